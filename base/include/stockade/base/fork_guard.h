@@ -1,0 +1,46 @@
+#ifndef STOCKADE_BASE_FORK_GUARD_H_
+#define STOCKADE_BASE_FORK_GUARD_H_
+
+#include <atomic>
+#include <cstdint>
+#include <string_view>
+
+namespace stockade::internal {
+
+namespace fork_detail {
+// Counts the forks that lie between the first process and this one; changed only in a child, by pthread_atfork.
+extern constinit std::atomic<uint32_t> generation;
+void InstallHandler();
+[[noreturn]] void Die(std::string_view what, std::string_view name);
+}  // namespace fork_detail
+
+// A member of every object that must not be used in a forked child: threads, lock holders and sockets do not survive
+// fork(). The child may only exec; calls on such an object abort there, and its destructor does nothing. Children made
+// by vfork() or posix_spawn() share nothing and are not meant.
+class ForkGuard {
+ public:
+  ForkGuard() {
+    fork_detail::InstallHandler();
+    generation_ = fork_detail::generation.load(std::memory_order_relaxed);
+  }
+
+  // True in a child of the process that made the object. Relaxed: the child starts with a single thread, the one that
+  // ran the handler.
+  bool InForkedChild() const {
+    return generation_ != fork_detail::generation.load(std::memory_order_relaxed);
+  }
+
+  // Aborts in a forked child, naming the object: "stockade: LoadingCache 'products' used after fork; ...".
+  void Check(std::string_view what, std::string_view name) const {
+    if (InForkedChild()) [[unlikely]] {
+      fork_detail::Die(what, name);
+    }
+  }
+
+ private:
+  uint32_t generation_;
+};
+
+}  // namespace stockade::internal
+
+#endif  // STOCKADE_BASE_FORK_GUARD_H_

@@ -1,0 +1,26 @@
+#ifndef STOCKADE_BASE_GUARD_CALLBACK_H_
+#define STOCKADE_BASE_GUARD_CALLBACK_H_
+
+#include <exception>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "stockade/base/strings.h"
+
+namespace stockade::internal {
+
+// Runs a user's callback that returns a Status or StatusOr; what it throws becomes kInternal, "<what> threw: <text>".
+template <typename Result, typename Callback>
+Result GuardCallback(std::string_view what, Callback&& callback) {
+  try {
+    return std::forward<Callback>(callback)();
+  } catch (const std::exception& error) {
+    return absl::InternalError(Concat(what, " threw: ", error.what()));
+  } catch (...) {
+    return absl::InternalError(Concat(what, " threw something that is no std::exception"));
+  }
+}
+
+}  // namespace stockade::internal
+
+#endif  // STOCKADE_BASE_GUARD_CALLBACK_H_

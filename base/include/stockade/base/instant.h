@@ -1,0 +1,53 @@
+#ifndef STOCKADE_BASE_INSTANT_H_
+#define STOCKADE_BASE_INSTANT_H_
+
+#include <compare>
+#include <cstdint>
+#include <limits>
+
+#include "absl/time/time.h"
+
+namespace stockade {
+
+// A point on a Clock: nanoseconds since an origin that means nothing outside the process. Arithmetic saturates, so a
+// deadline of "now plus an infinite span" is InfiniteFuture() and never wraps. A value type; any thread may copy it.
+class Instant {
+ public:
+  constexpr Instant() = default;
+
+  static constexpr Instant FromNanoseconds(int64_t nanoseconds) { return Instant(nanoseconds); }
+  static constexpr Instant InfiniteFuture() { return Instant(std::numeric_limits<int64_t>::max()); }
+  static constexpr Instant InfinitePast() { return Instant(std::numeric_limits<int64_t>::min()); }
+
+  constexpr int64_t nanoseconds() const { return nanoseconds_; }
+
+  friend constexpr auto operator<=>(Instant, Instant) = default;
+
+  // Infinite instants absorb finite spans; an overflow becomes the infinite instant on that side.
+  friend Instant operator+(Instant at, absl::Duration span) {
+    if (at == InfiniteFuture() || at == InfinitePast()) return at;
+    int64_t sum = 0;
+    // ToInt64Nanoseconds saturates, at the limits for the infinite spans too.
+    const int64_t delta = absl::ToInt64Nanoseconds(span);
+    if (!__builtin_add_overflow(at.nanoseconds_, delta, &sum)) return Instant(sum);
+    return delta > 0 ? InfiniteFuture() : InfinitePast();
+  }
+  friend Instant operator-(Instant at, absl::Duration span) { return at + -span; }
+
+  // The span from `from` to `to`; infinite where either end is and they differ.
+  friend absl::Duration operator-(Instant to, Instant from) {
+    if (to == from) return absl::ZeroDuration();
+    if (to == InfiniteFuture() || from == InfinitePast()) return absl::InfiniteDuration();
+    if (to == InfinitePast() || from == InfiniteFuture()) return -absl::InfiniteDuration();
+    return absl::Nanoseconds(to.nanoseconds_) - absl::Nanoseconds(from.nanoseconds_);
+  }
+
+ private:
+  explicit constexpr Instant(int64_t nanoseconds) : nanoseconds_(nanoseconds) {}
+
+  int64_t nanoseconds_ = 0;
+};
+
+}  // namespace stockade
+
+#endif  // STOCKADE_BASE_INSTANT_H_

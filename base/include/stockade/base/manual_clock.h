@@ -1,0 +1,52 @@
+#ifndef STOCKADE_BASE_MANUAL_CLOCK_H_
+#define STOCKADE_BASE_MANUAL_CLOCK_H_
+
+#include <cstddef>
+#include <list>
+
+#include "stockade/base/clock.h"
+
+namespace stockade {
+
+// A clock for tests: time stands still until Advance() or Set() moves it, and moving it wakes every thread whose
+// deadline has come. AwaitWaiters() lets a test know that a thread has parked before it moves the clock, so that no
+// test needs to sleep. Thread-safe. Must outlive every thread that waits on it.
+class ManualClock final : public Clock {
+ public:
+  ManualClock() = default;
+  ManualClock(const ManualClock&) = delete;
+  ManualClock& operator=(const ManualClock&) = delete;
+
+  Instant Now() const override;
+  Instant CoarseNow() const override;
+  absl::Time WallNow() const override;
+  bool WaitUntil(std::condition_variable& cv, std::unique_lock<std::mutex>& lock, Instant deadline) override;
+
+  // Moves both the boot time and the wall time on by `span`, which must not be negative (aborts).
+  void Advance(absl::Duration span);
+  // Moves the wall time alone, as an administrator or NTP does.
+  void StepWallTime(absl::Duration span);
+
+  // Blocks until at least `count` threads are parked in WaitUntil() with a finite deadline.
+  void AwaitWaiters(size_t count);
+
+ private:
+  // A thread inside WaitUntil(). It stays on the list, and its cv and mutex alive, while `pins` is above zero: that is
+  // what lets Advance() lock and notify it without holding mutex_ (a waiter takes its own mutex before mutex_).
+  struct Waiter {
+    std::condition_variable* cv;
+    std::mutex* mutex;
+    Instant deadline;
+    int pins = 0;
+  };
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;  // A waiter came, or a pin was dropped.
+  Instant now_ = Instant::FromNanoseconds(1'000'000'000);
+  absl::Time wall_now_ = absl::FromUnixSeconds(1'700'000'000);
+  std::list<Waiter> waiters_;
+};
+
+}  // namespace stockade
+
+#endif  // STOCKADE_BASE_MANUAL_CLOCK_H_

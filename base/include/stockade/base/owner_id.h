@@ -1,0 +1,32 @@
+#ifndef STOCKADE_BASE_OWNER_ID_H_
+#define STOCKADE_BASE_OWNER_ID_H_
+
+#include <cstdint>
+
+namespace stockade {
+
+// Who holds a lock: a 64-bit number that is never reused within the process. Zero is nobody.
+using OwnerId = uint64_t;
+inline constexpr OwnerId kNoOwner = 0;
+
+// A fresh id, for an owner that is no thread (a task, a coroutine).
+OwnerId NewOwnerId();
+
+namespace internal::owner_id_detail {
+extern constinit thread_local OwnerId this_thread;
+OwnerId AssignToThisThread();
+}  // namespace internal::owner_id_detail
+
+// The calling thread's id, given out at its first call; unlike a pthread_t or a slot it is never given to another
+// thread. Usable from destructors of thread_locals. One load of a thread_local.
+inline OwnerId ThisThreadOwnerId() {
+  const OwnerId id = internal::owner_id_detail::this_thread;
+  if (id != kNoOwner) [[likely]] {
+    return id;
+  }
+  return internal::owner_id_detail::AssignToThisThread();
+}
+
+}  // namespace stockade
+
+#endif  // STOCKADE_BASE_OWNER_ID_H_

@@ -1,0 +1,33 @@
+#ifndef STOCKADE_BASE_STRINGS_H_
+#define STOCKADE_BASE_STRINGS_H_
+
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+
+namespace stockade::internal {
+
+// Debian's Abseil has a string_view of its own, other builds alias std's: this compiles with both.
+inline absl::string_view AbslView(std::string_view text) { return {text.data(), text.size()}; }
+
+template <typename T>
+decltype(auto) AbslPiece(const T& piece) {
+  if constexpr (std::is_same_v<T, std::string_view>) {
+    return AbslView(piece);
+  } else {
+    return (piece);
+  }
+}
+
+// absl::StrCat that takes std::string_view too.
+template <typename... Pieces>
+std::string Concat(const Pieces&... pieces) {
+  return absl::StrCat(AbslPiece(pieces)...);
+}
+
+}  // namespace stockade::internal
+
+#endif  // STOCKADE_BASE_STRINGS_H_

@@ -1,0 +1,90 @@
+#include "stockade/base/executor.h"
+
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "stockade/base/fork_guard.h"
+#include "stockade/base/log.h"
+#include "stockade/base/strings.h"
+
+namespace stockade {
+namespace {
+
+void RunGuarded(Executor::Task& task) {
+  try {
+    std::move(task)();
+  } catch (const std::exception& error) {
+    internal::Log(LogSeverity::kError, internal::Concat("a task on an Executor threw: ", error.what()));
+  } catch (...) {
+    internal::Log(LogSeverity::kError, "a task on an Executor threw something that is no std::exception");
+  }
+}
+
+}  // namespace
+
+void InlineExecutor::Schedule(Task task) { RunGuarded(task); }
+
+struct ThreadPool::State {
+  internal::ForkGuard fork_guard;
+  std::mutex mutex;
+  std::condition_variable wake;
+  std::deque<Task> queue;  // Guarded by mutex.
+  bool stopping = false;   // Guarded by mutex.
+  std::vector<std::thread> threads;
+
+  // Invariant: a thread leaves only when it is stopping and the queue is empty, so whatever a task adds is run by the
+  // thread that ran the task if by nobody else.
+  void Work() {
+    std::unique_lock lock(mutex);
+    for (;;) {
+      wake.wait(lock, [&] { return stopping || !queue.empty(); });
+      if (queue.empty()) return;
+      {
+        Task task = std::move(queue.front());
+        queue.pop_front();
+        lock.unlock();
+        RunGuarded(task);
+      }  // What the task captured is destroyed without the mutex: it may schedule.
+      lock.lock();
+    }
+  }
+};
+
+ThreadPool::ThreadPool(size_t threads) : state_(std::make_unique<State>()) {
+  if (threads == 0) internal::Fatal("ThreadPool(threads = 0): at least one thread is needed");
+  for (size_t i = 0; i < threads; ++i) {
+    state_->threads.emplace_back([state = state_.get()] { state->Work(); });
+  }
+}
+
+ThreadPool::~ThreadPool() {
+  if (state_->fork_guard.InForkedChild()) {
+    (void)state_.release();  // Its threads and the state of its mutex stayed with the parent.
+    return;
+  }
+  {
+    std::lock_guard lock(state_->mutex);
+    state_->stopping = true;
+  }
+  state_->wake.notify_all();
+  for (std::thread& thread : state_->threads) {
+    if (thread.get_id() == std::this_thread::get_id()) internal::Fatal("ThreadPool destroyed by one of its own tasks");
+    thread.join();
+  }
+}
+
+void ThreadPool::Schedule(Task task) {
+  state_->fork_guard.Check("ThreadPool", "");
+  {
+    std::lock_guard lock(state_->mutex);
+    state_->queue.push_back(std::move(task));
+  }
+  state_->wake.notify_one();
+}
+
+}  // namespace stockade

@@ -1,0 +1,101 @@
+#include "stockade/base/log.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "stockade/base/clock.h"
+#include "stockade/base/strings.h"
+
+namespace stockade {
+namespace {
+
+constexpr int kMessagesPerSecond = 20;
+
+// One write(2) a line, so that lines of several threads and processes do not mix.
+void WriteToStandardError(LogSeverity severity, std::string_view message) {
+  const std::string line = internal::Concat("stockade ", LogSeverityName(severity), ": ", message, "\n");
+  std::string_view rest = line;
+  while (!rest.empty()) {
+    const ssize_t written = write(STDERR_FILENO, rest.data(), rest.size());
+    if (written <= 0) return;
+    rest.remove_prefix(static_cast<size_t>(written));
+  }
+}
+
+struct Logger {
+  std::mutex mutex;
+  LogSink sink;                      // Empty: standard error. Guarded by mutex, as all that follows.
+  Instant window = Instant::InfinitePast();  // When the current second began.
+  int in_window = 0;
+  int left_out = 0;
+
+  void Emit(LogSeverity severity, std::string_view message) {
+    if (sink) {
+      sink(severity, message);
+    } else {
+      WriteToStandardError(severity, message);
+    }
+  }
+};
+
+Logger& GetLogger() {
+  static Logger* const logger = new Logger;  // Never destroyed: late destructors log.
+  return *logger;
+}
+
+}  // namespace
+
+std::string_view LogSeverityName(LogSeverity severity) {
+  switch (severity) {
+    case LogSeverity::kInfo: return "INFO";
+    case LogSeverity::kWarning: return "WARNING";
+    case LogSeverity::kError: return "ERROR";
+    case LogSeverity::kFatal: return "FATAL";
+  }
+  return "UNKNOWN";
+}
+
+void SetLogSink(LogSink sink) {
+  Logger& logger = GetLogger();
+  {
+    std::lock_guard lock(logger.mutex);
+    std::swap(logger.sink, sink);
+  }
+  // The old sink, now in `sink`, is destroyed without the mutex: what it captured may log.
+}
+
+namespace internal {
+
+void Log(LogSeverity severity, std::string_view message) {
+  Logger& logger = GetLogger();
+  std::lock_guard lock(logger.mutex);
+  if (severity != LogSeverity::kFatal) {
+    const Instant now = Clock::System()->Now();
+    if (now - logger.window >= absl::Seconds(1)) {
+      if (logger.left_out > 0) {
+        logger.Emit(LogSeverity::kWarning, Concat(logger.left_out, " messages were left out: too many a second"));
+      }
+      logger.window = now;
+      logger.in_window = 0;
+      logger.left_out = 0;
+    }
+    if (logger.in_window >= kMessagesPerSecond) {
+      ++logger.left_out;
+      return;
+    }
+    ++logger.in_window;
+  }
+  logger.Emit(severity, message);
+}
+
+void Fatal(std::string_view message) {
+  Log(LogSeverity::kFatal, message);
+  std::abort();
+}
+
+}  // namespace internal
+}  // namespace stockade

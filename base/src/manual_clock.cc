@@ -1,0 +1,83 @@
+#include "stockade/base/manual_clock.h"
+
+#include "stockade/base/log.h"
+#include "stockade/base/strings.h"
+
+namespace stockade {
+
+Instant ManualClock::Now() const {
+  std::lock_guard lock(mutex_);
+  return now_;
+}
+
+Instant ManualClock::CoarseNow() const { return Now(); }
+
+absl::Time ManualClock::WallNow() const {
+  std::lock_guard lock(mutex_);
+  return wall_now_;
+}
+
+bool ManualClock::WaitUntil(std::condition_variable& cv, std::unique_lock<std::mutex>& lock, Instant deadline) {
+  if (deadline == Instant::InfiniteFuture()) {
+    cv.wait(lock);
+    return true;
+  }
+  std::list<Waiter>::iterator self;
+  {
+    std::lock_guard own(mutex_);
+    if (now_ >= deadline) return false;
+    self = waiters_.insert(waiters_.end(), Waiter{&cv, lock.mutex(), deadline});
+    changed_.notify_all();
+  }
+  // No wake-up is lost: Advance() takes lock.mutex() before it notifies, which it can only do once wait() has released
+  // it, and AwaitWaiters() may tell of this waiter early without harm for the same reason.
+  cv.wait(lock);
+  // Advance() may be about to take lock.mutex(): give it up until the pins are gone.
+  lock.unlock();
+  bool before_deadline;
+  {
+    std::unique_lock own(mutex_);
+    changed_.wait(own, [&] { return self->pins == 0; });
+    before_deadline = now_ < deadline;
+    waiters_.erase(self);
+  }
+  lock.lock();
+  return before_deadline;
+}
+
+void ManualClock::Advance(absl::Duration span) {
+  if (span < absl::ZeroDuration()) {
+    internal::Fatal(internal::Concat("ManualClock::Advance(", absl::FormatDuration(span), "): time does not run back"));
+  }
+  std::unique_lock own(mutex_);
+  now_ = now_ + span;
+  wall_now_ += span;
+  for (Waiter& waiter : waiters_) {
+    if (waiter.deadline <= now_) ++waiter.pins;
+  }
+  const Instant reached = now_;
+  for (auto waiter = waiters_.begin(); waiter != waiters_.end(); ++waiter) {
+    // Waiters that came after the pass above saw the new time; those that it pinned cannot leave the list.
+    if (waiter->pins == 0 || waiter->deadline > reached) continue;
+    own.unlock();
+    {
+      std::lock_guard theirs(*waiter->mutex);
+      waiter->cv->notify_all();
+    }
+    own.lock();
+    --waiter->pins;
+    changed_.notify_all();
+  }
+}
+
+void ManualClock::StepWallTime(absl::Duration span) {
+  std::lock_guard lock(mutex_);
+  wall_now_ += span;
+}
+
+void ManualClock::AwaitWaiters(size_t count) {
+  std::unique_lock own(mutex_);
+  changed_.wait(own, [&] { return waiters_.size() >= count; });
+}
+
+}  // namespace stockade

@@ -1,0 +1,67 @@
+#include "stockade/base/thread_slot.h"
+
+#include <array>
+#include <bit>
+#include <mutex>
+
+namespace stockade::internal {
+namespace {
+
+// Which slots are taken. Never destroyed: threads outlive static destructors.
+class SlotTable {
+ public:
+  static SlotTable& Get() {
+    static SlotTable* const table = new SlotTable;
+    return *table;
+  }
+
+  uint32_t Take() {
+    std::lock_guard lock(mutex_);
+    for (size_t word = 0; word < free_.size(); ++word) {
+      if (free_[word] == 0) continue;
+      const int bit = std::countr_zero(free_[word]);
+      free_[word] &= free_[word] - 1;
+      return static_cast<uint32_t>(word * 64 + bit);
+    }
+    return kNoSlot;
+  }
+
+  void Return(uint32_t slot) {
+    std::lock_guard lock(mutex_);
+    free_[slot / 64] |= uint64_t{1} << (slot % 64);
+  }
+
+ private:
+  SlotTable() { free_.fill(~uint64_t{0}); }
+
+  std::mutex mutex_;
+  std::array<uint64_t, kMaxThreadSlots / 64> free_;  // A set bit is a free slot. Guarded by mutex_.
+};
+
+// Gives the slot back when the thread ends. From then on the thread has none, for destructors that run later still.
+struct SlotReturner {
+  uint32_t slot;
+  ~SlotReturner() {
+    thread_slot_detail::slot = kNoSlot;
+    SlotTable::Get().Return(slot);
+  }
+};
+
+}  // namespace
+
+namespace thread_slot_detail {
+
+constinit thread_local uint32_t slot = kUnassigned;
+
+uint32_t Assign() {
+  const uint32_t taken = SlotTable::Get().Take();
+  slot = taken;
+  if (taken != kNoSlot) {
+    thread_local SlotReturner returner{taken};
+    (void)returner;
+  }
+  return taken;
+}
+
+}  // namespace thread_slot_detail
+}  // namespace stockade::internal

@@ -1,0 +1,5 @@
+# What the in-process parts cannot do without, and what an optional part is built for when it is found.
+find_package(Threads REQUIRED)
+find_package(absl REQUIRED)
+find_package(prometheus-cpp REQUIRED)  # Has no version file: name no version.
+find_package(SQLite3 3.35 QUIET)       # For stockade::ledger_sqlite.

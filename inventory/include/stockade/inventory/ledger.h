@@ -1,0 +1,91 @@
+#ifndef STOCKADE_INVENTORY_LEDGER_H_
+#define STOCKADE_INVENTORY_LEDGER_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+
+namespace stockade {
+
+// One line of the journal: one change of an inventory, whole.
+struct LedgerRecord {
+  enum class Kind {
+    kAddSku,   // sku, quantity (its first stock), shards, per_buyer_limit
+    kRestock,  // sku, quantity
+    kReserve,  // order_id, request_id, sku, quantity, buyer, expires_at
+    kTake,     // order_id, request_id, sku, quantity, buyer: sold at once
+    kCommit,   // order_id: held becomes sold
+    kCancel,   // order_id: held becomes cancelled, its units are for sale again
+    kExpire,   // order_id: held becomes expired, its units are for sale again
+  };
+
+  Kind kind;
+  uint64_t order_id = 0;       // Given out by the inventory, from 1, never reused.
+  std::string request_id = {};
+  std::string sku = {};
+  int64_t quantity = 0;        // Units.
+  std::string buyer = {};
+  absl::Time expires_at = absl::InfiniteFuture();  // Wall time: it must hold across a restart.
+  int32_t shards = 0;
+  int64_t per_buyer_limit = 0;  // Units; 0: none.
+};
+
+enum class OrderState { kHeld, kSold, kCancelled, kExpired };
+
+// What a ledger holds: the effect of every durable record, in order.
+struct LedgerState {
+  struct Sku {
+    std::string sku;
+    int64_t granted = 0;  // Units ever stocked.
+    int32_t shards = 0;
+    int64_t per_buyer_limit = 0;
+  };
+  struct Order {
+    uint64_t order_id = 0;
+    std::string request_id;
+    std::string sku;
+    int64_t quantity = 0;
+    std::string buyer;
+    OrderState state = OrderState::kHeld;
+    bool reserved = false;  // By kReserve; false: by kTake.
+    absl::Time expires_at = absl::InfiniteFuture();
+  };
+
+  // For each SKU: units available = granted - those of its orders that are held or sold. Never negative.
+  std::vector<Sku> skus;
+  std::vector<Order> orders;  // Ascending by order_id.
+};
+
+// Where an inventory writes down what it did: one totally ordered journal. What is durable is always a prefix of what
+// was appended, and that is all the safety rests on:
+//  - a grant (kReserve, kTake) takes its units in memory first, is appended, and is acknowledged when it is durable;
+//  - a deposit (kRestock, kCancel, kExpire) is appended before its units can be taken.
+// So in every prefix the units taken are covered by units deposited before them, whatever the moment of a crash.
+//
+// Thread-safe.
+class Ledger {
+ public:
+  virtual ~Ledger() = default;
+
+  // What was durable when the ledger was opened. Called once, before the first Append().
+  virtual LedgerState TakeRecovered() = 0;
+
+  // Puts `record` at the end of the journal and returns its position, ascending from 1. Does not wait for the disk. In
+  // a ledger that has failed the record goes nowhere, and AwaitDurable() of its position says so. Callers that need an
+  // order between records of different threads append under a lock of theirs.
+  virtual uint64_t Append(LedgerRecord record) = 0;
+
+  // Blocks until the record at `position`, and so every one before it, is durable. Unavailable: the ledger has failed;
+  // whether the record is durable is unknown until the ledger is opened again. From then on every call says so.
+  virtual absl::Status AwaitDurable(uint64_t position) = 0;
+
+  // OK, or why the ledger has failed.
+  virtual absl::Status Health() const = 0;
+};
+
+}  // namespace stockade
+
+#endif  // STOCKADE_INVENTORY_LEDGER_H_

@@ -1,0 +1,131 @@
+#ifndef STOCKADE_METRICS_METRIC_SET_H_
+#define STOCKADE_METRICS_METRIC_SET_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "stockade/metrics/striped_cells.h"
+
+namespace stockade {
+
+class MetricsRegistry;
+
+namespace internal {
+
+enum class MetricType {
+  kCounter,
+  kGauge,             // Read at scrape time, by callbacks.
+  kSecondsHistogram,  // Of spans: bounds 125 ns * 2^k, k = 0..27 (to 16.8 s).
+  kCountHistogram,    // Of sizes: bounds 2^k, k = 0..16.
+};
+
+// One exported series of a component. Tables of these are constants with static storage: a set keeps the pointers.
+struct MetricDef {
+  MetricType type;
+  std::string_view name;  // As exported: base unit and _total included.
+  std::string_view help;
+  std::string_view label_name = {};  // One fixed label, such as result="hit"; empty: none.
+  std::string_view label_value = {};
+};
+
+using MetricLabels = std::vector<std::pair<std::string, std::string>>;
+
+// What one named component counts: a cell a counter, a run of cells a histogram, in the order of its table. Components
+// of the same table and labels share one set, which is how their series are summed and why counts outlive a component.
+class MetricSet {
+ public:
+  MetricSet(std::span<const MetricDef> defs, MetricLabels labels);
+
+  MetricSet(const MetricSet&) = delete;
+  MetricSet& operator=(const MetricSet&) = delete;
+
+  void Add(size_t metric, uint64_t n) { cells_.Add(first_cell_[metric], n); }
+  // `value`: nanoseconds, or a size. Negative counts as zero.
+  void Observe(size_t metric, int64_t value);
+
+  uint64_t CounterValue(size_t metric) const { return cells_.Sum(first_cell_[metric]); }
+
+  struct HistogramValue {
+    std::vector<double> upper_bounds;      // In seconds or as sizes, ascending, without +Inf.
+    std::vector<uint64_t> bucket_counts;   // Not cumulative; one more than bounds, the last is +Inf.
+    uint64_t count = 0;                    // The sum of bucket_counts, always.
+    double sum = 0;
+  };
+  HistogramValue ReadHistogram(size_t metric) const;
+
+  // The sum of the callbacks that are there. They run with this set's mutex held.
+  double GaugeValue(size_t metric) const;
+
+  using GaugeReader = std::function<double()>;
+  struct Gauge {
+    size_t metric;
+    GaugeReader read;
+  };
+  using GaugeId = std::list<Gauge>::iterator;
+  GaugeId AddGauge(size_t metric, GaugeReader read);
+  // After it has returned the callback runs no more; it waits for a scrape that is in it.
+  void RemoveGauge(GaugeId id);
+
+  std::span<const MetricDef> defs() const { return defs_; }
+  const MetricLabels& labels() const { return labels_; }
+
+ private:
+  const std::span<const MetricDef> defs_;
+  const MetricLabels labels_;
+  const std::vector<size_t> first_cell_;  // A histogram: its buckets, then its sum.
+  StripedCells cells_;
+  mutable std::mutex gauges_mutex_;
+  std::list<Gauge> gauges_;  // Guarded by gauges_mutex_.
+};
+
+// A component's hold on its set, or on nothing where its metrics are off (then every call is a branch). Its destructor
+// takes the component's gauges away; what was counted stays. A component declares it as its last member, so that gauge
+// callbacks never see a member destroyed, and must not be destroyed with a lock held that its gauge callbacks take.
+//
+// Add and Observe are thread-safe and wait-free after a thread's first; the rest belongs to the component's constructor.
+class ComponentMetrics {
+ public:
+  ComponentMetrics() = default;  // Off.
+  // Off where `registry` is null.
+  ComponentMetrics(MetricsRegistry* registry, std::span<const MetricDef> defs, MetricLabels labels);
+  ~ComponentMetrics();
+
+  ComponentMetrics(const ComponentMetrics&) = delete;
+  ComponentMetrics& operator=(const ComponentMetrics&) = delete;
+
+  bool enabled() const { return set_ != nullptr; }
+
+  void Add(size_t metric, uint64_t n = 1) {
+    if (set_ != nullptr) set_->Add(metric, n);
+  }
+  void Observe(size_t metric, absl::Duration span) {
+    if (set_ != nullptr) set_->Observe(metric, absl::ToInt64Nanoseconds(span));
+  }
+  void ObserveCount(size_t metric, int64_t count) {
+    if (set_ != nullptr) set_->Observe(metric, count);
+  }
+  // `read` must be callable from any thread until this object is destroyed, and must not throw.
+  void AddGauge(size_t metric, MetricSet::GaugeReader read);
+
+  // Null where off.
+  const MetricSet* set() const { return set_.get(); }
+
+ private:
+  std::shared_ptr<MetricSet> set_;
+  std::vector<MetricSet::GaugeId> gauges_;
+};
+
+}  // namespace internal
+}  // namespace stockade
+
+#endif  // STOCKADE_METRICS_METRIC_SET_H_

@@ -1,0 +1,49 @@
+#ifndef STOCKADE_METRICS_METRICS_SERVER_H_
+#define STOCKADE_METRICS_METRICS_SERVER_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "stockade/metrics/metrics_registry.h"
+
+namespace stockade {
+
+struct MetricsServerOptions {
+  // An IPv4 address to listen on. Loopback, because metrics are nobody's business by default.
+  std::string address = "127.0.0.1";
+  // 0: one that is free; port() tells which.
+  uint16_t port = 9464;
+  // Must outlive the server. Not null.
+  const MetricsRegistry* registry = MetricsRegistry::Default();
+
+  absl::Status Validate() const;
+};
+
+// Serves a registry at http://address:port/metrics in Prometheus' text format, on two threads of its own
+// (prometheus-cpp's Exposer). Thread-safe. Unusable in a forked child.
+class MetricsServer {
+ public:
+  // InvalidArgument: Validate()'s text. Unavailable: the address cannot be bound.
+  static absl::StatusOr<std::unique_ptr<MetricsServer>> Start(const MetricsServerOptions& options = {});
+
+  // Waits for the scrapes that are being answered.
+  ~MetricsServer();
+
+  MetricsServer(const MetricsServer&) = delete;
+  MetricsServer& operator=(const MetricsServer&) = delete;
+
+  uint16_t port() const;
+
+ private:
+  struct State;
+  explicit MetricsServer(std::unique_ptr<State> state);
+
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace stockade
+
+#endif  // STOCKADE_METRICS_METRICS_SERVER_H_

@@ -1,0 +1,106 @@
+#include "stockade/metrics/metric_set.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "stockade/metrics/metrics_registry.h"
+
+namespace stockade::internal {
+namespace {
+
+// Bucket k of a histogram holds the values in (first * 2^(k-1), first * 2^k]; the one past the last bound, the rest.
+struct Scale {
+  int64_t first;    // The lowest bound, in what is observed: nanoseconds or a size.
+  size_t bounds;
+  double unit;      // What one of what is observed is, in what is exported.
+};
+
+constexpr Scale kSeconds{.first = 125, .bounds = 28, .unit = 1e-9};
+constexpr Scale kCounts{.first = 1, .bounds = 17, .unit = 1};
+
+const Scale& ScaleOf(MetricType type) { return type == MetricType::kSecondsHistogram ? kSeconds : kCounts; }
+
+size_t BucketOf(const Scale& scale, int64_t value) {
+  if (value <= scale.first) return 0;
+  // The least k with first * 2^k >= value.
+  const uint64_t multiple = (static_cast<uint64_t>(value) - 1) / static_cast<uint64_t>(scale.first);
+  return std::min<size_t>(std::bit_width(multiple), scale.bounds);
+}
+
+size_t CellsOf(MetricType type) {
+  switch (type) {
+    case MetricType::kCounter: return 1;
+    case MetricType::kGauge: return 0;
+    case MetricType::kSecondsHistogram:
+    case MetricType::kCountHistogram: return ScaleOf(type).bounds + 2;  // +Inf and the sum.
+  }
+  return 0;
+}
+
+std::vector<size_t> FirstCells(std::span<const MetricDef> defs) {
+  std::vector<size_t> first{0};
+  for (const MetricDef& def : defs) first.push_back(first.back() + CellsOf(def.type));
+  return first;
+}
+
+}  // namespace
+
+MetricSet::MetricSet(std::span<const MetricDef> defs, MetricLabels labels)
+    : defs_(defs), labels_(std::move(labels)), first_cell_(FirstCells(defs)), cells_(first_cell_.back()) {}
+
+void MetricSet::Observe(size_t metric, int64_t value) {
+  value = std::max<int64_t>(value, 0);
+  const Scale& scale = ScaleOf(defs_[metric].type);
+  const size_t first = first_cell_[metric];
+  cells_.Add(first + BucketOf(scale, value), 1);
+  cells_.Add(first + scale.bounds + 1, static_cast<uint64_t>(value));
+}
+
+MetricSet::HistogramValue MetricSet::ReadHistogram(size_t metric) const {
+  const Scale& scale = ScaleOf(defs_[metric].type);
+  const size_t first = first_cell_[metric];
+  HistogramValue value;
+  for (size_t k = 0; k < scale.bounds; ++k) {
+    value.upper_bounds.push_back(std::ldexp(static_cast<double>(scale.first), static_cast<int>(k)) * scale.unit);
+  }
+  for (size_t k = 0; k <= scale.bounds; ++k) {
+    value.bucket_counts.push_back(cells_.Sum(first + k));
+    value.count += value.bucket_counts.back();
+  }
+  value.sum = static_cast<double>(cells_.Sum(first + scale.bounds + 1)) * scale.unit;
+  return value;
+}
+
+double MetricSet::GaugeValue(size_t metric) const {
+  std::lock_guard lock(gauges_mutex_);
+  double sum = 0;
+  for (const Gauge& gauge : gauges_) {
+    if (gauge.metric == metric) sum += gauge.read();
+  }
+  return sum;
+}
+
+MetricSet::GaugeId MetricSet::AddGauge(size_t metric, GaugeReader read) {
+  std::lock_guard lock(gauges_mutex_);
+  return gauges_.insert(gauges_.end(), Gauge{metric, std::move(read)});
+}
+
+void MetricSet::RemoveGauge(GaugeId id) {
+  std::list<Gauge> removed;  // Destroyed without the mutex.
+  std::lock_guard lock(gauges_mutex_);
+  removed.splice(removed.end(), gauges_, id);
+}
+
+ComponentMetrics::ComponentMetrics(MetricsRegistry* registry, std::span<const MetricDef> defs, MetricLabels labels)
+    : set_(registry == nullptr ? nullptr : registry->SetFor(defs, std::move(labels))) {}
+
+ComponentMetrics::~ComponentMetrics() {
+  for (const MetricSet::GaugeId id : gauges_) set_->RemoveGauge(id);
+}
+
+void ComponentMetrics::AddGauge(size_t metric, MetricSet::GaugeReader read) {
+  if (set_ != nullptr) gauges_.push_back(set_->AddGauge(metric, std::move(read)));
+}
+
+}  // namespace stockade::internal

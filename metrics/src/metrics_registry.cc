@@ -1,0 +1,103 @@
+#include "stockade/metrics/metrics_registry.h"
+
+#include <limits>
+#include <string>
+
+#include <prometheus/client_metric.h>
+#include <prometheus/metric_type.h>
+
+#include "stockade/base/log.h"
+#include "stockade/base/strings.h"
+
+namespace stockade {
+namespace {
+
+using internal::MetricDef;
+using internal::MetricSet;
+using internal::MetricType;
+
+prometheus::MetricType ExportedType(MetricType type) {
+  switch (type) {
+    case MetricType::kCounter: return prometheus::MetricType::Counter;
+    case MetricType::kGauge: return prometheus::MetricType::Gauge;
+    case MetricType::kSecondsHistogram:
+    case MetricType::kCountHistogram: return prometheus::MetricType::Histogram;
+  }
+  return prometheus::MetricType::Untyped;
+}
+
+void ReadInto(const MetricSet& set, size_t metric, prometheus::ClientMetric& out) {
+  switch (set.defs()[metric].type) {
+    case MetricType::kCounter:
+      out.counter.value = static_cast<double>(set.CounterValue(metric));
+      return;
+    case MetricType::kGauge:
+      out.gauge.value = set.GaugeValue(metric);
+      return;
+    case MetricType::kSecondsHistogram:
+    case MetricType::kCountHistogram: {
+      const MetricSet::HistogramValue value = set.ReadHistogram(metric);
+      uint64_t cumulative = 0;
+      for (size_t k = 0; k < value.bucket_counts.size(); ++k) {
+        cumulative += value.bucket_counts[k];
+        const bool last = k == value.upper_bounds.size();
+        out.histogram.bucket.push_back({.cumulative_count = cumulative,
+                                        .upper_bound = last ? std::numeric_limits<double>::infinity()
+                                                            : value.upper_bounds[k]});
+      }
+      out.histogram.sample_count = value.count;
+      out.histogram.sample_sum = value.sum;
+      return;
+    }
+  }
+}
+
+prometheus::ClientMetric Read(const MetricSet& set, size_t metric) {
+  prometheus::ClientMetric out;
+  for (const auto& [name, value] : set.labels()) out.label.push_back({name, value});
+  const MetricDef& def = set.defs()[metric];
+  if (!def.label_name.empty()) out.label.push_back({std::string(def.label_name), std::string(def.label_value)});
+  ReadInto(set, metric, out);
+  return out;
+}
+
+}  // namespace
+
+MetricsRegistry* MetricsRegistry::Default() {
+  static MetricsRegistry* const registry = new MetricsRegistry;
+  return registry;
+}
+
+std::shared_ptr<MetricSet> MetricsRegistry::SetFor(std::span<const MetricDef> defs, internal::MetricLabels labels) {
+  std::lock_guard lock(mutex_);
+  std::shared_ptr<MetricSet>& set = sets_[Key(defs.data(), labels)];
+  if (set == nullptr) set = std::make_shared<MetricSet>(defs, std::move(labels));
+  return set;
+}
+
+std::vector<prometheus::MetricFamily> MetricsRegistry::Collect() const {
+  std::vector<std::shared_ptr<MetricSet>> sets;
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& [key, set] : sets_) sets.push_back(set);
+  }
+  // Gauge callbacks run without mutex_: a component may be made or destroyed meanwhile.
+  std::map<std::string_view, prometheus::MetricFamily> families;
+  for (const auto& set : sets) {
+    for (size_t metric = 0; metric < set->defs().size(); ++metric) {
+      const MetricDef& def = set->defs()[metric];
+      auto [family, added] = families.try_emplace(def.name);
+      if (added) {
+        family->second.name = std::string(def.name);
+        family->second.help = std::string(def.help);
+        family->second.type = ExportedType(def.type);
+      }
+      family->second.metric.push_back(Read(*set, metric));
+    }
+  }
+  std::vector<prometheus::MetricFamily> sorted;
+  for (auto& [name, family] : families) sorted.push_back(std::move(family));
+  return sorted;
+}
+
+}  // namespace stockade

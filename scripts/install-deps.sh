@@ -1,0 +1,69 @@
+#!/usr/bin/env bash
+# Installs what is missing of Debian's packages for the named jobs, and nothing else:
+#   scripts/install-deps.sh demo|test|bench|lint|tsan ...
+# Runs as root or through sudo, asks no question, and starts no service. Where apt is not there it lists what is
+# needed and stops with status 2.
+set -euo pipefail
+
+build="g++ cmake ninja-build pkg-config libabsl-dev prometheus-cpp-dev libsqlite3-dev zlib1g-dev"
+declare -A packages=(
+  [demo]="$build"
+  [test]="$build libgtest-dev libgmock-dev curl git procps prometheus redis-server redis-sentinel zookeeper mariadb-server"
+  [bench]="$build libtbb-dev libnsync-dev libboost-thread-dev"
+  [lint]="$build libgtest-dev libgmock-dev clang-16 clang-tidy-16 clang-format-16 python3"
+  [tsan]="$build libgtest-dev libgmock-dev dpkg-dev"
+)
+
+wanted=""
+for job in "$@"; do
+  [ -n "${packages[$job]:-}" ] || { echo "install-deps: no job '$job' (jobs: ${!packages[*]})" >&2; exit 2; }
+  wanted="$wanted ${packages[$job]}"
+done
+
+if ! command -v apt-get >/dev/null 2>&1 || ! command -v dpkg-query >/dev/null 2>&1; then
+  # Elsewhere whoever has these by another name can go on: the build says what it does not find.
+  [ -n "${STOCKADE_SKIP_INSTALL:-}" ] && exit 0
+  echo "install-deps: apt-get is not here. Install these (Debian 12's names), then set STOCKADE_SKIP_INSTALL=1:" >&2
+  printf '  %s\n' $wanted | sort -u >&2
+  exit 2
+fi
+
+missing=""
+for package in $(printf '%s\n' $wanted | sort -u); do
+  status=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null || true)
+  [ "$status" = installed ] || missing="$missing $package"
+done
+[ -n "$missing" ] || exit 0
+if [ -n "${STOCKADE_SKIP_INSTALL:-}" ]; then
+  echo "install-deps: STOCKADE_SKIP_INSTALL is set; not installed:$missing" >&2
+  exit 0
+fi
+
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+  command -v sudo >/dev/null 2>&1 || { echo "install-deps: run as root or install sudo; missing:$missing" >&2; exit 2; }
+  as_root=(sudo -n)
+fi
+
+# A policy-rc.d that forbids starts keeps the servers' packages from starting services of their own: the tests start
+# what they need on free ports. A policy that is already there is left alone.
+policy=/usr/sbin/policy-rc.d
+cleanup() { :; }
+if [ ! -e "$policy" ]; then
+  printf '#!/bin/sh\nexit 101\n' | "${as_root[@]}" tee "$policy" >/dev/null
+  "${as_root[@]}" chmod 755 "$policy"
+  cleanup() { "${as_root[@]}" rm -f "$policy"; }
+fi
+trap 'cleanup' EXIT
+
+log=$(mktemp)
+echo "install-deps: installing$missing"
+if ! { "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get update -q &&
+       "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $missing
+     } >"$log" 2>&1; then
+  echo "install-deps: apt-get failed:" >&2
+  tail -n 20 "$log" >&2
+  rm -f "$log"
+  exit 2
+fi
+rm -f "$log"
