@@ -1,0 +1,95 @@
+#ifndef STOCKADE_INVENTORY_SQLITE_LEDGER_H_
+#define STOCKADE_INVENTORY_SQLITE_LEDGER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "stockade/base/clock.h"
+#include "stockade/inventory/ledger.h"
+#include "stockade/metrics/metrics_registry.h"
+
+namespace stockade {
+
+struct SqliteLedgerOptions {
+  // The value of the label `ledger` in metrics.
+  std::string name = "default";
+
+  // How long Open() waits for another owner of the file to let go: for a restart that overlaps its predecessor. None by
+  // default, because two owners are a mistake more often than a hand-over.
+  absl::Duration lock_wait = absl::ZeroDuration();
+
+  // Records in one transaction, at the most. A transaction costs a write and an fsync whatever it holds, so that it
+  // should hold many; and a few microseconds a record, so that the last of 1024 waits some milliseconds for the others,
+  // which is about what an fsync takes. More would only add to the wait.
+  size_t max_batch_records = 1024;
+
+  // Records that wait for a transaction, at the most; Append() blocks while there are as many. Bounds the memory (some
+  // 300 bytes a record) when the disk is slower than those who append without awaiting.
+  size_t max_queued_records = 65'536;
+
+  // Wall time for the journal, time for the metrics and for lock_wait. Not null; must outlive the ledger.
+  Clock* clock = Clock::System();
+
+  // Null: no metrics. Must not go away while Open() runs.
+  MetricsRegistry* metrics = MetricsRegistry::Default();
+
+  absl::Status Validate() const;
+};
+
+// A ledger in one SQLite file. A thread of its own applies what is queued in group commits: one transaction, one fsync
+// (WAL, synchronous=FULL) for all records that came while the last one ran.
+//
+// The file is plain to read: tables skus, orders and journal, whose constraints refuse what cannot be. sqlite3's shell
+// reads it once the ledger is closed or its process is gone; while it is open, nobody else gets in. Times are kept in
+// microseconds, rounded down. Files: `path`, `path`-wal while open and after a crash, and `path`.lock, which stays.
+//
+// One ledger owns a file at a time, over all processes. On an error at a commit (disk full, I/O, a record that breaks a
+// constraint, units taken that were never stocked) the batch is rolled back and the ledger has failed for good, without
+// touching the file again: what was durable stays so, and Open() decides about the rest.
+//
+// Thread-safe. In a forked child calls abort, and the destructor does nothing; a child that neither execs nor exits
+// keeps the file locked beyond its parent.
+class SqliteLedger final : public Ledger {
+ public:
+  // Opens the ledger at `path`, or makes an empty one. Blocks: on the disk, on lock_wait, and for a check of the whole
+  // file, O(journal). What it recovers is durable when it returns.
+  //   InvalidArgument: Validate()'s text, or a path that names no file.
+  //   NotFound, PermissionDenied, Unavailable: the file or its directory cannot be used, and why.
+  //   FailedPrecondition: somebody else has the file open; or it is no ledger, or one of a newer version.
+  //   DataLoss: the file is damaged, or does not add up.
+  static absl::StatusOr<std::unique_ptr<SqliteLedger>> Open(std::string path, SqliteLedgerOptions options = {});
+
+  // Commits what is queued, then closes the file. Nobody may be inside a call.
+  ~SqliteLedger() override;
+
+  SqliteLedger(const SqliteLedger&) = delete;
+  SqliteLedger& operator=(const SqliteLedger&) = delete;
+
+  // Aborts when called again.
+  LedgerState TakeRecovered() override;
+
+  // O(1) and a mutex; blocks only while max_queued_records are queued. Positions go on where the file's journal ends
+  // and are its column `position`.
+  uint64_t Append(LedgerRecord record) override;
+
+  // OK at once for what is durable, whether the ledger has failed or not. Aborts on a position that Append() has not
+  // returned yet.
+  absl::Status AwaitDurable(uint64_t position) override;
+
+  absl::Status Health() const override;
+
+ private:
+  struct State;
+  explicit SqliteLedger(std::unique_ptr<State> state);
+
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace stockade
+
+#endif  // STOCKADE_INVENTORY_SQLITE_LEDGER_H_
