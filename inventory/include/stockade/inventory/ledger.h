@@ -15,7 +15,7 @@ struct LedgerRecord {
   enum class Kind {
     kAddSku,   // sku, quantity (its first stock), shards, per_buyer_limit
     kRestock,  // sku, quantity
-    kReserve,  // order_id, request_id, sku, quantity, buyer, expires_at
+    kReserve,  // order_id, request_id, sku, quantity, buyer, expires_at, ttl
     kTake,     // order_id, request_id, sku, quantity, buyer: sold at once
     kCommit,   // order_id: held becomes sold
     kCancel,   // order_id: held becomes cancelled, its units are for sale again
@@ -31,6 +31,9 @@ struct LedgerRecord {
   absl::Time expires_at = absl::InfiniteFuture();  // Wall time: it must hold across a restart.
   int32_t shards = 0;
   int64_t per_buyer_limit = 0;  // Units; 0: none.
+  // kReserve: bounds what remains after a restart, in case the wall clock was set back. Whole microseconds, as
+  // expires_at.
+  absl::Duration ttl = absl::InfiniteDuration();
 };
 
 enum class OrderState { kHeld, kSold, kCancelled, kExpired };
@@ -52,6 +55,7 @@ struct LedgerState {
     OrderState state = OrderState::kHeld;
     bool reserved = false;  // By kReserve; false: by kTake.
     absl::Time expires_at = absl::InfiniteFuture();
+    absl::Duration ttl = absl::InfiniteDuration();  // Infinite beside a finite expires_at: not kept.
   };
 
   // For each SKU: units available = granted - those of its orders that are held or sold. Never negative.
