@@ -1,0 +1,150 @@
+#ifndef STOCKADE_INVENTORY_INVENTORY_H_
+#define STOCKADE_INVENTORY_INVENTORY_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "stockade/base/clock.h"
+#include "stockade/inventory/ledger.h"
+#include "stockade/inventory/order.h"
+#include "stockade/inventory/refusal.h"
+#include "stockade/inventory/sharded_stock.h"
+#include "stockade/metrics/metrics_registry.h"
+
+namespace stockade {
+
+struct InventoryOptions {
+  // Names the inventory in messages, and is the value of the label `inventory` in metrics. Not empty.
+  std::string name = "default";
+  // Where every change is written before it is acknowledged, and what the inventory starts from. Null: memory only,
+  // everything is forgotten with the inventory.
+  std::unique_ptr<Ledger> ledger = nullptr;
+  // Must outlive the inventory. Not null.
+  Clock* clock = Clock::System();
+  // Null: no metrics.
+  MetricsRegistry* metrics = MetricsRegistry::Default();
+  // Locks that request records are spread over, and as many for buyers: 1 to 4096. With 64, two of eight busy threads
+  // meet seldom; each costs some 200 bytes.
+  int32_t stripes = 64;
+
+  absl::Status Validate() const;
+};
+
+struct SkuOptions {
+  // Units to begin with: 0 to kMaxUnits.
+  int64_t stock = 0;
+  // As ShardedStockOptions::shards.
+  int32_t shards = 0;
+  // Units that one buyer may hold and have bought, together; what was cancelled or expired does not count. 0: no limit.
+  int64_t per_buyer_limit = 0;
+
+  absl::Status Validate() const;
+};
+
+// One SKU's units at one moment: granted == available + held + sold.
+struct StockFigures {
+  int64_t granted = 0;    // Ever stocked.
+  int64_t available = 0;  // Can be taken.
+  int64_t held = 0;       // By reservations that run, or that ran out and have not been reaped yet.
+  int64_t sold = 0;
+};
+
+// A catalogue of items for sale, the requests that took from them, and the ledger that both survive in.
+//
+//   stockade::Inventory shop({.ledger = stockade::SqliteLedger::Open("orders.db").value()});
+//   absl::Status added = shop.AddSku("air-force-one", {.stock = 2000, .shards = 8, .per_buyer_limit = 1});
+//   absl::StatusOr<stockade::Reservation> r =
+//       shop.Reserve({.sku = "air-force-one", .quantity = 1, .request_id = id, .buyer = user, .ttl =
+//       absl::Minutes(10)});
+//   absl::Status sold = shop.Commit(r->id());   // or Cancel; or it expires and the unit is for sale again
+//
+// Never oversold, never falsely sold out: see ShardedStock.
+//
+// A request id takes once. Sent again, at the same time, after a time-out, after its reservation was committed,
+// cancelled or expired, or after a restart, it gets the first answer; with another sku, quantity, buyer, ttl, or as the
+// other of Take and Reserve, it is AlreadyExists. A refusal took nothing and is not remembered: the same id may be
+// tried again. Ids are kept as long as the inventory, and its ledger, exist.
+//
+// With a ledger, OK means durable, and every call that changes something blocks until it is, with no lock held. When
+// the ledger fails, calls whose outcome is unknown and all later ones are Unavailable; what they took stays out. Open
+// the ledger again, in a new inventory, and repeat the request ids to learn what became of them.
+//
+// Answers: RefusalOf() names them. InvalidArgument, and nothing else happened: an empty request_id, a quantity below
+// 1, a ttl of zero or less, no buyer where the SKU has a per_buyer_limit.
+//
+// Thread-safe. Apart from the ledger, calls block on short locks only: the request's and the buyer's stripe, and the
+// item's slow lock. Unusable in a forked child.
+class Inventory {
+ public:
+  // Recovers what the ledger holds: its SKUs are for sale again, request ids are known again, reservations run on for
+  // what the wall clock leaves them, but for no longer than their TTL. O(orders).
+  //   InvalidArgument: Validate()'s text.
+  //   DataLoss: what the ledger recovered does not add up.
+  //   Unavailable: the ledger has failed already.
+  static absl::StatusOr<std::unique_ptr<Inventory>> Create(InventoryOptions options = {});
+
+  // As Create(), but aborts where that fails.
+  explicit Inventory(InventoryOptions options = {});
+
+  // Nobody may be inside a call. Closes the ledger; reservations run on in it.
+  ~Inventory();
+
+  Inventory(const Inventory&) = delete;
+  Inventory& operator=(const Inventory&) = delete;
+
+  // Puts a new SKU up for sale. Others may take from it before this has returned.
+  //   AlreadyExists: there is one of this name, perhaps recovered from the ledger. Its stock did not change.
+  //   InvalidArgument: Validate()'s text, or an empty name.
+  absl::Status AddSku(std::string_view sku, const SkuOptions& options);
+
+  // Adds units to a SKU.
+  //   NotFound: no such SKU.  InvalidArgument: below 1.  OutOfRange: more than kMaxUnits would have been granted.
+  absl::Status Restock(std::string_view sku, int64_t units);
+
+  // Sets units aside for `ttl`.
+  //   ResourceExhausted, Aborted, NotFound, FailedPrecondition, AlreadyExists, InvalidArgument, Unavailable: Refusal.
+  absl::StatusOr<Reservation> Reserve(const ReserveRequest& request);
+
+  // Sells units at once. Errors as Reserve().
+  absl::StatusOr<Order> Take(const TakeRequest& request);
+
+  // Sells what a reservation holds, if its TTL has not passed at this call: at the same moment as expiry, exactly one
+  // of both wins. OK, too, where it is sold already.
+  //   FailedPrecondition: it was cancelled or has expired; the message says which.
+  //   NotFound: no such order.
+  absl::Status Commit(OrderId id);
+
+  // Gives back what a reservation holds. OK, too, where it has been cancelled before or has expired: its units are, or
+  // within 10 ms will be, for sale again.
+  //   FailedPrecondition: it is sold.
+  //   NotFound: no such order.
+  absl::Status Cancel(OrderId id);
+
+  // What has become of an order. One whose TTL has passed is kExpired, reaped or not. What it says may not be durable
+  // yet. NotFound: no such order.
+  absl::StatusOr<OrderState> StateOf(OrderId id) const;
+
+  // Units that can be taken: exact, as ShardedStock::Available(). NotFound: no such SKU.
+  absl::StatusOr<int64_t> Available(std::string_view sku) const;
+
+  // A SKU's figures, exact and of one moment, for audits: takes all request stripes, so it is no call for a hot path.
+  // Answers even when the ledger has failed, from memory. NotFound: no such SKU.
+  absl::StatusOr<StockFigures> Figures(std::string_view sku) const;
+
+  // OK; Unavailable from when the ledger has failed, with its reason.
+  absl::Status Health() const;
+
+ private:
+  class Core;
+  explicit Inventory(std::unique_ptr<Core> core);
+
+  std::unique_ptr<Core> core_;
+};
+
+}  // namespace stockade
+
+#endif  // STOCKADE_INVENTORY_INVENTORY_H_

@@ -1,0 +1,82 @@
+#ifndef STOCKADE_INVENTORY_ORDER_H_
+#define STOCKADE_INVENTORY_ORDER_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "absl/time/time.h"
+#include "stockade/inventory/ledger.h"
+
+namespace stockade {
+
+// Names an order of one inventory, across restarts too: from 1, never reused. Means nothing else.
+using OrderId = uint64_t;
+
+struct ReserveRequest {
+  std::string sku = {};
+  // Units; at least 1.
+  int64_t quantity = 1;
+  // Names the request, so that it takes once however often it is sent. Not empty. Make it where the wish arises, at
+  // the buyer's click, and keep it over retries.
+  std::string request_id = {};
+  // Whom a per_buyer_limit counts for. May be empty where the SKU has none.
+  std::string buyer = {};
+  // How long the units are the buyer's, from the call on; above zero, kept in whole microseconds. Infinite: until it
+  // is committed or cancelled. Ten minutes: what a check-out usually grants.
+  absl::Duration ttl = absl::Minutes(10);
+};
+
+// As ReserveRequest, for what is sold at once.
+struct TakeRequest {
+  std::string sku = {};
+  int64_t quantity = 1;
+  std::string request_id = {};
+  std::string buyer = {};
+};
+
+// What a Take() answers: these units are sold to this request. A value type.
+class Order {
+ public:
+  Order(OrderId id, std::string sku, int64_t quantity, std::string request_id, std::string buyer)
+      : id_(id),
+        sku_(std::move(sku)),
+        quantity_(quantity),
+        request_id_(std::move(request_id)),
+        buyer_(std::move(buyer)) {}
+
+  OrderId id() const { return id_; }
+  const std::string& sku() const { return sku_; }
+  int64_t quantity() const { return quantity_; }
+  const std::string& request_id() const { return request_id_; }
+  const std::string& buyer() const { return buyer_; }
+
+  friend bool operator==(const Order&, const Order&) = default;
+
+ private:
+  OrderId id_;
+  std::string sku_;
+  int64_t quantity_;
+  std::string request_id_;
+  std::string buyer_;
+};
+
+// What a Reserve() answers: these units were set aside for this request. It is the answer of that moment and does not
+// change when the reservation is committed, cancelled or expires; Inventory::StateOf() tells. A value type.
+class Reservation : public Order {
+ public:
+  Reservation(Order order, absl::Time expires_at) : Order(std::move(order)), expires_at_(expires_at) {}
+
+  // When the buyer's right ends unless committed: wall time, to show to people. The inventory itself counts on a clock
+  // that never jumps.
+  absl::Time expires_at() const { return expires_at_; }
+
+  friend bool operator==(const Reservation&, const Reservation&) = default;
+
+ private:
+  absl::Time expires_at_;
+};
+
+}  // namespace stockade
+
+#endif  // STOCKADE_INVENTORY_ORDER_H_

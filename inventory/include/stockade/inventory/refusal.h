@@ -1,0 +1,30 @@
+#ifndef STOCKADE_INVENTORY_REFUSAL_H_
+#define STOCKADE_INVENTORY_REFUSAL_H_
+
+#include <string_view>
+
+#include "absl/status/status.h"
+
+namespace stockade {
+
+// Why an Inventory refused a request. A Status of another origin, or OK, is kNone.
+enum class Refusal {
+  kNone,
+  kSoldOut,          // ResourceExhausted: fewer units than wanted, and none is held by a reservation.
+  kAllHeld,          // Aborted: fewer units than wanted, but some are held and may come back. Advisory.
+  kUnknownSku,       // NotFound.
+  kUnavailable,      // Unavailable: the ledger has failed; whether the request is written down is not known.
+  kBuyerLimit,       // FailedPrecondition: the buyer would have more than one may.
+  kRequestMismatch,  // AlreadyExists: the request id was used before, with other parameters.
+  kInvalid,          // InvalidArgument: the request itself is wrong.
+};
+
+// Thread-safe; looks at the status only.
+Refusal RefusalOf(const absl::Status& status);
+
+// "sold_out", "all_held", ...: as in the metric stockade_inventory_refusals_total; "none" for kNone.
+std::string_view RefusalName(Refusal refusal);
+
+}  // namespace stockade
+
+#endif  // STOCKADE_INVENTORY_REFUSAL_H_

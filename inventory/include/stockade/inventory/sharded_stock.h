@@ -1,0 +1,135 @@
+#ifndef STOCKADE_INVENTORY_SHARDED_STOCK_H_
+#define STOCKADE_INVENTORY_SHARDED_STOCK_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "stockade/base/fork_guard.h"
+#include "stockade/metrics/metric_set.h"
+#include "stockade/metrics/metrics_registry.h"
+
+namespace stockade {
+
+class ReentrantMutex;
+
+namespace internal {
+struct Item;
+}
+
+// The most units that one item may have: 2^61 - 1, about 2.3 * 10^18.
+inline constexpr int64_t kMaxUnits = (int64_t{1} << 61) - 1;
+// The most shards that one item may have.
+inline constexpr int32_t kMaxShards = 256;
+
+struct ShardedStockOptions {
+  // Names the item in messages, and is the value of the label `inventory` in metrics.
+  std::string name = "default";
+  // Units there are at first: 0 to kMaxUnits.
+  int64_t stock = 0;
+  // Counters that the units are spread over, 1 to kMaxShards; threads that take from different ones do not slow each
+  // other down. 0: as many as the machine has processors.
+  int32_t shards = 0;
+  // Null: no metrics.
+  MetricsRegistry* metrics = MetricsRegistry::Default();
+
+  absl::Status Validate() const;
+};
+
+// One item's stock: a number of units, split over shards so that many threads can take at once.
+//
+//   stockade::ShardedStock seats({.name = "seats", .stock = 500});
+//   if (!seats.Take(2)) return SoldOut();   // At some moment during the call there were fewer than 2.
+//   absl::Status back = seats.Deposit(2);
+//
+// Every operation but ApproximateAvailable() is linearizable: never are more units taken than were put in, and Take()
+// refuses only where at one moment within the call the shards together had fewer than it wanted. A take of several
+// units is all or nothing, and gathers from several shards where no single one has enough.
+//
+// Thread-safe. What happens before a Deposit() happens before whatever follows a Take() of its units. While there are
+// units to spare, takes and deposits are one compare-and-swap on a cache line that few threads share; near zero they
+// take the item's slow lock and stop the shards for O(shards); once all is gone a refusal is one load. Only the slow
+// lock ever blocks, and nothing is waited for while it is held. Unusable in a forked child.
+class ShardedStock {
+ public:
+  // Aborts with Validate()'s text on bad options.
+  explicit ShardedStock(ShardedStockOptions options);
+  ~ShardedStock();
+
+  ShardedStock(const ShardedStock&) = delete;
+  ShardedStock& operator=(const ShardedStock&) = delete;
+
+  // Takes `units` (at least 1; aborts otherwise) and returns true; or takes nothing and returns false.
+  bool Take(int64_t units = 1);
+
+  // Puts `units` in: a restock, or what a cancelled order gives back. After it has returned they can be taken.
+  //   InvalidArgument: `units` is below 1.
+  //   OutOfRange: there would be more than kMaxUnits. Nothing was put in. (A shard below 2^53 units is not checked
+  //   against the others, so that the total may come to kMaxUnits + 2^61 before this is said. It never wraps.)
+  absl::Status Deposit(int64_t units);
+
+  // The exact number of units at one moment within the call. Stops the shards for O(shards).
+  int64_t Available() const;
+
+  // The sum of the shards, read one after the other without stopping anybody: exact when nobody takes or deposits
+  // meanwhile, otherwise off by at most the units that were moved during the call. O(shards).
+  int64_t ApproximateAvailable() const;
+
+  int32_t shards() const { return shard_count_; }
+  const std::string& name() const { return name_; }
+
+ private:
+  friend class ShardedStockPeer;  // Puts units into a given shard, for tests.
+  friend struct internal::Item;
+
+  // An item of an inventory, which counts takes and refusals itself: steals and freezes go to its `metrics`, which may
+  // be null for none, and options.metrics is not used.
+  ShardedStock(ShardedStockOptions options, internal::ComponentMetrics* metrics);
+
+  // Invariants, of all shards of an item together. A word holds {latched, frozen, units}, the units in the low 62 bits.
+  //  - The slow lock's holder alone sets or clears the bits. Without it: no word is frozen, and either all or none are
+  //    latched.
+  //  - A word with either bit set changes by the slow lock's holder alone: takes and deposits are compare-and-swaps
+  //    that expect both bits clear. So while every word is frozen, their sum is the item's stock, and stands still.
+  //  - A word is latched only from frozen, only while every word is frozen or latched, and only if the sum is zero. It
+  //    goes back to frozen, and units are added only once no word is latched. So while any word is latched, the stock
+  //    is zero: to see one is enough to refuse.
+  //
+  // Memory order: read-modify-writes are acquire and release, the slow lock's holder stores with release what it
+  // acquired from every word, and a refusal's load is an acquire. Hence whoever takes a unit sees all that was done
+  // before the unit was put in, whichever shards it went through.
+  struct alignas(128) Shard {  // Two lines: the prefetcher of x86 fetches them in pairs.
+    std::atomic<uint64_t> word{0};
+  };
+
+  enum class Outcome { kTaken, kRefused, kUnclear };
+
+  Outcome TakeFrom(Shard& shard, uint64_t units);
+  Outcome TakeUnfrozen(uint64_t units);
+  bool TakeFreezing(uint64_t units);
+  absl::Status DepositSlowly(uint64_t units);
+  bool TryAdd(Shard& shard, uint64_t units);
+
+  uint64_t Freeze() const;
+  void Unfreeze() const;
+  void Spread(uint64_t units, size_t first);
+  void Gather(uint64_t units, size_t first);
+  bool Latched() const;
+  void Latch();
+  size_t OwnShard() const;
+
+  const std::string name_;
+  const int32_t shard_count_;
+  const std::unique_ptr<Shard[]> shards_;
+  const std::unique_ptr<ReentrantMutex> slow_lock_;
+  internal::ForkGuard fork_guard_;
+  internal::ComponentMetrics own_metrics_;
+  internal::ComponentMetrics* const metrics_;  // own_metrics_, or those of the inventory that the item is in.
+};
+
+}  // namespace stockade
+
+#endif  // STOCKADE_INVENTORY_SHARDED_STOCK_H_
