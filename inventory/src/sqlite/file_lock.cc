@@ -1,0 +1,72 @@
+#include "file_lock.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <condition_variable>
+#include <mutex>
+#include <string_view>
+
+#include "stockade/base/strings.h"
+
+namespace stockade::internal {
+namespace {
+
+constexpr absl::Duration kRetryPeriod = absl::Milliseconds(20);
+
+absl::Status FileError(int error, std::string_view what, const std::string& path) {
+  absl::StatusCode code = absl::StatusCode::kUnavailable;
+  if (error == ENOENT || error == ENOTDIR) code = absl::StatusCode::kNotFound;
+  if (error == EACCES || error == EPERM || error == EROFS) code = absl::StatusCode::kPermissionDenied;
+  return absl::Status(code, absl::ErrnoToStatus(error, Concat("cannot ", what, " '", path, "'")).message());
+}
+
+// "process 4711", as far as the owner could write it down.
+std::string OwnerIn(int descriptor) {
+  char text[32];
+  const ssize_t size = pread(descriptor, text, sizeof(text), 0);
+  std::string_view pid(text, size > 0 ? static_cast<size_t>(size) : 0);
+  pid = pid.substr(0, pid.find('\n'));
+  return pid.empty() ? "another owner" : Concat("process ", pid);
+}
+
+void WriteOwnerTo(int descriptor) {
+  const std::string pid = Concat(getpid(), "\n");
+  // Only for the message above; on a full disk it does without.
+  if (ftruncate(descriptor, 0) == 0) (void)!pwrite(descriptor, pid.data(), pid.size(), 0);
+}
+
+}  // namespace
+
+absl::StatusOr<FileLock> FileLock::Acquire(const std::string& path, absl::Duration wait, Clock* clock) {
+  const int descriptor = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOCTTY, 0644);
+  if (descriptor < 0) return FileError(errno, "open", path);
+  FileLock lock(descriptor);
+  const Instant deadline = clock->Now() + wait;
+  std::mutex mutex;
+  std::condition_variable never;
+  while (flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
+    if (errno == EINTR) continue;
+    if (errno != EWOULDBLOCK) return FileError(errno, "lock", path);
+    const Instant now = clock->Now();
+    if (now >= deadline) {
+      return absl::FailedPreconditionError(Concat("in use by ", OwnerIn(descriptor), ", which holds '", path, "'"));
+    }
+    std::unique_lock own(mutex);
+    clock->WaitUntil(never, own, std::min(deadline, now + kRetryPeriod));
+  }
+  WriteOwnerTo(descriptor);
+  return lock;
+}
+
+FileLock::~FileLock() {
+  if (descriptor_ < 0) return;
+  // Explicit, because a forked child may still have a copy of the descriptor.
+  flock(descriptor_, LOCK_UN);
+  close(descriptor_);
+}
+
+}  // namespace stockade::internal

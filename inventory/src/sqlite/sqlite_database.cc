@@ -1,0 +1,134 @@
+#include "sqlite_database.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <limits>
+#include <utility>
+
+#include "stockade/base/strings.h"
+
+namespace stockade::internal {
+namespace {
+
+absl::StatusCode CodeFor(int code, int system_errno) {
+  switch (code & 0xff) {
+    case SQLITE_CORRUPT: return absl::StatusCode::kDataLoss;
+    case SQLITE_NOTADB:
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+    case SQLITE_CONSTRAINT:
+    case SQLITE_MISMATCH:
+    case SQLITE_TOOBIG: return absl::StatusCode::kFailedPrecondition;
+    case SQLITE_FULL: return absl::StatusCode::kResourceExhausted;
+    case SQLITE_PERM:
+    case SQLITE_READONLY: return absl::StatusCode::kPermissionDenied;
+    case SQLITE_CANTOPEN:
+      if (system_errno == ENOENT || system_errno == ENOTDIR) return absl::StatusCode::kNotFound;
+      if (system_errno == EACCES || system_errno == EPERM) return absl::StatusCode::kPermissionDenied;
+      return absl::StatusCode::kUnavailable;
+    // A statement that does not fit the tables it finds.
+    case SQLITE_ERROR: return absl::StatusCode::kDataLoss;
+    default: return absl::StatusCode::kUnavailable;
+  }
+}
+
+absl::Status ErrorOf(sqlite3* connection, int code) {
+  const int system_errno = sqlite3_system_errno(connection);
+  absl::Status error(CodeFor(code, system_errno), Concat(sqlite3_errmsg(connection), " (SQLite error ", code, ")"));
+  const int primary = code & 0xff;
+  if (system_errno != 0 && (primary == SQLITE_IOERR || primary == SQLITE_CANTOPEN || primary == SQLITE_FULL)) {
+    return absl::Status(error.code(), absl::ErrnoToStatus(system_errno, error.message()).message());
+  }
+  return error;
+}
+
+}  // namespace
+
+void SqliteStatement::KeepError(int code) {
+  if (bind_error_ == SQLITE_OK) bind_error_ = code;
+}
+
+void SqliteStatement::Bind(int parameter, int64_t value) {
+  KeepError(sqlite3_bind_int64(statement_.get(), parameter, value));
+}
+
+void SqliteStatement::Bind(int parameter, std::string_view text) {
+  // A null pointer would bind NULL.
+  const char* const data = text.empty() ? "" : text.data();
+  KeepError(sqlite3_bind_text64(statement_.get(), parameter, data, text.size(), SQLITE_STATIC, SQLITE_UTF8));
+}
+
+void SqliteStatement::BindNull(int parameter) { KeepError(sqlite3_bind_null(statement_.get(), parameter)); }
+
+absl::StatusOr<bool> SqliteStatement::Step() {
+  int code = std::exchange(bind_error_, SQLITE_OK);
+  if (code == SQLITE_OK) code = sqlite3_step(statement_.get());
+  if (code == SQLITE_ROW) return true;
+  absl::Status error;
+  if (code != SQLITE_DONE) error = ErrorOf(sqlite3_db_handle(statement_.get()), code);
+  sqlite3_reset(statement_.get());
+  if (!error.ok()) return error;
+  return false;
+}
+
+absl::Status SqliteStatement::Run() {
+  while (true) {
+    absl::StatusOr<bool> row = Step();
+    if (!row.ok()) return row.status();
+    if (!*row) return absl::OkStatus();
+  }
+}
+
+std::string_view SqliteStatement::Text(int column) const {
+  const unsigned char* const text = sqlite3_column_text(statement_.get(), column);
+  if (text == nullptr) return {};
+  return {reinterpret_cast<const char*>(text), static_cast<size_t>(sqlite3_column_bytes(statement_.get(), column))};
+}
+
+absl::StatusOr<SqliteDatabase> SqliteDatabase::Open(const std::string& path, absl::Duration busy_wait) {
+  sqlite3* raw = nullptr;
+  const int code =
+      sqlite3_open_v2(path.c_str(), &raw, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, nullptr);
+  if (raw == nullptr) return absl::ResourceExhaustedError("out of memory");
+  SqliteDatabase database(raw);
+  sqlite3_extended_result_codes(raw, 1);
+  if (code != SQLITE_OK) return ErrorOf(raw, sqlite3_extended_errcode(raw));
+  const int64_t wait_ms = std::min<int64_t>(absl::ToInt64Milliseconds(busy_wait), std::numeric_limits<int>::max());
+  sqlite3_busy_timeout(raw, static_cast<int>(wait_ms));
+  return database;
+}
+
+absl::Status SqliteDatabase::Execute(const char* sql) {
+  const int code = sqlite3_exec(connection_.get(), sql, nullptr, nullptr, nullptr);
+  return code == SQLITE_OK ? absl::OkStatus() : ErrorOf(connection_.get(), code);
+}
+
+absl::StatusOr<SqliteStatement> SqliteDatabase::Prepare(std::string_view sql) {
+  sqlite3_stmt* statement = nullptr;
+  const int code = sqlite3_prepare_v3(connection_.get(), sql.data(), static_cast<int>(sql.size()),
+                                      SQLITE_PREPARE_PERSISTENT, &statement, nullptr);
+  if (code != SQLITE_OK) return ErrorOf(connection_.get(), code);
+  return SqliteStatement(statement);
+}
+
+absl::StatusOr<int64_t> SqliteDatabase::QueryInt(std::string_view sql) {
+  absl::StatusOr<SqliteStatement> statement = Prepare(sql);
+  if (!statement.ok()) return statement.status();
+  absl::StatusOr<bool> row = statement->Step();
+  if (!row.ok()) return row.status();
+  return statement->Int(0);
+}
+
+absl::StatusOr<std::string> SqliteDatabase::QueryText(std::string_view sql) {
+  absl::StatusOr<SqliteStatement> statement = Prepare(sql);
+  if (!statement.ok()) return statement.status();
+  absl::StatusOr<bool> row = statement->Step();
+  if (!row.ok()) return row.status();
+  return std::string(statement->Text(0));
+}
+
+void SqliteDatabase::set_checkpoint_on_close(bool on) {
+  sqlite3_db_config(connection_.get(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, on ? 0 : 1, nullptr);
+}
+
+}  // namespace stockade::internal

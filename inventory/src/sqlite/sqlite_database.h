@@ -1,0 +1,82 @@
+#ifndef STOCKADE_INVENTORY_SQLITE_DATABASE_H_
+#define STOCKADE_INVENTORY_SQLITE_DATABASE_H_
+
+#include <sqlite3.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+namespace stockade::internal {
+
+// A prepared statement: bind, step, read columns, reset; and again. What is bound must live until Reset(). An error of
+// a bind shows at the next Step(). Not thread-safe. Must be gone before its database.
+class SqliteStatement {
+ public:
+  SqliteStatement() = default;
+  explicit SqliteStatement(sqlite3_stmt* statement) : statement_(statement) {}
+
+  // Parameters count from 1.
+  void Bind(int parameter, int64_t value);
+  void Bind(int parameter, std::string_view text);
+  void BindNull(int parameter);
+
+  // True: there is a row to read. False: done, and reset. An error resets too.
+  absl::StatusOr<bool> Step();
+
+  // Steps to the end, whatever the rows.
+  absl::Status Run();
+
+  // Columns count from 0; read them after a Step() that was true and before the next call. A view lives as long.
+  int64_t Int(int column) const { return sqlite3_column_int64(statement_.get(), column); }
+  std::string_view Text(int column) const;
+  bool IsNull(int column) const { return sqlite3_column_type(statement_.get(), column) == SQLITE_NULL; }
+
+ private:
+  struct Finalize {
+    void operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
+  };
+
+  void KeepError(int code);
+
+  std::unique_ptr<sqlite3_stmt, Finalize> statement_;
+  int bind_error_ = SQLITE_OK;  // The first since the last Step().
+};
+
+// A connection for one thread at a time, to a file that it makes if there is none.
+class SqliteDatabase {
+ public:
+  // `path` is absolute: it is never taken for a URI or for ":memory:". `busy_wait`: how long a call waits for locks.
+  static absl::StatusOr<SqliteDatabase> Open(const std::string& path, absl::Duration busy_wait);
+
+  absl::Status Execute(const char* sql);
+  absl::StatusOr<SqliteStatement> Prepare(std::string_view sql);
+
+  // The first column of the first row of `sql`, which must have one.
+  absl::StatusOr<int64_t> QueryInt(std::string_view sql);
+  absl::StatusOr<std::string> QueryText(std::string_view sql);
+
+  bool in_transaction() const { return sqlite3_get_autocommit(connection_.get()) == 0; }
+  bool read_only() const { return sqlite3_db_readonly(connection_.get(), "main") == 1; }
+
+  // Whether closing moves the write-ahead log into the file, as it does by default, or leaves both files as they are.
+  void set_checkpoint_on_close(bool on);
+
+ private:
+  struct Close {
+    void operator()(sqlite3* connection) const { sqlite3_close(connection); }
+  };
+
+  explicit SqliteDatabase(sqlite3* connection) : connection_(connection) {}
+
+  std::unique_ptr<sqlite3, Close> connection_;
+};
+
+}  // namespace stockade::internal
+
+#endif  // STOCKADE_INVENTORY_SQLITE_DATABASE_H_
