@@ -28,7 +28,7 @@ void WriteToStandardError(LogSeverity severity, std::string_view message) {
 
 struct Logger {
   std::mutex mutex;
-  LogSink sink;                      // Empty: standard error. Guarded by mutex, as all that follows.
+  LogSink sink;                              // Empty: standard error. Guarded by mutex, as all that follows.
   Instant window = Instant::InfinitePast();  // When the current second began.
   int in_window = 0;
   int left_out = 0;

@@ -11,9 +11,9 @@ namespace {
 
 // Bucket k of a histogram holds the values in (first * 2^(k-1), first * 2^k]; the one past the last bound, the rest.
 struct Scale {
-  int64_t first;    // The lowest bound, in what is observed: nanoseconds or a size.
+  int64_t first;  // The lowest bound, in what is observed: nanoseconds or a size.
   size_t bounds;
-  double unit;      // What one of what is observed is, in what is exported.
+  double unit;  // What one of what is observed is, in what is exported.
 };
 
 constexpr Scale kSeconds{.first = 125, .bounds = 28, .unit = 1e-9};

@@ -1,10 +1,10 @@
 #include "stockade/metrics/metrics_registry.h"
 
-#include <limits>
-#include <string>
-
 #include <prometheus/client_metric.h>
 #include <prometheus/metric_type.h>
+
+#include <limits>
+#include <string>
 
 #include "stockade/base/log.h"
 #include "stockade/base/strings.h"
@@ -28,12 +28,8 @@ prometheus::MetricType ExportedType(MetricType type) {
 
 void ReadInto(const MetricSet& set, size_t metric, prometheus::ClientMetric& out) {
   switch (set.defs()[metric].type) {
-    case MetricType::kCounter:
-      out.counter.value = static_cast<double>(set.CounterValue(metric));
-      return;
-    case MetricType::kGauge:
-      out.gauge.value = set.GaugeValue(metric);
-      return;
+    case MetricType::kCounter: out.counter.value = static_cast<double>(set.CounterValue(metric)); return;
+    case MetricType::kGauge: out.gauge.value = set.GaugeValue(metric); return;
     case MetricType::kSecondsHistogram:
     case MetricType::kCountHistogram: {
       const MetricSet::HistogramValue value = set.ReadHistogram(metric);
@@ -41,9 +37,9 @@ void ReadInto(const MetricSet& set, size_t metric, prometheus::ClientMetric& out
       for (size_t k = 0; k < value.bucket_counts.size(); ++k) {
         cumulative += value.bucket_counts[k];
         const bool last = k == value.upper_bounds.size();
-        out.histogram.bucket.push_back({.cumulative_count = cumulative,
-                                        .upper_bound = last ? std::numeric_limits<double>::infinity()
-                                                            : value.upper_bounds[k]});
+        out.histogram.bucket.push_back(
+            {.cumulative_count = cumulative,
+             .upper_bound = last ? std::numeric_limits<double>::infinity() : value.upper_bounds[k]});
       }
       out.histogram.sample_count = value.count;
       out.histogram.sample_sum = value.sum;

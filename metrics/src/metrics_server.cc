@@ -1,12 +1,11 @@
 #include "stockade/metrics/metrics_server.h"
 
 #include <arpa/inet.h>
+#include <prometheus/exposer.h>
 
 #include <exception>
 #include <utility>
 #include <vector>
-
-#include <prometheus/exposer.h>
 
 #include "stockade/base/fork_guard.h"
 #include "stockade/base/strings.h"
@@ -53,8 +52,7 @@ absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Start(const Metric
     state->exposer->RegisterCollectable(state->forwarder);
     state->port = static_cast<uint16_t>(state->exposer->GetListeningPorts().at(0));
   } catch (const std::exception& error) {
-    return absl::UnavailableError(
-        internal::Concat("MetricsServer: cannot listen on ", endpoint, ": ", error.what()));
+    return absl::UnavailableError(internal::Concat("MetricsServer: cannot listen on ", endpoint, ": ", error.what()));
   }
   return std::unique_ptr<MetricsServer>(new MetricsServer(std::move(state)));
 }

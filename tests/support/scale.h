@@ -20,8 +20,8 @@ inline constexpr bool kSanitized = false;
 inline constexpr bool kSanitized = false;
 #endif
 
-// How much a test does: `short_run` in `./run test`, `full_run` where STOCKADE_TEST_FULL is set (`./run test --full`); a
-// tenth of either under a sanitizer, but at least 1.
+// How much a test does: `short_run` in `./run test`, `full_run` where STOCKADE_TEST_FULL is set (`./run test --full`);
+// a tenth of either under a sanitizer, but at least 1.
 inline int64_t Scaled(int64_t short_run, int64_t full_run) {
   const char* const full = std::getenv("STOCKADE_TEST_FULL");
   const int64_t size = full != nullptr && std::string_view(full) != "0" ? full_run : short_run;

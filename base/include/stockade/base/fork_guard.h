@@ -26,9 +26,7 @@ class ForkGuard {
 
   // True in a child of the process that made the object. Relaxed: the child starts with a single thread, the one that
   // ran the handler.
-  bool InForkedChild() const {
-    return generation_ != fork_detail::generation.load(std::memory_order_relaxed);
-  }
+  bool InForkedChild() const { return generation_ != fork_detail::generation.load(std::memory_order_relaxed); }
 
   // Aborts in a forked child, naming the object: "stockade: LoadingCache 'products' used after fork; ...".
   void Check(std::string_view what, std::string_view name) const {

@@ -26,10 +26,11 @@ class Instant {
   // Infinite instants absorb finite spans; an overflow becomes the infinite instant on that side.
   friend Instant operator+(Instant at, absl::Duration span) {
     if (at == InfiniteFuture() || at == InfinitePast()) return at;
-    int64_t sum = 0;
-    // ToInt64Nanoseconds saturates, at the limits for the infinite spans too.
+    // Saturates, at the limits for the infinite spans too.
     const int64_t delta = absl::ToInt64Nanoseconds(span);
-    if (!__builtin_add_overflow(at.nanoseconds_, delta, &sum)) return Instant(sum);
+    int64_t sum = 0;
+    const bool infinite = delta == std::numeric_limits<int64_t>::max() || delta == std::numeric_limits<int64_t>::min();
+    if (!infinite && !__builtin_add_overflow(at.nanoseconds_, delta, &sum)) return Instant(sum);
     return delta > 0 ? InfiniteFuture() : InfinitePast();
   }
   friend Instant operator-(Instant at, absl::Duration span) { return at + -span; }

@@ -56,9 +56,9 @@ class MetricSet {
   uint64_t CounterValue(size_t metric) const { return cells_.Sum(first_cell_[metric]); }
 
   struct HistogramValue {
-    std::vector<double> upper_bounds;      // In seconds or as sizes, ascending, without +Inf.
-    std::vector<uint64_t> bucket_counts;   // Not cumulative; one more than bounds, the last is +Inf.
-    uint64_t count = 0;                    // The sum of bucket_counts, always.
+    std::vector<double> upper_bounds;     // In seconds or as sizes, ascending, without +Inf.
+    std::vector<uint64_t> bucket_counts;  // Not cumulative; one more than bounds, the last is +Inf.
+    uint64_t count = 0;                   // The sum of bucket_counts, always.
     double sum = 0;
   };
   HistogramValue ReadHistogram(size_t metric) const;
@@ -92,7 +92,8 @@ class MetricSet {
 // takes the component's gauges away; what was counted stays. A component declares it as its last member, so that gauge
 // callbacks never see a member destroyed, and must not be destroyed with a lock held that its gauge callbacks take.
 //
-// Add and Observe are thread-safe and wait-free after a thread's first; the rest belongs to the component's constructor.
+// Add and Observe are thread-safe and wait-free after a thread's first; the rest belongs to the component's
+// constructor.
 class ComponentMetrics {
  public:
   ComponentMetrics() = default;  // Off.

@@ -1,15 +1,15 @@
 #ifndef STOCKADE_METRICS_METRICS_REGISTRY_H_
 #define STOCKADE_METRICS_METRICS_REGISTRY_H_
 
+#include <prometheus/collectable.h>
+#include <prometheus/metric_family.h>
+
 #include <map>
 #include <memory>
 #include <mutex>
 #include <span>
 #include <utility>
 #include <vector>
-
-#include <prometheus/collectable.h>
-#include <prometheus/metric_family.h>
 
 #include "stockade/metrics/metric_set.h"
 

@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# What a machine can find fault with: format, the order of floors, clang-tidy. `./run lint` has built the clang preset,
+# and so has seen clang's warnings and its thread-safety analysis.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+status=0
+
+mapfile -t sources < <(git ls-files -co --exclude-standard '*.h' '*.cc')
+clang-format-16 --dry-run -Werror "${sources[@]}" || { echo "lint: run clang-format-16 -i on the above" >&2; status=1; }
+
+# An include never goes up a floor, and cache and inventory never include each other.
+declare -A forbidden=(
+  [base]='metrics|redis|locks|cache|inventory' [metrics]='redis|locks|cache|inventory'
+  [redis]='locks|cache|inventory' [locks]='cache|inventory' [cache]='inventory' [inventory]='cache')
+for module in "${!forbidden[@]}"; do
+  [ -d "$module" ] || continue
+  if grep -rnE "#include [<\"]stockade/(${forbidden[$module]})/" "$module"; then
+    echo "lint: $module/ includes from a floor above it, or beside it" >&2
+    status=1
+  fi
+done
+
+for script in run .ci/run scripts/*.sh; do bash -n "$script" || status=1; done
+
+mapfile -t tidied < <(git ls-files -co --exclude-standard '*.cc' | grep -vE '^(tests|bench)/')
+printf '%s\n' "${tidied[@]}" | xargs -P "$(nproc)" -n 1 clang-tidy-16 -p build/clang --quiet 2>build/clang-tidy.err || status=1
+
+[ "$status" -eq 0 ] && echo "lint: clean"
+exit "$status"

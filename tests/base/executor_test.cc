@@ -1,0 +1,66 @@
+#include "stockade/base/executor.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <latch>
+#include <stdexcept>
+#include <thread>
+
+#include "stockade/base/log.h"
+
+namespace stockade {
+namespace {
+
+TEST(InlineExecutorTest, Schedule_RunsTheTaskBeforeItReturns) {
+  InlineExecutor executor;
+  bool ran = false;
+  executor.Schedule([&] { ran = true; });
+  EXPECT_TRUE(ran);
+}
+
+TEST(ThreadPoolTest, Schedule_TwoBlockedTasks_RunAtOnceOnTwoThreads) {
+  ThreadPool pool(2);
+  std::latch both(2);
+  std::latch done(2);
+  for (int i = 0; i < 2; ++i) {
+    pool.Schedule([&] {
+      both.arrive_and_wait();
+      done.count_down();
+    });
+  }
+  done.wait();
+}
+
+TEST(ThreadPoolTest, Destroyed_WithQueuedTasks_RunsThemAndWhatTheyAdd) {
+  std::atomic<int> ran = 0;
+  {
+    ThreadPool pool(2);
+    for (int i = 0; i < 100; ++i) {
+      pool.Schedule([&] {
+        pool.Schedule([&] { ++ran; });
+        ++ran;
+      });
+    }
+  }
+  EXPECT_EQ(ran, 200);
+}
+
+TEST(ThreadPoolTest, TaskThrows_LogsAndGoesOn) {
+  std::string logged;
+  SetLogSink([&](LogSeverity, std::string_view message) { logged = message; });
+  std::atomic<bool> ran = false;
+  {
+    ThreadPool pool(1);
+    pool.Schedule([] { throw std::runtime_error("out of paper"); });
+    pool.Schedule([&] { ran = true; });
+  }
+  SetLogSink({});
+  EXPECT_TRUE(ran);
+  EXPECT_EQ(logged, "a task on an Executor threw: out of paper");
+}
+
+TEST(ThreadPoolDeathTest, NoThreads_Aborts) { EXPECT_DEATH(ThreadPool(0), "threads = 0"); }
+
+}  // namespace
+}  // namespace stockade

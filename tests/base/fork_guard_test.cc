@@ -1,0 +1,61 @@
+#include "stockade/base/fork_guard.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "stockade/base/executor.h"
+
+namespace stockade {
+namespace {
+
+// Runs `body` in a forked child and returns its wait status.
+template <typename Body>
+int InForkedChild(Body body) {
+  const pid_t child = fork();
+  if (child == 0) {
+    body();
+    _exit(0);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return status;
+}
+
+TEST(ForkGuardTest, Check_InTheSameProcess_Passes) {
+  const internal::ForkGuard guard;
+  EXPECT_FALSE(guard.InForkedChild());
+  guard.Check("Thing", "x");
+}
+
+TEST(ForkGuardTest, InForkedChild_InChildAndGrandchild_IsTrue) {
+  const internal::ForkGuard guard;
+  const int status = InForkedChild([&] {
+    if (!guard.InForkedChild()) _exit(1);
+    const internal::ForkGuard own;
+    if (own.InForkedChild()) _exit(2);
+    const int grandchild = InForkedChild([&] { _exit(own.InForkedChild() && guard.InForkedChild() ? 0 : 3); });
+    _exit(WEXITSTATUS(grandchild));
+  });
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+TEST(ForkGuardTest, ThreadPoolDestroyed_InForkedChild_DoesNothing) {
+  auto pool = std::make_unique<ThreadPool>(2);
+  const int status = InForkedChild([&] { pool.reset(); });
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+TEST(ForkGuardDeathTest, Check_InForkedChild_AbortsWithTheName) {
+  const internal::ForkGuard guard;
+  EXPECT_DEATH(
+      {
+        const int status = InForkedChild([&] { guard.Check("LoadingCache", "products"); });
+        if (WIFSIGNALED(status)) abort();
+      },
+      "LoadingCache 'products' used in a forked child");
+}
+
+}  // namespace
+}  // namespace stockade

@@ -1,0 +1,115 @@
+#include "stockade/metrics/metrics_registry.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <set>
+#include <thread>
+
+namespace stockade {
+namespace {
+
+using internal::ComponentMetrics;
+using internal::MetricDef;
+using internal::MetricType;
+
+constexpr MetricDef kDefs[] = {
+    {.type = MetricType::kCounter,
+     .name = "test_requests_total",
+     .help = "Requests.",
+     .label_name = "result",
+     .label_value = "hit"},
+    {.type = MetricType::kCounter,
+     .name = "test_requests_total",
+     .help = "Requests.",
+     .label_name = "result",
+     .label_value = "miss"},
+    {.type = MetricType::kSecondsHistogram, .name = "test_load_seconds", .help = "Loads."},
+    {.type = MetricType::kGauge, .name = "test_entries", .help = "Entries."},
+};
+
+const prometheus::MetricFamily& Family(const std::vector<prometheus::MetricFamily>& families, const std::string& name) {
+  for (const auto& family : families) {
+    if (family.name == name) return family;
+  }
+  ADD_FAILURE() << "no family " << name;
+  static const prometheus::MetricFamily none;
+  return none;
+}
+
+TEST(MetricsRegistryTest, Collect_ManyComponents_OneFamilyANameAndNoSeriesTwice) {
+  MetricsRegistry registry;
+  std::vector<std::unique_ptr<ComponentMetrics>> components;
+  for (int i = 0; i < 1'000; ++i) {
+    // Two of each name.
+    components.push_back(std::make_unique<ComponentMetrics>(
+        &registry, kDefs, internal::MetricLabels{{"cache", "c" + std::to_string(i / 2)}}));
+    components.back()->Add(0);
+  }
+  const auto families = registry.Collect();
+  ASSERT_EQ(families.size(), 3u);
+  const auto& requests = Family(families, "test_requests_total");
+  EXPECT_EQ(requests.metric.size(), 1'000u);
+  std::set<std::vector<prometheus::ClientMetric::Label>> seen;
+  for (const auto& metric : requests.metric) {
+    EXPECT_TRUE(seen.insert(metric.label).second);
+    EXPECT_EQ(metric.counter.value, metric.label.back().value == "hit" ? 2 : 0);
+  }
+}
+
+TEST(MetricsRegistryTest, Collect_ComponentDestroyed_KeepsItsCountsAndDropsItsGauges) {
+  MetricsRegistry registry;
+  for (int i = 0; i < 3; ++i) {
+    ComponentMetrics component(&registry, kDefs, {{"cache", "c"}});
+    component.Add(1, 10);
+    component.AddGauge(3, [] { return 4.0; });
+  }
+  const auto families = registry.Collect();
+  EXPECT_EQ(Family(families, "test_requests_total").metric.at(1).counter.value, 30);
+  EXPECT_EQ(Family(families, "test_entries").metric.at(0).gauge.value, 0);
+}
+
+TEST(MetricsRegistryTest, Collect_Histogram_IsCumulativeAndEndsWithItsCount) {
+  MetricsRegistry registry;
+  ComponentMetrics component(&registry, kDefs, {});
+  component.Observe(2, absl::Microseconds(3));
+  component.Observe(2, absl::Hours(1));
+  const auto families = registry.Collect();
+  const auto& histogram = Family(families, "test_load_seconds").metric.at(0).histogram;
+  EXPECT_EQ(histogram.sample_count, 2u);
+  EXPECT_EQ(histogram.bucket.back().cumulative_count, 2u);
+  EXPECT_EQ(histogram.bucket[histogram.bucket.size() - 2].cumulative_count, 1u);
+  EXPECT_NEAR(histogram.sample_sum, 3600.000003, 1e-6);
+}
+
+TEST(MetricsRegistryTest, Destroyed_BeforeItsComponents_IsFine) {
+  auto registry = std::make_unique<MetricsRegistry>();
+  ComponentMetrics component(registry.get(), kDefs, {});
+  component.AddGauge(3, [] { return 1.0; });
+  registry.reset();
+  component.Add(0);
+  EXPECT_EQ(component.set()->CounterValue(0), 1u);
+}
+
+TEST(MetricsRegistryTest, ComponentsDestroyed_DuringScrapes_NoGaugeIsCalledAfterwards) {
+  MetricsRegistry registry;
+  std::atomic<bool> stop = false;
+  std::jthread scraper([&] {
+    while (!stop) registry.Collect();
+  });
+  for (int i = 0; i < 2'000; ++i) {
+    std::atomic<bool> alive = true;
+    {
+      ComponentMetrics component(&registry, kDefs, {});
+      component.AddGauge(3, [&alive] {
+        EXPECT_TRUE(alive);
+        return 1.0;
+      });
+    }
+    alive = false;
+  }
+  stop = true;
+}
+
+}  // namespace
+}  // namespace stockade
