@@ -1,0 +1,41 @@
+#include "harness/options.h"
+
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "stockade/base/strings.h"
+
+namespace stockade::bench {
+
+absl::StatusOr<BenchOptions> ParseBenchOptions(std::span<const char* const> args) {
+  BenchOptions options;
+  for (size_t i = 0; i < args.size(); ++i) {
+    const std::string_view arg = args[i];
+    if (arg == "--quick") {
+      options.quick = true;
+    } else if (arg == "--list") {
+      options.list = true;
+    } else if (arg == "--help") {
+      options.help = true;
+    } else if (arg == "--json" || arg == "--filter") {
+      if (i + 1 == args.size() || std::string_view(args[i + 1]).empty()) {
+        return absl::InvalidArgumentError(internal::Concat(arg, " needs a value"));
+      }
+      (arg == "--json" ? options.json_file : options.filter) = args[++i];
+    } else {
+      return absl::InvalidArgumentError(internal::Concat("unknown option '", arg, "'; try --help"));
+    }
+  }
+  return options;
+}
+
+std::string BenchUsage(const std::string& program) {
+  return internal::Concat("usage: ", program,
+                          " [--json FILE] [--quick] [--filter TEXT] [--list]\n"
+                          "  --json FILE    write the rows to FILE too\n"
+                          "  --quick        a smoke test: tiny runs, whose figures mean nothing\n"
+                          "  --filter TEXT  only rows whose name or peer contains TEXT\n"
+                          "  --list         name the rows, run none\n");
+}
+
+}  // namespace stockade::bench

@@ -1,0 +1,89 @@
+// What it costs to count an operation: the time of the counted operation less that of the bare one, both measured in
+// the same repetition. The operation is an atomic addition to a line of the thread's own, the cheapest thing that the
+// library counts. It cannot overlap with what follows it, so that the cost shows; a chain of arithmetic would hide it
+// whole.
+#include <prometheus/counter.h>
+
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "harness/threads.h"
+#include "metrics/rows.h"
+#include "stockade/base/strings.h"
+#include "stockade/metrics/metric_set.h"
+#include "stockade/metrics/metrics_registry.h"
+#include "stockade/metrics/striped_cells.h"
+
+namespace stockade::bench {
+namespace {
+
+using internal::MetricDef;
+using internal::MetricType;
+
+constexpr MetricDef kDefs[] = {{MetricType::kCounter, "stockade_bench_operations_total", "Counted operations."}};
+constexpr int64_t kBatch = 4096;
+
+struct alignas(128) Operation {
+  std::atomic<uint64_t> word = 0;
+
+  void Run() { word.fetch_add(1, std::memory_order_acq_rel); }
+};
+
+// Nanoseconds a thread spends on `count`, on top of an operation.
+template <typename Count>
+double NsOnTop(size_t threads, absl::Duration span, Count count) {
+  const auto measure = [&](auto step) {
+    const Throughput throughput = RunFor(threads, span, kBatch, [&](size_t, int64_t ops) {
+      Operation operation;
+      for (int64_t i = 0; i < ops; ++i) {
+        operation.Run();
+        step();
+      }
+    });
+    return throughput.NsPerOp() * static_cast<double>(threads);
+  };
+  const double bare = measure([] {});
+  return measure(count) - bare;
+}
+
+struct World {
+  internal::StripedCells cells{1};
+  MetricsRegistry registry;
+  internal::ComponentMetrics component{&registry, kDefs, {{"name", "bench"}}};
+  prometheus::Counter counter;
+};
+
+Measurement Peer(const std::shared_ptr<World>& world, size_t threads, absl::Duration span) {
+  return [=] { return NsOnTop(threads, span, [&] { world->counter.Increment(); }); };
+}
+
+}  // namespace
+
+void AddCountingRows(Suite& suite) {
+  for (const size_t threads : {1, 2}) {
+    const std::string condition = threads == 1 ? ", alone" : internal::Concat(", ", threads, " threads");
+    suite.Add(
+        {.name = internal::Concat("striped cell, on top of an operation", condition),
+         .unit = "ns",
+         .peer = "prometheus::Counter",
+         .target = Target::ValueAtMost(1),
+         .prepare = [=](const Scale& scale) -> Contestants {
+           const auto world = std::make_shared<World>();
+           const auto span = scale.span;
+           return {[=] { return NsOnTop(threads, span, [&] { world->cells.Add(0, 1); }); }, Peer(world, threads, span)};
+         }});
+    suite.Add({.name = internal::Concat("component's counter, on top of an operation", condition),
+               .unit = "ns",
+               .peer = "prometheus::Counter",
+               .target = Target::ValueAtMost(1),
+               .prepare = [=](const Scale& scale) -> Contestants {
+                 const auto world = std::make_shared<World>();
+                 const auto span = scale.span;
+                 return {[=] { return NsOnTop(threads, span, [&] { world->component.Add(0); }); },
+                         Peer(world, threads, span)};
+               }});
+  }
+}
+
+}  // namespace stockade::bench

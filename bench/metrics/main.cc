@@ -1,0 +1,8 @@
+#include "metrics/rows.h"
+
+int main(int argc, char** argv) {
+  return stockade::bench::BenchMain(argc, argv, [](stockade::bench::Suite& suite) {
+    stockade::bench::AddCountingRows(suite);
+    stockade::bench::AddScrapeRows(suite);
+  });
+}
