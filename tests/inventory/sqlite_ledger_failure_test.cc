@@ -1,0 +1,207 @@
+#include <signal.h>
+#include <sys/resource.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <semaphore>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "inventory/sqlite_ledger_support.h"
+#include "stockade/base/clock.h"
+
+namespace stockade {
+namespace {
+
+using ::stockade::testing::AddSku;
+using ::stockade::testing::OpenLedger;
+using ::stockade::testing::PlainSql;
+using ::stockade::testing::Reserve;
+using ::stockade::testing::Settle;
+using ::stockade::testing::Take;
+using ::stockade::testing::TempDir;
+using ::testing::HasSubstr;
+using Kind = LedgerRecord::Kind;
+
+// Appends `bad` to a ledger of 10 shoes and order 1, and expects that it fails for good and loses nothing before.
+void ExpectFailsWith(const LedgerRecord& bad, const std::string& why) {
+  SCOPED_TRACE(why);
+  const TempDir dir;
+  {
+    const auto ledger = OpenLedger(dir.File("orders.db"));
+    ledger->Append(AddSku("shoe", 10));
+    const uint64_t good = ledger->Append(Take(1, "shoe", 4));
+    EXPECT_TRUE(ledger->AwaitDurable(good).ok());
+    const absl::Status failed = ledger->AwaitDurable(ledger->Append(bad));
+    EXPECT_EQ(failed.code(), absl::StatusCode::kUnavailable);
+    EXPECT_THAT(std::string(failed.message()), HasSubstr("orders.db"));
+    EXPECT_THAT(std::string(failed.message()), HasSubstr(why));
+    EXPECT_EQ(ledger->Health(), failed);
+    const uint64_t later = ledger->Append(Take(2, "shoe", 1));
+    EXPECT_EQ(ledger->AwaitDurable(later), failed);
+    EXPECT_TRUE(ledger->AwaitDurable(good).ok());
+  }
+  const auto ledger = OpenLedger(dir.File("orders.db"));
+  const LedgerState state = ledger->TakeRecovered();
+  ASSERT_EQ(state.skus.size(), 1u);
+  EXPECT_EQ(state.skus[0].granted, 10);
+  ASSERT_EQ(state.orders.size(), 1u);
+  EXPECT_EQ(state.orders[0].request_id, "request-1");
+  EXPECT_TRUE(ledger->AwaitDurable(ledger->Append(Take(2, "shoe", 6))).ok());
+}
+
+TEST(SqliteLedgerFailureTest, Append_RecordThatCannotBe_FailsTheLedgerAndLosesNothingBefore) {
+  LedgerRecord repeated = Take(2, "shoe", 1);
+  repeated.request_id = "request-1";
+  ExpectFailsWith(repeated, "orders.request_id");
+  ExpectFailsWith(Take(1, "shoe", 1), "orders.");
+  ExpectFailsWith(Take(0, "shoe", 1), "order_id > 0");
+  ExpectFailsWith(Take(UINT64_MAX, "shoe", 1), "order_id > 0");
+  ExpectFailsWith(Take(2, "shoe", 0), "quantity > 0");
+  ExpectFailsWith(Take(2, "shoe", INT64_MIN), "quantity > 0");
+  ExpectFailsWith(Take(2, "shoe", 7), "takes 7 units of SKU 'shoe', which has 6");
+  ExpectFailsWith(Reserve(2, "boot", 1), "unknown SKU 'boot'");
+  ExpectFailsWith(AddSku("shoe", 1), "skus.sku");
+  ExpectFailsWith(AddSku("boot", -1), "granted >= 0");
+  ExpectFailsWith({.kind = Kind::kRestock, .sku = "shoe", .quantity = 0}, "quantity > 0");
+  ExpectFailsWith({.kind = Kind::kRestock, .sku = "shoe", .quantity = INT64_MAX}, "REAL");
+  ExpectFailsWith({.kind = Kind::kRestock, .sku = "boot", .quantity = 1}, "unknown SKU 'boot'");
+  ExpectFailsWith(Settle(Kind::kCommit, 1), "no such order is held");
+  ExpectFailsWith(Settle(Kind::kCancel, 7), "no such order is held");
+}
+
+// Holds the writer where a batch begins, so that a test decides what the next batch is.
+class GateClock final : public Clock {
+ public:
+  Instant Now() const override { return System()->Now(); }
+  Instant CoarseNow() const override { return System()->CoarseNow(); }
+  absl::Time WallNow() const override {
+    at_gate_.release();
+    gate_.acquire();
+    return System()->WallNow();
+  }
+  bool WaitUntil(std::condition_variable& cv, std::unique_lock<std::mutex>& lock, Instant deadline) override {
+    return System()->WaitUntil(cv, lock, deadline);
+  }
+
+  void AwaitBatch() { at_gate_.acquire(); }
+  void LetGo(int batches) { gate_.release(batches); }
+
+ private:
+  mutable std::counting_semaphore<> at_gate_{0};
+  mutable std::counting_semaphore<> gate_{0};
+};
+
+TEST(SqliteLedgerFailureTest, Append_BadRecordInABatch_UndoesThatBatchAndNoOther) {
+  const TempDir dir;
+  GateClock clock;
+  {
+    const auto ledger = OpenLedger(dir.File("orders.db"), {.clock = &clock});
+    const uint64_t first = ledger->Append(AddSku("shoe", 10));
+    clock.AwaitBatch();
+    const uint64_t before = ledger->Append(Take(1, "shoe", 1));
+    ledger->Append(Take(2, "shoe", 20));
+    const uint64_t after = ledger->Append(Take(3, "shoe", 1));
+    clock.LetGo(2);
+    EXPECT_TRUE(ledger->AwaitDurable(first).ok());
+    EXPECT_EQ(ledger->AwaitDurable(before).code(), absl::StatusCode::kUnavailable);
+    EXPECT_EQ(ledger->AwaitDurable(after).code(), absl::StatusCode::kUnavailable);
+  }
+  const LedgerState state = OpenLedger(dir.File("orders.db"))->TakeRecovered();
+  EXPECT_EQ(state.skus.size(), 1u);
+  EXPECT_TRUE(state.orders.empty());
+}
+
+TEST(SqliteLedgerFailureTest, Append_WithTheQueueFull_WaitsForTheWriter) {
+  const TempDir dir;
+  GateClock clock;
+  const auto ledger = OpenLedger(dir.File("orders.db"), {.max_queued_records = 2, .clock = &clock});
+  ledger->Append(AddSku("shoe", 10));
+  clock.AwaitBatch();
+  ledger->Append(Take(1, "shoe", 1));
+  ledger->Append(Take(2, "shoe", 1));
+  std::atomic<bool> appended{false};
+  std::thread third([&] {
+    const uint64_t position = ledger->Append(Take(3, "shoe", 1));
+    appended = true;
+    EXPECT_TRUE(ledger->AwaitDurable(position).ok());
+  });
+  EXPECT_FALSE(appended);
+  clock.LetGo(1);
+  clock.AwaitBatch();  // Of orders 1 and 2: the queue is empty, order 3 may enter it.
+  while (!appended) std::this_thread::yield();
+  clock.LetGo(2);
+  third.join();
+}
+
+TEST(SqliteLedgerFailureTest, Append_BlockedByAFullQueue_IsReleasedWhenTheLedgerFails) {
+  const TempDir dir;
+  const auto ledger = OpenLedger(dir.File("orders.db"), {.max_batch_records = 2, .max_queued_records = 2});
+  ledger->Append(AddSku("shoe", 10));
+  std::vector<std::thread> threads;
+  for (uint64_t t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      uint64_t last = 0;
+      // All take the order ids 1 to 50: the second of each fails the ledger, with others in Append().
+      for (uint64_t i = 1; i <= 50; ++i) last = ledger->Append(Take(i, "shoe", 1));
+      EXPECT_EQ(ledger->AwaitDurable(last).code(), absl::StatusCode::kUnavailable);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(ledger->Health().code(), absl::StatusCode::kUnavailable);
+}
+
+// No file of this process may grow beyond `bytes` while the object lives: a disk that is full.
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(rlim_t bytes) : old_action_(signal(SIGXFSZ, SIG_IGN)) {
+    getrlimit(RLIMIT_FSIZE, &old_limit_);
+    const rlimit limit{bytes, old_limit_.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~FileSizeLimit() {
+    setrlimit(RLIMIT_FSIZE, &old_limit_);
+    signal(SIGXFSZ, old_action_);
+  }
+
+ private:
+  rlimit old_limit_;
+  const sighandler_t old_action_;
+};
+
+TEST(SqliteLedgerFailureTest, Append_WhenFilesCannotGrow_FailsAndWorksAgainWhenThereIsRoom) {
+  const TempDir dir;
+  uint64_t durable = 0;
+  {
+    const auto ledger = OpenLedger(dir.File("orders.db"));
+    ledger->Append(AddSku("shoe", 1'000'000));
+    EXPECT_TRUE(ledger->AwaitDurable(1).ok());
+    const FileSizeLimit limit(256 * 1024);
+    uint64_t id = 1;
+    // 4 KiB of log each, at least: it ends long before the limit of the loop.
+    for (; id < 1000; ++id) {
+      const absl::Status status = ledger->AwaitDurable(ledger->Append(Take(id, "shoe", 1)));
+      if (!status.ok()) {
+        EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+        break;
+      }
+      durable = id;
+    }
+    EXPECT_LT(id, 1000u);
+    EXPECT_GT(durable, 0u);
+    EXPECT_EQ(ledger->Health().code(), absl::StatusCode::kUnavailable);
+  }
+  const auto ledger = OpenLedger(dir.File("orders.db"));
+  const LedgerState state = ledger->TakeRecovered();
+  // The one in doubt may be there or not; what was acknowledged is.
+  EXPECT_GE(state.orders.size(), durable);
+  EXPECT_LE(state.orders.size(), durable + 1);
+  EXPECT_TRUE(ledger->AwaitDurable(ledger->Append(Take(5000, "shoe", 1))).ok());
+}
+
+}  // namespace
+}  // namespace stockade

@@ -1,0 +1,107 @@
+#ifndef STOCKADE_TESTS_INVENTORY_SQLITE_LEDGER_SUPPORT_H_
+#define STOCKADE_TESTS_INVENTORY_SQLITE_LEDGER_SUPPORT_H_
+
+#include <sqlite3.h>
+#include <stdlib.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+#include "stockade/inventory/sqlite_ledger.h"
+
+namespace stockade::testing {
+
+// A directory that is gone with the object.
+class TempDir {
+ public:
+  TempDir() {
+    std::string name = (std::filesystem::temp_directory_path() / "stockade_ledger_XXXXXX").string();
+    if (mkdtemp(name.data()) == nullptr) abort();
+    path_ = name;
+  }
+  ~TempDir() { std::filesystem::remove_all(path_); }
+
+  std::string File(const std::string& name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_;
+};
+
+// What anybody with sqlite3's shell sees: a connection of its own that knows nothing of the ledger.
+class PlainSql {
+ public:
+  using Row = std::vector<std::string>;  // "NULL" for NULL.
+
+  explicit PlainSql(const std::string& path) {
+    if (sqlite3_open(path.c_str(), &connection_) != SQLITE_OK) ADD_FAILURE() << sqlite3_errmsg(connection_);
+  }
+  ~PlainSql() { sqlite3_close(connection_); }
+
+  // SQLITE_OK, or what went wrong.
+  int TryRun(const std::string& sql) { return sqlite3_exec(connection_, sql.c_str(), nullptr, nullptr, nullptr); }
+
+  void Run(const std::string& sql) { ASSERT_EQ(TryRun(sql), SQLITE_OK) << sql << ": " << sqlite3_errmsg(connection_); }
+
+  std::vector<Row> Query(const std::string& sql) {
+    std::vector<Row> rows;
+    const auto add = [](void* to, int columns, char** values, char**) {
+      Row row;
+      for (int i = 0; i < columns; ++i) row.emplace_back(values[i] == nullptr ? "NULL" : values[i]);
+      static_cast<std::vector<Row>*>(to)->push_back(std::move(row));
+      return 0;
+    };
+    const int code = sqlite3_exec(connection_, sql.c_str(), add, &rows, nullptr);
+    EXPECT_EQ(code, SQLITE_OK) << sql << ": " << sqlite3_errmsg(connection_);
+    return rows;
+  }
+
+  int64_t QueryInt(const std::string& sql) {
+    const std::vector<Row> rows = Query(sql);
+    return rows.empty() ? -1 : std::stoll(rows[0][0]);
+  }
+
+ private:
+  sqlite3* connection_ = nullptr;
+};
+
+inline LedgerRecord AddSku(std::string sku, int64_t stock) {
+  return {.kind = LedgerRecord::Kind::kAddSku, .sku = std::move(sku), .quantity = stock, .shards = 4};
+}
+
+inline LedgerRecord Take(uint64_t order_id, std::string sku, int64_t quantity) {
+  return {.kind = LedgerRecord::Kind::kTake,
+          .order_id = order_id,
+          .request_id = absl::StrCat("request-", order_id),
+          .sku = std::move(sku),
+          .quantity = quantity,
+          .buyer = absl::StrCat("buyer-", order_id)};
+}
+
+inline LedgerRecord Reserve(uint64_t order_id, std::string sku, int64_t quantity) {
+  LedgerRecord record = Take(order_id, std::move(sku), quantity);
+  record.kind = LedgerRecord::Kind::kReserve;
+  record.expires_at = absl::FromUnixMicros(1'700'000'600'000'001);
+  record.ttl = absl::Seconds(600);
+  return record;
+}
+
+inline LedgerRecord Settle(LedgerRecord::Kind kind, uint64_t order_id) { return {.kind = kind, .order_id = order_id}; }
+
+// A ledger without metrics; null, and a failed test, where it does not open.
+inline std::unique_ptr<SqliteLedger> OpenLedger(const std::string& path, SqliteLedgerOptions options = {}) {
+  options.metrics = nullptr;
+  absl::StatusOr<std::unique_ptr<SqliteLedger>> ledger = SqliteLedger::Open(path, std::move(options));
+  EXPECT_TRUE(ledger.ok()) << ledger.status();
+  return ledger.ok() ? *std::move(ledger) : nullptr;
+}
+
+}  // namespace stockade::testing
+
+#endif  // STOCKADE_TESTS_INVENTORY_SQLITE_LEDGER_SUPPORT_H_
