@@ -51,17 +51,17 @@ TEST(TableFormatTest, RowsLineUpUnderTheHeader) {
   const Comparison comparisons[] = {Named("re-entry", Target::ValueAtMost(2)),
                                     Named("alone", Target::RatioAtMost(0.6))};
   const TableFormat table(comparisons);
-  EXPECT_EQ(table.Header(), "name          value  unit   peer             peer's      ratio  target      holds");
+  EXPECT_EQ(table.Header(), "name          value  unit   peer           peer's      ratio  target      holds");
   EXPECT_EQ(table.Line(MakeRow(comparisons[0], 1.25, 2.5)),
-            "re-entry       1.25  ns/op  std::mutex         2.5        0.5  <= 2 ns/op  holds");
+            "re-entry       1.25  ns/op  std::mutex        2.5        0.5  <= 2 ns/op  holds");
   EXPECT_EQ(table.Line(MakeRow(comparisons[1], 1234567.8, 1)),
-            "alone       1234568  ns/op  std::mutex           1    1234568  <= 0.6      short");
+            "alone       1234568  ns/op  std::mutex          1    1234568  <= 0.6      short");
 }
 
 TEST(TableFormatTest, NoTargetAndNoRatio_AreDashes) {
   const Comparison comparisons[] = {Named("a", Target::None())};
   EXPECT_EQ(TableFormat(comparisons).Line(MakeRow(comparisons[0], 1, 0)),
-            "a              1  ns/op  std::mutex          0          -  -       -");
+            "a             1  ns/op  std::mutex          0          -  -       -");
 }
 
 TEST(JsonTest, ListOfObjectsWithTheEightKeys) {

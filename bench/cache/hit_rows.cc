@@ -1,0 +1,101 @@
+// Hits on keys drawn evenly. Both caches have room for far more entries than there are keys, so that an uneven spread
+// over shards evicts nothing.
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cache/rows.h"
+#include "cache/sharded_lru.h"
+#include "harness/threads.h"
+#include "stockade/base/strings.h"
+#include "stockade/cache/loading_cache.h"
+#include "stockade/metrics/metrics_registry.h"
+
+namespace stockade::bench {
+namespace {
+
+constexpr int64_t kBatch = 256;
+constexpr int64_t kRoom = 1 << 16;  // On top of twice the keys: in each of 16 shards, more than the small key counts.
+
+struct KeyCount {
+  uint64_t keys;  // A power of two.
+  const char* text;
+};
+constexpr KeyCount kKeyCounts[] = {{1, "1 key"}, {1024, "1,024 keys"}, {1 << 20, "1 M keys"}};
+
+struct World {
+  explicit World(uint64_t key_count)
+      : keys(key_count),
+        ours({.name = "bench", .max_weight = static_cast<int64_t>(2 * keys) + kRoom, .metrics = &registry},
+             [](const uint64_t& key, LoadContext&) -> absl::StatusOr<uint64_t> { return key; }),
+        lru(2 * keys + kRoom) {
+    for (uint64_t key = 0; key < keys; ++key) {
+      ours.Put(key, key);
+      lru.Put(key, key);
+    }
+  }
+
+  const uint64_t keys;
+  MetricsRegistry registry;
+  LoadingCache<uint64_t, uint64_t> ours;
+  ShardedLru lru;
+};
+
+// `get` looks one key up. Drawing a key is a few instructions that both sides pay.
+template <typename Get>
+Throughput Hits(uint64_t keys, size_t threads, absl::Duration span, Get get) {
+  struct alignas(128) Random {
+    uint64_t state;
+  };
+  std::vector<Random> random(threads);
+  for (size_t i = 0; i < threads; ++i) random[i].state = 0x9E3779B97F4A7C15u * (i + 1);
+  return RunFor(threads, span, kBatch, [&](size_t thread, int64_t ops) {
+    uint64_t state = random[thread].state;
+    for (int64_t i = 0; i < ops; ++i) {
+      state = state * 6364136223846793005u + 1442695040888963407u;
+      get((state >> 33) & (keys - 1));
+    }
+    random[thread].state = state;
+  });
+}
+
+Throughput OurHits(World& world, size_t threads, absl::Duration span) {
+  return Hits(world.keys, threads, span, [&](uint64_t key) { KeepAlive(*world.ours.Get(key).value()); });
+}
+
+Throughput LruHits(World& world, size_t threads, absl::Duration span) {
+  return Hits(world.keys, threads, span, [&](uint64_t key) { KeepAlive(*world.lru.Get(key)); });
+}
+
+}  // namespace
+
+void AddHitRows(Suite& suite) {
+  for (const KeyCount& count : kKeyCounts) {
+    for (const size_t threads : {1, 2}) {
+      suite.Add({.name = internal::Concat("hit, ", count.text, threads == 1 ? ", alone" : ", 2 threads"),
+                 .unit = "M/s",
+                 .peer = "sharded LRU, mutexes",
+                 .better = Better::kHigher,
+                 .prepare = [=](const Scale& scale) -> Contestants {
+                   const uint64_t keys = scale.quick ? std::min<uint64_t>(count.keys, 1024) : count.keys;
+                   const auto world = std::make_shared<World>(keys);
+                   const auto span = scale.span;
+                   return {[=] { return OurHits(*world, threads, span).MillionsPerSecond(); },
+                           [=] { return LruHits(*world, threads, span).MillionsPerSecond(); }};
+                 }});
+    }
+  }
+  suite.Add({.name = "hit, 1 key, time a thread, 2 threads",
+             .unit = "ns",
+             .peer = "ours, 1 thread",
+             .target = Target::RatioAtMost(1.2),
+             .prepare = [](const Scale& scale) -> Contestants {
+               const auto world = std::make_shared<World>(1);
+               const auto span = scale.span;
+               return {[=] { return 2 * OurHits(*world, 2, span).NsPerOp(); },
+                       [=] { return OurHits(*world, 1, span).NsPerOp(); }};
+             }});
+}
+
+}  // namespace stockade::bench

@@ -1,0 +1,3 @@
+#include "cache/rows.h"
+
+int main(int argc, char** argv) { return stockade::bench::BenchMain(argc, argv, stockade::bench::AddHitRows); }

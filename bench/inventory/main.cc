@@ -1,0 +1,8 @@
+#include "inventory/rows.h"
+
+int main(int argc, char** argv) {
+  return stockade::bench::BenchMain(argc, argv, [](stockade::bench::Suite& suite) {
+    stockade::bench::AddStockRows(suite);
+    stockade::bench::AddOrderRows(suite);
+  });
+}

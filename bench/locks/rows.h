@@ -1,0 +1,13 @@
+#ifndef STOCKADE_BENCH_LOCKS_ROWS_H_
+#define STOCKADE_BENCH_LOCKS_ROWS_H_
+
+#include "harness/suite.h"
+
+namespace stockade::bench {
+
+void AddMutexRows(Suite& suite);
+void AddSharedMutexRows(Suite& suite);
+
+}  // namespace stockade::bench
+
+#endif  // STOCKADE_BENCH_LOCKS_ROWS_H_
