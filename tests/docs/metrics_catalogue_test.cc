@@ -1,0 +1,99 @@
+// docs/METRICS.md is the golden list of what is exported: name, type, labels, help.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "stockade/cache/loading_cache.h"
+#include "stockade/inventory/inventory.h"
+#include "stockade/inventory/sqlite_ledger.h"
+#include "stockade/locks/keyed_shared_mutex.h"
+#include "stockade/locks/reentrant_mutex.h"
+#include "stockade/locks/reentrant_shared_mutex.h"
+#include "stockade/metrics/metrics_registry.h"
+#include "support/temp_dir.h"
+
+namespace stockade {
+namespace {
+
+constexpr char kName[] = "golden";  // Of every component, so that its label is told from those with fixed values.
+
+const char* TypeName(prometheus::MetricType type) {
+  switch (type) {
+    case prometheus::MetricType::Counter: return "counter";
+    case prometheus::MetricType::Gauge: return "gauge";
+    case prometheus::MetricType::Histogram: return "histogram";
+    default: return "other";
+  }
+}
+
+// "`cache`, `result` (hit, miss)"
+std::string LabelsOf(const prometheus::MetricFamily& family) {
+  std::map<std::string, std::set<std::string>> labels;
+  for (const auto& metric : family.metric) {
+    for (const auto& label : metric.label) {
+      labels[label.name];
+      if (label.value != kName) labels[label.name].insert(label.value);
+    }
+  }
+  std::string text;
+  for (const auto& [name, values] : labels) {
+    if (!text.empty()) text += ", ";
+    text += "`" + name + "`";
+    if (values.empty()) continue;
+    std::string list;
+    for (const std::string& value : values) list += (list.empty() ? "" : ", ") + value;
+    text += " (" + list + ")";
+  }
+  return text;
+}
+
+std::vector<std::string> ExportedRows() {
+  const testing::TempDir directory;
+  MetricsRegistry registry;
+  const ReentrantMutex mutex({.name = kName, .metrics = &registry});
+  const ReentrantSharedMutex shared_mutex({.name = kName, .metrics = &registry});
+  const KeyedSharedMutex<std::string> keyed({.name = kName, .metrics = &registry});
+  const LoadingCache<int, int> cache({.name = kName, .metrics = &registry},
+                                     [](int key, LoadContext&) -> absl::StatusOr<int> { return key; });
+  const Inventory inventory(
+      {.name = kName,
+       .ledger = SqliteLedger::Open(directory.path() + "/orders.db", {.name = kName, .metrics = &registry}).value(),
+       .metrics = &registry});
+  std::vector<std::string> rows;
+  for (const auto& family : registry.Collect()) {
+    rows.push_back("| `" + family.name + "` | " + TypeName(family.type) + " | " + LabelsOf(family) + " | " +
+                   family.help + " |");
+  }
+  return rows;
+}
+
+std::vector<std::string> DocumentedRows() {
+  std::ifstream in(std::string(STOCKADE_SOURCE_DIR) + "/docs/METRICS.md");
+  std::vector<std::string> rows;
+  for (std::string line; std::getline(in, line);) {
+    if (line.starts_with("| `stockade_")) rows.push_back(line);
+  }
+  std::sort(rows.begin(), rows.end());
+  return rows;
+}
+
+TEST(MetricsCatalogueTest, ExportedSeries_AllComponents_AreThoseOfTheDocument) {
+  std::vector<std::string> exported = ExportedRows();
+  std::sort(exported.begin(), exported.end());
+  const std::vector<std::string> documented = DocumentedRows();
+  for (const std::string& row : exported) {
+    EXPECT_TRUE(std::binary_search(documented.begin(), documented.end(), row)) << "docs/METRICS.md lacks:\n" << row;
+  }
+  for (const std::string& row : documented) {
+    EXPECT_TRUE(std::binary_search(exported.begin(), exported.end(), row)) << "not exported:\n" << row;
+  }
+}
+
+}  // namespace
+}  // namespace stockade
