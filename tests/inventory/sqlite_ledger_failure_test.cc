@@ -143,8 +143,8 @@ TEST(SqliteLedgerFailureTest, Append_BlockedByAFullQueue_IsReleasedWhenTheLedger
   const auto ledger = OpenLedger(dir.File("orders.db"), {.max_batch_records = 2, .max_queued_records = 2});
   ledger->Append(AddSku("shoe", 10));
   std::vector<std::thread> threads;
-  for (uint64_t t = 0; t < 4; ++t) {
-    threads.emplace_back([&, t] {
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
       uint64_t last = 0;
       // All take the order ids 1 to 50: the second of each fails the ledger, with others in Append().
       for (uint64_t i = 1; i <= 50; ++i) last = ledger->Append(Take(i, "shoe", 1));

@@ -23,9 +23,9 @@ struct SqliteLedgerOptions {
   // default, because two owners are a mistake more often than a hand-over.
   absl::Duration lock_wait = absl::ZeroDuration();
 
-  // Records in one transaction, at the most. A transaction costs a write and an fsync whatever it holds, so that it
-  // should hold many; and a few microseconds a record, so that the last of 1024 waits some milliseconds for the others,
-  // which is about what an fsync takes. More would only add to the wait.
+  // Records in one transaction, at the most. A transaction costs an fsync (0.1 to 10 ms) whatever it holds, so it
+  // should hold many; and some 20 us a record, so that the first of 1024 waits 20 ms for the others. By then the fsync
+  // is a small part even on a slow disk, and more records would only add to the wait.
   size_t max_batch_records = 1024;
 
   // Records that wait for a transaction, at the most; Append() blocks while there are as many. Bounds the memory (some
