@@ -1,0 +1,203 @@
+#ifndef STOCKADE_LOCKS_KEY_TABLE_H_
+#define STOCKADE_LOCKS_KEY_TABLE_H_
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "stockade/locks/lock_core.h"
+
+namespace stockade::internal {
+
+// The locks of a keyed mutex: a lock of its own for each key that somebody holds or waits for. Only the search for a
+// key's lock is divided over shards; a shard's mutex is never held while a thread waits for a key.
+//
+// Invariants: an entry is in its shard exactly as long as users > 0; users counts the threads that have been given it
+// by Find() and have not yet called Drop(), so a thread that holds or waits pins it, and nodes never move.
+template <typename Key, typename Hash, typename Eq>
+class KeyTable {
+ public:
+  struct Entry {
+    explicit Entry(LockIdentity& identity) : core(identity) {}
+
+    LockCore core;
+    uint64_t users = 0;  // Guarded by the shard's mutex.
+  };
+  using Node = std::pair<const Key, Entry>;
+
+  KeyTable(std::string_view kind, LockOptions options) : state_(std::make_unique<State>(kind, std::move(options))) {}
+  // Aborts where an entry is alive.
+  ~KeyTable() {
+    if (identity().InForkedChild()) {
+      (void)state_.release();  // Other threads may have been at work in it when the process forked.
+    } else if (size() > 0) {
+      identity().Die("destroyed while a key is held or waited for");
+    }
+  }
+
+  KeyTable(const KeyTable&) = delete;
+  KeyTable& operator=(const KeyTable&) = delete;
+
+  LockIdentity& identity() const { return state_->identity; }
+
+  // The key's entry, made if nobody uses it yet; the caller is one of its users until it calls Drop(). O(1).
+  Node* Find(const Key& key) {
+    identity().CheckNotForked();
+    Shard& shard = ShardOf(key);
+    std::lock_guard lock(shard.mutex);
+    auto [found, added] = shard.nodes.try_emplace(key, identity());
+    ++found->second.users;
+    return &*found;
+  }
+
+  void Drop(Node* node) {
+    Shard& shard = ShardOf(node->first);
+    std::lock_guard lock(shard.mutex);
+    if (--node->second.users == 0) shard.nodes.erase(shard.nodes.find(node->first));
+  }
+
+  // How many threads wait for `key`.
+  uint64_t Waiters(const Key& key) {
+    identity().CheckNotForked();
+    Shard& shard = ShardOf(key);
+    std::lock_guard lock(shard.mutex);
+    const auto found = shard.nodes.find(key);
+    return found == shard.nodes.end() ? 0 : found->second.core.waiters();
+  }
+
+  // Entries alive: keys that somebody holds or waits for. O(shards).
+  size_t size() const {
+    identity().CheckNotForked();
+    size_t sum = 0;
+    for (Shard& shard : state_->shards) {
+      std::lock_guard lock(shard.mutex);
+      sum += shard.nodes.size();
+    }
+    return sum;
+  }
+
+ private:
+  static constexpr size_t kShards = 16;
+
+  struct alignas(64) Shard {
+    std::mutex mutex;
+    std::unordered_map<Key, Entry, Hash, Eq> nodes;  // Guarded by mutex.
+  };
+  struct State {
+    State(std::string_view kind, LockOptions options) : identity(kind, std::move(options)) {}
+
+    LockIdentity identity;
+    Hash hash;
+    std::array<Shard, kShards> shards;
+  };
+
+  // Fibonacci hashing: std::hash of an integer is the integer itself, and the map inside the shard takes its low bits.
+  Shard& ShardOf(const Key& key) {
+    const uint64_t mixed = static_cast<uint64_t>(state_->hash(key)) * 0x9E3779B97F4A7C15u;
+    return state_->shards[mixed >> 60];
+  }
+
+  std::unique_ptr<State> state_;
+};
+
+// One hold of one key, released at destruction. Movable, also into another thread's hands, but the thread that took it
+// must release it (aborts). Must not outlive its table.
+template <typename Table>
+class [[nodiscard]] KeyGuard {
+ public:
+  // Holds nothing.
+  KeyGuard() = default;
+  KeyGuard(KeyGuard&& other) noexcept
+      : table_(std::exchange(other.table_, nullptr)), node_(other.node_), mode_(other.mode_) {}
+  KeyGuard& operator=(KeyGuard&& other) noexcept {
+    if (this != &other) {
+      Release();
+      table_ = std::exchange(other.table_, nullptr);
+      node_ = other.node_;
+      mode_ = other.mode_;
+    }
+    return *this;
+  }
+  // Does nothing in a forked child.
+  ~KeyGuard() {
+    if (table_ != nullptr && !table_->identity().InForkedChild()) Release();
+  }
+
+  // Releases the key now, if this holds one.
+  void Release() {
+    if (table_ == nullptr) return;
+    Table* const table = std::exchange(table_, nullptr);
+    LockCore& core = node_->second.core;
+    if (mode_ == LockMode::kShared) {
+      core.UnlockShared();
+    } else {
+      core.Unlock();
+    }
+    table->Drop(node_);
+  }
+
+  bool holds() const { return table_ != nullptr; }
+  explicit operator bool() const { return holds(); }
+
+  // Takes `key` in `mode`; empty where `deadline` passed first. A deadline of kNoWait does not wait.
+  static KeyGuard Take(Table& table, const auto& key, LockMode mode, SteadyDeadline deadline) {
+    typename Table::Node* const node = table.Find(key);
+    LockCore& core = node->second.core;
+    const bool taken = mode == LockMode::kShared ? TakeShared(core, deadline) : TakeExclusive(core, deadline);
+    if (taken) return KeyGuard(table, node, mode);
+    table.Drop(node);
+    return KeyGuard();
+  }
+
+  static std::optional<KeyGuard> TryTake(Table& table, const auto& key, LockMode mode, SteadyDeadline deadline) {
+    KeyGuard guard = Take(table, key, mode, deadline);
+    if (!guard.holds()) return std::nullopt;
+    return guard;
+  }
+  // Each key once, in ascending order.
+  template <typename Key>
+  static std::vector<KeyGuard> TakeAll(Table& table, std::vector<Key> keys, LockMode mode) {
+    std::sort(keys.begin(), keys.end());
+    std::vector<KeyGuard> guards;
+    guards.reserve(keys.size());
+    for (size_t i = 0; i < keys.size(); ++i) {
+      if (i == 0 || keys[i - 1] < keys[i]) guards.push_back(Take(table, keys[i], mode, kNever));
+    }
+    return guards;
+  }
+
+  static constexpr SteadyDeadline kNoWait = SteadyDeadline::min();
+
+ private:
+  KeyGuard(Table& table, typename Table::Node* node, LockMode mode) : table_(&table), node_(node), mode_(mode) {}
+
+  static bool TakeExclusive(LockCore& core, SteadyDeadline deadline) {
+    if (deadline == kNoWait) return core.TryLock();
+    if (deadline != kNever) return core.TryLockUntil(deadline);
+    core.Lock();
+    return true;
+  }
+  static bool TakeShared(LockCore& core, SteadyDeadline deadline) {
+    if (deadline == kNoWait) return core.TryLockShared();
+    if (deadline != kNever) return core.TryLockSharedUntil(deadline);
+    core.LockShared();
+    return true;
+  }
+
+  Table* table_ = nullptr;  // Null: holds nothing, and the rest means nothing.
+  typename Table::Node* node_ = nullptr;
+  LockMode mode_ = LockMode::kExclusive;
+};
+
+}  // namespace stockade::internal
+
+#endif  // STOCKADE_LOCKS_KEY_TABLE_H_

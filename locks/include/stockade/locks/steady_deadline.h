@@ -1,0 +1,53 @@
+#ifndef STOCKADE_LOCKS_STEADY_DEADLINE_H_
+#define STOCKADE_LOCKS_STEADY_DEADLINE_H_
+
+#include <chrono>
+#include <cstdint>
+#include <limits>
+
+namespace stockade::internal {
+
+// When a timed call gives up, on the steady clock. kNever waits for ever.
+using SteadyDeadline = std::chrono::steady_clock::time_point;
+inline constexpr SteadyDeadline kNever = SteadyDeadline::max();
+
+// In nanoseconds, rounded up, so that no wait ends early; saturating, so that hours::max() does not wrap. Not a number
+// is zero.
+template <typename Rep, typename Period>
+constexpr std::chrono::nanoseconds SaturatingNanoseconds(const std::chrono::duration<Rep, Period>& span) {
+  using std::chrono::nanoseconds;
+  const long double count = std::chrono::duration<long double, std::nano>(span).count();
+  if (count != count) return nanoseconds::zero();
+  if (count >= static_cast<long double>(std::numeric_limits<int64_t>::max())) return nanoseconds::max();
+  if (count <= static_cast<long double>(std::numeric_limits<int64_t>::min())) return nanoseconds::min();
+  return std::chrono::ceil<nanoseconds>(span);
+}
+
+// `span` from now; kNever where that lies beyond the clock's range.
+inline SteadyDeadline DeadlineAfter(std::chrono::nanoseconds span) {
+  const SteadyDeadline now = std::chrono::steady_clock::now();
+  if (span <= std::chrono::nanoseconds::zero()) return now;
+  return span >= kNever - now ? kNever : now + span;
+}
+
+// Calls try_until(SteadyDeadline) until it is true or `deadline` has passed on its own clock. A clock that is stepped
+// while a thread waits is looked at again when the steady clock says that the wait is over.
+template <typename Clock, typename Duration, typename TryUntil>
+bool TryUntilOnClock(const std::chrono::time_point<Clock, Duration>& deadline, TryUntil&& try_until) {
+  for (;;) {
+    const auto now = Clock::now();
+    // No subtraction where the deadline has passed: time_point::min() would overflow.
+    if (now >= deadline) return try_until(DeadlineAfter(std::chrono::nanoseconds::zero()));
+    if (try_until(DeadlineAfter(SaturatingNanoseconds(deadline - now)))) return true;
+  }
+}
+
+template <typename Duration, typename TryUntil>
+bool TryUntilOnClock(const std::chrono::time_point<std::chrono::steady_clock, Duration>& deadline,
+                     TryUntil&& try_until) {
+  return try_until(SteadyDeadline(SaturatingNanoseconds(deadline.time_since_epoch())));
+}
+
+}  // namespace stockade::internal
+
+#endif  // STOCKADE_LOCKS_STEADY_DEADLINE_H_

@@ -1,0 +1,40 @@
+#ifndef STOCKADE_LOCKS_THREAD_ANNOTATIONS_H_
+#define STOCKADE_LOCKS_THREAD_ANNOTATIONS_H_
+
+// Clang's thread safety analysis (-Wthread-safety); nothing under other compilers.
+//
+// The analysis knows no re-entry: a function that takes a lock it may already hold is marked
+// STOCKADE_NO_THREAD_SAFETY_ANALYSIS, or takes it through std::unique_lock, which libstdc++ leaves without annotations.
+
+#if defined(__clang__)
+#define STOCKADE_THREAD_ATTRIBUTE(x) __attribute__((x))
+#else
+#define STOCKADE_THREAD_ATTRIBUTE(x)
+#endif
+
+// Types.
+#define STOCKADE_CAPABILITY(name) STOCKADE_THREAD_ATTRIBUTE(capability(name))
+#define STOCKADE_SCOPED_CAPABILITY STOCKADE_THREAD_ATTRIBUTE(scoped_lockable)
+
+// Data.
+#define STOCKADE_GUARDED_BY(lock) STOCKADE_THREAD_ATTRIBUTE(guarded_by(lock))
+#define STOCKADE_PT_GUARDED_BY(lock) STOCKADE_THREAD_ATTRIBUTE(pt_guarded_by(lock))
+
+// What a caller has to hold, or must not.
+#define STOCKADE_REQUIRES(...) STOCKADE_THREAD_ATTRIBUTE(requires_capability(__VA_ARGS__))
+#define STOCKADE_REQUIRES_SHARED(...) STOCKADE_THREAD_ATTRIBUTE(requires_shared_capability(__VA_ARGS__))
+#define STOCKADE_EXCLUDES(...) STOCKADE_THREAD_ATTRIBUTE(locks_excluded(__VA_ARGS__))
+
+// What a function takes and gives back.
+#define STOCKADE_ACQUIRE(...) STOCKADE_THREAD_ATTRIBUTE(acquire_capability(__VA_ARGS__))
+#define STOCKADE_ACQUIRE_SHARED(...) STOCKADE_THREAD_ATTRIBUTE(acquire_shared_capability(__VA_ARGS__))
+#define STOCKADE_RELEASE(...) STOCKADE_THREAD_ATTRIBUTE(release_capability(__VA_ARGS__))
+#define STOCKADE_RELEASE_SHARED(...) STOCKADE_THREAD_ATTRIBUTE(release_shared_capability(__VA_ARGS__))
+#define STOCKADE_RELEASE_GENERIC(...) STOCKADE_THREAD_ATTRIBUTE(release_generic_capability(__VA_ARGS__))
+#define STOCKADE_TRY_ACQUIRE(...) STOCKADE_THREAD_ATTRIBUTE(try_acquire_capability(__VA_ARGS__))
+#define STOCKADE_TRY_ACQUIRE_SHARED(...) STOCKADE_THREAD_ATTRIBUTE(try_acquire_shared_capability(__VA_ARGS__))
+#define STOCKADE_RETURN_CAPABILITY(lock) STOCKADE_THREAD_ATTRIBUTE(lock_returned(lock))
+
+#define STOCKADE_NO_THREAD_SAFETY_ANALYSIS STOCKADE_THREAD_ATTRIBUTE(no_thread_safety_analysis)
+
+#endif  // STOCKADE_LOCKS_THREAD_ANNOTATIONS_H_
