@@ -2,4 +2,4 @@
 find_package(Threads REQUIRED)
 find_package(absl REQUIRED)
 find_package(prometheus-cpp REQUIRED)  # Has no version file: name no version.
-find_package(SQLite3 3.35 QUIET)       # For stockade::ledger_sqlite.
+find_package(SQLite3 3.37 QUIET)       # STRICT tables. For stockade::ledger_sqlite.
