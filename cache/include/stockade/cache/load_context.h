@@ -27,8 +27,8 @@ class LoadContext {
   // The time until the deadline, at this call; never negative, possibly infinite. What a database call takes.
   absl::Duration time_left() const;
 
-  // The time to live of this result, in place of the cache's (of ttl for a value, of negative_ttl for a NotFoundError).
-  // Zero or negative: handed to the callers that wait, and not stored.
+  // The time to live of the value that this load returns, in place of the cache's. Zero or negative: the value is
+  // handed to the calls that wait, and not stored. An absence keeps to the cache's negative_ttl.
   void set_ttl(absl::Duration ttl) { ttl_ = ttl; }
   std::optional<absl::Duration> ttl() const { return ttl_; }
 

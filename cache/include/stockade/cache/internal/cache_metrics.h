@@ -1,0 +1,37 @@
+#ifndef STOCKADE_CACHE_INTERNAL_CACHE_METRICS_H_
+#define STOCKADE_CACHE_INTERNAL_CACHE_METRICS_H_
+
+#include <cstddef>
+#include <span>
+
+#include "stockade/metrics/metric_set.h"
+
+namespace stockade::internal {
+
+// Indices into CacheMetricDefs(). Each request counts as exactly one of the first five.
+enum CacheMetric : size_t {
+  kRequestHit,        // Answered with a fresh value.
+  kRequestStale,      // With an expired one, because loading had failed.
+  kRequestMiss,       // Began a load, was refused one, or (GetIfPresent) found nothing.
+  kRequestCoalesced,  // Waited for a load that another call or a refresh had begun.
+  kRequestNegative,   // Answered with a remembered absence.
+  kLoadSuccess,
+  kLoadNotFound,
+  kLoadError,
+  kLoadSeconds,
+  kWaitSeconds,
+  kFlights,
+  kWaiters,
+  kEntries,
+  kWeight,
+  kEvictionSize,
+  kEvictionExpired,
+  kEvictionInvalidated,
+  kRefreshAhead,
+};
+
+std::span<const MetricDef> CacheMetricDefs();
+
+}  // namespace stockade::internal
+
+#endif  // STOCKADE_CACHE_INTERNAL_CACHE_METRICS_H_

@@ -1,0 +1,78 @@
+#ifndef STOCKADE_CACHE_INTERNAL_FLIGHT_GRAPH_H_
+#define STOCKADE_CACHE_INTERNAL_FLIGHT_GRAPH_H_
+
+#include <array>
+
+namespace stockade::internal {
+
+// Which flights wait for which, over all caches of the process: what finds a wait that would never end.
+//
+// Invariants: the edges form no circle, since the only ones that could close it are added by TryWait(), which looks. An
+// edge's target outlives the edge: who waits for a flight holds it, and a flight is unblocked before its blockers leave
+// the table of flights. All edges are guarded by one mutex of the process, taken after any shard's and before none;
+// only loads within loads, and loads that wait for an older load of their key, take it.
+class FlightNode {
+ public:
+  // `cache` tells the flights of one cache from those of others.
+  explicit FlightNode(const void* cache) : cache_(cache) {}
+  virtual ~FlightNode() = default;
+
+  FlightNode(const FlightNode&) = delete;
+  FlightNode& operator=(const FlightNode&) = delete;
+
+  const void* cache() const { return cache_; }
+
+  // This flight starts when one of the two has ended. Either counts as waited for: that may refuse a wait which luck
+  // would have ended, never allow one that hangs.
+  void BlockBy(const FlightNode* first, const FlightNode* second);
+  void Unblock();
+
+ private:
+  friend class LoaderFrame;
+  friend class FlightWait;
+
+  bool Reaches(const FlightNode* target) const;
+
+  const void* const cache_;
+  const FlightNode* waits_for_ = nullptr;  // What the loader of this flight waits for at the moment.
+  std::array<const FlightNode*, 2> blocked_by_{};
+};
+
+// The calling thread runs the loader of `flight`, for as long as this object lives. Frames of a thread nest.
+class LoaderFrame {
+ public:
+  explicit LoaderFrame(FlightNode* flight);
+  ~LoaderFrame();
+  LoaderFrame(const LoaderFrame&) = delete;
+  LoaderFrame& operator=(const LoaderFrame&) = delete;
+
+  // The innermost frame of the calling thread; null outside of loaders.
+  static const LoaderFrame* Innermost();
+
+  const LoaderFrame* outer() const { return outer_; }
+  FlightNode* flight() const { return flight_; }
+
+ private:
+  FlightNode* const flight_;
+  LoaderFrame* const outer_;
+};
+
+// The wait of the calling thread's innermost loader for another flight; nothing outside of loaders.
+class FlightWait {
+ public:
+  FlightWait() = default;
+  ~FlightWait() { End(); }
+  FlightWait(const FlightWait&) = delete;
+  FlightWait& operator=(const FlightWait&) = delete;
+
+  // False where the wait would close a circle: the caller must not wait.
+  [[nodiscard]] bool TryBegin(const FlightNode* target);
+  void End();
+
+ private:
+  FlightNode* waiter_ = nullptr;
+};
+
+}  // namespace stockade::internal
+
+#endif  // STOCKADE_CACHE_INTERNAL_FLIGHT_GRAPH_H_

@@ -1,0 +1,159 @@
+#ifndef STOCKADE_CACHE_INTERNAL_FLIGHT_TABLE_H_
+#define STOCKADE_CACHE_INTERNAL_FLIGHT_TABLE_H_
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "stockade/cache/internal/flight_graph.h"
+
+namespace stockade::internal {
+
+// One load of one key. All but the constants is guarded by the mutex of the key's shard.
+//
+// Invariants: the phase only moves on, kReady to kRunning once: who moves it runs the loader. `answer` is final once
+// `answered` is true, which may be before the loader has ended (a Put, the cache's destruction) and is at latest then.
+template <typename Key, typename Value>
+struct Flight final : FlightNode {
+  enum class Phase {
+    kBlocked,  // Two older loads of the key still run.
+    kReady,    // May be run by whoever comes first: a call that waits, or an executor's thread.
+    kRunning,
+    kFinished,
+  };
+
+  Flight(const void* cache, const Key& k, size_t s) : FlightNode(cache), key(k), shard(s) {}
+
+  bool started() const { return phase == Phase::kRunning || phase == Phase::kFinished; }
+  void Answer(absl::StatusOr<std::shared_ptr<const Value>> result) {
+    answer = std::move(result);
+    answered = true;
+    changed.notify_all();
+  }
+
+  const Key key;
+  const size_t shard;
+
+  Phase phase = Phase::kReady;
+  bool on_load_executor = false;  // Was handed to it.
+  bool on_refresh_executor = false;
+  int64_t calls = 0;  // That wait for the answer.
+  bool answered = false;
+  bool stale = false;  // The answer is an expired value, in place of an error.
+  absl::StatusOr<std::shared_ptr<const Value>> answer = absl::UnknownError("");
+  std::condition_variable changed;  // `phase` or `answered`.
+};
+
+// The flights of one shard. Guarded by the shard's mutex.
+//
+// Invariants, for each key: at most two flights run at once; `current`, where it runs, is one of them, and the others
+// are `detached`: what they load is for those who already wait and never stored. A current flight is blocked while two
+// detached ones run. A key without flights has no record.
+template <typename Key, typename Value, typename Hash, typename Eq>
+class FlightTable {
+ public:
+  using FlightT = Flight<Key, Value>;
+  using FlightPtr = std::shared_ptr<FlightT>;
+  using Phase = typename FlightT::Phase;
+
+  FlightPtr Current(const Key& key) const {
+    const auto found = flights_.find(key);
+    return found == flights_.end() ? nullptr : found->second.current;
+  }
+
+  // No flight of the key, current or detached.
+  bool Idle(const Key& key) const { return !flights_.contains(key); }
+
+  // Makes the key's current flight; there must be none.
+  FlightPtr Start(const void* cache, const Key& key, size_t shard) {
+    OfKey& of_key = flights_[key];
+    of_key.current = std::make_shared<FlightT>(cache, key, shard);
+    if (of_key.detached.size() == 2) {
+      of_key.current->phase = Phase::kBlocked;
+      of_key.current->BlockBy(of_key.detached[0].get(), of_key.detached[1].get());
+    }
+    return of_key.current;
+  }
+
+  // The current flight no longer counts for calls to come. One that has not started stays: what it will load is new.
+  void DetachRunning(const Key& key) {
+    if (const auto found = flights_.find(key); found != flights_.end()) DetachRunning(found->second);
+  }
+  void DetachAllRunning() {
+    for (auto& [key, of_key] : flights_) DetachRunning(of_key);
+  }
+
+  // `flight` is current and has not started: it never will.
+  void Drop(const FlightPtr& flight) {
+    flight->phase = Phase::kFinished;
+    flight->Unblock();
+    const auto found = flights_.find(flight->key);
+    found->second.current.reset();
+    EraseIfEmpty(found);
+  }
+
+  // The loader of `flight` has ended. `was_current`: it was not detached. `unblocked`: a flight that is ready now.
+  struct Finished {
+    bool was_current;
+    FlightPtr unblocked;
+  };
+  Finished Finish(const FlightPtr& flight) {
+    Finished finished{};
+    flight->phase = Phase::kFinished;
+    const auto found = flights_.find(flight->key);
+    OfKey& of_key = found->second;
+    finished.was_current = of_key.current == flight;
+    if (finished.was_current) {
+      of_key.current.reset();
+    } else {
+      std::erase(of_key.detached, flight);
+      if (of_key.current != nullptr && of_key.current->phase == Phase::kBlocked) {
+        of_key.current->phase = Phase::kReady;
+        of_key.current->Unblock();
+        of_key.current->changed.notify_all();
+        finished.unblocked = of_key.current;
+      }
+    }
+    EraseIfEmpty(found);
+    return finished;
+  }
+
+  // For each flight, detached ones included.
+  template <typename Callback>
+  void ForEach(Callback callback) {
+    for (auto& [key, of_key] : flights_) {
+      if (of_key.current != nullptr) callback(*of_key.current);
+      for (const FlightPtr& flight : of_key.detached) callback(*flight);
+    }
+  }
+
+ private:
+  struct OfKey {
+    FlightPtr current;
+    std::vector<FlightPtr> detached;  // At most two; they run.
+  };
+  using Map = std::unordered_map<Key, OfKey, Hash, Eq>;
+
+  static void DetachRunning(OfKey& of_key) {
+    if (of_key.current == nullptr || of_key.current->phase != Phase::kRunning) return;
+    of_key.detached.push_back(std::move(of_key.current));
+    of_key.current.reset();
+  }
+
+  void EraseIfEmpty(typename Map::iterator of_key) {
+    if (of_key->second.current == nullptr && of_key->second.detached.empty()) flights_.erase(of_key);
+  }
+
+  Map flights_;
+};
+
+}  // namespace stockade::internal
+
+#endif  // STOCKADE_CACHE_INTERNAL_FLIGHT_TABLE_H_

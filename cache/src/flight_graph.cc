@@ -1,0 +1,72 @@
+#include "stockade/cache/internal/flight_graph.h"
+
+#include <mutex>
+
+namespace stockade::internal {
+namespace {
+
+// Never destroyed: caches may live as long as the process.
+std::mutex& GraphMutex() {
+  static std::mutex* const mutex = new std::mutex;
+  return *mutex;
+}
+
+constinit thread_local LoaderFrame* innermost = nullptr;
+
+}  // namespace
+
+void FlightNode::BlockBy(const FlightNode* first, const FlightNode* second) {
+  std::lock_guard lock(GraphMutex());
+  blocked_by_ = {first, second};
+}
+
+void FlightNode::Unblock() {
+  std::lock_guard lock(GraphMutex());
+  blocked_by_ = {};
+}
+
+// Ends, since there is no circle yet. As deep as loads nest.
+bool FlightNode::Reaches(const FlightNode* target) const {
+  if (this == target) return true;
+  if (waits_for_ != nullptr && waits_for_->Reaches(target)) return true;
+  for (const FlightNode* blocker : blocked_by_) {
+    if (blocker != nullptr && blocker->Reaches(target)) return true;
+  }
+  return false;
+}
+
+// An edge to a flight that begins to run closes no circle: it has no edge of its own yet.
+LoaderFrame::LoaderFrame(FlightNode* flight) : flight_(flight), outer_(innermost) {
+  innermost = this;
+  if (outer_ == nullptr) return;
+  std::lock_guard lock(GraphMutex());
+  outer_->flight_->waits_for_ = flight;
+}
+
+LoaderFrame::~LoaderFrame() {
+  innermost = outer_;
+  if (outer_ == nullptr) return;
+  std::lock_guard lock(GraphMutex());
+  outer_->flight_->waits_for_ = nullptr;
+}
+
+const LoaderFrame* LoaderFrame::Innermost() { return innermost; }
+
+bool FlightWait::TryBegin(const FlightNode* target) {
+  if (innermost == nullptr) return true;
+  FlightNode* const waiter = innermost->flight();
+  std::lock_guard lock(GraphMutex());
+  if (target->Reaches(waiter)) return false;
+  waiter->waits_for_ = target;
+  waiter_ = waiter;
+  return true;
+}
+
+void FlightWait::End() {
+  if (waiter_ == nullptr) return;
+  std::lock_guard lock(GraphMutex());
+  waiter_->waits_for_ = nullptr;
+  waiter_ = nullptr;
+}
+
+}  // namespace stockade::internal

@@ -1,0 +1,38 @@
+#include "stockade/cache/loading_cache_options.h"
+
+#include <string_view>
+
+#include "stockade/base/strings.h"
+
+namespace stockade {
+namespace {
+
+std::string Text(absl::Duration span) { return absl::FormatDuration(span); }
+std::string Text(double number) { return internal::Concat(number); }
+std::string Text(int64_t number) { return internal::Concat(number); }
+
+}  // namespace
+
+absl::Status LoadingCacheOptions::Validate() const {
+  const auto refuse = [&](std::string_view field, std::string_view value, std::string_view rule) {
+    return absl::InvalidArgumentError(internal::Concat("LoadingCache '", name, "': ", field, " = ", value, ": ", rule));
+  };
+  if (name.empty()) return refuse("name", "''", "must not be empty");
+  if (max_weight < 1) return refuse("max_weight", Text(max_weight), "must be at least 1");
+  if (negative_weight < 1) return refuse("negative_weight", Text(negative_weight), "must be at least 1");
+  // Written so that NaN is refused.
+  if (!(ttl_jitter >= 0 && ttl_jitter <= 1)) return refuse("ttl_jitter", Text(ttl_jitter), "must be from 0 to 1");
+  if (!(refresh_ahead >= 0 && refresh_ahead < 1)) {
+    return refuse("refresh_ahead", Text(refresh_ahead), "must be at least 0 and below 1");
+  }
+  if (negative_ttl < absl::ZeroDuration()) return refuse("negative_ttl", Text(negative_ttl), "must not be negative");
+  if (stale_if_error < absl::ZeroDuration()) {
+    return refuse("stale_if_error", Text(stale_if_error), "must not be negative");
+  }
+  if (retry_backoff < absl::ZeroDuration()) return refuse("retry_backoff", Text(retry_backoff), "must not be negative");
+  if (load_timeout <= absl::ZeroDuration()) return refuse("load_timeout", Text(load_timeout), "must be above 0");
+  if (clock == nullptr) return refuse("clock", "null", "must be set");
+  return absl::OkStatus();
+}
+
+}  // namespace stockade
