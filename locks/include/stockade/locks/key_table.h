@@ -34,7 +34,7 @@ class KeyTable {
   };
   using Node = std::pair<const Key, Entry>;
 
-  KeyTable(std::string_view kind, LockOptions options) : state_(std::make_unique<State>(kind, std::move(options))) {}
+  KeyTable(std::string_view kind, const LockOptions& options) : state_(std::make_unique<State>(kind, options)) {}
   // Aborts where an entry is alive.
   ~KeyTable() {
     if (identity().InForkedChild()) {
@@ -93,7 +93,7 @@ class KeyTable {
     std::unordered_map<Key, Entry, Hash, Eq> nodes;  // Guarded by mutex.
   };
   struct State {
-    State(std::string_view kind, LockOptions options) : identity(kind, std::move(options)) {}
+    State(std::string_view kind, const LockOptions& options) : identity(kind, options) {}
 
     LockIdentity identity;
     Hash hash;

@@ -40,7 +40,7 @@ class KeyedMutex {
 
   KeyedMutex() : KeyedMutex(LockOptions{}) {}
   // Aborts with the text of options.Validate().
-  explicit KeyedMutex(LockOptions options) : table_("KeyedMutex", std::move(options)) {}
+  explicit KeyedMutex(const LockOptions& options) : table_("KeyedMutex", options) {}
 
   [[nodiscard]] Guard Lock(const Key& key) {
     return Guard::Take(table_, key, internal::LockMode::kExclusive, internal::kNever);

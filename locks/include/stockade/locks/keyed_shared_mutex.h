@@ -33,7 +33,7 @@ class KeyedSharedMutex {
 
   KeyedSharedMutex() : KeyedSharedMutex(LockOptions{}) {}
   // Aborts with the text of options.Validate().
-  explicit KeyedSharedMutex(LockOptions options) : table_("KeyedSharedMutex", std::move(options)) {}
+  explicit KeyedSharedMutex(const LockOptions& options) : table_("KeyedSharedMutex", options) {}
 
   // For writing.
   [[nodiscard]] Guard Lock(const Key& key) { return Guard::Take(table_, key, Mode::kExclusive, internal::kNever); }

@@ -13,11 +13,13 @@
 
 namespace stockade::internal {
 
+struct Hold;
+
 // What a lock is called, how it queues and where it counts; the locks of all keys of a KeyedMutex share one.
 class LockIdentity {
  public:
   // `kind`: the class, a literal. Aborts with the text of options.Validate().
-  LockIdentity(std::string_view kind, LockOptions options);
+  LockIdentity(std::string_view kind, const LockOptions& options);
   ~LockIdentity();
 
   LockIdentity(const LockIdentity&) = delete;
@@ -97,7 +99,8 @@ class LockCore {
   Reentry TryReenter(LockMode mode);
   bool TryAcquire(LockMode mode);
   bool AcquireUntil(LockMode mode, SteadyDeadline deadline);
-  void RecordFirst(LockMode mode);
+  void BeginHold(LockMode mode);
+  void EndHold(const Hold& hold, LockMode mode);
   void CountHold(uint32_t& holds) const;
 
   LockIdentity& identity_;

@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cstdint>
 #include <string_view>
-#include <utility>
 
 #include "stockade/locks/lock_core.h"
 #include "stockade/locks/lock_options.h"
@@ -30,7 +29,7 @@ class STOCKADE_CAPABILITY("mutex") ReentrantMutex {
  public:
   ReentrantMutex() : ReentrantMutex(LockOptions{}) {}
   // Aborts with the text of options.Validate().
-  explicit ReentrantMutex(LockOptions options) : identity_("ReentrantMutex", std::move(options)), core_(identity_) {}
+  explicit ReentrantMutex(const LockOptions& options) : identity_("ReentrantMutex", options), core_(identity_) {}
 
   ReentrantMutex(const ReentrantMutex&) = delete;
   ReentrantMutex& operator=(const ReentrantMutex&) = delete;

@@ -39,8 +39,8 @@ class STOCKADE_CAPABILITY("shared_mutex") ReentrantSharedMutex {
  public:
   ReentrantSharedMutex() : ReentrantSharedMutex(LockOptions{}) {}
   // Aborts with the text of options.Validate().
-  explicit ReentrantSharedMutex(LockOptions options)
-      : identity_("ReentrantSharedMutex", std::move(options)), core_(identity_) {}
+  explicit ReentrantSharedMutex(const LockOptions& options)
+      : identity_("ReentrantSharedMutex", options), core_(identity_) {}
 
   ReentrantSharedMutex(const ReentrantSharedMutex&) = delete;
   ReentrantSharedMutex& operator=(const ReentrantSharedMutex&) = delete;

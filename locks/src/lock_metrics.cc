@@ -1,0 +1,57 @@
+#include "lock_metrics.h"
+
+#include <string>
+
+#include "absl/time/time.h"
+
+namespace stockade::internal {
+namespace {
+
+constexpr std::string_view kAcquisitionsName = "stockade_lock_acquisitions_total";
+constexpr std::string_view kAcquisitionsHelp =
+    "Outermost acquisitions of a lock; re-entries of the thread that holds it do not count.";
+constexpr std::string_view kContendedName = "stockade_lock_contended_acquisitions_total";
+constexpr std::string_view kContendedHelp =
+    "Acquisitions that had to wait, of those in stockade_lock_acquisitions_total.";
+
+// In the order of kTable; the counters of a pair in the order of LockMode.
+enum Metric : size_t {
+  kAcquisitions = 0,
+  kContended = 2,
+  kWait = 4,
+  kHold,
+  kWaiters,
+};
+
+constexpr MetricDef kTable[] = {
+    {MetricType::kCounter, kAcquisitionsName, kAcquisitionsHelp, "mode", "exclusive"},
+    {MetricType::kCounter, kAcquisitionsName, kAcquisitionsHelp, "mode", "shared"},
+    {MetricType::kCounter, kContendedName, kContendedHelp, "mode", "exclusive"},
+    {MetricType::kCounter, kContendedName, kContendedHelp, "mode", "shared"},
+    {MetricType::kSecondsHistogram, "stockade_lock_wait_seconds",
+     "How long acquisitions that had to wait have waited; those that did not are not in it, nor are waits given up."},
+    {MetricType::kSecondsHistogram, "stockade_lock_hold_seconds",
+     "How long a lock was held, from the outermost acquisition to its release; a sample: one in 61 holds of a thread."},
+    {MetricType::kGauge, "stockade_lock_waiters", "Threads that wait for a lock now."},
+};
+
+size_t Of(Metric pair, LockMode mode) { return pair + static_cast<size_t>(mode); }
+
+}  // namespace
+
+LockMetrics::LockMetrics(MetricsRegistry* registry, std::string_view lock_name)
+    : metrics_(registry, kTable, {{"lock", std::string(lock_name)}}) {
+  metrics_.AddGauge(kWaiters, [this] { return static_cast<double>(waiters_.load(std::memory_order_relaxed)); });
+}
+
+void LockMetrics::Acquired(LockMode mode) { metrics_.Add(Of(kAcquisitions, mode)); }
+
+void LockMetrics::AcquiredAfter(LockMode mode, std::chrono::steady_clock::duration wait) {
+  metrics_.Add(Of(kAcquisitions, mode));
+  metrics_.Add(Of(kContended, mode));
+  metrics_.Observe(kWait, absl::FromChrono(wait));
+}
+
+void LockMetrics::Held(std::chrono::steady_clock::duration span) { metrics_.Observe(kHold, absl::FromChrono(span)); }
+
+}  // namespace stockade::internal
