@@ -136,11 +136,10 @@ class [[nodiscard]] KeyGuard {
   void Release() {
     if (table_ == nullptr) return;
     Table* const table = std::exchange(table_, nullptr);
-    LockCore& core = node_->second.core;
     if (mode_ == LockMode::kShared) {
-      core.UnlockShared();
+      core().UnlockShared();
     } else {
-      core.Unlock();
+      core().Unlock();
     }
     table->Drop(node_);
   }
@@ -148,20 +147,23 @@ class [[nodiscard]] KeyGuard {
   bool holds() const { return table_ != nullptr; }
   explicit operator bool() const { return holds(); }
 
-  // Takes `key` in `mode`; empty where `deadline` passed first. A deadline of kNoWait does not wait.
-  static KeyGuard Take(Table& table, const auto& key, LockMode mode, SteadyDeadline deadline) {
-    typename Table::Node* const node = table.Find(key);
-    LockCore& core = node->second.core;
-    const bool taken = mode == LockMode::kShared ? TakeShared(core, deadline) : TakeExclusive(core, deadline);
-    if (taken) return KeyGuard(table, node, mode);
-    table.Drop(node);
-    return KeyGuard();
-  }
-
-  static std::optional<KeyGuard> TryTake(Table& table, const auto& key, LockMode mode, SteadyDeadline deadline) {
-    KeyGuard guard = Take(table, key, mode, deadline);
-    if (!guard.holds()) return std::nullopt;
+  // Waits for as long as it takes.
+  static KeyGuard Take(Table& table, const auto& key, LockMode mode) {
+    KeyGuard guard(table, table.Find(key), mode);
+    if (mode == LockMode::kShared) {
+      guard.core().LockShared();
+    } else {
+      guard.core().Lock();
+    }
     return guard;
+  }
+  // Empty where `deadline` passed first. A deadline of kNoWait does not wait.
+  static std::optional<KeyGuard> TryTake(Table& table, const auto& key, LockMode mode, SteadyDeadline deadline) {
+    KeyGuard guard(table, table.Find(key), mode);
+    if (guard.TryAcquire(deadline)) return guard;
+    guard.table_ = nullptr;
+    table.Drop(guard.node_);
+    return std::nullopt;
   }
   // Each key once, in ascending order.
   template <typename Key>
@@ -170,7 +172,7 @@ class [[nodiscard]] KeyGuard {
     std::vector<KeyGuard> guards;
     guards.reserve(keys.size());
     for (size_t i = 0; i < keys.size(); ++i) {
-      if (i == 0 || keys[i - 1] < keys[i]) guards.push_back(Take(table, keys[i], mode, kNever));
+      if (i == 0 || keys[i - 1] < keys[i]) guards.push_back(Take(table, keys[i], mode));
     }
     return guards;
   }
@@ -180,17 +182,13 @@ class [[nodiscard]] KeyGuard {
  private:
   KeyGuard(Table& table, typename Table::Node* node, LockMode mode) : table_(&table), node_(node), mode_(mode) {}
 
-  static bool TakeExclusive(LockCore& core, SteadyDeadline deadline) {
-    if (deadline == kNoWait) return core.TryLock();
-    if (deadline != kNever) return core.TryLockUntil(deadline);
-    core.Lock();
-    return true;
-  }
-  static bool TakeShared(LockCore& core, SteadyDeadline deadline) {
-    if (deadline == kNoWait) return core.TryLockShared();
-    if (deadline != kNever) return core.TryLockSharedUntil(deadline);
-    core.LockShared();
-    return true;
+  LockCore& core() { return node_->second.core; }
+
+  bool TryAcquire(SteadyDeadline deadline) {
+    if (mode_ == LockMode::kShared) {
+      return deadline == kNoWait ? core().TryLockShared() : core().TryLockSharedUntil(deadline);
+    }
+    return deadline == kNoWait ? core().TryLock() : core().TryLockUntil(deadline);
   }
 
   Table* table_ = nullptr;  // Null: holds nothing, and the rest means nothing.

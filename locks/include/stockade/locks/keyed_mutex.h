@@ -42,9 +42,7 @@ class KeyedMutex {
   // Aborts with the text of options.Validate().
   explicit KeyedMutex(const LockOptions& options) : table_("KeyedMutex", options) {}
 
-  [[nodiscard]] Guard Lock(const Key& key) {
-    return Guard::Take(table_, key, internal::LockMode::kExclusive, internal::kNever);
-  }
+  [[nodiscard]] Guard Lock(const Key& key) { return Guard::Take(table_, key, internal::LockMode::kExclusive); }
 
   // Empty where another thread holds `key`. Does not block.
   [[nodiscard]] std::optional<Guard> TryLock(const Key& key) { return TryTake(key, Guard::kNoWait); }

@@ -36,7 +36,7 @@ class KeyedSharedMutex {
   explicit KeyedSharedMutex(const LockOptions& options) : table_("KeyedSharedMutex", options) {}
 
   // For writing.
-  [[nodiscard]] Guard Lock(const Key& key) { return Guard::Take(table_, key, Mode::kExclusive, internal::kNever); }
+  [[nodiscard]] Guard Lock(const Key& key) { return Guard::Take(table_, key, Mode::kExclusive); }
   [[nodiscard]] std::optional<Guard> TryLock(const Key& key) { return TryTake(key, Mode::kExclusive, Guard::kNoWait); }
   // Waits on the steady clock; empty no earlier than `wait`. A negative wait is none, an infinite one is for ever.
   [[nodiscard]] std::optional<Guard> TryLockFor(const Key& key, absl::Duration wait) {
@@ -44,7 +44,7 @@ class KeyedSharedMutex {
   }
 
   // For reading.
-  [[nodiscard]] Guard LockShared(const Key& key) { return Guard::Take(table_, key, Mode::kShared, internal::kNever); }
+  [[nodiscard]] Guard LockShared(const Key& key) { return Guard::Take(table_, key, Mode::kShared); }
   [[nodiscard]] std::optional<Guard> TryLockShared(const Key& key) {
     return TryTake(key, Mode::kShared, Guard::kNoWait);
   }

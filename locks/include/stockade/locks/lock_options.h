@@ -12,7 +12,7 @@ namespace stockade {
 struct LockOptions {
   // The value of the label `lock` of its metrics, and what a message calls it. Locks of one name share their series.
   // Empty, the default: no metrics, and messages say "unnamed". At most 128 characters of printable ASCII.
-  std::string name;
+  std::string name = {};
 
   // True: threads enter in the order in which they arrived, and try_lock() does not pass those who wait. False, the
   // default: a thread that finds the lock free takes it, which saves most of the switches between threads; those who

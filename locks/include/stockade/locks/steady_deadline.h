@@ -1,6 +1,7 @@
 #ifndef STOCKADE_LOCKS_STEADY_DEADLINE_H_
 #define STOCKADE_LOCKS_STEADY_DEADLINE_H_
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <limits>
@@ -45,7 +46,9 @@ bool TryUntilOnClock(const std::chrono::time_point<Clock, Duration>& deadline, T
 template <typename Duration, typename TryUntil>
 bool TryUntilOnClock(const std::chrono::time_point<std::chrono::steady_clock, Duration>& deadline,
                      TryUntil&& try_until) {
-  return try_until(SteadyDeadline(SaturatingNanoseconds(deadline.time_since_epoch())));
+  // The clock never reads less than zero, and the kernel takes no negative time.
+  const std::chrono::nanoseconds at = SaturatingNanoseconds(deadline.time_since_epoch());
+  return try_until(SteadyDeadline(std::max(at, std::chrono::nanoseconds::zero())));
 }
 
 }  // namespace stockade::internal
