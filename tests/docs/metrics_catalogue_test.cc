@@ -63,7 +63,7 @@ std::vector<std::string> ExportedRows() {
                                      [](int key, LoadContext&) -> absl::StatusOr<int> { return key; });
   const Inventory inventory(
       {.name = kName,
-       .ledger = SqliteLedger::Open(directory.path() + "/orders.db", {.name = kName, .metrics = &registry}).value(),
+       .ledger = SqliteLedger::Open(directory.File("orders.db"), {.name = kName, .metrics = &registry}).value(),
        .metrics = &registry});
   std::vector<std::string> rows;
   for (const auto& family : registry.Collect()) {

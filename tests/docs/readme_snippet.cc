@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <string>
 
 #include "stockade/cache/loading_cache.h"
@@ -25,7 +26,7 @@ struct Database {
 
 TEST(ReadmeTest, Snippet_RunInADirectory_SellsAndCaches) {
   const stockade::testing::TempDir directory;
-  directory.MakeCurrent();
+  std::filesystem::current_path(directory.path());
   Database db;
   const std::string id = "request-1";
   const std::string user = "ada";
@@ -37,8 +38,8 @@ TEST(ReadmeTest, Snippet_RunInADirectory_SellsAndCaches) {
 
   stockade::Inventory shop({.ledger = stockade::SqliteLedger::Open("orders.db").value()});
   absl::Status added = shop.AddSku("air-force-one", {.stock = 2000, .shards = 8, .per_buyer_limit = 1});
-  absl::StatusOr<stockade::Reservation> held = shop.Reserve(
-      {.sku = "air-force-one", .quantity = 1, .request_id = id, .buyer = user, .ttl = absl::Minutes(10)});
+  absl::StatusOr<stockade::Reservation> held =
+      shop.Reserve({.sku = "air-force-one", .quantity = 1, .request_id = id, .buyer = user, .ttl = absl::Minutes(10)});
   absl::Status sold = shop.Commit(held->id());  // or Cancel; or it expires and the unit is for sale again
 
   ASSERT_TRUE(page.ok()) << page.status();

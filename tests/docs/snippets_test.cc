@@ -70,10 +70,10 @@ TEST(DocumentsTest, CppBlocks_OfEveryDocument_StandInCompiledCode) {
   for (const fs::path& document : documents) {
     for (const auto& block : Blocks(document)) {
       ++blocks;
-      const bool found = std::any_of(compiled.begin(), compiled.end(),
-                                     [&](const auto& text) { return Contains(text, block); });
-      EXPECT_TRUE(found) << document << ": this block is compiled nowhere, it begins: "
-                         << (block.empty() ? "" : block.front());
+      const bool found =
+          std::any_of(compiled.begin(), compiled.end(), [&](const auto& text) { return Contains(text, block); });
+      EXPECT_TRUE(found) << document
+                         << ": this block is compiled nowhere, it begins: " << (block.empty() ? "" : block.front());
     }
   }
   EXPECT_GE(blocks, 1u) << "README.md has no snippet";

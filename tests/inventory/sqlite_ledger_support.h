@@ -2,10 +2,8 @@
 #define STOCKADE_TESTS_INVENTORY_SQLITE_LEDGER_SUPPORT_H_
 
 #include <sqlite3.h>
-#include <stdlib.h>
 
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -15,24 +13,9 @@
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "stockade/inventory/sqlite_ledger.h"
+#include "support/temp_dir.h"
 
 namespace stockade::testing {
-
-// A directory that is gone with the object.
-class TempDir {
- public:
-  TempDir() {
-    std::string name = (std::filesystem::temp_directory_path() / "stockade_ledger_XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) abort();
-    path_ = name;
-  }
-  ~TempDir() { std::filesystem::remove_all(path_); }
-
-  std::string File(const std::string& name) const { return path_ + "/" + name; }
-
- private:
-  std::string path_;
-};
 
 // What anybody with sqlite3's shell sees: a connection of its own that knows nothing of the ledger.
 class PlainSql {
