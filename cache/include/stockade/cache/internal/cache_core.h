@@ -75,7 +75,7 @@ class CacheCore final : public CacheBase {
   void Run(const FlightPtr& flight, Instant caller_deadline);
   void Submit(Executor* executor, FlightPtr flight);
   void Publish(const FlightPtr& flight, Answer loaded, std::optional<absl::Duration> ttl);
-  Answer AnswerError(Shard& shard, FlightT& flight, Answer error, Instant now);
+  void ReplaceError(Shard& shard, FlightT& flight, Instant now, Answer& error);
 
   // Entries (cache_core_entries.h).
   Entries MakeEntry(const Key& key, std::shared_ptr<const Value> value, std::optional<absl::Duration> ttl, Instant now);

@@ -146,7 +146,7 @@ void CacheCore<Key, Value, Hash, Eq>::Publish(const FlightPtr& flight, Answer lo
     if (was_current && (loaded.ok() || absent)) {
       stored = Replace(shard, flight->key, fresh, removed, now);
     } else if (was_current) {
-      loaded = AnswerError(shard, *flight, std::move(loaded), now);
+      ReplaceError(shard, *flight, now, loaded);
     }
     if (!flight->answered) flight->Answer(loaded);
     // Without an executor the calls that wait for it run it.
@@ -160,14 +160,14 @@ void CacheCore<Key, Value, Hash, Eq>::Publish(const FlightPtr& flight, Answer lo
   if (stored != nullptr) Trim(stored);
 }
 
-// The old value where it may still stand in, and when to try again.
+// Puts the old value in the error's place, where it may still stand in, and sets when to try again.
 template <typename Key, typename Value, typename Hash, typename Eq>
-auto CacheCore<Key, Value, Hash, Eq>::AnswerError(Shard& shard, FlightT& flight, Answer error, Instant now) -> Answer {
+void CacheCore<Key, Value, Hash, Eq>::ReplaceError(Shard& shard, FlightT& flight, Instant now, Answer& error) {
   Entry* const old = shard.entries.Find(flight.key);
-  if (old == nullptr || old->value == nullptr || now >= old->times.stale_until) return error;
+  if (old == nullptr || old->value == nullptr || now >= old->times.stale_until) return;
   old->times.retry_at = now + options_.retry_backoff;
   flight.stale = now >= old->times.expires_at;
-  return old->value;
+  error = old->value;
 }
 
 }  // namespace stockade::internal
