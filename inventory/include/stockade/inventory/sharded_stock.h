@@ -85,8 +85,8 @@ class ShardedStock {
   friend class ShardedStockPeer;  // Puts units into a given shard, for tests.
   friend struct internal::Item;
 
-  // An item of an inventory, which counts takes and refusals itself: steals and freezes go to its `metrics`, which may
-  // be null for none, and options.metrics is not used.
+  // An item of an inventory, which counts takes and refusals itself: only steals and freezes go to its `metrics`, and
+  // options.metrics is not used.
   ShardedStock(ShardedStockOptions options, internal::ComponentMetrics* metrics);
 
   // Invariants, of all shards of an item together. A word holds {latched, frozen, units}, the units in the low 62 bits.
@@ -115,7 +115,8 @@ class ShardedStock {
 
   uint64_t Freeze() const;
   void Unfreeze() const;
-  void Spread(uint64_t units, size_t first);
+  uint64_t Share(uint64_t units, int32_t shard) const;
+  void Spread(uint64_t units);
   void Gather(uint64_t units, size_t first);
   bool Latched() const;
   void Latch();
@@ -126,8 +127,8 @@ class ShardedStock {
   const std::unique_ptr<Shard[]> shards_;
   const std::unique_ptr<ReentrantMutex> slow_lock_;
   internal::ForkGuard fork_guard_;
-  internal::ComponentMetrics own_metrics_;
-  internal::ComponentMetrics* const metrics_;  // own_metrics_, or those of the inventory that the item is in.
+  std::unique_ptr<internal::ComponentMetrics> own_metrics_;  // Null in an inventory. Last: its gauge reads the shards.
+  internal::ComponentMetrics* metrics_;  // *own_metrics_, or those of the inventory that the item is in.
 };
 
 }  // namespace stockade

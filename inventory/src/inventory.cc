@@ -1,0 +1,123 @@
+#include "stockade/inventory/inventory.h"
+
+#include <utility>
+
+#include "core.h"
+#include "stockade/base/log.h"
+#include "stockade/base/strings.h"
+
+namespace stockade {
+namespace {
+
+using internal::Concat;
+
+Order OrderOf(const internal::OrderRecord& record) {
+  return Order(record.id, record.item->sku, record.quantity, record.request_id, record.buyer);
+}
+
+}  // namespace
+
+absl::Status InventoryOptions::Validate() const {
+  if (name.empty()) return absl::InvalidArgumentError("Inventory: name is empty");
+  const auto bad = [&](std::string_view what) {
+    return absl::InvalidArgumentError(Concat("Inventory '", name, "': ", what));
+  };
+  if (clock == nullptr) return bad("clock is null");
+  if (stripes < 1 || stripes > 4096) return bad(Concat("stripes is ", stripes, ", which is not within 1 to 4096"));
+  return absl::OkStatus();
+}
+
+absl::Status SkuOptions::Validate() const {
+  const absl::Status valid = ShardedStockOptions{.name = "SKU", .stock = stock, .shards = shards}.Validate();
+  if (!valid.ok()) return valid;
+  if (per_buyer_limit < 0) {
+    return absl::InvalidArgumentError(Concat("per_buyer_limit is ", per_buyer_limit, ", which is below 0"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<Inventory>> Inventory::Create(InventoryOptions options) {
+  if (absl::Status valid = options.Validate(); !valid.ok()) return valid;
+  auto core = std::make_unique<Core>(std::move(options));
+  if (absl::Status recovered = core->Recover(); !recovered.ok()) return recovered;
+  return std::unique_ptr<Inventory>(new Inventory(std::move(core)));
+}
+
+Inventory::Inventory(InventoryOptions options) {
+  absl::StatusOr<std::unique_ptr<Inventory>> made = Create(std::move(options));
+  if (!made.ok()) internal::Fatal(Concat(made.status().message()));
+  core_ = std::move((*made)->core_);
+}
+
+Inventory::Inventory(std::unique_ptr<Core> core) : core_(std::move(core)) {}
+
+Inventory::~Inventory() {
+  // In a forked child: the reaper, and whoever held a lock, stayed with the parent.
+  if (core_ != nullptr && core_->InForkedChild()) (void)core_.release();
+}
+
+absl::Status Inventory::AddSku(std::string_view sku, const SkuOptions& options) {
+  core_->CheckNotForked();
+  return core_->AddSku(sku, options);
+}
+
+absl::Status Inventory::Restock(std::string_view sku, int64_t units) {
+  core_->CheckNotForked();
+  return core_->Restock(sku, units);
+}
+
+absl::StatusOr<Reservation> Inventory::Reserve(const ReserveRequest& request) {
+  core_->CheckNotForked();
+  const absl::StatusOr<const internal::OrderRecord*> record = core_->Grant({.sku = request.sku,
+                                                                            .quantity = request.quantity,
+                                                                            .request_id = request.request_id,
+                                                                            .buyer = request.buyer,
+                                                                            .reserve = true,
+                                                                            .ttl = request.ttl});
+  if (!record.ok()) return record.status();
+  return Reservation(OrderOf(**record), (*record)->expires_at);
+}
+
+absl::StatusOr<Order> Inventory::Take(const TakeRequest& request) {
+  core_->CheckNotForked();
+  const absl::StatusOr<const internal::OrderRecord*> record = core_->Grant({.sku = request.sku,
+                                                                            .quantity = request.quantity,
+                                                                            .request_id = request.request_id,
+                                                                            .buyer = request.buyer,
+                                                                            .reserve = false,
+                                                                            .ttl = absl::InfiniteDuration()});
+  if (!record.ok()) return record.status();
+  return OrderOf(**record);
+}
+
+absl::Status Inventory::Commit(OrderId id) {
+  core_->CheckNotForked();
+  return core_->Commit(id);
+}
+
+absl::Status Inventory::Cancel(OrderId id) {
+  core_->CheckNotForked();
+  return core_->Cancel(id);
+}
+
+absl::StatusOr<OrderState> Inventory::StateOf(OrderId id) const {
+  core_->CheckNotForked();
+  return core_->StateOf(id);
+}
+
+absl::StatusOr<int64_t> Inventory::Available(std::string_view sku) const {
+  core_->CheckNotForked();
+  return core_->Available(sku);
+}
+
+absl::StatusOr<StockFigures> Inventory::Figures(std::string_view sku) const {
+  core_->CheckNotForked();
+  return core_->Figures(sku);
+}
+
+absl::Status Inventory::Health() const {
+  core_->CheckNotForked();
+  return core_->Health();
+}
+
+}  // namespace stockade

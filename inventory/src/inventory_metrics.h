@@ -1,0 +1,43 @@
+#ifndef STOCKADE_INVENTORY_INVENTORY_METRICS_H_
+#define STOCKADE_INVENTORY_INVENTORY_METRICS_H_
+
+#include <cstddef>
+#include <span>
+
+#include "stockade/inventory/refusal.h"
+#include "stockade/metrics/metric_set.h"
+
+namespace stockade::internal {
+
+// The order of InventoryMetricDefs().
+enum InventoryMetric : size_t {
+  kTakes,
+  kReservations,
+  kCommits,
+  kCancels,
+  kExpirations,
+  kRestocks,
+  kRepeats,
+  kRefusedSoldOut,  // The refusals follow the order of Refusal, from kSoldOut on.
+  kRefusedAllHeld,
+  kRefusedUnknownSku,
+  kRefusedUnavailable,
+  kRefusedBuyerLimit,
+  kRefusedRequestMismatch,
+  kRefusedInvalid,
+  kFreezes,
+  kSteals,
+  kAvailableUnits,
+  kHeldUnits,
+  kSoldUnits,
+  kReserveSeconds,
+};
+
+std::span<const MetricDef> InventoryMetricDefs();
+
+// Where refusals of this kind are counted. Not for kNone.
+InventoryMetric RefusalMetric(Refusal refusal);
+
+}  // namespace stockade::internal
+
+#endif  // STOCKADE_INVENTORY_INVENTORY_METRICS_H_

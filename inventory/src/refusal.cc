@@ -1,0 +1,68 @@
+#include "stockade/inventory/refusal.h"
+
+#include <string>
+
+#include "absl/strings/cord.h"
+#include "refuse.h"
+#include "stockade/base/strings.h"
+
+namespace stockade {
+namespace {
+
+// A payload, because a code alone does not tell: FailedPrecondition is also what committing an expired reservation
+// gives.
+constexpr char kPayload[] = "stockade.inventory/refusal";
+
+constexpr Refusal kAll[] = {Refusal::kSoldOut,     Refusal::kAllHeld,    Refusal::kUnknownSku,
+                            Refusal::kUnavailable, Refusal::kBuyerLimit, Refusal::kRequestMismatch,
+                            Refusal::kInvalid};
+
+absl::StatusCode CodeOf(Refusal refusal) {
+  switch (refusal) {
+    case Refusal::kNone: return absl::StatusCode::kOk;
+    case Refusal::kSoldOut: return absl::StatusCode::kResourceExhausted;
+    case Refusal::kAllHeld: return absl::StatusCode::kAborted;
+    case Refusal::kUnknownSku: return absl::StatusCode::kNotFound;
+    case Refusal::kUnavailable: return absl::StatusCode::kUnavailable;
+    case Refusal::kBuyerLimit: return absl::StatusCode::kFailedPrecondition;
+    case Refusal::kRequestMismatch: return absl::StatusCode::kAlreadyExists;
+    case Refusal::kInvalid: return absl::StatusCode::kInvalidArgument;
+  }
+  return absl::StatusCode::kUnknown;
+}
+
+}  // namespace
+
+std::string_view RefusalName(Refusal refusal) {
+  switch (refusal) {
+    case Refusal::kNone: return "none";
+    case Refusal::kSoldOut: return "sold_out";
+    case Refusal::kAllHeld: return "all_held";
+    case Refusal::kUnknownSku: return "unknown_sku";
+    case Refusal::kUnavailable: return "unavailable";
+    case Refusal::kBuyerLimit: return "buyer_limit";
+    case Refusal::kRequestMismatch: return "request_mismatch";
+    case Refusal::kInvalid: return "invalid";
+  }
+  return "unknown";
+}
+
+Refusal RefusalOf(const absl::Status& status) {
+  const auto payload = status.GetPayload(kPayload);
+  if (!payload.has_value()) return Refusal::kNone;
+  for (const Refusal refusal : kAll) {
+    if (*payload == internal::AbslView(RefusalName(refusal))) return refusal;
+  }
+  return Refusal::kNone;
+}
+
+namespace internal {
+
+absl::Status Refuse(Refusal refusal, const std::string& message) {
+  absl::Status status(CodeOf(refusal), message);
+  status.SetPayload(kPayload, absl::Cord(AbslView(RefusalName(refusal))));
+  return status;
+}
+
+}  // namespace internal
+}  // namespace stockade

@@ -1,0 +1,16 @@
+#ifndef STOCKADE_INVENTORY_REFUSE_H_
+#define STOCKADE_INVENTORY_REFUSE_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "stockade/inventory/refusal.h"
+
+namespace stockade::internal {
+
+// A status of the code that belongs to `refusal`, which RefusalOf() recognizes. Not for kNone.
+absl::Status Refuse(Refusal refusal, const std::string& message);
+
+}  // namespace stockade::internal
+
+#endif  // STOCKADE_INVENTORY_REFUSE_H_

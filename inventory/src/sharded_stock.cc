@@ -1,0 +1,260 @@
+#include "stockade/inventory/sharded_stock.h"
+
+#include <algorithm>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "inventory_metrics.h"
+#include "stockade/base/log.h"
+#include "stockade/base/strings.h"
+#include "stockade/base/thread_slot.h"
+#include "stockade/locks/reentrant_mutex.h"
+
+namespace stockade {
+namespace {
+
+using internal::Concat;
+
+constexpr uint64_t kLatched = uint64_t{1} << 63;
+constexpr uint64_t kFrozen = uint64_t{1} << 62;
+constexpr uint64_t kBits = kLatched | kFrozen;
+constexpr uint64_t kUnits = kFrozen - 1;
+
+// Up to here a shard is filled without a look at the others: kMaxShards of them make kMaxUnits + 1.
+constexpr uint64_t kUncheckedUnits = uint64_t{1} << 53;
+static_assert(kUncheckedUnits * kMaxShards == uint64_t{kMaxUnits} + 1);
+// So no sum of shards reaches the bits: one checked shard, and the others unchecked.
+static_assert(uint64_t{kMaxUnits} + kUncheckedUnits * (kMaxShards - 1) <= kUnits);
+
+int32_t ShardCount(int32_t wanted) {
+  if (wanted != 0) return wanted;
+  return static_cast<int32_t>(std::clamp<uint32_t>(std::thread::hardware_concurrency(), 1, kMaxShards));
+}
+
+void DieIfBad(const ShardedStockOptions& options) {
+  if (absl::Status valid = options.Validate(); !valid.ok()) internal::Fatal(Concat(valid.message()));
+}
+
+// A number below `bound`, cheap and good enough to spread threads over shards (xorshift).
+size_t RandomBelow(size_t bound) {
+  thread_local uint64_t state = (internal::ThisThreadSlot() + uint64_t{1}) * 0x9e3779b97f4a7c15;
+  state ^= state << 13;
+  state ^= state >> 7;
+  state ^= state << 17;
+  return static_cast<size_t>((state >> 32) * bound >> 32);
+}
+
+}  // namespace
+
+absl::Status ShardedStockOptions::Validate() const {
+  if (name.empty()) return absl::InvalidArgumentError("ShardedStock: name is empty");
+  if (stock < 0 || stock > kMaxUnits) {
+    return absl::InvalidArgumentError(
+        Concat("ShardedStock '", name, "': stock is ", stock, ", which is not within 0 to ", kMaxUnits));
+  }
+  if (shards < 0 || shards > kMaxShards) {
+    return absl::InvalidArgumentError(
+        Concat("ShardedStock '", name, "': shards is ", shards, ", which is not within 0 to ", kMaxShards));
+  }
+  return absl::OkStatus();
+}
+
+ShardedStock::ShardedStock(ShardedStockOptions options) : ShardedStock(options, nullptr) {
+  own_metrics_ = std::make_unique<internal::ComponentMetrics>(options.metrics, internal::InventoryMetricDefs(),
+                                                              internal::MetricLabels{{"inventory", options.name}});
+  own_metrics_->AddGauge(internal::kAvailableUnits, [this] { return static_cast<double>(ApproximateAvailable()); });
+  metrics_ = own_metrics_.get();
+}
+
+ShardedStock::ShardedStock(ShardedStockOptions options, internal::ComponentMetrics* metrics)
+    : name_((DieIfBad(options), std::move(options.name))),
+      shard_count_(ShardCount(options.shards)),
+      shards_(std::make_unique<Shard[]>(static_cast<size_t>(shard_count_))),
+      slow_lock_(std::make_unique<ReentrantMutex>(LockOptions{.name = "ShardedStock slow lock", .metrics = nullptr})),
+      metrics_(metrics) {
+  // Unlatched without a unit is legal: the first take finds out.
+  for (int32_t i = 0; i < shard_count_; ++i) {
+    shards_[i].word.store(Share(static_cast<uint64_t>(options.stock), i), std::memory_order_relaxed);
+  }
+}
+
+ShardedStock::~ShardedStock() {
+  // In a forked child: another thread of the parent may have been in it at the fork.
+  if (fork_guard_.InForkedChild()) (void)own_metrics_.release();
+}
+
+bool ShardedStock::Take(int64_t units) {
+  fork_guard_.Check("ShardedStock", name_);
+  if (units < 1) {
+    internal::Fatal(Concat("ShardedStock '", name_, "': Take(", units, "): at least one unit can be taken"));
+  }
+  const uint64_t wanted = static_cast<uint64_t>(units);
+  Outcome outcome = TakeUnfrozen(wanted);
+  if (outcome == Outcome::kUnclear) outcome = TakeFreezing(wanted) ? Outcome::kTaken : Outcome::kRefused;
+  const bool taken = outcome == Outcome::kTaken;
+  if (own_metrics_ != nullptr) metrics_->Add(taken ? internal::kTakes : internal::kRefusedSoldOut);
+  return taken;
+}
+
+// kUnclear: the shard has fewer units, or is frozen. That proves nothing about the item.
+ShardedStock::Outcome ShardedStock::TakeFrom(Shard& shard, uint64_t units) {
+  uint64_t word = shard.word.load(std::memory_order_acquire);
+  for (;;) {
+    if ((word & kLatched) != 0) return Outcome::kRefused;
+    if ((word & kFrozen) != 0 || word < units) return Outcome::kUnclear;
+    if (shard.word.compare_exchange_weak(word, word - units, std::memory_order_acq_rel, std::memory_order_acquire)) {
+      return Outcome::kTaken;
+    }
+  }
+}
+
+ShardedStock::Outcome ShardedStock::TakeUnfrozen(uint64_t units) {
+  const size_t count = static_cast<size_t>(shard_count_);
+  const size_t own = OwnShard();
+  Outcome outcome = TakeFrom(shards_[own], units);
+  if (outcome != Outcome::kUnclear || count == 1) return outcome;
+
+  // The richer of two others: near the end this empties the shards evenly, where a fixed neighbour would be mobbed.
+  size_t first = (own + 1 + RandomBelow(count - 1)) % count;
+  const size_t second = (own + 1 + RandomBelow(count - 1)) % count;
+  const auto units_in = [&](size_t shard) { return shards_[shard].word.load(std::memory_order_relaxed) & kUnits; };
+  if (units_in(second) > units_in(first)) first = second;
+  outcome = TakeFrom(shards_[first], units);
+  for (size_t step = 1; outcome == Outcome::kUnclear && step < count; ++step) {
+    outcome = TakeFrom(shards_[(own + step) % count], units);
+  }
+  if (outcome == Outcome::kTaken) metrics_->Add(internal::kSteals);
+  return outcome;
+}
+
+bool ShardedStock::TakeFreezing(uint64_t units) {
+  std::lock_guard lock(*slow_lock_);
+  if (Latched()) return false;
+  const uint64_t total = Freeze();
+  const bool enough = total >= units;
+  if (enough) Gather(units, OwnShard());
+  if (total == 0 || total == units) {
+    Latch();
+  } else {
+    Unfreeze();
+  }
+  return enough;
+}
+
+absl::Status ShardedStock::Deposit(int64_t units) {
+  fork_guard_.Check("ShardedStock", name_);
+  if (units < 1) {
+    return absl::InvalidArgumentError(
+        Concat("ShardedStock '", name_, "': Deposit(", units, "): at least one unit can be put in"));
+  }
+  const uint64_t added = static_cast<uint64_t>(units);
+  if (TryAdd(shards_[OwnShard()], added)) return absl::OkStatus();
+  return DepositSlowly(added);
+}
+
+bool ShardedStock::TryAdd(Shard& shard, uint64_t units) {
+  uint64_t word = shard.word.load(std::memory_order_relaxed);
+  do {
+    if ((word & kBits) != 0 || units > kUncheckedUnits || word > kUncheckedUnits - units) return false;
+  } while (!shard.word.compare_exchange_weak(word, word + units, std::memory_order_acq_rel, std::memory_order_relaxed));
+  return true;
+}
+
+absl::Status ShardedStock::DepositSlowly(uint64_t units) {
+  std::lock_guard lock(*slow_lock_);
+  // With the lock held no shard is frozen, so this fails only on a latch or a full shard.
+  if (TryAdd(shards_[OwnShard()], units)) return absl::OkStatus();
+  const uint64_t total = Freeze();
+  const bool fits = total <= uint64_t{kMaxUnits} && units <= uint64_t{kMaxUnits} - total;
+  if (fits) Spread(units);
+  if (!fits && total == 0) {
+    Latch();
+  } else {
+    Unfreeze();
+  }
+  if (fits) return absl::OkStatus();
+  return absl::OutOfRangeError(
+      Concat("ShardedStock '", name_, "': ", total, " units and ", units, " more would be above ", kMaxUnits));
+}
+
+int64_t ShardedStock::Available() const {
+  fork_guard_.Check("ShardedStock", name_);
+  if ((shards_[OwnShard()].word.load(std::memory_order_acquire) & kLatched) != 0) return 0;
+  std::lock_guard lock(*slow_lock_);
+  if (Latched()) return 0;
+  const uint64_t total = Freeze();
+  Unfreeze();
+  return static_cast<int64_t>(total);
+}
+
+int64_t ShardedStock::ApproximateAvailable() const {
+  fork_guard_.Check("ShardedStock", name_);
+  uint64_t sum = 0;
+  for (int32_t i = 0; i < shard_count_; ++i) sum += shards_[i].word.load(std::memory_order_acquire) & kUnits;
+  return static_cast<int64_t>(sum);
+}
+
+// The calls below need the slow lock.
+
+// Freezes every shard, latched ones too, and returns the sum.
+uint64_t ShardedStock::Freeze() const {
+  metrics_->Add(internal::kFreezes);
+  uint64_t total = 0;
+  for (int32_t i = 0; i < shard_count_; ++i) {
+    total += shards_[i].word.fetch_or(kFrozen, std::memory_order_acq_rel) & kUnits;
+  }
+  return total;
+}
+
+void ShardedStock::Unfreeze() const {
+  for (int32_t i = 0; i < shard_count_; ++i) {
+    std::atomic<uint64_t>& word = shards_[i].word;
+    word.store(word.load(std::memory_order_relaxed) & kUnits, std::memory_order_release);
+  }
+}
+
+// Every shard is frozen and empty.
+void ShardedStock::Latch() {
+  for (int32_t i = 0; i < shard_count_; ++i) shards_[i].word.store(kLatched, std::memory_order_release);
+}
+
+// Without a frozen shard, all are latched or none.
+bool ShardedStock::Latched() const { return (shards_[0].word.load(std::memory_order_relaxed) & kLatched) != 0; }
+
+// The part of `units` that shard `shard` gets when they are spread over all.
+uint64_t ShardedStock::Share(uint64_t units, int32_t shard) const {
+  const uint64_t count = static_cast<uint64_t>(shard_count_);
+  return units / count + (static_cast<uint64_t>(shard) < units % count ? 1 : 0);
+}
+
+// Every shard is frozen and stays so; takes `units` out of those from `first` on, which have as many.
+void ShardedStock::Gather(uint64_t units, size_t first) {
+  const size_t count = static_cast<size_t>(shard_count_);
+  for (size_t step = 0; units > 0; ++step) {
+    std::atomic<uint64_t>& word = shards_[(first + step) % count].word;
+    const uint64_t held = word.load(std::memory_order_relaxed) & kUnits;
+    const uint64_t taken = std::min(held, units);
+    word.store((held - taken) | kFrozen, std::memory_order_release);
+    units -= taken;
+  }
+}
+
+// Every shard is frozen and stays so; no latch is left when the first unit is added.
+void ShardedStock::Spread(uint64_t units) {
+  for (int32_t i = 0; i < shard_count_; ++i) {
+    std::atomic<uint64_t>& word = shards_[i].word;
+    word.store((word.load(std::memory_order_relaxed) & kUnits) | kFrozen, std::memory_order_release);
+  }
+  for (int32_t i = 0; i < shard_count_; ++i) {
+    std::atomic<uint64_t>& word = shards_[i].word;
+    word.store(word.load(std::memory_order_relaxed) + Share(units, i), std::memory_order_release);
+  }
+}
+
+size_t ShardedStock::OwnShard() const {
+  const uint32_t slot = internal::ThisThreadSlot();
+  return slot == internal::kNoSlot ? 0 : slot % static_cast<uint32_t>(shard_count_);
+}
+
+}  // namespace stockade

@@ -1,0 +1,169 @@
+#include <atomic>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "inventory/recording_ledger.h"
+#include "inventory/run_threads.h"
+#include "stockade/base/manual_clock.h"
+#include "stockade/inventory/inventory.h"
+#include "support/scale.h"
+
+namespace stockade {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::RecordingDisk;
+using testing::RecordingLedger;
+
+constexpr absl::StatusCode kFailedPrecondition = absl::StatusCode::kFailedPrecondition;
+
+class InventoryExpiryTest : public ::testing::Test {
+ protected:
+  InventoryExpiryTest() {
+    Open();
+    EXPECT_TRUE(shop_->AddSku("sneaker", {.stock = 5, .shards = 2, .per_buyer_limit = 4}).ok());
+  }
+
+  void Open() {
+    shop_.reset();
+    shop_ =
+        Inventory::Create({.ledger = std::make_unique<RecordingLedger>(disk_), .clock = &clock_, .metrics = nullptr})
+            .value();
+  }
+  Reservation Reserve(const std::string& id, absl::Duration ttl = absl::Minutes(10)) {
+    return shop_->Reserve({.sku = "sneaker", .quantity = 2, .request_id = id, .buyer = "ann", .ttl = ttl}).value();
+  }
+  void AwaitAvailable(int64_t units) {
+    while (shop_->Available("sneaker").value() != units) std::this_thread::yield();
+  }
+
+  ManualClock clock_;
+  std::shared_ptr<RecordingDisk> disk_ = std::make_shared<RecordingDisk>();
+  std::unique_ptr<Inventory> shop_;
+};
+
+TEST_F(InventoryExpiryTest, Expiry_EndsTheRightAtOnceAndUnitsComeBack) {
+  const Reservation held = Reserve("a");
+  EXPECT_EQ(held.expires_at(), clock_.WallNow() + absl::Minutes(10));
+  clock_.Advance(absl::Minutes(10) - absl::Nanoseconds(1));
+  EXPECT_EQ(shop_->StateOf(held.id()).value(), OrderState::kHeld);
+  EXPECT_EQ(shop_->Available("sneaker").value(), 3);
+  clock_.Advance(absl::Nanoseconds(1));
+  EXPECT_EQ(shop_->StateOf(held.id()).value(), OrderState::kExpired);
+  const absl::Status late = shop_->Commit(held.id());
+  EXPECT_EQ(late.code(), kFailedPrecondition);
+  EXPECT_THAT(std::string(late.message()), HasSubstr("has expired"));
+  EXPECT_EQ(RefusalOf(late), Refusal::kNone);
+  AwaitAvailable(5);
+  EXPECT_EQ(shop_->Commit(held.id()).code(), kFailedPrecondition);
+  EXPECT_TRUE(shop_->Cancel(held.id()).ok());
+  // The repeat gets the first answer; the buyer's limit is free again.
+  EXPECT_EQ(Reserve("a"), held);
+  EXPECT_TRUE(shop_->Take({"sneaker", 4, "b", "ann"}).ok());
+}
+
+TEST_F(InventoryExpiryTest, Expiry_OfTheEarlierOfTwo_LeavesTheLater) {
+  const Reservation later = Reserve("later", absl::Minutes(2));
+  const Reservation earlier = Reserve("earlier", absl::Minutes(1));
+  clock_.Advance(absl::Minutes(1));
+  AwaitAvailable(3);
+  EXPECT_EQ(shop_->StateOf(earlier.id()).value(), OrderState::kExpired);
+  EXPECT_TRUE(shop_->Commit(later.id()).ok());
+  clock_.Advance(absl::Minutes(5));
+  EXPECT_EQ(shop_->Figures("sneaker").value().sold, 2);
+}
+
+TEST_F(InventoryExpiryTest, CommitAndCancel_AreIdempotentAndExcludeEachOther) {
+  const Reservation sold = Reserve("sold");
+  EXPECT_TRUE(shop_->Commit(sold.id()).ok());
+  EXPECT_TRUE(shop_->Commit(sold.id()).ok());
+  const absl::Status cancel = shop_->Cancel(sold.id());
+  EXPECT_EQ(cancel.code(), kFailedPrecondition);
+  EXPECT_THAT(std::string(cancel.message()), HasSubstr("it is sold"));
+  const Reservation cancelled = Reserve("cancelled");
+  EXPECT_TRUE(shop_->Cancel(cancelled.id()).ok());
+  EXPECT_TRUE(shop_->Cancel(cancelled.id()).ok());
+  const absl::Status commit = shop_->Commit(cancelled.id());
+  EXPECT_EQ(commit.code(), kFailedPrecondition);
+  EXPECT_THAT(std::string(commit.message()), HasSubstr("was cancelled"));
+  const StockFigures at = shop_->Figures("sneaker").value();
+  EXPECT_EQ(at.sold, 2);
+  EXPECT_EQ(at.available, 3);
+  EXPECT_EQ(shop_->Cancel(shop_->Take({"sneaker", 1, "t", "bob"})->id()).code(), kFailedPrecondition);
+}
+
+TEST_F(InventoryExpiryTest, Commit_AtTheMomentOfExpiry_ExactlyOneWins) {
+  int committed = 0;
+  const int64_t rounds = testing::Scaled(500, 50'000);
+  for (int64_t round = 0; round < rounds; ++round) {
+    const std::string sku = "item" + std::to_string(round);
+    ASSERT_TRUE(shop_->AddSku(sku, {.stock = 1}).ok());
+    const Reservation held = shop_->Reserve({.sku = sku, .request_id = sku, .ttl = absl::Seconds(1)}).value();
+    absl::Status commit;
+    absl::Status cancel;
+    testing::RunThreads(3, [&](int thread) {
+      if (thread == 0) commit = shop_->Commit(held.id());
+      if (thread == 1) clock_.Advance(absl::Seconds(1));
+      if (thread == 2 && round % 2 == 0) cancel = shop_->Cancel(held.id());
+    });
+    const OrderState state = shop_->StateOf(held.id()).value();
+    ASSERT_EQ(commit.ok(), state == OrderState::kSold) << commit;
+    ASSERT_NE(state, OrderState::kHeld);
+    while (shop_->Figures(sku).value().held != 0) std::this_thread::yield();
+    ASSERT_EQ(shop_->Available(sku).value(), commit.ok() ? 0 : 1);
+    committed += commit.ok();
+  }
+  EXPECT_TRUE(testing::Replay(disk_->Journal()).never_oversold);
+  RecordProperty("committed", committed);
+}
+
+TEST_F(InventoryExpiryTest, Restart_ReservationRunsOnForWhatTheWallClockLeaves) {
+  const Reservation held = Reserve("a");
+  shop_.reset();
+  clock_.Advance(absl::Minutes(4));
+  Open();
+  EXPECT_EQ(Reserve("a"), held);
+  clock_.Advance(absl::Minutes(6) - absl::Microseconds(1));
+  EXPECT_EQ(shop_->StateOf(held.id()).value(), OrderState::kHeld);
+  clock_.Advance(absl::Microseconds(1));
+  EXPECT_EQ(shop_->Commit(held.id()).code(), kFailedPrecondition);
+  AwaitAvailable(5);
+}
+
+TEST_F(InventoryExpiryTest, Restart_WallClockSetBackOrFarAhead_RemainingTimeIsClamped) {
+  const Reservation held = Reserve("a");
+  shop_.reset();
+  clock_.StepWallTime(-absl::Hours(24));
+  Open();
+  clock_.Advance(absl::Minutes(10) - absl::Nanoseconds(1));
+  EXPECT_EQ(shop_->StateOf(held.id()).value(), OrderState::kHeld);
+  shop_.reset();
+  clock_.StepWallTime(absl::Hours(48));
+  Open();
+  EXPECT_EQ(shop_->StateOf(held.id()).value(), OrderState::kExpired);
+  AwaitAvailable(5);
+}
+
+TEST_F(InventoryExpiryTest, InfiniteTtl_NeverExpires) {
+  const Reservation held = Reserve("a", absl::InfiniteDuration());
+  EXPECT_EQ(held.expires_at(), absl::InfiniteFuture());
+  clock_.Advance(absl::Hours(24 * 3650));
+  Open();
+  EXPECT_EQ(Reserve("a", absl::InfiniteDuration()), held);
+  EXPECT_TRUE(shop_->Commit(held.id()).ok());
+}
+
+TEST(InventoryExpiryRealClockTest, Expiry_OnTheSystemClock_UnitsAreForSaleAgain) {
+  Inventory shop({.metrics = nullptr});
+  ASSERT_TRUE(shop.AddSku("sneaker", {.stock = 1}).ok());
+  ASSERT_TRUE(shop.Reserve({.sku = "sneaker", .request_id = "a", .ttl = absl::Milliseconds(20)}).ok());
+  const Instant start = Clock::System()->Now();
+  while (!shop.Take({.sku = "sneaker", .request_id = "b"}).ok()) std::this_thread::yield();
+  EXPECT_GE(Clock::System()->Now() - start, absl::Milliseconds(5));
+}
+
+}  // namespace
+}  // namespace stockade

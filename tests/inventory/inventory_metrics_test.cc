@@ -1,0 +1,110 @@
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "gtest/gtest.h"
+#include "stockade/inventory/inventory.h"
+
+namespace stockade {
+namespace {
+
+// Every sample but a histogram's, by its line's head.
+std::map<std::string, double> Samples(const MetricsRegistry& registry) {
+  std::map<std::string, double> samples;
+  for (const auto& family : registry.Collect()) {
+    for (const auto& metric : family.metric) {
+      std::string name = family.name;
+      for (const auto& label : metric.label) name += "|" + label.value;
+      samples[name] = family.type == prometheus::MetricType::Histogram
+                          ? static_cast<double>(metric.histogram.sample_count)
+                          : metric.counter.value + metric.gauge.value;
+    }
+  }
+  return samples;
+}
+
+TEST(InventoryMetricsTest, EveryEvent_IsCountedOnce) {
+  MetricsRegistry registry;
+  {
+    Inventory shop({.name = "shop", .metrics = &registry});
+    ASSERT_TRUE(shop.AddSku("s", {.stock = 10, .shards = 2, .per_buyer_limit = 20}).ok());
+    ASSERT_TRUE(shop.Take({"s", 1, "a", "ann"}).ok());
+    ASSERT_TRUE(shop.Take({"s", 1, "a", "ann"}).ok());
+    const OrderId sold = shop.Reserve({"s", 2, "b", "ann"})->id();
+    ASSERT_TRUE(shop.Commit(sold).ok());
+    ASSERT_TRUE(shop.Commit(sold).ok());
+    ASSERT_TRUE(shop.Cancel(shop.Reserve({"s", 2, "c", "ann"})->id()).ok());
+    ASSERT_TRUE(shop.Restock("s", 5).ok());
+    ASSERT_TRUE(shop.Reserve({"s", 12, "d", "ann"}).ok());
+    (void)shop.Take({"s", 1, "e", "bob"});   // All held.
+    (void)shop.Take({"s", 1, "e", ""});      // Invalid.
+    (void)shop.Take({"s", 20, "e", "bob"});  // Sold out: not even with what is held.
+    (void)shop.Take({"s", 20, "e", "ann"});  // Buyer limit.
+    (void)shop.Take({"t", 1, "e", "bob"});   // Unknown SKU.
+    (void)shop.Take({"s", 2, "a", "ann"});   // Mismatch.
+    std::map<std::string, double> at = Samples(registry);
+    const std::string p = "stockade_inventory_";
+    EXPECT_EQ(at[p + "takes_total|shop"], 1);
+    EXPECT_EQ(at[p + "repeats_total|shop"], 1);
+    EXPECT_EQ(at[p + "reservations_total|shop"], 3);
+    EXPECT_EQ(at[p + "commits_total|shop"], 1);
+    EXPECT_EQ(at[p + "cancels_total|shop"], 1);
+    EXPECT_EQ(at[p + "expirations_total|shop"], 0);
+    EXPECT_EQ(at[p + "restocks_total|shop"], 1);
+    for (const char* reason : {"all_held", "invalid", "sold_out", "buyer_limit", "unknown_sku", "request_mismatch"}) {
+      EXPECT_EQ(at[p + "refusals_total|shop|" + reason], 1) << reason;
+    }
+    EXPECT_EQ(at[p + "refusals_total|shop|unavailable"], 0);
+    EXPECT_GT(at[p + "freezes_total|shop"], 0);
+    EXPECT_EQ(at[p + "available_units|shop"], 0);
+    EXPECT_EQ(at[p + "held_units|shop"], 12);
+    EXPECT_EQ(at[p + "sold_units|shop"], 3);
+    EXPECT_EQ(at[p + "reserve_seconds|shop"], 5);
+  }
+  std::map<std::string, double> after = Samples(registry);
+  EXPECT_EQ(after["stockade_inventory_takes_total|shop"], 1);
+  EXPECT_EQ(after["stockade_inventory_held_units|shop"], 0);
+}
+
+TEST(InventoryMetricsTest, RefusalLabels_AreTheNamesOfTheRefusals) {
+  MetricsRegistry registry;
+  Inventory shop({.name = "shop", .metrics = &registry});
+  std::set<std::string> reasons;
+  for (const auto& [name, value] : Samples(registry)) {
+    const std::string prefix = "stockade_inventory_refusals_total|shop|";
+    if (name.starts_with(prefix)) reasons.insert(name.substr(prefix.size()));
+  }
+  std::set<std::string> names;
+  for (int i = 1; i <= static_cast<int>(Refusal::kInvalid); ++i) {
+    names.insert(std::string(RefusalName(static_cast<Refusal>(i))));
+  }
+  EXPECT_EQ(reasons, names);
+}
+
+TEST(ShardedStockMetricsTest, Alone_CountsTakesRefusalsAndSteals) {
+  MetricsRegistry registry;
+  ShardedStock item({.name = "seats", .stock = 4, .shards = 4, .metrics = &registry});
+  for (int i = 0; i < 5; ++i) (void)item.Take();
+  std::map<std::string, double> at = Samples(registry);
+  EXPECT_EQ(at["stockade_inventory_takes_total|seats"], 4);
+  EXPECT_EQ(at["stockade_inventory_steals_total|seats"], 3);
+  EXPECT_EQ(at["stockade_inventory_refusals_total|seats|sold_out"], 1);
+  EXPECT_EQ(at["stockade_inventory_freezes_total|seats"], 1);
+  EXPECT_EQ(at["stockade_inventory_available_units|seats"], 0);
+}
+
+// promtool's rules, in short: a help text, and names whose unit and suffix fit their type.
+TEST(InventoryMetricsTest, Names_PassTheLint) {
+  MetricsRegistry registry;
+  Inventory shop({.name = "shop", .metrics = &registry});
+  for (const auto& family : registry.Collect()) {
+    EXPECT_FALSE(family.help.empty()) << family.name;
+    EXPECT_EQ(family.type == prometheus::MetricType::Counter, family.name.ends_with("_total")) << family.name;
+    EXPECT_EQ(family.type == prometheus::MetricType::Histogram, family.name.ends_with("_seconds")) << family.name;
+    EXPECT_EQ(family.type == prometheus::MetricType::Gauge, family.name.ends_with("_units")) << family.name;
+  }
+}
+
+}  // namespace
+}  // namespace stockade

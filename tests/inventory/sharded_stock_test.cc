@@ -1,0 +1,144 @@
+#include "stockade/inventory/sharded_stock.h"
+
+#include <atomic>
+#include <cstdint>
+#include <initializer_list>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "inventory/run_threads.h"
+#include "support/scale.h"
+
+namespace stockade {
+
+class ShardedStockPeer {
+ public:
+  // Only while nobody else uses `stock`.
+  static void Set(ShardedStock& stock, std::initializer_list<uint64_t> units) {
+    int shard = 0;
+    for (const uint64_t n : units) stock.shards_[shard++].word.store(n);
+  }
+};
+
+namespace {
+
+using testing::RunThreads;
+using testing::Scaled;
+
+TEST(ShardedStockTest, Take_ManyThreads_ExactlyTheStockIsTakenAndThenRefused) {
+  const int64_t stock = Scaled(20'000, 2'000'000);
+  for (const int32_t shards : {1, 2, 7, 64}) {
+    ShardedStock item({.name = "item", .stock = stock, .shards = shards, .metrics = nullptr});
+    std::atomic<int64_t> taken{0};
+    RunThreads(8, [&](int) {
+      while (item.Take()) taken.fetch_add(1, std::memory_order_relaxed);
+      EXPECT_FALSE(item.Take());
+    });
+    EXPECT_EQ(taken, stock);
+    EXPECT_EQ(item.Available(), 0);
+  }
+}
+
+TEST(ShardedStockTest, Take_LastUnitInAnyShard_IsFound) {
+  for (int farthest = 0; farthest < 4; ++farthest) {
+    ShardedStock item({.name = "item", .shards = 4, .metrics = nullptr});
+    ShardedStockPeer::Set(
+        item, {uint64_t(farthest == 0), uint64_t(farthest == 1), uint64_t(farthest == 2), uint64_t(farthest == 3)});
+    EXPECT_TRUE(item.Take());
+    EXPECT_FALSE(item.Take());
+  }
+}
+
+TEST(ShardedStockTest, Take_MoreThanAnyShardHas_Gathers) {
+  ShardedStock item({.name = "item", .shards = 4, .metrics = nullptr});
+  ShardedStockPeer::Set(item, {3, 2, 1, 4});
+  EXPECT_FALSE(item.Take(11));
+  EXPECT_TRUE(item.Take(9));
+  EXPECT_EQ(item.Available(), 1);
+  EXPECT_FALSE(item.Take(2));
+  EXPECT_TRUE(item.Take(1));
+}
+
+TEST(ShardedStockTest, Take_TwoOfTwoWithThreeLeftOverThreeShards_ExactlyOneSucceeds) {
+  for (int64_t round = Scaled(300, 20'000); round > 0; --round) {
+    ShardedStock item({.name = "item", .shards = 3, .metrics = nullptr});
+    ShardedStockPeer::Set(item, {1, 1, 1});
+    std::atomic<int> succeeded{0};
+    RunThreads(2, [&](int) { succeeded += item.Take(2); });
+    ASSERT_EQ(succeeded, 1);
+    ASSERT_EQ(item.Available(), 1);
+  }
+}
+
+TEST(ShardedStockTest, Deposit_RacingWithSoldOut_TakeAfterItSucceeds) {
+  ShardedStock item({.name = "item", .shards = 4, .metrics = nullptr});
+  std::atomic<bool> stop{false};
+  std::atomic<int64_t> found{0};
+  const int64_t rounds = Scaled(2'000, 200'000);
+  RunThreads(3, [&](int thread) {
+    if (thread != 0) {  // Takes of more than there ever is: each freezes or reads a latch, and must be refused.
+      while (!stop) EXPECT_FALSE(item.Take(3));
+      return;
+    }
+    for (int64_t i = 0; i < rounds; ++i) {
+      EXPECT_TRUE(item.Deposit(1 + i % 2).ok());
+      EXPECT_TRUE(item.Take(1 + i % 2)) << "round " << i;
+      found += 1;
+    }
+    stop = true;
+  });
+  EXPECT_EQ(found, rounds);
+}
+
+TEST(ShardedStockTest, Mixed_TakesAndDeposits_TotalIsConserved) {
+  const int64_t rounds = Scaled(5'000, 500'000);
+  ShardedStock item({.name = "item", .stock = 40, .shards = 5, .metrics = nullptr});
+  std::atomic<int64_t> out{0};
+  RunThreads(4, [&](int thread) {
+    uint64_t random = static_cast<uint64_t>(thread) + 1;
+    int64_t mine = 0;
+    for (int64_t i = 0; i < rounds; ++i) {
+      random = random * 6364136223846793005u + 1442695040888963407u;
+      const int64_t units = 1 + static_cast<int64_t>((random >> 33) % 9);
+      if (mine >= units && (random >> 62) % 2 == 0) {
+        EXPECT_TRUE(item.Deposit(units).ok());
+        mine -= units;
+      } else if (item.Take(units)) {
+        mine += units;
+      } else if (i % 8 == 0) {
+        EXPECT_LE(item.Available(), 40);
+      }
+    }
+    out += mine;
+  });
+  EXPECT_EQ(item.Available() + out, 40);
+  EXPECT_EQ(item.ApproximateAvailable(), item.Available());
+}
+
+TEST(ShardedStockTest, Deposit_AboveTheLimit_IsOutOfRangeAndChangesNothing) {
+  ShardedStock item({.name = "item", .stock = kMaxUnits - 1, .shards = 3, .metrics = nullptr});
+  EXPECT_EQ(item.Deposit(2).code(), absl::StatusCode::kOutOfRange);
+  EXPECT_EQ(item.Deposit(INT64_MAX).code(), absl::StatusCode::kOutOfRange);
+  EXPECT_EQ(item.Available(), kMaxUnits - 1);
+  EXPECT_TRUE(item.Deposit(1).ok());
+  EXPECT_EQ(item.Available(), kMaxUnits);
+  EXPECT_TRUE(item.Take(kMaxUnits));
+  EXPECT_EQ(item.Deposit(INT64_MAX).code(), absl::StatusCode::kOutOfRange);
+  EXPECT_FALSE(item.Take());
+}
+
+TEST(ShardedStockTest, BadArguments_AreNamed) {
+  ShardedStock item({.name = "seats", .stock = 5, .metrics = nullptr});
+  EXPECT_EQ(item.Deposit(0).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(item.Deposit(-1).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_FALSE(item.Take(INT64_MAX));
+  EXPECT_EQ(item.Available(), 5);
+  EXPECT_GE(item.shards(), 1);
+  EXPECT_DEATH(ShardedStock({.name = "seats", .metrics = nullptr}).Take(0), "ShardedStock 'seats': Take\\(0\\)");
+  EXPECT_DEATH(ShardedStock({.name = "seats", .stock = -1}), "ShardedStock 'seats': stock is -1");
+  EXPECT_DEATH(ShardedStock({.name = "seats", .shards = 257}), "ShardedStock 'seats': shards is 257");
+}
+
+}  // namespace
+}  // namespace stockade
