@@ -19,7 +19,7 @@ case "$how" in
 esac
 
 cmake -S "$work/consumer" -B "$work/build" -G Ninja -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_CXX_FLAGS="$flags" "${options[@]}"
-cmake --build "$work/build"
+cmake --build "$work/build" --target consumer
 output=$("$work/build/consumer")
 echo "$output"
 [ "$output" = "loaded pegasus, 99 left" ]
