@@ -1,0 +1,139 @@
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <optional>
+#include <random>
+#include <stdexcept>
+#include <vector>
+
+#include "cache/test_cache.h"
+#include "support/scale.h"
+
+namespace stockade::testing {
+namespace {
+
+absl::StatusOr<int> Itself(const int& key, LoadContext&) { return key; }
+
+TEST(BoundTest, Put_ManyKeysByManyThreads_WeightStaysWithinOneEntryAThread) {
+  constexpr int kThreads = 4;
+  constexpr int64_t kMaxWeight = 10'000;
+  constexpr int64_t kHeaviest = 50;
+  MetricsRegistry registry;
+  IntCache cache({.max_weight = kMaxWeight, .metrics = &registry}, Itself,
+                 [](const int& key, const int&) -> int64_t { return 1 + key % kHeaviest; });
+  std::atomic<int64_t> highest{0};
+  {
+    std::vector<std::jthread> threads;
+    for (int t = 0; t < kThreads; ++t) {
+      threads.emplace_back([&, t] {
+        std::mt19937 random(static_cast<uint32_t>(t));
+        int64_t seen = 0;
+        for (int64_t i = 0; i < Scaled(50'000, 2'000'000); ++i) {
+          const int key = static_cast<int>(random() % 20'000);
+          if (random() % 2 == 0) {
+            cache.Put(key, key);
+          } else {
+            EXPECT_EQ(**cache.Get(key), key);
+          }
+          seen = std::max(seen, cache.weight());
+        }
+        int64_t known = highest.load();
+        while (known < seen && !highest.compare_exchange_weak(known, seen)) {
+        }
+      });
+    }
+  }
+  EXPECT_LE(highest, kMaxWeight + kThreads * kHeaviest);
+  EXPECT_LE(cache.weight(), kMaxWeight);
+  EXPECT_GE(cache.weight(), kMaxWeight * 9 / 10);
+  int64_t weight = 0, count = 0;
+  for (int key = 0; key < 20'000; ++key) {
+    if (!cache.GetIfPresent(key).has_value()) continue;
+    weight += 1 + key % kHeaviest;
+    ++count;
+  }
+  EXPECT_EQ(cache.weight(), weight);
+  EXPECT_EQ(cache.size(), count);
+  EXPECT_EQ(Metric(registry, "stockade_cache_weight"), weight);
+  EXPECT_EQ(Metric(registry, "stockade_cache_entries"), count);
+}
+
+TEST(BoundTest, Put_FullCache_EvictsWhatWasUsedLongestAgo) {
+  MetricsRegistry registry;
+  IntCache cache({.max_weight = 3, .metrics = &registry}, Itself);
+  for (int key : {1, 2, 3}) cache.Put(key, key);
+  EXPECT_TRUE(cache.GetIfPresent(1).has_value());
+  cache.Put(4, 4);
+  EXPECT_FALSE(cache.GetIfPresent(2).has_value());
+  for (int key : {1, 3, 4}) EXPECT_TRUE(cache.GetIfPresent(key).has_value());
+  EXPECT_EQ(Metric(registry, "stockade_cache_evictions_total", "size"), 1);
+}
+
+// Few heavy entries over many shards: the new one stays, the old ones go, wherever they are.
+TEST(BoundTest, Put_EntriesOfNearlyTheWholeBound_TheLastOneStays) {
+  IntCache cache({.max_weight = 1'000'000, .metrics = nullptr}, Itself,
+                 [](const int&, const int&) -> int64_t { return 900'000; });
+  for (int key = 0; key < 100; ++key) {
+    cache.Put(key, key);
+    EXPECT_EQ(**cache.GetIfPresent(key), key);
+    EXPECT_EQ(cache.size(), 1);
+  }
+}
+
+TEST(BoundTest, TooHeavyOrUnweighable_IsReturnedAndNotStored) {
+  IntCache cache({.max_weight = 10, .metrics = nullptr}, Itself, [](const int&, const int& value) -> int64_t {
+    if (value == 99) throw std::runtime_error("no scales");
+    return value;
+  });
+  EXPECT_EQ(**cache.Get(11), 11);
+  EXPECT_EQ(**cache.Get(99), 99);
+  EXPECT_EQ(cache.size(), 0);
+  EXPECT_EQ(**cache.Get(10), 10);
+  EXPECT_EQ(cache.weight(), 10);
+  cache.Put(10, 11);  // Replaces what was there by nothing: the old value is no longer true.
+  EXPECT_FALSE(cache.GetIfPresent(10).has_value());
+  cache.Put(1, -5);
+  EXPECT_EQ(cache.weight(), 1);
+}
+
+TEST(BoundTest, Absences_WeighAsConfigured) {
+  IntCache cache({.max_weight = 100, .negative_weight = 20, .negative_ttl = absl::Hours(1), .metrics = nullptr},
+                 [](const int&, LoadContext&) -> absl::StatusOr<int> { return absl::NotFoundError(""); });
+  for (int key = 0; key < 50; ++key) EXPECT_FALSE(cache.Get(key).ok());
+  EXPECT_EQ(cache.size(), 5);
+  EXPECT_EQ(cache.weight(), 100);
+}
+
+// Counts the values that are alive.
+struct Tracked {
+  explicit Tracked(std::atomic<int>* count, int n) : live(count), number(n) { ++*live; }
+  Tracked(Tracked&& other) noexcept : live(other.live), number(other.number) { ++*live; }
+  ~Tracked() { --*live; }
+  std::atomic<int>* live;
+  int number;
+};
+
+TEST(HandleTest, Evicted_StaysAndHoldsBackOneValue) {
+  std::atomic<int> live{0};
+  std::optional<CacheHandle<Tracked>> handle;
+  {
+    LoadingCache<int, Tracked> cache(
+        {.max_weight = 100, .metrics = nullptr},
+        [&](const int& key, LoadContext&) -> absl::StatusOr<Tracked> { return Tracked(&live, key); });
+    handle = *cache.Get(7);
+    for (int key = 100; key < 100 + Scaled(20'000, 1'000'000); ++key) ASSERT_EQ((*cache.Get(key))->number, key);
+    EXPECT_FALSE(cache.GetIfPresent(7).has_value());
+    EXPECT_EQ(live, 100 + 1);
+  }
+  EXPECT_EQ(live, 1);
+  EXPECT_EQ((*handle)->number, 7);
+  std::jthread([copy = *handle, moved = std::move(*handle)]() mutable {
+    EXPECT_EQ(copy.get(), moved.get());
+    EXPECT_EQ((*copy).number, 7);
+  }).join();
+  EXPECT_EQ(handle->get(), nullptr);
+  EXPECT_EQ(live, 0);
+}
+
+}  // namespace
+}  // namespace stockade::testing

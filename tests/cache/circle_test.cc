@@ -1,0 +1,168 @@
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "cache/test_cache.h"
+
+namespace stockade::testing {
+namespace {
+
+// Loader that is given the cache itself.
+struct NestedCache {
+  using Load = std::function<absl::StatusOr<int>(IntCache&, int)>;
+  NestedCache(LoadingCacheOptions options, Load load)
+      : cache(With(std::move(options), &registry),
+              [this, load](const int& key, LoadContext&) -> absl::StatusOr<int> { return load(cache, key); }) {}
+
+  static LoadingCacheOptions With(LoadingCacheOptions options, MetricsRegistry* registry) {
+    options.metrics = registry;
+    return options;
+  }
+
+  MetricsRegistry registry;
+  IntCache cache;
+};
+
+absl::StatusOr<int> GetInt(IntCache& cache, int key) {
+  const IntAnswer answer = cache.Get(key);
+  if (!answer.ok()) return answer.status();
+  return **answer;
+}
+
+TEST(CircleTest, Loader_AsksForItsOwnKey_FailedPrecondition) {
+  NestedCache nested({}, [](IntCache& cache, int key) { return GetInt(cache, key); });
+  EXPECT_EQ(nested.cache.Get(1).status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST(CircleTest, Loader_InvalidatesAndAsksForItsOwnKey_FailedPrecondition) {
+  NestedCache nested({}, [](IntCache& cache, int key) {
+    cache.Invalidate(key);
+    return GetInt(cache, key);
+  });
+  EXPECT_EQ(nested.cache.Get(1).status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST(CircleTest, Loader_AsksForAnotherKey_GetsIt) {
+  NestedCache nested({}, [](IntCache& cache, int key) -> absl::StatusOr<int> {
+    if (key == 0) return 1;
+    const absl::StatusOr<int> below = GetInt(cache, key - 1);
+    if (!below.ok()) return below.status();
+    return *below * 2;
+  });
+  EXPECT_EQ(**nested.cache.Get(10), 1024);
+  EXPECT_EQ(nested.cache.size(), 11);
+}
+
+TEST(CircleTest, Loader_CircleOnOneThread_FailedPrecondition) {
+  NestedCache nested({}, [](IntCache& cache, int key) { return GetInt(cache, (key + 1) % 5); });
+  EXPECT_EQ(nested.cache.Get(0).status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+// A and B are loaded by two threads, and each loader asks for the other key once both run. One is refused; it may
+// answer nevertheless, and then the other has its value.
+TEST(CircleTest, Loaders_AskForEachOther_OneIsRefusedAndNoneHangs) {
+  ThreadPool pool(2);
+  for (Executor* const executor : {static_cast<Executor*>(nullptr), static_cast<Executor*>(&pool)}) {
+    std::atomic<int> running{0};
+    std::atomic<int> refused{0};
+    NestedCache nested({.load_executor = executor}, [&](IntCache& cache, int key) -> absl::StatusOr<int> {
+      ++running;
+      SpinUntil([&] { return running == 2; });
+      const absl::StatusOr<int> other = GetInt(cache, 1 - key);
+      if (other.ok()) return *other + 1;
+      EXPECT_EQ(other.status().code(), absl::StatusCode::kFailedPrecondition);
+      ++refused;
+      return 100;
+    });
+    int zero = 0, one = 0;
+    std::jthread a([&] { zero = **nested.cache.Get(0); });
+    std::jthread b([&] { one = **nested.cache.Get(1); });
+    a.join();
+    b.join();
+    EXPECT_EQ(refused, 1);
+    EXPECT_EQ(zero + one, 201);
+  }
+}
+
+TEST(CircleTest, Loaders_OfTwoCachesAskForEachOther_OneIsRefused) {
+  std::atomic<int> refused{0};
+  std::atomic<int> running{0};
+  IntCache* caches[2];
+  const auto loader_of = [&](int self) {
+    return [&, self](const int& key, LoadContext&) -> absl::StatusOr<int> {
+      ++running;
+      SpinUntil([&] { return running == 2; });
+      const absl::StatusOr<int> other = GetInt(*caches[1 - self], key);
+      if (other.ok()) return *other + 1;
+      ++refused;
+      return 100;
+    };
+  };
+  IntCache left({.metrics = nullptr}, loader_of(0));
+  IntCache right({.metrics = nullptr}, loader_of(1));
+  caches[0] = &left;
+  caches[1] = &right;
+  std::jthread a([&] { EXPECT_TRUE(left.Get(1).ok()); });
+  std::jthread b([&] { EXPECT_TRUE(right.Get(1).ok()); });
+  a.join();
+  b.join();
+  EXPECT_EQ(refused, 1);
+}
+
+// The pool's only thread runs 2's loader, which needs 1, which waits in the pool's queue behind it.
+TEST(CircleTest, Loader_AsksForAKeyQueuedBehindIt_RunsItItself) {
+  ThreadPool pool(1);
+  Door door;
+  std::atomic<int> loads{0};
+  NestedCache nested({.load_executor = &pool}, [&](IntCache& cache, int key) -> absl::StatusOr<int> {
+    ++loads;
+    if (key == 1) return 10;
+    door.Pass();
+    return GetInt(cache, 1);
+  });
+  std::jthread two([&] { EXPECT_EQ(**nested.cache.Get(2), 10); });
+  door.AwaitArrivals(1);
+  std::jthread one([&] { EXPECT_EQ(**nested.cache.Get(1), 10); });
+  AwaitWaiters(nested.registry, 2);
+  door.Open();
+  two.join();
+  one.join();
+  EXPECT_EQ(loads, 2);
+}
+
+// 2's loader waits for 1's next load, which may only start when one of 1's two detached ones ends; one of those waits
+// for 2.
+TEST(CircleTest, Loader_WaitsForALoadBlockedByOneThatWaitsForIt_FailedPrecondition) {
+  Door detached[2], two_runs;
+  std::atomic<int> ones{0};
+  std::atomic<int> refused{0};
+  NestedCache nested({}, [&](IntCache& cache, int key) -> absl::StatusOr<int> {
+    if (key == 2) {
+      two_runs.Pass();
+      const absl::StatusOr<int> one = GetInt(cache, 1);
+      if (one.status().code() == absl::StatusCode::kFailedPrecondition) ++refused;
+      return 2;
+    }
+    const int mine = ones++;
+    detached[mine].Pass();
+    return mine == 0 ? GetInt(cache, 2) : 1;
+  });
+  std::jthread first([&] { EXPECT_EQ(**nested.cache.Get(1), 2); });
+  detached[0].AwaitArrivals(1);
+  nested.cache.Invalidate(1);
+  std::jthread second([&] { EXPECT_EQ(**nested.cache.Get(1), 1); });
+  detached[1].AwaitArrivals(1);
+  nested.cache.Invalidate(1);
+  std::jthread two([&] { EXPECT_EQ(**nested.cache.Get(2), 2); });
+  two_runs.AwaitArrivals(1);
+  detached[0].Open();
+  AwaitWaiters(nested.registry, 1);  // The first load of 1 waits for 2.
+  two_runs.Open();
+  two.join();
+  EXPECT_EQ(refused, 1);
+  first.join();
+  detached[1].Open();
+}
+
+}  // namespace
+}  // namespace stockade::testing
