@@ -41,9 +41,9 @@ bool AccessMonitor::TryEnter(LockMode mode) {
   return TryEnterLocked(mode);
 }
 
-bool AccessMonitor::Enter(LockMode mode, SteadyDeadline deadline, LockMetrics* metrics) {
+LockEntry AccessMonitor::Enter(LockMode mode, SteadyDeadline deadline, LockMetrics* metrics) {
   std::unique_lock lock(mutex_);
-  if (TryEnterLocked(mode)) return true;
+  if (TryEnterLocked(mode)) return LockEntry::kAtOnce;
   Waiter self{.mode = mode, .passes_at_arrival = passes_, .previous = tail_};
   (tail_ == nullptr ? head_ : tail_->next) = &self;
   tail_ = &self;
@@ -63,7 +63,7 @@ bool AccessMonitor::Enter(LockMode mode, SteadyDeadline deadline, LockMetrics* m
   // Either the next is a reader behind a reader, or this thread gave up and perhaps took the wake-up with it.
   WakeHead();
   if (metrics != nullptr) metrics->WaitEnds();
-  return entered;
+  return entered ? LockEntry::kAfterWait : LockEntry::kTimedOut;
 }
 
 void AccessMonitor::Leave(LockMode mode) {

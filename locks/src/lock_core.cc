@@ -122,12 +122,15 @@ bool LockCore::TryAcquire(LockMode mode) {
 }
 
 bool LockCore::AcquireUntil(LockMode mode, SteadyDeadline deadline) {
-  // Without a wait the clock is not read.
+  // First without the clock, which only a wait needs.
   if (TryAcquire(mode)) return true;
   LockMetrics* const metrics = identity_.metrics();
   const steady_clock::time_point began = metrics == nullptr ? steady_clock::time_point{} : steady_clock::now();
-  if (!monitor_.Enter(mode, deadline, metrics)) return false;
-  if (metrics != nullptr) metrics->AcquiredAfter(mode, steady_clock::now() - began);
+  const LockEntry entry = monitor_.Enter(mode, deadline, metrics);
+  if (entry == LockEntry::kTimedOut) return false;
+  if (metrics != nullptr) {
+    entry == LockEntry::kAtOnce ? metrics->Acquired(mode) : metrics->AcquiredAfter(mode, steady_clock::now() - began);
+  }
   BeginHold(mode);
   return true;
 }

@@ -11,6 +11,7 @@ namespace stockade::internal {
 class LockMetrics;
 
 enum class LockMode : uint8_t { kExclusive, kShared };
+enum class LockEntry : uint8_t { kAtOnce, kAfterWait, kTimedOut };
 
 // Who is in and who waits: the part of a lock that knows no threads and no re-entry. One writer, or any number of
 // readers, and one queue in order of arrival for both.
@@ -34,8 +35,8 @@ class AccessMonitor {
 
   // Enters if it can without waiting. O(1), as is every call here.
   bool TryEnter(LockMode mode);
-  // Waits in the queue. False where `deadline` passed first. `metrics` (or null) learns of it as a waiter.
-  bool Enter(LockMode mode, SteadyDeadline deadline, LockMetrics* metrics);
+  // Waits in the queue until `deadline` if it must. `metrics` (or null) learns of it as a waiter.
+  LockEntry Enter(LockMode mode, SteadyDeadline deadline, LockMetrics* metrics);
   // Nothing of this object is touched after another thread can see the lock free, so that thread may destroy it.
   void Leave(LockMode mode);
 
