@@ -1,0 +1,125 @@
+#include "buyers.h"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "stockade/base/clock.h"
+
+namespace flash_sale {
+namespace {
+
+using stockade::Clock;
+using stockade::Instant;
+
+// A number below 10 that depends on the buyer, and on what is asked about the buyer (splitmix64).
+uint64_t Draw(uint64_t seed, int64_t buyer, uint64_t question) {
+  uint64_t x = seed * 0x9e3779b97f4a7c15 + static_cast<uint64_t>(buyer) * 2 + question;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+  return (x ^ (x >> 31)) % 10;
+}
+
+enum Question : uint64_t { kRetries, kDecides };
+
+}  // namespace
+
+void Buyers::Run(int64_t buyers) {
+  PlayAll(buyers, [](int64_t i) { return i; });
+  AwaitNoneHeld();
+  std::vector<int64_t> again;
+  {
+    const std::lock_guard lock(refused_mutex_);
+    again.swap(refused_);
+  }
+  PlayAll(static_cast<int64_t>(again.size()), [&](int64_t i) { return again[i]; });
+  AwaitNoneHeld();
+}
+
+void Buyers::PlayAll(int64_t count, const std::function<int64_t(int64_t)>& buyer_of) {
+  std::atomic<int64_t> next{0};
+  std::vector<std::thread> threads;
+  for (int64_t t = 0; t < std::min<int64_t>(kThreads, count); ++t) {
+    threads.emplace_back([&] {
+      for (int64_t i = next.fetch_add(1); i < count; i = next.fetch_add(1)) Play(buyer_of(i));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+void Buyers::Play(int64_t buyer) {
+  {
+    const HotKeyLog::View view(*log_);
+    if (absl::StatusOr<Product> page = shop_->View(hot_); !page.ok()) errors_->Add(page.status());
+  }
+  const std::string request_id = absl::StrCat("request-", buyer);
+  bool refused = false;
+  int64_t order = Ask(request_id, 0, refused);
+  if (Draw(seed_, buyer, kRetries) == 0) {
+    ++counts_.retried;
+    const int64_t second = Ask(request_id, order, refused);
+    // The buyer knows of the last answer only. An order that a first answer told of and a second one does not is
+    // nobody's: it holds its unit until it runs out.
+    if (order != 0 && second != 0 && second != order) referee_->Abandoned(kReservationTtl);
+    if (second != 0) order = second;
+  }
+  if (order != 0) {
+    Decide(buyer, order);
+  } else if (refused) {
+    const std::lock_guard lock(refused_mutex_);
+    refused_.push_back(buyer);
+  }
+  served_.fetch_add(1, std::memory_order_relaxed);
+}
+
+int64_t Buyers::Ask(const std::string& request_id, int64_t known_order, bool& refused) {
+  const uint64_t begun = referee_->Begin();
+  const absl::StatusOr<int64_t> order = shop_->Reserve(request_id, kReservationTtl);
+  if (order.ok()) {
+    referee_->End(begun, *order == known_order ? Referee::Answer::kOther : Referee::Answer::kOrder);
+    return *order;
+  }
+  refused = absl::IsResourceExhausted(order.status());
+  referee_->End(begun, refused ? Referee::Answer::kRefused : Referee::Answer::kOther);
+  if (!refused) errors_->Add(order.status());
+  return 0;
+}
+
+void Buyers::Decide(int64_t buyer, int64_t order_id) {
+  const uint64_t decision = Draw(seed_, buyer, kDecides);
+  if (decision == 0) {
+    ++counts_.abandoned;
+    referee_->Abandoned(kReservationTtl);
+    return;
+  }
+  const absl::Status done = decision == 1 ? shop_->Cancel(order_id) : shop_->Commit(order_id);
+  if (absl::IsFailedPrecondition(done)) {
+    // The machine was so busy that the reservation ran out first.
+    ++counts_.abandoned;
+    referee_->Abandoned(kReservationTtl);
+  } else if (!done.ok()) {
+    errors_->Add(done);
+  } else if (decision == 1) {
+    ++counts_.cancelled;
+    referee_->Returned();
+  } else {
+    ++counts_.sold;
+  }
+}
+
+void Buyers::AwaitNoneHeld() {
+  // Long past the TTL: a shop that does not let go by then has its figures audited as they are.
+  const Instant deadline = Clock::System()->Now() + kReservationTtl * 10;
+  while (Clock::System()->Now() < deadline) {
+    const absl::StatusOr<int64_t> held = shop_->Held();
+    if (!held.ok()) {
+      errors_->Add(held.status());
+      return;
+    }
+    if (*held == 0) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+}
+
+}  // namespace flash_sale

@@ -1,0 +1,69 @@
+#ifndef STOCKADE_EXAMPLES_FLASH_SALE_BUYERS_H_
+#define STOCKADE_EXAMPLES_FLASH_SALE_BUYERS_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "errors.h"
+#include "hot_key_log.h"
+#include "referee.h"
+#include "shop.h"
+
+namespace flash_sale {
+
+// How long a reservation lasts. Minutes in a real shop; here a run should see some of them run out.
+inline constexpr absl::Duration kReservationTtl = absl::Seconds(1);
+
+struct BuyerCounts {
+  std::atomic<int64_t> retried{0};
+  std::atomic<int64_t> sold{0};
+  std::atomic<int64_t> cancelled{0};
+  std::atomic<int64_t> abandoned{0};
+};
+
+// The buyers of a sale, on kThreads threads that play one after the other. Each looks at the page, then asks for a
+// unit. One request in ten is sent twice with the same id, as after a time-out. Of those who get a unit one in ten
+// cancels and one in ten leaves without a word; the others buy. Once all have been and the reservations that were left
+// have run out, those who were refused try again. What a buyer does is drawn from the seed and the buyer's number.
+class Buyers {
+ public:
+  static constexpr int kThreads = 32;
+
+  // All must outlive this.
+  Buyers(Shop* shop, ProductId hot, HotKeyLog* log, Referee* referee, Errors* errors, uint64_t seed)
+      : shop_(shop), hot_(hot), log_(log), referee_(referee), errors_(errors), seed_(seed) {}
+
+  // The whole sale. Returns when no reservation runs any more.
+  void Run(int64_t buyers);
+
+  const BuyerCounts& counts() const { return counts_; }
+  int64_t served() const { return served_.load(std::memory_order_relaxed); }
+
+ private:
+  void PlayAll(int64_t count, const std::function<int64_t(int64_t)>& buyer_of);
+  void Play(int64_t buyer);
+  void Decide(int64_t buyer, int64_t order_id);
+  // The order id, or 0.
+  int64_t Ask(const std::string& request_id, int64_t known_order, bool& refused);
+  void AwaitNoneHeld();
+
+  Shop* const shop_;
+  const ProductId hot_;
+  HotKeyLog* const log_;
+  Referee* const referee_;
+  Errors* const errors_;
+  const uint64_t seed_;
+  BuyerCounts counts_;
+  std::atomic<int64_t> served_{0};
+  std::mutex refused_mutex_;
+  std::vector<int64_t> refused_;  // Guarded by refused_mutex_.
+};
+
+}  // namespace flash_sale
+
+#endif  // STOCKADE_EXAMPLES_FLASH_SALE_BUYERS_H_

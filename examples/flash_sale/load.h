@@ -1,0 +1,49 @@
+#ifndef STOCKADE_EXAMPLES_FLASH_SALE_LOAD_H_
+#define STOCKADE_EXAMPLES_FLASH_SALE_LOAD_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "hot_key_log.h"
+#include "latency.h"
+#include "progress.h"
+#include "referee.h"
+#include "shop.h"
+#include "trace.h"
+
+namespace flash_sale {
+
+// Each viewer opens a page this often, or as often as the shop answers where that is slower. One page in
+// kHotPageEvery is the sale's: people reload it while they wait. The others are the trace's.
+inline constexpr absl::Duration kViewInterval = absl::Milliseconds(2);
+inline constexpr int64_t kHotPageEvery = 4;
+
+struct LoadPlan {
+  const std::vector<ProductId>* views;  // Not empty; replayed from the start again when it ends.
+  ProductId hot;
+  int64_t viewers;
+  int64_t buyers;
+  int64_t stock;
+  absl::Duration duration;  // Of the page views, at the least: they go on until the sale is over.
+  uint64_t seed;
+};
+
+struct LoadResult {
+  LatencyHistogram page_views = {};
+  SaleFigures sale = {};
+  HotKeyFigures hot_key = {};
+  int64_t retried = 0;
+  int64_t cancelled = 0;
+  int64_t abandoned = 0;
+  int64_t errors = 0;
+  std::string first_error = {};
+};
+
+// The same load for any shop: page views for all of the time, and the sale when a third of it has passed.
+LoadResult RunLoad(const std::string& label, const LoadPlan& plan, Shop* shop, HotKeyLog* log, Progress* progress);
+
+}  // namespace flash_sale
+
+#endif  // STOCKADE_EXAMPLES_FLASH_SALE_LOAD_H_

@@ -1,0 +1,31 @@
+#ifndef STOCKADE_EXAMPLES_FLASH_SALE_PROGRESS_H_
+#define STOCKADE_EXAMPLES_FLASH_SALE_PROGRESS_H_
+
+#include <string>
+
+namespace flash_sale {
+
+// What is going on, on standard output: a bar that is drawn over and over on a terminal; elsewhere a line for each
+// quarter. One thread at a time.
+class Progress {
+ public:
+  Progress();
+
+  // A line of its own.
+  void Say(const std::string& line);
+  // `share`: 0 to 1, of the stage called `label`.
+  void Update(const std::string& label, double share, const std::string& detail);
+  // The stage is over.
+  void Finish(const std::string& label, const std::string& detail);
+
+ private:
+  void Clear();
+
+  const bool terminal_;
+  bool drawn_ = false;
+  int quarters_told_ = 0;
+};
+
+}  // namespace flash_sale
+
+#endif  // STOCKADE_EXAMPLES_FLASH_SALE_PROGRESS_H_
