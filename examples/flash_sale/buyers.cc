@@ -21,39 +21,51 @@ uint64_t Draw(uint64_t seed, int64_t buyer, uint64_t question) {
   return (x ^ (x >> 31)) % 10;
 }
 
+std::string RequestId(int64_t buyer) { return absl::StrCat("request-", buyer); }
+
 enum Question : uint64_t { kRetries, kDecides };
 
 }  // namespace
 
 void Buyers::Run(int64_t buyers) {
-  PlayAll(buyers, [](int64_t i) { return i; });
+  PlayAll(buyers, [this](int64_t buyer) { Play(buyer); });
   AwaitNoneHeld();
   std::vector<int64_t> again;
   {
     const std::lock_guard lock(refused_mutex_);
     again.swap(refused_);
   }
-  PlayAll(static_cast<int64_t>(again.size()), [&](int64_t i) { return again[i]; });
+  PlayAll(static_cast<int64_t>(again.size()), [&](int64_t i) { PlayAgain(again[i]); });
   AwaitNoneHeld();
 }
 
-void Buyers::PlayAll(int64_t count, const std::function<int64_t(int64_t)>& buyer_of) {
+void Buyers::PlayAll(int64_t count, const std::function<void(int64_t)>& play) {
   std::atomic<int64_t> next{0};
   std::vector<std::thread> threads;
   for (int64_t t = 0; t < std::min<int64_t>(kThreads, count); ++t) {
     threads.emplace_back([&] {
-      for (int64_t i = next.fetch_add(1); i < count; i = next.fetch_add(1)) Play(buyer_of(i));
+      for (int64_t i = next.fetch_add(1); i < count; i = next.fetch_add(1)) play(i);
     });
   }
   for (std::thread& thread : threads) thread.join();
 }
 
+void Buyers::ViewPage() {
+  const HotKeyLog::View view(*log_);
+  if (absl::StatusOr<Product> page = shop_->View(hot_); !page.ok()) errors_->Add(page.status());
+}
+
+void Buyers::PlayAgain(int64_t buyer) {
+  ViewPage();
+  bool refused = false;
+  const int64_t order = Ask(RequestId(buyer), 0, refused);
+  if (order != 0) Buy(order);
+  served_.fetch_add(1, std::memory_order_relaxed);
+}
+
 void Buyers::Play(int64_t buyer) {
-  {
-    const HotKeyLog::View view(*log_);
-    if (absl::StatusOr<Product> page = shop_->View(hot_); !page.ok()) errors_->Add(page.status());
-  }
-  const std::string request_id = absl::StrCat("request-", buyer);
+  ViewPage();
+  const std::string request_id = RequestId(buyer);
   bool refused = false;
   int64_t order = Ask(request_id, 0, refused);
   if (Draw(seed_, buyer, kRetries) == 0) {
@@ -93,19 +105,30 @@ void Buyers::Decide(int64_t buyer, int64_t order_id) {
     referee_->Abandoned(kReservationTtl);
     return;
   }
-  const absl::Status done = decision == 1 ? shop_->Cancel(order_id) : shop_->Commit(order_id);
-  if (absl::IsFailedPrecondition(done)) {
-    // The machine was so busy that the reservation ran out first.
-    ++counts_.abandoned;
-    referee_->Abandoned(kReservationTtl);
-  } else if (!done.ok()) {
-    errors_->Add(done);
-  } else if (decision == 1) {
+  if (decision > 1) return Buy(order_id);
+  const absl::Status cancelled = shop_->Cancel(order_id);
+  if (cancelled.ok()) {
     ++counts_.cancelled;
     referee_->Returned();
   } else {
-    ++counts_.sold;
+    EndedOtherwise(cancelled);
   }
+}
+
+void Buyers::Buy(int64_t order_id) {
+  const absl::Status sold = shop_->Commit(order_id);
+  if (sold.ok()) {
+    ++counts_.sold;
+  } else {
+    EndedOtherwise(sold);
+  }
+}
+
+void Buyers::EndedOtherwise(const absl::Status& status) {
+  if (!absl::IsFailedPrecondition(status)) return errors_->Add(status);
+  // The machine was so busy that the reservation ran out first.
+  ++counts_.abandoned;
+  referee_->Abandoned(kReservationTtl);
 }
 
 void Buyers::AwaitNoneHeld() {

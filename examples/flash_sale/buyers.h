@@ -29,7 +29,8 @@ struct BuyerCounts {
 // The buyers of a sale, on kThreads threads that play one after the other. Each looks at the page, then asks for a
 // unit. One request in ten is sent twice with the same id, as after a time-out. Of those who get a unit one in ten
 // cancels and one in ten leaves without a word; the others buy. Once all have been and the reservations that were left
-// have run out, those who were refused try again. What a buyer does is drawn from the seed and the buyer's number.
+// have run out, those who were refused come back, with the same id, and buy what they get. What a buyer does is drawn
+// from the seed and the buyer's number.
 class Buyers {
  public:
   static constexpr int kThreads = 32;
@@ -45,8 +46,12 @@ class Buyers {
   int64_t served() const { return served_.load(std::memory_order_relaxed); }
 
  private:
-  void PlayAll(int64_t count, const std::function<int64_t(int64_t)>& buyer_of);
+  void PlayAll(int64_t count, const std::function<void(int64_t)>& play);
   void Play(int64_t buyer);
+  void PlayAgain(int64_t buyer);
+  void ViewPage();
+  void Buy(int64_t order_id);
+  void EndedOtherwise(const absl::Status& status);
   void Decide(int64_t buyer, int64_t order_id);
   // The order id, or 0.
   int64_t Ask(const std::string& request_id, int64_t known_order, bool& refused);

@@ -87,7 +87,7 @@ LoadResult RunLoad(const std::string& label, const LoadPlan& plan, Shop* shop, H
   const auto detail = [&] {
     int64_t seen = 0;
     for (const auto& viewer : viewers) seen += viewer->seen();
-    return absl::StrCat(seen, " page views, ", buyers.served(), " buyers served, ", referee.Figures().orders,
+    return absl::StrCat(seen, " page views, ", buyers.served(), " turns of buyers, ", referee.Figures().orders,
                         " orders");
   };
   const auto tell = [&] {
