@@ -34,12 +34,16 @@ TEST(CircleTest, Loader_AsksForItsOwnKey_FailedPrecondition) {
   EXPECT_EQ(nested.cache.Get(1).status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
-TEST(CircleTest, Loader_InvalidatesAndAsksForItsOwnKey_FailedPrecondition) {
-  NestedCache nested({}, [](IntCache& cache, int key) {
+// Its own load is detached by then, and still the key's: no second one begins inside it.
+TEST(CircleTest, Loader_InvalidatesAndAsksForItsOwnKey_FailedPreconditionAfterOneLoad) {
+  int loads = 0;
+  NestedCache nested({}, [&](IntCache& cache, int key) {
+    ++loads;
     cache.Invalidate(key);
     return GetInt(cache, key);
   });
   EXPECT_EQ(nested.cache.Get(1).status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(loads, 1);
 }
 
 TEST(CircleTest, Loader_AsksForAnotherKey_GetsIt) {

@@ -209,6 +209,21 @@ TEST(StaleIfErrorTest, Get_InvalidatedOrNotFound_IsNeverServedStale) {
   EXPECT_EQ(counting.cache.Get(2).status(), counting.outcome);
 }
 
+TEST(StaleIfErrorTest, Get_MaximumAgePassesDuringTheFailingLoad_TheErrorIsGiven) {
+  ManualClock clock;
+  IntCache cache({.ttl = absl::Seconds(10), .stale_if_error = absl::Seconds(60), .clock = &clock, .metrics = nullptr},
+                 [&](const int&, LoadContext&) -> absl::StatusOr<int> {
+                   clock.Advance(absl::Seconds(1));
+                   return absl::UnavailableError("down");
+                 });
+  cache.Put(1, 50);
+  clock.Advance(absl::Seconds(68));
+  EXPECT_EQ(**cache.Get(1), 50);
+  cache.Put(2, 50);
+  clock.Advance(absl::Seconds(69));
+  EXPECT_EQ(cache.Get(2).status().code(), absl::StatusCode::kUnavailable);
+}
+
 // A flight that was invalidated while it ran fails: its waiters get the error, not the value from before.
 TEST(StaleIfErrorTest, Get_InvalidatedDuringTheFailingLoad_IsNotServedStale) {
   ManualClock clock;
