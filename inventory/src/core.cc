@@ -47,14 +47,14 @@ uint64_t Inventory::Core::Append(LedgerRecord record) {
 
 absl::Status Inventory::Core::AwaitDurable(uint64_t position) const {
   if (position == 0) return absl::OkStatus();
-  const absl::Status durable = ledger_->AwaitDurable(position);
+  absl::Status durable = ledger_->AwaitDurable(position);
   if (durable.ok()) return durable;
   return Refused(Refusal::kUnavailable, Concat("not known to be durable: ", durable.message()));
 }
 
 absl::Status Inventory::Core::Health() const {
   if (ledger_ == nullptr) return absl::OkStatus();
-  const absl::Status health = ledger_->Health();
+  absl::Status health = ledger_->Health();
   if (health.ok()) return health;
   return Refused(Refusal::kUnavailable, Concat("the ledger has failed: ", health.message()));
 }

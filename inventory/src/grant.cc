@@ -93,8 +93,8 @@ absl::StatusOr<internal::OrderRecord*> Inventory::Core::FindOrTake(const Request
       .deadline = reserve ? clock_->Now() + request.ttl : Instant::InfiniteFuture(),
       .state = reserve ? OrderState::kHeld : OrderState::kSold});
   OrderRecord& record = *made;
-  stripe.records.emplace(record.request_id, std::move(made));
   CountTaken(record);
+  stripe.records.emplace(record.request_id, std::move(made));
   record.position = Append({.kind = reserve ? LedgerRecord::Kind::kReserve : LedgerRecord::Kind::kTake,
                             .order_id = record.id,
                             .request_id = record.request_id,

@@ -28,7 +28,7 @@ absl::Status InventoryOptions::Validate() const {
 }
 
 absl::Status SkuOptions::Validate() const {
-  const absl::Status valid = ShardedStockOptions{.name = "SKU", .stock = stock, .shards = shards}.Validate();
+  absl::Status valid = ShardedStockOptions{.name = "SKU", .stock = stock, .shards = shards}.Validate();
   if (!valid.ok()) return valid;
   if (per_buyer_limit < 0) {
     return absl::InvalidArgumentError(Concat("per_buyer_limit is ", per_buyer_limit, ", which is below 0"));

@@ -92,6 +92,7 @@ std::vector<prometheus::MetricFamily> MetricsRegistry::Collect() const {
     }
   }
   std::vector<prometheus::MetricFamily> sorted;
+  sorted.reserve(families.size());
   for (auto& [name, family] : families) sorted.push_back(std::move(family));
   return sorted;
 }

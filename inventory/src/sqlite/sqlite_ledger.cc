@@ -189,7 +189,7 @@ void SqliteLedger::State::RunWriter() {
 
 absl::Status SqliteLedger::State::Commit(const std::vector<LedgerRecord>& batch, uint64_t first_position) {
   const Instant begin = options.clock->Now();
-  const absl::Status status = applier->Apply(batch, first_position, options.clock->WallNow());
+  absl::Status status = applier->Apply(batch, first_position, options.clock->WallNow());
   metrics.Observe(internal::kLedgerCommitSeconds, options.clock->Now() - begin);
   metrics.ObserveCount(internal::kLedgerBatchRecords, static_cast<int64_t>(batch.size()));
   if (status.ok()) {

@@ -23,10 +23,10 @@ struct LedgerRecord {
   };
 
   Kind kind;
-  uint64_t order_id = 0;       // Given out by the inventory, from 1, never reused.
+  uint64_t order_id = 0;  // Given out by the inventory, from 1, never reused.
   std::string request_id = {};
   std::string sku = {};
-  int64_t quantity = 0;        // Units.
+  int64_t quantity = 0;  // Units.
   std::string buyer = {};
   absl::Time expires_at = absl::InfiniteFuture();  // Wall time: it must hold across a restart.
   int32_t shards = 0;
