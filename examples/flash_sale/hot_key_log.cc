@@ -5,7 +5,6 @@
 namespace flash_sale {
 namespace {
 
-using stockade::Clock;
 using stockade::Instant;
 
 // The queries that the view of this thread has made: indices into queries_.
@@ -15,27 +14,27 @@ thread_local std::vector<size_t> this_views_queries;
 
 HotKeyLog::View::View(HotKeyLog& log) : log_(log) {
   const std::lock_guard lock(log_.mutex_);
-  log_.last_view_start_ = Clock::System()->Now();
+  log_.last_view_start_ = log_.clock_->Now();
 }
 
 HotKeyLog::View::~View() {
   if (this_views_queries.empty()) return;
   const std::lock_guard lock(log_.mutex_);
-  const Instant now = Clock::System()->Now();
+  const Instant now = log_.clock_->Now();
   for (const size_t query : this_views_queries) log_.queries_[query].view_end = now;
   this_views_queries.clear();
 }
 
 size_t HotKeyLog::BeginQuery() {
   const std::lock_guard lock(mutex_);
-  queries_.push_back({.start = Clock::System()->Now()});
+  queries_.push_back({.start = clock_->Now()});
   this_views_queries.push_back(queries_.size() - 1);
   return queries_.size() - 1;
 }
 
 void HotKeyLog::EndQuery(size_t query) {
   const std::lock_guard lock(mutex_);
-  queries_[query].end = Clock::System()->Now();
+  queries_[query].end = clock_->Now();
 }
 
 HotKeyFigures HotKeyLog::Figures() const {

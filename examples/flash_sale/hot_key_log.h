@@ -52,7 +52,9 @@ class HotKeyLog {
     HotKeyLog& log_;
   };
 
-  explicit HotKeyLog(absl::Duration ttl) : ttl_(ttl) {}
+  // `clock` must outlive the log.
+  explicit HotKeyLog(absl::Duration ttl, const stockade::Clock* clock = stockade::Clock::System())
+      : ttl_(ttl), clock_(clock) {}
 
   // What the database calls around a query for the hot key, on the thread of the view that needs it.
   size_t BeginQuery();
@@ -72,6 +74,7 @@ class HotKeyLog {
   static constexpr double kSlack = 0.2;
 
   const absl::Duration ttl_;
+  const stockade::Clock* const clock_;
   mutable std::mutex mutex_;
   std::vector<Query> queries_;  // In the order of their starts. This and the next are guarded by mutex_.
   stockade::Instant last_view_start_ = stockade::Instant::InfinitePast();

@@ -2,16 +2,13 @@
 
 #include <algorithm>
 
-#include "stockade/base/clock.h"
-
 namespace flash_sale {
 
-using stockade::Clock;
 using stockade::Instant;
 
 uint64_t Referee::Begin() {
   const std::lock_guard lock(mutex_);
-  const Instant now = Clock::System()->Now();
+  const Instant now = clock_->Now();
   opened_ = std::min(opened_, now);
   CountReturns(now);
   --certain_;
@@ -22,7 +19,7 @@ uint64_t Referee::Begin() {
 
 void Referee::End(uint64_t begun, Answer answer) {
   const std::lock_guard lock(mutex_);
-  const Instant now = Clock::System()->Now();
+  const Instant now = clock_->Now();
   if (answer == Answer::kOrder) {
     ++figures_.orders;
     if (figures_.refusals == 0) {
@@ -45,7 +42,7 @@ void Referee::Returned() {
 
 void Referee::Abandoned(absl::Duration ttl) {
   const std::lock_guard lock(mutex_);
-  returns_.push_back(Clock::System()->Now() + ttl + kGrace);
+  returns_.push_back(clock_->Now() + ttl + kGrace);
 }
 
 SaleFigures Referee::Figures() const {

@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "absl/time/time.h"
+#include "stockade/base/clock.h"
 #include "stockade/base/instant.h"
 
 namespace flash_sale {
@@ -28,7 +29,9 @@ struct SaleFigures {
 // Thread-safe.
 class Referee {
  public:
-  explicit Referee(int64_t stock) : certain_(stock) {}
+  // `clock` must outlive the referee.
+  explicit Referee(int64_t stock, const stockade::Clock* clock = stockade::Clock::System())
+      : clock_(clock), certain_(stock) {}
 
   enum class Answer {
     kOrder,    // A unit that was not the buyer's before.
@@ -48,11 +51,12 @@ class Referee {
   SaleFigures Figures() const;
 
  private:
-  // Far above the 10 ms that Stockade states and the 20 ms of the naive shop's sweeper, for a machine that is busy.
+  // Far above the 10 ms that Stockade states and the 20 ms between two sweeps of the naive shop, for a busy machine.
   static constexpr absl::Duration kGrace = absl::Milliseconds(500);
 
   void CountReturns(stockade::Instant now);
 
+  const stockade::Clock* const clock_;
   mutable std::mutex mutex_;
   // All below are guarded by mutex_.
   int64_t certain_;

@@ -46,7 +46,9 @@ std::string ReportTable(const HalfReport& naive, const HalfReport& stockade) {
       CountRow("  taken twice", naive, stockade, [](const HalfReport& half) { return half.audit.duplicates; }),
       CountRow("units oversold", naive, stockade, [](const HalfReport& half) { return half.audit.oversold; }),
       CountRow("sold-out answers", naive, stockade, [](const HalfReport& half) { return half.load.sale.refusals; }),
-      CountRow("  wrong", naive, stockade, [](const HalfReport& half) { return half.load.sale.wrong_refusals; }),
+      CountRow("  wrong: a unit was free all along", naive, stockade,
+               [](const HalfReport& half) { return half.load.sale.wrong_refusals; }),
+      CountRow("calls that failed", naive, stockade, [](const HalfReport& half) { return half.load.errors; }),
       Row("orders a second, until first sold out", speed(naive), speed(stockade)));
   return table;
 }

@@ -48,18 +48,21 @@ absl::StatusOr<int64_t> StockadeShop::Reserve(const std::string& request_id, abs
     return absl::ResourceExhaustedError(reservation.status().message());
   }
   const auto order_id = static_cast<int64_t>(reservation->id());
+  const auto step = order_steps_.Lock(order_id);
   absl::Status kept = acknowledged_->Append({Acknowledgement::Kind::kReserved, order_id, request_id});
   if (!kept.ok()) return kept;
   return order_id;
 }
 
 absl::Status StockadeShop::Commit(int64_t order_id) {
+  const auto step = order_steps_.Lock(order_id);
   absl::Status sold = inventory_->Commit(static_cast<stockade::OrderId>(order_id));
   if (!sold.ok()) return sold;
   return acknowledged_->Append({Acknowledgement::Kind::kSold, order_id});
 }
 
 absl::Status StockadeShop::Cancel(int64_t order_id) {
+  const auto step = order_steps_.Lock(order_id);
   return inventory_->Cancel(static_cast<stockade::OrderId>(order_id));
 }
 

@@ -11,6 +11,7 @@
 #include "shop.h"
 #include "stockade/cache/loading_cache.h"
 #include "stockade/inventory/inventory.h"
+#include "stockade/locks/keyed_mutex.h"
 
 namespace flash_sale {
 
@@ -23,7 +24,8 @@ struct StockadeShopOptions {
   int32_t shards = 0;
 };
 
-// The shop on Stockade: pages through a LoadingCache, orders through an Inventory with its ledger in SQLite.
+// The shop on Stockade: pages through a LoadingCache, orders through an Inventory with its ledger in SQLite,
+// the steps of one order one at a time through a KeyedMutex.
 class StockadeShop final : public Shop {
  public:
   // Makes the ledger, which must not be there yet. `catalogue` must outlive the shop.
@@ -41,6 +43,9 @@ class StockadeShop final : public Shop {
 
   stockade::LoadingCache<ProductId, Product> pages_;
   const std::unique_ptr<stockade::Inventory> inventory_;
+  // Held from a call on an order to the log's line about it, so that the lines of one order are in the order of what
+  // happened to it.
+  stockade::KeyedMutex<int64_t> order_steps_{stockade::LockOptions{.name = "order_steps"}};
   const std::unique_ptr<AckLog> acknowledged_;
 };
 

@@ -1,0 +1,160 @@
+#ifndef STOCKADE_TESTS_SUPPORT_SUBPROCESS_H_
+#define STOCKADE_TESTS_SUPPORT_SUBPROCESS_H_
+
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace stockade::testing {
+
+// A program that runs beside the test, its output gathered as it comes. Killed, if it still runs, with the object.
+// Time-outs are ctest's. For one thread.
+class Subprocess {
+ public:
+  // Looks `argv[0]` up in PATH. `input` is its standard input. What cannot be started exits with 127.
+  explicit Subprocess(const std::vector<std::string>& argv, const std::string& input = "")
+      : out_(MakePipe()), err_(MakePipe()) {
+    const Pipe in = MakePipe();
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, in.read_end, STDIN_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, out_.write_end, STDOUT_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, err_.write_end, STDERR_FILENO);
+    std::vector<char*> args;
+    for (const std::string& arg : argv) args.push_back(const_cast<char*>(arg.c_str()));
+    args.push_back(nullptr);
+    const int error = posix_spawnp(&pid_, args[0], &actions, nullptr, args.data(), environ);
+    posix_spawn_file_actions_destroy(&actions);
+    if (error != 0) {
+      pid_ = -1;
+      status_ = 127 << 8;
+    }
+    close(in.read_end);
+    close(out_.write_end);
+    close(err_.write_end);
+    readers_.emplace_back([this] { Gather(out_.read_end, out_text_); });
+    readers_.emplace_back([this] { Gather(err_.read_end, err_text_); });
+    Feed(in.write_end, input);
+  }
+
+  ~Subprocess() {
+    if (!status_) Kill(SIGKILL);
+    Wait();
+  }
+
+  Subprocess(const Subprocess&) = delete;
+  Subprocess& operator=(const Subprocess&) = delete;
+
+  void Kill(int signal) {
+    if (!status_) kill(pid_, signal);
+  }
+
+  // Blocks until the standard output has `text`, or has ended: whether it has.
+  bool AwaitOutput(const std::string& text) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return out_text_.ended || out_text_.text.find(text) != std::string::npos; });
+    return out_text_.text.find(text) != std::string::npos;
+  }
+
+  // Blocks until the program and all that holds its output has ended. Its exit status; 128 and the signal where one
+  // ended it.
+  int Wait() {
+    if (!status_) {
+      int status = 0;
+      while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
+      }
+      status_ = status;
+    }
+    for (std::thread& reader : readers_) reader.join();
+    readers_.clear();
+    return WIFEXITED(*status_) ? WEXITSTATUS(*status_) : 128 + WTERMSIG(*status_);
+  }
+
+  std::string out() const { return Text(out_text_); }
+  std::string err() const { return Text(err_text_); }
+
+ private:
+  struct Pipe {
+    int read_end;
+    int write_end;
+  };
+  struct Output {
+    std::string text;
+    bool ended = false;
+  };
+
+  static Pipe MakePipe() {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) abort();
+    return {ends[0], ends[1]};
+  }
+
+  static void Feed(int fd, const std::string& input) {
+    // A program that ends before it has read all is no reason for SIGPIPE to end the test.
+    signal(SIGPIPE, SIG_IGN);
+    size_t done = 0;
+    while (done < input.size()) {
+      const ssize_t written = write(fd, input.data() + done, input.size() - done);
+      if (written <= 0) break;
+      done += static_cast<size_t>(written);
+    }
+    close(fd);
+  }
+
+  void Gather(int fd, Output& output) {
+    char buffer[4096];
+    ssize_t got = 0;
+    while ((got = read(fd, buffer, sizeof buffer)) > 0) {
+      const std::lock_guard lock(mutex_);
+      output.text.append(buffer, static_cast<size_t>(got));
+      changed_.notify_all();
+    }
+    close(fd);
+    const std::lock_guard lock(mutex_);
+    output.ended = true;
+    changed_.notify_all();
+  }
+
+  std::string Text(const Output& output) const {
+    const std::lock_guard lock(mutex_);
+    return output.text;
+  }
+
+  Pipe out_;
+  Pipe err_;
+  pid_t pid_ = -1;
+  std::optional<int> status_;  // As waitpid() gives it; none while it may run.
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  Output out_text_;  // This and the next are guarded by mutex_.
+  Output err_text_;
+  std::vector<std::thread> readers_;
+};
+
+struct RunResult {
+  int status;
+  std::string out;
+  std::string err;
+};
+
+// Runs a program to its end.
+inline RunResult RunToEnd(const std::vector<std::string>& argv, const std::string& input = "") {
+  Subprocess process(argv, input);
+  const int status = process.Wait();
+  return {status, process.out(), process.err()};
+}
+
+}  // namespace stockade::testing
+
+#endif  // STOCKADE_TESTS_SUPPORT_SUBPROCESS_H_
