@@ -5,22 +5,12 @@
 #include <unistd.h>
 
 #include "stockade/base/executor.h"
+#include "support/forked_child.h"
 
 namespace stockade {
 namespace {
 
-// Runs `body` in a forked child and returns its wait status.
-template <typename Body>
-int InForkedChild(Body body) {
-  const pid_t child = fork();
-  if (child == 0) {
-    body();
-    _exit(0);
-  }
-  int status = 0;
-  waitpid(child, &status, 0);
-  return status;
-}
+using testing::InForkedChild;
 
 TEST(ForkGuardTest, Check_InTheSameProcess_Passes) {
   const internal::ForkGuard guard;

@@ -15,6 +15,7 @@
 #include "stockade/locks/keyed_shared_mutex.h"
 #include "stockade/locks/reentrant_mutex.h"
 #include "stockade/locks/reentrant_shared_mutex.h"
+#include "support/forked_child.h"
 
 namespace stockade {
 namespace {

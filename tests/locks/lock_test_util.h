@@ -1,9 +1,6 @@
 #ifndef STOCKADE_TESTS_LOCKS_LOCK_TEST_UTIL_H_
 #define STOCKADE_TESTS_LOCKS_LOCK_TEST_UTIL_H_
 
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <concepts>
 #include <cstdint>
 #include <thread>
@@ -45,19 +42,6 @@ bool OtherReads(Lock& lock) {
     lock.unlock_shared();
     return true;
   });
-}
-
-// The wait status of a forked child that runs `body` and exits with 0.
-template <typename Body>
-int InForkedChild(Body body) {
-  const pid_t child = fork();
-  if (child == 0) {
-    body();
-    _exit(0);
-  }
-  int status = 0;
-  waitpid(child, &status, 0);
-  return status;
 }
 
 }  // namespace stockade::testing
