@@ -132,7 +132,7 @@ TEST(SqliteLedgerOpenTest, Open_NewerVersion_IsRefusedAndLeftAlone) {
 TEST(SqliteLedgerOpenTest, Open_UnusableDirectory_NamesThePath) {
   const TempDir dir;
   ExpectRefused(WhyNot(dir.File("none/orders.db")), absl::StatusCode::kNotFound, "none/orders.db", "No such file");
-  // Nobody, root included, makes files there.
+  if (!std::filesystem::exists("/sys/kernel")) GTEST_SKIP() << "no sysfs, where root too makes no files";
   ExpectRefused(WhyNot("/sys/orders.db"), absl::StatusCode::kPermissionDenied, "/sys/orders.db", "cannot open");
 }
 
