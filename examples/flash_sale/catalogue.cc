@@ -27,7 +27,7 @@ absl::Status MakeCatalogue(const std::string& path, const std::vector<ProductId>
   return database->Execute("COMMIT");
 }
 
-Catalogue::Catalogue(std::string path, ProductId hot, HotKeyLog* log)
+Catalogue::Catalogue(const std::string& path, ProductId hot, HotKeyLog* log)
     : hot_(hot), log_(log), connections_([path]() -> absl::StatusOr<std::unique_ptr<Connection>> {
         absl::StatusOr<Database> database = Database::Open(path, Database::Mode::kReadOnly);
         if (!database.ok()) return database.status();

@@ -32,7 +32,7 @@ absl::Status MakeCatalogue(const std::string& path, const std::vector<ProductId>
 class Catalogue {
  public:
   // `log` must outlive the catalogue.
-  Catalogue(std::string path, ProductId hot, HotKeyLog* log);
+  Catalogue(const std::string& path, ProductId hot, HotKeyLog* log);
 
   // One query. NotFound: there is no such product.
   absl::StatusOr<Product> Fetch(ProductId id);

@@ -82,6 +82,7 @@ LoadResult RunLoad(const std::string& label, const LoadPlan& plan, Shop* shop, H
   const Instant start = Clock::System()->Now();
   std::atomic<bool> stop{false};
   std::vector<std::thread> threads;
+  threads.reserve(viewers.size());
   for (const auto& viewer : viewers) threads.emplace_back([&] { viewer->Run(start, stop); });
 
   const auto detail = [&] {

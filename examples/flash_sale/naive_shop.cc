@@ -14,7 +14,6 @@ namespace flash_sale {
 namespace {
 
 using stockade::Clock;
-using stockade::Instant;
 
 // Where the audit looks, the same tables and columns as the ledger's, without its constraints.
 constexpr char kTables[] = R"sql(
@@ -206,7 +205,7 @@ absl::Status NaiveShop::Sweep() {
     }
   }
   for (const int64_t order_id : ran_out) {
-    const absl::Status ended = EndReservation(order_id, "expired", "expire", 1);
+    absl::Status ended = EndReservation(order_id, "expired", "expire", 1);
     if (!ended.ok() && !absl::IsFailedPrecondition(ended)) return ended;
   }
   return absl::OkStatus();
