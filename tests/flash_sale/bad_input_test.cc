@@ -84,7 +84,7 @@ TEST(FlashSaleBadInputTest, Trace_LineThatIsNoKey_IsNamed) {
 TEST(FlashSaleBadInputTest, Trace_DamagedGzip_IsRefused) {
   const TempDir dir;
   const std::string path = dir.File("trace.gz");
-  const gzFile file = gzopen(path.c_str(), "wb");
+  gzFile file = gzopen(path.c_str(), "wb");
   ASSERT_NE(file, nullptr);
   for (unsigned i = 0; i < 50'000; ++i) gzprintf(file, "%u\n", i * 2654435761u);
   ASSERT_EQ(gzclose(file), Z_OK);
@@ -96,7 +96,7 @@ TEST(FlashSaleBadInputTest, Trace_DamagedGzip_IsRefused) {
   }
   ExpectRefused(RunDemo({"--trace", path, "--port", "0"}), path);
 
-  const gzFile again = gzopen(path.c_str(), "wb");
+  gzFile again = gzopen(path.c_str(), "wb");
   for (unsigned i = 0; i < 50'000; ++i) gzprintf(again, "%u\n", i * 2654435761u);
   ASSERT_EQ(gzclose(again), Z_OK);
   std::filesystem::resize_file(path, whole / 2);

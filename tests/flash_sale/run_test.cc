@@ -58,7 +58,7 @@ TEST(FlashSaleTest, Run_PlainTrace_SellsItsMostViewedProduct) {
 
 TEST(FlashSaleTest, Run_GzipTrace_IsReadAsPlainOne) {
   const TempDir dir;
-  const gzFile file = gzopen(dir.File("trace.gz").c_str(), "wb");
+  gzFile file = gzopen(dir.File("trace.gz").c_str(), "wb");
   ASSERT_NE(file, nullptr);
   for (int i = 0; i < 3000; ++i) gzprintf(file, "%d\n", i % 3 == 0 ? 42 : i);
   ASSERT_EQ(gzclose(file), Z_OK);
