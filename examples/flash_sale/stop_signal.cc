@@ -23,7 +23,7 @@ StopSignal::StopSignal() {
   if (pipe2(stop_pipe, O_CLOEXEC) != 0) return;  // Then the signals end the process, as they do by default.
   struct sigaction action = {};
   action.sa_handler = OnSignal;
-  action.sa_flags = SA_RESTART;
+  // No SA_RESTART: the read in Wait() is to return. ThreadSanitizer runs handlers only once a system call has ended.
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
 }
