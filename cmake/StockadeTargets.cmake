@@ -1,4 +1,4 @@
-# stockade_add_library(<module> SOURCES ... [PUBLIC ...] [PRIVATE ...] [HEADERS_DIR <dir>])
+# stockade_add_library(<module> SOURCES ... [PUBLIC ...] [PRIVATE ...])
 #
 # The library stockade_<module>, called stockade::<module> in the tree and installed alike. Its public headers are in the
 # calling folder's include/. Our own flags stay private: nothing but C++20 reaches a user.
