@@ -13,10 +13,11 @@ namespace stockade::bench {
 namespace {
 
 constexpr int kBadInput = 2;
+constexpr int kNoRow = 3;  // `run` knows it.
 
-int Complain(const std::string& program, std::string_view what) {
+int Complain(const std::string& program, std::string_view what, int status = kBadInput) {
   std::fputs(internal::Concat(program, ": ", what, "\n").c_str(), stderr);
-  return kBadInput;
+  return status;
 }
 
 // Written beside the file and renamed at the end, so that a run that is broken off leaves the last whole one.
@@ -104,8 +105,9 @@ int BenchMain(int argc, const char* const* argv, const std::function<void(Suite&
   Suite suite;
   add_rows(suite);
   suite.Filter(options->filter);
-  if (suite.comparisons().empty())
-    return Complain(program, internal::Concat("no row has '", options->filter, "' in it"));
+  if (suite.comparisons().empty()) {
+    return Complain(program, internal::Concat("no row has '", options->filter, "' in it"), kNoRow);
+  }
   if (options->list) {
     List(suite);
     return 0;

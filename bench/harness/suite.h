@@ -41,8 +41,8 @@ class Suite {
 inline constexpr int kRepetitions = 7;
 Row RunComparison(const Comparison& comparison, const Scale& scale);
 
-// The status for the exit of an area's program: 0 when every row has run, whatever the rows say; 2 and one line on
-// standard error where the options are wrong, no row is asked for, or FILE cannot be written.
+// The status for the exit of an area's program: 0 when every row has run, whatever the rows say; with one line on
+// standard error, 2 where the options are wrong or FILE cannot be written, and 3 where the filter leaves no row.
 int BenchMain(int argc, const char* const* argv, const std::function<void(Suite&)>& add_rows);
 
 // For what a measurement takes for granted: aborts with the status and `what`.

@@ -23,10 +23,16 @@ void KeepAlive(const T& value) {
 struct Throughput {
   int64_t ops = 0;
   double seconds = 0;
+  std::vector<int64_t> ops_by_thread = {};  // Their sum is `ops`.
 
   double NsPerOp() const { return seconds * 1e9 / static_cast<double>(ops); }  // In all: elapsed time / operations.
   double PerSecond() const { return static_cast<double>(ops) / seconds; }
   double MillionsPerSecond() const { return PerSecond() / 1e6; }
+  // What the slowest thread did, over what each would have done had all done the same: 1 is perfectly fair.
+  double SlowestShare() const {
+    const int64_t least = *std::min_element(ops_by_thread.begin(), ops_by_thread.end());
+    return static_cast<double>(least) * static_cast<double>(ops_by_thread.size()) / static_cast<double>(ops);
+  }
 };
 
 namespace detail {
@@ -63,6 +69,7 @@ Throughput RunThreads(size_t threads, Work& work) {
     begin = std::min(begin, run.begin);
     end = std::max(end, run.end);
     total.ops += run.ops;
+    total.ops_by_thread.push_back(run.ops);
   }
   total.seconds = std::chrono::duration<double>(end - begin).count();
   return total;

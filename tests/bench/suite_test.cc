@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <memory>
@@ -114,6 +116,14 @@ TEST_F(BenchMainTest, Filter_RunsOnlyWhatMatches) {
   EXPECT_THAT(Contents(file_), ::testing::Not(::testing::HasSubstr("fast")));
 }
 
+TEST_F(BenchMainTest, FilterThatLeavesNoRow_HasAStatusOfItsOwnAndWritesNothing) {
+  std::remove(file_.c_str());
+  EXPECT_EQ(Run({"--filter", "nothing", "--json", file_.c_str()}), 3);
+  EXPECT_EQ(error_, "bench_area: no row has 'nothing' in it\n");
+  EXPECT_EQ(out_, "");
+  EXPECT_FALSE(std::filesystem::exists(file_));
+}
+
 TEST_F(BenchMainTest, List_RunsNothing) {
   EXPECT_EQ(Run({"--list"}), 0);
   EXPECT_EQ(out_,
@@ -124,8 +134,6 @@ TEST_F(BenchMainTest, List_RunsNothing) {
 TEST_F(BenchMainTest, BadInput_IsOneLineAndStatusTwo) {
   EXPECT_EQ(Run({"--fast"}), 2);
   EXPECT_EQ(error_, "bench_area: unknown option '--fast'; try --help\n");
-  EXPECT_EQ(Run({"--filter", "nothing"}), 2);
-  EXPECT_EQ(error_, "bench_area: no row has 'nothing' in it\n");
   EXPECT_EQ(Run({"--json", "/dev/null/rows.json"}), 2);
   EXPECT_EQ(error_, "bench_area: cannot write /dev/null/rows.json\n");
   EXPECT_EQ(out_, "");

@@ -40,6 +40,23 @@ TEST(RunForTest, CountsWholeBatches_AndRunsForItsSpan) {
   EXPECT_GE(throughput.seconds, 0.005);
 }
 
+TEST(RunForTest, EachThreadsOps_AreKeptApart) {
+  std::atomic<int64_t> done[2] = {0, 0};
+  const Throughput throughput = RunFor(2, absl::Milliseconds(1), 16, [&](size_t thread, int64_t ops) {
+    done[thread] += ops;
+    if (thread == 1) std::this_thread::yield();
+  });
+  ASSERT_EQ(throughput.ops_by_thread.size(), 2u);
+  EXPECT_EQ(throughput.ops_by_thread[0], done[0]);
+  EXPECT_EQ(throughput.ops_by_thread[1], done[1]);
+}
+
+TEST(ThroughputTest, SlowestShare_IsOneWhereAllDidTheSame) {
+  EXPECT_EQ((Throughput{.ops = 30, .seconds = 1, .ops_by_thread = {10, 10, 10}}).SlowestShare(), 1);
+  EXPECT_EQ((Throughput{.ops = 40, .seconds = 1, .ops_by_thread = {25, 5, 10, 0}}).SlowestShare(), 0);
+  EXPECT_EQ((Throughput{.ops = 40, .seconds = 1, .ops_by_thread = {35, 5}}).SlowestShare(), 0.25);
+}
+
 TEST(ThroughputTest, FiguresAreOfAllThreadsTogether) {
   const Throughput throughput{.ops = 4'000'000, .seconds = 2};
   EXPECT_EQ(throughput.NsPerOp(), 500);
