@@ -8,7 +8,8 @@ set -euo pipefail
 build="g++ cmake ninja-build pkg-config libabsl-dev prometheus-cpp-dev libsqlite3-dev zlib1g-dev"
 declare -A packages=(
   [demo]="$build"
-  [test]="$build libgtest-dev libgmock-dev curl git procps prometheus redis-server redis-sentinel zookeeper mariadb-server"
+  [test]="$build libgtest-dev libgmock-dev curl git procps prometheus redis-server redis-sentinel zookeeper mariadb-server
+          spin"
   [bench]="$build libtbb-dev libnsync-dev libboost-thread-dev"
   [lint]="$build libgtest-dev libgmock-dev clang-16 clang-tidy-16 clang-format-16 python3"
   [tsan]="$build libgtest-dev libgmock-dev dpkg-dev"

@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# Explores one model whole, and says whether it ends as it should.
+#   check.sh <model.pml> <folder to work in> holds|<text of the error> [-D<macro> ...]
+# holds: no error, the search was complete, and every statement of the model was reached: one that cannot happen shows
+# nothing. Otherwise the search has to end with an error that has this text, as `invalid end state`.
+# SPIN and CC name the tools: CC is any compiler that takes C with `-x c`.
+set -euo pipefail
+
+model=$1 folder=$2 expected=$3
+shift 3
+macros=("$@")
+spin=${SPIN:-spin}
+read -r -a cc <<<"${CC:-cc}"
+
+if ! command -v "$spin" >/dev/null 2>&1; then
+  echo "spin is missing: Debian's package spin"
+  if [ -n "${CI:-}" ]; then exit 1; fi
+  exit 77
+fi
+
+fail() {
+  [ ! -f pan.log ] || cat pan.log
+  # The last steps of the way to the error.
+  if compgen -G '*.trail' >/dev/null; then
+    "$spin" -P"$preprocess" "${macros[@]}" -p -k ./*.trail "$model" | tail -n 200
+  fi
+  echo "check.sh: $*, see above and $folder"
+  exit 1
+}
+
+model=$(realpath "$model")
+name=$(basename "$model")
+preprocess="${cc[*]} -E -x c"
+rm -rf "$folder"
+mkdir -p "$folder"
+cd "$folder"
+"$spin" -P"$preprocess" "${macros[@]}" -a "$model" >spin.log 2>&1 || { cat spin.log; fail "spin does not accept $name"; }
+if grep -qi error spin.log || [ ! -f pan.c ]; then cat spin.log; fail "spin does not accept $name"; fi
+# Safety only: assertions and invalid end states. MEMLIM is in megabytes.
+"${cc[@]}" -x c -O2 -w -DSAFETY -DCOLLAPSE -DMEMLIM=2000 -o pan pan.c || fail "the verifier does not compile"
+
+# pan's status does not tell one kind of error from another, so its text does.
+./pan -m1000000 -w22 >pan.log 2>&1 || true
+grep -q '^State-vector .* errors: ' pan.log || fail "the verifier did not run to its end"
+if grep -q 'max search depth too small' pan.log; then fail "the search was not deep enough"; fi
+
+if [ "$expected" != holds ]; then
+  grep -q "^pan:1: .*$expected" pan.log || fail "$name should have failed with: $expected"
+  grep '^pan:1: ' pan.log
+  exit 0
+fi
+grep -q ' errors: 0$' pan.log || fail "$name does not hold"
+if grep -q 'Search not completed' pan.log; then fail "the search was not complete"; fi
+if grep -E '^\s.*, state [0-9]+, ' pan.log | grep -v '"-end-"'; then fail "the above was never reached"; fi
+grep -E 'states, stored|total actual|elapsed' pan.log
