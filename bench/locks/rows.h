@@ -6,7 +6,13 @@
 namespace stockade::bench {
 
 void AddMutexRows(Suite& suite);
+void AddReentryRows(Suite& suite);
+void AddHoldRows(Suite& suite);
+void AddHandoffRows(Suite& suite);
+void AddFairnessRows(Suite& suite);
 void AddSharedMutexRows(Suite& suite);
+void AddMixRows(Suite& suite);
+void AddMetricsRows(Suite& suite);
 
 }  // namespace stockade::bench
 
