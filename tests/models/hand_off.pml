@@ -1,0 +1,366 @@
+// The lock's word, its queue and the hand-off: who waits, who wakes, who may pass.
+//
+// Thread(me, mode, timed, rounds)  a thread that enters and leaves, for writing (and maybe downgrades) or for reading,
+//                                  and gives up on its deadline at any moment if it is timed.
+//
+// Invariants.
+//  - Writers are alone inside; so are readers of both kinds, against writers (assertions).
+//  - Nobody sleeps for ever (no invalid end state). Stronger, whenever the queue's mutex is let go: kQueue tells of the
+//    queue; the head is up and about, or kMustWake is set; and kMustWake is never set while the head could enter.
+//  - Bounded passing: once a head has run after it was woken, or waits for readers, nobody enters before it. With FIFO
+//    nobody ever enters before a waiter.
+//
+// Abstracted.
+//  - A loop of load and compare-and-swap is one step: a swap that fails has no effect, and what the swap is decided by
+//    is the word, and what the queue's mutex guards. All of memory's order that is relied on is the word's own, of
+//    read-modify-writes, and the mutex's: so sequential consistency loses nothing.
+//  - Spinning is waiting, so it shows as a thread that is slow.
+//  - A published read is a count that grows in one step while kBias is set, and Drain() waits for that count to be zero:
+//    read_revocation.pml shows that this is what the entries amount to.
+//  - Parking is a condition on `signal`: parking.pml shows that. An Unpark() comes after the mutex is let go, and so may
+//    strike a later wait of its thread.
+//
+// -DFIFO: the fair lock. Broken: NO_RECHECK (a head parks on a stale look: it sets kMustWake without comparing),
+// NO_PASS_ON (a head that gives up leaves the next one alone), LEAVE_BLIND (leaving without a look at kMustWake),
+// KEEP_BIAS (kBias stays when the first waiter comes), NO_CLAIM (a head that was woken for nothing does not claim). NO_BIT_CHECKS leaves the checks of the queue's bits out,
+// to see what comes of it.
+
+#ifndef THREADS
+#define THREADS 4
+#endif
+#define NOBODY THREADS
+
+mtype = {shared, exclusive};
+
+// The word.
+bool writer;
+bool bias = true;
+bool published = true;
+bool queued;
+bool must_wake;
+bool claim;
+byte central;
+
+// Guarded by the mutex.
+bool mutex;
+chan queue = [THREADS] of {byte};
+mtype mode[THREADS] = shared;
+bool awake[THREADS];
+
+bool signal[THREADS];
+
+// Ghosts: readers by publication, who is inside, who must not be passed, whose thread is between two looks at the word.
+byte by_publication;
+byte reading;
+bool writing;
+byte claimant = NOBODY;
+bool busy[THREADS];
+
+#ifdef FIFO
+#define IS_FIFO true
+#else
+#define IS_FIFO false
+#endif
+
+#define ENTERABLE(mode_) (!writer && (mode_ == shared || central == 0))
+
+inline Inside(who, mode_) {
+  assert(claimant == NOBODY || claimant == who);
+  assert(!writing && (mode_ == shared || reading == 0));
+  if
+  :: mode_ == shared -> reading++
+  :: else -> writing = true
+  fi;
+}
+
+inline Outside(mode_) {
+  if
+  :: mode_ == shared -> reading--
+  :: else -> writing = false
+  fi;
+}
+
+inline Lock() { atomic { !mutex -> mutex = true } }
+
+inline Unlock() {
+  atomic {
+#ifndef NO_BIT_CHECKS
+    assert(queued == (len(queue) > 0));
+    assert(queued || (!must_wake && !claim));
+    if
+    :: queue?<h> ->
+       assert(must_wake != (awake[h] || busy[h]));
+       assert(!must_wake || !ENTERABLE(mode[h]))
+    :: empty(queue)
+    fi;
+    h = NOBODY;
+#endif
+    mutex = false
+  }
+}
+
+// `to_wake`: whom to unpark once the mutex is let go.
+inline Unpark() {
+  if
+  :: to_wake != NOBODY -> atomic { signal[to_wake] = true; to_wake = NOBODY }
+  :: else
+  fi;
+}
+
+// The word's queue bits for what is the head now. Part of the step that it is called in, with the mutex.
+inline ArrangeForHead() {
+  if
+  :: queue?<h> ->
+     claim = IS_FIFO || (mode[h] == exclusive && central > 0);
+     if
+     :: ENTERABLE(mode[h]) -> must_wake = false; awake[h] = true; to_wake = h
+     :: else -> must_wake = true
+     fi
+  :: empty(queue) -> queued = false; claim = false; must_wake = false
+  fi;
+  h = NOBODY;
+}
+
+inline MayBias() {
+  if
+  :: !queued && !writer -> bias = true; published = true
+  :: true
+  fi;
+}
+
+// Sets `how`.
+inline TryEnter() {
+  if
+  :: atomic { how == out && mine == shared && bias ->
+       how = published_read; by_publication++; Inside(me, shared);
+#ifdef FIFO
+       assert(empty(queue));
+#endif
+     }
+  :: atomic { mine == shared && !writer && !claim ->
+       how = central_read; central++; MayBias(); Inside(me, shared);
+#ifdef FIFO
+       assert(empty(queue));
+#endif
+     }
+  :: atomic { mine == exclusive && !writer && !published && !claim && central == 0 ->
+       how = write; writer = true; Inside(me, exclusive);
+#ifdef FIFO
+       assert(empty(queue));
+#endif
+     }
+  :: !(mine == shared && !writer && !claim) &&
+     !(mine == exclusive && !writer && !published && !claim && central == 0)
+  fi;
+}
+
+inline GiveUp() {
+  atomic {
+    if
+    :: queue?[eval(me)] -> queue?eval(me);
+#ifdef NO_PASS_ON
+       if
+       :: len(queue) == 0 -> ArrangeForHead()
+       :: else
+       fi;
+#else
+       ArrangeForHead();
+#endif
+       if
+       :: len(queue) == 0 && published && !writer -> bias = true
+       :: else
+       fi
+    :: !queue?[eval(me)] -> queue??eval(me)
+    fi;
+    if
+    :: claimant == me -> claimant = NOBODY
+    :: else
+    fi;
+    awake[me] = false;
+    how = gave_up
+  }
+}
+
+inline EnterFromQueue() {
+  Lock();
+  atomic {
+    queue!me;
+    queued = true;
+#ifndef KEEP_BIAS
+    bias = false;
+#endif
+    claim = claim || IS_FIFO;
+    busy[me] = true;
+    woken_before = false;
+    spun = false
+  }
+  do
+  :: how != out -> break
+  :: else ->
+     if
+     :: atomic { queue?[eval(me)] && ENTERABLE(mine) && mine == exclusive && published ->
+          bias = false; claim = true; claimant = me }
+        Unlock();
+        if
+        :: by_publication == 0 -> drained = true
+        :: timed -> drained = false
+        fi;
+        Lock();
+        if
+        :: drained -> published = false
+        :: else -> GiveUp()
+        fi;
+        drained = false
+     :: atomic { queue?[eval(me)] && ENTERABLE(mine) && !(mine == exclusive && published) ->
+          if
+          :: mine == shared -> central++; how = central_read
+          :: else -> writer = true; how = write
+          fi;
+          queue?eval(me);
+          ArrangeForHead();
+          if
+          :: mine == shared -> MayBias()
+          :: else
+          fi;
+          Inside(me, mine);
+          claimant = NOBODY;
+          awake[me] = false }
+     :: atomic { queue?[eval(me)] && !ENTERABLE(mine) && awake[me] && !spun ->
+          spun = true;
+          woken_before = true;
+#ifndef NO_CLAIM
+          claim = true;
+#endif
+          claimant = me }
+        Unlock();
+        Lock()
+     :: (queue?[eval(me)] && !ENTERABLE(mine) && !(awake[me] && !spun)) || !queue?[eval(me)] ->
+        if
+#ifdef NO_RECHECK
+        :: queue?[eval(me)] -> must_wake = true; Park()
+#else
+        :: atomic { queue?[eval(me)] && !ENTERABLE(mine) ->
+             must_wake = true;
+             if
+             :: IS_FIFO || woken_before || (mine == exclusive && central > 0) -> claim = true; claimant = me
+             :: else
+             fi }
+           Park()
+        :: queue?[eval(me)] && ENTERABLE(mine)  // The word has changed.
+#endif
+        :: !queue?[eval(me)] -> Park()
+        fi
+     fi
+  od;
+  busy[me] = false;
+  Unlock();
+  Unpark();
+}
+
+inline Park() {
+  if
+  :: true ->
+     atomic { awake[me] = false; spun = false; signal[me] = false; busy[me] = false }
+     Unlock();
+     if
+     :: signal[me]
+     :: timed
+     fi;
+     Lock();
+     busy[me] = true
+  :: timed -> GiveUp()
+  fi;
+}
+
+// -`how`, + a central read if it is a downgrade.
+inline Leave(to) {
+  if
+#ifndef LEAVE_BLIND
+  :: must_wake && (how == write || central == 1) ->
+     Lock();
+     atomic {
+       Outside(mine);
+       if
+       :: how == write -> writer = false
+       :: else -> central--
+       fi;
+       if
+       :: to == central_read -> central++; reading++
+       :: else
+       fi;
+       if
+       :: must_wake -> queue?<h>;
+          if
+          :: ENTERABLE(mode[h]) -> must_wake = false; awake[h] = true; to_wake = h
+          :: !ENTERABLE(mode[h]) && to == central_read -> claim = true
+          :: else
+          fi;
+          h = NOBODY
+       :: else
+       fi;
+       how = to
+     }
+     Unlock();
+     Unpark()
+  :: atomic { how == write && !must_wake ->
+#else
+  :: atomic { how == write ->
+#endif
+       Outside(exclusive);
+       writer = false;
+       if
+       :: to == central_read -> central++; reading++
+       :: else
+       fi;
+       how = to }
+#ifndef LEAVE_BLIND
+  :: atomic { how == central_read && !(must_wake && central == 1) ->
+#else
+  :: atomic { how == central_read ->
+#endif
+       Outside(shared); central--; how = to }
+  fi;
+}
+
+mtype = {out, gave_up, published_read, central_read, write};
+
+proctype Thread(byte me; mtype mine; bool timed; byte rounds) {
+  mtype how = out;
+  byte h = NOBODY;
+  byte to_wake = NOBODY;
+  bool woken_before;
+  bool spun;
+  bool drained;
+  mode[me] = mine;
+  do
+  :: rounds == 0 -> break
+  :: else ->
+     TryEnter();
+     if
+     :: how == out -> EnterFromQueue()
+     :: else
+     fi;
+     if
+     :: how == write -> Leave(central_read); mine = shared
+     :: how == write
+     :: else
+     fi;
+     if
+     :: how == published_read -> atomic { by_publication--; reading-- }
+     :: how == gave_up
+     :: how == write || how == central_read -> Leave(out)
+     fi;
+     mine = mode[me];
+     how = out;
+     rounds--
+  od
+}
+
+init {
+  atomic {
+    run Thread(0, exclusive, false, 1);
+    run Thread(1, exclusive, true, 1);
+    run Thread(2, shared, false, 2);
+    run Thread(3, shared, true, 1);
+  }
+}
