@@ -1,14 +1,11 @@
 // Two threads that work under the lock for some time, and as long outside of it. Were the lock free of charge, they
 // would take turns, and an operation would take the time of the hold.
-#include <algorithm>
-#include <chrono>
-#include <cmath>
-#include <limits>
 #include <memory>
 #include <mutex>
 #include <string>
 
 #include "locks/rows.h"
+#include "locks/work.h"
 #include "locks/workload.h"
 #include "stockade/base/strings.h"
 #include "stockade/locks/reentrant_mutex.h"
@@ -16,39 +13,13 @@
 namespace stockade::bench {
 namespace {
 
-// Multiplications that wait for each other: neither the compiler nor the processor can do them sooner.
-void Work(int64_t steps) {
-  uint64_t chain = 1;
-  for (int64_t i = 0; i < steps; ++i) {
-    chain *= 0x9E3779B97F4A7C15u;
-    KeepAlive(chain);
-  }
-}
-
-// Steps that take `ns`. Counted, not clocked: a look at the clock would be a good part of a short hold. The fastest of
-// many tries is the one that nothing disturbed.
-int64_t StepsFor(int64_t ns) {
-  static const double ns_per_step = [] {
-    constexpr int64_t kSteps = 10'000;
-    double fastest = std::numeric_limits<double>::infinity();
-    for (int i = 0; i < 50; ++i) {
-      const auto begin = std::chrono::steady_clock::now();
-      Work(kSteps);
-      const std::chrono::duration<double, std::nano> taken = std::chrono::steady_clock::now() - begin;
-      fastest = std::min(fastest, taken.count() / kSteps);
-    }
-    return fastest;
-  }();
-  return std::llround(static_cast<double>(ns) / ns_per_step);
-}
-
 template <typename Mutex>
-void Hold(Guarded<Mutex>& guarded, int64_t steps) STOCKADE_NO_THREAD_SAFETY_ANALYSIS {
+void Hold(Guarded<Mutex>& guarded, Work& work, int64_t steps) STOCKADE_NO_THREAD_SAFETY_ANALYSIS {
   guarded.mutex.lock();
   KeepAlive(++guarded.counter);
-  Work(steps);
+  work.Do(steps);
   guarded.mutex.unlock();
-  Work(steps);
+  work.Do(steps);
 }
 
 template <typename Mutex>
@@ -56,7 +27,8 @@ Measurement Holds(int64_t steps, absl::Duration span) {
   return [=, guarded = std::make_shared<Guarded<Mutex>>()] {
     return Hammer<Mutex>(2, span, kBatch,
                          [&](size_t, int64_t ops) {
-                           for (int64_t i = 0; i < ops; ++i) Hold(*guarded, steps);
+                           Work work;
+                           for (int64_t i = 0; i < ops; ++i) Hold(*guarded, work, steps);
                          })
         .NsPerOp();
   };

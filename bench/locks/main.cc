@@ -3,6 +3,7 @@
 
 int main(int argc, char** argv) {
   return stockade::bench::BenchMain(argc, argv, [](stockade::bench::Suite& suite) {
+    stockade::bench::AddMachineRow(suite);
     stockade::bench::AddMutexRows(suite);
     stockade::bench::AddReentryRows(suite);
     stockade::bench::AddHoldRows(suite);

@@ -5,6 +5,7 @@
 
 namespace stockade::bench {
 
+void AddMachineRow(Suite& suite);
 void AddMutexRows(Suite& suite);
 void AddReentryRows(Suite& suite);
 void AddHoldRows(Suite& suite);
