@@ -18,7 +18,8 @@ constexpr std::string_view kContendedHelp =
 enum Metric : size_t {
   kAcquisitions = 0,
   kContended = 2,
-  kWait = 4,
+  kRevocations = 4,
+  kWait,
   kHold,
   kWaiters,
 };
@@ -28,6 +29,8 @@ constexpr MetricDef kTable[] = {
     {MetricType::kCounter, kAcquisitionsName, kAcquisitionsHelp, "mode", "shared"},
     {MetricType::kCounter, kContendedName, kContendedHelp, "mode", "exclusive"},
     {MetricType::kCounter, kContendedName, kContendedHelp, "mode", "shared"},
+    {MetricType::kCounter, "stockade_lock_revocations_total",
+     "How often a writer had to call back readers that had entered without being counted; each costs up to 20 us."},
     {MetricType::kSecondsHistogram, "stockade_lock_wait_seconds",
      "How long acquisitions that had to wait have waited; those that did not are not in it, nor are waits given up."},
     {MetricType::kSecondsHistogram, "stockade_lock_hold_seconds",
@@ -51,6 +54,8 @@ void LockMetrics::AcquiredAfter(LockMode mode, std::chrono::steady_clock::durati
   metrics_.Add(Of(kContended, mode));
   metrics_.Observe(kWait, absl::FromChrono(wait));
 }
+
+void LockMetrics::ReadersCalledBack() { metrics_.Add(kRevocations); }
 
 void LockMetrics::Held(std::chrono::steady_clock::duration span) { metrics_.Observe(kHold, absl::FromChrono(span)); }
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "stockade/locks/access_monitor.h"
+#include "stockade/locks/lock_word.h"
 #include "stockade/metrics/metric_set.h"
 
 namespace stockade::internal {
@@ -22,6 +22,7 @@ class LockMetrics {
 
   void Acquired(LockMode mode);
   void AcquiredAfter(LockMode mode, std::chrono::steady_clock::duration wait);
+  void ReadersCalledBack();
   void Held(std::chrono::steady_clock::duration span);
   void WaitBegins() { waiters_.fetch_add(1, std::memory_order_relaxed); }
   void WaitEnds() { waiters_.fetch_sub(1, std::memory_order_relaxed); }

@@ -1,0 +1,17 @@
+#ifndef STOCKADE_BASE_CPU_RELAX_H_
+#define STOCKADE_BASE_CPU_RELAX_H_
+
+namespace stockade::internal {
+
+// Tells the core that a loop waits for another one: leaves its resources to the sibling hyperthread.
+inline void CpuRelax() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("isb" ::: "memory");  // `yield` does nothing on most cores.
+#endif
+}
+
+}  // namespace stockade::internal
+
+#endif  // STOCKADE_BASE_CPU_RELAX_H_

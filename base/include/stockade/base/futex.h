@@ -1,0 +1,22 @@
+#ifndef STOCKADE_BASE_FUTEX_H_
+#define STOCKADE_BASE_FUTEX_H_
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+
+namespace stockade::internal {
+
+// futex(2) within one process, which std::atomic::wait() cannot do with a deadline.
+
+// Sleeps while `word` is `expected`; the kernel compares and falls asleep in one step. Returns false where `deadline`
+// has passed, else true: woken, `word` was another value, or for no reason at all. time_point::max() waits for ever.
+// No memory ordering: load `word` again.
+bool FutexWait(const std::atomic<uint32_t>& word, uint32_t expected, std::chrono::steady_clock::time_point deadline);
+
+// Wakes up to `count` threads that sleep on `word`. Looks only at its address, which may be of freed memory.
+void FutexWake(const std::atomic<uint32_t>& word, int count);
+
+}  // namespace stockade::internal
+
+#endif  // STOCKADE_BASE_FUTEX_H_

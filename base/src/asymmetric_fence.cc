@@ -1,0 +1,63 @@
+#include "stockade/base/asymmetric_fence.h"
+
+#include <linux/membarrier.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "stockade/base/log.h"
+#include "stockade/base/strings.h"
+
+namespace stockade::internal {
+namespace {
+
+long Membarrier(int command) { return syscall(__NR_membarrier, command, 0, 0); }
+
+// A process registers once; the kernel refuses the fence to those that have not.
+bool Register() { return Membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0; }
+
+constexpr bool UnderThreadSanitizer() {
+#if defined(__SANITIZE_THREAD__)
+  return true;
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+  return true;
+#else
+  return false;
+#endif
+#else
+  return false;
+#endif
+}
+
+}  // namespace
+
+namespace asymmetric_fence_detail {
+
+constinit bool by_membarrier = false;
+
+}  // namespace asymmetric_fence_detail
+
+void InitAsymmetricFence() {
+  static const bool settled = [] {
+    asymmetric_fence_detail::by_membarrier =
+        !UnderThreadSanitizer() && Register() && Membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0;
+    return true;
+  }();
+  (void)settled;
+}
+
+bool LightFenceIsFree() { return asymmetric_fence_detail::by_membarrier; }
+
+void HeavyFence() {
+  std::atomic_thread_fence(std::memory_order_seq_cst);  // For this thread's own stores and loads.
+  if (!asymmetric_fence_detail::by_membarrier) return;
+  if (Membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0) return;
+  // A forked child may have to register anew.
+  if (Register() && Membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0) return;
+  Fatal(Concat("membarrier(2), on which locks rely since the process began, fails now: ", std::strerror(errno)));
+}
+
+}  // namespace stockade::internal

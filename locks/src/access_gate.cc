@@ -1,0 +1,223 @@
+#include "stockade/locks/access_gate.h"
+
+#include "lock_metrics.h"
+#include "published_readers.h"
+#include "stockade/base/cpu_relax.h"
+
+namespace stockade::internal {
+
+// NOLINTNEXTLINE(google-build-using-namespace): the words of this file's language.
+using namespace lock_word;
+
+namespace {
+
+// How often a thread looks at the word before it sleeps: some 1 us, less than it costs to fall asleep and be woken.
+constexpr int kSpins = 40;
+
+}  // namespace
+
+// One thread in Enter(), on its stack. Guarded by mutex_.
+struct AccessGate::Waiter {
+  const LockMode mode;
+  ThreadRecord& record;
+  bool woken = false;  // As the head, to take its turn.
+  Waiter* previous = nullptr;
+  Waiter* next = nullptr;
+};
+
+bool AccessGate::Enter(LockMode mode, SteadyDeadline deadline, LockMetrics* metrics) {
+  if (deadline != kNoWait && SpinToEnter(mode)) return true;
+
+  std::unique_lock lock(mutex_);
+  Waiter self{.mode = mode, .record = ThreadRecord::Mine()};
+  Append(self);
+  if (metrics != nullptr) metrics->WaitBegins();
+  Turn turn = Turn::kMustSleep;
+  for (bool in_time = deadline != kNoWait;;) {
+    if (head_ == &self) turn = TakeTurn(self, lock, deadline, metrics);
+    if (turn != Turn::kMustSleep || !in_time) break;
+    self.record.PrepareToSleep();
+    lock.unlock();
+    // Even after the deadline it looks once more: a thread whose turn has come does not turn away.
+    in_time = self.record.Sleep(deadline);
+    lock.lock();
+  }
+  ThreadRecord* const to_wake = LeaveQueue(self, turn == Turn::kEntered);
+  if (metrics != nullptr) metrics->WaitEnds();
+  lock.unlock();
+  if (to_wake != nullptr) to_wake->Wake();
+  return turn == Turn::kEntered;
+}
+
+bool AccessGate::OnlyPublishedReadersMayBeIn(LockMode mode) const {
+  const uint64_t word = word_.load(std::memory_order_relaxed);
+  return mode == LockMode::kExclusive && (word & kPublished) != 0 && IsOpen(word & ~kPublished, mode) &&
+         (word & kQueue) == 0 && !SeesPublishedReader(key_, entry_);
+}
+
+bool AccessGate::SpinToEnter(LockMode mode) {
+  if (fifo()) return false;
+  for (int i = 0; i < kSpins; ++i) {
+    // Whom others wait for as well, or whose readers must be called back, is not waited for like this.
+    if ((word_.load(std::memory_order_relaxed) & (kQueue | kPublished)) != 0) return false;
+    if (TryEnter(mode)) return true;
+    CpuRelax();
+  }
+  return false;
+}
+
+void AccessGate::Append(Waiter& self) {
+  self.previous = tail_;
+  (tail_ == nullptr ? head_ : tail_->next) = &self;
+  tail_ = &self;
+  ++waiting_;
+  if (head_ != &self) return;
+  // Sequentially consistent: clears kBias before the fence that precedes the search for published readers.
+  uint64_t word = word_.load(std::memory_order_relaxed);
+  while (!word_.compare_exchange_weak(word, (word & ~(kBias | kTally)) | kQueue | (fifo() ? kClaim : 0),
+                                      std::memory_order_seq_cst, std::memory_order_relaxed)) {
+  }
+}
+
+ThreadRecord* AccessGate::LeaveQueue(Waiter& self, bool entered) {
+  const bool was_head = head_ == &self;
+  (self.previous == nullptr ? head_ : self.previous->next) = self.next;
+  (self.next == nullptr ? tail_ : self.next->previous) = self.previous;
+  --waiting_;
+  if (!was_head) return nullptr;
+  if (!entered) {  // Who has entered has changed the word in the same step.
+    uint64_t word = word_.load(std::memory_order_relaxed);
+    while (!word_.compare_exchange_weak(word, WithHead(word, head_), std::memory_order_relaxed)) {
+    }
+  }
+  return (word_.load(std::memory_order_relaxed) & kMustWake) == 0 ? WakeHead() : nullptr;
+}
+
+uint64_t AccessGate::WithHead(uint64_t word, const Waiter* head) const {
+  word &= ~(kMustWake | kClaim | kTally);
+  if (head == nullptr) {
+    word &= ~kQueue;
+    // Published readers that nobody has called back, and no writer who has yet to: others may do as they did.
+    return (word & (kPublished | kWriter)) == kPublished ? word | kBias : word;
+  }
+  if (fifo()) word |= kClaim;
+  if (IsOpenToHead(word, head->mode)) return word;
+  return word | kMustWake | (Readers(word) > 0 ? kClaim : 0);
+}
+
+ThreadRecord* AccessGate::WakeHead() {
+  if (head_ == nullptr) return nullptr;
+  head_->woken = true;
+  return &head_->record;
+}
+
+AccessGate::Turn AccessGate::TakeTurn(Waiter& self, std::unique_lock<std::mutex>& lock, SteadyDeadline deadline,
+                                      LockMetrics* metrics) {
+  bool has_spun = false;
+  for (;;) {
+    uint64_t word = word_.load(std::memory_order_relaxed);
+    if (!IsOpenToHead(word, self.mode)) {
+      if (self.woken && !has_spun) {
+        // Somebody was faster. Nobody will be again, and it may soon be over.
+        has_spun = true;
+        ClaimAndSpin(self.mode, lock);
+        continue;
+      }
+      const bool claims = fifo() || self.woken || Readers(word) > 0;
+      // Fails where the word has changed: the lock may be open now, and nobody would know that we sleep.
+      if (word_.compare_exchange_weak(word, word | kMustWake | (claims ? kClaim : 0), std::memory_order_relaxed)) {
+        return Turn::kMustSleep;
+      }
+    } else if (self.mode == LockMode::kExclusive && (word & kPublished) != 0) {
+      if (!CallReadersBack(lock, deadline, metrics)) return Turn::kTimedOut;
+    } else if (word_.compare_exchange_weak(word, WithHead(WithOneIn(word, self.mode), self.next),
+                                           std::memory_order_acquire, std::memory_order_relaxed)) {
+      return Turn::kEntered;
+    }
+  }
+}
+
+void AccessGate::ClaimAndSpin(LockMode mode, std::unique_lock<std::mutex>& lock) {
+  word_.fetch_or(kClaim, std::memory_order_relaxed);
+  lock.unlock();
+  for (int i = 0; i < kSpins && !IsOpenToHead(word_.load(std::memory_order_relaxed), mode); ++i) CpuRelax();
+  lock.lock();
+}
+
+bool AccessGate::CallReadersBack(std::unique_lock<std::mutex>& lock, SteadyDeadline deadline, LockMetrics* metrics) {
+  // kBias is clear and stays so, since the queue is not empty.
+  word_.fetch_or(kClaim, std::memory_order_relaxed);
+  lock.unlock();
+  if (metrics != nullptr) metrics->ReadersCalledBack();
+  const bool gone =
+      deadline == kNoWait ? !HasPublishedReader(key_, entry_) : DrainPublishedReaders(key_, entry_, deadline);
+  lock.lock();
+  if (gone) word_.fetch_and(~kPublished, std::memory_order_relaxed);
+  return gone;
+}
+
+void AccessGate::LeaveShared() {
+  uint64_t word = word_.load(std::memory_order_relaxed);
+  do {
+    if ((word & kMustWake) != 0 && Readers(word) == 1) return LeaveAndWake(kReader, 0);
+  } while (!word_.compare_exchange_weak(word, word - kReader, std::memory_order_release, std::memory_order_relaxed));
+}
+
+void AccessGate::Downgrade() {
+  uint64_t word = word_.load(std::memory_order_relaxed);
+  do {
+    if ((word & kMustWake) != 0) return LeaveAndWake(kWriter, kReader);
+  } while (!word_.compare_exchange_weak(word, (word & ~kWriter) + kReader, std::memory_order_release,
+                                        std::memory_order_relaxed));
+}
+
+// The step is taken with mutex_ held, so that a waiter which sees it cannot be gone before it is woken.
+void AccessGate::LeaveAndWake(uint64_t minus, uint64_t plus) {
+  ThreadRecord* to_wake = nullptr;
+  {
+    std::lock_guard lock(mutex_);
+    uint64_t word = word_.load(std::memory_order_relaxed);
+    uint64_t next = 0;
+    do {
+      next = word - minus + plus;
+      if ((word & kMustWake) == 0) continue;
+      // A writer that finds a reader in from now on has to claim the lock, or readers could follow one another for ever.
+      next = IsOpenToHead(next, head_->mode) ? next & ~kMustWake : next | kClaim;
+    } while (!word_.compare_exchange_weak(word, next, std::memory_order_release, std::memory_order_relaxed));
+    if ((word & ~next & kMustWake) != 0) to_wake = WakeHead();
+  }
+  if (to_wake != nullptr) to_wake->Wake();
+}
+
+bool AccessGate::TryUpgrade(bool counted, LockMetrics* metrics) {
+  std::lock_guard lock(mutex_);
+  // Nobody enters meanwhile: arriving threads heed kClaim, the head needs mutex_, and readers no longer publish.
+  const uint64_t before = word_.fetch_or(kClaim, std::memory_order_relaxed);
+  word_.fetch_and(~kBias, std::memory_order_seq_cst);
+  bool alone = Readers(before) == (counted ? 1u : 0u);
+  if (alone && (before & kPublished) != 0) {
+    if (metrics != nullptr) metrics->ReadersCalledBack();
+    alone = !HasPublishedReader(key_, entry_);
+  }
+  uint64_t word = word_.load(std::memory_order_relaxed);
+  uint64_t next = 0;
+  do {
+    next = alone ? (word & ~(kReaders | kPublished)) | kWriter : word | (before & kBias);
+    if ((before & kClaim) == 0) next &= ~kClaim;
+  } while (!word_.compare_exchange_weak(word, next, std::memory_order_acquire, std::memory_order_relaxed));
+  return alone;
+}
+
+bool AccessGate::idle() {
+  std::lock_guard lock(mutex_);
+  const uint64_t word = word_.load(std::memory_order_relaxed);
+  return (word & (kWriter | kReaders | kQueue)) == 0 &&
+         ((word & kPublished) == 0 || !SeesPublishedReader(key_, entry_));
+}
+
+uint64_t AccessGate::waiters() {
+  std::lock_guard lock(mutex_);
+  return waiting_;
+}
+
+}  // namespace stockade::internal

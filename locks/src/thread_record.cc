@@ -1,0 +1,163 @@
+#include "stockade/locks/thread_record.h"
+
+#include <pthread.h>
+
+#include <climits>
+
+#include "lock_metrics.h"
+#include "stockade/base/asymmetric_fence.h"
+#include "stockade/base/fork_guard.h"
+#include "stockade/base/futex.h"
+#include "stockade/base/log.h"
+#include "stockade/locks/lock_core.h"
+
+namespace stockade::internal {
+namespace {
+
+// The calling thread's record, fast or not; null before its first use of a lock and after its end.
+constinit thread_local ThreadRecord* mine = nullptr;
+
+// Pushed by compare-and-swap, never popped. Release and acquire hand over next_ and the constructor's work.
+constinit std::atomic<ThreadRecord*> first_record{nullptr};
+
+// No forked child: set at the first record.
+constinit std::atomic<bool> in_forked_child{false};
+
+uintptr_t KeyOf(const LockCore* lock) { return reinterpret_cast<uintptr_t>(lock); }
+
+pthread_key_t KeyWithDestructor(void (*at_thread_end)(void*), void (*at_fork_in_child)()) {
+  static const pthread_key_t key = [&] {
+    pthread_key_t made;
+    if (pthread_key_create(&made, at_thread_end) != 0) Fatal("locks: no pthread key is left for the record of holds");
+    if (pthread_atfork(nullptr, nullptr, at_fork_in_child) != 0) Fatal("locks: no memory for a handler of fork()");
+    return made;
+  }();
+  return key;
+}
+
+}  // namespace
+
+namespace thread_record_detail {
+
+constinit thread_local ThreadRecord* fast = nullptr;
+
+}  // namespace thread_record_detail
+
+using thread_record_detail::fast;
+
+ThreadRecord* ThreadRecord::First() { return first_record.load(std::memory_order_acquire); }
+
+ThreadRecord& ThreadRecord::Mine() { return mine != nullptr ? *mine : Make(); }
+
+ThreadRecord& ThreadRecord::Make() {
+  InitAsymmetricFence();
+  const pthread_key_t key = KeyWithDestructor(&AtThreadEnd, &AtForkInChild);
+  mine = TakeFree();
+  if (mine == nullptr) {
+    mine = new ThreadRecord;
+    mine->next_ = first_record.load(std::memory_order_relaxed);
+    while (!first_record.compare_exchange_weak(mine->next_, mine, std::memory_order_release,
+                                               std::memory_order_relaxed)) {
+    }
+  }
+  if (!in_forked_child.load(std::memory_order_relaxed)) fast = mine;
+  pthread_setspecific(key, mine);
+  return *mine;
+}
+
+ThreadRecord* ThreadRecord::TakeFree() {
+  for (ThreadRecord* record = First(); record != nullptr; record = record->next_) {
+    bool taken = record->taken_.load(std::memory_order_relaxed);
+    if (!taken && record->taken_.compare_exchange_strong(taken, true, std::memory_order_acquire,
+                                                         std::memory_order_relaxed)) {
+      return record;
+    }
+  }
+  return nullptr;
+}
+
+void ThreadRecord::AtThreadEnd(void* ended) {
+  ThreadRecord* const record = static_cast<ThreadRecord*>(ended);
+  if (record != mine) return;  // From before a fork.
+  const LockCore* const held = record->AnyHeld();
+  if (held != nullptr) {
+    if (record->end_seen_) held->identity().Die("held by a thread that ends");
+    // Destructors of other pthread keys may release it yet: pthreads calls again after them.
+    record->end_seen_ = true;
+    pthread_setspecific(KeyWithDestructor(&AtThreadEnd, &AtForkInChild), record);
+    return;
+  }
+  mine = fast = nullptr;
+  record->end_seen_ = false;
+  record->taken_.store(false, std::memory_order_release);
+}
+
+// The records are lost to the child: other threads of the parent may have been at work in them.
+void ThreadRecord::AtForkInChild() {
+  mine = fast = nullptr;
+  in_forked_child.store(true, std::memory_order_relaxed);
+  first_record.store(nullptr, std::memory_order_relaxed);
+}
+
+const LockCore* ThreadRecord::AnyHeld() const {
+  for (const Hold& hold : table_) {
+    const uintptr_t lock = hold.lock.load(std::memory_order_relaxed);
+    if (lock != 0) return reinterpret_cast<const LockCore*>(lock & ~Hold::kPublishedTag);
+  }
+  return overflow_.empty() ? nullptr : overflow_.begin()->first;
+}
+
+Hold* ThreadRecord::Find(const LockCore* lock) {
+  Hold& entry = table_[EntryOf(KeyOf(lock))];
+  if (entry.IsOf(KeyOf(lock))) return &entry;
+  if (overflow_.empty()) return nullptr;
+  const auto found = overflow_.find(lock);
+  return found == overflow_.end() ? nullptr : &found->second;
+}
+
+Hold& ThreadRecord::Add(const LockCore* lock) {
+  Hold& entry = table_[EntryOf(KeyOf(lock))];
+  const bool taken = entry.lock.load(std::memory_order_relaxed) != 0;
+  if (taken) fast = nullptr;
+  Hold& hold = taken ? overflow_[lock] : entry;
+  hold.lock.store(KeyOf(lock), std::memory_order_release);
+  return hold;
+}
+
+void ThreadRecord::Remove(const LockCore* lock, Hold& hold) {
+  if (&hold == &table_[EntryOf(KeyOf(lock))]) {
+    hold.lock.store(0, std::memory_order_release);
+    return;
+  }
+  overflow_.erase(lock);
+  if (overflow_.empty() && !in_forked_child.load(std::memory_order_relaxed)) fast = this;
+}
+
+// An exchange, not a store: a store could be delayed past the mark that a writer sets for this entry's next reader.
+void Hold::WakeWriters() {
+  if (wanted.exchange(0, std::memory_order_seq_cst) != 0) FutexWake(wanted, INT_MAX);
+}
+
+bool ThreadRecord::NextIsSampled() {
+  if (until_sample_ > 0) {
+    --until_sample_;
+    return false;
+  }
+  until_sample_ = kHoldSampling - 1;
+  return true;
+}
+
+bool ThreadRecord::Sleep(std::chrono::steady_clock::time_point deadline) {
+  // Acquire, though all that is shared is under the lock's mutex: the loop must not be hoisted past.
+  while (signal_.load(std::memory_order_acquire) == 0) {
+    if (!FutexWait(signal_, 0, deadline)) return false;
+  }
+  return true;
+}
+
+void ThreadRecord::Wake() {
+  signal_.store(1, std::memory_order_release);
+  FutexWake(signal_, 1);
+}
+
+}  // namespace stockade::internal
