@@ -20,14 +20,14 @@
 //  - Parking is a condition on `signal`: parking.pml shows that. An Unpark() comes after the mutex is let go, and so may
 //    strike a later wait of its thread.
 //
-// -DFIFO: the fair lock. Broken: NO_RECHECK (a head parks on a stale look: it sets kMustWake without comparing),
-// NO_PASS_ON (a head that gives up leaves the next one alone), LEAVE_BLIND (leaving without a look at kMustWake),
-// KEEP_BIAS (kBias stays when the first waiter comes), NO_CLAIM (a head that was woken for nothing does not claim). NO_BIT_CHECKS leaves the checks of the queue's bits out,
-// to see what comes of it.
+// -DFIFO: the fair lock.
+// Broken: NO_RECHECK (a head parks on a stale look: it sets kMustWake without comparing), NO_PASS_ON (a head that gives
+// up leaves the next one alone), LEAVE_BLIND (leaving without a look at kMustWake), LEAVE_UNDER_MUTEX (who found
+// kMustWake set leaves under the mutex, whatever the word has become), KEEP_BIAS (kBias stays when the first waiter
+// comes), NO_CLAIM (a head that was woken for nothing does not claim). NO_BIT_CHECKS leaves the checks of the queue's
+// bits out, to see what comes of it.
 
-#ifndef THREADS
 #define THREADS 4
-#endif
 #define NOBODY THREADS
 
 mtype = {shared, exclusive};
@@ -70,13 +70,6 @@ inline Inside(who, mode_) {
   if
   :: mode_ == shared -> reading++
   :: else -> writing = true
-  fi;
-}
-
-inline Outside(mode_) {
-  if
-  :: mode_ == shared -> reading--
-  :: else -> writing = false
   fi;
 }
 
@@ -272,54 +265,56 @@ inline Park() {
   fi;
 }
 
-// -`how`, + a central read if it is a downgrade.
+// A central read from now on, or out. A thread may destroy the lock once it has it for itself: so whoever left may not
+// touch it any more, unless someone is queued, who needs the mutex to get out of his call.
 inline Leave(to) {
-  if
-#ifndef LEAVE_BLIND
-  :: must_wake && (how == write || central == 1) ->
+  left = false;
+  do
+  :: left -> break
+#ifdef LEAVE_BLIND
+  :: atomic { !left ->
+#else
+  :: atomic { !left && must_wake && (how == write || central == 1) -> skip }
      Lock();
-     atomic {
-       Outside(mine);
-       if
-       :: how == write -> writer = false
-       :: else -> central--
-       fi;
-       if
-       :: to == central_read -> central++; reading++
-       :: else
-       fi;
-       if
-       :: must_wake -> queue?<h>;
+     if
+#ifndef LEAVE_UNDER_MUTEX
+     :: !must_wake -> skip  // The head gave up meanwhile.
+     :: atomic { must_wake ->
+#else
+     :: atomic { true ->
+#endif
+          LeaveWord(to);
+          assert(to != out || len(queue) > 0);
           if
-          :: ENTERABLE(mode[h]) -> must_wake = false; awake[h] = true; to_wake = h
-          :: !ENTERABLE(mode[h]) && to == central_read -> claim = true
-          :: else
+          :: queue?<h> ->
+             if
+             :: ENTERABLE(mode[h]) -> must_wake = false; awake[h] = true; to_wake = h
+             :: !ENTERABLE(mode[h]) && to == central_read -> claim = true
+             :: !ENTERABLE(mode[h]) && to != central_read
+             fi
+          :: empty(queue)
           fi;
-          h = NOBODY
-       :: else
-       fi;
-       how = to
-     }
+          h = NOBODY }
+     fi;
      Unlock();
      Unpark()
-  :: atomic { how == write && !must_wake ->
-#else
-  :: atomic { how == write ->
+  :: atomic { !left && !(must_wake && (how == write || central == 1)) ->
 #endif
-       Outside(exclusive);
-       writer = false;
-       if
-       :: to == central_read -> central++; reading++
-       :: else
-       fi;
-       how = to }
-#ifndef LEAVE_BLIND
-  :: atomic { how == central_read && !(must_wake && central == 1) ->
-#else
-  :: atomic { how == central_read ->
-#endif
-       Outside(shared); central--; how = to }
+       LeaveWord(to) }
+  od
+}
+
+inline LeaveWord(to) {
+  if
+  :: how == write -> writer = false; writing = false
+  :: how == central_read -> central--; reading--
   fi;
+  if
+  :: to == central_read -> central++; reading++
+  :: else
+  fi;
+  how = to;
+  left = true;
 }
 
 mtype = {out, gave_up, published_read, central_read, write};
@@ -331,6 +326,7 @@ proctype Thread(byte me; mtype mine; bool timed; byte rounds) {
   bool woken_before;
   bool spun;
   bool drained;
+  bool left;
   mode[me] = mine;
   do
   :: rounds == 0 -> break
@@ -341,7 +337,7 @@ proctype Thread(byte me; mtype mine; bool timed; byte rounds) {
      :: else
      fi;
      if
-     :: how == write -> Leave(central_read); mine = shared
+     :: how == write -> Leave(central_read)
      :: how == write
      :: else
      fi;
@@ -350,7 +346,7 @@ proctype Thread(byte me; mtype mine; bool timed; byte rounds) {
      :: how == gave_up
      :: how == write || how == central_read -> Leave(out)
      fi;
-     mine = mode[me];
+     left = false;
      how = out;
      rounds--
   od
