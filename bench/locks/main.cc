@@ -11,6 +11,7 @@ int main(int argc, char** argv) {
     stockade::bench::AddFairnessRows(suite);
     stockade::bench::AddSharedMutexRows(suite);
     stockade::bench::AddMixRows(suite);
+    stockade::bench::AddRevocationRows(suite);
     stockade::bench::AddMetricsRows(suite);
     stockade::bench::NoteMissingPeers(suite);
   });

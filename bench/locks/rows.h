@@ -13,6 +13,7 @@ void AddHandoffRows(Suite& suite);
 void AddFairnessRows(Suite& suite);
 void AddSharedMutexRows(Suite& suite);
 void AddMixRows(Suite& suite);
+void AddRevocationRows(Suite& suite);
 void AddMetricsRows(Suite& suite);
 
 }  // namespace stockade::bench
