@@ -39,7 +39,8 @@ struct World {
 template <typename Step>
 double NsPerStep(size_t threads, absl::Duration span, Step step) {
   const Throughput throughput = RunFor(threads, span, kBatch, [&](size_t, int64_t ops) {
-    for (int64_t i = 0; i < ops; ++i) step();
+    Step here = step;
+    for (int64_t i = 0; i < ops; ++i) here();
   });
   return throughput.NsPerOp() * static_cast<double>(threads);
 }
@@ -52,8 +53,8 @@ void AddNamed(Suite& suite) {
              .prepare = [](const Scale& scale) -> Contestants {
                const auto world = std::make_shared<World<Mode>>();
                const absl::Duration span = scale.span;
-               return {[=] { return NsPerStep(1, span, [&] { Mode::Use(world->named); }); },
-                       [=] { return NsPerStep(1, span, [&] { Mode::Use(world->unnamed); }); }};
+               return {[=] { return NsPerStep(1, span, [&lock = world->named] { Mode::Use(lock); }); },
+                       [=] { return NsPerStep(1, span, [&lock = world->unnamed] { Mode::Use(lock); }); }};
              }});
 }
 
@@ -66,14 +67,14 @@ void AddOnTop(Suite& suite, size_t threads) {
              .prepare = [=](const Scale& scale) -> Contestants {
                const auto world = std::make_shared<World<Mode>>();
                const auto on_top = [=, span = scale.span](auto counted) {
-                 const double bare = NsPerStep(threads, span, [&] { Mode::Use(world->unnamed); });
+                 const double bare = NsPerStep(threads, span, [&lock = world->unnamed] { Mode::Use(lock); });
                  return NsPerStep(threads, span, counted) - bare;
                };
-               return {[=] { return on_top([&] { Mode::Use(world->named); }); },
+               return {[=] { return on_top([&lock = world->named] { Mode::Use(lock); }); },
                        [=] {
-                         return on_top([&] {
-                           Mode::Use(world->unnamed);
-                           world->counter.Increment();
+                         return on_top([&lock = world->unnamed, &counter = world->counter] {
+                           Mode::Use(lock);
+                           counter.Increment();
                          });
                        }};
              }});

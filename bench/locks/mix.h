@@ -23,11 +23,12 @@ class Mix {
 
   Throughput Run(absl::Duration span) {
     return Hammer<Mutex>(patterns_.size(), span, WritePattern::kOps, [this](size_t thread, int64_t) {
+      Guarded<Mutex>& here = guarded_;
       for (const bool write : patterns_[thread].is_write()) {
         if (write) {
-          LockAndAdd(guarded_);
+          LockAndAdd(here);
         } else {
-          LockSharedAndLook(guarded_);
+          LockSharedAndLook(here);
         }
       }
     });

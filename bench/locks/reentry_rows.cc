@@ -18,18 +18,19 @@ Measurement Reenter(absl::Duration span) {
   return [=, mutex = std::make_shared<Mutex>()]() STOCKADE_NO_THREAD_SAFETY_ANALYSIS {
     return Hammer<Mutex>(1, span, int64_t{1} << 14,
                          [&](size_t, int64_t ops) STOCKADE_NO_THREAD_SAFETY_ANALYSIS {
-                           mutex->lock();
+                           Mutex& here = *mutex;
+                           here.lock();
                            for (int64_t i = 0; i < ops; i += kDepth) {
                              for (int depth = 0; depth < kDepth; ++depth) {
-                               mutex->lock();
-                               KeepAlive(mutex.get());
+                               here.lock();
+                               KeepAlive(&here);
                              }
                              for (int depth = 0; depth < kDepth; ++depth) {
-                               mutex->unlock();
-                               KeepAlive(mutex.get());
+                               here.unlock();
+                               KeepAlive(&here);
                              }
                            }
-                           mutex->unlock();
+                           here.unlock();
                          })
         .NsPerOp();
   };
