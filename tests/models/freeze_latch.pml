@@ -4,19 +4,20 @@
 // Depositor(me, first, second)  Deposit() twice. `me` is the number of the thread's own shard.
 //
 // Invariants.
-//  - Never are more units taken than were put in, and none gets lost: what is left and what was taken is what was stocked.
+//  - Never are more units taken than were put in, and none gets lost: what is left and what was taken is what was
+//    stocked.
 //  - A take refuses only if at one moment within the call the stock was below what it wanted (`low`).
 //  - The sum that is read while every shard is frozen is the stock; while any shard is latched the stock is zero.
 //  - Nobody waits for ever (no invalid end state).
 //
-// `stock` is the ghost that all this is said of: the number of units, which every take and deposit changes at one moment
-// within the call. Where units are moved shard by shard, under the slow lock and with every shard frozen, that moment is
-// the first one at which the outcome is certain.
+// `stock` is the ghost that all this is said of: the number of units, which every take and deposit changes at one
+// moment within the call. Where units are moved shard by shard, under the slow lock and with every shard frozen, that
+// moment is the first one at which the outcome is certain.
 //
-// Abstracted. A loop of load and compare-and-swap on one word is one step: a swap that fails has no effect. The order of
-// the sweep over other shards does not matter with two. The stores of the slow lock's holder are in memory at once: a
-// store that is late shows to others as a holder that is slow, and each is in place before the lock is let go. kMaxUnits
-// is left out.
+// Abstracted. A loop of load and compare-and-swap on one word is one step: a swap that fails has no effect. The order
+// of the sweep over other shards does not matter with two. The stores of the slow lock's holder are in memory at once:
+// a store that is late shows to others as a holder that is slow, and each is in place before the lock is let go.
+// kMaxUnits is left out.
 //
 // Broken: NO_FREEZE (refuses after a sweep that found nothing), LATCH_WITHOUT_TOTAL (latches on any refusal),
 // IGNORE_LATCH (a deposit adds to a latched word), LATCH_UNFROZEN (unfreezes before it latches).

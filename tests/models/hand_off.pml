@@ -15,10 +15,10 @@
 //    is the word, and what the queue's mutex guards. All of memory's order that is relied on is the word's own, of
 //    read-modify-writes, and the mutex's: so sequential consistency loses nothing.
 //  - Spinning is waiting, so it shows as a thread that is slow.
-//  - A published read is a count that grows in one step while kBias is set, and Drain() waits for that count to be zero:
-//    read_revocation.pml shows that this is what the entries amount to.
-//  - Parking is a condition on `signal`: parking.pml shows that. An Unpark() comes after the mutex is let go, and so may
-//    strike a later wait of its thread.
+//  - A published read is a count that grows in one step while kBias is set, and Drain() waits for that count to be
+//    zero: read_revocation.pml shows that this is what the entries amount to.
+//  - Parking is a condition on `signal`: parking.pml shows that. An Unpark() comes after the mutex is let go, and so
+//    may strike a later wait of its thread.
 //
 // -DFIFO: the fair lock.
 // Broken: NO_RECHECK (a head parks on a stale look: it sets kMustWake without comparing), NO_PASS_ON (a head that gives

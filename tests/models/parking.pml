@@ -8,11 +8,11 @@
 // Invariant. Who has been granted his wait does not sleep on (no invalid end state). A grant is seen under the mutex
 // only: so a stray wake-up cannot end a wait, and a time-out cannot lose a grant.
 //
-// Memory. The Waker's store to `signal` is on its way in `stored[w]`, and reaches the memory at any later time up to the
-// futex call, which is a full fence. The Waiter's store of zero is there at once: letting the mutex go is a release, so
-// whoever grants finds it in place, and a late Unpark() may come before or after it in any case. The kernel compares and
-// sleeps in one step. A time-out or a spurious end of the futex wait is a choice made when it begins: the thread may be
-// slow to run on, so that is the same.
+// Memory. The Waker's store to `signal` is on its way in `stored[w]`, and reaches the memory at any later time up to
+// the futex call, which is a full fence. The Waiter's store of zero is there at once: letting the mutex go is a
+// release, so whoever grants finds it in place, and a late Unpark() may come before or after it in any case. The kernel
+// compares and sleeps in one step. A time-out or a spurious end of the futex wait is a choice made when it begins: the
+// thread may be slow to run on, so that is the same.
 //
 // Broken: NO_COMPARE (the kernel sleeps without comparing), RESET_AFTER_UNLOCK (`signal` is set to zero after the mutex
 // has been let go).
