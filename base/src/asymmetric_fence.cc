@@ -18,20 +18,6 @@ long Membarrier(int command) { return syscall(__NR_membarrier, command, 0, 0); }
 // A process registers once; the kernel refuses the fence to those that have not.
 bool Register() { return Membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0; }
 
-constexpr bool UnderThreadSanitizer() {
-#if defined(__SANITIZE_THREAD__)
-  return true;
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-  return true;
-#else
-  return false;
-#endif
-#else
-  return false;
-#endif
-}
-
 }  // namespace
 
 namespace asymmetric_fence_detail {
@@ -43,13 +29,11 @@ constinit bool by_membarrier = false;
 void InitAsymmetricFence() {
   static const bool settled = [] {
     asymmetric_fence_detail::by_membarrier =
-        !UnderThreadSanitizer() && Register() && Membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0;
+        !asymmetric_fence_detail::kThreadSanitizer && Register() && Membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0;
     return true;
   }();
   (void)settled;
 }
-
-bool LightFenceIsFree() { return asymmetric_fence_detail::by_membarrier; }
 
 void HeavyFence() {
   std::atomic_thread_fence(std::memory_order_seq_cst);  // For this thread's own stores and loads.

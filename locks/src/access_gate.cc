@@ -1,7 +1,9 @@
 #include "stockade/locks/access_gate.h"
 
+#include <utility>
+
 #include "lock_metrics.h"
-#include "published_readers.h"
+#include "published_holds.h"
 #include "stockade/base/cpu_relax.h"
 
 namespace stockade::internal {
@@ -13,6 +15,9 @@ namespace {
 
 // How often a thread looks at the word before it sleeps: some 1 us, less than it costs to fall asleep and be woken.
 constexpr int kSpins = 40;
+
+// Of a word with kFavoured.
+ThreadRecord* RecordIn(uint64_t word) { return reinterpret_cast<ThreadRecord*>(word & ~kFavoured); }
 
 }  // namespace
 
@@ -42,24 +47,27 @@ bool AccessGate::Enter(LockMode mode, SteadyDeadline deadline, LockMetrics* metr
     in_time = self.record.Sleep(deadline);
     lock.lock();
   }
-  ThreadRecord* const to_wake = LeaveQueue(self, turn == Turn::kEntered);
+  const bool entered = turn == Turn::kEntered;
+  if (entered && mode == LockMode::kExclusive) run_of_ = nullptr;
+  ThreadRecord* const to_wake = LeaveQueue(self, entered);
   if (metrics != nullptr) metrics->WaitEnds();
   lock.unlock();
   if (to_wake != nullptr) to_wake->Wake();
-  return turn == Turn::kEntered;
+  return entered;
 }
 
-bool AccessGate::OnlyPublishedReadersMayBeIn(LockMode mode) const {
+bool AccessGate::OnlyPublishedMayBeIn(LockMode mode) const {
   const uint64_t word = word_.load(std::memory_order_relaxed);
-  return mode == LockMode::kExclusive && (word & kPublished) != 0 && IsOpen(word & ~kPublished, mode) &&
-         (word & kQueue) == 0 && !SeesPublishedReader(key_, entry_);
+  if ((word & kFavoured) != 0) return !SeesPublished(key_, entry_, RecordIn(word));
+  return mode == LockMode::kExclusive && (word & (kPublished | kQueue)) == kPublished &&
+         IsOpen(word & ~kPublished, mode) && !SeesPublished(key_, entry_, nullptr);
 }
 
 bool AccessGate::SpinToEnter(LockMode mode) {
   if (fifo()) return false;
   for (int i = 0; i < kSpins; ++i) {
-    // Whom others wait for as well, or whose readers must be called back, is not waited for like this.
-    if ((word_.load(std::memory_order_relaxed) & (kQueue | kPublished)) != 0) return false;
+    // Where others wait too, or somebody must be called back, this is of no use.
+    if ((word_.load(std::memory_order_relaxed) & (kQueue | kPublished | kFavoured)) != 0) return false;
     if (TryEnter(mode)) return true;
     CpuRelax();
   }
@@ -72,8 +80,13 @@ void AccessGate::Append(Waiter& self) {
   tail_ = &self;
   ++waiting_;
   if (head_ != &self) return;
-  // Sequentially consistent: clears kBias before the fence that precedes the search for published readers.
+  // Sequentially consistent: forbids to publish, before the fence that precedes the search for those who have.
   uint64_t word = word_.load(std::memory_order_relaxed);
+  if ((word & kFavoured) != 0) {
+    called_back_ = RecordIn(word);
+    word_.store(kQueue | kClaim, std::memory_order_seq_cst);  // Nobody else changes a word with kFavoured.
+    return;
+  }
   while (!word_.compare_exchange_weak(word, (word & ~(kBias | kTally)) | kQueue | (fifo() ? kClaim : 0),
                                       std::memory_order_seq_cst, std::memory_order_relaxed)) {
   }
@@ -85,6 +98,11 @@ ThreadRecord* AccessGate::LeaveQueue(Waiter& self, bool entered) {
   (self.next == nullptr ? tail_ : self.next->previous) = self.previous;
   --waiting_;
   if (!was_head) return nullptr;
+  if (!entered && head_ == nullptr && called_back_ != nullptr) {
+    // Nobody else comes in, so the word is kQueue | kClaim, and all is as it was.
+    word_.store(FavouredWord(std::exchange(called_back_, nullptr)), std::memory_order_release);
+    return nullptr;
+  }
   if (!entered) {  // Who has entered has changed the word in the same step.
     uint64_t word = word_.load(std::memory_order_relaxed);
     while (!word_.compare_exchange_weak(word, WithHead(word, head_), std::memory_order_relaxed)) {
@@ -100,7 +118,7 @@ uint64_t AccessGate::WithHead(uint64_t word, const Waiter* head) const {
     // Published readers that nobody has called back, and no writer who has yet to: others may do as they did.
     return (word & (kPublished | kWriter)) == kPublished ? word | kBias : word;
   }
-  if (fifo()) word |= kClaim;
+  if (fifo() || called_back_ != nullptr) word |= kClaim;
   if (IsOpenToHead(word, head->mode)) return word;
   return word | kMustWake | (Readers(word) > 0 ? kClaim : 0);
 }
@@ -116,7 +134,10 @@ AccessGate::Turn AccessGate::TakeTurn(Waiter& self, std::unique_lock<std::mutex>
   bool has_spun = false;
   for (;;) {
     uint64_t word = word_.load(std::memory_order_relaxed);
-    if (!IsOpenToHead(word, self.mode)) {
+    if (called_back_ != nullptr ||
+        (self.mode == LockMode::kExclusive && (word & kPublished) != 0 && IsOpenToHead(word, self.mode))) {
+      if (!CallBack(lock, deadline, metrics)) return Turn::kTimedOut;
+    } else if (!IsOpenToHead(word, self.mode)) {
       if (self.woken && !has_spun) {
         // Somebody was faster. Nobody will be again, and it may soon be over.
         has_spun = true;
@@ -128,8 +149,6 @@ AccessGate::Turn AccessGate::TakeTurn(Waiter& self, std::unique_lock<std::mutex>
       if (word_.compare_exchange_weak(word, word | kMustWake | (claims ? kClaim : 0), std::memory_order_relaxed)) {
         return Turn::kMustSleep;
       }
-    } else if (self.mode == LockMode::kExclusive && (word & kPublished) != 0) {
-      if (!CallReadersBack(lock, deadline, metrics)) return Turn::kTimedOut;
     } else if (word_.compare_exchange_weak(word, WithHead(WithOneIn(word, self.mode), self.next),
                                            std::memory_order_acquire, std::memory_order_relaxed)) {
       return Turn::kEntered;
@@ -144,16 +163,37 @@ void AccessGate::ClaimAndSpin(LockMode mode, std::unique_lock<std::mutex>& lock)
   lock.lock();
 }
 
-bool AccessGate::CallReadersBack(std::unique_lock<std::mutex>& lock, SteadyDeadline deadline, LockMetrics* metrics) {
-  // kBias is clear and stays so, since the queue is not empty.
+bool AccessGate::CallBack(std::unique_lock<std::mutex>& lock, SteadyDeadline deadline, LockMetrics* metrics) {
+  // Publishing is forbidden and stays so, since the queue is not empty.
   word_.fetch_or(kClaim, std::memory_order_relaxed);
+  ThreadRecord* const favoured = called_back_;
   lock.unlock();
-  if (metrics != nullptr) metrics->ReadersCalledBack();
-  const bool gone =
-      deadline == kNoWait ? !HasPublishedReader(key_, entry_) : DrainPublishedReaders(key_, entry_, deadline);
+  if (metrics != nullptr) metrics->CalledBack();
+  const bool gone = deadline == kNoWait ? !HasPublished(key_, entry_, favoured)
+                                        : DrainPublished(key_, entry_, favoured, deadline);
   lock.lock();
-  if (gone) word_.fetch_and(~kPublished, std::memory_order_relaxed);
-  return gone;
+  if (!gone) return false;
+  called_back_ = nullptr;
+  if (favoured == nullptr) word_.fetch_and(~kPublished, std::memory_order_relaxed);
+  return true;
+}
+
+bool AccessGate::Favour(const ThreadRecord* record) {
+  std::lock_guard lock(mutex_);
+  // Only from a word that knows of nobody else.
+  uint64_t word = kWriter;
+  return word_.compare_exchange_strong(word, FavouredWord(record), std::memory_order_release,
+                                       std::memory_order_relaxed);
+}
+
+void AccessGate::Unfavour(const ThreadRecord* record) {
+  std::lock_guard lock(mutex_);
+  if (word_.load(std::memory_order_relaxed) == FavouredWord(record)) {
+    word_.store(kWriter, std::memory_order_relaxed);
+  } else {
+    called_back_ = nullptr;
+    word_.fetch_or(kWriter, std::memory_order_relaxed);
+  }
 }
 
 void AccessGate::LeaveShared() {
@@ -189,15 +229,15 @@ void AccessGate::LeaveAndWake(uint64_t minus, uint64_t plus) {
   if (to_wake != nullptr) to_wake->Wake();
 }
 
-bool AccessGate::TryUpgrade(bool counted, LockMetrics* metrics) {
+bool AccessGate::TryUpgrade(bool published, LockMetrics* metrics) {
   std::lock_guard lock(mutex_);
   // Nobody enters meanwhile: arriving threads heed kClaim, the head needs mutex_, and readers no longer publish.
   const uint64_t before = word_.fetch_or(kClaim, std::memory_order_relaxed);
   word_.fetch_and(~kBias, std::memory_order_seq_cst);
-  bool alone = Readers(before) == (counted ? 1u : 0u);
+  bool alone = Readers(before) == (published ? 0u : 1u);
   if (alone && (before & kPublished) != 0) {
-    if (metrics != nullptr) metrics->ReadersCalledBack();
-    alone = !HasPublishedReader(key_, entry_);
+    if (metrics != nullptr) metrics->CalledBack();
+    alone = !HasPublished(key_, entry_, nullptr);
   }
   uint64_t word = word_.load(std::memory_order_relaxed);
   uint64_t next = 0;
@@ -211,8 +251,9 @@ bool AccessGate::TryUpgrade(bool counted, LockMetrics* metrics) {
 bool AccessGate::idle() {
   std::lock_guard lock(mutex_);
   const uint64_t word = word_.load(std::memory_order_relaxed);
+  if ((word & kFavoured) != 0) return !SeesPublished(key_, entry_, RecordIn(word));
   return (word & (kWriter | kReaders | kQueue)) == 0 &&
-         ((word & kPublished) == 0 || !SeesPublishedReader(key_, entry_));
+         ((word & kPublished) == 0 || !SeesPublished(key_, entry_, nullptr));
 }
 
 uint64_t AccessGate::waiters() {

@@ -8,6 +8,11 @@ namespace stockade::internal {
 
 using std::chrono::steady_clock;
 
+LockCore::LockCore(LockIdentity& identity, uint64_t max_passes)
+    : gate_(reinterpret_cast<uintptr_t>(this), identity.fifo() ? 0 : max_passes),
+      identity_(identity),
+      acquisitions_(identity.metrics() == nullptr ? nullptr : &identity.metrics()->acquisitions()) {}
+
 LockCore::~LockCore() {
   // A forked child has a copy of what other threads of its parent held.
   if (!identity_.InForkedChild() && !gate_.idle()) identity_.Die("destroyed while it is held or waited for");
@@ -29,9 +34,8 @@ bool LockCore::TryLockUntil(SteadyDeadline deadline) {
 
 bool LockCore::TryLockSharedCounted(Hold& hold) {
   if (!gate_.TryEnter(LockMode::kShared)) return false;
-  hold.reads = 1;
-  hold.lock.store(gate_.key(), std::memory_order_release);
-  if (metrics_ != nullptr) CountAcquired(hold, LockMode::kShared);
+  hold.Set(gate_.key() + Hold::kCountedRead);
+  if (acquisitions_ != nullptr) CountAcquired(hold, LockMode::kShared);
   return true;
 }
 
@@ -43,13 +47,17 @@ void LockCore::UnlockSlow() {
   identity_.CheckNotForked();
   ThreadRecord& mine = ThreadRecord::Mine();
   Hold* const hold = mine.Find(this);
-  if (hold == nullptr || hold->writes == 0) identity_.Die("unlock() by a thread that does not hold it");
-  if (--hold->writes > 0) return;
-  if (hold->reads > 0) {
-    gate_.Downgrade();
+  if (hold == nullptr || !hold->is_write()) identity_.Die("unlock() by a thread that does not hold it");
+  if (hold->writes > 0) {
+    --hold->writes;
     return;
   }
+  if (hold->reads > 0) {
+    --hold->reads;
+    return BecomeReader(*hold);
+  }
   EndSample(*hold);
+  if (hold->is_published()) return hold->Unpublish(0);
   mine.Remove(this, *hold);
   gate_.LeaveExclusive();
 }
@@ -58,51 +66,66 @@ void LockCore::UnlockSharedSlow() {
   identity_.CheckNotForked();
   ThreadRecord& mine = ThreadRecord::Mine();
   Hold* const hold = mine.Find(this);
-  if (hold == nullptr || hold->reads == 0) {
+  if (hold == nullptr || hold->read_holds() == 0) {
     identity_.Die("unlock_shared() by a thread that does not hold it for reading");
   }
-  if (--hold->reads > 0 || hold->writes > 0) return;
-  EndSample(*hold);
-  if (hold->IsPublished()) {
-    hold->Unpublish();
-  } else {
-    mine.Remove(this, *hold);
-    gate_.LeaveShared();
+  if (hold->reads > 0) {
+    --hold->reads;
+    return;
   }
+  EndSample(*hold);
+  if (hold->is_published()) return hold->Unpublish(0);
+  mine.Remove(this, *hold);
+  gate_.LeaveShared();
 }
 
 void LockCore::Downgrade() {
   identity_.CheckNotForked();
   Hold* const hold = ThreadRecord::Mine().Find(this);
-  if (hold == nullptr || hold->writes == 0) identity_.Die("downgrade() by a thread that does not hold it for writing");
+  if (hold == nullptr || !hold->is_write()) identity_.Die("downgrade() by a thread that does not hold it for writing");
+  if (hold->writes == 0) return BecomeReader(*hold);
   CountHold(hold->reads);
-  if (--hold->writes == 0) gate_.Downgrade();
+  --hold->writes;
+}
+
+// The tag's hold, for writing, becomes one for reading.
+void LockCore::BecomeReader(Hold& hold) {
+  const uintptr_t sampled = hold.tag() & Hold::kSampled;
+  if (hold.is_published()) {
+    gate_.Unfavour(&ThreadRecord::Mine());
+    hold.Unpublish(gate_.key() + Hold::kWrite + sampled);
+  }
+  hold.Set(gate_.key() + Hold::kCountedRead + sampled);
+  gate_.Downgrade();
 }
 
 bool LockCore::TryUpgrade() {
   identity_.CheckNotForked();
   Hold* const hold = ThreadRecord::Mine().Find(this);
-  if (hold == nullptr || hold->reads == 0) identity_.Die("try_upgrade() by a thread that does not hold it for reading");
-  if (hold->writes == 0) {
-    const bool published = hold->IsPublished();
-    if (!gate_.TryUpgrade(!published, metrics_)) return false;
-    if (published) hold->Unpublish(gate_.key());
+  if (hold == nullptr || hold->read_holds() == 0) {
+    identity_.Die("try_upgrade() by a thread that does not hold it for reading");
   }
-  CountHold(hold->writes);
-  --hold->reads;
+  if (hold->is_write()) {
+    CountHold(hold->writes);
+    --hold->reads;
+    return true;
+  }
+  if (!gate_.TryUpgrade(hold->is_published(), identity_.metrics())) return false;
+  // The tag's hold, for reading, is one for writing now.
+  hold->Unpublish(gate_.key() + Hold::kWrite + (hold->tag() & Hold::kSampled));
   return true;
 }
 
 uint32_t LockCore::write_holds() const {
   identity_.CheckNotForked();
   const Hold* const hold = ThreadRecord::Mine().Find(this);
-  return hold == nullptr ? 0 : hold->writes;
+  return hold == nullptr ? 0 : hold->write_holds();
 }
 
 uint32_t LockCore::read_holds() const {
   identity_.CheckNotForked();
   const Hold* const hold = ThreadRecord::Mine().Find(this);
-  return hold == nullptr ? 0 : hold->reads;
+  return hold == nullptr ? 0 : hold->read_holds();
 }
 
 uint64_t LockCore::waiters() const {
@@ -115,54 +138,69 @@ LockCore::Reentry LockCore::TryReenter(LockMode mode) {
   identity_.CheckNotForked();
   Hold* const hold = ThreadRecord::Mine().Find(this);
   if (hold == nullptr) return Reentry::kNo;
-  if (mode == LockMode::kShared) {
-    CountHold(hold->reads);
-    return Reentry::kDone;
-  }
-  if (hold->writes == 0) return Reentry::kRefused;
-  CountHold(hold->writes);
+  if (mode == LockMode::kExclusive && !hold->is_write()) return Reentry::kRefused;
+  CountHold(mode == LockMode::kExclusive ? hold->writes : hold->reads);
   return Reentry::kDone;
 }
 
 bool LockCore::AcquireUntil(LockMode mode, SteadyDeadline deadline) {
   // First without the clock, which only a wait needs.
-  if (gate_.TryEnter(mode)) {
-    Hold& hold = BeginHold(mode);
-    if (metrics_ != nullptr) CountAcquired(hold, mode);
-    return true;
-  }
-  if (deadline == AccessGate::kNoWait && !gate_.OnlyPublishedReadersMayBeIn(mode)) return false;
-  const steady_clock::time_point began = metrics_ == nullptr ? steady_clock::time_point{} : steady_clock::now();
-  if (!gate_.Enter(mode, deadline, metrics_)) return false;
-  Hold& hold = BeginHold(mode);
-  if (metrics_ != nullptr) {
-    const steady_clock::time_point now = steady_clock::now();
-    metrics_->AcquiredAfter(mode, now - began);
-    if (ThreadRecord::Mine().NextIsSampled()) hold.sampled_since = now;
-  }
+  if (TryAcquire(mode)) return true;
+  if (deadline == AccessGate::kNoWait && !gate_.OnlyPublishedMayBeIn(mode)) return false;
+  LockMetrics* const metrics = identity_.metrics();
+  const steady_clock::time_point began = metrics == nullptr ? steady_clock::time_point{} : steady_clock::now();
+  if (!gate_.Enter(mode, deadline, metrics)) return false;
+  if (metrics != nullptr) metrics->Waited(mode, steady_clock::now() - began);
+  BeginHold(mode);
   return true;
 }
 
-Hold& LockCore::BeginHold(LockMode mode) {
+bool LockCore::TryAcquire(LockMode mode) {
+  if (mode == LockMode::kShared && TryPublishRead()) return true;
+  if (!gate_.TryEnter(mode)) return false;
+  BeginHold(mode);
+  return true;
+}
+
+bool LockCore::TryPublishRead() {
+  ThreadRecord& mine = ThreadRecord::Mine();
+  if (!gate_.PublishedReadersAreIn() || !mine.HasRoom(gate_.entry())) return false;
+  Hold& hold = mine.entry(gate_.entry());
+  hold.Publish(gate_.key(), Hold::kPublishedRead);
+  if (!gate_.PublishedReadersAreIn()) {
+    hold.Unpublish(0);
+    return false;
+  }
+  if (acquisitions_ != nullptr) CountAcquired(hold, LockMode::kShared);
+  return true;
+}
+
+void LockCore::BeginHold(LockMode mode) {
   Hold& hold = ThreadRecord::Mine().Add(this);
-  (mode == LockMode::kExclusive ? hold.writes : hold.reads) = 1;
-  return hold;
+  hold.Set(gate_.key() + (mode == LockMode::kExclusive ? Hold::kWrite : Hold::kCountedRead));
+  if (acquisitions_ != nullptr) CountAcquired(hold, mode);
 }
 
-void LockCore::CountAcquired(Hold& hold, LockMode mode) {
-  metrics_->Acquired(mode);
-  if (ThreadRecord::Mine().NextIsSampled()) hold.sampled_since = steady_clock::now();
+// Publishes first: from the moment in which the word no longer says that this thread is in, its hold must.
+void LockCore::AskFavour(ThreadRecord& mine, Hold& hold) {
+  hold.Publish(gate_.key(), Hold::kPublishedWrite);
+  if (!gate_.Favour(&mine)) hold.Unpublish(gate_.key() + Hold::kWrite);
 }
 
-void LockCore::EndSample(Hold& hold) const {
-  if (!hold.IsSampled()) return;
-  metrics_->Held(steady_clock::now() - hold.sampled_since);
-  hold.sampled_since = {};
+void LockCore::BeginSample(Hold& hold) {
+  hold.Set(hold.lock.load(std::memory_order_relaxed) + Hold::kSampled);
+  hold.sampled_since = steady_clock::now();
 }
 
-void LockCore::CountHold(uint32_t& holds) const {
-  if (holds == kMaxHolds) identity_.Die("held 16777216 times by one thread: a recursion without an end");
-  ++holds;
+void LockCore::EndSample(Hold& hold) {
+  if (hold.is_sampled()) identity_.metrics()->Held(steady_clock::now() - hold.sampled_since);
+}
+
+void LockCore::CountHold(uint32_t& beyond_the_first) const {
+  if (beyond_the_first == kMaxHolds - 1) {
+    identity_.Die("held 16777216 times by one thread: a recursion without an end");
+  }
+  ++beyond_the_first;
 }
 
 }  // namespace stockade::internal

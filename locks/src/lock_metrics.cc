@@ -30,11 +30,11 @@ constexpr MetricDef kTable[] = {
     {MetricType::kCounter, kContendedName, kContendedHelp, "mode", "exclusive"},
     {MetricType::kCounter, kContendedName, kContendedHelp, "mode", "shared"},
     {MetricType::kCounter, "stockade_lock_revocations_total",
-     "How often a writer had to call back readers that had entered without being counted; each costs up to 20 us."},
+     "How often a thread had to call back others that may enter without a step of the lock's word; up to 20 us each."},
     {MetricType::kSecondsHistogram, "stockade_lock_wait_seconds",
      "How long acquisitions that had to wait have waited; those that did not are not in it, nor are waits given up."},
     {MetricType::kSecondsHistogram, "stockade_lock_hold_seconds",
-     "How long a lock was held, from the outermost acquisition to its release; a sample: one in 61 holds of a thread."},
+     "How long a lock was held, from the outermost acquisition to its release; a sample: one in 256 of a thread's."},
     {MetricType::kGauge, "stockade_lock_waiters", "Threads that wait for a lock now."},
 };
 
@@ -47,15 +47,12 @@ LockMetrics::LockMetrics(MetricsRegistry* registry, std::string_view lock_name)
   metrics_.AddGauge(kWaiters, [this] { return static_cast<double>(waiters_.load(std::memory_order_relaxed)); });
 }
 
-void LockMetrics::Acquired(LockMode mode) { metrics_.Add(Of(kAcquisitions, mode)); }
-
-void LockMetrics::AcquiredAfter(LockMode mode, std::chrono::steady_clock::duration wait) {
-  metrics_.Add(Of(kAcquisitions, mode));
+void LockMetrics::Waited(LockMode mode, std::chrono::steady_clock::duration wait) {
   metrics_.Add(Of(kContended, mode));
   metrics_.Observe(kWait, absl::FromChrono(wait));
 }
 
-void LockMetrics::ReadersCalledBack() { metrics_.Add(kRevocations); }
+void LockMetrics::CalledBack() { metrics_.Add(kRevocations); }
 
 void LockMetrics::Held(std::chrono::steady_clock::duration span) { metrics_.Observe(kHold, absl::FromChrono(span)); }
 

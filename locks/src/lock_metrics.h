@@ -11,18 +11,16 @@
 
 namespace stockade::internal {
 
-// One outermost hold in so many of a thread is timed. A prime, so that a thread which takes several locks in turn does
-// not time the same one every time. The help of stockade_lock_hold_seconds states it.
-inline constexpr uint32_t kHoldSampling = 61;
-
 // What locks of one name count. Thread-safe; wait-free but for a thread's first call.
 class LockMetrics {
  public:
   LockMetrics(MetricsRegistry* registry, std::string_view lock_name);
 
-  void Acquired(LockMode mode);
-  void AcquiredAfter(LockMode mode, std::chrono::steady_clock::duration wait);
-  void ReadersCalledBack();
+  // The cells of the counters of acquisitions, in the order of LockMode: for LockCore, which adds to them itself.
+  StripedCells& acquisitions() { return metrics_.set()->cells(); }
+  // Of an acquisition which has been counted as such.
+  void Waited(LockMode mode, std::chrono::steady_clock::duration wait);
+  void CalledBack();
   void Held(std::chrono::steady_clock::duration span);
   void WaitBegins() { waiters_.fetch_add(1, std::memory_order_relaxed); }
   void WaitEnds() { waiters_.fetch_sub(1, std::memory_order_relaxed); }

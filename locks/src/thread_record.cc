@@ -4,7 +4,6 @@
 
 #include <climits>
 
-#include "lock_metrics.h"
 #include "stockade/base/asymmetric_fence.h"
 #include "stockade/base/fork_guard.h"
 #include "stockade/base/futex.h"
@@ -60,9 +59,13 @@ ThreadRecord& ThreadRecord::Make() {
                                                std::memory_order_relaxed)) {
     }
   }
-  if (!in_forked_child.load(std::memory_order_relaxed)) fast = mine;
+  mine->BecomeFast();
   pthread_setspecific(key, mine);
   return *mine;
+}
+
+void ThreadRecord::BecomeFast() {
+  if (InlineLightStoreWorks() && !in_forked_child.load(std::memory_order_relaxed)) fast = this;
 }
 
 ThreadRecord* ThreadRecord::TakeFree() {
@@ -102,49 +105,35 @@ void ThreadRecord::AtForkInChild() {
 const LockCore* ThreadRecord::AnyHeld() const {
   for (const Hold& hold : table_) {
     const uintptr_t lock = hold.lock.load(std::memory_order_relaxed);
-    if (lock != 0) return reinterpret_cast<const LockCore*>(lock & ~Hold::kPublishedTag);
+    if (lock != 0) return reinterpret_cast<const LockCore*>(lock & ~Hold::kTags);
   }
   return overflow_.empty() ? nullptr : overflow_.begin()->first;
 }
 
 Hold* ThreadRecord::Find(const LockCore* lock) {
   Hold& entry = table_[EntryOf(KeyOf(lock))];
-  if (entry.IsOf(KeyOf(lock))) return &entry;
+  if ((entry.lock.load(std::memory_order_relaxed) & ~Hold::kTags) == KeyOf(lock)) return &entry;
   if (overflow_.empty()) return nullptr;
   const auto found = overflow_.find(lock);
   return found == overflow_.end() ? nullptr : &found->second;
 }
 
 Hold& ThreadRecord::Add(const LockCore* lock) {
-  Hold& entry = table_[EntryOf(KeyOf(lock))];
-  const bool taken = entry.lock.load(std::memory_order_relaxed) != 0;
-  if (taken) fast = nullptr;
-  Hold& hold = taken ? overflow_[lock] : entry;
-  hold.lock.store(KeyOf(lock), std::memory_order_release);
-  return hold;
+  const uint32_t index = EntryOf(KeyOf(lock));
+  if (HasRoom(index)) return table_[index];
+  fast = nullptr;
+  return overflow_[lock];
 }
 
 void ThreadRecord::Remove(const LockCore* lock, Hold& hold) {
-  if (&hold == &table_[EntryOf(KeyOf(lock))]) {
-    hold.lock.store(0, std::memory_order_release);
-    return;
-  }
+  if (&hold == &table_[EntryOf(KeyOf(lock))]) return hold.Set(0);
   overflow_.erase(lock);
-  if (overflow_.empty() && !in_forked_child.load(std::memory_order_relaxed)) fast = this;
+  if (overflow_.empty()) BecomeFast();
 }
 
-// An exchange, not a store: a store could be delayed past the mark that a writer sets for this entry's next reader.
-void Hold::WakeWriters() {
+// An exchange, not a store: a store could be delayed past the mark that is set for this entry's next lock.
+void Hold::TakeMarkBack() {
   if (wanted.exchange(0, std::memory_order_seq_cst) != 0) FutexWake(wanted, INT_MAX);
-}
-
-bool ThreadRecord::NextIsSampled() {
-  if (until_sample_ > 0) {
-    --until_sample_;
-    return false;
-  }
-  until_sample_ = kHoldSampling - 1;
-  return true;
 }
 
 bool ThreadRecord::Sleep(std::chrono::steady_clock::time_point deadline) {

@@ -81,12 +81,12 @@ TEST_F(LockMetricsTest, Contended_OneWaitsAndOneGivesUp_OnlyTheFirstCounts) {
   EXPECT_EQ(Value(kWaiters), 0);
 }
 
-TEST_F(LockMetricsTest, Holds_Of183OfAFreshThread_ThreeAreSampled) {
+TEST_F(LockMetricsTest, Holds_Of768OfAFreshThread_ThreeAreSampled) {
   ReentrantMutex mutex({.name = "orders", .metrics = &registry_});
   std::thread([&] {
-    for (int i = 0; i < 3 * 61; ++i) std::lock_guard lock(mutex);
+    for (int i = 0; i < 3 * 256; ++i) std::lock_guard lock(mutex);
   }).join();
-  EXPECT_EQ(Value(kExclusive), 183);
+  EXPECT_EQ(Value(kExclusive), 768);
   EXPECT_EQ(Value(kHolds), 3);
 }
 

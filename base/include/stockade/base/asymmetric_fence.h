@@ -20,23 +20,41 @@ namespace stockade::internal {
 // two ways is taken; so no thread is ever on the light side of one way while another is on the heavy side of the other.
 void InitAsymmetricFence();
 
-// Whether the light side is free of fences. Only after InitAsymmetricFence().
-bool LightFenceIsFree();
-
 // Aborts if membarrier(2), having worked once, is refused: a filter for system calls was installed too late.
 void HeavyFence();
 
 namespace asymmetric_fence_detail {
+#if defined(__SANITIZE_THREAD__)
+inline constexpr bool kThreadSanitizer = true;
+#elif defined(__has_feature)
+inline constexpr bool kThreadSanitizer = __has_feature(thread_sanitizer);
+#else
+inline constexpr bool kThreadSanitizer = false;
+#endif
 // Written once, by the first InitAsymmetricFence(), which happens before whatever a thread does after its own.
 extern constinit bool by_membarrier;
 }  // namespace asymmetric_fence_detail
 
+// LightStore() for a caller that has seen InlineLightStoreWorks(): spares it the question which way was taken. Also a
+// release store.
+template <typename T>
+inline void InlineLightStore(std::atomic<T>& target, T value) {
+  if constexpr (asymmetric_fence_detail::kThreadSanitizer) {
+    target.store(value, std::memory_order_seq_cst);
+  } else {
+    target.store(value, std::memory_order_release);
+    std::atomic_signal_fence(std::memory_order_seq_cst);  // The compiler keeps the order; the core need not.
+  }
+}
+inline bool InlineLightStoreWorks() {
+  return asymmetric_fence_detail::kThreadSanitizer || asymmetric_fence_detail::by_membarrier;
+}
+
 // Also a release store.
 template <typename T>
 inline void LightStore(std::atomic<T>& target, T value) {
-  if (asymmetric_fence_detail::by_membarrier) [[likely]] {
-    target.store(value, std::memory_order_release);
-    std::atomic_signal_fence(std::memory_order_seq_cst);  // The compiler keeps the order; the core need not.
+  if (InlineLightStoreWorks()) [[likely]] {
+    InlineLightStore(target, value);
   } else {
     target.store(value, std::memory_order_seq_cst);
   }

@@ -13,19 +13,23 @@ namespace stockade::internal {
 
 class LockMetrics;
 
-// Who is in and who waits: the part of a lock that knows no re-entry. One writer or any number of readers, who are in
-// by being counted in the word, or by having published themselves in their thread's record while the word has kBias
-// (after BRAVO, Dice and Kogan, USENIX ATC 2019, with a table a thread and an asymmetric fence in place of one shared
-// table). And one queue in order of arrival for readers and writers.
+// Who is in and who waits: the part of a lock that knows no re-entry. One writer or any number of readers, and one queue
+// in order of arrival for both. There are two ways to be in:
 //
-// Entering and leaving are one compare-and-swap of the word, while nobody sleeps. A waiter enters only from the head of
-// the queue; whoever makes room for a head that sleeps wakes it. Until the head runs, threads that arrive may enter
-// before it, at most `max_passes` times; if the head then finds the lock taken, or if it is a writer that waits for
-// readers, it claims the lock: nobody enters before it any more. So neither readers nor writers starve: a waiter enters
-// after those that were before it, and after one wake-up of its own.
+// - Known to the word: entering and leaving are one compare-and-swap of it, while nobody sleeps.
+// - Published: the thread says so in its own record, which nobody else writes, and looks whether the word lets it. Reads
+//   are taken so while the word has kBias (after BRAVO, Dice and Kogan, USENIX ATC 2019, with a table a thread and an
+//   asymmetric fence in place of one shared table); writes, by the one thread that the lock favours (as in biased locking,
+//   Kawachiya, Koseki and Onodera, OOPSLA 2002). A lock gets there by a long run of reads, or of writes of one thread, and
+//   leaves when somebody else comes: the head of the queue forbids it in the word, fences, and waits for those who are in.
 //
-// Memory ordering: entering is an acquire, leaving a release, of the word or of the published entry. What orders the
-// word against the entries is the asymmetric fence, see Hold and DrainPublishedReaders().
+// A waiter enters only from the head of the queue; whoever makes room for a head that sleeps wakes it. Until the head
+// runs, threads that arrive may enter before it, at most `max_passes` times; if the head then finds the lock taken, or if
+// it is a writer that waits for readers, it claims the lock: nobody enters before it any more. So neither readers nor
+// writers starve: a waiter enters after those that were before it, and after one wake-up of its own.
+//
+// Memory ordering: entering is an acquire, leaving a release, of the word or of the published hold. What orders the word
+// against the holds is the asymmetric fence, see Hold and published_holds.h.
 //
 // It owns nothing that needs destruction (waiters live on their threads' stacks), so a forked child can drop it.
 class AccessGate {
@@ -39,31 +43,57 @@ class AccessGate {
   AccessGate& operator=(const AccessGate&) = delete;
 
   uintptr_t key() const { return key_; }
-  // The calling thread's hold of this lock, if it has any, is here or in the record's overflow.
+  // Where the hold of this lock is in each thread's record, unless it is in the overflow.
+  uint32_t entry() const { return entry_; }
   Hold& EntryIn(ThreadRecord& record) const { return record.entry(entry_); }
 
   // Whether a reader that has published itself is in. If not it must take that back.
   bool PublishedReadersAreIn() const { return (word_.load(std::memory_order_seq_cst) & lock_word::kBias) != 0; }
+  // The same of the thread of `record`, for writing.
+  bool IsFavoured(const ThreadRecord* record) const {
+    return word_.load(std::memory_order_seq_cst) == FavouredWord(record);
+  }
 
-  // Enters if it can by one step of the word. O(1), lock-free.
+  // Enter if they can by one step of the word. O(1), lock-free.
   bool TryEnter(LockMode mode) {
     uint64_t word = word_.load(std::memory_order_relaxed);
-    while (lock_word::IsOpen(word, mode)) {
-      if (word_.compare_exchange_weak(word, lock_word::Entered(word, mode, max_passes_), std::memory_order_acquire,
-                                      std::memory_order_relaxed)) {
-        return true;
-      }
-    }
-    return false;
+    do {
+      if (!lock_word::IsOpen(word, mode)) return false;
+    } while (!word_.compare_exchange_weak(word, lock_word::Entered(word, mode, max_passes_), std::memory_order_acquire,
+                                          std::memory_order_relaxed));
+    if (mode == LockMode::kExclusive) run_of_ = nullptr;
+    return true;
   }
-  // Whether TryEnter() may have failed only because nobody has called published readers back yet: a look.
-  bool OnlyPublishedReadersMayBeIn(LockMode mode) const;
+  // The same for the thread of `record`; tells whether it has had the lock for so long that Favour() is in order.
+  bool TryEnterExclusive(const ThreadRecord* record, bool& had_it_long) {
+    uint64_t word = word_.load(std::memory_order_relaxed);
+    do {
+      if (!lock_word::IsOpen(word, LockMode::kExclusive)) return false;
+    } while (!word_.compare_exchange_weak(word, lock_word::Entered(word, LockMode::kExclusive, max_passes_),
+                                          std::memory_order_acquire, std::memory_order_relaxed));
+    if (run_of_ != record || (word & (lock_word::kQueue | lock_word::kTally)) != 0) {
+      run_of_ = record;
+      run_ = 0;
+    }
+    had_it_long = ++run_ == lock_word::kFavourAfterWrites;
+    return true;
+  }
+
+  // The thread of `record`, the writer by the word, has published its hold. True: the lock favours the thread from now
+  // on, and its hold is no longer known to the word. False: it still is, and the thread must take back what it published.
+  bool Favour(const ThreadRecord* record);
+  // The reverse: the published writer becomes one that the word knows. It then takes back what it has published.
+  void Unfavour(const ThreadRecord* record);
+
+  // Whether a thread that may not enter might if those who may publish themselves were called back: a look.
+  bool OnlyPublishedMayBeIn(LockMode mode) const;
   // Waits in the queue until `deadline` if it must: true. False where that has passed first. With kNoWait it does not
-  // wait, but calls published readers back. `metrics` (or null) learns of it as a waiter. O(threads that have records)
-  // for a writer where readers have published themselves; else O(1), as is every other call here.
+  // wait, but calls back those who may publish themselves. `metrics` (or null) learns of it as a waiter. O(threads that
+  // have records) for a writer where readers may have published themselves; else O(1), as is every other call here.
   bool Enter(LockMode mode, SteadyDeadline deadline, LockMetrics* metrics);
 
-  // Nothing of this object is touched after another thread can see the lock free, so that thread may destroy it.
+  // Of threads known to the word. Nothing of this object is touched after another thread can see the lock free, so that
+  // thread may destroy it.
   void LeaveExclusive() {
     uint64_t word = word_.load(std::memory_order_relaxed);
     do {
@@ -71,13 +101,13 @@ class AccessGate {
     } while (!word_.compare_exchange_weak(word, word & ~lock_word::kWriter, std::memory_order_release,
                                           std::memory_order_relaxed));
   }
-  // Of a counted reader.
   void LeaveShared();
-  // The writer becomes a counted reader, with no writer in between.
+  // The writer becomes a reader, with no writer in between.
   void Downgrade();
+
   // The reader becomes the writer if it is the only one; it passes those who wait, as it was in before they came.
-  // `counted`: it is counted in the word, else published.
-  bool TryUpgrade(bool counted, LockMetrics* metrics);
+  // `published`: the word does not know it; then, if this is true, it takes back what it has published.
+  bool TryUpgrade(bool published, LockMetrics* metrics);
 
   // Nobody is in and nobody waits.
   bool idle();
@@ -89,6 +119,10 @@ class AccessGate {
  private:
   struct Waiter;
   enum class Turn : uint8_t { kEntered, kMustSleep, kTimedOut };
+
+  static uint64_t FavouredWord(const ThreadRecord* record) {
+    return reinterpret_cast<uintptr_t>(record) | lock_word::kFavoured;
+  }
 
   bool fifo() const { return max_passes_ == 0; }
   bool SpinToEnter(LockMode mode);
@@ -104,21 +138,28 @@ class AccessGate {
   // By the head. kMustSleep: kMustWake is set.
   Turn TakeTurn(Waiter& self, std::unique_lock<std::mutex>& lock, SteadyDeadline deadline, LockMetrics* metrics);
   void ClaimAndSpin(LockMode mode, std::unique_lock<std::mutex>& lock);
-  // False where a published reader is still in when `deadline` has passed.
-  bool CallReadersBack(std::unique_lock<std::mutex>& lock, SteadyDeadline deadline, LockMetrics* metrics);
+  // Waits for those who may be in by having published themselves: readers, or the thread that was favoured. False where
+  // `deadline` has passed and somebody still is.
+  bool CallBack(std::unique_lock<std::mutex>& lock, SteadyDeadline deadline, LockMetrics* metrics);
 
   std::atomic<uint64_t> word_{0};  // See lock_word.
   const uintptr_t key_;
   const uint32_t entry_;
   const uint32_t max_passes_;
+  // The thread that has had the last writes, if they went the fast way, and how many of them, with nobody else in between
+  // or waiting. Guarded by kWriter.
+  const ThreadRecord* run_of_ = nullptr;
+  uint32_t run_ = 0;
 
-  // The queue, apart from what the fast path reads. Guarded by mutex_, as is the change of the bits kQueue and
-  // kMustWake. Invariants, with mutex_ free: kQueue is set exactly if the queue is not empty; kMustWake exactly if its
+  // The queue, apart from what the fast path reads. Guarded by mutex_, as is the change of the bits kQueue, kMustWake and
+  // kFavoured. Invariants, with mutex_ free: kQueue is set exactly if the queue is not empty; kMustWake exactly if its
   // head sleeps or is about to and has not been woken; a head that has been woken will look at the word again.
   alignas(64) std::mutex mutex_;
   Waiter* head_ = nullptr;
   Waiter* tail_ = nullptr;
   uint64_t waiting_ = 0;  // The length of the queue.
+  // The thread that was favoured when the queue came to be, and may still be in. While it is not null, kClaim is set.
+  ThreadRecord* called_back_ = nullptr;
 };
 
 }  // namespace stockade::internal

@@ -11,6 +11,7 @@
 #include "stockade/locks/lock_options.h"
 #include "stockade/locks/steady_deadline.h"
 #include "stockade/locks/thread_record.h"
+#include "stockade/metrics/striped_cells.h"
 
 namespace stockade::internal {
 
@@ -49,10 +50,10 @@ class LockIdentity {
 
 // A reentrant read-write lock without a face: the public locks are thin covers of it. Counts what each thread holds in
 // that thread's record, so re-entering, leaving an inner hold and asking touch nothing that another thread writes; only
-// the outermost hold goes through the gate, and an outermost read not even that, while the word has kBias.
+// the outermost hold goes through the gate, and a published one does not even change its word.
 //
-// A thread's hold and the gate agree: a published hold is a reader that the gate does not count; else writes > 0: it is
-// the writer; else reads > 0: it is one of the counted readers; no hold: it is neither.
+// A thread's hold and the gate agree: kWrite: it is the writer by the word; kCountedRead: one of the readers by the word;
+// kPublishedRead, kPublishedWrite: it is in, and the word does not know; no hold: it is not in.
 //
 // The fast paths stand here, to be inlined; each leaves everything but the common case to its slow twin, which starts
 // over. Aborts through the identity on misuse: a release of what the thread does not hold, Lock() while it only reads,
@@ -71,10 +72,7 @@ class LockCore {
   static constexpr uint64_t kMaxPassesExclusive = 1 << 16;
 
   // `identity` must outlive it.
-  LockCore(LockIdentity& identity, uint64_t max_passes)
-      : gate_(reinterpret_cast<uintptr_t>(this), identity.fifo() ? 0 : max_passes),
-        identity_(identity),
-        metrics_(identity.metrics()) {}
+  LockCore(LockIdentity& identity, uint64_t max_passes);
   ~LockCore();
 
   LockCore(const LockCore&) = delete;
@@ -90,17 +88,16 @@ class LockCore {
     ThreadRecord* const mine = ThreadRecord::Fast();
     if (mine != nullptr) [[likely]] {
       Hold& hold = gate_.EntryIn(*mine);
-      if (hold.lock.load(std::memory_order_relaxed) == gate_.key()) [[likely]] {
-        if (hold.writes > 1) {
-          --hold.writes;
-          return;
+      const uintptr_t tag = hold.lock.load(std::memory_order_relaxed) - gate_.key();
+      if ((hold.reads | hold.writes) == 0) [[likely]] {
+        if (tag == Hold::kPublishedWrite) return hold.UnpublishInline();
+        if (tag == Hold::kWrite) {
+          hold.Set(0);
+          return gate_.LeaveExclusive();
         }
-        if (hold.writes == 1 && hold.reads == 0 && !hold.IsSampled()) [[likely]] {
-          hold.writes = 0;
-          hold.lock.store(0, std::memory_order_release);
-          gate_.LeaveExclusive();
-          return;
-        }
+      } else if (IsWrite(tag) && hold.writes > 0) {
+        --hold.writes;
+        return;
       }
     }
     UnlockSlow();
@@ -115,16 +112,12 @@ class LockCore {
     ThreadRecord* const mine = ThreadRecord::Fast();
     if (mine != nullptr) [[likely]] {
       Hold& hold = gate_.EntryIn(*mine);
-      if (hold.lock.load(std::memory_order_relaxed) == (gate_.key() | Hold::kPublishedTag)) [[likely]] {
-        if (hold.reads > 1) {
-          --hold.reads;
-          return;
-        }
-        if (!hold.IsSampled()) [[likely]] {
-          hold.reads = 0;
-          hold.Unpublish();
-          return;
-        }
+      const uintptr_t tag = hold.lock.load(std::memory_order_relaxed) - gate_.key();
+      if (hold.reads == 0) [[likely]] {
+        if (tag == Hold::kPublishedRead) return hold.UnpublishInline();
+      } else if (tag <= Hold::kTags) {
+        --hold.reads;
+        return;
       }
     }
     UnlockSharedSlow();
@@ -147,6 +140,9 @@ class LockCore {
  private:
   enum class Reentry { kNo, kDone, kRefused };
 
+  // Of an address minus this lock's: is it this lock, held for writing?
+  static bool IsWrite(uintptr_t tag) { return (tag & ~(Hold::kSampled | Hold::kPublishedRead)) == Hold::kWrite; }
+
   bool TryLockFast() {
     ThreadRecord* const mine = ThreadRecord::Fast();
     if (mine == nullptr) [[unlikely]] {
@@ -154,15 +150,26 @@ class LockCore {
     }
     Hold& hold = gate_.EntryIn(*mine);
     const uintptr_t lock = hold.lock.load(std::memory_order_relaxed);
-    if (lock == gate_.key()) {
-      if (hold.writes == 0 || hold.writes == kMaxHolds) return false;
+    if (lock != 0) {
+      if (!IsWrite(lock - gate_.key()) || hold.writes == kMaxHolds - 1) return false;
       ++hold.writes;
       return true;
     }
-    if (lock != 0 || !gate_.TryEnter(LockMode::kExclusive)) return false;
-    hold.writes = 1;
-    hold.lock.store(gate_.key(), std::memory_order_release);
-    if (metrics_ != nullptr) CountAcquired(hold, LockMode::kExclusive);
+    if (gate_.IsFavoured(mine)) {
+      hold.PublishInline(gate_.key(), Hold::kPublishedWrite);
+      if (!gate_.IsFavoured(mine)) [[unlikely]] {
+        hold.UnpublishInline();
+        return false;
+      }
+    } else {
+      bool had_it_long = false;
+      if (!gate_.TryEnterExclusive(mine, had_it_long)) return false;
+      hold.Set(gate_.key() + Hold::kWrite);
+      if (had_it_long) [[unlikely]] {
+        AskFavour(*mine, hold);
+      }
+    }
+    if (acquisitions_ != nullptr) CountAcquired(hold, LockMode::kExclusive);
     return true;
   }
 
@@ -173,24 +180,23 @@ class LockCore {
     }
     Hold& hold = gate_.EntryIn(*mine);
     const uintptr_t lock = hold.lock.load(std::memory_order_relaxed);
-    if (lock == (gate_.key() | Hold::kPublishedTag)) {
-      if (hold.reads == kMaxHolds) return false;
+    if (lock != 0) {
+      if (lock - gate_.key() > Hold::kTags || hold.reads == kMaxHolds - 1) return false;
       ++hold.reads;
       return true;
     }
-    if (lock != 0) return false;
     if (!gate_.PublishedReadersAreIn()) return TryLockSharedCounted(hold);
-    hold.Publish(gate_.key());
+    hold.PublishInline(gate_.key(), Hold::kPublishedRead);
     if (!gate_.PublishedReadersAreIn()) [[unlikely]] {
-      hold.Unpublish();
+      hold.UnpublishInline();
       return false;
     }
-    hold.reads = 1;
-    if (metrics_ != nullptr) CountAcquired(hold, LockMode::kShared);
+    if (acquisitions_ != nullptr) CountAcquired(hold, LockMode::kShared);
     return true;
   }
 
   bool TryLockSharedCounted(Hold& hold);
+  void AskFavour(ThreadRecord& mine, Hold& hold);
   void LockSlow();
   void UnlockSlow();
   bool TryLockSharedSlow(SteadyDeadline deadline);
@@ -198,14 +204,28 @@ class LockCore {
 
   Reentry TryReenter(LockMode mode);
   bool AcquireUntil(LockMode mode, SteadyDeadline deadline);
-  Hold& BeginHold(LockMode mode);
-  void CountAcquired(Hold& hold, LockMode mode);
-  void EndSample(Hold& hold) const;
-  void CountHold(uint32_t& holds) const;
+  bool TryAcquire(LockMode mode);
+  bool TryPublishRead();
+  void BeginHold(LockMode mode);
+  void BecomeReader(Hold& hold);
+
+  // Counts the acquisition, and times one hold in so many.
+  void CountAcquired(Hold& hold, LockMode mode) {
+    if ((acquisitions_->Add(static_cast<size_t>(mode), 1) & (kHoldSampling - 1)) == 1) [[unlikely]] {
+      BeginSample(hold);
+    }
+  }
+  void BeginSample(Hold& hold);
+  void EndSample(Hold& hold);
+  void CountHold(uint32_t& beyond_the_first) const;
+
+  // One hold in so many of a thread is timed, the first one being the first. The help of stockade_lock_hold_seconds
+  // states it.
+  static constexpr uint64_t kHoldSampling = 256;
 
   mutable AccessGate gate_;
   LockIdentity& identity_;
-  LockMetrics* const metrics_;  // Null: does not count.
+  StripedCells* const acquisitions_;  // By LockMode. Null: the lock counts nothing.
 };
 
 }  // namespace stockade::internal

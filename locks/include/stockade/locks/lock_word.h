@@ -10,8 +10,9 @@ enum class LockMode : uint8_t { kExclusive, kShared };
 // The 64-bit word of a lock: who is in, and what those who come or go must heed. Here are only its values and the steps
 // from one to the next; AccessGate takes the steps.
 //
-// Invariants: kWriter implies no counted readers. kBias implies kPublished, and neither kWriter nor kQueue. kMustWake and
-// kClaim imply kQueue, but for the moment in which a reader tries to become the writer.
+// Invariants: kWriter implies no counted readers. kBias implies kPublished, and neither kWriter nor kQueue. kMustWake
+// implies kQueue, and so does kClaim, but for the moment in which a reader tries to become the writer. With kFavoured, all
+// else is the address of a ThreadRecord: nobody is in but perhaps that record's thread, for writing, and nobody waits.
 namespace lock_word {
 
 inline constexpr uint64_t kWriter = 1 << 0;     // A thread is in for writing.
@@ -20,6 +21,7 @@ inline constexpr uint64_t kPublished = 1 << 2;  // Readers may be in that have p
 inline constexpr uint64_t kQueue = 1 << 3;      // Somebody waits.
 inline constexpr uint64_t kMustWake = 1 << 4;   // The head of the queue sleeps: who makes room for it wakes it.
 inline constexpr uint64_t kClaim = 1 << 5;      // Nobody enters but the head of the queue.
+inline constexpr uint64_t kFavoured = 1 << 6;   // A thread of the rest, a record, that has published itself is in.
 
 // Readers that are in and counted here, since they did not publish themselves.
 inline constexpr uint64_t kReader = uint64_t{1} << 8;
@@ -36,15 +38,20 @@ inline constexpr uint64_t kTally = ~(kTallyOne - 1);
 // to a run of this length once in 10^46.
 inline constexpr uint64_t kBiasAfterReads = 1024;
 
+// The same for writing: after so many write holds of one thread with nobody else between them, the lock is that thread's
+// own until somebody else comes. It saves the thread some 4 ns a hold.
+inline constexpr uint32_t kFavourAfterWrites = 8192;
+
 constexpr uint64_t Readers(uint64_t word) { return (word & kReaders) / kReader; }
 constexpr uint64_t Tally(uint64_t word) { return word / kTallyOne; }
 
 // Whether a thread that arrives may enter.
 constexpr bool IsOpen(uint64_t word, LockMode mode) {
-  return (word & (mode == LockMode::kExclusive ? kWriter | kPublished | kClaim | kReaders : kWriter | kClaim)) == 0;
+  constexpr uint64_t kShut = kWriter | kClaim | kFavoured;
+  return (word & (mode == LockMode::kExclusive ? kShut | kPublished | kReaders : kShut)) == 0;
 }
 
-// Whether the head of the queue may enter; a writer once it has called back those who published themselves.
+// Whether the head of the queue may enter, once it has called back those who published themselves.
 constexpr bool IsOpenToHead(uint64_t word, LockMode mode) {
   return (word & (mode == LockMode::kExclusive ? kWriter | kReaders : kWriter)) == 0;
 }

@@ -15,45 +15,66 @@ namespace stockade::internal {
 class LockCore;
 class ThreadRecord;
 
-// What one thread holds of one lock, and the place where a reader publishes that it reads. Only its thread writes it,
-// but for `wanted`; other threads read `lock`, to find published readers.
+// What one thread holds of one lock, and the place where it publishes that it is in without the lock's word knowing.
+// Only its thread writes it, but for `wanted`; other threads read `lock`, to find those who have published themselves.
 //
-// Invariants, between two calls of the lock: lock == 0 and reads + writes == 0; or lock is the address of a LockCore,
-// with kPublishedTag or without, and reads + writes > 0. With the tag, writes == 0, and the lock's word does not count
-// this reader.
+// Invariants, between two calls of the lock: lock == 0 and reads == writes == 0; or lock is the address of a LockCore
+// plus a tag, which tells of one hold; reads and writes count the holds beyond that one. A thread that holds both ways
+// has a tag of writing.
 struct Hold {
-  static constexpr uintptr_t kPublishedTag = 1;
+  // Reads, and is counted in the lock's word; or is published, and the word does not count it.
+  static constexpr uintptr_t kCountedRead = 0;
+  static constexpr uintptr_t kPublishedRead = 1;
+  // Writes, and the word says so; or is published, and the word does not say so.
+  static constexpr uintptr_t kWrite = 2;
+  static constexpr uintptr_t kPublishedWrite = 3;
+  // On top of one of these: the outermost hold is timed.
+  static constexpr uintptr_t kSampled = 4;
+  static constexpr uintptr_t kTags = 7;
 
-  // Every store releases: who finds no reader here any more has what that reader did behind it.
+  // Every store releases: who finds nobody here any more has what that thread did behind it.
   std::atomic<uintptr_t> lock{0};
-  // A futex: 1 says that a writer waits for the published reader to leave, or did so once.
+  // A futex: 1 says that somebody waits for the published thread to leave, or did so once.
   std::atomic<uint32_t> wanted{0};
   uint32_t reads = 0;
   uint32_t writes = 0;
-  // When the outermost hold began, if it is one of the sampled; the epoch if not.
+  // When the outermost hold began, if it is sampled.
   std::chrono::steady_clock::time_point sampled_since{};
 
-  // Whether it is of the lock whose address is `key`.
-  bool IsOf(uintptr_t key) const {
-    return (lock.load(std::memory_order_relaxed) | kPublishedTag) == (key | kPublishedTag);
+  // The rest is for the thread that holds.
+  uintptr_t tag() const { return lock.load(std::memory_order_relaxed) & kTags; }
+  bool is_write() const { return (tag() & kWrite) != 0; }
+  bool is_published() const { return (tag() & kPublishedRead) != 0; }
+  bool is_sampled() const { return (tag() & kSampled) != 0; }
+  uint32_t read_holds() const { return reads + (is_write() ? 0 : 1); }
+  uint32_t write_holds() const { return writes + (is_write() ? 1 : 0); }
+  // Leaves `value`, a lock and a tag or nothing, where nothing published was.
+  void Set(uintptr_t value) { lock.store(value, std::memory_order_release); }
+
+  // The light side of the asymmetric fence: who has fenced after it forbade to publish sees it, or this thread sees that
+  // it is forbidden.
+  void Publish(uintptr_t key, uintptr_t tag) { LightStore(lock, key + tag); }
+  // Leaves `value` where something was published. The light side again: either who has marked this hold as wanted sees
+  // that its thread has left, or the thread sees the mark and wakes who waits. Touches nothing of the lock, which may
+  // have been taken and destroyed.
+  void Unpublish(uintptr_t value) {
+    LightStore(lock, value);
+    WakeIfWanted();
+  }
+  // The same where ThreadRecord::Fast() is not null.
+  void PublishInline(uintptr_t key, uintptr_t tag) { InlineLightStore(lock, key + tag); }
+  void UnpublishInline() {
+    InlineLightStore(lock, uintptr_t{0});
+    WakeIfWanted();
   }
 
-  bool IsPublished() const { return (lock.load(std::memory_order_relaxed) & kPublishedTag) != 0; }
-  bool IsSampled() const { return sampled_since != std::chrono::steady_clock::time_point{}; }
-
-  // The light side of the asymmetric fence: a writer that has fenced sees it, or the reader sees the writer.
-  void Publish(uintptr_t key) { LightStore(lock, key | kPublishedTag); }
-  // Leaves `key`, or nothing, in place of what was published. The light side again: either the writer that marked this
-  // hold as wanted sees that the reader has left, or the reader sees the mark and wakes the writer. Touches nothing of the
-  // lock, which the writer may have taken and destroyed.
-  void Unpublish(uintptr_t key = 0) {
-    LightStore(lock, key);
+  void WakeIfWanted() {
     if (wanted.load(std::memory_order_seq_cst) != 0) [[unlikely]] {
-      WakeWriters();
+      TakeMarkBack();
     }
   }
-  // Takes the mark back and wakes the writers that sleep on it.
-  void WakeWriters();
+  // Also for who has marked in vain. Wakes all that sleep on the mark.
+  void TakeMarkBack();
 };
 
 namespace thread_record_detail {
@@ -67,7 +88,7 @@ extern constinit thread_local ThreadRecord* fast;
 //
 // A lock has the same entry in each record's table, by a hash of its address, so that a writer in search of readers
 // looks at one cache line a record. A hold that finds its entry taken by another lock goes into the overflow, which
-// no other thread looks at: such a reader does not publish itself, it is counted in the lock's word.
+// no other thread looks at: such a thread does not publish itself.
 //
 // The thread reaches its record through trivial thread_locals, which outlive every destructor of a thread_local, and it
 // is given back by a pthread key's destructor, which runs after all of them: a thread that then still holds something
@@ -87,22 +108,21 @@ class alignas(128) ThreadRecord {
   }
 
   // The calling thread's record if its overflow is empty, so that what the table does not have the thread does not
-  // hold; and not in a forked child. Null otherwise: take the slow way. One load of a thread_local.
+  // hold; if publishing needs no fence; and not in a forked child. Null otherwise: take the slow way. One load of a
+  // thread_local.
   static ThreadRecord* Fast() { return thread_record_detail::fast; }
   Hold& entry(uint32_t index) { return table_[index]; }
+  bool HasRoom(uint32_t index) const { return table_[index].lock.load(std::memory_order_relaxed) == 0; }
 
   // The calling thread's record. The first call of a thread may allocate.
   static ThreadRecord& Mine();
 
   // Null where the thread does not hold `lock`.
   Hold* Find(const LockCore* lock);
-  // The thread must not hold it yet. Valid until Remove().
+  // A place for `lock`, which the thread must not hold yet. Valid until Remove().
   Hold& Add(const LockCore* lock);
-  // `hold` is of `lock`, is not published, and has no reads and no writes left.
+  // `hold` is of `lock`, and is the thread's last; it must not be published.
   void Remove(const LockCore* lock, Hold& hold);
-
-  // Whether the hold that begins now is to be timed: the first, and every kHoldSampling-th after it.
-  bool NextIsSampled();
 
   // One thread sleeps, the record's own; others wake it. A wake-up may come late and strike a later sleep, so the sleeper
   // always looks again whether what it waits for has happened. Only a wake-up that is sent after PrepareToSleep() counts.
@@ -117,6 +137,7 @@ class alignas(128) ThreadRecord {
 
  private:
   static ThreadRecord& Make();
+  void BecomeFast();
   static ThreadRecord* TakeFree();
   static void AtThreadEnd(void* record);
   static void AtForkInChild();
@@ -127,7 +148,6 @@ class alignas(128) ThreadRecord {
   alignas(64) std::atomic<uint32_t> signal_{0};  // A futex: 1 is a wake-up.
   std::atomic<bool> taken_{true};                // Is some thread's. Acquire to take, release to give back.
   ThreadRecord* next_ = nullptr;                 // Written before the record is in the list.
-  uint32_t until_sample_ = 0;
   bool end_seen_ = false;  // AtThreadEnd() has found holds once.
   std::unordered_map<const LockCore*, Hold> overflow_;
 };

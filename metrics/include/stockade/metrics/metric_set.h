@@ -53,6 +53,10 @@ class MetricSet {
   // `value`: nanoseconds, or a size. Negative counts as zero.
   void Observe(size_t metric, int64_t value);
 
+  // For a component that adds to one of its counters on a path where each load counts: the cells, and the place there.
+  StripedCells& cells() { return cells_; }
+  size_t cell_of(size_t metric) const { return first_cell_[metric]; }
+
   uint64_t CounterValue(size_t metric) const { return cells_.Sum(first_cell_[metric]); }
 
   struct HistogramValue {
@@ -120,6 +124,7 @@ class ComponentMetrics {
 
   // Null where off.
   const MetricSet* set() const { return set_.get(); }
+  MetricSet* set() { return set_.get(); }
 
  private:
   std::shared_ptr<MetricSet> set_;

@@ -27,18 +27,19 @@ class StripedCells {
   StripedCells(const StripedCells&) = delete;
   StripedCells& operator=(const StripedCells&) = delete;
 
-  // Wait-free, but for a thread's first call, which allocates.
-  void Add(size_t cell, uint64_t n) {
+  // Wait-free, but for a thread's first call, which allocates. Returns what the row that it has added to now has.
+  uint64_t Add(size_t cell, uint64_t n) {
     const uint32_t slot = ThisThreadSlot();
     if (slot < kRows) [[likely]] {
       std::atomic<uint64_t>* row = rows_[slot].load(std::memory_order_relaxed);
       if (row == nullptr) [[unlikely]] {
         row = MakeRow(slot);
       }
-      row[cell].store(row[cell].load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
-    } else {
-      shared_[cell].fetch_add(n, std::memory_order_relaxed);
+      const uint64_t sum = row[cell].load(std::memory_order_relaxed) + n;
+      row[cell].store(sum, std::memory_order_relaxed);
+      return sum;
     }
+    return shared_[cell].fetch_add(n, std::memory_order_relaxed) + n;
   }
 
   // O(threads that have added).
