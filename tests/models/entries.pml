@@ -3,9 +3,9 @@
 //
 // Memory. Promela's is sequentially consistent, so the stores of one side are spelt out: `buffer[r]` holds Reader(r)'s
 // stores to its entry's `lock`, first in first out, which is all of x86's reordering: a read-modify-write waits for the
-// buffer to be empty, and a load goes ahead of it. `unmarked[r]` is the Writer's store to `wanted` on its way. The
-// process StoreBuffers lets stores reach the memory at any later time. Heavy() (membarrier) empties the buffer of one
-// thread after the other; Light() does nothing.
+// buffer to be empty, and a load goes ahead of it. The process StoreBuffers lets stores reach the memory at any later
+// time. Heavy() (membarrier) empties the buffer of one thread after the other; Light() does nothing. All that the Writer
+// stores is read-modify-writes.
 //   -DWEAK     what arm64 allows besides: read-modify-writes do not wait for the buffer, and the loads of kBias and of
 //              `wanted` may take their values before earlier stores *and* loads of their thread, but not from before a
 //              Heavy(). Stores to the one address stay in order on any machine, and data is not modelled: that a read
@@ -22,7 +22,7 @@
 
 // The entry of each reader, in memory.
 bool entry[READERS];   // lock == L|1.
-bool wanted[READERS];  // Also the futex word.
+byte wanted[READERS];  // The futex word: bit 0 is the mark, the rest the generation.
 
 // The word. `claim` keeps central readers out, `queued` keeps them from setting `bias`.
 bool writing;  // kWriter, and who is inside.
@@ -33,7 +33,6 @@ bool queued;
 byte central;
 
 chan buffer[READERS] = [4] of {bool};
-bool unmarked[READERS];
 
 // A load that was done ahead of its turn.
 #define NOT_YET 2
@@ -62,27 +61,15 @@ inline Light(r) {
 #endif
 }
 
-inline FlushMarks() {
-  d_step {
-    r = 0;
-    do
-    :: r < READERS -> wanted[r] = wanted[r] || unmarked[r]; unmarked[r] = false; r++
-    :: else -> break
-    od;
-    r = 0;
-  }
-}
-
 // By the Writer, or by the reader `caller`. `r` is 0 before and after.
 #define WRITER READERS
 inline Heavy(caller) {
 #ifdef FALLBACK
   if
-  :: caller == WRITER -> FlushMarks()
+  :: caller == WRITER
   :: else -> Flush(caller)
   fi;
 #else
-  FlushMarks();
   do
   :: r < READERS -> Flush(r); r++
   :: r == READERS -> r = 0; break
@@ -110,7 +97,7 @@ inline LoadEarly(r, value) {
 }
 
 // `value`, or what it was when it was loaded early.
-#define LOADED(r, value) ((early[r] == NOT_YET && value) || early[r] == 1)
+#define LOADED(r, value) ((early[r] == NOT_YET && (value)) || early[r] == 1)
 
 // Reads centrally; `bias` may be set again.
 inline EnterCentrally(r) {
@@ -125,23 +112,24 @@ inline EnterCentrally(r) {
 }
 
 inline Unpublish(r) {
-  LoadEarly(r, wanted[r]);
+  LoadEarly(r, wanted[r] & 1);
   buffer[r]!false;
   Light(r);
   if
-  :: atomic { LOADED(r, wanted[r]) -> early[r] = NOT_YET }
-     atomic { BUFFERED(r) -> wanted[r] = false }
+  :: atomic { LOADED(r, wanted[r] & 1) -> early[r] = NOT_YET }
+     atomic { BUFFERED(r) -> wanted[r]++ }
      atomic {
        if
        :: sleeps_on == r -> sleeps_on = AWAKE
        :: else
        fi
      }
-  :: atomic { !LOADED(r, wanted[r]) -> early[r] = NOT_YET }
+  :: atomic { !LOADED(r, wanted[r] & 1) -> early[r] = NOT_YET }
   fi;
 }
 
-inline Mark(r) { unmarked[r] = true }
+// What the Writer found in `wanted` when it marked it, in a fetch_or; zero if it has not.
+byte seen[READERS];
 
 // Sets `drained`. `r` is 0 before and after.
 inline Drain() {
@@ -149,11 +137,10 @@ inline Drain() {
 #ifndef NO_FENCE
   Heavy(WRITER);
 #endif
-  any = false;
   do
   :: r < READERS ->
      if
-     :: entry[r] -> Mark(r); any = true
+     :: entry[r] -> d_step { wanted[r] = wanted[r] | 1; seen[r] = wanted[r]; any = true }
      :: else
      fi;
      r++
@@ -165,21 +152,22 @@ inline Drain() {
 #ifndef NO_MARK_FENCE
      Heavy(WRITER);
 #endif
-     reader = 0;
      do
-     :: reader < READERS && drained -> Await(reader); reader++
-     :: else -> reader = 0; break
+     :: reader < READERS && drained ->
+        if
+        :: seen[reader] != 0 -> Await(reader)
+        :: else
+        fi;
+        reader++
+     :: else -> break
      od
   fi;
-  any = false;
+  atomic { any = false; reader = 0; seen[0] = 0; seen[1] = 0 }
 }
 
 inline Await(r_) {
 #ifdef NO_RECHECK
-  if
-  :: wanted[r_] || unmarked[r_] -> FutexWait(r_)
-  :: else
-  fi;
+  FutexWait(r_);
 #endif
   do
   :: !entry[r_] -> break
@@ -187,12 +175,12 @@ inline Await(r_) {
      FutexWait(r_);
      if
      :: !drained -> break
-     :: drained && entry[r_] ->
+     :: else ->
         if
-        :: !wanted[r_] && !unmarked[r_] -> Mark(r_); Heavy(WRITER)
-        :: else
+        :: atomic { (wanted[r_] | 1) != seen[r_] -> wanted[r_] = wanted[r_] | 1; seen[r_] = wanted[r_] }
+           Heavy(WRITER)
+        :: (wanted[r_] | 1) == seen[r_]  // Is marked: the generation has not changed.
         fi
-     :: drained && !entry[r_]
      fi
   od
 }
@@ -200,22 +188,19 @@ inline Await(r_) {
 // The kernel compares the word in memory, and sleeps, in one step.
 inline FutexWait(r_) {
   if
-  :: atomic { wanted[r_] -> sleeps_on = r_ }
+  :: atomic { wanted[r_] == seen[r_] -> sleeps_on = r_ }
      sleeps_on == AWAKE
-  :: !wanted[r_]
+  :: wanted[r_] != seen[r_]
   :: true              // A spurious wake-up.
   :: drained = false   // The deadline.
   fi
 }
 
 active proctype StoreBuffers() {
-  byte r;
 end:
   do
   :: buffer[0]?entry[0]
   :: buffer[1]?entry[1]
-  :: atomic { unmarked[0] -> wanted[0] = true; unmarked[0] = false }
-  :: atomic { unmarked[1] -> wanted[1] = true; unmarked[1] = false }
   od
 }
 
