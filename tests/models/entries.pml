@@ -4,8 +4,8 @@
 // Memory. Promela's is sequentially consistent, so the stores of one side are spelt out: `buffer[r]` holds Reader(r)'s
 // stores to its entry's `lock`, first in first out, which is all of x86's reordering: a read-modify-write waits for the
 // buffer to be empty, and a load goes ahead of it. The process StoreBuffers lets stores reach the memory at any later
-// time. Heavy() (membarrier) empties the buffer of one thread after the other; Light() does nothing. All that the Writer
-// stores is read-modify-writes.
+// time. Heavy() (membarrier) empties the buffer of one thread after the other; Light() does nothing. The Writer stores
+// by read-modify-writes only.
 //   -DWEAK     what arm64 allows besides: read-modify-writes do not wait for the buffer, and the loads of kBias and of
 //              `wanted` may take their values before earlier stores *and* loads of their thread, but not from before a
 //              Heavy(). Stores to the one address stay in order on any machine, and data is not modelled: that a read
