@@ -1,5 +1,5 @@
-// The lock's word, its queue, and what whoever holds the queue's mutex does to both. Included by hand_off.pml, which says
-// what is modelled and how; `me`, `h` and `to_wake` are the calling process's.
+// The lock's word, its queue, and what whoever holds the queue's mutex does to both. Included by hand_off.pml, which
+// says what is modelled and how; `me`, `h` and `to_wake` are the calling process's.
 
 #define THREADS 4
 #define NOBODY THREADS
