@@ -9,9 +9,9 @@ namespace stockade::internal {
 using std::chrono::steady_clock;
 
 LockCore::LockCore(LockIdentity& identity, uint64_t max_passes)
-    : gate_(reinterpret_cast<uintptr_t>(this), identity.fifo() ? 0 : max_passes),
+    : acquisitions_(identity.metrics() == nullptr ? nullptr : &identity.metrics()->acquisitions()),
       identity_(identity),
-      acquisitions_(identity.metrics() == nullptr ? nullptr : &identity.metrics()->acquisitions()) {}
+      gate_(key(), identity.fifo() ? 0 : max_passes) {}
 
 LockCore::~LockCore() {
   // A forked child has a copy of what other threads of its parent held.
@@ -34,7 +34,7 @@ bool LockCore::TryLockUntil(SteadyDeadline deadline) {
 
 bool LockCore::TryLockSharedCounted(Hold& hold) {
   if (!gate_.TryEnter(LockMode::kShared)) return false;
-  hold.Set(gate_.key() + Hold::kCountedRead);
+  hold.Set(key() + Hold::kCountedRead);
   if (acquisitions_ != nullptr) CountAcquired(hold, LockMode::kShared);
   return true;
 }
@@ -48,12 +48,12 @@ void LockCore::UnlockSlow() {
   ThreadRecord& mine = ThreadRecord::Mine();
   Hold* const hold = mine.Find(this);
   if (hold == nullptr || !hold->is_write()) identity_.Die("unlock() by a thread that does not hold it");
-  if (hold->writes > 0) {
-    --hold->writes;
+  if (hold->writes_beyond() > 0) {
+    hold->beyond -= Hold::kOneWrite;
     return;
   }
-  if (hold->reads > 0) {
-    --hold->reads;
+  if (hold->reads_beyond() > 0) {
+    hold->beyond -= Hold::kOneRead;
     return BecomeReader(*hold);
   }
   EndSample(*hold);
@@ -69,8 +69,8 @@ void LockCore::UnlockSharedSlow() {
   if (hold == nullptr || hold->read_holds() == 0) {
     identity_.Die("unlock_shared() by a thread that does not hold it for reading");
   }
-  if (hold->reads > 0) {
-    --hold->reads;
+  if (hold->reads_beyond() > 0) {
+    hold->beyond -= Hold::kOneRead;
     return;
   }
   EndSample(*hold);
@@ -83,9 +83,9 @@ void LockCore::Downgrade() {
   identity_.CheckNotForked();
   Hold* const hold = ThreadRecord::Mine().Find(this);
   if (hold == nullptr || !hold->is_write()) identity_.Die("downgrade() by a thread that does not hold it for writing");
-  if (hold->writes == 0) return BecomeReader(*hold);
-  CountHold(hold->reads);
-  --hold->writes;
+  if (hold->writes_beyond() == 0) return BecomeReader(*hold);
+  Reenter(*hold, LockMode::kShared);
+  hold->beyond -= Hold::kOneWrite;
 }
 
 // The tag's hold, for writing, becomes one for reading.
@@ -93,9 +93,9 @@ void LockCore::BecomeReader(Hold& hold) {
   const uintptr_t sampled = hold.tag() & Hold::kSampled;
   if (hold.is_published()) {
     gate_.Unfavour(&ThreadRecord::Mine());
-    hold.Unpublish(gate_.key() + Hold::kWrite + sampled);
+    hold.Unpublish(key() + Hold::kWrite + sampled);
   }
-  hold.Set(gate_.key() + Hold::kCountedRead + sampled);
+  hold.Set(key() + Hold::kCountedRead + sampled);
   gate_.Downgrade();
 }
 
@@ -106,13 +106,13 @@ bool LockCore::TryUpgrade() {
     identity_.Die("try_upgrade() by a thread that does not hold it for reading");
   }
   if (hold->is_write()) {
-    CountHold(hold->writes);
-    --hold->reads;
+    Reenter(*hold, LockMode::kExclusive);
+    hold->beyond -= Hold::kOneRead;
     return true;
   }
   if (!gate_.TryUpgrade(hold->is_published(), identity_.metrics())) return false;
   // The tag's hold, for reading, is one for writing now.
-  hold->Unpublish(gate_.key() + Hold::kWrite + (hold->tag() & Hold::kSampled));
+  hold->Unpublish(key() + Hold::kWrite + (hold->tag() & Hold::kSampled));
   return true;
 }
 
@@ -139,7 +139,7 @@ LockCore::Reentry LockCore::TryReenter(LockMode mode) {
   Hold* const hold = ThreadRecord::Mine().Find(this);
   if (hold == nullptr) return Reentry::kNo;
   if (mode == LockMode::kExclusive && !hold->is_write()) return Reentry::kRefused;
-  CountHold(mode == LockMode::kExclusive ? hold->writes : hold->reads);
+  Reenter(*hold, mode);
   return Reentry::kDone;
 }
 
@@ -164,9 +164,9 @@ bool LockCore::TryAcquire(LockMode mode) {
 
 bool LockCore::TryPublishRead() {
   ThreadRecord& mine = ThreadRecord::Mine();
-  if (!gate_.PublishedReadersAreIn() || !mine.HasRoom(gate_.entry())) return false;
-  Hold& hold = mine.entry(gate_.entry());
-  hold.Publish(gate_.key(), Hold::kPublishedRead);
+  Hold& hold = gate_.EntryIn(mine);
+  if (!gate_.PublishedReadersAreIn() || hold.lock.load(std::memory_order_relaxed) != 0) return false;
+  hold.Publish(key(), Hold::kPublishedRead);
   if (!gate_.PublishedReadersAreIn()) {
     hold.Unpublish(0);
     return false;
@@ -177,14 +177,14 @@ bool LockCore::TryPublishRead() {
 
 void LockCore::BeginHold(LockMode mode) {
   Hold& hold = ThreadRecord::Mine().Add(this);
-  hold.Set(gate_.key() + (mode == LockMode::kExclusive ? Hold::kWrite : Hold::kCountedRead));
+  hold.Set(key() + (mode == LockMode::kExclusive ? Hold::kWrite : Hold::kCountedRead));
   if (acquisitions_ != nullptr) CountAcquired(hold, mode);
 }
 
 // Publishes first: from the moment in which the word no longer says that this thread is in, its hold must.
 void LockCore::AskFavour(ThreadRecord& mine, Hold& hold) {
-  hold.Publish(gate_.key(), Hold::kPublishedWrite);
-  if (!gate_.Favour(&mine)) hold.Unpublish(gate_.key() + Hold::kWrite);
+  hold.Publish(key(), Hold::kPublishedWrite);
+  if (!gate_.Favour(&mine)) hold.Unpublish(key() + Hold::kWrite);
 }
 
 void LockCore::BeginSample(Hold& hold) {
@@ -196,11 +196,12 @@ void LockCore::EndSample(Hold& hold) {
   if (hold.is_sampled()) identity_.metrics()->Held(steady_clock::now() - hold.sampled_since);
 }
 
-void LockCore::CountHold(uint32_t& beyond_the_first) const {
-  if (beyond_the_first == kMaxHolds - 1) {
+void LockCore::Reenter(Hold& hold, LockMode mode) const {
+  const bool write = mode == LockMode::kExclusive;
+  if ((write ? hold.writes_beyond() : hold.reads_beyond()) == kMaxHolds - 1) {
     identity_.Die("held 16777216 times by one thread: a recursion without an end");
   }
-  ++beyond_the_first;
+  hold.beyond += write ? Hold::kOneWrite : Hold::kOneRead;
 }
 
 }  // namespace stockade::internal

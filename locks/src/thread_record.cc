@@ -111,22 +111,22 @@ const LockCore* ThreadRecord::AnyHeld() const {
 }
 
 Hold* ThreadRecord::Find(const LockCore* lock) {
-  Hold& entry = table_[EntryOf(KeyOf(lock))];
-  if ((entry.lock.load(std::memory_order_relaxed) & ~Hold::kTags) == KeyOf(lock)) return &entry;
+  Hold& place = entry(EntryOf(KeyOf(lock)));
+  if ((place.lock.load(std::memory_order_relaxed) & ~Hold::kTags) == KeyOf(lock)) return &place;
   if (overflow_.empty()) return nullptr;
   const auto found = overflow_.find(lock);
   return found == overflow_.end() ? nullptr : &found->second;
 }
 
 Hold& ThreadRecord::Add(const LockCore* lock) {
-  const uint32_t index = EntryOf(KeyOf(lock));
-  if (HasRoom(index)) return table_[index];
+  Hold& place = entry(EntryOf(KeyOf(lock)));
+  if (place.lock.load(std::memory_order_relaxed) == 0) return place;
   fast = nullptr;
   return overflow_[lock];
 }
 
 void ThreadRecord::Remove(const LockCore* lock, Hold& hold) {
-  if (&hold == &table_[EntryOf(KeyOf(lock))]) return hold.Set(0);
+  if (&hold == &entry(EntryOf(KeyOf(lock)))) return hold.Set(0);
   overflow_.erase(lock);
   if (overflow_.empty()) BecomeFast();
 }

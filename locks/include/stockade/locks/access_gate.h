@@ -42,9 +42,7 @@ class AccessGate {
   AccessGate(const AccessGate&) = delete;
   AccessGate& operator=(const AccessGate&) = delete;
 
-  uintptr_t key() const { return key_; }
-  // Where the hold of this lock is in each thread's record, unless it is in the overflow.
-  uint32_t entry() const { return entry_; }
+  // Where the hold of this lock is, unless it is in the overflow.
   Hold& EntryIn(ThreadRecord& record) const { return record.entry(entry_); }
 
   // Whether a reader that has published itself is in. If not it must take that back.
@@ -150,14 +148,14 @@ class AccessGate {
   // or waiting. Guarded by kWriter.
   const ThreadRecord* run_of_ = nullptr;
   uint32_t run_ = 0;
+  uint32_t waiting_ = 0;  // The length of the queue. Guarded by mutex_; here to fill the line.
 
-  // The queue, apart from what the fast path reads. Guarded by mutex_, as is the change of the bits kQueue, kMustWake and
+  // The queue, on a cache line of its own. Guarded by mutex_, as is the change of the bits kQueue, kMustWake and
   // kFavoured. Invariants, with mutex_ free: kQueue is set exactly if the queue is not empty; kMustWake exactly if its
   // head sleeps or is about to and has not been woken; a head that has been woken will look at the word again.
-  alignas(64) std::mutex mutex_;
+  std::mutex mutex_;
   Waiter* head_ = nullptr;
   Waiter* tail_ = nullptr;
-  uint64_t waiting_ = 0;  // The length of the queue.
   // The thread that was favoured when the queue came to be, and may still be in. While it is not null, kClaim is set.
   ThreadRecord* called_back_ = nullptr;
 };

@@ -59,8 +59,8 @@ class LockIdentity {
 // over. Aborts through the identity on misuse: a release of what the thread does not hold, Lock() while it only reads,
 // more than kMaxHolds, destruction while somebody holds or waits, a call in a forked child.
 //
-// Memory: 192 bytes.
-class LockCore {
+// Memory: two cache lines; a fast path reads the first.
+class alignas(64) LockCore {
  public:
   // How often one thread may hold one lock in one mode. More is a recursion without an end.
   static constexpr uint32_t kMaxHolds = 1u << 24;
@@ -88,15 +88,17 @@ class LockCore {
     ThreadRecord* const mine = ThreadRecord::Fast();
     if (mine != nullptr) [[likely]] {
       Hold& hold = gate_.EntryIn(*mine);
-      const uintptr_t tag = hold.lock.load(std::memory_order_relaxed) - gate_.key();
-      if ((hold.reads | hold.writes) == 0) [[likely]] {
-        if (tag == Hold::kPublishedWrite) return hold.UnpublishInline();
+      const uintptr_t tag = hold.lock.load(std::memory_order_relaxed) - key();
+      if (hold.beyond == 0) {
+        if (tag == Hold::kPublishedWrite) [[likely]] {
+          return hold.UnpublishInline();
+        }
         if (tag == Hold::kWrite) {
           hold.Set(0);
           return gate_.LeaveExclusive();
         }
-      } else if (IsWrite(tag) && hold.writes > 0) {
-        --hold.writes;
+      } else if (IsWrite(tag) && hold.beyond >= Hold::kOneWrite) {
+        hold.beyond -= Hold::kOneWrite;
         return;
       }
     }
@@ -112,11 +114,13 @@ class LockCore {
     ThreadRecord* const mine = ThreadRecord::Fast();
     if (mine != nullptr) [[likely]] {
       Hold& hold = gate_.EntryIn(*mine);
-      const uintptr_t tag = hold.lock.load(std::memory_order_relaxed) - gate_.key();
-      if (hold.reads == 0) [[likely]] {
-        if (tag == Hold::kPublishedRead) return hold.UnpublishInline();
-      } else if (tag <= Hold::kTags) {
-        --hold.reads;
+      const uintptr_t tag = hold.lock.load(std::memory_order_relaxed) - key();
+      if (hold.beyond == 0) {
+        if (tag == Hold::kPublishedRead) [[likely]] {
+          return hold.UnpublishInline();
+        }
+      } else if (tag <= Hold::kTags && hold.reads_beyond() > 0) {
+        hold.beyond -= Hold::kOneRead;
         return;
       }
     }
@@ -140,6 +144,9 @@ class LockCore {
  private:
   enum class Reentry { kNo, kDone, kRefused };
 
+  // Under what the holds of this lock are kept.
+  uintptr_t key() const { return reinterpret_cast<uintptr_t>(this); }
+
   // Of an address minus this lock's: is it this lock, held for writing?
   static bool IsWrite(uintptr_t tag) { return (tag & ~(Hold::kSampled | Hold::kPublishedRead)) == Hold::kWrite; }
 
@@ -151,12 +158,12 @@ class LockCore {
     Hold& hold = gate_.EntryIn(*mine);
     const uintptr_t lock = hold.lock.load(std::memory_order_relaxed);
     if (lock != 0) {
-      if (!IsWrite(lock - gate_.key()) || hold.writes == kMaxHolds - 1) return false;
-      ++hold.writes;
+      if (!IsWrite(lock - key()) || hold.beyond >= (kMaxHolds - 1) * Hold::kOneWrite) return false;
+      hold.beyond += Hold::kOneWrite;
       return true;
     }
-    if (gate_.IsFavoured(mine)) {
-      hold.PublishInline(gate_.key(), Hold::kPublishedWrite);
+    if (gate_.IsFavoured(mine)) [[likely]] {
+      hold.PublishInline(key(), Hold::kPublishedWrite);
       if (!gate_.IsFavoured(mine)) [[unlikely]] {
         hold.UnpublishInline();
         return false;
@@ -164,7 +171,7 @@ class LockCore {
     } else {
       bool had_it_long = false;
       if (!gate_.TryEnterExclusive(mine, had_it_long)) return false;
-      hold.Set(gate_.key() + Hold::kWrite);
+      hold.Set(key() + Hold::kWrite);
       if (had_it_long) [[unlikely]] {
         AskFavour(*mine, hold);
       }
@@ -181,12 +188,12 @@ class LockCore {
     Hold& hold = gate_.EntryIn(*mine);
     const uintptr_t lock = hold.lock.load(std::memory_order_relaxed);
     if (lock != 0) {
-      if (lock - gate_.key() > Hold::kTags || hold.reads == kMaxHolds - 1) return false;
-      ++hold.reads;
+      if (lock - key() > Hold::kTags || hold.reads_beyond() == kMaxHolds - 1) return false;
+      hold.beyond += Hold::kOneRead;
       return true;
     }
     if (!gate_.PublishedReadersAreIn()) return TryLockSharedCounted(hold);
-    hold.PublishInline(gate_.key(), Hold::kPublishedRead);
+    hold.PublishInline(key(), Hold::kPublishedRead);
     if (!gate_.PublishedReadersAreIn()) [[unlikely]] {
       hold.UnpublishInline();
       return false;
@@ -217,16 +224,17 @@ class LockCore {
   }
   void BeginSample(Hold& hold);
   void EndSample(Hold& hold);
-  void CountHold(uint32_t& beyond_the_first) const;
+  void Reenter(Hold& hold, LockMode mode) const;
 
   // One hold in so many of a thread is timed, the first one being the first. The help of stockade_lock_hold_seconds
   // states it.
   static constexpr uint64_t kHoldSampling = 256;
 
-  mutable AccessGate gate_;
-  LockIdentity& identity_;
   StripedCells* const acquisitions_;  // By LockMode. Null: the lock counts nothing.
+  LockIdentity& identity_;
+  mutable AccessGate gate_;
 };
+static_assert(sizeof(LockCore) == 128);
 
 }  // namespace stockade::internal
 

@@ -18,9 +18,8 @@ class ThreadRecord;
 // What one thread holds of one lock, and the place where it publishes that it is in without the lock's word knowing.
 // Only its thread writes it, but for `wanted`; other threads read `lock`, to find those who have published themselves.
 //
-// Invariants, between two calls of the lock: lock == 0 and reads == writes == 0; or lock is the address of a LockCore
-// plus a tag, which tells of one hold; reads and writes count the holds beyond that one. A thread that holds both ways
-// has a tag of writing.
+// Invariants, between two calls of the lock: lock == 0 and beyond == 0; or lock is the address of a LockCore plus a tag,
+// which tells of one hold, and beyond counts the others. A thread that holds both ways has a tag of writing.
 struct Hold {
   // Reads, and is counted in the lock's word; or is published, and the word does not count it.
   static constexpr uintptr_t kCountedRead = 0;
@@ -34,10 +33,12 @@ struct Hold {
 
   // Every store releases: who finds nobody here any more has what that thread did behind it.
   std::atomic<uintptr_t> lock{0};
+  // Reads in the low half, writes in the high one: to be compared with zero in one step.
+  uint64_t beyond = 0;
+  static constexpr uint64_t kOneRead = 1;
+  static constexpr uint64_t kOneWrite = uint64_t{1} << 32;
   // A futex: 1 says that somebody waits for the published thread to leave, or did so once.
   std::atomic<uint32_t> wanted{0};
-  uint32_t reads = 0;
-  uint32_t writes = 0;
   // When the outermost hold began, if it is sampled.
   std::chrono::steady_clock::time_point sampled_since{};
 
@@ -46,8 +47,10 @@ struct Hold {
   bool is_write() const { return (tag() & kWrite) != 0; }
   bool is_published() const { return (tag() & kPublishedRead) != 0; }
   bool is_sampled() const { return (tag() & kSampled) != 0; }
-  uint32_t read_holds() const { return reads + (is_write() ? 0 : 1); }
-  uint32_t write_holds() const { return writes + (is_write() ? 1 : 0); }
+  uint32_t reads_beyond() const { return static_cast<uint32_t>(beyond); }
+  uint32_t writes_beyond() const { return static_cast<uint32_t>(beyond >> 32); }
+  uint32_t read_holds() const { return reads_beyond() + (is_write() ? 0 : 1); }
+  uint32_t write_holds() const { return writes_beyond() + (is_write() ? 1 : 0); }
   // Leaves `value`, a lock and a tag or nothing, where nothing published was.
   void Set(uintptr_t value) { lock.store(value, std::memory_order_release); }
 
@@ -102,17 +105,16 @@ class alignas(128) ThreadRecord {
  public:
   static constexpr size_t kEntries = 16;
 
-  // Where the lock with this address has its entry. Fibonacci hashing.
+  // Where the lock with this address has its entry, in bytes from the begin of the record. Fibonacci hashing.
   static uint32_t EntryOf(uintptr_t key) {
-    return static_cast<uint32_t>((static_cast<uint64_t>(key) * 0x9E3779B97F4A7C15u) >> 60);
+    return static_cast<uint32_t>((static_cast<uint64_t>(key) * 0x9E3779B97F4A7C15u) >> 60) * sizeof(Hold);
   }
 
   // The calling thread's record if its overflow is empty, so that what the table does not have the thread does not
   // hold; if publishing needs no fence; and not in a forked child. Null otherwise: take the slow way. One load of a
   // thread_local.
   static ThreadRecord* Fast() { return thread_record_detail::fast; }
-  Hold& entry(uint32_t index) { return table_[index]; }
-  bool HasRoom(uint32_t index) const { return table_[index].lock.load(std::memory_order_relaxed) == 0; }
+  Hold& entry(uint32_t offset) { return *reinterpret_cast<Hold*>(reinterpret_cast<std::byte*>(&table_) + offset); }
 
   // The calling thread's record. The first call of a thread may allocate.
   static ThreadRecord& Mine();
