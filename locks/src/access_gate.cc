@@ -64,7 +64,7 @@ bool AccessGate::OnlyPublishedMayBeIn(LockMode mode) const {
 }
 
 bool AccessGate::SpinToEnter(LockMode mode) {
-  if (fifo()) return false;
+  if (fifo_) return false;
   for (int i = 0; i < kSpins; ++i) {
     // Where others wait too, or somebody must be called back, this is of no use.
     if ((word_.load(std::memory_order_relaxed) & (kQueue | kPublished | kFavoured)) != 0) return false;
@@ -87,7 +87,7 @@ void AccessGate::Append(Waiter& self) {
     word_.store(kQueue | kClaim, std::memory_order_seq_cst);  // Nobody else changes a word with kFavoured.
     return;
   }
-  while (!word_.compare_exchange_weak(word, (word & ~(kBias | kTally)) | kQueue | (fifo() ? kClaim : 0),
+  while (!word_.compare_exchange_weak(word, (word & ~(kBias | kTally)) | kQueue | (fifo_ ? kClaim : 0),
                                       std::memory_order_seq_cst, std::memory_order_relaxed)) {
   }
 }
@@ -118,7 +118,7 @@ uint64_t AccessGate::WithHead(uint64_t word, const Waiter* head) const {
     // Published readers that nobody has called back, and no writer who has yet to: others may do as they did.
     return (word & (kPublished | kWriter)) == kPublished ? word | kBias : word;
   }
-  if (fifo() || called_back_ != nullptr) word |= kClaim;
+  if (fifo_ || called_back_ != nullptr) word |= kClaim;
   if (IsOpenToHead(word, head->mode)) return word;
   return word | kMustWake | (Readers(word) > 0 ? kClaim : 0);
 }
@@ -144,7 +144,7 @@ AccessGate::Turn AccessGate::TakeTurn(Waiter& self, std::unique_lock<std::mutex>
         ClaimAndSpin(self.mode, lock);
         continue;
       }
-      const bool claims = fifo() || self.woken || Readers(word) > 0;
+      const bool claims = fifo_ || self.woken || Readers(word) > 0;
       // Fails where the word has changed: the lock may be open now, and nobody would know that we sleep.
       if (word_.compare_exchange_weak(word, word | kMustWake | (claims ? kClaim : 0), std::memory_order_relaxed)) {
         return Turn::kMustSleep;
@@ -199,34 +199,36 @@ void AccessGate::Unfavour(const ThreadRecord* record) {
 void AccessGate::LeaveShared() {
   uint64_t word = word_.load(std::memory_order_relaxed);
   do {
-    if ((word & kMustWake) != 0 && Readers(word) == 1) return LeaveAndWake(kReader, 0);
+    if ((word & kMustWake) != 0 && Readers(word) == 1 && LeaveAndWake(word, kReader, 0)) return;
   } while (!word_.compare_exchange_weak(word, word - kReader, std::memory_order_release, std::memory_order_relaxed));
 }
 
 void AccessGate::Downgrade() {
   uint64_t word = word_.load(std::memory_order_relaxed);
   do {
-    if ((word & kMustWake) != 0) return LeaveAndWake(kWriter, kReader);
+    if ((word & kMustWake) != 0 && LeaveAndWake(word, kWriter, kReader)) return;
   } while (!word_.compare_exchange_weak(word, (word & ~kWriter) + kReader, std::memory_order_release,
                                         std::memory_order_relaxed));
 }
 
-// The step is taken with mutex_ held, so that a waiter which sees it cannot be gone before it is woken.
-void AccessGate::LeaveAndWake(uint64_t minus, uint64_t plus) {
+// With kMustWake seen under mutex_ there is a head, which has to take mutex_ to get out of the queue; so nobody can have
+// reason to destroy the lock before this thread has let go of mutex_.
+bool AccessGate::LeaveAndWake(uint64_t& word, uint64_t minus, uint64_t plus) {
   ThreadRecord* to_wake = nullptr;
   {
     std::lock_guard lock(mutex_);
-    uint64_t word = word_.load(std::memory_order_relaxed);
+    word = word_.load(std::memory_order_relaxed);
+    if ((word & kMustWake) == 0) return false;
     uint64_t next = 0;
     do {
-      next = word - minus + plus;
-      if ((word & kMustWake) == 0) continue;
       // A writer that finds a reader in from now on has to claim the lock, or readers could follow one another for ever.
+      next = word - minus + plus;
       next = IsOpenToHead(next, head_->mode) ? next & ~kMustWake : next | kClaim;
     } while (!word_.compare_exchange_weak(word, next, std::memory_order_release, std::memory_order_relaxed));
-    if ((word & ~next & kMustWake) != 0) to_wake = WakeHead();
+    if ((next & kMustWake) == 0) to_wake = WakeHead();
   }
   if (to_wake != nullptr) to_wake->Wake();
+  return true;
 }
 
 bool AccessGate::TryUpgrade(bool published, LockMetrics* metrics) {

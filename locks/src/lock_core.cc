@@ -8,10 +8,10 @@ namespace stockade::internal {
 
 using std::chrono::steady_clock;
 
-LockCore::LockCore(LockIdentity& identity, uint64_t max_passes)
+LockCore::LockCore(LockIdentity& identity)
     : acquisitions_(identity.metrics() == nullptr ? nullptr : &identity.metrics()->acquisitions()),
       identity_(identity),
-      gate_(key(), identity.fifo() ? 0 : max_passes) {}
+      gate_(key(), identity.fifo()) {}
 
 LockCore::~LockCore() {
   // A forked child has a copy of what other threads of its parent held.

@@ -1,6 +1,5 @@
 #include "published_holds.h"
 
-#include <algorithm>
 #include <atomic>
 #include <vector>
 
@@ -15,8 +14,6 @@ bool IsPublished(const Hold& hold, uintptr_t key) {
   const uintptr_t lock = hold.lock.load(std::memory_order_seq_cst);
   return (lock & ~Hold::kTags) == key && (lock & Hold::kPublishedRead) != 0;
 }
-
-void Mark(Hold& hold) { hold.wanted.store(1, std::memory_order_seq_cst); }
 
 // Calls visit(hold) for the entries in question.
 template <typename Visit>
@@ -35,19 +32,18 @@ std::vector<Hold*> FindPublished(uintptr_t key, uint32_t entry, ThreadRecord* re
   return found;
 }
 
-// The entry is marked and fenced. A wake-up uses the mark up, so after one the entry is marked and fenced anew: a thread
-// sleeps only if it has seen the other there after a fence that came after its mark.
-//
-// An entry serves several locks, one after the other, and a thread that is late may mark it for one that has left,
-// without having fenced yet: its mark can make another one sleep who should not. So what was marked in vain is taken
-// back, which wakes whoever sleeps on it.
-bool AwaitDeparture(Hold& hold, uintptr_t key, SteadyDeadline deadline) {
+// `mark` is what Hold::Mark() returned, and a fence has come after it. An entry serves several locks, one after the
+// other, and those who wait for either share the mark. So a thread sleeps only on the very mark after which it has fenced
+// itself and seen the other still there: neither on a later one, which is for another lock's hold, nor on one that
+// somebody else has set and not fenced yet (tests/models/shared_entry.pml).
+bool AwaitDeparture(Hold& hold, uint32_t mark, uintptr_t key, SteadyDeadline deadline) {
   while (IsPublished(hold, key)) {
-    if (!FutexWait(hold.wanted, 1, deadline)) return !IsPublished(hold, key);
-    Mark(hold);
+    if (!FutexWait(hold.wanted, mark, deadline)) return !IsPublished(hold, key);
+    const uint32_t now = hold.Mark();
+    if (now == mark) continue;
+    mark = now;
     HeavyFence();
   }
-  hold.WakeIfWanted();
   return true;
 }
 
@@ -67,9 +63,13 @@ bool DrainPublished(uintptr_t key, uint32_t entry, ThreadRecord* record, SteadyD
   // Who was not there at this look cannot be in.
   const std::vector<Hold*> found = FindPublished(key, entry, record);
   if (found.empty()) return true;
-  for (Hold* const hold : found) Mark(*hold);
+  std::vector<uint32_t> marks;
+  for (Hold* const hold : found) marks.push_back(hold->Mark());
   HeavyFence();  // One for all marks.
-  return std::all_of(found.begin(), found.end(), [&](Hold* hold) { return AwaitDeparture(*hold, key, deadline); });
+  for (size_t i = 0; i < found.size(); ++i) {
+    if (!AwaitDeparture(*found[i], marks[i], key, deadline)) return false;
+  }
+  return true;
 }
 
 }  // namespace stockade::internal

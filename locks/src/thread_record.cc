@@ -131,9 +131,10 @@ void ThreadRecord::Remove(const LockCore* lock, Hold& hold) {
   if (overflow_.empty()) BecomeFast();
 }
 
-// An exchange, not a store: a store could be delayed past the mark that is set for this entry's next lock.
-void Hold::TakeMarkBack() {
-  if (wanted.exchange(0, std::memory_order_seq_cst) != 0) FutexWake(wanted, INT_MAX);
+// Only this thread answers marks, so the lowest bit is set, and one more clears it and counts.
+void Hold::WakeAll() {
+  wanted.fetch_add(1, std::memory_order_seq_cst);
+  FutexWake(wanted, INT_MAX);
 }
 
 bool ThreadRecord::Sleep(std::chrono::steady_clock::time_point deadline) {

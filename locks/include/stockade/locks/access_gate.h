@@ -24,9 +24,9 @@ class LockMetrics;
 //   leaves when somebody else comes: the head of the queue forbids it in the word, fences, and waits for those who are in.
 //
 // A waiter enters only from the head of the queue; whoever makes room for a head that sleeps wakes it. Until the head
-// runs, threads that arrive may enter before it, at most `max_passes` times; if the head then finds the lock taken, or if
-// it is a writer that waits for readers, it claims the lock: nobody enters before it any more. So neither readers nor
-// writers starve: a waiter enters after those that were before it, and after one wake-up of its own.
+// runs, threads that arrive may enter before it (but for the FIFO option); if the head then finds the lock taken, or if it
+// is a writer that waits for readers, it claims the lock: nobody enters before it any more. So neither readers nor writers
+// starve: a waiter enters after those that were before it, and each of these lets others pass during one wake-up at most.
 //
 // Memory ordering: entering is an acquire, leaving a release, of the word or of the published hold. What orders the word
 // against the holds is the asymmetric fence, see Hold and published_holds.h.
@@ -34,10 +34,8 @@ class LockMetrics;
 // It owns nothing that needs destruction (waiters live on their threads' stacks), so a forked child can drop it.
 class AccessGate {
  public:
-  // `key`: the address of the lock, under which readers publish themselves. `max_passes` zero: strictly first in, first
-  // out.
-  AccessGate(uintptr_t key, uint64_t max_passes)
-      : key_(key), entry_(ThreadRecord::EntryOf(key)), max_passes_(static_cast<uint32_t>(max_passes)) {}
+  // `key`: the address of the lock, under which threads publish themselves. `fifo`: strictly first in, first out.
+  AccessGate(uintptr_t key, bool fifo) : key_(key), entry_(ThreadRecord::EntryOf(key)), fifo_(fifo) {}
 
   AccessGate(const AccessGate&) = delete;
   AccessGate& operator=(const AccessGate&) = delete;
@@ -57,7 +55,7 @@ class AccessGate {
     uint64_t word = word_.load(std::memory_order_relaxed);
     do {
       if (!lock_word::IsOpen(word, mode)) return false;
-    } while (!word_.compare_exchange_weak(word, lock_word::Entered(word, mode, max_passes_), std::memory_order_acquire,
+    } while (!word_.compare_exchange_weak(word, lock_word::Entered(word, mode), std::memory_order_acquire,
                                           std::memory_order_relaxed));
     if (mode == LockMode::kExclusive) run_of_ = nullptr;
     return true;
@@ -67,7 +65,7 @@ class AccessGate {
     uint64_t word = word_.load(std::memory_order_relaxed);
     do {
       if (!lock_word::IsOpen(word, LockMode::kExclusive)) return false;
-    } while (!word_.compare_exchange_weak(word, lock_word::Entered(word, LockMode::kExclusive, max_passes_),
+    } while (!word_.compare_exchange_weak(word, lock_word::Entered(word, LockMode::kExclusive),
                                           std::memory_order_acquire, std::memory_order_relaxed));
     if (run_of_ != record || (word & (lock_word::kQueue | lock_word::kTally)) != 0) {
       run_of_ = record;
@@ -95,7 +93,7 @@ class AccessGate {
   void LeaveExclusive() {
     uint64_t word = word_.load(std::memory_order_relaxed);
     do {
-      if ((word & lock_word::kMustWake) != 0) return LeaveAndWake(lock_word::kWriter, 0);
+      if ((word & lock_word::kMustWake) != 0 && LeaveAndWake(word, lock_word::kWriter, 0)) return;
     } while (!word_.compare_exchange_weak(word, word & ~lock_word::kWriter, std::memory_order_release,
                                           std::memory_order_relaxed));
   }
@@ -122,9 +120,10 @@ class AccessGate {
     return reinterpret_cast<uintptr_t>(record) | lock_word::kFavoured;
   }
 
-  bool fifo() const { return max_passes_ == 0; }
   bool SpinToEnter(LockMode mode);
-  void LeaveAndWake(uint64_t minus, uint64_t plus);
+  // Where kMustWake is set changes the word and wakes the head if it may enter. False where it is not set any more: then
+  // `word` is what it is now, and the caller leaves in the usual way.
+  bool LeaveAndWake(uint64_t& word, uint64_t minus, uint64_t plus);
 
   // All that follow with mutex_ held; those that take `lock` let go of it on the way and take it again.
   void Append(Waiter& self);
@@ -143,7 +142,7 @@ class AccessGate {
   std::atomic<uint64_t> word_{0};  // See lock_word.
   const uintptr_t key_;
   const uint32_t entry_;
-  const uint32_t max_passes_;
+  const bool fifo_;
   // The thread that has had the last writes, if they went the fast way, and how many of them, with nobody else in between
   // or waiting. Guarded by kWriter.
   const ThreadRecord* run_of_ = nullptr;

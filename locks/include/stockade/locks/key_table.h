@@ -27,7 +27,7 @@ template <typename Key, typename Hash, typename Eq>
 class KeyTable {
  public:
   struct Entry {
-    explicit Entry(LockIdentity& identity) : core(identity, LockCore::kMaxPasses) {}
+    explicit Entry(LockIdentity& identity) : core(identity) {}
 
     LockCore core;
     uint64_t users = 0;  // Guarded by the shard's mutex.

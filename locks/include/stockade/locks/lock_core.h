@@ -65,14 +65,8 @@ class alignas(64) LockCore {
   // How often one thread may hold one lock in one mode. More is a recursion without an end.
   static constexpr uint32_t kMaxHolds = 1u << 24;
 
-  // How many arriving threads may pass the head of the queue while it wakes up, without the FIFO option. A lock that is
-  // only ever taken exclusively lets more of them do so: a thread's whole time slice of short holds costs less than to
-  // hand the lock over in the middle of them.
-  static constexpr uint64_t kMaxPasses = 64;
-  static constexpr uint64_t kMaxPassesExclusive = 1 << 16;
-
   // `identity` must outlive it.
-  LockCore(LockIdentity& identity, uint64_t max_passes);
+  explicit LockCore(LockIdentity& identity);
   ~LockCore();
 
   LockCore(const LockCore&) = delete;

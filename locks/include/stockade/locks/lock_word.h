@@ -27,7 +27,7 @@ inline constexpr uint64_t kFavoured = 1 << 6;   // A thread of the rest, a recor
 inline constexpr uint64_t kReader = uint64_t{1} << 8;
 inline constexpr uint64_t kReaders = (uint64_t{1} << 32) - kReader;
 
-// While nobody waits: counted reads since the last write. While somebody waits: how often its head has been passed.
+// Counted reads since the last write, while nobody waits.
 inline constexpr uint64_t kTallyOne = uint64_t{1} << 32;
 inline constexpr uint64_t kTally = ~(kTallyOne - 1);
 
@@ -61,18 +61,11 @@ constexpr uint64_t WithOneIn(uint64_t word, LockMode mode) {
   return mode == LockMode::kExclusive ? word | kWriter : word + kReader;
 }
 
-// A thread that arrives has passed those who wait; at `max_passes` it is the last to do so.
-constexpr uint64_t Passed(uint64_t word, uint64_t max_passes) {
-  word += kTallyOne;
-  return Tally(word) >= max_passes ? word | kClaim : word;
-}
-
 // A thread that arrives enters an open lock.
-constexpr uint64_t Entered(uint64_t word, LockMode mode, uint64_t max_passes) {
+constexpr uint64_t Entered(uint64_t word, LockMode mode) {
   word = WithOneIn(word, mode);
-  if ((word & kQueue) != 0) return Passed(word, max_passes);
   if (mode == LockMode::kExclusive) return word & ~kTally;
-  if ((word & kBias) != 0) return word;
+  if ((word & (kQueue | kBias)) != 0) return word;
   word += kTallyOne;
   return Tally(word) >= kBiasAfterReads ? (word & ~kTally) | kBias | kPublished : word;
 }

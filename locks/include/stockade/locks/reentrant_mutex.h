@@ -29,7 +29,7 @@ class STOCKADE_CAPABILITY("mutex") ReentrantMutex {
  public:
   ReentrantMutex() : ReentrantMutex(LockOptions{}) {}
   // Aborts with the text of options.Validate().
-  explicit ReentrantMutex(const LockOptions& options) : identity_("ReentrantMutex", options), core_(identity_, internal::LockCore::kMaxPassesExclusive) {}
+  explicit ReentrantMutex(const LockOptions& options) : identity_("ReentrantMutex", options), core_(identity_) {}
 
   ReentrantMutex(const ReentrantMutex&) = delete;
   ReentrantMutex& operator=(const ReentrantMutex&) = delete;

@@ -40,7 +40,7 @@ class STOCKADE_CAPABILITY("shared_mutex") ReentrantSharedMutex {
   ReentrantSharedMutex() : ReentrantSharedMutex(LockOptions{}) {}
   // Aborts with the text of options.Validate().
   explicit ReentrantSharedMutex(const LockOptions& options)
-      : identity_("ReentrantSharedMutex", options), core_(identity_, internal::LockCore::kMaxPasses) {}
+      : identity_("ReentrantSharedMutex", options), core_(identity_) {}
 
   ReentrantSharedMutex(const ReentrantSharedMutex&) = delete;
   ReentrantSharedMutex& operator=(const ReentrantSharedMutex&) = delete;

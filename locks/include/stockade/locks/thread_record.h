@@ -37,7 +37,8 @@ struct Hold {
   uint64_t beyond = 0;
   static constexpr uint64_t kOneRead = 1;
   static constexpr uint64_t kOneWrite = uint64_t{1} << 32;
-  // A futex: 1 says that somebody waits for the published thread to leave, or did so once.
+  // A futex. The lowest bit: somebody waits for the published thread to leave, or did so once. The rest counts how often
+  // that was answered, so that nobody sleeps on a mark that has been.
   std::atomic<uint32_t> wanted{0};
   // When the outermost hold began, if it is sampled.
   std::chrono::steady_clock::time_point sampled_since{};
@@ -71,13 +72,16 @@ struct Hold {
     WakeIfWanted();
   }
 
+  // By another thread, which then fences and looks again whether this one is there, before it sleeps on what this returns.
+  uint32_t Mark() { return wanted.fetch_or(1, std::memory_order_seq_cst) | 1; }
+
+ private:
   void WakeIfWanted() {
-    if (wanted.load(std::memory_order_seq_cst) != 0) [[unlikely]] {
-      TakeMarkBack();
+    if ((wanted.load(std::memory_order_seq_cst) & 1) != 0) [[unlikely]] {
+      WakeAll();
     }
   }
-  // Also for who has marked in vain. Wakes all that sleep on the mark.
-  void TakeMarkBack();
+  void WakeAll();
 };
 
 namespace thread_record_detail {
