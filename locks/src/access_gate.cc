@@ -13,8 +13,18 @@ using namespace lock_word;
 
 namespace {
 
-// How often a thread looks at the word before it sleeps: some 1 us, less than it costs to fall asleep and be woken.
-constexpr int kSpins = 40;
+// How a thread waits before it sleeps: it looks at the word after 1, 2, 4 ... pauses, so that it disturbs the one that
+// is in less and less; in all some 2 us, less than it costs to fall asleep and be woken.
+constexpr int kSpinRounds = 7;
+
+template <typename Done>
+bool Spin(Done done) {
+  for (int round = 0; round < kSpinRounds; ++round) {
+    for (int pause = 0; pause < 1 << round; ++pause) CpuRelax();
+    if (done()) return true;
+  }
+  return false;
+}
 
 // Of a word with kFavoured.
 ThreadRecord* RecordIn(uint64_t word) { return reinterpret_cast<ThreadRecord*>(word & ~kFavoured); }
@@ -64,14 +74,15 @@ bool AccessGate::OnlyPublishedMayBeIn(LockMode mode) const {
 }
 
 bool AccessGate::SpinToEnter(LockMode mode) {
+  // Where others wait too, or somebody must be called back, this is of no use.
+  constexpr uint64_t kNoUse = kQueue | kPublished | kFavoured;
   if (fifo_) return false;
-  for (int i = 0; i < kSpins; ++i) {
-    // Where others wait too, or somebody must be called back, this is of no use.
-    if ((word_.load(std::memory_order_relaxed) & (kQueue | kPublished | kFavoured)) != 0) return false;
-    if (TryEnter(mode)) return true;
-    CpuRelax();
-  }
-  return false;
+  bool entered = false;
+  Spin([&] {
+    if ((word_.load(std::memory_order_relaxed) & kNoUse) != 0) return true;
+    return entered = TryEnter(mode);
+  });
+  return entered;
 }
 
 void AccessGate::Append(Waiter& self) {
@@ -159,7 +170,7 @@ AccessGate::Turn AccessGate::TakeTurn(Waiter& self, std::unique_lock<std::mutex>
 void AccessGate::ClaimAndSpin(LockMode mode, std::unique_lock<std::mutex>& lock) {
   word_.fetch_or(kClaim, std::memory_order_relaxed);
   lock.unlock();
-  for (int i = 0; i < kSpins && !IsOpenToHead(word_.load(std::memory_order_relaxed), mode); ++i) CpuRelax();
+  Spin([&] { return IsOpenToHead(word_.load(std::memory_order_relaxed), mode); });
   lock.lock();
 }
 
@@ -169,8 +180,8 @@ bool AccessGate::CallBack(std::unique_lock<std::mutex>& lock, SteadyDeadline dea
   ThreadRecord* const favoured = called_back_;
   lock.unlock();
   if (metrics != nullptr) metrics->CalledBack();
-  const bool gone = deadline == kNoWait ? !HasPublished(key_, entry_, favoured)
-                                        : DrainPublished(key_, entry_, favoured, deadline);
+  const bool gone =
+      deadline == kNoWait ? !HasPublished(key_, entry_, favoured) : DrainPublished(key_, entry_, favoured, deadline);
   lock.lock();
   if (!gone) return false;
   called_back_ = nullptr;
@@ -211,8 +222,8 @@ void AccessGate::Downgrade() {
                                         std::memory_order_relaxed));
 }
 
-// With kMustWake seen under mutex_ there is a head, which has to take mutex_ to get out of the queue; so nobody can have
-// reason to destroy the lock before this thread has let go of mutex_.
+// With kMustWake seen under mutex_ there is a head, which has to take mutex_ to get out of the queue; so nobody can
+// have reason to destroy the lock before this thread has let go of mutex_.
 bool AccessGate::LeaveAndWake(uint64_t& word, uint64_t minus, uint64_t plus) {
   ThreadRecord* to_wake = nullptr;
   {
@@ -221,7 +232,8 @@ bool AccessGate::LeaveAndWake(uint64_t& word, uint64_t minus, uint64_t plus) {
     if ((word & kMustWake) == 0) return false;
     uint64_t next = 0;
     do {
-      // A writer that finds a reader in from now on has to claim the lock, or readers could follow one another for ever.
+      // A writer that finds a reader in from now on has to claim the lock, or readers could follow one another for
+      // ever.
       next = word - minus + plus;
       next = IsOpenToHead(next, head_->mode) ? next & ~kMustWake : next | kClaim;
     } while (!word_.compare_exchange_weak(word, next, std::memory_order_release, std::memory_order_relaxed));

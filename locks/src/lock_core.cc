@@ -33,6 +33,7 @@ bool LockCore::TryLockUntil(SteadyDeadline deadline) {
 }
 
 bool LockCore::TryLockSharedCounted(Hold& hold) {
+  hold.Unpublish(0);
   if (!gate_.TryEnter(LockMode::kShared)) return false;
   hold.Set(key() + Hold::kCountedRead);
   if (acquisitions_ != nullptr) CountAcquired(hold, LockMode::kShared);

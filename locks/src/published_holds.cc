@@ -33,9 +33,9 @@ std::vector<Hold*> FindPublished(uintptr_t key, uint32_t entry, ThreadRecord* re
 }
 
 // `mark` is what Hold::Mark() returned, and a fence has come after it. An entry serves several locks, one after the
-// other, and those who wait for either share the mark. So a thread sleeps only on the very mark after which it has fenced
-// itself and seen the other still there: neither on a later one, which is for another lock's hold, nor on one that
-// somebody else has set and not fenced yet (tests/models/shared_entry.pml).
+// other, and those who wait for either share the mark. So a thread sleeps only on the very mark after which it has
+// fenced itself and seen the other still there: neither on a later one, which is for another lock's hold, nor on one
+// that somebody else has set and not fenced yet (tests/models/shared_entry.pml).
 bool AwaitDeparture(Hold& hold, uint32_t mark, uintptr_t key, SteadyDeadline deadline) {
   while (IsPublished(hold, key)) {
     if (!FutexWait(hold.wanted, mark, deadline)) return !IsPublished(hold, key);

@@ -55,8 +55,8 @@ ThreadRecord& ThreadRecord::Make() {
   if (mine == nullptr) {
     mine = new ThreadRecord;
     mine->next_ = first_record.load(std::memory_order_relaxed);
-    while (!first_record.compare_exchange_weak(mine->next_, mine, std::memory_order_release,
-                                               std::memory_order_relaxed)) {
+    while (
+        !first_record.compare_exchange_weak(mine->next_, mine, std::memory_order_release, std::memory_order_relaxed)) {
     }
   }
   mine->BecomeFast();
@@ -71,8 +71,8 @@ void ThreadRecord::BecomeFast() {
 ThreadRecord* ThreadRecord::TakeFree() {
   for (ThreadRecord* record = First(); record != nullptr; record = record->next_) {
     bool taken = record->taken_.load(std::memory_order_relaxed);
-    if (!taken && record->taken_.compare_exchange_strong(taken, true, std::memory_order_acquire,
-                                                         std::memory_order_relaxed)) {
+    if (!taken &&
+        record->taken_.compare_exchange_strong(taken, true, std::memory_order_acquire, std::memory_order_relaxed)) {
       return record;
     }
   }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <mutex>
 
+#include "stockade/base/prefetch.h"
 #include "stockade/locks/lock_word.h"
 #include "stockade/locks/steady_deadline.h"
 #include "stockade/locks/thread_record.h"
@@ -13,23 +14,26 @@ namespace stockade::internal {
 
 class LockMetrics;
 
-// Who is in and who waits: the part of a lock that knows no re-entry. One writer or any number of readers, and one queue
-// in order of arrival for both. There are two ways to be in:
+// Who is in and who waits: the part of a lock that knows no re-entry. One writer or any number of readers, and one
+// queue in order of arrival for both. There are two ways to be in:
 //
 // - Known to the word: entering and leaving are one compare-and-swap of it, while nobody sleeps.
-// - Published: the thread says so in its own record, which nobody else writes, and looks whether the word lets it. Reads
+// - Published: the thread says so in its own record, which nobody else writes, and looks whether the word lets it.
+// Reads
 //   are taken so while the word has kBias (after BRAVO, Dice and Kogan, USENIX ATC 2019, with a table a thread and an
-//   asymmetric fence in place of one shared table); writes, by the one thread that the lock favours (as in biased locking,
-//   Kawachiya, Koseki and Onodera, OOPSLA 2002). A lock gets there by a long run of reads, or of writes of one thread, and
-//   leaves when somebody else comes: the head of the queue forbids it in the word, fences, and waits for those who are in.
+//   asymmetric fence in place of one shared table); writes, by the one thread that the lock favours (as in biased
+//   locking, Kawachiya, Koseki and Onodera, OOPSLA 2002). A lock gets there by a long run of reads, or of writes of one
+//   thread, and leaves when somebody else comes: the head of the queue forbids it in the word, fences, and waits for
+//   those who are in.
 //
 // A waiter enters only from the head of the queue; whoever makes room for a head that sleeps wakes it. Until the head
-// runs, threads that arrive may enter before it (but for the FIFO option); if the head then finds the lock taken, or if it
-// is a writer that waits for readers, it claims the lock: nobody enters before it any more. So neither readers nor writers
-// starve: a waiter enters after those that were before it, and each of these lets others pass during one wake-up at most.
+// runs, threads that arrive may enter before it (but for the FIFO option); if the head then finds the lock taken, or if
+// it is a writer that waits for readers, it claims the lock: nobody enters before it any more. So neither readers nor
+// writers starve: a waiter enters after those that were before it, and each of these lets others pass during one
+// wake-up at most.
 //
-// Memory ordering: entering is an acquire, leaving a release, of the word or of the published hold. What orders the word
-// against the holds is the asymmetric fence, see Hold and published_holds.h.
+// Memory ordering: entering is an acquire, leaving a release, of the word or of the published hold. What orders the
+// word against the holds is the asymmetric fence, see Hold and published_holds.h.
 //
 // It owns nothing that needs destruction (waiters live on their threads' stacks), so a forked child can drop it.
 class AccessGate {
@@ -49,6 +53,9 @@ class AccessGate {
   bool IsFavoured(const ThreadRecord* record) const {
     return word_.load(std::memory_order_seq_cst) == FavouredWord(record);
   }
+
+  // The word is about to be written.
+  void PrepareToWrite() const { PrefetchForWrite(&word_); }
 
   // Enter if they can by one step of the word. O(1), lock-free.
   bool TryEnter(LockMode mode) {
@@ -76,7 +83,8 @@ class AccessGate {
   }
 
   // The thread of `record`, the writer by the word, has published its hold. True: the lock favours the thread from now
-  // on, and its hold is no longer known to the word. False: it still is, and the thread must take back what it published.
+  // on, and its hold is no longer known to the word. False: it still is, and the thread must take back what it
+  // published.
   bool Favour(const ThreadRecord* record);
   // The reverse: the published writer becomes one that the word knows. It then takes back what it has published.
   void Unfavour(const ThreadRecord* record);
@@ -121,8 +129,8 @@ class AccessGate {
   }
 
   bool SpinToEnter(LockMode mode);
-  // Where kMustWake is set changes the word and wakes the head if it may enter. False where it is not set any more: then
-  // `word` is what it is now, and the caller leaves in the usual way.
+  // Where kMustWake is set changes the word and wakes the head if it may enter. False where it is not set any more:
+  // then `word` is what it is now, and the caller leaves in the usual way.
   bool LeaveAndWake(uint64_t& word, uint64_t minus, uint64_t plus);
 
   // All that follow with mutex_ held; those that take `lock` let go of it on the way and take it again.
@@ -143,8 +151,8 @@ class AccessGate {
   const uintptr_t key_;
   const uint32_t entry_;
   const bool fifo_;
-  // The thread that has had the last writes, if they went the fast way, and how many of them, with nobody else in between
-  // or waiting. Guarded by kWriter.
+  // The thread that has had the last writes, if they went the fast way, and how many of them, with nobody else in
+  // between or waiting. Guarded by kWriter.
   const ThreadRecord* run_of_ = nullptr;
   uint32_t run_ = 0;
   uint32_t waiting_ = 0;  // The length of the queue. Guarded by mutex_; here to fill the line.

@@ -52,8 +52,8 @@ class LockIdentity {
 // that thread's record, so re-entering, leaving an inner hold and asking touch nothing that another thread writes; only
 // the outermost hold goes through the gate, and a published one does not even change its word.
 //
-// A thread's hold and the gate agree: kWrite: it is the writer by the word; kCountedRead: one of the readers by the word;
-// kPublishedRead, kPublishedWrite: it is in, and the word does not know; no hold: it is not in.
+// A thread's hold and the gate agree: kWrite: it is the writer by the word; kCountedRead: one of the readers by the
+// word; kPublishedRead, kPublishedWrite: it is in, and the word does not know; no hold: it is not in.
 //
 // The fast paths stand here, to be inlined; each leaves everything but the common case to its slow twin, which starts
 // over. Aborts through the identity on misuse: a release of what the thread does not hold, Lock() while it only reads,
@@ -145,6 +145,7 @@ class alignas(64) LockCore {
   static bool IsWrite(uintptr_t tag) { return (tag & ~(Hold::kSampled | Hold::kPublishedRead)) == Hold::kWrite; }
 
   bool TryLockFast() {
+    gate_.PrepareToWrite();
     ThreadRecord* const mine = ThreadRecord::Fast();
     if (mine == nullptr) [[unlikely]] {
       return false;
@@ -181,18 +182,16 @@ class alignas(64) LockCore {
     }
     Hold& hold = gate_.EntryIn(*mine);
     const uintptr_t lock = hold.lock.load(std::memory_order_relaxed);
-    if (lock != 0) {
-      if (lock - key() > Hold::kTags || hold.reads_beyond() == kMaxHolds - 1) return false;
-      hold.beyond += Hold::kOneRead;
+    if (lock == 0) [[likely]] {
+      hold.PublishInline(key(), Hold::kPublishedRead);
+      if (!gate_.PublishedReadersAreIn()) [[unlikely]] {
+        return TryLockSharedCounted(hold);
+      }
+      if (acquisitions_ != nullptr) CountAcquired(hold, LockMode::kShared);
       return true;
     }
-    if (!gate_.PublishedReadersAreIn()) return TryLockSharedCounted(hold);
-    hold.PublishInline(key(), Hold::kPublishedRead);
-    if (!gate_.PublishedReadersAreIn()) [[unlikely]] {
-      hold.UnpublishInline();
-      return false;
-    }
-    if (acquisitions_ != nullptr) CountAcquired(hold, LockMode::kShared);
+    if (lock - key() > Hold::kTags || hold.reads_beyond() == kMaxHolds - 1) return false;
+    hold.beyond += Hold::kOneRead;
     return true;
   }
 

@@ -11,8 +11,9 @@ enum class LockMode : uint8_t { kExclusive, kShared };
 // from one to the next; AccessGate takes the steps.
 //
 // Invariants: kWriter implies no counted readers. kBias implies kPublished, and neither kWriter nor kQueue. kMustWake
-// implies kQueue, and so does kClaim, but for the moment in which a reader tries to become the writer. With kFavoured, all
-// else is the address of a ThreadRecord: nobody is in but perhaps that record's thread, for writing, and nobody waits.
+// implies kQueue, and so does kClaim, but for the moment in which a reader tries to become the writer. With kFavoured,
+// all else is the address of a ThreadRecord: nobody is in but perhaps that record's thread, for writing, and nobody
+// waits.
 namespace lock_word {
 
 inline constexpr uint64_t kWriter = 1 << 0;     // A thread is in for writing.
@@ -38,8 +39,8 @@ inline constexpr uint64_t kTally = ~(kTallyOne - 1);
 // to a run of this length once in 10^46.
 inline constexpr uint64_t kBiasAfterReads = 1024;
 
-// The same for writing: after so many write holds of one thread with nobody else between them, the lock is that thread's
-// own until somebody else comes. It saves the thread some 4 ns a hold.
+// The same for writing: after so many write holds of one thread with nobody else between them, the lock is that
+// thread's own until somebody else comes. It saves the thread some 4 ns a hold.
 inline constexpr uint32_t kFavourAfterWrites = 8192;
 
 constexpr uint64_t Readers(uint64_t word) { return (word & kReaders) / kReader; }

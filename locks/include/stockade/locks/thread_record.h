@@ -18,8 +18,8 @@ class ThreadRecord;
 // What one thread holds of one lock, and the place where it publishes that it is in without the lock's word knowing.
 // Only its thread writes it, but for `wanted`; other threads read `lock`, to find those who have published themselves.
 //
-// Invariants, between two calls of the lock: lock == 0 and beyond == 0; or lock is the address of a LockCore plus a tag,
-// which tells of one hold, and beyond counts the others. A thread that holds both ways has a tag of writing.
+// Invariants, between two calls of the lock: lock == 0 and beyond == 0; or lock is the address of a LockCore plus a
+// tag, which tells of one hold, and beyond counts the others. A thread that holds both ways has a tag of writing.
 struct Hold {
   // Reads, and is counted in the lock's word; or is published, and the word does not count it.
   static constexpr uintptr_t kCountedRead = 0;
@@ -37,8 +37,8 @@ struct Hold {
   uint64_t beyond = 0;
   static constexpr uint64_t kOneRead = 1;
   static constexpr uint64_t kOneWrite = uint64_t{1} << 32;
-  // A futex. The lowest bit: somebody waits for the published thread to leave, or did so once. The rest counts how often
-  // that was answered, so that nobody sleeps on a mark that has been.
+  // A futex. The lowest bit: somebody waits for the published thread to leave, or did so once. The rest counts how
+  // often that was answered, so that nobody sleeps on a mark that has been.
   std::atomic<uint32_t> wanted{0};
   // When the outermost hold began, if it is sampled.
   std::chrono::steady_clock::time_point sampled_since{};
@@ -55,8 +55,8 @@ struct Hold {
   // Leaves `value`, a lock and a tag or nothing, where nothing published was.
   void Set(uintptr_t value) { lock.store(value, std::memory_order_release); }
 
-  // The light side of the asymmetric fence: who has fenced after it forbade to publish sees it, or this thread sees that
-  // it is forbidden.
+  // The light side of the asymmetric fence: who has fenced after it forbade to publish sees it, or this thread sees
+  // that it is forbidden.
   void Publish(uintptr_t key, uintptr_t tag) { LightStore(lock, key + tag); }
   // Leaves `value` where something was published. The light side again: either who has marked this hold as wanted sees
   // that its thread has left, or the thread sees the mark and wakes who waits. Touches nothing of the lock, which may
@@ -72,7 +72,8 @@ struct Hold {
     WakeIfWanted();
   }
 
-  // By another thread, which then fences and looks again whether this one is there, before it sleeps on what this returns.
+  // By another thread, which then fences and looks again whether this one is there, before it sleeps on what this
+  // returns.
   uint32_t Mark() { return wanted.fetch_or(1, std::memory_order_seq_cst) | 1; }
 
  private:
@@ -130,8 +131,9 @@ class alignas(128) ThreadRecord {
   // `hold` is of `lock`, and is the thread's last; it must not be published.
   void Remove(const LockCore* lock, Hold& hold);
 
-  // One thread sleeps, the record's own; others wake it. A wake-up may come late and strike a later sleep, so the sleeper
-  // always looks again whether what it waits for has happened. Only a wake-up that is sent after PrepareToSleep() counts.
+  // One thread sleeps, the record's own; others wake it. A wake-up may come late and strike a later sleep, so the
+  // sleeper always looks again whether what it waits for has happened. Only a wake-up that is sent after
+  // PrepareToSleep() counts.
   void PrepareToSleep() { signal_.store(0, std::memory_order_relaxed); }
   // False where `deadline` has passed without a wake-up.
   bool Sleep(std::chrono::steady_clock::time_point deadline);
@@ -154,7 +156,7 @@ class alignas(128) ThreadRecord {
   alignas(64) std::atomic<uint32_t> signal_{0};  // A futex: 1 is a wake-up.
   std::atomic<bool> taken_{true};                // Is some thread's. Acquire to take, release to give back.
   ThreadRecord* next_ = nullptr;                 // Written before the record is in the list.
-  bool end_seen_ = false;  // AtThreadEnd() has found holds once.
+  bool end_seen_ = false;                        // AtThreadEnd() has found holds once.
   std::unordered_map<const LockCore*, Hold> overflow_;
 };
 
