@@ -180,8 +180,10 @@ bool AccessGate::CallBack(std::unique_lock<std::mutex>& lock, SteadyDeadline dea
   ThreadRecord* const favoured = called_back_;
   lock.unlock();
   if (metrics != nullptr) metrics->CalledBack();
+  // The thread that was favoured may be this one, which is not in.
   const bool gone =
-      deadline == kNoWait ? !HasPublished(key_, entry_, favoured) : DrainPublished(key_, entry_, favoured, deadline);
+      favoured == &ThreadRecord::Mine() ||
+      (deadline == kNoWait ? !HasPublished(key_, entry_, favoured) : DrainPublished(key_, entry_, favoured, deadline));
   lock.lock();
   if (!gone) return false;
   called_back_ = nullptr;
@@ -232,8 +234,7 @@ bool AccessGate::LeaveAndWake(uint64_t& word, uint64_t minus, uint64_t plus) {
     if ((word & kMustWake) == 0) return false;
     uint64_t next = 0;
     do {
-      // A writer that finds a reader in from now on has to claim the lock, or readers could follow one another for
-      // ever.
+      // A writer that finds a reader in from now on has to claim the lock, or readers could go on for ever.
       next = word - minus + plus;
       next = IsOpenToHead(next, head_->mode) ? next & ~kMustWake : next | kClaim;
     } while (!word_.compare_exchange_weak(word, next, std::memory_order_release, std::memory_order_relaxed));

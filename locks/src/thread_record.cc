@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include <climits>
+#include <utility>
 
 #include "stockade/base/asymmetric_fence.h"
 #include "stockade/base/fork_guard.h"
@@ -46,7 +47,7 @@ using thread_record_detail::fast;
 
 ThreadRecord* ThreadRecord::First() { return first_record.load(std::memory_order_acquire); }
 
-ThreadRecord& ThreadRecord::Mine() { return mine != nullptr ? *mine : Make(); }
+ThreadRecord& ThreadRecord::Mine() noexcept { return mine != nullptr ? *mine : Make(); }
 
 ThreadRecord& ThreadRecord::Make() {
   InitAsymmetricFence();
@@ -118,16 +119,19 @@ Hold* ThreadRecord::Find(const LockCore* lock) {
   return found == overflow_.end() ? nullptr : &found->second;
 }
 
-Hold& ThreadRecord::Add(const LockCore* lock) {
+Hold& ThreadRecord::Add(const LockCore* lock) noexcept {
   Hold& place = entry(EntryOf(KeyOf(lock)));
   if (place.lock.load(std::memory_order_relaxed) == 0) return place;
   fast = nullptr;
-  return overflow_[lock];
+  if (spare_.empty()) return overflow_[lock];
+  spare_.key() = lock;
+  return overflow_.insert(std::move(spare_)).position->second;
 }
 
 void ThreadRecord::Remove(const LockCore* lock, Hold& hold) {
   if (&hold == &entry(EntryOf(KeyOf(lock)))) return hold.Set(0);
-  overflow_.erase(lock);
+  hold.Set(0);
+  spare_ = overflow_.extract(lock);
   if (overflow_.empty()) BecomeFast();
 }
 

@@ -17,14 +17,14 @@ class LockMetrics;
 // Who is in and who waits: the part of a lock that knows no re-entry. One writer or any number of readers, and one
 // queue in order of arrival for both. There are two ways to be in:
 //
-// - Known to the word: entering and leaving are one compare-and-swap of it, while nobody sleeps.
-// - Published: the thread says so in its own record, which nobody else writes, and looks whether the word lets it.
-// Reads
-//   are taken so while the word has kBias (after BRAVO, Dice and Kogan, USENIX ATC 2019, with a table a thread and an
-//   asymmetric fence in place of one shared table); writes, by the one thread that the lock favours (as in biased
-//   locking, Kawachiya, Koseki and Onodera, OOPSLA 2002). A lock gets there by a long run of reads, or of writes of one
-//   thread, and leaves when somebody else comes: the head of the queue forbids it in the word, fences, and waits for
-//   those who are in.
+// Known to the word: entering and leaving are one compare-and-swap of it, while nobody sleeps.
+//
+// Published: the thread says so in its own record, which nobody else writes, and looks whether the word lets it. Reads
+// are taken so while the word has kBias (after BRAVO, Dice and Kogan, USENIX ATC 2019, with a table a thread and an
+// asymmetric fence in place of one shared table); writes, by the one thread that the lock favours (as in biased
+// locking, Kawachiya, Koseki and Onodera, OOPSLA 2002). A lock gets there by a long run of reads, or of writes of one
+// thread, and leaves when somebody else comes: the head of the queue forbids it in the word, fences, and waits for who
+// is in.
 //
 // A waiter enters only from the head of the queue; whoever makes room for a head that sleeps wakes it. Until the head
 // runs, threads that arrive may enter before it (but for the FIFO option); if the head then finds the lock taken, or if
@@ -33,7 +33,9 @@ class LockMetrics;
 // wake-up at most.
 //
 // Memory ordering: entering is an acquire, leaving a release, of the word or of the published hold. What orders the
-// word against the holds is the asymmetric fence, see Hold and published_holds.h.
+// word against the holds is the asymmetric fence, see Hold and published_holds.h. Changes of the word that hand nothing
+// over (claims, queue bits) are relaxed: as read-modify-writes they carry the last release on. tests/models/ has models
+// of all of it.
 //
 // It owns nothing that needs destruction (waiters live on their threads' stacks), so a forked child can drop it.
 class AccessGate {

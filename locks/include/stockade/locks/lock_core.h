@@ -113,6 +113,10 @@ class alignas(64) LockCore {
         if (tag == Hold::kPublishedRead) [[likely]] {
           return hold.UnpublishInline();
         }
+        if (tag == Hold::kCountedRead) {
+          hold.Set(0);
+          return gate_.LeaveShared();
+        }
       } else if (tag <= Hold::kTags && hold.reads_beyond() > 0) {
         hold.beyond -= Hold::kOneRead;
         return;

@@ -92,7 +92,7 @@ extern constinit thread_local ThreadRecord* fast;
 
 // What one thread holds, and where it sleeps. A thread gets a record at its first use of a lock and gives it back when
 // it ends; records are recycled and never freed, so their number is that of the threads that ever used locks at the
-// same time, and whoever has a pointer to one may always touch it. A record takes 1 KiB.
+// same time, and whoever has a pointer to one may always touch it. A record takes 1.25 KiB.
 //
 // A lock has the same entry in each record's table, by a hash of its address, so that a writer in search of readers
 // looks at one cache line a record. A hold that finds its entry taken by another lock goes into the overflow, which
@@ -108,11 +108,11 @@ extern constinit thread_local ThreadRecord* fast;
 // the slow way, which is where a lock from before the fork is found out.
 class alignas(128) ThreadRecord {
  public:
-  static constexpr size_t kEntries = 16;
+  static constexpr size_t kEntries = 32;
 
   // Where the lock with this address has its entry, in bytes from the begin of the record. Fibonacci hashing.
   static uint32_t EntryOf(uintptr_t key) {
-    return static_cast<uint32_t>((static_cast<uint64_t>(key) * 0x9E3779B97F4A7C15u) >> 60) * sizeof(Hold);
+    return static_cast<uint32_t>((static_cast<uint64_t>(key) * 0x9E3779B97F4A7C15u) >> 59) * sizeof(Hold);
   }
 
   // The calling thread's record if its overflow is empty, so that what the table does not have the thread does not
@@ -121,13 +121,14 @@ class alignas(128) ThreadRecord {
   static ThreadRecord* Fast() { return thread_record_detail::fast; }
   Hold& entry(uint32_t offset) { return *reinterpret_cast<Hold*>(reinterpret_cast<std::byte*>(&table_) + offset); }
 
-  // The calling thread's record. The first call of a thread may allocate.
-  static ThreadRecord& Mine();
+  // The calling thread's record. The first call of a thread may allocate; so may Add(). Without memory they end the
+  // process, since a lock that is taken but not noted could never be let go.
+  static ThreadRecord& Mine() noexcept;
 
   // Null where the thread does not hold `lock`.
   Hold* Find(const LockCore* lock);
   // A place for `lock`, which the thread must not hold yet. Valid until Remove().
-  Hold& Add(const LockCore* lock);
+  Hold& Add(const LockCore* lock) noexcept;
   // `hold` is of `lock`, and is the thread's last; it must not be published.
   void Remove(const LockCore* lock, Hold& hold);
 
@@ -157,8 +158,11 @@ class alignas(128) ThreadRecord {
   std::atomic<bool> taken_{true};                // Is some thread's. Acquire to take, release to give back.
   ThreadRecord* next_ = nullptr;                 // Written before the record is in the list.
   bool end_seen_ = false;                        // AtThreadEnd() has found holds once.
-  std::unordered_map<const LockCore*, Hold> overflow_;
+  using Overflow = std::unordered_map<const LockCore*, Hold>;
+  Overflow overflow_;
+  Overflow::node_type spare_;  // Of the last one removed: one lock too many, over and over, allocates once.
 };
+static_assert(sizeof(ThreadRecord) <= 1280);
 
 }  // namespace stockade::internal
 
