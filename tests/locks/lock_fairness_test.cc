@@ -66,8 +66,8 @@ TEST_P(LockFairnessTest, ReadersInAnEndlessStream_AWriterEntersWithin100HandOffs
   EXPECT_LE(entries_at_end - entries_at_begin, kMaxHandOffs);
 }
 
-// Three threads in an endless stream of exclusive holds; the victim arrives behind them. Returns how often it saw the lock
-// go from one of them to another before it came to the victim.
+// Three threads in an endless stream of exclusive holds; the victim arrives behind them. Returns how often it saw the
+// lock go from one of them to another before it came to the victim.
 template <typename Lock, typename VictimLock>
 int HandOffsBeforeTheVictim(Lock& mutex) {
   std::atomic<bool> done = false;

@@ -149,7 +149,7 @@ class alignas(64) LockCore {
   static bool IsWrite(uintptr_t tag) { return (tag & ~(Hold::kSampled | Hold::kPublishedRead)) == Hold::kWrite; }
 
   bool TryLockFast() {
-    gate_.PrepareToWrite();
+    gate_.PrepareToWrite();  // Before the first load from its cache line.
     ThreadRecord* const mine = ThreadRecord::Fast();
     if (mine == nullptr) [[unlikely]] {
       return false;
