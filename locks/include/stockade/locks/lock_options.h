@@ -15,8 +15,8 @@ struct LockOptions {
   std::string name = {};
 
   // True: threads enter in the order in which they arrived, and try_lock() does not pass those who wait. False, the
-  // default: a thread that finds the lock free takes it, which saves most of the switches between threads; those who
-  // wait are passed a bounded number of times (internal::AccessMonitor::kMaxPasses) and then nobody passes them.
+  // default: a thread that finds the lock free takes it, which saves most of the switches between threads. Either way
+  // nobody starves: the first of those who wait is passed during one wake-up at most, and by nobody after it.
   bool fifo = false;
 
   // Where the metrics of a named lock go; may be destroyed before the lock. Null: no metrics.
