@@ -26,7 +26,7 @@ bool Spin(Done done) {
   return false;
 }
 
-// Of a word with kFavoured.
+// Of a word with kFavoured. NOLINTNEXTLINE(performance-no-int-to-ptr): the word has no room for a pointer beside it.
 ThreadRecord* RecordIn(uint64_t word) { return reinterpret_cast<ThreadRecord*>(word & ~kFavoured); }
 
 }  // namespace

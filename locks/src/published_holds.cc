@@ -64,6 +64,7 @@ bool DrainPublished(uintptr_t key, uint32_t entry, ThreadRecord* record, SteadyD
   const std::vector<Hold*> found = FindPublished(key, entry, record);
   if (found.empty()) return true;
   std::vector<uint32_t> marks;
+  marks.reserve(found.size());
   for (Hold* const hold : found) marks.push_back(hold->Mark());
   HeavyFence();  // One for all marks.
   for (size_t i = 0; i < found.size(); ++i) {

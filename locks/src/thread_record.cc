@@ -106,6 +106,7 @@ void ThreadRecord::AtForkInChild() {
 const LockCore* ThreadRecord::AnyHeld() const {
   for (const Hold& hold : table_) {
     const uintptr_t lock = hold.lock.load(std::memory_order_relaxed);
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): the tags have made an integer of it.
     if (lock != 0) return reinterpret_cast<const LockCore*>(lock & ~Hold::kTags);
   }
   return overflow_.empty() ? nullptr : overflow_.begin()->first;

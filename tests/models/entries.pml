@@ -1,94 +1,94 @@
-// Reads by publication: the entries, what the processors do to stores and loads, and how a writer drains. Included by
-// the models of what uses them.
+// Holds that threads publish in their entries, what the processors do to stores and loads, and how those who publish
+// are called back. Included by the models of what uses them. In the code:
+//   Light, Heavy                   LightStore() (or InlineLightStore(), then Light() does nothing), HeavyFence()
+//   Unpublish                      Hold::Unpublish(), UnpublishInline()
+//   Drain, Await, FutexWait, Mark  DrainPublished(), AwaitDeparture(), FutexWait(), Hold::Mark(); Drain also
+//                                  HasPublished(), with kNoWait
 //
-// Memory. Promela's is sequentially consistent, so the stores of one side are spelt out: `buffer[r]` holds Reader(r)'s
-// stores to its entry's `lock`, first in first out, which is all of x86's reordering: a read-modify-write waits for the
-// buffer to be empty, and a load goes ahead of it. The process StoreBuffers lets stores reach the memory at any later
-// time. Heavy() (membarrier) empties the buffer of one thread after the other; Light() does nothing. The Writer stores
-// by read-modify-writes only.
-//   -DWEAK     what arm64 allows besides: read-modify-writes do not wait for the buffer, and the loads of kBias and of
-//              `wanted` may take their values before earlier stores *and* loads of their thread, but not from before a
-//              Heavy(). Stores to the one address stay in order on any machine, and data is not modelled: that a read
-//              stays within acquire and release is the language's promise.
-//   -DFALLBACK where the kernel refuses membarrier: Light() and Heavy() are full fences of their own thread.
+// Memory. Promela's is sequentially consistent, so the stores of one side are spelt out: `buffer[p]` holds the stores
+// of the publisher p to its entry's `lock`, first in first out, which is all of x86's reordering: a read-modify-write
+// waits for the buffer to be empty, and a load goes ahead of it. The process StoreBuffers lets stores reach the memory
+// at any later time. Heavy() (membarrier) empties the buffer of one thread after the other; Light() does nothing. Who
+// calls back stores by read-modify-writes only.
+//   -DWEAK     what arm64 allows besides: read-modify-writes do not wait for the buffer, and the loads of the lock's
+//              word and of `wanted` may take their values before earlier stores *and* loads of their thread, but not
+//              from before a Heavy(). Stores to the one address stay in order on any machine, and data is not
+//              modelled: that a hold stays within acquire and release is the language's promise.
+//   -DFALLBACK where the kernel refuses membarrier, or under ThreadSanitizer: Light() and Heavy() are full fences of
+//              their own thread.
 //
 // A time-out or a spurious end of a futex wait is a choice made when the wait begins: the thread may be slow to run on,
 // so that is the same.
 //
-// Broken: NO_FENCE (no Heavy() before the scan), NO_MARK_FENCE (none after marking), NO_RECHECK (no look at the entry
+// Broken: NO_FENCE (no Heavy() before the search), NO_MARK_FENCE (none after marking), NO_RECHECK (no look at the entry
 // after marking).
+//
+// Includers define PUBLISHERS, 1 or 2, and, unless it is always so, MAY_TIME_OUT, by the process that calls back.
 
-#define READERS 2
+#ifndef MAY_TIME_OUT
+#define MAY_TIME_OUT true
+#endif
 
-// The entry of each reader, in memory.
-bool entry[READERS];   // lock == L|1.
-byte wanted[READERS];  // The futex word: bit 0 is the mark, the rest the generation.
+// The entry of each publisher, in memory.
+bool entry[PUBLISHERS];   // `lock` has a tag of a published hold.
+byte wanted[PUBLISHERS];  // The futex: bit 0 is the mark, the rest the generation.
 
-// The word. `claim` keeps central readers out, `queued` keeps them from setting `bias`.
-bool writing;  // kWriter, and who is inside.
-bool bias = true;
-bool published = true;
-bool claim;
-bool queued;
-byte central;
-
-chan buffer[READERS] = [4] of {bool};
+chan buffer[PUBLISHERS] = [4] of {bool};
 
 // A load that was done ahead of its turn.
 #define NOT_YET 2
-byte early[READERS] = NOT_YET;
+byte early[PUBLISHERS] = NOT_YET;
 
-// Ghosts: how many read, and on which reader's futex the Writer sleeps.
-byte reading;
-#define AWAKE READERS
+// Ghost: on which publisher's futex somebody sleeps.
+#define AWAKE PUBLISHERS
 byte sleeps_on = AWAKE;
 
-inline Flush(r) {
+inline Flush(p) {
   atomic {
     do
-    :: buffer[r]?entry[r]
-    :: empty(buffer[r]) -> break
+    :: buffer[p]?entry[p]
+    :: empty(buffer[p]) -> break
     od;
-    early[r] = NOT_YET;
+    early[p] = NOT_YET;
   }
 }
 
-inline Light(r) {
+inline Light(p) {
 #ifdef FALLBACK
-  Flush(r);
+  Flush(p);
 #else
   skip;
 #endif
 }
 
-// By the Writer, or by the reader `caller`. `r` is 0 before and after.
-#define WRITER READERS
+// By no publisher, or by the publisher `caller`. `p` is 0 before and after.
+#define NO_PUBLISHER PUBLISHERS
 inline Heavy(caller) {
 #ifdef FALLBACK
   if
-  :: caller == WRITER
+  :: caller == NO_PUBLISHER
   :: else -> Flush(caller)
   fi;
 #else
   do
-  :: r < READERS -> Flush(r); r++
-  :: r == READERS -> r = 0; break
+  :: p < PUBLISHERS -> Flush(p); p++
+  :: p == PUBLISHERS -> p = 0; break
   od;
 #endif
 }
 
 // On x86 a read-modify-write, a full fence, begins with this.
 #ifdef WEAK
-#define BUFFERED(r) true
+#define BUFFERED(p) true
 #else
-#define BUFFERED(r) empty(buffer[r])
+#define BUFFERED(p) empty(buffer[p])
 #endif
 
 // A load may be done ahead of its turn here.
-inline LoadEarly(r, value) {
+inline LoadEarly(p, value) {
 #ifdef WEAK
   if
-  :: early[r] = value
+  :: early[p] = value
   :: skip
   fi;
 #else
@@ -97,102 +97,93 @@ inline LoadEarly(r, value) {
 }
 
 // `value`, or what it was when it was loaded early.
-#define LOADED(r, value) ((early[r] == NOT_YET && (value)) || early[r] == 1)
+#define LOADED(p, value) ((early[p] == NOT_YET && (value)) || early[p] == 1)
 
-// Reads centrally; `bias` may be set again.
-inline EnterCentrally(r) {
-  atomic {
-    !writing && !claim && BUFFERED(r) -> central++;
-    if
-    :: !queued -> bias = true; published = true
-    :: true  // Too few central reads yet.
-    fi;
-    reading++
-  }
-}
-
-inline Unpublish(r) {
-  LoadEarly(r, wanted[r] & 1);
-  buffer[r]!false;
-  Light(r);
+inline Unpublish(p) {
+  LoadEarly(p, wanted[p] & 1);
+  buffer[p]!false;
+  Light(p);
   if
-  :: atomic { LOADED(r, wanted[r] & 1) -> early[r] = NOT_YET }
-     atomic { BUFFERED(r) -> wanted[r]++ }
+  :: atomic { LOADED(p, wanted[p] & 1) -> early[p] = NOT_YET }
+     atomic { BUFFERED(p) -> wanted[p]++ }
      atomic {
        if
-       :: sleeps_on == r -> sleeps_on = AWAKE
+       :: sleeps_on == p -> sleeps_on = AWAKE
        :: else
        fi
      }
-  :: atomic { !LOADED(r, wanted[r] & 1) -> early[r] = NOT_YET }
+  :: atomic { !LOADED(p, wanted[p] & 1) -> early[p] = NOT_YET }
   fi;
 }
 
-// What the Writer found in `wanted` when it marked it, in a fetch_or; zero if it has not.
-byte seen[READERS];
+// What Mark() returned to the one who calls back; FOUND before, zero if the publisher was not found.
+#define FOUND 2
+byte seen[PUBLISHERS];
 
-// Sets `drained`. `r` is 0 before and after.
+inline Mark(p) { d_step { wanted[p] = wanted[p] | 1; seen[p] = wanted[p] } }
+
+// Sets `drained`. `p` is 0 before and after.
 inline Drain() {
   drained = true;
 #ifndef NO_FENCE
-  Heavy(WRITER);
+  Heavy(NO_PUBLISHER);
 #endif
   do
-  :: r < READERS ->
-     if
-     :: entry[r] -> d_step { wanted[r] = wanted[r] | 1; seen[r] = wanted[r]; any = true }
-     :: else
-     fi;
-     r++
-  :: else -> r = 0; break
+  :: atomic { p < PUBLISHERS && entry[p] -> seen[p] = FOUND; any = true; p++ }
+  :: atomic { p < PUBLISHERS && !entry[p] -> p++ }
+  :: atomic { p == PUBLISHERS -> p = 0; break }
   od;
   if
-  :: !any
-  :: else ->
+  :: atomic { any && MAY_TIME_OUT -> drained = false }  // Does not wait at all.
+  :: any ->
+     do
+     :: atomic { p < PUBLISHERS && seen[p] == FOUND -> Mark(p); p++ }
+     :: atomic { p < PUBLISHERS && seen[p] != FOUND -> p++ }
+     :: atomic { p == PUBLISHERS -> p = 0; break }
+     od;
 #ifndef NO_MARK_FENCE
-     Heavy(WRITER);
+     Heavy(NO_PUBLISHER);
 #endif
      do
-     :: reader < READERS && drained ->
-        if
-        :: seen[reader] != 0 -> Await(reader)
-        :: else
-        fi;
-        reader++
-     :: else -> break
+     :: next < PUBLISHERS && seen[next] != 0 && drained -> Await(next); next++
+     :: atomic { next < PUBLISHERS && seen[next] == 0 -> next++ }
+     :: next == PUBLISHERS || !drained -> break
      od
+  :: !any
   fi;
-  atomic { any = false; reader = 0; seen[0] = 0; seen[1] = 0 }
+  atomic {
+    any = false;
+    next = 0;
+    seen[0] = 0;
+    seen[PUBLISHERS - 1] = 0
+  }
 }
 
-inline Await(r_) {
+inline Await(p_) {
 #ifdef NO_RECHECK
-  FutexWait(r_);
+  FutexWait(p_);
 #endif
   do
-  :: !entry[r_] -> break
-  :: else ->
-     FutexWait(r_);
+  :: !entry[p_] -> break
+  :: entry[p_] ->
+     FutexWait(p_);
      if
-     :: !drained -> break
-     :: else ->
-        if
-        :: atomic { (wanted[r_] | 1) != seen[r_] -> wanted[r_] = wanted[r_] | 1; seen[r_] = wanted[r_] }
-           Heavy(WRITER)
-        :: (wanted[r_] | 1) == seen[r_]  // Is marked: the generation has not changed.
-        fi
+     :: atomic { timed_out -> drained = !entry[p_]; timed_out = false; break }
+     :: atomic { !timed_out && (wanted[p_] | 1) != seen[p_] -> Mark(p_) }
+        Heavy(NO_PUBLISHER)
+     :: !timed_out && (wanted[p_] | 1) == seen[p_]  // Is marked: the generation has not changed.
      fi
   od
 }
 
 // The kernel compares the word in memory, and sleeps, in one step.
-inline FutexWait(r_) {
+inline FutexWait(p_) {
   if
-  :: atomic { wanted[r_] == seen[r_] -> sleeps_on = r_ }
+  :: atomic { wanted[p_] == seen[p_] -> sleeps_on = p_ }
      sleeps_on == AWAKE
-  :: wanted[r_] != seen[r_]
-  :: true              // A spurious wake-up.
-  :: drained = false   // The deadline.
+  :: wanted[p_] != seen[p_]
+  :: true                             // A spurious wake-up.
+  :: MAY_TIME_OUT -> timed_out = true
   fi
 }
 
@@ -200,7 +191,8 @@ active proctype StoreBuffers() {
 end:
   do
   :: buffer[0]?entry[0]
+#if PUBLISHERS > 1
   :: buffer[1]?entry[1]
+#endif
   od
 }
-

@@ -1,10 +1,12 @@
 // The fast read path against Drain(): a read is taken by publishing it in the reader's own entry and then looking at
 // kBias; a writer clears kBias and then looks at the entries. Each side's store has to be seen by the other's load.
 //
-// Reader(r)      a thread that reads: fast (publish, Light(), check kBias), else through the word, where it sets kBias
-//                again. Two rounds, so that an entry is published anew, and a mark of an earlier drain is met.
-// Writer         the heads of the queue, one after the other (the queue's mutex orders them): Drain(), in and out, or a
-//                drain that gives up on its deadline and gives kBias back.
+// Reader(r)      a thread that reads: TryLockSharedFast() or TryPublishRead() (publish, look at kBias), else through the
+//                word, TryLockSharedCounted() or Enter(), where it sets kBias again; UnlockShared(). Two rounds, so that
+//                an entry is published anew, and a mark of an earlier drain is met.
+// Writer         the heads of the queue, one after the other (the queue's mutex orders them): Append(), CallBack() with
+//                DrainPublished(), in and out; or a drain that gives up, and LeaveQueue() gives kBias back; or try_lock,
+//                CallBack() with HasPublished().
 //
 // Invariants. No reader is inside while a writer is (assertions). No wake-up is lost: with nobody left to run, everyone
 // has ended (no invalid end state).
@@ -12,9 +14,9 @@
 // Left out: re-entry and overflowing entries touch nothing shared, or are central reads. Parking and the hand-off from
 // writer to writer are in hand_off.pml and parking.pml; here a central reader waits on a condition.
 //
-// The macros are those of entries.pml, where the memory is described.
+// Memory and macros: entries.pml.
 
-#include "entries.pml"
+#include "published_reads.pml"
 
 #define ROUNDS 2
 #define WRITES 2
@@ -42,10 +44,11 @@ proctype Reader(byte me) {
 
 proctype Writer() {
   byte writes;
-  byte r;
-  byte reader;
+  byte p;
+  byte next;
   bool any;
   bool drained;
+  bool timed_out;
   do
   :: writes < WRITES ->
      atomic { queued = true; bias = false }

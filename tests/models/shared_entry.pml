@@ -92,35 +92,50 @@ active proctype Reader() {
   od
 }
 
+inline Mark() { d_step { fresh = !(wanted & 1); wanted = wanted | 1; now = wanted } }
+
+inline HeavyOnceMarked() {
+#ifdef TRUST_MARK
+  if
+  :: fresh -> Heavy()
+  :: !fresh
+  fi;
+#else
+  Heavy();
+#endif
+}
+
 inline Drain() {
   Heavy();
-  do
-  :: entry != l -> break
-  :: else ->
-     atomic { mark = wanted | 1; fresh = !(wanted & 1); wanted = mark }
-     if
-#ifdef TRUST_MARK
-     :: fresh -> Heavy()
-     :: else ->
-#else
-     :: mark != seen -> seen = mark; Heavy()
-     :: else ->
-#endif
+  if
+  :: entry != l
+  :: entry == l ->
+     Mark();
+     mark = now;
+     HeavyOnceMarked();
+     do
+     :: entry != l -> break
+     :: entry == l ->
         if
         :: atomic { wanted == mark -> asleep[l] = true }
            !asleep[l]
         :: wanted != mark
         :: true  // A spurious wake-up.
+        fi;
+        Mark();
+        if
+        :: now == mark
+        :: now != mark -> mark = now; HeavyOnceMarked()
         fi
-     fi
-  od;
-  atomic { mark = 0; seen = 0; fresh = false }
+     od
+  fi;
+  atomic { mark = 0; now = 0; fresh = false }
 }
 
 proctype Writer(byte l) {
   byte writes;
   byte mark;
-  byte seen;
+  byte now;
   bool fresh;
   do
   :: writes < WRITES ->

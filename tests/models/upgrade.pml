@@ -1,8 +1,9 @@
 // TryUpgrade(), from a read to a write, against a head of the queue that drains, fast readers, and another
 // TryUpgrade().
 //
-// Reader(r)  a thread that reads, by publication or centrally, may try to upgrade, and leaves. Two rounds.
-// Writer     the heads of the queue, one after the other: in and out, or a drain that gives up on its deadline.
+// Reader(r)  a thread that reads, by publication or centrally, may try to upgrade (LockCore::TryUpgrade(),
+//            AccessGate::TryUpgrade()), and leaves. Two rounds.
+// Writer     the heads of the queue, one after the other: Append(), CallBack(), in and out, or a drain that gives up.
 //
 // Invariants. Who has upgraded, or entered to write, is alone (assertions). The draining Writer is woken by an upgrade
 // of the reader that it waits for, though that reader does not leave, and nobody waits for ever (no invalid end state).
@@ -12,12 +13,12 @@
 // clear already.
 //
 // Left out: parking and the queue of more than one are in hand_off.pml; a central reader, and the head, wait on a
-// condition. The macros are those of entries.pml, where the memory is described. Broken: LOOK_WITHOUT_FENCE (no Heavy()
+// condition. Memory and macros: entries.pml. Broken here: LOOK_WITHOUT_FENCE (no Heavy()
 // before the look at the other entries), NO_UPGRADE_WAKE (no look at `wanted` when the own entry ceases to be a
 // published read), NO_COUNT (no look at the central readers), SUBTRACT_PUBLISHED (the end of a drain takes kPublished
 // to be set).
 
-#include "entries.pml"
+#include "published_reads.pml"
 
 #define ROUNDS 2
 #define WRITES 2
@@ -29,11 +30,17 @@ mtype = {by_publication, by_word, write};
 inline Lock() { atomic { !mutex -> mutex = true } }
 inline Unlock() { mutex = false }
 
+#define OWN_COUNT (how == by_word -> 1 : 0)
+
 inline TryUpgrade() {
   Lock();
-  atomic { had_bias = bias; had_claim = claim; bias = false; claim = true; alone = true }
+  atomic { had_claim = claim; claim = true; had_published = published; alone = (central == OWN_COUNT) }
+  atomic { had_bias = bias; bias = false }
+#ifdef NO_COUNT
+  alone = true;
+#endif
   if
-  :: published ->
+  :: alone && had_published ->
 #ifndef LOOK_WITHOUT_FENCE
      Heavy(me);
 #endif
@@ -41,39 +48,37 @@ inline TryUpgrade() {
   :: else
   fi;
   if
-#ifdef NO_COUNT
-  :: atomic { alone ->
-       central = central - (how == by_word -> 1 : 0);
-#else
-  :: atomic { alone && central == (how == by_word -> 1 : 0) ->
+  :: alone ->
+     atomic {
        central = 0;
-#endif
        published = false;
        claim = had_claim;
        reading--;
        assert(!writing && reading == 0);
-       writing = true }
+       writing = true
+     }
      if
      :: how == by_publication ->
 #ifdef NO_UPGRADE_WAKE
         buffer[me]!false
 #else
-        Unpublish(me)  // In the code the entry goes from L|1 to L.
+        Unpublish(me)  // In the code the entry then says that the word knows of the hold.
 #endif
-     :: else
+     :: how == by_word  // In the code as well, which answers no more than a mark that is out of date.
      fi;
      how = write
-  :: atomic { !(alone && central == (how == by_word -> 1 : 0)) -> bias = had_bias; claim = had_claim }
+  :: !alone -> atomic { bias = bias || had_bias; claim = had_claim }
   fi;
-  atomic { had_bias = false; had_claim = false; alone = false }
+  atomic { had_bias = false; had_claim = false; had_published = false; alone = false }
   Unlock();
 }
 
 proctype Reader(byte me) {
   byte round;
-  byte r;
+  byte p;
   bool had_bias;
   bool had_claim;
+  bool had_published;
   bool alone;
   mtype how;
   do
@@ -108,10 +113,11 @@ proctype Reader(byte me) {
 
 proctype Writer() {
   byte writes;
-  byte r;
-  byte reader;
+  byte p;
+  byte next;
   bool any;
   bool drained;
+  bool timed_out;
   do
   :: writes < WRITES ->
      atomic { !mutex -> queued = true; bias = false }
