@@ -1,0 +1,83 @@
+#ifndef STOCKADE_TESTS_LOCKS_LOCK_CONDITION_H_
+#define STOCKADE_TESTS_LOCKS_LOCK_CONDITION_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <shared_mutex>
+#include <thread>
+
+#include "stockade/base/asymmetric_fence.h"
+#include "stockade/locks/lock_word.h"
+#include "stockade/locks/reentrant_shared_mutex.h"
+#include "stockade/locks/thread_record.h"
+
+namespace stockade::testing {
+
+// What may be known of how locks work inside: to bring one into a condition, and to see that it is there.
+
+// More than it takes for a lock to expect that reads, or the writes of one thread, go on.
+inline constexpr int kManyReads = static_cast<int>(internal::lock_word::kBiasAfterReads) + 8;
+inline constexpr int kManyWrites = static_cast<int>(internal::lock_word::kFavourAfterWrites) + 8;
+
+template <typename Lock>
+void WriteOften(Lock& lock, int times = kManyWrites) {
+  for (int i = 0; i < times; ++i) std::lock_guard held(lock);
+}
+inline void ReadOften(ReentrantSharedMutex& lock, int times = kManyReads) {
+  for (int i = 0; i < times; ++i) std::shared_lock held(lock);
+}
+
+// Whether locks come to favour a thread: where the kernel refuses the asymmetric fence they do not.
+inline bool LocksFavourThreads() {
+  internal::InitAsymmetricFence();
+  return internal::InlineLightStoreWorks();
+}
+
+// The entry of the calling thread's table with its hold of `lock`; null where it has none, or has it in the overflow.
+template <typename Lock>
+internal::Hold* EntryWithHold(const Lock& lock) {
+  const auto begin = reinterpret_cast<uintptr_t>(&lock);
+  for (size_t i = 0; i < internal::ThreadRecord::kEntries; ++i) {
+    internal::Hold& hold = internal::ThreadRecord::Mine().entry(static_cast<uint32_t>(i * sizeof(internal::Hold)));
+    const uintptr_t held = hold.lock.load(std::memory_order_relaxed);
+    if (held >= begin && held < begin + sizeof(Lock)) return &hold;
+  }
+  return nullptr;
+}
+
+// Whether the calling thread is in by having published itself.
+template <typename Lock>
+bool IsPublished(const Lock& lock) {
+  const internal::Hold* const hold = EntryWithHold(lock);
+  return hold != nullptr && hold->is_published();
+}
+inline bool ReadsPublished(ReentrantSharedMutex& lock) {
+  std::shared_lock held(lock);
+  return IsPublished(lock);
+}
+template <typename Lock>
+bool WritesPublished(Lock& lock) {
+  std::lock_guard held(lock);
+  return IsPublished(lock);
+}
+
+// Where a lock that stands at `lock` has its entry in each thread's table.
+template <typename Lock>
+uint32_t PlaceOf(const Lock* lock) {
+  // How far into the object the address lies by which it is known; a thread of its own has room in its table.
+  static const uintptr_t offset = [] {
+    Lock probe;
+    uintptr_t held = 0;
+    std::thread([&] {
+      std::lock_guard guard(probe);
+      held = EntryWithHold(probe)->lock.load() & ~internal::Hold::kTags;
+    }).join();
+    return held - reinterpret_cast<uintptr_t>(&probe);
+  }();
+  return internal::ThreadRecord::EntryOf(reinterpret_cast<uintptr_t>(lock) + offset);
+}
+
+}  // namespace stockade::testing
+
+#endif  // STOCKADE_TESTS_LOCKS_LOCK_CONDITION_H_
