@@ -187,7 +187,8 @@ bool AccessGate::CallBack(std::unique_lock<std::mutex>& lock, SteadyDeadline dea
   lock.lock();
   if (!gone) return false;
   called_back_ = nullptr;
-  if (favoured == nullptr) word_.fetch_and(~kPublished, std::memory_order_relaxed);
+  // A release: this thread has seen those who were called back leave, and others who enter by the word have not.
+  word_.fetch_and(~kPublished, std::memory_order_release);
   return true;
 }
 
