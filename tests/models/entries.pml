@@ -23,7 +23,8 @@
 // Broken: NO_FENCE (no Heavy() before the search), NO_MARK_FENCE (none after marking), NO_RECHECK (no look at the entry
 // after marking).
 //
-// Includers define PUBLISHERS, 1 or 2, and, unless it is always so, MAY_TIME_OUT, by the process that calls back.
+// Includers define PUBLISHERS, 1 or 2; MAY_TIME_OUT, by the process that calls back, unless it is always so; and
+// TRY_LOCK where it may also be one that does not wait at all (kNoWait).
 
 #ifndef MAY_TIME_OUT
 #define MAY_TIME_OUT true
@@ -134,7 +135,9 @@ inline Drain() {
   :: atomic { p == PUBLISHERS -> p = 0; break }
   od;
   if
-  :: atomic { any && MAY_TIME_OUT -> drained = false }  // Does not wait at all.
+#ifdef TRY_LOCK
+  :: atomic { any && MAY_TIME_OUT -> drained = false }
+#endif
   :: any ->
      do
      :: atomic { p < PUBLISHERS && seen[p] == FOUND -> Mark(p); p++ }

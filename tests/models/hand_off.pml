@@ -1,8 +1,8 @@
 // The lock's word, its queue and the hand-off: who waits, who wakes, who may pass.
 //
 // Thread(me, mode, timed, rounds)  a thread that enters and leaves, for writing (and maybe downgrades) or for reading,
-//                                  and gives up on its deadline at any moment if it is timed. queue.pml names the
-//                                  functions of the code.
+//                                  and gives up on its deadline at any moment if it is timed. queue.pml and
+//                                  enter_leave.pml name the functions of the code.
 //
 // Invariants.
 //  - Writers are alone inside; so are readers of both kinds, against writers (assertions).
@@ -19,7 +19,7 @@
 //  - A lock that favours a thread is in favour.pml, TryUpgrade() in upgrade.pml.
 //  - A published read is a count that grows in one step while kBias is set, and Drain() waits for that count to be
 //    zero: read_revocation.pml shows that this is what the entries amount to.
-//  - Sleeping is a condition on `signal`: parking.pml shows that. An Unpark() comes after the mutex is let go, and so
+//  - Sleeping is a condition on `signal`: parking.pml shows that. A Wake() comes after the mutex is let go, and so
 //    may strike a later wait of its thread.
 //
 // -DFIFO: the fair lock.
@@ -31,7 +31,7 @@
 
 #define BIASED true
 
-#include "queue.pml"
+#include "enter_leave.pml"
 
 inline CallBack() {
   atomic { claim = true; claimant = me }

@@ -1,16 +1,17 @@
-// Parker: how a queued thread sleeps until it is woken, or its deadline.
+// How a queued thread sleeps until it is woken, or its deadline.
 //
 // Waiter    a thread that waits in queues, three times: each time until it has been granted what it waits for, or gives
-//           up on its deadline. It sets `signal` to zero under the queue's mutex, lets the mutex go, and parks.
-// Waker(w)  a thread that grants one wait, under the mutex, and calls Unpark() after it has let the mutex go: late, so
-//           that it may strike a later wait of the same thread.
+//           up on its deadline: the loop in AccessGate::Enter(). It calls ThreadRecord::PrepareToSleep() (`signal` is
+//           zero) under the queue's mutex, lets the mutex go, and calls Sleep().
+// Waker(w)  a thread that grants one wait, under the mutex, as WakeHead() does, and calls ThreadRecord::Wake() after it
+//           has let the mutex go: late, so that it may strike a later wait of the same thread.
 //
 // Invariant. Who has been granted his wait does not sleep on (no invalid end state). A grant is seen under the mutex
 // only: so a stray wake-up cannot end a wait, and a time-out cannot lose a grant.
 //
 // Memory. The Waker's store to `signal` is on its way in `stored[w]`, and reaches the memory at any later time up to
 // the futex call, which is a full fence. The Waiter's store of zero is there at once: letting the mutex go is a
-// release, so whoever grants finds it in place, and a late Unpark() may come before or after it in any case. The kernel
+// release, so whoever grants finds it in place, and a late Wake() may come before or after it in any case. The kernel
 // compares and sleeps in one step. A time-out or a spurious end of the futex wait is a choice made when it begins: the
 // thread may be slow to run on, so that is the same.
 //
@@ -34,7 +35,7 @@ inline Lock() { atomic { !mutex -> mutex = true } }
 inline Unlock() { mutex = false }
 
 // Sets `expired` on a time-out.
-inline Park() {
+inline Sleep() {
   do
   :: signal -> break
   :: !signal ->
@@ -69,7 +70,7 @@ active proctype Waiter() {
 #ifdef RESET_AFTER_UNLOCK
         signal = false;
 #endif
-        Park();
+        Sleep();
         Lock()
      od;
      atomic { waiting = false; expired = false }

@@ -1,12 +1,12 @@
 // The fast read path against Drain(): a read is taken by publishing it in the reader's own entry and then looking at
 // kBias; a writer clears kBias and then looks at the entries. Each side's store has to be seen by the other's load.
 //
-// Reader(r)      a thread that reads: TryLockSharedFast() or TryPublishRead() (publish, look at kBias), else through the
-//                word, TryLockSharedCounted() or Enter(), where it sets kBias again; UnlockShared(). Two rounds, so that
-//                an entry is published anew, and a mark of an earlier drain is met.
-// Writer         the heads of the queue, one after the other (the queue's mutex orders them): Append(), CallBack() with
-//                DrainPublished(), in and out; or a drain that gives up, and LeaveQueue() gives kBias back; or try_lock,
-//                CallBack() with HasPublished().
+// Reader(r)  a thread that reads: TryLockSharedFast() or TryPublishRead() (publish, look at kBias), else through the
+//            word, TryLockSharedCounted() or Enter(), where it sets kBias again; UnlockShared(). Two rounds, so that an
+//            entry is published anew, and a mark of an earlier drain is met.
+// Writer     the heads of the queue, one after the other (the queue's mutex orders them): Append(), CallBack() with
+//            DrainPublished(), in and out; or a drain that gives up, and LeaveQueue() gives kBias back; or try_lock,
+//            CallBack() with HasPublished().
 //
 // Invariants. No reader is inside while a writer is (assertions). No wake-up is lost: with nobody left to run, everyone
 // has ended (no invalid end state).
@@ -16,6 +16,9 @@
 //
 // Memory and macros: entries.pml.
 
+#ifndef WEAK
+#define TRY_LOCK
+#endif
 #include "published_reads.pml"
 
 #define ROUNDS 2

@@ -1,8 +1,10 @@
 // Two locks that share an entry, and with it the word `wanted` that whoever drains marks and sleeps on.
 //
 // Reader     a thread that reads one lock after the other by publication, and locks the other one, centrally, while it
-//            reads. Three times, with either lock, so that the entry changes its lock while both are drained.
-// Writer(l)  the head of lock l's queue: it claims, drains, is in and out. Twice.
+//            reads: Hold::Publish() and Unpublish(), AccessGate::TryEnter(). Three times, with either lock, so that
+//            the entry changes its lock while both are drained.
+// Writer(l)  the head of lock l's queue: it claims, drains, is in and out: Append(), CallBack() with DrainPublished(),
+//            AwaitDeparture() and Hold::Mark(). Twice.
 //
 // Invariants. The Reader is not inside a lock with its Writer (assertions). Nobody waits for ever (no invalid end
 // state): who drains one lock does not sleep until the other one is left, or the Reader, that locks the one while it

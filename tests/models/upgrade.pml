@@ -21,7 +21,11 @@
 #include "published_reads.pml"
 
 #define ROUNDS 2
+#ifdef WEAK
+#define WRITES 1  // For the size of it.
+#else
 #define WRITES 2
+#endif
 
 bool mutex;
 
