@@ -28,8 +28,7 @@ constinit bool by_membarrier = false;
 
 void InitAsymmetricFence() {
   static const bool settled = [] {
-    asymmetric_fence_detail::by_membarrier =
-        !asymmetric_fence_detail::kThreadSanitizer && Register() && Membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0;
+    asymmetric_fence_detail::by_membarrier = Register() && Membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0;
     return true;
   }();
   (void)settled;

@@ -67,10 +67,11 @@ bool AccessGate::Enter(LockMode mode, SteadyDeadline deadline, LockMetrics* metr
 }
 
 bool AccessGate::OnlyPublishedMayBeIn(LockMode mode) const {
-  const uint64_t word = word_.load(std::memory_order_relaxed);
-  if ((word & kFavoured) != 0) return !SeesPublished(key_, entry_, RecordIn(word));
+  // Acquire: the record in it.
+  const uint64_t word = word_.load(std::memory_order_acquire);
+  if ((word & kFavoured) != 0) return !SeesPublished(key_, entry_, RecordIn(word), nullptr);
   return mode == LockMode::kExclusive && (word & (kPublished | kQueue)) == kPublished &&
-         IsOpen(word & ~kPublished, mode) && !SeesPublished(key_, entry_, nullptr);
+         IsOpen(word & ~kPublished, mode) && !SeesPublished(key_, entry_, nullptr, nullptr);
 }
 
 bool AccessGate::SpinToEnter(LockMode mode) {
@@ -126,8 +127,8 @@ uint64_t AccessGate::WithHead(uint64_t word, const Waiter* head) const {
   word &= ~(kMustWake | kClaim | kTally);
   if (head == nullptr) {
     word &= ~kQueue;
-    // Published readers that nobody has called back, and no writer who has yet to: others may do as they did.
-    return (word & (kPublished | kWriter)) == kPublished ? word | kBias : word;
+    // Published readers that nobody has called back: others may do as they did.
+    return (word & kPublished) != 0 ? word | kBias : word;
   }
   if (fifo_ || called_back_ != nullptr) word |= kClaim;
   if (IsOpenToHead(word, head->mode)) return word;
@@ -160,9 +161,12 @@ AccessGate::Turn AccessGate::TakeTurn(Waiter& self, std::unique_lock<std::mutex>
       if (word_.compare_exchange_weak(word, word | kMustWake | (claims ? kClaim : 0), std::memory_order_relaxed)) {
         return Turn::kMustSleep;
       }
-    } else if (word_.compare_exchange_weak(word, WithHead(WithOneIn(word, self.mode), self.next),
-                                           std::memory_order_acquire, std::memory_order_relaxed)) {
-      return Turn::kEntered;
+    } else {
+      uint64_t next = WithHead(WithOneIn(word, self.mode), self.next);
+      if (self.mode == LockMode::kShared) next += kTallyOne;  // A read: it ends the run of a thread's writes.
+      if (word_.compare_exchange_weak(word, next, std::memory_order_acquire, std::memory_order_relaxed)) {
+        return Turn::kEntered;
+      }
     }
   }
 }
@@ -179,11 +183,12 @@ bool AccessGate::CallBack(std::unique_lock<std::mutex>& lock, SteadyDeadline dea
   word_.fetch_or(kClaim, std::memory_order_relaxed);
   ThreadRecord* const favoured = called_back_;
   lock.unlock();
-  if (metrics != nullptr) metrics->CalledBack();
-  // The thread that was favoured may be this one, which is not in.
-  const bool gone =
-      favoured == &ThreadRecord::Mine() ||
-      (deadline == kNoWait ? !HasPublished(key_, entry_, favoured) : DrainPublished(key_, entry_, favoured, deadline));
+  bool gone = favoured == &ThreadRecord::Mine();  // This thread, which is not in.
+  if (!gone) {
+    if (metrics != nullptr) metrics->CalledBack();
+    gone =
+        deadline == kNoWait ? !HasPublished(key_, entry_, favoured) : DrainPublished(key_, entry_, favoured, deadline);
+  }
   lock.lock();
   if (!gone) return false;
   called_back_ = nullptr;
@@ -246,6 +251,11 @@ bool AccessGate::LeaveAndWake(uint64_t& word, uint64_t minus, uint64_t plus) {
 }
 
 bool AccessGate::TryUpgrade(bool published, LockMetrics* metrics) {
+  // A look, to keep an attempt without hope from disturbing anybody.
+  const uint64_t seen = word_.load(std::memory_order_relaxed);
+  if (Readers(seen) > (published ? 0u : 1u) || SeesPublished(key_, entry_, nullptr, &ThreadRecord::Mine()))
+    return false;
+
   std::lock_guard lock(mutex_);
   // Nobody enters meanwhile: arriving threads heed kClaim, the head needs mutex_, and readers no longer publish.
   const uint64_t before = word_.fetch_or(kClaim, std::memory_order_relaxed);
@@ -267,9 +277,9 @@ bool AccessGate::TryUpgrade(bool published, LockMetrics* metrics) {
 bool AccessGate::idle() {
   std::lock_guard lock(mutex_);
   const uint64_t word = word_.load(std::memory_order_relaxed);
-  if ((word & kFavoured) != 0) return !SeesPublished(key_, entry_, RecordIn(word));
+  if ((word & kFavoured) != 0) return !SeesPublished(key_, entry_, RecordIn(word), nullptr);
   return (word & (kWriter | kReaders | kQueue)) == 0 &&
-         ((word & kPublished) == 0 || !SeesPublished(key_, entry_, nullptr));
+         ((word & kPublished) == 0 || !SeesPublished(key_, entry_, nullptr, nullptr));
 }
 
 uint64_t AccessGate::waiters() {

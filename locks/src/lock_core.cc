@@ -33,7 +33,6 @@ bool LockCore::TryLockUntil(SteadyDeadline deadline) {
 }
 
 bool LockCore::TryLockSharedCounted(Hold& hold) {
-  hold.Unpublish(0);
   if (!gate_.TryEnter(LockMode::kShared)) return false;
   hold.Set(key() + Hold::kCountedRead);
   if (acquisitions_ != nullptr) CountAcquired(hold, LockMode::kShared);
@@ -147,12 +146,13 @@ LockCore::Reentry LockCore::TryReenter(LockMode mode) {
 bool LockCore::AcquireUntil(LockMode mode, SteadyDeadline deadline) {
   // First without the clock, which only a wait needs.
   if (TryAcquire(mode)) return true;
-  if (deadline == AccessGate::kNoWait && !gate_.OnlyPublishedMayBeIn(mode)) return false;
+  if (deadline != kNever && deadline <= steady_clock::now()) deadline = kNoWait;
+  if (deadline == kNoWait && !gate_.OnlyPublishedMayBeIn(mode)) return false;
   LockMetrics* const metrics = identity_.metrics();
   const steady_clock::time_point began = metrics == nullptr ? steady_clock::time_point{} : steady_clock::now();
   if (!gate_.Enter(mode, deadline, metrics)) return false;
-  if (metrics != nullptr) metrics->Waited(mode, steady_clock::now() - began);
   BeginHold(mode);
+  if (metrics != nullptr) metrics->Waited(mode, steady_clock::now() - began);
   return true;
 }
 

@@ -12,7 +12,7 @@ constexpr std::string_view kAcquisitionsHelp =
     "Outermost acquisitions of a lock; re-entries of the thread that holds it do not count.";
 constexpr std::string_view kContendedName = "stockade_lock_contended_acquisitions_total";
 constexpr std::string_view kContendedHelp =
-    "Acquisitions that had to wait, of those in stockade_lock_acquisitions_total.";
+    "Acquisitions that found the lock taken, or had to look for others in it, of stockade_lock_acquisitions_total.";
 
 // In the order of kTable; the counters of a pair in the order of LockMode.
 enum Metric : size_t {
@@ -30,9 +30,9 @@ constexpr MetricDef kTable[] = {
     {MetricType::kCounter, kContendedName, kContendedHelp, "mode", "exclusive"},
     {MetricType::kCounter, kContendedName, kContendedHelp, "mode", "shared"},
     {MetricType::kCounter, "stockade_lock_revocations_total",
-     "How often a thread had to call back others that may enter without a step of the lock's word; up to 20 us each."},
+     "How often a thread had to look for others that may be in without a step of the lock's word; up to 20 us each."},
     {MetricType::kSecondsHistogram, "stockade_lock_wait_seconds",
-     "How long acquisitions that had to wait have waited; those that did not are not in it, nor are waits given up."},
+     "How long contended acquisitions have taken; the others are not in it, nor are waits given up."},
     {MetricType::kSecondsHistogram, "stockade_lock_hold_seconds",
      "How long a lock was held, from the outermost acquisition to its release; a sample: one in 256 of a thread's."},
     {MetricType::kGauge, "stockade_lock_waiters", "Threads that wait for a lock now."},

@@ -1,7 +1,8 @@
 #include "published_holds.h"
 
+#include <array>
 #include <atomic>
-#include <vector>
+#include <cstddef>
 
 #include "stockade/base/asymmetric_fence.h"
 #include "stockade/base/futex.h"
@@ -15,22 +16,8 @@ bool IsPublished(const Hold& hold, uintptr_t key) {
   return (lock & ~Hold::kTags) == key && (lock & Hold::kPublishedRead) != 0;
 }
 
-// Calls visit(hold) for the entries in question.
-template <typename Visit>
-void ForEachEntry(uint32_t entry, ThreadRecord* record, Visit visit) {
-  if (record != nullptr) return visit(record->entry(entry));
-  for (ThreadRecord* each = ThreadRecord::First(); each != nullptr; each = each->next()) visit(each->entry(entry));
-}
-
-std::vector<Hold*> FindPublished(uintptr_t key, uint32_t entry, ThreadRecord* record) {
-  HeavyFence();
-  std::vector<Hold*> found;
-  const Hold* const mine = &ThreadRecord::Mine().entry(entry);
-  ForEachEntry(entry, record, [&](Hold& hold) {
-    if (&hold != mine && IsPublished(hold, key)) found.push_back(&hold);
-  });
-  return found;
-}
+// The records in question: `record` alone, or from `record` to the end where `all`.
+ThreadRecord* Next(ThreadRecord* record, bool all) { return all ? record->next() : nullptr; }
 
 // `mark` is what Hold::Mark() returned, and a fence has come after it. An entry serves several locks, one after the
 // other, and those who wait for either share the mark. So a thread sleeps only on the very mark after which it has
@@ -49,26 +36,42 @@ bool AwaitDeparture(Hold& hold, uint32_t mark, uintptr_t key, SteadyDeadline dea
 
 }  // namespace
 
-bool SeesPublished(uintptr_t key, uint32_t entry, ThreadRecord* record) {
-  bool any = false;
-  ForEachEntry(entry, record, [&](Hold& hold) { any |= IsPublished(hold, key); });
-  return any;
+bool SeesPublished(uintptr_t key, uint32_t entry, ThreadRecord* record, const ThreadRecord* except) {
+  const bool all = record == nullptr;
+  for (ThreadRecord* at = all ? ThreadRecord::First() : record; at != nullptr; at = Next(at, all)) {
+    if (at != except && IsPublished(at->entry(entry), key)) return true;
+  }
+  return false;
 }
 
 bool HasPublished(uintptr_t key, uint32_t entry, ThreadRecord* record) {
-  return !FindPublished(key, entry, record).empty();
+  HeavyFence();
+  return SeesPublished(key, entry, record, &ThreadRecord::Mine());
 }
 
+// Who is not there at this look, which comes after the fence, cannot be in. In batches: one fence for the marks of
+// each, and no memory but the stack's, since a lock that allocates could not guard an allocator.
 bool DrainPublished(uintptr_t key, uint32_t entry, ThreadRecord* record, SteadyDeadline deadline) {
-  // Who was not there at this look cannot be in.
-  const std::vector<Hold*> found = FindPublished(key, entry, record);
-  if (found.empty()) return true;
-  std::vector<uint32_t> marks;
-  marks.reserve(found.size());
-  for (Hold* const hold : found) marks.push_back(hold->Mark());
-  HeavyFence();  // One for all marks.
-  for (size_t i = 0; i < found.size(); ++i) {
-    if (!AwaitDeparture(*found[i], marks[i], key, deadline)) return false;
+  struct Marked {
+    Hold* hold;
+    uint32_t mark;
+  };
+  std::array<Marked, 16> batch;
+  const bool all = record == nullptr;
+  const ThreadRecord* const mine = &ThreadRecord::Mine();
+  HeavyFence();
+  ThreadRecord* at = all ? ThreadRecord::First() : record;
+  while (at != nullptr) {
+    size_t size = 0;
+    for (; at != nullptr && size < batch.size(); at = Next(at, all)) {
+      Hold& hold = at->entry(entry);
+      if (at != mine && IsPublished(hold, key)) batch[size++] = {&hold, hold.Mark()};
+    }
+    if (size == 0) break;
+    HeavyFence();
+    for (size_t i = 0; i < size; ++i) {
+      if (!AwaitDeparture(*batch[i].hold, batch[i].mark, key, deadline)) return false;
+    }
   }
   return true;
 }

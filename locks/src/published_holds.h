@@ -10,9 +10,11 @@ namespace stockade::internal {
 
 // The side of those who look for threads that have published themselves (see Hold). `key` is the lock's address,
 // `entry` its place in each table. A `record` narrows the search to one; null: it is O(records), a cache line each.
+// They allocate nothing.
 
-// Whether some thread has published itself: a look without a fence, which may miss one that is about to.
-bool SeesPublished(uintptr_t key, uint32_t entry, ThreadRecord* record);
+// Whether some thread but that of `except` (or null) has published itself: a look without a fence, which may miss one
+// that is about to.
+bool SeesPublished(uintptr_t key, uint32_t entry, ThreadRecord* record, const ThreadRecord* except);
 
 // The same with the fence, and without the calling thread. If publishing was forbidden before, by a sequentially
 // consistent step of the word, and stays so, then false says that nobody is in that way, and what they did happens

@@ -17,11 +17,12 @@ namespace {
 // The calling thread's record, fast or not; null before its first use of a lock and after its end.
 constinit thread_local ThreadRecord* mine = nullptr;
 
-// Pushed by compare-and-swap, never popped. Release and acquire hand over next_ and the constructor's work.
+// Pushed by compare-and-swap, never popped; that hands over next_ and the constructor's work. Sequentially consistent:
+// where publishing is, who looks for those who have published themselves must not miss the record.
 constinit std::atomic<ThreadRecord*> first_record{nullptr};
 
-// No forked child: set at the first record.
-constinit std::atomic<bool> in_forked_child{false};
+// Every lock has a ForkGuard, so forks are counted before the first record is made.
+bool InForkedChild() { return fork_detail::generation.load(std::memory_order_relaxed) != 0; }
 
 uintptr_t KeyOf(const LockCore* lock) { return reinterpret_cast<uintptr_t>(lock); }
 
@@ -45,7 +46,7 @@ constinit thread_local ThreadRecord* fast = nullptr;
 
 using thread_record_detail::fast;
 
-ThreadRecord* ThreadRecord::First() { return first_record.load(std::memory_order_acquire); }
+ThreadRecord* ThreadRecord::First() { return first_record.load(std::memory_order_seq_cst); }
 
 ThreadRecord& ThreadRecord::Mine() noexcept { return mine != nullptr ? *mine : Make(); }
 
@@ -57,16 +58,16 @@ ThreadRecord& ThreadRecord::Make() {
     mine = new ThreadRecord;
     mine->next_ = first_record.load(std::memory_order_relaxed);
     while (
-        !first_record.compare_exchange_weak(mine->next_, mine, std::memory_order_release, std::memory_order_relaxed)) {
+        !first_record.compare_exchange_weak(mine->next_, mine, std::memory_order_seq_cst, std::memory_order_relaxed)) {
     }
   }
   mine->BecomeFast();
-  pthread_setspecific(key, mine);
+  if (pthread_setspecific(key, mine) != 0) Fatal("locks: no memory for the end of a thread to be seen");
   return *mine;
 }
 
 void ThreadRecord::BecomeFast() {
-  if (InlineLightStoreWorks() && !in_forked_child.load(std::memory_order_relaxed)) fast = this;
+  if (InlineLightStoreWorks() && !InForkedChild()) fast = this;
 }
 
 ThreadRecord* ThreadRecord::TakeFree() {
@@ -88,7 +89,7 @@ void ThreadRecord::AtThreadEnd(void* ended) {
     if (record->end_seen_) held->identity().Die("held by a thread that ends");
     // Destructors of other pthread keys may release it yet: pthreads calls again after them.
     record->end_seen_ = true;
-    pthread_setspecific(KeyWithDestructor(&AtThreadEnd, &AtForkInChild), record);
+    (void)pthread_setspecific(KeyWithDestructor(&AtThreadEnd, &AtForkInChild), record);  // Has its place already.
     return;
   }
   mine = fast = nullptr;
@@ -99,7 +100,6 @@ void ThreadRecord::AtThreadEnd(void* ended) {
 // The records are lost to the child: other threads of the parent may have been at work in them.
 void ThreadRecord::AtForkInChild() {
   mine = fast = nullptr;
-  in_forked_child.store(true, std::memory_order_relaxed);
   first_record.store(nullptr, std::memory_order_relaxed);
 }
 
@@ -143,15 +143,15 @@ void Hold::WakeAll() {
 }
 
 bool ThreadRecord::Sleep(std::chrono::steady_clock::time_point deadline) {
-  // Acquire, though all that is shared is under the lock's mutex: the loop must not be hoisted past.
-  while (signal_.load(std::memory_order_acquire) == 0) {
+  // Relaxed: the sleeper then takes the mutex under which it was decided to wake it.
+  while (signal_.load(std::memory_order_relaxed) == 0) {
     if (!FutexWait(signal_, 0, deadline)) return false;
   }
   return true;
 }
 
 void ThreadRecord::Wake() {
-  signal_.store(1, std::memory_order_release);
+  signal_.store(1, std::memory_order_relaxed);
   FutexWake(signal_, 1);
 }
 

@@ -12,9 +12,9 @@ namespace stockade::internal {
 //
 // At least one of the two sees the other's store. With membarrier(2) the light side is a plain store and a word to the
 // compiler, and the heavy side interrupts the cores that run threads of this process, so that each of them has been
-// through a full fence: 0.4 to 20 us. Where the kernel refuses that, and under ThreadSanitizer, which knows neither
-// fences nor membarrier, all four accesses are sequentially consistent, which forbids the same outcome.
-// (C++ proposal P1202 describes the pair; folly's AsymmetricThreadFence and liburcu do the same.)
+// through a full fence: 0.4 to 20 us. Where the kernel refuses that, all four accesses are sequentially consistent,
+// which forbids the same outcome; and so they are for ThreadSanitizer, which knows nothing of membarrier. (C++ proposal
+// P1202 describes the pair; folly's AsymmetricThreadFence and liburcu do the same.)
 //
 // Each thread calls InitAsymmetricFence() before its first LightStore(). It settles, once in the process, which of the
 // two ways is taken; so no thread is ever on the light side of one way while another is on the heavy side of the other.

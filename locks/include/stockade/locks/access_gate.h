@@ -15,7 +15,7 @@ namespace stockade::internal {
 class LockMetrics;
 
 // Who is in and who waits: the part of a lock that knows no re-entry. One writer or any number of readers, and one
-// queue in order of arrival for both. There are two ways to be in:
+// queue for both, in the order in which threads came to it. There are two ways to be in:
 //
 // Known to the word: entering and leaving are one compare-and-swap of it, while nobody sleeps.
 //
@@ -81,6 +81,7 @@ class AccessGate {
       run_ = 0;
     }
     had_it_long = ++run_ == lock_word::kFavourAfterWrites;
+    if (had_it_long) run_ = 0;  // Spent: a favour that is lost is to be earned anew.
     return true;
   }
 
@@ -120,8 +121,6 @@ class AccessGate {
   // How many wait now.
   uint64_t waiters();
 
-  static constexpr SteadyDeadline kNoWait = SteadyDeadline::min();
-
  private:
   struct Waiter;
   enum class Turn : uint8_t { kEntered, kMustSleep, kTimedOut };
@@ -157,17 +156,21 @@ class AccessGate {
   // between or waiting. Guarded by kWriter.
   const ThreadRecord* run_of_ = nullptr;
   uint32_t run_ = 0;
-  uint32_t waiting_ = 0;  // The length of the queue. Guarded by mutex_; here to fill the line.
 
-  // The queue, on a cache line of its own. Guarded by mutex_, as is the change of the bits kQueue, kMustWake and
-  // kFavoured. Invariants, with mutex_ free: kQueue is set exactly if the queue is not empty; kMustWake exactly if its
-  // head sleeps or is about to and has not been woken; a head that has been woken will look at the word again.
+  // Guarded by mutex_, and here to fill the first cache line: the length of the queue; and the thread that was favoured
+  // when the queue came to be, and may still be in. While that is not null, kClaim is set.
+  uint32_t waiting_ = 0;
+  ThreadRecord* called_back_ = nullptr;
+
+  // The queue. Guarded by mutex_, as is the change of the bits kQueue, kMustWake and kFavoured. Invariants, with mutex_
+  // free: kQueue is set exactly if the queue is not empty; kMustWake exactly if its head sleeps or is about to and has
+  // not been woken; a head that has been woken will look at the word again.
   std::mutex mutex_;
   Waiter* head_ = nullptr;
   Waiter* tail_ = nullptr;
-  // The thread that was favoured when the queue came to be, and may still be in. While it is not null, kClaim is set.
-  ThreadRecord* called_back_ = nullptr;
 };
+// With the two words of LockCore before it, the mutex begins its second cache line.
+static_assert(sizeof(AccessGate) == 48 + sizeof(std::mutex) + 2 * sizeof(void*));
 
 }  // namespace stockade::internal
 

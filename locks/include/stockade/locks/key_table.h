@@ -177,8 +177,6 @@ class [[nodiscard]] KeyGuard {
     return guards;
   }
 
-  static constexpr SteadyDeadline kNoWait = SteadyDeadline::min();
-
  private:
   KeyGuard(Table& table, typename Table::Node* node, LockMode mode) : table_(&table), node_(node), mode_(mode) {}
 

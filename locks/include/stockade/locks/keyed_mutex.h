@@ -45,7 +45,7 @@ class KeyedMutex {
   [[nodiscard]] Guard Lock(const Key& key) { return Guard::Take(table_, key, internal::LockMode::kExclusive); }
 
   // Empty where another thread holds `key`. Does not block.
-  [[nodiscard]] std::optional<Guard> TryLock(const Key& key) { return TryTake(key, Guard::kNoWait); }
+  [[nodiscard]] std::optional<Guard> TryLock(const Key& key) { return TryTake(key, internal::kNoWait); }
 
   // Waits on the steady clock; empty no earlier than `wait`. A negative wait is none, an infinite one is for ever.
   [[nodiscard]] std::optional<Guard> TryLockFor(const Key& key, absl::Duration wait) {

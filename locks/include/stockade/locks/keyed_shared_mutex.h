@@ -37,7 +37,9 @@ class KeyedSharedMutex {
 
   // For writing.
   [[nodiscard]] Guard Lock(const Key& key) { return Guard::Take(table_, key, Mode::kExclusive); }
-  [[nodiscard]] std::optional<Guard> TryLock(const Key& key) { return TryTake(key, Mode::kExclusive, Guard::kNoWait); }
+  [[nodiscard]] std::optional<Guard> TryLock(const Key& key) {
+    return TryTake(key, Mode::kExclusive, internal::kNoWait);
+  }
   // Waits on the steady clock; empty no earlier than `wait`. A negative wait is none, an infinite one is for ever.
   [[nodiscard]] std::optional<Guard> TryLockFor(const Key& key, absl::Duration wait) {
     return TryTake(key, Mode::kExclusive, internal::DeadlineAfter(absl::ToChronoNanoseconds(wait)));
@@ -46,7 +48,7 @@ class KeyedSharedMutex {
   // For reading.
   [[nodiscard]] Guard LockShared(const Key& key) { return Guard::Take(table_, key, Mode::kShared); }
   [[nodiscard]] std::optional<Guard> TryLockShared(const Key& key) {
-    return TryTake(key, Mode::kShared, Guard::kNoWait);
+    return TryTake(key, Mode::kShared, internal::kNoWait);
   }
   // As TryLockFor().
   [[nodiscard]] std::optional<Guard> TryLockSharedFor(const Key& key, absl::Duration wait) {

@@ -49,7 +49,7 @@ class LockIdentity {
 };
 
 // A reentrant read-write lock without a face: the public locks are thin covers of it. Counts what each thread holds in
-// that thread's record, so re-entering, leaving an inner hold and asking touch nothing that another thread writes; only
+// that thread's record, so re-entering, leaving an inner hold and asking write nothing that another thread reads; only
 // the outermost hold goes through the gate, and a published one does not even change its word.
 //
 // A thread's hold and the gate agree: kWrite: it is the writer by the word; kCountedRead: one of the readers by the
@@ -75,7 +75,7 @@ class alignas(64) LockCore {
   void Lock() {
     if (!TryLockFast()) LockSlow();
   }
-  bool TryLock() { return TryLockFast() || TryLockUntil(AccessGate::kNoWait); }
+  bool TryLock() { return TryLockFast() || TryLockUntil(kNoWait); }
   // False at once where the thread holds only a read: it would wait for itself.
   bool TryLockUntil(SteadyDeadline deadline);
   void Unlock() {
@@ -102,7 +102,7 @@ class alignas(64) LockCore {
   void LockShared() {
     if (!TryLockSharedFast()) TryLockSharedSlow(kNever);
   }
-  bool TryLockShared() { return TryLockSharedFast() || TryLockSharedSlow(AccessGate::kNoWait); }
+  bool TryLockShared() { return TryLockSharedFast() || TryLockSharedSlow(kNoWait); }
   bool TryLockSharedUntil(SteadyDeadline deadline) { return TryLockSharedFast() || TryLockSharedSlow(deadline); }
   void UnlockShared() {
     ThreadRecord* const mine = ThreadRecord::Fast();
@@ -187,9 +187,13 @@ class alignas(64) LockCore {
     Hold& hold = gate_.EntryIn(*mine);
     const uintptr_t lock = hold.lock.load(std::memory_order_relaxed);
     if (lock == 0) [[likely]] {
-      hold.PublishInline(key(), Hold::kPublishedRead);
       if (!gate_.PublishedReadersAreIn()) [[unlikely]] {
         return TryLockSharedCounted(hold);
+      }
+      hold.PublishInline(key(), Hold::kPublishedRead);
+      if (!gate_.PublishedReadersAreIn()) [[unlikely]] {
+        hold.UnpublishInline();
+        return false;
       }
       if (acquisitions_ != nullptr) CountAcquired(hold, LockMode::kShared);
       return true;

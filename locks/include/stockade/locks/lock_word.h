@@ -10,10 +10,10 @@ enum class LockMode : uint8_t { kExclusive, kShared };
 // The 64-bit word of a lock: who is in, and what those who come or go must heed. Here are only its values and the steps
 // from one to the next; AccessGate takes the steps.
 //
-// Invariants: kWriter implies no counted readers. kBias implies kPublished, and neither kWriter nor kQueue. kMustWake
-// implies kQueue, and so does kClaim, but for the moment in which a reader tries to become the writer. With kFavoured,
-// all else is the address of a ThreadRecord: nobody is in but perhaps that record's thread, for writing, and nobody
-// waits.
+// Invariants: kWriter implies no counted readers and not kPublished. kBias implies kPublished, and neither kWriter nor
+// kQueue. kMustWake implies kQueue; so do kClaim, and kPublished without kBias, but for the moment in which a reader
+// tries to become the writer. With kFavoured, all else is the address of a ThreadRecord: nobody is in but perhaps that
+// record's thread, for writing, and nobody waits.
 namespace lock_word {
 
 inline constexpr uint64_t kWriter = 1 << 0;     // A thread is in for writing.
@@ -28,7 +28,7 @@ inline constexpr uint64_t kFavoured = 1 << 6;   // A thread of the rest, a recor
 inline constexpr uint64_t kReader = uint64_t{1} << 8;
 inline constexpr uint64_t kReaders = (uint64_t{1} << 32) - kReader;
 
-// Counted reads since the last write, while nobody waits.
+// Counted reads since the last write, but for those that were made while somebody waited.
 inline constexpr uint64_t kTallyOne = uint64_t{1} << 32;
 inline constexpr uint64_t kTally = ~(kTallyOne - 1);
 
@@ -37,11 +37,19 @@ inline constexpr uint64_t kTally = ~(kTallyOne - 1);
 // ns more than a published one. So the reads that were counted have cost about what the call-back costs, and no choice
 // made in advance does better than twice the best (the ski rental problem). With one write in ten at random, it comes
 // to a run of this length once in 10^46.
+#ifndef STOCKADE_TEST_EAGER_LOCKS
 inline constexpr uint64_t kBiasAfterReads = 1024;
+#else  // In a test's own build of the library, so that random operations come to all of it.
+inline constexpr uint64_t kBiasAfterReads = 3;
+#endif
 
 // The same for writing: after so many write holds of one thread with nobody else between them, the lock is that
 // thread's own until somebody else comes. It saves the thread some 4 ns a hold.
+#ifndef STOCKADE_TEST_EAGER_LOCKS
 inline constexpr uint32_t kFavourAfterWrites = 8192;
+#else
+inline constexpr uint32_t kFavourAfterWrites = 3;
+#endif
 
 constexpr uint64_t Readers(uint64_t word) { return (word & kReaders) / kReader; }
 constexpr uint64_t Tally(uint64_t word) { return word / kTallyOne; }

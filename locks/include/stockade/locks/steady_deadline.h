@@ -8,9 +8,10 @@
 
 namespace stockade::internal {
 
-// When a timed call gives up, on the steady clock. kNever waits for ever.
+// When a timed call gives up, on the steady clock. kNever waits for ever, kNoWait not at all.
 using SteadyDeadline = std::chrono::steady_clock::time_point;
 inline constexpr SteadyDeadline kNever = SteadyDeadline::max();
+inline constexpr SteadyDeadline kNoWait = SteadyDeadline::min();
 
 // In nanoseconds, rounded up, so that no wait ends early; saturating, so that hours::max() does not wrap. Not a number
 // is zero.

@@ -52,7 +52,7 @@ struct Hold {
   uint32_t writes_beyond() const { return static_cast<uint32_t>(beyond >> 32); }
   uint32_t read_holds() const { return reads_beyond() + (is_write() ? 0 : 1); }
   uint32_t write_holds() const { return writes_beyond() + (is_write() ? 1 : 0); }
-  // Leaves `value`, a lock and a tag or nothing, where nothing published was.
+  // Leaves `value`, a lock and a tag or nothing, where nothing published was, or where it is to stay published.
   void Set(uintptr_t value) { lock.store(value, std::memory_order_release); }
 
   // The light side of the asymmetric fence: who has fenced after it forbade to publish sees it, or this thread sees
@@ -163,6 +163,7 @@ class alignas(128) ThreadRecord {
   Overflow::node_type spare_;  // Of the last one removed: one lock too many, over and over, allocates once.
 };
 static_assert(sizeof(ThreadRecord) <= 1280);
+static_assert(alignof(ThreadRecord) > 64);  // lock_word::kFavoured is kept in the low bits of an address.
 
 }  // namespace stockade::internal
 

@@ -27,13 +27,14 @@ class StripedCells {
   StripedCells(const StripedCells&) = delete;
   StripedCells& operator=(const StripedCells&) = delete;
 
-  // Wait-free, but for a thread's first call, which allocates. Returns what the row that it has added to now has.
-  uint64_t Add(size_t cell, uint64_t n) {
+  // Wait-free, but for a thread's first call, which allocates; a thread for which there is no memory adds to the shared
+  // row. Returns what the row that it has added to now has.
+  uint64_t Add(size_t cell, uint64_t n) noexcept {
     const uint32_t slot = ThisThreadSlot();
     if (slot < kRows) [[likely]] {
-      std::atomic<uint64_t>* row = rows_[slot].load(std::memory_order_relaxed);
+      std::atomic<uint64_t>* const row = rows_[slot].load(std::memory_order_relaxed);
       if (row == nullptr) [[unlikely]] {
-        row = MakeRow(slot);
+        return AddInNewRow(slot, cell, n);
       }
       const uint64_t sum = row[cell].load(std::memory_order_relaxed) + n;
       row[cell].store(sum, std::memory_order_relaxed);
@@ -49,7 +50,7 @@ class StripedCells {
   static constexpr uint32_t kRows = 256;
 
   std::atomic<uint64_t>* NewRow() const;
-  std::atomic<uint64_t>* MakeRow(uint32_t slot);
+  uint64_t AddInNewRow(uint32_t slot, size_t cell, uint64_t n) noexcept;
 
   const size_t cells_;
   std::atomic<uint64_t>* const shared_;
