@@ -117,8 +117,7 @@ inline Unpublish(p) {
   fi;
 }
 
-// What Mark() returned to the one who calls back; FOUND before, zero if the publisher was not found.
-#define FOUND 2
+// What Mark() returned to the one who calls back, zero if the publisher was not found.
 byte seen[PUBLISHERS];
 
 inline Mark(p) { d_step { wanted[p] = wanted[p] | 1; seen[p] = wanted[p] } }
@@ -130,20 +129,15 @@ inline Drain() {
   Heavy(NO_PUBLISHER);
 #endif
   do
-  :: atomic { p < PUBLISHERS && entry[p] -> seen[p] = FOUND; any = true; p++ }
+#ifdef TRY_LOCK
+  :: atomic { p < PUBLISHERS && entry[p] && MAY_TIME_OUT -> drained = false; p = 0; break }
+#endif
+  :: p < PUBLISHERS && entry[p] -> Mark(p); atomic { any = true; p++ }
   :: atomic { p < PUBLISHERS && !entry[p] -> p++ }
   :: atomic { p == PUBLISHERS -> p = 0; break }
   od;
   if
-#ifdef TRY_LOCK
-  :: atomic { any && MAY_TIME_OUT -> drained = false }
-#endif
-  :: any ->
-     do
-     :: atomic { p < PUBLISHERS && seen[p] == FOUND -> Mark(p); p++ }
-     :: atomic { p < PUBLISHERS && seen[p] != FOUND -> p++ }
-     :: atomic { p == PUBLISHERS -> p = 0; break }
-     od;
+  :: any && drained ->
 #ifndef NO_MARK_FENCE
      Heavy(NO_PUBLISHER);
 #endif
@@ -152,7 +146,7 @@ inline Drain() {
      :: atomic { next < PUBLISHERS && seen[next] == 0 -> next++ }
      :: next == PUBLISHERS || !drained -> break
      od
-  :: !any
+  :: !any || !drained
   fi;
   atomic {
     any = false;

@@ -1,16 +1,16 @@
 // A lock that favours one thread: its writes by publication, how others call it back, and how the lock comes to favour
 // it, again after a wait that was given up, and no more.
 //
-// Thread(me, mode, timed, rounds)  enters and leaves, for writing, and then maybe downgrades, or for reading. With
-//                                  `timed` it gives up at any moment, also as with try_lock (kNoWait), which does not
-//                                  wait for the Owner. enter_leave.pml names the functions of the code.
+// Thread(me, mode, timed, rounds)  enters and leaves, for writing or for reading. With `timed` it gives up at any
+//                                  moment, also as with try_lock (kNoWait), which does not wait for the Owner.
+//                                  queue.pml and enter_leave.pml name the functions of the code.
 // OWNER is the favoured thread, or to be. It writes by TryLockFast(): with IsFavoured(), PublishInline(), IsFavoured()
 // and UnpublishInline(); else with TryEnterExclusive(), and perhaps AskFavour() with Favour(); else with Enter(). It
 // leaves by Unlock(), or Downgrade() with BecomeReader() and Unfavour(). Or it reads: it publishes itself for a moment,
 // in TryLockSharedFast(), and does as others do.
 //
 // Invariants.
-//  - Writers are alone inside, wherever it is said that they are in; nobody passes a head that has claimed (assertions).
+//  - Writers are alone inside, whichever way they are in; nobody passes a head that has claimed (assertions).
 //  - What lock_word.h and access_gate.h state of the bits and the queue (queue.pml, Unlock): the favoured word knows of
 //    nobody else, neither in nor waiting; while somebody is called back, kClaim is set and the head does not sleep.
 //    Who leaves by the word, or is favoured again, finds it as it takes it to be.
@@ -214,7 +214,7 @@ proctype Thread(byte me; mtype mine; bool timed; byte rounds) {
 #endif
      :: how == write || how == central_read ->
         if
-        :: how == write -> to = central_read
+        :: how == write && me == OWNER -> to = central_read
         :: to != central_read || how == central_read -> to = out
         fi;
         Leave(to)

@@ -1,8 +1,8 @@
 // The lock's word, its queue and the hand-off: who waits, who wakes, who may pass.
 //
 // Thread(me, mode, timed, rounds)  a thread that enters and leaves, for writing (and maybe downgrades) or for reading,
-//                                  and gives up on its deadline at any moment if it is timed. queue.pml and
-//                                  enter_leave.pml name the functions of the code.
+//                                  and gives up on its deadline at any moment if it is timed.
+// queue.pml and enter_leave.pml name the functions of the code.
 //
 // Invariants.
 //  - Writers are alone inside; so are readers of both kinds, against writers (assertions).

@@ -81,7 +81,8 @@ inline Unlock() {
     CHECK(queued == (len(queue) > 0));
     CHECK(queued || (!must_wake && !claim));
     CHECK(!bias || (published && !writer && !queued));
-    CHECK(!writer || central == 0);
+    CHECK(!writer || (central == 0 && !published));
+    CHECK(!published || bias || queued);
     if
     :: queue?<h> ->
        CHECK(must_wake || awake[h] || busy[h]);
@@ -123,7 +124,7 @@ inline WithHead() {
      queued = false;
      claim = false;
      must_wake = false;
-     bias = published && !writer
+     bias = published
   fi;
   h = NOBODY;
 }

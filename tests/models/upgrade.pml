@@ -12,16 +12,17 @@
 // same. It may pass a waiting writer: even the one that drains, which then finds the lock not enterable, and kPublished
 // clear already.
 //
-// Left out: parking and the queue of more than one are in hand_off.pml; a central reader, and the head, wait on a
-// condition. Memory and macros: entries.pml. Broken here: LOOK_WITHOUT_FENCE (no Heavy()
-// before the look at the other entries), NO_UPGRADE_WAKE (no look at `wanted` when the own entry ceases to be a
-// published read), NO_COUNT (no look at the central readers), SUBTRACT_PUBLISHED (the end of a drain takes kPublished
-// to be set).
+// Left out: the look beforehand, which only keeps attempts from being made; parking and the queue of more than one are
+// in hand_off.pml; a central reader, and the head, wait on a condition. Memory and macros: entries.pml.
+//
+// Broken here: LOOK_WITHOUT_FENCE (no Heavy() before the look at the other entries), NO_UPGRADE_WAKE (no look at
+// `wanted` when the own entry ceases to be a published read), NO_COUNT (no look at the central readers),
+// SUBTRACT_PUBLISHED (the end of a drain takes kPublished to be set).
 
 #include "published_reads.pml"
 
 #define ROUNDS 2
-#ifdef WEAK
+#if defined(WEAK) || defined(FALLBACK)
 #define WRITES 1  // For the size of it.
 #else
 #define WRITES 2
@@ -136,7 +137,7 @@ proctype Writer() {
              assert(published);
 #endif
              published = false
-          :: else -> bias = published && !writing; claim = false; queued = false; break
+          :: else -> assert(!published || !writing); bias = published; claim = false; queued = false; break
           fi
         }
      :: atomic { ENTERABLE && !published -> claim = false; queued = false; assert(reading == 0); writing = true }
