@@ -6,8 +6,8 @@
 //                                  queue.pml and enter_leave.pml name the functions of the code.
 // OWNER is the favoured thread, or to be. It writes by TryLockFast(): with IsFavoured(), PublishInline(), IsFavoured()
 // and UnpublishInline(); else with TryEnterExclusive(), and perhaps AskFavour() with Favour(); else with Enter(). It
-// leaves by Unlock(), or Downgrade() with BecomeReader() and Unfavour(). Or it reads: it publishes itself for a moment,
-// in TryLockSharedFast(), and does as others do.
+// leaves by Unlock(), or Downgrade() with BecomeReader() and Unfavour(). Or it reads: after a look at kBias that is out
+// of date it publishes itself for a moment, in TryLockSharedFast(), and then does as others do.
 //
 // Invariants.
 //  - Writers are alone inside, whichever way they are in; nobody passes a head that has claimed (assertions).

@@ -1,9 +1,9 @@
 // The fast read path against Drain(): a read is taken by publishing it in the reader's own entry and then looking at
 // kBias; a writer clears kBias and then looks at the entries. Each side's store has to be seen by the other's load.
 //
-// Reader(r)  a thread that reads: TryLockSharedFast() or TryPublishRead() (publish, look at kBias), else through the
-//            word, TryLockSharedCounted() or Enter(), where it sets kBias again; UnlockShared(). Two rounds, so that an
-//            entry is published anew, and a mark of an earlier drain is met.
+// Reader(r)  a thread that reads: TryLockSharedFast() or TryPublishRead() (publish, look at kBias; the look before that
+//            promises nothing), else through the word, TryLockSharedCounted() or Enter(), where it sets kBias again;
+//            UnlockShared(). Two rounds, so that an entry is published anew, and a mark of an earlier drain is met.
 // Writer     the heads of the queue, one after the other (the queue's mutex orders them): Append(), CallBack() with
 //            DrainPublished(), in and out; or a drain that gives up, and LeaveQueue() gives kBias back; or try_lock,
 //            CallBack() with HasPublished().
