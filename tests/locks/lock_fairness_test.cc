@@ -4,10 +4,12 @@
 #include <chrono>
 #include <mutex>
 #include <shared_mutex>
+#include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
+#include "hand_offs.h"
+#include "lock_condition.h"
 #include "lock_test_util.h"
 #include "stockade/locks/reentrant_mutex.h"
 #include "stockade/locks/reentrant_shared_mutex.h"
@@ -17,19 +19,38 @@ namespace {
 
 using testing::Await;
 using testing::AwaitWaiters;
+using testing::HandOffsBeforeTheVictim;
+using testing::kMaxHandOffs;
 using testing::OtherReads;
 
-constexpr int kMaxHandOffs = 100;
-
-// With the FIFO option and without.
-class LockFairnessTest : public ::testing::TestWithParam<bool> {};
-INSTANTIATE_TEST_SUITE_P(Options, LockFairnessTest, ::testing::Bool(),
-                         [](const auto& info) { return info.param ? "Fifo" : "Default"; });
+// With the FIFO option and without; and a lock that has seen nothing yet, or so many reads, or writes of the thread
+// that makes it, that these need no step of its word any more.
+struct FairnessSetting {
+  bool fifo;
+  bool used;
+};
+class LockFairnessTest : public ::testing::TestWithParam<FairnessSetting> {
+ protected:
+  template <typename Lock>
+  void UseForWrites(Lock& lock) const {
+    if (GetParam().used) testing::WriteOften(lock);
+  }
+  void UseForReads(ReentrantSharedMutex& lock) const {
+    if (GetParam().used) testing::ReadOften(lock);
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Options, LockFairnessTest,
+                         ::testing::Values(FairnessSetting{false, false}, FairnessSetting{true, false},
+                                           FairnessSetting{false, true}, FairnessSetting{true, true}),
+                         [](const auto& info) {
+                           return std::string(info.param.fifo ? "Fifo" : "Default") + (info.param.used ? "Used" : "");
+                         });
 
 // A reader leaves only while another is in, or when all others queue behind the writer: the lock is never free of
 // readers by chance.
 TEST_P(LockFairnessTest, ReadersInAnEndlessStream_AWriterEntersWithin100HandOffs) {
-  ReentrantSharedMutex mutex({.fifo = GetParam()});
+  ReentrantSharedMutex mutex({.fifo = GetParam().fifo});
+  UseForReads(mutex);
   constexpr int kReaders = 4;
   std::atomic<int> inside = 0;
   std::atomic<int> entries = 0;
@@ -66,57 +87,53 @@ TEST_P(LockFairnessTest, ReadersInAnEndlessStream_AWriterEntersWithin100HandOffs
   EXPECT_LE(entries_at_end - entries_at_begin, kMaxHandOffs);
 }
 
-// Three threads in an endless stream of exclusive holds; the victim arrives behind them. Returns how often it saw the
-// lock go from one of them to another before it came to the victim.
-template <typename Lock, typename VictimLock>
-int HandOffsBeforeTheVictim(Lock& mutex) {
-  std::atomic<bool> done = false;
-  int hand_offs = 0;  // Guarded by mutex, as is `last`.
-  uint64_t last = 0;
-  int hand_offs_at_end = -1;
-  mutex.lock();
-  std::vector<std::thread> stream;
-  for (uint64_t t = 1; t <= 3; ++t) {
-    stream.emplace_back([&, t] {
-      while (!done) {
-        std::lock_guard lock(mutex);
-        if (std::exchange(last, t) != t) ++hand_offs;
-      }
-    });
-    AwaitWaiters(mutex, t);
-  }
-  std::thread victim([&] {
-    VictimLock lock(mutex);
-    hand_offs_at_end = hand_offs;
-    done = true;
-  });
-  AwaitWaiters(mutex, 4);
-  mutex.unlock();
-  victim.join();
-  for (std::thread& thread : stream) thread.join();
-  return hand_offs_at_end;
-}
-
 TEST_P(LockFairnessTest, WritersInAnEndlessStream_AReaderEntersWithin100HandOffs) {
-  ReentrantSharedMutex mutex({.fifo = GetParam()});
+  ReentrantSharedMutex mutex({.fifo = GetParam().fifo});
+  UseForWrites(mutex);
   using Read = std::shared_lock<ReentrantSharedMutex>;
   EXPECT_LE((HandOffsBeforeTheVictim<ReentrantSharedMutex, Read>(mutex)), kMaxHandOffs);
 }
 
 TEST_P(LockFairnessTest, WritersInAnEndlessStream_AnotherWriterEntersWithin100HandOffs) {
-  ReentrantSharedMutex mutex({.fifo = GetParam()});
+  ReentrantSharedMutex mutex({.fifo = GetParam().fifo});
+  UseForWrites(mutex);
   using Write = std::unique_lock<ReentrantSharedMutex>;
   EXPECT_LE((HandOffsBeforeTheVictim<ReentrantSharedMutex, Write>(mutex)), kMaxHandOffs);
 }
 
 TEST_P(LockFairnessTest, MutexInAnEndlessStream_AnotherThreadEntersWithin100HandOffs) {
-  ReentrantMutex mutex({.fifo = GetParam()});
+  ReentrantMutex mutex({.fifo = GetParam().fifo});
+  UseForWrites(mutex);
   using Held = std::unique_lock<ReentrantMutex>;
   EXPECT_LE((HandOffsBeforeTheVictim<ReentrantMutex, Held>(mutex)), kMaxHandOffs);
 }
 
+// It alone, again and again: it never has to wait, so only what it owes to the other stops it.
+TEST_P(LockFairnessTest, OneThreadInAnEndlessStream_AnotherEntersWithin100OfItsHolds) {
+  ReentrantSharedMutex mutex({.fifo = GetParam().fifo});
+  UseForWrites(mutex);
+  std::atomic<bool> done = false;
+  std::thread victim;
+  int holds = 0;
+  for (bool started = false; !done;) {
+    const bool waits = started && mutex.waiters() > 0;
+    std::lock_guard lock(mutex);
+    if (waits && !done) ++holds;
+    if (!started) {
+      victim = std::thread([&] {
+        std::shared_lock read(mutex);
+        done = true;
+      });
+      started = true;
+    }
+  }
+  victim.join();
+  EXPECT_LE(holds, kMaxHandOffs);
+}
+
 TEST_P(LockFairnessTest, AWriterWaitsForReaders_NobodyPassesIt) {
-  ReentrantSharedMutex mutex({.fifo = GetParam()});
+  ReentrantSharedMutex mutex({.fifo = GetParam().fifo});
+  UseForReads(mutex);
   mutex.lock_shared();
   std::thread writer([&] { std::lock_guard lock(mutex); });
   AwaitWaiters(mutex, 1);
@@ -165,6 +182,32 @@ TEST(LockFifoTest, SharedMutex_WritersAndReadersArriveInTurn_TheyEnterInThatOrde
   mutex.unlock();
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(order, (std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7}));
+}
+
+// Of readers that have published themselves and those that come once somebody waits, none passes a writer.
+TEST(LockFifoTest, SharedMutex_BiasedWithAReaderIn_LaterOnesEnterInTheOrderOfArrival) {
+  ReentrantSharedMutex mutex({.fifo = true});
+  std::vector<int> order;
+  std::vector<std::thread> threads;
+  testing::ReadOften(mutex);
+  mutex.lock_shared();
+  ASSERT_TRUE(testing::IsPublished(mutex));
+  for (int t = 0; t < 6; ++t) {
+    threads.emplace_back([&, t] {
+      if (t % 2 == 0) {
+        std::lock_guard lock(mutex);
+        order.push_back(t);
+      } else {
+        std::shared_lock lock(mutex);
+        order.push_back(t);
+      }
+    });
+    AwaitWaiters(mutex, t + 1);
+  }
+  EXPECT_TRUE(order.empty());
+  mutex.unlock_shared();
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(order, (std::vector<int>{0, 1, 2, 3, 4, 5}));
 }
 
 TEST(LockFifoTest, SharedMutex_ReadersNextToEachOtherInTheQueue_EnterTogether) {
