@@ -15,14 +15,15 @@ constinit thread_local int64_t allocations = 0;  // Of this thread.
 
 }  // namespace
 
-void* operator new(size_t size) {
+// Not inlined: g++ 12 would think that what new gave is freed by the wrong one.
+[[gnu::noinline]] void* operator new(size_t size) {
   ++allocations;
   void* const memory = std::malloc(size);
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 
 namespace stockade {
 namespace {

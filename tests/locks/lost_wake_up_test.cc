@@ -160,7 +160,7 @@ TEST_P(LostWakeUpTest, FavouredLock_OthersGiveUpWhileTheyCallBack_APatientOneGet
     for (std::thread& other : others) other.join();
   }
   EXPECT_GE(plain, rounds);
-  EXPECT_EQ(published > 0, testing::LocksFavourThreads());
+  if (!testing::LocksFavourThreads()) EXPECT_EQ(published, 0);
 }
 
 }  // namespace
