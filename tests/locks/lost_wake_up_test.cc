@@ -160,7 +160,9 @@ TEST_P(LostWakeUpTest, FavouredLock_OthersGiveUpWhileTheyCallBack_APatientOneGet
     for (std::thread& other : others) other.join();
   }
   EXPECT_GE(plain, rounds);
-  if (!testing::LocksFavourThreads()) EXPECT_EQ(published, 0);
+  if (!testing::LocksFavourThreads()) {
+    EXPECT_EQ(published, 0);
+  }
 }
 
 }  // namespace
