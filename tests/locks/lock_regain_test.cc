@@ -20,6 +20,16 @@ class LockRegainTest : public ::testing::Test {
   ReentrantSharedMutex mutex_;
 };
 
+TEST_F(LockRegainTest, Favour_LostToAReaderOnce_IsGainedAgain) {
+  testing::Companion other;
+  for (int i = 0; i < 3; ++i) {
+    testing::WriteOften(mutex_);
+    ASSERT_EQ(WritesPublished(mutex_), LocksFavourThreads()) << "after " << i << " readers";
+    other.Do([&] { std::shared_lock read(mutex_); });
+    EXPECT_FALSE(WritesPublished(mutex_));
+  }
+}
+
 TEST_F(LockRegainTest, Favour_LostToAWriterOnce_IsGainedAgain) {
   testing::Companion other;
   for (int i = 0; i < 3; ++i) {

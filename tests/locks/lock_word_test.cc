@@ -48,7 +48,7 @@ static_assert(!IsOpenToHead(kWriter, kWrite) && !IsOpenToHead(kWriter, kRead));
 // Entering puts one in and nothing else; a writer ends the run of reads.
 static_assert(WithOneIn(kQueue, kRead) == kQueue + kReader && WithOneIn(kQueue, kWrite) == (kQueue | kWriter));
 static_assert(Readers(Entered(Entered(0, kRead), kRead)) == 2);
-static_assert(Entered(After(0, 5), kWrite) == kWriter);
+static_assert(Entered(After(0, 2), kWrite) == kWriter);
 // A run of reads of the full length, and no shorter one, brings the bias; the tally is then done with.
 static_assert(Tally(After(0, kBiasAfterReads - 1)) == kBiasAfterReads - 1);
 static_assert((After(0, kBiasAfterReads - 1) & (kBias | kPublished)) == 0);
