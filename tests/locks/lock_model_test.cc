@@ -74,10 +74,10 @@ class LockModelTest : public ::testing::Test {
     }
   }
 
-  // A few operations a turn: to hand it on costs more than they do.
+  // Many operations a turn: to hand it on costs more than they do.
   void Turn(int self, Hand& hand) {
-    if (random_() % 16 == 0) Run(self, hand, random_() % 2 == 0);
-    for (int i = 0; i < 16; ++i) Step(self, hand, static_cast<Op>(random_() % Locks::kOps));
+    if (random_() % 4 == 0) Run(self, hand, random_() % 2 == 0);
+    for (int i = 0; i < 64; ++i) Step(self, hand, static_cast<Op>(random_() % Locks::kOps));
     // Now and then all is let go, so that runs are possible.
     if (random_() % 4 != 0) LetGo(self, hand);
   }
@@ -92,22 +92,24 @@ class LockModelTest : public ::testing::Test {
       const int now = turn_;
       if (now >= kModelThreads) break;
       if (now != self) {
-        std::this_thread::yield();
+        turn_.wait(now);
         continue;
       }
       Turn(self, hand);
       turn_ = step_ >= steps_ ? kModelThreads : static_cast<int>(random_() % kModelThreads);
+      turn_.notify_all();
     }
     // In turn again, since what is released changes what others are told.
-    while (turn_ != kModelThreads + self) std::this_thread::yield();
+    for (int now = turn_; now != kModelThreads + self; now = turn_) turn_.wait(now);
     LetGo(self, hand);
     ++turn_;
+    turn_.notify_all();
   }
 
   Locks locks_{Kind::kFifo};
   std::atomic<int> turn_ = 0;  // Whose; from kModelThreads on: who is the next to end. Hands over all that follows.
   std::array<Holds, kModelThreads> model_{};
-  const int64_t steps_ = Scaled(8'000, 1'000'000);
+  const int64_t steps_ = Scaled(40'000, 1'000'000);
   int64_t step_ = 0;
   int64_t published_ = 0;
   std::mt19937_64 random_{Seed()};

@@ -28,7 +28,7 @@ class LostWakeUpTest : public ::testing::TestWithParam<bool> {
  protected:
   // Without the FIFO option there is a switch between threads far more seldom, so all is done more often.
   static int64_t Times(int64_t short_run, int64_t full_run) {
-    return Scaled(short_run, full_run) * (GetParam() ? 1 : 30);
+    return Scaled(short_run, full_run) * (GetParam() ? 1 : 8);
   }
 
   // Runs `patient` threads that get in `times` each, while `hasty` ones come and give up.
