@@ -24,6 +24,9 @@ constinit std::atomic<ThreadRecord*> first_record{nullptr};
 // Every lock has a ForkGuard, so forks are counted before the first record is made.
 bool InForkedChild() { return fork_detail::generation.load(std::memory_order_relaxed) != 0; }
 
+// Of an overflow that is empty: many locks at once leave many.
+constexpr size_t kBucketsKept = 1024;
+
 uintptr_t KeyOf(const LockCore* lock) { return reinterpret_cast<uintptr_t>(lock); }
 
 pthread_key_t KeyWithDestructor(void (*at_thread_end)(void*), void (*at_fork_in_child)()) {
@@ -133,7 +136,9 @@ void ThreadRecord::Remove(const LockCore* lock, Hold& hold) {
   if (&hold == &entry(EntryOf(KeyOf(lock)))) return hold.Set(0);
   hold.Set(0);
   spare_ = overflow_.extract(lock);
-  if (overflow_.empty()) BecomeFast();
+  if (!overflow_.empty()) return;
+  if (overflow_.bucket_count() > kBucketsKept) Overflow().swap(overflow_);
+  BecomeFast();
 }
 
 // Only this thread answers marks, so the lowest bit is set, and one more clears it and counts.

@@ -62,7 +62,10 @@ class KeyTable {
   void Drop(Node* node) {
     Shard& shard = ShardOf(node->first);
     std::lock_guard lock(shard.mutex);
-    if (--node->second.users == 0) shard.nodes.erase(shard.nodes.find(node->first));
+    if (--node->second.users > 0) return;
+    shard.nodes.erase(shard.nodes.find(node->first));
+    // Many keys at once have left many buckets.
+    if (shard.nodes.empty() && shard.nodes.bucket_count() > kBucketsKept) Nodes().swap(shard.nodes);
   }
 
   // How many threads wait for `key`.
@@ -87,10 +90,12 @@ class KeyTable {
 
  private:
   static constexpr size_t kShards = 16;
+  static constexpr size_t kBucketsKept = 1024;  // Of a shard without keys.
+  using Nodes = std::unordered_map<Key, Entry, Hash, Eq>;
 
   struct alignas(64) Shard {
     std::mutex mutex;
-    std::unordered_map<Key, Entry, Hash, Eq> nodes;  // Guarded by mutex.
+    Nodes nodes;  // Guarded by mutex.
   };
   struct State {
     State(std::string_view kind, const LockOptions& options) : identity(kind, options) {}

@@ -1,0 +1,46 @@
+// What keyed locks cost after very many keys were held at once: nothing.
+#include <gtest/gtest.h>
+#include <malloc.h>
+
+#include <cstddef>
+#include <numeric>
+#include <vector>
+
+#include "stockade/locks/keyed_mutex.h"
+#include "stockade/locks/keyed_shared_mutex.h"
+#include "support/scale.h"
+
+namespace stockade {
+namespace {
+
+using testing::Scaled;
+
+size_t BytesInUse() { return mallinfo2().uordblks + mallinfo2().hblkhd; }
+
+template <typename Keyed>
+class KeyedMemoryAtOnceTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (testing::kSanitized) GTEST_SKIP() << "a sanitizer allocates in its own way";
+    (void)mutex_.Lock(0).holds();  // The thread's record, and what else is made once.
+  }
+
+  Keyed mutex_;
+};
+using Kinds = ::testing::Types<KeyedMutex<int>, KeyedSharedMutex<int>>;
+TYPED_TEST_SUITE(KeyedMemoryAtOnceTest, Kinds);
+
+TYPED_TEST(KeyedMemoryAtOnceTest, ManyKeys_AllHeldAtOnce_AreGoneAfterTheRelease) {
+  const size_t before = BytesInUse();
+  {
+    std::vector<int> keys(static_cast<size_t>(Scaled(200'000, 1'000'000)));
+    std::iota(keys.begin(), keys.end(), 0);
+    const auto held = this->mutex_.LockAll(std::move(keys));
+    EXPECT_GT(BytesInUse(), before + held.size() * sizeof(internal::LockCore));
+  }
+  EXPECT_EQ(this->mutex_.size(), 0u);
+  EXPECT_LT(BytesInUse(), before + 64 * 1024);
+}
+
+}  // namespace
+}  // namespace stockade
