@@ -161,53 +161,53 @@ TEST(LockFifoTest, Mutex_ThreadsArriveInTurn_TheyEnterInThatOrder) {
   EXPECT_EQ(order, (std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7}));
 }
 
+// Writers and readers in turn, one after the other, behind whoever is in. Every second one reads, so that no two
+// readers are in at once.
+class ArrivingInTurn {
+ public:
+  ArrivingInTurn(ReentrantSharedMutex& mutex, int count) {
+    for (int t = 0; t < count; ++t) {
+      threads_.emplace_back([&mutex, t, this] {
+        if (t % 2 == 0) {
+          std::lock_guard lock(mutex);
+          order_.push_back(t);
+        } else {
+          std::shared_lock lock(mutex);
+          order_.push_back(t);
+        }
+      });
+      AwaitWaiters(mutex, t + 1);
+    }
+  }
+
+  // Once whoever was in has left: the order in which they entered.
+  const std::vector<int>& Order() {
+    for (std::thread& thread : threads_) thread.join();
+    return order_;
+  }
+
+ private:
+  std::vector<int> order_;  // Guarded by the mutex.
+  std::vector<std::thread> threads_;
+};
+
 TEST(LockFifoTest, SharedMutex_WritersAndReadersArriveInTurn_TheyEnterInThatOrder) {
   ReentrantSharedMutex mutex({.fifo = true});
-  std::vector<int> order;
-  std::vector<std::thread> threads;
   mutex.lock();
-  // Every second one reads, so no two readers are in at once.
-  for (int t = 0; t < 8; ++t) {
-    threads.emplace_back([&, t] {
-      if (t % 2 == 0) {
-        std::lock_guard lock(mutex);
-        order.push_back(t);
-      } else {
-        std::shared_lock lock(mutex);
-        order.push_back(t);
-      }
-    });
-    AwaitWaiters(mutex, t + 1);
-  }
+  ArrivingInTurn threads(mutex, 8);
   mutex.unlock();
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(order, (std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7}));
+  EXPECT_EQ(threads.Order(), (std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7}));
 }
 
 // Of readers that have published themselves and those that come once somebody waits, none passes a writer.
 TEST(LockFifoTest, SharedMutex_BiasedWithAReaderIn_LaterOnesEnterInTheOrderOfArrival) {
   ReentrantSharedMutex mutex({.fifo = true});
-  std::vector<int> order;
-  std::vector<std::thread> threads;
   testing::ReadOften(mutex);
   mutex.lock_shared();
   ASSERT_TRUE(testing::IsPublished(mutex));
-  for (int t = 0; t < 6; ++t) {
-    threads.emplace_back([&, t] {
-      if (t % 2 == 0) {
-        std::lock_guard lock(mutex);
-        order.push_back(t);
-      } else {
-        std::shared_lock lock(mutex);
-        order.push_back(t);
-      }
-    });
-    AwaitWaiters(mutex, t + 1);
-  }
-  EXPECT_TRUE(order.empty());
+  ArrivingInTurn threads(mutex, 6);
   mutex.unlock_shared();
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(order, (std::vector<int>{0, 1, 2, 3, 4, 5}));
+  EXPECT_EQ(threads.Order(), (std::vector<int>{0, 1, 2, 3, 4, 5}));
 }
 
 TEST(LockFifoTest, SharedMutex_ReadersNextToEachOtherInTheQueue_EnterTogether) {

@@ -219,6 +219,12 @@ using EveryKind =
                      WithFifo<SharedMutexes, true>, WithFifo<KeyedMutexes, false>, WithFifo<KeyedMutexes, true>,
                      WithFifo<KeyedSharedMutexes, false>, WithFifo<KeyedSharedMutexes, true>>;
 
+// Whether many operations on locks of the kind bring some to publish their holds. Those of keyed locks live too short.
+template <typename Locks>
+bool SomePublish() {
+  return std::is_same_v<Locks, SharedMutexes> || (std::is_same_v<Locks, Mutexes> && LocksFavourThreads());
+}
+
 struct KindName {
   template <typename Kind>
   static std::string GetName(int) {
