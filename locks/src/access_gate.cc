@@ -253,8 +253,8 @@ bool AccessGate::LeaveAndWake(uint64_t& word, uint64_t minus, uint64_t plus) {
 bool AccessGate::TryUpgrade(bool published, LockMetrics* metrics) {
   // A look, to keep an attempt without hope from disturbing anybody.
   const uint64_t seen = word_.load(std::memory_order_relaxed);
-  if (Readers(seen) > (published ? 0u : 1u) || SeesPublished(key_, entry_, nullptr, &ThreadRecord::Mine()))
-    return false;
+  if (Readers(seen) > (published ? 0u : 1u)) return false;
+  if ((seen & kPublished) != 0 && SeesPublished(key_, entry_, nullptr, &ThreadRecord::Mine())) return false;
 
   std::lock_guard lock(mutex_);
   // Nobody enters meanwhile: arriving threads heed kClaim, the head needs mutex_, and readers no longer publish.
