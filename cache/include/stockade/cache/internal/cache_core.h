@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "stockade/base/sync_point.h"
 #include "stockade/cache/cache_handle.h"
 #include "stockade/cache/internal/cache_base.h"
 #include "stockade/cache/internal/entry_table.h"
@@ -60,6 +61,11 @@ class CacheCore final : public CacheBase {
     bool closed = false;  // Guarded by mutex. No flight begins any more.
   };
 
+  static std::unique_lock<std::mutex> Lock(Shard& shard) {
+    SyncPoint();
+    return std::unique_lock(shard.mutex);
+  }
+
   size_t ShardOf(const Key& key) const {
     // std::hash of a number is the number: the multiplication spreads it.
     return (uint64_t{Hash()(key)} * 0x9E3779B97F4A7C15 >> 32) & (shard_count_ - 1);
@@ -105,7 +111,7 @@ absl::StatusOr<CacheHandle<Value>> CacheCore<Key, Value, Hash, Eq>::Get(const Ke
   const Instant now = Now();
   Entries removed;
   FlightPtr refresh;
-  std::unique_lock lock(shards_[index].mutex);
+  std::unique_lock lock = Lock(shards_[index]);
   std::optional<Answer> answer = Serve(index, key, now, true, removed, refresh);
   if (!answer.has_value()) answer = LoadOrJoin(index, key, lock, now, now + options.timeout);
   if (lock.owns_lock()) lock.unlock();
@@ -123,7 +129,7 @@ std::optional<CacheHandle<Value>> CacheCore<Key, Value, Hash, Eq>::GetIfPresent(
   const Instant now = Now();
   Entries removed;
   FlightPtr refresh;
-  std::unique_lock lock(shards_[index].mutex);
+  std::unique_lock lock = Lock(shards_[index]);
   std::optional<Answer> answer = Serve(index, key, now, false, removed, refresh);
   lock.unlock();
   if (!answer.has_value()) Count(kRequestMiss);
@@ -179,7 +185,7 @@ void CacheCore<Key, Value, Hash, Eq>::Put(const Key& key, Value value, std::opti
   const Entry* stored;
   {
     Shard& shard = shards_[index];
-    std::lock_guard lock(shard.mutex);
+    const auto lock = Lock(shard);
     answered = shard.flights.Current(key);
     if (answered != nullptr) {
       if (!answered->answered) answered->Answer(pinned);
@@ -203,7 +209,7 @@ void CacheCore<Key, Value, Hash, Eq>::Invalidate(const Key& key) {
   if (!call.inside()) return;
   Entries removed;
   Shard& shard = shards_[index];
-  std::lock_guard lock(shard.mutex);
+  const auto lock = Lock(shard);
   if (const Entry* const entry = shard.entries.Find(key); entry != nullptr) {
     Count(kEvictionInvalidated);
     Remove(shard, *entry, removed);
@@ -220,7 +226,7 @@ void CacheCore<Key, Value, Hash, Eq>::InvalidateAll() {
     Entries removed;
     Shard& shard = shards_[index];
     {
-      std::lock_guard lock(shard.mutex);
+      const auto lock = Lock(shard);
       shard.entries.RemoveAll(removed);
       shard.flights.DetachAllRunning();
     }
@@ -236,7 +242,7 @@ void CacheCore<Key, Value, Hash, Eq>::Shutdown() {
   CheckNotInLoader();
   gate_->Close();
   for (size_t index = 0; index < shard_count_; ++index) {
-    std::lock_guard lock(shards_[index].mutex);
+    const auto lock = Lock(shards_[index]);
     shards_[index].closed = true;
     shards_[index].flights.ForEach([&](FlightT& flight) {
       if (!flight.answered) flight.Answer(CancelledError());

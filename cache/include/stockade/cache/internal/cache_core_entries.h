@@ -81,7 +81,7 @@ bool CacheCore<Key, Value, Hash, Eq>::EvictOne(size_t index, const Entry* spared
   Entries removed;
   const Instant now = Now();
   Shard& shard = shards_[index];
-  std::lock_guard lock(shard.mutex);
+  const auto lock = Lock(shard);
   const Entry* const victim = shard.entries.Oldest(spared);
   if (victim == nullptr) return false;
   Count(now < victim->times.expires_at ? kEvictionSize : kEvictionExpired);

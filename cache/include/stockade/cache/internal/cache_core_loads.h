@@ -44,14 +44,14 @@ auto CacheCore<Key, Value, Hash, Eq>::LoadOrJoin(size_t index, const Key& key, s
       flight->phase = Phase::kRunning;
       lock.unlock();
       Run(flight, deadline);
-      lock.lock();
+      lock = Lock(shard);
       continue;
     }
     if (flight->phase == Phase::kReady && !flight->on_load_executor) {
       flight->on_load_executor = true;
       lock.unlock();
       Submit(options_.load_executor, flight);
-      lock.lock();
+      lock = Lock(shard);
       continue;
     }
     if (!waited) {
@@ -119,7 +119,7 @@ void CacheCore<Key, Value, Hash, Eq>::Submit(Executor* executor, FlightPtr fligh
     CallGate::Call call(*gate, flight->shard);
     if (!call.inside()) return;
     {
-      std::lock_guard lock(shards_[flight->shard].mutex);
+      const auto lock = Lock(shards_[flight->shard]);
       if (flight->phase != Phase::kReady || flight->answered) return;
       flight->phase = Phase::kRunning;
     }
@@ -141,7 +141,7 @@ void CacheCore<Key, Value, Hash, Eq>::Publish(const FlightPtr& flight, Answer lo
   const Entry* stored = nullptr;
   Shard& shard = shards_[flight->shard];
   {
-    std::lock_guard lock(shard.mutex);
+    const auto lock = Lock(shard);
     auto [was_current, unblocked] = shard.flights.Finish(flight);
     if (was_current && (loaded.ok() || absent)) {
       stored = Replace(shard, flight->key, fresh, removed, now);

@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "stockade/base/sync_point.h"
 #include "stockade/cache/internal/flight_graph.h"
 
 namespace stockade::internal {
@@ -35,7 +36,7 @@ struct Flight final : FlightNode {
   void Answer(absl::StatusOr<std::shared_ptr<const Value>> result) {
     answer = std::move(result);
     answered = true;
-    changed.notify_all();
+    WakeAll(changed);
   }
 
   const Key key;
@@ -117,7 +118,7 @@ class FlightTable {
       if (of_key.current != nullptr && of_key.current->phase == Phase::kBlocked) {
         of_key.current->phase = Phase::kReady;
         of_key.current->Unblock();
-        of_key.current->changed.notify_all();
+        WakeAll(of_key.current->changed);
         finished.unblocked = of_key.current;
       }
     }

@@ -1,0 +1,29 @@
+#ifndef STOCKADE_BASE_SYNC_POINT_H_
+#define STOCKADE_BASE_SYNC_POINT_H_
+
+#include <condition_variable>
+
+namespace stockade::internal {
+
+// Marks the places where a thread is about to touch what other threads touch too. A test that is built with
+// STOCKADE_TEST_SCHEDULES defines the two functions, and decides at each place which thread goes on: so it tries the
+// orders that luck does not. They are nothing in every other build.
+//
+// Rules: no point within a critical section, so that the thread that goes on never meets a mutex that is held; every
+// wait goes through Clock::WaitUntil(), which the test brings along, and everything that ends one through WakeAll().
+#ifdef STOCKADE_TEST_SCHEDULES
+void SyncPoint();
+void WokeAll(std::condition_variable& waiters);
+#else
+inline void SyncPoint() {}
+inline void WokeAll(std::condition_variable&) {}
+#endif
+
+inline void WakeAll(std::condition_variable& waiters) {
+  waiters.notify_all();
+  WokeAll(waiters);
+}
+
+}  // namespace stockade::internal
+
+#endif  // STOCKADE_BASE_SYNC_POINT_H_
