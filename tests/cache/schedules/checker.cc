@@ -1,0 +1,186 @@
+#include "cache/schedules/checker.h"
+
+#include <algorithm>
+#include <bitset>
+#include <unordered_set>
+#include <vector>
+
+#include "stockade/base/strings.h"
+
+namespace stockade::testing {
+namespace {
+
+constexpr size_t kMaxSteps = 256;
+
+// One step of the model, to happen at a moment from `begin` to `end`.
+struct Step {
+  enum class Kind { kCall, kLoadBegins, kLoadEnds };
+  Kind kind;
+  int index;  // In the history.
+  int64_t begin;
+  int64_t end;
+};
+
+struct Window {
+  int64_t begin;
+  int64_t end;
+};
+
+struct Position {
+  std::bitset<kMaxSteps> done;
+  KeyState state;
+  int64_t now = 0;  // No step that is not done may lie before it: the latest begin of what is done.
+
+  friend bool operator==(const Position&, const Position&) = default;
+};
+
+struct PositionHash {
+  size_t operator()(const Position& position) const {
+    size_t hash = std::hash<std::bitset<kMaxSteps>>()(position.done);
+    const KeyState& state = position.state;
+    for (const int64_t part : {state.stored.id, state.joined.id, state.put.id, int64_t{state.current}, position.now,
+                               state.retry_at.high, state.fresh_until.high}) {
+      hash = (hash ^ static_cast<size_t>(part)) * 0x9E3779B97F4A7C15;
+      hash ^= hash >> 29;
+    }
+    return hash;
+  }
+};
+
+class KeySearch {
+ public:
+  KeySearch(const Rules& rules, const History& history, int key) : rules_(rules), history_(history) {
+    for (size_t i = 0; i < history.calls.size(); ++i) {
+      const Call& call = history.calls[i];
+      if (rules.evicts && (call.kind == CallKind::kPut)) evictions_.push_back({call.begin.step, call.end.step});
+      if (call.key != key && call.kind != CallKind::kInvalidateAll) continue;
+      steps_.push_back({Step::Kind::kCall, static_cast<int>(i), call.begin.step, call.end.step});
+    }
+    for (size_t i = 0; i < history.loads.size(); ++i) {
+      const Load& load = history.loads[i];
+      if (rules.evicts) evictions_.push_back({load.end.step, load.ended.step});
+      if (load.key != key) continue;
+      steps_.push_back({Step::Kind::kLoadBegins, static_cast<int>(i), load.cause.step, load.begin.step});
+      steps_.push_back({Step::Kind::kLoadEnds, static_cast<int>(i), load.end.step, load.ended.step});
+    }
+    std::sort(steps_.begin(), steps_.end(), [](const Step& a, const Step& b) { return a.begin < b.begin; });
+  }
+
+  bool fits() const { return steps_.size() <= kMaxSteps; }
+  bool Explains() { return Explains(Position{}); }
+  // The step that no order got beyond.
+  const Step& obstacle() const { return steps_[furthest_]; }
+
+ private:
+  bool Explains(Position at) {
+    TakeLookups(at);
+    const size_t done = at.done.count();
+    if (done == steps_.size()) return true;
+    if (!visited_.insert(at).second) return false;
+    const int64_t limit = Limit(at);
+    for (size_t i = 0; i < steps_.size() && steps_[i].begin < limit; ++i) {
+      if (at.done[i]) continue;
+      Position next = at;
+      if (Take(i, next) && Explains(next)) return true;
+    }
+    if (at.state.stored.kind != Outcome::Kind::kNone) {
+      for (const Window& window : evictions_) {
+        if (window.end < at.now || window.begin >= limit) continue;
+        Position next = at;
+        Evict(next.state);
+        next.now = std::max(next.now, window.begin);
+        if (Explains(next)) return true;
+      }
+    }
+    return false;
+  }
+
+  // A lookup that is allowed and leaves no trace may as well happen now: what comes later stays as allowed as it is.
+  void TakeLookups(Position& at) {
+    for (bool again = true; again;) {
+      again = false;
+      const int64_t limit = Limit(at);
+      for (size_t i = 0; i < steps_.size() && steps_[i].begin < limit; ++i) {
+        if (at.done[i] || steps_[i].kind != Step::Kind::kCall) continue;
+        const CallKind kind = CallOf(steps_[i]).kind;
+        if (kind != CallKind::kGet && kind != CallKind::kGetIfPresent) continue;
+        if (EvictionEndsBefore(steps_[i].begin, at)) continue;
+        Position next = at;
+        if (!Take(i, next) || !(next.state == at.state)) continue;
+        at = next;
+        again = true;
+      }
+    }
+  }
+
+  // What may be evicted now could not be, once a step that begins at `begin` has come before it.
+  bool EvictionEndsBefore(int64_t begin, const Position& at) const {
+    return std::any_of(evictions_.begin(), evictions_.end(),
+                       [&](const Window& window) { return window.end >= at.now && window.end < begin; });
+  }
+
+  // The first end of what is not done: what begins later cannot come next.
+  int64_t Limit(const Position& at) {
+    int64_t limit = Scheduler::kNever;
+    for (size_t i = 0; i < steps_.size() && steps_[i].begin < limit; ++i) {
+      if (at.done[i] || steps_[i].end >= limit) continue;
+      limit = steps_[i].end;
+      first_end_ = i;
+    }
+    if (at.done.count() >= most_done_) {
+      most_done_ = at.done.count();
+      furthest_ = first_end_;
+    }
+    return limit;
+  }
+
+  bool Take(size_t i, Position& at) const {
+    const Step& step = steps_[i];
+    bool allowed = false;
+    switch (step.kind) {
+      case Step::Kind::kCall: {
+        const int current = at.state.current;
+        const Load* const load = current < 0 ? nullptr : &history_.loads[static_cast<size_t>(current)];
+        allowed = Answer(rules_, CallOf(step), load, at.state);
+        break;
+      }
+      case Step::Kind::kLoadBegins: allowed = BeginLoad(rules_, LoadOf(step), step.index, at.state); break;
+      case Step::Kind::kLoadEnds:
+        // Its begin ends before its end begins, so it is done.
+        allowed = EndLoad(rules_, LoadOf(step), step.index, at.state);
+        break;
+    }
+    at.done.set(i);
+    at.now = std::max(at.now, step.begin);
+    return allowed;
+  }
+
+  const Call& CallOf(const Step& step) const { return history_.calls[static_cast<size_t>(step.index)]; }
+  const Load& LoadOf(const Step& step) const { return history_.loads[static_cast<size_t>(step.index)]; }
+
+  const Rules& rules_;
+  const History& history_;
+  std::vector<Step> steps_;        // By their begin.
+  std::vector<Window> evictions_;  // In which entries are stored, of any key.
+  std::unordered_set<Position, PositionHash> visited_;
+  size_t first_end_ = 0;
+  size_t most_done_ = 0;
+  size_t furthest_ = 0;
+};
+
+}  // namespace
+
+std::string CheckHistory(const Rules& rules, const History& history, int keys) {
+  for (int key = 0; key < keys; ++key) {
+    KeySearch search(rules, history, key);
+    if (!search.fits()) return "the history is too long to be judged";
+    if (search.Explains()) continue;
+    const Step& step = search.obstacle();
+    return internal::Concat("no order of steps explains what was seen of key ", key, "; none gets beyond the ",
+                            step.kind == Step::Kind::kCall ? "call" : "load", " of events ", step.begin, " to ",
+                            step.end);
+  }
+  return {};
+}
+
+}  // namespace stockade::testing

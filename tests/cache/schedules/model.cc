@@ -1,0 +1,171 @@
+#include "cache/schedules/model.h"
+
+#include <cmath>
+
+namespace stockade::testing {
+namespace {
+
+using Kind = Outcome::Kind;
+using Time = KeyState::Time;
+
+int64_t Add(int64_t time, int64_t span) {
+  int64_t sum = 0;
+  if (time == Scheduler::kNever || span == Scheduler::kNever) return Scheduler::kNever;
+  return __builtin_add_overflow(time, span, &sum) ? Scheduler::kNever : sum;
+}
+Time Add(Time time, int64_t span) {
+  return {.low = time.low == KeyState::kPast ? KeyState::kPast : Add(time.low, span), .high = Add(time.high, span)};
+}
+
+// The part of `span`, and one nanosecond less: the library rounds as it likes.
+int64_t Share(int64_t span, double share) {
+  if (span == Scheduler::kNever) return span;
+  return static_cast<int64_t>(std::floor(static_cast<double>(span) * share)) - 1;
+}
+
+Time StaleUntil(const Rules& rules, const KeyState& state) {
+  return state.stored.kind == Kind::kValue ? Add(state.fresh_until, rules.stale_if_error) : state.fresh_until;
+}
+
+bool Stored(const KeyState& state) { return state.stored.kind != Kind::kNone; }
+bool MustBeFresh(const KeyState& state, int64_t until) { return Stored(state) && state.fresh_until.low > until; }
+bool MayBeFresh(const KeyState& state, int64_t from) { return Stored(state) && state.fresh_until.high > from; }
+// Expired, and served without a load.
+bool MustBePutOff(const Rules& rules, const KeyState& state, int64_t until) {
+  return state.stored.kind == Kind::kValue && StaleUntil(rules, state).low > until && state.retry_at.low > until;
+}
+bool MayBePutOff(const Rules& rules, const KeyState& state, int64_t from) {
+  return state.stored.kind == Kind::kValue && StaleUntil(rules, state).high > from && state.retry_at.high > from;
+}
+
+void Forget(KeyState& state) {
+  state.stored = {};
+  state.fresh_until = state.retry_at = {};
+  state.refresh_from = KeyState::kPast;
+}
+
+void StopCounting(KeyState& state) {
+  state.current = -1;
+  state.joined = {};
+}
+
+// `now`: when its times were drawn.
+void Store(const Rules& rules, Outcome outcome, std::optional<int64_t> own_ttl, Time now, KeyState& state) {
+  Forget(state);
+  const bool absent = outcome.kind == Kind::kAbsent;
+  const int64_t ttl = absent ? rules.negative_ttl : own_ttl.value_or(rules.ttl);
+  if (ttl <= 0) return;
+  const bool jitters = !absent && rules.ttl_jitter > 0;
+  const int64_t shortest = jitters ? Share(ttl, 1 - rules.ttl_jitter) : ttl;
+  state.stored = outcome;
+  state.fresh_until = {.low = Add(now.low, shortest), .high = Add(now.high, ttl)};
+  if (!absent && rules.refresh_ahead > 0) state.refresh_from = Add(now.low, Share(shortest, rules.refresh_ahead));
+}
+
+bool Allowed(const KeyState& state, Outcome answer) {
+  return state.joined.kind == Kind::kNone || state.joined == answer;
+}
+
+// The call waits for the current load and is answered what that comes to.
+bool Join(const Rules& rules, const Call& call, const Load* current, KeyState& state) {
+  if (current == nullptr || call.in_own_loader || MustBeFresh(state, call.end.time)) return false;
+  const bool failed = current->outcome.kind == Kind::kError;
+  const bool stands_in = failed && call.outcome == state.stored && call.outcome.kind == Kind::kValue &&
+                         StaleUntil(rules, state).high > current->end.time;
+  if (call.outcome != current->outcome && !stands_in) return false;
+  if (!Allowed(state, call.outcome)) return false;
+  state.joined = call.outcome;
+  return true;
+}
+
+bool AnswerGet(const Rules& rules, const Call& call, const Load* current, KeyState& state) {
+  const bool must_hit = MustBeFresh(state, call.end.time) || MustBePutOff(rules, state, call.end.time);
+  switch (call.outcome.kind) {
+    case Kind::kValue:
+      if (call.outcome == state.put && call.begin.step < state.put_ended && !call.in_own_loader) return true;
+      if (call.outcome == state.stored && MayBePutOff(rules, state, call.begin.time)) return true;
+      [[fallthrough]];
+    case Kind::kAbsent:
+      if (call.outcome == state.stored && MayBeFresh(state, call.begin.time)) return true;
+      return Join(rules, call, current, state);
+    case Kind::kError: return Join(rules, call, current, state);
+    case Kind::kDeadline: return !must_hit && call.end.time >= Add(call.begin.time, call.timeout);
+    case Kind::kCircle: return !must_hit && (call.in_own_loader || call.circle_possible);
+    default: return false;
+  }
+}
+
+}  // namespace
+
+bool BeginLoad(const Rules& rules, const Load& load, int index, KeyState& state) {
+  const int64_t now = load.begin.time;
+  if (state.current != -1 || MustBePutOff(rules, state, now)) return false;
+  if (MustBeFresh(state, now)) {
+    const bool due = load.refresh && state.stored.kind == Kind::kValue && rules.refresh_ahead > 0 &&
+                     state.refresh_from <= now && state.retry_at.low <= now;
+    if (!due) return false;
+  }
+  state.current = index;
+  state.joined = state.put = {};
+  return true;
+}
+
+bool EndLoad(const Rules& rules, const Load& load, int index, KeyState& state) {
+  if (state.current != index) {
+    state.put = {};
+    return true;
+  }
+  const Time now{.low = load.end.time, .high = load.ended.time};
+  if (load.outcome.kind != Kind::kError) {
+    if (!Allowed(state, load.outcome)) return false;
+    Store(rules, load.outcome, load.ttl, now, state);
+  } else {
+    const bool value = state.stored.kind == Kind::kValue;
+    const Time stale_until = StaleUntil(rules, state);
+    const bool may_stand_in = value && stale_until.high > now.low;
+    const bool must_stand_in = value && stale_until.low > now.high;
+    const bool allowed =
+        (may_stand_in && Allowed(state, state.stored)) || (!must_stand_in && Allowed(state, load.outcome));
+    if (!allowed) return false;
+    const Time retry_at = Add(now, rules.retry_backoff);
+    if (may_stand_in) state.retry_at.high = retry_at.high;
+    if (must_stand_in) state.retry_at.low = retry_at.low;
+  }
+  StopCounting(state);
+  state.put = {};
+  return true;
+}
+
+void Evict(KeyState& state) {
+  Forget(state);
+  state.put = {};
+}
+
+bool Answer(const Rules& rules, const Call& call, const Load* current, KeyState& state) {
+  const bool fresh_value = state.stored.kind == Kind::kValue && MustBeFresh(state, call.end.time);
+  switch (call.kind) {
+    case CallKind::kGet: return AnswerGet(rules, call, current, state);
+    case CallKind::kGetIfPresent:
+      if (call.outcome.kind == Kind::kNothing) return !fresh_value;
+      return call.outcome == state.stored && MayBeFresh(state, call.begin.time);
+    case CallKind::kPut: {
+      const Outcome value{Kind::kValue, call.id};
+      if (!Allowed(state, value)) return false;
+      Store(rules, value, call.ttl, {.low = call.begin.time, .high = call.end.time}, state);
+      StopCounting(state);
+      state.put = value;
+      state.put_ended = call.end.step;
+      return true;
+    }
+    case CallKind::kInvalidate:
+    case CallKind::kInvalidateAll:
+      if (current != nullptr && !Allowed(state, current->outcome)) return false;
+      Forget(state);
+      StopCounting(state);
+      state.put = {};
+      return true;
+  }
+  return false;
+}
+
+}  // namespace stockade::testing

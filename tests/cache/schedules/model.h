@@ -1,0 +1,77 @@
+#ifndef STOCKADE_TESTS_CACHE_SCHEDULES_MODEL_H_
+#define STOCKADE_TESTS_CACHE_SCHEDULES_MODEL_H_
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+
+#include "cache/schedules/history.h"
+
+namespace stockade::testing {
+
+// What a cache promises of one key: a sequential machine. A history is right if each of its calls, and each begin and
+// end of a load, can be given one moment within its time, so that in the order of these moments each step is allowed.
+//
+// State: stored, a value or an absence with its times; current, the load that runs and counts; what those who joined
+// it were answered. Steps, and when they are allowed:
+//   load begins   none is current; nothing stored is fresh, nor put off by a failed load (a refresh: it is due).
+//                 Moment: after the call or task that runs it began, before the loader is entered.
+//   load ends     always. If current: a value or absence is stored (or merely takes the old away, where its TTL is not
+//                 above zero) and an error is not, but the old value stands in for it up to its stale time and is then
+//                 put off for the back-off; those who joined were answered that. If not current: nothing changes.
+//                 Moment: after the loader returned, before its call or task ended.
+//   Put           always; stored is its value. Those who joined the current load are answered it; no load is current.
+//   Invalidate    always; nothing is stored, no load is current; those who joined get what that load returns.
+//   eviction      nothing is stored. Only within a call or task that may store, and only if the bound can be exceeded.
+//   Get = value   it is stored and fresh; or it is stored, stale, and put off; or the call joins the current load (not
+//                 within a loader of the key itself), nothing stored being fresh; or it was just Put.
+//   Get = absent  as a value, but never stale.
+//   Get = error   the call joins the current load, nothing stored being fresh.
+//   Get = deadline, circle   nothing stored is fresh or put off. Deadline: its time-out has passed. Circle: in a loader
+//                 of its own key, or where a circle is possible (FindCircles()).
+//   GetIfPresent  a value: stored and fresh; nothing: no fresh value.
+//
+// A time is judged by the clock as read at some moment of the call or task before it takes effect, not at that effect:
+// so the times of what is stored have a lower and an upper limit, and either counts for what it can allow.
+struct Rules {
+  int64_t ttl = Scheduler::kNever;
+  double ttl_jitter = 0;
+  double refresh_ahead = 0;
+  int64_t negative_ttl = 0;
+  int64_t stale_if_error = 0;
+  int64_t retry_backoff = 0;
+  bool evicts = false;
+};
+
+struct KeyState {
+  static constexpr int64_t kPast = std::numeric_limits<int64_t>::min();
+
+  // A time that is not known more exactly.
+  struct Time {
+    int64_t low = kPast;
+    int64_t high = kPast;
+    friend bool operator==(const Time&, const Time&) = default;
+  };
+
+  Outcome stored;                // kNone, kValue or kAbsent.
+  Time fresh_until;              // Of what is stored.
+  int64_t refresh_from = kPast;  // Lower limit.
+  Time retry_at;                 // No load before it, after a failed one.
+  int current = -1;              // Load, as its place in the history.
+  Outcome joined;                // Of the current load: what those who joined it were answered; kNone: nobody has.
+  Outcome put;                   // By the last step but for lookups, if that was a Put.
+  int64_t put_ended = 0;         // Step of that call's end.
+
+  friend bool operator==(const KeyState&, const KeyState&) = default;
+};
+
+// The steps. False: not allowed in this state, which is then as it was.
+bool BeginLoad(const Rules& rules, const Load& load, int index, KeyState& state);
+bool EndLoad(const Rules& rules, const Load& load, int index, KeyState& state);
+void Evict(KeyState& state);
+// `current`: the current load; null where there is none.
+bool Answer(const Rules& rules, const Call& call, const Load* current, KeyState& state);
+
+}  // namespace stockade::testing
+
+#endif  // STOCKADE_TESTS_CACHE_SCHEDULES_MODEL_H_

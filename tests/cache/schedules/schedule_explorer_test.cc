@@ -1,0 +1,49 @@
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <iostream>
+#include <string>
+
+#include "cache/schedules/explorer.h"
+#include "cache/schedules/plan.h"
+#include "support/scale.h"
+
+namespace stockade::testing {
+namespace {
+
+// The seeds of a family, or the one that STOCKADE_SCHEDULE_SEED names.
+void Explore(Family family) {
+  Explorer explorer;
+  if (const char* const named = std::getenv("STOCKADE_SCHEDULE_SEED"); named != nullptr) {
+    const uint64_t seed = std::strtoull(named, nullptr, 10);
+    if (FamilyOf(seed) != family) GTEST_SKIP() << "another family's seed";
+    EXPECT_EQ(explorer.Explore(seed), "");
+    std::cout << explorer.Trace();
+    return;
+  }
+  const auto schedules = static_cast<uint64_t>(Scaled(1'000, 100'000)) / kFamilies + 1;
+  for (uint64_t i = 0; i < schedules; ++i) {
+    ASSERT_EQ(explorer.Explore(i * kFamilies + static_cast<uint64_t>(family)), "");
+  }
+}
+
+TEST(ScheduleExplorer, RandomSchedules_NothingExpires_EveryAnswerHasAnOrder) { Explore(Family::kPlain); }
+TEST(ScheduleExplorer, RandomSchedules_ValuesExpire_EveryAnswerHasAnOrder) { Explore(Family::kExpiry); }
+TEST(ScheduleExplorer, RandomSchedules_StaleIfError_EveryAnswerHasAnOrder) { Explore(Family::kStale); }
+TEST(ScheduleExplorer, RandomSchedules_RefreshAhead_EveryAnswerHasAnOrder) { Explore(Family::kRefresh); }
+TEST(ScheduleExplorer, RandomSchedules_LoadExecutor_EveryAnswerHasAnOrder) { Explore(Family::kExecutor); }
+TEST(ScheduleExplorer, RandomSchedules_SmallBound_EveryAnswerHasAnOrder) { Explore(Family::kBound); }
+
+TEST(ScheduleExplorer, Seed_RunAgain_GivesTheSameTrace) {
+  Explorer explorer;
+  Explorer other;
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    ASSERT_EQ(explorer.Explore(seed), "");
+    ASSERT_EQ(other.Explore(seed), "");
+    ASSERT_EQ(explorer.Trace(), other.Trace()) << "seed " << seed;
+  }
+}
+
+}  // namespace
+}  // namespace stockade::testing

@@ -1,0 +1,231 @@
+#include "cache/schedules/workload.h"
+
+#include <numeric>
+#include <stdexcept>
+#include <string_view>
+
+#include "stockade/base/strings.h"
+
+namespace stockade::testing {
+namespace {
+
+constexpr int64_t kUnit = 1'000;
+constexpr int kDeepest = 3;  // Loads within loads.
+
+// Errors and absences carry their id behind this.
+constexpr char kMark = '#';
+
+int64_t IdOf(const absl::Status& status) {
+  const absl::string_view text = status.message();
+  const size_t mark = text.rfind(kMark);
+  return mark == absl::string_view::npos ? -1 : std::stoll(std::string(text.substr(mark + 1)));
+}
+
+Outcome OutcomeOf(const absl::Status& status) {
+  using Kind = Outcome::Kind;
+  switch (status.code()) {
+    case absl::StatusCode::kNotFound: return {Kind::kAbsent, IdOf(status)};
+    case absl::StatusCode::kUnavailable:
+    case absl::StatusCode::kInternal: return {Kind::kError, IdOf(status)};
+    case absl::StatusCode::kDeadlineExceeded: return {Kind::kDeadline, 0};
+    case absl::StatusCode::kFailedPrecondition: return {Kind::kCircle, 0};
+    default: return {Kind::kUnexpected, 0};
+  }
+}
+
+absl::Duration Span(int64_t span) {
+  return span == Scheduler::kNever ? absl::InfiniteDuration() : absl::Nanoseconds(span);
+}
+
+}  // namespace
+
+// What a thread does at one time. `share`: how often, against the others.
+struct Workload::Operation {
+  void (Workload::*run)();
+  int share;
+};
+
+const Workload::Operation Workload::kOperations[] = {
+    {&Workload::Get, 10},       {&Workload::GetInTime, 4},     {&Workload::GetIfPresent, 2}, {&Workload::Put, 3},
+    {&Workload::Invalidate, 4}, {&Workload::InvalidateAll, 1}, {&Workload::PassTime, 4},
+};
+constexpr size_t kInvalidateAt = 4;
+constexpr size_t kPassTimeAt = 6;
+
+Workload::Workload(const Plan& plan, uint64_t seed, Scheduler* scheduler)
+    : plan_(plan),
+      scheduler_(*scheduler),
+      random_(~seed),
+      clock_(scheduler),
+      recorder_(scheduler),
+      load_executor_(scheduler, &recorder_, &random_, false),
+      refresh_executor_(scheduler, &recorder_, &random_, true) {
+  // A schedule that leaves some operations out goes deeper into the others (swarm testing: Groce et al., ISSTA 2012).
+  for (const Operation& operation : kOperations) shares_.push_back(operation.share * random_.Below(4));
+  shares_.front() += kOperations[0].share;
+  if (plan.shape == Shape::kStorm) shares_[kInvalidateAt] = 2 * shares_.front();
+  if (plan.shape == Shape::kNested) shares_.front() *= 4;
+  if (plan.rules.ttl != Scheduler::kNever) shares_[kPassTimeAt] += shares_.front() / 4;
+  cache_.emplace(Options(), [this](const int& key, LoadContext& context) { return Load(key, context); });
+}
+
+LoadingCacheOptions Workload::Options() {
+  LoadingCacheOptions options;
+  options.max_weight = plan_.max_weight;
+  options.ttl = Span(plan_.rules.ttl);
+  options.ttl_jitter = plan_.rules.ttl_jitter;
+  options.refresh_ahead = plan_.rules.refresh_ahead;
+  options.negative_ttl = Span(plan_.rules.negative_ttl);
+  options.stale_if_error = Span(plan_.rules.stale_if_error);
+  options.retry_backoff = Span(plan_.rules.retry_backoff);
+  options.clock = &clock_;
+  options.load_executor = plan_.load_threads > 0 ? &load_executor_ : nullptr;
+  options.refresh_executor = &refresh_executor_;
+  options.seed = 1;
+  options.metrics = &registry_;
+  return options;
+}
+
+std::vector<std::function<void()>> Workload::Bodies() {
+  std::vector<std::function<void()>> bodies;
+  for (int i = 0; i < plan_.callers; ++i) bodies.emplace_back([this] { Caller(); });
+  for (int i = 0; i < plan_.load_threads; ++i) bodies.emplace_back([this] { load_executor_.Work(); });
+  for (int i = 0; i < plan_.refresh_threads; ++i) bodies.emplace_back([this] { refresh_executor_.Work(); });
+  return bodies;
+}
+
+void Workload::Caller() {
+  for (int i = 0; i < plan_.calls; ++i) {
+    scheduler_.Step();
+    Operate();
+  }
+}
+
+void Workload::Operate() {
+  int draw = random_.Below(std::accumulate(shares_.begin(), shares_.end(), 0));
+  size_t i = 0;
+  while (draw >= shares_[i]) draw -= shares_[i++];
+  (this->*kOperations[i].run)();
+}
+
+void Workload::Get() { DoGet(AnyKey(), Scheduler::kNever); }
+void Workload::GetInTime() { DoGet(AnyKey(), random_.Below(6) * kUnit); }
+void Workload::GetIfPresent() { DoGetIfPresent(AnyKey()); }
+
+void Workload::DoGet(int key, int64_t timeout) {
+  const size_t call = recorder_.BeginCall(CallKind::kGet, "Get", key);
+  recorder_.call(call).timeout = timeout;
+  const absl::StatusOr<CacheHandle<int64_t>> answer = cache_->Get(key, {.timeout = Span(timeout)});
+  recorder_.EndCall(call, answer.ok() ? Outcome{Outcome::Kind::kValue, **answer} : OutcomeOf(answer.status()));
+}
+
+void Workload::DoGetIfPresent(int key) {
+  const size_t call = recorder_.BeginCall(CallKind::kGetIfPresent, "GetIfPresent", key);
+  const std::optional<CacheHandle<int64_t>> answer = cache_->GetIfPresent(key);
+  recorder_.EndCall(
+      call, answer.has_value() ? Outcome{Outcome::Kind::kValue, **answer} : Outcome{Outcome::Kind::kNothing, 0});
+}
+
+void Workload::Put() {
+  const int key = AnyKey();
+  const int64_t value = ++last_id_;
+  const std::optional<int64_t> ttl = OwnTtl();
+  const size_t call = recorder_.BeginCall(CallKind::kPut, "Put", key);
+  recorder_.call(call).id = value;
+  recorder_.call(call).ttl = ttl;
+  scheduler_.Note(ttl.has_value() ? "  value, of ttl" : "  value", value, ttl.value_or(0));
+  if (ttl.has_value()) {
+    cache_->Put(key, value, Span(*ttl));
+  } else {
+    cache_->Put(key, value);
+  }
+  recorder_.EndCall(call, {});
+}
+
+void Workload::Invalidate() {
+  const int key = AnyKey();
+  const size_t call = recorder_.BeginCall(CallKind::kInvalidate, "Invalidate", key);
+  cache_->Invalidate(key);
+  recorder_.EndCall(call, {});
+}
+
+void Workload::InvalidateAll() {
+  const size_t call = recorder_.BeginCall(CallKind::kInvalidateAll, "InvalidateAll", -1);
+  cache_->InvalidateAll();
+  recorder_.EndCall(call, {});
+}
+
+void Workload::PassTime() {
+  scheduler_.Advance((random_.OneIn(6) ? random_.Between(10, 40) : random_.Between(1, 8)) * kUnit);
+}
+
+std::optional<int64_t> Workload::OwnTtl() {
+  if (!random_.OneIn(5)) return std::nullopt;
+  return random_.Between(0, 6) * kUnit;
+}
+
+absl::StatusOr<int64_t> Workload::Load(int key, LoadContext& context) {
+  const size_t load = recorder_.BeginLoad(key);
+  if (recorder_.running(key) > 2) Expect(false, "loads of one key at once", recorder_.running(key));
+  scheduler_.Step();
+  if (random_.OneIn(plan_.nested_in) && recorder_.depth() < kDeepest) Operate();
+  for (int i = 0; i < plan_.load_points; ++i) scheduler_.Step();
+
+  Outcome outcome{Outcome::Kind::kValue, ++last_id_};
+  const int draw = random_.Below(2 * plan_.failing_in);
+  if (draw == 0 || draw == 1) outcome.kind = Outcome::Kind::kError;
+  if (draw == 2 || draw == 3) outcome.kind = Outcome::Kind::kAbsent;
+  const std::optional<int64_t> ttl = OwnTtl();
+  if (ttl.has_value()) context.set_ttl(Span(*ttl));
+  scheduler_.Step();
+  recorder_.EndLoad(load, outcome, ttl);
+  if (draw == 0) throw std::runtime_error(internal::Concat("boom ", std::string(1, kMark), outcome.id));
+  return Result(outcome);
+}
+
+absl::StatusOr<int64_t> Workload::Result(Outcome outcome) const {
+  if (outcome.kind == Outcome::Kind::kValue) return outcome.id;
+  const std::string text = internal::Concat(std::string(1, kMark), outcome.id);
+  if (outcome.kind == Outcome::Kind::kAbsent) return absl::NotFoundError(text);
+  return absl::UnavailableError(text);
+}
+
+void Workload::Expect(bool right, std::string_view what, int64_t found) {
+  if (!right && wrong_.empty()) wrong_ = internal::Concat(what, ": ", found);
+}
+
+void Workload::CheckStep() {
+  Expect(cache_->weight() <= plan_.max_weight + recorder_.storing(), "weight beyond the bound", cache_->weight());
+}
+
+void Workload::CheckEnd() {
+  const auto of_kind = [&](CallKind kind) {
+    int64_t count = 0;
+    for (const Call& call : history().calls) count += call.kind == kind;
+    return count;
+  };
+  const int64_t lookups = of_kind(CallKind::kGet) + of_kind(CallKind::kGetIfPresent);
+  const auto loads = static_cast<int64_t>(history().loads.size());
+  Expect(Counted("stockade_cache_flights") == 0, "flights left over", Counted("stockade_cache_flights"));
+  Expect(Counted("stockade_cache_waiters") == 0, "waiters left over", Counted("stockade_cache_waiters"));
+  Expect(Counted("stockade_cache_requests_total") == lookups, "requests counted",
+         Counted("stockade_cache_requests_total"));
+  Expect(Counted("stockade_cache_loads_total") == loads, "loads counted", Counted("stockade_cache_loads_total"));
+  Expect(cache_->weight() == cache_->size(), "weight other than the entries'", cache_->weight());
+  Expect(cache_->size() >= 0 && cache_->size() <= std::min<int64_t>(plan_.keys, plan_.max_weight), "size",
+         cache_->size());
+  cache_->InvalidateAll();
+  Expect(cache_->size() == 0 && cache_->weight() == 0, "size without any entry", cache_->size());
+}
+
+// The sum of the metric's series.
+int64_t Workload::Counted(std::string_view metric) const {
+  double sum = 0;
+  for (const prometheus::MetricFamily& family : registry_.Collect()) {
+    if (family.name != metric) continue;
+    for (const prometheus::ClientMetric& series : family.metric) sum += series.counter.value + series.gauge.value;
+  }
+  return static_cast<int64_t>(sum);
+}
+
+}  // namespace stockade::testing
