@@ -1,0 +1,50 @@
+#ifndef STOCKADE_BASE_TIMER_QUEUE_H_
+#define STOCKADE_BASE_TIMER_QUEUE_H_
+
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "stockade/base/clock.h"
+#include "stockade/base/executor.h"
+#include "stockade/base/instant.h"
+
+namespace stockade::internal {
+
+// Runs tasks at given times, one after another, on one thread of its own, which starts with the first task. For tasks
+// that are short: one that takes long delays the rest. Thread-safe.
+class TimerQueue {
+ public:
+  // Names a task for Cancel(); ordered as the tasks are.
+  using Id = std::pair<Instant, uint64_t>;
+
+  // `clock` must outlive the queue.
+  explicit TimerQueue(Clock* clock) : clock_(clock) {}
+  // Waits for the task that runs, if one does; those that have not begun never will. Must not run within a task.
+  ~TimerQueue();
+  TimerQueue(const TimerQueue&) = delete;
+  TimerQueue& operator=(const TimerQueue&) = delete;
+
+  // Runs `task` when the clock passes `at`; what it throws ends the process. O(log n).
+  Id Schedule(Instant at, Executor::Task task);
+  // The task will not run, unless it has begun; does not wait for it. O(log n).
+  void Cancel(const Id& id);
+
+ private:
+  void Run();
+
+  Clock* const clock_;
+  std::mutex mutex_;
+  std::condition_variable changed_;     // The earliest task, or stopping_.
+  std::map<Id, Executor::Task> tasks_;  // Guarded by mutex_.
+  uint64_t next_ = 0;                   // Guarded by mutex_.
+  bool stopping_ = false;               // Guarded by mutex_.
+  std::thread thread_;                  // Started under mutex_.
+};
+
+}  // namespace stockade::internal
+
+#endif  // STOCKADE_BASE_TIMER_QUEUE_H_

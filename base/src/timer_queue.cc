@@ -1,0 +1,51 @@
+#include "stockade/base/timer_queue.h"
+
+namespace stockade::internal {
+
+TimerQueue::~TimerQueue() {
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+TimerQueue::Id TimerQueue::Schedule(Instant at, Executor::Task task) {
+  std::lock_guard lock(mutex_);
+  const Id id{at, next_++};
+  tasks_.emplace(id, std::move(task));
+  if (!thread_.joinable()) {
+    thread_ = std::thread([this] { Run(); });
+  } else if (tasks_.begin()->first == id) {
+    changed_.notify_all();
+  }
+  return id;
+}
+
+void TimerQueue::Cancel(const Id& id) {
+  Executor::Task dropped;  // Destroyed after the mutex is released: it is the user's.
+  std::lock_guard lock(mutex_);
+  const auto found = tasks_.find(id);
+  if (found == tasks_.end()) return;
+  dropped = std::move(found->second);
+  tasks_.erase(found);
+}
+
+void TimerQueue::Run() {
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    if (tasks_.empty() || clock_->Now() < tasks_.begin()->first.first) {
+      clock_->WaitUntil(changed_, lock, tasks_.empty() ? Instant::InfiniteFuture() : tasks_.begin()->first.first);
+      continue;
+    }
+    Executor::Task due = std::move(tasks_.begin()->second);
+    tasks_.erase(tasks_.begin());
+    lock.unlock();
+    due();
+    due = nullptr;
+    lock.lock();
+  }
+}
+
+}  // namespace stockade::internal
