@@ -5,6 +5,7 @@
 #include "stockade/base/log.h"
 #include "stockade/base/strings.h"
 #include "stockade/cache/internal/flight_graph.h"
+#include "stockade/cache/load_context.h"
 
 namespace stockade::internal {
 namespace {
@@ -30,7 +31,10 @@ CacheBase::CacheBase(LoadingCacheOptions options)
     : options_(std::move(options)),
       loader_label_(Concat("the loader of LoadingCache '", options_.name, "'")),
       weigher_label_(Concat("the weigher of LoadingCache '", options_.name, "'")),
+      listener_label_(Concat("the removal listener of LoadingCache '", options_.name, "'")),
+      write_label_(Concat("the write of an update of LoadingCache '", options_.name, "'")),
       freshness_(options_),
+      timers_(std::in_place, options_.clock),
       metrics_(options_.metrics, CacheMetricDefs(), {{"cache", options_.name}}) {
   metrics_.AddGauge(kFlights, Reader(flights_));
   metrics_.AddGauge(kWaiters, Reader(waiters_));
@@ -55,10 +59,32 @@ void CacheBase::AddEntries(int64_t count, int64_t weight) {
   weight_.fetch_add(weight, std::memory_order_relaxed);
 }
 
-void CacheBase::CountLoad(absl::StatusCode result) {
-  Count(result == absl::StatusCode::kOk         ? kLoadSuccess
-        : result == absl::StatusCode::kNotFound ? kLoadNotFound
-                                                : kLoadError);
+void CacheBase::CountLoad(const absl::Status& result, absl::Duration took, bool late) {
+  Count(late                       ? kLoadTimeout
+        : result.ok()              ? kLoadSuccess
+        : absl::IsNotFound(result) ? kLoadNotFound
+        : IsNotModified(result)    ? kLoadNotModified
+                                   : kLoadError);
+  Observe(kLoadSeconds, took);
+}
+
+void CacheBase::CountRefresh(RefreshTrigger trigger) {
+  switch (trigger) {
+    case RefreshTrigger::kAhead: return Count(kRefreshAhead);
+    case RefreshTrigger::kXFetch: return Count(kRefreshXFetch);
+    case RefreshTrigger::kStale: return Count(kRefreshStale);
+    case RefreshTrigger::kManual: return Count(kRefreshManual);
+  }
+}
+
+void CacheBase::CountRemoval(RemovalCause cause, int64_t weight) {
+  AddEntries(-1, -weight);
+  switch (cause) {
+    case RemovalCause::kInvalidated: return Count(kEvictionInvalidated);
+    case RemovalCause::kReplaced: return;
+    case RemovalCause::kExpired: return Count(kEvictionExpired);
+    case RemovalCause::kSize: return Count(kEvictionSize);
+  }
 }
 
 absl::Status CacheBase::CancelledError() const {
@@ -68,6 +94,37 @@ absl::Status CacheBase::CancelledError() const {
 absl::Status CacheBase::DeadlineError() const {
   return absl::DeadlineExceededError(
       Concat("LoadingCache '", options_.name, "': the time-out passed before a load ended"));
+}
+
+absl::Status CacheBase::StoppedError() const {
+  return absl::CancelledError(Concat("LoadingCache '", options_.name, "': the caller asked to stop"));
+}
+
+absl::Status CacheBase::HardTimeoutError() const {
+  return absl::DeadlineExceededError(Concat("LoadingCache '", options_.name, "': a load took longer than ",
+                                            absl::FormatDuration(options_.load_hard_timeout)));
+}
+
+absl::Status CacheBase::NoLoaderError() const {
+  return absl::FailedPreconditionError(
+      Concat("LoadingCache '", options_.name, "' has no loader; only GetOrLoad() and Put() fill it"));
+}
+
+absl::Status CacheBase::NothingToKeepError() const {
+  return absl::InternalError(Concat(loader_label_, " said not modified where it was given no previous value"));
+}
+
+absl::Status CacheBase::BatchMissError() const {
+  return absl::NotFoundError(Concat("LoadingCache '", options_.name, "': the batch loader found no value"));
+}
+
+absl::Status CacheBase::UpdateRefusedError() const {
+  return absl::FailedPreconditionError(
+      Concat("LoadingCache '", options_.name, "': an update within a loader, another update or a strict read"));
+}
+
+absl::Status CacheBase::WarmUpRefusedError() const {
+  return absl::FailedPreconditionError(Concat("LoadingCache '", options_.name, "': a warm-up within a loader"));
 }
 
 absl::Status CacheBase::CircleError() const {
@@ -83,9 +140,17 @@ Executor* CacheBase::RefreshExecutor() {
 
 void CacheBase::CheckNotInLoader() const {
   for (const LoaderFrame* frame = LoaderFrame::Innermost(); frame != nullptr; frame = frame->outer()) {
-    if (frame->flight()->cache() == this)
-      Fatal(Concat("LoadingCache '", options_.name, "' destroyed by its own loader"));
+    if (frame->flight()->cache() == this) DestroyedFromWithin("loader");
   }
+}
+
+void CacheBase::DestroyedFromWithin(std::string_view callback) const {
+  Fatal(Concat("LoadingCache '", options_.name, "' destroyed by its own ", callback));
+}
+
+void CacheBase::StopThreads() {
+  timers_.reset();
+  refresh_pool_.reset();
 }
 
 }  // namespace stockade::internal

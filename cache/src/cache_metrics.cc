@@ -9,9 +9,11 @@ constexpr std::string_view kRequests = "stockade_cache_requests_total";
 constexpr std::string_view kRequestsHelp =
     "Lookups, by what answered them: a fresh value, a stale one, a load of their own, a load of another, an absence.";
 constexpr std::string_view kLoads = "stockade_cache_loads_total";
-constexpr std::string_view kLoadsHelp = "Runs of the loader, by what came of them.";
+constexpr std::string_view kLoadsHelp = "Runs of a loader, a batch being one, by what came of them.";
 constexpr std::string_view kEvictions = "stockade_cache_evictions_total";
 constexpr std::string_view kEvictionsHelp = "Entries that left without being replaced by a newer value, by cause.";
+constexpr std::string_view kRefreshes = "stockade_cache_refreshes_total";
+constexpr std::string_view kRefreshesHelp = "Loads that no lookup waited for at first, by what set them off.";
 
 // In the order of CacheMetric.
 constexpr MetricDef kDefs[] = {
@@ -22,7 +24,9 @@ constexpr MetricDef kDefs[] = {
     {MetricType::kCounter, kRequests, kRequestsHelp, "result", "negative"},
     {MetricType::kCounter, kLoads, kLoadsHelp, "result", "success"},
     {MetricType::kCounter, kLoads, kLoadsHelp, "result", "not_found"},
+    {MetricType::kCounter, kLoads, kLoadsHelp, "result", "not_modified"},
     {MetricType::kCounter, kLoads, kLoadsHelp, "result", "error"},
+    {MetricType::kCounter, kLoads, kLoadsHelp, "result", "timeout"},
     {MetricType::kSecondsHistogram, "stockade_cache_load_seconds", "Time that runs of the loader took."},
     {MetricType::kSecondsHistogram, "stockade_cache_wait_seconds",
      "Time that lookups waited for a load on another thread."},
@@ -33,10 +37,13 @@ constexpr MetricDef kDefs[] = {
     {MetricType::kCounter, kEvictions, kEvictionsHelp, "cause", "size"},
     {MetricType::kCounter, kEvictions, kEvictionsHelp, "cause", "expired"},
     {MetricType::kCounter, kEvictions, kEvictionsHelp, "cause", "invalidated"},
-    {MetricType::kCounter, "stockade_cache_refreshes_total", "Loads begun in the background, by what set them off.",
-     "trigger", "ahead"},
+    {MetricType::kCounter, kRefreshes, kRefreshesHelp, "trigger", "ahead"},
+    {MetricType::kCounter, kRefreshes, kRefreshesHelp, "trigger", "xfetch"},
+    {MetricType::kCounter, kRefreshes, kRefreshesHelp, "trigger", "stale"},
+    {MetricType::kCounter, kRefreshes, kRefreshesHelp, "trigger", "manual"},
+    {MetricType::kCounter, kRefreshes, kRefreshesHelp, "trigger", "warm_up"},
 };
-static_assert(std::size(kDefs) == kRefreshAhead + 1);
+static_assert(std::size(kDefs) == kRefreshWarmUp + 1);
 
 }  // namespace
 

@@ -25,6 +25,11 @@ void FlightNode::Unblock() {
   blocked_by_ = {};
 }
 
+void FlightNode::RunWithin(const FlightNode* batch) {
+  std::lock_guard lock(GraphMutex());
+  waits_for_ = batch;
+}
+
 // Ends, since there is no circle yet. As deep as loads nest.
 bool FlightNode::Reaches(const FlightNode* target) const {
   if (this == target) return true;

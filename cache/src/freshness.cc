@@ -1,12 +1,16 @@
 #include "stockade/cache/internal/freshness.h"
 
 #include <algorithm>
+#include <cmath>
 #include <random>
 
 namespace stockade::internal {
 namespace {
 
 constexpr uint64_t kGoldenRatio = 0x9E3779B97F4A7C15;
+
+// In scales before the expiry: no draw of 53 bits reaches farther, so hits before that need none.
+constexpr double kXFetchReach = 37;
 
 uint64_t SeedFrom(uint64_t seed) {
   if (seed != 0) return seed;
@@ -20,7 +24,9 @@ Freshness::Freshness(const LoadingCacheOptions& options)
     : ttl_(options.ttl),
       jitter_(options.ttl_jitter),
       refresh_ahead_(options.refresh_ahead),
+      xfetch_beta_(options.xfetch_beta),
       negative_ttl_(options.negative_ttl),
+      stale_while_revalidate_(options.stale_while_revalidate),
       stale_if_error_(options.stale_if_error),
       random_(SeedFrom(options.seed)) {}
 
@@ -33,24 +39,44 @@ double Freshness::Draw() {
   return static_cast<double>(z >> 11) * 0x1p-53;
 }
 
-std::optional<EntryTimes> Freshness::OfValue(Instant now, std::optional<absl::Duration> ttl) {
+std::optional<EntryTimes> Freshness::OfValue(Instant now, std::optional<absl::Duration> ttl, absl::Duration load_time) {
   absl::Duration span = ttl.value_or(ttl_);
   if (span <= absl::ZeroDuration()) return std::nullopt;
   // An infinite span has no share, and one that the clock cannot reach is none.
   const bool finite = now + span != Instant::InfiniteFuture();
   if (finite && jitter_ > 0) span = std::max(span * (1 - jitter_ * Draw()), absl::Nanoseconds(1));
   const Instant expires_at = now + span;
-  return EntryTimes{
+  EntryTimes times{
       .expires_at = expires_at,
+      .revalidate_until = expires_at + stale_while_revalidate_,
       .stale_until = expires_at + stale_if_error_,
       .refresh_at = finite && refresh_ahead_ > 0 ? now + span * refresh_ahead_ : Instant::InfiniteFuture(),
   };
+  if (finite && xfetch_beta_ > 0 && load_time > absl::ZeroDuration()) {
+    times.xfetch_scale = load_time * xfetch_beta_;
+    times.xfetch_at = expires_at - times.xfetch_scale * kXFetchReach;
+  }
+  return times;
 }
 
 std::optional<EntryTimes> Freshness::OfAbsence(Instant now) const {
   if (negative_ttl_ <= absl::ZeroDuration()) return std::nullopt;
   const Instant expires_at = now + negative_ttl_;
-  return EntryTimes{.expires_at = expires_at, .stale_until = expires_at, .refresh_at = Instant::InfiniteFuture()};
+  return EntryTimes{.expires_at = expires_at,
+                    .revalidate_until = expires_at,
+                    .stale_until = expires_at,
+                    .refresh_at = Instant::InfiniteFuture()};
+}
+
+// XFetch: with u from (0, 1], it is time when now - scale * ln(u) >= expiry, where scale is the load's time times beta.
+std::optional<RefreshTrigger> Freshness::Due(const EntryTimes& times, Instant now) {
+  if (now < times.retry_at) return std::nullopt;
+  if (now >= times.expires_at) return RefreshTrigger::kStale;
+  if (now >= times.refresh_at) return RefreshTrigger::kAhead;
+  if (now >= times.xfetch_at && now + times.xfetch_scale * -std::log(1 - Draw()) >= times.expires_at) {
+    return RefreshTrigger::kXFetch;
+  }
+  return std::nullopt;
 }
 
 }  // namespace stockade::internal

@@ -2,11 +2,29 @@
 
 #include <algorithm>
 
-namespace stockade {
+#include "absl/strings/cord.h"
 
-absl::Duration LoadContext::time_left() const {
+namespace stockade {
+namespace {
+
+constexpr char kNotModified[] = "stockade.cache/not_modified";
+
+}  // namespace
+
+absl::Duration LoadTerms::time_left() const {
   if (deadline_ == Instant::InfiniteFuture()) return absl::InfiniteDuration();
   return std::max(deadline_ - clock_->Now(), absl::ZeroDuration());
+}
+
+// A payload tells it from an AbortedError of the user's.
+absl::Status LoadTerms::NotModified() {
+  absl::Status status = absl::AbortedError("not modified");
+  status.SetPayload(kNotModified, absl::Cord());
+  return status;
+}
+
+bool internal::IsNotModified(const absl::Status& status) {
+  return absl::IsAborted(status) && status.GetPayload(kNotModified).has_value();
 }
 
 }  // namespace stockade

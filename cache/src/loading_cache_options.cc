@@ -1,11 +1,15 @@
 #include "stockade/cache/loading_cache_options.h"
 
+#include <limits>
+#include <string>
 #include <string_view>
 
 #include "stockade/base/strings.h"
 
 namespace stockade {
 namespace {
+
+constexpr int64_t kMaxWeight = int64_t{1} << 56;
 
 std::string Text(absl::Duration span) { return absl::FormatDuration(span); }
 std::string Text(double number) { return internal::Concat(number); }
@@ -18,20 +22,39 @@ absl::Status LoadingCacheOptions::Validate() const {
     return absl::InvalidArgumentError(internal::Concat("LoadingCache '", name, "': ", field, " = ", value, ": ", rule));
   };
   if (name.empty()) return refuse("name", "''", "must not be empty");
-  if (max_weight < 1) return refuse("max_weight", Text(max_weight), "must be at least 1");
+  if (max_weight < 1 || max_weight > kMaxWeight) {
+    return refuse("max_weight", Text(max_weight), "must be from 1 to 2^56");
+  }
   if (negative_weight < 1) return refuse("negative_weight", Text(negative_weight), "must be at least 1");
   // Written so that NaN is refused.
   if (!(ttl_jitter >= 0 && ttl_jitter <= 1)) return refuse("ttl_jitter", Text(ttl_jitter), "must be from 0 to 1");
   if (!(refresh_ahead >= 0 && refresh_ahead < 1)) {
     return refuse("refresh_ahead", Text(refresh_ahead), "must be at least 0 and below 1");
   }
+  if (!(xfetch_beta >= 0 && xfetch_beta <= std::numeric_limits<double>::max())) {
+    return refuse("xfetch_beta", Text(xfetch_beta), "must be at least 0 and finite");
+  }
   if (negative_ttl < absl::ZeroDuration()) return refuse("negative_ttl", Text(negative_ttl), "must not be negative");
+  if (stale_while_revalidate < absl::ZeroDuration()) {
+    return refuse("stale_while_revalidate", Text(stale_while_revalidate), "must not be negative");
+  }
   if (stale_if_error < absl::ZeroDuration()) {
     return refuse("stale_if_error", Text(stale_if_error), "must not be negative");
   }
   if (retry_backoff < absl::ZeroDuration()) return refuse("retry_backoff", Text(retry_backoff), "must not be negative");
-  if (load_timeout <= absl::ZeroDuration()) return refuse("load_timeout", Text(load_timeout), "must be above 0");
+  if (load_soft_timeout <= absl::ZeroDuration()) {
+    return refuse("load_soft_timeout", Text(load_soft_timeout), "must be above 0");
+  }
+  if (load_hard_timeout <= absl::ZeroDuration()) {
+    return refuse("load_hard_timeout", Text(load_hard_timeout), "must be above 0");
+  }
   if (clock == nullptr) return refuse("clock", "null", "must be set");
+  return absl::OkStatus();
+}
+
+absl::Status WarmUpOptions::Validate() const {
+  if (parallelism < 1) return absl::InvalidArgumentError("WarmUp: parallelism = 0: must be at least 1");
+  if (batch_size < 1) return absl::InvalidArgumentError("WarmUp: batch_size = 0: must be at least 1");
   return absl::OkStatus();
 }
 

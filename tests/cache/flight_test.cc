@@ -171,7 +171,7 @@ TEST(FlightTest, Get_LoadOnTheCallersThread_ItsDeadlineReachesTheLoader) {
   ManualClock clock;
   Instant deadline;
   absl::Duration left;
-  IntCache cache({.load_timeout = absl::Seconds(5), .clock = &clock, .metrics = nullptr},
+  IntCache cache({.load_hard_timeout = absl::Seconds(5), .clock = &clock, .metrics = nullptr},
                  [&](const int&, LoadContext& load) -> absl::StatusOr<int> {
                    deadline = load.deadline();
                    clock.Advance(absl::Seconds(1));

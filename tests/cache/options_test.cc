@@ -27,7 +27,7 @@ TEST(LoadingCacheOptionsTest, Validate_BadField_NamesCacheFieldAndValue) {
   EXPECT_THAT(Refusal({.negative_ttl = -absl::Seconds(2)}), HasSubstr("negative_ttl = -2s"));
   EXPECT_THAT(Refusal({.stale_if_error = -absl::Seconds(2)}), HasSubstr("stale_if_error = -2s"));
   EXPECT_THAT(Refusal({.retry_backoff = -absl::Seconds(2)}), HasSubstr("retry_backoff = -2s"));
-  EXPECT_THAT(Refusal({.load_timeout = absl::ZeroDuration()}), HasSubstr("load_timeout = 0"));
+  EXPECT_THAT(Refusal({.load_hard_timeout = absl::ZeroDuration()}), HasSubstr("load_hard_timeout = 0"));
   EXPECT_THAT(Refusal({.clock = nullptr}), HasSubstr("clock = null"));
 }
 

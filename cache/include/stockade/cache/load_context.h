@@ -2,41 +2,91 @@
 #define STOCKADE_CACHE_LOAD_CONTEXT_H_
 
 #include <optional>
+#include <stop_token>
+#include <string>
+#include <utility>
 
+#include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "stockade/base/clock.h"
 #include "stockade/base/instant.h"
+#include "stockade/cache/entry_options.h"
 
 namespace stockade {
 
-// What a loader is told of its load, and what it may say about the result beside the value. Belongs to one run of the
-// loader and is used by its thread only.
-class LoadContext {
+// The terms on which a loader runs. Belongs to one run and is used by its thread only.
+class LoadTerms {
  public:
-  // For tests of loaders; a cache makes its own. `clock` must outlive the context.
-  LoadContext(const Clock* clock, Instant deadline) : clock_(clock), deadline_(deadline) {}
+  LoadTerms(const LoadTerms&) = delete;
+  LoadTerms& operator=(const LoadTerms&) = delete;
 
-  LoadContext(const LoadContext&) = delete;
-  LoadContext& operator=(const LoadContext&) = delete;
-
-  // When the load ought to be over, on the cache's clock: load_timeout after its start, or the deadline of the call
-  // whose thread runs it, whichever is first. InfiniteFuture() where neither is set. Soft: a loader that stays longer
-  // is neither stopped nor refused.
+  // When the load ought to be over, on the cache's clock: load_hard_timeout after its start, or the deadline of the
+  // call whose thread runs it, whichever is first. InfiniteFuture() where neither is set.
   Instant deadline() const { return deadline_; }
 
   // The time until the deadline, at this call; never negative, possibly infinite. What a database call takes.
   absl::Duration time_left() const;
 
-  // The time to live of the value that this load returns, in place of the cache's. Zero or negative: the value is
-  // handed to the calls that wait, and not stored. An absence keeps to the cache's negative_ttl.
-  void set_ttl(absl::Duration ttl) { ttl_ = ttl; }
-  std::optional<absl::Duration> ttl() const { return ttl_; }
+  // That of the call whose thread runs the load: asked to stop when its caller gives up. One that can never be asked
+  // where the load runs for others as well, on an executor.
+  const std::stop_token& stop_token() const { return stop_; }
+
+  // What a loader returns to say that the value it was given as previous() is still good: it is stored anew, for
+  // another time to live, with the tags it had.
+  static absl::Status NotModified();
+
+ protected:
+  LoadTerms(const Clock* clock, Instant deadline, std::stop_token stop)
+      : clock_(clock), deadline_(deadline), stop_(std::move(stop)) {}
+  ~LoadTerms() = default;
 
  private:
   const Clock* const clock_;
   const Instant deadline_;
-  std::optional<absl::Duration> ttl_;
+  const std::stop_token stop_;
 };
+
+// What a loader is told of its load, and what it may say about the result beside the value.
+class LoadContext : public LoadTerms {
+ public:
+  // For tests of loaders; a cache makes its own. `clock` must outlive the context.
+  LoadContext(const Clock* clock, Instant deadline, std::stop_token stop = {})
+      : LoadTerms(clock, deadline, std::move(stop)) {}
+
+  // The time to live of the value that this load returns, in place of the cache's. Zero or negative: the value is
+  // handed to the calls that wait, and not stored. An absence keeps to the cache's negative_ttl.
+  void set_ttl(absl::Duration ttl) { entry_.ttl = ttl; }
+  std::optional<absl::Duration> ttl() const { return entry_.ttl; }
+
+  // What the result depends on, an absence too: InvalidateTag() of one of them, from the start of this load on, takes
+  // it away.
+  void AddTag(std::string tag) { entry_.tags.push_back(std::move(tag)); }
+
+  const EntryOptions& entry() const { return entry_; }
+
+ private:
+  EntryOptions entry_;
+};
+
+// The context that the loaders of a cache are given. One that has no use for previous() can take a LoadContext&.
+template <typename Value>
+class ValueLoadContext final : public LoadContext {
+ public:
+  // For tests of loaders, as LoadContext's. `previous` must outlive the context.
+  ValueLoadContext(const Clock* clock, Instant deadline, std::stop_token stop, const Value* previous)
+      : LoadContext(clock, deadline, std::move(stop)), previous_(previous) {}
+
+  // The key's last value, expired or about to be refreshed: what a conditional query compares with. Null where the
+  // cache has none: never loaded, invalidated, evicted.
+  const Value* previous() const { return previous_; }
+
+ private:
+  const Value* const previous_;
+};
+
+namespace internal {
+bool IsNotModified(const absl::Status& status);
+}  // namespace internal
 
 }  // namespace stockade
 

@@ -5,15 +5,21 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <utility>
+#include <vector>
 
+#include "absl/functional/any_invocable.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "stockade/base/executor.h"
 #include "stockade/base/log.h"
+#include "stockade/cache/cache_callbacks.h"
 #include "stockade/cache/cache_handle.h"
+#include "stockade/cache/entry_options.h"
 #include "stockade/cache/internal/cache_core.h"
-#include "stockade/cache/load_context.h"
 #include "stockade/cache/loading_cache_options.h"
 
 namespace stockade {
@@ -27,8 +33,9 @@ namespace stockade {
 //       });
 //   absl::StatusOr<stockade::CacheHandle<Product>> p = products.Get("air-force-one");
 //
-// A key has at most one current flight, which is one run of the loader; whoever misses the key meanwhile waits for it
-// and gets its result: the value, the error, or what the loader threw (kInternal). No lock is held while a loader runs.
+// A key has at most one current flight, which is one run of a loader; whoever misses the key meanwhile, by whatever
+// call, waits for it and gets its result: the value, the error, or what the loader threw (kInternal). No lock of the
+// cache is held while a loader runs.
 //
 // What is invalidated stays invalid: a flight that was under way when its key was invalidated goes on for those who
 // already waited, but its result is not stored and no later call sees it. At most two loads of one key run at once,
@@ -38,23 +45,34 @@ namespace stockade {
 // would close a circle with the loaders that other threads run (A needs B while B needs A), gets FailedPrecondition.
 // This sees calls made on the loader's thread; of threads that a loader starts it knows nothing.
 //
-// Thread-safe. Blocks: Get() where it loads or waits for a load, the destructor, and all calls for moments on a mutex
-// of 1/16 of the keys. Calls are O(1) expected, but for InvalidateAll(). `Key` is copyable; `Value` is movable and is
-// never changed once stored. Destructors of keys and values and the weigher run without a lock. Hash and Eq must not
-// throw.
+// Thread-safe. Blocks: Get(), GetOrLoad(), GetAll() and WarmUp() where they load or wait for a load, UpdateThrough(),
+// the destructor, and all calls for moments on a mutex of 1/16 of the keys. Calls are O(1) expected in each key, but
+// where they say otherwise. `Key` is copyable; `Value` is movable and is never changed once stored. Destructors of keys
+// and values run without a lock, as all callbacks do. Hash and Eq must not throw.
 template <typename Key, typename Value, typename Hash = std::hash<Key>, typename Eq = std::equal_to<Key>>
 class LoadingCache {
- public:
-  // Called by many threads at once, for different keys, and for one key at most twice. NotFoundError says that the key
-  // has no value, and is remembered for negative_ttl; other errors are not remembered.
-  using Loader = std::function<absl::StatusOr<Value>(const Key&, LoadContext&)>;
-  // What an entry weighs, in the unit of max_weight. Less than 1 counts as 1. A value whose weigher throws is returned
-  // and not stored.
-  using Weigher = std::function<int64_t(const Key&, const Value&)>;
+  using Core = internal::CacheCore<Key, Value, Hash, Eq>;
 
-  // Aborts with Validate()'s text if the options are bad, or the loader is empty. Without a weigher an entry weighs 1.
-  LoadingCache(LoadingCacheOptions options, Loader loader, Weigher weigher = {})
-      : core_(MakeCore(std::move(options), std::move(loader), std::move(weigher))) {}
+ public:
+  using Callbacks = CacheCallbacks<Key, Value, Hash, Eq>;
+  using Loader = typename Callbacks::Loader;
+  using BatchLoader = typename Callbacks::BatchLoader;
+  using Weigher = typename Callbacks::Weigher;
+  using RemovalListener = typename Callbacks::RemovalListener;
+  using Handle = CacheHandle<Value>;
+  using AsyncCallback = absl::AnyInvocable<void(absl::StatusOr<Handle>)>;
+
+  // Aborts with Validate()'s text if the options are bad, or the loader is empty.
+  LoadingCache(LoadingCacheOptions options, Loader loader, Weigher weigher = {}) {
+    if (absl::Status valid = Check(options, loader); !valid.ok()) internal::FatalStatus(valid);
+    core_ = MakeCore(std::move(options), {.load = std::move(loader), .weigh = std::move(weigher)});
+  }
+  LoadingCache(LoadingCacheOptions options, Callbacks callbacks) {
+    if (absl::Status valid = options.Validate(); !valid.ok()) internal::FatalStatus(valid);
+    core_ = MakeCore(std::move(options), std::move(callbacks));
+  }
+  // One that is filled by GetOrLoad() and Put().
+  explicit LoadingCache(LoadingCacheOptions options) : LoadingCache(std::move(options), Callbacks{}) {}
 
   // InvalidArgument instead of aborting.
   static absl::StatusOr<std::unique_ptr<LoadingCache>> Create(LoadingCacheOptions options, Loader loader,
@@ -62,10 +80,14 @@ class LoadingCache {
     if (absl::Status valid = Check(options, loader); !valid.ok()) return valid;
     return std::make_unique<LoadingCache>(std::move(options), std::move(loader), std::move(weigher));
   }
+  static absl::StatusOr<std::unique_ptr<LoadingCache>> Create(LoadingCacheOptions options, Callbacks callbacks) {
+    if (absl::Status valid = options.Validate(); !valid.ok()) return valid;
+    return std::make_unique<LoadingCache>(std::move(options), std::move(callbacks));
+  }
 
   // Calls that wait for a load are answered with Cancelled at once. Then waits for every call, loader and refresh that
-  // is inside; loads that have not started never do. Aborts on a thread that runs a loader of this cache. Does nothing
-  // in a forked child.
+  // is inside; loads that have not started never do. Aborts on a thread that runs a loader or the listener of this
+  // cache. Does nothing in a forked child.
   ~LoadingCache() {
     if (core_->InForkedChild()) {
       (void)core_.release();
@@ -77,29 +99,83 @@ class LoadingCache {
   LoadingCache(const LoadingCache&) = delete;
   LoadingCache& operator=(const LoadingCache&) = delete;
 
-  // The fresh value of `key`, loaded where it is not there. Errors: the loader's; NotFound, also from memory;
-  // DeadlineExceeded: the time-out passed while waiting (the load goes on and is stored); FailedPrecondition: a loader
-  // asked for a key whose load waits for its own; Cancelled: the cache is being destroyed.
+  // The fresh value of `key`, loaded where it is not there; an expired one where the options say so. Errors: the
+  // loader's; NotFound, also from memory; DeadlineExceeded: the time-out passed while waiting (the load goes on and is
+  // stored), or the load's hard time-out; FailedPrecondition: a loader asked for a key whose load waits for its own;
+  // Cancelled: options.stop, or the cache is being destroyed.
   //
-  // Where the call runs the loader itself, its deadline is the loader's, and nothing else cuts it short.
-  absl::StatusOr<CacheHandle<Value>> Get(const Key& key) { return core_->Get(key, CacheGetOptions{}); }
-  absl::StatusOr<CacheHandle<Value>> Get(const Key& key, const CacheGetOptions& options) {
-    return core_->Get(key, options);
+  // Where the call runs the loader itself, its deadline is the loader's, and nothing else cuts it short. An error that
+  // comes of this call's own deadline or cancellation is for it alone: another call that waits loads again.
+  absl::StatusOr<Handle> Get(const Key& key, const CacheGetOptions& options = {}) {
+    return core_->Get(key, options, nullptr);
   }
 
-  // The value if it is there and fresh. Never loads and never waits for a load; may set off a refresh-ahead.
-  std::optional<CacheHandle<Value>> GetIfPresent(const Key& key) { return core_->GetIfPresent(key); }
+  // As Get(), with a loader of the call's own. Calls for one key share a flight whatever their loaders; the first one's
+  // runs. A refresh that the call sets off uses it too. It is copied, and may run after the call has returned (on an
+  // executor, in the background, for other calls): capture by value, or what outlives the cache.
+  template <typename CallLoader>
+  absl::StatusOr<Handle> GetOrLoad(const Key& key, const CallLoader& loader, const CacheGetOptions& options = {}) {
+    const auto copy = [&] { return std::make_shared<const Loader>(loader); };
+    const absl::FunctionRef<std::shared_ptr<const Loader>()> make_loader = copy;
+    return core_->Get(key, options, &make_loader);
+  }
 
-  // Stores `value`, for `ttl` where given (zero or negative: the key is merely invalidated). Wins over a load that is
-  // under way: those who wait for it get `value`, at once, and what it loads is dropped.
-  void Put(const Key& key, Value value) { core_->Put(key, std::move(value), std::nullopt); }
-  void Put(const Key& key, Value value, absl::Duration ttl) { core_->Put(key, std::move(value), ttl); }
+  // As a Get() of each of `keys`; the answers are in their order, and one key's error is not the others'. The keys that
+  // are missing and that nobody loads are loaded by one call of the batch loader; without one, each by a load of its
+  // own: one after another on this thread, at the same time on a load_executor. Repeated keys are looked up once.
+  // options.timeout is that of the whole.
+  std::vector<absl::StatusOr<Handle>> GetAll(const std::vector<Key>& keys, const CacheGetOptions& options = {}) {
+    return core_->GetAll(keys, options);
+  }
 
-  // A Get() that begins after the return sees no value that was stored, nor one whose load had begun, before the call.
+  // As Get(), without blocking: `done` is run once, on `executor`, which must outlive that. The load runs on the
+  // load_executor or else the refresh_executor. With options.strict, where the call may wait for a lock, all of it
+  // runs there.
+  void GetAsync(const Key& key, Executor& executor, AsyncCallback done, const CacheGetOptions& options = {}) {
+    core_->GetAsync(key, executor, std::move(done), options);
+  }
+
+  // The value if it is there and fresh. Never loads and never waits for a load; may set off a refresh.
+  std::optional<Handle> GetIfPresent(const Key& key) { return core_->GetIfPresent(key); }
+
+  // Loads `key` in the background, if nobody loads it yet, whatever the cache has; that is served until the load has
+  // ended, and afterwards if it failed. For a value that must not be served any more there is Invalidate().
+  void Refresh(const Key& key) { core_->Refresh(key); }
+
+  // Loads those of `keys` that are missing, `parallelism` loads at a time, on threads of its own; returns when all are
+  // done. Its lookups do not count as requests. InvalidArgument: the options; FailedPrecondition: called in a loader.
+  absl::StatusOr<WarmUpReport> WarmUp(const std::vector<Key>& keys, const WarmUpOptions& options = {}) {
+    return core_->WarmUp(keys, options);
+  }
+
+  // Stores `value`. Wins over a load that is under way: those who wait for it get `value`, at once, and what it loads
+  // is dropped. With a TTL of zero or less the key is merely invalidated.
+  void Put(const Key& key, Value value, EntryOptions entry = {}) {
+    core_->Put(key, std::move(value), std::move(entry));
+  }
+  void Put(const Key& key, Value value, absl::Duration ttl) { Put(key, std::move(value), EntryOptions{.ttl = ttl}); }
+
+  // A call that begins after the return sees no value that was stored, nor one whose load had begun, before this one.
   // Absences that were remembered are forgotten too.
   void Invalidate(const Key& key) { core_->Invalidate(key); }
-  // The same of every key; shard by shard, not at one instant. O(entries).
+  // The same of all that has the tag, and of loads under way that turn out to have it; shard by shard, not at one
+  // instant. O(entries with the tag + loads under way).
+  void InvalidateTag(std::string_view tag) { core_->InvalidateTag(tag); }
+  // The same of every key; shard by shard. O(entries).
   void InvalidateAll() { core_->InvalidateAll(); }
+
+  // Runs `write`, which writes the key's new value to where the loader reads it, and invalidates the key before and
+  // after, whatever `write` returned: one that failed may have written. A call that begins after the return does not
+  // see the old value. Holds the key's write lock: one update of a key at a time, and with options.strict no read of
+  // it meanwhile but by loaders and by `write` itself, which take no lock. `timeout`: for the lock; steady clock.
+  //
+  // Returns what `write` returned; what it threw: kInternal. DeadlineExceeded, FailedPrecondition (called in a loader,
+  // or within another update of this cache) and Cancelled (the cache is being destroyed): `write` did not run, unless
+  // it returned that.
+  absl::Status UpdateThrough(const Key& key, absl::FunctionRef<absl::Status()> write,
+                             absl::Duration timeout = absl::InfiniteDuration()) {
+    return core_->UpdateThrough(key, write, timeout);
+  }
 
   // Entries and their weight: absences, and expired entries that nobody has asked for since, included. weight() exceeds
   // max_weight by at most one entry for each thread that is storing one at that moment.
@@ -107,17 +183,12 @@ class LoadingCache {
   int64_t weight() const { return core_->weight(); }
 
  private:
-  using Core = internal::CacheCore<Key, Value, Hash, Eq>;
-
   static absl::Status Check(const LoadingCacheOptions& options, const Loader& loader) {
     if (absl::Status valid = options.Validate(); !valid.ok()) return valid;
-    if (!loader) return internal::EmptyLoaderError(options.name);
-    return absl::OkStatus();
+    return loader ? absl::OkStatus() : internal::EmptyLoaderError(options.name);
   }
-
-  static std::unique_ptr<Core> MakeCore(LoadingCacheOptions options, Loader loader, Weigher weigher) {
-    if (absl::Status valid = Check(options, loader); !valid.ok()) internal::FatalStatus(valid);
-    return std::make_unique<Core>(std::move(options), std::move(loader), std::move(weigher));
+  static std::unique_ptr<Core> MakeCore(LoadingCacheOptions options, Callbacks callbacks) {
+    return std::make_unique<Core>(std::move(options), std::move(callbacks));
   }
 
   std::unique_ptr<Core> core_;

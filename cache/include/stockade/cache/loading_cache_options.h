@@ -1,7 +1,9 @@
 #ifndef STOCKADE_CACHE_LOADING_CACHE_OPTIONS_H_
 #define STOCKADE_CACHE_LOADING_CACHE_OPTIONS_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <stop_token>
 #include <string>
 
 #include "absl/status/status.h"
@@ -16,8 +18,8 @@ struct LoadingCacheOptions {
   // Names the cache in metrics (cache="products") and messages. Not empty.
   std::string name = "cache";
 
-  // What all entries may weigh together; an entry weighs 1 unless the cache is given a Weigher. At least 1. A value
-  // heavier than this is returned, never stored.
+  // What all entries may weigh together; an entry weighs 1 unless the cache is given a Weigher. From 1 to 2^56, so that
+  // no sum overflows. A value heavier than this is returned, never stored.
   int64_t max_weight = 10'000;
   // What a cached absence weighs: there is no value to weigh. At least 1. To be raised where weights are bytes.
   int64_t negative_weight = 1;
@@ -30,17 +32,35 @@ struct LoadingCacheOptions {
   double ttl_jitter = 0;
   // The share of its TTL, above 0 and below 1, after which a hit reloads the value in the background. 0: off.
   double refresh_ahead = 0;
+  // XFetch (Vattani, Chierichetti and Lowenstein, VLDB 2015): a hit reloads the value in the background with a chance
+  // that grows as its expiry comes near, the earlier the longer its load took. 1 is the optimum for loads whose time is
+  // exponentially distributed; above 1 is earlier. At least 0. 0: off. May be used with refresh_ahead.
+  double xfetch_beta = 0;
   // How long a NotFoundError of the loader is remembered and given as the answer. 0: not at all.
   absl::Duration negative_ttl = absl::ZeroDuration();
 
-  // How long past its expiry a value may stand in for a load that failed (with anything but NotFoundError). 0: off.
+  // How long past its expiry a value is still the answer while it is reloaded in the background. 0: off.
+  absl::Duration stale_while_revalidate = absl::ZeroDuration();
+  // How long past its expiry a value may stand in for a load that failed (with anything but NotFoundError) or passed a
+  // time-out. 0: off.
   absl::Duration stale_if_error = absl::ZeroDuration();
-  // After a failed load the old value is served for this long before a load is tried again; the next refresh-ahead of
-  // the key waits as long. At least 0.
+  // After a failed load the old value is served for this long before a load is tried again; the next refresh of the key
+  // in the background waits as long. At least 0.
   absl::Duration retry_backoff = absl::Seconds(1);
 
-  // How long a load ought to take: handed to the loader as LoadContext::deadline(). Above 0. Infinite: none.
-  absl::Duration load_timeout = absl::InfiniteDuration();
+  // How long a call waits for a load where stale_if_error has a value for it: then it takes that, and the load goes on.
+  // Above 0. Infinite: as long as the load takes. Where it is finite and there is such a value, loads run in the
+  // background, on refresh_executor, if there is no load_executor.
+  absl::Duration load_soft_timeout = absl::InfiniteDuration();
+  // How long a load may take, from its start: told to the loader as its deadline. From then on its key is free for the
+  // next load, those who wait get the value that stale_if_error has for them or DeadlineExceeded, and what it returns
+  // is refused. The loader itself is not stopped. A load that cannot start, because two others of its key still run or
+  // its executor is full, is given up after as long. Above 0. Infinite: none.
+  absl::Duration load_hard_timeout = absl::InfiniteDuration();
+
+  // Reads wait while the key is being written by UpdateThrough(): they hold the key's read lock, from the lookup to the
+  // end of the load. Waits for that lock are timed on the steady clock.
+  bool strict = false;
 
   // Expiry, deadlines and waits. Not null; must outlive the cache.
   Clock* clock = Clock::System();
@@ -48,10 +68,11 @@ struct LoadingCacheOptions {
   // loader does. With an executor every call leaves on its own deadline; tasks of that executor must not call Get()
   // themselves (a loader may: nested loads run on the calling thread). Must outlive the cache.
   Executor* load_executor = nullptr;
-  // Where refreshes run. Null: a pool of two threads, started at the first refresh. Must outlive the cache.
+  // Where refreshes run, and loads that have no thread of their own: those of GetAsync() without a load_executor. Null:
+  // a pool of two threads, started when first needed. Must outlive the cache.
   Executor* refresh_executor = nullptr;
 
-  // Draws the jitter. 0: seeded by the system.
+  // Draws the jitter and XFetch's chance. 0: seeded by the system.
   uint64_t seed = 0;
 
   // Null: no metrics.
@@ -65,6 +86,29 @@ struct CacheGetOptions {
   // How long the call may wait for a load, from its start. Zero or negative: it answers from what is cached, and is
   // DeadlineExceeded where that takes a load.
   absl::Duration timeout = absl::InfiniteDuration();
+  // Asked to stop, the call leaves with Cancelled; the load goes on for the others. A load on the caller's own thread
+  // is told through its context.
+  std::stop_token stop = {};
+};
+
+struct WarmUpOptions {
+  // Loads at the same time. At least 1.
+  size_t parallelism = 4;
+  // Keys in one call of the batch loader. At least 1. Without a batch loader keys are loaded one by one.
+  size_t batch_size = 100;
+  // How long the whole may take; what has not begun by then is DeadlineExceeded.
+  absl::Duration timeout = absl::InfiniteDuration();
+
+  // InvalidArgument, naming the field and its value.
+  absl::Status Validate() const;
+};
+
+// Of each key that was asked for, repeated ones once.
+struct WarmUpReport {
+  int64_t present = 0;    // Have a value now, loaded or there before.
+  int64_t not_found = 0;  // Have none.
+  int64_t failed = 0;
+  absl::Status first_error = {};  // Of those that failed; OK where none did.
 };
 
 }  // namespace stockade

@@ -5,16 +5,19 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "absl/status/status.h"
 #include "stockade/base/executor.h"
 #include "stockade/base/fork_guard.h"
+#include "stockade/base/timer_queue.h"
 #include "stockade/cache/internal/cache_metrics.h"
 #include "stockade/cache/internal/call_gate.h"
 #include "stockade/cache/internal/freshness.h"
 #include "stockade/cache/loading_cache_options.h"
+#include "stockade/cache/removal.h"
 #include "stockade/metrics/metric_set.h"
 
 namespace stockade::internal {
@@ -40,29 +43,44 @@ class CacheBase {
   Instant Now() const { return options_.clock->Now(); }
   void Count(CacheMetric metric) { metrics_.Add(metric); }
   void Observe(CacheMetric metric, absl::Duration span) { metrics_.Observe(metric, span); }
-  void CountLoad(absl::StatusCode result);
+  // A run of a loader ended; `late`: after its hard time-out.
+  void CountLoad(const absl::Status& result, absl::Duration took, bool late);
+  void CountRefresh(RefreshTrigger trigger);
+  // An entry left.
+  void CountRemoval(RemovalCause cause, int64_t weight);
 
-  // An entry came or left.
+  // Entries came or left.
   void AddEntries(int64_t count, int64_t weight);
 
   absl::Status CancelledError() const;
+  absl::Status StoppedError() const;
   absl::Status DeadlineError() const;
+  absl::Status HardTimeoutError() const;
+  absl::Status NoLoaderError() const;
+  absl::Status NothingToKeepError() const;
+  absl::Status BatchMissError() const;
+  absl::Status UpdateRefusedError() const;
+  absl::Status WarmUpRefusedError() const;
   absl::Status CircleError() const;
 
   // Starts the cache's own pool where the user gave no executor.
   Executor* RefreshExecutor();
   // Aborts if the calling thread runs a loader of this cache.
   void CheckNotInLoader() const;
-  // Joins the cache's own pool.
-  void StopRefreshes() { refresh_pool_.reset(); }
+  [[noreturn]] void DestroyedFromWithin(std::string_view callback) const;
+  // Joins the cache's own threads. What their queues hold finds the gate closed.
+  void StopThreads();
 
   const LoadingCacheOptions options_;
   const std::string loader_label_;  // For what they throw.
   const std::string weigher_label_;
+  const std::string listener_label_;
+  const std::string write_label_;
   const std::shared_ptr<CallGate> gate_ = std::make_shared<CallGate>();
   Freshness freshness_;
   std::atomic<int64_t> flights_{0};
   std::atomic<int64_t> waiters_{0};
+  std::optional<TimerQueue> timers_;  // For calls without a thread. Empty: stopped.
 
  private:
   ForkGuard fork_guard_;

@@ -6,41 +6,58 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "stockade/base/sync_point.h"
-#include "stockade/cache/cache_handle.h"
+#include "stockade/cache/cache_callbacks.h"
 #include "stockade/cache/internal/cache_base.h"
+#include "stockade/cache/internal/cache_call.h"
 #include "stockade/cache/internal/entry_table.h"
 #include "stockade/cache/internal/flight_table.h"
-#include "stockade/cache/load_context.h"
+#include "stockade/cache/internal/update_frame.h"
+#include "stockade/locks/keyed_shared_mutex.h"
 
 namespace stockade::internal {
 
 // LoadingCache without its options' checks. The public class documents the calls.
 //
 // A key belongs to one shard; its mutex guards the key's entry and its flights, so that looking a key up and joining or
-// beginning its flight is one step, and so is storing a result and ending the flight. Under the mutex run no loader, no
-// weigher, no executor and no value's destructor; two shards' mutexes are never held together.
+// beginning its flight is one step, and so is storing a result and ending the flight. Under the mutex run no callback,
+// no executor and no value's destructor: what they have to do goes into an Aftermath, made before the mutex is locked.
+// Two shards' mutexes are never held together.
 template <typename Key, typename Value, typename Hash, typename Eq>
 class CacheCore final : public CacheBase {
  public:
-  using Loader = std::function<absl::StatusOr<Value>(const Key&, LoadContext&)>;
-  using Weigher = std::function<int64_t(const Key&, const Value&)>;
+  using Callbacks = CacheCallbacks<Key, Value, Hash, Eq>;
+  using Handle = CacheHandle<Value>;
+  using LoaderPtr = std::shared_ptr<const typename Callbacks::Loader>;
+  using MakeLoader = absl::FunctionRef<LoaderPtr()>;
+  using Async = AsyncCall<Key, Value, Eq>;
 
-  CacheCore(LoadingCacheOptions options, Loader loader, Weigher weigher)
-      : CacheBase(std::move(options)), loader_(std::move(loader)), weigher_(std::move(weigher)) {}
+  CacheCore(LoadingCacheOptions options, Callbacks callbacks)
+      : CacheBase(std::move(options)), callbacks_(std::move(callbacks)) {}
 
-  absl::StatusOr<CacheHandle<Value>> Get(const Key& key, const CacheGetOptions& options);
-  std::optional<CacheHandle<Value>> GetIfPresent(const Key& key);
-  void Put(const Key& key, Value value, std::optional<absl::Duration> ttl);
+  absl::StatusOr<Handle> Get(const Key& key, const CacheGetOptions& options, const MakeLoader* make_loader);
+  std::optional<Handle> GetIfPresent(const Key& key);
+  std::vector<absl::StatusOr<Handle>> GetAll(const std::vector<Key>& keys, const CacheGetOptions& options);
+  void GetAsync(const Key& key, Executor& executor, typename Async::Done done, const CacheGetOptions& options);
+  void Refresh(const Key& key);
+  absl::StatusOr<WarmUpReport> WarmUp(const std::vector<Key>& keys, const WarmUpOptions& options);
+  void Put(const Key& key, Value value, EntryOptions entry);
   void Invalidate(const Key& key);
+  void InvalidateTag(std::string_view tag);
   void InvalidateAll();
+  absl::Status UpdateThrough(const Key& key, absl::FunctionRef<absl::Status()> write, absl::Duration timeout);
   // Once, before the destructor.
   void Shutdown();
 
@@ -52,7 +69,13 @@ class CacheCore final : public CacheBase {
   using FlightT = typename Flights::FlightT;
   using FlightPtr = typename Flights::FlightPtr;
   using Phase = typename FlightT::Phase;
-  using Answer = absl::StatusOr<std::shared_ptr<const Value>>;
+  using Call = CacheCall<Key, Value, Eq>;
+  using AsyncPtr = std::shared_ptr<Async>;
+  using Pinned = std::shared_ptr<const Value>;
+  using Answer = absl::StatusOr<Pinned>;
+  using Batch = typename Callbacks::Batch;
+  using KeyLocks = KeyedSharedMutex<Key, Hash, Eq>;
+  using ShardLock = std::unique_lock<std::mutex>;
 
   struct alignas(64) Shard {
     std::mutex mutex;
@@ -61,200 +84,168 @@ class CacheCore final : public CacheBase {
     bool closed = false;  // Guarded by mutex. No flight begins any more.
   };
 
-  static std::unique_lock<std::mutex> Lock(Shard& shard) {
-    SyncPoint();
-    return std::unique_lock(shard.mutex);
-  }
+  // What a change under a mutex leaves to be done without it. Does it when it is destroyed.
+  struct Aftermath {
+    explicit Aftermath(CacheCore& c) : core(c) {}
+    ~Aftermath() { core.Settle(*this); }
+    Aftermath(const Aftermath&) = delete;
+    Aftermath& operator=(const Aftermath&) = delete;
 
+    CacheCore& core;
+    Entries removed;
+    std::vector<FlightPtr> for_load_executor;
+    std::vector<FlightPtr> for_refresh_executor;
+    std::vector<AsyncPtr> answered;  // Their flights are.
+  };
+
+  // A read lock of strict mode, or none.
+  struct ReadHold {
+    std::optional<typename KeyLocks::Guard> guard;
+    std::optional<StrictReadFrame> frame;
+  };
+
+  // For whom a loader runs: the call whose thread it has, or nobody in particular.
+  struct Runner {
+    Instant deadline = Instant::InfiniteFuture();
+    std::stop_token stop = {};
+  };
+
+  // What a loader said of one key.
+  struct Loaded {
+    Answer answer;
+    EntryOptions entry;
+    absl::Duration took;
+    Instant ended;
+  };
+
+  class BatchNode;
+  struct Notices;
+
+  static ShardLock Lock(Shard& shard) {
+    SyncPoint();
+    return ShardLock(shard.mutex);
+  }
   size_t ShardOf(const Key& key) const {
     // std::hash of a number is the number: the multiplication spreads it.
     return (uint64_t{Hash()(key)} * 0x9E3779B97F4A7C15 >> 32) & (shard_count_ - 1);
   }
+  bool HasLoader() const { return callbacks_.load || callbacks_.load_all; }
+  void CountRequest(const Call& call);
+  void Settle(Aftermath& after);
 
-  // Lookups; with the shard's mutex held.
-  std::optional<Answer> Serve(size_t shard, const Key& key, Instant now, bool stale_too, Entries& removed,
-                              FlightPtr& refresh);
+  // Lookups (cache_core_lookup.h).
+  Call NewCall(const CacheGetOptions& options) const;
+  Answer Find(size_t shard, const Key& key, Call& call, const MakeLoader* make_loader);
+  std::optional<Answer> Serve(Shard& shard, const Key& key, Instant now, bool stale_too, CacheMetric& result,
+                              std::optional<RefreshTrigger>& due);
+  void StartRefresh(size_t shard, const Key& key, RefreshTrigger trigger, LoaderPtr loader);
+
+  // Flights (cache_core_flights.h).
+  absl::Status Join(size_t shard, const Key& key, Call& call, Instant now);
+  FlightPtr StartFlight(size_t shard, const Key& key, LoaderPtr loader, Instant now);
+  void Begin(Shard& shard, FlightT& flight, Instant now);
+  std::optional<Answer> Await(const Key& key, Call& call, ShardLock& lock, Aftermath& after);
+  std::optional<Answer> GiveUp(Shard& shard, const Key& key, Call& call, Instant now, Aftermath& after);
+  void DropIfUnwanted(Shard& shard, FlightT& flight);
+  bool FlightT::*QueuedFlag(const Executor* executor) const {
+    return executor == options_.load_executor ? &FlightT::on_load_executor : &FlightT::on_refresh_executor;
+  }
+  bool MayRunHere(const FlightT& flight, const Call& call) const;
+  Executor* ExecutorFor(const Call& call);
+  void Leave(Shard& shard, const Call& call);
+  bool AsksForItself(const Key& key) const;
+  void AnswerFlight(FlightT& flight, Answer answer, Aftermath& after);
+  void Displace(Shard& shard, FlightT& flight);
+  bool TimeOutHung(Shard& shard, const Key& key, Instant now, Aftermath& after);
+  void TimeOut(Shard& shard, FlightT& flight, Instant now, Aftermath& after);
+  void ReplaceError(Shard& shard, FlightT& flight, Instant now, Answer& error, Aftermath& after);
 
   // Loads (cache_core_loads.h).
-  Answer LoadOrJoin(size_t shard, const Key& key, std::unique_lock<std::mutex>& lock, Instant begun, Instant deadline);
-  bool AsksForItself(const Key& key) const;
-  void Run(const FlightPtr& flight, Instant caller_deadline);
-  void Submit(Executor* executor, FlightPtr flight);
-  void Publish(const FlightPtr& flight, Answer loaded, std::optional<absl::Duration> ttl);
-  void ReplaceError(Shard& shard, FlightT& flight, Instant now, Answer& error);
+  void RunQueued(Executor* executor, FlightPtr flight, bool FlightT::*queued);
+  std::optional<Answer> Run(const FlightPtr& flight, const Runner& runner);
+  std::optional<Answer> Publish(const FlightPtr& flight, Loaded loaded, const Runner& runner);
+  void HandOn(const FlightPtr& flight, Instant now, Aftermath& after);
+  void QueueUp(const FlightPtr& flight, Aftermath& after);
+
+  // Batches (cache_core_batch.h).
+  struct Part;
+  struct Claimed;
+  std::vector<Part> PartsOf(const std::vector<Key>& keys, const Call& call, std::vector<size_t>& part_of) const;
+  void FindAll(std::span<Part> parts, const Runner& runner, bool warm_up);
+  void Open(Part& part, bool warm_up, Claimed& claimed);
+  void QueueBatch(Executor* executor, std::vector<FlightPtr> flights);
+  std::optional<Answer> RunBatch(const std::vector<FlightPtr>& flights, const Runner& runner);
+
+  // Calls without a thread (cache_core_async.h).
+  void StartAsync(const AsyncPtr& async);
+  void WatchAsync(const AsyncPtr& async);
+  void CheckAsync(const AsyncPtr& async);
+  void StopWaiting(Async& async);
+  void Deliver(Async& async, Answer answer);
+
+  // Strict reads and updates (cache_core_updates.h).
+  [[nodiscard]] bool TakeReadLock(const Key& key, Instant deadline, ReadHold& hold);
+  [[nodiscard]] bool TakeReadLocks(std::span<const Part> parts, Instant deadline,
+                                   std::vector<typename KeyLocks::Guard>& guards);
+  void InvalidateWithin(size_t shard, const Key& key);
 
   // Entries (cache_core_entries.h).
-  Entries MakeEntry(const Key& key, std::shared_ptr<const Value> value, std::optional<absl::Duration> ttl, Instant now);
-  Entries MakeAbsence(const Key& key, const absl::Status& absence, Instant now);
+  Entries MakeEntry(const Key& key, const Pinned& value, const EntryOptions& options, absl::Duration load_time,
+                    Instant now);
+  Entries MakeAbsence(const Key& key, const absl::Status& absence, const EntryOptions& options, Instant now);
   std::optional<int64_t> Weigh(const Key& key, const Value& value);
-  const Entry* Replace(Shard& shard, const Key& key, Entries& fresh, Entries& removed, Instant now);
-  void Remove(Shard& shard, const Entry& entry, Entries& removed);
+  const Entry* Replace(Shard& shard, const Key& key, Entries& fresh, Aftermath& after, Instant now);
+  void Remove(Shard& shard, Entry& entry, RemovalCause cause, Aftermath& after);
   void Trim(const Entry* spared);
   bool EvictOne(size_t shard, const Entry* spared);
+  void Notify(Entries removed);
+  void CheckNotInListener() const;
 
-  const Loader loader_;
-  const Weigher weigher_;
+  const Callbacks callbacks_;
   // Fewer for a small bound, so that what is evicted is near to what was used longest ago. A power of two.
   const size_t shard_count_ =
       std::clamp<size_t>(std::bit_floor(static_cast<uint64_t>(options_.max_weight) / 64), 1, CallGate::kStripes);
   const std::unique_ptr<Shard[]> shards_ = std::make_unique<Shard[]>(shard_count_);
   std::atomic<size_t> next_victim_{0};  // The shard that evicts next.
+  KeyLocks key_locks_;                  // Held by updates and, if options_.strict, by reads.
 };
 
 template <typename Key, typename Value, typename Hash, typename Eq>
-absl::StatusOr<CacheHandle<Value>> CacheCore<Key, Value, Hash, Eq>::Get(const Key& key,
-                                                                        const CacheGetOptions& options) {
-  CheckFork();
-  const size_t index = ShardOf(key);
-  CallGate::Call call(*gate_, index);
-  if (!call.inside()) return CancelledError();
-  const Instant now = Now();
-  Entries removed;
-  FlightPtr refresh;
-  std::unique_lock lock = Lock(shards_[index]);
-  std::optional<Answer> answer = Serve(index, key, now, true, removed, refresh);
-  if (!answer.has_value()) answer = LoadOrJoin(index, key, lock, now, now + options.timeout);
-  if (lock.owns_lock()) lock.unlock();
-  if (refresh != nullptr) Submit(RefreshExecutor(), std::move(refresh));
-  if (!answer->ok()) return answer->status();
-  return CacheHandle<Value>(**std::move(answer));
+void CacheCore<Key, Value, Hash, Eq>::CountRequest(const Call& call) {
+  Count(call.result);
+  if (call.waited) Observe(kWaitSeconds, Now() - call.begun);
 }
 
+// Without any mutex of the cache held by this thread.
 template <typename Key, typename Value, typename Hash, typename Eq>
-std::optional<CacheHandle<Value>> CacheCore<Key, Value, Hash, Eq>::GetIfPresent(const Key& key) {
-  CheckFork();
-  const size_t index = ShardOf(key);
-  CallGate::Call call(*gate_, index);
-  if (!call.inside()) return std::nullopt;
-  const Instant now = Now();
-  Entries removed;
-  FlightPtr refresh;
-  std::unique_lock lock = Lock(shards_[index]);
-  std::optional<Answer> answer = Serve(index, key, now, false, removed, refresh);
-  lock.unlock();
-  if (!answer.has_value()) Count(kRequestMiss);
-  if (refresh != nullptr) Submit(RefreshExecutor(), std::move(refresh));
-  if (!answer.has_value() || !answer->ok()) return std::nullopt;
-  return CacheHandle<Value>(**std::move(answer));
-}
-
-// What the table answers at `now`, counted; nothing: it takes a load. `refresh`: a flight to be submitted.
-template <typename Key, typename Value, typename Hash, typename Eq>
-auto CacheCore<Key, Value, Hash, Eq>::Serve(size_t index, const Key& key, Instant now, bool stale_too, Entries& removed,
-                                            FlightPtr& refresh) -> std::optional<Answer> {
-  Shard& shard = shards_[index];
-  Entry* const entry = shard.entries.Find(key);
-  if (entry == nullptr) return std::nullopt;
-  if (now < entry->times.expires_at) {
-    shard.entries.Touch(*entry);
-    if (entry->value == nullptr) {
-      Count(kRequestNegative);
-      return entry->absence;
-    }
-    Count(kRequestHit);
-    if (now >= entry->times.refresh_at && now >= entry->times.retry_at && !shard.closed && shard.flights.Idle(key)) {
-      refresh = shard.flights.Start(this, key, index);
-      refresh->on_refresh_executor = true;
-      flights_.fetch_add(1, std::memory_order_relaxed);
-      Count(kRefreshAhead);
-    }
-    return entry->value;
+void CacheCore<Key, Value, Hash, Eq>::Settle(Aftermath& after) {
+  for (FlightPtr& flight : after.for_load_executor) {
+    RunQueued(options_.load_executor, std::move(flight), &FlightT::on_load_executor);
   }
-  if (now >= entry->times.stale_until) {
-    Count(kEvictionExpired);
-    Remove(shard, *entry, removed);
-  } else if (stale_too && now < entry->times.retry_at) {
-    shard.entries.Touch(*entry);
-    Count(kRequestStale);
-    return entry->value;
+  for (FlightPtr& flight : after.for_refresh_executor) {
+    RunQueued(RefreshExecutor(), std::move(flight), &FlightT::on_refresh_executor);
   }
-  return std::nullopt;
-}
-
-template <typename Key, typename Value, typename Hash, typename Eq>
-void CacheCore<Key, Value, Hash, Eq>::Put(const Key& key, Value value, std::optional<absl::Duration> ttl) {
-  CheckFork();
-  const size_t index = ShardOf(key);
-  CallGate::Call call(*gate_, index);
-  if (!call.inside()) return;
-  const std::shared_ptr<const Value> pinned = std::make_shared<const Value>(std::move(value));
-  const Instant now = Now();
-  Entries fresh = MakeEntry(key, pinned, ttl, now);
-  Entries removed;
-  FlightPtr answered;
-  const Entry* stored;
-  {
-    Shard& shard = shards_[index];
-    const auto lock = Lock(shard);
-    answered = shard.flights.Current(key);
-    if (answered != nullptr) {
-      if (!answered->answered) answered->Answer(pinned);
-      if (answered->started()) {
-        shard.flights.DetachRunning(key);
-      } else {
-        shard.flights.Drop(answered);
-        flights_.fetch_sub(1, std::memory_order_relaxed);
-      }
-    }
-    stored = Replace(shard, key, fresh, removed, now);
-  }
-  if (stored != nullptr) Trim(stored);
-}
-
-template <typename Key, typename Value, typename Hash, typename Eq>
-void CacheCore<Key, Value, Hash, Eq>::Invalidate(const Key& key) {
-  CheckFork();
-  const size_t index = ShardOf(key);
-  CallGate::Call call(*gate_, index);
-  if (!call.inside()) return;
-  Entries removed;
-  Shard& shard = shards_[index];
-  const auto lock = Lock(shard);
-  if (const Entry* const entry = shard.entries.Find(key); entry != nullptr) {
-    Count(kEvictionInvalidated);
-    Remove(shard, *entry, removed);
-  }
-  shard.flights.DetachRunning(key);
-}
-
-template <typename Key, typename Value, typename Hash, typename Eq>
-void CacheCore<Key, Value, Hash, Eq>::InvalidateAll() {
-  CheckFork();
-  for (size_t index = 0; index < shard_count_; ++index) {
-    CallGate::Call call(*gate_, index);
-    if (!call.inside()) return;
-    Entries removed;
-    Shard& shard = shards_[index];
-    {
-      const auto lock = Lock(shard);
-      shard.entries.RemoveAll(removed);
-      shard.flights.DetachAllRunning();
-    }
-    for (const Entry& entry : removed) {
-      AddEntries(-1, -entry.weight);
-      Count(kEvictionInvalidated);
+  for (const AsyncPtr& async : after.answered) {
+    const FlightT& flight = *async->call.flight;
+    if (async->call.joined < flight.fit_below) {
+      if (flight.stale) async->call.result = kRequestStale;
+      Deliver(*async, flight.answer);
+    } else {
+      StartAsync(async);
     }
   }
-}
-
-template <typename Key, typename Value, typename Hash, typename Eq>
-void CacheCore<Key, Value, Hash, Eq>::Shutdown() {
-  CheckNotInLoader();
-  gate_->Close();
-  for (size_t index = 0; index < shard_count_; ++index) {
-    const auto lock = Lock(shards_[index]);
-    shards_[index].closed = true;
-    shards_[index].flights.ForEach([&](FlightT& flight) {
-      if (!flight.answered) flight.Answer(CancelledError());
-    });
-  }
-  gate_->AwaitEmpty();
-  StopRefreshes();
+  if (!after.removed.empty()) Notify(std::move(after.removed));
 }
 
 }  // namespace stockade::internal
 
+#include "stockade/cache/internal/cache_core_async.h"    // IWYU pragma: export
+#include "stockade/cache/internal/cache_core_batch.h"    // IWYU pragma: export
+#include "stockade/cache/internal/cache_core_changes.h"  // IWYU pragma: export
 #include "stockade/cache/internal/cache_core_entries.h"  // IWYU pragma: export
+#include "stockade/cache/internal/cache_core_flights.h"  // IWYU pragma: export
 #include "stockade/cache/internal/cache_core_loads.h"    // IWYU pragma: export
+#include "stockade/cache/internal/cache_core_lookup.h"   // IWYU pragma: export
+#include "stockade/cache/internal/cache_core_updates.h"  // IWYU pragma: export
 
 #endif  // STOCKADE_CACHE_INTERNAL_CACHE_CORE_H_

@@ -11,35 +11,42 @@
 
 namespace stockade::internal {
 
+inline std::vector<std::string> EachOnce(std::vector<std::string> tags) {
+  std::sort(tags.begin(), tags.end());
+  tags.erase(std::unique(tags.begin(), tags.end()), tags.end());
+  return tags;
+}
+
 // A list of one entry, or of none where the value is not to be stored. Runs the weigher: no mutex held.
 template <typename Key, typename Value, typename Hash, typename Eq>
-auto CacheCore<Key, Value, Hash, Eq>::MakeEntry(const Key& key, std::shared_ptr<const Value> value,
-                                                std::optional<absl::Duration> ttl, Instant now) -> Entries {
+auto CacheCore<Key, Value, Hash, Eq>::MakeEntry(const Key& key, const Pinned& value, const EntryOptions& options,
+                                                absl::Duration load_time, Instant now) -> Entries {
   Entries made;
-  const std::optional<EntryTimes> times = freshness_.OfValue(now, ttl);
+  const std::optional<EntryTimes> times = freshness_.OfValue(now, options.ttl, load_time);
   if (!times.has_value()) return made;
   const std::optional<int64_t> weight = Weigh(key, *value);
   if (weight.has_value() && *weight <= options_.max_weight) {
-    made.push_back({key, std::move(value), absl::OkStatus(), *weight, *times});
+    made.push_back({key, value, absl::OkStatus(), *weight, *times, EachOnce(options.tags)});
   }
   return made;
 }
 
 template <typename Key, typename Value, typename Hash, typename Eq>
-auto CacheCore<Key, Value, Hash, Eq>::MakeAbsence(const Key& key, const absl::Status& absence, Instant now) -> Entries {
+auto CacheCore<Key, Value, Hash, Eq>::MakeAbsence(const Key& key, const absl::Status& absence,
+                                                  const EntryOptions& options, Instant now) -> Entries {
   Entries made;
   const std::optional<EntryTimes> times = freshness_.OfAbsence(now);
   if (times.has_value() && options_.negative_weight <= options_.max_weight) {
-    made.push_back({key, nullptr, absence, options_.negative_weight, *times});
+    made.push_back({key, nullptr, absence, options_.negative_weight, *times, EachOnce(options.tags)});
   }
   return made;
 }
 
 template <typename Key, typename Value, typename Hash, typename Eq>
 std::optional<int64_t> CacheCore<Key, Value, Hash, Eq>::Weigh(const Key& key, const Value& value) {
-  if (!weigher_) return 1;
+  if (!callbacks_.weigh) return 1;
   const auto weight = GuardCallback<absl::StatusOr<int64_t>>(
-      weigher_label_, [&]() -> absl::StatusOr<int64_t> { return weigher_(key, value); });
+      weigher_label_, [&]() -> absl::StatusOr<int64_t> { return callbacks_.weigh(key, value); });
   if (weight.ok()) return std::max<int64_t>(*weight, 1);
   Log(LogSeverity::kError, Concat(weight.status().message(), "; the value is not stored"));
   return std::nullopt;
@@ -47,11 +54,11 @@ std::optional<int64_t> CacheCore<Key, Value, Hash, Eq>::Weigh(const Key& key, co
 
 // Takes the key's entry away and puts `fresh` in its place, where there is one. Returns what was stored, or null.
 template <typename Key, typename Value, typename Hash, typename Eq>
-auto CacheCore<Key, Value, Hash, Eq>::Replace(Shard& shard, const Key& key, Entries& fresh, Entries& removed,
+auto CacheCore<Key, Value, Hash, Eq>::Replace(Shard& shard, const Key& key, Entries& fresh, Aftermath& after,
                                               Instant now) -> const Entry* {
-  if (const Entry* const old = shard.entries.Find(key); old != nullptr) {
-    if (now >= old->times.expires_at) Count(kEvictionExpired);
-    Remove(shard, *old, removed);
+  if (Entry* const old = shard.entries.Find(key); old != nullptr) {
+    const bool expired = now >= old->times.expires_at;
+    Remove(shard, *old, expired ? RemovalCause::kExpired : RemovalCause::kReplaced, after);
   }
   if (fresh.empty()) return nullptr;
   const Entry& stored = fresh.front();
@@ -61,9 +68,10 @@ auto CacheCore<Key, Value, Hash, Eq>::Replace(Shard& shard, const Key& key, Entr
 }
 
 template <typename Key, typename Value, typename Hash, typename Eq>
-void CacheCore<Key, Value, Hash, Eq>::Remove(Shard& shard, const Entry& entry, Entries& removed) {
-  AddEntries(-1, -entry.weight);
-  shard.entries.Remove(entry, removed);
+void CacheCore<Key, Value, Hash, Eq>::Remove(Shard& shard, Entry& entry, RemovalCause cause, Aftermath& after) {
+  CountRemoval(cause, entry.weight);
+  entry.cause = cause;
+  shard.entries.Remove(entry, after.removed);
 }
 
 // Evicts until the bound holds; no mutex held. `spared` was just stored and goes last: it may be gone by now, so only
@@ -78,15 +86,60 @@ void CacheCore<Key, Value, Hash, Eq>::Trim(const Entry* spared) {
 
 template <typename Key, typename Value, typename Hash, typename Eq>
 bool CacheCore<Key, Value, Hash, Eq>::EvictOne(size_t index, const Entry* spared) {
-  Entries removed;
+  Aftermath after(*this);
   const Instant now = Now();
   Shard& shard = shards_[index];
-  const auto lock = Lock(shard);
-  const Entry* const victim = shard.entries.Oldest(spared);
+  const ShardLock lock = Lock(shard);
+  Entry* const victim = shard.entries.Oldest(spared);
   if (victim == nullptr) return false;
-  Count(now < victim->times.expires_at ? kEvictionSize : kEvictionExpired);
-  Remove(shard, *victim, removed);
+  Remove(shard, *victim, now < victim->times.expires_at ? RemovalCause::kSize : RemovalCause::kExpired, after);
   return true;
+}
+
+// What the calling thread has removed and the listener is yet to be told, while it is being told of another. A listener
+// that removes adds to this instead of nesting, so that no chain of removals fills the stack.
+template <typename Key, typename Value, typename Hash, typename Eq>
+struct CacheCore<Key, Value, Hash, Eq>::Notices {
+  const CacheCore* core;
+  Entries pending;
+  Notices* outer;  // Of another cache.
+
+  static inline constinit thread_local Notices* innermost = nullptr;
+
+  static Notices* Of(const CacheCore* core) {
+    Notices* notices = innermost;
+    while (notices != nullptr && notices->core != core) notices = notices->outer;
+    return notices;
+  }
+};
+
+// No mutex held.
+template <typename Key, typename Value, typename Hash, typename Eq>
+void CacheCore<Key, Value, Hash, Eq>::Notify(Entries removed) {
+  if (!callbacks_.on_removal) return;
+  if (Notices* const notices = Notices::Of(this); notices != nullptr) {
+    notices->pending.splice(notices->pending.end(), removed);
+    return;
+  }
+  Notices notices{this, std::move(removed), Notices::innermost};
+  Notices::innermost = &notices;
+  while (!notices.pending.empty()) {
+    Entries one;
+    one.splice(one.end(), notices.pending, notices.pending.begin());
+    const Entry& entry = one.front();
+    if (entry.value == nullptr) continue;
+    const absl::Status told = GuardCallback<absl::Status>(listener_label_, [&] {
+      callbacks_.on_removal(entry.key, Handle(entry.value), entry.cause);
+      return absl::OkStatus();
+    });
+    if (!told.ok()) Log(LogSeverity::kError, Concat(told.message()));
+  }
+  Notices::innermost = notices.outer;
+}
+
+template <typename Key, typename Value, typename Hash, typename Eq>
+void CacheCore<Key, Value, Hash, Eq>::CheckNotInListener() const {
+  if (Notices::Of(this) != nullptr) DestroyedFromWithin("listener");
 }
 
 }  // namespace stockade::internal

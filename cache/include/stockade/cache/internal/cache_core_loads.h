@@ -1,173 +1,136 @@
 #ifndef STOCKADE_CACHE_INTERNAL_CACHE_CORE_LOADS_H_
 #define STOCKADE_CACHE_INTERNAL_CACHE_CORE_LOADS_H_
 
-// Bodies of CacheCore: flights begun, joined, run and ended. Included by cache_core.h.
+// Bodies of CacheCore: loaders run, and what becomes of what they say. Included by cache_core.h.
 
 #include <algorithm>
+#include <iterator>
 
 #include "stockade/base/guard_callback.h"
 #include "stockade/cache/internal/cache_core.h"
 
 namespace stockade::internal {
 
-// Called with `lock` on the shard's mutex and returns without it. A call within a loader never waits for an executor's
-// thread to become free: it runs what has not started itself, so a full executor cannot hang it.
+// Hands over a flight whose `queued` is set; no mutex held. The task may come up when the cache is gone, or when
+// somebody else has run the flight.
 template <typename Key, typename Value, typename Hash, typename Eq>
-auto CacheCore<Key, Value, Hash, Eq>::LoadOrJoin(size_t index, const Key& key, std::unique_lock<std::mutex>& lock,
-                                                 Instant begun, Instant deadline) -> Answer {
-  Shard& shard = shards_[index];
-  absl::Status refusal;
-  if (shard.closed) {
-    refusal = CancelledError();
-  } else if (AsksForItself(key)) {
-    refusal = CircleError();
-  } else if (deadline <= begun) {
-    refusal = DeadlineError();
-  }
-  if (!refusal.ok()) {
-    Count(kRequestMiss);
-    return refusal;
-  }
-
-  FlightPtr flight = shard.flights.Current(key);
-  const bool leads = flight == nullptr;
-  if (leads) {
-    flight = shard.flights.Start(this, key, index);
-    flights_.fetch_add(1, std::memory_order_relaxed);
-  }
-  const bool runs_here = options_.load_executor == nullptr || LoaderFrame::Innermost() != nullptr;
-  bool waited = false;
-  FlightWait wait;  // Declared after `flight`: the edge ends before its target may.
-  ++flight->calls;
-  while (!flight->answered) {
-    if (flight->phase == Phase::kReady && runs_here) {
-      flight->phase = Phase::kRunning;
-      lock.unlock();
-      Run(flight, deadline);
-      lock = Lock(shard);
-      continue;
+void CacheCore<Key, Value, Hash, Eq>::RunQueued(Executor* executor, FlightPtr flight, bool FlightT::*queued) {
+  executor->Schedule([this, gate = gate_, flight = std::move(flight), queued] {
+    CallGate::Call inside(*gate, flight->shard);
+    if (!inside.inside()) return;
+    {
+      Shard& shard = shards_[flight->shard];
+      const ShardLock lock = Lock(shard);
+      (*flight).*queued = false;
+      if (flight->phase != Phase::kReady || flight->answered) return;
+      Begin(shard, *flight, Now());
     }
-    if (flight->phase == Phase::kReady && !flight->on_load_executor) {
-      flight->on_load_executor = true;
-      lock.unlock();
-      Submit(options_.load_executor, flight);
-      lock = Lock(shard);
-      continue;
-    }
-    if (!waited) {
-      if (!wait.TryBegin(flight.get())) {
-        refusal = CircleError();
-        break;
-      }
-      waited = true;
-      waiters_.fetch_add(1, std::memory_order_relaxed);
-    }
-    if (!options_.clock->WaitUntil(flight->changed, lock, deadline) && !flight->answered) {
-      refusal = DeadlineError();
-      break;
-    }
-  }
-  wait.End();
-  if (--flight->calls == 0 && !flight->started() && !flight->on_load_executor && !flight->on_refresh_executor) {
-    // Nobody is left who would run it.
-    shard.flights.Drop(flight);
-    flights_.fetch_sub(1, std::memory_order_relaxed);
-  }
-  const bool stale = refusal.ok() && flight->stale;
-  Answer answer = refusal.ok() ? flight->answer : Answer(refusal);
-  lock.unlock();
-
-  Count(stale ? kRequestStale : leads ? kRequestMiss : kRequestCoalesced);
-  if (waited) {
-    waiters_.fetch_sub(1, std::memory_order_relaxed);
-    Observe(kWaitSeconds, Now() - begun);
-  }
-  return answer;
+    Run(flight, Runner());
+  });
 }
 
-// The calling thread runs a loader of this key already, if a detached one.
+// Runs the loader of a flight that this thread has begun; no mutex held. Returns the answer of the runner where that is
+// not the flight's.
 template <typename Key, typename Value, typename Hash, typename Eq>
-bool CacheCore<Key, Value, Hash, Eq>::AsksForItself(const Key& key) const {
-  for (const LoaderFrame* frame = LoaderFrame::Innermost(); frame != nullptr; frame = frame->outer()) {
-    if (frame->flight()->cache() == this && Eq()(static_cast<const FlightT*>(frame->flight())->key, key)) return true;
+auto CacheCore<Key, Value, Hash, Eq>::Run(const FlightPtr& flight, const Runner& runner) -> std::optional<Answer> {
+  if (flight->loader == nullptr && !callbacks_.load) {
+    return RunBatch({flight}, runner);
   }
-  return false;
-}
-
-// Runs the loader of a flight that this thread has made kRunning; no mutex held.
-template <typename Key, typename Value, typename Hash, typename Eq>
-void CacheCore<Key, Value, Hash, Eq>::Run(const FlightPtr& flight, Instant caller_deadline) {
+  const auto& loader = flight->loader != nullptr ? *flight->loader : callbacks_.load;
   const Instant started = Now();
-  LoadContext context(options_.clock, std::min(caller_deadline, started + options_.load_timeout));
-  Answer loaded = [&] {
+  ValueLoadContext<Value> context(options_.clock, std::min(runner.deadline, flight->hard_deadline), runner.stop,
+                                  flight->previous.get());
+  Answer answer = [&] {
     LoaderFrame frame(flight.get());
     return GuardCallback<Answer>(loader_label_, [&]() -> Answer {
-      absl::StatusOr<Value> value = loader_(flight->key, context);
+      absl::StatusOr<Value> value = loader(flight->key, context);
       if (!value.ok()) return value.status();
       return std::make_shared<const Value>(*std::move(value));
     });
   }();
-  CountLoad(loaded.status().code());
-  Observe(kLoadSeconds, Now() - started);
-  Publish(flight, std::move(loaded), context.ttl());
+  const Instant ended = Now();
+  CountLoad(answer.status(), ended - started, ended >= flight->hard_deadline);
+  return Publish(flight, {std::move(answer), context.entry(), ended - started, ended}, runner);
 }
 
-// The task may come up when the cache is gone, or when somebody else has run the flight.
+// Stores what was loaded and answers the flight, in one step: a call finds the flight, or else its result. Returns the
+// runner's own answer where its caller gave up, and others load again.
 template <typename Key, typename Value, typename Hash, typename Eq>
-void CacheCore<Key, Value, Hash, Eq>::Submit(Executor* executor, FlightPtr flight) {
-  executor->Schedule([this, gate = gate_, flight = std::move(flight)] {
-    CallGate::Call call(*gate, flight->shard);
-    if (!call.inside()) return;
-    {
-      const auto lock = Lock(shards_[flight->shard]);
-      if (flight->phase != Phase::kReady || flight->answered) return;
-      flight->phase = Phase::kRunning;
+auto CacheCore<Key, Value, Hash, Eq>::Publish(const FlightPtr& flight, Loaded loaded, const Runner& runner)
+    -> std::optional<Answer> {
+  if (IsNotModified(loaded.answer.status())) {
+    if (flight->previous == nullptr) {
+      loaded.answer = NothingToKeepError();
+    } else {
+      loaded.answer = flight->previous;
+      loaded.entry.tags.insert(loaded.entry.tags.end(), flight->previous_tags.begin(), flight->previous_tags.end());
     }
-    Run(flight, Instant::InfiniteFuture());
-  });
-}
-
-// Stores what was loaded and answers the flight, in one step: a call finds the flight, or else its result.
-template <typename Key, typename Value, typename Hash, typename Eq>
-void CacheCore<Key, Value, Hash, Eq>::Publish(const FlightPtr& flight, Answer loaded,
-                                              std::optional<absl::Duration> ttl) {
+  }
+  const bool late = loaded.ended >= flight->hard_deadline;
+  const bool absent = absl::IsNotFound(loaded.answer.status());
+  const bool knows = loaded.answer.ok() || absent;
+  const bool gave_up = (absl::IsDeadlineExceeded(loaded.answer.status()) && loaded.ended >= runner.deadline) ||
+                       (absl::IsCancelled(loaded.answer.status()) && runner.stop.stop_requested());
   const Instant now = Now();
-  const bool absent = absl::IsNotFound(loaded.status());
+  Aftermath after(*this);
   Entries fresh;
-  if (loaded.ok()) fresh = MakeEntry(flight->key, *loaded, ttl, now);
-  if (absent) fresh = MakeAbsence(flight->key, loaded.status(), now);
-  Entries removed;
-  FlightPtr submit;
+  if (!late && loaded.answer.ok()) fresh = MakeEntry(flight->key, *loaded.answer, loaded.entry, loaded.took, now);
+  if (!late && absent) fresh = MakeAbsence(flight->key, loaded.answer.status(), loaded.entry, now);
+  std::optional<Answer> own;
   const Entry* stored = nullptr;
   Shard& shard = shards_[flight->shard];
   {
-    const auto lock = Lock(shard);
-    auto [was_current, unblocked] = shard.flights.Finish(flight);
-    if (was_current && (loaded.ok() || absent)) {
-      stored = Replace(shard, flight->key, fresh, removed, now);
-    } else if (was_current) {
-      ReplaceError(shard, *flight, now, loaded);
+    const ShardLock lock = Lock(shard);
+    if (late && !flight->answered) TimeOut(shard, *flight, now, after);
+    if (gave_up && !flight->answered && (flight->deadlines.size() > 1 || !flight->async.empty())) {
+      own = loaded.answer;
+      if (shard.flights.Current(flight->key) == flight) {
+        HandOn(flight, now, after);
+        return own;
+      }
+      flight->fit_below = 0;  // They look again.
     }
-    if (!flight->answered) flight->Answer(loaded);
+    const auto [was_current, unblocked] = shard.flights.Finish(*flight);
+    const uint64_t first_void = knows ? flight->FirstVoid(loaded.entry.tags) : FlightT::kNeverVoided;
+    if (was_current && !knows) {
+      ReplaceError(shard, *flight, now, loaded.answer, after);
+    } else if (was_current && first_void == FlightT::kNeverVoided) {
+      stored = Replace(shard, flight->key, fresh, after, now);
+    } else if (Entry* const old = was_current ? shard.entries.Find(flight->key) : nullptr; old != nullptr) {
+      Remove(shard, *old, RemovalCause::kInvalidated, after);
+    }
+    if (!flight->answered) {
+      flight->fit_below = std::min(flight->fit_below, first_void);
+      AnswerFlight(*flight, std::move(loaded.answer), after);
+    }
     // Without an executor the calls that wait for it run it.
-    if (unblocked != nullptr && !unblocked->answered && options_.load_executor != nullptr) {
-      unblocked->on_load_executor = true;
-      submit = std::move(unblocked);
+    if (unblocked != nullptr && !unblocked->answered &&
+        (options_.load_executor != nullptr || unblocked->in_background || !unblocked->async.empty())) {
+      QueueUp(unblocked, after);
     }
   }
   flights_.fetch_sub(1, std::memory_order_relaxed);
-  if (submit != nullptr) Submit(options_.load_executor, std::move(submit));
   if (stored != nullptr) Trim(stored);
+  return own;
 }
 
-// Puts the old value in the error's place, where it may still stand in, and sets when to try again.
+// The runner's caller gave up: the flight is for those who still wait. With the shard's mutex held.
 template <typename Key, typename Value, typename Hash, typename Eq>
-void CacheCore<Key, Value, Hash, Eq>::ReplaceError(Shard& shard, FlightT& flight, Instant now, Answer& error) {
-  Entry* const old = shard.entries.Find(flight.key);
-  if (old == nullptr || old->value == nullptr || now >= old->times.stale_until) return;
-  old->times.retry_at = now + options_.retry_backoff;
-  flight.stale = now >= old->times.expires_at;
-  error = old->value;
+void CacheCore<Key, Value, Hash, Eq>::HandOn(const FlightPtr& flight, Instant now, Aftermath& after) {
+  flight->phase = Phase::kReady;
+  flight->relayed = true;
+  flight->hard_deadline = now + options_.load_hard_timeout;
+  if (!flight->async.empty()) QueueUp(flight, after);
+  WakeAll(flight->changed);
+}
+
+// The flight is ready and has an executor run it. With the shard's mutex held.
+template <typename Key, typename Value, typename Hash, typename Eq>
+void CacheCore<Key, Value, Hash, Eq>::QueueUp(const FlightPtr& flight, Aftermath& after) {
+  if (flight->on_load_executor || flight->on_refresh_executor) return;
+  const bool load = options_.load_executor != nullptr && !flight->in_background;
+  (load ? flight->on_load_executor : flight->on_refresh_executor) = true;
+  (load ? after.for_load_executor : after.for_refresh_executor).push_back(flight);
 }
 
 }  // namespace stockade::internal

@@ -11,13 +11,15 @@ namespace stockade::internal {
 // Indices into CacheMetricDefs(). Each request counts as exactly one of the first five.
 enum CacheMetric : size_t {
   kRequestHit,        // Answered with a fresh value.
-  kRequestStale,      // With an expired one, because loading had failed.
+  kRequestStale,      // With an expired one.
   kRequestMiss,       // Began a load, was refused one, or (GetIfPresent) found nothing.
   kRequestCoalesced,  // Waited for a load that another call or a refresh had begun.
   kRequestNegative,   // Answered with a remembered absence.
   kLoadSuccess,
   kLoadNotFound,
+  kLoadNotModified,
   kLoadError,
+  kLoadTimeout,  // Past its hard time-out, whatever it returned.
   kLoadSeconds,
   kWaitSeconds,
   kFlights,
@@ -28,6 +30,10 @@ enum CacheMetric : size_t {
   kEvictionExpired,
   kEvictionInvalidated,
   kRefreshAhead,
+  kRefreshXFetch,
+  kRefreshStale,
+  kRefreshManual,
+  kRefreshWarmUp,
 };
 
 std::span<const MetricDef> CacheMetricDefs();

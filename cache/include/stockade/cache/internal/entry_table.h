@@ -1,14 +1,21 @@
 #ifndef STOCKADE_CACHE_INTERNAL_ENTRY_TABLE_H_
 #define STOCKADE_CACHE_INTERNAL_ENTRY_TABLE_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <iterator>
 #include <list>
 #include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
 #include <unordered_set>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "stockade/cache/internal/freshness.h"
+#include "stockade/cache/removal.h"
 
 namespace stockade::internal {
 
@@ -19,11 +26,14 @@ struct CacheEntry {
   absl::Status absence;
   int64_t weight;
   EntryTimes times;
+  std::vector<std::string> tags;  // None twice.
+  RemovalCause cause{};           // Once it has left.
 };
 
 // The entries of one shard in the order of their last use. Guarded by the shard's mutex.
 //
-// Invariant: index_ holds exactly the nodes of entries_, at most one a key. Nodes are never destroyed here, only moved
+// Invariant: index_ holds exactly the nodes of entries_, at most one a key, and tagged_ of each tag those that have it,
+// and no tag that none has. Nodes are never destroyed here, only moved
 // to the caller's list, who drops it after the mutex: values have destructors of their own.
 template <typename Key, typename Value, typename Hash, typename Eq>
 class EntryTable {
@@ -40,6 +50,7 @@ class EntryTable {
   void Insert(Entries& fresh) {
     entries_.splice(entries_.begin(), fresh, fresh.begin());
     index_.insert(entries_.begin());
+    for (const std::string& tag : entries_.front().tags) tagged_[tag].insert(&entries_.front());
   }
 
   // Makes an entry the one used last.
@@ -49,16 +60,28 @@ class EntryTable {
     const auto found = index_.find(entry.key);
     const Node node = *found;
     index_.erase(found);
+    for (const std::string& tag : node->tags) {
+      const auto of_tag = tagged_.find(tag);
+      of_tag->second.erase(&*node);
+      if (of_tag->second.empty()) tagged_.erase(of_tag);
+    }
     removed.splice(removed.end(), entries_, node);
   }
 
   void RemoveAll(Entries& removed) {
     index_.clear();
+    tagged_.clear();
     removed.splice(removed.end(), entries_);
   }
 
+  // Some entry that has the tag; null: there is none.
+  Entry* Tagged(std::string_view tag) {
+    const auto found = tagged_.find(tag);
+    return found == tagged_.end() ? nullptr : *found->second.begin();
+  }
+
   // The entry whose last use is longest ago, other than `spared`. Null: there is none.
-  const Entry* Oldest(const Entry* spared) const {
+  Entry* Oldest(const Entry* spared) {
     for (auto entry = entries_.rbegin(); entry != entries_.rend(); ++entry) {
       if (&*entry != spared) return &*entry;
     }
@@ -80,8 +103,14 @@ class EntryTable {
     bool operator()(Node a, const Key& b) const { return Eq()(a->key, b); }
   };
 
+  struct TagHash {
+    using is_transparent = void;
+    size_t operator()(std::string_view tag) const { return std::hash<std::string_view>()(tag); }
+  };
+
   Entries entries_;  // Used last first.
   std::unordered_set<Node, KeyHash, KeyEq> index_;
+  std::unordered_map<std::string, std::unordered_set<Entry*>, TagHash, std::equal_to<>> tagged_;
 };
 
 }  // namespace stockade::internal

@@ -8,9 +8,10 @@ namespace stockade::internal {
 // Which flights wait for which, over all caches of the process: what finds a wait that would never end.
 //
 // Invariants: the edges form no circle, since the only ones that could close it are added by TryWait(), which looks. An
-// edge's target outlives the edge: who waits for a flight holds it, and a flight is unblocked before its blockers leave
-// the table of flights. All edges are guarded by one mutex of the process, taken after any shard's and before none;
-// only loads within loads, and loads that wait for an older load of their key, take it.
+// edge's target outlives the edge: who waits for a flight holds it, a flight is unblocked before its blockers leave the
+// table of flights, and a batch lets go of its flights before it ends. All edges are guarded by one mutex of the
+// process, taken after any shard's and before none; only loads within loads, and loads that wait for an older load of
+// their key, take it.
 class FlightNode {
  public:
   // `cache` tells the flights of one cache from those of others.
@@ -21,11 +22,16 @@ class FlightNode {
   FlightNode& operator=(const FlightNode&) = delete;
 
   const void* cache() const { return cache_; }
+  // Loads `*key`, of the key type of its cache.
+  virtual bool IsFor(const void* key) const = 0;
 
   // This flight starts when one of the two has ended. Either counts as waited for: that may refuse a wait which luck
   // would have ended, never allow one that hangs.
   void BlockBy(const FlightNode* first, const FlightNode* second);
   void Unblock();
+
+  // This flight is one of those that `batch` loads at once; null: no more.
+  void RunWithin(const FlightNode* batch);
 
  private:
   friend class LoaderFrame;
@@ -34,7 +40,7 @@ class FlightNode {
   bool Reaches(const FlightNode* target) const;
 
   const void* const cache_;
-  const FlightNode* waits_for_ = nullptr;  // What the loader of this flight waits for at the moment.
+  const FlightNode* waits_for_ = nullptr;  // What the loader of this flight waits for at the moment, or its batch.
   std::array<const FlightNode*, 2> blocked_by_{};
 };
 

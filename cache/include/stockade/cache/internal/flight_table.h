@@ -1,56 +1,17 @@
 #ifndef STOCKADE_CACHE_INTERNAL_FLIGHT_TABLE_H_
 #define STOCKADE_CACHE_INTERNAL_FLIGHT_TABLE_H_
 
-#include <algorithm>
-#include <condition_variable>
 #include <cstddef>
-#include <cstdint>
 #include <memory>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "stockade/base/sync_point.h"
-#include "stockade/cache/internal/flight_graph.h"
+#include "stockade/cache/internal/flight.h"
 
 namespace stockade::internal {
-
-// One load of one key. All but the constants is guarded by the mutex of the key's shard.
-//
-// Invariants: the phase only moves on, kReady to kRunning once: who moves it runs the loader. `answer` is final once
-// `answered` is true, which may be before the loader has ended (a Put, the cache's destruction) and is at latest then.
-template <typename Key, typename Value>
-struct Flight final : FlightNode {
-  enum class Phase {
-    kBlocked,  // Two older loads of the key still run.
-    kReady,    // May be run by whoever comes first: a call that waits, or an executor's thread.
-    kRunning,
-    kFinished,
-  };
-
-  Flight(const void* cache, const Key& k, size_t s) : FlightNode(cache), key(k), shard(s) {}
-
-  bool started() const { return phase == Phase::kRunning || phase == Phase::kFinished; }
-  void Answer(absl::StatusOr<std::shared_ptr<const Value>> result) {
-    answer = std::move(result);
-    answered = true;
-    WakeAll(changed);
-  }
-
-  const Key key;
-  const size_t shard;
-
-  Phase phase = Phase::kReady;
-  bool on_load_executor = false;  // Was handed to it.
-  bool on_refresh_executor = false;
-  int64_t calls = 0;  // That wait for the answer.
-  bool answered = false;
-  bool stale = false;  // The answer is an expired value, in place of an error.
-  absl::StatusOr<std::shared_ptr<const Value>> answer = absl::UnknownError("");
-  std::condition_variable changed;  // `phase` or `answered`.
-};
 
 // The flights of one shard. Guarded by the shard's mutex.
 //
@@ -60,7 +21,8 @@ struct Flight final : FlightNode {
 template <typename Key, typename Value, typename Hash, typename Eq>
 class FlightTable {
  public:
-  using FlightT = Flight<Key, Value>;
+  using FlightT = Flight<Key, Value, Eq>;
+  using LoaderPtr = std::shared_ptr<const typename FlightT::Loader>;
   using FlightPtr = std::shared_ptr<FlightT>;
   using Phase = typename FlightT::Phase;
 
@@ -73,9 +35,9 @@ class FlightTable {
   bool Idle(const Key& key) const { return !flights_.contains(key); }
 
   // Makes the key's current flight; there must be none.
-  FlightPtr Start(const void* cache, const Key& key, size_t shard) {
+  FlightPtr Start(const void* cache, const Key& key, size_t shard, LoaderPtr loader) {
     OfKey& of_key = flights_[key];
-    of_key.current = std::make_shared<FlightT>(cache, key, shard);
+    of_key.current = std::make_shared<FlightT>(cache, key, shard, std::move(loader));
     if (of_key.detached.size() == 2) {
       of_key.current->phase = Phase::kBlocked;
       of_key.current->BlockBy(of_key.detached[0].get(), of_key.detached[1].get());
@@ -91,11 +53,18 @@ class FlightTable {
     for (auto& [key, of_key] : flights_) DetachRunning(of_key);
   }
 
+  // For loads that run and still count: whoever joins from here on must not get a result with `tag`.
+  void Void(std::string_view tag) {
+    for (auto& [key, of_key] : flights_) {
+      if (of_key.current != nullptr && of_key.current->phase == Phase::kRunning) of_key.current->Void(tag);
+    }
+  }
+
   // `flight` is current and has not started: it never will.
-  void Drop(const FlightPtr& flight) {
-    flight->phase = Phase::kFinished;
-    flight->Unblock();
-    const auto found = flights_.find(flight->key);
+  void Drop(FlightT& flight) {
+    flight.phase = Phase::kFinished;
+    flight.Unblock();
+    const auto found = flights_.find(flight.key);
     found->second.current.reset();
     EraseIfEmpty(found);
   }
@@ -105,16 +74,16 @@ class FlightTable {
     bool was_current;
     FlightPtr unblocked;
   };
-  Finished Finish(const FlightPtr& flight) {
+  Finished Finish(FlightT& flight) {
     Finished finished{};
-    flight->phase = Phase::kFinished;
-    const auto found = flights_.find(flight->key);
+    flight.phase = Phase::kFinished;
+    const auto found = flights_.find(flight.key);
     OfKey& of_key = found->second;
-    finished.was_current = of_key.current == flight;
+    finished.was_current = of_key.current.get() == &flight;
     if (finished.was_current) {
       of_key.current.reset();
     } else {
-      std::erase(of_key.detached, flight);
+      std::erase_if(of_key.detached, [&](const FlightPtr& other) { return other.get() == &flight; });
       if (of_key.current != nullptr && of_key.current->phase == Phase::kBlocked) {
         of_key.current->phase = Phase::kReady;
         of_key.current->Unblock();

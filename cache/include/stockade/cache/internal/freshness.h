@@ -12,22 +12,38 @@
 namespace stockade::internal {
 
 // When an entry turns what. Compared with the clock at each call; no entry ever changes state by itself.
-// Invariant: expires_at <= stale_until.
+// Invariant: expires_at <= revalidate_until, stale_until.
 struct EntryTimes {
-  Instant expires_at;                          // From then on it is not fresh.
-  Instant stale_until;                         // Until then it may stand in for a load that failed.
-  Instant refresh_at;                          // From then on a hit sets off a refresh.
+  Instant expires_at;        // From then on it is not fresh.
+  Instant revalidate_until;  // Until then it is the answer all the same, while it is reloaded.
+  Instant stale_until;       // Until then it may stand in for a load that failed.
+  Instant refresh_at;        // From then on a hit sets off a refresh.
+  // From then on a hit may set one off, with a chance of exp(-(expires_at - now) / xfetch_scale).
+  Instant xfetch_at = Instant::InfiniteFuture();
+  absl::Duration xfetch_scale = {};
   Instant retry_at = Instant::InfinitePast();  // After a failed load: no other one is tried before this.
+
+  // Freshness::Due() may say that it is.
+  bool MayBeDue(Instant now) const {
+    return now >= retry_at && (now >= refresh_at || now >= xfetch_at || now >= expires_at);
+  }
+  // Nothing can be made of it any more.
+  bool Over(Instant now) const { return now >= expires_at && now >= revalidate_until && now >= stale_until; }
 };
+
+// What sets off a refresh.
+enum class RefreshTrigger { kAhead, kXFetch, kStale, kManual };
 
 // Gives entries their times. Thread-safe.
 class Freshness {
  public:
   explicit Freshness(const LoadingCacheOptions& options);
 
-  // Of a value stored at `now`, for `ttl` or else the cache's. Nothing: not to be stored.
-  std::optional<EntryTimes> OfValue(Instant now, std::optional<absl::Duration> ttl);
+  // Of a value stored at `now`, for `ttl` or else the cache's, whose load took `load_time`. Nothing: not to be stored.
+  std::optional<EntryTimes> OfValue(Instant now, std::optional<absl::Duration> ttl, absl::Duration load_time);
   std::optional<EntryTimes> OfAbsence(Instant now) const;
+  // What a lookup of a value at `now` sets off, if anything.
+  std::optional<RefreshTrigger> Due(const EntryTimes& times, Instant now);
 
  private:
   // Evenly from [0, 1).
@@ -36,7 +52,9 @@ class Freshness {
   const absl::Duration ttl_;
   const double jitter_;
   const double refresh_ahead_;
+  const double xfetch_beta_;
   const absl::Duration negative_ttl_;
+  const absl::Duration stale_while_revalidate_;
   const absl::Duration stale_if_error_;
   std::atomic<uint64_t> random_;
 };

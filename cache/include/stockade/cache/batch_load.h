@@ -1,0 +1,81 @@
+#ifndef STOCKADE_CACHE_BATCH_LOAD_H_
+#define STOCKADE_CACHE_BATCH_LOAD_H_
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "stockade/cache/load_context.h"
+
+namespace stockade {
+
+namespace internal {
+template <typename Key, typename Value, typename Hash, typename Eq>
+class CacheCore;
+}  // namespace internal
+
+// One load of several keys: what a batch loader is told, and where it puts what it has found. A key for which it says
+// nothing has no value (NotFoundError) where the loader returns OK, and else the error that it returns.
+template <typename Key, typename Value, typename Hash = std::hash<Key>, typename Eq = std::equal_to<Key>>
+class BatchLoad final : public LoadTerms {
+ public:
+  using Result = absl::StatusOr<std::shared_ptr<const Value>>;
+
+  // For tests of loaders; a cache makes its own. `clock` must outlive the batch.
+  BatchLoad(const Clock* clock, Instant deadline, std::stop_token stop, std::span<const Key> keys)
+      : LoadTerms(clock, deadline, std::move(stop)) {
+    for (const Key& key : keys) items_.try_emplace(key);
+  }
+
+  // The value of `key`. The last word about a key counts. False, and nothing done, where the key was not asked for.
+  bool Add(const Key& key, Value value, EntryOptions entry = {}) {
+    const auto found = items_.find(key);
+    if (found == items_.end()) return false;
+    found->second.result = std::make_shared<const Value>(std::move(value));
+    found->second.entry = std::move(entry);
+    return true;
+  }
+
+  // The key's load failed, with an error of its own, NotFoundError or NotModified(). `why` is not OK (else it becomes
+  // an InternalError).
+  bool Fail(const Key& key, absl::Status why) {
+    const auto found = items_.find(key);
+    if (found == items_.end()) return false;
+    found->second.result = why.ok() ? absl::InternalError("a batch loader failed a key with an OK status") : why;
+    return true;
+  }
+
+  // As ValueLoadContext::previous().
+  const Value* previous(const Key& key) const {
+    const auto found = items_.find(key);
+    return found == items_.end() ? nullptr : found->second.previous.get();
+  }
+
+  // What was said about `key`; null: nothing.
+  const Result* Find(const Key& key) const {
+    const auto found = items_.find(key);
+    return found == items_.end() || !found->second.result.has_value() ? nullptr : &*found->second.result;
+  }
+
+ private:
+  friend class internal::CacheCore<Key, Value, Hash, Eq>;
+
+  struct Item {
+    std::shared_ptr<const Value> previous;
+    std::optional<Result> result;
+    EntryOptions entry;
+  };
+
+  std::unordered_map<Key, Item, Hash, Eq> items_;
+};
+
+}  // namespace stockade
+
+#endif  // STOCKADE_CACHE_BATCH_LOAD_H_

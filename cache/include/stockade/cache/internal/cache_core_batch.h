@@ -1,0 +1,256 @@
+#ifndef STOCKADE_CACHE_INTERNAL_CACHE_CORE_BATCH_H_
+#define STOCKADE_CACHE_INTERNAL_CACHE_CORE_BATCH_H_
+
+// Bodies of CacheCore: many keys at once. Included by cache_core.h.
+
+#include <algorithm>
+#include <atomic>
+#include <span>
+#include <unordered_map>
+
+#include "stockade/base/executor.h"
+#include "stockade/base/guard_callback.h"
+#include "stockade/cache/internal/cache_core.h"
+
+namespace stockade::internal {
+
+// One of the different keys of a call for many.
+template <typename Key, typename Value, typename Hash, typename Eq>
+struct CacheCore<Key, Value, Hash, Eq>::Part {
+  const Key& key;
+  size_t shard;
+  Call call;
+  std::optional<Answer> answer;
+};
+
+// The flights that a call for many has begun, to be loaded by one batch.
+template <typename Key, typename Value, typename Hash, typename Eq>
+struct CacheCore<Key, Value, Hash, Eq>::Claimed {
+  std::vector<FlightPtr> here;
+  std::vector<FlightPtr> queued;
+  Executor* executor = nullptr;  // Of `queued`.
+};
+
+// A running batch: its flights wait for what its loader waits for.
+template <typename Key, typename Value, typename Hash, typename Eq>
+class CacheCore<Key, Value, Hash, Eq>::BatchNode final : public FlightNode {
+ public:
+  BatchNode(const void* cache, const std::vector<FlightPtr>& flights) : FlightNode(cache), flights_(flights) {
+    for (const FlightPtr& flight : flights_) flight->RunWithin(this);
+  }
+  ~BatchNode() override {
+    for (const FlightPtr& flight : flights_) flight->RunWithin(nullptr);
+  }
+
+  bool IsFor(const void* key) const override {
+    return std::any_of(flights_.begin(), flights_.end(), [&](const FlightPtr& flight) { return flight->IsFor(key); });
+  }
+
+ private:
+  const std::vector<FlightPtr>& flights_;
+};
+
+template <typename Key, typename Value, typename Hash, typename Eq>
+auto CacheCore<Key, Value, Hash, Eq>::GetAll(const std::vector<Key>& keys, const CacheGetOptions& options)
+    -> std::vector<absl::StatusOr<Handle>> {
+  CheckFork();
+  CallGate::Call inside(*gate_, 0);
+  if (!inside.inside()) return std::vector<absl::StatusOr<Handle>>(keys.size(), CancelledError());
+  const Call call = NewCall(options);
+  std::vector<size_t> part_of;  // Of each of `keys`.
+  std::vector<Part> parts = PartsOf(keys, call, part_of);
+  std::vector<typename KeyLocks::Guard> reading;
+  std::optional<StrictReadFrame> frame;
+  if (options_.strict && !TakeReadLocks(parts, call.deadline, reading)) {
+    for (Part& part : parts) part.answer = DeadlineError();
+  } else {
+    if (!reading.empty()) frame.emplace();
+    FindAll(parts, {call.deadline, call.stop}, false);
+  }
+  for (const Part& part : parts) CountRequest(part.call);
+  std::vector<absl::StatusOr<Handle>> answers;
+  answers.reserve(keys.size());
+  for (const size_t part : part_of) {
+    const Answer& answer = *parts[part].answer;
+    if (answer.ok()) {
+      answers.push_back(Handle(*answer));
+    } else {
+      answers.push_back(answer.status());
+    }
+  }
+  return answers;
+}
+
+// Each different key once; `part_of` gets the index of each key's part.
+template <typename Key, typename Value, typename Hash, typename Eq>
+auto CacheCore<Key, Value, Hash, Eq>::PartsOf(const std::vector<Key>& keys, const Call& call,
+                                              std::vector<size_t>& part_of) const -> std::vector<Part> {
+  const auto hash = [](const Key* key) { return Hash()(*key); };
+  const auto equal = [](const Key* a, const Key* b) { return Eq()(*a, *b); };
+  std::unordered_map<const Key*, size_t, decltype(hash), decltype(equal)> seen(keys.size(), hash, equal);
+  std::vector<Part> parts;
+  parts.reserve(keys.size());
+  part_of.reserve(keys.size());
+  for (const Key& key : keys) {
+    const auto [found, added] = seen.try_emplace(&key, parts.size());
+    if (added) parts.push_back(Part{key, ShardOf(key), call, std::nullopt});
+    part_of.push_back(found->second);
+  }
+  return parts;
+}
+
+// Answers each part. First all are looked up and what is missing is claimed, without a wait in between; then the batch
+// is run; and only then is waited for what others load: two that want each other's keys cannot hang.
+template <typename Key, typename Value, typename Hash, typename Eq>
+void CacheCore<Key, Value, Hash, Eq>::FindAll(std::span<Part> parts, const Runner& runner, bool warm_up) {
+  Claimed claimed;
+  for (Part& part : parts) Open(part, warm_up, claimed);
+  if (!claimed.queued.empty()) QueueBatch(claimed.executor, std::move(claimed.queued));
+  if (!claimed.here.empty()) RunBatch(claimed.here, runner);
+  for (Part& part : parts) {
+    if (part.answer.has_value()) continue;
+    {
+      Aftermath after(*this);
+      ShardLock lock = Lock(shards_[part.shard]);
+      part.answer = Await(part.key, part.call, lock, after);
+    }
+    if (!part.answer.has_value()) part.answer = Find(part.shard, part.key, part.call, nullptr);
+  }
+}
+
+// Looks a part up, or gives it a place with a flight.
+template <typename Key, typename Value, typename Hash, typename Eq>
+void CacheCore<Key, Value, Hash, Eq>::Open(Part& part, bool warm_up, Claimed& claimed) {
+  Shard& shard = shards_[part.shard];
+  Call& call = part.call;
+  for (;;) {
+    const Instant now = Now();
+    std::optional<RefreshTrigger> due;
+    Aftermath after(*this);
+    ShardLock lock = Lock(shard);
+    part.answer = Serve(shard, part.key, now, true, call.result, due);
+    if (part.answer.has_value()) {
+      lock.unlock();
+      if (due.has_value()) StartRefresh(part.shard, part.key, *due, nullptr);
+      return;
+    }
+    call.result = kRequestMiss;
+    if (TimeOutHung(shard, part.key, now, after)) continue;
+    if (absl::Status refusal = Join(part.shard, part.key, call, now); !refusal.ok()) {
+      part.answer = refusal;
+      return;
+    }
+    call.flight->deadlines.insert(call.deadline);
+    if (call.result != kRequestMiss) return;
+    if (warm_up) Count(kRefreshWarmUp);
+    if (call.flight->phase != Phase::kReady) return;
+    Executor* const executor = ExecutorFor(call);
+    if (!callbacks_.load_all) {
+      if (executor != nullptr) QueueUp(call.flight, after);
+    } else if (executor == nullptr) {
+      Begin(shard, *call.flight, now);
+      claimed.here.push_back(call.flight);
+    } else {
+      (*call.flight).*QueuedFlag(executor) = true;
+      claimed.executor = executor;
+      claimed.queued.push_back(call.flight);
+    }
+    return;
+  }
+}
+
+template <typename Key, typename Value, typename Hash, typename Eq>
+void CacheCore<Key, Value, Hash, Eq>::QueueBatch(Executor* executor, std::vector<FlightPtr> flights) {
+  executor->Schedule([this, gate = gate_, queued = QueuedFlag(executor), flights = std::move(flights)] {
+    CallGate::Call inside(*gate, 0);
+    if (!inside.inside()) return;
+    std::vector<FlightPtr> begun;
+    for (const FlightPtr& flight : flights) {
+      Shard& shard = shards_[flight->shard];
+      const ShardLock lock = Lock(shard);
+      (*flight).*queued = false;
+      if (flight->phase != Phase::kReady || flight->answered) continue;
+      Begin(shard, *flight, Now());
+      begun.push_back(flight);
+    }
+    if (!begun.empty()) RunBatch(begun, Runner());
+  });
+}
+
+// Runs the batch loader for flights that this thread has begun; no mutex held. Returns as Run(), where it is one
+// flight.
+template <typename Key, typename Value, typename Hash, typename Eq>
+auto CacheCore<Key, Value, Hash, Eq>::RunBatch(const std::vector<FlightPtr>& flights, const Runner& runner)
+    -> std::optional<Answer> {
+  std::vector<Key> keys;
+  keys.reserve(flights.size());
+  Instant hard_deadline = Instant::InfiniteFuture();
+  for (const FlightPtr& flight : flights) {
+    keys.push_back(flight->key);
+    hard_deadline = std::min(hard_deadline, flight->hard_deadline);
+  }
+  const Instant started = Now();
+  Batch batch(options_.clock, std::min(runner.deadline, hard_deadline), runner.stop, keys);
+  for (const FlightPtr& flight : flights) batch.items_.find(flight->key)->second.previous = flight->previous;
+  absl::Status done;
+  {
+    BatchNode node(this, flights);
+    LoaderFrame frame(&node);
+    done = GuardCallback<absl::Status>(loader_label_, [&] { return callbacks_.load_all(keys, batch); });
+  }
+  const Instant ended = Now();
+  CountLoad(done, ended - started, ended >= hard_deadline);
+  if (done.ok()) done = BatchMissError();
+  std::optional<Answer> own;
+  for (const FlightPtr& flight : flights) {
+    auto& item = batch.items_.find(flight->key)->second;
+    own = Publish(flight,
+                  {item.result.has_value() ? *std::move(item.result) : Answer(done), std::move(item.entry),
+                   ended - started, ended},
+                  runner);
+  }
+  return own;
+}
+
+template <typename Key, typename Value, typename Hash, typename Eq>
+auto CacheCore<Key, Value, Hash, Eq>::WarmUp(const std::vector<Key>& keys, const WarmUpOptions& options)
+    -> absl::StatusOr<WarmUpReport> {
+  CheckFork();
+  if (absl::Status valid = options.Validate(); !valid.ok()) return valid;
+  if (LoaderFrame::Innermost() != nullptr) return WarmUpRefusedError();
+  CallGate::Call inside(*gate_, 0);
+  if (!inside.inside()) return CancelledError();
+  const Call call = NewCall({.timeout = options.timeout});
+  std::vector<size_t> part_of;
+  std::vector<Part> parts = PartsOf(keys, call, part_of);
+  const size_t step = callbacks_.load_all ? options.batch_size : 1;
+  const size_t steps = parts.size() / step + (parts.size() % step != 0 ? 1 : 0);
+  if (steps > 0) {
+    std::atomic<size_t> next{0};
+    ThreadPool threads(std::min(options.parallelism, steps));  // Its end waits for the tasks.
+    for (size_t thread = 0; thread < std::min(options.parallelism, steps); ++thread) {
+      threads.Schedule([&] {
+        for (size_t i = next++; i < steps; i = next++) {
+          FindAll(std::span(parts).subspan(i * step, std::min(step, parts.size() - i * step)),
+                  {call.deadline, call.stop}, true);
+        }
+      });
+    }
+  }
+  WarmUpReport report;
+  for (const Part& part : parts) {
+    if (part.answer->ok()) {
+      ++report.present;
+    } else if (absl::IsNotFound(part.answer->status())) {
+      ++report.not_found;
+    } else {
+      ++report.failed;
+      report.first_error.Update(part.answer->status());
+    }
+  }
+  return report;
+}
+
+}  // namespace stockade::internal
+
+#endif  // STOCKADE_CACHE_INTERNAL_CACHE_CORE_BATCH_H_

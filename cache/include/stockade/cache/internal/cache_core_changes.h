@@ -1,0 +1,106 @@
+#ifndef STOCKADE_CACHE_INTERNAL_CACHE_CORE_CHANGES_H_
+#define STOCKADE_CACHE_INTERNAL_CACHE_CORE_CHANGES_H_
+
+// Bodies of CacheCore: Put, invalidation, the end. Included by cache_core.h.
+
+#include "stockade/cache/internal/cache_core.h"
+
+namespace stockade::internal {
+
+template <typename Key, typename Value, typename Hash, typename Eq>
+void CacheCore<Key, Value, Hash, Eq>::Put(const Key& key, Value value, EntryOptions entry) {
+  CheckFork();
+  const size_t index = ShardOf(key);
+  CallGate::Call inside(*gate_, index);
+  if (!inside.inside()) return;
+  Aftermath after(*this);
+  const Pinned pinned = std::make_shared<const Value>(std::move(value));
+  const Instant now = Now();
+  Entries fresh = MakeEntry(key, pinned, entry, absl::ZeroDuration(), now);
+  const Entry* stored;
+  {
+    Shard& shard = shards_[index];
+    const ShardLock lock = Lock(shard);
+    if (const FlightPtr flight = shard.flights.Current(key); flight != nullptr) {
+      if (!flight->answered) AnswerFlight(*flight, pinned, after);
+      Displace(shard, *flight);
+    }
+    stored = Replace(shard, key, fresh, after, now);
+  }
+  if (stored != nullptr) Trim(stored);
+}
+
+template <typename Key, typename Value, typename Hash, typename Eq>
+void CacheCore<Key, Value, Hash, Eq>::Invalidate(const Key& key) {
+  CheckFork();
+  const size_t index = ShardOf(key);
+  CallGate::Call inside(*gate_, index);
+  if (inside.inside()) InvalidateWithin(index, key);
+}
+
+template <typename Key, typename Value, typename Hash, typename Eq>
+void CacheCore<Key, Value, Hash, Eq>::InvalidateWithin(size_t index, const Key& key) {
+  Aftermath after(*this);
+  Shard& shard = shards_[index];
+  const ShardLock lock = Lock(shard);
+  if (Entry* const entry = shard.entries.Find(key); entry != nullptr) {
+    Remove(shard, *entry, RemovalCause::kInvalidated, after);
+  }
+  shard.flights.DetachRunning(key);
+}
+
+// Of a load under way nobody knows yet what tags its result will have: it learns of the tag, and is checked at its end.
+template <typename Key, typename Value, typename Hash, typename Eq>
+void CacheCore<Key, Value, Hash, Eq>::InvalidateTag(std::string_view tag) {
+  CheckFork();
+  for (size_t index = 0; index < shard_count_; ++index) {
+    CallGate::Call inside(*gate_, index);
+    if (!inside.inside()) return;
+    Aftermath after(*this);
+    Shard& shard = shards_[index];
+    const ShardLock lock = Lock(shard);
+    while (Entry* const entry = shard.entries.Tagged(tag)) {
+      shard.flights.DetachRunning(entry->key);
+      Remove(shard, *entry, RemovalCause::kInvalidated, after);
+    }
+    shard.flights.Void(tag);
+  }
+}
+
+template <typename Key, typename Value, typename Hash, typename Eq>
+void CacheCore<Key, Value, Hash, Eq>::InvalidateAll() {
+  CheckFork();
+  for (size_t index = 0; index < shard_count_; ++index) {
+    CallGate::Call inside(*gate_, index);
+    if (!inside.inside()) return;
+    Aftermath after(*this);
+    {
+      Shard& shard = shards_[index];
+      const ShardLock lock = Lock(shard);
+      shard.entries.RemoveAll(after.removed);
+      shard.flights.DetachAllRunning();
+    }
+    for (Entry& entry : after.removed) CountRemoval(entry.cause = RemovalCause::kInvalidated, entry.weight);
+  }
+}
+
+template <typename Key, typename Value, typename Hash, typename Eq>
+void CacheCore<Key, Value, Hash, Eq>::Shutdown() {
+  CheckNotInLoader();
+  CheckNotInListener();
+  gate_->Close();
+  for (size_t index = 0; index < shard_count_; ++index) {
+    Aftermath after(*this);
+    const ShardLock lock = Lock(shards_[index]);
+    shards_[index].closed = true;
+    shards_[index].flights.ForEach([&](FlightT& flight) {
+      if (!flight.answered) AnswerFlight(flight, CancelledError(), after);
+    });
+  }
+  gate_->AwaitEmpty();
+  StopThreads();
+}
+
+}  // namespace stockade::internal
+
+#endif  // STOCKADE_CACHE_INTERNAL_CACHE_CORE_CHANGES_H_

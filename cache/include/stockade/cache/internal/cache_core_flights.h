@@ -1,0 +1,233 @@
+#ifndef STOCKADE_CACHE_INTERNAL_CACHE_CORE_FLIGHTS_H_
+#define STOCKADE_CACHE_INTERNAL_CACHE_CORE_FLIGHTS_H_
+
+// Bodies of CacheCore: flights begun, joined, waited for and given up. Included by cache_core.h. With the mutex of the
+// flight's shard held, all of them.
+
+#include <algorithm>
+#include <functional>
+
+#include "stockade/cache/internal/cache_core.h"
+
+namespace stockade::internal {
+
+// Gives the call a place with the key's current flight, begun for it where there is none. Or says why not.
+template <typename Key, typename Value, typename Hash, typename Eq>
+absl::Status CacheCore<Key, Value, Hash, Eq>::Join(size_t index, const Key& key, Call& call, Instant now) {
+  Shard& shard = shards_[index];
+  if (shard.closed) return CancelledError();
+  if (AsksForItself(key)) return CircleError();
+  if (call.stop.stop_requested()) return StoppedError();
+  if (call.deadline <= now) return DeadlineError();
+  call.flight = shard.flights.Current(key);
+  if (call.flight == nullptr) {
+    if (call.loader == nullptr && !HasLoader()) return NoLoaderError();
+    call.flight = StartFlight(index, key, call.loader, now);
+  } else {
+    call.result = kRequestCoalesced;
+  }
+  call.joined = call.flight->voids;
+  call.soft_deadline = Instant::InfiniteFuture();
+  if (options_.load_soft_timeout != absl::InfiniteDuration()) {
+    const Entry* const entry = shard.entries.Find(key);
+    if (entry != nullptr && entry->value != nullptr && now < entry->times.stale_until) {
+      call.soft_deadline = call.begun + options_.load_soft_timeout;
+    }
+  }
+  return absl::OkStatus();
+}
+
+template <typename Key, typename Value, typename Hash, typename Eq>
+auto CacheCore<Key, Value, Hash, Eq>::StartFlight(size_t index, const Key& key, LoaderPtr loader, Instant now)
+    -> FlightPtr {
+  FlightPtr flight = shards_[index].flights.Start(this, key, index, std::move(loader));
+  flight->hard_deadline = now + options_.load_hard_timeout;
+  flights_.fetch_add(1, std::memory_order_relaxed);
+  return flight;
+}
+
+// The calling thread is going to run the flight, which is ready.
+template <typename Key, typename Value, typename Hash, typename Eq>
+void CacheCore<Key, Value, Hash, Eq>::Begin(Shard& shard, FlightT& flight, Instant now) {
+  const Entry* const entry = shard.entries.Find(flight.key);
+  const bool has_value = entry != nullptr && entry->value != nullptr;
+  flight.Begin(now + options_.load_hard_timeout, has_value ? entry->value : nullptr,
+               has_value ? entry->tags : std::vector<std::string>());
+}
+
+// Waits for the flight that the call has joined, or runs it. Returns with `lock` released. Nothing: what the flight
+// brought is not for this call, which has to look again.
+//
+// A call within a loader never waits for an executor's thread to become free: it runs what has not started itself, so a
+// full executor cannot hang it.
+template <typename Key, typename Value, typename Hash, typename Eq>
+auto CacheCore<Key, Value, Hash, Eq>::Await(const Key& key, Call& call, ShardLock& lock, Aftermath& after)
+    -> std::optional<Answer> {
+  const FlightPtr flight = call.flight;
+  Shard& shard = shards_[flight->shard];
+  Executor* const executor = ExecutorFor(call);
+  std::optional<std::stop_callback<std::function<void()>>> on_stop;
+  std::optional<Answer> answer;
+  FlightWait wait;  // Declared after `flight`: the edge ends before its target may.
+  bool waits = false;
+  while (!flight->answered) {
+    const Instant now = Now();
+    if ((answer = GiveUp(shard, key, call, now, after)).has_value()) break;
+    if (flight->answered) break;
+    if (flight->phase == Phase::kReady && executor == nullptr && MayRunHere(*flight, call)) {
+      Begin(shard, *flight, now);
+      lock.unlock();
+      answer = Run(flight, {call.deadline, call.stop});
+      lock = Lock(shard);
+    } else if (flight->phase == Phase::kReady && executor != nullptr && !((*flight).*QueuedFlag(executor))) {
+      (*flight).*QueuedFlag(executor) = true;
+      lock.unlock();
+      RunQueued(executor, flight, QueuedFlag(executor));
+      lock = Lock(shard);
+    } else if (call.stop.stop_possible() && !on_stop.has_value()) {
+      lock.unlock();
+      on_stop.emplace(call.stop, [&shard, raw = flight.get()] {
+        const ShardLock stopping = Lock(shard);
+        WakeAll(raw->changed);
+      });
+      lock = Lock(shard);
+    } else if (!waits && !wait.TryBegin(flight.get())) {
+      answer = CircleError();
+    } else {
+      if (!waits) waiters_.fetch_add(1, std::memory_order_relaxed);
+      waits = call.waited = true;
+      options_.clock->WaitUntil(flight->changed, lock,
+                                std::min({call.deadline, call.soft_deadline, flight->hard_deadline}));
+    }
+    if (answer.has_value()) break;
+  }
+  wait.End();
+  Leave(shard, call);
+  if (!answer.has_value() && call.joined < flight->fit_below) {
+    if (flight->stale) call.result = kRequestStale;
+    answer = flight->answer;
+  }
+  lock.unlock();
+  if (waits) waiters_.fetch_sub(1, std::memory_order_relaxed);
+  return answer;
+}
+
+// What a call takes that has waited long enough for its flight; nothing: it waits on, or the flight has timed out by
+// now and has its answer.
+template <typename Key, typename Value, typename Hash, typename Eq>
+auto CacheCore<Key, Value, Hash, Eq>::GiveUp(Shard& shard, const Key& key, Call& call, Instant now, Aftermath& after)
+    -> std::optional<Answer> {
+  if (call.stop.stop_requested()) return StoppedError();
+  if (now >= call.deadline) return DeadlineError();
+  if (now >= call.flight->hard_deadline) {
+    TimeOut(shard, *call.flight, now, after);
+  } else if (now >= call.soft_deadline) {
+    call.soft_deadline = Instant::InfiniteFuture();
+    const Entry* const entry = shard.entries.Find(key);
+    if (entry != nullptr && entry->value != nullptr && now < entry->times.stale_until) {
+      call.result = kRequestStale;
+      return entry->value;
+    }
+  }
+  return std::nullopt;
+}
+
+// Whose runner gave up is run by whoever can wait longest: the next one shall not give up too. A loader that needs it
+// does not wait for others.
+template <typename Key, typename Value, typename Hash, typename Eq>
+bool CacheCore<Key, Value, Hash, Eq>::MayRunHere(const FlightT& flight, const Call& call) const {
+  return !flight.relayed || call.deadline >= *flight.deadlines.rbegin() || LoaderFrame::Innermost() != nullptr;
+}
+
+// Where the call has its flight run; null: on its own thread.
+template <typename Key, typename Value, typename Hash, typename Eq>
+Executor* CacheCore<Key, Value, Hash, Eq>::ExecutorFor(const Call& call) {
+  if (LoaderFrame::Innermost() != nullptr || call.on_pool) return nullptr;
+  if (options_.load_executor != nullptr) return options_.load_executor;
+  return call.soft_deadline != Instant::InfiniteFuture() ? RefreshExecutor() : nullptr;
+}
+
+template <typename Key, typename Value, typename Hash, typename Eq>
+void CacheCore<Key, Value, Hash, Eq>::Leave(Shard& shard, const Call& call) {
+  FlightT& flight = *call.flight;
+  flight.deadlines.erase(flight.deadlines.find(call.deadline));
+  if (flight.started()) return;
+  WakeAll(flight.changed);  // Another one may be the one to run it now.
+  DropIfUnwanted(shard, flight);
+}
+
+// A flight that has not started and never would: nobody is left who runs it.
+template <typename Key, typename Value, typename Hash, typename Eq>
+void CacheCore<Key, Value, Hash, Eq>::DropIfUnwanted(Shard& shard, FlightT& flight) {
+  if (flight.started() || flight.wanted()) return;
+  shard.flights.Drop(flight);
+  flights_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+// The calling thread runs a loader of this key already, if a detached one.
+template <typename Key, typename Value, typename Hash, typename Eq>
+bool CacheCore<Key, Value, Hash, Eq>::AsksForItself(const Key& key) const {
+  for (const LoaderFrame* frame = LoaderFrame::Innermost(); frame != nullptr; frame = frame->outer()) {
+    if (frame->flight()->cache() == this && frame->flight()->IsFor(&key)) return true;
+  }
+  return false;
+}
+
+// Once a flight; it must not have been.
+template <typename Key, typename Value, typename Hash, typename Eq>
+void CacheCore<Key, Value, Hash, Eq>::AnswerFlight(FlightT& flight, Answer answer, Aftermath& after) {
+  flight.Answer(std::move(answer));
+  for (AsyncPtr& async : flight.async) {
+    StopWaiting(*async);
+    after.answered.push_back(std::move(async));
+  }
+  flight.async.clear();
+}
+
+// The flight, which has its answer, is no longer the current one.
+template <typename Key, typename Value, typename Hash, typename Eq>
+void CacheCore<Key, Value, Hash, Eq>::Displace(Shard& shard, FlightT& flight) {
+  if (flight.started()) {
+    shard.flights.DetachRunning(flight.key);
+  } else {
+    shard.flights.Drop(flight);
+    flights_.fetch_sub(1, std::memory_order_relaxed);
+  }
+}
+
+// Frees the key of a current flight that is past its hard time-out; true: there was one.
+template <typename Key, typename Value, typename Hash, typename Eq>
+bool CacheCore<Key, Value, Hash, Eq>::TimeOutHung(Shard& shard, const Key& key, Instant now, Aftermath& after) {
+  const FlightPtr current = shard.flights.Current(key);
+  if (current == nullptr || current->answered || now < current->hard_deadline) return false;
+  TimeOut(shard, *current, now, after);
+  return true;
+}
+
+// The flight is past its hard time-out and has no answer yet.
+template <typename Key, typename Value, typename Hash, typename Eq>
+void CacheCore<Key, Value, Hash, Eq>::TimeOut(Shard& shard, FlightT& flight, Instant now, Aftermath& after) {
+  const bool is_current = shard.flights.Current(flight.key).get() == &flight;
+  Answer answer = HardTimeoutError();
+  if (is_current) ReplaceError(shard, flight, now, answer, after);
+  AnswerFlight(flight, std::move(answer), after);
+  if (is_current) Displace(shard, flight);
+}
+
+// Puts the old value in the error's place, where it may still stand in, and sets when to try again. An entry of which
+// nothing can be made any more leaves.
+template <typename Key, typename Value, typename Hash, typename Eq>
+void CacheCore<Key, Value, Hash, Eq>::ReplaceError(Shard& shard, FlightT& flight, Instant now, Answer& error,
+                                                   Aftermath& after) {
+  Entry* const old = shard.entries.Find(flight.key);
+  if (old == nullptr) return;
+  if (old->times.Over(now)) return Remove(shard, *old, RemovalCause::kExpired, after);
+  old->times.retry_at = now + options_.retry_backoff;
+  if (old->value == nullptr || now >= old->times.stale_until) return;
+  flight.stale = now >= old->times.expires_at;
+  error = old->value;
+}
+
+}  // namespace stockade::internal
+
+#endif  // STOCKADE_CACHE_INTERNAL_CACHE_CORE_FLIGHTS_H_

@@ -1,0 +1,142 @@
+#ifndef STOCKADE_CACHE_INTERNAL_CACHE_CORE_LOOKUP_H_
+#define STOCKADE_CACHE_INTERNAL_CACHE_CORE_LOOKUP_H_
+
+// Bodies of CacheCore: lookups, and the refreshes that they set off. Included by cache_core.h.
+
+#include "stockade/cache/internal/cache_core.h"
+
+namespace stockade::internal {
+
+template <typename Key, typename Value, typename Hash, typename Eq>
+auto CacheCore<Key, Value, Hash, Eq>::NewCall(const CacheGetOptions& options) const -> Call {
+  const Instant now = Now();
+  return {.begun = now, .deadline = now + options.timeout, .stop = options.stop};
+}
+
+template <typename Key, typename Value, typename Hash, typename Eq>
+auto CacheCore<Key, Value, Hash, Eq>::Get(const Key& key, const CacheGetOptions& options, const MakeLoader* make_loader)
+    -> absl::StatusOr<Handle> {
+  CheckFork();
+  const size_t index = ShardOf(key);
+  CallGate::Call inside(*gate_, index);
+  if (!inside.inside()) return CancelledError();
+  Call call = NewCall(options);
+  Answer answer = Find(index, key, call, make_loader);
+  CountRequest(call);
+  if (!answer.ok()) return answer.status();
+  return Handle(*std::move(answer));
+}
+
+// Blocks where it takes a load. Sets what the call counts as, and does not count it.
+template <typename Key, typename Value, typename Hash, typename Eq>
+auto CacheCore<Key, Value, Hash, Eq>::Find(size_t index, const Key& key, Call& call, const MakeLoader* make_loader)
+    -> Answer {
+  ReadHold reading;
+  if (options_.strict && !TakeReadLock(key, call.deadline, reading)) return DeadlineError();
+  Shard& shard = shards_[index];
+  for (;;) {
+    const Instant now = Now();
+    Aftermath after(*this);
+    ShardLock lock = Lock(shard);
+    std::optional<RefreshTrigger> due;
+    if (std::optional<Answer> served = Serve(shard, key, now, true, call.result, due)) {
+      lock.unlock();
+      if (due.has_value()) StartRefresh(index, key, *due, make_loader != nullptr ? (*make_loader)() : nullptr);
+      return *std::move(served);
+    }
+    call.result = kRequestMiss;
+    if (make_loader != nullptr && call.loader == nullptr) {
+      lock.unlock();
+      call.loader = (*make_loader)();
+      continue;
+    }
+    if (TimeOutHung(shard, key, now, after)) continue;
+    if (absl::Status refusal = Join(index, key, call, now); !refusal.ok()) return refusal;
+    call.flight->deadlines.insert(call.deadline);
+    if (std::optional<Answer> answer = Await(key, call, lock, after)) return *std::move(answer);
+  }
+}
+
+template <typename Key, typename Value, typename Hash, typename Eq>
+auto CacheCore<Key, Value, Hash, Eq>::GetIfPresent(const Key& key) -> std::optional<Handle> {
+  CheckFork();
+  const size_t index = ShardOf(key);
+  CallGate::Call inside(*gate_, index);
+  if (!inside.inside()) return std::nullopt;
+  Aftermath after(*this);
+  ReadHold reading;
+  CacheMetric result = kRequestMiss;
+  std::optional<RefreshTrigger> due;
+  std::optional<Answer> answer;
+  if (!options_.strict || TakeReadLock(key, Instant::InfinitePast(), reading)) {
+    const Instant now = Now();
+    Shard& shard = shards_[index];
+    const ShardLock lock = Lock(shard);
+    answer = Serve(shard, key, now, false, result, due);
+    Entry* const entry = answer.has_value() ? nullptr : shard.entries.Find(key);
+    if (entry != nullptr && entry->times.Over(now)) Remove(shard, *entry, RemovalCause::kExpired, after);
+  }
+  Count(result);
+  if (due.has_value()) StartRefresh(index, key, *due, nullptr);
+  if (!answer.has_value() || !answer->ok()) return std::nullopt;
+  return Handle(**std::move(answer));
+}
+
+// What the table answers at `now`; nothing: it takes a load. An expired entry stays: the load may find that it is still
+// good. With the shard's mutex held.
+template <typename Key, typename Value, typename Hash, typename Eq>
+auto CacheCore<Key, Value, Hash, Eq>::Serve(Shard& shard, const Key& key, Instant now, bool stale_too,
+                                            CacheMetric& result, std::optional<RefreshTrigger>& due)
+    -> std::optional<Answer> {
+  Entry* const entry = shard.entries.Find(key);
+  if (entry == nullptr) return std::nullopt;
+  const bool fresh = now < entry->times.expires_at;
+  if (!fresh) {
+    if (!stale_too || entry->value == nullptr) return std::nullopt;
+    const bool backs_off = now < entry->times.retry_at && now < entry->times.stale_until;
+    if (now >= entry->times.revalidate_until && !backs_off) return std::nullopt;
+  }
+  shard.entries.Touch(*entry);
+  if (entry->value == nullptr) {
+    result = kRequestNegative;
+    return entry->absence;
+  }
+  result = fresh ? kRequestHit : kRequestStale;
+  due = freshness_.Due(entry->times, now);
+  return entry->value;
+}
+
+// Loads in the background, unless the key is being loaded or, but for a manual trigger, its value is no longer the one
+// that was found due.
+template <typename Key, typename Value, typename Hash, typename Eq>
+void CacheCore<Key, Value, Hash, Eq>::StartRefresh(size_t index, const Key& key, RefreshTrigger trigger,
+                                                   LoaderPtr loader) {
+  if (loader == nullptr && !HasLoader()) return;
+  Aftermath after(*this);
+  const Instant now = Now();
+  Shard& shard = shards_[index];
+  const ShardLock lock = Lock(shard);
+  if (shard.closed) return;
+  TimeOutHung(shard, key, now, after);
+  if (shard.flights.Current(key) != nullptr) return;
+  if (trigger != RefreshTrigger::kManual) {
+    const Entry* const entry = shard.entries.Find(key);
+    if (entry == nullptr || entry->value == nullptr || !entry->times.MayBeDue(now)) return;
+  }
+  const FlightPtr flight = StartFlight(index, key, std::move(loader), now);
+  flight->in_background = true;
+  if (flight->phase == Phase::kReady) QueueUp(flight, after);
+  CountRefresh(trigger);
+}
+
+template <typename Key, typename Value, typename Hash, typename Eq>
+void CacheCore<Key, Value, Hash, Eq>::Refresh(const Key& key) {
+  CheckFork();
+  const size_t index = ShardOf(key);
+  CallGate::Call inside(*gate_, index);
+  if (inside.inside()) StartRefresh(index, key, RefreshTrigger::kManual, nullptr);
+}
+
+}  // namespace stockade::internal
+
+#endif  // STOCKADE_CACHE_INTERNAL_CACHE_CORE_LOOKUP_H_

@@ -1,0 +1,76 @@
+#ifndef STOCKADE_CACHE_INTERNAL_CACHE_CORE_UPDATES_H_
+#define STOCKADE_CACHE_INTERNAL_CACHE_CORE_UPDATES_H_
+
+// Bodies of CacheCore: updates, and the read locks of strict mode. Included by cache_core.h.
+//
+// No circle of locks: an update waits for its key's lock while it holds no other lock of a cache, since it is refused
+// within a loader, a strict read or another update of the cache; a read waits for a lock only where it is the thread's
+// outermost, and for several keys it waits for one while it holds none.
+//
+// Reads without a lock, within loaders and updates, are safe: what they store of a key that is being written is
+// invalidated after the write.
+
+#include "stockade/base/guard_callback.h"
+#include "stockade/cache/internal/cache_core.h"
+
+namespace stockade::internal {
+
+template <typename Key, typename Value, typename Hash, typename Eq>
+absl::Status CacheCore<Key, Value, Hash, Eq>::UpdateThrough(const Key& key, absl::FunctionRef<absl::Status()> write,
+                                                            absl::Duration timeout) {
+  CheckFork();
+  const size_t index = ShardOf(key);
+  CallGate::Call inside(*gate_, index);
+  if (!inside.inside()) return CancelledError();
+  if (LoaderFrame::Innermost() != nullptr || StrictReadFrame::InAny() || UpdateFrame::In(this)) {
+    return UpdateRefusedError();
+  }
+  const auto writing = key_locks_.TryLockFor(key, timeout);
+  if (!writing.has_value()) return DeadlineError();
+  InvalidateWithin(index, key);
+  const absl::Status written = [&] {
+    UpdateFrame frame(this);
+    return GuardCallback<absl::Status>(write_label_, write);
+  }();
+  InvalidateWithin(index, key);
+  return written;
+}
+
+// False: the deadline passed.
+template <typename Key, typename Value, typename Hash, typename Eq>
+bool CacheCore<Key, Value, Hash, Eq>::TakeReadLock(const Key& key, Instant deadline, ReadHold& hold) {
+  if (LoaderFrame::Innermost() != nullptr || StrictReadFrame::InAny() || UpdateFrame::InAny()) return true;
+  if (deadline == Instant::InfiniteFuture()) {
+    hold.guard = key_locks_.LockShared(key);
+  } else {
+    hold.guard = key_locks_.TryLockSharedFor(key, deadline - Now());
+  }
+  if (hold.guard.has_value()) hold.frame.emplace();
+  return hold.guard.has_value();
+}
+
+// One that is not to be had at once is waited for with all others released, and then the others are tried.
+template <typename Key, typename Value, typename Hash, typename Eq>
+bool CacheCore<Key, Value, Hash, Eq>::TakeReadLocks(std::span<const Part> parts, Instant deadline,
+                                                    std::vector<typename KeyLocks::Guard>& guards) {
+  if (LoaderFrame::Innermost() != nullptr || StrictReadFrame::InAny() || UpdateFrame::InAny()) return true;
+  for (size_t awaited = 0; awaited < parts.size();) {
+    guards.clear();
+    ReadHold first;
+    if (!TakeReadLock(parts[awaited].key, deadline, first)) return false;
+    guards.push_back(*std::move(first.guard));
+    size_t next = 0;
+    for (; next < parts.size(); ++next) {
+      if (next == awaited) continue;
+      auto guard = key_locks_.TryLockShared(parts[next].key);
+      if (!guard.has_value()) break;
+      guards.push_back(*std::move(guard));
+    }
+    awaited = next;
+  }
+  return true;
+}
+
+}  // namespace stockade::internal
+
+#endif  // STOCKADE_CACHE_INTERNAL_CACHE_CORE_UPDATES_H_

@@ -1,0 +1,114 @@
+#ifndef STOCKADE_CACHE_INTERNAL_FLIGHT_H_
+#define STOCKADE_CACHE_INTERNAL_FLIGHT_H_
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "stockade/base/instant.h"
+#include "stockade/base/sync_point.h"
+#include "stockade/cache/internal/flight_graph.h"
+#include "stockade/cache/load_context.h"
+
+namespace stockade::internal {
+
+template <typename Key, typename Value, typename Eq>
+struct AsyncCall;
+
+// One load of one key. All but the constants is guarded by the mutex of the key's shard.
+//
+// Invariants: who moves the phase from kReady to kRunning runs the loader; it moves back only where that thread's
+// caller gave up and others wait. `answer` is final once `answered` is true, which may be before the loader has ended
+// (a Put, a time-out, the cache's destruction) and is at latest then. Who has joined stays in `deadlines` or `async`
+// until it has its answer or leaves.
+template <typename Key, typename Value, typename Eq>
+struct Flight final : FlightNode {
+  using Loader = std::function<absl::StatusOr<Value>(const Key&, ValueLoadContext<Value>&)>;
+
+  enum class Phase {
+    kBlocked,  // Two older loads of the key still run.
+    kReady,    // May be run by a call that waits, or by an executor's thread.
+    kRunning,
+    kFinished,
+  };
+
+  Flight(const void* cache, const Key& k, size_t s, std::shared_ptr<const Loader> l)
+      : FlightNode(cache), key(k), shard(s), loader(std::move(l)) {}
+
+  bool IsFor(const void* other) const override { return Eq()(key, *static_cast<const Key*>(other)); }
+
+  bool started() const { return phase == Phase::kRunning || phase == Phase::kFinished; }
+  // Somebody is there, or will be, to run it.
+  bool wanted() const {
+    return !deadlines.empty() || !async.empty() || on_load_executor || on_refresh_executor || in_background;
+  }
+
+  void Answer(absl::StatusOr<std::shared_ptr<const Value>> result) {
+    answer = std::move(result);
+    answered = true;
+    WakeAll(changed);
+  }
+
+  // From here on the loader sees what is new. `was`, `was_tags`: what the key has.
+  void Begin(Instant hard, std::shared_ptr<const Value> was, std::vector<std::string> was_tags) {
+    phase = Phase::kRunning;
+    hard_deadline = hard;
+    previous = std::move(was);
+    previous_tags = std::move(was_tags);
+    voided.clear();
+  }
+
+  // A tag was invalidated while the loader ran.
+  void Void(std::string_view tag) { voided.try_emplace(std::string(tag), ++voids); }
+  // Of a result with `tags`: the first of their invalidations. It is for calls that have joined before that one only.
+  uint64_t FirstVoid(const std::vector<std::string>& tags) const {
+    uint64_t first = kNeverVoided;
+    for (const std::string& tag : tags) {
+      if (const auto found = voided.find(tag); found != voided.end()) first = std::min(first, found->second);
+    }
+    return first;
+  }
+
+  static constexpr uint64_t kNeverVoided = std::numeric_limits<uint64_t>::max();
+
+  const Key key;
+  const size_t shard;
+  const std::shared_ptr<const Loader> loader;  // Of the call that began it; null: the cache's.
+
+  Phase phase = Phase::kReady;
+  bool on_load_executor = false;  // Was handed to it.
+  bool on_refresh_executor = false;
+  bool in_background = false;  // Is to run though no thread waits for it.
+  bool relayed = false;        // Its runner gave up: of those who wait, the one who can wait longest runs it next.
+  Instant hard_deadline = Instant::InfiniteFuture();  // Of its start, or, until it starts, of its making.
+  std::multiset<Instant> deadlines;                   // Of the threads that wait.
+  std::vector<std::shared_ptr<AsyncCall<Key, Value, Eq>>> async;
+
+  std::shared_ptr<const Value> previous;  // Of the run.
+  std::vector<std::string> previous_tags;
+  uint64_t voids = 0;                      // Invalidations of tags so far.
+  std::map<std::string, uint64_t> voided;  // Of each tag the first in the run, as a number of `voids`.
+
+  bool timed_out = false;
+  bool answered = false;
+  bool stale = false;                 // The answer is an expired value, in place of an error.
+  uint64_t fit_below = kNeverVoided;  // The answer is for those who joined at a smaller `voids`.
+  absl::StatusOr<std::shared_ptr<const Value>> answer = absl::UnknownError("");
+  std::condition_variable changed;  // `phase`, `answered`, or who waits.
+};
+
+}  // namespace stockade::internal
+
+#endif  // STOCKADE_CACHE_INTERNAL_FLIGHT_H_
