@@ -24,6 +24,8 @@ struct Step {
 struct Window {
   int64_t begin;
   int64_t end;
+  int64_t time;
+  bool of_the_over;  // Only what nothing can be made of any more.
 };
 
 struct Position {
@@ -52,16 +54,26 @@ class KeySearch {
   KeySearch(const Rules& rules, const History& history, int key) : rules_(rules), history_(history) {
     for (size_t i = 0; i < history.calls.size(); ++i) {
       const Call& call = history.calls[i];
-      if (rules.evicts && (call.kind == CallKind::kPut)) evictions_.push_back({call.begin.step, call.end.step});
-      if (call.key != key && call.kind != CallKind::kInvalidateAll) continue;
+      if (rules.evicts && call.kind == CallKind::kPut) AddEviction(call.begin, call.end, false);
+      if (call.key != key && call.key != kAllKeys) continue;
+      tags_ = tags_ || call.kind == CallKind::kInvalidateTag;
       steps_.push_back({Step::Kind::kCall, static_cast<int>(i), call.begin.step, call.end.step});
     }
     for (size_t i = 0; i < history.loads.size(); ++i) {
       const Load& load = history.loads[i];
-      if (rules.evicts) evictions_.push_back({load.end.step, load.ended.step});
+      if (rules.evicts) AddEviction(load.end, load.ended, false);
       if (load.key != key) continue;
       steps_.push_back({Step::Kind::kLoadBegins, static_cast<int>(i), load.cause.step, load.begin.step});
       steps_.push_back({Step::Kind::kLoadEnds, static_cast<int>(i), load.end.step, load.ended.step});
+    }
+    // Whether it has left shows in nothing but its tags.
+    for (const Call& call : history.calls) {
+      const bool removes = call.kind == CallKind::kGetIfPresent && call.key == key;
+      if (tags_ && removes) AddEviction(call.begin, call.end, true);
+    }
+    for (const Load& load : history.loads) {
+      const bool removes = load.outcome.kind == Outcome::Kind::kError && load.key == key;
+      if (tags_ && removes) AddEviction(load.end, load.ended, true);
     }
     std::sort(steps_.begin(), steps_.end(), [](const Step& a, const Step& b) { return a.begin < b.begin; });
   }
@@ -72,6 +84,10 @@ class KeySearch {
   const Step& obstacle() const { return steps_[furthest_]; }
 
  private:
+  void AddEviction(Stamp begin, Stamp end, bool of_the_over) {
+    evictions_.push_back({begin.step, end.step, end.time, of_the_over});
+  }
+
   bool Explains(Position at) {
     TakeLookups(at);
     const size_t done = at.done.count();
@@ -86,6 +102,7 @@ class KeySearch {
     if (at.state.stored.kind != Outcome::Kind::kNone) {
       for (const Window& window : evictions_) {
         if (window.end < at.now || window.begin >= limit) continue;
+        if (window.of_the_over && !MayBeOver(rules_, at.state, window.time)) continue;
         Position next = at;
         Evict(next.state);
         next.now = std::max(next.now, window.begin);
@@ -162,6 +179,7 @@ class KeySearch {
   const History& history_;
   std::vector<Step> steps_;        // By their begin.
   std::vector<Window> evictions_;  // In which entries are stored, of any key.
+  bool tags_ = false;              // Are invalidated.
   std::unordered_set<Position, PositionHash> visited_;
   size_t first_end_ = 0;
   size_t most_done_ = 0;

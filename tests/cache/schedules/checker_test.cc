@@ -63,6 +63,28 @@ class Script {
     return Load({begin, begin + 1, begin + 2, begin + 3}, result).Get(begin, begin + 3, answer);
   }
 
+  Script& Refresh(int64_t begin, int64_t end) {
+    return Add({.kind = CallKind::kRefresh, .begin = {begin, time_}, .end = {end, time_}, .outcome = {}, .ttl = {}});
+  }
+  Script& InvalidateTag(int64_t begin, int64_t end, unsigned tag) {
+    return Add({.kind = CallKind::kInvalidateTag,
+                .key = kAllKeys,
+                .begin = {begin, time_},
+                .end = {end, time_},
+                .outcome = {},
+                .ttl = {},
+                .tags = tag});
+  }
+  // The last call, the last load.
+  Script& Tagged(unsigned tags) {
+    history_.calls.back().tags = tags;
+    return *this;
+  }
+  Script& TaggedLoad(unsigned tags) {
+    history_.loads.back().tags = tags;
+    return *this;
+  }
+
   Call& last() { return history_.calls.back(); }
   bool Right(const Rules& rules = {}) const { return CheckHistory(rules, history_, 1).empty(); }
 
@@ -219,6 +241,43 @@ TEST(CheckerTest, GetIfPresent_NothingWhileAFreshValueIsStored_Refused) {
   EXPECT_TRUE(script(11).Right({.evicts = true}));
   EXPECT_FALSE(
       Script().LoadingGet(1, Value(1)).Get(11, 12, Value(1)).GetIfPresent(21, 22, kNothing).Right({.evicts = true}));
+}
+
+TEST(CheckerTest, Get_StaleBeyondItsRevalidation_Refused) {
+  const Rules rules{.ttl = 10, .stale_while_revalidate = 10};
+  const auto script = [](int64_t at) { return Script().LoadingGet(1, Value(1)).At(at); };
+  EXPECT_FALSE(script(1'020).Get(11, 12, Value(1)).Right(rules));
+  EXPECT_TRUE(script(1'019).Get(11, 12, Value(1)).Right(rules));
+  // Nobody waits for a load meanwhile.
+  EXPECT_FALSE(script(1'019).LoadingGet(11, Value(2)).Right(rules));
+  EXPECT_TRUE(script(1'019).Load({11, 12, 13, 14}, Value(2), true).Right(rules));
+}
+
+TEST(CheckerTest, Load_InTheBackgroundThatNobodyAskedFor_Refused) {
+  const auto script = [] { return Script().LoadingGet(1, Value(1)).Load({11, 12, 13, 14}, Value(2), true); };
+  EXPECT_FALSE(script().Right());
+  EXPECT_TRUE(script().Refresh(8, 9).Right());
+  // One call, one load.
+  EXPECT_FALSE(script().Refresh(8, 9).Load({21, 22, 23, 24}, Value(3), true).Right());
+}
+
+TEST(CheckerTest, InvalidateTag_OfWhatIsStored_OldValueRefused) {
+  const auto script = [](unsigned tag) { return Script().Put(1, 2, 1).Tagged(1).InvalidateTag(3, 4, tag); };
+  EXPECT_FALSE(script(1).Get(11, 12, Value(1)).Right());
+  EXPECT_TRUE(script(2).Get(11, 12, Value(1)).Right());
+}
+
+TEST(CheckerTest, InvalidateTag_DuringALoadOfIt_ResultRefusedToLaterCalls) {
+  const auto script = [](unsigned tag) {
+    return Script().Load({1, 2, 8, 9}, Value(1)).TaggedLoad(1).Get(1, 9, Value(1)).InvalidateTag(4, 5, tag);
+  };
+  EXPECT_FALSE(script(1).Get(6, 10, Value(1)).Right());
+  EXPECT_FALSE(script(1).Get(11, 12, Value(1)).Right());
+  EXPECT_TRUE(script(1).Get(3, 10, Value(1)).Right());
+  EXPECT_TRUE(script(2).Get(6, 10, Value(1)).Get(11, 12, Value(1)).Right());
+  // The load still counts: none begins beside it.
+  EXPECT_FALSE(script(1).Load({6, 7, 18, 19}, Value(2)).Right());
+  EXPECT_TRUE(script(1).Load({6, 11, 18, 19}, Value(2)).Right());
 }
 
 TEST(FindCirclesTest, Get_OfAKeyWhoseLoadIsWithinAGet_MayBeRefused) {

@@ -3,34 +3,50 @@
 #include <algorithm>
 
 namespace stockade::testing {
+namespace {
 
-size_t Recorder::BeginCall(CallKind kind, const char* name, int key) {
-  Call call{.kind = kind, .key = key, .begin = scheduler_.Note(name, key), .end = {}, .outcome = {}, .ttl = {}};
-  for (const Frame& frame : stack()) {
-    call.in_loader = call.in_loader || frame.is_load;
-    call.in_own_loader = call.in_own_loader || (frame.is_load && frame.key == key);
+bool Contains(const std::vector<int>& keys, int key) { return std::find(keys.begin(), keys.end(), key) != keys.end(); }
+
+}  // namespace
+
+size_t Recorder::BeginCall(CallKind kind, const char* name, const std::vector<int>& keys) {
+  const Stamp begin = scheduler_.Note(name, keys.front(), static_cast<int64_t>(keys.size()));
+  for (const int key : keys) {
+    Call call;
+    call.kind = kind;
+    call.key = key;
+    call.thread = scheduler_.thread();
+    call.begin = begin;
+    for (const Frame& frame : stack()) {
+      call.in_loader = call.in_loader || frame.is_load;
+      call.in_own_loader = call.in_own_loader || Contains(frame.keys, key);
+    }
+    history_.calls.push_back(call);
   }
-  const bool stores = kind == CallKind::kGet || kind == CallKind::kPut;
+  const int stores = kind == CallKind::kGet || kind == CallKind::kPut;
   storing_ += stores;
-  history_.calls.push_back(call);
-  const size_t index = history_.calls.size() - 1;
-  stack().push_back({false, stores, false, index, key, call.begin});
-  return index;
+  stack().push_back({false, false, stores, {}, begin});
+  return history_.calls.size() - keys.size();
 }
 
-void Recorder::EndCall(size_t index, Outcome outcome) {
+void Recorder::EndCall(size_t first, const std::vector<Outcome>& outcomes) {
   static constexpr const char* kAnswers[] = {"  done",      "  = value",    "  = absent", "  = error",
                                              "  = nothing", "  = deadline", "  = circle", "  = unexpected"};
-  Call& call = history_.calls[index];
-  call.outcome = outcome;
-  call.end = scheduler_.Note(kAnswers[static_cast<size_t>(outcome.kind)], outcome.id, call.begin.step);
-  Pop(call.end);
+  Stamp end;
+  for (const Outcome outcome : outcomes) {
+    end = scheduler_.Note(kAnswers[static_cast<size_t>(outcome.kind)], outcome.id, history_.calls[first].begin.step);
+  }
+  for (size_t i = 0; i < outcomes.size(); ++i) {
+    history_.calls[first + i].outcome = outcomes[i];
+    history_.calls[first + i].end = end;
+  }
+  Pop(end);
 }
 
 void Recorder::BeginTask(bool refreshes) {
   const Stamp begin = scheduler_.Note(refreshes ? "task of a refresh" : "task of a load");
   ++storing_;
-  stack().push_back({false, true, refreshes, 0, 0, begin});
+  stack().push_back({false, refreshes, 1, {}, begin});
 }
 
 void Recorder::EndTask() { Pop(scheduler_.Note("task ends")); }
@@ -47,31 +63,38 @@ void Recorder::Pop(Stamp now) {
   });
 }
 
-size_t Recorder::BeginLoad(int key) {
-  const Frame& within = stack().back();
-  const Stamp begin = scheduler_.Note("loader of key", key);
-  history_.loads.push_back({.key = key,
-                            .thread = scheduler_.thread(),
-                            .cause = within.begin,
-                            .begin = begin,
-                            .end = {},
-                            .ended = {},
-                            .refresh = within.refresh,
-                            .outcome = {},
-                            .ttl = {}});
-  const size_t index = history_.loads.size() - 1;
-  stack().push_back({true, false, false, index, key, begin});
-  return index;
+size_t Recorder::BeginLoad(const std::vector<int>& keys) {
+  const Frame within = stack().back();
+  const Stamp begin = scheduler_.Note("loader of keys", keys.front(), keys.back());
+  for (const int key : keys) {
+    Load load;
+    load.key = key;
+    load.thread = scheduler_.thread();
+    load.cause = within.begin;
+    load.begin = begin;
+    load.refresh = within.refresh;
+    history_.loads.push_back(load);
+  }
+  stack().push_back({true, false, 0, keys, begin});
+  ++runs_;
+  return history_.loads.size() - keys.size();
 }
 
-void Recorder::EndLoad(size_t index, Outcome outcome, std::optional<int64_t> ttl) {
+void Recorder::EndLoad(size_t first, const std::vector<Result>& results) {
   static constexpr const char* kResults[] = {"", "loader returns value", "loader returns absence", "loader fails"};
   stack().pop_back();
-  Load& load = history_.loads[index];
-  load.outcome = outcome;
-  load.ttl = ttl;
-  load.end = scheduler_.Note(kResults[static_cast<size_t>(outcome.kind)], outcome.id, load.key);
-  unfinished_.push_back(index);
+  Stamp end;
+  for (const Result& result : results) {
+    end = scheduler_.Note(kResults[static_cast<size_t>(result.outcome.kind)], result.outcome.id, result.tags);
+  }
+  for (size_t i = 0; i < results.size(); ++i) {
+    Load& load = history_.loads[first + i];
+    load.outcome = results[i].outcome;
+    load.ttl = results[i].ttl;
+    load.tags = results[i].tags;
+    load.end = end;
+    unfinished_.push_back(first + i);
+  }
 }
 
 int Recorder::depth() const {
@@ -92,7 +115,7 @@ void FindCircles(History& history) {
   const auto within_get = [&](const Load& load, const Call& refused) {
     return std::any_of(history.calls.begin(), history.calls.end(), [&](const Call& nested) {
       return nested.kind == CallKind::kGet && nested.in_loader && &nested != &refused && overlap(nested, refused) &&
-             nested.begin.step > load.begin.step && nested.end.step < load.end.step;
+             nested.thread == load.thread && nested.begin.step > load.begin.step && nested.end.step < load.end.step;
     });
   };
   for (Call& call : history.calls) {

@@ -11,7 +11,8 @@
 
 namespace stockade::testing {
 
-enum class CallKind { kGet, kGetIfPresent, kPut, kInvalidate, kInvalidateAll };
+// GetAll() is a kGet of each of its keys, all of one time.
+enum class CallKind { kGet, kGetIfPresent, kPut, kRefresh, kInvalidate, kInvalidateTag, kInvalidateAll };
 
 // What a call answered or a load came to.
 struct Outcome {
@@ -32,22 +33,26 @@ struct Outcome {
   friend bool operator==(const Outcome&, const Outcome&) = default;
 };
 
+inline constexpr int kAllKeys = -1;
+
 // Spans of virtual time are in nanoseconds; Scheduler::kNever is infinite.
 struct Call {
   CallKind kind = CallKind::kGet;
-  int key = 0;  // None for InvalidateAll().
+  int key = 0;  // kAllKeys for InvalidateTag() and InvalidateAll().
+  int thread = 0;
   Stamp begin;
   Stamp end;
   Outcome outcome;
   int64_t timeout = Scheduler::kNever;  // Get().
   int64_t id = 0;                       // Put(): the value.
   std::optional<int64_t> ttl;           // Put(): its own.
+  unsigned tags = 0;                    // Put(), InvalidateTag(): a bit each.
   bool in_loader = false;
   bool in_own_loader = false;    // Of the same key, on the same thread.
   bool circle_possible = false;  // Set by FindCircles().
 };
 
-// One run of the loader.
+// One run of the loader, for one key; a batch is one for each of its keys, all of one time.
 struct Load {
   int key = 0;
   int thread = 0;
@@ -58,6 +63,7 @@ struct Load {
   bool refresh = false;  // In the background.
   Outcome outcome;
   std::optional<int64_t> ttl;  // As the loader set it.
+  unsigned tags = 0;
 };
 
 struct History {
@@ -74,15 +80,21 @@ class Recorder {
  public:
   explicit Recorder(Scheduler* scheduler) : scheduler_(*scheduler) {}
 
-  size_t BeginCall(CallKind kind, const char* name, int key);
+  // Each returns the place of the first in the history; the others follow it. `keys`: in their order.
+  size_t BeginCall(CallKind kind, const char* name, const std::vector<int>& keys);
   Call& call(size_t index) { return history_.calls[index]; }
-  void EndCall(size_t index, Outcome outcome);
+  void EndCall(size_t first, const std::vector<Outcome>& outcomes);
 
   void BeginTask(bool refreshes);
   void EndTask();
 
-  size_t BeginLoad(int key);
-  void EndLoad(size_t index, Outcome outcome, std::optional<int64_t> ttl);
+  struct Result {
+    Outcome outcome;
+    std::optional<int64_t> ttl;
+    unsigned tags = 0;
+  };
+  size_t BeginLoad(const std::vector<int>& keys);
+  void EndLoad(size_t first, const std::vector<Result>& results);
 
   // Loads that the calling thread is within.
   int depth() const;
@@ -90,16 +102,17 @@ class Recorder {
   int running(int key) const;
   // Calls and tasks under way that may be storing an entry.
   int storing() const { return storing_; }
+  // Of the loader, each batch as one.
+  int64_t runs() const { return runs_; }
 
   History& history() { return history_; }
 
  private:
   struct Frame {
     bool is_load;
-    bool stores;
     bool refresh;
-    size_t index;  // Of the call or load.
-    int key;
+    int stores;             // Entries that it may be storing at one time.
+    std::vector<int> keys;  // Of a load.
     Stamp begin;
   };
   using Stack = std::vector<Frame>;
@@ -112,6 +125,7 @@ class Recorder {
   std::array<Stack, Scheduler::kMaxThreads> stacks_;
   std::vector<size_t> unfinished_;  // Loads that ended, in a call or task that did not.
   int storing_ = 0;
+  int64_t runs_ = 0;
 };
 
 }  // namespace stockade::testing

@@ -30,16 +30,35 @@ Time StaleUntil(const Rules& rules, const KeyState& state) {
 bool Stored(const KeyState& state) { return state.stored.kind != Kind::kNone; }
 bool MustBeFresh(const KeyState& state, int64_t until) { return Stored(state) && state.fresh_until.low > until; }
 bool MayBeFresh(const KeyState& state, int64_t from) { return Stored(state) && state.fresh_until.high > from; }
-// Expired, and served without a load.
-bool MustBePutOff(const Rules& rules, const KeyState& state, int64_t until) {
-  return state.stored.kind == Kind::kValue && StaleUntil(rules, state).low > until && state.retry_at.low > until;
+Time RevalidateUntil(const Rules& rules, const KeyState& state) {
+  if (state.stored.kind != Kind::kValue) return state.fresh_until;
+  return Add(state.fresh_until, rules.stale_while_revalidate);
 }
-bool MayBePutOff(const Rules& rules, const KeyState& state, int64_t from) {
-  return state.stored.kind == Kind::kValue && StaleUntil(rules, state).high > from && state.retry_at.high > from;
+
+// Served without a load that is waited for, though it may have expired.
+bool MustBeServed(const Rules& rules, const KeyState& state, int64_t until) {
+  if (MustBeFresh(state, until)) return true;
+  if (state.stored.kind != Kind::kValue) return false;
+  return RevalidateUntil(rules, state).low > until ||
+         (StaleUntil(rules, state).low > until && state.retry_at.low > until);
+}
+bool MayBeServed(const Rules& rules, const KeyState& state, int64_t from) {
+  if (MayBeFresh(state, from)) return true;
+  if (state.stored.kind != Kind::kValue) return false;
+  return RevalidateUntil(rules, state).high > from ||
+         (StaleUntil(rules, state).high > from && state.retry_at.high > from);
+}
+
+// In the background, without a Refresh().
+bool MayBeDue(const Rules& rules, const KeyState& state, int64_t now) {
+  if (state.stored.kind != Kind::kValue || state.retry_at.low > now) return false;
+  const bool ahead = rules.refresh_ahead > 0 && state.refresh_from <= now;
+  return ahead || state.fresh_until.low <= now;
 }
 
 void Forget(KeyState& state) {
   state.stored = {};
+  state.tags = 0;
   state.fresh_until = state.retry_at = {};
   state.refresh_from = KeyState::kPast;
 }
@@ -47,10 +66,12 @@ void Forget(KeyState& state) {
 void StopCounting(KeyState& state) {
   state.current = -1;
   state.joined = {};
+  state.voided = false;
 }
 
 // `now`: when its times were drawn.
-void Store(const Rules& rules, Outcome outcome, std::optional<int64_t> own_ttl, Time now, KeyState& state) {
+void Store(const Rules& rules, Outcome outcome, std::optional<int64_t> own_ttl, unsigned tags, Time now,
+           KeyState& state) {
   Forget(state);
   const bool absent = outcome.kind == Kind::kAbsent;
   const int64_t ttl = absent ? rules.negative_ttl : own_ttl.value_or(rules.ttl);
@@ -58,6 +79,7 @@ void Store(const Rules& rules, Outcome outcome, std::optional<int64_t> own_ttl, 
   const bool jitters = !absent && rules.ttl_jitter > 0;
   const int64_t shortest = jitters ? Share(ttl, 1 - rules.ttl_jitter) : ttl;
   state.stored = outcome;
+  state.tags = tags;
   state.fresh_until = {.low = Add(now.low, shortest), .high = Add(now.high, ttl)};
   if (!absent && rules.refresh_ahead > 0) state.refresh_from = Add(now.low, Share(shortest, rules.refresh_ahead));
 }
@@ -68,7 +90,8 @@ bool Allowed(const KeyState& state, Outcome answer) {
 
 // The call waits for the current load and is answered what that comes to.
 bool Join(const Rules& rules, const Call& call, const Load* current, KeyState& state) {
-  if (current == nullptr || call.in_own_loader || MustBeFresh(state, call.end.time)) return false;
+  if (current == nullptr || state.voided || call.in_own_loader) return false;
+  if (MustBeServed(rules, state, call.end.time)) return false;
   const bool failed = current->outcome.kind == Kind::kError;
   const bool stands_in = failed && call.outcome == state.stored && call.outcome.kind == Kind::kValue &&
                          StaleUntil(rules, state).high > current->end.time;
@@ -79,14 +102,13 @@ bool Join(const Rules& rules, const Call& call, const Load* current, KeyState& s
 }
 
 bool AnswerGet(const Rules& rules, const Call& call, const Load* current, KeyState& state) {
-  const bool must_hit = MustBeFresh(state, call.end.time) || MustBePutOff(rules, state, call.end.time);
+  const bool must_hit = MustBeServed(rules, state, call.end.time);
   switch (call.outcome.kind) {
     case Kind::kValue:
       if (call.outcome == state.put && call.begin.step < state.put_ended && !call.in_own_loader) return true;
-      if (call.outcome == state.stored && MayBePutOff(rules, state, call.begin.time)) return true;
       [[fallthrough]];
     case Kind::kAbsent:
-      if (call.outcome == state.stored && MayBeFresh(state, call.begin.time)) return true;
+      if (call.outcome == state.stored && MayBeServed(rules, state, call.begin.time)) return true;
       return Join(rules, call, current, state);
     case Kind::kError: return Join(rules, call, current, state);
     case Kind::kDeadline: return !must_hit && call.end.time >= Add(call.begin.time, call.timeout);
@@ -97,16 +119,19 @@ bool AnswerGet(const Rules& rules, const Call& call, const Load* current, KeySta
 
 }  // namespace
 
+bool MayBeOver(const Rules& rules, const KeyState& state, int64_t now) {
+  return Stored(state) && state.fresh_until.low <= now && RevalidateUntil(rules, state).low <= now &&
+         StaleUntil(rules, state).low <= now;
+}
+
 bool BeginLoad(const Rules& rules, const Load& load, int index, KeyState& state) {
   const int64_t now = load.begin.time;
-  if (state.current != -1 || MustBePutOff(rules, state, now)) return false;
-  if (MustBeFresh(state, now)) {
-    const bool due = load.refresh && state.stored.kind == Kind::kValue && rules.refresh_ahead > 0 &&
-                     state.refresh_from <= now && state.retry_at.low <= now;
-    if (!due) return false;
-  }
+  if (state.current != -1) return false;
+  const bool background = load.refresh && (state.refresh || MayBeDue(rules, state, now));
+  if (MustBeServed(rules, state, now) && !background) return false;
   state.current = index;
-  state.joined = state.put = {};
+  state.refresh = false;
+  state.put = {};
   return true;
 }
 
@@ -118,7 +143,11 @@ bool EndLoad(const Rules& rules, const Load& load, int index, KeyState& state) {
   const Time now{.low = load.end.time, .high = load.ended.time};
   if (load.outcome.kind != Kind::kError) {
     if (!Allowed(state, load.outcome)) return false;
-    Store(rules, load.outcome, load.ttl, now, state);
+    if (state.voided) {
+      Forget(state);
+    } else {
+      Store(rules, load.outcome, load.ttl, load.tags, now, state);
+    }
   } else {
     const bool value = state.stored.kind == Kind::kValue;
     const Time stale_until = StaleUntil(rules, state);
@@ -128,8 +157,9 @@ bool EndLoad(const Rules& rules, const Load& load, int index, KeyState& state) {
         (may_stand_in && Allowed(state, state.stored)) || (!must_stand_in && Allowed(state, load.outcome));
     if (!allowed) return false;
     const Time retry_at = Add(now, rules.retry_backoff);
-    if (may_stand_in) state.retry_at.high = retry_at.high;
-    if (must_stand_in) state.retry_at.low = retry_at.low;
+    const Time revalidate_until = RevalidateUntil(rules, state);
+    if (may_stand_in || (value && revalidate_until.high > now.low)) state.retry_at.high = retry_at.high;
+    if (must_stand_in || (value && revalidate_until.low > now.high)) state.retry_at.low = retry_at.low;
   }
   StopCounting(state);
   state.put = {};
@@ -151,12 +181,22 @@ bool Answer(const Rules& rules, const Call& call, const Load* current, KeyState&
     case CallKind::kPut: {
       const Outcome value{Kind::kValue, call.id};
       if (!Allowed(state, value)) return false;
-      Store(rules, value, call.ttl, {.low = call.begin.time, .high = call.end.time}, state);
+      Store(rules, value, call.ttl, call.tags, {.low = call.begin.time, .high = call.end.time}, state);
       StopCounting(state);
+      state.refresh = false;
       state.put = value;
       state.put_ended = call.end.step;
       return true;
     }
+    case CallKind::kRefresh: state.refresh = state.refresh || current == nullptr; return true;
+    case CallKind::kInvalidateTag:
+      if ((state.tags & call.tags) == 0) {
+        const bool fails = current != nullptr && current->outcome.kind == Kind::kError;
+        state.voided = state.voided || (current != nullptr && !fails && (current->tags & call.tags) != 0);
+        state.put = {};
+        return true;
+      }
+      [[fallthrough]];
     case CallKind::kInvalidate:
     case CallKind::kInvalidateAll:
       if (current != nullptr && !Allowed(state, current->outcome)) return false;

@@ -14,21 +14,28 @@ namespace stockade::testing {
 //
 // State: stored, a value or an absence with its times; current, the load that runs and counts; what those who joined
 // it were answered. Steps, and when they are allowed:
-//   load begins   none is current; nothing stored is fresh, nor put off by a failed load (a refresh: it is due).
-//                 Moment: after the call or task that runs it began, before the loader is entered.
+//   load begins   none is current, and nothing stored is to be served: it is not fresh, nor stale and revalidated, nor
+//                 stale and put off by a failed load. In the background: what is stored is due, or Refresh() was
+//                 called. Moment: after the call or task that runs it began, before the loader is entered.
 //   load ends     always. If current: a value or absence is stored (or merely takes the old away, where its TTL is not
-//                 above zero) and an error is not, but the old value stands in for it up to its stale time and is then
-//                 put off for the back-off; those who joined were answered that. If not current: nothing changes.
-//                 Moment: after the loader returned, before its call or task ended.
+//                 above zero or one of its tags was invalidated meanwhile) and an error is not, but the old value
+//                 stands in for it up to its stale time, and is put off for the back-off; those who joined were
+//                 answered that. If not current: nothing changes. Moment: after the loader returned, before its call or
+//                 task ended.
 //   Put           always; stored is its value. Those who joined the current load are answered it; no load is current.
 //   Invalidate    always; nothing is stored, no load is current; those who joined get what that load returns.
-//   eviction      nothing is stored. Only within a call or task that may store, and only if the bound can be exceeded.
-//   Get = value   it is stored and fresh; or it is stored, stale, and put off; or the call joins the current load (not
-//                 within a loader of the key itself), nothing stored being fresh; or it was just Put.
-//   Get = absent  as a value, but never stale.
-//   Get = error   the call joins the current load, nothing stored being fresh.
-//   Get = deadline, circle   nothing stored is fresh or put off. Deadline: its time-out has passed. Circle: in a loader
-//                 of its own key, or where a circle is possible (FindCircles()).
+//   InvalidateTag as Invalidate, if what is stored has the tag; if only the current load's result will have it, nobody
+//                 joins that load any more.
+//   Refresh       always; with no load current, one may begin in the background.
+//   eviction      nothing is stored. Only within a call or task that may store, and only if the bound can be exceeded;
+//                 or of what nothing can be made of any more.
+//   Get = value   it is stored and to be served; or the call joins the current load (not within a loader of the key
+//                 itself), nothing stored being to be served; or it was just Put.
+//   Get = absent  as a value, but fresh.
+//   Get = error   the call joins the current load.
+//   Get = deadline, circle   nothing stored is to be served. Deadline: its time-out has passed. Circle: in a loader of
+//   its
+//                 own key, or where a circle is possible (FindCircles()).
 //   GetIfPresent  a value: stored and fresh; nothing: no fresh value.
 //
 // A time is judged by the clock as read at some moment of the call or task before it takes effect, not at that effect:
@@ -38,6 +45,7 @@ struct Rules {
   double ttl_jitter = 0;
   double refresh_ahead = 0;
   int64_t negative_ttl = 0;
+  int64_t stale_while_revalidate = 0;
   int64_t stale_if_error = 0;
   int64_t retry_backoff = 0;
   bool evicts = false;
@@ -54,10 +62,13 @@ struct KeyState {
   };
 
   Outcome stored;                // kNone, kValue or kAbsent.
+  unsigned tags = 0;             // Of what is stored.
   Time fresh_until;              // Of what is stored.
   int64_t refresh_from = kPast;  // Lower limit.
   Time retry_at;                 // No load before it, after a failed one.
+  bool refresh = false;          // Refresh() was called, and no load has begun since.
   int current = -1;              // Load, as its place in the history.
+  bool voided = false;           // A tag of the current load's result was invalidated.
   Outcome joined;                // Of the current load: what those who joined it were answered; kNone: nobody has.
   Outcome put;                   // By the last step but for lookups, if that was a Put.
   int64_t put_ended = 0;         // Step of that call's end.
@@ -69,6 +80,8 @@ struct KeyState {
 bool BeginLoad(const Rules& rules, const Load& load, int index, KeyState& state);
 bool EndLoad(const Rules& rules, const Load& load, int index, KeyState& state);
 void Evict(KeyState& state);
+// Whether what is stored may be over at `now`, for all uses.
+bool MayBeOver(const Rules& rules, const KeyState& state, int64_t now);
 // `current`: the current load; null where there is none.
 bool Answer(const Rules& rules, const Call& call, const Load* current, KeyState& state);
 

@@ -25,6 +25,11 @@ Plan::Plan(uint64_t seed) {
     if (rules.ttl == Scheduler::kNever) rules.ttl = span(1, 6);
     rules.stale_if_error = span(2, 20);
   }
+  if (has(Family::kRevalidate)) {
+    if (rules.ttl == Scheduler::kNever) rules.ttl = span(1, 6);
+    rules.stale_while_revalidate = span(2, 20);
+    refresh_threads = random.Between(1, 2);
+  }
   if (has(Family::kRefresh)) {
     if (rules.ttl == Scheduler::kNever) rules.ttl = span(6, 20);
     rules.refresh_ahead = 0.25;
@@ -33,6 +38,10 @@ Plan::Plan(uint64_t seed) {
   rules.retry_backoff = span(0, 6);
   if (has(Family::kExecutor)) load_threads = random.Between(1, 2);
   keys = random.Between(1, 2);
+  if (has(Family::kBatch)) {
+    batches = true;
+    keys = random.Between(2, 3);
+  }
   if (has(Family::kBound)) {
     keys = random.Between(2, 3);
     max_weight = random.Between(1, keys - 1);
@@ -63,9 +72,10 @@ std::string Plan::Text() const {
     return span == Scheduler::kNever ? std::string("infinite") : internal::Concat(span);
   };
   return internal::Concat("ttl ", text(rules.ttl), ", ttl_jitter ", rules.ttl_jitter, ", refresh_ahead ",
-                          rules.refresh_ahead, ", negative_ttl ", rules.negative_ttl, ", stale_if_error ",
-                          rules.stale_if_error, ", retry_backoff ", rules.retry_backoff, ", max_weight ", max_weight,
-                          ", load threads ", load_threads, ", keys ", keys, ", callers ", callers, " of ", calls,
+                          rules.refresh_ahead, ", negative_ttl ", rules.negative_ttl, ", stale_while_revalidate ",
+                          rules.stale_while_revalidate, ", stale_if_error ", rules.stale_if_error, ", retry_backoff ",
+                          rules.retry_backoff, ", max_weight ", max_weight, ", load threads ", load_threads,
+                          ", batches ", batches ? 1 : 0, ", keys ", keys, ", callers ", callers, " of ", calls,
                           " calls");
 }
 

@@ -9,8 +9,8 @@
 namespace stockade::testing {
 
 // What a seed's schedules are sure to have; the rest is drawn.
-enum class Family { kPlain, kExpiry, kStale, kRefresh, kExecutor, kBound };
-inline constexpr int kFamilies = 6;
+enum class Family { kPlain, kExpiry, kStale, kRevalidate, kRefresh, kExecutor, kBatch, kBound };
+inline constexpr int kFamilies = 8;
 inline Family FamilyOf(uint64_t seed) { return static_cast<Family>(seed % kFamilies); }
 
 enum class Shape {
@@ -29,6 +29,7 @@ struct Plan {
   int64_t max_weight = 100;
   int load_threads = 0;  // Of the load executor; 0: there is none.
   int refresh_threads = 1;
+  bool batches = false;  // There is a batch loader.
   int keys = 2;
   int callers = 2;
   int calls = 4;        // Of each caller.

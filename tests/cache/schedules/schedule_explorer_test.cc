@@ -31,8 +31,10 @@ void Explore(Family family) {
 TEST(ScheduleExplorer, RandomSchedules_NothingExpires_EveryAnswerHasAnOrder) { Explore(Family::kPlain); }
 TEST(ScheduleExplorer, RandomSchedules_ValuesExpire_EveryAnswerHasAnOrder) { Explore(Family::kExpiry); }
 TEST(ScheduleExplorer, RandomSchedules_StaleIfError_EveryAnswerHasAnOrder) { Explore(Family::kStale); }
+TEST(ScheduleExplorer, RandomSchedules_StaleWhileRevalidate_EveryAnswerHasAnOrder) { Explore(Family::kRevalidate); }
 TEST(ScheduleExplorer, RandomSchedules_RefreshAhead_EveryAnswerHasAnOrder) { Explore(Family::kRefresh); }
 TEST(ScheduleExplorer, RandomSchedules_LoadExecutor_EveryAnswerHasAnOrder) { Explore(Family::kExecutor); }
+TEST(ScheduleExplorer, RandomSchedules_BatchLoader_EveryAnswerHasAnOrder) { Explore(Family::kBatch); }
 TEST(ScheduleExplorer, RandomSchedules_SmallBound_EveryAnswerHasAnOrder) { Explore(Family::kBound); }
 
 TEST(ScheduleExplorer, Seed_RunAgain_GivesTheSameTrace) {

@@ -1,5 +1,6 @@
 #include "cache/schedules/workload.h"
 
+#include <algorithm>
 #include <numeric>
 #include <stdexcept>
 #include <string_view>
@@ -11,6 +12,7 @@ namespace {
 
 constexpr int64_t kUnit = 1'000;
 constexpr int kDeepest = 3;  // Loads within loads.
+constexpr int kTags = 2;
 
 // Errors and absences carry their id behind this.
 constexpr char kMark = '#';
@@ -31,6 +33,14 @@ Outcome OutcomeOf(const absl::Status& status) {
     case absl::StatusCode::kFailedPrecondition: return {Kind::kCircle, 0};
     default: return {Kind::kUnexpected, 0};
   }
+}
+
+std::vector<std::string> Names(unsigned tags) {
+  std::vector<std::string> names;
+  for (int tag = 0; tag < kTags; ++tag) {
+    if ((tags >> tag & 1) != 0) names.push_back(internal::Concat("tag", tag));
+  }
+  return names;
 }
 
 absl::Duration Span(int64_t span) {
@@ -66,7 +76,12 @@ Workload::Workload(const Plan& plan, uint64_t seed, Scheduler* scheduler)
   if (plan.shape == Shape::kStorm) shares_[kInvalidateAt] = 2 * shares_.front();
   if (plan.shape == Shape::kNested) shares_.front() *= 4;
   if (plan.rules.ttl != Scheduler::kNever) shares_[kPassTimeAt] += shares_.front() / 4;
-  cache_.emplace(Options(), [this](const int& key, LoadContext& context) { return Load(key, context); });
+  Cache::Callbacks callbacks;
+  callbacks.load = [this](const int& key, LoadContext& context) { return Load(key, context); };
+  if (plan.batches) {
+    callbacks.load_all = [this](const std::vector<int>& keys, Batch& batch) { return LoadAll(keys, batch); };
+  }
+  cache_.emplace(Options(), std::move(callbacks));
 }
 
 LoadingCacheOptions Workload::Options() {
@@ -76,6 +91,7 @@ LoadingCacheOptions Workload::Options() {
   options.ttl_jitter = plan_.rules.ttl_jitter;
   options.refresh_ahead = plan_.rules.refresh_ahead;
   options.negative_ttl = Span(plan_.rules.negative_ttl);
+  options.stale_while_revalidate = Span(plan_.rules.stale_while_revalidate);
   options.stale_if_error = Span(plan_.rules.stale_if_error);
   options.retry_backoff = Span(plan_.rules.retry_backoff);
   options.clock = &clock_;
@@ -113,46 +129,86 @@ void Workload::GetInTime() { DoGet(AnyKey(), random_.Below(6) * kUnit); }
 void Workload::GetIfPresent() { DoGetIfPresent(AnyKey()); }
 
 void Workload::DoGet(int key, int64_t timeout) {
-  const size_t call = recorder_.BeginCall(CallKind::kGet, "Get", key);
+  const size_t call = recorder_.BeginCall(CallKind::kGet, "Get", {key});
   recorder_.call(call).timeout = timeout;
   const absl::StatusOr<CacheHandle<int64_t>> answer = cache_->Get(key, {.timeout = Span(timeout)});
-  recorder_.EndCall(call, answer.ok() ? Outcome{Outcome::Kind::kValue, **answer} : OutcomeOf(answer.status()));
+  recorder_.EndCall(call, {answer.ok() ? Outcome{Outcome::Kind::kValue, **answer} : OutcomeOf(answer.status())});
 }
 
 void Workload::DoGetIfPresent(int key) {
-  const size_t call = recorder_.BeginCall(CallKind::kGetIfPresent, "GetIfPresent", key);
+  const size_t call = recorder_.BeginCall(CallKind::kGetIfPresent, "GetIfPresent", {key});
   const std::optional<CacheHandle<int64_t>> answer = cache_->GetIfPresent(key);
   recorder_.EndCall(
-      call, answer.has_value() ? Outcome{Outcome::Kind::kValue, **answer} : Outcome{Outcome::Kind::kNothing, 0});
+      call, {answer.has_value() ? Outcome{Outcome::Kind::kValue, **answer} : Outcome{Outcome::Kind::kNothing, 0}});
 }
 
 void Workload::Put() {
   const int key = AnyKey();
   const int64_t value = ++last_id_;
   const std::optional<int64_t> ttl = OwnTtl();
-  const size_t call = recorder_.BeginCall(CallKind::kPut, "Put", key);
+  const size_t call = recorder_.BeginCall(CallKind::kPut, "Put", {key});
   recorder_.call(call).id = value;
   recorder_.call(call).ttl = ttl;
-  scheduler_.Note(ttl.has_value() ? "  value, of ttl" : "  value", value, ttl.value_or(0));
-  if (ttl.has_value()) {
-    cache_->Put(key, value, Span(*ttl));
-  } else {
-    cache_->Put(key, value);
+  recorder_.call(call).tags = AnyTags();
+  scheduler_.Note("  value, of tags", value, recorder_.call(call).tags);
+  EntryOptions entry{.ttl = ttl.has_value() ? std::optional(Span(*ttl)) : std::nullopt,
+                     .tags = Names(recorder_.call(call).tags)};
+  cache_->Put(key, value, std::move(entry));
+  recorder_.EndCall(call, {Outcome()});
+}
+
+void Workload::GetAll() {
+  std::vector<int> asked;
+  for (int i = random_.Between(1, plan_.keys + 1); i > 0; --i) asked.push_back(AnyKey());
+  std::vector<int> keys = asked;
+  std::sort(keys.begin(), keys.end());
+  keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
+  const int64_t timeout = random_.OneIn(4) ? random_.Below(6) * kUnit : Scheduler::kNever;
+  const size_t call = recorder_.BeginCall(CallKind::kGet, "GetAll", keys);
+  for (size_t i = 0; i < keys.size(); ++i) recorder_.call(call + i).timeout = timeout;
+  const auto answers = cache_->GetAll(asked, {.timeout = Span(timeout)});
+  Expect(answers.size() == asked.size(), "answers of GetAll", static_cast<int64_t>(answers.size()));
+  std::vector<std::optional<Outcome>> outcomes(keys.size());
+  for (size_t i = 0; i < asked.size(); ++i) {
+    const Outcome outcome =
+        answers[i].ok() ? Outcome{Outcome::Kind::kValue, **answers[i]} : OutcomeOf(answers[i].status());
+    const auto place = std::find(keys.begin(), keys.end(), asked[i]) - keys.begin();
+    std::optional<Outcome>& of_key = outcomes[static_cast<size_t>(place)];
+    Expect(!of_key.has_value() || *of_key == outcome, "a repeated key's other answer", outcome.id);
+    of_key = outcome;
   }
-  recorder_.EndCall(call, {});
+  std::vector<Outcome> of_keys;
+  for (const auto& outcome : outcomes) of_keys.push_back(*outcome);
+  recorder_.EndCall(call, of_keys);
+}
+
+void Workload::Refresh() {
+  const int key = AnyKey();
+  const size_t call = recorder_.BeginCall(CallKind::kRefresh, "Refresh", {key});
+  cache_->Refresh(key);
+  recorder_.EndCall(call, {Outcome()});
+}
+
+void Workload::InvalidateTag() {
+  const unsigned tag = 1U << random_.Below(kTags);
+  const size_t call = recorder_.BeginCall(CallKind::kInvalidateTag, "InvalidateTag", {kAllKeys});
+  recorder_.call(call).tags = tag;
+  scheduler_.Note("  tag", tag);
+  cache_->InvalidateTag(Names(tag).front());
+  recorder_.EndCall(call, {Outcome()});
 }
 
 void Workload::Invalidate() {
   const int key = AnyKey();
-  const size_t call = recorder_.BeginCall(CallKind::kInvalidate, "Invalidate", key);
+  const size_t call = recorder_.BeginCall(CallKind::kInvalidate, "Invalidate", {key});
   cache_->Invalidate(key);
-  recorder_.EndCall(call, {});
+  recorder_.EndCall(call, {Outcome()});
 }
 
 void Workload::InvalidateAll() {
-  const size_t call = recorder_.BeginCall(CallKind::kInvalidateAll, "InvalidateAll", -1);
+  const size_t call = recorder_.BeginCall(CallKind::kInvalidateAll, "InvalidateAll", {kAllKeys});
   cache_->InvalidateAll();
-  recorder_.EndCall(call, {});
+  recorder_.EndCall(call, {Outcome()});
 }
 
 void Workload::PassTime() {
@@ -164,23 +220,58 @@ std::optional<int64_t> Workload::OwnTtl() {
   return random_.Between(0, 6) * kUnit;
 }
 
-absl::StatusOr<int64_t> Workload::Load(int key, LoadContext& context) {
-  const size_t load = recorder_.BeginLoad(key);
-  if (recorder_.running(key) > 2) Expect(false, "loads of one key at once", recorder_.running(key));
+unsigned Workload::AnyTags() { return random_.OneIn(2) ? 0 : static_cast<unsigned>(random_.Below(1 << kTags)); }
+
+void Workload::Dally(const std::vector<int>& keys) {
+  for (const int key : keys) Expect(recorder_.running(key) <= 2, "loads of one key at once", recorder_.running(key));
   scheduler_.Step();
   if (random_.OneIn(plan_.nested_in) && recorder_.depth() < kDeepest) Operate();
   for (int i = 0; i < plan_.load_points; ++i) scheduler_.Step();
+}
 
-  Outcome outcome{Outcome::Kind::kValue, ++last_id_};
-  const int draw = random_.Below(2 * plan_.failing_in);
-  if (draw == 0 || draw == 1) outcome.kind = Outcome::Kind::kError;
-  if (draw == 2 || draw == 3) outcome.kind = Outcome::Kind::kAbsent;
-  const std::optional<int64_t> ttl = OwnTtl();
-  if (ttl.has_value()) context.set_ttl(Span(*ttl));
+Recorder::Result Workload::DrawResult() {
+  Recorder::Result result{.outcome = {Outcome::Kind::kValue, ++last_id_}, .ttl = OwnTtl(), .tags = AnyTags()};
+  const int draw = random_.Below(plan_.failing_in);
+  if (draw == 0) result.outcome.kind = Outcome::Kind::kError;
+  if (draw == 1) result.outcome.kind = Outcome::Kind::kAbsent;
+  return result;
+}
+
+absl::StatusOr<int64_t> Workload::Load(int key, LoadContext& context) {
+  const size_t load = recorder_.BeginLoad({key});
+  Dally({key});
+  const Recorder::Result result = DrawResult();
+  if (result.ttl.has_value()) context.set_ttl(Span(*result.ttl));
+  for (std::string& tag : Names(result.tags)) context.AddTag(std::move(tag));
+  const bool throws = result.outcome.kind == Outcome::Kind::kError && random_.OneIn(2);
   scheduler_.Step();
-  recorder_.EndLoad(load, outcome, ttl);
-  if (draw == 0) throw std::runtime_error(internal::Concat("boom ", std::string(1, kMark), outcome.id));
-  return Result(outcome);
+  recorder_.EndLoad(load, {result});
+  if (throws) throw std::runtime_error(internal::Concat("boom ", std::string(1, kMark), result.outcome.id));
+  return Result(result.outcome);
+}
+
+absl::Status Workload::LoadAll(const std::vector<int>& keys, Batch& batch) {
+  const size_t load = recorder_.BeginLoad(keys);
+  Dally(keys);
+  std::vector<Recorder::Result> results;
+  const bool fails = random_.OneIn(2 * plan_.failing_in);
+  const Outcome failure{Outcome::Kind::kError, ++last_id_};
+  for (const int key : keys) {
+    results.push_back(fails ? Recorder::Result{failure, std::nullopt} : DrawResult());
+    const Recorder::Result& result = results.back();
+    absl::StatusOr<int64_t> value = Result(result.outcome);
+    if (fails) continue;
+    if (value.ok()) {
+      const auto ttl = result.ttl.has_value() ? std::optional(Span(*result.ttl)) : std::nullopt;
+      batch.Add(key, *value, {.ttl = ttl, .tags = Names(result.tags)});
+    } else {
+      results.back().tags = 0;
+      batch.Fail(key, value.status());
+    }
+  }
+  scheduler_.Step();
+  recorder_.EndLoad(load, results);
+  return fails ? Result(failure).status() : absl::OkStatus();
 }
 
 absl::StatusOr<int64_t> Workload::Result(Outcome outcome) const {
@@ -205,7 +296,7 @@ void Workload::CheckEnd() {
     return count;
   };
   const int64_t lookups = of_kind(CallKind::kGet) + of_kind(CallKind::kGetIfPresent);
-  const auto loads = static_cast<int64_t>(history().loads.size());
+  const int64_t loads = recorder_.runs();
   Expect(Counted("stockade_cache_flights") == 0, "flights left over", Counted("stockade_cache_flights"));
   Expect(Counted("stockade_cache_waiters") == 0, "waiters left over", Counted("stockade_cache_waiters"));
   Expect(Counted("stockade_cache_requests_total") == lookups, "requests counted",

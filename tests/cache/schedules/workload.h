@@ -23,6 +23,7 @@ namespace stockade::testing {
 class Workload {
  public:
   using Cache = LoadingCache<int, int64_t>;
+  using Batch = BatchLoad<int, int64_t>;
 
   Workload(const Plan& plan, uint64_t seed, Scheduler* scheduler);
 
@@ -45,9 +46,14 @@ class Workload {
   void Caller();
   void Operate();
   absl::StatusOr<int64_t> Load(int key, LoadContext& context);
+  absl::Status LoadAll(const std::vector<int>& keys, Batch& batch);
+  // What a loader does before it knows its result.
+  void Dally(const std::vector<int>& keys);
+  Recorder::Result DrawResult();
   absl::StatusOr<int64_t> Result(Outcome outcome) const;
   int AnyKey() { return random_.Below(plan_.keys); }
   std::optional<int64_t> OwnTtl();
+  unsigned AnyTags();
   int64_t Counted(std::string_view metric) const;
   void Expect(bool right, std::string_view what, int64_t found);
 
@@ -59,6 +65,9 @@ class Workload {
   void Invalidate();
   void InvalidateAll();
   void PassTime();
+  void GetAll();
+  void Refresh();
+  void InvalidateTag();
   void DoGet(int key, int64_t timeout);
   void DoGetIfPresent(int key);
 
