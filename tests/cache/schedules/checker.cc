@@ -75,6 +75,9 @@ class KeySearch {
       const bool removes = load.outcome.kind == Outcome::Kind::kError && load.key == key;
       if (tags_ && removes) AddEviction(load.end, load.ended, true);
     }
+    if (rules.load_hard_timeout != Scheduler::kNever) {
+      for (const Load& load : history.loads) timed_out_from_.push_back(TimesOutFrom(load));
+    }
     std::sort(steps_.begin(), steps_.end(), [](const Step& a, const Step& b) { return a.begin < b.begin; });
   }
 
@@ -99,6 +102,15 @@ class KeySearch {
       Position next = at;
       if (Take(i, next) && Explains(next)) return true;
     }
+    if (at.state.current >= 0 && !timed_out_from_.empty()) {
+      const auto current = static_cast<size_t>(at.state.current);
+      const Load& load = history_.loads[current];
+      const int64_t from = timed_out_from_[current];
+      Position next = at;
+      next.now = std::max(next.now, from);
+      const KeyState::Time time{.low = load.cause.time + rules_.load_hard_timeout, .high = load.ended.time};
+      if (from < limit && TimeOut(rules_, load, time, next.state) && Explains(next)) return true;
+    }
     if (at.state.stored.kind != Outcome::Kind::kNone) {
       for (const Window& window : evictions_) {
         if (window.end < at.now || window.begin >= limit) continue;
@@ -110,6 +122,21 @@ class KeySearch {
       }
     }
     return false;
+  }
+
+  // The last known step before the load's hard time-out may have passed.
+  int64_t TimesOutFrom(const Load& load) const {
+    int64_t from = 0;
+    const auto look_at = [&](Stamp stamp) {
+      if (stamp.time < load.cause.time + rules_.load_hard_timeout) from = std::max(from, stamp.step);
+    };
+    for (const Call& call : history_.calls) {
+      look_at(call.begin);
+      look_at(call.end);
+    }
+    look_at(load.begin);
+    look_at(load.end);
+    return from;
   }
 
   // A lookup that is allowed and leaves no trace may as well happen now: what comes later stays as allowed as it is.
@@ -177,9 +204,10 @@ class KeySearch {
 
   const Rules& rules_;
   const History& history_;
-  std::vector<Step> steps_;        // By their begin.
-  std::vector<Window> evictions_;  // In which entries are stored, of any key.
-  bool tags_ = false;              // Are invalidated.
+  std::vector<Step> steps_;              // By their begin.
+  std::vector<Window> evictions_;        // In which entries are stored, of any key.
+  std::vector<int64_t> timed_out_from_;  // Of each load of the history: the step; empty: there is no time-out.
+  bool tags_ = false;                    // Are invalidated.
   std::unordered_set<Position, PositionHash> visited_;
   size_t first_end_ = 0;
   size_t most_done_ = 0;

@@ -80,6 +80,10 @@ class Script {
     history_.calls.back().tags = tags;
     return *this;
   }
+  Script& LoadReturnsAt(int64_t time) {
+    history_.loads.back().end.time = history_.loads.back().ended.time = time;
+    return *this;
+  }
   Script& TaggedLoad(unsigned tags) {
     history_.loads.back().tags = tags;
     return *this;
@@ -278,6 +282,18 @@ TEST(CheckerTest, InvalidateTag_DuringALoadOfIt_ResultRefusedToLaterCalls) {
   // The load still counts: none begins beside it.
   EXPECT_FALSE(script(1).Load({6, 7, 18, 19}, Value(2)).Right());
   EXPECT_TRUE(script(1).Load({6, 11, 18, 19}, Value(2)).Right());
+}
+
+TEST(CheckerTest, Load_PastItsHardTimeout_ResultRefused) {
+  const Rules rules{.load_hard_timeout = 5};
+  const auto script = [](int64_t returned) {
+    return Script().Load({1, 2, 8, 9}, Value(1)).LoadReturnsAt(returned).At(returned);
+  };
+  EXPECT_FALSE(script(1'005).Get(11, 12, Value(1)).Right(rules));
+  EXPECT_TRUE(script(1'004).Get(11, 12, Value(1)).Right(rules));
+  // The key is free for the next load before the late one has ended.
+  EXPECT_TRUE(script(1'005).Load({3, 4, 10, 11}, Value(2)).Get(12, 13, Value(2)).Right(rules));
+  EXPECT_FALSE(script(1'004).Load({3, 4, 10, 11}, Value(2)).Right(rules));
 }
 
 TEST(FindCirclesTest, Get_OfAKeyWhoseLoadIsWithinAGet_MayBeRefused) {

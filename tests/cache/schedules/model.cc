@@ -92,13 +92,21 @@ bool Allowed(const KeyState& state, Outcome answer) {
 bool Join(const Rules& rules, const Call& call, const Load* current, KeyState& state) {
   if (current == nullptr || state.voided || call.in_own_loader) return false;
   if (MustBeServed(rules, state, call.end.time)) return false;
-  const bool failed = current->outcome.kind == Kind::kError;
+  const bool times_out = Add(current->cause.time, rules.load_hard_timeout) <= current->ended.time;
+  const bool failed = current->outcome.kind == Kind::kError || times_out;
+  const int64_t failed_at = times_out ? Add(current->cause.time, rules.load_hard_timeout) : current->end.time;
   const bool stands_in = failed && call.outcome == state.stored && call.outcome.kind == Kind::kValue &&
-                         StaleUntil(rules, state).high > current->end.time;
-  if (call.outcome != current->outcome && !stands_in) return false;
+                         StaleUntil(rules, state).high > failed_at;
+  const bool late = times_out && call.outcome.kind == Kind::kDeadline;
+  if (call.outcome != current->outcome && !stands_in && !late) return false;
   if (!Allowed(state, call.outcome)) return false;
   state.joined = call.outcome;
   return true;
+}
+
+// A load that the call waited for, and that could not begin, may have timed out.
+bool MayGiveUp(const Rules& rules, const Call& call) {
+  return call.end.time >= Add(Scheduler::kStart, rules.load_hard_timeout);
 }
 
 bool AnswerGet(const Rules& rules, const Call& call, const Load* current, KeyState& state) {
@@ -109,12 +117,34 @@ bool AnswerGet(const Rules& rules, const Call& call, const Load* current, KeySta
       [[fallthrough]];
     case Kind::kAbsent:
       if (call.outcome == state.stored && MayBeServed(rules, state, call.begin.time)) return true;
+      if (call.outcome == state.stored && MayGiveUp(rules, call) && StaleUntil(rules, state).high > call.begin.time) {
+        return true;
+      }
       return Join(rules, call, current, state);
     case Kind::kError: return Join(rules, call, current, state);
-    case Kind::kDeadline: return !must_hit && call.end.time >= Add(call.begin.time, call.timeout);
+    case Kind::kDeadline:
+      if (must_hit) return false;
+      if (call.end.time >= Add(call.begin.time, call.timeout) || MayGiveUp(rules, call)) return true;
+      return Join(rules, call, current, state);
     case Kind::kCircle: return !must_hit && (call.in_own_loader || call.circle_possible);
     default: return false;
   }
+}
+
+// The current load brought nothing but `answer`, at `now`.
+bool Fail(const Rules& rules, Outcome answer, Time now, KeyState& state) {
+  const bool value = state.stored.kind == Kind::kValue;
+  const Time stale_until = StaleUntil(rules, state);
+  const Time revalidate_until = RevalidateUntil(rules, state);
+  const bool may_stand_in = value && stale_until.high > now.low;
+  const bool must_stand_in = value && stale_until.low > now.high;
+  if (!(may_stand_in && Allowed(state, state.stored)) && !(!must_stand_in && Allowed(state, answer))) return false;
+  const Time retry_at = Add(now, rules.retry_backoff);
+  if (may_stand_in || (value && revalidate_until.high > now.low)) state.retry_at.high = retry_at.high;
+  if (must_stand_in || (value && revalidate_until.low > now.high)) state.retry_at.low = retry_at.low;
+  StopCounting(state);
+  state.put = {};
+  return true;
 }
 
 }  // namespace
@@ -135,31 +165,25 @@ bool BeginLoad(const Rules& rules, const Load& load, int index, KeyState& state)
   return true;
 }
 
+bool TimeOut(const Rules& rules, const Load& load, Time now, KeyState& state) {
+  if (Add(load.cause.time, rules.load_hard_timeout) > now.high) return false;
+  return Fail(rules, {Kind::kDeadline, 0}, now, state);
+}
+
 bool EndLoad(const Rules& rules, const Load& load, int index, KeyState& state) {
   if (state.current != index) {
     state.put = {};
     return true;
   }
   const Time now{.low = load.end.time, .high = load.ended.time};
-  if (load.outcome.kind != Kind::kError) {
-    if (!Allowed(state, load.outcome)) return false;
-    if (state.voided) {
-      Forget(state);
-    } else {
-      Store(rules, load.outcome, load.ttl, load.tags, now, state);
-    }
+  // Too late for sure: the loader began at the latest when it was entered.
+  if (Add(load.begin.time, rules.load_hard_timeout) <= load.end.time) return TimeOut(rules, load, now, state);
+  if (load.outcome.kind == Kind::kError) return Fail(rules, load.outcome, now, state);
+  if (!Allowed(state, load.outcome)) return false;
+  if (state.voided) {
+    Forget(state);
   } else {
-    const bool value = state.stored.kind == Kind::kValue;
-    const Time stale_until = StaleUntil(rules, state);
-    const bool may_stand_in = value && stale_until.high > now.low;
-    const bool must_stand_in = value && stale_until.low > now.high;
-    const bool allowed =
-        (may_stand_in && Allowed(state, state.stored)) || (!must_stand_in && Allowed(state, load.outcome));
-    if (!allowed) return false;
-    const Time retry_at = Add(now, rules.retry_backoff);
-    const Time revalidate_until = RevalidateUntil(rules, state);
-    if (may_stand_in || (value && revalidate_until.high > now.low)) state.retry_at.high = retry_at.high;
-    if (must_stand_in || (value && revalidate_until.low > now.high)) state.retry_at.low = retry_at.low;
+    Store(rules, load.outcome, load.ttl, load.tags, now, state);
   }
   StopCounting(state);
   state.put = {};

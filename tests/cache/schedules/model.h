@@ -22,6 +22,8 @@ namespace stockade::testing {
 //                 stands in for it up to its stale time, and is put off for the back-off; those who joined were
 //                 answered that. If not current: nothing changes. Moment: after the loader returned, before its call or
 //                 task ended.
+//   time-out      the current load's hard time-out has passed; as an error, with Deadline for the answer. A load that
+//                 ends later times out, if it has not, and nothing of it is stored.
 //   Put           always; stored is its value. Those who joined the current load are answered it; no load is current.
 //   Invalidate    always; nothing is stored, no load is current; those who joined get what that load returns.
 //   InvalidateTag as Invalidate, if what is stored has the tag; if only the current load's result will have it, nobody
@@ -35,7 +37,8 @@ namespace stockade::testing {
 //   Get = error   the call joins the current load.
 //   Get = deadline, circle   nothing stored is to be served. Deadline: its time-out has passed. Circle: in a loader of
 //   its
-//                 own key, or where a circle is possible (FindCircles()).
+//                 own key, or where a circle is possible (FindCircles()). Deadline also of a load that timed out; of
+//                 one that never began nothing is known, so with a hard time-out it and a stale value are allowed then.
 //   GetIfPresent  a value: stored and fresh; nothing: no fresh value.
 //
 // A time is judged by the clock as read at some moment of the call or task before it takes effect, not at that effect:
@@ -48,6 +51,7 @@ struct Rules {
   int64_t stale_while_revalidate = 0;
   int64_t stale_if_error = 0;
   int64_t retry_backoff = 0;
+  int64_t load_hard_timeout = Scheduler::kNever;
   bool evicts = false;
 };
 
@@ -79,6 +83,7 @@ struct KeyState {
 // The steps. False: not allowed in this state, which is then as it was.
 bool BeginLoad(const Rules& rules, const Load& load, int index, KeyState& state);
 bool EndLoad(const Rules& rules, const Load& load, int index, KeyState& state);
+bool TimeOut(const Rules& rules, const Load& load, KeyState::Time now, KeyState& state);
 void Evict(KeyState& state);
 // Whether what is stored may be over at `now`, for all uses.
 bool MayBeOver(const Rules& rules, const KeyState& state, int64_t now);

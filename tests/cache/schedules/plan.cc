@@ -35,6 +35,7 @@ Plan::Plan(uint64_t seed) {
     rules.refresh_ahead = 0.25;
     refresh_threads = random.Between(1, 2);
   }
+  if (FamilyOf(seed) == Family::kTimeout) rules.load_hard_timeout = span(1, 8);
   rules.retry_backoff = span(0, 6);
   if (has(Family::kExecutor)) load_threads = random.Between(1, 2);
   keys = random.Between(1, 2);
@@ -74,9 +75,9 @@ std::string Plan::Text() const {
   return internal::Concat("ttl ", text(rules.ttl), ", ttl_jitter ", rules.ttl_jitter, ", refresh_ahead ",
                           rules.refresh_ahead, ", negative_ttl ", rules.negative_ttl, ", stale_while_revalidate ",
                           rules.stale_while_revalidate, ", stale_if_error ", rules.stale_if_error, ", retry_backoff ",
-                          rules.retry_backoff, ", max_weight ", max_weight, ", load threads ", load_threads,
-                          ", batches ", batches ? 1 : 0, ", keys ", keys, ", callers ", callers, " of ", calls,
-                          " calls");
+                          rules.retry_backoff, ", load_hard_timeout ", text(rules.load_hard_timeout), ", max_weight ",
+                          max_weight, ", load threads ", load_threads, ", batches ", batches ? 1 : 0, ", keys ", keys,
+                          ", callers ", callers, " of ", calls, " calls");
 }
 
 }  // namespace stockade::testing

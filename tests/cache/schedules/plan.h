@@ -9,8 +9,8 @@
 namespace stockade::testing {
 
 // What a seed's schedules are sure to have; the rest is drawn.
-enum class Family { kPlain, kExpiry, kStale, kRevalidate, kRefresh, kExecutor, kBatch, kBound };
-inline constexpr int kFamilies = 8;
+enum class Family { kPlain, kExpiry, kStale, kRevalidate, kRefresh, kExecutor, kBatch, kBound, kTimeout };
+inline constexpr int kFamilies = 9;
 inline Family FamilyOf(uint64_t seed) { return static_cast<Family>(seed % kFamilies); }
 
 enum class Shape {

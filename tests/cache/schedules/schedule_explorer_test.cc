@@ -36,6 +36,7 @@ TEST(ScheduleExplorer, RandomSchedules_RefreshAhead_EveryAnswerHasAnOrder) { Exp
 TEST(ScheduleExplorer, RandomSchedules_LoadExecutor_EveryAnswerHasAnOrder) { Explore(Family::kExecutor); }
 TEST(ScheduleExplorer, RandomSchedules_BatchLoader_EveryAnswerHasAnOrder) { Explore(Family::kBatch); }
 TEST(ScheduleExplorer, RandomSchedules_SmallBound_EveryAnswerHasAnOrder) { Explore(Family::kBound); }
+TEST(ScheduleExplorer, RandomSchedules_HardTimeout_EveryAnswerHasAnOrder) { Explore(Family::kTimeout); }
 
 TEST(ScheduleExplorer, Seed_RunAgain_GivesTheSameTrace) {
   Explorer explorer;

@@ -14,7 +14,6 @@
 namespace stockade::testing {
 namespace {
 
-constexpr int64_t kStart = 1'000'000'000;
 constexpr size_t kMaxEvents = 20'000;
 
 constinit thread_local Scheduler* current = nullptr;

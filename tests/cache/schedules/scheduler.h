@@ -29,6 +29,7 @@ struct Stamp {
 class Scheduler {
  public:
   static constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
+  static constexpr int64_t kStart = 1'000'000'000;  // The time when a schedule begins.
   static constexpr int kMaxThreads = 8;
 
   struct Event {

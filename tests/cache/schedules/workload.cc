@@ -75,7 +75,8 @@ Workload::Workload(const Plan& plan, uint64_t seed, Scheduler* scheduler)
   shares_.front() += kOperations[0].share;
   if (plan.shape == Shape::kStorm) shares_[kInvalidateAt] = 2 * shares_.front();
   if (plan.shape == Shape::kNested) shares_.front() *= 4;
-  if (plan.rules.ttl != Scheduler::kNever) shares_[kPassTimeAt] += shares_.front() / 4;
+  if (plan.rules.ttl != Scheduler::kNever || plan.rules.load_hard_timeout != Scheduler::kNever)
+    shares_[kPassTimeAt] += shares_.front() / 4;
   Cache::Callbacks callbacks;
   callbacks.load = [this](const int& key, LoadContext& context) { return Load(key, context); };
   if (plan.batches) {
@@ -94,6 +95,7 @@ LoadingCacheOptions Workload::Options() {
   options.stale_while_revalidate = Span(plan_.rules.stale_while_revalidate);
   options.stale_if_error = Span(plan_.rules.stale_if_error);
   options.retry_backoff = Span(plan_.rules.retry_backoff);
+  options.load_hard_timeout = Span(plan_.rules.load_hard_timeout);
   options.clock = &clock_;
   options.load_executor = plan_.load_threads > 0 ? &load_executor_ : nullptr;
   options.refresh_executor = &refresh_executor_;
