@@ -1,0 +1,215 @@
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+#include <vector>
+
+#include "cache/test_cache.h"
+
+namespace stockade::testing {
+namespace {
+
+using Batches = std::vector<std::vector<int>>;
+
+TEST(GetAllTest, GetAll_SomeAreMissing_OneBatchOfThose) {
+  BatchCache batch({});
+  batch.cache.Put(2, 99);
+  EXPECT_EQ(batch.GetAll({3, 2, 1}), (Texts{"30", "99", "10"}));
+  EXPECT_EQ(batch.GetAll({1, 2, 3}), (Texts{"10", "99", "30"}));
+  EXPECT_EQ(batch.batches(), (Batches{{3, 1}}));
+  EXPECT_EQ(Requests(batch.registry, "miss"), 2);
+  EXPECT_EQ(Requests(batch.registry, "hit"), 4);
+  EXPECT_EQ(Metric(batch.registry, "stockade_cache_loads_total", "success"), 1);
+  EXPECT_EQ(Metric(batch.registry, "stockade_cache_flights"), 0);
+}
+
+TEST(GetAllTest, GetAll_RepeatedKeys_LookedUpOnceAndAnsweredInTheirOrder) {
+  BatchCache batch({});
+  EXPECT_EQ(batch.GetAll({3, 1, 3, 3, 1}), (Texts{"30", "10", "30", "30", "10"}));
+  EXPECT_EQ(batch.batches(), (Batches{{3, 1}}));
+  EXPECT_EQ(Requests(batch.registry, "miss"), 2);
+}
+
+TEST(GetAllTest, GetAll_NoKeys_NoAnswerAndNoLoad) {
+  BatchCache batch({});
+  EXPECT_TRUE(batch.cache.GetAll({}).empty());
+  EXPECT_TRUE(batch.batches().empty());
+}
+
+TEST(GetAllTest, GetAll_LoaderDoesNotMentionAKey_AbsentForNegativeTtlAndTheOthersStored) {
+  ManualClock clock;
+  BatchCache batch({.negative_ttl = absl::Seconds(10), .clock = &clock}, [](const std::vector<int>&, IntBatch& found) {
+    found.Add(1, 10);
+    return absl::OkStatus();
+  });
+  EXPECT_EQ(batch.GetAll({1, 2}), (Texts{"10", "NOT_FOUND"}));
+  EXPECT_EQ(batch.GetAll({1, 2}), (Texts{"10", "NOT_FOUND"}));
+  EXPECT_EQ(Text(batch.cache.Get(2)), "NOT_FOUND");
+  EXPECT_EQ(batch.batches().size(), 1u);
+  EXPECT_EQ(Requests(batch.registry, "negative"), 2);
+  clock.Advance(absl::Seconds(10));
+  EXPECT_EQ(batch.GetAll({1, 2}), (Texts{"10", "NOT_FOUND"}));
+  EXPECT_EQ(batch.batches(), (Batches{{1, 2}, {2}}));
+}
+
+TEST(GetAllTest, GetAll_AbsentWithoutANegativeTtl_LoadedAgain) {
+  BatchCache batch({}, [](const std::vector<int>&, IntBatch&) { return absl::OkStatus(); });
+  EXPECT_EQ(batch.GetAll({1}), Texts{"NOT_FOUND"});
+  EXPECT_EQ(batch.GetAll({1}), Texts{"NOT_FOUND"});
+  EXPECT_EQ(batch.batches().size(), 2u);
+}
+
+TEST(GetAllTest, Fail_OfKeys_IsForThoseOnlyAndTheLastWordCounts) {
+  BatchCache batch({.negative_ttl = absl::Seconds(10)}, [](const std::vector<int>&, IntBatch& found) {
+    found.Fail(1, absl::UnavailableError("shard away"));
+    found.Fail(2, absl::NotFoundError(""));
+    found.Fail(3, absl::OkStatus());
+    found.Fail(4, absl::UnavailableError(""));
+    found.Add(4, 40);
+    found.Add(5, 50);
+    found.Fail(5, absl::AbortedError(""));
+    found.Add(6, 60);
+    found.Add(6, 61);
+    return absl::OkStatus();
+  });
+  const std::vector<int> keys{1, 2, 3, 4, 5, 6};
+  const Texts answers{"UNAVAILABLE", "NOT_FOUND", "INTERNAL", "40", "ABORTED", "61"};
+  EXPECT_EQ(batch.GetAll(keys), answers);
+  EXPECT_EQ(batch.GetAll(keys), answers);
+  EXPECT_EQ(batch.batches(), (Batches{keys, {1, 3, 5}})) << "values and absences are kept, errors are not";
+}
+
+class HalfBatchTest : public ::testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(ReturnsOrThrows, HalfBatchTest, ::testing::Bool());
+
+TEST_P(HalfBatchTest, GetAll_LoaderFailsAfterSomeKeys_TheseAreStoredAndTheOthersGetTheError) {
+  BatchCache batch({.negative_ttl = absl::Hours(1)}, [](const std::vector<int>& keys, IntBatch& found) {
+    found.Add(keys[0], 10 * keys[0]);
+    if (GetParam()) throw std::runtime_error("lost the connection");
+    return absl::UnavailableError("lost the connection");
+  });
+  const std::string error = GetParam() ? "INTERNAL" : "UNAVAILABLE";
+  const std::vector<IntAnswer> answers = batch.cache.GetAll({1, 2, 3});
+  EXPECT_EQ(TextsOf(answers), (Texts{"10", error, error}));
+  EXPECT_NE(answers[2].status().ToString().find("lost the connection"), std::string::npos);
+  EXPECT_EQ(batch.GetAll({1, 2, 3}), (Texts{"10", "20", error}));
+  EXPECT_EQ(batch.batches(), (Batches{{1, 2, 3}, {2, 3}}));
+  EXPECT_EQ(Metric(batch.registry, "stockade_cache_loads_total", "error"), 2);
+}
+
+TEST(GetAllTest, Add_OfAKeyThatWasNotAskedFor_FalseAndNothingStored) {
+  BatchCache batch({.negative_ttl = absl::Hours(1)}, [](const std::vector<int>& keys, IntBatch& found) {
+    EXPECT_FALSE(found.Add(7, 70));
+    EXPECT_FALSE(found.Fail(8, absl::NotFoundError("")));
+    EXPECT_EQ(found.previous(7), nullptr);
+    EXPECT_EQ(found.Find(7), nullptr);
+    return AddTenfold(keys, found);
+  });
+  EXPECT_EQ(batch.GetAll({1}), Texts{"10"});
+  EXPECT_FALSE(batch.cache.GetIfPresent(7).has_value());
+  EXPECT_EQ(batch.cache.size(), 1);
+}
+
+TEST(GetAllTest, Find_WhatWasSaidOfAKey) {
+  BatchCache batch({}, [](const std::vector<int>&, IntBatch& found) {
+    EXPECT_EQ(found.Find(1), nullptr);
+    found.Add(1, 10);
+    found.Fail(2, absl::AbortedError(""));
+    EXPECT_EQ(found.Find(1) == nullptr ? -1 : ***found.Find(1), 10);
+    EXPECT_TRUE(found.Find(2) != nullptr && absl::IsAborted(found.Find(2)->status()));
+    return absl::OkStatus();
+  });
+  EXPECT_EQ(batch.GetAll({1, 2}), (Texts{"10", "ABORTED"}));
+}
+
+TEST(GetAllTest, Add_WithItsOwnTtlAndTags_BothAreTheKeysOwn) {
+  ManualClock clock;
+  BatchCache batch({.ttl = absl::Hours(1), .clock = &clock}, [](const std::vector<int>& keys, IntBatch& found) {
+    for (const int key : keys) {
+      if (key == 1) found.Add(key, 10, {.ttl = absl::Seconds(5)});
+      if (key == 2) found.Add(key, 20, {.tags = {"shoes"}});
+      if (key == 3) found.Add(key, 30, {.ttl = absl::ZeroDuration()});
+      if (key == 4) found.Add(key, 40);
+    }
+    return absl::OkStatus();
+  });
+  const std::vector<int> keys{1, 2, 3, 4};
+  const Texts answers{"10", "20", "30", "40"};
+  EXPECT_EQ(batch.GetAll(keys), answers);
+  EXPECT_EQ(batch.GetAll(keys), answers);
+  clock.Advance(absl::Seconds(5));
+  batch.cache.InvalidateTag("shoes");
+  EXPECT_EQ(batch.GetAll(keys), answers);
+  EXPECT_EQ(batch.batches(), (Batches{keys, {3}, {1, 2, 3}}));
+}
+
+TEST(GetAllTest, NotModified_OfAKey_ItsPreviousValueIsKeptForAnotherTtlWithItsTags) {
+  ManualClock clock;
+  BatchCache batch({.ttl = absl::Seconds(10), .clock = &clock}, [](const std::vector<int>& keys, IntBatch& found) {
+    for (const int key : keys) {
+      const int* const previous = found.previous(key);
+      EXPECT_TRUE(previous == nullptr || *previous == 1000);
+      found.Fail(key, LoadTerms::NotModified());
+    }
+    return absl::OkStatus();
+  });
+  batch.cache.Put(1, 1000, {.tags = {"shoes"}});
+  clock.Advance(absl::Seconds(10));
+  EXPECT_EQ(batch.GetAll({1, 2}), (Texts{"1000", "INTERNAL"})) << "2 has nothing to keep";
+  clock.Advance(absl::Seconds(9));
+  EXPECT_TRUE(batch.cache.GetIfPresent(1).has_value());
+  batch.cache.InvalidateTag("shoes");
+  EXPECT_FALSE(batch.cache.GetIfPresent(1).has_value());
+}
+
+TEST(GetAllTest, Get_WithABatchLoaderAlone_IsABatchOfOne) {
+  BatchCache batch({});
+  EXPECT_EQ(Text(batch.cache.Get(4)), "40");
+  EXPECT_EQ(Text(batch.cache.Get(4)), "40");
+  batch.cache.Refresh(4);
+  SpinUntil([&] { return Metric(batch.registry, "stockade_cache_loads_total", "success") == 2; });
+  EXPECT_EQ(batch.batches(), (Batches{{4}, {4}}));
+}
+
+TEST(GetAllTest, GetAll_BothLoaders_TheBatchLoaderIsForManyAndTheOtherForOne) {
+  IntCache cache({.metrics = nullptr},
+                 IntCache::Callbacks{.load = [](const int& key, LoadContext&) -> absl::StatusOr<int> { return key; },
+                                     .load_all = AddTenfold});
+  EXPECT_EQ(TextsOf(cache.GetAll({1})), Texts{"10"});
+  EXPECT_EQ(Text(cache.Get(2)), "2");
+}
+
+TEST(GetAllTest, GetAll_NoLoaderAtAll_FailedPreconditionWhereSomethingIsMissing) {
+  IntCache cache(LoadingCacheOptions{.metrics = nullptr});
+  cache.Put(1, 10);
+  EXPECT_EQ(TextsOf(cache.GetAll({1, 2})), (Texts{"10", "FAILED_PRECONDITION"}));
+}
+
+TEST(GetAllTest, GetAll_NoBatchLoader_LoadsEachByItselfOnThisThread) {
+  std::vector<int> loaded;
+  const std::thread::id self = std::this_thread::get_id();
+  IntCache cache({.metrics = nullptr}, [&](const int& key, LoadContext&) -> absl::StatusOr<int> {
+    EXPECT_EQ(std::this_thread::get_id(), self);
+    loaded.push_back(key);
+    if (key == 2) return absl::AbortedError("");
+    return key;
+  });
+  cache.Put(9, 90);
+  EXPECT_EQ(TextsOf(cache.GetAll({3, 9, 2, 1, 3})), (Texts{"3", "90", "ABORTED", "1", "3"}));
+  EXPECT_EQ(loaded, (std::vector<int>{3, 2, 1}));
+}
+
+TEST(GetAllTest, GetAll_NoBatchLoaderOnALoadExecutor_LoadsAtTheSameTime) {
+  Door door;
+  ThreadPool pool(4);
+  IntCache cache({.load_executor = &pool, .metrics = nullptr},
+                 [&](const int& key, LoadContext&) -> absl::StatusOr<int> {
+                   door.Pass();
+                   return key;
+                 });
+  std::jthread caller([&] { EXPECT_EQ(TextsOf(cache.GetAll({1, 2, 3, 4})), (Texts{"1", "2", "3", "4"})); });
+  door.AwaitArrivals(4);
+  door.Open();
+}
+
+}  // namespace
+}  // namespace stockade::testing
