@@ -35,6 +35,7 @@ struct CacheCall {
 
   // Its place among those that wait for a flight.
   std::shared_ptr<FlightT> flight = nullptr;
+  std::shared_ptr<FlightWaiter> waiter = nullptr;     // Of a thread.
   uint64_t joined = 0;                                // The flight's `voids` then.
   Instant soft_deadline = Instant::InfiniteFuture();  // From then on an expired value will do, if there still is one.
 };

@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -95,7 +96,8 @@ class CacheCore final : public CacheBase {
     Entries removed;
     std::vector<FlightPtr> for_load_executor;
     std::vector<FlightPtr> for_refresh_executor;
-    std::vector<AsyncPtr> answered;  // Their flights are.
+    std::list<std::shared_ptr<FlightWaiter>> woken;  // Their flights are answered.
+    std::vector<AsyncPtr> answered;                  // Likewise.
   };
 
   // A read lock of strict mode, or none.
@@ -150,7 +152,9 @@ class CacheCore final : public CacheBase {
   bool FlightT::*QueuedFlag(const Executor* executor) const {
     return executor == options_.load_executor ? &FlightT::on_load_executor : &FlightT::on_refresh_executor;
   }
-  bool MayRunHere(const FlightT& flight, const Call& call) const;
+  static void Sit(Call& call);
+  static void Rouse(FlightT& flight, bool relay);
+  bool MayRunHere(const Call& call) const;
   Executor* ExecutorFor(const Call& call);
   void Leave(Shard& shard, const Call& call);
   bool AsksForItself(const Key& key) const;
@@ -216,16 +220,17 @@ void CacheCore<Key, Value, Hash, Eq>::CountRequest(const Call& call) {
   if (call.waited) Observe(kWaitSeconds, Now() - call.begun);
 }
 
-// Without any mutex of the cache held by this thread.
+// Without any mutex of the cache held by this thread. Leaves nothing to be done.
 template <typename Key, typename Value, typename Hash, typename Eq>
 void CacheCore<Key, Value, Hash, Eq>::Settle(Aftermath& after) {
-  for (FlightPtr& flight : after.for_load_executor) {
+  for (const auto& waiter : std::exchange(after.woken, {})) waiter->Wake(true);
+  for (FlightPtr& flight : std::exchange(after.for_load_executor, {})) {
     RunQueued(options_.load_executor, std::move(flight), &FlightT::on_load_executor);
   }
-  for (FlightPtr& flight : after.for_refresh_executor) {
+  for (FlightPtr& flight : std::exchange(after.for_refresh_executor, {})) {
     RunQueued(RefreshExecutor(), std::move(flight), &FlightT::on_refresh_executor);
   }
-  for (const AsyncPtr& async : after.answered) {
+  for (const AsyncPtr& async : std::exchange(after.answered, {})) {
     const FlightT& flight = *async->call.flight;
     if (async->call.joined < flight.fit_below) {
       if (flight.stale) async->call.result = kRequestStale;
@@ -234,7 +239,7 @@ void CacheCore<Key, Value, Hash, Eq>::Settle(Aftermath& after) {
       StartAsync(async);
     }
   }
-  if (!after.removed.empty()) Notify(std::move(after.removed));
+  if (!after.removed.empty()) Notify(std::exchange(after.removed, {}));
 }
 
 }  // namespace stockade::internal

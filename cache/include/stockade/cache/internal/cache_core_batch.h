@@ -140,7 +140,7 @@ void CacheCore<Key, Value, Hash, Eq>::Open(Part& part, bool warm_up, Claimed& cl
       part.answer = refusal;
       return;
     }
-    call.flight->deadlines.insert(call.deadline);
+    Sit(call);
     if (call.result != kRequestMiss) return;
     if (warm_up) Count(kRefreshWarmUp);
     if (call.flight->phase != Phase::kReady) return;

@@ -55,6 +55,14 @@ void CacheCore<Key, Value, Hash, Eq>::Begin(Shard& shard, FlightT& flight, Insta
                has_value ? entry->tags : std::vector<std::string>());
 }
 
+// The call, which has joined a flight, is a thread's.
+template <typename Key, typename Value, typename Hash, typename Eq>
+void CacheCore<Key, Value, Hash, Eq>::Sit(Call& call) {
+  call.waiter = std::make_shared<FlightWaiter>(call.deadline);
+  call.waiter->place = call.flight->waiters.insert(call.flight->waiters.end(), call.waiter);
+  call.waiter->seated = true;
+}
+
 // Waits for the flight that the call has joined, or runs it. Returns with `lock` released. Nothing: what the flight
 // brought is not for this call, which has to look again.
 //
@@ -74,7 +82,7 @@ auto CacheCore<Key, Value, Hash, Eq>::Await(const Key& key, Call& call, ShardLoc
     const Instant now = Now();
     if ((answer = GiveUp(shard, key, call, now, after)).has_value()) break;
     if (flight->answered) break;
-    if (flight->phase == Phase::kReady && executor == nullptr && MayRunHere(*flight, call)) {
+    if (flight->phase == Phase::kReady && executor == nullptr && MayRunHere(call)) {
       Begin(shard, *flight, now);
       lock.unlock();
       answer = Run(flight, {call.deadline, call.stop});
@@ -85,31 +93,29 @@ auto CacheCore<Key, Value, Hash, Eq>::Await(const Key& key, Call& call, ShardLoc
       RunQueued(executor, flight, QueuedFlag(executor));
       lock = Lock(shard);
     } else if (call.stop.stop_possible() && !on_stop.has_value()) {
-      lock.unlock();
-      on_stop.emplace(call.stop, [&shard, raw = flight.get()] {
-        const ShardLock stopping = Lock(shard);
-        WakeAll(raw->changed);
-      });
-      lock = Lock(shard);
+      on_stop.emplace(call.stop, [waiter = call.waiter] { waiter->Wake(false); });
     } else if (!waits && !wait.TryBegin(flight.get())) {
       answer = CircleError();
     } else {
       if (!waits) waiters_.fetch_add(1, std::memory_order_relaxed);
-      waits = call.waited = true;
-      options_.clock->WaitUntil(flight->changed, lock,
-                                std::min({call.deadline, call.soft_deadline, flight->hard_deadline}));
+      waits = call.waited = call.waiter->parked = true;
+      const Instant until = std::min({call.deadline, call.soft_deadline, flight->hard_deadline});
+      lock.unlock();
+      if (call.waiter->Wait(*options_.clock, until)) break;
+      lock = Lock(shard);
+      call.waiter->parked = false;
     }
     if (answer.has_value()) break;
   }
   wait.End();
-  Leave(shard, call);
-  if (!answer.has_value() && call.joined < flight->fit_below) {
-    if (flight->stale) call.result = kRequestStale;
-    answer = flight->answer;
+  if (lock.owns_lock()) {
+    Leave(shard, call);
+    lock.unlock();
   }
-  lock.unlock();
   if (waits) waiters_.fetch_sub(1, std::memory_order_relaxed);
-  return answer;
+  if (answer.has_value() || call.joined >= flight->fit_below) return answer;
+  if (flight->stale) call.result = kRequestStale;
+  return flight->answer;
 }
 
 // What a call takes that has waited long enough for its flight; nothing: it waits on, or the flight has timed out by
@@ -132,11 +138,23 @@ auto CacheCore<Key, Value, Hash, Eq>::GiveUp(Shard& shard, const Key& key, Call&
   return std::nullopt;
 }
 
-// Whose runner gave up is run by whoever can wait longest: the next one shall not give up too. A loader that needs it
-// does not wait for others.
+// A flight that became ready while all who wait for it are parked: wakes the one that can wait longest, so that the
+// next runner does not give up as well. With `relay` that one alone runs it, or a loader that needs it, which must not
+// wait for others. O(who waits).
 template <typename Key, typename Value, typename Hash, typename Eq>
-bool CacheCore<Key, Value, Hash, Eq>::MayRunHere(const FlightT& flight, const Call& call) const {
-  return !flight.relayed || call.deadline >= *flight.deadlines.rbegin() || LoaderFrame::Innermost() != nullptr;
+void CacheCore<Key, Value, Hash, Eq>::Rouse(FlightT& flight, bool relay) {
+  FlightWaiter* longest = nullptr;
+  for (const auto& waiter : flight.waiters) {
+    if (waiter->parked && (longest == nullptr || waiter->deadline > longest->deadline)) longest = waiter.get();
+  }
+  flight.chosen = relay ? longest : nullptr;
+  if (longest != nullptr) longest->Wake(false);
+}
+
+template <typename Key, typename Value, typename Hash, typename Eq>
+bool CacheCore<Key, Value, Hash, Eq>::MayRunHere(const Call& call) const {
+  return call.flight->chosen == nullptr || call.flight->chosen == call.waiter.get() ||
+         LoaderFrame::Innermost() != nullptr || call.on_pool;
 }
 
 // Where the call has its flight run; null: on its own thread.
@@ -150,9 +168,11 @@ Executor* CacheCore<Key, Value, Hash, Eq>::ExecutorFor(const Call& call) {
 template <typename Key, typename Value, typename Hash, typename Eq>
 void CacheCore<Key, Value, Hash, Eq>::Leave(Shard& shard, const Call& call) {
   FlightT& flight = *call.flight;
-  flight.deadlines.erase(flight.deadlines.find(call.deadline));
-  if (flight.started()) return;
-  WakeAll(flight.changed);  // Another one may be the one to run it now.
+  if (!call.waiter->seated) return;
+  call.waiter->seated = false;
+  flight.waiters.erase(call.waiter->place);
+  // It may have been the one that was woken to run it.
+  if (flight.phase == Phase::kReady) Rouse(flight, flight.chosen != nullptr);
   DropIfUnwanted(shard, flight);
 }
 
@@ -176,7 +196,10 @@ bool CacheCore<Key, Value, Hash, Eq>::AsksForItself(const Key& key) const {
 // Once a flight; it must not have been.
 template <typename Key, typename Value, typename Hash, typename Eq>
 void CacheCore<Key, Value, Hash, Eq>::AnswerFlight(FlightT& flight, Answer answer, Aftermath& after) {
-  flight.Answer(std::move(answer));
+  flight.answer = std::move(answer);
+  flight.answered = true;
+  for (const auto& waiter : flight.waiters) waiter->seated = false;
+  after.woken.splice(after.woken.end(), flight.waiters);
   for (AsyncPtr& async : flight.async) {
     StopWaiting(*async);
     after.answered.push_back(std::move(async));

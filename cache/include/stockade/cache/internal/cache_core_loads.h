@@ -82,7 +82,7 @@ auto CacheCore<Key, Value, Hash, Eq>::Publish(const FlightPtr& flight, Loaded lo
   {
     const ShardLock lock = Lock(shard);
     if (late && !flight->answered) TimeOut(shard, *flight, now, after);
-    if (gave_up && !flight->answered && (flight->deadlines.size() > 1 || !flight->async.empty())) {
+    if (gave_up && !flight->answered && (flight->waiters.size() > 1 || !flight->async.empty())) {
       own = loaded.answer;
       if (shard.flights.Current(flight->key) == flight) {
         HandOn(flight, now, after);
@@ -103,13 +103,15 @@ auto CacheCore<Key, Value, Hash, Eq>::Publish(const FlightPtr& flight, Loaded lo
       flight->fit_below = std::min(flight->fit_below, first_void);
       AnswerFlight(*flight, std::move(loaded.answer), after);
     }
-    // Without an executor the calls that wait for it run it.
-    if (unblocked != nullptr && !unblocked->answered &&
-        (options_.load_executor != nullptr || unblocked->in_background || !unblocked->async.empty())) {
-      QueueUp(unblocked, after);
+    if (unblocked != nullptr && !unblocked->answered) {
+      if (options_.load_executor != nullptr || unblocked->in_background || !unblocked->async.empty()) {
+        QueueUp(unblocked, after);
+      }
+      Rouse(*unblocked, false);
     }
   }
   flights_.fetch_sub(1, std::memory_order_relaxed);
+  Settle(after);  // Those who wait come before the bound.
   if (stored != nullptr) Trim(stored);
   return own;
 }
@@ -118,10 +120,9 @@ auto CacheCore<Key, Value, Hash, Eq>::Publish(const FlightPtr& flight, Loaded lo
 template <typename Key, typename Value, typename Hash, typename Eq>
 void CacheCore<Key, Value, Hash, Eq>::HandOn(const FlightPtr& flight, Instant now, Aftermath& after) {
   flight->phase = Phase::kReady;
-  flight->relayed = true;
   flight->hard_deadline = now + options_.load_hard_timeout;
   if (!flight->async.empty()) QueueUp(flight, after);
-  WakeAll(flight->changed);
+  Rouse(*flight, true);
 }
 
 // The flight is ready and has an executor run it. With the shard's mutex held.

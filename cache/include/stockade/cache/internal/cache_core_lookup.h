@@ -52,7 +52,7 @@ auto CacheCore<Key, Value, Hash, Eq>::Find(size_t index, const Key& key, Call& c
     }
     if (TimeOutHung(shard, key, now, after)) continue;
     if (absl::Status refusal = Join(index, key, call, now); !refusal.ok()) return refusal;
-    call.flight->deadlines.insert(call.deadline);
+    Sit(call);
     if (std::optional<Answer> answer = Await(key, call, lock, after)) return *std::move(answer);
   }
 }

@@ -2,14 +2,13 @@
 #define STOCKADE_CACHE_INTERNAL_FLIGHT_H_
 
 #include <algorithm>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <list>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -18,8 +17,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "stockade/base/instant.h"
-#include "stockade/base/sync_point.h"
 #include "stockade/cache/internal/flight_graph.h"
+#include "stockade/cache/internal/flight_waiter.h"
 #include "stockade/cache/load_context.h"
 
 namespace stockade::internal {
@@ -52,13 +51,7 @@ struct Flight final : FlightNode {
   bool started() const { return phase == Phase::kRunning || phase == Phase::kFinished; }
   // Somebody is there, or will be, to run it.
   bool wanted() const {
-    return !deadlines.empty() || !async.empty() || on_load_executor || on_refresh_executor || in_background;
-  }
-
-  void Answer(absl::StatusOr<std::shared_ptr<const Value>> result) {
-    answer = std::move(result);
-    answered = true;
-    WakeAll(changed);
+    return !waiters.empty() || !async.empty() || on_load_executor || on_refresh_executor || in_background;
   }
 
   // From here on the loader sees what is new. `was`, `was_tags`: what the key has.
@@ -68,6 +61,7 @@ struct Flight final : FlightNode {
     previous = std::move(was);
     previous_tags = std::move(was_tags);
     voided.clear();
+    chosen = nullptr;
   }
 
   // A tag was invalidated while the loader ran.
@@ -91,9 +85,10 @@ struct Flight final : FlightNode {
   bool on_load_executor = false;  // Was handed to it.
   bool on_refresh_executor = false;
   bool in_background = false;  // Is to run though no thread waits for it.
-  bool relayed = false;        // Its runner gave up: of those who wait, the one who can wait longest runs it next.
+  // Its runner gave up, and this one of those who wait is to run it next. Null: any.
+  const FlightWaiter* chosen = nullptr;
   Instant hard_deadline = Instant::InfiniteFuture();  // Of its start, or, until it starts, of its making.
-  std::multiset<Instant> deadlines;                   // Of the threads that wait.
+  std::list<std::shared_ptr<FlightWaiter>> waiters;
   std::vector<std::shared_ptr<AsyncCall<Key, Value, Eq>>> async;
 
   std::shared_ptr<const Value> previous;  // Of the run.
@@ -106,7 +101,6 @@ struct Flight final : FlightNode {
   bool stale = false;                 // The answer is an expired value, in place of an error.
   uint64_t fit_below = kNeverVoided;  // The answer is for those who joined at a smaller `voids`.
   absl::StatusOr<std::shared_ptr<const Value>> answer = absl::UnknownError("");
-  std::condition_variable changed;  // `phase`, `answered`, or who waits.
 };
 
 }  // namespace stockade::internal

@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "stockade/base/sync_point.h"
 #include "stockade/cache/internal/flight.h"
 
 namespace stockade::internal {
@@ -87,7 +86,6 @@ class FlightTable {
       if (of_key.current != nullptr && of_key.current->phase == Phase::kBlocked) {
         of_key.current->phase = Phase::kReady;
         of_key.current->Unblock();
-        WakeAll(of_key.current->changed);
         finished.unblocked = of_key.current;
       }
     }
