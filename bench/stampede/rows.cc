@@ -1,11 +1,12 @@
-// All callers ask for one cold key at once. A load ends only after all of them have come, and some time more in which
-// they reach their wait.
+// All callers ask for one key at once, which is cold, or has just expired. A load ends only after all of them have
+// come, and some time more in which they reach their wait.
 #include "stampede/rows.h"
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <latch>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -15,10 +16,19 @@
 namespace stockade::bench {
 namespace {
 
-using SteadyClock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
 
 constexpr uint64_t kKey = 7;
-constexpr uint64_t kValue = 42;
+constexpr uint64_t kPrice = 42;
+constexpr milliseconds kLong = std::chrono::hours(1);
+
+enum class Key { kCold, kExpired };
+
+struct Stampede {
+  Key key;
+  int64_t callers;
+  milliseconds load_time;
+};
 
 struct Outcome {
   int64_t loads = 0;
@@ -26,27 +36,34 @@ struct Outcome {
 };
 
 template <typename Cache>
-Outcome Stampede(int64_t callers, std::chrono::milliseconds load_time) {
-  std::latch arrived(callers);
+Outcome Run(const Stampede& stampede) {
+  bool warming = stampede.key == Key::kExpired;
+  std::latch arrived(stampede.callers);
   std::atomic<int64_t> loads = 0;
   SteadyClock::time_point load_end;  // Written by the first load, before its end.
-  Cache cache([&] {
+  Cache cache([&]() -> Product {
+    if (warming) return {kPrice, milliseconds(1)};
     const bool first = loads.fetch_add(1) == 0;
     arrived.wait();
-    std::this_thread::sleep_for(load_time);
+    std::this_thread::sleep_for(stampede.load_time);
     if (first) load_end = SteadyClock::now();
-    return kValue;
+    return {kPrice, kLong};
   });
+  if (warming) {
+    cache.Get(kKey);
+    std::this_thread::sleep_for(milliseconds(3));
+    warming = false;
+  }
 
-  std::vector<SteadyClock::time_point> answered(static_cast<size_t>(callers));
+  std::vector<SteadyClock::time_point> answered(static_cast<size_t>(stampede.callers));
   std::vector<std::thread> threads;
   threads.reserve(answered.size());
   for (auto& moment : answered) {
     threads.emplace_back([&] {
       arrived.count_down();
-      const uint64_t value = cache.Get(kKey);
+      const uint64_t price = cache.Get(kKey);
       moment = SteadyClock::now();
-      if (value != kValue) internal::Fatal("bench: a caller got another value than was loaded");
+      if (price != kPrice) internal::Fatal("bench: a caller got another value than was loaded");
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -55,42 +72,46 @@ Outcome Stampede(int64_t callers, std::chrono::milliseconds load_time) {
 }
 
 template <typename Cache>
-Measurement Loads(int64_t callers, std::chrono::milliseconds load_time) {
-  return [=] { return static_cast<double>(Stampede<Cache>(callers, load_time).loads); };
+Measurement Loads(const Stampede& stampede) {
+  return [=] { return static_cast<double>(Run<Cache>(stampede).loads); };
 }
 
 template <typename Cache>
-Measurement LastAnswer(int64_t callers, std::chrono::milliseconds load_time) {
-  return [=] { return Stampede<Cache>(callers, load_time).last_answer_ms; };
+Measurement LastAnswer(const Stampede& stampede) {
+  return [=] { return Run<Cache>(stampede).last_answer_ms; };
+}
+
+Stampede Sized(Key key, const Scale& scale) {
+  return {key, scale.Sized(20, 10'000), milliseconds(scale.Sized(1, 200))};
 }
 
 template <typename Peer>
-void AddLoads(Suite& suite, const char* peer) {
-  suite.Add({.name = "loads, 1,000 callers of a cold key",
+void AddRows(Suite& suite, Key key, const std::string& of, const char* peer) {
+  suite.Add({.name = "loads, 10,000 callers of " + of,
              .unit = "loads",
              .peer = peer,
              .target = Target::ValueExactly(1),
-             .prepare = [](const Scale& scale) -> Contestants {
-               const int64_t callers = scale.Sized(20, 1000);
-               const std::chrono::milliseconds load_time(scale.Sized(1, 20));
-               return {Loads<OurCache>(callers, load_time), Loads<Peer>(callers, load_time)};
+             .prepare = [=](const Scale& scale) -> Contestants {
+               const Stampede stampede = Sized(key, scale);
+               return {Loads<OurCache>(stampede), Loads<Peer>(stampede)};
+             }});
+  suite.Add({.name = "last answer after the load, 10,000 waiters on " + of,
+             .unit = "ms",
+             .peer = peer,
+             .target = Target::ValueAtMost(50),
+             .prepare = [=](const Scale& scale) -> Contestants {
+               const Stampede stampede = Sized(key, scale);
+               return {LastAnswer<OurCache>(stampede), LastAnswer<Peer>(stampede)};
              }});
 }
 
 }  // namespace
 
 void AddStampedeRows(Suite& suite) {
-  AddLoads<UnprotectedCache>(suite, "no protection");
-  AddLoads<MutexCache>(suite, "one mutex around the cache");
-  suite.Add({.name = "last answer after the load, 10,000 waiters",
-             .unit = "ms",
-             .peer = "one mutex around the cache",
-             .target = Target::ValueAtMost(50),
-             .prepare = [](const Scale& scale) -> Contestants {
-               const int64_t callers = scale.Sized(20, 10'000);
-               const std::chrono::milliseconds load_time(scale.Sized(1, 200));
-               return {LastAnswer<OurCache>(callers, load_time), LastAnswer<MutexCache>(callers, load_time)};
-             }});
+  for (const auto& [key, of] : {std::pair{Key::kCold, "a cold key"}, std::pair{Key::kExpired, "an expired key"}}) {
+    AddRows<UnprotectedCache>(suite, key, of, "no protection");
+    AddRows<MutexCache>(suite, key, of, "one mutex around the cache");
+  }
 }
 
 }  // namespace stockade::bench
