@@ -57,7 +57,8 @@ struct Workload::Operation {
 
 const Workload::Operation Workload::kOperations[] = {
     {&Workload::Get, 10},       {&Workload::GetInTime, 4},     {&Workload::GetIfPresent, 2}, {&Workload::Put, 3},
-    {&Workload::Invalidate, 4}, {&Workload::InvalidateAll, 1}, {&Workload::PassTime, 4},
+    {&Workload::Invalidate, 4}, {&Workload::InvalidateAll, 1}, {&Workload::PassTime, 4},     {&Workload::GetAll, 6},
+    {&Workload::Refresh, 2},    {&Workload::InvalidateTag, 4},
 };
 constexpr size_t kInvalidateAt = 4;
 constexpr size_t kPassTimeAt = 6;
