@@ -1,0 +1,86 @@
+// The snippet of docs/CACHE.md, where it compiles and runs. snippets_test.cc compares the two.
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "stockade/cache/loading_cache.h"
+
+namespace {
+
+struct Product {
+  std::string id;
+  std::string brand;
+  int price = 0;
+  int version = 0;
+  bool on_sale = false;
+};
+
+struct Database {
+  int VersionOf(const std::string& id) { return rows.at(id).version; }
+  absl::StatusOr<Product> Fetch(const std::string& id, stockade::Instant /*deadline*/) {
+    const auto found = rows.find(id);
+    if (found == rows.end()) return absl::NotFoundError(id);
+    return found->second;
+  }
+  std::vector<Product> FetchAll(const std::vector<std::string>& ids) {
+    ++batches;
+    std::vector<Product> products;
+    for (const std::string& id : ids) {
+      if (const auto found = rows.find(id); found != rows.end()) products.push_back(found->second);
+    }
+    return products;
+  }
+  absl::Status SetPrice(const std::string& id, int price) {
+    rows.at(id).price = price;
+    ++rows.at(id).version;
+    return absl::OkStatus();
+  }
+  std::map<std::string, Product> rows = {{"air-force-one", {"air-force-one", "nike", 120}},
+                                         {"dunk-low", {"dunk-low", "nike", 110}}};
+  int batches = 0;
+};
+
+TEST(CacheDocumentTest, Snippet_Run_LoadsABatchAndSeesTheChange) {
+  Database db;
+
+  using Products = stockade::LoadingCache<std::string, Product>;
+  using Batch = Products::Callbacks::Batch;
+  Products products({.name = "products", .ttl = absl::Minutes(5), .stale_if_error = absl::Hours(1)},
+                    {.load = [&](const std::string& id, auto& load) -> absl::StatusOr<Product> {
+                       if (load.previous() != nullptr && db.VersionOf(id) == load.previous()->version) {
+                         return load.NotModified();
+                       }
+                       absl::StatusOr<Product> product = db.Fetch(id, load.deadline());
+                       if (!product.ok()) return product.status();  // NotFound is an answer as well
+                       load.AddTag("brand:" + product->brand);
+                       if (product->on_sale) load.set_ttl(absl::Seconds(5));
+                       return product;
+                     },
+                     .load_all =
+                         [&](const std::vector<std::string>& ids, Batch& batch) {
+                           for (const Product& product : db.FetchAll(ids)) {
+                             batch.Add(product.id, product, {.tags = {"brand:" + product.brand}});
+                           }
+                           return absl::OkStatus();  // what was not added is not there
+                         }});
+
+  std::vector<absl::StatusOr<stockade::CacheHandle<Product>>> page = products.GetAll({"air-force-one", "dunk-low"});
+  absl::Status changed = products.UpdateThrough("dunk-low", [&] { return db.SetPrice("dunk-low", 99); });
+
+  ASSERT_EQ(page.size(), 2u);
+  EXPECT_EQ((*page[1])->price, 110);
+  EXPECT_EQ(db.batches, 1);
+  EXPECT_TRUE(changed.ok()) << changed;
+  EXPECT_FALSE(products.GetIfPresent("dunk-low").has_value());
+  EXPECT_EQ((*products.Get("dunk-low"))->price, 99);
+  EXPECT_EQ(products.size(), 2);
+
+  products.InvalidateTag("brand:nike");
+
+  EXPECT_EQ(products.size(), 0);
+}
+
+}  // namespace
