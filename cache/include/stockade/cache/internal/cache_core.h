@@ -169,7 +169,8 @@ class CacheCore final : public CacheBase {
   std::optional<Answer> Run(const FlightPtr& flight, const Runner& runner);
   std::optional<Answer> Publish(const FlightPtr& flight, Loaded loaded, const Runner& runner);
   void HandOn(const FlightPtr& flight, Instant now, Aftermath& after);
-  void QueueUp(const FlightPtr& flight, Aftermath& after);
+  void QueueUp(const FlightPtr& flight, Instant now, Aftermath& after);
+  void MarkQueued(FlightT& flight, const Executor* executor, Instant now);
 
   // Batches (cache_core_batch.h).
   struct Part;

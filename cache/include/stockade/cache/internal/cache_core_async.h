@@ -61,7 +61,7 @@ void CacheCore<Key, Value, Hash, Eq>::StartAsync(const AsyncPtr& async) {
     waiters_.fetch_add(1, std::memory_order_relaxed);
     call.waited = async->waits = true;
     call.flight->async.push_back(async);
-    if (call.flight->phase == Phase::kReady) QueueUp(call.flight, after);
+    if (call.flight->phase == Phase::kReady) QueueUp(call.flight, now, after);
     WatchAsync(async);
     return;
   }

@@ -146,12 +146,12 @@ void CacheCore<Key, Value, Hash, Eq>::Open(Part& part, bool warm_up, Claimed& cl
     if (call.flight->phase != Phase::kReady) return;
     Executor* const executor = ExecutorFor(call);
     if (!callbacks_.load_all) {
-      if (executor != nullptr) QueueUp(call.flight, after);
+      if (executor != nullptr) QueueUp(call.flight, now, after);
     } else if (executor == nullptr) {
       Begin(shard, *call.flight, now);
       claimed.here.push_back(call.flight);
     } else {
-      (*call.flight).*QueuedFlag(executor) = true;
+      MarkQueued(*call.flight, executor, now);
       claimed.executor = executor;
       claimed.queued.push_back(call.flight);
     }

@@ -41,7 +41,7 @@ template <typename Key, typename Value, typename Hash, typename Eq>
 auto CacheCore<Key, Value, Hash, Eq>::StartFlight(size_t index, const Key& key, LoaderPtr loader, Instant now)
     -> FlightPtr {
   FlightPtr flight = shards_[index].flights.Start(this, key, index, std::move(loader));
-  flight->hard_deadline = now + options_.load_hard_timeout;
+  if (flight->phase == Phase::kBlocked) flight->hard_deadline = now + options_.load_hard_timeout;
   flights_.fetch_add(1, std::memory_order_relaxed);
   return flight;
 }
@@ -88,7 +88,7 @@ auto CacheCore<Key, Value, Hash, Eq>::Await(const Key& key, Call& call, ShardLoc
       answer = Run(flight, {call.deadline, call.stop});
       lock = Lock(shard);
     } else if (flight->phase == Phase::kReady && executor != nullptr && !((*flight).*QueuedFlag(executor))) {
-      (*flight).*QueuedFlag(executor) = true;
+      MarkQueued(*flight, executor, now);
       lock.unlock();
       RunQueued(executor, flight, QueuedFlag(executor));
       lock = Lock(shard);

@@ -104,8 +104,9 @@ auto CacheCore<Key, Value, Hash, Eq>::Publish(const FlightPtr& flight, Loaded lo
       AnswerFlight(*flight, std::move(loaded.answer), after);
     }
     if (unblocked != nullptr && !unblocked->answered) {
+      unblocked->hard_deadline = Instant::InfiniteFuture();
       if (options_.load_executor != nullptr || unblocked->in_background || !unblocked->async.empty()) {
-        QueueUp(unblocked, after);
+        QueueUp(unblocked, now, after);
       }
       Rouse(*unblocked, false);
     }
@@ -120,18 +121,26 @@ auto CacheCore<Key, Value, Hash, Eq>::Publish(const FlightPtr& flight, Loaded lo
 template <typename Key, typename Value, typename Hash, typename Eq>
 void CacheCore<Key, Value, Hash, Eq>::HandOn(const FlightPtr& flight, Instant now, Aftermath& after) {
   flight->phase = Phase::kReady;
-  flight->hard_deadline = now + options_.load_hard_timeout;
-  if (!flight->async.empty()) QueueUp(flight, after);
+  flight->hard_deadline = Instant::InfiniteFuture();
+  if (!flight->async.empty()) QueueUp(flight, now, after);
   Rouse(*flight, true);
 }
 
 // The flight is ready and has an executor run it. With the shard's mutex held.
 template <typename Key, typename Value, typename Hash, typename Eq>
-void CacheCore<Key, Value, Hash, Eq>::QueueUp(const FlightPtr& flight, Aftermath& after) {
+void CacheCore<Key, Value, Hash, Eq>::QueueUp(const FlightPtr& flight, Instant now, Aftermath& after) {
   if (flight->on_load_executor || flight->on_refresh_executor) return;
   const bool load = options_.load_executor != nullptr && !flight->in_background;
   (load ? flight->on_load_executor : flight->on_refresh_executor) = true;
+  flight->hard_deadline = now + options_.load_hard_timeout;
   (load ? after.for_load_executor : after.for_refresh_executor).push_back(flight);
+}
+
+// The same, where the caller hands it over.
+template <typename Key, typename Value, typename Hash, typename Eq>
+void CacheCore<Key, Value, Hash, Eq>::MarkQueued(FlightT& flight, const Executor* executor, Instant now) {
+  flight.*QueuedFlag(executor) = true;
+  flight.hard_deadline = now + options_.load_hard_timeout;
 }
 
 }  // namespace stockade::internal

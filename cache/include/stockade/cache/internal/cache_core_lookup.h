@@ -125,7 +125,7 @@ void CacheCore<Key, Value, Hash, Eq>::StartRefresh(size_t index, const Key& key,
   }
   const FlightPtr flight = StartFlight(index, key, std::move(loader), now);
   flight->in_background = true;
-  if (flight->phase == Phase::kReady) QueueUp(flight, after);
+  if (flight->phase == Phase::kReady) QueueUp(flight, now, after);
   CountRefresh(trigger);
 }
 

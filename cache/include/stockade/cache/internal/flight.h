@@ -87,7 +87,7 @@ struct Flight final : FlightNode {
   bool in_background = false;  // Is to run though no thread waits for it.
   // Its runner gave up, and this one of those who wait is to run it next. Null: any.
   const FlightWaiter* chosen = nullptr;
-  Instant hard_deadline = Instant::InfiniteFuture();  // Of its start, or, until it starts, of its making.
+  Instant hard_deadline = Instant::InfiniteFuture();  // Once it runs or waits for others; of that moment.
   std::list<std::shared_ptr<FlightWaiter>> waiters;
   std::vector<std::shared_ptr<AsyncCall<Key, Value, Eq>>> async;
 
