@@ -86,6 +86,18 @@ TEST(GetAllTermsTest, GetAll_OneAfterAnother_TheTimeoutIsOfTheWhole) {
   EXPECT_EQ(loaded, (std::vector<int>{1, 2}));
 }
 
+// A load's time runs from its own start.
+TEST(GetAllTermsTest, GetAll_OneAfterAnother_TheHardTimeoutIsOfEach) {
+  ManualClock clock;
+  IntCache cache({.load_hard_timeout = absl::Seconds(1), .clock = &clock, .metrics = nullptr},
+                 [&](const int& key, LoadContext& load) -> absl::StatusOr<int> {
+                   EXPECT_EQ(load.time_left(), absl::Seconds(1));
+                   clock.Advance(absl::Milliseconds(600));
+                   return key;
+                 });
+  EXPECT_EQ(TextsOf(cache.GetAll({1, 2, 3})), (Texts{"1", "2", "3"}));
+}
+
 TEST(GetAllTermsTest, Loader_AsksForItsOwnKeyAmongOthers_FailedPreconditionForThatAlone) {
   IntCache* self = nullptr;
   Texts nested;
