@@ -18,7 +18,7 @@ std::vector<int> FirstKeys(int count) {
   return keys;
 }
 
-std::string Text(const absl::StatusOr<WarmUpReport>& report) {
+std::string Summary(const absl::StatusOr<WarmUpReport>& report) {
   if (!report.ok()) return absl::StatusCodeToString(report.status().code());
   return std::to_string(report->present) + " " + std::to_string(report->not_found) + " " +
          std::to_string(report->failed) + " " + absl::StatusCodeToString(report->first_error.code());
@@ -35,26 +35,26 @@ TEST(WarmUpTest, WarmUp_SomeAreMissing_LoadsThoseAndCountsEachKeyOnce) {
                    return key;
                  });
   cache.Put(1, 10);
-  EXPECT_EQ(Text(cache.WarmUp({1, 2, 3, 4, 2, 1})), "2 1 1 UNAVAILABLE");
+  EXPECT_EQ(Summary(cache.WarmUp({1, 2, 3, 4, 2, 1})), "2 1 1 UNAVAILABLE");
   EXPECT_EQ(loads, 3);
   EXPECT_EQ(Metric(registry, "stockade_cache_refreshes_total", "warm_up"), 3);
   for (const char* const result : {"hit", "stale", "miss", "coalesced", "negative"}) {
     EXPECT_EQ(Requests(registry, result), 0) << result;
   }
-  EXPECT_EQ(Text(cache.WarmUp({1, 2, 3, 4})), "2 1 1 UNAVAILABLE");
+  EXPECT_EQ(Summary(cache.WarmUp({1, 2, 3, 4})), "2 1 1 UNAVAILABLE");
   EXPECT_EQ(loads, 4) << "an absence is remembered, an error is not";
   EXPECT_EQ(Metric(registry, "stockade_cache_entries"), 3);
 }
 
 TEST(WarmUpTest, WarmUp_NoKeys_NothingIsDone) {
   IntCache cache(LoadingCacheOptions{.metrics = nullptr});
-  EXPECT_EQ(Text(cache.WarmUp({})), "0 0 0 OK");
+  EXPECT_EQ(Summary(cache.WarmUp({})), "0 0 0 OK");
 }
 
 TEST(WarmUpTest, WarmUp_NoLoader_EachMissingKeyFails) {
   IntCache cache(LoadingCacheOptions{.metrics = nullptr});
   cache.Put(1, 1);
-  EXPECT_EQ(Text(cache.WarmUp({1, 2})), "1 0 1 FAILED_PRECONDITION");
+  EXPECT_EQ(Summary(cache.WarmUp({1, 2})), "1 0 1 FAILED_PRECONDITION");
 }
 
 TEST(WarmUpTest, WarmUp_OptionsAreBad_InvalidArgumentNamingTheField) {
@@ -87,7 +87,7 @@ TEST(WarmUpTest, WarmUp_Parallelism_IsReachedAndNeverPassed) {
     door.AwaitArrivals(3);
     door.Open();
   });
-  EXPECT_EQ(Text(cache.WarmUp(FirstKeys(200), {.parallelism = 3})), "200 0 0 OK");
+  EXPECT_EQ(Summary(cache.WarmUp(FirstKeys(200), {.parallelism = 3})), "200 0 0 OK");
   EXPECT_EQ(most, 3);
   EXPECT_EQ(cache.size(), 200);
 }
@@ -95,7 +95,7 @@ TEST(WarmUpTest, WarmUp_Parallelism_IsReachedAndNeverPassed) {
 TEST(WarmUpTest, WarmUp_ABatchLoader_GetsBatchesOfTheGivenSize) {
   BatchCache batch({});
   batch.cache.Put(2, 20);
-  EXPECT_EQ(Text(batch.cache.WarmUp({0, 1, 2, 3, 4, 5, 6, 6}, {.parallelism = 1, .batch_size = 3})), "7 0 0 OK");
+  EXPECT_EQ(Summary(batch.cache.WarmUp({0, 1, 2, 3, 4, 5, 6, 6}, {.parallelism = 1, .batch_size = 3})), "7 0 0 OK");
   EXPECT_EQ(batch.batches(), (Batches{{0, 1}, {3, 4, 5}, {6}}));
   EXPECT_EQ(Metric(batch.registry, "stockade_cache_refreshes_total", "warm_up"), 6);
   EXPECT_EQ(Metric(batch.registry, "stockade_cache_loads_total", "success"), 3);
@@ -117,7 +117,7 @@ TEST(WarmUpTest, WarmUp_BatchesInParallel_IsReachedAndNeverPassed) {
     door.AwaitArrivals(2);
     door.Open();
   });
-  EXPECT_EQ(Text(batch.cache.WarmUp(FirstKeys(95), {.parallelism = 2, .batch_size = 10})), "95 0 0 OK");
+  EXPECT_EQ(Summary(batch.cache.WarmUp(FirstKeys(95), {.parallelism = 2, .batch_size = 10})), "95 0 0 OK");
   EXPECT_EQ(most, 2);
   EXPECT_EQ(batch.batches().size(), 10u);
 }
@@ -128,7 +128,7 @@ TEST(WarmUpTest, WarmUp_BatchFailsForSome_TheReportSaysSo) {
     found.Fail(1, absl::AbortedError(""));
     return absl::OkStatus();
   });
-  EXPECT_EQ(Text(batch.cache.WarmUp({0, 1, 2, 3})), "1 2 1 ABORTED");
+  EXPECT_EQ(Summary(batch.cache.WarmUp({0, 1, 2, 3})), "1 2 1 ABORTED");
 }
 
 TEST(WarmUpTest, WarmUp_KeyIsBeingLoaded_SharesTheLoad) {
@@ -141,7 +141,7 @@ TEST(WarmUpTest, WarmUp_KeyIsBeingLoaded_SharesTheLoad) {
   });
   std::jthread get([&] { EXPECT_TRUE(cache.Get(1).ok()); });
   door.AwaitArrivals(1);
-  std::jthread warm([&] { EXPECT_EQ(Text(cache.WarmUp({1, 2})), "2 0 0 OK"); });
+  std::jthread warm([&] { EXPECT_EQ(Summary(cache.WarmUp({1, 2})), "2 0 0 OK"); });
   AwaitWaiters(registry, 1);
   std::jthread late([&] { EXPECT_TRUE(cache.Get(2).ok()); });
   door.AwaitArrivals(2);
@@ -164,7 +164,7 @@ TEST(WarmUpTest, WarmUp_TimeoutPasses_TheRestIsDeadlineExceeded) {
     clock.Advance(absl::Seconds(1));
     return key;
   });
-  EXPECT_EQ(Text(cache.WarmUp(FirstKeys(5), {.parallelism = 1, .timeout = absl::Seconds(1)})),
+  EXPECT_EQ(Summary(cache.WarmUp(FirstKeys(5), {.parallelism = 1, .timeout = absl::Seconds(1)})),
             "1 0 4 DEADLINE_EXCEEDED");
   EXPECT_EQ(loads, 1);
 }
@@ -173,7 +173,7 @@ TEST(WarmUpTest, Loader_WarmsUp_FailedPrecondition) {
   IntCache* self = nullptr;
   std::string refused;
   IntCache cache({.metrics = nullptr}, [&](const int& key, LoadContext&) -> absl::StatusOr<int> {
-    refused = Text(self->WarmUp({key + 1}));
+    refused = Summary(self->WarmUp({key + 1}));
     return key;
   });
   self = &cache;
@@ -194,13 +194,13 @@ TEST(WarmUpTest, WarmUp_WithALoadExecutor_LoadsThereAndStaysWithinItsParallelism
                    --running;
                    return key;
                  });
-  EXPECT_EQ(Text(cache.WarmUp(FirstKeys(200), {.parallelism = 2})), "200 0 0 OK");
+  EXPECT_EQ(Summary(cache.WarmUp(FirstKeys(200), {.parallelism = 2})), "200 0 0 OK");
   EXPECT_LE(most, 2);
 }
 
 TEST(WarmUpTest, WarmUp_Strict_Works) {
   BatchCache batch({.strict = true});
-  EXPECT_EQ(Text(batch.cache.WarmUp(FirstKeys(20), {.batch_size = 5})), "20 0 0 OK");
+  EXPECT_EQ(Summary(batch.cache.WarmUp(FirstKeys(20), {.batch_size = 5})), "20 0 0 OK");
 }
 
 TEST(WarmUpTest, Destructor_DuringAWarmUp_TheRestFailsAndTheLoadersAreAwaited) {
@@ -215,7 +215,7 @@ TEST(WarmUpTest, Destructor_DuringAWarmUp_TheRestFailsAndTheLoadersAreAwaited) {
                                             return key;
                                           });
   IntCache* const raw = cache.get();
-  std::jthread warm([raw] { EXPECT_EQ(Text(raw->WarmUp(FirstKeys(50), {.parallelism = 2})), "0 0 50 CANCELLED"); });
+  std::jthread warm([raw] { EXPECT_EQ(Summary(raw->WarmUp(FirstKeys(50), {.parallelism = 2})), "0 0 50 CANCELLED"); });
   door.AwaitArrivals(2);
   std::jthread waiter([raw] { EXPECT_EQ(Text(raw->Get(0)), "CANCELLED"); });
   AwaitWaiters(registry, 1);
