@@ -224,17 +224,31 @@ TEST_F(AsyncEndsTest, GetAsync_StrictAndManyMisses_AllAreAnsweredByTwoThreads) {
   EXPECT_EQ(loads, 25);
 }
 
-TEST_F(AsyncEndsTest, Destructor_StrictCallsQueued_Cancelled) {
-  Door busy;
-  ThreadPool background(1);
-  Make({.strict = true, .refresh_executor = &background});
-  background.Schedule([&] { busy.Pass(); });
-  busy.AwaitArrivals(1);
+TEST_F(AsyncEndsTest, Destructor_StrictCallWaitsForAWriter_Cancelled) {
+  Make({.max_weight = 60, .strict = true});  // So small that it has one shard, which closes at one instant.
+  IntCache* const raw = cache.get();
+  std::jthread leader([raw] { EXPECT_EQ(Text(raw->Get(2)), "CANCELLED"); });
+  door.AwaitArrivals(1);
+  std::jthread waiter([raw] { EXPECT_EQ(Text(raw->Get(2)), "CANCELLED"); });
+  AwaitWaiters(registry, 1);
+  Door writing;
+  std::jthread writer([&, raw] {
+    EXPECT_TRUE(raw->UpdateThrough(1,
+                                   [&] {
+                                     writing.Pass();
+                                     return absl::OkStatus();
+                                   })
+                    .ok());
+  });
+  writing.AwaitArrivals(1);
   GetAsync();
-  cache.reset();
-  busy.Open();
+  std::jthread destroyer([&] { cache.reset(); });
+  waiter.join();  // From here on it is closed.
+  writing.Open();
   EXPECT_EQ(answers.Await(1), Texts{"CANCELLED"});
-  EXPECT_EQ(loads, 0);
+  door.Open();
+  destroyer.join();
+  EXPECT_EQ(loads, 1);
 }
 
 }  // namespace
