@@ -6,6 +6,7 @@
 #include <mutex>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "stockade/base/clock.h"
 
@@ -55,6 +56,7 @@ Row AskForOne(Setting& setting, const Lookup& lookup, int id, int down_from, int
   std::barrier line_up(kThreads, between_rounds);
   {
     std::vector<std::jthread> threads;
+    threads.reserve(kThreads);
     for (int thread = 0; thread < kThreads; ++thread) {
       threads.emplace_back([&] {
         for (int i = 0; i < kLifetimes * kRoundsPerTtl; ++i) {
@@ -76,6 +78,7 @@ Row AskForEach(Setting& setting, const Lookup& lookup, const std::vector<int>& i
   std::latch line_up(kThreads);
   {
     std::vector<std::jthread> threads;
+    threads.reserve(kThreads);
     for (int thread = 0; thread < kThreads; ++thread) {
       threads.emplace_back([&] {
         line_up.arrive_and_wait();
