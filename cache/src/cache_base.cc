@@ -11,6 +11,7 @@ namespace stockade::internal {
 namespace {
 
 constexpr size_t kRefreshThreads = 2;
+constexpr size_t kAsyncReadThreads = 2;
 
 MetricSet::GaugeReader Reader(const std::atomic<int64_t>& count) {
   return [&count] { return static_cast<double>(count.load(std::memory_order_relaxed)); };
@@ -124,7 +125,12 @@ absl::Status CacheBase::UpdateRefusedError() const {
 }
 
 absl::Status CacheBase::WarmUpRefusedError() const {
-  return absl::FailedPreconditionError(Concat("LoadingCache '", options_.name, "': a warm-up within a loader"));
+  return absl::FailedPreconditionError(
+      Concat("LoadingCache '", options_.name, "': a warm-up within a loader, an update or a strict read"));
+}
+
+void CacheBase::NoCallbackFatal() const {
+  Fatal(Concat("LoadingCache '", options_.name, "': GetAsync() without a callback"));
 }
 
 absl::Status CacheBase::CircleError() const {
@@ -136,6 +142,12 @@ Executor* CacheBase::RefreshExecutor() {
   if (options_.refresh_executor != nullptr) return options_.refresh_executor;
   std::call_once(refresh_pool_started_, [this] { refresh_pool_ = std::make_unique<ThreadPool>(kRefreshThreads); });
   return refresh_pool_.get();
+}
+
+Executor* CacheBase::AsyncReadPool() {
+  std::call_once(async_read_pool_started_,
+                 [this] { async_read_pool_ = std::make_unique<ThreadPool>(kAsyncReadThreads); });
+  return async_read_pool_.get();
 }
 
 void CacheBase::CheckNotInLoader() const {
@@ -150,6 +162,7 @@ void CacheBase::DestroyedFromWithin(std::string_view callback) const {
 
 void CacheBase::StopThreads() {
   timers_.reset();
+  async_read_pool_.reset();
   refresh_pool_.reset();
 }
 

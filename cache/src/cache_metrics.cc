@@ -11,7 +11,7 @@ constexpr std::string_view kRequestsHelp =
 constexpr std::string_view kLoads = "stockade_cache_loads_total";
 constexpr std::string_view kLoadsHelp = "Runs of a loader, a batch being one, by what came of them.";
 constexpr std::string_view kEvictions = "stockade_cache_evictions_total";
-constexpr std::string_view kEvictionsHelp = "Entries that left without being replaced by a newer value, by cause.";
+constexpr std::string_view kEvictionsHelp = "Entries that left, but for fresh ones that were replaced, by cause.";
 constexpr std::string_view kRefreshes = "stockade_cache_refreshes_total";
 constexpr std::string_view kRefreshesHelp = "Loads that no lookup waited for at first, by what set them off.";
 

@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "stockade/base/executor.h"
+#include "stockade/base/guard_callback.h"
 #include "stockade/base/log.h"
 #include "stockade/cache/cache_callbacks.h"
 #include "stockade/cache/cache_handle.h"
@@ -48,7 +49,7 @@ namespace stockade {
 // Thread-safe. Blocks: Get(), GetOrLoad(), GetAll() and WarmUp() where they load or wait for a load, UpdateThrough(),
 // the destructor, and all calls for moments on a mutex of 1/16 of the keys. Calls are O(1) expected in each key, but
 // where they say otherwise. `Key` is copyable; `Value` is movable and is never changed once stored. Destructors of keys
-// and values run without a lock, as all callbacks do. Hash and Eq must not throw.
+// and values run without a lock of the cache, as all callbacks do. Hash and Eq must not throw.
 template <typename Key, typename Value, typename Hash = std::hash<Key>, typename Eq = std::equal_to<Key>>
 class LoadingCache {
   using Core = internal::CacheCore<Key, Value, Hash, Eq>;
@@ -86,8 +87,8 @@ class LoadingCache {
   }
 
   // Calls that wait for a load are answered with Cancelled at once. Then waits for every call, loader and refresh that
-  // is inside; loads that have not started never do. Aborts on a thread that runs a loader or the listener of this
-  // cache. Does nothing in a forked child.
+  // is inside; loads that have not started never do. Must not run within a callback of this cache; a loader or the
+  // listener aborts. Does nothing in a forked child.
   ~LoadingCache() {
     if (core_->InForkedChild()) {
       (void)core_.release();
@@ -115,8 +116,11 @@ class LoadingCache {
   // executor, in the background, for other calls): capture by value, or what outlives the cache.
   template <typename CallLoader>
   absl::StatusOr<Handle> GetOrLoad(const Key& key, const CallLoader& loader, const CacheGetOptions& options = {}) {
-    const auto copy = [&] { return std::make_shared<const Loader>(loader); };
-    const absl::FunctionRef<std::shared_ptr<const Loader>()> make_loader = copy;
+    const auto copy = [&]() -> absl::StatusOr<std::shared_ptr<const Loader>> {
+      return internal::GuardCallback<absl::StatusOr<std::shared_ptr<const Loader>>>(
+          "copying a loader", [&] { return std::make_shared<const Loader>(loader); });
+    };
+    const typename Core::MakeLoader make_loader = copy;
     return core_->Get(key, options, &make_loader);
   }
 
@@ -128,9 +132,10 @@ class LoadingCache {
     return core_->GetAll(keys, options);
   }
 
-  // As Get(), without blocking: `done` is run once, on `executor`, which must outlive that. The load runs on the
-  // load_executor or else the refresh_executor. With options.strict, where the call may wait for a lock, all of it
-  // runs there.
+  // As Get(), without blocking: `done`, which is not empty, is run once, on `executor`, which must outlive that and may
+  // be scheduled to by any thread of the cache; it must not destroy the cache there and then. The load runs on the
+  // load_executor or else the refresh_executor. With options.strict, where the call may wait for a lock, it waits on
+  // one of two threads that the cache has for that.
   void GetAsync(const Key& key, Executor& executor, AsyncCallback done, const CacheGetOptions& options = {}) {
     core_->GetAsync(key, executor, std::move(done), options);
   }
@@ -143,7 +148,8 @@ class LoadingCache {
   void Refresh(const Key& key) { core_->Refresh(key); }
 
   // Loads those of `keys` that are missing, `parallelism` loads at a time, on threads of its own; returns when all are
-  // done. Its lookups do not count as requests. InvalidArgument: the options; FailedPrecondition: called in a loader.
+  // done. Its lookups do not count as requests. InvalidArgument: the options; FailedPrecondition: called in a loader,
+  // an update or a strict read.
   absl::StatusOr<WarmUpReport> WarmUp(const std::vector<Key>& keys, const WarmUpOptions& options = {}) {
     return core_->WarmUp(keys, options);
   }
@@ -170,8 +176,9 @@ class LoadingCache {
   // it meanwhile but by loaders and by `write` itself, which take no lock. `timeout`: for the lock; steady clock.
   //
   // Returns what `write` returned; what it threw: kInternal. DeadlineExceeded, FailedPrecondition (called in a loader,
-  // or within another update of this cache) and Cancelled (the cache is being destroyed): `write` did not run, unless
-  // it returned that.
+  // in a listener that a strict read runs, or within another update of any cache) and Cancelled (the cache is being
+  // destroyed): `write` did not run, unless it returned that. `write` must not wait for other threads that read the
+  // key.
   absl::Status UpdateThrough(const Key& key, absl::FunctionRef<absl::Status()> write,
                              absl::Duration timeout = absl::InfiniteDuration()) {
     return core_->UpdateThrough(key, write, timeout);

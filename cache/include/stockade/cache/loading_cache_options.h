@@ -54,12 +54,13 @@ struct LoadingCacheOptions {
   absl::Duration load_soft_timeout = absl::InfiniteDuration();
   // How long a load may take, from its start: told to the loader as its deadline. From then on its key is free for the
   // next load, those who wait get the value that stale_if_error has for them or DeadlineExceeded, and what it returns
-  // is refused. The loader itself is not stopped. A load that cannot start, because two others of its key still run or
+  // is refused. The loader itself is not stopped, and a call whose thread runs it leaves when it
+  // returns. A load that cannot start, because two others of its key still run or
   // its executor is full, is given up after as long. Above 0. Infinite: none.
   absl::Duration load_hard_timeout = absl::InfiniteDuration();
 
   // Reads wait while the key is being written by UpdateThrough(): they hold the key's read lock, from the lookup to the
-  // end of the load. Waits for that lock are timed on the steady clock.
+  // end of the load. Waits for that lock are timed on the steady clock and heed no stop token.
   bool strict = false;
 
   // Expiry, deadlines and waits. Not null; must outlive the cache.
@@ -84,7 +85,8 @@ struct LoadingCacheOptions {
 
 struct CacheGetOptions {
   // How long the call may wait for a load, from its start. Zero or negative: it answers from what is cached, and is
-  // DeadlineExceeded where that takes a load.
+  // DeadlineExceeded where that takes a load; also where stale_if_error has a value, for which there is
+  // load_soft_timeout.
   absl::Duration timeout = absl::InfiniteDuration();
   // Asked to stop, the call leaves with Cancelled; the load goes on for the others. A load on the caller's own thread
   // is told through its context.

@@ -61,10 +61,13 @@ class CacheBase {
   absl::Status BatchMissError() const;
   absl::Status UpdateRefusedError() const;
   absl::Status WarmUpRefusedError() const;
+  [[noreturn]] void NoCallbackFatal() const;
   absl::Status CircleError() const;
 
   // Starts the cache's own pool where the user gave no executor.
   Executor* RefreshExecutor();
+  // Where strict reads without a thread wait; never the user's.
+  Executor* AsyncReadPool();
   // Aborts if the calling thread runs a loader of this cache.
   void CheckNotInLoader() const;
   [[noreturn]] void DestroyedFromWithin(std::string_view callback) const;
@@ -88,6 +91,8 @@ class CacheBase {
   std::atomic<int64_t> weight_{0};
   std::once_flag refresh_pool_started_;
   std::unique_ptr<ThreadPool> refresh_pool_;
+  std::once_flag async_read_pool_started_;
+  std::unique_ptr<ThreadPool> async_read_pool_;
   // Last: its gauges read the counts above, and nothing of a derived class.
   ComponentMetrics metrics_;
 };

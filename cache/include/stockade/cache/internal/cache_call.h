@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <list>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -31,7 +32,6 @@ struct CacheCall {
   std::shared_ptr<const typename FlightT::Loader> loader = nullptr;  // Of its own, once it is needed.
   CacheMetric result = kRequestMiss;
   bool waited = false;
-  bool on_pool = false;  // Its thread is one that executes loads: it waits for none that has not started.
 
   // Its place among those that wait for a flight.
   std::shared_ptr<FlightT> flight = nullptr;
@@ -55,7 +55,8 @@ struct AsyncCall {
   Done done;
   CacheCall<Key, Value, Eq> call;
   // Guarded by the mutex of the key's shard.
-  bool waits = false;  // Is in its flight's `async`.
+  bool waits = false;  // Is in its flight's `async`, at `place`.
+  typename std::list<std::shared_ptr<AsyncCall>>::iterator place;
   // What looks after it while it waits.
   std::optional<TimerQueue::Id> timer;
   std::optional<std::stop_callback<std::function<void()>>> on_stop;

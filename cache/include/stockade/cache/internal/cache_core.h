@@ -42,7 +42,8 @@ class CacheCore final : public CacheBase {
   using Callbacks = CacheCallbacks<Key, Value, Hash, Eq>;
   using Handle = CacheHandle<Value>;
   using LoaderPtr = std::shared_ptr<const typename Callbacks::Loader>;
-  using MakeLoader = absl::FunctionRef<LoaderPtr()>;
+  // Copies the loader of a call; what its copying throws is the status.
+  using MakeLoader = absl::FunctionRef<absl::StatusOr<LoaderPtr>()>;
   using Async = AsyncCall<Key, Value, Eq>;
 
   CacheCore(LoadingCacheOptions options, Callbacks callbacks)
@@ -85,7 +86,8 @@ class CacheCore final : public CacheBase {
     bool closed = false;  // Guarded by mutex. No flight begins any more.
   };
 
-  // What a change under a mutex leaves to be done without it. Does it when it is destroyed.
+  // What changes under a mutex leave to be done without it: user code runs there, so not before this thread has
+  // published what others, or that code, may wait for. Is settled when it is destroyed.
   struct Aftermath {
     explicit Aftermath(CacheCore& c) : core(c) {}
     ~Aftermath() { core.Settle(*this); }
@@ -94,6 +96,8 @@ class CacheCore final : public CacheBase {
 
     CacheCore& core;
     Entries removed;
+    Entries renewed;                 // Left, but their values have not.
+    std::vector<FlightPtr> dropped;  // Their last owner may have to run a destructor.
     std::vector<FlightPtr> for_load_executor;
     std::vector<FlightPtr> for_refresh_executor;
     std::list<std::shared_ptr<FlightWaiter>> woken;  // Their flights are answered.
@@ -134,6 +138,7 @@ class CacheCore final : public CacheBase {
   bool HasLoader() const { return callbacks_.load || callbacks_.load_all; }
   void CountRequest(const Call& call);
   void Settle(Aftermath& after);
+  static void Wake(Aftermath& after);
 
   // Lookups (cache_core_lookup.h).
   Call NewCall(const CacheGetOptions& options) const;
@@ -148,7 +153,9 @@ class CacheCore final : public CacheBase {
   void Begin(Shard& shard, FlightT& flight, Instant now);
   std::optional<Answer> Await(const Key& key, Call& call, ShardLock& lock, Aftermath& after);
   std::optional<Answer> GiveUp(Shard& shard, const Key& key, Call& call, Instant now, Aftermath& after);
-  void DropIfUnwanted(Shard& shard, FlightT& flight);
+  void DropIfUnwanted(Shard& shard, FlightT& flight, Aftermath& after);
+  void Drop(Shard& shard, FlightT& flight, Aftermath& after);
+  bool IsHung(FlightT& flight, Instant now) const;
   bool FlightT::*QueuedFlag(const Executor* executor) const {
     return executor == options_.load_executor ? &FlightT::on_load_executor : &FlightT::on_refresh_executor;
   }
@@ -156,10 +163,10 @@ class CacheCore final : public CacheBase {
   static void Rouse(FlightT& flight, bool relay);
   bool MayRunHere(const Call& call) const;
   Executor* ExecutorFor(const Call& call);
-  void Leave(Shard& shard, const Call& call);
+  void Leave(Shard& shard, const Call& call, Aftermath& after);
   bool AsksForItself(const Key& key) const;
   void AnswerFlight(FlightT& flight, Answer answer, Aftermath& after);
-  void Displace(Shard& shard, FlightT& flight);
+  void Displace(Shard& shard, FlightT& flight, Aftermath& after);
   bool TimeOutHung(Shard& shard, const Key& key, Instant now, Aftermath& after);
   void TimeOut(Shard& shard, FlightT& flight, Instant now, Aftermath& after);
   void ReplaceError(Shard& shard, FlightT& flight, Instant now, Answer& error, Aftermath& after);
@@ -167,10 +174,11 @@ class CacheCore final : public CacheBase {
   // Loads (cache_core_loads.h).
   void RunQueued(Executor* executor, FlightPtr flight, bool FlightT::*queued);
   std::optional<Answer> Run(const FlightPtr& flight, const Runner& runner);
-  std::optional<Answer> Publish(const FlightPtr& flight, Loaded loaded, const Runner& runner);
+  std::optional<Answer> Publish(const FlightPtr& flight, Loaded loaded, const Runner& runner, Aftermath& after);
+  bool BeginQueued(FlightT& flight, bool FlightT::*queued);
   void HandOn(const FlightPtr& flight, Instant now, Aftermath& after);
   void QueueUp(const FlightPtr& flight, Instant now, Aftermath& after);
-  void MarkQueued(FlightT& flight, const Executor* executor, Instant now);
+  void MarkQueued(FlightT& flight, bool FlightT::*queued, Instant now);
 
   // Batches (cache_core_batch.h).
   struct Part;
@@ -179,6 +187,7 @@ class CacheCore final : public CacheBase {
   void FindAll(std::span<Part> parts, const Runner& runner, bool warm_up);
   void Open(Part& part, bool warm_up, Claimed& claimed);
   void QueueBatch(Executor* executor, std::vector<FlightPtr> flights);
+  std::vector<FlightPtr> BeginAll(const std::vector<FlightPtr>& flights, bool FlightT::*queued);
   std::optional<Answer> RunBatch(const std::vector<FlightPtr>& flights, const Runner& runner);
 
   // Calls without a thread (cache_core_async.h).
@@ -192,17 +201,17 @@ class CacheCore final : public CacheBase {
   [[nodiscard]] bool TakeReadLock(const Key& key, Instant deadline, ReadHold& hold);
   [[nodiscard]] bool TakeReadLocks(std::span<const Part> parts, Instant deadline,
                                    std::vector<typename KeyLocks::Guard>& guards);
-  void InvalidateWithin(size_t shard, const Key& key);
+  void InvalidateWithin(size_t shard, const Key& key, Aftermath& after);
 
   // Entries (cache_core_entries.h).
   Entries MakeEntry(const Key& key, const Pinned& value, const EntryOptions& options, absl::Duration load_time,
                     Instant now);
   Entries MakeAbsence(const Key& key, const absl::Status& absence, const EntryOptions& options, Instant now);
   std::optional<int64_t> Weigh(const Key& key, const Value& value);
-  const Entry* Replace(Shard& shard, const Key& key, Entries& fresh, Aftermath& after, Instant now);
+  const Entry* Replace(Shard& shard, const Key& key, Entries& fresh, RemovalCause cause, Aftermath& after, Instant now);
   void Remove(Shard& shard, Entry& entry, RemovalCause cause, Aftermath& after);
-  void Trim(const Entry* spared);
-  bool EvictOne(size_t shard, const Entry* spared);
+  void Trim(const Entry* spared, Aftermath& after);
+  bool EvictOne(size_t shard, const Entry* spared, Aftermath& after);
   void Notify(Entries removed);
   void CheckNotInListener() const;
 
@@ -221,10 +230,16 @@ void CacheCore<Key, Value, Hash, Eq>::CountRequest(const Call& call) {
   if (call.waited) Observe(kWaitSeconds, Now() - call.begun);
 }
 
-// Without any mutex of the cache held by this thread. Leaves nothing to be done.
+// Runs no user code; no mutex held.
+template <typename Key, typename Value, typename Hash, typename Eq>
+void CacheCore<Key, Value, Hash, Eq>::Wake(Aftermath& after) {
+  for (const auto& waiter : std::exchange(after.woken, {})) waiter->Wake(true);
+}
+
+// No mutex held, and no flight that this thread runs. Leaves nothing to be done.
 template <typename Key, typename Value, typename Hash, typename Eq>
 void CacheCore<Key, Value, Hash, Eq>::Settle(Aftermath& after) {
-  for (const auto& waiter : std::exchange(after.woken, {})) waiter->Wake(true);
+  Wake(after);
   for (FlightPtr& flight : std::exchange(after.for_load_executor, {})) {
     RunQueued(options_.load_executor, std::move(flight), &FlightT::on_load_executor);
   }
@@ -232,14 +247,17 @@ void CacheCore<Key, Value, Hash, Eq>::Settle(Aftermath& after) {
     RunQueued(RefreshExecutor(), std::move(flight), &FlightT::on_refresh_executor);
   }
   for (const AsyncPtr& async : std::exchange(after.answered, {})) {
-    const FlightT& flight = *async->call.flight;
-    if (async->call.joined < flight.fit_below) {
-      if (flight.stale) async->call.result = kRequestStale;
-      Deliver(*async, flight.answer);
+    const FlightPtr flight = std::move(async->call.flight);
+    if (async->call.joined < flight->fit_below) {
+      if (flight->stale) async->call.result = kRequestStale;
+      CountRequest(async->call);
+      Deliver(*async, flight->answer);
     } else {
       StartAsync(async);
     }
   }
+  after.dropped.clear();
+  after.renewed.clear();
   if (!after.removed.empty()) Notify(std::exchange(after.removed, {}));
 }
 

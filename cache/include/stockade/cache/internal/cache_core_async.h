@@ -13,15 +13,16 @@ template <typename Key, typename Value, typename Hash, typename Eq>
 void CacheCore<Key, Value, Hash, Eq>::GetAsync(const Key& key, Executor& executor, typename Async::Done done,
                                                const CacheGetOptions& options) {
   CheckFork();
+  if (!done) NoCallbackFatal();
   const size_t index = ShardOf(key);
   CallGate::Call inside(*gate_, index);
   const auto async = std::make_shared<Async>(key, index, executor, std::move(done), NewCall(options));
   if (!inside.inside()) {
     Deliver(*async, CancelledError());
   } else if (options_.strict) {
-    // A thread of the pool may wait for the key's lock. It runs the load too: it must not wait for another of the pool.
-    async->call.on_pool = true;
-    RefreshExecutor()->Schedule([this, gate = gate_, async] {
+    // It may wait for the key's lock, which no thread of the user's executors must do: the lock's holder may wait for
+    // one.
+    AsyncReadPool()->Schedule([this, gate = gate_, async] {
       CallGate::Call later(*gate, async->shard);
       if (later.inside()) {
         Answer answer = Find(async->shard, async->key, async->call, nullptr);
@@ -60,7 +61,7 @@ void CacheCore<Key, Value, Hash, Eq>::StartAsync(const AsyncPtr& async) {
     }
     waiters_.fetch_add(1, std::memory_order_relaxed);
     call.waited = async->waits = true;
-    call.flight->async.push_back(async);
+    async->place = call.flight->async.insert(call.flight->async.end(), async);
     if (call.flight->phase == Phase::kReady) QueueUp(call.flight, now, after);
     WatchAsync(async);
     return;
@@ -76,6 +77,7 @@ void CacheCore<Key, Value, Hash, Eq>::WatchAsync(const AsyncPtr& async) {
     if (const AsyncPtr waiting = weak.lock()) CheckAsync(waiting);
   };
   const Instant at = std::min({call.deadline, call.soft_deadline, call.flight->hard_deadline});
+  if (async->timer.has_value()) timers_->Cancel(*std::exchange(async->timer, std::nullopt));
   if (at != Instant::InfiniteFuture()) async->timer = timers_->Schedule(at, check);
   if (call.stop.stop_possible() && !async->on_stop.has_value()) {
     async->on_stop.emplace(call.stop, [this, check] { timers_->Schedule(Instant::InfinitePast(), check); });
@@ -100,8 +102,8 @@ void CacheCore<Key, Value, Hash, Eq>::CheckAsync(const AsyncPtr& async) {
       return;
     }
     StopWaiting(*async);
-    std::erase(call.flight->async, async);
-    DropIfUnwanted(shard, *call.flight);
+    call.flight->async.erase(async->place);
+    DropIfUnwanted(shard, *call.flight, after);
   }
   CountRequest(call);
   Deliver(*async, *std::move(answer));

@@ -23,23 +23,20 @@ struct CacheCore<Key, Value, Hash, Eq>::Part {
   std::optional<Answer> answer;
 };
 
-// The flights that a call for many has begun, to be loaded by one batch.
+// The flights that a call for many has begun, to be loaded by one batch. Whoever comes before that may run them.
 template <typename Key, typename Value, typename Hash, typename Eq>
 struct CacheCore<Key, Value, Hash, Eq>::Claimed {
   std::vector<FlightPtr> here;
-  std::vector<FlightPtr> queued;
-  Executor* executor = nullptr;  // Of `queued`.
+  std::vector<FlightPtr> elsewhere;
+  Executor* executor = nullptr;  // Of `elsewhere`.
 };
 
-// A running batch: its flights wait for what its loader waits for.
+// A running batch: its flights wait for what its loader waits for, until each is published.
 template <typename Key, typename Value, typename Hash, typename Eq>
 class CacheCore<Key, Value, Hash, Eq>::BatchNode final : public FlightNode {
  public:
   BatchNode(const void* cache, const std::vector<FlightPtr>& flights) : FlightNode(cache), flights_(flights) {
     for (const FlightPtr& flight : flights_) flight->RunWithin(this);
-  }
-  ~BatchNode() override {
-    for (const FlightPtr& flight : flights_) flight->RunWithin(nullptr);
   }
 
   bool IsFor(const void* key) const override {
@@ -105,8 +102,8 @@ template <typename Key, typename Value, typename Hash, typename Eq>
 void CacheCore<Key, Value, Hash, Eq>::FindAll(std::span<Part> parts, const Runner& runner, bool warm_up) {
   Claimed claimed;
   for (Part& part : parts) Open(part, warm_up, claimed);
-  if (!claimed.queued.empty()) QueueBatch(claimed.executor, std::move(claimed.queued));
-  if (!claimed.here.empty()) RunBatch(claimed.here, runner);
+  if (!claimed.elsewhere.empty()) QueueBatch(claimed.executor, std::move(claimed.elsewhere));
+  if (const auto begun = BeginAll(claimed.here, nullptr); !begun.empty()) RunBatch(begun, runner);
   for (Part& part : parts) {
     if (part.answer.has_value()) continue;
     {
@@ -114,7 +111,9 @@ void CacheCore<Key, Value, Hash, Eq>::FindAll(std::span<Part> parts, const Runne
       ShardLock lock = Lock(shards_[part.shard]);
       part.answer = Await(part.key, part.call, lock, after);
     }
-    if (!part.answer.has_value()) part.answer = Find(part.shard, part.key, part.call, nullptr);
+    if (part.answer.has_value()) continue;
+    part.call.flight.reset();
+    part.answer = Find(part.shard, part.key, part.call, nullptr);
   }
 }
 
@@ -148,12 +147,10 @@ void CacheCore<Key, Value, Hash, Eq>::Open(Part& part, bool warm_up, Claimed& cl
     if (!callbacks_.load_all) {
       if (executor != nullptr) QueueUp(call.flight, now, after);
     } else if (executor == nullptr) {
-      Begin(shard, *call.flight, now);
       claimed.here.push_back(call.flight);
     } else {
-      MarkQueued(*call.flight, executor, now);
       claimed.executor = executor;
-      claimed.queued.push_back(call.flight);
+      claimed.elsewhere.push_back(call.flight);
     }
     return;
   }
@@ -161,20 +158,30 @@ void CacheCore<Key, Value, Hash, Eq>::Open(Part& part, bool warm_up, Claimed& cl
 
 template <typename Key, typename Value, typename Hash, typename Eq>
 void CacheCore<Key, Value, Hash, Eq>::QueueBatch(Executor* executor, std::vector<FlightPtr> flights) {
-  executor->Schedule([this, gate = gate_, queued = QueuedFlag(executor), flights = std::move(flights)] {
+  bool FlightT::*const queued = QueuedFlag(executor);
+  std::erase_if(flights, [&](const FlightPtr& flight) {
+    const ShardLock lock = Lock(shards_[flight->shard]);
+    if (flight->phase != Phase::kReady || (*flight).*queued) return true;
+    MarkQueued(*flight, queued, Now());
+    return false;
+  });
+  if (flights.empty()) return;
+  executor->Schedule([this, gate = gate_, queued, flights = std::move(flights)] {
     CallGate::Call inside(*gate, 0);
     if (!inside.inside()) return;
-    std::vector<FlightPtr> begun;
-    for (const FlightPtr& flight : flights) {
-      Shard& shard = shards_[flight->shard];
-      const ShardLock lock = Lock(shard);
-      (*flight).*queued = false;
-      if (flight->phase != Phase::kReady || flight->answered) continue;
-      Begin(shard, *flight, Now());
-      begun.push_back(flight);
-    }
-    if (!begun.empty()) RunBatch(begun, Runner());
+    if (const auto begun = BeginAll(flights, queued); !begun.empty()) RunBatch(begun, Runner());
   });
+}
+
+// Those of the flights that this thread is to run, begun. `queued`: as of BeginQueued(); null: they were in none.
+template <typename Key, typename Value, typename Hash, typename Eq>
+auto CacheCore<Key, Value, Hash, Eq>::BeginAll(const std::vector<FlightPtr>& flights, bool FlightT::*queued)
+    -> std::vector<FlightPtr> {
+  std::vector<FlightPtr> begun;
+  for (const FlightPtr& flight : flights) {
+    if (BeginQueued(*flight, queued)) begun.push_back(flight);
+  }
+  return begun;
 }
 
 // Runs the batch loader for flights that this thread has begun; no mutex held. Returns as Run(), where it is one
@@ -192,12 +199,10 @@ auto CacheCore<Key, Value, Hash, Eq>::RunBatch(const std::vector<FlightPtr>& fli
   const Instant started = Now();
   Batch batch(options_.clock, std::min(runner.deadline, hard_deadline), runner.stop, keys);
   for (const FlightPtr& flight : flights) batch.items_.find(flight->key)->second.previous = flight->previous;
-  absl::Status done;
-  {
-    BatchNode node(this, flights);
-    LoaderFrame frame(&node);
-    done = GuardCallback<absl::Status>(loader_label_, [&] { return callbacks_.load_all(keys, batch); });
-  }
+  Aftermath after(*this);  // Settled when all is published: what user code asks for there must not be this thread's.
+  BatchNode node(this, flights);
+  LoaderFrame frame(&node);
+  absl::Status done = GuardCallback<absl::Status>(loader_label_, [&] { return callbacks_.load_all(keys, batch); });
   const Instant ended = Now();
   CountLoad(done, ended - started, ended >= hard_deadline);
   if (done.ok()) done = BatchMissError();
@@ -207,7 +212,7 @@ auto CacheCore<Key, Value, Hash, Eq>::RunBatch(const std::vector<FlightPtr>& fli
     own = Publish(flight,
                   {item.result.has_value() ? *std::move(item.result) : Answer(done), std::move(item.entry),
                    ended - started, ended},
-                  runner);
+                  runner, after);
   }
   return own;
 }
@@ -217,7 +222,9 @@ auto CacheCore<Key, Value, Hash, Eq>::WarmUp(const std::vector<Key>& keys, const
     -> absl::StatusOr<WarmUpReport> {
   CheckFork();
   if (absl::Status valid = options.Validate(); !valid.ok()) return valid;
-  if (LoaderFrame::Innermost() != nullptr) return WarmUpRefusedError();
+  if (LoaderFrame::Innermost() != nullptr || StrictReadFrame::InAny() || UpdateFrame::InAny()) {
+    return WarmUpRefusedError();
+  }
   CallGate::Call inside(*gate_, 0);
   if (!inside.inside()) return CancelledError();
   const Call call = NewCall({.timeout = options.timeout});

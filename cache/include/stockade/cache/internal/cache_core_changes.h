@@ -17,17 +17,20 @@ void CacheCore<Key, Value, Hash, Eq>::Put(const Key& key, Value value, EntryOpti
   const Pinned pinned = std::make_shared<const Value>(std::move(value));
   const Instant now = Now();
   Entries fresh = MakeEntry(key, pinned, entry, absl::ZeroDuration(), now);
+  const RemovalCause cause =
+      entry.ttl.value_or(options_.ttl) > absl::ZeroDuration() ? RemovalCause::kReplaced : RemovalCause::kInvalidated;
   const Entry* stored;
   {
     Shard& shard = shards_[index];
     const ShardLock lock = Lock(shard);
     if (const FlightPtr flight = shard.flights.Current(key); flight != nullptr) {
       if (!flight->answered) AnswerFlight(*flight, pinned, after);
-      Displace(shard, *flight);
+      Displace(shard, *flight, after);
     }
-    stored = Replace(shard, key, fresh, after, now);
+    stored = Replace(shard, key, fresh, cause, after, now);
   }
-  if (stored != nullptr) Trim(stored);
+  Wake(after);
+  if (stored != nullptr) Trim(stored, after);
 }
 
 template <typename Key, typename Value, typename Hash, typename Eq>
@@ -35,12 +38,13 @@ void CacheCore<Key, Value, Hash, Eq>::Invalidate(const Key& key) {
   CheckFork();
   const size_t index = ShardOf(key);
   CallGate::Call inside(*gate_, index);
-  if (inside.inside()) InvalidateWithin(index, key);
+  if (!inside.inside()) return;
+  Aftermath after(*this);
+  InvalidateWithin(index, key, after);
 }
 
 template <typename Key, typename Value, typename Hash, typename Eq>
-void CacheCore<Key, Value, Hash, Eq>::InvalidateWithin(size_t index, const Key& key) {
-  Aftermath after(*this);
+void CacheCore<Key, Value, Hash, Eq>::InvalidateWithin(size_t index, const Key& key, Aftermath& after) {
   Shard& shard = shards_[index];
   const ShardLock lock = Lock(shard);
   if (Entry* const entry = shard.entries.Find(key); entry != nullptr) {
@@ -74,12 +78,10 @@ void CacheCore<Key, Value, Hash, Eq>::InvalidateAll() {
     CallGate::Call inside(*gate_, index);
     if (!inside.inside()) return;
     Aftermath after(*this);
-    {
-      Shard& shard = shards_[index];
-      const ShardLock lock = Lock(shard);
-      shard.entries.RemoveAll(after.removed);
-      shard.flights.DetachAllRunning();
-    }
+    Shard& shard = shards_[index];
+    const ShardLock lock = Lock(shard);
+    shard.entries.RemoveAll(after.removed);
+    shard.flights.DetachAllRunning();
     for (Entry& entry : after.removed) CountRemoval(entry.cause = RemovalCause::kInvalidated, entry.weight);
   }
 }

@@ -53,12 +53,17 @@ std::optional<int64_t> CacheCore<Key, Value, Hash, Eq>::Weigh(const Key& key, co
 }
 
 // Takes the key's entry away and puts `fresh` in its place, where there is one. Returns what was stored, or null.
+// `cause`: of one that has not expired. One whose value is stored anew has not left.
 template <typename Key, typename Value, typename Hash, typename Eq>
-auto CacheCore<Key, Value, Hash, Eq>::Replace(Shard& shard, const Key& key, Entries& fresh, Aftermath& after,
-                                              Instant now) -> const Entry* {
+auto CacheCore<Key, Value, Hash, Eq>::Replace(Shard& shard, const Key& key, Entries& fresh, RemovalCause cause,
+                                              Aftermath& after, Instant now) -> const Entry* {
   if (Entry* const old = shard.entries.Find(key); old != nullptr) {
-    const bool expired = now >= old->times.expires_at;
-    Remove(shard, *old, expired ? RemovalCause::kExpired : RemovalCause::kReplaced, after);
+    if (!fresh.empty() && old->value != nullptr && old->value == fresh.front().value) {
+      AddEntries(-1, -old->weight);
+      shard.entries.Remove(*old, after.renewed);
+    } else {
+      Remove(shard, *old, now >= old->times.expires_at ? RemovalCause::kExpired : cause, after);
+    }
   }
   if (fresh.empty()) return nullptr;
   const Entry& stored = fresh.front();
@@ -77,16 +82,15 @@ void CacheCore<Key, Value, Hash, Eq>::Remove(Shard& shard, Entry& entry, Removal
 // Evicts until the bound holds; no mutex held. `spared` was just stored and goes last: it may be gone by now, so only
 // its address counts. The shards take turns, so what goes is near to what was used longest ago.
 template <typename Key, typename Value, typename Hash, typename Eq>
-void CacheCore<Key, Value, Hash, Eq>::Trim(const Entry* spared) {
+void CacheCore<Key, Value, Hash, Eq>::Trim(const Entry* spared, Aftermath& after) {
   for (size_t in_vain = 0; weight() > options_.max_weight && in_vain < shard_count_;) {
     const size_t shard = next_victim_.fetch_add(1, std::memory_order_relaxed) & (shard_count_ - 1);
-    in_vain = EvictOne(shard, spared) ? 0 : in_vain + 1;
+    in_vain = EvictOne(shard, spared, after) ? 0 : in_vain + 1;
   }
 }
 
 template <typename Key, typename Value, typename Hash, typename Eq>
-bool CacheCore<Key, Value, Hash, Eq>::EvictOne(size_t index, const Entry* spared) {
-  Aftermath after(*this);
+bool CacheCore<Key, Value, Hash, Eq>::EvictOne(size_t index, const Entry* spared, Aftermath& after) {
   const Instant now = Now();
   Shard& shard = shards_[index];
   const ShardLock lock = Lock(shard);

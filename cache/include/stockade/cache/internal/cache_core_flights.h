@@ -41,7 +41,7 @@ template <typename Key, typename Value, typename Hash, typename Eq>
 auto CacheCore<Key, Value, Hash, Eq>::StartFlight(size_t index, const Key& key, LoaderPtr loader, Instant now)
     -> FlightPtr {
   FlightPtr flight = shards_[index].flights.Start(this, key, index, std::move(loader));
-  if (flight->phase == Phase::kBlocked) flight->hard_deadline = now + options_.load_hard_timeout;
+  flight->hard_deadline = now + options_.load_hard_timeout;
   flights_.fetch_add(1, std::memory_order_relaxed);
   return flight;
 }
@@ -58,7 +58,7 @@ void CacheCore<Key, Value, Hash, Eq>::Begin(Shard& shard, FlightT& flight, Insta
 // The call, which has joined a flight, is a thread's.
 template <typename Key, typename Value, typename Hash, typename Eq>
 void CacheCore<Key, Value, Hash, Eq>::Sit(Call& call) {
-  call.waiter = std::make_shared<FlightWaiter>(call.deadline);
+  call.waiter = std::make_shared<FlightWaiter>(call.deadline, LoaderFrame::Innermost() != nullptr);
   call.waiter->place = call.flight->waiters.insert(call.flight->waiters.end(), call.waiter);
   call.waiter->seated = true;
 }
@@ -88,7 +88,7 @@ auto CacheCore<Key, Value, Hash, Eq>::Await(const Key& key, Call& call, ShardLoc
       answer = Run(flight, {call.deadline, call.stop});
       lock = Lock(shard);
     } else if (flight->phase == Phase::kReady && executor != nullptr && !((*flight).*QueuedFlag(executor))) {
-      MarkQueued(*flight, executor, now);
+      MarkQueued(*flight, QueuedFlag(executor), now);
       lock.unlock();
       RunQueued(executor, flight, QueuedFlag(executor));
       lock = Lock(shard);
@@ -109,7 +109,7 @@ auto CacheCore<Key, Value, Hash, Eq>::Await(const Key& key, Call& call, ShardLoc
   }
   wait.End();
   if (lock.owns_lock()) {
-    Leave(shard, call);
+    Leave(shard, call, after);
     lock.unlock();
   }
   if (waits) waiters_.fetch_sub(1, std::memory_order_relaxed);
@@ -125,7 +125,7 @@ auto CacheCore<Key, Value, Hash, Eq>::GiveUp(Shard& shard, const Key& key, Call&
     -> std::optional<Answer> {
   if (call.stop.stop_requested()) return StoppedError();
   if (now >= call.deadline) return DeadlineError();
-  if (now >= call.flight->hard_deadline) {
+  if (IsHung(*call.flight, now)) {
     TimeOut(shard, *call.flight, now, after);
   } else if (now >= call.soft_deadline) {
     call.soft_deadline = Instant::InfiniteFuture();
@@ -139,48 +139,54 @@ auto CacheCore<Key, Value, Hash, Eq>::GiveUp(Shard& shard, const Key& key, Call&
 }
 
 // A flight that became ready while all who wait for it are parked: wakes the one that can wait longest, so that the
-// next runner does not give up as well. With `relay` that one alone runs it, or a loader that needs it, which must not
-// wait for others. O(who waits).
+// next runner does not give up as well. With `relay` that one alone runs it, or a loader that needs it. Those are woken
+// too: the one may leave the flight to an executor, for which they must not wait. O(who waits).
 template <typename Key, typename Value, typename Hash, typename Eq>
 void CacheCore<Key, Value, Hash, Eq>::Rouse(FlightT& flight, bool relay) {
   FlightWaiter* longest = nullptr;
   for (const auto& waiter : flight.waiters) {
-    if (waiter->parked && (longest == nullptr || waiter->deadline > longest->deadline)) longest = waiter.get();
+    if (!waiter->parked) continue;
+    if (waiter->nested) waiter->Wake(false);
+    if (longest == nullptr || waiter->deadline > longest->deadline) longest = waiter.get();
   }
-  flight.chosen = relay ? longest : nullptr;
+  flight.roused = longest;
+  flight.relayed = relay && longest != nullptr;
   if (longest != nullptr) longest->Wake(false);
 }
 
 template <typename Key, typename Value, typename Hash, typename Eq>
 bool CacheCore<Key, Value, Hash, Eq>::MayRunHere(const Call& call) const {
-  return call.flight->chosen == nullptr || call.flight->chosen == call.waiter.get() ||
-         LoaderFrame::Innermost() != nullptr || call.on_pool;
+  return !call.flight->relayed || call.flight->roused == call.waiter.get() || LoaderFrame::Innermost() != nullptr;
 }
 
 // Where the call has its flight run; null: on its own thread.
 template <typename Key, typename Value, typename Hash, typename Eq>
 Executor* CacheCore<Key, Value, Hash, Eq>::ExecutorFor(const Call& call) {
-  if (LoaderFrame::Innermost() != nullptr || call.on_pool) return nullptr;
+  if (LoaderFrame::Innermost() != nullptr) return nullptr;
   if (options_.load_executor != nullptr) return options_.load_executor;
   return call.soft_deadline != Instant::InfiniteFuture() ? RefreshExecutor() : nullptr;
 }
 
 template <typename Key, typename Value, typename Hash, typename Eq>
-void CacheCore<Key, Value, Hash, Eq>::Leave(Shard& shard, const Call& call) {
+void CacheCore<Key, Value, Hash, Eq>::Leave(Shard& shard, const Call& call, Aftermath& after) {
   FlightT& flight = *call.flight;
   if (!call.waiter->seated) return;
   call.waiter->seated = false;
   flight.waiters.erase(call.waiter->place);
-  // It may have been the one that was woken to run it.
-  if (flight.phase == Phase::kReady) Rouse(flight, flight.chosen != nullptr);
-  DropIfUnwanted(shard, flight);
+  if (flight.phase == Phase::kReady && flight.roused == call.waiter.get()) Rouse(flight, flight.relayed);
+  DropIfUnwanted(shard, flight, after);
 }
 
-// A flight that has not started and never would: nobody is left who runs it.
+// Ends a flight that has not started and that nobody is left to run. One in the background that is ready is queued.
 template <typename Key, typename Value, typename Hash, typename Eq>
-void CacheCore<Key, Value, Hash, Eq>::DropIfUnwanted(Shard& shard, FlightT& flight) {
-  if (flight.started() || flight.wanted()) return;
-  shard.flights.Drop(flight);
+void CacheCore<Key, Value, Hash, Eq>::DropIfUnwanted(Shard& shard, FlightT& flight, Aftermath& after) {
+  if (flight.started() || flight.awaited() || flight.queued() || flight.in_background) return;
+  Drop(shard, flight, after);
+}
+
+template <typename Key, typename Value, typename Hash, typename Eq>
+void CacheCore<Key, Value, Hash, Eq>::Drop(Shard& shard, FlightT& flight, Aftermath& after) {
+  after.dropped.push_back(shard.flights.Drop(flight));
   flights_.fetch_sub(1, std::memory_order_relaxed);
 }
 
@@ -209,20 +215,28 @@ void CacheCore<Key, Value, Hash, Eq>::AnswerFlight(FlightT& flight, Answer answe
 
 // The flight, which has its answer, is no longer the current one.
 template <typename Key, typename Value, typename Hash, typename Eq>
-void CacheCore<Key, Value, Hash, Eq>::Displace(Shard& shard, FlightT& flight) {
+void CacheCore<Key, Value, Hash, Eq>::Displace(Shard& shard, FlightT& flight, Aftermath& after) {
   if (flight.started()) {
     shard.flights.DetachRunning(flight.key);
   } else {
-    shard.flights.Drop(flight);
-    flights_.fetch_sub(1, std::memory_order_relaxed);
+    Drop(shard, flight, after);
   }
+}
+
+// Past its hard time-out. One that waits for nothing but its turn on a caller's thread is given time anew.
+template <typename Key, typename Value, typename Hash, typename Eq>
+bool CacheCore<Key, Value, Hash, Eq>::IsHung(FlightT& flight, Instant now) const {
+  if (flight.answered || now < flight.hard_deadline) return false;
+  if (flight.phase != Phase::kReady || flight.queued()) return true;
+  flight.hard_deadline = now + options_.load_hard_timeout;
+  return false;
 }
 
 // Frees the key of a current flight that is past its hard time-out; true: there was one.
 template <typename Key, typename Value, typename Hash, typename Eq>
 bool CacheCore<Key, Value, Hash, Eq>::TimeOutHung(Shard& shard, const Key& key, Instant now, Aftermath& after) {
   const FlightPtr current = shard.flights.Current(key);
-  if (current == nullptr || current->answered || now < current->hard_deadline) return false;
+  if (current == nullptr || !IsHung(*current, now)) return false;
   TimeOut(shard, *current, now, after);
   return true;
 }
@@ -234,7 +248,7 @@ void CacheCore<Key, Value, Hash, Eq>::TimeOut(Shard& shard, FlightT& flight, Ins
   Answer answer = HardTimeoutError();
   if (is_current) ReplaceError(shard, flight, now, answer, after);
   AnswerFlight(flight, std::move(answer), after);
-  if (is_current) Displace(shard, flight);
+  if (is_current) Displace(shard, flight, after);
 }
 
 // Puts the old value in the error's place, where it may still stand in, and sets when to try again. An entry of which

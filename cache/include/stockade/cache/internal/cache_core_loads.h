@@ -17,16 +17,25 @@ template <typename Key, typename Value, typename Hash, typename Eq>
 void CacheCore<Key, Value, Hash, Eq>::RunQueued(Executor* executor, FlightPtr flight, bool FlightT::*queued) {
   executor->Schedule([this, gate = gate_, flight = std::move(flight), queued] {
     CallGate::Call inside(*gate, flight->shard);
-    if (!inside.inside()) return;
-    {
-      Shard& shard = shards_[flight->shard];
-      const ShardLock lock = Lock(shard);
-      (*flight).*queued = false;
-      if (flight->phase != Phase::kReady || flight->answered) return;
-      Begin(shard, *flight, Now());
-    }
-    Run(flight, Runner());
+    if (inside.inside() && BeginQueued(*flight, queued)) Run(flight, Runner());
   });
+}
+
+// Whether the thread that has come for a flight is to run it: nobody has, and somebody still wants it. `queued`: the
+// flag of the queue in which it was, if it was in one.
+template <typename Key, typename Value, typename Hash, typename Eq>
+bool CacheCore<Key, Value, Hash, Eq>::BeginQueued(FlightT& flight, bool FlightT::*queued) {
+  Aftermath after(*this);
+  Shard& shard = shards_[flight.shard];
+  const ShardLock lock = Lock(shard);
+  if (queued != nullptr) flight.*queued = false;
+  if (flight.phase != Phase::kReady || flight.answered) return false;
+  if (!flight.awaited() && !flight.in_background) {
+    if (!flight.queued()) Drop(shard, flight, after);
+    return false;
+  }
+  Begin(shard, flight, Now());
+  return true;
 }
 
 // Runs the loader of a flight that this thread has begun; no mutex held. Returns the answer of the runner where that is
@@ -40,8 +49,9 @@ auto CacheCore<Key, Value, Hash, Eq>::Run(const FlightPtr& flight, const Runner&
   const Instant started = Now();
   ValueLoadContext<Value> context(options_.clock, std::min(runner.deadline, flight->hard_deadline), runner.stop,
                                   flight->previous.get());
+  Aftermath after(*this);
+  LoaderFrame frame(flight.get());  // The weigher runs in it too.
   Answer answer = [&] {
-    LoaderFrame frame(flight.get());
     return GuardCallback<Answer>(loader_label_, [&]() -> Answer {
       absl::StatusOr<Value> value = loader(flight->key, context);
       if (!value.ok()) return value.status();
@@ -50,19 +60,20 @@ auto CacheCore<Key, Value, Hash, Eq>::Run(const FlightPtr& flight, const Runner&
   }();
   const Instant ended = Now();
   CountLoad(answer.status(), ended - started, ended >= flight->hard_deadline);
-  return Publish(flight, {std::move(answer), context.entry(), ended - started, ended}, runner);
+  return Publish(flight, {std::move(answer), context.entry(), ended - started, ended}, runner, after);
 }
 
 // Stores what was loaded and answers the flight, in one step: a call finds the flight, or else its result. Returns the
 // runner's own answer where its caller gave up, and others load again.
 template <typename Key, typename Value, typename Hash, typename Eq>
-auto CacheCore<Key, Value, Hash, Eq>::Publish(const FlightPtr& flight, Loaded loaded, const Runner& runner)
-    -> std::optional<Answer> {
+auto CacheCore<Key, Value, Hash, Eq>::Publish(const FlightPtr& flight, Loaded loaded, const Runner& runner,
+                                              Aftermath& after) -> std::optional<Answer> {
+  const Pinned previous = std::move(flight->previous);  // Only the runner uses it, and drops it without the mutex.
   if (IsNotModified(loaded.answer.status())) {
-    if (flight->previous == nullptr) {
+    if (previous == nullptr) {
       loaded.answer = NothingToKeepError();
     } else {
-      loaded.answer = flight->previous;
+      loaded.answer = previous;
       loaded.entry.tags.insert(loaded.entry.tags.end(), flight->previous_tags.begin(), flight->previous_tags.end());
     }
   }
@@ -72,10 +83,10 @@ auto CacheCore<Key, Value, Hash, Eq>::Publish(const FlightPtr& flight, Loaded lo
   const bool gave_up = (absl::IsDeadlineExceeded(loaded.answer.status()) && loaded.ended >= runner.deadline) ||
                        (absl::IsCancelled(loaded.answer.status()) && runner.stop.stop_requested());
   const Instant now = Now();
-  Aftermath after(*this);
   Entries fresh;
   if (!late && loaded.answer.ok()) fresh = MakeEntry(flight->key, *loaded.answer, loaded.entry, loaded.took, now);
   if (!late && absent) fresh = MakeAbsence(flight->key, loaded.answer.status(), loaded.entry, now);
+  flight->RunWithin(nullptr);
   std::optional<Answer> own;
   const Entry* stored = nullptr;
   Shard& shard = shards_[flight->shard];
@@ -93,9 +104,10 @@ auto CacheCore<Key, Value, Hash, Eq>::Publish(const FlightPtr& flight, Loaded lo
     const auto [was_current, unblocked] = shard.flights.Finish(*flight);
     const uint64_t first_void = knows ? flight->FirstVoid(loaded.entry.tags) : FlightT::kNeverVoided;
     if (was_current && !knows) {
-      ReplaceError(shard, *flight, now, loaded.answer, after);
+      // A caller that gave up says nothing of the key; and whoever is answered is so for good.
+      if (!gave_up && !flight->answered) ReplaceError(shard, *flight, now, loaded.answer, after);
     } else if (was_current && first_void == FlightT::kNeverVoided) {
-      stored = Replace(shard, flight->key, fresh, after, now);
+      stored = Replace(shard, flight->key, fresh, RemovalCause::kReplaced, after, now);
     } else if (Entry* const old = was_current ? shard.entries.Find(flight->key) : nullptr; old != nullptr) {
       Remove(shard, *old, RemovalCause::kInvalidated, after);
     }
@@ -104,7 +116,6 @@ auto CacheCore<Key, Value, Hash, Eq>::Publish(const FlightPtr& flight, Loaded lo
       AnswerFlight(*flight, std::move(loaded.answer), after);
     }
     if (unblocked != nullptr && !unblocked->answered) {
-      unblocked->hard_deadline = Instant::InfiniteFuture();
       if (options_.load_executor != nullptr || unblocked->in_background || !unblocked->async.empty()) {
         QueueUp(unblocked, now, after);
       }
@@ -112,8 +123,8 @@ auto CacheCore<Key, Value, Hash, Eq>::Publish(const FlightPtr& flight, Loaded lo
     }
   }
   flights_.fetch_sub(1, std::memory_order_relaxed);
-  Settle(after);  // Those who wait come before the bound.
-  if (stored != nullptr) Trim(stored);
+  Wake(after);
+  if (stored != nullptr) Trim(stored, after);
   return own;
 }
 
@@ -121,25 +132,24 @@ auto CacheCore<Key, Value, Hash, Eq>::Publish(const FlightPtr& flight, Loaded lo
 template <typename Key, typename Value, typename Hash, typename Eq>
 void CacheCore<Key, Value, Hash, Eq>::HandOn(const FlightPtr& flight, Instant now, Aftermath& after) {
   flight->phase = Phase::kReady;
-  flight->hard_deadline = Instant::InfiniteFuture();
-  if (!flight->async.empty()) QueueUp(flight, now, after);
+  flight->hard_deadline = now + options_.load_hard_timeout;
+  if (flight->in_background || !flight->async.empty()) QueueUp(flight, now, after);
   Rouse(*flight, true);
 }
 
 // The flight is ready and has an executor run it. With the shard's mutex held.
 template <typename Key, typename Value, typename Hash, typename Eq>
 void CacheCore<Key, Value, Hash, Eq>::QueueUp(const FlightPtr& flight, Instant now, Aftermath& after) {
-  if (flight->on_load_executor || flight->on_refresh_executor) return;
+  if (flight->queued()) return;
   const bool load = options_.load_executor != nullptr && !flight->in_background;
-  (load ? flight->on_load_executor : flight->on_refresh_executor) = true;
-  flight->hard_deadline = now + options_.load_hard_timeout;
+  MarkQueued(*flight, load ? &FlightT::on_load_executor : &FlightT::on_refresh_executor, now);
   (load ? after.for_load_executor : after.for_refresh_executor).push_back(flight);
 }
 
 // The same, where the caller hands it over.
 template <typename Key, typename Value, typename Hash, typename Eq>
-void CacheCore<Key, Value, Hash, Eq>::MarkQueued(FlightT& flight, const Executor* executor, Instant now) {
-  flight.*QueuedFlag(executor) = true;
+void CacheCore<Key, Value, Hash, Eq>::MarkQueued(FlightT& flight, bool FlightT::*queued, Instant now) {
+  flight.*queued = true;
   flight.hard_deadline = now + options_.load_hard_timeout;
 }
 

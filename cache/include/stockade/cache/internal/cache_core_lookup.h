@@ -41,19 +41,25 @@ auto CacheCore<Key, Value, Hash, Eq>::Find(size_t index, const Key& key, Call& c
     std::optional<RefreshTrigger> due;
     if (std::optional<Answer> served = Serve(shard, key, now, true, call.result, due)) {
       lock.unlock();
-      if (due.has_value()) StartRefresh(index, key, *due, make_loader != nullptr ? (*make_loader)() : nullptr);
+      if (due.has_value()) {
+        absl::StatusOr<LoaderPtr> loader = make_loader != nullptr ? (*make_loader)() : nullptr;
+        if (loader.ok()) StartRefresh(index, key, *due, *std::move(loader));
+      }
       return *std::move(served);
     }
     call.result = kRequestMiss;
-    if (make_loader != nullptr && call.loader == nullptr) {
+    if (TimeOutHung(shard, key, now, after)) continue;
+    if (make_loader != nullptr && call.loader == nullptr && shard.flights.Current(key) == nullptr) {
       lock.unlock();
-      call.loader = (*make_loader)();
+      absl::StatusOr<LoaderPtr> loader = (*make_loader)();
+      if (!loader.ok()) return loader.status();
+      call.loader = *std::move(loader);
       continue;
     }
-    if (TimeOutHung(shard, key, now, after)) continue;
     if (absl::Status refusal = Join(index, key, call, now); !refusal.ok()) return refusal;
     Sit(call);
     if (std::optional<Answer> answer = Await(key, call, lock, after)) return *std::move(answer);
+    call.flight.reset();  // Here and not under the mutex: it may be the last to hold a value.
   }
 }
 
@@ -102,7 +108,10 @@ auto CacheCore<Key, Value, Hash, Eq>::Serve(Shard& shard, const Key& key, Instan
     return entry->absence;
   }
   result = fresh ? kRequestHit : kRequestStale;
-  due = freshness_.Due(entry->times, now);
+  if (entry->times.MayBeDue(now)) {
+    const FlightPtr current = shard.flights.Current(key);
+    if (current == nullptr || IsHung(*current, now)) due = freshness_.Due(entry->times, now);
+  }
   return entry->value;
 }
 

@@ -4,8 +4,8 @@
 // Bodies of CacheCore: updates, and the read locks of strict mode. Included by cache_core.h.
 //
 // No circle of locks: an update waits for its key's lock while it holds no other lock of a cache, since it is refused
-// within a loader, a strict read or another update of the cache; a read waits for a lock only where it is the thread's
-// outermost, and for several keys it waits for one while it holds none.
+// within a loader, a strict read or another update, of whatever cache; a read waits for a lock only where it is the
+// thread's outermost, and for several keys it waits for one while it holds none.
 //
 // Reads without a lock, within loaders and updates, are safe: what they store of a key that is being written is
 // invalidated after the write.
@@ -22,17 +22,18 @@ absl::Status CacheCore<Key, Value, Hash, Eq>::UpdateThrough(const Key& key, absl
   const size_t index = ShardOf(key);
   CallGate::Call inside(*gate_, index);
   if (!inside.inside()) return CancelledError();
-  if (LoaderFrame::Innermost() != nullptr || StrictReadFrame::InAny() || UpdateFrame::In(this)) {
+  if (LoaderFrame::Innermost() != nullptr || StrictReadFrame::InAny() || UpdateFrame::InAny()) {
     return UpdateRefusedError();
   }
+  Aftermath after(*this);  // Before the lock and so after it.
   const auto writing = key_locks_.TryLockFor(key, timeout);
   if (!writing.has_value()) return DeadlineError();
-  InvalidateWithin(index, key);
+  InvalidateWithin(index, key, after);
   const absl::Status written = [&] {
-    UpdateFrame frame(this);
+    UpdateFrame frame;
     return GuardCallback<absl::Status>(write_label_, write);
   }();
-  InvalidateWithin(index, key);
+  InvalidateWithin(index, key, after);
   return written;
 }
 

@@ -49,10 +49,8 @@ struct Flight final : FlightNode {
   bool IsFor(const void* other) const override { return Eq()(key, *static_cast<const Key*>(other)); }
 
   bool started() const { return phase == Phase::kRunning || phase == Phase::kFinished; }
-  // Somebody is there, or will be, to run it.
-  bool wanted() const {
-    return !waiters.empty() || !async.empty() || on_load_executor || on_refresh_executor || in_background;
-  }
+  bool queued() const { return on_load_executor || on_refresh_executor; }
+  bool awaited() const { return !waiters.empty() || !async.empty(); }
 
   // From here on the loader sees what is new. `was`, `was_tags`: what the key has.
   void Begin(Instant hard, std::shared_ptr<const Value> was, std::vector<std::string> was_tags) {
@@ -61,7 +59,8 @@ struct Flight final : FlightNode {
     previous = std::move(was);
     previous_tags = std::move(was_tags);
     voided.clear();
-    chosen = nullptr;
+    roused = nullptr;
+    relayed = false;
   }
 
   // A tag was invalidated while the loader ran.
@@ -85,11 +84,13 @@ struct Flight final : FlightNode {
   bool on_load_executor = false;  // Was handed to it.
   bool on_refresh_executor = false;
   bool in_background = false;  // Is to run though no thread waits for it.
-  // Its runner gave up, and this one of those who wait is to run it next. Null: any.
-  const FlightWaiter* chosen = nullptr;
-  Instant hard_deadline = Instant::InfiniteFuture();  // Once it runs or waits for others; of that moment.
+  // Of those who wait, the one that was woken to run it; and if it alone may: its last runner gave up.
+  const FlightWaiter* roused = nullptr;
+  bool relayed = false;
+  // Counts from its making, then from its queueing, then from its start: while somebody waits it only moves later.
+  Instant hard_deadline = Instant::InfiniteFuture();
   std::list<std::shared_ptr<FlightWaiter>> waiters;
-  std::vector<std::shared_ptr<AsyncCall<Key, Value, Eq>>> async;
+  std::list<std::shared_ptr<AsyncCall<Key, Value, Eq>>> async;
 
   std::shared_ptr<const Value> previous;  // Of the run.
   std::vector<std::string> previous_tags;

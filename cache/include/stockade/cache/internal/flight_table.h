@@ -59,13 +59,14 @@ class FlightTable {
     }
   }
 
-  // `flight` is current and has not started: it never will.
-  void Drop(FlightT& flight) {
+  // `flight` is current and has not started: it never will. The caller lets go of it without the mutex.
+  [[nodiscard]] FlightPtr Drop(FlightT& flight) {
     flight.phase = Phase::kFinished;
     flight.Unblock();
     const auto found = flights_.find(flight.key);
-    found->second.current.reset();
+    FlightPtr dropped = std::move(found->second.current);
     EraseIfEmpty(found);
+    return dropped;
   }
 
   // The loader of `flight` has ended. `was_current`: it was not detached. `unblocked`: a flight that is ready now.

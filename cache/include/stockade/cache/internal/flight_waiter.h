@@ -17,7 +17,7 @@ namespace stockade::internal {
 // Invariant: it is in its flight's list, or has left, or the flight is answered and somebody will call Wake(true).
 class FlightWaiter {
  public:
-  explicit FlightWaiter(Instant until) : deadline(until) {}
+  FlightWaiter(Instant until, bool in_loader) : deadline(until), nested(in_loader) {}
 
   // Until it is woken, or the clock passes `until`. True: the flight has its answer, which the caller may read without
   // a lock. False: look again.
@@ -27,6 +27,7 @@ class FlightWaiter {
   void Wake(bool answered);
 
   const Instant deadline;
+  const bool nested;  // Its thread runs a loader: it must not wait for an executor.
   // Guarded by the mutex of the flight's shard.
   bool seated = false;  // Is in the list, at `place`.
   bool parked = false;  // Is in Wait(), or was woken from it and has not looked yet.

@@ -3,21 +3,15 @@
 
 namespace stockade::internal {
 
-// The calling thread runs the write of an UpdateThrough() of `cache`, for as long as this object lives.
+// The calling thread runs the write of an update, of any cache, for as long as this object lives.
 class UpdateFrame {
  public:
-  explicit UpdateFrame(const void* cache);
+  UpdateFrame();
   ~UpdateFrame();
   UpdateFrame(const UpdateFrame&) = delete;
   UpdateFrame& operator=(const UpdateFrame&) = delete;
 
-  // Of any cache; of this one.
   static bool InAny();
-  static bool In(const void* cache);
-
- private:
-  const void* const cache_;
-  UpdateFrame* const outer_;
 };
 
 // The calling thread reads in strict mode, in any cache, for as long as this object lives: what it reads meanwhile, in
