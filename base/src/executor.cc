@@ -80,10 +80,9 @@ ThreadPool::~ThreadPool() {
 
 void ThreadPool::Schedule(Task task) {
   state_->fork_guard.Check("ThreadPool", "");
-  {
-    std::lock_guard lock(state_->mutex);
-    state_->queue.push_back(std::move(task));
-  }
+  std::lock_guard lock(state_->mutex);
+  state_->queue.push_back(std::move(task));
+  // With the mutex held: whom the task tells that it has run may destroy the pool.
   state_->wake.notify_one();
 }
 
