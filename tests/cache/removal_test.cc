@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <ostream>
 #include <string>
 #include <thread>
@@ -29,8 +30,10 @@ using Removals = std::vector<Removal>;
 struct ToldCache {
   explicit ToldCache(LoadingCacheOptions options = {})
       : cache(With(std::move(options), this),
-              {.load = [this](const int&, ValueLoadContext<int>&) -> absl::StatusOr<int> {
+              {.load = [this](const int&, ValueLoadContext<int>& load) -> absl::StatusOr<int> {
                  ++loads;
+                 if (loader_ttl.has_value()) load.set_ttl(*loader_ttl);
+                 if (not_modified && load.previous() != nullptr) return LoadContext::NotModified();
                  if (!outcome.ok()) return outcome;
                  return loads;
                },
@@ -51,6 +54,8 @@ struct ToldCache {
   ManualClock clock;
   InlineExecutor executor;
   int loads = 0;
+  bool not_modified = false;
+  std::optional<absl::Duration> loader_ttl;
   absl::Status outcome;
   Removals told;
   IntCache cache;
@@ -155,6 +160,28 @@ TEST(RemovalTest, ValuesThatWereNeverStored_AreNotTold) {
   told.cache.Put(1, 30, absl::ZeroDuration());
   ASSERT_EQ(told.told.size(), 1U);
   EXPECT_EQ(told.told[0].value, 20);
+}
+
+// The value that was there is still there, and leaves once.
+TEST(RemovalTest, ValuesThatTheLoaderFoundUnmodified_AreToldWhenTheyLeave) {
+  ToldCache told;
+  told.not_modified = true;
+  told.cache.Put(1, 10);
+  told.cache.Refresh(1);
+  EXPECT_EQ(told.Told(), Removals());
+  told.clock.Advance(absl::Seconds(10));
+  EXPECT_EQ(**told.cache.Get(1), 10);
+  EXPECT_EQ(told.Told(), Removals());
+  EXPECT_EQ(told.cache.weight(), 1);
+  told.cache.Invalidate(1);
+  EXPECT_EQ(told.Told(), (Removals{{1, 10, RemovalCause::kInvalidated}}));
+
+  told.cache.Put(1, 20);
+  told.clock.Advance(absl::Seconds(10));
+  told.loader_ttl = absl::ZeroDuration();
+  EXPECT_EQ(**told.cache.Get(1), 20);  // Still good, and not stored anew.
+  EXPECT_EQ(told.Told(), (Removals{{1, 20, RemovalCause::kExpired}}));
+  EXPECT_EQ(told.cache.size(), 0);
 }
 
 TEST(RemovalTest, Destruction_OfAFullCache_IsNotTold) {
