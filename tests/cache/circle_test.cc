@@ -168,5 +168,42 @@ TEST(CircleTest, Loader_WaitsForALoadBlockedByOneThatWaitsForIt_FailedPreconditi
   detached[1].Open();
 }
 
+// The load is queued behind a full executor by an ordinary call. A loader that waits for it as well runs it itself,
+// once it may start.
+TEST(CircleTest, Loader_WaitsForABlockedLoadThatGetsItsTurn_RunsItItselfWithAFullExecutor) {
+  Door ones[3], two, busy;
+  ones[2].Open();
+  std::atomic<int> runs{0};
+  ThreadPool pool(3);
+  NestedCache nested({.load_executor = &pool}, [&](IntCache& cache, int key) -> absl::StatusOr<int> {
+    if (key == 2) {
+      two.Pass();
+      return GetInt(cache, 1);
+    }
+    const int run = runs++;
+    ones[run].Pass();
+    return run + 1;
+  });
+  IntCache& cache = nested.cache;
+  std::jthread first([&] { EXPECT_EQ(**cache.Get(1), 1); });
+  ones[0].AwaitArrivals(1);
+  cache.Invalidate(1);
+  std::jthread second([&] { EXPECT_EQ(**cache.Get(1), 2); });
+  ones[1].AwaitArrivals(1);
+  cache.Invalidate(1);
+  std::jthread needs_one([&] { EXPECT_EQ(**cache.Get(2), 3); });
+  two.AwaitArrivals(1);
+  std::jthread outer([&] { EXPECT_EQ(**cache.Get(1), 3); });
+  AwaitWaiters(nested.registry, 4);
+  two.Open();
+  AwaitWaiters(nested.registry, 5);     // 2's loader waits for the blocked load.
+  pool.Schedule([&] { busy.Pass(); });  // Takes the thread that is going to be free.
+  ones[0].Open();
+  busy.AwaitArrivals(1);
+  needs_one.join();
+  busy.Open();
+  ones[1].Open();
+}
+
 }  // namespace
 }  // namespace stockade::testing

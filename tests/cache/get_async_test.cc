@@ -247,5 +247,29 @@ TEST(GetAsyncTest, Callback_CallsTheCache_Works) {
   EXPECT_EQ(answers.Await(2), (Texts{"21", "21"}));
 }
 
+TEST(GetAsyncTest, GetAsync_AnyAnswer_CountsAsExactlyOneRequest) {
+  MetricsRegistry registry;
+  ThreadPool pool(1);
+  Door door;
+  AsyncAnswers answers;
+  IntCache cache({.negative_ttl = absl::Hours(1), .metrics = &registry},
+                 [&](const int& key, LoadContext&) -> absl::StatusOr<int> {
+                   door.Pass();
+                   if (key == 2) return absl::NotFoundError("");
+                   return key;
+                 });
+  for (const int key : {1, 1, 2}) cache.GetAsync(key, pool, answers.Callback());
+  AwaitWaiters(registry, 3);
+  door.Open();
+  answers.Await(3);
+  for (const int key : {1, 2}) cache.GetAsync(key, pool, answers.Callback());
+  answers.Await(5);
+  EXPECT_EQ(Requests(registry, "miss"), 2);
+  EXPECT_EQ(Requests(registry, "coalesced"), 1);
+  EXPECT_EQ(Requests(registry, "hit"), 1);
+  EXPECT_EQ(Requests(registry, "negative"), 1);
+  EXPECT_EQ(Metric(registry, "stockade_cache_wait_seconds"), 3);
+}
+
 }  // namespace
 }  // namespace stockade::testing
