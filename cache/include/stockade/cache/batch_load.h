@@ -35,17 +35,17 @@ class BatchLoad final : public LoadTerms {
   }
 
   // The value of `key`. The last word about a key counts. False, and nothing done, where the key was not asked for.
-  bool Add(const Key& key, Value value, EntryOptions entry = {}) {
+  bool Add(const Key& key, Value value, const EntryOptions& entry = {}) {
     const auto found = items_.find(key);
     if (found == items_.end()) return false;
     found->second.result = std::make_shared<const Value>(std::move(value));
-    found->second.entry = std::move(entry);
+    found->second.entry = entry;
     return true;
   }
 
   // The key's load failed, with an error of its own, NotFoundError or NotModified(). `why` is not OK (else it becomes
   // an InternalError).
-  bool Fail(const Key& key, absl::Status why) {
+  bool Fail(const Key& key, const absl::Status& why) {
     const auto found = items_.find(key);
     if (found == items_.end()) return false;
     found->second.result = why.ok() ? absl::InternalError("a batch loader failed a key with an OK status") : why;

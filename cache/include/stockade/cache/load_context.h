@@ -77,7 +77,7 @@ class ValueLoadContext final : public LoadContext {
       : LoadContext(clock, deadline, std::move(stop)), previous_(previous) {}
 
   // The key's last value, expired or about to be refreshed: what a conditional query compares with. Null where the
-  // cache has none: never loaded, invalidated, evicted.
+  // cache has none: never loaded, invalidated, evicted, or found expired for good by GetIfPresent() or a failed load.
   const Value* previous() const { return previous_; }
 
  private:

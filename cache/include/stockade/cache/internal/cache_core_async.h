@@ -97,7 +97,8 @@ void CacheCore<Key, Value, Hash, Eq>::CheckAsync(const AsyncPtr& async) {
     const ShardLock lock = Lock(shard);
     if (!async->waits) return;
     const Instant now = Now();
-    if (!(answer = GiveUp(shard, async->key, call, now, after)).has_value()) {
+    answer = GiveUp(shard, async->key, call, now, after);
+    if (!answer.has_value()) {
       if (async->waits) WatchAsync(async);
       return;
     }

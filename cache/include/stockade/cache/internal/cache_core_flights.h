@@ -80,8 +80,8 @@ auto CacheCore<Key, Value, Hash, Eq>::Await(const Key& key, Call& call, ShardLoc
   bool waits = false;
   while (!flight->answered) {
     const Instant now = Now();
-    if ((answer = GiveUp(shard, key, call, now, after)).has_value()) break;
-    if (flight->answered) break;
+    answer = GiveUp(shard, key, call, now, after);
+    if (answer.has_value() || flight->answered) break;
     if (flight->phase == Phase::kReady && executor == nullptr && MayRunHere(call)) {
       Begin(shard, *flight, now);
       lock.unlock();

@@ -29,7 +29,7 @@ absl::Status CacheCore<Key, Value, Hash, Eq>::UpdateThrough(const Key& key, absl
   const auto writing = key_locks_.TryLockFor(key, timeout);
   if (!writing.has_value()) return DeadlineError();
   InvalidateWithin(index, key, after);
-  const absl::Status written = [&] {
+  absl::Status written = [&] {
     UpdateFrame frame;
     return GuardCallback<absl::Status>(write_label_, write);
   }();
