@@ -1,33 +1,38 @@
 #include "stockade/cache/internal/call_gate.h"
 
+#include <chrono>
+#include <limits>
+
+#include "stockade/base/futex.h"
+
 namespace stockade::internal {
 
 CallGate::Call::Call(CallGate& gate, size_t stripe) : gate_(gate), stripe_(stripe) {
   Stripe& mine = gate_.stripes_[stripe_];
-  std::lock_guard lock(mine.mutex);
-  inside_ = !mine.closed;
-  if (inside_) ++mine.inside;
+  inside_ = (mine.word.fetch_add(kInside, std::memory_order_acquire) & kClosed) == 0;
+  if (!inside_) Leave(mine);
 }
 
 CallGate::Call::~Call() {
-  if (!inside_) return;
-  Stripe& mine = gate_.stripes_[stripe_];
-  std::lock_guard lock(mine.mutex);
-  // Notified with the mutex held: after its release the gate may be gone.
-  if (--mine.inside == 0 && mine.closed) mine.left.notify_all();
+  if (inside_) Leave(gate_.stripes_[stripe_]);
+}
+
+// After the subtraction the gate may be gone: only the word's address is used.
+void CallGate::Leave(Stripe& stripe) {
+  const uint32_t before = stripe.word.fetch_sub(kInside, std::memory_order_release);
+  if (before == (kInside | kClosed)) FutexWake(stripe.word, std::numeric_limits<int>::max());
 }
 
 void CallGate::Close() {
-  for (Stripe& stripe : stripes_) {
-    std::lock_guard lock(stripe.mutex);
-    stripe.closed = true;
-  }
+  for (Stripe& stripe : stripes_) stripe.word.fetch_or(kClosed, std::memory_order_acq_rel);
 }
 
 void CallGate::AwaitEmpty() {
   for (Stripe& stripe : stripes_) {
-    std::unique_lock lock(stripe.mutex);
-    stripe.left.wait(lock, [&] { return stripe.inside == 0; });
+    for (uint32_t word = stripe.word.load(std::memory_order_acquire); word != kClosed;
+         word = stripe.word.load(std::memory_order_acquire)) {
+      FutexWait(stripe.word, word, std::chrono::steady_clock::time_point::max());
+    }
   }
 }
 
