@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <latch>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -19,6 +20,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr uint64_t kKey = 7;
+constexpr uint64_t kOtherKey = 8;
 constexpr uint64_t kPrice = 42;
 constexpr milliseconds kLong = std::chrono::hours(1);
 
@@ -37,35 +39,46 @@ struct Outcome {
 
 template <typename Cache>
 Outcome Run(const Stampede& stampede) {
-  bool warming = stampede.key == Key::kExpired;
+  bool warming = true;
+  bool expires = false;
   std::latch arrived(stampede.callers);
+  std::atomic<int64_t> answers = 0;
+  std::mutex leaving;  // Held until all are answered.
   std::atomic<int64_t> loads = 0;
   SteadyClock::time_point load_end;  // Written by the first load, before its end.
   Cache cache([&]() -> Product {
-    if (warming) return {kPrice, milliseconds(1)};
+    if (warming) return {kPrice, expires ? milliseconds(1) : kLong};
     const bool first = loads.fetch_add(1) == 0;
     arrived.wait();
     std::this_thread::sleep_for(stampede.load_time);
     if (first) load_end = SteadyClock::now();
     return {kPrice, kLong};
   });
-  if (warming) {
+  cache.Get(kOtherKey);
+  if (stampede.key == Key::kExpired) {
+    expires = true;
     cache.Get(kKey);
     std::this_thread::sleep_for(milliseconds(3));
-    warming = false;
   }
+  warming = false;
 
   std::vector<SteadyClock::time_point> answered(static_cast<size_t>(stampede.callers));
+  std::unique_lock staying(leaving);
   std::vector<std::thread> threads;
   threads.reserve(answered.size());
   for (auto& moment : answered) {
     threads.emplace_back([&] {
+      cache.Get(kOtherKey);
       arrived.count_down();
       const uint64_t price = cache.Get(kKey);
       moment = SteadyClock::now();
       if (price != kPrice) internal::Fatal("bench: a caller got another value than was loaded");
+      ++answers;
+      const std::lock_guard left(leaving);
     });
   }
+  while (answers < stampede.callers) std::this_thread::sleep_for(milliseconds(1));
+  staying.unlock();
   for (std::thread& thread : threads) thread.join();
   const auto last = *std::max_element(answered.begin(), answered.end());
   return {.loads = loads, .last_answer_ms = std::chrono::duration<double, std::milli>(last - load_end).count()};

@@ -15,8 +15,8 @@ class Executor {
 
   virtual ~Executor() = default;
 
-  // Runs `task` once, at some time after the call or within it. Must not throw. What a task throws is caught and logged. Never blocks
-  // for long (InlineExecutor: as long as the task).
+  // Runs `task` once, at some time after the call or within it. Must not throw. What a task throws is caught and
+  // logged. Never blocks for long (InlineExecutor: as long as the task).
   virtual void Schedule(Task task) = 0;
 };
 
