@@ -41,6 +41,7 @@ template <typename Cache>
 Outcome Run(const Stampede& stampede) {
   bool warming = true;
   bool expires = false;
+  std::latch warmed(stampede.callers);
   std::latch arrived(stampede.callers);
   std::atomic<int64_t> answers = 0;
   std::mutex leaving;  // Held until all are answered.
@@ -69,6 +70,7 @@ Outcome Run(const Stampede& stampede) {
   for (auto& moment : answered) {
     threads.emplace_back([&] {
       cache.Get(kOtherKey);
+      warmed.arrive_and_wait();  // One mutex would hold up the other key, too.
       arrived.count_down();
       const uint64_t price = cache.Get(kKey);
       moment = SteadyClock::now();

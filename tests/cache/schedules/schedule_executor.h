@@ -19,7 +19,7 @@ class ScheduleExecutor final : public Executor {
 
   void Schedule(Task task) override {
     tasks_.push_back(std::move(task));
-    scheduler_.WokeAll(this);
+    scheduler_.Woke(this);
   }
 
   // Until nobody has anything to do.

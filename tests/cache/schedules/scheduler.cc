@@ -111,7 +111,7 @@ bool Scheduler::WaitIdle(const void* on) {
   return !ending_;
 }
 
-void Scheduler::WokeAll(const void* on) {
+void Scheduler::Woke(const void* on) {
   for (Thread& thread : threads_) {
     if ((thread.state == State::kWaiting || thread.state == State::kIdle) && thread.waits_on == on) {
       thread.state = State::kReady;
@@ -210,8 +210,8 @@ void SyncPoint() {
   if (testing::Scheduler* const scheduler = testing::Scheduler::Current()) scheduler->Step();
 }
 
-void WokeAll(std::condition_variable& waiters) {
-  if (testing::Scheduler* const scheduler = testing::Scheduler::Current()) scheduler->WokeAll(&waiters);
+void Woke(std::condition_variable& sleeper) {
+  if (testing::Scheduler* const scheduler = testing::Scheduler::Current()) scheduler->Woke(&sleeper);
 }
 
 }  // namespace stockade::internal

@@ -57,11 +57,11 @@ class Scheduler {
   int thread() const;
   // A point: others may go on here.
   void Step();
-  // Waits for WokeAll(on), or until `deadline`, or for nothing.
+  // Waits for Woke(on), or until `deadline`, or for nothing.
   void Wait(const void* on, int64_t deadline);
-  // Waits for WokeAll(on) as one who has nothing to do; false: nobody has, the schedule is at its end.
+  // Waits for Woke(on) as one who has nothing to do; false: nobody has, the schedule is at its end.
   bool WaitIdle(const void* on);
-  void WokeAll(const void* on);
+  void Woke(const void* on);
   void Advance(int64_t span);
 
   // From anywhere, between schedules too.

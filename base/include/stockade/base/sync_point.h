@@ -10,18 +10,19 @@ namespace stockade::internal {
 // orders that luck does not. They are nothing in every other build.
 //
 // Rules: no point within a critical section, so that the thread that goes on never meets a mutex that is held; every
-// wait goes through Clock::WaitUntil(), which the test brings along, and everything that ends one through WakeAll().
+// wait goes through Clock::WaitUntil(), which the test brings along, and everything that ends one through WakeOnly().
 #ifdef STOCKADE_TEST_SCHEDULES
 void SyncPoint();
-void WokeAll(std::condition_variable& waiters);
+void Woke(std::condition_variable& sleeper);
 #else
 inline void SyncPoint() {}
-inline void WokeAll(std::condition_variable&) {}
+inline void Woke(std::condition_variable&) {}
 #endif
 
-inline void WakeAll(std::condition_variable& waiters) {
-  waiters.notify_all();
-  WokeAll(waiters);
+// Of `sleeper` at most one thread waits.
+inline void WakeOnly(std::condition_variable& sleeper) {
+  sleeper.notify_one();
+  Woke(sleeper);
 }
 
 }  // namespace stockade::internal

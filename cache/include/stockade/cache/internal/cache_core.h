@@ -159,7 +159,7 @@ class CacheCore final : public CacheBase {
   bool FlightT::*QueuedFlag(const Executor* executor) const {
     return executor == options_.load_executor ? &FlightT::on_load_executor : &FlightT::on_refresh_executor;
   }
-  static void Sit(Call& call);
+  void Sit(Call& call) const;
   static void Rouse(FlightT& flight, bool relay);
   bool MayRunHere(const Call& call) const;
   Executor* ExecutorFor(const Call& call);

@@ -57,8 +57,8 @@ void CacheCore<Key, Value, Hash, Eq>::Begin(Shard& shard, FlightT& flight, Insta
 
 // The call, which has joined a flight, is a thread's.
 template <typename Key, typename Value, typename Hash, typename Eq>
-void CacheCore<Key, Value, Hash, Eq>::Sit(Call& call) {
-  call.waiter = std::make_shared<FlightWaiter>(call.deadline, LoaderFrame::Innermost() != nullptr);
+void CacheCore<Key, Value, Hash, Eq>::Sit(Call& call) const {
+  call.waiter = std::make_shared<FlightWaiter>(*options_.clock, call.deadline, LoaderFrame::Innermost() != nullptr);
   call.waiter->place = call.flight->waiters.insert(call.flight->waiters.end(), call.waiter);
   call.waiter->seated = true;
 }
@@ -101,7 +101,7 @@ auto CacheCore<Key, Value, Hash, Eq>::Await(const Key& key, Call& call, ShardLoc
       waits = call.waited = call.waiter->parked = true;
       const Instant until = std::min({call.deadline, call.soft_deadline, flight->hard_deadline});
       lock.unlock();
-      if (call.waiter->Wait(*options_.clock, until)) break;
+      if (call.waiter->Wait(until)) break;
       lock = Lock(shard);
       call.waiter->parked = false;
     }

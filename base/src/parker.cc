@@ -1,0 +1,46 @@
+#include "stockade/base/parker.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "absl/time/time.h"
+#include "stockade/base/futex.h"
+#include "stockade/base/sync_point.h"
+
+namespace stockade::internal {
+namespace {
+
+// The futex sleeps on the steady clock, which stands still while the machine is suspended.
+std::chrono::steady_clock::time_point SteadyAt(Instant until, Instant now) {
+  if (until == Instant::InfiniteFuture()) return std::chrono::steady_clock::time_point::max();
+  // A day at the most: no sum can overflow. Waking early is allowed.
+  return std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(std::min(until - now, absl::Hours(24)));
+}
+
+}  // namespace
+
+bool Parker::Park(Instant until) {
+  if (on_futex_) {
+    if (TakePermit()) return true;
+    const Instant now = until == Instant::InfiniteFuture() ? Instant::InfinitePast() : clock_.Now();
+    if (now < until) FutexWait(permit_, 0, SteadyAt(until, now));
+    return TakePermit();
+  }
+  std::unique_lock lock(mutex_);
+  if (permit_.load(std::memory_order_relaxed) == 0) clock_.WaitUntil(unparked_, lock, until);
+  return TakePermit();
+}
+
+void Parker::Unpark() {
+  if (on_futex_) {
+    if (permit_.exchange(1, std::memory_order_release) == 0) FutexWake(permit_, 1);
+    return;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    permit_.store(1, std::memory_order_release);
+  }
+  WakeOnly(unparked_);  // Not notify_all(), which walks the whole of the hash bucket.
+}
+
+}  // namespace stockade::internal
