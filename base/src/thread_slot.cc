@@ -1,8 +1,11 @@
 #include "stockade/base/thread_slot.h"
 
 #include <array>
+#include <atomic>
 #include <bit>
 #include <mutex>
+
+#include "stockade/base/asymmetric_fence.h"
 
 namespace stockade::internal {
 namespace {
@@ -21,7 +24,9 @@ class SlotTable {
       if (free_[word] == 0) continue;
       const int bit = std::countr_zero(free_[word]);
       free_[word] &= free_[word] - 1;
-      return static_cast<uint32_t>(word * 64 + bit);
+      const auto slot = static_cast<uint32_t>(word * 64 + bit);
+      if (slot >= used_.load(std::memory_order_relaxed)) used_.store(slot + 1, std::memory_order_seq_cst);
+      return slot;
     }
     return kNoSlot;
   }
@@ -31,10 +36,13 @@ class SlotTable {
     free_[slot / 64] |= uint64_t{1} << (slot % 64);
   }
 
+  uint32_t used() const { return used_.load(std::memory_order_seq_cst); }
+
  private:
   SlotTable() { free_.fill(~uint64_t{0}); }
 
   std::mutex mutex_;
+  std::atomic<uint32_t> used_{0};                    // Written with mutex_ held.
   std::array<uint64_t, kMaxThreadSlots / 64> free_;  // A set bit is a free slot. Guarded by mutex_.
 };
 
@@ -54,6 +62,7 @@ namespace thread_slot_detail {
 constinit thread_local uint32_t slot = kUnassigned;
 
 uint32_t Assign() {
+  InitAsymmetricFence();  // Who has a slot may use the light side.
   const uint32_t taken = SlotTable::Get().Take();
   slot = taken;
   if (taken != kNoSlot) {
@@ -64,4 +73,7 @@ uint32_t Assign() {
 }
 
 }  // namespace thread_slot_detail
+
+uint32_t ThreadSlotsUsed() { return SlotTable::Get().used(); }
+
 }  // namespace stockade::internal

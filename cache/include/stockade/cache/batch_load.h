@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "stockade/cache/internal/pinned.h"
 #include "stockade/cache/load_context.h"
 
 namespace stockade {
@@ -26,7 +27,7 @@ class CacheCore;
 template <typename Key, typename Value, typename Hash = std::hash<Key>, typename Eq = std::equal_to<Key>>
 class BatchLoad final : public LoadTerms {
  public:
-  using Result = absl::StatusOr<std::shared_ptr<const Value>>;
+  using Result = absl::StatusOr<internal::Pinned<Value>>;
 
   // For tests of loaders; a cache makes its own. `clock` must outlive the batch.
   BatchLoad(const Clock* clock, Instant deadline, std::stop_token stop, std::span<const Key> keys)
@@ -38,7 +39,7 @@ class BatchLoad final : public LoadTerms {
   bool Add(const Key& key, Value value, const EntryOptions& entry = {}) {
     const auto found = items_.find(key);
     if (found == items_.end()) return false;
-    found->second.result = std::make_shared<const Value>(std::move(value));
+    found->second.result = internal::Pinned<Value>::Make(std::move(value));
     found->second.entry = entry;
     return true;
   }
@@ -68,7 +69,7 @@ class BatchLoad final : public LoadTerms {
   friend class internal::CacheCore<Key, Value, Hash, Eq>;
 
   struct Item {
-    std::shared_ptr<const Value> previous;
+    internal::Pinned<Value> previous;
     std::optional<Result> result;
     EntryOptions entry;
   };

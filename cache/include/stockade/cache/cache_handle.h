@@ -1,37 +1,115 @@
 #ifndef STOCKADE_CACHE_CACHE_HANDLE_H_
 #define STOCKADE_CACHE_CACHE_HANDLE_H_
 
-#include <memory>
+#include <atomic>
+#include <cstdint>
+#include <optional>
 #include <utility>
+
+#include "stockade/base/hazard_row.h"
+#include "stockade/cache/internal/pinned.h"
 
 namespace stockade {
 
 namespace internal {
 template <typename Key, typename Value, typename Hash, typename Eq>
 class CacheCore;
+
+// Pins a value: by a hazard pin of the thread that made it, or, where `pin` is null, by a share.
+//
+// Invariant: while the pin has not been handed over, whatever shares the value will not let go of it without handing
+// the pin over first.
+template <typename Value>
+class HeldValue {
+ public:
+  using Box = ValueBox<Value>;
+
+  explicit HeldValue(Pinned<Value> pinned) : box_(pinned.Release()) {}
+  // `row.reads` protects what has a share in `box`.
+  HeldValue(HazardRow& row, const Box* box) : box_(box), pin_(row.TryPin(box)) {
+    if (pin_ == nullptr) box->Share();
+  }
+  ~HeldValue() {
+    if (box_ != nullptr && (pin_ == nullptr || !HazardRow::Unpin(*pin_))) box_->Unshare();
+  }
+  // A copy has a share: a pin may be set only while a read protects the value.
+  HeldValue(const HeldValue& other) : box_(other.box_) {
+    if (box_ != nullptr) box_->Share();
+  }
+  HeldValue(HeldValue&& other) noexcept
+      : box_(std::exchange(other.box_, nullptr)), pin_(std::exchange(other.pin_, nullptr)) {}
+  HeldValue& operator=(HeldValue other) noexcept {
+    std::swap(box_, other.box_);
+    std::swap(pin_, other.pin_);
+    return *this;
+  }
+
+  const Value* get() const { return box_ == nullptr ? nullptr : &box_->value; }
+
+ private:
+  const Box* box_;
+  std::atomic<uintptr_t>* pin_ = nullptr;
+};
+
+// A copy of a small value.
+template <typename Value>
+class CopiedValue {
+ public:
+  explicit CopiedValue(const Pinned<Value>& pinned) : value_(*pinned) {}
+  explicit CopiedValue(const Value& value) : value_(value) {}
+  CopiedValue(const CopiedValue&) = default;
+  CopiedValue& operator=(const CopiedValue&) = default;
+  CopiedValue(CopiedValue&& other) noexcept : value_(std::exchange(other.value_, std::nullopt)) {}
+  CopiedValue& operator=(CopiedValue&& other) noexcept {
+    value_ = std::exchange(other.value_, std::nullopt);
+    return *this;
+  }
+  ~CopiedValue() = default;
+
+  const Value* get() const { return value_.has_value() ? &*value_ : nullptr; }
+
+ private:
+  std::optional<Value> value_;
+};
+
 }  // namespace internal
 
 // Pins one value of a LoadingCache: it stays as it is, wherever the entry goes (replaced, invalidated, evicted) and
 // after the cache is destroyed too. Holds back that value and nothing else; its weight no longer counts in the cache
-// once the entry has left.
+// once the entry has left. Trivially copyable values of up to 16 bytes are copied into the handle.
 //
-// A value type. Different handles may be used, moved and destroyed by different threads, one handle by one at a time.
-// The last handle of a value that has left the cache runs the value's destructor. A handle that was moved from is
-// empty: get() is null.
+// A value type. Different handles may be used, moved and destroyed by different threads, also after the thread that
+// got them has ended; one handle by one at a time. Moving is cheap; a copy writes to a count that all copies share. The
+// last handle of a value that has left the cache runs the value's destructor. A handle that was moved from is empty:
+// get() is null.
 template <typename Value>
 class CacheHandle {
  public:
-  const Value& operator*() const { return *pinned_; }
-  const Value* operator->() const { return pinned_.get(); }
-  const Value* get() const { return pinned_.get(); }
+  const Value& operator*() const { return *held_.get(); }
+  const Value* operator->() const { return held_.get(); }
+  const Value* get() const { return held_.get(); }
 
  private:
   template <typename, typename, typename, typename>
   friend class internal::CacheCore;
 
-  explicit CacheHandle(std::shared_ptr<const Value> pinned) : pinned_(std::move(pinned)) {}
+  using Held =
+      std::conditional_t<internal::kCopiedOut<Value>, internal::CopiedValue<Value>, internal::HeldValue<Value>>;
 
-  std::shared_ptr<const Value> pinned_;
+  explicit CacheHandle(internal::Pinned<Value> pinned) : held_(std::move(pinned)) {}
+  template <typename Entry>
+  CacheHandle(internal::HazardRow& row, const Entry& entry) : held_(MakeHeld(row, entry)) {}
+
+  template <typename Entry>
+  static Held MakeHeld(internal::HazardRow& row, const Entry& entry) {
+    if constexpr (internal::kCopiedOut<Value>) {
+      return Held(*entry.copy);
+    } else {
+      return Held(row, entry.value.box());
+    }
+  }
+
+  Held held_;
 };
 
 }  // namespace stockade

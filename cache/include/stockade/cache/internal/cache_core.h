@@ -25,6 +25,7 @@
 #include "stockade/cache/internal/cache_call.h"
 #include "stockade/cache/internal/entry_table.h"
 #include "stockade/cache/internal/flight_table.h"
+#include "stockade/cache/internal/retired_entries.h"
 #include "stockade/cache/internal/update_frame.h"
 #include "stockade/locks/keyed_shared_mutex.h"
 
@@ -64,8 +65,9 @@ class CacheCore final : public CacheBase {
   void Shutdown();
 
  private:
-  using Table = EntryTable<Key, Value, Hash, Eq>;
+  using Table = EntryTable<Key, Value, Eq>;
   using Entry = typename Table::Entry;
+  using Owned = typename Table::Owned;
   using Entries = typename Table::Entries;
   using Flights = FlightTable<Key, Value, Hash, Eq>;
   using FlightT = typename Flights::FlightT;
@@ -73,7 +75,7 @@ class CacheCore final : public CacheBase {
   using Phase = typename FlightT::Phase;
   using Call = CacheCall<Key, Value, Eq>;
   using AsyncPtr = std::shared_ptr<Async>;
-  using Pinned = std::shared_ptr<const Value>;
+  using Pinned = internal::Pinned<Value>;
   using Answer = absl::StatusOr<Pinned>;
   using Batch = typename Callbacks::Batch;
   using KeyLocks = KeyedSharedMutex<Key, Hash, Eq>;
@@ -131,16 +133,22 @@ class CacheCore final : public CacheBase {
     SyncPoint();
     return ShardLock(shard.mutex);
   }
-  size_t ShardOf(const Key& key) const {
-    // std::hash of a number is the number: the multiplication spreads it.
-    return (uint64_t{Hash()(key)} * 0x9E3779B97F4A7C15 >> 32) & (shard_count_ - 1);
+  // std::hash of a number is the number: the two halves of a product spread it over all bits (Wang Yi's wyhash). The
+  // index uses the lowest and the 16 highest, the shards others.
+  static uint64_t HashOf(const Key& key) {
+    const auto product = static_cast<unsigned __int128>(uint64_t{Hash()(key)}) * 0x9E3779B97F4A7C15;
+    return static_cast<uint64_t>(product >> 64) ^ static_cast<uint64_t>(product);
   }
+  size_t ShardOf(const Key& key) const { return ShardOfHash(HashOf(key)); }
+  size_t ShardOfHash(uint64_t hash) const { return (hash >> 40) & (shard_count_ - 1); }
+  static Entry* FindEntry(Shard& shard, const Key& key) { return shard.entries.Find(HashOf(key), key); }
   bool HasLoader() const { return callbacks_.load || callbacks_.load_all; }
   void CountRequest(const Call& call);
   void Settle(Aftermath& after);
   static void Wake(Aftermath& after);
 
   // Lookups (cache_core_lookup.h).
+  std::optional<Handle> FindUnlocked(const Key& key);
   Call NewCall(const CacheGetOptions& options) const;
   Answer Find(size_t shard, const Key& key, Call& call, const MakeLoader* make_loader);
   std::optional<Answer> Serve(Shard& shard, const Key& key, Instant now, bool stale_too, CacheMetric& result,
@@ -204,11 +212,11 @@ class CacheCore final : public CacheBase {
   void InvalidateWithin(size_t shard, const Key& key, Aftermath& after);
 
   // Entries (cache_core_entries.h).
-  Entries MakeEntry(const Key& key, const Pinned& value, const EntryOptions& options, absl::Duration load_time,
-                    Instant now);
-  Entries MakeAbsence(const Key& key, const absl::Status& absence, const EntryOptions& options, Instant now);
+  Owned MakeEntry(const Key& key, const Pinned& value, const EntryOptions& options, absl::Duration load_time,
+                  Instant now);
+  Owned MakeAbsence(const Key& key, const absl::Status& absence, const EntryOptions& options, Instant now);
   std::optional<int64_t> Weigh(const Key& key, const Value& value);
-  const Entry* Replace(Shard& shard, const Key& key, Entries& fresh, RemovalCause cause, Aftermath& after, Instant now);
+  const Entry* Replace(Shard& shard, const Key& key, Owned fresh, RemovalCause cause, Aftermath& after, Instant now);
   void Remove(Shard& shard, Entry& entry, RemovalCause cause, Aftermath& after);
   void Trim(const Entry* spared, Aftermath& after);
   bool EvictOne(size_t shard, const Entry* spared, Aftermath& after);
@@ -220,6 +228,7 @@ class CacheCore final : public CacheBase {
   const size_t shard_count_ =
       std::clamp<size_t>(std::bit_floor(static_cast<uint64_t>(options_.max_weight) / 64), 1, CallGate::kStripes);
   const std::unique_ptr<Shard[]> shards_ = std::make_unique<Shard[]>(shard_count_);
+  RetiredEntries<Entry, Value> retired_{options_.max_weight / 100};
   std::atomic<size_t> next_victim_{0};  // The shard that evicts next.
   KeyLocks key_locks_;                  // Held by updates and, if options_.strict, by reads.
 };
@@ -257,7 +266,7 @@ void CacheCore<Key, Value, Hash, Eq>::Settle(Aftermath& after) {
     }
   }
   after.dropped.clear();
-  after.renewed.clear();
+  if (!after.renewed.empty()) retired_.Add(std::exchange(after.renewed, {}));
   if (!after.removed.empty()) Notify(std::exchange(after.removed, {}));
 }
 

@@ -14,9 +14,9 @@ void CacheCore<Key, Value, Hash, Eq>::Put(const Key& key, Value value, EntryOpti
   CallGate::Call inside(*gate_, index);
   if (!inside.inside()) return;
   Aftermath after(*this);
-  const Pinned pinned = std::make_shared<const Value>(std::move(value));
+  const Pinned pinned = Pinned::Make(std::move(value));
   const Instant now = Now();
-  Entries fresh = MakeEntry(key, pinned, entry, absl::ZeroDuration(), now);
+  Owned fresh = MakeEntry(key, pinned, entry, absl::ZeroDuration(), now);
   const RemovalCause cause =
       entry.ttl.value_or(options_.ttl) > absl::ZeroDuration() ? RemovalCause::kReplaced : RemovalCause::kInvalidated;
   const Entry* stored;
@@ -27,7 +27,7 @@ void CacheCore<Key, Value, Hash, Eq>::Put(const Key& key, Value value, EntryOpti
       if (!flight->answered) AnswerFlight(*flight, pinned, after);
       Displace(shard, *flight, after);
     }
-    stored = Replace(shard, key, fresh, cause, after, now);
+    stored = Replace(shard, key, std::move(fresh), cause, after, now);
   }
   Wake(after);
   if (stored != nullptr) Trim(stored, after);
@@ -47,7 +47,7 @@ template <typename Key, typename Value, typename Hash, typename Eq>
 void CacheCore<Key, Value, Hash, Eq>::InvalidateWithin(size_t index, const Key& key, Aftermath& after) {
   Shard& shard = shards_[index];
   const ShardLock lock = Lock(shard);
-  if (Entry* const entry = shard.entries.Find(key); entry != nullptr) {
+  if (Entry* const entry = FindEntry(shard, key); entry != nullptr) {
     Remove(shard, *entry, RemovalCause::kInvalidated, after);
   }
   shard.flights.DetachRunning(key);
@@ -80,9 +80,9 @@ void CacheCore<Key, Value, Hash, Eq>::InvalidateAll() {
     Aftermath after(*this);
     Shard& shard = shards_[index];
     const ShardLock lock = Lock(shard);
-    shard.entries.RemoveAll(after.removed);
+    after.removed = shard.entries.RemoveAll();
     shard.flights.DetachAllRunning();
-    for (Entry& entry : after.removed) CountRemoval(entry.cause = RemovalCause::kInvalidated, entry.weight);
+    for (const Owned& entry : after.removed) CountRemoval(entry->cause = RemovalCause::kInvalidated, entry->weight);
   }
 }
 
@@ -100,7 +100,9 @@ void CacheCore<Key, Value, Hash, Eq>::Shutdown() {
     });
   }
   gate_->AwaitEmpty();
+  AwaitReads(this);
   StopThreads();
+  for (size_t index = 0; index < shard_count_; ++index) retired_.Add(shards_[index].entries.RemoveAll());
 }
 
 }  // namespace stockade::internal

@@ -4,6 +4,7 @@
 // Bodies of CacheCore: entries made, replaced and evicted. Included by cache_core.h.
 
 #include <algorithm>
+#include <iterator>
 
 #include "stockade/base/guard_callback.h"
 #include "stockade/base/log.h"
@@ -17,29 +18,24 @@ inline std::vector<std::string> EachOnce(std::vector<std::string> tags) {
   return tags;
 }
 
-// A list of one entry, or of none where the value is not to be stored. Runs the weigher: no mutex held.
+// Null where the value is not to be stored. Runs the weigher: no mutex held.
 template <typename Key, typename Value, typename Hash, typename Eq>
 auto CacheCore<Key, Value, Hash, Eq>::MakeEntry(const Key& key, const Pinned& value, const EntryOptions& options,
-                                                absl::Duration load_time, Instant now) -> Entries {
-  Entries made;
+                                                absl::Duration load_time, Instant now) -> Owned {
   const std::optional<EntryTimes> times = freshness_.OfValue(now, options.ttl, load_time);
-  if (!times.has_value()) return made;
+  if (!times.has_value()) return nullptr;
   const std::optional<int64_t> weight = Weigh(key, *value);
-  if (weight.has_value() && *weight <= options_.max_weight) {
-    made.push_back({key, value, absl::OkStatus(), *weight, *times, EachOnce(options.tags)});
-  }
-  return made;
+  if (!weight.has_value() || *weight > options_.max_weight) return nullptr;
+  return std::make_unique<Entry>(key, HashOf(key), value, absl::OkStatus(), *weight, *times, EachOnce(options.tags));
 }
 
 template <typename Key, typename Value, typename Hash, typename Eq>
 auto CacheCore<Key, Value, Hash, Eq>::MakeAbsence(const Key& key, const absl::Status& absence,
-                                                  const EntryOptions& options, Instant now) -> Entries {
-  Entries made;
+                                                  const EntryOptions& options, Instant now) -> Owned {
   const std::optional<EntryTimes> times = freshness_.OfAbsence(now);
-  if (times.has_value() && options_.negative_weight <= options_.max_weight) {
-    made.push_back({key, nullptr, absence, options_.negative_weight, *times, EachOnce(options.tags)});
-  }
-  return made;
+  if (!times.has_value() || options_.negative_weight > options_.max_weight) return nullptr;
+  return std::make_unique<Entry>(key, HashOf(key), nullptr, absence, options_.negative_weight, *times,
+                                 EachOnce(options.tags));
 }
 
 template <typename Key, typename Value, typename Hash, typename Eq>
@@ -55,28 +51,32 @@ std::optional<int64_t> CacheCore<Key, Value, Hash, Eq>::Weigh(const Key& key, co
 // Takes the key's entry away and puts `fresh` in its place, where there is one. Returns what was stored, or null.
 // `cause`: of one that has not expired. One whose value is stored anew has not left.
 template <typename Key, typename Value, typename Hash, typename Eq>
-auto CacheCore<Key, Value, Hash, Eq>::Replace(Shard& shard, const Key& key, Entries& fresh, RemovalCause cause,
+auto CacheCore<Key, Value, Hash, Eq>::Replace(Shard& shard, const Key& key, Owned fresh, RemovalCause cause,
                                               Aftermath& after, Instant now) -> const Entry* {
-  if (Entry* const old = shard.entries.Find(key); old != nullptr) {
-    if (!fresh.empty() && old->value != nullptr && old->value == fresh.front().value) {
-      AddEntries(-1, -old->weight);
-      shard.entries.Remove(*old, after.renewed);
-    } else {
-      Remove(shard, *old, now >= old->times.expires_at ? RemovalCause::kExpired : cause, after);
-    }
+  Entry* const old = FindEntry(shard, key);
+  if (fresh == nullptr) {
+    if (old != nullptr) Remove(shard, *old, now >= old->times.expires_at ? RemovalCause::kExpired : cause, after);
+    return nullptr;
   }
-  if (fresh.empty()) return nullptr;
-  const Entry& stored = fresh.front();
-  AddEntries(1, stored.weight);
-  shard.entries.Insert(fresh);
-  return &stored;
+  const Entry* const stored = fresh.get();
+  AddEntries(1, stored->weight);
+  if (old == nullptr) return shard.entries.Insert(std::move(fresh));
+  if (old->value != nullptr && old->value == stored->value) {
+    AddEntries(-1, -old->weight);
+    after.renewed.push_back(shard.entries.Replace(*old, std::move(fresh)));
+  } else {
+    old->cause = now >= old->times.expires_at ? RemovalCause::kExpired : cause;
+    CountRemoval(old->cause, old->weight);
+    after.removed.push_back(shard.entries.Replace(*old, std::move(fresh)));
+  }
+  return stored;
 }
 
 template <typename Key, typename Value, typename Hash, typename Eq>
 void CacheCore<Key, Value, Hash, Eq>::Remove(Shard& shard, Entry& entry, RemovalCause cause, Aftermath& after) {
   CountRemoval(cause, entry.weight);
   entry.cause = cause;
-  shard.entries.Remove(entry, after.removed);
+  after.removed.push_back(shard.entries.Remove(entry));
 }
 
 // Evicts until the bound holds; no mutex held. `spared` was just stored and goes last: it may be gone by now, so only
@@ -94,9 +94,11 @@ bool CacheCore<Key, Value, Hash, Eq>::EvictOne(size_t index, const Entry* spared
   const Instant now = Now();
   Shard& shard = shards_[index];
   const ShardLock lock = Lock(shard);
-  Entry* const victim = shard.entries.Oldest(spared);
+  Owned victim = shard.entries.Evict(spared);
   if (victim == nullptr) return false;
-  Remove(shard, *victim, now < victim->times.expires_at ? RemovalCause::kSize : RemovalCause::kExpired, after);
+  victim->cause = now < victim->times.expires_at ? RemovalCause::kSize : RemovalCause::kExpired;
+  CountRemoval(victim->cause, victim->weight);
+  after.removed.push_back(std::move(victim));
   return true;
 }
 
@@ -117,26 +119,27 @@ struct CacheCore<Key, Value, Hash, Eq>::Notices {
   }
 };
 
-// No mutex held.
+// Tells the listener, and has them freed. No mutex held.
 template <typename Key, typename Value, typename Hash, typename Eq>
 void CacheCore<Key, Value, Hash, Eq>::Notify(Entries removed) {
-  if (!callbacks_.on_removal) return;
+  if (!callbacks_.on_removal) return retired_.Add(std::move(removed));
   if (Notices* const notices = Notices::Of(this); notices != nullptr) {
-    notices->pending.splice(notices->pending.end(), removed);
+    std::move(removed.begin(), removed.end(), std::back_inserter(notices->pending));
     return;
   }
   Notices notices{this, std::move(removed), Notices::innermost};
   Notices::innermost = &notices;
   while (!notices.pending.empty()) {
-    Entries one;
-    one.splice(one.end(), notices.pending, notices.pending.begin());
-    const Entry& entry = one.front();
-    if (entry.value == nullptr) continue;
-    const absl::Status told = GuardCallback<absl::Status>(listener_label_, [&] {
-      callbacks_.on_removal(entry.key, Handle(entry.value), entry.cause);
-      return absl::OkStatus();
-    });
-    if (!told.ok()) Log(LogSeverity::kError, Concat(told.message()));
+    Entries told = std::exchange(notices.pending, {});
+    for (const Owned& entry : told) {
+      if (entry->value == nullptr) continue;
+      const absl::Status status = GuardCallback<absl::Status>(listener_label_, [&] {
+        callbacks_.on_removal(entry->key, Handle(entry->value), entry->cause);
+        return absl::OkStatus();
+      });
+      if (!status.ok()) Log(LogSeverity::kError, Concat(status.message()));
+    }
+    retired_.Add(std::move(told));
   }
   Notices::innermost = notices.outer;
 }

@@ -29,7 +29,7 @@ absl::Status CacheCore<Key, Value, Hash, Eq>::Join(size_t index, const Key& key,
   call.joined = call.flight->voids;
   call.soft_deadline = Instant::InfiniteFuture();
   if (options_.load_soft_timeout != absl::InfiniteDuration()) {
-    const Entry* const entry = shard.entries.Find(key);
+    const Entry* const entry = FindEntry(shard, key);
     if (entry != nullptr && entry->value != nullptr && now < entry->times.stale_until) {
       call.soft_deadline = call.begun + options_.load_soft_timeout;
     }
@@ -49,7 +49,7 @@ auto CacheCore<Key, Value, Hash, Eq>::StartFlight(size_t index, const Key& key, 
 // The calling thread is going to run the flight, which is ready.
 template <typename Key, typename Value, typename Hash, typename Eq>
 void CacheCore<Key, Value, Hash, Eq>::Begin(Shard& shard, FlightT& flight, Instant now) {
-  const Entry* const entry = shard.entries.Find(flight.key);
+  const Entry* const entry = FindEntry(shard, flight.key);
   const bool has_value = entry != nullptr && entry->value != nullptr;
   flight.Begin(now + options_.load_hard_timeout, has_value ? entry->value : nullptr,
                has_value ? entry->tags : std::vector<std::string>());
@@ -129,7 +129,7 @@ auto CacheCore<Key, Value, Hash, Eq>::GiveUp(Shard& shard, const Key& key, Call&
     TimeOut(shard, *call.flight, now, after);
   } else if (now >= call.soft_deadline) {
     call.soft_deadline = Instant::InfiniteFuture();
-    const Entry* const entry = shard.entries.Find(key);
+    const Entry* const entry = FindEntry(shard, key);
     if (entry != nullptr && entry->value != nullptr && now < entry->times.stale_until) {
       call.result = kRequestStale;
       return entry->value;
@@ -256,7 +256,7 @@ void CacheCore<Key, Value, Hash, Eq>::TimeOut(Shard& shard, FlightT& flight, Ins
 template <typename Key, typename Value, typename Hash, typename Eq>
 void CacheCore<Key, Value, Hash, Eq>::ReplaceError(Shard& shard, FlightT& flight, Instant now, Answer& error,
                                                    Aftermath& after) {
-  Entry* const old = shard.entries.Find(flight.key);
+  Entry* const old = FindEntry(shard, flight.key);
   if (old == nullptr) return;
   if (old->times.Over(now)) return Remove(shard, *old, RemovalCause::kExpired, after);
   old->times.retry_at = now + options_.retry_backoff;

@@ -55,7 +55,7 @@ auto CacheCore<Key, Value, Hash, Eq>::Run(const FlightPtr& flight, const Runner&
     return GuardCallback<Answer>(loader_label_, [&]() -> Answer {
       absl::StatusOr<Value> value = loader(flight->key, context);
       if (!value.ok()) return value.status();
-      return std::make_shared<const Value>(*std::move(value));
+      return Pinned::Make(*std::move(value));
     });
   }();
   const Instant ended = Now();
@@ -83,7 +83,7 @@ auto CacheCore<Key, Value, Hash, Eq>::Publish(const FlightPtr& flight, Loaded lo
   const bool gave_up = (absl::IsDeadlineExceeded(loaded.answer.status()) && loaded.ended >= runner.deadline) ||
                        (absl::IsCancelled(loaded.answer.status()) && runner.stop.stop_requested());
   const Instant now = Now();
-  Entries fresh;
+  Owned fresh;
   if (!late && loaded.answer.ok()) fresh = MakeEntry(flight->key, *loaded.answer, loaded.entry, loaded.took, now);
   if (!late && absent) fresh = MakeAbsence(flight->key, loaded.answer.status(), loaded.entry, now);
   flight->RunWithin(nullptr);
@@ -107,8 +107,8 @@ auto CacheCore<Key, Value, Hash, Eq>::Publish(const FlightPtr& flight, Loaded lo
       // A caller that gave up says nothing of the key; and whoever is answered is so for good.
       if (!gave_up && !flight->answered) ReplaceError(shard, *flight, now, loaded.answer, after);
     } else if (was_current && first_void == FlightT::kNeverVoided) {
-      stored = Replace(shard, flight->key, fresh, RemovalCause::kReplaced, after, now);
-    } else if (Entry* const old = was_current ? shard.entries.Find(flight->key) : nullptr; old != nullptr) {
+      stored = Replace(shard, flight->key, std::move(fresh), RemovalCause::kReplaced, after, now);
+    } else if (Entry* const old = was_current ? FindEntry(shard, flight->key) : nullptr; old != nullptr) {
       Remove(shard, *old, RemovalCause::kInvalidated, after);
     }
     if (!flight->answered) {

@@ -17,6 +17,7 @@ template <typename Key, typename Value, typename Hash, typename Eq>
 auto CacheCore<Key, Value, Hash, Eq>::Get(const Key& key, const CacheGetOptions& options, const MakeLoader* make_loader)
     -> absl::StatusOr<Handle> {
   CheckFork();
+  if (std::optional<Handle> found = FindUnlocked(key)) return *std::move(found);
   const size_t index = ShardOf(key);
   CallGate::Call inside(*gate_, index);
   if (!inside.inside()) return CancelledError();
@@ -25,6 +26,26 @@ auto CacheCore<Key, Value, Hash, Eq>::Get(const Key& key, const CacheGetOptions&
   CountRequest(call);
   if (!answer.ok()) return answer.status();
   return Handle(*std::move(answer));
+}
+
+// The hit path: no lock, no read-modify-write, and no store to what other threads write but the first few marks of an
+// entry's use. Nothing: the call has to look under the mutex. The call is not inside the gate: AwaitReads() is what the
+// destructor waits with for this one.
+template <typename Key, typename Value, typename Hash, typename Eq>
+auto CacheCore<Key, Value, Hash, Eq>::FindUnlocked(const Key& key) -> std::optional<Handle> {
+  if (options_.strict) return std::nullopt;
+  HazardRow* const row = ThisHazardRow();
+  if (row == nullptr) return std::nullopt;
+  const uint64_t hash = HashOf(key);
+  const HazardRow::Read read(*row, this);
+  Entry* const entry = shards_[ShardOfHash(hash)].entries.FindUnlocked(hash, key, *row);
+  if (entry == nullptr) return std::nullopt;
+  if (entry->quiet_until != Instant::InfiniteFuture() && options_.clock->CoarseNow() >= entry->quiet_until) {
+    return std::nullopt;
+  }
+  entry->Touch();
+  Count(kRequestHit);
+  return Handle(*row, *entry);
 }
 
 // Blocks where it takes a load. Sets what the call counts as, and does not count it.
@@ -66,6 +87,7 @@ auto CacheCore<Key, Value, Hash, Eq>::Find(size_t index, const Key& key, Call& c
 template <typename Key, typename Value, typename Hash, typename Eq>
 auto CacheCore<Key, Value, Hash, Eq>::GetIfPresent(const Key& key) -> std::optional<Handle> {
   CheckFork();
+  if (std::optional<Handle> found = FindUnlocked(key)) return found;
   const size_t index = ShardOf(key);
   CallGate::Call inside(*gate_, index);
   if (!inside.inside()) return std::nullopt;
@@ -79,7 +101,7 @@ auto CacheCore<Key, Value, Hash, Eq>::GetIfPresent(const Key& key) -> std::optio
     Shard& shard = shards_[index];
     const ShardLock lock = Lock(shard);
     answer = Serve(shard, key, now, false, result, due);
-    Entry* const entry = answer.has_value() ? nullptr : shard.entries.Find(key);
+    Entry* const entry = answer.has_value() ? nullptr : FindEntry(shard, key);
     if (entry != nullptr && entry->times.Over(now)) Remove(shard, *entry, RemovalCause::kExpired, after);
   }
   Count(result);
@@ -94,7 +116,7 @@ template <typename Key, typename Value, typename Hash, typename Eq>
 auto CacheCore<Key, Value, Hash, Eq>::Serve(Shard& shard, const Key& key, Instant now, bool stale_too,
                                             CacheMetric& result, std::optional<RefreshTrigger>& due)
     -> std::optional<Answer> {
-  Entry* const entry = shard.entries.Find(key);
+  Entry* const entry = FindEntry(shard, key);
   if (entry == nullptr) return std::nullopt;
   const bool fresh = now < entry->times.expires_at;
   if (!fresh) {
@@ -102,7 +124,7 @@ auto CacheCore<Key, Value, Hash, Eq>::Serve(Shard& shard, const Key& key, Instan
     const bool backs_off = now < entry->times.retry_at && now < entry->times.stale_until;
     if (now >= entry->times.revalidate_until && !backs_off) return std::nullopt;
   }
-  shard.entries.Touch(*entry);
+  entry->Touch();
   if (entry->value == nullptr) {
     result = kRequestNegative;
     return entry->absence;
@@ -129,7 +151,7 @@ void CacheCore<Key, Value, Hash, Eq>::StartRefresh(size_t index, const Key& key,
   TimeOutHung(shard, key, now, after);
   if (shard.flights.Current(key) != nullptr) return;
   if (trigger != RefreshTrigger::kManual) {
-    const Entry* const entry = shard.entries.Find(key);
+    const Entry* const entry = FindEntry(shard, key);
     if (entry == nullptr || entry->value == nullptr || !entry->times.MayBeDue(now)) return;
   }
   const FlightPtr flight = StartFlight(index, key, std::move(loader), now);

@@ -4,8 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <iterator>
-#include <list>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -13,65 +11,69 @@
 #include <unordered_set>
 #include <vector>
 
-#include "absl/status/status.h"
-#include "stockade/cache/internal/freshness.h"
-#include "stockade/cache/removal.h"
+#include "stockade/base/hazard_row.h"
+#include "stockade/cache/internal/entry.h"
+#include "stockade/cache/internal/entry_index.h"
+#include "stockade/cache/internal/s3_fifo.h"
 
 namespace stockade::internal {
 
-template <typename Key, typename Value>
-struct CacheEntry {
-  Key key;
-  std::shared_ptr<const Value> value;  // Null: the key is known to have none, and `absence` is what the loader said.
-  absl::Status absence;
-  int64_t weight;
-  EntryTimes times;
-  std::vector<std::string> tags;  // None twice.
-  RemovalCause cause{};           // Once it has left.
-};
-
-// The entries of one shard in the order of their last use. Guarded by the shard's mutex.
+// The entries of one shard. Guarded by the shard's mutex, but for FindUnlocked().
 //
-// Invariant: index_ holds exactly the nodes of entries_, at most one a key, and tagged_ of each tag those that have it,
-// and no tag that none has. Nodes are never destroyed here, only moved
-// to the caller's list, who drops it after the mutex: values have destructors of their own.
-template <typename Key, typename Value, typename Hash, typename Eq>
+// Invariant: index_ and queue_ hold exactly the entries that were inserted and not removed, at most one a key, and
+// tagged_ of each tag those that have it, and no tag that none has. It owns them; what is removed goes to the caller,
+// who must not free it at once: it may be read (RetiredEntries). RemoveAll() comes before the end.
+template <typename Key, typename Value, typename Eq>
 class EntryTable {
  public:
   using Entry = CacheEntry<Key, Value>;
-  using Entries = std::list<Entry>;
+  using Owned = std::unique_ptr<Entry>;
+  using Entries = std::vector<Owned>;
 
-  Entry* Find(const Key& key) {
-    const auto found = index_.find(key);
-    return found == index_.end() ? nullptr : &**found;
+  Entry* FindUnlocked(uint64_t hash, const Key& key, HazardRow& row) const {
+    return index_.FindUnlocked(hash, row, [&](const Entry& entry) { return Eq()(entry.key, key); });
   }
 
-  // Takes the only node of `fresh`. The key must not be there.
-  void Insert(Entries& fresh) {
-    entries_.splice(entries_.begin(), fresh, fresh.begin());
-    index_.insert(entries_.begin());
-    for (const std::string& tag : entries_.front().tags) tagged_[tag].insert(&entries_.front());
+  Entry* Find(uint64_t hash, const Key& key) {
+    return index_.Find(hash, [&](const Entry& entry) { return Eq()(entry.key, key); });
   }
 
-  // Makes an entry the one used last.
-  void Touch(const Entry& entry) { entries_.splice(entries_.begin(), entries_, *index_.find(entry.key)); }
+  // The key must not be there.
+  Entry* Insert(Owned fresh) {
+    Entry& entry = *fresh.release();
+    Tag(entry);
+    index_.Insert(entry);
+    queue_.Insert(entry);
+    return &entry;
+  }
 
-  void Remove(const Entry& entry, Entries& removed) {
-    const auto found = index_.find(entry.key);
-    const Node node = *found;
-    index_.erase(found);
-    for (const std::string& tag : node->tags) {
-      const auto of_tag = tagged_.find(tag);
-      of_tag->second.erase(&*node);
-      if (of_tag->second.empty()) tagged_.erase(of_tag);
+  // `fresh` has the key of `old`, and takes its place.
+  Owned Replace(Entry& old, Owned fresh) {
+    Entry& entry = *fresh.release();
+    Tag(entry);
+    index_.Replace(old, entry);
+    queue_.Replace(old, entry);
+    Untag(old);
+    return Owned(&old);
+  }
+
+  Owned Remove(Entry& entry) {
+    queue_.Remove(entry);
+    index_.Remove(entry);
+    Untag(entry);
+    return Owned(&entry);
+  }
+
+  Entries RemoveAll() {
+    Entries removed;
+    removed.reserve(index_.size());
+    index_.ForEach([&](Entry& entry) { removed.emplace_back(&entry); });
+    for (const Owned& entry : removed) {
+      queue_.Remove(*entry);
+      index_.Remove(*entry);
     }
-    removed.splice(removed.end(), entries_, node);
-  }
-
-  void RemoveAll(Entries& removed) {
-    index_.clear();
     tagged_.clear();
-    removed.splice(removed.end(), entries_);
+    return removed;
   }
 
   // Some entry that has the tag; null: there is none.
@@ -80,36 +82,35 @@ class EntryTable {
     return found == tagged_.end() ? nullptr : *found->second.begin();
   }
 
-  // The entry whose last use is longest ago, other than `spared`. Null: there is none.
-  Entry* Oldest(const Entry* spared) {
-    for (auto entry = entries_.rbegin(); entry != entries_.rend(); ++entry) {
-      if (&*entry != spared) return &*entry;
-    }
-    return nullptr;
+  // The entry that can best be done without, other than `spared`. Null: there is none. O(1) amortized.
+  Owned Evict(const Entry* spared) {
+    auto* const victim = static_cast<Entry*>(queue_.Evict(spared));
+    if (victim == nullptr) return nullptr;
+    index_.Remove(*victim);
+    Untag(*victim);
+    return Owned(victim);
   }
 
  private:
-  using Node = typename Entries::iterator;
-
-  struct KeyHash {
-    using is_transparent = void;
-    size_t operator()(const Key& key) const { return Hash()(key); }
-    size_t operator()(Node node) const { return Hash()(node->key); }
-  };
-  struct KeyEq {
-    using is_transparent = void;
-    bool operator()(Node a, Node b) const { return Eq()(a->key, b->key); }
-    bool operator()(const Key& a, Node b) const { return Eq()(a, b->key); }
-    bool operator()(Node a, const Key& b) const { return Eq()(a->key, b); }
-  };
-
   struct TagHash {
     using is_transparent = void;
     size_t operator()(std::string_view tag) const { return std::hash<std::string_view>()(tag); }
   };
 
-  Entries entries_;  // Used last first.
-  std::unordered_set<Node, KeyHash, KeyEq> index_;
+  void Tag(Entry& entry) {
+    for (const std::string& tag : entry.tags) tagged_[tag].insert(&entry);
+  }
+
+  void Untag(Entry& entry) {
+    for (const std::string& tag : entry.tags) {
+      const auto of_tag = tagged_.find(tag);
+      of_tag->second.erase(&entry);
+      if (of_tag->second.empty()) tagged_.erase(of_tag);
+    }
+  }
+
+  EntryIndex<Entry> index_;
+  S3Fifo queue_;
   std::unordered_map<std::string, std::unordered_set<Entry*>, TagHash, std::equal_to<>> tagged_;
 };
 

@@ -19,6 +19,7 @@
 #include "stockade/base/instant.h"
 #include "stockade/cache/internal/flight_graph.h"
 #include "stockade/cache/internal/flight_waiter.h"
+#include "stockade/cache/internal/pinned.h"
 #include "stockade/cache/load_context.h"
 
 namespace stockade::internal {
@@ -53,7 +54,7 @@ struct Flight final : FlightNode {
   bool awaited() const { return !waiters.empty() || !async.empty(); }
 
   // From here on the loader sees what is new. `was`, `was_tags`: what the key has.
-  void Begin(Instant hard, std::shared_ptr<const Value> was, std::vector<std::string> was_tags) {
+  void Begin(Instant hard, Pinned<Value> was, std::vector<std::string> was_tags) {
     phase = Phase::kRunning;
     hard_deadline = hard;
     previous = std::move(was);
@@ -92,7 +93,7 @@ struct Flight final : FlightNode {
   std::list<std::shared_ptr<FlightWaiter>> waiters;
   std::list<std::shared_ptr<AsyncCall<Key, Value, Eq>>> async;
 
-  std::shared_ptr<const Value> previous;  // Of the run.
+  Pinned<Value> previous;  // Of the run.
   std::vector<std::string> previous_tags;
   uint64_t voids = 0;                      // Invalidations of tags so far.
   std::map<std::string, uint64_t> voided;  // Of each tag the first in the run, as a number of `voids`.
@@ -101,7 +102,7 @@ struct Flight final : FlightNode {
   bool answered = false;
   bool stale = false;                 // The answer is an expired value, in place of an error.
   uint64_t fit_below = kNeverVoided;  // The answer is for those who joined at a smaller `voids`.
-  absl::StatusOr<std::shared_ptr<const Value>> answer = absl::UnknownError("");
+  absl::StatusOr<Pinned<Value>> answer = absl::UnknownError("");
 };
 
 }  // namespace stockade::internal

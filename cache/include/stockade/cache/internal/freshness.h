@@ -1,6 +1,7 @@
 #ifndef STOCKADE_CACHE_INTERNAL_FRESHNESS_H_
 #define STOCKADE_CACHE_INTERNAL_FRESHNESS_H_
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <optional>
@@ -27,6 +28,8 @@ struct EntryTimes {
   bool MayBeDue(Instant now) const {
     return now >= retry_at && (now >= refresh_at || now >= xfetch_at || now >= expires_at);
   }
+  // Before it is neither over nor due, whatever load fails.
+  Instant QuietUntil() const { return std::min({expires_at, refresh_at, xfetch_at}); }
   // Nothing can be made of it any more.
   bool Over(Instant now) const { return now >= expires_at && now >= revalidate_until && now >= stale_until; }
 };

@@ -1,0 +1,107 @@
+#ifndef STOCKADE_CACHE_INTERNAL_RETIRED_ENTRIES_H_
+#define STOCKADE_CACHE_INTERNAL_RETIRED_ENTRIES_H_
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "stockade/base/asymmetric_fence.h"
+#include "stockade/base/hazard_row.h"
+#include "stockade/cache/internal/pinned.h"
+
+namespace stockade::internal {
+
+// Entries that have left their table and may still be read by a hit that found them before. Freed in batches, which
+// share the cost of a HeavyFence(). Thread-safe.
+//
+// Invariant: fewer than kBatch wait, of a weight of at most what the constructor was told, and besides, for each
+// thread, the one that it was reading when its batch was freed. A value that handles have pinned is theirs once its
+// batch has been freed: each has a share.
+template <typename Entry, typename Value>
+class RetiredEntries {
+ public:
+  using Owned = std::unique_ptr<Entry>;
+
+  explicit RetiredEntries(int64_t weight_kept) : weight_kept_(weight_kept) {}
+  // No thread reads any of them any more.
+  ~RetiredEntries() { Free(std::move(waiting_)); }
+  RetiredEntries(const RetiredEntries&) = delete;
+  RetiredEntries& operator=(const RetiredEntries&) = delete;
+
+  // Runs destructors of keys and values: no mutex held.
+  void Add(std::vector<Owned> entries) {
+    std::vector<Owned> batch;
+    {
+      const std::lock_guard lock(mutex_);
+      for (Owned& entry : entries) {
+        weight_ += entry->weight;
+        waiting_.push_back(std::move(entry));
+      }
+      if (waiting_.size() < kBatch && weight_ <= weight_kept_) return;
+      batch.swap(waiting_);
+      weight_ = 0;
+    }
+    std::vector<Owned> read = Free(std::move(batch));
+    if (read.empty()) return;
+    const std::lock_guard lock(mutex_);
+    for (Owned& entry : read) waiting_.push_back(std::move(entry));
+  }
+
+ private:
+  static constexpr size_t kBatch = 64;
+
+  // Returns those that are being read.
+  static std::vector<Owned> Free(std::vector<Owned> batch) {
+    std::vector<Owned> kept;
+    if (batch.empty()) return kept;
+    std::vector<std::pair<uintptr_t, const ValueBox<Value>*>> boxes;
+    if constexpr (!kCopiedOut<Value>) {
+      for (const Owned& entry : batch) {
+        const auto* const box = entry->value.box();
+        if (box != nullptr) boxes.emplace_back(reinterpret_cast<uintptr_t>(box), box);
+      }
+      std::sort(boxes.begin(), boxes.end());
+    }
+    HeavyFence();
+    std::vector<const void*> read;
+    for (HazardRow& row : HazardRows()) {
+      // Before the pins: a value that is no longer being read has its pin by then.
+      const void* const reads = row.reads.load(std::memory_order_seq_cst);
+      if (reads != nullptr) read.push_back(reads);
+      if constexpr (!kCopiedOut<Value>) {
+        for (std::atomic<uintptr_t>& pin : row.pins) HandOver(pin, boxes);
+      }
+    }
+    for (Owned& entry : batch) {
+      if (std::find(read.begin(), read.end(), entry.get()) != read.end()) kept.push_back(std::move(entry));
+    }
+    return kept;
+  }
+
+  // Gives the owner of the pin a share in its place, if it pins one of `boxes`, which have a share of their own here.
+  static void HandOver(std::atomic<uintptr_t>& pin,
+                       const std::vector<std::pair<uintptr_t, const ValueBox<Value>*>>& boxes) {
+    uintptr_t pinned = pin.load(std::memory_order_acquire);
+    if (pinned == 0) return;
+    const auto found = std::lower_bound(boxes.begin(), boxes.end(), std::pair(pinned, (const ValueBox<Value>*)nullptr));
+    if (found == boxes.end() || found->first != pinned) return;
+    found->second->Share();
+    if (!pin.compare_exchange_strong(pinned, pinned | HazardRow::kHandedOver, std::memory_order_acq_rel)) {
+      found->second->Unshare();
+    }
+  }
+
+  const int64_t weight_kept_;
+  std::mutex mutex_;
+  std::vector<Owned> waiting_;  // Guarded by mutex_.
+  int64_t weight_ = 0;          // Of those that came since the last batch. Guarded by mutex_.
+};
+
+}  // namespace stockade::internal
+
+#endif  // STOCKADE_CACHE_INTERNAL_RETIRED_ENTRIES_H_
