@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # Installs what is missing of Debian's packages for the named jobs, and nothing else:
-#   scripts/install-deps.sh demo|test|bench|lint|tsan ...
+#   scripts/install-deps.sh demo|test|bench|bench-peers|lint|tsan ...
+# bench-peers is what bench/peers/build takes; nothing installs it but who asks for it, and what is there from elsewhere
+# than Debian is left alone.
 # Runs as root or through sudo, asks no question, and starts no service. Where apt is not there it lists what is
 # needed and stops with status 2.
 set -euo pipefail
@@ -11,13 +13,19 @@ declare -A packages=(
   [test]="$build libgtest-dev libgmock-dev curl git procps prometheus redis-server redis-sentinel zookeeper mariadb-server
           spin"
   [bench]="$build libtbb-dev libnsync-dev libboost-thread-dev"
+  [bench-peers]=""
   [lint]="$build libgtest-dev libgmock-dev clang-16 clang-tidy-16 clang-format-16 python3"
   [tsan]="$build libgtest-dev libgmock-dev dpkg-dev"
 )
 
+# A JDK or a Rust of the user's own, by whatever installer, does as well. Debian's plain rustc is too old for moka.
+command -v javac >/dev/null 2>&1 || packages[bench-peers]+=" default-jdk-headless"
+command -v mvn >/dev/null 2>&1 || packages[bench-peers]+=" maven"
+command -v cargo >/dev/null 2>&1 || packages[bench-peers]+=" cargo-web rustc-web gcc libc6-dev"
+
 wanted=""
 for job in "$@"; do
-  [ -n "${packages[$job]:-}" ] || { echo "install-deps: no job '$job' (jobs: ${!packages[*]})" >&2; exit 2; }
+  [ -n "${packages[$job]+known}" ] || { echo "install-deps: no job '$job' (jobs: ${!packages[*]})" >&2; exit 2; }
   wanted="$wanted ${packages[$job]}"
 done
 

@@ -1,3 +1,9 @@
 #include "cache/rows.h"
 
-int main(int argc, char** argv) { return stockade::bench::BenchMain(argc, argv, stockade::bench::AddHitRows); }
+int main(int argc, char** argv) {
+  using namespace stockade::bench;
+  return BenchMain(argc, argv, [](Suite& suite) {
+    AddHitRows(suite);
+    AddPeerRows(suite);
+  });
+}

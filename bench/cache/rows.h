@@ -6,6 +6,7 @@
 namespace stockade::bench {
 
 void AddHitRows(Suite& suite);
+void AddPeerRows(Suite& suite);
 
 }  // namespace stockade::bench
 

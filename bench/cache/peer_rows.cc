@@ -1,0 +1,189 @@
+// Beside caches that others have built: Caffeine and moka, each in a process of its own, and oneTBB's in this one. All
+// draw the same keys, have the same capacity, and expire nothing.
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "cache/rows.h"
+#include "harness/threads.h"
+#include "peers/peer_driver.h"
+#include "stockade/cache/loading_cache.h"
+#include "stockade/metrics/metrics_registry.h"
+#ifdef STOCKADE_BENCH_TBB
+#define TBB_PREVIEW_CONCURRENT_LRU_CACHE 1
+#include <oneapi/tbb/concurrent_lru_cache.h>
+#endif
+
+namespace stockade::bench {
+namespace {
+
+constexpr int64_t kBatch = 256;
+
+uint64_t FirstWord(uint64_t value) { return value; }
+template <size_t kWords>
+uint64_t FirstWord(const std::array<uint64_t, kWords>& value) {
+  return value[0];
+}
+
+template <typename Value>
+Value MakeValue(uint64_t key) {
+  if constexpr (std::is_same_v<Value, uint64_t>) {
+    return key;
+  } else {
+    return {key};
+  }
+}
+
+// One run of the workload: get(key) looks a key up, put(key) writes it.
+template <typename Get, typename Put>
+double OpsPerSecond(const CacheWorkload& workload, const CacheDraws::Zipf* zipf, absl::Duration span, Get get,
+                    Put put) {
+  struct alignas(128) Thread {
+    CacheDraws draws;
+  };
+  std::vector<Thread> all;
+  for (size_t i = 0; i < workload.threads; ++i) all.push_back({CacheDraws(workload, zipf, i)});
+  return RunFor(workload.threads, span, kBatch,
+                [&](size_t thread, int64_t ops) {
+                  CacheDraws draws = all[thread].draws;
+                  for (int64_t i = 0; i < ops; ++i) {
+                    const uint64_t key = draws.NextKey();
+                    if (draws.IsWrite()) {
+                      put(key);
+                    } else {
+                      get(key);
+                    }
+                  }
+                  all[thread].draws = draws;
+                })
+      .PerSecond();
+}
+
+template <typename Value>
+class Ours {
+ public:
+  explicit Ours(const CacheWorkload& workload)
+      : workload_(workload),
+        zipf_(workload.distribution == Distribution::kZipf ? CacheDraws::DrawZipf(workload.keys) : CacheDraws::Zipf()),
+        cache_({.name = "bench", .max_weight = static_cast<int64_t>(workload.Capacity()), .metrics = &registry_},
+               [](const uint64_t&, LoadContext&) -> absl::StatusOr<Value> { return absl::InternalError("a miss"); }) {
+    for (uint64_t key = 0; key < workload.keys; ++key) cache_.Put(key, MakeValue<Value>(key));
+  }
+
+  double Run(absl::Duration span) {
+    return OpsPerSecond(
+        workload_, zipf_.empty() ? nullptr : &zipf_, span,
+        [this](uint64_t key) { KeepAlive(FirstWord(*cache_.Get(key).value())); },
+        [this](uint64_t key) { cache_.Put(key, MakeValue<Value>(key)); });
+  }
+
+ private:
+  const CacheWorkload workload_;
+  const CacheDraws::Zipf zipf_;
+  MetricsRegistry registry_;
+  LoadingCache<uint64_t, Value> cache_;
+};
+
+template <typename Value>
+std::function<double(absl::Duration)> OursOf(const CacheWorkload& workload) {
+  const auto ours = std::make_shared<Ours<Value>>(workload);
+  return [ours](absl::Duration span) { return ours->Run(span); };
+}
+
+std::function<double(absl::Duration)> OurRun(const CacheWorkload& workload) {
+  switch (workload.value_bytes) {
+    case 8: return OursOf<uint64_t>(workload);
+    case 256: return OursOf<std::array<uint64_t, 32>>(workload);
+    default: return OursOf<std::array<uint64_t, 512>>(workload);
+  }
+}
+
+#ifdef STOCKADE_BENCH_TBB
+// Has lookups only; its function makes what is missing. No copies: a handle gives the value's place.
+std::function<double(absl::Duration)> TbbRun(const CacheWorkload& workload) {
+  using Cache = tbb::concurrent_lru_cache<uint64_t, uint64_t>;
+  const auto cache = std::make_shared<Cache>(
+      +[](uint64_t key) { return key; }, workload.Capacity());
+  for (uint64_t key = 0; key < workload.keys; ++key) (*cache)[key];
+  return [=](absl::Duration span) {
+    return OpsPerSecond(
+        workload, nullptr, span, [&](uint64_t key) { KeepAlive((*cache)[key].value()); }, [](uint64_t) {});
+  };
+}
+#endif
+
+struct PeerRow {
+  const char* name;
+  CacheWorkload workload;
+  Target caffeine = Target::None();
+};
+
+const PeerRow kRows[] = {
+    {"hit, 1 key, alone", {.keys = 1}},
+    {"hit, 1 key, 2 threads", {.keys = 1, .threads = 2}, Target::RatioAtLeast(7)},
+    {"hit, 1,024 keys, alone", {}},
+    {"hit, 1,024 keys, 2 threads", {.threads = 2}, Target::RatioAtLeast(2)},
+    {"hit, 1,024 keys, 8 threads", {.threads = 8}},
+    {"hit, 1 M keys, alone", {.keys = 1 << 20}},
+    {"hit, 1 M keys, 2 threads", {.keys = 1 << 20, .threads = 2}, Target::RatioAtLeast(4)},
+    {"hit, 1 M keys, Zipf, 2 threads", {.keys = 1 << 20, .threads = 2, .distribution = Distribution::kZipf}},
+    {"hit, 1,024 keys, 256 B, 2 threads", {.threads = 2, .value_bytes = 256}},
+    {"hit, 1,024 keys, 4 KiB, 2 threads", {.threads = 2, .value_bytes = 4096}},
+    {"10 % writes, 1,024 keys, 2 threads", {.threads = 2, .writes_percent = 10}},
+    {"50 % writes, 1,024 keys, 2 threads", {.threads = 2, .writes_percent = 50}},
+};
+
+// What a repetition of the peer is made of, from the row's workload.
+using MakePeer = std::function<std::function<double(absl::Duration)>(const CacheWorkload&, const Scale&)>;
+
+void AddRow(Suite& suite, const PeerRow& row, const std::string& peer, Target target, const MakePeer& make_peer) {
+  suite.Add({.name = row.name,
+             .unit = "M/s",
+             .peer = peer,
+             .better = Better::kHigher,
+             .target = target,
+             .prepare = [workload = row.workload, make_peer](const Scale& scale) -> Contestants {
+               CacheWorkload scaled = workload;
+               if (scale.quick) scaled.keys = std::min<uint64_t>(scaled.keys, 1024);
+               const auto ours = OurRun(scaled);
+               const auto theirs = make_peer(scaled, scale);
+               const auto span = scale.span;
+               return {[=] { return ours(span) / 1e6; }, [=] { return theirs(span) / 1e6; }};
+             }});
+}
+
+void AddDriverRows(Suite& suite, const std::string& name, const std::string& folder, bool has_targets) {
+  const absl::StatusOr<std::string> driver = FindPeerDriver(STOCKADE_BENCH_PEERS_DIR, folder);
+  if (!driver.ok()) {
+    suite.LeaveOut(name, std::string(driver.status().message()));
+    return;
+  }
+  const MakePeer make_peer = [name, driver = *driver](const CacheWorkload& workload, const Scale& scale) {
+    const std::shared_ptr<PeerProcess> process = Require(StartPeerDriver(driver, workload, scale), name);
+    return [name, process](absl::Duration span) { return Require(RunPeerDriver(*process, span), name); };
+  };
+  for (const PeerRow& row : kRows) AddRow(suite, row, name, has_targets ? row.caffeine : Target::None(), make_peer);
+}
+
+}  // namespace
+
+void AddPeerRows(Suite& suite) {
+  AddDriverRows(suite, "Caffeine", "caffeine", true);
+  AddDriverRows(suite, "moka", "moka", false);
+#ifdef STOCKADE_BENCH_TBB
+  for (const PeerRow& row : kRows) {
+    const CacheWorkload& workload = row.workload;
+    const bool is_plain = workload.writes_percent == 0 && workload.value_bytes == 8;
+    if (!is_plain || workload.distribution != Distribution::kUniform) continue;
+    AddRow(suite, row, "oneTBB LRU", Target::None(), [](const CacheWorkload& w, const Scale&) { return TbbRun(w); });
+  }
+#else
+  suite.LeaveOut("oneTBB LRU", "its library was not found when this was built (Debian: libtbb-dev)");
+#endif
+}
+
+}  // namespace stockade::bench

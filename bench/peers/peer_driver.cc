@@ -1,0 +1,51 @@
+#include "peers/peer_driver.h"
+
+#include <unistd.h>
+
+#include <fstream>
+
+#include "absl/status/status.h"
+#include "stockade/base/strings.h"
+
+namespace stockade::bench {
+namespace {
+
+constexpr absl::Duration kPatience = absl::Minutes(2);  // Far more than filling 4 GiB takes.
+
+}  // namespace
+
+absl::StatusOr<std::string> FindPeerDriver(const std::filesystem::path& folder, const std::string& peer) {
+  const std::filesystem::path driver = folder / peer / "driver";
+  if (access(driver.c_str(), X_OK) == 0) return driver.string();
+  std::string why;
+  std::ifstream note(folder / peer / "why");
+  if (!std::getline(note, why) || why.empty()) why = "its driver is not built; bench/peers/build does that";
+  return absl::NotFoundError(internal::AbslView(why));
+}
+
+absl::StatusOr<std::unique_ptr<PeerProcess>> StartPeerDriver(const std::string& driver, const CacheWorkload& workload,
+                                                             const Scale& scale) {
+  absl::StatusOr<std::unique_ptr<PeerProcess>> process = PeerProcess::Start(
+      {driver, "--keys", std::to_string(workload.keys), "--threads", std::to_string(workload.threads), "--value-bytes",
+       std::to_string(workload.value_bytes), "--writes-percent", std::to_string(workload.writes_percent),
+       "--distribution", workload.distribution == Distribution::kZipf ? "zipf" : "uniform", "--warm-up-ms",
+       std::to_string(scale.Sized(10, 1500))});
+  if (!process.ok()) return process;
+  const absl::StatusOr<std::string> line = (*process)->ReadLine(kPatience);
+  if (!line.ok()) return line.status();
+  if (*line != "ready") {
+    return absl::InvalidArgumentError(internal::Concat("peer '", driver, "' said '", *line, "', not 'ready'"));
+  }
+  const absl::StatusOr<std::string> sum = (*process)->Ask(internal::Concat("checksum ", kCheckedDraws), kPatience);
+  if (!sum.ok()) return sum.status();
+  if (*sum != std::to_string(CacheDraws::Checksum(workload, kCheckedDraws))) {
+    return absl::InvalidArgumentError(internal::Concat("peer '", driver, "' draws other keys than we do"));
+  }
+  return process;
+}
+
+absl::StatusOr<double> RunPeerDriver(PeerProcess& driver, absl::Duration span) {
+  return driver.AskForRate(internal::Concat("run ", absl::ToInt64Milliseconds(span)), span + kPatience);
+}
+
+}  // namespace stockade::bench

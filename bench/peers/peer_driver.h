@@ -1,0 +1,31 @@
+#ifndef STOCKADE_BENCH_PEERS_PEER_DRIVER_H_
+#define STOCKADE_BENCH_PEERS_PEER_DRIVER_H_
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "harness/comparison.h"
+#include "peers/cache_workload.h"
+#include "peers/peer_process.h"
+
+namespace stockade::bench {
+
+// The driver of `peer`, `<folder>/<peer>/driver`, as ./build leaves it. NotFound where it is not there: one line that
+// says why and what helps, for Suite::LeaveOut().
+absl::StatusOr<std::string> FindPeerDriver(const std::filesystem::path& folder, const std::string& peer);
+
+inline constexpr int kCheckedDraws = 100'000;
+
+// Starts `driver`, lets it fill its cache and warm up, and sees that it draws the keys that we draw. InvalidArgument:
+// it does not.
+absl::StatusOr<std::unique_ptr<PeerProcess>> StartPeerDriver(const std::string& driver, const CacheWorkload& workload,
+                                                             const Scale& scale);
+
+// One run of `span`: operations per second, of all threads.
+absl::StatusOr<double> RunPeerDriver(PeerProcess& driver, absl::Duration span);
+
+}  // namespace stockade::bench
+
+#endif  // STOCKADE_BENCH_PEERS_PEER_DRIVER_H_

@@ -1,0 +1,85 @@
+#include "peers/peer_driver.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+namespace stockade::bench {
+namespace {
+
+using testing::HasSubstr;
+
+const Scale kQuick = {.quick = true, .span = absl::Milliseconds(2)};
+
+class PeerDriverTest : public testing::Test {
+ protected:
+  PeerDriverTest() { std::filesystem::create_directories(folder_ / "peer"); }
+  ~PeerDriverTest() override { std::filesystem::remove_all(folder_); }
+
+  // A driver in a few lines of shell.
+  std::string Driver(const std::string& script) {
+    const std::filesystem::path file = folder_ / "peer" / "driver";
+    std::ofstream(file) << "#!/bin/sh\n" << script << "\n";
+    std::filesystem::permissions(file, std::filesystem::perms::owner_all);
+    return file.string();
+  }
+
+  const std::filesystem::path folder_ =
+      std::filesystem::path(testing::TempDir()) / testing::UnitTest::GetInstance()->current_test_info()->name();
+};
+
+std::string Answering(const std::string& checksum) {
+  return "echo ready; while read -r verb number; do [ $verb = run ] && echo ${number}000 || echo " + checksum +
+         "; done";
+}
+
+TEST_F(PeerDriverTest, Find_DriverThatIsThere_IsFound) {
+  const std::string driver = Driver("");
+  EXPECT_EQ(FindPeerDriver(folder_, "peer").value(), driver);
+}
+
+TEST_F(PeerDriverTest, Find_NoteThatSaysWhyItIsNot_IsHandedOn) {
+  std::ofstream(folder_ / "peer" / "why") << "not installed: java\n";
+  EXPECT_EQ(FindPeerDriver(folder_, "peer").status(), absl::NotFoundError("not installed: java"));
+}
+
+TEST_F(PeerDriverTest, Find_NothingThere_SaysWhatBuildsIt) {
+  const absl::Status status = FindPeerDriver(folder_, "other").status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("bench/peers/build"));
+}
+
+TEST_F(PeerDriverTest, Start_SameKeys_IsReadyAndRuns) {
+  const CacheWorkload workload = {.keys = 64, .threads = 2, .writes_percent = 10};
+  const auto driver = StartPeerDriver(Driver(Answering(std::to_string(CacheDraws::Checksum(workload, kCheckedDraws)))),
+                                      workload, kQuick);
+  ASSERT_TRUE(driver.ok()) << driver.status();
+  EXPECT_EQ(RunPeerDriver(**driver, absl::Milliseconds(80)).value(), 80'000);
+}
+
+TEST_F(PeerDriverTest, Start_OtherKeys_IsInvalid) {
+  const absl::Status status = StartPeerDriver(Driver(Answering("1")), {}, kQuick).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("other keys"));
+}
+
+TEST_F(PeerDriverTest, Start_NotReady_IsInvalidAndQuotesIt) {
+  const absl::Status status = StartPeerDriver(Driver("echo hello; read -r line"), {}, kQuick).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("'hello'"));
+}
+
+TEST_F(PeerDriverTest, Start_Workload_IsToldInOptions) {
+  const std::string driver = Driver("echo \"$*\"; read -r line");
+  const CacheWorkload workload = {
+      .keys = 64, .threads = 2, .value_bytes = 256, .writes_percent = 10, .distribution = Distribution::kZipf};
+  EXPECT_THAT(
+      std::string(StartPeerDriver(driver, workload, kQuick).status().message()),
+      HasSubstr("'--keys 64 --threads 2 --value-bytes 256 --writes-percent 10 --distribution zipf --warm-up-ms"));
+}
+
+}  // namespace
+}  // namespace stockade::bench
