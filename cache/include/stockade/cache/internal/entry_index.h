@@ -70,8 +70,8 @@ class EntryIndex {
     ++size_;
   }
 
-  // `fresh` takes the cell of `old`, which has its key and must be there, and may be read as after Remove(). At no moment
-  // is the key without an entry.
+  // `fresh` takes the cell of `old`, which has its key and must be there, and may be read as after Remove(). At no
+  // moment is the key without an entry.
   void Replace(const Entry& old, Entry& fresh) {
     Cells& cells = *all_.back();
     cells.at[CellOf(cells, old)].store(CellFor(fresh), std::memory_order_seq_cst);
