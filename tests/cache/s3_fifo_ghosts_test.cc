@@ -40,10 +40,10 @@ TEST_F(S3FifoGhostsTest, Insert_EvictedFromSmall_EntersMainAndGrowsSmall) {
 
 TEST_F(S3FifoGhostsTest, Insert_EvictedBeforeTheWindow_EntersMainAndMovesNothing) {
   for (uint64_t hash = 0; hash < 100; ++hash) Insert(hash);
-  PassThrough(100, 11);  // Evicts 0 to 10.
+  PassThrough(100, 21);  // Evicts 0 to 20.
   EXPECT_TRUE(Insert(0).in_main);
   EXPECT_DOUBLE_EQ(queues_.small_share(), S3Fifo::kFirstShare);
-  EXPECT_TRUE(Insert(10).in_main);
+  EXPECT_TRUE(Insert(20).in_main);
   EXPECT_GT(queues_.small_share(), S3Fifo::kFirstShare);
 }
 
@@ -101,13 +101,13 @@ TEST_F(S3FifoGhostsTest, SmallShare_HoweverMuchIsRegretted_StaysWithinItsBounds)
   EXPECT_EQ(queues_.size(), 4u);
 }
 
-TEST_F(S3FifoGhostsTest, GhostBytes_ManyEntries_AtMost16AnEntry) {
+TEST_F(S3FifoGhostsTest, GhostBytes_ManyEntries_AtMost18AnEntry) {
   constexpr uint64_t kEntries = 10'000;
   for (uint64_t hash = 0; hash < kEntries; ++hash) Insert(hash);
   EXPECT_EQ(queues_.ghost_bytes(), 0u) << "nothing was evicted";
   PassThrough(kEntries, kEntries);
   EXPECT_GE(queues_.ghost_bytes(), kEntries * 8);
-  EXPECT_LE(queues_.ghost_bytes(), kEntries * 16 + 64);
+  EXPECT_LE(queues_.ghost_bytes(), kEntries * 18);
 }
 
 }  // namespace

@@ -52,8 +52,8 @@ struct S3FifoNode {
 //
 // Guarded by the shard's mutex, all but Touch. Nodes belong to the caller and are never destroyed here.
 // Complexity: O(1), but Evict: amortized O(1), since a step takes uses from a node or moves it on to main, and at
-// most kMostSteps and one a call. Memory: 40 bytes an entry and up to 18 a ghost, of which there are as many as
-// entries.
+// most kMostSteps and one a call. Memory: 40 bytes an entry and 11 to 16 a ghost, of which there are 1.1 an
+// entry.
 class S3Fifo {
  public:
   S3Fifo() = default;
@@ -89,16 +89,16 @@ class S3Fifo {
 
   // Ghosts, as shares of the entries: of the small queue as many as main holds in the paper, of main one window.
   static constexpr double kSmallGhosts = 0.9;
-  static constexpr double kWindow = 0.1;
+  static constexpr double kWindow = 0.2;
   static constexpr size_t kMostGhosts = 1u << 29;  // Of a queue: far from a wrap of its clock.
 
-  // A regret moves the share by so many mean entries. Main's weigh more: what a small queue of much coming and going
-  // regrets is often asked for just once more.
+  // A regret moves the share by so many mean entries. Main's weigh a little more: what the small queue regrets is more
+  // often asked for just once again.
   static constexpr double kSmallStep = 0.5;
-  static constexpr double kMainStep = 0.75;
+  static constexpr double kMainStep = 0.625;
 
   // Main takes all uses at once while the small queue's share is above this.
-  static constexpr double kRestlessShare = 0.12;
+  static constexpr double kRestlessShare = 0.15;
 
   // Uses are not honoured for more than so many steps of a call: bounds the time that the shard's mutex is held for,
   // and ends the race with threads that touch nodes as fast as Evict takes their uses.
