@@ -28,7 +28,6 @@ namespace {
 
 constexpr size_t kGenerated = 400'000;
 constexpr int64_t kQuickRequests = 2'000;
-constexpr std::string_view kSuffix = ".txt.gz";
 
 using ReadKeys = std::function<std::vector<uint64_t>()>;
 
@@ -76,6 +75,8 @@ void AddRows(Suite& suite, const std::string& trace, const ReadKeys& read) {
 }
 
 #ifdef STOCKADE_BENCH_ZLIB
+constexpr std::string_view kSuffix = ".txt.gz";
+
 void AddTraceRows(Suite& suite, const std::string& folder) {
   std::error_code error;
   std::vector<std::filesystem::path> files;
