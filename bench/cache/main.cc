@@ -5,5 +5,6 @@ int main(int argc, char** argv) {
   return BenchMain(argc, argv, [](Suite& suite) {
     AddHitRows(suite);
     AddPeerRows(suite);
+    AddHitRatioRows(suite);
   });
 }

@@ -5,6 +5,7 @@
 
 namespace stockade::bench {
 
+void AddHitRatioRows(Suite& suite);
 void AddHitRows(Suite& suite);
 void AddPeerRows(Suite& suite);
 

@@ -28,9 +28,10 @@ struct Contestants {
 
 enum class Better { kLower, kHigher };
 
-// What is claimed: of the ratio ours / peer's, or of our figure itself, in the comparison's unit.
+// What is claimed: of the ratio ours / peer's, or of our figure itself or the difference ours - peer's, in the
+// comparison's unit.
 struct Target {
-  enum class Of { kNothing, kRatio, kValue };
+  enum class Of { kNothing, kRatio, kValue, kDifference };
   enum class Bound { kAtMost, kAtLeast, kExactly };
 
   Of of = Of::kNothing;
@@ -42,6 +43,7 @@ struct Target {
   static Target RatioAtLeast(double limit) { return {Of::kRatio, Bound::kAtLeast, limit}; }
   static Target ValueAtMost(double limit) { return {Of::kValue, Bound::kAtMost, limit}; }
   static Target ValueAtLeast(double limit) { return {Of::kValue, Bound::kAtLeast, limit}; }
+  static Target DifferenceAtLeast(double limit) { return {Of::kDifference, Bound::kAtLeast, limit}; }
   static Target ValueExactly(double limit) { return {Of::kValue, Bound::kExactly, limit}; }
 };
 

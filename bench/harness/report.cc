@@ -54,6 +54,7 @@ std::string JsonNumber(double value) { return std::isfinite(value) ? Printf("%.9
 std::string TargetText(const Target& target, const std::string& unit) {
   if (target.of == Target::Of::kNothing) return "-";
   std::string text = internal::Concat(BoundText(target.bound), " ", Printf("%.6g", target.limit));
+  if (target.of == Target::Of::kDifference) return "difference " + text;
   if (target.of == Target::Of::kValue) text += " " + unit;
   return text;
 }
@@ -70,6 +71,7 @@ Row MakeRow(const Comparison& comparison, double value, double peer_value) {
     case Target::Of::kNothing: break;
     case Target::Of::kRatio: row.holds = row.ratio.has_value() && Meets(comparison.target, *row.ratio); break;
     case Target::Of::kValue: row.holds = Meets(comparison.target, value); break;
+    case Target::Of::kDifference: row.holds = Meets(comparison.target, value - peer_value); break;
   }
   return row;
 }

@@ -18,8 +18,9 @@ struct Row {
   std::string peer;
   double peer_value = 0;
   std::optional<double> ratio = {};  // value / peer_value; none where that is no finite number.
-  std::string target = "-";          // As printed: "<= 0.6" of the ratio, "<= 2 ns/op" of the value, "-" for none.
-  std::optional<bool> holds = {};    // None where no target is stated. A ratio that is no number holds nothing.
+  std::string target =
+      "-";  // As printed: "<= 0.6" of the ratio, "<= 2 ns/op" of the value, "difference >= -1", "-" for none.
+  std::optional<bool> holds = {};  // None where no target is stated. A ratio that is no number holds nothing.
 };
 
 Row MakeRow(const Comparison& comparison, double value, double peer_value);

@@ -31,8 +31,10 @@ S3FifoNode* S3Fifo::Evict(const S3FifoNode* spared) {
     if (node == &queue.ends) return nullptr;
     const bool in_main = node->in_main;
     Unlink(*node);
-    if (steps++ < kMostSteps && Spend(*node)) {
-      Link(*node, true);
+    const uint8_t uses = node->uses.load(std::memory_order_relaxed);
+    if (uses > 0 && steps++ < kMostSteps) {
+      node->uses.store(in_main && !restless() ? uses - 1 : 0, std::memory_order_relaxed);
+      Link(*node, in_main || uses > 1 || !restless());
       continue;
     }
     ghosts_.Remember(node->hash, in_main ? GhostTable::Queue::kMain : GhostTable::Queue::kSmall, GhostRooms());
@@ -72,15 +74,6 @@ S3Fifo::Queue& S3Fifo::QueueToEvictFrom(const S3FifoNode* spared) {
   const bool main_has = main_.Oldest() != &main_.ends && (main_.size > 1 || main_.Oldest() != spared);
   const bool small_is_due = static_cast<double>(small_.weight) > small_share_ * static_cast<double>(weight());
   return small_has && (small_is_due || !main_has) ? small_ : main_;
-}
-
-// Takes the use, or uses, for which a node goes to main again. False: it has none.
-bool S3Fifo::Spend(S3FifoNode& node) {
-  const uint8_t uses = node.uses.load(std::memory_order_relaxed);
-  if (uses == 0) return false;
-  const bool keeps_some = node.in_main && small_share_ <= kRestlessShare;
-  node.uses.store(keeps_some ? uses - 1 : 0, std::memory_order_relaxed);
-  return true;
 }
 
 GhostTable::Rooms S3Fifo::GhostRooms() const {

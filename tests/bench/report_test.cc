@@ -26,6 +26,12 @@ TEST(MakeRowTest, ValueTarget_IsHeldAgainstTheValue) {
   EXPECT_EQ(MakeRow(Named("a", Target::ValueExactly(1)), 2, 100).holds, false);
 }
 
+TEST(MakeRowTest, DifferenceTarget_IsHeldAgainstTheDifference) {
+  EXPECT_EQ(MakeRow(Named("a", Target::DifferenceAtLeast(-0.5)), 9.5, 10).holds, true);
+  EXPECT_EQ(MakeRow(Named("a", Target::DifferenceAtLeast(-0.5)), 9.4, 10).holds, false);
+  EXPECT_EQ(MakeRow(Named("a", Target::DifferenceAtLeast(-0.5)), 0, 0).holds, true) << "there is no ratio";
+}
+
 TEST(MakeRowTest, NoTarget_HoldsNothing) {
   const Row row = MakeRow(Named("a", Target::None()), 1, 2);
   EXPECT_EQ(row.target, "-");
@@ -43,6 +49,7 @@ TEST(TargetTextTest, SaysBoundLimitAndUnit) {
   EXPECT_EQ(TargetText(Target::RatioAtMost(0.6), "ns"), "<= 0.6");
   EXPECT_EQ(TargetText(Target::RatioAtLeast(12), "M/s"), ">= 12");
   EXPECT_EQ(TargetText(Target::ValueAtMost(2), "ns/op"), "<= 2 ns/op");
+  EXPECT_EQ(TargetText(Target::DifferenceAtLeast(-0.5), "%"), "difference >= -0.5");
   EXPECT_EQ(TargetText(Target::ValueExactly(1), "loads"), "= 1 loads");
   EXPECT_EQ(TargetText(Target::None(), "ns"), "-");
 }

@@ -57,8 +57,10 @@ class Model {
       ModelEntry entry = *oldest;
       queue.erase(oldest);
       if (entry.uses > 0 && step < S3Fifo::kMostSteps) {
-        entry.uses = from_small || share_ > S3Fifo::kRestlessShare ? 0 : entry.uses - 1;
-        main_.push_back(entry);
+        const bool restless = share_ > S3Fifo::kRestlessShare;
+        const bool stays_small = from_small && restless && entry.uses == 1;
+        entry.uses = from_small || restless ? 0 : entry.uses - 1;
+        (stays_small ? small_ : main_).push_back(entry);
         continue;
       }
       ghosts_.Remember(entry.hash, from_small ? GhostTable::Queue::kSmall : GhostTable::Queue::kMain, Rooms());

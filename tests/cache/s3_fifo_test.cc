@@ -39,6 +39,17 @@ class S3FifoTest : public ::testing::Test {
     return main;
   }
 
+  // Newcomers that were evicted just before come back until the share has grown. Leaves what is in main there.
+  void MakeRestless() {
+    while (queues_.small_share() <= S3Fifo::kRestlessShare) {
+      S3FifoNode& back = Insert(100);
+      ASSERT_EQ(queues_.Evict(nullptr), &back);
+      queues_.Insert(back);
+      ASSERT_TRUE(back.in_main);
+      queues_.Remove(back);
+    }
+  }
+
   std::deque<S3FifoNode> nodes_;
   S3Fifo queues_;
 };
@@ -106,19 +117,29 @@ TEST_F(S3FifoTest, Evict_UsedInMain_StaysForEachUse) {
   EXPECT_EQ(queues_.Evict(nullptr), main[0]);
 }
 
-TEST_F(S3FifoTest, Evict_RestlessShare_MainTakesAllUsesAtOnce) {
-  // Newcomers that were evicted just before come back until the share has grown.
+TEST_F(S3FifoTest, Evict_Restless_MainTakesAllUsesAtOnce) {
   const auto main = FillMain(10);
-  while (queues_.small_share() <= S3Fifo::kRestlessShare) {
-    S3FifoNode& back = Insert(4);
-    ASSERT_EQ(queues_.Evict(nullptr), &back);
-    queues_.Insert(back);
-    ASSERT_TRUE(back.in_main);
-    queues_.Remove(back);
-  }
+  MakeRestless();
   for (int i = 0; i < 3; ++i) main[0]->Touch();
   EXPECT_EQ(queues_.Evict(nullptr), main[1]);
   EXPECT_EQ(main[0]->uses, 0);
+}
+
+TEST_F(S3FifoTest, Evict_Restless_OneUseInSmallIsARoundThereAndTwoLeadToMain) {
+  FillMain(10);
+  MakeRestless();
+  S3FifoNode& once = Insert(5);
+  S3FifoNode& twice = Insert(5);
+  S3FifoNode& unused = Insert(5);
+  once.Touch();
+  twice.Touch();
+  twice.Touch();
+  EXPECT_EQ(queues_.Evict(nullptr), &unused);
+  EXPECT_FALSE(once.in_main);
+  EXPECT_EQ(once.uses, 0);
+  EXPECT_TRUE(twice.in_main);
+  EXPECT_EQ(twice.uses, 0);
+  EXPECT_EQ(queues_.Evict(nullptr), &once);
 }
 
 TEST_F(S3FifoTest, Evict_AllHot_EndsAfterItsMostSteps) {

@@ -44,8 +44,9 @@ struct S3FifoNode {
 // The share follows what is regretted, as in ARC (Megiddo, Modha, FAST 2003) and the paper's S3-FIFO-D: a miss on what
 // the small queue evicted in its last few evictions would have been a hit, had that queue been a little larger, and
 // likewise for main. Both windows are equally long, so the two rates are what a little more room for either is worth,
-// and the share moves until they are equal. Where it has grown, what is asked for changes quickly, and main takes all
-// uses of an entry at once instead of one by one, so that what was hot does not stay for three more rounds.
+// and the share moves until they are equal. Where it has grown, what is asked for changes quickly. There main takes all
+// uses of an entry at once instead of one by one, so that what was hot does not stay for three more rounds, and one use
+// in the small queue, which is long, is worth one more round there: two lead to main.
 //
 // One S3Fifo is of one shard, but the bound is of the whole cache, which calls Evict of its shards in turn while it is
 // over its weight: shares are of what the shard weighs at the moment.
@@ -97,7 +98,7 @@ class S3Fifo {
   static constexpr double kSmallStep = 0.5;
   static constexpr double kMainStep = 0.625;
 
-  // Main takes all uses at once while the small queue's share is above this.
+  // The shard is restless while the small queue's share is above this.
   static constexpr double kRestlessShare = 0.15;
 
   // Uses are not honoured for more than so many steps of a call: bounds the time that the shard's mutex is held for,
@@ -120,7 +121,7 @@ class S3Fifo {
   void Link(S3FifoNode& node, bool in_main);
   void Unlink(S3FifoNode& node);
   Queue& QueueToEvictFrom(const S3FifoNode* spared);
-  bool Spend(S3FifoNode& node);
+  bool restless() const { return small_share_ > kRestlessShare; }
   GhostTable::Rooms GhostRooms() const;
   void Regret(const GhostTable::Ghost& ghost);
 

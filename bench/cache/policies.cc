@@ -1,0 +1,165 @@
+#include "cache/policies.h"
+
+#include <algorithm>
+#include <deque>
+#include <iterator>
+#include <list>
+#include <memory>
+#include <vector>
+
+#include "stockade/cache/internal/s3_fifo.h"
+
+namespace stockade::bench {
+namespace {
+
+using Order = std::list<uint32_t>;
+
+// Counts as hits the requests for which `ask` is true.
+template <typename Ask>
+double HitRatio(Requests requests, Ask ask) {
+  size_t hits = 0;
+  for (const uint32_t key : requests.keys) hits += ask(key) ? 1 : 0;
+  return 100.0 * static_cast<double>(hits) / static_cast<double>(requests.keys.size());
+}
+
+class PlainS3Fifo {
+ public:
+  PlainS3Fifo(size_t key_count, size_t room)
+      : room_(room), small_room_(std::max<size_t>(room / 10, 1)), main_room_(room - small_room_), keys_(key_count) {}
+
+  bool Ask(uint32_t key) {
+    Key& asked = keys_[key];
+    if (asked.place != Place::kOut) {
+      asked.uses = std::min(asked.uses + 1, 3);
+      return true;
+    }
+    while (small_.size() + main_.size() >= room_) {
+      if (!small_.empty() && (small_.size() >= small_room_ || main_.empty())) {
+        EvictFromSmall();
+      } else {
+        EvictFromMain();
+      }
+    }
+    const bool is_ghost = asked.ghost != 0 && evictions_ - asked.ghost < main_room_;
+    asked = {.place = is_ghost ? Place::kMain : Place::kSmall};
+    (is_ghost ? main_ : small_).push_back(key);
+    return false;
+  }
+
+ private:
+  enum class Place : uint8_t { kOut, kSmall, kMain };
+  struct Key {
+    Place place = Place::kOut;
+    int uses = 0;
+    size_t ghost = 0;  // Which eviction from small this was, counted from 1; 0: none.
+  };
+
+  void EvictFromSmall() {
+    while (!small_.empty()) {
+      const uint32_t key = small_.front();
+      small_.pop_front();
+      if (keys_[key].uses <= 1) {
+        keys_[key] = {.ghost = ++evictions_};
+        return;
+      }
+      keys_[key] = {.place = Place::kMain};
+      main_.push_back(key);
+      if (main_.size() > main_room_) return EvictFromMain();
+    }
+  }
+
+  void EvictFromMain() {
+    while (!main_.empty()) {
+      const uint32_t key = main_.front();
+      main_.pop_front();
+      if (keys_[key].uses == 0) {
+        keys_[key] = {};
+        return;
+      }
+      --keys_[key].uses;
+      main_.push_back(key);
+    }
+  }
+
+  const size_t room_;
+  const size_t small_room_;
+  const size_t main_room_;
+  std::vector<Key> keys_;
+  std::deque<uint32_t> small_, main_;  // Oldest first.
+  size_t evictions_ = 0;
+};
+
+}  // namespace
+
+double LruHitRatio(Requests requests, size_t room) {
+  Order order;  // Used last first.
+  std::vector<Order::iterator> places(requests.key_count, order.end());
+  return HitRatio(requests, [&](uint32_t key) {
+    if (places[key] != order.end()) {
+      order.splice(order.begin(), order, places[key]);
+      return true;
+    }
+    if (order.size() == room) {
+      places[order.back()] = order.end();
+      order.pop_back();
+    }
+    places[key] = order.insert(order.begin(), key);
+    return false;
+  });
+}
+
+double SieveHitRatio(Requests requests, size_t room) {
+  Order order;  // Newest first.
+  std::vector<Order::iterator> places(requests.key_count, order.end());
+  std::vector<bool> visited(requests.key_count);
+  auto hand = order.end();  // Goes from old to new; the end: it begins anew at the oldest.
+  const auto newer = [&](Order::iterator at) { return at == order.begin() ? order.end() : std::prev(at); };
+  return HitRatio(requests, [&](uint32_t key) {
+    if (places[key] != order.end()) {
+      visited[key] = true;
+      return true;
+    }
+    if (order.size() == room) {
+      if (hand == order.end()) hand = std::prev(order.end());
+      while (visited[*hand]) {
+        visited[*hand] = false;
+        hand = newer(hand);
+        if (hand == order.end()) hand = std::prev(order.end());
+      }
+      const auto victim = hand;
+      hand = newer(hand);
+      places[*victim] = order.end();
+      order.erase(victim);
+    }
+    places[key] = order.insert(order.begin(), key);
+    visited[key] = false;
+    return false;
+  });
+}
+
+double S3FifoHitRatio(Requests requests, size_t room) {
+  PlainS3Fifo cache(requests.key_count, room);
+  return HitRatio(requests, [&](uint32_t key) { return cache.Ask(key); });
+}
+
+double OurHitRatio(Requests requests, size_t room, size_t shards) {
+  std::vector<internal::S3Fifo> queues(shards);
+  std::vector<internal::S3FifoNode> nodes(requests.key_count);
+  for (size_t key = 0; key < nodes.size(); ++key) nodes[key].hash = key;
+  size_t held = 0;
+  size_t next_victim = 0;
+  return HitRatio(requests, [&](uint32_t key) {
+    internal::S3FifoNode& node = nodes[key];
+    if (node.newer != nullptr) {
+      node.Touch();
+      return true;
+    }
+    queues[(key * 0x9E3779B97F4A7C15u >> 32) & (shards - 1)].Insert(node);
+    for (++held; held > room;) {
+      if (queues[next_victim++ & (shards - 1)].Evict(&node) != nullptr) --held;
+    }
+    return false;
+  });
+}
+
+}  // namespace stockade::bench
