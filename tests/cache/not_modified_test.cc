@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <optional>
+#include <set>
 #include <string_view>
 #include <vector>
 
@@ -14,6 +15,7 @@ struct VersionedCache {
   explicit VersionedCache(LoadingCacheOptions options)
       : cache(With(std::move(options), this), [this](const int&, ValueLoadContext<int>& load) -> absl::StatusOr<int> {
           ++loads;
+          previous.insert(load.previous());
           seen = load.previous() == nullptr ? std::nullopt : std::optional<int>(*load.previous());
           if (loader_ttl.has_value()) load.set_ttl(*loader_ttl);
           if (!outcome.ok()) return outcome;
@@ -38,7 +40,8 @@ struct VersionedCache {
   int loads = 0;
   absl::Status outcome;
   std::optional<absl::Duration> loader_ttl;
-  std::optional<int> seen;  // What previous() was in the last load.
+  std::optional<int> seen;        // What previous() was in the last load.
+  std::set<const int*> previous;  // And where, in all loads. Handles have copies.
   IntCache cache;
 };
 
@@ -124,17 +127,17 @@ TEST(NotModifiedTest, Previous_InANestedLoaderAndGetOrLoad_IsOfItsOwnKey) {
 
 TEST(NotModifiedTest, NotModified_RenewsTheTtlAndKeepsTheValueItself) {
   VersionedCache versioned({});
-  const CacheHandle<int> first = *versioned.cache.Get(1);
+  EXPECT_EQ(**versioned.cache.Get(1), 50);
   for (int renewal = 1; renewal <= 3; ++renewal) {
     versioned.clock.Advance(absl::Seconds(10));
-    const CacheHandle<int> renewed = *versioned.cache.Get(1);
-    EXPECT_EQ(renewed.get(), first.get());
+    EXPECT_EQ(**versioned.cache.Get(1), 50);
     versioned.clock.Advance(absl::Seconds(10) - absl::Nanoseconds(1));
-    EXPECT_EQ(versioned.cache.GetIfPresent(1)->get(), first.get());
+    EXPECT_EQ(**versioned.cache.GetIfPresent(1), 50);
     versioned.clock.Advance(absl::Nanoseconds(1));
-    EXPECT_EQ(versioned.cache.Get(1)->get(), first.get());
+    EXPECT_EQ(**versioned.cache.Get(1), 50);
     EXPECT_EQ(versioned.loads, 1 + 2 * renewal);
   }
+  EXPECT_EQ(versioned.previous.size(), 2U);  // Null, and the one value.
   EXPECT_EQ(versioned.Loads("success"), 1);
   EXPECT_EQ(versioned.Loads("not_modified"), 6);
   EXPECT_EQ(versioned.Loads("error"), 0);
@@ -158,11 +161,12 @@ TEST(NotModifiedTest, NotModified_WithATtlOfTheLoaders_LivesAsLong) {
 
 TEST(NotModifiedTest, NotModified_InARefresh_TheNextOneIsDueAnewLater) {
   VersionedCache versioned({.refresh_ahead = 0.5});
-  const int* const value = versioned.cache.Get(1)->get();
+  EXPECT_EQ(**versioned.cache.Get(1), 50);
   for (int second = 0; second < 100; ++second) {
-    EXPECT_EQ(versioned.cache.Get(1)->get(), value);
+    EXPECT_EQ(**versioned.cache.Get(1), 50);
     versioned.clock.Advance(absl::Seconds(1));
   }
+  EXPECT_EQ(versioned.previous.size(), 2U);
   EXPECT_EQ(versioned.Loads("not_modified"), 19);  // At 5, 10, .. 95 s.
   EXPECT_EQ(Requests(versioned.registry, "hit"), 100);
 }
@@ -223,14 +227,13 @@ TEST(NotModifiedTest, Batch_EachKeyHasItsPrevious_AndMayKeepIt) {
                    return absl::OkStatus();
                  }});
   cache.Put(1, 10);
-  const int* const kept = cache.GetIfPresent(1)->get();
   cache.Put(2, 20);
   clock.Advance(absl::Seconds(10));
   const std::vector<IntAnswer> answers = cache.GetAll({1, 2, 3});
-  EXPECT_EQ(answers[0]->get(), kept);
+  EXPECT_EQ(**answers[0], 10);
   EXPECT_EQ(**answers[1], 21);
   EXPECT_EQ(answers[2].status().code(), absl::StatusCode::kInternal);
-  EXPECT_EQ(cache.GetIfPresent(1)->get(), kept);
+  EXPECT_EQ(**cache.GetIfPresent(1), 10);
   EXPECT_EQ(cache.size(), 2);
 }
 

@@ -7,7 +7,8 @@ namespace stockade::internal {
 
 // A small number that belongs to one running thread: an index into per-thread cells. The lowest free number is given
 // out, and comes back when the thread ends, so numbers stay dense as threads come and go and two running threads never
-// share one. A thread that has one has called InitAsymmetricFence(). Handing a slot on synchronizes: what the old owner wrote happens before what the new one reads.
+// share one. A thread that has one has called InitAsymmetricFence(). Handing a slot on synchronizes: what the old owner
+// wrote happens before what the new one reads.
 //
 // kNoSlot means that the thread has none: more than kMaxThreadSlots threads run, or the thread is past the destruction
 // of its thread_locals. Such callers use a shared cell with read-modify-writes.
