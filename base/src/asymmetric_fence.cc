@@ -35,6 +35,7 @@ void InitAsymmetricFence() {
 }
 
 void HeavyFence() {
+  InitAsymmetricFence();                                // A thread without a slot may be on this side only.
   std::atomic_thread_fence(std::memory_order_seq_cst);  // For this thread's own stores and loads.
   if (!asymmetric_fence_detail::by_membarrier) return;
   if (Membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0) return;

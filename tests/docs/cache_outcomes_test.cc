@@ -6,6 +6,7 @@
 #include <fstream>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -31,8 +32,15 @@ class Bench {
            Metric(registry, "stockade_cache_refreshes_total", "manual");
   }
   void StartLoad() {
-    cache.GetAsync(kKey, inline_executor, [this](auto answer) { answers.push_back(Word(answer)); });
+    cache.GetAsync(kKey, inline_executor, [this](auto answer) {
+      const std::lock_guard lock(mutex);
+      answers.push_back(Word(answer));
+    });
     door.AwaitArrivals(++started);
+  }
+  std::vector<std::string> Answers() {
+    const std::lock_guard lock(mutex);
+    return answers;
   }
   static std::string Word(const absl::StatusOr<CacheHandle<int>>& answer) {
     if (!answer.ok()) return absl::IsNotFound(answer.status()) ? "NotFound" : "DeadlineExceeded";
@@ -43,7 +51,8 @@ class Bench {
   bool fails = false;
   bool absent = false;
   int started = 0;
-  std::vector<std::string> answers;  // Of the loads that were started.
+  std::mutex mutex;
+  std::vector<std::string> answers;  // Of the loads that were started. Guarded by mutex.
   ManualClock clock;
   MetricsRegistry registry;
   InlineExecutor inline_executor;
@@ -171,7 +180,7 @@ std::string InTheEnd(Bench& bench) {
 std::string Put(Bench& bench, const State& state) {
   const std::string word = bench.cache.size() > 0 ? "replaces" : "stores";
   bench.cache.Put(kKey, kPut);
-  for (const std::string& answer : bench.answers) EXPECT_EQ(answer, std::to_string(kPut));
+  for (const std::string& answer : bench.Answers()) EXPECT_EQ(answer, std::to_string(kPut));
   EXPECT_EQ(InTheEnd(bench), std::to_string(kPut));
   return state.current ? word + ", answers the load" : word;
 }
