@@ -39,7 +39,7 @@ TEST(EntryIndexTest, SameHash_KeysAreToldApart) {
   for (int key = 0; key < 40; ++key) index.Insert(*items.emplace_back(std::make_unique<Item>(77, key)));
   for (int key = 0; key < 40; ++key) EXPECT_EQ(index.Find(77, Is(key)), items[static_cast<size_t>(key)].get());
   EXPECT_EQ(index.Find(77, Is(40)), nullptr);
-  EXPECT_EQ(index.Find(77 + 8, Is(1)), nullptr);
+  EXPECT_EQ(index.Find(77 | uint64_t{1} << 60, Is(1)), nullptr);
 }
 
 TEST(EntryIndexTest, Replace_FindsTheNewOneOnly) {
@@ -83,11 +83,50 @@ TEST(EntryIndexTest, RandomChanges_AgreeWithAMap) {
       ASSERT_EQ(index.size(), model.size());
     }
     size_t seen = 0;
-    index.ForEach([&](const Item& item) {
-      ++seen;
-      EXPECT_EQ(model.at(item.key).get(), &item);
-    });
+    for (uint64_t position = 0; position != EntryIndex<Item>::kEnd;) {
+      for (const Item* const item : index.Some(position)) {
+        ++seen;
+        EXPECT_EQ(model.at(item->key).get(), item);
+      }
+    }
     EXPECT_EQ(seen, model.size());
+  }
+}
+
+// Between two steps of a walk some are removed, the walked ones among them, and more come, so that the index grows.
+TEST(EntryIndexTest, Some_AcrossChanges_VisitsOnceWhatStays) {
+  for (const uint64_t spread : {uint64_t{0xFFFF} << 24, ~uint64_t{0}}) {  // Few homes, and many.
+    std::mt19937_64 random(20261121);
+    EntryIndex<Item> index;
+    std::vector<std::unique_ptr<Item>> items;
+    const auto insert = [&](int count) {
+      for (int i = 0; i < count; ++i) {
+        items.push_back(std::make_unique<Item>(random() & spread, static_cast<int>(items.size())));
+        index.Insert(*items.back());
+      }
+    };
+    insert(3'000);
+    std::unordered_map<const Item*, int> visits;
+    std::vector<bool> removed(items.size());
+    for (uint64_t position = 0; position != EntryIndex<Item>::kEnd;) {
+      for (const Item* const item : index.Some(position)) {
+        ++visits[item];
+        if (item->key % 4 != 0) continue;
+        index.Remove(*item);
+        if (static_cast<size_t>(item->key) < removed.size()) removed[static_cast<size_t>(item->key)] = true;
+      }
+      for (int i = 0; i < 20; ++i) {
+        const size_t other = random() % removed.size();
+        if (removed[other]) continue;
+        index.Remove(*items[other]);
+        removed[other] = true;
+      }
+      if (items.size() < 12'000) insert(400);
+    }
+    for (size_t key = 0; key < removed.size(); ++key) {
+      EXPECT_LE(visits[items[key].get()], 1) << key;
+      if (!removed[key]) EXPECT_EQ(visits[items[key].get()], 1) << key;
+    }
   }
 }
 

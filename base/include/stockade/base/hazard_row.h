@@ -30,8 +30,8 @@ struct alignas(64) HazardRow {
   // A read of what `object` has; `object` must not be destroyed meanwhile.
   class Read {
    public:
-    Read(HazardRow& row, const void* object) : row_(row) { LightStore(row.caller, object); }
-    ~Read() {
+    [[gnu::always_inline]] Read(HazardRow& row, const void* object) : row_(row) { LightStore(row.caller, object); }
+    [[gnu::always_inline]] ~Read() {
       row_.reads.store(nullptr, std::memory_order_release);
       row_.caller.store(nullptr, std::memory_order_release);
     }
@@ -67,11 +67,11 @@ namespace hazard_row_detail {
 extern constinit HazardRow rows[kMaxThreadSlots];
 }  // namespace hazard_row_detail
 
-// The calling thread's; null: it has no slot, and must not read without a lock.
-inline HazardRow* ThisHazardRow() {
-  const uint32_t slot = ThisThreadSlot();
+// Of the thread that has the slot. Null: there is none for it, and the thread must not read without a lock.
+inline HazardRow* HazardRowOf(uint32_t slot) {
   return slot < kMaxThreadSlots ? &hazard_row_detail::rows[slot] : nullptr;
 }
+inline HazardRow* ThisHazardRow() { return HazardRowOf(ThisThreadSlot()); }
 
 // Of all threads that may have begun a read before the caller's last HeavyFence().
 std::span<HazardRow> HazardRows();

@@ -103,9 +103,9 @@ class CacheHandle {
   template <typename Entry>
   static Held MakeHeld(internal::HazardRow& row, const Entry& entry) {
     if constexpr (internal::kCopiedOut<Value>) {
-      return Held(*entry.copy);
+      return Held(entry.shown.value);
     } else {
-      return Held(row, entry.value.box());
+      return Held(row, entry.shown);
     }
   }
 

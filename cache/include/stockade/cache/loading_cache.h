@@ -107,7 +107,8 @@ class LoadingCache {
   //
   // Where the call runs the loader itself, its deadline is the loader's, and nothing else cuts it short. An error that
   // comes of this call's own deadline or cancellation is for it alone: another call that waits loads again.
-  absl::StatusOr<Handle> Get(const Key& key, const CacheGetOptions& options = {}) {
+  [[gnu::always_inline]] absl::StatusOr<Handle> Get(const Key& key) { return core_->Get(key); }
+  absl::StatusOr<Handle> Get(const Key& key, const CacheGetOptions& options) {
     return core_->Get(key, options, nullptr);
   }
 

@@ -29,8 +29,9 @@ class StripedCells {
 
   // Wait-free, but for a thread's first call, which allocates; a thread for which there is no memory adds to the shared
   // row. Returns what the row that it has added to now has.
-  uint64_t Add(size_t cell, uint64_t n) noexcept {
-    const uint32_t slot = ThisThreadSlot();
+  uint64_t Add(size_t cell, uint64_t n) noexcept { return Add(ThisThreadSlot(), cell, n); }
+  // `slot` is ThisThreadSlot().
+  uint64_t Add(uint32_t slot, size_t cell, uint64_t n) noexcept {
     if (slot < kRows) [[likely]] {
       std::atomic<uint64_t>* const row = rows_[slot].load(std::memory_order_relaxed);
       if (row == nullptr) [[unlikely]] {

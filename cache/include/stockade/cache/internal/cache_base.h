@@ -42,6 +42,10 @@ class CacheBase {
   void CheckFork() const { fork_guard_.Check("LoadingCache", options_.name); }
   Instant Now() const { return options_.clock->Now(); }
   void Count(CacheMetric metric) { metrics_.Add(metric); }
+  // Count(kRequestHit) by fewer loads; `slot` is ThisThreadSlot().
+  void CountHit(uint32_t slot) {
+    if (cells_ != nullptr) cells_->Add(slot, hit_cell_, 1);
+  }
   void Observe(CacheMetric metric, absl::Duration span) { metrics_.Observe(metric, span); }
   // A run of a loader ended; `late`: after its hard time-out.
   void CountLoad(const absl::Status& result, absl::Duration took, bool late);
@@ -95,6 +99,8 @@ class CacheBase {
   std::unique_ptr<ThreadPool> async_read_pool_;
   // Last: its gauges read the counts above, and nothing of a derived class.
   ComponentMetrics metrics_;
+  StripedCells* const cells_ = metrics_.enabled() ? &metrics_.set()->cells() : nullptr;
+  const size_t hit_cell_ = metrics_.enabled() ? metrics_.set()->cell_of(kRequestHit) : 0;
 };
 
 }  // namespace stockade::internal

@@ -50,6 +50,7 @@ class CacheCore final : public CacheBase {
   CacheCore(LoadingCacheOptions options, Callbacks callbacks)
       : CacheBase(std::move(options)), callbacks_(std::move(callbacks)) {}
 
+  [[gnu::always_inline]] absl::StatusOr<Handle> Get(const Key& key);
   absl::StatusOr<Handle> Get(const Key& key, const CacheGetOptions& options, const MakeLoader* make_loader);
   std::optional<Handle> GetIfPresent(const Key& key);
   std::vector<absl::StatusOr<Handle>> GetAll(const std::vector<Key>& keys, const CacheGetOptions& options);
@@ -81,11 +82,15 @@ class CacheCore final : public CacheBase {
   using KeyLocks = KeyedSharedMutex<Key, Hash, Eq>;
   using ShardLock = std::unique_lock<std::mutex>;
 
+  // Entries of a tag that are removed under one hold of a mutex.
+  static constexpr size_t kStep = 256;
+
   struct alignas(64) Shard {
     std::mutex mutex;
     Table entries;        // Guarded by mutex.
     Flights flights;      // Guarded by mutex.
     bool closed = false;  // Guarded by mutex. No flight begins any more.
+    int clearings = 0;    // Guarded by mutex. Calls of InvalidateAll() that are in the shard.
   };
 
   // What changes under a mutex leave to be done without it: user code runs there, so not before this thread has
@@ -140,7 +145,7 @@ class CacheCore final : public CacheBase {
     return static_cast<uint64_t>(product >> 64) ^ static_cast<uint64_t>(product);
   }
   size_t ShardOf(const Key& key) const { return ShardOfHash(HashOf(key)); }
-  size_t ShardOfHash(uint64_t hash) const { return (hash >> 40) & (shard_count_ - 1); }
+  size_t ShardOfHash(uint64_t hash) const { return (hash >> 40) & shard_mask_; }
   static Entry* FindEntry(Shard& shard, const Key& key) { return shard.entries.Find(HashOf(key), key); }
   bool HasLoader() const { return callbacks_.load || callbacks_.load_all; }
   void CountRequest(const Call& call);
@@ -148,7 +153,12 @@ class CacheCore final : public CacheBase {
   static void Wake(Aftermath& after);
 
   // Lookups (cache_core_lookup.h).
-  std::optional<Handle> FindUnlocked(const Key& key);
+  template <typename Result, typename Otherwise>
+  [[gnu::always_inline]] Result FindOr(const Key& key, const Otherwise& otherwise);
+  bool IsQuiet(const Entry& entry) const;
+  [[gnu::noinline]] absl::StatusOr<Handle> Find(const Key& key, const CacheGetOptions& options,
+                                                const MakeLoader* make_loader);
+  [[gnu::noinline]] std::optional<Handle> FindIfPresent(const Key& key);
   Call NewCall(const CacheGetOptions& options) const;
   Answer Find(size_t shard, const Key& key, Call& call, const MakeLoader* make_loader);
   std::optional<Answer> Serve(Shard& shard, const Key& key, Instant now, bool stale_too, CacheMetric& result,
@@ -224,9 +234,11 @@ class CacheCore final : public CacheBase {
   void CheckNotInListener() const;
 
   const Callbacks callbacks_;
+  const CacheGetOptions default_call_;
   // Fewer for a small bound, so that what is evicted is near to what was used longest ago. A power of two.
   const size_t shard_count_ =
       std::clamp<size_t>(std::bit_floor(static_cast<uint64_t>(options_.max_weight) / 64), 1, CallGate::kStripes);
+  const size_t shard_mask_ = shard_count_ - 1;
   const std::unique_ptr<Shard[]> shards_ = std::make_unique<Shard[]>(shard_count_);
   RetiredEntries<Entry, Value> retired_{options_.max_weight / 100};
   std::atomic<size_t> next_victim_{0};  // The shard that evicts next.

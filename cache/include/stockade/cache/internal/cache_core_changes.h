@@ -54,35 +54,48 @@ void CacheCore<Key, Value, Hash, Eq>::InvalidateWithin(size_t index, const Key& 
 }
 
 // Of a load under way nobody knows yet what tags its result will have: it learns of the tag, and is checked at its end.
+// In steps, so that no other call waits for long; flights learn of it in the last, which finds no entry left.
 template <typename Key, typename Value, typename Hash, typename Eq>
 void CacheCore<Key, Value, Hash, Eq>::InvalidateTag(std::string_view tag) {
   CheckFork();
-  for (size_t index = 0; index < shard_count_; ++index) {
+  for (size_t index = 0; index < shard_count_;) {
     CallGate::Call inside(*gate_, index);
     if (!inside.inside()) return;
     Aftermath after(*this);
     Shard& shard = shards_[index];
     const ShardLock lock = Lock(shard);
-    while (Entry* const entry = shard.entries.Tagged(tag)) {
+    size_t removed = 0;
+    for (Entry* entry; removed < kStep && (entry = shard.entries.Tagged(tag)) != nullptr; ++removed) {
       shard.flights.DetachRunning(entry->key);
       Remove(shard, *entry, RemovalCause::kInvalidated, after);
     }
+    if (removed == kStep) continue;
     shard.flights.Void(tag);
+    ++index;
   }
 }
 
+// In steps, so that no other call waits for long. A load that begins between them is as new as this call, but must not
+// be given what may be old, and so a shard's flights are detached once, at the beginning.
 template <typename Key, typename Value, typename Hash, typename Eq>
 void CacheCore<Key, Value, Hash, Eq>::InvalidateAll() {
   CheckFork();
   for (size_t index = 0; index < shard_count_; ++index) {
-    CallGate::Call inside(*gate_, index);
-    if (!inside.inside()) return;
-    Aftermath after(*this);
     Shard& shard = shards_[index];
-    const ShardLock lock = Lock(shard);
-    after.removed = shard.entries.RemoveAll();
-    shard.flights.DetachAllRunning();
-    for (const Owned& entry : after.removed) CountRemoval(entry->cause = RemovalCause::kInvalidated, entry->weight);
+    for (uint64_t position = 0; position != Table::kEnd;) {
+      CallGate::Call inside(*gate_, index);
+      if (!inside.inside()) return;
+      Aftermath after(*this);
+      const ShardLock lock = Lock(shard);
+      if (position == 0) {
+        ++shard.clearings;
+        shard.flights.DetachAllRunning();
+      }
+      for (Entry* const entry : shard.entries.Some(position)) {
+        Remove(shard, *entry, RemovalCause::kInvalidated, after);
+      }
+      if (position == Table::kEnd) --shard.clearings;
+    }
   }
 }
 
@@ -102,7 +115,14 @@ void CacheCore<Key, Value, Hash, Eq>::Shutdown() {
   gate_->AwaitEmpty();
   AwaitReads(this);
   StopThreads();
-  for (size_t index = 0; index < shard_count_; ++index) retired_.Add(shards_[index].entries.RemoveAll());
+  for (size_t index = 0; index < shard_count_; ++index) {
+    Table& entries = shards_[index].entries;
+    for (uint64_t position = 0; position != Table::kEnd;) {
+      Entries removed;
+      for (Entry* const entry : entries.Some(position)) removed.push_back(entries.Remove(*entry));
+      retired_.Add(std::move(removed));
+    }
+  }
 }
 
 }  // namespace stockade::internal

@@ -7,6 +7,47 @@
 
 namespace stockade::internal {
 
+// The hit path: no lock, no read-modify-write, and no store to what other threads write but the first few marks of an
+// entry's use. What it does not answer, which is what is not there, expired or due, `otherwise` does, and an Eq or a
+// clock that asks a cache from within a hit. It is not inside the gate: AwaitReads() is what the destructor waits with
+// for this one.
+template <typename Key, typename Value, typename Hash, typename Eq>
+template <typename Result, typename Otherwise>
+inline Result CacheCore<Key, Value, Hash, Eq>::FindOr(const Key& key, const Otherwise& otherwise) {
+  CheckFork();
+  const uint32_t slot = ThisThreadSlot();
+  HazardRow* const row = HazardRowOf(slot);
+  if (row == nullptr || options_.strict || row->caller.load(std::memory_order_relaxed) != nullptr) return otherwise();
+  {
+    const HazardRow::Read read(*row, this);
+    const uint64_t hash = HashOf(key);
+    Entry* const entry = shards_[ShardOfHash(hash)].entries.FindUnlocked(hash, key, *row);
+    if (entry != nullptr && IsQuiet(*entry)) {
+      CountHit(slot);
+      entry->Touch();
+      return Handle(*row, *entry);
+    }
+  }
+  return otherwise();
+}
+
+// The entry is neither expired nor due.
+template <typename Key, typename Value, typename Hash, typename Eq>
+bool CacheCore<Key, Value, Hash, Eq>::IsQuiet(const Entry& entry) const {
+  return entry.quiet_until == Instant::InfiniteFuture() || options_.clock->CoarseNow() < entry.quiet_until;
+}
+
+template <typename Key, typename Value, typename Hash, typename Eq>
+inline auto CacheCore<Key, Value, Hash, Eq>::Get(const Key& key) -> absl::StatusOr<Handle> {
+  return FindOr<absl::StatusOr<Handle>>(key, [&] { return Find(key, default_call_, nullptr); });
+}
+
+template <typename Key, typename Value, typename Hash, typename Eq>
+auto CacheCore<Key, Value, Hash, Eq>::Get(const Key& key, const CacheGetOptions& options, const MakeLoader* make_loader)
+    -> absl::StatusOr<Handle> {
+  return FindOr<absl::StatusOr<Handle>>(key, [&] { return Find(key, options, make_loader); });
+}
+
 template <typename Key, typename Value, typename Hash, typename Eq>
 auto CacheCore<Key, Value, Hash, Eq>::NewCall(const CacheGetOptions& options) const -> Call {
   const Instant now = Now();
@@ -14,10 +55,8 @@ auto CacheCore<Key, Value, Hash, Eq>::NewCall(const CacheGetOptions& options) co
 }
 
 template <typename Key, typename Value, typename Hash, typename Eq>
-auto CacheCore<Key, Value, Hash, Eq>::Get(const Key& key, const CacheGetOptions& options, const MakeLoader* make_loader)
-    -> absl::StatusOr<Handle> {
-  CheckFork();
-  if (std::optional<Handle> found = FindUnlocked(key)) return *std::move(found);
+auto CacheCore<Key, Value, Hash, Eq>::Find(const Key& key, const CacheGetOptions& options,
+                                           const MakeLoader* make_loader) -> absl::StatusOr<Handle> {
   const size_t index = ShardOf(key);
   CallGate::Call inside(*gate_, index);
   if (!inside.inside()) return CancelledError();
@@ -26,26 +65,6 @@ auto CacheCore<Key, Value, Hash, Eq>::Get(const Key& key, const CacheGetOptions&
   CountRequest(call);
   if (!answer.ok()) return answer.status();
   return Handle(*std::move(answer));
-}
-
-// The hit path: no lock, no read-modify-write, and no store to what other threads write but the first few marks of an
-// entry's use. Nothing: the call has to look under the mutex. The call is not inside the gate: AwaitReads() is what the
-// destructor waits with for this one.
-template <typename Key, typename Value, typename Hash, typename Eq>
-auto CacheCore<Key, Value, Hash, Eq>::FindUnlocked(const Key& key) -> std::optional<Handle> {
-  if (options_.strict) return std::nullopt;
-  HazardRow* const row = ThisHazardRow();
-  if (row == nullptr) return std::nullopt;
-  const uint64_t hash = HashOf(key);
-  const HazardRow::Read read(*row, this);
-  Entry* const entry = shards_[ShardOfHash(hash)].entries.FindUnlocked(hash, key, *row);
-  if (entry == nullptr) return std::nullopt;
-  if (entry->quiet_until != Instant::InfiniteFuture() && options_.clock->CoarseNow() >= entry->quiet_until) {
-    return std::nullopt;
-  }
-  entry->Touch();
-  Count(kRequestHit);
-  return Handle(*row, *entry);
 }
 
 // Blocks where it takes a load. Sets what the call counts as, and does not count it.
@@ -86,8 +105,11 @@ auto CacheCore<Key, Value, Hash, Eq>::Find(size_t index, const Key& key, Call& c
 
 template <typename Key, typename Value, typename Hash, typename Eq>
 auto CacheCore<Key, Value, Hash, Eq>::GetIfPresent(const Key& key) -> std::optional<Handle> {
-  CheckFork();
-  if (std::optional<Handle> found = FindUnlocked(key)) return found;
+  return FindOr<std::optional<Handle>>(key, [&] { return FindIfPresent(key); });
+}
+
+template <typename Key, typename Value, typename Hash, typename Eq>
+auto CacheCore<Key, Value, Hash, Eq>::FindIfPresent(const Key& key) -> std::optional<Handle> {
   const size_t index = ShardOf(key);
   CallGate::Call inside(*gate_, index);
   if (!inside.inside()) return std::nullopt;

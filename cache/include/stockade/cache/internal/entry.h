@@ -2,7 +2,7 @@
 #define STOCKADE_CACHE_INTERNAL_ENTRY_H_
 
 #include <cstdint>
-#include <optional>
+#include <memory>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -17,30 +17,45 @@
 
 namespace stockade::internal {
 
-// Stands for the copy of a value that is pinned instead.
-struct NoCopy {};
+// What handles are made of: a copy of the value, or its box. Nothing where the entry has no value.
+template <typename Value>
+union ValueCopy {
+  ValueCopy() : none() {}
 
-// What a cache keeps of one key. While it is in a table, hits read `key`, `value`, `copy` and `quiet_until` without a
-// lock, which nobody changes, and mark its use; all else is guarded by the mutex of the key's shard.
+  char none;
+  Value value;
+};
+
+// What a hit reads of an entry, besides the `uses` that follow: one cache line, where the key is no longer than a
+// std::string.
 template <typename Key, typename Value>
-struct alignas(64) CacheEntry : S3FifoNode {
-  using Copy = std::conditional_t<kCopiedOut<Value>, std::optional<Value>, NoCopy>;
+struct EntryHead {
+  explicit EntryHead(const Key& k) : key(k) {}
 
+  const Key key;
+  Instant quiet_until = Instant::InfinitePast();  // Until then a hit is a hit, and sets nothing off.
+  std::conditional_t<kCopiedOut<Value>, ValueCopy<Value>, const ValueBox<Value>*> shown{};
+};
+
+// What a cache keeps of one key. While it is in a table, hits read the head without a lock, which nobody changes, and
+// mark its use; all else is guarded by the mutex of the key's shard.
+template <typename Key, typename Value>
+struct alignas(64) CacheEntry : EntryHead<Key, Value>, S3FifoNode {
   CacheEntry(const Key& k, uint64_t h, Pinned<Value> v, absl::Status a, int64_t w, const EntryTimes& t,
              std::vector<std::string> g)
-      : key(k), value(std::move(v)), times(t), absence(std::move(a)), tags(std::move(g)) {
+      : EntryHead<Key, Value>(k), value(std::move(v)), times(t), absence(std::move(a)), tags(std::move(g)) {
     hash = h;
     weight = w;
     if (value == nullptr) return;
-    quiet_until = times.QuietUntil();
-    if constexpr (kCopiedOut<Value>) copy = *value;
+    this->quiet_until = times.QuietUntil();
+    if constexpr (kCopiedOut<Value>) {
+      std::construct_at(&this->shown.value, *value);
+    } else {
+      this->shown = value.box();
+    }
   }
 
-  const Key key;
   const Pinned<Value> value;  // Null: the key is known to have none, and `absence` is what the loader said.
-  [[no_unique_address]] Copy copy;
-  Instant quiet_until = Instant::InfinitePast();  // Until then a hit is a hit, and sets nothing off.
-
   EntryTimes times;
   const absl::Status absence;
   const std::vector<std::string> tags;  // None twice.

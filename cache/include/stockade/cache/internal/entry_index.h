@@ -1,15 +1,16 @@
 #ifndef STOCKADE_CACHE_INTERNAL_ENTRY_INDEX_H_
 #define STOCKADE_CACHE_INTERNAL_ENTRY_INDEX_H_
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 #include "stockade/base/asymmetric_fence.h"
 #include "stockade/base/hazard_row.h"
 #include "stockade/base/sync_point.h"
+#include "stockade/cache/internal/entry_cells.h"
 
 namespace stockade::internal {
 
@@ -27,26 +28,31 @@ namespace stockade::internal {
 template <typename Entry>
 class EntryIndex {
  public:
-  EntryIndex() { Use(std::make_unique<Cells>(kFewest)); }
+  EntryIndex() { Use(EntryCells(kFewest)); }
+  ~EntryIndex() {
+    for (const EntryCells& cells : all_) cells.Free();
+  }
+  EntryIndex(const EntryIndex&) = delete;
+  EntryIndex& operator=(const EntryIndex&) = delete;
 
   size_t size() const { return size_; }
 
   // Without a lock. `equal(entry)` says if it is the one; it is protected by `row.reads` when returned. Null: look
   // again with the mutex held.
   template <typename Equal>
-  Entry* FindUnlocked(uint64_t hash, HazardRow& row, const Equal& equal) const {
+  [[gnu::always_inline]] Entry* FindUnlocked(uint64_t hash, HazardRow& row, const Equal& equal) const {
     for (;;) {
       SyncPoint();
-      const Cells* const cells = cells_.load(std::memory_order_acquire);
-      for (size_t at = hash & cells->mask;; at = (at + 1) & cells->mask) {
-        const uintptr_t cell = cells->at[at].load(std::memory_order_acquire);
+      const EntryCells cells = cells_.load(std::memory_order_acquire);
+      for (size_t at = cells.Home(hash);; at = cells.Next(at)) {
+        const uintptr_t cell = cells[at].load(std::memory_order_acquire);
         if (cell == 0) break;
         if ((cell ^ hash) >> kTagShift != 0) continue;
         Entry* const entry = EntryOf(cell);
         SyncPoint();
         LightStore(row.reads, static_cast<const void*>(entry));
         SyncPoint();
-        if (cells->at[at].load(std::memory_order_seq_cst) != cell) break;
+        if (cells[at].load(std::memory_order_seq_cst) != cell) break;
         if (equal(*entry)) return entry;
       }
       if (cells_.load(std::memory_order_acquire) == cells) return nullptr;
@@ -55,9 +61,9 @@ class EntryIndex {
 
   template <typename Equal>
   Entry* Find(uint64_t hash, const Equal& equal) const {
-    const Cells& cells = *all_.back();
-    for (size_t at = hash & cells.mask;; at = (at + 1) & cells.mask) {
-      const uintptr_t cell = cells.at[at].load(std::memory_order_relaxed);
+    const EntryCells cells = all_.back();
+    for (size_t at = cells.Home(hash);; at = cells.Next(at)) {
+      const uintptr_t cell = cells[at].load(std::memory_order_relaxed);
       if (cell == 0) return nullptr;
       if ((cell ^ hash) >> kTagShift == 0 && equal(*EntryOf(cell))) return EntryOf(cell);
     }
@@ -65,55 +71,64 @@ class EntryIndex {
 
   // Its key must not be there. O(1) amortized: growing is O(entries), and lookups go on meanwhile.
   void Insert(Entry& entry) {
-    if ((size_ + 1) * 8 > (all_.back()->mask + 1) * 5) Grow();
-    Place(*all_.back(), entry);
+    if ((size_ + 1) * 8 > all_.back().count() * 5) Grow();
+    Place(all_.back(), entry);
     ++size_;
   }
 
   // `fresh` takes the cell of `old`, which has its key and must be there, and may be read as after Remove(). At no
   // moment is the key without an entry.
   void Replace(const Entry& old, Entry& fresh) {
-    Cells& cells = *all_.back();
-    cells.at[CellOf(cells, old)].store(CellFor(fresh), std::memory_order_seq_cst);
+    const EntryCells cells = all_.back();
+    cells[CellOf(cells, old)].store(CellFor(fresh), std::memory_order_seq_cst);
   }
 
   // The entry must be there. It may be read until a HeavyFence() has been and no HazardRow says so.
   void Remove(const Entry& entry) {
-    Cells& cells = *all_.back();
+    const EntryCells cells = all_.back();
     size_t hole = CellOf(cells, entry);
     // Moves back what had to go past the hole (Knuth, vol. 3, 6.4, algorithm R), so that lookups stop where they did.
-    for (size_t at = (hole + 1) & cells.mask;; at = (at + 1) & cells.mask) {
-      const uintptr_t cell = cells.at[at].load(std::memory_order_relaxed);
+    for (size_t at = cells.Next(hole);; at = cells.Next(at)) {
+      const uintptr_t cell = cells[at].load(std::memory_order_relaxed);
       if (cell == 0) break;
-      const size_t home = EntryOf(cell)->hash & cells.mask;
-      if (((at - home) & cells.mask) < ((at - hole) & cells.mask)) continue;
-      cells.at[hole].store(cell, std::memory_order_seq_cst);
+      const size_t home = cells.Home(EntryOf(cell)->hash);
+      if (cells.Distance(home, at) < cells.Distance(hole, at)) continue;
+      cells[hole].store(cell, std::memory_order_seq_cst);
       hole = at;
     }
-    cells.at[hole].store(0, std::memory_order_seq_cst);
+    cells[hole].store(0, std::memory_order_seq_cst);
     --size_;
   }
 
-  template <typename Visit>
-  void ForEach(const Visit& visit) const {
-    const Cells& cells = *all_.back();
-    for (size_t at = 0; at <= cells.mask; ++at) {
-      const uintptr_t cell = cells.at[at].load(std::memory_order_relaxed);
-      if (cell != 0) visit(*EntryOf(cell));
+  static constexpr uint64_t kEnd = EntryCells::kPositions;
+
+  // Some of the entries from `position` on, which goes on to where the rest begins; kEnd: there is none. From 0 to kEnd
+  // that is each entry that is there all the while once, and some of those that come meanwhile, whatever is changed
+  // between the calls. O(1).
+  std::vector<Entry*> Some(uint64_t& position) const {
+    const EntryCells cells = all_.back();
+    const size_t begin = cells.HomeAt(position);
+    const size_t end = begin + std::min(cells.count() - begin, kSome);
+    std::vector<Entry*> some;
+    for (size_t step = 0, at = begin; step < cells.count(); ++step, at = cells.Next(at)) {
+      const uintptr_t cell = cells[at].load(std::memory_order_relaxed);
+      if (cell == 0) {
+        if (begin + step >= end) break;
+        continue;
+      }
+      const size_t home = cells.Home(EntryOf(cell)->hash);
+      if (begin <= home && home < end) some.push_back(EntryOf(cell));
     }
+    position = cells.PositionOf(end);
+    return some;
   }
 
  private:
-  static constexpr size_t kFewest = 8;
+  static constexpr int kFewest = 3;     // Cells, as a power of two.
+  static constexpr size_t kSome = 256;  // Homes.
+  static constexpr size_t kAhead = 8;   // Entries that are fetched while others are moved.
   static constexpr int kTagShift = 48;
   static constexpr uintptr_t kAddress = (uintptr_t{1} << kTagShift) - 1;
-
-  struct Cells {
-    explicit Cells(size_t count) : mask(count - 1), at(new std::atomic<uintptr_t>[count]()) {}
-
-    const size_t mask;
-    const std::unique_ptr<std::atomic<uintptr_t>[]> at;
-  };
 
   // NOLINTNEXTLINE(performance-no-int-to-ptr): the tag has made an integer of it.
   static Entry* EntryOf(uintptr_t cell) { return reinterpret_cast<Entry*>(cell & kAddress); }
@@ -122,33 +137,37 @@ class EntryIndex {
     return reinterpret_cast<uintptr_t>(&entry) | (entry.hash >> kTagShift << kTagShift);
   }
 
-  static size_t CellOf(const Cells& cells, const Entry& entry) {
-    size_t at = entry.hash & cells.mask;
-    while (EntryOf(cells.at[at].load(std::memory_order_relaxed)) != &entry) at = (at + 1) & cells.mask;
+  static size_t CellOf(EntryCells cells, const Entry& entry) {
+    size_t at = cells.Home(entry.hash);
+    while (EntryOf(cells[at].load(std::memory_order_relaxed)) != &entry) at = cells.Next(at);
     return at;
   }
 
-  static void Place(Cells& cells, Entry& entry) {
-    size_t at = entry.hash & cells.mask;
-    while (cells.at[at].load(std::memory_order_relaxed) != 0) at = (at + 1) & cells.mask;
-    cells.at[at].store(CellFor(entry), std::memory_order_release);
+  static void Place(EntryCells cells, Entry& entry) {
+    size_t at = cells.Home(entry.hash);
+    while (cells[at].load(std::memory_order_relaxed) != 0) at = cells.Next(at);
+    cells[at].store(CellFor(entry), std::memory_order_release);
   }
 
-  void Use(std::unique_ptr<Cells> cells) {
-    all_.push_back(std::move(cells));
-    cells_.store(all_.back().get(), std::memory_order_release);
+  void Use(EntryCells cells) {
+    all_.push_back(cells);
+    cells_.store(cells, std::memory_order_release);
   }
 
   void Grow() {
-    const Cells& old = *all_.back();
-    auto grown = std::make_unique<Cells>((old.mask + 1) * 2);
-    ForEach([&](Entry& entry) { Place(*grown, entry); });
-    Use(std::move(grown));
-    for (size_t at = 0; at <= old.mask; ++at) old.at[at].store(0, std::memory_order_seq_cst);
+    const EntryCells old = all_.back();
+    const EntryCells grown(old.log2_count() + 1);
+    for (size_t at = 0; at < old.count(); ++at) {
+      __builtin_prefetch(EntryOf(old[(at + kAhead) & (old.count() - 1)].load(std::memory_order_relaxed)));
+      const uintptr_t cell = old[at].load(std::memory_order_relaxed);
+      if (cell != 0) Place(grown, *EntryOf(cell));
+    }
+    Use(grown);
+    for (size_t at = 0; at < old.count(); ++at) old[at].store(0, std::memory_order_seq_cst);
   }
 
-  alignas(64) std::atomic<const Cells*> cells_;  // The last of all_. On a line that changes write only when they grow.
-  alignas(64) std::vector<std::unique_ptr<Cells>> all_;
+  alignas(64) std::atomic<EntryCells> cells_;  // The last of all_. On a line that changes write only when they grow.
+  alignas(64) std::vector<EntryCells> all_;
   size_t size_ = 0;
 };
 

@@ -22,7 +22,7 @@ namespace stockade::internal {
 //
 // Invariant: index_ and queue_ hold exactly the entries that were inserted and not removed, at most one a key, and
 // tagged_ of each tag those that have it, and no tag that none has. It owns them; what is removed goes to the caller,
-// who must not free it at once: it may be read (RetiredEntries). RemoveAll() comes before the end.
+// who must not free it at once: it may be read (RetiredEntries). All are removed before the end.
 template <typename Key, typename Value, typename Eq>
 class EntryTable {
  public:
@@ -30,7 +30,7 @@ class EntryTable {
   using Owned = std::unique_ptr<Entry>;
   using Entries = std::vector<Owned>;
 
-  Entry* FindUnlocked(uint64_t hash, const Key& key, HazardRow& row) const {
+  [[gnu::always_inline]] Entry* FindUnlocked(uint64_t hash, const Key& key, HazardRow& row) const {
     return index_.FindUnlocked(hash, row, [&](const Entry& entry) { return Eq()(entry.key, key); });
   }
 
@@ -64,17 +64,9 @@ class EntryTable {
     return Owned(&entry);
   }
 
-  Entries RemoveAll() {
-    Entries removed;
-    removed.reserve(index_.size());
-    index_.ForEach([&](Entry& entry) { removed.emplace_back(&entry); });
-    for (const Owned& entry : removed) {
-      queue_.Remove(*entry);
-      index_.Remove(*entry);
-    }
-    tagged_.clear();
-    return removed;
-  }
+  // All entries, some at a time: as of EntryIndex.
+  static constexpr uint64_t kEnd = EntryIndex<Entry>::kEnd;
+  std::vector<Entry*> Some(uint64_t& position) const { return index_.Some(position); }
 
   // Some entry that has the tag; null: there is none.
   Entry* Tagged(std::string_view tag) {

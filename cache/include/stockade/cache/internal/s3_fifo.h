@@ -20,17 +20,17 @@ struct S3FifoNode {
 
   // A hit. Any thread, at any time in the node's life, in a queue or not. A node that is hot already is only read, so
   // that its line stays shared; of hits at the same moment some may not count.
-  void Touch() {
+  [[gnu::always_inline]] void Touch() {
     const uint8_t counted = uses.load(std::memory_order_relaxed);
     if (counted < kMostUses) uses.store(counted + 1, std::memory_order_relaxed);
   }
 
+  std::atomic<uint8_t> uses{0};  // 0 to kMostUses: hits that the queues have not taken note of.
+  bool in_main = false;
+  uint64_t hash = 0;            // Of its key; need not be spread well. Does not change while it is in a queue.
+  int64_t weight = 1;           // At least 1. Does not change while it is in a queue.
   S3FifoNode* newer = nullptr;  // In its queue; null: it is in none.
   S3FifoNode* older = nullptr;
-  int64_t weight = 1;  // At least 1. Does not change while it is in a queue.
-  uint64_t hash = 0;   // Of its key; need not be spread well. Does not change while it is in a queue.
-  bool in_main = false;
-  std::atomic<uint8_t> uses{0};  // 0 to kMostUses: hits that the queues have not taken note of.
 };
 
 // Which entry of a shard is evicted next: S3-FIFO (Yang et al., "FIFO queues are all you need for cache eviction", SOSP
