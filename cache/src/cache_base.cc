@@ -10,6 +10,7 @@
 namespace stockade::internal {
 namespace {
 
+constexpr absl::Duration kSystemSweepInterval = absl::Minutes(1);
 constexpr size_t kRefreshThreads = 2;
 constexpr size_t kAsyncReadThreads = 2;
 
@@ -35,6 +36,8 @@ CacheBase::CacheBase(LoadingCacheOptions options)
       listener_label_(Concat("the removal listener of LoadingCache '", options_.name, "'")),
       write_label_(Concat("the write of an update of LoadingCache '", options_.name, "'")),
       freshness_(options_),
+      sweep_interval_(options_.sweep_interval.value_or(options_.clock == Clock::System() ? kSystemSweepInterval
+                                                                                         : absl::InfiniteDuration())),
       timers_(std::in_place, options_.clock),
       metrics_(options_.metrics, CacheMetricDefs(), {{"cache", options_.name}}) {
   metrics_.AddGauge(kFlights, Reader(flights_));

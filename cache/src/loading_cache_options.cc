@@ -48,6 +48,9 @@ absl::Status LoadingCacheOptions::Validate() const {
   if (load_hard_timeout <= absl::ZeroDuration()) {
     return refuse("load_hard_timeout", Text(load_hard_timeout), "must be above 0");
   }
+  if (sweep_interval.has_value() && *sweep_interval <= absl::ZeroDuration()) {
+    return refuse("sweep_interval", Text(*sweep_interval), "must be above 0");
+  }
   if (clock == nullptr) return refuse("clock", "null", "must be set");
   return absl::OkStatus();
 }

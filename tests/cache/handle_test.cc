@@ -198,5 +198,24 @@ TEST(HandleTest, Stress_HandlesHandedToOtherThreads_NeverSeeAValueEnd) {
   EXPECT_EQ(live, 0);
 }
 
+// Trivially copyable, and yet not to be assigned, or not to be copied.
+struct Fixed {
+  const int number;
+};
+struct MoveOnly {
+  explicit MoveOnly(int n) : number(n) {}
+  MoveOnly(MoveOnly&&) = default;
+  int number;
+};
+
+TEST(HandleTypesTest, SmallValuesThatCannotBeAssignedOrCopied_ArePinned) {
+  LoadingCache<int, Fixed> fixed({.metrics = nullptr});
+  fixed.Put(1, Fixed{7});
+  EXPECT_EQ((*fixed.GetIfPresent(1))->number, 7);
+  LoadingCache<int, MoveOnly> move_only({.metrics = nullptr});
+  move_only.Put(1, MoveOnly(8));
+  EXPECT_EQ((*move_only.GetIfPresent(1))->number, 8);
+}
+
 }  // namespace
 }  // namespace stockade

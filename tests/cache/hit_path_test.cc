@@ -135,5 +135,35 @@ TEST(HitPathThreadsTest, MoreThreadsThanSlots_AreAnsweredAllTheSame) {
   EXPECT_EQ(right, kThreads);
 }
 
+// The clock that hits read is late by up to a tick of the kernel; the TTL is not.
+TEST(HitPathClockTest, AtItsExpiry_AValueIsGone) {
+  LoadingCache<int, int> cache({.ttl = absl::Milliseconds(2), .metrics = nullptr});
+  Clock* const clock = Clock::System();
+  for (int round = 0; round < 20; ++round) {
+    cache.Put(1, round);
+    const Instant expired = clock->Now() + absl::Milliseconds(2);
+    while (clock->Now() < expired) (void)cache.GetIfPresent(1);
+    ASSERT_FALSE(cache.GetIfPresent(1).has_value()) << round;
+  }
+}
+
+// An Eq that looks something up in another cache, within a hit of the first: its read must not end the outer one's.
+struct AskingEq {
+  static inline LoadingCache<int, std::string>* other = nullptr;
+  bool operator()(int a, int b) const {
+    EXPECT_EQ(**other->GetIfPresent(1), std::string(100, 'x'));
+    return a == b;
+  }
+};
+
+TEST(HitPathNestedTest, EqAsksAnotherCache_BothAnswer) {
+  LoadingCache<int, std::string> other({.metrics = nullptr});
+  other.Put(1, std::string(100, 'x'));
+  AskingEq::other = &other;
+  LoadingCache<int, std::string, std::hash<int>, AskingEq> cache({.metrics = nullptr});
+  for (int key = 0; key < 100; ++key) cache.Put(key, std::to_string(key));
+  for (int key = 0; key < 100; ++key) EXPECT_EQ(**cache.GetIfPresent(key), std::to_string(key));
+}
+
 }  // namespace
 }  // namespace stockade

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "cache/test_cache.h"
@@ -156,6 +158,68 @@ TEST(TagTest, InvalidateTag_OfAValueThatStandsInForErrors_EndsThat) {
   cache.InvalidateTag("shoes");
   EXPECT_EQ(cache.Get(1).status().code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(cache.size(), 0);
+}
+
+// More than one step's worth in each shard; what the listener stores is newer than the call.
+TEST(TagStepsTest, ListenerStoresUnderTheTagAgain_EachOldOneLeavesOnceAndTheCallEnds) {
+  constexpr int kEntries = 10'000;
+  const EntryOptions tagged = {.tags = {"shoes"}};
+  IntCache* self = nullptr;
+  int told = 0;
+  IntCache cache({.max_weight = 20'000, .metrics = nullptr},
+                 {.on_removal = [&](const int& key, const CacheHandle<int>& value, RemovalCause cause) {
+                   ++told;
+                   if (cause == RemovalCause::kInvalidated) self->Put(key, *value + 1, tagged);
+                 }});
+  self = &cache;
+  for (int key = 0; key < kEntries; ++key) cache.Put(key, 0, tagged);
+  cache.InvalidateTag("shoes");
+  EXPECT_EQ(told, kEntries);
+  EXPECT_EQ(cache.size(), kEntries);
+  for (int key = 0; key < kEntries; ++key) ASSERT_EQ(**cache.GetIfPresent(key), 1) << key;
+}
+
+// While one call is between its steps, others replace, evict and invalidate what it is about to take.
+TEST(TagStepsTest, Stress_ManyInvalidateTheTagAtOnce_NothingOldStays) {
+  constexpr int kEntries = 4'000;
+  IntCache cache({.max_weight = 3'000, .metrics = nullptr});
+  std::atomic<int> version{0};
+  for (int round = 0; round < 20; ++round) {
+    for (int key = 0; key < kEntries; ++key) cache.Put(key, version, {.tags = {"all", "round"}});
+    const int old = version++;
+    {
+      std::vector<std::jthread> threads;
+      for (int thread = 0; thread < 3; ++thread) threads.emplace_back([&] { cache.InvalidateTag("all"); });
+      threads.emplace_back([&] {
+        for (int key = 0; key < kEntries; key += 3) cache.Put(key, version, {.tags = {"all"}});
+      });
+      threads.emplace_back([&] {
+        for (int key = 0; key < kEntries; key += 7) cache.Invalidate(key);
+      });
+    }
+    for (int key = 0; key < kEntries; ++key) {
+      const auto present = cache.GetIfPresent(key);
+      ASSERT_TRUE(!present.has_value() || **present != old) << key;
+    }
+  }
+}
+
+// A load that began before, of a key that has the tag now but whose result has not: it must not be stored.
+TEST(TagStepsTest, LoadUnderWayOfATaggedKey_IsNotStored) {
+  Door door;
+  std::atomic<int> loads{0};
+  IntCache cache({.metrics = nullptr}, [&](const int&, LoadContext&) -> absl::StatusOr<int> {
+    const int mine = ++loads;
+    if (mine == 1) door.Pass();
+    return mine;
+  });
+  cache.Put(1, 100, {.tags = {"shoes"}});
+  cache.Refresh(1);
+  door.AwaitArrivals(1);
+  cache.InvalidateTag("shoes");
+  EXPECT_EQ(**cache.Get(1), 2);
+  door.Open();
+  EXPECT_EQ(**cache.Get(1), 2);
 }
 
 }  // namespace

@@ -31,7 +31,9 @@ struct alignas(64) HazardRow {
   class Read {
    public:
     [[gnu::always_inline]] Read(HazardRow& row, const void* object) : row_(row) { LightStore(row.caller, object); }
-    [[gnu::always_inline]] ~Read() {
+    [[gnu::always_inline]] ~Read() { End(); }
+    // Before the destructor; the thread may read anew then.
+    [[gnu::always_inline]] void End() {
       row_.reads.store(nullptr, std::memory_order_release);
       row_.caller.store(nullptr, std::memory_order_release);
     }

@@ -55,6 +55,7 @@ class BatchLoad final : public LoadTerms {
 
   // As ValueLoadContext::previous().
   const Value* previous(const Key& key) const {
+    if (asked_ != nullptr) asked_->Set();
     const auto found = items_.find(key);
     return found == items_.end() ? nullptr : found->second.previous.get();
   }
@@ -75,6 +76,7 @@ class BatchLoad final : public LoadTerms {
   };
 
   std::unordered_map<Key, Item, Hash, Eq> items_;
+  internal::Asked* asked_ = nullptr;
 };
 
 }  // namespace stockade

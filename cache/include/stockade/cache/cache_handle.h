@@ -80,7 +80,7 @@ class CopiedValue {
 //
 // A value type. Different handles may be used, moved and destroyed by different threads, also after the thread that
 // got them has ended; one handle by one at a time. Moving is cheap; a copy writes to a count that all copies share. The
-// last handle of a value that has left the cache runs the value's destructor. A handle that was moved from is empty:
+// last handle of a value runs its destructor, if the cache has done with it. A handle that was moved from is empty:
 // get() is null.
 template <typename Value>
 class CacheHandle {

@@ -1,6 +1,7 @@
 #ifndef STOCKADE_CACHE_LOAD_CONTEXT_H_
 #define STOCKADE_CACHE_LOAD_CONTEXT_H_
 
+#include <atomic>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -68,20 +69,42 @@ class LoadContext : public LoadTerms {
   EntryOptions entry_;
 };
 
+namespace internal {
+
+// Whether a loader of a cache has asked for a previous value. Once it has, it stays so.
+class Asked {
+ public:
+  void Set() {
+    if (!get()) set_.store(true, std::memory_order_relaxed);
+  }
+  bool get() const { return set_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<bool> set_{false};
+};
+
+}  // namespace internal
+
 // The context that the loaders of a cache are given. One that has no use for previous() can take a LoadContext&.
 template <typename Value>
 class ValueLoadContext final : public LoadContext {
  public:
   // For tests of loaders, as LoadContext's. `previous` must outlive the context.
-  ValueLoadContext(const Clock* clock, Instant deadline, std::stop_token stop, const Value* previous)
-      : LoadContext(clock, deadline, std::move(stop)), previous_(previous) {}
+  ValueLoadContext(const Clock* clock, Instant deadline, std::stop_token stop, const Value* previous,
+                   internal::Asked* asked = nullptr)
+      : LoadContext(clock, deadline, std::move(stop)), previous_(previous), asked_(asked) {}
 
   // The key's last value, expired or about to be refreshed: what a conditional query compares with. Null where the
   // cache has none: never loaded, invalidated, evicted, or found expired for good by GetIfPresent() or a failed load.
-  const Value* previous() const { return previous_; }
+  // Once a loader of a cache has called this, expired values stay in it for the next ones, as far as there is room.
+  const Value* previous() const {
+    if (asked_ != nullptr) asked_->Set();
+    return previous_;
+  }
 
  private:
   const Value* const previous_;
+  internal::Asked* const asked_;
 };
 
 namespace internal {

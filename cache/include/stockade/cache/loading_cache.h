@@ -49,7 +49,9 @@ namespace stockade {
 // Thread-safe. Blocks: Get(), GetOrLoad(), GetAll() and WarmUp() where they load or wait for a load, UpdateThrough(),
 // the destructor, and all calls for moments on a mutex of 1/16 of the keys. Calls are O(1) expected in each key, but
 // where they say otherwise. `Key` is copyable; `Value` is movable and is never changed once stored. Destructors of keys
-// and values run without a lock of the cache, as all callbacks do. Hash and Eq must not throw.
+// and values run without a lock of the cache, as all callbacks do; those of what has left in batches (64, or a
+// hundredth of max_weight), on a thread that removes something later, or at the end of InvalidateTag(), InvalidateAll()
+// or a sweep. Hash and Eq must not throw, and must not call the cache.
 template <typename Key, typename Value, typename Hash = std::hash<Key>, typename Eq = std::equal_to<Key>>
 class LoadingCache {
   using Core = internal::CacheCore<Key, Value, Hash, Eq>;

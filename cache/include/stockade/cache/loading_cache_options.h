@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <stop_token>
 #include <string>
 
@@ -62,6 +63,12 @@ struct LoadingCacheOptions {
   // Reads wait while the key is being written by UpdateThrough(): they hold the key's read lock, from the lookup to the
   // end of the load. Waits for that lock are timed on the steady clock and heed no stop token.
   bool strict = false;
+
+  // Entries that have expired for good leave with what is stored after them, and where nothing is stored, with a walk
+  // over the cache that runs this often while it has entries that can expire; on refresh_executor, or else on a thread
+  // of the cache. Above 0. Infinite: no walks. Nothing: a minute with the system's clock, infinite with another, so
+  // that with a ManualClock nothing happens behind a test's back.
+  std::optional<absl::Duration> sweep_interval = std::nullopt;
 
   // Expiry, deadlines and waits. Not null; must outlive the cache.
   Clock* clock = Clock::System();

@@ -16,6 +16,7 @@
 #include "stockade/cache/internal/cache_metrics.h"
 #include "stockade/cache/internal/call_gate.h"
 #include "stockade/cache/internal/freshness.h"
+#include "stockade/cache/load_context.h"
 #include "stockade/cache/loading_cache_options.h"
 #include "stockade/cache/removal.h"
 #include "stockade/metrics/metric_set.h"
@@ -87,7 +88,10 @@ class CacheBase {
   Freshness freshness_;
   std::atomic<int64_t> flights_{0};
   std::atomic<int64_t> waiters_{0};
-  std::optional<TimerQueue> timers_;  // For calls without a thread. Empty: stopped.
+  Asked previous_asked_;
+  const absl::Duration sweep_interval_;
+  std::atomic<bool> sweep_planned_{false};
+  std::optional<TimerQueue> timers_;  // For calls without a thread, and sweeps. Empty: stopped.
 
  private:
   ForkGuard fork_guard_;

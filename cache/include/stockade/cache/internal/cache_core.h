@@ -82,15 +82,29 @@ class CacheCore final : public CacheBase {
   using KeyLocks = KeyedSharedMutex<Key, Hash, Eq>;
   using ShardLock = std::unique_lock<std::mutex>;
 
+  // Of the entries of a shard, in search of those that are over (cache_core_sweep.h).
+  // Invariant: none is over before `over_at`, and of those that it has passed or that have come since its beginning,
+  // none before `passed_over_at`.
+  struct Walk {
+    Instant over_at = Instant::InfiniteFuture();
+    Instant passed_over_at = Instant::InfiniteFuture();
+    uint64_t position = 0;
+  };
+
   // Entries of a tag that are removed under one hold of a mutex.
   static constexpr size_t kStep = 256;
+  // Of a clock's CoarseNow(), in nanoseconds.
+  static constexpr int64_t kLongestTick = 10'000'000;
+  // Homes that a store looks at, where it is time.
+  static constexpr size_t kSweptByStore = 16;
 
   struct alignas(64) Shard {
     std::mutex mutex;
     Table entries;        // Guarded by mutex.
     Flights flights;      // Guarded by mutex.
     bool closed = false;  // Guarded by mutex. No flight begins any more.
-    int clearings = 0;    // Guarded by mutex. Calls of InvalidateAll() that are in the shard.
+    int clearings = 0;    // Guarded by mutex. Invalidations of a tag or of all that are in the shard.
+    Walk walk;            // Guarded by mutex.
   };
 
   // What changes under a mutex leave to be done without it: user code runs there, so not before this thread has
@@ -109,6 +123,7 @@ class CacheCore final : public CacheBase {
     std::vector<FlightPtr> for_refresh_executor;
     std::list<std::shared_ptr<FlightWaiter>> woken;  // Their flights are answered.
     std::vector<AsyncPtr> answered;                  // Likewise.
+    bool stored_mortal = false;                      // What was stored expires.
   };
 
   // A read lock of strict mode, or none.
@@ -132,6 +147,7 @@ class CacheCore final : public CacheBase {
   };
 
   class BatchNode;
+  class Clearing;
   struct Notices;
 
   static ShardLock Lock(Shard& shard) {
@@ -157,8 +173,8 @@ class CacheCore final : public CacheBase {
   [[gnu::always_inline]] Result FindOr(const Key& key, const Otherwise& otherwise);
   bool IsQuiet(const Entry& entry) const;
   [[gnu::noinline]] absl::StatusOr<Handle> Find(const Key& key, const CacheGetOptions& options,
-                                                const MakeLoader* make_loader);
-  [[gnu::noinline]] std::optional<Handle> FindIfPresent(const Key& key);
+                                                const MakeLoader* make_loader, HazardRow::Read* read);
+  [[gnu::noinline]] std::optional<Handle> FindIfPresent(const Key& key, HazardRow::Read* read);
   Call NewCall(const CacheGetOptions& options) const;
   Answer Find(size_t shard, const Key& key, Call& call, const MakeLoader* make_loader);
   std::optional<Answer> Serve(Shard& shard, const Key& key, Instant now, bool stale_too, CacheMetric& result,
@@ -231,6 +247,13 @@ class CacheCore final : public CacheBase {
   void Trim(const Entry* spared, Aftermath& after);
   bool EvictOne(size_t shard, const Entry* spared, Aftermath& after);
   void Notify(Entries removed);
+
+  // Expired entries that nobody asks for (cache_core_sweep.h).
+  Instant LeavesAt(const Entry& entry) const;
+  void ExpectExpiry(Shard& shard, const Entry& stored, Aftermath& after);
+  void SweepSome(Shard& shard, size_t homes, Instant now, Aftermath& after);
+  void PlanSweep();
+  void Sweep();
   void CheckNotInListener() const;
 
   const Callbacks callbacks_;
@@ -277,6 +300,7 @@ void CacheCore<Key, Value, Hash, Eq>::Settle(Aftermath& after) {
       StartAsync(async);
     }
   }
+  if (after.stored_mortal) PlanSweep();
   after.dropped.clear();
   if (!after.renewed.empty()) retired_.Add(std::exchange(after.renewed, {}));
   if (!after.removed.empty()) Notify(std::exchange(after.removed, {}));
@@ -291,6 +315,7 @@ void CacheCore<Key, Value, Hash, Eq>::Settle(Aftermath& after) {
 #include "stockade/cache/internal/cache_core_flights.h"  // IWYU pragma: export
 #include "stockade/cache/internal/cache_core_loads.h"    // IWYU pragma: export
 #include "stockade/cache/internal/cache_core_lookup.h"   // IWYU pragma: export
+#include "stockade/cache/internal/cache_core_sweep.h"    // IWYU pragma: export
 #include "stockade/cache/internal/cache_core_updates.h"  // IWYU pragma: export
 
 #endif  // STOCKADE_CACHE_INTERNAL_CACHE_CORE_H_

@@ -198,6 +198,7 @@ auto CacheCore<Key, Value, Hash, Eq>::RunBatch(const std::vector<FlightPtr>& fli
   }
   const Instant started = Now();
   Batch batch(options_.clock, std::min(runner.deadline, hard_deadline), runner.stop, keys);
+  batch.asked_ = &previous_asked_;
   for (const FlightPtr& flight : flights) batch.items_.find(flight->key)->second.previous = flight->previous;
   Aftermath after(*this);  // Settled when all is published: what user code asks for there must not be this thread's.
   BatchNode node(this, flights);

@@ -53,50 +53,82 @@ void CacheCore<Key, Value, Hash, Eq>::InvalidateWithin(size_t index, const Key& 
   shard.flights.DetachRunning(key);
 }
 
+// While one is there, loaders of the shard are given no previous value: to say that it is still good would store it
+// anew behind the steps of an invalidation.
+template <typename Key, typename Value, typename Hash, typename Eq>
+class CacheCore<Key, Value, Hash, Eq>::Clearing {
+ public:
+  explicit Clearing(Shard& shard) : shard_(shard) {
+    const ShardLock lock = Lock(shard_);
+    ++shard_.clearings;
+  }
+  ~Clearing() {
+    const ShardLock lock = Lock(shard_);
+    --shard_.clearings;
+  }
+  Clearing(const Clearing&) = delete;
+  Clearing& operator=(const Clearing&) = delete;
+
+ private:
+  Shard& shard_;
+};
+
 // Of a load under way nobody knows yet what tags its result will have: it learns of the tag, and is checked at its end.
-// In steps, so that no other call waits for long; flights learn of it in the last, which finds no entry left.
+// Where the key has an entry of the tag it counts no longer at all. All that in the first step; then what had the tag
+// leaves, in steps, so that no other call waits for long. That is also what another such call has set apart and not yet
+// removed: this one must not return before.
 template <typename Key, typename Value, typename Hash, typename Eq>
 void CacheCore<Key, Value, Hash, Eq>::InvalidateTag(std::string_view tag) {
   CheckFork();
-  for (size_t index = 0; index < shard_count_;) {
-    CallGate::Call inside(*gate_, index);
-    if (!inside.inside()) return;
-    Aftermath after(*this);
+  CallGate::Call inside(*gate_, 0);
+  if (!inside.inside()) return;
+  for (size_t index = 0; index < shard_count_; ++index) {
     Shard& shard = shards_[index];
-    const ShardLock lock = Lock(shard);
-    size_t removed = 0;
-    for (Entry* entry; removed < kStep && (entry = shard.entries.Tagged(tag)) != nullptr; ++removed) {
-      shard.flights.DetachRunning(entry->key);
-      Remove(shard, *entry, RemovalCause::kInvalidated, after);
+    const Clearing clearing(shard);
+    std::optional<typename Table::Doomed> doomed;
+    for (bool more = true; more;) {
+      Aftermath after(*this);
+      const ShardLock lock = Lock(shard);
+      if (!doomed.has_value()) {
+        shard.flights.DetachRunningIf([&](const Key& key) {
+          const Entry* const entry = FindEntry(shard, key);
+          return entry != nullptr && Table::HasTag(*entry, tag);
+        });
+        shard.flights.Void(tag);
+        doomed = shard.entries.DoomTagged(tag);
+      }
+      Entry* entry = shard.entries.AnyDoomed(tag);
+      for (size_t step = 0; step < kStep && entry != nullptr; ++step) {
+        Remove(shard, *entry, RemovalCause::kInvalidated, after);
+        entry = shard.entries.AnyDoomed(tag);
+      }
+      more = entry != nullptr;
+      if (!more) shard.entries.ForgetDoomed(*doomed);
     }
-    if (removed == kStep) continue;
-    shard.flights.Void(tag);
-    ++index;
   }
+  retired_.Flush();
 }
 
-// In steps, so that no other call waits for long. A load that begins between them is as new as this call, but must not
-// be given what may be old, and so a shard's flights are detached once, at the beginning.
+// In steps, as InvalidateTag(). A load that begins between them is as new as this call, so a shard's flights are
+// detached once, at the beginning.
 template <typename Key, typename Value, typename Hash, typename Eq>
 void CacheCore<Key, Value, Hash, Eq>::InvalidateAll() {
   CheckFork();
+  CallGate::Call inside(*gate_, 0);
+  if (!inside.inside()) return;
   for (size_t index = 0; index < shard_count_; ++index) {
     Shard& shard = shards_[index];
+    const Clearing clearing(shard);
     for (uint64_t position = 0; position != Table::kEnd;) {
-      CallGate::Call inside(*gate_, index);
-      if (!inside.inside()) return;
       Aftermath after(*this);
       const ShardLock lock = Lock(shard);
-      if (position == 0) {
-        ++shard.clearings;
-        shard.flights.DetachAllRunning();
-      }
+      if (position == 0) shard.flights.DetachAllRunning();
       for (Entry* const entry : shard.entries.Some(position)) {
         Remove(shard, *entry, RemovalCause::kInvalidated, after);
       }
-      if (position == Table::kEnd) --shard.clearings;
     }
   }
+  retired_.Flush();
 }
 
 template <typename Key, typename Value, typename Hash, typename Eq>

@@ -60,8 +60,10 @@ auto CacheCore<Key, Value, Hash, Eq>::Replace(Shard& shard, const Key& key, Owne
   }
   const Entry* const stored = fresh.get();
   AddEntries(1, stored->weight);
-  if (old == nullptr) return shard.entries.Insert(std::move(fresh));
-  if (old->value != nullptr && old->value == stored->value) {
+  ExpectExpiry(shard, *stored, after);
+  if (old == nullptr) {
+    shard.entries.Insert(std::move(fresh));
+  } else if (old->value != nullptr && old->value == stored->value) {
     AddEntries(-1, -old->weight);
     after.renewed.push_back(shard.entries.Replace(*old, std::move(fresh)));
   } else {
@@ -69,6 +71,7 @@ auto CacheCore<Key, Value, Hash, Eq>::Replace(Shard& shard, const Key& key, Owne
     CountRemoval(old->cause, old->weight);
     after.removed.push_back(shard.entries.Replace(*old, std::move(fresh)));
   }
+  SweepSome(shard, kSweptByStore, now, after);
   return stored;
 }
 
@@ -83,9 +86,11 @@ void CacheCore<Key, Value, Hash, Eq>::Remove(Shard& shard, Entry& entry, Removal
 // its address counts. The shards take turns, so what goes is near to what was used longest ago.
 template <typename Key, typename Value, typename Hash, typename Eq>
 void CacheCore<Key, Value, Hash, Eq>::Trim(const Entry* spared, Aftermath& after) {
+  size_t shard = 0;
   for (size_t in_vain = 0; weight() > options_.max_weight && in_vain < shard_count_;) {
-    const size_t shard = next_victim_.fetch_add(1, std::memory_order_relaxed) & (shard_count_ - 1);
-    in_vain = EvictOne(shard, spared, after) ? 0 : in_vain + 1;
+    // After one that has nothing to give comes the next, whatever others have drawn meanwhile: so none is left out.
+    shard = in_vain == 0 ? next_victim_.fetch_add(1, std::memory_order_relaxed) : shard + 1;
+    in_vain = EvictOne(shard & shard_mask_, spared, after) ? 0 : in_vain + 1;
   }
 }
 

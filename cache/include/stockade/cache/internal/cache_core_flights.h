@@ -50,7 +50,6 @@ auto CacheCore<Key, Value, Hash, Eq>::StartFlight(size_t index, const Key& key, 
 template <typename Key, typename Value, typename Hash, typename Eq>
 void CacheCore<Key, Value, Hash, Eq>::Begin(Shard& shard, FlightT& flight, Instant now) {
   const Entry* const entry = FindEntry(shard, flight.key);
-  // While all is being invalidated the loader is given none: to say that it is still good would store it anew.
   const bool has_value = entry != nullptr && entry->value != nullptr && shard.clearings == 0;
   flight.Begin(now + options_.load_hard_timeout, has_value ? entry->value : nullptr,
                has_value ? entry->tags : std::vector<std::string>());

@@ -48,7 +48,7 @@ auto CacheCore<Key, Value, Hash, Eq>::Run(const FlightPtr& flight, const Runner&
   const auto& loader = flight->loader != nullptr ? *flight->loader : callbacks_.load;
   const Instant started = Now();
   ValueLoadContext<Value> context(options_.clock, std::min(runner.deadline, flight->hard_deadline), runner.stop,
-                                  flight->previous.get());
+                                  flight->previous.get(), &previous_asked_);
   Aftermath after(*this);
   LoaderFrame frame(flight.get());  // The weigher runs in it too.
   Answer answer = [&] {

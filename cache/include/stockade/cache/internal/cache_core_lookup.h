@@ -10,42 +10,44 @@ namespace stockade::internal {
 // The hit path: no lock, no read-modify-write, and no store to what other threads write but the first few marks of an
 // entry's use. What it does not answer, which is what is not there, expired or due, `otherwise` does, and an Eq or a
 // clock that asks a cache from within a hit. It is not inside the gate: AwaitReads() is what the destructor waits with
-// for this one.
+// for this one, and `otherwise` enters the gate before it ends the read, if it is given one.
 template <typename Key, typename Value, typename Hash, typename Eq>
 template <typename Result, typename Otherwise>
 inline Result CacheCore<Key, Value, Hash, Eq>::FindOr(const Key& key, const Otherwise& otherwise) {
   CheckFork();
   const uint32_t slot = ThisThreadSlot();
   HazardRow* const row = HazardRowOf(slot);
-  if (row == nullptr || options_.strict || row->caller.load(std::memory_order_relaxed) != nullptr) return otherwise();
-  {
-    const HazardRow::Read read(*row, this);
-    const uint64_t hash = HashOf(key);
-    Entry* const entry = shards_[ShardOfHash(hash)].entries.FindUnlocked(hash, key, *row);
-    if (entry != nullptr && IsQuiet(*entry)) {
-      CountHit(slot);
-      entry->Touch();
-      return Handle(*row, *entry);
-    }
+  if (row == nullptr || options_.strict || row->caller.load(std::memory_order_relaxed) != nullptr) {
+    return otherwise(nullptr);
   }
-  return otherwise();
+  HazardRow::Read read(*row, this);
+  const uint64_t hash = HashOf(key);
+  Entry* const entry = shards_[ShardOfHash(hash)].entries.FindUnlocked(hash, key, *row);
+  if (entry != nullptr && IsQuiet(*entry)) {
+    CountHit(slot);
+    entry->Touch();
+    return Handle(*row, *entry);
+  }
+  return otherwise(&read);
 }
 
-// The entry is neither expired nor due.
+// The entry is neither expired nor due. The coarse clock may be a tick late: near the end the exact one decides.
 template <typename Key, typename Value, typename Hash, typename Eq>
 bool CacheCore<Key, Value, Hash, Eq>::IsQuiet(const Entry& entry) const {
-  return entry.quiet_until == Instant::InfiniteFuture() || options_.clock->CoarseNow() < entry.quiet_until;
+  if (entry.quiet_until == Instant::InfiniteFuture()) return true;
+  const int64_t latest = options_.clock->CoarseNow().nanoseconds() + kLongestTick;
+  return latest < entry.quiet_until.nanoseconds() || Now() < entry.quiet_until;
 }
 
 template <typename Key, typename Value, typename Hash, typename Eq>
 inline auto CacheCore<Key, Value, Hash, Eq>::Get(const Key& key) -> absl::StatusOr<Handle> {
-  return FindOr<absl::StatusOr<Handle>>(key, [&] { return Find(key, default_call_, nullptr); });
+  return FindOr<absl::StatusOr<Handle>>(key, [&](auto* read) { return Find(key, default_call_, nullptr, read); });
 }
 
 template <typename Key, typename Value, typename Hash, typename Eq>
 auto CacheCore<Key, Value, Hash, Eq>::Get(const Key& key, const CacheGetOptions& options, const MakeLoader* make_loader)
     -> absl::StatusOr<Handle> {
-  return FindOr<absl::StatusOr<Handle>>(key, [&] { return Find(key, options, make_loader); });
+  return FindOr<absl::StatusOr<Handle>>(key, [&](auto* read) { return Find(key, options, make_loader, read); });
 }
 
 template <typename Key, typename Value, typename Hash, typename Eq>
@@ -56,10 +58,12 @@ auto CacheCore<Key, Value, Hash, Eq>::NewCall(const CacheGetOptions& options) co
 
 template <typename Key, typename Value, typename Hash, typename Eq>
 auto CacheCore<Key, Value, Hash, Eq>::Find(const Key& key, const CacheGetOptions& options,
-                                           const MakeLoader* make_loader) -> absl::StatusOr<Handle> {
+                                           const MakeLoader* make_loader, HazardRow::Read* read)
+    -> absl::StatusOr<Handle> {
   const size_t index = ShardOf(key);
   CallGate::Call inside(*gate_, index);
   if (!inside.inside()) return CancelledError();
+  if (read != nullptr) read->End();
   Call call = NewCall(options);
   Answer answer = Find(index, key, call, make_loader);
   CountRequest(call);
@@ -105,14 +109,15 @@ auto CacheCore<Key, Value, Hash, Eq>::Find(size_t index, const Key& key, Call& c
 
 template <typename Key, typename Value, typename Hash, typename Eq>
 auto CacheCore<Key, Value, Hash, Eq>::GetIfPresent(const Key& key) -> std::optional<Handle> {
-  return FindOr<std::optional<Handle>>(key, [&] { return FindIfPresent(key); });
+  return FindOr<std::optional<Handle>>(key, [&](auto* read) { return FindIfPresent(key, read); });
 }
 
 template <typename Key, typename Value, typename Hash, typename Eq>
-auto CacheCore<Key, Value, Hash, Eq>::FindIfPresent(const Key& key) -> std::optional<Handle> {
+auto CacheCore<Key, Value, Hash, Eq>::FindIfPresent(const Key& key, HazardRow::Read* read) -> std::optional<Handle> {
   const size_t index = ShardOf(key);
   CallGate::Call inside(*gate_, index);
   if (!inside.inside()) return std::nullopt;
+  if (read != nullptr) read->End();
   Aftermath after(*this);
   ReadHold reading;
   CacheMetric result = kRequestMiss;

@@ -101,14 +101,15 @@ class EntryIndex {
   }
 
   static constexpr uint64_t kEnd = EntryCells::kPositions;
+  static constexpr size_t kSome = 256;
 
   // Some of the entries from `position` on, which goes on to where the rest begins; kEnd: there is none. From 0 to kEnd
   // that is each entry that is there all the while once, and some of those that come meanwhile, whatever is changed
-  // between the calls. O(1).
-  std::vector<Entry*> Some(uint64_t& position) const {
+  // between the calls. Of so many homes at a time, of which 5 of 8 have an entry at the most: O(homes).
+  std::vector<Entry*> Some(uint64_t& position, size_t homes = kSome) const {
     const EntryCells cells = all_.back();
     const size_t begin = cells.HomeAt(position);
-    const size_t end = begin + std::min(cells.count() - begin, kSome);
+    const size_t end = begin + std::min(cells.count() - begin, homes);
     std::vector<Entry*> some;
     for (size_t step = 0, at = begin; step < cells.count(); ++step, at = cells.Next(at)) {
       const uintptr_t cell = cells[at].load(std::memory_order_relaxed);
@@ -124,9 +125,8 @@ class EntryIndex {
   }
 
  private:
-  static constexpr int kFewest = 3;     // Cells, as a power of two.
-  static constexpr size_t kSome = 256;  // Homes.
-  static constexpr size_t kAhead = 8;   // Entries that are fetched while others are moved.
+  static constexpr int kFewest = 3;    // Cells, as a power of two.
+  static constexpr size_t kAhead = 8;  // Entries that are fetched while others are moved.
   static constexpr int kTagShift = 48;
   static constexpr uintptr_t kAddress = (uintptr_t{1} << kTagShift) - 1;
 

@@ -49,7 +49,13 @@ class FlightTable {
     if (const auto found = flights_.find(key); found != flights_.end()) DetachRunning(found->second);
   }
   void DetachAllRunning() {
-    for (auto& [key, of_key] : flights_) DetachRunning(of_key);
+    DetachRunningIf([](const Key&) { return true; });
+  }
+  template <typename Predicate>
+  void DetachRunningIf(const Predicate& of_key_to_detach) {
+    for (auto& [key, of_key] : flights_) {
+      if (of_key_to_detach(key)) DetachRunning(of_key);
+    }
   }
 
   // For loads that run and still count: whoever joins from here on must not get a result with `tag`.

@@ -30,8 +30,9 @@ struct EntryTimes {
   }
   // Before it is neither over nor due, whatever load fails.
   Instant QuietUntil() const { return std::min({expires_at, refresh_at, xfetch_at}); }
-  // Nothing can be made of it any more.
-  bool Over(Instant now) const { return now >= expires_at && now >= revalidate_until && now >= stale_until; }
+  // From then on nothing can be made of it but a loader's previous().
+  Instant OverAt() const { return std::max({expires_at, revalidate_until, stale_until}); }
+  bool Over(Instant now) const { return now >= OverAt(); }
 };
 
 // What sets off a refresh.

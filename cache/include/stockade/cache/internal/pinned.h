@@ -10,7 +10,8 @@ namespace stockade::internal {
 
 // Such a value is copied rather than pinned.
 template <typename Value>
-inline constexpr bool kCopiedOut = std::is_trivially_copyable_v<Value> && sizeof(Value) <= 16;
+inline constexpr bool kCopiedOut = std::is_trivially_copyable_v<Value> && std::is_copy_constructible_v<Value> &&
+                                   std::is_copy_assignable_v<Value> && sizeof(Value) <= 16;
 
 // A value and how many share it.
 template <typename Value>

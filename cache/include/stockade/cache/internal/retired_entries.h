@@ -46,10 +46,18 @@ class RetiredEntries {
       batch.swap(waiting_);
       weight_ = 0;
     }
-    std::vector<Owned> read = Free(std::move(batch));
-    if (read.empty()) return;
-    const std::lock_guard lock(mutex_);
-    for (Owned& entry : read) waiting_.push_back(std::move(entry));
+    KeepRead(Free(std::move(batch)));
+  }
+
+  // Frees what waits and is not being read. As Add().
+  void Flush() {
+    std::vector<Owned> batch;
+    {
+      const std::lock_guard lock(mutex_);
+      batch.swap(waiting_);
+      weight_ = 0;
+    }
+    KeepRead(Free(std::move(batch)));
   }
 
  private:
@@ -83,6 +91,15 @@ class RetiredEntries {
     return kept;
   }
 
+  void KeepRead(std::vector<Owned> read) {
+    if (read.empty()) return;
+    const std::lock_guard lock(mutex_);
+    for (Owned& entry : read) {
+      weight_ += entry->weight;
+      waiting_.push_back(std::move(entry));
+    }
+  }
+
   // Gives the owner of the pin a share in its place, if it pins one of `boxes`, which have a share of their own here.
   static void HandOver(std::atomic<uintptr_t>& pin,
                        const std::vector<std::pair<uintptr_t, const ValueBox<Value>*>>& boxes) {
@@ -99,7 +116,7 @@ class RetiredEntries {
   const int64_t weight_kept_;
   std::mutex mutex_;
   std::vector<Owned> waiting_;  // Guarded by mutex_.
-  int64_t weight_ = 0;          // Of those that came since the last batch. Guarded by mutex_.
+  int64_t weight_ = 0;          // Of `waiting_`. Guarded by mutex_.
 };
 
 }  // namespace stockade::internal

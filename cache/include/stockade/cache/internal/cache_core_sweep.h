@@ -1,0 +1,90 @@
+#ifndef STOCKADE_CACHE_INTERNAL_CACHE_CORE_SWEEP_H_
+#define STOCKADE_CACHE_INTERNAL_CACHE_CORE_SWEEP_H_
+
+// Bodies of CacheCore: expired entries that nobody asks for. Included by cache_core.h.
+//
+// Each shard is walked over, a few homes with each store, while the earliest time at which an entry of it is over has
+// come; and, so that those of a cache in which nothing is stored leave too, by a timer, all of them one after another.
+
+#include <algorithm>
+#include <exception>
+
+#include "stockade/cache/internal/cache_core.h"
+
+namespace stockade::internal {
+
+// When a sweep takes the entry.
+template <typename Key, typename Value, typename Hash, typename Eq>
+Instant CacheCore<Key, Value, Hash, Eq>::LeavesAt(const Entry& entry) const {
+  const bool may_be_compared = entry.value != nullptr && previous_asked_.get();
+  return may_be_compared ? Instant::InfiniteFuture() : entry.times.OverAt();
+}
+
+template <typename Key, typename Value, typename Hash, typename Eq>
+void CacheCore<Key, Value, Hash, Eq>::ExpectExpiry(Shard& shard, const Entry& stored, Aftermath& after) {
+  const Instant leaves_at = LeavesAt(stored);
+  if (leaves_at == Instant::InfiniteFuture()) return;
+  shard.walk.over_at = std::min(shard.walk.over_at, leaves_at);
+  shard.walk.passed_over_at = std::min(shard.walk.passed_over_at, leaves_at);
+  after.stored_mortal = true;
+}
+
+// With the shard's mutex held.
+template <typename Key, typename Value, typename Hash, typename Eq>
+void CacheCore<Key, Value, Hash, Eq>::SweepSome(Shard& shard, size_t homes, Instant now, Aftermath& after) {
+  Walk& walk = shard.walk;
+  if (now < walk.over_at) return;
+  for (Entry* const entry : shard.entries.Some(walk.position, homes)) {
+    const Instant leaves_at = LeavesAt(*entry);
+    if (now >= leaves_at) {
+      Remove(shard, *entry, RemovalCause::kExpired, after);
+    } else {
+      walk.passed_over_at = std::min(walk.passed_over_at, leaves_at);
+    }
+  }
+  if (walk.position == Table::kEnd) walk = {.over_at = walk.passed_over_at};
+}
+
+// Sees to it that a sweep will be. No mutex held.
+template <typename Key, typename Value, typename Hash, typename Eq>
+void CacheCore<Key, Value, Hash, Eq>::PlanSweep() {
+  if (sweep_interval_ == absl::InfiniteDuration() || sweep_planned_.load(std::memory_order_relaxed)) return;
+  if (sweep_planned_.exchange(true, std::memory_order_relaxed)) return;
+  const auto sweep = [this, gate = gate_] {
+    CallGate::Call inside(*gate, 0);
+    if (inside.inside()) Sweep();
+  };
+  try {
+    timers_->Schedule(Now() + sweep_interval_, [sweep, executor = options_.refresh_executor] {
+      executor != nullptr ? executor->Schedule(sweep) : sweep();
+    });
+  } catch (const std::exception&) {  // No memory, or no thread: the next store tries again.
+    sweep_planned_.store(false, std::memory_order_relaxed);
+  }
+}
+
+// The plan ends first: what is stored from here on, behind the walk, makes a new one.
+template <typename Key, typename Value, typename Hash, typename Eq>
+void CacheCore<Key, Value, Hash, Eq>::Sweep() {
+  sweep_planned_.store(false, std::memory_order_relaxed);
+  const Instant now = Now();
+  bool more = false;
+  for (size_t index = 0; index < shard_count_;) {
+    Shard& shard = shards_[index];
+    Aftermath after(*this);
+    const ShardLock lock = Lock(shard);
+    if (shard.closed) return;
+    if (now >= shard.walk.over_at) {
+      SweepSome(shard, Table::kSome, now, after);
+    } else {
+      more = more || shard.walk.over_at != Instant::InfiniteFuture();
+      ++index;
+    }
+  }
+  retired_.Flush();
+  if (more) PlanSweep();
+}
+
+}  // namespace stockade::internal
+
+#endif  // STOCKADE_CACHE_INTERNAL_CACHE_CORE_SWEEP_H_
