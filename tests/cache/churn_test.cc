@@ -18,8 +18,11 @@ constexpr uint64_t kSlices = 10;
 
 std::string ValueOf(uint64_t key) { return std::string(24, 'v') + std::to_string(key); }
 
-// What is allocated and not freed, in bytes.
-double BytesInUse() { return static_cast<double>(mallinfo2().uordblks); }
+// What is allocated and not freed, in bytes; large blocks, which are mapped, included.
+double BytesInUse() {
+  const struct mallinfo2 info = mallinfo2();
+  return static_cast<double>(info.uordblks + info.hblkhd);
+}
 
 TEST(ChurnTest, ManyDistinctKeysComeAndGo_MemoryStaysAndNoFlightIsLeft) {
   const auto max_weight = Scaled(3'000, 100'000);
