@@ -1,6 +1,7 @@
-// How long a hit and a Put of other keys are held up while another thread removes 100,000 entries at once. The figure
-// is the longest of all that overlap one removal, which is what a caller can meet; of the removals of a repetition the
-// median, since what else runs on the machine takes some of them from the processor.
+// How long a hit and a Put are held up while another thread removes 100,000 entries at once. The figure is the longest
+// call of all that overlap one removal: few are held up, so a percentile would hide them. So that it is the cache's and
+// not the machine's, calls during which the thread was taken from its processor do not count, and of the removals of a
+// repetition the median is taken.
 #include <sys/resource.h>
 
 #include <algorithm>

@@ -127,7 +127,7 @@ TYPED_TEST_SUITE(UnitWeightsTest, Values);
 TYPED_TEST_SUITE(ManyWeightsTest, Values);
 
 TYPED_TEST(UnitWeightsTest, Watch_ThreadsPutLoadAndKeep_WeightAndLiveValuesStayAtTheBound) {
-  this->Run(Scaled(100'000, 3'000'000));
+  this->Run(Scaled(100'000, 1'000'000));
   const auto threads = static_cast<int64_t>(kThreads);
   EXPECT_LE(this->weights_.highest, kMaxWeight + threads);
   EXPECT_GE(this->weights_.lowest, kMaxWeight - threads);
@@ -143,7 +143,7 @@ TYPED_TEST(UnitWeightsTest, Watch_ThreadsPutLoadAndKeep_WeightAndLiveValuesStayA
 }
 
 TYPED_TEST(ManyWeightsTest, Watch_ThreadsPutLoadAndKeep_WeightStaysWithinAHundredthAndAnEntryAThread) {
-  this->Run(Scaled(100'000, 3'000'000));
+  this->Run(Scaled(100'000, 1'000'000));
   const int64_t entry_a_thread = static_cast<int64_t>(kThreads) * this->heaviest_;
   EXPECT_LE(this->weights_.highest, kMaxWeight + entry_a_thread);
   EXPECT_GE(this->weights_.lowest, kMaxWeight * 99 / 100 - entry_a_thread);
