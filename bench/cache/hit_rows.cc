@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "cache/rows.h"
 #include "cache/sharded_lru.h"
+#include "cache/values.h"
 #include "harness/threads.h"
 #include "stockade/base/strings.h"
 #include "stockade/cache/loading_cache.h"
@@ -22,24 +24,26 @@ struct KeyCount {
   uint64_t keys;  // A power of two.
   const char* text;
 };
-constexpr KeyCount kKeyCounts[] = {{1, "1 key"}, {1024, "1,024 keys"}, {1 << 20, "1 M keys"}};
+constexpr KeyCount k1024Keys = {1024, "1,024 keys"};
+constexpr KeyCount kKeyCounts[] = {{1, "1 key"}, k1024Keys, {1 << 20, "1 M keys"}};
 
+template <typename Value>
 struct World {
   explicit World(uint64_t key_count)
       : keys(key_count),
         ours({.name = "bench", .max_weight = static_cast<int64_t>(2 * keys) + kRoom, .metrics = &registry},
-             [](const uint64_t& key, LoadContext&) -> absl::StatusOr<uint64_t> { return key; }),
+             [](const uint64_t&, LoadContext&) -> absl::StatusOr<Value> { return absl::InternalError("a miss"); }),
         lru(2 * keys + kRoom) {
     for (uint64_t key = 0; key < keys; ++key) {
-      ours.Put(key, key);
-      lru.Put(key, key);
+      ours.Put(key, MakeValue<Value>(key));
+      lru.Put(key, MakeValue<Value>(key));
     }
   }
 
   const uint64_t keys;
   MetricsRegistry registry;
-  LoadingCache<uint64_t, uint64_t> ours;
-  ShardedLru lru;
+  LoadingCache<uint64_t, Value> ours;
+  ShardedLru<Value> lru;
 };
 
 // `get` looks one key up. Drawing a key is a few instructions that both sides pay.
@@ -60,38 +64,55 @@ Throughput Hits(uint64_t keys, size_t threads, absl::Duration span, Get get) {
   });
 }
 
-Throughput OurHits(World& world, size_t threads, absl::Duration span) {
-  return Hits(world.keys, threads, span, [&](uint64_t key) { KeepAlive(*world.ours.Get(key).value()); });
+template <typename Value>
+Throughput OurHits(World<Value>& world, size_t threads, absl::Duration span) {
+  return Hits(world.keys, threads, span, [&](uint64_t key) { KeepAlive(FirstWord(*world.ours.Get(key).value())); });
 }
 
-Throughput LruHits(World& world, size_t threads, absl::Duration span) {
-  return Hits(world.keys, threads, span, [&](uint64_t key) { KeepAlive(*world.lru.Get(key)); });
+template <typename Value>
+Throughput LruHits(World<Value>& world, size_t threads, absl::Duration span) {
+  return Hits(world.keys, threads, span, [&](uint64_t key) {
+    const auto held = world.lru.Get(key).value();
+    if constexpr (std::is_same_v<decltype(held), const Value>) {
+      KeepAlive(FirstWord(held));
+    } else {
+      KeepAlive(FirstWord(*held));
+    }
+  });
+}
+
+template <size_t kBytes>
+void AddRow(Suite& suite, const KeyCount& count, const std::string& size, size_t threads) {
+  suite.Add({.name = internal::Concat("hit, ", count.text, size,
+                                      threads == 1 ? ", alone" : internal::Concat(", ", threads, " threads")),
+             .unit = "M/s",
+             .peer = "sharded LRU, mutexes",
+             .better = Better::kHigher,
+             .prepare = [=](const Scale& scale) -> Contestants {
+               const uint64_t keys = scale.quick ? std::min<uint64_t>(count.keys, 1024) : count.keys;
+               const auto world = std::make_shared<World<ValueOf<kBytes>>>(keys);
+               const auto span = scale.span;
+               return {[=] { return OurHits(*world, threads, span).MillionsPerSecond(); },
+                       [=] { return LruHits(*world, threads, span).MillionsPerSecond(); }};
+             }});
 }
 
 }  // namespace
 
 void AddHitRows(Suite& suite) {
   for (const KeyCount& count : kKeyCounts) {
-    for (const size_t threads : {1, 2}) {
-      suite.Add({.name = internal::Concat("hit, ", count.text, threads == 1 ? ", alone" : ", 2 threads"),
-                 .unit = "M/s",
-                 .peer = "sharded LRU, mutexes",
-                 .better = Better::kHigher,
-                 .prepare = [=](const Scale& scale) -> Contestants {
-                   const uint64_t keys = scale.quick ? std::min<uint64_t>(count.keys, 1024) : count.keys;
-                   const auto world = std::make_shared<World>(keys);
-                   const auto span = scale.span;
-                   return {[=] { return OurHits(*world, threads, span).MillionsPerSecond(); },
-                           [=] { return LruHits(*world, threads, span).MillionsPerSecond(); }};
-                 }});
-    }
+    for (const size_t threads : {1, 2, 4, 8}) AddRow<8>(suite, count, "", threads);
+  }
+  for (const size_t threads : {1, 2}) {
+    AddRow<256>(suite, k1024Keys, ", 256 B", threads);
+    AddRow<4096>(suite, k1024Keys, ", 4 KiB", threads);
   }
   suite.Add({.name = "hit, 1 key, time a thread, 2 threads",
              .unit = "ns",
              .peer = "ours, 1 thread",
              .target = Target::RatioAtMost(1.2),
              .prepare = [](const Scale& scale) -> Contestants {
-               const auto world = std::make_shared<World>(1);
+               const auto world = std::make_shared<World<uint64_t>>(1);
                const auto span = scale.span;
                return {[=] { return 2 * OurHits(*world, 2, span).NsPerOp(); },
                        [=] { return OurHits(*world, 1, span).NsPerOp(); }};

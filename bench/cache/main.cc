@@ -4,6 +4,9 @@ int main(int argc, char** argv) {
   using namespace stockade::bench;
   return BenchMain(argc, argv, [](Suite& suite) {
     AddHitRows(suite);
+    AddLatencyRows(suite);
+    AddRemovalRows(suite);
+    AddMemoryRows(suite);
     AddPeerRows(suite);
     AddHitRatioRows(suite);
   });

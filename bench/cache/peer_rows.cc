@@ -1,14 +1,13 @@
 // Beside caches that others have built: Caffeine and moka, each in a process of its own, and oneTBB's in this one. All
 // draw the same keys, have the same capacity, and expire nothing.
 #include <algorithm>
-#include <array>
 #include <functional>
 #include <memory>
 #include <string>
-#include <type_traits>
 #include <vector>
 
 #include "cache/rows.h"
+#include "cache/values.h"
 #include "harness/threads.h"
 #include "peers/peer_driver.h"
 #include "stockade/cache/loading_cache.h"
@@ -22,21 +21,6 @@ namespace stockade::bench {
 namespace {
 
 constexpr int64_t kBatch = 256;
-
-uint64_t FirstWord(uint64_t value) { return value; }
-template <size_t kWords>
-uint64_t FirstWord(const std::array<uint64_t, kWords>& value) {
-  return value[0];
-}
-
-template <typename Value>
-Value MakeValue(uint64_t key) {
-  if constexpr (std::is_same_v<Value, uint64_t>) {
-    return key;
-  } else {
-    return {key};
-  }
-}
 
 // One run of the workload: get(key) looks a key up, put(key) writes it.
 template <typename Get, typename Put>
@@ -96,9 +80,9 @@ std::function<double(absl::Duration)> OursOf(const CacheWorkload& workload) {
 
 std::function<double(absl::Duration)> OurRun(const CacheWorkload& workload) {
   switch (workload.value_bytes) {
-    case 8: return OursOf<uint64_t>(workload);
-    case 256: return OursOf<std::array<uint64_t, 32>>(workload);
-    default: return OursOf<std::array<uint64_t, 512>>(workload);
+    case 8: return OursOf<ValueOf<8>>(workload);
+    case 256: return OursOf<ValueOf<256>>(workload);
+    default: return OursOf<ValueOf<4096>>(workload);
   }
 }
 
@@ -125,12 +109,16 @@ struct PeerRow {
 const PeerRow kRows[] = {
     {"hit, 1 key, alone", {.keys = 1}},
     {"hit, 1 key, 2 threads", {.keys = 1, .threads = 2}, Target::RatioAtLeast(7)},
+    {"hit, 1 key, 8 threads", {.keys = 1, .threads = 8}},
     {"hit, 1,024 keys, alone", {}},
     {"hit, 1,024 keys, 2 threads", {.threads = 2}, Target::RatioAtLeast(2)},
+    {"hit, 1,024 keys, 4 threads", {.threads = 4}},
     {"hit, 1,024 keys, 8 threads", {.threads = 8}},
     {"hit, 1 M keys, alone", {.keys = 1 << 20}},
     {"hit, 1 M keys, 2 threads", {.keys = 1 << 20, .threads = 2}, Target::RatioAtLeast(4)},
+    {"hit, 1 M keys, 8 threads", {.keys = 1 << 20, .threads = 8}},
     {"hit, 1 M keys, Zipf, 2 threads", {.keys = 1 << 20, .threads = 2, .distribution = Distribution::kZipf}},
+    {"hit, 1,024 keys, 256 B, alone", {.value_bytes = 256}},
     {"hit, 1,024 keys, 256 B, 2 threads", {.threads = 2, .value_bytes = 256}},
     {"hit, 1,024 keys, 4 KiB, 2 threads", {.threads = 2, .value_bytes = 4096}},
     {"10 % writes, 1,024 keys, 2 threads", {.threads = 2, .writes_percent = 10}},

@@ -7,7 +7,10 @@ namespace stockade::bench {
 
 void AddHitRatioRows(Suite& suite);
 void AddHitRows(Suite& suite);
+void AddLatencyRows(Suite& suite);
+void AddMemoryRows(Suite& suite);
 void AddPeerRows(Suite& suite);
+void AddRemovalRows(Suite& suite);
 
 }  // namespace stockade::bench
 

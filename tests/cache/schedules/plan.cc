@@ -14,6 +14,7 @@ constexpr int64_t kUnit = 1'000;  // Of virtual time.
 
 Plan::Plan(uint64_t seed) {
   Random random(seed);
+  pinned = seed / kFamilies % 2 == 1;
   const auto has = [&](Family family) { return FamilyOf(seed) == family || random.OneIn(4); };
   const auto span = [&](int low, int high) { return random.Between(low, high) * kUnit; };
   if (has(Family::kExpiry)) {
@@ -76,8 +77,9 @@ std::string Plan::Text() const {
                           rules.refresh_ahead, ", negative_ttl ", rules.negative_ttl, ", stale_while_revalidate ",
                           rules.stale_while_revalidate, ", stale_if_error ", rules.stale_if_error, ", retry_backoff ",
                           rules.retry_backoff, ", load_hard_timeout ", text(rules.load_hard_timeout), ", max_weight ",
-                          max_weight, ", load threads ", load_threads, ", batches ", batches ? 1 : 0, ", keys ", keys,
-                          ", callers ", callers, " of ", calls, " calls");
+                          max_weight, pinned ? ", values pinned" : ", values copied", ", load threads ", load_threads,
+                          ", batches ", batches ? 1 : 0, ", keys ", keys, ", callers ", callers, " of ", calls,
+                          " calls");
 }
 
 }  // namespace stockade::testing

@@ -27,6 +27,7 @@ struct Plan {
 
   Rules rules;  // The cache's options, as the model needs them.
   int64_t max_weight = 100;
+  bool pinned = false;   // Values are pinned by handles, not copied.
   int load_threads = 0;  // Of the load executor; 0: there is none.
   int refresh_threads = 1;
   bool batches = false;  // There is a batch loader.

@@ -23,8 +23,10 @@ int64_t IdOf(const absl::Status& status) {
   return mark == absl::string_view::npos ? -1 : std::stoll(std::string(text.substr(mark + 1)));
 }
 
-Outcome OutcomeOf(const absl::Status& status) {
+Outcome OutcomeOf(const SteppedCache::Answer& answer) {
   using Kind = Outcome::Kind;
+  if (answer.ok()) return {Kind::kValue, *answer};
+  const absl::Status& status = answer.status();
   switch (status.code()) {
     case absl::StatusCode::kNotFound: return {Kind::kAbsent, IdOf(status)};
     case absl::StatusCode::kUnavailable:
@@ -78,12 +80,18 @@ Workload::Workload(const Plan& plan, uint64_t seed, Scheduler* scheduler)
   if (plan.shape == Shape::kNested) shares_.front() *= 4;
   if (plan.rules.ttl != Scheduler::kNever || plan.rules.load_hard_timeout != Scheduler::kNever)
     shares_[kPassTimeAt] += shares_.front() / 4;
-  Cache::Callbacks callbacks;
-  callbacks.load = [this](const int& key, LoadContext& context) { return Load(key, context); };
+  SteppedCache::Loaders loaders;
+  loaders.load = [this](int key, LoadContext& context) { return Load(key, context); };
   if (plan.batches) {
-    callbacks.load_all = [this](const std::vector<int>& keys, Batch& batch) { return LoadAll(keys, batch); };
+    loaders.load_all = [this](const std::vector<int>& keys, const SteppedCache::Add& add) {
+      return LoadAll(keys, add);
+    };
   }
-  cache_.emplace(Options(), std::move(callbacks));
+  if (plan.pinned) {
+    cache_ = std::make_unique<SteppedCacheOf<PinnedId>>(Options(), loaders);
+  } else {
+    cache_ = std::make_unique<SteppedCacheOf<CopiedId>>(Options(), loaders);
+  }
 }
 
 LoadingCacheOptions Workload::Options() {
@@ -134,15 +142,14 @@ void Workload::GetIfPresent() { DoGetIfPresent(AnyKey()); }
 void Workload::DoGet(int key, int64_t timeout) {
   const size_t call = recorder_.BeginCall(CallKind::kGet, "Get", {key});
   recorder_.call(call).timeout = timeout;
-  const absl::StatusOr<CacheHandle<int64_t>> answer = cache_->Get(key, {.timeout = Span(timeout)});
-  recorder_.EndCall(call, {answer.ok() ? Outcome{Outcome::Kind::kValue, **answer} : OutcomeOf(answer.status())});
+  recorder_.EndCall(call, {OutcomeOf(cache_->Get(key, {.timeout = Span(timeout)}))});
 }
 
 void Workload::DoGetIfPresent(int key) {
   const size_t call = recorder_.BeginCall(CallKind::kGetIfPresent, "GetIfPresent", {key});
-  const std::optional<CacheHandle<int64_t>> answer = cache_->GetIfPresent(key);
+  const std::optional<int64_t> answer = cache_->GetIfPresent(key);
   recorder_.EndCall(
-      call, {answer.has_value() ? Outcome{Outcome::Kind::kValue, **answer} : Outcome{Outcome::Kind::kNothing, 0}});
+      call, {answer.has_value() ? Outcome{Outcome::Kind::kValue, *answer} : Outcome{Outcome::Kind::kNothing, 0}});
 }
 
 void Workload::Put() {
@@ -173,8 +180,7 @@ void Workload::GetAll() {
   Expect(answers.size() == asked.size(), "answers of GetAll", static_cast<int64_t>(answers.size()));
   std::vector<std::optional<Outcome>> outcomes(keys.size());
   for (size_t i = 0; i < asked.size(); ++i) {
-    const Outcome outcome =
-        answers[i].ok() ? Outcome{Outcome::Kind::kValue, **answers[i]} : OutcomeOf(answers[i].status());
+    const Outcome outcome = OutcomeOf(answers[i]);
     const auto place = std::find(keys.begin(), keys.end(), asked[i]) - keys.begin();
     std::optional<Outcome>& of_key = outcomes[static_cast<size_t>(place)];
     Expect(!of_key.has_value() || *of_key == outcome, "a repeated key's other answer", outcome.id);
@@ -253,7 +259,7 @@ absl::StatusOr<int64_t> Workload::Load(int key, LoadContext& context) {
   return Result(result.outcome);
 }
 
-absl::Status Workload::LoadAll(const std::vector<int>& keys, Batch& batch) {
+absl::Status Workload::LoadAll(const std::vector<int>& keys, const SteppedCache::Add& add) {
   const size_t load = recorder_.BeginLoad(keys);
   Dally(keys);
   std::vector<Recorder::Result> results;
@@ -262,15 +268,10 @@ absl::Status Workload::LoadAll(const std::vector<int>& keys, Batch& batch) {
   for (const int key : keys) {
     results.push_back(fails ? Recorder::Result{failure, std::nullopt} : DrawResult());
     const Recorder::Result& result = results.back();
-    absl::StatusOr<int64_t> value = Result(result.outcome);
     if (fails) continue;
-    if (value.ok()) {
-      const auto ttl = result.ttl.has_value() ? std::optional(Span(*result.ttl)) : std::nullopt;
-      batch.Add(key, *value, {.ttl = ttl, .tags = Names(result.tags)});
-    } else {
-      results.back().tags = 0;
-      batch.Fail(key, value.status());
-    }
+    const auto ttl = result.ttl.has_value() ? std::optional(Span(*result.ttl)) : std::nullopt;
+    add(key, Result(result.outcome), {.ttl = ttl, .tags = Names(result.tags)});
+    if (result.outcome.kind != Outcome::Kind::kValue) results.back().tags = 0;
   }
   scheduler_.Step();
   recorder_.EndLoad(load, results);

@@ -14,7 +14,7 @@
 #include "cache/schedules/schedule_clock.h"
 #include "cache/schedules/schedule_executor.h"
 #include "cache/schedules/scheduler.h"
-#include "stockade/cache/loading_cache.h"
+#include "cache/schedules/stepped_cache.h"
 
 namespace stockade::testing {
 
@@ -22,9 +22,6 @@ namespace stockade::testing {
 // the seed gives, so the draws are the seed's as well.
 class Workload {
  public:
-  using Cache = LoadingCache<int, int64_t>;
-  using Batch = BatchLoad<int, int64_t>;
-
   Workload(const Plan& plan, uint64_t seed, Scheduler* scheduler);
 
   // One for each thread of the schedule.
@@ -46,7 +43,7 @@ class Workload {
   void Caller();
   void Operate();
   absl::StatusOr<int64_t> Load(int key, LoadContext& context);
-  absl::Status LoadAll(const std::vector<int>& keys, Batch& batch);
+  absl::Status LoadAll(const std::vector<int>& keys, const SteppedCache::Add& add);
   // What a loader does before it knows its result.
   void Dally(const std::vector<int>& keys);
   Recorder::Result DrawResult();
@@ -82,7 +79,7 @@ class Workload {
   MetricsRegistry registry_;
   int64_t last_id_ = 0;
   std::string wrong_;
-  std::optional<Cache> cache_;  // Last: its executors outlive it.
+  std::unique_ptr<SteppedCache> cache_;  // Last: its executors outlive it.
 };
 
 }  // namespace stockade::testing

@@ -32,6 +32,9 @@ void Workload::CheckEnd() {
          cache_->size());
   cache_->InvalidateAll();
   Expect(cache_->size() == 0 && cache_->weight() == 0, "size without any entry", cache_->size());
+  const int64_t live = cache_->End();
+  Expect(live == 0, "values left over", live);
+  Expect(cache_->spoilt() == 0, "values that changed while they were pinned", cache_->spoilt());
 }
 
 // The sum of the metric's series.
