@@ -1,7 +1,10 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <memory>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "cache/test_cache.h"
@@ -118,6 +121,66 @@ TEST(CacheDestructionDeathTest, AnyCall_InAForkedChild_AbortsWithNameAndTheDestr
       },
       ::testing::ExitedWithCode(7), "");
   EXPECT_EQ(**cache->Get(1), 1);
+}
+
+// Waits at a door, where there is one, when it is told of.
+struct DoorEq {
+  static inline Door* door = nullptr;
+  bool operator()(int a, int b) const {
+    if (door != nullptr) door->Pass();
+    return a == b;
+  }
+};
+struct SameHash {
+  size_t operator()(int) const { return 1; }
+};
+
+// A call that has been seen in its lookup, and finds nothing, is on its way to the mutex.
+TEST(DestructionWaitsTest, CallThatLooksWithoutALock_IsWaitedFor) {
+  using Cache = LoadingCache<int, int, SameHash, DoorEq>;
+  auto cache = std::make_unique<Cache>(LoadingCacheOptions{.metrics = nullptr},
+                                       [](const int& key, LoadContext&) -> absl::StatusOr<int> { return key; });
+  cache->Put(1, 1);
+  Door door;
+  DoorEq::door = &door;
+  Cache& same = *cache;
+  std::jthread caller([&] { EXPECT_TRUE(absl::IsCancelled(same.Get(2).status())); });
+  door.AwaitArrivals(1);
+  std::atomic<bool> ended = false;
+  std::jthread ending([&] {
+    cache.reset();
+    ended = true;
+  });
+  for (int i = 0; i < 1'000; ++i) std::this_thread::yield();
+  EXPECT_FALSE(ended);
+  DoorEq::door = nullptr;
+  door.Open();
+}
+
+// Its destructor waits at a door, where it has one.
+struct DoorValue {
+  explicit DoorValue(Door* d) : door(d) {}
+  DoorValue(DoorValue&& other) noexcept : door(std::exchange(other.door, nullptr)) {}
+  ~DoorValue() {
+    if (door != nullptr) door->Pass();
+  }
+  Door* door;
+};
+
+TEST(DestructionWaitsTest, InvalidateAllThatDestroysValues_IsWaitedFor) {
+  Door door;
+  auto cache = std::make_unique<LoadingCache<int, DoorValue>>(LoadingCacheOptions{.metrics = nullptr});
+  cache->Put(1, DoorValue(&door));
+  std::jthread clearing([&, same = cache.get()] { same->InvalidateAll(); });
+  door.AwaitArrivals(1);
+  std::atomic<bool> ended = false;
+  std::jthread ending([&] {
+    cache.reset();
+    ended = true;
+  });
+  for (int i = 0; i < 1'000; ++i) std::this_thread::yield();
+  EXPECT_FALSE(ended);
+  door.Open();
 }
 
 }  // namespace

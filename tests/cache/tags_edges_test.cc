@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cache/test_cache.h"
+#include "support/scale.h"
 
 namespace stockade::testing {
 namespace {
@@ -179,28 +180,32 @@ TEST(TagStepsTest, ListenerStoresUnderTheTagAgain_EachOldOneLeavesOnceAndTheCall
   for (int key = 0; key < kEntries; ++key) ASSERT_EQ(**cache.GetIfPresent(key), 1) << key;
 }
 
-// While one call is between its steps, others replace, evict and invalidate what it is about to take.
+// While one call is between its steps, others replace, evict and invalidate what it is about to take; and whichever
+// returns, nothing is left of what was there when it began.
 TEST(TagStepsTest, Stress_ManyInvalidateTheTagAtOnce_NothingOldStays) {
-  constexpr int kEntries = 4'000;
-  IntCache cache({.max_weight = 3'000, .metrics = nullptr});
+  constexpr int kEntries = 10'000;
+  IntCache cache({.max_weight = 9'000, .metrics = nullptr});
   std::atomic<int> version{0};
-  for (int round = 0; round < 20; ++round) {
+  const int64_t rounds = Scaled(10, 200);
+  for (int64_t round = 0; round < rounds; ++round) {
     for (int key = 0; key < kEntries; ++key) cache.Put(key, version, {.tags = {"all", "round"}});
     const int old = version++;
-    {
-      std::vector<std::jthread> threads;
-      for (int thread = 0; thread < 3; ++thread) threads.emplace_back([&] { cache.InvalidateTag("all"); });
+    std::vector<std::jthread> threads;
+    for (int thread = 0; thread < 3; ++thread) {
       threads.emplace_back([&] {
-        for (int key = 0; key < kEntries; key += 3) cache.Put(key, version, {.tags = {"all"}});
-      });
-      threads.emplace_back([&] {
-        for (int key = 0; key < kEntries; key += 7) cache.Invalidate(key);
+        cache.InvalidateTag("all");
+        for (int key = 0; key < kEntries; ++key) {
+          const auto present = cache.GetIfPresent(key);
+          ASSERT_TRUE(!present.has_value() || **present != old) << key;
+        }
       });
     }
-    for (int key = 0; key < kEntries; ++key) {
-      const auto present = cache.GetIfPresent(key);
-      ASSERT_TRUE(!present.has_value() || **present != old) << key;
-    }
+    threads.emplace_back([&] {
+      for (int key = 0; key < kEntries; key += 3) cache.Put(key, version, {.tags = {"all"}});
+    });
+    threads.emplace_back([&] {
+      for (int key = 0; key < kEntries; key += 7) cache.Invalidate(key);
+    });
   }
 }
 

@@ -41,13 +41,15 @@ bool CacheCore<Key, Value, Hash, Eq>::IsQuiet(const Entry& entry) const {
 
 template <typename Key, typename Value, typename Hash, typename Eq>
 inline auto CacheCore<Key, Value, Hash, Eq>::Get(const Key& key) -> absl::StatusOr<Handle> {
-  return FindOr<absl::StatusOr<Handle>>(key, [&](auto* read) { return Find(key, default_call_, nullptr, read); });
+  return FindOr<absl::StatusOr<Handle>>(key,
+                                        [&](HazardRow::Read* read) { return Find(key, default_call_, nullptr, read); });
 }
 
 template <typename Key, typename Value, typename Hash, typename Eq>
 auto CacheCore<Key, Value, Hash, Eq>::Get(const Key& key, const CacheGetOptions& options, const MakeLoader* make_loader)
     -> absl::StatusOr<Handle> {
-  return FindOr<absl::StatusOr<Handle>>(key, [&](auto* read) { return Find(key, options, make_loader, read); });
+  return FindOr<absl::StatusOr<Handle>>(key,
+                                        [&](HazardRow::Read* read) { return Find(key, options, make_loader, read); });
 }
 
 template <typename Key, typename Value, typename Hash, typename Eq>
@@ -109,7 +111,7 @@ auto CacheCore<Key, Value, Hash, Eq>::Find(size_t index, const Key& key, Call& c
 
 template <typename Key, typename Value, typename Hash, typename Eq>
 auto CacheCore<Key, Value, Hash, Eq>::GetIfPresent(const Key& key) -> std::optional<Handle> {
-  return FindOr<std::optional<Handle>>(key, [&](auto* read) { return FindIfPresent(key, read); });
+  return FindOr<std::optional<Handle>>(key, [&](HazardRow::Read* read) { return FindIfPresent(key, read); });
 }
 
 template <typename Key, typename Value, typename Hash, typename Eq>
