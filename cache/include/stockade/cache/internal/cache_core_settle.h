@@ -1,0 +1,52 @@
+#ifndef STOCKADE_CACHE_INTERNAL_CACHE_CORE_SETTLE_H_
+#define STOCKADE_CACHE_INTERNAL_CACHE_CORE_SETTLE_H_
+
+// Bodies of CacheCore: what is done once no mutex is held. Included by cache_core.h.
+
+#include <utility>
+
+#include "stockade/cache/internal/cache_core.h"
+
+namespace stockade::internal {
+
+template <typename Key, typename Value, typename Hash, typename Eq>
+void CacheCore<Key, Value, Hash, Eq>::CountRequest(const Call& call) {
+  Count(call.result);
+  if (call.waited) Observe(kWaitSeconds, Now() - call.begun);
+}
+
+// Runs no user code; no mutex held.
+template <typename Key, typename Value, typename Hash, typename Eq>
+void CacheCore<Key, Value, Hash, Eq>::Wake(Aftermath& after) {
+  for (const auto& waiter : std::exchange(after.woken, {})) waiter->Wake(true);
+}
+
+// No mutex held, and no flight that this thread runs. Leaves nothing to be done.
+template <typename Key, typename Value, typename Hash, typename Eq>
+void CacheCore<Key, Value, Hash, Eq>::Settle(Aftermath& after) {
+  Wake(after);
+  for (FlightPtr& flight : std::exchange(after.for_load_executor, {})) {
+    RunQueued(options_.load_executor, std::move(flight), &FlightT::on_load_executor);
+  }
+  for (FlightPtr& flight : std::exchange(after.for_refresh_executor, {})) {
+    RunQueued(RefreshExecutor(), std::move(flight), &FlightT::on_refresh_executor);
+  }
+  for (const AsyncPtr& async : std::exchange(after.answered, {})) {
+    const FlightPtr flight = std::move(async->call.flight);
+    if (async->call.joined < flight->fit_below) {
+      if (flight->stale) async->call.result = kRequestStale;
+      CountRequest(async->call);
+      Deliver(*async, flight->answer);
+    } else {
+      StartAsync(async);
+    }
+  }
+  if (after.stored_mortal) PlanSweep();
+  after.dropped.clear();
+  if (!after.renewed.empty()) retired_.Add(std::exchange(after.renewed, {}));
+  if (!after.removed.empty()) Notify(std::exchange(after.removed, {}));
+}
+
+}  // namespace stockade::internal
+
+#endif  // STOCKADE_CACHE_INTERNAL_CACHE_CORE_SETTLE_H_
