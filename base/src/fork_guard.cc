@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "stockade/base/hazard_row.h"
 #include "stockade/base/strings.h"
 
 namespace stockade::internal::fork_detail {
@@ -13,8 +14,10 @@ namespace stockade::internal::fork_detail {
 constinit std::atomic<uint32_t> generation{0};
 
 void InstallHandler() {
-  static const int installed =
-      pthread_atfork(nullptr, nullptr, [] { generation.fetch_add(1, std::memory_order_relaxed); });
+  static const int installed = pthread_atfork(nullptr, nullptr, [] {
+    generation.fetch_add(1, std::memory_order_relaxed);
+    hazard_row_detail::light_row = nullptr;  // Who has one does not look at the generation.
+  });
   if (installed != 0) std::abort();  // No memory for the handler's node.
 }
 

@@ -6,6 +6,7 @@ namespace stockade::internal {
 namespace hazard_row_detail {
 
 constinit HazardRow rows[kMaxThreadSlots];
+constinit thread_local HazardRow* light_row = nullptr;
 
 }  // namespace hazard_row_detail
 

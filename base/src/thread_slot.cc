@@ -6,6 +6,8 @@
 #include <mutex>
 
 #include "stockade/base/asymmetric_fence.h"
+#include "stockade/base/fork_guard.h"
+#include "stockade/base/hazard_row.h"
 
 namespace stockade::internal {
 namespace {
@@ -51,6 +53,7 @@ struct SlotReturner {
   uint32_t slot;
   ~SlotReturner() {
     thread_slot_detail::slot = kNoSlot;
+    hazard_row_detail::light_row = nullptr;
     SlotTable::Get().Return(slot);
   }
 };
@@ -66,6 +69,8 @@ uint32_t Assign() {
   const uint32_t taken = SlotTable::Get().Take();
   slot = taken;
   if (taken != kNoSlot) {
+    const bool forked = fork_detail::generation.load(std::memory_order_relaxed) != 0;
+    if (InlineLightStoreWorks() && !forked) hazard_row_detail::light_row = &hazard_row_detail::rows[taken];
     thread_local SlotReturner returner{taken};
     (void)returner;
   }

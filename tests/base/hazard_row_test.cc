@@ -1,6 +1,8 @@
 #include "stockade/base/hazard_row.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <latch>
@@ -8,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "stockade/base/fork_guard.h"
 #include "support/scale.h"
 
 namespace stockade::internal {
@@ -50,6 +53,64 @@ TEST(HazardRowTest, Read_EndsWithItsScope) {
   }
   EXPECT_EQ(row.caller, nullptr);
   EXPECT_EQ(row.reads, nullptr);
+}
+
+TEST(HazardRowTest, ReadThatWasReleased_StaysOpenForWhoeverTakesIt) {
+  const int object = 0;
+  HazardRow& row = *ThisHazardRow();
+  HazardRow* open = nullptr;
+  {
+    HazardRow::Read read(row, &object);
+    open = read.Release();
+  }
+  EXPECT_EQ(open, &row);
+  EXPECT_EQ(row.caller, &object);
+  HazardRow::Read taken(open);
+  taken.End();
+  EXPECT_EQ(row.caller, nullptr);
+  EXPECT_EQ(taken.row(), nullptr);
+}
+
+// Destroyed after the thread has given its slot back: what a destructor of that time reads goes by a lock.
+struct LateReader {
+  HazardRow** light;
+  HazardRow** any;
+  ~LateReader() {
+    *light = ThisLightRow();
+    *any = ThisHazardRow();
+  }
+};
+
+TEST(HazardRowTest, LightRow_IsTheRowFromItsFirstUseToTheThreadsEnd) {
+  HazardRow other;
+  HazardRow* late_light = &other;
+  HazardRow* late_any = &other;
+  std::thread thread([&] {
+    thread_local LateReader late{&late_light, &late_any};
+    EXPECT_NE(late.light, nullptr);  // Made before the slot, and so destroyed after it.
+    EXPECT_EQ(ThisLightRow(), nullptr);
+    HazardRow* const row = ThisHazardRow();
+    EXPECT_EQ(ThisLightRow(), InlineLightStoreWorks() ? row : nullptr);
+  });
+  thread.join();
+  EXPECT_EQ(late_light, nullptr);
+  EXPECT_EQ(late_any, nullptr);
+}
+
+// Objects of the parent must be found out there, which who has a light row does not look for.
+TEST(HazardRowTest, LightRow_InAForkedChild_IsNull) {
+  const ForkGuard guard;
+  ASSERT_NE(ThisHazardRow(), nullptr);
+  const pid_t child = fork();
+  if (child == 0) {
+    const bool none = ThisLightRow() == nullptr;
+    (void)ThisHazardRow();
+    _exit(none && ThisLightRow() == nullptr ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  EXPECT_EQ(ThisLightRow() != nullptr, InlineLightStoreWorks());
 }
 
 TEST(HazardRowTest, Pins_AreRefusedWhereAllAreTaken_AndFreeAgain) {

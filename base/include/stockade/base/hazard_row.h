@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 
 #include "stockade/base/asymmetric_fence.h"
 #include "stockade/base/thread_slot.h"
@@ -27,21 +28,36 @@ struct alignas(64) HazardRow {
   // In a pin: it has been handed over, its owner has a count instead. Pinned objects have even addresses.
   static constexpr uintptr_t kHandedOver = 1;
 
-  // A read of what `object` has; `object` must not be destroyed meanwhile.
+  // A read of what `object` has; `object` must not be destroyed meanwhile. One a thread at a time. Or none.
   class Read {
    public:
-    [[gnu::always_inline]] Read(HazardRow& row, const void* object) : row_(row) { LightStore(row.caller, object); }
+    Read() = default;
+    Read(HazardRow& row, const void* object) : row_(&row) { LightStore(row.caller, object); }
+    // Goes on with one that was released.
+    explicit Read(HazardRow* open) : row_(open) {}
     [[gnu::always_inline]] ~Read() { End(); }
-    // Before the destructor; the thread may read anew then.
-    [[gnu::always_inline]] void End() {
-      row_.reads.store(nullptr, std::memory_order_release);
-      row_.caller.store(nullptr, std::memory_order_release);
+    Read(Read&& other) noexcept : row_(other.Release()) {}
+    Read& operator=(Read&&) = delete;
+
+    // `row` is ThisLightRow().
+    [[gnu::always_inline]] static Read Light(HazardRow& row, const void* object) {
+      InlineLightStore(row.caller, object);
+      return Read(&row);
     }
-    Read(const Read&) = delete;
-    Read& operator=(const Read&) = delete;
+
+    HazardRow* row() const { return row_; }
+    // Leaves the read open, for whoever takes it.
+    [[nodiscard]] HazardRow* Release() { return std::exchange(row_, nullptr); }
+    // The thread may read anew from then on.
+    [[gnu::always_inline]] void End() {
+      if (row_ == nullptr) return;
+      row_->reads.store(nullptr, std::memory_order_release);
+      row_->caller.store(nullptr, std::memory_order_release);
+      row_ = nullptr;
+    }
 
    private:
-    HazardRow& row_;
+    HazardRow* row_ = nullptr;
   };
 
   // Null: all are taken. `object` is protected by `reads`.
@@ -67,13 +83,19 @@ struct alignas(64) HazardRow {
 
 namespace hazard_row_detail {
 extern constinit HazardRow rows[kMaxThreadSlots];
+// Set with the thread's slot, and null again once that is given back.
+extern constinit thread_local HazardRow* light_row;
 }  // namespace hazard_row_detail
 
-// Of the thread that has the slot. Null: there is none for it, and the thread must not read without a lock.
-inline HazardRow* HazardRowOf(uint32_t slot) {
+// The calling thread's. Null: there is none for it, and it must not read without a lock.
+inline HazardRow* ThisHazardRow() {
+  const uint32_t slot = ThisThreadSlot();
   return slot < kMaxThreadSlots ? &hazard_row_detail::rows[slot] : nullptr;
 }
-inline HazardRow* ThisHazardRow() { return HazardRowOf(ThisThreadSlot()); }
+
+// The same by one load, of a thread that has called that before, where InlineLightStoreWorks(). Else, and in a forked
+// child, null.
+inline HazardRow* ThisLightRow() { return hazard_row_detail::light_row; }
 
 // Of all threads that may have begun a read before the caller's last HeavyFence().
 std::span<HazardRow> HazardRows();

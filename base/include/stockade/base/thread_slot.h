@@ -30,6 +30,9 @@ inline uint32_t ThisThreadSlot() {
   return thread_slot_detail::Assign();
 }
 
+// The same by one load; of a thread that has not called that, it is not below kMaxThreadSlots.
+inline uint32_t ThisThreadSlotIfAny() { return thread_slot_detail::slot; }
+
 // All slots that are or were taken are below it. A thread has raised it (seq_cst) before its first ThisThreadSlot()
 // returns.
 uint32_t ThreadSlotsUsed();

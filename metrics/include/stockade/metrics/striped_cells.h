@@ -29,19 +29,25 @@ class StripedCells {
 
   // Wait-free, but for a thread's first call, which allocates; a thread for which there is no memory adds to the shared
   // row. Returns what the row that it has added to now has.
-  uint64_t Add(size_t cell, uint64_t n) noexcept { return Add(ThisThreadSlot(), cell, n); }
-  // `slot` is ThisThreadSlot().
-  uint64_t Add(uint32_t slot, size_t cell, uint64_t n) noexcept {
+  uint64_t Add(size_t cell, uint64_t n) noexcept {
+    const uint32_t slot = ThisThreadSlot();
     if (slot < kRows) [[likely]] {
       std::atomic<uint64_t>* const row = rows_[slot].load(std::memory_order_relaxed);
       if (row == nullptr) [[unlikely]] {
         return AddInNewRow(slot, cell, n);
       }
-      const uint64_t sum = row[cell].load(std::memory_order_relaxed) + n;
-      row[cell].store(sum, std::memory_order_relaxed);
-      return sum;
+      return AddIn(row, cell, n);
     }
     return shared_[cell].fetch_add(n, std::memory_order_relaxed) + n;
+  }
+
+  // Adds where that takes a load and a store. False: it does not, and nothing was added. `slot`: ThisThreadSlotIfAny().
+  bool TryAdd(uint32_t slot, size_t cell, uint64_t n) noexcept {
+    if (slot >= kRows) return false;
+    std::atomic<uint64_t>* const row = rows_[slot].load(std::memory_order_relaxed);
+    if (row == nullptr) return false;
+    AddIn(row, cell, n);
+    return true;
   }
 
   // O(threads that have added).
@@ -50,6 +56,11 @@ class StripedCells {
  private:
   static constexpr uint32_t kRows = 256;
 
+  static uint64_t AddIn(std::atomic<uint64_t>* row, size_t cell, uint64_t n) {
+    const uint64_t sum = row[cell].load(std::memory_order_relaxed) + n;
+    row[cell].store(sum, std::memory_order_relaxed);
+    return sum;
+  }
   std::atomic<uint64_t>* NewRow() const;
   uint64_t AddInNewRow(uint32_t slot, size_t cell, uint64_t n) noexcept;
 

@@ -43,10 +43,8 @@ class CacheBase {
   void CheckFork() const { fork_guard_.Check("LoadingCache", options_.name); }
   Instant Now() const { return options_.clock->Now(); }
   void Count(CacheMetric metric) { metrics_.Add(metric); }
-  // Count(kRequestHit) by fewer loads; `slot` is ThisThreadSlot().
-  void CountHit(uint32_t slot) {
-    if (cells_ != nullptr) cells_->Add(slot, hit_cell_, 1);
-  }
+  // Count(kRequestHit), where that takes a load and a store. False: it takes more, and nothing was counted.
+  bool TryCountHit() { return cells_ == nullptr || cells_->TryAdd(ThisThreadSlotIfAny(), hit_cell_, 1); }
   void Observe(CacheMetric metric, absl::Duration span) { metrics_.Observe(metric, span); }
   // A run of a loader ended; `late`: after its hard time-out.
   void CountLoad(const absl::Status& result, absl::Duration took, bool late);

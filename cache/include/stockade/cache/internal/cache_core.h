@@ -132,6 +132,12 @@ class CacheCore final : public CacheBase {
     std::optional<StrictReadFrame> frame;
   };
 
+  // How far a look without a lock has come.
+  struct Look {
+    HazardRow* open = nullptr;  // The thread's, which is in a HazardRow::Read of this. Null: it is in none.
+    Entry* entry = nullptr;     // The key's, protected by `open`. Null: none has been found yet.
+  };
+
   // For whom a loader runs: the call whose thread it has, or nobody in particular.
   struct Runner {
     Instant deadline = Instant::InfiniteFuture();
@@ -171,10 +177,12 @@ class CacheCore final : public CacheBase {
   // Lookups (cache_core_lookup.h).
   template <typename Result, typename Otherwise>
   [[gnu::always_inline]] Result FindOr(const Key& key, const Otherwise& otherwise);
+  Entry* FindUnlocked(const Key& key, Look look, HazardRow::Read& read);
+  HazardRow::Read Open(const Look& look) const;
   bool IsQuiet(const Entry& entry) const;
   [[gnu::noinline]] absl::StatusOr<Handle> Find(const Key& key, const CacheGetOptions& options,
-                                                const MakeLoader* make_loader, HazardRow::Read* read);
-  [[gnu::noinline]] std::optional<Handle> FindIfPresent(const Key& key, HazardRow::Read* read);
+                                                const MakeLoader* make_loader, const Look& look);
+  [[gnu::noinline]] std::optional<Handle> FindIfPresent(const Key& key, const Look& look);
   Call NewCall(const CacheGetOptions& options) const;
   Answer Find(size_t shard, const Key& key, Call& call, const MakeLoader* make_loader);
   std::optional<Answer> Serve(Shard& shard, const Key& key, Instant now, bool stale_too, CacheMetric& result,

@@ -26,7 +26,10 @@ auto CacheCore<Key, Value, Hash, Eq>::MakeEntry(const Key& key, const Pinned& va
   if (!times.has_value()) return nullptr;
   const std::optional<int64_t> weight = Weigh(key, *value);
   if (!weight.has_value() || *weight > options_.max_weight) return nullptr;
-  return std::make_unique<Entry>(key, HashOf(key), value, absl::OkStatus(), *weight, *times, EachOnce(options.tags));
+  auto entry =
+      std::make_unique<Entry>(key, HashOf(key), value, absl::OkStatus(), *weight, *times, EachOnce(options.tags));
+  if (options_.strict) entry->quiet_until = Instant::InfinitePast();  // Reads go by the key's lock.
+  return entry;
 }
 
 template <typename Key, typename Value, typename Hash, typename Eq>

@@ -8,48 +8,66 @@
 namespace stockade::internal {
 
 // The hit path: no lock, no read-modify-write, and no store to what other threads write but the first few marks of an
-// entry's use. What it does not answer, which is what is not there, expired or due, `otherwise` does, and an Eq or a
-// clock that asks a cache from within a hit. It is not inside the gate: AwaitReads() is what the destructor waits with
-// for this one, and `otherwise` enters the gate before it ends the read, if it is given one.
+// entry's use. It is not inside the gate: AwaitReads() is what the destructor waits with for this one.
+//
+// Here the plainest hits, in as few instructions as can be, for what a core can do while it waits for memory is bounded
+// by their number. `otherwise` goes on with the rest; it is given the read, and what that has found.
 template <typename Key, typename Value, typename Hash, typename Eq>
 template <typename Result, typename Otherwise>
 inline Result CacheCore<Key, Value, Hash, Eq>::FindOr(const Key& key, const Otherwise& otherwise) {
-  CheckFork();
-  const uint32_t slot = ThisThreadSlot();
-  HazardRow* const row = HazardRowOf(slot);
-  if (row == nullptr || options_.strict || row->caller.load(std::memory_order_relaxed) != nullptr) {
-    return otherwise(nullptr);
-  }
-  HazardRow::Read read(*row, this);
+  HazardRow* const row = ThisLightRow();
+  if (row == nullptr || row->caller.load(std::memory_order_relaxed) != nullptr) return otherwise(Look());
+  HazardRow::Read read = HazardRow::Read::Light(*row, this);
   const uint64_t hash = HashOf(key);
-  Entry* const entry = shards_[ShardOfHash(hash)].entries.FindUnlocked(hash, key, *row);
-  if (entry != nullptr && IsQuiet(*entry)) {
-    CountHit(slot);
+  Entry* const entry = shards_[ShardOfHash(hash)].entries.FindAtHome(hash, key, *row);
+  if (entry != nullptr && entry->quiet_until == Instant::InfiniteFuture() && TryCountHit()) [[likely]] {
     entry->Touch();
     return Handle(*row, *entry);
   }
-  return otherwise(&read);
+  return otherwise({.open = read.Release(), .entry = entry});
+}
+
+// The hits that take a clock or some more looking. Null: the call has to look under the mutex; so has an Eq or a clock
+// that asks a cache from within a hit. `read` protects the entry and is open in any case where the thread may read.
+template <typename Key, typename Value, typename Hash, typename Eq>
+auto CacheCore<Key, Value, Hash, Eq>::FindUnlocked(const Key& key, Look look, HazardRow::Read& read) -> Entry* {
+  if (look.entry == nullptr) {
+    if (read.row() == nullptr) return nullptr;
+    const uint64_t hash = HashOf(key);
+    look.entry = shards_[ShardOfHash(hash)].entries.FindUnlocked(hash, key, *read.row());
+  }
+  if (look.entry == nullptr || !IsQuiet(*look.entry)) return nullptr;
+  Count(kRequestHit);
+  look.entry->Touch();
+  return look.entry;
+}
+
+template <typename Key, typename Value, typename Hash, typename Eq>
+HazardRow::Read CacheCore<Key, Value, Hash, Eq>::Open(const Look& look) const {
+  if (look.open != nullptr) return HazardRow::Read(look.open);
+  HazardRow* const row = ThisHazardRow();
+  if (row == nullptr || row->caller.load(std::memory_order_relaxed) != nullptr) return {};
+  return {*row, this};
 }
 
 // The entry is neither expired nor due. The coarse clock may be a tick late: near the end the exact one decides.
 template <typename Key, typename Value, typename Hash, typename Eq>
 bool CacheCore<Key, Value, Hash, Eq>::IsQuiet(const Entry& entry) const {
   if (entry.quiet_until == Instant::InfiniteFuture()) return true;
+  if (entry.quiet_until == Instant::InfinitePast()) return false;
   const int64_t latest = options_.clock->CoarseNow().nanoseconds() + kLongestTick;
   return latest < entry.quiet_until.nanoseconds() || Now() < entry.quiet_until;
 }
 
 template <typename Key, typename Value, typename Hash, typename Eq>
 inline auto CacheCore<Key, Value, Hash, Eq>::Get(const Key& key) -> absl::StatusOr<Handle> {
-  return FindOr<absl::StatusOr<Handle>>(key,
-                                        [&](HazardRow::Read* read) { return Find(key, default_call_, nullptr, read); });
+  return FindOr<absl::StatusOr<Handle>>(key, [&](const Look& look) { return Find(key, default_call_, nullptr, look); });
 }
 
 template <typename Key, typename Value, typename Hash, typename Eq>
 auto CacheCore<Key, Value, Hash, Eq>::Get(const Key& key, const CacheGetOptions& options, const MakeLoader* make_loader)
     -> absl::StatusOr<Handle> {
-  return FindOr<absl::StatusOr<Handle>>(key,
-                                        [&](HazardRow::Read* read) { return Find(key, options, make_loader, read); });
+  return FindOr<absl::StatusOr<Handle>>(key, [&](const Look& look) { return Find(key, options, make_loader, look); });
 }
 
 template <typename Key, typename Value, typename Hash, typename Eq>
@@ -60,12 +78,14 @@ auto CacheCore<Key, Value, Hash, Eq>::NewCall(const CacheGetOptions& options) co
 
 template <typename Key, typename Value, typename Hash, typename Eq>
 auto CacheCore<Key, Value, Hash, Eq>::Find(const Key& key, const CacheGetOptions& options,
-                                           const MakeLoader* make_loader, HazardRow::Read* read)
-    -> absl::StatusOr<Handle> {
+                                           const MakeLoader* make_loader, const Look& look) -> absl::StatusOr<Handle> {
+  CheckFork();
+  HazardRow::Read read = Open(look);
+  if (const Entry* const entry = FindUnlocked(key, look, read)) return Handle(*read.row(), *entry);
   const size_t index = ShardOf(key);
   CallGate::Call inside(*gate_, index);
   if (!inside.inside()) return CancelledError();
-  if (read != nullptr) read->End();
+  read.End();
   Call call = NewCall(options);
   Answer answer = Find(index, key, call, make_loader);
   CountRequest(call);
@@ -111,15 +131,18 @@ auto CacheCore<Key, Value, Hash, Eq>::Find(size_t index, const Key& key, Call& c
 
 template <typename Key, typename Value, typename Hash, typename Eq>
 auto CacheCore<Key, Value, Hash, Eq>::GetIfPresent(const Key& key) -> std::optional<Handle> {
-  return FindOr<std::optional<Handle>>(key, [&](HazardRow::Read* read) { return FindIfPresent(key, read); });
+  return FindOr<std::optional<Handle>>(key, [&](const Look& look) { return FindIfPresent(key, look); });
 }
 
 template <typename Key, typename Value, typename Hash, typename Eq>
-auto CacheCore<Key, Value, Hash, Eq>::FindIfPresent(const Key& key, HazardRow::Read* read) -> std::optional<Handle> {
+auto CacheCore<Key, Value, Hash, Eq>::FindIfPresent(const Key& key, const Look& look) -> std::optional<Handle> {
+  CheckFork();
+  HazardRow::Read read = Open(look);
+  if (const Entry* const entry = FindUnlocked(key, look, read)) return Handle(*read.row(), *entry);
   const size_t index = ShardOf(key);
   CallGate::Call inside(*gate_, index);
   if (!inside.inside()) return std::nullopt;
-  if (read != nullptr) read->End();
+  read.End();
   Aftermath after(*this);
   ReadHold reading;
   CacheMetric result = kRequestMiss;

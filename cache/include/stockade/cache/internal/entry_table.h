@@ -33,7 +33,12 @@ class EntryTable {
   using Owned = std::unique_ptr<Entry>;
   using Entries = std::vector<Owned>;
 
-  [[gnu::always_inline]] Entry* FindUnlocked(uint64_t hash, const Key& key, HazardRow& row) const {
+  // `row` is ThisLightRow().
+  [[gnu::always_inline]] Entry* FindAtHome(uint64_t hash, const Key& key, HazardRow& row) const {
+    return index_.FindAtHome(hash, row, [&](const Entry& entry) { return Eq()(entry.key, key); });
+  }
+
+  Entry* FindUnlocked(uint64_t hash, const Key& key, HazardRow& row) const {
     return index_.FindUnlocked(hash, row, [&](const Entry& entry) { return Eq()(entry.key, key); });
   }
 
