@@ -57,6 +57,12 @@ absl::Status ShardedStockOptions::Validate() const {
     return absl::InvalidArgumentError(
         Concat("ShardedStock '", name, "': shards is ", shards, ", which is not within 0 to ", kMaxShards));
   }
+  const int32_t least = ShardCount(shards);
+  if (max_shards != 0 && (max_shards < least || max_shards > kMaxShards)) {
+    return absl::InvalidArgumentError(Concat("ShardedStock '", name, "': max_shards is ", max_shards,
+                                             ", which is not within ", least, " (the shards at first) to ",
+                                             kMaxShards));
+  }
   return absl::OkStatus();
 }
 
@@ -70,11 +76,13 @@ ShardedStock::ShardedStock(ShardedStockOptions options) : ShardedStock(options, 
 ShardedStock::ShardedStock(ShardedStockOptions options, internal::ComponentMetrics* metrics)
     : name_((DieIfBad(options), std::move(options.name))),
       shard_count_(ShardCount(options.shards)),
-      shards_(std::make_unique<Shard[]>(static_cast<size_t>(shard_count_))),
+      max_shards_(options.max_shards != 0 ? options.max_shards : ShardCount(options.shards)),
+      guard_(options.guard),
+      shards_(std::make_unique<Shard[]>(static_cast<size_t>(max_shards_))),
       slow_lock_(std::make_unique<ReentrantMutex>(LockOptions{.name = "ShardedStock slow lock", .metrics = nullptr})),
       metrics_(metrics) {
   // Unlatched without a unit is legal: the first take finds out.
-  for (int32_t i = 0; i < shard_count_; ++i) {
+  for (int32_t i = 0; i < max_shards_; ++i) {
     shards_[i].word.store(Share(static_cast<uint64_t>(options.stock), i), std::memory_order_relaxed);
   }
 }
@@ -97,12 +105,23 @@ bool ShardedStock::Take(int64_t units) {
   return taken;
 }
 
-// kUnclear: the shard has fewer units, or is frozen. That proves nothing about the item.
+// What a take of `units` comes to. kUnclear: the shard has fewer, or is frozen. That proves nothing about the item.
+ShardedStock::Outcome ShardedStock::Judge(uint64_t word, uint64_t units) {
+  if ((word & kLatched) != 0) return Outcome::kRefused;
+  return (word & kFrozen) != 0 || word < units ? Outcome::kUnclear : Outcome::kTaken;
+}
+
 ShardedStock::Outcome ShardedStock::TakeFrom(Shard& shard, uint64_t units) {
+  if (guard_ == ShardGuard::kMutex) {
+    const std::lock_guard lock(shard.mutex);
+    const uint64_t word = shard.word.load(std::memory_order_acquire);
+    const Outcome outcome = Judge(word, units);
+    if (outcome == Outcome::kTaken) shard.word.store(word - units, std::memory_order_release);
+    return outcome;
+  }
   uint64_t word = shard.word.load(std::memory_order_acquire);
   for (;;) {
-    if ((word & kLatched) != 0) return Outcome::kRefused;
-    if ((word & kFrozen) != 0 || word < units) return Outcome::kUnclear;
+    if (const Outcome outcome = Judge(word, units); outcome != Outcome::kTaken) return outcome;
     if (shard.word.compare_exchange_weak(word, word - units, std::memory_order_acq_rel, std::memory_order_acquire)) {
       return Outcome::kTaken;
     }
@@ -110,8 +129,8 @@ ShardedStock::Outcome ShardedStock::TakeFrom(Shard& shard, uint64_t units) {
 }
 
 ShardedStock::Outcome ShardedStock::TakeUnfrozen(uint64_t units) {
-  const size_t count = static_cast<size_t>(shard_count_);
-  const size_t own = OwnShard();
+  const size_t count = static_cast<size_t>(shards());
+  const size_t own = OwnShard() % count;  // The count may have changed in between.
   Outcome outcome = TakeFrom(shards_[own], units);
   if (outcome != Outcome::kUnclear || count == 1) return outcome;
 
@@ -154,9 +173,18 @@ absl::Status ShardedStock::Deposit(int64_t units) {
 }
 
 bool ShardedStock::TryAdd(Shard& shard, uint64_t units) {
+  const auto fits = [units](uint64_t word) {
+    return (word & kBits) == 0 && units <= kUncheckedUnits && word <= kUncheckedUnits - units;
+  };
+  if (guard_ == ShardGuard::kMutex) {
+    const std::lock_guard lock(shard.mutex);
+    const uint64_t word = shard.word.load(std::memory_order_acquire);
+    if (fits(word)) shard.word.store(word + units, std::memory_order_release);
+    return fits(word);
+  }
   uint64_t word = shard.word.load(std::memory_order_relaxed);
   do {
-    if ((word & kBits) != 0 || units > kUncheckedUnits || word > kUncheckedUnits - units) return false;
+    if (!fits(word)) return false;
   } while (!shard.word.compare_exchange_weak(word, word + units, std::memory_order_acq_rel, std::memory_order_relaxed));
   return true;
 }
@@ -188,10 +216,29 @@ int64_t ShardedStock::Available() const {
   return static_cast<int64_t>(total);
 }
 
+absl::Status ShardedStock::Reshard(int32_t shards) {
+  fork_guard_.Check("ShardedStock", name_);
+  if (shards < 1 || shards > max_shards_) {
+    return absl::InvalidArgumentError(Concat("ShardedStock '", name_, "': Reshard(", shards,
+                                             "): shards must be within 1 to max_shards, which is ", max_shards_));
+  }
+  std::lock_guard lock(*slow_lock_);
+  const uint64_t total = Freeze();
+  shard_count_.store(shards, std::memory_order_relaxed);
+  for (int32_t i = 0; i < max_shards_; ++i) shards_[i].word.store(kFrozen, std::memory_order_release);
+  if (total == 0) {
+    Latch();
+  } else {
+    Spread(total);
+    Unfreeze();
+  }
+  return absl::OkStatus();
+}
+
 int64_t ShardedStock::ApproximateAvailable() const {
   fork_guard_.Check("ShardedStock", name_);
   uint64_t sum = 0;
-  for (int32_t i = 0; i < shard_count_; ++i) sum += shards_[i].word.load(std::memory_order_acquire) & kUnits;
+  for (int32_t i = 0; i < max_shards_; ++i) sum += shards_[i].word.load(std::memory_order_acquire) & kUnits;
   return static_cast<int64_t>(sum);
 }
 
@@ -201,14 +248,16 @@ int64_t ShardedStock::ApproximateAvailable() const {
 uint64_t ShardedStock::Freeze() const {
   metrics_->Add(internal::kFreezes);
   uint64_t total = 0;
-  for (int32_t i = 0; i < shard_count_; ++i) {
+  for (int32_t i = 0; i < max_shards_; ++i) {
+    std::unique_lock lock(shards_[i].mutex, std::defer_lock);
+    if (guard_ == ShardGuard::kMutex) lock.lock();
     total += shards_[i].word.fetch_or(kFrozen, std::memory_order_acq_rel) & kUnits;
   }
   return total;
 }
 
 void ShardedStock::Unfreeze() const {
-  for (int32_t i = 0; i < shard_count_; ++i) {
+  for (int32_t i = 0; i < max_shards_; ++i) {
     std::atomic<uint64_t>& word = shards_[i].word;
     word.store(word.load(std::memory_order_relaxed) & kUnits, std::memory_order_release);
   }
@@ -216,21 +265,22 @@ void ShardedStock::Unfreeze() const {
 
 // Every shard is frozen and empty.
 void ShardedStock::Latch() {
-  for (int32_t i = 0; i < shard_count_; ++i) shards_[i].word.store(kLatched, std::memory_order_release);
+  for (int32_t i = 0; i < max_shards_; ++i) shards_[i].word.store(kLatched, std::memory_order_release);
 }
 
 // Without a frozen shard, all are latched or none.
 bool ShardedStock::Latched() const { return (shards_[0].word.load(std::memory_order_relaxed) & kLatched) != 0; }
 
-// The part of `units` that shard `shard` gets when they are spread over all.
+// The part of `units` that shard `shard` gets when they are spread.
 uint64_t ShardedStock::Share(uint64_t units, int32_t shard) const {
-  const uint64_t count = static_cast<uint64_t>(shard_count_);
+  const uint64_t count = static_cast<uint64_t>(shards());
+  if (static_cast<uint64_t>(shard) >= count) return 0;
   return units / count + (static_cast<uint64_t>(shard) < units % count ? 1 : 0);
 }
 
 // Every shard is frozen and stays so; takes `units` out of those from `first` on, which have as many.
 void ShardedStock::Gather(uint64_t units, size_t first) {
-  const size_t count = static_cast<size_t>(shard_count_);
+  const size_t count = static_cast<size_t>(max_shards_);
   for (size_t step = 0; units > 0; ++step) {
     std::atomic<uint64_t>& word = shards_[(first + step) % count].word;
     const uint64_t held = word.load(std::memory_order_relaxed) & kUnits;
@@ -242,11 +292,11 @@ void ShardedStock::Gather(uint64_t units, size_t first) {
 
 // Every shard is frozen and stays so; no latch is left when the first unit is added.
 void ShardedStock::Spread(uint64_t units) {
-  for (int32_t i = 0; i < shard_count_; ++i) {
+  for (int32_t i = 0; i < max_shards_; ++i) {
     std::atomic<uint64_t>& word = shards_[i].word;
     word.store((word.load(std::memory_order_relaxed) & kUnits) | kFrozen, std::memory_order_release);
   }
-  for (int32_t i = 0; i < shard_count_; ++i) {
+  for (int32_t i = 0; i < shards(); ++i) {
     std::atomic<uint64_t>& word = shards_[i].word;
     word.store(word.load(std::memory_order_relaxed) + Share(units, i), std::memory_order_release);
   }
@@ -254,7 +304,7 @@ void ShardedStock::Spread(uint64_t units) {
 
 size_t ShardedStock::OwnShard() const {
   const uint32_t slot = internal::ThisThreadSlot();
-  return slot == internal::kNoSlot ? 0 : slot % static_cast<uint32_t>(shard_count_);
+  return slot == internal::kNoSlot ? 0 : slot % static_cast<uint32_t>(shards());
 }
 
 }  // namespace stockade

@@ -19,8 +19,8 @@ namespace stockade {
 namespace {
 
 struct Operation {
-  enum Kind { kTake, kDeposit, kRead } kind;
-  int64_t units;  // Wanted, deposited, or read.
+  enum Kind { kTake, kDeposit, kRead, kReshard } kind;
+  int64_t units;  // Wanted, deposited, read, or the number of shards.
   bool taken = false;
   uint64_t begin = 0;  // Ticks of one shared counter: a.end < b.begin only where a returned before b was called.
   uint64_t end = 0;
@@ -46,6 +46,7 @@ bool Explains(const std::vector<Operation>& history, uint32_t done, int64_t stoc
       case Operation::kRead:
         if (op.units != stock) continue;
         break;
+      case Operation::kReshard: break;
     }
     if (Explains(history, done | uint32_t{1} << i, after)) return true;
   }
@@ -55,7 +56,7 @@ bool Explains(const std::vector<Operation>& history, uint32_t done, int64_t stoc
 std::string Describe(const std::vector<Operation>& history) {
   std::string text;
   for (const Operation& op : history) {
-    static constexpr const char* kNames[] = {"take", "deposit", "read"};
+    static constexpr const char* kNames[] = {"take", "deposit", "read", "reshard"};
     text += std::string(kNames[op.kind]) + "(" + std::to_string(op.units) + ")" + (op.taken ? "=taken" : "") + " [" +
             std::to_string(op.begin) + ", " + std::to_string(op.end) + "]\n";
   }
@@ -91,6 +92,7 @@ void CheckHistories(int threads, int64_t histories, uint64_t seed) {
           if (op.kind == Operation::kTake) op.taken = item->Take(op.units);
           if (op.kind == Operation::kDeposit) (void)item->Deposit(op.units);
           if (op.kind == Operation::kRead) op.units = item->Available();
+          if (op.kind == Operation::kReshard) (void)item->Reshard(static_cast<int32_t>(op.units));
           op.end = tick.fetch_add(1);
         }
         finished.fetch_add(1);
@@ -103,12 +105,18 @@ void CheckHistories(int threads, int64_t histories, uint64_t seed) {
     const int64_t stock = static_cast<int64_t>(random() % 5);
     const int32_t shards = 1 + static_cast<int32_t>(random() % 4);
     item = std::make_unique<ShardedStock>(
-        ShardedStockOptions{.name = "item", .stock = stock, .shards = shards, .metrics = nullptr});
+        ShardedStockOptions{.name = "item",
+                            .stock = stock,
+                            .shards = shards,
+                            .max_shards = 4,
+                            .guard = random() % 4 == 0 ? ShardGuard::kMutex : ShardGuard::kCompareAndSwap,
+                            .metrics = nullptr});
     for (Operation& op : history) {
-      const uint64_t kind = random() % 8;
-      op = {kind < 5   ? Operation::kTake
-            : kind < 7 ? Operation::kDeposit
-                       : Operation::kRead,
+      const uint64_t kind = random() % 9;
+      op = {kind < 5    ? Operation::kTake
+            : kind < 7  ? Operation::kDeposit
+            : kind == 7 ? Operation::kRead
+                        : Operation::kReshard,
             1 + static_cast<int64_t>(random() % 3)};
     }
     finished.store(0);

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdint>
 #include <initializer_list>
+#include <string>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -18,6 +19,11 @@ class ShardedStockPeer {
   static void Set(ShardedStock& stock, std::initializer_list<uint64_t> units) {
     int shard = 0;
     for (const uint64_t n : units) stock.shards_[shard++].word.store(n);
+  }
+  static std::vector<uint64_t> Get(const ShardedStock& stock) {
+    std::vector<uint64_t> units;
+    for (int32_t shard = 0; shard < stock.max_shards(); ++shard) units.push_back(stock.shards_[shard].word.load());
+    return units;
   }
 };
 
@@ -114,6 +120,91 @@ TEST(ShardedStockTest, Mixed_TakesAndDeposits_TotalIsConserved) {
   });
   EXPECT_EQ(item.Available() + out, 40);
   EXPECT_EQ(item.ApproximateAvailable(), item.Available());
+}
+
+constexpr ShardGuard kGuards[] = {ShardGuard::kCompareAndSwap, ShardGuard::kMutex};
+
+TEST(ShardedStockReshardTest, GrownAndShrunkUnderLoad_NothingIsLostAndNothingOversold) {
+  const int64_t rounds = Scaled(3'000, 300'000);
+  for (const ShardGuard guard : kGuards) {
+    ShardedStock item({.name = "item", .stock = 60, .shards = 2, .max_shards = 16, .guard = guard, .metrics = nullptr});
+    std::atomic<int64_t> out{0};
+    std::atomic<bool> stop{false};
+    RunThreads(4, [&](int thread) {
+      if (thread == 0) {
+        for (int64_t i = 0; i < rounds; ++i) {
+          ASSERT_TRUE(item.Reshard(1 + static_cast<int32_t>(i * 7 % 16)).ok());
+          ASSERT_LE(item.Available(), 60);
+        }
+        stop = true;
+        return;
+      }
+      uint64_t random = static_cast<uint64_t>(thread);
+      int64_t mine = 0;
+      while (!stop) {
+        random = random * 6364136223846793005u + 1442695040888963407u;
+        const int64_t units = 1 + static_cast<int64_t>((random >> 33) % 12);
+        if (item.Take(units)) mine += units;
+        if (mine >= units && random >> 63 != 0) {
+          ASSERT_TRUE(item.Deposit(units).ok());
+          mine -= units;
+        }
+      }
+      out += mine;
+    });
+    EXPECT_EQ(item.Available() + out, 60);
+    EXPECT_EQ(item.ApproximateAvailable(), item.Available());
+    EXPECT_TRUE(out == 60 || item.Take(60 - out));
+    EXPECT_FALSE(item.Take());
+  }
+}
+
+TEST(ShardedStockReshardTest, UnitsAreSpreadEvenlyAndAllAreThere) {
+  ShardedStock item({.name = "item", .stock = 10, .shards = 1, .max_shards = 4, .metrics = nullptr});
+  ASSERT_TRUE(item.Reshard(4).ok());
+  EXPECT_EQ(item.shards(), 4);
+  EXPECT_THAT(ShardedStockPeer::Get(item), ::testing::ElementsAre(3, 3, 2, 2));
+  ASSERT_TRUE(item.Reshard(3).ok());
+  EXPECT_THAT(ShardedStockPeer::Get(item), ::testing::ElementsAre(4, 3, 3, 0));
+  EXPECT_TRUE(item.Take(10));
+  ASSERT_TRUE(item.Reshard(2).ok());
+  EXPECT_FALSE(item.Take());
+  ASSERT_TRUE(item.Deposit(3).ok());
+  EXPECT_TRUE(item.Take(3));
+}
+
+// As a thread does that goes by an old count: units beyond the shards in use are found all the same.
+TEST(ShardedStockReshardTest, UnitsBeyondTheShardsInUse_AreCountedAndTaken) {
+  ShardedStock item({.name = "item", .shards = 2, .max_shards = 4, .metrics = nullptr});
+  ShardedStockPeer::Set(item, {0, 1, 0, 2});
+  EXPECT_EQ(item.ApproximateAvailable(), 3);
+  EXPECT_EQ(item.Available(), 3);
+  EXPECT_TRUE(item.Take(3));
+  EXPECT_FALSE(item.Take());
+}
+
+TEST(ShardedStockReshardTest, BadCounts_AreNamedAndChangeNothing) {
+  ShardedStock item({.name = "item", .stock = 5, .shards = 2, .max_shards = 4, .metrics = nullptr});
+  for (const int32_t shards : {0, -1, 5, kMaxShards}) {
+    const absl::Status status = item.Reshard(shards);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("Reshard(" + std::to_string(shards) + ")"));
+  }
+  EXPECT_EQ(item.shards(), 2);
+  EXPECT_EQ(item.Available(), 5);
+  const absl::Status status = ShardedStockOptions{.name = "item", .shards = 8, .max_shards = 4}.Validate();
+  EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("max_shards is 4"));
+}
+
+TEST(ShardedStockMutexTest, Take_ManyThreads_ExactlyTheStockIsTaken) {
+  const int64_t stock = Scaled(20'000, 2'000'000);
+  ShardedStock item({.name = "item", .stock = stock, .shards = 3, .guard = ShardGuard::kMutex, .metrics = nullptr});
+  std::atomic<int64_t> taken{0};
+  RunThreads(6, [&](int) {
+    while (item.Take()) taken.fetch_add(1, std::memory_order_relaxed);
+  });
+  EXPECT_EQ(taken, stock);
+  EXPECT_EQ(item.Available(), 0);
 }
 
 TEST(ShardedStockTest, Deposit_AboveTheLimit_IsOutOfRangeAndChangesNothing) {

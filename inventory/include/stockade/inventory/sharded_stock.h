@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "absl/status/status.h"
@@ -25,6 +26,12 @@ inline constexpr int64_t kMaxUnits = (int64_t{1} << 61) - 1;
 // The most shards that one item may have.
 inline constexpr int32_t kMaxShards = 256;
 
+// What a shard is guarded by. The first is faster, and the default; the second is there to be compared with.
+enum class ShardGuard {
+  kCompareAndSwap,  // Nothing: a take is one read-modify-write.
+  kMutex,           // A std::mutex each.
+};
+
 struct ShardedStockOptions {
   // Names the item in messages, and is the value of the label `inventory` in metrics.
   std::string name = "default";
@@ -33,6 +40,10 @@ struct ShardedStockOptions {
   // Counters that the units are spread over, 1 to kMaxShards; threads that take from different ones do not slow each
   // other down. 0: as many as the machine has processors.
   int32_t shards = 0;
+  // The most that Reshard() may make of them: `shards` to kMaxShards. Each takes 128 bytes from the beginning, and a
+  // moment of whatever stops the shards. 0: no more than there are at first.
+  int32_t max_shards = 0;
+  ShardGuard guard = ShardGuard::kCompareAndSwap;
   // Null: no metrics.
   MetricsRegistry* metrics = MetricsRegistry::Default();
 
@@ -78,7 +89,13 @@ class ShardedStock {
   // meanwhile, otherwise off by at most the units that were moved during the call. O(shards).
   int64_t ApproximateAvailable() const;
 
-  int32_t shards() const { return shard_count_; }
+  // Spreads the units over `shards` shards from now on, as evenly as can be; while others take and put in. Stops the
+  // shards for O(max_shards). For an item that turns out to be hotter, or colder, than was thought.
+  //   InvalidArgument: `shards` is not within 1 to max_shards(). Nothing has changed.
+  absl::Status Reshard(int32_t shards);
+
+  int32_t shards() const { return shard_count_.load(std::memory_order_relaxed); }
+  int32_t max_shards() const { return max_shards_; }
   const std::string& name() const { return name_; }
 
  private:
@@ -101,12 +118,21 @@ class ShardedStock {
   // Memory order: read-modify-writes are acquire and release, the slow lock's holder stores with release what it
   // acquired from every word, and a refusal's load is an acquire. Hence whoever takes a unit sees all that was done
   // before the unit was put in, whichever shards it went through.
+  //
+  // Of max_shards_ shards the first shard_count_ are those that threads go to. The count is no more than a hint: a
+  // thread that goes by an old one may put units into a shard beyond it. So whatever is said above of all shards is
+  // said of all max_shards_, and what stops them stops those too.
+  //
+  // With ShardGuard::kMutex a take or a deposit holds the shard's mutex from its look at the word to its store, and so
+  // does the slow lock's holder while it freezes the shard.
   struct alignas(128) Shard {  // Two lines: the prefetcher of x86 fetches them in pairs.
     std::atomic<uint64_t> word{0};
+    std::mutex mutex;  // Of ShardGuard::kMutex.
   };
 
   enum class Outcome { kTaken, kRefused, kUnclear };
 
+  static Outcome Judge(uint64_t word, uint64_t units);
   Outcome TakeFrom(Shard& shard, uint64_t units);
   Outcome TakeUnfrozen(uint64_t units);
   bool TakeFreezing(uint64_t units);
@@ -123,7 +149,9 @@ class ShardedStock {
   size_t OwnShard() const;
 
   const std::string name_;
-  const int32_t shard_count_;
+  std::atomic<int32_t> shard_count_;  // Written by the slow lock's holder.
+  const int32_t max_shards_;
+  const ShardGuard guard_;
   const std::unique_ptr<Shard[]> shards_;
   const std::unique_ptr<ReentrantMutex> slow_lock_;
   internal::ForkGuard fork_guard_;
