@@ -1,11 +1,16 @@
-// Taking one unit: with plenty of stock, and once all is gone.
+// Taking units: with plenty of stock, near zero, and once all is gone.
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <semaphore>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "harness/threads.h"
 #include "inventory/rows.h"
+#include "stockade/base/strings.h"
 #include "stockade/inventory/sharded_stock.h"
 #include "stockade/metrics/metrics_registry.h"
 
@@ -14,26 +19,37 @@ namespace {
 
 constexpr int64_t kBatch = 256;
 constexpr int64_t kPlenty = int64_t{1} << 60;
+constexpr int32_t kMostShards = 16;
 
 // Counts into a registry of its own: metrics are on, as they are by default.
-class OurStock {
+template <ShardGuard kGuard>
+class Sharded {
  public:
-  explicit OurStock(int64_t units) : stock_({.name = "bench", .stock = units, .metrics = &registry_}) {}
-  bool Take() { return stock_.Take(); }
+  explicit Sharded(int64_t units)
+      : stock_({.name = "bench", .stock = units, .max_shards = kMostShards, .guard = kGuard, .metrics = &registry_}) {}
+  bool Take(int64_t units) { return stock_.Take(units); }
+  void PutIn(int64_t units) { (void)stock_.Deposit(units); }
+  void Reshard(int32_t shards) { (void)stock_.Reshard(shards); }
 
  private:
   MetricsRegistry registry_;
   ShardedStock stock_;
 };
+using OurStock = Sharded<ShardGuard::kCompareAndSwap>;
+using OurMutexes = Sharded<ShardGuard::kMutex>;
 
 class MutexStock {
  public:
   explicit MutexStock(int64_t units) : units_(units) {}
-  bool Take() {
+  bool Take(int64_t units) {
     const std::lock_guard lock(mutex_);
-    if (units_ < 1) return false;
-    --units_;
+    if (units_ < units) return false;
+    units_ -= units;
     return true;
+  }
+  void PutIn(int64_t units) {
+    const std::lock_guard lock(mutex_);
+    units_ += units;
   }
 
  private:
@@ -44,51 +60,112 @@ class MutexStock {
 class AtomicStock {
  public:
   explicit AtomicStock(int64_t units) : units_(units) {}
-  bool Take() {
+  bool Take(int64_t wanted) {
     int64_t units = units_.load(std::memory_order_relaxed);
-    while (units > 0) {
-      if (units_.compare_exchange_weak(units, units - 1, std::memory_order_acq_rel)) return true;
+    while (units >= wanted) {
+      if (units_.compare_exchange_weak(units, units - wanted, std::memory_order_acq_rel)) return true;
     }
     return false;
   }
+  void PutIn(int64_t units) { units_.fetch_add(units, std::memory_order_acq_rel); }
 
  private:
   std::atomic<int64_t> units_;
 };
 
+// Knows single units only. Its counter may be an int: 2^30 are more than a run takes.
+class SemaphoreStock {
+ public:
+  explicit SemaphoreStock(int64_t units) : units_(std::min<int64_t>(units, 1 << 30)) {}
+  bool Take(int64_t) { return units_.try_acquire(); }
+  void PutIn(int64_t units) { units_.release(units); }
+
+ private:
+  std::counting_semaphore<> units_;
+};
+
+// What a thread does again and again. `turn` counts.
 template <typename Stock>
-Measurement Takes(int64_t units, size_t threads, absl::Duration span) {
-  return [=, stock = std::make_shared<Stock>(units)] {
+struct TakeOne {
+  static void Do(Stock& stock, int64_t) { KeepAlive(stock.Take(1)); }
+};
+template <typename Stock>
+struct TakeThree {
+  static void Do(Stock& stock, int64_t) { KeepAlive(stock.Take(3)); }
+};
+// A cancelled order of a sold-out item, which somebody buys: the stock goes from none to one and back.
+template <typename Stock>
+struct CancelAndTake {
+  static void Do(Stock& stock, int64_t) {
+    stock.PutIn(1);
+    KeepAlive(stock.Take(1));
+  }
+};
+template <typename Stock>
+struct TakeAndReshard {
+  static void Do(Stock& stock, int64_t turn) {
+    KeepAlive(stock.Take(1));
+    if (turn % 4096 == 0) stock.Reshard(1 + static_cast<int32_t>(turn / 4096 % kMostShards));
+  }
+};
+
+template <typename Stock, template <typename> typename Work>
+Measurement Runs(int64_t units, size_t threads, absl::Duration span) {
+  struct alignas(128) Turn {
+    int64_t count = 0;
+  };
+  return [=, stock = std::make_shared<Stock>(units), turns = std::make_shared<std::vector<Turn>>(threads)] {
     return RunFor(threads, span, kBatch,
-                  [&](size_t, int64_t ops) {
-                    for (int64_t i = 0; i < ops; ++i) KeepAlive(stock->Take());
+                  [&](size_t thread, int64_t ops) {
+                    int64_t turn = (*turns)[thread].count;
+                    for (int64_t i = 0; i < ops; ++i) Work<Stock>::Do(*stock, ++turn);
+                    (*turns)[thread].count = turn;
                   })
         .MillionsPerSecond();
   };
 }
 
-template <typename Peer>
-void AddAgainst(Suite& suite, std::string name, std::string peer, int64_t units, size_t threads, size_t peer_threads,
-                Target target) {
-  suite.Add({.name = std::move(name),
+struct Case {
+  std::string name;
+  int64_t units;
+  size_t threads;
+};
+
+std::string Threads(size_t threads) { return threads == 1 ? ", alone" : internal::Concat(", ", threads, " threads"); }
+
+template <typename Peer, template <typename> typename Work, template <typename> typename PeersWork = Work>
+void AddAgainst(Suite& suite, const Case& what, std::string peer, Target target = Target::None(),
+                size_t peer_threads = 0) {
+  if (peer_threads == 0) peer_threads = what.threads;
+  suite.Add({.name = what.name + Threads(what.threads),
              .unit = "M/s",
              .peer = std::move(peer),
              .better = Better::kHigher,
              .target = target,
              .prepare = [=](const Scale& scale) -> Contestants {
-               return {Takes<OurStock>(units, threads, scale.span), Takes<Peer>(units, peer_threads, scale.span)};
+               return {Runs<OurStock, Work>(what.units, what.threads, scale.span),
+                       Runs<Peer, PeersWork>(what.units, peer_threads, scale.span)};
              }});
 }
 
 }  // namespace
 
 void AddStockRows(Suite& suite) {
-  AddAgainst<MutexStock>(suite, "take, alone", "one mutex", kPlenty, 1, 1, Target::None());
-  AddAgainst<AtomicStock>(suite, "take, alone", "one atomic, CAS", kPlenty, 1, 1, Target::None());
-  AddAgainst<MutexStock>(suite, "take, 2 threads", "one mutex", kPlenty, 2, 2, Target::RatioAtLeast(12));
-  AddAgainst<AtomicStock>(suite, "take, 2 threads", "one atomic, CAS", kPlenty, 2, 2, Target::None());
-  AddAgainst<OurStock>(suite, "take, 2 threads", "ours, 1 thread", kPlenty, 2, 1, Target::RatioAtLeast(1.8));
-  AddAgainst<MutexStock>(suite, "refusal once sold out, 2 threads", "one mutex", 0, 2, 2, Target::RatioAtLeast(30));
+  for (const size_t threads : {1, 2, 4, 8}) {
+    const Case take{"take", kPlenty, threads};
+    AddAgainst<MutexStock, TakeOne>(suite, take, "one mutex", threads == 2 ? Target::RatioAtLeast(12) : Target::None());
+    AddAgainst<AtomicStock, TakeOne>(suite, take, "one atomic, CAS");
+    AddAgainst<SemaphoreStock, TakeOne>(suite, take, "std::counting_semaphore");
+    AddAgainst<OurMutexes, TakeOne>(suite, take, "ours, a mutex a shard");
+  }
+  AddAgainst<OurStock, TakeOne>(suite, {"take", kPlenty, 2}, "ours, 1 thread", Target::RatioAtLeast(1.8), 1);
+  AddAgainst<MutexStock, TakeThree>(suite, {"take 3 at once", kPlenty, 2}, "one mutex");
+  AddAgainst<OurStock, TakeAndReshard, TakeOne>(suite, {"take, resharded every 4,096", kPlenty, 2},
+                                                "ours, not resharded");
+  AddAgainst<MutexStock, TakeOne>(suite, {"refusal once sold out", 0, 2}, "one mutex", Target::RatioAtLeast(30));
+  AddAgainst<MutexStock, CancelAndTake>(suite, {"cancel + take, sold out", 0, 1}, "one mutex");
+  AddAgainst<MutexStock, CancelAndTake>(suite, {"cancel + take, sold out", 0, 2}, "one mutex");
+  AddAgainst<MutexStock, CancelAndTake>(suite, {"cancel + take, 8 left", 8, 2}, "one mutex");
 }
 
 }  // namespace stockade::bench
