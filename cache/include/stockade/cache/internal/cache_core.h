@@ -99,12 +99,12 @@ class CacheCore final : public CacheBase {
   static constexpr size_t kSweptByStore = 16;
 
   struct alignas(64) Shard {
+    Table entries;    // Guarded by mutex, but for lookups of hits. Its first line is what they read.
+    Flights flights;  // Guarded by mutex.
+    Walk walk;        // Guarded by mutex.
     std::mutex mutex;
-    Table entries;        // Guarded by mutex.
-    Flights flights;      // Guarded by mutex.
-    bool closed = false;  // Guarded by mutex. No flight begins any more.
     int clearings = 0;    // Guarded by mutex. Invalidations of a tag or of all that are in the shard.
-    Walk walk;            // Guarded by mutex.
+    bool closed = false;  // Guarded by mutex. No flight begins any more.
   };
 
   // What changes under a mutex leave to be done without it: user code runs there, so not before this thread has

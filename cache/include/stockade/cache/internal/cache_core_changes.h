@@ -92,7 +92,7 @@ void CacheCore<Key, Value, Hash, Eq>::InvalidateTag(std::string_view tag) {
       if (!doomed.has_value()) {
         shard.flights.DetachRunningIf([&](const Key& key) {
           const Entry* const entry = FindEntry(shard, key);
-          return entry != nullptr && Table::HasTag(*entry, tag);
+          return entry != nullptr && entry->HasTag(tag);
         });
         shard.flights.Void(tag);
         doomed = shard.entries.DoomTagged(tag);

@@ -52,7 +52,7 @@ void CacheCore<Key, Value, Hash, Eq>::Begin(Shard& shard, FlightT& flight, Insta
   const Entry* const entry = FindEntry(shard, flight.key);
   const bool has_value = entry != nullptr && entry->value != nullptr && shard.clearings == 0;
   flight.Begin(now + options_.load_hard_timeout, has_value ? entry->value : nullptr,
-               has_value ? entry->tags : std::vector<std::string>());
+               has_value ? entry->TagNames() : std::vector<std::string>());
 }
 
 // The call, which has joined a flight, is a thread's.

@@ -1,9 +1,11 @@
 #ifndef STOCKADE_CACHE_INTERNAL_ENTRY_H_
 #define STOCKADE_CACHE_INTERNAL_ENTRY_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -13,6 +15,7 @@
 #include "stockade/cache/internal/freshness.h"
 #include "stockade/cache/internal/pinned.h"
 #include "stockade/cache/internal/s3_fifo.h"
+#include "stockade/cache/internal/tag_groups.h"
 #include "stockade/cache/removal.h"
 
 namespace stockade::internal {
@@ -43,9 +46,11 @@ template <typename Key, typename Value>
 struct alignas(64) CacheEntry : EntryHead<Key, Value>, S3FifoNode {
   CacheEntry(const Key& k, uint64_t h, Pinned<Value> v, absl::Status a, int64_t w, const EntryTimes& t,
              std::vector<std::string> g)
-      : EntryHead<Key, Value>(k), value(std::move(v)), times(t), absence(std::move(a)), tags(std::move(g)) {
+      : EntryHead<Key, Value>(k), value(std::move(v)), times(t), absence(std::move(a)) {
     hash = h;
     weight = w;
+    tags.reserve(g.size());
+    for (std::string& name : g) tags.emplace_back(std::move(name), this);
     if (value == nullptr) return;
     this->quiet_until = times.QuietUntil();
     if constexpr (kCopiedOut<Value>) {
@@ -55,11 +60,20 @@ struct alignas(64) CacheEntry : EntryHead<Key, Value>, S3FifoNode {
     }
   }
 
+  bool HasTag(std::string_view name) const {
+    return std::any_of(tags.begin(), tags.end(), [&](const auto& tag) { return tag.name == name; });
+  }
+  std::vector<std::string> TagNames() const {
+    std::vector<std::string> names;
+    for (const auto& tag : tags) names.push_back(tag.name);
+    return names;
+  }
+
   const Pinned<Value> value;  // Null: the key is known to have none, and `absence` is what the loader said.
   EntryTimes times;
   const absl::Status absence;
-  const std::vector<std::string> tags;  // None twice.
-  RemovalCause cause{};                 // Once it has left.
+  std::vector<EntryTag<CacheEntry>> tags;  // None twice; never moved.
+  RemovalCause cause{};                    // Once it has left.
 };
 
 }  // namespace stockade::internal

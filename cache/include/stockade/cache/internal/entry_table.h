@@ -1,31 +1,25 @@
 #ifndef STOCKADE_CACHE_INTERNAL_ENTRY_TABLE_H_
 #define STOCKADE_CACHE_INTERNAL_ENTRY_TABLE_H_
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
-#include <list>
 #include <memory>
-#include <string>
 #include <string_view>
-#include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "stockade/base/hazard_row.h"
 #include "stockade/cache/internal/entry.h"
 #include "stockade/cache/internal/entry_index.h"
 #include "stockade/cache/internal/s3_fifo.h"
+#include "stockade/cache/internal/tag_groups.h"
 
 namespace stockade::internal {
 
 // The entries of one shard. Guarded by the shard's mutex, but for FindUnlocked().
 //
 // Invariant: index_ and queue_ hold exactly the entries that were inserted and not removed, at most one a key, and
-// tagged_ of each tag, together with one of the doomed groups of it, those that have it; tagged_ no tag that none has.
-// It owns them; what is removed goes to the caller, who must not free it at once: it may be read (RetiredEntries). All
-// are removed before the end.
+// tagged_ their tags. It owns them; what is removed goes to the caller, who must not free it at once: it may be read
+// (RetiredEntries). All are removed before the end.
 template <typename Key, typename Value, typename Eq>
 class EntryTable {
  public:
@@ -77,35 +71,11 @@ class EntryTable {
   static constexpr size_t kSome = EntryIndex<Entry>::kSome;
   std::vector<Entry*> Some(uint64_t& position, size_t homes = kSome) const { return index_.Some(position, homes); }
 
-  static bool HasTag(const Entry& entry, std::string_view tag) {
-    return std::binary_search(entry.tags.begin(), entry.tags.end(), tag);
-  }
-
-  // The entries that had a tag at one moment, and have not left since.
-  struct TagGroup {
-    const std::string tag;
-    std::unordered_set<Entry*> entries;
-  };
-  using Doomed = typename std::list<TagGroup>::iterator;
-
-  // Sets those that have the tag apart, to be removed some at a time; what comes later is not among them. O(1).
-  Doomed DoomTagged(std::string_view tag) {
-    doomed_.push_front({.tag = std::string(tag), .entries = {}});
-    if (const auto found = tagged_.find(tag); found != tagged_.end()) {
-      doomed_.front().entries.swap(found->second);
-      tagged_.erase(found);
-    }
-    return doomed_.begin();
-  }
-  // Some entry that was set apart by its having the tag, in whatever group. Null: there is none. O(groups).
-  Entry* AnyDoomed(std::string_view tag) {
-    for (TagGroup& group : doomed_) {
-      if (group.tag == tag && !group.entries.empty()) return *group.entries.begin();
-    }
-    return nullptr;
-  }
-  // None of the group may be left.
-  void ForgetDoomed(Doomed doomed) { doomed_.erase(doomed); }
+  // Sets the entries that have the tag apart, to be removed some at a time: as of TagGroups.
+  using Doomed = typename TagGroups<Entry>::Doomed;
+  Doomed DoomTagged(std::string_view tag) { return tagged_.Doom(tag); }
+  Entry* AnyDoomed(std::string_view tag) { return tagged_.AnyDoomed(tag); }
+  void ForgetDoomed(Doomed doomed) { tagged_.Forget(doomed); }
 
   // The entry that can best be done without, other than `spared`. Null: there is none. O(1) amortized.
   Owned Evict(const Entry* spared) {
@@ -117,32 +87,16 @@ class EntryTable {
   }
 
  private:
-  struct TagHash {
-    using is_transparent = void;
-    size_t operator()(std::string_view tag) const { return std::hash<std::string_view>()(tag); }
-  };
-
   void Tag(Entry& entry) {
-    for (const std::string& tag : entry.tags) tagged_[tag].insert(&entry);
+    for (auto& tag : entry.tags) tagged_.Add(tag);
   }
-
   void Untag(Entry& entry) {
-    for (const std::string& tag : entry.tags) {
-      const auto of_tag = tagged_.find(tag);
-      if (of_tag == tagged_.end() || of_tag->second.erase(&entry) == 0) {
-        for (TagGroup& group : doomed_) {
-          if (group.tag == tag) group.entries.erase(&entry);
-        }
-      } else if (of_tag->second.empty()) {
-        tagged_.erase(of_tag);
-      }
-    }
+    for (auto& tag : entry.tags) tagged_.Remove(tag);
   }
 
   EntryIndex<Entry> index_;
   S3Fifo queue_;
-  std::unordered_map<std::string, std::unordered_set<Entry*>, TagHash, std::equal_to<>> tagged_;
-  std::list<TagGroup> doomed_;
+  TagGroups<Entry> tagged_;
 };
 
 }  // namespace stockade::internal

@@ -1,0 +1,104 @@
+#ifndef STOCKADE_CACHE_INTERNAL_TAG_GROUPS_H_
+#define STOCKADE_CACHE_INTERNAL_TAG_GROUPS_H_
+
+#include <cstddef>
+#include <functional>
+#include <list>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+namespace stockade::internal {
+
+struct TagLink {
+  TagLink* next = nullptr;
+  TagLink* previous = nullptr;
+};
+
+// One tag of an entry, which has it and keeps it in its place.
+template <typename Entry>
+struct EntryTag : TagLink {
+  EntryTag(std::string n, Entry* e) : name(std::move(n)), entry(e) {}
+
+  std::string name;
+  Entry* entry;
+};
+
+// Which entries of a shard have a tag: a ring of them a tag, through the entries themselves, so that a tag that many
+// have is neither rehashed nor freed at a stroke. Guarded by the shard's mutex. O(1) each.
+//
+// Invariant: each tag that was added and not removed is in one ring, that of its name or of a doomed group of it; no
+// ring of a name is empty.
+template <typename Entry>
+class TagGroups {
+  struct Group : TagLink {
+    explicit Group(std::string n) : name(std::move(n)) { next = previous = this; }
+    bool empty() const { return next == this; }
+
+    const std::string name;
+    bool doomed = false;
+  };
+
+ public:
+  using Tag = EntryTag<Entry>;
+  using Doomed = typename std::list<Group>::iterator;
+
+  TagGroups() = default;
+  TagGroups(const TagGroups&) = delete;
+  TagGroups& operator=(const TagGroups&) = delete;
+
+  void Add(Tag& tag) {
+    auto found = groups_.find(tag.name);
+    if (found == groups_.end()) found = groups_.try_emplace(tag.name, tag.name).first;
+    Group& group = found->second;
+    tag.next = &group;
+    tag.previous = group.previous;
+    group.previous->next = &tag;
+    group.previous = &tag;
+  }
+
+  void Remove(Tag& tag) {
+    tag.next->previous = tag.previous;
+    tag.previous->next = tag.next;
+    if (tag.next != tag.previous) return;
+    const auto* const group = static_cast<Group*>(tag.next);  // It alone is left.
+    if (!group->doomed && group->empty()) groups_.erase(groups_.find(group->name));
+  }
+
+  // Sets those that have the tag now apart.
+  Doomed Doom(std::string_view name) {
+    Group& doomed = doomed_.emplace_front(std::string(name));
+    doomed.doomed = true;
+    const auto found = groups_.find(name);
+    if (found == groups_.end()) return doomed_.begin();
+    Group& group = found->second;
+    doomed.next = group.next;
+    doomed.previous = group.previous;
+    doomed.next->previous = doomed.previous->next = &doomed;
+    groups_.erase(found);
+    return doomed_.begin();
+  }
+  // Some entry that was set apart by its having the tag, in whatever group. Null: there is none. O(groups).
+  Entry* AnyDoomed(std::string_view name) {
+    for (Group& group : doomed_) {
+      if (group.name == name && !group.empty()) return static_cast<Tag*>(group.next)->entry;
+    }
+    return nullptr;
+  }
+  // None of the group may be left.
+  void Forget(Doomed doomed) { doomed_.erase(doomed); }
+
+ private:
+  struct Hash {
+    using is_transparent = void;
+    size_t operator()(std::string_view name) const { return std::hash<std::string_view>()(name); }
+  };
+
+  std::unordered_map<std::string, Group, Hash, std::equal_to<>> groups_;
+  std::list<Group> doomed_;
+};
+
+}  // namespace stockade::internal
+
+#endif  // STOCKADE_CACHE_INTERNAL_TAG_GROUPS_H_
