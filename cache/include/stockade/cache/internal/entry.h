@@ -65,6 +65,7 @@ struct alignas(64) CacheEntry : EntryHead<Key, Value>, S3FifoNode {
   }
   std::vector<std::string> TagNames() const {
     std::vector<std::string> names;
+    names.reserve(tags.size());
     for (const auto& tag : tags) names.push_back(tag.name);
     return names;
   }
