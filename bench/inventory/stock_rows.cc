@@ -5,6 +5,7 @@
 #include <mutex>
 #include <semaphore>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -19,14 +20,18 @@ namespace {
 
 constexpr int64_t kBatch = 256;
 constexpr int64_t kPlenty = int64_t{1} << 60;
-constexpr int32_t kMostShards = 16;
+
+// At least what an item has by default.
+int32_t MostShards() {
+  return static_cast<int32_t>(std::clamp<uint32_t>(std::thread::hardware_concurrency(), 16, kMaxShards));
+}
 
 // Counts into a registry of its own: metrics are on, as they are by default.
 template <ShardGuard kGuard>
 class Sharded {
  public:
   explicit Sharded(int64_t units)
-      : stock_({.name = "bench", .stock = units, .max_shards = kMostShards, .guard = kGuard, .metrics = &registry_}) {}
+      : stock_({.name = "bench", .stock = units, .max_shards = MostShards(), .guard = kGuard, .metrics = &registry_}) {}
   bool Take(int64_t units) { return stock_.Take(units); }
   void PutIn(int64_t units) { (void)stock_.Deposit(units); }
   void Reshard(int32_t shards) { (void)stock_.Reshard(shards); }
@@ -105,7 +110,7 @@ template <typename Stock>
 struct TakeAndReshard {
   static void Do(Stock& stock, int64_t turn) {
     KeepAlive(stock.Take(1));
-    if (turn % 4096 == 0) stock.Reshard(1 + static_cast<int32_t>(turn / 4096 % kMostShards));
+    if (turn % 4096 == 0) stock.Reshard(1 + static_cast<int32_t>(turn / 4096 % MostShards()));
   }
 };
 
