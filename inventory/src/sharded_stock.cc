@@ -24,8 +24,8 @@ constexpr uint64_t kUnits = kFrozen - 1;
 // Up to here a shard is filled without a look at the others: kMaxShards of them make kMaxUnits + 1.
 constexpr uint64_t kUncheckedUnits = uint64_t{1} << 53;
 static_assert(kUncheckedUnits * kMaxShards == uint64_t{kMaxUnits} + 1);
-// So no sum of shards reaches the bits: one checked shard, and the others unchecked.
-static_assert(uint64_t{kMaxUnits} + kUncheckedUnits * (kMaxShards - 1) <= kUnits);
+// So no sum of shards reaches the bits: what was checked, or moved, and each shard filled unchecked.
+static_assert(uint64_t{kMaxUnits} + kUncheckedUnits * kMaxShards <= kUnits);
 
 int32_t ShardCount(int32_t wanted) {
   if (wanted != 0) return wanted;
@@ -224,6 +224,11 @@ absl::Status ShardedStock::Reshard(int32_t shards) {
   }
   std::lock_guard lock(*slow_lock_);
   const uint64_t total = Freeze();
+  if (total > uint64_t{kMaxUnits}) {
+    Unfreeze();
+    return absl::OutOfRangeError(Concat("ShardedStock '", name_, "': Reshard(", shards, "): ", total,
+                                        " units are above ", kMaxUnits, ", and cannot be moved"));
+  }
   shard_count_.store(shards, std::memory_order_relaxed);
   for (int32_t i = 0; i < max_shards_; ++i) shards_[i].word.store(kFrozen, std::memory_order_release);
   if (total == 0) {

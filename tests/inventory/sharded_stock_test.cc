@@ -196,6 +196,17 @@ TEST(ShardedStockReshardTest, BadCounts_AreNamedAndChangeNothing) {
   EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("max_shards is 4"));
 }
 
+TEST(ShardedStockReshardTest, MoreThanTheMostUnits_AreNotMoved) {
+  ShardedStock item({.name = "item", .shards = 2, .max_shards = 4, .metrics = nullptr});
+  ShardedStockPeer::Set(item, {uint64_t{kMaxUnits}, 1});
+  const absl::Status status = item.Reshard(1);
+  EXPECT_EQ(status.code(), absl::StatusCode::kOutOfRange);
+  EXPECT_EQ(item.shards(), 2);
+  EXPECT_TRUE(item.Take());
+  EXPECT_TRUE(item.Reshard(1).ok());
+  EXPECT_EQ(item.Available(), kMaxUnits);
+}
+
 TEST(ShardedStockMutexTest, Take_ManyThreads_ExactlyTheStockIsTaken) {
   const int64_t stock = Scaled(20'000, 2'000'000);
   ShardedStock item({.name = "item", .stock = stock, .shards = 3, .guard = ShardGuard::kMutex, .metrics = nullptr});

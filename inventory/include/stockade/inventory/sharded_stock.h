@@ -91,7 +91,8 @@ class ShardedStock {
 
   // Spreads the units over `shards` shards from now on, as evenly as can be; while others take and put in. Stops the
   // shards for O(max_shards). For an item that turns out to be hotter, or colder, than was thought.
-  //   InvalidArgument: `shards` is not within 1 to max_shards(). Nothing has changed.
+  //   InvalidArgument: `shards` is not within 1 to max_shards().  OutOfRange: there are more than kMaxUnits, which
+  //   moved into few shards would leave no room for what Deposit() does not check. Nothing has changed.
   absl::Status Reshard(int32_t shards);
 
   int32_t shards() const { return shard_count_.load(std::memory_order_relaxed); }
