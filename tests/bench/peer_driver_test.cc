@@ -7,17 +7,18 @@
 #include <fstream>
 #include <string>
 
+#include "support/temp_dir.h"
+
 namespace stockade::bench {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 const Scale kQuick = {.quick = true, .span = absl::Milliseconds(2)};
 
-class PeerDriverTest : public testing::Test {
+class PeerDriverTest : public ::testing::Test {
  protected:
   PeerDriverTest() { std::filesystem::create_directories(folder_ / "peer"); }
-  ~PeerDriverTest() override { std::filesystem::remove_all(folder_); }
 
   // A driver in a few lines of shell.
   std::string Driver(const std::string& script) {
@@ -27,8 +28,8 @@ class PeerDriverTest : public testing::Test {
     return file.string();
   }
 
-  const std::filesystem::path folder_ =
-      std::filesystem::path(testing::TempDir()) / testing::UnitTest::GetInstance()->current_test_info()->name();
+  const stockade::testing::TempDir dir_;
+  const std::filesystem::path folder_ = dir_.path();
 };
 
 std::string Answering(const std::string& checksum) {

@@ -3,12 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <memory>
 #include <string>
+
+#include "support/temp_dir.h"
 
 namespace stockade::bench {
 namespace {
@@ -98,7 +99,8 @@ class BenchMainTest : public ::testing::Test {
     return status;
   }
 
-  const std::string file_ = ::testing::TempDir() + "/bench_main_test/rows.json";
+  const stockade::testing::TempDir dir_;  // One a test: ctest runs them beside each other.
+  const std::string file_ = dir_.File("results/rows.json");
   std::string out_;
   std::string error_;
 };
@@ -117,7 +119,6 @@ TEST_F(BenchMainTest, Filter_RunsOnlyWhatMatches) {
 }
 
 TEST_F(BenchMainTest, FilterThatLeavesNoRow_HasAStatusOfItsOwnAndWritesNothing) {
-  std::remove(file_.c_str());
   EXPECT_EQ(Run({"--filter", "nothing", "--json", file_.c_str()}), 3);
   EXPECT_EQ(error_, "bench_area: no row has 'nothing' in it\n");
   EXPECT_EQ(out_, "");
