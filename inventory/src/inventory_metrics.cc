@@ -26,13 +26,19 @@ constexpr MetricDef kDefs[] = {
      "Times an item's shards were stopped, to gather units from several, to refuse, or for an exact total."},
     {MetricType::kCounter, "stockade_inventory_steals_total",
      "Takes that were served by one shard, but not the calling thread's own."},
+    {MetricType::kCounter, "stockade_inventory_latches_total",
+     "Times an item was found empty and latched: from then on a refusal is one load."},
     {MetricType::kGauge, "stockade_inventory_available_units", "Units that can be taken, over all SKUs."},
     {MetricType::kGauge, "stockade_inventory_held_units", "Units held by reservations, over all SKUs."},
     {MetricType::kGauge, "stockade_inventory_sold_units", "Units sold, over all SKUs."},
+    {MetricType::kGauge, "stockade_inventory_shard_imbalance",
+     "Units of the richest shard in use over the mean of those in use, 1 being even; over all SKUs, the greatest."},
     {MetricType::kSecondsHistogram, "stockade_inventory_reserve_seconds",
      "Time of a Reserve or Take call that was not refused, the wait for the ledger included."},
+    {MetricType::kSecondsHistogram, "stockade_inventory_freeze_seconds",
+     "How long an item's shards were stopped; a sample: one freeze in 16 of a thread's."},
 };
-static_assert(std::size(kDefs) == kReserveSeconds + 1);
+static_assert(std::size(kDefs) == kFreezeSeconds + 1);
 
 }  // namespace
 

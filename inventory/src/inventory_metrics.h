@@ -27,10 +27,13 @@ enum InventoryMetric : size_t {
   kRefusedInvalid,
   kFreezes,
   kSteals,
+  kLatches,
   kAvailableUnits,
   kHeldUnits,
   kSoldUnits,
+  kShardImbalance,
   kReserveSeconds,
+  kFreezeSeconds,
 };
 
 std::span<const MetricDef> InventoryMetricDefs();

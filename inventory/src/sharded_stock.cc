@@ -16,16 +16,9 @@ namespace {
 
 using internal::Concat;
 
-constexpr uint64_t kLatched = uint64_t{1} << 63;
-constexpr uint64_t kFrozen = uint64_t{1} << 62;
-constexpr uint64_t kBits = kLatched | kFrozen;
-constexpr uint64_t kUnits = kFrozen - 1;
-
 // Up to here a shard is filled without a look at the others: kMaxShards of them make kMaxUnits + 1.
 constexpr uint64_t kUncheckedUnits = uint64_t{1} << 53;
 static_assert(kUncheckedUnits * kMaxShards == uint64_t{kMaxUnits} + 1);
-// So no sum of shards reaches the bits: what was checked, or moved, and each shard filled unchecked.
-static_assert(uint64_t{kMaxUnits} + kUncheckedUnits * kMaxShards <= kUnits);
 
 int32_t ShardCount(int32_t wanted) {
   if (wanted != 0) return wanted;
@@ -63,6 +56,7 @@ absl::Status ShardedStockOptions::Validate() const {
                                              ", which is not within ", least, " (the shards at first) to ",
                                              kMaxShards));
   }
+  if (clock == nullptr) return absl::InvalidArgumentError(Concat("ShardedStock '", name, "': clock is null"));
   return absl::OkStatus();
 }
 
@@ -70,6 +64,7 @@ ShardedStock::ShardedStock(ShardedStockOptions options) : ShardedStock(options, 
   own_metrics_ = std::make_unique<internal::ComponentMetrics>(options.metrics, internal::InventoryMetricDefs(),
                                                               internal::MetricLabels{{"inventory", options.name}});
   own_metrics_->AddGauge(internal::kAvailableUnits, [this] { return static_cast<double>(ApproximateAvailable()); });
+  own_metrics_->AddGauge(internal::kShardImbalance, [this] { return Imbalance(); });
   metrics_ = own_metrics_.get();
 }
 
@@ -78,9 +73,12 @@ ShardedStock::ShardedStock(ShardedStockOptions options, internal::ComponentMetri
       shard_count_(ShardCount(options.shards)),
       max_shards_(options.max_shards != 0 ? options.max_shards : ShardCount(options.shards)),
       guard_(options.guard),
+      clock_(options.clock),
       shards_(std::make_unique<Shard[]>(static_cast<size_t>(max_shards_))),
       slow_lock_(std::make_unique<ReentrantMutex>(LockOptions{.name = "ShardedStock slow lock", .metrics = nullptr})),
       metrics_(metrics) {
+  // No sum of shards reaches the bits: what was checked, or moved, and each shard filled unchecked.
+  static_assert(uint64_t{kMaxUnits} + kUncheckedUnits * kMaxShards <= kUnits);
   // Unlatched without a unit is legal: the first take finds out.
   for (int32_t i = 0; i < max_shards_; ++i) {
     shards_[i].word.store(Share(static_cast<uint64_t>(options.stock), i), std::memory_order_relaxed);
@@ -101,8 +99,13 @@ bool ShardedStock::Take(int64_t units) {
   Outcome outcome = TakeUnfrozen(wanted);
   if (outcome == Outcome::kUnclear) outcome = TakeFreezing(wanted) ? Outcome::kTaken : Outcome::kRefused;
   const bool taken = outcome == Outcome::kTaken;
-  if (own_metrics_ != nullptr) metrics_->Add(taken ? internal::kTakes : internal::kRefusedSoldOut);
+  CountTake(taken);
   return taken;
+}
+
+// An inventory counts its own.
+void ShardedStock::CountTake(bool taken) const {
+  if (own_metrics_ != nullptr) own_metrics_->Add(taken ? internal::kTakes : internal::kRefusedSoldOut);
 }
 
 // What a take of `units` comes to. kUnclear: the shard has fewer, or is frozen. That proves nothing about the item.
@@ -147,20 +150,6 @@ ShardedStock::Outcome ShardedStock::TakeUnfrozen(uint64_t units) {
   return outcome;
 }
 
-bool ShardedStock::TakeFreezing(uint64_t units) {
-  std::lock_guard lock(*slow_lock_);
-  if (Latched()) return false;
-  const uint64_t total = Freeze();
-  const bool enough = total >= units;
-  if (enough) Gather(units, OwnShard());
-  if (total == 0 || total == units) {
-    Latch();
-  } else {
-    Unfreeze();
-  }
-  return enough;
-}
-
 absl::Status ShardedStock::Deposit(int64_t units) {
   fork_guard_.Check("ShardedStock", name_);
   if (units < 1) {
@@ -189,57 +178,6 @@ bool ShardedStock::TryAdd(Shard& shard, uint64_t units) {
   return true;
 }
 
-absl::Status ShardedStock::DepositSlowly(uint64_t units) {
-  std::lock_guard lock(*slow_lock_);
-  // With the lock held no shard is frozen, so this fails only on a latch or a full shard.
-  if (TryAdd(shards_[OwnShard()], units)) return absl::OkStatus();
-  const uint64_t total = Freeze();
-  const bool fits = total <= uint64_t{kMaxUnits} && units <= uint64_t{kMaxUnits} - total;
-  if (fits) Spread(units);
-  if (!fits && total == 0) {
-    Latch();
-  } else {
-    Unfreeze();
-  }
-  if (fits) return absl::OkStatus();
-  return absl::OutOfRangeError(
-      Concat("ShardedStock '", name_, "': ", total, " units and ", units, " more would be above ", kMaxUnits));
-}
-
-int64_t ShardedStock::Available() const {
-  fork_guard_.Check("ShardedStock", name_);
-  if ((shards_[OwnShard()].word.load(std::memory_order_acquire) & kLatched) != 0) return 0;
-  std::lock_guard lock(*slow_lock_);
-  if (Latched()) return 0;
-  const uint64_t total = Freeze();
-  Unfreeze();
-  return static_cast<int64_t>(total);
-}
-
-absl::Status ShardedStock::Reshard(int32_t shards) {
-  fork_guard_.Check("ShardedStock", name_);
-  if (shards < 1 || shards > max_shards_) {
-    return absl::InvalidArgumentError(Concat("ShardedStock '", name_, "': Reshard(", shards,
-                                             "): shards must be within 1 to max_shards, which is ", max_shards_));
-  }
-  std::lock_guard lock(*slow_lock_);
-  const uint64_t total = Freeze();
-  if (total > uint64_t{kMaxUnits}) {
-    Unfreeze();
-    return absl::OutOfRangeError(Concat("ShardedStock '", name_, "': Reshard(", shards, "): ", total,
-                                        " units are above ", kMaxUnits, ", and cannot be moved"));
-  }
-  shard_count_.store(shards, std::memory_order_relaxed);
-  for (int32_t i = 0; i < max_shards_; ++i) shards_[i].word.store(kFrozen, std::memory_order_release);
-  if (total == 0) {
-    Latch();
-  } else {
-    Spread(total);
-    Unfreeze();
-  }
-  return absl::OkStatus();
-}
-
 int64_t ShardedStock::ApproximateAvailable() const {
   fork_guard_.Check("ShardedStock", name_);
   uint64_t sum = 0;
@@ -247,64 +185,44 @@ int64_t ShardedStock::ApproximateAvailable() const {
   return static_cast<int64_t>(sum);
 }
 
-// The calls below need the slow lock.
-
-// Freezes every shard, latched ones too, and returns the sum.
-uint64_t ShardedStock::Freeze() const {
-  metrics_->Add(internal::kFreezes);
-  uint64_t total = 0;
+StockSnapshot ShardedStock::Snapshot() const {
+  fork_guard_.Check("ShardedStock", name_);
+  StockSnapshot snapshot{.latched = true};
+  snapshot.shard_units.reserve(static_cast<size_t>(max_shards_));
   for (int32_t i = 0; i < max_shards_; ++i) {
-    std::unique_lock lock(shards_[i].mutex, std::defer_lock);
-    if (guard_ == ShardGuard::kMutex) lock.lock();
-    total += shards_[i].word.fetch_or(kFrozen, std::memory_order_acq_rel) & kUnits;
+    const uint64_t word = shards_[i].word.load(std::memory_order_acquire);
+    snapshot.latched = snapshot.latched && (word & kLatched) != 0;
+    snapshot.shard_units.push_back(static_cast<int64_t>(word & kUnits));
+    snapshot.units += snapshot.shard_units.back();
   }
-  return total;
+  const size_t in_use = static_cast<size_t>(shards());
+  while (snapshot.shard_units.size() > in_use && snapshot.shard_units.back() == 0) snapshot.shard_units.pop_back();
+  return snapshot;
 }
 
-void ShardedStock::Unfreeze() const {
-  for (int32_t i = 0; i < max_shards_; ++i) {
-    std::atomic<uint64_t>& word = shards_[i].word;
-    word.store(word.load(std::memory_order_relaxed) & kUnits, std::memory_order_release);
+double ShardedStock::Imbalance() const {
+  fork_guard_.Check("ShardedStock", name_);
+  const int32_t in_use = shards();
+  uint64_t richest = 0;
+  uint64_t sum = 0;
+  for (int32_t i = 0; i < in_use; ++i) {
+    const uint64_t units = shards_[i].word.load(std::memory_order_relaxed) & kUnits;
+    richest = std::max(richest, units);
+    sum += units;
   }
+  return sum == 0 ? 1 : static_cast<double>(richest) * in_use / static_cast<double>(sum);
 }
 
-// Every shard is frozen and empty.
-void ShardedStock::Latch() {
-  for (int32_t i = 0; i < max_shards_; ++i) shards_[i].word.store(kLatched, std::memory_order_release);
+// True: at this moment there was not a single unit.
+bool ShardedStock::SeenLatched() const {
+  return (shards_[OwnShard()].word.load(std::memory_order_acquire) & kLatched) != 0;
 }
-
-// Without a frozen shard, all are latched or none.
-bool ShardedStock::Latched() const { return (shards_[0].word.load(std::memory_order_relaxed) & kLatched) != 0; }
 
 // The part of `units` that shard `shard` gets when they are spread.
 uint64_t ShardedStock::Share(uint64_t units, int32_t shard) const {
   const uint64_t count = static_cast<uint64_t>(shards());
   if (static_cast<uint64_t>(shard) >= count) return 0;
   return units / count + (static_cast<uint64_t>(shard) < units % count ? 1 : 0);
-}
-
-// Every shard is frozen and stays so; takes `units` out of those from `first` on, which have as many.
-void ShardedStock::Gather(uint64_t units, size_t first) {
-  const size_t count = static_cast<size_t>(max_shards_);
-  for (size_t step = 0; units > 0; ++step) {
-    std::atomic<uint64_t>& word = shards_[(first + step) % count].word;
-    const uint64_t held = word.load(std::memory_order_relaxed) & kUnits;
-    const uint64_t taken = std::min(held, units);
-    word.store((held - taken) | kFrozen, std::memory_order_release);
-    units -= taken;
-  }
-}
-
-// Every shard is frozen and stays so; no latch is left when the first unit is added.
-void ShardedStock::Spread(uint64_t units) {
-  for (int32_t i = 0; i < max_shards_; ++i) {
-    std::atomic<uint64_t>& word = shards_[i].word;
-    word.store((word.load(std::memory_order_relaxed) & kUnits) | kFrozen, std::memory_order_release);
-  }
-  for (int32_t i = 0; i < shards(); ++i) {
-    std::atomic<uint64_t>& word = shards_[i].word;
-    word.store(word.load(std::memory_order_relaxed) + Share(units, i), std::memory_order_release);
-  }
 }
 
 size_t ShardedStock::OwnShard() const {

@@ -6,16 +6,21 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "stockade/base/clock.h"
 #include "stockade/base/fork_guard.h"
+#include "stockade/base/instant.h"
 #include "stockade/metrics/metric_set.h"
 #include "stockade/metrics/metrics_registry.h"
 
 namespace stockade {
 
 class ReentrantMutex;
+class ShardedStock;
 
 namespace internal {
 struct Item;
@@ -46,8 +51,27 @@ struct ShardedStockOptions {
   ShardGuard guard = ShardGuard::kCompareAndSwap;
   // Null: no metrics.
   MetricsRegistry* metrics = MetricsRegistry::Default();
+  // Times how long the shards are stopped, for metrics alone. Must outlive the item.
+  Clock* clock = Clock::System();
 
   absl::Status Validate() const;
+};
+
+// One line of a basket: `units`, at least 1, of `stock`.
+struct StockLine {
+  ShardedStock* stock = nullptr;
+  int64_t units = 1;
+};
+
+// What an item looks like to people: each figure was true at some moment of the call, not all at the same one.
+struct StockSnapshot {
+  int64_t units = 0;  // The sum of shard_units.
+  // Every shard was seen latched: at some moment there was nothing, and a take was refused by one load. Then units is
+  // 0.
+  bool latched = false;
+  // By shard: those in use, and on to the last one beyond that still has units (see Reshard()), so that none is left
+  // out and an index always means the same shard.
+  std::vector<int64_t> shard_units = {};
 };
 
 // One item's stock: a number of units, split over shards so that many threads can take at once.
@@ -56,14 +80,16 @@ struct ShardedStockOptions {
 //   if (!seats.Take(2)) return SoldOut();   // At some moment during the call there were fewer than 2.
 //   absl::Status back = seats.Deposit(2);
 //
-// Every operation but ApproximateAvailable() is linearizable: never are more units taken than were put in, and Take()
-// refuses only where at one moment within the call the shards together had fewer than it wanted. A take of several
-// units is all or nothing, and gathers from several shards where no single one has enough.
+// Every operation but the looks (ApproximateAvailable(), Snapshot(), Imbalance()) is linearizable: never are more units
+// taken than were put in, and Take() refuses only where at one moment within the call the shards together had fewer
+// than it wanted. A take of several units is all or nothing, and gathers from several shards where no single one has
+// enough.
 //
 // Thread-safe. What happens before a Deposit() happens before whatever follows a Take() of its units. While there are
 // units to spare, takes and deposits are one compare-and-swap on a cache line that few threads share; near zero they
 // take the item's slow lock and stop the shards for O(shards); once all is gone a refusal is one load. Only the slow
-// lock ever blocks, and nothing is waited for while it is held. Unusable in a forked child.
+// lock ever blocks, and nothing is waited for while it is held, but for TakeTogether(), which waits for further items'
+// slow locks. Unusable in a forked child.
 class ShardedStock {
  public:
   // Aborts with Validate()'s text on bad options.
@@ -75,6 +101,17 @@ class ShardedStock {
 
   // Takes `units` (at least 1; aborts otherwise) and returns true; or takes nothing and returns false.
   bool Take(int64_t units = 1);
+
+  // Takes the units of every line, all at one moment, and returns nullptr; or takes nothing at all, and returns a line
+  // whose item had fewer at one moment within the call: one that is known to be sold out, or else the first in the
+  // order of `lines` whose item is short. Aborts where a line has no stock or below 1 unit, or two have the same stock.
+  // Callers may name the same items in different orders: no deadlock. Stops the shards of all items for O(shards of
+  // all); only a single line is as cheap as Take(), and a sold-out item is refused without any lock.
+  static const StockLine* TakeTogether(std::span<const StockLine> lines);
+
+  // Takes whatever there is, at one moment within the call, and returns it: 0 where there is nothing. Stops the shards
+  // for O(max_shards).
+  int64_t TakeAll();
 
   // Puts `units` in: a restock, or what a cancelled order gives back. After it has returned they can be taken.
   //   InvalidArgument: `units` is below 1.
@@ -88,6 +125,13 @@ class ShardedStock {
   // The sum of the shards, read one after the other without stopping anybody: exact when nobody takes or deposits
   // meanwhile, otherwise off by at most the units that were moved during the call. O(shards).
   int64_t ApproximateAvailable() const;
+
+  // For people and pages. Stops nobody, and has the bound of ApproximateAvailable(). O(max_shards).
+  StockSnapshot Snapshot() const;
+
+  // The units of the richest shard in use over the mean of those in use: 1 where all have the same, or none has any;
+  // shards() where one has all. Stops nobody, so a guess while units move. O(shards).
+  double Imbalance() const;
 
   // Spreads the units over `shards` shards from now on, as evenly as can be; while others take and put in. Stops the
   // shards for O(max_shards). For an item that turns out to be hotter, or colder, than was thought.
@@ -131,30 +175,45 @@ class ShardedStock {
     std::mutex mutex;  // Of ShardGuard::kMutex.
   };
 
+  static constexpr uint64_t kLatched = uint64_t{1} << 63;
+  static constexpr uint64_t kFrozen = uint64_t{1} << 62;
+  static constexpr uint64_t kBits = kLatched | kFrozen;
+  static constexpr uint64_t kUnits = kFrozen - 1;
+
   enum class Outcome { kTaken, kRefused, kUnclear };
 
+  // On the words, without the slow lock: sharded_stock.cc.
   static Outcome Judge(uint64_t word, uint64_t units);
   Outcome TakeFrom(Shard& shard, uint64_t units);
   Outcome TakeUnfrozen(uint64_t units);
+  bool TryAdd(Shard& shard, uint64_t units);
+  bool SeenLatched() const;
+  uint64_t Share(uint64_t units, int32_t shard) const;
+  size_t OwnShard() const;
+  void CountTake(bool taken) const;
+
+  // These take the slow lock: sharded_stock_frozen.cc.
   bool TakeFreezing(uint64_t units);
   absl::Status DepositSlowly(uint64_t units);
-  bool TryAdd(Shard& shard, uint64_t units);
 
-  uint64_t Freeze() const;
-  void Unfreeze() const;
-  uint64_t Share(uint64_t units, int32_t shard) const;
-  void Spread(uint64_t units);
-  void Gather(uint64_t units, size_t first);
+  // These need it: sharded_stock_frozen.cc. Between a Freeze() and its Thaw() nobody but the caller changes a word.
   bool Latched() const;
-  void Latch();
-  size_t OwnShard() const;
+  uint64_t Freeze() const;
+  void Thaw(uint64_t left) const;
+  void Unfreeze() const;
+  void Latch() const;
+  void Spread(uint64_t units);
+  void Gather(uint64_t units);
 
   const std::string name_;
   std::atomic<int32_t> shard_count_;  // Written by the slow lock's holder.
   const int32_t max_shards_;
   const ShardGuard guard_;
+  Clock* const clock_;
   const std::unique_ptr<Shard[]> shards_;
   const std::unique_ptr<ReentrantMutex> slow_lock_;
+  // When the shards were stopped, where that is timed; otherwise infinite. Guarded by slow_lock_.
+  mutable Instant frozen_since_ = Instant::InfiniteFuture();
   internal::ForkGuard fork_guard_;
   std::unique_ptr<internal::ComponentMetrics> own_metrics_;  // Null in an inventory. Last: its gauge reads the shards.
   internal::ComponentMetrics* metrics_;  // *own_metrics_, or those of the inventory that the item is in.
