@@ -20,11 +20,19 @@
 // kMaxUnits is left out.
 //
 // Broken: NO_FREEZE (refuses after a sweep that found nothing), LATCH_WITHOUT_TOTAL (latches on any refusal),
-// IGNORE_LATCH (a deposit adds to a latched word), LATCH_UNFROZEN (unfreezes before it latches).
+// IGNORE_LATCH (a deposit adds to a latched word), LATCH_UNFROZEN (unfreezes before it latches), LATCH_EARLY (latches
+// each empty shard as it freezes it, before all are frozen), ADD_EARLY (a deposit unlatches, fills and unfreezes shard
+// after shard, so that it adds before all are unlatched). With NO_LATCH_CHECKS the last two go on to the wrong answer.
 
 #define SHARDS 2
 #define TAKERS 2
 #define START 1
+
+#ifdef NO_LATCH_CHECKS
+#define LATCH_CHECK skip
+#else
+#define LATCH_CHECK assert(stock == 0)
+#endif
 
 byte units[SHARDS] = START;
 bool frozen[SHARDS];
@@ -37,6 +45,9 @@ byte stocked = 2;
 byte taken;
 byte wanted[TAKERS];  // Zero outside of a call.
 bool low[TAKERS];
+#ifdef ADD_EARLY
+byte arriving;  // Of a deposit that no take and no return has shown yet: as late as can be, lest the ghost be blamed.
+#endif
 
 inline NoteLow() {
   low[0] = low[0] || stock < wanted[0];
@@ -44,6 +55,10 @@ inline NoteLow() {
 }
 
 inline Took() {
+#ifdef ADD_EARLY
+  stock = stock + arriving;
+  arriving = 0;
+#endif
   stock = stock - wanted[me];
   taken = taken + wanted[me];
   assert(taken <= stocked);
@@ -58,7 +73,11 @@ inline Freeze() {
   total = 0;
   i = 0;
   do
+#ifdef LATCH_EARLY
+  :: i < SHARDS -> d_step { frozen[i] = true; total = total + units[i]; latched[i] = (total == 0); i++ }
+#else
   :: i < SHARDS -> d_step { frozen[i] = true; total = total + units[i]; i++ }
+#endif
   :: else -> break
   od;
 }
@@ -88,7 +107,7 @@ mtype = {unclear, yes, refused};
 inline TakeFrom(shard) {
   atomic {
     if
-    :: latched[shard] -> assert(stock == 0); outcome = refused
+    :: latched[shard] -> LATCH_CHECK; outcome = refused
     :: !latched[shard] && (frozen[shard] || units[shard] < wanted[me])
     :: else -> units[shard] = units[shard] - wanted[me]; outcome = yes; Took()
     fi
@@ -114,7 +133,7 @@ inline Gather() {
 inline TakeFreezing() {
   Lock();
   if
-  :: latched[0] -> assert(stock == 0); outcome = refused
+  :: latched[0] -> LATCH_CHECK; outcome = refused
   :: else ->
      Freeze();
      assert(total == stock);
@@ -185,6 +204,20 @@ inline TryAdd(added) {
 // Each shard's share, the same in the code: units / count, and one more in the first units % count.
 inline Spread(added) {
   i = 0;
+#ifdef ADD_EARLY
+  arriving = added;
+  do
+  :: i < SHARDS ->
+     d_step {
+       latched[i] = false;
+       units[i] = units[i] + added / SHARDS + (i < added % SHARDS -> 1 : 0);
+       frozen[i] = false;
+       i++
+     }
+  :: else -> break
+  od;
+  atomic { stock = stock + arriving; arriving = 0 }
+#else
   do
   :: i < SHARDS -> latched[i] = false; i++
   :: else -> break
@@ -195,6 +228,7 @@ inline Spread(added) {
   :: i < SHARDS -> d_step { units[i] = units[i] + added / SHARDS + (i < added % SHARDS -> 1 : 0); i++ }
   :: else -> break
   od;
+#endif
 }
 
 inline Deposit(added) {
