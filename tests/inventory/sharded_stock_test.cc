@@ -2,30 +2,15 @@
 
 #include <atomic>
 #include <cstdint>
-#include <initializer_list>
 #include <string>
-#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "inventory/run_threads.h"
+#include "inventory/sharded_stock_peer.h"
 #include "support/scale.h"
 
 namespace stockade {
-
-class ShardedStockPeer {
- public:
-  // Only while nobody else uses `stock`.
-  static void Set(ShardedStock& stock, std::initializer_list<uint64_t> units) {
-    int shard = 0;
-    for (const uint64_t n : units) stock.shards_[shard++].word.store(n);
-  }
-  static std::vector<uint64_t> Get(const ShardedStock& stock) {
-    std::vector<uint64_t> units;
-    for (int32_t shard = 0; shard < stock.max_shards(); ++shard) units.push_back(stock.shards_[shard].word.load());
-    return units;
-  }
-};
 
 namespace {
 
@@ -81,7 +66,7 @@ TEST(ShardedStockTest, Deposit_RacingWithSoldOut_TakeAfterItSucceeds) {
   ShardedStock item({.name = "item", .shards = 4, .metrics = nullptr});
   std::atomic<bool> stop{false};
   std::atomic<int64_t> found{0};
-  const int64_t rounds = Scaled(2'000, 200'000);
+  const int64_t rounds = Scaled(20'000, 500'000);
   RunThreads(3, [&](int thread) {
     if (thread != 0) {  // Takes of more than there ever is: each freezes or reads a latch, and must be refused.
       while (!stop) EXPECT_FALSE(item.Take(3));
@@ -98,7 +83,7 @@ TEST(ShardedStockTest, Deposit_RacingWithSoldOut_TakeAfterItSucceeds) {
 }
 
 TEST(ShardedStockTest, Mixed_TakesAndDeposits_TotalIsConserved) {
-  const int64_t rounds = Scaled(5'000, 500'000);
+  const int64_t rounds = Scaled(50'000, 1'000'000);
   ShardedStock item({.name = "item", .stock = 40, .shards = 5, .metrics = nullptr});
   std::atomic<int64_t> out{0};
   RunThreads(4, [&](int thread) {
@@ -125,7 +110,7 @@ TEST(ShardedStockTest, Mixed_TakesAndDeposits_TotalIsConserved) {
 constexpr ShardGuard kGuards[] = {ShardGuard::kCompareAndSwap, ShardGuard::kMutex};
 
 TEST(ShardedStockReshardTest, GrownAndShrunkUnderLoad_NothingIsLostAndNothingOversold) {
-  const int64_t rounds = Scaled(3'000, 300'000);
+  const int64_t rounds = Scaled(10'000, 300'000);
   for (const ShardGuard guard : kGuards) {
     ShardedStock item({.name = "item", .stock = 60, .shards = 2, .max_shards = 16, .guard = guard, .metrics = nullptr});
     std::atomic<int64_t> out{0};
@@ -240,6 +225,7 @@ TEST(ShardedStockTest, BadArguments_AreNamed) {
   EXPECT_DEATH(ShardedStock({.name = "seats", .metrics = nullptr}).Take(0), "ShardedStock 'seats': Take\\(0\\)");
   EXPECT_DEATH(ShardedStock({.name = "seats", .stock = -1}), "ShardedStock 'seats': stock is -1");
   EXPECT_DEATH(ShardedStock({.name = "seats", .shards = 257}), "ShardedStock 'seats': shards is 257");
+  EXPECT_DEATH(ShardedStock({.name = "seats", .clock = nullptr}), "ShardedStock 'seats': clock is null");
 }
 
 }  // namespace
