@@ -1,4 +1,4 @@
-// Taking units: with plenty of stock, near zero, and once all is gone.
+// Taking units: with plenty of stock, near zero, once all is gone, of two items at once, while shards come and go.
 #include <algorithm>
 #include <atomic>
 #include <memory>
@@ -89,6 +89,44 @@ class SemaphoreStock {
   std::counting_semaphore<> units_;
 };
 
+// Two items, of which a unit each is taken or none. The first has plenty.
+template <ShardGuard kGuard>
+class ShardedPair {
+ public:
+  explicit ShardedPair(int64_t second)
+      : first_({.name = "first", .stock = kPlenty, .guard = kGuard, .metrics = &registry_}),
+        second_({.name = "second", .stock = second, .guard = kGuard, .metrics = &registry_}) {}
+  bool Take(int64_t units) {
+    const StockLine lines[] = {{&first_, units}, {&second_, units}};
+    return ShardedStock::TakeTogether(lines) == nullptr;
+  }
+
+ private:
+  MetricsRegistry registry_;
+  ShardedStock first_;
+  ShardedStock second_;
+};
+using OurPair = ShardedPair<ShardGuard::kCompareAndSwap>;
+using OurMutexPair = ShardedPair<ShardGuard::kMutex>;
+
+// One mutex over both.
+class MutexPair {
+ public:
+  explicit MutexPair(int64_t second) : second_(second) {}
+  bool Take(int64_t units) {
+    const std::lock_guard lock(mutex_);
+    if (first_ < units || second_ < units) return false;
+    first_ -= units;
+    second_ -= units;
+    return true;
+  }
+
+ private:
+  std::mutex mutex_;
+  int64_t first_ = kPlenty;
+  int64_t second_;
+};
+
 // What a thread does again and again. `turn` counts.
 template <typename Stock>
 struct TakeOne {
@@ -138,7 +176,8 @@ struct Case {
 
 std::string Threads(size_t threads) { return threads == 1 ? ", alone" : internal::Concat(", ", threads, " threads"); }
 
-template <typename Peer, template <typename> typename Work, template <typename> typename PeersWork = Work>
+template <typename Peer, template <typename> typename Work, template <typename> typename PeersWork = Work,
+          typename Ours = OurStock>
 void AddAgainst(Suite& suite, const Case& what, std::string peer, Target target = Target::None(),
                 size_t peer_threads = 0) {
   if (peer_threads == 0) peer_threads = what.threads;
@@ -148,7 +187,7 @@ void AddAgainst(Suite& suite, const Case& what, std::string peer, Target target 
              .better = Better::kHigher,
              .target = target,
              .prepare = [=](const Scale& scale) -> Contestants {
-               return {Runs<OurStock, Work>(what.units, what.threads, scale.span),
+               return {Runs<Ours, Work>(what.units, what.threads, scale.span),
                        Runs<Peer, PeersWork>(what.units, peer_threads, scale.span)};
              }});
 }
@@ -164,13 +203,40 @@ void AddStockRows(Suite& suite) {
     AddAgainst<OurMutexes, TakeOne>(suite, take, "ours, a mutex a shard");
   }
   AddAgainst<OurStock, TakeOne>(suite, {"take", kPlenty, 2}, "ours, 1 thread", Target::RatioAtLeast(1.8), 1);
-  AddAgainst<MutexStock, TakeThree>(suite, {"take 3 at once", kPlenty, 2}, "one mutex");
-  AddAgainst<OurStock, TakeAndReshard, TakeOne>(suite, {"take, resharded every 4,096", kPlenty, 2},
-                                                "ours, not resharded");
-  AddAgainst<MutexStock, TakeOne>(suite, {"refusal once sold out", 0, 2}, "one mutex", Target::RatioAtLeast(30));
-  AddAgainst<MutexStock, CancelAndTake>(suite, {"cancel + take, sold out", 0, 1}, "one mutex");
-  AddAgainst<MutexStock, CancelAndTake>(suite, {"cancel + take, sold out", 0, 2}, "one mutex");
-  AddAgainst<MutexStock, CancelAndTake>(suite, {"cancel + take, 8 left", 8, 2}, "one mutex");
+  for (const size_t threads : {1, 2}) {
+    // A semaphore takes single units only.
+    const Case three{"take 3 at once", kPlenty, threads};
+    AddAgainst<MutexStock, TakeThree>(suite, three, "one mutex");
+    AddAgainst<AtomicStock, TakeThree>(suite, three, "one atomic, CAS");
+    AddAgainst<OurMutexes, TakeThree>(suite, three, "ours, a mutex a shard");
+
+    const Case refusal{"refusal once sold out", 0, threads};
+    AddAgainst<MutexStock, TakeOne>(suite, refusal, "one mutex",
+                                    threads == 2 ? Target::RatioAtLeast(30) : Target::None());
+    AddAgainst<AtomicStock, TakeOne>(suite, refusal, "one atomic, CAS");
+    AddAgainst<SemaphoreStock, TakeOne>(suite, refusal, "std::counting_semaphore");
+    AddAgainst<OurMutexes, TakeOne>(suite, refusal, "ours, a mutex a shard");
+
+    for (const int64_t left : {0, 8}) {
+      const Case cancel{left == 0 ? "cancel + take, sold out" : "cancel + take, 8 left", left, threads};
+      AddAgainst<MutexStock, CancelAndTake>(suite, cancel, "one mutex");
+      AddAgainst<AtomicStock, CancelAndTake>(suite, cancel, "one atomic, CAS");
+      AddAgainst<SemaphoreStock, CancelAndTake>(suite, cancel, "std::counting_semaphore");
+      AddAgainst<OurMutexes, CancelAndTake>(suite, cancel, "ours, a mutex a shard");
+    }
+
+    const Case together{"take 1 of each of 2 items", kPlenty, threads};
+    AddAgainst<MutexPair, TakeOne, TakeOne, OurPair>(suite, together, "one mutex over both");
+    AddAgainst<OurMutexPair, TakeOne, TakeOne, OurPair>(suite, together, "ours, a mutex a shard");
+    const Case one_sold_out{"take 1 of each of 2 items, one sold out", 0, threads};
+    AddAgainst<MutexPair, TakeOne, TakeOne, OurPair>(suite, one_sold_out, "one mutex over both");
+  }
+
+  const Case resharded{"take, resharded every 4,096", kPlenty, 2};
+  AddAgainst<OurStock, TakeAndReshard, TakeOne>(suite, resharded, "ours, not resharded");
+  AddAgainst<MutexStock, TakeAndReshard, TakeOne>(suite, resharded, "one mutex");
+  AddAgainst<AtomicStock, TakeAndReshard, TakeOne>(suite, resharded, "one atomic, CAS");
+  AddAgainst<OurMutexes, TakeAndReshard>(suite, resharded, "ours, a mutex a shard");
 }
 
 }  // namespace stockade::bench

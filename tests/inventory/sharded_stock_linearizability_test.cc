@@ -172,15 +172,15 @@ void CheckHistories(size_t threads, int64_t histories) {
 }
 
 TEST(ShardedStockLinearizabilityTest, TwoThreads_EveryHistoryIsExplained) {
-  CheckHistories(2, testing::Scaled(20'000, 400'000));
+  CheckHistories(2, testing::Scaled(20'000, 500'000));
 }
 
 TEST(ShardedStockLinearizabilityTest, ThreeThreads_EveryHistoryIsExplained) {
-  CheckHistories(3, testing::Scaled(10'000, 300'000));
+  CheckHistories(3, testing::Scaled(10'000, 400'000));
 }
 
 TEST(ShardedStockLinearizabilityTest, FourThreads_EveryHistoryIsExplained) {
-  CheckHistories(4, testing::Scaled(10'000, 300'000));
+  CheckHistories(4, testing::Scaled(10'000, 100'000));
 }
 
 }  // namespace
