@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "inventory_metrics.h"
+#include "sharded_stock_inline.h"
 #include "stockade/base/log.h"
 #include "stockade/base/strings.h"
 #include "stockade/base/thread_slot.h"
@@ -27,6 +28,11 @@ int32_t ShardCount(int32_t wanted) {
 
 void DieIfBad(const ShardedStockOptions& options) {
   if (absl::Status valid = options.Validate(); !valid.ok()) internal::Fatal(Concat(valid.message()));
+}
+
+// Apart from Take(), which stays short.
+[[noreturn, gnu::cold, gnu::noinline]] void DieOfTake(const std::string& name, int64_t units) {
+  internal::Fatal(Concat("ShardedStock '", name, "': Take(", units, "): at least one unit can be taken"));
 }
 
 // A number below `bound`, cheap and good enough to spread threads over shards (xorshift).
@@ -66,11 +72,16 @@ ShardedStock::ShardedStock(ShardedStockOptions options) : ShardedStock(options, 
   own_metrics_->AddGauge(internal::kAvailableUnits, [this] { return static_cast<double>(ApproximateAvailable()); });
   own_metrics_->AddGauge(internal::kShardImbalance, [this] { return Imbalance(); });
   metrics_ = own_metrics_.get();
+  if (internal::MetricSet* const set = own_metrics_->set(); set != nullptr) {
+    counts_ = &set->cells();
+    takes_cell_ = set->cell_of(internal::kTakes);
+    refusals_cell_ = set->cell_of(internal::kRefusedSoldOut);
+  }
 }
 
 ShardedStock::ShardedStock(ShardedStockOptions options, internal::ComponentMetrics* metrics)
     : name_((DieIfBad(options), std::move(options.name))),
-      shard_count_(ShardCount(options.shards)),
+      in_use_(InUse(ShardCount(options.shards))),
       max_shards_(options.max_shards != 0 ? options.max_shards : ShardCount(options.shards)),
       guard_(options.guard),
       clock_(options.clock),
@@ -92,36 +103,22 @@ ShardedStock::~ShardedStock() {
 
 bool ShardedStock::Take(int64_t units) {
   fork_guard_.Check("ShardedStock", name_);
-  if (units < 1) {
-    internal::Fatal(Concat("ShardedStock '", name_, "': Take(", units, "): at least one unit can be taken"));
+  if (units < 1) [[unlikely]] {
+    DieOfTake(name_, units);
   }
   const uint64_t wanted = static_cast<uint64_t>(units);
-  Outcome outcome = TakeUnfrozen(wanted);
-  if (outcome == Outcome::kUnclear) outcome = TakeFreezing(wanted) ? Outcome::kTaken : Outcome::kRefused;
+  const size_t own = OwnShard();
+  Outcome outcome = TakeFrom(shards_[own], wanted);
+  if (outcome == Outcome::kUnclear) [[unlikely]] {
+    outcome = TakeElsewhere(own, wanted);
+  }
   const bool taken = outcome == Outcome::kTaken;
   CountTake(taken);
   return taken;
 }
 
-// An inventory counts its own.
-void ShardedStock::CountTake(bool taken) const {
-  if (own_metrics_ != nullptr) own_metrics_->Add(taken ? internal::kTakes : internal::kRefusedSoldOut);
-}
-
-// What a take of `units` comes to. kUnclear: the shard has fewer, or is frozen. That proves nothing about the item.
-ShardedStock::Outcome ShardedStock::Judge(uint64_t word, uint64_t units) {
-  if ((word & kLatched) != 0) return Outcome::kRefused;
-  return (word & kFrozen) != 0 || word < units ? Outcome::kUnclear : Outcome::kTaken;
-}
-
-ShardedStock::Outcome ShardedStock::TakeFrom(Shard& shard, uint64_t units) {
-  if (guard_ == ShardGuard::kMutex) {
-    const std::lock_guard lock(shard.mutex);
-    const uint64_t word = shard.word.load(std::memory_order_acquire);
-    const Outcome outcome = Judge(word, units);
-    if (outcome == Outcome::kTaken) shard.word.store(word - units, std::memory_order_release);
-    return outcome;
-  }
+inline ShardedStock::Outcome ShardedStock::TakeFrom(Shard& shard, uint64_t units) {
+  if (guard_ == ShardGuard::kMutex) return TakeLocked(shard, units);
   uint64_t word = shard.word.load(std::memory_order_acquire);
   for (;;) {
     if (const Outcome outcome = Judge(word, units); outcome != Outcome::kTaken) return outcome;
@@ -131,23 +128,32 @@ ShardedStock::Outcome ShardedStock::TakeFrom(Shard& shard, uint64_t units) {
   }
 }
 
-ShardedStock::Outcome ShardedStock::TakeUnfrozen(uint64_t units) {
+ShardedStock::Outcome ShardedStock::TakeLocked(Shard& shard, uint64_t units) {
+  const std::lock_guard lock(shard.mutex);
+  const uint64_t word = shard.word.load(std::memory_order_acquire);
+  const Outcome outcome = Judge(word, units);
+  if (outcome == Outcome::kTaken) shard.word.store(word - units, std::memory_order_release);
+  return outcome;
+}
+
+// For a take that its own shard could not settle.
+[[gnu::noinline]] ShardedStock::Outcome ShardedStock::TakeElsewhere(size_t own, uint64_t units) {
+  const auto freezing = [&] { return TakeFreezing(units) ? Outcome::kTaken : Outcome::kRefused; };
   const size_t count = static_cast<size_t>(shards());
-  const size_t own = OwnShard() % count;  // The count may have changed in between.
-  Outcome outcome = TakeFrom(shards_[own], units);
-  if (outcome != Outcome::kUnclear || count == 1) return outcome;
+  if (count == 1) return freezing();
+  own %= count;  // The count may have changed in between.
 
   // The richer of two others: near the end this empties the shards evenly, where a fixed neighbour would be mobbed.
   size_t first = (own + 1 + RandomBelow(count - 1)) % count;
   const size_t second = (own + 1 + RandomBelow(count - 1)) % count;
   const auto units_in = [&](size_t shard) { return shards_[shard].word.load(std::memory_order_relaxed) & kUnits; };
   if (units_in(second) > units_in(first)) first = second;
-  outcome = TakeFrom(shards_[first], units);
+  Outcome outcome = TakeFrom(shards_[first], units);
   for (size_t step = 1; outcome == Outcome::kUnclear && step < count; ++step) {
     outcome = TakeFrom(shards_[(own + step) % count], units);
   }
   if (outcome == Outcome::kTaken) metrics_->Add(internal::kSteals);
-  return outcome;
+  return outcome == Outcome::kUnclear ? freezing() : outcome;
 }
 
 absl::Status ShardedStock::Deposit(int64_t units) {
@@ -213,21 +219,11 @@ double ShardedStock::Imbalance() const {
   return sum == 0 ? 1 : static_cast<double>(richest) * in_use / static_cast<double>(sum);
 }
 
-// True: at this moment there was not a single unit.
-bool ShardedStock::SeenLatched() const {
-  return (shards_[OwnShard()].word.load(std::memory_order_acquire) & kLatched) != 0;
-}
-
 // The part of `units` that shard `shard` gets when they are spread.
 uint64_t ShardedStock::Share(uint64_t units, int32_t shard) const {
   const uint64_t count = static_cast<uint64_t>(shards());
   if (static_cast<uint64_t>(shard) >= count) return 0;
   return units / count + (static_cast<uint64_t>(shard) < units % count ? 1 : 0);
-}
-
-size_t ShardedStock::OwnShard() const {
-  const uint32_t slot = internal::ThisThreadSlot();
-  return slot == internal::kNoSlot ? 0 : slot % static_cast<uint32_t>(shards());
 }
 
 }  // namespace stockade

@@ -3,6 +3,7 @@
 #include <mutex>
 
 #include "inventory_metrics.h"
+#include "sharded_stock_inline.h"
 #include "stockade/base/strings.h"
 #include "stockade/inventory/sharded_stock.h"
 #include "stockade/locks/reentrant_mutex.h"
@@ -77,7 +78,7 @@ absl::Status ShardedStock::Reshard(int32_t shards) {
     return absl::OutOfRangeError(Concat("ShardedStock '", name_, "': Reshard(", shards, "): ", total,
                                         " units are above ", kMaxUnits, ", and cannot be moved"));
   }
-  shard_count_.store(shards, std::memory_order_relaxed);
+  in_use_.store(InUse(shards), std::memory_order_relaxed);
   Gather(total);
   if (total > 0) Spread(total);
   Thaw(total);

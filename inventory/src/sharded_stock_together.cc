@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "inventory_metrics.h"
+#include "sharded_stock_inline.h"
 #include "stockade/base/log.h"
 #include "stockade/base/strings.h"
 #include "stockade/inventory/sharded_stock.h"

@@ -139,7 +139,7 @@ class ShardedStock {
   //   moved into few shards would leave no room for what Deposit() does not check. Nothing has changed.
   absl::Status Reshard(int32_t shards);
 
-  int32_t shards() const { return shard_count_.load(std::memory_order_relaxed); }
+  int32_t shards() const { return static_cast<int32_t>(in_use_.load(std::memory_order_relaxed) & UINT32_MAX); }
   int32_t max_shards() const { return max_shards_; }
   const std::string& name() const { return name_; }
 
@@ -164,7 +164,7 @@ class ShardedStock {
   // acquired from every word, and a refusal's load is an acquire. Hence whoever takes a unit sees all that was done
   // before the unit was put in, whichever shards it went through.
   //
-  // Of max_shards_ shards the first shard_count_ are those that threads go to. The count is no more than a hint: a
+  // Of max_shards_ shards the first shards() are those that threads go to. The count is no more than a hint: a
   // thread that goes by an old one may put units into a shard beyond it. So whatever is said above of all shards is
   // said of all max_shards_, and what stops them stops those too.
   //
@@ -182,13 +182,17 @@ class ShardedStock {
 
   enum class Outcome { kTaken, kRefused, kUnclear };
 
-  // On the words, without the slow lock: sharded_stock.cc.
+  static constexpr int kReciprocalBits = 24;
+
+  // On the words, without the slow lock: sharded_stock.cc and sharded_stock_inline.h.
   static Outcome Judge(uint64_t word, uint64_t units);
   Outcome TakeFrom(Shard& shard, uint64_t units);
-  Outcome TakeUnfrozen(uint64_t units);
+  Outcome TakeLocked(Shard& shard, uint64_t units);
+  Outcome TakeElsewhere(size_t own, uint64_t units);
   bool TryAdd(Shard& shard, uint64_t units);
   bool SeenLatched() const;
   uint64_t Share(uint64_t units, int32_t shard) const;
+  static uint64_t InUse(int32_t shards);
   size_t OwnShard() const;
   void CountTake(bool taken) const;
 
@@ -206,7 +210,9 @@ class ShardedStock {
   void Gather(uint64_t units);
 
   const std::string name_;
-  std::atomic<int32_t> shard_count_;  // Written by the slow lock's holder.
+  // The shards in use, and above them their reciprocal (see InUse()): in one word, so that they agree. Written by the
+  // slow lock's holder.
+  std::atomic<uint64_t> in_use_;
   const int32_t max_shards_;
   const ShardGuard guard_;
   Clock* const clock_;
@@ -217,6 +223,10 @@ class ShardedStock {
   internal::ForkGuard fork_guard_;
   std::unique_ptr<internal::ComponentMetrics> own_metrics_;  // Null in an inventory. Last: its gauge reads the shards.
   internal::ComponentMetrics* metrics_;  // *own_metrics_, or those of the inventory that the item is in.
+  // Where takes and refusals are counted: a refusal is so short that each load on the way there shows. Null: nowhere.
+  internal::StripedCells* counts_ = nullptr;
+  size_t takes_cell_ = 0;
+  size_t refusals_cell_ = 0;
 };
 
 }  // namespace stockade
