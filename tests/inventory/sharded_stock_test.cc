@@ -83,7 +83,7 @@ TEST(ShardedStockTest, Deposit_RacingWithSoldOut_TakeAfterItSucceeds) {
 }
 
 TEST(ShardedStockTest, Mixed_TakesAndDeposits_TotalIsConserved) {
-  const int64_t rounds = Scaled(50'000, 1'000'000);
+  const int64_t rounds = Scaled(200'000, 2'000'000);
   ShardedStock item({.name = "item", .stock = 40, .shards = 5, .metrics = nullptr});
   std::atomic<int64_t> out{0};
   RunThreads(4, [&](int thread) {

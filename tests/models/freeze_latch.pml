@@ -22,7 +22,8 @@
 // Broken: NO_FREEZE (refuses after a sweep that found nothing), LATCH_WITHOUT_TOTAL (latches on any refusal),
 // IGNORE_LATCH (a deposit adds to a latched word), LATCH_UNFROZEN (unfreezes before it latches), LATCH_EARLY (latches
 // each empty shard as it freezes it, before all are frozen), ADD_EARLY (a deposit unlatches, fills and unfreezes shard
-// after shard, so that it adds before all are unlatched). With NO_LATCH_CHECKS the last two go on to the wrong answer.
+// after shard, so that it adds before all are unlatched), GATHER_UNFROZEN (unfreezes before it gathers). With
+// NO_LATCH_CHECKS wrong latches are followed to the wrong answer.
 
 #define SHARDS 2
 #define TAKERS 2
@@ -138,7 +139,11 @@ inline TakeFreezing() {
      Freeze();
      assert(total == stock);
      if
+#ifdef GATHER_UNFROZEN
+     :: total >= wanted[me] -> Unfreeze(); atomic { Took(); outcome = yes }; Gather()
+#else
      :: total >= wanted[me] -> atomic { Took(); outcome = yes }; Gather()
+#endif
      :: else -> outcome = refused
      fi;
      if
