@@ -5,11 +5,13 @@
 #include <filesystem>
 #include <mutex>
 #include <optional>
+#include <string_view>
 #include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "durable_notifier.h"
 #include "file_lock.h"
 #include "ledger_metrics.h"
 #include "ledger_recovery.h"
@@ -47,6 +49,8 @@ struct SqliteLedger::State {
   void StartWriter(absl::Duration recovery);
   void RunWriter();
   absl::Status Commit(const std::vector<LedgerRecord>& batch, uint64_t first_position);
+  // Aborts unless Append() has returned `position`. With `mutex` held.
+  void CheckAppended(std::string_view call, uint64_t position) const;
   // Of the waiters for `position`.
   std::condition_variable& DurableFor(uint64_t position) {
     return durable_changed[position <= flight_end ? flight % 2 : (flight + 1) % 2];
@@ -76,6 +80,7 @@ struct SqliteLedger::State {
   absl::Status failure;  // Once not OK it stays.
   bool closing = false;
 
+  internal::DurableNotifier notifier;  // Is told under `mutex`, so that it knows whatever anybody knows.
   std::thread writer;
   internal::ComponentMetrics metrics;  // Last: its gauges see the rest.
 };
@@ -98,6 +103,7 @@ absl::Status SqliteLedger::State::Recover() {
   applier.emplace(*std::move(created));
   recovered = std::move(found->state);
   durable = flight_end = appended = found->last_position;
+  notifier.Reach(durable);
   return absl::OkStatus();
 }
 
@@ -130,6 +136,7 @@ absl::StatusOr<std::unique_ptr<SqliteLedger>> SqliteLedger::Open(std::string pat
 }
 
 void SqliteLedger::State::StartWriter(absl::Duration recovery) {
+  notifier.Start();
   writer = std::thread([this] { RunWriter(); });
   metrics.AddGauge(internal::kLedgerQueueRecords, [this] {
     std::lock_guard own(mutex);
@@ -152,6 +159,7 @@ SqliteLedger::~SqliteLedger() {
   }
   state_->work.notify_one();
   state_->writer.join();
+  state_->notifier.Stop();
   // What a failing commit has left in the log is for Open() to judge.
   state_->database.set_checkpoint_on_close(state_->failure.ok());
 }
@@ -176,12 +184,14 @@ void SqliteLedger::State::RunWriter() {
     own.lock();
     if (status.ok()) {
       durable = flight_end;
+      notifier.Reach(durable);
       durable_changed[flight % 2].notify_all();
       continue;
     }
     failure = absl::UnavailableError(
         internal::Concat("SqliteLedger '", path, "' has failed and must be opened again: ", status.message()));
     queue.clear();
+    notifier.Fail(failure);
     for (std::condition_variable& changed : durable_changed) changed.notify_all();
     space.notify_all();
   }
@@ -226,19 +236,31 @@ uint64_t SqliteLedger::Append(LedgerRecord record) {
   return position;
 }
 
+void SqliteLedger::State::CheckAppended(std::string_view call, uint64_t position) const {
+  if (position <= appended) return;
+  internal::Fatal(
+      internal::Concat("SqliteLedger '", path, "': ", call, "(", position, "), but only ", appended, " were appended"));
+}
+
 absl::Status SqliteLedger::AwaitDurable(uint64_t position) {
   state_->fork_guard.Check("SqliteLedger", state_->path);
   State& state = *state_;
   std::unique_lock own(state.mutex);
-  if (position > state.appended) {
-    internal::Fatal(internal::Concat("SqliteLedger '", state.path, "': AwaitDurable(", position, "), but only ",
-                                     state.appended, " were appended"));
-  }
+  state.CheckAppended("AwaitDurable", position);
   while (true) {
     if (position <= state.durable) return absl::OkStatus();
     if (!state.failure.ok()) return state.failure;
     state.DurableFor(position).wait(own);
   }
+}
+
+void SqliteLedger::NotifyDurable(uint64_t position, absl::AnyInvocable<void(absl::Status)> done) {
+  state_->fork_guard.Check("SqliteLedger", state_->path);
+  {
+    std::lock_guard own(state_->mutex);
+    state_->CheckAppended("NotifyDurable", position);
+  }
+  state_->notifier.Notify(position, std::move(done));
 }
 
 absl::Status SqliteLedger::Health() const {

@@ -5,21 +5,32 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 
 namespace stockade {
 
+// One line of a basket.
+struct OrderLine {
+  std::string sku = {};
+  int64_t quantity = 1;  // Units.
+
+  friend bool operator==(const OrderLine&, const OrderLine&) = default;
+};
+
 // One line of the journal: one change of an inventory, whole.
 struct LedgerRecord {
   enum class Kind {
-    kAddSku,   // sku, quantity (its first stock), shards, per_buyer_limit
-    kRestock,  // sku, quantity
-    kReserve,  // order_id, request_id, sku, quantity, buyer, expires_at, ttl
-    kTake,     // order_id, request_id, sku, quantity, buyer: sold at once
-    kCommit,   // order_id: held becomes sold
-    kCancel,   // order_id: held becomes cancelled, its units are for sale again
-    kExpire,   // order_id: held becomes expired, its units are for sale again
+    kAddSku,         // sku, quantity (its first stock), shards, per_buyer_limit
+    kRestock,        // sku, quantity
+    kRemoveSku,      // sku, quantity: the units that were available, 0 or more, which are withdrawn
+    kReserve,        // order_id, request_id, sku, quantity, buyer, expires_at, ttl
+    kTake,           // order_id, request_id, sku, quantity, buyer: sold at once
+    kReserveBasket,  // order_id, request_id, lines, buyer, expires_at, ttl: all lines are held, or none
+    kCommit,         // order_id: held becomes sold, with all its lines
+    kCancel,         // order_id: held becomes cancelled, its units are for sale again
+    kExpire,         // order_id: held becomes expired, its units are for sale again
   };
 
   Kind kind;
@@ -31,9 +42,10 @@ struct LedgerRecord {
   absl::Time expires_at = absl::InfiniteFuture();  // Wall time: it must hold across a restart.
   int32_t shards = 0;
   int64_t per_buyer_limit = 0;  // Units; 0: none.
-  // kReserve: bounds what remains after a restart, in case the wall clock was set back. Whole microseconds, as
-  // expires_at.
+  // kReserve, kReserveBasket: bounds what remains after a restart, in case the wall clock was set back. Whole
+  // microseconds, as expires_at.
   absl::Duration ttl = absl::InfiniteDuration();
+  std::vector<OrderLine> lines = {};  // Only of kReserveBasket: at least one, each SKU once.
 };
 
 enum class OrderState { kHeld, kSold, kCancelled, kExpired };
@@ -42,32 +54,46 @@ enum class OrderState { kHeld, kSold, kCancelled, kExpired };
 struct LedgerState {
   struct Sku {
     std::string sku;
-    int64_t granted = 0;  // Units ever stocked.
+    int64_t granted = 0;  // Units ever stocked, less those withdrawn: by its removal, and by what came back after it.
     int32_t shards = 0;
     int64_t per_buyer_limit = 0;
+    bool removed = false;
   };
   struct Order {
     uint64_t order_id = 0;
     std::string request_id;
-    std::string sku;
-    int64_t quantity = 0;
+    std::string sku;       // Empty: a basket.
+    int64_t quantity = 0;  // 0: a basket.
     std::string buyer;
     OrderState state = OrderState::kHeld;
-    bool reserved = false;  // By kReserve; false: by kTake.
+    bool reserved = false;  // By kReserve or kReserveBasket; false: by kTake.
     absl::Time expires_at = absl::InfiniteFuture();
     absl::Duration ttl = absl::InfiniteDuration();  // Infinite beside a finite expires_at: not kept.
+    std::vector<OrderLine> lines = {};              // Of a basket, in the order of its record; else empty.
+    // Wall time at which it was sold, cancelled or expired, as the ledger wrote it down: the time of its batch, rounded
+    // down to a microsecond. Infinite while held.
+    absl::Time ended_at = absl::InfiniteFuture();
   };
 
-  // For each SKU: units available = granted - those of its orders that are held or sold. Never negative.
+  // For each SKU: units available = granted - those of its orders that are held or sold. Never negative; 0 where
+  // removed.
   std::vector<Sku> skus;
   std::vector<Order> orders;  // Ascending by order_id.
 };
 
 // Where an inventory writes down what it did: one totally ordered journal. What is durable is always a prefix of what
 // was appended, and that is all the safety rests on:
-//  - a grant (kReserve, kTake) takes its units in memory first, is appended, and is acknowledged when it is durable;
+//  - a grant (kReserve, kTake, kReserveBasket) takes its units in memory first, is appended, and is acknowledged when
+//  it
+//    is durable; so does a withdrawal (kRemoveSku);
 //  - a deposit (kRestock, kCancel, kExpire) is appended before its units can be taken.
 // So in every prefix the units taken are covered by units deposited before them, whatever the moment of a crash.
+//
+// A record settles the whole of its order, and a crash keeps it or undoes it as a whole: no basket is ever in part.
+//
+// After kRemoveSku nothing takes from that SKU or restocks it, and its name is never added again. Its held orders may
+// still be committed, cancelled and expire. What comes back to it then is withdrawn too: granted shrinks, instead of
+// available growing. So granted = available + held + sold holds for every SKU at every position.
 //
 // Thread-safe.
 class Ledger {
@@ -85,6 +111,14 @@ class Ledger {
   // Blocks until the record at `position`, and so every one before it, is durable. Unavailable: the ledger has failed;
   // whether the record is durable is unknown until the ledger is opened again. From then on every call says so.
   virtual absl::Status AwaitDurable(uint64_t position) = 0;
+
+  // Calls `done` once, with what AwaitDurable(position) would return, as soon as that would return: within the call, on
+  // the calling thread, if it is known already; otherwise later, on a thread of the ledger's own, in ascending order of
+  // position, and of the calls for one position. No lock of the ledger is held meanwhile. `done` must be short, for it
+  // keeps the others waiting; it must not throw and must not wait for the ledger, as AwaitDurable() does, and Append()
+  // where that is bounded. What is outstanding when the ledger fails gets Unavailable; the destructor waits until all
+  // that is outstanding has been called.
+  virtual void NotifyDurable(uint64_t position, absl::AnyInvocable<void(absl::Status)> done) = 0;
 
   // OK, or why the ledger has failed.
   virtual absl::Status Health() const = 0;

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -64,7 +65,8 @@ class SqliteLedger final : public Ledger {
   //   DataLoss: the file is damaged, or does not add up.
   static absl::StatusOr<std::unique_ptr<SqliteLedger>> Open(std::string path, SqliteLedgerOptions options = {});
 
-  // Commits what is queued, then closes the file. Nobody may be inside a call.
+  // Commits what is queued, calls back all that is outstanding of NotifyDurable(), then closes the file. Nobody may be
+  // inside a call, nor may what is called back call.
   ~SqliteLedger() override;
 
   SqliteLedger(const SqliteLedger&) = delete;
@@ -80,6 +82,11 @@ class SqliteLedger final : public Ledger {
   // OK at once for what is durable, whether the ledger has failed or not. Aborts on a position that Append() has not
   // returned yet.
   absl::Status AwaitDurable(uint64_t position) override;
+
+  // Calls back on one thread, which is neither the caller's nor the one that commits: a slow `done` delays those behind
+  // it, and no commit. Some 100 bytes for each that is outstanding, and what `done` holds. O(log n) of those. Aborts on
+  // a position that Append() has not returned yet.
+  void NotifyDurable(uint64_t position, absl::AnyInvocable<void(absl::Status)> done) override;
 
   absl::Status Health() const override;
 
