@@ -1,5 +1,5 @@
-// Appends to the ledger argv[1] from four threads until it is killed, and writes "<position> <order id>\n" to standard
-// output for each record once it is durable. Order ids begin at argv[2].
+// Appends orders, baskets and removals of SKUs to the ledger argv[1] from four threads until it is killed, and writes
+// "<position> <order id>\n" to standard output for each record once it is durable. Order ids begin at argv[2].
 
 #include <unistd.h>
 
@@ -45,7 +45,15 @@ int Run(const char* path, uint64_t first_id) {
           Acknowledge(ledger, ledger.Append(testing::Take(id, "shoe", 1 + random() % 3)), id);
           continue;
         }
-        Acknowledge(ledger, ledger.Append(testing::Reserve(id, "shoe", 1 + random() % 3)), id);
+        if (random() % 2 == 0) {
+          Acknowledge(ledger, ledger.Append(testing::Reserve(id, "shoe", 1 + random() % 3)), id);
+        } else {
+          // With a SKU of its own, which is removed while the basket is held.
+          const std::string sku = absl::StrCat("only-", id);
+          ledger.Append(testing::AddSku(sku, 3));
+          Acknowledge(ledger, ledger.Append(testing::ReserveBasket(id, {{sku, 2}, {"shoe", 1}})), id);
+          ledger.Append(testing::RemoveSku(sku, 1));
+        }
         const Kind kinds[] = {Kind::kCommit, Kind::kCancel, Kind::kExpire};
         if (what <= 3) Acknowledge(ledger, ledger.Append(testing::Settle(kinds[what - 1], id)), id);
       }

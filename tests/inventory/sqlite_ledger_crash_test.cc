@@ -70,10 +70,10 @@ void ExpectAllThereOnce(const std::string& path, const Acknowledged& acknowledge
     ASSERT_EQ(journal[position], order_id);
   }
   EXPECT_EQ(sql.QueryInt("SELECT count(*) FROM (SELECT 1 FROM journal WHERE order_id IS NOT NULL "
-                         "GROUP BY order_id, kind IN ('reserve', 'take') HAVING count(*) > 1)"),
+                         "GROUP BY order_id, kind IN ('reserve', 'take', 'reserve_basket') HAVING count(*) > 1)"),
             0);
   EXPECT_EQ(sql.QueryInt("SELECT count(*) FROM orders"), static_cast<int64_t>(state.orders.size()));
-  EXPECT_EQ(sql.QueryInt("SELECT count(*) FROM journal WHERE kind IN ('reserve', 'take')"),
+  EXPECT_EQ(sql.QueryInt("SELECT count(*) FROM journal WHERE kind IN ('reserve', 'take', 'reserve_basket')"),
             static_cast<int64_t>(state.orders.size()));
 }
 

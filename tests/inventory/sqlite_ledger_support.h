@@ -3,6 +3,7 @@
 
 #include <sqlite3.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -75,6 +76,21 @@ inline LedgerRecord Reserve(uint64_t order_id, std::string sku, int64_t quantity
   return record;
 }
 
+inline LedgerRecord ReserveBasket(uint64_t order_id, std::vector<OrderLine> lines) {
+  LedgerRecord record = Reserve(order_id, "", 0);
+  record.kind = LedgerRecord::Kind::kReserveBasket;
+  record.lines = std::move(lines);
+  return record;
+}
+
+inline LedgerRecord Restock(std::string sku, int64_t quantity) {
+  return {.kind = LedgerRecord::Kind::kRestock, .sku = std::move(sku), .quantity = quantity};
+}
+
+inline LedgerRecord RemoveSku(std::string sku, int64_t quantity) {
+  return {.kind = LedgerRecord::Kind::kRemoveSku, .sku = std::move(sku), .quantity = quantity};
+}
+
 inline LedgerRecord Settle(LedgerRecord::Kind kind, uint64_t order_id) { return {.kind = kind, .order_id = order_id}; }
 
 // A ledger without metrics; null, and a failed test, where it does not open.
@@ -83,6 +99,33 @@ inline std::unique_ptr<SqliteLedger> OpenLedger(const std::string& path, SqliteL
   absl::StatusOr<std::unique_ptr<SqliteLedger>> ledger = SqliteLedger::Open(path, std::move(options));
   EXPECT_TRUE(ledger.ok()) << ledger.status();
   return ledger.ok() ? *std::move(ledger) : nullptr;
+}
+
+// What opening `path` again finds.
+inline LedgerState Reopened(const std::string& path) {
+  const std::unique_ptr<SqliteLedger> ledger = OpenLedger(path);
+  return ledger == nullptr ? LedgerState() : ledger->TakeRecovered();
+}
+
+// By its name; an empty one, and a failed test, where there is none.
+inline const LedgerState::Sku& SkuIn(const LedgerState& state, std::string_view name) {
+  const auto found = std::ranges::find(state.skus, name, &LedgerState::Sku::sku);
+  EXPECT_NE(found, state.skus.end()) << name;
+  static const LedgerState::Sku none{};
+  return found == state.skus.end() ? none : *found;
+}
+
+// granted less what is held or sold.
+inline int64_t AvailableIn(const LedgerState& state, std::string_view sku) {
+  int64_t available = SkuIn(state, sku).granted;
+  for (const LedgerState::Order& order : state.orders) {
+    if (order.state != OrderState::kHeld && order.state != OrderState::kSold) continue;
+    if (order.sku == sku) available -= order.quantity;
+    for (const OrderLine& line : order.lines) {
+      if (line.sku == sku) available -= line.quantity;
+    }
+  }
+  return available;
 }
 
 }  // namespace stockade::testing

@@ -58,6 +58,8 @@ void ExpectOneOfEverything(const LedgerState& state) {
     EXPECT_EQ(order.state, states[i]);
     EXPECT_EQ(order.reserved, i != 0);
     EXPECT_EQ(order.expires_at, i == 0 ? absl::InfiniteFuture() : absl::FromUnixMicros(1'700'000'600'000'001));
+    EXPECT_EQ(order.ended_at == absl::InfiniteFuture(), order.state == OrderState::kHeld);
+    EXPECT_TRUE(order.lines.empty());
     EXPECT_EQ(order.ttl, i == 0 ? absl::InfiniteDuration() : absl::Seconds(600));
   }
 }
@@ -80,6 +82,29 @@ TEST(SqliteLedgerTest, Reopen_AfterEveryKindOfRecord_GivesTheSameState) {
     EXPECT_TRUE(ledger->AwaitDurable(10).ok());
   }
   for (int i = 0; i < 2; ++i) ExpectOneOfEverything(OpenLedger(dir.File("orders.db"))->TakeRecovered());
+}
+
+TEST(SqliteLedgerTest, EndedAt_AfterReopen_IsTheWallTimeOfTheBatch) {
+  const TempDir dir;
+  ManualClock clock;
+  {
+    const auto ledger = OpenLedger(dir.File("orders.db"), {.clock = &clock});
+    ledger->Append(AddSku("shoe", 100));
+    for (uint64_t id = 1; id <= 4; ++id) ledger->Append(Reserve(id, "shoe", 1));
+    EXPECT_TRUE(ledger->AwaitDurable(ledger->Append(Take(5, "shoe", 1))).ok());
+    for (const auto& [kind, id] : {std::pair{Kind::kCommit, 1}, {Kind::kCancel, 2}, {Kind::kExpire, 3}}) {
+      clock.Advance(absl::Seconds(1) + absl::Nanoseconds(999));
+      EXPECT_TRUE(ledger->AwaitDurable(ledger->Append(Settle(kind, static_cast<uint64_t>(id)))).ok());
+    }
+  }
+  const LedgerState state = OpenLedger(dir.File("orders.db"))->TakeRecovered();
+  ASSERT_EQ(state.orders.size(), 5u);
+  const absl::Time start = absl::FromUnixSeconds(1'700'000'000);
+  EXPECT_EQ(state.orders[0].ended_at, start + absl::Seconds(1));  // Rounded down.
+  EXPECT_EQ(state.orders[1].ended_at, start + absl::Seconds(2) + absl::Microseconds(1));
+  EXPECT_EQ(state.orders[2].ended_at, start + absl::Seconds(3) + absl::Microseconds(2));
+  EXPECT_EQ(state.orders[3].ended_at, absl::InfiniteFuture());
+  EXPECT_EQ(state.orders[4].ended_at, start);
 }
 
 TEST(SqliteLedgerTest, Destructor_WithRecordsQueued_CommitsThem) {
@@ -136,9 +161,9 @@ TEST(SqliteLedgerTest, Audit_ByPlainSql_AgreesWithTakeRecovered) {
                           ElementsAre("7", "1700000000000000", "commit", "2", "shoe", "4")));
   EXPECT_THAT(sql.Query("SELECT * FROM orders WHERE order_id IN (1, 3)"),
               ElementsAre(ElementsAre("1", "request-1", "shoe", "3", "buyer-1", "sold", "0", "NULL", "NULL",
-                                      "1700000000000000"),
+                                      "1700000000000000", "1700000000000000"),
                           ElementsAre("3", "request-3", "shoe", "5", "buyer-3", "cancelled", "1", "1700000600000001",
-                                      "600000000", "1700000000000000")));
+                                      "600000000", "1700000000000000", "1700000000000000")));
 }
 
 TEST(SqliteLedgerTest, Append_FromManyThreads_KeepsEachThreadsOrderInFewerCommitsThanRecords) {

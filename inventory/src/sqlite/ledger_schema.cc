@@ -7,41 +7,65 @@
 namespace stockade::internal {
 namespace {
 
-// skus and orders are the state; journal is how it came about, one row a record, in the order of the commits. Whatever
-// is durable keeps, for each SKU and at each position:
-//   granted = sum(quantity) of add_sku and restock
-//   available = granted - sum(quantity) of reserve and take + sum(quantity) of cancel and expire, never negative
-//   available = granted - sum(quantity) of orders that are held or sold
-// NULL in expires_at_us and ttl_us is never.
+// skus, orders and order_lines are the state; journal and journal_lines are how it came about, one row of journal a
+// record, in the order of the commits. An order, and each of its rows in the journal, is of one SKU; or it is a basket:
+// then its sku and quantity are NULL, and its lines are in order_lines, and again, for each position, in journal_lines.
+// The copies are there to be compared when the file is opened. Whatever is durable keeps, for each SKU and at each
+// position:
+//   granted = sum(quantity) of add_sku and restock, less remove_sku, less the cancel and expire after remove_sku
+//   available = granted - sum(quantity) of orders that are held or sold, never negative; after remove_sku 0
+// settled_at_us is the at_us of the take, commit, cancel or expire. NULL in expires_at_us and ttl_us is never.
 constexpr char kTables[] = R"sql(
 CREATE TABLE skus(
   sku TEXT PRIMARY KEY NOT NULL,
   granted INTEGER NOT NULL CHECK (granted >= 0),
   shards INTEGER NOT NULL CHECK (shards >= 0),
-  per_buyer_limit INTEGER NOT NULL CHECK (per_buyer_limit >= 0)
+  per_buyer_limit INTEGER NOT NULL CHECK (per_buyer_limit >= 0),
+  removed INTEGER NOT NULL CHECK (removed IN (0, 1))
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE orders(
   order_id INTEGER PRIMARY KEY CHECK (order_id > 0),
   request_id TEXT NOT NULL UNIQUE,
-  sku TEXT NOT NULL REFERENCES skus(sku),
-  quantity INTEGER NOT NULL CHECK (quantity > 0),
+  sku TEXT REFERENCES skus(sku),
+  quantity INTEGER CHECK (quantity > 0),
   buyer TEXT NOT NULL,
   state TEXT NOT NULL CHECK (state IN ('held', 'sold', 'cancelled', 'expired')),
   reserved INTEGER NOT NULL CHECK (reserved IN (0, 1)),
   expires_at_us INTEGER,
   ttl_us INTEGER CHECK (ttl_us > 0),
   created_at_us INTEGER NOT NULL,
-  CHECK (reserved = 1 OR (state = 'sold' AND expires_at_us IS NULL AND ttl_us IS NULL))
+  settled_at_us INTEGER,
+  CHECK ((sku IS NULL) = (quantity IS NULL)),
+  CHECK ((settled_at_us IS NULL) = (state = 'held')),
+  CHECK (reserved = 1 OR (state = 'sold' AND sku IS NOT NULL AND expires_at_us IS NULL AND ttl_us IS NULL))
 ) STRICT;
+CREATE TABLE order_lines(
+  order_id INTEGER NOT NULL REFERENCES orders(order_id),
+  line INTEGER NOT NULL CHECK (line > 0),
+  sku TEXT NOT NULL REFERENCES skus(sku),
+  quantity INTEGER NOT NULL CHECK (quantity > 0),
+  PRIMARY KEY (order_id, sku)
+) STRICT, WITHOUT ROWID;
 CREATE TABLE journal(
   position INTEGER PRIMARY KEY CHECK (position > 0),
   at_us INTEGER NOT NULL,
-  kind TEXT NOT NULL CHECK (kind IN ('add_sku', 'restock', 'reserve', 'take', 'commit', 'cancel', 'expire')),
-  order_id INTEGER,
-  sku TEXT NOT NULL,
-  quantity INTEGER NOT NULL CHECK (quantity > 0 OR (kind = 'add_sku' AND quantity = 0)),
-  CHECK ((order_id IS NULL) = (kind IN ('add_sku', 'restock')))
+  kind TEXT NOT NULL CHECK (kind IN ('add_sku', 'restock', 'remove_sku', 'reserve', 'take', 'reserve_basket', 'commit',
+                                     'cancel', 'expire')),
+  order_id INTEGER CHECK (order_id > 0),
+  sku TEXT,
+  quantity INTEGER CHECK (quantity > 0 OR (kind IN ('add_sku', 'remove_sku') AND quantity = 0)),
+  CHECK ((order_id IS NULL) = (kind IN ('add_sku', 'restock', 'remove_sku'))),
+  CHECK ((sku IS NULL) = (quantity IS NULL)),
+  CHECK (CASE WHEN sku IS NULL THEN kind IN ('reserve_basket', 'commit', 'cancel', 'expire')
+         ELSE kind <> 'reserve_basket' END)
 ) STRICT;
+CREATE TABLE journal_lines(
+  position INTEGER NOT NULL REFERENCES journal(position),
+  line INTEGER NOT NULL CHECK (line > 0),
+  sku TEXT NOT NULL,
+  quantity INTEGER NOT NULL CHECK (quantity > 0),
+  PRIMARY KEY (position, line)
+) STRICT, WITHOUT ROWID;
 )sql";
 
 absl::Status MakeTables(SqliteDatabase& database) {
@@ -74,7 +98,12 @@ absl::Status PrepareLedgerFile(SqliteDatabase& database) {
   }
   if (*version > kLedgerSchemaVersion) {
     return absl::FailedPreconditionError(
-        Concat("a ledger of schema version ", *version, "; this program knows versions up to ", kLedgerSchemaVersion));
+        Concat("a ledger of schema version ", *version, "; this program reads version ", kLedgerSchemaVersion));
+  }
+  if (*version == 1) {
+    return absl::FailedPreconditionError(
+        Concat("a ledger of schema version 1, which no release has written; this program reads version ",
+               kLedgerSchemaVersion));
   }
   if (!empty && *version != kLedgerSchemaVersion) {
     return absl::DataLossError(Concat("a ledger of schema version ", *version, ", which there never was"));

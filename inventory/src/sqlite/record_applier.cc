@@ -2,52 +2,34 @@
 
 #include <utility>
 
+#include "ledger_names.h"
 #include "stockade/base/strings.h"
 
 namespace stockade::internal {
-namespace {
 
-std::string_view KindName(LedgerRecord::Kind kind) {
-  switch (kind) {
-    case LedgerRecord::Kind::kAddSku: return "add_sku";
-    case LedgerRecord::Kind::kRestock: return "restock";
-    case LedgerRecord::Kind::kReserve: return "reserve";
-    case LedgerRecord::Kind::kTake: return "take";
-    case LedgerRecord::Kind::kCommit: return "commit";
-    case LedgerRecord::Kind::kCancel: return "cancel";
-    case LedgerRecord::Kind::kExpire: return "expire";
-    case LedgerRecord::Kind::kReserveBasket: return "reserve_basket";
-    case LedgerRecord::Kind::kRemoveSku: return "remove_sku";
-  }
-  return "unknown";  // The journal's constraint refuses it.
-}
+using Kind = LedgerRecord::Kind;
 
-bool IsDeposit(LedgerRecord::Kind kind) {
-  return kind == LedgerRecord::Kind::kCancel || kind == LedgerRecord::Kind::kExpire;
-}
-
-absl::Status UnknownSku(const std::string& sku) {
-  return absl::FailedPreconditionError(Concat("unknown SKU '", sku, "'"));
-}
-
-}  // namespace
-
-absl::StatusOr<RecordApplier> RecordApplier::Create(SqliteDatabase& database,
-                                                    std::unordered_map<std::string, int64_t> available) {
+absl::StatusOr<RecordApplier> RecordApplier::Create(SqliteDatabase& database, StockBook book) {
   RecordApplier applier(database);
-  applier.available_ = std::move(available);
+  applier.book_ = std::move(book);
   const std::pair<SqliteStatement*, std::string_view> statements[] = {
       {&applier.begin_, "BEGIN IMMEDIATE"},
       {&applier.commit_, "COMMIT"},
-      {&applier.insert_sku_, "INSERT INTO skus(sku, granted, shards, per_buyer_limit) VALUES(?1, ?2, ?3, ?4)"},
-      {&applier.add_granted_, "UPDATE skus SET granted = granted + ?2 WHERE sku = ?1"},
+      {&applier.insert_sku_,
+       "INSERT INTO skus(sku, granted, shards, per_buyer_limit, removed) VALUES(?1, ?2, ?3, ?4, 0)"},
+      {&applier.update_sku_, "UPDATE skus SET granted = ?2, removed = ?3 WHERE sku = ?1"},
       {&applier.insert_order_,
        "INSERT INTO orders(order_id, request_id, sku, quantity, buyer, state, reserved, expires_at_us, ttl_us, "
-       "created_at_us) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)"},
+       "created_at_us, settled_at_us) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)"},
+      {&applier.insert_line_, "INSERT INTO order_lines(order_id, line, sku, quantity) VALUES(?1, ?2, ?3, ?4)"},
       {&applier.settle_order_,
-       "UPDATE orders SET state = ?2 WHERE order_id = ?1 AND state = 'held' RETURNING sku, quantity"},
+       "UPDATE orders SET state = ?2, settled_at_us = ?3 WHERE order_id = ?1 AND state = 'held' "
+       "RETURNING sku, quantity"},
       {&applier.insert_journal_,
        "INSERT INTO journal(position, at_us, kind, order_id, sku, quantity) VALUES(?1, ?2, ?3, ?4, ?5, ?6)"},
+      {&applier.insert_journal_lines_,
+       "INSERT INTO journal_lines(position, line, sku, quantity) SELECT ?1, line, sku, quantity FROM order_lines "
+       "WHERE order_id = ?2 RETURNING sku, quantity"},
   };
   for (const auto& [statement, sql] : statements) {
     absl::StatusOr<SqliteStatement> prepared = database.Prepare(sql);
@@ -59,82 +41,135 @@ absl::StatusOr<RecordApplier> RecordApplier::Create(SqliteDatabase& database,
 
 absl::Status RecordApplier::Apply(std::span<const LedgerRecord> batch, uint64_t first_position, absl::Time at) {
   absl::Status status = begin_.Run();
-  if (status.ok()) status = ApplyAll(batch, first_position, absl::ToUnixMicros(at));
+  if (status.ok()) status = ApplyAll(batch, {first_position, absl::ToUnixMicros(at)});
   if (status.ok()) status = commit_.Run();
   // SQLite has rolled back by itself after some errors. Where this fails, closing the file does it.
   if (!status.ok() && database_->in_transaction()) (void)database_->Execute("ROLLBACK");
   return status;
 }
 
-absl::Status RecordApplier::ApplyAll(std::span<const LedgerRecord> batch, uint64_t first_position, int64_t at_us) {
-  uint64_t position = first_position;
+absl::Status RecordApplier::ApplyAll(std::span<const LedgerRecord> batch, Place place) {
   for (const LedgerRecord& record : batch) {
-    absl::Status status = ApplyOne(record, position, at_us);
+    absl::Status status = ApplyOne(record, place);
     if (!status.ok()) {
-      return absl::Status(status.code(), Concat("record ", position, " (", KindName(record.kind), ", order ",
+      return absl::Status(status.code(), Concat("record ", place.position, " (", KindName(record.kind), ", order ",
                                                 record.order_id, "): ", status.message()));
     }
-    ++position;
+    ++place.position;
   }
   return absl::OkStatus();
 }
 
-absl::Status RecordApplier::ApplyOne(const LedgerRecord& record, uint64_t position, int64_t at_us) {
-  std::string sku = record.sku;
-  int64_t quantity = record.quantity;
+absl::Status RecordApplier::ApplyOne(const LedgerRecord& record, Place place) {
   absl::Status status;
   switch (record.kind) {
-    case LedgerRecord::Kind::kAddSku: status = AddSku(record); break;
-    case LedgerRecord::Kind::kRestock: status = Restock(record); break;
-    case LedgerRecord::Kind::kReserve:
-    case LedgerRecord::Kind::kTake: status = Grant(record, at_us); break;
-    case LedgerRecord::Kind::kCommit: status = Settle(record.order_id, "sold", sku, quantity); break;
-    case LedgerRecord::Kind::kCancel: status = Settle(record.order_id, "cancelled", sku, quantity); break;
-    case LedgerRecord::Kind::kExpire: status = Settle(record.order_id, "expired", sku, quantity); break;
-    case LedgerRecord::Kind::kReserveBasket:
-    case LedgerRecord::Kind::kRemoveSku: return absl::UnimplementedError("not kept by schema version 1");
+    case Kind::kAddSku: status = AddSku(record); break;
+    case Kind::kRestock:
+    case Kind::kRemoveSku: status = ChangeSku(record); break;
+    case Kind::kReserve:
+    case Kind::kTake: status = Grant(record, place); break;
+    case Kind::kReserveBasket: return GrantBasket(record, place);
+    case Kind::kCommit:
+    case Kind::kCancel:
+    case Kind::kExpire: return Settle(record, place);
   }
-  if (status.ok()) status = Write(position, at_us, record, sku, quantity);
-  if (status.ok() && IsDeposit(record.kind)) available_[sku] += quantity;
-  return status;
+  return status.ok() ? WriteJournal(record, place, record.sku, record.quantity) : status;
 }
 
 absl::Status RecordApplier::AddSku(const LedgerRecord& record) {
+  if (absl::Status added = book_.Add(record.sku, record.quantity).status(); !added.ok()) return added;
   insert_sku_.Bind(1, record.sku);
   insert_sku_.Bind(2, record.quantity);
   insert_sku_.Bind(3, int64_t{record.shards});
   insert_sku_.Bind(4, record.per_buyer_limit);
-  if (absl::Status status = insert_sku_.Run(); !status.ok()) return status;
-  available_[record.sku] = record.quantity;
-  return absl::OkStatus();
+  return insert_sku_.Run();
 }
 
-absl::Status RecordApplier::Restock(const LedgerRecord& record) {
-  const auto available = available_.find(record.sku);
-  if (available == available_.end()) return UnknownSku(record.sku);
-  add_granted_.Bind(1, record.sku);
-  add_granted_.Bind(2, record.quantity);
-  // A sum above 2^63 - 1 would be a real number, which the STRICT table refuses.
-  if (absl::Status status = add_granted_.Run(); !status.ok()) return status;
-  // Cannot overflow: never more than granted. A quantity below 1 is refused by the journal.
-  available->second += record.quantity;
-  return absl::OkStatus();
+absl::Status RecordApplier::ChangeSku(const LedgerRecord& record) {
+  const StockBook::Result stock = record.kind == Kind::kRestock ? book_.Restock(record.sku, record.quantity)
+                                                                : book_.Remove(record.sku, record.quantity);
+  return stock.ok() ? WriteSku(record.sku, **stock) : stock.status();
 }
 
-absl::Status RecordApplier::Grant(const LedgerRecord& record, int64_t at_us) {
-  const auto available = available_.find(record.sku);
-  if (available == available_.end()) return UnknownSku(record.sku);
-  if (available->second < record.quantity) {
-    return absl::FailedPreconditionError(
-        Concat("it takes ", record.quantity, " units of SKU '", record.sku, "', which has ", available->second));
+absl::Status RecordApplier::Grant(const LedgerRecord& record, Place place) {
+  if (absl::Status taken = book_.Take(record.sku, record.quantity).status(); !taken.ok()) return taken;
+  return WriteOrder(record, place.at_us);
+}
+
+absl::Status RecordApplier::GrantBasket(const LedgerRecord& record, Place place) {
+  if (record.lines.empty()) return absl::FailedPreconditionError("a basket without lines");
+  absl::Status status = WriteOrder(record, place.at_us);
+  int64_t number = 0;
+  for (const OrderLine& line : record.lines) {
+    if (status.ok()) status = book_.Take(line.sku, line.quantity).status();
+    if (!status.ok()) return status;
+    insert_line_.Bind(1, static_cast<int64_t>(record.order_id));
+    insert_line_.Bind(2, ++number);
+    insert_line_.Bind(3, line.sku);
+    insert_line_.Bind(4, line.quantity);
+    status = insert_line_.Run();
+    // Of a SKU that it has a line of already.
+    if (!status.ok()) return absl::Status(status.code(), Concat("SKU '", line.sku, "': ", status.message()));
   }
-  const bool reserved = record.kind == LedgerRecord::Kind::kReserve;
+  if (status = WriteJournal(record, place, std::nullopt, 0); !status.ok()) return status;
+  return WriteJournalLines(record.order_id, place.position).status();
+}
+
+absl::Status RecordApplier::Settle(const LedgerRecord& record, Place place) {
+  settle_order_.Bind(1, static_cast<int64_t>(record.order_id));
+  settle_order_.Bind(2, StateName(StateAfter(record.kind)));
+  settle_order_.Bind(3, place.at_us);
+  const absl::StatusOr<bool> row = settle_order_.Step();
+  if (!row.ok()) return row.status();
+  if (!*row) return absl::FailedPreconditionError("no such order is held");
+  const bool basket = settle_order_.IsNull(0);
+  const std::string sku(settle_order_.Text(0));
+  const int64_t quantity = settle_order_.Int(1);
+  absl::Status status = settle_order_.Run();
+  if (!status.ok()) return status;
+  if (basket) return SettleBasket(record, place);
+  status = WriteJournal(record, place, sku, quantity);
+  return status.ok() && record.kind != Kind::kCommit ? GiveBack(sku, quantity) : status;
+}
+
+absl::Status RecordApplier::SettleBasket(const LedgerRecord& record, Place place) {
+  absl::Status status = WriteJournal(record, place, std::nullopt, 0);
+  if (!status.ok()) return status;
+  const absl::StatusOr<std::vector<OrderLine>> lines = WriteJournalLines(record.order_id, place.position);
+  if (!lines.ok() || record.kind == Kind::kCommit) return lines.status();
+  for (const OrderLine& line : *lines) {
+    if (status = GiveBack(line.sku, line.quantity); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RecordApplier::GiveBack(const std::string& sku, int64_t quantity) {
+  const StockBook::Result stock = book_.GiveBack(sku, quantity);
+  if (!stock.ok()) return stock.status();
+  return (*stock)->removed ? WriteSku(sku, **stock) : absl::OkStatus();
+}
+
+absl::Status RecordApplier::WriteSku(const std::string& sku, const SkuStock& stock) {
+  update_sku_.Bind(1, sku);
+  update_sku_.Bind(2, stock.granted);
+  update_sku_.Bind(3, int64_t{stock.removed});
+  return update_sku_.Run();
+}
+
+absl::Status RecordApplier::WriteOrder(const LedgerRecord& record, int64_t at_us) {
+  const bool basket = record.kind == Kind::kReserveBasket;
+  const bool reserved = record.kind != Kind::kTake;
   insert_order_.Bind(1, static_cast<int64_t>(record.order_id));
   insert_order_.Bind(2, record.request_id);
-  insert_order_.Bind(3, record.sku);
-  insert_order_.Bind(4, record.quantity);
+  if (basket) {
+    insert_order_.BindNull(3);
+    insert_order_.BindNull(4);
+  } else {
+    insert_order_.Bind(3, record.sku);
+    insert_order_.Bind(4, record.quantity);
+  }
   insert_order_.Bind(5, record.buyer);
-  insert_order_.Bind(6, reserved ? "held" : "sold");
+  insert_order_.Bind(6, StateName(StateAfter(record.kind)));
   insert_order_.Bind(7, int64_t{reserved});
   if (reserved && record.expires_at != absl::InfiniteFuture()) {
     insert_order_.Bind(8, absl::ToUnixMicros(record.expires_at));
@@ -147,35 +182,44 @@ absl::Status RecordApplier::Grant(const LedgerRecord& record, int64_t at_us) {
     insert_order_.BindNull(9);
   }
   insert_order_.Bind(10, at_us);
-  if (absl::Status status = insert_order_.Run(); !status.ok()) return status;
-  available->second -= record.quantity;
-  return absl::OkStatus();
+  if (reserved) {
+    insert_order_.BindNull(11);
+  } else {
+    insert_order_.Bind(11, at_us);
+  }
+  return insert_order_.Run();
 }
 
-absl::Status RecordApplier::Settle(uint64_t order_id, std::string_view state, std::string& sku, int64_t& quantity) {
-  settle_order_.Bind(1, static_cast<int64_t>(order_id));
-  settle_order_.Bind(2, state);
-  absl::StatusOr<bool> row = settle_order_.Step();
-  if (!row.ok()) return row.status();
-  if (!*row) return absl::FailedPreconditionError("no such order is held");
-  sku = std::string(settle_order_.Text(0));
-  quantity = settle_order_.Int(1);
-  return settle_order_.Run();
-}
-
-absl::Status RecordApplier::Write(uint64_t position, int64_t at_us, const LedgerRecord& record, std::string_view sku,
-                                  int64_t quantity) {
-  insert_journal_.Bind(1, static_cast<int64_t>(position));
-  insert_journal_.Bind(2, at_us);
+absl::Status RecordApplier::WriteJournal(const LedgerRecord& record, Place place, std::optional<std::string_view> sku,
+                                         int64_t quantity) {
+  insert_journal_.Bind(1, static_cast<int64_t>(place.position));
+  insert_journal_.Bind(2, place.at_us);
   insert_journal_.Bind(3, KindName(record.kind));
-  if (record.kind == LedgerRecord::Kind::kAddSku || record.kind == LedgerRecord::Kind::kRestock) {
+  if (record.kind == Kind::kAddSku || record.kind == Kind::kRestock || record.kind == Kind::kRemoveSku) {
     insert_journal_.BindNull(4);
   } else {
     insert_journal_.Bind(4, static_cast<int64_t>(record.order_id));
   }
-  insert_journal_.Bind(5, sku);
-  insert_journal_.Bind(6, quantity);
+  if (sku.has_value()) {
+    insert_journal_.Bind(5, *sku);
+    insert_journal_.Bind(6, quantity);
+  } else {
+    insert_journal_.BindNull(5);
+    insert_journal_.BindNull(6);
+  }
   return insert_journal_.Run();
+}
+
+absl::StatusOr<std::vector<OrderLine>> RecordApplier::WriteJournalLines(uint64_t order_id, uint64_t position) {
+  insert_journal_lines_.Bind(1, static_cast<int64_t>(position));
+  insert_journal_lines_.Bind(2, static_cast<int64_t>(order_id));
+  std::vector<OrderLine> lines;
+  absl::StatusOr<bool> row;
+  while ((row = insert_journal_lines_.Step()).ok() && *row) {
+    lines.push_back({.sku = std::string(insert_journal_lines_.Text(0)), .quantity = insert_journal_lines_.Int(1)});
+  }
+  if (!row.ok()) return row.status();
+  return lines;
 }
 
 }  // namespace stockade::internal

@@ -97,8 +97,7 @@ absl::Status SqliteLedger::State::Recover() {
   const absl::StatusOr<int64_t> busy = database.QueryInt("PRAGMA wal_checkpoint(TRUNCATE)");
   if (!busy.ok()) return busy.status();
   if (*busy != 0) return absl::FailedPreconditionError("somebody else reads it");
-  absl::StatusOr<internal::RecordApplier> created =
-      internal::RecordApplier::Create(database, std::move(found->available));
+  absl::StatusOr<internal::RecordApplier> created = internal::RecordApplier::Create(database, std::move(found->book));
   if (!created.ok()) return created.status();
   applier.emplace(*std::move(created));
   recovered = std::move(found->state);

@@ -1,0 +1,100 @@
+#include "journal_replay.h"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "ledger_names.h"
+#include "stockade/base/strings.h"
+
+namespace stockade::internal {
+namespace {
+
+using Kind = LedgerRecord::Kind;
+
+bool IsOfSku(Kind kind) { return kind == Kind::kAddSku || kind == Kind::kRestock || kind == Kind::kRemoveSku; }
+
+bool IsGrant(Kind kind) { return kind == Kind::kReserve || kind == Kind::kTake || kind == Kind::kReserveBasket; }
+
+bool IsOf(const LedgerState::Order& order, const JournalRow& row) {
+  if (row.basket || !order.lines.empty()) return row.basket && order.lines == row.lines;
+  return order.sku == row.lines[0].sku && order.quantity == row.lines[0].quantity;
+}
+
+}  // namespace
+
+absl::Status JournalReplay::Apply(const JournalRow& row) {
+  if (row.position != last_position_ + 1) {
+    return absl::DataLossError(Concat("journal: position ", last_position_ + 1, " is missing"));
+  }
+  last_position_ = row.position;
+  const absl::Status status = IsOfSku(row.kind) ? ApplyToSku(row) : ApplyToOrder(row);
+  if (status.ok()) return status;
+  return absl::DataLossError(
+      Concat("journal: position ", row.position, " (", KindName(row.kind), "): ", status.message()));
+}
+
+absl::Status JournalReplay::ApplyToSku(const JournalRow& row) {
+  const OrderLine& line = row.lines[0];
+  if (row.kind == Kind::kAddSku) return book_.Add(line.sku, line.quantity).status();
+  if (row.kind == Kind::kRestock) return book_.Restock(line.sku, line.quantity).status();
+  return book_.Remove(line.sku, line.quantity).status();
+}
+
+absl::Status JournalReplay::ApplyToOrder(const JournalRow& row) {
+  const auto differs = [&](std::string_view what) {
+    return absl::DataLossError(Concat("order ", row.order_id, " ", what));
+  };
+  const auto found = std::ranges::lower_bound(shown_.orders, row.order_id, {}, &LedgerState::Order::order_id);
+  if (found == shown_.orders.end() || found->order_id != row.order_id) return differs("is not in the table of orders");
+  const LedgerState::Order& order = *found;
+  if (!IsOf(order, row)) return differs("is of other units in the table of orders");
+
+  std::optional<OrderState>& state = states_[static_cast<size_t>(found - shown_.orders.begin())];
+  const OrderState after = StateAfter(row.kind);
+  if (IsGrant(row.kind)) {
+    if (state.has_value()) return differs("is granted twice");
+    if (order.reserved == (row.kind == Kind::kTake)) return differs("is of another kind in the table of orders");
+    for (const OrderLine& line : row.lines) {
+      if (absl::Status taken = book_.Take(line.sku, line.quantity).status(); !taken.ok()) return taken;
+    }
+  } else {
+    if (state != OrderState::kHeld) return differs("is not held");
+    for (const OrderLine& line : row.lines) {
+      if (after == OrderState::kSold) break;
+      if (absl::Status given = book_.GiveBack(line.sku, line.quantity).status(); !given.ok()) return given;
+    }
+  }
+  state = after;
+  if (after != OrderState::kHeld && order.ended_at != absl::FromUnixMicros(row.at_us)) {
+    return differs("ended at another time in the table of orders");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status JournalReplay::Finish() const {
+  for (size_t i = 0; i < states_.size(); ++i) {
+    const LedgerState::Order& order = shown_.orders[i];
+    if (states_[i] == order.state) continue;
+    const std::string_view by_journal = states_[i].has_value() ? StateName(*states_[i]) : "unknown";
+    return absl::DataLossError(
+        Concat("order ", order.order_id, " is ", StateName(order.state), ", but by the journal ", by_journal));
+  }
+  for (const LedgerState::Sku& sku : shown_.skus) {
+    const SkuStock* const stock = book_.Find(sku.sku);
+    if (stock == nullptr) return absl::DataLossError(Concat("SKU '", sku.sku, "' is unknown to the journal"));
+    if (stock->removed != sku.removed) {
+      return absl::DataLossError(Concat("SKU '", sku.sku, "' is ", sku.removed ? "" : "not ",
+                                        "removed, but by the journal it is", stock->removed ? "" : " not"));
+    }
+    if (stock->granted != sku.granted) {
+      return absl::DataLossError(
+          Concat("SKU '", sku.sku, "': ", sku.granted, " granted, but by the journal ", stock->granted));
+    }
+  }
+  if (book_.size() != shown_.skus.size()) {
+    return absl::DataLossError("journal: it names a SKU that is not in the table of SKUs");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace stockade::internal

@@ -1,0 +1,52 @@
+#ifndef STOCKADE_INVENTORY_SQLITE_JOURNAL_REPLAY_H_
+#define STOCKADE_INVENTORY_SQLITE_JOURNAL_REPLAY_H_
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "stock_book.h"
+#include "stockade/inventory/ledger.h"
+
+namespace stockade::internal {
+
+// One row of the journal, with its lines.
+struct JournalRow {
+  uint64_t position = 0;
+  int64_t at_us = 0;
+  LedgerRecord::Kind kind = LedgerRecord::Kind::kAddSku;
+  uint64_t order_id = 0;  // 0: of a SKU.
+  bool basket = false;
+  std::vector<OrderLine> lines = {};  // One, unless a basket.
+};
+
+// The journal alone must lead to the state that the other tables show, by way of states that were right: no order
+// granted twice or ended twice, no units taken that were not there, nothing done to a SKU that is gone.
+class JournalReplay {
+ public:
+  // `shown`: what the other tables say. Must outlive the object and stay as it is.
+  explicit JournalReplay(const LedgerState& shown) : shown_(shown), states_(shown.orders.size()) {}
+
+  // The next row. DataLoss: it cannot be, or the other tables say otherwise.
+  absl::Status Apply(const JournalRow& row);
+
+  // After the last row. DataLoss: the other tables show what the journal does not say.
+  absl::Status Finish() const;
+
+  uint64_t last_position() const { return last_position_; }
+  const StockBook& book() const { return book_; }
+
+ private:
+  absl::Status ApplyToSku(const JournalRow& row);
+  absl::Status ApplyToOrder(const JournalRow& row);
+
+  const LedgerState& shown_;
+  std::vector<std::optional<OrderState>> states_;  // Of shown_.orders, by the journal so far; none: not granted yet.
+  StockBook book_;
+  uint64_t last_position_ = 0;
+};
+
+}  // namespace stockade::internal
+
+#endif  // STOCKADE_INVENTORY_SQLITE_JOURNAL_REPLAY_H_

@@ -1,0 +1,162 @@
+// Files that somebody has changed: what the tables' constraints refuse, and what opening finds out.
+
+#include <string>
+#include <utility>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "inventory/sqlite_ledger_support.h"
+
+namespace stockade {
+namespace {
+
+using ::stockade::testing::AddSku;
+using ::stockade::testing::OpenLedger;
+using ::stockade::testing::PlainSql;
+using ::stockade::testing::RemoveSku;
+using ::stockade::testing::Reserve;
+using ::stockade::testing::ReserveBasket;
+using ::stockade::testing::Settle;
+using ::stockade::testing::Take;
+using ::stockade::testing::TempDir;
+using ::testing::HasSubstr;
+
+// A closed ledger. Positions 1 to 3: 10 shoes, 10 laces, 10 hats; 4 and 5: orders 1 (sold) and 2 (held) of 4 shoes
+// each; 6 and 7: baskets 3 and 4 of 1 shoe and 2 laces; 8: basket 4 cancelled; 9: order 5 of 3 hats; 10: hats removed.
+void MakeLedger(const std::string& path) {
+  const auto ledger = OpenLedger(path);
+  for (const char* sku : {"shoe", "lace", "hat"}) ledger->Append(AddSku(sku, 10));
+  ledger->Append(Take(1, "shoe", 4));
+  ledger->Append(Reserve(2, "shoe", 4));
+  ledger->Append(ReserveBasket(3, {{"shoe", 1}, {"lace", 2}}));
+  ledger->Append(ReserveBasket(4, {{"shoe", 1}, {"lace", 2}}));
+  ledger->Append(Settle(LedgerRecord::Kind::kCancel, 4));
+  ledger->Append(Reserve(5, "hat", 3));
+  EXPECT_TRUE(ledger->AwaitDurable(ledger->Append(RemoveSku("hat", 7))).ok());
+}
+
+void ExpectDataLoss(const std::string& damage, const std::string& text) {
+  SCOPED_TRACE(damage);
+  const TempDir dir;
+  const std::string path = dir.File("orders.db");
+  MakeLedger(path);
+  PlainSql(path).Run(damage);
+  const absl::Status status = SqliteLedger::Open(path, {.metrics = nullptr}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr(path));
+  EXPECT_THAT(std::string(status.message()), HasSubstr(text));
+}
+
+TEST(SqliteLedgerDamageTest, Open_Unchanged_IsOk) {
+  const TempDir dir;
+  MakeLedger(dir.File("orders.db"));
+  EXPECT_NE(OpenLedger(dir.File("orders.db")), nullptr);
+}
+
+TEST(SqliteLedgerDamageTest, Open_SkusThatDoNotAddUp_IsDataLossNamingIt) {
+  ExpectDataLoss("UPDATE skus SET granted = 7 WHERE sku = 'shoe'", "SKU 'shoe': 7 granted, but by the journal 10");
+  ExpectDataLoss("UPDATE skus SET removed = 0", "SKU 'hat' is not removed, but by the journal it is");
+  ExpectDataLoss("UPDATE skus SET removed = 1 WHERE sku = 'lace'", "SKU 'lace' is removed, but by the journal");
+  ExpectDataLoss("DELETE FROM skus WHERE sku = 'lace'", "not in the table of SKUs");
+  ExpectDataLoss("INSERT INTO skus VALUES('sock', 0, 1, 0, 0)", "SKU 'sock' is unknown to the journal");
+}
+
+TEST(SqliteLedgerDamageTest, Open_OrdersThatDoNotAddUp_IsDataLossNamingIt) {
+  ExpectDataLoss("UPDATE orders SET state = 'cancelled', reserved = 1 WHERE order_id = 1",
+                 "order 1 is of another kind in the table of orders");
+  ExpectDataLoss("UPDATE orders SET state = 'sold', settled_at_us = 1 WHERE order_id = 2",
+                 "order 2 is sold, but by the journal held");
+  ExpectDataLoss("UPDATE orders SET state = 'held', settled_at_us = NULL WHERE order_id = 4",
+                 "order 4 ended at another");
+  ExpectDataLoss("UPDATE orders SET settled_at_us = settled_at_us + 1 WHERE order_id = 1", "order 1 ended at another");
+  ExpectDataLoss("UPDATE orders SET sku = 'boot' WHERE order_id = 2", "order 2 is of other units");
+  ExpectDataLoss("UPDATE orders SET quantity = 3 WHERE order_id = 2", "order 2 is of other units");
+  ExpectDataLoss("DELETE FROM orders WHERE order_id = 2", "order 2 is not in the table of orders");
+  ExpectDataLoss(
+      "INSERT INTO orders SELECT 9, 'another', sku, quantity, buyer, state, reserved, expires_at_us, ttl_us, "
+      "created_at_us, settled_at_us FROM orders WHERE order_id = 1",
+      "order 9 is sold, but by the journal unknown");
+  ExpectDataLoss("PRAGMA ignore_check_constraints = ON; UPDATE orders SET quantity = -4 WHERE order_id = 2",
+                 "quick_check");
+}
+
+TEST(SqliteLedgerDamageTest, Open_LinesThatDoNotAddUp_IsDataLossNamingIt) {
+  ExpectDataLoss("DELETE FROM order_lines WHERE order_id = 3 AND sku = 'lace'", "order 3 is of other units");
+  ExpectDataLoss("DELETE FROM order_lines WHERE order_id = 4 AND sku = 'lace'", "order 4 is of other units");
+  ExpectDataLoss("DELETE FROM order_lines WHERE order_id = 3", "order_lines: the basket 3 has no lines");
+  ExpectDataLoss("DELETE FROM order_lines WHERE order_id = 4", "order_lines: the basket 4 has no lines");
+  ExpectDataLoss("UPDATE order_lines SET quantity = 3 WHERE order_id = 4 AND sku = 'lace'",
+                 "order 4 is of other units");
+  ExpectDataLoss("UPDATE order_lines SET sku = 'hat' WHERE order_id = 4 AND sku = 'lace'", "order 4 is of other units");
+  ExpectDataLoss("UPDATE order_lines SET line = 3 WHERE order_id = 4 AND line = 1", "order 4 is of other units");
+  ExpectDataLoss("INSERT INTO order_lines VALUES(2, 1, 'lace', 1)",
+                 "order_lines: there are lines of 2, which is no basket");
+  ExpectDataLoss("INSERT INTO order_lines VALUES(7, 1, 'lace', 1)",
+                 "order_lines: there are lines of 7, which is no basket");
+  ExpectDataLoss("DELETE FROM journal_lines WHERE position = 6 AND line = 2", "order 3 is of other units");
+  ExpectDataLoss("DELETE FROM journal_lines WHERE position = 8", "journal_lines: the basket 8 has no lines");
+  ExpectDataLoss("UPDATE journal_lines SET quantity = 1 WHERE position = 8", "order 4 is of other units");
+  ExpectDataLoss("INSERT INTO journal_lines VALUES(10, 1, 'lace', 1)", "there are lines of 10, which is no basket");
+  ExpectDataLoss("DROP TABLE order_lines", "no such table: order_lines");
+}
+
+TEST(SqliteLedgerDamageTest, Open_JournalThatDoesNotAddUp_IsDataLossNamingIt) {
+  ExpectDataLoss("DELETE FROM journal WHERE position = 4", "position 4 is missing");
+  ExpectDataLoss("DELETE FROM journal WHERE position = 10", "SKU 'hat' is removed, but by the journal it is not");
+  ExpectDataLoss("DELETE FROM journal WHERE position >= 9", "order 5 is held, but by the journal unknown");
+  ExpectDataLoss(
+      "UPDATE journal SET quantity = 40 WHERE position = 4; UPDATE orders SET quantity = 40 WHERE order_id = 1",
+      "position 4 (take): it takes 40 units of SKU 'shoe', which has 10");
+  ExpectDataLoss("UPDATE journal SET quantity = 6 WHERE position = 10", "SKU 'hat' has 7 units to withdraw, not 6");
+  ExpectDataLoss("UPDATE journal SET kind = 'expire' WHERE position = 8",
+                 "order 4 is cancelled, but by the journal expired");
+  ExpectDataLoss("UPDATE journal SET kind = 'commit' WHERE position = 7", "position 7 (commit): order 4 is not held");
+  ExpectDataLoss("UPDATE journal SET order_id = 1 WHERE position = 5",
+                 "position 5 (reserve): order 1 is granted twice");
+  ExpectDataLoss("INSERT INTO journal VALUES(11, 1, 'take', 6, 'hat', 1)", "order 6 is not in the table of orders");
+  ExpectDataLoss("INSERT INTO journal VALUES(11, 1, 'restock', NULL, 'hat', 1)", "(restock): SKU 'hat' was removed");
+  ExpectDataLoss("DROP TABLE journal", "no such table: journal");
+}
+
+TEST(SqliteLedgerDamageTest, PlainSql_WhatCannotBe_IsRefusedByTheTables) {
+  const TempDir dir;
+  MakeLedger(dir.File("orders.db"));
+  PlainSql sql(dir.File("orders.db"));
+  sql.Run("PRAGMA foreign_keys = ON");
+  for (const std::string change : {
+           "INSERT INTO skus VALUES('shoe', 0, 1, 0, 0)",
+           "UPDATE skus SET granted = -1",
+           "UPDATE skus SET granted = granted + 9223372036854775807",
+           "UPDATE skus SET removed = 2",
+           "UPDATE orders SET request_id = 'request-1' WHERE order_id = 2",
+           "UPDATE orders SET quantity = 0 WHERE order_id = 2",
+           "UPDATE orders SET sku = NULL WHERE order_id = 2",
+           "UPDATE orders SET sku = 'sock' WHERE order_id = 2",
+           "UPDATE orders SET sku = NULL, quantity = NULL WHERE order_id = 1",
+           "UPDATE orders SET state = 'sold' WHERE order_id = 2",
+           "UPDATE orders SET settled_at_us = NULL WHERE order_id = 1",
+           "UPDATE orders SET state = 'gone' WHERE order_id = 2",
+           "UPDATE orders SET expires_at_us = 1 WHERE order_id = 1",
+           "INSERT INTO order_lines VALUES(3, 3, 'shoe', 1)",
+           "INSERT INTO order_lines VALUES(3, 3, 'hat', 0)",
+           "INSERT INTO order_lines VALUES(3, 3, 'sock', 1)",
+           "INSERT INTO order_lines VALUES(77, 1, 'hat', 1)",
+           "INSERT INTO journal VALUES(10, 1, 'restock', NULL, 'shoe', 1)",
+           "INSERT INTO journal VALUES(11, 1, 'restock', NULL, 'shoe', 0)",
+           "INSERT INTO journal VALUES(11, 1, 'restock', 1, 'shoe', 1)",
+           "INSERT INTO journal VALUES(11, 1, 'remove_sku', NULL, 'shoe', -1)",
+           "INSERT INTO journal VALUES(11, 1, 'remove_sku', NULL, NULL, NULL)",
+           "INSERT INTO journal VALUES(11, 1, 'take', NULL, 'shoe', 1)",
+           "INSERT INTO journal VALUES(11, 1, 'take', 9, NULL, NULL)",
+           "INSERT INTO journal VALUES(11, 1, 'reserve_basket', 9, 'shoe', 1)",
+           "INSERT INTO journal VALUES(11, 1, 'reserve_basket', 9, NULL, 1)",
+           "INSERT INTO journal VALUES(11, 1, 'stolen', 9, 'shoe', 1)",
+           "INSERT INTO journal_lines VALUES(77, 1, 'shoe', 1)",
+           "INSERT INTO journal_lines VALUES(6, 3, 'shoe', 0)",
+       }) {
+    EXPECT_EQ(sql.TryRun(change) & 0xff, SQLITE_CONSTRAINT) << change;
+  }
+}
+
+}  // namespace
+}  // namespace stockade
