@@ -91,6 +91,10 @@ TEST(SqliteLedgerCrashTest, KillNine_AtRandomMoments_KeepsEveryAcknowledgedRecor
     ExpectAllThereOnce(path, acknowledged);
     ASSERT_FALSE(HasFailure());
   }
+  PlainSql sql(path);
+  for (const char* kind : {"reserve_basket", "remove_sku", "cancel"}) {
+    EXPECT_GT(sql.QueryInt(absl::StrCat("SELECT count(*) FROM journal WHERE kind = '", kind, "'")), 0) << kind;
+  }
 }
 
 TEST(SqliteLedgerCrashTest, PlainSql_AfterKillNine_ReadsWhatWasAcknowledged) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <span>
 
 #include "ledger_names.h"
 #include "stockade/base/strings.h"
@@ -27,10 +28,22 @@ absl::Status JournalReplay::Apply(const JournalRow& row) {
     return absl::DataLossError(Concat("journal: position ", last_position_ + 1, " is missing"));
   }
   last_position_ = row.position;
-  const absl::Status status = IsOfSku(row.kind) ? ApplyToSku(row) : ApplyToOrder(row);
+  absl::Status status = IsOfSku(row.kind) ? ApplyToSku(row) : ApplyToOrder(row);
   if (status.ok()) return status;
   return absl::DataLossError(
       Concat("journal: position ", row.position, " (", KindName(row.kind), "): ", status.message()));
+}
+
+const LedgerState::Order* JournalReplay::FindOrder(uint64_t order_id) const {
+  const std::vector<LedgerState::Order>& orders = shown_.orders;
+  if (orders.empty() || order_id < orders.front().order_id || order_id > orders.back().order_id) return nullptr;
+  // Ids ascend, nearly without gaps: an order is left of where it would be without any, by no more than there are.
+  const uint64_t gaps = orders.back().order_id - orders.front().order_id + 1 - orders.size();
+  const uint64_t most = order_id - orders.front().order_id;
+  const std::span<const LedgerState::Order> among(orders.data() + (most - std::min(most, gaps)),
+                                                  orders.data() + std::min<uint64_t>(most + 1, orders.size()));
+  const auto found = std::ranges::lower_bound(among, order_id, {}, &LedgerState::Order::order_id);
+  return found != among.end() && found->order_id == order_id ? &*found : nullptr;
 }
 
 absl::Status JournalReplay::ApplyToSku(const JournalRow& row) {
@@ -44,12 +57,12 @@ absl::Status JournalReplay::ApplyToOrder(const JournalRow& row) {
   const auto differs = [&](std::string_view what) {
     return absl::DataLossError(Concat("order ", row.order_id, " ", what));
   };
-  const auto found = std::ranges::lower_bound(shown_.orders, row.order_id, {}, &LedgerState::Order::order_id);
-  if (found == shown_.orders.end() || found->order_id != row.order_id) return differs("is not in the table of orders");
+  const LedgerState::Order* const found = FindOrder(row.order_id);
+  if (found == nullptr) return differs("is not in the table of orders");
   const LedgerState::Order& order = *found;
   if (!IsOf(order, row)) return differs("is of other units in the table of orders");
 
-  std::optional<OrderState>& state = states_[static_cast<size_t>(found - shown_.orders.begin())];
+  std::optional<OrderState>& state = states_[static_cast<size_t>(found - shown_.orders.data())];
   const OrderState after = StateAfter(row.kind);
   if (IsGrant(row.kind)) {
     if (state.has_value()) return differs("is granted twice");

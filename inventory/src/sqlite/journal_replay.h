@@ -38,6 +38,8 @@ class JournalReplay {
   const StockBook& book() const { return book_; }
 
  private:
+  // Null: not shown.
+  const LedgerState::Order* FindOrder(uint64_t order_id) const;
   absl::Status ApplyToSku(const JournalRow& row);
   absl::Status ApplyToOrder(const JournalRow& row);
 

@@ -91,9 +91,11 @@ struct LedgerState {
 //
 // A record settles the whole of its order, and a crash keeps it or undoes it as a whole: no basket is ever in part.
 //
-// After kRemoveSku nothing takes from that SKU or restocks it, and its name is never added again. Its held orders may
-// still be committed, cancelled and expire. What comes back to it then is withdrawn too: granted shrinks, instead of
-// available growing. So granted = available + held + sold holds for every SKU at every position.
+// kRemoveSku withdraws all that the records before it leave available, so nobody may be between memory and the journal
+// with units of that SKU when it is appended. After it nothing takes from that SKU or restocks it, and its name is
+// never added again. Its held orders may still be committed, cancelled and expire. What comes back to it then is
+// withdrawn too: granted shrinks, instead of available growing. So granted = available + held + sold holds for every
+// SKU at every position.
 //
 // Thread-safe.
 class Ledger {

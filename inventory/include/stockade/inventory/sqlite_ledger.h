@@ -30,7 +30,7 @@ struct SqliteLedgerOptions {
   size_t max_batch_records = 1024;
 
   // Records that wait for a transaction, at the most; Append() blocks while there are as many. Bounds the memory (some
-  // 300 bytes a record) when the disk is slower than those who append without awaiting.
+  // 300 bytes a record, 50 a line of a basket) when the disk is slower than those who append without awaiting.
   size_t max_queued_records = 65'536;
 
   // Wall time for the journal, time for the metrics and for lock_wait. Not null; must outlive the ledger.
@@ -45,13 +45,15 @@ struct SqliteLedgerOptions {
 // A ledger in one SQLite file. A thread of its own applies what is queued in group commits: one transaction, one fsync
 // (WAL, synchronous=FULL) for all records that came while the last one ran.
 //
-// The file is plain to read: tables skus, orders and journal, whose constraints refuse what cannot be. sqlite3's shell
-// reads it once the ledger is closed or its process is gone; while it is open, nobody else gets in. Times are kept in
-// microseconds, rounded down. Files: `path`, `path`-wal while open and after a crash, and `path`.lock, which stays.
+// The file is plain to read: tables skus, orders, order_lines, journal and journal_lines, whose constraints refuse what
+// cannot be. sqlite3's shell reads it once the ledger is closed or its process is gone; while it is open, nobody else
+// gets in. Times are kept in microseconds, rounded down. Files: `path`, `path`-wal while open and after a crash, and
+// `path`.lock, which stays.
 //
 // One ledger owns a file at a time, over all processes. On an error at a commit (disk full, I/O, a record that breaks a
-// constraint, units taken that were never stocked) the batch is rolled back and the ledger has failed for good, without
-// touching the file again: what was durable stays so, and Open() decides about the rest.
+// constraint, units taken that were never stocked or are of a SKU that was removed) the batch is rolled back and the
+// ledger has failed for good, without touching the file again: what was durable stays so, and Open() decides about the
+// rest.
 //
 // Thread-safe. In a forked child calls abort, and the destructor does nothing; a child that neither execs nor exits
 // keeps the file locked beyond its parent.
@@ -61,7 +63,7 @@ class SqliteLedger final : public Ledger {
   // file, O(journal). What it recovers is durable when it returns.
   //   InvalidArgument: Validate()'s text, or a path that names no file.
   //   NotFound, PermissionDenied, Unavailable: the file or its directory cannot be used, and why.
-  //   FailedPrecondition: somebody else has the file open; or it is no ledger, or one of a newer version.
+  //   FailedPrecondition: somebody else has the file open; or it is no ledger, or one of another version.
   //   DataLoss: the file is damaged, or does not add up.
   static absl::StatusOr<std::unique_ptr<SqliteLedger>> Open(std::string path, SqliteLedgerOptions options = {});
 
