@@ -26,12 +26,16 @@ int32_t MostShards() {
   return static_cast<int32_t>(std::clamp<uint32_t>(std::thread::hardware_concurrency(), 16, kMaxShards));
 }
 
-// Counts into a registry of its own: metrics are on, as they are by default.
-template <ShardGuard kGuard>
+// Counts into a registry of its own where it counts: metrics are on by default.
+template <ShardGuard kGuard, bool kCounts = true>
 class Sharded {
  public:
   explicit Sharded(int64_t units)
-      : stock_({.name = "bench", .stock = units, .max_shards = MostShards(), .guard = kGuard, .metrics = &registry_}) {}
+      : stock_({.name = "bench",
+                .stock = units,
+                .max_shards = MostShards(),
+                .guard = kGuard,
+                .metrics = kCounts ? &registry_ : nullptr}) {}
   bool Take(int64_t units) { return stock_.Take(units); }
   void PutIn(int64_t units) { (void)stock_.Deposit(units); }
   void Reshard(int32_t shards) { (void)stock_.Reshard(shards); }
@@ -42,6 +46,7 @@ class Sharded {
 };
 using OurStock = Sharded<ShardGuard::kCompareAndSwap>;
 using OurMutexes = Sharded<ShardGuard::kMutex>;
+using OurUncounted = Sharded<ShardGuard::kCompareAndSwap, false>;
 
 class MutexStock {
  public:
@@ -212,6 +217,10 @@ void AddStockRows(Suite& suite) {
     AddAgainst<OurMutexes, TakeOne>(suite, take, "ours, a mutex a shard");
   }
   AddAgainst<OurStock, TakeOne>(suite, {"take", kPlenty, 2}, "ours, 1 thread", Target::RatioAtLeast(1.8), 1);
+  // What the peers do not do either.
+  AddAgainst<MutexStock, TakeOne, TakeOne, OurUncounted>(suite, {"take, metrics off", kPlenty, 2}, "one mutex");
+  AddAgainst<MutexStock, TakeOne, TakeOne, OurUncounted>(suite, {"refusal once sold out, metrics off", 0, 2},
+                                                         "one mutex");
   for (const size_t threads : {1, 2}) {
     // A semaphore takes single units only.
     const Case three{"take 3 at once", kPlenty, threads};

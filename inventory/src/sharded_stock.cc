@@ -21,10 +21,7 @@ using internal::Concat;
 constexpr uint64_t kUncheckedUnits = uint64_t{1} << 53;
 static_assert(kUncheckedUnits * kMaxShards == uint64_t{kMaxUnits} + 1);
 
-int32_t ShardCount(int32_t wanted) {
-  if (wanted != 0) return wanted;
-  return static_cast<int32_t>(std::clamp<uint32_t>(std::thread::hardware_concurrency(), 1, kMaxShards));
-}
+int32_t ShardCount(int32_t wanted) { return wanted != 0 ? wanted : ShardedStock::DefaultShards(); }
 
 void DieIfBad(const ShardedStockOptions& options) {
   if (absl::Status valid = options.Validate(); !valid.ok()) internal::Fatal(Concat(valid.message()));
@@ -66,6 +63,10 @@ absl::Status ShardedStockOptions::Validate() const {
   return absl::OkStatus();
 }
 
+int32_t ShardedStock::DefaultShards() {
+  return static_cast<int32_t>(std::clamp<uint32_t>(std::thread::hardware_concurrency(), 1, kMaxShards));
+}
+
 ShardedStock::ShardedStock(ShardedStockOptions options) : ShardedStock(options, nullptr) {
   own_metrics_ = std::make_unique<internal::ComponentMetrics>(options.metrics, internal::InventoryMetricDefs(),
                                                               internal::MetricLabels{{"inventory", options.name}});
@@ -86,6 +87,7 @@ ShardedStock::ShardedStock(ShardedStockOptions options, internal::ComponentMetri
       guard_(options.guard),
       clock_(options.clock),
       shards_(std::make_unique<Shard[]>(static_cast<size_t>(max_shards_))),
+      swapped_(guard_ == ShardGuard::kCompareAndSwap ? shards_.get() : nullptr),
       slow_lock_(std::make_unique<ReentrantMutex>(LockOptions{.name = "ShardedStock slow lock", .metrics = nullptr})),
       metrics_(metrics) {
   // No sum of shards reaches the bits: what was checked, or moved, and each shard filled unchecked.
@@ -101,7 +103,7 @@ ShardedStock::~ShardedStock() {
   if (fork_guard_.InForkedChild()) (void)own_metrics_.release();
 }
 
-bool ShardedStock::Take(int64_t units) {
+bool ShardedStock::TakeSlowly(int64_t units) {
   fork_guard_.Check("ShardedStock", name_);
   if (units < 1) [[unlikely]] {
     DieOfTake(name_, units);
@@ -115,6 +117,11 @@ bool ShardedStock::Take(int64_t units) {
   const bool taken = outcome == Outcome::kTaken;
   CountTake(taken);
   return taken;
+}
+
+// An inventory counts its own.
+void ShardedStock::CountTake(bool taken) const {
+  if (counts_ != nullptr) counts_->Add(taken ? takes_cell_ : refusals_cell_, 1);
 }
 
 inline ShardedStock::Outcome ShardedStock::TakeFrom(Shard& shard, uint64_t units) {

@@ -14,6 +14,7 @@
 #include "stockade/base/clock.h"
 #include "stockade/base/fork_guard.h"
 #include "stockade/base/instant.h"
+#include "stockade/base/thread_slot.h"
 #include "stockade/metrics/metric_set.h"
 #include "stockade/metrics/metrics_registry.h"
 
@@ -92,6 +93,9 @@ struct StockSnapshot {
 // slow locks. Unusable in a forked child.
 class ShardedStock {
  public:
+  // What ShardedStockOptions::shards of 0 means: as many as the machine has processors, 1 to kMaxShards.
+  static int32_t DefaultShards();
+
   // Aborts with Validate()'s text on bad options.
   explicit ShardedStock(ShardedStockOptions options);
   ~ShardedStock();
@@ -100,7 +104,29 @@ class ShardedStock {
   ShardedStock& operator=(const ShardedStock&) = delete;
 
   // Takes `units` (at least 1; aborts otherwise) and returns true; or takes nothing and returns false.
-  bool Take(int64_t units = 1);
+  bool Take(int64_t units = 1) {
+    const uint32_t slot = internal::ThisThreadSlotIfAny();
+    if (slot >= internal::kMaxThreadSlots || swapped_ == nullptr || fork_guard_.InForkedChild()) [[unlikely]] {
+      return TakeSlowly(units);
+    }
+    // What most takes and refusals come to: one look at the own shard, and one compare-and-swap.
+    std::atomic<uint64_t>& word = swapped_[ShardOf(slot)].word;
+    uint64_t seen = word.load(std::memory_order_acquire);
+    const uint64_t wanted = static_cast<uint64_t>(units);
+    const bool latched = (seen & kLatched) != 0;
+    // Below 1, `wanted` minus 1 is above all that a word can hold. A frozen one is above kUnits.
+    if (latched ? units < 1 : wanted - 1 >= seen || seen > kUnits) [[unlikely]] {
+      return TakeSlowly(units);
+    }
+    if (!latched && !word.compare_exchange_strong(seen, seen - wanted, std::memory_order_acq_rel,
+                                                  std::memory_order_relaxed)) [[unlikely]] {
+      return TakeSlowly(units);
+    }
+    if (counts_ != nullptr && !counts_->TryAdd(slot, latched ? refusals_cell_ : takes_cell_, 1)) [[unlikely]] {
+      CountTake(!latched);
+    }
+    return !latched;
+  }
 
   // Takes the units of every line, all at one moment, and returns nullptr; or takes nothing at all, and returns a line
   // whose item had fewer at one moment within the call: one that is known to be sold out, or else the first in the
@@ -185,7 +211,17 @@ class ShardedStock {
   static constexpr int kReciprocalBits = 24;
 
   // On the words, without the slow lock: sharded_stock.cc and sharded_stock_inline.h.
+  // The shard that a thread goes to first: its slot modulo the shards, by two multiplications, for a division would
+  // take longer than all else in a refusal. The reciprocal is rounded up, which with slots times shards at most 2^24
+  // never reaches the next quotient.
+  size_t ShardOf(uint64_t slot) const {
+    static_assert(uint64_t{internal::kMaxThreadSlots} * kMaxShards <= uint64_t{1} << kReciprocalBits);
+    const uint64_t in_use = in_use_.load(std::memory_order_relaxed);
+    const uint64_t quotient = slot * (in_use >> 32) >> kReciprocalBits;
+    return slot - quotient * (in_use & UINT32_MAX);
+  }
   static Outcome Judge(uint64_t word, uint64_t units);
+  bool TakeSlowly(int64_t units);
   Outcome TakeFrom(Shard& shard, uint64_t units);
   Outcome TakeLocked(Shard& shard, uint64_t units);
   Outcome TakeElsewhere(size_t own, uint64_t units);
@@ -217,6 +253,7 @@ class ShardedStock {
   const ShardGuard guard_;
   Clock* const clock_;
   const std::unique_ptr<Shard[]> shards_;
+  Shard* const swapped_;  // shards_, or null where each has a mutex.
   const std::unique_ptr<ReentrantMutex> slow_lock_;
   // When the shards were stopped, where that is timed; otherwise infinite. Guarded by slow_lock_.
   mutable Instant frozen_since_ = Instant::InfiniteFuture();
