@@ -1,6 +1,5 @@
 #include "core.h"
 
-#include "refuse.h"
 #include "stockade/base/strings.h"
 
 namespace stockade {
@@ -8,29 +7,21 @@ namespace stockade {
 using internal::Concat;
 
 Inventory::Core::Core(InventoryOptions options)
-    : name_(std::move(options.name)),
+    : buyers_(static_cast<size_t>(options.stripes)),
+      orders_(static_cast<size_t>(options.stripes), options.retention),
+      name_(std::move(options.name)),
       ledger_(std::move(options.ledger)),
       clock_(options.clock),
-      stripe_count_(static_cast<size_t>(options.stripes)),
-      buyer_stripes_(std::make_unique<BuyerStripe[]>(stripe_count_)),
-      request_stripes_(std::make_unique<RequestStripe[]>(stripe_count_)),
-      index_stripes_(std::make_unique<IndexStripe[]>(stripe_count_)),
+      max_shards_(options.max_shards),
+      sku_metrics_(options.metrics, name_, options.sku_metrics),
       metrics_(options.metrics, internal::InventoryMetricDefs(), {{"inventory", name_}}) {
-  AddGauge(internal::kAvailableUnits, [](const Item& item) { return item.stock.ApproximateAvailable(); });
-  AddGauge(internal::kHeldUnits, [](const Item& item) { return item.held.load(std::memory_order_relaxed); });
-  AddGauge(internal::kSoldUnits, [](const Item& item) { return item.sold.load(std::memory_order_relaxed); });
+  AddGauges();
 }
 
-// The reaper uses everything else.
-Inventory::Core::~Core() { reaper_.reset(); }
-
-void Inventory::Core::AddGauge(internal::InventoryMetric metric, int64_t (*read)(const Item&)) {
-  metrics_.AddGauge(metric, [this, read] {
-    double sum = 0;
-    std::shared_lock lock(items_mutex_);
-    for (const auto& [sku, item] : items_) sum += static_cast<double>(read(*item));
-    return sum;
-  });
+// The reaper uses everything else, and what the ledger still has to tell all but the reaper.
+Inventory::Core::~Core() {
+  reaper_.reset();
+  ledger_.reset();
 }
 
 absl::Status Inventory::Core::Refused(Refusal refusal, std::string_view what) const {
@@ -41,14 +32,24 @@ absl::Status Inventory::Core::NoSuchOrder(OrderId id) const {
   return absl::NotFoundError(Concat("Inventory '", name_, "': there is no order ", id));
 }
 
-uint64_t Inventory::Core::Append(LedgerRecord record) {
-  return ledger_ == nullptr ? 0 : ledger_->Append(std::move(record));
+absl::Status Inventory::Core::NoSuchSku(std::string_view call, std::string_view sku) const {
+  return Refused(Refusal::kUnknownSku, Concat(call, ": there is no SKU '", sku, "'"));
 }
 
 absl::Status Inventory::Core::AwaitDurable(uint64_t position) const {
-  if (position == 0) return absl::OkStatus();
-  absl::Status durable = ledger_->AwaitDurable(position);
-  if (durable.ok()) return durable;
+  return position == 0 ? absl::OkStatus() : ledger_->AwaitDurable(position);
+}
+
+void Inventory::Core::WhenDurable(uint64_t position, absl::AnyInvocable<void(absl::Status)> done) {
+  if (position == 0) {
+    done(absl::OkStatus());
+  } else {
+    ledger_->NotifyDurable(position, std::move(done));
+  }
+}
+
+absl::Status Inventory::Core::Finish(Settled settled, const absl::Status& durable) {
+  if (durable.ok()) return std::move(settled.status);
   return Refused(Refusal::kUnavailable, Concat("not known to be durable: ", durable.message()));
 }
 
@@ -59,104 +60,40 @@ absl::Status Inventory::Core::Health() const {
   return Refused(Refusal::kUnavailable, Concat("the ledger has failed: ", health.message()));
 }
 
-absl::Status Inventory::Core::AddSku(std::string_view sku, const SkuOptions& options) {
-  if (absl::Status healthy = Health(); !healthy.ok()) return healthy;
-  if (sku.empty()) return Refused(Refusal::kInvalid, "AddSku: the sku is empty");
-  if (absl::Status valid = options.Validate(); !valid.ok()) {
-    return Refused(Refusal::kInvalid, Concat("AddSku '", sku, "': ", valid.message()));
-  }
-  uint64_t position;
-  {
-    std::lock_guard lock(items_mutex_);
-    if (items_.contains(sku)) {
-      return absl::AlreadyExistsError(Concat("Inventory '", name_, "': there is a SKU '", sku, "' already"));
-    }
-    auto item = std::make_unique<Item>(std::string(sku), options, options.stock, &metrics_);
-    // Appended before anybody can find the SKU and append what needs it.
-    position = Append({.kind = LedgerRecord::Kind::kAddSku,
-                       .sku = item->sku,
-                       .quantity = options.stock,
-                       .shards = item->stock.shards(),
-                       .per_buyer_limit = options.per_buyer_limit});
-    items_.emplace(item->sku, std::move(item));
-  }
-  return AwaitDurable(position);
-}
-
-absl::Status Inventory::Core::Restock(std::string_view sku, int64_t units) {
-  if (absl::Status healthy = Health(); !healthy.ok()) return healthy;
-  if (units < 1) {
-    return Refused(Refusal::kInvalid, Concat("Restock '", sku, "': ", units, " units; at least one can be added"));
-  }
-  Item* const item = FindItem(sku);
-  if (item == nullptr) return Refused(Refusal::kUnknownSku, Concat("Restock: there is no SKU '", sku, "'"));
-  uint64_t position;
-  {
-    std::lock_guard lock(item->restock_mutex);
-    const int64_t granted = item->granted.load(std::memory_order_relaxed);
-    if (units > kMaxUnits - granted) {
-      return absl::OutOfRangeError(Concat("Inventory '", name_, "': Restock '", sku, "': ", units, " units on top of ",
-                                          granted, " are more than ", kMaxUnits));
-    }
-    position = Append({.kind = LedgerRecord::Kind::kRestock, .sku = item->sku, .quantity = units});
-    item->granted.store(granted + units, std::memory_order_relaxed);
-    // Cannot fail: what is in the shards is at most what was granted.
-    (void)item->stock.Deposit(units);
-  }
-  if (absl::Status durable = AwaitDurable(position); !durable.ok()) return durable;
-  metrics_.Add(internal::kRestocks);
-  return absl::OkStatus();
-}
-
 absl::StatusOr<int64_t> Inventory::Core::Available(std::string_view sku) {
   if (absl::Status healthy = Health(); !healthy.ok()) return healthy;
-  const Item* const item = FindItem(sku);
-  if (item == nullptr) return Refused(Refusal::kUnknownSku, Concat("there is no SKU '", sku, "'"));
-  return item->stock.Available();
+  const std::shared_lock lock(catalogue_mutex_);
+  const auto found = items_.find(sku);
+  if (found == items_.end() || found->second->removed()) return NoSuchSku("Available", sku);
+  return found->second->stock->Available();
 }
 
 absl::StatusOr<StockFigures> Inventory::Core::Figures(std::string_view sku) {
   Item* const item = FindItem(sku);
-  if (item == nullptr) return Refused(Refusal::kUnknownSku, Concat("there is no SKU '", sku, "'"));
-  std::vector<std::unique_lock<ReentrantMutex>> stripes;
-  for (size_t i = 0; i < stripe_count_; ++i) stripes.emplace_back(request_stripes_[i].mutex);
-  std::lock_guard lock(item->restock_mutex);
+  if (item == nullptr) return NoSuchSku("Figures", sku);
+  const auto orders = LockAllOrders();
+  const std::lock_guard lock(item->mutex);
   return StockFigures{.granted = item->granted.load(std::memory_order_relaxed),
-                      .available = item->stock.Available(),
-                      .held = item->held.load(std::memory_order_relaxed),
-                      .sold = item->sold.load(std::memory_order_relaxed)};
+                      .available = item->removed() ? 0 : item->stock->Available(),
+                      .held = item->units.held(),
+                      .sold = item->units.sold()};
 }
 
 internal::Item* Inventory::Core::FindItem(std::string_view sku) {
-  std::shared_lock lock(items_mutex_);
+  const std::shared_lock lock(catalogue_mutex_);
   const auto found = items_.find(sku);
   return found == items_.end() ? nullptr : found->second.get();
 }
 
-internal::OrderRecord* Inventory::Core::FindOrder(OrderId id) {
-  IndexStripe& stripe = index_stripes_[id % stripe_count_];
-  std::shared_lock lock(stripe.mutex);
-  const auto found = stripe.orders.find(id);
-  return found == stripe.orders.end() ? nullptr : found->second;
+internal::BuyerBook::Lock Inventory::Core::LockBuyer(bool has_limit, const std::string& buyer) {
+  return has_limit ? buyers_.LockFor(buyer) : internal::BuyerBook::Lock();
 }
 
-void Inventory::Core::Index(OrderRecord& record) {
-  IndexStripe& stripe = index_stripes_[record.id % stripe_count_];
-  std::lock_guard lock(stripe.mutex);
-  stripe.orders.emplace(record.id, &record);
-}
-
-Inventory::Core::RequestStripe& Inventory::Core::StripeOf(const std::string& request_id) {
-  return request_stripes_[std::hash<std::string>()(request_id) % stripe_count_];
-}
-
-Inventory::Core::BuyerStripe& Inventory::Core::BuyerStripeOf(const std::string& buyer) {
-  return buyer_stripes_[std::hash<std::string>()(buyer) % stripe_count_];
-}
-
-std::unique_lock<ReentrantMutex> Inventory::Core::LockBuyer(const Item& item, const std::string& buyer) {
-  if (item.per_buyer_limit == 0) return {};
-  return std::unique_lock(BuyerStripeOf(buyer).mutex);
+std::vector<std::unique_lock<internal::Ranked<ReentrantMutex>>> Inventory::Core::LockAllOrders() {
+  std::vector<std::unique_lock<internal::Ranked<ReentrantMutex>>> locks;
+  locks.reserve(orders_.stripe_count());
+  for (size_t i = 0; i < orders_.stripe_count(); ++i) locks.emplace_back(orders_.stripe(i).mutex);
+  return locks;
 }
 
 }  // namespace stockade

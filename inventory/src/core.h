@@ -8,36 +8,45 @@
 #include <memory>
 #include <mutex>
 #include <shared_mutex>
+#include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "absl/functional/any_invocable.h"
+#include "buyer_book.h"
 #include "inventory_metrics.h"
+#include "order_book.h"
 #include "order_record.h"
+#include "ranked_mutex.h"
 #include "reaper.h"
+#include "refuse.h"
+#include "sku_metrics.h"
 #include "stockade/base/fork_guard.h"
 #include "stockade/inventory/inventory.h"
-#include "stockade/locks/reentrant_mutex.h"
+#include "stockade/locks/reentrant_shared_mutex.h"
 
 namespace stockade {
 
 // What an Inventory is made of.
 //
-// Lock order: buyer stripe; request stripes, ascending; an item's restock_mutex; an item's slow lock; its shards. Below
-// those, each held alone and for a moment: items_mutex_, an index stripe's, the reaper's, the ledger's. The ledger is
-// appended to under these locks, which is what orders its records, but waited for under none.
+// Lock order: a buyer's stripe; stripes of orders, ascending; an item's mutex; the catalogue; items' slow locks,
+// sorted; shards. Below those, each held alone and for a moment: the index of recovered orders, the reaper's, the
+// ledger's. The ledger is appended to under these locks, which is what orders its records, but waited for under none.
 class Inventory::Core {
  public:
-  // A ReserveRequest or a TakeRequest.
-  struct Request {
-    const std::string& sku;
-    int64_t quantity;
-    const std::string& request_id;
-    const std::string& buyer;
-    bool reserve;
-    absl::Duration ttl;
+  using OrderRef = std::shared_ptr<const internal::OrderRecord>;
+
+  // What a call comes to once the ledger's record at `position`, and so all before it, is durable.
+  struct Granted {
+    absl::StatusOr<OrderRef> order;
+    uint64_t position = 0;
+    Instant start;
+  };
+  struct Settled {
+    absl::Status status;
+    uint64_t position = 0;
   };
 
   explicit Core(InventoryOptions options);
@@ -47,14 +56,29 @@ class Inventory::Core {
   absl::Status Recover();
 
   absl::Status AddSku(std::string_view sku, const SkuOptions& options);
+  absl::Status RemoveSku(std::string_view sku);
   absl::Status Restock(std::string_view sku, int64_t units);
-  // The record lives as long as the inventory; its constant members may be read.
-  absl::StatusOr<const internal::OrderRecord*> Grant(Request request);
-  absl::Status Commit(OrderId id);
-  absl::Status Cancel(OrderId id);
+  absl::Status Reshard(std::string_view sku, int32_t shards);
+
+  // These do not wait for the ledger. What they return is passed to Finish(), whatever it is.
+  Granted Grant(const ReserveRequest& request);
+  Granted Grant(const TakeRequest& request);
+  Granted Grant(const BasketRequest& request);
+  Settled Commit(OrderId id);
+  Settled Cancel(OrderId id);
+
+  // The answer, given whether it is durable.
+  absl::StatusOr<OrderRef> Finish(Granted granted, const absl::Status& durable);
+  absl::Status Finish(Settled settled, const absl::Status& durable);
+  absl::Status AwaitDurable(uint64_t position) const;
+  // Calls `done` as soon as AwaitDurable() would return, with what it would return; perhaps at once.
+  void WhenDurable(uint64_t position, absl::AnyInvocable<void(absl::Status)> done);
+
   absl::StatusOr<OrderState> StateOf(OrderId id);
   absl::StatusOr<int64_t> Available(std::string_view sku);
   absl::StatusOr<StockFigures> Figures(std::string_view sku);
+  absl::StatusOr<SkuSnapshot> Snapshot(std::string_view sku);
+  std::vector<SkuSnapshot> Snapshot();
   absl::Status Health() const;
 
   void CheckNotForked() const { fork_guard_.Check("Inventory", name_); }
@@ -62,62 +86,82 @@ class Inventory::Core {
 
  private:
   using Item = internal::Item;
+  using ItemLines = internal::ItemLines;
   using OrderRecord = internal::OrderRecord;
+  using OrderBook = internal::OrderBook;
 
-  struct alignas(64) RequestStripe {
-    ReentrantMutex mutex{LockOptions{.name = "inventory request stripe", .metrics = nullptr}};
-    std::unordered_map<std::string, std::unique_ptr<OrderRecord>> records;  // By request id. Guarded by mutex.
+  struct Line {
+    std::string_view sku;
+    int64_t quantity;
   };
-  struct alignas(64) BuyerStripe {
-    ReentrantMutex mutex{LockOptions{.name = "inventory buyer stripe", .metrics = nullptr}};
-    // Units held and bought, of SKUs with a limit: by SKU and buyer. Guarded by mutex. Never 0.
-    std::map<std::pair<const Item*, std::string>, int64_t> units;
-  };
-  // Orders by id: every record that is in a request stripe.
-  struct alignas(64) IndexStripe {
-    std::shared_mutex mutex;
-    std::unordered_map<OrderId, OrderRecord*> orders;  // Guarded by mutex.
+  // Any of the requests.
+  struct Request {
+    internal::OrderKind kind;
+    std::span<const Line> lines;  // Each SKU once, ascending.
+    const std::string& request_id;
+    const std::string& buyer;
+    absl::Duration ttl;
   };
 
-  absl::StatusOr<const OrderRecord*> GrantOrRefuse(Request& request);
-  // These need the request's stripe, and the buyer's where the item has a limit.
-  absl::StatusOr<OrderRecord*> FindOrTake(const Request& request, Item* item, RequestStripe& stripe);
-  absl::Status CheckBuyer(const Request& request, const Item& item);
+  // grant.cc. FindOrTake() needs the request's stripe, and the buyer's where an item has a limit.
+  Granted GrantLines(Request request);
+  absl::StatusOr<std::vector<Line>> SumUp(const BasketRequest& request) const;  // basket.cc
+  absl::Status CheckQuantity(const std::string& request_id, std::string_view sku, int64_t quantity) const;
+  absl::Status CheckRequest(Request& request) const;
+  absl::StatusOr<OrderBook::Ref> FindOrTake(const Request& request, uint64_t fingerprint, ItemLines lines,
+                                            OrderBook::Stripe& stripe, Instant now);
+  absl::Status CheckBuyer(const Request& request, const ItemLines& lines);
   absl::Status CheckSame(const Request& request, const OrderRecord& record) const;
-  void GiveBack(OrderRecord& record, LedgerRecord::Kind kind, OrderState state);
+  absl::Status TakeUnits(const Request& request, const ItemLines& lines);
+  absl::Status Short(const Item& item, int64_t wanted) const;
 
-  void Expire(OrderRecord& record);
+  // settle.cc
+  Settled Settle(OrderId id, bool gives_back, absl::Status (Core::*settle)(OrderBook::Stripe&, OrderRecord&, Instant));
+  absl::Status CommitLocked(OrderBook::Stripe& stripe, OrderRecord& record, Instant now);
+  absl::Status CancelLocked(OrderBook::Stripe& stripe, OrderRecord& record, Instant now);
+  void GiveBack(OrderBook::Stripe& stripe, OrderRecord& record, LedgerRecord::Kind kind, OrderState state, Instant now);
+  bool ExpireDue(size_t stripe);
+  void Expire(OrderBook::Stripe& stripe, OrderRecord& record);
+
+  // recover.cc
+  absl::Status RecoverFromLedger();
   absl::Status RecoverSku(const LedgerState::Sku& sku, int64_t taken);
   absl::Status RecoverOrder(const LedgerState::Order& order);
-  void Index(OrderRecord& record);
-  void CountTaken(const OrderRecord& record);
 
+  void CountTaken(const OrderRecord& record);
   absl::Status Refused(Refusal refusal, std::string_view what) const;
   absl::Status NoSuchOrder(OrderId id) const;
-  uint64_t Append(LedgerRecord record);
-  absl::Status AwaitDurable(uint64_t position) const;
+  absl::Status NoSuchSku(std::string_view call, std::string_view sku) const;
+  // Appends what `make` returns, if there is a ledger; its position.
+  template <typename Make>
+  uint64_t Append(Make make) {
+    return ledger_ == nullptr ? 0 : ledger_->Append(make());
+  }
 
+  // Null: none of this name. It may have been removed.
   Item* FindItem(std::string_view sku);
-  OrderRecord* FindOrder(OrderId id);
-  RequestStripe& StripeOf(const std::string& request_id);
-  BuyerStripe& BuyerStripeOf(const std::string& buyer);
-  // Locked where the item has a limit.
-  std::unique_lock<ReentrantMutex> LockBuyer(const Item& item, const std::string& buyer);
-  void AddGauge(internal::InventoryMetric metric, int64_t (*read)(const Item&));
+  // Needs the catalogue, alone.
+  Item* InsertItem(std::string_view sku, const SkuOptions& options, int64_t granted, int64_t available);
+  // Locked where an item has a limit.
+  internal::BuyerBook::Lock LockBuyer(bool has_limit, const std::string& buyer);
+  std::vector<std::unique_lock<internal::Ranked<ReentrantMutex>>> LockAllOrders();
+  SkuSnapshot SnapshotOf(const Item& item) const;
+  void AddGauges();
+  // Not under a lock: it calls the registry.
+  void AddSkuGauges(const Item& item);
 
+  internal::Ranked<ReentrantSharedMutex> catalogue_mutex_{internal::LockRank::kCatalogue, 0, "inventory catalogue"};
+  // Guarded by catalogue_mutex_. Only grows, and its items stay where they are.
+  std::map<std::string, std::unique_ptr<Item>, std::less<>> items_;
+  internal::BuyerBook buyers_;
+  OrderBook orders_;
   const std::string name_;
-  const std::unique_ptr<Ledger> ledger_;  // Null: memory only.
+  std::unique_ptr<Ledger> ledger_;  // Null: memory only.
   Clock* const clock_;
-  const size_t stripe_count_;
-  internal::ForkGuard fork_guard_;
-
-  std::shared_mutex items_mutex_;
-  std::map<std::string, std::unique_ptr<Item>, std::less<>> items_;  // Guarded by items_mutex_. Only grows.
-  const std::unique_ptr<BuyerStripe[]> buyer_stripes_;
-  const std::unique_ptr<RequestStripe[]> request_stripes_;
-  const std::unique_ptr<IndexStripe[]> index_stripes_;
-  std::atomic<OrderId> last_id_{0};
   std::unique_ptr<internal::Reaper> reaper_;
+  const int32_t max_shards_;
+  internal::ForkGuard fork_guard_;
+  internal::SkuMetrics sku_metrics_;
   internal::ComponentMetrics metrics_;
 };
 

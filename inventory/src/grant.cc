@@ -1,5 +1,7 @@
 // How a request gets its units: once.
 
+#include <algorithm>
+
 #include "core.h"
 #include "stockade/base/strings.h"
 
@@ -7,130 +9,204 @@ namespace stockade {
 namespace {
 
 using internal::Concat;
+using internal::OrderKind;
 
 // More than this does not fit a clock of nanoseconds; nobody waits for it either.
 const absl::Duration kForever = absl::Hours(24 * 36500);
 
-// As the ledger keeps it.
+// Rounded down to what the ledger keeps.
 absl::Duration WholeMicroseconds(absl::Duration ttl) {
-  return ttl >= kForever ? absl::InfiniteDuration() : absl::Floor(ttl, absl::Microseconds(1));
+  return ttl >= kForever ? absl::InfiniteDuration() : absl::Microseconds(absl::ToInt64Microseconds(ttl));
 }
 
 absl::Time WholeMicroseconds(absl::Time at) {
   return at == absl::InfiniteFuture() ? at : absl::FromUnixMicros(absl::ToUnixMicros(at));
 }
 
+// As the ledger keeps it.
+LedgerRecord Written(const internal::OrderRecord& record) {
+  LedgerRecord written{.kind = LedgerRecord::Kind::kReserveBasket,
+                       .order_id = record.id,
+                       .request_id = record.request_id,
+                       .buyer = record.buyer,
+                       .expires_at = record.expires_at,
+                       .ttl = record.ttl};
+  if (record.kind == OrderKind::kBasket) {
+    written.lines = internal::LinesOf(record);
+    return written;
+  }
+  written.kind = record.kind == OrderKind::kReserve ? LedgerRecord::Kind::kReserve : LedgerRecord::Kind::kTake;
+  written.sku = record.lines[0].item->sku;
+  written.quantity = record.lines[0].quantity;
+  return written;
+}
+
 }  // namespace
 
-absl::StatusOr<const internal::OrderRecord*> Inventory::Core::Grant(Request request) {
-  const Instant start = clock_->Now();
-  absl::StatusOr<const OrderRecord*> granted = GrantOrRefuse(request);
-  if (granted.ok()) {
-    metrics_.Observe(internal::kReserveSeconds, clock_->Now() - start);
-  } else {
-    metrics_.Add(internal::RefusalMetric(RefusalOf(granted.status())));
-  }
+Inventory::Core::Granted Inventory::Core::Grant(const ReserveRequest& request) {
+  const Line line{.sku = request.sku, .quantity = request.quantity};
+  return GrantLines({.kind = OrderKind::kReserve,
+                     .lines = {&line, 1},
+                     .request_id = request.request_id,
+                     .buyer = request.buyer,
+                     .ttl = request.ttl});
+}
+
+Inventory::Core::Granted Inventory::Core::Grant(const TakeRequest& request) {
+  const Line line{.sku = request.sku, .quantity = request.quantity};
+  return GrantLines({.kind = OrderKind::kTake,
+                     .lines = {&line, 1},
+                     .request_id = request.request_id,
+                     .buyer = request.buyer,
+                     .ttl = absl::InfiniteDuration()});
+}
+
+Inventory::Core::Granted Inventory::Core::GrantLines(Request request) {
+  Granted granted{.order = OrderRef(), .start = clock_->Now()};
+  granted.order = [&]() -> absl::StatusOr<OrderRef> {
+    if (absl::Status healthy = Health(); !healthy.ok()) return healthy;
+    if (absl::Status valid = CheckRequest(request); !valid.ok()) return valid;
+    ItemLines lines;
+    bool has_limit = false;
+    {
+      const std::shared_lock lock(catalogue_mutex_);
+      for (const Line& line : request.lines) {
+        const auto found = items_.find(line.sku);
+        lines.push_back({.item = found == items_.end() ? nullptr : found->second.get(), .quantity = line.quantity});
+        has_limit |= lines.back().item != nullptr && lines.back().item->per_buyer_limit != 0;
+      }
+    }
+    const uint64_t fingerprint = OrderBook::FingerprintOf(request.request_id);
+    OrderBook::Stripe& stripe = orders_.StripeOf(fingerprint);
+    const internal::BuyerBook::Lock buyer_lock = LockBuyer(has_limit, request.buyer);
+    const std::lock_guard lock(stripe.mutex);
+    absl::StatusOr<OrderBook::Ref> order = FindOrTake(request, fingerprint, std::move(lines), stripe, granted.start);
+    if (!order.ok()) return order.status();
+    // A repeat waits, too: the first answer is none before it is durable.
+    granted.position = (*order)->position;
+    return OrderRef(*std::move(order));
+  }();
   return granted;
 }
 
-absl::StatusOr<const internal::OrderRecord*> Inventory::Core::GrantOrRefuse(Request& request) {
-  if (absl::Status healthy = Health(); !healthy.ok()) return healthy;
+absl::StatusOr<Inventory::Core::OrderRef> Inventory::Core::Finish(Granted granted, const absl::Status& durable) {
+  if (!durable.ok()) granted.order = Finish(Settled(), durable);
+  if (granted.order.ok()) {
+    metrics_.Observe(internal::kReserveSeconds, clock_->Now() - granted.start);
+  } else {
+    metrics_.Add(internal::RefusalMetric(RefusalOf(granted.order.status())));
+  }
+  return std::move(granted.order);
+}
+
+absl::Status Inventory::Core::CheckRequest(Request& request) const {
   if (request.request_id.empty()) return Refused(Refusal::kInvalid, "the request_id is empty");
-  if (request.quantity < 1) {
-    return Refused(Refusal::kInvalid, Concat("request '", request.request_id, "' wants ", request.quantity,
-                                             " units; at least one can be taken"));
+  for (const Line& line : request.lines) {
+    absl::Status valid = CheckQuantity(request.request_id, line.sku, line.quantity);
+    if (!valid.ok()) return valid;
   }
   request.ttl = WholeMicroseconds(request.ttl);
   if (request.ttl <= absl::ZeroDuration()) {
     return Refused(Refusal::kInvalid, Concat("request '", request.request_id, "' has a ttl below a microsecond"));
   }
-  Item* const item = FindItem(request.sku);
-  RequestStripe& stripe = StripeOf(request.request_id);
-  uint64_t position;
-  OrderRecord* record;
-  {
-    std::unique_lock<ReentrantMutex> buyer_lock;
-    if (item != nullptr) buyer_lock = LockBuyer(*item, request.buyer);
-    std::lock_guard lock(stripe.mutex);
-    absl::StatusOr<OrderRecord*> found = FindOrTake(request, item, stripe);
-    if (!found.ok()) return found.status();
-    record = *found;
-    position = record->position;
+  return absl::OkStatus();
+}
+
+absl::Status Inventory::Core::CheckQuantity(const std::string& request_id, std::string_view sku,
+                                            int64_t quantity) const {
+  if (quantity >= 1) return absl::OkStatus();
+  return Refused(Refusal::kInvalid, Concat("request '", request_id, "' wants ", quantity, " units of '", sku,
+                                           "'; at least one can be taken"));
+}
+
+absl::StatusOr<internal::OrderBook::Ref> Inventory::Core::FindOrTake(const Request& request, uint64_t fingerprint,
+                                                                     ItemLines lines, OrderBook::Stripe& stripe,
+                                                                     Instant now) {
+  OrderBook::Found found = orders_.Find(stripe, fingerprint, request.request_id, now);
+  if (found.forgotten) {
+    return Refused(Refusal::kRequestForgotten, Concat("request id '", request.request_id,
+                                                      "' was used before, longer ago than answers are remembered"));
   }
-  // A repeat waits, too: the first answer is none before it is durable.
-  if (absl::Status durable = AwaitDurable(position); !durable.ok()) return durable;
+  if (found.record != nullptr) {
+    if (absl::Status same = CheckSame(request, *found.record); !same.ok()) return same;
+    metrics_.Add(internal::kRepeats);
+    return std::move(found.record);
+  }
+  if (absl::Status allowed = CheckBuyer(request, lines); !allowed.ok()) return allowed;
+  if (absl::Status taken = TakeUnits(request, lines); !taken.ok()) return taken;
+  const bool reserve = request.kind != OrderKind::kTake;
+  const auto record = std::make_shared<OrderRecord>(
+      OrderRecord{.id = orders_.NextId(stripe),
+                  .fingerprint = fingerprint,
+                  .kind = request.kind,
+                  .lines = std::move(lines),
+                  .request_id = request.request_id,
+                  .buyer = request.buyer,
+                  .ttl = request.ttl,
+                  .expires_at = reserve ? WholeMicroseconds(clock_->WallNow() + request.ttl) : absl::InfiniteFuture(),
+                  .deadline = reserve ? now + request.ttl : Instant::InfiniteFuture(),
+                  .state = reserve ? OrderState::kHeld : OrderState::kSold,
+                  .ended_at = reserve ? Instant::InfiniteFuture() : now});
+  CountTaken(*record);
+  record->position = Append([&] { return Written(*record); });
+  if (orders_.Add(stripe, record, now)) reaper_->WakeBy(record->deadline);
+  metrics_.Add(reserve ? internal::kReservations : internal::kTakes);
   return record;
 }
 
-absl::StatusOr<internal::OrderRecord*> Inventory::Core::FindOrTake(const Request& request, Item* item,
-                                                                   RequestStripe& stripe) {
-  if (const auto found = stripe.records.find(request.request_id); found != stripe.records.end()) {
-    if (absl::Status same = CheckSame(request, *found->second); !same.ok()) return same;
-    metrics_.Add(internal::kRepeats);
-    return found->second.get();
+absl::Status Inventory::Core::TakeUnits(const Request& request, const ItemLines& lines) {
+  for (size_t i = 0; i < lines.size(); ++i) {
+    const Item* const item = lines[i].item;
+    if (item != nullptr && !item->removed()) continue;
+    return Refused(Refusal::kUnknownSku, Concat("there is no SKU '", request.lines[i].sku, "'"));
   }
-  if (item == nullptr) return Refused(Refusal::kUnknownSku, Concat("there is no SKU '", request.sku, "'"));
-  if (absl::Status allowed = CheckBuyer(request, *item); !allowed.ok()) return allowed;
-  if (!item->stock.Take(request.quantity)) {
-    const int64_t unsold = item->granted.load(std::memory_order_relaxed) - item->sold.load(std::memory_order_relaxed);
-    if (item->held.load(std::memory_order_relaxed) > 0 && unsold >= request.quantity) {
-      return Refused(Refusal::kAllHeld, Concat("'", request.sku, "' has fewer than ", request.quantity,
-                                               " units left, but some are held and may come back"));
-    }
-    return Refused(Refusal::kSoldOut,
-                   Concat("'", request.sku, "' is sold out: fewer than ", request.quantity, " units left"));
+  if (lines.size() == 1) {
+    return lines[0].item->stock->Take(lines[0].quantity) ? absl::OkStatus() : Short(*lines[0].item, lines[0].quantity);
   }
-  const bool reserve = request.reserve;
-  std::unique_ptr<OrderRecord> made(new OrderRecord{
-      .id = last_id_.fetch_add(1, std::memory_order_relaxed) + 1,
-      .item = item,
-      .quantity = request.quantity,
-      .request_id = request.request_id,
-      .buyer = request.buyer,
-      .reserved = reserve,
-      .ttl = request.ttl,
-      .expires_at = reserve ? WholeMicroseconds(clock_->WallNow() + request.ttl) : absl::InfiniteFuture(),
-      .deadline = reserve ? clock_->Now() + request.ttl : Instant::InfiniteFuture(),
-      .state = reserve ? OrderState::kHeld : OrderState::kSold});
-  OrderRecord& record = *made;
-  CountTaken(record);
-  stripe.records.emplace(record.request_id, std::move(made));
-  record.position = Append({.kind = reserve ? LedgerRecord::Kind::kReserve : LedgerRecord::Kind::kTake,
-                            .order_id = record.id,
-                            .request_id = record.request_id,
-                            .sku = item->sku,
-                            .quantity = record.quantity,
-                            .buyer = record.buyer,
-                            .expires_at = record.expires_at,
-                            .ttl = record.ttl});
-  Index(record);
-  if (record.deadline != Instant::InfiniteFuture()) reaper_->Add(record);
-  metrics_.Add(reserve ? internal::kReservations : internal::kTakes);
-  return &record;
+  absl::InlinedVector<StockLine, 4> wanted;
+  wanted.reserve(lines.size());
+  for (const internal::ItemLine& line : lines)
+    wanted.push_back({.stock = line.item->stock.get(), .units = line.quantity});
+  const StockLine* const missing = ShardedStock::TakeTogether(wanted);
+  return missing == nullptr ? absl::OkStatus() : Short(*lines[missing - wanted.data()].item, missing->units);
+}
+
+absl::Status Inventory::Core::Short(const Item& item, int64_t wanted) const {
+  const int64_t unsold = item.granted.load(std::memory_order_relaxed) - item.units.sold();
+  if (unsold >= wanted && item.units.held() > 0) {
+    return Refused(Refusal::kAllHeld, Concat("'", item.sku, "' has fewer than ", wanted,
+                                             " units left, but some are held and may come back"));
+  }
+  return Refused(Refusal::kSoldOut, Concat("'", item.sku, "' is sold out: fewer than ", wanted, " units left"));
 }
 
 // Adds the record's units to what is held, sold and the buyer's.
 void Inventory::Core::CountTaken(const OrderRecord& record) {
-  // NOLINTNEXTLINE(clang-analyzer-core.uninitialized.Assign): it loses sight of what a new-expression initializes.
-  Item& item = *record.item;
-  std::atomic<int64_t>& count = record.state == OrderState::kHeld ? item.held : item.sold;
-  count.fetch_add(record.quantity, std::memory_order_relaxed);
-  if (item.per_buyer_limit != 0) BuyerStripeOf(record.buyer).units[{&item, record.buyer}] += record.quantity;
+  for (const internal::ItemLine& line : record.lines) {
+    if (record.state == OrderState::kHeld) {
+      line.item->units.Hold(line.quantity);
+    } else {
+      line.item->units.Sell(line.quantity);
+    }
+    if (line.item->per_buyer_limit != 0) buyers_.Add(*line.item, record.buyer, line.quantity);
+  }
 }
 
-absl::Status Inventory::Core::CheckBuyer(const Request& request, const Item& item) {
-  if (item.per_buyer_limit == 0) return absl::OkStatus();
-  if (request.buyer.empty()) {
-    return Refused(Refusal::kInvalid, Concat("'", request.sku, "' has a limit per buyer, and request '",
-                                             request.request_id, "' names no buyer"));
+absl::Status Inventory::Core::CheckBuyer(const Request& request, const ItemLines& lines) {
+  for (const internal::ItemLine& line : lines) {
+    if (line.item == nullptr || line.item->per_buyer_limit == 0) continue;
+    const Item& item = *line.item;
+    if (request.buyer.empty()) {
+      return Refused(Refusal::kInvalid, Concat("'", item.sku, "' has a limit per buyer, and request '",
+                                               request.request_id, "' names no buyer"));
+    }
+    const int64_t has = buyers_.Units(item, request.buyer);
+    if (line.quantity <= item.per_buyer_limit - has) continue;
+    return Refused(Refusal::kBuyerLimit,
+                   Concat("buyer '", request.buyer, "' has ", has, " units of '", item.sku, "' and wants ",
+                          line.quantity, " more, but a buyer may have ", item.per_buyer_limit));
   }
-  const auto& units = BuyerStripeOf(request.buyer).units;
-  const auto found = units.find({&item, request.buyer});
-  const int64_t has = found == units.end() ? 0 : found->second;
-  if (request.quantity <= item.per_buyer_limit - has) return absl::OkStatus();
-  return Refused(Refusal::kBuyerLimit,
-                 Concat("buyer '", request.buyer, "' has ", has, " units of '", request.sku, "' and wants ",
-                        request.quantity, " more, but a buyer may have ", item.per_buyer_limit));
+  return absl::OkStatus();
 }
 
 absl::Status Inventory::Core::CheckSame(const Request& request, const OrderRecord& record) const {
@@ -138,13 +214,18 @@ absl::Status Inventory::Core::CheckSame(const Request& request, const OrderRecor
     return Refused(Refusal::kRequestMismatch,
                    Concat("request id '", request.request_id, "' was used before, with another ", what));
   };
-  if (request.reserve != record.reserved) return differs("call (one of Reserve and Take)");
-  if (request.sku != record.item->sku) return differs("sku");
-  if (request.quantity != record.quantity) return differs("quantity");
+  if (request.kind != record.kind) return differs("call (one of Reserve, ReserveBasket and Take)");
   if (request.buyer != record.buyer) return differs("buyer");
+  if (!std::ranges::equal(request.lines, record.lines, {}, &Line::sku,
+                          [](const internal::ItemLine& line) { return std::string_view(line.item->sku); })) {
+    return differs("sku");
+  }
+  if (!std::ranges::equal(request.lines, record.lines, {}, &Line::quantity, &internal::ItemLine::quantity)) {
+    return differs("quantity");
+  }
   // A ledger that does not keep the ttl leaves an infinite one beside a finite expires_at: nothing to compare with.
   const bool ttl_known = record.ttl != absl::InfiniteDuration() || record.expires_at == absl::InfiniteFuture();
-  if (request.reserve && ttl_known && request.ttl != record.ttl) return differs("ttl");
+  if (request.kind != OrderKind::kTake && ttl_known && request.ttl != record.ttl) return differs("ttl");
   return absl::OkStatus();
 }
 

@@ -7,15 +7,8 @@
 #include "stockade/base/strings.h"
 
 namespace stockade {
-namespace {
 
 using internal::Concat;
-
-Order OrderOf(const internal::OrderRecord& record) {
-  return Order(record.id, record.item->sku, record.quantity, record.request_id, record.buyer);
-}
-
-}  // namespace
 
 absl::Status InventoryOptions::Validate() const {
   if (name.empty()) return absl::InvalidArgumentError("Inventory: name is empty");
@@ -24,6 +17,12 @@ absl::Status InventoryOptions::Validate() const {
   };
   if (clock == nullptr) return bad("clock is null");
   if (stripes < 1 || stripes > 4096) return bad(Concat("stripes is ", stripes, ", which is not within 1 to 4096"));
+  if (retention <= absl::ZeroDuration())
+    return bad(Concat("retention is ", absl::FormatDuration(retention), ", which is not above 0"));
+  if (max_shards < 0 || max_shards > kMaxShards) {
+    return bad(Concat("max_shards is ", max_shards, ", which is not within 0 to ", kMaxShards));
+  }
+  if (sku_metrics < 0) return bad(Concat("sku_metrics is ", sku_metrics, ", which is below 0"));
   return absl::OkStatus();
 }
 
@@ -61,43 +60,19 @@ absl::Status Inventory::AddSku(std::string_view sku, const SkuOptions& options) 
   return core_->AddSku(sku, options);
 }
 
+absl::Status Inventory::RemoveSku(std::string_view sku) {
+  core_->CheckNotForked();
+  return core_->RemoveSku(sku);
+}
+
 absl::Status Inventory::Restock(std::string_view sku, int64_t units) {
   core_->CheckNotForked();
   return core_->Restock(sku, units);
 }
 
-absl::StatusOr<Reservation> Inventory::Reserve(const ReserveRequest& request) {
+absl::Status Inventory::Reshard(std::string_view sku, int32_t shards) {
   core_->CheckNotForked();
-  const absl::StatusOr<const internal::OrderRecord*> record = core_->Grant({.sku = request.sku,
-                                                                            .quantity = request.quantity,
-                                                                            .request_id = request.request_id,
-                                                                            .buyer = request.buyer,
-                                                                            .reserve = true,
-                                                                            .ttl = request.ttl});
-  if (!record.ok()) return record.status();
-  return Reservation(OrderOf(**record), (*record)->expires_at);
-}
-
-absl::StatusOr<Order> Inventory::Take(const TakeRequest& request) {
-  core_->CheckNotForked();
-  const absl::StatusOr<const internal::OrderRecord*> record = core_->Grant({.sku = request.sku,
-                                                                            .quantity = request.quantity,
-                                                                            .request_id = request.request_id,
-                                                                            .buyer = request.buyer,
-                                                                            .reserve = false,
-                                                                            .ttl = absl::InfiniteDuration()});
-  if (!record.ok()) return record.status();
-  return OrderOf(**record);
-}
-
-absl::Status Inventory::Commit(OrderId id) {
-  core_->CheckNotForked();
-  return core_->Commit(id);
-}
-
-absl::Status Inventory::Cancel(OrderId id) {
-  core_->CheckNotForked();
-  return core_->Cancel(id);
+  return core_->Reshard(sku, shards);
 }
 
 absl::StatusOr<OrderState> Inventory::StateOf(OrderId id) const {
@@ -113,6 +88,16 @@ absl::StatusOr<int64_t> Inventory::Available(std::string_view sku) const {
 absl::StatusOr<StockFigures> Inventory::Figures(std::string_view sku) const {
   core_->CheckNotForked();
   return core_->Figures(sku);
+}
+
+absl::StatusOr<SkuSnapshot> Inventory::Snapshot(std::string_view sku) const {
+  core_->CheckNotForked();
+  return core_->Snapshot(sku);
+}
+
+std::vector<SkuSnapshot> Inventory::Snapshot() const {
+  core_->CheckNotForked();
+  return core_->Snapshot();
 }
 
 absl::Status Inventory::Health() const {

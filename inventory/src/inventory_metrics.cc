@@ -4,7 +4,7 @@ namespace stockade::internal {
 namespace {
 
 constexpr std::string_view kRefusalsName = "stockade_inventory_refusals_total";
-constexpr std::string_view kRefusalsHelp = "Reserve and Take calls that were refused, by reason.";
+constexpr std::string_view kRefusalsHelp = "Reserve, ReserveBasket and Take calls that were refused, by reason.";
 
 constexpr MetricDef kDefs[] = {
     {MetricType::kCounter, "stockade_inventory_takes_total", "Requests that bought units at once."},
@@ -21,6 +21,7 @@ constexpr MetricDef kDefs[] = {
     {MetricType::kCounter, kRefusalsName, kRefusalsHelp, "reason", "unavailable"},
     {MetricType::kCounter, kRefusalsName, kRefusalsHelp, "reason", "buyer_limit"},
     {MetricType::kCounter, kRefusalsName, kRefusalsHelp, "reason", "request_mismatch"},
+    {MetricType::kCounter, kRefusalsName, kRefusalsHelp, "reason", "request_forgotten"},
     {MetricType::kCounter, kRefusalsName, kRefusalsHelp, "reason", "invalid"},
     {MetricType::kCounter, "stockade_inventory_freezes_total",
      "Times an item's shards were stopped, to gather units from several, to refuse, or for an exact total."},
@@ -34,7 +35,7 @@ constexpr MetricDef kDefs[] = {
     {MetricType::kGauge, "stockade_inventory_shard_imbalance",
      "Units of the richest shard in use over the mean of those in use, 1 being even; over all SKUs, the greatest."},
     {MetricType::kSecondsHistogram, "stockade_inventory_reserve_seconds",
-     "Time of a Reserve or Take call that was not refused, the wait for the ledger included."},
+     "Time of a Reserve, ReserveBasket or Take call that was not refused, the wait for the ledger included."},
     {MetricType::kSecondsHistogram, "stockade_inventory_freeze_seconds",
      "How long an item's shards were stopped; a sample: one freeze in 16 of a thread's."},
 };

@@ -24,6 +24,7 @@ enum InventoryMetric : size_t {
   kRefusedUnavailable,
   kRefusedBuyerLimit,
   kRefusedRequestMismatch,
+  kRefusedRequestForgotten,
   kRefusedInvalid,
   kFreezes,
   kSteals,

@@ -1,57 +1,62 @@
 #ifndef STOCKADE_INVENTORY_ORDER_RECORD_H_
 #define STOCKADE_INVENTORY_ORDER_RECORD_H_
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <string>
-#include <utility>
+#include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/time/time.h"
+#include "item.h"
 #include "stockade/base/instant.h"
-#include "stockade/inventory/inventory.h"
+#include "stockade/inventory/order.h"
 
 namespace stockade::internal {
 
-// One SKU of an inventory. Never destroyed before the inventory.
-//
-// Invariant: granted == stock + held + sold, except within an operation. Operations hold a request's stripe, a restock
-// restock_mutex, so whoever holds all stripes and restock_mutex reads four figures that agree.
-struct Item {
-  Item(std::string sku_name, const SkuOptions& options, int64_t available, ComponentMetrics* metrics)
-      : sku(sku_name),
-        per_buyer_limit(options.per_buyer_limit),
-        stock({.name = std::move(sku_name), .stock = available, .shards = options.shards}, metrics),
-        granted(options.stock) {}
+enum class OrderKind : uint8_t { kTake, kReserve, kBasket };
 
-  const std::string sku;
-  const int64_t per_buyer_limit;  // 0: none.
-  ShardedStock stock;
-  std::mutex restock_mutex;
-  std::atomic<int64_t> granted;  // Changed under restock_mutex.
-  std::atomic<int64_t> held{0};  // These two: changed under the stripe of the order that changes.
-  std::atomic<int64_t> sold{0};
+struct ItemLine {
+  Item* item;
+  int64_t quantity;
 };
+// Ascending by SKU, each once.
+using ItemLines = absl::InlinedVector<ItemLine, 1>;
 
-// What a request got. Never destroyed before the inventory, so pointers to it need no lock.
+// What a request got.
 struct OrderRecord {
   // Set once, before others see the record.
-  const OrderId id;
-  Item* const item;
-  const int64_t quantity;
-  const std::string request_id;
-  const std::string buyer;
-  const bool reserved;  // By Reserve(); false: by Take().
-  const absl::Duration ttl;
-  const absl::Time expires_at;
-  const Instant deadline;  // Infinite unless reserved.
+  OrderId id;
+  uint64_t fingerprint;  // FingerprintOf(request_id).
+  OrderKind kind;
+  ItemLines lines;
+  std::string request_id;
+  std::string buyer;
+  absl::Duration ttl;
+  absl::Time expires_at;
+  Instant deadline;  // Infinite unless reserved.
 
   // Guarded by the request's stripe. kHeld becomes one of the others, once.
   OrderState state;
+  // When it did; infinite before.
+  Instant ended_at = Instant::InfiniteFuture();
   // Of its last record in the ledger; 0: durable since recovery, or no ledger. Whoever tells of the order waits for it.
   uint64_t position = 0;
+
+  bool has_buyer_limit() const {
+    for (const ItemLine& line : lines) {
+      if (line.item->per_buyer_limit != 0) return true;
+    }
+    return false;
+  }
 };
+
+inline std::vector<OrderLine> LinesOf(const OrderRecord& record) {
+  std::vector<OrderLine> lines;
+  lines.reserve(record.lines.size());
+  for (const ItemLine& line : record.lines) lines.push_back({.sku = line.item->sku, .quantity = line.quantity});
+  return lines;
+}
 
 }  // namespace stockade::internal
 

@@ -1,11 +1,12 @@
 #include "reaper.h"
 
-#include <vector>
+#include <algorithm>
+#include <utility>
 
 namespace stockade::internal {
 
-Reaper::Reaper(Clock* clock, std::function<void(OrderRecord&)> expire)
-    : clock_(clock), expire_(std::move(expire)), thread_([this] { Run(); }) {}
+Reaper::Reaper(Clock* clock, const OrderBook& orders, std::function<bool(size_t)> expire)
+    : clock_(clock), orders_(orders), expire_(std::move(expire)), thread_([this] { Run(); }) {}
 
 Reaper::~Reaper() {
   {
@@ -16,38 +17,36 @@ Reaper::~Reaper() {
   thread_.join();
 }
 
-void Reaper::Add(OrderRecord& record) {
-  bool earliest;
+void Reaper::WakeBy(Instant due) {
+  if (due >= asleep_until_.load(std::memory_order_seq_cst)) return;
   {
     std::lock_guard lock(mutex_);
-    running_.emplace(record.deadline, &record);
-    earliest = running_.begin()->second == &record;
+    woken_ = true;
   }
-  if (earliest) wake_.notify_all();
+  wake_.notify_all();
 }
 
-void Reaper::Remove(OrderRecord& record) {
-  std::lock_guard lock(mutex_);
-  running_.erase({record.deadline, &record});
+Instant Reaper::EarliestDue() const {
+  Instant earliest = Instant::InfiniteFuture();
+  for (size_t i = 0; i < orders_.stripe_count(); ++i) earliest = std::min(earliest, orders_.EarliestDue(i));
+  return earliest;
 }
 
 void Reaper::Run() {
   std::unique_lock lock(mutex_);
-  std::vector<OrderRecord*> due;
   while (!stopping_) {
-    const Instant now = clock_->Now();
-    while (!running_.empty() && running_.begin()->first <= now) {
-      due.push_back(running_.begin()->second);
-      running_.erase(running_.begin());
-    }
-    if (due.empty()) {
-      clock_->WaitUntil(wake_, lock, running_.empty() ? Instant::InfiniteFuture() : running_.begin()->first);
-      continue;
-    }
+    woken_ = false;
+    asleep_until_.store(Instant::InfiniteFuture(), std::memory_order_seq_cst);
     lock.unlock();
-    for (OrderRecord* record : due) expire_(*record);
-    due.clear();
+    const Instant now = clock_->Now();
+    for (size_t i = 0; i < orders_.stripe_count(); ++i) {
+      if (orders_.EarliestDue(i) <= now && !expire_(i)) return;
+    }
+    const Instant until = EarliestDue();
     lock.lock();
+    if (woken_) continue;
+    asleep_until_.store(until, std::memory_order_seq_cst);
+    while (!woken_ && !stopping_ && clock_->Now() < until) clock_->WaitUntil(wake_, lock, until);
   }
 }
 

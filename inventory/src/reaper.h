@@ -1,45 +1,49 @@
 #ifndef STOCKADE_INVENTORY_REAPER_H_
 #define STOCKADE_INVENTORY_REAPER_H_
 
+#include <atomic>
 #include <condition_variable>
 #include <functional>
 #include <mutex>
-#include <set>
 #include <thread>
-#include <utility>
 
-#include "order_record.h"
+#include "order_book.h"
 #include "stockade/base/clock.h"
 
 namespace stockade::internal {
 
 // A thread that waits for the earliest deadline of the reservations that run, and hands over those whose time has come.
-// Thread-safe; its mutex is the innermost of an inventory's, and is not held while `expire` runs.
+// Thread-safe.
 class Reaper {
  public:
-  // `expire` runs on the reaper's thread, which holds no lock: so it takes an order's locks in their order, and waits
-  // its turn for each. (With try-locks alone, callers that keep a stripe busy would keep units from coming back.)
-  Reaper(Clock* clock, std::function<void(OrderRecord&)> expire);
-  // Waits for a `expire` that runs.
+  // `expire` is called with every stripe that has something due, on the reaper's thread, which holds no lock: so it
+  // takes an order's locks in their order, and waits its turn for each. (With try-locks alone, callers that keep a
+  // stripe busy would keep units from coming back.) It returns false once nothing will expire any more.
+  Reaper(Clock* clock, const OrderBook& orders, std::function<bool(size_t stripe)> expire);
+  // Waits for an `expire` that runs.
   ~Reaper();
 
   Reaper(const Reaper&) = delete;
   Reaper& operator=(const Reaper&) = delete;
 
-  // O(log n). `record` must outlive the reaper.
-  void Add(OrderRecord& record);
-  // O(log n). It may be with `expire` already.
-  void Remove(OrderRecord& record);
+  // To be called after the earliest deadline of a stripe has become `due`.
+  void WakeBy(Instant due);
 
  private:
   void Run();
+  Instant EarliestDue() const;
 
   Clock* const clock_;
-  const std::function<void(OrderRecord&)> expire_;
+  const OrderBook& orders_;
+  const std::function<bool(size_t)> expire_;
+  // Until when the thread sleeps; infinite while it looks through the stripes. Set (seq_cst) to infinite before the
+  // look, which reads what WakeBy()'s caller stored (seq_cst) before it reads this. So either the look sees the new
+  // deadline, or WakeBy() sees that it may not have, and wakes the thread.
+  std::atomic<Instant> asleep_until_{Instant::InfiniteFuture()};
   std::mutex mutex_;
   std::condition_variable wake_;
-  std::set<std::pair<Instant, OrderRecord*>> running_;  // Guarded by mutex_.
-  bool stopping_ = false;                               // Guarded by mutex_.
+  bool woken_ = false;     // Guarded by mutex_.
+  bool stopping_ = false;  // Guarded by mutex_.
   std::thread thread_;
 };
 

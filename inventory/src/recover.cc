@@ -9,28 +9,51 @@ namespace stockade {
 namespace {
 
 using internal::Concat;
+using internal::OrderKind;
 
 bool TakesUnits(OrderState state) { return state == OrderState::kHeld || state == OrderState::kSold; }
+
+// Of a basket its lines, of any other order the one that it is.
+std::span<const OrderLine> LinesOf(const LedgerState::Order& order, OrderLine& single) {
+  if (!order.lines.empty()) return order.lines;
+  single = {.sku = order.sku, .quantity = order.quantity};
+  return {&single, 1};
+}
+
+OrderKind KindOf(const LedgerState::Order& order) {
+  if (!order.lines.empty()) return OrderKind::kBasket;
+  return order.reserved ? OrderKind::kReserve : OrderKind::kTake;
+}
 
 }  // namespace
 
 absl::Status Inventory::Core::Recover() {
-  // Before the first record: it may be due at once. It finds the stripes free once they have been filled.
-  reaper_ = std::make_unique<internal::Reaper>(clock_, [this](OrderRecord& record) { Expire(record); });
-  if (ledger_ == nullptr) return absl::OkStatus();
+  if (ledger_ != nullptr) {
+    if (absl::Status recovered = RecoverFromLedger(); !recovered.ok()) return recovered;
+  }
+  reaper_ = std::make_unique<internal::Reaper>(clock_, orders_, [this](size_t stripe) { return ExpireDue(stripe); });
+  return absl::OkStatus();
+}
+
+absl::Status Inventory::Core::RecoverFromLedger() {
   if (absl::Status healthy = Health(); !healthy.ok()) return healthy;
-  const LedgerState state = ledger_->TakeRecovered();
-  std::map<std::string_view, int64_t> taken;
+  LedgerState state = ledger_->TakeRecovered();
+  std::map<std::string, int64_t, std::less<>> taken;
+  OrderLine single;
   for (const LedgerState::Order& order : state.orders) {
     if (!TakesUnits(order.state)) continue;
-    if (order.quantity < 1 || __builtin_add_overflow(taken[order.sku], order.quantity, &taken[order.sku])) {
-      return absl::DataLossError(
-          Concat("Inventory '", name_, "': order ", order.order_id, " is of ", order.quantity, " units"));
+    for (const OrderLine& line : LinesOf(order, single)) {
+      if (line.quantity < 1 || __builtin_add_overflow(taken[line.sku], line.quantity, &taken[line.sku])) {
+        return absl::DataLossError(
+            Concat("Inventory '", name_, "': order ", order.order_id, " is of ", line.quantity, " units"));
+      }
     }
   }
   for (const LedgerState::Sku& sku : state.skus) {
     if (absl::Status added = RecoverSku(sku, taken[sku.sku]); !added.ok()) return added;
   }
+  // As they ended, which is the order in which they are forgotten.
+  std::ranges::stable_sort(state.orders, {}, &LedgerState::Order::ended_at);
   for (const LedgerState::Order& order : state.orders) {
     if (absl::Status added = RecoverOrder(order); !added.ok()) return added;
   }
@@ -43,47 +66,61 @@ absl::Status Inventory::Core::RecoverSku(const LedgerState::Sku& sku, int64_t ta
   if (valid.ok() && taken > sku.granted) {
     valid = absl::DataLossError(Concat(taken, " units are held or sold, but only ", sku.granted, " were granted"));
   }
+  if (valid.ok() && sku.removed && taken < sku.granted) {
+    valid = absl::DataLossError(Concat("it was removed, but ", sku.granted - taken, " units are for sale"));
+  }
   if (!valid.ok()) {
     return absl::DataLossError(Concat("Inventory '", name_, "': SKU '", sku.sku, "': ", valid.message()));
   }
-  const std::lock_guard lock(items_mutex_);
-  auto item = std::make_unique<Item>(sku.sku, options, sku.granted - taken, &metrics_);
-  if (!items_.emplace(sku.sku, std::move(item)).second) {
+  Item* item;
+  {
+    const std::lock_guard lock(catalogue_mutex_);
+    item = InsertItem(sku.sku, options, sku.granted, sku.granted - taken);
+    if (item != nullptr && sku.removed) item->stock = nullptr;
+  }
+  if (item == nullptr) {
     return absl::DataLossError(Concat("Inventory '", name_, "': SKU '", sku.sku, "' is in the ledger twice"));
   }
+  if (!sku.removed) AddSkuGauges(*item);
   return absl::OkStatus();
 }
 
 absl::Status Inventory::Core::RecoverOrder(const LedgerState::Order& order) {
-  const auto damaged = [&](std::string_view what) {
+  const auto damaged = [&](const auto& what) {
     return absl::DataLossError(Concat("Inventory '", name_, "': order ", order.order_id, ": ", what));
   };
-  Item* const item = FindItem(order.sku);
-  if (item == nullptr) return damaged("its SKU is not in the ledger");
+  ItemLines lines;
+  OrderLine single;
+  for (const OrderLine& line : LinesOf(order, single)) {
+    lines.push_back({.item = FindItem(line.sku), .quantity = line.quantity});
+    if (lines.back().item == nullptr) return damaged("its SKU is not in the ledger");
+  }
+  const auto sku_of = [](const internal::ItemLine& line) { return std::string_view(line.item->sku); };
+  std::ranges::sort(lines, {}, sku_of);
   const bool runs = order.state == OrderState::kHeld;
+  const Instant now = clock_->Now();
+  const absl::Time wall_now = clock_->WallNow();
   // By the wall clock, which may have been set meanwhile: but never longer than the buyer was promised.
-  const absl::Duration left = std::max(absl::ZeroDuration(), std::min(order.expires_at - clock_->WallNow(), order.ttl));
-  std::unique_ptr<OrderRecord> made(new OrderRecord{.id = order.order_id,
-                                                    .item = item,
-                                                    .quantity = order.quantity,
-                                                    .request_id = order.request_id,
-                                                    .buyer = order.buyer,
-                                                    .reserved = order.reserved,
-                                                    .ttl = order.ttl,
-                                                    .expires_at = order.expires_at,
-                                                    .deadline = runs ? clock_->Now() + left : Instant::InfiniteFuture(),
-                                                    .state = order.state});
-  OrderRecord& record = *made;
-  const std::unique_lock<ReentrantMutex> buyer_lock = LockBuyer(*item, order.buyer);
-  RequestStripe& stripe = StripeOf(order.request_id);
-  std::lock_guard lock(stripe.mutex);
-  if (FindOrder(order.order_id) != nullptr) return damaged("its id is in the ledger twice");
-  if (!stripe.records.emplace(record.request_id, std::move(made)).second)
-    return damaged("its request id is not unique");
-  last_id_.store(std::max(last_id_.load(std::memory_order_relaxed), order.order_id), std::memory_order_relaxed);
-  if (TakesUnits(order.state)) CountTaken(record);
-  Index(record);
-  if (record.deadline != Instant::InfiniteFuture()) reaper_->Add(record);
+  const absl::Duration left = std::max(absl::ZeroDuration(), std::min(order.expires_at - wall_now, order.ttl));
+  const absl::Duration since_end = std::max(absl::ZeroDuration(), wall_now - order.ended_at);
+  const uint64_t fingerprint = OrderBook::FingerprintOf(order.request_id);
+  auto record =
+      std::make_shared<OrderRecord>(OrderRecord{.id = order.order_id,
+                                                .fingerprint = fingerprint,
+                                                .kind = KindOf(order),
+                                                .lines = std::move(lines),
+                                                .request_id = order.request_id,
+                                                .buyer = order.buyer,
+                                                .ttl = order.ttl,
+                                                .expires_at = order.expires_at,
+                                                .deadline = runs ? now + left : Instant::InfiniteFuture(),
+                                                .state = order.state,
+                                                .ended_at = runs ? Instant::InfiniteFuture() : now - since_end});
+  const internal::BuyerBook::Lock buyer_lock = LockBuyer(record->has_buyer_limit(), order.buyer);
+  OrderBook::Stripe& stripe = orders_.StripeOf(fingerprint);
+  const std::lock_guard lock(stripe.mutex);
+  if (TakesUnits(order.state)) CountTaken(*record);
+  if (absl::Status added = orders_.AddRecovered(stripe, record, now); !added.ok()) return damaged(added.message());
   return absl::OkStatus();
 }
 

@@ -13,9 +13,9 @@ namespace {
 // gives.
 constexpr char kPayload[] = "stockade.inventory/refusal";
 
-constexpr Refusal kAll[] = {Refusal::kSoldOut,     Refusal::kAllHeld,    Refusal::kUnknownSku,
-                            Refusal::kUnavailable, Refusal::kBuyerLimit, Refusal::kRequestMismatch,
-                            Refusal::kInvalid};
+constexpr Refusal kAll[] = {Refusal::kSoldOut,          Refusal::kAllHeld,    Refusal::kUnknownSku,
+                            Refusal::kUnavailable,      Refusal::kBuyerLimit, Refusal::kRequestMismatch,
+                            Refusal::kRequestForgotten, Refusal::kInvalid};
 
 absl::StatusCode CodeOf(Refusal refusal) {
   switch (refusal) {
@@ -25,7 +25,8 @@ absl::StatusCode CodeOf(Refusal refusal) {
     case Refusal::kUnknownSku: return absl::StatusCode::kNotFound;
     case Refusal::kUnavailable: return absl::StatusCode::kUnavailable;
     case Refusal::kBuyerLimit: return absl::StatusCode::kFailedPrecondition;
-    case Refusal::kRequestMismatch: return absl::StatusCode::kAlreadyExists;
+    case Refusal::kRequestMismatch:
+    case Refusal::kRequestForgotten: return absl::StatusCode::kAlreadyExists;
     case Refusal::kInvalid: return absl::StatusCode::kInvalidArgument;
   }
   return absl::StatusCode::kUnknown;
@@ -42,6 +43,7 @@ std::string_view RefusalName(Refusal refusal) {
     case Refusal::kUnavailable: return "unavailable";
     case Refusal::kBuyerLimit: return "buyer_limit";
     case Refusal::kRequestMismatch: return "request_mismatch";
+    case Refusal::kRequestForgotten: return "request_forgotten";
     case Refusal::kInvalid: return "invalid";
   }
   return "unknown";

@@ -7,89 +7,108 @@ namespace stockade {
 
 using internal::Concat;
 
-absl::Status Inventory::Core::Commit(OrderId id) {
-  if (absl::Status healthy = Health(); !healthy.ok()) return healthy;
-  OrderRecord* const record = FindOrder(id);
-  if (record == nullptr) return NoSuchOrder(id);
+Inventory::Core::Settled Inventory::Core::Settle(OrderId id, bool gives_back,
+                                                 absl::Status (Core::*settle)(OrderBook::Stripe&, OrderRecord&,
+                                                                              Instant)) {
+  if (absl::Status healthy = Health(); !healthy.ok()) return {.status = healthy};
+  OrderBook::Stripe* const stripe = orders_.StripeOfOrder(id);
+  if (stripe == nullptr) return {.status = NoSuchOrder(id)};
+  internal::BuyerBook::Lock buyer_lock;
+  std::unique_lock lock(stripe->mutex);
+  Instant now = clock_->Now();
+  const OrderBook::Ref record = orders_.FindById(*stripe, id, now);
+  if (record == nullptr) return {.status = NoSuchOrder(id)};
+  if (gives_back && record->has_buyer_limit()) {
+    // The buyer's lock comes first, and only the record says which.
+    lock.unlock();
+    buyer_lock = buyers_.LockFor(record->buyer);
+    lock.lock();
+    now = clock_->Now();
+  }
+  absl::Status status = (this->*settle)(*stripe, *record, now);
+  return {.status = std::move(status), .position = record->position};
+}
+
+Inventory::Core::Settled Inventory::Core::Commit(OrderId id) { return Settle(id, false, &Core::CommitLocked); }
+
+Inventory::Core::Settled Inventory::Core::Cancel(OrderId id) { return Settle(id, true, &Core::CancelLocked); }
+
+absl::Status Inventory::Core::CommitLocked(OrderBook::Stripe& stripe, OrderRecord& record, Instant now) {
   const auto refuse = [&](std::string_view state) {
     return absl::FailedPreconditionError(
-        Concat("Inventory '", name_, "': order ", id, " cannot be committed: it ", state));
+        Concat("Inventory '", name_, "': order ", record.id, " cannot be committed: it ", state));
   };
-  absl::Status committed;
-  uint64_t position;
-  {
-    std::lock_guard lock(StripeOf(record->request_id).mutex);
-    if (record->state == OrderState::kCancelled) {
-      committed = refuse("was cancelled");
-    } else if (record->state == OrderState::kExpired ||
-               (record->state == OrderState::kHeld && clock_->Now() >= record->deadline)) {
-      committed = refuse("has expired");
-    } else if (record->state == OrderState::kHeld) {
-      record->position = Append({.kind = LedgerRecord::Kind::kCommit, .order_id = id});
-      record->state = OrderState::kSold;
-      record->item->sold.fetch_add(record->quantity, std::memory_order_relaxed);
-      record->item->held.fetch_sub(record->quantity, std::memory_order_relaxed);
-      reaper_->Remove(*record);
-      metrics_.Add(internal::kCommits);
-    }
-    position = record->position;
+  if (record.state == OrderState::kCancelled) return refuse("was cancelled");
+  if (record.state == OrderState::kExpired) return refuse("has expired");
+  if (record.state == OrderState::kSold) return absl::OkStatus();
+  if (now >= record.deadline) return refuse("has expired");
+  record.position = Append([&] { return LedgerRecord{.kind = LedgerRecord::Kind::kCommit, .order_id = record.id}; });
+  orders_.End(stripe, record, OrderState::kSold, now);
+  for (const internal::ItemLine& line : record.lines) {
+    line.item->units.Sell(line.quantity);
+    line.item->units.Hold(-line.quantity);
   }
-  if (absl::Status durable = AwaitDurable(position); !durable.ok()) return durable;
-  return committed;
+  metrics_.Add(internal::kCommits);
+  return absl::OkStatus();
 }
 
-absl::Status Inventory::Core::Cancel(OrderId id) {
-  if (absl::Status healthy = Health(); !healthy.ok()) return healthy;
-  OrderRecord* const record = FindOrder(id);
-  if (record == nullptr) return NoSuchOrder(id);
-  absl::Status cancelled;
-  uint64_t position;
-  {
-    const std::unique_lock<ReentrantMutex> buyer_lock = LockBuyer(*record->item, record->buyer);
-    std::lock_guard lock(StripeOf(record->request_id).mutex);
-    if (record->state == OrderState::kSold) {
-      cancelled = absl::FailedPreconditionError(
-          Concat("Inventory '", name_, "': order ", id, " cannot be cancelled: it is sold"));
-    } else if (record->state == OrderState::kHeld && clock_->Now() < record->deadline) {
-      GiveBack(*record, LedgerRecord::Kind::kCancel, OrderState::kCancelled);
-      reaper_->Remove(*record);
-      metrics_.Add(internal::kCancels);
-    }  // Else its units are for sale again, or the reaper is at it.
-    position = record->position;
+absl::Status Inventory::Core::CancelLocked(OrderBook::Stripe& stripe, OrderRecord& record, Instant now) {
+  if (record.state == OrderState::kSold) {
+    return absl::FailedPreconditionError(
+        Concat("Inventory '", name_, "': order ", record.id, " cannot be cancelled: it is sold"));
   }
-  if (absl::Status durable = AwaitDurable(position); !durable.ok()) return durable;
-  return cancelled;
+  // Else its units are for sale again, or the reaper is at it.
+  if (record.state == OrderState::kHeld && now < record.deadline) {
+    GiveBack(stripe, record, LedgerRecord::Kind::kCancel, OrderState::kCancelled, now);
+    metrics_.Add(internal::kCancels);
+  }
+  return absl::OkStatus();
 }
 
-void Inventory::Core::Expire(OrderRecord& record) {
-  // In a ledger that has failed nothing can be written down any more: the units stay out.
-  if (!Health().ok()) return;
-  const std::unique_lock<ReentrantMutex> buyer_lock = LockBuyer(*record.item, record.buyer);
-  std::lock_guard lock(StripeOf(record.request_id).mutex);
-  if (record.state != OrderState::kHeld) return;
-  GiveBack(record, LedgerRecord::Kind::kExpire, OrderState::kExpired);
-  metrics_.Add(internal::kExpirations);
-}
-
-void Inventory::Core::GiveBack(OrderRecord& record, LedgerRecord::Kind kind, OrderState state) {
-  Item& item = *record.item;
+void Inventory::Core::GiveBack(OrderBook::Stripe& stripe, OrderRecord& record, LedgerRecord::Kind kind,
+                               OrderState state, Instant now) {
   // Appended before its units can be taken, so that no crash leaves them taken twice.
-  record.position = Append({.kind = kind, .order_id = record.id});
-  record.state = state;
-  (void)item.stock.Deposit(record.quantity);  // Cannot fail: what is in the shards is at most what was granted.
-  item.held.fetch_sub(record.quantity, std::memory_order_relaxed);
-  if (item.per_buyer_limit == 0) return;
-  auto& units = BuyerStripeOf(record.buyer).units;
-  const auto found = units.find({&item, record.buyer});
-  found->second -= record.quantity;
-  if (found->second == 0) units.erase(found);
+  record.position = Append([&] { return LedgerRecord{.kind = kind, .order_id = record.id}; });
+  orders_.End(stripe, record, state, now);
+  for (const internal::ItemLine& line : record.lines) {
+    Item& item = *line.item;
+    if (item.removed()) {
+      item.granted.fetch_sub(line.quantity, std::memory_order_relaxed);
+    } else {
+      (void)item.stock->Deposit(line.quantity);  // Cannot fail: what is in the shards is at most what was granted.
+      if (item.per_buyer_limit != 0) buyers_.Add(item, record.buyer, -line.quantity);
+    }
+    item.units.Hold(-line.quantity);
+  }
+}
+
+bool Inventory::Core::ExpireDue(size_t index) {
+  OrderBook::Stripe& stripe = orders_.stripe(index);
+  for (;;) {
+    // In a ledger that has failed nothing can be written down any more: the units stay out.
+    if (!Health().ok()) return false;
+    OrderBook::Ref record;
+    {
+      const std::lock_guard lock(stripe.mutex);
+      record = orders_.FirstDue(stripe, clock_->Now());
+    }
+    if (record == nullptr) return true;
+    const internal::BuyerBook::Lock buyer_lock = LockBuyer(record->has_buyer_limit(), record->buyer);
+    const std::lock_guard lock(stripe.mutex);
+    if (record->state != OrderState::kHeld) continue;
+    GiveBack(stripe, *record, LedgerRecord::Kind::kExpire, OrderState::kExpired, clock_->Now());
+    metrics_.Add(internal::kExpirations);
+  }
 }
 
 absl::StatusOr<OrderState> Inventory::Core::StateOf(OrderId id) {
-  OrderRecord* const record = FindOrder(id);
+  OrderBook::Stripe* const stripe = orders_.StripeOfOrder(id);
+  if (stripe == nullptr) return NoSuchOrder(id);
+  const std::lock_guard lock(stripe->mutex);
+  const Instant now = clock_->Now();
+  const OrderBook::Ref record = orders_.FindById(*stripe, id, now);
   if (record == nullptr) return NoSuchOrder(id);
-  std::lock_guard lock(StripeOf(record->request_id).mutex);
-  if (record->state == OrderState::kHeld && clock_->Now() >= record->deadline) return OrderState::kExpired;
+  if (record->state == OrderState::kHeld && now >= record->deadline) return OrderState::kExpired;
   return record->state;
 }
 

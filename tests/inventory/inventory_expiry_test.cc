@@ -2,6 +2,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -163,6 +164,64 @@ TEST(InventoryExpiryRealClockTest, Expiry_OnTheSystemClock_UnitsAreForSaleAgain)
   const Instant start = Clock::System()->Now();
   while (!shop.Take({.sku = "sneaker", .request_id = "b"}).ok()) std::this_thread::yield();
   EXPECT_GE(Clock::System()->Now() - start, absl::Milliseconds(5));
+}
+
+TEST_F(InventoryExpiryTest, Expiry_OfTheFewLeftAmongManySettled_ComesInTime) {
+  ManualClock clock;
+  Inventory shop({.clock = &clock, .metrics = nullptr, .stripes = 1});
+  ASSERT_TRUE(shop.AddSku("sneaker", {.stock = 1'000}).ok());
+  std::vector<OrderId> held;
+  for (int i = 0; i < 1'000; ++i) {
+    // Deadlines up and down.
+    const absl::Duration ttl = absl::Seconds(1 + i * 7 % 100);
+    held.push_back(shop.Reserve({.sku = "sneaker", .request_id = std::to_string(i), .ttl = ttl})->id());
+  }
+  int64_t left = 0;
+  for (size_t i = 0; i < held.size(); ++i) {
+    const size_t one = (i * 389) % held.size();
+    if (one % 97 == 0) {
+      ++left;
+    } else {
+      ASSERT_TRUE((one % 2 == 0 ? shop.Commit(held[one]) : shop.Cancel(held[one])).ok());
+    }
+  }
+  const int64_t sold = shop.Figures("sneaker")->sold;
+  EXPECT_EQ(shop.Figures("sneaker")->held, left);
+  for (int second = 1; second <= 100; ++second) {
+    clock.Advance(absl::Seconds(1));
+    int64_t running = 0;
+    for (size_t one = 0; one < held.size(); one += 97) running += static_cast<int64_t>(1 + one * 7 % 100) > second;
+    while (shop.Figures("sneaker")->held != running) std::this_thread::yield();
+  }
+  EXPECT_EQ(shop.Available("sneaker").value(), 1'000 - sold);
+}
+
+// A wake-up that is missed leaves units with nobody: the last wait would not end.
+TEST_F(InventoryExpiryTest, Reaper_WhileTimePassesAndReservationsComeAndGo_MissesNone) {
+  ManualClock clock;
+  Inventory shop({.clock = &clock, .metrics = nullptr, .stripes = 3});
+  ASSERT_TRUE(shop.AddSku("sneaker", {.stock = 1'000'000'000, .shards = 2}).ok());
+  const int64_t rounds = testing::Scaled(3'000, 200'000);
+  std::atomic<int> running = 3;
+  testing::RunThreads(4, [&](int thread) {
+    if (thread == 3) {
+      while (running > 0) clock.Advance(absl::Microseconds(300));
+      return;
+    }
+    for (int64_t i = 0; i < rounds; ++i) {
+      const std::string id = std::to_string(thread) + "-" + std::to_string(i);
+      const absl::Duration ttl = absl::Milliseconds(1 + i * 5 % 7);
+      const auto held = shop.Reserve({.sku = "sneaker", .request_id = id, .ttl = ttl});
+      ASSERT_TRUE(held.ok());
+      if (i % 3 == 0) (void)shop.Commit(held->id());
+      if (i % 3 == 1) (void)shop.Cancel(held->id());
+    }
+    --running;
+  });
+  clock.Advance(absl::Milliseconds(7));
+  while (shop.Figures("sneaker")->held != 0) std::this_thread::yield();
+  const StockFigures at = shop.Figures("sneaker").value();
+  EXPECT_EQ(at.granted, at.available + at.sold);
 }
 
 }  // namespace

@@ -17,8 +17,9 @@ namespace {
 using testing::RecordingDisk;
 using testing::RecordingLedger;
 
-std::unique_ptr<Inventory> Open(const std::shared_ptr<RecordingDisk>& disk) {
-  return Inventory::Create({.ledger = std::make_unique<RecordingLedger>(disk), .metrics = nullptr}).value();
+std::unique_ptr<Inventory> Open(const std::shared_ptr<RecordingDisk>& disk, int32_t stripes = 64) {
+  return Inventory::Create({.ledger = std::make_unique<RecordingLedger>(disk), .metrics = nullptr, .stripes = stripes})
+      .value();
 }
 
 TEST(InventoryLedgerTest, Restart_SkusOrdersAndIdsGoOn) {
@@ -40,7 +41,7 @@ TEST(InventoryLedgerTest, Restart_SkusOrdersAndIdsGoOn) {
   EXPECT_EQ(at.held, 3);
   EXPECT_EQ(at.sold, 4);
   EXPECT_TRUE(shop->Commit(last).ok());
-  EXPECT_EQ(shop->Take({.sku = "sneaker", .quantity = 8, .request_id = "d"})->id(), last + 1);
+  EXPECT_GT(shop->Take({.sku = "sneaker", .quantity = 8, .request_id = "d"})->id(), last);
   EXPECT_EQ(RefusalOf(shop->Take({.sku = "sneaker", .request_id = "e"}).status()), Refusal::kSoldOut);
 }
 
@@ -60,7 +61,7 @@ TEST(InventoryLedgerTest, Failure_AtEachPosition_NothingIsHalfDone) {
     SCOPED_TRACE(fail_at);
     const auto disk = std::make_shared<RecordingDisk>();
     disk->fail_at = fail_at;
-    auto shop = Open(disk);
+    auto shop = Open(disk, 1);  // One stripe numbers its orders without a gap.
     std::vector<absl::Status> answers;
     answers.push_back(shop->AddSku("s", {.stock = 10}));
     answers.push_back(shop->Take({.sku = "s", .quantity = 2, .request_id = "a"}).status());

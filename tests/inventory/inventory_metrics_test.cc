@@ -82,6 +82,44 @@ TEST(InventoryMetricsTest, RefusalLabels_AreTheNamesOfTheRefusals) {
   EXPECT_EQ(reasons, names);
 }
 
+TEST(InventoryMetricsTest, SkuSeries_AreOfTheFirstSkusOnly) {
+  MetricsRegistry registry;
+  Inventory shop({.name = "shop", .metrics = &registry, .sku_metrics = 2});
+  for (const char* sku : {"a", "b", "c"}) ASSERT_TRUE(shop.AddSku(sku, {.stock = 10, .shards = 2}).ok());
+  ASSERT_TRUE(shop.Take({.sku = "b", .quantity = 3, .request_id = "1"}).ok());
+  ASSERT_TRUE(shop.Reserve({.sku = "b", .quantity = 2, .request_id = "2"}).ok());
+  std::map<std::string, double> at = Samples(registry);
+  EXPECT_EQ(at["stockade_inventory_sku_available_units|shop|a"], 10);
+  EXPECT_EQ(at["stockade_inventory_sku_available_units|shop|b"], 5);
+  EXPECT_EQ(at["stockade_inventory_sku_held_units|shop|b"], 2);
+  EXPECT_EQ(at["stockade_inventory_sku_sold_units|shop|b"], 3);
+  EXPECT_FALSE(at.contains("stockade_inventory_sku_available_units|shop|c"));
+  // A place is not given to another, or the number of series would grow with the SKUs that come and go.
+  ASSERT_TRUE(shop.RemoveSku("a").ok());
+  ASSERT_TRUE(shop.AddSku("d", {.stock = 10}).ok());
+  at = Samples(registry);
+  EXPECT_EQ(at["stockade_inventory_sku_available_units|shop|a"], 0);
+  EXPECT_FALSE(at.contains("stockade_inventory_sku_available_units|shop|d"));
+  EXPECT_EQ(at["stockade_inventory_available_units|shop"], 25);
+}
+
+TEST(InventoryMetricsTest, SkuSeries_AreOffUnlessAskedFor) {
+  MetricsRegistry registry;
+  Inventory shop({.name = "shop", .metrics = &registry});
+  ASSERT_TRUE(shop.AddSku("a", {.stock = 10}).ok());
+  for (const auto& [name, value] : Samples(registry)) EXPECT_EQ(name.find("inventory_sku"), std::string::npos) << name;
+}
+
+TEST(InventoryMetricsTest, ShardImbalance_IsThatOfTheWorstSku) {
+  MetricsRegistry registry;
+  Inventory shop({.name = "shop", .metrics = &registry});
+  ASSERT_TRUE(shop.AddSku("even", {.stock = 8, .shards = 2}).ok());
+  EXPECT_EQ(Samples(registry)["stockade_inventory_shard_imbalance|shop"], 1);
+  ASSERT_TRUE(shop.AddSku("odd", {.stock = 8, .shards = 2}).ok());
+  ASSERT_TRUE(shop.Take({.sku = "odd", .quantity = 4, .request_id = "1"}).ok());
+  EXPECT_EQ(Samples(registry)["stockade_inventory_shard_imbalance|shop"], 2);
+}
+
 TEST(ShardedStockMetricsTest, Alone_CountsTakesRefusalsAndSteals) {
   MetricsRegistry registry;
   ShardedStock item({.name = "seats", .stock = 4, .shards = 4, .metrics = &registry});

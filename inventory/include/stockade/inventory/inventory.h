@@ -3,12 +3,17 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "stockade/base/clock.h"
+#include "stockade/base/executor.h"
 #include "stockade/inventory/ledger.h"
 #include "stockade/inventory/order.h"
 #include "stockade/inventory/refusal.h"
@@ -28,8 +33,19 @@ struct InventoryOptions {
   // Null: no metrics.
   MetricsRegistry* metrics = MetricsRegistry::Default();
   // Locks that request records are spread over, and as many for buyers: 1 to 4096. With 64, two of eight busy threads
-  // meet seldom; each costs some 200 bytes.
+  // meet seldom; each costs some 500 bytes.
   int32_t stripes = 64;
+  // How long an order is remembered after it was sold, cancelled or has expired: so long a repeat of its request gets
+  // the first answer, and its id means something. After it a repeat is refused (kRequestForgotten), and still takes
+  // nothing: a fingerprint of the request id, some 20 bytes, is kept for good. Above 0; infinite: for ever, in some 300
+  // bytes an order. A day: longer than anybody retries.
+  absl::Duration retention = absl::Hours(24);
+  // The most shards that Reshard() may give a SKU, whose each takes 128 bytes: 0 to kMaxShards. Fewer than a SKU begins
+  // with: as many as that.
+  int32_t max_shards = 0;
+  // SKUs that have series of their own (stockade_inventory_sku_..., label `sku`): those that are added first. Each of
+  // them costs three series for as long as the registry lives. 0: none, at least.
+  int32_t sku_metrics = 0;
 
   absl::Status Validate() const;
 };
@@ -53,6 +69,20 @@ struct StockFigures {
   int64_t sold = 0;
 };
 
+// What people and pages see of a SKU: read without stopping anybody, so that the figures need not be of one moment and
+// can be off by what is under way. They agree while nobody changes them.
+struct SkuSnapshot {
+  std::string sku = {};
+  int64_t granted = 0;
+  int64_t available = 0;
+  int64_t held = 0;
+  int64_t sold = 0;
+  int64_t per_buyer_limit = 0;  // 0: none.
+  bool sold_out = false;        // Nothing is available, and refusals know it.
+  int32_t shards = 0;
+  std::vector<int64_t> shard_units = {};  // See StockSnapshot.
+};
+
 // A catalogue of items for sale, the requests that took from them, and the ledger that both survive in.
 //
 //   stockade::Inventory shop({.ledger = stockade::SqliteLedger::Open("orders.db").value()});
@@ -67,14 +97,18 @@ struct StockFigures {
 // A request id takes once. Sent again, at the same time, after a time-out, after its reservation was committed,
 // cancelled or expired, or after a restart, it gets the first answer; with another sku, quantity, buyer, ttl, or as the
 // other of Take and Reserve, it is AlreadyExists. A refusal took nothing and is not remembered: the same id may be
-// tried again. Ids are kept as long as the inventory, and its ledger, exist.
+// tried again. An id that took is refused for ever once its order is forgotten: see InventoryOptions::retention.
 //
 // With a ledger, OK means durable, and every call that changes something blocks until it is, with no lock held. When
 // the ledger fails, calls whose outcome is unknown and all later ones are Unavailable; what they took stays out. Open
 // the ledger again, in a new inventory, and repeat the request ids to learn what became of them.
 //
 // Answers: RefusalOf() names them. InvalidArgument, and nothing else happened: an empty request_id, a quantity below
-// 1, a ttl of zero or less, no buyer where the SKU has a per_buyer_limit.
+// 1, a basket without lines, a ttl below a microsecond, no buyer where the SKU has a per_buyer_limit.
+//
+// Each call that waits for the ledger comes in three forms: one that blocks; ...Async(), which does not wait for it and
+// has `done`, which is not empty, run once on `executor`, which must outlive that; and ...Many(), which waits once for
+// all: every request is its own, in the order given, and its answer is at its place.
 //
 // Thread-safe. Apart from the ledger, calls block on short locks only: the request's and the buyer's stripe, and the
 // item's slow lock. Unusable in a forked child.
@@ -90,50 +124,83 @@ class Inventory {
   // As Create(), but aborts where that fails.
   explicit Inventory(InventoryOptions options = {});
 
-  // Nobody may be inside a call. Closes the ledger; reservations run on in it.
+  // Nobody may be inside a call. Closes the ledger, which hands the answers still due to their executors; reservations
+  // run on in it.
   ~Inventory();
 
   Inventory(const Inventory&) = delete;
   Inventory& operator=(const Inventory&) = delete;
 
   // Puts a new SKU up for sale. Others may take from it before this has returned.
-  //   AlreadyExists: there is one of this name, perhaps recovered from the ledger. Its stock did not change.
+  //   AlreadyExists: there is one of this name, perhaps recovered from the ledger, whose stock did not change; or there
+  //   was one, and names are not used again, because orders go by them.
   //   InvalidArgument: Validate()'s text, or an empty name.
   absl::Status AddSku(std::string_view sku, const SkuOptions& options);
+
+  // Takes a SKU off sale for good: what is available is withdrawn, requests for it are kUnknownSku from now on.
+  // Reservations of it run on; what they give back is withdrawn, too. Takes all request stripes, for O(stripes).
+  //   NotFound: no such SKU.
+  absl::Status RemoveSku(std::string_view sku);
 
   // Adds units to a SKU.
   //   NotFound: no such SKU.  InvalidArgument: below 1.  OutOfRange: more than kMaxUnits would have been granted.
   absl::Status Restock(std::string_view sku, int64_t units);
 
+  // Spreads a SKU's units over another number of shards while it is sold from: see ShardedStock::Reshard(). Not written
+  // to the ledger: recovered, it has again as many as AddSku() gave it.
+  //   NotFound: no such SKU.  InvalidArgument: not within 1 to the most it may have.
+  absl::Status Reshard(std::string_view sku, int32_t shards);
+
   // Sets units aside for `ttl`.
   //   ResourceExhausted, Aborted, NotFound, FailedPrecondition, AlreadyExists, InvalidArgument, Unavailable: Refusal.
   absl::StatusOr<Reservation> Reserve(const ReserveRequest& request);
+  void ReserveAsync(const ReserveRequest& request, Executor& executor,
+                    absl::AnyInvocable<void(absl::StatusOr<Reservation>)> done);
+  std::vector<absl::StatusOr<Reservation>> ReserveMany(std::span<const ReserveRequest> requests);
+
+  // Sets the units of several SKUs aside, all or none, under one order id: it is committed, cancelled and expires as a
+  // whole. Refused only if at one moment of the call one of the SKUs had fewer units than wanted. Errors as Reserve();
+  // the first SKU, in ascending order, that stands against it is named. Stops the shards of its SKUs for a moment.
+  absl::StatusOr<BasketReservation> ReserveBasket(const BasketRequest& request);
+  void ReserveBasketAsync(const BasketRequest& request, Executor& executor,
+                          absl::AnyInvocable<void(absl::StatusOr<BasketReservation>)> done);
 
   // Sells units at once. Errors as Reserve().
   absl::StatusOr<Order> Take(const TakeRequest& request);
+  void TakeAsync(const TakeRequest& request, Executor& executor, absl::AnyInvocable<void(absl::StatusOr<Order>)> done);
+  std::vector<absl::StatusOr<Order>> TakeMany(std::span<const TakeRequest> requests);
 
   // Sells what a reservation holds, if its TTL has not passed at this call: at the same moment as expiry, exactly one
   // of both wins. OK, too, where it is sold already.
   //   FailedPrecondition: it was cancelled or has expired; the message says which.
-  //   NotFound: no such order.
+  //   NotFound: no such order, or none that is remembered.
   absl::Status Commit(OrderId id);
+  void CommitAsync(OrderId id, Executor& executor, absl::AnyInvocable<void(absl::Status)> done);
+  std::vector<absl::Status> CommitMany(std::span<const OrderId> ids);
 
   // Gives back what a reservation holds. OK, too, where it has been cancelled before or has expired: its units are, or
   // within 10 ms will be, for sale again.
   //   FailedPrecondition: it is sold.
-  //   NotFound: no such order.
+  //   NotFound: no such order, or none that is remembered.
   absl::Status Cancel(OrderId id);
+  void CancelAsync(OrderId id, Executor& executor, absl::AnyInvocable<void(absl::Status)> done);
+  std::vector<absl::Status> CancelMany(std::span<const OrderId> ids);
 
   // What has become of an order. One whose TTL has passed is kExpired, reaped or not. What it says may not be durable
-  // yet. NotFound: no such order.
+  // yet. NotFound: no such order, or none that is remembered.
   absl::StatusOr<OrderState> StateOf(OrderId id) const;
 
   // Units that can be taken: exact, as ShardedStock::Available(). NotFound: no such SKU.
   absl::StatusOr<int64_t> Available(std::string_view sku) const;
 
   // A SKU's figures, exact and of one moment, for audits: takes all request stripes, so it is no call for a hot path.
-  // Answers even when the ledger has failed, from memory. NotFound: no such SKU.
+  // Answers even when the ledger has failed, from memory, and of a removed SKU. NotFound: no such SKU, ever.
   absl::StatusOr<StockFigures> Figures(std::string_view sku) const;
+
+  // For pages: stops nobody, O(shards). NotFound: no such SKU.
+  absl::StatusOr<SkuSnapshot> Snapshot(std::string_view sku) const;
+  // Of every SKU for sale, ascending by name.
+  std::vector<SkuSnapshot> Snapshot() const;
 
   // OK; Unavailable from when the ledger has failed, with its reason.
   absl::Status Health() const;

@@ -4,13 +4,15 @@
 #include <cstdint>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "stockade/inventory/ledger.h"
 
 namespace stockade {
 
-// Names an order of one inventory, across restarts too: from 1, never reused. Means nothing else.
+// Names an order of one inventory, across restarts too: from 1, never reused. Means nothing else; a later order may
+// have a lower id.
 using OrderId = uint64_t;
 
 struct ReserveRequest {
@@ -33,6 +35,15 @@ struct TakeRequest {
   int64_t quantity = 1;
   std::string request_id = {};
   std::string buyer = {};
+};
+
+// As ReserveRequest, for several SKUs at once: all of them or none.
+struct BasketRequest {
+  // At least one; those of the same SKU are added up.
+  std::vector<OrderLine> lines = {};
+  std::string request_id = {};
+  std::string buyer = {};
+  absl::Duration ttl = absl::Minutes(10);
 };
 
 // What a Take() answers: these units are sold to this request. A value type.
@@ -74,6 +85,34 @@ class Reservation : public Order {
   friend bool operator==(const Reservation&, const Reservation&) = default;
 
  private:
+  absl::Time expires_at_;
+};
+
+// What a ReserveBasket() answers; otherwise as Reservation. A value type.
+class BasketReservation {
+ public:
+  BasketReservation(OrderId id, std::vector<OrderLine> lines, std::string request_id, std::string buyer,
+                    absl::Time expires_at)
+      : id_(id),
+        lines_(std::move(lines)),
+        request_id_(std::move(request_id)),
+        buyer_(std::move(buyer)),
+        expires_at_(expires_at) {}
+
+  OrderId id() const { return id_; }
+  // Each SKU once, in ascending order.
+  const std::vector<OrderLine>& lines() const { return lines_; }
+  const std::string& request_id() const { return request_id_; }
+  const std::string& buyer() const { return buyer_; }
+  absl::Time expires_at() const { return expires_at_; }
+
+  friend bool operator==(const BasketReservation&, const BasketReservation&) = default;
+
+ private:
+  OrderId id_;
+  std::vector<OrderLine> lines_;
+  std::string request_id_;
+  std::string buyer_;
   absl::Time expires_at_;
 };
 

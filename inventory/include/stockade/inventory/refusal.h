@@ -10,13 +10,14 @@ namespace stockade {
 // Why an Inventory refused a request. A Status of another origin, or OK, is kNone.
 enum class Refusal {
   kNone,
-  kSoldOut,          // ResourceExhausted: fewer units than wanted, and none is held by a reservation.
-  kAllHeld,          // Aborted: fewer units than wanted, but some are held and may come back. Advisory.
-  kUnknownSku,       // NotFound.
-  kUnavailable,      // Unavailable: the ledger has failed; whether the request is written down is not known.
-  kBuyerLimit,       // FailedPrecondition: the buyer would have more than one may.
-  kRequestMismatch,  // AlreadyExists: the request id was used before, with other parameters.
-  kInvalid,          // InvalidArgument: the request itself is wrong.
+  kSoldOut,           // ResourceExhausted: fewer units than wanted, and none is held by a reservation.
+  kAllHeld,           // Aborted: fewer units than wanted, but some are held and may come back. Advisory.
+  kUnknownSku,        // NotFound.
+  kUnavailable,       // Unavailable: the ledger has failed; whether the request is written down is not known.
+  kBuyerLimit,        // FailedPrecondition: the buyer would have more than one may.
+  kRequestMismatch,   // AlreadyExists: the request id was used before, with other parameters.
+  kRequestForgotten,  // AlreadyExists: the request id was used before, longer ago than answers are remembered.
+  kInvalid,           // InvalidArgument: the request itself is wrong.
 };
 
 // Thread-safe; looks at the status only.

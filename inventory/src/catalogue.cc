@@ -1,0 +1,110 @@
+// The SKUs: how they come, grow and go.
+
+#include <algorithm>
+
+#include "core.h"
+#include "stockade/base/strings.h"
+
+namespace stockade {
+
+using internal::Concat;
+
+internal::Item* Inventory::Core::InsertItem(std::string_view sku, const SkuOptions& options, int64_t granted,
+                                            int64_t available) {
+  const int32_t shards = options.shards == 0 ? ShardedStock::DefaultShards() : options.shards;
+  ShardedStockOptions stock{.name = std::string(sku),
+                            .stock = available,
+                            .shards = shards,
+                            .max_shards = std::max(shards, max_shards_),
+                            .clock = clock_};
+  auto item = std::make_unique<Item>(std::string(sku), static_cast<uint32_t>(items_.size()), options.per_buyer_limit,
+                                     granted, std::move(stock), &metrics_);
+  const auto [place, is_new] = items_.emplace(item->sku, std::move(item));
+  return is_new ? place->second.get() : nullptr;
+}
+
+absl::Status Inventory::Core::AddSku(std::string_view sku, const SkuOptions& options) {
+  if (absl::Status healthy = Health(); !healthy.ok()) return healthy;
+  if (sku.empty()) return Refused(Refusal::kInvalid, "AddSku: the sku is empty");
+  if (absl::Status valid = options.Validate(); !valid.ok()) {
+    return Refused(Refusal::kInvalid, Concat("AddSku '", sku, "': ", valid.message()));
+  }
+  uint64_t position;
+  const Item* item;
+  {
+    const std::lock_guard lock(catalogue_mutex_);
+    if (const auto found = items_.find(sku); found != items_.end()) {
+      return absl::AlreadyExistsError(Concat("Inventory '", name_, "': there ", found->second->removed() ? "was" : "is",
+                                             " a SKU '", sku, "' already"));
+    }
+    item = InsertItem(sku, options, options.stock, options.stock);
+    // Appended before anybody can find the SKU and append what needs it.
+    position = Append([&] {
+      return LedgerRecord{.kind = LedgerRecord::Kind::kAddSku,
+                          .sku = item->sku,
+                          .quantity = options.stock,
+                          .shards = item->stock->shards(),
+                          .per_buyer_limit = options.per_buyer_limit};
+    });
+  }
+  AddSkuGauges(*item);
+  return Finish(Settled{.status = absl::OkStatus()}, AwaitDurable(position));
+}
+
+absl::Status Inventory::Core::RemoveSku(std::string_view sku) {
+  if (absl::Status healthy = Health(); !healthy.ok()) return healthy;
+  Item* const item = FindItem(sku);
+  if (item == nullptr) return NoSuchSku("RemoveSku", sku);
+  uint64_t position;
+  {
+    // Nobody is within a call on the item then.
+    const auto orders = LockAllOrders();
+    const std::lock_guard lock(item->mutex);
+    const std::lock_guard catalogue_lock(catalogue_mutex_);
+    if (item->removed()) return NoSuchSku("RemoveSku", sku);
+    const int64_t withdrawn = item->stock->TakeAll();
+    position = Append(
+        [&] { return LedgerRecord{.kind = LedgerRecord::Kind::kRemoveSku, .sku = item->sku, .quantity = withdrawn}; });
+    item->granted.fetch_sub(withdrawn, std::memory_order_relaxed);
+    item->stock = nullptr;
+  }
+  buyers_.Forget(*item);
+  return Finish(Settled{.status = absl::OkStatus()}, AwaitDurable(position));
+}
+
+absl::Status Inventory::Core::Restock(std::string_view sku, int64_t units) {
+  if (absl::Status healthy = Health(); !healthy.ok()) return healthy;
+  if (units < 1) {
+    return Refused(Refusal::kInvalid, Concat("Restock '", sku, "': ", units, " units; at least one can be added"));
+  }
+  Item* const item = FindItem(sku);
+  if (item == nullptr) return NoSuchSku("Restock", sku);
+  uint64_t position;
+  {
+    const std::lock_guard lock(item->mutex);
+    if (item->removed()) return NoSuchSku("Restock", sku);
+    const int64_t granted = item->granted.load(std::memory_order_relaxed);
+    if (units > kMaxUnits - granted) {
+      return absl::OutOfRangeError(Concat("Inventory '", name_, "': Restock '", sku, "': ", units, " units on top of ",
+                                          granted, " are more than ", kMaxUnits));
+    }
+    position =
+        Append([&] { return LedgerRecord{.kind = LedgerRecord::Kind::kRestock, .sku = item->sku, .quantity = units}; });
+    item->granted.store(granted + units, std::memory_order_relaxed);
+    // Cannot fail: what is in the shards is at most what was granted.
+    (void)item->stock->Deposit(units);
+  }
+  absl::Status restocked = Finish(Settled{.status = absl::OkStatus()}, AwaitDurable(position));
+  if (restocked.ok()) metrics_.Add(internal::kRestocks);
+  return restocked;
+}
+
+absl::Status Inventory::Core::Reshard(std::string_view sku, int32_t shards) {
+  Item* const item = FindItem(sku);
+  if (item == nullptr) return NoSuchSku("Reshard", sku);
+  const std::lock_guard lock(item->mutex);
+  if (item->removed()) return NoSuchSku("Reshard", sku);
+  return item->stock->Reshard(shards);
+}
+
+}  // namespace stockade

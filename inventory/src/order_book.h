@@ -1,0 +1,146 @@
+#ifndef STOCKADE_INVENTORY_ORDER_BOOK_H_
+#define STOCKADE_INVENTORY_ORDER_BOOK_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "order_record.h"
+#include "ranked_mutex.h"
+#include "stockade/locks/reentrant_mutex.h"
+
+namespace stockade::internal {
+
+// The records of all orders, by request and by id, over stripes with a lock each: those whose time to be forgotten has
+// not come whole, the others as a fingerprint of 64 bits of their request id, which is kept for good. A fingerprint
+// that a new id happens to share (one in 10^11 among 10^8 old ones) makes that id refused, and nothing taken twice.
+//
+// Which stripe a request belongs to depends on its id alone, and a new order gets an id that tells the stripe: so each
+// call touches the lines of one stripe, and no counter that all share. Orders of a former run have ids that tell
+// nothing; they are found through an index of their own.
+class OrderBook {
+ public:
+  using Ref = std::shared_ptr<OrderRecord>;
+
+  struct alignas(64) Stripe {
+    explicit Stripe(uint32_t index) : mutex(LockRank::kOrders, index, "inventory orders"), number(index) {}
+
+    Ranked<ReentrantMutex> mutex;
+
+   private:
+    friend class OrderBook;
+
+    struct ById {
+      uint64_t fingerprint;
+      const std::string& request_id;
+    };
+    // With the fingerprint beside it, so that a table that grows reads no record.
+    struct Entry {
+      uint64_t fingerprint;
+      Ref record;
+    };
+    struct Hash {
+      using is_transparent = void;
+      size_t operator()(const Entry& entry) const { return entry.fingerprint; }
+      size_t operator()(const ById& id) const { return id.fingerprint; }
+    };
+    struct Equal {
+      using is_transparent = void;
+      bool operator()(const Entry& a, const Entry& b) const {
+        return (*this)(a, ById{b.fingerprint, b.record->request_id});
+      }
+      bool operator()(const Entry& a, const ById& b) const {
+        return a.fingerprint == b.fingerprint && a.record->request_id == b.request_id;
+      }
+    };
+    // Earliest first, of equal ones any.
+    struct Deadline {
+      Instant at;
+      OrderId id;
+
+      friend bool operator<(const Deadline& a, const Deadline& b) { return a.at > b.at; }
+    };
+
+    const uint32_t number;
+    // All below are guarded by mutex, but for earliest_due, which is read without it.
+    absl::flat_hash_set<Entry, Hash, Equal> records;
+    // By id, without a gap: that of the first one is FirstId() + (forgotten_front * stripes) + number, each next one's
+    // is higher by the number of stripes. Null: forgotten; the first is not. Those of a former run are not in it.
+    std::deque<Ref> made;
+    uint64_t forgotten_front = 0;
+    // A heap of the held records with a deadline, and of some that were: as many at most, and a few. The first is held.
+    std::vector<Deadline> due;
+    size_t held_due = 0;
+    std::deque<OrderRecord*> ended;  // The records that have, nearly by the time of that.
+    absl::flat_hash_set<uint64_t> forgotten;
+    std::atomic<Instant> earliest_due{Instant::InfiniteFuture()};
+  };
+
+  struct Found {
+    Ref record = nullptr;    // Null: none that is remembered.
+    bool forgotten = false;  // There was one.
+  };
+
+  // `retention`: how long after its end an order is remembered.
+  OrderBook(size_t stripes, absl::Duration retention);
+
+  static uint64_t FingerprintOf(const std::string& request_id);
+
+  size_t stripe_count() const { return stripes_.size(); }
+  Stripe& stripe(size_t index) { return *stripes_[index]; }
+  Stripe& StripeOf(uint64_t fingerprint) { return *stripes_[(fingerprint >> 48) % stripes_.size()]; }
+  // Where the order is, if there is one. Null: there is none.
+  Stripe* StripeOfOrder(OrderId id);
+
+  // The earliest deadline in a stripe. May be earlier than it is, for a moment; of what was added before, never later.
+  Instant EarliestDue(size_t index) const { return stripes_[index]->earliest_due.load(std::memory_order_seq_cst); }
+
+  // All below need the stripe locked.
+
+  Found Find(const Stripe& stripe, uint64_t fingerprint, const std::string& request_id, Instant now) const;
+  // Null: none that is remembered.
+  Ref FindById(const Stripe& stripe, OrderId id, Instant now);
+  // The id of the next record that is added to the stripe.
+  OrderId NextId(const Stripe& stripe) const {
+    return first_id_ + (stripe.forgotten_front + stripe.made.size()) * stripes_.size() + stripe.number;
+  }
+  // Adds a record with that id, whose request id is new to the book. True: EarliestDue() of the stripe has changed.
+  // O(log n), mostly O(1); forgets up to two others.
+  bool Add(Stripe& stripe, Ref record, Instant now);
+  // Adds a record of a former run, while nobody else uses the book, in the order in which they ended. InvalidArgument:
+  // its id, or its request's, is there; or its id leaves no room for others.
+  absl::Status AddRecovered(Stripe& stripe, Ref record, Instant now);
+  // A held record ends.
+  void End(Stripe& stripe, OrderRecord& record, OrderState state, Instant now);
+  // A held record whose deadline is not after `now`; null: none.
+  Ref FirstDue(Stripe& stripe, Instant now);
+
+ private:
+  bool Forgotten(const OrderRecord& record, Instant now) const { return record.ended_at + retention_ <= now; }
+  bool AddDue(Stripe& stripe, const OrderRecord& record);
+  void DropEnded(Stripe& stripe);
+  void ForgetSome(Stripe& stripe, Instant now);
+  void Forget(Stripe& stripe, const OrderRecord& record);
+  // Null, or a null one: none. Stays while the stripe is locked.
+  const Ref* Remembered(const Stripe& stripe, OrderId id);
+
+  const absl::Duration retention_;
+  const std::vector<std::unique_ptr<Stripe>> stripes_;
+  OrderId first_id_ = 1;  // Of this run's orders the lowest. Changed by AddRecovered() alone.
+  // Orders of a former run, by id: those that are in a stripe. Its mutex is held alone, or below a stripe's.
+  std::mutex recovered_mutex_;
+  absl::flat_hash_map<OrderId, Ref> recovered_;
+};
+
+}  // namespace stockade::internal
+
+#endif  // STOCKADE_INVENTORY_ORDER_BOOK_H_

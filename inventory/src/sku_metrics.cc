@@ -1,0 +1,28 @@
+#include "sku_metrics.h"
+
+namespace stockade::internal {
+namespace {
+
+constexpr MetricDef kDefs[] = {
+    {MetricType::kGauge, "stockade_inventory_sku_available_units",
+     "Units of a SKU that can be taken. Of the first InventoryOptions::sku_metrics SKUs."},
+    {MetricType::kGauge, "stockade_inventory_sku_held_units",
+     "Units of a SKU held by reservations. Of the first InventoryOptions::sku_metrics SKUs."},
+    {MetricType::kGauge, "stockade_inventory_sku_sold_units",
+     "Units of a SKU sold. Of the first InventoryOptions::sku_metrics SKUs."},
+};
+static_assert(std::size(kDefs) == kSkuSoldUnits + 1);
+
+}  // namespace
+
+std::span<const MetricDef> SkuMetricDefs() { return kDefs; }
+
+ComponentMetrics* SkuMetrics::Add(const std::string& sku) {
+  const std::lock_guard lock(mutex_);
+  if (registry_ == nullptr || skus_.size() >= limit_) return nullptr;
+  skus_.push_back(std::make_unique<ComponentMetrics>(registry_, SkuMetricDefs(),
+                                                     MetricLabels{{"inventory", inventory_}, {"sku", sku}}));
+  return skus_.back().get();
+}
+
+}  // namespace stockade::internal

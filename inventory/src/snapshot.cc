@@ -1,0 +1,73 @@
+// What people and pages see of the SKUs.
+
+#include <algorithm>
+
+#include "core.h"
+
+namespace stockade {
+
+SkuSnapshot Inventory::Core::SnapshotOf(const Item& item) const {
+  StockSnapshot stock = item.stock->Snapshot();
+  return {.sku = item.sku,
+          .granted = item.granted.load(std::memory_order_relaxed),
+          .available = stock.units,
+          .held = std::max<int64_t>(item.units.held(), 0),
+          .sold = item.units.sold(),
+          .per_buyer_limit = item.per_buyer_limit,
+          .sold_out = stock.latched,
+          .shards = item.stock->shards(),
+          .shard_units = std::move(stock.shard_units)};
+}
+
+absl::StatusOr<SkuSnapshot> Inventory::Core::Snapshot(std::string_view sku) {
+  const std::shared_lock lock(catalogue_mutex_);
+  const auto found = items_.find(sku);
+  if (found == items_.end() || found->second->removed()) return NoSuchSku("Snapshot", sku);
+  return SnapshotOf(*found->second);
+}
+
+std::vector<SkuSnapshot> Inventory::Core::Snapshot() {
+  std::vector<SkuSnapshot> all;
+  const std::shared_lock lock(catalogue_mutex_);
+  all.reserve(items_.size());
+  for (const auto& [sku, item] : items_) {
+    if (!item->removed()) all.push_back(SnapshotOf(*item));
+  }
+  return all;
+}
+
+void Inventory::Core::AddGauges() {
+  const auto over_all = [this](internal::InventoryMetric metric, auto read, auto combine) {
+    metrics_.AddGauge(metric, [this, read, combine] {
+      double result = 0;
+      const std::shared_lock lock(catalogue_mutex_);
+      for (const auto& [sku, item] : items_) result = combine(result, static_cast<double>(read(*item)));
+      return result;
+    });
+  };
+  const std::plus<> sum;
+  over_all(internal::kAvailableUnits, &internal::AvailableUnits, sum);
+  over_all(
+      internal::kHeldUnits, [](const Item& item) { return item.units.held(); }, sum);
+  over_all(
+      internal::kSoldUnits, [](const Item& item) { return item.units.sold(); }, sum);
+  over_all(
+      internal::kShardImbalance, [](const Item& item) { return item.removed() ? 0 : item.stock->Imbalance(); },
+      [](double a, double b) { return std::max(a, b); });
+}
+
+void Inventory::Core::AddSkuGauges(const Item& item) {
+  internal::ComponentMetrics* const metrics = sku_metrics_.Add(item.sku);
+  if (metrics == nullptr) return;
+  const auto add = [&](internal::SkuMetric metric, auto read) {
+    metrics->AddGauge(metric, [this, &item, read] {
+      const std::shared_lock lock(catalogue_mutex_);
+      return static_cast<double>(read(item));
+    });
+  };
+  add(internal::kSkuAvailableUnits, &internal::AvailableUnits);
+  add(internal::kSkuHeldUnits, [](const Item& of) { return of.units.held(); });
+  add(internal::kSkuSoldUnits, [](const Item& of) { return of.units.sold(); });
+}
+
+}  // namespace stockade
