@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include "cache/test_cache.h"
+#include "docs/document_table.h"
 
 namespace stockade::testing {
 namespace {
@@ -218,13 +218,7 @@ TEST(CacheDocumentTest, OutcomeTable_EachCallInEachState_IsWhatTheCacheDoes) {
       "| the key has | `Get` | `Get`, timeout 0 | `GetIfPresent` | `Refresh` | `Put` | `Invalidate` |",
       "| --- | --- | --- | --- | --- | --- | --- |"};
   for (const State& state : States()) found.push_back(Row(state));
-  std::vector<std::string> documented;
-  std::ifstream in(std::string(STOCKADE_SOURCE_DIR) + "/docs/CACHE.md");
-  for (std::string line; std::getline(in, line);) {
-    if (line.starts_with("| the key has") || (!documented.empty() && line.starts_with("|"))) documented.push_back(line);
-    if (!documented.empty() && line.empty()) break;
-  }
-  EXPECT_EQ(found, documented);
+  EXPECT_EQ(found, DocumentedTable("docs/CACHE.md", "| the key has"));
 }
 
 }  // namespace

@@ -61,10 +61,12 @@ std::vector<std::string> ExportedRows() {
   const KeyedSharedMutex<std::string> keyed({.name = kName, .metrics = &registry});
   const LoadingCache<int, int> cache({.name = kName, .metrics = &registry},
                                      [](int key, LoadContext&) -> absl::StatusOr<int> { return key; });
-  const Inventory inventory(
+  Inventory inventory(
       {.name = kName,
        .ledger = SqliteLedger::Open(directory.File("orders.db"), {.name = kName, .metrics = &registry}).value(),
-       .metrics = &registry});
+       .metrics = &registry,
+       .sku_metrics = 1});
+  EXPECT_TRUE(inventory.AddSku(kName, {}).ok());
   std::vector<std::string> rows;
   for (const auto& family : registry.Collect()) {
     rows.push_back("| `" + family.name + "` | " + TypeName(family.type) + " | " + LabelsOf(family) + " | " +
