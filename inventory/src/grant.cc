@@ -165,8 +165,7 @@ absl::Status Inventory::Core::TakeUnits(const Request& request, const ItemLines&
   }
   absl::InlinedVector<StockLine, 4> wanted;
   wanted.reserve(lines.size());
-  for (const internal::ItemLine& line : lines)
-    wanted.push_back({.stock = line.item->stock.get(), .units = line.quantity});
+  for (const auto& [item, quantity] : lines) wanted.push_back({.stock = item->stock.get(), .units = quantity});
   const StockLine* const missing = ShardedStock::TakeTogether(wanted);
   return missing == nullptr ? absl::OkStatus() : Short(*lines[missing - wanted.data()].item, missing->units);
 }
@@ -188,7 +187,9 @@ void Inventory::Core::CountTaken(const OrderRecord& record) {
     } else {
       line.item->units.Sell(line.quantity);
     }
-    if (line.item->per_buyer_limit != 0) buyers_.Add(*line.item, record.buyer, line.quantity);
+    // Of a removed SKU nobody asks any more; recovery meets those.
+    if (line.item->per_buyer_limit == 0 || line.item->removed()) continue;
+    buyers_.Add(*line.item, record.buyer, line.quantity);
   }
 }
 

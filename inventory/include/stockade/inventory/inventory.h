@@ -40,11 +40,11 @@ struct InventoryOptions {
   // nothing: a fingerprint of the request id, some 20 bytes, is kept for good. Above 0; infinite: for ever, in some 300
   // bytes an order. A day: longer than anybody retries.
   absl::Duration retention = absl::Hours(24);
-  // The most shards that Reshard() may give a SKU, whose each takes 128 bytes: 0 to kMaxShards. Fewer than a SKU begins
-  // with: as many as that.
+  // The most shards that Reshard() may give a SKU, 128 bytes each: 0 to kMaxShards. Fewer than a SKU begins with: as
+  // many as that.
   int32_t max_shards = 0;
-  // SKUs that have series of their own (stockade_inventory_sku_..., label `sku`): those that are added first. Each of
-  // them costs three series for as long as the registry lives. 0: none, at least.
+  // How many SKUs have series of their own (stockade_inventory_sku_..., label `sku`): those that are added first. Each
+  // costs three series for as long as the registry lives. 0 or more.
   int32_t sku_metrics = 0;
 
   absl::Status Validate() const;
@@ -63,7 +63,7 @@ struct SkuOptions {
 
 // One SKU's units at one moment: granted == available + held + sold.
 struct StockFigures {
-  int64_t granted = 0;    // Ever stocked.
+  int64_t granted = 0;    // Ever stocked, less what was withdrawn when the SKU was removed.
   int64_t available = 0;  // Can be taken.
   int64_t held = 0;       // By reservations that run, or that ran out and have not been reaped yet.
   int64_t sold = 0;
@@ -95,9 +95,10 @@ struct SkuSnapshot {
 // Never oversold, never falsely sold out: see ShardedStock.
 //
 // A request id takes once. Sent again, at the same time, after a time-out, after its reservation was committed,
-// cancelled or expired, or after a restart, it gets the first answer; with another sku, quantity, buyer, ttl, or as the
-// other of Take and Reserve, it is AlreadyExists. A refusal took nothing and is not remembered: the same id may be
-// tried again. An id that took is refused for ever once its order is forgotten: see InventoryOptions::retention.
+// cancelled or expired, or after a restart, it gets the first answer; with another sku, quantity, buyer, ttl, or as
+// another of Take, Reserve and ReserveBasket, it is AlreadyExists. A refusal took nothing and is not remembered: the
+// same id may be tried again. An id that took is refused for ever once its order is forgotten: see
+// InventoryOptions::retention.
 //
 // With a ledger, OK means durable, and every call that changes something blocks until it is, with no lock held. When
 // the ledger fails, calls whose outcome is unknown and all later ones are Unavailable; what they took stays out. Open
