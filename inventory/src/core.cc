@@ -20,6 +20,7 @@ Inventory::Core::Core(InventoryOptions options)
 
 // The reaper uses everything else, and what the ledger still has to tell all but the reaper.
 Inventory::Core::~Core() {
+  closing_.store(true, std::memory_order_seq_cst);
   reaper_.reset();
   ledger_.reset();
 }
@@ -54,6 +55,9 @@ absl::Status Inventory::Core::Finish(Settled settled, const absl::Status& durabl
 }
 
 absl::Status Inventory::Core::Health() const {
+  if (closing_.load(std::memory_order_relaxed)) [[unlikely]] {
+    return Refused(Refusal::kUnavailable, "it is being destroyed");
+  }
   if (ledger_ == nullptr) return absl::OkStatus();
   absl::Status health = ledger_->Health();
   if (health.ok()) return health;

@@ -161,6 +161,8 @@ class Inventory::Core {
   std::unique_ptr<internal::Reaper> reaper_;
   const int32_t max_shards_;
   internal::ForkGuard fork_guard_;
+  // From the beginning of the destructor on, which has the ledger's last callbacks run: they find nothing but refusals.
+  std::atomic<bool> closing_{false};
   internal::SkuMetrics sku_metrics_;
   internal::ComponentMetrics metrics_;
 };

@@ -171,8 +171,8 @@ absl::Status Inventory::Core::TakeUnits(const Request& request, const ItemLines&
 }
 
 absl::Status Inventory::Core::Short(const Item& item, int64_t wanted) const {
-  const int64_t unsold = item.granted.load(std::memory_order_relaxed) - item.units.sold();
-  if (unsold >= wanted && item.units.held() > 0) {
+  // What is neither sold nor there is held, or on its way.
+  if (item.granted.load(std::memory_order_relaxed) - item.units.sold() >= wanted) {
     return Refused(Refusal::kAllHeld, Concat("'", item.sku, "' has fewer than ", wanted,
                                              " units left, but some are held and may come back"));
   }
@@ -195,7 +195,7 @@ void Inventory::Core::CountTaken(const OrderRecord& record) {
 
 absl::Status Inventory::Core::CheckBuyer(const Request& request, const ItemLines& lines) {
   for (const internal::ItemLine& line : lines) {
-    if (line.item == nullptr || line.item->per_buyer_limit == 0) continue;
+    if (line.item == nullptr || line.item->per_buyer_limit == 0 || line.item->removed()) continue;
     const Item& item = *line.item;
     if (request.buyer.empty()) {
       return Refused(Refusal::kInvalid, Concat("'", item.sku, "' has a limit per buyer, and request '",

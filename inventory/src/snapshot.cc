@@ -14,7 +14,7 @@ SkuSnapshot Inventory::Core::SnapshotOf(const Item& item) const {
           .held = std::max<int64_t>(item.units.held(), 0),
           .sold = item.units.sold(),
           .per_buyer_limit = item.per_buyer_limit,
-          .sold_out = stock.latched,
+          .sold_out = stock.units == 0,
           .shards = item.stock->shards(),
           .shard_units = std::move(stock.shard_units)};
 }

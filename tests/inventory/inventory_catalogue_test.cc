@@ -67,6 +67,19 @@ TEST_F(InventoryCatalogueTest, RemoveSku_EndsTheSaleForGood) {
   EXPECT_EQ(shop_->Figures("old").value().sold, 1);
 }
 
+TEST_F(InventoryCatalogueTest, RemoveSku_WithALimit_IsUnknownToEveryBuyer) {
+  ASSERT_TRUE(shop_->Take({.sku = "old", .quantity = 5, .request_id = "a", .buyer = "bob"}).ok());
+  EXPECT_EQ(RefusalOf(Take("old", "b")), Refusal::kBuyerLimit);
+  ASSERT_TRUE(shop_->RemoveSku("old").ok());
+  for (int restart = 0; restart < 2; ++restart) {
+    EXPECT_EQ(RefusalOf(Take("old", "b")), Refusal::kUnknownSku);
+    EXPECT_EQ(RefusalOf(shop_->Take({.sku = "old", .request_id = "c"}).status()), Refusal::kUnknownSku);
+    EXPECT_EQ(RefusalOf(shop_->Take({.sku = "old", .quantity = 9, .request_id = "d", .buyer = "eve"}).status()),
+              Refusal::kUnknownSku);
+    Open();
+  }
+}
+
 TEST_F(InventoryCatalogueTest, RemoveSku_ReservationsRunOn_AndWhatTheyGiveBackIsWithdrawn) {
   const OrderId bought = Reserve("old", 1, "a").id();
   const OrderId cancelled = Reserve("old", 2, "b").id();

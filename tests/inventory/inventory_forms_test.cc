@@ -153,6 +153,24 @@ TEST_P(InventoryLedgerFormsTest, Async_OfALedgerThatFails_IsUnavailable) {
   EXPECT_EQ(RefusalOf(reserved.at(1).status()), Refusal::kUnavailable);
 }
 
+// The destructor has the ledger run what is outstanding: a callback that goes on with the inventory must not be told
+// that something is durable.
+TEST_P(InventoryLedgerFormsTest, Async_CallbackWithinTheDestructor_FindsItUnavailable) {
+  disk_->HoldUp(true);
+  InlineExecutor inline_executor;
+  Inventory* const shop = shop_.get();
+  std::vector<absl::Status> within;
+  shop->ReserveAsync({.sku = "hat", .request_id = "a"}, inline_executor, [&](const auto& reserved) {
+    within.push_back(reserved.status());
+    within.push_back(shop->Take({.sku = "hat", .request_id = "b"}).status());
+    within.push_back(shop->Commit(1));
+    within.push_back(shop->Health());
+  });
+  shop_.reset();
+  ASSERT_EQ(within.size(), 4u);
+  for (const absl::Status& status : within) EXPECT_EQ(RefusalOf(status), Refusal::kUnavailable) << status;
+}
+
 TEST_P(InventoryLedgerFormsTest, Many_WaitsOnceForAll) {
   disk_->HoldUp(true);
   std::vector<ReserveRequest> requests;

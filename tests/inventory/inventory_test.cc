@@ -83,6 +83,21 @@ TEST_F(InventoryTest, Refusal_WhileUnitsAreHeld_SaysThatTheyMayComeBack) {
   EXPECT_EQ(RefusalOf(shop_.Take({.sku = "sneaker", .request_id = "b"}).status()), Refusal::kSoldOut);
 }
 
+TEST_F(InventoryTest, Refusal_WhereNothingIsEverSold_IsNeverSoldOut) {
+  ASSERT_TRUE(shop_.AddSku("last", {.stock = 1, .shards = 2}).ok());
+  const int64_t rounds = testing::Scaled(5'000, 500'000);
+  testing::RunThreads(3, [&](int thread) {
+    for (int64_t i = 0; i < rounds; ++i) {
+      const auto held = shop_.Reserve({.sku = "last", .request_id = std::to_string(thread) + "-" + std::to_string(i)});
+      if (held.ok()) {
+        EXPECT_TRUE(shop_.Cancel(held->id()).ok());
+      } else {
+        EXPECT_EQ(RefusalOf(held.status()), Refusal::kAllHeld) << held.status();
+      }
+    }
+  });
+}
+
 TEST_F(InventoryTest, Take_MoreBuyersThanUnits_ExactlyTheStockIsSold) {
   const int64_t stock = testing::Scaled(2'000, 50'000);
   ASSERT_TRUE(shop_.AddSku("ticket", {.stock = stock, .shards = 4}).ok());

@@ -33,7 +33,7 @@ struct InventoryOptions {
   // Null: no metrics.
   MetricsRegistry* metrics = MetricsRegistry::Default();
   // Locks that request records are spread over, and as many for buyers: 1 to 4096. With 64, two of eight busy threads
-  // meet seldom; each costs some 500 bytes.
+  // meet seldom; each costs some 2 KiB.
   int32_t stripes = 64;
   // How long an order is remembered after it was sold, cancelled or has expired: so long a repeat of its request gets
   // the first answer, and its id means something. After it a repeat is refused (kRequestForgotten), and still takes
@@ -55,7 +55,8 @@ struct SkuOptions {
   int64_t stock = 0;
   // As ShardedStockOptions::shards.
   int32_t shards = 0;
-  // Units that one buyer may hold and have bought, together; what was cancelled or expired does not count. 0: no limit.
+  // Units that one buyer may hold and have bought, together; what was cancelled does not count, nor what expired, once
+  // it is for sale again. 0: no limit.
   int64_t per_buyer_limit = 0;
 
   absl::Status Validate() const;
@@ -78,7 +79,7 @@ struct SkuSnapshot {
   int64_t held = 0;
   int64_t sold = 0;
   int64_t per_buyer_limit = 0;  // 0: none.
-  bool sold_out = false;        // Nothing is available, and refusals know it.
+  bool sold_out = false;        // Nothing is available.
   int32_t shards = 0;
   std::vector<int64_t> shard_units = {};  // See StockSnapshot.
 };
@@ -101,18 +102,21 @@ struct SkuSnapshot {
 // InventoryOptions::retention.
 //
 // With a ledger, OK means durable, and every call that changes something blocks until it is, with no lock held. When
-// the ledger fails, calls whose outcome is unknown and all later ones are Unavailable; what they took stays out. Open
-// the ledger again, in a new inventory, and repeat the request ids to learn what became of them.
+// the ledger fails, calls whose outcome is unknown and all later ones that would change something are Unavailable; what
+// they took stays out. Open the ledger again, in a new inventory, and repeat the request ids to learn what became of
+// them.
 //
 // Answers: RefusalOf() names them. InvalidArgument, and nothing else happened: an empty request_id, a quantity below
 // 1, a basket without lines, a ttl below a microsecond, no buyer where the SKU has a per_buyer_limit.
 //
-// Each call that waits for the ledger comes in three forms: one that blocks; ...Async(), which does not wait for it and
-// has `done`, which is not empty, run once on `executor`, which must outlive that; and ...Many(), which waits once for
-// all: every request is its own, in the order given, and its answer is at its place.
+// Calls on orders come in three forms: one that blocks; ...Async(), which does not wait until the answer is durable and
+// has `done`, which is not empty, run once on `executor`, which must outlive the inventory; and ...Many(), which waits
+// once for all: every request is its own, in the order given, and its answer is at its place. A `done` that the
+// destructor still has run finds the inventory Unavailable.
 //
 // Thread-safe. Apart from the ledger, calls block on short locks only: the request's and the buyer's stripe, and the
-// item's slow lock. Unusable in a forked child.
+// item's slow lock. A ledger whose queue is full (SqliteLedgerOptions::max_queued_records) holds up every call that
+// changes something, and those that meet its locks. Unusable in a forked child.
 class Inventory {
  public:
   // Recovers what the ledger holds: its SKUs are for sale again, request ids are known again, reservations run on for
@@ -145,6 +149,8 @@ class Inventory {
 
   // Adds units to a SKU.
   //   NotFound: no such SKU.  InvalidArgument: below 1.  OutOfRange: more than kMaxUnits would have been granted.
+  //   Unavailable: the ledger has failed. There is no request id to repeat: see by Figures().granted whether it
+  //   counted.
   absl::Status Restock(std::string_view sku, int64_t units);
 
   // Spreads a SKU's units over another number of shards while it is sold from: see ShardedStock::Reshard(). Not written
@@ -160,8 +166,9 @@ class Inventory {
   std::vector<absl::StatusOr<Reservation>> ReserveMany(std::span<const ReserveRequest> requests);
 
   // Sets the units of several SKUs aside, all or none, under one order id: it is committed, cancelled and expires as a
-  // whole. Refused only if at one moment of the call one of the SKUs had fewer units than wanted. Errors as Reserve();
-  // the first SKU, in ascending order, that stands against it is named. Stops the shards of its SKUs for a moment.
+  // whole. Sold out only if at one moment of the call one of the SKUs had fewer units than wanted. Errors as Reserve(),
+  // of one SKU that stands against it: limits of the buyer are looked at first, then unknown SKUs, then the units.
+  // Stops the shards of its SKUs for a moment.
   absl::StatusOr<BasketReservation> ReserveBasket(const BasketRequest& request);
   void ReserveBasketAsync(const BasketRequest& request, Executor& executor,
                           absl::AnyInvocable<void(absl::StatusOr<BasketReservation>)> done);

@@ -10,7 +10,7 @@ namespace stockade {
 // Why an Inventory refused a request. A Status of another origin, or OK, is kNone.
 enum class Refusal {
   kNone,
-  kSoldOut,           // ResourceExhausted: fewer units than wanted, and none is held by a reservation.
+  kSoldOut,           // ResourceExhausted: fewer units than wanted, even with all that is held.
   kAllHeld,           // Aborted: fewer units than wanted, but some are held and may come back. Advisory.
   kUnknownSku,        // NotFound.
   kUnavailable,       // Unavailable: the ledger has failed; whether the request is written down is not known.
