@@ -121,7 +121,6 @@ class Inventory::Core {
   absl::Status CancelLocked(OrderBook::Stripe& stripe, OrderRecord& record, Instant now);
   void GiveBack(OrderBook::Stripe& stripe, OrderRecord& record, LedgerRecord::Kind kind, OrderState state, Instant now);
   bool ExpireDue(size_t stripe);
-  void Expire(OrderBook::Stripe& stripe, OrderRecord& record);
 
   // recover.cc
   absl::Status RecoverFromLedger();

@@ -73,7 +73,7 @@ class OrderBook {
     const uint32_t number;
     // All below are guarded by mutex, but for earliest_due, which is read without it.
     absl::flat_hash_set<Entry, Hash, Equal> records;
-    // By id, without a gap: that of the first one is FirstId() + (forgotten_front * stripes) + number, each next one's
+    // By id, without a gap: that of the first one is first_id_ + (forgotten_front * stripes) + number, each next one's
     // is higher by the number of stripes. Null: forgotten; the first is not. Those of a former run are not in it.
     std::deque<Ref> made;
     uint64_t forgotten_front = 0;

@@ -27,11 +27,6 @@ void DieIfBad(const ShardedStockOptions& options) {
   if (absl::Status valid = options.Validate(); !valid.ok()) internal::Fatal(Concat(valid.message()));
 }
 
-// Apart from Take(), which stays short.
-[[noreturn, gnu::cold, gnu::noinline]] void DieOfTake(const std::string& name, int64_t units) {
-  internal::Fatal(Concat("ShardedStock '", name, "': Take(", units, "): at least one unit can be taken"));
-}
-
 // A number below `bound`, cheap and good enough to spread threads over shards (xorshift).
 size_t RandomBelow(size_t bound) {
   thread_local uint64_t state = (internal::ThisThreadSlot() + uint64_t{1}) * 0x9e3779b97f4a7c15;
@@ -105,8 +100,8 @@ ShardedStock::~ShardedStock() {
 
 bool ShardedStock::TakeSlowly(int64_t units) {
   fork_guard_.Check("ShardedStock", name_);
-  if (units < 1) [[unlikely]] {
-    DieOfTake(name_, units);
+  if (units < 1) {
+    internal::Fatal(Concat("ShardedStock '", name_, "': Take(", units, "): at least one unit can be taken"));
   }
   const uint64_t wanted = static_cast<uint64_t>(units);
   const size_t own = OwnShard();
