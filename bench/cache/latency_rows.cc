@@ -3,10 +3,10 @@
 #include <memory>
 #include <vector>
 
-#include "cache/durations.h"
 #include "cache/rows.h"
 #include "cache/sharded_lru.h"
-#include "cache/shared_runs.h"
+#include "harness/durations.h"
+#include "harness/shared_runs.h"
 #include "harness/threads.h"
 #include "peers/cache_workload.h"
 #include "stockade/base/strings.h"

@@ -12,10 +12,10 @@
 #include <string_view>
 #include <thread>
 
-#include "cache/durations.h"
 #include "cache/rows.h"
 #include "cache/sharded_lru.h"
-#include "cache/shared_runs.h"
+#include "harness/durations.h"
+#include "harness/shared_runs.h"
 #include "harness/threads.h"
 #include "stockade/base/strings.h"
 #include "stockade/cache/loading_cache.h"

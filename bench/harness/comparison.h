@@ -55,7 +55,7 @@ struct Comparison {
   Better better = Better::kLower;
   Target target = {};  // A bound from above where lower is better, from below where higher is.
   // Builds what both work on; called only for rows that run, so it may be slow.
-  std::function<Contestants(const Scale& scale)> prepare;
+  std::function<Contestants(const Scale& scale)> prepare = {};
 };
 
 }  // namespace stockade::bench

@@ -102,7 +102,7 @@ int BenchMain(int argc, const char* const* argv, const std::function<void(Suite&
     return 0;
   }
 
-  Suite suite;
+  Suite suite(options->quick);
   add_rows(suite);
   suite.Filter(options->filter);
   if (suite.comparisons().empty()) {

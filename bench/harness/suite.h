@@ -19,6 +19,11 @@ namespace stockade::bench {
 // The rows of one area, in the order in which they were added.
 class Suite {
  public:
+  explicit Suite(bool quick = false) : quick_(quick) {}
+
+  // Whether it is for a smoke test, which can do without what takes long to set up.
+  bool quick() const { return quick_; }
+
   // Aborts where the target's bound contradicts what is better, or a row of this name and peer is there already.
   void Add(Comparison comparison);
 
@@ -32,6 +37,7 @@ class Suite {
   std::span<const std::string> left_out() const { return left_out_; }
 
  private:
+  const bool quick_;
   std::vector<Comparison> comparisons_;
   std::vector<std::string> left_out_;
 };

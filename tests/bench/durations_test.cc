@@ -1,4 +1,4 @@
-#include "cache/durations.h"
+#include "harness/durations.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "cache/shared_runs.h"
+#include "harness/shared_runs.h"
 
 #include <gtest/gtest.h>
 
@@ -35,6 +35,22 @@ TEST(SharedRunsTest, TwoRows_ReadTheRepetitionsOfTheFirst) {
   EXPECT_EQ(first.peer_value, 4);
   EXPECT_EQ(second.value, 2);
   EXPECT_EQ(second.peer_value, 16);
+}
+
+TEST(SharedRunsTest, WhatSidesWorkOn_IsGoneAfterTheFirstRow) {
+  std::weak_ptr<int> world;
+  const auto runs = SharedRuns<double>::Of([&](const Scale&) -> SharedRuns<double>::Sides {
+    const auto made = std::make_shared<int>(3);
+    world = made;
+    return {[made] { return *made; }, [made] { return *made; }};
+  });
+  Suite suite;
+  runs->AddRow(suite, {.name = "first", .unit = "op/s", .peer = "other", .better = Better::kHigher},
+               [](double figure) { return figure; });
+  runs->AddRow(suite, "second", "ns", "other", [](double figure) { return 2 * figure; });
+  EXPECT_EQ(RunComparison(suite.comparisons()[0], Scale{}).value, 3);
+  EXPECT_TRUE(world.expired());
+  EXPECT_EQ(RunComparison(suite.comparisons()[1], Scale{}).value, 6);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-#ifndef STOCKADE_BENCH_CACHE_SHARED_RUNS_H_
-#define STOCKADE_BENCH_CACHE_SHARED_RUNS_H_
+#ifndef STOCKADE_BENCH_HARNESS_SHARED_RUNS_H_
+#define STOCKADE_BENCH_HARNESS_SHARED_RUNS_H_
 
 #include <cstddef>
 #include <functional>
@@ -30,14 +30,17 @@ class SharedRuns : public std::enable_shared_from_this<SharedRuns<Result>> {
   }
 
   void AddRow(Suite& suite, std::string name, std::string unit, std::string peer, Read read) {
-    suite.Add({.name = std::move(name),
-               .unit = std::move(unit),
-               .peer = std::move(peer),
-               .prepare = [self = this->shared_from_this(), read = std::move(read)](const Scale& scale) -> Contestants {
-                 if (self->sides_.ours == nullptr) self->sides_ = self->prepare_(scale);
-                 return {Reading(self, &Sides::ours, &SharedRuns::ours_, read),
-                         Reading(self, &Sides::peer, &SharedRuns::peers_, read)};
-               }});
+    AddRow(suite, {.name = std::move(name), .unit = std::move(unit), .peer = std::move(peer)}, std::move(read));
+  }
+
+  // `row` without its `prepare`.
+  void AddRow(Suite& suite, Comparison row, Read read) {
+    row.prepare = [self = this->shared_from_this(), read = std::move(read)](const Scale& scale) -> Contestants {
+      if (self->ours_.empty()) self->sides_ = self->prepare_(scale);
+      return {Reading(self, &Sides::ours, &SharedRuns::ours_, read),
+              Reading(self, &Sides::peer, &SharedRuns::peers_, read)};
+    };
+    suite.Add(std::move(row));
   }
 
  private:
@@ -51,16 +54,17 @@ class SharedRuns : public std::enable_shared_from_this<SharedRuns<Result>> {
     return [=, repetition = size_t{0}]() mutable {
       Results& done = self.get()->*results;
       if (done.size() == repetition) done.push_back((self->sides_.*run)());
+      if (self->ours_.size() > kRepetitions && self->peers_.size() > kRepetitions) self->sides_ = {};
       return read(done[repetition++]);
     };
   }
 
   const Prepare prepare_;
-  Sides sides_;  // Empty until the first row runs.
+  Sides sides_;  // Empty but while the first row runs: what they work on can be large.
   Results ours_;
   Results peers_;
 };
 
 }  // namespace stockade::bench
 
-#endif  // STOCKADE_BENCH_CACHE_SHARED_RUNS_H_
+#endif  // STOCKADE_BENCH_HARNESS_SHARED_RUNS_H_
