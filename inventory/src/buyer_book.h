@@ -30,6 +30,14 @@ class BuyerBook {
   // What the calls below about this buyer need.
   [[nodiscard]] Lock LockFor(const std::string& buyer) { return Lock(StripeOf(buyer).mutex); }
 
+  // Of all buyers.
+  [[nodiscard]] std::vector<Lock> LockAll() {
+    std::vector<Lock> locks;
+    locks.reserve(stripes_.size());
+    for (const auto& stripe : stripes_) locks.emplace_back(stripe->mutex);
+    return locks;
+  }
+
   int64_t Units(const Item& item, const std::string& buyer) {
     const auto& units = StripeOf(buyer).units;
     const auto found = units.find({&item, buyer});

@@ -13,6 +13,7 @@ Inventory::Core::Core(InventoryOptions options)
       ledger_(std::move(options.ledger)),
       clock_(options.clock),
       max_shards_(options.max_shards),
+      retention_(options.retention),
       sku_metrics_(options.metrics, name_, options.sku_metrics),
       metrics_(options.metrics, internal::InventoryMetricDefs(), {{"inventory", name_}}) {
   AddGauges();
@@ -20,7 +21,10 @@ Inventory::Core::Core(InventoryOptions options)
 
 // The reaper uses everything else, and what the ledger still has to tell all but the reaper.
 Inventory::Core::~Core() {
-  closing_.store(true, std::memory_order_seq_cst);
+  {
+    const std::lock_guard lock(sku_changes_mutex_);
+    closing_.store(true, std::memory_order_seq_cst);
+  }
   reaper_.reset();
   ledger_.reset();
 }
@@ -50,22 +54,43 @@ void Inventory::Core::WhenDurable(uint64_t position, absl::AnyInvocable<void(abs
 }
 
 absl::Status Inventory::Core::Finish(Settled settled, const absl::Status& durable) {
-  if (durable.ok()) return std::move(settled.status);
+  if (durable.ok()) {
+    if (settled.position != 0) orders_.NoteDurable(settled.position);
+    return std::move(settled.status);
+  }
+  if (absl::IsResourceExhausted(durable)) {
+    TakeBackRefused();
+    return Refused(Refusal::kUnavailable, Concat("nothing has changed: ", durable.message()));
+  }
   return Refused(Refusal::kUnavailable, Concat("not known to be durable: ", durable.message()));
 }
 
-absl::Status Inventory::Core::Health() const {
-  if (closing_.load(std::memory_order_relaxed)) [[unlikely]] {
-    return Refused(Refusal::kUnavailable, "it is being destroyed");
+absl::Status Inventory::Core::Ready() {
+  absl::Status health = LedgerHealth();
+  // Whoever finds no room after that is told so when it is refused.
+  if (absl::IsResourceExhausted(health)) {
+    TakeBackRefused();
+    return absl::OkStatus();
   }
+  return health.ok() ? health : Refused(Refusal::kUnavailable, Concat(health.message()));
+}
+
+absl::Status Inventory::Core::Health() const {
+  absl::Status health = LedgerHealth();
+  return health.ok() ? health : Refused(Refusal::kUnavailable, Concat(health.message()));
+}
+
+absl::Status Inventory::Core::LedgerHealth() const {
+  if (closing_.load(std::memory_order_relaxed)) [[unlikely]]
+    return absl::UnavailableError("it is being destroyed");
   if (ledger_ == nullptr) return absl::OkStatus();
   absl::Status health = ledger_->Health();
   if (health.ok()) return health;
-  return Refused(Refusal::kUnavailable, Concat("the ledger has failed: ", health.message()));
+  return absl::Status(health.code(), Concat("the ledger writes nothing: ", health.message()));
 }
 
 absl::StatusOr<int64_t> Inventory::Core::Available(std::string_view sku) {
-  if (absl::Status healthy = Health(); !healthy.ok()) return healthy;
+  if (absl::Status healthy = Ready(); !healthy.ok()) return healthy;
   const std::shared_lock lock(catalogue_mutex_);
   const auto found = items_.find(sku);
   if (found == items_.end() || found->second->removed()) return NoSuchSku("Available", sku);

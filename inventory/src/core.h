@@ -31,9 +31,10 @@ namespace stockade {
 
 // What an Inventory is made of.
 //
-// Lock order: a buyer's stripe; stripes of orders, ascending; an item's mutex; the catalogue; items' slow locks,
-// sorted; shards. Below those, each held alone and for a moment: the index of recovered orders, the reaper's, the
-// ledger's. The ledger is appended to under these locks, which is what orders its records, but waited for under none.
+// Lock order: the changes of SKUs; a buyer's stripe; stripes of orders, ascending; an item's mutex; the catalogue;
+// items' slow locks, sorted; shards. Below those, each held alone and for a moment: the index of recovered orders, the
+// reaper's, the ledger's. The ledger is appended to under these locks, which is what orders its records, but waited for
+// under none.
 class Inventory::Core {
  public:
   using OrderRef = std::shared_ptr<const internal::OrderRecord>;
@@ -45,7 +46,7 @@ class Inventory::Core {
     Instant start;
   };
   struct Settled {
-    absl::Status status;
+    absl::Status status = {};
     uint64_t position = 0;
   };
 
@@ -122,12 +123,24 @@ class Inventory::Core {
   void GiveBack(OrderBook::Stripe& stripe, OrderRecord& record, LedgerRecord::Kind kind, OrderState state, Instant now);
   bool ExpireDue(size_t stripe);
 
+  // take_back.cc. Undoes what the ledger has refused, and has it go on.
+  void TakeBackRefused();
+  void TakeBack(const LedgerRecord& refused);
+  void TakeBackSku(const LedgerRecord& refused);
+  void TakeBackGrant(OrderBook::Stripe& stripe, const OrderBook::Ref& record);
+  void TakeBackEnd(OrderBook::Stripe& stripe, OrderRecord& record, LedgerRecord::Kind kind);
+
   // recover.cc
   absl::Status RecoverFromLedger();
   absl::Status RecoverSku(const LedgerState::Sku& sku, int64_t taken);
+  absl::Status RecoverBought(const LedgerState::Bought& bought);
   absl::Status RecoverOrder(const LedgerState::Order& order);
 
   void CountTaken(const OrderRecord& record);
+  // OK: changes can be written down, as far as is known.
+  absl::Status Ready();
+  // ResourceExhausted: it refuses.
+  absl::Status LedgerHealth() const;
   absl::Status Refused(Refusal refusal, std::string_view what) const;
   absl::Status NoSuchOrder(OrderId id) const;
   absl::Status NoSuchSku(std::string_view call, std::string_view sku) const;
@@ -149,9 +162,14 @@ class Inventory::Core {
   // Not under a lock: it calls the registry.
   void AddSkuGauges(const Item& item);
 
+  // Whoever adds a SKU, removes or restocks one holds it, and whoever takes back what was refused: so that, with all
+  // stripes, nobody is between memory and the journal.
+  internal::Ranked<ReentrantMutex> sku_changes_mutex_{internal::LockRank::kSkuChanges, 0, "inventory SKU changes"};
   internal::Ranked<ReentrantSharedMutex> catalogue_mutex_{internal::LockRank::kCatalogue, 0, "inventory catalogue"};
-  // Guarded by catalogue_mutex_. Only grows, and its items stay where they are.
+  // Guarded by catalogue_mutex_. Its items stay where they are; only one whose addition is refused leaves.
   std::map<std::string, std::unique_ptr<Item>, std::less<>> items_;
+  uint32_t next_item_number_ = 0;                   // Guarded by catalogue_mutex_.
+  std::vector<std::unique_ptr<Item>> never_added_;  // Refused by the ledger; who looked them up may still look at them.
   internal::BuyerBook buyers_;
   OrderBook orders_;
   const std::string name_;
@@ -161,7 +179,9 @@ class Inventory::Core {
   const int32_t max_shards_;
   internal::ForkGuard fork_guard_;
   // From the beginning of the destructor on, which has the ledger's last callbacks run: they find nothing but refusals.
+  // Set with sku_changes_mutex_ held.
   std::atomic<bool> closing_{false};
+  const absl::Duration retention_;
   internal::SkuMetrics sku_metrics_;
   internal::ComponentMetrics metrics_;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core.h"
+#include "stockade/base/crash_point.h"
 #include "stockade/base/strings.h"
 
 namespace stockade {
@@ -64,7 +65,7 @@ Inventory::Core::Granted Inventory::Core::Grant(const TakeRequest& request) {
 Inventory::Core::Granted Inventory::Core::GrantLines(Request request) {
   Granted granted{.order = OrderRef(), .start = clock_->Now()};
   granted.order = [&]() -> absl::StatusOr<OrderRef> {
-    if (absl::Status healthy = Health(); !healthy.ok()) return healthy;
+    if (absl::Status healthy = Ready(); !healthy.ok()) return healthy;
     if (absl::Status valid = CheckRequest(request); !valid.ok()) return valid;
     ItemLines lines;
     bool has_limit = false;
@@ -76,7 +77,7 @@ Inventory::Core::Granted Inventory::Core::GrantLines(Request request) {
         has_limit |= lines.back().item != nullptr && lines.back().item->per_buyer_limit != 0;
       }
     }
-    const uint64_t fingerprint = OrderBook::FingerprintOf(request.request_id);
+    const uint64_t fingerprint = orders_.FingerprintOf(request.request_id);
     OrderBook::Stripe& stripe = orders_.StripeOf(fingerprint);
     const internal::BuyerBook::Lock buyer_lock = LockBuyer(has_limit, request.buyer);
     const std::lock_guard lock(stripe.mutex);
@@ -90,7 +91,7 @@ Inventory::Core::Granted Inventory::Core::GrantLines(Request request) {
 }
 
 absl::StatusOr<Inventory::Core::OrderRef> Inventory::Core::Finish(Granted granted, const absl::Status& durable) {
-  if (!durable.ok()) granted.order = Finish(Settled(), durable);
+  if (absl::Status known = Finish(Settled{.position = granted.position}, durable); !known.ok()) granted.order = known;
   if (granted.order.ok()) {
     metrics_.Observe(internal::kReserveSeconds, clock_->Now() - granted.start);
   } else {
@@ -148,7 +149,9 @@ absl::StatusOr<internal::OrderBook::Ref> Inventory::Core::FindOrTake(const Reque
                   .state = reserve ? OrderState::kHeld : OrderState::kSold,
                   .ended_at = reserve ? Instant::InfiniteFuture() : now});
   CountTaken(*record);
+  internal::CrashPoint("grant: units taken, before the append");
   record->position = Append([&] { return Written(*record); });
+  internal::CrashPoint("grant: appended");
   if (orders_.Add(stripe, record, now)) reaper_->WakeBy(record->deadline);
   metrics_.Add(reserve ? internal::kReservations : internal::kTakes);
   return record;

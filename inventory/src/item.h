@@ -67,6 +67,8 @@ struct Item {
   // Null once removed: that happens with all stripes, `mutex` and the catalogue locked, so that holding one of them is
   // enough to use it.
   std::unique_ptr<ShardedStock> stock;
+  // What was `stock`, from its removal until that is durable. Guarded by mutex.
+  std::unique_ptr<ShardedStock> withdrawn = nullptr;
   std::atomic<int64_t> granted;  // Changed under `mutex`, or under an order's stripe once removed.
 };
 

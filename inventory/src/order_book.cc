@@ -1,8 +1,7 @@
 #include "order_book.h"
 
 #include <algorithm>
-
-#include "absl/hash/hash.h"
+#include <iterator>
 
 namespace stockade::internal {
 namespace {
@@ -22,7 +21,17 @@ std::vector<std::unique_ptr<OrderBook::Stripe>> MakeStripes(size_t count) {
 OrderBook::OrderBook(size_t stripes, absl::Duration retention)
     : retention_(retention), stripes_(MakeStripes(stripes)) {}
 
-uint64_t OrderBook::FingerprintOf(const std::string& request_id) { return absl::Hash<std::string>()(request_id); }
+void OrderBook::TakeOver(FingerprintKey key, const std::vector<uint64_t>& forgotten, OrderId last_id) {
+  fingerprint_ = RequestFingerprint(key);
+  for (const uint64_t fingerprint : forgotten) StripeOf(fingerprint).forgotten.insert(fingerprint);
+  first_id_ = std::max(first_id_, last_id + 1);
+}
+
+void OrderBook::NoteDurable(uint64_t position) {
+  uint64_t known = durable_.load(std::memory_order_relaxed);
+  while (known < position && !durable_.compare_exchange_weak(known, position, std::memory_order_relaxed)) {
+  }
+}
 
 OrderBook::Stripe* OrderBook::StripeOfOrder(OrderId id) {
   if (id >= first_id_) return stripes_[(id - first_id_) % stripes_.size()].get();
@@ -60,7 +69,7 @@ bool OrderBook::Add(Stripe& stripe, Ref record, Instant now) {
   stripe.made.push_back(record);
   stripe.records.insert({.fingerprint = added.fingerprint, .record = std::move(record)});
   ForgetSome(stripe, now);
-  if (added.state == OrderState::kHeld) return AddDue(stripe, added);
+  if (added.state == OrderState::kHeld) return AddDue(stripe, added, added.deadline);
   stripe.ended.push_back(&added);
   return false;
 }
@@ -81,20 +90,20 @@ absl::Status OrderBook::AddRecovered(Stripe& stripe, Ref record, Instant now) {
     return absl::InvalidArgumentError("its request id is not unique");
   }
   if (added.state == OrderState::kHeld) {
-    (void)AddDue(stripe, added);
+    (void)AddDue(stripe, added, added.deadline);
   } else {
     stripe.ended.push_back(&added);
   }
   return absl::OkStatus();
 }
 
-bool OrderBook::AddDue(Stripe& stripe, const OrderRecord& record) {
-  if (record.deadline == Instant::InfiniteFuture()) return false;
-  stripe.due.push_back({.at = record.deadline, .id = record.id});
+bool OrderBook::AddDue(Stripe& stripe, const OrderRecord& record, Instant at) {
+  if (at == Instant::InfiniteFuture()) return false;
+  stripe.due.push_back({.at = at, .id = record.id});
   std::push_heap(stripe.due.begin(), stripe.due.end());
   ++stripe.held_due;
   if (stripe.due.front().id != record.id) return false;
-  stripe.earliest_due.store(record.deadline, std::memory_order_seq_cst);
+  stripe.earliest_due.store(at, std::memory_order_seq_cst);
   return true;
 }
 
@@ -135,7 +144,7 @@ OrderBook::Ref OrderBook::FirstDue(Stripe& stripe, Instant now) {
 
 void OrderBook::ForgetSome(Stripe& stripe, Instant now) {
   // Two for each that comes, so that the book shrinks to what is remembered however long nobody came.
-  for (int i = 0; i < 2 && !stripe.ended.empty() && Forgotten(*stripe.ended.front(), now); ++i) {
+  for (int i = 0; i < 2 && !stripe.ended.empty() && MayForget(*stripe.ended.front(), now); ++i) {
     const OrderRecord& record = *stripe.ended.front();
     stripe.ended.pop_front();
     Forget(stripe, record);
@@ -152,11 +161,49 @@ void OrderBook::Forget(Stripe& stripe, const OrderRecord& record) {
     recovered_.erase(id);
     return;
   }
+  DropPlace(stripe, id);
+}
+
+void OrderBook::DropPlace(Stripe& stripe, OrderId id) {
   stripe.made[(id - first_id_) / stripes_.size() - stripe.forgotten_front] = nullptr;
   while (!stripe.made.empty() && stripe.made.front() == nullptr) {
     stripe.made.pop_front();
     ++stripe.forgotten_front;
   }
+}
+
+void OrderBook::DropFromEnded(Stripe& stripe, const OrderRecord& record) {
+  // It ended of late.
+  const auto found = std::find(stripe.ended.rbegin(), stripe.ended.rend(), &record);
+  stripe.ended.erase(std::next(found).base());
+}
+
+OrderBook::Ref OrderBook::FindUndecided(const Stripe& stripe, OrderId id) {
+  const Ref* const record = Remembered(stripe, id);
+  return record == nullptr ? nullptr : *record;
+}
+
+void OrderBook::Withdraw(Stripe& stripe, const Ref& record) {
+  if (record->state != OrderState::kHeld) {
+    DropFromEnded(stripe, *record);
+  } else if (record->deadline != Instant::InfiniteFuture()) {
+    --stripe.held_due;
+  }
+  // For whoever has found it before: it holds nothing.
+  record->state = OrderState::kCancelled;
+  stripe.records.erase(stripe.records.find(Stripe::ById{record->fingerprint, record->request_id}));
+  DropPlace(stripe, record->id);
+  DropEnded(stripe);
+}
+
+void OrderBook::Reopen(Stripe& stripe, OrderRecord& record, Instant due_at) {
+  record.state = OrderState::kHeld;
+  record.ended_at = Instant::InfiniteFuture();
+  DropFromEnded(stripe, record);
+  // What is left of its deadline would do, but not for one that is to wait.
+  std::erase_if(stripe.due, [&](const Stripe::Deadline& deadline) { return deadline.id == record.id; });
+  std::make_heap(stripe.due.begin(), stripe.due.end());
+  (void)AddDue(stripe, record, due_at);
 }
 
 }  // namespace stockade::internal

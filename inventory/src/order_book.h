@@ -16,6 +16,7 @@
 #include "absl/status/status.h"
 #include "order_record.h"
 #include "ranked_mutex.h"
+#include "request_fingerprint.h"
 #include "stockade/locks/reentrant_mutex.h"
 
 namespace stockade::internal {
@@ -93,7 +94,13 @@ class OrderBook {
   // `retention`: how long after its end an order is remembered.
   OrderBook(size_t stripes, absl::Duration retention);
 
-  static uint64_t FingerprintOf(const std::string& request_id);
+  uint64_t FingerprintOf(const std::string& request_id) const { return fingerprint_(request_id); }
+
+  // Of a former run, before any record is added: its key, the fingerprints of ids that took, and the last order id.
+  void TakeOver(FingerprintKey key, const std::vector<uint64_t>& forgotten, OrderId last_id);
+
+  // Everything up to `position` in the ledger is durable. Only such records are forgotten. Thread-safe.
+  void NoteDurable(uint64_t position);
 
   size_t stripe_count() const { return stripes_.size(); }
   Stripe& stripe(size_t index) { return *stripes_[index]; }
@@ -124,10 +131,22 @@ class OrderBook {
   // A held record whose deadline is not after `now`; null: none.
   Ref FirstDue(Stripe& stripe, Instant now);
 
+  // The record, however long ago it ended, if it was not durable when it could have been forgotten. Null: none such.
+  Ref FindUndecided(const Stripe& stripe, OrderId id);
+  // The opposite of Add(), of the last record added to the stripe but for those withdrawn. Its id is not used again.
+  void Withdraw(Stripe& stripe, const Ref& record);
+  // The opposite of End(). The record is due at `due_at`, whatever its deadline; infinite: never.
+  void Reopen(Stripe& stripe, OrderRecord& record, Instant due_at);
+
  private:
   bool Forgotten(const OrderRecord& record, Instant now) const { return record.ended_at + retention_ <= now; }
-  bool AddDue(Stripe& stripe, const OrderRecord& record);
+  bool MayForget(const OrderRecord& record, Instant now) const {
+    return Forgotten(record, now) && record.position <= durable_.load(std::memory_order_relaxed);
+  }
+  bool AddDue(Stripe& stripe, const OrderRecord& record, Instant at);
+  void DropPlace(Stripe& stripe, OrderId id);
   void DropEnded(Stripe& stripe);
+  void DropFromEnded(Stripe& stripe, const OrderRecord& record);
   void ForgetSome(Stripe& stripe, Instant now);
   void Forget(Stripe& stripe, const OrderRecord& record);
   // Null, or a null one: none. Stays while the stripe is locked.
@@ -135,7 +154,9 @@ class OrderBook {
 
   const absl::Duration retention_;
   const std::vector<std::unique_ptr<Stripe>> stripes_;
-  OrderId first_id_ = 1;  // Of this run's orders the lowest. Changed by AddRecovered() alone.
+  RequestFingerprint fingerprint_{RequestFingerprint::RandomKey()};
+  OrderId first_id_ = 1;  // Of this run's orders the lowest. Changed by TakeOver() and AddRecovered() alone.
+  std::atomic<uint64_t> durable_{0};
   // Orders of a former run, by id: those that are in a stripe. Its mutex is held alone, or below a stripe's.
   std::mutex recovered_mutex_;
   absl::flat_hash_map<OrderId, Ref> recovered_;

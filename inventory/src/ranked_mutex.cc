@@ -20,6 +20,7 @@ thread_local std::vector<Place> held;
 
 std::string_view Name(LockRank rank) {
   switch (rank) {
+    case LockRank::kSkuChanges: return "SKU changes";
     case LockRank::kBuyers: return "buyers";
     case LockRank::kOrders: return "orders";
     case LockRank::kItem: return "item";

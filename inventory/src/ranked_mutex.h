@@ -10,7 +10,7 @@ namespace stockade::internal {
 
 // The order in which a thread takes an inventory's locks, and those of one rank in ascending order of their index.
 // Below them come an item's slow lock and its shards, which know their own order.
-enum class LockRank : uint8_t { kBuyers, kOrders, kItem, kCatalogue };
+enum class LockRank : uint8_t { kSkuChanges, kBuyers, kOrders, kItem, kCatalogue };
 
 #ifdef NDEBUG
 inline void CheckLockOrder(LockRank, uint32_t) {}

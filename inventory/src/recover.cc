@@ -38,6 +38,10 @@ absl::Status Inventory::Core::Recover() {
 absl::Status Inventory::Core::RecoverFromLedger() {
   if (absl::Status healthy = Health(); !healthy.ok()) return healthy;
   LedgerState state = ledger_->TakeRecovered();
+  ledger_->SetRetention(retention_);
+  if (state.fingerprint_key.has_value()) {
+    orders_.TakeOver(*state.fingerprint_key, state.forgotten, state.last_forgotten_id);
+  }
   std::map<std::string, int64_t, std::less<>> taken;
   OrderLine single;
   for (const LedgerState::Order& order : state.orders) {
@@ -50,7 +54,15 @@ absl::Status Inventory::Core::RecoverFromLedger() {
     }
   }
   for (const LedgerState::Sku& sku : state.skus) {
-    if (absl::Status added = RecoverSku(sku, taken[sku.sku]); !added.ok()) return added;
+    int64_t& of_sku = taken[sku.sku];
+    if (sku.sold_forgotten < 0 || __builtin_add_overflow(of_sku, sku.sold_forgotten, &of_sku)) {
+      return absl::DataLossError(
+          Concat("Inventory '", name_, "': SKU '", sku.sku, "' has sold ", sku.sold_forgotten, " units of old"));
+    }
+    if (absl::Status added = RecoverSku(sku, of_sku); !added.ok()) return added;
+  }
+  for (const LedgerState::Bought& bought : state.bought) {
+    if (absl::Status added = RecoverBought(bought); !added.ok()) return added;
   }
   // As they ended, which is the order in which they are forgotten.
   std::ranges::stable_sort(state.orders, {}, &LedgerState::Order::ended_at);
@@ -81,7 +93,20 @@ absl::Status Inventory::Core::RecoverSku(const LedgerState::Sku& sku, int64_t ta
   if (item == nullptr) {
     return absl::DataLossError(Concat("Inventory '", name_, "': SKU '", sku.sku, "' is in the ledger twice"));
   }
+  item->units.Sell(sku.sold_forgotten);
   if (!sku.removed) AddSkuGauges(*item);
+  return absl::OkStatus();
+}
+
+absl::Status Inventory::Core::RecoverBought(const LedgerState::Bought& bought) {
+  const Item* const item = FindItem(bought.sku);
+  if (item == nullptr || bought.units < 1) {
+    return absl::DataLossError(Concat("Inventory '", name_, "': buyer '", bought.buyer, "' has bought ", bought.units,
+                                      " units of SKU '", bought.sku, "'", item == nullptr ? ", which is unknown" : ""));
+  }
+  if (item->per_buyer_limit == 0 || item->removed()) return absl::OkStatus();
+  const internal::BuyerBook::Lock lock = LockBuyer(true, bought.buyer);
+  buyers_.Add(*item, bought.buyer, bought.units);
   return absl::OkStatus();
 }
 
@@ -103,7 +128,7 @@ absl::Status Inventory::Core::RecoverOrder(const LedgerState::Order& order) {
   // By the wall clock, which may have been set meanwhile: but never longer than the buyer was promised.
   const absl::Duration left = std::max(absl::ZeroDuration(), std::min(order.expires_at - wall_now, order.ttl));
   const absl::Duration since_end = std::max(absl::ZeroDuration(), wall_now - order.ended_at);
-  const uint64_t fingerprint = OrderBook::FingerprintOf(order.request_id);
+  const uint64_t fingerprint = orders_.FingerprintOf(order.request_id);
   auto record =
       std::make_shared<OrderRecord>(OrderRecord{.id = order.order_id,
                                                 .fingerprint = fingerprint,

@@ -1,7 +1,6 @@
 #include "durable_notifier.h"
 
 #include <utility>
-#include <vector>
 
 namespace stockade::internal {
 
@@ -15,53 +14,43 @@ void DurableNotifier::Stop() {
     std::lock_guard own(mutex_);
     stopping_ = true;
   }
-  due_or_stopping_.notify_one();
+  settled_or_stopping_.notify_one();
   thread_.join();
 }
 
-void DurableNotifier::Reach(uint64_t durable) {
-  bool due;
-  {
-    std::lock_guard own(mutex_);
-    durable_ = durable;
-    due = Due();
-  }
-  if (due) due_or_stopping_.notify_one();
+void DurableNotifier::Add(uint64_t position, Done done) {
+  std::lock_guard own(mutex_);
+  // Positions come nearly in order, so most go to the end.
+  outstanding_.emplace_hint(outstanding_.end(), position, std::move(done));
 }
 
-void DurableNotifier::Fail(absl::Status failure) {
+void DurableNotifier::Settle(uint64_t up_to, const absl::Status& outcome) {
   {
     std::lock_guard own(mutex_);
-    failure_ = std::move(failure);
-  }
-  due_or_stopping_.notify_one();
-}
-
-void DurableNotifier::Notify(uint64_t position, Done done) {
-  absl::Status outcome;
-  {
-    std::lock_guard own(mutex_);
-    if (!Known(position)) {
-      // Positions come nearly in order, so most go to the end.
-      outstanding_.emplace_hint(outstanding_.end(), position, std::move(done));
-      return;
+    if (outstanding_.empty() || outstanding_.begin()->first > up_to) return;
+    if (outcome.ok() && !settled_.empty() && settled_.back().outcome.ok()) {
+      settled_.back().up_to = up_to;
+    } else {
+      settled_.push_back({up_to, outcome});
     }
-    if (position > durable_) outcome = failure_;
   }
-  done(std::move(outcome));
+  settled_or_stopping_.notify_one();
 }
 
 void DurableNotifier::Run() {
   std::vector<std::pair<Done, absl::Status>> calls;
   std::unique_lock own(mutex_);
   while (true) {
-    due_or_stopping_.wait(own, [this] { return Due() || stopping_; });
-    if (!Due()) return;
-    const auto end = failure_.ok() ? outstanding_.upper_bound(durable_) : outstanding_.end();
-    for (auto next = outstanding_.begin(); next != end; ++next) {
-      calls.emplace_back(std::move(next->second), next->first <= durable_ ? absl::OkStatus() : failure_);
+    settled_or_stopping_.wait(own, [this] { return !settled_.empty() || stopping_; });
+    if (settled_.empty()) return;
+    for (const Settled& settled : settled_) {
+      const auto end = outstanding_.upper_bound(settled.up_to);
+      for (auto next = outstanding_.begin(); next != end; ++next) {
+        calls.emplace_back(std::move(next->second), settled.outcome);
+      }
+      outstanding_.erase(outstanding_.begin(), end);
     }
-    outstanding_.erase(outstanding_.begin(), end);
+    settled_.clear();
     own.unlock();
     for (auto& [done, outcome] : calls) done(std::move(outcome));
     calls.clear();

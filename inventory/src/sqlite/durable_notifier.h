@@ -6,6 +6,7 @@
 #include <map>
 #include <mutex>
 #include <thread>
+#include <vector>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
@@ -25,30 +26,29 @@ class DurableNotifier {
   // Throws std::system_error where there is no thread to be had.
   void Start();
 
-  // Calls back all that is outstanding, which must be known by then, and ends the thread. Nobody may call meanwhile.
+  // Calls back all that is outstanding, which must be settled by then, and ends the thread. Nobody may call meanwhile.
   void Stop();
 
-  // Everything up to `durable` is durable; never less than before.
-  void Reach(uint64_t durable);
+  // Has `done` called with what Settle() will say of `position`, which is above all that it has spoken of.
+  void Add(uint64_t position, Done done);
 
-  // Whatever is not durable never will be, because of `failure`. Called once.
-  void Fail(absl::Status failure);
-
-  // Calls `done` with OK or the failure: before it returns if that is known, else on the thread.
-  void Notify(uint64_t position, Done done);
+  // What has become of all positions up to `up_to` of which it has not spoken yet. `up_to` ascends.
+  void Settle(uint64_t up_to, const absl::Status& outcome);
 
  private:
+  struct Settled {
+    uint64_t up_to;
+    absl::Status outcome;
+  };
+
   void Run();
-  bool Known(uint64_t position) const { return position <= durable_ || !failure_.ok(); }
-  bool Due() const { return !outstanding_.empty() && Known(outstanding_.begin()->first); }
 
   std::mutex mutex_;  // Guards what follows. Not held while anything is called back or destroyed.
-  std::condition_variable due_or_stopping_;
-  // By position, and for one position in the order of the calls. Nothing enters that is known: so whatever enters is
+  std::condition_variable settled_or_stopping_;
+  // By position, and for one position in the order of the calls. Nothing enters that is settled: so whatever enters is
   // above all that the thread has taken out, and the thread's order is ascending.
   std::multimap<uint64_t, Done> outstanding_;
-  uint64_t durable_ = 0;
-  absl::Status failure_;  // Once not OK it stays.
+  std::vector<Settled> settled_;  // What the thread has not seen yet, ascending: each is of somebody outstanding.
   bool stopping_ = false;
 
   std::thread thread_;

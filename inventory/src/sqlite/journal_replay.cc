@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <map>
 #include <span>
+#include <string_view>
 
 #include "ledger_names.h"
 #include "stockade/base/strings.h"
@@ -23,12 +25,43 @@ bool IsOf(const LedgerState::Order& order, const JournalRow& row) {
 
 }  // namespace
 
+absl::Status JournalReplay::Begin() {
+  const auto bad = [](const auto&... what) { return absl::DataLossError(Concat("start of the journal: ", what...)); };
+  std::map<std::string_view, int64_t> sold;
+  for (const LedgerState::Sku& sku : shown_.skus) sold.emplace(sku.sku, sku.sold_forgotten);
+  for (const ReplayStart::Sku& sku : start_.skus) {
+    const int64_t available = sku.granted - sold[sku.sku];
+    if (available < 0) return bad("SKU '", sku.sku, "' has ", sku.granted, " granted, and more of them sold");
+    book_.Begin(sku.sku, {.granted = sku.granted, .available = available, .removed = false});
+  }
+  for (size_t i = 0; i < shown_.orders.size(); ++i) {
+    if (start_.granted_at[i] > start_.position) continue;
+    // It has not ended there, or it were gone.
+    const LedgerState::Order& order = shown_.orders[i];
+    states_[i] = OrderState::kHeld;
+    const OrderLine single{.sku = order.sku, .quantity = order.quantity};
+    const std::span<const OrderLine> lines = order.lines.empty() ? std::span(&single, 1) : std::span(order.lines);
+    for (const OrderLine& line : lines) {
+      const absl::Status taken = book_.Take(line.sku, line.quantity).status();
+      if (!taken.ok()) return bad("order ", order.order_id, ": ", taken.message());
+    }
+  }
+  for (const ReplayStart::Sku& sku : start_.skus) {
+    if (!sku.removed) continue;
+    // All that it had left is gone with it.
+    if (absl::Status removed = book_.Remove(sku.sku, 0).status(); !removed.ok()) return bad(removed.message());
+  }
+  book_.Keep();
+  return absl::OkStatus();
+}
+
 absl::Status JournalReplay::Apply(const JournalRow& row) {
   if (row.position != last_position_ + 1) {
     return absl::DataLossError(Concat("journal: position ", last_position_ + 1, " is missing"));
   }
   last_position_ = row.position;
   absl::Status status = IsOfSku(row.kind) ? ApplyToSku(row) : ApplyToOrder(row);
+  book_.Keep();
   if (status.ok()) return status;
   return absl::DataLossError(
       Concat("journal: position ", row.position, " (", KindName(row.kind), "): ", status.message()));
@@ -62,10 +95,12 @@ absl::Status JournalReplay::ApplyToOrder(const JournalRow& row) {
   const LedgerState::Order& order = *found;
   if (!IsOf(order, row)) return differs("is of other units in the table of orders");
 
-  std::optional<OrderState>& state = states_[static_cast<size_t>(found - shown_.orders.data())];
+  const auto index = static_cast<size_t>(found - shown_.orders.data());
+  std::optional<OrderState>& state = states_[index];
   const OrderState after = StateAfter(row.kind);
   if (IsGrant(row.kind)) {
     if (state.has_value()) return differs("is granted twice");
+    if (start_.granted_at[index] != row.position) return differs("is granted elsewhere by the table of orders");
     if (order.reserved == (row.kind == Kind::kTake)) return differs("is of another kind in the table of orders");
     for (const OrderLine& line : row.lines) {
       if (absl::Status taken = book_.Take(line.sku, line.quantity).status(); !taken.ok()) return taken;

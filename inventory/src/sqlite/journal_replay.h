@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -21,12 +22,29 @@ struct JournalRow {
   std::vector<OrderLine> lines = {};  // One, unless a basket.
 };
 
-// The journal alone must lead to the state that the other tables show, by way of states that were right: no order
-// granted twice or ended twice, no units taken that were not there, nothing done to a SKU that is gone.
+// The state from which the journal goes on, as far as the other tables do not show it.
+struct ReplayStart {
+  uint64_t position = 0;  // The journal begins after it.
+  // What SKUs had there: all that are known by then.
+  struct Sku {
+    std::string sku;
+    int64_t granted;
+    bool removed;
+  };
+  std::vector<Sku> skus = {};
+  std::vector<uint64_t> granted_at = {};  // Of shown.orders: the position of each one's grant.
+};
+
+// The journal must lead from its start to the state that the other tables show, by way of states that were right: no
+// order granted twice or ended twice, no units taken that were not there, nothing done to a SKU that is gone.
 class JournalReplay {
  public:
-  // `shown`: what the other tables say. Must outlive the object and stay as it is.
-  explicit JournalReplay(const LedgerState& shown) : shown_(shown), states_(shown.orders.size()) {}
+  // `shown`: what the other tables say. Must outlive the object and stay as it is, as `start` must.
+  JournalReplay(const LedgerState& shown, const ReplayStart& start)
+      : shown_(shown), start_(start), states_(shown.orders.size()), last_position_(start.position) {}
+
+  // Before the first row. DataLoss: the start does not add up.
+  absl::Status Begin();
 
   // The next row. DataLoss: it cannot be, or the other tables say otherwise.
   absl::Status Apply(const JournalRow& row);
@@ -44,9 +62,10 @@ class JournalReplay {
   absl::Status ApplyToOrder(const JournalRow& row);
 
   const LedgerState& shown_;
+  const ReplayStart& start_;
   std::vector<std::optional<OrderState>> states_;  // Of shown_.orders, by the journal so far; none: not granted yet.
   StockBook book_;
-  uint64_t last_position_ = 0;
+  uint64_t last_position_;
 };
 
 }  // namespace stockade::internal

@@ -12,11 +12,16 @@ namespace stockade::internal {
 enum LedgerMetric : size_t {
   kLedgerRecords,
   kLedgerCommitSuccesses,
+  kLedgerCommitRefusals,
   kLedgerCommitErrors,
   kLedgerCommitSeconds,
   kLedgerBatchRecords,
   kLedgerQueueRecords,
   kLedgerRecoverySeconds,
+  kLedgerPruned,
+  kLedgerJournalRecords,
+  kLedgerFileBytes,
+  kLedgerCheckpointSeconds,
 };
 
 std::span<const MetricDef> LedgerMetricDefs();

@@ -1,8 +1,12 @@
 #include "ledger_recovery.h"
 
+#include <algorithm>
 #include <optional>
+#include <set>
+#include <string_view>
 #include <utility>
 
+#include "fingerprint_blob.h"
 #include "journal_replay.h"
 #include "ledger_names.h"
 #include "line_reader.h"
@@ -17,25 +21,55 @@ absl::Status CheckFile(SqliteDatabase& database) {
   return *verdict == "ok" ? absl::OkStatus() : absl::DataLossError(Concat("quick_check: ", *verdict));
 }
 
-absl::Status ReadSkus(SqliteDatabase& database, LedgerState& to) {
+// What the tables say, beside what is in RecoveredLedger.
+struct Tables {
+  RecoveredLedger& to;
+  ReplayStart start = {};
+};
+
+absl::Status ReadLedger(SqliteDatabase& database, Tables& tables) {
   absl::StatusOr<SqliteStatement> rows =
-      database.Prepare("SELECT sku, granted, shards, per_buyer_limit, removed FROM skus");
+      database.Prepare("SELECT journal_start, last_forgotten_id, fingerprint_key FROM ledger");
+  if (!rows.ok()) return rows.status();
+  const absl::StatusOr<bool> row = rows->Step();
+  if (!row.ok()) return row.status();
+  if (!*row) return absl::DataLossError("the table ledger is empty");
+  tables.start.position = static_cast<uint64_t>(rows->Int(0));
+  tables.to.start.position = tables.start.position;
+  tables.to.state.last_forgotten_id = static_cast<uint64_t>(rows->Int(1));
+  std::vector<uint64_t> key;
+  AddFromBlob(rows->Blob(2), key);
+  tables.to.key = {key[0], key[1]};
+  tables.to.state.fingerprint_key = tables.to.key;
+  return absl::OkStatus();
+}
+
+absl::Status ReadSkus(SqliteDatabase& database, Tables& tables) {
+  absl::StatusOr<SqliteStatement> rows = database.Prepare(
+      "SELECT sku, granted, shards, per_buyer_limit, removed, sold_forgotten, start_granted, start_removed FROM skus");
   if (!rows.ok()) return rows.status();
   absl::StatusOr<bool> row;
   while ((row = rows->Step()).ok() && *row) {
-    to.skus.push_back({.sku = std::string(rows->Text(0)),
-                       .granted = rows->Int(1),
-                       .shards = static_cast<int32_t>(rows->Int(2)),
-                       .per_buyer_limit = rows->Int(3),
-                       .removed = rows->Int(4) != 0});
+    LedgerState::Sku sku{.sku = std::string(rows->Text(0)),
+                         .granted = rows->Int(1),
+                         .shards = static_cast<int32_t>(rows->Int(2)),
+                         .per_buyer_limit = rows->Int(3),
+                         .removed = rows->Int(4) != 0,
+                         .sold_forgotten = rows->Int(5)};
+    if (!rows->IsNull(6)) {
+      const bool removed = rows->Int(7) != 0;
+      tables.start.skus.push_back({.sku = sku.sku, .granted = rows->Int(6), .removed = removed});
+      if (removed) tables.to.start.removed.insert(sku.sku);
+    }
+    tables.to.state.skus.push_back(std::move(sku));
   }
   return row.status();
 }
 
-absl::Status ReadOrders(SqliteDatabase& database, LedgerState& to) {
+absl::Status ReadOrders(SqliteDatabase& database, Tables& tables) {
   absl::StatusOr<SqliteStatement> rows = database.Prepare(
-      "SELECT order_id, request_id, sku, quantity, buyer, state, reserved, expires_at_us, ttl_us, settled_at_us "
-      "FROM orders ORDER BY order_id");
+      "SELECT order_id, request_id, sku, quantity, buyer, state, reserved, expires_at_us, ttl_us, settled_at_us, "
+      "position FROM orders ORDER BY order_id");
   if (!rows.ok()) return rows.status();
   absl::StatusOr<LineReader> lines = LineReader::Create(
       database, "SELECT order_id, sku, quantity FROM order_lines ORDER BY order_id, line", "order_lines");
@@ -59,9 +93,49 @@ absl::Status ReadOrders(SqliteDatabase& database, LedgerState& to) {
     if (!rows->IsNull(7)) order.expires_at = absl::FromUnixMicros(rows->Int(7));
     if (!rows->IsNull(8)) order.ttl = absl::Microseconds(rows->Int(8));
     if (!rows->IsNull(9)) order.ended_at = absl::FromUnixMicros(rows->Int(9));
-    to.orders.push_back(std::move(order));
+    tables.start.granted_at.push_back(static_cast<uint64_t>(rows->Int(10)));
+    tables.to.state.orders.push_back(std::move(order));
   }
   return row.ok() ? lines->ExpectEnd() : row.status();
+}
+
+absl::Status ReadBought(SqliteDatabase& database, Tables& tables) {
+  absl::StatusOr<SqliteStatement> rows = database.Prepare("SELECT sku, buyer, units FROM bought");
+  if (!rows.ok()) return rows.status();
+  absl::StatusOr<bool> row;
+  while ((row = rows->Step()).ok() && *row) {
+    tables.to.state.bought.push_back(
+        {.sku = std::string(rows->Text(0)), .buyer = std::string(rows->Text(1)), .units = rows->Int(2)});
+  }
+  return row.status();
+}
+
+absl::Status ReadForgotten(SqliteDatabase& database, Tables& tables) {
+  absl::StatusOr<SqliteStatement> rows = database.Prepare("SELECT fingerprints FROM forgotten ORDER BY journal_start");
+  if (!rows.ok()) return rows.status();
+  absl::StatusOr<bool> row;
+  while ((row = rows->Step()).ok() && *row) AddFromBlob(rows->Blob(0), tables.to.state.forgotten);
+  return row.status();
+}
+
+// Of those in the table of orders. DataLoss: one is there twice.
+absl::Status FingerprintRequests(RecoveredLedger& ledger) {
+  const RequestFingerprint fingerprint(ledger.key);
+  ledger.requests.reserve(ledger.state.orders.size());
+  std::vector<uint64_t> repeated;
+  for (const LedgerState::Order& order : ledger.state.orders) {
+    const uint64_t request = fingerprint(order.request_id);
+    if (!ledger.requests.insert(request).second) repeated.push_back(request);
+  }
+  // Two ids may have the same fingerprint, once in a thousand years.
+  std::set<std::string_view> ids;
+  for (const LedgerState::Order& order : ledger.state.orders) {
+    if (repeated.empty() || std::ranges::find(repeated, fingerprint(order.request_id)) == repeated.end()) continue;
+    if (ids.insert(order.request_id).second) continue;
+    return absl::DataLossError(
+        Concat("order ", order.order_id, ": its request id '", order.request_id, "' is that of another order"));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status ReplayJournal(SqliteDatabase& database, JournalReplay& replay) {
@@ -104,11 +178,15 @@ absl::Status ReplayJournal(SqliteDatabase& database, JournalReplay& replay) {
 
 absl::StatusOr<RecoveredLedger> RecoverLedger(SqliteDatabase& database) {
   RecoveredLedger recovered;
+  Tables tables{.to = recovered};
   absl::Status status = CheckFile(database);
-  if (status.ok()) status = ReadSkus(database, recovered.state);
-  if (status.ok()) status = ReadOrders(database, recovered.state);
+  for (const auto read : {ReadLedger, ReadSkus, ReadOrders, ReadBought, ReadForgotten}) {
+    if (status.ok()) status = read(database, tables);
+  }
+  if (status.ok()) status = FingerprintRequests(recovered);
   if (!status.ok()) return status;
-  JournalReplay replay(recovered.state);
+  JournalReplay replay(recovered.state, tables.start);
+  if (status = replay.Begin(); !status.ok()) return status;
   if (status = ReplayJournal(database, replay); !status.ok()) return status;
   recovered.book = replay.book();
   recovered.last_position = replay.last_position();

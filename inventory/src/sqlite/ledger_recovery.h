@@ -3,7 +3,9 @@
 
 #include <cstdint>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
+#include "journal_pruner.h"
 #include "sqlite_database.h"
 #include "stock_book.h"
 #include "stockade/inventory/ledger.h"
@@ -12,8 +14,11 @@ namespace stockade::internal {
 
 struct RecoveredLedger {
   LedgerState state;
-  StockBook book;              // Of state.skus.
-  uint64_t last_position = 0;  // 0: an empty journal.
+  FingerprintKey key = {};
+  JournalStart start;
+  StockBook book;                          // Of state.skus.
+  absl::flat_hash_set<uint64_t> requests;  // Fingerprints of the request ids of state.orders.
+  uint64_t last_position = 0;              // 0: there never was a record.
 };
 
 // Checks the file and reads it. DataLoss: damaged; or the state does not add up, by itself or with the journal.

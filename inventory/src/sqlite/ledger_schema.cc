@@ -10,23 +10,46 @@ namespace {
 // skus, orders and order_lines are the state; journal and journal_lines are how it came about, one row of journal a
 // record, in the order of the commits. An order, and each of its rows in the journal, is of one SKU; or it is a basket:
 // then its sku and quantity are NULL, and its lines are in order_lines, and again, for each position, in journal_lines.
-// The copies are there to be compared when the file is opened. Whatever is durable keeps, for each SKU and at each
-// position:
-//   granted = sum(quantity) of add_sku and restock, less remove_sku, less the cancel and expire after remove_sku
-//   available = granted - sum(quantity) of orders that are held or sold, never negative; after remove_sku 0
-// settled_at_us is the at_us of the take, commit, cancel or expire. NULL in expires_at_us and ttl_us is never.
-// Constraints avoid IN: for more than two values it builds a table in each statement, which took a third of the time.
+// The copies are there to be compared when the file is opened.
+//
+// The journal begins after ledger.journal_start. What was before is folded: into skus.start_granted and start_removed,
+// what a SKU had there (NULL: its add_sku is in the journal); and the orders that had ended there are gone, but for the
+// units sold, in skus.sold_forgotten, those of buyers where there is a limit, in bought, and fingerprints of the
+// request ids, little-endian, one row a step of pruning, in forgotten. Whatever is durable keeps, for each SKU and at
+// each position:
+//   granted = start_granted + sum(quantity) of add_sku and restock, less remove_sku, less the cancel and expire after
+//     remove_sku
+//   available = granted - sold_forgotten - sum(quantity) of orders that are held or sold, never negative; after
+//     remove_sku 0
+// position is that of an order's grant, by which the table is laid out: order ids come in no strict order, and a row in
+// the midst of others costs a page of the log. settled_at_us is the at_us of the take, commit, cancel or expire. NULL
+// in expires_at_us and ttl_us is never.
+//
+// No request_id is there twice, but no index says so: it would be touched all over by each batch, which took five
+// sixths of the time among 10^5 orders. Who writes checks it, and who opens. Constraints avoid IN: for more than two
+// values it builds a table in each statement, which took a third of the time.
 constexpr char kTables[] = R"sql(
+CREATE TABLE ledger(
+  one INTEGER PRIMARY KEY CHECK (one = 1),
+  journal_start INTEGER NOT NULL CHECK (journal_start >= 0),
+  last_forgotten_id INTEGER NOT NULL CHECK (last_forgotten_id >= 0),
+  fingerprint_key BLOB NOT NULL CHECK (length(fingerprint_key) = 16)
+) STRICT;
 CREATE TABLE skus(
   sku TEXT PRIMARY KEY NOT NULL,
   granted INTEGER NOT NULL CHECK (granted >= 0),
   shards INTEGER NOT NULL CHECK (shards >= 0),
   per_buyer_limit INTEGER NOT NULL CHECK (per_buyer_limit >= 0),
-  removed INTEGER NOT NULL CHECK (removed IN (0, 1))
+  removed INTEGER NOT NULL CHECK (removed IN (0, 1)),
+  sold_forgotten INTEGER NOT NULL CHECK (sold_forgotten >= 0),
+  start_granted INTEGER CHECK (start_granted >= sold_forgotten),
+  start_removed INTEGER CHECK (start_removed IN (0, 1)),
+  CHECK ((start_granted IS NULL) = (start_removed IS NULL)),
+  CHECK (start_granted IS NOT NULL OR sold_forgotten = 0)
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE orders(
-  order_id INTEGER PRIMARY KEY CHECK (order_id > 0),
-  request_id TEXT NOT NULL UNIQUE,
+  order_id INTEGER NOT NULL UNIQUE CHECK (order_id > 0),
+  request_id TEXT NOT NULL,
   sku TEXT REFERENCES skus(sku),
   quantity INTEGER CHECK (quantity > 0),
   buyer TEXT NOT NULL,
@@ -36,6 +59,7 @@ CREATE TABLE orders(
   ttl_us INTEGER CHECK (ttl_us > 0),
   created_at_us INTEGER NOT NULL,
   settled_at_us INTEGER,
+  position INTEGER PRIMARY KEY CHECK (position > 0),
   CHECK ((sku IS NULL) = (quantity IS NULL)),
   CHECK ((settled_at_us IS NULL) = (state = 'held')),
   CHECK (reserved = 1 OR (state = 'sold' AND sku IS NOT NULL AND expires_at_us IS NULL AND ttl_us IS NULL))
@@ -74,22 +98,37 @@ CREATE TABLE journal_lines(
   quantity INTEGER NOT NULL CHECK (quantity > 0),
   PRIMARY KEY (position, line)
 ) STRICT, WITHOUT ROWID;
+CREATE TABLE bought(
+  sku TEXT NOT NULL REFERENCES skus(sku),
+  buyer TEXT NOT NULL,
+  units INTEGER NOT NULL CHECK (units > 0),
+  PRIMARY KEY (sku, buyer)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE forgotten(
+  journal_start INTEGER PRIMARY KEY,
+  fingerprints BLOB NOT NULL CHECK (length(fingerprints) > 0 AND length(fingerprints) % 8 = 0)
+) STRICT;
 )sql";
 
 absl::Status MakeTables(SqliteDatabase& database) {
-  const std::string script = Concat("BEGIN IMMEDIATE;", kTables, "PRAGMA application_id = ", kLedgerApplicationId,
+  const std::string script = Concat("BEGIN IMMEDIATE;", kTables, "INSERT INTO ledger VALUES(1, 0, 0, randomblob(16));",
+                                    "PRAGMA application_id = ", kLedgerApplicationId,
                                     "; PRAGMA user_version = ", kLedgerSchemaVersion, "; COMMIT;");
-  return database.Execute(script.c_str());
+  absl::Status made = database.Execute(script.c_str());
+  if (!made.ok() && database.in_transaction()) (void)database.Execute("ROLLBACK");
+  return made;
 }
 
 }  // namespace
 
 absl::Status PrepareLedgerFile(SqliteDatabase& database) {
+  // Before the first lock, for which the file must be writable: that would say "bad file descriptor".
+  if (database.read_only()) return absl::PermissionDeniedError("the file cannot be written");
   // Exclusive before the first read: then the index of the write-ahead log lives in memory, nobody else gets in, and
   // the file stays locked until it is closed. None of these writes.
   absl::Status set = database.Execute(
       "PRAGMA locking_mode = EXCLUSIVE; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA trusted_schema = "
-      "OFF");
+      "OFF; PRAGMA cache_size = -16384");
   if (!set.ok()) return set;
   const absl::StatusOr<int64_t> application_id = database.QueryInt("PRAGMA application_id");
   if (!application_id.ok()) return application_id.status();
@@ -108,15 +147,14 @@ absl::Status PrepareLedgerFile(SqliteDatabase& database) {
     return absl::FailedPreconditionError(
         Concat("a ledger of schema version ", *version, "; this program reads version ", kLedgerSchemaVersion));
   }
-  if (*version == 1) {
-    return absl::FailedPreconditionError(
-        Concat("a ledger of schema version 1, which no release has written; this program reads version ",
-               kLedgerSchemaVersion));
+  if (*version == 1 || *version == 2) {
+    return absl::FailedPreconditionError(Concat("a ledger of schema version ", *version,
+                                                ", which no release has written; this program reads version ",
+                                                kLedgerSchemaVersion));
   }
   if (!empty && *version != kLedgerSchemaVersion) {
     return absl::DataLossError(Concat("a ledger of schema version ", *version, ", which there never was"));
   }
-  if (database.read_only()) return absl::PermissionDeniedError("the file cannot be written");
   const absl::StatusOr<std::string> mode = database.QueryText("PRAGMA journal_mode = WAL");
   if (!mode.ok()) return mode.status();
   if (*mode != "wal") {

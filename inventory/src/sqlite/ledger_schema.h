@@ -10,7 +10,7 @@ namespace stockade::internal {
 
 // PRAGMA application_id of a ledger: "Stkd". PRAGMA user_version: of its tables.
 inline constexpr int64_t kLedgerApplicationId = 0x53746b64;
-inline constexpr int64_t kLedgerSchemaVersion = 2;
+inline constexpr int64_t kLedgerSchemaVersion = 3;
 
 // Makes the tables in an empty file. FailedPrecondition: a file that is no ledger, or one of another version; left as
 // it is.

@@ -3,24 +3,28 @@
 #include <utility>
 
 #include "ledger_names.h"
+#include "stockade/base/crash_point.h"
 #include "stockade/base/strings.h"
 
 namespace stockade::internal {
 
 using Kind = LedgerRecord::Kind;
 
-absl::StatusOr<RecordApplier> RecordApplier::Create(SqliteDatabase& database, StockBook book) {
-  RecordApplier applier(database);
+absl::StatusOr<RecordApplier> RecordApplier::Create(SqliteDatabase& database, StockBook book,
+                                                    RequestFingerprint fingerprint,
+                                                    absl::flat_hash_set<uint64_t> requests) {
+  RecordApplier applier(database, fingerprint);
   applier.book_ = std::move(book);
+  applier.requests_ = std::move(requests);
   const std::pair<SqliteStatement*, std::string_view> statements[] = {
       {&applier.begin_, "BEGIN IMMEDIATE"},
       {&applier.commit_, "COMMIT"},
       {&applier.insert_sku_,
-       "INSERT INTO skus(sku, granted, shards, per_buyer_limit, removed) VALUES(?1, ?2, ?3, ?4, 0)"},
+       "INSERT INTO skus(sku, granted, shards, per_buyer_limit, removed, sold_forgotten) VALUES(?1, ?2, ?3, ?4, 0, 0)"},
       {&applier.update_sku_, "UPDATE skus SET granted = ?2, removed = ?3 WHERE sku = ?1"},
       {&applier.insert_order_,
        "INSERT INTO orders(order_id, request_id, sku, quantity, buyer, state, reserved, expires_at_us, ttl_us, "
-       "created_at_us, settled_at_us) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)"},
+       "created_at_us, settled_at_us, position) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)"},
       {&applier.insert_line_, "INSERT INTO order_lines(order_id, line, sku, quantity) VALUES(?1, ?2, ?3, ?4)"},
       {&applier.settle_order_,
        "UPDATE orders SET state = ?2, settled_at_us = ?3 WHERE order_id = ?1 AND state = 'held' "
@@ -30,6 +34,7 @@ absl::StatusOr<RecordApplier> RecordApplier::Create(SqliteDatabase& database, St
       {&applier.insert_journal_lines_,
        "INSERT INTO journal_lines(position, line, sku, quantity) SELECT ?1, line, sku, quantity FROM order_lines "
        "WHERE order_id = ?2 RETURNING sku, quantity"},
+      {&applier.find_request_, "SELECT order_id FROM orders WHERE request_id = ?1"},
   };
   for (const auto& [statement, sql] : statements) {
     absl::StatusOr<SqliteStatement> prepared = database.Prepare(sql);
@@ -41,11 +46,29 @@ absl::StatusOr<RecordApplier> RecordApplier::Create(SqliteDatabase& database, St
 
 absl::Status RecordApplier::Apply(std::span<const LedgerRecord> batch, uint64_t first_position, absl::Time at) {
   absl::Status status = begin_.Run();
+  CrashPoint("writer: transaction begun");
   if (status.ok()) status = ApplyAll(batch, {first_position, absl::ToUnixMicros(at)});
+  CrashPoint("writer: records applied, before the commit");
   if (status.ok()) status = commit_.Run();
-  // SQLite has rolled back by itself after some errors. Where this fails, closing the file does it.
-  if (!status.ok() && database_->in_transaction()) (void)database_->Execute("ROLLBACK");
+  if (!status.ok()) return TakeBack(std::move(status));
+  Keep();
   return status;
+}
+
+void RecordApplier::Keep() {
+  book_.Keep();
+  new_requests_.clear();
+}
+
+absl::Status RecordApplier::TakeBack(absl::Status failure) {
+  book_.TakeBack();
+  Forget(new_requests_);
+  new_requests_.clear();
+  // SQLite has rolled back by itself after some errors. Where this fails, closing the file does it.
+  absl::Status rolled_back;
+  if (database_->in_transaction()) rolled_back = database_->Execute("ROLLBACK");
+  if (rolled_back.ok() || !absl::IsResourceExhausted(failure)) return failure;
+  return absl::UnavailableError(Concat(failure.message(), "; and at the roll-back: ", rolled_back.message()));
 }
 
 absl::Status RecordApplier::ApplyAll(std::span<const LedgerRecord> batch, Place place) {
@@ -56,6 +79,7 @@ absl::Status RecordApplier::ApplyAll(std::span<const LedgerRecord> batch, Place 
                                                 record.order_id, "): ", status.message()));
     }
     ++place.position;
+    CrashPoint("writer: one record applied");
   }
   return absl::OkStatus();
 }
@@ -93,12 +117,12 @@ absl::Status RecordApplier::ChangeSku(const LedgerRecord& record) {
 
 absl::Status RecordApplier::Grant(const LedgerRecord& record, Place place) {
   if (absl::Status taken = book_.Take(record.sku, record.quantity).status(); !taken.ok()) return taken;
-  return WriteOrder(record, place.at_us);
+  return WriteOrder(record, place);
 }
 
 absl::Status RecordApplier::GrantBasket(const LedgerRecord& record, Place place) {
   if (record.lines.empty()) return absl::FailedPreconditionError("a basket without lines");
-  absl::Status status = WriteOrder(record, place.at_us);
+  absl::Status status = WriteOrder(record, place);
   int64_t number = 0;
   for (const OrderLine& line : record.lines) {
     if (status.ok()) status = book_.Take(line.sku, line.quantity).status();
@@ -156,7 +180,24 @@ absl::Status RecordApplier::WriteSku(const std::string& sku, const SkuStock& sto
   return update_sku_.Run();
 }
 
-absl::Status RecordApplier::WriteOrder(const LedgerRecord& record, int64_t at_us) {
+absl::Status RecordApplier::AddRequest(const std::string& request_id) {
+  const uint64_t request = fingerprint_(request_id);
+  if (requests_.insert(request).second) {
+    new_requests_.push_back(request);
+    return absl::OkStatus();
+  }
+  // Another id may have the same fingerprint, once in a thousand years. It takes a walk through all orders.
+  find_request_.Bind(1, request_id);
+  const absl::StatusOr<bool> found = find_request_.Step();
+  if (!found.ok()) return found.status();
+  if (!*found) return absl::OkStatus();
+  const int64_t order_id = find_request_.Int(0);
+  (void)find_request_.Run();
+  return absl::FailedPreconditionError(Concat("request id '", request_id, "' is that of order ", order_id));
+}
+
+absl::Status RecordApplier::WriteOrder(const LedgerRecord& record, Place place) {
+  if (absl::Status added = AddRequest(record.request_id); !added.ok()) return added;
   const bool basket = record.kind == Kind::kReserveBasket;
   const bool reserved = record.kind != Kind::kTake;
   insert_order_.Bind(1, static_cast<int64_t>(record.order_id));
@@ -181,12 +222,13 @@ absl::Status RecordApplier::WriteOrder(const LedgerRecord& record, int64_t at_us
   } else {
     insert_order_.BindNull(9);
   }
-  insert_order_.Bind(10, at_us);
+  insert_order_.Bind(10, place.at_us);
   if (reserved) {
     insert_order_.BindNull(11);
   } else {
-    insert_order_.Bind(11, at_us);
+    insert_order_.Bind(11, place.at_us);
   }
+  insert_order_.Bind(12, static_cast<int64_t>(place.position));
   return insert_order_.Run();
 }
 

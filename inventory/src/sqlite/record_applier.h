@@ -8,9 +8,11 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "request_fingerprint.h"
 #include "sqlite_database.h"
 #include "stock_book.h"
 #include "stockade/inventory/ledger.h"
@@ -20,12 +22,19 @@ namespace stockade::internal {
 // Writes records into the tables, a batch a transaction. For one thread at a time. Must be gone before `database`.
 class RecordApplier {
  public:
-  // `book`: as recovered.
-  static absl::StatusOr<RecordApplier> Create(SqliteDatabase& database, StockBook book);
+  // As recovered: what the SKUs have, and the request ids of the orders in the table, by their fingerprints.
+  static absl::StatusOr<RecordApplier> Create(SqliteDatabase& database, StockBook book, RequestFingerprint fingerprint,
+                                              absl::flat_hash_set<uint64_t> requests);
 
-  // OK: all of `batch`, which begins at `first_position`, is durable. An error: rolled back, or at a failing commit
-  // unknown; after that the object must not be used.
+  // OK: all of `batch`, which begins at `first_position`, is durable. ResourceExhausted: there was no room, and it is
+  // as if nobody had called. Any other error: rolled back, or at a failing commit unknown; after that the object must
+  // not be used.
   absl::Status Apply(std::span<const LedgerRecord> batch, uint64_t first_position, absl::Time at);
+
+  // The orders with these fingerprints have gone from the table.
+  void Forget(std::span<const uint64_t> requests) {
+    for (const uint64_t request : requests) requests_.erase(request);
+  }
 
  private:
   // Where a record goes in the journal.
@@ -34,8 +43,12 @@ class RecordApplier {
     int64_t at_us;
   };
 
-  explicit RecordApplier(SqliteDatabase& database) : database_(&database) {}
+  RecordApplier(SqliteDatabase& database, RequestFingerprint fingerprint)
+      : database_(&database), fingerprint_(fingerprint) {}
 
+  void Keep();
+  // The failure, as Apply() returns it.
+  absl::Status TakeBack(absl::Status failure);
   absl::Status ApplyAll(std::span<const LedgerRecord> batch, Place place);
   absl::Status ApplyOne(const LedgerRecord& record, Place place);
   absl::Status AddSku(const LedgerRecord& record);
@@ -48,7 +61,8 @@ class RecordApplier {
   absl::Status GiveBack(const std::string& sku, int64_t quantity);
   absl::Status WriteSku(const std::string& sku, const SkuStock& stock);
   // The order, without its lines.
-  absl::Status WriteOrder(const LedgerRecord& record, int64_t at_us);
+  absl::Status WriteOrder(const LedgerRecord& record, Place place);
+  absl::Status AddRequest(const std::string& request_id);
   // No `sku`: of a basket.
   absl::Status WriteJournal(const LedgerRecord& record, Place place, std::optional<std::string_view> sku,
                             int64_t quantity);
@@ -65,7 +79,12 @@ class RecordApplier {
   SqliteStatement settle_order_;
   SqliteStatement insert_journal_;
   SqliteStatement insert_journal_lines_;
-  StockBook book_;  // After the last record applied.
+  SqliteStatement find_request_;
+  RequestFingerprint fingerprint_;
+  // After the last record applied: what the SKUs have, and the fingerprints of all request ids in the table of orders.
+  StockBook book_;
+  absl::flat_hash_set<uint64_t> requests_;
+  std::vector<uint64_t> new_requests_;  // Those of this batch.
 };
 
 }  // namespace stockade::internal

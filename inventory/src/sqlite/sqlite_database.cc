@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <limits>
 #include <utility>
+#include <vector>
 
 #include "stockade/base/strings.h"
 
@@ -20,6 +21,14 @@ absl::StatusCode CodeFor(int code, int system_errno) {
     case SQLITE_MISMATCH:
     case SQLITE_TOOBIG: return absl::StatusCode::kFailedPrecondition;
     case SQLITE_FULL: return absl::StatusCode::kResourceExhausted;
+    case SQLITE_IOERR:
+      // SQLite opens for reading what it may not write, and finds out when it writes.
+      if (system_errno == EBADF || system_errno == EROFS) return absl::StatusCode::kPermissionDenied;
+      // SQLite knows of one way only in which there is no room.
+      if (code != SQLITE_IOERR_WRITE || (system_errno != EDQUOT && system_errno != EFBIG)) {
+        return absl::StatusCode::kUnavailable;
+      }
+      return absl::StatusCode::kResourceExhausted;
     case SQLITE_PERM:
     case SQLITE_READONLY: return absl::StatusCode::kPermissionDenied;
     case SQLITE_CANTOPEN:
@@ -32,8 +41,13 @@ absl::StatusCode CodeFor(int code, int system_errno) {
   }
 }
 
+// Called right after what failed.
 absl::Status ErrorOf(sqlite3* connection, int code) {
-  const int system_errno = sqlite3_system_errno(connection);
+  // Of a COMMIT whose write or sync fails SQLite 3.40 keeps no errno, or that of an earlier error; but it makes no
+  // system call that fails afterwards.
+  const int last_errno = errno;
+  const bool at_commit = code == SQLITE_IOERR_WRITE || code == SQLITE_IOERR_FSYNC;
+  const int system_errno = at_commit ? last_errno : sqlite3_system_errno(connection);
   absl::Status error(CodeFor(code, system_errno), Concat(sqlite3_errmsg(connection), " (SQLite error ", code, ")"));
   const int primary = code & 0xff;
   if (system_errno != 0 && (primary == SQLITE_IOERR || primary == SQLITE_CANTOPEN || primary == SQLITE_FULL)) {
@@ -56,6 +70,11 @@ void SqliteStatement::Bind(int parameter, std::string_view text) {
   // A null pointer would bind NULL.
   const char* const data = text.empty() ? "" : text.data();
   KeepError(sqlite3_bind_text64(statement_.get(), parameter, data, text.size(), SQLITE_STATIC, SQLITE_UTF8));
+}
+
+void SqliteStatement::BindBlob(int parameter, std::string_view bytes) {
+  const char* const data = bytes.empty() ? "" : bytes.data();
+  KeepError(sqlite3_bind_blob64(statement_.get(), parameter, data, bytes.size(), SQLITE_STATIC));
 }
 
 void SqliteStatement::BindNull(int parameter) { KeepError(sqlite3_bind_null(statement_.get(), parameter)); }
@@ -83,6 +102,12 @@ std::string_view SqliteStatement::Text(int column) const {
   const unsigned char* const text = sqlite3_column_text(statement_.get(), column);
   if (text == nullptr) return {};
   return {reinterpret_cast<const char*>(text), static_cast<size_t>(sqlite3_column_bytes(statement_.get(), column))};
+}
+
+std::string_view SqliteStatement::Blob(int column) const {
+  const void* const bytes = sqlite3_column_blob(statement_.get(), column);
+  if (bytes == nullptr) return {};
+  return {static_cast<const char*>(bytes), static_cast<size_t>(sqlite3_column_bytes(statement_.get(), column))};
 }
 
 absl::StatusOr<SqliteDatabase> SqliteDatabase::Open(const std::string& path, absl::Duration busy_wait) {
@@ -116,7 +141,10 @@ absl::StatusOr<int64_t> SqliteDatabase::QueryInt(std::string_view sql) {
   if (!statement.ok()) return statement.status();
   absl::StatusOr<bool> row = statement->Step();
   if (!row.ok()) return row.status();
-  return statement->Int(0);
+  const int64_t value = statement->Int(0);
+  // A pragma that writes commits where it ends.
+  if (absl::Status end = statement->Run(); !end.ok()) return end;
+  return value;
 }
 
 absl::StatusOr<std::string> SqliteDatabase::QueryText(std::string_view sql) {
@@ -124,7 +152,49 @@ absl::StatusOr<std::string> SqliteDatabase::QueryText(std::string_view sql) {
   if (!statement.ok()) return statement.status();
   absl::StatusOr<bool> row = statement->Step();
   if (!row.ok()) return row.status();
-  return std::string(statement->Text(0));
+  std::string value(statement->Text(0));
+  // A pragma that writes commits where it ends.
+  if (absl::Status end = statement->Run(); !end.ok()) return end;
+  return value;
+}
+
+void SqliteDatabase::StopAutomaticCheckpoints() {
+  const auto keep_length = [](void* to, sqlite3*, const char*, int pages) {
+    *static_cast<int64_t*>(to) = pages;
+    return SQLITE_OK;
+  };
+  sqlite3_wal_hook(connection_.get(), keep_length, log_pages_.get());
+}
+
+absl::Status SqliteDatabase::Checkpoint() {
+  const int code = sqlite3_wal_checkpoint_v2(connection_.get(), "main", SQLITE_CHECKPOINT_PASSIVE, nullptr, nullptr);
+  if (code != SQLITE_OK) return ErrorOf(connection_.get(), code);
+  *log_pages_ = 0;
+  return absl::OkStatus();
+}
+
+absl::Status SqliteDatabase::RewriteLog() {
+  sqlite3_file* log = nullptr;
+  int code = sqlite3_file_control(connection_.get(), "main", SQLITE_FCNTL_JOURNAL_POINTER, &log);
+  if (code != SQLITE_OK || log == nullptr || log->pMethods == nullptr) {
+    return absl::InternalError("the write-ahead log is not open");
+  }
+  sqlite3_int64 size = 0;
+  code = log->pMethods->xFileSize(log, &size);
+  std::vector<char> block(size_t{64} * 1024);
+  sqlite3_int64 offset = 0;
+  while (code == SQLITE_OK && offset < size) {
+    const int count = static_cast<int>(std::min<sqlite3_int64>(size - offset, static_cast<int64_t>(block.size())));
+    code = log->pMethods->xRead(log, block.data(), count, offset);
+    if (code == SQLITE_OK) code = log->pMethods->xWrite(log, block.data(), count, offset);
+    offset += count;
+  }
+  if (code == SQLITE_OK && size > 0) code = log->pMethods->xSync(log, SQLITE_SYNC_NORMAL);
+  if (code == SQLITE_OK) return absl::OkStatus();
+  const int system_errno = errno;
+  return absl::Status(
+      CodeFor(code, system_errno),
+      absl::ErrnoToStatus(system_errno, Concat("the write-ahead log (SQLite error ", code, ")")).message());
 }
 
 void SqliteDatabase::set_checkpoint_on_close(bool on) {

@@ -24,6 +24,7 @@ class SqliteStatement {
   // Parameters count from 1.
   void Bind(int parameter, int64_t value);
   void Bind(int parameter, std::string_view text);
+  void BindBlob(int parameter, std::string_view bytes);
   void BindNull(int parameter);
 
   // True: there is a row to read. False: done, and reset. An error resets too.
@@ -35,6 +36,7 @@ class SqliteStatement {
   // Columns count from 0; read them after a Step() that was true and before the next call. A view lives as long.
   int64_t Int(int column) const { return sqlite3_column_int64(statement_.get(), column); }
   std::string_view Text(int column) const;
+  std::string_view Blob(int column) const;
   bool IsNull(int column) const { return sqlite3_column_type(statement_.get(), column) == SQLITE_NULL; }
 
  private:
@@ -64,6 +66,19 @@ class SqliteDatabase {
   bool in_transaction() const { return sqlite3_get_autocommit(connection_.get()) == 0; }
   bool read_only() const { return sqlite3_db_readonly(connection_.get(), "main") == 1; }
 
+  // From now on the write-ahead log grows until Checkpoint() is called.
+  void StopAutomaticCheckpoints();
+  // The length of the write-ahead log after the last commit, in pages.
+  int64_t log_pages() const { return *log_pages_; }
+  // Moves the write-ahead log into the file and syncs that; the next commit begins the log anew. An error: what is
+  // committed stays so, in both.
+  absl::Status Checkpoint();
+
+  // Writes the write-ahead log over itself, and syncs it. After a sync that failed, the kernel may show bytes that are
+  // not on the disk, take them for clean, and leave them out of every later sync: a checkpoint that trusted them would
+  // make the file newer than the log that a power cut leaves beside it. Nobody else may have the file open.
+  absl::Status RewriteLog();
+
   // Whether closing moves the write-ahead log into the file, as it does by default, or leaves both files as they are.
   void set_checkpoint_on_close(bool on);
 
@@ -74,6 +89,7 @@ class SqliteDatabase {
 
   explicit SqliteDatabase(sqlite3* connection) : connection_(connection) {}
 
+  std::unique_ptr<int64_t> log_pages_ = std::make_unique<int64_t>(0);  // Stays where it is: SQLite writes to it.
   std::unique_ptr<sqlite3, Close> connection_;
 };
 

@@ -22,11 +22,27 @@ absl::Status UnknownSku(const std::string& sku) {
 
 }  // namespace
 
-absl::StatusOr<SkuStock*> StockBook::FindOnSale(const std::string& sku) {
+absl::StatusOr<StockBook::Entry*> StockBook::FindOnSale(const std::string& sku) {
   const auto found = stocks_.find(sku);
   if (found == stocks_.end()) return UnknownSku(sku);
   if (found->second.removed) return Refuse(sku, "was removed");
-  return &found->second;
+  return &*found;
+}
+
+SkuStock& StockBook::Changing(Entry& entry) {
+  changes_.push_back({.entry = &entry, .before = entry.second});
+  return entry.second;
+}
+
+void StockBook::TakeBack() {
+  for (; !changes_.empty(); changes_.pop_back()) {
+    const Change& change = changes_.back();
+    if (change.before.has_value()) {
+      change.entry->second = *change.before;
+    } else {
+      stocks_.erase(stocks_.find(change.entry->first));
+    }
+  }
 }
 
 const SkuStock* StockBook::Find(const std::string& sku) const {
@@ -38,53 +54,58 @@ StockBook::Result StockBook::Add(const std::string& sku, int64_t quantity) {
   if (quantity < 0) return Refuse(sku, Concat("begins with ", quantity, " units"));
   const auto [entry, added] = stocks_.try_emplace(sku, SkuStock{.granted = quantity, .available = quantity});
   if (!added) return Refuse(sku, entry->second.removed ? "was removed" : "is there already");
+  changes_.push_back({.entry = &*entry, .before = std::nullopt});
   return &entry->second;
 }
 
 StockBook::Result StockBook::Restock(const std::string& sku, int64_t quantity) {
-  const absl::StatusOr<SkuStock*> stock = FindOnSale(sku);
-  if (!stock.ok()) return stock.status();
+  const absl::StatusOr<Entry*> entry = FindOnSale(sku);
+  if (!entry.ok()) return entry.status();
   if (quantity < 1) return RefuseQuantity(sku, quantity);
-  if (quantity > std::numeric_limits<int64_t>::max() - (*stock)->granted) {
-    return Refuse(sku, Concat("has ", (*stock)->granted, " units granted; ", quantity, " more are too many to count"));
+  const int64_t granted = (*entry)->second.granted;
+  if (quantity > std::numeric_limits<int64_t>::max() - granted) {
+    return Refuse(sku, Concat("has ", granted, " units granted; ", quantity, " more are too many to count"));
   }
-  (*stock)->granted += quantity;
-  (*stock)->available += quantity;
-  return *stock;
+  SkuStock& stock = Changing(**entry);
+  stock.granted += quantity;
+  stock.available += quantity;
+  return &stock;
 }
 
 StockBook::Result StockBook::Remove(const std::string& sku, int64_t quantity) {
-  const absl::StatusOr<SkuStock*> stock = FindOnSale(sku);
-  if (!stock.ok()) return stock.status();
-  if (quantity != (*stock)->available) {
-    return Refuse(sku, Concat("has ", (*stock)->available, " units to withdraw, not ", quantity));
+  const absl::StatusOr<Entry*> entry = FindOnSale(sku);
+  if (!entry.ok()) return entry.status();
+  if (const int64_t available = (*entry)->second.available; quantity != available) {
+    return Refuse(sku, Concat("has ", available, " units to withdraw, not ", quantity));
   }
-  (*stock)->granted -= quantity;
-  (*stock)->available = 0;
-  (*stock)->removed = true;
-  return *stock;
+  SkuStock& stock = Changing(**entry);
+  stock.granted -= quantity;
+  stock.available = 0;
+  stock.removed = true;
+  return &stock;
 }
 
 StockBook::Result StockBook::Take(const std::string& sku, int64_t quantity) {
-  const absl::StatusOr<SkuStock*> stock = FindOnSale(sku);
-  if (!stock.ok()) return stock.status();
+  const absl::StatusOr<Entry*> entry = FindOnSale(sku);
+  if (!entry.ok()) return entry.status();
   if (quantity < 1) return RefuseQuantity(sku, quantity);
-  if (quantity > (*stock)->available) {
+  if (const int64_t available = (*entry)->second.available; quantity > available) {
     return absl::FailedPreconditionError(
-        Concat("it takes ", quantity, " units of SKU '", sku, "', which has ", (*stock)->available));
+        Concat("it takes ", quantity, " units of SKU '", sku, "', which has ", available));
   }
-  (*stock)->available -= quantity;
-  return *stock;
+  SkuStock& stock = Changing(**entry);
+  stock.available -= quantity;
+  return &stock;
 }
 
 StockBook::Result StockBook::GiveBack(const std::string& sku, int64_t quantity) {
   const auto found = stocks_.find(sku);
   if (found == stocks_.end()) return UnknownSku(sku);
-  SkuStock& stock = found->second;
   if (quantity < 1) return RefuseQuantity(sku, quantity);
-  if (quantity > stock.granted - stock.available) {
-    return Refuse(sku, Concat("has ", stock.granted - stock.available, " units out, and gets ", quantity, " back"));
+  if (const int64_t out = found->second.granted - found->second.available; quantity > out) {
+    return Refuse(sku, Concat("has ", out, " units out, and gets ", quantity, " back"));
   }
+  SkuStock& stock = Changing(*found);
   if (stock.removed) {
     stock.granted -= quantity;
   } else {

@@ -3,8 +3,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -23,10 +26,13 @@ struct SkuStock {
 // read, so both obey the same rules.
 //
 // A call returns what the SKU has after it. FailedPrecondition: the record cannot be, and why, naming the SKU; nothing
-// has changed.
+// has changed. Changes can be taken back until they are kept.
 class StockBook {
  public:
   using Result = absl::StatusOr<const SkuStock*>;
+
+  // A SKU as it is where the journal begins.
+  void Begin(const std::string& sku, const SkuStock& stock) { stocks_.insert_or_assign(sku, stock); }
 
   Result Add(const std::string& sku, int64_t quantity);
   Result Restock(const std::string& sku, int64_t quantity);
@@ -40,11 +46,26 @@ class StockBook {
   const SkuStock* Find(const std::string& sku) const;
   size_t size() const { return stocks_.size(); }
 
+  // Keeps all changes since the last call of either.
+  void Keep() { changes_.clear(); }
+  void TakeBack();
+
  private:
+  using Entry = std::pair<const std::string, SkuStock>;
+
+  // Entries stay where they are. No value: the SKU is new.
+  struct Change {
+    Entry* entry;
+    std::optional<SkuStock> before;
+  };
+
   // Known and not removed.
-  absl::StatusOr<SkuStock*> FindOnSale(const std::string& sku);
+  absl::StatusOr<Entry*> FindOnSale(const std::string& sku);
+  // What may be changed of `entry` from now on.
+  SkuStock& Changing(Entry& entry);
 
   std::unordered_map<std::string, SkuStock> stocks_;
+  std::vector<Change> changes_;  // Since Keep() or TakeBack(), oldest first.
 };
 
 }  // namespace stockade::internal

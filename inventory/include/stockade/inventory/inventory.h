@@ -101,10 +101,11 @@ struct SkuSnapshot {
 // same id may be tried again. An id that took is refused for ever once its order is forgotten: see
 // InventoryOptions::retention.
 //
-// With a ledger, OK means durable, and every call that changes something blocks until it is, with no lock held. When
-// the ledger fails, calls whose outcome is unknown and all later ones that would change something are Unavailable; what
-// they took stays out. Open the ledger again, in a new inventory, and repeat the request ids to learn what became of
-// them.
+// With a ledger, OK means durable, and every call that changes something blocks until it is, with no lock held. Where
+// the ledger has no room, such a call is Unavailable and nothing has changed: the units are where they were, the same
+// request id takes once there is room, and nothing needs to be opened anew. When the ledger fails, calls whose outcome
+// is unknown and all later ones that would change something are Unavailable; what they took stays out. Open the ledger
+// again, in a new inventory, and repeat the request ids to learn what became of them. The text says which of the two.
 //
 // Answers: RefusalOf() names them. InvalidArgument, and nothing else happened: an empty request_id, a quantity below
 // 1, a basket without lines, a ttl below a microsecond, no buyer where the SKU has a per_buyer_limit.
@@ -149,8 +150,8 @@ class Inventory {
 
   // Adds units to a SKU.
   //   NotFound: no such SKU.  InvalidArgument: below 1.  OutOfRange: more than kMaxUnits would have been granted.
-  //   Unavailable: the ledger has failed. There is no request id to repeat: see by Figures().granted whether it
-  //   counted.
+  //   Unavailable: there was no room, and nothing has changed; or the ledger has failed. There is no request id to
+  //   repeat: see by Figures().granted, then, whether it counted.
   absl::Status Restock(std::string_view sku, int64_t units);
 
   // Spreads a SKU's units over another number of shards while it is sold from: see ShardedStock::Reshard(). Not written

@@ -1,7 +1,9 @@
 #ifndef STOCKADE_INVENTORY_LEDGER_H_
 #define STOCKADE_INVENTORY_LEDGER_H_
 
+#include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -48,6 +50,9 @@ struct LedgerRecord {
   std::vector<OrderLine> lines = {};  // Only of kReserveBasket: at least one, each SKU once.
 };
 
+// Of SipHash-2-4.
+using FingerprintKey = std::array<uint64_t, 2>;
+
 enum class OrderState { kHeld, kSold, kCancelled, kExpired };
 
 // What a ledger holds: the effect of every durable record, in order.
@@ -58,6 +63,7 @@ struct LedgerState {
     int32_t shards = 0;
     int64_t per_buyer_limit = 0;
     bool removed = false;
+    int64_t sold_forgotten = 0;  // Units sold by orders that are not in `orders` any more.
   };
   struct Order {
     uint64_t order_id = 0;
@@ -75,14 +81,26 @@ struct LedgerState {
     absl::Time ended_at = absl::InfiniteFuture();
   };
 
-  // For each SKU: units available = granted - those of its orders that are held or sold. Never negative; 0 where
-  // removed.
+  // What a buyer has bought by orders that are not in `orders` any more, of a SKU with a limit per buyer.
+  struct Bought {
+    std::string sku;
+    std::string buyer;
+    int64_t units = 0;
+  };
+
+  // For each SKU: units available = granted - sold_forgotten - those of its orders that are held or sold. Never
+  // negative; 0 where removed.
   std::vector<Sku> skus;
-  std::vector<Order> orders;  // Ascending by order_id.
+  std::vector<Order> orders;  // Ascending by order_id. All that are held, and those that ended of late.
+  std::vector<Bought> bought = {};
+  // SipHash-2-4 of the request ids of the other orders, under `fingerprint_key`.
+  std::vector<uint64_t> forgotten = {};
+  uint64_t last_forgotten_id = 0;                      // The highest of their order ids.
+  std::optional<FingerprintKey> fingerprint_key = {};  // None: the ledger forgets nothing.
 };
 
 // Where an inventory writes down what it did: one totally ordered journal. What is durable is always a prefix of what
-// was appended, and that is all the safety rests on:
+// was appended (and not refused), and that is all the safety rests on:
 //  - a grant (kReserve, kTake, kReserveBasket) takes its units in memory first, is appended, and is acknowledged when
 //  it
 //    is durable; so does a withdrawal (kRemoveSku);
@@ -110,8 +128,10 @@ class Ledger {
   // order between records of different threads append under a lock of theirs.
   virtual uint64_t Append(LedgerRecord record) = 0;
 
-  // Blocks until the record at `position`, and so every one before it, is durable. Unavailable: the ledger has failed;
-  // whether the record is durable is unknown until the ledger is opened again. From then on every call says so.
+  // Blocks until the record at `position`, and so every one before it, is durable.
+  //   Unavailable: the ledger has failed; whether the record is durable is unknown until the ledger is opened again.
+  //   From then on every call says so.
+  //   ResourceExhausted: refused, for want of room; see TakeRefused().
   virtual absl::Status AwaitDurable(uint64_t position) = 0;
 
   // Calls `done` once, with what AwaitDurable(position) would return, as soon as that would return: within the call, on
@@ -122,7 +142,18 @@ class Ledger {
   // that is outstanding has been called.
   virtual void NotifyDurable(uint64_t position, absl::AnyInvocable<void(absl::Status)> done) = 0;
 
-  // OK, or why the ledger has failed.
+  // A record that there is no room for is refused, and with it every record behind it, which may build on it: none of
+  // them is durable or ever will be. What is appended from then on is refused, too, until this is called. It returns
+  // what was refused, in order, for the owner to take back in memory before it appends anything else: nobody may be
+  // between memory and the journal. Then the ledger takes records again, and perhaps refuses again. Empty: nothing was
+  // refused since the last call. Most ledgers never refuse: they fail.
+  virtual std::vector<LedgerRecord> TakeRefused() { return {}; }
+
+  // Called once, after TakeRecovered(): nobody needs orders that ended longer ago than `retention`, and the ledger may
+  // forget them, but for what LedgerState says of such orders. Before that it forgets none.
+  virtual void SetRetention(absl::Duration retention) { (void)retention; }
+
+  // OK; ResourceExhausted while it refuses; or why it has failed, from then on.
   virtual absl::Status Health() const = 0;
 };
 

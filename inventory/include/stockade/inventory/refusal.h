@@ -13,7 +13,8 @@ enum class Refusal {
   kSoldOut,           // ResourceExhausted: fewer units than wanted, even with all that is held.
   kAllHeld,           // Aborted: fewer units than wanted, but some are held and may come back. Advisory.
   kUnknownSku,        // NotFound.
-  kUnavailable,       // Unavailable: the ledger has failed; whether the request is written down is not known.
+  kUnavailable,       // Unavailable: the ledger has no room, and nothing has changed; or it has failed, and whether the
+                      // request is written down is not known. The text says which.
   kBuyerLimit,        // FailedPrecondition: the buyer would have more than one may.
   kRequestMismatch,   // AlreadyExists: the request id was used before, with other parameters.
   kRequestForgotten,  // AlreadyExists: the request id was used before, longer ago than answers are remembered.

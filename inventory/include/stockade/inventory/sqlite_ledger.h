@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
@@ -25,13 +26,20 @@ struct SqliteLedgerOptions {
   absl::Duration lock_wait = absl::ZeroDuration();
 
   // Records in one transaction, at the most. A transaction costs an fsync (0.1 to 10 ms) whatever it holds, so it
-  // should hold many; and some 20 us a record, so that the first of 1024 waits 20 ms for the others. By then the fsync
+  // should hold many; and some 5 us a record, so that the first of 4096 waits 20 ms for the others. By then the fsync
   // is a small part even on a slow disk, and more records would only add to the wait.
-  size_t max_batch_records = 1024;
+  size_t max_batch_records = 4096;
 
   // Records that wait for a transaction, at the most; Append() blocks while there are as many. Bounds the memory (some
   // 300 bytes a record, 50 a line of a basket) when the disk is slower than those who append without awaiting.
   size_t max_queued_records = 65'536;
+
+  // How long orders stay in the file after they ended, at the least; an inventory's own retention, where that is
+  // longer. Then their rows go, and those of the journal as old as they: a few with each batch, so that the file and
+  // the time to open it are bounded by the orders of this time. What stays of an order: its units in skus, its buyer's
+  // in bought, and 8 bytes of its request id. Infinite: everything stays. A ledger that no inventory uses keeps
+  // everything, too.
+  absl::Duration retention = absl::ZeroDuration();
 
   // Wall time for the journal, time for the metrics and for lock_wait. Not null; must outlive the ledger.
   Clock* clock = Clock::System();
@@ -45,15 +53,16 @@ struct SqliteLedgerOptions {
 // A ledger in one SQLite file. A thread of its own applies what is queued in group commits: one transaction, one fsync
 // (WAL, synchronous=FULL) for all records that came while the last one ran.
 //
-// The file is plain to read: tables skus, orders, order_lines, journal and journal_lines, whose constraints refuse what
-// cannot be. sqlite3's shell reads it once the ledger is closed or its process is gone; while it is open, nobody else
-// gets in. Times are kept in microseconds, rounded down. Files: `path`, `path`-wal while open and after a crash, and
-// `path`.lock, which stays.
+// The file is plain to read: tables skus, orders, order_lines, journal, journal_lines, bought and forgotten, whose
+// constraints refuse what cannot be. sqlite3's shell reads it once the ledger is closed or its process is gone; while
+// it is open, nobody else gets in. Times are kept in microseconds, rounded down. Files: `path`, `path`-wal while open
+// and after a crash, and `path`.lock, which stays.
 //
-// One ledger owns a file at a time, over all processes. On an error at a commit (disk full, I/O, a record that breaks a
-// constraint, units taken that were never stocked or are of a SKU that was removed) the batch is rolled back and the
-// ledger has failed for good, without touching the file again: what was durable stays so, and Open() decides about the
-// rest.
+// One ledger owns a file at a time, over all processes. Where the disk is full (or the quota used up, or the file as
+// long as it may get), the batch is rolled back and refused, and the ledger goes on: see TakeRefused(). On any other
+// error at a commit (I/O; a record that breaks a constraint; units taken that were never stocked or are of a SKU that
+// was removed) the ledger has failed for good, without touching the file again: what was durable stays so, and Open()
+// decides about the rest.
 //
 // Thread-safe. In a forked child calls abort, and the destructor does nothing; a child that neither execs nor exits
 // keeps the file locked beyond its parent.
@@ -77,8 +86,8 @@ class SqliteLedger final : public Ledger {
   // Aborts when called again.
   LedgerState TakeRecovered() override;
 
-  // O(1) and a mutex; blocks only while max_queued_records are queued. Positions go on where the file's journal ends
-  // and are its column `position`.
+  // O(1) and a mutex; blocks only while max_queued_records are queued. Positions go on where the file's journal ends,
+  // and are its column `position` as long as nothing was refused.
   uint64_t Append(LedgerRecord record) override;
 
   // OK at once for what is durable, whether the ledger has failed or not. Aborts on a position that Append() has not
@@ -90,6 +99,8 @@ class SqliteLedger final : public Ledger {
   // a position that Append() has not returned yet.
   void NotifyDurable(uint64_t position, absl::AnyInvocable<void(absl::Status)> done) override;
 
+  std::vector<LedgerRecord> TakeRefused() override;
+  void SetRetention(absl::Duration retention) override;
   absl::Status Health() const override;
 
  private:

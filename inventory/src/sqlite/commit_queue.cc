@@ -1,0 +1,161 @@
+#include "commit_queue.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "stockade/base/crash_point.h"
+#include "stockade/base/log.h"
+#include "stockade/base/strings.h"
+
+namespace stockade::internal {
+
+void CommitQueue::Start(uint64_t last_row) {
+  {
+    std::lock_guard own(mutex_);
+    decided_ = flight_end_ = appended_ = last_row;
+  }
+  notifier_.Start();
+}
+
+bool CommitQueue::WasRefused(uint64_t position) const {
+  const auto range = refused_ranges_.lower_bound(position);
+  return range != refused_ranges_.end() && range->second <= position;
+}
+
+std::optional<absl::Status> CommitQueue::OutcomeOf(uint64_t position) const {
+  if (position <= decided_) return WasRefused(position) ? refusal_ : absl::OkStatus();
+  if (!failure_.ok()) return failure_;
+  if (!refused_.empty()) return refusal_;
+  return std::nullopt;
+}
+
+void CommitQueue::CheckAppended(std::string_view call, uint64_t position) const {
+  if (position <= appended_) return;
+  Fatal(Concat(ledger_, ": ", call, "(", position, "), but only ", appended_, " were appended"));
+}
+
+uint64_t CommitQueue::Append(LedgerRecord record) {
+  std::unique_lock own(mutex_);
+  space_.wait(own, [this] { return queue_.size() < max_queued_ || !failure_.ok() || !refused_.empty(); });
+  const uint64_t position = ++appended_;
+  if (!failure_.ok()) return position;
+  if (!refused_.empty()) {
+    refused_.push_back(std::move(record));
+    return position;
+  }
+  queue_.push_back(std::move(record));
+  // The writer looks at the queue before it sleeps, so it sleeps only on an empty one.
+  const bool was_empty = queue_.size() == 1;
+  own.unlock();
+  if (was_empty) work_.notify_one();
+  return position;
+}
+
+absl::Status CommitQueue::AwaitDurable(uint64_t position) {
+  std::unique_lock own(mutex_);
+  CheckAppended("AwaitDurable", position);
+  while (true) {
+    if (std::optional<absl::Status> outcome = OutcomeOf(position)) return *std::move(outcome);
+    DecidedFor(position).wait(own);
+  }
+}
+
+void CommitQueue::NotifyDurable(uint64_t position, absl::AnyInvocable<void(absl::Status)> done) {
+  std::optional<absl::Status> outcome;
+  {
+    std::lock_guard own(mutex_);
+    CheckAppended("NotifyDurable", position);
+    outcome = OutcomeOf(position);
+    if (!outcome.has_value()) {
+      notifier_.Add(position, std::move(done));
+      return;
+    }
+  }
+  done(*std::move(outcome));
+}
+
+absl::Status CommitQueue::Health() const {
+  std::lock_guard own(mutex_);
+  if (!failure_.ok()) return failure_;
+  return refused_.empty() ? absl::OkStatus() : refusal_;
+}
+
+size_t CommitQueue::size() const {
+  std::lock_guard own(mutex_);
+  return queue_.size();
+}
+
+bool CommitQueue::Take(Batch& batch) {
+  batch.records.clear();
+  {
+    std::unique_lock own(mutex_);
+    work_.wait(own, [this] { return !queue_.empty() || closing_; });
+    if (queue_.empty()) return false;
+    batch.first_row = flight_end_ + 1 - refused_rows_;
+    const auto end = queue_.begin() + static_cast<ptrdiff_t>(std::min(queue_.size(), max_batch_));
+    batch.records.assign(std::move_iterator(queue_.begin()), std::move_iterator(end));
+    queue_.erase(queue_.begin(), end);
+    flight_end_ += batch.records.size();
+    ++flight_;
+  }
+  space_.notify_all();
+  return true;
+}
+
+void CommitQueue::Written() {
+  std::lock_guard own(mutex_);
+  decided_ = flight_end_;
+  notifier_.Settle(decided_, absl::OkStatus());
+  CrashPoint("writer: callbacks told, before the waiters");
+  decided_changed_[flight_ % 2].notify_all();
+}
+
+void CommitQueue::Refused(Batch& batch, absl::Status why) {
+  std::lock_guard own(mutex_);
+  refusal_ = std::move(why);
+  refused_ = std::move(batch.records);
+  refused_.insert(refused_.end(), std::move_iterator(queue_.begin()), std::move_iterator(queue_.end()));
+  queue_.clear();
+  flight_end_ = decided_;
+  notifier_.Settle(appended_, refusal_);
+  WakeAll();
+}
+
+std::vector<LedgerRecord> CommitQueue::TakeRefused() {
+  std::lock_guard own(mutex_);
+  if (refused_.empty()) return {};
+  // One range with that before it, where nothing was written in between.
+  uint64_t first = decided_ + 1;
+  if (const auto before = refused_ranges_.find(decided_); before != refused_ranges_.end()) {
+    first = before->second;
+    refused_ranges_.erase(before);
+  }
+  refused_ranges_.emplace(appended_, first);
+  refused_rows_ += refused_.size();
+  decided_ = flight_end_ = appended_;
+  return std::exchange(refused_, {});
+}
+
+void CommitQueue::Failed(absl::Status why) {
+  std::lock_guard own(mutex_);
+  failure_ = std::move(why);
+  queue_.clear();
+  notifier_.Settle(appended_, failure_);
+  WakeAll();
+}
+
+void CommitQueue::WakeAll() {
+  for (std::condition_variable& changed : decided_changed_) changed.notify_all();
+  space_.notify_all();
+}
+
+void CommitQueue::Close() {
+  {
+    std::lock_guard own(mutex_);
+    closing_ = true;
+  }
+  work_.notify_one();
+}
+
+}  // namespace stockade::internal

@@ -1,0 +1,121 @@
+#ifndef STOCKADE_INVENTORY_SQLITE_COMMIT_QUEUE_H_
+#define STOCKADE_INVENTORY_SQLITE_COMMIT_QUEUE_H_
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "durable_notifier.h"
+#include "stockade/inventory/ledger.h"
+
+namespace stockade::internal {
+
+// What is between those who append to a ledger and the one thread that writes it.
+//
+// Order: records are written in the order of Append(), a batch a transaction. So what is durable is a prefix of what
+// was appended, but for what was refused.
+//
+// Acknowledgement: a position is durable once the transaction with its record is committed and synced; nobody is told
+// before. Those of a batch are told together, and in ascending order.
+//
+// Crash: of what was acknowledged nothing is lost. Of what was not, whole batches may be there, in order and without a
+// gap; the rest is not.
+//
+// Refusal: where it is known that a batch is not on the disk and will not be, because there was no room, it is refused,
+// and with it all that is behind it, which may build on it. From then on everything that is appended is refused, until
+// the owner has taken back in memory what TakeRefused() returns. Then the ledger writes again, and what it writes
+// follows on what was durable: no crash brings a refused record back.
+//
+// Failure: where the outcome of a commit is not known, everything that is not durable is in doubt for good.
+//
+// Thread-safe. Take(), Written(), Refused() and Failed() are the writer's, one call after another.
+class CommitQueue {
+ public:
+  struct Batch {
+    std::vector<LedgerRecord> records;
+    // Of the first record in the journal, which has no gaps where something was refused.
+    uint64_t first_row = 0;
+  };
+
+  // `ledger`: for messages. Both numbers at least 1.
+  CommitQueue(std::string ledger, size_t max_batch, size_t max_queued)
+      : ledger_(std::move(ledger)), max_batch_(max_batch), max_queued_(max_queued) {}
+
+  // Positions begin after `last_row`. Throws std::system_error where there is no thread to be had.
+  void Start(uint64_t last_row);
+
+  // As Ledger's.
+  uint64_t Append(LedgerRecord record);
+  absl::Status AwaitDurable(uint64_t position);
+  void NotifyDurable(uint64_t position, absl::AnyInvocable<void(absl::Status)> done);
+  std::vector<LedgerRecord> TakeRefused();
+  absl::Status Health() const;
+
+  size_t size() const;
+
+  // Waits until there is something to write, and takes as much of it as a batch holds. False: there is nothing, and
+  // Close() was called.
+  bool Take(Batch& batch);
+
+  // What has become of the batch that was taken last.
+  void Written();
+  void Refused(Batch& batch, absl::Status why);
+  void Failed(absl::Status why);
+
+  // Lets the writer end once all is written.
+  void Close();
+  // Calls back all that is outstanding. After the writer has ended.
+  void StopNotifying() { notifier_.Stop(); }
+
+ private:
+  // Nothing: not known yet. With mutex_ held, as all below.
+  std::optional<absl::Status> OutcomeOf(uint64_t position) const;
+  void CheckAppended(std::string_view call, uint64_t position) const;
+  bool WasRefused(uint64_t position) const;
+  void WakeAll();
+  // Of the waiters for `position`.
+  std::condition_variable& DecidedFor(uint64_t position) {
+    return decided_changed_[position <= flight_end_ ? flight_ % 2 : (flight_ + 1) % 2];
+  }
+
+  const std::string ledger_;
+  const size_t max_batch_;
+  const size_t max_queued_;
+
+  mutable std::mutex mutex_;       // Guards what follows.
+  std::condition_variable work_;   // There is something to write, or closing_. For the writer.
+  std::condition_variable space_;  // The queue has got shorter, or takes nothing.
+  // Waiters of batch n wait on n % 2, so that the end of a batch wakes those of that batch; waiters of batches after
+  // the next one wait with the next one's, and move on when woken.
+  std::condition_variable decided_changed_[2];
+
+  // Positions: 1 ... decided_ ... flight_end_ ... appended_. Up to decided_ they are durable, or in refused_ranges_;
+  // those up to flight_end_ are with the writer, those up to appended_ in queue_, in this order and without a gap. But
+  // while refused_ is not empty, all above decided_ are in it instead; and in a failed queue they are nowhere.
+  uint64_t decided_ = 0;
+  uint64_t flight_end_ = 0;
+  uint64_t appended_ = 0;
+  std::deque<LedgerRecord> queue_;
+  uint64_t flight_ = 0;        // Batches begun.
+  uint64_t refused_rows_ = 0;  // Positions of refused_ranges_: by so many a position is ahead of its row.
+  std::vector<LedgerRecord> refused_;
+  absl::Status refusal_;                         // Why, the last time; OK: never.
+  std::map<uint64_t, uint64_t> refused_ranges_;  // From the last position to the first; none touches the next.
+  absl::Status failure_;                         // Once not OK it stays.
+  bool closing_ = false;
+
+  DurableNotifier notifier_;  // Is told under mutex_, so that it knows whatever anybody knows.
+};
+
+}  // namespace stockade::internal
+
+#endif  // STOCKADE_INVENTORY_SQLITE_COMMIT_QUEUE_H_

@@ -1,0 +1,201 @@
+#include "journal_pruner.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "fingerprint_blob.h"
+#include "ledger_names.h"
+#include "stockade/base/crash_point.h"
+#include "stockade/base/strings.h"
+
+namespace stockade::internal {
+
+using Kind = LedgerRecord::Kind;
+
+absl::StatusOr<JournalPruner> JournalPruner::Create(SqliteDatabase& database, JournalStart start,
+                                                    RequestFingerprint fingerprint) {
+  JournalPruner pruner(database, std::move(start), fingerprint);
+  const std::pair<SqliteStatement*, std::string_view> statements[] = {
+      {&pruner.find_row_, "SELECT at_us FROM journal WHERE position = ?1"},
+      {&pruner.rows_,
+       "SELECT position, at_us, kind, order_id, sku, quantity FROM journal WHERE position > ?1 AND position <= ?2 "
+       "ORDER BY position"},
+      {&pruner.delete_lines_, "DELETE FROM order_lines WHERE order_id = ?1 RETURNING sku, quantity"},
+      {&pruner.delete_order_, "DELETE FROM orders WHERE order_id = ?1 AND state <> 'held' RETURNING request_id, buyer"},
+      {&pruner.add_bought_,
+       "INSERT INTO bought(sku, buyer, units) SELECT sku, ?2, ?3 FROM skus "
+       "WHERE sku = ?1 AND per_buyer_limit > 0 AND removed = 0 "
+       "ON CONFLICT(sku, buyer) DO UPDATE SET units = units + excluded.units"},
+      {&pruner.delete_bought_, "DELETE FROM bought WHERE sku = ?1"},
+      {&pruner.update_sku_,
+       "UPDATE skus SET start_granted = coalesce(start_granted, 0) + ?2, start_removed = ?3, "
+       "sold_forgotten = sold_forgotten + ?4 WHERE sku = ?1"},
+      {&pruner.insert_forgotten_, "INSERT INTO forgotten(journal_start, fingerprints) VALUES(?1, ?2)"},
+      {&pruner.delete_journal_lines_, "DELETE FROM journal_lines WHERE position <= ?1"},
+      {&pruner.delete_journal_, "DELETE FROM journal WHERE position <= ?1"},
+      {&pruner.update_start_, "UPDATE ledger SET journal_start = ?1, last_forgotten_id = max(last_forgotten_id, ?2)"},
+  };
+  for (const auto& [statement, sql] : statements) {
+    absl::StatusOr<SqliteStatement> prepared = database.Prepare(sql);
+    if (!prepared.ok()) return prepared.status();
+    *statement = *std::move(prepared);
+  }
+  return pruner;
+}
+
+absl::StatusOr<bool> JournalPruner::IsDue(int64_t before_us, uint64_t last_position) {
+  if (last_position < start_.position + kStep || not_due_us_ >= before_us) return false;
+  find_row_.Bind(1, static_cast<int64_t>(start_.position + kStep));
+  const absl::StatusOr<bool> row = find_row_.Step();
+  if (!row.ok()) return row.status();
+  if (!*row) return absl::DataLossError(Concat("journal: position ", start_.position + kStep, " is missing"));
+  not_due_us_ = find_row_.Int(0);
+  (void)find_row_.Run();
+  return not_due_us_ < before_us;
+}
+
+absl::StatusOr<std::vector<uint64_t>> JournalPruner::Step(int64_t before_us, uint64_t last_position) {
+  const absl::StatusOr<bool> due = IsDue(before_us, last_position);
+  if (!due.ok()) return due.status();
+  if (!*due) return std::vector<uint64_t>();
+  absl::Status status = database_->Execute("BEGIN IMMEDIATE");
+  if (!status.ok()) return status;
+  absl::StatusOr<Fold> fold = FoldRows(before_us);
+  status = fold.status();
+  CrashPoint("prune: orders deleted, before the rest");
+  if (status.ok()) status = Write(*fold);
+  CrashPoint("prune: journal deleted, before the commit");
+  if (status.ok()) status = database_->Execute("COMMIT");
+  if (!status.ok()) {
+    absl::Status rolled_back;
+    if (database_->in_transaction()) rolled_back = database_->Execute("ROLLBACK");
+    if (rolled_back.ok()) return status;
+    return absl::UnavailableError(Concat(status.message(), "; and at the roll-back: ", rolled_back.message()));
+  }
+  CrashPoint("prune: committed");
+  start_.position = fold->end;
+  start_.removed.merge(fold->removed);
+  return std::move(fold->requests);
+}
+
+absl::StatusOr<std::vector<JournalPruner::Row>> JournalPruner::OldRows(int64_t before_us) {
+  std::vector<Row> rows;
+  rows.reserve(kStep);
+  rows_.Bind(1, static_cast<int64_t>(start_.position));
+  rows_.Bind(2, static_cast<int64_t>(start_.position + kStep));
+  absl::StatusOr<bool> row;
+  while ((row = rows_.Step()).ok() && *row) {
+    // A clock that was set back makes a later row older.
+    if (rows_.Int(1) >= before_us) {
+      not_due_us_ = rows_.Int(1);
+      if (absl::Status end = rows_.Run(); !end.ok()) return end;
+      return rows;
+    }
+    const std::optional<Kind> kind = KindCalled(rows_.Text(2));
+    if (!kind.has_value()) {
+      row = absl::DataLossError(Concat("journal: position ", rows_.Int(0), " is a '", rows_.Text(2), "'"));
+      (void)rows_.Run();
+      break;
+    }
+    rows.push_back({.position = static_cast<uint64_t>(rows_.Int(0)),
+                    .kind = *kind,
+                    .order_id = rows_.Int(3),
+                    .basket = rows_.IsNull(4),
+                    .sku = std::string(rows_.Text(4)),
+                    .quantity = rows_.Int(5)});
+  }
+  if (!row.ok()) return row.status();
+  return rows;
+}
+
+absl::StatusOr<JournalPruner::Fold> JournalPruner::FoldRows(int64_t before_us) {
+  const absl::StatusOr<std::vector<Row>> rows = OldRows(before_us);
+  if (!rows.ok()) return rows.status();
+  Fold fold{.end = rows->empty() ? start_.position : rows->back().position};
+  for (const Row& row : *rows) {
+    absl::Status status;
+    if (row.order_id == 0) {
+      status = FoldSku(row, fold);
+    } else if (StateAfter(row.kind) != OrderState::kHeld) {
+      status = FoldEnd(row, fold);
+    }
+    if (!status.ok()) return status;
+  }
+  return fold;
+}
+
+absl::Status JournalPruner::FoldSku(const Row& row, Fold& fold) {
+  fold.skus[row.sku].granted += row.kind == Kind::kRemoveSku ? -row.quantity : row.quantity;
+  if (row.kind != Kind::kRemoveSku) return absl::OkStatus();
+  fold.removed.insert(row.sku);
+  delete_bought_.Bind(1, row.sku);
+  return delete_bought_.Run();
+}
+
+absl::Status JournalPruner::FoldEnd(const Row& ending, Fold& fold) {
+  std::vector<OrderLine> lines;
+  if (ending.basket) {
+    delete_lines_.Bind(1, ending.order_id);
+    absl::StatusOr<bool> row;
+    while ((row = delete_lines_.Step()).ok() && *row) {
+      lines.push_back({.sku = std::string(delete_lines_.Text(0)), .quantity = delete_lines_.Int(1)});
+    }
+    if (!row.ok()) return row.status();
+  } else {
+    lines.push_back({.sku = ending.sku, .quantity = ending.quantity});
+  }
+  delete_order_.Bind(1, ending.order_id);
+  const absl::StatusOr<bool> row = delete_order_.Step();
+  if (!row.ok()) return row.status();
+  if (!*row) return absl::DataLossError(Concat("journal: it ends order ", ending.order_id, ", which has not ended"));
+  fold.requests.push_back(fingerprint_(delete_order_.Text(0)));
+  fold.last_id = std::max(fold.last_id, ending.order_id);
+  const std::string buyer(delete_order_.Text(1));
+  absl::Status status = delete_order_.Run();
+  for (const OrderLine& line : lines) {
+    if (status.ok()) status = FoldLine(ending.kind, line, buyer, fold);
+  }
+  return status;
+}
+
+absl::Status JournalPruner::FoldLine(Kind kind, const OrderLine& line, const std::string& buyer, Fold& fold) {
+  if (StateAfter(kind) == OrderState::kSold) {
+    fold.skus[line.sku].sold += line.quantity;
+    add_bought_.Bind(1, line.sku);
+    add_bought_.Bind(2, buyer);
+    add_bought_.Bind(3, line.quantity);
+    return add_bought_.Run();
+  }
+  // What comes back after the removal is withdrawn, too.
+  if (Removed(line.sku, fold)) fold.skus[line.sku].granted -= line.quantity;
+  return absl::OkStatus();
+}
+
+absl::Status JournalPruner::Write(const Fold& fold) {
+  absl::Status status;
+  for (const auto& [sku, change] : fold.skus) {
+    update_sku_.Bind(1, sku);
+    update_sku_.Bind(2, change.granted);
+    update_sku_.Bind(3, int64_t{Removed(sku, fold)});
+    update_sku_.Bind(4, change.sold);
+    if (status = update_sku_.Run(); !status.ok()) return status;
+  }
+  const auto end = static_cast<int64_t>(fold.end);
+  if (!fold.requests.empty()) {
+    const std::string blob = ToBlob(fold.requests);
+    insert_forgotten_.Bind(1, end);
+    insert_forgotten_.BindBlob(2, blob);
+    if (status = insert_forgotten_.Run(); !status.ok()) return status;
+  }
+  update_start_.Bind(1, end);
+  update_start_.Bind(2, fold.last_id);
+  status = update_start_.Run();
+  for (SqliteStatement* const statement : {&delete_journal_lines_, &delete_journal_}) {
+    statement->Bind(1, end);
+    if (status.ok()) status = statement->Run();
+  }
+  return status;
+}
+
+}  // namespace stockade::internal

@@ -1,0 +1,102 @@
+#ifndef STOCKADE_INVENTORY_SQLITE_JOURNAL_PRUNER_H_
+#define STOCKADE_INVENTORY_SQLITE_JOURNAL_PRUNER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "request_fingerprint.h"
+#include "sqlite_database.h"
+#include "stockade/inventory/ledger.h"
+
+namespace stockade::internal {
+
+// Where the journal begins.
+struct JournalStart {
+  uint64_t position = 0;               // It is gone up to here.
+  std::set<std::string> removed = {};  // The SKUs that had been removed there.
+};
+
+// Folds the oldest part of the journal into where it begins, with the orders that ended in it: see kTables. For one
+// thread at a time. Must be gone before `database`.
+class JournalPruner {
+ public:
+  // Rows of the journal in one step: 2 to 5 ms, for which those who wait for a commit wait.
+  static constexpr uint64_t kStep = 1024;
+
+  static absl::StatusOr<JournalPruner> Create(SqliteDatabase& database, JournalStart start,
+                                              RequestFingerprint fingerprint);
+
+  // Folds kStep rows, if as many are there and older than `before_us`, in a transaction of its own; else nothing.
+  // Returns the fingerprints of the orders that are gone. `last_position`: of the journal. ResourceExhausted: there was
+  // no room, and nothing has changed. Any other error: rolled back, or unknown.
+  absl::StatusOr<std::vector<uint64_t>> Step(int64_t before_us, uint64_t last_position);
+
+  // Positions up to it are gone.
+  uint64_t start() const { return start_.position; }
+
+ private:
+  struct Row {
+    uint64_t position;
+    LedgerRecord::Kind kind;
+    int64_t order_id;  // 0: of a SKU.
+    bool basket;
+    std::string sku;
+    int64_t quantity;
+  };
+  // What a step adds to where the journal begins, of one SKU.
+  struct Change {
+    int64_t granted = 0;
+    int64_t sold = 0;
+  };
+  struct Fold {
+    uint64_t end = 0;  // The last position.
+    std::map<std::string, Change> skus = {};
+    std::set<std::string> removed = {};
+    std::vector<uint64_t> requests = {};  // Fingerprints.
+    int64_t last_id = 0;
+  };
+
+  JournalPruner(SqliteDatabase& database, JournalStart start, RequestFingerprint fingerprint)
+      : database_(&database), start_(std::move(start)), fingerprint_(fingerprint) {}
+
+  absl::StatusOr<bool> IsDue(int64_t before_us, uint64_t last_position);
+  absl::StatusOr<std::vector<Row>> OldRows(int64_t before_us);
+  absl::StatusOr<Fold> FoldRows(int64_t before_us);
+  absl::Status FoldSku(const Row& row, Fold& fold);
+  absl::Status FoldEnd(const Row& ending, Fold& fold);
+  absl::Status FoldLine(LedgerRecord::Kind kind, const OrderLine& line, const std::string& buyer, Fold& fold);
+  absl::Status Write(const Fold& fold);
+  bool Removed(const std::string& sku, const Fold& fold) const {
+    return start_.removed.contains(sku) || fold.removed.contains(sku);
+  }
+
+  SqliteDatabase* database_;
+  JournalStart start_;
+  RequestFingerprint fingerprint_;
+  // A row that is not old enough yet, or none: the journal must reach `not_due_position_` first.
+  int64_t not_due_us_ = INT64_MIN;  // Nothing is due before it is older than this.
+
+  SqliteStatement find_row_;
+  SqliteStatement rows_;
+  SqliteStatement delete_lines_;
+  SqliteStatement delete_order_;
+  SqliteStatement add_bought_;
+  SqliteStatement delete_bought_;
+  SqliteStatement update_sku_;
+  SqliteStatement insert_forgotten_;
+  SqliteStatement delete_journal_lines_;
+  SqliteStatement delete_journal_;
+  SqliteStatement update_start_;
+};
+
+}  // namespace stockade::internal
+
+#endif  // STOCKADE_INVENTORY_SQLITE_JOURNAL_PRUNER_H_

@@ -1,0 +1,160 @@
+#include "ledger_writer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "ledger_metrics.h"
+#include "ledger_recovery.h"
+#include "ledger_schema.h"
+#include "stockade/base/crash_point.h"
+#include "stockade/base/log.h"
+#include "stockade/base/strings.h"
+
+namespace stockade::internal {
+namespace {
+
+// 16 MiB: a page that many batches write to is moved into the file once, and a checkpoint takes some 30 ms.
+constexpr int64_t kLogPages = 4096;
+
+}  // namespace
+
+absl::StatusOr<LedgerState> LedgerWriter::Recover() {
+  // Whatever is wrong with it, the file stays as it was found.
+  database_.set_checkpoint_on_close(false);
+  absl::Status status = PrepareLedgerFile(database_);
+  if (!status.ok()) return status;
+  CrashPoint("open: file prepared");
+  absl::StatusOr<RecoveredLedger> found = RecoverLedger(database_);
+  if (!found.ok()) return found.status();
+  // What was in the log may have been written by a process that was killed before its fsync, so that a power cut could
+  // still undo what the caller is about to be told; or by one whose fsync failed, so that it only looks as if it were
+  // on the disk. A checkpoint moves all of it into the file, and syncs that.
+  CrashPoint("open: recovered, before the checkpoint");
+  if (status = database_.RewriteLog(); !status.ok()) return status;
+  const absl::StatusOr<int64_t> busy = database_.QueryInt("PRAGMA wal_checkpoint(TRUNCATE)");
+  if (!busy.ok()) return busy.status();
+  if (*busy != 0) return absl::FailedPreconditionError("somebody else reads it");
+  CrashPoint("open: checkpoint done");
+  database_.StopAutomaticCheckpoints();
+  const RequestFingerprint fingerprint(found->key);
+  absl::StatusOr<RecordApplier> applier =
+      RecordApplier::Create(database_, std::move(found->book), fingerprint, std::move(found->requests));
+  if (!applier.ok()) return applier.status();
+  applier_.emplace(*std::move(applier));
+  absl::StatusOr<JournalPruner> pruner = JournalPruner::Create(database_, std::move(found->start), fingerprint);
+  if (!pruner.ok()) return pruner.status();
+  pruner_.emplace(*std::move(pruner));
+  last_row_ = found->last_position;
+  journal_records_.store(last_row_ - pruner_->start(), std::memory_order_relaxed);
+  ShowFileSize();
+  return std::move(found->state);
+}
+
+void LedgerWriter::Start(Instant opened) {
+  queue_.Start(last_row_);
+  thread_ = std::thread([this] { Run(); });
+  const absl::Duration took = options_.clock->Now() - opened;
+  metrics_.AddGauge(kLedgerQueueRecords, [this] { return static_cast<double>(queue_.size()); });
+  metrics_.AddGauge(kLedgerRecoverySeconds, [took] { return absl::ToDoubleSeconds(took); });
+  metrics_.AddGauge(kLedgerJournalRecords,
+                    [this] { return static_cast<double>(journal_records_.load(std::memory_order_relaxed)); });
+  metrics_.AddGauge(kLedgerFileBytes,
+                    [this] { return static_cast<double>(file_bytes_.load(std::memory_order_relaxed)); });
+  if (last_row_ == 0) return;
+  Log(LogSeverity::kInfo, Concat("SqliteLedger '", path_, "': recovered ", journal_records_.load(), " records in ",
+                                 absl::FormatDuration(took)));
+}
+
+void LedgerWriter::Stop() {
+  queue_.Close();
+  thread_.join();
+  queue_.StopNotifying();
+  // What a failing commit has left in the log is for Open() to judge.
+  const absl::Status health = queue_.Health();
+  database_.set_checkpoint_on_close(health.ok() || absl::IsResourceExhausted(health));
+}
+
+void LedgerWriter::Run() {
+  CommitQueue::Batch batch;
+  while (queue_.Take(batch)) {
+    CrashPoint("writer: batch taken");
+    if (!Commit(batch)) continue;
+    absl::Status status = Prune(batch.records.size());
+    if (status.ok()) status = CheckpointIfLong();
+    // Without room both are tried again after the next batch.
+    if (!status.ok() && !absl::IsResourceExhausted(status)) Fail(status);
+    journal_records_.store(last_row_ - pruner_->start(), std::memory_order_relaxed);
+  }
+}
+
+bool LedgerWriter::Commit(CommitQueue::Batch& batch) {
+  const Instant begin = options_.clock->Now();
+  const absl::Status status = applier_->Apply(batch.records, batch.first_row, options_.clock->WallNow());
+  metrics_.Observe(kLedgerCommitSeconds, options_.clock->Now() - begin);
+  metrics_.ObserveCount(kLedgerBatchRecords, static_cast<int64_t>(batch.records.size()));
+  if (status.ok()) {
+    last_row_ += batch.records.size();
+    metrics_.Add(kLedgerCommitSuccesses);
+    metrics_.Add(kLedgerRecords, batch.records.size());
+    CrashPoint("writer: committed, before anybody is told");
+    queue_.Written();
+    CrashPoint("writer: all told");
+    return true;
+  }
+  if (!absl::IsResourceExhausted(status)) {
+    metrics_.Add(kLedgerCommitErrors);
+    Fail(status);
+    return false;
+  }
+  metrics_.Add(kLedgerCommitRefusals);
+  // What is in the log mostly has its place in the file already: then the log begins anew in the room that it has.
+  if (const absl::Status moved = database_.Checkpoint(); !moved.ok() && !absl::IsResourceExhausted(moved)) {
+    Fail(moved);
+    return false;
+  }
+  Log(LogSeverity::kError, Concat("SqliteLedger '", path_, "' has no room: ", status.message()));
+  queue_.Refused(batch, absl::ResourceExhaustedError(Concat(
+                            "SqliteLedger '", path_, "' has no room, and nothing was written: ", status.message())));
+  return false;
+}
+
+void LedgerWriter::Fail(const absl::Status& why) {
+  Log(LogSeverity::kError, Concat("SqliteLedger '", path_, "' has failed: ", why.message()));
+  queue_.Failed(absl::UnavailableError(
+      Concat("SqliteLedger '", path_, "' has failed and must be opened again: ", why.message())));
+}
+
+absl::Status LedgerWriter::Prune(size_t written) {
+  const int64_t retention_us = retention_us_.load(std::memory_order_relaxed);
+  if (retention_us == INT64_MAX) return absl::OkStatus();
+  const int64_t before_us = absl::ToUnixMicros(options_.clock->WallNow() - absl::Microseconds(retention_us));
+  // Twice as fast as the journal grows, so that it shrinks to what is to be kept.
+  for (size_t folded = 0; folded < 2 * written; folded += JournalPruner::kStep) {
+    const uint64_t start = pruner_->start();
+    const absl::StatusOr<std::vector<uint64_t>> forgotten = pruner_->Step(before_us, last_row_);
+    if (!forgotten.ok()) return forgotten.status();
+    if (pruner_->start() == start) break;
+    applier_->Forget(*forgotten);
+    metrics_.Add(kLedgerPruned, pruner_->start() - start);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status LedgerWriter::CheckpointIfLong() {
+  if (database_.log_pages() < kLogPages) return absl::OkStatus();
+  const Instant begin = options_.clock->Now();
+  CrashPoint("writer: before a checkpoint");
+  absl::Status status = database_.Checkpoint();
+  CrashPoint("writer: checkpoint done");
+  metrics_.Observe(kLedgerCheckpointSeconds, options_.clock->Now() - begin);
+  ShowFileSize();
+  return status;
+}
+
+void LedgerWriter::ShowFileSize() {
+  const absl::StatusOr<int64_t> pages = database_.QueryInt("PRAGMA page_count");
+  const absl::StatusOr<int64_t> page_bytes = database_.QueryInt("PRAGMA page_size");
+  if (pages.ok() && page_bytes.ok()) file_bytes_.store(*pages * *page_bytes, std::memory_order_relaxed);
+}
+
+}  // namespace stockade::internal

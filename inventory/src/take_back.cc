@@ -1,0 +1,111 @@
+// How an inventory undoes what its ledger had no room for.
+//
+// Refused is a tail of what was appended, and memory holds exactly the effect of all that was: nobody is between memory
+// and the journal while all stripes and the changes of SKUs are locked. Taken back from the last to the first, each
+// record finds memory as it was right after it. So what it took from the shards is missing there and can be put back,
+// and what it put into the shards is there and can be taken: whoever took it since was refused, too, and has been taken
+// back. Then memory is what the ledger is: as if nobody had asked.
+
+#include <ranges>
+
+#include "core.h"
+#include "stockade/base/log.h"
+#include "stockade/base/strings.h"
+
+namespace stockade {
+namespace {
+
+using internal::Concat;
+using Kind = LedgerRecord::Kind;
+
+// An expiry that was refused is tried again after this, rather than at once as long as there is no room.
+constexpr absl::Duration kExpiryRetry = absl::Seconds(1);
+
+}  // namespace
+
+void Inventory::Core::TakeBackRefused() {
+  const std::lock_guard changes(sku_changes_mutex_);
+  // The ledger is about to go, and memory with it.
+  if (closing_.load(std::memory_order_relaxed)) return;
+  const auto buyers = buyers_.LockAll();
+  const auto orders = LockAllOrders();
+  const std::vector<LedgerRecord> refused = ledger_->TakeRefused();
+  for (const LedgerRecord& record : std::views::reverse(refused)) TakeBack(record);
+}
+
+void Inventory::Core::TakeBack(const LedgerRecord& refused) {
+  switch (refused.kind) {
+    case Kind::kAddSku:
+    case Kind::kRestock:
+    case Kind::kRemoveSku: TakeBackSku(refused); return;
+    default: break;
+  }
+  OrderBook::Stripe* const stripe = orders_.StripeOfOrder(refused.order_id);
+  const OrderBook::Ref record = stripe == nullptr ? nullptr : orders_.FindUndecided(*stripe, refused.order_id);
+  if (record == nullptr) {
+    internal::Fatal(Concat("Inventory '", name_, "': the ledger refused a record of order ", refused.order_id,
+                           ", which there is not"));
+  }
+  switch (refused.kind) {
+    case Kind::kReserve:
+    case Kind::kTake:
+    case Kind::kReserveBasket: TakeBackGrant(*stripe, record); return;
+    default: TakeBackEnd(*stripe, *record, refused.kind); return;
+  }
+}
+
+void Inventory::Core::TakeBackSku(const LedgerRecord& refused) {
+  Item* const item = FindItem(refused.sku);
+  const std::lock_guard lock(item->mutex);
+  if (refused.kind == Kind::kRestock) {
+    item->granted.fetch_sub(refused.quantity, std::memory_order_relaxed);
+    (void)item->stock->Take(refused.quantity);
+    return;
+  }
+  const std::lock_guard catalogue_lock(catalogue_mutex_);
+  if (refused.kind == Kind::kRemoveSku) {
+    item->stock = std::move(item->withdrawn);
+    (void)item->stock->Deposit(refused.quantity);
+    item->granted.fetch_add(refused.quantity, std::memory_order_relaxed);
+    return;
+  }
+  item->stock = nullptr;
+  item->granted.store(0, std::memory_order_relaxed);
+  never_added_.push_back(std::move(items_.extract(refused.sku).mapped()));
+}
+
+void Inventory::Core::TakeBackGrant(OrderBook::Stripe& stripe, const OrderBook::Ref& record) {
+  for (const internal::ItemLine& line : record->lines) {
+    Item& item = *line.item;
+    if (record->state == OrderState::kHeld) {
+      item.units.Hold(-line.quantity);
+    } else {
+      item.units.Sell(-line.quantity);
+    }
+    (void)item.stock->Deposit(line.quantity);
+    if (item.per_buyer_limit != 0) buyers_.Add(item, record->buyer, -line.quantity);
+  }
+  orders_.Withdraw(stripe, record);
+}
+
+void Inventory::Core::TakeBackEnd(OrderBook::Stripe& stripe, OrderRecord& record, Kind kind) {
+  for (const internal::ItemLine& line : record.lines) {
+    Item& item = *line.item;
+    item.units.Hold(line.quantity);
+    if (kind == Kind::kCommit) {
+      item.units.Sell(-line.quantity);
+    } else if (item.removed()) {
+      item.granted.fetch_add(line.quantity, std::memory_order_relaxed);
+    } else {
+      (void)item.stock->Take(line.quantity);
+      if (item.per_buyer_limit != 0) buyers_.Add(item, record.buyer, line.quantity);
+    }
+  }
+  // What it had before is durable, or is taken back next.
+  record.position = 0;
+  const Instant due_at = kind == Kind::kExpire ? clock_->Now() + kExpiryRetry : record.deadline;
+  orders_.Reopen(stripe, record, due_at);
+  reaper_->WakeBy(due_at);
+}
+
+}  // namespace stockade
