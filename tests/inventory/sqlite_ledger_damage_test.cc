@@ -58,7 +58,7 @@ TEST(SqliteLedgerDamageTest, Open_SkusThatDoNotAddUp_IsDataLossNamingIt) {
   ExpectDataLoss("UPDATE skus SET removed = 0", "SKU 'hat' is not removed, but by the journal it is");
   ExpectDataLoss("UPDATE skus SET removed = 1 WHERE sku = 'lace'", "SKU 'lace' is removed, but by the journal");
   ExpectDataLoss("DELETE FROM skus WHERE sku = 'lace'", "not in the table of SKUs");
-  ExpectDataLoss("INSERT INTO skus VALUES('sock', 0, 1, 0, 0)", "SKU 'sock' is unknown to the journal");
+  ExpectDataLoss("INSERT INTO skus VALUES('sock', 0, 1, 0, 0, 0, NULL, NULL)", "SKU 'sock' is unknown to the journal");
 }
 
 TEST(SqliteLedgerDamageTest, Open_OrdersThatDoNotAddUp_IsDataLossNamingIt) {
@@ -72,9 +72,13 @@ TEST(SqliteLedgerDamageTest, Open_OrdersThatDoNotAddUp_IsDataLossNamingIt) {
   ExpectDataLoss("UPDATE orders SET sku = 'boot' WHERE order_id = 2", "order 2 is of other units");
   ExpectDataLoss("UPDATE orders SET quantity = 3 WHERE order_id = 2", "order 2 is of other units");
   ExpectDataLoss("DELETE FROM orders WHERE order_id = 2", "order 2 is not in the table of orders");
+  ExpectDataLoss("UPDATE orders SET request_id = 'request-1' WHERE order_id = 2",
+                 "order 2: its request id 'request-1' is that of another order");
+  ExpectDataLoss("UPDATE orders SET position = 12 WHERE order_id = 2", "order 2 is granted elsewhere");
+  ExpectDataLoss("DELETE FROM ledger", "the table ledger is empty");
   ExpectDataLoss(
       "INSERT INTO orders SELECT 9, 'another', sku, quantity, buyer, state, reserved, expires_at_us, ttl_us, "
-      "created_at_us, settled_at_us FROM orders WHERE order_id = 1",
+      "created_at_us, settled_at_us, 11 FROM orders WHERE order_id = 1",
       "order 9 is sold, but by the journal unknown");
   ExpectDataLoss("PRAGMA ignore_check_constraints = ON; UPDATE orders SET quantity = -4 WHERE order_id = 2",
                  "quick_check");
@@ -124,11 +128,21 @@ TEST(SqliteLedgerDamageTest, PlainSql_WhatCannotBe_IsRefusedByTheTables) {
   PlainSql sql(dir.File("orders.db"));
   sql.Run("PRAGMA foreign_keys = ON");
   for (const std::string change : {
-           "INSERT INTO skus VALUES('shoe', 0, 1, 0, 0)",
+           "INSERT INTO skus VALUES('shoe', 0, 1, 0, 0, 0, NULL, NULL)",
            "UPDATE skus SET granted = -1",
            "UPDATE skus SET granted = granted + 9223372036854775807",
            "UPDATE skus SET removed = 2",
-           "UPDATE orders SET request_id = 'request-1' WHERE order_id = 2",
+           "UPDATE skus SET sold_forgotten = -1",
+           "UPDATE skus SET sold_forgotten = 1",
+           "UPDATE skus SET start_granted = 1",
+           "UPDATE skus SET start_granted = 1, start_removed = 2",
+           "UPDATE skus SET start_granted = 1, start_removed = 0, sold_forgotten = 2",
+           "INSERT INTO ledger SELECT 2, 0, 0, fingerprint_key FROM ledger",
+           "UPDATE ledger SET fingerprint_key = x'00'",
+           "INSERT INTO bought VALUES('sock', 'ann', 1)",
+           "INSERT INTO bought VALUES('shoe', 'ann', 0)",
+           "INSERT INTO forgotten VALUES(1, x'00')",
+           "INSERT INTO forgotten VALUES(1, x'')",
            "UPDATE orders SET quantity = 0 WHERE order_id = 2",
            "UPDATE orders SET sku = NULL WHERE order_id = 2",
            "UPDATE orders SET sku = 'sock' WHERE order_id = 2",

@@ -38,13 +38,16 @@ TEST(SqliteLedgerMetricsTest, Collect_AfterCommitsAndAFailure_CountsThem) {
       found[family.name + LabelOf(metric, "result")] = metric;
     }
   }
-  EXPECT_EQ(found.size(), 7u);
+  EXPECT_EQ(found.size(), 12u);
   EXPECT_EQ(found["stockade_ledger_records_total"].counter.value, 2);
   EXPECT_EQ(found["stockade_ledger_commits_totalsuccess"].counter.value, 2);
   EXPECT_EQ(found["stockade_ledger_commits_totalerror"].counter.value, 1);
   EXPECT_EQ(found["stockade_ledger_commit_seconds"].histogram.sample_count, 3u);
   EXPECT_EQ(found["stockade_ledger_batch_records"].histogram.sample_sum, 3);
   EXPECT_EQ(found["stockade_ledger_queue_records"].gauge.value, 0);
+  EXPECT_EQ(found["stockade_ledger_commits_totalrefused"].counter.value, 0);
+  EXPECT_EQ(found["stockade_ledger_journal_records"].gauge.value, 2);
+  EXPECT_GT(found["stockade_ledger_file_bytes"].gauge.value, 4096);
   EXPECT_GT(found["stockade_ledger_recovery_seconds"].gauge.value, 0);
 }
 

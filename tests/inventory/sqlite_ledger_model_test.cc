@@ -2,14 +2,13 @@
 
 #include <algorithm>
 #include <iterator>
-#include <map>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "gtest/gtest.h"
+#include "inventory/ledger_state_text.h"
 #include "inventory/recording_ledger.h"
 #include "inventory/sqlite_ledger_support.h"
 #include "stockade/base/manual_clock.h"
@@ -20,6 +19,7 @@ namespace {
 
 using ::stockade::testing::AddSku;
 using ::stockade::testing::AvailableIn;
+using ::stockade::testing::Describe;
 using ::stockade::testing::OpenLedger;
 using ::stockade::testing::RemoveSku;
 using ::stockade::testing::Replay;
@@ -31,25 +31,6 @@ using ::stockade::testing::Settle;
 using ::stockade::testing::Take;
 using ::stockade::testing::TempDir;
 using Kind = LedgerRecord::Kind;
-
-// All that `state` says, SKUs by name.
-std::string Describe(const LedgerState& state) {
-  std::map<std::string, std::string> skus;
-  for (const LedgerState::Sku& sku : state.skus) {
-    skus[sku.sku] = absl::StrCat(sku.sku, " granted ", sku.granted, " shards ", sku.shards, " limit ",
-                                 sku.per_buyer_limit, sku.removed ? " removed" : "", "\n");
-  }
-  std::string text = absl::StrJoin(skus, "", [](std::string* to, const auto& sku) { to->append(sku.second); });
-  for (const LedgerState::Order& order : state.orders) {
-    absl::StrAppend(&text, order.order_id, " ", order.request_id, " of ", order.buyer, ": ", order.quantity, " ",
-                    order.sku);
-    for (const OrderLine& line : order.lines) absl::StrAppend(&text, " + ", line.quantity, " ", line.sku);
-    absl::StrAppend(&text, " state ", static_cast<int>(order.state), order.reserved ? " reserved" : " taken", " until ",
-                    absl::FormatTime(order.expires_at), " ttl ", absl::FormatDuration(order.ttl), " ended ",
-                    absl::FormatTime(order.ended_at), "\n");
-  }
-  return text;
-}
 
 // Makes up records that can be, one after another.
 class Generator {

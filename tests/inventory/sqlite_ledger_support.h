@@ -28,6 +28,8 @@ class PlainSql {
   }
   ~PlainSql() { sqlite3_close(connection_); }
 
+  sqlite3* connection() { return connection_; }
+
   // SQLITE_OK, or what went wrong.
   int TryRun(const std::string& sql) { return sqlite3_exec(connection_, sql.c_str(), nullptr, nullptr, nullptr); }
 

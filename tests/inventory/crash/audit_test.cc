@@ -1,0 +1,106 @@
+// Ledgers in which something was lost, doubled or changed: the audit by SQL alone must say so, or it proves nothing.
+
+#include "inventory/crash/audit.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+
+#include "gtest/gtest.h"
+#include "stockade/inventory/inventory.h"
+#include "support/temp_dir.h"
+
+namespace stockade::testing {
+namespace {
+
+// An order of each kind in each of its states, a limit that is used up, and a SKU that was removed while it was held.
+void Trade(const std::string& path) {
+  const auto shop = Inventory::Create({.ledger = OpenLedger(path), .metrics = nullptr}).value();
+  ASSERT_TRUE(shop->AddSku("shoe", {.stock = 20, .per_buyer_limit = 6}).ok());
+  ASSERT_TRUE(shop->AddSku("lace", {.stock = 20}).ok());
+  ASSERT_TRUE(shop->AddSku("old", {.stock = 5}).ok());
+  ASSERT_TRUE(shop->Restock("shoe", 5).ok());
+  ASSERT_TRUE(shop->Take({.sku = "shoe", .quantity = 2, .request_id = "take", .buyer = "ann"}).ok());
+  const auto reserve = [&](const char* id, const char* sku) {
+    return shop->Reserve({.sku = sku, .quantity = 2, .request_id = id, .buyer = "ann"}).value().id();
+  };
+  const auto basket = [&](const char* id) {
+    return shop->ReserveBasket({.lines = {{"shoe", 1}, {"lace", 3}}, .request_id = id, .buyer = "bob"})->id();
+  };
+  ASSERT_TRUE(shop->Commit(reserve("sold", "shoe")).ok());
+  ASSERT_TRUE(shop->Cancel(reserve("cancelled", "shoe")).ok());
+  reserve("held", "shoe");
+  ASSERT_TRUE(shop->Commit(basket("basket sold")).ok());
+  ASSERT_TRUE(shop->Cancel(basket("basket cancelled")).ok());
+  basket("basket held");
+  const OrderId old = reserve("old", "old");
+  ASSERT_TRUE(shop->RemoveSku("old").ok());
+  ASSERT_TRUE(shop->Cancel(old).ok());
+}
+
+struct Change {
+  const char* what;
+  const char* sql;
+  const char* found_by;  // One statement of the audit, perhaps of several.
+};
+
+constexpr Change kChanges[] = {
+    {"one more than was granted is sold", "UPDATE orders SET quantity = 24 WHERE request_id = 'take'", "stock"},
+    {"a removed SKU has units", "UPDATE skus SET granted = granted + 1 WHERE sku = 'old'", "stock"},
+    {"units were taken before they were there",
+     "UPDATE journal SET quantity = 1 WHERE kind = 'add_sku' AND sku = 'shoe';"
+     "UPDATE journal SET quantity = 24 WHERE kind = 'restock';"
+     "UPDATE journal SET position = 1000 WHERE kind = 'restock'",
+     "history"},
+    {"a restock counts twice", "UPDATE skus SET granted = granted + 5 WHERE sku = 'shoe'", "totals"},
+    {"a record is lost", "DELETE FROM journal WHERE kind = 'restock'", "gaps"},
+    {"the first record is lost", "DELETE FROM journal WHERE position = 1", "gaps"},
+    {"a SKU is unknown", "DELETE FROM skus WHERE sku = 'old'", "skus"},
+    {"a SKU is not removed", "UPDATE skus SET removed = 0 WHERE sku = 'old'", "skus"},
+    {"sold after its removal", "UPDATE journal SET position = 1000 WHERE kind = 'reserve' AND sku = 'old'", "skus"},
+    {"an order is lost", "DELETE FROM orders WHERE request_id = 'held'", "orders"},
+    {"an order has no grant",
+     "DELETE FROM journal WHERE kind = 'take' AND order_id = (SELECT order_id FROM orders WHERE request_id = 'take')",
+     "orders"},
+    {"an order was sold twice",
+     "INSERT INTO journal SELECT (SELECT max(position) + 1 FROM journal), at_us, kind, order_id, sku, quantity "
+     "FROM journal WHERE kind = 'commit' LIMIT 1",
+     "orders"},
+    {"a cancelled order is sold", "UPDATE orders SET state = 'sold' WHERE request_id = 'cancelled'", "orders"},
+    {"a sold order is held", "UPDATE orders SET state = 'held', settled_at_us = NULL WHERE request_id = 'sold'",
+     "orders"},
+    {"an order's units differ", "UPDATE journal SET quantity = 1 WHERE kind = 'commit' AND sku = 'shoe'", "orders"},
+    {"an order's SKU differs", "UPDATE orders SET sku = 'lace' WHERE request_id = 'held'", "orders"},
+    {"a line is lost", "DELETE FROM order_lines WHERE sku = 'lace' AND quantity = 3", "lines"},
+    {"a line of the journal is lost",
+     "DELETE FROM journal_lines WHERE position = (SELECT max(position) FROM journal_lines)", "lines"},
+    {"a line differs", "UPDATE order_lines SET quantity = 2 WHERE sku = 'lace'", "lines"},
+    {"a buyer has too many", "UPDATE skus SET per_buyer_limit = 5 WHERE sku = 'shoe'", "buyers"},
+    {"a request has two orders", "UPDATE orders SET request_id = 'take' WHERE request_id = 'held'", "requests"},
+    {"a row refers to nothing", "INSERT INTO journal_lines VALUES(5000, 1, 'shoe', 1)", "file"},
+};
+
+TEST(LedgerAuditTest, Audit_OfALedgerAsItWasWritten_FindsNothing) {
+  const TempDir dir;
+  Trade(dir.File("orders.db"));
+  PlainSql sql(dir.File("orders.db"));
+  ExpectAuditHolds(sql);
+}
+
+TEST(LedgerAuditTest, Audit_OfAChangedLedger_NamesWhatIsWrong) {
+  const TempDir dir;
+  Trade(dir.File("orders.db"));
+  for (const Change& change : kChanges) {
+    SCOPED_TRACE(change.what);
+    const std::string changed = dir.File(change.what);
+    std::filesystem::copy_file(dir.File("orders.db"), changed);
+    PlainSql sql(changed);
+    sql.Run("PRAGMA foreign_keys = OFF; PRAGMA ignore_check_constraints = ON");
+    sql.Run(change.sql);
+    const std::vector<Finding> findings = AuditBySql(sql);
+    EXPECT_NE(std::ranges::find(findings, change.found_by, &Finding::statement), findings.end());
+  }
+}
+
+}  // namespace
+}  // namespace stockade::testing

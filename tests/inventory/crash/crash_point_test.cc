@@ -1,0 +1,125 @@
+// A shop with few units, all wanted at once, dies at each step of its protocol.
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <ostream>
+#include <regex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+#include "inventory/crash/chain.h"
+
+namespace stockade::testing {
+namespace {
+
+struct Point {
+  const char* name;
+  std::vector<int> passes;  // At which of them it dies, each in a process of its own.
+  // Short: the ledger is to forget what ended.
+  absl::Duration retention = absl::InfiniteDuration();
+};
+
+void PrintTo(const Point& point, std::ostream* out) { *out << point.name; }
+
+const std::vector<int> kOnceAProcess = {1};
+constexpr absl::Duration kMoment = absl::Milliseconds(50);
+const std::vector<int> kOften = {1, 40};
+
+const std::vector<Point>& Points() {
+  static const auto* const points = new std::vector<Point>{
+      {"add sku: appended", {1, 4}},
+      {"add sku: before the append", {1, 4}},
+      {"commit: appended", kOften},
+      {"commit: before the append", kOften},
+      {"give back: appended, before the deposit", kOften},
+      {"give back: before the append", kOften},
+      {"give back: deposited", kOften},
+      {"grant: appended", kOften},
+      {"grant: units taken, before the append", kOften},
+      {"open: checkpoint done", kOnceAProcess},
+      {"open: file prepared", kOnceAProcess},
+      {"open: recovered, before the checkpoint", kOnceAProcess},
+      {"prune: committed", {1, 3}, kMoment},
+      {"prune: journal deleted, before the commit", {1, 3}, kMoment},
+      {"prune: orders deleted, before the rest", {1, 3}, kMoment},
+      {"remove sku: appended", {1, 3}},
+      {"remove sku: units withdrawn, before the append", {1, 3}},
+      {"restock: appended, before the deposit", {1, 20}},
+      {"restock: before the append", {1, 20}},
+      {"restock: deposited", {1, 20}},
+      {"writer: all told", kOften},
+      {"writer: batch taken", kOften},
+      {"writer: before a checkpoint", {1, 2}},
+      {"writer: callbacks told, before the waiters", kOften},
+      {"writer: checkpoint done", {1, 2}},
+      {"writer: committed, before anybody is told", kOften},
+      {"writer: one record applied", kOften},
+      {"writer: records applied, before the commit", kOften},
+      {"writer: transaction begun", kOften},
+  };
+  return *points;
+}
+
+class CrashPointTest : public ::testing::TestWithParam<Point> {};
+
+TEST_P(CrashPointTest, Death_ThereAtSomePass_CountsNoUnitTwiceAndLosesNoAnswer) {
+  // More than any pass above needs.
+  constexpr uint32_t kRequests = 20'000;
+  Chain chain({.seed = static_cast<uint32_t>(std::hash<std::string>()(GetParam().name)), .skus = 2, .stock = 3}, 6);
+  for (const bool empty : {true, false}) {
+    for (const int pass : GetParam().passes) {
+      // Once at once, and once after the others have gone on for a while without the one that came there.
+      const std::string at = absl::StrCat(GetParam().name, "#", pass, empty ? "" : "+20");
+      SCOPED_TRACE(absl::StrCat(at, empty ? ", new ledger" : ""));
+      const Ended ended = chain.RunToEnd(kRequests, {.crash_at = at}, GetParam().retention);
+      ASSERT_NE(ended.status, 0) << "it never came there";
+      ExpectKilled(ended);
+      ASSERT_FALSE(HasFailure());
+    }
+    // What was under way is asked about again, and goes on.
+    EXPECT_EQ(chain.RunToEnd(250, {}, GetParam().retention).status, 0);
+    ASSERT_FALSE(HasFailure());
+  }
+  EXPECT_GT(chain.witness().repeats_of_former_rounds(), 0u);
+  if (GetParam().retention == kMoment) {
+    EXPECT_GT(chain.Count("SELECT journal_start FROM ledger"), 0);
+    return;
+  }
+  EXPECT_GT(chain.Count("SELECT sum(CASE WHEN kind IN ('reserve', 'take') THEN quantity "
+                        "WHEN kind IN ('add_sku', 'restock') THEN -quantity ELSE 0 END) "
+                        "FROM journal WHERE sku NOT LIKE 'only-%'"),
+            0)
+      << "no unit that came back was sold again";
+}
+
+std::string NameOf(const ::testing::TestParamInfo<Point>& info) {
+  std::string name;
+  for (const char* at = info.param.name; *at != '\0'; ++at) {
+    name += *at >= 'a' && *at <= 'z' ? *at : '_';
+  }
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(EachStep, CrashPointTest, ::testing::ValuesIn(Points()), NameOf);
+
+TEST(CrashPointTableTest, Table_HasEachPointOfTheSources) {
+  const std::regex call("CrashPoint\\(\"([^\"]*)\"\\)");
+  std::multiset<std::string> in_sources;
+  for (const auto& file : std::filesystem::recursive_directory_iterator(STOCKADE_INVENTORY_SOURCES)) {
+    if (file.path().extension() != ".cc" && file.path().extension() != ".h") continue;
+    std::ifstream in(file.path());
+    const std::string text((std::istreambuf_iterator<char>(in)), {});
+    for (std::sregex_iterator it(text.begin(), text.end(), call), end; it != end; ++it) in_sources.insert((*it)[1]);
+  }
+  std::multiset<std::string> in_table;
+  for (const Point& point : Points()) in_table.insert(point.name);
+  EXPECT_EQ(in_table, in_sources);
+}
+
+}  // namespace
+}  // namespace stockade::testing

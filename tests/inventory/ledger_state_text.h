@@ -1,0 +1,35 @@
+#ifndef STOCKADE_TESTS_INVENTORY_LEDGER_STATE_TEXT_H_
+#define STOCKADE_TESTS_INVENTORY_LEDGER_STATE_TEXT_H_
+
+#include <map>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/time.h"
+#include "stockade/inventory/ledger.h"
+
+namespace stockade::testing {
+
+// All that `state` says, SKUs by name.
+inline std::string Describe(const LedgerState& state) {
+  std::map<std::string, std::string> skus;
+  for (const LedgerState::Sku& sku : state.skus) {
+    skus[sku.sku] = absl::StrCat(sku.sku, " granted ", sku.granted, " shards ", sku.shards, " limit ",
+                                 sku.per_buyer_limit, sku.removed ? " removed" : "", "\n");
+  }
+  std::string text = absl::StrJoin(skus, "", [](std::string* to, const auto& sku) { to->append(sku.second); });
+  for (const LedgerState::Order& order : state.orders) {
+    absl::StrAppend(&text, order.order_id, " ", order.request_id, " of ", order.buyer, ": ", order.quantity, " ",
+                    order.sku);
+    for (const OrderLine& line : order.lines) absl::StrAppend(&text, " + ", line.quantity, " ", line.sku);
+    absl::StrAppend(&text, " state ", static_cast<int>(order.state), order.reserved ? " reserved" : " taken", " until ",
+                    absl::FormatTime(order.expires_at), " ttl ", absl::FormatDuration(order.ttl), " ended ",
+                    absl::FormatTime(order.ended_at), "\n");
+  }
+  return text;
+}
+
+}  // namespace stockade::testing
+
+#endif  // STOCKADE_TESTS_INVENTORY_LEDGER_STATE_TEXT_H_

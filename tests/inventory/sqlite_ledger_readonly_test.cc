@@ -1,0 +1,117 @@
+// Files and file systems that cannot be written, for root neither.
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "inventory/mount_namespace.h"
+#include "inventory/sqlite_ledger_support.h"
+
+namespace stockade {
+namespace {
+
+using ::stockade::testing::AddSku;
+using ::stockade::testing::AvailableIn;
+using ::stockade::testing::InMountNamespace;
+using ::stockade::testing::MakeReadOnly;
+using ::stockade::testing::MakeWritable;
+using ::stockade::testing::MountSmallDisk;
+using ::stockade::testing::OpenLedger;
+using ::stockade::testing::SetReadOnly;
+using ::stockade::testing::Take;
+using ::stockade::testing::TempDir;
+using ::testing::HasSubstr;
+
+constexpr int64_t kDiskBytes = int64_t{4} * 1024 * 1024;
+constexpr char kNoMounts[] = "mounts need root, or user namespaces";
+
+std::map<std::string, std::string> FilesIn(const std::string& directory) {
+  std::map<std::string, std::string> files;
+  for (const auto& entry : std::filesystem::directory_iterator(directory)) {
+    std::ifstream file(entry.path(), std::ios::binary);
+    files[entry.path().filename().string()] = std::string(std::istreambuf_iterator<char>(file), {});
+  }
+  return files;
+}
+
+// A ledger with 6 of 10 shoes left. `killed`: as a killed process leaves it, with the last order in the log.
+void MakeLedger(const std::string& path, bool killed) {
+  {
+    const auto ledger = OpenLedger(path);
+    ASSERT_TRUE(ledger->AwaitDurable(ledger->Append(AddSku("shoe", 10))).ok());
+    ASSERT_TRUE(ledger->AwaitDurable(ledger->Append(Take(1, "shoe", 4))).ok());
+    if (killed) {
+      std::filesystem::copy(path, path + ".kept");
+      std::filesystem::copy(path + "-wal", path + "-wal.kept");
+    }
+  }
+  if (!killed) return;
+  std::filesystem::rename(path + ".kept", path);
+  std::filesystem::rename(path + "-wal.kept", path + "-wal");
+}
+
+void ExpectPermissionDenied(const std::string& path) {
+  const absl::Status status = SqliteLedger::Open(path, {.metrics = nullptr}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kPermissionDenied) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr(path));
+}
+
+void ExpectWorks(const std::string& path) {
+  const auto ledger = OpenLedger(path);
+  ASSERT_NE(ledger, nullptr);
+  EXPECT_EQ(AvailableIn(ledger->TakeRecovered(), "shoe"), 6);
+  EXPECT_TRUE(ledger->AwaitDurable(ledger->Append(Take(2, "shoe", 6))).ok());
+}
+
+TEST(SqliteLedgerReadOnlyTest, Open_OnAReadOnlyFileSystem_IsRefusedByPathAndWorksOnceItIsWritable) {
+  const TempDir dir;
+  const bool ran = InMountNamespace([&] {
+    for (const bool killed : {false, true}) {
+      SCOPED_TRACE(killed);
+      ASSERT_TRUE(MountSmallDisk(dir.path(), kDiskBytes));
+      const std::string path = dir.File("orders.db");
+      MakeLedger(path, killed);
+      ASSERT_TRUE(SetReadOnly(dir.path(), true));
+      const auto before = FilesIn(dir.path());
+      ExpectPermissionDenied(path);
+      ExpectPermissionDenied(dir.File("new.db"));
+      EXPECT_EQ(FilesIn(dir.path()), before);
+      ASSERT_TRUE(SetReadOnly(dir.path(), false));
+      ExpectWorks(path);
+    }
+  });
+  if (!ran) GTEST_SKIP() << kNoMounts;
+}
+
+TEST(SqliteLedgerReadOnlyTest, Open_OfAReadOnlyFile_IsRefusedByPathAndWorksOnceItIsWritable) {
+  const TempDir dir;
+  const bool ran = InMountNamespace([&] {
+    for (const bool killed : {false, true}) {
+      for (const std::string suffix : {"", "-wal", ".lock"}) {
+        if (suffix == "-wal" && !killed) continue;
+        SCOPED_TRACE(absl::StrCat(killed ? "killed" : "closed", ", ", suffix));
+        ASSERT_TRUE(MountSmallDisk(dir.path(), kDiskBytes));
+        const std::string path = dir.File("orders.db");
+        MakeLedger(path, killed);
+        ASSERT_TRUE(MakeReadOnly(path + suffix));
+        auto before = FilesIn(dir.path());
+        ExpectPermissionDenied(path);
+        auto after = FilesIn(dir.path());
+        // Who holds it.
+        before.erase("orders.db.lock");
+        after.erase("orders.db.lock");
+        EXPECT_EQ(after, before);
+        ASSERT_TRUE(MakeWritable(path + suffix));
+        ExpectWorks(path);
+      }
+    }
+  });
+  if (!ran) GTEST_SKIP() << kNoMounts;
+}
+
+}  // namespace
+}  // namespace stockade
