@@ -1,11 +1,15 @@
 #ifndef STOCKADE_BENCH_LEDGER_ROWS_H_
 #define STOCKADE_BENCH_LEDGER_ROWS_H_
 
+#include <span>
+
 #include "harness/suite.h"
+#include "ledger/peers.h"
 
 namespace stockade::bench {
 
-void AddLedgerRows(Suite& suite);
+void AddOrderRows(Suite& suite, std::span<const Peer> peers);
+void AddRestartRows(Suite& suite);
 
 }  // namespace stockade::bench
 
