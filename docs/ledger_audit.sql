@@ -1,0 +1,118 @@
+-- What must hold in a ledger's file, whatever happened to its process. Each statement finds what is wrong, and nothing
+-- where nothing is. To be run while nobody has the ledger open: sqlite3 orders.db < ledger_audit.sql
+
+-- Orders and the steps of the journal line by line: baskets have several, all others one. Gone with the connection.
+CREATE TEMP VIEW sold_lines AS
+  SELECT order_id, position, state, buyer, sku, quantity FROM orders WHERE sku IS NOT NULL
+  UNION ALL SELECT order_id, position, state, buyer, l.sku, l.quantity FROM orders JOIN order_lines l USING (order_id);
+CREATE TEMP VIEW steps AS
+  SELECT position, kind, order_id, sku, quantity FROM journal WHERE sku IS NOT NULL
+  UNION ALL SELECT position, kind, order_id, l.sku, l.quantity FROM journal JOIN journal_lines l USING (position);
+-- Where a SKU came and went, each time. What was before ledger.journal_start is folded into the tables.
+CREATE TEMP VIEW comings AS
+  SELECT sku, position AS added_at, NULL AS removed_at FROM journal WHERE kind = 'add_sku'
+  UNION ALL SELECT sku, NULL, position FROM journal WHERE kind = 'remove_sku'
+  UNION ALL SELECT sku, journal_start, NULL FROM skus JOIN ledger WHERE start_granted IS NOT NULL
+  UNION ALL SELECT sku, NULL, journal_start FROM skus JOIN ledger WHERE start_removed = 1;
+-- What a SKU had at the journal's start, and what each step did to that. What comes back to a removed SKU is withdrawn.
+CREATE TEMP VIEW moves AS
+  SELECT journal_start AS position, sku, start_granted AS granted, sold_forgotten AS taken FROM skus JOIN ledger
+  WHERE start_granted IS NOT NULL
+  UNION ALL SELECT journal_start, sku, 0, quantity FROM sold_lines JOIN ledger WHERE position <= journal_start
+  UNION ALL
+  SELECT position, sku,
+    CASE WHEN kind IN ('add_sku', 'restock') THEN quantity
+         WHEN kind = 'remove_sku' OR (kind IN ('cancel', 'expire') AND position > removed_at) THEN -quantity
+         ELSE 0 END,
+    CASE WHEN kind IN ('reserve', 'take', 'reserve_basket') THEN quantity
+         WHEN kind IN ('cancel', 'expire') THEN -quantity
+         ELSE 0 END
+  FROM steps LEFT JOIN (SELECT sku, removed_at FROM comings WHERE removed_at IS NOT NULL) USING (sku);
+
+-- file: a page or an index is damaged, or a row refers to one that is not there
+SELECT integrity_check FROM pragma_integrity_check WHERE integrity_check <> 'ok'
+UNION ALL SELECT "table" || ': row without its ' || parent FROM pragma_foreign_key_check;
+
+-- stock: of a SKU more is held and sold than was granted; or units are left of one that was removed
+WITH taken AS (SELECT sku, sum(quantity) AS units FROM sold_lines WHERE state IN ('held', 'sold') GROUP BY sku)
+SELECT sku, granted, sold_forgotten, coalesce(units, 0) AS taken, removed FROM skus LEFT JOIN taken USING (sku)
+WHERE sold_forgotten + coalesce(units, 0) > granted OR (removed AND sold_forgotten + coalesce(units, 0) <> granted);
+
+-- history: at some position more units had been taken of a SKU than had been granted, or fewer than none
+SELECT position, sku, granted, taken
+FROM (SELECT position, sku, sum(granted) OVER upto AS granted, sum(taken) OVER upto AS taken
+      FROM moves WINDOW upto AS (PARTITION BY sku ORDER BY position))
+WHERE taken > granted OR taken < 0;
+
+-- totals: what a SKU has at the end of the journal is not what the tables say
+WITH told AS (SELECT sku, sum(granted) AS granted, sum(taken) AS taken FROM moves GROUP BY sku),
+     taken AS (SELECT sku, sum(quantity) AS units FROM sold_lines WHERE state IN ('held', 'sold') GROUP BY sku)
+SELECT sku, skus.granted, sold_forgotten, coalesce(units, 0) AS taken, told.granted AS granted_told,
+  told.taken AS taken_told
+FROM skus LEFT JOIN told USING (sku) LEFT JOIN taken USING (sku)
+WHERE told.granted IS NOT skus.granted OR told.taken IS NOT sold_forgotten + coalesce(units, 0);
+
+-- gaps: a position is missing
+SELECT position, before
+FROM (SELECT position, lag(position, 1, (SELECT journal_start FROM ledger)) OVER (ORDER BY position) AS before
+      FROM journal)
+WHERE position IS NOT before + 1;
+
+-- skus: one is unknown, was added or removed twice, or sold or restocked before it was there or after its removal
+WITH lives AS (SELECT sku, min(added_at) AS added_at, min(removed_at) AS removed_at, count(added_at) AS times_added,
+                 count(removed_at) AS times_removed FROM comings GROUP BY sku)
+SELECT position, kind, sku, added_at, removed_at
+FROM steps LEFT JOIN lives USING (sku) LEFT JOIN skus known USING (sku)
+WHERE known.granted IS NULL OR added_at IS NULL OR position < added_at
+   OR (kind IN ('reserve', 'take', 'reserve_basket', 'restock') AND position > removed_at)
+UNION ALL
+SELECT NULL, 'as the table says', sku, added_at, removed_at FROM skus LEFT JOIN lives USING (sku)
+WHERE times_added IS NOT 1 OR times_removed <> removed;
+
+-- orders: one is not granted once in the journal, and then ended once if it has ended, each as the tables say
+WITH told AS (SELECT order_id,
+                count(*) FILTER (WHERE kind IN ('reserve', 'take', 'reserve_basket')) AS grants,
+                count(*) FILTER (WHERE kind IN ('take', 'commit', 'cancel', 'expire')) AS ends,
+                min(kind) FILTER (WHERE kind IN ('reserve', 'take', 'reserve_basket')) AS granted_by,
+                min(kind) FILTER (WHERE kind IN ('take', 'commit', 'cancel', 'expire')) AS ended_by,
+                max(at_us) FILTER (WHERE kind IN ('take', 'commit', 'cancel', 'expire')) AS ended_at_us,
+                min(position) AS begins,
+                count(DISTINCT sku) <= 1 AND count(DISTINCT quantity) <= 1 AND count(sku) IN (0, count(*)) AS agrees,
+                min(sku) AS sku, min(quantity) AS quantity
+              FROM journal WHERE order_id IS NOT NULL GROUP BY order_id)
+SELECT order_id, state, position, begins, grants, ends, granted_by, ended_by
+FROM orders o JOIN ledger LEFT JOIN told t USING (order_id)
+WHERE NOT (position <= journal_start AND state = 'held' AND begins IS NULL)
+  AND (grants IS NOT (position > journal_start) OR ends IS NOT (state <> 'held') OR NOT agrees
+       OR (grants AND begins <> position) OR t.sku IS NOT o.sku OR t.quantity IS NOT o.quantity
+       OR ended_at_us IS NOT settled_at_us
+       OR granted_by <> CASE WHEN NOT reserved THEN 'take' WHEN o.sku IS NULL THEN 'reserve_basket' ELSE 'reserve' END
+       OR ended_by IS NOT CASE WHEN state = 'held' THEN NULL WHEN state = 'cancelled' THEN 'cancel'
+                               WHEN state = 'expired' THEN 'expire' WHEN reserved THEN 'commit' ELSE 'take' END)
+UNION ALL
+SELECT order_id, 'in the journal only', NULL, begins, grants, ends, granted_by, ended_by
+FROM told t LEFT JOIN orders o USING (order_id) WHERE o.state IS NULL;
+
+-- lines: those of a basket are not the same in the tables and at each of its positions, or it has none
+SELECT position, order_id, line, sku, quantity FROM (
+  SELECT j.position, order_id, line, l.sku, l.quantity FROM journal j JOIN order_lines l USING (order_id)
+  EXCEPT SELECT position, order_id, line, l.sku, l.quantity FROM journal JOIN journal_lines l USING (position))
+UNION ALL
+SELECT position, order_id, line, sku, quantity FROM (
+  SELECT position, order_id, line, l.sku, l.quantity FROM journal JOIN journal_lines l USING (position)
+  EXCEPT SELECT j.position, order_id, line, l.sku, l.quantity FROM journal j JOIN order_lines l USING (order_id))
+UNION ALL
+SELECT NULL, order_id, line, l.sku, l.quantity FROM orders o LEFT JOIN order_lines l USING (order_id)
+WHERE (o.sku IS NULL) <> (line IS NOT NULL);
+
+-- requests: an id has more than one order
+SELECT request_id, count(*) AS orders FROM orders GROUP BY request_id HAVING count(*) > 1;
+
+-- buyers: one has more of a SKU than its limit, what was forgotten of it included; or that is not what was forgotten
+SELECT sku, buyer, sum(units) AS units, per_buyer_limit
+FROM (SELECT sku, buyer, quantity AS units FROM sold_lines WHERE state IN ('held', 'sold')
+      UNION ALL SELECT sku, buyer, units FROM bought) JOIN skus USING (sku)
+WHERE per_buyer_limit > 0 GROUP BY sku, buyer HAVING sum(units) > per_buyer_limit
+UNION ALL
+SELECT sku, 'all', coalesce(sum(units), 0), sold_forgotten FROM skus LEFT JOIN bought USING (sku)
+WHERE per_buyer_limit > 0 AND NOT removed GROUP BY sku HAVING coalesce(sum(units), 0) <> sold_forgotten;

@@ -1,0 +1,83 @@
+// What docs/INVENTORY.md says of the ledger's file and of failures: its SQL runs and tells what the inventory tells,
+// and the tests that it names are there.
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <regex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "docs/document_table.h"
+#include "gtest/gtest.h"
+#include "inventory/sqlite_ledger_support.h"
+#include "stockade/inventory/inventory.h"
+
+namespace stockade::testing {
+namespace {
+
+std::string Contents(const std::filesystem::path& file) {
+  std::ifstream in(file);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+std::vector<std::string> SqlIn(const std::string& document) {
+  const std::string text = Contents(std::string(STOCKADE_SOURCE_DIR) + "/" + document);
+  const std::string begin = "```sql\n";
+  std::vector<std::string> blocks;
+  for (size_t at = text.find(begin); at != std::string::npos; at = text.find(begin, at)) {
+    at += begin.size();
+    blocks.push_back(text.substr(at, text.find("```", at) - at));
+  }
+  return blocks;
+}
+
+// Suite names of all tests below tests/inventory.
+std::set<std::string> Suites() {
+  std::set<std::string> suites;
+  const std::regex test(R"(TEST(_F|_P)?\((\w+),)");
+  const std::string root = std::string(STOCKADE_SOURCE_DIR) + "/tests/inventory";
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(root)) {
+    if (entry.path().extension() != ".cc") continue;
+    const std::string text = Contents(entry.path());
+    for (std::sregex_iterator match(text.begin(), text.end(), test), end; match != end; ++match) {
+      suites.insert((*match)[2]);
+    }
+  }
+  return suites;
+}
+
+TEST(LedgerDocumentTest, Sql_OnALedger_TellsWhatTheInventoryTells) {
+  const TempDir dir;
+  const std::string path = dir.File("orders.db");
+  {
+    Inventory shop({.ledger = SqliteLedger::Open(path, {.metrics = nullptr}).value(), .metrics = nullptr});
+    ASSERT_TRUE(shop.AddSku("lace", {.stock = 10}).ok());
+    ASSERT_TRUE(shop.AddSku("shoe", {.stock = 10}).ok());
+    ASSERT_TRUE(shop.Take({.sku = "shoe", .quantity = 2, .request_id = "a"}).ok());
+    ASSERT_TRUE(shop.ReserveBasket({.lines = {{"shoe", 1}, {"lace", 4}}, .request_id = "b"}).ok());
+    ASSERT_TRUE(shop.Cancel(shop.Reserve({.sku = "lace", .request_id = "c"})->id()).ok());
+  }
+  const std::vector<std::string> blocks = SqlIn("docs/INVENTORY.md");
+  ASSERT_EQ(blocks.size(), 1u);
+  const std::vector<PlainSql::Row> expected = {{"lace", "10", "6"}, {"shoe", "10", "7"}};
+  EXPECT_EQ(PlainSql(path).Query(blocks[0]), expected);
+}
+
+TEST(LedgerDocumentTest, FailureTable_NamesTestsThatThereAre) {
+  const std::vector<std::string> table = DocumentedTable("docs/INVENTORY.md", "| what fails |");
+  ASSERT_GT(table.size(), 10u);
+  const std::set<std::string> suites = Suites();
+  const std::regex name(R"(`(\w+Test)`)");
+  for (size_t row = 2; row < table.size(); ++row) {
+    int named = 0;
+    for (std::sregex_iterator match(table[row].begin(), table[row].end(), name), end; match != end; ++match, ++named) {
+      EXPECT_TRUE(suites.contains((*match)[1])) << table[row];
+    }
+    EXPECT_GT(named, 0) << table[row];
+  }
+}
+
+}  // namespace
+}  // namespace stockade::testing
