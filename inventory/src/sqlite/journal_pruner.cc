@@ -1,7 +1,6 @@
 #include "journal_pruner.h"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "fingerprint_blob.h"
@@ -18,10 +17,7 @@ absl::StatusOr<JournalPruner> JournalPruner::Create(SqliteDatabase& database, Jo
   JournalPruner pruner(database, std::move(start), fingerprint);
   const std::pair<SqliteStatement*, std::string_view> statements[] = {
       {&pruner.find_row_, "SELECT at_us FROM journal WHERE position = ?1"},
-      {&pruner.rows_,
-       "SELECT position, at_us, kind, order_id, sku, quantity FROM journal WHERE position > ?1 AND position <= ?2 "
-       "ORDER BY position"},
-      {&pruner.delete_lines_, "DELETE FROM order_lines WHERE order_id = ?1 RETURNING sku, quantity"},
+      {&pruner.delete_lines_, "DELETE FROM order_lines WHERE order_id = ?1"},
       {&pruner.delete_order_, "DELETE FROM orders WHERE order_id = ?1 AND state <> 'held' RETURNING request_id, buyer"},
       {&pruner.add_bought_,
        "INSERT INTO bought(sku, buyer, units) SELECT sku, ?2, ?3 FROM skus "
@@ -79,97 +75,78 @@ absl::StatusOr<std::vector<uint64_t>> JournalPruner::Step(int64_t before_us, uin
   return std::move(fold->requests);
 }
 
-absl::StatusOr<std::vector<JournalPruner::Row>> JournalPruner::OldRows(int64_t before_us) {
-  std::vector<Row> rows;
-  rows.reserve(kStep);
-  rows_.Bind(1, static_cast<int64_t>(start_.position));
-  rows_.Bind(2, static_cast<int64_t>(start_.position + kStep));
-  absl::StatusOr<bool> row;
-  while ((row = rows_.Step()).ok() && *row) {
-    // A clock that was set back makes a later row older.
-    if (rows_.Int(1) >= before_us) {
-      not_due_us_ = rows_.Int(1);
-      if (absl::Status end = rows_.Run(); !end.ok()) return end;
-      return rows;
-    }
-    const std::optional<Kind> kind = KindCalled(rows_.Text(2));
-    if (!kind.has_value()) {
-      row = absl::DataLossError(Concat("journal: position ", rows_.Int(0), " is a '", rows_.Text(2), "'"));
-      (void)rows_.Run();
-      break;
-    }
-    rows.push_back({.position = static_cast<uint64_t>(rows_.Int(0)),
-                    .kind = *kind,
-                    .order_id = rows_.Int(3),
-                    .basket = rows_.IsNull(4),
-                    .sku = std::string(rows_.Text(4)),
-                    .quantity = rows_.Int(5)});
-  }
-  if (!row.ok()) return row.status();
-  return rows;
-}
-
 absl::StatusOr<JournalPruner::Fold> JournalPruner::FoldRows(int64_t before_us) {
-  const absl::StatusOr<std::vector<Row>> rows = OldRows(before_us);
-  if (!rows.ok()) return rows.status();
-  Fold fold{.end = rows->empty() ? start_.position : rows->back().position};
-  for (const Row& row : *rows) {
-    absl::Status status;
-    if (row.order_id == 0) {
-      status = FoldSku(row, fold);
-    } else if (StateAfter(row.kind) != OrderState::kHeld) {
-      status = FoldEnd(row, fold);
+  Fold fold{.end = start_.position};
+  absl::StatusOr<JournalReader> journal = JournalReader::Create(*database_, fold.end, fold.end + kStep);
+  if (!journal.ok()) return journal.status();
+  absl::StatusOr<bool> next;
+  while ((next = journal->Next()).ok() && *next) {
+    const JournalRow& row = journal->row();
+    // A clock that was set back makes a later row older.
+    if (row.at_us >= before_us) {
+      not_due_us_ = row.at_us;
+      return fold;
     }
-    if (!status.ok()) return status;
+    if (absl::Status status = FoldRow(row, fold); !status.ok()) return status;
+    fold.end = row.position;
   }
+  if (!next.ok()) return next.status();
   return fold;
 }
 
-absl::Status JournalPruner::FoldSku(const Row& row, Fold& fold) {
-  fold.skus[row.sku].granted += row.kind == Kind::kRemoveSku ? -row.quantity : row.quantity;
+absl::Status JournalPruner::FoldRow(const JournalRow& row, Fold& fold) {
+  for (const OrderLine& line : row.lines) FoldLine(row.kind, line, fold);
+  if (row.order_id != 0) {
+    return StateAfter(row.kind) == OrderState::kHeld ? absl::OkStatus() : ForgetOrder(row, fold);
+  }
   if (row.kind != Kind::kRemoveSku) return absl::OkStatus();
-  fold.removed.insert(row.sku);
-  delete_bought_.Bind(1, row.sku);
+  delete_bought_.Bind(1, row.lines[0].sku);
   return delete_bought_.Run();
 }
 
-absl::Status JournalPruner::FoldEnd(const Row& ending, Fold& fold) {
-  std::vector<OrderLine> lines;
-  if (ending.basket) {
-    delete_lines_.Bind(1, ending.order_id);
-    absl::StatusOr<bool> row;
-    while ((row = delete_lines_.Step()).ok() && *row) {
-      lines.push_back({.sku = std::string(delete_lines_.Text(0)), .quantity = delete_lines_.Int(1)});
-    }
-    if (!row.ok()) return row.status();
-  } else {
-    lines.push_back({.sku = ending.sku, .quantity = ending.quantity});
+void JournalPruner::FoldLine(Kind kind, const OrderLine& line, Fold& fold) {
+  switch (kind) {
+    case Kind::kAddSku:
+    case Kind::kRestock: fold.skus[line.sku].granted += line.quantity; break;
+    case Kind::kRemoveSku:
+      fold.skus[line.sku].granted -= line.quantity;
+      fold.removed.insert(line.sku);
+      break;
+    case Kind::kReserve:
+    case Kind::kReserveBasket: break;
+    case Kind::kTake:
+    case Kind::kCommit: fold.skus[line.sku].sold += line.quantity; break;
+    case Kind::kCancel:
+    case Kind::kExpire:
+      // What comes back after the removal is withdrawn, too.
+      if (Removed(line.sku, fold)) fold.skus[line.sku].granted -= line.quantity;
+      break;
   }
-  delete_order_.Bind(1, ending.order_id);
+}
+
+absl::Status JournalPruner::ForgetOrder(const JournalRow& ending, Fold& fold) {
+  const auto order_id = static_cast<int64_t>(ending.order_id);
+  if (ending.basket) {
+    delete_lines_.Bind(1, order_id);
+    if (absl::Status status = delete_lines_.Run(); !status.ok()) return status;
+  }
+  delete_order_.Bind(1, order_id);
   const absl::StatusOr<bool> row = delete_order_.Step();
   if (!row.ok()) return row.status();
-  if (!*row) return absl::DataLossError(Concat("journal: it ends order ", ending.order_id, ", which has not ended"));
+  if (!*row) return absl::DataLossError(Concat("journal: it ends order ", order_id, ", which has not ended"));
   fold.requests.push_back(fingerprint_(delete_order_.Text(0)));
   fold.last_id = std::max(fold.last_id, ending.order_id);
   const std::string buyer(delete_order_.Text(1));
   absl::Status status = delete_order_.Run();
-  for (const OrderLine& line : lines) {
-    if (status.ok()) status = FoldLine(ending.kind, line, buyer, fold);
-  }
-  return status;
-}
-
-absl::Status JournalPruner::FoldLine(Kind kind, const OrderLine& line, const std::string& buyer, Fold& fold) {
-  if (StateAfter(kind) == OrderState::kSold) {
-    fold.skus[line.sku].sold += line.quantity;
+  if (StateAfter(ending.kind) != OrderState::kSold) return status;
+  for (const OrderLine& line : ending.lines) {
+    if (!status.ok()) return status;
     add_bought_.Bind(1, line.sku);
     add_bought_.Bind(2, buyer);
     add_bought_.Bind(3, line.quantity);
-    return add_bought_.Run();
+    status = add_bought_.Run();
   }
-  // What comes back after the removal is withdrawn, too.
-  if (Removed(line.sku, fold)) fold.skus[line.sku].granted -= line.quantity;
-  return absl::OkStatus();
+  return status;
 }
 
 absl::Status JournalPruner::Write(const Fold& fold) {
@@ -189,7 +166,7 @@ absl::Status JournalPruner::Write(const Fold& fold) {
     if (status = insert_forgotten_.Run(); !status.ok()) return status;
   }
   update_start_.Bind(1, end);
-  update_start_.Bind(2, fold.last_id);
+  update_start_.Bind(2, static_cast<int64_t>(fold.last_id));
   status = update_start_.Run();
   for (SqliteStatement* const statement : {&delete_journal_lines_, &delete_journal_}) {
     statement->Bind(1, end);

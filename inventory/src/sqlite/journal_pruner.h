@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "journal_reader.h"
 #include "request_fingerprint.h"
 #include "sqlite_database.h"
 #include "stockade/inventory/ledger.h"
@@ -43,14 +44,6 @@ class JournalPruner {
   uint64_t start() const { return start_.position; }
 
  private:
-  struct Row {
-    uint64_t position;
-    LedgerRecord::Kind kind;
-    int64_t order_id;  // 0: of a SKU.
-    bool basket;
-    std::string sku;
-    int64_t quantity;
-  };
   // What a step adds to where the journal begins, of one SKU.
   struct Change {
     int64_t granted = 0;
@@ -61,18 +54,18 @@ class JournalPruner {
     std::map<std::string, Change> skus = {};
     std::set<std::string> removed = {};
     std::vector<uint64_t> requests = {};  // Fingerprints.
-    int64_t last_id = 0;
+    uint64_t last_id = 0;
   };
 
   JournalPruner(SqliteDatabase& database, JournalStart start, RequestFingerprint fingerprint)
       : database_(&database), start_(std::move(start)), fingerprint_(fingerprint) {}
 
   absl::StatusOr<bool> IsDue(int64_t before_us, uint64_t last_position);
-  absl::StatusOr<std::vector<Row>> OldRows(int64_t before_us);
   absl::StatusOr<Fold> FoldRows(int64_t before_us);
-  absl::Status FoldSku(const Row& row, Fold& fold);
-  absl::Status FoldEnd(const Row& ending, Fold& fold);
-  absl::Status FoldLine(LedgerRecord::Kind kind, const OrderLine& line, const std::string& buyer, Fold& fold);
+  absl::Status FoldRow(const JournalRow& row, Fold& fold);
+  void FoldLine(LedgerRecord::Kind kind, const OrderLine& line, Fold& fold);
+  // By the row that ends it.
+  absl::Status ForgetOrder(const JournalRow& ending, Fold& fold);
   absl::Status Write(const Fold& fold);
   bool Removed(const std::string& sku, const Fold& fold) const {
     return start_.removed.contains(sku) || fold.removed.contains(sku);
@@ -85,7 +78,6 @@ class JournalPruner {
   int64_t not_due_us_ = INT64_MIN;  // Nothing is due before it is older than this.
 
   SqliteStatement find_row_;
-  SqliteStatement rows_;
   SqliteStatement delete_lines_;
   SqliteStatement delete_order_;
   SqliteStatement add_bought_;

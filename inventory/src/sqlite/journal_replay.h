@@ -7,20 +7,11 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "journal_reader.h"
 #include "stock_book.h"
 #include "stockade/inventory/ledger.h"
 
 namespace stockade::internal {
-
-// One row of the journal, with its lines.
-struct JournalRow {
-  uint64_t position = 0;
-  int64_t at_us = 0;
-  LedgerRecord::Kind kind = LedgerRecord::Kind::kAddSku;
-  uint64_t order_id = 0;  // 0: of a SKU.
-  bool basket = false;
-  std::vector<OrderLine> lines = {};  // One, unless a basket.
-};
 
 // The state from which the journal goes on, as far as the other tables do not show it.
 struct ReplayStart {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "fingerprint_blob.h"
+#include "journal_reader.h"
 #include "journal_replay.h"
 #include "ledger_names.h"
 #include "line_reader.h"
@@ -139,39 +140,14 @@ absl::Status FingerprintRequests(RecoveredLedger& ledger) {
 }
 
 absl::Status ReplayJournal(SqliteDatabase& database, JournalReplay& replay) {
-  absl::StatusOr<SqliteStatement> rows =
-      database.Prepare("SELECT position, at_us, kind, order_id, sku, quantity FROM journal ORDER BY position");
-  if (!rows.ok()) return rows.status();
-  absl::StatusOr<LineReader> lines = LineReader::Create(
-      database, "SELECT position, sku, quantity FROM journal_lines ORDER BY position, line", "journal_lines");
-  if (!lines.ok()) return lines.status();
-  JournalRow entry;
+  // What lies before its start is wrong, too.
+  absl::StatusOr<JournalReader> journal = JournalReader::Create(database, 0, INT64_MAX);
+  if (!journal.ok()) return journal.status();
   absl::StatusOr<bool> row;
-  while ((row = rows->Step()).ok() && *row) {
-    entry.position = static_cast<uint64_t>(rows->Int(0));
-    entry.at_us = rows->Int(1);
-    const std::optional<LedgerRecord::Kind> kind = KindCalled(rows->Text(2));
-    if (!kind.has_value()) {
-      return absl::DataLossError(Concat("journal: position ", entry.position, " is a '", rows->Text(2), "'"));
-    }
-    entry.kind = *kind;
-    entry.order_id = static_cast<uint64_t>(rows->Int(3));
-    entry.basket = rows->IsNull(4);
-    if (entry.basket) {
-      absl::StatusOr<std::vector<OrderLine>> of_basket = lines->LinesOf(rows->Int(0));
-      if (!of_basket.ok()) return of_basket.status();
-      entry.lines = *std::move(of_basket);
-    } else {
-      // In place, for the sake of its memory.
-      entry.lines.resize(1);
-      entry.lines[0].sku = rows->Text(4);
-      entry.lines[0].quantity = rows->Int(5);
-    }
-    if (absl::Status status = replay.Apply(entry); !status.ok()) return status;
+  while ((row = journal->Next()).ok() && *row) {
+    if (absl::Status status = replay.Apply(journal->row()); !status.ok()) return status;
   }
-  if (!row.ok()) return row.status();
-  if (absl::Status status = lines->ExpectEnd(); !status.ok()) return status;
-  return replay.Finish();
+  return row.ok() ? replay.Finish() : row.status();
 }
 
 }  // namespace
