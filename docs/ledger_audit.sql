@@ -52,6 +52,10 @@ SELECT sku, skus.granted, sold_forgotten, coalesce(units, 0) AS taken, told.gran
 FROM skus LEFT JOIN told USING (sku) LEFT JOIN taken USING (sku)
 WHERE told.granted IS NOT skus.granted OR told.taken IS NOT sold_forgotten + coalesce(units, 0);
 
+-- start: where the journal begins, what is available of a SKU is not what was granted less what was sold and held there
+SELECT sku, start_granted, sold_forgotten, start_available, sum(moves.granted) - sum(taken) AS told
+FROM skus JOIN ledger JOIN moves USING (sku) WHERE position = journal_start GROUP BY sku HAVING told <> start_available;
+
 -- gaps: a position is missing
 SELECT position, before
 FROM (SELECT position, lag(position, 1, (SELECT journal_start FROM ledger)) OVER (ORDER BY position) AS before

@@ -11,6 +11,7 @@ namespace stockade {
 namespace {
 
 using ::stockade::testing::AddSku;
+using ::stockade::testing::MakePrunedLedger;
 using ::stockade::testing::OpenLedger;
 using ::stockade::testing::PlainSql;
 using ::stockade::testing::RemoveSku;
@@ -35,11 +36,12 @@ void MakeLedger(const std::string& path) {
   EXPECT_TRUE(ledger->AwaitDurable(ledger->Append(RemoveSku("hat", 7))).ok());
 }
 
-void ExpectDataLoss(const std::string& damage, const std::string& text) {
+void ExpectDataLoss(const std::string& damage, const std::string& text,
+                    void (*make)(const std::string& path) = MakeLedger) {
   SCOPED_TRACE(damage);
   const TempDir dir;
   const std::string path = dir.File("orders.db");
-  MakeLedger(path);
+  make(path);
   PlainSql(path).Run(damage);
   const absl::Status status = SqliteLedger::Open(path, {.metrics = nullptr}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
@@ -47,10 +49,16 @@ void ExpectDataLoss(const std::string& damage, const std::string& text) {
   EXPECT_THAT(std::string(status.message()), HasSubstr(text));
 }
 
+void ExpectDataLossOfPruned(const std::string& damage, const std::string& text) {
+  ExpectDataLoss(damage, text, MakePrunedLedger);
+}
+
 TEST(SqliteLedgerDamageTest, Open_Unchanged_IsOk) {
   const TempDir dir;
   MakeLedger(dir.File("orders.db"));
   EXPECT_NE(OpenLedger(dir.File("orders.db")), nullptr);
+  MakePrunedLedger(dir.File("pruned.db"));
+  EXPECT_NE(OpenLedger(dir.File("pruned.db")), nullptr);
 }
 
 TEST(SqliteLedgerDamageTest, Open_SkusThatDoNotAddUp_IsDataLossNamingIt) {
@@ -58,7 +66,8 @@ TEST(SqliteLedgerDamageTest, Open_SkusThatDoNotAddUp_IsDataLossNamingIt) {
   ExpectDataLoss("UPDATE skus SET removed = 0", "SKU 'hat' is not removed, but by the journal it is");
   ExpectDataLoss("UPDATE skus SET removed = 1 WHERE sku = 'lace'", "SKU 'lace' is removed, but by the journal");
   ExpectDataLoss("DELETE FROM skus WHERE sku = 'lace'", "not in the table of SKUs");
-  ExpectDataLoss("INSERT INTO skus VALUES('sock', 0, 1, 0, 0, 0, NULL, NULL)", "SKU 'sock' is unknown to the journal");
+  ExpectDataLoss("INSERT INTO skus VALUES('sock', 0, 1, 0, 0, 0, NULL, NULL, NULL)",
+                 "SKU 'sock' is unknown to the journal");
 }
 
 TEST(SqliteLedgerDamageTest, Open_OrdersThatDoNotAddUp_IsDataLossNamingIt) {
@@ -122,21 +131,54 @@ TEST(SqliteLedgerDamageTest, Open_JournalThatDoesNotAddUp_IsDataLossNamingIt) {
   ExpectDataLoss("DROP TABLE journal", "no such table: journal");
 }
 
+TEST(SqliteLedgerDamageTest, Open_StartThatDoesNotAddUp_IsDataLossNamingIt) {
+  ExpectDataLossOfPruned("UPDATE skus SET sold_forgotten = 2 WHERE sku = 'lace'",
+                         "SKU 'lace': start_available is 8, but start_granted 15 less sold_forgotten 2 less what is "
+                         "held there is 9");
+  ExpectDataLossOfPruned("UPDATE skus SET sold_forgotten = 4 WHERE sku = 'lace'",
+                         "SKU 'lace': start_available is 8, but start_granted 15 less sold_forgotten 4 less what is "
+                         "held there is 7");
+  // Both, so that the journal leads from the one to the other.
+  ExpectDataLossOfPruned("UPDATE skus SET start_granted = 16, granted = granted + 1 WHERE sku = 'lace'",
+                         "SKU 'lace': start_available is 8, but start_granted 16 less sold_forgotten 3 less what is "
+                         "held there is 9");
+  ExpectDataLossOfPruned("UPDATE skus SET start_granted = 2001 WHERE sku = 'shoe'",
+                         "SKU 'shoe': start_available is 985, but start_granted 2001 less sold_forgotten 1015 less "
+                         "what is held there is 986");
+  ExpectDataLossOfPruned("UPDATE skus SET start_granted = 1, granted = 1 WHERE sku = 'hat'",
+                         "SKU 'hat': start_available is 0, but start_granted 1 less sold_forgotten 0 less what is "
+                         "held there is 1");
+  ExpectDataLossOfPruned("UPDATE skus SET start_available = 7 WHERE sku = 'lace'",
+                         "SKU 'lace': start_available is 7, but start_granted 15 less sold_forgotten 3 less what is "
+                         "held there is 8");
+  ExpectDataLossOfPruned("DELETE FROM orders WHERE order_id = 1",
+                         "SKU 'lace': start_available is 8, but start_granted 15 less sold_forgotten 3 less what is "
+                         "held there is 12");
+  ExpectDataLossOfPruned("UPDATE skus SET start_removed = 0 WHERE sku = 'hat'",
+                         "SKU 'hat' is removed, but by the journal it is not");
+  ExpectDataLossOfPruned(
+      "PRAGMA ignore_check_constraints = ON; UPDATE skus SET start_available = NULL WHERE sku = 'lace'", "quick_check");
+}
+
 TEST(SqliteLedgerDamageTest, PlainSql_WhatCannotBe_IsRefusedByTheTables) {
   const TempDir dir;
   MakeLedger(dir.File("orders.db"));
   PlainSql sql(dir.File("orders.db"));
   sql.Run("PRAGMA foreign_keys = ON");
   for (const std::string change : {
-           "INSERT INTO skus VALUES('shoe', 0, 1, 0, 0, 0, NULL, NULL)",
+           "INSERT INTO skus VALUES('shoe', 0, 1, 0, 0, 0, NULL, NULL, NULL)",
            "UPDATE skus SET granted = -1",
            "UPDATE skus SET granted = granted + 9223372036854775807",
            "UPDATE skus SET removed = 2",
            "UPDATE skus SET sold_forgotten = -1",
            "UPDATE skus SET sold_forgotten = 1",
            "UPDATE skus SET start_granted = 1",
-           "UPDATE skus SET start_granted = 1, start_removed = 2",
-           "UPDATE skus SET start_granted = 1, start_removed = 0, sold_forgotten = 2",
+           "UPDATE skus SET start_granted = 1, start_removed = 0",
+           "UPDATE skus SET start_granted = 1, start_available = 0, start_removed = 2",
+           "UPDATE skus SET start_granted = 1, start_available = 1, start_removed = 1",
+           "UPDATE skus SET start_granted = 1, start_available = -1, start_removed = 0",
+           "UPDATE skus SET start_granted = 1, start_available = 2, start_removed = 0",
+           "UPDATE skus SET start_granted = 1, start_available = 0, start_removed = 0, sold_forgotten = 2",
            "INSERT INTO ledger SELECT 2, 0, 0, fingerprint_key FROM ledger",
            "UPDATE ledger SET fingerprint_key = x'00'",
            "INSERT INTO bought VALUES('sock', 'ann', 1)",

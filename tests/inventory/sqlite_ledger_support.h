@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
+#include "stockade/base/manual_clock.h"
 #include "stockade/inventory/sqlite_ledger.h"
 #include "support/temp_dir.h"
 
@@ -101,6 +102,28 @@ inline std::unique_ptr<SqliteLedger> OpenLedger(const std::string& path, SqliteL
   absl::StatusOr<std::unique_ptr<SqliteLedger>> ledger = SqliteLedger::Open(path, std::move(options));
   EXPECT_TRUE(ledger.ok()) << ledger.status();
   return ledger.ok() ? *std::move(ledger) : nullptr;
+}
+
+// A closed ledger that has forgotten. Its journal begins after position 1,024, where were
+//   2,000 shoes, of which a buyer may have 5: 1,015 sold, one each, by orders 4 to 1,018, to buyer-4 to buyer-1018;
+//   15 laces: 3 sold by order 3, 4 held by order 1;
+//   no hats: removed, when order 2 held 3, which came back.
+inline void MakePrunedLedger(const std::string& path) {
+  ManualClock clock;
+  const auto ledger = OpenLedger(path, {.clock = &clock});
+  ledger->SetRetention(absl::ZeroDuration());
+  LedgerRecord shoes = AddSku("shoe", 2'000);
+  shoes.per_buyer_limit = 5;
+  for (const LedgerRecord& record : {shoes, AddSku("lace", 10), AddSku("hat", 10), Reserve(1, "lace", 4),
+                                     ReserveBasket(2, {{"lace", 2}, {"hat", 3}}), RemoveSku("hat", 7),
+                                     Settle(LedgerRecord::Kind::kCancel, 2), Take(3, "lace", 3), Restock("lace", 5)}) {
+    ledger->Append(record);
+  }
+  uint64_t position = 0;
+  for (uint64_t id = 4; position < 1'100; ++id) position = ledger->Append(Take(id, "shoe", 1));
+  EXPECT_TRUE(ledger->AwaitDurable(position).ok());
+  clock.Advance(absl::Seconds(1));
+  EXPECT_TRUE(ledger->AwaitDurable(ledger->Append(Restock("shoe", 1))).ok());
 }
 
 // What opening `path` again finds.

@@ -25,8 +25,9 @@ absl::StatusOr<JournalPruner> JournalPruner::Create(SqliteDatabase& database, Jo
        "ON CONFLICT(sku, buyer) DO UPDATE SET units = units + excluded.units"},
       {&pruner.delete_bought_, "DELETE FROM bought WHERE sku = ?1"},
       {&pruner.update_sku_,
-       "UPDATE skus SET start_granted = coalesce(start_granted, 0) + ?2, start_removed = ?3, "
-       "sold_forgotten = sold_forgotten + ?4 WHERE sku = ?1"},
+       "UPDATE skus SET start_granted = coalesce(start_granted, 0) + ?2, "
+       "start_available = coalesce(start_available, 0) + ?3, start_removed = ?4, "
+       "sold_forgotten = sold_forgotten + ?5 WHERE sku = ?1"},
       {&pruner.insert_forgotten_, "INSERT INTO forgotten(journal_start, fingerprints) VALUES(?1, ?2)"},
       {&pruner.delete_journal_lines_, "DELETE FROM journal_lines WHERE position <= ?1"},
       {&pruner.delete_journal_, "DELETE FROM journal WHERE position <= ?1"},
@@ -105,21 +106,33 @@ absl::Status JournalPruner::FoldRow(const JournalRow& row, Fold& fold) {
 }
 
 void JournalPruner::FoldLine(Kind kind, const OrderLine& line, Fold& fold) {
+  Change& change = fold.skus[line.sku];
   switch (kind) {
     case Kind::kAddSku:
-    case Kind::kRestock: fold.skus[line.sku].granted += line.quantity; break;
+    case Kind::kRestock:
+      change.granted += line.quantity;
+      change.available += line.quantity;
+      break;
     case Kind::kRemoveSku:
-      fold.skus[line.sku].granted -= line.quantity;
+      change.granted -= line.quantity;
+      change.available -= line.quantity;
       fold.removed.insert(line.sku);
       break;
     case Kind::kReserve:
-    case Kind::kReserveBasket: break;
+    case Kind::kReserveBasket: change.available -= line.quantity; break;
     case Kind::kTake:
-    case Kind::kCommit: fold.skus[line.sku].sold += line.quantity; break;
+      change.available -= line.quantity;
+      change.sold += line.quantity;
+      break;
+    case Kind::kCommit: change.sold += line.quantity; break;
     case Kind::kCancel:
     case Kind::kExpire:
       // What comes back after the removal is withdrawn, too.
-      if (Removed(line.sku, fold)) fold.skus[line.sku].granted -= line.quantity;
+      if (Removed(line.sku, fold)) {
+        change.granted -= line.quantity;
+      } else {
+        change.available += line.quantity;
+      }
       break;
   }
 }
@@ -154,8 +167,9 @@ absl::Status JournalPruner::Write(const Fold& fold) {
   for (const auto& [sku, change] : fold.skus) {
     update_sku_.Bind(1, sku);
     update_sku_.Bind(2, change.granted);
-    update_sku_.Bind(3, int64_t{Removed(sku, fold)});
-    update_sku_.Bind(4, change.sold);
+    update_sku_.Bind(3, change.available);
+    update_sku_.Bind(4, int64_t{Removed(sku, fold)});
+    update_sku_.Bind(5, change.sold);
     if (status = update_sku_.Run(); !status.ok()) return status;
   }
   const auto end = static_cast<int64_t>(fold.end);

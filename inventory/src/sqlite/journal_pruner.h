@@ -47,6 +47,7 @@ class JournalPruner {
   // What a step adds to where the journal begins, of one SKU.
   struct Change {
     int64_t granted = 0;
+    int64_t available = 0;
     int64_t sold = 0;
   };
   struct Fold {

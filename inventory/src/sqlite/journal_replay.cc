@@ -47,6 +47,10 @@ absl::Status JournalReplay::Begin() {
     }
   }
   for (const ReplayStart::Sku& sku : start_.skus) {
+    if (const int64_t left = book_.Find(sku.sku)->available; left != sku.available) {
+      return bad("SKU '", sku.sku, "': start_available is ", sku.available, ", but start_granted ", sku.granted,
+                 " less sold_forgotten ", sold[sku.sku], " less what is held there is ", left);
+    }
     if (!sku.removed) continue;
     // All that it had left is gone with it.
     if (absl::Status removed = book_.Remove(sku.sku, 0).status(); !removed.ok()) return bad(removed.message());

@@ -20,6 +20,7 @@ struct ReplayStart {
   struct Sku {
     std::string sku;
     int64_t granted;
+    int64_t available;
     bool removed;
   };
   std::vector<Sku> skus = {};

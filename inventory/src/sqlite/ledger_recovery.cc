@@ -47,7 +47,8 @@ absl::Status ReadLedger(SqliteDatabase& database, Tables& tables) {
 
 absl::Status ReadSkus(SqliteDatabase& database, Tables& tables) {
   absl::StatusOr<SqliteStatement> rows = database.Prepare(
-      "SELECT sku, granted, shards, per_buyer_limit, removed, sold_forgotten, start_granted, start_removed FROM skus");
+      "SELECT sku, granted, shards, per_buyer_limit, removed, sold_forgotten, start_granted, start_available, "
+      "start_removed FROM skus");
   if (!rows.ok()) return rows.status();
   absl::StatusOr<bool> row;
   while ((row = rows->Step()).ok() && *row) {
@@ -58,8 +59,9 @@ absl::Status ReadSkus(SqliteDatabase& database, Tables& tables) {
                          .removed = rows->Int(4) != 0,
                          .sold_forgotten = rows->Int(5)};
     if (!rows->IsNull(6)) {
-      const bool removed = rows->Int(7) != 0;
-      tables.start.skus.push_back({.sku = sku.sku, .granted = rows->Int(6), .removed = removed});
+      const bool removed = rows->Int(8) != 0;
+      tables.start.skus.push_back(
+          {.sku = sku.sku, .granted = rows->Int(6), .available = rows->Int(7), .removed = removed});
       if (removed) tables.to.start.removed.insert(sku.sku);
     }
     tables.to.state.skus.push_back(std::move(sku));

@@ -12,11 +12,12 @@ namespace {
 // then its sku and quantity are NULL, and its lines are in order_lines, and again, for each position, in journal_lines.
 // The copies are there to be compared when the file is opened.
 //
-// The journal begins after ledger.journal_start. What was before is folded: into skus.start_granted and start_removed,
-// what a SKU had there (NULL: its add_sku is in the journal); and the orders that had ended there are gone, but for the
-// units sold, in skus.sold_forgotten, those of buyers where there is a limit, in bought, and fingerprints of the
-// request ids, little-endian, one row a step of pruning, in forgotten. Whatever is durable keeps, for each SKU and at
-// each position:
+// The journal begins after ledger.journal_start. What was before is folded: into skus.start_granted, start_available
+// and start_removed, what a SKU had there (NULL: its add_sku is in the journal); and the orders that had ended there
+// are gone, but for the units sold, in skus.sold_forgotten, those of buyers where there is a limit, in bought, and
+// fingerprints of the request ids, little-endian, one row a step of pruning, in forgotten. start_available is there to
+// be compared, too: it is carried on record by record, and must be what start_granted, sold_forgotten and the orders
+// held there leave. Whatever is durable keeps, for each SKU and at each position:
 //   granted = start_granted + sum(quantity) of add_sku and restock, less remove_sku, less the cancel and expire after
 //     remove_sku
 //   available = granted - sold_forgotten - sum(quantity) of orders that are held or sold, never negative; after
@@ -42,9 +43,11 @@ CREATE TABLE skus(
   per_buyer_limit INTEGER NOT NULL CHECK (per_buyer_limit >= 0),
   removed INTEGER NOT NULL CHECK (removed IN (0, 1)),
   sold_forgotten INTEGER NOT NULL CHECK (sold_forgotten >= 0),
-  start_granted INTEGER CHECK (start_granted >= sold_forgotten),
-  start_removed INTEGER CHECK (start_removed IN (0, 1)),
+  start_granted INTEGER CHECK (start_granted >= sold_forgotten + start_available),
+  start_available INTEGER CHECK (start_available >= 0),
+  start_removed INTEGER CHECK (start_removed = 0 OR (start_removed = 1 AND start_available = 0)),
   CHECK ((start_granted IS NULL) = (start_removed IS NULL)),
+  CHECK ((start_granted IS NULL) = (start_available IS NULL)),
   CHECK (start_granted IS NOT NULL OR sold_forgotten = 0)
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE orders(

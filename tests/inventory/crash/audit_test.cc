@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <span>
 #include <string>
 
 #include "gtest/gtest.h"
@@ -44,6 +45,7 @@ struct Change {
   const char* found_by;  // One statement of the audit, perhaps of several.
 };
 
+// Of what Trade() makes.
 constexpr Change kChanges[] = {
     {"one more than was granted is sold", "UPDATE orders SET quantity = 24 WHERE request_id = 'take'", "stock"},
     {"a removed SKU has units", "UPDATE skus SET granted = granted + 1 WHERE sku = 'old'", "stock"},
@@ -80,17 +82,30 @@ constexpr Change kChanges[] = {
     {"a row refers to nothing", "INSERT INTO journal_lines VALUES(5000, 1, 'shoe', 1)", "file"},
 };
 
+// Of what MakePrunedLedger() makes.
+constexpr Change kChangesOfPruned[] = {
+    {"more was sold of old", "UPDATE skus SET sold_forgotten = 4 WHERE sku = 'lace'", "start"},
+    {"more was granted of old", "UPDATE skus SET start_granted = 16, granted = granted + 1 WHERE sku = 'lace'",
+     "start"},
+    {"fewer were available of old", "UPDATE skus SET start_available = 7 WHERE sku = 'lace'", "start"},
+    {"what was held of old is lost", "DELETE FROM orders WHERE order_id = 1", "start"},
+};
+
 TEST(LedgerAuditTest, Audit_OfALedgerAsItWasWritten_FindsNothing) {
   const TempDir dir;
   Trade(dir.File("orders.db"));
-  PlainSql sql(dir.File("orders.db"));
-  ExpectAuditHolds(sql);
+  MakePrunedLedger(dir.File("pruned.db"));
+  for (const char* file : {"orders.db", "pruned.db"}) {
+    SCOPED_TRACE(file);
+    PlainSql sql(dir.File(file));
+    ExpectAuditHolds(sql);
+  }
 }
 
-TEST(LedgerAuditTest, Audit_OfAChangedLedger_NamesWhatIsWrong) {
+void ExpectAuditFinds(void (*make)(const std::string& path), std::span<const Change> changes) {
   const TempDir dir;
-  Trade(dir.File("orders.db"));
-  for (const Change& change : kChanges) {
+  make(dir.File("orders.db"));
+  for (const Change& change : changes) {
     SCOPED_TRACE(change.what);
     const std::string changed = dir.File(change.what);
     std::filesystem::copy_file(dir.File("orders.db"), changed);
@@ -100,6 +115,11 @@ TEST(LedgerAuditTest, Audit_OfAChangedLedger_NamesWhatIsWrong) {
     const std::vector<Finding> findings = AuditBySql(sql);
     EXPECT_NE(std::ranges::find(findings, change.found_by, &Finding::statement), findings.end());
   }
+}
+
+TEST(LedgerAuditTest, Audit_OfAChangedLedger_NamesWhatIsWrong) {
+  ExpectAuditFinds(Trade, kChanges);
+  ExpectAuditFinds(MakePrunedLedger, kChangesOfPruned);
 }
 
 }  // namespace
