@@ -112,11 +112,14 @@ WHERE (o.sku IS NULL) <> (line IS NOT NULL);
 -- requests: an id has more than one order
 SELECT request_id, count(*) AS orders FROM orders GROUP BY request_id HAVING count(*) > 1;
 
--- buyers: one has more of a SKU than its limit, what was forgotten of it included; or that is not what was forgotten
+-- buyers: one has more of a SKU than its limit, what was forgotten of it included; or they have not what was forgotten,
+-- or something where there is no limit. Of a removed SKU nothing is added; once the removal is folded, nothing is kept.
 SELECT sku, buyer, sum(units) AS units, per_buyer_limit
 FROM (SELECT sku, buyer, quantity AS units FROM sold_lines WHERE state IN ('held', 'sold')
       UNION ALL SELECT sku, buyer, units FROM bought) JOIN skus USING (sku)
 WHERE per_buyer_limit > 0 GROUP BY sku, buyer HAVING sum(units) > per_buyer_limit
 UNION ALL
-SELECT sku, 'all', coalesce(sum(units), 0), sold_forgotten FROM skus LEFT JOIN bought USING (sku)
-WHERE per_buyer_limit > 0 AND NOT removed GROUP BY sku HAVING coalesce(sum(units), 0) <> sold_forgotten;
+SELECT sku, 'all', coalesce(sum(units), 0), sold_forgotten FROM skus LEFT JOIN bought USING (sku) GROUP BY sku
+HAVING CASE WHEN per_buyer_limit = 0 OR start_removed THEN sum(units) > 0
+            WHEN removed THEN sum(units) > sold_forgotten
+            ELSE coalesce(sum(units), 0) <> sold_forgotten END;

@@ -160,6 +160,25 @@ TEST(SqliteLedgerDamageTest, Open_StartThatDoesNotAddUp_IsDataLossNamingIt) {
       "PRAGMA ignore_check_constraints = ON; UPDATE skus SET start_available = NULL WHERE sku = 'lace'", "quick_check");
 }
 
+TEST(SqliteLedgerDamageTest, Open_BoughtThatDoesNotAddUp_IsDataLossNamingIt) {
+  ExpectDataLossOfPruned("DELETE FROM bought WHERE buyer = 'buyer-10'",
+                         "bought: of SKU 'shoe' 1 of sold_forgotten 1015 have no buyer");
+  ExpectDataLossOfPruned("INSERT INTO bought VALUES('shoe', 'zoe', 2)",
+                         "bought: buyer 'zoe' has 2 units of SKU 'shoe', which has 0 for buyers of old");
+  ExpectDataLossOfPruned("UPDATE bought SET units = 9223372036854775807 WHERE buyer = 'buyer-4'",
+                         "bought: buyer 'buyer-4' has 9223372036854775807 units of SKU 'shoe', which has ");
+  ExpectDataLossOfPruned("INSERT INTO bought VALUES('lace', 'ann', 1)",
+                         "bought: buyer 'ann' has 1 units of SKU 'lace', which has 0 for buyers of old");
+  ExpectDataLossOfPruned("INSERT INTO bought VALUES('hat', 'ann', 1)",
+                         "bought: buyer 'ann' has 1 units of SKU 'hat', which has 0 for buyers of old");
+  ExpectDataLossOfPruned("INSERT INTO bought VALUES('sock', 'ann', 1)",
+                         "bought: buyer 'ann' has 1 units of SKU 'sock', which has 0 for buyers of old");
+  ExpectDataLossOfPruned("UPDATE skus SET per_buyer_limit = 0 WHERE sku = 'shoe'",
+                         "bought: buyer 'buyer-10' has 1 units of SKU 'shoe', which has 0 for buyers of old");
+  ExpectDataLossOfPruned("UPDATE skus SET per_buyer_limit = 5 WHERE sku = 'lace'",
+                         "bought: of SKU 'lace' 3 of sold_forgotten 3 have no buyer");
+}
+
 TEST(SqliteLedgerDamageTest, PlainSql_WhatCannotBe_IsRefusedByTheTables) {
   const TempDir dir;
   MakeLedger(dir.File("orders.db"));

@@ -15,8 +15,12 @@ namespace stockade {
 namespace {
 
 using ::stockade::testing::AddSku;
+using ::stockade::testing::MakePrunedLedger;
 using ::stockade::testing::OpenLedger;
 using ::stockade::testing::PlainSql;
+using ::stockade::testing::RemoveSku;
+using ::stockade::testing::Reopened;
+using ::stockade::testing::Restock;
 using ::stockade::testing::Take;
 using ::stockade::testing::TempDir;
 
@@ -113,6 +117,35 @@ TEST(SqliteLedgerPruneTest, Journal_WhileSellingGoesOn_IsBounded) {
   // But for 8 bytes of each of the 12,000 ids since.
   EXPECT_LE(std::filesystem::file_size(path), settled + uintmax_t{12'000} * 16);
   EXPECT_EQ(FiguresOf(*OpenShop(path, clock), "filler"), "1000000 = 976000 + 0 + 24000");
+}
+
+// Restocks laces `count` times, so that there is a journal to prune, then removes the shoes where `remove_shoes` is not
+// negative, so many of them; and prunes.
+void RestockLaces(const std::string& path, ManualClock& clock, int count, int64_t remove_shoes) {
+  const auto ledger = OpenLedger(path, {.clock = &clock});
+  ASSERT_NE(ledger, nullptr);
+  ledger->SetRetention(absl::ZeroDuration());
+  for (int i = 0; i < count; ++i) ledger->Append(Restock("lace", 1));
+  if (remove_shoes >= 0) ledger->Append(RemoveSku("shoe", remove_shoes));
+  ASSERT_TRUE(ledger->AwaitDurable(ledger->Append(Restock("lace", 1))).ok());
+  clock.Advance(absl::Seconds(1));
+  ASSERT_TRUE(ledger->AwaitDurable(ledger->Append(Restock("lace", 1))).ok());
+}
+
+TEST(SqliteLedgerPruneTest, Restart_WhileTheRemovalOfASkuWithALimitIsPruned_IsOk) {
+  const TempDir dir;
+  const std::string path = dir.File("orders.db");
+  MakePrunedLedger(path);
+  ManualClock clock;
+  clock.Advance(absl::Seconds(2));
+  // Removed at 2,062, and the journal begins after 2,048: orders end in what is forgotten whose buyers nobody needs.
+  RestockLaces(path, clock, 960, 910);
+  EXPECT_EQ(PlainSql(path).QueryInt("SELECT journal_start FROM ledger"), 2'048);
+  EXPECT_EQ(PlainSql(path).QueryInt("SELECT sold_forgotten FROM skus WHERE sku = 'shoe'"), 1'091);
+  EXPECT_EQ(Reopened(path).bought.size(), 1'015u);
+  RestockLaces(path, clock, 1'100, -1);
+  EXPECT_EQ(PlainSql(path).QueryInt("SELECT journal_start FROM ledger"), 3'072);
+  EXPECT_EQ(Reopened(path).bought.size(), 0u);
 }
 
 TEST(SqliteLedgerPruneTest, Options_CanKeepMoreThanTheInventoryNeeds) {

@@ -1,6 +1,7 @@
 #include "ledger_recovery.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <set>
 #include <string_view>
@@ -121,6 +122,30 @@ absl::Status ReadForgotten(SqliteDatabase& database, Tables& tables) {
   return row.status();
 }
 
+// What forgotten orders have sold of a SKU with a limit, buyers have bought, and nothing of another; for one that was
+// removed they are no longer kept. DataLoss: not so.
+absl::Status CheckBought(const RecoveredLedger& ledger) {
+  std::map<std::string_view, int64_t> left;  // Units of which no buyer has been found yet.
+  for (const LedgerState::Sku& sku : ledger.state.skus) {
+    const bool has_buyers = sku.per_buyer_limit > 0 && !ledger.start.removed.contains(sku.sku);
+    left.emplace(sku.sku, has_buyers ? sku.sold_forgotten : 0);
+  }
+  for (const LedgerState::Bought& bought : ledger.state.bought) {
+    int64_t& of_sku = left[bought.sku];
+    if (bought.units > of_sku) {
+      return absl::DataLossError(Concat("bought: buyer '", bought.buyer, "' has ", bought.units, " units of SKU '",
+                                        bought.sku, "', which has ", of_sku, " for buyers of old"));
+    }
+    of_sku -= bought.units;
+  }
+  for (const LedgerState::Sku& sku : ledger.state.skus) {
+    if (sku.removed || left[sku.sku] == 0) continue;
+    return absl::DataLossError(Concat("bought: of SKU '", sku.sku, "' ", left[sku.sku], " of sold_forgotten ",
+                                      sku.sold_forgotten, " have no buyer"));
+  }
+  return absl::OkStatus();
+}
+
 // Of those in the table of orders. DataLoss: one is there twice.
 absl::Status FingerprintRequests(RecoveredLedger& ledger) {
   const RequestFingerprint fingerprint(ledger.key);
@@ -165,6 +190,7 @@ absl::StatusOr<RecoveredLedger> RecoverLedger(SqliteDatabase& database) {
   if (!status.ok()) return status;
   JournalReplay replay(recovered.state, tables.start);
   if (status = replay.Begin(); !status.ok()) return status;
+  if (status = CheckBought(recovered); !status.ok()) return status;
   if (status = ReplayJournal(database, replay); !status.ok()) return status;
   recovered.book = replay.book();
   recovered.last_position = replay.last_position();

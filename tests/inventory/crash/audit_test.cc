@@ -89,6 +89,11 @@ constexpr Change kChangesOfPruned[] = {
      "start"},
     {"fewer were available of old", "UPDATE skus SET start_available = 7 WHERE sku = 'lace'", "start"},
     {"what was held of old is lost", "DELETE FROM orders WHERE order_id = 1", "start"},
+    {"a buyer of old is lost", "DELETE FROM bought WHERE buyer = 'buyer-10'", "buyers"},
+    {"a buyer of old has more", "UPDATE bought SET units = 2 WHERE buyer = 'buyer-10'", "buyers"},
+    {"a buyer without a limit", "INSERT INTO bought VALUES('lace', 'ann', 1)", "buyers"},
+    {"a buyer of what was removed", "INSERT INTO bought VALUES('hat', 'ann', 1)", "buyers"},
+    {"a limit is lost", "UPDATE skus SET per_buyer_limit = 0 WHERE sku = 'shoe'", "buyers"},
 };
 
 TEST(LedgerAuditTest, Audit_OfALedgerAsItWasWritten_FindsNothing) {
