@@ -73,6 +73,7 @@ TEST(InventoryScarceTest, EveryCall_WithoutRoom_ChangesNothing_AndWorksOnceThere
     for (const auto& [name, call] : calls) {
       SCOPED_TRACE(name);
       ExpectNothingChanged(call());
+      EXPECT_TRUE(shop->Health().ok()) << shop->Health();
       EXPECT_EQ(FiguresOf(*shop, "shoe"), shoes);
       EXPECT_EQ(FiguresOf(*shop, "lace"), laces);
       EXPECT_EQ(shop->StateOf(sold).value(), OrderState::kHeld);
