@@ -75,7 +75,6 @@ class JournalPruner {
   SqliteDatabase* database_;
   JournalStart start_;
   RequestFingerprint fingerprint_;
-  // A row that is not old enough yet, or none: the journal must reach `not_due_position_` first.
   int64_t not_due_us_ = INT64_MIN;  // Nothing is due before it is older than this.
 
   SqliteStatement find_row_;
