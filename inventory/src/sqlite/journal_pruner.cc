@@ -64,12 +64,7 @@ absl::StatusOr<std::vector<uint64_t>> JournalPruner::Step(int64_t before_us, uin
   if (status.ok()) status = Write(*fold);
   CrashPoint("prune: journal deleted, before the commit");
   if (status.ok()) status = database_->Execute("COMMIT");
-  if (!status.ok()) {
-    absl::Status rolled_back;
-    if (database_->in_transaction()) rolled_back = database_->Execute("ROLLBACK");
-    if (rolled_back.ok()) return status;
-    return absl::UnavailableError(Concat(status.message(), "; and at the roll-back: ", rolled_back.message()));
-  }
+  if (!status.ok()) return database_->RollBackAfter(std::move(status));
   CrashPoint("prune: committed");
   start_.position = fold->end;
   start_.removed.merge(fold->removed);

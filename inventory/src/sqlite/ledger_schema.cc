@@ -1,6 +1,7 @@
 #include "ledger_schema.h"
 
 #include <string>
+#include <utility>
 
 #include "stockade/base/strings.h"
 
@@ -118,8 +119,7 @@ absl::Status MakeTables(SqliteDatabase& database) {
                                     "PRAGMA application_id = ", kLedgerApplicationId,
                                     "; PRAGMA user_version = ", kLedgerSchemaVersion, "; COMMIT;");
   absl::Status made = database.Execute(script.c_str());
-  if (!made.ok() && database.in_transaction()) (void)database.Execute("ROLLBACK");
-  return made;
+  return made.ok() ? made : database.RollBackAfter(std::move(made));
 }
 
 }  // namespace

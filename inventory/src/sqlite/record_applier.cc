@@ -50,7 +50,10 @@ absl::Status RecordApplier::Apply(std::span<const LedgerRecord> batch, uint64_t 
   if (status.ok()) status = ApplyAll(batch, {first_position, absl::ToUnixMicros(at)});
   CrashPoint("writer: records applied, before the commit");
   if (status.ok()) status = commit_.Run();
-  if (!status.ok()) return TakeBack(std::move(status));
+  if (!status.ok()) {
+    TakeBack();
+    return database_->RollBackAfter(std::move(status));
+  }
   Keep();
   return status;
 }
@@ -60,15 +63,10 @@ void RecordApplier::Keep() {
   new_requests_.clear();
 }
 
-absl::Status RecordApplier::TakeBack(absl::Status failure) {
+void RecordApplier::TakeBack() {
   book_.TakeBack();
   Forget(new_requests_);
   new_requests_.clear();
-  // SQLite has rolled back by itself after some errors. Where this fails, closing the file does it.
-  absl::Status rolled_back;
-  if (database_->in_transaction()) rolled_back = database_->Execute("ROLLBACK");
-  if (rolled_back.ok() || !absl::IsResourceExhausted(failure)) return failure;
-  return absl::UnavailableError(Concat(failure.message(), "; and at the roll-back: ", rolled_back.message()));
 }
 
 absl::Status RecordApplier::ApplyAll(std::span<const LedgerRecord> batch, Place place) {

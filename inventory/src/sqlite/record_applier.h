@@ -47,8 +47,7 @@ class RecordApplier {
       : database_(&database), fingerprint_(fingerprint) {}
 
   void Keep();
-  // The failure, as Apply() returns it.
-  absl::Status TakeBack(absl::Status failure);
+  void TakeBack();
   absl::Status ApplyAll(std::span<const LedgerRecord> batch, Place place);
   absl::Status ApplyOne(const LedgerRecord& record, Place place);
   absl::Status AddSku(const LedgerRecord& record);

@@ -158,6 +158,14 @@ absl::StatusOr<std::string> SqliteDatabase::QueryText(std::string_view sql) {
   return value;
 }
 
+absl::Status SqliteDatabase::RollBackAfter(absl::Status failure) {
+  // SQLite has rolled back by itself after some errors.
+  if (sqlite3_get_autocommit(connection_.get()) != 0) return failure;
+  const absl::Status rolled_back = Execute("ROLLBACK");
+  if (rolled_back.ok()) return failure;
+  return absl::UnavailableError(Concat(failure.message(), "; and at the roll-back: ", rolled_back.message()));
+}
+
 void SqliteDatabase::StopAutomaticCheckpoints() {
   const auto keep_length = [](void* to, sqlite3*, const char*, int pages) {
     *static_cast<int64_t*>(to) = pages;

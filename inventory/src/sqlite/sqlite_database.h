@@ -63,7 +63,10 @@ class SqliteDatabase {
   absl::StatusOr<int64_t> QueryInt(std::string_view sql);
   absl::StatusOr<std::string> QueryText(std::string_view sql);
 
-  bool in_transaction() const { return sqlite3_get_autocommit(connection_.get()) == 0; }
+  // Undoes what a transaction did that ended in `failure`, and returns that; Unavailable where this fails too, and
+  // closing the file does it.
+  absl::Status RollBackAfter(absl::Status failure);
+
   bool read_only() const { return sqlite3_db_readonly(connection_.get(), "main") == 1; }
 
   // From now on the write-ahead log grows until Checkpoint() is called.
