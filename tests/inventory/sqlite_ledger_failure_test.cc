@@ -150,11 +150,19 @@ class FileSizeLimit {
   const sighandler_t old_action_;
 };
 
+uint64_t CheckpointsIn(const MetricsRegistry& registry) {
+  for (const prometheus::MetricFamily& family : registry.Collect()) {
+    if (family.name == "stockade_ledger_checkpoint_seconds") return family.metric.at(0).histogram.sample_count;
+  }
+  return 0;
+}
+
 TEST(SqliteLedgerFailureTest, Append_WhenFilesCannotGrow_IsRefusedAndTakesAgainWhenTheyCan) {
   const TempDir dir;
   uint64_t id = 1;
   {
-    const auto ledger = OpenLedger(dir.File("orders.db"));
+    MetricsRegistry registry;
+    const auto ledger = SqliteLedger::Open(dir.File("orders.db"), {.metrics = &registry}).value();
     ledger->Append(AddSku("shoe", 1'000'000));
     EXPECT_TRUE(ledger->AwaitDurable(1).ok());
     absl::Status status;
@@ -173,6 +181,7 @@ TEST(SqliteLedgerFailureTest, Append_WhenFilesCannotGrow_IsRefusedAndTakesAgainW
     ASSERT_EQ(refused.size(), 1u);
     EXPECT_EQ(refused[0].order_id, id);
     EXPECT_TRUE(ledger->AwaitDurable(ledger->Append(refused[0])).ok());
+    EXPECT_EQ(CheckpointsIn(registry), 1u);
   }
   const LedgerState state = OpenLedger(dir.File("orders.db"))->TakeRecovered();
   EXPECT_EQ(state.orders.size(), id);

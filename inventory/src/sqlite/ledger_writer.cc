@@ -80,7 +80,7 @@ void LedgerWriter::Run() {
     CrashPoint("writer: batch taken");
     if (!Commit(batch)) continue;
     absl::Status status = Prune(batch.records.size());
-    if (status.ok()) status = CheckpointIfLong();
+    if (status.ok() && database_.log_pages() >= kLogPages) status = Checkpoint();
     // Without room both are tried again after the next batch.
     if (!status.ok() && !absl::IsResourceExhausted(status)) Fail(status);
     journal_records_.store(last_row_ - pruner_->start(), std::memory_order_relaxed);
@@ -108,7 +108,7 @@ bool LedgerWriter::Commit(CommitQueue::Batch& batch) {
   }
   metrics_.Add(kLedgerCommitRefusals);
   // What is in the log mostly has its place in the file already: then the log begins anew in the room that it has.
-  if (const absl::Status moved = database_.Checkpoint(); !moved.ok() && !absl::IsResourceExhausted(moved)) {
+  if (const absl::Status moved = Checkpoint(); !moved.ok() && !absl::IsResourceExhausted(moved)) {
     Fail(moved);
     return false;
   }
@@ -140,8 +140,7 @@ absl::Status LedgerWriter::Prune(size_t written) {
   return absl::OkStatus();
 }
 
-absl::Status LedgerWriter::CheckpointIfLong() {
-  if (database_.log_pages() < kLogPages) return absl::OkStatus();
+absl::Status LedgerWriter::Checkpoint() {
   const Instant begin = options_.clock->Now();
   CrashPoint("writer: before a checkpoint");
   absl::Status status = database_.Checkpoint();

@@ -50,7 +50,7 @@ class LedgerWriter {
   // False: the ledger has failed.
   bool Commit(CommitQueue::Batch& batch);
   absl::Status Prune(size_t written);
-  absl::Status CheckpointIfLong();
+  absl::Status Checkpoint();
   void Fail(const absl::Status& why);
   void ShowFileSize();
 
