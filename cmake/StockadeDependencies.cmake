@@ -3,3 +3,10 @@ find_package(Threads REQUIRED)
 find_package(absl REQUIRED)
 find_package(prometheus-cpp REQUIRED)  # Has no version file: name no version.
 find_package(SQLite3 3.37 QUIET)       # STRICT tables. For stockade::ledger_sqlite.
+
+# For stockade::redis. By pkg-config, because Debian's hiredis has no CMake package.
+find_package(OpenSSL QUIET COMPONENTS Crypto)
+find_package(PkgConfig QUIET)
+if(PkgConfig_FOUND)
+  pkg_check_modules(hiredis QUIET IMPORTED_TARGET GLOBAL hiredis>=0.14)
+endif()

@@ -1,0 +1,17 @@
+#ifndef STOCKADE_REDIS_KEY_SLOT_H_
+#define STOCKADE_REDIS_KEY_SLOT_H_
+
+#include <cstdint>
+#include <string_view>
+
+namespace stockade::internal {
+
+inline constexpr uint16_t kKeySlots = 16'384;
+
+// The slot of a Redis Cluster that `key` is in: CRC-16/XMODEM, modulo kKeySlots, of what stands between the first '{'
+// and the first '}' behind it, or of the whole key where there is no such pair or nothing in it. O(length).
+uint16_t KeySlot(std::string_view key);
+
+}  // namespace stockade::internal
+
+#endif  // STOCKADE_REDIS_KEY_SLOT_H_
