@@ -3,13 +3,13 @@
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <string>
 
 #include "flash_sale/demo.h"
+#include "support/needs_program.h"
 
 namespace stockade::testing {
 namespace {
@@ -55,10 +55,7 @@ TEST(FlashSaleMetricsTest, Scrape_InBothHalves_HasSeriesThatPromtoolAccepts) {
   const std::string page = Scrape(PortOf(demo));
   ExpectSeriesOfAllParts(page);
 
-  if (RunToEnd({"promtool", "--version"}).status != 0) {
-    ASSERT_EQ(getenv("CI"), nullptr) << "promtool is missing, in CI";
-    GTEST_SKIP() << "promtool is missing: Debian's package prometheus";
-  }
+  STOCKADE_NEEDS_PROGRAM("promtool", "prometheus");
   const RunResult check = RunToEnd({"promtool", "check", "metrics"}, page);
   EXPECT_EQ(check.status, 0);
   EXPECT_EQ(check.out + check.err, "");

@@ -9,6 +9,7 @@
 
 #include "gtest/gtest.h"
 #include "inventory/sqlite_ledger_support.h"
+#include "support/needs_program.h"
 
 namespace stockade {
 namespace {
@@ -52,7 +53,7 @@ TEST(SqliteLedgerMetricsTest, Collect_AfterCommitsAndAFailure_CountsThem) {
 }
 
 TEST(SqliteLedgerMetricsTest, PromtoolCheck_OfWhatIsExported_IsSilent) {
-  if (system("command -v promtool > /dev/null") != 0) GTEST_SKIP() << "promtool is not installed";
+  STOCKADE_NEEDS_PROGRAM("promtool", "prometheus");
   const TempDir dir;
   MetricsRegistry registry;
   auto ledger = SqliteLedger::Open(dir.File("orders.db"), {.metrics = &registry}).value();

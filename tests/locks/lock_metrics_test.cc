@@ -2,7 +2,6 @@
 #include <prometheus/text_serializer.h>
 
 #include <cstdio>
-#include <cstdlib>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -12,6 +11,7 @@
 #include "stockade/locks/reentrant_mutex.h"
 #include "stockade/locks/reentrant_shared_mutex.h"
 #include "stockade/metrics/metrics_registry.h"
+#include "support/needs_program.h"
 
 namespace stockade {
 namespace {
@@ -109,7 +109,7 @@ TEST_F(LockMetricsTest, NoNameOrNoRegistry_ExportNothing) {
 }
 
 TEST_F(LockMetricsTest, Promtool_ChecksWhatIsExported_IsSilent) {
-  if (std::system("command -v promtool > /dev/null") != 0) GTEST_SKIP() << "promtool is not installed";
+  STOCKADE_NEEDS_PROGRAM("promtool", "prometheus");
   ReentrantMutex mutex({.name = "quote \" and backslash \\", .metrics = &registry_});
   std::lock_guard lock(mutex);
   std::FILE* const promtool = popen("promtool check metrics 2>&1 | { ! grep .; }", "w");
