@@ -26,24 +26,15 @@ class Subprocess {
   explicit Subprocess(const std::vector<std::string>& argv, const std::string& input = "")
       : out_(MakePipe()), err_(MakePipe()) {
     const Pipe in = MakePipe();
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, in.read_end, STDIN_FILENO);
-    posix_spawn_file_actions_adddup2(&actions, out_.write_end, STDOUT_FILENO);
-    posix_spawn_file_actions_adddup2(&actions, err_.write_end, STDERR_FILENO);
-    std::vector<char*> args;
-    for (const std::string& arg : argv) args.push_back(const_cast<char*>(arg.c_str()));
-    args.push_back(nullptr);
-    const int error = posix_spawnp(&pid_, args[0], &actions, nullptr, args.data(), environ);
-    posix_spawn_file_actions_destroy(&actions);
-    if (error != 0) {
-      pid_ = -1;
-      status_ = 127 << 8;
-    }
-    close(in.read_end);
-    close(out_.write_end);
-    close(err_.write_end);
-    readers_.emplace_back([this] { Gather(out_.read_end, out_text_); });
+    // By a thread that ends after the program: where the program asks for a signal at its parent's death, the thread
+    // that started it is the parent.
+    readers_.emplace_back([this, argv, in] {
+      Spawn(argv, in);
+      Gather(out_.read_end, out_text_);
+    });
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return pid_.has_value(); });
+    lock.unlock();
     readers_.emplace_back([this] { Gather(err_.read_end, err_text_); });
     Feed(in.write_end, input);
   }
@@ -56,8 +47,11 @@ class Subprocess {
   Subprocess(const Subprocess&) = delete;
   Subprocess& operator=(const Subprocess&) = delete;
 
+  // -1 where it could not be started.
+  pid_t pid() const { return *pid_; }
+
   void Kill(int signal) {
-    if (!status_) kill(pid_, signal);
+    if (!status_) kill(*pid_, signal);
   }
 
   // Blocks until the standard output has `text`, or has ended: whether it has.
@@ -72,7 +66,7 @@ class Subprocess {
   int Wait() {
     if (!status_) {
       int status = 0;
-      while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
+      while (waitpid(*pid_, &status, 0) < 0 && errno == EINTR) {
       }
       status_ = status;
     }
@@ -98,6 +92,27 @@ class Subprocess {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0) abort();
     return {ends[0], ends[1]};
+  }
+
+  void Spawn(const std::vector<std::string>& argv, const Pipe& in) {
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, in.read_end, STDIN_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, out_.write_end, STDOUT_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, err_.write_end, STDERR_FILENO);
+    std::vector<char*> args;
+    for (const std::string& arg : argv) args.push_back(const_cast<char*>(arg.c_str()));
+    args.push_back(nullptr);
+    pid_t pid = -1;
+    const int error = posix_spawnp(&pid, args[0], &actions, nullptr, args.data(), environ);
+    posix_spawn_file_actions_destroy(&actions);
+    close(in.read_end);
+    close(out_.write_end);
+    close(err_.write_end);
+    const std::lock_guard lock(mutex_);
+    if (error != 0) status_ = 127 << 8;
+    pid_ = error == 0 ? pid : -1;
+    changed_.notify_all();
   }
 
   static void Feed(int fd, const std::string& input) {
@@ -133,7 +148,7 @@ class Subprocess {
 
   Pipe out_;
   Pipe err_;
-  pid_t pid_ = -1;
+  std::optional<pid_t> pid_;   // Written once, before the constructor returns.
   std::optional<int> status_;  // As waitpid() gives it; none while it may run.
   mutable std::mutex mutex_;
   std::condition_variable changed_;
