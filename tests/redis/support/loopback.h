@@ -1,0 +1,51 @@
+#ifndef STOCKADE_TESTS_REDIS_SUPPORT_LOOPBACK_H_
+#define STOCKADE_TESTS_REDIS_SUPPORT_LOOPBACK_H_
+
+#include <arpa/inet.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <random>
+
+#include "stockade/base/log.h"
+
+namespace stockade::testing {
+
+inline sockaddr_in Loopback(uint16_t port) {
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(port);
+  return address;
+}
+
+// A TCP socket bound to 127.0.0.1 and the port; -1 where another has it.
+inline int BoundSocket(uint16_t port) {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  const int on = 1;
+  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  const sockaddr_in address = Loopback(port);
+  if (bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return fd;
+  close(fd);
+  return -1;
+}
+
+// A port of 127.0.0.1 that nobody has at the moment. Below those that Linux gives to clients: while a server is down,
+// no client's end of a connection takes its port, nor connects to itself there.
+inline uint16_t FreePort() {
+  std::random_device random;
+  std::uniform_int_distribution<int> ports(20'000, 32'767);
+  for (int attempt = 0; attempt < 1000; ++attempt) {
+    const auto port = static_cast<uint16_t>(ports(random));
+    const int fd = BoundSocket(port);
+    if (fd < 0) continue;
+    close(fd);
+    return port;
+  }
+  internal::Fatal("no free port between 20000 and 32767");
+}
+
+}  // namespace stockade::testing
+
+#endif  // STOCKADE_TESTS_REDIS_SUPPORT_LOOPBACK_H_

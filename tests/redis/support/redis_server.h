@@ -1,0 +1,77 @@
+#ifndef STOCKADE_TESTS_REDIS_SUPPORT_REDIS_SERVER_H_
+#define STOCKADE_TESTS_REDIS_SUPPORT_REDIS_SERVER_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "redis/support/raw_redis.h"
+#include "support/needs_program.h"
+#include "support/subprocess.h"
+#include "support/temp_dir.h"
+
+// For SetUp() or a test's body, before the first server.
+#define STOCKADE_NEEDS_REDIS() STOCKADE_NEEDS_PROGRAM("redis-server", "redis-server")
+
+namespace stockade::testing {
+
+struct RedisServerOptions {
+  // Whether its data outlive it; a server without comes back empty. Scripts never outlive it.
+  bool appendonly = false;
+  bool unix_socket = false;
+  bool cluster = false;
+  bool sentinel = false;
+  std::string password = {};                // The default user's.
+  std::vector<std::string> users = {};      // As ACL files have them: "alice on >secret ~* &* +@all".
+  std::optional<uint16_t> replica_of = {};  // A port of 127.0.0.1.
+  std::vector<std::string> config = {};     // More lines of its configuration file.
+};
+
+// A redis-server 7 or newer on 127.0.0.1, killed with the object or with the test's process. Aborts with the server's
+// log where it does not start. Not thread-safe, but any thread may use it.
+class RedisServer {
+ public:
+  // Blocks until it answers, some 20 ms.
+  explicit RedisServer(RedisServerOptions options = {});
+  ~RedisServer();
+
+  uint16_t port() const { return port_; }
+  std::string url() const;
+  std::string unix_socket() const { return dir_.File("socket"); }
+  bool running() const { return process_ != nullptr; }
+  // What it and those before it on this port have logged, the last one first.
+  std::string log() const;
+
+  // One command by a connection of its own, by the default user.
+  RawReply Call(const std::vector<std::string>& command) const;
+  // "redis_version" and the like.
+  std::string Info(const std::string& field) const;
+
+  // Each blocks until it is so.
+  void Stop();   // By SIGTERM, as an operator does it.
+  void Kill();   // By SIGKILL.
+  void Pause();  // No command is answered until Resume(); the kernel still accepts connections and bytes.
+  void Resume();
+  void
+  Restart();  // On the same port, with the configuration it had, which Sentinels may have rewritten. Stops it first.
+
+  // Of a cluster's bus.
+  uint16_t bus_port() const { return bus_port_; }
+
+ private:
+  void WriteConfig() const;
+  bool Start();
+
+  const RedisServerOptions options_;
+  const TempDir dir_;
+  uint16_t port_ = 0;
+  uint16_t bus_port_ = 0;
+  std::unique_ptr<Subprocess> process_;  // Null while it is down.
+  std::string earlier_log_;
+};
+
+}  // namespace stockade::testing
+
+#endif  // STOCKADE_TESTS_REDIS_SUPPORT_REDIS_SERVER_H_
