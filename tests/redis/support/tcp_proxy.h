@@ -1,0 +1,98 @@
+#ifndef STOCKADE_TESTS_REDIS_SUPPORT_TCP_PROXY_H_
+#define STOCKADE_TESTS_REDIS_SUPPORT_TCP_PROXY_H_
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace stockade::testing {
+
+// Stands between clients and a server on 127.0.0.1 and does to their connections what a network does. One thread passes
+// the bytes. Thread-safe; what a call asks for is so when it returns, but for bytes that were on their way to the
+// client already.
+class TcpProxy {
+ public:
+  struct Counts {
+    uint64_t accepted = 0;  // Connections, with those that were refused.
+    uint64_t open = 0;
+    uint64_t to_server = 0;  // Bytes passed.
+    uint64_t to_client = 0;
+    uint64_t held = 0;  // Bytes of the server that wait for Release().
+    uint64_t cut = 0;   // Connections that CutReplyAfter() has closed.
+  };
+
+  explicit TcpProxy(uint16_t server_port);
+  ~TcpProxy();
+
+  TcpProxy(const TcpProxy&) = delete;
+  TcpProxy& operator=(const TcpProxy&) = delete;
+
+  uint16_t port() const { return port_; }
+  std::string url() const;  // redis://127.0.0.1:port
+
+  // Once the server has sent something more, passes `bytes` of it and closes the connection it came by: what the server
+  // has done stands, and the client does not hear of it. For one connection, the first to get that far; again for each
+  // call, after which all passes as before.
+  void CutReplyAfter(uint64_t bytes);
+  void DropReply() { CutReplyAfter(0); }
+
+  // Closes the connections that are open, or that clients open until Accept().
+  void CloseAll();
+  void Refuse();
+  void Accept();
+
+  // Keeps what the server sends, as a slow server would, until Release().
+  void Hold();
+  void Release();
+
+  Counts counts() const;
+  // Blocks until it is true of the counts; false where that takes 30 seconds.
+  bool Await(const std::function<bool(const Counts&)>& holds);
+
+ private:
+  struct Link {
+    int client;
+    int server;
+    std::string to_server = {};
+    std::string to_client = {};
+    std::optional<uint64_t> cut_after = {};  // Bytes to the client.
+    bool server_ended = false;               // Closed once the client has what is left for it.
+    bool closed = false;                     // Shut down; the thread frees it, which may be waiting on its sockets.
+  };
+
+  void Run();
+  void Wake();
+  // All below under mutex_.
+  void AcceptClients();
+  void Pump(Link& link);
+  void PassToClient(Link& link);
+  void Close(Link& link);
+  void FreeClosed();
+
+  const uint16_t server_port_;
+  uint16_t port_ = 0;
+  int listener_ = -1;
+  const int wake_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  Counts counts_;
+  std::vector<std::unique_ptr<Link>> links_;
+  std::optional<uint64_t> cut_after_;
+  bool refusing_ = false;
+  bool holding_ = false;
+  bool stopping_ = false;
+
+  std::thread thread_;
+};
+
+}  // namespace stockade::testing
+
+#endif  // STOCKADE_TESTS_REDIS_SUPPORT_TCP_PROXY_H_
