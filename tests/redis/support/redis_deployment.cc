@@ -1,0 +1,74 @@
+#include "redis/support/redis_deployment.h"
+
+#include "stockade/base/log.h"
+#include "stockade/base/strings.h"
+#include "support/scale.h"
+
+namespace stockade::testing {
+
+std::vector<RedisSetup> RedisSetups() {
+  if (kSanitized) return {RedisSetup::kStandalone};
+  return {RedisSetup::kStandalone, RedisSetup::kSentinel, RedisSetup::kCluster};
+}
+
+std::string RedisSetupName(const ::testing::TestParamInfo<RedisSetup>& setup) {
+  switch (setup.param) {
+    case RedisSetup::kStandalone: return "Standalone";
+    case RedisSetup::kSentinel: return "Sentinel";
+    case RedisSetup::kCluster: return "Cluster";
+  }
+  return "";
+}
+
+RedisDeployment::RedisDeployment(RedisSetup setup) {
+  const RedisServerOptions server = {.appendonly = true};
+  switch (setup) {
+    case RedisSetup::kStandalone: server_ = std::make_unique<RedisServer>(server); break;
+    case RedisSetup::kSentinel: sentinels_ = std::make_unique<SentinelSet>(SentinelSetOptions{.server = server}); break;
+    case RedisSetup::kCluster: cluster_ = std::make_unique<RedisCluster>(RedisClusterOptions{.server = server}); break;
+  }
+}
+
+std::string RedisDeployment::url() const {
+  if (sentinels_ != nullptr) return sentinels_->url();
+  return cluster_ != nullptr ? cluster_->url() : server_->url();
+}
+
+std::vector<RedisServer*> RedisDeployment::Servers() {
+  std::vector<RedisServer*> servers;
+  if (server_ != nullptr) servers.push_back(server_.get());
+  for (size_t i = 0; sentinels_ != nullptr && i < 3; ++i) {
+    servers.push_back(&sentinels_->server(i));
+    servers.push_back(&sentinels_->sentinel(i));
+  }
+  for (size_t i = 0; cluster_ != nullptr && i < cluster_->size(); ++i) servers.push_back(&cluster_->node(i));
+  std::erase_if(servers, [](const RedisServer* server) { return !server->running(); });
+  return servers;
+}
+
+RawReply RedisDeployment::Call(const std::string& key, const std::vector<std::string>& command) {
+  if (sentinels_ != nullptr) return sentinels_->master().Call(command);
+  return cluster_ != nullptr ? cluster_->NodeOf(key).Call(command) : server_->Call(command);
+}
+
+void RedisDeployment::KillConnections() {
+  for (const RedisServer* server : Servers()) {
+    for (const char* const type : {"normal", "pubsub"}) {
+      const RawReply killed = server->Call({"CLIENT", "KILL", "TYPE", type});
+      if (killed.type != ':') internal::Fatal(internal::Concat("CLIENT KILL TYPE ", type, ": ", killed.text));
+    }
+  }
+}
+
+void RedisDeployment::FlushScripts() {
+  // A Sentinel has no scripts, and says so.
+  for (const RedisServer* server : Servers()) server->Call({"SCRIPT", "FLUSH"});
+}
+
+void RedisDeployment::RestartAll() {
+  if (server_ != nullptr) server_->Restart();
+  if (sentinels_ != nullptr) sentinels_->RestartAll();
+  if (cluster_ != nullptr) cluster_->RestartAll();
+}
+
+}  // namespace stockade::testing

@@ -1,0 +1,54 @@
+#ifndef STOCKADE_TESTS_REDIS_SUPPORT_REDIS_DEPLOYMENT_H_
+#define STOCKADE_TESTS_REDIS_SUPPORT_REDIS_DEPLOYMENT_H_
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "redis/support/redis_cluster.h"
+#include "redis/support/redis_server.h"
+#include "redis/support/sentinel_set.h"
+
+namespace stockade::testing {
+
+enum class RedisSetup { kStandalone, kSentinel, kCluster };
+
+// All three; one server alone under a sanitizer, which slows the tests enough. For
+//   INSTANTIATE_TEST_SUITE_P(Redis, MyTest, ::testing::ValuesIn(RedisSetups()), RedisSetupName);
+std::vector<RedisSetup> RedisSetups();
+std::string RedisSetupName(const ::testing::TestParamInfo<RedisSetup>& setup);
+
+// What a client can be pointed at by its URL alone: a server, three Sentinels before a master and two replicas, or a
+// cluster of three masters. Data outlive restarts. For one thread.
+class RedisDeployment {
+ public:
+  explicit RedisDeployment(RedisSetup setup);
+
+  std::string url() const;
+
+  // One command to the server that is to serve the key.
+  RawReply Call(const std::string& key, const std::vector<std::string>& command);
+
+  // Closes the connections of all clients, subscribers too, and forgets all scripts, on every server and Sentinel.
+  void KillConnections();
+  void FlushScripts();
+  // Stops everything and starts it again. Blocks until all is settled.
+  void RestartAll();
+
+  // Null where the set-up is another.
+  SentinelSet* sentinels() { return sentinels_.get(); }
+  RedisCluster* cluster() { return cluster_.get(); }
+
+ private:
+  std::vector<RedisServer*> Servers();
+
+  std::unique_ptr<RedisServer> server_;
+  std::unique_ptr<SentinelSet> sentinels_;
+  std::unique_ptr<RedisCluster> cluster_;
+};
+
+}  // namespace stockade::testing
+
+#endif  // STOCKADE_TESTS_REDIS_SUPPORT_REDIS_DEPLOYMENT_H_
