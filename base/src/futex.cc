@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <ctime>
 
+#include "absl/time/time.h"
+
 namespace stockade::internal {
 namespace {
 
@@ -27,6 +29,11 @@ timespec ToTimespec(steady_clock::time_point deadline) {
 }
 
 }  // namespace
+
+steady_clock::time_point SteadyAt(Instant until, Instant now) {
+  if (until == Instant::InfiniteFuture()) return steady_clock::time_point::max();
+  return steady_clock::now() + absl::ToChronoNanoseconds(std::min(until - now, absl::Hours(24)));
+}
 
 bool FutexWait(const std::atomic<uint32_t>& word, uint32_t expected, steady_clock::time_point deadline) {
   const bool timed = deadline != steady_clock::time_point::max();

@@ -1,23 +1,9 @@
 #include "stockade/base/parker.h"
 
-#include <algorithm>
-#include <chrono>
-
-#include "absl/time/time.h"
 #include "stockade/base/futex.h"
 #include "stockade/base/sync_point.h"
 
 namespace stockade::internal {
-namespace {
-
-// The futex sleeps on the steady clock, which stands still while the machine is suspended.
-std::chrono::steady_clock::time_point SteadyAt(Instant until, Instant now) {
-  if (until == Instant::InfiniteFuture()) return std::chrono::steady_clock::time_point::max();
-  // A day at the most: no sum can overflow. Waking early is allowed.
-  return std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(std::min(until - now, absl::Hours(24)));
-}
-
-}  // namespace
 
 bool Parker::Park(Instant until) {
   if (on_futex_) {
