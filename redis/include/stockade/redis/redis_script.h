@@ -1,0 +1,31 @@
+#ifndef STOCKADE_REDIS_REDIS_SCRIPT_H_
+#define STOCKADE_REDIS_REDIS_SCRIPT_H_
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace stockade {
+
+// A Lua script that Redis runs in one step. Make one a script, once, and keep it: copies are cheap and share the text.
+// Immutable; any thread may read it.
+class RedisScript {
+ public:
+  // O(size of source): hashes it.
+  explicit RedisScript(std::string_view source);
+
+  std::string_view source() const { return text_->source; }
+  // SHA-1 in 40 hexadecimal digits: the name by which Redis knows it.
+  std::string_view sha1() const { return text_->sha1; }
+
+ private:
+  struct Text {
+    std::string source;
+    std::string sha1;
+  };
+  std::shared_ptr<const Text> text_;
+};
+
+}  // namespace stockade
+
+#endif  // STOCKADE_REDIS_REDIS_SCRIPT_H_

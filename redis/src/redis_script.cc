@@ -1,0 +1,28 @@
+#include "stockade/redis/redis_script.h"
+
+#include <openssl/evp.h>
+
+#include <cstddef>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/string_view.h"
+#include "stockade/base/log.h"
+
+namespace stockade {
+namespace {
+
+std::string Sha1Hex(std::string_view text) {
+  unsigned char digest[EVP_MAX_MD_SIZE];
+  unsigned int size = 0;
+  if (EVP_Digest(text.data(), text.size(), digest, &size, EVP_sha1(), nullptr) != 1) {
+    internal::Fatal("redis: libcrypto has no SHA-1, by which Redis knows its scripts");
+  }
+  return absl::BytesToHexString(absl::string_view(reinterpret_cast<const char*>(digest), size));
+}
+
+}  // namespace
+
+RedisScript::RedisScript(std::string_view source)
+    : text_(std::make_shared<const Text>(Text{.source = std::string(source), .sha1 = Sha1Hex(source)})) {}
+
+}  // namespace stockade

@@ -1,0 +1,119 @@
+#include "reply_reader.h"
+
+#include <hiredis.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "stockade/base/log.h"
+#include "stockade/base/strings.h"
+
+namespace stockade::internal {
+
+// What hiredis calls as it parses. A reply is built where it stays: an array's elements have their places before they
+// come. hiredis 1.0 widened a count, hence the template.
+struct ReplyReader::Builder {
+  RedisReply root = {};
+  size_t max_bytes;
+  size_t bytes = 0;  // Of root, so far.
+  bool too_large = false;
+
+  static Builder& Of(const redisReadTask* task) { return *static_cast<Builder*>(task->privdata); }
+
+  // Null, which hiredis takes for a lack of memory, where the reply becomes too large.
+  static RedisReply* Place(const redisReadTask* task, size_t size) {
+    Builder& builder = Of(task);
+    if (size > builder.max_bytes - builder.bytes) {
+      builder.too_large = true;
+      return nullptr;
+    }
+    builder.bytes += size;
+    return task->parent == nullptr
+               ? &builder.root
+               : &static_cast<RedisReply*>(task->parent->obj)->elements_[static_cast<size_t>(task->idx)];
+  }
+
+  static void* CreateString(const redisReadTask* task, char* text, size_t size) {
+    RedisReply* place = Place(task, size);
+    if (place == nullptr) return nullptr;
+    place->kind_ = task->type == REDIS_REPLY_STATUS  ? RedisReply::Kind::kStatus
+                   : task->type == REDIS_REPLY_ERROR ? RedisReply::Kind::kError
+                                                     : RedisReply::Kind::kString;
+    place->text_.assign(text, size);
+    return place;
+  }
+  template <typename Count>
+  static void* CreateArray(const redisReadTask* task, Count count) {
+    const auto elements = static_cast<size_t>(count);
+    RedisReply* place =
+        elements > Of(task).max_bytes / sizeof(RedisReply) ? nullptr : Place(task, elements * sizeof(RedisReply));
+    if (place == nullptr) {
+      Of(task).too_large = true;
+      return nullptr;
+    }
+    place->kind_ = RedisReply::Kind::kArray;
+    place->elements_.resize(elements);
+    return place;
+  }
+  static void* CreateInteger(const redisReadTask* task, long long value) {
+    RedisReply* place = Place(task, 0);
+    place->kind_ = RedisReply::Kind::kInteger;
+    place->integer_ = value;
+    return place;
+  }
+  static void* CreateNil(const redisReadTask* task) { return Place(task, 0); }
+  static void Free(void*) {}  // It is the root's, which the next reply replaces.
+};
+
+ReplyReader::ReplyReader(size_t max_reply_bytes)
+    : max_reply_bytes_(max_reply_bytes), builder_(new Builder{.max_bytes = max_reply_bytes}) {
+  static redisReplyObjectFunctions functions = [] {
+    redisReplyObjectFunctions made = {};
+    made.createString = &Builder::CreateString;
+    made.createArray = &Builder::CreateArray;
+    made.createInteger = &Builder::CreateInteger;
+    made.createNil = &Builder::CreateNil;
+    made.freeObject = &Builder::Free;
+    return made;
+  }();
+  reader_ = redisReaderCreateWithFunctions(&functions);
+  if (reader_ == nullptr) Fatal("redis: no memory for a reply reader");
+  reader_->privdata = builder_.get();
+}
+
+ReplyReader::~ReplyReader() { redisReaderFree(reader_); }
+
+absl::Status ReplyReader::TooLarge() {
+  return error_ = absl::ResourceExhaustedError(
+             Concat("redis: a reply is larger than max_reply_bytes (", max_reply_bytes_, ")"));
+}
+
+absl::Status ReplyReader::Broken() {
+  if (builder_->too_large) return TooLarge();
+  return error_ = absl::DataLossError(Concat("redis: a broken reply: ", reader_->errstr));
+}
+
+absl::Status ReplyReader::Feed(std::string_view bytes) {
+  if (!error_.ok()) return error_;
+  if (redisReaderFeed(reader_, bytes.data(), bytes.size()) != REDIS_OK) return Broken();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> ReplyReader::Next(RedisReply& reply) {
+  if (!error_.ok()) return error_;
+  void* object = nullptr;
+  if (redisReaderGetReply(reader_, &object) != REDIS_OK) return Broken();
+  if (object == nullptr) {
+    // What waits is part of one reply: replies before it have been taken. An element that is not all there yet is in no
+    // builder's count.
+    if (reader_->len - reader_->pos > max_reply_bytes_) return TooLarge();
+    return false;
+  }
+  reply = std::exchange(builder_->root, {});
+  builder_->bytes = 0;
+  return true;
+}
+
+}  // namespace stockade::internal
