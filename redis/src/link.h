@@ -1,0 +1,72 @@
+#ifndef STOCKADE_REDIS_LINK_H_
+#define STOCKADE_REDIS_LINK_H_
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "reply_reader.h"
+#include "socket.h"
+#include "stockade/base/instant.h"
+#include "stockade/redis/redis_command.h"
+#include "stockade/redis/redis_endpoint.h"
+#include "stockade/redis/redis_reply.h"
+
+namespace stockade::internal {
+
+// Who we are to a server.
+struct LinkIdentity {
+  std::string username;  // With a password only; empty: the default user.
+  std::string password;  // Empty: no authentication.
+  int database = 0;
+  std::string client_name;  // Empty: none.
+};
+
+// One connection to one server, for its whole life: it is made, authenticated, used, and never mended. One thread may
+// send while another receives.
+class Link {
+ public:
+  // Blocks until the server has taken authentication, name and database, or until `deadline`. Unavailable where it
+  // cannot be reached or refuses for now; the server's own refusal otherwise (Unauthenticated, ...).
+  static absl::StatusOr<std::unique_ptr<Link>> Connect(const RedisEndpoint& endpoint, const LinkIdentity& identity,
+                                                       size_t max_reply_bytes, Instant deadline);
+
+  const RedisEndpoint& endpoint() const { return endpoint_; }
+  int fd() const { return fd_.get(); }
+
+  // What the socket takes at once. For one thread at a time.
+  absl::StatusOr<size_t> Send(std::string_view bytes) { return SendSome(fd_.get(), bytes); }
+
+  // The three below for one thread at a time.
+  //
+  // Takes in what is there, at most 64 KiB. False: nothing was. Errors are those of ReceiveSome() and ReplyReader.
+  absl::StatusOr<bool> Receive();
+  // The next reply of those that were taken in. False: it is not all there yet.
+  absl::StatusOr<bool> Next(RedisReply& reply) { return reader_.Next(reply); }
+  // Sends `commands` and waits for the reply to each, in order, on a link that nobody else uses. Blocks until
+  // `deadline` at the most. A server's error is a reply.
+  absl::StatusOr<std::vector<RedisReply>> RoundTrip(std::span<const RedisCommand> commands, Instant deadline);
+
+  // Any thread: whoever sends or receives, or sleeps until it can, finds the connection broken.
+  void ShutDown();
+
+ private:
+  Link(const RedisEndpoint& endpoint, FileDescriptor fd, size_t max_reply_bytes)
+      : endpoint_(endpoint), fd_(std::move(fd)), reader_(max_reply_bytes), buffer_(size_t{64} << 10) {}
+
+  absl::Status Introduce(const LinkIdentity& identity, Instant deadline);
+
+  const RedisEndpoint endpoint_;
+  const FileDescriptor fd_;
+  ReplyReader reader_;
+  std::vector<char> buffer_;
+};
+
+}  // namespace stockade::internal
+
+#endif  // STOCKADE_REDIS_LINK_H_
