@@ -1,0 +1,57 @@
+#ifndef STOCKADE_REDIS_REDIS_OPTIONS_H_
+#define STOCKADE_REDIS_REDIS_OPTIONS_H_
+
+#include <cstddef>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "stockade/base/executor.h"
+#include "stockade/metrics/metrics_registry.h"
+
+namespace stockade {
+
+struct RedisOptions {
+  // The label `client` of its metrics, and how messages name it. Clients of one name are summed.
+  std::string name = "default";
+
+  // For each attempt: the connection, authentication and all that comes before the first command. Names are resolved by
+  // getaddrinfo(3), which has time-outs of its own.
+  absl::Duration connect_timeout = absl::Seconds(1);
+
+  // From the call to the reply, waiting for a connection included, where the call says nothing else.
+  absl::Duration command_timeout = absl::Seconds(3);
+
+  // A lost connection is tried again at once, then after a random part of a span that doubles from the one to the
+  // other: a fleet does not come back in step.
+  absl::Duration min_backoff = absl::Milliseconds(20);
+  absl::Duration max_backoff = absl::Seconds(2);
+
+  // For each connection: commands that wait for their replies, and bytes of those that have not been sent. What comes
+  // beyond is refused at once (ResourceExhausted): a server that stands still must not take the memory.
+  size_t max_pending_commands = 65'536;
+  size_t max_unsent_bytes = size_t{64} << 20;
+
+  // A larger reply is not taken in: its command gets ResourceExhausted, and the connection is made anew, since its rest
+  // would follow. Redis's own bound is 512 MiB.
+  size_t max_reply_bytes = size_t{64} << 20;
+
+  // Where callbacks run; must outlive the client. Null: on a thread of the client's own, which starts with the first.
+  Executor* callback_executor = nullptr;
+
+  // Where metrics are exported; null: nowhere. Must outlive the client.
+  MetricsRegistry* metrics = MetricsRegistry::Default();
+
+  // InvalidArgument, which names the field and the value.
+  absl::Status Validate() const;
+};
+
+struct RedisCallOptions {
+  // From the call to the reply. None: RedisOptions::command_timeout. Zero or less: DeadlineExceeded, nothing is sent.
+  std::optional<absl::Duration> timeout = std::nullopt;
+};
+
+}  // namespace stockade
+
+#endif  // STOCKADE_REDIS_REDIS_OPTIONS_H_

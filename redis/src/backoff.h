@@ -1,0 +1,35 @@
+#ifndef STOCKADE_REDIS_BACKOFF_H_
+#define STOCKADE_REDIS_BACKOFF_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <random>
+
+#include "absl/time/time.h"
+
+namespace stockade::internal {
+
+// How long to wait before the next attempt: at random between half of a span and all of it, and the span doubles from
+// one bound to the other. Half of it at least, so that a server which is away is not asked without a pause; at random,
+// so that many clients do not come back in step. For one thread.
+class Backoff {
+ public:
+  Backoff(absl::Duration least, absl::Duration most, uint64_t seed) : least_(least), most_(most), random_(seed) {}
+
+  absl::Duration Next() {
+    const absl::Duration span = std::min(next_, most_);
+    next_ = span * 2;
+    return span * std::uniform_real_distribution<double>(0.5, 1.0)(random_);
+  }
+  void Reset() { next_ = least_; }
+
+ private:
+  const absl::Duration least_;
+  const absl::Duration most_;
+  absl::Duration next_ = least_;
+  std::mt19937_64 random_;
+};
+
+}  // namespace stockade::internal
+
+#endif  // STOCKADE_REDIS_BACKOFF_H_

@@ -1,0 +1,329 @@
+#include "pipeline.h"
+
+#include <sys/eventfd.h>
+
+#include <random>
+#include <utility>
+
+#include "redis_metrics.h"
+#include "status.h"
+#include "stockade/base/clock.h"
+#include "stockade/base/futex.h"
+#include "stockade/base/log.h"
+#include "stockade/base/strings.h"
+
+namespace stockade::internal {
+namespace {
+
+Instant Now() { return Clock::System()->Now(); }
+
+FileDescriptor MakeEventFd() {
+  FileDescriptor fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (fd.get() < 0) Fatal("redis: no eventfd: the process has too many files open");
+  return fd;
+}
+
+// What has been sent and got no reply is unknown, whatever the reason.
+absl::Status Lost(const absl::Status& why) {
+  const absl::StatusCode code =
+      why.code() == absl::StatusCode::kCancelled ? why.code() : absl::StatusCode::kUnavailable;
+  return WithUnknownOutcome(absl::Status(code, why.message()));
+}
+
+}  // namespace
+
+std::shared_ptr<Pipeline> Pipeline::Start(LinkMaker make_link, const PipelineOptions& options, TimerQueue* timers,
+                                          ComponentMetrics* metrics) {
+  std::shared_ptr<Pipeline> pipeline(new Pipeline(std::move(make_link), options, timers, metrics));
+  pipeline->thread_ = std::thread([raw = pipeline.get()] { raw->Background(); });
+  return pipeline;
+}
+
+Pipeline::Pipeline(LinkMaker make_link, const PipelineOptions& options, TimerQueue* timers, ComponentMetrics* metrics)
+    : make_link_(std::move(make_link)),
+      options_(options),
+      timers_(timers),
+      metrics_(metrics),
+      wake_background_(MakeEventFd()),
+      backoff_(options.min_backoff, options.max_backoff, std::random_device{}()) {}
+
+Pipeline::~Pipeline() { Stop(); }
+
+void Pipeline::Run(std::span<Request> requests, Instant deadline) {
+  Waiter waiter;
+  std::shared_ptr<Session> send_on;
+  size_t bytes = 0;
+  for (const Request& request : requests) bytes += request.wire.size();
+  const Instant now = Now();
+  {
+    const std::lock_guard lock(mutex_);
+    const absl::Status admitted = Admit(requests.size(), bytes);
+    if (!admitted.ok()) {
+      for (Request& request : requests) request.result = admitted;
+      return;
+    }
+    for (Request& request : requests) Append(request, &waiter, now);
+    waiter.in_crowd = live_ >= kCrowd;
+    if (session_ != nullptr && session_->driver == nullptr) {
+      session_->driver = &waiter;
+      waiter.word.store(Waiter::kDrives, std::memory_order_relaxed);
+    }
+    if (GatherIfMaySend()) send_on = session_;
+  }
+  if (send_on != nullptr) Send(send_on);
+  if (!Wait(waiter, deadline)) GiveUp(waiter, requests);
+}
+
+void Pipeline::RunAsync(std::unique_ptr<AsyncRequest> request) {
+  std::shared_ptr<Session> send_on;
+  Aftermath aftermath;
+  const Instant now = Now();
+  {
+    const std::lock_guard lock(mutex_);
+    const absl::Status admitted = Admit(1, request->wire.size());
+    if (!admitted.ok()) {
+      request->result = admitted;
+      aftermath.done.push_back(std::move(request));
+    } else {
+      ArmTimer(request->deadline);
+      Append(*request.release(), nullptr, now);
+      if (session_ != nullptr && session_->driver == nullptr) AppointDriver(aftermath);
+      if (GatherIfMaySend()) send_on = session_;
+    }
+  }
+  if (send_on != nullptr) Send(send_on);
+  After(aftermath);
+}
+
+bool Pipeline::YieldUntilChanged(const Waiter& waiter) {
+  for (int i = 0; i < kYieldsInCrowd; ++i) {
+    std::this_thread::yield();
+    if (waiter.word.load(std::memory_order_acquire) != Waiter::kAwake) return true;
+  }
+  return false;
+}
+
+bool Pipeline::Wait(Waiter& waiter, Instant deadline) {
+  for (;;) {
+    uint32_t word = waiter.word.load(std::memory_order_acquire);
+    if (word == Waiter::kDone) return true;
+    if (word == Waiter::kDrives) {
+      Drive(waiter, deadline);
+      if (waiter.word.load(std::memory_order_acquire) == Waiter::kDone) return true;
+    } else {
+      if (waiter.in_crowd && YieldUntilChanged(waiter)) continue;
+      // Where the step fails, the word has become another.
+      if (word == Waiter::kAwake && !waiter.word.compare_exchange_strong(word, Waiter::kAsleep)) continue;
+      FutexWait(waiter.word, Waiter::kAsleep, SteadyAt(deadline, Now()));
+      if (waiter.word.load(std::memory_order_acquire) != Waiter::kAsleep) continue;
+    }
+    if (Now() >= deadline) return false;
+  }
+}
+
+void Pipeline::GiveUp(Waiter& waiter, std::span<Request> requests) {
+  Aftermath aftermath;
+  {
+    const std::lock_guard lock(mutex_);
+    for (Request& request : requests) {
+      if (request.place < first_place_) continue;
+      Entry& entry = pending_[request.place - first_place_];
+      if (entry.request != &request) continue;
+      request.result = NotInTime(request.place);
+      Abandon(request.place);
+    }
+    DropGivenUp();
+    if (session_ != nullptr && session_->driver == &waiter) {
+      session_->driver = nullptr;
+      AppointDriver(aftermath);
+    }
+  }
+  After(aftermath);
+}
+
+void Pipeline::ExpireAsync() {
+  Aftermath aftermath;
+  {
+    const std::lock_guard lock(mutex_);
+    const Instant now = Now();
+    Instant next = Instant::InfiniteFuture();
+    timer_at_ = next;
+    for (size_t i = 0; i < pending_.size() && live_async_ > 0; ++i) {
+      if (pending_[i].request == nullptr || pending_[i].waiter != nullptr) continue;
+      auto* request = static_cast<AsyncRequest*>(pending_[i].request);
+      if (request->deadline > now) {
+        next = std::min(next, request->deadline);
+        continue;
+      }
+      request->result = NotInTime(request->place);
+      Abandon(request->place);
+      aftermath.done.emplace_back(request);
+    }
+    DropGivenUp();
+    ArmTimer(next);
+  }
+  After(aftermath);
+}
+
+absl::Status Pipeline::AwaitFirstAttempt() {
+  std::unique_lock lock(mutex_);
+  attempted_.wait(lock, [this] { return attempted_once_; });
+  return session_ != nullptr ? absl::OkStatus() : last_error_;
+}
+
+void Pipeline::Drop(const absl::Status& why, const RedisEndpoint* endpoint) {
+  Aftermath aftermath;
+  {
+    const std::lock_guard lock(mutex_);
+    if (session_ == nullptr || (endpoint != nullptr && session_->link->endpoint() != *endpoint)) return;
+    LoseLocked(why, aftermath);
+  }
+  After(aftermath);
+}
+
+void Pipeline::Stop() {
+  Aftermath aftermath;
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopping_) return;
+    stopping_ = true;
+    last_error_ = absl::CancelledError(Concat(options_.name, ": the client was destroyed"));
+    if (session_ != nullptr) LoseLocked(last_error_, aftermath);
+    for (Entry& entry : pending_) {
+      if (entry.request != nullptr) Deliver(entry, last_error_, aftermath);
+    }
+    pending_.clear();
+    unsent_bytes_ = 0;
+    aftermath.wake_background = true;
+  }
+  After(aftermath);
+  thread_.join();
+}
+
+size_t Pipeline::pending() const {
+  const std::lock_guard lock(mutex_);
+  return live_;
+}
+
+absl::Status Pipeline::Admit(size_t commands, size_t bytes) const {
+  if (stopping_) return last_error_;
+  if (commands > options_.max_pending_commands - std::min(pending_.size(), options_.max_pending_commands)) {
+    return absl::ResourceExhaustedError(Concat(options_.name, ": ", pending_.size(), " commands are pending; ",
+                                               commands, " more would pass max_pending_commands (",
+                                               options_.max_pending_commands, "); not sent"));
+  }
+  // One that is larger than the bound goes when nothing else waits.
+  if (unsent_bytes_ > 0 && bytes > options_.max_unsent_bytes - std::min(unsent_bytes_, options_.max_unsent_bytes)) {
+    return absl::ResourceExhaustedError(Concat(options_.name, ": ", unsent_bytes_, " bytes wait to be sent; ", bytes,
+                                               " more would pass max_unsent_bytes (", options_.max_unsent_bytes,
+                                               "); not sent"));
+  }
+  return absl::OkStatus();
+}
+
+void Pipeline::Append(Request& request, Waiter* waiter, Instant now) {
+  request.place = first_place_ + pending_.size();
+  pending_.push_back({.request = &request, .waiter = waiter, .replies = request.replies, .since = now});
+  unsent_bytes_ += request.wire.size();
+  ++live_;
+  if (waiter != nullptr) {
+    ++waiter->left;
+  } else {
+    ++live_async_;
+  }
+}
+
+void Pipeline::Deliver(Entry& entry, absl::StatusOr<RedisReply> result, Aftermath& aftermath) {
+  --live_;
+  Request* request = std::exchange(entry.request, nullptr);
+  request->result = std::move(result);
+  if (entry.waiter == nullptr) {
+    --live_async_;
+    aftermath.done.emplace_back(static_cast<AsyncRequest*>(request));
+  } else if (--entry.waiter->left == 0) {
+    // Acquired by the waiter with the word: it may return, and its request go, before it is woken.
+    if (entry.waiter->word.exchange(Waiter::kDone, std::memory_order_acq_rel) == Waiter::kAsleep) {
+      aftermath.wake.push_back(&entry.waiter->word);
+    }
+  }
+}
+
+void Pipeline::Abandon(uint64_t place) {
+  Entry& entry = pending_[place - first_place_];
+  if (!Sent(place)) {
+    unsent_bytes_ -= entry.request->wire.size();
+    entry.replies = 0;
+  }
+  --live_;
+  if (entry.waiter == nullptr) --live_async_;
+  entry.request = nullptr;
+}
+
+void Pipeline::DropGivenUp() {
+  while (!pending_.empty() && pending_.front().replies == 0) {
+    pending_.pop_front();
+    ++first_place_;
+  }
+  while (!pending_.empty() && pending_.back().replies == 0) pending_.pop_back();
+}
+
+absl::Status Pipeline::NotInTime(uint64_t place) const {
+  if (session_ == nullptr) {
+    return absl::UnavailableError(
+        Concat(options_.name, ": not connected: ", std::string(last_error_.message()), "; not sent"));
+  }
+  if (!Sent(place)) return absl::DeadlineExceededError(Concat(options_.name, ": not sent in time"));
+  return WithUnknownOutcome(absl::DeadlineExceededError(
+      Concat(options_.name, ": no reply from ", session_->link->endpoint().ToString(), " in time")));
+}
+
+void Pipeline::LoseLocked(const absl::Status& why, Aftermath& aftermath) {
+  const std::shared_ptr<Session> session = std::exchange(session_, nullptr);
+  session->link->ShutDown();
+  if (session->driver != nullptr && session->driver != &background_) {
+    session->driver->word.store(Waiter::kAwake, std::memory_order_relaxed);
+  }
+  last_error_ = why;
+  metrics_->Add(kRedisConnectionsLost);
+  // The reply that could not be taken in is that of the first.
+  bool first = true;
+  for (; !pending_.empty() && first_place_ < session->sent; pending_.pop_front(), ++first_place_) {
+    Entry& entry = pending_.front();
+    const bool refused = first && why.code() == absl::StatusCode::kResourceExhausted;
+    first = first && entry.replies == 0;
+    if (entry.request != nullptr) Deliver(entry, refused ? why : Lost(why), aftermath);
+  }
+  DropGivenUp();
+  aftermath.wake_background = true;
+}
+
+void Pipeline::AppointDriver(Aftermath& aftermath) {
+  if (live_async_ > 0 || (live_ == 0 && (session_->blocked || session_->hung_up))) {
+    session_->driver = &background_;
+    aftermath.wake_background = true;
+    return;
+  }
+  if (live_ == 0) return;
+  auto at = pending_.rbegin();
+  while (at->request == nullptr) ++at;
+  session_->driver = at->waiter;
+  if (at->waiter->word.exchange(Waiter::kDrives, std::memory_order_acq_rel) == Waiter::kAsleep) {
+    aftermath.wake.push_back(&at->waiter->word);
+  }
+}
+
+void Pipeline::ArmTimer(Instant deadline) {
+  if (deadline >= timer_at_) return;
+  timer_at_ = deadline;
+  timers_->Schedule(deadline, [weak = weak_from_this()] {
+    if (const std::shared_ptr<Pipeline> pipeline = weak.lock()) pipeline->ExpireAsync();
+  });
+}
+
+void Pipeline::After(Aftermath& aftermath) {
+  for (const std::atomic<uint32_t>* word : aftermath.wake) FutexWake(*word, 1);
+  if (aftermath.wake_background) WakeBackground();
+  for (std::unique_ptr<AsyncRequest>& request : aftermath.done) request->done(std::move(request->result));
+}
+
+}  // namespace stockade::internal

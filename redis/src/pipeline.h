@@ -1,0 +1,211 @@
+#ifndef STOCKADE_REDIS_PIPELINE_H_
+#define STOCKADE_REDIS_PIPELINE_H_
+
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "backoff.h"
+#include "link.h"
+#include "stockade/base/instant.h"
+#include "stockade/base/timer_queue.h"
+#include "stockade/metrics/metric_set.h"
+#include "stockade/redis/redis_reply.h"
+
+namespace stockade::internal {
+
+// A command on its way.
+struct Request {
+  std::string wire;
+  int replies = 1;  // That it will have; the last one is its own. (ASKING goes before a redirected command.)
+  absl::StatusOr<RedisReply> result = absl::UnknownError("no reply yet");
+  uint64_t place = 0;  // The pipeline's: its number in the order of sending.
+};
+
+// Is called once, on whatever thread, with no lock held; must be short and must not block.
+using ReplyCallback = absl::AnyInvocable<void(absl::StatusOr<RedisReply>)>;
+
+struct AsyncRequest : Request {
+  Instant deadline;
+  ReplyCallback done;
+};
+
+// Makes a connection, until `deadline` at the latest. Runs on the pipeline's own thread.
+using LinkMaker = std::function<absl::StatusOr<std::unique_ptr<Link>>(Instant deadline)>;
+
+struct PipelineOptions {
+  std::string name;  // For messages.
+  absl::Duration connect_timeout;
+  absl::Duration min_backoff;
+  absl::Duration max_backoff;
+  size_t max_pending_commands;
+  size_t max_unsent_bytes;
+};
+
+// The commands of all threads over one connection, replies matched by their order, and the connection made anew when it
+// breaks.
+//
+// Who does the work: each of two roles is held by at most one thread at a time.
+//  - The sender puts what has gathered onto the socket. Whoever brings a command and finds nobody sending does it, so
+//    a command leaves on its caller's thread. The number of unanswered flushes is bounded; what comes then gathers
+//    until a reply comes, and leaves together: with few callers nobody waits for another, with many they share system
+//    calls.
+//  - The driver receives, and hands each reply to whom it belongs. Whoever waits and finds nobody driving does it, and
+//    leaves with its own reply: then it hands the role to the waiter that came last, who will stay longest. So a lone
+//    caller sends and receives on its own thread. The background thread drives only for commands whose callers do not
+//    wait; else it sleeps until the server closes the connection, and makes the next.
+//
+// Invariants (all state is guarded by mutex_; what belongs to a role is touched by its holder alone):
+//  - pending_ is in the order of sending. Those before session_->sent were handed to the sender, and the server answers
+//    in that order. No session: nothing in pending_ has been sent.
+//  - With a session and live requests there is a driver, or a waiter that is on its way to take the role.
+//  - A command is put onto at most one connection: what was sent when a connection is lost is answered "unknown
+//    outcome", what was not stays for the next.
+//  - A request that was given up keeps its place where it was sent, so that its reply finds nobody and goes.
+//
+// Thread-safe. Stop() before the last reference goes.
+class Pipeline : public std::enable_shared_from_this<Pipeline> {
+ public:
+  // `timers` and `metrics` must outlive it. Starts its thread, which connects.
+  static std::shared_ptr<Pipeline> Start(LinkMaker make_link, const PipelineOptions& options, TimerQueue* timers,
+                                         ComponentMetrics* metrics);
+  ~Pipeline();
+
+  // Sends all in one go and blocks until each has its result, or until `deadline`.
+  void Run(std::span<Request> requests, Instant deadline);
+  // Never blocks for the network. May call back within the call.
+  void RunAsync(std::unique_ptr<AsyncRequest> request);
+
+  // Blocks until the first attempt to connect has ended. OK where it is connected, else why it is not.
+  absl::Status AwaitFirstAttempt();
+  // Ends the connection, if it is to `endpoint` or `endpoint` is null, as if the server had done so, and makes the
+  // next.
+  void Drop(const absl::Status& why, const RedisEndpoint* endpoint = nullptr);
+
+  // Answers what is pending, and all that comes, with Cancelled. Blocks until the thread has ended. Not on a callback.
+  void Stop();
+
+  size_t pending() const;
+
+ private:
+  // A thread that waits for `left` results. `word` tells what it does or is to do; all but the step from kAwake to
+  // kAsleep happens under mutex_.
+  struct Waiter {
+    enum Word : uint32_t { kAwake, kAsleep, kDrives, kDone };
+    std::atomic<uint32_t> word{kAwake};
+    size_t left = 0;
+    bool in_crowd = false;
+  };
+  struct Entry {
+    Request* request;  // Null: was given up.
+    Waiter* waiter;    // Null: an AsyncRequest, owned.
+    int replies;       // That have yet to come; 0: given up before it was sent.
+    Instant since;
+  };
+  struct Session {
+    std::unique_ptr<Link> link;
+    uint64_t sent = 0;             // Places below it were handed to the sender.
+    std::deque<uint64_t> flushes;  // Where each flush with unanswered commands ended.
+    Waiter* driver = nullptr;
+    bool sending = false;  // Somebody is the sender, or
+    bool blocked = false;  // the socket was full: the driver goes on when it is not.
+    bool hung_up = false;  // The server has ended it: what it had sent may still be there.
+    std::string out;       // The sender's: what is being sent, from out_begin on.
+    size_t out_begin = 0;
+    std::vector<RedisReply> replies;  // The driver's.
+  };
+  // What is done once the mutex is free.
+  struct Aftermath {
+    absl::InlinedVector<const std::atomic<uint32_t>*, 16> wake;
+    std::vector<std::unique_ptr<AsyncRequest>> done;
+    bool wake_background = false;
+  };
+
+  // So many live requests are a crowd: then what counts is to do much with each system call and each change of threads.
+  static constexpr size_t kCrowd = 16;
+  // Unanswered flushes beyond which commands gather, without a crowd and with one.
+  static constexpr size_t kMaxFlushes = 8;
+  static constexpr size_t kMaxFlushesInCrowd = 2;
+  // Times that a waiter in a crowd lets others run before it sleeps. The reply is often there by then, and to fall
+  // asleep and be woken costs several times as much.
+  static constexpr int kYieldsInCrowd = 4;
+  static constexpr size_t kMaxFlushBytes = size_t{256} << 10;
+
+  Pipeline(LinkMaker make_link, const PipelineOptions& options, TimerQueue* timers, ComponentMetrics* metrics);
+
+  // These take the mutex for themselves.
+  bool Wait(Waiter& waiter, Instant deadline);  // False: not in time.
+  static bool YieldUntilChanged(const Waiter& waiter);
+  void GiveUp(Waiter& waiter, std::span<Request> requests);
+  void Drive(Waiter& self, Instant deadline);
+  bool ReceiveReplies(const std::shared_ptr<Session>& session, Waiter& self);
+  void Send(const std::shared_ptr<Session>& session);
+  void Lose(const std::shared_ptr<Session>& session, const absl::Status& why);
+  void Unblock(const std::shared_ptr<Session>& session);
+  void ExpireAsync();
+  void After(Aftermath& aftermath);
+  void WakeBackground();
+
+  // The background thread's.
+  void Background();
+  void Reconnect();
+  bool Pause(Instant until);  // False: stopping.
+  void SleepBeside(const std::shared_ptr<Session>& session);
+  void ClearWakes();
+
+  // These want it held.
+  absl::Status Admit(size_t commands, size_t bytes) const;
+  void Append(Request& request, Waiter* waiter, Instant now);
+  bool GatherIfMaySend();
+  void Deliver(Entry& entry, absl::StatusOr<RedisReply> result, Aftermath& aftermath);
+  absl::Status DeliverReplies(Session& session, Aftermath& aftermath);
+  void Abandon(uint64_t place);
+  void DropGivenUp();
+  void LoseLocked(const absl::Status& why, Aftermath& aftermath);
+  void AppointDriver(Aftermath& aftermath);
+  void ArmTimer(Instant deadline);
+  absl::Status NotInTime(uint64_t place) const;
+  bool Sent(uint64_t place) const { return session_ != nullptr && place < session_->sent; }
+
+  const LinkMaker make_link_;
+  const PipelineOptions options_;
+  TimerQueue* const timers_;
+  ComponentMetrics* const metrics_;
+  const FileDescriptor wake_background_;  // An eventfd.
+  Waiter background_;                     // Stands for the background thread where that is the driver.
+  Backoff backoff_;                       // This and the next are the background thread's.
+  Instant tried_at_ = Instant::InfinitePast();
+
+  mutable std::mutex mutex_;  // Guards what follows.
+  std::condition_variable attempted_;
+  std::shared_ptr<Session> session_;  // Null: not connected. Replaced, never mended.
+  std::deque<Entry> pending_;
+  uint64_t first_place_ = 0;  // Of pending_.front().
+  size_t live_ = 0;           // Entries with a request.
+  size_t live_async_ = 0;     // Of those, without a waiter.
+  size_t unsent_bytes_ = 0;
+  bool attempted_once_ = false;
+  absl::Status last_error_;  // Why it is not connected.
+  Instant timer_at_ = Instant::InfiniteFuture();
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace stockade::internal
+
+#endif  // STOCKADE_REDIS_PIPELINE_H_

@@ -1,0 +1,248 @@
+// The two roles of a pipeline, and the thread that makes its connections.
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "pipeline.h"
+#include "redis_metrics.h"
+#include "stockade/base/clock.h"
+#include "stockade/base/strings.h"
+
+namespace stockade::internal {
+namespace {
+
+Instant Now() { return Clock::System()->Now(); }
+
+}  // namespace
+
+bool Pipeline::GatherIfMaySend() {
+  if (session_ == nullptr || session_->sending) return false;
+  if (session_->flushes.size() >= (live_ < kCrowd ? kMaxFlushes : kMaxFlushesInCrowd)) return false;
+  Session& session = *session_;
+  uint64_t place = std::max(session.sent, first_place_);
+  const uint64_t end = first_place_ + pending_.size();
+  int64_t commands = 0;
+  session.out.clear();
+  session.out_begin = 0;
+  for (; place < end && session.out.size() < kMaxFlushBytes; ++place) {
+    const Entry& entry = pending_[place - first_place_];
+    if (entry.request == nullptr) continue;
+    session.out += entry.request->wire;
+    unsent_bytes_ -= entry.request->wire.size();
+    ++commands;
+  }
+  session.sent = place;
+  if (commands == 0) return false;
+  session.sending = true;
+  session.flushes.push_back(place);
+  metrics_->ObserveCount(kRedisPipelineCommands, commands);
+  return true;
+}
+
+void Pipeline::Send(const std::shared_ptr<Session>& session) {
+  for (;;) {
+    while (session->out_begin < session->out.size()) {
+      const absl::StatusOr<size_t> sent =
+          session->link->Send(std::string_view(session->out).substr(session->out_begin));
+      if (!sent.ok()) return Lose(session, sent.status());
+      session->out_begin += *sent;
+      if (*sent > 0) continue;
+      Aftermath aftermath;
+      {
+        const std::lock_guard lock(mutex_);
+        session->blocked = true;
+        if (session_ == session && session->driver == nullptr) AppointDriver(aftermath);
+      }
+      return After(aftermath);
+    }
+    const std::lock_guard lock(mutex_);
+    session->sending = false;
+    if (session_ != session || !GatherIfMaySend()) return;
+  }
+}
+
+void Pipeline::Drive(Waiter& self, Instant deadline) {
+  std::shared_ptr<Session> session;
+  bool blocked = false;
+  for (;;) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (session == nullptr) session = session_;
+      if (session == nullptr || session != session_ || session->driver != &self) return;
+      blocked = session->blocked;
+    }
+    pollfd ready{
+        .fd = session->link->fd(), .events = static_cast<short>(blocked ? POLLIN | POLLOUT : POLLIN), .revents = 0};
+    Poll({&ready, 1}, deadline);
+    if (ready.revents == 0 && Now() >= deadline) return;
+    if ((ready.revents & POLLOUT) != 0) Unblock(session);
+    if ((ready.revents & ~POLLOUT) != 0 && !ReceiveReplies(session, self)) return;
+  }
+}
+
+void Pipeline::Unblock(const std::shared_ptr<Session>& session) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!std::exchange(session->blocked, false)) return;
+  }
+  Send(session);
+}
+
+bool Pipeline::ReceiveReplies(const std::shared_ptr<Session>& session, Waiter& self) {
+  absl::StatusOr<bool> more = session->link->Receive();
+  RedisReply reply;
+  while (more.ok() && *more) {
+    more = session->link->Next(reply);
+    if (more.ok() && *more) session->replies.push_back(std::move(reply));
+  }
+  Aftermath aftermath;
+  bool stays = false;
+  bool sends = false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (session_ != session) return false;
+    absl::Status broken = DeliverReplies(*session, aftermath);
+    if (broken.ok()) broken = more.status();
+    if (!broken.ok()) {
+      LoseLocked(broken, aftermath);
+    } else {
+      stays = &self == &background_ ? live_async_ > 0 || session->blocked || session->hung_up
+                                    : self.word.load(std::memory_order_relaxed) != Waiter::kDone;
+      if (!stays) {
+        session->driver = nullptr;
+        AppointDriver(aftermath);
+      }
+      sends = GatherIfMaySend();
+    }
+  }
+  After(aftermath);
+  if (sends) Send(session);
+  return stays;
+}
+
+absl::Status Pipeline::DeliverReplies(Session& session, Aftermath& aftermath) {
+  const Instant now = Now();
+  for (RedisReply& reply : session.replies) {
+    while (!pending_.empty() && pending_.front().replies == 0) {
+      pending_.pop_front();
+      ++first_place_;
+    }
+    if (pending_.empty() || first_place_ >= session.sent) {
+      return absl::DataLossError(
+          Concat(session.link->endpoint().ToString(), ": a reply to no command: ", reply.ToString()));
+    }
+    Entry& entry = pending_.front();
+    if (--entry.replies > 0) continue;
+    metrics_->Observe(kRedisRoundTripSeconds, now - entry.since);
+    if (entry.request != nullptr) Deliver(entry, std::move(reply), aftermath);
+    pending_.pop_front();
+    ++first_place_;
+  }
+  session.replies.clear();
+  while (!session.flushes.empty() && session.flushes.front() <= first_place_) session.flushes.pop_front();
+  return absl::OkStatus();
+}
+
+void Pipeline::Lose(const std::shared_ptr<Session>& session, const absl::Status& why) {
+  Aftermath aftermath;
+  {
+    const std::lock_guard lock(mutex_);
+    if (session_ != session) return;
+    LoseLocked(why, aftermath);
+  }
+  After(aftermath);
+}
+
+void Pipeline::Background() {
+  for (;;) {
+    std::shared_ptr<Session> session;
+    bool drives = false;
+    {
+      const std::lock_guard lock(mutex_);
+      if (stopping_) return;
+      session = session_;
+      drives = session != nullptr && session->driver == &background_;
+    }
+    if (session == nullptr) {
+      Reconnect();
+    } else if (drives) {
+      Drive(background_, Instant::InfiniteFuture());
+    } else {
+      SleepBeside(session);
+    }
+  }
+}
+
+void Pipeline::Reconnect() {
+  // What was there for long may come back at once; what breaks as soon as it is there waits like what never came.
+  if (Now() - tried_at_ >= options_.max_backoff) {
+    backoff_.Reset();
+  } else if (!Pause(Now() + backoff_.Next())) {
+    return;
+  }
+  tried_at_ = Now();
+  absl::StatusOr<std::unique_ptr<Link>> link = make_link_(tried_at_ + options_.connect_timeout);
+  metrics_->Add(link.ok() ? kRedisConnectSuccesses : kRedisConnectErrors);
+  std::shared_ptr<Session> send_on;
+  Aftermath aftermath;
+  {
+    const std::lock_guard lock(mutex_);
+    attempted_once_ = true;
+    attempted_.notify_all();
+    if (stopping_) return;
+    if (!link.ok()) {
+      last_error_ = link.status();
+      return;
+    }
+    session_ = std::make_shared<Session>();
+    session_->link = *std::move(link);
+    session_->sent = first_place_;
+    AppointDriver(aftermath);
+    if (GatherIfMaySend()) send_on = session_;
+  }
+  After(aftermath);
+  if (send_on != nullptr) Send(send_on);
+}
+
+bool Pipeline::Pause(Instant until) {
+  pollfd woken{.fd = wake_background_.get(), .events = POLLIN, .revents = 0};
+  while (Now() < until) {
+    Poll({&woken, 1}, until);
+    if (woken.revents != 0) ClearWakes();
+    const std::lock_guard lock(mutex_);
+    if (stopping_) return false;
+  }
+  return true;
+}
+
+void Pipeline::SleepBeside(const std::shared_ptr<Session>& session) {
+  // Replies do not wake it, only the end: what is idle is found closed before a command is lost on it.
+  pollfd ready[] = {{.fd = wake_background_.get(), .events = POLLIN, .revents = 0},
+                    {.fd = session->link->fd(), .events = POLLRDHUP, .revents = 0}};
+  bool hung_up = false;
+  {
+    const std::lock_guard lock(mutex_);
+    hung_up = session->hung_up;
+  }
+  Poll(std::span(ready, hung_up ? 1 : 2), Instant::InfiniteFuture());
+  if (ready[0].revents != 0) ClearWakes();
+  if (ready[1].revents == 0) return;
+  // There may be replies before the end: whoever drives takes them in.
+  const std::lock_guard lock(mutex_);
+  session->hung_up = true;
+  if (session->driver == nullptr) session->driver = &background_;
+}
+
+void Pipeline::WakeBackground() {
+  const uint64_t one = 1;
+  // Fails only where it is full of wake-ups.
+  [[maybe_unused]] const ssize_t written = write(wake_background_.get(), &one, sizeof one);
+}
+
+void Pipeline::ClearWakes() {
+  uint64_t count = 0;
+  [[maybe_unused]] const ssize_t got = read(wake_background_.get(), &count, sizeof count);
+}
+
+}  // namespace stockade::internal

@@ -1,0 +1,35 @@
+#ifndef STOCKADE_REDIS_REDIS_METRICS_H_
+#define STOCKADE_REDIS_REDIS_METRICS_H_
+
+#include <cstddef>
+#include <span>
+
+#include "stockade/metrics/metric_set.h"
+
+namespace stockade::internal {
+
+// Indices of RedisMetricDefs().
+enum RedisMetric : size_t {
+  kRedisCommandSuccesses,
+  kRedisCommandErrors,
+  kRedisCommandTimeouts,
+  kRedisCommandUnavailable,
+  kRedisCommandUnknown,
+  kRedisCommandRefused,
+  kRedisCommandCancelled,
+  kRedisRoundTripSeconds,
+  kRedisPipelineCommands,
+  kRedisConnectSuccesses,
+  kRedisConnectErrors,
+  kRedisConnectionsLost,
+  kRedisPendingCommands,
+  kRedisRetries,
+  kRedisMessages,
+  kRedisSubscriptions,
+};
+
+std::span<const MetricDef> RedisMetricDefs();
+
+}  // namespace stockade::internal
+
+#endif  // STOCKADE_REDIS_REDIS_METRICS_H_

@@ -1,0 +1,43 @@
+#include "stockade/redis/redis_options.h"
+
+#include <string_view>
+
+#include "stockade/base/strings.h"
+
+namespace stockade {
+namespace {
+
+absl::Status Positive(std::string_view field, absl::Duration span) {
+  if (span > absl::ZeroDuration()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      internal::Concat("RedisOptions.", field, " must be more than 0, is ", absl::FormatDuration(span)));
+}
+
+absl::Status Positive(std::string_view field, size_t value) {
+  if (value > 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(internal::Concat("RedisOptions.", field, " must be more than 0"));
+}
+
+}  // namespace
+
+absl::Status RedisOptions::Validate() const {
+  for (const absl::Status& status : {
+           Positive("connect_timeout", connect_timeout),
+           Positive("command_timeout", command_timeout),
+           Positive("min_backoff", min_backoff),
+           Positive("max_backoff", max_backoff),
+           Positive("max_pending_commands", max_pending_commands),
+           Positive("max_unsent_bytes", max_unsent_bytes),
+           Positive("max_reply_bytes", max_reply_bytes),
+       }) {
+    if (!status.ok()) return status;
+  }
+  if (max_backoff < min_backoff) {
+    return absl::InvalidArgumentError(internal::Concat("RedisOptions.max_backoff (", absl::FormatDuration(max_backoff),
+                                                       ") must not be less than min_backoff (",
+                                                       absl::FormatDuration(min_backoff), ")"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace stockade
