@@ -1,0 +1,55 @@
+#include "async_call.h"
+
+#include <utility>
+
+#include "stockade/base/clock.h"
+
+namespace stockade::internal {
+
+AsyncCall::AsyncCall(RedisCommand command, Router* router, TimerQueue* timers, ComponentMetrics* metrics,
+                     Instant deadline, ReplyCallback done)
+    : command_(std::move(command)),
+      timers_(timers),
+      metrics_(metrics),
+      attempt_(&command_, router, metrics, deadline),
+      done_(std::move(done)) {}
+
+AsyncCall::~AsyncCall() {
+  if (done_) Finish(absl::CancelledError("redis: the client was destroyed"));
+}
+
+void AsyncCall::Start(RedisCommand command, Router* router, TimerQueue* timers, ComponentMetrics* metrics,
+                      Instant deadline, ReplyCallback done) {
+  Send(std::unique_ptr<AsyncCall>(
+      new AsyncCall(std::move(command), router, timers, metrics, deadline, std::move(done))));
+}
+
+void AsyncCall::Send(std::unique_ptr<AsyncCall> call) {
+  auto request = std::make_unique<AsyncRequest>();
+  const absl::Status prepared = call->attempt_.Prepare(*request);
+  if (!prepared.ok()) return call->Finish(prepared);
+  request->deadline = call->attempt_.deadline();
+  const std::shared_ptr<Pipeline> pipeline = call->attempt_.pipeline();
+  request->done = [call = std::move(call)](absl::StatusOr<RedisReply> result) mutable {
+    Take(std::move(call), std::move(result));
+  };
+  pipeline->RunAsync(std::move(request));
+}
+
+void AsyncCall::Take(std::unique_ptr<AsyncCall> call, absl::StatusOr<RedisReply> result) {
+  const std::optional<absl::Duration> pause = call->attempt_.Judge(result);
+  if (!pause) {
+    call->Finish(std::move(result));
+  } else if (*pause == absl::ZeroDuration()) {
+    Send(std::move(call));
+  } else {
+    TimerQueue& timers = *call->timers_;
+    timers.Schedule(Clock::System()->Now() + *pause, [call = std::move(call)]() mutable { Send(std::move(call)); });
+  }
+}
+
+void AsyncCall::Finish(absl::StatusOr<RedisReply> result) {
+  std::exchange(done_, nullptr)(Conclude(std::move(result), *metrics_));
+}
+
+}  // namespace stockade::internal

@@ -1,0 +1,45 @@
+#ifndef STOCKADE_REDIS_ASYNC_CALL_H_
+#define STOCKADE_REDIS_ASYNC_CALL_H_
+
+#include <memory>
+
+#include "attempt.h"
+#include "pipeline.h"
+#include "router.h"
+#include "stockade/base/instant.h"
+#include "stockade/base/timer_queue.h"
+#include "stockade/metrics/metric_set.h"
+#include "stockade/redis/redis_command.h"
+
+namespace stockade::internal {
+
+// A command that nobody waits for. It belongs to whoever will go on with it: a request on its way, or a timer; and
+// where that goes without going on, it is Cancelled.
+class AsyncCall {
+ public:
+  // `done` is called once, on whatever thread, also within this call; must be short. The pointers must outlive all
+  // calls.
+  static void Start(RedisCommand command, Router* router, TimerQueue* timers, ComponentMetrics* metrics,
+                    Instant deadline, ReplyCallback done);
+  ~AsyncCall();
+
+ private:
+  AsyncCall(RedisCommand command, Router* router, TimerQueue* timers, ComponentMetrics* metrics, Instant deadline,
+            ReplyCallback done);
+  AsyncCall(const AsyncCall&) = delete;
+  AsyncCall& operator=(const AsyncCall&) = delete;
+
+  static void Send(std::unique_ptr<AsyncCall> call);
+  static void Take(std::unique_ptr<AsyncCall> call, absl::StatusOr<RedisReply> result);
+  void Finish(absl::StatusOr<RedisReply> result);
+
+  const RedisCommand command_;
+  TimerQueue* const timers_;
+  ComponentMetrics* const metrics_;
+  Attempt attempt_;
+  ReplyCallback done_;  // Empty once it was called.
+};
+
+}  // namespace stockade::internal
+
+#endif  // STOCKADE_REDIS_ASYNC_CALL_H_

@@ -1,0 +1,75 @@
+#include "attempt.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "redis_metrics.h"
+#include "status.h"
+#include "stockade/base/clock.h"
+
+namespace stockade::internal {
+namespace {
+
+// The pauses before a retry: they double from the one to the other.
+constexpr absl::Duration kLeastPause = absl::Milliseconds(2);
+constexpr absl::Duration kMostPause = absl::Milliseconds(100);
+
+RedisMetric MetricOf(const absl::Status& status) {
+  if (status.ok()) return kRedisCommandSuccesses;
+  if (!RedisErrorCode(status).empty()) return kRedisCommandErrors;
+  switch (status.code()) {
+    case absl::StatusCode::kDeadlineExceeded: return kRedisCommandTimeouts;
+    case absl::StatusCode::kCancelled: return kRedisCommandCancelled;
+    case absl::StatusCode::kResourceExhausted:
+    case absl::StatusCode::kInvalidArgument: return kRedisCommandRefused;
+    default: return RedisOutcomeUnknown(status) ? kRedisCommandUnknown : kRedisCommandUnavailable;
+  }
+}
+
+}  // namespace
+
+absl::Status Attempt::Prepare(Request& request) {
+  if (deadline_ == Instant::InfinitePast())
+    return absl::DeadlineExceededError("redis: the time-out is not more than 0; not sent");
+  if (hop_.pipeline == nullptr) {
+    absl::StatusOr<Hop> hop = router_->Route(*command_);
+    if (!hop.ok()) return hop.status();
+    hop_ = *std::move(hop);
+  }
+  static const std::string kAsking = RedisCommand("ASKING").Wire();
+  request.wire = hop_.asking ? kAsking : std::string();
+  request.wire += whole_script_ ? command_->WholeScriptWire() : command_->Wire();
+  request.replies = hop_.asking ? 2 : 1;
+  return absl::OkStatus();
+}
+
+std::optional<absl::Duration> Attempt::Judge(absl::StatusOr<RedisReply>& result) {
+  if (result.ok()) {
+    if (!result->is_error()) return std::nullopt;
+    if (ErrorCodeOf(result->text()) == "NOSCRIPT" && command_->has_script() && !whole_script_) {
+      whole_script_ = true;  // Which also makes it known.
+      return Again(Verdict::kRetryNow);
+    }
+    return Again(router_->OnErrorReply(result->text(), hop_));
+  }
+  if (result.status().code() != absl::StatusCode::kUnavailable) return std::nullopt;
+  if (RedisOutcomeUnknown(result.status()) && !command_->idempotent()) return std::nullopt;
+  return Again(router_->OnFailure(result.status(), hop_));
+}
+
+std::optional<absl::Duration> Attempt::Again(Verdict verdict) {
+  if (verdict == Verdict::kFinal) return std::nullopt;
+  absl::Duration pause;
+  if (verdict == Verdict::kRetryLater) pause = std::min(kLeastPause * (1 << std::min(pauses_++, 10)), kMostPause);
+  if (Clock::System()->Now() + pause >= deadline_) return std::nullopt;
+  metrics_->Add(kRedisRetries);
+  return pause;
+}
+
+absl::StatusOr<RedisReply> Conclude(absl::StatusOr<RedisReply> result, ComponentMetrics& metrics) {
+  if (result.ok() && result->is_error()) result = StatusOfErrorReply(result->text());
+  metrics.Add(MetricOf(result.status()));
+  return result;
+}
+
+}  // namespace stockade::internal

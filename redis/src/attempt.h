@@ -1,0 +1,54 @@
+#ifndef STOCKADE_REDIS_ATTEMPT_H_
+#define STOCKADE_REDIS_ATTEMPT_H_
+
+#include <memory>
+#include <optional>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "router.h"
+#include "stockade/base/instant.h"
+#include "stockade/redis/redis_command.h"
+#include "stockade/redis/redis_reply.h"
+
+namespace stockade::internal {
+
+// One command's way to its final answer: where it goes, what is sent, and whether what came back is the end. What waits
+// and what calls back walk it alike:
+//
+//   while (attempt.Prepare(request)) { run the request on attempt.pipeline(); if (attempt.Judge(request.result)) break;
+//   pause }
+class Attempt {
+ public:
+  // All must outlive it.
+  Attempt(const RedisCommand* command, Router* router, ComponentMetrics* metrics, Instant deadline)
+      : command_(command), router_(router), metrics_(metrics), deadline_(deadline) {}
+
+  Instant deadline() const { return deadline_; }
+  const std::shared_ptr<Pipeline>& pipeline() const { return hop_.pipeline; }
+
+  // Fills in what is to be sent through pipeline(). An error is final.
+  absl::Status Prepare(Request& request);
+
+  // Takes the result of what was sent. Nothing: it is final. A span: to be prepared and sent again after so long, which
+  // is before the deadline.
+  std::optional<absl::Duration> Judge(absl::StatusOr<RedisReply>& result);
+
+ private:
+  std::optional<absl::Duration> Again(Verdict verdict);
+
+  const RedisCommand* command_;
+  Router* router_;
+  ComponentMetrics* metrics_;
+  Instant deadline_;
+  Hop hop_;
+  bool whole_script_ = false;
+  int pauses_ = 0;
+};
+
+// Turns an error reply into a status, and counts the result.
+absl::StatusOr<RedisReply> Conclude(absl::StatusOr<RedisReply> result, ComponentMetrics& metrics);
+
+}  // namespace stockade::internal
+
+#endif  // STOCKADE_REDIS_ATTEMPT_H_

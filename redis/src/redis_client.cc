@@ -1,0 +1,177 @@
+#include "stockade/redis/redis_client.h"
+
+#include <latch>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "async_call.h"
+#include "attempt.h"
+#include "connect.h"
+#include "redis_metrics.h"
+#include "router.h"
+#include "stockade/base/clock.h"
+#include "stockade/base/executor.h"
+#include "stockade/base/fork_guard.h"
+#include "stockade/base/strings.h"
+#include "stockade/base/timer_queue.h"
+#include "stockade/redis/redis_url.h"
+
+namespace stockade {
+namespace {
+
+Instant Now() { return Clock::System()->Now(); }
+
+// One thread, which starts with the first task.
+class LazyThread final : public Executor {
+ public:
+  void Schedule(Task task) override {
+    std::call_once(started_, [this] { thread_.emplace(1); });
+    thread_->Schedule(std::move(task));
+  }
+
+ private:
+  std::once_flag started_;
+  std::optional<ThreadPool> thread_;
+};
+
+}  // namespace
+
+struct RedisClient::Impl {
+  explicit Impl(RedisOptions given)
+      : options(std::move(given)),
+        timers(std::make_unique<internal::TimerQueue>(Clock::System())),
+        metrics(options.metrics, internal::RedisMetricDefs(), {{"client", options.name}}) {}
+
+  ~Impl() {
+    if (router == nullptr) return;
+    // What is pending ends here, what waits for a timer with the timers; then nobody is left who would go on.
+    router->Stop();
+    timers.reset();
+  }
+
+  Executor& executor() { return options.callback_executor != nullptr ? *options.callback_executor : own_thread; }
+
+  Instant DeadlineOf(const RedisCallOptions& call) const {
+    fork.Check("RedisClient", options.name);
+    const absl::Duration timeout = call.timeout.value_or(options.command_timeout);
+    return timeout > absl::ZeroDuration() ? Now() + timeout : Instant::InfinitePast();
+  }
+
+  internal::Attempt Begin(const RedisCommand& command, Instant deadline) {
+    return internal::Attempt(&command, router.get(), &metrics, deadline);
+  }
+
+  // Goes on with a command, from what came of sending it, to its end.
+  absl::StatusOr<RedisReply> Finish(internal::Attempt& attempt, internal::Request& request) {
+    while (const std::optional<absl::Duration> pause = attempt.Judge(request.result)) {
+      if (*pause > absl::ZeroDuration()) absl::SleepFor(*pause);
+      const absl::Status prepared = attempt.Prepare(request);
+      if (!prepared.ok()) return Conclude(prepared);
+      attempt.pipeline()->Run({&request, 1}, attempt.deadline());
+    }
+    return Conclude(std::move(request.result));
+  }
+
+  absl::StatusOr<RedisReply> Conclude(absl::StatusOr<RedisReply> result) {
+    return internal::Conclude(std::move(result), metrics);
+  }
+
+  void Start(RedisCommand command, Instant deadline, internal::ReplyCallback done) {
+    internal::AsyncCall::Start(std::move(command), router.get(), timers.get(), &metrics, deadline, std::move(done));
+  }
+
+  const RedisOptions options;
+  const internal::ForkGuard fork;
+  LazyThread own_thread;
+  std::unique_ptr<internal::TimerQueue> timers;
+  std::unique_ptr<internal::Router> router;
+  internal::ComponentMetrics metrics;
+};
+
+RedisClient::RedisClient(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+RedisClient::~RedisClient() {
+  if (impl_->fork.InForkedChild()) (void)impl_.release();
+}
+
+absl::StatusOr<std::unique_ptr<RedisClient>> RedisClient::Connect(std::string_view url, RedisOptions options) {
+  const absl::StatusOr<RedisUrl> parsed = ParseRedisUrl(url);
+  if (!parsed.ok()) return parsed.status();
+  const absl::Status valid = options.Validate();
+  if (!valid.ok()) return valid;
+  auto impl = std::make_unique<Impl>(std::move(options));
+  impl->router = internal::MakeRouter(*parsed, impl->options, impl->timers.get(), &impl->metrics);
+  const absl::Status started = impl->router->Start();
+  if (!started.ok()) return started;
+  impl->metrics.AddGauge(internal::kRedisPendingCommands,
+                         [router = impl->router.get()] { return static_cast<double>(router->pending()); });
+  return std::unique_ptr<RedisClient>(new RedisClient(std::move(impl)));
+}
+
+absl::StatusOr<RedisReply> RedisClient::Run(const RedisCommand& command, RedisCallOptions options) {
+  internal::Attempt attempt = impl_->Begin(command, impl_->DeadlineOf(options));
+  internal::Request request;
+  const absl::Status prepared = attempt.Prepare(request);
+  if (!prepared.ok()) return impl_->Conclude(prepared);
+  attempt.pipeline()->Run({&request, 1}, attempt.deadline());
+  return impl_->Finish(attempt, request);
+}
+
+std::vector<absl::StatusOr<RedisReply>> RedisClient::RunMany(std::span<const RedisCommand> commands,
+                                                             RedisCallOptions options) {
+  const Instant deadline = impl_->DeadlineOf(options);
+  std::vector<absl::StatusOr<RedisReply>> results(commands.size(), absl::UnknownError("not answered"));
+  std::vector<internal::Attempt> attempts;
+  std::vector<internal::Request> requests;
+  std::vector<size_t> places;  // Of those that are sent, in `commands`.
+  bool one_server = true;
+  for (size_t i = 0; i < commands.size(); ++i) {
+    internal::Attempt attempt = impl_->Begin(commands[i], deadline);
+    internal::Request request;
+    const absl::Status prepared = attempt.Prepare(request);
+    if (!prepared.ok()) {
+      results[i] = impl_->Conclude(prepared);
+      continue;
+    }
+    one_server = one_server && (attempts.empty() || attempts.front().pipeline() == attempt.pipeline());
+    attempts.push_back(std::move(attempt));
+    requests.push_back(std::move(request));
+    places.push_back(i);
+  }
+  if (one_server) {
+    if (!requests.empty()) attempts.front().pipeline()->Run(requests, deadline);
+    for (size_t i = 0; i < requests.size(); ++i) results[places[i]] = impl_->Finish(attempts[i], requests[i]);
+    return results;
+  }
+  // To all servers at once; this thread can drive only one connection.
+  std::latch answered(static_cast<std::ptrdiff_t>(places.size()));
+  for (const size_t place : places) {
+    impl_->Start(commands[place], deadline, [&answered, &result = results[place]](absl::StatusOr<RedisReply> reply) {
+      result = std::move(reply);
+      answered.count_down();
+    });
+  }
+  answered.wait();
+  return results;
+}
+
+void RedisClient::RunAsync(RedisCommand command, Callback done, RedisCallOptions options) {
+  impl_->Start(
+      std::move(command), impl_->DeadlineOf(options),
+      [&executor = impl_->executor(), done = std::move(done)](absl::StatusOr<RedisReply> result) mutable {
+        executor.Schedule([done = std::move(done), result = std::move(result)]() mutable { done(std::move(result)); });
+      });
+}
+
+std::future<absl::StatusOr<RedisReply>> RedisClient::RunFuture(RedisCommand command, RedisCallOptions options) {
+  std::promise<absl::StatusOr<RedisReply>> promise;
+  std::future<absl::StatusOr<RedisReply>> future = promise.get_future();
+  impl_->Start(std::move(command), impl_->DeadlineOf(options),
+               [promise = std::move(promise)](absl::StatusOr<RedisReply> result) mutable {
+                 promise.set_value(std::move(result));
+               });
+  return future;
+}
+
+}  // namespace stockade

@@ -1,0 +1,56 @@
+#ifndef STOCKADE_REDIS_ROUTER_H_
+#define STOCKADE_REDIS_ROUTER_H_
+
+#include <cstddef>
+#include <memory>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "pipeline.h"
+#include "stockade/redis/redis_command.h"
+
+namespace stockade::internal {
+
+// Where a command goes next.
+struct Hop {
+  std::shared_ptr<Pipeline> pipeline;  // Null: the router is asked.
+  bool asking = false;                 // ASKING goes before it: the slot is on its way there.
+};
+
+enum class Verdict {
+  kFinal,       // The caller gets it.
+  kRetryNow,    // It has not run, and may have better luck at once.
+  kRetryLater,  // It has not run; after a pause.
+};
+
+// Which connection a command takes: one server, the master that sentinels name, or the nodes of a cluster. Thread-safe;
+// only Start() and Stop() block.
+class Router {
+ public:
+  virtual ~Router() = default;
+
+  // Blocks until there is a server to talk to, or why there is none is known.
+  virtual absl::Status Start() = 0;
+  // What is pending gets Cancelled, and so does what comes.
+  virtual void Stop() = 0;
+
+  virtual absl::StatusOr<Hop> Route(const RedisCommand& command) = 0;
+
+  // The server at `hop` has answered with an error, so the command has not run; `error` is its text. Puts into `hop`
+  // where the command goes next, or nothing, so that Route() is asked.
+  virtual Verdict OnErrorReply(std::string_view error, Hop& hop) = 0;
+  // The connection at `hop` failed with `status`; the command was not sent, or may be sent again.
+  virtual Verdict OnFailure(const absl::Status& status, Hop& hop) = 0;
+
+  // Makes a connection for subscriptions: to where messages on `channel` are heard. Blocks.
+  virtual absl::StatusOr<std::unique_ptr<Link>> ConnectForChannel(std::string_view channel, Instant deadline) = 0;
+  // True: channels belong to slots (SSUBSCRIBE, SPUBLISH).
+  virtual bool sharded_channels() const { return false; }
+
+  virtual size_t pending() const = 0;
+};
+
+}  // namespace stockade::internal
+
+#endif  // STOCKADE_REDIS_ROUTER_H_

@@ -1,0 +1,51 @@
+#ifndef STOCKADE_REDIS_SINGLE_ROUTER_H_
+#define STOCKADE_REDIS_SINGLE_ROUTER_H_
+
+#include <memory>
+#include <string_view>
+#include <utility>
+
+#include "router.h"
+#include "status.h"
+
+namespace stockade::internal {
+
+// One server: all that differs is how it is found. `finds_master`: whoever makes the link makes it to a master, so that
+// an answer of a replica means that the master has moved.
+class SingleRouter final : public Router {
+ public:
+  SingleRouter(LinkMaker make_link, bool finds_master, const PipelineOptions& options, TimerQueue* timers,
+               ComponentMetrics* metrics)
+      : make_link_(std::move(make_link)),
+        finds_master_(finds_master),
+        pipeline_(Pipeline::Start(make_link_, options, timers, metrics)) {}
+
+  absl::Status Start() override { return pipeline_->AwaitFirstAttempt(); }
+  void Stop() override { pipeline_->Stop(); }
+
+  absl::StatusOr<Hop> Route(const RedisCommand&) override { return Hop{.pipeline = pipeline_}; }
+
+  Verdict OnErrorReply(std::string_view error, Hop&) override {
+    const std::string_view code = ErrorCodeOf(error);
+    if (code == "LOADING" || code == "MASTERDOWN") return Verdict::kRetryLater;
+    if (code != "READONLY" || !finds_master_) return Verdict::kFinal;
+    pipeline_->Drop(absl::UnavailableError("the server is no longer the master"));
+    return Verdict::kRetryLater;
+  }
+  Verdict OnFailure(const absl::Status&, Hop&) override { return Verdict::kRetryNow; }
+
+  absl::StatusOr<std::unique_ptr<Link>> ConnectForChannel(std::string_view, Instant deadline) override {
+    return make_link_(deadline);
+  }
+
+  size_t pending() const override { return pipeline_->pending(); }
+
+ private:
+  const LinkMaker make_link_;
+  const bool finds_master_;
+  const std::shared_ptr<Pipeline> pipeline_;
+};
+
+}  // namespace stockade::internal
+
+#endif  // STOCKADE_REDIS_SINGLE_ROUTER_H_

@@ -1,0 +1,226 @@
+// What a client does with a server that is well.
+#include "stockade/redis/redis_client.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <future>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "redis/support/await.h"
+#include "redis/support/raw_redis.h"
+#include "redis/support/redis_server.h"
+#include "stockade/base/executor.h"
+
+namespace stockade {
+namespace {
+
+using testing::RedisServer;
+
+class RedisClientTest : public ::testing::Test {
+ protected:
+  void SetUp() override { STOCKADE_NEEDS_REDIS(); }
+
+  static std::unique_ptr<RedisClient> Connect(const std::string& url, RedisOptions options = {}) {
+    absl::StatusOr<std::unique_ptr<RedisClient>> client = RedisClient::Connect(url, std::move(options));
+    EXPECT_TRUE(client.ok()) << client.status();
+    return client.ok() ? *std::move(client) : nullptr;
+  }
+};
+
+TEST_F(RedisClientTest, Run_EveryKindOfReply_IsWhatTheServerSaid) {
+  RedisServer server;
+  const auto redis = Connect(server.url());
+  EXPECT_EQ(redis->Run(RedisCommand("SET").Key("k").Arg("v")).value(),
+            RedisReply::Text(RedisReply::Kind::kStatus, "OK"));
+  EXPECT_EQ(redis->Run(RedisCommand("GET").Key("k")).value().AsText().value(), "v");
+  EXPECT_TRUE(redis->Run(RedisCommand("GET").Key("none")).value().is_nil());
+  EXPECT_EQ(redis->Run(RedisCommand("INCRBY").Key("n").Arg(41)).value().integer(), 41);
+  EXPECT_EQ(redis->Run(RedisCommand("MGET").Key("k").Key("none")).value().ToString(), "[\"v\", (nil)]");
+}
+
+TEST_F(RedisClientTest, Run_BinaryAndLargeValues_ComeBackAsTheyWere) {
+  RedisServer server;
+  const auto redis = Connect(server.url());
+  std::string value(10'000'000, '\0');
+  for (size_t i = 0; i < value.size(); ++i) value[i] = static_cast<char>(i * 31);
+  ASSERT_TRUE(redis->Run(RedisCommand("SET").Key("k").Arg(value)).ok());
+  EXPECT_TRUE(redis->Run(RedisCommand("GET").Key("k")).value().text() == value);
+}
+
+TEST_F(RedisClientTest, Run_ErrorOfTheServer_HasItsCode) {
+  RedisServer server;
+  const auto redis = Connect(server.url());
+  ASSERT_TRUE(redis->Run(RedisCommand("SET").Key("k").Arg("v")).ok());
+  const absl::Status wrong = redis->Run(RedisCommand("LPUSH").Key("k").Arg("v")).status();
+  EXPECT_EQ(wrong.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(RedisErrorCode(wrong), "WRONGTYPE");
+  EXPECT_FALSE(RedisOutcomeUnknown(wrong));
+  const absl::Status unknown = redis->Run(RedisCommand("NOSUCH")).status();
+  EXPECT_EQ(unknown.code(), absl::StatusCode::kUnknown);
+  EXPECT_EQ(RedisErrorCode(unknown), "ERR");
+  EXPECT_NE(unknown.message().find("unknown command"), std::string::npos) << unknown;
+  // The connection is none the worse.
+  EXPECT_TRUE(redis->Run(RedisCommand("PING")).ok());
+}
+
+TEST_F(RedisClientTest, Script_Unknown_IsLoadedOnce_ThenCalledByItsHash) {
+  RedisServer server;
+  const auto redis = Connect(server.url());
+  const RedisScript add("return redis.call('INCRBY', KEYS[1], ARGV[1])");
+  EXPECT_EQ(redis->Run(RedisCommand(add, {"n"}).Arg(2)).value().integer(), 2);
+  EXPECT_EQ(redis->Run(RedisCommand(add, {"n"}).Arg(3)).value().integer(), 5);
+  EXPECT_EQ(testing::InfoField(server.Call({"INFO", "commandstats"}).text, "cmdstat_eval").substr(0, 8), "calls=1,");
+  ASSERT_EQ(server.Call({"SCRIPT", "FLUSH"}), "OK");
+  EXPECT_EQ(redis->Run(RedisCommand(add, {"n"}).Arg(4)).value().integer(), 9);
+}
+
+TEST_F(RedisClientTest, Script_ThatFails_IsItsError_AndRunsOnce) {
+  RedisServer server;
+  const auto redis = Connect(server.url());
+  const RedisScript fail("redis.call('INCR', KEYS[1]) return redis.error_reply('MINE it is')");
+  const absl::Status status = redis->Run(RedisCommand(fail, {"n"})).status();
+  EXPECT_EQ(RedisErrorCode(status), "MINE");
+  EXPECT_EQ(server.Call({"GET", "n"}), "1");
+}
+
+TEST_F(RedisClientTest, RunMany_MixedResults_StandInTheOrderOfTheCommands) {
+  RedisServer server;
+  const auto redis = Connect(server.url());
+  const RedisScript two("return 2");
+  std::vector<RedisCommand> commands;
+  for (int i = 0; i < 1000; ++i) commands.push_back(RedisCommand("APPEND").Key("k").Arg("x"));
+  commands.push_back(RedisCommand("LPUSH").Key("k").Arg("v"));
+  commands.push_back(RedisCommand(two, {}));
+  const std::vector<absl::StatusOr<RedisReply>> replies = redis->RunMany(commands);
+  ASSERT_EQ(replies.size(), 1002);
+  for (int i = 0; i < 1000; ++i) EXPECT_EQ(replies[i].value().integer(), i + 1);
+  EXPECT_EQ(RedisErrorCode(replies[1000].status()), "WRONGTYPE");
+  EXPECT_EQ(replies[1001].value().integer(), 2);
+  EXPECT_TRUE(redis->RunMany({}).empty());
+}
+
+TEST_F(RedisClientTest, RunFuture_ManyAtOnce_EachHasItsOwn) {
+  RedisServer server;
+  const auto redis = Connect(server.url());
+  std::vector<std::future<absl::StatusOr<RedisReply>>> futures;
+  for (int i = 0; i < 1000; ++i) futures.push_back(redis->RunFuture(RedisCommand("ECHO").Arg(i)));
+  for (int i = 0; i < 1000; ++i) EXPECT_EQ(futures[i].get().value().text(), std::to_string(i));
+}
+
+TEST_F(RedisClientTest, RunAsync_CallsBackOnTheExecutor_OnceEach_InOrder) {
+  RedisServer server;
+  ThreadPool pool(1);
+  std::promise<std::thread::id> pool_thread;
+  pool.Schedule([&] { pool_thread.set_value(std::this_thread::get_id()); });
+  const std::thread::id expected = pool_thread.get_future().get();
+  const auto redis = Connect(server.url(), {.callback_executor = &pool});
+  std::vector<std::string> seen;  // By the pool's only thread.
+  std::promise<void> all;
+  for (int i = 0; i < 100; ++i) {
+    redis->RunAsync(RedisCommand("ECHO").Arg(i), [&](absl::StatusOr<RedisReply> reply) {
+      EXPECT_EQ(std::this_thread::get_id(), expected);
+      seen.emplace_back(reply.value().text());
+      if (seen.size() == 100) all.set_value();
+    });
+  }
+  all.get_future().get();
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(seen[i], std::to_string(i));
+}
+
+TEST_F(RedisClientTest, RunAsync_CallbackThatThrowsOrCallsAgain_DisturbsNobody) {
+  RedisServer server;
+  const auto redis = Connect(server.url());
+  std::promise<std::string> again;
+  redis->RunAsync(RedisCommand("PING"), [](const absl::StatusOr<RedisReply>&) { throw std::runtime_error("mine"); });
+  redis->RunAsync(RedisCommand("PING"), [&](const absl::StatusOr<RedisReply>&) {
+    again.set_value(std::string(redis->Run(RedisCommand("ECHO").Arg("again")).value().text()));
+  });
+  EXPECT_EQ(again.get_future().get(), "again");
+}
+
+TEST_F(RedisClientTest, Connect_UserDatabaseAndName_AreTheServers) {
+  RedisServer server({.users = {"alice on >s3cret/ ~* &* +@all"}});
+  const auto redis =
+      Connect("redis://alice:s3cret%2F@127.0.0.1:" + std::to_string(server.port()) + "/3?client_name=till");
+  ASSERT_NE(redis, nullptr);
+  EXPECT_EQ(redis->Run(RedisCommand("ACL").Arg("WHOAMI")).value().text(), "alice");
+  EXPECT_EQ(redis->Run(RedisCommand("CLIENT").Arg("GETNAME")).value().text(), "till");
+  ASSERT_TRUE(redis->Run(RedisCommand("SET").Key("k").Arg("v")).ok());
+  EXPECT_EQ(server.Call({"GET", "k"}).type, '_');
+}
+
+TEST_F(RedisClientTest, Connect_UnixSocket_Works) {
+  RedisServer server({.unix_socket = true});
+  const auto redis = Connect("unix://" + server.unix_socket());
+  ASSERT_NE(redis, nullptr);
+  EXPECT_EQ(redis->Run(RedisCommand("PING")).value().text(), "PONG");
+}
+
+TEST_F(RedisClientTest, Connect_WrongOrMissingPassword_IsUnauthenticated_AndNeverShown) {
+  RedisServer server({.password = "right"});
+  const std::string at = "127.0.0.1:" + std::to_string(server.port());
+  const absl::Status wrong = RedisClient::Connect("redis://:wr0ng@" + at).status();
+  EXPECT_EQ(wrong.code(), absl::StatusCode::kUnauthenticated) << wrong;
+  EXPECT_EQ(wrong.message().find("wr0ng"), std::string::npos) << wrong;
+  EXPECT_EQ(RedisClient::Connect("redis://" + at).status().code(), absl::StatusCode::kUnauthenticated);
+  EXPECT_NE(Connect("redis://:right@" + at), nullptr);
+}
+
+TEST_F(RedisClientTest, Connect_UserWhoMayNotPing_IsConnected) {
+  RedisServer server({.users = {"bob on >b ~* +get"}});
+  const auto redis = Connect("redis://bob:b@127.0.0.1:" + std::to_string(server.port()));
+  ASSERT_NE(redis, nullptr);
+  EXPECT_TRUE(redis->Run(RedisCommand("GET").Key("k")).ok());
+  EXPECT_EQ(redis->Run(RedisCommand("DEL").Key("k")).status().code(), absl::StatusCode::kPermissionDenied);
+}
+
+TEST_F(RedisClientTest, Connect_NobodyListens_IsUnavailable_NamesTheEndpoint) {
+  RedisServer server;
+  const uint16_t port = server.port();
+  server.Stop();
+  const absl::Status status = RedisClient::Connect("redis://127.0.0.1:" + std::to_string(port)).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(status.message(), "cannot connect to 127.0.0.1:" + std::to_string(port) + ": Connection refused");
+  EXPECT_EQ(RedisClient::Connect("redis://no-such-host.invalid").status().code(), absl::StatusCode::kUnavailable);
+  const absl::Status no_socket = RedisClient::Connect("unix:///no/such/socket").status();
+  EXPECT_EQ(no_socket.message(), "cannot connect to unix:/no/such/socket: No such file or directory");
+}
+
+TEST_F(RedisClientTest, Connect_BadUrlOrOptions_IsRefused) {
+  EXPECT_EQ(RedisClient::Connect("http://x").status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(RedisClient::Connect("rediss://x").status().code(), absl::StatusCode::kUnimplemented);
+  EXPECT_EQ(RedisClient::Connect("redis://127.0.0.1", {.max_reply_bytes = 0}).status().message(),
+            "RedisOptions.max_reply_bytes must be more than 0");
+}
+
+TEST_F(RedisClientTest, Connect_PausedServer_IsUnavailableInTime) {
+  RedisServer server;
+  server.Pause();
+  const absl::Status status = RedisClient::Connect(server.url(), {.connect_timeout = absl::Milliseconds(200)}).status();
+  server.Resume();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+}
+
+TEST_F(RedisClientTest, ManyThreads_ShareOneConnection) {
+  RedisServer server;
+  const auto redis = Connect(server.url());
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 16; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 100; ++i) EXPECT_TRUE(redis->Run(RedisCommand("INCR").Key("n")).ok());
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(server.Call({"GET", "n"}), "1600");
+  // This one's, and that of the call that counts.
+  EXPECT_EQ(testing::InfoField(server.Call({"INFO", "clients"}).text, "connected_clients"), "2");
+}
+
+}  // namespace
+}  // namespace stockade

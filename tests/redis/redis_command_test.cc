@@ -1,0 +1,54 @@
+#include "stockade/redis/redis_command.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <string_view>
+
+namespace stockade {
+namespace {
+
+TEST(RedisCommandTest, Wire_KeysAndArguments_InTheirOrder) {
+  EXPECT_EQ(RedisCommand("SET").Key("k").Arg("v").Arg("PX").Arg(-30).Wire(),
+            "*5\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n$2\r\nPX\r\n$3\r\n-30\r\n");
+  EXPECT_EQ(RedisCommand("PING").Wire(), "*1\r\n$4\r\nPING\r\n");
+}
+
+TEST(RedisCommandTest, Wire_BinaryAndEmpty_AsTheyAre) {
+  const std::string binary("a\r\n\0b", 5);
+  EXPECT_EQ(RedisCommand("SET").Key(binary).Arg("").Wire(), "*3\r\n$3\r\nSET\r\n$5\r\n" + binary + "\r\n$0\r\n\r\n");
+}
+
+TEST(RedisCommandTest, Key_IsThatOfItsPlace) {
+  RedisCommand command("MGET");
+  command.Key("one").Arg("no key").Key(std::string(10'000, 'x'));
+  ASSERT_EQ(command.key_count(), 2);
+  EXPECT_EQ(command.key(0), "one");
+  EXPECT_EQ(command.key(1), std::string(10'000, 'x'));
+}
+
+TEST(RedisCommandTest, Script_ByHash_AndWhole) {
+  const RedisScript script("return 1");
+  const RedisCommand command = RedisCommand(script, {"k1", "k2"}).Arg(7);
+  const std::string rest = "$1\r\n2\r\n$2\r\nk1\r\n$2\r\nk2\r\n$1\r\n7\r\n";
+  EXPECT_EQ(command.Wire(), "*6\r\n$7\r\nEVALSHA\r\n$40\r\ne0e1f9fabfc9d4800c877a703b823ac0578ff8db\r\n" + rest);
+  EXPECT_EQ(command.WholeScriptWire(), "*6\r\n$4\r\nEVAL\r\n$8\r\nreturn 1\r\n" + rest);
+  EXPECT_EQ(command.key_count(), 2);
+  EXPECT_TRUE(command.has_script());
+  EXPECT_FALSE(RedisCommand("GET").has_script());
+}
+
+TEST(RedisScriptTest, Sha1_OfTheSource_SharedByCopies) {
+  EXPECT_EQ(RedisScript("").sha1(), "da39a3ee5e6b4b0d3255bfef95601890afd80709");
+  const RedisScript script("return 1");
+  const RedisScript copy = script;
+  EXPECT_EQ(copy.source().data(), script.source().data());
+}
+
+TEST(RedisCommandTest, Idempotent_OnlyWhereItIsSaid) {
+  EXPECT_FALSE(RedisCommand("INCR").Key("k").idempotent());
+  EXPECT_TRUE(RedisCommand("GET").Key("k").Idempotent().idempotent());
+}
+
+}  // namespace
+}  // namespace stockade

@@ -1,0 +1,36 @@
+#include "stockade/redis/redis_options.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+
+namespace stockade {
+namespace {
+
+std::string Fault(const std::function<void(RedisOptions&)>& change) {
+  RedisOptions options;
+  change(options);
+  return std::string(options.Validate().message());
+}
+
+TEST(RedisOptionsTest, Validate_Defaults_AreGood) { EXPECT_TRUE(RedisOptions().Validate().ok()); }
+
+TEST(RedisOptionsTest, Validate_BadField_IsNamedWithItsValue) {
+  EXPECT_EQ(Fault([](RedisOptions& o) { o.connect_timeout = absl::ZeroDuration(); }),
+            "RedisOptions.connect_timeout must be more than 0, is 0");
+  EXPECT_EQ(Fault([](RedisOptions& o) { o.command_timeout = -absl::Seconds(1); }),
+            "RedisOptions.command_timeout must be more than 0, is -1s");
+  EXPECT_EQ(Fault([](RedisOptions& o) { o.min_backoff = absl::ZeroDuration(); }),
+            "RedisOptions.min_backoff must be more than 0, is 0");
+  EXPECT_EQ(Fault([](RedisOptions& o) { o.max_backoff = absl::Milliseconds(1); }),
+            "RedisOptions.max_backoff (1ms) must not be less than min_backoff (20ms)");
+  EXPECT_EQ(Fault([](RedisOptions& o) { o.max_pending_commands = 0; }),
+            "RedisOptions.max_pending_commands must be more than 0");
+  EXPECT_EQ(Fault([](RedisOptions& o) { o.max_unsent_bytes = 0; }),
+            "RedisOptions.max_unsent_bytes must be more than 0");
+  EXPECT_EQ(Fault([](RedisOptions& o) { o.max_reply_bytes = 0; }), "RedisOptions.max_reply_bytes must be more than 0");
+}
+
+}  // namespace
+}  // namespace stockade

@@ -1,0 +1,116 @@
+#include "reply_reader.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace stockade::internal {
+namespace {
+
+constexpr size_t kRoom = 1 << 20;
+
+// All replies in `bytes`, which come in pieces of `piece`; then "error: ..." where it ends with one.
+std::vector<std::string> ReadAll(std::string_view bytes, size_t piece, size_t max_reply_bytes = kRoom) {
+  ReplyReader reader(max_reply_bytes);
+  std::vector<std::string> replies;
+  RedisReply reply;
+  for (; !bytes.empty(); bytes.remove_prefix(std::min(piece, bytes.size()))) {
+    absl::Status status = reader.Feed(bytes.substr(0, piece));
+    while (status.ok()) {
+      const absl::StatusOr<bool> next = reader.Next(reply);
+      status = next.status();
+      if (!status.ok() || !*next) break;
+      replies.push_back(reply.ToString());
+    }
+    if (status.ok()) continue;
+    replies.push_back("error: " + std::string(status.message()));
+    return replies;
+  }
+  return replies;
+}
+
+TEST(ReplyReaderTest, EveryKind_InPiecesOfAnySize_IsTheSame) {
+  const std::string bytes =
+      "+OK\r\n-ERR no such\r\n:-42\r\n$5\r\nhe\r\no\r\n$0\r\n\r\n$-1\r\n*-1\r\n*0\r\n"
+      "*3\r\n:1\r\n*2\r\n$1\r\na\r\n$-1\r\n-MOVED 1 h:2\r\n";
+  const std::vector<std::string> expected = {"OK",
+                                             "(error) ERR no such",
+                                             "-42",
+                                             "\"he\\r\\no\"",
+                                             "\"\"",
+                                             "(nil)",
+                                             "(nil)",
+                                             "[]",
+                                             "[1, [\"a\", (nil)], (error) MOVED 1 h:2]"};
+  for (size_t piece = 1; piece <= bytes.size(); ++piece) EXPECT_EQ(ReadAll(bytes, piece), expected) << piece;
+}
+
+TEST(ReplyReaderTest, ReplyAfterAnArray_HasNothingOfIt) {
+  EXPECT_EQ(ReadAll("*2\r\n$1\r\na\r\n:5\r\n$-1\r\n:7\r\n", 100),
+            (std::vector<std::string>{"[\"a\", 5]", "(nil)", "7"}));
+}
+
+TEST(ReplyReaderTest, BrokenReplies_AreDataLoss_AndStayIt) {
+  for (const std::string_view bytes : {"?\r\n", "*2\r\n!\r\n", "hello", "\r\n"}) {
+    ReplyReader reader(kRoom);
+    RedisReply reply;
+    absl::Status status = reader.Feed(bytes);
+    if (status.ok()) status = reader.Next(reply).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << bytes;
+    EXPECT_EQ(reader.Feed("+OK\r\n"), status) << bytes;
+    EXPECT_EQ(reader.Next(reply).status(), status) << bytes;
+  }
+}
+
+TEST(ReplyReaderTest, StringOfTheBound_IsRead_LargerIsRefused) {
+  const std::string fits(1000, 'x');
+  EXPECT_EQ(ReadAll("$1000\r\n" + fits + "\r\n:1\r\n", 64, 1000).size(), 2);
+  EXPECT_EQ(ReadAll("$1001\r\n" + fits + "x\r\n", 4096, 1000),
+            std::vector<std::string>{"error: redis: a reply is larger than max_reply_bytes (1000)"});
+}
+
+TEST(ReplyReaderTest, StringThatOnlyBegins_IsRefusedOnceMoreThanTheBoundIsThere) {
+  ReplyReader reader(1000);
+  RedisReply reply;
+  ASSERT_TRUE(reader.Feed("$900000000\r\n").ok());
+  size_t fed = 12;
+  absl::StatusOr<bool> next = reader.Next(reply);
+  while (next.ok() && fed < 100'000) {
+    ASSERT_FALSE(*next);
+    ASSERT_TRUE(reader.Feed(std::string(100, 'x')).ok());
+    fed += 100;
+    next = reader.Next(reply);
+  }
+  EXPECT_EQ(next.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_LE(fed, 1200);
+}
+
+TEST(ReplyReaderTest, ArrayThatOnlyClaimsToBeHuge_TakesNoMemory) {
+  EXPECT_EQ(ReadAll("*1000000000\r\n", 100),
+            std::vector<std::string>{"error: redis: a reply is larger than max_reply_bytes (1048576)"});
+}
+
+TEST(ReplyReaderTest, ManySmallElements_AreCountedTogether) {
+  std::string bytes = "*3\r\n";
+  for (int i = 0; i < 3; ++i) bytes += "$400\r\n" + std::string(400, 'x') + "\r\n";
+  // The elements' own places count as well.
+  EXPECT_EQ(ReadAll(bytes, 4096, 1200 + 3 * sizeof(RedisReply)).size(), 1);
+  EXPECT_EQ(
+      ReadAll(bytes, 4096, 1199 + 3 * sizeof(RedisReply))[0],
+      "error: redis: a reply is larger than max_reply_bytes (" + std::to_string(1199 + 3 * sizeof(RedisReply)) + ")");
+  // Of one reply, not of all.
+  EXPECT_EQ(ReadAll(bytes + bytes + bytes, 4096, 1200 + 3 * sizeof(RedisReply)).size(), 3);
+}
+
+TEST(ReplyReaderTest, DeepArrays_AreReadOrRefused_NeverACrash) {
+  for (const int depth : {5, 100, 100'000}) {
+    std::string bytes;
+    for (int i = 0; i < depth; ++i) bytes += "*1\r\n";
+    EXPECT_EQ(ReadAll(bytes + ":1\r\n", 1 << 20).size(), 1) << depth;
+  }
+}
+
+}  // namespace
+}  // namespace stockade::internal
