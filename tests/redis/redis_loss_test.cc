@@ -32,6 +32,16 @@ class RedisLossTest : public ::testing::Test {
     return client.ok() ? *std::move(client) : nullptr;
   }
 
+  // The server, until proxy.Accept(); blocks until the client has seen it.
+  static void TakeAway(TcpProxy& proxy, RedisClient& redis) {
+    proxy.Refuse();
+    proxy.CloseAll();
+    testing::Await("the client to miss its server", [&] {
+      const absl::Status status = redis.Run(RedisCommand("PING"), {.timeout = absl::Milliseconds(5)}).status();
+      return status.code() == absl::StatusCode::kUnavailable && !RedisOutcomeUnknown(status);
+    });
+  }
+
   static RedisCommand Incr() { return RedisCommand("INCR").Key("n"); }
 };
 
@@ -181,8 +191,7 @@ TEST_F(RedisLossTest, ServerRestarts_WhatWaitsIsSentOnce) {
   RedisServer server({.appendonly = true});
   TcpProxy proxy(server.port());
   const auto redis = Connect(proxy.url());
-  proxy.Refuse();
-  proxy.CloseAll();
+  TakeAway(proxy, *redis);
   std::vector<std::future<absl::StatusOr<RedisReply>>> waiting;
   for (int i = 0; i < 100; ++i) waiting.push_back(redis->RunFuture(Incr(), {.timeout = absl::Seconds(60)}));
   std::thread caller([&] { EXPECT_TRUE(redis->Run(Incr(), {.timeout = absl::Seconds(60)}).ok()); });
@@ -237,12 +246,7 @@ TEST_F(RedisLossTest, UnsentBytesAboveTheBound_AreRefused_OneLargeCommandIsNot) 
   TcpProxy proxy(server.port());
   const auto redis = Connect(proxy.url(), {.max_unsent_bytes = 1000});
   EXPECT_TRUE(redis->Run(RedisCommand("SET").Key("k").Arg(std::string(100'000, 'x'))).ok());
-  proxy.Refuse();
-  proxy.CloseAll();
-  testing::Await("the client to miss its server", [&] {
-    const absl::Status status = redis->Run(RedisCommand("PING"), {.timeout = absl::Milliseconds(5)}).status();
-    return status.code() == absl::StatusCode::kUnavailable && !RedisOutcomeUnknown(status);
-  });
+  TakeAway(proxy, *redis);
   auto waits =
       redis->RunFuture(RedisCommand("SET").Key("k").Arg(std::string(900, 'x')), {.timeout = absl::Seconds(60)});
   const absl::Status full = redis->Run(RedisCommand("SET").Key("k").Arg(std::string(900, 'y'))).status();

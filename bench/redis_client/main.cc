@@ -1,0 +1,3 @@
+#include "redis_client/rows.h"
+
+int main(int argc, char** argv) { return stockade::bench::BenchMain(argc, argv, stockade::bench::AddRedisClientRows); }

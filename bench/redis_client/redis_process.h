@@ -1,0 +1,33 @@
+#ifndef STOCKADE_BENCH_REDIS_CLIENT_REDIS_PROCESS_H_
+#define STOCKADE_BENCH_REDIS_CLIENT_REDIS_PROCESS_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "peers/peer_process.h"
+
+namespace stockade::bench {
+
+// A redis-server of our own on a free port of 127.0.0.1, which keeps nothing on the disk. It is gone with this object,
+// and also where this process ends without destructors.
+class RedisProcess {
+ public:
+  // OK: it can be run here. Else one line that says why not.
+  static absl::Status Check();
+
+  // Aborts where it does not start.
+  RedisProcess();
+
+  uint16_t port() const { return port_; }
+  std::string url() const { return "redis://127.0.0.1:" + std::to_string(port_); }
+
+ private:
+  uint16_t port_ = 0;
+  std::unique_ptr<PeerProcess> process_;
+};
+
+}  // namespace stockade::bench
+
+#endif  // STOCKADE_BENCH_REDIS_CLIENT_REDIS_PROCESS_H_

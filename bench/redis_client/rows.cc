@@ -1,0 +1,182 @@
+// A client that all threads share, beside plain hiredis, a connection each, and Redis's own load generator, which keeps
+// as many commands outstanding and does nothing with the replies.
+#include "redis_client/rows.h"
+
+#include <hiredis.h>
+#include <sys/resource.h>
+
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
+#include "harness/shared_runs.h"
+#include "harness/threads.h"
+#include "redis_client/redis_process.h"
+#include "stockade/base/log.h"
+#include "stockade/base/strings.h"
+#include "stockade/redis/redis_client.h"
+
+namespace stockade::bench {
+namespace {
+
+constexpr size_t kCallers = 64;
+constexpr char kScript[] = "return redis.call('INCRBY', KEYS[1], ARGV[1])";
+
+// The same command for each of the three.
+struct Load {
+  std::string name;
+  RedisCommand command;
+  std::vector<std::string> words;
+};
+
+std::vector<Load> Loads() {
+  const RedisScript script(kScript);
+  return {{"GET", RedisCommand("GET").Key("key"), {"GET", "key"}},
+          {"SET", RedisCommand("SET").Key("key").Arg("value"), {"SET", "key", "value"}},
+          {"EVALSHA",
+           RedisCommand(script, {"counter"}).Arg(1),
+           {"EVALSHA", std::string(script.sha1()), "1", "counter", "1"}}};
+}
+
+struct CallerRun {
+  double per_second = 0;
+  double us = 0;      // Of a caller, for each command.
+  double cpu_us = 0;  // Of this process's processor time, for each command.
+};
+
+double CpuSeconds() {
+  rusage usage = {};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+template <typename Body>
+CallerRun RunCallers(size_t callers, absl::Duration span, Body&& body) {
+  const double cpu = CpuSeconds();
+  const Throughput run = RunFor(callers, span, 1, [&](size_t caller, int64_t) { body(caller); });
+  return {.per_second = run.PerSecond(),
+          .us = run.NsPerOp() * static_cast<double>(callers) / 1000,
+          .cpu_us = (CpuSeconds() - cpu) * 1e6 / static_cast<double>(run.ops)};
+}
+
+// A server, our client, and plain connections, as many as callers.
+class World {
+ public:
+  explicit World(size_t callers) : ours_(Require(RedisClient::Connect(server_.url()), "RedisClient")) {
+    for (const Load& load : Loads()) Require(ours_->Run(load.command).status(), load.name);
+    for (size_t i = 0; i < callers; ++i) plain_.emplace_back(redisConnect("127.0.0.1", server_.port()), &redisFree);
+  }
+
+  CallerRun Ours(const Load& load, absl::Duration span) {
+    return RunCallers(plain_.size(), span, [&](size_t) { Require(ours_->Run(load.command).status(), load.name); });
+  }
+
+  CallerRun Plain(const Load& load, absl::Duration span) {
+    std::vector<const char*> words;
+    std::vector<size_t> sizes;
+    for (const std::string& word : load.words) {
+      words.push_back(word.data());
+      sizes.push_back(word.size());
+    }
+    return RunCallers(plain_.size(), span, [&](size_t caller) {
+      auto* reply = static_cast<redisReply*>(
+          redisCommandArgv(plain_[caller].get(), static_cast<int>(words.size()), words.data(), sizes.data()));
+      if (reply == nullptr || reply->type == REDIS_REPLY_ERROR) internal::Fatal("bench: hiredis got no reply");
+      freeReplyObject(reply);
+    });
+  }
+
+  // Four connections with 16 outstanding each.
+  double RedisBenchmark(const Load& load, int64_t commands) {
+    std::vector<std::string> line = {"redis-benchmark",
+                                     "-h",
+                                     "127.0.0.1",
+                                     "-p",
+                                     std::to_string(server_.port()),
+                                     "-c",
+                                     "4",
+                                     "-P",
+                                     "16",
+                                     "-n",
+                                     std::to_string(commands),
+                                     "--csv"};
+    line.insert(line.end(), load.words.begin(), load.words.end());
+    const auto process = Require(PeerProcess::Start(std::move(line)), "redis-benchmark");
+    Require(process->ReadLine(absl::Seconds(60)), "redis-benchmark");  // The columns' names.
+    const std::string figures = Require(process->ReadLine(absl::Seconds(60)), "redis-benchmark");
+    // "GET key","705882.31","0.085",...
+    const std::vector<std::string> columns = absl::StrSplit(figures, "\",\"");
+    double per_second = 0;
+    if (columns.size() < 2 || !absl::SimpleAtod(columns[1], &per_second)) {
+      internal::Fatal(internal::Concat("bench: redis-benchmark printed ", figures));
+    }
+    return per_second;
+  }
+
+ private:
+  RedisProcess server_;
+  std::unique_ptr<RedisClient> ours_;
+  std::vector<std::unique_ptr<redisContext, void (*)(redisContext*)>> plain_;
+};
+
+using CallerRuns = SharedRuns<CallerRun>;
+
+std::shared_ptr<CallerRuns> RunsBesidePlain(const Load& load, size_t callers, int spans) {
+  return CallerRuns::Of([=](const Scale& scale) -> CallerRuns::Sides {
+    const auto world = std::make_shared<World>(callers);
+    const absl::Duration span = spans * scale.span;
+    return {[=] { return world->Ours(load, span); }, [=] { return world->Plain(load, span); }};
+  });
+}
+
+void AddAloneRow(Suite& suite, const Load& load) {
+  RunsBesidePlain(load, 1, 2)
+      ->AddRow(suite,
+               {.name = load.name + ", alone", .unit = "us", .peer = "hiredis", .target = Target::RatioAtMost(1.1)},
+               [](const CallerRun& run) { return run.us; });
+}
+
+void AddCrowdRows(Suite& suite, const Load& load) {
+  const std::string crowd = internal::Concat(load.name, ", ", kCallers, " callers");
+  const auto runs = RunsBesidePlain(load, kCallers, 4);
+  runs->AddRow(suite,
+               {.name = crowd,
+                .unit = "1/s",
+                .peer = internal::Concat("hiredis, ", kCallers, " connections"),
+                .better = Better::kHigher,
+                .target = Target::RatioAtLeast(5)},
+               [](const CallerRun& run) { return run.per_second; });
+  runs->AddRow(suite, crowd + ", processor time", "us", internal::Concat("hiredis, ", kCallers, " connections"),
+               [](const CallerRun& run) { return run.cpu_us; });
+  suite.Add({.name = crowd,
+             .unit = "1/s",
+             .peer = "redis-benchmark -c 4 -P 16",
+             .better = Better::kHigher,
+             .target = Target::RatioAtLeast(0.8),
+             .prepare = [load](const Scale& scale) -> Contestants {
+               const auto world = std::make_shared<World>(kCallers);
+               return {[=] { return world->Ours(load, 4 * scale.span).per_second; },
+                       [=] { return world->RedisBenchmark(load, scale.Sized(10'000, 200'000)); }};
+             }});
+}
+
+}  // namespace
+
+void AddRedisClientRows(Suite& suite) {
+  if (const absl::Status there = RedisProcess::Check(); !there.ok()) {
+    suite.LeaveOut("all rows", std::string(there.message()));
+    return;
+  }
+  const std::vector<Load> loads = Loads();
+  for (const Load& load : loads) AddAloneRow(suite, load);
+  for (const Load& load : loads) AddCrowdRows(suite, load);
+}
+
+}  // namespace stockade::bench
