@@ -126,9 +126,8 @@ void Pipeline::GiveUp(Waiter& waiter, std::span<Request> requests) {
   {
     const std::lock_guard lock(mutex_);
     for (Request& request : requests) {
-      if (request.place < first_place_) continue;
-      Entry& entry = pending_[request.place - first_place_];
-      if (entry.request != &request) continue;
+      const uint64_t at = request.place - first_place_;  // Wraps where it has been answered.
+      if (at >= pending_.size() || pending_[at].request != &request) continue;
       request.result = NotInTime(request.place);
       Abandon(request.place);
     }
@@ -264,7 +263,10 @@ void Pipeline::DropGivenUp() {
     pending_.pop_front();
     ++first_place_;
   }
-  while (!pending_.empty() && pending_.back().replies == 0) pending_.pop_back();
+  // Not where the sender has passed it: its place must not be another's.
+  while (!pending_.empty() && pending_.back().replies == 0 && !Sent(first_place_ + pending_.size() - 1)) {
+    pending_.pop_back();
+  }
 }
 
 absl::Status Pipeline::NotInTime(uint64_t place) const {

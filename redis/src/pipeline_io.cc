@@ -58,6 +58,7 @@ void Pipeline::Send(const std::shared_ptr<Session>& session) {
     }
     const std::lock_guard lock(mutex_);
     session->sending = false;
+    if (session->out.capacity() > 4 * kMaxFlushBytes) session->out = {};
     if (session_ != session || !GatherIfMaySend()) return;
   }
 }
