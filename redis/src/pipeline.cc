@@ -111,9 +111,12 @@ bool Pipeline::Wait(Waiter& waiter, Instant deadline) {
       Drive(waiter, deadline);
       if (waiter.word.load(std::memory_order_acquire) == Waiter::kDone) return true;
     } else {
-      if (waiter.in_crowd && YieldUntilChanged(waiter)) continue;
-      // Where the step fails, the word has become another.
-      if (word == Waiter::kAwake && !waiter.word.compare_exchange_strong(word, Waiter::kAsleep)) continue;
+      // It may still be asleep: a wake-up for nothing.
+      if (word == Waiter::kAwake) {
+        if (waiter.in_crowd && YieldUntilChanged(waiter)) continue;
+        // Where the step fails, the word has become another.
+        if (!waiter.word.compare_exchange_strong(word, Waiter::kAsleep)) continue;
+      }
       FutexWait(waiter.word, Waiter::kAsleep, SteadyAt(deadline, Now()));
       if (waiter.word.load(std::memory_order_acquire) != Waiter::kAsleep) continue;
     }

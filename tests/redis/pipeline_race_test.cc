@@ -1,0 +1,73 @@
+// Moments between the steps of a pipeline's roles, each held open or tried often.
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <pthread.h>
+
+#include <atomic>
+#include <csignal>
+#include <future>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "pipeline.h"
+#include "redis/support/redis_server.h"
+#include "redis/support/tcp_proxy.h"
+#include "redis_metrics.h"
+#include "stockade/base/clock.h"
+#include "stockade/base/timer_queue.h"
+#include "stockade/redis/redis_client.h"
+#include "support/scale.h"
+
+namespace stockade {
+namespace {
+
+using testing::RedisServer;
+using testing::TcpProxy;
+
+Instant Now() { return Clock::System()->Now(); }
+
+class PipelineRaceTest : public ::testing::Test {
+ protected:
+  void SetUp() override { STOCKADE_NEEDS_REDIS(); }
+
+  static std::unique_ptr<RedisClient> Connect(const std::string& url, RedisOptions options = {}) {
+    return RedisClient::Connect(url, std::move(options)).value();
+  }
+};
+
+TEST_F(PipelineRaceTest, CrowdWokenForNothing_StillTimesOut) {
+  struct sigaction action = {};
+  action.sa_handler = [](int) {};  // Without SA_RESTART: it ends a sleep on a futex.
+  ASSERT_EQ(sigaction(SIGUSR1, &action, nullptr), 0);
+  RedisServer server;
+  TcpProxy proxy(server.port());
+  const auto redis = Connect(proxy.url());
+  proxy.Hold();
+  // So that none of the others drives, which would end its sleep by another way.
+  auto patient = redis->RunFuture(RedisCommand("PING"), {.timeout = absl::Seconds(60)});
+  constexpr int kThreads = 40;
+  std::atomic<int> ended = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&] {
+      const absl::Status status = redis->Run(RedisCommand("PING"), {.timeout = absl::Milliseconds(300)}).status();
+      EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
+      ++ended;
+    });
+  }
+  const Instant deadline = Now() + absl::Seconds(10);
+  while (ended < kThreads && Now() < deadline) {
+    for (std::thread& thread : threads) pthread_kill(thread.native_handle(), SIGUSR1);
+    poll(nullptr, 0, 5);
+  }
+  EXPECT_EQ(ended, kThreads);
+  proxy.Release();
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_TRUE(patient.get().ok());
+}
+
+}  // namespace
+}  // namespace stockade
