@@ -69,5 +69,37 @@ TEST_F(PipelineRaceTest, CrowdWokenForNothing_StillTimesOut) {
   EXPECT_TRUE(patient.get().ok());
 }
 
+TEST_F(PipelineRaceTest, StoppedAsCallersGiveUp_EachHasOneOfTheTwoErrors) {
+  const internal::PipelineOptions options = {.name = "test",
+                                             .connect_timeout = absl::Seconds(1),
+                                             .min_backoff = absl::Milliseconds(5),
+                                             .max_backoff = absl::Milliseconds(5),
+                                             .max_pending_commands = 100'000,
+                                             .max_unsent_bytes = 1 << 20};
+  internal::TimerQueue timers(Clock::System());
+  internal::ComponentMetrics metrics(nullptr, internal::RedisMetricDefs(), {{"client", "test"}});
+  for (int64_t round = 0; round < testing::Scaled(300, 3000); ++round) {
+    const auto pipeline = internal::Pipeline::Start([](Instant) { return absl::UnavailableError("nobody there"); },
+                                                    options, &timers, &metrics);
+    const Instant deadline = Now() + absl::Milliseconds(2);
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 8; ++t) {
+      threads.emplace_back([&] {
+        std::vector<internal::Request> requests(100);
+        for (internal::Request& request : requests) request.wire = "PING\r\n";
+        pipeline->Run(requests, deadline);
+        for (const internal::Request& request : requests) {
+          EXPECT_TRUE(request.result.status().code() == absl::StatusCode::kUnavailable ||
+                      request.result.status().code() == absl::StatusCode::kCancelled)
+              << request.result.status();
+        }
+      });
+    }
+    while (Now() < deadline) std::this_thread::yield();
+    pipeline->Stop();
+    for (std::thread& thread : threads) thread.join();
+  }
+}
+
 }  // namespace
 }  // namespace stockade
