@@ -303,7 +303,7 @@ void Pipeline::LoseLocked(const absl::Status& why, Aftermath& aftermath) {
 }
 
 void Pipeline::AppointDriver(Aftermath& aftermath) {
-  if (live_async_ > 0 || (live_ == 0 && (session_->blocked || session_->hung_up))) {
+  if (live_async_ > 0 || (live_ == 0 && session_->hung_up)) {
     session_->driver = &background_;
     aftermath.wake_background = true;
     return;

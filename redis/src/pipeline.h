@@ -68,7 +68,8 @@ struct PipelineOptions {
 //  - The driver receives, and hands each reply to whom it belongs. Whoever waits and finds nobody driving does it, and
 //    leaves with its own reply: then it hands the role to the waiter that came last, who will stay longest. So a lone
 //    caller sends and receives on its own thread. The background thread drives only for commands whose callers do not
-//    wait; else it sleeps until the server closes the connection, and makes the next.
+//    wait; else it sleeps until the server closes the connection, and makes the next. It also sends on what the socket
+//    did not take at once: it can be woken, which a driver that sleeps on the socket cannot.
 //
 // Invariants (all state is guarded by mutex_; what belongs to a role is touched by its holder alone):
 //  - pending_ is in the order of sending. Those before session_->sent were handed to the sender, and the server answers
@@ -123,7 +124,7 @@ class Pipeline : public std::enable_shared_from_this<Pipeline> {
     std::deque<uint64_t> flushes;  // Where each flush with unanswered commands ended.
     Waiter* driver = nullptr;
     bool sending = false;  // Somebody is the sender, or
-    bool blocked = false;  // the socket was full: the driver goes on when it is not.
+    bool blocked = false;  // the socket was full: the background thread goes on when it is not.
     bool hung_up = false;  // The server has ended it: what it had sent may still be there.
     std::string out;       // The sender's: what is being sent, from out_begin on.
     size_t out_begin = 0;
@@ -165,7 +166,8 @@ class Pipeline : public std::enable_shared_from_this<Pipeline> {
   void Background();
   void Reconnect();
   bool Pause(Instant until);  // False: stopping.
-  void SleepBeside(const std::shared_ptr<Session>& session);
+  // Sleeps until there is something to do for the session, and does it.
+  void Attend(const std::shared_ptr<Session>& session);
   void ClearWakes();
 
   // These want it held.

@@ -48,13 +48,11 @@ void Pipeline::Send(const std::shared_ptr<Session>& session) {
       if (!sent.ok()) return Lose(session, sent.status());
       session->out_begin += *sent;
       if (*sent > 0) continue;
-      Aftermath aftermath;
       {
         const std::lock_guard lock(mutex_);
         session->blocked = true;
-        if (session_ == session && session->driver == nullptr) AppointDriver(aftermath);
       }
-      return After(aftermath);
+      return WakeBackground();
     }
     const std::lock_guard lock(mutex_);
     session->sending = false;
@@ -65,20 +63,16 @@ void Pipeline::Send(const std::shared_ptr<Session>& session) {
 
 void Pipeline::Drive(Waiter& self, Instant deadline) {
   std::shared_ptr<Session> session;
-  bool blocked = false;
   for (;;) {
     {
       const std::lock_guard lock(mutex_);
       if (session == nullptr) session = session_;
       if (session == nullptr || session != session_ || session->driver != &self) return;
-      blocked = session->blocked;
     }
-    pollfd ready{
-        .fd = session->link->fd(), .events = static_cast<short>(blocked ? POLLIN | POLLOUT : POLLIN), .revents = 0};
+    pollfd ready{.fd = session->link->fd(), .events = POLLIN, .revents = 0};
     Poll({&ready, 1}, deadline);
     if (ready.revents == 0 && Now() >= deadline) return;
-    if ((ready.revents & POLLOUT) != 0) Unblock(session);
-    if ((ready.revents & ~POLLOUT) != 0 && !ReceiveReplies(session, self)) return;
+    if (ready.revents != 0 && !ReceiveReplies(session, self)) return;
   }
 }
 
@@ -108,7 +102,7 @@ bool Pipeline::ReceiveReplies(const std::shared_ptr<Session>& session, Waiter& s
     if (!broken.ok()) {
       LoseLocked(broken, aftermath);
     } else {
-      stays = &self == &background_ ? live_async_ > 0 || session->blocked || session->hung_up
+      stays = &self == &background_ ? live_async_ > 0 || session->hung_up
                                     : self.word.load(std::memory_order_relaxed) != Waiter::kDone;
       if (!stays) {
         session->driver = nullptr;
@@ -158,19 +152,15 @@ void Pipeline::Lose(const std::shared_ptr<Session>& session, const absl::Status&
 void Pipeline::Background() {
   for (;;) {
     std::shared_ptr<Session> session;
-    bool drives = false;
     {
       const std::lock_guard lock(mutex_);
       if (stopping_) return;
       session = session_;
-      drives = session != nullptr && session->driver == &background_;
     }
     if (session == nullptr) {
       Reconnect();
-    } else if (drives) {
-      Drive(background_, Instant::InfiniteFuture());
     } else {
-      SleepBeside(session);
+      Attend(session);
     }
   }
 }
@@ -217,18 +207,28 @@ bool Pipeline::Pause(Instant until) {
   return true;
 }
 
-void Pipeline::SleepBeside(const std::shared_ptr<Session>& session) {
-  // Replies do not wake it, only the end: what is idle is found closed before a command is lost on it.
-  pollfd ready[] = {{.fd = wake_background_.get(), .events = POLLIN, .revents = 0},
-                    {.fd = session->link->fd(), .events = POLLRDHUP, .revents = 0}};
-  bool hung_up = false;
+void Pipeline::Attend(const std::shared_ptr<Session>& session) {
+  bool drives = false;
+  short events = 0;
   {
     const std::lock_guard lock(mutex_);
-    hung_up = session->hung_up;
+    drives = session->driver == &background_;
+    // Where another drives, replies do not wake it, only the end: what is idle is found closed before a command is lost
+    // on it.
+    if (!session->hung_up) events = POLLRDHUP;
+    if (drives) events = POLLIN;
+    if (session->blocked) events |= POLLOUT;
   }
-  Poll(std::span(ready, hung_up ? 1 : 2), Instant::InfiniteFuture());
+  pollfd ready[] = {{.fd = wake_background_.get(), .events = POLLIN, .revents = 0},
+                    {.fd = session->link->fd(), .events = events, .revents = 0}};
+  Poll(std::span(ready, events == 0 ? 1 : 2), Instant::InfiniteFuture());
   if (ready[0].revents != 0) ClearWakes();
-  if (ready[1].revents == 0) return;
+  if ((ready[1].revents & POLLOUT) != 0) Unblock(session);
+  if ((ready[1].revents & ~POLLOUT) == 0) return;
+  if (drives) {
+    ReceiveReplies(session, background_);
+    return;
+  }
   // There may be replies before the end: whoever drives takes them in.
   const std::lock_guard lock(mutex_);
   session->hung_up = true;

@@ -38,6 +38,22 @@ class PipelineRaceTest : public ::testing::Test {
   }
 };
 
+TEST_F(PipelineRaceTest, SocketFills_WhileTheDriverSleepsForReplies_TheRestIsSent) {
+  RedisServer server;
+  const auto redis = Connect(server.url(), {.command_timeout = absl::Seconds(20)});
+  const std::string large(20'000'000, 'x');
+  // Somebody's reply comes while a large command is on its way out: who drives then has seen nothing blocked yet, and
+  // no reply is due that would wake it.
+  std::jthread small([&](const std::stop_token& stop) {
+    while (!stop.stop_requested()) EXPECT_TRUE(redis->Run(RedisCommand("PING")).ok());
+  });
+  for (int64_t i = 0; i < testing::Scaled(10, 100); ++i) {
+    const absl::StatusOr<RedisReply> reply = redis->RunFuture(RedisCommand("ECHO").Arg(large)).get();
+    ASSERT_TRUE(reply.ok()) << reply.status();
+    EXPECT_EQ(reply->text().size(), large.size());
+  }
+}
+
 TEST_F(PipelineRaceTest, CrowdWokenForNothing_StillTimesOut) {
   struct sigaction action = {};
   action.sa_handler = [](int) {};  // Without SA_RESTART: it ends a sleep on a futex.
