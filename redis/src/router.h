@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <string>
 #include <string_view>
 
 #include "absl/status/status.h"
@@ -25,7 +26,7 @@ enum class Verdict {
 };
 
 // Which connection a command takes: one server, the master that sentinels name, or the nodes of a cluster. Thread-safe;
-// only Start() and Stop() block.
+// only Start(), Stop() and ConnectForChannel() block.
 class Router {
  public:
   virtual ~Router() = default;
@@ -43,7 +44,13 @@ class Router {
   // The connection at `hop` failed with `status`; the command was not sent, or may be sent again.
   virtual Verdict OnFailure(const absl::Status& status, Hop& hop) = 0;
 
-  // Makes a connection for subscriptions: to where messages on `channel` are heard. Blocks.
+  // Where messages on `channel` are heard: empty where that is the same for all, else the endpoint, as its ToString()
+  // has it. Channels of one home share a connection. Unavailable: not known for now.
+  virtual absl::StatusOr<std::string> ChannelHome(std::string_view) { return std::string(); }
+  // The home of `channel` has refused it, or ended its subscription, because it is elsewhere. `error` is what the server
+  // said ("MOVED ..."), or empty.
+  virtual void OnChannelMoved(std::string_view channel, std::string_view error) { (void)channel, (void)error; }
+  // Makes a connection for subscriptions: to the home of `channel`. Blocks.
   virtual absl::StatusOr<std::unique_ptr<Link>> ConnectForChannel(std::string_view channel, Instant deadline) = 0;
   // True: channels belong to slots (SSUBSCRIBE, SPUBLISH).
   virtual bool sharded_channels() const { return false; }
