@@ -2,9 +2,12 @@
 #define STOCKADE_REDIS_ROUTER_H_
 
 #include <cstddef>
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -17,6 +20,7 @@ namespace stockade::internal {
 struct Hop {
   std::shared_ptr<Pipeline> pipeline;  // Null: the router is asked.
   bool asking = false;                 // ASKING goes before it: the slot is on its way there.
+  int redirections = 0;                // The router's: how many in a row, without a pause.
 };
 
 enum class Verdict {
@@ -56,6 +60,27 @@ class Router {
   virtual bool sharded_channels() const { return false; }
 
   virtual size_t pending() const = 0;
+
+  // `changed` is called when ChannelHome() may have become another: on any thread, with no lock held; must be short and
+  // must not block. Not called any more once Stop() has returned.
+  void SetOnTopologyChange(std::function<void()> changed) {
+    const std::lock_guard lock(hook_mutex_);
+    on_topology_change_ = std::make_shared<const std::function<void()>>(std::move(changed));
+  }
+
+ protected:
+  void TopologyChanged() const {
+    std::shared_ptr<const std::function<void()>> changed;
+    {
+      const std::lock_guard lock(hook_mutex_);
+      changed = on_topology_change_;
+    }
+    if (changed != nullptr && *changed) (*changed)();
+  }
+
+ private:
+  mutable std::mutex hook_mutex_;
+  std::shared_ptr<const std::function<void()>> on_topology_change_;  // Guarded by hook_mutex_.
 };
 
 }  // namespace stockade::internal
