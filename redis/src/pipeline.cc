@@ -183,19 +183,29 @@ void Pipeline::Drop(const absl::Status& why, const RedisEndpoint* endpoint) {
   After(aftermath);
 }
 
+void Pipeline::Retire(const absl::Status& why) {
+  Aftermath aftermath;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!end_.ok()) return;
+    end_ = why;
+    EndUnsent(aftermath);
+    // Without one that was sent nobody needs the connection; and where it has a driver, that one's own command is gone.
+    if (live_ == 0 && session_ != nullptr) LoseLocked(why, aftermath);
+    aftermath.wake_background = true;
+  }
+  After(aftermath);
+}
+
 void Pipeline::Stop() {
   Aftermath aftermath;
   {
     const std::lock_guard lock(mutex_);
     if (stopping_) return;
     stopping_ = true;
-    last_error_ = absl::CancelledError(Concat(options_.name, ": the client was destroyed"));
-    if (session_ != nullptr) LoseLocked(last_error_, aftermath);
-    for (Entry& entry : pending_) {
-      if (entry.request != nullptr) Deliver(entry, last_error_, aftermath);
-    }
-    pending_.clear();
-    unsent_bytes_ = 0;
+    if (end_.ok()) end_ = absl::CancelledError(Concat(options_.name, ": the client was destroyed"));
+    if (session_ != nullptr) LoseLocked(end_, aftermath);
+    EndUnsent(aftermath);
     aftermath.wake_background = true;
   }
   After(aftermath);
@@ -208,7 +218,7 @@ size_t Pipeline::pending() const {
 }
 
 absl::Status Pipeline::Admit(size_t commands, size_t bytes) const {
-  if (stopping_) return last_error_;
+  if (!end_.ok()) return end_;
   if (commands > options_.max_pending_commands - std::min(pending_.size(), options_.max_pending_commands)) {
     return absl::ResourceExhaustedError(Concat(options_.name, ": ", pending_.size(), " commands are pending; ",
                                                commands, " more would pass max_pending_commands (",
@@ -221,6 +231,17 @@ absl::Status Pipeline::Admit(size_t commands, size_t bytes) const {
                                                "); not sent"));
   }
   return absl::OkStatus();
+}
+
+void Pipeline::EndUnsent(Aftermath& aftermath) {
+  for (uint64_t place = first_place_; place < first_place_ + pending_.size(); ++place) {
+    Entry& entry = pending_[place - first_place_];
+    if (Sent(place) || entry.request == nullptr) continue;
+    unsent_bytes_ -= entry.request->wire.size();
+    entry.replies = 0;
+    Deliver(entry, end_, aftermath);
+  }
+  DropGivenUp();
 }
 
 void Pipeline::Append(Request& request, Waiter* waiter, Instant now) {

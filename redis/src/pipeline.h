@@ -98,7 +98,11 @@ class Pipeline : public std::enable_shared_from_this<Pipeline> {
   // next.
   void Drop(const absl::Status& why, const RedisEndpoint* endpoint = nullptr);
 
-  // Answers what is pending, and all that comes, with Cancelled. Blocks until the thread has ended. Not on a callback.
+  // For a server that is not to be used any more: what has not been sent, and all that comes, gets `why`; what was sent
+  // may still be answered, until Stop(). Connects no more. Does not block.
+  void Retire(const absl::Status& why);
+  // Answers what is pending, and all that comes, with Cancelled, or what Retire() was given. Blocks until the thread has
+  // ended. Not on a callback.
   void Stop();
 
   size_t pending() const;
@@ -165,13 +169,14 @@ class Pipeline : public std::enable_shared_from_this<Pipeline> {
   // The background thread's.
   void Background();
   void Reconnect();
-  bool Pause(Instant until);  // False: stopping.
+  bool Pause(Instant until);  // False: retired or stopping.
   // Sleeps until there is something to do for the session, and does it.
   void Attend(const std::shared_ptr<Session>& session);
   void ClearWakes();
 
   // These want it held.
   absl::Status Admit(size_t commands, size_t bytes) const;
+  void EndUnsent(Aftermath& aftermath);
   void Append(Request& request, Waiter* waiter, Instant now);
   bool GatherIfMaySend();
   void Deliver(Entry& entry, absl::StatusOr<RedisReply> result, Aftermath& aftermath);
@@ -204,6 +209,7 @@ class Pipeline : public std::enable_shared_from_this<Pipeline> {
   bool attempted_once_ = false;
   absl::Status last_error_;  // Why it is not connected.
   Instant timer_at_ = Instant::InfiniteFuture();
+  absl::Status end_;          // Not OK: retired or stopping, and what comes gets this.
   bool stopping_ = false;
   std::thread thread_;
 };

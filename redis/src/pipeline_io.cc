@@ -154,7 +154,7 @@ void Pipeline::Background() {
     std::shared_ptr<Session> session;
     {
       const std::lock_guard lock(mutex_);
-      if (stopping_) return;
+      if (stopping_ || (session_ == nullptr && !end_.ok())) return;
       session = session_;
     }
     if (session == nullptr) {
@@ -181,7 +181,7 @@ void Pipeline::Reconnect() {
     const std::lock_guard lock(mutex_);
     attempted_once_ = true;
     attempted_.notify_all();
-    if (stopping_) return;
+    if (!end_.ok()) return;
     if (!link.ok()) {
       last_error_ = link.status();
       return;
@@ -202,7 +202,7 @@ bool Pipeline::Pause(Instant until) {
     Poll({&woken, 1}, until);
     if (woken.revents != 0) ClearWakes();
     const std::lock_guard lock(mutex_);
-    if (stopping_) return false;
+    if (!end_.ok()) return false;
   }
   return true;
 }
