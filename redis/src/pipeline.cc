@@ -173,11 +173,11 @@ absl::Status Pipeline::AwaitFirstAttempt() {
   return session_ != nullptr ? absl::OkStatus() : last_error_;
 }
 
-void Pipeline::Drop(const absl::Status& why, const RedisEndpoint* endpoint) {
+void Pipeline::Drop(const absl::Status& why, const RedisEndpoint* unless_to) {
   Aftermath aftermath;
   {
     const std::lock_guard lock(mutex_);
-    if (session_ == nullptr || (endpoint != nullptr && session_->link->endpoint() != *endpoint)) return;
+    if (session_ == nullptr || (unless_to != nullptr && session_->link->endpoint() == *unless_to)) return;
     LoseLocked(why, aftermath);
   }
   After(aftermath);

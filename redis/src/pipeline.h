@@ -94,15 +94,14 @@ class Pipeline : public std::enable_shared_from_this<Pipeline> {
 
   // Blocks until the first attempt to connect has ended. OK where it is connected, else why it is not.
   absl::Status AwaitFirstAttempt();
-  // Ends the connection, if it is to `endpoint` or `endpoint` is null, as if the server had done so, and makes the
-  // next.
-  void Drop(const absl::Status& why, const RedisEndpoint* endpoint = nullptr);
+  // Ends the connection, unless it is to `unless_to`, as if the server had done so, and makes the next.
+  void Drop(const absl::Status& why, const RedisEndpoint* unless_to = nullptr);
 
   // For a server that is not to be used any more: what has not been sent, and all that comes, gets `why`; what was sent
   // may still be answered, until Stop(). Connects no more. Does not block.
   void Retire(const absl::Status& why);
-  // Answers what is pending, and all that comes, with Cancelled, or what Retire() was given. Blocks until the thread has
-  // ended. Not on a callback.
+  // Answers what is pending, and all that comes, with Cancelled, or what Retire() was given. Blocks until the thread
+  // has ended. Not on a callback.
   void Stop();
 
   size_t pending() const;
@@ -209,7 +208,7 @@ class Pipeline : public std::enable_shared_from_this<Pipeline> {
   bool attempted_once_ = false;
   absl::Status last_error_;  // Why it is not connected.
   Instant timer_at_ = Instant::InfiniteFuture();
-  absl::Status end_;          // Not OK: retired or stopping, and what comes gets this.
+  absl::Status end_;  // Not OK: retired or stopping, and what comes gets this.
   bool stopping_ = false;
   std::thread thread_;
 };
