@@ -51,8 +51,8 @@ class Router {
   // Where messages on `channel` are heard: empty where that is the same for all, else the endpoint, as its ToString()
   // has it. Channels of one home share a connection. Unavailable: not known for now.
   virtual absl::StatusOr<std::string> ChannelHome(std::string_view) { return std::string(); }
-  // The home of `channel` has refused it, or ended its subscription, because it is elsewhere. `error` is what the server
-  // said ("MOVED ..."), or empty.
+  // The home of `channel` has refused it, or ended its subscription, because it is elsewhere. `error` is what the
+  // server said ("MOVED ..."), or empty.
   virtual void OnChannelMoved(std::string_view channel, std::string_view error) { (void)channel, (void)error; }
   // Makes a connection for subscriptions: to the home of `channel`. Blocks.
   virtual absl::StatusOr<std::unique_ptr<Link>> ConnectForChannel(std::string_view channel, Instant deadline) = 0;
