@@ -183,6 +183,15 @@ void Pipeline::Drop(const absl::Status& why, const RedisEndpoint* unless_to) {
   After(aftermath);
 }
 
+void Pipeline::ConnectNow() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (session_ != nullptr) return;
+    connect_now_ = true;
+  }
+  WakeBackground();
+}
+
 void Pipeline::Retire(const absl::Status& why) {
   Aftermath aftermath;
   {

@@ -97,6 +97,9 @@ class Pipeline : public std::enable_shared_from_this<Pipeline> {
   // Ends the connection, unless it is to `unless_to`, as if the server had done so, and makes the next.
   void Drop(const absl::Status& why, const RedisEndpoint* unless_to = nullptr);
 
+  // Where it is not connected, does not wait with the next attempt: there is reason to think that it succeeds.
+  void ConnectNow();
+
   // For a server that is not to be used any more: what has not been sent, and all that comes, gets `why`; what was sent
   // may still be answered, until Stop(). Connects no more. Does not block.
   void Retire(const absl::Status& why);
@@ -208,7 +211,8 @@ class Pipeline : public std::enable_shared_from_this<Pipeline> {
   bool attempted_once_ = false;
   absl::Status last_error_;  // Why it is not connected.
   Instant timer_at_ = Instant::InfiniteFuture();
-  absl::Status end_;  // Not OK: retired or stopping, and what comes gets this.
+  absl::Status end_;          // Not OK: retired or stopping, and what comes gets this.
+  bool connect_now_ = false;  // The next pause does not happen.
   bool stopping_ = false;
   std::thread thread_;
 };

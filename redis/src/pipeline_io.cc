@@ -189,6 +189,7 @@ void Pipeline::Reconnect() {
     session_ = std::make_shared<Session>();
     session_->link = *std::move(link);
     session_->sent = first_place_;
+    connect_now_ = false;
     AppointDriver(aftermath);
     if (GatherIfMaySend()) send_on = session_;
   }
@@ -199,10 +200,13 @@ void Pipeline::Reconnect() {
 bool Pipeline::Pause(Instant until) {
   pollfd woken{.fd = wake_background_.get(), .events = POLLIN, .revents = 0};
   while (Now() < until) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!end_.ok()) return false;
+      if (std::exchange(connect_now_, false)) return true;
+    }
     Poll({&woken, 1}, until);
     if (woken.revents != 0) ClearWakes();
-    const std::lock_guard lock(mutex_);
-    if (!end_.ok()) return false;
   }
   return true;
 }
