@@ -21,10 +21,10 @@ namespace stockade::internal {
 
 // Who we are to a server.
 struct LinkIdentity {
-  std::string username;  // With a password only; empty: the default user.
-  std::string password;  // Empty: no authentication.
+  std::string username = {};  // With a password only; empty: the default user.
+  std::string password = {};  // Empty: no authentication.
   int database = 0;
-  std::string client_name;  // Empty: none.
+  std::string client_name = {};  // Empty: none.
 };
 
 // One connection to one server, for its whole life: it is made, authenticated, used, and never mended. One thread may

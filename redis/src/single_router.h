@@ -38,6 +38,10 @@ class SingleRouter final : public Router {
     return make_link_(deadline);
   }
 
+  // Leaves a server that is not the master any more.
+  void DropUnlessTo(const RedisEndpoint& master, const absl::Status& why) { pipeline_->Drop(why, &master); }
+  void ConnectNow() { pipeline_->ConnectNow(); }
+
   size_t pending() const override { return pipeline_->pending(); }
 
  private:

@@ -1,0 +1,140 @@
+#include "sentinel_router.h"
+
+#include <random>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "connect.h"
+#include "stockade/base/clock.h"
+#include "stockade/base/strings.h"
+
+namespace stockade::internal {
+namespace {
+
+Instant Now() { return Clock::System()->Now(); }
+
+// Sleeps until something comes, or until `deadline`, and takes in all that came. False: the connection is broken.
+bool AwaitEvent(Link& events, Instant deadline) {
+  pollfd ready{.fd = events.fd(), .events = POLLIN, .revents = 0};
+  Poll({&ready, 1}, deadline);
+  absl::StatusOr<bool> more = events.Receive();
+  RedisReply event;
+  while (more.ok() && *more) more = events.Next(event);
+  return more.ok();
+}
+
+}  // namespace
+
+SentinelRouter::SentinelRouter(const RedisUrl& url, const RedisOptions& options, TimerQueue* timers,
+                               ComponentMetrics* metrics)
+    : options_(options),
+      sentinels_(url, options),
+      single_([this](Instant deadline) { return Connect(deadline); }, true, PipelineOptionsOf(options), timers,
+              metrics) {}
+
+absl::Status SentinelRouter::Start() {
+  const absl::Status started = single_.Start();
+  if (started.ok()) thread_ = std::thread([this] { Watch(); });
+  return started;
+}
+
+void SentinelRouter::Stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    if (events_ != nullptr) events_->ShutDown();
+  }
+  stopped_.notify_all();
+  single_.Stop();
+  if (thread_.joinable()) thread_.join();
+}
+
+absl::StatusOr<std::string> SentinelRouter::ChannelHome(std::string_view) {
+  const std::lock_guard lock(mutex_);
+  return master_ ? master_->ToString() : std::string();
+}
+
+absl::StatusOr<std::unique_ptr<Link>> SentinelRouter::Connect(Instant deadline) {
+  absl::StatusOr<std::unique_ptr<Link>> link = sentinels_.ConnectToMaster(deadline);
+  if (link.ok()) SetMaster((*link)->endpoint());
+  return link;
+}
+
+void SentinelRouter::SetMaster(const RedisEndpoint& master) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (master_ == master) return;
+    master_ = master;
+  }
+  TopologyChanged();
+}
+
+void SentinelRouter::Watch() {
+  Backoff backoff(options_.min_backoff, options_.max_backoff, std::random_device{}());
+  for (;;) {
+    const RedisEndpoint sentinel = sentinels_.Next();
+    if (WatchAt(sentinel)) backoff.Reset();
+    sentinels_.Failed(sentinel);
+    std::unique_lock lock(mutex_);
+    const Instant until = Now() + backoff.Next();
+    while (!stopping_ && Clock::System()->WaitUntil(stopped_, lock, until)) {
+    }
+    if (stopping_) return;
+  }
+}
+
+bool SentinelRouter::WatchAt(const RedisEndpoint& sentinel) {
+  const Instant deadline = Now() + options_.connect_timeout;
+  const absl::StatusOr<std::unique_ptr<Link>> events = sentinels_.Connect(sentinel, deadline);
+  if (!events.ok()) return false;
+  const absl::StatusOr<std::unique_ptr<Link>> asks = sentinels_.Connect(sentinel, deadline);
+  if (!asks.ok()) return false;
+  const RedisCommand subscribe = RedisCommand("SUBSCRIBE").Arg("+switch-master");
+  const absl::StatusOr<std::vector<RedisReply>> subscribed = (*events)->RoundTrip({&subscribe, 1}, deadline);
+  if (!subscribed.ok() || subscribed->front().is_error()) return false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopping_) return false;
+    events_ = events->get();
+  }
+  const bool was_of_use = WatchOn(**events, **asks);
+  const std::lock_guard lock(mutex_);
+  events_ = nullptr;
+  return was_of_use;
+}
+
+bool SentinelRouter::WatchOn(Link& events, Link& asks) {
+  bool was_of_use = false;
+  for (;;) {
+    const absl::StatusOr<RedisEndpoint> master = sentinels_.AskForMaster(asks, Now() + options_.connect_timeout);
+    if (!master.ok() || !Follow(*master)) return was_of_use;
+    was_of_use = true;
+    // Which master an event is about, the next answer tells.
+    if (!AwaitEvent(events, Now() + kAskEvery) || Stopping()) return was_of_use;
+  }
+}
+
+bool SentinelRouter::Follow(const RedisEndpoint& master) {
+  bool known = false;
+  {
+    const std::lock_guard lock(mutex_);
+    known = master_ == master;
+  }
+  if (!known) {
+    if (!sentinels_.ConnectAsMaster(master, Now() + options_.connect_timeout).ok()) return false;
+    SetMaster(master);
+  }
+  // Also where it was known: a connection to the last master may have been under way.
+  single_.DropUnlessTo(master,
+                       absl::UnavailableError(Concat("the Sentinels name another master, ", master.ToString())));
+  if (!known) single_.ConnectNow();
+  return true;
+}
+
+bool SentinelRouter::Stopping() const {
+  const std::lock_guard lock(mutex_);
+  return stopping_;
+}
+
+}  // namespace stockade::internal

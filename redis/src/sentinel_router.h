@@ -1,0 +1,72 @@
+#ifndef STOCKADE_REDIS_SENTINEL_ROUTER_H_
+#define STOCKADE_REDIS_SENTINEL_ROUTER_H_
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+
+#include "backoff.h"
+#include "router.h"
+#include "sentinels.h"
+#include "single_router.h"
+
+namespace stockade::internal {
+
+// The master that Sentinels name, and after a failover the next one.
+//
+// A thread of its own keeps two connections to one of the Sentinels: on one it hears of switches, on the other it asks
+// for the master, at each switch and every kAskEvery: so neither a missed event nor a Sentinel that says nothing any
+// more lets it believe in an old one. What it hears counts once the named server itself says that it is a master: a
+// Sentinel that was cut off does not take a good connection away.
+class SentinelRouter final : public Router {
+ public:
+  // `timers` and `metrics` must outlive it.
+  SentinelRouter(const RedisUrl& url, const RedisOptions& options, TimerQueue* timers, ComponentMetrics* metrics);
+
+  // Without a master that can be reached: the error of Sentinels::ConnectToMaster().
+  absl::Status Start() override;
+  void Stop() override;
+
+  absl::StatusOr<Hop> Route(const RedisCommand& command) override { return single_.Route(command); }
+  Verdict OnErrorReply(std::string_view error, Hop& hop) override { return single_.OnErrorReply(error, hop); }
+  Verdict OnFailure(const absl::Status& status, Hop& hop) override { return single_.OnFailure(status, hop); }
+
+  absl::StatusOr<std::unique_ptr<Link>> ConnectForChannel(std::string_view, Instant deadline) override {
+    return Connect(deadline);
+  }
+  absl::StatusOr<std::string> ChannelHome(std::string_view channel) override;
+
+  size_t pending() const override { return single_.pending(); }
+
+ private:
+  static constexpr absl::Duration kAskEvery = absl::Seconds(1);
+
+  absl::StatusOr<std::unique_ptr<Link>> Connect(Instant deadline);
+  void SetMaster(const RedisEndpoint& master);
+
+  // The watching thread's.
+  void Watch();
+  bool WatchAt(const RedisEndpoint& sentinel);  // Until it is of no more use. True: it had been of some.
+  bool WatchOn(Link& events, Link& asks);
+  bool Follow(const RedisEndpoint& master);
+  bool Stopping() const;
+
+  const RedisOptions options_;
+  Sentinels sentinels_;
+
+  mutable std::mutex mutex_;
+  std::optional<RedisEndpoint> master_;  // Guarded by mutex_: who was connected to last, or found to be the master.
+  bool stopping_ = false;                // Guarded by mutex_.
+  std::condition_variable stopped_;      // That it became true.
+  Link* events_ = nullptr;               // Guarded by mutex_: the watching thread's connection, for Stop() to break.
+  SingleRouter single_;                  // Its thread uses what stands above.
+  std::thread thread_;
+};
+
+}  // namespace stockade::internal
+
+#endif  // STOCKADE_REDIS_SENTINEL_ROUTER_H_

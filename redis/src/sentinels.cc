@@ -1,0 +1,124 @@
+#include "sentinels.h"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "connect.h"
+#include "status.h"
+#include "stockade/base/clock.h"
+#include "stockade/base/strings.h"
+
+namespace stockade::internal {
+namespace {
+
+Instant Now() { return Clock::System()->Now(); }
+
+std::optional<RedisEndpoint> EndpointOf(std::string_view host, std::string_view port) {
+  RedisEndpoint endpoint{.host = std::string(host)};
+  const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), endpoint.port);
+  if (error != std::errc() || end != port.data() + port.size() || endpoint.port == 0 || host.empty())
+    return std::nullopt;
+  return endpoint;
+}
+
+// Of SENTINEL SENTINELS: an array of names and values for each. What cannot be read is left out.
+std::vector<RedisEndpoint> OthersOf(const RedisReply& reply) {
+  std::vector<RedisEndpoint> others;
+  for (const RedisReply& other : reply.elements()) {
+    const std::span<const RedisReply> fields = other.elements();
+    std::string_view host, port;
+    for (size_t i = 0; i + 1 < fields.size(); i += 2) {
+      if (fields[i].text() == "ip") host = fields[i + 1].text();
+      if (fields[i].text() == "port") port = fields[i + 1].text();
+    }
+    if (std::optional<RedisEndpoint> endpoint = EndpointOf(host, port)) others.push_back(*std::move(endpoint));
+  }
+  return others;
+}
+
+}  // namespace
+
+Sentinels::Sentinels(const RedisUrl& url, const RedisOptions& options)
+    : master_name_(url.master_name),
+      at_sentinels_{.username = url.sentinel_username, .password = url.sentinel_password},
+      at_master_(IdentityOf(url)),
+      max_reply_bytes_(options.max_reply_bytes),
+      order_(url.endpoints) {}
+
+absl::StatusOr<std::unique_ptr<Link>> Sentinels::ConnectToMaster(Instant deadline) {
+  const std::vector<RedisEndpoint> sentinels = order_.Get();
+  std::vector<RedisEndpoint> tried;
+  std::string said;
+  auto code = absl::StatusCode::kUnavailable;
+  for (size_t i = 0; i < sentinels.size(); ++i) {
+    const size_t left = sentinels.size() - i;
+    const absl::StatusOr<RedisEndpoint> named = AskForMasterAt(sentinels[i], EndOfTurn(Now(), deadline, left));
+    absl::Status failed = named.status();
+    if (named.ok() && std::find(tried.begin(), tried.end(), *named) != tried.end()) {
+      failed = absl::UnavailableError(Concat("names ", named->ToString(), " too"));
+    } else if (named.ok()) {
+      tried.push_back(*named);
+      absl::StatusOr<std::unique_ptr<Link>> link =
+          ConnectAsMaster(*named, left > 1 ? EndOfTurn(Now(), deadline, 1) : deadline);
+      if (link.ok()) return link;
+      failed = link.status();
+    }
+    order_.Failed(sentinels[i]);
+    said += Concat(said.empty() ? "" : "; ", "sentinel ", sentinels[i].ToString(), ": ", std::string(failed.message()));
+    if (failed.code() != absl::StatusCode::kUnavailable) code = failed.code();
+  }
+  // That one Sentinel does not know the name counts only where no other does.
+  if (code == absl::StatusCode::kFailedPrecondition && !tried.empty()) code = absl::StatusCode::kUnavailable;
+  return absl::Status(code, Concat("no master '", master_name_, "': ", said));
+}
+
+absl::StatusOr<std::unique_ptr<Link>> Sentinels::ConnectAsMaster(const RedisEndpoint& server, Instant deadline) const {
+  absl::StatusOr<std::unique_ptr<Link>> link = Link::Connect(server, at_master_, max_reply_bytes_, deadline);
+  if (!link.ok()) return link;
+  const RedisCommand role("ROLE");
+  const absl::StatusOr<std::vector<RedisReply>> replies = (*link)->RoundTrip({&role, 1}, deadline);
+  if (!replies.ok()) {
+    return absl::Status(replies.status().code(),
+                        Concat(server.ToString(), ": ", std::string(replies.status().message())));
+  }
+  const RedisReply& reply = replies->front();
+  // An ACL may forbid ROLE; then a replica shows by refusing to write.
+  if (reply.is_error() && ErrorCodeOf(reply.text()) == "NOPERM") return link;
+  if (!reply.elements().empty() && reply.elements().front().text() == "master") return link;
+  return absl::UnavailableError(Concat(server.ToString(), " is not the master: ROLE answers ", reply.ToString()));
+}
+
+absl::StatusOr<std::unique_ptr<Link>> Sentinels::Connect(const RedisEndpoint& sentinel, Instant deadline) const {
+  return Link::Connect(sentinel, at_sentinels_, max_reply_bytes_, deadline);
+}
+
+absl::StatusOr<RedisEndpoint> Sentinels::AskForMasterAt(const RedisEndpoint& sentinel, Instant deadline) {
+  const absl::StatusOr<std::unique_ptr<Link>> link = Connect(sentinel, deadline);
+  if (!link.ok()) return link.status();
+  return AskForMaster(**link, deadline);
+}
+
+absl::StatusOr<RedisEndpoint> Sentinels::AskForMaster(Link& sentinel, Instant deadline) {
+  const RedisCommand questions[] = {
+      RedisCommand("SENTINEL").Arg("GET-MASTER-ADDR-BY-NAME").Arg(master_name_),
+      RedisCommand("SENTINEL").Arg("SENTINELS").Arg(master_name_),
+  };
+  const absl::StatusOr<std::vector<RedisReply>> replies = sentinel.RoundTrip(questions, deadline);
+  if (!replies.ok()) return replies.status();
+  const RedisReply& named = replies->front();
+  if (named.is_error()) return StatusOfErrorReply(named.text());
+  if (named.is_nil()) return absl::FailedPreconditionError(Concat("unknown master '", master_name_, "'"));
+  const std::span<const RedisReply> parts = named.elements();
+  std::optional<RedisEndpoint> endpoint;
+  if (parts.size() == 2) endpoint = EndpointOf(parts[0].text(), parts[1].text());
+  if (!endpoint) return absl::UnavailableError(Concat("names no address: ", named.ToString()));
+  order_.Answered(sentinel.endpoint(), OthersOf(replies->back()));
+  return *std::move(endpoint);
+}
+
+}  // namespace stockade::internal

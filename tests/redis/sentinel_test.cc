@@ -1,0 +1,269 @@
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "connect.h"
+#include "redis/support/await.h"
+#include "redis/support/sentinel_set.h"
+#include "router.h"
+#include "stockade/base/strings.h"
+#include "stockade/redis/redis_client.h"
+#include "stockade/redis/redis_url.h"
+
+namespace stockade {
+namespace {
+
+using internal::Concat;
+using testing::Await;
+using testing::InfoField;
+using testing::RedisServer;
+using testing::SentinelSet;
+
+// Much more than a failover takes, on a machine that does much else.
+constexpr absl::Duration kLong = absl::Seconds(30);
+
+class SentinelTest : public ::testing::Test {
+ protected:
+  void SetUp() override { STOCKADE_NEEDS_REDIS(); }
+};
+
+std::unique_ptr<RedisClient> ConnectTo(const std::string& url, absl::Duration timeout = kLong) {
+  absl::StatusOr<std::unique_ptr<RedisClient>> client = RedisClient::Connect(url, {.command_timeout = timeout});
+  EXPECT_TRUE(client.ok()) << client.status();
+  return client.ok() ? *std::move(client) : nullptr;
+}
+
+std::string PortOf(RedisClient& client) {
+  const absl::StatusOr<RedisReply> info = client.Run(RedisCommand("INFO").Arg("server").Idempotent());
+  return info.ok() ? InfoField(info->text(), "tcp_port") : info.status().ToString();
+}
+
+// Writes, one command after another, until it ends; counts what was answered, and keeps the first error.
+class Writer {
+ public:
+  explicit Writer(RedisClient& client) : thread_([this, &client] { Write(client); }) { AwaitMore(1); }
+  ~Writer() { End().IgnoreError(); }
+
+  void AwaitMore(int more) {
+    const int until = written_ + more;
+    Await("the writer", [&] { return written_ >= until || failed_; });
+  }
+  absl::Status End() {
+    ending_ = true;
+    if (thread_.joinable()) thread_.join();
+    return error_;
+  }
+
+ private:
+  void Write(RedisClient& client) {
+    for (int i = 0; !ending_; ++i) {
+      const absl::StatusOr<RedisReply> set = client.Run(RedisCommand("SET").Key("k").Arg(i).Idempotent());
+      if (!set.ok()) {
+        error_ = set.status();
+        failed_ = true;
+        return;
+      }
+      ++written_;
+    }
+  }
+
+  std::atomic<bool> ending_ = false;
+  std::atomic<bool> failed_ = false;
+  std::atomic<int> written_ = 0;
+  absl::Status error_;
+  std::thread thread_;
+};
+
+TEST_F(SentinelTest, Connect_UrlOfSentinels_TalksToTheMaster) {
+  SentinelSet set;
+  const auto client = ConnectTo(set.url() + "?client_name=follower");
+  ASSERT_NE(client, nullptr);
+  const absl::StatusOr<RedisReply> ran = client->Run(RedisCommand("SET").Key("k").Arg("v"));
+  EXPECT_TRUE(ran.ok()) << ran.status();
+  EXPECT_EQ(set.master().Call({"GET", "k"}), "v");
+  EXPECT_NE(set.master().Call({"CLIENT", "LIST"}).text.find("name=follower"), std::string::npos);
+}
+
+TEST_F(SentinelTest, Failover_ByCommand_WritesGoOnAtTheNewMaster) {
+  SentinelSet set;
+  const auto client = ConnectTo(set.url() + "?client_name=follower");
+  ASSERT_NE(client, nullptr);
+  const uint16_t old = set.master_port();
+  Writer writer(*client);
+  set.Failover();
+  writer.AwaitMore(1);
+  EXPECT_EQ(writer.End(), absl::OkStatus());
+  EXPECT_NE(set.master_port(), old);
+  EXPECT_EQ(PortOf(*client), Concat(set.master_port()));
+  EXPECT_EQ(set.ServerOn(old).Call({"CLIENT", "LIST"}).text.find("name=follower"), std::string::npos);
+}
+
+TEST_F(SentinelTest, Failover_AfterAKill_WritesGoOnAtTheNewMaster) {
+  SentinelSet set;
+  const auto client = ConnectTo(set.url());
+  ASSERT_NE(client, nullptr);
+  Writer writer(*client);
+  set.KillMaster();
+  writer.AwaitMore(1);
+  EXPECT_EQ(writer.End(), absl::OkStatus());
+  EXPECT_EQ(PortOf(*client), Concat(set.master_port()));
+}
+
+TEST_F(SentinelTest, Failover_OfAMasterThatHangs_ConnectionToItIsLeft) {
+  SentinelSet set;
+  const auto client = ConnectTo(set.url());
+  ASSERT_NE(client, nullptr);
+  RedisServer& old = set.master();
+  old.Pause();
+  // Sent, and never answered by the old master.
+  auto hangs = client->RunFuture(RedisCommand("SET").Key("k").Arg("idempotent").Idempotent());
+  auto unknown = client->RunFuture(RedisCommand("INCR").Key("n"));
+  EXPECT_TRUE(hangs.get().ok());
+  const absl::StatusOr<RedisReply> lost = unknown.get();
+  EXPECT_EQ(lost.status().code(), absl::StatusCode::kUnavailable) << lost.status();
+  EXPECT_TRUE(RedisOutcomeUnknown(lost.status())) << lost.status();
+  old.Resume();
+  set.AwaitSettled();
+  EXPECT_EQ(PortOf(*client), Concat(set.master_port()));
+}
+
+TEST_F(SentinelTest, Switch_WithoutAnEventAndWithTheOldServerWell_IsNoticed) {
+  SentinelSet set;
+  RedisServer other;
+  const absl::StatusOr<RedisUrl> url = ParseRedisUrl(set.url() + "?client_name=follower");
+  ASSERT_TRUE(url.ok()) << url.status();
+  const RedisOptions options;
+  internal::TimerQueue timers(Clock::System());
+  internal::ComponentMetrics metrics;
+  const std::unique_ptr<internal::Router> router = internal::MakeRouter(*url, options, &timers, &metrics);
+  std::mutex mutex;
+  std::condition_variable changed;
+  int changes = 0;
+  router->SetOnTopologyChange([&] {
+    const std::lock_guard lock(mutex);
+    ++changes;
+    changed.notify_all();
+  });
+  ASSERT_EQ(router->Start(), absl::OkStatus());
+  const absl::StatusOr<std::string> before = router->ChannelHome("news");
+  ASSERT_TRUE(before.ok()) << before.status();
+  EXPECT_EQ(*before, Concat("127.0.0.1:", set.master_port()));
+  // From here on only the time has it ask again.
+  Await("the watcher", [&] {
+    size_t subscribers = 0;
+    for (size_t i = 0; i < 3; ++i)
+      subscribers += set.sentinel(i).Call({"CLIENT", "LIST", "TYPE", "pubsub"}).text.size();
+    return subscribers > 0;
+  });
+  int seen = 0;
+  {
+    const std::lock_guard lock(mutex);
+    seen = changes;
+  }
+  for (size_t i = 0; i < 3; ++i) {
+    set.sentinel(i).Call({"SENTINEL", "REMOVE", "mymaster"});
+    set.sentinel(i).Call({"SENTINEL", "MONITOR", "mymaster", "127.0.0.1", Concat(other.port()), "2"});
+  }
+  {
+    std::unique_lock lock(mutex);
+    EXPECT_TRUE(changed.wait_for(lock, std::chrono::seconds(30), [&] { return changes > seen; }));
+  }
+  const absl::StatusOr<std::string> after = router->ChannelHome("news");
+  ASSERT_TRUE(after.ok()) << after.status();
+  EXPECT_EQ(*after, Concat("127.0.0.1:", other.port()));
+  Await("the connection to the new master", [&] {
+    return other.Call({"CLIENT", "LIST"}).text.find("name=follower") != std::string::npos;
+  });
+  router->Stop();
+}
+
+TEST_F(SentinelTest, Sentinels_AllDownOnceConnected_CommandsGoOn) {
+  SentinelSet set;
+  const auto client = ConnectTo(set.url());
+  ASSERT_NE(client, nullptr);
+  const std::string port = PortOf(*client);
+  for (size_t i = 0; i < 3; ++i) set.sentinel(i).Kill();
+  EXPECT_EQ(PortOf(*client), port);
+}
+
+TEST_F(SentinelTest, Sentinels_OneDeadAndOneThatHangs_ConnectAsksTheThird) {
+  SentinelSet set;
+  const std::string url = set.url();
+  set.sentinel(0).Kill();
+  set.sentinel(1).Pause();
+  const auto client = ConnectTo(url);
+  ASSERT_NE(client, nullptr);
+  EXPECT_EQ(PortOf(*client), Concat(set.server(0).port()));
+}
+
+TEST_F(SentinelTest, Sentinels_OfTheUrlDownLater_FollowsThroughThoseItLearnt) {
+  SentinelSet set;
+  const auto client = ConnectTo(Concat("redis+sentinel://127.0.0.1:", set.sentinel(0).port(), "/mymaster"));
+  ASSERT_NE(client, nullptr);
+  set.sentinel(0).Kill();
+  set.Failover();
+  EXPECT_EQ(PortOf(*client), Concat(set.master_port()));
+}
+
+TEST_F(SentinelTest, Connect_NameUnknown_NamesItAndTheSentinels) {
+  SentinelSet set;
+  std::string url = set.url();
+  url.replace(url.rfind('/'), std::string::npos, "/nosuch");
+  const absl::Status status = RedisClient::Connect(url).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+  const std::string said(status.message());
+  EXPECT_EQ(said.substr(0, 20), "no master 'nosuch': ") << said;
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_NE(said.find(Concat("127.0.0.1:", set.sentinel(i).port(), ": unknown master 'nosuch'")), std::string::npos)
+        << said;
+  }
+}
+
+TEST_F(SentinelTest, Connect_NamedServerIsAReplica_SaysSo) {
+  RedisServer master;
+  RedisServer replica({.replica_of = master.port()});
+  // It has not found out yet, and never will: nobody agrees with it.
+  RedisServer sentinel(
+      {.sentinel = true, .config = {Concat("sentinel monitor mymaster 127.0.0.1 ", replica.port(), " 3")}});
+  const absl::Status status =
+      RedisClient::Connect(Concat("redis+sentinel://127.0.0.1:", sentinel.port(), "/mymaster")).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+  EXPECT_NE(std::string(status.message()).find(Concat("127.0.0.1:", replica.port(), " is not the master")),
+            std::string::npos)
+      << status;
+}
+
+TEST_F(SentinelTest, Passwords_OfSentinelsAndServers_EachGetsItsOwn) {
+  RedisServer master({.password = "of-the-data"});
+  RedisServer sentinel({.sentinel = true,
+                        .password = "of-sentinels",
+                        .config = {Concat("sentinel monitor mymaster 127.0.0.1 ", master.port(), " 1"),
+                                   "sentinel auth-pass mymaster of-the-data"}});
+  const std::string host = Concat("127.0.0.1:", sentinel.port(), "/mymaster");
+  const auto client = ConnectTo(Concat("redis+sentinel://:of-the-data@", host, "?sentinel_password=of-sentinels"));
+  ASSERT_NE(client, nullptr);
+  EXPECT_EQ(PortOf(*client), Concat(master.port()));
+  const absl::Status refused = RedisClient::Connect(Concat("redis+sentinel://:of-the-data@", host)).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kUnauthenticated) << refused;
+}
+
+TEST_F(SentinelTest, Stop_WhileNoMasterAnswers_EndsWhatIsPending) {
+  SentinelSet set;
+  auto client = ConnectTo(set.url());
+  ASSERT_NE(client, nullptr);
+  set.master().Pause();
+  auto pending = client->RunFuture(RedisCommand("GET").Key("k"));
+  client.reset();
+  EXPECT_EQ(pending.get().status().code(), absl::StatusCode::kCancelled);
+}
+
+}  // namespace
+}  // namespace stockade
