@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "cluster_router.h"
 #include "sentinel_router.h"
 #include "single_router.h"
 #include "stockade/base/strings.h"
@@ -24,6 +25,7 @@ PipelineOptions PipelineOptionsOf(const RedisOptions& options) {
 std::unique_ptr<Router> MakeRouter(const RedisUrl& url, const RedisOptions& options, TimerQueue* timers,
                                    ComponentMetrics* metrics) {
   if (url.kind == RedisUrl::Kind::kSentinel) return std::make_unique<SentinelRouter>(url, options, timers, metrics);
+  if (url.kind == RedisUrl::Kind::kCluster) return std::make_unique<ClusterRouter>(url, options, timers, metrics);
   LinkMaker make_link = [endpoint = url.endpoints.front(), identity = IdentityOf(url), most = options.max_reply_bytes](
                             Instant deadline) { return Link::Connect(endpoint, identity, most, deadline); };
   return std::make_unique<SingleRouter>(std::move(make_link), false, PipelineOptionsOf(options), timers, metrics);

@@ -1,0 +1,355 @@
+#include "cluster_router.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "connect.h"
+#include "status.h"
+#include "stockade/base/clock.h"
+#include "stockade/base/strings.h"
+
+namespace stockade::internal {
+namespace {
+
+Instant Now() { return Clock::System()->Now(); }
+
+// For a message.
+std::string Shown(std::string_view key) {
+  constexpr size_t kMost = 64;
+  return Concat("'", absl::CHexEscape(AbslView(key.substr(0, kMost))), key.size() > kMost ? "..." : "", "'");
+}
+
+// Nothing where it has no keys.
+absl::StatusOr<std::optional<uint16_t>> SlotOf(const RedisCommand& command) {
+  if (command.key_count() == 0) return std::nullopt;
+  const uint16_t slot = KeySlot(command.key(0));
+  for (size_t i = 1; i < command.key_count(); ++i) {
+    const uint16_t other = KeySlot(command.key(i));
+    if (other == slot) continue;
+    return absl::InvalidArgumentError(
+        Concat(command.name(), ": the keys ", Shown(command.key(0)), " (slot ", slot, ") and ", Shown(command.key(i)),
+               " (slot ", other,
+               ") are in different slots of the cluster; a part in braces that they share would put "
+               "them into one; not sent"));
+  }
+  return slot;
+}
+
+}  // namespace
+
+ClusterRouter::ClusterRouter(const RedisUrl& url, const RedisOptions& options, TimerQueue* timers,
+                             ComponentMetrics* metrics)
+    : options_(options), identity_(IdentityOf(url)), timers_(timers), metrics_(metrics), order_(url.endpoints) {}
+
+absl::Status ClusterRouter::Start() {
+  const absl::Status refreshed = Refresh(Now() + options_.connect_timeout);
+  if (refreshed.ok()) thread_ = std::thread([this] { KeepRefreshing(); });
+  return refreshed;
+}
+
+void ClusterRouter::Stop() {
+  std::vector<std::shared_ptr<Pipeline>> pipelines;
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    pipelines.swap(pipelines_);
+  }
+  refresh_.notify_all();
+  const absl::Status why = absl::CancelledError(Concat("redis '", options_.name, "': the client was destroyed"));
+  // All at once, so that attempts to connect end beside each other.
+  for (const std::shared_ptr<Pipeline>& pipeline : pipelines) {
+    if (pipeline != nullptr) pipeline->Retire(why);
+  }
+  for (const std::shared_ptr<Pipeline>& pipeline : pipelines) {
+    if (pipeline != nullptr) pipeline->Stop();
+  }
+  retired_.Stop();
+  if (thread_.joinable()) thread_.join();
+}
+
+absl::StatusOr<Hop> ClusterRouter::Route(const RedisCommand& command) {
+  const absl::StatusOr<std::optional<uint16_t>> slot = SlotOf(command);
+  if (!slot.ok()) return slot.status();
+  const std::lock_guard lock(mutex_);
+  if (stopping_) {
+    return absl::CancelledError(Concat("redis '", options_.name, "': the client was destroyed"));
+  }
+  const uint16_t owner = *slot ? map_.OwnerOf(**slot) : keyless_;
+  // Of a slot that nobody serves, a node says so, which has it tried again until its time-out.
+  return Hop{.pipeline = PipelineOf(owner == SlotMap::kNobody ? keyless_ : owner)};
+}
+
+Verdict ClusterRouter::OnErrorReply(std::string_view error, Hop& hop) {
+  const std::string_view code = ErrorCodeOf(error);
+  if (code == "MOVED") return Redirect(error, false, hop);
+  if (code == "ASK") return Redirect(error, true, hop);
+  const bool map_is_old = code == "CLUSTERDOWN" || code == "READONLY" || code == "MASTERDOWN";
+  if (!map_is_old && code != "TRYAGAIN" && code != "LOADING") return Verdict::kFinal;
+  hop = {};
+  if (map_is_old) {
+    const std::lock_guard lock(mutex_);
+    WantRefresh();
+  }
+  return Verdict::kRetryLater;
+}
+
+Verdict ClusterRouter::Redirect(std::string_view error, bool asking, Hop& hop) {
+  std::optional<Redirection> redirection;
+  bool corrected = false;
+  {
+    const std::lock_guard lock(mutex_);
+    const std::optional<uint16_t> from = Find(hop.pipeline.get());
+    if (!from) {  // A newer map does not name the node.
+      hop = {};
+      return Verdict::kRetryNow;
+    }
+    redirection = ParseRedirection(error, map_.nodes()[*from]);
+    const uint16_t node = Add(redirection);
+    if (node == SlotMap::kNobody || ++hop.redirections > kMaxRedirections) {
+      hop = {};
+      return Verdict::kRetryLater;
+    }
+    corrected = !asking && Correct(redirection->slot, node);
+    hop.pipeline = PipelineOf(node);
+    hop.asking = asking;
+  }
+  if (corrected) Corrected(redirection->to);
+  return Verdict::kRetryNow;
+}
+
+void ClusterRouter::OnChannelMoved(std::string_view channel, std::string_view error) {
+  std::optional<Redirection> redirection;
+  bool corrected = false;
+  {
+    const uint16_t slot = KeySlot(channel);
+    const std::lock_guard lock(mutex_);
+    if (stopping_) return;
+    const uint16_t owner = map_.OwnerOf(slot);
+    if (owner != SlotMap::kNobody && ErrorCodeOf(error) == "MOVED") {
+      redirection = ParseRedirection(error, map_.nodes()[owner]);
+    }
+    const uint16_t node = Add(redirection);
+    if (node != SlotMap::kNobody) corrected = Correct(slot, node);
+  }
+  if (corrected) Corrected(redirection->to);
+}
+
+void ClusterRouter::Corrected(const RedisEndpoint& owner) {
+  order_.Prefer(owner);
+  TopologyChanged();
+}
+
+uint16_t ClusterRouter::Add(const std::optional<Redirection>& redirection) {
+  const uint16_t node = redirection ? map_.Add(redirection->to) : SlotMap::kNobody;
+  if (node == SlotMap::kNobody) WantRefresh();
+  pipelines_.resize(map_.nodes().size());
+  return node;
+}
+
+bool ClusterRouter::Correct(uint16_t slot, uint16_t node) {
+  if (map_.OwnerOf(slot) == node) return false;
+  map_.Assign(slot, node);
+  WantRefresh();
+  return true;
+}
+
+Verdict ClusterRouter::OnFailure(const absl::Status&, Hop& hop) {
+  const std::shared_ptr<Pipeline> failed = std::exchange(hop, {}).pipeline;
+  const std::lock_guard lock(mutex_);
+  const std::optional<uint16_t> node = Find(failed.get());
+  if (!node) return Verdict::kRetryNow;  // It was retired, so there is a newer map.
+  if (*node == keyless_) keyless_failed_ = true;
+  WantRefresh();
+  return Verdict::kRetryLater;
+}
+
+absl::StatusOr<std::unique_ptr<Link>> ClusterRouter::ConnectForChannel(std::string_view channel, Instant deadline) {
+  const absl::StatusOr<std::optional<RedisEndpoint>> home = NodeOfChannel(channel);
+  if (!home.ok()) return home.status();
+  if (*home) return Connect(**home, deadline);
+  const std::vector<RedisEndpoint> nodes = order_.Get();
+  absl::StatusOr<std::unique_ptr<Link>> link;
+  for (size_t i = 0; i < nodes.size() && !link.ok(); ++i) {
+    link = Connect(nodes[i], EndOfTurn(Now(), deadline, nodes.size() - i));
+  }
+  return link;
+}
+
+absl::StatusOr<std::string> ClusterRouter::ChannelHome(std::string_view channel) {
+  const absl::StatusOr<std::optional<RedisEndpoint>> home = NodeOfChannel(channel);
+  if (!home.ok()) return home.status();
+  return *home ? (*home)->ToString() : std::string();
+}
+
+absl::StatusOr<std::optional<RedisEndpoint>> ClusterRouter::NodeOfChannel(std::string_view channel) const {
+  const uint16_t slot = KeySlot(channel);
+  const std::lock_guard lock(mutex_);
+  if (!sharded_.value_or(false)) return std::nullopt;
+  const uint16_t owner = map_.OwnerOf(slot);
+  if (owner != SlotMap::kNobody) return map_.nodes()[owner];
+  return absl::UnavailableError(
+      Concat("redis '", options_.name, "': no node serves slot ", slot, " of the channel ", Shown(channel)));
+}
+
+bool ClusterRouter::sharded_channels() const {
+  const std::lock_guard lock(mutex_);
+  return sharded_.value_or(false);
+}
+
+size_t ClusterRouter::pending() const {
+  size_t sum = retired_.pending();
+  const std::lock_guard lock(mutex_);
+  for (const std::shared_ptr<Pipeline>& pipeline : pipelines_) sum += pipeline != nullptr ? pipeline->pending() : 0;
+  return sum;
+}
+
+absl::Status ClusterRouter::Refresh(Instant deadline) {
+  const std::vector<RedisEndpoint> nodes = order_.Get();
+  std::string said;
+  auto code = absl::StatusCode::kUnavailable;
+  std::optional<Answer> doubtful;
+  RedisEndpoint doubtful_node;
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    absl::StatusOr<Answer> answer = Ask(nodes[i], EndOfTurn(Now(), deadline, nodes.size() - i));
+    if (answer.ok() && answer->healthy) {
+      Adopt(*std::move(answer), nodes[i]);
+      return absl::OkStatus();
+    }
+    order_.Failed(nodes[i]);
+    if (answer.ok()) {
+      if (!doubtful) doubtful_node = nodes[i];
+      if (!doubtful) doubtful = *std::move(answer);
+      continue;
+    }
+    said += Concat(said.empty() ? "" : "; ", std::string(answer.status().message()));
+    if (answer.status().code() != absl::StatusCode::kUnavailable) code = answer.status().code();
+  }
+  if (!doubtful) return absl::Status(code, Concat("no node of the cluster tells its slots: ", said));
+  Adopt(*std::move(doubtful), doubtful_node);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ClusterRouter::Answer> ClusterRouter::Ask(const RedisEndpoint& node, Instant deadline) const {
+  const absl::StatusOr<std::unique_ptr<Link>> link = Connect(node, deadline);
+  if (!link.ok()) return link.status();
+  const RedisCommand questions[] = {
+      RedisCommand("CLUSTER").Arg("SLOTS"),
+      RedisCommand("CLUSTER").Arg("INFO"),
+      RedisCommand("PUBSUB").Arg("SHARDNUMSUB"),
+  };
+  const absl::StatusOr<std::vector<RedisReply>> replies = (*link)->RoundTrip(questions, deadline);
+  absl::Status failed = replies.status();
+  if (failed.ok()) {
+    const RedisReply& slots = (*replies)[0];
+    const RedisReply& info = (*replies)[1];
+    absl::StatusOr<SlotMap> map = slots.is_error() ? StatusOfErrorReply(slots.text()) : SlotMap::Parse(slots, node);
+    if (map.ok()) {
+      // Where an ACL forbids the second question, no node is better than another.
+      return Answer{.map = *std::move(map),
+                    .healthy = info.is_error() || info.text().find("cluster_state:ok") != std::string_view::npos,
+                    .sharded = !(*replies)[2].is_error()};
+    }
+    failed = map.status();
+  }
+  return absl::Status(failed.code(), Concat(node.ToString(), ": ", std::string(failed.message())));
+}
+
+void ClusterRouter::Adopt(Answer answer, const RedisEndpoint& answered) {
+  std::vector<RedisEndpoint> known(answer.map.nodes().begin(), answer.map.nodes().end());
+  known.insert(known.end(), answer.map.replicas().begin(), answer.map.replicas().end());
+  std::vector<std::pair<std::shared_ptr<Pipeline>, RedisEndpoint>> left;
+  bool moved = false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopping_) return;
+    if (!sharded_) sharded_ = answer.sharded;
+    moved = !map_.SameOwners(answer.map);
+    const std::span<const RedisEndpoint> nodes = answer.map.nodes();
+    const auto index_of = [nodes](const RedisEndpoint& node) {
+      return static_cast<size_t>(std::find(nodes.begin(), nodes.end(), node) - nodes.begin());
+    };
+    size_t keyless = nodes.size();
+    if (!keyless_failed_ && !map_.nodes().empty()) keyless = index_of(map_.nodes()[keyless_]);
+    if (keyless == nodes.size()) keyless = index_of(answered);  // It can be reached.
+    if (keyless == nodes.size()) keyless = (keyless_ + 1) % nodes.size();
+    std::vector<std::shared_ptr<Pipeline>> pipelines(nodes.size());
+    for (size_t i = 0; i < pipelines_.size(); ++i) {
+      if (pipelines_[i] == nullptr) continue;
+      const size_t at = index_of(map_.nodes()[i]);
+      if (at < nodes.size()) {
+        pipelines[at] = std::move(pipelines_[i]);
+      } else {
+        left.emplace_back(std::move(pipelines_[i]), map_.nodes()[i]);
+      }
+    }
+    map_ = std::move(answer.map);
+    pipelines_ = std::move(pipelines);
+    keyless_ = static_cast<uint16_t>(keyless);
+    keyless_failed_ = false;
+  }
+  if (answer.healthy) order_.Answered(answered, known);
+  for (auto& [pipeline, node] : left) {
+    retired_.Add(std::move(pipeline),
+                 absl::UnavailableError(Concat("redis '", options_.name, "': ", node.ToString(),
+                                               " serves no slots of the cluster any more; not sent")));
+  }
+  if (moved) TopologyChanged();
+}
+
+void ClusterRouter::KeepRefreshing() {
+  Instant earliest = Instant::InfinitePast();
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    const Instant latest = Now() + kRefreshAtLeastEvery;
+    while (!stopping_ && !refresh_wanted_ && Clock::System()->WaitUntil(refresh_, lock, latest)) {
+    }
+    while (!stopping_ && Clock::System()->WaitUntil(refresh_, lock, earliest)) {
+    }
+    if (stopping_) return;
+    refresh_wanted_ = false;
+    lock.unlock();
+    // Without an answer the old map stays.
+    (void)Refresh(Now() + options_.connect_timeout);
+    earliest = Now() + kRefreshEvery;
+    lock.lock();
+  }
+}
+
+absl::StatusOr<std::unique_ptr<Link>> ClusterRouter::Connect(const RedisEndpoint& node, Instant deadline) const {
+  return Link::Connect(node, identity_, options_.max_reply_bytes, deadline);
+}
+
+absl::StatusOr<std::unique_ptr<Link>> ClusterRouter::ConnectToNode(const RedisEndpoint& node, Instant deadline) {
+  absl::StatusOr<std::unique_ptr<Link>> link = Connect(node, deadline);
+  if (link.ok()) return link;
+  // Commands may wait for it: another may have taken its place.
+  const std::lock_guard lock(mutex_);
+  if (keyless_ < map_.nodes().size() && map_.nodes()[keyless_] == node) keyless_failed_ = true;
+  WantRefresh();
+  return link;
+}
+
+const std::shared_ptr<Pipeline>& ClusterRouter::PipelineOf(uint16_t node) {
+  std::shared_ptr<Pipeline>& pipeline = pipelines_[node];
+  if (pipeline == nullptr) {
+    pipeline = Pipeline::Start(
+        [this, endpoint = map_.nodes()[node]](Instant deadline) { return ConnectToNode(endpoint, deadline); },
+        PipelineOptionsOf(options_), timers_, metrics_);
+  }
+  return pipeline;
+}
+
+std::optional<uint16_t> ClusterRouter::Find(const Pipeline* pipeline) const {
+  for (size_t i = 0; i < pipelines_.size(); ++i) {
+    if (pipelines_[i].get() == pipeline) return static_cast<uint16_t>(i);
+  }
+  return std::nullopt;
+}
+
+void ClusterRouter::WantRefresh() {
+  refresh_wanted_ = true;
+  refresh_.notify_all();
+}
+
+}  // namespace stockade::internal

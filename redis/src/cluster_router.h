@@ -1,0 +1,113 @@
+#ifndef STOCKADE_REDIS_CLUSTER_ROUTER_H_
+#define STOCKADE_REDIS_CLUSTER_ROUTER_H_
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "asking_order.h"
+#include "pipeline.h"
+#include "retired_pipelines.h"
+#include "router.h"
+#include "slot_map.h"
+#include "stockade/base/timer_queue.h"
+#include "stockade/metrics/metric_set.h"
+#include "stockade/redis/redis_options.h"
+#include "stockade/redis/redis_url.h"
+
+namespace stockade::internal {
+
+// The nodes of a cluster: a command goes to the node that serves the slot of its keys, over one pipeline a node, which
+// is made when it is first needed. One without keys goes to one node, always the same while that can be reached: what a
+// thread publishes stays in its order.
+//
+// The map of the slots comes from whichever node answers, one that finds the cluster well first. MOVED corrects its
+// slot at once; that, a node that cannot be reached and what tells of a failover have the whole map asked for again, on
+// a thread of the router's, one at a time and not more often than every kRefreshEvery; and so does the time, since of a
+// node that just stands still nothing tells. A node that the next map does not name is left: what it was to be sent
+// goes where the map says.
+//
+// Invariants (under mutex_): pipelines_ stands beside map_.nodes(), null where none was needed yet; keyless_ is an
+// index of both; before Stop(), no pipeline is stopped while it stands there, so what a hop names is either there or
+// retired. Lock order: mutex_ before a pipeline's own. Nothing is answered and the hook is not called with mutex_ held.
+class ClusterRouter final : public Router {
+ public:
+  // `timers` and `metrics` must outlive it.
+  ClusterRouter(const RedisUrl& url, const RedisOptions& options, TimerQueue* timers, ComponentMetrics* metrics);
+
+  // Blocks until a node has given the map; else what each node has said.
+  absl::Status Start() override;
+  void Stop() override;
+
+  // InvalidArgument where its keys are in different slots. O(bytes of its keys), and one short lock.
+  absl::StatusOr<Hop> Route(const RedisCommand& command) override;
+  Verdict OnErrorReply(std::string_view error, Hop& hop) override;
+  Verdict OnFailure(const absl::Status& status, Hop& hop) override;
+
+  absl::StatusOr<std::unique_ptr<Link>> ConnectForChannel(std::string_view channel, Instant deadline) override;
+  // The node of the channel's slot. Where channels are not sharded, every node hears all of them: empty. Unavailable
+  // where nobody serves the slot.
+  absl::StatusOr<std::string> ChannelHome(std::string_view channel) override;
+  void OnChannelMoved(std::string_view channel, std::string_view error) override;
+  bool sharded_channels() const override;
+
+  size_t pending() const override;
+
+ private:
+  static constexpr absl::Duration kRefreshEvery = absl::Milliseconds(100);
+  static constexpr absl::Duration kRefreshAtLeastEvery = absl::Seconds(5);
+  static constexpr int kMaxRedirections = 16;
+
+  struct Answer {
+    SlotMap map;
+    bool healthy;  // As the node sees it: it is neither cut off nor just started.
+    bool sharded;
+  };
+
+  Verdict Redirect(std::string_view error, bool asking, Hop& hop);
+  void Corrected(const RedisEndpoint& owner);
+  absl::Status Refresh(Instant deadline);
+  absl::StatusOr<Answer> Ask(const RedisEndpoint& node, Instant deadline) const;
+  void Adopt(Answer answer, const RedisEndpoint& answered);
+  void KeepRefreshing();
+  absl::StatusOr<std::unique_ptr<Link>> Connect(const RedisEndpoint& node, Instant deadline) const;
+  absl::StatusOr<std::unique_ptr<Link>> ConnectToNode(const RedisEndpoint& node, Instant deadline);
+  absl::StatusOr<std::optional<RedisEndpoint>> NodeOfChannel(std::string_view channel) const;
+
+  // These want mutex_ held.
+  // kNobody where it cannot be taken in; WantRefresh() is called then.
+  uint16_t Add(const std::optional<Redirection>& redirection);
+  bool Correct(uint16_t slot, uint16_t node);  // False: it was so already.
+  const std::shared_ptr<Pipeline>& PipelineOf(uint16_t node);
+  std::optional<uint16_t> Find(const Pipeline* pipeline) const;
+  void WantRefresh();
+
+  const RedisOptions options_;
+  const LinkIdentity identity_;
+  TimerQueue* const timers_;
+  ComponentMetrics* const metrics_;
+  AskingOrder order_;
+  RetiredPipelines retired_;
+
+  mutable std::mutex mutex_;  // Guards what follows.
+  std::condition_variable refresh_;
+  SlotMap map_;
+  std::vector<std::shared_ptr<Pipeline>> pipelines_;
+  uint16_t keyless_ = 0;
+  bool keyless_failed_ = false;  // The next map chooses another.
+  std::optional<bool> sharded_;  // Set by the first map.
+  bool refresh_wanted_ = false;
+  bool stopping_ = false;
+  std::thread thread_;  // Started by Start().
+};
+
+}  // namespace stockade::internal
+
+#endif  // STOCKADE_REDIS_CLUSTER_ROUTER_H_

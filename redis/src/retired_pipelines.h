@@ -1,0 +1,49 @@
+#ifndef STOCKADE_REDIS_RETIRED_PIPELINES_H_
+#define STOCKADE_REDIS_RETIRED_PIPELINES_H_
+
+#include <condition_variable>
+#include <cstddef>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "pipeline.h"
+#include "stockade/base/instant.h"
+
+namespace stockade::internal {
+
+// Pipelines to servers that are not used any more. What they have sent gets its replies for kGrace, so that a server
+// which is well and only gave its slots away leaves no outcome unknown; then they are stopped, on a thread of its own,
+// since that may have to wait for an attempt to connect. Thread-safe.
+class RetiredPipelines {
+ public:
+  // After the first call of Stop() it comes too late: stops it itself. Else it does not block.
+  void Add(std::shared_ptr<Pipeline> pipeline, const absl::Status& why);
+  // Stops them all, and its thread. Blocks.
+  void Stop();
+  size_t pending() const;
+
+ private:
+  static constexpr absl::Duration kGrace = absl::Milliseconds(500);
+
+  struct Retired {
+    std::shared_ptr<Pipeline> pipeline;
+    Instant until;
+  };
+
+  void Run();
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Retired>
+      retired_;            // Guarded by mutex_; in the order of `until`. The first one is kept until it is stopped.
+  bool stopping_ = false;  // Guarded by mutex_.
+  std::thread thread_;     // Started under mutex_, with the first one.
+};
+
+}  // namespace stockade::internal
+
+#endif  // STOCKADE_REDIS_RETIRED_PIPELINES_H_

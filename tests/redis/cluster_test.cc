@@ -1,0 +1,405 @@
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <future>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "connect.h"
+#include "key_slot.h"
+#include "redis/support/await.h"
+#include "redis/support/redis_cluster.h"
+#include "router.h"
+#include "stockade/base/clock.h"
+#include "stockade/base/strings.h"
+#include "stockade/redis/redis_client.h"
+#include "stockade/redis/redis_url.h"
+#include "support/scale.h"
+
+namespace stockade {
+namespace {
+
+using internal::Concat;
+using testing::Await;
+using testing::InfoField;
+using testing::RedisCluster;
+using testing::RedisServer;
+using testing::Scaled;
+
+// Much more than a failover takes, on a machine that does much else.
+constexpr absl::Duration kLong = absl::Seconds(30);
+
+constexpr int kFooSlot = 12'182;  // Of "foo", which the third node serves at first.
+
+class ClusterTest : public ::testing::Test {
+ protected:
+  void SetUp() override { STOCKADE_NEEDS_REDIS(); }
+};
+
+std::unique_ptr<RedisClient> ConnectTo(const std::string& url, absl::Duration timeout = kLong) {
+  absl::StatusOr<std::unique_ptr<RedisClient>> client = RedisClient::Connect(url, {.command_timeout = timeout});
+  EXPECT_TRUE(client.ok()) << client.status();
+  return client.ok() ? *std::move(client) : nullptr;
+}
+
+std::string Show(const absl::StatusOr<RedisReply>& reply) {
+  return reply.ok() ? reply->ToString() : reply.status().ToString();
+}
+
+std::string Answer(RedisClient& client, const RedisCommand& command) { return Show(client.Run(command)); }
+
+RedisCommand Set(const std::string& key, const std::string& value) {
+  return RedisCommand("SET").Key(key).Arg(value).Idempotent();
+}
+RedisCommand Get(const std::string& key) { return RedisCommand("GET").Key(key).Idempotent(); }
+
+// Increments counters of all nodes, one after another, on several threads, and knows how often it did.
+class Counters {
+ public:
+  static constexpr int kKeys = 30;
+
+  Counters(RedisClient& client, bool idempotent) {
+    for (int t = 0; t < 4; ++t) threads_.emplace_back([this, &client, idempotent] { Count(client, idempotent); });
+    AwaitMore(100);
+  }
+  ~Counters() { End(); }
+
+  void AwaitMore(int more) {
+    const int until = counted_ + more;
+    Await("the counters", [&] { return counted_ >= until || ended_ > 0; });
+  }
+  // Empty, or the first error.
+  std::string End() {
+    ending_ = true;
+    for (std::thread& thread : threads_) {
+      if (thread.joinable()) thread.join();
+    }
+    return error_;
+  }
+  int counted() const { return counted_; }
+
+ private:
+  void Count(RedisClient& client, bool idempotent) {
+    for (int i = 0; !ending_; ++i) {
+      RedisCommand command = RedisCommand("INCR").Key(Concat("counter", i % kKeys));
+      if (idempotent) command.Idempotent();
+      const absl::StatusOr<RedisReply> reply = client.Run(command);
+      if (!reply.ok()) {
+        if (ended_++ == 0) error_ = reply.status().ToString();
+        return;
+      }
+      ++counted_;
+    }
+  }
+
+  std::atomic<bool> ending_ = false;
+  std::atomic<int> ended_ = 0;
+  std::atomic<int> counted_ = 0;
+  std::string error_;  // Written by the first that ends; read once all have.
+  std::vector<std::thread> threads_;
+};
+
+TEST_F(ClusterTest, KeySlot_OfRandomKeys_IsWhatRedisSays) {
+  RedisServer node({.cluster = true});
+  std::mt19937 random(7);
+  for (int i = 0; i < 1000; ++i) {
+    std::string key(random() % 24, '\0');
+    // Braces often, so that hash tags come up; and any byte.
+    for (char& c : key) c = random() % 4 == 0 ? "{}"[random() % 2] : static_cast<char>(random());
+    const testing::RawReply slot = node.Call({"CLUSTER", "KEYSLOT", key});
+    ASSERT_EQ(slot.text, Concat(internal::KeySlot(key))) << ::testing::PrintToString(key);
+  }
+}
+
+TEST_F(ClusterTest, Keys_OfAllNodes_OneByOneTogetherAndAsync_ReachTheirNodes) {
+  RedisCluster cluster;
+  const auto client = ConnectTo(cluster.url() + "?client_name=spread");
+  ASSERT_NE(client, nullptr);
+  constexpr int kKeys = 300;
+  std::vector<RedisCommand> gets;
+  for (int i = 0; i < kKeys; ++i) {
+    ASSERT_EQ(Answer(*client, Set(Concat("key", i), Concat(i))), "OK");
+    gets.push_back(Get(Concat("key", i)));
+  }
+  const std::vector<absl::StatusOr<RedisReply>> got = client->RunMany(gets);
+  for (int i = 0; i < kKeys; ++i) EXPECT_EQ(Show(got[i]), Concat("\"", i, "\""));
+  std::vector<std::future<absl::StatusOr<RedisReply>>> futures;
+  for (const RedisCommand& get : gets) futures.push_back(client->RunFuture(get));
+  for (int i = 0; i < kKeys; ++i) EXPECT_EQ(Show(futures[i].get()), Concat("\"", i, "\""));
+  for (size_t i = 0; i < cluster.size(); ++i) {
+    EXPECT_GT(std::stoi(cluster.node(i).Call({"DBSIZE"}).text), kKeys / 5);
+    // One connection a node, named on each.
+    const std::string clients = cluster.node(i).Call({"CLIENT", "LIST", "TYPE", "NORMAL"}).text;
+    const size_t named = clients.find("name=spread");
+    EXPECT_NE(named, std::string::npos);
+    EXPECT_EQ(clients.find("name=spread", named + 1), std::string::npos) << clients;
+  }
+}
+
+TEST_F(ClusterTest, SeveralKeys_OfOneTagAndOfTwoSlots_RunOrAreRefusedByName) {
+  RedisCluster cluster;
+  const auto client = ConnectTo(cluster.url());
+  ASSERT_NE(client, nullptr);
+  EXPECT_EQ(Answer(*client, RedisCommand("MSET").Key("{foo}1").Arg("a").Key("{foo}2").Arg("b")), "OK");
+  EXPECT_EQ(Answer(*client, RedisCommand("MGET").Key("{foo}1").Key("{foo}2")), "[\"a\", \"b\"]");
+  const absl::Status refused = client->Run(RedisCommand("MGET").Key("{foo}1").Key("{foo}2").Key("bar")).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(std::string(refused.message()).substr(0, 77),
+            "MGET: the keys '{foo}1' (slot 12182) and 'bar' (slot 5061) are in different s");
+}
+
+TEST_F(ClusterTest, NoKeys_AnyCommand_GoesToOneNode) {
+  RedisCluster cluster;
+  const auto client = ConnectTo(cluster.url());
+  ASSERT_NE(client, nullptr);
+  const std::string first = Answer(*client, RedisCommand("CLUSTER").Arg("MYID"));
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(Answer(*client, RedisCommand("CLUSTER").Arg("MYID")), first);
+  // While that can be reached.
+  for (size_t i = 0; i < cluster.size(); ++i) {
+    if (first.find(cluster.node(i).Call({"CLUSTER", "MYID"}).text) != std::string::npos) cluster.node(i).Kill();
+  }
+  Await("another node", [&] {
+    const absl::StatusOr<RedisReply> id =
+        client->Run(RedisCommand("CLUSTER").Arg("MYID").Idempotent(), {.timeout = absl::Milliseconds(300)});
+    return id.ok() && id->ToString() != first;
+  });
+}
+
+TEST_F(ClusterTest, SlotMoved_SinceTheMap_CommandsFollow) {
+  RedisCluster cluster;
+  const auto client = ConnectTo(cluster.url());
+  ASSERT_NE(client, nullptr);
+  EXPECT_EQ(Answer(*client, Set("foo", "v")), "OK");
+  cluster.MoveSlot(kFooSlot, 2, 0);
+  EXPECT_EQ(Answer(*client, Get("foo")), "\"v\"");
+  EXPECT_EQ(Answer(*client, RedisCommand("INCR").Key("{foo}n")), "1");
+  EXPECT_EQ(Show(client->RunFuture(Get("foo")).get()), "\"v\"");
+  EXPECT_EQ(cluster.node(0).Call({"EXISTS", "foo", "{foo}n"}), "2");
+}
+
+TEST_F(ClusterTest, SlotsMoved_WhileCounting_NoCommandFailsOrRunsTwice) {
+  RedisCluster cluster;
+  const auto client = ConnectTo(cluster.url());
+  ASSERT_NE(client, nullptr);
+  Counters counters(*client, false);
+  for (int i = 0; i < std::min<int>(Counters::kKeys, static_cast<int>(Scaled(10, 30))); ++i) {
+    const int slot = cluster.SlotOf(Concat("counter", i));
+    const size_t from = cluster.OwnerOf(slot);
+    cluster.MoveSlot(slot, from, (from + 1) % 3);
+  }
+  counters.AwaitMore(100);
+  EXPECT_EQ(counters.End(), "");
+  int sum = 0;
+  for (int i = 0; i < Counters::kKeys; ++i) {
+    const std::string key = Concat("counter", i);
+    sum += std::stoi(cluster.NodeOf(key).Call({"GET", key}).text);
+  }
+  EXPECT_EQ(sum, counters.counted());
+}
+
+TEST_F(ClusterTest, SlotHalfMoved_KeysOfBothHalves_AreServedByAsking) {
+  RedisCluster cluster;
+  const auto client = ConnectTo(cluster.url());
+  ASSERT_NE(client, nullptr);
+  const RedisScript incr("return redis.call('INCR', KEYS[1])");
+  std::vector<RedisCommand> gets;
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_EQ(Answer(*client, Set(Concat("{foo}", i), Concat(i))), "OK");
+    gets.push_back(Get(Concat("{foo}", i)));
+  }
+  cluster.BeginMove(kFooSlot, 2, 0);
+  for (int i = 0; i < 20; i += 2) cluster.MigrateKey(Concat("{foo}", i), 2, 0);
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(Answer(*client, gets[i]), Concat("\"", i, "\""));
+  const std::vector<absl::StatusOr<RedisReply>> together = client->RunMany(gets);
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(Show(together[i]), Concat("\"", i, "\""));
+  // A script that the asked node does not know: asked again, whole.
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(Answer(*client, RedisCommand(incr, {Concat("{foo}", i)})), Concat(i + 1));
+  // A new key is made where the slot goes.
+  EXPECT_EQ(Answer(*client, Set("{foo}new", "v")), "OK");
+  EXPECT_EQ(cluster.node(0).Call({"CLUSTER", "COUNTKEYSINSLOT", Concat(kFooSlot)}), "11");
+  cluster.FinishMove(kFooSlot, 2, 0);
+  EXPECT_EQ(Answer(*client, Get("{foo}new")), "\"v\"");
+}
+
+TEST_F(ClusterTest, SlotHalfMoved_KeysOfBothHalvesInOne_WaitUntilItHasMoved) {
+  RedisCluster cluster;
+  const auto client = ConnectTo(cluster.url());
+  ASSERT_NE(client, nullptr);
+  ASSERT_EQ(Answer(*client, RedisCommand("MSET").Key("{foo}1").Arg("a").Key("{foo}2").Arg("b")), "OK");
+  cluster.BeginMove(kFooSlot, 2, 0);
+  cluster.MigrateKey("{foo}1", 2, 0);
+  const RedisCommand both = RedisCommand("MGET").Key("{foo}1").Key("{foo}2");
+  auto later = client->RunFuture(both);
+  const absl::StatusOr<RedisReply> soon = client->Run(both, {.timeout = absl::Milliseconds(100)});
+  EXPECT_EQ(RedisErrorCode(soon.status()), "TRYAGAIN") << soon.status();
+  EXPECT_EQ(soon.status().code(), absl::StatusCode::kUnavailable);
+  cluster.FinishMove(kFooSlot, 2, 0);
+  EXPECT_EQ(Show(later.get()), "[\"a\", \"b\"]");
+}
+
+TEST_F(ClusterTest, Scripts_OnAllNodesAndForgottenByOne_RunWhereTheirKeysAre) {
+  RedisCluster cluster;
+  const auto client = ConnectTo(cluster.url());
+  ASSERT_NE(client, nullptr);
+  const RedisScript put("return redis.call('SET', KEYS[1], ARGV[1])");
+  for (int round = 0; round < 2; ++round) {
+    for (int i = 0; i < 30; ++i) {
+      EXPECT_EQ(Answer(*client, RedisCommand(put, {Concat("key", i)}).Arg(round)), "OK");
+      EXPECT_EQ(cluster.NodeOf(Concat("key", i)).Call({"GET", Concat("key", i)}), Concat(round));
+    }
+    cluster.node(1).Call({"SCRIPT", "FLUSH"});
+  }
+}
+
+TEST_F(ClusterTest, Node_KilledAndRestarted_IsUnavailableAndThenBack) {
+  RedisCluster cluster({.server = {.appendonly = true}, .full_coverage = false});
+  const auto client = ConnectTo(cluster.url());
+  ASSERT_NE(client, nullptr);
+  ASSERT_EQ(Answer(*client, Set("foo", "v")), "OK");
+  ASSERT_EQ(Answer(*client, Set("bar", "v")), "OK");
+  cluster.node(2).Kill();
+  const Instant before = Clock::System()->Now();
+  const absl::StatusOr<RedisReply> gone = client->Run(Get("foo"), {.timeout = absl::Milliseconds(500)});
+  EXPECT_EQ(gone.status().code(), absl::StatusCode::kUnavailable) << gone.status();
+  EXPECT_LT(Clock::System()->Now() - before, absl::Seconds(10));
+  EXPECT_EQ(Answer(*client, Get("bar")), "\"v\"");
+  auto waits = client->RunFuture(Get("foo"));
+  cluster.node(2).Restart();
+  EXPECT_EQ(Show(waits.get()), "\"v\"");
+}
+
+TEST_F(ClusterTest, Cluster_Down_IsUnavailableInTime) {
+  RedisCluster cluster;
+  const auto client = ConnectTo(cluster.url());
+  ASSERT_NE(client, nullptr);
+  cluster.node(0).Kill();
+  Await("the cluster to be down", [&] {
+    return InfoField(cluster.node(1).Call({"CLUSTER", "INFO"}).text, "cluster_state") == "fail" &&
+           InfoField(cluster.node(2).Call({"CLUSTER", "INFO"}).text, "cluster_state") == "fail";
+  });
+  const absl::StatusOr<RedisReply> down = client->Run(Get("foo"), {.timeout = absl::Milliseconds(300)});
+  EXPECT_EQ(down.status().code(), absl::StatusCode::kUnavailable) << down.status();
+  EXPECT_EQ(RedisErrorCode(down.status()), "CLUSTERDOWN") << down.status();
+  auto waits = client->RunFuture(Get("foo"));
+  cluster.node(0).Restart();
+  EXPECT_EQ(Show(waits.get()), "(nil)");
+}
+
+TEST_F(ClusterTest, Failover_OfAKilledMaster_CommandsGoOnAtItsReplica) {
+  RedisCluster cluster({.replicas = true});
+  const auto client = ConnectTo(cluster.url());
+  ASSERT_NE(client, nullptr);
+  ASSERT_EQ(Answer(*client, Set("foo", "v")), "OK");
+  Await("the replica", [&] { return cluster.node(5).Info("master_link_status") == "up"; });
+  Counters counters(*client, true);
+  cluster.node(2).Kill();
+  // Waits, unsent, for a server that never comes back.
+  EXPECT_EQ(Answer(*client, Set("foo", "w")), "OK");
+  EXPECT_EQ(cluster.node(5).Info("role"), "master");
+  counters.AwaitMore(100);
+  EXPECT_EQ(counters.End(), "");
+}
+
+TEST_F(ClusterTest, Failover_OfAMasterThatHangs_CommandsGoOnAtItsReplica) {
+  RedisCluster cluster({.replicas = true});
+  const auto client = ConnectTo(cluster.url());
+  ASSERT_NE(client, nullptr);
+  ASSERT_EQ(Answer(*client, Set("foo", "v")), "OK");
+  cluster.node(2).Pause();
+  // More than are sent before a reply is there: some hang at the server, some wait to be sent.
+  std::vector<std::future<absl::StatusOr<RedisReply>>> sets;
+  for (int i = 0; i < 50; ++i) sets.push_back(client->RunFuture(Set("foo", Concat(i))));
+  for (auto& set : sets) EXPECT_EQ(Show(set.get()), "OK");
+  EXPECT_EQ(cluster.node(5).Info("role"), "master");
+}
+
+TEST_F(ClusterTest, Failover_Planned_NoOutcomeIsUnknown) {
+  RedisCluster cluster({.replicas = true});
+  const auto client = ConnectTo(cluster.url());
+  ASSERT_NE(client, nullptr);
+  cluster.AwaitSettled();
+  Counters counters(*client, false);
+  EXPECT_EQ(cluster.node(5).Call({"CLUSTER", "FAILOVER"}), "OK");
+  Await("the failover", [&] { return cluster.node(5).Info("role") == "master"; });
+  counters.AwaitMore(100);
+  EXPECT_EQ(counters.End(), "");
+  cluster.AwaitSettled();
+  int sum = 0;
+  for (int i = 0; i < Counters::kKeys; ++i) {
+    const std::string key = Concat("counter", i);
+    sum += std::stoi(cluster.NodeOf(key).Call({"GET", key}).text);
+  }
+  EXPECT_EQ(sum, counters.counted());
+}
+
+TEST_F(ClusterTest, Channels_OfSlots_AreAtHomeAtTheirOwner) {
+  RedisCluster cluster;
+  const absl::StatusOr<RedisUrl> url = ParseRedisUrl(cluster.url());
+  ASSERT_TRUE(url.ok()) << url.status();
+  const RedisOptions options;
+  internal::TimerQueue timers(Clock::System());
+  internal::ComponentMetrics metrics;
+  const std::unique_ptr<internal::Router> router = internal::MakeRouter(*url, options, &timers, &metrics);
+  std::atomic<int> changes = 0;
+  ASSERT_EQ(router->Start(), absl::OkStatus());
+  router->SetOnTopologyChange([&] { ++changes; });
+  EXPECT_TRUE(router->sharded_channels());
+  absl::StatusOr<std::string> home = router->ChannelHome("foo");
+  ASSERT_TRUE(home.ok()) << home.status();
+  EXPECT_EQ(*home, Concat("127.0.0.1:", cluster.node(2).port()));
+  const auto link = router->ConnectForChannel("foo", Clock::System()->Now() + kLong);
+  ASSERT_TRUE(link.ok()) << link.status();
+  EXPECT_EQ((*link)->endpoint().ToString(), *home);
+
+  // Nothing is run: the time brings the new map.
+  cluster.MoveSlot(kFooSlot, 2, 0);
+  Await("the hook", [&] { return changes > 0; });
+  home = router->ChannelHome("foo");
+  ASSERT_TRUE(home.ok()) << home.status();
+  EXPECT_EQ(*home, Concat("127.0.0.1:", cluster.node(0).port()));
+  router->Stop();
+}
+
+TEST_F(ClusterTest, Connect_SomeNodesDeadOrHanging_AsksTheNext) {
+  RedisCluster cluster;
+  const std::string url = cluster.url();
+  cluster.node(0).Kill();
+  cluster.node(1).Pause();
+  const auto client = ConnectTo(url);
+  EXPECT_NE(client, nullptr);
+}
+
+TEST_F(ClusterTest, Connect_NoNodeAnswers_NamesEach) {
+  const absl::Status status = RedisClient::Connect("redis+cluster://127.0.0.1:1,127.0.0.1:2").status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+  EXPECT_NE(std::string(status.message()).find("127.0.0.1:1: "), std::string::npos) << status;
+  EXPECT_NE(std::string(status.message()).find("127.0.0.1:2: "), std::string::npos) << status;
+}
+
+TEST_F(ClusterTest, Connect_ToAServerThatIsNoNode_SaysSo) {
+  RedisServer server;
+  const absl::Status status = RedisClient::Connect(Concat("redis+cluster://127.0.0.1:", server.port())).status();
+  EXPECT_FALSE(status.ok());
+  EXPECT_NE(std::string(status.message()).find("cluster support disabled"), std::string::npos) << status;
+  EXPECT_NE(std::string(status.message()).find(Concat("127.0.0.1:", server.port())), std::string::npos) << status;
+}
+
+TEST_F(ClusterTest, Stop_WhileANodeHangs_EndsWhatIsPending) {
+  RedisCluster cluster;
+  auto client = ConnectTo(cluster.url());
+  ASSERT_NE(client, nullptr);
+  cluster.node(2).Pause();
+  std::vector<std::future<absl::StatusOr<RedisReply>>> pending;
+  for (int i = 0; i < 20; ++i) pending.push_back(client->RunFuture(Get("foo")));
+  client.reset();
+  for (auto& reply : pending) EXPECT_EQ(reply.get().status().code(), absl::StatusCode::kCancelled);
+}
+
+}  // namespace
+}  // namespace stockade
