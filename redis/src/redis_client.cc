@@ -16,6 +16,7 @@
 #include "stockade/base/strings.h"
 #include "stockade/base/timer_queue.h"
 #include "stockade/redis/redis_url.h"
+#include "subscription_hub.h"
 
 namespace stockade {
 namespace {
@@ -45,6 +46,8 @@ struct RedisClient::Impl {
 
   ~Impl() {
     if (router == nullptr) return;
+    // Its callbacks may still send commands.
+    if (hub != nullptr) hub->Stop();
     // What is pending ends here, what waits for a timer with the timers; then nobody is left who would go on.
     router->Stop();
     timers.reset();
@@ -86,6 +89,7 @@ struct RedisClient::Impl {
   LazyThread own_thread;
   std::unique_ptr<internal::TimerQueue> timers;
   std::unique_ptr<internal::Router> router;
+  std::shared_ptr<internal::SubscriptionHub> hub;  // Shared with the subscriptions.
   internal::ComponentMetrics metrics;
 };
 
@@ -106,6 +110,9 @@ absl::StatusOr<std::unique_ptr<RedisClient>> RedisClient::Connect(std::string_vi
   if (!started.ok()) return started;
   impl->metrics.AddGauge(internal::kRedisPendingCommands,
                          [router = impl->router.get()] { return static_cast<double>(router->pending()); });
+  impl->hub = std::make_shared<internal::SubscriptionHub>(impl->options, impl->router.get(), &impl->metrics);
+  impl->metrics.AddGauge(internal::kRedisSubscriptions,
+                         [hub = impl->hub.get()] { return static_cast<double>(hub->wanted()); });
   return std::unique_ptr<RedisClient>(new RedisClient(std::move(impl)));
 }
 
@@ -173,5 +180,17 @@ std::future<absl::StatusOr<RedisReply>> RedisClient::RunFuture(RedisCommand comm
                });
   return future;
 }
+
+absl::StatusOr<RedisSubscription> RedisClient::Subscribe(std::string channel, RedisSubscriber subscriber) {
+  impl_->fork.Check("RedisClient", impl_->options.name);
+  absl::StatusOr<std::shared_ptr<internal::Subscription>> subscription =
+      impl_->hub->Subscribe(std::move(channel), std::move(subscriber));
+  if (!subscription.ok()) return subscription.status();
+  return RedisSubscription(impl_->hub, *std::move(subscription));
+}
+
+bool RedisClient::sharded_channels() const { return impl_->hub->sharded(); }
+
+std::string_view RedisClient::publish_command() const { return sharded_channels() ? "SPUBLISH" : "PUBLISH"; }
 
 }  // namespace stockade

@@ -29,6 +29,7 @@ absl::Status RedisOptions::Validate() const {
            Positive("max_pending_commands", max_pending_commands),
            Positive("max_unsent_bytes", max_unsent_bytes),
            Positive("max_reply_bytes", max_reply_bytes),
+           Positive("max_channels", max_channels),
        }) {
     if (!status.ok()) return status;
   }

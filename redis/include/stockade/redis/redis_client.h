@@ -16,6 +16,7 @@
 #include "stockade/redis/redis_reply.h"
 #include "stockade/redis/redis_script.h"
 #include "stockade/redis/redis_status.h"
+#include "stockade/redis/redis_subscription.h"
 
 namespace stockade {
 
@@ -44,8 +45,8 @@ class RedisClient {
   // each endpoint; Unavailable where there is none, InvalidArgument for a bad URL or bad options.
   static absl::StatusOr<std::unique_ptr<RedisClient>> Connect(std::string_view url, RedisOptions options = {});
 
-  // What is still to be answered gets Cancelled. Waits for callbacks on the client's own thread and for an attempt to
-  // connect. No call may be running, and it must not be called on a callback.
+  // What is still to be answered gets Cancelled, and subscriptions end. Waits for callbacks on the client's own threads
+  // and for an attempt to connect. No call may be running, and it must not be called on a callback.
   ~RedisClient();
   RedisClient(const RedisClient&) = delete;
   RedisClient& operator=(const RedisClient&) = delete;
@@ -64,6 +65,17 @@ class RedisClient {
 
   // As RunAsync(). The future must not be waited for on a callback.
   std::future<absl::StatusOr<RedisReply>> RunFuture(RedisCommand command, RedisCallOptions options = {});
+
+  // Hears messages on `channel`, which may have any bytes, until the subscription is ended. Never blocks for the network:
+  // on_subscribed tells when it has begun. ResourceExhausted: RedisOptions::max_channels. InvalidArgument: a name
+  // longer than kMaxRedisChannelBytes. Cancelled, on a callback: the client is being destroyed.
+  absl::StatusOr<RedisSubscription> Subscribe(std::string channel, RedisSubscriber subscriber);
+
+  // Whether channels belong to slots: a cluster of Redis 7 or newer, where a message reaches only the node of its slot.
+  bool sharded_channels() const;
+  // What a message for Subscribe() is sent by, as scripts take it: "PUBLISH", or "SPUBLISH" with sharded channels, where the
+  // channel is a key: Key(channel).
+  std::string_view publish_command() const;
 
  private:
   struct Impl;

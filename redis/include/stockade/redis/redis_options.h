@@ -37,7 +37,10 @@ struct RedisOptions {
   // would follow. Redis's own bound is 512 MiB.
   size_t max_reply_bytes = size_t{64} << 20;
 
-  // Where callbacks run; must outlive the client. Null: on a thread of the client's own, which starts with the first.
+  // Channels subscribed to, and those on their way there or back. One more is refused (ResourceExhausted).
+  size_t max_channels = 100'000;
+
+  // Where callbacks of commands run; must outlive the client. Null: on a thread of the client's own, which starts with the first.
   Executor* callback_executor = nullptr;
 
   // Where metrics are exported; null: nowhere. Must outlive the client.

@@ -1,0 +1,31 @@
+#ifndef STOCKADE_REDIS_PUSH_REPLY_H_
+#define STOCKADE_REDIS_PUSH_REPLY_H_
+
+#include <string_view>
+
+#include "stockade/redis/redis_reply.h"
+
+namespace stockade::internal {
+
+// What comes over a connection for subscriptions.
+struct PushReply {
+  enum class Kind {
+    kMessage,
+    kSubscribed,
+    kUnsubscribed,
+    kPong,
+    kError,
+    kOther,  // Nothing that belongs there.
+  };
+  Kind kind = Kind::kOther;
+  // Both point into the reply.
+  std::string_view channel = {};
+  std::string_view text = {};  // The message, or the error.
+};
+
+// `sharded`: which of the two kinds of channels the connection has.
+PushReply ReadPushReply(const RedisReply& reply, bool sharded);
+
+}  // namespace stockade::internal
+
+#endif  // STOCKADE_REDIS_PUSH_REPLY_H_

@@ -1,0 +1,130 @@
+#include "subscription_hub.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "stockade/base/clock.h"
+#include "stockade/base/strings.h"
+#include "subscribed_channel.h"
+
+namespace stockade::internal {
+
+SubscriptionHub::SubscriptionHub(const RedisOptions& options, Router* router, ComponentMetrics* metrics)
+    : who_(Concat("redis '", options.name, "'")),
+      line_options_{.connect_timeout = options.connect_timeout,
+                    .min_backoff = options.min_backoff,
+                    .max_backoff = options.max_backoff,
+                    .silence = options.command_timeout},
+      linger_(options.command_timeout),
+      max_channels_(options.max_channels),
+      router_(router),
+      metrics_(metrics),
+      sharded_(router->sharded_channels()),
+      random_(std::random_device()()) {}
+
+SubscriptionHub::~SubscriptionHub() = default;
+
+absl::StatusOr<std::shared_ptr<Subscription>> SubscriptionHub::Subscribe(std::string name, RedisSubscriber subscriber) {
+  if (name.size() > kMaxRedisChannelBytes) {
+    return absl::InvalidArgumentError(
+        Concat(who_, ": a channel's name of ", name.size(), " bytes, more than ", kMaxRedisChannelBytes));
+  }
+  const std::lock_guard lock(mutex_);
+  if (stopping_) return absl::CancelledError(Concat(who_, ": the client was destroyed"));
+  std::unique_ptr<Channel>* channel = nullptr;
+  if (const auto found = channels_.find(name); found != channels_.end()) {
+    channel = &found->second;
+  } else if (channels_.size() >= max_channels_) {
+    return absl::ResourceExhaustedError(Concat(who_, ": no more than max_channels (", max_channels_, ") channels"));
+  } else {
+    channel = &channels_[name];
+    channel->reset(new Channel{.name = name});
+  }
+  auto subscription = std::make_shared<Subscription>(std::move(name), std::move(subscriber), channel->get());
+  if ((*channel)->users.empty()) ++wanted_;
+  (*channel)->users.push_back(subscription);
+  MarkChanged(**channel);
+  if (!thread_.joinable()) {
+    thread_ = std::thread([this] { Work(); });
+    thread_id_ = thread_.get_id();
+  }
+  return subscription;
+}
+
+void SubscriptionHub::Unsubscribe(Subscription& subscription) {
+  if (fork_.InForkedChild()) return;
+  RedisSubscriber dropped;  // Destroyed after the mutex is released: it is the user's.
+  std::unique_lock lock(mutex_);
+  if (Channel* const channel = std::exchange(subscription.channel, nullptr); channel != nullptr) {
+    std::erase_if(channel->users, [&](const auto& user) { return user.get() == &subscription; });
+    if (channel->users.empty()) {
+      --wanted_;
+      MarkChanged(*channel);
+    }
+  }
+  if (subscription.running && std::this_thread::get_id() == thread_id_) {
+    subscription.ended_within = true;
+    return;
+  }
+  subscription.changed.wait(lock, [&] { return !subscription.running; });
+  dropped = std::exchange(subscription.subscriber, {});
+}
+
+absl::Status SubscriptionHub::AwaitSubscribed(Subscription& subscription, absl::Duration timeout) {
+  fork_.Check("RedisSubscription", subscription.name);
+  const Instant deadline = Clock::System()->Now() + timeout;
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    if (stopping_) return absl::CancelledError(Concat(who_, ": the client was destroyed"));
+    if (subscription.confirmed) return absl::OkStatus();
+    const absl::Status& refused = subscription.channel->error;
+    const bool for_good = !refused.ok() && refused.code() != absl::StatusCode::kUnavailable;
+    if (for_good || Clock::System()->Now() >= deadline) return NotConfirmed(subscription, timeout);
+    if (std::this_thread::get_id() == thread_id_) {
+      return absl::FailedPreconditionError(Concat(who_, ": AwaitSubscribed() on the thread of callbacks"));
+    }
+    Clock::System()->WaitUntil(subscription.changed, lock, deadline);
+  }
+}
+
+absl::Status SubscriptionHub::NotConfirmed(const Subscription& subscription, absl::Duration timeout) const {
+  const std::string where = Concat(who_, ": channel '", absl::CHexEscape(AbslView(subscription.name)), "': ");
+  const Channel& channel = *subscription.channel;
+  const absl::Status& why = channel.error.ok() && channel.home != nullptr ? channel.home->error : channel.error;
+  if (!why.ok()) return absl::Status(why.code(), Concat(where, std::string(why.message())));
+  return absl::DeadlineExceededError(Concat(where, "not confirmed within ", absl::FormatDuration(timeout)));
+}
+
+void SubscriptionHub::Stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    for (const auto& [name, channel] : channels_) {
+      for (const std::shared_ptr<Subscription>& user : channel->users) user->changed.notify_all();
+    }
+  }
+  wake_.Set();
+  if (thread_.joinable()) thread_.join();
+  homes_.clear();
+  const std::lock_guard lock(mutex_);
+  for (const auto& [name, channel] : channels_) {
+    for (const std::shared_ptr<Subscription>& user : channel->users) user->channel = nullptr;
+  }
+  changed_.clear();
+  channels_.clear();
+  wanted_ = 0;
+}
+
+size_t SubscriptionHub::wanted() const {
+  const std::lock_guard lock(mutex_);
+  return wanted_;
+}
+
+void SubscriptionHub::MarkChanged(Channel& channel) {
+  if (std::exchange(channel.changed, true)) return;
+  changed_.push_back(&channel);
+  if (changed_.size() == 1) wake_.Set();
+}
+
+}  // namespace stockade::internal

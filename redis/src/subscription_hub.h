@@ -1,0 +1,154 @@
+#ifndef STOCKADE_REDIS_SUBSCRIPTION_HUB_H_
+#define STOCKADE_REDIS_SUBSCRIPTION_HUB_H_
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "event_fd.h"
+#include "router.h"
+#include "stockade/base/fork_guard.h"
+#include "stockade/base/instant.h"
+#include "stockade/metrics/metric_set.h"
+#include "stockade/redis/redis_options.h"
+#include "stockade/redis/redis_subscription.h"
+#include "stockade/redis/redis_reply.h"
+#include "subscription_line.h"
+
+namespace stockade::internal {
+
+struct SubscribedChannel;
+struct SubscriptionHome;
+struct SubscriptionCommand;
+
+// What one user has of a channel. All but the name is guarded by the hub's mutex, except that the hub's thread uses
+// `subscriber` without it while `running`.
+struct Subscription {
+  const std::string name;
+  RedisSubscriber subscriber;
+  SubscribedChannel* channel;  // Null: ended, by its user or with the client.
+  bool confirmed = false;      // Has been told so (on_subscribed) of the connection that there is.
+  bool running = false;        // A callback of it runs.
+  bool ended_within = false;   // By the callback that runs, which is therefore destroyed after it.
+  std::condition_variable changed = {};
+};
+
+// The subscriptions of a client. What users want and what the server has confirmed are kept apart: users change the one
+// and go, and the hub's thread works until the other agrees.
+//
+// The thread starts with the first subscription. It owns the connections, one for each home that the router names,
+// sleeps in poll(2) for all of them, and runs all callbacks, so that no two run at the same time.
+//
+// Invariants:
+//  - A channel is in channels_ while it has users, or the server may still send its messages, or a list of the hub's
+//    thread holds it; only that thread takes it out.
+//  - A channel whose state does not agree with its users is in changed_, in its home's queue, in later_ or in
+//    its home's in_flight, or its home is not up.
+//  - in_flight holds the commands without a full answer, in the order of sending, which is that of the answers. A channel is in one
+//    of them at most, and is so exactly while it is kSubscribing or kUnsubscribing.
+//  - A subscription is confirmed only while its channel is kSubscribed; on_message follows on_subscribed.
+//
+// mutex_ is the only lock. No callback, and nothing of the router, runs with it held; a scrape takes it below the metrics' own.
+class SubscriptionHub {
+ public:
+  // `options`, `router` and `metrics` must live until Stop() has returned. The router has been started.
+  SubscriptionHub(const RedisOptions& options, Router* router, ComponentMetrics* metrics);
+  // After Stop().
+  ~SubscriptionHub();
+
+  absl::StatusOr<std::shared_ptr<Subscription>> Subscribe(std::string name, RedisSubscriber subscriber);
+  void Unsubscribe(Subscription& subscription);
+  absl::Status AwaitSubscribed(Subscription& subscription, absl::Duration timeout);
+
+  // Ends all subscriptions. When it returns no callback runs or will run. Waits for an attempt to connect.
+  void Stop();
+
+  bool sharded() const { return sharded_; }
+  // Channels that have users.
+  size_t wanted() const;
+
+ private:
+  struct NameHash {
+    using is_transparent = void;
+    size_t operator()(std::string_view name) const { return std::hash<std::string_view>()(name); }
+  };
+  using Channel = SubscribedChannel;
+  using Home = SubscriptionHome;
+
+  // The first group is for users' threads, all others for the hub's. Where no other word stands, they take the mutex for
+  // themselves.
+  absl::Status NotConfirmed(const Subscription& subscription, absl::Duration timeout) const;  // Wants it held.
+  void MarkChanged(Channel& channel);                                                         // Wants it held.
+
+  void Work();
+  bool TakeChanges();
+  void RetryLater();
+  void Tend(Home& home);
+  void ConnectAgain(Home& home);
+  void SendQueue(Home& home);
+  SubscriptionCommand NextCommand(Home& home);
+  void AwaitEvents();
+  void Receive(Home& home);
+  void Lose(Home& home, const absl::Status& why);
+
+  // An error breaks the connection.
+  absl::Status TakeReply(Home& home, const RedisReply& reply);
+  absl::Status TakeSubscribed(Home& home, std::string_view name);
+  absl::Status TakeUnsubscribed(Home& home, std::string_view name);
+  absl::Status TakeError(Home& home, std::string_view text);
+  void Deliver(const Home& home, std::string_view name, std::string_view payload);
+
+  void Settle(Channel& channel);
+  void Seek(Channel& channel);
+  void Greet(Channel& channel);
+  void Refuse(Channel& channel, const absl::Status& why);
+  void SetHome(Channel& channel, Home* home);
+  void Unconfirm(Channel& channel);  // Wants it held.
+  void Discard(Channel& channel);    // Wants it held.
+  bool Wanted(const Channel& channel) const;
+  Channel* Find(std::string_view name);
+  std::vector<Channel*> ChannelsOf(const Home& home) const;
+  template <typename Callback>
+  void RunCallback(Subscription& subscription, std::string_view what, Callback callback);
+
+  const std::string who_;  // For messages.
+  const SubscriptionLineOptions line_options_;
+  const absl::Duration linger_;
+  const size_t max_channels_;
+  Router* const router_;
+  ComponentMetrics* const metrics_;
+  const bool sharded_;
+  const ForkGuard fork_;
+  const EventFd wake_;
+
+  mutable std::mutex mutex_;  // Guards what follows, to the blank line.
+  std::unordered_map<std::string, std::unique_ptr<Channel>, NameHash, std::equal_to<>> channels_;
+  size_t wanted_ = 0;
+  std::vector<Channel*> changed_;  // Channels whose users have changed.
+  bool stopping_ = false;
+  std::thread::id thread_id_;
+  std::thread thread_;
+
+  // The hub's thread's own.
+  std::map<std::string, std::unique_ptr<Home>> homes_;
+  std::multimap<Instant, Channel*> later_;
+  std::vector<std::shared_ptr<Subscription>> addressed_;  // By what is being delivered.
+  std::mt19937_64 random_;
+};
+
+}  // namespace stockade::internal
+
+#endif  // STOCKADE_REDIS_SUBSCRIPTION_HUB_H_
