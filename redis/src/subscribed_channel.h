@@ -25,9 +25,9 @@ struct SubscribedChannel {
 
   // Guarded by the hub's mutex. `home` and `error` are written by the hub's thread alone, which reads them without it.
   std::vector<std::shared_ptr<Subscription>> users = {};
-  bool changed = false;                  // It is in changed_.
+  bool changed = false;              // It is in changed_.
   SubscriptionHome* home = nullptr;  // Null: not known.
-  absl::Status error = {};               // Why the server, or the router, has refused it last.
+  absl::Status error = {};           // Why the server, or the router, has refused it last.
 
   // The hub's thread's own.
   State state = State::kAbsent;
@@ -47,8 +47,8 @@ struct SubscriptionCommand {
 struct SubscriptionHome {
   const std::string name;
   SubscriptionLine line;
-  size_t channels = 0;                      // Whose home it is.
-  Instant unused_since = {};                // Where there are none.
+  size_t channels = 0;                        // Whose home it is.
+  Instant unused_since = {};                  // Where there are none.
   std::deque<SubscribedChannel*> queue = {};  // To be looked at once there is room for commands.
   std::deque<SubscriptionCommand> in_flight = {};
   absl::Status error = {};  // Why it is not up. Guarded by the hub's mutex as a channel's error is.

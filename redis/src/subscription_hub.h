@@ -24,8 +24,8 @@
 #include "stockade/base/instant.h"
 #include "stockade/metrics/metric_set.h"
 #include "stockade/redis/redis_options.h"
-#include "stockade/redis/redis_subscription.h"
 #include "stockade/redis/redis_reply.h"
+#include "stockade/redis/redis_subscription.h"
 #include "subscription_line.h"
 
 namespace stockade::internal {
@@ -57,11 +57,13 @@ struct Subscription {
 //    thread holds it; only that thread takes it out.
 //  - A channel whose state does not agree with its users is in changed_, in its home's queue, in later_ or in
 //    its home's in_flight, or its home is not up.
-//  - in_flight holds the commands without a full answer, in the order of sending, which is that of the answers. A channel is in one
+//  - in_flight holds the commands without a full answer, in the order of sending, which is that of the answers. A
+//  channel is in one
 //    of them at most, and is so exactly while it is kSubscribing or kUnsubscribing.
 //  - A subscription is confirmed only while its channel is kSubscribed; on_message follows on_subscribed.
 //
-// mutex_ is the only lock. No callback, and nothing of the router, runs with it held; a scrape takes it below the metrics' own.
+// mutex_ is the only lock. No callback, and nothing of the router, runs with it held; a scrape takes it below the
+// metrics' own.
 class SubscriptionHub {
  public:
   // `options`, `router` and `metrics` must live until Stop() has returned. The router has been started.
@@ -88,8 +90,8 @@ class SubscriptionHub {
   using Channel = SubscribedChannel;
   using Home = SubscriptionHome;
 
-  // The first group is for users' threads, all others for the hub's. Where no other word stands, they take the mutex for
-  // themselves.
+  // The first group is for users' threads, all others for the hub's. Where no other word stands, they take the mutex
+  // for themselves.
   absl::Status NotConfirmed(const Subscription& subscription, absl::Duration timeout) const;  // Wants it held.
   void MarkChanged(Channel& channel);                                                         // Wants it held.
 
@@ -126,7 +128,6 @@ class SubscriptionHub {
 
   const std::string who_;  // For messages.
   const SubscriptionLineOptions line_options_;
-  const absl::Duration linger_;
   const size_t max_channels_;
   Router* const router_;
   ComponentMetrics* const metrics_;

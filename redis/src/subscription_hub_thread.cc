@@ -37,7 +37,7 @@ void SubscriptionHub::Work() {
     std::erase_if(homes_, [&](const auto& entry) {
       const Home& home = *entry.second;
       if (home.channels > 0 || home.line.connecting()) return false;
-      return !home.line.up() || Now() >= home.unused_since + linger_;
+      return !home.line.up() || Now() >= home.unused_since + line_options_.silence;
     });
     AwaitEvents();
   }
@@ -75,7 +75,8 @@ void SubscriptionHub::Tend(Home& home) {
     }
     if (ended->ok() && !home.name.empty() && home.name != home.line.endpoint().ToString()) {
       // The channel that it was made for has moved in between.
-      Lose(home, absl::UnavailableError(Concat("a connection to ", home.line.endpoint().ToString(), " for ", home.name)));
+      Lose(home,
+           absl::UnavailableError(Concat("a connection to ", home.line.endpoint().ToString(), " for ", home.name)));
     } else if (ended->ok()) {
       for (Channel* channel : ChannelsOf(home)) Settle(*channel);
     }
@@ -91,11 +92,9 @@ void SubscriptionHub::ConnectAgain(Home& home) {
   }
   const std::vector<Channel*> channels = ChannelsOf(home);
   if (channels.empty()) return;
-  home.line.Connect(
-      [router = router_, name = channels.front()->name](Instant deadline) {
-        return router->ConnectForChannel(name, deadline);
-      },
-      Now(), &wake_);
+  home.line.Connect([router = router_, name = channels.front()->name](
+                        Instant deadline) { return router->ConnectForChannel(name, deadline); },
+                    Now(), &wake_);
 }
 
 void SubscriptionHub::SendQueue(Home& home) {
@@ -145,7 +144,7 @@ void SubscriptionHub::AwaitEvents() {
   for (const auto& [name, home] : homes_) {
     deadline = std::min(deadline, home->line.wakes_at());
     if (!home->line.up()) continue;
-    if (home->channels == 0) deadline = std::min(deadline, home->unused_since + linger_);
+    if (home->channels == 0) deadline = std::min(deadline, home->unused_since + line_options_.silence);
     const int events = home->line.blocked() ? POLLIN | POLLOUT : POLLIN;
     ready.push_back({.fd = home->line.fd(), .events = static_cast<short>(events), .revents = 0});
     polled.push_back(home.get());
@@ -254,8 +253,8 @@ void SubscriptionHub::RunCallback(Subscription& subscription, std::string_view w
     return absl::OkStatus();
   });
   if (!ran.ok()) {
-    Log(LogSeverity::kError, Concat(who_, ": channel '", absl::CHexEscape(AbslView(subscription.name)), "': ",
-                                    std::string(ran.message())));
+    Log(LogSeverity::kError,
+        Concat(who_, ": channel '", absl::CHexEscape(AbslView(subscription.name)), "': ", std::string(ran.message())));
   }
   RedisSubscriber dropped;  // Destroyed after the mutex is released: it is the user's.
   const std::lock_guard lock(mutex_);

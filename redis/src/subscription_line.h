@@ -26,8 +26,8 @@ struct SubscriptionLineOptions {
   absl::Duration connect_timeout;
   absl::Duration min_backoff;
   absl::Duration max_backoff;
-  // A server that says nothing for so long is asked (PING), and the connection is broken where it then says nothing for as
-  // long again.
+  // A server that says nothing for so long is asked (PING), and the connection is broken where it then says nothing for
+  // as long again. A connection that is not used is kept as long.
   absl::Duration silence;
 };
 

@@ -52,12 +52,23 @@ TEST(ReadPushReplyTest, Error_IsItsText) {
 TEST(ReadPushReplyTest, AnythingElse_IsOther) {
   const RedisReply one = RedisReply::Integer(1);
   for (const RedisReply& reply : {
-           RedisReply(), one, Text("message"), RedisReply::Text(ReplyKind::kStatus, "OK"), RedisReply::Array({}),
-           RedisReply::Array({Text("message")}), RedisReply::Array({Text("message"), Text("a")}),
-           RedisReply::Array({Text("pong"), one}), Push("message", Text("a"), one), Push("message", one, Text("b")),
-           Push("message", RedisReply(), Text("b")), Push("message", Text("a"), RedisReply()),
-           Push("subscribe", Text("a"), Text("1")), Push("subscribe", RedisReply(), one), Push("psubscribe", Text("a"), one),
-           RedisReply::Array({one, Text("a"), Text("b")}), RedisReply::Array({RedisReply::Array({}), Text("a"), one}),
+           RedisReply(),
+           one,
+           Text("message"),
+           RedisReply::Text(ReplyKind::kStatus, "OK"),
+           RedisReply::Array({}),
+           RedisReply::Array({Text("message")}),
+           RedisReply::Array({Text("message"), Text("a")}),
+           RedisReply::Array({Text("pong"), one}),
+           Push("message", Text("a"), one),
+           Push("message", one, Text("b")),
+           Push("message", RedisReply(), Text("b")),
+           Push("message", Text("a"), RedisReply()),
+           Push("subscribe", Text("a"), Text("1")),
+           Push("subscribe", RedisReply(), one),
+           Push("psubscribe", Text("a"), one),
+           RedisReply::Array({one, Text("a"), Text("b")}),
+           RedisReply::Array({RedisReply::Array({}), Text("a"), one}),
            RedisReply::Array({Text("message"), Text("a"), Text("b"), Text("c")}),
        }) {
     EXPECT_EQ(ReadPushReply(reply, false).kind, Kind::kOther) << reply.ToString();

@@ -8,10 +8,9 @@
 
 #include "key_slot.h"
 #include "redis/support/await.h"
+#include "redis/support/channel_router.h"
 #include "redis/support/ear.h"
 #include "redis/support/redis_cluster.h"
-#include "router.h"
-#include "stockade/base/log.h"
 #include "stockade/base/strings.h"
 #include "subscription_hub.h"
 
@@ -19,11 +18,12 @@ namespace stockade::internal {
 namespace {
 
 using testing::Await;
+using testing::ChannelRouter;
 using testing::Ear;
 using testing::RedisCluster;
 
-// Knows which node has a slot by what it is told: at first by the test, then by MOVED. The commands' way is not looked at.
-class SlotRouter final : public Router {
+// Knows which node has a slot by what it is told: at first by the test, then by MOVED.
+class SlotRouter final : public ChannelRouter {
  public:
   explicit SlotRouter(RedisCluster& cluster) : ports_(kKeySlots) {
     for (const testing::RawReply& range : cluster.node(0).Call({"CLUSTER", "SLOTS"}).items) {
@@ -42,13 +42,6 @@ class SlotRouter final : public Router {
     const std::lock_guard lock(mutex_);
     return moves_;
   }
-
-  absl::Status Start() override { return absl::OkStatus(); }
-  void Stop() override {}
-  absl::StatusOr<Hop> Route(const RedisCommand&) override { return absl::UnimplementedError("no commands"); }
-  Verdict OnErrorReply(std::string_view, Hop&) override { return Verdict::kFinal; }
-  Verdict OnFailure(const absl::Status&, Hop&) override { return Verdict::kFinal; }
-  size_t pending() const override { return 0; }
 
   bool sharded_channels() const override { return true; }
   absl::StatusOr<std::string> ChannelHome(std::string_view channel) override {
@@ -117,8 +110,9 @@ TEST_F(ShardedSubscriptionTest, ChannelsOfAllNodes_AreHeardAndEnd) {
   }
   for (const auto& subscription : subscriptions) hub_->Unsubscribe(*subscription);
   for (size_t node = 0; node < RedisCluster::kMasters; ++node) {
-    Await("no subscriber to be left",
-          [&] { return cluster_->node(node).Call({"PUBSUB", "SHARDCHANNELS"}).items.empty(); });
+    Await("no subscriber to be left", [&] {
+      return cluster_->node(node).Call({"PUBSUB", "SHARDCHANNELS"}).items.empty();
+    });
   }
 }
 
@@ -155,9 +149,8 @@ TEST_F(ShardedSubscriptionTest, NobodyHasTheSlot_IsUnavailableUntilSomebodyDoes)
   Ear ear;
   const auto subscription = *hub_->Subscribe("news", ear.subscriber());
   const auto given_up = *hub_->Subscribe("{news}2", ear.subscriber());
-  Await("the router to be asked", [&] {
-    return absl::IsUnavailable(hub_->AwaitSubscribed(*subscription, absl::ZeroDuration()));
-  });
+  Await("the router to be asked",
+        [&] { return absl::IsUnavailable(hub_->AwaitSubscribed(*subscription, absl::ZeroDuration())); });
   EXPECT_EQ(hub_->AwaitSubscribed(*subscription, absl::ZeroDuration()).message(),
             "redis 'default': channel 'news': nobody has the slot");
   hub_->Unsubscribe(*given_up);
@@ -182,7 +175,8 @@ TEST_F(ShardedSubscriptionTest, NodeDies_ItsChannelsGoToTheNewOwnerAndOthersHear
   for (size_t node = 0; node < RedisCluster::kMasters; ++node) {
     if (node == owner) continue;
     const std::string slot = std::to_string(KeySlot(name));
-    cluster_->node(node).Call({"CLUSTER", "SETSLOT", slot, "NODE", cluster_->node(next).Call({"CLUSTER", "MYID"}).text});
+    cluster_->node(node).Call(
+        {"CLUSTER", "SETSLOT", slot, "NODE", cluster_->node(next).Call({"CLUSTER", "MYID"}).text});
   }
   router_->Know(name, cluster_->node(next).port());
   ASSERT_TRUE(ear.AwaitConfirmations(2));

@@ -1,12 +1,10 @@
 #include <gtest/gtest.h>
-#include <prometheus/text_serializer.h>
 
-#include <cstdlib>
 #include <memory>
 #include <string>
 
-#include "redis/support/await.h"
 #include "redis/support/ear.h"
+#include "redis/support/exported.h"
 #include "redis/support/redis_server.h"
 #include "stockade/metrics/metrics_registry.h"
 #include "stockade/redis/redis_client.h"
@@ -21,12 +19,7 @@ class SubscriptionMetricsTest : public ::testing::Test {
  protected:
   void SetUp() override { STOCKADE_NEEDS_REDIS(); }
 
-  // The value of the sample whose name and labels are `series` as exported; -1 where there is none.
-  double Value(const std::string& series) const {
-    const std::string text = "\n" + prometheus::TextSerializer().Serialize(registry_.Collect());
-    const size_t at = text.find("\n" + series + " ");
-    return at == std::string::npos ? -1 : std::atof(text.c_str() + at + series.size() + 2);
-  }
+  double Value(const std::string& series) const { return testing::Exported(registry_, series); }
 
   MetricsRegistry registry_;
 };
@@ -41,7 +34,8 @@ TEST_F(SubscriptionMetricsTest, MessagesChannelsAndConnections_AreCounted) {
   EXPECT_EQ(Value(kConnects), 1);
   EXPECT_EQ(Value(kChannels), 0);
   Ear ear;
-  RedisSubscription twice[] = {*client->Subscribe("news", ear.subscriber()), *client->Subscribe("news", ear.subscriber())};
+  RedisSubscription twice[] = {*client->Subscribe("news", ear.subscriber()),
+                               *client->Subscribe("news", ear.subscriber())};
   const RedisSubscription other = *client->Subscribe("olds", ear.subscriber());
   ASSERT_TRUE(ear.AwaitConfirmations(3));
   EXPECT_EQ(Value(kChannels), 2);

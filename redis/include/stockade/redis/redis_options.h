@@ -20,7 +20,9 @@ struct RedisOptions {
   // getaddrinfo(3), which has time-outs of its own.
   absl::Duration connect_timeout = absl::Seconds(1);
 
-  // From the call to the reply, waiting for a connection included, where the call says nothing else.
+  // From the call to the reply, waiting for a connection included, where the call says nothing else. It, or connect_timeout
+  // where that is longer, is also how long a connection for subscriptions may be silent before it is tried by PING,
+  // then how long that may take, and how long the connection is kept after its last subscription.
   absl::Duration command_timeout = absl::Seconds(3);
 
   // A lost connection is tried again at once, then after a random part of a span that doubles from the one to the

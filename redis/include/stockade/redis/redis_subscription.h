@@ -18,9 +18,9 @@ struct Subscription;
 class SubscriptionHub;
 }  // namespace internal
 
-// What is told of a channel. Both run on the client's subscription thread, which is one for all channels, so they must be
-// short and must not wait. They may call Subscribe(), Unsubscribe() and RunAsync(). What they throw is logged. Either
-// may be empty.
+// What is told of a channel. Both run on the client's subscription thread, which is one for all channels, so they must
+// be short and must not wait. They may call Subscribe(), Unsubscribe() and RunAsync(). What they throw is logged.
+// Either may be empty.
 struct RedisSubscriber {
   // Each message once, those of one publisher in their order, from the first on_subscribed on. `payload` may be any
   // bytes, and is there during the call.
@@ -31,9 +31,9 @@ struct RedisSubscriber {
   std::function<void()> on_subscribed = {};
 };
 
-// A subscription to one channel, which ends with it. Subscriptions of one client to one channel share one at the server,
-// and all share one connection (in a cluster with sharded channels: one for each node), which comes back after it
-// broke. A message larger than RedisOptions::max_reply_bytes breaks it too, and is lost.
+// A subscription to one channel, which ends with it. Subscriptions of one client to one channel share one at the
+// server, and all share one connection (in a cluster with sharded channels: one for each node), which comes back after
+// it broke. A message larger than RedisOptions::max_reply_bytes breaks it too, and is lost.
 //
 // Any thread, one at a time. It may outlive its client, and then does nothing any more. Not for use in a forked
 // child, where only its destructor may run.
@@ -49,10 +49,10 @@ class RedisSubscription {
   // its own subscription goes on to its end and is destroyed then. O(subscriptions to this channel).
   void Unsubscribe();
 
-  // Blocks until the server has confirmed it; OK at once where that is so. DeadlineExceeded: not in time. Unavailable, with the
-  // reason: there is no connection, or the channel's server is not known. What the server refuses for good
-  // (PermissionDenied, ...) comes at once, though it is tried again. Cancelled: the client was destroyed. FailedPrecondition: it has been ended,
-  // or this is the thread of callbacks, where nothing would change.
+  // Blocks until the server has confirmed it; OK at once where that is so. DeadlineExceeded: not in time. Unavailable,
+  // with the reason: there is no connection, or the channel's server is not known. What the server refuses for good
+  // (PermissionDenied, ...) comes at once, though it is tried again. Cancelled: the client was destroyed.
+  // FailedPrecondition: it has been ended, or this is the thread of callbacks, where nothing would change.
   absl::Status AwaitSubscribed(absl::Duration timeout) const;
 
   // Empty: to nothing, or ended.
@@ -60,7 +60,8 @@ class RedisSubscription {
 
  private:
   friend class RedisClient;
-  RedisSubscription(std::shared_ptr<internal::SubscriptionHub> hub, std::shared_ptr<internal::Subscription> subscription);
+  RedisSubscription(std::shared_ptr<internal::SubscriptionHub> hub,
+                    std::shared_ptr<internal::Subscription> subscription);
 
   std::shared_ptr<internal::SubscriptionHub> hub_;
   std::shared_ptr<internal::Subscription> subscription_;  // Null: to nothing.
