@@ -21,7 +21,12 @@ SubscriptionHub::SubscriptionHub(const RedisOptions& options, Router* router, Co
       router_(router),
       metrics_(metrics),
       sharded_(router->sharded_channels()),
-      random_(std::random_device()()) {}
+      random_(std::random_device()()) {
+  router->SetOnTopologyChange([this] {
+    topology_changed_ = true;
+    wake_.Set();
+  });
+}
 
 SubscriptionHub::~SubscriptionHub() = default;
 

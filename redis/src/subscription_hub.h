@@ -1,6 +1,7 @@
 #ifndef STOCKADE_REDIS_SUBSCRIPTION_HUB_H_
 #define STOCKADE_REDIS_SUBSCRIPTION_HUB_H_
 
+#include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -66,7 +67,8 @@ struct Subscription {
 // metrics' own.
 class SubscriptionHub {
  public:
-  // `options`, `router` and `metrics` must live until Stop() has returned. The router has been started.
+  // `options`, `router` and `metrics` must live until Stop() has returned. The router has been started, and is stopped
+  // before the hub is destroyed.
   SubscriptionHub(const RedisOptions& options, Router* router, ComponentMetrics* metrics);
   // After Stop().
   ~SubscriptionHub();
@@ -98,6 +100,7 @@ class SubscriptionHub {
   void Work();
   bool TakeChanges();
   void RetryLater();
+  void LeaveOldHomes();
   void Tend(Home& home);
   void ConnectAgain(Home& home);
   void SendQueue(Home& home);
@@ -134,6 +137,7 @@ class SubscriptionHub {
   const bool sharded_;
   const ForkGuard fork_;
   const EventFd wake_;
+  std::atomic<bool> topology_changed_ = false;
 
   mutable std::mutex mutex_;  // Guards what follows, to the blank line.
   std::unordered_map<std::string, std::unique_ptr<Channel>, NameHash, std::equal_to<>> channels_;

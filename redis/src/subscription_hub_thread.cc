@@ -33,6 +33,7 @@ Instant Now() { return Clock::System()->Now(); }
 void SubscriptionHub::Work() {
   while (TakeChanges()) {
     RetryLater();
+    if (topology_changed_.exchange(false)) LeaveOldHomes();
     for (const auto& [name, home] : homes_) Tend(*home);
     std::erase_if(homes_, [&](const auto& entry) {
       const Home& home = *entry.second;
@@ -62,6 +63,27 @@ void SubscriptionHub::RetryLater() {
     later_.erase(later_.begin());
     channel.place = Place::kNowhere;
     Seek(channel);
+  }
+}
+
+// A connection to where no channel is heard any more is dropped: the server may be a master no longer, or stand still.
+// Where some are, the server itself tells which are not.
+void SubscriptionHub::LeaveOldHomes() {
+  std::vector<Home*> up;
+  for (const auto& [name, home] : homes_) {
+    if (home->line.up() && home->channels > 0) up.push_back(home.get());
+  }
+  for (Home* home : up) {
+    const std::vector<Channel*> channels = ChannelsOf(*home);
+    const bool left = std::all_of(channels.begin(), channels.end(), [&](const Channel* channel) {
+      const absl::StatusOr<std::string> now = router_->ChannelHome(channel->name);
+      return now.ok() && *now != home->name;
+    });
+    if (!left) continue;
+    Lose(*home, absl::UnavailableError(Concat(home->name, " is no longer where the channels are")));
+    for (Channel* channel : ChannelsOf(*home)) {
+      if (channel->place == Place::kNowhere) Seek(*channel);
+    }
   }
 }
 

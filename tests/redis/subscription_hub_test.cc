@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "redis/support/await.h"
 #include "redis/support/channel_router.h"
 #include "redis/support/ear.h"
 #include "redis/support/redis_server.h"
@@ -76,6 +77,47 @@ INSTANTIATE_TEST_SUITE_P(Redis, SubscriptionHubTest,
                                            std::pair("Error", RawRedis::Encode({"NO-SUCH-COMMAND"})),
                                            std::pair("Protocol", std::string("*1\r\n:0\r\n"))),
                          [](const auto& tested) { return tested.param.first; });
+
+// One of two servers at a time, as Sentinels name the master.
+class TwoServerRouter final : public ChannelRouter {
+ public:
+  TwoServerRouter(uint16_t first, uint16_t second) : ports_{first, second} {}
+
+  void Switch() {
+    at_ = 1;
+    TopologyChanged();
+  }
+
+  absl::StatusOr<std::string> ChannelHome(std::string_view) override { return Endpoint().ToString(); }
+  absl::StatusOr<std::unique_ptr<Link>> ConnectForChannel(std::string_view, Instant deadline) override {
+    return Link::Connect(Endpoint(), {}, size_t{1} << 20, deadline);
+  }
+
+ private:
+  RedisEndpoint Endpoint() const { return {.host = "127.0.0.1", .port = ports_[at_]}; }
+
+  const uint16_t ports_[2];
+  std::atomic<int> at_ = 0;
+};
+
+TEST(SubscriptionHubTopologyTest, ChannelsHaveAnotherHome_AllGoThereThoughTheOldOneIsUp) {
+  STOCKADE_NEEDS_REDIS();
+  const RedisServer old_server;
+  const RedisServer new_server;
+  ComponentMetrics metrics;
+  TwoServerRouter router(old_server.port(), new_server.port());
+  SubscriptionHub hub({}, &router, &metrics);
+  Ear ears[2];
+  const auto news = *hub.Subscribe("news", ears[0].subscriber());
+  const auto olds = *hub.Subscribe("olds", ears[1].subscriber());
+  for (Ear& ear : ears) ASSERT_TRUE(ear.AwaitConfirmations(1));
+  router.Switch();
+  for (Ear& ear : ears) ASSERT_TRUE(ear.AwaitConfirmations(2));
+  testing::Await("the old connection's end", [&] { return old_server.Call({"PUBSUB", "CHANNELS"}).items.empty(); });
+  EXPECT_EQ(new_server.Call({"PUBLISH", "olds", "x"}), "1");
+  EXPECT_TRUE(ears[1].AwaitMessage("x"));
+  hub.Stop();
+}
 
 }  // namespace
 }  // namespace stockade::internal
