@@ -23,7 +23,7 @@ std::span<const MetricDef> RedisMetricDefs() {
       {MetricType::kCounter, "stockade_redis_connections_lost_total", "Connections that broke or were dropped."},
       {MetricType::kGauge, "stockade_redis_pending_commands", "Commands that wait for their replies, or to be sent."},
       {MetricType::kCounter, "stockade_redis_retries_total",
-       "Commands sent again: redirected, refused for now, or idempotent with a lost reply."},
+       "Commands sent again: redirected, refused for now, scripts that were not known, idempotent with a lost reply."},
       {MetricType::kCounter, "stockade_redis_messages_total", "Messages received on subscribed channels."},
       {MetricType::kGauge, "stockade_redis_subscriptions", "Channels that are subscribed to, or wait to be."},
   };
