@@ -63,7 +63,7 @@ TEST(DocumentsTest, CppBlocks_OfEveryDocument_StandInCompiledCode) {
     for (const fs::path& file : Files(kSource / dir, ".cc", true)) compiled.push_back(Lines(file));
   }
   std::vector<fs::path> documents = Files(kSource, ".md", false);
-  for (const char* dir : {"base", "metrics", "locks", "cache", "inventory", "docs", "bench", "examples"}) {
+  for (const char* dir : {"base", "metrics", "locks", "cache", "inventory", "redis", "docs", "bench", "examples"}) {
     for (const fs::path& file : Files(kSource / dir, ".md", true)) documents.push_back(file);
   }
   size_t blocks = 0;

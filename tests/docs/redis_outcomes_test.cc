@@ -1,0 +1,137 @@
+// The table of redis/README.md, "what a failure tells", found out from a client: each failure is made, and what its
+// caller was told put into the table's words.
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <future>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "docs/document_table.h"
+#include "redis/support/await.h"
+#include "redis/support/redis_server.h"
+#include "redis/support/tcp_proxy.h"
+#include "stockade/redis/redis_client.h"
+
+namespace stockade::testing {
+namespace {
+
+// No test waits so long: a failure that comes by itself comes earlier.
+constexpr absl::Duration kForever = absl::Seconds(60);
+constexpr absl::Duration kSoon = absl::Milliseconds(30);
+
+struct Bench {
+  absl::Status Run(const RedisCommand& command, absl::Duration timeout = kForever) {
+    return redis->Run(command, {.timeout = timeout}).status();
+  }
+  absl::Status Incr(absl::Duration timeout = kForever) { return Run(RedisCommand("INCR").Key("n"), timeout); }
+  std::future<absl::StatusOr<RedisReply>> IncrFuture() {
+    return redis->RunFuture(RedisCommand("INCR").Key("n"), {.timeout = kForever});
+  }
+  void TakeServerAway() {
+    proxy.Refuse();
+    proxy.CloseAll();
+    Await("the client to miss its server", [&] {
+      const absl::Status status = Run(RedisCommand("PING"), absl::Milliseconds(5));
+      return absl::IsUnavailable(status) && !RedisOutcomeUnknown(status);
+    });
+  }
+
+  RedisServer server;
+  TcpProxy proxy{server.port()};
+  std::unique_ptr<RedisClient> redis =
+      RedisClient::Connect(proxy.url(), {.max_pending_commands = 10, .max_reply_bytes = 1000, .metrics = nullptr})
+          .value();
+};
+
+struct Failure {
+  const char* what;
+  std::function<absl::Status(Bench&)> make;
+};
+
+std::vector<Failure> Failures() {
+  return {
+      {"its reply was lost with the connection",
+       [](Bench& b) {
+         b.proxy.DropReply();
+         return b.Incr();
+       }},
+      {"no reply within the time-out",
+       [](Bench& b) {
+         b.proxy.Hold();
+         return b.Incr(kSoon);
+       }},
+      {"no connection within the time-out",
+       [](Bench& b) {
+         b.TakeServerAway();
+         return b.Incr(kSoon);
+       }},
+      {"a time-out of zero or less", [](Bench& b) { return b.Incr(absl::ZeroDuration()); }},
+      {"the queue is full (`max_pending_commands`, `max_unsent_bytes`)",
+       [](Bench& b) {
+         b.proxy.Hold();
+         for (int i = 0; i < 10; ++i) (void)b.IncrFuture();
+         return b.Incr();
+       }},
+      {"its reply is larger than `max_reply_bytes`",
+       [](Bench& b) { return b.Run(RedisCommand("ECHO").Arg(std::string(2000, 'x'))); }},
+      {"the client was destroyed, it had been sent",
+       [](Bench& b) {
+         b.proxy.Hold();
+         auto sent = b.IncrFuture();
+         EXPECT_TRUE(b.proxy.Await([](const TcpProxy::Counts& counts) { return counts.held > 0; }));
+         b.redis.reset();
+         return sent.get().status();
+       }},
+      {"the client was destroyed, it had not been sent",
+       [](Bench& b) {
+         b.TakeServerAway();
+         auto waits = b.IncrFuture();
+         b.redis.reset();
+         return waits.get().status();
+       }},
+      {"LOADING, READONLY, MASTERDOWN, CLUSTERDOWN, TRYAGAIN, BUSY, NOREPLICAS, MISCONF",
+       [](Bench& b) {
+         EXPECT_EQ(b.server.Call({"CONFIG", "SET", "min-replicas-to-write", "1"}), "OK");
+         return b.Incr();
+       }},
+      {"OOM",
+       [](Bench& b) {
+         EXPECT_EQ(b.server.Call({"CONFIG", "SET", "maxmemory", "1"}), "OK");
+         return b.Incr();
+       }},
+      {"NOAUTH, WRONGPASS", [](Bench& b) { return b.Run(RedisCommand("AUTH").Arg("nobody").Arg("nothing")); }},
+      {"NOPERM",
+       [](Bench& b) {
+         EXPECT_EQ(b.server.Call({"ACL", "SETUSER", "default", "-incr"}), "OK");
+         return b.Incr();
+       }},
+      {"WRONGTYPE, NOSCRIPT, EXECABORT",
+       [](Bench& b) {
+         EXPECT_EQ(b.server.Call({"RPUSH", "n", "1"}), "1");
+         return b.Incr();
+       }},
+      {"any other error of the server", [](Bench& b) { return b.Run(RedisCommand("NOSUCH")); }},
+  };
+}
+
+TEST(RedisOutcomesTest, EachFailure_IsToldAsTheDocumentSays) {
+  STOCKADE_NEEDS_REDIS();
+  std::vector<std::string> documented = DocumentedTable("redis/README.md", "| what went wrong |");
+  ASSERT_GT(documented.size(), 2u);
+  documented.erase(documented.begin(), documented.begin() + 2);  // The head, and the line below it.
+  const std::vector<Failure> failures = Failures();
+  ASSERT_EQ(documented.size(), failures.size());
+  for (size_t i = 0; i < failures.size(); ++i) {
+    Bench bench;
+    const absl::Status status = failures[i].make(bench);
+    const std::string told = "| " + std::string(failures[i].what) + " | " + absl::StatusCodeToString(status.code()) +
+                             " | " + (RedisOutcomeUnknown(status) ? "true" : "false") + " |";
+    EXPECT_TRUE(documented[i].starts_with(told)) << documented[i] << "\nbut it is\n" << told << "\n" << status;
+  }
+}
+
+}  // namespace
+}  // namespace stockade::testing
