@@ -17,8 +17,8 @@
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "inventory/fenced_store.h"
-#include "inventory/run_threads.h"
 #include "stockade/inventory/inventory.h"
+#include "support/run_threads.h"
 #include "support/scale.h"
 
 namespace stockade {

@@ -9,9 +9,9 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "inventory/recording_ledger.h"
-#include "inventory/run_threads.h"
 #include "stockade/base/manual_clock.h"
 #include "stockade/inventory/inventory.h"
+#include "support/run_threads.h"
 #include "support/scale.h"
 
 namespace stockade {

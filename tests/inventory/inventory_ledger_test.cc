@@ -7,8 +7,8 @@
 
 #include "gtest/gtest.h"
 #include "inventory/recording_ledger.h"
-#include "inventory/run_threads.h"
 #include "stockade/inventory/inventory.h"
+#include "support/run_threads.h"
 #include "support/scale.h"
 
 namespace stockade {

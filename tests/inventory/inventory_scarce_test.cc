@@ -13,10 +13,10 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "inventory/run_threads.h"
 #include "inventory/scarce_ledger.h"
 #include "stockade/base/manual_clock.h"
 #include "stockade/inventory/inventory.h"
+#include "support/run_threads.h"
 #include "support/scale.h"
 
 namespace stockade {

@@ -7,7 +7,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "inventory/run_threads.h"
+#include "support/run_threads.h"
 #include "support/scale.h"
 
 namespace stockade {

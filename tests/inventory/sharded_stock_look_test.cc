@@ -5,9 +5,9 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "inventory/run_threads.h"
 #include "inventory/sharded_stock_peer.h"
 #include "stockade/inventory/sharded_stock.h"
+#include "support/run_threads.h"
 #include "support/scale.h"
 
 namespace stockade {

@@ -6,8 +6,8 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "inventory/run_threads.h"
 #include "inventory/sharded_stock_peer.h"
+#include "support/run_threads.h"
 #include "support/scale.h"
 
 namespace stockade {

@@ -13,7 +13,7 @@
 
 #include "lock_model.h"
 #include "support/scale.h"
-#include "test_seed.h"
+#include "support/test_seed.h"
 
 namespace stockade {
 namespace {

@@ -7,7 +7,7 @@
 #include <random>
 
 #include "support/scale.h"
-#include "test_seed.h"
+#include "support/test_seed.h"
 
 namespace stockade::internal::lock_word {
 namespace {

@@ -13,7 +13,7 @@
 #include "lock_condition.h"
 #include "stockade/locks/reentrant_shared_mutex.h"
 #include "support/scale.h"
-#include "test_seed.h"
+#include "support/test_seed.h"
 
 namespace stockade {
 namespace {

@@ -17,7 +17,7 @@
 #include "lock_test_util.h"
 #include "stockade/locks/reentrant_shared_mutex.h"
 #include "support/scale.h"
-#include "test_seed.h"
+#include "support/test_seed.h"
 
 namespace stockade {
 namespace {

@@ -14,7 +14,7 @@
 #include "stockade/locks/reentrant_shared_mutex.h"
 #include "stockade/locks/thread_record.h"
 #include "support/scale.h"
-#include "test_seed.h"
+#include "support/test_seed.h"
 
 namespace stockade {
 namespace {

@@ -15,7 +15,7 @@
 #include "stockade/base/cpu_relax.h"
 #include "stockade/locks/reentrant_shared_mutex.h"
 #include "support/scale.h"
-#include "test_seed.h"
+#include "support/test_seed.h"
 
 namespace stockade {
 namespace {

@@ -7,9 +7,9 @@
 
 #include "gtest/gtest.h"
 #include "inventory/crash/audit.h"
-#include "inventory/run_threads.h"
 #include "stockade/base/manual_clock.h"
 #include "stockade/inventory/inventory.h"
+#include "support/run_threads.h"
 #include "support/scale.h"
 #include "support/temp_dir.h"
 

@@ -14,9 +14,9 @@
 #include <utility>
 
 #include "inventory/crash/trader.h"
-#include "inventory/run_threads.h"
 #include "stockade/base/log.h"
 #include "stockade/inventory/sqlite_ledger.h"
+#include "support/run_threads.h"
 
 namespace stockade::testing {
 namespace {

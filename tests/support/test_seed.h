@@ -1,5 +1,5 @@
-#ifndef STOCKADE_TESTS_LOCKS_TEST_SEED_H_
-#define STOCKADE_TESTS_LOCKS_TEST_SEED_H_
+#ifndef STOCKADE_TESTS_SUPPORT_TEST_SEED_H_
+#define STOCKADE_TESTS_SUPPORT_TEST_SEED_H_
 
 #include <cstdint>
 #include <cstdlib>
@@ -14,4 +14,4 @@ inline uint64_t Seed() {
 
 }  // namespace stockade::testing
 
-#endif  // STOCKADE_TESTS_LOCKS_TEST_SEED_H_
+#endif  // STOCKADE_TESTS_SUPPORT_TEST_SEED_H_

@@ -1,5 +1,5 @@
-#ifndef STOCKADE_TESTS_INVENTORY_RUN_THREADS_H_
-#define STOCKADE_TESTS_INVENTORY_RUN_THREADS_H_
+#ifndef STOCKADE_TESTS_SUPPORT_RUN_THREADS_H_
+#define STOCKADE_TESTS_SUPPORT_RUN_THREADS_H_
 
 #include <latch>
 #include <thread>
@@ -23,4 +23,4 @@ void RunThreads(int count, const Body& body) {
 
 }  // namespace stockade::testing
 
-#endif  // STOCKADE_TESTS_INVENTORY_RUN_THREADS_H_
+#endif  // STOCKADE_TESTS_SUPPORT_RUN_THREADS_H_
