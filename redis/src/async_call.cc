@@ -15,7 +15,7 @@ AsyncCall::AsyncCall(RedisCommand command, Router* router, TimerQueue* timers, C
       done_(std::move(done)) {}
 
 AsyncCall::~AsyncCall() {
-  if (done_) Finish(absl::CancelledError("redis: the client was destroyed"));
+  if (done_) Finish(attempt_.Final(absl::CancelledError("redis: the client was destroyed")));
 }
 
 void AsyncCall::Start(RedisCommand command, Router* router, TimerQueue* timers, ComponentMetrics* metrics,

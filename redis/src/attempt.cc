@@ -33,7 +33,7 @@ absl::Status Attempt::Prepare(Request& request) {
     return absl::DeadlineExceededError("redis: the time-out is not more than 0; not sent");
   if (hop_.pipeline == nullptr) {
     absl::StatusOr<Hop> hop = router_->Route(*command_);
-    if (!hop.ok()) return hop.status();
+    if (!hop.ok()) return Final(hop.status());
     hop_ = *std::move(hop);
   }
   static const std::string kAsking = RedisCommand("ASKING").Wire();
@@ -48,13 +48,28 @@ std::optional<absl::Duration> Attempt::Judge(absl::StatusOr<RedisReply>& result)
     if (!result->is_error()) return std::nullopt;
     if (ErrorCodeOf(result->text()) == "NOSCRIPT" && command_->has_script() && !whole_script_) {
       whole_script_ = true;  // Which also makes it known.
-      return Again(Verdict::kRetryNow);
+      const std::optional<absl::Duration> again = Again(Verdict::kRetryNow);
+      if (!again) result = Final(absl::DeadlineExceededError("redis: no time to send a script that the server lacks"));
+      return again;
     }
-    return Again(router_->OnErrorReply(result->text(), hop_));
+    const Verdict verdict = router_->OnErrorReply(result->text(), hop_);
+    const std::optional<absl::Duration> again = Again(verdict);
+    // It has not run now, but may have before.
+    if (!again && verdict != Verdict::kFinal) result = Final(StatusOfErrorReply(result->text()));
+    return again;
   }
-  if (result.status().code() != absl::StatusCode::kUnavailable) return std::nullopt;
-  if (RedisOutcomeUnknown(result.status()) && !command_->idempotent()) return std::nullopt;
-  return Again(router_->OnFailure(result.status(), hop_));
+  const bool unknown = RedisOutcomeUnknown(result.status());
+  std::optional<absl::Duration> again;
+  if (result.status().code() == absl::StatusCode::kUnavailable && (!unknown || command_->idempotent())) {
+    again = Again(router_->OnFailure(result.status(), hop_));
+  }
+  if (!again) result = Final(result.status());
+  may_have_run_ = may_have_run_ || unknown;
+  return again;
+}
+
+absl::Status Attempt::Final(absl::Status error) const {
+  return may_have_run_ && !RedisOutcomeUnknown(error) ? WithUnknownOutcome(std::move(error)) : error;
 }
 
 std::optional<absl::Duration> Attempt::Again(Verdict verdict) {

@@ -34,6 +34,9 @@ class Attempt {
   // is before the deadline.
   std::optional<absl::Duration> Judge(absl::StatusOr<RedisReply>& result);
 
+  // `error` as the end of all attempts: one of which the outcome is unknown makes it that of the command.
+  absl::Status Final(absl::Status error) const;
+
  private:
   std::optional<absl::Duration> Again(Verdict verdict);
 
@@ -43,6 +46,7 @@ class Attempt {
   Instant deadline_;
   Hop hop_;
   bool whole_script_ = false;
+  bool may_have_run_ = false;  // An earlier attempt's reply was lost.
   int pauses_ = 0;
 };
 

@@ -72,6 +72,26 @@ TEST_F(RedisLossTest, ReplyLost_OfAnIdempotentCommand_IsSentAgain) {
   EXPECT_TRUE(RedisOutcomeUnknown(replies[1].status()));
 }
 
+TEST_F(RedisLossTest, ReplyLost_OfAnIdempotentCommandThatCannotBeSentAgain_IsUnknownOutcome) {
+  RedisServer server;
+  TcpProxy proxy(server.port());
+  const auto redis = Connect(proxy.url());
+  const auto check = [](const absl::Status& status) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+    EXPECT_TRUE(RedisOutcomeUnknown(status)) << status;
+  };
+  proxy.Refuse();
+  proxy.DropReply();
+  check(redis->Run(Incr().Idempotent(), {.timeout = absl::Milliseconds(200)}).status());
+  EXPECT_EQ(server.Call({"GET", "n"}), "1");
+  proxy.Accept();
+  ASSERT_TRUE(redis->Run(RedisCommand("PING").Idempotent()).ok());
+  proxy.Refuse();
+  proxy.DropReply();
+  check(redis->RunFuture(Incr().Idempotent(), {.timeout = absl::Milliseconds(200)}).get().status());
+  EXPECT_EQ(server.Call({"GET", "n"}), "2");
+}
+
 TEST_F(RedisLossTest, HalfAReply_IsLost_WholeOnesBeforeItAreNot) {
   RedisServer server;
   ASSERT_EQ(server.Call({"SET", "k", std::string(1000, 'x')}), "OK");
