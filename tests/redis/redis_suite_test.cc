@@ -1,0 +1,255 @@
+// What holds on every set-up: one server, Sentinels, a cluster. Each has one deployment for all of its tests, which
+// keep to keys of their own.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdint>
+#include <future>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "redis/probe.h"
+#include "redis/support/redis_deployment.h"
+#include "stockade/redis/redis_client.h"
+#include "support/run_threads.h"
+#include "support/scale.h"
+#include "support/test_seed.h"
+
+namespace stockade {
+namespace {
+
+using testing::Probe;
+using testing::ProbeMaker;
+using testing::RedisDeployment;
+using testing::RedisSetup;
+using testing::RunThreads;
+using testing::Scaled;
+using testing::Seed;
+
+class RedisSuiteTest : public ::testing::TestWithParam<RedisSetup> {
+ protected:
+  static void TearDownTestSuite() { deployments_.clear(); }
+
+  void SetUp() override {
+    STOCKADE_NEEDS_REDIS();
+    std::unique_ptr<RedisDeployment>& deployment = deployments_[GetParam()];
+    if (deployment == nullptr) deployment = std::make_unique<RedisDeployment>(GetParam());
+    servers_ = deployment.get();
+    absl::StatusOr<std::unique_ptr<RedisClient>> client =
+        RedisClient::Connect(servers_->url(), {.command_timeout = absl::Seconds(30)});
+    ASSERT_TRUE(client.ok()) << client.status();
+    redis_ = *std::move(client);
+  }
+
+  std::string Run(const RedisCommand& command) {
+    const absl::StatusOr<RedisReply> reply = redis_->Run(command);
+    return reply.ok() ? reply->ToString() : reply.status().ToString();
+  }
+
+  // What the servers have, seen behind the client's back.
+  int64_t Counter(const std::string& key) {
+    const testing::RawReply reply = servers_->Call(key, {"GET", key});
+    return reply.type == '_' ? 0 : std::stoll(reply.text);
+  }
+
+  RedisDeployment* servers_ = nullptr;
+  std::unique_ptr<RedisClient> redis_;
+
+ private:
+  static std::map<RedisSetup, std::unique_ptr<RedisDeployment>> deployments_;
+};
+
+std::map<RedisSetup, std::unique_ptr<RedisDeployment>> RedisSuiteTest::deployments_;
+
+// How often each key was incremented by commands that were answered, and by those of which that is not known.
+struct Counted {
+  std::atomic<int64_t> answered = 0;
+  std::atomic<int64_t> unknown = 0;
+
+  void Add(const absl::StatusOr<RedisReply>& reply) {
+    if (reply.ok()) {
+      ++answered;
+    } else if (RedisOutcomeUnknown(reply.status())) {
+      ++unknown;
+    }
+  }
+};
+
+TEST_P(RedisSuiteTest, Run_EveryKindOfCommandOfTheModules_IsAnswered) {
+  EXPECT_EQ(Run(RedisCommand("SET").Key("lock").Arg("owner").Arg("NX").Arg("PX").Arg(60'000)), "OK");
+  EXPECT_EQ(Run(RedisCommand("SET").Key("lock").Arg("other").Arg("NX").Arg("PX").Arg(60'000)), "(nil)");
+  EXPECT_EQ(Run(RedisCommand("GET").Key("lock")), "\"owner\"");
+  const int64_t left = redis_->Run(RedisCommand("PTTL").Key("lock")).value().integer();
+  EXPECT_GT(left, 0);
+  EXPECT_LE(left, 60'000);
+  EXPECT_EQ(Run(RedisCommand("PEXPIRE").Key("lock").Arg(0)), "1");
+  EXPECT_EQ(Run(RedisCommand("EXISTS").Key("lock")), "0");
+  EXPECT_EQ(Run(RedisCommand("EXPIRE").Key("lock").Arg(10)), "0");
+
+  EXPECT_EQ(Run(RedisCommand("HINCRBY").Key("hash").Arg("field").Arg(2)), "2");
+  EXPECT_EQ(Run(RedisCommand("HSET").Key("hash").Arg("other").Arg("x")), "1");
+  EXPECT_EQ(Run(RedisCommand("HMGET").Key("hash").Arg("field").Arg("none").Arg("other")), "[\"2\", (nil), \"x\"]");
+  EXPECT_EQ(Run(RedisCommand("HDEL").Key("hash").Arg("field")), "1");
+
+  EXPECT_EQ(Run(RedisCommand("RPUSH").Key("list").Arg("a").Arg("b")), "2");
+  EXPECT_EQ(Run(RedisCommand("LRANGE").Key("list").Arg(0).Arg(-1)), "[\"a\", \"b\"]");
+  EXPECT_EQ(Run(RedisCommand("LPOP").Key("list")), "\"a\"");
+
+  EXPECT_EQ(Run(RedisCommand("ZADD").Key("zset").Arg(2).Arg("late").Arg(1).Arg("early")), "2");
+  EXPECT_EQ(Run(RedisCommand("ZRANGEBYSCORE").Key("zset").Arg("-inf").Arg(1)), "[\"early\"]");
+  EXPECT_EQ(Run(RedisCommand("ZSCORE").Key("zset").Arg("late")), "\"2\"");
+
+  EXPECT_EQ(Run(RedisCommand("SADD").Key("set").Arg("a").Arg("b").Arg("a")), "2");
+  EXPECT_EQ(Run(RedisCommand("SISMEMBER").Key("set").Arg("b")), "1");
+  EXPECT_EQ(Run(RedisCommand("SREM").Key("set").Arg("a").Arg("b")), "2");
+
+  EXPECT_EQ(Run(RedisCommand("PUBLISH").Arg("nobody_hears").Arg("x")), "0");
+  EXPECT_EQ(RedisErrorCode(redis_->Run(RedisCommand("HGET").Key("list").Arg("x")).status()), "WRONGTYPE");
+  EXPECT_EQ(Run(RedisCommand("DEL").Key("hash")), "1");
+}
+
+TEST_P(RedisSuiteTest, Scripts_OfKeysOfOneSlot_RunWhateverTheServersHaveForgotten) {
+  const RedisScript move(
+      "redis.call('SET', KEYS[1], ARGV[1]) redis.call('SET', KEYS[2], ARGV[2]) "
+      "return redis.call('MGET', KEYS[1], KEYS[2])");
+  const auto run_all = [&](std::string_view when) {
+    for (int i = 0; i < 12; ++i) {  // On all nodes of a cluster.
+      const std::string tag = "{script" + std::to_string(i) + "}";
+      EXPECT_EQ(Run(RedisCommand(move, {tag + "from", tag + "to"}).Arg(i).Arg(i + 1).Idempotent()),
+                "[\"" + std::to_string(i) + "\", \"" + std::to_string(i + 1) + "\"]")
+          << when;
+    }
+  };
+  run_all("the first time");
+  servers_->FlushScripts();
+  run_all("after SCRIPT FLUSH");
+  servers_->KillConnections();
+  run_all("after CLIENT KILL");
+  servers_->RestartAll();
+  run_all("after a restart");
+
+  // SCRIPT has no key: what is loaded is known where the command happened to go.
+  const std::string sha(move.sha1());
+  EXPECT_EQ(Run(RedisCommand("SCRIPT").Arg("LOAD").Arg(move.source())), "\"" + sha + "\"");
+  EXPECT_EQ(redis_->Run(RedisCommand("SCRIPT").Arg("EXISTS").Arg(sha).Arg("0")).value().elements().size(), 2);
+}
+
+TEST_P(RedisSuiteTest, ManyAtOnce_OverAllKeys_EachHasItsOwnReply) {
+  std::vector<RedisCommand> commands;
+  for (int i = 0; i < 1000; ++i) {
+    commands.push_back(RedisCommand("INCRBY").Key("many" + std::to_string(i)).Arg(i));
+  }
+  const auto replies = redis_->RunMany(commands);
+  ASSERT_EQ(replies.size(), 1000);
+  for (int i = 0; i < 1000; ++i) EXPECT_EQ(replies[i].value().integer(), i);
+
+  std::vector<std::future<absl::StatusOr<RedisReply>>> futures;
+  for (const RedisCommand& command : commands) futures.push_back(redis_->RunFuture(command));
+  for (int i = 0; i < 1000; ++i) EXPECT_EQ(futures[i].get().value().integer(), 2 * i);
+
+  std::promise<void> all;
+  std::atomic<int> called = 0;
+  for (int i = 0; i < 1000; ++i) {
+    redis_->RunAsync(commands[i], [&, i](absl::StatusOr<RedisReply> reply) {
+      EXPECT_EQ(reply.value().integer(), 3 * i);
+      if (++called == 1000) all.set_value();
+    });
+  }
+  all.get_future().get();
+}
+
+TEST_P(RedisSuiteTest, MixedCommands_OfManyThreads_EachHasItsOwnReply) {
+  ProbeMaker::Prepare(*redis_);
+  constexpr int kThreads = 64;
+  constexpr int kCounters = 16;
+  const int64_t each = Scaled(300, 10'000);
+  const auto counter = [](int64_t i) { return "mixed" + std::to_string(i % kCounters); };
+  RunThreads(kThreads, [&](int t) {
+    ProbeMaker make("t" + std::to_string(t), Seed() + static_cast<uint64_t>(t));
+    std::vector<int64_t> last(kCounters, 0);
+    for (int64_t i = 0; i < each; ++i) {
+      const absl::StatusOr<RedisReply> count = redis_->Run(RedisCommand("INCR").Key(counter(i)));
+      ASSERT_TRUE(count.ok()) << count.status();
+      ASSERT_GT(count->integer(), std::exchange(last[static_cast<size_t>(i % kCounters)], count->integer()));
+      const Probe probe = make.Next();
+      ASSERT_TRUE(probe.Answered(redis_->Run(probe.command)));
+    }
+  });
+  int64_t total = 0;
+  for (int i = 0; i < kCounters; ++i) total += Counter(counter(i));
+  EXPECT_EQ(total, kThreads * each);
+}
+
+TEST_P(RedisSuiteTest, ConnectionsKilledUnderLoad_EveryCommandIsAnsweredOrUnknown_AndTheCountsAddUp) {
+  constexpr int kKeys = 24;
+  const auto key = [](int64_t i) { return "killed" + std::to_string(i % kKeys); };
+  Counted counted[kKeys];
+  std::atomic<bool> stop = false;
+  std::thread killer([&] {
+    for (int64_t i = 0; i < Scaled(20, 200); ++i) servers_->KillConnections();
+    stop = true;
+  });
+  RunThreads(8, [&](int t) {
+    for (int64_t i = t; !stop; ++i) {
+      const absl::StatusOr<RedisReply> run = redis_->Run(RedisCommand("INCR").Key(key(i)));
+      counted[i % kKeys].Add(run);
+      EXPECT_TRUE(run.ok() || RedisOutcomeUnknown(run.status())) << run.status();
+      auto future = redis_->RunFuture(RedisCommand("INCR").Key(key(i)));
+      const std::string mine = "t" + std::to_string(t) + ":" + std::to_string(i);
+      const RedisCommand own[] = {RedisCommand("SET").Key(mine).Arg(i).Idempotent(),
+                                  RedisCommand("GET").Key(mine).Idempotent(),
+                                  RedisCommand("DEL").Key(mine).Idempotent()};
+      for (const absl::StatusOr<RedisReply>& reply : redis_->RunMany(own)) EXPECT_TRUE(reply.ok()) << reply.status();
+      const absl::StatusOr<RedisReply> later = future.get();
+      counted[i % kKeys].Add(later);
+      EXPECT_TRUE(later.ok() || RedisOutcomeUnknown(later.status())) << later.status();
+    }
+  });
+  killer.join();
+  int64_t unknown = 0;
+  for (int i = 0; i < kKeys; ++i) {
+    EXPECT_GE(Counter(key(i)), counted[i].answered) << i;
+    EXPECT_LE(Counter(key(i)), counted[i].answered + counted[i].unknown) << i;
+    unknown += counted[i].unknown;
+  }
+  EXPECT_GT(unknown, 0) << "no reply was lost: the test tests nothing";
+}
+
+TEST_P(RedisSuiteTest, RestartedUnderLoad_WorksWithinTheTimeOut_AndTheCountsAddUp) {
+  constexpr int kKeys = 24;
+  const auto key = [](int64_t i) { return "restarted" + std::to_string(i % kKeys); };
+  Counted counted[kKeys];
+  std::atomic<bool> stop = false;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 8; ++t) {
+    threads.emplace_back([&, t] {
+      for (int64_t i = t; !stop; ++i) {
+        counted[i % kKeys].Add(redis_->Run(RedisCommand("INCR").Key(key(i)), {.timeout = absl::Milliseconds(500)}));
+      }
+    });
+  }
+  servers_->RestartAll();
+  for (int i = 0; i < kKeys; ++i) {
+    // Those that are idempotent find the way by themselves, whatever was lost.
+    EXPECT_EQ(Run(RedisCommand("SET").Key("back" + std::to_string(i)).Arg(i).Idempotent()), "OK");
+  }
+  stop = true;
+  for (std::thread& thread : threads) thread.join();
+  for (int i = 0; i < kKeys; ++i) {
+    EXPECT_GE(Counter(key(i)), counted[i].answered) << i;
+    EXPECT_LE(Counter(key(i)), counted[i].answered + counted[i].unknown) << i;
+    EXPECT_GT(counted[i].answered, 0);
+    const absl::StatusOr<RedisReply> reply = redis_->Run(RedisCommand("INCR").Key(key(i)));
+    EXPECT_TRUE(reply.ok()) << reply.status();
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Redis, RedisSuiteTest, ::testing::ValuesIn(testing::RedisSetups()), testing::RedisSetupName);
+
+}  // namespace
+}  // namespace stockade
