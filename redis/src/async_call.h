@@ -22,13 +22,12 @@ class AsyncCall {
   static void Start(RedisCommand command, Router* router, TimerQueue* timers, ComponentMetrics* metrics,
                     Instant deadline, ReplyCallback done);
   ~AsyncCall();
+  AsyncCall(const AsyncCall&) = delete;
+  AsyncCall& operator=(const AsyncCall&) = delete;
 
  private:
   AsyncCall(RedisCommand command, Router* router, TimerQueue* timers, ComponentMetrics* metrics, Instant deadline,
             ReplyCallback done);
-  AsyncCall(const AsyncCall&) = delete;
-  AsyncCall& operator=(const AsyncCall&) = delete;
-
   static void Send(std::unique_ptr<AsyncCall> call);
   static void Take(std::unique_ptr<AsyncCall> call, absl::StatusOr<RedisReply> result);
   void Finish(absl::StatusOr<RedisReply> result);
