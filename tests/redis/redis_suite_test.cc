@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "redis/probe.h"
+#include "redis/support/await.h"
 #include "redis/support/redis_deployment.h"
 #include "stockade/redis/redis_client.h"
 #include "support/run_threads.h"
@@ -40,8 +41,11 @@ class RedisSuiteTest : public ::testing::TestWithParam<RedisSetup> {
     std::unique_ptr<RedisDeployment>& deployment = deployments_[GetParam()];
     if (deployment == nullptr) deployment = std::make_unique<RedisDeployment>(GetParam());
     servers_ = deployment.get();
+    // Connections are lost often here, and not for a reason that a pause would mend.
     absl::StatusOr<std::unique_ptr<RedisClient>> client =
-        RedisClient::Connect(servers_->url(), {.command_timeout = absl::Seconds(30)});
+        RedisClient::Connect(servers_->url(), {.command_timeout = absl::Seconds(30),
+                                               .min_backoff = absl::Milliseconds(1),
+                                               .max_backoff = absl::Milliseconds(50)});
     ASSERT_TRUE(client.ok()) << client.status();
     redis_ = *std::move(client);
   }
@@ -189,13 +193,18 @@ TEST_P(RedisSuiteTest, ConnectionsKilledUnderLoad_EveryCommandIsAnsweredOrUnknow
   constexpr int kKeys = 24;
   const auto key = [](int64_t i) { return "killed" + std::to_string(i % kKeys); };
   Counted counted[kKeys];
+  std::atomic<int64_t> rounds = 0;
   std::atomic<bool> stop = false;
   std::thread killer([&] {
-    for (int64_t i = 0; i < Scaled(20, 200); ++i) servers_->KillConnections();
+    for (int64_t i = 0; i < 10 + Scaled(10, 200); ++i) {
+      const int64_t before = rounds;
+      testing::Await("the load to get on", [&] { return rounds > before + 20; });
+      servers_->KillConnections();
+    }
     stop = true;
   });
   RunThreads(8, [&](int t) {
-    for (int64_t i = t; !stop; ++i) {
+    for (int64_t i = t; !stop; ++i, ++rounds) {
       const absl::StatusOr<RedisReply> run = redis_->Run(RedisCommand("INCR").Key(key(i)));
       counted[i % kKeys].Add(run);
       EXPECT_TRUE(run.ok() || RedisOutcomeUnknown(run.status())) << run.status();
