@@ -2,8 +2,11 @@
 #include "stockade/redis/redis_client.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <filesystem>
+#include <fstream>
 #include <future>
 #include <memory>
 #include <stdexcept>
@@ -205,6 +208,33 @@ TEST_F(RedisClientTest, Connect_PausedServer_IsUnavailableInTime) {
   const absl::Status status = RedisClient::Connect(server.url(), {.connect_timeout = absl::Milliseconds(200)}).status();
   server.Resume();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+}
+
+// How often all threads but this one have given up a processor.
+int64_t SwitchesOfOthers() {
+  int64_t switches = 0;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    if (task.path().filename() == std::to_string(gettid())) continue;
+    std::ifstream status(task.path() / "status");
+    for (std::string line; std::getline(status, line);) {
+      const size_t name = line.find("ctxt_switches:");
+      if (name != std::string::npos) switches += std::stoll(line.substr(line.find(':') + 1));
+    }
+  }
+  return switches;
+}
+
+TEST_F(RedisClientTest, Run_OfALoneCaller_WakesNoOtherThread) {
+  RedisServer server;
+  const auto redis = Connect(server.url());
+  EXPECT_TRUE(redis->Run(RedisCommand("PING")).ok());
+  int64_t before = SwitchesOfOthers();
+  for (int i = 0; i < 1000; ++i) EXPECT_TRUE(redis->Run(RedisCommand("PING")).ok());
+  EXPECT_LT(SwitchesOfOthers() - before, 100);
+  // Where another thread does take the replies, it shows.
+  before = SwitchesOfOthers();
+  for (int i = 0; i < 1000; ++i) EXPECT_TRUE(redis->RunFuture(RedisCommand("PING")).get().ok());
+  EXPECT_GT(SwitchesOfOthers() - before, 100);
 }
 
 TEST_F(RedisClientTest, ManyThreads_ShareOneConnection) {
