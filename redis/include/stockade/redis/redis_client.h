@@ -66,15 +66,15 @@ class RedisClient {
   // As RunAsync(). The future must not be waited for on a callback.
   std::future<absl::StatusOr<RedisReply>> RunFuture(RedisCommand command, RedisCallOptions options = {});
 
-  // Hears messages on `channel`, which may have any bytes, until the subscription is ended. Never blocks for the network:
-  // on_subscribed tells when it has begun. ResourceExhausted: RedisOptions::max_channels. InvalidArgument: a name
-  // longer than kMaxRedisChannelBytes. Cancelled, on a callback: the client is being destroyed.
+  // Hears messages on `channel`, which may have any bytes, until the subscription is ended. Never blocks for the
+  // network: on_subscribed tells when it has begun. ResourceExhausted: RedisOptions::max_channels. InvalidArgument: a
+  // name longer than kMaxRedisChannelBytes. Cancelled, on a callback: the client is being destroyed.
   absl::StatusOr<RedisSubscription> Subscribe(std::string channel, RedisSubscriber subscriber);
 
   // Whether channels belong to slots: a cluster of Redis 7 or newer, where a message reaches only the node of its slot.
   bool sharded_channels() const;
-  // What a message for Subscribe() is sent by, as scripts take it: "PUBLISH", or "SPUBLISH" with sharded channels, where the
-  // channel is a key: Key(channel).
+  // What a message for Subscribe() is sent by, as scripts take it: "PUBLISH", or "SPUBLISH" with sharded channels,
+  // where the channel is a key: Key(channel).
   std::string_view publish_command() const;
 
  private:

@@ -20,9 +20,9 @@ struct RedisOptions {
   // getaddrinfo(3), which has time-outs of its own.
   absl::Duration connect_timeout = absl::Seconds(1);
 
-  // From the call to the reply, waiting for a connection included, where the call says nothing else. It, or connect_timeout
-  // where that is longer, is also how long a connection for subscriptions may be silent before it is tried by PING,
-  // then how long that may take, and how long the connection is kept after its last subscription.
+  // From the call to the reply, waiting for a connection included, where the call says nothing else. It, or
+  // connect_timeout where that is longer, is also how long a connection for subscriptions may be silent before it is
+  // tried by PING, then how long that may take, and how long the connection is kept after its last subscription.
   absl::Duration command_timeout = absl::Seconds(3);
 
   // A lost connection is tried again at once, then after a random part of a span that doubles from the one to the
@@ -42,7 +42,8 @@ struct RedisOptions {
   // Channels subscribed to, and those on their way there or back. One more is refused (ResourceExhausted).
   size_t max_channels = 100'000;
 
-  // Where callbacks of commands run; must outlive the client. Null: on a thread of the client's own, which starts with the first.
+  // Where callbacks of commands run; must outlive the client. Null: on a thread of the client's own, which starts with
+  // the first.
   Executor* callback_executor = nullptr;
 
   // Where metrics are exported; null: nowhere. Must outlive the client.
