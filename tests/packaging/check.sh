@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# check.sh installed|subdirectory <our build> <our source> <compiler> <flags>: configures, builds and runs consumer/ in a
-# temporary directory, outside our tree.
+# check.sh installed|subdirectory <our build> <our source> <compiler> <flags> <with redis>: configures, builds and runs
+# consumer/ in a temporary directory, outside our tree.
 set -euo pipefail
-how=$1 build=$2 source=$3 compiler=$4 flags=$5
+how=$1 build=$2 source=$3 compiler=$4 flags=$5 with_redis=$6
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -18,8 +18,13 @@ case "$how" in
   *) echo "check.sh: '$how'?" >&2; exit 2 ;;
 esac
 
-cmake -S "$work/consumer" -B "$work/build" -G Ninja -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_CXX_FLAGS="$flags" "${options[@]}"
-cmake --build "$work/build" --target consumer
+programs=(consumer)
+if [ "$with_redis" = TRUE ]; then programs+=(redis_consumer); fi
+
+cmake -S "$work/consumer" -B "$work/build" -G Ninja -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_CXX_FLAGS="$flags" \
+  -DWITH_REDIS="$with_redis" "${options[@]}"
+cmake --build "$work/build" --target "${programs[@]}"
 output=$("$work/build/consumer")
 echo "$output"
 [ "$output" = "loaded pegasus, 99 left" ]
+[ "$with_redis" != TRUE ] || [ "$("$work/build/redis_consumer")" = UNAVAILABLE ]

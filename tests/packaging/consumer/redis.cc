@@ -1,0 +1,10 @@
+#include <stockade/redis/redis_client.h>
+
+#include <cstdio>
+
+// Needs no server: nobody listens on port 1.
+int main() {
+  const auto client = stockade::RedisClient::Connect("redis://127.0.0.1:1");
+  std::printf("%s\n", absl::StatusCodeToString(client.status().code()).c_str());
+  return 0;
+}
