@@ -69,7 +69,7 @@ std::optional<absl::Duration> Attempt::Judge(absl::StatusOr<RedisReply>& result)
 }
 
 absl::Status Attempt::Final(absl::Status error) const {
-  return may_have_run_ && !RedisOutcomeUnknown(error) ? WithUnknownOutcome(std::move(error)) : error;
+  return may_have_run_ && !RedisOutcomeUnknown(error) ? WithUnknownOutcome(error) : error;
 }
 
 std::optional<absl::Duration> Attempt::Again(Verdict verdict) {

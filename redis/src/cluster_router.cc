@@ -43,7 +43,7 @@ ClusterRouter::ClusterRouter(const RedisUrl& url, const RedisOptions& options, T
     : options_(options), identity_(IdentityOf(url)), timers_(timers), metrics_(metrics), order_(url.endpoints) {}
 
 absl::Status ClusterRouter::Start() {
-  const absl::Status refreshed = Refresh(Now() + options_.connect_timeout);
+  absl::Status refreshed = Refresh(Now() + options_.connect_timeout);
   if (refreshed.ok()) thread_ = std::thread([this] { KeepRefreshing(); });
   return refreshed;
 }

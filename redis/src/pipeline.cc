@@ -1,7 +1,5 @@
 #include "pipeline.h"
 
-#include <sys/eventfd.h>
-
 #include <random>
 #include <utility>
 
@@ -9,19 +7,12 @@
 #include "status.h"
 #include "stockade/base/clock.h"
 #include "stockade/base/futex.h"
-#include "stockade/base/log.h"
 #include "stockade/base/strings.h"
 
 namespace stockade::internal {
 namespace {
 
 Instant Now() { return Clock::System()->Now(); }
-
-FileDescriptor MakeEventFd() {
-  FileDescriptor fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (fd.get() < 0) Fatal("redis: no eventfd: the process has too many files open");
-  return fd;
-}
 
 // What has been sent and got no reply is unknown, whatever the reason.
 absl::Status Lost(const absl::Status& why) {
@@ -44,7 +35,6 @@ Pipeline::Pipeline(LinkMaker make_link, const PipelineOptions& options, TimerQue
       options_(options),
       timers_(timers),
       metrics_(metrics),
-      wake_background_(MakeEventFd()),
       backoff_(options.min_backoff, options.max_backoff, std::random_device{}()) {}
 
 Pipeline::~Pipeline() { Stop(); }
@@ -189,7 +179,7 @@ void Pipeline::ConnectNow() {
     if (session_ != nullptr) return;
     connect_now_ = true;
   }
-  WakeBackground();
+  wake_background_.Set();
 }
 
 void Pipeline::Retire(const absl::Status& why) {
@@ -319,7 +309,7 @@ void Pipeline::LoseLocked(const absl::Status& why, Aftermath& aftermath) {
     session->driver->word.store(Waiter::kAwake, std::memory_order_relaxed);
   }
   last_error_ = why;
-  metrics_->Add(kRedisConnectionsLost);
+  if (!stopping_) metrics_->Add(kRedisConnectionsLost);
   // The reply that could not be taken in is that of the first.
   bool first = true;
   for (; !pending_.empty() && first_place_ < session->sent; pending_.pop_front(), ++first_place_) {
@@ -357,7 +347,7 @@ void Pipeline::ArmTimer(Instant deadline) {
 
 void Pipeline::After(Aftermath& aftermath) {
   for (const std::atomic<uint32_t>* word : aftermath.wake) FutexWake(*word, 1);
-  if (aftermath.wake_background) WakeBackground();
+  if (aftermath.wake_background) wake_background_.Set();
   for (std::unique_ptr<AsyncRequest>& request : aftermath.done) request->done(std::move(request->result));
 }
 

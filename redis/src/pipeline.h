@@ -21,6 +21,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "backoff.h"
+#include "event_fd.h"
 #include "link.h"
 #include "stockade/base/instant.h"
 #include "stockade/base/timer_queue.h"
@@ -166,7 +167,6 @@ class Pipeline : public std::enable_shared_from_this<Pipeline> {
   void Unblock(const std::shared_ptr<Session>& session);
   void ExpireAsync();
   void After(Aftermath& aftermath);
-  void WakeBackground();
 
   // The background thread's.
   void Background();
@@ -174,7 +174,6 @@ class Pipeline : public std::enable_shared_from_this<Pipeline> {
   bool Pause(Instant until);  // False: retired or stopping.
   // Sleeps until there is something to do for the session, and does it.
   void Attend(const std::shared_ptr<Session>& session);
-  void ClearWakes();
 
   // These want it held.
   absl::Status Admit(size_t commands, size_t bytes) const;
@@ -195,9 +194,9 @@ class Pipeline : public std::enable_shared_from_this<Pipeline> {
   const PipelineOptions options_;
   TimerQueue* const timers_;
   ComponentMetrics* const metrics_;
-  const FileDescriptor wake_background_;  // An eventfd.
-  Waiter background_;                     // Stands for the background thread where that is the driver.
-  Backoff backoff_;                       // This and the next are the background thread's.
+  const EventFd wake_background_;
+  Waiter background_;  // Stands for the background thread where that is the driver.
+  Backoff backoff_;    // This and the next are the background thread's.
   Instant tried_at_ = Instant::InfinitePast();
 
   mutable std::mutex mutex_;  // Guards what follows.

@@ -1,6 +1,4 @@
 // The two roles of a pipeline, and the thread that makes its connections.
-#include <unistd.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -52,7 +50,7 @@ void Pipeline::Send(const std::shared_ptr<Session>& session) {
         const std::lock_guard lock(mutex_);
         session->blocked = true;
       }
-      return WakeBackground();
+      return wake_background_.Set();
     }
     const std::lock_guard lock(mutex_);
     session->sending = false;
@@ -206,7 +204,7 @@ bool Pipeline::Pause(Instant until) {
       if (std::exchange(connect_now_, false)) return true;
     }
     Poll({&woken, 1}, until);
-    if (woken.revents != 0) ClearWakes();
+    if (woken.revents != 0) wake_background_.Clear();
   }
   return true;
 }
@@ -226,7 +224,7 @@ void Pipeline::Attend(const std::shared_ptr<Session>& session) {
   pollfd ready[] = {{.fd = wake_background_.get(), .events = POLLIN, .revents = 0},
                     {.fd = session->link->fd(), .events = events, .revents = 0}};
   Poll(std::span(ready, events == 0 ? 1 : 2), Instant::InfiniteFuture());
-  if (ready[0].revents != 0) ClearWakes();
+  if (ready[0].revents != 0) wake_background_.Clear();
   if ((ready[1].revents & POLLOUT) != 0) Unblock(session);
   if ((ready[1].revents & ~POLLOUT) == 0) return;
   if (drives) {
@@ -237,17 +235,6 @@ void Pipeline::Attend(const std::shared_ptr<Session>& session) {
   const std::lock_guard lock(mutex_);
   session->hung_up = true;
   if (session->driver == nullptr) session->driver = &background_;
-}
-
-void Pipeline::WakeBackground() {
-  const uint64_t one = 1;
-  // Fails only where it is full of wake-ups.
-  [[maybe_unused]] const ssize_t written = write(wake_background_.get(), &one, sizeof one);
-}
-
-void Pipeline::ClearWakes() {
-  uint64_t count = 0;
-  [[maybe_unused]] const ssize_t got = read(wake_background_.get(), &count, sizeof count);
 }
 
 }  // namespace stockade::internal

@@ -2,6 +2,7 @@
 
 #include <hiredis.h>
 
+#include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,10 +12,19 @@
 #include "stockade/base/strings.h"
 
 namespace stockade::internal {
+namespace {
+
+// Of what is no string: a status, an error, a number. Redis's own are shorter; an error of a script may have any
+// length.
+constexpr size_t kMaxLineBytes = size_t{1} << 20;
+
+}  // namespace
 
 // What hiredis calls as it parses. A reply is built where it stays: an array's elements have their places before they
 // come. hiredis 1.0 widened a count, hence the template.
 struct ReplyReader::Builder {
+  static constexpr int kMaxDepth = 8;
+
   RedisReply root = {};
   size_t max_bytes;
   size_t bytes = 0;  // Of root, so far.
@@ -22,9 +32,13 @@ struct ReplyReader::Builder {
 
   static Builder& Of(const redisReadTask* task) { return *static_cast<Builder*>(task->privdata); }
 
-  // Null, which hiredis takes for a lack of memory, where the reply becomes too large.
+  // Null, which hiredis takes for a lack of memory, where the reply becomes too large, or too deep for what walks it by
+  // recursion; hiredis itself has a bound only before 1.0.
   static RedisReply* Place(const redisReadTask* task, size_t size) {
     Builder& builder = Of(task);
+    int depth = 0;
+    for (const redisReadTask* at = task->parent; at != nullptr && depth <= kMaxDepth; at = at->parent) ++depth;
+    if (depth > kMaxDepth) return nullptr;
     if (size > builder.max_bytes - builder.bytes) {
       builder.too_large = true;
       return nullptr;
@@ -47,18 +61,19 @@ struct ReplyReader::Builder {
   template <typename Count>
   static void* CreateArray(const redisReadTask* task, Count count) {
     const auto elements = static_cast<size_t>(count);
-    RedisReply* place =
-        elements > Of(task).max_bytes / sizeof(RedisReply) ? nullptr : Place(task, elements * sizeof(RedisReply));
-    if (place == nullptr) {
+    if (elements > Of(task).max_bytes / sizeof(RedisReply)) {
       Of(task).too_large = true;
       return nullptr;
     }
+    RedisReply* place = Place(task, elements * sizeof(RedisReply));
+    if (place == nullptr) return nullptr;
     place->kind_ = RedisReply::Kind::kArray;
     place->elements_.resize(elements);
     return place;
   }
   static void* CreateInteger(const redisReadTask* task, long long value) {
     RedisReply* place = Place(task, 0);
+    if (place == nullptr) return nullptr;
     place->kind_ = RedisReply::Kind::kInteger;
     place->integer_ = value;
     return place;
@@ -108,7 +123,13 @@ absl::StatusOr<bool> ReplyReader::Next(RedisReply& reply) {
   if (object == nullptr) {
     // What waits is part of one reply: replies before it have been taken. An element that is not all there yet is in no
     // builder's count.
-    if (reader_->len - reader_->pos > max_reply_bytes_) return TooLarge();
+    const size_t waiting = reader_->len - reader_->pos;
+    if (waiting > max_reply_bytes_) return TooLarge();
+    // hiredis looks through a line from its beginning each time until its end is there.
+    if (waiting > kMaxLineBytes && std::memchr(reader_->buf + reader_->pos, '\n', kMaxLineBytes) == nullptr) {
+      return error_ =
+                 absl::DataLossError(Concat("redis: a broken reply: a line of more than ", kMaxLineBytes, " bytes"));
+    }
     return false;
   }
   reply = std::exchange(builder_->root, {});

@@ -13,10 +13,11 @@ void RetiredPipelines::Add(std::shared_ptr<Pipeline> pipeline, const absl::Statu
     if (!stopping_) {
       retired_.push_back({.pipeline = std::move(pipeline), .until = Clock::System()->Now() + kGrace});
       if (!thread_.joinable()) thread_ = std::thread([this] { Run(); });
+      changed_.notify_all();
+      return;
     }
   }
-  if (pipeline != nullptr) return pipeline->Stop();
-  changed_.notify_all();
+  pipeline->Stop();
 }
 
 void RetiredPipelines::Stop() {

@@ -34,7 +34,7 @@ SentinelRouter::SentinelRouter(const RedisUrl& url, const RedisOptions& options,
               metrics) {}
 
 absl::Status SentinelRouter::Start() {
-  const absl::Status started = single_.Start();
+  absl::Status started = single_.Start();
   if (started.ok()) thread_ = std::thread([this] { Watch(); });
   return started;
 }

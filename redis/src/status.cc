@@ -50,7 +50,7 @@ std::string RedisErrorCode(const absl::Status& status) {
 
 namespace internal {
 
-absl::Status WithUnknownOutcome(absl::Status status) {
+absl::Status WithUnknownOutcome(const absl::Status& status) {
   absl::Status marked(status.code(), Concat(std::string(status.message()), "; unknown outcome"));
   marked.SetPayload(kOutcomeUrl, absl::Cord("unknown"));
   return marked;

@@ -9,7 +9,7 @@
 namespace stockade::internal {
 
 // Marks `status` so that RedisOutcomeUnknown() is true, and says so in its text.
-absl::Status WithUnknownOutcome(absl::Status status);
+absl::Status WithUnknownOutcome(const absl::Status& status);
 
 // The status of an error that the server answered with, such as "WRONGTYPE Operation against a key ...".
 absl::Status StatusOfErrorReply(std::string_view text);

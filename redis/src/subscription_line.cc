@@ -70,7 +70,7 @@ absl::Status SubscriptionLine::Flush() {
 }
 
 absl::StatusOr<bool> SubscriptionLine::Receive(Instant now) {
-  const absl::StatusOr<bool> received = link_->Receive();
+  absl::StatusOr<bool> received = link_->Receive();
   if (received.ok() && *received) heard_at_ = now;
   return received;
 }

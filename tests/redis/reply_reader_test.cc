@@ -104,6 +104,14 @@ TEST(ReplyReaderTest, ManySmallElements_AreCountedTogether) {
   EXPECT_EQ(ReadAll(bytes + bytes + bytes, 4096, 1200 + 3 * sizeof(RedisReply)).size(), 3);
 }
 
+TEST(ReplyReaderTest, LineWithoutEnd_IsBroken_BeforeItIsLookedThroughTooOften) {
+  EXPECT_EQ(ReadAll("-ERR " + std::string(1 << 20, 'x') + "\r\n", 1 << 21, 1 << 22).size(), 1);
+  EXPECT_EQ(ReadAll("-ERR " + std::string(1 << 21, 'x'), 1 << 16, 1 << 22),
+            std::vector<std::string>{"error: redis: a broken reply: a line of more than 1048576 bytes"});
+  // A string may have as many without one.
+  EXPECT_EQ(ReadAll("$2097152\r\n" + std::string(1 << 21, 'x') + "\r\n", 1 << 16, 1 << 22).size(), 1);
+}
+
 TEST(ReplyReaderTest, DeepArrays_AreReadOrRefused_NeverACrash) {
   for (const int depth : {5, 100, 100'000}) {
     std::string bytes;
