@@ -61,7 +61,7 @@ void Pipeline::Run(std::span<Request> requests, Instant deadline) {
     if (GatherIfMaySend()) send_on = session_;
   }
   if (send_on != nullptr) Send(send_on);
-  if (!Wait(waiter, deadline)) GiveUp(waiter, requests);
+  if (!Wait(waiter, deadline) || waiter.may_drive) GiveUp(waiter, requests);
 }
 
 void Pipeline::RunAsync(std::unique_ptr<AsyncRequest> request) {
@@ -238,6 +238,9 @@ void Pipeline::EndUnsent(Aftermath& aftermath) {
     if (Sent(place) || entry.request == nullptr) continue;
     unsent_bytes_ -= entry.request->wire.size();
     entry.replies = 0;
+    if (entry.waiter != nullptr && session_ != nullptr && session_->driver == entry.waiter) {
+      entry.waiter->may_drive = true;
+    }
     Deliver(entry, end_, aftermath);
   }
   DropGivenUp();
@@ -305,7 +308,7 @@ absl::Status Pipeline::NotInTime(uint64_t place) const {
 void Pipeline::LoseLocked(const absl::Status& why, Aftermath& aftermath) {
   const std::shared_ptr<Session> session = std::exchange(session_, nullptr);
   session->link->ShutDown();
-  if (session->driver != nullptr && session->driver != &background_) {
+  if (session->driver != nullptr && session->driver != &background_ && session->driver->left > 0) {
     session->driver->word.store(Waiter::kAwake, std::memory_order_relaxed);
   }
   last_error_ = why;

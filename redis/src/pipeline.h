@@ -117,6 +117,7 @@ class Pipeline : public std::enable_shared_from_this<Pipeline> {
     enum Word : uint32_t { kAwake, kAsleep, kDrives, kDone };
     std::atomic<uint32_t> word{kAwake};
     size_t left = 0;
+    bool may_drive = false;  // Also once it is done, which then was not by its own driving: it has to hand the role on.
     bool in_crowd = false;
   };
   struct Entry {

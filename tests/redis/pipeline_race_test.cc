@@ -7,12 +7,15 @@
 #include <csignal>
 #include <future>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "link.h"
 #include "pipeline.h"
+#include "redis/support/await.h"
 #include "redis/support/redis_server.h"
 #include "redis/support/tcp_proxy.h"
 #include "redis_metrics.h"
@@ -115,6 +118,78 @@ TEST_F(PipelineRaceTest, StoppedAsCallersGiveUp_EachHasOneOfTheTwoErrors) {
     pipeline->Stop();
     for (std::thread& thread : threads) thread.join();
   }
+}
+
+// Pipelines themselves, to a proxy: what a router does to them.
+class RetiredPipelineTest : public PipelineRaceTest {
+ protected:
+  void SetUp() override {
+    STOCKADE_NEEDS_REDIS();
+    server_.emplace();
+    proxy_.emplace(server_->port());
+    const internal::PipelineOptions options = {.name = "test",
+                                               .connect_timeout = absl::Seconds(10),
+                                               .min_backoff = absl::Milliseconds(5),
+                                               .max_backoff = absl::Milliseconds(5),
+                                               .max_pending_commands = 100'000,
+                                               .max_unsent_bytes = 1 << 20};
+    pipeline_ = internal::Pipeline::Start(
+        [port = proxy_->port()](Instant deadline) {
+          return internal::Link::Connect({.host = "127.0.0.1", .port = port}, {}, 1 << 20, deadline);
+        },
+        options, &timers_, &metrics_);
+    ASSERT_TRUE(pipeline_->AwaitFirstAttempt().ok());
+    proxy_->Hold();
+  }
+  void TearDown() override {
+    if (pipeline_ != nullptr) pipeline_->Stop();
+  }
+
+  absl::Status Ping(absl::Duration timeout) {
+    internal::Request request;
+    request.wire = RedisCommand("PING").Wire();
+    pipeline_->Run({&request, 1}, Now() + timeout);
+    return request.result.status();
+  }
+  void AwaitPending(size_t count) {
+    testing::Await("commands to be pending", [&] { return pipeline_->pending() == count; });
+  }
+  // So that what comes next waits to be sent until a reply comes.
+  void FillFlushes(int count) {
+    for (int i = 0; i < count; ++i) EXPECT_TRUE(RedisOutcomeUnknown(Ping(absl::Milliseconds(10))));
+  }
+
+  std::optional<RedisServer> server_;
+  std::optional<TcpProxy> proxy_;
+  internal::TimerQueue timers_{Clock::System()};
+  internal::ComponentMetrics metrics_{nullptr, internal::RedisMetricDefs(), {{"client", "test"}}};
+  std::shared_ptr<internal::Pipeline> pipeline_;
+};
+
+TEST_F(RetiredPipelineTest, DriverWithNothingSent_IsToldAtOnce) {
+  FillFlushes(8);
+  const Instant begin = Now();
+  std::thread caller([&] { EXPECT_EQ(Ping(absl::Seconds(20)).code(), absl::StatusCode::kAborted); });
+  AwaitPending(1);
+  pipeline_->Retire(absl::AbortedError("retired"));
+  caller.join();
+  EXPECT_LT(Now() - begin, absl::Seconds(10));
+}
+
+TEST_F(RetiredPipelineTest, DriverWithNothingSent_LeavesTheRoleToWhoWaitsForAReply) {
+  std::thread first([&] { EXPECT_TRUE(RedisOutcomeUnknown(Ping(absl::Seconds(1)))); });
+  AwaitPending(1);
+  std::thread sent([&] { EXPECT_EQ(Ping(absl::Seconds(20)), absl::OkStatus()); });
+  AwaitPending(2);
+  FillFlushes(6);
+  // Drives once the first has given up, being the last that came, until its own time is over.
+  std::thread unsent([&] { EXPECT_EQ(Ping(absl::Seconds(3)).code(), absl::StatusCode::kAborted); });
+  AwaitPending(3);
+  first.join();
+  pipeline_->Retire(absl::AbortedError("retired"));
+  unsent.join();
+  proxy_->Release();
+  sent.join();
 }
 
 }  // namespace
