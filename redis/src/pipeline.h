@@ -153,6 +153,8 @@ class Pipeline : public std::enable_shared_from_this<Pipeline> {
   // Times that a waiter in a crowd lets others run before it sleeps. The reply is often there by then, and to fall
   // asleep and be woken costs several times as much.
   static constexpr int kYieldsInCrowd = 4;
+  // After which a sender goes back to its caller.
+  static constexpr int kMaxFlushesInARow = 8;
   static constexpr size_t kMaxFlushBytes = size_t{256} << 10;
 
   Pipeline(LinkMaker make_link, const PipelineOptions& options, TimerQueue* timers, ComponentMetrics* metrics);

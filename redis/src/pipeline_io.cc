@@ -15,7 +15,7 @@ Instant Now() { return Clock::System()->Now(); }
 }  // namespace
 
 bool Pipeline::GatherIfMaySend() {
-  if (session_ == nullptr || session_->sending) return false;
+  if (session_ == nullptr || session_->sending || session_->hung_up) return false;
   if (session_->flushes.size() >= (live_ < kCrowd ? kMaxFlushes : kMaxFlushesInCrowd)) return false;
   Session& session = *session_;
   uint64_t place = std::max(session.sent, first_place_);
@@ -39,7 +39,7 @@ bool Pipeline::GatherIfMaySend() {
 }
 
 void Pipeline::Send(const std::shared_ptr<Session>& session) {
-  for (;;) {
+  for (int flushes = 1;; ++flushes) {
     while (session->out_begin < session->out.size()) {
       const absl::StatusOr<size_t> sent =
           session->link->Send(std::string_view(session->out).substr(session->out_begin));
@@ -55,6 +55,8 @@ void Pipeline::Send(const std::shared_ptr<Session>& session) {
     const std::lock_guard lock(mutex_);
     session->sending = false;
     if (session->out.capacity() > 4 * kMaxFlushBytes) session->out = {};
+    // After some rounds for others it is their turn, or the driver's, who is there for the next reply.
+    if (flushes >= kMaxFlushesInARow && session->driver != nullptr && !session->flushes.empty()) return;
     if (session_ != session || !GatherIfMaySend()) return;
   }
 }
@@ -69,8 +71,8 @@ void Pipeline::Drive(Waiter& self, Instant deadline) {
     }
     pollfd ready{.fd = session->link->fd(), .events = POLLIN, .revents = 0};
     Poll({&ready, 1}, deadline);
-    if (ready.revents == 0 && Now() >= deadline) return;
     if (ready.revents != 0 && !ReceiveReplies(session, self)) return;
+    if (Now() >= deadline) return;
   }
 }
 

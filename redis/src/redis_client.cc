@@ -26,14 +26,22 @@ Instant Now() { return Clock::System()->Now(); }
 // One thread, which starts with the first task.
 class LazyThread final : public Executor {
  public:
+  ~LazyThread() override { Finish(); }
+
   void Schedule(Task task) override {
-    std::call_once(started_, [this] { thread_.emplace(1); });
+    std::call_once(started_, [this] { thread_ = new ThreadPool(1); });
     thread_->Schedule(std::move(task));
+  }
+
+  // Runs what is queued, and what that queues in turn.
+  void Finish() {
+    delete thread_;  // Is there for its tasks until it has ended.
+    thread_ = nullptr;
   }
 
  private:
   std::once_flag started_;
-  std::optional<ThreadPool> thread_;
+  ThreadPool* thread_ = nullptr;
 };
 
 }  // namespace
@@ -51,6 +59,8 @@ struct RedisClient::Impl {
     // What is pending ends here, what waits for a timer with the timers; then nobody is left who would go on.
     router->Stop();
     timers.reset();
+    // Callbacks may still send commands, and are told that there is no client any more.
+    own_thread.Finish();
   }
 
   Executor& executor() { return options.callback_executor != nullptr ? *options.callback_executor : own_thread; }

@@ -311,6 +311,22 @@ TEST_F(RedisLossTest, Destroyed_WithCommandsOutstanding_TheyAreCancelled) {
   EXPECT_EQ(called_back.get_future().get().code(), absl::StatusCode::kCancelled);
 }
 
+TEST_F(RedisLossTest, Destroyed_WhileACallbackSendsMore_ThatIsCancelledToo) {
+  RedisServer server;
+  TcpProxy proxy(server.port());
+  auto redis = Connect(proxy.url());
+  RedisClient& client = *redis;
+  proxy.Hold();
+  std::promise<absl::Status> last;
+  client.RunAsync(Incr(), [&](const absl::StatusOr<RedisReply>& first) {
+    EXPECT_EQ(first.status().code(), absl::StatusCode::kCancelled);
+    EXPECT_EQ(client.Run(Incr()).status().code(), absl::StatusCode::kCancelled);
+    client.RunAsync(Incr(), [&](const absl::StatusOr<RedisReply>& second) { last.set_value(second.status()); });
+  });
+  redis.reset();
+  EXPECT_EQ(last.get_future().get().code(), absl::StatusCode::kCancelled);
+}
+
 TEST_F(RedisLossTest, Destroyed_WhileItReconnectsAndRetries_EndsAndCancels) {
   RedisServer server;
   auto redis = Connect(server.url(), {.command_timeout = absl::Seconds(60)});
