@@ -5,14 +5,13 @@
 
 #include "absl/strings/escaping.h"
 #include "connect.h"
+#include "now.h"
 #include "status.h"
 #include "stockade/base/clock.h"
 #include "stockade/base/strings.h"
 
 namespace stockade::internal {
 namespace {
-
-Instant Now() { return Clock::System()->Now(); }
 
 // For a message.
 std::string Shown(std::string_view key) {

@@ -3,16 +3,14 @@
 #include <random>
 #include <utility>
 
+#include "now.h"
 #include "redis_metrics.h"
 #include "status.h"
-#include "stockade/base/clock.h"
 #include "stockade/base/futex.h"
 #include "stockade/base/strings.h"
 
 namespace stockade::internal {
 namespace {
-
-Instant Now() { return Clock::System()->Now(); }
 
 // What has been sent and got no reply is unknown, whatever the reason.
 absl::Status Lost(const absl::Status& why) {

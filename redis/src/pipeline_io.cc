@@ -2,17 +2,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "now.h"
 #include "pipeline.h"
 #include "redis_metrics.h"
-#include "stockade/base/clock.h"
 #include "stockade/base/strings.h"
 
 namespace stockade::internal {
-namespace {
-
-Instant Now() { return Clock::System()->Now(); }
-
-}  // namespace
 
 bool Pipeline::GatherIfMaySend() {
   if (session_ == nullptr || session_->sending || session_->hung_up) return false;

@@ -8,6 +8,7 @@
 #include "async_call.h"
 #include "attempt.h"
 #include "connect.h"
+#include "now.h"
 #include "redis_metrics.h"
 #include "router.h"
 #include "stockade/base/clock.h"
@@ -20,8 +21,6 @@
 
 namespace stockade {
 namespace {
-
-Instant Now() { return Clock::System()->Now(); }
 
 // One thread, which starts with the first task.
 class LazyThread final : public Executor {
@@ -68,7 +67,7 @@ struct RedisClient::Impl {
   Instant DeadlineOf(const RedisCallOptions& call) const {
     fork.Check("RedisClient", options.name);
     const absl::Duration timeout = call.timeout.value_or(options.command_timeout);
-    return timeout > absl::ZeroDuration() ? Now() + timeout : Instant::InfinitePast();
+    return timeout > absl::ZeroDuration() ? internal::Now() + timeout : Instant::InfinitePast();
   }
 
   internal::Attempt Begin(const RedisCommand& command, Instant deadline) {

@@ -6,13 +6,12 @@
 #include <vector>
 
 #include "connect.h"
+#include "now.h"
 #include "stockade/base/clock.h"
 #include "stockade/base/strings.h"
 
 namespace stockade::internal {
 namespace {
-
-Instant Now() { return Clock::System()->Now(); }
 
 // Sleeps until something comes, or until `deadline`, and takes in all that came. False: the connection is broken.
 bool AwaitEvent(Link& events, Instant deadline) {

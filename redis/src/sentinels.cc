@@ -9,14 +9,12 @@
 #include <vector>
 
 #include "connect.h"
+#include "now.h"
 #include "status.h"
-#include "stockade/base/clock.h"
 #include "stockade/base/strings.h"
 
 namespace stockade::internal {
 namespace {
-
-Instant Now() { return Clock::System()->Now(); }
 
 std::optional<RedisEndpoint> EndpointOf(std::string_view host, std::string_view port) {
   RedisEndpoint endpoint{.host = std::string(host)};

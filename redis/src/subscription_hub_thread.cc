@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "absl/strings/escaping.h"
+#include "now.h"
 #include "push_reply.h"
 #include "redis_metrics.h"
 #include "status.h"
-#include "stockade/base/clock.h"
 #include "stockade/base/guard_callback.h"
 #include "stockade/base/log.h"
 #include "stockade/base/strings.h"
@@ -25,8 +25,6 @@ using Place = SubscribedChannel::Place;
 // Channels in one command, and bytes of their names after which no other is added.
 constexpr size_t kMostChannels = 512;
 constexpr size_t kMostNameBytes = size_t{64} << 10;
-
-Instant Now() { return Clock::System()->Now(); }
 
 }  // namespace
 

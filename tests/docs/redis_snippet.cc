@@ -4,6 +4,7 @@
 
 #include <future>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "redis/support/redis_server.h"
@@ -17,6 +18,7 @@ TEST(DocumentsTest, RedisSnippet_TakesFromAStock) {
   const std::string url = server.url();
   bool looks = false;
   std::promise<bool> told;
+  std::promise<std::string> sold_out;
 
   // "redis://user:password@host:6379/0"; redis_url.h has the others. One client serves all threads.
   auto redis = stockade::RedisClient::Connect(url, {.name = "shop"}).value();
@@ -45,6 +47,15 @@ TEST(DocumentsTest, RedisSnippet_TakesFromAStock) {
   redis->RunAsync(stockade::RedisCommand("PUBLISH").Arg("sales").Arg("stock"),
                   [&](const absl::StatusOr<stockade::RedisReply>& heard) { told.set_value(heard.ok()); });
 
+  // Heard until the object goes. `sold_out` is set by the client's own thread.
+  stockade::RedisSubscription heard =
+      redis->Subscribe("sold-out", {.on_message = [&](std::string_view sku) { sold_out.set_value(std::string(sku)); }})
+          .value();
+  absl::Status subscribed = heard.AwaitSubscribed(absl::Seconds(3));
+
+  EXPECT_TRUE(subscribed.ok()) << subscribed;
+  EXPECT_TRUE(redis->Run(stockade::RedisCommand("PUBLISH").Arg("sold-out").Arg("shoe")).ok());
+  EXPECT_EQ(sold_out.get_future().get(), "shoe");
   EXPECT_TRUE(set.ok()) << set.status();
   ASSERT_TRUE(left.ok()) << left.status();
   EXPECT_EQ(left->AsInteger().value(), 1999);

@@ -1,0 +1,14 @@
+#ifndef STOCKADE_REDIS_NOW_H_
+#define STOCKADE_REDIS_NOW_H_
+
+#include "stockade/base/clock.h"
+#include "stockade/base/instant.h"
+
+namespace stockade::internal {
+
+// Servers and sockets know no other clock than the system's, so none is passed in.
+inline Instant Now() { return Clock::System()->Now(); }
+
+}  // namespace stockade::internal
+
+#endif  // STOCKADE_REDIS_NOW_H_
