@@ -2,18 +2,24 @@
 
 namespace stockade::internal {
 
-TimerQueue::~TimerQueue() {
+TimerQueue::~TimerQueue() { Stop(); }
+
+void TimerQueue::Stop() {
   {
     std::lock_guard lock(mutex_);
     stopping_ = true;
   }
   changed_.notify_all();
   if (thread_.joinable()) thread_.join();
+  std::map<Id, Executor::Task> dropped;  // Destroyed after the mutex is released: they are the user's.
+  std::lock_guard lock(mutex_);
+  dropped.swap(tasks_);
 }
 
 TimerQueue::Id TimerQueue::Schedule(Instant at, Executor::Task task) {
   std::lock_guard lock(mutex_);
   const Id id{at, next_++};
+  if (stopping_) return id;
   tasks_.emplace(id, std::move(task));
   if (!thread_.joinable()) {
     thread_ = std::thread([this] { Run(); });

@@ -48,7 +48,7 @@ class LazyThread final : public Executor {
 struct RedisClient::Impl {
   explicit Impl(RedisOptions given)
       : options(std::move(given)),
-        timers(std::make_unique<internal::TimerQueue>(Clock::System())),
+        timers(Clock::System()),
         metrics(options.metrics, internal::RedisMetricDefs(), {{"client", options.name}}) {}
 
   ~Impl() {
@@ -57,7 +57,7 @@ struct RedisClient::Impl {
     if (hub != nullptr) hub->Stop();
     // What is pending ends here, what waits for a timer with the timers; then nobody is left who would go on.
     router->Stop();
-    timers.reset();
+    timers.Stop();
     // Callbacks may still send commands, and are told that there is no client any more.
     own_thread.Finish();
   }
@@ -90,13 +90,13 @@ struct RedisClient::Impl {
   }
 
   void Start(RedisCommand command, Instant deadline, internal::ReplyCallback done) {
-    internal::AsyncCall::Start(std::move(command), router.get(), timers.get(), &metrics, deadline, std::move(done));
+    internal::AsyncCall::Start(std::move(command), router.get(), &timers, &metrics, deadline, std::move(done));
   }
 
   const RedisOptions options;
   const internal::ForkGuard fork;
   LazyThread own_thread;
-  std::unique_ptr<internal::TimerQueue> timers;
+  internal::TimerQueue timers;
   std::unique_ptr<internal::Router> router;
   std::shared_ptr<internal::SubscriptionHub> hub;  // Shared with the subscriptions.
   internal::ComponentMetrics metrics;
@@ -114,7 +114,7 @@ absl::StatusOr<std::unique_ptr<RedisClient>> RedisClient::Connect(std::string_vi
   const absl::Status valid = options.Validate();
   if (!valid.ok()) return valid;
   auto impl = std::make_unique<Impl>(std::move(options));
-  impl->router = internal::MakeRouter(*parsed, impl->options, impl->timers.get(), &impl->metrics);
+  impl->router = internal::MakeRouter(*parsed, impl->options, &impl->timers, &impl->metrics);
   const absl::Status started = impl->router->Start();
   if (!started.ok()) return started;
   impl->metrics.AddGauge(internal::kRedisPendingCommands,

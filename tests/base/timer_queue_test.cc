@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <condition_variable>
+#include <memory>
 #include <mutex>
 #include <vector>
 
@@ -91,6 +92,19 @@ TEST(TimerQueueTest, Schedule_FromWithinATask_Runs) {
   TimerQueue timers(&clock);
   timers.Schedule(Instant::InfinitePast(), [&] { timers.Schedule(Instant::InfinitePast(), record.Note(1)); });
   EXPECT_EQ(record.Await(1), std::vector{1});
+}
+
+TEST(TimerQueueTest, Stop_TasksPendingAndLater_AreDestroyedAndNeverRun) {
+  ManualClock clock;
+  TimerQueue timers(&clock);
+  int ran = 0;
+  const auto counted = std::make_shared<int>();
+  timers.Schedule(clock.Now() + absl::Hours(1), [&ran, counted] { ++ran; });
+  timers.Stop();
+  EXPECT_EQ(counted.use_count(), 1);
+  timers.Schedule(clock.Now(), [&ran, counted] { ++ran; });
+  EXPECT_EQ(counted.use_count(), 1);
+  EXPECT_EQ(ran, 0);
 }
 
 TEST(TimerQueueTest, Destructor_TasksPending_DropsThem) {

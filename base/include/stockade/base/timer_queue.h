@@ -23,10 +23,13 @@ class TimerQueue {
 
   // `clock` must outlive the queue.
   explicit TimerQueue(Clock* clock) : clock_(clock) {}
-  // Waits for the task that runs, if one does; those that have not begun never will. Must not run within a task.
-  ~TimerQueue();
+  ~TimerQueue();  // As Stop().
   TimerQueue(const TimerQueue&) = delete;
   TimerQueue& operator=(const TimerQueue&) = delete;
+
+  // Waits for the task that runs, if one does; those that have not begun never will: they are destroyed, and so is what
+  // is scheduled from now on, at once. By one thread, not within a task.
+  void Stop();
 
   // Runs `task` when the clock passes `at`; what it throws ends the process. O(log n).
   Id Schedule(Instant at, Executor::Task task);
