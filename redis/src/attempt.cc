@@ -68,7 +68,7 @@ std::optional<absl::Duration> Attempt::Judge(absl::StatusOr<RedisReply>& result)
   return again;
 }
 
-absl::Status Attempt::Final(absl::Status error) const {
+absl::Status Attempt::Final(const absl::Status& error) const {
   return may_have_run_ && !RedisOutcomeUnknown(error) ? WithUnknownOutcome(error) : error;
 }
 

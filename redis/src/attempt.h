@@ -35,7 +35,7 @@ class Attempt {
   std::optional<absl::Duration> Judge(absl::StatusOr<RedisReply>& result);
 
   // `error` as the end of all attempts: one of which the outcome is unknown makes it that of the command.
-  absl::Status Final(absl::Status error) const;
+  absl::Status Final(const absl::Status& error) const;
 
  private:
   std::optional<absl::Duration> Again(Verdict verdict);
