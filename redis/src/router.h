@@ -42,8 +42,8 @@ class Router {
 
   virtual absl::StatusOr<Hop> Route(const RedisCommand& command) = 0;
 
-  // The server at `hop` has answered with an error, so the command has not run; `error` is its text. Puts into `hop`
-  // where the command goes next, or nothing, so that Route() is asked.
+  // The server at `hop` has answered with an error, whose text is `error`. Where that means that the command has not
+  // run and may yet, puts into `hop` where it goes next, or nothing, so that Route() is asked.
   virtual Verdict OnErrorReply(std::string_view error, Hop& hop) = 0;
   // The connection at `hop` failed with `status`; the command was not sent, or may be sent again.
   virtual Verdict OnFailure(const absl::Status& status, Hop& hop) = 0;

@@ -14,6 +14,7 @@
 #include "connect.h"
 #include "key_slot.h"
 #include "redis/support/await.h"
+#include "redis/support/connect_to.h"
 #include "redis/support/redis_cluster.h"
 #include "router.h"
 #include "stockade/base/clock.h"
@@ -43,9 +44,7 @@ class ClusterTest : public ::testing::Test {
 };
 
 std::unique_ptr<RedisClient> ConnectTo(const std::string& url, absl::Duration timeout = kLong) {
-  absl::StatusOr<std::unique_ptr<RedisClient>> client = RedisClient::Connect(url, {.command_timeout = timeout});
-  EXPECT_TRUE(client.ok()) << client.status();
-  return client.ok() ? *std::move(client) : nullptr;
+  return testing::ConnectTo(url, {.command_timeout = timeout});
 }
 
 std::string Show(const absl::StatusOr<RedisReply>& reply) {

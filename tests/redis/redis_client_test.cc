@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "redis/support/await.h"
+#include "redis/support/connect_to.h"
 #include "redis/support/raw_redis.h"
 #include "redis/support/redis_server.h"
 #include "stockade/base/executor.h"
@@ -23,22 +24,17 @@
 namespace stockade {
 namespace {
 
+using testing::ConnectTo;
 using testing::RedisServer;
 
 class RedisClientTest : public ::testing::Test {
  protected:
   void SetUp() override { STOCKADE_NEEDS_REDIS(); }
-
-  static std::unique_ptr<RedisClient> Connect(const std::string& url, RedisOptions options = {}) {
-    absl::StatusOr<std::unique_ptr<RedisClient>> client = RedisClient::Connect(url, std::move(options));
-    EXPECT_TRUE(client.ok()) << client.status();
-    return client.ok() ? *std::move(client) : nullptr;
-  }
 };
 
 TEST_F(RedisClientTest, Run_EveryKindOfReply_IsWhatTheServerSaid) {
   RedisServer server;
-  const auto redis = Connect(server.url());
+  const auto redis = ConnectTo(server.url());
   EXPECT_EQ(redis->Run(RedisCommand("SET").Key("k").Arg("v")).value(),
             RedisReply::Text(RedisReply::Kind::kStatus, "OK"));
   EXPECT_EQ(redis->Run(RedisCommand("GET").Key("k")).value().AsText().value(), "v");
@@ -49,7 +45,7 @@ TEST_F(RedisClientTest, Run_EveryKindOfReply_IsWhatTheServerSaid) {
 
 TEST_F(RedisClientTest, Run_BinaryAndLargeValues_ComeBackAsTheyWere) {
   RedisServer server;
-  const auto redis = Connect(server.url());
+  const auto redis = ConnectTo(server.url());
   std::string value(10'000'000, '\0');
   for (size_t i = 0; i < value.size(); ++i) value[i] = static_cast<char>(i * 31);
   ASSERT_TRUE(redis->Run(RedisCommand("SET").Key("k").Arg(value)).ok());
@@ -58,7 +54,7 @@ TEST_F(RedisClientTest, Run_BinaryAndLargeValues_ComeBackAsTheyWere) {
 
 TEST_F(RedisClientTest, Run_ErrorOfTheServer_HasItsCode) {
   RedisServer server;
-  const auto redis = Connect(server.url());
+  const auto redis = ConnectTo(server.url());
   ASSERT_TRUE(redis->Run(RedisCommand("SET").Key("k").Arg("v")).ok());
   const absl::Status wrong = redis->Run(RedisCommand("LPUSH").Key("k").Arg("v")).status();
   EXPECT_EQ(wrong.code(), absl::StatusCode::kFailedPrecondition);
@@ -74,7 +70,7 @@ TEST_F(RedisClientTest, Run_ErrorOfTheServer_HasItsCode) {
 
 TEST_F(RedisClientTest, Script_Unknown_IsLoadedOnce_ThenCalledByItsHash) {
   RedisServer server;
-  const auto redis = Connect(server.url());
+  const auto redis = ConnectTo(server.url());
   const RedisScript add("return redis.call('INCRBY', KEYS[1], ARGV[1])");
   EXPECT_EQ(redis->Run(RedisCommand(add, {"n"}).Arg(2)).value().integer(), 2);
   EXPECT_EQ(redis->Run(RedisCommand(add, {"n"}).Arg(3)).value().integer(), 5);
@@ -85,7 +81,7 @@ TEST_F(RedisClientTest, Script_Unknown_IsLoadedOnce_ThenCalledByItsHash) {
 
 TEST_F(RedisClientTest, Script_ThatFails_IsItsError_AndRunsOnce) {
   RedisServer server;
-  const auto redis = Connect(server.url());
+  const auto redis = ConnectTo(server.url());
   const RedisScript fail("redis.call('INCR', KEYS[1]) return redis.error_reply('MINE it is')");
   const absl::Status status = redis->Run(RedisCommand(fail, {"n"})).status();
   EXPECT_EQ(RedisErrorCode(status), "MINE");
@@ -94,7 +90,7 @@ TEST_F(RedisClientTest, Script_ThatFails_IsItsError_AndRunsOnce) {
 
 TEST_F(RedisClientTest, RunMany_MixedResults_StandInTheOrderOfTheCommands) {
   RedisServer server;
-  const auto redis = Connect(server.url());
+  const auto redis = ConnectTo(server.url());
   const RedisScript two("return 2");
   std::vector<RedisCommand> commands;
   for (int i = 0; i < 1000; ++i) commands.push_back(RedisCommand("APPEND").Key("k").Arg("x"));
@@ -110,7 +106,7 @@ TEST_F(RedisClientTest, RunMany_MixedResults_StandInTheOrderOfTheCommands) {
 
 TEST_F(RedisClientTest, RunFuture_ManyAtOnce_EachHasItsOwn) {
   RedisServer server;
-  const auto redis = Connect(server.url());
+  const auto redis = ConnectTo(server.url());
   std::vector<std::future<absl::StatusOr<RedisReply>>> futures;
   for (int i = 0; i < 1000; ++i) futures.push_back(redis->RunFuture(RedisCommand("ECHO").Arg(i)));
   for (int i = 0; i < 1000; ++i) EXPECT_EQ(futures[i].get().value().text(), std::to_string(i));
@@ -122,7 +118,7 @@ TEST_F(RedisClientTest, RunAsync_CallsBackOnTheExecutor_OnceEach_InOrder) {
   std::promise<std::thread::id> pool_thread;
   pool.Schedule([&] { pool_thread.set_value(std::this_thread::get_id()); });
   const std::thread::id expected = pool_thread.get_future().get();
-  const auto redis = Connect(server.url(), {.callback_executor = &pool});
+  const auto redis = ConnectTo(server.url(), {.callback_executor = &pool});
   std::vector<std::string> seen;  // By the pool's only thread.
   std::promise<void> all;
   for (int i = 0; i < 100; ++i) {
@@ -138,7 +134,7 @@ TEST_F(RedisClientTest, RunAsync_CallsBackOnTheExecutor_OnceEach_InOrder) {
 
 TEST_F(RedisClientTest, RunAsync_CallbackThatThrowsOrCallsAgain_DisturbsNobody) {
   RedisServer server;
-  const auto redis = Connect(server.url());
+  const auto redis = ConnectTo(server.url());
   std::promise<std::string> again;
   redis->RunAsync(RedisCommand("PING"), [](const absl::StatusOr<RedisReply>&) { throw std::runtime_error("mine"); });
   redis->RunAsync(RedisCommand("PING"), [&](const absl::StatusOr<RedisReply>&) {
@@ -150,7 +146,7 @@ TEST_F(RedisClientTest, RunAsync_CallbackThatThrowsOrCallsAgain_DisturbsNobody) 
 TEST_F(RedisClientTest, Connect_UserDatabaseAndName_AreTheServers) {
   RedisServer server({.users = {"alice on >s3cret/ ~* &* +@all"}});
   const auto redis =
-      Connect("redis://alice:s3cret%2F@127.0.0.1:" + std::to_string(server.port()) + "/3?client_name=till");
+      ConnectTo("redis://alice:s3cret%2F@127.0.0.1:" + std::to_string(server.port()) + "/3?client_name=till");
   ASSERT_NE(redis, nullptr);
   EXPECT_EQ(redis->Run(RedisCommand("ACL").Arg("WHOAMI")).value().text(), "alice");
   EXPECT_EQ(redis->Run(RedisCommand("CLIENT").Arg("GETNAME")).value().text(), "till");
@@ -160,7 +156,7 @@ TEST_F(RedisClientTest, Connect_UserDatabaseAndName_AreTheServers) {
 
 TEST_F(RedisClientTest, Connect_UnixSocket_Works) {
   RedisServer server({.unix_socket = true});
-  const auto redis = Connect("unix://" + server.unix_socket());
+  const auto redis = ConnectTo("unix://" + server.unix_socket());
   ASSERT_NE(redis, nullptr);
   EXPECT_EQ(redis->Run(RedisCommand("PING")).value().text(), "PONG");
 }
@@ -172,12 +168,12 @@ TEST_F(RedisClientTest, Connect_WrongOrMissingPassword_IsUnauthenticated_AndNeve
   EXPECT_EQ(wrong.code(), absl::StatusCode::kUnauthenticated) << wrong;
   EXPECT_EQ(wrong.message().find("wr0ng"), std::string::npos) << wrong;
   EXPECT_EQ(RedisClient::Connect("redis://" + at).status().code(), absl::StatusCode::kUnauthenticated);
-  EXPECT_NE(Connect("redis://:right@" + at), nullptr);
+  EXPECT_NE(ConnectTo("redis://:right@" + at), nullptr);
 }
 
 TEST_F(RedisClientTest, Connect_UserWhoMayNotPing_IsConnected) {
   RedisServer server({.users = {"bob on >b ~* +get"}});
-  const auto redis = Connect("redis://bob:b@127.0.0.1:" + std::to_string(server.port()));
+  const auto redis = ConnectTo("redis://bob:b@127.0.0.1:" + std::to_string(server.port()));
   ASSERT_NE(redis, nullptr);
   EXPECT_TRUE(redis->Run(RedisCommand("GET").Key("k")).ok());
   EXPECT_EQ(redis->Run(RedisCommand("DEL").Key("k")).status().code(), absl::StatusCode::kPermissionDenied);
@@ -226,7 +222,7 @@ int64_t SwitchesOfOthers() {
 
 TEST_F(RedisClientTest, Run_OfALoneCaller_WakesNoOtherThread) {
   RedisServer server;
-  const auto redis = Connect(server.url());
+  const auto redis = ConnectTo(server.url());
   EXPECT_TRUE(redis->Run(RedisCommand("PING")).ok());
   int64_t before = SwitchesOfOthers();
   for (int i = 0; i < 1000; ++i) EXPECT_TRUE(redis->Run(RedisCommand("PING")).ok());
@@ -239,7 +235,7 @@ TEST_F(RedisClientTest, Run_OfALoneCaller_WakesNoOtherThread) {
 
 TEST_F(RedisClientTest, ManyThreads_ShareOneConnection) {
   RedisServer server;
-  const auto redis = Connect(server.url());
+  const auto redis = ConnectTo(server.url());
   std::vector<std::thread> threads;
   for (int t = 0; t < 16; ++t) {
     threads.emplace_back([&] {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "redis/support/await.h"
+#include "redis/support/connect_to.h"
 #include "redis/support/raw_redis.h"
 #include "redis/support/redis_server.h"
 #include "redis/support/tcp_proxy.h"
@@ -19,18 +20,13 @@
 namespace stockade {
 namespace {
 
+using testing::ConnectTo;
 using testing::RedisServer;
 using testing::TcpProxy;
 
 class RedisLossTest : public ::testing::Test {
  protected:
   void SetUp() override { STOCKADE_NEEDS_REDIS(); }
-
-  static std::unique_ptr<RedisClient> Connect(const std::string& url, RedisOptions options = {}) {
-    absl::StatusOr<std::unique_ptr<RedisClient>> client = RedisClient::Connect(url, std::move(options));
-    EXPECT_TRUE(client.ok()) << client.status();
-    return client.ok() ? *std::move(client) : nullptr;
-  }
 
   // The server, until proxy.Accept(); blocks until the client has seen it.
   static void TakeAway(TcpProxy& proxy, RedisClient& redis) {
@@ -48,7 +44,7 @@ class RedisLossTest : public ::testing::Test {
 TEST_F(RedisLossTest, ReplyLost_IsUnavailableWithUnknownOutcome_AndNeverSentAgain) {
   RedisServer server;
   TcpProxy proxy(server.port());
-  const auto redis = Connect(proxy.url());
+  const auto redis = ConnectTo(proxy.url());
   proxy.DropReply();
   const absl::Status status = redis->Run(Incr()).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
@@ -60,7 +56,7 @@ TEST_F(RedisLossTest, ReplyLost_IsUnavailableWithUnknownOutcome_AndNeverSentAgai
 TEST_F(RedisLossTest, ReplyLost_OfAnIdempotentCommand_IsSentAgain) {
   RedisServer server;
   TcpProxy proxy(server.port());
-  const auto redis = Connect(proxy.url());
+  const auto redis = ConnectTo(proxy.url());
   proxy.DropReply();
   EXPECT_EQ(redis->Run(Incr().Idempotent()).value().integer(), 2);
   proxy.DropReply();
@@ -75,7 +71,7 @@ TEST_F(RedisLossTest, ReplyLost_OfAnIdempotentCommand_IsSentAgain) {
 TEST_F(RedisLossTest, ReplyLost_OfAnIdempotentCommandThatCannotBeSentAgain_IsUnknownOutcome) {
   RedisServer server;
   TcpProxy proxy(server.port());
-  const auto redis = Connect(proxy.url());
+  const auto redis = ConnectTo(proxy.url());
   const auto check = [](const absl::Status& status) {
     EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
     EXPECT_TRUE(RedisOutcomeUnknown(status)) << status;
@@ -96,7 +92,7 @@ TEST_F(RedisLossTest, HalfAReply_IsLost_WholeOnesBeforeItAreNot) {
   RedisServer server;
   ASSERT_EQ(server.Call({"SET", "k", std::string(1000, 'x')}), "OK");
   TcpProxy proxy(server.port());
-  const auto redis = Connect(proxy.url());
+  const auto redis = ConnectTo(proxy.url());
   proxy.CutReplyAfter(4 + 500);  // ":1\r\n", then half of the value.
   const RedisCommand two[] = {Incr(), RedisCommand("GET").Key("k")};
   const auto replies = redis->RunMany(two);
@@ -109,7 +105,8 @@ TEST_F(RedisLossTest, CutAtEveryByteOfAReply_NeverAnotherCommandsReply) {
   RedisServer server;
   ASSERT_EQ(server.Call({"RPUSH", "list", "a", "bb", "ccc"}), "3");
   TcpProxy proxy(server.port());
-  const auto redis = Connect(proxy.url(), {.min_backoff = absl::Microseconds(1), .max_backoff = absl::Microseconds(1)});
+  const auto redis =
+      ConnectTo(proxy.url(), {.min_backoff = absl::Microseconds(1), .max_backoff = absl::Microseconds(1)});
   const RedisCommand range = RedisCommand("LRANGE").Key("list").Arg(0).Arg(-1);
   const std::string wire = "*3\r\n$1\r\na\r\n$2\r\nbb\r\n$3\r\nccc\r\n";
   for (size_t bytes = 0; bytes < wire.size(); ++bytes) {
@@ -122,7 +119,7 @@ TEST_F(RedisLossTest, CutAtEveryByteOfAReply_NeverAnotherCommandsReply) {
 TEST_F(RedisLossTest, TimeOut_OfASlowServer_IsDeadlineExceeded_AndTheLateReplyIsNobodys) {
   RedisServer server;
   TcpProxy proxy(server.port());
-  const auto redis = Connect(proxy.url());
+  const auto redis = ConnectTo(proxy.url());
   proxy.Hold();
   const absl::Status status = redis->Run(Incr(), {.timeout = absl::Milliseconds(50)}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
@@ -136,7 +133,7 @@ TEST_F(RedisLossTest, TimeOut_OfASlowServer_IsDeadlineExceeded_AndTheLateReplyIs
 
 TEST_F(RedisLossTest, TimeOut_OfZeroOrLess_SendsNothing) {
   RedisServer server;
-  const auto redis = Connect(server.url());
+  const auto redis = ConnectTo(server.url());
   for (const absl::Duration timeout : {absl::ZeroDuration(), -absl::InfiniteDuration()}) {
     EXPECT_EQ(redis->Run(Incr(), {.timeout = timeout}).status().code(), absl::StatusCode::kDeadlineExceeded);
     EXPECT_EQ(redis->RunFuture(Incr(), {.timeout = timeout}).get().status().code(),
@@ -149,7 +146,7 @@ TEST_F(RedisLossTest, TimeOut_OfZeroOrLess_SendsNothing) {
 
 TEST_F(RedisLossTest, TimeOut_Infinite_WaitsForTheReply) {
   RedisServer server;
-  const auto redis = Connect(server.url());
+  const auto redis = ConnectTo(server.url());
   EXPECT_TRUE(redis->Run(Incr(), {.timeout = absl::InfiniteDuration()}).ok());
   EXPECT_TRUE(redis->RunFuture(Incr(), {.timeout = absl::InfiniteDuration()}).get().ok());
 }
@@ -157,7 +154,7 @@ TEST_F(RedisLossTest, TimeOut_Infinite_WaitsForTheReply) {
 TEST_F(RedisLossTest, TimeOut_OfOne_LeavesTheOthersTheirReplies) {
   RedisServer server;
   TcpProxy proxy(server.port());
-  const auto redis = Connect(proxy.url());
+  const auto redis = ConnectTo(proxy.url());
   proxy.Hold();
   std::vector<std::thread> patient;
   for (int i = 0; i < 4; ++i) {
@@ -181,7 +178,7 @@ TEST_F(RedisLossTest, TimeOut_OfOne_LeavesTheOthersTheirReplies) {
 TEST_F(RedisLossTest, IdleConnection_ClosedByTheServer_IsMadeAnewBeforeACommandIsLost) {
   RedisServer server;
   TcpProxy proxy(server.port());
-  const auto redis = Connect(proxy.url());
+  const auto redis = ConnectTo(proxy.url());
   for (uint64_t i = 1; i <= 5; ++i) {
     proxy.CloseAll();
     ASSERT_TRUE(
@@ -192,7 +189,7 @@ TEST_F(RedisLossTest, IdleConnection_ClosedByTheServer_IsMadeAnewBeforeACommandI
 
 TEST_F(RedisLossTest, ServerAway_IsUnavailableInTime_NotSent_ThenWorks) {
   RedisServer server({.appendonly = true});
-  const auto redis = Connect(server.url(), {.command_timeout = absl::Milliseconds(300)});
+  const auto redis = ConnectTo(server.url(), {.command_timeout = absl::Milliseconds(300)});
   server.Kill();
   const auto begin = std::chrono::steady_clock::now();
   absl::Status status = redis->Run(Incr()).status();
@@ -210,7 +207,7 @@ TEST_F(RedisLossTest, ServerAway_IsUnavailableInTime_NotSent_ThenWorks) {
 TEST_F(RedisLossTest, ServerRestarts_WhatWaitsIsSentOnce) {
   RedisServer server({.appendonly = true});
   TcpProxy proxy(server.port());
-  const auto redis = Connect(proxy.url());
+  const auto redis = ConnectTo(proxy.url());
   TakeAway(proxy, *redis);
   std::vector<std::future<absl::StatusOr<RedisReply>>> waiting;
   for (int i = 0; i < 100; ++i) waiting.push_back(redis->RunFuture(Incr(), {.timeout = absl::Seconds(60)}));
@@ -227,7 +224,7 @@ TEST_F(RedisLossTest, ServerLoadsItsData_IsWaitedFor) {
       {.appendonly = true, .config = {"key-load-delay 20000", "loading-process-events-interval-bytes 1024"}});
   for (int i = 0; i < 10; ++i) ASSERT_EQ(server.Call({"RPUSH", "k" + std::to_string(i), "v"}), "1");
   ASSERT_EQ(server.Call({"BGREWRITEAOF"}).type, '+');
-  const auto redis = Connect(server.url(), {.command_timeout = absl::Seconds(60)});
+  const auto redis = ConnectTo(server.url(), {.command_timeout = absl::Seconds(60)});
   server.Restart();
   EXPECT_EQ(redis->Run(RedisCommand("LLEN").Key("k9").Idempotent()).value().integer(), 1);
 }
@@ -235,7 +232,7 @@ TEST_F(RedisLossTest, ServerLoadsItsData_IsWaitedFor) {
 TEST_F(RedisLossTest, ReplyAboveTheBound_IsResourceExhausted_AndTheClientGoesOn) {
   RedisServer server;
   ASSERT_EQ(server.Call({"SET", "large", std::string(200'000, 'x')}), "OK");
-  const auto redis = Connect(server.url(), {.max_reply_bytes = 100'000});
+  const auto redis = ConnectTo(server.url(), {.max_reply_bytes = 100'000});
   const absl::Status status = redis->Run(RedisCommand("GET").Key("large")).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_NE(status.message().find("max_reply_bytes (100000)"), std::string::npos) << status;
@@ -245,7 +242,7 @@ TEST_F(RedisLossTest, ReplyAboveTheBound_IsResourceExhausted_AndTheClientGoesOn)
 TEST_F(RedisLossTest, QueueFull_IsResourceExhaustedAtOnce_ThenEmpties) {
   RedisServer server;
   TcpProxy proxy(server.port());
-  const auto redis = Connect(proxy.url(), {.command_timeout = absl::Seconds(60), .max_pending_commands = 10});
+  const auto redis = ConnectTo(proxy.url(), {.command_timeout = absl::Seconds(60), .max_pending_commands = 10});
   proxy.Hold();
   std::vector<std::future<absl::StatusOr<RedisReply>>> waiting;
   for (int i = 0; i < 10; ++i) waiting.push_back(redis->RunFuture(Incr()));
@@ -264,7 +261,7 @@ TEST_F(RedisLossTest, QueueFull_IsResourceExhaustedAtOnce_ThenEmpties) {
 TEST_F(RedisLossTest, UnsentBytesAboveTheBound_AreRefused_OneLargeCommandIsNot) {
   RedisServer server;
   TcpProxy proxy(server.port());
-  const auto redis = Connect(proxy.url(), {.max_unsent_bytes = 1000});
+  const auto redis = ConnectTo(proxy.url(), {.max_unsent_bytes = 1000});
   EXPECT_TRUE(redis->Run(RedisCommand("SET").Key("k").Arg(std::string(100'000, 'x'))).ok());
   TakeAway(proxy, *redis);
   auto waits =
@@ -278,7 +275,7 @@ TEST_F(RedisLossTest, UnsentBytesAboveTheBound_AreRefused_OneLargeCommandIsNot) 
 
 TEST_F(RedisLossTest, LargeCommandsBothWays_BesideSmallOnes_FillTheSocketAndGoOn) {
   RedisServer server;
-  const auto redis = Connect(server.url(), {.command_timeout = absl::Seconds(60)});
+  const auto redis = ConnectTo(server.url(), {.command_timeout = absl::Seconds(60)});
   const std::string large(20'000'000, 'x');
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
@@ -298,7 +295,7 @@ TEST_F(RedisLossTest, LargeCommandsBothWays_BesideSmallOnes_FillTheSocketAndGoOn
 TEST_F(RedisLossTest, Destroyed_WithCommandsOutstanding_TheyAreCancelled) {
   RedisServer server;
   TcpProxy proxy(server.port());
-  auto redis = Connect(proxy.url());
+  auto redis = ConnectTo(proxy.url());
   proxy.Hold();
   auto sent = redis->RunFuture(Incr());
   ASSERT_TRUE(proxy.Await([](const TcpProxy::Counts& counts) { return counts.held > 0; }));
@@ -314,7 +311,7 @@ TEST_F(RedisLossTest, Destroyed_WithCommandsOutstanding_TheyAreCancelled) {
 TEST_F(RedisLossTest, Destroyed_WhileACallbackSendsMore_ThatIsCancelledToo) {
   RedisServer server;
   TcpProxy proxy(server.port());
-  auto redis = Connect(proxy.url());
+  auto redis = ConnectTo(proxy.url());
   RedisClient& client = *redis;
   proxy.Hold();
   std::promise<absl::Status> last;
@@ -329,7 +326,7 @@ TEST_F(RedisLossTest, Destroyed_WhileACallbackSendsMore_ThatIsCancelledToo) {
 
 TEST_F(RedisLossTest, Destroyed_WhileItReconnectsAndRetries_EndsAndCancels) {
   RedisServer server;
-  auto redis = Connect(server.url(), {.command_timeout = absl::Seconds(60)});
+  auto redis = ConnectTo(server.url(), {.command_timeout = absl::Seconds(60)});
   server.Kill();
   auto waits = redis->RunFuture(Incr());
   redis.reset();

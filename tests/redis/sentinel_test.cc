@@ -12,6 +12,7 @@
 #include "absl/time/time.h"
 #include "connect.h"
 #include "redis/support/await.h"
+#include "redis/support/connect_to.h"
 #include "redis/support/sentinel_set.h"
 #include "router.h"
 #include "stockade/base/strings.h"
@@ -36,9 +37,7 @@ class SentinelTest : public ::testing::Test {
 };
 
 std::unique_ptr<RedisClient> ConnectTo(const std::string& url, absl::Duration timeout = kLong) {
-  absl::StatusOr<std::unique_ptr<RedisClient>> client = RedisClient::Connect(url, {.command_timeout = timeout});
-  EXPECT_TRUE(client.ok()) << client.status();
-  return client.ok() ? *std::move(client) : nullptr;
+  return testing::ConnectTo(url, {.command_timeout = timeout});
 }
 
 std::string PortOf(RedisClient& client) {
