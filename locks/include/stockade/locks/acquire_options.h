@@ -1,0 +1,72 @@
+#ifndef STOCKADE_LOCKS_ACQUIRE_OPTIONS_H_
+#define STOCKADE_LOCKS_ACQUIRE_OPTIONS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <stop_token>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "stockade/base/owner_id.h"
+
+namespace stockade {
+
+// One name is used with one kind, or with kRead and kWrite.
+enum class LockKind : uint8_t {
+  kReentrant,  // One owner at a time, which may acquire it again.
+  kFair,       // As kReentrant, and waiters enter in the order in which they came, over all processes.
+  kRead,       // Any number of owners, while nobody else writes.
+  kWrite,      // One owner at a time, which may also acquire it for reading.
+};
+
+// "reentrant", "fair", "read", "write".
+std::string_view LockKindName(LockKind kind);
+
+// Who holds a lock: a thread, or a task or coroutine that goes from thread to thread. An id is never reused in its
+// process, and engines tell processes apart. A value type; any thread may copy it.
+class LockOwner {
+ public:
+  // Somebody new.
+  static LockOwner New() { return LockOwner(NewOwnerId()); }
+  static LockOwner ThisThread() { return LockOwner(ThisThreadOwnerId()); }
+
+  OwnerId id() const { return id_; }
+
+  friend bool operator==(LockOwner, LockOwner) = default;
+
+ private:
+  explicit LockOwner(OwnerId id) : id_(id) {}
+
+  OwnerId id_;
+};
+
+struct AcquireOptions {
+  LockKind kind = LockKind::kReentrant;
+
+  // How long to wait where others hold it; zero or less: not at all. An engine that does not answer may take
+  // LockServiceOptions::engine_timeout longer.
+  absl::Duration wait = absl::InfiniteDuration();
+
+  // How long it is held without a renewal: choose it longer than the work may take. Zero, the default: the service's
+  // watchdog_lease, renewed until it is released. At least kMinLease otherwise.
+  absl::Duration lease = absl::ZeroDuration();
+
+  // None: the calling thread, or for AcquireAsync() somebody new.
+  std::optional<LockOwner> owner = std::nullopt;
+
+  // Gives up the wait: Cancelled. What has been sent by then is taken back.
+  std::stop_token stop = {};
+
+  // InvalidArgument, which names the field and the value.
+  absl::Status Validate() const;
+};
+
+inline constexpr absl::Duration kMinLease = absl::Milliseconds(10);
+// The longest name that a lock may have; the shortest is one byte. It may have any bytes.
+inline constexpr size_t kMaxLockNameBytes = 4096;
+
+}  // namespace stockade
+
+#endif  // STOCKADE_LOCKS_ACQUIRE_OPTIONS_H_

@@ -1,0 +1,39 @@
+#ifndef STOCKADE_LOCKS_ENGINE_LOCK_SERVICE_H_
+#define STOCKADE_LOCKS_ENGINE_LOCK_SERVICE_H_
+
+#include <memory>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "stockade/locks/lock_engine.h"
+#include "stockade/locks/lock_service.h"
+
+namespace stockade {
+
+namespace internal {
+class ServiceCore;
+}  // namespace internal
+
+// The LockService above an engine: it waits, re-enters, renews, notices loss and counts, for all engines alike.
+class EngineLockService : public LockService {
+ public:
+  // InvalidArgument: bad options.
+  static absl::StatusOr<std::unique_ptr<LockService>> Create(std::unique_ptr<LockEngine> engine,
+                                                             LockServiceOptions options = {});
+  ~EngineLockService() override;
+
+  absl::StatusOr<LockLease> Acquire(std::string_view name, AcquireOptions options = {}) override;
+  void AcquireAsync(std::string_view name, AcquireOptions options, Callback done) override;
+  absl::StatusOr<LockState> Inspect(std::string_view name, LockKind kind, LockOwner owner) override;
+  absl::StatusOr<bool> ForceRelease(std::string_view name, LockKind kind) override;
+  std::string_view id() const override;
+
+ private:
+  explicit EngineLockService(std::shared_ptr<internal::ServiceCore> core);
+
+  const std::shared_ptr<internal::ServiceCore> core_;
+};
+
+}  // namespace stockade
+
+#endif  // STOCKADE_LOCKS_ENGINE_LOCK_SERVICE_H_

@@ -1,0 +1,115 @@
+#ifndef STOCKADE_LOCKS_LOCK_ENGINE_H_
+#define STOCKADE_LOCKS_LOCK_ENGINE_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "stockade/locks/acquire_options.h"
+#include "stockade/locks/lock_service.h"
+
+namespace stockade {
+
+// One owner's hold of one lock: what engines count. Read and write holds of one owner are two.
+struct HoldKey {
+  std::string name = {};
+  LockKind kind = LockKind::kReentrant;
+  OwnerId owner = kNoOwner;
+
+  friend bool operator==(const HoldKey&, const HoldKey&) = default;
+  template <typename H>
+  friend H AbslHashValue(H h, const HoldKey& key) {
+    return H::combine(std::move(h), key.name, key.kind, key.owner);
+  }
+};
+
+// Steps of one hold (tries and releases) are sent one after another and numbered: `sequence` is larger in each step
+// than in all before it, and the same where a step is sent again because its outcome is not known. An engine that has
+// run a step answers the same when it sees it again, and refuses (Aborted) a step that is older than the newest that it
+// has seen: one that was lost on its way may arrive late, when its owner is elsewhere already.
+//
+// Where a step fails, `outcome_unknown` says that the engine may have run it, or may run it yet.
+struct LockTry {
+  HoldKey hold = {};
+  absl::Duration lease = absl::ZeroDuration();  // To live from when the engine runs it; a longer life is not cut short.
+  uint64_t sequence = 0;
+  bool repeated = false;  // Sent before, or a step before it: its outcome is not known.
+  bool queue = false;     // kFair: to take a place in the queue, or keep it. False: enter now or not at all.
+  absl::Duration timeout = absl::InfiniteDuration();
+
+  // Set by the engine. Not OK: there is no answer, or none that says whether it is held.
+  absl::Status status = absl::OkStatus();
+  bool outcome_unknown = false;
+  bool acquired = false;
+  int64_t hold_count = 0;                                 // acquired: of this hold, with this one.
+  std::optional<int64_t> fencing_token = std::nullopt;    // acquired: where the engine has them.
+  absl::Duration retry_after = absl::InfiniteDuration();  // Not acquired: when to look again if no hint comes.
+};
+
+struct LockRenewal {
+  HoldKey hold = {};
+  absl::Duration lease = absl::ZeroDuration();
+
+  absl::Status status = absl::OkStatus();
+  bool held = false;  // False: somebody or something took it away.
+};
+
+struct LockRelease {
+  HoldKey hold = {};
+  int64_t keep = 0;  // The count that is to be left, whatever it was: 0 frees the lock.
+  uint64_t sequence = 0;
+  // A step before it, or this one sent before, may still be on its way: refuse it when it comes.
+  bool repeated = false;
+  // It takes back a try: there need be nothing to release, and a place in the queue is given up.
+  bool gives_up = false;
+  absl::Duration timeout = absl::InfiniteDuration();
+
+  absl::Status status = absl::OkStatus();
+  bool outcome_unknown = false;
+  bool held = false;  // Whether there was such a hold.
+};
+
+// Hears hints until it is destroyed; then none comes any more, and its destructor waits for one that runs, unless it is
+// called by it.
+class LockWatch {
+ public:
+  virtual ~LockWatch() = default;
+};
+
+// What a lock service stands on: it keeps holds that lapse, with a count for each owner. Waiting, re-entry, watchdogs,
+// loss and metrics are the service's. Thread-safe, but for steps of one hold. Nothing here may throw.
+class LockEngine {
+ public:
+  virtual ~LockEngine() = default;
+
+  // "redis": the label `engine` of metrics.
+  virtual std::string_view kind() const = 0;
+  // LockService::id().
+  virtual std::string_view id() const = 0;
+  virtual bool Supports(LockKind kind) const = 0;
+
+  // Each blocks until all are answered, at most the longest time-out, or `timeout`; all are sent together where the
+  // engine can. One that fails is no other's failure.
+  virtual void TryMany(std::span<LockTry> tries) = 0;
+  virtual void RenewMany(std::span<LockRenewal> renewals, absl::Duration timeout) = 0;
+  virtual void Release(LockRelease& release) = 0;
+
+  virtual absl::StatusOr<LockState> Inspect(const HoldKey& hold, absl::Duration timeout) = 0;
+  virtual absl::StatusOr<bool> ForceRelease(std::string_view name, LockKind kind, absl::Duration timeout) = 0;
+
+  // Calls `on_hint` when a try of this hold may be worth it: after a release, once hints are heard, and whenever they
+  // are heard again after a gap. It is short, never waits, and may come for nothing. Does not block for the network.
+  // Null: this engine has no hints, and retry_after must do.
+  virtual std::unique_ptr<LockWatch> Watch(const HoldKey& hold, std::function<void()> on_hint) = 0;
+};
+
+}  // namespace stockade
+
+#endif  // STOCKADE_LOCKS_LOCK_ENGINE_H_

@@ -1,0 +1,75 @@
+#ifndef STOCKADE_LOCKS_LOCK_SERVICE_H_
+#define STOCKADE_LOCKS_LOCK_SERVICE_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "stockade/locks/acquire_options.h"
+#include "stockade/locks/lock_lease.h"
+#include "stockade/locks/lock_service_options.h"
+
+namespace stockade {
+
+// A lock as its engine has it, for all processes.
+struct LockState {
+  bool locked = false;                              // By anybody; for kRead and kWrite: for reading or for writing.
+  int64_t owner_holds = 0;                          // Of the kind and the owner asked for.
+  absl::Duration remaining = absl::ZeroDuration();  // Until it lapses if nobody renews it.
+};
+
+// Locks by name, held by owners for the length of a lease, in all processes that use the same engine:
+//
+//   absl::StatusOr<std::unique_ptr<LockService>> locks = RedisLockService::Connect("redis://127.0.0.1:6379");
+//   absl::StatusOr<LockLease> held = (*locks)->Acquire("ticket", {.wait = absl::Seconds(3)});
+//   if (!held.ok()) return held.status();
+//   std::stop_callback lost(held->lost(), [] { /* stop: the lock is no longer ours */ });
+//   db.Sell(*held->fencing_token());
+//   absl::Status released = held->Release();  // Or let the destructor do it.
+//
+// Thread-safe. A service must not be destroyed within a call of it. Its destructor gives up what waits (Cancelled) and
+// ends the leases that are left, which are lost then and lapse at the engine by themselves. Not for use in a forked
+// child, where the destructor does nothing.
+class LockService {
+ public:
+  virtual ~LockService() = default;
+
+  // Blocks until it is held, at most options.wait and the engine's time-out. Every acquire of an owner that holds the
+  // lock already gives one lease more.
+  //
+  //   DeadlineExceeded    others hold it
+  //   Unavailable         the engine cannot be reached, or does not answer
+  //   Cancelled           options.stop was requested, or the service is being destroyed
+  //   InvalidArgument     a bad name or bad options, told in the text
+  //   FailedPrecondition  to write while the owner only reads, which would wait for itself; a name that is used with
+  //                       another kind
+  //   Unimplemented       the engine has no lock of this kind
+  //
+  // An acquire that fails leaves nothing behind that is renewed. Where it is not known whether the engine has run it,
+  // it is taken back, and lapses by itself within a lease where that fails too.
+  virtual absl::StatusOr<LockLease> Acquire(std::string_view name, AcquireOptions options = {}) = 0;
+
+  // Never blocks for the engine. `done` is called once, on LockServiceOptions::executor, with what Acquire() returns;
+  // what it throws is logged. Without options.owner the lease belongs to somebody new.
+  using Callback = absl::AnyInvocable<void(absl::StatusOr<LockLease>)>;
+  virtual void AcquireAsync(std::string_view name, AcquireOptions options, Callback done) = 0;
+
+  // Asks the engine. The answer may be old by the time that it is here: to look at, not to decide by.
+  virtual absl::StatusOr<LockState> Inspect(std::string_view name, LockKind kind = LockKind::kReentrant,
+                                            LockOwner owner = LockOwner::ThisThread()) = 0;
+
+  // Takes the lock away from whoever holds it, in whatever process; its holders learn it at their next renewal, or when
+  // they release. kRead and kWrite: both. False: nobody held it.
+  virtual absl::StatusOr<bool> ForceRelease(std::string_view name, LockKind kind = LockKind::kReentrant) = 0;
+
+  // The same for all services that share locks, different for others: "redis 127.0.0.1:6379/0". AcquireAll() sorts by
+  // it.
+  virtual std::string_view id() const = 0;
+};
+
+}  // namespace stockade
+
+#endif  // STOCKADE_LOCKS_LOCK_SERVICE_H_
