@@ -32,13 +32,13 @@ class LockOwner {
   static LockOwner New() { return LockOwner(NewOwnerId()); }
   static LockOwner ThisThread() { return LockOwner(ThisThreadOwnerId()); }
 
+  // Of an id that NewOwnerId() or ThisThreadOwnerId() gave.
+  explicit LockOwner(OwnerId id) : id_(id) {}
   OwnerId id() const { return id_; }
 
   friend bool operator==(LockOwner, LockOwner) = default;
 
  private:
-  explicit LockOwner(OwnerId id) : id_(id) {}
-
   OwnerId id_;
 };
 

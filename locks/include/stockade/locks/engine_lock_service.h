@@ -12,6 +12,8 @@ namespace stockade {
 
 namespace internal {
 class ServiceCore;
+absl::StatusOr<std::unique_ptr<LockService>> MakeEngineLockService(std::unique_ptr<LockEngine> engine,
+                                                                   LockServiceOptions options, bool degraded);
 }  // namespace internal
 
 // The LockService above an engine: it waits, re-enters, renews, notices loss and counts, for all engines alike.
@@ -29,6 +31,8 @@ class EngineLockService : public LockService {
   std::string_view id() const override;
 
  private:
+  friend absl::StatusOr<std::unique_ptr<LockService>> internal::MakeEngineLockService(std::unique_ptr<LockEngine>,
+                                                                                      LockServiceOptions, bool);
   explicit EngineLockService(std::shared_ptr<internal::ServiceCore> core);
 
   const std::shared_ptr<internal::ServiceCore> core_;

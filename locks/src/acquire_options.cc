@@ -1,0 +1,36 @@
+#include "stockade/locks/acquire_options.h"
+
+#include "stockade/base/strings.h"
+
+namespace stockade {
+namespace {
+
+// Longer ones are mistakes, and overflow where engines count milliseconds.
+constexpr absl::Duration kMaxLease = absl::Hours(24 * 365);
+
+}  // namespace
+
+std::string_view LockKindName(LockKind kind) {
+  switch (kind) {
+    case LockKind::kReentrant: return "reentrant";
+    case LockKind::kFair: return "fair";
+    case LockKind::kRead: return "read";
+    case LockKind::kWrite: return "write";
+  }
+  return "unknown";
+}
+
+absl::Status AcquireOptions::Validate() const {
+  if (kind > LockKind::kWrite) {
+    return absl::InvalidArgumentError(internal::Concat("kind is no LockKind: ", static_cast<int>(kind)));
+  }
+  if (lease != absl::ZeroDuration() && (lease < kMinLease || lease > kMaxLease)) {
+    return absl::InvalidArgumentError(internal::Concat("lease is 0 or from ", absl::FormatDuration(kMinLease), " to ",
+                                                       absl::FormatDuration(kMaxLease), ", not ",
+                                                       absl::FormatDuration(lease)));
+  }
+  if (owner && owner->id() == kNoOwner) return absl::InvalidArgumentError("owner is nobody");
+  return absl::OkStatus();
+}
+
+}  // namespace stockade

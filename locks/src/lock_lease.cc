@@ -1,0 +1,78 @@
+#include "stockade/locks/lock_lease.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "service/service_core.h"
+#include "stockade/base/log.h"
+#include "stockade/base/strings.h"
+
+namespace stockade {
+namespace {
+
+absl::Status OfNothing() { return absl::FailedPreconditionError("a lease of no lock"); }
+
+}  // namespace
+
+LockLease::LockLease(std::shared_ptr<internal::LeaseState> state) : state_(std::move(state)) {}
+
+LockLease::~LockLease() {
+  if (state_ == nullptr) return;
+  if (state_->core->fork_guard().InForkedChild()) {
+    // It is the parent's, and what it needs for its end is not here.
+    new std::shared_ptr<internal::LeaseState>(std::move(state_));
+    return;
+  }
+  if (const absl::Status released = state_->core->ReleaseOnce(*state_); !released.ok()) {
+    internal::Log(LogSeverity::kWarning, internal::Concat("a lease ended: ", released.message()));
+  }
+}
+
+LockLease& LockLease::operator=(LockLease&& other) noexcept {
+  const LockLease before(std::exchange(state_, std::move(other.state_)));
+  return *this;
+}
+
+bool LockLease::valid() const { return state_ != nullptr && state_->core->Valid(*state_); }
+
+std::stop_token LockLease::lost() const {
+  if (state_ == nullptr) return {};
+  state_->core->StillHeld(state_->hold);  // If it is over by now, it is told from here.
+  return state_->lost_source.get_token();
+}
+
+absl::StatusOr<int64_t> LockLease::fencing_token() const {
+  if (state_ == nullptr) return OfNothing();
+  if (!state_->token) {
+    return absl::FailedPreconditionError(internal::Concat(
+        "lock '", name(),
+        "' has no fencing token: ", degraded() ? "it is degraded to this process" : "its engine has none"));
+  }
+  return *state_->token;
+}
+
+absl::Duration LockLease::remaining() const {
+  if (!valid()) return absl::ZeroDuration();
+  return std::max(absl::ZeroDuration(), state_->hold->ValidUntil() - state_->hold->clock->Now());
+}
+
+int64_t LockLease::hold_count() const {
+  if (!valid()) return 0;
+  const std::lock_guard lock(state_->hold->mutex);
+  return static_cast<int64_t>(state_->hold->leases.size());
+}
+
+std::string_view LockLease::name() const { return state_ == nullptr ? std::string_view() : state_->hold->key.name; }
+
+LockKind LockLease::kind() const { return state_ == nullptr ? LockKind::kReentrant : state_->hold->key.kind; }
+
+LockOwner LockLease::owner() const { return LockOwner(state_ == nullptr ? kNoOwner : state_->hold->key.owner); }
+
+bool LockLease::degraded() const { return state_ != nullptr && state_->core->degraded(); }
+
+absl::Status LockLease::Release() {
+  if (state_ == nullptr) return OfNothing();
+  return state_->core->Release(*state_);
+}
+
+}  // namespace stockade

@@ -1,0 +1,164 @@
+#include "acquisition.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "engine_status.h"
+#include "service_core.h"
+#include "stockade/base/strings.h"
+
+namespace stockade::internal {
+namespace {
+
+// Between tries that the engine does not answer: doubles from the one to the other.
+constexpr absl::Duration kFirstPause = absl::Milliseconds(20);
+constexpr absl::Duration kLongestPause = absl::Milliseconds(500);
+
+}  // namespace
+
+Acquisition::Acquisition(ServiceCore& core, std::string_view name, const AcquireOptions& options, OwnerId owner,
+                         Waiter& waiter)
+    : core_(core),
+      options_(options),
+      waiter_(waiter),
+      record_(core.holds().Pin({.name = std::string(name), .kind = options.kind, .owner = owner})),
+      began_(core.options().clock->Now()),
+      give_up_at_(began_ + options.wait),
+      pause_(kFirstPause) {
+  call_.hold = record_->key;
+  call_.lease = options.lease > absl::ZeroDuration() ? options.lease : core.options().watchdog_lease;
+  call_.queue = options.kind == LockKind::kFair && options.wait > absl::ZeroDuration();
+}
+
+Acquisition::~Acquisition() {
+  if (waits_) core_.room().Leave(waiter_, core_.options().clock->Now());
+  core_.holds().Unpin(*record_);
+}
+
+bool Acquisition::BeginTry(bool may_block) {
+  const HoldKey& key = record_->key;
+  if (key.kind == LockKind::kWrite && record_->CurrentHold() == nullptr &&
+      core_.holds().Find({.name = key.name, .kind = LockKind::kRead, .owner = key.owner}) != nullptr) {
+    Fail(absl::FailedPreconditionError(
+        Concat("lock '", key.name, "': its owner holds it for reading, and would wait for itself to write")));
+    return false;
+  }
+  if (may_block) {
+    record_->LockSteps();
+  } else if (!record_->TryLockSteps()) {
+    return false;
+  }
+  if (waits_) core_.room().ForgetHint(waiter_);
+  tried_ = true;
+  sent_ = core_.options().clock->Now();
+  if (!unanswered_) call_.sequence = core_.NextSequence();
+  call_.repeated = record_->unanswered;
+  call_.timeout = core_.options().engine_timeout;
+  if (failing_since_) {
+    call_.timeout = std::max(*failing_since_ + call_.timeout - sent_, absl::Milliseconds(1));
+  }
+  call_.status = absl::OkStatus();
+  call_.outcome_unknown = false;
+  call_.acquired = false;
+  call_.retry_after = absl::InfiniteDuration();
+  return true;
+}
+
+void Acquisition::EndTry() {
+  core_.metrics().Add(kServiceRoundTrips);
+  if (call_.status.ok() && call_.acquired) {
+    unanswered_ = false;
+    absl::StatusOr<LockLease> lease = core_.Confirm(record_, call_, sent_, options_.lease <= absl::ZeroDuration());
+    record_->UnlockSteps();
+    if (!lease.ok()) return Fail(std::move(lease).status());
+    core_.metrics().Observe(kServiceWaitSeconds, core_.options().clock->Now() - began_);
+    outcome_ = std::move(lease);
+    return;
+  }
+  if (call_.outcome_unknown) record_->unanswered = true;
+  record_->UnlockSteps();
+  const Instant now = core_.options().clock->Now();
+  if (call_.status.ok()) {
+    OnBusy(now);
+  } else {
+    core_.metrics().Add(kServiceEngineErrors);
+    OnFailure(now);
+  }
+}
+
+void Acquisition::OnFailure(Instant now) {
+  if (call_.outcome_unknown) unanswered_ = true;
+  if (absl::IsAborted(call_.status)) unanswered_ = false;  // It has not been run, and will not be: number it anew.
+  if (!MayPass(call_.status)) return Fail(call_.status);
+  if (!failing_since_) failing_since_ = sent_;
+  const Instant last = *failing_since_ + core_.options().engine_timeout;
+  if (now >= last) {
+    return Fail(absl::UnavailableError(
+        Concat("lock '", record_->key.name, "': ", core_.engine().id(), " did not answer for ",
+               absl::FormatDuration(core_.options().engine_timeout), ": ", call_.status.message())));
+  }
+  look_at_ = std::min(now + pause_, last);
+  pause_ = std::min(2 * pause_, kLongestPause);
+}
+
+void Acquisition::OnBusy(Instant now) {
+  unanswered_ = false;
+  failing_since_.reset();
+  pause_ = kFirstPause;
+  if (now >= give_up_at_) return Fail(Busy());
+  const Instant retry_at = now + call_.retry_after;
+  if (std::exchange(waits_, true)) {
+    core_.room().SetRetryAt(waiter_, retry_at);
+  } else {
+    core_.room().Join(waiter_, record_->key, retry_at);
+  }
+}
+
+bool Acquisition::Look() {
+  if (done()) return false;
+  if (core_.stopping()) {
+    Fail(absl::CancelledError(Concat("lock '", record_->key.name, "': its service is being destroyed")));
+    return false;
+  }
+  if (options_.stop.stop_requested()) {
+    Fail(absl::CancelledError(Concat("lock '", record_->key.name, "': its caller has given up")));
+    return false;
+  }
+  if (!tried_) return true;
+  const Instant now = core_.options().clock->Now();
+  if (failing_since_) return now >= look_at_;
+  if (now >= give_up_at_) {
+    Fail(Busy());
+    return false;
+  }
+  if (core_.room().WorthATry(waiter_, now, look_at_)) return true;
+  look_at_ = std::min(look_at_, give_up_at_);
+  return false;
+}
+
+void Acquisition::Fail(absl::Status status) {
+  outcome_ = std::move(status);
+  const bool in_queue = call_.queue && waits_;
+  if (!unanswered_ && !in_queue) return;
+  // A place in the queue is given up at once, where the engine answers; the caller need not wait for the rest.
+  if (!failing_since_ && !unanswered_) {
+    LockRelease release;
+    record_->LockSteps();
+    core_.GiveUp(*record_, release, core_.options().engine_timeout);
+    record_->UnlockSteps();
+    if (release.status.ok()) return;
+  }
+  core_.holds().PinAgain(*record_);
+  core_.take_back().Add(record_, core_.options().clock->Now() + call_.lease);
+}
+
+absl::Status Acquisition::Busy() const {
+  return absl::DeadlineExceededError(
+      options_.wait > absl::ZeroDuration()
+          ? Concat("lock '", record_->key.name, "' (", LockKindName(record_->key.kind), "): others held it for ",
+                   absl::FormatDuration(options_.wait))
+          : Concat("lock '", record_->key.name, "' (", LockKindName(record_->key.kind), "): others hold it"));
+}
+
+}  // namespace stockade::internal

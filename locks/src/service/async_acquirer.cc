@@ -1,0 +1,166 @@
+#include "async_acquirer.h"
+
+#include <algorithm>
+#include <optional>
+#include <stop_token>
+
+#include "acquisition.h"
+#include "service_core.h"
+
+namespace stockade::internal {
+namespace {
+
+constexpr size_t kMostTogether = 256;
+// Until a step of the same hold, which another thread has sent, is looked for again.
+constexpr absl::Duration kStepPause = absl::Milliseconds(1);
+
+}  // namespace
+
+class AsyncAcquirer::Op final : public Waiter {
+ public:
+  Op(AsyncAcquirer& acquirer, std::string_view name, const AcquireOptions& options, OwnerId owner,
+     LockService::Callback callback)
+      : acquirer_(acquirer), done(std::move(callback)) {
+    acquisition.emplace(acquirer.core_, name, options, owner, *this);
+  }
+
+  void Wake() override { acquirer_.Ready(*this); }
+
+  struct WakeUp {
+    Op* op;
+    void operator()() const { op->Wake(); }
+  };
+
+ private:
+  AsyncAcquirer& acquirer_;
+
+ public:
+  LockService::Callback done;
+  std::optional<Acquisition> acquisition;             // None once done.
+  std::optional<std::stop_callback<WakeUp>> on_stop;  // None once done.
+  bool ready = false;                                 // In ready_; guarded by mutex_.
+  std::optional<Instant> timer;                       // In timers_.
+};
+
+AsyncAcquirer::AsyncAcquirer(ServiceCore& core) : core_(core) {}
+AsyncAcquirer::~AsyncAcquirer() = default;
+
+bool AsyncAcquirer::Add(std::string_view name, const AcquireOptions& options, OwnerId owner,
+                        LockService::Callback& done) {
+  auto made = std::make_unique<Op>(*this, name, options, owner, std::move(done));
+  Op* const op = made.get();
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopping_) {
+      done = std::move(op->done);
+    } else {
+      ops_.emplace(op, std::move(made));
+      if (!thread_.joinable()) thread_ = std::thread([this] { Run(); });
+      // Not ready yet, so the thread does not see it: nothing ends it here.
+    }
+  }
+  if (made != nullptr) return false;
+  if (options.stop.stop_possible()) op->on_stop.emplace(options.stop, Op::WakeUp{op});
+  Ready(*op);
+  return true;
+}
+
+void AsyncAcquirer::Stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_one();
+  if (thread_.joinable()) thread_.join();
+}
+
+void AsyncAcquirer::Ready(Op& op) {
+  const std::lock_guard lock(mutex_);
+  if (std::exchange(op.ready, true)) return;
+  ready_.push_back(&op);
+  changed_.notify_one();
+}
+
+void AsyncAcquirer::Run() {
+  Clock& clock = *core_.options().clock;
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    const Instant first = timers_.empty() ? Instant::InfiniteFuture() : timers_.begin()->first;
+    if (ready_.empty() && !stopping_ && clock.Now() < first) {
+      clock.WaitUntil(changed_, lock, first);
+      continue;
+    }
+    std::vector<Op*> ops = std::exchange(ready_, {});
+    if (stopping_) {
+      ops.clear();
+      for (const auto& [op, owned] : ops_) ops.push_back(op);
+    }
+    for (Op* const op : ops) op->ready = false;
+    const bool last = stopping_;
+    lock.unlock();
+
+    for (const Instant now = clock.Now(); !timers_.empty() && timers_.begin()->first <= now;) {
+      Op* const op = timers_.begin()->second;
+      timers_.erase(timers_.begin());
+      op->timer.reset();
+      if (std::find(ops.begin(), ops.end(), op) == ops.end()) ops.push_back(op);
+    }
+    Advance(ops);
+    lock.lock();
+    if (last) return;
+  }
+}
+
+void AsyncAcquirer::Advance(const std::vector<Op*>& ops) {
+  std::vector<Op*> tries;
+  for (Op* const op : ops) {
+    if (!op->acquisition->Look()) {
+      Settle(*op, op->acquisition->look_at());
+    } else if (op->acquisition->BeginTry(/*may_block=*/false)) {
+      tries.push_back(op);
+      if (tries.size() == kMostTogether) TryTogether(std::exchange(tries, {}));
+    } else {
+      Settle(*op, core_.options().clock->Now() + kStepPause);
+    }
+  }
+  if (!tries.empty()) TryTogether(tries);
+}
+
+void AsyncAcquirer::TryTogether(const std::vector<Op*>& ops) {
+  std::vector<LockTry> calls;
+  calls.reserve(ops.size());
+  for (Op* const op : ops) calls.push_back(std::move(op->acquisition->call()));
+  core_.engine().TryMany(calls);
+  for (size_t i = 0; i < ops.size(); ++i) {
+    Acquisition& acquisition = *ops[i]->acquisition;
+    acquisition.call() = std::move(calls[i]);
+    acquisition.EndTry();
+    const bool again = acquisition.Look();
+    Settle(*ops[i], again ? Instant::InfinitePast() : acquisition.look_at());
+  }
+}
+
+void AsyncAcquirer::Settle(Op& op, Instant again) {
+  if (op.timer) {
+    timers_.erase({*op.timer, &op});
+    op.timer.reset();
+  }
+  if (!op.acquisition->done()) {
+    op.timer = again;
+    timers_.emplace(again, &op);
+    return;
+  }
+  core_.executor().Schedule(
+      [done = std::move(op.done), outcome = op.acquisition->TakeOutcome()]() mutable { done(std::move(outcome)); });
+  // After these two nobody makes it ready any more.
+  op.on_stop.reset();
+  op.acquisition.reset();
+  std::unique_ptr<Op> last;  // Declared first: destroyed after the mutex is let go.
+  const std::lock_guard lock(mutex_);
+  if (op.ready) std::erase(ready_, &op);
+  const auto entry = ops_.find(&op);
+  last = std::move(entry->second);
+  ops_.erase(entry);
+}
+
+}  // namespace stockade::internal

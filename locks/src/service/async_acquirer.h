@@ -1,0 +1,59 @@
+#ifndef STOCKADE_LOCKS_SRC_SERVICE_ASYNC_ACQUIRER_H_
+#define STOCKADE_LOCKS_SRC_SERVICE_ASYNC_ACQUIRER_H_
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "stockade/base/instant.h"
+#include "stockade/locks/lock_service.h"
+
+namespace stockade::internal {
+
+class ServiceCore;
+
+// Drives acquisitions that no thread waits for: one thread, which starts with the first. What is ready is tried
+// together, in one round trip where the engine can.
+class AsyncAcquirer {
+ public:
+  explicit AsyncAcquirer(ServiceCore& core);
+  ~AsyncAcquirer();
+  AsyncAcquirer(const AsyncAcquirer&) = delete;
+  AsyncAcquirer& operator=(const AsyncAcquirer&) = delete;
+
+  // Thread-safe. `options` are valid. False: stopped, and nothing was done.
+  bool Add(std::string_view name, const AcquireOptions& options, OwnerId owner, LockService::Callback& done);
+  // Once the service is stopping: what is left is Cancelled, and the thread joined. By one thread.
+  void Stop();
+
+ private:
+  class Op;
+
+  void Run();
+  void Advance(const std::vector<Op*>& ops);
+  void TryTogether(const std::vector<Op*>& ops);
+  // After a look or a try: told, or waits for its time.
+  void Settle(Op& op, Instant again);
+  // Any thread, with any mutex held but mutex_.
+  void Ready(Op& op);
+
+  ServiceCore& core_;
+  std::mutex mutex_;
+  std::condition_variable changed_;  // ready_, or stopping_.
+  std::vector<Op*> ready_;           // Guarded by mutex_.
+  bool stopping_ = false;            // Guarded by mutex_.
+  std::thread thread_;               // Started under mutex_.
+  // Of the thread, but for the first of each op, which Add() puts here under mutex_.
+  absl::flat_hash_map<Op*, std::unique_ptr<Op>> ops_;  // Guarded by mutex_.
+  std::set<std::pair<Instant, Op*>> timers_;           // Of the thread alone.
+};
+
+}  // namespace stockade::internal
+
+#endif  // STOCKADE_LOCKS_SRC_SERVICE_ASYNC_ACQUIRER_H_

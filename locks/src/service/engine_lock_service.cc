@@ -1,0 +1,53 @@
+#include "stockade/locks/engine_lock_service.h"
+
+#include <utility>
+
+#include "make_service.h"
+#include "service_core.h"
+
+namespace stockade {
+
+EngineLockService::EngineLockService(std::shared_ptr<internal::ServiceCore> core) : core_(std::move(core)) {}
+
+EngineLockService::~EngineLockService() {
+  if (core_->fork_guard().InForkedChild()) {
+    // Its threads are not here to be joined.
+    new std::shared_ptr<internal::ServiceCore>(core_);
+    return;
+  }
+  core_->Shutdown();
+}
+
+absl::StatusOr<std::unique_ptr<LockService>> EngineLockService::Create(std::unique_ptr<LockEngine> engine,
+                                                                       LockServiceOptions options) {
+  return internal::MakeEngineLockService(std::move(engine), std::move(options), /*degraded=*/false);
+}
+
+absl::StatusOr<LockLease> EngineLockService::Acquire(std::string_view name, AcquireOptions options) {
+  return core_->Acquire(name, std::move(options));
+}
+
+void EngineLockService::AcquireAsync(std::string_view name, AcquireOptions options, Callback done) {
+  core_->AcquireAsync(name, std::move(options), std::move(done));
+}
+
+absl::StatusOr<LockState> EngineLockService::Inspect(std::string_view name, LockKind kind, LockOwner owner) {
+  return core_->Inspect(name, kind, owner);
+}
+
+absl::StatusOr<bool> EngineLockService::ForceRelease(std::string_view name, LockKind kind) {
+  return core_->ForceRelease(name, kind);
+}
+
+std::string_view EngineLockService::id() const { return core_->engine().id(); }
+
+absl::StatusOr<std::unique_ptr<LockService>> internal::MakeEngineLockService(std::unique_ptr<LockEngine> engine,
+                                                                             LockServiceOptions options,
+                                                                             bool degraded) {
+  if (engine == nullptr) return absl::InvalidArgumentError("a lock service needs an engine");
+  if (absl::Status valid = options.Validate(); !valid.ok()) return valid;
+  return std::unique_ptr<LockService>(
+      new EngineLockService(std::make_shared<internal::ServiceCore>(std::move(engine), std::move(options), degraded)));
+}
+
+}  // namespace stockade

@@ -1,0 +1,40 @@
+#include "hold.h"
+
+#include <string_view>
+
+#include "stockade/base/strings.h"
+
+namespace stockade::internal {
+
+void LeaseState::TellLost() {
+  {
+    const std::lock_guard lock(mutex);
+    if (released.load(std::memory_order_relaxed)) return;
+    telling = std::this_thread::get_id();
+  }
+  lost_source.request_stop();
+  {
+    const std::lock_guard lock(mutex);
+    telling.reset();
+  }
+  told.notify_all();
+}
+
+bool LeaseState::MarkReleased() {
+  std::unique_lock lock(mutex);
+  const bool first = !released.exchange(true, std::memory_order_relaxed);
+  told.wait(lock, [this] { return !telling || *telling == std::this_thread::get_id(); });
+  return first;
+}
+
+absl::Status LostError(const HoldKey& key, LossReason reason) {
+  std::string_view why;
+  switch (reason) {
+    case LossReason::kExpired: why = "its time was over before it was renewed or released"; break;
+    case LossReason::kGone: why = "the engine has it no more: it was released by force, or the engine lost it"; break;
+    case LossReason::kServiceEnded: why = "its service was destroyed"; break;
+  }
+  return absl::FailedPreconditionError(Concat("lock '", key.name, "' (", LockKindName(key.kind), ") was lost: ", why));
+}
+
+}  // namespace stockade::internal

@@ -1,0 +1,130 @@
+#ifndef STOCKADE_LOCKS_SRC_SERVICE_HOLD_H_
+#define STOCKADE_LOCKS_SRC_SERVICE_HOLD_H_
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "stockade/base/clock.h"
+#include "stockade/base/instant.h"
+#include "stockade/base/timer_queue.h"
+#include "stockade/locks/lock_engine.h"
+
+namespace stockade::internal {
+
+class ServiceCore;
+struct HoldRecord;
+struct LeaseState;
+
+enum class LossReason : uint8_t {
+  kExpired,       // Its time was over on our clock.
+  kGone,          // The engine has it no more: force-released, emptied, failed over.
+  kServiceEnded,  // The service was destroyed.
+};
+
+// One time that an owner holds a lock: from the acquire that found it without to the release of its last lease, or to
+// its loss. An owner that lost a lock and takes it again has another Hold, so leases of before cannot touch it.
+//
+// Invariants: leases.size() is the count that the engine was last asked to have. Once lost or ended, leases is empty
+// and valid_until is the infinite past, for good: valid_until is only moved on while it has not been passed.
+struct Hold {
+  Hold(HoldKey hold_key, Clock* hold_clock) : key(std::move(hold_key)), clock(hold_clock) {}
+
+  const HoldKey key;
+  Clock* const clock;
+
+  // Written under `mutex`. Relaxed reads do: what a caller may conclude from it is about time, not about memory.
+  std::atomic<int64_t> valid_until{Instant::InfinitePast().nanoseconds()};
+
+  std::mutex mutex;
+  std::vector<std::shared_ptr<LeaseState>> leases;  // Guarded by mutex, as all below.
+  int watched = 0;                                  // Leases that the watchdog keeps alive.
+  Instant began;
+  std::optional<LossReason> loss = std::nullopt;
+
+  // The timer that ends it, while nothing renews it.
+  std::optional<TimerQueue::Id> expiry = std::nullopt;
+
+  // When the watchdog looks at it next; guarded by the watchdog's mutex. None: it does not.
+  std::optional<Instant> watch_at = std::nullopt;
+
+  Instant ValidUntil() const { return Instant::FromNanoseconds(valid_until.load(std::memory_order_relaxed)); }
+  void SetValidUntil(Instant at) { valid_until.store(at.nanoseconds(), std::memory_order_relaxed); }
+  // Whether its time is not over. False may still become true by a renewal on its way: see ServiceCore::StillHeld().
+  bool InTime() const { return clock->Now() < ValidUntil(); }
+};
+
+// What all steps of one owner on one lock go through, while there are any or it holds.
+struct HoldRecord {
+  explicit HoldRecord(HoldKey hold_key) : key(std::move(hold_key)) {}
+
+  const HoldKey key;
+
+  // Taken for each step, from its sending to its answer: an engine sees steps one after another. By any thread.
+  void LockSteps() {
+    std::unique_lock lock(mutex);
+    steps_free.wait(lock, [this] { return !stepping; });
+    stepping = true;
+  }
+  bool TryLockSteps() {
+    const std::lock_guard lock(mutex);
+    return !std::exchange(stepping, true);
+  }
+  void UnlockSteps() {
+    {
+      const std::lock_guard lock(mutex);
+      stepping = false;
+    }
+    steps_free.notify_one();
+  }
+
+  std::mutex mutex;
+  std::condition_variable steps_free;
+  bool stepping = false;                 // Guarded by mutex.
+  std::shared_ptr<Hold> hold = nullptr;  // Guarded by mutex. Null: does not hold. May be lost already.
+  bool unanswered = false;               // Of whoever has the steps: the outcome of one is not known.
+
+  size_t users = 0;  // Guarded by the table's mutex.
+
+  std::shared_ptr<Hold> CurrentHold() {
+    const std::lock_guard lock(mutex);
+    return hold;
+  }
+};
+
+// What a LockLease stands for.
+struct LeaseState {
+  std::shared_ptr<ServiceCore> core;
+  std::shared_ptr<HoldRecord> record;  // Pinned in the table.
+  std::shared_ptr<Hold> hold;
+  std::optional<int64_t> token;
+  bool watched = false;
+
+  std::stop_source lost_source = {};
+
+  std::mutex mutex = {};
+  std::condition_variable told = {};
+  std::atomic<bool> released{false};            // Written under mutex; relaxed reads may.
+  std::optional<std::thread::id> telling = {};  // Guarded by mutex. Who runs callbacks of lost().
+
+  // On the executor: runs the callbacks of lost(), unless it has been released.
+  void TellLost();
+  // No callback will begin any more; waits for those that run, unless this is called by one. False: had been called.
+  bool MarkReleased();
+};
+
+// FailedPrecondition, with the lock and the reason.
+absl::Status LostError(const HoldKey& key, LossReason reason);
+
+}  // namespace stockade::internal
+
+#endif  // STOCKADE_LOCKS_SRC_SERVICE_HOLD_H_

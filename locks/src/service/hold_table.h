@@ -1,0 +1,42 @@
+#ifndef STOCKADE_LOCKS_SRC_SERVICE_HOLD_TABLE_H_
+#define STOCKADE_LOCKS_SRC_SERVICE_HOLD_TABLE_H_
+
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/hash/hash.h"
+#include "hold.h"
+#include "stockade/locks/lock_engine.h"
+
+namespace stockade::internal {
+
+// The records of one service. A record is there exactly while somebody has it pinned. Thread-safe; O(1).
+class HoldTable {
+ public:
+  // Each Pin() and PinAgain() is followed by one Unpin().
+  std::shared_ptr<HoldRecord> Pin(const HoldKey& key);
+  // Of a record that is pinned.
+  void PinAgain(HoldRecord& record);
+  void Unpin(HoldRecord& record);
+
+  // What this owner has of this kind; null: nothing, or no more.
+  std::shared_ptr<Hold> Find(const HoldKey& key);
+  std::vector<std::shared_ptr<Hold>> All();
+
+ private:
+  struct alignas(64) Shard {
+    std::mutex mutex;
+    absl::flat_hash_map<HoldKey, std::shared_ptr<HoldRecord>> records;  // Guarded by mutex.
+  };
+  Shard& ShardOf(const HoldKey& key) { return shards_[absl::HashOf(key) % shards_.size()]; }
+
+  std::array<Shard, 16> shards_;
+};
+
+}  // namespace stockade::internal
+
+#endif  // STOCKADE_LOCKS_SRC_SERVICE_HOLD_TABLE_H_

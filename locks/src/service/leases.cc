@@ -1,0 +1,220 @@
+// What becomes of holds and leases: confirmed, kept in time, released, lost.
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "engine_status.h"
+#include "service_core.h"
+#include "stockade/base/parker.h"
+#include "stockade/base/strings.h"
+
+namespace stockade::internal {
+namespace {
+
+// Between releases that the engine does not answer.
+constexpr absl::Duration kReleasePause = absl::Milliseconds(20);
+
+}  // namespace
+
+absl::StatusOr<LockLease> ServiceCore::Confirm(const std::shared_ptr<HoldRecord>& record, const LockTry& answer,
+                                               Instant sent, bool watched) {
+  std::shared_ptr<Hold> hold = record->CurrentHold();
+  if (hold != nullptr && StillHeld(hold)) {
+    bool gone = false;
+    {
+      const std::lock_guard lock(hold->mutex);
+      gone = answer.hold_count <= static_cast<int64_t>(hold->leases.size());
+    }
+    // The engine counts anew, so what it had before is over: this is another hold.
+    if (gone) Lose(hold, LossReason::kGone);
+  }
+  const Instant until = ValidUntil(sent, answer.lease);
+  const auto lease = std::make_shared<LeaseState>();
+  lease->core = shared_from_this();
+  lease->record = record;
+  if (!degraded_) lease->token = answer.fencing_token;
+  lease->watched = watched;
+  for (;;) {
+    if (hold == nullptr || !StillHeld(hold)) {
+      if (options_.clock->Now() >= until) {
+        bool held = false;
+        const absl::Status released = SendRelease(*record, 0, held);
+        return absl::UnavailableError(
+            Concat("lock '", record->key.name, "': ", engine_->id(), " took longer to answer than the lease of ",
+                   absl::FormatDuration(answer.lease), released.ok() ? "" : ", and it could not be released"));
+      }
+      hold = std::make_shared<Hold>(record->key, options_.clock);
+      const std::lock_guard lock(record->mutex);
+      record->hold = hold;
+    }
+    const std::lock_guard lock(hold->mutex);
+    if (hold->loss) continue;  // Since it was looked at.
+    if (hold->leases.empty()) {
+      hold->began = options_.clock->Now();
+      held_.fetch_add(1, std::memory_order_relaxed);
+    }
+    holds_.PinAgain(*record);
+    lease->hold = hold;
+    hold->leases.push_back(lease);
+    hold->SetValidUntil(std::max(hold->ValidUntil(), until));
+    if (watched && ++hold->watched == 1) watchdog_.WatchAt(hold, sent + answer.lease / 3);
+    KeepTime(hold);
+    return LockLease(lease);
+  }
+}
+
+void ServiceCore::KeepTime(const std::shared_ptr<Hold>& hold) {
+  if (hold->expiry) expiry_.Cancel(*std::exchange(hold->expiry, std::nullopt));
+  if (hold->watched > 0) return;  // The watchdog looks at it.
+  hold->expiry = expiry_.Schedule(hold->ValidUntil(), [this, hold] { StillHeld(hold); });
+}
+
+void ServiceCore::StopTime(Hold& hold) {
+  if (hold.expiry) expiry_.Cancel(*std::exchange(hold.expiry, std::nullopt));
+  watchdog_.Forget(hold);
+}
+
+void ServiceCore::End(Hold& hold) {
+  StopTime(hold);
+  hold.SetValidUntil(Instant::InfinitePast());
+  hold.watched = 0;
+  held_.fetch_sub(1, std::memory_order_relaxed);
+  metrics_.Observe(kServiceHoldSeconds, options_.clock->Now() - hold.began);
+}
+
+bool ServiceCore::Valid(const LeaseState& lease) {
+  return !lease.released.load(std::memory_order_relaxed) && StillHeld(lease.hold);
+}
+
+bool ServiceCore::StillHeld(const std::shared_ptr<Hold>& hold) {
+  if (hold->InTime()) return true;
+  Lose(hold, LossReason::kExpired);
+  return hold->InTime();  // Where it was renewed in time, between the two.
+}
+
+bool ServiceCore::Lose(const std::shared_ptr<Hold>& hold, LossReason reason) {
+  std::vector<std::shared_ptr<LeaseState>> leases;
+  {
+    const std::lock_guard lock(hold->mutex);
+    if (hold->leases.empty()) return false;
+    if (reason == LossReason::kExpired && hold->InTime()) return false;
+    hold->loss = reason;
+    leases = std::exchange(hold->leases, {});
+    End(*hold);
+  }
+  HoldRecord& record = *leases.front()->record;
+  {
+    const std::lock_guard lock(record.mutex);
+    if (record.hold == hold) record.hold = nullptr;
+  }
+  if (reason == LossReason::kExpired) metrics_.Add(kServiceLostExpired);
+  if (reason == LossReason::kGone) metrics_.Add(kServiceLostGone);
+  executor().Schedule([leases = std::move(leases)] {
+    for (const std::shared_ptr<LeaseState>& lease : leases) lease->TellLost();
+  });
+  return true;
+}
+
+absl::Status ServiceCore::Release(LeaseState& lease) {
+  fork_guard_.Check("LockLease", lease.hold->key.name);
+  if (!lease.MarkReleased()) {
+    return absl::FailedPreconditionError(Concat("lock '", lease.hold->key.name, "': the lease was released before"));
+  }
+  const absl::Status ended = EndLease(lease);
+  holds_.Unpin(*lease.record);
+  return ended;
+}
+
+absl::Status ServiceCore::ReleaseOnce(LeaseState& lease) {
+  return lease.released.load(std::memory_order_relaxed) ? absl::OkStatus() : Release(lease);
+}
+
+absl::Status ServiceCore::EndLease(LeaseState& lease) {
+  const Inside inside(*this);
+  if (!inside.entered()) return LostError(lease.hold->key, LossReason::kServiceEnded);
+  const std::shared_ptr<Hold>& hold = lease.hold;
+  HoldRecord& record = *lease.record;
+  record.LockSteps();
+  int64_t keep = 0;
+  bool held = StillHeld(hold);
+  if (held) {
+    const std::lock_guard lock(hold->mutex);
+    held = !hold->loss;
+    if (held) {
+      std::erase_if(hold->leases, [&lease](const auto& other) { return other.get() == &lease; });
+      keep = static_cast<int64_t>(hold->leases.size());
+      if (keep == 0) {
+        // Before the release is sent: nothing renews it from here on.
+        End(*hold);
+      } else if (lease.watched && --hold->watched == 0) {
+        watchdog_.Forget(*hold);
+        KeepTime(hold);
+      }
+    }
+  }
+  if (!held) {
+    record.UnlockSteps();
+    const std::lock_guard lock(hold->mutex);
+    return LostError(hold->key, hold->loss.value_or(LossReason::kExpired));
+  }
+  if (keep == 0) {
+    const std::lock_guard lock(record.mutex);
+    if (record.hold == hold) record.hold = nullptr;
+  }
+  bool there = true;
+  const absl::Status sent = SendRelease(record, keep, there);
+  record.UnlockSteps();
+  if (!sent.ok()) return sent;
+  if (there) return absl::OkStatus();
+  if (keep == 0) {
+    metrics_.Add(kServiceLostGone);
+  } else {
+    Lose(hold, LossReason::kGone);
+  }
+  return LostError(hold->key, LossReason::kGone);
+}
+
+absl::Status ServiceCore::SendRelease(HoldRecord& record, int64_t keep, bool& held) {
+  Parker pause(*options_.clock);
+  LockRelease release = {.hold = record.key, .keep = keep, .sequence = NextSequence()};
+  const Instant give_up_at = options_.clock->Now() + options_.engine_timeout;
+  for (;;) {
+    release.repeated = record.unanswered;
+    release.timeout = std::max(give_up_at - options_.clock->Now(), absl::Milliseconds(1));
+    release.status = absl::OkStatus();
+    release.outcome_unknown = false;
+    engine_->Release(release);
+    metrics_.Add(kServiceRoundTrips);
+    held = release.held;
+    if (release.status.ok()) return absl::OkStatus();
+    metrics_.Add(kServiceEngineErrors);
+    if (release.outcome_unknown) record.unanswered = true;
+    if (!MayPass(release.status)) return release.status;
+    if (absl::IsAborted(release.status)) release.sequence = NextSequence();
+    const Instant now = options_.clock->Now();
+    if (now >= give_up_at) {
+      return absl::UnavailableError(Concat("lock '", record.key.name, "': ", engine_->id(), " did not say for ",
+                                           absl::FormatDuration(options_.engine_timeout),
+                                           " that it is released: ", release.status.message()));
+    }
+    pause.Park(std::min(now + kReleasePause, give_up_at));
+  }
+}
+
+void ServiceCore::GiveUp(HoldRecord& record, LockRelease& release, absl::Duration timeout) {
+  const std::shared_ptr<Hold> hold = record.CurrentHold();
+  release.hold = record.key;
+  if (hold != nullptr && StillHeld(hold)) {
+    const std::lock_guard lock(hold->mutex);
+    release.keep = static_cast<int64_t>(hold->leases.size());
+  }
+  release.sequence = NextSequence();
+  release.repeated = true;
+  release.gives_up = true;
+  release.timeout = timeout;
+  engine_->Release(release);
+  metrics_.Add(kServiceRoundTrips);
+  if (!release.status.ok()) metrics_.Add(kServiceEngineErrors);
+}
+
+}  // namespace stockade::internal

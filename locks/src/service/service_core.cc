@@ -1,0 +1,176 @@
+#include "service_core.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "acquisition.h"
+#include "stockade/base/guard_callback.h"
+#include "stockade/base/log.h"
+#include "stockade/base/parker.h"
+#include "stockade/base/strings.h"
+
+namespace stockade::internal {
+namespace {
+
+// Clocks that count in milliseconds, ours and the engine's.
+constexpr absl::Duration kClockGrain = absl::Milliseconds(2);
+
+absl::Status Ending() { return absl::CancelledError("the lock service is being destroyed"); }
+
+class BlockedThread final : public Waiter {
+ public:
+  explicit BlockedThread(Clock& clock) : parker_(clock) {}
+
+  void Wake() override { parker_.Unpark(); }
+  void ParkUntil(Instant at) { parker_.Park(at); }
+
+ private:
+  Parker parker_;
+};
+
+}  // namespace
+
+ServiceCore::ServiceCore(std::unique_ptr<LockEngine> engine, LockServiceOptions options, bool degraded)
+    : options_(std::move(options)),
+      degraded_(degraded),
+      engine_(std::move(engine)),
+      room_(*engine_),
+      expiry_(options_.clock),
+      watchdog_(*this),
+      take_back_(*this),
+      async_(*this),
+      metrics_(options_.metrics, ServiceMetricDefs(),
+               {{"service", options_.name}, {"engine", std::string(engine_->kind())}}) {
+  metrics_.AddGauge(kServiceHeld, [this] { return static_cast<double>(held_.load(std::memory_order_relaxed)); });
+  metrics_.AddGauge(kServiceWaiters, [this] { return static_cast<double>(room_.waiters()); });
+}
+
+ServiceCore::~ServiceCore() = default;
+
+void ServiceCore::Shutdown() {
+  {
+    std::unique_lock lock(mutex_);
+    stopping_.store(true, std::memory_order_release);
+    room_.WakeAll();
+    outside_.wait(lock, [this] { return inside_ == 0; });
+  }
+  async_.Stop();
+  take_back_.Stop();
+  watchdog_.Stop();
+  expiry_.Stop();
+  for (const std::shared_ptr<Hold>& hold : holds_.All()) Lose(hold, LossReason::kServiceEnded);
+  std::unique_ptr<ThreadPool> own_thread;
+  {
+    const std::lock_guard lock(mutex_);
+    own_thread = std::move(own_thread_);
+  }
+  own_thread.reset();
+  engine_.reset();
+}
+
+absl::Status ServiceCore::CheckLock(std::string_view name, LockKind kind) const {
+  if (name.empty() || name.size() > kMaxLockNameBytes) {
+    return absl::InvalidArgumentError(
+        Concat("a lock's name has 1 to ", kMaxLockNameBytes, " bytes, not ", name.size()));
+  }
+  if (!engine_->Supports(kind)) {
+    return absl::UnimplementedError(
+        Concat("lock '", name, "': ", engine_->kind(), " has no locks of kind ", LockKindName(kind)));
+  }
+  return absl::OkStatus();
+}
+
+void ServiceCore::CountAcquisition(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kOk: return metrics_.Add(kServiceAcquired);
+    case absl::StatusCode::kDeadlineExceeded: return metrics_.Add(kServiceBusy);
+    case absl::StatusCode::kUnavailable: return metrics_.Add(kServiceUnavailable);
+    case absl::StatusCode::kCancelled: return metrics_.Add(kServiceCancelled);
+    default: return metrics_.Add(kServiceRefused);
+  }
+}
+
+absl::StatusOr<LockLease> ServiceCore::Acquire(std::string_view name, AcquireOptions options) {
+  fork_guard_.Check("LockService", options_.name);
+  const Inside inside(*this);
+  if (!inside.entered()) return Ending();
+  absl::Status valid = options.Validate();
+  if (valid.ok()) valid = CheckLock(name, options.kind);
+  absl::StatusOr<LockLease> lease =
+      valid.ok() ? AcquireBlocking(name, options) : absl::StatusOr<LockLease>(std::move(valid));
+  CountAcquisition(lease.status());
+  return lease;
+}
+
+absl::StatusOr<LockLease> ServiceCore::AcquireBlocking(std::string_view name, const AcquireOptions& options) {
+  BlockedThread thread(*options_.clock);
+  Acquisition acquisition(*this, name, options, options.owner.value_or(LockOwner::ThisThread()).id(), thread);
+  const auto wake = [&thread] { thread.Wake(); };
+  std::optional<std::stop_callback<decltype(wake)>> on_stop;
+  for (;;) {
+    if (acquisition.Look()) {
+      if (acquisition.BeginTry(/*may_block=*/true)) {
+        engine_->TryMany({&acquisition.call(), 1});
+        acquisition.EndTry();
+      }
+    } else if (!acquisition.done()) {
+      if (!on_stop && options.stop.stop_possible()) on_stop.emplace(options.stop, wake);
+      thread.ParkUntil(acquisition.look_at());
+    }
+    if (acquisition.done()) return acquisition.TakeOutcome();
+  }
+}
+
+void ServiceCore::AcquireAsync(std::string_view name, AcquireOptions options, LockService::Callback done) {
+  fork_guard_.Check("LockService", options_.name);
+  LockService::Callback counted = [self = shared_from_this(),
+                                   done = std::move(done)](absl::StatusOr<LockLease> lease) mutable {
+    self->CountAcquisition(lease.status());
+    const absl::Status ran = GuardCallback<absl::Status>("a callback of AcquireAsync()", [&] {
+      done(std::move(lease));
+      return absl::OkStatus();
+    });
+    if (!ran.ok()) Log(LogSeverity::kError, std::string(ran.message()));
+  };
+  const Inside inside(*this);
+  absl::Status refused = inside.entered() ? options.Validate() : Ending();
+  if (refused.ok()) refused = CheckLock(name, options.kind);
+  if (refused.ok()) {
+    const LockOwner owner = options.owner ? *options.owner : LockOwner::New();
+    if (async_.Add(name, options, owner.id(), counted)) return;
+    refused = Ending();
+  }
+  executor().Schedule([counted = std::move(counted), refused]() mutable { counted(refused); });
+}
+
+absl::StatusOr<LockState> ServiceCore::Inspect(std::string_view name, LockKind kind, LockOwner owner) {
+  fork_guard_.Check("LockService", options_.name);
+  const Inside inside(*this);
+  if (!inside.entered()) return Ending();
+  if (absl::Status valid = CheckLock(name, kind); !valid.ok()) return valid;
+  metrics_.Add(kServiceRoundTrips);
+  return engine_->Inspect({.name = std::string(name), .kind = kind, .owner = owner.id()}, options_.engine_timeout);
+}
+
+absl::StatusOr<bool> ServiceCore::ForceRelease(std::string_view name, LockKind kind) {
+  fork_guard_.Check("LockService", options_.name);
+  const Inside inside(*this);
+  if (!inside.entered()) return Ending();
+  if (absl::Status valid = CheckLock(name, kind); !valid.ok()) return valid;
+  metrics_.Add(kServiceRoundTrips);
+  return engine_->ForceRelease(name, kind, options_.engine_timeout);
+}
+
+Executor& ServiceCore::executor() {
+  if (options_.executor != nullptr) return *options_.executor;
+  const std::lock_guard lock(mutex_);
+  if (own_thread_ == nullptr) own_thread_ = std::make_unique<ThreadPool>(1);
+  return *own_thread_;
+}
+
+Instant ServiceCore::ValidUntil(Instant sent, absl::Duration lease) const {
+  return sent + lease * (1 - options_.clock_drift) - kClockGrain;
+}
+
+}  // namespace stockade::internal

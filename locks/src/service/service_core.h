@@ -1,0 +1,139 @@
+#ifndef STOCKADE_LOCKS_SRC_SERVICE_SERVICE_CORE_H_
+#define STOCKADE_LOCKS_SRC_SERVICE_SERVICE_CORE_H_
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "async_acquirer.h"
+#include "hold.h"
+#include "hold_table.h"
+#include "service_metrics.h"
+#include "stockade/base/executor.h"
+#include "stockade/base/fork_guard.h"
+#include "stockade/base/timer_queue.h"
+#include "stockade/locks/lock_engine.h"
+#include "stockade/locks/lock_service.h"
+#include "stockade/metrics/metric_set.h"
+#include "take_back.h"
+#include "wait_room.h"
+#include "watchdog.h"
+
+namespace stockade::internal {
+
+// What an EngineLockService and its leases share; leases keep it alive, without its engine, once the service is gone.
+//
+// Order of mutexes: a record's steps, a hold's mutex, then one of: the table's, the room's and then the asynchronous
+// acquirer's, the watchdog's, the timers'. None but the steps is held while the engine is asked.
+class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
+ public:
+  ServiceCore(std::unique_ptr<LockEngine> engine, LockServiceOptions options, bool degraded);
+  ~ServiceCore();
+
+  // As LockService's.
+  absl::StatusOr<LockLease> Acquire(std::string_view name, AcquireOptions options);
+  void AcquireAsync(std::string_view name, AcquireOptions options, LockService::Callback done);
+  absl::StatusOr<LockState> Inspect(std::string_view name, LockKind kind, LockOwner owner);
+  absl::StatusOr<bool> ForceRelease(std::string_view name, LockKind kind);
+  // As LockLease's.
+  absl::Status Release(LeaseState& lease);
+  // OK where it was released before.
+  absl::Status ReleaseOnce(LeaseState& lease);
+  bool Valid(const LeaseState& lease);
+  // Cancels what waits, waits until no call is inside, and ends everything. Once.
+  void Shutdown();
+
+  // For steps of an acquisition, whose record's steps are taken.
+  //
+  // The engine has answered that it acquired. Unavailable: so late that the lease is over; then it is released again.
+  absl::StatusOr<LockLease> Confirm(const std::shared_ptr<HoldRecord>& record, const LockTry& answer, Instant sent,
+                                    bool watched);
+  // Takes back a try that the engine may have run, and a place in its queue: once; release.status tells.
+  void GiveUp(HoldRecord& record, LockRelease& release, absl::Duration timeout);
+  uint64_t NextSequence() { return next_sequence_.fetch_add(1, std::memory_order_relaxed); }
+
+  // False where it is lost, which this may be the first to notice, or released.
+  bool StillHeld(const std::shared_ptr<Hold>& hold);
+  // False: it had been lost or released.
+  bool Lose(const std::shared_ptr<Hold>& hold, LossReason reason);
+  // Until when a lease is valid here that the engine was asked for at `sent`.
+  Instant ValidUntil(Instant sent, absl::Duration lease) const;
+
+  const LockServiceOptions& options() const { return options_; }
+  LockEngine& engine() { return *engine_; }
+  HoldTable& holds() { return holds_; }
+  WaitRoom& room() { return room_; }
+  TakeBack& take_back() { return take_back_; }
+  ComponentMetrics& metrics() { return metrics_; }
+  Executor& executor();
+  bool stopping() const { return stopping_.load(std::memory_order_acquire); }
+  bool degraded() const { return degraded_; }
+  const ForkGuard& fork_guard() const { return fork_guard_; }
+
+ private:
+  // A call, during which the engine is there.
+  class Inside {
+   public:
+    explicit Inside(ServiceCore& core) : core_(core) {
+      const std::lock_guard lock(core_.mutex_);
+      entered_ = !core_.stopping();
+      if (entered_) ++core_.inside_;
+    }
+    ~Inside() {
+      if (!entered_) return;
+      const std::lock_guard lock(core_.mutex_);
+      if (--core_.inside_ == 0) core_.outside_.notify_all();
+    }
+    Inside(const Inside&) = delete;
+    Inside& operator=(const Inside&) = delete;
+
+    bool entered() const { return entered_; }
+
+   private:
+    ServiceCore& core_;
+    bool entered_;
+  };
+
+  absl::Status CheckLock(std::string_view name, LockKind kind) const;
+  absl::StatusOr<LockLease> AcquireBlocking(std::string_view name, const AcquireOptions& options);
+  void CountAcquisition(const absl::Status& status);
+
+  absl::Status EndLease(LeaseState& lease);
+  // Asks the engine to leave `keep` holds, again while it does not answer.
+  absl::Status SendRelease(HoldRecord& record, int64_t keep, bool& held);
+  // All three with the hold's mutex held.
+  void KeepTime(const std::shared_ptr<Hold>& hold);
+  void StopTime(Hold& hold);
+  void End(Hold& hold);
+
+  const LockServiceOptions options_;
+  const bool degraded_;
+  const ForkGuard fork_guard_;
+  std::unique_ptr<LockEngine> engine_;  // Null once shut down.
+  std::atomic<uint64_t> next_sequence_{1};
+  std::atomic<int64_t> held_{0};
+  std::atomic<bool> stopping_{false};
+
+  std::mutex mutex_;
+  std::condition_variable outside_;         // inside_ became 0.
+  size_t inside_ = 0;                       // Guarded by mutex_. Calls.
+  std::unique_ptr<ThreadPool> own_thread_;  // Guarded by mutex_. Made when it is needed.
+
+  HoldTable holds_;
+  WaitRoom room_;
+  TimerQueue expiry_;  // Of holds that nothing renews.
+  Watchdog watchdog_;
+  TakeBack take_back_;
+  AsyncAcquirer async_;
+  ComponentMetrics metrics_;  // Last: its gauges read the above.
+};
+
+}  // namespace stockade::internal
+
+#endif  // STOCKADE_LOCKS_SRC_SERVICE_SERVICE_CORE_H_

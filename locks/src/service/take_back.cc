@@ -1,0 +1,62 @@
+#include "take_back.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "service_core.h"
+
+namespace stockade::internal {
+namespace {
+
+constexpr absl::Duration kPause = absl::Milliseconds(100);
+
+}  // namespace
+
+void TakeBack::Add(std::shared_ptr<HoldRecord> record, Instant until) {
+  const std::lock_guard lock(mutex_);
+  debts_.push_back({std::move(record), until});
+  if (!thread_.joinable()) thread_ = std::thread([this] { Run(); });
+  changed_.notify_one();
+}
+
+void TakeBack::Stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_one();
+  if (thread_.joinable()) thread_.join();
+  for (const Debt& debt : debts_) core_.holds().Unpin(*debt.record);
+  debts_.clear();
+}
+
+void TakeBack::Run() {
+  Clock& clock = *core_.options().clock;
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [this] { return stopping_ || !debts_.empty(); });
+    if (stopping_) return;
+    const Debt debt = std::move(debts_.front());
+    debts_.pop_front();
+    lock.unlock();
+    const bool done = Try(debt);
+    if (done) core_.holds().Unpin(*debt.record);
+    lock.lock();
+    if (done) continue;
+    debts_.push_back(debt);
+    const Instant again = clock.Now() + kPause;
+    while (!stopping_ && clock.Now() < again) clock.WaitUntil(changed_, lock, again);
+  }
+}
+
+bool TakeBack::Try(const Debt& debt) {
+  const Instant now = core_.options().clock->Now();
+  if (now >= debt.until) return true;
+  LockRelease release;
+  debt.record->LockSteps();
+  core_.GiveUp(*debt.record, release, std::min(core_.options().engine_timeout, debt.until - now));
+  debt.record->UnlockSteps();
+  return release.status.ok();
+}
+
+}  // namespace stockade::internal

@@ -1,0 +1,48 @@
+#ifndef STOCKADE_LOCKS_SRC_SERVICE_TAKE_BACK_H_
+#define STOCKADE_LOCKS_SRC_SERVICE_TAKE_BACK_H_
+
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "hold.h"
+#include "stockade/base/instant.h"
+
+namespace stockade::internal {
+
+// Takes back tries whose outcome stayed unknown, after their callers have left: until the engine has answered, or what
+// it may have granted has lapsed by itself. One thread, which starts with the first.
+class TakeBack {
+ public:
+  explicit TakeBack(ServiceCore& core) : core_(core) {}
+  TakeBack(const TakeBack&) = delete;
+  TakeBack& operator=(const TakeBack&) = delete;
+
+  // `record`: pinned for this. `until`: when it has lapsed.
+  void Add(std::shared_ptr<HoldRecord> record, Instant until);
+  // Joins the thread; what has not been taken back is left to lapse. By one thread.
+  void Stop();
+
+ private:
+  struct Debt {
+    std::shared_ptr<HoldRecord> record;
+    Instant until;
+  };
+
+  void Run();
+  // False: to be tried again.
+  bool Try(const Debt& debt);
+
+  ServiceCore& core_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Debt> debts_;  // Guarded by mutex_.
+  bool stopping_ = false;   // Guarded by mutex_.
+  std::thread thread_;      // Started under mutex_.
+};
+
+}  // namespace stockade::internal
+
+#endif  // STOCKADE_LOCKS_SRC_SERVICE_TAKE_BACK_H_

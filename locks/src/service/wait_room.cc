@@ -1,0 +1,103 @@
+#include "wait_room.h"
+
+#include <utility>
+
+namespace stockade::internal {
+namespace {
+
+HoldKey QueueOf(const HoldKey& hold) {
+  HoldKey queue = hold;
+  if (hold.kind != LockKind::kFair) queue.owner = kNoOwner;
+  return queue;
+}
+
+}  // namespace
+
+void WaitRoom::Join(Waiter& waiter, const HoldKey& hold, Instant retry_at) {
+  {
+    const std::lock_guard lock(mutex_);
+    waiter.queue_ = QueueOf(hold);
+    waiter.waiting_ = true;
+    waiter.retry_at_ = retry_at;
+    waiter.hinted_ = false;
+    ++waiters_;
+    std::unique_ptr<Queue>& queue = queues_[waiter.queue_];
+    const bool first = queue == nullptr;
+    if (first) queue = std::make_unique<Queue>();
+    waiter.place_ = queue->waiters.insert(queue->waiters.end(), &waiter);
+    if (!first) return;
+  }
+  // Without the mutex, which hints take. The queue stays meanwhile, since this waiter is in it.
+  std::unique_ptr<LockWatch> watch = engine_.Watch(hold, [this, key = QueueOf(hold)] { Hint(key); });
+  const std::lock_guard lock(mutex_);
+  queues_[waiter.queue_]->watch = std::move(watch);
+}
+
+void WaitRoom::SetRetryAt(Waiter& waiter, Instant retry_at) {
+  const std::lock_guard lock(mutex_);
+  waiter.retry_at_ = retry_at;
+}
+
+void WaitRoom::ForgetHint(Waiter& waiter) {
+  const std::lock_guard lock(mutex_);
+  waiter.hinted_ = false;
+}
+
+bool WaitRoom::WorthATry(Waiter& waiter, Instant now, Instant& look_at) {
+  const std::lock_guard lock(mutex_);
+  if (waiter.hinted_) return true;
+  if (now < waiter.retry_at_) {
+    look_at = waiter.retry_at_;
+    return false;
+  }
+  look_at = Instant::InfiniteFuture();  // Whoever is before it wakes it when it leaves.
+  return queues_[waiter.queue_]->waiters.front() == &waiter;
+}
+
+void WaitRoom::Leave(Waiter& waiter, Instant now) {
+  std::unique_ptr<Queue> empty;  // Its watch is ended without the mutex, which hints take.
+  const std::lock_guard lock(mutex_);
+  if (!std::exchange(waiter.waiting_, false)) return;
+  --waiters_;
+  const auto entry = queues_.find(waiter.queue_);
+  std::list<Waiter*>& waiters = entry->second->waiters;
+  waiters.erase(waiter.place_);
+  if (waiters.empty()) {
+    empty = std::move(entry->second);
+    queues_.erase(entry);
+    return;
+  }
+  Waiter& first = *waiters.front();
+  if (waiter.hinted_) {
+    Give(first);
+  } else if (first.retry_at_ <= now) {
+    first.Wake();
+  }
+}
+
+void WaitRoom::WakeAll() {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [key, queue] : queues_) {
+    for (Waiter* const waiter : queue->waiters) waiter->Wake();
+  }
+}
+
+size_t WaitRoom::waiters() const {
+  const std::lock_guard lock(mutex_);
+  return waiters_;
+}
+
+void WaitRoom::Hint(const HoldKey& key) {
+  const std::lock_guard lock(mutex_);
+  const auto entry = queues_.find(key);
+  if (entry == queues_.end()) return;
+  const std::list<Waiter*>& waiters = entry->second->waiters;
+  if (key.kind != LockKind::kRead) return Give(*waiters.front());
+  for (Waiter* const waiter : waiters) Give(*waiter);
+}
+
+void WaitRoom::Give(Waiter& waiter) {
+  if (!std::exchange(waiter.hinted_, true)) waiter.Wake();
+}
+
+}  // namespace stockade::internal

@@ -1,0 +1,118 @@
+#include "watchdog.h"
+
+#include <algorithm>
+
+#include "service_core.h"
+
+namespace stockade::internal {
+namespace {
+
+// A renewal that failed is tried again so often within a lease.
+constexpr int kRetriesInALease = 20;
+// Renewals due within this part of a lease go along with those that are due now.
+constexpr int kTogether = 30;
+
+}  // namespace
+
+void Watchdog::WatchAt(const std::shared_ptr<Hold>& hold, Instant at) {
+  const std::lock_guard lock(mutex_);
+  if (stopping_) return;
+  if (hold->watch_at) schedule_.erase({*hold->watch_at, hold.get()});
+  hold->watch_at = at;
+  const auto place = schedule_.emplace(std::pair(at, hold.get()), hold).first;
+  if (!thread_.joinable()) thread_ = std::thread([this] { Run(); });
+  if (place == schedule_.begin()) changed_.notify_one();
+}
+
+void Watchdog::Forget(Hold& hold) {
+  std::shared_ptr<Hold> last;  // Declared first: destroyed after the mutex is let go.
+  const std::lock_guard lock(mutex_);
+  if (!hold.watch_at) return;
+  const auto place = schedule_.find({*hold.watch_at, &hold});
+  last = std::move(place->second);
+  schedule_.erase(place);
+  hold.watch_at.reset();
+}
+
+void Watchdog::Stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_one();
+  if (thread_.joinable()) thread_.join();
+}
+
+void Watchdog::Run() {
+  for (;;) {
+    const std::vector<std::shared_ptr<Hold>> due = AwaitDue();
+    if (due.empty()) return;
+    LookAt(due);
+  }
+}
+
+std::vector<std::shared_ptr<Hold>> Watchdog::AwaitDue() {
+  Clock& clock = *core_.options().clock;
+  std::vector<std::shared_ptr<Hold>> due;
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    if (stopping_) return {};
+    const Instant first = schedule_.empty() ? Instant::InfiniteFuture() : schedule_.begin()->first.first;
+    if (clock.Now() >= first) break;
+    clock.WaitUntil(changed_, lock, first);
+  }
+  const Instant horizon = clock.Now() + core_.options().watchdog_lease / kTogether;
+  while (!schedule_.empty() && schedule_.begin()->first.first <= horizon) {
+    const auto place = schedule_.begin();
+    place->second->watch_at.reset();
+    due.push_back(std::move(place->second));
+    schedule_.erase(place);
+  }
+  return due;
+}
+
+void Watchdog::LookAt(const std::vector<std::shared_ptr<Hold>>& due) {
+  std::vector<std::shared_ptr<Hold>> renew;
+  for (const std::shared_ptr<Hold>& hold : due) {
+    if (!core_.StillHeld(hold)) continue;
+    const std::lock_guard lock(hold->mutex);
+    if (hold->watched > 0) renew.push_back(hold);
+  }
+  if (!renew.empty()) Renew(renew);
+}
+
+void Watchdog::Renew(const std::vector<std::shared_ptr<Hold>>& holds) {
+  Clock& clock = *core_.options().clock;
+  const absl::Duration lease = core_.options().watchdog_lease;
+  std::vector<LockRenewal> renewals(holds.size());
+  for (size_t i = 0; i < holds.size(); ++i) renewals[i] = {.hold = holds[i]->key, .lease = lease};
+
+  const Instant sent = clock.Now();
+  // So short that what becomes due meanwhile, which has a lease as long, is still in time.
+  core_.engine().RenewMany(renewals, std::min(core_.options().engine_timeout, lease / 6));
+  core_.metrics().Add(kServiceRoundTrips);
+
+  for (size_t i = 0; i < holds.size(); ++i) {
+    const std::shared_ptr<Hold>& hold = holds[i];
+    const LockRenewal& renewal = renewals[i];
+    if (renewal.status.ok() && !renewal.held) {
+      if (core_.Lose(hold, LossReason::kGone)) core_.metrics().Add(kServiceRenewalsLost);
+      continue;
+    }
+    // Where its time is over by now, an answer does not bring it back: valid() may have been seen to be false.
+    if (!core_.StillHeld(hold)) continue;
+    const std::lock_guard lock(hold->mutex);
+    if (hold->watched == 0) continue;  // Released meanwhile, or its last watched lease was.
+    if (renewal.status.ok()) {
+      hold->SetValidUntil(std::max(hold->ValidUntil(), core_.ValidUntil(sent, lease)));
+      WatchAt(hold, sent + lease / 3);
+      core_.metrics().Add(kServiceRenewed);
+    } else {
+      WatchAt(hold, std::min(clock.Now() + lease / kRetriesInALease, hold->ValidUntil()));
+      core_.metrics().Add(kServiceRenewalErrors);
+      core_.metrics().Add(kServiceEngineErrors);
+    }
+  }
+}
+
+}  // namespace stockade::internal

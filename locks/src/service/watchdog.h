@@ -1,0 +1,50 @@
+#ifndef STOCKADE_LOCKS_SRC_SERVICE_WATCHDOG_H_
+#define STOCKADE_LOCKS_SRC_SERVICE_WATCHDOG_H_
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/container/btree_map.h"
+#include "hold.h"
+#include "stockade/base/instant.h"
+
+namespace stockade::internal {
+
+// Looks at holds when it is time: those that are to be renewed go to the engine together, those whose time is over are
+// lost. One thread, which starts with the first hold. A hold is taken off before its release is sent, so none is
+// renewed for ever; what a renewal that was on its way finds then is not looked at.
+class Watchdog {
+ public:
+  explicit Watchdog(ServiceCore& core) : core_(core) {}
+  Watchdog(const Watchdog&) = delete;
+  Watchdog& operator=(const Watchdog&) = delete;
+
+  // Looks at it at that time, in place of an earlier wish. O(log holds). Holds may be locked.
+  void WatchAt(const std::shared_ptr<Hold>& hold, Instant at);
+  void Forget(Hold& hold);
+  // Joins the thread. No hold is looked at any more. By one thread.
+  void Stop();
+
+ private:
+  using Schedule = absl::btree_map<std::pair<Instant, Hold*>, std::shared_ptr<Hold>>;
+
+  void Run();
+  std::vector<std::shared_ptr<Hold>> AwaitDue();
+  void LookAt(const std::vector<std::shared_ptr<Hold>>& due);
+  void Renew(const std::vector<std::shared_ptr<Hold>>& holds);
+
+  ServiceCore& core_;
+  std::mutex mutex_;
+  std::condition_variable changed_;  // A hold is due earlier than all others, or stopping_.
+  Schedule schedule_;                // Guarded by mutex_.
+  bool stopping_ = false;            // Guarded by mutex_.
+  std::thread thread_;               // Started under mutex_.
+};
+
+}  // namespace stockade::internal
+
+#endif  // STOCKADE_LOCKS_SRC_SERVICE_WATCHDOG_H_
