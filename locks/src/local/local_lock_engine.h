@@ -1,0 +1,120 @@
+#ifndef STOCKADE_LOCKS_SRC_LOCAL_LOCAL_LOCK_ENGINE_H_
+#define STOCKADE_LOCKS_SRC_LOCAL_LOCAL_LOCK_ENGINE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "stockade/base/clock.h"
+#include "stockade/base/instant.h"
+#include "stockade/base/owner_id.h"
+#include "stockade/locks/lock_engine.h"
+
+namespace stockade::internal {
+
+// Locks in the memory of one process. Thread-safe; nothing blocks but for other calls of it. A step is O(holds and
+// waiters of its lock). What a lock takes is given back with its last hold, waiter and watch; a hold that lapses
+// unseen, once there are twice as many names.
+class LocalLockEngine final : public LockEngine {
+ public:
+  // The clock decides about expiry. It must outlive the engine.
+  explicit LocalLockEngine(Clock* clock);
+  ~LocalLockEngine() override;
+
+  std::string_view kind() const override { return "local"; }
+  std::string_view id() const override { return id_; }
+  bool Supports(LockKind) const override { return true; }
+
+  void TryMany(std::span<LockTry> tries) override;
+  void RenewMany(std::span<LockRenewal> renewals, absl::Duration timeout) override;
+  void Release(LockRelease& release) override;
+  absl::StatusOr<LockState> Inspect(const HoldKey& hold, absl::Duration timeout) override;
+  absl::StatusOr<bool> ForceRelease(std::string_view name, LockKind kind, absl::Duration timeout) override;
+
+  // Gives the first hint before it returns. The engine must outlive what it returns.
+  std::unique_ptr<LockWatch> Watch(const HoldKey& hold, std::function<void()> on_hint) override;
+
+  // Names of which anything is kept.
+  size_t names() const;
+
+ private:
+  class Ear;
+  class LocalWatch;
+  using Ears = std::vector<std::shared_ptr<Ear>>;
+
+  // The newest step of a hold, and what it was answered.
+  struct Step {
+    uint64_t sequence = 0;
+    bool held = false;       // Of a release.
+    int64_t hold_count = 0;  // This and the next: of a try.
+    int64_t fencing_token = 0;
+  };
+  // Invariant: count > 0; `deadline` has not passed at the last look.
+  struct Hold {
+    LockKind kind = LockKind::kReentrant;
+    OwnerId owner = kNoOwner;
+    int64_t count = 0;
+    Instant deadline = {};
+    Step newest = {};
+  };
+  struct Waiter {
+    OwnerId owner = kNoOwner;
+    uint64_t sequence = 0;  // Of its newest step.
+  };
+  // Invariants: no two holds of one kind and owner; a write hold is alone but for a read hold of its owner, one of
+  // another kind than kRead is alone; one place in the queue for each owner, the first that came in front.
+  struct Lock {
+    LockKind kind = LockKind::kReentrant;  // Of its holds and its queue; kRead stands for kWrite too.
+    std::vector<Hold> holds = {};
+    std::deque<Waiter> queue = {};
+    Ears ears = {};
+  };
+  struct EndedHold {
+    HoldKey hold = {};
+    Step newest = {};
+  };
+  using Locks = absl::flat_hash_map<std::string, Lock>;
+
+  // All below under mutex_.
+  Lock& LockOf(const std::string& name);
+  Lock* FindLock(std::string_view name);
+  void Tidy(std::string_view name);
+  void Sweep(Instant now);
+  static void DropLapsed(Lock& lock, Instant now);
+  static Hold* FindHold(Lock& lock, LockKind kind, OwnerId owner);
+  static Waiter* FindWaiter(Lock& lock, OwnerId owner);
+  static Ears EarsOf(const Lock& lock);
+  Step NewestStep(Lock& lock, const HoldKey& hold);
+  void Remember(const HoldKey& hold, const Step& newest);
+  void Try(LockTry& step, Instant now);
+  void EnterOrWait(LockTry& step, Lock& lock, Hold* held, Instant now);  // `held`: the owner's, or null.
+  void Enter(LockTry& step, Lock& lock, Hold* held, Instant now);
+  static void Answer(LockTry& step, const Step& entered);
+  void Release(LockRelease& step, Instant now, Ears& to_tell);
+
+  Clock* const clock_;
+  const std::string id_;
+
+  mutable std::mutex mutex_;
+  Locks locks_;
+  size_t sweep_at_;  // Names.
+  int64_t last_token_ = 0;
+  // Newest steps that no hold or waiter keeps any more, the oldest first: no step is lost on its way here, but an
+  // engine before this one, which loses some, may send them again.
+  std::deque<EndedHold> ended_;
+};
+
+}  // namespace stockade::internal
+
+#endif  // STOCKADE_LOCKS_SRC_LOCAL_LOCAL_LOCK_ENGINE_H_
