@@ -1,0 +1,106 @@
+// Acquisitions that no thread waits for.
+#include <atomic>
+#include <vector>
+
+#include "locks/service/service_fixture.h"
+
+namespace stockade {
+namespace {
+
+using testing::ServiceTest;
+
+class AsyncAcquireTest : public ServiceTest {
+ protected:
+  std::future<absl::StatusOr<LockLease>> Async(std::string_view name, AcquireOptions options = {}) {
+    auto promise = std::make_shared<std::promise<absl::StatusOr<LockLease>>>();
+    service_->AcquireAsync(name, std::move(options),
+                           [promise](absl::StatusOr<LockLease> lease) { promise->set_value(std::move(lease)); });
+    return promise->get_future();
+  }
+};
+
+TEST_F(AsyncAcquireTest, Free_IsGiven) {
+  LockLease lease = Must(Async("a").get());
+  EXPECT_TRUE(lease.valid());
+  EXPECT_NE(lease.owner(), LockOwner::ThisThread());
+  EXPECT_TRUE(lease.Release().ok());
+}
+
+TEST_F(AsyncAcquireTest, Held_IsGivenAfterTheRelease) {
+  LockLease lease = Must(service_->Acquire("a"));
+  auto other = Async("a");
+  AwaitTries(3);
+  EXPECT_TRUE(lease.Release().ok());
+  EXPECT_TRUE(other.get().ok());
+}
+
+TEST_F(AsyncAcquireTest, Held_TimeOutAndExpiry) {
+  const LockLease lease = Must(service_->Acquire("a", {.lease = absl::Seconds(5)}));
+  auto once = Async("a", {.wait = absl::ZeroDuration()});
+  EXPECT_TRUE(absl::IsDeadlineExceeded(once.get().status()));
+  auto brief = Async("a", {.wait = absl::Seconds(1)});
+  auto patient = Async("a", {.wait = absl::Seconds(10)});
+  while (patient.wait_for(std::chrono::milliseconds(1)) != std::future_status::ready) {
+    clock_.Advance(absl::Milliseconds(100));
+  }
+  EXPECT_TRUE(absl::IsDeadlineExceeded(brief.get().status()));
+  EXPECT_TRUE(patient.get().ok());
+}
+
+TEST_F(AsyncAcquireTest, StopRequested_IsCancelled) {
+  const LockLease lease = Must(service_->Acquire("a"));
+  std::stop_source stop;
+  auto other = Async("a", {.stop = stop.get_token()});
+  AwaitTries(3);
+  stop.request_stop();
+  EXPECT_TRUE(absl::IsCancelled(other.get().status()));
+}
+
+TEST_F(AsyncAcquireTest, BadOptions_AreToldTheCallback) {
+  EXPECT_TRUE(absl::IsInvalidArgument(Async("").get().status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(Async("a", {.lease = -absl::Seconds(1)}).get().status()));
+}
+
+TEST_F(AsyncAcquireTest, CallbackThrows_IsLogged) {
+  std::promise<void> called;
+  service_->AcquireAsync("a", {}, [&called](absl::StatusOr<LockLease>) {
+    called.set_value();
+    throw std::runtime_error("no");
+  });
+  called.get_future().get();
+  EXPECT_TRUE(Async("b").get().ok());
+}
+
+// One after another, through one lock, by more callers than there are threads.
+TEST_F(AsyncAcquireTest, ManyOnOneLock_AllGetIn) {
+  constexpr int kCallers = 200;
+  std::atomic<int> inside = 0;
+  std::atomic<int> done = 0;
+  for (int i = 0; i < kCallers; ++i) {
+    service_->AcquireAsync("a", {}, [&](absl::StatusOr<LockLease> lease) {
+      ASSERT_TRUE(lease.ok()) << lease.status();
+      EXPECT_EQ(++inside, 1);
+      --inside;
+      EXPECT_TRUE(lease->Release().ok());
+      ++done;
+      done.notify_all();
+    });
+  }
+  for (int seen = done; seen < kCallers; seen = done) done.wait(seen);
+}
+
+// Steps of one owner on one lock follow one another, whoever sends them.
+TEST_F(AsyncAcquireTest, SameOwnerTwice_BothCount) {
+  const LockOwner owner = LockOwner::New();
+  auto first = Async("a", {.owner = owner});
+  auto second = Async("a", {.owner = owner});
+  while (second.wait_for(std::chrono::milliseconds(1)) != std::future_status::ready) {
+    clock_.Advance(absl::Milliseconds(1));
+  }
+  const LockLease one = Must(first.get());
+  const LockLease two = Must(second.get());
+  EXPECT_EQ(HoldsOf("a", owner), 2);
+}
+
+}  // namespace
+}  // namespace stockade

@@ -1,0 +1,154 @@
+// Loss is never silent, and one lease's end is no other's.
+#include <atomic>
+#include <thread>
+
+#include "locks/service/service_fixture.h"
+
+namespace stockade {
+namespace {
+
+using testing::Fault;
+using testing::ServiceTest;
+
+class LossTest : public ServiceTest {};
+
+constexpr absl::Duration kLease = absl::Seconds(1);
+// The engine frees it after kLease; here it is over 1 % and 2 ms before.
+constexpr absl::Duration kValidFor = absl::Milliseconds(988);
+
+TEST_F(LossTest, LeaseOver_IsInvalidBeforeTheEngineFreesIt) {
+  LockLease lease = Must(service_->Acquire("a", {.lease = kLease}));
+  EXPECT_EQ(lease.remaining(), kValidFor);
+  clock_.Advance(kValidFor - absl::Nanoseconds(1));
+  EXPECT_TRUE(lease.valid());
+  clock_.Advance(absl::Nanoseconds(1));
+  EXPECT_FALSE(lease.valid());
+  EXPECT_EQ(HoldsOf("a", LockOwner::ThisThread()), 1) << "the engine has it still";
+  EXPECT_TRUE(absl::IsFailedPrecondition(lease.Release()));
+  EXPECT_EQ(world_->releases, 0);
+}
+
+TEST_F(LossTest, LeaseOver_CallbacksAreCalledByTheClockAlone) {
+  const LockLease lease = Must(service_->Acquire("a", {.lease = kLease}));
+  std::atomic<bool> lost = false;
+  const std::stop_callback on_lost(lease.lost(), [&lost] {
+    lost = true;
+    lost.notify_all();
+  });
+  clock_.AwaitWaiters(1);
+  clock_.Advance(kValidFor);
+  lost.wait(false);
+}
+
+TEST_F(LossTest, LostAlready_CallbackIsCalledAtOnce) {
+  const LockLease lease = Must(service_->Acquire("a", {.lease = kLease}));
+  clock_.Advance(kLease);
+  bool lost = false;
+  const std::stop_callback on_lost(lease.lost(), [&lost] { lost = true; });
+  EXPECT_TRUE(lost);
+}
+
+TEST_F(LossTest, Released_CallbacksAreNotCalled) {
+  LockLease lease = Must(service_->Acquire("a", {.lease = kLease}));
+  bool lost = false;
+  const std::stop_callback on_lost(lease.lost(), [&lost] { lost = true; });
+  ASSERT_TRUE(lease.Release().ok());
+  clock_.Advance(2 * kLease);
+  service_.reset();
+  EXPECT_FALSE(lost);
+}
+
+TEST_F(LossTest, CallbackRunning_ReleaseWaitsForIt) {
+  ThreadPool pool(1);
+  absl::StatusOr<std::unique_ptr<LockService>> service = EngineLockService::Create(
+      std::make_unique<testing::FlakyEngine>(world_), {.clock = &clock_, .executor = &pool, .metrics = nullptr});
+  ASSERT_TRUE(service.ok());
+  LockLease lease = Must((*service)->Acquire("a", {.lease = kLease}));
+  std::atomic<bool> begun = false;
+  std::atomic<bool> ended = false;
+  const std::stop_callback on_lost(lease.lost(), [&] {
+    begun = true;
+    begun.notify_all();
+    for (int i = 0; i < 1000; ++i) std::this_thread::yield();
+    ended = true;
+  });
+  clock_.Advance(kLease);
+  EXPECT_FALSE(lease.valid());
+  begun.wait(false);
+  EXPECT_FALSE(lease.Release().ok());
+  EXPECT_TRUE(ended);
+}
+
+TEST_F(LossTest, ReleasedByItsOwnCallback_Returns) {
+  LockLease lease = Must(service_->Acquire("a", {.lease = kLease}));
+  absl::Status released = absl::OkStatus();
+  std::atomic<bool> returned = false;
+  const std::stop_callback on_lost(lease.lost(), [&] {
+    released = lease.Release();
+    returned = true;
+    returned.notify_all();
+  });
+  clock_.AwaitWaiters(1);
+  clock_.Advance(kLease);
+  returned.wait(false);
+  EXPECT_TRUE(absl::IsFailedPrecondition(released)) << released;
+}
+
+TEST_F(LossTest, TakenAgainByItsOwner_TheOlderLeaseDoesNotReleaseIt) {
+  LockLease older = Must(service_->Acquire("a", {.lease = kLease}));
+  clock_.Advance(2 * kLease);
+  const LockLease newer = Must(service_->Acquire("a"));
+  EXPECT_FALSE(older.valid());
+  EXPECT_TRUE(absl::IsFailedPrecondition(older.Release()));
+  EXPECT_TRUE(newer.valid());
+  EXPECT_EQ(newer.hold_count(), 1);
+  EXPECT_EQ(HoldsOf("a", LockOwner::ThisThread()), 1);
+}
+
+// The engine lost it without our knowing, and counts from one again.
+TEST_F(LossTest, EngineCountsAnew_TheOuterLeaseIsLost) {
+  LockLease outer = Must(service_->Acquire("a"));
+  ASSERT_TRUE(*service_->ForceRelease("a"));
+  EXPECT_TRUE(outer.valid()) << "nobody has looked";
+  bool lost = false;
+  const std::stop_callback on_lost(outer.lost(), [&lost] { lost = true; });
+  LockLease inner = Must(service_->Acquire("a"));
+  EXPECT_TRUE(lost);
+  EXPECT_FALSE(outer.valid());
+  EXPECT_FALSE(outer.Release().ok());
+  EXPECT_TRUE(inner.valid());
+  EXPECT_TRUE(inner.Release().ok());
+}
+
+TEST_F(LossTest, TakenByForce_ReleaseSaysSo) {
+  LockLease lease = Must(service_->Acquire("a"));
+  ASSERT_TRUE(*service_->ForceRelease("a"));
+  const LockLease other = Must(service_->Acquire("a", {.owner = LockOwner::New()}));
+  EXPECT_TRUE(absl::IsFailedPrecondition(lease.Release()));
+  EXPECT_TRUE(other.valid());
+  EXPECT_EQ(HoldsOf("a", other.owner()), 1);
+}
+
+TEST_F(LossTest, ReenteredForLess_TheOuterLeaseIsNotShortened) {
+  const LockLease outer = Must(service_->Acquire("a", {.lease = 10 * kLease}));
+  LockLease inner = Must(service_->Acquire("a", {.lease = kLease}));
+  clock_.Advance(5 * kLease);
+  EXPECT_TRUE(outer.valid());
+  EXPECT_TRUE(inner.valid()) << "they stand on one hold";
+  EXPECT_TRUE(inner.Release().ok());
+  EXPECT_EQ(HoldsOf("a", LockOwner::ThisThread()), 1);
+}
+
+TEST_F(LossTest, AnswerLaterThanTheLease_IsNotGiven) {
+  world_->on_try = [this](const LockTry&) {
+    clock_.Advance(2 * kLease);
+    return Fault::kNone;
+  };
+  const absl::StatusOr<LockLease> lease = service_->Acquire("a", {.lease = kLease});
+  // The engine gave it when it ran the try, after the pause of this test; the caller cannot know.
+  EXPECT_TRUE(absl::IsUnavailable(lease.status())) << lease.status();
+  EXPECT_EQ(HoldsOf("a", LockOwner::ThisThread()), 0);
+}
+
+}  // namespace
+}  // namespace stockade

@@ -1,0 +1,106 @@
+// Steps whose outcome is not known: sent again under their number, or taken back.
+#include <atomic>
+#include <thread>
+
+#include "locks/service/service_fixture.h"
+
+namespace stockade {
+namespace {
+
+using testing::Fault;
+using testing::ServiceTest;
+
+class UnansweredTest : public ServiceTest {
+ protected:
+  // Moves the clock on whenever somebody waits for it, until the future is there.
+  template <typename T>
+  T Finish(std::future<T> future) {
+    while (future.wait_for(std::chrono::milliseconds(1)) != std::future_status::ready) {
+      clock_.Advance(absl::Milliseconds(20));
+    }
+    return future.get();
+  }
+};
+
+TEST_F(UnansweredTest, ReplyOfTheTryLost_IsHeldOnce) {
+  for (const Fault fault : {Fault::kReplyLost, Fault::kRequestLost, Fault::kRefused}) {
+    std::atomic<int> faults = 3;
+    world_->on_try = [&faults, fault](const LockTry&) { return faults-- > 0 ? fault : Fault::kNone; };
+    const LockOwner owner = LockOwner::New();
+    LockLease lease = Must(Finish(AcquireInThread("a", {.owner = owner})));
+    EXPECT_EQ(lease.hold_count(), 1);
+    EXPECT_EQ(HoldsOf("a", owner), 1);
+    EXPECT_TRUE(lease.Release().ok());
+    EXPECT_EQ(HoldsOf("a", owner), 0);
+  }
+}
+
+TEST_F(UnansweredTest, ReplyOfTheReleaseLost_IsReleasedOnce) {
+  const LockLease outer = Must(service_->Acquire("a"));
+  LockLease inner = Must(service_->Acquire("a"));
+  std::atomic<int> faults = 3;
+  world_->on_release = [&faults](const LockRelease&) { return faults-- > 0 ? Fault::kReplyLost : Fault::kNone; };
+  EXPECT_TRUE(Finish(std::async(std::launch::async, [&inner] { return inner.Release(); })).ok());
+  EXPECT_TRUE(outer.valid());
+  EXPECT_EQ(HoldsOf("a", LockOwner::ThisThread()), 1);
+}
+
+TEST_F(UnansweredTest, EngineAway_IsUnavailableAfterItsTimeOut) {
+  world_->on_try = [](const LockTry&) { return Fault::kRefused; };
+  const Instant began = clock_.Now();
+  const absl::Status status = Finish(AcquireInThread("a", {.wait = absl::ZeroDuration()})).status();
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_GE(clock_.Now() - began, absl::Seconds(3));
+}
+
+TEST_F(UnansweredTest, NeverAnswered_IsTakenBack) {
+  std::atomic<bool> away = true;
+  world_->on_try = [&away](const LockTry&) { return away ? Fault::kReplyLost : Fault::kNone; };
+  world_->on_release = [&away](const LockRelease&) { return away ? Fault::kRequestLost : Fault::kNone; };
+  const LockOwner owner = LockOwner::New();
+  EXPECT_TRUE(absl::IsUnavailable(Finish(AcquireInThread("a", {.owner = owner})).status()));
+  EXPECT_EQ(HoldsOf("a", owner), 1) << "the engine has run it";
+  away = false;
+  while (HoldsOf("a", owner) != 0) {
+    clock_.Advance(absl::Milliseconds(20));
+    ASSERT_EQ(world_->renewals, 0) << "it is never renewed";
+  }
+}
+
+TEST_F(UnansweredTest, NeverTakenBack_LapsesWithinALease) {
+  world_->on_try = [](const LockTry&) { return Fault::kReplyLost; };
+  world_->on_release = [](const LockRelease&) { return Fault::kRefused; };
+  const LockOwner owner = LockOwner::New();
+  EXPECT_FALSE(Finish(AcquireInThread("a", {.owner = owner})).ok());
+  for (absl::Duration passed; passed < kWatchdogLease; passed += absl::Seconds(1)) clock_.Advance(absl::Seconds(1));
+  EXPECT_EQ(HoldsOf("a", owner), 0);
+  EXPECT_EQ(world_->renewals, 0);
+}
+
+// What the engine counts too much is not left behind by the release.
+TEST_F(UnansweredTest, OrphanOfTheSameOwner_GoesWithTheRelease) {
+  world_->on_release = [](const LockRelease& release) { return release.gives_up ? Fault::kRefused : Fault::kNone; };
+  std::atomic<bool> away = true;
+  world_->on_try = [&away](const LockTry&) { return away ? Fault::kReplyLost : Fault::kNone; };
+  const LockOwner owner = LockOwner::New();
+  EXPECT_FALSE(Finish(AcquireInThread("a", {.owner = owner})).ok());
+  away = false;
+  LockLease lease = Must(service_->Acquire("a", {.owner = owner}));
+  EXPECT_EQ(HoldsOf("a", owner), 2);
+  EXPECT_EQ(lease.hold_count(), 1);
+  EXPECT_TRUE(lease.Release().ok());
+  EXPECT_EQ(HoldsOf("a", owner), 0);
+}
+
+TEST_F(UnansweredTest, ReleaseNeverAnswered_IsUnavailableAndNotRenewed) {
+  LockLease lease = Must(service_->Acquire("a"));
+  world_->on_release = [](const LockRelease&) { return Fault::kRequestLost; };
+  EXPECT_TRUE(absl::IsUnavailable(Finish(std::async(std::launch::async, [&lease] { return lease.Release(); }))));
+  EXPECT_FALSE(lease.valid());
+  clock_.Advance(kWatchdogLease);
+  EXPECT_EQ(HoldsOf("a", LockOwner::ThisThread()), 0);
+  EXPECT_EQ(world_->renewals, 0);
+}
+
+}  // namespace
+}  // namespace stockade

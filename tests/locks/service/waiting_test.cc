@@ -1,0 +1,111 @@
+// Who waits, how long, and who is woken.
+#include <algorithm>
+#include <thread>
+#include <vector>
+
+#include "locks/service/service_fixture.h"
+
+namespace stockade {
+namespace {
+
+using testing::ServiceTest;
+
+class WaitingTest : public ServiceTest {};
+
+TEST_F(WaitingTest, Released_TheWaiterGetsIn) {
+  LockLease lease = Must(service_->Acquire("a"));
+  auto other = AcquireInThread("a");
+  AwaitTries(3);  // Ours, the waiter's, and its second one, once hints are heard.
+  EXPECT_TRUE(lease.Release().ok());
+  EXPECT_TRUE(other.get().ok());
+  EXPECT_EQ(world_->watches, 0);
+}
+
+TEST_F(WaitingTest, WaitOver_IsDeadlineExceeded) {
+  const LockLease lease = Must(service_->Acquire("a"));
+  auto other = AcquireInThread("a", {.wait = absl::Seconds(2)});
+  AwaitTries(3);
+  clock_.AwaitWaiters(2);  // It and the watchdog.
+  clock_.Advance(absl::Seconds(2) - absl::Nanoseconds(1));
+  EXPECT_EQ(other.wait_for(std::chrono::milliseconds(20)), std::future_status::timeout);
+  clock_.Advance(absl::Nanoseconds(1));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(other.get().status()));
+  EXPECT_EQ(world_->watches, 0);
+}
+
+TEST_F(WaitingTest, HolderLapses_TheWaiterGetsInByTheClock) {
+  const LockLease lease = Must(service_->Acquire("a", {.lease = absl::Seconds(5)}));
+  auto other = AcquireInThread("a");
+  AwaitTries(3);
+  clock_.AwaitWaiters(2);
+  clock_.Advance(absl::Seconds(5));
+  EXPECT_TRUE(other.get().ok());
+  EXPECT_FALSE(lease.valid());
+}
+
+TEST_F(WaitingTest, StopRequested_IsCancelled) {
+  const LockLease lease = Must(service_->Acquire("a"));
+  std::stop_source stop;
+  auto other = AcquireInThread("a", {.stop = stop.get_token()});
+  AwaitTries(3);
+  stop.request_stop();
+  EXPECT_TRUE(absl::IsCancelled(other.get().status()));
+  EXPECT_TRUE(absl::IsCancelled(service_->Acquire("b", {.stop = stop.get_token()}).status()));
+}
+
+TEST_F(WaitingTest, ServiceDestroyed_WaitersAreCancelled) {
+  const LockLease lease = Must(service_->Acquire("a"));
+  auto blocked = AcquireInThread("a");
+  std::promise<absl::Status> told;
+  service_->AcquireAsync("a", {}, [&told](absl::StatusOr<LockLease> got) { told.set_value(got.status()); });
+  AwaitTries(4);
+  service_.reset();
+  EXPECT_TRUE(absl::IsCancelled(blocked.get().status()));
+  EXPECT_TRUE(absl::IsCancelled(told.get_future().get()));
+}
+
+// A release wakes one waiter, and each that gets in is followed by one other.
+TEST_F(WaitingTest, ManyWaiters_NoHerd) {
+  constexpr int kWaiters = 16;
+  LockLease lease = Must(service_->Acquire("a"));
+  std::vector<std::future<bool>> waiters;
+  for (int i = 0; i < kWaiters; ++i) {
+    waiters.push_back(std::async(std::launch::async, [this] {
+      absl::StatusOr<LockLease> mine = service_->Acquire("a");
+      return mine.ok() && mine->Release().ok();
+    }));
+  }
+  AwaitTries(kWaiters + 2);  // Ours, one each, and a second one of the first in the queue.
+  clock_.AwaitWaiters(kWaiters + 1);
+  EXPECT_TRUE(lease.Release().ok());
+  for (auto& waiter : waiters) EXPECT_TRUE(waiter.get());
+  // Who is woken may meet a newcomer's hint twice, but not all of them for each release.
+  EXPECT_LE(world_->tries, kWaiters + 2 + 2 * kWaiters);
+}
+
+TEST_F(WaitingTest, Readers_AreAllWokenByAWriter) {
+  LockLease write = Must(service_->Acquire("a", {.kind = LockKind::kWrite}));
+  std::vector<std::future<absl::StatusOr<LockLease>>> readers;
+  for (int i = 0; i < 4; ++i) readers.push_back(AcquireInThread("a", {.kind = LockKind::kRead}));
+  AwaitTries(6);
+  EXPECT_TRUE(write.Release().ok());
+  std::vector<LockLease> held;  // All at the same time.
+  for (auto& reader : readers) held.push_back(Must(reader.get()));
+  EXPECT_TRUE(std::all_of(held.begin(), held.end(), [](const LockLease& lease) { return lease.valid(); }));
+}
+
+TEST_F(WaitingTest, FairWaiterGivesUp_ItsPlaceIsGone) {
+  LockLease lease = Must(service_->Acquire("a", {.kind = LockKind::kFair}));
+  std::stop_source stop;
+  auto first = AcquireInThread("a", {.kind = LockKind::kFair, .stop = stop.get_token()});
+  AwaitTries(3);
+  auto second = AcquireInThread("a", {.kind = LockKind::kFair});
+  AwaitTries(5);
+  stop.request_stop();
+  EXPECT_TRUE(absl::IsCancelled(first.get().status()));
+  EXPECT_TRUE(lease.Release().ok());
+  EXPECT_TRUE(second.get().ok());
+}
+
+}  // namespace
+}  // namespace stockade
