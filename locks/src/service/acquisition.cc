@@ -32,7 +32,7 @@ Acquisition::Acquisition(ServiceCore& core, std::string_view name, const Acquire
 }
 
 Acquisition::~Acquisition() {
-  if (waits_) core_.room().Leave(waiter_, core_.options().clock->Now());
+  if (waits_) core_.room().Leave(waiter_, core_.options().clock->Now(), entered_);
   core_.holds().Unpin(*record_);
 }
 
@@ -51,12 +51,15 @@ bool Acquisition::BeginTry(bool may_block) {
   }
   if (waits_) core_.room().ForgetHint(waiter_);
   tried_ = true;
-  sent_ = core_.options().clock->Now();
-  if (!unanswered_) call_.sequence = core_.NextSequence();
+  const Instant now = core_.options().clock->Now();
+  if (!unanswered_) {
+    call_.sequence = core_.NextSequence();
+    sent_ = now;
+  }
   call_.repeated = record_->unanswered;
   call_.timeout = core_.options().engine_timeout;
   if (failing_since_) {
-    call_.timeout = std::max(*failing_since_ + call_.timeout - sent_, absl::Milliseconds(1));
+    call_.timeout = std::max(*failing_since_ + call_.timeout - now, absl::Milliseconds(1));
   }
   call_.status = absl::OkStatus();
   call_.outcome_unknown = false;
@@ -73,6 +76,7 @@ void Acquisition::EndTry() {
     record_->UnlockSteps();
     if (!lease.ok()) return Fail(std::move(lease).status());
     core_.metrics().Observe(kServiceWaitSeconds, core_.options().clock->Now() - began_);
+    entered_ = true;
     outcome_ = std::move(lease);
     return;
   }
@@ -91,7 +95,10 @@ void Acquisition::OnFailure(Instant now) {
   if (call_.outcome_unknown) unanswered_ = true;
   if (absl::IsAborted(call_.status)) unanswered_ = false;  // It has not been run, and will not be: number it anew.
   if (!MayPass(call_.status)) return Fail(call_.status);
-  if (!failing_since_) failing_since_ = sent_;
+  if (!failing_since_) {
+    failing_since_ = sent_;
+    if (waits_) core_.room().DoubtHints(waiter_);
+  }
   const Instant last = *failing_since_ + core_.options().engine_timeout;
   if (now >= last) {
     return Fail(absl::UnavailableError(
@@ -107,7 +114,8 @@ void Acquisition::OnBusy(Instant now) {
   failing_since_.reset();
   pause_ = kFirstPause;
   if (now >= give_up_at_) return Fail(Busy());
-  const Instant retry_at = now + call_.retry_after;
+  // As often as holders look: who waits learns as soon as they do that the engine is away.
+  const Instant retry_at = now + std::min(call_.retry_after, core_.options().watchdog_lease / 3);
   if (std::exchange(waits_, true)) {
     core_.room().SetRetryAt(waiter_, retry_at);
   } else {

@@ -60,7 +60,8 @@ class Acquisition {
   bool tried_ = false;
   bool unanswered_ = false;  // The last try may have been run, or may be yet.
   bool waits_ = false;       // In the room.
-  Instant sent_;
+  bool entered_ = false;     // The outcome is a lease.
+  Instant sent_;             // For the first time under this number: the engine may have run it then.
   // Since when the engine has not answered; the next try is then at look_at_.
   std::optional<Instant> failing_since_;
   absl::Duration pause_;

@@ -54,7 +54,14 @@ bool WaitRoom::WorthATry(Waiter& waiter, Instant now, Instant& look_at) {
   return queues_[waiter.queue_]->waiters.front() == &waiter;
 }
 
-void WaitRoom::Leave(Waiter& waiter, Instant now) {
+void WaitRoom::DoubtHints(Waiter& waiter) {
+  const std::lock_guard lock(mutex_);
+  for (Waiter* const other : queues_[waiter.queue_]->waiters) {
+    if (other != &waiter) Give(*other);
+  }
+}
+
+void WaitRoom::Leave(Waiter& waiter, Instant now, bool entered) {
   std::unique_ptr<Queue> empty;  // Its watch is ended without the mutex, which hints take.
   const std::lock_guard lock(mutex_);
   if (!std::exchange(waiter.waiting_, false)) return;
@@ -68,7 +75,7 @@ void WaitRoom::Leave(Waiter& waiter, Instant now) {
     return;
   }
   Waiter& first = *waiters.front();
-  if (waiter.hinted_) {
+  if (waiter.hinted_ || (entered && waiter.queue_.kind == LockKind::kRead)) {
     Give(first);
   } else if (first.retry_at_ <= now) {
     first.Wake();

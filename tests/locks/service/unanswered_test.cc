@@ -35,6 +35,20 @@ TEST_F(UnansweredTest, ReplyOfTheTryLost_IsHeldOnce) {
   }
 }
 
+// The engine counts the lease from when it ran the try, not from when it was asked again.
+TEST_F(UnansweredTest, ReplyOfTheTryLost_LeaseIsCountedFromTheFirstTry) {
+  constexpr absl::Duration kLease = absl::Seconds(1);
+  int tries = 0;
+  Instant run;
+  world_->on_try = [&, this](const LockTry&) {
+    if (++tries == 1) run = clock_.Now();
+    return tries <= 3 ? Fault::kReplyLost : Fault::kNone;
+  };
+  const LockLease lease = Must(Finish(AcquireInThread("a", {.lease = kLease})));
+  EXPECT_GE(clock_.Now() - run, absl::Milliseconds(20));
+  EXPECT_LT(clock_.Now() + lease.remaining(), run + kLease);
+}
+
 TEST_F(UnansweredTest, ReplyOfTheReleaseLost_IsReleasedOnce) {
   const LockLease outer = Must(service_->Acquire("a"));
   LockLease inner = Must(service_->Acquire("a"));

@@ -83,6 +83,26 @@ TEST_F(WaitingTest, ManyWaiters_NoHerd) {
   EXPECT_LE(world_->tries, kWaiters + 2 + 2 * kWaiters);
 }
 
+// Not one after another, each for a time-out of its own.
+TEST_F(WaitingTest, EngineGoesAway_AllWaitersLearnItTogether) {
+  const LockLease lease = Must(service_->Acquire("a", {.lease = absl::Hours(1)}));
+  std::vector<std::future<absl::StatusOr<LockLease>>> waiters;
+  for (int i = 0; i < 8; ++i) waiters.push_back(AcquireInThread("a"));
+  AwaitTries(10);
+  {
+    const std::lock_guard lock(world_->mutex);
+    world_->on_try = [](const LockTry&) { return testing::Fault::kRefused; };
+  }
+  const Instant began = clock_.Now();
+  for (auto& waiter : waiters) {
+    while (waiter.wait_for(std::chrono::milliseconds(1)) != std::future_status::ready) {
+      clock_.Advance(absl::Milliseconds(50));
+    }
+    EXPECT_TRUE(absl::IsUnavailable(waiter.get().status()));
+  }
+  EXPECT_LT(clock_.Now() - began, kWatchdogLease);
+}
+
 TEST_F(WaitingTest, Readers_AreAllWokenByAWriter) {
   LockLease write = Must(service_->Acquire("a", {.kind = LockKind::kWrite}));
   std::vector<std::future<absl::StatusOr<LockLease>>> readers;

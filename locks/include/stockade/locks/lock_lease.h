@@ -32,7 +32,7 @@ class [[nodiscard]] LockLease {
 
   // Whether it is held now: false once its time is over on this machine's clock, before the engine gives the lock to
   // somebody else for that reason. Loss by other ways (force-release, an emptied server, failover) shows at the next
-  // renewal. Once false, false for good. It reads a clock, some 30 ns.
+  // renewal, or at the release where nothing is renewed. Once false, false for good. It reads a clock, some 30 ns.
   bool valid() const;
 
   // Is told when it is lost. Callbacks run on LockServiceOptions::executor; where it was lost before they were made, in
