@@ -1,0 +1,189 @@
+#include "redis_lock_commands.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/escaping.h"
+#include "redis_lock_keys.h"
+#include "redis_lock_scripts.h"
+#include "stockade/base/strings.h"
+#include "stockade/redis/redis_status.h"
+
+namespace stockade::internal {
+namespace {
+
+std::string Shown(std::string_view name) { return Concat("lock '", absl::CHexEscape(AbslView(name)), "'"); }
+
+absl::Status Stale(std::string_view name) {
+  return absl::AbortedError(Concat(Shown(name), ": a later step of its holder has been run"));
+}
+
+absl::Status OtherKind(std::string_view name) {
+  return absl::FailedPreconditionError(Concat(Shown(name), ": held as another kind"));
+}
+
+absl::Status Unexpected(std::string_view name, const RedisReply& reply) {
+  return absl::InternalError(Concat(Shown(name), ": Redis answered ", reply.ToString()));
+}
+
+// Of an array of integers; 0 where it is shorter.
+int64_t At(const RedisReply& reply, size_t place) {
+  return place < reply.elements().size() ? reply.elements()[place].integer() : 0;
+}
+
+}  // namespace
+
+int64_t LeaseMs(absl::Duration lease) {
+  constexpr absl::Duration kMost = absl::Hours(24 * 365 * 100);
+  return absl::ToInt64Milliseconds(absl::Ceil(std::min(lease, kMost), absl::Milliseconds(1)));
+}
+
+absl::Status LockError(std::string_view name, const absl::Status& error) {
+  absl::StatusCode code = error.code();
+  // To callers these would say that others hold it, or nothing.
+  if (code == absl::StatusCode::kDeadlineExceeded || code == absl::StatusCode::kResourceExhausted) {
+    code = absl::StatusCode::kUnavailable;
+  }
+  return absl::Status(code, Concat(Shown(name), ": ", error.message()));
+}
+
+RedisLockCommands::RedisLockCommands(RedisLockDialect dialect)
+    : dialect_(std::move(dialect)),
+      retention_ms_(dialect_.token_retention == absl::InfiniteDuration()
+                        ? std::string()
+                        : std::to_string(LeaseMs(dialect_.token_retention))) {}
+
+RedisCommand RedisLockCommands::Try(const LockTry& step) const {
+  const std::string& name = step.hold.name;
+  const std::string holder = LockHolder(dialect_.client_id, step.hold);
+  const std::string record = LockRecordKey(name, holder);
+  RedisCommand command = dialect_.tokens
+                             ? RedisCommand(LockTryScript(step.hold.kind), {name, record, LockTokenKey(name)})
+                             : RedisCommand(LockTryWithoutTokenScript(), {name, record});
+  command.Arg(holder).Arg(LeaseMs(step.lease)).Arg(step.sequence).Arg(retention_ms_);
+  return command;
+}
+
+RedisCommand RedisLockCommands::Release(const LockRelease& step) const {
+  const std::string& name = step.hold.name;
+  const std::string holder = LockHolder(dialect_.client_id, step.hold);
+  return RedisCommand(LockReleaseScript(step.hold.kind),
+                      {name, LockRecordKey(name, holder), LockChannel(name, step.hold.kind)})
+      .Arg(holder)
+      .Arg(step.keep)
+      .Arg(step.sequence)
+      .Arg(step.repeated || step.gives_up ? 1 : 0)
+      .Arg(dialect_.publish_command);
+}
+
+RedisCommand RedisLockCommands::Renew(std::span<const LockRenewal* const> renewals) const {
+  std::vector<std::string> keys;
+  std::vector<std::string> holders;
+  for (const LockRenewal* renewal : renewals) {
+    holders.push_back(LockHolder(dialect_.client_id, renewal->hold));
+    keys.push_back(renewal->hold.name);
+    keys.push_back(LockRecordKey(renewal->hold.name, holders.back()));
+  }
+  const std::vector<std::string_view> views(keys.begin(), keys.end());
+  RedisCommand command(LockRenewScript(), views);
+  for (size_t i = 0; i < renewals.size(); ++i) {
+    command.Arg(holders[i]).Arg(LeaseMs(renewals[i]->lease)).Arg("");
+  }
+  return std::move(command).Idempotent();
+}
+
+RedisCommand RedisLockCommands::Inspect(const HoldKey& hold) const {
+  return RedisCommand(LockInspectScript(hold.kind), {hold.name}).Arg(LockHolder(dialect_.client_id, hold)).Idempotent();
+}
+
+RedisCommand RedisLockCommands::ForceRelease(std::string_view name, LockKind kind) const {
+  return RedisCommand(LockForceScript(kind), {name, LockChannel(name, kind)}).Arg(dialect_.publish_command);
+}
+
+void RedisLockCommands::TakeAnswer(const absl::StatusOr<RedisReply>& reply, LockTry& step) {
+  step.status = absl::OkStatus();
+  step.outcome_unknown = false;
+  step.acquired = false;
+  if (!reply.ok()) {
+    step.outcome_unknown = RedisOutcomeUnknown(reply.status());
+    step.status = LockError(step.hold.name, reply.status());
+    return;
+  }
+  switch (static_cast<TryAnswer>(reply->elements().empty() ? -1 : At(*reply, 0))) {
+    case TryAnswer::kBusy:
+      step.retry_after = At(*reply, 1) < 0 ? absl::InfiniteDuration() : absl::Milliseconds(At(*reply, 1));
+      return;
+    case TryAnswer::kAcquired:
+      step.acquired = true;
+      step.hold_count = At(*reply, 1);
+      step.fencing_token = At(*reply, 2) > 0 ? std::optional(At(*reply, 2)) : std::nullopt;
+      return;
+    case TryAnswer::kStale: step.status = Stale(step.hold.name); return;
+    case TryAnswer::kOtherKind: step.status = OtherKind(step.hold.name); return;
+  }
+  step.status = Unexpected(step.hold.name, *reply);
+}
+
+void RedisLockCommands::TakeAnswer(const absl::StatusOr<RedisReply>& reply, LockRelease& step) {
+  step.status = absl::OkStatus();
+  step.outcome_unknown = false;
+  step.held = false;
+  if (!reply.ok()) {
+    step.outcome_unknown = RedisOutcomeUnknown(reply.status());
+    step.status = LockError(step.hold.name, reply.status());
+    return;
+  }
+  switch (static_cast<ReleaseAnswer>(reply->kind() == RedisReply::Kind::kInteger ? reply->integer() : -1)) {
+    case ReleaseAnswer::kNotHeld: return;
+    case ReleaseAnswer::kHeld: step.held = true; return;
+    case ReleaseAnswer::kStale: step.status = Stale(step.hold.name); return;
+    // A release that is not the first takes the record along with the hold; one without a hold leaves a record.
+    case ReleaseAnswer::kForgotten: step.held = step.repeated && !step.gives_up; return;
+  }
+  step.status = Unexpected(step.hold.name, *reply);
+}
+
+void RedisLockCommands::TakeAnswer(const absl::StatusOr<RedisReply>& reply, std::span<LockRenewal* const> renewals) {
+  for (size_t i = 0; i < renewals.size(); ++i) {
+    LockRenewal& renewal = *renewals[i];
+    renewal.held = false;
+    if (!reply.ok()) {
+      renewal.status = LockError(renewal.hold.name, reply.status());
+    } else if (reply->elements().size() != renewals.size()) {
+      renewal.status = Unexpected(renewal.hold.name, *reply);
+    } else {
+      renewal.status = absl::OkStatus();
+      renewal.held = At(*reply, i) == 1;
+    }
+  }
+}
+
+absl::StatusOr<LockState> RedisLockCommands::InspectAnswer(const absl::StatusOr<RedisReply>& reply,
+                                                           const HoldKey& hold) {
+  if (!reply.ok()) return LockError(hold.name, reply.status());
+  if (reply->elements().size() != 2) return Unexpected(hold.name, *reply);
+  const int64_t left = At(*reply, 0);
+  if (left == -2) return LockState();
+  return LockState{.locked = true,
+                   .owner_holds = At(*reply, 1),
+                   .remaining = left < 0 ? absl::InfiniteDuration() : absl::Milliseconds(left)};
+}
+
+absl::StatusOr<bool> RedisLockCommands::ForceReleaseAnswer(const absl::StatusOr<RedisReply>& reply,
+                                                           std::string_view name) {
+  if (!reply.ok()) return LockError(name, reply.status());
+  if (reply->integer() < 0) return OtherKind(name);
+  return reply->integer() == 1;
+}
+
+std::string RedisLockCommands::RecordKey(const HoldKey& hold) const {
+  return LockRecordKey(hold.name, LockHolder(dialect_.client_id, hold));
+}
+
+std::string RedisLockCommands::Channel(const HoldKey& hold) const {
+  const std::string channel = LockChannel(hold.name, hold.kind);
+  return hold.kind == LockKind::kFair ? Concat(channel, ":", LockHolder(dialect_.client_id, hold)) : channel;
+}
+
+}  // namespace stockade::internal

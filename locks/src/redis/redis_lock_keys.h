@@ -1,0 +1,35 @@
+#ifndef STOCKADE_LOCKS_REDIS_LOCK_KEYS_H_
+#define STOCKADE_LOCKS_REDIS_LOCK_KEYS_H_
+
+#include <string>
+#include <string_view>
+
+#include "stockade/locks/lock_engine.h"
+
+namespace stockade::internal {
+
+// The names under which Redisson keeps a lock. All keys and channels of a lock are in the slot of its name, but for
+// names with braces that Redis finds no hash tag in ("a{b", "a}b"), which no cluster takes.
+
+// "before:{name}", or "before:name" where the name has a '{' of its own.
+std::string PrefixedLockKey(std::string_view before, std::string_view name);
+// "{name}:after", or "name:after".
+std::string SuffixedLockKey(std::string_view name, std::string_view after);
+
+// A random UUID. Of version 8, the vendor's own, so that in a fair queue Stockade's waiters can be told from Java's
+// (version 4).
+std::string NewRedisLockClientId();
+
+// "<client id>:<owner>", for a write hold with ":write" behind it: the field of the lock's hash.
+std::string LockHolder(std::string_view client_id, const HoldKey& hold);
+
+// Stockade's own, of which Java knows nothing: the newest step of a holder.
+std::string LockRecordKey(std::string_view name, std::string_view holder);
+std::string LockTokenKey(std::string_view name);
+
+// What a release is published on. A fair lock's waiters have one each, by this name, ":" and the holder.
+std::string LockChannel(std::string_view name, LockKind kind);
+
+}  // namespace stockade::internal
+
+#endif  // STOCKADE_LOCKS_REDIS_LOCK_KEYS_H_

@@ -1,0 +1,45 @@
+#ifndef STOCKADE_LOCKS_REDIS_LOCK_SCRIPTS_H_
+#define STOCKADE_LOCKS_REDIS_LOCK_SCRIPTS_H_
+
+#include "stockade/locks/acquire_options.h"
+#include "stockade/redis/redis_script.h"
+
+namespace stockade::internal {
+
+// What Redis runs for a lock, each in one step. redis_lock_commands.cc says their keys and arguments, and reads what
+// they answer.
+//
+// Beside the lock's hash each holder has a record, "<sequence> <count>" and, where its newest step was a release, " h"
+// or " n": whether there was a hold. By it a step that comes twice counts once, and one that comes late is refused. So
+// there is no need of the latch by which Redisson's releases can be repeated. It outlives the hold by 20 s.
+
+// What a try answers: {code, and what follows}.
+enum class TryAnswer {
+  kBusy = 0,       // In how many milliseconds to look again; negative: there is no telling.
+  kAcquired = 1,   // The count, the token or 0.
+  kStale = 2,      // Nothing.
+  kOtherKind = 3,  // Nothing.
+};
+
+// What a release answers.
+enum class ReleaseAnswer {
+  kNotHeld = 0,
+  kHeld = 1,
+  kStale = 2,
+  kForgotten = 3,  // Not held, and nothing is known of the holder: as kNotHeld, or it comes a second time.
+};
+
+const RedisScript& LockTryScript(LockKind kind);
+// For kReentrant.
+const RedisScript& LockTryWithoutTokenScript();
+const RedisScript& LockReleaseScript(LockKind kind);
+// Any number of holds, of all kinds. Answers 1 or 0 for each: whether there was such a hold.
+const RedisScript& LockRenewScript();
+// Answers {milliseconds that it is held for, -2 where it is free; the holder's count}.
+const RedisScript& LockInspectScript(LockKind kind);
+// Answers 1 or 0: whether anybody held it; -1: it is of another kind.
+const RedisScript& LockForceScript(LockKind kind);
+
+}  // namespace stockade::internal
+
+#endif  // STOCKADE_LOCKS_REDIS_LOCK_SCRIPTS_H_
