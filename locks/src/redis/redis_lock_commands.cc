@@ -62,19 +62,22 @@ RedisCommand RedisLockCommands::Try(const LockTry& step) const {
                              ? RedisCommand(LockTryScript(step.hold.kind), {name, record, LockTokenKey(name)})
                              : RedisCommand(LockTryWithoutTokenScript(), {name, record});
   command.Arg(holder).Arg(LeaseMs(step.lease)).Arg(step.sequence).Arg(retention_ms_);
+  if (IsReadWrite(step.hold.kind)) command.Arg(ReadTimeoutsBase(name));
   return command;
 }
 
 RedisCommand RedisLockCommands::Release(const LockRelease& step) const {
   const std::string& name = step.hold.name;
   const std::string holder = LockHolder(dialect_.client_id, step.hold);
-  return RedisCommand(LockReleaseScript(step.hold.kind),
-                      {name, LockRecordKey(name, holder), LockChannel(name, step.hold.kind)})
-      .Arg(holder)
+  RedisCommand command(LockReleaseScript(step.hold.kind),
+                       {name, LockRecordKey(name, holder), LockChannel(name, step.hold.kind)});
+  command.Arg(holder)
       .Arg(step.keep)
       .Arg(step.sequence)
       .Arg(step.repeated || step.gives_up ? 1 : 0)
       .Arg(dialect_.publish_command);
+  if (IsReadWrite(step.hold.kind)) command.Arg(ReadTimeoutsBase(name));
+  return command;
 }
 
 RedisCommand RedisLockCommands::Renew(std::span<const LockRenewal* const> renewals) const {
@@ -88,17 +91,25 @@ RedisCommand RedisLockCommands::Renew(std::span<const LockRenewal* const> renewa
   const std::vector<std::string_view> views(keys.begin(), keys.end());
   RedisCommand command(LockRenewScript(), views);
   for (size_t i = 0; i < renewals.size(); ++i) {
-    command.Arg(holders[i]).Arg(LeaseMs(renewals[i]->lease)).Arg("");
+    command.Arg(holders[i]).Arg(LeaseMs(renewals[i]->lease));
+    const HoldKey& hold = renewals[i]->hold;
+    command.Arg(hold.kind == LockKind::kRead ? ReadTimeouts(hold.name, holders[i]) : "");
   }
   return std::move(command).Idempotent();
 }
 
 RedisCommand RedisLockCommands::Inspect(const HoldKey& hold) const {
-  return RedisCommand(LockInspectScript(hold.kind), {hold.name}).Arg(LockHolder(dialect_.client_id, hold)).Idempotent();
+  RedisCommand command(LockInspectScript(hold.kind), {hold.name});
+  command.Arg(LockHolder(dialect_.client_id, hold));
+  if (IsReadWrite(hold.kind)) command.Arg(ReadTimeoutsBase(hold.name));
+  return std::move(command).Idempotent();
 }
 
 RedisCommand RedisLockCommands::ForceRelease(std::string_view name, LockKind kind) const {
-  return RedisCommand(LockForceScript(kind), {name, LockChannel(name, kind)}).Arg(dialect_.publish_command);
+  RedisCommand command(LockForceScript(kind), {name, LockChannel(name, kind)});
+  command.Arg(dialect_.publish_command);
+  if (IsReadWrite(kind)) command.Arg(ReadTimeoutsBase(name));
+  return command;
 }
 
 void RedisLockCommands::TakeAnswer(const absl::StatusOr<RedisReply>& reply, LockTry& step) {

@@ -44,6 +44,12 @@ std::string LockRecordKey(std::string_view name, std::string_view holder) {
 
 std::string LockTokenKey(std::string_view name) { return PrefixedLockKey("redisson_lock_token", name); }
 
+std::string ReadTimeoutsBase(std::string_view name) { return SuffixedLockKey(name, ""); }
+
+std::string ReadTimeouts(std::string_view name, std::string_view holder) {
+  return SuffixedLockKey(name, Concat(holder, ":rwlock_timeout:"));
+}
+
 std::string LockChannel(std::string_view name, LockKind kind) {
   const bool read_write = kind == LockKind::kRead || kind == LockKind::kWrite;
   return PrefixedLockKey(read_write ? "redisson_rwlock" : "redisson_lock__channel", name);

@@ -27,6 +27,11 @@ std::string LockHolder(std::string_view client_id, const HoldKey& hold);
 std::string LockRecordKey(std::string_view name, std::string_view holder);
 std::string LockTokenKey(std::string_view name);
 
+// What the keys begin with that keep a read-write lock's readers there: of all holders, and of one, with its number
+// behind it.
+std::string ReadTimeoutsBase(std::string_view name);
+std::string ReadTimeouts(std::string_view name, std::string_view holder);
+
 // What a release is published on. A fair lock's waiters have one each, by this name, ":" and the holder.
 std::string LockChannel(std::string_view name, LockKind kind);
 

@@ -1,6 +1,7 @@
 #include "redis_lock_scripts.h"
 
 #include "redis_lock_fragments.h"
+#include "redis_rw_scripts.h"
 
 namespace stockade::internal {
 namespace {
@@ -73,9 +74,15 @@ return held
 
 }  // namespace
 
-const RedisScript& LockTryScript(LockKind) {
-  static const RedisScript script = TryScript(true, kTryReentrant);
-  return script;
+const RedisScript& LockTryScript(LockKind kind) {
+  static const RedisScript reentrant = TryScript(true, kTryReentrant);
+  switch (kind) {
+    case LockKind::kRead: return ReadTryScript();
+    case LockKind::kWrite: return WriteTryScript();
+    case LockKind::kFair:
+    case LockKind::kReentrant: break;
+  }
+  return reentrant;
 }
 
 const RedisScript& LockTryWithoutTokenScript() {
@@ -83,9 +90,15 @@ const RedisScript& LockTryWithoutTokenScript() {
   return script;
 }
 
-const RedisScript& LockReleaseScript(LockKind) {
-  static const RedisScript script = ReleaseScript(kReleaseReentrant);
-  return script;
+const RedisScript& LockReleaseScript(LockKind kind) {
+  static const RedisScript reentrant = ReleaseScript(kReleaseReentrant);
+  switch (kind) {
+    case LockKind::kRead: return ReadReleaseScript();
+    case LockKind::kWrite: return WriteReleaseScript();
+    case LockKind::kFair:
+    case LockKind::kReentrant: break;
+  }
+  return reentrant;
 }
 
 const RedisScript& LockRenewScript() {
@@ -93,14 +106,14 @@ const RedisScript& LockRenewScript() {
   return script;
 }
 
-const RedisScript& LockInspectScript(LockKind) {
+const RedisScript& LockInspectScript(LockKind kind) {
   static const RedisScript script(kInspect);
-  return script;
+  return IsReadWrite(kind) ? ReadWriteInspectScript() : script;
 }
 
-const RedisScript& LockForceScript(LockKind) {
+const RedisScript& LockForceScript(LockKind kind) {
   static const RedisScript script(kForce);
-  return script;
+  return IsReadWrite(kind) ? ReadWriteForceScript() : script;
 }
 
 }  // namespace stockade::internal

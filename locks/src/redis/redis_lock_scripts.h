@@ -13,6 +13,8 @@ namespace stockade::internal {
 // or " n": whether there was a hold. By it a step that comes twice counts once, and one that comes late is refused. So
 // there is no need of the latch by which Redisson's releases can be repeated. It outlives the hold by 20 s.
 
+inline bool IsReadWrite(LockKind kind) { return kind == LockKind::kRead || kind == LockKind::kWrite; }
+
 // What a try answers: {code, and what follows}.
 enum class TryAnswer {
   kBusy = 0,       // In how many milliseconds to look again; negative: there is no telling.
