@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/strings/escaping.h"
 #include "redis_lock_keys.h"
 #include "redis_lock_scripts.h"
@@ -25,6 +26,11 @@ absl::Status OtherKind(std::string_view name) {
 
 absl::Status Unexpected(std::string_view name, const RedisReply& reply) {
   return absl::InternalError(Concat(Shown(name), ": Redis answered ", reply.ToString()));
+}
+
+RedisCommand ScriptCommand(const RedisScript& script, std::span<const std::string> keys) {
+  const absl::InlinedVector<std::string_view, 6> views(keys.begin(), keys.end());
+  return RedisCommand(script, views);
 }
 
 // Of an array of integers; 0 where it is shorter.
@@ -57,26 +63,43 @@ RedisLockCommands::RedisLockCommands(RedisLockDialect dialect)
 RedisCommand RedisLockCommands::Try(const LockTry& step) const {
   const std::string& name = step.hold.name;
   const std::string holder = LockHolder(dialect_.client_id, step.hold);
-  const std::string record = LockRecordKey(name, holder);
-  RedisCommand command = dialect_.tokens
-                             ? RedisCommand(LockTryScript(step.hold.kind), {name, record, LockTokenKey(name)})
-                             : RedisCommand(LockTryWithoutTokenScript(), {name, record});
+  std::vector<std::string> keys = {name, LockRecordKey(name, holder)};
+  if (dialect_.tokens) keys.push_back(LockTokenKey(name));
+  if (step.hold.kind == LockKind::kFair) {
+    keys.insert(keys.end(), {FairQueueKey(name), FairTimesKey(name), FairNoteKey(name)});
+  }
+  RedisCommand command =
+      ScriptCommand(dialect_.tokens ? LockTryScript(step.hold.kind) : LockTryWithoutTokenScript(), keys);
   command.Arg(holder).Arg(LeaseMs(step.lease)).Arg(step.sequence).Arg(retention_ms_);
-  if (IsReadWrite(step.hold.kind)) command.Arg(ReadTimeoutsBase(name));
+  if (step.hold.kind == LockKind::kFair) {
+    command.Arg(step.queue ? 1 : 0).Arg(dialect_.publish_command).Arg(LockChannel(name, LockKind::kFair));
+  } else if (IsReadWrite(step.hold.kind)) {
+    command.Arg(ReadTimeoutsBase(name));
+  }
   return command;
 }
 
 RedisCommand RedisLockCommands::Release(const LockRelease& step) const {
   const std::string& name = step.hold.name;
+  const LockKind kind = step.hold.kind;
   const std::string holder = LockHolder(dialect_.client_id, step.hold);
-  RedisCommand command(LockReleaseScript(step.hold.kind),
-                       {name, LockRecordKey(name, holder), LockChannel(name, step.hold.kind)});
+  std::vector<std::string> keys = {name, LockRecordKey(name, holder)};
+  if (kind == LockKind::kFair) {
+    keys.insert(keys.end(), {FairQueueKey(name), FairTimesKey(name)});
+  } else {
+    keys.push_back(LockChannel(name, kind));
+  }
+  RedisCommand command = ScriptCommand(LockReleaseScript(kind), keys);
   command.Arg(holder)
       .Arg(step.keep)
       .Arg(step.sequence)
       .Arg(step.repeated || step.gives_up ? 1 : 0)
       .Arg(dialect_.publish_command);
-  if (IsReadWrite(step.hold.kind)) command.Arg(ReadTimeoutsBase(name));
+  if (kind == LockKind::kFair) {
+    command.Arg(LockChannel(name, kind)).Arg(step.gives_up ? 1 : 0);
+  } else if (IsReadWrite(kind)) {
+    command.Arg(ReadTimeoutsBase(name));
+  }
   return command;
 }
 
@@ -88,8 +111,7 @@ RedisCommand RedisLockCommands::Renew(std::span<const LockRenewal* const> renewa
     keys.push_back(renewal->hold.name);
     keys.push_back(LockRecordKey(renewal->hold.name, holders.back()));
   }
-  const std::vector<std::string_view> views(keys.begin(), keys.end());
-  RedisCommand command(LockRenewScript(), views);
+  RedisCommand command = ScriptCommand(LockRenewScript(), keys);
   for (size_t i = 0; i < renewals.size(); ++i) {
     command.Arg(holders[i]).Arg(LeaseMs(renewals[i]->lease));
     const HoldKey& hold = renewals[i]->hold;
@@ -106,9 +128,19 @@ RedisCommand RedisLockCommands::Inspect(const HoldKey& hold) const {
 }
 
 RedisCommand RedisLockCommands::ForceRelease(std::string_view name, LockKind kind) const {
-  RedisCommand command(LockForceScript(kind), {name, LockChannel(name, kind)});
+  std::vector<std::string> keys = {std::string(name)};
+  if (kind == LockKind::kFair) {
+    keys.insert(keys.end(), {FairQueueKey(name), FairTimesKey(name)});
+  } else {
+    keys.push_back(LockChannel(name, kind));
+  }
+  RedisCommand command = ScriptCommand(LockForceScript(kind), keys);
   command.Arg(dialect_.publish_command);
-  if (IsReadWrite(kind)) command.Arg(ReadTimeoutsBase(name));
+  if (kind == LockKind::kFair) {
+    command.Arg(LockChannel(name, kind));
+  } else if (IsReadWrite(kind)) {
+    command.Arg(ReadTimeoutsBase(name));
+  }
   return command;
 }
 
@@ -194,7 +226,7 @@ std::string RedisLockCommands::RecordKey(const HoldKey& hold) const {
 
 std::string RedisLockCommands::Channel(const HoldKey& hold) const {
   const std::string channel = LockChannel(hold.name, hold.kind);
-  return hold.kind == LockKind::kFair ? Concat(channel, ":", LockHolder(dialect_.client_id, hold)) : channel;
+  return hold.kind == LockKind::kFair ? channel + LockHolder(dialect_.client_id, hold) : channel;
 }
 
 }  // namespace stockade::internal

@@ -58,8 +58,6 @@ RedisLockEngine::RedisLockEngine(std::unique_ptr<RedisClient> client, std::strin
       client_id_(dialect.client_id),
       commands_(std::move(dialect)) {}
 
-bool RedisLockEngine::Supports(LockKind kind) const { return kind != LockKind::kFair; }
-
 void RedisLockEngine::TryMany(std::span<LockTry> tries) {
   if (tries.empty()) return;
   if (tries.size() == 1) {

@@ -24,7 +24,7 @@ class RedisLockEngine final : public LockEngine {
 
   std::string_view kind() const override { return "redis"; }
   std::string_view id() const override { return id_; }
-  bool Supports(LockKind kind) const override;
+  bool Supports(LockKind) const override { return true; }
 
   void TryMany(std::span<LockTry> tries) override;
   void RenewMany(std::span<LockRenewal> renewals, absl::Duration timeout) override;

@@ -50,9 +50,18 @@ std::string ReadTimeouts(std::string_view name, std::string_view holder) {
   return SuffixedLockKey(name, Concat(holder, ":rwlock_timeout:"));
 }
 
+std::string FairQueueKey(std::string_view name) { return PrefixedLockKey("redisson_lock_queue", name); }
+std::string FairTimesKey(std::string_view name) { return PrefixedLockKey("redisson_lock_timeout", name); }
+std::string FairNoteKey(std::string_view name) { return SuffixedLockKey(name, "stockade:head"); }
+
 std::string LockChannel(std::string_view name, LockKind kind) {
-  const bool read_write = kind == LockKind::kRead || kind == LockKind::kWrite;
-  return PrefixedLockKey(read_write ? "redisson_rwlock" : "redisson_lock__channel", name);
+  switch (kind) {
+    case LockKind::kReentrant: break;
+    case LockKind::kFair: return PrefixedLockKey("redisson_lock__channel", name) + ":";
+    case LockKind::kRead:
+    case LockKind::kWrite: return PrefixedLockKey("redisson_rwlock", name);
+  }
+  return PrefixedLockKey("redisson_lock__channel", name);
 }
 
 }  // namespace stockade::internal

@@ -32,7 +32,12 @@ std::string LockTokenKey(std::string_view name);
 std::string ReadTimeoutsBase(std::string_view name);
 std::string ReadTimeouts(std::string_view name, std::string_view holder);
 
-// What a release is published on. A fair lock's waiters have one each, by this name, ":" and the holder.
+// The waiters of a fair lock, the times at which they are taken for dead, and Stockade's note of one who did not come.
+std::string FairQueueKey(std::string_view name);
+std::string FairTimesKey(std::string_view name);
+std::string FairNoteKey(std::string_view name);
+
+// What a release is published on: of a fair lock, with the holder behind it who waits.
 std::string LockChannel(std::string_view name, LockKind kind);
 
 }  // namespace stockade::internal

@@ -1,5 +1,6 @@
 #include "redis_lock_scripts.h"
 
+#include "redis_fair_scripts.h"
 #include "redis_lock_fragments.h"
 #include "redis_rw_scripts.h"
 
@@ -77,9 +78,9 @@ return held
 const RedisScript& LockTryScript(LockKind kind) {
   static const RedisScript reentrant = TryScript(true, kTryReentrant);
   switch (kind) {
+    case LockKind::kFair: return FairTryScript();
     case LockKind::kRead: return ReadTryScript();
     case LockKind::kWrite: return WriteTryScript();
-    case LockKind::kFair:
     case LockKind::kReentrant: break;
   }
   return reentrant;
@@ -93,9 +94,9 @@ const RedisScript& LockTryWithoutTokenScript() {
 const RedisScript& LockReleaseScript(LockKind kind) {
   static const RedisScript reentrant = ReleaseScript(kReleaseReentrant);
   switch (kind) {
+    case LockKind::kFair: return FairReleaseScript();
     case LockKind::kRead: return ReadReleaseScript();
     case LockKind::kWrite: return WriteReleaseScript();
-    case LockKind::kFair:
     case LockKind::kReentrant: break;
   }
   return reentrant;
@@ -113,6 +114,7 @@ const RedisScript& LockInspectScript(LockKind kind) {
 
 const RedisScript& LockForceScript(LockKind kind) {
   static const RedisScript script(kForce);
+  if (kind == LockKind::kFair) return FairForceScript();
   return IsReadWrite(kind) ? ReadWriteForceScript() : script;
 }
 
