@@ -19,10 +19,11 @@ std::string Shown(std::string_view key) {
   return Concat("'", absl::CHexEscape(AbslView(key.substr(0, kMost))), key.size() > kMost ? "..." : "", "'");
 }
 
-// Nothing where it has no keys.
+// Nothing where any node will do.
 absl::StatusOr<std::optional<uint16_t>> SlotOf(const RedisCommand& command) {
-  if (command.key_count() == 0) return std::nullopt;
-  const uint16_t slot = KeySlot(command.key(0));
+  const std::optional<std::string_view> key = command.routing_key();
+  if (!key) return std::nullopt;
+  const uint16_t slot = KeySlot(*key);
   for (size_t i = 1; i < command.key_count(); ++i) {
     const uint16_t other = KeySlot(command.key(i));
     if (other == slot) continue;

@@ -170,6 +170,16 @@ TEST_F(ClusterTest, NoKeys_AnyCommand_GoesToOneNode) {
   });
 }
 
+TEST_F(ClusterTest, NoKeys_RoutedByAKey_GoesToTheNodeOfTheKey) {
+  RedisCluster cluster;
+  const std::unique_ptr<RedisClient> client = ConnectTo(cluster.url());
+  const RedisCommand who = RedisCommand("CLUSTER").Arg("MYID");
+  for (const std::string key : {"foo", "bar", "a", "{foo}b"}) {
+    const std::string there = cluster.NodeOf(key).Call({"CLUSTER", "MYID"}).text;
+    EXPECT_EQ(Answer(*client, RedisCommand(who).RouteBy(key)), Concat("\"", there, "\"")) << key;
+  }
+}
+
 TEST_F(ClusterTest, SlotMoved_SinceTheMap_CommandsFollow) {
   RedisCluster cluster;
   const auto client = ConnectTo(cluster.url());

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -43,6 +44,15 @@ TEST(RedisScriptTest, Sha1_OfTheSource_SharedByCopies) {
   const RedisScript script("return 1");
   const RedisScript copy = script;
   EXPECT_EQ(copy.source().data(), script.source().data());
+}
+
+TEST(RedisCommandTest, RouteBy_ChoosesTheNodeAndIsNotSent) {
+  const RedisCommand wait = RedisCommand("WAIT").Arg(1).Arg(100).RouteBy("stock");
+  EXPECT_EQ(wait.Wire(), RedisCommand("WAIT").Arg(1).Arg(100).Wire());
+  EXPECT_EQ(wait.key_count(), 0u);
+  EXPECT_EQ(wait.routing_key(), "stock");
+  EXPECT_EQ(RedisCommand("GET").Key("k").RouteBy("stock").routing_key(), "k");
+  EXPECT_EQ(RedisCommand("PING").routing_key(), std::nullopt);
 }
 
 TEST(RedisCommandTest, Idempotent_OnlyWhereItIsSaid) {

@@ -41,6 +41,18 @@ class RedisCommand {
   RedisCommand&& Arg(std::string_view arg) && { return std::move(Arg(arg)); }
   RedisCommand&& Arg(std::integral auto arg) && { return std::move(Arg(arg)); }
 
+  // Sent to the node of `key`, which is not sent itself: for what has no key but is meant for the server that has one
+  // (WAIT). Where it has keys, those choose.
+  RedisCommand& RouteBy(std::string_view key) & {
+    route_ = key;
+    return *this;
+  }
+  RedisCommand&& RouteBy(std::string_view key) && { return std::move(RouteBy(key)); }
+  // Nothing: any node.
+  std::optional<std::string_view> routing_key() const {
+    return key_count() > 0 ? std::optional(key(0)) : std::optional<std::string_view>(route_);
+  }
+
   // Running it twice does what running it once does, so it is sent again where its reply was lost.
   RedisCommand& Idempotent() & {
     idempotent_ = true;
@@ -72,6 +84,7 @@ class RedisCommand {
   std::string body_;                   // What follows the name, or the script, encoded.
   size_t body_args_ = 0;               // In body_.
   absl::InlinedVector<Span, 2> keys_;  // Where they stand in body_.
+  std::optional<std::string> route_;
   bool idempotent_ = false;
 };
 
