@@ -220,10 +220,6 @@ absl::StatusOr<bool> RedisLockCommands::ForceReleaseAnswer(const absl::StatusOr<
   return reply->integer() == 1;
 }
 
-std::string RedisLockCommands::RecordKey(const HoldKey& hold) const {
-  return LockRecordKey(hold.name, LockHolder(dialect_.client_id, hold));
-}
-
 std::string RedisLockCommands::Channel(const HoldKey& hold) const {
   const std::string channel = LockChannel(hold.name, hold.kind);
   return hold.kind == LockKind::kFair ? channel + LockHolder(dialect_.client_id, hold) : channel;

@@ -41,7 +41,6 @@ class RedisLockCommands {
   static absl::StatusOr<LockState> InspectAnswer(const absl::StatusOr<RedisReply>& reply, const HoldKey& hold);
   static absl::StatusOr<bool> ForceReleaseAnswer(const absl::StatusOr<RedisReply>& reply, std::string_view name);
 
-  std::string RecordKey(const HoldKey& hold) const;
   // What a waiter for the hold listens to.
   std::string Channel(const HoldKey& hold) const;
 
@@ -49,9 +48,6 @@ class RedisLockCommands {
   const RedisLockDialect dialect_;
   const std::string retention_ms_;  // Empty: for ever.
 };
-
-// How long a holder's record outlives its hold, and so how late a step may arrive that is still refused.
-inline constexpr absl::Duration kLockRecordAfterlife = absl::Seconds(20);
 
 // In whole milliseconds, upwards, and no more than Redis takes.
 int64_t LeaseMs(absl::Duration lease);

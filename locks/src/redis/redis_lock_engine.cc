@@ -6,6 +6,7 @@
 
 #include "key_slot.h"
 #include "redis_lock_keys.h"
+#include "stockade/base/clock.h"
 #include "stockade/base/strings.h"
 #include "stockade/redis/redis_url.h"
 
@@ -47,48 +48,108 @@ absl::StatusOr<std::unique_ptr<RedisLockEngine>> RedisLockEngine::Connect(std::s
                               .publish_command = std::string((*client)->publish_command()),
                               .token_retention = options.token_retention};
   return std::unique_ptr<RedisLockEngine>(new RedisLockEngine(
-      *std::move(client), IdOf(*parsed), parsed->kind == RedisUrl::Kind::kCluster, std::move(dialect)));
+      *std::move(client), IdOf(*parsed), parsed->kind == RedisUrl::Kind::kCluster, std::move(dialect), options));
 }
 
 RedisLockEngine::RedisLockEngine(std::unique_ptr<RedisClient> client, std::string id, bool cluster,
-                                 RedisLockDialect dialect)
+                                 RedisLockDialect dialect, const RedisLockOptions& options)
     : client_(std::move(client)),
       id_(std::move(id)),
       cluster_(cluster),
       client_id_(dialect.client_id),
-      commands_(std::move(dialect)) {}
+      commands_(std::move(dialect)),
+      min_replicas_(options.min_replicas),
+      replica_timeout_(options.replica_timeout) {}
 
 void RedisLockEngine::TryMany(std::span<LockTry> tries) {
   if (tries.empty()) return;
-  if (tries.size() == 1) {
-    RedisLockCommands::TakeAnswer(client_->Run(commands_.Try(tries[0]), {.timeout = tries[0].timeout}), tries[0]);
-    return;
-  }
-  std::vector<RedisCommand> commands;
   absl::Duration timeout;
-  for (const LockTry& step : tries) {
-    commands.push_back(commands_.Try(step));
-    timeout = std::max(timeout, step.timeout);
+  for (const LockTry& step : tries) timeout = std::max(timeout, step.timeout);
+  const Instant deadline = Clock::System()->Now() + timeout;
+  if (tries.size() == 1) {
+    RedisLockCommands::TakeAnswer(client_->Run(commands_.Try(tries[0]), {.timeout = timeout}), tries[0]);
+  } else {
+    std::vector<RedisCommand> commands;
+    for (const LockTry& step : tries) commands.push_back(commands_.Try(step));
+    const std::vector<absl::StatusOr<RedisReply>> replies = client_->RunMany(commands, {.timeout = timeout});
+    for (size_t i = 0; i < tries.size(); ++i) RedisLockCommands::TakeAnswer(replies[i], tries[i]);
   }
-  const std::vector<absl::StatusOr<RedisReply>> replies = client_->RunMany(commands, {.timeout = timeout});
-  for (size_t i = 0; i < tries.size(); ++i) RedisLockCommands::TakeAnswer(replies[i], tries[i]);
+  if (min_replicas_ > 0) AwaitReplicas(tries, deadline);
+}
+
+// WAIT counts the replicas that have all that its connection has written. That may be another than the try's, so there
+// is a write before it, which comes after the try in the server's order, and finds out whether the hold is still there.
+void RedisLockEngine::AwaitReplicas(std::span<LockTry> tries, Instant deadline) {
+  std::vector<LockTry*> acquired;
+  std::vector<LockRenewal> renewals;
+  for (LockTry& step : tries) {
+    if (!step.status.ok() || !step.acquired) continue;
+    acquired.push_back(&step);
+    renewals.push_back({.hold = step.hold, .lease = step.lease});
+  }
+  const std::vector<Batch> batches = BatchesOf(renewals);
+  std::vector<RedisCommand> commands;
+  for (const Batch& batch : batches) {
+    commands.push_back(commands_.Renew(batch));
+    commands.push_back(RedisCommand("WAIT")
+                           .Arg(min_replicas_)
+                           .Arg(absl::ToInt64Milliseconds(replica_timeout_))
+                           .RouteBy(batch[0]->hold.name));
+  }
+  const absl::Duration left = std::max(deadline - Clock::System()->Now(), absl::ZeroDuration()) + replica_timeout_;
+  const std::vector<absl::StatusOr<RedisReply>> replies = client_->RunMany(commands, {.timeout = left});
+  for (size_t i = 0; i < batches.size(); ++i) {
+    RedisLockCommands::TakeAnswer(replies[2 * i], batches[i]);
+    const absl::StatusOr<RedisReply>& replicas = replies[2 * i + 1];
+    for (LockRenewal* const renewal : batches[i]) {
+      absl::Status why = renewal->status.ok() ? replicas.status() : renewal->status;
+      if (why.ok() && !renewal->held) why = absl::UnavailableError("it was lost while replicas were asked");
+      if (why.ok() && replicas->integer() < min_replicas_) {
+        why = absl::UnavailableError(Concat(replicas->integer(), " of ", min_replicas_, " replicas said within ",
+                                            absl::FormatDuration(replica_timeout_), " that they have it"));
+      }
+      if (!why.ok()) TakeBack(*acquired[static_cast<size_t>(renewal - renewals.data())], why, left);
+    }
+  }
+}
+
+void RedisLockEngine::TakeBack(LockTry& step, const absl::Status& why, absl::Duration timeout) {
+  // Under the try's own number, which is then refused when it comes again.
+  LockRelease back = {.hold = step.hold,
+                      .keep = step.hold_count - 1,
+                      .sequence = step.sequence,
+                      .repeated = true,
+                      .gives_up = true,
+                      .timeout = timeout};
+  Release(back);
+  step.acquired = false;
+  step.hold_count = 0;
+  step.fencing_token.reset();
+  step.status = LockError(step.hold.name, why);
+  step.outcome_unknown = !back.status.ok();
 }
 
 void RedisLockEngine::RenewMany(std::span<LockRenewal> renewals, absl::Duration timeout) {
-  // The keys of one command are in one slot; a single server has none.
-  std::map<uint16_t, std::vector<LockRenewal*>> slots;
-  for (LockRenewal& renewal : renewals) slots[cluster_ ? KeySlot(renewal.hold.name) : 0].push_back(&renewal);
-  std::vector<std::span<LockRenewal* const>> batches;
+  const std::vector<Batch> batches = BatchesOf(renewals);
   std::vector<RedisCommand> commands;
-  for (const auto& [slot, of_slot] : slots) {
-    for (std::span<LockRenewal* const> rest = of_slot; !rest.empty();) {
-      batches.push_back(rest.first(std::min(rest.size(), kMostRenewalsACommand)));
-      rest = rest.subspan(batches.back().size());
-      commands.push_back(commands_.Renew(batches.back()));
-    }
-  }
+  for (const Batch& batch : batches) commands.push_back(commands_.Renew(batch));
   const std::vector<absl::StatusOr<RedisReply>> replies = client_->RunMany(commands, {.timeout = timeout});
   for (size_t i = 0; i < batches.size(); ++i) RedisLockCommands::TakeAnswer(replies[i], batches[i]);
+}
+
+std::vector<RedisLockEngine::Batch> RedisLockEngine::BatchesOf(std::span<LockRenewal> renewals) const {
+  std::vector<Batch> batches;
+  std::map<uint16_t, size_t> filling;  // By slot: the place in `batches`.
+  for (LockRenewal& renewal : renewals) {
+    const uint16_t slot = cluster_ ? KeySlot(renewal.hold.name) : uint16_t{0};
+    const auto [entry, is_new] = filling.try_emplace(slot, batches.size());
+    if (is_new || batches[entry->second].size() == kMostRenewalsACommand) {
+      entry->second = batches.size();
+      batches.emplace_back();
+    }
+    batches[entry->second].push_back(&renewal);
+  }
+  return batches;
 }
 
 void RedisLockEngine::Release(LockRelease& release) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "redis_lock_commands.h"
+#include "stockade/base/instant.h"
 #include "stockade/locks/lock_engine.h"
 #include "stockade/locks/redis_lock_service.h"
 #include "stockade/redis/redis_client.h"
@@ -36,13 +37,24 @@ class RedisLockEngine final : public LockEngine {
   const std::string& client_id() const { return client_id_; }
 
  private:
-  RedisLockEngine(std::unique_ptr<RedisClient> client, std::string id, bool cluster, RedisLockDialect dialect);
+  RedisLockEngine(std::unique_ptr<RedisClient> client, std::string id, bool cluster, RedisLockDialect dialect,
+                  const RedisLockOptions& options);
+
+  // Asks the replicas about those that have been acquired, and takes back what too few of them have.
+  void AwaitReplicas(std::span<LockTry> tries, Instant deadline);
+  void TakeBack(LockTry& step, const absl::Status& why, absl::Duration timeout);
+
+  // What one command renews: not much, and on a cluster of one slot.
+  using Batch = std::vector<LockRenewal*>;
+  std::vector<Batch> BatchesOf(std::span<LockRenewal> renewals) const;
 
   const std::unique_ptr<RedisClient> client_;
   const std::string id_;
   const bool cluster_;
   const std::string client_id_;
   const RedisLockCommands commands_;
+  const int min_replicas_;
+  const absl::Duration replica_timeout_;
 };
 
 }  // namespace stockade::internal

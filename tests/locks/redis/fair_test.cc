@@ -285,7 +285,7 @@ TEST_F(RedisFairTest, RedissonHeadThatCameAgain_HasItsTimeAnew) {
   // Long ago, and of another wait: its time was another.
   const std::string note = Call({"GET", "{stock}:stockade:head"}).text;
   Call({"SET", "{stock}:stockade:head", std::to_string(Now() - 9'000) + note.substr(note.find(' '))});
-  SetLeft(kJava, 330'000);
+  SetLeft(kJava, 340'000);
   EXPECT_FALSE(waiter.Queue().acquired);
   EXPECT_THAT(Queued(), ::testing::ElementsAre(kJava, FieldOf(waiter)));
 }
