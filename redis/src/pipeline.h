@@ -211,7 +211,7 @@ class Pipeline : public std::enable_shared_from_this<Pipeline> {
   size_t live_async_ = 0;     // Of those, without a waiter.
   size_t unsent_bytes_ = 0;
   bool attempted_once_ = false;
-  absl::Status last_error_;  // Why it is not connected.
+  absl::Status last_error_ = absl::UnavailableError("still connecting");  // Why it is not connected.
   Instant timer_at_ = Instant::InfiniteFuture();
   absl::Status end_;          // Not OK: retired or stopping, and what comes gets this.
   bool connect_now_ = false;  // The next pause does not happen.

@@ -113,10 +113,18 @@ absl::StatusOr<std::unique_ptr<RedisClient>> RedisClient::Connect(std::string_vi
   if (!parsed.ok()) return parsed.status();
   const absl::Status valid = options.Validate();
   if (!valid.ok()) return valid;
+  if (!options.wait_for_connection && parsed->kind != RedisUrl::Kind::kStandalone) {
+    return absl::InvalidArgumentError(internal::Concat("redis '", options.name,
+                                                       "': only a client of one server can be had without waiting for "
+                                                       "the connection, and ",
+                                                       Redacted(*parsed), " names others"));
+  }
   auto impl = std::make_unique<Impl>(std::move(options));
   impl->router = internal::MakeRouter(*parsed, impl->options, &impl->timers, &impl->metrics);
-  const absl::Status started = impl->router->Start();
-  if (!started.ok()) return started;
+  if (impl->options.wait_for_connection) {
+    const absl::Status started = impl->router->Start();
+    if (!started.ok()) return started;
+  }
   impl->metrics.AddGauge(internal::kRedisPendingCommands,
                          [router = impl->router.get()] { return static_cast<double>(router->pending()); });
   impl->hub = std::make_shared<internal::SubscriptionHub>(impl->options, impl->router.get(), &impl->metrics);

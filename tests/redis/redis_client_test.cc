@@ -220,6 +220,26 @@ int64_t SwitchesOfOthers() {
   return switches;
 }
 
+TEST_F(RedisClientTest, Connect_WithoutWaiting_ServerAway_CommandsWaitForIt) {
+  RedisServer server;
+  server.Kill();
+  const auto redis = ConnectTo(server.url(), {.wait_for_connection = false});
+  ASSERT_NE(redis, nullptr);
+  const absl::Status away = redis->Run(RedisCommand("PING"), {.timeout = absl::Milliseconds(300)}).status();
+  EXPECT_EQ(away.code(), absl::StatusCode::kUnavailable) << away;
+  EXPECT_NE(away.message().find("not sent"), std::string::npos) << away;
+  auto pong = redis->RunFuture(RedisCommand("PING"), {.timeout = absl::Seconds(60)});
+  server.Restart();
+  EXPECT_EQ(pong.get().value().text(), "PONG");
+}
+
+TEST_F(RedisClientTest, Connect_WithoutWaiting_ToACluster_IsRefused) {
+  const absl::Status status =
+      RedisClient::Connect("redis+cluster://:secret@127.0.0.1:1", {.wait_for_connection = false}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_NE(status.message().find("redis+cluster://:***@127.0.0.1:1"), std::string::npos) << status;
+}
+
 TEST_F(RedisClientTest, Run_OfALoneCaller_WakesNoOtherThread) {
   RedisServer server;
   const auto redis = ConnectTo(server.url());

@@ -42,7 +42,8 @@ namespace stockade {
 class RedisClient {
  public:
   // `url`: redis_url.h says what it may be. Blocks until the first connection is there, at most connect_timeout for
-  // each endpoint; Unavailable where there is none, InvalidArgument for a bad URL or bad options.
+  // each endpoint, unless wait_for_connection is false; Unavailable where there is none, InvalidArgument for a bad URL
+  // or bad options.
   static absl::StatusOr<std::unique_ptr<RedisClient>> Connect(std::string_view url, RedisOptions options = {});
 
   // What is still to be answered gets Cancelled, and subscriptions end. Waits for callbacks on the client's own threads

@@ -20,6 +20,10 @@ struct RedisOptions {
   // getaddrinfo(3), which has time-outs of its own.
   absl::Duration connect_timeout = absl::Seconds(1);
 
+  // False, for one server only (InvalidArgument for others): Connect() does not wait for the first connection, and so
+  // does not fail where there is none. The client goes on trying, and commands wait for it until their time-outs.
+  bool wait_for_connection = true;
+
   // From the call to the reply, waiting for a connection included, where the call says nothing else. It, or
   // connect_timeout where that is longer, is also how long a connection for subscriptions may be silent before it is
   // tried by PING, then how long that may take, and how long the connection is kept after its last subscription.
