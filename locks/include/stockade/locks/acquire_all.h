@@ -45,8 +45,12 @@ class [[nodiscard]] LockLeases {
 
 // Acquires all or nothing. They are acquired in the order of their services' ids and their names, each once, so callers
 // that want the same locks in different orders do not wait for each other in a circle. options.wait is for all
-// together; what has been acquired is released where one fails. Errors as LockService::Acquire(), with the target's
-// name; InvalidArgument: no target, or one without a service.
+// together, on the system's clock; what has been acquired is released where one fails. A lease that is given runs from
+// each acquire on, so choose it longer than the wait: where one is over, or lost, before the last is held, all are
+// released, DeadlineExceeded.
+//
+// Errors as LockService::Acquire(), with the target's name; InvalidArgument: no target, or one without a service.
+// Blocks and is thread-safe as that; O(n log n) besides.
 absl::StatusOr<LockLeases> AcquireAll(std::span<const LockTarget> targets, AcquireOptions options = {});
 absl::StatusOr<LockLeases> AcquireAll(LockService& service, std::span<const std::string> names,
                                       AcquireOptions options = {});
