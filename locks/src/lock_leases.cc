@@ -34,6 +34,7 @@ struct LockLeases::State {
   std::list<std::stop_callback<PassOn>> relays;  // A list: they cannot be moved.
 };
 
+LockLeases::LockLeases() = default;
 LockLeases::LockLeases(std::vector<LockLease> leases) : state_(std::make_unique<State>(std::move(leases))) {}
 LockLeases::~LockLeases() = default;
 LockLeases::LockLeases(LockLeases&&) noexcept = default;

@@ -22,7 +22,7 @@ struct LockTarget {
 // Several locks held together. Movable; as LockLease for threads.
 class [[nodiscard]] LockLeases {
  public:
-  LockLeases() = default;
+  LockLeases();  // Of nothing: not valid.
   explicit LockLeases(std::vector<LockLease> leases);
   ~LockLeases();
   LockLeases(LockLeases&&) noexcept;

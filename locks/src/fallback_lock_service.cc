@@ -1,0 +1,143 @@
+#include "stockade/locks/fallback_lock_service.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "circuit.h"
+#include "local/local_lock_engine.h"
+#include "service/make_service.h"
+#include "stockade/base/log.h"
+#include "stockade/base/strings.h"
+#include "stockade/metrics/metric_set.h"
+
+namespace stockade {
+namespace {
+
+using internal::Concat;
+
+constexpr internal::MetricDef kMetrics[] = {
+    {internal::MetricType::kCounter, "stockade_lock_service_degraded_acquisitions_total",
+     "Acquisitions of a local lock in place of one that could not be reached; others elsewhere may hold it too."},
+};
+
+// Which of the two to ask, and what is counted and logged of it. Callbacks share it with the service, which they may
+// outlive.
+class Choice {
+ public:
+  Choice(const LockServiceOptions& options, std::string_view primary)
+      : subject_(Concat("lock service '", options.name, "' (", primary, ")")),
+        circuit_(options.clock, options.engine_timeout),
+        metrics_(options.metrics, kMetrics, {{"service", options.name}}) {}
+
+  bool AskPrimary() { return circuit_.MayAsk(); }
+
+  // Whether the primary's answer stands.
+  bool Stands(const absl::Status& answer) {
+    if (absl::IsUnavailable(answer)) {
+      if (circuit_.Failed()) {
+        internal::Log(LogSeverity::kWarning, Concat(subject_, " goes on with local locks: ", answer.message()));
+      }
+      return false;
+    }
+    // Others (Cancelled, InvalidArgument, ...) are told without asking the engine.
+    if ((answer.ok() || absl::IsDeadlineExceeded(answer)) && circuit_.Answered()) {
+      internal::Log(LogSeverity::kInfo, Concat(subject_, " answers again"));
+    }
+    return true;
+  }
+
+  void Count(const absl::Status& local) {
+    if (local.ok()) metrics_.Add(0);
+  }
+
+ private:
+  const std::string subject_;
+  internal::Circuit circuit_;
+  internal::ComponentMetrics metrics_;
+};
+
+class Fallback final : public LockService {
+ public:
+  Fallback(std::unique_ptr<LockService> primary, std::unique_ptr<LockService> local, const LockServiceOptions& options)
+      : clock_(options.clock),
+        choice_(std::make_shared<Choice>(options, primary->id())),
+        local_(std::move(local)),
+        primary_(std::move(primary)) {}
+
+  absl::StatusOr<LockLease> Acquire(std::string_view name, AcquireOptions options) override {
+    const Instant deadline = clock_->Now() + options.wait;
+    if (choice_->AskPrimary()) {
+      absl::StatusOr<LockLease> held = primary_->Acquire(name, options);
+      if (choice_->Stands(held.status())) return held;
+    }
+    options.wait = deadline - clock_->Now();
+    absl::StatusOr<LockLease> held = local_->Acquire(name, std::move(options));
+    choice_->Count(held.status());
+    return held;
+  }
+
+  void AcquireAsync(std::string_view name, AcquireOptions options, Callback done) override {
+    if (!choice_->AskPrimary()) return AcquireLocally(local_, choice_, name, std::move(options), std::move(done));
+    primary_->AcquireAsync(
+        name, options,
+        [name = std::string(name), options, deadline = clock_->Now() + options.wait, clock = clock_, choice = choice_,
+         local = std::weak_ptr(local_), done = std::move(done)](absl::StatusOr<LockLease> held) mutable {
+          if (choice->Stands(held.status())) return done(std::move(held));
+          const std::shared_ptr<LockService> there = local.lock();
+          if (there == nullptr) return done(absl::CancelledError("the lock service was destroyed"));
+          options.wait = deadline - clock->Now();
+          AcquireLocally(there, choice, name, std::move(options), std::move(done));
+        });
+  }
+
+  absl::StatusOr<LockState> Inspect(std::string_view name, LockKind kind, LockOwner owner) override {
+    absl::StatusOr<LockState> state = primary_->Inspect(name, kind, owner);
+    const absl::StatusOr<LockState> local = local_->Inspect(name, kind, owner);
+    if (absl::IsUnavailable(state.status())) return local;
+    if (!state.ok() || !local.ok()) return state;
+    state->locked |= local->locked;
+    state->owner_holds += local->owner_holds;
+    state->remaining = std::max(state->remaining, local->remaining);
+    return state;
+  }
+
+  absl::StatusOr<bool> ForceRelease(std::string_view name, LockKind kind) override {
+    const absl::StatusOr<bool> local = local_->ForceRelease(name, kind);
+    absl::StatusOr<bool> released = primary_->ForceRelease(name, kind);
+    if (released.ok() && local.ok()) *released |= *local;
+    return released;
+  }
+
+  std::string_view id() const override { return primary_->id(); }
+
+ private:
+  // The callback has no part of the service: it runs when that is destroyed, too.
+  static void AcquireLocally(const std::shared_ptr<LockService>& local, const std::shared_ptr<Choice>& choice,
+                             std::string_view name, AcquireOptions options, Callback done) {
+    local->AcquireAsync(name, std::move(options),
+                        [choice, done = std::move(done)](absl::StatusOr<LockLease> held) mutable {
+                          choice->Count(held.status());
+                          done(std::move(held));
+                        });
+  }
+
+  Clock* const clock_;
+  const std::shared_ptr<Choice> choice_;
+  const std::shared_ptr<LockService> local_;
+  const std::unique_ptr<LockService> primary_;  // Last: its callbacks ask the others.
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<LockService>> FallbackLockService::Create(std::unique_ptr<LockService> primary,
+                                                                         LockServiceOptions options) {
+  if (primary == nullptr) return absl::InvalidArgumentError("FallbackLockService has no primary");
+  if (absl::Status status = options.Validate(); !status.ok()) return status;
+  absl::StatusOr<std::unique_ptr<LockService>> local = internal::MakeEngineLockService(
+      std::make_unique<internal::LocalLockEngine>(options.clock), options, /*degraded=*/true);
+  if (!local.ok()) return local.status();
+  return std::make_unique<Fallback>(std::move(primary), *std::move(local), options);
+}
+
+}  // namespace stockade

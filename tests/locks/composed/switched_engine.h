@@ -1,0 +1,74 @@
+#ifndef STOCKADE_TESTS_LOCKS_COMPOSED_SWITCHED_ENGINE_H_
+#define STOCKADE_TESTS_LOCKS_COMPOSED_SWITCHED_ENGINE_H_
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "local/local_lock_engine.h"
+#include "stockade/base/clock.h"
+#include "stockade/locks/engine_lock_service.h"
+#include "stockade/locks/lock_engine.h"
+
+namespace stockade::testing {
+
+struct EngineSwitch {
+  std::atomic<bool> away = false;
+  std::atomic<int> tries = 0;  // That it was asked for, away or not.
+};
+
+// Locks in memory that can be away, as a server can. Does not outlive `control`.
+class SwitchedEngine final : public LockEngine {
+ public:
+  SwitchedEngine(EngineSwitch& control, std::string id) : control_(control), id_(std::move(id)) {}
+
+  std::string_view kind() const override { return "switched"; }
+  std::string_view id() const override { return id_; }
+  bool Supports(LockKind kind) const override { return locks_.Supports(kind); }
+
+  void TryMany(std::span<LockTry> tries) override {
+    control_.tries += static_cast<int>(tries.size());
+    if (!control_.away) return locks_.TryMany(tries);
+    for (LockTry& step : tries) step.status = Away();
+  }
+  void RenewMany(std::span<LockRenewal> renewals, absl::Duration timeout) override {
+    if (!control_.away) return locks_.RenewMany(renewals, timeout);
+    for (LockRenewal& renewal : renewals) renewal.status = Away();
+  }
+  void Release(LockRelease& release) override {
+    if (!control_.away) return locks_.Release(release);
+    release.status = Away();
+  }
+  absl::StatusOr<LockState> Inspect(const HoldKey& hold, absl::Duration timeout) override {
+    if (control_.away) return Away();
+    return locks_.Inspect(hold, timeout);
+  }
+  absl::StatusOr<bool> ForceRelease(std::string_view name, LockKind kind, absl::Duration timeout) override {
+    if (control_.away) return Away();
+    return locks_.ForceRelease(name, kind, timeout);
+  }
+  std::unique_ptr<LockWatch> Watch(const HoldKey& hold, std::function<void()> on_hint) override {
+    return locks_.Watch(hold, std::move(on_hint));
+  }
+
+ private:
+  static absl::Status Away() { return absl::UnavailableError("switched off"); }
+
+  EngineSwitch& control_;
+  const std::string id_;
+  internal::LocalLockEngine locks_{Clock::System()};
+};
+
+inline std::unique_ptr<LockService> SwitchedService(EngineSwitch& control, std::string id,
+                                                    LockServiceOptions options = {}) {
+  return EngineLockService::Create(std::make_unique<SwitchedEngine>(control, std::move(id)), std::move(options))
+      .value();
+}
+
+}  // namespace stockade::testing
+
+#endif  // STOCKADE_TESTS_LOCKS_COMPOSED_SWITCHED_ENGINE_H_
