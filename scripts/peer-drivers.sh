@@ -1,0 +1,65 @@
+# For scripts that build drivers: small programs around a peer that is not C++. Each has a folder below build/, in which
+# is then ./driver, or ./why with one line that says why it is left out; nothing here makes the script fail.
+#
+# Maven and cargo fetch the peers, each as its user has configured it, and only when a driver is not there or its source
+# has changed; with STOCKADE_SKIP_INSTALL=1 nothing is fetched.
+#
+# It is run in the project's root, and `script` is what sources this.
+
+# driver <folder> <what it is> <function that builds it> <options with which it says "ready"> <programs that this takes>
+#        <folders of its source>...
+#
+# The function runs in a copy of the source and leaves ./driver there.
+driver() {
+  local folder=$PWD/$1 log=$PWD/$1.log what=$2 build=$3 options=$4 programs=$5 source program missing="" why
+  local stamp=$folder/stamp
+  shift 5
+  source=$({ cat "$script" "${BASH_SOURCE[0]}" && find "$@" -type f | LC_ALL=C sort | xargs cat; } | sha256sum)
+  if [ "$(cat "$stamp" 2>/dev/null)" = "$source" ] && says_ready "$folder" "$options"; then return; fi
+  for program in $programs; do command -v "$program" >/dev/null 2>&1 || missing="$missing $program"; done
+  if [ -n "$missing" ]; then
+    leave_out "$folder" "$what" "not installed:$missing (scripts/install-deps.sh bench-peers, then $script)"
+    return
+  fi
+  if [ -n "${STOCKADE_SKIP_INSTALL:-}" ]; then
+    leave_out "$folder" "$what" "not built, for STOCKADE_SKIP_INSTALL is set"
+    return
+  fi
+
+  echo "peers: building $what (log: ${log#"$PWD/"})"
+  rm -rf "$folder"
+  mkdir -p "$folder"
+  for source_folder in "$@"; do cp -r "$source_folder/." "$folder"; done
+  if (cd "$folder" && export -f "$build" java_driver && timeout 600 bash -euc "$build") </dev/null >"$log" 2>&1 &&
+     says_ready "$folder" "$options"; then
+    echo "$source" >"$stamp"
+  else
+    why=$(sed 's/\x1b\[[0-9;]*m//g' "$log" | grep -im1 error || tail -n 1 "$log")
+    leave_out "$folder" "$what" "it could not be fetched or built: ${why:0:200} ($log)"
+  fi
+}
+
+leave_out() {  # <folder> <what> <why>
+  rm -rf "$1"
+  mkdir -p "$1"
+  echo "$3" >"$1/why"
+  echo "peers: $2 is left out: $3" >&2
+}
+
+says_ready() {  # <folder> <options>
+  [ "$(echo 'checksum 1' | timeout 60 "$1/driver" $2 2>/dev/null | head -n 1)" = ready ]
+}
+
+# For such functions: of a folder with a pom.xml and classes.
+java_driver() {  # <main class> [option of java]...
+  local main=$1
+  shift
+  mvn -B -q dependency:copy-dependencies -DincludeScope=runtime "-DoutputDirectory=$PWD/jars"
+  mkdir classes
+  javac -proc:none -cp 'jars/*' -d classes ./*.java
+  cat >driver <<SH
+#!/bin/sh
+cd "\$(dirname "\$0")" && exec java $* -cp 'classes:jars/*' $main "\$@"
+SH
+  chmod +x driver
+}
