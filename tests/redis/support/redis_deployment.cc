@@ -46,9 +46,9 @@ std::vector<RedisServer*> RedisDeployment::Servers() {
   return servers;
 }
 
-RawReply RedisDeployment::Call(const std::string& key, const std::vector<std::string>& command) {
-  if (sentinels_ != nullptr) return sentinels_->master().Call(command);
-  return cluster_ != nullptr ? cluster_->NodeOf(key).Call(command) : server_->Call(command);
+RedisServer& RedisDeployment::ServerOf(const std::string& key) {
+  if (sentinels_ != nullptr) return sentinels_->master();
+  return cluster_ != nullptr ? cluster_->NodeOf(key) : *server_;
 }
 
 void RedisDeployment::KillConnections() {

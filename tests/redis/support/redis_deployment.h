@@ -28,8 +28,9 @@ class RedisDeployment {
 
   std::string url() const;
 
-  // One command to the server that is to serve the key.
-  RawReply Call(const std::string& key, const std::vector<std::string>& command);
+  // The server that is to serve the key, and one command to it.
+  RedisServer& ServerOf(const std::string& key);
+  RawReply Call(const std::string& key, const std::vector<std::string>& command) { return ServerOf(key).Call(command); }
 
   // Closes the connections of all clients, subscribers too, and forgets all scripts, on every server and Sentinel.
   void KillConnections();
