@@ -4,10 +4,15 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <utility>
+
 #include "absl/status/statusor.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
 #include "absl/time/time.h"
 #include "harness/suite.h"
 #include "stockade/base/log.h"
+#include "stockade/base/strings.h"
 
 namespace stockade::bench {
 namespace {
@@ -43,6 +48,25 @@ RedisProcess::RedisProcess() : port_(FreePort()) {
     const std::string line = Require(process_->ReadLine(absl::Seconds(30)), "redis-server");
     if (line.find("Ready to accept connections") != std::string::npos) return;
   }
+}
+
+double RedisProcess::RedisBenchmark(const std::vector<std::string>& words, int64_t commands,
+                                    int64_t random_below) const {
+  std::vector<std::string> line = {
+      "redis-benchmark",        "-h",   "127.0.0.1", "-p", std::to_string(port_), "-c", "4", "-P", "16", "-n",
+      std::to_string(commands), "--csv"};
+  if (random_below > 0) line.insert(line.end(), {"-r", std::to_string(random_below)});
+  line.insert(line.end(), words.begin(), words.end());
+  const auto process = Require(PeerProcess::Start(std::move(line)), "redis-benchmark");
+  Require(process->ReadLine(absl::Seconds(60)), "redis-benchmark");  // The columns' names.
+  const std::string figures = Require(process->ReadLine(absl::Seconds(60)), "redis-benchmark");
+  // "GET key","705882.31","0.085",...
+  const std::vector<std::string> columns = absl::StrSplit(figures, "\",\"");
+  double per_second = 0;
+  if (columns.size() < 2 || !absl::SimpleAtod(columns[1], &per_second)) {
+    internal::Fatal(internal::Concat("bench: redis-benchmark printed ", figures));
+  }
+  return per_second;
 }
 
 }  // namespace stockade::bench

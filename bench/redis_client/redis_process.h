@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "peers/peer_process.h"
@@ -22,6 +23,11 @@ class RedisProcess {
 
   uint16_t port() const { return port_; }
   std::string url() const { return "redis://127.0.0.1:" + std::to_string(port_); }
+
+  // What redis-benchmark sends a second, over four connections with 16 commands outstanding each. Where `random_below`
+  // is not 0, each "__rand_int__" in the words is a number below it, in twelve digits, drawn for each command and
+  // place.
+  double RedisBenchmark(const std::vector<std::string>& words, int64_t commands, int64_t random_below = 0) const;
 
  private:
   uint16_t port_ = 0;

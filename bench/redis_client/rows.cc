@@ -11,8 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_split.h"
 #include "harness/shared_runs.h"
 #include "harness/threads.h"
 #include "redis_client/redis_process.h"
@@ -93,32 +91,7 @@ class World {
     });
   }
 
-  // Four connections with 16 outstanding each.
-  double RedisBenchmark(const Load& load, int64_t commands) {
-    std::vector<std::string> line = {"redis-benchmark",
-                                     "-h",
-                                     "127.0.0.1",
-                                     "-p",
-                                     std::to_string(server_.port()),
-                                     "-c",
-                                     "4",
-                                     "-P",
-                                     "16",
-                                     "-n",
-                                     std::to_string(commands),
-                                     "--csv"};
-    line.insert(line.end(), load.words.begin(), load.words.end());
-    const auto process = Require(PeerProcess::Start(std::move(line)), "redis-benchmark");
-    Require(process->ReadLine(absl::Seconds(60)), "redis-benchmark");  // The columns' names.
-    const std::string figures = Require(process->ReadLine(absl::Seconds(60)), "redis-benchmark");
-    // "GET key","705882.31","0.085",...
-    const std::vector<std::string> columns = absl::StrSplit(figures, "\",\"");
-    double per_second = 0;
-    if (columns.size() < 2 || !absl::SimpleAtod(columns[1], &per_second)) {
-      internal::Fatal(internal::Concat("bench: redis-benchmark printed ", figures));
-    }
-    return per_second;
-  }
+  double RedisBenchmark(const Load& load, int64_t commands) { return server_.RedisBenchmark(load.words, commands); }
 
  private:
   RedisProcess server_;
