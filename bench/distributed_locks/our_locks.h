@@ -1,0 +1,29 @@
+#ifndef STOCKADE_BENCH_DISTRIBUTED_LOCKS_OUR_LOCKS_H_
+#define STOCKADE_BENCH_DISTRIBUTED_LOCKS_OUR_LOCKS_H_
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "harness/threads.h"
+#include "stockade/locks/lock_service.h"
+
+namespace stockade::bench {
+
+// A service with the options that users have who say nothing.
+class OurLocks {
+ public:
+  explicit OurLocks(const std::string& url);
+
+  // `threads` that acquire and release: each a lock of its own, or all the same one. An operation is both.
+  Throughput Run(LockKind kind, size_t threads, bool own_names, absl::Duration span);
+
+ private:
+  const std::unique_ptr<LockService> service_;
+};
+
+}  // namespace stockade::bench
+
+#endif  // STOCKADE_BENCH_DISTRIBUTED_LOCKS_OUR_LOCKS_H_

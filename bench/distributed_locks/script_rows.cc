@@ -1,0 +1,106 @@
+// A lock service beside those who send Redis the same scripts, and do nothing else.
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_replace.h"
+#include "distributed_locks/our_locks.h"
+#include "distributed_locks/plain_lock.h"
+#include "distributed_locks/rows.h"
+#include "redis_client/redis_process.h"
+
+namespace stockade::bench {
+namespace {
+
+constexpr size_t kThreads = 64;
+
+struct BesideHiredis {
+  RedisProcess server = {};
+  OurLocks ours{server.url()};
+  PlainLock plain{server.port(), "plain"};
+};
+
+// redis-benchmark sends one command over and over: acquires alone, then releases alone, of locks drawn from many.
+class BesideRedisBenchmark {
+ public:
+  explicit BesideRedisBenchmark(const Scale& scale) : locks_(scale.Sized(600, 24'000)) {}
+
+  double Ours(absl::Duration span) { return ours_.Run(LockKind::kReentrant, kThreads, true, span).PerSecond(); }
+
+  // Pairs a second. Acquires find the lock free and its token there, releases find it held; but for one in twelve,
+  // which was drawn before.
+  double RedisBenchmark() {
+    plain_.CallAll({{{"FLUSHALL"}}});
+    CallForAll(words_.acquire, 1);
+    CallForAll(words_.release, 2);
+    const double acquires = Send(words_.acquire, 3);
+    plain_.CallAll({{{"FLUSHALL"}}});
+    CallForAll(words_.acquire, 1);
+    const double releases = Send(words_.release, 2);
+    return 1 / (1 / acquires + 1 / releases);
+  }
+
+ private:
+  static constexpr char kPlace[] = "__rand_int__";
+
+  void CallForAll(StepWords& step, uint64_t sequence) {
+    step.SetSequence(sequence);
+    std::vector<std::vector<std::string>> commands;
+    for (int64_t lock = 0; lock < locks_; ++lock) {
+      char digits[13];
+      std::snprintf(digits, sizeof digits, "%012d", static_cast<int>(lock));
+      commands.push_back(step.words);
+      for (std::string& word : commands.back()) word = absl::StrReplaceAll(word, {{kPlace, digits}});
+    }
+    plain_.CallAll(commands);
+  }
+
+  double Send(StepWords& step, uint64_t sequence) {
+    step.SetSequence(sequence);
+    return server_.RedisBenchmark(step.words, locks_ / 6, locks_);
+  }
+
+  const int64_t locks_;
+  RedisProcess server_;
+  OurLocks ours_{server_.url()};
+  PlainLock plain_{server_.port(), "loads the scripts"};
+  LockWords words_{kPlace};
+};
+
+}  // namespace
+
+void AddScriptRows(Suite& suite) {
+  if (const absl::Status there = RedisProcess::Check(); !there.ok()) {
+    suite.LeaveOut("all rows", std::string(there.message()));
+    return;
+  }
+  suite.Add({.name = "lock + unlock, alone",
+             .unit = "us",
+             .peer = "hiredis, same scripts",
+             .target = Target::RatioAtMost(1.1),
+             .prepare = [](const Scale& scale) -> Contestants {
+               const auto world = std::make_shared<BesideHiredis>();
+               const absl::Duration span = 2 * scale.span;
+               return {[=] { return world->ours.Run(LockKind::kReentrant, 1, true, span).NsPerOp() / 1000; },
+                       [=] {
+                         const auto pair = [&](size_t, int64_t) {
+                           world->plain.Acquire();
+                           world->plain.Release();
+                         };
+                         return RunFor(1, span, 1, pair).NsPerOp() / 1000;
+                       }};
+             }});
+  suite.Add({.name = "lock + unlock, 64 threads, own names",
+             .unit = "1/s",
+             .peer = "redis-benchmark -c 4 -P 16",
+             .better = Better::kHigher,
+             .target = Target::RatioAtLeast(0.8),
+             .prepare = [](const Scale& scale) -> Contestants {
+               const auto world = std::make_shared<BesideRedisBenchmark>(scale);
+               return {[=] { return world->Ours(4 * scale.span); }, [=] { return world->RedisBenchmark(); }};
+             }});
+}
+
+}  // namespace stockade::bench
