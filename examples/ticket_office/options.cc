@@ -1,0 +1,99 @@
+#include "options.h"
+
+#include <charconv>
+#include <system_error>
+
+#include "absl/strings/str_cat.h"
+
+namespace ticket_office {
+namespace {
+
+// A ticket that (d) sells twice is the second one.
+constexpr int64_t kFewestTickets = 2;
+constexpr int64_t kMostTickets = 1000;
+// In (e) one crashes, one is paused, and somebody is to sell meanwhile.
+constexpr int64_t kFewestSellers = 3;
+constexpr int64_t kMostSellers = 32;
+
+absl::Status ParseNumber(const std::string& option, const std::string& text, int64_t least, int64_t most,
+                         int64_t& value) {
+  const char* const end = text.data() + text.size();
+  int64_t parsed = 0;
+  const auto [rest, error] = std::from_chars(text.data(), end, parsed);
+  if (error != std::errc{} || rest != end || parsed < least || parsed > most) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(option, " takes a whole number from ", least, " to ", most, ", not '", text, "'"));
+  }
+  value = parsed;
+  return absl::OkStatus();
+}
+
+absl::Status SetOption(const std::string& name, const std::string& text, Options& options) {
+  if (name == "--tickets") return ParseNumber(name, text, kFewestTickets, kMostTickets, options.tickets);
+  if (name == "--sellers") return ParseNumber(name, text, kFewestSellers, kMostSellers, options.sellers);
+  if (name == "--scenario") {
+    if (text.size() != 1 || text[0] < 'a' || text[0] > 'e') {
+      return absl::InvalidArgumentError(absl::StrCat("--scenario takes one letter from a to e, not '", text, "'"));
+    }
+    options.scenario = text;
+    return absl::OkStatus();
+  }
+  if (text.empty()) return absl::InvalidArgumentError("--redis takes a URL, not an empty string");
+  options.redis = text;
+  return absl::OkStatus();
+}
+
+bool TakesValue(const std::string& name) {
+  return name == "--redis" || name == "--tickets" || name == "--sellers" || name == "--scenario";
+}
+
+}  // namespace
+
+absl::StatusOr<Options> ParseOptions(int argc, char** argv) {
+  Options options;
+  for (int i = 1; i < argc; ++i) {
+    std::string name = argv[i];
+    if (name == "--help" || name == "-h") {
+      options.help = true;
+      continue;
+    }
+    std::string value;
+    const size_t equals = name.find('=');
+    const bool joined = equals != std::string::npos;
+    if (joined) {
+      value = name.substr(equals + 1);
+      name.resize(equals);
+    }
+    if (!TakesValue(name)) {
+      return absl::InvalidArgumentError(absl::StrCat("unknown option '", argv[i], "' (--help lists them)"));
+    }
+    if (!joined) {
+      if (i + 1 == argc) return absl::InvalidArgumentError(absl::StrCat(name, " takes a value"));
+      value = argv[++i];
+    }
+    if (absl::Status set = SetOption(name, value, options); !set.ok()) return set;
+  }
+  return options;
+}
+
+const char* UsageText() {
+  return R"txt(usage: ticket_office [options]
+Several processes sell tickets that are a plain number in Redis: without a lock, with three that people write, with Stockade's.
+
+  --redis URL       where the number is kept: redis://, unix://, redis+sentinel://, redis+cluster:// (default: a
+                    redis-server of its own, started and stopped)
+  --tickets N       how many there are, 2 to 1000 (20)
+  --sellers N       how many processes sell them, 3 to 32 (4)
+  --scenario X      only this one (default: all)
+                      a  no lock
+                      b  SET NX without expiry, and a holder that crashes
+                      c  SET NX with expiry, and a holder that is paused past it
+                      d  the same, released by DEL without a look at whose it is
+                      e  Stockade's lock, with the crash and the pause
+  --help            this
+
+Exit status: 0 a to d went wrong and e did not, 1 otherwise, 2 bad input or something that could not be used.
+)txt";
+}
+
+}  // namespace ticket_office

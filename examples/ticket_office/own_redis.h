@@ -1,0 +1,33 @@
+#ifndef STOCKADE_EXAMPLES_TICKET_OFFICE_OWN_REDIS_H_
+#define STOCKADE_EXAMPLES_TICKET_OFFICE_OWN_REDIS_H_
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "process.h"
+
+namespace ticket_office {
+
+// A redis-server that keeps nothing, in a temporary directory, with a Unix socket only: no port can be taken. Stopped,
+// and the directory removed, with the object.
+class OwnRedis {
+ public:
+  // Blocks until it answers. Unavailable: there is no redis-server, or it does not start.
+  static absl::StatusOr<std::unique_ptr<OwnRedis>> Start();
+  ~OwnRedis();
+
+  std::string url() const { return "unix://" + directory_ + "/socket"; }
+
+ private:
+  OwnRedis(std::string directory, Process server) : directory_(std::move(directory)), server_(std::move(server)) {}
+  absl::Status AwaitAnswer();
+
+  std::string directory_;
+  Process server_;
+};
+
+}  // namespace ticket_office
+
+#endif  // STOCKADE_EXAMPLES_TICKET_OFFICE_OWN_REDIS_H_
