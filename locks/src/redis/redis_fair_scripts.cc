@@ -7,56 +7,57 @@ namespace {
 
 constexpr std::string_view kNow = R"lua(
 local function now_ms()
-  local time = redis.call('time')
+  local time = call('time')
   return time[1] * 1000 + math.floor(time[2] / 1000)
 end
 )lua";
 
-// KEYS  4 the queue, 5 its times, 6 the note of who did not come;  ARGV  5 '1' to queue, 6 the command to publish with,
-// 7 what the waiters' channels begin with.
+// KEYS  4 the queue, 5 its times, 6 the note of who did not come;  ARGV  6 '1' to queue, 7 the command to publish with,
+// 8 what the waiters' channels begin with.
 //
 // Redisson's holders have a UUID of version 4, Stockade's of version 8, at the 15th place. Of those before me only the
 // first hundred are counted: long before the others come to the head I have looked again.
 constexpr std::string_view kTryFair = R"lua(
-local me, queueing = ARGV[1], ARGV[5] == '1'
+local me, queueing = ARGV[1], ARGV[6] == '1'
 
 -- Tells a head whose time is far away that the lock is free, once. How long it has from now on; 0: it did not come.
 local function patience(head, score, now)
   local whom = head .. ' ' .. score
-  local noted = redis.call('get', KEYS[6])
+  local noted = call('get', KEYS[6])
   if noted then
     local since, before = string.match(noted, '^(%d+) (.*)$')
     if before == whom then return math.max(since + 3000 - now, 0) end
   end
-  redis.call('set', KEYS[6], string.format('%.0f', now) .. ' ' .. whom, 'px', 10000)
-  redis.call(ARGV[6], ARGV[7] .. head, '0')
+  call('set', KEYS[6], now .. ' ' .. whom, 'px', 10000)
+  call(ARGV[7], ARGV[8] .. head, '0')
   return 3000
 end
 
 -- Whose turn it is, without the dead, and how long that may yet take.
 local function first(now)
   while true do
-    local head = redis.call('lindex', KEYS[4], 0)
+    local head = call('lindex', KEYS[4], 0)
     if not head or head == me then return head, 0 end
-    local score = redis.call('zscore', KEYS[5], head)
+    local score = call('zscore', KEYS[5], head)
     local wait = tonumber(score or 0) - now
     if wait > 3000 and left == -2 then wait = patience(head, score, now) end
     if wait > 0 then return head, wait end
-    redis.call('lpop', KEYS[4])
-    redis.call('zrem', KEYS[5], head)
+    call('lpop', KEYS[4])
+    call('zrem', KEYS[5], head)
   end
 end
 
 local count, holds = 1, false
 if left ~= -2 then
-  local was = redis.call('hmget', KEYS[1], me, 'mode')
+  local was = call('hmget', KEYS[1], me, 'mode')
   if was[2] then return {3} end
   if was[1] then
     holds = true
-    count = counted(was[1])
+    count = tonumber(was[1])
+    if count ~= recorded then count = count + 1 end
   end
 end
-local waiters = holds and {} or redis.call('lrange', KEYS[4], 0, 99)
+local waiters = holds and {} or call('lrange', KEYS[4], 0, 99)
 if not holds and (left ~= -2 or #waiters > 0) then
   local now = now_ms()
   local queued, alive_until = false, now + 3000
@@ -67,66 +68,66 @@ if not holds and (left ~= -2 or #waiters > 0) then
     end
     if string.sub(waiter, 15, 15) ~= '8' then alive_until = alive_until + 300000 end
   end
-  if not queued and #waiters == 100 then queued = redis.call('zscore', KEYS[5], me) end
-  if queueing and queued then redis.call('zadd', KEYS[5], alive_until, me) end
+  if not queued and #waiters == 100 then queued = call('zscore', KEYS[5], me) end
+  if queueing and queued then call('zadd', KEYS[5], alive_until, me) end
   local head, wait = first(now)
   local my_turn = not head or head == me
   if left ~= -2 or not my_turn then
     if queueing and not queued then
-      redis.call('rpush', KEYS[4], me)
-      redis.call('zadd', KEYS[5], alive_until, me)
+      call('rpush', KEYS[4], me)
+      call('zadd', KEYS[5], alive_until, me)
     end
     if left ~= -2 then wait = left == -1 and 750 or left end
     return {0, math.min(math.max(wait, my_turn and 1 or 100), 750)}
   end
   if head then
-    redis.call('lpop', KEYS[4])
-    redis.call('zrem', KEYS[5], me)
+    call('lpop', KEYS[4])
+    call('zrem', KEYS[5], me)
   end
   -- Redisson's waiters have counted on my 3 s. Stockade's, who count anew at each look, have not: one lowered would be
   -- in the past once Redisson has taken off its own 300 s, and dropped.
-  local later = redis.call('zrangebyscore', KEYS[5], '(' .. string.format('%.0f', now + 3000), '+inf', 'withscores')
+  local later = call('zrangebyscore', KEYS[5], '(' .. string.format('%.0f', now + 3000), '+inf', 'withscores')
   for i = 1, #later, 2 do
     if string.sub(later[i], 15, 15) ~= '8' then
-      redis.call('zadd', KEYS[5], math.max(later[i + 1] - 3000, now + 3000), later[i])
+      call('zadd', KEYS[5], math.max(later[i + 1] - 3000, now + 3000), later[i])
     end
   end
 end
-redis.call('hset', KEYS[1], me, count)
+call('hset', KEYS[1], me, count)
 )lua";
 
 // Tells the first waiter who is alive that the lock is free.
 constexpr std::string_view kWakeHead = R"lua(
 local function wake_head(queue, times, publish, channels)
   while true do
-    local head = redis.call('lindex', queue, 0)
+    local head = call('lindex', queue, 0)
     if not head then return end
-    if tonumber(redis.call('zscore', times, head) or 0) > now_ms() then
-      redis.call(publish, channels .. head, '0')
+    if tonumber(call('zscore', times, head) or 0) > now_ms() then
+      call(publish, channels .. head, '0')
       return
     end
-    redis.call('lpop', queue)
-    redis.call('zrem', times, head)
+    call('lpop', queue)
+    call('zrem', times, head)
   end
 end
 )lua";
 
 // KEYS  3 the queue, 4 its times;  ARGV  6 what the waiters' channels begin with, 7 '1' to leave the queue.
 constexpr std::string_view kReleaseFair = R"lua(
-local was = redis.call('hmget', KEYS[1], ARGV[1], 'mode')
+local was = call('hmget', KEYS[1], ARGV[1], 'mode')
 local count = was[2] and 0 or tonumber(was[1] or 0)
 local keep = math.min(count, tonumber(ARGV[2]))
 local held = count > 0
 if ARGV[7] == '1' then
-  redis.call('lrem', KEYS[3], 0, ARGV[1])
-  redis.call('zrem', KEYS[4], ARGV[1])
+  call('lrem', KEYS[3], 0, ARGV[1])
+  call('zrem', KEYS[4], ARGV[1])
 end
 if keep > 0 then
-  redis.call('hset', KEYS[1], ARGV[1], keep)
+  call('hset', KEYS[1], ARGV[1], keep)
 elseif held then
-  redis.call('del', KEYS[1])
+  call('del', KEYS[1])
 end
-if keep == 0 and (held or redis.call('exists', KEYS[1]) == 0) then
+if keep == 0 and (held or call('exists', KEYS[1]) == 0) then
   wake_head(KEYS[3], KEYS[4], ARGV[5], ARGV[6])
 end
 )lua";
@@ -134,8 +135,8 @@ end
 // KEYS  1 the lock, 2 the queue, 3 its times;  ARGV  1 the command to publish with, 2 what the waiters' channels begin
 // with.
 constexpr std::string_view kForce = R"lua(
-if redis.call('hexists', KEYS[1], 'mode') == 1 then return -1 end
-local held = redis.call('del', KEYS[1])
+if call('hexists', KEYS[1], 'mode') == 1 then return -1 end
+local held = call('del', KEYS[1])
 if held == 1 then wake_head(KEYS[2], KEYS[3], ARGV[1], ARGV[2]) end
 return held
 )lua";
@@ -153,7 +154,7 @@ const RedisScript& FairReleaseScript() {
 }
 
 const RedisScript& FairForceScript() {
-  static const RedisScript script(Concat(kNow, kWakeHead, kForce));
+  static const RedisScript script = LockScript(kNow, kWakeHead, kForce);
   return script;
 }
 

@@ -14,6 +14,9 @@
 namespace stockade::internal {
 namespace {
 
+// How long a holder's record outlives its hold; the scripts know it too. So late may a step come that is still refused.
+constexpr int64_t kRecordAfterlifeMs = 20'000;
+
 std::string Shown(std::string_view name) { return Concat("lock '", absl::CHexEscape(AbslView(name)), "'"); }
 
 absl::Status Stale(std::string_view name) {
@@ -68,9 +71,10 @@ RedisCommand RedisLockCommands::Try(const LockTry& step) const {
   if (step.hold.kind == LockKind::kFair) {
     keys.insert(keys.end(), {FairQueueKey(name), FairTimesKey(name), FairNoteKey(name)});
   }
+  const int64_t lease = LeaseMs(step.lease);
   RedisCommand command =
       ScriptCommand(dialect_.tokens ? LockTryScript(step.hold.kind) : LockTryWithoutTokenScript(), keys);
-  command.Arg(holder).Arg(LeaseMs(step.lease)).Arg(step.sequence).Arg(retention_ms_);
+  command.Arg(holder).Arg(lease).Arg(step.sequence).Arg(retention_ms_).Arg(lease + kRecordAfterlifeMs);
   if (step.hold.kind == LockKind::kFair) {
     command.Arg(step.queue ? 1 : 0).Arg(dialect_.publish_command).Arg(LockChannel(name, LockKind::kFair));
   } else if (IsReadWrite(step.hold.kind)) {

@@ -11,25 +11,26 @@ namespace {
 constexpr std::string_view kTryReentrant = R"lua(
 local count = 1
 if left ~= -2 then
-  local was = redis.call('hmget', KEYS[1], ARGV[1], 'mode')
+  local was = call('hmget', KEYS[1], ARGV[1], 'mode')
   if was[2] then return {3} end
   if not was[1] then return {0, left} end
-  count = counted(was[1])
+  count = tonumber(was[1])
+  if count ~= recorded then count = count + 1 end
 end
-redis.call('hset', KEYS[1], ARGV[1], count)
+call('hset', KEYS[1], ARGV[1], count)
 )lua";
 
 // KEYS  3 the channel.
 constexpr std::string_view kReleaseReentrant = R"lua(
-local was = redis.call('hmget', KEYS[1], ARGV[1], 'mode')
+local was = call('hmget', KEYS[1], ARGV[1], 'mode')
 local count = was[2] and 0 or tonumber(was[1] or 0)
 local keep = math.min(count, tonumber(ARGV[2]))
 local held = count > 0
 if keep > 0 then
-  redis.call('hset', KEYS[1], ARGV[1], keep)
+  call('hset', KEYS[1], ARGV[1], keep)
 elseif held then
-  redis.call('del', KEYS[1])
-  redis.call(ARGV[5], KEYS[3], '0')
+  call('del', KEYS[1])
+  call(ARGV[5], KEYS[3], '0')
 end
 )lua";
 
@@ -45,15 +46,15 @@ for i = 1, #KEYS / 2 do
   if held and timeouts ~= '' then
     held = false
     for n = 1, tonumber(count) do
-      local left = redis.call('pttl', timeouts .. n)
+      local left = call('pttl', timeouts .. n)
       held = held or left ~= -2
-      if left < lease then redis.call('pexpire', timeouts .. n, lease) end
+      if left < lease then call('pexpire', timeouts .. n, lease) end
     end
   end
   if held then
-    local left = redis.call('pttl', lock)
-    if left < lease then redis.call('pexpire', lock, lease) end
-    redis.call('pexpire', record, string.format('%.0f', math.max(left, lease) + 20000))
+    local left = call('pttl', lock)
+    if left < lease then call('pexpire', lock, lease) end
+    call('pexpire', record, math.max(left, lease) + 20000)
   end
   answer[i] = held and 1 or 0
 end
@@ -62,14 +63,14 @@ return answer
 
 // KEYS  1 the lock;  ARGV  1 the holder.
 constexpr std::string_view kInspect = R"lua(
-return {redis.call('pttl', KEYS[1]), tonumber(redis.call('hget', KEYS[1], ARGV[1]) or 0)}
+return {call('pttl', KEYS[1]), tonumber(call('hget', KEYS[1], ARGV[1]) or 0)}
 )lua";
 
 // KEYS  1 the lock, 2 the channel;  ARGV  1 the command to publish with.
 constexpr std::string_view kForce = R"lua(
-if redis.call('hexists', KEYS[1], 'mode') == 1 then return -1 end
-local held = redis.call('del', KEYS[1])
-if held == 1 then redis.call(ARGV[1], KEYS[2], '0') end
+if call('hexists', KEYS[1], 'mode') == 1 then return -1 end
+local held = call('del', KEYS[1])
+if held == 1 then call(ARGV[1], KEYS[2], '0') end
 return held
 )lua";
 
@@ -103,17 +104,17 @@ const RedisScript& LockReleaseScript(LockKind kind) {
 }
 
 const RedisScript& LockRenewScript() {
-  static const RedisScript script(kRenew);
+  static const RedisScript script = LockScript(kRenew);
   return script;
 }
 
 const RedisScript& LockInspectScript(LockKind kind) {
-  static const RedisScript script(kInspect);
+  static const RedisScript script = LockScript(kInspect);
   return IsReadWrite(kind) ? ReadWriteInspectScript() : script;
 }
 
 const RedisScript& LockForceScript(LockKind kind) {
-  static const RedisScript script(kForce);
+  static const RedisScript script = LockScript(kForce);
   if (kind == LockKind::kFair) return FairForceScript();
   return IsReadWrite(kind) ? ReadWriteForceScript() : script;
 }

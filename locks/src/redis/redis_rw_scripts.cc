@@ -10,15 +10,15 @@ namespace {
 constexpr std::string_view kReaders = R"lua(
 local function readers(base)
   local longest = -2
-  local all = redis.call('hgetall', KEYS[1])
+  local all = call('hgetall', KEYS[1])
   for i = 1, #all, 2 do
     local holder = all[i]
     if holder ~= 'mode' and string.sub(holder, -6) ~= ':write' then
       local left = -2
       for n = 1, tonumber(all[i + 1]) do
-        left = math.max(left, redis.call('pttl', base .. holder .. ':rwlock_timeout:' .. n))
+        left = math.max(left, call('pttl', base .. holder .. ':rwlock_timeout:' .. n))
       end
-      if left == -2 then redis.call('hdel', KEYS[1], holder) end
+      if left == -2 then call('hdel', KEYS[1], holder) end
       longest = math.max(longest, left)
     end
   end
@@ -26,72 +26,74 @@ local function readers(base)
 end
 )lua";
 
-// ARGV  5 what the time-out keys begin with. Before the lock itself has lapsed, a reader's own hold may have.
+// ARGV  6 what the time-out keys begin with. Before the lock itself has lapsed, a reader's own hold may have.
 constexpr std::string_view kTryRead = R"lua(
-local timeouts = ARGV[5] .. ARGV[1] .. ':rwlock_timeout:'
+local timeouts = ARGV[6] .. ARGV[1] .. ':rwlock_timeout:'
 local count = 1
 if left ~= -2 then
-  local was = redis.call('hmget', KEYS[1], 'mode', ARGV[1], ARGV[1] .. ':write')
+  local was = call('hmget', KEYS[1], 'mode', ARGV[1], ARGV[1] .. ':write')
   if not was[1] then return {3} end
   if was[1] ~= 'read' and not was[3] then return {0, left} end
   local alive = false
   for n = 1, tonumber(was[2] or 0) do
-    alive = alive or redis.call('exists', timeouts .. n) == 1
+    alive = alive or call('exists', timeouts .. n) == 1
   end
-  if alive then count = counted(was[2]) end
-  redis.call('hset', KEYS[1], ARGV[1], count)
+  if alive then count = tonumber(was[2]) end
+  if alive and count ~= recorded then count = count + 1 end
+  call('hset', KEYS[1], ARGV[1], count)
 else
-  redis.call('hset', KEYS[1], 'mode', 'read', ARGV[1], 1)
+  call('hset', KEYS[1], 'mode', 'read', ARGV[1], 1)
 end
-redis.call('set', timeouts .. count, '1', 'px', ARGV[2])
+call('set', timeouts .. count, '1', 'px', ARGV[2])
 )lua";
 
-// ARGV  5 what the time-out keys begin with.
+// ARGV  6 what the time-out keys begin with.
 constexpr std::string_view kTryWrite = R"lua(
 local count = 1
 if left ~= -2 then
-  local was = redis.call('hmget', KEYS[1], 'mode', ARGV[1])
+  local was = call('hmget', KEYS[1], 'mode', ARGV[1])
   if not was[1] then return {3} end
   if was[1] == 'read' then
-    local longest = readers(ARGV[5])
+    local longest = readers(ARGV[6])
     if longest ~= -2 then return {0, longest} end
-    redis.call('del', KEYS[1])
+    call('del', KEYS[1])
     left = -2
   elseif not was[2] then
     return {0, left}
   else
-    count = counted(was[2])
+    count = tonumber(was[2])
+    if count ~= recorded then count = count + 1 end
   end
 end
-redis.call('hset', KEYS[1], 'mode', 'write', ARGV[1], count)
+call('hset', KEYS[1], 'mode', 'write', ARGV[1], count)
 )lua";
 
 // KEYS  3 the channel;  ARGV  6 what the time-out keys begin with. What is kept lives as long as the longest hold had.
 // PTTL is 0 in the last millisecond, which PEXPIRE would take for the end.
 constexpr std::string_view kReleaseRead = R"lua(
 local timeouts = ARGV[6] .. ARGV[1] .. ':rwlock_timeout:'
-local was = redis.call('hmget', KEYS[1], 'mode', ARGV[1])
+local was = call('hmget', KEYS[1], 'mode', ARGV[1])
 local count = was[1] and tonumber(was[2] or 0) or 0
 local keep = math.min(count, tonumber(ARGV[2]))
 local longest = -2
 for n = 1, count do
-  longest = math.max(longest, redis.call('pttl', timeouts .. n))
-  if n > keep then redis.call('del', timeouts .. n) end
+  longest = math.max(longest, call('pttl', timeouts .. n))
+  if n > keep then call('del', timeouts .. n) end
 end
 local held = longest ~= -2
 if not held then keep = 0 end
 if keep > 0 then
-  redis.call('hset', KEYS[1], ARGV[1], keep)
-  redis.call('set', timeouts .. keep, '1', 'px', math.max(longest, 1))
+  call('hset', KEYS[1], ARGV[1], keep)
+  call('set', timeouts .. keep, '1', 'px', math.max(longest, 1))
 elseif count > 0 then
-  redis.call('hdel', KEYS[1], ARGV[1])
+  call('hdel', KEYS[1], ARGV[1])
   if was[1] == 'read' then
     local others = readers(ARGV[6])
     if others ~= -2 then
-      redis.call('pexpire', KEYS[1], math.max(others, 1))
+      call('pexpire', KEYS[1], math.max(others, 1))
     else
-      redis.call('del', KEYS[1])
-      redis.call(ARGV[5], KEYS[3], '0')
+      call('del', KEYS[1])
+      call(ARGV[5], KEYS[3], '0')
     end
   end
 end
@@ -99,46 +101,46 @@ end
 
 // As kReleaseRead. Where the writer goes on reading others may read too, and are told; Redisson lets them wait.
 constexpr std::string_view kReleaseWrite = R"lua(
-local was = redis.call('hmget', KEYS[1], 'mode', ARGV[1])
+local was = call('hmget', KEYS[1], 'mode', ARGV[1])
 local count = was[1] == 'write' and tonumber(was[2] or 0) or 0
 local keep = math.min(count, tonumber(ARGV[2]))
 local held = count > 0
 if keep > 0 then
-  redis.call('hset', KEYS[1], ARGV[1], keep)
+  call('hset', KEYS[1], ARGV[1], keep)
 elseif held then
-  redis.call('hdel', KEYS[1], ARGV[1])
+  call('hdel', KEYS[1], ARGV[1])
   local longest = readers(ARGV[6])
   if longest ~= -2 then
-    redis.call('hset', KEYS[1], 'mode', 'read')
-    redis.call('pexpire', KEYS[1], math.max(longest, 1))
+    call('hset', KEYS[1], 'mode', 'read')
+    call('pexpire', KEYS[1], math.max(longest, 1))
   else
-    redis.call('del', KEYS[1])
+    call('del', KEYS[1])
   end
-  redis.call(ARGV[5], KEYS[3], '1')
+  call(ARGV[5], KEYS[3], '1')
 end
 )lua";
 
 // KEYS  1 the lock;  ARGV  1 the holder, 2 what the time-out keys begin with.
 constexpr std::string_view kInspect = R"lua(
-local left = redis.call('pttl', KEYS[1])
+local left = call('pttl', KEYS[1])
 local longest = readers(ARGV[2])
-local was = redis.call('hmget', KEYS[1], 'mode', ARGV[1])
+local was = call('hmget', KEYS[1], 'mode', ARGV[1])
 if was[1] == 'read' then left = longest end
 return {left, tonumber(was[2] or 0)}
 )lua";
 
 // KEYS  1 the lock, 2 the channel;  ARGV  1 the command to publish with, 2 what the time-out keys begin with.
 constexpr std::string_view kForce = R"lua(
-local all = redis.call('hgetall', KEYS[1])
+local all = call('hgetall', KEYS[1])
 if #all == 0 then return 0 end
-if redis.call('hexists', KEYS[1], 'mode') == 0 then return -1 end
+if call('hexists', KEYS[1], 'mode') == 0 then return -1 end
 for i = 1, #all, 2 do
   for n = 1, tonumber(all[i + 1]) or 0 do
-    redis.call('del', ARGV[2] .. all[i] .. ':rwlock_timeout:' .. n)
+    call('del', ARGV[2] .. all[i] .. ':rwlock_timeout:' .. n)
   end
 end
-redis.call('del', KEYS[1])
-redis.call(ARGV[1], KEYS[2], '1')
+call('del', KEYS[1])
+call(ARGV[1], KEYS[2], '1')
 return 1
 )lua";
 
@@ -165,12 +167,12 @@ const RedisScript& WriteReleaseScript() {
 }
 
 const RedisScript& ReadWriteInspectScript() {
-  static const RedisScript script(Concat(kReaders, kInspect));
+  static const RedisScript script = LockScript(kReaders, kInspect);
   return script;
 }
 
 const RedisScript& ReadWriteForceScript() {
-  static const RedisScript script(kForce);
+  static const RedisScript script = LockScript(kForce);
   return script;
 }
 
