@@ -24,7 +24,16 @@ class Subprocess {
  public:
   // Looks `argv[0]` up in PATH. `input` is its standard input. What cannot be started exits with 127.
   explicit Subprocess(const std::vector<std::string>& argv, const std::string& input = "")
-      : out_(MakePipe()), err_(MakePipe()) {
+      : Subprocess(argv, kInputStaysOpen) {
+    Send(input);
+    CloseInput();
+  }
+
+  // Its standard input is what Send() is given, until the object ends or Wait() is called.
+  enum OpenInput { kInputStaysOpen };
+  Subprocess(const std::vector<std::string>& argv, OpenInput) : out_(MakePipe()), err_(MakePipe()) {
+    // A program that ends before it has read all is no reason for SIGPIPE to end the test.
+    signal(SIGPIPE, SIG_IGN);
     const Pipe in = MakePipe();
     // By a thread that ends after the program: where the program asks for a signal at its parent's death, the thread
     // that started it is the parent.
@@ -36,7 +45,7 @@ class Subprocess {
     changed_.wait(lock, [this] { return pid_.has_value(); });
     lock.unlock();
     readers_.emplace_back([this] { Gather(err_.read_end, err_text_); });
-    Feed(in.write_end, input);
+    input_ = in.write_end;
   }
 
   ~Subprocess() {
@@ -54,6 +63,16 @@ class Subprocess {
     if (!status_) kill(*pid_, signal);
   }
 
+  // Blocks while the pipe is full.
+  void Send(const std::string& text) {
+    size_t done = 0;
+    while (done < text.size()) {
+      const ssize_t written = write(input_, text.data() + done, text.size() - done);
+      if (written <= 0) break;
+      done += static_cast<size_t>(written);
+    }
+  }
+
   // Blocks until the standard output has `text`, or has ended: whether it has.
   bool AwaitOutput(const std::string& text) {
     std::unique_lock lock(mutex_);
@@ -64,6 +83,7 @@ class Subprocess {
   // Blocks until the program and all that holds its output has ended. Its exit status; 128 and the signal where one
   // ended it.
   int Wait() {
+    CloseInput();
     if (!status_) {
       int status = 0;
       while (waitpid(*pid_, &status, 0) < 0 && errno == EINTR) {
@@ -115,16 +135,9 @@ class Subprocess {
     changed_.notify_all();
   }
 
-  static void Feed(int fd, const std::string& input) {
-    // A program that ends before it has read all is no reason for SIGPIPE to end the test.
-    signal(SIGPIPE, SIG_IGN);
-    size_t done = 0;
-    while (done < input.size()) {
-      const ssize_t written = write(fd, input.data() + done, input.size() - done);
-      if (written <= 0) break;
-      done += static_cast<size_t>(written);
-    }
-    close(fd);
+  void CloseInput() {
+    if (input_ >= 0) close(input_);
+    input_ = -1;
   }
 
   void Gather(int fd, Output& output) {
@@ -148,6 +161,7 @@ class Subprocess {
 
   Pipe out_;
   Pipe err_;
+  int input_ = -1;             // Where it is written; negative once closed.
   std::optional<pid_t> pid_;   // Written once, before the constructor returns.
   std::optional<int> status_;  // As waitpid() gives it; none while it may run.
   mutable std::mutex mutex_;

@@ -65,6 +65,11 @@ void RedisDeployment::FlushScripts() {
   for (const RedisServer* server : Servers()) server->Call({"SCRIPT", "FLUSH"});
 }
 
+void RedisDeployment::FlushData() {
+  // A Sentinel has none, and a replica follows its master.
+  for (const RedisServer* server : Servers()) server->Call({"FLUSHALL"});
+}
+
 void RedisDeployment::RestartAll() {
   if (server_ != nullptr) server_->Restart();
   if (sentinels_ != nullptr) sentinels_->RestartAll();

@@ -35,10 +35,13 @@ class RedisDeployment {
   // Closes the connections of all clients, subscribers too, and forgets all scripts, on every server and Sentinel.
   void KillConnections();
   void FlushScripts();
+  // Forgets all data.
+  void FlushData();
   // Stops everything and starts it again. Blocks until all is settled.
   void RestartAll();
 
   // Null where the set-up is another.
+  RedisServer* server() { return server_.get(); }
   SentinelSet* sentinels() { return sentinels_.get(); }
   RedisCluster* cluster() { return cluster_.get(); }
 
