@@ -1,0 +1,61 @@
+#ifndef STOCKADE_TESTS_LOCKS_DISTRIBUTED_SUPPORT_LOCK_DEPLOYMENT_H_
+#define STOCKADE_TESTS_LOCKS_DISTRIBUTED_SUPPORT_LOCK_DEPLOYMENT_H_
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "stockade/locks/lock_service.h"
+
+namespace stockade::testing {
+
+enum class LockSetup { kLocal, kStandalone, kSentinel, kCluster };
+
+// All, and those with servers, which other processes reach and which fail. One server alone under a sanitizer. For
+//   INSTANTIATE_TEST_SUITE_P(Locks, MyTest, ::testing::ValuesIn(LockSetups()), LockSetupName);
+std::vector<LockSetup> LockSetups();
+std::vector<LockSetup> ServerSetups();
+std::string LockSetupName(const ::testing::TestParamInfo<LockSetup>& setup);
+
+// What clients of one lock engine stand on. For one thread, but for the clients.
+class LockDeployment {
+ public:
+  virtual ~LockDeployment() = default;
+
+  // As another process would be one. The deployment must outlive it.
+  virtual std::unique_ptr<LockService> NewClient(LockServiceOptions options) = 0;
+  // How many wait in the queue of a fair lock.
+  virtual int64_t Queued(const std::string& name) = 0;
+};
+
+// Servers. Data outlive restarts.
+class ServerDeployment : public LockDeployment {
+ public:
+  // For ConnectLockService(), here or in another process.
+  virtual std::string url() const = 0;
+
+  // Whether somebody is to be told when this reentrant lock is released.
+  virtual bool Listened(const std::string& name) = 0;
+
+  // Closes the connections of all clients.
+  virtual void KillConnections() = 0;
+  // Forgets all data.
+  virtual void Empty() = 0;
+  // Stops everything and starts it again. Blocks until all is settled.
+  virtual void RestartAll() = 0;
+  // Kills the server that has the name, without a word to anybody, and blocks until another one stands in for it, or
+  // until it is back where there is no other.
+  virtual void KillServerOf(const std::string& name) = 0;
+};
+
+// There is one of each set-up, which lives as long as the program: servers take longer to start than most tests do to
+// run. Tests keep to names of their own.
+LockDeployment& DeploymentOf(LockSetup setup);
+ServerDeployment& ServersOf(LockSetup setup);
+
+}  // namespace stockade::testing
+
+#endif  // STOCKADE_TESTS_LOCKS_DISTRIBUTED_SUPPORT_LOCK_DEPLOYMENT_H_

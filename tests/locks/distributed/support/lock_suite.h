@@ -1,0 +1,112 @@
+#ifndef STOCKADE_TESTS_LOCKS_DISTRIBUTED_SUPPORT_LOCK_SUITE_H_
+#define STOCKADE_TESTS_LOCKS_DISTRIBUTED_SUPPORT_LOCK_SUITE_H_
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "absl/time/time.h"
+#include "locks/distributed/support/agent_process.h"
+#include "locks/distributed/support/lock_deployment.h"
+#include "redis/support/redis_server.h"
+#include "stockade/base/clock.h"
+#include "stockade/base/strings.h"
+#include "stockade/locks/lock_service.h"
+#include "support/scale.h"
+
+namespace stockade::testing {
+
+// What the watchdog keeps alive where a test needs it to lapse: short, and long enough for a slow machine to renew it.
+inline constexpr absl::Duration kShortLease = kSanitized ? absl::Seconds(2) : absl::Milliseconds(600);
+// Longer than anything here takes.
+inline constexpr absl::Duration kLongLease = absl::Seconds(60);
+// Where a call must succeed, how long it may take.
+inline constexpr absl::Duration kPatience = absl::Seconds(30);
+// By how much a machine may be late.
+inline constexpr absl::Duration kSlack = kSanitized ? absl::Seconds(4) : absl::Seconds(2);
+
+inline constexpr LockKind kExclusiveKinds[] = {LockKind::kReentrant, LockKind::kFair, LockKind::kWrite};
+
+class Stopwatch {
+ public:
+  absl::Duration elapsed() const { return Clock::System()->Now() - began_; }
+
+ private:
+  Instant began_ = Clock::System()->Now();
+};
+
+// Nobody but the calling code holds by it.
+inline AcquireOptions NewOwner(AcquireOptions options) {
+  options.owner = LockOwner::New();
+  return options;
+}
+
+// The lease, or one of nothing and a failure that says why.
+inline LockLease MustAcquire(LockService& locks, const std::string& name, AcquireOptions options = {}) {
+  if (options.wait == absl::InfiniteDuration()) options.wait = kPatience;
+  absl::StatusOr<LockLease> lease = locks.Acquire(name, std::move(options));
+  EXPECT_TRUE(lease.ok()) << name << ": " << lease.status();
+  return lease.ok() ? *std::move(lease) : LockLease();
+}
+
+inline LockState MustInspect(LockService& locks, const std::string& name, LockKind kind,
+                             LockOwner owner = LockOwner::ThisThread()) {
+  const absl::StatusOr<LockState> state = locks.Inspect(name, kind, owner);
+  EXPECT_TRUE(state.ok()) << name << ": " << state.status();
+  return state.value_or(LockState{});
+}
+
+// Whether somebody new could have it now. Leaves it free if so.
+inline bool IsFree(LockService& locks, const std::string& name, LockKind kind) {
+  absl::StatusOr<LockLease> lease = locks.Acquire(name, NewOwner({.kind = kind, .wait = absl::ZeroDuration()}));
+  EXPECT_TRUE(lease.ok() || absl::IsDeadlineExceeded(lease.status())) << lease.status();
+  return lease.ok();
+}
+
+// What holds on each set-up that it is given. Each test has a name of its own to lock.
+class LockSuiteTest : public ::testing::TestWithParam<LockSetup> {
+ protected:
+  void SetUp() override {
+    if (GetParam() != LockSetup::kLocal) {
+      STOCKADE_NEEDS_REDIS();
+    }
+    deployment_ = &DeploymentOf(GetParam());
+  }
+
+  std::unique_ptr<LockService> NewClient(absl::Duration watchdog_lease = kLongLease) {
+    return deployment_->NewClient({.watchdog_lease = watchdog_lease});
+  }
+
+  // Another one for each call and each repetition.
+  static std::string NewName() {
+    static int names = 0;
+    const ::testing::TestInfo* const test = ::testing::UnitTest::GetInstance()->current_test_info();
+    return internal::Concat(test->name(), "#", ++names);
+  }
+
+  LockDeployment* deployment_ = nullptr;
+};
+
+// The same with servers, which may fail, and other processes.
+class ServerLockSuiteTest : public LockSuiteTest {
+ protected:
+  void SetUp() override {
+    STOCKADE_NEEDS_REDIS();
+    servers_ = &ServersOf(GetParam());
+    deployment_ = servers_;
+  }
+
+  std::unique_ptr<AgentProcess> NewAgent(absl::Duration watchdog_lease = kLongLease,
+                                         absl::Duration clock_skew = absl::ZeroDuration()) {
+    return std::make_unique<AgentProcess>(servers_->url(), watchdog_lease, clock_skew);
+  }
+
+  ServerDeployment* servers_ = nullptr;
+};
+
+}  // namespace stockade::testing
+
+#endif  // STOCKADE_TESTS_LOCKS_DISTRIBUTED_SUPPORT_LOCK_SUITE_H_
