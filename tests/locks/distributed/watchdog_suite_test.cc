@@ -1,0 +1,91 @@
+// Case 14: the watchdog keeps a lock as long as its holder lives, and no longer.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "locks/distributed/support/lock_suite.h"
+#include "stockade/base/strings.h"
+
+namespace stockade {
+namespace {
+
+using testing::AgentProcess;
+using testing::IsFree;
+using testing::kExclusiveKinds;
+using testing::kShortLease;
+using testing::kSlack;
+using testing::MustAcquire;
+using testing::MustInspect;
+using testing::Stopwatch;
+
+class WatchdogSuiteTest : public testing::LockSuiteTest {};
+class CrashSuiteTest : public testing::ServerLockSuiteTest {};
+
+INSTANTIATE_TEST_SUITE_P(Locks, WatchdogSuiteTest, ::testing::ValuesIn(testing::LockSetups()), testing::LockSetupName);
+INSTANTIATE_TEST_SUITE_P(Locks, CrashSuiteTest, ::testing::ValuesIn(testing::ServerSetups()), testing::LockSetupName);
+
+TEST_P(WatchdogSuiteTest, Watchdog_TenLeases_KeepsEveryKind) {
+  const auto mine = NewClient(kShortLease);
+  const auto others = NewClient();
+  std::vector<LockLease> leases;
+  for (const LockKind kind : {LockKind::kReentrant, LockKind::kFair, LockKind::kRead, LockKind::kWrite}) {
+    leases.push_back(MustAcquire(*mine, NewName(), {.kind = kind}));
+  }
+  const absl::StatusOr<LockLease> refused = others->Acquire(leases.front().name(), {.wait = 10 * kShortLease});
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kDeadlineExceeded) << refused.status();
+  for (LockLease& lease : leases) {
+    EXPECT_TRUE(lease.valid()) << lease.name();
+    EXPECT_EQ(MustInspect(*mine, std::string(lease.name()), lease.kind()).owner_holds, 1) << lease.name();
+    const absl::Status released = lease.Release();
+    EXPECT_TRUE(released.ok()) << released;
+  }
+}
+
+TEST_P(WatchdogSuiteTest, Watchdog_Reentered_KeepsItUntilTheLastWatchedLeaseEnds) {
+  const auto mine = NewClient(kShortLease);
+  const auto others = NewClient();
+  const std::string name = NewName();
+  LockLease outer = MustAcquire(*mine, name);
+  LockLease inner = MustAcquire(*mine, name);
+  EXPECT_TRUE(inner.Release().ok());
+  EXPECT_EQ(others->Acquire(name, {.wait = 3 * kShortLease}).status().code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_TRUE(outer.valid());
+  EXPECT_TRUE(outer.Release().ok());
+  EXPECT_TRUE(IsFree(*others, name, LockKind::kReentrant));
+}
+
+// "An immortal lock": renewed by a watchdog that nothing has told.
+TEST_P(WatchdogSuiteTest, Watchdog_Released_RenewsNoMore) {
+  const auto mine = NewClient(kShortLease);
+  const auto others = NewClient(kShortLease);
+  for (const LockKind kind : kExclusiveKinds) {
+    const std::string name = NewName();
+    LockLease watched = MustAcquire(*mine, name, {.kind = kind});
+    const LockLease given = MustAcquire(*mine, name, {.kind = kind, .lease = kShortLease});
+    EXPECT_TRUE(watched.Release().ok());
+    const LockLease next = MustAcquire(*others, name, {.kind = kind});
+    EXPECT_TRUE(next.valid()) << LockKindName(kind);
+    EXPECT_FALSE(given.valid()) << LockKindName(kind);
+  }
+}
+
+TEST_P(CrashSuiteTest, Holder_IsKilled_OthersEnterWithinALease) {
+  const auto others = NewClient();
+  for (const LockKind kind : kExclusiveKinds) {
+    const std::string name = NewName();
+    const std::unique_ptr<AgentProcess> agent = NewAgent(kShortLease);
+    const std::string held = agent->Do(internal::Concat("acquire ", name, " ", LockKindName(kind), " 0 0"));
+    ASSERT_TRUE(absl::StartsWith(held, "held 0 1 ")) << held;
+    agent->End();
+    const Stopwatch watch;
+    const LockLease next = MustAcquire(*others, name, {.kind = kind});
+    EXPECT_TRUE(next.valid());
+    EXPECT_LT(watch.elapsed(), kShortLease + kSlack) << LockKindName(kind);
+  }
+}
+
+}  // namespace
+}  // namespace stockade
