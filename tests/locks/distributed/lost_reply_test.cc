@@ -1,0 +1,135 @@
+// Case 18: the server has done it, and its client does not hear of it.
+#include <gtest/gtest.h>
+
+#include <future>
+#include <string>
+
+#include "locks/distributed/support/proxied_server.h"
+
+namespace stockade {
+namespace {
+
+using testing::IsFree;
+using testing::kExclusiveKinds;
+using testing::kShortLease;
+using testing::kSlack;
+using testing::MustAcquire;
+using testing::MustInspect;
+using testing::Stopwatch;
+using testing::TcpProxy;
+
+constexpr LockKind kKinds[] = {LockKind::kReentrant, LockKind::kFair, LockKind::kRead, LockKind::kWrite};
+
+class LostReplyTest : public testing::ProxiedServerTest {
+ protected:
+  // Of what DropReply() was to do.
+  void ExpectCut(uint64_t count) { EXPECT_EQ(proxy_->counts().cut, count); }
+};
+
+TEST_F(LostReplyTest, Acquire_ReplyIsLost_CountsOnce) {
+  uint64_t cut = 0;
+  for (const LockKind kind : kKinds) {
+    const std::string name(LockKindName(kind));
+    proxy_->DropReply();
+    LockLease lease = MustAcquire(*locks_, name, {.kind = kind});
+    ExpectCut(++cut);
+    EXPECT_EQ(lease.hold_count(), 1) << name;
+    EXPECT_EQ(MustInspect(*locks_, name, kind).owner_holds, 1) << name;
+    EXPECT_TRUE(lease.Release().ok()) << name;
+    EXPECT_FALSE(MustInspect(*others_, name, kind).locked) << name;
+  }
+}
+
+TEST_F(LostReplyTest, Reenter_ReplyIsLost_CountsOnce) {
+  uint64_t cut = 0;
+  for (const LockKind kind : kKinds) {
+    const std::string name(LockKindName(kind));
+    LockLease outer = MustAcquire(*locks_, name, {.kind = kind});
+    proxy_->DropReply();
+    LockLease inner = MustAcquire(*locks_, name, {.kind = kind});
+    ExpectCut(++cut);
+    EXPECT_EQ(inner.hold_count(), 2) << name;
+    EXPECT_TRUE(outer.valid()) << name;
+    EXPECT_EQ(MustInspect(*locks_, name, kind).owner_holds, 2) << name;
+    EXPECT_TRUE(inner.Release().ok()) << name;
+    EXPECT_TRUE(outer.Release().ok()) << name;
+    EXPECT_FALSE(MustInspect(*others_, name, kind).locked) << name;
+  }
+}
+
+TEST_F(LostReplyTest, Release_ReplyIsLost_ReleasesOnce) {
+  uint64_t cut = 0;
+  for (const LockKind kind : kKinds) {
+    const std::string name(LockKindName(kind));
+    LockLease outer = MustAcquire(*locks_, name, {.kind = kind});
+    LockLease inner = MustAcquire(*locks_, name, {.kind = kind});
+    proxy_->DropReply();
+    EXPECT_TRUE(inner.Release().ok()) << name;
+    ExpectCut(++cut);
+    EXPECT_EQ(MustInspect(*locks_, name, kind).owner_holds, 1) << name;
+    proxy_->DropReply();
+    const absl::Status released = outer.Release();
+    EXPECT_TRUE(released.ok()) << name << ": " << released;
+    ExpectCut(++cut);
+    EXPECT_FALSE(MustInspect(*others_, name, kind).locked) << name;
+  }
+}
+
+// The release has been run, somebody else has entered, and it comes a second time.
+TEST_F(LostReplyTest, Release_ReplyIsLostAndAnotherEnters_DoesNotDisturbIt) {
+  for (const LockKind kind : kExclusiveKinds) {
+    const std::string name(LockKindName(kind));
+    LockLease lease = MustAcquire(*locks_, name, {.kind = kind});
+    proxy_->Hold();
+    std::future<absl::Status> released = std::async(std::launch::async, [&] { return lease.Release(); });
+    ASSERT_TRUE(proxy_->Await([](const TcpProxy::Counts& counts) { return counts.held > 0; }));
+    const LockLease next = MustAcquire(*others_, name, {.kind = kind});
+    proxy_->CloseAll();
+    proxy_->Release();
+    const absl::Status status = released.get();
+    EXPECT_TRUE(status.ok()) << name << ": " << status;
+    EXPECT_TRUE(next.valid()) << name;
+    EXPECT_EQ(MustInspect(*others_, name, kind).owner_holds, 1) << name;
+  }
+}
+
+TEST_F(LostReplyTest, Renew_RepliesAreLost_IsTriedAgainWithinTheLease) {
+  const auto watched = NewProxied({.watchdog_lease = 2 * kShortLease});
+  for (const LockKind kind : kKinds) {
+    const std::string name(LockKindName(kind));
+    LockLease lease = MustAcquire(*watched, name, {.kind = kind});
+    for (int i = 0; i < 3; ++i) {
+      const uint64_t cut = proxy_->counts().cut;
+      proxy_->DropReply();
+      ASSERT_TRUE(proxy_->Await([cut](const TcpProxy::Counts& counts) { return counts.cut > cut; }));
+    }
+    EXPECT_TRUE(lease.valid()) << name;
+    EXPECT_EQ(MustInspect(*watched, name, kind).owner_holds, 1) << name;
+    EXPECT_TRUE(lease.Release().ok()) << name;
+  }
+}
+
+// Acquired, unheard of, and never asked for again: it must not be renewed.
+TEST_F(LostReplyTest, Acquire_ReplyIsLostAndServerIsGone_IsUnavailableAndLapses) {
+  const auto watched = NewProxied({.watchdog_lease = kShortLease, .engine_timeout = absl::Milliseconds(300)});
+  for (const LockKind kind : kExclusiveKinds) {
+    const std::string name(LockKindName(kind));
+    proxy_->Hold();
+    std::future<absl::Status> refused =
+        std::async(std::launch::async, [&] { return watched->Acquire(name, {.kind = kind}).status(); });
+    ASSERT_TRUE(proxy_->Await([](const TcpProxy::Counts& counts) { return counts.held > 0; }));
+    proxy_->Refuse();
+    proxy_->CloseAll();
+    proxy_->Release();
+    EXPECT_EQ(refused.get().code(), absl::StatusCode::kUnavailable) << name;
+    proxy_->Accept();
+    const Stopwatch watch;
+    EXPECT_TRUE(MustAcquire(*others_, name, {.kind = kind}).valid()) << name;
+    EXPECT_LT(watch.elapsed(), kShortLease + kSlack) << name;
+    EXPECT_TRUE(IsFree(*others_, name, kind)) << name;
+    EXPECT_TRUE(IsFree(*watched, name, kind)) << name;
+  }
+}
+
+}  // namespace
+}  // namespace stockade

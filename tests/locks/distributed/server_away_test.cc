@@ -1,0 +1,135 @@
+// Case 17, while the server is away.
+#include <gtest/gtest.h>
+
+#include <future>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "locks/distributed/support/connect_lock_service.h"
+#include "locks/distributed/support/lock_suite.h"
+#include "locks/distributed/support/lost_signal.h"
+#include "redis/support/await.h"
+#include "redis/support/redis_server.h"
+#include "stockade/locks/acquire_all.h"
+
+namespace stockade {
+namespace {
+
+using testing::Await;
+using testing::ConnectLockService;
+using testing::kLongLease;
+using testing::kShortLease;
+using testing::kSlack;
+using testing::LostSignal;
+using testing::MustAcquire;
+using testing::RedisServer;
+using testing::Stopwatch;
+
+constexpr absl::Duration kTimeout = absl::Milliseconds(500);
+
+class ServerAwayTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    STOCKADE_NEEDS_REDIS();
+    server_ = std::make_unique<RedisServer>();
+    locks_ = ConnectLockService(server_->url(), {.watchdog_lease = kShortLease, .engine_timeout = kTimeout});
+  }
+
+  void ExpectUnavailableInTime() {
+    for (const LockKind kind : {LockKind::kReentrant, LockKind::kFair, LockKind::kRead, LockKind::kWrite}) {
+      const Stopwatch watch;
+      const absl::Status status = locks_->Acquire("another", {.kind = kind}).status();
+      EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << LockKindName(kind) << ": " << status;
+      EXPECT_LT(watch.elapsed(), kTimeout + kSlack) << LockKindName(kind);
+    }
+    EXPECT_EQ(locks_->Inspect("another").status().code(), absl::StatusCode::kUnavailable);
+    EXPECT_EQ(locks_->ForceRelease("another").status().code(), absl::StatusCode::kUnavailable);
+  }
+
+  std::unique_ptr<RedisServer> server_;
+  std::unique_ptr<LockService> locks_;
+};
+
+TEST_F(ServerAwayTest, Acquire_ServerIsDead_IsUnavailableWithinTheTimeoutUntilItIsBack) {
+  server_->Kill();
+  ExpectUnavailableInTime();
+  server_->Restart();
+  EXPECT_TRUE(MustAcquire(*locks_, "another").valid());
+}
+
+TEST_F(ServerAwayTest, Acquire_ServerStandsStill_IsUnavailableWithinTheTimeoutUntilItGoesOn) {
+  server_->Pause();
+  ExpectUnavailableInTime();
+  server_->Resume();
+  EXPECT_TRUE(MustAcquire(*locks_, "another").valid());
+}
+
+TEST_F(ServerAwayTest, Holder_ServerStaysAway_LosesItWithItsLease) {
+  LockLease lease = MustAcquire(*locks_, "seat");
+  LostSignal lost(lease.lost());
+  server_->Kill();
+  const Stopwatch watch;
+  EXPECT_TRUE(lost.Await());
+  EXPECT_LT(watch.elapsed(), kShortLease + kSlack);
+  EXPECT_FALSE(lease.valid());
+  EXPECT_EQ(lease.Release().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_F(ServerAwayTest, Holder_ServerComesBackEmpty_LearnsIt) {
+  const auto locks = ConnectLockService(server_->url(), {.watchdog_lease = kLongLease, .engine_timeout = kTimeout});
+  LockLease lease = MustAcquire(*locks, "seat");
+  server_->Kill();
+  server_->Restart();
+  EXPECT_EQ(lease.Release().code(), absl::StatusCode::kFailedPrecondition);
+  const LockLease next = MustAcquire(*locks, "seat");
+  EXPECT_GT(next.fencing_token().value_or(0), lease.fencing_token().value_or(-1));
+}
+
+TEST_F(ServerAwayTest, Release_ServerStandsStill_IsUnavailableWithinTheTimeoutAndNotRenewed) {
+  LockLease lease = MustAcquire(*locks_, "seat");
+  server_->Pause();
+  const Stopwatch watch;
+  const absl::Status refused = lease.Release();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kUnavailable) << refused;
+  EXPECT_LT(watch.elapsed(), kTimeout + kSlack);
+  server_->Resume();
+  const auto others = ConnectLockService(server_->url(), {.watchdog_lease = kLongLease});
+  EXPECT_TRUE(MustAcquire(*others, "seat").valid());
+}
+
+TEST_F(ServerAwayTest, HolderAndWaiter_ServerDiesAndIsBackEmpty_LearnItWithinARenewal) {
+  constexpr absl::Duration kRenewal = absl::Seconds(4);
+  // Longer than it is away.
+  const LockServiceOptions patient = {.watchdog_lease = 3 * kRenewal, .engine_timeout = testing::kPatience};
+  const auto mine = ConnectLockService(server_->url(), patient);
+  const auto others = ConnectLockService(server_->url(), patient);
+  LockLease lease = MustAcquire(*mine, "seat");
+  LostSignal lost(lease.lost());
+  std::future<LockLease> waiter = std::async(std::launch::async, [&] { return MustAcquire(*others, "seat"); });
+  Await("a listener", [&] { return server_->Info("pubsub_channels") != "0"; });
+  server_->Kill();
+  server_->Restart();
+  const Stopwatch watch;
+  EXPECT_TRUE(waiter.get().valid());
+  EXPECT_TRUE(lost.Await());
+  EXPECT_LT(watch.elapsed(), kRenewal + kSlack);
+  EXPECT_EQ(lease.Release().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+// Several together, of which one cannot be had.
+TEST_F(ServerAwayTest, AcquireAll_OneServiceIsAway_IsUnavailableAndHoldsNone) {
+  RedisServer other_server;
+  const auto others = ConnectLockService(other_server.url(), {.watchdog_lease = kLongLease});
+  server_->Kill();
+  for (const std::string first : {"a", "z"}) {  // Whichever comes first in their order.
+    const std::vector<LockTarget> targets = {{.service = others.get(), .name = first},
+                                             {.service = locks_.get(), .name = "m"}};
+    const absl::StatusOr<LockLeases> refused = AcquireAll(targets, {.wait = testing::kPatience});
+    EXPECT_EQ(refused.status().code(), absl::StatusCode::kUnavailable) << refused.status();
+    EXPECT_FALSE(testing::MustInspect(*others, first, LockKind::kReentrant).locked);
+  }
+}
+
+}  // namespace
+}  // namespace stockade
