@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "docs/document_table.h"
+#include "docs/test_names.h"
 #include "gtest/gtest.h"
 #include "inventory/sqlite_ledger_support.h"
 #include "stockade/inventory/inventory.h"
@@ -33,21 +34,6 @@ std::vector<std::string> SqlIn(const std::string& document) {
   return blocks;
 }
 
-// Suite names of all tests below tests/inventory.
-std::set<std::string> Suites() {
-  std::set<std::string> suites;
-  const std::regex test(R"(TEST(_F|_P)?\((\w+),)");
-  const std::string root = std::string(STOCKADE_SOURCE_DIR) + "/tests/inventory";
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(root)) {
-    if (entry.path().extension() != ".cc") continue;
-    const std::string text = Contents(entry.path());
-    for (std::sregex_iterator match(text.begin(), text.end(), test), end; match != end; ++match) {
-      suites.insert((*match)[2]);
-    }
-  }
-  return suites;
-}
-
 TEST(LedgerDocumentTest, Sql_OnALedger_TellsWhatTheInventoryTells) {
   const TempDir dir;
   const std::string path = dir.File("orders.db");
@@ -68,7 +54,7 @@ TEST(LedgerDocumentTest, Sql_OnALedger_TellsWhatTheInventoryTells) {
 TEST(LedgerDocumentTest, FailureTable_NamesTestsThatThereAre) {
   const std::vector<std::string> table = DocumentedTable("docs/INVENTORY.md", "| what fails |");
   ASSERT_GT(table.size(), 10u);
-  const std::set<std::string> suites = Suites();
+  const std::set<std::string> suites = TestNames("tests/inventory");
   const std::regex name(R"(`(\w+Test)`)");
   for (size_t row = 2; row < table.size(); ++row) {
     int named = 0;
