@@ -6,11 +6,14 @@
 #include <functional>
 #include <future>
 #include <memory>
+#include <regex>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "docs/document_table.h"
+#include "docs/test_names.h"
 #include "redis/support/await.h"
 #include "redis/support/redis_server.h"
 #include "redis/support/tcp_proxy.h"
@@ -278,6 +281,19 @@ TEST(LockOutcomesTest, EachFateOfAHold_IsSeenAsTheDocumentSays) {
                   (seen.lost ? "fires" : "silent") + " | " + Told(seen.released) + " |");
   }
   ExpectRows("| what happened |", all);
+}
+
+TEST(LockOutcomesTest, PromiseTable_NamesTestsThatThereAre) {
+  const std::vector<std::string> table = DocumentedTable("docs/DISTRIBUTED_LOCKS.md", "| this happens |");
+  const std::set<std::string> tests = TestNames("tests/locks");
+  const std::regex name(R"(`(\w+Test\.\w+)`)");
+  int named = 0;
+  for (const std::string& row : table) {
+    for (std::sregex_iterator match(row.begin(), row.end(), name), end; match != end; ++match, ++named) {
+      EXPECT_TRUE(tests.contains((*match)[1])) << row;
+    }
+  }
+  EXPECT_GE(named, 6);
 }
 
 }  // namespace
