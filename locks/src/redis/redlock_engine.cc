@@ -1,0 +1,397 @@
+#include "redlock_engine.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <future>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "redis_lock_keys.h"
+#include "redlock_votes.h"
+#include "redlock_watch.h"
+#include "status.h"
+#include "stockade/base/strings.h"
+#include "stockade/redis/redis_status.h"
+#include "stockade/redis/redis_url.h"
+
+namespace stockade::internal {
+namespace {
+
+constexpr size_t kMostRenewalsACommand = 100;
+
+// When to look again without a hint, at random so that those who met do not meet again: after a try that others may
+// have had no more of, and after one that others had the majority of, or several of them together.
+constexpr absl::Duration kLeastPause = absl::Milliseconds(10);
+constexpr absl::Duration kSplitPause = absl::Milliseconds(100);
+constexpr absl::Duration kHeldPause = absl::Milliseconds(500);
+
+// In the place of PUBLISH: takes the same, and tells nobody. Others who met in a try would all try again at once.
+constexpr char kTellNobody[] = "EXISTS";
+
+// Steps are numbered twice as far apart as the service does it, so that each try has a number for what takes it back.
+constexpr uint64_t StepNumber(uint64_t sequence) { return 2 * sequence; }
+constexpr uint64_t TakeBackNumber(uint64_t sequence) { return 2 * sequence + 1; }
+
+// An error of the server's is an answer, too.
+bool Answered(const absl::StatusOr<RedisReply>& reply) { return reply.ok() || !RedisErrorCode(reply.status()).empty(); }
+
+// What failed at servers: of which the caller is told one, rather what a retry does not mend.
+struct Failures {
+  void Note(const absl::Status& status, bool unknown) {
+    outcome_unknown |= unknown;
+    if (error.ok() || absl::IsUnavailable(error)) error = status;
+  }
+  absl::Status Error(size_t answered, size_t nodes) const {
+    // Aborted: a retry with another number will do, which is more than can be said where some have granted it.
+    const absl::StatusCode code = absl::IsAborted(error) ? absl::StatusCode::kUnavailable : error.code();
+    return absl::Status(code, Concat(answered, " of ", nodes, " servers answered, and ", MajorityOf(nodes),
+                                     " must: ", error.message()));
+  }
+
+  absl::Status error = absl::OkStatus();
+  bool outcome_unknown = false;
+};
+
+struct TryPoll {
+  TryPoll(const LockTry& asked, size_t nodes) : step(asked), votes(nodes), refused(nodes, false) {}
+
+  bool Decided() const { return votes.Decided().has_value(); }
+  void Count(size_t node, const absl::StatusOr<RedisReply>& reply) {
+    LockTry answer = step;
+    RedisLockCommands::TakeAnswer(reply, answer);
+    if (!answer.status.ok()) {
+      failures.Note(answer.status, answer.outcome_unknown);
+      return votes.Failed();
+    }
+    if (answer.acquired) return votes.Granted(answer.hold_count);
+    refused[node] = true;
+    votes.Refused(answer.retry_after);
+  }
+
+  const LockTry step;
+  TryVotes votes;
+  Failures failures = {};
+  std::vector<bool> refused;  // By the number of the server.
+};
+
+struct HoldPoll {
+  explicit HoldPoll(size_t nodes) : votes(nodes) {}
+
+  bool Decided() const { return votes.Decided().has_value(); }
+  void Count(const absl::Status& status, bool unknown, bool held) {
+    if (status.ok()) return votes.Answered(held);
+    failures.Note(status, unknown);
+    votes.Failed();
+  }
+
+  HoldVotes votes;
+  Failures failures = {};
+};
+
+// Polls that are asked together. Answers come from any thread, and those that come late find it still there.
+template <typename Poll>
+class Round {
+ public:
+  explicit Round(size_t nodes) : nodes_(nodes) {}
+
+  // Before anything is sent.
+  void Add(Poll poll) {
+    polls_.push_back({.poll = std::move(poll), .counted = std::vector<bool>(nodes_, false)});
+    ++open_;
+  }
+
+  // Hands the poll to `count`, which counts what a server has answered: its first answer.
+  template <typename Count>
+  void Take(size_t at, size_t node, Count count) {
+    const std::lock_guard lock(mutex_);
+    Entry& entry = polls_[at];
+    if (entry.counted[node]) return;
+    entry.counted[node] = true;
+    const bool decided = entry.poll.Decided();
+    count(entry.poll);
+    if (decided || !entry.poll.Decided() || --open_ > 0) return;
+    decided_.notify_all();
+  }
+
+  // Blocks until all are decided, then hands each to `read`.
+  template <typename Read>
+  void Await(Read read) {
+    std::unique_lock lock(mutex_);
+    decided_.wait(lock, [this] { return open_ == 0; });
+    for (size_t i = 0; i < polls_.size(); ++i) read(i, std::as_const(polls_[i].poll));
+  }
+
+ private:
+  struct Entry {
+    Poll poll;
+    std::vector<bool> counted;  // By server.
+  };
+
+  const size_t nodes_;
+  std::mutex mutex_;
+  std::condition_variable decided_;
+  std::vector<Entry> polls_;  // Guarded by mutex_.
+  size_t open_ = 0;           // Guarded by mutex_. Polls that are not decided.
+};
+
+absl::StatusOr<std::vector<std::string>> EndpointsOf(std::span<const std::string> urls) {
+  if (urls.size() < 3 || urls.size() % 2 == 0) {
+    return absl::InvalidArgumentError(
+        Concat("RedlockService takes an odd number of servers, 3 at least, not ", urls.size()));
+  }
+  std::vector<std::string> endpoints;
+  std::set<std::string> servers;
+  for (const std::string& text : urls) {
+    const absl::StatusOr<RedisUrl> url = ParseRedisUrl(text);
+    if (!url.ok()) return url.status();
+    const std::string server = url->endpoints.front().ToString();
+    if (url->kind != RedisUrl::Kind::kStandalone) {
+      return absl::InvalidArgumentError(Concat("RedlockService takes independent servers, not ", Redacted(*url)));
+    }
+    if (!servers.insert(server).second) {
+      return absl::InvalidArgumentError(Concat("RedlockService has been given server ", server, " twice"));
+    }
+    endpoints.push_back(Concat(server, "/", url->database));
+  }
+  std::sort(endpoints.begin(), endpoints.end());
+  return endpoints;
+}
+
+std::string IdOf(const std::vector<std::string>& endpoints) {
+  std::string id = "redlock ";
+  for (size_t i = 0; i < endpoints.size(); ++i) id += (i == 0 ? "" : ",") + endpoints[i];
+  return id;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<RedlockEngine>> RedlockEngine::Connect(std::span<const std::string> urls,
+                                                                      const RedlockOptions& options) {
+  const absl::StatusOr<std::vector<std::string>> endpoints = EndpointsOf(urls);
+  if (!endpoints.ok()) return endpoints.status();
+  std::unique_ptr<RedlockEngine> engine(
+      new RedlockEngine(IdOf(*endpoints), urls.size(), options.node_timeout, NewRedisLockClientId()));
+  const absl::Status begun = engine->Begin(urls, options.redis);
+  if (!begun.ok()) return begun;
+  const absl::Status connected = engine->AwaitMajority(options.redis.connect_timeout);
+  if (!connected.ok()) return connected;
+  return engine;
+}
+
+RedlockEngine::RedlockEngine(std::string id, size_t nodes, absl::Duration node_timeout, const std::string& client_id)
+    : id_(std::move(id)),
+      node_timeout_(node_timeout),
+      commands_({.client_id = client_id, .tokens = false}),
+      in_silence_({.client_id = client_id, .publish_command = kTellNobody, .tokens = false}),
+      random_(std::random_device{}()),
+      away_(nodes) {}
+
+absl::Status RedlockEngine::Begin(std::span<const std::string> urls, RedisOptions options) {
+  options.callback_executor = &on_their_threads_;
+  options.wait_for_connection = false;
+  for (const std::string& url : urls) {
+    absl::StatusOr<std::unique_ptr<RedisClient>> node = RedisClient::Connect(url, options);
+    if (!node.ok()) return node.status();
+    nodes_.push_back(*std::move(node));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RedlockEngine::AwaitMajority(absl::Duration timeout) {
+  const auto round = std::make_shared<Round<HoldPoll>>(nodes_.size());
+  round->Add(HoldPoll(nodes_.size()));
+  SendToAll(RedisCommand("PING").Idempotent(), timeout, [round](size_t node, const Reply& pong) {
+    const absl::Status status = Answered(pong) ? absl::OkStatus() : pong.status();
+    round->Take(0, node, [&](HoldPoll& poll) { poll.Count(status, false, true); });
+  });
+  absl::Status status;
+  round->Await([&](size_t, const HoldPoll& poll) {
+    if (poll.votes.Decided() == HoldVotes::Outcome::kHeld) return;
+    status =
+        absl::UnavailableError(Concat(id_, ": ", poll.failures.Error(poll.votes.answered(), nodes_.size()).message()));
+  });
+  return status;
+}
+
+void RedlockEngine::SendTo(size_t node, RedisCommand command, absl::Duration timeout, Answer answer) {
+  nodes_[node]->RunAsync(std::move(command),
+                         [this, node, answer = std::move(answer)](const Reply& reply) {
+                           away_[node].store(!Answered(reply), std::memory_order_relaxed);
+                           answer(node, reply);
+                         },
+                         {.timeout = timeout});
+}
+
+void RedlockEngine::SendToAll(const RedisCommand& command, absl::Duration timeout, const Answer& answer) {
+  std::vector<size_t> away;
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    if (away_[i].load(std::memory_order_relaxed)) away.push_back(i);
+  }
+  for (size_t i = 0; i < nodes_.size(); ++i) SendTo(i, command, timeout, answer);
+  if (nodes_.size() - away.size() < MajorityOf(nodes_.size())) return;
+  for (const size_t i : away) {
+    answer(i, WithUnknownOutcome(absl::UnavailableError("it has not answered yet, nor the last time")));
+  }
+}
+
+void RedlockEngine::TryMany(std::span<LockTry> tries) {
+  const auto round = std::make_shared<Round<TryPoll>>(nodes_.size());
+  for (LockTry& step : tries) round->Add(TryPoll(step, nodes_.size()));
+  for (size_t i = 0; i < tries.size(); ++i) {
+    LockTry numbered = tries[i];
+    numbered.sequence = StepNumber(numbered.sequence);
+    SendToAll(commands_.Try(numbered), std::min(node_timeout_, numbered.timeout),
+              [round, i](size_t node, const Reply& reply) {
+                round->Take(i, node, [&](TryPoll& poll) { poll.Count(node, reply); });
+              });
+  }
+  std::vector<std::function<void()>> take_backs;
+  round->Await([&](size_t i, const TryPoll& poll) {
+    LockTry& step = tries[i];
+    const TryVotes& votes = poll.votes;
+    const bool unknown = votes.granted() > 0 || votes.missing() > 0 || poll.failures.outcome_unknown;
+    step.status = absl::OkStatus();
+    step.outcome_unknown = false;
+    step.acquired = votes.Decided() == TryVotes::Outcome::kAcquired;
+    if (step.acquired) {
+      step.hold_count = votes.hold_count();
+    } else if (votes.Decided() == TryVotes::Outcome::kUnreachable) {
+      // What has been granted the service takes back, once it has given up.
+      step.status = poll.failures.Error(votes.granted() + votes.refused(), nodes_.size());
+      step.outcome_unknown = unknown;
+    } else {
+      const bool split = votes.refused() < votes.majority();
+      const absl::Duration pause = split ? RandomPause(kLeastPause, kSplitPause) : RandomPause(kSplitPause, kHeldPause);
+      step.retry_after = std::min(pause, votes.lapses_after());
+      if (!unknown) return;
+      take_backs.push_back(
+          [this, &step, keep = votes.count_before(), refused = poll.refused] { TakeBack(step, keep, refused); });
+    }
+  });
+  // Answers may come while they are sent, and want the round's mutex.
+  for (const auto& take_back : take_backs) take_back();
+}
+
+void RedlockEngine::TakeBack(const LockTry& step, int64_t keep, const std::vector<bool>& refused) {
+  const RedisCommand command = commands_.Release(
+      {.hold = step.hold, .keep = keep, .sequence = TakeBackNumber(step.sequence), .repeated = true, .gives_up = true});
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    // Nobody waits: whatever comes next to a server comes after it, and what fails here lapses.
+    if (!refused[i]) SendTo(i, command, node_timeout_, [](size_t, const Reply&) {});
+  }
+}
+
+void RedlockEngine::RenewMany(std::span<LockRenewal> renewals, absl::Duration timeout) {
+  const auto round = std::make_shared<Round<HoldPoll>>(nodes_.size());
+  for (size_t i = 0; i < renewals.size(); ++i) round->Add(HoldPoll(nodes_.size()));
+  for (size_t first = 0; first < renewals.size(); first += kMostRenewalsACommand) {
+    const std::span<LockRenewal> asked =
+        renewals.subspan(first).first(std::min(kMostRenewalsACommand, renewals.size() - first));
+    // Of its own: answers may come when the caller's are gone.
+    const auto batch = std::make_shared<const std::vector<LockRenewal>>(asked.begin(), asked.end());
+    std::vector<const LockRenewal*> pointers;
+    for (const LockRenewal& renewal : *batch) pointers.push_back(&renewal);
+    SendToAll(commands_.Renew(pointers), std::min(node_timeout_, timeout),
+              [round, batch, first](size_t node, const Reply& reply) {
+                std::vector<LockRenewal> answers = *batch;
+                std::vector<LockRenewal*> to_fill;
+                for (LockRenewal& answer : answers) to_fill.push_back(&answer);
+                RedisLockCommands::TakeAnswer(reply, to_fill);
+                for (size_t i = 0; i < answers.size(); ++i) {
+                  round->Take(first + i, node,
+                              [&](HoldPoll& poll) { poll.Count(answers[i].status, false, answers[i].held); });
+                }
+              });
+  }
+  round->Await([&](size_t i, const HoldPoll& poll) {
+    const HoldVotes::Outcome outcome = *poll.votes.Decided();
+    renewals[i].held = outcome == HoldVotes::Outcome::kHeld;
+    renewals[i].status = outcome == HoldVotes::Outcome::kUnknown
+                             ? poll.failures.Error(poll.votes.answered(), nodes_.size())
+                             : absl::OkStatus();
+  });
+}
+
+void RedlockEngine::Release(LockRelease& release) {
+  const auto round = std::make_shared<Round<HoldPoll>>(nodes_.size());
+  round->Add(HoldPoll(nodes_.size()));
+  LockRelease numbered = release;
+  numbered.sequence = StepNumber(release.sequence);
+  SendToAll(commands_.Release(numbered), std::min(node_timeout_, release.timeout),
+            [round, numbered](size_t node, const Reply& reply) {
+              LockRelease answer = numbered;
+              RedisLockCommands::TakeAnswer(reply, answer);
+              round->Take(0, node,
+                          [&](HoldPoll& poll) { poll.Count(answer.status, answer.outcome_unknown, answer.held); });
+            });
+  round->Await([&](size_t, const HoldPoll& poll) {
+    const HoldVotes& votes = poll.votes;
+    // Where a majority has answered others can have it, though of servers that did not answer it may stand.
+    release.held = votes.Decided() != HoldVotes::Outcome::kLost;
+    release.status =
+        votes.answered() >= votes.majority() ? absl::OkStatus() : poll.failures.Error(votes.answered(), nodes_.size());
+    release.outcome_unknown = !release.status.ok() && (votes.answered() > 0 || poll.failures.outcome_unknown);
+  });
+}
+
+std::vector<RedlockEngine::Reply> RedlockEngine::AskAll(const RedisCommand& command, absl::Duration timeout) {
+  std::vector<std::future<Reply>> answers;
+  for (const std::unique_ptr<RedisClient>& node : nodes_) {
+    answers.push_back(node->RunFuture(command, {.timeout = std::min(node_timeout_, timeout)}));
+  }
+  std::vector<Reply> replies;
+  for (std::future<Reply>& answer : answers) replies.push_back(answer.get());
+  return replies;
+}
+
+absl::StatusOr<LockState> RedlockEngine::Inspect(const HoldKey& hold, absl::Duration timeout) {
+  const size_t majority = MajorityOf(nodes_.size());
+  std::vector<absl::Duration> free_after;
+  std::vector<int64_t> holds;
+  Failures failures;
+  for (const Reply& reply : AskAll(commands_.Inspect(hold), timeout)) {
+    const absl::StatusOr<LockState> state = RedisLockCommands::InspectAnswer(reply, hold);
+    if (!state.ok()) {
+      failures.Note(state.status(), false);
+      continue;
+    }
+    free_after.push_back(state->locked ? state->remaining : absl::ZeroDuration());
+    holds.push_back(state->owner_holds);
+  }
+  if (holds.size() < majority) return failures.Error(holds.size(), nodes_.size());
+  // It is free where a majority is.
+  std::sort(free_after.begin(), free_after.end());
+  std::sort(holds.begin(), holds.end(), std::greater<>());
+  const absl::Duration remaining = free_after[majority - 1];
+  return LockState{
+      .locked = remaining > absl::ZeroDuration(), .owner_holds = holds[majority - 1], .remaining = remaining};
+}
+
+absl::StatusOr<bool> RedlockEngine::ForceRelease(std::string_view name, LockKind kind, absl::Duration timeout) {
+  size_t answered = 0;
+  bool held = false;
+  Failures failures;
+  for (const Reply& reply : AskAll(commands_.ForceRelease(name, kind), timeout)) {
+    const absl::StatusOr<bool> released = RedisLockCommands::ForceReleaseAnswer(reply, name);
+    if (released.ok()) {
+      ++answered;
+      held |= *released;
+    } else {
+      failures.Note(released.status(), false);
+    }
+  }
+  if (answered < MajorityOf(nodes_.size())) return failures.Error(answered, nodes_.size());
+  return held;
+}
+
+std::unique_ptr<LockWatch> RedlockEngine::Watch(const HoldKey& hold, std::function<void()> on_hint) {
+  return WatchQuorum(nodes_, commands_.Channel(hold), std::move(on_hint));
+}
+
+absl::Duration RedlockEngine::RandomPause(absl::Duration least, absl::Duration most) {
+  const std::lock_guard lock(random_mutex_);
+  return least + (most - least) * std::uniform_real_distribution<double>(0, 1)(random_);
+}
+
+}  // namespace stockade::internal
