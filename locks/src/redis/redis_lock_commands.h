@@ -17,7 +17,7 @@ namespace stockade::internal {
 
 struct RedisLockDialect {
   std::string client_id = {};               // NewRedisLockClientId().
-  std::string publish_command = "PUBLISH";  // RedisClient::publish_command().
+  std::string publish_command = "PUBLISH";  // RedisClient::publish_command(). Empty, for kReentrant: nobody is told.
   bool tokens = true;                       // False is for kReentrant alone.
   absl::Duration token_retention = absl::InfiniteDuration();
 };
@@ -48,6 +48,9 @@ class RedisLockCommands {
   const RedisLockDialect dialect_;
   const std::string retention_ms_;  // Empty: for ever.
 };
+
+// In one command: one script's work on the server is to stay below a millisecond.
+inline constexpr size_t kMostRenewalsACommand = 100;
 
 // In whole milliseconds, upwards, and no more than Redis takes.
 int64_t LeaseMs(absl::Duration lease);

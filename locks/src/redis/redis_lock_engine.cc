@@ -13,9 +13,6 @@
 namespace stockade::internal {
 namespace {
 
-// One script's work on the server is to stay below a millisecond.
-constexpr size_t kMostRenewalsACommand = 100;
-
 // "redis 127.0.0.1:6379/0", "redis mymaster@10.0.0.1:26379,10.0.0.2:26379/0".
 std::string IdOf(const RedisUrl& url) {
   std::vector<std::string> endpoints;

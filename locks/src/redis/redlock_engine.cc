@@ -18,16 +18,11 @@
 namespace stockade::internal {
 namespace {
 
-constexpr size_t kMostRenewalsACommand = 100;
-
 // When to look again without a hint, at random so that those who met do not meet again: after a try that others may
 // have had no more of, and after one that others had the majority of, or several of them together.
 constexpr absl::Duration kLeastPause = absl::Milliseconds(10);
 constexpr absl::Duration kSplitPause = absl::Milliseconds(100);
 constexpr absl::Duration kHeldPause = absl::Milliseconds(500);
-
-// In the place of PUBLISH: takes the same, and tells nobody. Others who met in a try would all try again at once.
-constexpr char kTellNobody[] = "EXISTS";
 
 // Steps are numbered twice as far apart as the service does it, so that each try has a number for what takes it back.
 constexpr uint64_t StepNumber(uint64_t sequence) { return 2 * sequence; }
@@ -183,7 +178,7 @@ RedlockEngine::RedlockEngine(std::string id, size_t nodes, absl::Duration node_t
     : id_(std::move(id)),
       node_timeout_(node_timeout),
       commands_({.client_id = client_id, .tokens = false}),
-      in_silence_({.client_id = client_id, .publish_command = kTellNobody, .tokens = false}),
+      in_silence_({.client_id = client_id, .publish_command = "", .tokens = false}),
       random_(std::random_device{}()),
       away_(nodes) {}
 

@@ -71,7 +71,8 @@ class RedlockEngine final : public LockEngine {
   const std::string id_;
   const absl::Duration node_timeout_;
   const RedisLockCommands commands_;
-  const RedisLockCommands in_silence_;  // Of which nobody is told.
+  // For what a try got that was no lock yet: of which nobody is told, or all who met in it would try again at once.
+  const RedisLockCommands in_silence_;
   std::mutex random_mutex_;
   std::mt19937_64 random_;                           // Guarded by random_mutex_.
   std::vector<std::atomic<bool>> away_;              // By server: whether it failed to answer last time.

@@ -26,12 +26,16 @@ struct RedlockOptions {
 };
 
 // The RedLock algorithm of the Redis documentation: a lock is held while more than half of N independent servers say
-// so, for its lease less the time that it took and the drift of clocks. It works while more than half answer.
-// kReentrant only, without fencing tokens.
+// so, for its lease less the time that it took and the drift of clocks. It works while more than half answer, and does
+// not wait for a server that failed to answer the last time. kReentrant only, without fencing tokens.
+//
+// A server that comes back without its data within a lease can give away what it had given before, and then two may
+// hold a lock: let servers write everything to disk before they answer (appendfsync always), or keep one away for the
+// longest lease after a crash. Waiters try again some times a second, since what others got half way tells nobody.
 class RedlockService {
  public:
-  // One URL a server, an odd number, 3 at least, each another one. Blocks until more than half are connected;
-  // Unavailable where that does not come about.
+  // One URL a server, an odd number, 3 at least, each another one: InvalidArgument otherwise. Blocks until more than
+  // half answer, at most redis.connect_timeout; Unavailable where they do not. The others are used once they answer.
   static absl::StatusOr<std::unique_ptr<LockService>> Connect(std::span<const std::string> urls,
                                                               RedlockOptions options = {});
 };
