@@ -254,6 +254,20 @@ TEST_F(RedisFairTest, Entering_TakesItsWaitOffTheOthers_NotBelowWhatTheyNeed) {
   EXPECT_LE(Left(FieldOf(behind)), before);
 }
 
+TEST_F(RedisFairTest, Entering_LeavesStockadesWaitersTheTimeThatRedissonWillTakeOff) {
+  Holder holder = Waiter();
+  Holder waiter = Waiter();
+  Holder behind = Waiter();
+  holder.Queue();
+  waiter.Queue();
+  Plant(kJava, 303'000);
+  behind.Queue();
+  holder.Release();
+  const std::string before = Call({"ZSCORE", kTimes, FieldOf(behind)}).text;
+  ASSERT_TRUE(waiter.Queue().acquired);
+  EXPECT_EQ(Call({"ZSCORE", kTimes, FieldOf(behind)}), before);
+}
+
 TEST_F(RedisFairTest, DeadRedissonHead_IsToldOnceAndDroppedThreeSecondsLater) {
   testing::Ear ear;
   std::unique_ptr<RedisClient> redis = RedisClient::Connect(server_->url()).value();
