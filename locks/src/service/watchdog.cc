@@ -19,9 +19,9 @@ void Watchdog::WatchAt(const std::shared_ptr<Hold>& hold, Instant at) {
   if (stopping_) return;
   if (hold->watch_at) schedule_.erase({*hold->watch_at, hold.get()});
   hold->watch_at = at;
-  const auto place = schedule_.emplace(std::pair(at, hold.get()), hold).first;
+  schedule_.emplace(std::pair(at, hold.get()), hold);
   if (!thread_.joinable()) thread_ = std::thread([this] { Run(); });
-  if (place == schedule_.begin()) changed_.notify_one();
+  if (at < sleeps_until_) changed_.notify_one();
 }
 
 void Watchdog::Forget(Hold& hold) {
@@ -59,6 +59,7 @@ std::vector<std::shared_ptr<Hold>> Watchdog::AwaitDue() {
     if (stopping_) return {};
     const Instant first = schedule_.empty() ? Instant::InfiniteFuture() : schedule_.begin()->first.first;
     if (clock.Now() >= first) break;
+    sleeps_until_ = first;
     clock.WaitUntil(changed_, lock, first);
   }
   const Instant horizon = clock.Now() + core_.options().watchdog_lease / kTogether;

@@ -41,8 +41,11 @@ class Watchdog {
   std::mutex mutex_;
   std::condition_variable changed_;  // A hold is due earlier than all others, or stopping_.
   Schedule schedule_;                // Guarded by mutex_.
-  bool stopping_ = false;            // Guarded by mutex_.
-  std::thread thread_;               // Started under mutex_.
+  // Guarded by mutex_. When its thread wakes by itself, which is not put off for a hold that has been forgotten: a lock
+  // that is acquired and released in turn is not to wake it each time.
+  Instant sleeps_until_ = Instant::InfiniteFuture();
+  bool stopping_ = false;  // Guarded by mutex_.
+  std::thread thread_;     // Started under mutex_.
 };
 
 }  // namespace stockade::internal
