@@ -106,7 +106,7 @@ TEST_P(GivingUpSuiteTest, Service_DestroyedWhileSomebodyWaits_CancelsAndLeavesNo
 
 // At every moment of an acquire: before it is sent, on its way, while it waits, once it is held.
 TEST_P(GivingUpSuiteTest, Stop_AtRandomMoments_LeavesNothingThatIsRenewed) {
-  const auto locks = NewClient(testing::kShortLease);
+  const auto locks = NewClient(testing::kKeptLease);
   for (const LockKind kind : kExclusiveKinds) {
     const std::string name = NewName();
     const int64_t rounds = testing::Scaled(50, 1'000);
@@ -127,7 +127,7 @@ TEST_P(GivingUpSuiteTest, Stop_AtRandomMoments_LeavesNothingThatIsRenewed) {
     });
     const Stopwatch watch;
     LockLease last = MustAcquire(*locks, name, {.kind = kind});
-    EXPECT_LT(watch.elapsed(), testing::kShortLease + kSlack) << LockKindName(kind);
+    EXPECT_LT(watch.elapsed(), testing::kKeptLease + kSlack) << LockKindName(kind);
     EXPECT_EQ(last.hold_count(), 1) << LockKindName(kind) << ", after " << entered << " had entered";
     EXPECT_TRUE(last.Release().ok());
     EXPECT_FALSE(MustInspect(*locks, name, kind).locked) << LockKindName(kind);

@@ -115,14 +115,16 @@ TEST_P(LossSuiteTest, Server_IsKilled_HolderAndWaiterLearnWhatBecameOfTheHold) {
 }
 
 TEST_P(LossSuiteTest, Connections_AreKilled_TheWatchdogGoesOn) {
-  const auto mine = NewClient(testing::kShortLease);
+  constexpr absl::Duration kWatched = absl::Seconds(3);
+  const auto mine = NewClient(kWatched);
   const auto others = NewClient();
   const std::string name = NewName();
   LockLease lease = MustAcquire(*mine, name);
   for (int i = 0; i < 5; ++i) {
     servers_->KillConnections();
-    EXPECT_EQ(others->Acquire(name, {.wait = testing::kShortLease}).status().code(),
-              absl::StatusCode::kDeadlineExceeded);
+    // The last time long enough for a hold that nobody renews any more to lapse.
+    const absl::Duration wait = i < 4 ? kWatched / 10 : kWatched;
+    EXPECT_EQ(others->Acquire(name, {.wait = wait}).status().code(), absl::StatusCode::kDeadlineExceeded);
   }
   EXPECT_TRUE(lease.valid());
   EXPECT_TRUE(lease.Release().ok());

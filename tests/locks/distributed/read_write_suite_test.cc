@@ -14,6 +14,7 @@ namespace {
 
 using testing::AgentProcess;
 using testing::IsFree;
+using testing::kKeptLease;
 using testing::kShortLease;
 using testing::kSlack;
 using testing::MustAcquire;
@@ -76,13 +77,13 @@ TEST_P(ReadWriteSuiteTest, Write_ReleasedWhileReading_LetsWaitingReadersInAndNoW
 }
 
 TEST_P(ReadWriteSuiteTest, Write_ReleasedWhileReading_TheReadHoldIsStillRenewed) {
-  const auto mine = NewClient(kShortLease);
+  const auto mine = NewClient(kKeptLease);
   const auto others = NewClient();
   const std::string name = NewName();
   LockLease writer = MustAcquire(*mine, name, {.kind = LockKind::kWrite});
   LockLease reader = MustAcquire(*mine, name, {.kind = LockKind::kRead});
   EXPECT_TRUE(writer.Release().ok());
-  EXPECT_EQ(others->Acquire(name, {.kind = LockKind::kWrite, .wait = 4 * kShortLease}).status().code(),
+  EXPECT_EQ(others->Acquire(name, {.kind = LockKind::kWrite, .wait = 3 * kKeptLease}).status().code(),
             absl::StatusCode::kDeadlineExceeded);
   EXPECT_TRUE(reader.valid());
   EXPECT_TRUE(reader.Release().ok());
@@ -112,7 +113,7 @@ TEST_P(ReadWriteSuiteTest, ForceRelease_ReadAndWriteHeld_TakesBoth) {
 }
 
 TEST_P(ReadWriteSuiteTest, Read_LapsesWhileAnotherReads_DoesNotKeepTheWriterOut) {
-  const auto mine = NewClient(kShortLease);
+  const auto mine = NewClient(kKeptLease);
   const auto others = NewClient();
   const std::string name = NewName();
   const LockLease lapsing = MustAcquire(*others, name, NewOwner({.kind = LockKind::kRead, .lease = kShortLease}));

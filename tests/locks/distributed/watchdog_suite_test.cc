@@ -15,6 +15,7 @@ namespace {
 using testing::AgentProcess;
 using testing::IsFree;
 using testing::kExclusiveKinds;
+using testing::kKeptLease;
 using testing::kShortLease;
 using testing::kSlack;
 using testing::MustAcquire;
@@ -28,13 +29,13 @@ INSTANTIATE_TEST_SUITE_P(Locks, WatchdogSuiteTest, ::testing::ValuesIn(testing::
 INSTANTIATE_TEST_SUITE_P(Locks, CrashSuiteTest, ::testing::ValuesIn(testing::ServerSetups()), testing::LockSetupName);
 
 TEST_P(WatchdogSuiteTest, Watchdog_TenLeases_KeepsEveryKind) {
-  const auto mine = NewClient(kShortLease);
+  const auto mine = NewClient(kKeptLease);
   const auto others = NewClient();
   std::vector<LockLease> leases;
   for (const LockKind kind : {LockKind::kReentrant, LockKind::kFair, LockKind::kRead, LockKind::kWrite}) {
     leases.push_back(MustAcquire(*mine, NewName(), {.kind = kind}));
   }
-  const absl::StatusOr<LockLease> refused = others->Acquire(leases.front().name(), {.wait = 10 * kShortLease});
+  const absl::StatusOr<LockLease> refused = others->Acquire(leases.front().name(), {.wait = 10 * kKeptLease});
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kDeadlineExceeded) << refused.status();
   for (LockLease& lease : leases) {
     EXPECT_TRUE(lease.valid()) << lease.name();
@@ -45,13 +46,13 @@ TEST_P(WatchdogSuiteTest, Watchdog_TenLeases_KeepsEveryKind) {
 }
 
 TEST_P(WatchdogSuiteTest, Watchdog_Reentered_KeepsItUntilTheLastWatchedLeaseEnds) {
-  const auto mine = NewClient(kShortLease);
+  const auto mine = NewClient(kKeptLease);
   const auto others = NewClient();
   const std::string name = NewName();
   LockLease outer = MustAcquire(*mine, name);
   LockLease inner = MustAcquire(*mine, name);
   EXPECT_TRUE(inner.Release().ok());
-  EXPECT_EQ(others->Acquire(name, {.wait = 3 * kShortLease}).status().code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(others->Acquire(name, {.wait = 3 * kKeptLease}).status().code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_TRUE(outer.valid());
   EXPECT_TRUE(outer.Release().ok());
   EXPECT_TRUE(IsFree(*others, name, LockKind::kReentrant));
