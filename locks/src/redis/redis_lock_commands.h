@@ -17,7 +17,7 @@ namespace stockade::internal {
 
 struct RedisLockDialect {
   std::string client_id = {};               // NewRedisLockClientId().
-  std::string publish_command = "PUBLISH";  // RedisClient::publish_command(). Empty, for kReentrant: nobody is told.
+  std::string publish_command = "PUBLISH";  // RedisClient::publish_command().
   bool tokens = true;                       // False is for kReentrant alone.
   absl::Duration token_retention = absl::InfiniteDuration();
 };

@@ -30,7 +30,7 @@ if keep > 0 then
   call('hset', KEYS[1], ARGV[1], keep)
 elseif held then
   call('del', KEYS[1])
-  if ARGV[5] ~= '' then call(ARGV[5], KEYS[3], '0') end
+  call(ARGV[5], KEYS[3], '0')
 end
 )lua";
 

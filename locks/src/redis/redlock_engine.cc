@@ -1,14 +1,12 @@
 #include "redlock_engine.h"
 
 #include <algorithm>
-#include <condition_variable>
 #include <future>
-#include <optional>
 #include <set>
 #include <utility>
 
 #include "redis_lock_keys.h"
-#include "redlock_votes.h"
+#include "redlock_round.h"
 #include "redlock_watch.h"
 #include "status.h"
 #include "stockade/base/strings.h"
@@ -18,8 +16,8 @@
 namespace stockade::internal {
 namespace {
 
-// When to look again without a hint, at random so that those who met do not meet again: after a try that others may
-// have had no more of, and after one that others had the majority of, or several of them together.
+// When to look again without a hint, at random, so that those who met in a try do not meet again: up to kSplitPause
+// where nobody else can have had a majority; from there to kHeldPause where one had it, or several shared it.
 constexpr absl::Duration kLeastPause = absl::Milliseconds(10);
 constexpr absl::Duration kSplitPause = absl::Milliseconds(100);
 constexpr absl::Duration kHeldPause = absl::Milliseconds(500);
@@ -30,105 +28,6 @@ constexpr uint64_t TakeBackNumber(uint64_t sequence) { return 2 * sequence + 1; 
 
 // An error of the server's is an answer, too.
 bool Answered(const absl::StatusOr<RedisReply>& reply) { return reply.ok() || !RedisErrorCode(reply.status()).empty(); }
-
-// What failed at servers: of which the caller is told one, rather what a retry does not mend.
-struct Failures {
-  void Note(const absl::Status& status, bool unknown) {
-    outcome_unknown |= unknown;
-    if (error.ok() || absl::IsUnavailable(error)) error = status;
-  }
-  absl::Status Error(size_t answered, size_t nodes) const {
-    // Aborted: a retry with another number will do, which is more than can be said where some have granted it.
-    const absl::StatusCode code = absl::IsAborted(error) ? absl::StatusCode::kUnavailable : error.code();
-    return absl::Status(code, Concat(answered, " of ", nodes, " servers answered, and ", MajorityOf(nodes),
-                                     " must: ", error.message()));
-  }
-
-  absl::Status error = absl::OkStatus();
-  bool outcome_unknown = false;
-};
-
-struct TryPoll {
-  TryPoll(const LockTry& asked, size_t nodes) : step(asked), votes(nodes), refused(nodes, false) {}
-
-  bool Decided() const { return votes.Decided().has_value(); }
-  void Count(size_t node, const absl::StatusOr<RedisReply>& reply) {
-    LockTry answer = step;
-    RedisLockCommands::TakeAnswer(reply, answer);
-    if (!answer.status.ok()) {
-      failures.Note(answer.status, answer.outcome_unknown);
-      return votes.Failed();
-    }
-    if (answer.acquired) return votes.Granted(answer.hold_count);
-    refused[node] = true;
-    votes.Refused(answer.retry_after);
-  }
-
-  const LockTry step;
-  TryVotes votes;
-  Failures failures = {};
-  std::vector<bool> refused;  // By the number of the server.
-};
-
-struct HoldPoll {
-  explicit HoldPoll(size_t nodes) : votes(nodes) {}
-
-  bool Decided() const { return votes.Decided().has_value(); }
-  void Count(const absl::Status& status, bool unknown, bool held) {
-    if (status.ok()) return votes.Answered(held);
-    failures.Note(status, unknown);
-    votes.Failed();
-  }
-
-  HoldVotes votes;
-  Failures failures = {};
-};
-
-// Polls that are asked together. Answers come from any thread, and those that come late find it still there.
-template <typename Poll>
-class Round {
- public:
-  explicit Round(size_t nodes) : nodes_(nodes) {}
-
-  // Before anything is sent.
-  void Add(Poll poll) {
-    polls_.push_back({.poll = std::move(poll), .counted = std::vector<bool>(nodes_, false)});
-    ++open_;
-  }
-
-  // Hands the poll to `count`, which counts what a server has answered: its first answer.
-  template <typename Count>
-  void Take(size_t at, size_t node, Count count) {
-    const std::lock_guard lock(mutex_);
-    Entry& entry = polls_[at];
-    if (entry.counted[node]) return;
-    entry.counted[node] = true;
-    const bool decided = entry.poll.Decided();
-    count(entry.poll);
-    if (decided || !entry.poll.Decided() || --open_ > 0) return;
-    decided_.notify_all();
-  }
-
-  // Blocks until all are decided, then hands each to `read`.
-  template <typename Read>
-  void Await(Read read) {
-    std::unique_lock lock(mutex_);
-    decided_.wait(lock, [this] { return open_ == 0; });
-    for (size_t i = 0; i < polls_.size(); ++i) read(i, std::as_const(polls_[i].poll));
-  }
-
- private:
-  struct Entry {
-    Poll poll;
-    std::vector<bool> counted;  // By server.
-  };
-
-  const size_t nodes_;
-  std::mutex mutex_;
-  std::condition_variable decided_;
-  std::vector<Entry> polls_;  // Guarded by mutex_.
-  size_t open_ = 0;           // Guarded by mutex_. Polls that are not decided.
-};
 
 absl::StatusOr<std::vector<std::string>> EndpointsOf(std::span<const std::string> urls) {
   if (urls.size() < 3 || urls.size() % 2 == 0) {
@@ -165,8 +64,7 @@ absl::StatusOr<std::unique_ptr<RedlockEngine>> RedlockEngine::Connect(std::span<
                                                                       const RedlockOptions& options) {
   const absl::StatusOr<std::vector<std::string>> endpoints = EndpointsOf(urls);
   if (!endpoints.ok()) return endpoints.status();
-  std::unique_ptr<RedlockEngine> engine(
-      new RedlockEngine(IdOf(*endpoints), urls.size(), options.node_timeout, NewRedisLockClientId()));
+  std::unique_ptr<RedlockEngine> engine(new RedlockEngine(IdOf(*endpoints), urls.size(), options.node_timeout));
   const absl::Status begun = engine->Begin(urls, options.redis);
   if (!begun.ok()) return begun;
   const absl::Status connected = engine->AwaitMajority(options.redis.connect_timeout);
@@ -174,11 +72,10 @@ absl::StatusOr<std::unique_ptr<RedlockEngine>> RedlockEngine::Connect(std::span<
   return engine;
 }
 
-RedlockEngine::RedlockEngine(std::string id, size_t nodes, absl::Duration node_timeout, const std::string& client_id)
+RedlockEngine::RedlockEngine(std::string id, size_t nodes, absl::Duration node_timeout)
     : id_(std::move(id)),
       node_timeout_(node_timeout),
-      commands_({.client_id = client_id, .tokens = false}),
-      in_silence_({.client_id = client_id, .publish_command = "", .tokens = false}),
+      commands_({.client_id = NewRedisLockClientId(), .tokens = false}),
       random_(std::random_device{}()),
       away_(nodes) {}
 

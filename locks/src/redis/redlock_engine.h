@@ -53,7 +53,7 @@ class RedlockEngine final : public LockEngine {
  private:
   using Reply = absl::StatusOr<RedisReply>;
 
-  RedlockEngine(std::string id, size_t nodes, absl::Duration node_timeout, const std::string& client_id);
+  RedlockEngine(std::string id, size_t nodes, absl::Duration node_timeout);
 
   absl::Status Begin(std::span<const std::string> urls, RedisOptions options);
   absl::Status AwaitMajority(absl::Duration timeout);
@@ -71,8 +71,6 @@ class RedlockEngine final : public LockEngine {
   const std::string id_;
   const absl::Duration node_timeout_;
   const RedisLockCommands commands_;
-  // For what a try got that was no lock yet: of which nobody is told, or all who met in it would try again at once.
-  const RedisLockCommands in_silence_;
   std::mutex random_mutex_;
   std::mt19937_64 random_;                           // Guarded by random_mutex_.
   std::vector<std::atomic<bool>> away_;              // By server: whether it failed to answer last time.

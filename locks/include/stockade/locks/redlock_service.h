@@ -31,7 +31,7 @@ struct RedlockOptions {
 //
 // A server that comes back without its data within a lease can give away what it had given before, and then two may
 // hold a lock: let servers write everything to disk before they answer (appendfsync always), or keep one away for the
-// longest lease after a crash. Waiters try again some times a second, since what others got half way tells nobody.
+// longest lease after a crash.
 class RedlockService {
  public:
   // One URL a server, an odd number, 3 at least, each another one: InvalidArgument otherwise. Blocks until more than
