@@ -13,7 +13,10 @@
 #include "stockade/cache/loading_cache.h"
 #include "stockade/inventory/inventory.h"
 #include "stockade/inventory/sqlite_ledger.h"
+#include "stockade/locks/fallback_lock_service.h"
 #include "stockade/locks/keyed_shared_mutex.h"
+#include "stockade/locks/redis_lock_service.h"
+#include "stockade/locks/redlock_service.h"
 #include "stockade/locks/reentrant_mutex.h"
 #include "stockade/locks/reentrant_shared_mutex.h"
 #include "stockade/metrics/metrics_registry.h"
@@ -72,6 +75,16 @@ std::vector<std::string> ExportedRows() {
   const testing::RedisServer server;
   const auto redis = RedisClient::Connect(server.url(), {.name = kName, .metrics = &registry});
   EXPECT_TRUE(redis.ok()) << redis.status();
+  const LockServiceOptions service = {.name = kName, .metrics = &registry};
+  const RedisOptions no_metrics = {.metrics = nullptr};
+  auto locks = RedisLockService::Connect(server.url(), {.service = service, .redis = no_metrics});
+  EXPECT_TRUE(locks.ok()) << locks.status();
+  const auto fallback = FallbackLockService::Create(*std::move(locks), service);
+  EXPECT_TRUE(fallback.ok()) << fallback.status();
+  const testing::RedisServer others[2];
+  const std::string urls[] = {server.url(), others[0].url(), others[1].url()};
+  const auto redlock = RedlockService::Connect(urls, {.service = service, .redis = no_metrics});
+  EXPECT_TRUE(redlock.ok()) << redlock.status();
   std::vector<std::string> rows;
   for (const auto& family : registry.Collect()) {
     rows.push_back("| `" + family.name + "` | " + TypeName(family.type) + " | " + LabelsOf(family) + " | " +

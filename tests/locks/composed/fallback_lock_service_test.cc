@@ -8,10 +8,10 @@
 #include <string>
 #include <utility>
 
-#include "circuit.h"
 #include "locks/composed/switched_engine.h"
 #include "redis/support/await.h"
 #include "redis/support/exported.h"
+#include "service/circuit.h"
 #include "stockade/base/manual_clock.h"
 #include "stockade/metrics/metrics_registry.h"
 

@@ -4,9 +4,9 @@
 #include <string>
 #include <utility>
 
+#include "../local/local_lock_engine.h"
 #include "circuit.h"
-#include "local/local_lock_engine.h"
-#include "service/make_service.h"
+#include "make_service.h"
 #include "stockade/base/log.h"
 #include "stockade/base/strings.h"
 #include "stockade/metrics/metric_set.h"

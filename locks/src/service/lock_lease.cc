@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "service/service_core.h"
+#include "service_core.h"
 #include "stockade/base/log.h"
 #include "stockade/base/strings.h"
 
