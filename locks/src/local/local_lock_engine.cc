@@ -4,6 +4,7 @@
 #include <atomic>
 #include <utility>
 
+#include "../shown_lock.h"
 #include "absl/status/status.h"
 #include "stockade/base/strings.h"
 
@@ -25,7 +26,7 @@ LockKind Family(LockKind kind) { return kind == LockKind::kWrite ? LockKind::kRe
 
 absl::Status Overtaken(const HoldKey& hold, uint64_t sequence, uint64_t newest) {
   return absl::AbortedError(
-      Concat("lock '", hold.name, "': step ", sequence, " comes after step ", newest, " of owner ", hold.owner));
+      Concat(ShownLock(hold.name), ": step ", sequence, " comes after step ", newest, " of owner ", hold.owner));
 }
 
 }  // namespace
@@ -249,11 +250,11 @@ void LocalLockEngine::Try(LockTry& step, Instant now) {
   } else if (held != nullptr && step.sequence == held->newest.sequence) {
     Answer(step, held->newest);
   } else if ((!lock.holds.empty() || !lock.queue.empty()) && lock.kind != Family(key.kind)) {
-    step.status = absl::FailedPreconditionError(Concat("lock '", key.name, "' is used as a ", LockKindName(lock.kind),
+    step.status = absl::FailedPreconditionError(Concat(ShownLock(key.name), " is used as a ", LockKindName(lock.kind),
                                                        " lock, not as a ", LockKindName(key.kind), " lock"));
   } else if (key.kind == LockKind::kWrite && held == nullptr && FindHold(lock, LockKind::kRead, key.owner) != nullptr) {
     step.status = absl::FailedPreconditionError(
-        Concat("lock '", key.name, "': owner ", key.owner, " reads, and would wait for itself to write"));
+        Concat(ShownLock(key.name), ": owner ", key.owner, " reads, and would wait for itself to write"));
   } else {
     lock.kind = Family(key.kind);
     EnterOrWait(step, lock, held, now);

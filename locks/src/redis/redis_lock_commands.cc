@@ -4,8 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "../shown_lock.h"
 #include "absl/container/inlined_vector.h"
-#include "absl/strings/escaping.h"
 #include "redis_lock_keys.h"
 #include "redis_lock_scripts.h"
 #include "stockade/base/strings.h"
@@ -17,18 +17,16 @@ namespace {
 // How long a holder's record outlives its hold; the scripts know it too. So late may a step come that is still refused.
 constexpr int64_t kRecordAfterlifeMs = 20'000;
 
-std::string Shown(std::string_view name) { return Concat("lock '", absl::CHexEscape(AbslView(name)), "'"); }
-
 absl::Status Stale(std::string_view name) {
-  return absl::AbortedError(Concat(Shown(name), ": a later step of its holder has been run"));
+  return absl::AbortedError(Concat(ShownLock(name), ": a later step of its holder has been run"));
 }
 
 absl::Status OtherKind(std::string_view name) {
-  return absl::FailedPreconditionError(Concat(Shown(name), ": held as another kind"));
+  return absl::FailedPreconditionError(Concat(ShownLock(name), ": held as another kind"));
 }
 
 absl::Status Unexpected(std::string_view name, const RedisReply& reply) {
-  return absl::InternalError(Concat(Shown(name), ": Redis answered ", reply.ToString()));
+  return absl::InternalError(Concat(ShownLock(name), ": Redis answered ", reply.ToString()));
 }
 
 RedisCommand ScriptCommand(const RedisScript& script, std::span<const std::string> keys) {
@@ -54,7 +52,7 @@ absl::Status LockError(std::string_view name, const absl::Status& error) {
   if (code == absl::StatusCode::kDeadlineExceeded || code == absl::StatusCode::kResourceExhausted) {
     code = absl::StatusCode::kUnavailable;
   }
-  return absl::Status(code, Concat(Shown(name), ": ", error.message()));
+  return absl::Status(code, Concat(ShownLock(name), ": ", error.message()));
 }
 
 RedisLockCommands::RedisLockCommands(RedisLockDialect dialect)

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "../shown_lock.h"
 #include "engine_status.h"
 #include "service_core.h"
 #include "stockade/base/strings.h"
@@ -38,10 +39,10 @@ Acquisition::~Acquisition() {
 
 bool Acquisition::BeginTry(bool may_block) {
   const HoldKey& key = record_->key;
-  if (key.kind == LockKind::kWrite && record_->CurrentHold() == nullptr &&
-      core_.holds().Find({.name = key.name, .kind = LockKind::kRead, .owner = key.owner}) != nullptr) {
+  if (key.kind == LockKind::kWrite && !core_.StillHeld(record_->CurrentHold()) &&
+      core_.StillHeld(core_.holds().Find({.name = key.name, .kind = LockKind::kRead, .owner = key.owner}))) {
     Fail(absl::FailedPreconditionError(
-        Concat("lock '", key.name, "': its owner holds it for reading, and would wait for itself to write")));
+        Concat(ShownLock(key.name), ": its owner holds it for reading, and would wait for itself to write")));
     return false;
   }
   if (may_block) {
@@ -102,7 +103,7 @@ void Acquisition::OnFailure(Instant now) {
   const Instant last = *failing_since_ + core_.options().engine_timeout;
   if (now >= last) {
     return Fail(absl::UnavailableError(
-        Concat("lock '", record_->key.name, "': ", core_.engine().id(), " did not answer for ",
+        Concat(ShownLock(record_->key.name), ": ", core_.engine().id(), " did not answer for ",
                absl::FormatDuration(core_.options().engine_timeout), ": ", call_.status.message())));
   }
   look_at_ = std::min(now + pause_, last);
@@ -126,11 +127,11 @@ void Acquisition::OnBusy(Instant now) {
 bool Acquisition::Look() {
   if (done()) return false;
   if (core_.stopping()) {
-    Fail(absl::CancelledError(Concat("lock '", record_->key.name, "': its service is being destroyed")));
+    Fail(absl::CancelledError(Concat(ShownLock(record_->key.name), ": its service is being destroyed")));
     return false;
   }
   if (options_.stop.stop_requested()) {
-    Fail(absl::CancelledError(Concat("lock '", record_->key.name, "': its caller has given up")));
+    Fail(absl::CancelledError(Concat(ShownLock(record_->key.name), ": its caller has given up")));
     return false;
   }
   if (!tried_) return true;
@@ -164,9 +165,9 @@ void Acquisition::Fail(absl::Status status) {
 absl::Status Acquisition::Busy() const {
   return absl::DeadlineExceededError(
       options_.wait > absl::ZeroDuration()
-          ? Concat("lock '", record_->key.name, "' (", LockKindName(record_->key.kind), "): others held it for ",
+          ? Concat(ShownLock(record_->key.name), " (", LockKindName(record_->key.kind), "): others held it for ",
                    absl::FormatDuration(options_.wait))
-          : Concat("lock '", record_->key.name, "' (", LockKindName(record_->key.kind), "): others hold it"));
+          : Concat(ShownLock(record_->key.name), " (", LockKindName(record_->key.kind), "): others hold it"));
 }
 
 }  // namespace stockade::internal

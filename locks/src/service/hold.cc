@@ -2,6 +2,7 @@
 
 #include <string_view>
 
+#include "../shown_lock.h"
 #include "stockade/base/strings.h"
 
 namespace stockade::internal {
@@ -34,7 +35,7 @@ absl::Status LostError(const HoldKey& key, LossReason reason) {
     case LossReason::kGone: why = "the engine has it no more: it was released by force, or the engine lost it"; break;
     case LossReason::kServiceEnded: why = "its service was destroyed"; break;
   }
-  return absl::FailedPreconditionError(Concat("lock '", key.name, "' (", LockKindName(key.kind), ") was lost: ", why));
+  return absl::FailedPreconditionError(Concat(ShownLock(key.name), " (", LockKindName(key.kind), ") was lost: ", why));
 }
 
 }  // namespace stockade::internal

@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "../shown_lock.h"
 #include "engine_status.h"
 #include "service_core.h"
 #include "stockade/base/parker.h"
@@ -19,7 +20,7 @@ constexpr absl::Duration kReleasePause = absl::Milliseconds(20);
 absl::StatusOr<LockLease> ServiceCore::Confirm(const std::shared_ptr<HoldRecord>& record, const LockTry& answer,
                                                Instant sent, bool watched) {
   std::shared_ptr<Hold> hold = record->CurrentHold();
-  if (hold != nullptr && StillHeld(hold)) {
+  if (StillHeld(hold)) {
     bool gone = false;
     {
       const std::lock_guard lock(hold->mutex);
@@ -35,12 +36,12 @@ absl::StatusOr<LockLease> ServiceCore::Confirm(const std::shared_ptr<HoldRecord>
   if (!degraded_) lease->token = answer.fencing_token;
   lease->watched = watched;
   for (;;) {
-    if (hold == nullptr || !StillHeld(hold)) {
+    if (!StillHeld(hold)) {
       if (options_.clock->Now() >= until) {
         bool held = false;
         const absl::Status released = SendRelease(*record, 0, held);
         return absl::UnavailableError(
-            Concat("lock '", record->key.name, "': ", engine_->id(), " took longer to answer than the lease of ",
+            Concat(ShownLock(record->key.name), ": ", engine_->id(), " took longer to answer than the lease of ",
                    absl::FormatDuration(answer.lease), released.ok() ? "" : ", and it could not be released"));
       }
       hold = std::make_shared<Hold>(record->key, options_.clock);
@@ -83,10 +84,12 @@ void ServiceCore::End(Hold& hold) {
 }
 
 bool ServiceCore::Valid(const LeaseState& lease) {
+  fork_guard_.Check("LockLease", lease.hold->key.name);
   return !lease.released.load(std::memory_order_relaxed) && StillHeld(lease.hold);
 }
 
 bool ServiceCore::StillHeld(const std::shared_ptr<Hold>& hold) {
+  if (hold == nullptr) return false;
   if (hold->InTime()) return true;
   Lose(hold, LossReason::kExpired);
   return hold->InTime();  // Where it was renewed in time, between the two.
@@ -118,7 +121,7 @@ bool ServiceCore::Lose(const std::shared_ptr<Hold>& hold, LossReason reason) {
 absl::Status ServiceCore::Release(LeaseState& lease) {
   fork_guard_.Check("LockLease", lease.hold->key.name);
   if (!lease.MarkReleased()) {
-    return absl::FailedPreconditionError(Concat("lock '", lease.hold->key.name, "': the lease was released before"));
+    return absl::FailedPreconditionError(Concat(ShownLock(lease.hold->key.name), ": the lease was released before"));
   }
   const absl::Status ended = EndLease(lease);
   holds_.Unpin(*lease.record);
@@ -193,7 +196,7 @@ absl::Status ServiceCore::SendRelease(HoldRecord& record, int64_t keep, bool& he
     if (absl::IsAborted(release.status)) release.sequence = NextSequence();
     const Instant now = options_.clock->Now();
     if (now >= give_up_at) {
-      return absl::UnavailableError(Concat("lock '", record.key.name, "': ", engine_->id(), " did not say for ",
+      return absl::UnavailableError(Concat(ShownLock(record.key.name), ": ", engine_->id(), " did not say for ",
                                            absl::FormatDuration(options_.engine_timeout),
                                            " that it is released: ", release.status.message()));
     }
@@ -204,7 +207,7 @@ absl::Status ServiceCore::SendRelease(HoldRecord& record, int64_t keep, bool& he
 void ServiceCore::GiveUp(HoldRecord& record, LockRelease& release, absl::Duration timeout) {
   const std::shared_ptr<Hold> hold = record.CurrentHold();
   release.hold = record.key;
-  if (hold != nullptr && StillHeld(hold)) {
+  if (StillHeld(hold)) {
     const std::lock_guard lock(hold->mutex);
     release.keep = static_cast<int64_t>(hold->leases.size());
   }

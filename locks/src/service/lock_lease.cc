@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "../shown_lock.h"
 #include "service_core.h"
 #include "stockade/base/log.h"
 #include "stockade/base/strings.h"
@@ -37,7 +38,7 @@ bool LockLease::valid() const { return state_ != nullptr && state_->core->Valid(
 
 std::stop_token LockLease::lost() const {
   if (state_ == nullptr) return {};
-  state_->core->StillHeld(state_->hold);  // If it is over by now, it is told from here.
+  (void)valid();  // If it is over by now, it is told from here.
   return state_->lost_source.get_token();
 }
 
@@ -45,8 +46,8 @@ absl::StatusOr<int64_t> LockLease::fencing_token() const {
   if (state_ == nullptr) return OfNothing();
   if (!state_->token) {
     return absl::FailedPreconditionError(internal::Concat(
-        "lock '", name(),
-        "' has no fencing token: ", degraded() ? "it is degraded to this process" : "its engine has none"));
+        internal::ShownLock(name()),
+        " has no fencing token: ", degraded() ? "it is degraded to this process" : "its engine has none"));
   }
   return *state_->token;
 }

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "../shown_lock.h"
 #include "acquisition.h"
 #include "stockade/base/guard_callback.h"
 #include "stockade/base/log.h"
@@ -76,7 +77,7 @@ absl::Status ServiceCore::CheckLock(std::string_view name, LockKind kind) const 
   }
   if (!engine_->Supports(kind)) {
     return absl::UnimplementedError(
-        Concat("lock '", name, "': ", engine_->kind(), " has no locks of kind ", LockKindName(kind)));
+        Concat(ShownLock(name), ": ", engine_->kind(), " has no locks of kind ", LockKindName(kind)));
   }
   return absl::OkStatus();
 }

@@ -58,7 +58,7 @@ class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
   void GiveUp(HoldRecord& record, LockRelease& release, absl::Duration timeout);
   uint64_t NextSequence() { return next_sequence_.fetch_add(1, std::memory_order_relaxed); }
 
-  // False where it is lost, which this may be the first to notice, or released.
+  // False where there is none, or it is released or lost, which this may be the first to notice.
   bool StillHeld(const std::shared_ptr<Hold>& hold);
   // False: it had been lost or released.
   bool Lose(const std::shared_ptr<Hold>& hold, LossReason reason);

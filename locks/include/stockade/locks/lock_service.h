@@ -30,9 +30,9 @@ struct LockState {
 //   db.Sell(*held->fencing_token());
 //   absl::Status released = held->Release();  // Or let the destructor do it.
 //
-// Thread-safe. A service must not be destroyed within a call of it. Its destructor gives up what waits (Cancelled) and
-// ends the leases that are left, which are lost then and lapse at the engine by themselves. Not for use in a forked
-// child, where the destructor does nothing.
+// Thread-safe. A service must not be destroyed within a call of it, or by a callback on its own thread. Its destructor
+// gives up what waits (Cancelled) and ends the leases that are left, which are lost then and lapse at the engine by
+// themselves. Not for use in a forked child, where the destructor does nothing.
 class LockService {
  public:
   virtual ~LockService() = default;
