@@ -1,9 +1,11 @@
 // What one lease is: held, entered again, released, of nothing.
 #include "locks/service/service_fixture.h"
+#include "support/forked_child.h"
 
 namespace stockade {
 namespace {
 
+using testing::InForkedChild;
 using testing::ServiceTest;
 
 class LeaseTest : public ServiceTest {};
@@ -77,6 +79,20 @@ TEST_F(LeaseTest, ServiceDestroyed_LeaseIsLost) {
   EXPECT_FALSE(lease.valid());
   EXPECT_EQ(lost, 1);
   EXPECT_TRUE(absl::IsFailedPrecondition(lease.Release()));
+}
+
+TEST_F(LeaseTest, InAForkedChild_CallsAbortAndDestructorsDoNothing) {
+  LockLease lease = Must(service_->Acquire("a"));
+  EXPECT_TRUE(WIFSIGNALED(InForkedChild([&] { (void)lease.valid(); })));
+  EXPECT_TRUE(WIFSIGNALED(InForkedChild([&] { (void)lease.Release(); })));
+  EXPECT_TRUE(WIFSIGNALED(InForkedChild([&] { (void)service_->Acquire("b"); })));
+  EXPECT_EQ(InForkedChild([&] {
+              lease = LockLease();
+              service_.reset();
+            }),
+            0);
+  EXPECT_EQ(HoldsOf("a", LockOwner::ThisThread()), 1);
+  EXPECT_TRUE(lease.Release().ok());
 }
 
 TEST_F(LeaseTest, BadArguments_AreNamed) {
