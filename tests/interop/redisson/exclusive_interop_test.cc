@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <future>
 #include <memory>
 #include <ostream>
@@ -136,7 +137,7 @@ TEST_P(ExclusiveInteropTest, ReleasedByOurs_JavaThatWaits_IsWokenByTheMessage) {
     const std::string name = i % 2 == 0 ? NewName() : "a{" + NewName() + "}b";
     LockLease held = Acquire(name);
     BeginJava("java", name);
-    AwaitWaiters(name, kind(), 1);
+    AwaitJavaWaits("java");
     EXPECT_FALSE(java_->Ended("java"));
     EXPECT_TRUE(held.Release().ok());
     ExpectJavaEntered("java");
@@ -145,42 +146,41 @@ TEST_P(ExclusiveInteropTest, ReleasedByOurs_JavaThatWaits_IsWokenByTheMessage) {
   }
 }
 
-TEST_P(ExclusiveInteropTest, WaitersOfBothSides_AllEnterInTime) {
+TEST_P(ExclusiveInteropTest, SeveralOfBothSidesWait_OneIsInAtATime_AndOursAllEnterInTime) {
   const std::string name = NewName();
   LockLease held = Acquire(name);
+  constexpr size_t kEach = 3;
   std::vector<Pending> ours;
-  constexpr int kEach = 3;
-  for (int i = 0; i < kEach; ++i) {
+  std::vector<std::string> javas;
+  for (size_t i = 0; i < kEach; ++i) {
     ours.push_back(Begin(name, kind()));
-    BeginJava("java" + std::to_string(i), name);
+    javas.push_back("java" + std::to_string(i));
+    BeginJava(javas.back(), name);
   }
   AwaitWaiters(name, kind(), kind() == LockKind::kFair ? 2 * kEach : 2);
   EXPECT_TRUE(held.Release().ok());
-  const absl::Time begin = absl::Now();
-  // Whoever is in leaves, until all have been.
-  int entered = 0;
-  std::vector<bool> java_entered(kEach, false);
-  std::vector<bool> ours_entered(kEach, false);
-  while (entered < 2 * kEach && absl::Now() - begin < kByMessage) {
-    for (int i = 0; i < kEach; ++i) {
-      const std::string owner = "java" + std::to_string(i);
-      if (!java_entered[i] && java_->Ended(owner)) {
-        java_entered[i] = true;
-        ++entered;
-        ExpectJavaEntered(owner);
-        EXPECT_THAT(Counts(name), ElementsAre(1));
-        EXPECT_EQ(Java(owner, "unlock", name), "ok");
-      }
-      if (!ours_entered[i] && Ended(ours[i])) {
-        ours_entered[i] = true;
-        ++entered;
-        LockLease lease = Entered(ours[i]);
-        EXPECT_THAT(Counts(name), ElementsAre(1));
-        EXPECT_TRUE(lease.Release().ok());
-      }
-    }
+  // Whoever is in leaves, until all have been in.
+  const auto begin = std::chrono::steady_clock::now();
+  while (!ours.empty() || !javas.empty()) {
+    std::erase_if(ours, [&](Pending& waits) {
+      if (!Ended(waits)) return false;
+      LockLease lease = Entered(waits);
+      EXPECT_THAT(Counts(name), ElementsAre(1));
+      EXPECT_TRUE(lease.Release().ok());
+      return true;
+    });
+    std::erase_if(javas, [&](const std::string& owner) {
+      if (!java_->Ended(owner)) return false;
+      ExpectJavaEntered(owner);
+      EXPECT_THAT(Counts(name), ElementsAre(1));
+      EXPECT_EQ(Java(owner, "unlock", name), "ok");
+      return true;
+    });
+    // A message that comes as one of Java's is about to wait may miss it: then that one waits for a lease.
+    const absl::Duration passed = absl::FromChrono(std::chrono::steady_clock::now() - begin);
+    ASSERT_TRUE(ours.empty() || passed < kByMessage) << ours.size() << " of ours are not in";
+    ASSERT_LT(passed, 3 * kByMessage) << javas.size() << " of Java's are not in";
   }
-  EXPECT_EQ(entered, 2 * kEach);
 }
 
 TEST_P(ExclusiveInteropTest, EnteredAgain_TheCountIsWhereTheOtherReadsIt_AndEachReleaseLowersIt) {
@@ -272,7 +272,7 @@ TEST_P(ExclusiveInteropTest, JavasTakenByForceByOurs_WhoWaitsEnters_AndJavaKnows
   const std::string name = NewName();
   JavaAcquires("java", name);
   BeginJava("waiter", name);
-  AwaitWaiters(name, kind(), 1);
+  AwaitJavaWaits("waiter");
   EXPECT_TRUE(ours_->ForceRelease(name, kind()).value());
   ExpectJavaEntered("waiter");
   EXPECT_EQ(Java("java", "heldbyme", name), "false");

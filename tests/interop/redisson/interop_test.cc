@@ -134,6 +134,10 @@ void InteropTest::AwaitWaiters(const std::string& name, LockKind kind, int64_t c
   });
 }
 
+void InteropTest::AwaitJavaWaits(const std::string& owner) const {
+  Await("Java's " + owner + " to wait", [&] { return java_->Waits(owner); });
+}
+
 std::string InteropTest::ChannelOf(const std::string& name, LockKind kind) {
   const bool read_write = kind == LockKind::kRead || kind == LockKind::kWrite;
   return Prefixed(read_write ? "redisson_rwlock" : "redisson_lock__channel", name);

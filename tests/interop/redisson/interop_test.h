@@ -54,6 +54,9 @@ class InteropTest : public ::testing::Test {
   // Blocks until so many clients wait for the lock, ours and the JVM one each. kFair: so many owners.
   void AwaitWaiters(const std::string& name, LockKind kind, int64_t count) const;
 
+  // The same of an owner in Java.
+  void AwaitJavaWaits(const std::string& owner) const;
+
   // The channel on which a release is told; of a fair lock it goes on with a holder.
   static std::string ChannelOf(const std::string& name, LockKind kind);
   // The holders' counts in the lock's hash, the largest first. A reader's and a writer's mode is no count.

@@ -23,6 +23,8 @@ class JavaLocks {
 
   // The same without waiting. Until End(), which does wait, that owner is asked nothing else.
   void Begin(const std::string& owner, const std::string& command);
+  // Whether it waits, so that a message wakes it. Redisson's '1' wakes who waits already, and not who is about to.
+  bool Waits(const std::string& owner) { return Ask("waits " + owner) == "true"; }
   bool Ended(const std::string& owner) { return Ask("ended " + owner) == "true"; }
   std::string End(const std::string& owner) { return Ask("end " + owner); }
 

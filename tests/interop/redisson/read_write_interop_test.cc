@@ -85,6 +85,7 @@ TEST_P(ReadWriteInteropTest, WriterOfJavaReleases_AllReadersWhoWait_AreWoken) {
   for (int i = 0; i < 3; ++i) ours.push_back(Begin(name, LockKind::kRead));
   BeginJava("reader", name, "read");
   AwaitWaiters(name, LockKind::kRead, 2);
+  AwaitJavaWaits("reader");
   EXPECT_EQ(Java("java", "unlock", name, "write"), "ok");
   std::vector<LockLease> held;
   for (Pending& reader : ours) held.push_back(Entered(reader));
@@ -100,6 +101,7 @@ TEST_P(ReadWriteInteropTest, WriterOfOursReleases_AllReadersWhoWait_AreWoken) {
   const std::vector<std::string> readers = {"reader1", "reader2", "reader3"};
   for (const std::string& reader : readers) BeginJava(reader, name, "read");
   AwaitWaiters(name, LockKind::kRead, 2);
+  for (const std::string& reader : readers) AwaitJavaWaits(reader);
   EXPECT_TRUE(writes.Release().ok());
   const LockLease held = Entered(ours);
   for (const std::string& reader : readers) EXPECT_EQ(AwaitEnd(reader), "ok");
@@ -122,7 +124,7 @@ TEST_P(ReadWriteInteropTest, LastReaderReleases_WriterOfTheOtherSideWhoWaits_IsW
   reads = Acquire(other, LockKind::kRead);
   EXPECT_EQ(Java("java", "lock", other, "read", "-1"), "ok");
   BeginJava("writer", other, "write");
-  AwaitWaiters(other, LockKind::kWrite, 1);
+  AwaitJavaWaits("writer");
   EXPECT_EQ(Java("java", "unlock", other, "read"), "ok");
   EXPECT_FALSE(java_->Ended("writer"));
   EXPECT_TRUE(reads.Release().ok());
@@ -150,7 +152,7 @@ TEST_P(ReadWriteInteropTest, OursGoesFromWritingToReading_JavasReaderWhoWaits_Is
   LockLease writes = Acquire(name, LockKind::kWrite, owner);
   LockLease reads = Acquire(name, LockKind::kRead, owner);
   BeginJava("reader", name, "read");
-  AwaitWaiters(name, LockKind::kRead, 1);
+  AwaitJavaWaits("reader");
   EXPECT_FALSE(java_->Ended("reader"));
   EXPECT_TRUE(writes.Release().ok());
   EXPECT_EQ(AwaitEnd("reader"), "ok");

@@ -1,10 +1,13 @@
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
+import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
 import org.redisson.api.RFencedLock;
 import org.redisson.api.RLock;
@@ -18,6 +21,7 @@ import org.redisson.api.RedissonClient;
  * <pre>
  * do OWNER COMMAND      the command's answer, once that owner has carried it out
  * begin OWNER COMMAND   begun
+ * waits OWNER           whether its thread waits for a message (or for a lease to end): true, false
  * ended OWNER           whether what was begun has ended: true, false
  * end OWNER             the answer of what was begun, once it has ended
  * </pre>
@@ -36,6 +40,7 @@ import org.redisson.api.RedissonClient;
 final class LockDriver {
   private final RedissonClient redisson;
   private final Map<String, ExecutorService> owners = new HashMap<>();
+  private final Map<String, Thread> threads = new ConcurrentHashMap<>();
   private final Map<String, Future<String>> begun = new HashMap<>();
 
   private LockDriver(String url) {
@@ -51,6 +56,10 @@ final class LockDriver {
       case "begin":
         begun.put(owner, begin(owner, words));
         return "begun";
+      case "waits":
+        // Redisson's waiters do it on a semaphore, and for replies on other things.
+        return String.valueOf(Arrays.stream(stackOf(owner))
+            .anyMatch(frame -> frame.getClassName().equals(Semaphore.class.getName())));
       case "ended":
         return String.valueOf(begun.get(owner).isDone());
       case "end":
@@ -60,8 +69,14 @@ final class LockDriver {
     }
   }
 
+  private StackTraceElement[] stackOf(String owner) {
+    Thread thread = threads.get(owner);
+    return thread == null ? new StackTraceElement[0] : thread.getStackTrace();
+  }
+
   private Future<String> begin(String owner, String[] words) {
     return owners.computeIfAbsent(owner, name -> Executors.newSingleThreadExecutor()).submit(() -> {
+      threads.put(owner, Thread.currentThread());
       try {
         return run(words);
       } catch (Exception e) {
