@@ -62,6 +62,7 @@ void AddRedissonRows(Suite& suite) {
     suite.LeaveOut("rows beside Redisson", std::string(driver.status().message()));
     return;
   }
+  // No writers of one name: now and then one of Redisson's misses its message and waits for 30 s, with the lock free.
   const Load loads[] = {
       {.name = "lock + unlock, alone", .java = "lock"},
       {.name = "lock + unlock, 64 threads, own names", .java = "lock", .threads = 64},
@@ -79,11 +80,6 @@ void AddRedissonRows(Suite& suite) {
        .threads = 16,
        .own_names = false},
       {.name = "write lock + unlock, alone", .kind = LockKind::kWrite, .java = "write"},
-      {.name = "write lock + unlock, 16 threads, one name",
-       .kind = LockKind::kWrite,
-       .java = "write",
-       .threads = 16,
-       .own_names = false},
   };
   for (const Load& load : loads) AddRow(suite, *driver, load);
 }

@@ -82,7 +82,8 @@ final class RedissonDriver {
     RedissonClient redisson = Locks.connect(url);
     RedissonDriver driver = new RedissonDriver(redisson, kind, threads, ownNames);
     // In short runs, so that what the compiler makes of a run is what later runs use.
-    for (int millis = 0; millis < warmUpMillis; millis += 50) driver.run(50);
+    long start = System.nanoTime();
+    while (System.nanoTime() - start < warmUpMillis * 1_000_000L) driver.run(50);
     System.out.println("ready");
     BufferedReader requests = new BufferedReader(new InputStreamReader(System.in));
     for (String line = requests.readLine(); line != null; line = requests.readLine()) {
