@@ -33,7 +33,7 @@ Acquisition::Acquisition(ServiceCore& core, std::string_view name, const Acquire
 }
 
 Acquisition::~Acquisition() {
-  if (waits_) core_.room().Leave(waiter_, core_.options().clock->Now(), entered_);
+  if (waits_) core_.room().Leave(waiter_, entered_);
   core_.holds().Unpin(*record_);
 }
 

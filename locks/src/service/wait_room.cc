@@ -20,6 +20,7 @@ void WaitRoom::Join(Waiter& waiter, const HoldKey& hold, Instant retry_at) {
     waiter.waiting_ = true;
     waiter.retry_at_ = retry_at;
     waiter.hinted_ = false;
+    waiter.awaits_turn_ = false;
     ++waiters_;
     std::unique_ptr<Queue>& queue = queues_[waiter.queue_];
     const bool first = queue == nullptr;
@@ -50,8 +51,9 @@ bool WaitRoom::WorthATry(Waiter& waiter, Instant now, Instant& look_at) {
     look_at = waiter.retry_at_;
     return false;
   }
-  look_at = Instant::InfiniteFuture();  // Whoever is before it wakes it when it leaves.
-  return queues_[waiter.queue_]->waiters.front() == &waiter;
+  look_at = Instant::InfiniteFuture();
+  waiter.awaits_turn_ = queues_[waiter.queue_]->waiters.front() != &waiter;
+  return !waiter.awaits_turn_;
 }
 
 void WaitRoom::DoubtHints(Waiter& waiter) {
@@ -61,7 +63,7 @@ void WaitRoom::DoubtHints(Waiter& waiter) {
   }
 }
 
-void WaitRoom::Leave(Waiter& waiter, Instant now, bool entered) {
+void WaitRoom::Leave(Waiter& waiter, bool entered) {
   std::unique_ptr<Queue> empty;  // Its watch is ended without the mutex, which hints take.
   const std::lock_guard lock(mutex_);
   if (!std::exchange(waiter.waiting_, false)) return;
@@ -77,7 +79,7 @@ void WaitRoom::Leave(Waiter& waiter, Instant now, bool entered) {
   Waiter& first = *waiters.front();
   if (waiter.hinted_ || (entered && waiter.queue_.kind == LockKind::kRead)) {
     Give(first);
-  } else if (first.retry_at_ <= now) {
+  } else if (std::exchange(first.awaits_turn_, false)) {
     first.Wake();
   }
 }

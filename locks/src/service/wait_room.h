@@ -31,6 +31,7 @@ class Waiter {
   std::list<Waiter*>::iterator place_ = {};
   bool hinted_ = false;  // A hint that nobody has followed yet.
   Instant retry_at_;
+  bool awaits_turn_ = false;  // Its time has come, but it is not the first: whoever leaves before it wakes it.
 };
 
 // Who waits in this service for which lock, first come first. Each queue hears hints of the engine while somebody is in
@@ -60,7 +61,7 @@ class WaitRoom {
   // A try of one that has joined was not answered: nobody in its queue should count on a hint.
   void DoubtHints(Waiter& waiter);
   // Does nothing for one that has not joined. Waits for a hint of its queue that is being given.
-  void Leave(Waiter& waiter, Instant now, bool entered);
+  void Leave(Waiter& waiter, bool entered);
 
   void WakeAll();
   size_t waiters() const;
