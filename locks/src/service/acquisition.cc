@@ -114,6 +114,7 @@ void Acquisition::OnBusy(Instant now) {
   unanswered_ = false;
   failing_since_.reset();
   pause_ = kFirstPause;
+  queued_ = call_.queue;
   if (now >= give_up_at_) return Fail(Busy());
   // As often as holders look: who waits learns as soon as they do that the engine is away.
   const Instant retry_at = now + std::min(call_.retry_after, core_.options().watchdog_lease / 3);
@@ -148,8 +149,7 @@ bool Acquisition::Look() {
 
 void Acquisition::Fail(absl::Status status) {
   outcome_ = std::move(status);
-  const bool in_queue = call_.queue && waits_;
-  if (!unanswered_ && !in_queue) return;
+  if (!unanswered_ && !queued_) return;
   // A place in the queue is given up at once, where the engine answers; the caller need not wait for the rest.
   if (!failing_since_ && !unanswered_) {
     LockRelease release;

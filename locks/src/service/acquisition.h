@@ -60,6 +60,7 @@ class Acquisition {
   bool tried_ = false;
   bool unanswered_ = false;  // The last try may have been run, or may be yet.
   bool waits_ = false;       // In the room.
+  bool queued_ = false;      // In the engine's queue, as far as is known.
   bool entered_ = false;     // The outcome is a lease.
   Instant sent_;             // For the first time under this number: the engine may have run it then.
   // Since when the engine has not answered; the next try is then at look_at_.

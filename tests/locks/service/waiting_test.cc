@@ -127,5 +127,18 @@ TEST_F(WaitingTest, FairWaiterGivesUp_ItsPlaceIsGone) {
   EXPECT_TRUE(second.get().ok());
 }
 
+// The engine has queued it by then.
+TEST_F(WaitingTest, FairWaitIsOverWithTheFirstTry_ItsPlaceIsGone) {
+  LockLease lease = Must(service_->Acquire("a", {.kind = LockKind::kFair}));
+  world_->on_try = [this](const LockTry&) {
+    clock_.Advance(absl::Seconds(2));
+    return testing::Fault::kNone;
+  };
+  auto late = AcquireInThread("a", {.kind = LockKind::kFair, .wait = absl::Seconds(1)});
+  EXPECT_TRUE(absl::IsDeadlineExceeded(late.get().status()));
+  EXPECT_TRUE(lease.Release().ok());
+  EXPECT_TRUE(AcquireInThread("a", {.kind = LockKind::kFair, .wait = absl::ZeroDuration()}).get().ok());
+}
+
 }  // namespace
 }  // namespace stockade
