@@ -38,7 +38,7 @@ class AsyncAcquirer::Op final : public Waiter {
   LockService::Callback done;
   std::optional<Acquisition> acquisition;             // None once done.
   std::optional<std::stop_callback<WakeUp>> on_stop;  // None once done.
-  bool ready = false;                                 // In ready_; guarded by mutex_.
+  bool ready = true;                                  // In ready_, or to be put there by Add(); guarded by mutex_.
   std::optional<Instant> timer;                       // In timers_.
 };
 
@@ -56,12 +56,13 @@ bool AsyncAcquirer::Add(std::string_view name, const AcquireOptions& options, Ow
     } else {
       ops_.emplace(op, std::move(made));
       if (!thread_.joinable()) thread_ = std::thread([this] { Run(); });
-      // Not ready yet, so the thread does not see it: nothing ends it here.
+      // Neither the thread nor its stop token touches it yet: see Op::ready.
     }
   }
   if (made != nullptr) return false;
   if (options.stop.stop_possible()) op->on_stop.emplace(options.stop, Op::WakeUp{op});
-  Ready(*op);
+  const std::lock_guard lock(mutex_);
+  PushReady(*op);
   return true;
 }
 
@@ -76,7 +77,10 @@ void AsyncAcquirer::Stop() {
 
 void AsyncAcquirer::Ready(Op& op) {
   const std::lock_guard lock(mutex_);
-  if (std::exchange(op.ready, true)) return;
+  if (!std::exchange(op.ready, true)) PushReady(op);
+}
+
+void AsyncAcquirer::PushReady(Op& op) {
   ready_.push_back(&op);
   changed_.notify_one();
 }

@@ -38,6 +38,8 @@ class AsyncAcquirer {
   void Run();
   void Advance(const std::vector<Op*>& ops);
   void TryTogether(const std::vector<Op*>& ops);
+  // mutex_ held.
+  void PushReady(Op& op);
   // After a look or a try: told, or waits for its time.
   void Settle(Op& op, Instant again);
   // Any thread, with any mutex held but mutex_.

@@ -1,8 +1,11 @@
 // Acquisitions that no thread waits for.
 #include <atomic>
+#include <stop_token>
+#include <thread>
 #include <vector>
 
 #include "locks/service/service_fixture.h"
+#include "support/scale.h"
 
 namespace stockade {
 namespace {
@@ -100,6 +103,22 @@ TEST_F(AsyncAcquireTest, SameOwnerTwice_BothCount) {
   const LockLease one = Must(first.get());
   const LockLease two = Must(second.get());
   EXPECT_EQ(HoldsOf("a", owner), 2);
+}
+
+// The stop token's callback comes while the acquire is being set up.
+TEST_F(AsyncAcquireTest, StoppedBeforeOrMeanwhile_IsCancelled) {
+  const LockLease held = Must(service_->Acquire("a"));
+  for (int64_t i = 0; i < testing::Scaled(500, 5000); ++i) {
+    std::stop_source stop;
+    std::thread stopper;
+    if (i % 2 == 0) {
+      stop.request_stop();
+    } else {
+      stopper = std::thread([&stop] { stop.request_stop(); });
+    }
+    EXPECT_TRUE(absl::IsCancelled(Async("a", {.stop = stop.get_token()}).get().status()));
+    if (stopper.joinable()) stopper.join();
+  }
 }
 
 }  // namespace
