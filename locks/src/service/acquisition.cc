@@ -19,10 +19,11 @@ constexpr absl::Duration kLongestPause = absl::Milliseconds(500);
 }  // namespace
 
 Acquisition::Acquisition(ServiceCore& core, std::string_view name, const AcquireOptions& options, OwnerId owner,
-                         Waiter& waiter)
+                         Waiter& waiter, bool may_block)
     : core_(core),
       options_(options),
       waiter_(waiter),
+      may_block_(may_block),
       record_(core.holds().Pin({.name = std::string(name), .kind = options.kind, .owner = owner})),
       began_(core.options().clock->Now()),
       give_up_at_(began_ + options.wait),
@@ -37,7 +38,7 @@ Acquisition::~Acquisition() {
   core_.holds().Unpin(*record_);
 }
 
-bool Acquisition::BeginTry(bool may_block) {
+bool Acquisition::BeginTry() {
   const HoldKey& key = record_->key;
   if (key.kind == LockKind::kWrite && !core_.StillHeld(record_->CurrentHold()) &&
       core_.StillHeld(core_.holds().Find({.name = key.name, .kind = LockKind::kRead, .owner = key.owner}))) {
@@ -45,7 +46,7 @@ bool Acquisition::BeginTry(bool may_block) {
         Concat(ShownLock(key.name), ": its owner holds it for reading, and would wait for itself to write")));
     return false;
   }
-  if (may_block) {
+  if (may_block_) {
     record_->LockSteps();
   } else if (!record_->TryLockSteps()) {
     return false;
@@ -151,7 +152,7 @@ void Acquisition::Fail(absl::Status status) {
   outcome_ = std::move(status);
   if (!unanswered_ && !queued_) return;
   // A place in the queue is given up at once, where the engine answers; the caller need not wait for the rest.
-  if (!failing_since_ && !unanswered_) {
+  if (may_block_ && !failing_since_ && !unanswered_) {
     LockRelease release;
     record_->LockSteps();
     core_.GiveUp(*record_, release, core_.options().engine_timeout);

@@ -23,15 +23,17 @@ namespace stockade::internal {
 // left is taken back.
 class Acquisition {
  public:
-  // `options` are valid. `waiter` is the driver, and outlives this.
-  Acquisition(ServiceCore& core, std::string_view name, const AcquireOptions& options, OwnerId owner, Waiter& waiter);
+  // `options` are valid. `waiter` is the driver, and outlives this; `may_block`: it can wait for other steps of the
+  // hold, and for a release.
+  Acquisition(ServiceCore& core, std::string_view name, const AcquireOptions& options, OwnerId owner, Waiter& waiter,
+              bool may_block);
   ~Acquisition();
   Acquisition(const Acquisition&) = delete;
   Acquisition& operator=(const Acquisition&) = delete;
 
   // Takes the steps of its hold. False: there is an outcome already; or, unless it may block, another step is on its
   // way.
-  bool BeginTry(bool may_block);
+  bool BeginTry();
   // To be run by the engine between BeginTry() and EndTry(), which gives the steps back.
   LockTry& call() { return call_; }
   void EndTry();
@@ -53,6 +55,7 @@ class Acquisition {
   ServiceCore& core_;
   const AcquireOptions options_;
   Waiter& waiter_;
+  const bool may_block_;
   const std::shared_ptr<HoldRecord> record_;
   const Instant began_;
   const Instant give_up_at_;

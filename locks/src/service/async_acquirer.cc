@@ -21,7 +21,7 @@ class AsyncAcquirer::Op final : public Waiter {
   Op(AsyncAcquirer& acquirer, std::string_view name, const AcquireOptions& options, OwnerId owner,
      LockService::Callback callback)
       : acquirer_(acquirer), done(std::move(callback)) {
-    acquisition.emplace(acquirer.core_, name, options, owner, *this);
+    acquisition.emplace(acquirer.core_, name, options, owner, *this, /*may_block=*/false);
   }
 
   void Wake() override { acquirer_.Ready(*this); }
@@ -120,7 +120,7 @@ void AsyncAcquirer::Advance(const std::vector<Op*>& ops) {
   for (Op* const op : ops) {
     if (!op->acquisition->Look()) {
       Settle(*op, op->acquisition->look_at());
-    } else if (op->acquisition->BeginTry(/*may_block=*/false)) {
+    } else if (op->acquisition->BeginTry()) {
       tries.push_back(op);
       if (tries.size() == kMostTogether) TryTogether(std::exchange(tries, {}));
     } else {

@@ -106,12 +106,13 @@ absl::StatusOr<LockLease> ServiceCore::Acquire(std::string_view name, AcquireOpt
 
 absl::StatusOr<LockLease> ServiceCore::AcquireBlocking(std::string_view name, const AcquireOptions& options) {
   BlockedThread thread(*options_.clock);
-  Acquisition acquisition(*this, name, options, options.owner.value_or(LockOwner::ThisThread()).id(), thread);
+  Acquisition acquisition(*this, name, options, options.owner.value_or(LockOwner::ThisThread()).id(), thread,
+                          /*may_block=*/true);
   const auto wake = [&thread] { thread.Wake(); };
   std::optional<std::stop_callback<decltype(wake)>> on_stop;
   for (;;) {
     if (acquisition.Look()) {
-      if (acquisition.BeginTry(/*may_block=*/true)) {
+      if (acquisition.BeginTry()) {
         engine_->TryMany({&acquisition.call(), 1});
         acquisition.EndTry();
       }

@@ -35,7 +35,7 @@ void TakeBack::Run() {
   std::unique_lock lock(mutex_);
   for (;;) {
     changed_.wait(lock, [this] { return stopping_ || !debts_.empty(); });
-    if (stopping_) return;
+    if (debts_.empty()) return;
     const Debt debt = std::move(debts_.front());
     debts_.pop_front();
     lock.unlock();
@@ -46,6 +46,7 @@ void TakeBack::Run() {
     debts_.push_back(debt);
     const Instant again = clock.Now() + kPause;
     while (!stopping_ && clock.Now() < again) clock.WaitUntil(changed_, lock, again);
+    if (stopping_) return;
   }
 }
 

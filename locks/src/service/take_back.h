@@ -12,8 +12,9 @@
 
 namespace stockade::internal {
 
-// Takes back tries whose outcome stayed unknown, after their callers have left: until the engine has answered, or what
-// it may have granted has lapsed by itself. One thread, which starts with the first.
+// Takes back tries whose outcome stayed unknown, and places in queues of callers who could not wait for it, after they
+// have left: until the engine has answered, or what it may have granted has lapsed by itself. One thread, which starts
+// with the first.
 class TakeBack {
  public:
   explicit TakeBack(ServiceCore& core) : core_(core) {}
@@ -22,7 +23,7 @@ class TakeBack {
 
   // `record`: pinned for this. `until`: when it has lapsed.
   void Add(std::shared_ptr<HoldRecord> record, Instant until);
-  // Joins the thread; what has not been taken back is left to lapse. By one thread.
+  // Tries what is left, as long as the engine answers, and joins the thread; the rest is left to lapse. By one thread.
   void Stop();
 
  private:

@@ -10,6 +10,7 @@
 namespace stockade {
 namespace {
 
+using testing::Fault;
 using testing::ServiceTest;
 
 class AsyncAcquireTest : public ServiceTest {
@@ -103,6 +104,51 @@ TEST_F(AsyncAcquireTest, SameOwnerTwice_BothCount) {
   const LockLease one = Must(first.get());
   const LockLease two = Must(second.get());
   EXPECT_EQ(HoldsOf("a", owner), 2);
+}
+
+// One tries again in the moment in which the other's wait is over: who leaves a fair queue must not wait for a step
+// that the same thread has yet to send.
+TEST_F(AsyncAcquireTest, SameOwnerTwiceInAFairQueue_OneGivesUpAndOneGetsIn) {
+  const LockLease held = Must(service_->Acquire("a", {.kind = LockKind::kFair, .lease = absl::Seconds(2)}));
+  const LockOwner owner = LockOwner::New();
+  auto patient = Async("a", {.kind = LockKind::kFair, .owner = owner});
+  AwaitTries(3);
+  clock_.AwaitWaiters(2);  // The asynchronous thread, and the one that ends leases.
+  clock_.Advance(absl::Milliseconds(1));
+  auto brief = Async("a", {.kind = LockKind::kFair, .wait = absl::Seconds(2), .owner = owner});
+  AwaitTries(4);
+  clock_.AwaitWaiters(2);
+  clock_.Advance(absl::Seconds(3));
+  ASSERT_EQ(brief.wait_for(std::chrono::seconds(30)), std::future_status::ready);
+  EXPECT_TRUE(absl::IsDeadlineExceeded(brief.get().status()));
+  while (patient.wait_for(std::chrono::milliseconds(1)) != std::future_status::ready) {
+    clock_.Advance(absl::Milliseconds(10));
+  }
+  EXPECT_TRUE(patient.get().ok());
+}
+
+// While the engine does not say that a place in a queue is given up, others are not kept from learning that they have
+// lost theirs.
+TEST_F(AsyncAcquireTest, FairWaitsAreOverAndTheEngineIsSlow_AllAreToldAtOnce) {
+  constexpr int kWaiters = 20;
+  const LockLease held = Must(service_->Acquire("a", {.kind = LockKind::kFair, .lease = absl::Hours(1)}));
+  std::vector<std::future<absl::StatusOr<LockLease>>> waiters;
+  for (int i = 0; i < kWaiters; ++i) {
+    waiters.push_back(Async("a", {.kind = LockKind::kFair, .wait = absl::Seconds(1)}));
+  }
+  AwaitTries(1 + 2 * kWaiters);
+  clock_.AwaitWaiters(2);
+  std::promise<void> answers;
+  world_->on_release = [answered = answers.get_future().share()](const LockRelease&) {
+    answered.wait();
+    return Fault::kNone;
+  };
+  clock_.Advance(absl::Seconds(1));
+  for (auto& waiter : waiters) {
+    EXPECT_EQ(waiter.wait_for(std::chrono::seconds(10)), std::future_status::ready);
+  }
+  answers.set_value();
+  for (auto& waiter : waiters) EXPECT_TRUE(absl::IsDeadlineExceeded(waiter.get().status()));
 }
 
 // The stop token's callback comes while the acquire is being set up.
