@@ -137,6 +137,12 @@ absl::Status ServiceCore::EndLease(LeaseState& lease) {
   if (!inside.entered()) return LostError(lease.hold->key, LossReason::kServiceEnded);
   const std::shared_ptr<Hold>& hold = lease.hold;
   HoldRecord& record = *lease.record;
+  const auto lost = [&hold] {
+    const std::lock_guard lock(hold->mutex);
+    return LostError(hold->key, hold->loss.value_or(LossReason::kExpired));
+  };
+  // Without the steps: an acquire that finds a loss has them while it tells it, and this may be called by what it tells.
+  if (!StillHeld(hold)) return lost();
   record.LockSteps();
   int64_t keep = 0;
   bool held = StillHeld(hold);
@@ -157,8 +163,7 @@ absl::Status ServiceCore::EndLease(LeaseState& lease) {
   }
   if (!held) {
     record.UnlockSteps();
-    const std::lock_guard lock(hold->mutex);
-    return LostError(hold->key, hold->loss.value_or(LossReason::kExpired));
+    return lost();
   }
   if (keep == 0) {
     const std::lock_guard lock(record.mutex);

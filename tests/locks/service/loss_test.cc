@@ -150,5 +150,18 @@ TEST_F(LossTest, AnswerLaterThanTheLease_IsNotGiven) {
   EXPECT_EQ(HoldsOf("a", LockOwner::ThisThread()), 0);
 }
 
+// On an executor that runs it at once, it runs within the acquire that found the loss.
+TEST_F(LossTest, CallbackWithinAnAcquireOfTheSameOwner_MayRelease) {
+  LockLease before = Must(service_->Acquire("a"));
+  absl::Status released;
+  const auto release = [&] { released = before.Release(); };
+  const std::stop_callback lost(before.lost(), release);
+  ASSERT_TRUE(service_->ForceRelease("a").value());
+  const LockLease now = Must(service_->Acquire("a"));
+  EXPECT_TRUE(absl::IsFailedPrecondition(released)) << released;
+  EXPECT_TRUE(now.valid());
+  EXPECT_EQ(HoldsOf("a", LockOwner::ThisThread()), 1);
+}
+
 }  // namespace
 }  // namespace stockade
