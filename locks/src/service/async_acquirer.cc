@@ -154,7 +154,7 @@ void AsyncAcquirer::Settle(Op& op, Instant again) {
     timers_.emplace(again, &op);
     return;
   }
-  core_.executor().Schedule(
+  core_.Schedule(
       [done = std::move(op.done), outcome = op.acquisition->TakeOutcome()]() mutable { done(std::move(outcome)); });
   // After these two nobody makes it ready any more.
   op.on_stop.reset();

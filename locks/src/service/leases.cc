@@ -112,7 +112,7 @@ bool ServiceCore::Lose(const std::shared_ptr<Hold>& hold, LossReason reason) {
   }
   if (reason == LossReason::kExpired) metrics_.Add(kServiceLostExpired);
   if (reason == LossReason::kGone) metrics_.Add(kServiceLostGone);
-  executor().Schedule([leases = std::move(leases)] {
+  Schedule([leases = std::move(leases)] {
     for (const std::shared_ptr<LeaseState>& lease : leases) lease->TellLost();
   });
   return true;
@@ -141,7 +141,8 @@ absl::Status ServiceCore::EndLease(LeaseState& lease) {
     const std::lock_guard lock(hold->mutex);
     return LostError(hold->key, hold->loss.value_or(LossReason::kExpired));
   };
-  // Without the steps: an acquire that finds a loss has them while it tells it, and this may be called by what it tells.
+  // Without the steps: an acquire that finds a loss has them while it tells it, and this may be called by what it
+  // tells.
   if (!StillHeld(hold)) return lost();
   record.LockSteps();
   int64_t keep = 0;

@@ -61,12 +61,7 @@ void ServiceCore::Shutdown() {
   watchdog_.Stop();
   expiry_.Stop();
   for (const std::shared_ptr<Hold>& hold : holds_.All()) Lose(hold, LossReason::kServiceEnded);
-  std::unique_ptr<ThreadPool> own_thread;
-  {
-    const std::lock_guard lock(mutex_);
-    own_thread = std::move(own_thread_);
-  }
-  own_thread.reset();
+  EndOwnThread();
   engine_.reset();
 }
 
@@ -143,7 +138,7 @@ void ServiceCore::AcquireAsync(std::string_view name, AcquireOptions options, Lo
     if (async_.Add(name, options, owner.id(), counted)) return;
     refused = Ending();
   }
-  executor().Schedule([counted = std::move(counted), refused]() mutable { counted(refused); });
+  Schedule([counted = std::move(counted), refused]() mutable { counted(refused); });
 }
 
 absl::StatusOr<LockState> ServiceCore::Inspect(std::string_view name, LockKind kind, LockOwner owner) {
@@ -164,11 +159,27 @@ absl::StatusOr<bool> ServiceCore::ForceRelease(std::string_view name, LockKind k
   return engine_->ForceRelease(name, kind, options_.engine_timeout);
 }
 
-Executor& ServiceCore::executor() {
-  if (options_.executor != nullptr) return *options_.executor;
-  const std::lock_guard lock(mutex_);
-  if (own_thread_ == nullptr) own_thread_ = std::make_unique<ThreadPool>(1);
-  return *own_thread_;
+void ServiceCore::Schedule(Executor::Task task) {
+  if (options_.executor != nullptr) return options_.executor->Schedule(std::move(task));
+  {
+    const std::lock_guard lock(mutex_);
+    if (!own_thread_ended_) {
+      if (own_thread_ == nullptr) own_thread_ = std::make_unique<ThreadPool>(1);
+      return own_thread_->Schedule(std::move(task));
+    }
+  }
+  InlineExecutor().Schedule(std::move(task));
+}
+
+void ServiceCore::EndOwnThread() {
+  for (;;) {
+    std::unique_ptr<ThreadPool> ending;  // Declared first: it runs what it has without the mutex, which that may take.
+    const std::lock_guard lock(mutex_);
+    ending = std::move(own_thread_);
+    // What the one before has run may have needed another one.
+    own_thread_ended_ = ending == nullptr;
+    if (own_thread_ended_) return;
+  }
 }
 
 Instant ServiceCore::ValidUntil(Instant sent, absl::Duration lease) const {

@@ -71,7 +71,8 @@ class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
   WaitRoom& room() { return room_; }
   TakeBack& take_back() { return take_back_; }
   ComponentMetrics& metrics() { return metrics_; }
-  Executor& executor();
+  // On options().executor, or the thread of its own; on the calling one where that has ended.
+  void Schedule(Executor::Task task);
   bool stopping() const { return stopping_.load(std::memory_order_acquire); }
   bool degraded() const { return degraded_; }
   const ForkGuard& fork_guard() const { return fork_guard_; }
@@ -100,6 +101,8 @@ class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
     bool entered_;
   };
 
+  // Once all is told that it has been given.
+  void EndOwnThread();
   absl::Status CheckLock(std::string_view name, LockKind kind) const;
   absl::StatusOr<LockLease> AcquireBlocking(std::string_view name, const AcquireOptions& options);
   void CountAcquisition(const absl::Status& status);
@@ -124,6 +127,7 @@ class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
   std::condition_variable outside_;         // inside_ became 0.
   size_t inside_ = 0;                       // Guarded by mutex_. Calls.
   std::unique_ptr<ThreadPool> own_thread_;  // Guarded by mutex_. Made when it is needed.
+  bool own_thread_ended_ = false;           // Guarded by mutex_. None is made any more.
 
   HoldTable holds_;
   WaitRoom room_;

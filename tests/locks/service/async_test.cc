@@ -1,5 +1,6 @@
 // Acquisitions that no thread waits for.
 #include <atomic>
+#include <functional>
 #include <stop_token>
 #include <thread>
 #include <vector>
@@ -165,6 +166,28 @@ TEST_F(AsyncAcquireTest, StoppedBeforeOrMeanwhile_IsCancelled) {
     EXPECT_TRUE(absl::IsCancelled(Async("a", {.stop = stop.get_token()}).get().status()));
     if (stopper.joinable()) stopper.join();
   }
+}
+
+// Somebody who does not give up asks again from the callback, until the service is gone.
+TEST(AsyncAcquireTeardownTest, CallbacksAskAgainWhileTheServiceEnds_AllAreTold) {
+  constexpr int kAgain = 20'000;
+  ManualClock clock;
+  auto world = std::make_shared<testing::FlakyWorld>(&clock);
+  auto service =
+      EngineLockService::Create(std::make_unique<testing::FlakyEngine>(world), {.clock = &clock, .metrics = nullptr});
+  ASSERT_TRUE(service.ok()) << service.status();
+  LockService* const locks = service->get();
+  const absl::StatusOr<LockLease> held = locks->Acquire("a");
+  ASSERT_TRUE(held.ok());
+  std::atomic<int> told = 0;
+  std::function<void(absl::StatusOr<LockLease>)> again = [&](const absl::StatusOr<LockLease>& got) {
+    EXPECT_TRUE(absl::IsCancelled(got.status())) << got.status();
+    if (++told < kAgain) locks->AcquireAsync("a", {}, again);
+  };
+  locks->AcquireAsync("a", {}, again);
+  while (world->tries < 3) std::this_thread::yield();
+  service->reset();
+  EXPECT_EQ(told, kAgain);
 }
 
 }  // namespace
