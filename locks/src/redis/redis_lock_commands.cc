@@ -183,8 +183,8 @@ void RedisLockCommands::TakeAnswer(const absl::StatusOr<RedisReply>& reply, Lock
     case ReleaseAnswer::kNotHeld: return;
     case ReleaseAnswer::kHeld: step.held = true; return;
     case ReleaseAnswer::kStale: step.status = Stale(step.hold.name); return;
-    // A release that is not the first takes the record along with the hold; one without a hold leaves a record.
-    case ReleaseAnswer::kForgotten: step.held = step.repeated && !step.gives_up; return;
+    // The first time it took the record along with the hold.
+    case ReleaseAnswer::kForgotten: step.held = step.resent; return;
   }
   step.status = Unexpected(step.hold.name, *reply);
 }

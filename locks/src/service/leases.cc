@@ -197,7 +197,10 @@ absl::Status ServiceCore::SendRelease(HoldRecord& record, int64_t keep, bool& he
     held = release.held;
     if (release.status.ok()) return absl::OkStatus();
     metrics_.Add(kServiceEngineErrors);
-    if (release.outcome_unknown) record.unanswered = true;
+    if (release.outcome_unknown) {
+      release.resent |= !release.repeated;
+      record.unanswered = true;
+    }
     if (!MayPass(release.status)) return release.status;
     if (absl::IsAborted(release.status)) release.sequence = NextSequence();
     const Instant now = options_.clock->Now();

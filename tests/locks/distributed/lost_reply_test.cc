@@ -94,6 +94,17 @@ TEST_F(LostReplyTest, Release_ReplyIsLostAndAnotherEnters_DoesNotDisturbIt) {
   }
 }
 
+// It was not the release that took it away.
+TEST_F(LostReplyTest, Acquire_ReplyIsLostAndServerIsEmptied_ReleaseTellsTheLoss) {
+  for (const LockKind kind : kKinds) {
+    const std::string name(LockKindName(kind));
+    proxy_->DropReply();
+    LockLease lease = MustAcquire(*locks_, name, {.kind = kind});
+    EXPECT_EQ(server_->Call({"FLUSHALL"}), "OK");
+    EXPECT_EQ(lease.Release().code(), absl::StatusCode::kFailedPrecondition) << name;
+  }
+}
+
 TEST_F(LostReplyTest, Renew_RepliesAreLost_IsTriedAgainWithinTheLease) {
   const auto watched = NewProxied({.watchdog_lease = kKeptLease});
   for (const LockKind kind : kKinds) {

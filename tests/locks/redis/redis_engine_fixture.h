@@ -42,11 +42,10 @@ class Holder {
   LockTry Queue(absl::Duration lease = absl::Seconds(30)) { return Try(lease, true); }
 
   LockRelease Release(int64_t keep = 0, bool repeated = false) {
-    ++sequence_;
-    return ReleaseAgain(keep, repeated);
+    return Send({.hold = hold_, .keep = keep, .sequence = ++sequence_, .repeated = repeated});
   }
-  LockRelease ReleaseAgain(int64_t keep = 0, bool repeated = true) {
-    return Send({.hold = hold_, .keep = keep, .sequence = sequence_, .repeated = repeated});
+  LockRelease ReleaseAgain(int64_t keep = 0) {
+    return Send({.hold = hold_, .keep = keep, .sequence = sequence_, .repeated = true, .resent = true});
   }
   LockRelease GiveUp(int64_t keep = 0) {
     return Send({.hold = hold_, .keep = keep, .sequence = ++sequence_, .gives_up = true});
