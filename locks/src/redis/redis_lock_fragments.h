@@ -74,7 +74,7 @@ if record then
   local sequence, release = string.match(record, '^(%d+) %d+ ?(%a?)$')
   local behind = tonumber(sequence) - tonumber(ARGV[3])
   if behind > 0 then return 2 end
-  if behind == 0 and release ~= '' then return release == 'h' and 1 or 0 end
+  if behind == 0 and release ~= '' then return release == 'h' and 1 or release == 'n' and 0 or 3 end
 end
 )lua";
 // `held`: whether there was a hold; `keep`: what is left of it.
@@ -85,7 +85,7 @@ if keep > 0 then
 elseif held and ARGV[4] == '0' then
   call('del', KEYS[2])
 else
-  call('set', KEYS[2], ARGV[3] .. (held and ' 0 h' or ' 0 n'), 'px', 20000)
+  call('set', KEYS[2], ARGV[3] .. (held and ' 0 h' or record and ' 0 n' or ' 0 f'), 'px', 20000)
 end
 if held then return 1 end
 return record and 0 or 3
