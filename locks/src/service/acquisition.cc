@@ -51,7 +51,8 @@ bool Acquisition::BeginTry() {
   } else if (!record_->TryLockSteps()) {
     return false;
   }
-  if (waits_) core_.room().ForgetHint(waiter_);
+  // Not while it is failing: what its tries do not follow it passes on when it leaves.
+  if (waits_ && !failing_since_) core_.room().ForgetHint(waiter_);
   tried_ = true;
   const Instant now = core_.options().clock->Now();
   if (!unanswered_) {
@@ -96,11 +97,9 @@ void Acquisition::EndTry() {
 void Acquisition::OnFailure(Instant now) {
   if (call_.outcome_unknown) unanswered_ = true;
   if (absl::IsAborted(call_.status)) unanswered_ = false;  // It has not been run, and will not be: number it anew.
+  if (waits_ && !failing_since_) core_.room().DoubtHints(waiter_);
   if (!MayPass(call_.status)) return Fail(call_.status);
-  if (!failing_since_) {
-    failing_since_ = sent_;
-    if (waits_) core_.room().DoubtHints(waiter_);
-  }
+  if (!failing_since_) failing_since_ = sent_;
   const Instant last = *failing_since_ + core_.options().engine_timeout;
   if (now >= last) {
     return Fail(absl::UnavailableError(

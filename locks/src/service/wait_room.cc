@@ -56,11 +56,9 @@ bool WaitRoom::WorthATry(Waiter& waiter, Instant now, Instant& look_at) {
   return !waiter.awaits_turn_;
 }
 
-void WaitRoom::DoubtHints(Waiter& waiter) {
+void WaitRoom::DoubtHints(const Waiter& waiter) {
   const std::lock_guard lock(mutex_);
-  for (Waiter* const other : queues_[waiter.queue_]->waiters) {
-    if (other != &waiter) Give(*other);
-  }
+  for (Waiter* const doubting : queues_[waiter.queue_]->waiters) Give(*doubting);
 }
 
 void WaitRoom::Leave(Waiter& waiter, bool entered) {

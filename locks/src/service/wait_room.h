@@ -41,7 +41,7 @@ class Waiter {
 // No hint is lost: it is with a waiter who will try after it came, and who leaves without having done so passes it on.
 // A waiter that joins after its try needs no second one: if the lock was released in between, the hint is with who was
 // in the queue before it, who enters and will release it, or, a reader, gives the next one a hint; for the first in a
-// queue, the engine gives one once hints are heard. Fair waiters, whose
+// queue, the engine gives one once hints are heard. tests/models/lock_wait_room.pml is this whole. Fair waiters, whose
 // order the engine keeps, have a queue each.
 //
 // Thread-safe. O(1), but for hints to readers.
@@ -58,8 +58,9 @@ class WaitRoom {
   void ForgetHint(Waiter& waiter);
   // Whether a try is worth it now. Otherwise it will be woken, or should look again at `look_at` at the latest.
   bool WorthATry(Waiter& waiter, Instant now, Instant& look_at);
-  // A try of one that has joined was not answered: nobody in its queue should count on a hint.
-  void DoubtHints(Waiter& waiter);
+  // A try of one that has joined failed: nobody in its queue should count on a hint. It has one itself, to pass on to
+  // who joins meanwhile.
+  void DoubtHints(const Waiter& waiter);
   // Does nothing for one that has not joined. Waits for a hint of its queue that is being given.
   void Leave(Waiter& waiter, bool entered);
 
