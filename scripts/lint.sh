@@ -8,6 +8,12 @@ status=0
 mapfile -t sources < <(git ls-files -co --exclude-standard '*.h' '*.cc')
 clang-format-16 --dry-run -Werror "${sources[@]}" || { echo "lint: run clang-format-16 -i on the above" >&2; status=1; }
 
+# Letters of other alphabets that look like ours: clang-tidy's check for them takes a fifth of its time.
+if printf '%s\n' "${sources[@]}" | grep -vE '^(tests|bench)/' | xargs grep -nP '[^\x00-\x7F]'; then
+  echo "lint: the library's sources are ASCII" >&2
+  status=1
+fi
+
 # An include never goes up a floor, and cache and inventory never include each other.
 declare -A forbidden=(
   [base]='metrics|redis|locks|cache|inventory' [metrics]='redis|locks|cache|inventory'
