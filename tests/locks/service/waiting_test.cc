@@ -103,6 +103,37 @@ TEST_F(WaitingTest, EngineGoesAway_AllWaitersLearnItTogether) {
   EXPECT_LT(clock_.Now() - began, kWatchdogLease);
 }
 
+// The clock stands still for who has joined behind it.
+TEST_F(WaitingTest, FirstWaitersTriesFailAndItLeaves_TheNextGetsIn) {
+  LockLease lease = Must(service_->Acquire("a"));
+  std::stop_source stop;
+  const LockOwner failing = LockOwner::New();
+  auto first = AcquireInThread("a", {.owner = failing, .stop = stop.get_token()});
+  AwaitTries(3);
+  std::atomic<int> failures = 0;
+  {
+    const std::lock_guard lock(world_->mutex);
+    world_->on_try = [&failures, failing](const LockTry& one) {
+      if (one.hold.owner != failing.id()) return testing::Fault::kNone;
+      ++failures;
+      return testing::Fault::kRefused;
+    };
+  }
+  EXPECT_TRUE(lease.Release().ok());
+  while (failures < 1) std::this_thread::yield();
+  lease = Must(service_->Acquire("a"));
+  auto second = AcquireInThread("a");
+  AwaitTries(6);
+  EXPECT_TRUE(lease.Release().ok());
+  for (const int before = failures; failures == before;) {
+    clock_.Advance(absl::Milliseconds(20));
+    first.wait_for(std::chrono::milliseconds(1));
+  }
+  stop.request_stop();
+  EXPECT_FALSE(first.get().ok());
+  EXPECT_TRUE(second.get().ok());
+}
+
 TEST_F(WaitingTest, Readers_AreAllWokenByAWriter) {
   LockLease write = Must(service_->Acquire("a", {.kind = LockKind::kWrite}));
   std::vector<std::future<absl::StatusOr<LockLease>>> readers;
