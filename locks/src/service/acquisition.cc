@@ -74,7 +74,7 @@ bool Acquisition::BeginTry() {
 void Acquisition::EndTry() {
   core_.metrics().Add(kServiceRoundTrips);
   if (call_.status.ok() && call_.acquired) {
-    unanswered_ = false;
+    unanswered_ = owes_ = false;
     absl::StatusOr<LockLease> lease = core_.Confirm(record_, call_, sent_, options_.lease <= absl::ZeroDuration());
     record_->UnlockSteps();
     if (!lease.ok()) return Fail(std::move(lease).status());
@@ -95,7 +95,7 @@ void Acquisition::EndTry() {
 }
 
 void Acquisition::OnFailure(Instant now) {
-  if (call_.outcome_unknown) unanswered_ = true;
+  if (call_.outcome_unknown) unanswered_ = owes_ = true;
   if (absl::IsAborted(call_.status)) unanswered_ = false;  // It has not been run, and will not be: number it anew.
   if (waits_ && !failing_since_) core_.room().DoubtHints(waiter_);
   if (!MayPass(call_.status)) return Fail(call_.status);
@@ -149,7 +149,7 @@ bool Acquisition::Look() {
 
 void Acquisition::Fail(absl::Status status) {
   outcome_ = std::move(status);
-  if (!unanswered_ && !queued_) return;
+  if (!owes_ && !queued_) return;
   // A place in the queue is given up at once, where the engine answers; the caller need not wait for the rest.
   if (may_block_ && !failing_since_ && !unanswered_) {
     LockRelease release;

@@ -62,6 +62,7 @@ class Acquisition {
   LockTry call_;
   bool tried_ = false;
   bool unanswered_ = false;  // The last try may have been run, or may be yet.
+  bool owes_ = false;        // Some try may.
   bool waits_ = false;       // In the room.
   bool queued_ = false;      // In the engine's queue, as far as is known.
   bool entered_ = false;     // The outcome is a lease.

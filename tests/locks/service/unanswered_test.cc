@@ -1,6 +1,7 @@
 // Steps whose outcome is not known: sent again under their number, or taken back.
 #include <atomic>
 #include <thread>
+#include <vector>
 
 #include "locks/service/service_fixture.h"
 
@@ -89,6 +90,24 @@ TEST_F(UnansweredTest, NeverTakenBack_LapsesWithinALease) {
   for (absl::Duration passed; passed < kWatchdogLease; passed += absl::Seconds(1)) clock_.Advance(absl::Seconds(1));
   EXPECT_EQ(HoldsOf("a", owner), 0);
   EXPECT_EQ(world_->renewals, 0);
+}
+
+// The request that was lost may come yet, when the lock is free.
+TEST_F(UnansweredTest, BusyWhenAskedAgain_TheFirstRequestIsRefusedWhenItComes) {
+  LockLease other = Must(service_->Acquire("a"));
+  std::vector<LockTry> tries;
+  world_->on_try = [&tries](const LockTry& one) {
+    tries.push_back(one);
+    return tries.size() == 1 ? Fault::kRequestLost : Fault::kNone;
+  };
+  const LockOwner owner = LockOwner::New();
+  const absl::Status busy = Finish(AcquireInThread("a", {.wait = absl::ZeroDuration(), .owner = owner})).status();
+  EXPECT_TRUE(absl::IsDeadlineExceeded(busy)) << busy;
+  EXPECT_TRUE(other.Release().ok());
+  ASSERT_EQ(tries.size(), 2u);
+  world_->engine.TryMany({&tries[0], 1});
+  EXPECT_TRUE(absl::IsAborted(tries[0].status)) << tries[0].status;
+  EXPECT_EQ(HoldsOf("a", owner), 0);
 }
 
 // What the engine counts too much is not left behind by the release.
