@@ -83,7 +83,7 @@ void Acquisition::EndTry() {
     outcome_ = std::move(lease);
     return;
   }
-  if (call_.outcome_unknown) record_->unanswered = true;
+  if (call_.outcome_unknown) core_.NoteUnanswered(record_);
   record_->UnlockSteps();
   const Instant now = core_.options().clock->Now();
   if (call_.status.ok()) {

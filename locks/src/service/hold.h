@@ -63,7 +63,8 @@ struct Hold {
   bool InTime() const { return clock->Now() < ValidUntil(); }
 };
 
-// What all steps of one owner on one lock go through, while there are any or it holds.
+// What all steps of one owner on one lock go through, while there are any or it holds, and as long as one of them that
+// was not answered may yet come to the engine: the steps that follow have to tell it so.
 struct HoldRecord {
   explicit HoldRecord(HoldKey hold_key) : key(std::move(hold_key)) {}
 
@@ -92,6 +93,8 @@ struct HoldRecord {
   bool stepping = false;                 // Guarded by mutex.
   std::shared_ptr<Hold> hold = nullptr;  // Guarded by mutex. Null: does not hold. May be lost already.
   bool unanswered = false;               // Of whoever has the steps: the outcome of one is not known.
+
+  std::optional<Instant> kept_until = std::nullopt;  // Guarded by mutex. For that, with a pin of its own.
 
   size_t users = 0;  // Guarded by the table's mutex.
 

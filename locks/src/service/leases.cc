@@ -12,6 +12,9 @@
 namespace stockade::internal {
 namespace {
 
+// So late may a request come whose sender has given up: as long as engines remember the steps of what has ended.
+constexpr absl::Duration kLatestArrival = absl::Seconds(20);
+
 // Between releases that the engine does not answer.
 constexpr absl::Duration kReleasePause = absl::Milliseconds(20);
 
@@ -39,7 +42,7 @@ absl::StatusOr<LockLease> ServiceCore::Confirm(const std::shared_ptr<HoldRecord>
     if (!StillHeld(hold)) {
       if (options_.clock->Now() >= until) {
         bool held = false;
-        const absl::Status released = SendRelease(*record, 0, held);
+        const absl::Status released = SendRelease(record, 0, held);
         return absl::UnavailableError(
             Concat(ShownLock(record->key.name), ": ", engine_->id(), " took longer to answer than the lease of ",
                    absl::FormatDuration(answer.lease), released.ok() ? "" : ", and it could not be released"));
@@ -171,7 +174,7 @@ absl::Status ServiceCore::EndLease(LeaseState& lease) {
     if (record.hold == hold) record.hold = nullptr;
   }
   bool there = true;
-  const absl::Status sent = SendRelease(record, keep, there);
+  const absl::Status sent = SendRelease(lease.record, keep, there);
   record.UnlockSteps();
   if (!sent.ok()) return sent;
   if (there) return absl::OkStatus();
@@ -183,12 +186,12 @@ absl::Status ServiceCore::EndLease(LeaseState& lease) {
   return LostError(hold->key, LossReason::kGone);
 }
 
-absl::Status ServiceCore::SendRelease(HoldRecord& record, int64_t keep, bool& held) {
+absl::Status ServiceCore::SendRelease(const std::shared_ptr<HoldRecord>& record, int64_t keep, bool& held) {
   Parker pause(*options_.clock);
-  LockRelease release = {.hold = record.key, .keep = keep, .sequence = NextSequence()};
+  LockRelease release = {.hold = record->key, .keep = keep, .sequence = NextSequence()};
   const Instant give_up_at = options_.clock->Now() + options_.engine_timeout;
   for (;;) {
-    release.repeated = record.unanswered;
+    release.repeated = record->unanswered;
     release.timeout = std::max(give_up_at - options_.clock->Now(), absl::Milliseconds(1));
     release.status = absl::OkStatus();
     release.outcome_unknown = false;
@@ -199,18 +202,42 @@ absl::Status ServiceCore::SendRelease(HoldRecord& record, int64_t keep, bool& he
     metrics_.Add(kServiceEngineErrors);
     if (release.outcome_unknown) {
       release.resent |= !release.repeated;
-      record.unanswered = true;
+      NoteUnanswered(record);
     }
     if (!MayPass(release.status)) return release.status;
     if (absl::IsAborted(release.status)) release.sequence = NextSequence();
     const Instant now = options_.clock->Now();
     if (now >= give_up_at) {
-      return absl::UnavailableError(Concat(ShownLock(record.key.name), ": ", engine_->id(), " did not say for ",
+      return absl::UnavailableError(Concat(ShownLock(record->key.name), ": ", engine_->id(), " did not say for ",
                                            absl::FormatDuration(options_.engine_timeout),
                                            " that it is released: ", release.status.message()));
     }
     pause.Park(std::min(now + kReleasePause, give_up_at));
   }
+}
+
+void ServiceCore::NoteUnanswered(const std::shared_ptr<HoldRecord>& record) {
+  record->unanswered = true;
+  const Instant until = options_.clock->Now() + kLatestArrival;
+  {
+    const std::lock_guard lock(record->mutex);
+    if (std::exchange(record->kept_until, until)) return;
+  }
+  holds_.PinAgain(*record);
+  KeepUntil(record, until);
+}
+
+void ServiceCore::KeepUntil(const std::shared_ptr<HoldRecord>& record, Instant until) {
+  expiry_.Schedule(until, [this, record, until] {
+    Instant later;
+    {
+      const std::lock_guard lock(record->mutex);
+      later = *record->kept_until;
+      if (later == until) record->kept_until.reset();
+    }
+    if (later != until) return KeepUntil(record, later);
+    holds_.Unpin(*record);
+  });
 }
 
 void ServiceCore::GiveUp(HoldRecord& record, LockRelease& release, absl::Duration timeout) {

@@ -56,6 +56,8 @@ class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
                                     bool watched);
   // Takes back a try that the engine may have run, and a place in its queue: once; release.status tells.
   void GiveUp(HoldRecord& record, LockRelease& release, absl::Duration timeout);
+  // The engine may run one of its steps yet, at some time.
+  void NoteUnanswered(const std::shared_ptr<HoldRecord>& record);
   uint64_t NextSequence() { return next_sequence_.fetch_add(1, std::memory_order_relaxed); }
 
   // False where there is none, or it is released or lost, which this may be the first to notice.
@@ -109,7 +111,9 @@ class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
 
   absl::Status EndLease(LeaseState& lease);
   // Asks the engine to leave `keep` holds, again while it does not answer.
-  absl::Status SendRelease(HoldRecord& record, int64_t keep, bool& held);
+  absl::Status SendRelease(const std::shared_ptr<HoldRecord>& record, int64_t keep, bool& held);
+  // Unpins it then, or later where it has been noted again.
+  void KeepUntil(const std::shared_ptr<HoldRecord>& record, Instant until);
   // All three with the hold's mutex held.
   void KeepTime(const std::shared_ptr<Hold>& hold);
   void StopTime(Hold& hold);
@@ -131,7 +135,7 @@ class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
 
   HoldTable holds_;
   WaitRoom room_;
-  TimerQueue expiry_;  // Of holds that nothing renews.
+  TimerQueue expiry_;  // Of holds that nothing renews, and of records that are kept.
   Watchdog watchdog_;
   TakeBack take_back_;
   AsyncAcquirer async_;

@@ -110,6 +110,28 @@ TEST_F(UnansweredTest, BusyWhenAskedAgain_TheFirstRequestIsRefusedWhenItComes) {
   EXPECT_EQ(HoldsOf("a", owner), 0);
 }
 
+// By `repeated` engines know that they have to remember the steps of what has ended.
+TEST_F(UnansweredTest, TakenBack_ReleasesRefuseItsRequestsForAsLongAsTheyMayCome) {
+  std::atomic<bool> away = true;
+  std::atomic<bool> taken_back = false;
+  std::vector<bool> repeated;
+  world_->on_try = [&away](const LockTry&) { return away ? Fault::kRequestLost : Fault::kNone; };
+  world_->on_release = [&](const LockRelease& release) {
+    if (release.gives_up) {
+      taken_back = true;
+    } else {
+      repeated.push_back(release.repeated);
+    }
+    return Fault::kNone;
+  };
+  const LockOwner owner = LockOwner::New();
+  EXPECT_FALSE(Finish(AcquireInThread("a", {.owner = owner})).ok());
+  while (!taken_back) clock_.Advance(absl::Milliseconds(20));
+  away = false;
+  EXPECT_TRUE(Must(service_->Acquire("a", {.owner = owner})).Release().ok());
+  EXPECT_EQ(repeated, std::vector({true}));
+}
+
 // What the engine counts too much is not left behind by the release.
 TEST_F(UnansweredTest, OrphanOfTheSameOwner_GoesWithTheRelease) {
   world_->on_release = [](const LockRelease& release) { return release.gives_up ? Fault::kRefused : Fault::kNone; };
