@@ -16,7 +16,8 @@ namespace stockade::internal {
 // For tries: KEYS 3 the token's key;  ARGV  2 the lease in ms, 3 the sequence, 4 the token's retention in ms, or '',
 // 5 the lease and 20 s.
 // Sets `left`, what the lock has to live, and `recorded`, the count that this try led to if it has run before: who is
-// found to have that is not counted again.
+// found to have that is not counted again. What it got has ended where the lock is free: a copy of it that comes now is
+// nobody's.
 inline constexpr std::string_view kReadRecordAndToken = R"lua(
 local known = call('mget', KEYS[2], KEYS[3])
 local record, newest_token = known[1], known[2]
@@ -34,6 +35,7 @@ if record then
   if behind == 0 then recorded = tonumber(count) end
 end
 local left = call('pttl', KEYS[1])
+if recorded and left == -2 then return {2} end
 )lua";
 
 // Once the hold is in the hash: `count` is with it, `left` what the lock had to live before. A re-entry takes nothing

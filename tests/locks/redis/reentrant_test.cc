@@ -61,12 +61,13 @@ TEST_F(RedisReentrantTest, Try_SentTwice_CountsOnce) {
   EXPECT_EQ(Call({"HGET", "stock", FieldOf(holder)}), "2");
 }
 
-TEST_F(RedisReentrantTest, Try_SentTwiceAndLostBetween_IsANewHold) {
+TEST_F(RedisReentrantTest, Try_SentTwiceAndLostBetween_IsRefused) {
   Holder holder(*engine_, "stock");
   holder.Try();
   ASSERT_EQ(holder.Try().hold_count, 2);
   Call({"DEL", "stock"});
-  EXPECT_EQ(holder.TryAgain().hold_count, 1);
+  EXPECT_EQ(holder.TryAgain().status.code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(holder.Try().hold_count, 1);
 }
 
 TEST_F(RedisReentrantTest, Try_OlderThanTheNewestStep_IsRefused) {
