@@ -22,9 +22,9 @@
 // hints may come for a moment longer, to who waits next, for nothing.
 //
 // Broken: DROP_HINT (who leaves with a hint that it has not followed takes it along), SILENT_READER (a reader who
-// enters gives no hint), NO_FIRST_HINT (hearing begins without one), FORGET_LATE (after the try), FORGET_FAILING (though
-// the last try failed), DOUBT_OTHERS (whose try failed gives a hint to all but itself), REFUSED_SILENT (whose try was
-// refused gives none).
+// enters gives no hint), NO_FIRST_HINT (hearing begins without one), FORGET_LATE (after the try), FORGET_FAILING
+// (though the last try failed), DOUBT_OTHERS (whose try failed gives a hint to all but itself), REFUSED_SILENT (whose
+// try was refused gives none).
 
 #define CLIENTS 2
 #define WAITERS 3
