@@ -52,12 +52,7 @@ RedisServer& RedisDeployment::ServerOf(const std::string& key) {
 }
 
 void RedisDeployment::KillConnections() {
-  for (const RedisServer* server : Servers()) {
-    for (const char* const type : {"normal", "pubsub"}) {
-      const RawReply killed = server->Call({"CLIENT", "KILL", "TYPE", type});
-      if (killed.type != ':') internal::Fatal(internal::Concat("CLIENT KILL TYPE ", type, ": ", killed.text));
-    }
-  }
+  for (const RedisServer* server : Servers()) server->KillConnections();
 }
 
 void RedisDeployment::FlushScripts() {

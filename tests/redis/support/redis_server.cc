@@ -65,6 +65,13 @@ RawReply RedisServer::Call(const std::vector<std::string>& command) const {
   return connection.Call(command);
 }
 
+void RedisServer::KillConnections() const {
+  for (const char* const type : {"normal", "pubsub"}) {
+    const RawReply killed = Call({"CLIENT", "KILL", "TYPE", type});
+    if (killed.type != ':') Fatal(Concat("CLIENT KILL TYPE ", type, ": ", killed.text));
+  }
+}
+
 std::string RedisServer::Info(const std::string& field) const { return InfoField(Call({"INFO"}).text, field); }
 
 void RedisServer::Stop() {

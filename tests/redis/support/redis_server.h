@@ -46,6 +46,8 @@ class RedisServer {
 
   // One command by a connection of its own, by the default user.
   RawReply Call(const std::vector<std::string>& command) const;
+  // Closes the connections of all clients, subscribers too.
+  void KillConnections() const;
   // "redis_version" and the like.
   std::string Info(const std::string& field) const;
 
