@@ -18,7 +18,6 @@ namespace stockade {
 namespace {
 
 using testing::AgentProcess;
-using testing::kExclusiveKinds;
 using testing::RunThreads;
 using testing::Scaled;
 
@@ -36,7 +35,7 @@ TEST_P(ExclusionSuiteTest, Acquire_ClientsWithThreads_LoseNoAddition) {
   std::vector<std::unique_ptr<LockService>> clients;
   for (int i = 0; i < kClients; ++i) clients.push_back(NewClient());
   const int64_t times = std::max<int64_t>(1, Scaled(480, 16'000) / (kClients * kThreadsEach));
-  for (const LockKind kind : kExclusiveKinds) {
+  for (const LockKind kind : ExclusiveKinds()) {
     const std::string name = NewName();
     std::atomic<int64_t> sum = 0;
     RunThreads(kClients * kThreadsEach, [&](int thread) {
@@ -59,7 +58,7 @@ TEST_P(ProcessExclusionSuiteTest, Acquire_ProcessesWithThreads_LoseNoAddition) {
   const testing::TempDir dir;
   std::vector<std::unique_ptr<AgentProcess>> agents;
   for (int i = 0; i < kClients; ++i) agents.push_back(NewAgent());
-  for (const LockKind kind : kExclusiveKinds) {
+  for (const LockKind kind : ExclusiveKinds()) {
     const int64_t total = kind == LockKind::kReentrant ? Scaled(2'000, 160'000) : Scaled(480, 16'000);
     const int64_t times = std::max<int64_t>(1, total / (kClients * kThreadsEach));
     const std::string file = dir.File(std::string(LockKindName(kind)));

@@ -38,9 +38,10 @@ class ProcessFairSuiteTest : public testing::ServerLockSuiteTest {
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Locks, FairSuiteTest, ::testing::ValuesIn(testing::LockSetups()), testing::LockSetupName);
-INSTANTIATE_TEST_SUITE_P(Locks, ProcessFairSuiteTest, ::testing::ValuesIn(testing::ServerSetups()),
+INSTANTIATE_TEST_SUITE_P(Locks, FairSuiteTest, ::testing::ValuesIn(testing::WithoutRedlock(testing::LockSetups())),
                          testing::LockSetupName);
+INSTANTIATE_TEST_SUITE_P(Locks, ProcessFairSuiteTest,
+                         ::testing::ValuesIn(testing::WithoutRedlock(testing::ServerSetups())), testing::LockSetupName);
 
 TEST_P(FairSuiteTest, Release_SeveralClientsWait_EnterInTheOrderInWhichTheyCame) {
   constexpr int kWaiters = 9;

@@ -20,7 +20,6 @@ namespace stockade {
 namespace {
 
 using testing::IsFree;
-using testing::kExclusiveKinds;
 using testing::kSlack;
 using testing::MustAcquire;
 using testing::MustInspect;
@@ -45,7 +44,7 @@ INSTANTIATE_TEST_SUITE_P(Locks, GivingUpSuiteTest, ::testing::ValuesIn(testing::
 TEST_P(GivingUpSuiteTest, Wait_IsOver_LeavesNothing) {
   const auto mine = NewClient();
   const auto others = NewClient();
-  for (const LockKind kind : kExclusiveKinds) {
+  for (const LockKind kind : ExclusiveKinds()) {
     LockLease holder = MustAcquire(*mine, NewName(), {.kind = kind});
     const LockOwner waiter = LockOwner::New();
     EXPECT_EQ(others->Acquire(holder.name(), {.kind = kind, .wait = absl::Milliseconds(200), .owner = waiter})
@@ -59,7 +58,7 @@ TEST_P(GivingUpSuiteTest, Wait_IsOver_LeavesNothing) {
 TEST_P(GivingUpSuiteTest, Stop_RequestedWhileWaiting_IsCancelledSoonAndLeavesNothing) {
   const auto mine = NewClient();
   const auto others = NewClient();
-  for (const LockKind kind : kExclusiveKinds) {
+  for (const LockKind kind : ExclusiveKinds()) {
     LockLease holder = MustAcquire(*mine, NewName(), {.kind = kind});
     const LockOwner waiter = LockOwner::New();
     std::stop_source stop;
@@ -89,7 +88,7 @@ TEST_P(GivingUpSuiteTest, Stop_RequestedBefore_IsCancelled) {
 
 TEST_P(GivingUpSuiteTest, Service_DestroyedWhileSomebodyWaits_CancelsAndLeavesNothing) {
   const auto mine = NewClient();
-  for (const LockKind kind : kExclusiveKinds) {
+  for (const LockKind kind : ExclusiveKinds()) {
     LockLease holder = MustAcquire(*mine, NewName(), {.kind = kind});
     auto others = NewClient();
     std::promise<absl::Status> ended;
@@ -107,7 +106,7 @@ TEST_P(GivingUpSuiteTest, Service_DestroyedWhileSomebodyWaits_CancelsAndLeavesNo
 // At every moment of an acquire: before it is sent, on its way, while it waits, once it is held.
 TEST_P(GivingUpSuiteTest, Stop_AtRandomMoments_LeavesNothingThatIsRenewed) {
   const auto locks = NewClient(testing::kKeptLease);
-  for (const LockKind kind : kExclusiveKinds) {
+  for (const LockKind kind : ExclusiveKinds()) {
     const std::string name = NewName();
     const int64_t rounds = testing::Scaled(50, 1'000);
     std::atomic<int64_t> entered = 0;

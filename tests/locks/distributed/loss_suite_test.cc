@@ -14,7 +14,6 @@ namespace {
 
 using testing::Await;
 using testing::IsFree;
-using testing::kExclusiveKinds;
 using testing::kPatience;
 using testing::kSlack;
 using testing::LostSignal;
@@ -41,7 +40,7 @@ INSTANTIATE_TEST_SUITE_P(Locks, LossSuiteTest, ::testing::ValuesIn(testing::Serv
 TEST_P(OverwrittenSuiteTest, Acquire_HoldWasTakenAwayUnnoticed_IsNotReleasedByTheOlderLease) {
   const auto mine = NewClient();
   const auto others = NewClient();
-  for (const LockKind kind : kExclusiveKinds) {
+  for (const LockKind kind : ExclusiveKinds()) {
     const std::string name = NewName();
     LockLease old = MustAcquire(*mine, name, {.kind = kind});
     ASSERT_TRUE(others->ForceRelease(name, kind).value_or(false));
@@ -72,6 +71,7 @@ TEST_P(LossSuiteTest, Servers_Emptied_HolderAndWaiterLearnWithinARenewalAndToken
   const LockLease next = waiter.get();
   EXPECT_LT(watch.elapsed(), kRenewal + kSlack);
   EXPECT_TRUE(next.valid());
+  if (!HasTokens()) return;
   const absl::StatusOr<int64_t> token = next.fencing_token();
   ASSERT_TRUE(token.ok()) << token.status();
   EXPECT_GT(*token, *lease.fencing_token());
@@ -102,6 +102,9 @@ TEST_P(LossSuiteTest, Server_IsKilled_HolderAndWaiterLearnWhatBecameOfTheHold) {
       std::async(std::launch::async, [&] { return MustAcquire(*others, name, {.wait = 4 * kLease}); });
   servers_->KillServerOf(name);
   const bool kept = MustInspect(*mine, name, LockKind::kReentrant).owner_holds == 1;
+  if (GetParam() == testing::LockSetup::kRedlock) {
+    EXPECT_TRUE(kept);  // A majority had it all the time.
+  }
   if (!kept) {
     EXPECT_TRUE(lost.Await());
     EXPECT_FALSE(lease.valid());

@@ -24,9 +24,10 @@ using testing::Stopwatch;
 class ReadWriteSuiteTest : public testing::LockSuiteTest {};
 class CrashedReaderSuiteTest : public testing::ServerLockSuiteTest {};
 
-INSTANTIATE_TEST_SUITE_P(Locks, ReadWriteSuiteTest, ::testing::ValuesIn(testing::LockSetups()), testing::LockSetupName);
-INSTANTIATE_TEST_SUITE_P(Locks, CrashedReaderSuiteTest, ::testing::ValuesIn(testing::ServerSetups()),
+INSTANTIATE_TEST_SUITE_P(Locks, ReadWriteSuiteTest, ::testing::ValuesIn(testing::WithoutRedlock(testing::LockSetups())),
                          testing::LockSetupName);
+INSTANTIATE_TEST_SUITE_P(Locks, CrashedReaderSuiteTest,
+                         ::testing::ValuesIn(testing::WithoutRedlock(testing::ServerSetups())), testing::LockSetupName);
 
 TEST_P(ReadWriteSuiteTest, Read_SeveralClients_HoldTogetherAndTheWriterEntersAfterTheLast) {
   const auto mine = NewClient();
@@ -124,6 +125,16 @@ TEST_P(ReadWriteSuiteTest, Read_LapsesWhileAnotherReads_DoesNotKeepTheWriterOut)
   EXPECT_TRUE(reader.valid());
   EXPECT_TRUE(reader.Release().ok());
   EXPECT_TRUE(IsFree(*others, name, LockKind::kWrite));
+}
+
+TEST_P(ReadWriteSuiteTest, Acquire_NameHeldAsAnotherKind_IsFailedPrecondition) {
+  const auto locks = NewClient();
+  const std::string name = NewName();
+  const LockLease lease = MustAcquire(*locks, name);
+  const absl::StatusOr<LockLease> refused =
+      locks->Acquire(name, NewOwner({.kind = LockKind::kRead, .wait = absl::ZeroDuration()}));
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kFailedPrecondition) << refused.status();
+  EXPECT_TRUE(lease.valid());
 }
 
 TEST_P(CrashedReaderSuiteTest, Reader_IsKilled_TheWriterEntersWithinALease) {

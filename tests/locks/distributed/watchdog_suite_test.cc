@@ -14,7 +14,6 @@ namespace {
 
 using testing::AgentProcess;
 using testing::IsFree;
-using testing::kExclusiveKinds;
 using testing::kKeptLease;
 using testing::kShortLease;
 using testing::kSlack;
@@ -32,7 +31,7 @@ TEST_P(WatchdogSuiteTest, Watchdog_TenLeases_KeepsEveryKind) {
   const auto mine = NewClient(kKeptLease);
   const auto others = NewClient();
   std::vector<LockLease> leases;
-  for (const LockKind kind : {LockKind::kReentrant, LockKind::kFair, LockKind::kRead, LockKind::kWrite}) {
+  for (const LockKind kind : Kinds()) {
     leases.push_back(MustAcquire(*mine, NewName(), {.kind = kind}));
   }
   const absl::StatusOr<LockLease> refused = others->Acquire(leases.front().name(), {.wait = 10 * kKeptLease});
@@ -62,7 +61,7 @@ TEST_P(WatchdogSuiteTest, Watchdog_Reentered_KeepsItUntilTheLastWatchedLeaseEnds
 TEST_P(WatchdogSuiteTest, Watchdog_Released_RenewsNoMore) {
   const auto mine = NewClient(kShortLease);
   const auto others = NewClient(kShortLease);
-  for (const LockKind kind : kExclusiveKinds) {
+  for (const LockKind kind : ExclusiveKinds()) {
     const std::string name = NewName();
     LockLease watched = MustAcquire(*mine, name, {.kind = kind});
     const LockLease given = MustAcquire(*mine, name, {.kind = kind, .lease = kShortLease});
@@ -75,7 +74,7 @@ TEST_P(WatchdogSuiteTest, Watchdog_Released_RenewsNoMore) {
 
 TEST_P(CrashSuiteTest, Holder_IsKilled_OthersEnterWithinALease) {
   const auto others = NewClient();
-  for (const LockKind kind : kExclusiveKinds) {
+  for (const LockKind kind : ExclusiveKinds()) {
     const std::string name = NewName();
     const std::unique_ptr<AgentProcess> agent = NewAgent(kShortLease);
     const std::string held = agent->Do(internal::Concat("acquire ", name, " ", LockKindName(kind), " 0 0"));

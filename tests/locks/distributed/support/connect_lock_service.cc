@@ -1,19 +1,34 @@
 #include "locks/distributed/support/connect_lock_service.h"
 
 #include <utility>
+#include <vector>
 
+#include "absl/strings/str_split.h"
 #include "stockade/base/log.h"
 #include "stockade/base/strings.h"
 #include "stockade/locks/redis_lock_service.h"
+#include "stockade/locks/redlock_service.h"
 
 namespace stockade::testing {
+namespace {
+
+absl::StatusOr<std::unique_ptr<LockService>> Connect(std::string_view url, LockServiceOptions options) {
+  // Connections are lost often in tests, and not for a reason that a pause would mend.
+  const RedisOptions redis = {.min_backoff = absl::Milliseconds(1), .max_backoff = absl::Milliseconds(50)};
+  if (!url.starts_with(kRedlockScheme)) {
+    return RedisLockService::Connect(url, {.service = std::move(options), .redis = redis});
+  }
+  const std::string servers(url.substr(kRedlockScheme.size()));
+  const std::vector<std::string> urls = absl::StrSplit(servers, ',');
+  // No server stands still: who answers late runs on a machine that is busy.
+  return RedlockService::Connect(urls,
+                                 {.service = std::move(options), .redis = redis, .node_timeout = absl::Seconds(2)});
+}
+
+}  // namespace
 
 std::unique_ptr<LockService> ConnectLockService(const std::string& url, LockServiceOptions options) {
-  RedisLockOptions redis = {.service = std::move(options)};
-  // Connections are lost often in tests, and not for a reason that a pause would mend.
-  redis.redis.min_backoff = absl::Milliseconds(1);
-  redis.redis.max_backoff = absl::Milliseconds(50);
-  absl::StatusOr<std::unique_ptr<LockService>> service = RedisLockService::Connect(url, std::move(redis));
+  absl::StatusOr<std::unique_ptr<LockService>> service = Connect(url, std::move(options));
   if (!service.ok()) internal::Fatal(internal::Concat("connecting to ", url, ": ", service.status().ToString()));
   return *std::move(service);
 }

@@ -4,6 +4,7 @@
 
 #include "locks/distributed/support/connect_lock_service.h"
 #include "locks/distributed/support/local_clients.h"
+#include "locks/distributed/support/redlock_deployment.h"
 #include "redis/support/redis_deployment.h"
 #include "stockade/base/log.h"
 #include "stockade/base/strings.h"
@@ -71,16 +72,26 @@ RedisSetup RedisSetupOf(LockSetup setup) {
   }
 }
 
+std::unique_ptr<ServerDeployment> NewServers(LockSetup setup) {
+  if (setup == LockSetup::kRedlock) return std::make_unique<RedlockDeployment>();
+  return std::make_unique<RedisLockDeployment>(RedisSetupOf(setup));
+}
+
 }  // namespace
 
 std::vector<LockSetup> ServerSetups() {
-  if (kSanitized) return {LockSetup::kStandalone};
-  return {LockSetup::kStandalone, LockSetup::kSentinel, LockSetup::kCluster};
+  if (kSanitized) return {LockSetup::kStandalone, LockSetup::kRedlock};
+  return {LockSetup::kStandalone, LockSetup::kSentinel, LockSetup::kCluster, LockSetup::kRedlock};
 }
 
 std::vector<LockSetup> LockSetups() {
   std::vector<LockSetup> setups = ServerSetups();
   setups.insert(setups.begin(), LockSetup::kLocal);
+  return setups;
+}
+
+std::vector<LockSetup> WithoutRedlock(std::vector<LockSetup> setups) {
+  std::erase(setups, LockSetup::kRedlock);
   return setups;
 }
 
@@ -90,8 +101,13 @@ std::string LockSetupName(const ::testing::TestParamInfo<LockSetup>& setup) {
     case LockSetup::kStandalone: return "Standalone";
     case LockSetup::kSentinel: return "Sentinel";
     case LockSetup::kCluster: return "Cluster";
+    case LockSetup::kRedlock: return "Redlock";
   }
   return "";
+}
+
+std::vector<LockKind> LockDeployment::kinds() const {
+  return {LockKind::kReentrant, LockKind::kFair, LockKind::kRead, LockKind::kWrite};
 }
 
 LockDeployment& DeploymentOf(LockSetup setup) {
@@ -104,7 +120,7 @@ ServerDeployment& ServersOf(LockSetup setup) {
   if (setup == LockSetup::kLocal) internal::Fatal("the local set-up has no servers");
   static std::map<LockSetup, std::unique_ptr<ServerDeployment>> deployments;
   std::unique_ptr<ServerDeployment>& deployment = deployments[setup];
-  if (deployment == nullptr) deployment = std::make_unique<RedisLockDeployment>(RedisSetupOf(setup));
+  if (deployment == nullptr) deployment = NewServers(setup);
   return *deployment;
 }
 

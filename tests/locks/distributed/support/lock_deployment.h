@@ -12,12 +12,15 @@
 
 namespace stockade::testing {
 
-enum class LockSetup { kLocal, kStandalone, kSentinel, kCluster };
+enum class LockSetup { kLocal, kStandalone, kSentinel, kCluster, kRedlock };
 
-// All, and those with servers, which other processes reach and which fail. One server alone under a sanitizer. For
+// All, and those with servers, which other processes reach and which fail. Under a sanitizer without those that have
+// several masters or replicas. For
 //   INSTANTIATE_TEST_SUITE_P(Locks, MyTest, ::testing::ValuesIn(LockSetups()), LockSetupName);
 std::vector<LockSetup> LockSetups();
 std::vector<LockSetup> ServerSetups();
+// For what needs all kinds of locks, or fencing tokens.
+std::vector<LockSetup> WithoutRedlock(std::vector<LockSetup> setups);
 std::string LockSetupName(const ::testing::TestParamInfo<LockSetup>& setup);
 
 // What clients of one lock engine stand on. For one thread, but for the clients.
@@ -27,6 +30,11 @@ class LockDeployment {
 
   // As another process would be one. The deployment must outlive it.
   virtual std::unique_ptr<LockService> NewClient(LockServiceOptions options) = 0;
+
+  // Of the locks that its engine has.
+  virtual std::vector<LockKind> kinds() const;
+  virtual bool has_tokens() const { return true; }
+
   // How many wait in the queue of a fair lock.
   virtual int64_t Queued(const std::string& name) = 0;
 };
@@ -46,8 +54,8 @@ class ServerDeployment : public LockDeployment {
   virtual void Empty() = 0;
   // Stops everything and starts it again. Blocks until all is settled.
   virtual void RestartAll() = 0;
-  // Kills the server that has the name, without a word to anybody, and blocks until another one stands in for it, or
-  // until it is back where there is no other.
+  // Kills the servers that have the name, without a word to anybody, and blocks until others stand in for them,
+  // or until they are back where there are none.
   virtual void KillServerOf(const std::string& name) = 0;
 };
 

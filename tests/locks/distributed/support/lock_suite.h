@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "locks/distributed/support/agent_process.h"
@@ -81,6 +82,15 @@ class LockSuiteTest : public ::testing::TestWithParam<LockSetup> {
   std::unique_ptr<LockService> NewClient(absl::Duration watchdog_lease = kLongLease) {
     return deployment_->NewClient({.watchdog_lease = watchdog_lease});
   }
+
+  // What the set-up has.
+  std::vector<LockKind> Kinds() const { return deployment_->kinds(); }
+  std::vector<LockKind> ExclusiveKinds() const {
+    std::vector<LockKind> kinds = Kinds();
+    std::erase(kinds, LockKind::kRead);
+    return kinds;
+  }
+  bool HasTokens() const { return deployment_->has_tokens(); }
 
   // Another one for each call and each repetition.
   static std::string NewName() {
