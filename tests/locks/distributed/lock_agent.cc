@@ -1,6 +1,6 @@
 // A client of a lock engine in a process that tests kill, stop and continue:
 //
-//   lock_agent <url> <watchdog lease in ms> <by how much its wall clock is ahead, in ms>
+//   lock_agent <url of ConnectLockService()> <watchdog lease in ms> <by how much its wall clock is ahead, in ms>
 //
 // reads commands, one a line, and answers the n-th by "[n] <answer>" and "[n] ." on lines of their own:
 //

@@ -1,6 +1,7 @@
 #include "locks/distributed/support/redlock_deployment.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "locks/distributed/support/connect_lock_service.h"
 #include "stockade/base/log.h"
