@@ -1,0 +1,277 @@
+// Everything that cases 12 to 19 do one at a time, all together: threads of several services acquire, re-enter, wait,
+// give up, lose and release, while the server is killed, paused, emptied and cut off.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <future>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "locks/distributed/support/connect_lock_service.h"
+#include "locks/distributed/support/lease_witness.h"
+#include "locks/distributed/support/lock_suite.h"
+#include "locks/distributed/support/lost_signal.h"
+#include "redis/support/await.h"
+#include "redis/support/redis_server.h"
+#include "redis/support/tcp_proxy.h"
+#include "support/run_threads.h"
+#include "support/scale.h"
+#include "support/test_seed.h"
+
+namespace stockade {
+namespace {
+
+using testing::Await;
+using testing::ConnectLockService;
+using testing::kPatience;
+using testing::LeaseWitness;
+using testing::LostSignal;
+using testing::MustAcquire;
+using testing::RawReply;
+using testing::RedisServer;
+using testing::Scaled;
+using testing::Seed;
+using testing::Stopwatch;
+using testing::TcpProxy;
+
+constexpr int kServices = 3;
+constexpr int kThreads = 4 * kServices;
+constexpr absl::Duration kWatchdogLease = absl::Milliseconds(600);
+constexpr absl::Duration kLongestLease = absl::Seconds(1);
+constexpr absl::Duration kEngineTimeout = absl::Milliseconds(400);
+// How long the server may keep a record of a holder beyond his lease.
+constexpr absl::Duration kRecordAfterlife = absl::Seconds(20);
+
+struct NamedKinds {
+  std::string name;
+  std::array<LockKind, 2> kinds;
+};
+const NamedKinds kLocks[] = {
+    {"entered", {LockKind::kReentrant, LockKind::kReentrant}},
+    {"again", {LockKind::kReentrant, LockKind::kReentrant}},
+    {"queue", {LockKind::kFair, LockKind::kFair}},
+    {"shared", {LockKind::kRead, LockKind::kWrite}},
+};
+
+class ChaosTest : public ::testing::TestWithParam<bool> {
+ protected:
+  using Random = std::mt19937_64;
+
+  void SetUp() override {
+    STOCKADE_NEEDS_REDIS();
+    server_ = std::make_unique<RedisServer>(testing::RedisServerOptions{.appendonly = GetParam()});
+    proxy_ = std::make_unique<TcpProxy>(server_->port());
+    for (auto& service : services_) {
+      service = ConnectLockService(proxy_->url(), {.watchdog_lease = kWatchdogLease, .engine_timeout = kEngineTimeout});
+    }
+    direct_ = ConnectLockService(server_->url(), {.watchdog_lease = kWatchdogLease, .engine_timeout = kPatience});
+  }
+
+  static AcquireOptions RandomOptions(Random& random, const NamedKinds& lock, std::stop_token stop) {
+    AcquireOptions options = {.kind = lock.kinds[random() % 2]};
+    options.wait = random() % 4 == 0 ? absl::ZeroDuration() : absl::Milliseconds(1 << random() % 10);
+    if (random() % 2 == 0) options.lease = absl::Milliseconds(300 + static_cast<int64_t>(random() % 700));
+    if (random() % 3 == 0) options.stop = std::move(stop);
+    return options;
+  }
+
+  // By a blocking call or another. Fails where it does not return in time, or with what nobody can make sense of.
+  static absl::StatusOr<LockLease> Acquire(LockService& service, const std::string& name, AcquireOptions options,
+                                           bool async) {
+    const Stopwatch watch;
+    absl::StatusOr<LockLease> lease = absl::UnknownError("not told");
+    if (async) {
+      std::promise<absl::StatusOr<LockLease>> told;
+      service.AcquireAsync(name, options, [&told](absl::StatusOr<LockLease> got) { told.set_value(std::move(got)); });
+      lease = told.get_future().get();
+    } else {
+      lease = service.Acquire(name, options);
+    }
+    EXPECT_LT(watch.elapsed(), options.wait + 4 * kEngineTimeout + kPatience) << name << ": " << lease.status();
+    const absl::StatusCode code = lease.status().code();
+    EXPECT_TRUE(lease.ok() || code == absl::StatusCode::kDeadlineExceeded || code == absl::StatusCode::kUnavailable ||
+                (code == absl::StatusCode::kCancelled && options.stop.stop_requested()))
+        << name << ": " << lease.status();
+    return lease;
+  }
+
+  static void Release(LockLease& lease) {
+    const Stopwatch watch;
+    const absl::Status released = lease.Release();
+    EXPECT_LT(watch.elapsed(), 4 * kEngineTimeout + kPatience) << released;
+    EXPECT_TRUE(released.ok() || absl::IsFailedPrecondition(released) || absl::IsUnavailable(released)) << released;
+    EXPECT_FALSE(lease.valid());
+  }
+
+  void HoldAndRelease(LockService& service, LockLease lease, const AcquireOptions& options, Random& random,
+                      const LeaseWitness::Before& before) {
+    ++acquired_;
+    witness_.Acquired(lease, before);
+    if (lease.kind() != LockKind::kRead && witness_.Write(lease)) ++writes_;
+    if (random() % 4 == 0) {
+      AcquireOptions inner = options;
+      inner.owner = lease.owner();
+      HoldAgain(service, std::string(lease.name()), inner);
+    }
+    if (options.lease > absl::ZeroDuration() && random() % 16 == 0) {
+      LostSignal lost(lease.lost());
+      EXPECT_TRUE(lost.Await()) << "its time is over, and nobody says so";
+      EXPECT_FALSE(lease.valid());
+    }
+    if (lease.kind() != LockKind::kRead && witness_.Write(lease)) ++writes_;
+    witness_.BeforeRelease(lease);
+    Release(lease);
+  }
+
+  void HoldAgain(LockService& service, const std::string& name, const AcquireOptions& options) {
+    const LeaseWitness::Before before = witness_.Look(name);
+    absl::StatusOr<LockLease> lease = Acquire(service, name, options, /*async=*/false);
+    if (!lease.ok()) return;
+    witness_.Acquired(*lease, before);
+    witness_.BeforeRelease(*lease);
+    Release(*lease);
+  }
+
+  void Work(int thread, uint64_t seed) {
+    Random random(seed);
+    LockService& service = *services_[static_cast<size_t>(thread % kServices)];
+    while (!over_) {
+      const NamedKinds& lock = kLocks[random() % std::size(kLocks)];
+      const AcquireOptions options = RandomOptions(random, lock, NewStop(thread));
+      if (random() % 4 == 0) Stop(random() % kThreads);
+      const LeaseWitness::Before before = witness_.Look(lock.name);
+      absl::StatusOr<LockLease> lease = Acquire(service, lock.name, options, random() % 3 == 0);
+      ++attempts_;
+      if (lease.ok()) HoldAndRelease(service, *std::move(lease), options, random, before);
+    }
+  }
+
+  std::stop_token NewStop(int thread) {
+    const std::lock_guard lock(stops_mutex_);
+    return (stops_[static_cast<size_t>(thread)] = std::stop_source()).get_token();
+  }
+  void Stop(size_t thread) {
+    std::stop_source stop = [&] {
+      const std::lock_guard lock(stops_mutex_);
+      return stops_[thread];
+    }();
+    stop.request_stop();
+  }
+
+  // Until so many acquires more have come to an end, of whatever kind.
+  void AwaitAttempts(uint64_t more) {
+    const int64_t until = attempts_ + static_cast<int64_t>(more);
+    Await("acquires to come to an end", [&] { return attempts_ >= until; });
+  }
+
+  void MakeTrouble(Random& random) {
+    switch (random() % 9) {
+      case 0:
+        witness_.ServerForgets([&] {
+          server_->Kill();
+          AwaitAttempts(random() % 8);
+          server_->Restart();
+        });
+        return;
+      case 1:
+        server_->Pause();
+        AwaitAttempts(1 + random() % 16);
+        server_->Resume();
+        return;
+      case 2: witness_.ServerForgets([&] { EXPECT_EQ(server_->Call({"FLUSHALL"}), "OK"); }); return;
+      case 3: {
+        const NamedKinds& lock = kLocks[random() % std::size(kLocks)];
+        witness_.ServerForgets([&] {
+          const absl::StatusOr<bool> forced = direct_->ForceRelease(lock.name, lock.kinds[0]);
+          EXPECT_TRUE(forced.ok()) << forced.status();
+        });
+        return;
+      }
+      case 4: EXPECT_EQ(server_->Call({"SCRIPT", "FLUSH"}), "OK"); return;
+      case 5:
+        for (int i = 0; i < 4; ++i) {
+          proxy_->CutReplyAfter(random() % 2 == 0 ? 0 : random() % 30);
+          AwaitAttempts(1);
+        }
+        return;
+      case 6:
+        proxy_->Hold();
+        AwaitAttempts(1 + random() % 16);
+        if (random() % 2 == 0) proxy_->CloseAll();
+        proxy_->Release();
+        return;
+      case 7:
+        proxy_->Refuse();
+        proxy_->CloseAll();
+        AwaitAttempts(1 + random() % 16);
+        proxy_->Accept();
+        return;
+      case 8: server_->Call({"CLIENT", "KILL", "TYPE", "pubsub"}); return;
+    }
+  }
+
+  // Whether only what may outlive holders is left on the server; tells what else is.
+  std::string Remains() {
+    std::string remains;
+    for (const RawReply& key : server_->Call({"KEYS", "*"}).items) {
+      const int64_t left_ms = std::stoll(server_->Call({"PTTL", key.text}).text);
+      const bool record = key.text.find(":stockade:") != std::string::npos && left_ms >= 0 &&
+                          absl::Milliseconds(left_ms) <= kLongestLease + kRecordAfterlife;
+      const bool token = key.text.starts_with("redisson_lock_token:");
+      if (!record && !token && left_ms != -2) remains += internal::Concat(key.text, " (", left_ms, " ms) ");
+    }
+    return remains;
+  }
+
+  std::unique_ptr<RedisServer> server_;
+  std::unique_ptr<TcpProxy> proxy_;
+  std::array<std::unique_ptr<LockService>, kServices> services_;
+  std::unique_ptr<LockService> direct_;
+  LeaseWitness witness_;
+  std::atomic<bool> over_{false};
+  std::atomic<int64_t> attempts_{0};
+  std::atomic<int64_t> acquired_{0};
+  std::atomic<int64_t> writes_{0};
+  std::mutex stops_mutex_;
+  std::array<std::stop_source, kThreads> stops_;  // Guarded by stops_mutex_.
+};
+
+TEST_P(ChaosTest, ServerAndNetworkFail_NoTwoHoldersNoHangAndNothingLeft) {
+  const uint64_t seed = Seed();
+  SCOPED_TRACE("STOCKADE_TEST_SEED=" + std::to_string(seed));
+  testing::RunThreads(kThreads + 1, [&](int thread) {
+    if (thread < kThreads) return Work(thread, seed + static_cast<uint64_t>(thread));
+    Random random(seed + kThreads);
+    for (int64_t step = 0; step < std::max<int64_t>(Scaled(20, 2000), 10); ++step) {
+      MakeTrouble(random);
+      AwaitAttempts(random() % 32);
+    }
+    over_ = true;
+  });
+  EXPECT_GT(writes_, 0);
+  RecordProperty("attempts", std::to_string(attempts_));
+  RecordProperty("acquired", std::to_string(acquired_));
+
+  Await("the last subscription to end", [&] { return server_->Call({"PUBSUB", "CHANNELS"}).items.empty(); });
+  for (auto& service : services_) service.reset();
+  // Who died in the queue stays there until the next one comes.
+  for (const NamedKinds& lock : kLocks) EXPECT_TRUE(MustAcquire(*direct_, lock.name, {.kind = lock.kinds[1]}).valid());
+  const Stopwatch watch;
+  while (!Remains().empty() && watch.elapsed() < kLongestLease) std::this_thread::yield();
+  EXPECT_EQ(Remains(), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(, ChaosTest, ::testing::Bool(), [](const auto& param) {
+  return param.param ? "ServerWithAppendOnlyFile" : "ServerThatComesBackEmpty";
+});
+
+}  // namespace
+}  // namespace stockade

@@ -1,0 +1,96 @@
+#ifndef STOCKADE_TESTS_LOCKS_DISTRIBUTED_SUPPORT_LEASE_WITNESS_H_
+#define STOCKADE_TESTS_LOCKS_DISTRIBUTED_SUPPORT_LEASE_WITNESS_H_
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "stockade/locks/lock_lease.h"
+
+namespace stockade::testing {
+
+// Sees every lease that is held, while the server may take locks away from their holders. An owner is of one service.
+// Thread-safe.
+class LeaseWitness {
+ public:
+  // What was so before an acquire was begun.
+  struct Before {
+    uint64_t epoch = 0;
+    int64_t token = 0;  // The newest that anybody has been given.
+  };
+  Before Look(const std::string& name) {
+    const std::lock_guard lock(mutex_);
+    return {.epoch = epoch_, .token = locks_[name].newest_token};
+  }
+
+  // Runs what makes the server lose locks, one at a time. What is acquired meanwhile may be lost at once.
+  template <typename Action>
+  void ServerForgets(const Action& action) {
+    ++epoch_;
+    action();
+    ++epoch_;
+  }
+
+  // Fails where its token is not larger than those before, or somebody else's lease excludes it, both are valid, and
+  // the server has lost none since they were asked for. `lease` stays where it is until BeforeRelease().
+  void Acquired(const LockLease& lease, const Before& before) {
+    const absl::StatusOr<int64_t> token = lease.fencing_token();
+    ASSERT_TRUE(token.ok()) << token.status();
+    EXPECT_GT(*token, before.token) << lease.name();
+    const std::lock_guard lock(mutex_);
+    Lock& seen = locks_[std::string(lease.name())];
+    seen.newest_token = std::max(seen.newest_token, *token);
+    for (const Held& other : seen.held) {
+      const bool shared = lease.kind() == LockKind::kRead && other.lease->kind() == LockKind::kRead;
+      if (shared || other.lease->owner() == lease.owner()) continue;
+      // Both at once: the other one is looked at first, and this one was acquired before.
+      if (!other.lease->valid() || !lease.valid()) continue;
+      const uint64_t now = epoch_;
+      if (now % 2 == 0 && other.epoch == now && before.epoch == now) ADD_FAILURE() << lease.name() << " is held twice";
+    }
+    seen.held.push_back({.lease = &lease, .epoch = before.epoch});
+  }
+  void BeforeRelease(const LockLease& lease) {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(locks_[std::string(lease.name())].held, [&](const Held& held) { return held.lease == &lease; });
+  }
+
+  // Of a store that refuses tokens smaller than the largest that it has seen: whether it takes this one. Fails where
+  // two leases come with one token.
+  bool Write(const LockLease& lease) {
+    const std::lock_guard lock(mutex_);
+    Lock& seen = locks_[std::string(lease.name())];
+    const int64_t token = lease.fencing_token().value_or(0);
+    if (token < seen.written_token) return false;
+    EXPECT_TRUE(token > seen.written_token || seen.writer == &lease) << lease.name() << ": token " << token;
+    seen.written_token = token;
+    seen.writer = &lease;
+    return true;
+  }
+
+ private:
+  struct Held {
+    const LockLease* lease = nullptr;
+    uint64_t epoch = 0;
+  };
+  struct Lock {
+    int64_t newest_token = 0;
+    int64_t written_token = 0;
+    const LockLease* writer = nullptr;
+    std::vector<Held> held = {};
+  };
+
+  std::atomic<uint64_t> epoch_{0};  // Odd while the server is made to lose locks.
+  std::mutex mutex_;
+  std::map<std::string, Lock> locks_;  // Guarded by mutex_.
+};
+
+}  // namespace stockade::testing
+
+#endif  // STOCKADE_TESTS_LOCKS_DISTRIBUTED_SUPPORT_LEASE_WITNESS_H_
