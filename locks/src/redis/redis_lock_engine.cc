@@ -16,6 +16,7 @@ namespace {
 // "redis 127.0.0.1:6379/0", "redis mymaster@10.0.0.1:26379,10.0.0.2:26379/0".
 std::string IdOf(const RedisUrl& url) {
   std::vector<std::string> endpoints;
+  endpoints.reserve(url.endpoints.size());
   for (const RedisEndpoint& endpoint : url.endpoints) endpoints.push_back(endpoint.ToString());
   std::sort(endpoints.begin(), endpoints.end());
   std::string id = url.master_name.empty() ? "redis " : Concat("redis ", url.master_name, "@");
@@ -129,6 +130,7 @@ void RedisLockEngine::TakeBack(LockTry& step, const absl::Status& why, absl::Dur
 void RedisLockEngine::RenewMany(std::span<LockRenewal> renewals, absl::Duration timeout) {
   const std::vector<Batch> batches = BatchesOf(renewals);
   std::vector<RedisCommand> commands;
+  commands.reserve(batches.size());
   for (const Batch& batch : batches) commands.push_back(commands_.Renew(batch));
   const std::vector<absl::StatusOr<RedisReply>> replies = client_->RunMany(commands, {.timeout = timeout});
   for (size_t i = 0; i < batches.size(); ++i) RedisLockCommands::TakeAnswer(replies[i], batches[i]);

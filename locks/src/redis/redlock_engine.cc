@@ -188,6 +188,7 @@ void RedlockEngine::RenewMany(std::span<LockRenewal> renewals, absl::Duration ti
               [round, batch, first](size_t node, const Reply& reply) {
                 std::vector<LockRenewal> answers = *batch;
                 std::vector<LockRenewal*> to_fill;
+                to_fill.reserve(answers.size());
                 for (LockRenewal& answer : answers) to_fill.push_back(&answer);
                 RedisLockCommands::TakeAnswer(reply, to_fill);
                 for (size_t i = 0; i < answers.size(); ++i) {
@@ -229,10 +230,12 @@ void RedlockEngine::Release(LockRelease& release) {
 
 std::vector<RedlockEngine::Reply> RedlockEngine::AskAll(const RedisCommand& command, absl::Duration timeout) {
   std::vector<std::future<Reply>> answers;
+  answers.reserve(nodes_.size());
   for (const std::unique_ptr<RedisClient>& node : nodes_) {
     answers.push_back(node->RunFuture(command, {.timeout = std::min(node_timeout_, timeout)}));
   }
   std::vector<Reply> replies;
+  replies.reserve(answers.size());
   for (std::future<Reply>& answer : answers) replies.push_back(answer.get());
   return replies;
 }

@@ -1,5 +1,6 @@
 #include "stockade/locks/engine_lock_service.h"
 
+#include <new>
 #include <utility>
 
 #include "make_service.h"
@@ -12,7 +13,7 @@ EngineLockService::EngineLockService(std::shared_ptr<internal::ServiceCore> core
 EngineLockService::~EngineLockService() {
   if (core_->fork_guard().InForkedChild()) {
     // Its threads are not here to be joined.
-    new std::shared_ptr<internal::ServiceCore>(core_);
+    new (std::nothrow) std::shared_ptr<internal::ServiceCore>(core_);
     return;
   }
   core_->Shutdown();
@@ -24,7 +25,7 @@ absl::StatusOr<std::unique_ptr<LockService>> EngineLockService::Create(std::uniq
 }
 
 absl::StatusOr<LockLease> EngineLockService::Acquire(std::string_view name, AcquireOptions options) {
-  return core_->Acquire(name, std::move(options));
+  return core_->Acquire(name, options);
 }
 
 void EngineLockService::AcquireAsync(std::string_view name, AcquireOptions options, Callback done) {

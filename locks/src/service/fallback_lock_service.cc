@@ -93,7 +93,7 @@ class Fallback final : public LockService {
 
   absl::StatusOr<LockState> Inspect(std::string_view name, LockKind kind, LockOwner owner) override {
     absl::StatusOr<LockState> state = primary_->Inspect(name, kind, owner);
-    const absl::StatusOr<LockState> local = local_->Inspect(name, kind, owner);
+    absl::StatusOr<LockState> local = local_->Inspect(name, kind, owner);
     if (absl::IsUnavailable(state.status())) return local;
     if (!state.ok() || !local.ok()) return state;
     state->locked |= local->locked;
@@ -131,7 +131,7 @@ class Fallback final : public LockService {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<LockService>> FallbackLockService::Create(std::unique_ptr<LockService> primary,
-                                                                         LockServiceOptions options) {
+                                                                         const LockServiceOptions& options) {
   if (primary == nullptr) return absl::InvalidArgumentError("FallbackLockService has no primary");
   if (absl::Status status = options.Validate(); !status.ok()) return status;
   absl::StatusOr<std::unique_ptr<LockService>> local = internal::MakeEngineLockService(

@@ -126,7 +126,7 @@ absl::Status ServiceCore::Release(LeaseState& lease) {
   if (!lease.MarkReleased()) {
     return absl::FailedPreconditionError(Concat(ShownLock(lease.hold->key.name), ": the lease was released before"));
   }
-  const absl::Status ended = EndLease(lease);
+  absl::Status ended = EndLease(lease);
   holds_.Unpin(*lease.record);
   return ended;
 }
@@ -174,7 +174,7 @@ absl::Status ServiceCore::EndLease(LeaseState& lease) {
     if (record.hold == hold) record.hold = nullptr;
   }
   bool there = true;
-  const absl::Status sent = SendRelease(lease.record, keep, there);
+  absl::Status sent = SendRelease(lease.record, keep, there);
   record.UnlockSteps();
   if (!sent.ok()) return sent;
   if (there) return absl::OkStatus();

@@ -1,6 +1,7 @@
 #include "stockade/locks/lock_lease.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "../shown_lock.h"
@@ -21,7 +22,7 @@ LockLease::~LockLease() {
   if (state_ == nullptr) return;
   if (state_->core->fork_guard().InForkedChild()) {
     // It is the parent's, and what it needs for its end is not here.
-    new std::shared_ptr<internal::LeaseState>(std::move(state_));
+    new (std::nothrow) std::shared_ptr<internal::LeaseState>(std::move(state_));
     return;
   }
   if (const absl::Status released = state_->core->ReleaseOnce(*state_); !released.ok()) {

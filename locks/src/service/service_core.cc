@@ -87,7 +87,7 @@ void ServiceCore::CountAcquisition(const absl::Status& status) {
   }
 }
 
-absl::StatusOr<LockLease> ServiceCore::Acquire(std::string_view name, AcquireOptions options) {
+absl::StatusOr<LockLease> ServiceCore::Acquire(std::string_view name, const AcquireOptions& options) {
   fork_guard_.Check("LockService", options_.name);
   const Inside inside(*this);
   if (!inside.entered()) return Ending();

@@ -37,7 +37,7 @@ class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
   ~ServiceCore();
 
   // As LockService's.
-  absl::StatusOr<LockLease> Acquire(std::string_view name, AcquireOptions options);
+  absl::StatusOr<LockLease> Acquire(std::string_view name, const AcquireOptions& options);
   void AcquireAsync(std::string_view name, AcquireOptions options, LockService::Callback done);
   absl::StatusOr<LockState> Inspect(std::string_view name, LockKind kind, LockOwner owner);
   absl::StatusOr<bool> ForceRelease(std::string_view name, LockKind kind);

@@ -28,7 +28,7 @@ class FallbackLockService {
   // lock what is left of the wait, or one try. Inspect() answers for both together, where the primary is Unavailable
   // for the local locks; ForceRelease() is for both, and fails where the primary does.
   static absl::StatusOr<std::unique_ptr<LockService>> Create(std::unique_ptr<LockService> primary,
-                                                             LockServiceOptions options = {});
+                                                             const LockServiceOptions& options = {});
 };
 
 }  // namespace stockade

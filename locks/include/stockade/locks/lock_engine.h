@@ -69,8 +69,8 @@ struct LockRelease {
   uint64_t sequence = 0;
   // A step before it, or this one sent before, may still be on its way: refuse it when it comes.
   bool repeated = false;
-  // This one was sent before without `repeated`, and may have been run: an engine that has forgotten the hold since then
-  // says `held`.
+  // This one was sent before without `repeated`, and may have been run: an engine that has forgotten the hold since
+  // then says `held`.
   bool resent = false;
   // It takes back a try: there need be nothing to release, and a place in the queue is given up.
   bool gives_up = false;
