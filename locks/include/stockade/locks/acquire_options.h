@@ -64,7 +64,8 @@ struct AcquireOptions {
 };
 
 inline constexpr absl::Duration kMinLease = absl::Milliseconds(10);
-// The longest name that a lock may have; the shortest is one byte. It may have any bytes.
+// The longest name that a lock may have; the shortest is one byte. It may have any bytes, but on a Redis cluster braces
+// must be a hash tag ("{tag}"), or there are none.
 inline constexpr size_t kMaxLockNameBytes = 4096;
 
 }  // namespace stockade

@@ -31,7 +31,8 @@ struct LockServiceOptions {
   Clock* clock = Clock::System();
 
   // Where callbacks run (AcquireAsync(), lost()); must outlive the service and its leases. Null: on a thread of the
-  // service's own.
+  // service's own. On an InlineExecutor a callback runs wherever a loss is found, within an acquire of the same owner
+  // too, and must not acquire that lock itself.
   Executor* executor = nullptr;
 
   // Where metrics are exported; null: nowhere. Must outlive the service and its leases.
