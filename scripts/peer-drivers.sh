@@ -6,6 +6,9 @@
 #
 # It is run in the project's root, and `script` is what sources this.
 
+# With which a function that builds says that its peer cannot be had here, which is nobody's mistake.
+not_fetched=75
+
 # driver <folder> <what it is> <function that builds it> <options with which it says "ready"> <programs that this takes>
 #        <folders of its source>...
 #
@@ -30,12 +33,14 @@ driver() {
   rm -rf "$folder"
   mkdir -p "$folder"
   for source_folder in "$@"; do cp -r "$source_folder/." "$folder"; done
-  if (cd "$folder" && export -f "$build" java_driver && timeout 600 bash -euc "$build") </dev/null >"$log" 2>&1 &&
-     says_ready "$folder" "$options"; then
+  local status=0
+  (cd "$folder" && export -f "$build" java_driver && timeout 600 bash -euc "$build") </dev/null >"$log" 2>&1 || status=$?
+  if [ "$status" -eq 0 ] && says_ready "$folder" "$options"; then
     echo "$source" >"$stamp"
   else
     why=$(sed 's/\x1b\[[0-9;]*m//g' "$log" | grep -im1 error || tail -n 1 "$log")
-    leave_out "$folder" "$what" "it could not be fetched or built: ${why:0:200} ($log)"
+    [ "$status" -eq "$not_fetched" ] && why="it could not be fetched: ${why:0:200}" || why="it could not be built: ${why:0:200}"
+    leave_out "$folder" "$what" "$why ($log)"
   fi
 }
 
@@ -54,7 +59,7 @@ says_ready() {  # <folder> <options>
 java_driver() {  # <main class> [option of java]...
   local main=$1
   shift
-  mvn -B -q dependency:copy-dependencies -DincludeScope=runtime "-DoutputDirectory=$PWD/jars"
+  mvn -B -q dependency:copy-dependencies -DincludeScope=runtime "-DoutputDirectory=$PWD/jars" || exit 75
   mkdir classes
   javac -proc:none -cp 'jars/*' -d classes ./*.java
   cat >driver <<SH

@@ -9,6 +9,7 @@
 #include <map>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "redis/support/await.h"
 #include "stockade/base/strings.h"
@@ -65,7 +66,9 @@ void InteropTest::SetUp() {
   STOCKADE_NEEDS_REDIS();
   const absl::StatusOr<std::string> driver = JavaLocks::FindDriver();
   if (!driver.ok()) {
-    const bool could_be_built = InPath("java") && InPath("javac") && InPath("mvn");
+    // A registry that does not answer is nobody's mistake here.
+    const bool could_be_built = InPath("java") && InPath("javac") && InPath("mvn") &&
+                                !absl::StrContains(driver.status().message(), "could not be fetched");
     if (getenv("CI") != nullptr && could_be_built) FAIL() << "no driver, in CI: " << driver.status();
     GTEST_SKIP() << "Redisson cannot be run: " << driver.status().message();
   }
