@@ -12,10 +12,10 @@
 namespace stockade::testing {
 
 // Blocks until `holds()` is true of another process, which tells nobody when it becomes so. Aborts, with what it waited
-// for, where that takes 30 seconds.
+// for, where that takes a minute.
 template <typename Predicate>
 void Await(std::string_view what, Predicate holds) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (!holds()) {
     if (std::chrono::steady_clock::now() > deadline) internal::Fatal(internal::Concat("waited in vain for ", what));
     poll(nullptr, 0, 5);
