@@ -38,6 +38,7 @@ if left ~= -2 then
   for n = 1, tonumber(was[2] or 0) do
     alive = alive or call('exists', timeouts .. n) == 1
   end
+  if recorded and not alive then return {2} end
   if alive then count = tonumber(was[2]) end
   if alive and count ~= recorded then count = count + 1 end
   call('hset', KEYS[1], ARGV[1], count)

@@ -40,6 +40,18 @@ TEST_F(RedisReadWriteTest, Read_Twice_HasATimeoutKeyForEach) {
   EXPECT_GT(Number({"PTTL", TimeoutOf(reader, 2)}), 20'000);
 }
 
+// It comes late: who sent it has another answer by then.
+TEST_F(RedisReadWriteTest, ReadSentAgain_ItsHoldHasLapsedAmongOthers_IsRefused) {
+  Holder reader = Reader();
+  Holder other = Reader();
+  ASSERT_TRUE(reader.Try().acquired);
+  ASSERT_TRUE(other.Try().acquired);
+  Crash(reader);
+  EXPECT_EQ(reader.TryAgain().status.code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(Call({"EXISTS", TimeoutOf(reader, 1)}), "0");
+  EXPECT_EQ(reader.Try().hold_count, 1);
+}
+
 TEST_F(RedisReadWriteTest, Write_Twice_HoldsForWriting) {
   Holder writer = Writer();
   const int64_t first = writer.Try(absl::Seconds(60)).fencing_token.value_or(0);
