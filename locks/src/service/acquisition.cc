@@ -55,6 +55,7 @@ bool Acquisition::BeginTry() {
   if (waits_ && !failing_since_) core_.room().ForgetHint(waiter_);
   tried_ = true;
   const Instant now = core_.options().clock->Now();
+  copied_ = unanswered_;
   if (!unanswered_) {
     call_.sequence = core_.NextSequence();
     sent_ = now;
@@ -77,7 +78,12 @@ void Acquisition::EndTry() {
     unanswered_ = owes_ = false;
     absl::StatusOr<LockLease> lease = core_.Confirm(record_, call_, sent_, options_.lease <= absl::ZeroDuration());
     record_->UnlockSteps();
-    if (!lease.ok()) return Fail(std::move(lease).status());
+    if (!lease.ok()) {
+      if (!std::exchange(copied_, false)) return Fail(std::move(lease).status());
+      // Over since its first sending; the engine answers now, so the next one is in time.
+      failing_since_ = look_at_ = core_.options().clock->Now();
+      return;
+    }
     core_.metrics().Observe(kServiceWaitSeconds, core_.options().clock->Now() - began_);
     entered_ = true;
     outcome_ = std::move(lease);

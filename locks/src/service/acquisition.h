@@ -62,6 +62,7 @@ class Acquisition {
   LockTry call_;
   bool tried_ = false;
   bool unanswered_ = false;  // The last try may have been run, or may be yet.
+  bool copied_ = false;      // The last try has been sent before.
   bool owes_ = false;        // Some try may.
   bool waits_ = false;       // In the room.
   bool queued_ = false;      // In the engine's queue, as far as is known.

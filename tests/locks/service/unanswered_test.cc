@@ -50,6 +50,20 @@ TEST_F(UnansweredTest, ReplyOfTheTryLost_LeaseIsCountedFromTheFirstTry) {
   EXPECT_LT(clock_.Now() + lease.remaining(), run + kLease);
 }
 
+TEST_F(UnansweredTest, AnsweredAfterTheLeaseOfTheFirstTry_IsTriedAnew) {
+  constexpr absl::Duration kLease = absl::Seconds(1);
+  std::optional<Instant> run;
+  world_->on_try = [&, this](const LockTry&) {
+    if (!run) run = clock_.Now();
+    return clock_.Now() < *run + 1.5 * kLease ? Fault::kRequestLost : Fault::kNone;
+  };
+  const LockOwner owner = LockOwner::New();
+  LockLease lease = Must(Finish(AcquireInThread("a", {.lease = kLease, .owner = owner})));
+  EXPECT_TRUE(lease.valid());
+  EXPECT_EQ(HoldsOf("a", owner), 1);
+  EXPECT_TRUE(lease.Release().ok());
+}
+
 TEST_F(UnansweredTest, ReplyOfTheReleaseLost_IsReleasedOnce) {
   const LockLease outer = Must(service_->Acquire("a"));
   LockLease inner = Must(service_->Acquire("a"));
