@@ -10,9 +10,9 @@ namespace stockade::internal {
 // they answer.
 //
 // Beside the lock's hash each holder has a record, "<sequence> <count>" and, where its newest step was a release, " h",
-// " n" or " f": held, not held, forgotten, as ReleaseAnswer has them. By it a step that comes twice counts once, and one
-// that comes late is refused. So there is no need of the latch by which Redisson's releases can be repeated. It outlives
-// the hold by 20 s.
+// " n" or " f": held, not held, forgotten, as ReleaseAnswer has them. By it a step that comes twice counts once, and
+// one that comes late is refused. So there is no need of the latch by which Redisson's releases can be repeated. It
+// outlives the hold by 20 s.
 
 inline bool IsReadWrite(LockKind kind) { return kind == LockKind::kRead || kind == LockKind::kWrite; }
 
