@@ -142,8 +142,7 @@ TEST_F(RedisFairTest, Watch_HearsThatItsTurnHasCome) {
   Holder waiter = Waiter();
   holder.Queue();
   waiter.Queue();
-  const std::unique_ptr<LockWatch> watch =
-      engine_->Watch(waiter.hold(), [hint = ear.subscriber().on_message] { hint("hint"); });
+  const std::unique_ptr<LockWatch> watch = waiter.Hear(ear);
   ASSERT_TRUE(ear.AwaitMessages(1));
   holder.Release();
   EXPECT_TRUE(ear.AwaitMessages(2));
@@ -157,8 +156,7 @@ TEST_F(RedisFairTest, GiveUp_LeavesTheQueueAndWakesTheNext) {
   holder.Queue();
   first.Queue();
   second.Queue();
-  const std::unique_ptr<LockWatch> watch =
-      engine_->Watch(second.hold(), [hint = ear.subscriber().on_message] { hint("hint"); });
+  const std::unique_ptr<LockWatch> watch = second.Hear(ear);
   ASSERT_TRUE(ear.AwaitMessages(1));
   holder.Release();
   EXPECT_FALSE(first.GiveUp().held);
@@ -202,8 +200,7 @@ TEST_F(RedisFairTest, DeadHead_DoesNotGetTheReleasesMessage) {
   holder.Queue();
   dead.Queue();
   waiter.Queue();
-  const std::unique_ptr<LockWatch> watch =
-      engine_->Watch(waiter.hold(), [hint = ear.subscriber().on_message] { hint("hint"); });
+  const std::unique_ptr<LockWatch> watch = waiter.Hear(ear);
   ASSERT_TRUE(ear.AwaitMessages(1));
   SetLeft(FieldOf(dead), -1);
   holder.Release();
@@ -340,8 +337,7 @@ TEST_F(RedisFairTest, ForceRelease_WakesTheHead) {
   Holder waiter = Waiter();
   holder.Queue();
   waiter.Queue();
-  const std::unique_ptr<LockWatch> watch =
-      engine_->Watch(waiter.hold(), [hint = ear.subscriber().on_message] { hint("hint"); });
+  const std::unique_ptr<LockWatch> watch = waiter.Hear(ear);
   ASSERT_TRUE(ear.AwaitMessages(1));
   EXPECT_TRUE(engine_->ForceRelease("stock", LockKind::kFair, absl::Seconds(20)).value());
   EXPECT_TRUE(ear.AwaitMessages(2));

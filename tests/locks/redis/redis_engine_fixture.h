@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "redis/support/ear.h"
 #include "redis/support/redis_server.h"
 #include "redis_lock_engine.h"
 #include "redis_lock_keys.h"
@@ -62,6 +63,11 @@ class Holder {
     const absl::StatusOr<LockState> state = engine_.Inspect(hold_, absl::Seconds(20));
     EXPECT_TRUE(state.ok()) << state.status();
     return state.ok() ? *state : LockState();
+  }
+
+  // Each hint is a message to the ear.
+  std::unique_ptr<LockWatch> Hear(Ear& ear) {
+    return engine_.Watch(hold_, [hint = ear.subscriber().on_message] { hint("hint"); });
   }
 
   const HoldKey& hold() const { return hold_; }

@@ -32,9 +32,9 @@ struct HoldKey {
 
 // Steps of one hold (tries and releases) are sent one after another and numbered: `sequence` is larger in each step
 // than in all before it, and the same where a step is sent again because its outcome is not known. An engine that has
-// run a step answers the same when it sees it again, and refuses (Aborted) a step that is older than the newest that it
-// has seen: one that was lost on its way may arrive late, when its owner is elsewhere already.
-// A copy of a try that comes when what it got has ended may be refused too, and is where it may come late.
+// run a step answers the same when it sees it again (or with a larger token), and refuses (Aborted) a step that is
+// older than the newest that it has seen: one that was lost on its way may arrive late, when its owner is elsewhere
+// already. A copy of a try that comes when what it got has ended may be refused too, and is where it may come late.
 // tests/models/lock_steps.pml is the protocol.
 //
 // Where a step fails, `outcome_unknown` says that the engine may have run it, or may run it yet.
