@@ -30,7 +30,7 @@ Acquisition::Acquisition(ServiceCore& core, std::string_view name, const Acquire
       pause_(kFirstPause) {
   call_.hold = record_->key;
   call_.lease = options.lease > absl::ZeroDuration() ? options.lease : core.options().watchdog_lease;
-  call_.queue = options.kind == LockKind::kFair && options.wait > absl::ZeroDuration();
+  call_.queue = core.engine().Queues(options.kind) && options.wait > absl::ZeroDuration();
 }
 
 Acquisition::~Acquisition() {
@@ -68,6 +68,7 @@ bool Acquisition::BeginTry() {
   call_.status = absl::OkStatus();
   call_.outcome_unknown = false;
   call_.acquired = false;
+  call_.session = nullptr;
   call_.retry_after = absl::InfiniteDuration();
   return true;
 }

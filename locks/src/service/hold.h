@@ -1,6 +1,7 @@
 #ifndef STOCKADE_LOCKS_SRC_SERVICE_HOLD_H_
 #define STOCKADE_LOCKS_SRC_SERVICE_HOLD_H_
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
@@ -35,15 +36,17 @@ enum class LossReason : uint8_t {
 // its loss. An owner that lost a lock and takes it again has another Hold, so leases of before cannot touch it.
 //
 // Invariants: leases.size() is the count that the engine was last asked to have. Once lost or ended, leases is empty
-// and valid_until is the infinite past, for good: valid_until is only moved on while it has not been passed.
+// and leased_until is the infinite past, for good: it is only moved on while ValidUntil() has not been passed.
 struct Hold {
-  Hold(HoldKey hold_key, Clock* hold_clock) : key(std::move(hold_key)), clock(hold_clock) {}
+  Hold(HoldKey hold_key, Clock* hold_clock, std::shared_ptr<const LockSession> hold_session)
+      : key(std::move(hold_key)), clock(hold_clock), session(std::move(hold_session)) {}
 
   const HoldKey key;
   Clock* const clock;
+  const std::shared_ptr<const LockSession> session;  // Null: ends with its lease only.
 
   // Written under `mutex`. Relaxed reads do: what a caller may conclude from it is about time, not about memory.
-  std::atomic<int64_t> valid_until{Instant::InfinitePast().nanoseconds()};
+  std::atomic<int64_t> leased_until{Instant::InfinitePast().nanoseconds()};
 
   std::mutex mutex;
   std::vector<std::shared_ptr<LeaseState>> leases;  // Guarded by mutex, as all below.
@@ -51,14 +54,18 @@ struct Hold {
   Instant began;
   std::optional<LossReason> loss = std::nullopt;
 
-  // The timer that ends it, while nothing renews it.
+  // The timer that ends it, while nothing renews it or where its session may end.
   std::optional<TimerQueue::Id> expiry = std::nullopt;
 
   // When the watchdog looks at it next; guarded by the watchdog's mutex. None: it does not.
   std::optional<Instant> watch_at = std::nullopt;
 
-  Instant ValidUntil() const { return Instant::FromNanoseconds(valid_until.load(std::memory_order_relaxed)); }
-  void SetValidUntil(Instant at) { valid_until.store(at.nanoseconds(), std::memory_order_relaxed); }
+  // Of its leases alone.
+  Instant LeasedUntil() const { return Instant::FromNanoseconds(leased_until.load(std::memory_order_relaxed)); }
+  void SetLeasedUntil(Instant at) { leased_until.store(at.nanoseconds(), std::memory_order_relaxed); }
+  Instant ValidUntil() const {
+    return session == nullptr ? LeasedUntil() : std::min(LeasedUntil(), session->ValidUntil());
+  }
   // Whether its time is not over. False may still become true by a renewal on its way: see ServiceCore::StillHeld().
   bool InTime() const { return clock->Now() < ValidUntil(); }
 };

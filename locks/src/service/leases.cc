@@ -27,12 +27,12 @@ absl::StatusOr<LockLease> ServiceCore::Confirm(const std::shared_ptr<HoldRecord>
     bool gone = false;
     {
       const std::lock_guard lock(hold->mutex);
-      gone = answer.hold_count <= static_cast<int64_t>(hold->leases.size());
+      gone = answer.hold_count <= static_cast<int64_t>(hold->leases.size()) || answer.session != hold->session;
     }
     // The engine counts anew, so what it had before is over: this is another hold.
     if (gone) Lose(hold, LossReason::kGone);
   }
-  const Instant until = ValidUntil(sent, answer.lease);
+  const Instant leased_until = ValidUntil(sent, answer.lease);
   const auto lease = std::make_shared<LeaseState>();
   lease->core = shared_from_this();
   lease->record = record;
@@ -40,14 +40,16 @@ absl::StatusOr<LockLease> ServiceCore::Confirm(const std::shared_ptr<HoldRecord>
   lease->watched = watched;
   for (;;) {
     if (!StillHeld(hold)) {
-      if (options_.clock->Now() >= until) {
+      auto begun = std::make_shared<Hold>(record->key, options_.clock, answer.session);
+      begun->SetLeasedUntil(leased_until);
+      if (!begun->InTime()) {
         bool held = false;
         const absl::Status released = SendRelease(record, 0, held);
         return absl::UnavailableError(
             Concat(ShownLock(record->key.name), ": ", engine_->id(), " took longer to answer than the lease of ",
                    absl::FormatDuration(answer.lease), released.ok() ? "" : ", and it could not be released"));
       }
-      hold = std::make_shared<Hold>(record->key, options_.clock);
+      hold = std::move(begun);
       const std::lock_guard lock(record->mutex);
       record->hold = hold;
     }
@@ -60,7 +62,7 @@ absl::StatusOr<LockLease> ServiceCore::Confirm(const std::shared_ptr<HoldRecord>
     holds_.PinAgain(*record);
     lease->hold = hold;
     hold->leases.push_back(lease);
-    hold->SetValidUntil(std::max(hold->ValidUntil(), until));
+    hold->SetLeasedUntil(std::max(hold->LeasedUntil(), leased_until));
     if (watched && ++hold->watched == 1) watchdog_.WatchAt(hold, sent + answer.lease / 3);
     KeepTime(hold);
     return LockLease(lease);
@@ -69,8 +71,12 @@ absl::StatusOr<LockLease> ServiceCore::Confirm(const std::shared_ptr<HoldRecord>
 
 void ServiceCore::KeepTime(const std::shared_ptr<Hold>& hold) {
   if (hold->expiry) expiry_.Cancel(*std::exchange(hold->expiry, std::nullopt));
-  if (hold->watched > 0) return;  // The watchdog looks at it.
-  hold->expiry = expiry_.Schedule(hold->ValidUntil(), [this, hold] { StillHeld(hold); });
+  if (hold->watched > 0 && hold->session == nullptr) return;  // The watchdog looks at it.
+  hold->expiry = expiry_.Schedule(hold->ValidUntil(), [this, hold] {
+    if (!StillHeld(hold)) return;
+    const std::lock_guard lock(hold->mutex);  // Its session has been extended.
+    if (!hold->leases.empty()) KeepTime(hold);
+  });
 }
 
 void ServiceCore::StopTime(Hold& hold) {
@@ -80,7 +86,7 @@ void ServiceCore::StopTime(Hold& hold) {
 
 void ServiceCore::End(Hold& hold) {
   StopTime(hold);
-  hold.SetValidUntil(Instant::InfinitePast());
+  hold.SetLeasedUntil(Instant::InfinitePast());
   hold.watched = 0;
   held_.fetch_sub(1, std::memory_order_relaxed);
   metrics_.Observe(kServiceHoldSeconds, options_.clock->Now() - hold.began);

@@ -3,15 +3,12 @@
 #include <utility>
 
 namespace stockade::internal {
-namespace {
 
-HoldKey QueueOf(const HoldKey& hold) {
+HoldKey WaitRoom::QueueOf(const HoldKey& hold) const {
   HoldKey queue = hold;
-  if (hold.kind != LockKind::kFair) queue.owner = kNoOwner;
+  if (!engine_.Queues(hold.kind)) queue.owner = kNoOwner;
   return queue;
 }
-
-}  // namespace
 
 void WaitRoom::Join(Waiter& waiter, const HoldKey& hold, Instant retry_at) {
   {

@@ -41,8 +41,8 @@ class Waiter {
 // No hint is lost: it is with a waiter who will try after it came, and who leaves without having done so passes it on.
 // A waiter that joins after its try needs no second one: if the lock was released in between, the hint is with who was
 // in the queue before it, who enters and will release it, or, a reader, gives the next one a hint; for the first in a
-// queue, the engine gives one once hints are heard. tests/models/lock_wait_room.pml is this whole. Fair waiters, whose
-// order the engine keeps, have a queue each.
+// queue, the engine gives one once hints are heard. tests/models/lock_wait_room.pml is this whole. Waiters
+// whose order the engine keeps have a queue each.
 //
 // Thread-safe. O(1), but for hints to readers.
 class WaitRoom {
@@ -73,6 +73,7 @@ class WaitRoom {
     std::unique_ptr<LockWatch> watch;  // Null until its first waiter has it.
   };
 
+  HoldKey QueueOf(const HoldKey& hold) const;
   void Hint(const HoldKey& queue);
   static void Give(Waiter& waiter);
 

@@ -105,7 +105,7 @@ void Watchdog::Renew(const std::vector<std::shared_ptr<Hold>>& holds) {
     const std::lock_guard lock(hold->mutex);
     if (hold->watched == 0) continue;  // Released meanwhile, or its last watched lease was.
     if (renewal.status.ok()) {
-      hold->SetValidUntil(std::max(hold->ValidUntil(), core_.ValidUntil(sent, lease)));
+      hold->SetLeasedUntil(std::max(hold->LeasedUntil(), core_.ValidUntil(sent, lease)));
       WatchAt(hold, sent + lease / 3);
       core_.metrics().Add(kServiceRenewed);
     } else {

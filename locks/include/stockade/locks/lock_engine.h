@@ -14,6 +14,7 @@
 #include "absl/time/time.h"
 #include "stockade/locks/acquire_options.h"
 #include "stockade/locks/lock_service.h"
+#include "stockade/locks/lock_session.h"
 
 namespace stockade {
 
@@ -43,15 +44,17 @@ struct LockTry {
   absl::Duration lease = absl::ZeroDuration();  // To live from when the engine runs it; a longer life is not cut short.
   uint64_t sequence = 0;
   bool repeated = false;  // Sent before, or a step before it: its outcome is not known.
-  bool queue = false;     // kFair: to take a place in the queue, or keep it. False: enter now or not at all.
+  bool queue = false;     // Queues(kind): to take a place in the queue, or keep it. False: enter now or not at all.
   absl::Duration timeout = absl::InfiniteDuration();
 
   // Set by the engine. Not OK: there is no answer, or none that says whether it is held.
   absl::Status status = absl::OkStatus();
   bool outcome_unknown = false;
   bool acquired = false;
-  int64_t hold_count = 0;                                 // acquired: of this hold, with this one.
-  std::optional<int64_t> fencing_token = std::nullopt;    // acquired: where the engine has them.
+  int64_t hold_count = 0;                               // acquired: of this hold, with this one.
+  std::optional<int64_t> fencing_token = std::nullopt;  // acquired: where the engine has them.
+  // acquired: what the hold ends with besides its lease, where the engine has such. A hold is in one session for good.
+  std::shared_ptr<const LockSession> session = nullptr;
   absl::Duration retry_after = absl::InfiniteDuration();  // Not acquired: when to look again if no hint comes.
 };
 
@@ -99,6 +102,9 @@ class LockEngine {
   // LockService::id().
   virtual std::string_view id() const = 0;
   virtual bool Supports(LockKind kind) const = 0;
+  // Whether each owner that waits for a lock of this kind has a place in a queue of the engine's, and hints of its own.
+  // Otherwise hints are for all who wait in this client, and one of them follows each.
+  virtual bool Queues(LockKind kind) const { return kind == LockKind::kFair; }
 
   // Each blocks until all are answered, at most the longest time-out, or `timeout`; all are sent together where the
   // engine can. One that fails is no other's failure.
