@@ -4,7 +4,7 @@
 #include <set>
 #include <utility>
 
-#include "local/local_lock_engine.h"
+#include "local/local_lock_client.h"
 #include "stockade/base/clock.h"
 #include "stockade/base/log.h"
 #include "stockade/locks/engine_lock_service.h"
@@ -38,66 +38,30 @@ class LocalClients::Shared {
   std::set<std::pair<std::string, OwnerId>> queued_;
 };
 
-// The engine as one client sees it: an owner's id is of its client only.
-class LocalClients::Client final : public LockEngine {
+class LocalClients::Client final : public internal::LocalLockClient {
  public:
-  Client(Shared* shared, uint64_t client) : shared_(shared), client_(client) {}
-
-  std::string_view kind() const override { return "local"; }
-  std::string_view id() const override { return shared_->engine().id(); }
-  bool Supports(LockKind) const override { return true; }
+  Client(std::shared_ptr<Shared> shared, uint16_t client)
+      : LocalLockClient({shared, &shared->engine()}, client), shared_(std::move(shared)) {}
 
   void TryMany(std::span<LockTry> tries) override {
-    for (LockTry& step : tries) {
-      const OwnerId owner = step.hold.owner;
-      step.hold.owner = Global(owner);
-      shared_->engine().TryMany({&step, 1});
-      shared_->Note(step);
-      step.hold.owner = owner;
-    }
-  }
-  void RenewMany(std::span<LockRenewal> renewals, absl::Duration timeout) override {
-    for (LockRenewal& renewal : renewals) {
-      const OwnerId owner = renewal.hold.owner;
-      renewal.hold.owner = Global(owner);
-      shared_->engine().RenewMany({&renewal, 1}, timeout);
-      renewal.hold.owner = owner;
-    }
+    LocalLockClient::TryMany(tries);
+    for (const LockTry& one : tries) shared_->Note(one);
   }
   void Release(LockRelease& step) override {
-    const OwnerId owner = step.hold.owner;
-    step.hold.owner = Global(owner);
-    shared_->engine().Release(step);
+    LocalLockClient::Release(step);
     shared_->Note(step);
-    step.hold.owner = owner;
-  }
-  absl::StatusOr<LockState> Inspect(const HoldKey& hold, absl::Duration timeout) override {
-    return shared_->engine().Inspect(Global(hold), timeout);
-  }
-  absl::StatusOr<bool> ForceRelease(std::string_view name, LockKind kind, absl::Duration timeout) override {
-    return shared_->engine().ForceRelease(name, kind, timeout);
-  }
-  std::unique_ptr<LockWatch> Watch(const HoldKey& hold, std::function<void()> on_hint) override {
-    return shared_->engine().Watch(Global(hold), std::move(on_hint));
   }
 
  private:
-  OwnerId Global(OwnerId owner) const { return (client_ << 40) | owner; }
-  HoldKey Global(HoldKey hold) const {
-    hold.owner = Global(hold.owner);
-    return hold;
-  }
-
-  Shared* const shared_;
-  const uint64_t client_;
+  const std::shared_ptr<Shared> shared_;
 };
 
-LocalClients::LocalClients() : shared_(std::make_unique<Shared>()) {}
+LocalClients::LocalClients() : shared_(std::make_shared<Shared>()) {}
 
 LocalClients::~LocalClients() = default;
 
 std::unique_ptr<LockService> LocalClients::New(LockServiceOptions options) {
-  auto client = std::make_unique<Client>(shared_.get(), ++clients_);
+  auto client = std::make_unique<Client>(shared_, ++clients_);
   absl::StatusOr<std::unique_ptr<LockService>> service =
       EngineLockService::Create(std::move(client), std::move(options));
   if (!service.ok()) internal::Fatal(service.status().ToString());

@@ -25,8 +25,8 @@ class LocalClients {
   class Shared;
   class Client;
 
-  const std::unique_ptr<Shared> shared_;
-  uint64_t clients_ = 0;
+  const std::shared_ptr<Shared> shared_;
+  uint16_t clients_ = 0;
 };
 
 }  // namespace stockade::testing

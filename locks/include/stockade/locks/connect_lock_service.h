@@ -1,0 +1,31 @@
+#ifndef STOCKADE_LOCKS_CONNECT_LOCK_SERVICE_H_
+#define STOCKADE_LOCKS_CONNECT_LOCK_SERVICE_H_
+
+#include <memory>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "stockade/locks/lock_service.h"
+
+namespace stockade {
+
+// The lock service of the engine that the URL names, with that engine's default options, so that a program's user
+// chooses the engine. In target stockade::locks_connect, which links all engines of the build.
+//
+//   local:                                      in this process; all that are connected to it there share its locks
+//   redis://.., redis+sentinel://..,            RedisLockService; redis_url.h has their form
+//   redis+cluster://.., unix://..
+//   redlock:redis://a,redis://b,redis://c       RedlockService over these servers
+//   zookeeper://host[:port][,host..][/chroot]   ZooKeeperLockService; zookeeper_lock_service.h has their form
+//   mysql://user@host[:port]/database           MySqlLockService; mysql_lock_service.h has their form
+//
+// Blocks until it is connected; errors as those services' Connect(). Besides:
+//   InvalidArgument  no such scheme, named
+//   Unimplemented    this build has no such engine: how to build it
+// No error shows what may be a password.
+absl::StatusOr<std::unique_ptr<LockService>> ConnectLockService(std::string_view url,
+                                                                const LockServiceOptions& options = {});
+
+}  // namespace stockade
+
+#endif  // STOCKADE_LOCKS_CONNECT_LOCK_SERVICE_H_
