@@ -32,7 +32,9 @@ struct FlakyWorld {
   std::function<Fault(const LockTry&)> on_try = {};
   std::function<Fault(const LockRelease&)> on_release = {};
   std::function<Fault(const LockRenewal&)> on_renewal = {};
-  std::mutex mutex = {};  // Guards the three.
+  // What holds that are acquired end with, besides their leases.
+  std::shared_ptr<const LockSession> session = nullptr;
+  std::mutex mutex = {};  // Guards the four.
 
   std::atomic<int> tries{0};
   std::atomic<int> releases{0};
@@ -59,6 +61,8 @@ class FlakyEngine final : public LockEngine {
     for (LockTry& one : tries) {
       ++world_->tries;
       Pass(world_->FaultOf(world_->on_try, one), one, [&] { world_->engine.TryMany({&one, 1}); });
+      const std::lock_guard lock(world_->mutex);
+      if (one.acquired) one.session = world_->session;
     }
   }
 
