@@ -20,6 +20,7 @@ esac
 
 programs=(consumer)
 if [ "$with_redis" = TRUE ]; then programs+=(redis_consumer); fi
+if [ "$how" = installed ]; then programs+=(lock_consumer); fi
 
 cmake -S "$work/consumer" -B "$work/build" -G Ninja -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_CXX_FLAGS="$flags" \
   -DWITH_REDIS="$with_redis" "${options[@]}"
@@ -27,4 +28,5 @@ cmake --build "$work/build" --target "${programs[@]}"
 output=$("$work/build/consumer")
 echo "$output"
 [ "$output" = "loaded pegasus, 99 left" ]
+[ "$how" != installed ] || [ "$("$work/build/lock_consumer")" = held ]
 [ "$with_redis" != TRUE ] || [ "$("$work/build/redis_consumer")" = UNAVAILABLE ]
