@@ -17,7 +17,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_replace.h"
-#include "percent_coding.h"
+#include "stockade/base/percent_coding.h"
 #include "stockade/base/strings.h"
 
 namespace stockade {

@@ -1,5 +1,5 @@
-#ifndef STOCKADE_REDIS_PERCENT_CODING_H_
-#define STOCKADE_REDIS_PERCENT_CODING_H_
+#ifndef STOCKADE_BASE_PERCENT_CODING_H_
+#define STOCKADE_BASE_PERCENT_CODING_H_
 
 #include <cstddef>
 #include <optional>
@@ -19,4 +19,4 @@ std::string PercentEncode(std::string_view text, std::string_view plain = {});
 
 }  // namespace stockade::internal
 
-#endif  // STOCKADE_REDIS_PERCENT_CODING_H_
+#endif  // STOCKADE_BASE_PERCENT_CODING_H_

@@ -1,4 +1,4 @@
-#include "percent_coding.h"
+#include "stockade/base/percent_coding.h"
 
 #include <gtest/gtest.h>
 
