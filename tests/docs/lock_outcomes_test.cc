@@ -14,10 +14,10 @@
 
 #include "docs/document_table.h"
 #include "docs/test_names.h"
-#include "redis/support/await.h"
 #include "redis/support/redis_server.h"
-#include "redis/support/tcp_proxy.h"
 #include "stockade/locks/redis_lock_service.h"
+#include "support/await.h"
+#include "support/tcp_proxy.h"
 
 namespace stockade::testing {
 namespace {
@@ -32,7 +32,7 @@ struct Bench {
       : server({.appendonly = lease == kLongLease}), proxy(server.port()) {
     options.service = {.watchdog_lease = lease, .engine_timeout = kEngineTimeout, .metrics = nullptr};
     options.redis.metrics = nullptr;
-    service = RedisLockService::Connect(proxy.url(), options).value();
+    service = RedisLockService::Connect(testing::RedisUrl(proxy.port()), options).value();
     others = RedisLockService::Connect(server.url(), options).value();
   }
   absl::Status Acquire(const AcquireOptions& options = {}) { return service->Acquire("ticket", options).status(); }

@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "docs/document_table.h"
-#include "redis/support/await.h"
 #include "redis/support/redis_server.h"
-#include "redis/support/tcp_proxy.h"
 #include "stockade/redis/redis_client.h"
+#include "support/await.h"
+#include "support/tcp_proxy.h"
 
 namespace stockade::testing {
 namespace {
@@ -42,7 +42,8 @@ struct Bench {
   RedisServer server;
   TcpProxy proxy{server.port()};
   std::unique_ptr<RedisClient> redis =
-      RedisClient::Connect(proxy.url(), {.max_pending_commands = 10, .max_reply_bytes = 1000, .metrics = nullptr})
+      RedisClient::Connect(testing::RedisUrl(proxy.port()),
+                           {.max_pending_commands = 10, .max_reply_bytes = 1000, .metrics = nullptr})
           .value();
 };
 

@@ -13,7 +13,6 @@
 #include "absl/time/time.h"
 #include "connect.h"
 #include "key_slot.h"
-#include "redis/support/await.h"
 #include "redis/support/connect_to.h"
 #include "redis/support/redis_cluster.h"
 #include "router.h"
@@ -21,6 +20,7 @@
 #include "stockade/base/strings.h"
 #include "stockade/redis/redis_client.h"
 #include "stockade/redis/redis_url.h"
+#include "support/await.h"
 #include "support/scale.h"
 
 namespace stockade {

@@ -15,14 +15,14 @@
 
 #include "link.h"
 #include "pipeline.h"
-#include "redis/support/await.h"
 #include "redis/support/redis_server.h"
-#include "redis/support/tcp_proxy.h"
 #include "redis_metrics.h"
 #include "stockade/base/clock.h"
 #include "stockade/base/timer_queue.h"
 #include "stockade/redis/redis_client.h"
+#include "support/await.h"
 #include "support/scale.h"
+#include "support/tcp_proxy.h"
 
 namespace stockade {
 namespace {
@@ -63,7 +63,7 @@ TEST_F(PipelineRaceTest, CrowdWokenForNothing_StillTimesOut) {
   ASSERT_EQ(sigaction(SIGUSR1, &action, nullptr), 0);
   RedisServer server;
   TcpProxy proxy(server.port());
-  const auto redis = Connect(proxy.url());
+  const auto redis = Connect(testing::RedisUrl(proxy.port()));
   proxy.Hold();
   // So that none of the others drives, which would end its sleep by another way.
   auto patient = redis->RunFuture(RedisCommand("PING"), {.timeout = absl::Seconds(60)});

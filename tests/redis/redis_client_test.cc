@@ -15,11 +15,11 @@
 #include <utility>
 #include <vector>
 
-#include "redis/support/await.h"
 #include "redis/support/connect_to.h"
 #include "redis/support/raw_redis.h"
 #include "redis/support/redis_server.h"
 #include "stockade/base/executor.h"
+#include "support/await.h"
 
 namespace stockade {
 namespace {

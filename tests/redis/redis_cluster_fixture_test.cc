@@ -2,9 +2,9 @@
 
 #include <string>
 
-#include "redis/support/await.h"
 #include "redis/support/redis_cluster.h"
 #include "stockade/base/strings.h"
+#include "support/await.h"
 
 namespace stockade::testing {
 namespace {

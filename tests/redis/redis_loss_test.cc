@@ -10,12 +10,12 @@
 #include <utility>
 #include <vector>
 
-#include "redis/support/await.h"
 #include "redis/support/connect_to.h"
 #include "redis/support/raw_redis.h"
 #include "redis/support/redis_server.h"
-#include "redis/support/tcp_proxy.h"
 #include "stockade/redis/redis_client.h"
+#include "support/await.h"
+#include "support/tcp_proxy.h"
 
 namespace stockade {
 namespace {
@@ -44,7 +44,7 @@ class RedisLossTest : public ::testing::Test {
 TEST_F(RedisLossTest, ReplyLost_IsUnavailableWithUnknownOutcome_AndNeverSentAgain) {
   RedisServer server;
   TcpProxy proxy(server.port());
-  const auto redis = ConnectTo(proxy.url());
+  const auto redis = ConnectTo(testing::RedisUrl(proxy.port()));
   proxy.DropReply();
   const absl::Status status = redis->Run(Incr()).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
@@ -56,7 +56,7 @@ TEST_F(RedisLossTest, ReplyLost_IsUnavailableWithUnknownOutcome_AndNeverSentAgai
 TEST_F(RedisLossTest, ReplyLost_OfAnIdempotentCommand_IsSentAgain) {
   RedisServer server;
   TcpProxy proxy(server.port());
-  const auto redis = ConnectTo(proxy.url());
+  const auto redis = ConnectTo(testing::RedisUrl(proxy.port()));
   proxy.DropReply();
   EXPECT_EQ(redis->Run(Incr().Idempotent()).value().integer(), 2);
   proxy.DropReply();
@@ -71,7 +71,7 @@ TEST_F(RedisLossTest, ReplyLost_OfAnIdempotentCommand_IsSentAgain) {
 TEST_F(RedisLossTest, ReplyLost_OfAnIdempotentCommandThatCannotBeSentAgain_IsUnknownOutcome) {
   RedisServer server;
   TcpProxy proxy(server.port());
-  const auto redis = ConnectTo(proxy.url());
+  const auto redis = ConnectTo(testing::RedisUrl(proxy.port()));
   const auto check = [](const absl::Status& status) {
     EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
     EXPECT_TRUE(RedisOutcomeUnknown(status)) << status;
@@ -92,7 +92,7 @@ TEST_F(RedisLossTest, HalfAReply_IsLost_WholeOnesBeforeItAreNot) {
   RedisServer server;
   ASSERT_EQ(server.Call({"SET", "k", std::string(1000, 'x')}), "OK");
   TcpProxy proxy(server.port());
-  const auto redis = ConnectTo(proxy.url());
+  const auto redis = ConnectTo(testing::RedisUrl(proxy.port()));
   proxy.CutReplyAfter(4 + 500);  // ":1\r\n", then half of the value.
   const RedisCommand two[] = {Incr(), RedisCommand("GET").Key("k")};
   const auto replies = redis->RunMany(two);
@@ -105,8 +105,8 @@ TEST_F(RedisLossTest, CutAtEveryByteOfAReply_NeverAnotherCommandsReply) {
   RedisServer server;
   ASSERT_EQ(server.Call({"RPUSH", "list", "a", "bb", "ccc"}), "3");
   TcpProxy proxy(server.port());
-  const auto redis =
-      ConnectTo(proxy.url(), {.min_backoff = absl::Microseconds(1), .max_backoff = absl::Microseconds(1)});
+  const auto redis = ConnectTo(testing::RedisUrl(proxy.port()),
+                               {.min_backoff = absl::Microseconds(1), .max_backoff = absl::Microseconds(1)});
   const RedisCommand range = RedisCommand("LRANGE").Key("list").Arg(0).Arg(-1);
   const std::string wire = "*3\r\n$1\r\na\r\n$2\r\nbb\r\n$3\r\nccc\r\n";
   for (size_t bytes = 0; bytes < wire.size(); ++bytes) {
@@ -119,7 +119,7 @@ TEST_F(RedisLossTest, CutAtEveryByteOfAReply_NeverAnotherCommandsReply) {
 TEST_F(RedisLossTest, TimeOut_OfASlowServer_IsDeadlineExceeded_AndTheLateReplyIsNobodys) {
   RedisServer server;
   TcpProxy proxy(server.port());
-  const auto redis = ConnectTo(proxy.url());
+  const auto redis = ConnectTo(testing::RedisUrl(proxy.port()));
   proxy.Hold();
   const absl::Status status = redis->Run(Incr(), {.timeout = absl::Milliseconds(50)}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
@@ -154,7 +154,7 @@ TEST_F(RedisLossTest, TimeOut_Infinite_WaitsForTheReply) {
 TEST_F(RedisLossTest, TimeOut_OfOne_LeavesTheOthersTheirReplies) {
   RedisServer server;
   TcpProxy proxy(server.port());
-  const auto redis = ConnectTo(proxy.url());
+  const auto redis = ConnectTo(testing::RedisUrl(proxy.port()));
   proxy.Hold();
   std::vector<std::thread> patient;
   for (int i = 0; i < 4; ++i) {
@@ -178,7 +178,7 @@ TEST_F(RedisLossTest, TimeOut_OfOne_LeavesTheOthersTheirReplies) {
 TEST_F(RedisLossTest, IdleConnection_ClosedByTheServer_IsMadeAnewBeforeACommandIsLost) {
   RedisServer server;
   TcpProxy proxy(server.port());
-  const auto redis = ConnectTo(proxy.url());
+  const auto redis = ConnectTo(testing::RedisUrl(proxy.port()));
   for (uint64_t i = 1; i <= 5; ++i) {
     proxy.CloseAll();
     ASSERT_TRUE(
@@ -207,7 +207,7 @@ TEST_F(RedisLossTest, ServerAway_IsUnavailableInTime_NotSent_ThenWorks) {
 TEST_F(RedisLossTest, ServerRestarts_WhatWaitsIsSentOnce) {
   RedisServer server({.appendonly = true});
   TcpProxy proxy(server.port());
-  const auto redis = ConnectTo(proxy.url());
+  const auto redis = ConnectTo(testing::RedisUrl(proxy.port()));
   TakeAway(proxy, *redis);
   std::vector<std::future<absl::StatusOr<RedisReply>>> waiting;
   for (int i = 0; i < 100; ++i) waiting.push_back(redis->RunFuture(Incr(), {.timeout = absl::Seconds(60)}));
@@ -242,7 +242,8 @@ TEST_F(RedisLossTest, ReplyAboveTheBound_IsResourceExhausted_AndTheClientGoesOn)
 TEST_F(RedisLossTest, QueueFull_IsResourceExhaustedAtOnce_ThenEmpties) {
   RedisServer server;
   TcpProxy proxy(server.port());
-  const auto redis = ConnectTo(proxy.url(), {.command_timeout = absl::Seconds(60), .max_pending_commands = 10});
+  const auto redis =
+      ConnectTo(testing::RedisUrl(proxy.port()), {.command_timeout = absl::Seconds(60), .max_pending_commands = 10});
   proxy.Hold();
   std::vector<std::future<absl::StatusOr<RedisReply>>> waiting;
   for (int i = 0; i < 10; ++i) waiting.push_back(redis->RunFuture(Incr()));
@@ -261,7 +262,7 @@ TEST_F(RedisLossTest, QueueFull_IsResourceExhaustedAtOnce_ThenEmpties) {
 TEST_F(RedisLossTest, UnsentBytesAboveTheBound_AreRefused_OneLargeCommandIsNot) {
   RedisServer server;
   TcpProxy proxy(server.port());
-  const auto redis = ConnectTo(proxy.url(), {.max_unsent_bytes = 1000});
+  const auto redis = ConnectTo(testing::RedisUrl(proxy.port()), {.max_unsent_bytes = 1000});
   EXPECT_TRUE(redis->Run(RedisCommand("SET").Key("k").Arg(std::string(100'000, 'x'))).ok());
   TakeAway(proxy, *redis);
   auto waits =
@@ -295,7 +296,7 @@ TEST_F(RedisLossTest, LargeCommandsBothWays_BesideSmallOnes_FillTheSocketAndGoOn
 TEST_F(RedisLossTest, Destroyed_WithCommandsOutstanding_TheyAreCancelled) {
   RedisServer server;
   TcpProxy proxy(server.port());
-  auto redis = ConnectTo(proxy.url());
+  auto redis = ConnectTo(testing::RedisUrl(proxy.port()));
   proxy.Hold();
   auto sent = redis->RunFuture(Incr());
   ASSERT_TRUE(proxy.Await([](const TcpProxy::Counts& counts) { return counts.held > 0; }));
@@ -311,7 +312,7 @@ TEST_F(RedisLossTest, Destroyed_WithCommandsOutstanding_TheyAreCancelled) {
 TEST_F(RedisLossTest, Destroyed_WhileACallbackSendsMore_ThatIsCancelledToo) {
   RedisServer server;
   TcpProxy proxy(server.port());
-  auto redis = ConnectTo(proxy.url());
+  auto redis = ConnectTo(testing::RedisUrl(proxy.port()));
   RedisClient& client = *redis;
   proxy.Hold();
   std::promise<absl::Status> last;

@@ -9,13 +9,13 @@
 #include <utility>
 #include <vector>
 
-#include "redis/support/await.h"
-#include "redis/support/exported.h"
 #include "redis/support/redis_server.h"
-#include "redis/support/tcp_proxy.h"
 #include "stockade/metrics/metrics_registry.h"
 #include "stockade/redis/redis_client.h"
+#include "support/await.h"
+#include "support/exported.h"
 #include "support/needs_program.h"
+#include "support/tcp_proxy.h"
 
 namespace stockade {
 namespace {
@@ -93,7 +93,7 @@ TEST_F(RedisMetricsTest, UnknownScript_IsOneSuccessAndOneRetry) {
 TEST_F(RedisMetricsTest, NoReplyInTime_IsATimeout) {
   RedisServer server;
   TcpProxy proxy(server.port());
-  const auto redis = Connect(proxy.url());
+  const auto redis = Connect(testing::RedisUrl(proxy.port()));
   proxy.Hold();
   EXPECT_FALSE(redis->Run(Incr(), {.timeout = absl::Milliseconds(30)}).ok());
   EXPECT_FALSE(redis->RunFuture(Incr(), {.timeout = absl::Milliseconds(30)}).get().ok());
@@ -104,7 +104,7 @@ TEST_F(RedisMetricsTest, NoReplyInTime_IsATimeout) {
 TEST_F(RedisMetricsTest, ReplyLost_IsAnUnknownOutcome_OrARetryWhereItIsIdempotent) {
   RedisServer server;
   TcpProxy proxy(server.port());
-  const auto redis = Connect(proxy.url());
+  const auto redis = Connect(testing::RedisUrl(proxy.port()));
   proxy.DropReply();
   EXPECT_FALSE(redis->Run(Incr()).ok());
   EXPECT_EQ(Results(), "unknown_outcome 1");
@@ -122,7 +122,7 @@ TEST_F(RedisMetricsTest, ReplyLost_IsAnUnknownOutcome_OrARetryWhereItIsIdempoten
 TEST_F(RedisMetricsTest, ServerAway_IsUnavailable_AndItsConnectsAreErrors) {
   RedisServer server;
   TcpProxy proxy(server.port());
-  const auto redis = Connect(proxy.url());
+  const auto redis = Connect(testing::RedisUrl(proxy.port()));
   proxy.Refuse();
   proxy.CloseAll();
   testing::Await("the client to try again", [&] { return Value("connects_total", "error") > 0; });
@@ -135,7 +135,8 @@ TEST_F(RedisMetricsTest, ServerAway_IsUnavailable_AndItsConnectsAreErrors) {
 TEST_F(RedisMetricsTest, QueueFull_IsRefused_WhatWaitsIsPending_ThenCancelled_AndStaysCounted) {
   RedisServer server;
   TcpProxy proxy(server.port());
-  auto redis = Connect(proxy.url(), {.command_timeout = absl::Seconds(60), .max_pending_commands = 2});
+  auto redis =
+      Connect(testing::RedisUrl(proxy.port()), {.command_timeout = absl::Seconds(60), .max_pending_commands = 2});
   proxy.Hold();
   auto first = redis->RunFuture(Incr());
   auto second = redis->RunFuture(Incr());

@@ -7,10 +7,10 @@
 #include <thread>
 #include <utility>
 
-#include "redis/support/await.h"
-#include "redis/support/loopback.h"
 #include "redis/support/redis_server.h"
+#include "support/await.h"
 #include "support/forked_child.h"
+#include "support/loopback.h"
 
 namespace stockade::testing {
 namespace {

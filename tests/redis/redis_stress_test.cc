@@ -19,11 +19,11 @@
 
 #include "redis/probe.h"
 #include "redis/support/redis_server.h"
-#include "redis/support/tcp_proxy.h"
 #include "stockade/base/clock.h"
 #include "stockade/redis/redis_client.h"
 #include "support/run_threads.h"
 #include "support/scale.h"
+#include "support/tcp_proxy.h"
 #include "support/test_seed.h"
 
 namespace stockade {
@@ -221,9 +221,9 @@ TEST(RedisStressTest, AllKindsOfCalls_WhileEverythingBreaks_EndOnceInTimeAndTell
   std::cout << "STOCKADE_TEST_SEED=" << seed << "\n";
   RedisServer server;
   TcpProxy proxy(server.port());
-  auto redis =
-      RedisClient::Connect(proxy.url(), {.min_backoff = absl::Milliseconds(1), .max_backoff = absl::Milliseconds(10)})
-          .value();
+  auto redis = RedisClient::Connect(testing::RedisUrl(proxy.port()),
+                                    {.min_backoff = absl::Milliseconds(1), .max_backoff = absl::Milliseconds(10)})
+                   .value();
   ProbeMaker::Prepare(*redis);
 
   const int64_t each = Scaled(1000, 20'000);

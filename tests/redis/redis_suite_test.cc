@@ -15,10 +15,10 @@
 #include <vector>
 
 #include "redis/probe.h"
-#include "redis/support/await.h"
 #include "redis/support/ear.h"
 #include "redis/support/redis_deployment.h"
 #include "stockade/redis/redis_client.h"
+#include "support/await.h"
 #include "support/run_threads.h"
 #include "support/scale.h"
 #include "support/test_seed.h"

@@ -2,8 +2,8 @@
 
 #include <string>
 
-#include "redis/support/await.h"
 #include "redis/support/sentinel_set.h"
+#include "support/await.h"
 
 namespace stockade::testing {
 namespace {

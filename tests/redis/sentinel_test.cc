@@ -11,13 +11,13 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "connect.h"
-#include "redis/support/await.h"
 #include "redis/support/connect_to.h"
 #include "redis/support/sentinel_set.h"
 #include "router.h"
 #include "stockade/base/strings.h"
 #include "stockade/redis/redis_client.h"
 #include "stockade/redis/redis_url.h"
+#include "support/await.h"
 
 namespace stockade {
 namespace {

@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "key_slot.h"
-#include "redis/support/await.h"
 #include "redis/support/channel_router.h"
 #include "redis/support/ear.h"
 #include "redis/support/redis_cluster.h"
 #include "stockade/base/strings.h"
 #include "subscription_hub.h"
+#include "support/await.h"
 
 namespace stockade::internal {
 namespace {

@@ -8,11 +8,11 @@
 #include <string_view>
 #include <utility>
 
-#include "redis/support/await.h"
 #include "redis/support/channel_router.h"
 #include "redis/support/ear.h"
 #include "redis/support/redis_server.h"
 #include "stockade/base/strings.h"
+#include "support/await.h"
 
 namespace stockade::internal {
 namespace {

@@ -4,10 +4,10 @@
 #include <string>
 
 #include "redis/support/ear.h"
-#include "redis/support/exported.h"
 #include "redis/support/redis_server.h"
 #include "stockade/metrics/metrics_registry.h"
 #include "stockade/redis/redis_client.h"
+#include "support/exported.h"
 
 namespace stockade {
 namespace {

@@ -12,14 +12,14 @@
 #include <utility>
 #include <vector>
 
-#include "redis/support/await.h"
 #include "redis/support/ear.h"
-#include "redis/support/exported.h"
 #include "redis/support/redis_server.h"
 #include "stockade/base/log.h"
 #include "stockade/base/strings.h"
 #include "stockade/redis/redis_client.h"
 #include "stockade/redis/redis_subscription.h"
+#include "support/await.h"
+#include "support/exported.h"
 #include "support/forked_child.h"
 #include "support/scale.h"
 

@@ -5,7 +5,7 @@
 
 #include "redis/support/raw_redis.h"
 #include "redis/support/redis_server.h"
-#include "redis/support/tcp_proxy.h"
+#include "support/tcp_proxy.h"
 
 namespace stockade::testing {
 namespace {

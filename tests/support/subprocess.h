@@ -63,6 +63,14 @@ class Subprocess {
     if (!status_) kill(*pid_, signal);
   }
 
+  // Whether it runs no more.
+  bool ended() const {
+    if (status_) return true;
+    siginfo_t state = {};
+    waitid(P_PID, static_cast<id_t>(*pid_), &state, WEXITED | WNOHANG | WNOWAIT);
+    return state.si_pid != 0;
+  }
+
   // Blocks while the pipe is full.
   void Send(const std::string& text) {
     size_t done = 0;

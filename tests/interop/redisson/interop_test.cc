@@ -11,9 +11,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
-#include "redis/support/await.h"
 #include "stockade/base/strings.h"
 #include "stockade/locks/redis_lock_service.h"
+#include "support/await.h"
 
 namespace stockade::testing {
 namespace {

@@ -9,8 +9,8 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "interop_test.h"
-#include "redis/support/await.h"
 #include "stockade/locks/lock_service.h"
+#include "support/await.h"
 
 namespace stockade {
 namespace {

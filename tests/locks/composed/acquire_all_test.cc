@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "locks/composed/switched_engine.h"
-#include "redis/support/await.h"
 #include "stockade/locks/local_lock_service.h"
+#include "support/await.h"
 #include "support/run_threads.h"
 #include "support/scale.h"
 #include "support/test_seed.h"

@@ -5,11 +5,11 @@
 #include <memory>
 #include <string>
 
-#include "redis/support/await.h"
 #include "redis/support/redis_server.h"
 #include "stockade/locks/acquire_all.h"
 #include "stockade/locks/fallback_lock_service.h"
 #include "stockade/locks/redis_lock_service.h"
+#include "support/await.h"
 
 namespace stockade {
 namespace {

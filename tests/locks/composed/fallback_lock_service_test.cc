@@ -9,11 +9,11 @@
 #include <utility>
 
 #include "locks/composed/switched_engine.h"
-#include "redis/support/await.h"
-#include "redis/support/exported.h"
 #include "service/circuit.h"
 #include "stockade/base/manual_clock.h"
 #include "stockade/metrics/metrics_registry.h"
+#include "support/await.h"
+#include "support/exported.h"
 
 namespace stockade {
 namespace {

@@ -19,11 +19,11 @@
 #include "locks/distributed/support/lease_witness.h"
 #include "locks/distributed/support/lock_suite.h"
 #include "locks/distributed/support/lost_signal.h"
-#include "redis/support/await.h"
 #include "redis/support/redis_server.h"
-#include "redis/support/tcp_proxy.h"
+#include "support/await.h"
 #include "support/run_threads.h"
 #include "support/scale.h"
+#include "support/tcp_proxy.h"
 #include "support/test_seed.h"
 
 namespace stockade {
@@ -70,7 +70,8 @@ class ChaosTest : public ::testing::TestWithParam<bool> {
     server_ = std::make_unique<RedisServer>(testing::RedisServerOptions{.appendonly = GetParam()});
     proxy_ = std::make_unique<TcpProxy>(server_->port());
     for (auto& service : services_) {
-      service = ConnectLockService(proxy_->url(), {.watchdog_lease = kWatchdogLease, .engine_timeout = kEngineTimeout});
+      service = ConnectLockService(testing::RedisUrl(proxy_->port()),
+                                   {.watchdog_lease = kWatchdogLease, .engine_timeout = kEngineTimeout});
     }
     direct_ = ConnectLockService(server_->url(), {.watchdog_lease = kWatchdogLease, .engine_timeout = kPatience});
   }

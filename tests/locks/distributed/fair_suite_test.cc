@@ -11,8 +11,8 @@
 
 #include "absl/strings/match.h"
 #include "locks/distributed/support/lock_suite.h"
-#include "redis/support/await.h"
 #include "stockade/base/strings.h"
+#include "support/await.h"
 #include "support/temp_dir.h"
 
 namespace stockade {

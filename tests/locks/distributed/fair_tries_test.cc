@@ -10,9 +10,9 @@
 #include "locks/distributed/support/agent_process.h"
 #include "locks/distributed/support/connect_lock_service.h"
 #include "locks/distributed/support/lock_suite.h"
-#include "redis/support/await.h"
 #include "redis/support/redis_server.h"
 #include "stockade/base/strings.h"
+#include "support/await.h"
 
 namespace stockade {
 namespace {

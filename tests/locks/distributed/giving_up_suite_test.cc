@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "locks/distributed/support/lock_suite.h"
-#include "redis/support/await.h"
+#include "support/await.h"
 #include "support/run_threads.h"
 #include "support/scale.h"
 #include "support/test_seed.h"

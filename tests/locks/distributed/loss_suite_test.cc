@@ -7,7 +7,7 @@
 
 #include "locks/distributed/support/lock_suite.h"
 #include "locks/distributed/support/lost_signal.h"
-#include "redis/support/await.h"
+#include "support/await.h"
 
 namespace stockade {
 namespace {

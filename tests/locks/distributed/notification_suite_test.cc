@@ -6,7 +6,7 @@
 #include <string>
 
 #include "locks/distributed/support/lock_suite.h"
-#include "redis/support/await.h"
+#include "support/await.h"
 
 namespace stockade {
 namespace {

@@ -9,9 +9,9 @@
 #include "locks/distributed/support/connect_lock_service.h"
 #include "locks/distributed/support/lock_suite.h"
 #include "locks/distributed/support/lost_signal.h"
-#include "redis/support/await.h"
 #include "redis/support/redis_server.h"
 #include "stockade/locks/acquire_all.h"
+#include "support/await.h"
 
 namespace stockade {
 namespace {

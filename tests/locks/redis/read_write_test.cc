@@ -6,8 +6,8 @@
 #include <string>
 
 #include "locks/redis/redis_engine_fixture.h"
-#include "redis/support/await.h"
 #include "redis/support/ear.h"
+#include "support/await.h"
 
 namespace stockade {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "locks/redis/redis_engine_fixture.h"
-#include "redis/support/await.h"
+#include "support/await.h"
 
 namespace stockade {
 namespace {

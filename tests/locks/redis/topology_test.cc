@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "locks/redis/redis_engine_fixture.h"
-#include "redis/support/await.h"
 #include "redis/support/ear.h"
 #include "redis/support/redis_deployment.h"
+#include "support/await.h"
 
 namespace stockade {
 namespace {

@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "redis/support/await.h"
 #include "redis/support/redis_server.h"
 #include "stockade/locks/redlock_service.h"
+#include "support/await.h"
 
 namespace stockade::testing {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "locks/redlock/five_servers.h"
-#include "redis/support/tcp_proxy.h"
+#include "support/tcp_proxy.h"
 
 namespace stockade {
 namespace {

@@ -7,8 +7,8 @@
 
 #include <cstdlib>
 
-#include "redis/support/loopback.h"
 #include "stockade/base/strings.h"
+#include "support/loopback.h"
 
 namespace stockade::testing {
 

@@ -6,9 +6,9 @@
 #include <set>
 #include <utility>
 
-#include "redis/support/await.h"
 #include "stockade/base/log.h"
 #include "stockade/base/strings.h"
+#include "support/await.h"
 
 namespace stockade::testing {
 

@@ -1,19 +1,18 @@
 #include "redis/support/redis_server.h"
 
-#include <signal.h>
-#include <sys/wait.h>
-
 #include <fstream>
 #include <utility>
 
-#include "redis/support/loopback.h"
 #include "stockade/base/log.h"
 #include "stockade/base/strings.h"
+#include "support/loopback.h"
 
 namespace stockade::testing {
 
 using ::stockade::internal::Concat;
 using ::stockade::internal::Fatal;
+
+std::string RedisUrl(uint16_t port) { return Concat("redis://127.0.0.1:", port); }
 
 RedisServer::RedisServer(RedisServerOptions options) : options_(std::move(options)) {
   for (int attempt = 0; attempt < 10; ++attempt) {
@@ -26,12 +25,6 @@ RedisServer::RedisServer(RedisServerOptions options) : options_(std::move(option
 }
 
 RedisServer::~RedisServer() = default;
-
-std::string RedisServer::url() const { return Concat("redis://127.0.0.1:", port_); }
-
-std::string RedisServer::log() const {
-  return process_ == nullptr ? earlier_log_ : Concat(process_->out(), process_->err(), earlier_log_);
-}
 
 void RedisServer::WriteConfig() const {
   std::ofstream config(dir_.File("redis.conf"));
@@ -47,12 +40,10 @@ void RedisServer::WriteConfig() const {
 
 // False: another program has the port.
 bool RedisServer::Start() {
-  std::vector<std::string> argv = {"setpriv", "--pdeathsig", "KILL", "redis-server", dir_.File("redis.conf")};
+  std::vector<std::string> argv = {"redis-server", dir_.File("redis.conf")};
   if (options_.sentinel) argv.push_back("--sentinel");
-  process_ = std::make_unique<Subprocess>(argv);
-  if (process_->AwaitOutput(options_.sentinel ? "Sentinel ID is" : "eady to accept connections")) return true;
-  Kill();
-  if (earlier_log_.find("ddress already in use") == std::string::npos) Fatal(Concat("redis-server: ", earlier_log_));
+  if (process_.Start(argv, options_.sentinel ? "Sentinel ID is" : "eady to accept connections")) return true;
+  if (log().find("ddress already in use") == std::string::npos) Fatal(Concat("redis-server: ", log()));
   return false;
 }
 
@@ -73,32 +64,6 @@ void RedisServer::KillConnections() const {
 }
 
 std::string RedisServer::Info(const std::string& field) const { return InfoField(Call({"INFO"}).text, field); }
-
-void RedisServer::Stop() {
-  if (!running()) return;
-  process_->Kill(SIGTERM);
-  Resume();  // A paused process meets its SIGTERM only then.
-  process_->Wait();
-  earlier_log_ = log();
-  process_.reset();
-}
-
-void RedisServer::Kill() {
-  if (!running()) return;
-  process_->Kill(SIGKILL);
-  process_->Wait();
-  earlier_log_ = log();
-  process_.reset();
-}
-
-void RedisServer::Pause() {
-  process_->Kill(SIGSTOP);
-  siginfo_t stopped = {};
-  while (waitid(P_PID, static_cast<id_t>(process_->pid()), &stopped, WSTOPPED | WEXITED | WNOWAIT) < 0) {
-  }
-}
-
-void RedisServer::Resume() { process_->Kill(SIGCONT); }
 
 void RedisServer::Restart() {
   Stop();

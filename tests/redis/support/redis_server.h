@@ -2,20 +2,22 @@
 #define STOCKADE_TESTS_REDIS_SUPPORT_REDIS_SERVER_H_
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "redis/support/raw_redis.h"
 #include "support/needs_program.h"
-#include "support/subprocess.h"
+#include "support/server_process.h"
 #include "support/temp_dir.h"
 
 // For SetUp() or a test's body, before the first server.
 #define STOCKADE_NEEDS_REDIS() STOCKADE_NEEDS_PROGRAM("redis-server", "redis-server")
 
 namespace stockade::testing {
+
+// Of a server on 127.0.0.1, or of a proxy before one.
+std::string RedisUrl(uint16_t port);
 
 struct RedisServerOptions {
   // Whether its data outlive it; a server without comes back empty. Scripts never outlive it.
@@ -38,11 +40,11 @@ class RedisServer {
   ~RedisServer();
 
   uint16_t port() const { return port_; }
-  std::string url() const;
+  std::string url() const { return RedisUrl(port_); }
   std::string unix_socket() const { return dir_.File("socket"); }
-  bool running() const { return process_ != nullptr; }
+  bool running() const { return process_.running(); }
   // What it and those before it on this port have logged, the last one first.
-  std::string log() const;
+  std::string log() const { return process_.log(); }
 
   // One command by a connection of its own, by the default user.
   RawReply Call(const std::vector<std::string>& command) const;
@@ -52,12 +54,12 @@ class RedisServer {
   std::string Info(const std::string& field) const;
 
   // Each blocks until it is so.
-  void Stop();   // By SIGTERM, as an operator does it.
-  void Kill();   // By SIGKILL.
-  void Pause();  // No command is answered until Resume(); the kernel still accepts connections and bytes.
-  void Resume();
-  void
-  Restart();  // On the same port, with the configuration it had, which Sentinels may have rewritten. Stops it first.
+  void Stop() { process_.Stop(); }    // By SIGTERM, as an operator does it.
+  void Kill() { process_.Kill(); }    // By SIGKILL.
+  void Pause() { process_.Pause(); }  // No command is answered until Resume(); the kernel accepts connections.
+  void Resume() { process_.Resume(); }
+  // On the same port, with the configuration it had, which Sentinels may have rewritten. Stops it first.
+  void Restart();
 
   // Of a cluster's bus.
   uint16_t bus_port() const { return bus_port_; }
@@ -70,8 +72,7 @@ class RedisServer {
   const TempDir dir_;
   uint16_t port_ = 0;
   uint16_t bus_port_ = 0;
-  std::unique_ptr<Subprocess> process_;  // Null while it is down.
-  std::string earlier_log_;
+  ServerProcess process_;
 };
 
 }  // namespace stockade::testing

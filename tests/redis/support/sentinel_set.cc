@@ -4,9 +4,9 @@
 #include <cstdlib>
 #include <utility>
 
-#include "redis/support/await.h"
 #include "stockade/base/log.h"
 #include "stockade/base/strings.h"
+#include "support/await.h"
 
 namespace stockade::testing {
 namespace {

@@ -10,7 +10,7 @@
 #include "locks/distributed/support/connect_lock_service.h"
 #include "locks/distributed/support/lock_suite.h"
 #include "redis/support/redis_server.h"
-#include "redis/support/tcp_proxy.h"
+#include "support/tcp_proxy.h"
 
 namespace stockade::testing {
 
@@ -26,7 +26,7 @@ class ProxiedServerTest : public ::testing::Test {
   }
 
   std::unique_ptr<LockService> NewProxied(LockServiceOptions options) {
-    std::unique_ptr<LockService> locks = ConnectLockService(proxy_->url(), std::move(options));
+    std::unique_ptr<LockService> locks = ConnectLockService(testing::RedisUrl(proxy_->port()), std::move(options));
     // So that the next reply is not one about connections or scripts.
     for (const LockKind kind : {LockKind::kReentrant, LockKind::kFair, LockKind::kRead, LockKind::kWrite}) {
       const LockLease ready = MustAcquire(*locks, internal::Concat("ready ", LockKindName(kind)), {.kind = kind});

@@ -1,5 +1,5 @@
-#ifndef STOCKADE_TESTS_REDIS_SUPPORT_TCP_PROXY_H_
-#define STOCKADE_TESTS_REDIS_SUPPORT_TCP_PROXY_H_
+#ifndef STOCKADE_TESTS_SUPPORT_TCP_PROXY_H_
+#define STOCKADE_TESTS_SUPPORT_TCP_PROXY_H_
 
 #include <condition_variable>
 #include <cstddef>
@@ -35,7 +35,6 @@ class TcpProxy {
   TcpProxy& operator=(const TcpProxy&) = delete;
 
   uint16_t port() const { return port_; }
-  std::string url() const;  // redis://127.0.0.1:port
 
   // Once the server has sent something more, passes `bytes` of it and closes the connection it came by: what the server
   // has done stands, and the client does not hear of it. For one connection, the first to get that far; again for each
@@ -95,4 +94,4 @@ class TcpProxy {
 
 }  // namespace stockade::testing
 
-#endif  // STOCKADE_TESTS_REDIS_SUPPORT_TCP_PROXY_H_
+#endif  // STOCKADE_TESTS_SUPPORT_TCP_PROXY_H_

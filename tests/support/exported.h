@@ -1,5 +1,5 @@
-#ifndef STOCKADE_TESTS_REDIS_SUPPORT_EXPORTED_H_
-#define STOCKADE_TESTS_REDIS_SUPPORT_EXPORTED_H_
+#ifndef STOCKADE_TESTS_SUPPORT_EXPORTED_H_
+#define STOCKADE_TESTS_SUPPORT_EXPORTED_H_
 
 #include <prometheus/text_serializer.h>
 
@@ -19,4 +19,4 @@ inline double Exported(const MetricsRegistry& registry, const std::string& serie
 
 }  // namespace stockade::testing
 
-#endif  // STOCKADE_TESTS_REDIS_SUPPORT_EXPORTED_H_
+#endif  // STOCKADE_TESTS_SUPPORT_EXPORTED_H_

@@ -1,5 +1,5 @@
-#ifndef STOCKADE_TESTS_REDIS_SUPPORT_AWAIT_H_
-#define STOCKADE_TESTS_REDIS_SUPPORT_AWAIT_H_
+#ifndef STOCKADE_TESTS_SUPPORT_AWAIT_H_
+#define STOCKADE_TESTS_SUPPORT_AWAIT_H_
 
 #include <poll.h>
 
@@ -24,4 +24,4 @@ void Await(std::string_view what, Predicate holds) {
 
 }  // namespace stockade::testing
 
-#endif  // STOCKADE_TESTS_REDIS_SUPPORT_AWAIT_H_
+#endif  // STOCKADE_TESTS_SUPPORT_AWAIT_H_

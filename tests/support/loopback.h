@@ -1,5 +1,5 @@
-#ifndef STOCKADE_TESTS_REDIS_SUPPORT_LOOPBACK_H_
-#define STOCKADE_TESTS_REDIS_SUPPORT_LOOPBACK_H_
+#ifndef STOCKADE_TESTS_SUPPORT_LOOPBACK_H_
+#define STOCKADE_TESTS_SUPPORT_LOOPBACK_H_
 
 #include <arpa/inet.h>
 #include <sys/socket.h>
@@ -48,4 +48,4 @@ inline uint16_t FreePort() {
 
 }  // namespace stockade::testing
 
-#endif  // STOCKADE_TESTS_REDIS_SUPPORT_LOOPBACK_H_
+#endif  // STOCKADE_TESTS_SUPPORT_LOOPBACK_H_

@@ -1,4 +1,4 @@
-#include "redis/support/tcp_proxy.h"
+#include "support/tcp_proxy.h"
 
 #include <fcntl.h>
 #include <netinet/tcp.h>
@@ -12,8 +12,7 @@
 #include <chrono>
 #include <utility>
 
-#include "redis/support/loopback.h"
-#include "stockade/base/strings.h"
+#include "support/loopback.h"
 
 namespace stockade::testing {
 namespace {
@@ -76,8 +75,6 @@ TcpProxy::~TcpProxy() {
   close(listener_);
   close(wake_);
 }
-
-std::string TcpProxy::url() const { return internal::Concat("redis://127.0.0.1:", port_); }
 
 void TcpProxy::CutReplyAfter(uint64_t bytes) {
   const std::lock_guard lock(mutex_);
