@@ -9,10 +9,10 @@
 #include <string_view>
 #include <thread>
 
-#include "backoff.h"
 #include "router.h"
 #include "sentinels.h"
 #include "single_router.h"
+#include "stockade/base/backoff.h"
 
 namespace stockade::internal {
 

@@ -1,5 +1,5 @@
-#ifndef STOCKADE_REDIS_BACKOFF_H_
-#define STOCKADE_REDIS_BACKOFF_H_
+#ifndef STOCKADE_BASE_BACKOFF_H_
+#define STOCKADE_BASE_BACKOFF_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -32,4 +32,4 @@ class Backoff {
 
 }  // namespace stockade::internal
 
-#endif  // STOCKADE_REDIS_BACKOFF_H_
+#endif  // STOCKADE_BASE_BACKOFF_H_

@@ -1,4 +1,4 @@
-#include "backoff.h"
+#include "stockade/base/backoff.h"
 
 #include <gtest/gtest.h>
 

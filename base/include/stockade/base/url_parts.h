@@ -1,0 +1,75 @@
+#ifndef STOCKADE_BASE_URL_PARTS_H_
+#define STOCKADE_BASE_URL_PARTS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/escaping.h"
+#include "stockade/base/strings.h"
+
+namespace stockade::internal {
+
+// Pieces of URLs that name servers: scheme://[user[:password]@]host[:port][,...][/path][?key=value&...]. All fail with
+// InvalidArgument, which begins with `what` ("Redis URL") and never shows what may be a password. They connect to
+// nothing.
+
+template <typename... Pieces>
+absl::Status InvalidUrl(std::string_view what, const Pieces&... pieces) {
+  return absl::InvalidArgumentError(Concat(what, ": ", pieces...));
+}
+
+inline std::string QuotedUrlValue(std::string_view value) { return Concat("'", absl::CEscape(AbslView(value)), "'"); }
+
+// `text` up to the first `separator`, and what follows that, if it is there.
+std::pair<std::string_view, std::optional<std::string_view>> SplitAt(std::string_view text, char separator);
+
+// A number of digits alone.
+std::optional<int> ParseUrlNumber(std::string_view text, int min, int max);
+
+// Finds blanks and control characters, as a line's end read along with a secret, for every part at once; and bad
+// escapes, so that decoding cannot fail.
+absl::Status CheckUrlBytes(std::string_view what, std::string_view url, size_t max_bytes);
+
+// Raw: nothing is decoded.
+struct UrlParts {
+  std::string_view user_info = {};  // Without its '@'.
+  std::string_view hosts = {};
+  std::string_view path = {};   // With its '/', or empty.
+  std::string_view query = {};  // Without its '?'.
+};
+
+// `rest` is what follows "://".
+absl::StatusOr<UrlParts> SplitUrl(std::string_view what, std::string_view rest);
+
+struct UrlCredentials {
+  std::string username = {};
+  std::string password = {};
+};
+UrlCredentials DecodeUserInfo(std::string_view user_info);
+
+struct UrlEndpoint {
+  std::string host = {};  // An IPv6 address without its brackets.
+  uint16_t port = 0;
+};
+absl::StatusOr<UrlEndpoint> ParseUrlEndpoint(std::string_view what, std::string_view text, uint16_t default_port);
+
+// A UNIX socket's path, decoded.
+absl::Status CheckSocketPath(std::string_view what, const std::string& path);
+
+struct UrlParameter {
+  std::string_view key;
+  std::string* value;  // Set, decoded, where it is there.
+  bool seen = false;
+};
+absl::Status ParseUrlQuery(std::string_view what, std::string_view query, std::span<UrlParameter> known);
+
+}  // namespace stockade::internal
+
+#endif  // STOCKADE_BASE_URL_PARTS_H_
