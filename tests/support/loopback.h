@@ -12,20 +12,23 @@
 
 namespace stockade::testing {
 
-inline sockaddr_in Loopback(uint16_t port) {
+// 127.0.0.1 unless another address of 127.0.0.0/8 is named, of its last three bytes.
+inline constexpr uint32_t kLoopbackHost = 1;
+
+inline sockaddr_in Loopback(uint16_t port, uint32_t host = kLoopbackHost) {
   sockaddr_in address = {};
   address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_addr.s_addr = htonl((INADDR_LOOPBACK & IN_CLASSA_NET) | host);
   address.sin_port = htons(port);
   return address;
 }
 
-// A TCP socket bound to 127.0.0.1 and the port; -1 where another has it.
-inline int BoundSocket(uint16_t port) {
+// A TCP socket bound to the address and the port; -1 where another has it.
+inline int BoundSocket(uint16_t port, uint32_t host = kLoopbackHost) {
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   const int on = 1;
   setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  const sockaddr_in address = Loopback(port);
+  const sockaddr_in address = Loopback(port, host);
   if (bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return fd;
   close(fd);
   return -1;

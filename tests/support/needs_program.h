@@ -8,15 +8,18 @@
 #include <sstream>
 #include <string>
 
-// Ends the test that cannot do without a program which PATH lacks, and names Debian's package of it: skipped on a
+// Ends the test that cannot do without a thing that is not `here`, and names Debian's package of it: skipped on a
 // user's machine; failed where CI is set, so that no run there leaves it out unseen. For the body of a test, or
 // SetUp().
-#define STOCKADE_NEEDS_PROGRAM(program, package) \
-  if (::stockade::testing::InPath(program)) {    \
-  } else if (getenv("CI") != nullptr)            \
-    FAIL() << program << " is missing, in CI";   \
-  else                                           \
-    GTEST_SKIP() << program << " is missing: Debian's package " << package
+#define STOCKADE_NEEDS(here, thing, package) \
+  if (here) {                                \
+  } else if (getenv("CI") != nullptr)        \
+    FAIL() << thing << " is missing, in CI"; \
+  else                                       \
+    GTEST_SKIP() << thing << " is missing: Debian's package " << package
+
+// The same for a program in PATH.
+#define STOCKADE_NEEDS_PROGRAM(program, package) STOCKADE_NEEDS(::stockade::testing::InPath(program), program, package)
 
 namespace stockade::testing {
 

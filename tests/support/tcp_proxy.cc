@@ -12,6 +12,8 @@
 #include <chrono>
 #include <utility>
 
+#include "stockade/base/log.h"
+#include "stockade/base/strings.h"
 #include "support/loopback.h"
 
 namespace stockade::testing {
@@ -60,6 +62,15 @@ TcpProxy::TcpProxy(uint16_t server_port) : server_port_(server_port), wake_(even
     port_ = FreePort();
     listener_ = BoundSocket(port_);
   } while (listener_ < 0 || listen(listener_, 128) != 0);
+  thread_ = std::thread([this] { Run(); });
+}
+
+TcpProxy::TcpProxy(uint16_t server_port, uint32_t host)
+    : server_port_(server_port),
+      port_(server_port),
+      listener_(BoundSocket(server_port, host)),
+      wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  if (listener_ < 0 || listen(listener_, 128) != 0) internal::Fatal(internal::Concat("port ", port_, " is taken"));
   thread_ = std::thread([this] { Run(); });
 }
 
@@ -112,6 +123,19 @@ void TcpProxy::Release() {
   Wake();
 }
 
+void TcpProxy::Freeze() {
+  const std::lock_guard lock(mutex_);
+  frozen_ = true;
+}
+
+void TcpProxy::Thaw() {
+  {
+    const std::lock_guard lock(mutex_);
+    frozen_ = false;
+  }
+  Wake();
+}
+
 TcpProxy::Counts TcpProxy::counts() const {
   const std::lock_guard lock(mutex_);
   return counts_;
@@ -131,8 +155,9 @@ void TcpProxy::Run() {
   std::vector<pollfd> watched;
   std::unique_lock lock(mutex_);
   while (!stopping_) {
-    watched = {Watched(wake_, true, false), Watched(listener_, true, false)};
+    watched = {Watched(wake_, true, false), Watched(listener_, !frozen_, false)};
     for (const auto& link : links_) {
+      if (frozen_) break;
       watched.push_back(Watched(link->client, true, !holding_ && !link->to_client.empty()));
       watched.push_back(Watched(link->server, !link->server_ended, !link->to_server.empty()));
     }
@@ -141,9 +166,11 @@ void TcpProxy::Run() {
     lock.lock();
     uint64_t woken = 0;
     (void)!read(wake_, &woken, sizeof woken);
-    for (const auto& link : links_) Pump(*link);
+    if (!frozen_) {
+      for (const auto& link : links_) Pump(*link);
+    }
     FreeClosed();
-    AcceptClients();
+    if (!frozen_) AcceptClients();
     changed_.notify_all();
   }
 }

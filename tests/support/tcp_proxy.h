@@ -29,6 +29,8 @@ class TcpProxy {
   };
 
   explicit TcpProxy(uint16_t server_port);
+  // On the server's port, at an address of 127.0.0.0/8 of its own: as Loopback() has it.
+  TcpProxy(uint16_t server_port, uint32_t host);
   ~TcpProxy();
 
   TcpProxy(const TcpProxy&) = delete;
@@ -50,6 +52,11 @@ class TcpProxy {
   // Keeps what the server sends, as a slow server would, until Release().
   void Hold();
   void Release();
+
+  // As a cable that is pulled: neither side hears anything of the other, not even its end, until Thaw(), when all of it
+  // arrives.
+  void Freeze();
+  void Thaw();
 
   Counts counts() const;
   // Blocks until it is true of the counts; false where that takes 30 seconds.
@@ -87,6 +94,7 @@ class TcpProxy {
   std::optional<uint64_t> cut_after_;
   bool refusing_ = false;
   bool holding_ = false;
+  bool frozen_ = false;
   bool stopping_ = false;
 
   std::thread thread_;
