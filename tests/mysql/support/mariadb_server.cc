@@ -1,0 +1,159 @@
+#include "mysql/support/mariadb_server.h"
+
+#include <mysql.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <utility>
+
+#include "stockade/base/log.h"
+#include "stockade/base/strings.h"
+#include "support/loopback.h"
+#include "support/subprocess.h"
+
+namespace stockade::testing {
+
+using ::stockade::internal::Concat;
+using ::stockade::internal::Fatal;
+
+namespace {
+
+// Debian has the server where the PATH of most users does not lead.
+std::string ServerProgram() {
+  constexpr char kDebian[] = "/usr/sbin/mariadbd";
+  return access(kDebian, X_OK) == 0 ? kDebian : "mariadbd";
+}
+
+// It refuses to be root's unless it is told so.
+std::vector<std::string> WithUser(std::vector<std::string> argv) {
+  if (geteuid() == 0) argv.push_back("--user=root");
+  return argv;
+}
+
+void MustRun(const std::vector<std::string>& argv) {
+  const RunResult result = RunToEnd(argv);
+  if (result.status != 0) Fatal(Concat(argv[0], ": ", result.out, result.err));
+}
+
+}  // namespace
+
+bool MariaDbServer::Installed() { return InPath("mariadb-install-db") && InPath("openssl"); }
+
+MariaDbServer::MariaDbServer(MariaDbServerOptions options) : options_(std::move(options)) {
+  Install();
+  if (options_.tls) MakeCertificates();
+  for (int attempt = 0; attempt < 10; ++attempt) {
+    port_ = FreePort();
+    if (Start()) return;
+  }
+  Fatal(Concat("no port for mariadbd: ", log()));
+}
+
+void MariaDbServer::Install() const {
+  // As little as can be written, and not forced to the disk, which takes most of the time otherwise.
+  MustRun(WithUser({"mariadb-install-db", "--no-defaults", "--datadir=" + dir_.File("data"),
+                    "--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve",
+                    "--innodb-log-file-size=8M", "--innodb-flush-log-at-trx-commit=0", "--innodb-doublewrite=0",
+                    "--innodb-flush-method=nosync"}));
+  std::ofstream(dir_.File("init.sql")) << "CREATE DATABASE IF NOT EXISTS test;\n"
+                                          "CREATE USER IF NOT EXISTS stockade@'127.0.0.1' IDENTIFIED BY 'secret';\n"
+                                          "GRANT ALL ON test.* TO stockade@'127.0.0.1';\n"
+                                          "CREATE USER IF NOT EXISTS stockade@localhost IDENTIFIED BY 'secret';\n"
+                                          "GRANT ALL ON test.* TO stockade@localhost;\n";
+}
+
+void MariaDbServer::MakeCertificates() const {
+  for (const char* const authority : {"ca", "other-ca"}) {
+    MustRun({"openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days",
+             "2", "-subj", Concat("/CN=", authority), "-keyout", dir_.File(Concat(authority, "-key.pem")), "-out",
+             dir_.File(Concat(authority, ".pem"))});
+  }
+  MustRun({"openssl", "req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-subj",
+           "/CN=127.0.0.1", "-keyout", dir_.File("key.pem"), "-out", dir_.File("request.pem")});
+  std::ofstream(dir_.File("names")) << "subjectAltName=IP:127.0.0.1,DNS:localhost\n";
+  MustRun({"openssl", "x509", "-req", "-days", "2", "-in", dir_.File("request.pem"), "-CA", ca_file(), "-CAkey",
+           dir_.File("ca-key.pem"), "-CAcreateserial", "-extfile", dir_.File("names"), "-out",
+           dir_.File("certificate.pem")});
+}
+
+// False: another program has the port.
+bool MariaDbServer::Start() {
+  std::vector<std::string> argv =
+      WithUser({ServerProgram(), "--no-defaults", "--datadir=" + dir_.File("data"), "--socket=" + unix_socket(),
+                "--pid-file=" + dir_.File("pid"), Concat("--port=", port_), "--bind-address=127.0.0.1",
+                "--init-file=" + dir_.File("init.sql"), "--skip-log-bin", "--skip-name-resolve",
+                "--innodb-flush-log-at-trx-commit=2", "--innodb-buffer-pool-size=16M", "--innodb-log-file-size=8M"});
+  if (options_.tls) {
+    argv.insert(argv.end(), {"--ssl-ca=" + ca_file(), "--ssl-cert=" + dir_.File("certificate.pem"),
+                             "--ssl-key=" + dir_.File("key.pem")});
+  }
+  argv.insert(argv.end(), options_.flags.begin(), options_.flags.end());
+  if (process_.Start(argv, "mariadbd", [&] { return TryQuery("SELECT 1").has_value(); })) return true;
+  if (log().find("ddress already in use") == std::string::npos) Fatal(Concat("mariadbd: ", log()));
+  return false;
+}
+
+std::string MariaDbServer::url() const { return UrlOf(port_); }
+
+std::string MariaDbServer::UrlOf(uint16_t port) { return Concat("mysql://stockade:secret@127.0.0.1:", port, "/test"); }
+
+MariaDbServer::Answer MariaDbServer::Ask(const std::string& sql) const {
+  const std::unique_ptr<MYSQL, decltype(&mysql_close)> connection(mysql_init(nullptr), &mysql_close);
+  constexpr unsigned kLimitS = 20;
+  mysql_options(connection.get(), MYSQL_OPT_CONNECT_TIMEOUT, &kLimitS);
+  mysql_options(connection.get(), MYSQL_OPT_READ_TIMEOUT, &kLimitS);
+  if (mysql_real_connect(connection.get(), nullptr, "root", "", nullptr, 0, unix_socket().c_str(), 0) == nullptr ||
+      mysql_real_query(connection.get(), sql.data(), sql.size()) != 0) {
+    return {.error = mysql_error(connection.get())};
+  }
+  Answer answer;
+  const std::unique_ptr<MYSQL_RES, decltype(&mysql_free_result)> result(mysql_store_result(connection.get()),
+                                                                        &mysql_free_result);
+  if (result == nullptr) return answer;
+  const unsigned columns = mysql_num_fields(result.get());
+  answer.rows.reserve(mysql_num_rows(result.get()));
+  while (MYSQL_ROW row = mysql_fetch_row(result.get())) {
+    std::vector<std::string> values;
+    values.reserve(columns);
+    for (unsigned i = 0; i < columns; ++i) values.emplace_back(row[i] == nullptr ? "NULL" : row[i]);
+    answer.rows.push_back(std::move(values));
+  }
+  return answer;
+}
+
+std::optional<SqlRows> MariaDbServer::TryQuery(const std::string& sql) const {
+  Answer answer = Ask(sql);
+  if (!answer.error.empty()) return std::nullopt;
+  return std::move(answer.rows);
+}
+
+SqlRows MariaDbServer::Query(const std::string& sql) const {
+  Answer answer = Ask(sql);
+  if (!answer.error.empty()) Fatal(Concat(sql, ": ", answer.error));
+  return std::move(answer.rows);
+}
+
+std::string MariaDbServer::Value(const std::string& sql) const {
+  const SqlRows rows = Query(sql);
+  if (rows.size() != 1 || rows[0].size() != 1) Fatal(Concat(sql, ": ", rows.size(), " rows"));
+  return rows[0][0];
+}
+
+void MariaDbServer::KillConnections() const {
+  for (const auto& row : Query("SELECT id FROM information_schema.processlist WHERE user = 'stockade'")) {
+    (void)TryQuery("KILL CONNECTION " + row[0]);  // It may have ended by itself.
+  }
+}
+
+void MariaDbServer::Wipe() const {
+  for (const auto& row : Query("SHOW TABLES FROM test")) Query("DROP TABLE test.`" + row[0] + "`");
+}
+
+void MariaDbServer::Restart() {
+  Stop();
+  if (!Start()) Fatal(Concat("port ", port_, " was taken while mariadbd was down"));
+}
+
+}  // namespace stockade::testing
