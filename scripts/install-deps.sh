@@ -13,7 +13,8 @@ declare -A packages=(
   [demo]="$build"
   [test]="$build libgtest-dev libgmock-dev curl git procps prometheus redis-server redis-sentinel zookeeper mariadb-server
           spin"
-  [bench]="$build libtbb-dev libnsync-dev libboost-thread-dev postgresql mariadb-server libpq-dev libmariadb-dev"
+  [bench]="$build libtbb-dev libnsync-dev libboost-thread-dev postgresql mariadb-server libpq-dev libmariadb-dev
+         zookeeper libzookeeper-mt-dev"
   [bench-peers]=""
   [lint]="$build libgtest-dev libgmock-dev clang-16 clang-tidy-16 clang-format-16 python3"
   [tsan]="$build libgtest-dev libgmock-dev dpkg-dev"

@@ -6,7 +6,7 @@
 #include "distributed_locks/our_locks.h"
 #include "distributed_locks/rows.h"
 #include "peers/peer_driver.h"
-#include "redis_client/redis_process.h"
+#include "servers/redis_process.h"
 
 namespace stockade::bench {
 namespace {

@@ -9,7 +9,7 @@
 #include "harness/suite.h"
 #include "ledger/order_runs.h"
 #include "ledger/request_ids.h"
-#include "ledger/temp_dir.h"
+#include "servers/temp_dir.h"
 #include "stockade/base/executor.h"
 #include "stockade/inventory/inventory.h"
 #include "stockade/inventory/sqlite_ledger.h"

@@ -1,14 +1,13 @@
 #include "ledger/peers.h"
 
-#include <cstdlib>
 #include <string_view>
 #include <utility>
 
 #include "ledger/naive_shop.h"
-#include "ledger/temp_dir.h"
+#include "servers/temp_dir.h"
 #include "stockade/base/strings.h"
 #if defined(STOCKADE_BENCH_POSTGRES) || defined(STOCKADE_BENCH_MARIADB)
-#include "ledger/database_server.h"
+#include "servers/disk_server.h"
 #endif
 #ifdef STOCKADE_BENCH_POSTGRES
 #include "ledger/postgres_shop.h"
@@ -35,17 +34,14 @@ Peer SqlitePeer() {
 
 #if defined(STOCKADE_BENCH_POSTGRES) || defined(STOCKADE_BENCH_MARIADB)
 template <typename Shop>
-std::function<std::shared_ptr<PeerShop>()> OnServer(DatabaseServer::Kind kind) {
-  return [kind, server = std::make_shared<std::unique_ptr<DatabaseServer>>()]() -> std::shared_ptr<PeerShop> {
-    if (*server == nullptr) *server = Require(DatabaseServer::Start(kind), "a database server");
-    return std::make_shared<Shop>((*server)->sockets());
+std::function<std::shared_ptr<PeerShop>()> OnServer(DiskServer::Kind kind) {
+  return [server = DiskServer::OnDemand(kind)]() -> std::shared_ptr<PeerShop> {
+    return std::make_shared<Shop>(server().address());
   };
 }
 
-void AddServer(Suite& suite, std::vector<Peer>& peers, DatabaseServer::Kind kind, Peer peer) {
-  if (suite.quick() && std::getenv("STOCKADE_BENCH_SERVERS") == nullptr) {
-    suite.LeaveOut(peer.name, "a smoke test starts servers only where STOCKADE_BENCH_SERVERS is set");
-  } else if (const absl::Status here = DatabaseServer::Check(kind); !here.ok()) {
+void AddServer(Suite& suite, std::vector<Peer>& peers, DiskServer::Kind kind, Peer peer) {
+  if (const absl::Status here = DiskServer::Check(kind, suite); !here.ok()) {
     suite.LeaveOut(peer.name, std::string(here.message()));
   } else {
     peers.push_back(std::move(peer));
@@ -61,9 +57,9 @@ constexpr std::string_view kMariaDb = "MariaDB, one hot row";
 std::vector<Peer> FindPeers(Suite& suite) {
   std::vector<Peer> peers;
 #ifdef STOCKADE_BENCH_POSTGRES
-  AddServer(suite, peers, DatabaseServer::Kind::kPostgres,
+  AddServer(suite, peers, DiskServer::Kind::kPostgres,
             {.name = std::string(kPostgres),
-             .open = OnServer<PostgresShop>(DatabaseServer::Kind::kPostgres),
+             .open = OnServer<PostgresShop>(DiskServer::Kind::kPostgres),
              .has_targets = true,
              .take_many = [](PeerShop& shop, size_t client, std::span<const std::string> request_ids) {
                static_cast<PostgresShop&>(shop).TakeMany(client, request_ids);
@@ -72,8 +68,8 @@ std::vector<Peer> FindPeers(Suite& suite) {
   suite.LeaveOut(kPostgres, "its library was not found when this was built (Debian: libpq-dev)");
 #endif
 #ifdef STOCKADE_BENCH_MARIADB
-  AddServer(suite, peers, DatabaseServer::Kind::kMariaDb,
-            {.name = std::string(kMariaDb), .open = OnServer<MariaDbShop>(DatabaseServer::Kind::kMariaDb)});
+  AddServer(suite, peers, DiskServer::Kind::kMariaDb,
+            {.name = std::string(kMariaDb), .open = OnServer<MariaDbShop>(DiskServer::Kind::kMariaDb)});
 #else
   suite.LeaveOut(kMariaDb, "its library was not found when this was built (Debian: libmariadb-dev)");
 #endif

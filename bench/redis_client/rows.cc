@@ -13,7 +13,7 @@
 
 #include "harness/shared_runs.h"
 #include "harness/threads.h"
-#include "redis_client/redis_process.h"
+#include "servers/redis_process.h"
 #include "stockade/base/log.h"
 #include "stockade/base/strings.h"
 #include "stockade/redis/redis_client.h"

@@ -1,8 +1,4 @@
-#include "redis_client/redis_process.h"
-
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
+#include "servers/redis_process.h"
 
 #include <utility>
 
@@ -11,27 +7,11 @@
 #include "absl/strings/str_split.h"
 #include "absl/time/time.h"
 #include "harness/suite.h"
+#include "servers/free_port.h"
 #include "stockade/base/log.h"
 #include "stockade/base/strings.h"
 
 namespace stockade::bench {
-namespace {
-
-uint16_t FreePort() {
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  if (bind(fd, reinterpret_cast<const sockaddr*>(&address), size) != 0 ||
-      getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) {
-    internal::Fatal("bench: no free port on 127.0.0.1");
-  }
-  close(fd);
-  return ntohs(address.sin_port);
-}
-
-}  // namespace
 
 absl::Status RedisProcess::Check() {
   for (const char* program : {"redis-server", "redis-benchmark", "setpriv"}) {

@@ -33,7 +33,7 @@ class TempDir {
   const std::string& path() const { return path_; }
 
  private:
-  static inline const std::string kPrefix = "ledger.";
+  static inline const std::string kPrefix = "data.";
 
   static void RemoveLeftOvers() {
     std::error_code ignored;
