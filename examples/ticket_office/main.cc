@@ -12,6 +12,7 @@
 #include "own_redis.h"
 #include "scenarios.h"
 #include "seller.h"
+#include "seller_lock.h"
 #include "sellers.h"
 #include "stockade/redis/redis_client.h"
 #include "ticket_store.h"
@@ -44,7 +45,8 @@ absl::StatusOr<Figures> RunScenario(const Scenario& scenario, const Options& opt
   if (absl::Status open = store.Open(options.tickets); !open.ok()) return open;
   absl::Status run = absl::OkStatus();
   {
-    Sellers sellers(kProgram, {.scenario = scenario.letter, .redis = url, .place = store.place()});
+    const std::string& locks = options.locks.empty() ? url : options.locks;
+    Sellers sellers(kProgram, {.scenario = scenario.letter, .redis = url, .locks = locks, .place = store.place()});
     run = scenario.run(sellers, options.sellers);
   }
   absl::StatusOr<Figures> figures = run.ok() ? store.Count(options.tickets) : run;
@@ -86,6 +88,10 @@ int Main(int argc, char** argv) {
   if (options->help) {
     std::fputs(UsageText(), stdout);
     return kAsItShould;
+  }
+  if (!options->locks.empty()) {
+    // Here, before all sellers say the same.
+    if (absl::Status connected = ConnectLocks(options->locks).status(); !connected.ok()) return Fail(connected);
   }
   std::unique_ptr<OwnRedis> own;
   if (options->redis.empty()) {

@@ -38,13 +38,21 @@ absl::Status SetOption(const std::string& name, const std::string& text, Options
     options.scenario = text;
     return absl::OkStatus();
   }
-  if (text.empty()) return absl::InvalidArgumentError("--redis takes a URL, not an empty string");
-  options.redis = text;
+  if (text.empty()) return absl::InvalidArgumentError(absl::StrCat(name, " takes a URL, not an empty string"));
+  if (name == "--redis") {
+    options.redis = text;
+    return absl::OkStatus();
+  }
+  if (text.starts_with("local:")) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--locks ", text, ": locks of one process, and each seller is a process"));
+  }
+  options.locks = text;
   return absl::OkStatus();
 }
 
 bool TakesValue(const std::string& name) {
-  return name == "--redis" || name == "--tickets" || name == "--sellers" || name == "--scenario";
+  return name == "--redis" || name == "--locks" || name == "--tickets" || name == "--sellers" || name == "--scenario";
 }
 
 }  // namespace
@@ -82,6 +90,10 @@ Several processes sell tickets that are a plain number in Redis: without a lock,
 
   --redis URL       where the number is kept: redis://, unix://, redis+sentinel://, redis+cluster:// (default: a
                     redis-server of its own, started and stopped)
+  --locks URL       where Stockade's locks are, those of (e) (default: beside the tickets)
+                      redis://, unix://, redis+sentinel://, redis+cluster://
+                      zookeeper://HOST[:PORT][,HOST...]  with ?session_timeout_ms=10000 at ZooKeeper's usual tick of 2 s
+                      mysql://USER[:PASSWORD]@HOST[:PORT]/DATABASE  with ?create_schema=1 the first time
   --tickets N       how many there are, 2 to 1000 (20)
   --sellers N       how many processes sell them, 3 to 32 (4)
   --scenario X      only this one (default: all)

@@ -11,6 +11,7 @@ namespace ticket_office {
 struct Options {
   bool help = false;
   std::string redis = {};     // Empty: a server of our own.
+  std::string locks = {};     // For ConnectLockService(). Empty: where the tickets are.
   std::string scenario = {};  // A letter; empty: all.
   int64_t tickets = 20;
   int64_t sellers = 4;

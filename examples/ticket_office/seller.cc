@@ -10,7 +10,6 @@
 
 #include "absl/time/clock.h"
 #include "seller_lock.h"
-#include "stockade/locks/redis_lock_service.h"
 #include "stockade/redis/redis_client.h"
 #include "ticket_store.h"
 
@@ -18,21 +17,13 @@ namespace ticket_office {
 namespace {
 
 constexpr std::string_view kRole = "seller";
-constexpr int kArgs = 6;  // The program, kRole, the scenario, the fate, the URL, the place.
+constexpr int kArgs = 7;  // The program, kRole, the scenario, the fate, both URLs, the place.
 
 constexpr absl::Duration kThinks = absl::Milliseconds(1);
 constexpr absl::Duration kExpiry = absl::Milliseconds(300);  // In (c).
 // In (d) one is paused past it, and another is not to be while the first deletes its lock.
 constexpr absl::Duration kLongerExpiry = absl::Seconds(2);
 constexpr absl::Duration kShortPatience = absl::Milliseconds(500);  // In (b), where patience does not help.
-constexpr absl::Duration kLease = absl::Seconds(1);
-
-absl::StatusOr<std::unique_ptr<stockade::LockService>> ConnectLocks(const std::string& url) {
-  return stockade::RedisLockService::Connect(
-      url, {.service = {.name = "ticket_office", .watchdog_lease = kLease, .metrics = nullptr},
-            .redis = {.metrics = nullptr},
-            .token_retention = absl::Minutes(1)});  // Whose server it is may want to be rid of them.
-}
 
 absl::StatusOr<std::unique_ptr<SellerLock>> MakeLock(const SellerPlan& plan, stockade::RedisClient* redis,
                                                      TicketStore* store) {
@@ -43,7 +34,7 @@ absl::StatusOr<std::unique_ptr<SellerLock>> MakeLock(const SellerPlan& plan, sto
     case 'd': return NewSetNxLock(redis, store, {.expiry = kLongerExpiry, .looks_whose_it_is = false});
     default: break;
   }
-  absl::StatusOr<std::unique_ptr<stockade::LockService>> locks = ConnectLocks(plan.redis);
+  absl::StatusOr<std::unique_ptr<stockade::LockService>> locks = ConnectLocks(plan.locks);
   if (!locks.ok()) return locks.status();
   return NewStockadeLock(*std::move(locks), store);
 }
@@ -98,15 +89,23 @@ absl::Status Sell(const SellerPlan& plan) {
 }  // namespace
 
 std::vector<std::string> SellerArgs(const std::string& program, const SellerPlan& plan) {
-  return {program,    std::string(kRole), std::string(1, plan.scenario), std::to_string(static_cast<int>(plan.fate)),
-          plan.redis, plan.place};
+  return {program,
+          std::string(kRole),
+          std::string(1, plan.scenario),
+          std::to_string(static_cast<int>(plan.fate)),
+          plan.redis,
+          plan.locks,
+          plan.place};
 }
 
 bool IsSeller(int argc, char** argv) { return argc == kArgs && argv[1] == kRole; }
 
 int SellerMain(char** argv) {
-  const absl::Status done =
-      Sell({.scenario = argv[2][0], .fate = static_cast<Fate>(std::atoi(argv[3])), .redis = argv[4], .place = argv[5]});
+  const absl::Status done = Sell({.scenario = argv[2][0],
+                                  .fate = static_cast<Fate>(std::atoi(argv[3])),
+                                  .redis = argv[4],
+                                  .locks = argv[5],
+                                  .place = argv[6]});
   if (done.ok()) return 0;
   std::fprintf(stderr, "ticket_office: a seller: %s\n", std::string(done.message()).c_str());
   return 2;

@@ -24,6 +24,7 @@ struct SellerPlan {
   char scenario = 'a';
   Fate fate = Fate::kNone;
   std::string redis = {};
+  std::string locks = {};  // For ConnectLocks().
   std::string place = {};  // Of its TicketStore.
 };
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -37,7 +38,8 @@ struct SetNxOptions {
 };
 std::unique_ptr<SellerLock> NewSetNxLock(stockade::RedisClient* redis, TicketStore* store, SetNxOptions options);
 
-// Any of Stockade's.
+// Any of Stockade's, of the engine that the URL names.
+absl::StatusOr<std::unique_ptr<stockade::LockService>> ConnectLocks(const std::string& url);
 std::unique_ptr<SellerLock> NewStockadeLock(std::unique_ptr<stockade::LockService> locks, TicketStore* store);
 
 }  // namespace ticket_office

@@ -2,10 +2,12 @@
 #include <utility>
 
 #include "seller_lock.h"
+#include "stockade/locks/connect_lock_service.h"
 
 namespace ticket_office {
 namespace {
 
+constexpr absl::Duration kLease = absl::Seconds(1);
 constexpr absl::Duration kPatience = absl::Seconds(30);
 
 class StockadeLock : public SellerLock {
@@ -41,6 +43,10 @@ class StockadeLock : public SellerLock {
 };
 
 }  // namespace
+
+absl::StatusOr<std::unique_ptr<stockade::LockService>> ConnectLocks(const std::string& url) {
+  return stockade::ConnectLockService(url, {.name = "ticket_office", .watchdog_lease = kLease, .metrics = nullptr});
+}
 
 std::unique_ptr<SellerLock> NewStockadeLock(std::unique_ptr<stockade::LockService> locks, TicketStore* store) {
   return std::make_unique<StockadeLock>(std::move(locks), store);
