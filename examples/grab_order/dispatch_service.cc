@@ -1,0 +1,39 @@
+#include "dispatch_service.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+
+namespace grab_order {
+
+DispatchService::DispatchService(std::unique_ptr<stockade::LockService> locks, std::string place, OrderStore* store)
+    : locks_(std::move(locks)), place_(std::move(place)), store_(store) {}
+
+absl::StatusOr<bool> DispatchService::Grab(int64_t order, int driver) {
+  // A lock an order: drivers that are after different ones do not meet. No wait: who comes second is too late anyway.
+  absl::StatusOr<stockade::LockLease> lease =
+      locks_->Acquire(absl::StrCat(place_, ":", order), {.wait = absl::ZeroDuration()});
+  if (absl::IsDeadlineExceeded(lease.status())) return false;
+  if (!lease.ok()) return lease.status();
+  absl::StatusOr<int64_t> token = lease->fencing_token();
+  if (!token.ok()) return token.status();
+
+  absl::StatusOr<bool> grabbed = GiveIfOpen(order, driver, *token);
+
+  // What was done is done, whatever comes of the release: the order is given, and the lock lapses within its lease.
+  (void)lease->Release();
+  return grabbed;
+}
+
+absl::StatusOr<bool> DispatchService::GiveIfOpen(int64_t order, int driver, int64_t token) {
+  absl::StatusOr<bool> open = store_->IsOpen(order, token);
+  absl::Status given = open.status();
+  if (open.ok() && *open) given = store_->Give(order, driver, token);
+  // We were so slow that the lock is somebody else's by now, and the store knows it.
+  if (absl::IsAborted(given)) return false;
+  if (!given.ok()) return given;
+  return *open;
+}
+
+}  // namespace grab_order
