@@ -17,6 +17,12 @@
 #include "support/scale.h"
 #include "support/subprocess.h"
 #include "support/temp_dir.h"
+#ifdef HAS_ZOOKEEPER
+#include "zookeeper/support/zookeeper_server.h"
+#endif
+#ifdef HAS_MYSQL
+#include "mysql/support/mariadb_server.h"
+#endif
 
 namespace stockade::testing {
 namespace {
@@ -104,6 +110,43 @@ TEST(TicketOfficeTest, Cluster_AllButStockade_GoWrong) {
   ExpectEachAsItShouldBe(RunOffice({"--redis", cluster.url(), "--tickets", "5"}), 5, 4);
 }
 
+// The tickets in Redis, the locks of (e) there.
+void ExpectStockadeAsItShouldBeOn(const std::string& locks) {
+  const RunResult run = RunOffice({"--locks", locks, "--scenario", "e"});
+  SCOPED_TRACE(run.out + run.err);
+  EXPECT_EQ(run.status, 0);
+  EXPECT_EQ(run.err, "");
+  const std::map<std::string, Row> rows = Table(run.out);
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows.at("e"), (Row{20, 0, 0, 0, 0}));
+  EXPECT_THAT(run.out, AllOf(HasSubstr("is refused (1)"), HasSubstr("was lost (1)")));
+}
+
+TEST(TicketOfficeTest, LocksInAnotherRedis_SellEachOnce) {
+  STOCKADE_NEEDS_REDIS();
+  const RedisServer server;
+  ExpectStockadeAsItShouldBeOn(server.url());
+  EXPECT_NE(server.Call({"DBSIZE"}), "0") << "no token is remembered, so no lock was there";
+}
+
+#ifdef HAS_ZOOKEEPER
+TEST(TicketOfficeTest, LocksInZooKeeper_SellEachOnce) {
+  STOCKADE_NEEDS_REDIS();
+  STOCKADE_NEEDS_ZOOKEEPER();
+  const ZooKeeperServer server;
+  ExpectStockadeAsItShouldBeOn(server.url());
+}
+#endif
+
+#ifdef HAS_MYSQL
+TEST(TicketOfficeTest, LocksInMySql_SellEachOnce) {
+  STOCKADE_NEEDS_REDIS();
+  STOCKADE_NEEDS_MARIADB();
+  const MariaDbServer server;
+  ExpectStockadeAsItShouldBeOn(server.url() + "?create_schema=1");
+}
+#endif
+
 TEST(TicketOfficeTest, OneScenario_IsRunAlone) {
   STOCKADE_NEEDS_REDIS();
   const RunResult run = RunOffice({"--scenario", "a", "--tickets", "3"});
@@ -158,11 +201,18 @@ TEST(TicketOfficeOptionsTest, Scenario_NoneOfFive_IsRefused) {
 }
 
 TEST(TicketOfficeOptionsTest, UnknownOrWithoutValue_IsRefused) {
-  ExpectRefused({"--locks", "x"}, "unknown option '--locks'");
+  ExpectRefused({"--lock", "x"}, "unknown option '--lock'");
   ExpectRefused({"sell"}, "unknown option 'sell'");
   ExpectRefused({"--help=yes"}, "unknown option '--help=yes'");
   ExpectRefused({"--tickets"}, "--tickets takes a value");
   ExpectRefused({"--redis", ""}, "--redis takes a URL");
+  ExpectRefused({"--locks", ""}, "--locks takes a URL");
+}
+
+TEST(TicketOfficeOptionsTest, Locks_NoEngineForProcesses_AreRefused) {
+  ExpectRefused({"--locks", "local:"}, "locks of one process");
+  ExpectRefused({"--locks", "etcd://127.0.0.1"}, "not with etcd://");
+  ExpectRefused({"--locks", "unix:///no/such/socket"}, "/no/such/socket");
 }
 
 TEST(TicketOfficeOptionsTest, Redis_NoUrlOrNobodyThere_IsRefused) {
@@ -180,7 +230,8 @@ TEST(TicketOfficeOptionsTest, Help_ListsTheOptions) {
   const RunResult run = RunOffice({"--help"});
   EXPECT_EQ(run.status, 0);
   EXPECT_EQ(run.err, "");
-  for (const char* option : {"--redis", "--tickets", "--sellers", "--scenario"}) {
+  for (const char* option :
+       {"--redis", "--locks", "zookeeper://", "mysql://", "--tickets", "--sellers", "--scenario"}) {
     EXPECT_THAT(run.out, HasSubstr(option));
   }
 }
