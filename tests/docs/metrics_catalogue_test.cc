@@ -9,19 +9,23 @@
 #include <string>
 #include <vector>
 
+#include "mysql/support/mariadb_server.h"
 #include "redis/support/redis_server.h"
 #include "stockade/cache/loading_cache.h"
 #include "stockade/inventory/inventory.h"
 #include "stockade/inventory/sqlite_ledger.h"
 #include "stockade/locks/fallback_lock_service.h"
 #include "stockade/locks/keyed_shared_mutex.h"
+#include "stockade/locks/mysql_lock_service.h"
 #include "stockade/locks/redis_lock_service.h"
 #include "stockade/locks/redlock_service.h"
 #include "stockade/locks/reentrant_mutex.h"
 #include "stockade/locks/reentrant_shared_mutex.h"
+#include "stockade/locks/zookeeper_lock_service.h"
 #include "stockade/metrics/metrics_registry.h"
 #include "stockade/redis/redis_client.h"
 #include "support/temp_dir.h"
+#include "zookeeper/support/zookeeper_server.h"
 
 namespace stockade {
 namespace {
@@ -85,6 +89,12 @@ std::vector<std::string> ExportedRows() {
   const std::string urls[] = {server.url(), others[0].url(), others[1].url()};
   const auto redlock = RedlockService::Connect(urls, {.service = service, .redis = no_metrics});
   EXPECT_TRUE(redlock.ok()) << redlock.status();
+  const testing::ZooKeeperServer zookeeper;
+  const auto queued = ZooKeeperLockService::Connect(zookeeper.url(), {.service = service});
+  EXPECT_TRUE(queued.ok()) << queued.status();
+  const testing::MariaDbServer database;
+  const auto rows_held = MySqlLockService::Connect(database.url(), {.service = service, .create_schema = true});
+  EXPECT_TRUE(rows_held.ok()) << rows_held.status();
   std::vector<std::string> rows;
   for (const auto& family : registry.Collect()) {
     rows.push_back("| `" + family.name + "` | " + TypeName(family.type) + " | " + LabelsOf(family) + " | " +
@@ -105,6 +115,8 @@ std::vector<std::string> DocumentedRows() {
 
 TEST(MetricsCatalogueTest, ExportedSeries_AllComponents_AreThoseOfTheDocument) {
   STOCKADE_NEEDS_REDIS();
+  STOCKADE_NEEDS_ZOOKEEPER();
+  STOCKADE_NEEDS_MARIADB();
   std::vector<std::string> exported = ExportedRows();
   std::sort(exported.begin(), exported.end());
   const std::vector<std::string> documented = DocumentedRows();
