@@ -79,7 +79,7 @@ class RedlockProxyTest : public RedlockLossTest {
   }
   std::vector<std::string> ProxiedUrls() const {
     std::vector<std::string> urls = Urls();
-    for (size_t i = 0; i < 3; ++i) urls[i] = proxies_[i]->url();
+    for (size_t i = 0; i < 3; ++i) urls[i] = testing::RedisUrl(proxies_[i]->port());
     return urls;
   }
 
