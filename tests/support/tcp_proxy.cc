@@ -56,7 +56,10 @@ pollfd Watched(int fd, bool reads, bool writes) {
 
 }  // namespace
 
-TcpProxy::TcpProxy(uint16_t server_port) : server_port_(server_port), wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+TcpProxy::TcpProxy(uint16_t server_port)
+    : server_port_(server_port),
+      address_({.server = kLoopbackHost, .proxy = kLoopbackHost}),
+      wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   do {  // Another may take the port before it listens.
     if (listener_ >= 0) close(listener_);
     port_ = FreePort();
@@ -65,10 +68,12 @@ TcpProxy::TcpProxy(uint16_t server_port) : server_port_(server_port), wake_(even
   thread_ = std::thread([this] { Run(); });
 }
 
-TcpProxy::TcpProxy(uint16_t server_port, uint32_t host)
-    : server_port_(server_port),
-      port_(server_port),
-      listener_(BoundSocket(server_port, host)),
+TcpProxy::TcpProxy(uint16_t port, Address address)
+    : server_port_(port),
+      address_(std::move(address)),
+      patience_(1000),
+      port_(port),
+      listener_(BoundSocket(port, address_.proxy)),
       wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   if (listener_ < 0 || listen(listener_, 128) != 0) internal::Fatal(internal::Concat("port ", port_, " is taken"));
   thread_ = std::thread([this] { Run(); });
@@ -83,6 +88,7 @@ TcpProxy::~TcpProxy() {
   thread_.join();
   for (const auto& link : links_) Close(*link);
   FreeClosed();
+  for (const Caller& caller : callers_) close(caller.client);
   close(listener_);
   close(wake_);
 }
@@ -162,7 +168,7 @@ void TcpProxy::Run() {
       watched.push_back(Watched(link->server, !link->server_ended, !link->to_server.empty()));
     }
     lock.unlock();
-    poll(watched.data(), watched.size(), -1);
+    poll(watched.data(), watched.size(), callers_.empty() ? -1 : 10);
     lock.lock();
     uint64_t woken = 0;
     (void)!read(wake_, &woken, sizeof woken);
@@ -178,25 +184,35 @@ void TcpProxy::Run() {
 void TcpProxy::AcceptClients() {
   while (true) {
     const int client = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
-    if (client < 0) return;
+    if (client < 0) break;
     ++counts_.accepted;
-    const int server = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    const sockaddr_in address = Loopback(server_port_);
-    if (refusing_ || connect(server, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
-      close(server);
-      close(client);
-      continue;
-    }
-    PassAtOnce(client);
-    PassAtOnce(server);
-    links_.push_back(std::make_unique<Link>(Link{.client = client, .server = server}));
-    ++counts_.open;
+    callers_.push_back({.client = client, .give_up = std::chrono::steady_clock::now() + patience_});
   }
+  std::erase_if(callers_, [this](const Caller& caller) { return PutThrough(caller); });
+}
+
+// False: it is to be tried again.
+bool TcpProxy::PutThrough(const Caller& caller) {
+  const int server = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const sockaddr_in address = Loopback(server_port_, address_.server);
+  if (!refusing_ && connect(server, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) {
+    PassAtOnce(caller.client);
+    PassAtOnce(server);
+    links_.push_back(std::make_unique<Link>(Link{.client = caller.client, .server = server}));
+    ++counts_.open;
+    return true;
+  }
+  close(server);
+  if (!refusing_ && std::chrono::steady_clock::now() < caller.give_up) return false;
+  close(caller.client);
+  return true;
 }
 
 void TcpProxy::Pump(Link& link) {
   if (link.closed) return;
   const bool client_there = Read(link.client, link.to_server);
+  const size_t at = address_.client_says.empty() ? std::string::npos : link.to_server.find(address_.client_says);
+  if (at != std::string::npos) link.to_server.replace(at, address_.client_says.size(), address_.server_reads);
   const bool passed = Write(link.server, link.to_server, link.to_server.size(), counts_.to_server);
   const size_t before = link.to_client.size();
   if (!Read(link.server, link.to_client) || !passed) link.server_ended = true;

@@ -1,6 +1,7 @@
 #ifndef STOCKADE_TESTS_SUPPORT_TCP_PROXY_H_
 #define STOCKADE_TESTS_SUPPORT_TCP_PROXY_H_
 
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -29,8 +30,16 @@ class TcpProxy {
   };
 
   explicit TcpProxy(uint16_t server_port);
-  // On the server's port, at an address of 127.0.0.0/8 of its own: as Loopback() has it.
-  TcpProxy(uint16_t server_port, uint32_t host);
+  // On the server's port, at an address of 127.0.0.0/8 of its own, as Loopback() has it. Where the server does not
+  // listen yet, its clients wait a second for it: they cannot tell by a refusal, as they could without a proxy.
+  struct Address {
+    uint32_t server = 0;
+    uint32_t proxy = 0;
+    // Clients that tell the server where they can be reached: what it is to read instead. Of one length.
+    std::string client_says = {};
+    std::string server_reads = {};
+  };
+  TcpProxy(uint16_t port, Address address);
   ~TcpProxy();
 
   TcpProxy(const TcpProxy&) = delete;
@@ -73,16 +82,24 @@ class TcpProxy {
     bool closed = false;                     // Shut down; the thread frees it, which may be waiting on its sockets.
   };
 
+  struct Caller {
+    int client;
+    std::chrono::steady_clock::time_point give_up;
+  };
+
   void Run();
   void Wake();
   // All below under mutex_.
   void AcceptClients();
+  bool PutThrough(const Caller& caller);
   void Pump(Link& link);
   void PassToClient(Link& link);
   void Close(Link& link);
   void FreeClosed();
 
   const uint16_t server_port_;
+  const Address address_;
+  const std::chrono::milliseconds patience_{0};  // With a server that does not listen.
   uint16_t port_ = 0;
   int listener_ = -1;
   const int wake_;
@@ -91,6 +108,7 @@ class TcpProxy {
   std::condition_variable changed_;
   Counts counts_;
   std::vector<std::unique_ptr<Link>> links_;
+  std::vector<Caller> callers_;  // Not put through yet.
   std::optional<uint64_t> cut_after_;
   bool refusing_ = false;
   bool holding_ = false;

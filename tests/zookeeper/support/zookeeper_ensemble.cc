@@ -19,18 +19,15 @@ constexpr size_t kNone = ZooKeeperEnsemble::kSize;
 
 std::string Name(size_t i) { return Concat("server", i + 1); }
 
-// The address by which server `from` knows server `to`: its own is the real one, others' are those of proxies, on the
-// same ports. So all servers have one configuration, and hand each other only addresses that lead through the proxies.
-uint32_t HostFor(size_t from, size_t to) {
-  return from == to ? kLoopbackHost : static_cast<uint32_t>((from + 1) << 16 | (to + 1) << 8 | 1);
-}
+// The address by which server `from` knows server `to`: its own is the real one, others' are those of proxies on the
+// same port. So all servers have one configuration.
+uint32_t HostFor(size_t from, size_t to) { return static_cast<uint32_t>((from + 1) << 16 | (to + 1) << 8 | 1); }
+
+std::string AddressFor(size_t from, size_t to) { return Concat("127.", from + 1, ".", to + 1, ".1"); }
 
 std::string HostsOf(size_t from) {
   std::string hosts = "127.0.0.1 localhost\n";
-  for (size_t to = 0; to < ZooKeeperEnsemble::kSize; ++to) {
-    const uint32_t host = HostFor(from, to);
-    hosts += Concat("127.", host >> 16, ".", host >> 8 & 0xff, ".", host & 0xff, " ", Name(to), "\n");
-  }
+  for (size_t to = 0; to < ZooKeeperEnsemble::kSize; ++to) hosts += Concat(AddressFor(from, to), " ", Name(to), "\n");
   return hosts;
 }
 
@@ -46,8 +43,13 @@ ZooKeeperEnsemble::ZooKeeperEnsemble(ZooKeeperServerOptions options) : tick_(opt
     options.config.push_back(Concat("server.", to + 1, "=", Name(to), ":", quorum, ":", election));
     for (size_t from = 0; from < kSize; ++from) {
       if (from == to) continue;
-      ways_[from][to] = {.quorum = std::make_unique<TcpProxy>(quorum, HostFor(from, to)),
-                         .election = std::make_unique<TcpProxy>(election, HostFor(from, to))};
+      const TcpProxy::Address address = {.server = HostFor(to, to),
+                                         .proxy = HostFor(from, to),
+                                         // In elections, servers tell by which address they are to be called back.
+                                         .client_says = AddressFor(from, from) + ":",
+                                         .server_reads = AddressFor(to, from) + ":"};
+      ways_[from][to] = {.quorum = std::make_unique<TcpProxy>(quorum, address),
+                         .election = std::make_unique<TcpProxy>(election, address)};
     }
   }
   // Elections that do not wait long for who is away.
