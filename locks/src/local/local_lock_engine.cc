@@ -4,6 +4,7 @@
 #include <atomic>
 #include <utility>
 
+#include "../hint_ear.h"
 #include "../shown_lock.h"
 #include "absl/status/status.h"
 #include "stockade/base/strings.h"
@@ -31,27 +32,10 @@ absl::Status Overtaken(const HoldKey& hold, uint64_t sequence, uint64_t newest) 
 
 }  // namespace
 
-// What a watch is told by. Calls come outside of mutex_, as the callback may take locks under which the engine is used.
-class LocalLockEngine::Ear {
- public:
-  Ear(OwnerId owner, std::function<void()> on_hint) : owner_(owner), on_hint_(std::move(on_hint)) {}
+struct LocalLockEngine::Ear : HintEar {
+  Ear(OwnerId of, std::function<void()> on_hint) : HintEar(std::move(on_hint)), owner(of) {}
 
-  OwnerId owner() const { return owner_; }
-
-  void Tell() {
-    const std::lock_guard lock(mutex_);
-    if (!closed_) on_hint_();
-  }
-  void Close() {
-    const std::lock_guard lock(mutex_);
-    closed_ = true;
-  }
-
- private:
-  const OwnerId owner_;
-  const std::function<void()> on_hint_;
-  std::recursive_mutex mutex_;  // Held during the call, which may close it.
-  bool closed_ = false;
+  const OwnerId owner;
 };
 
 class LocalLockEngine::LocalWatch final : public LockWatch {
@@ -213,7 +197,7 @@ LocalLockEngine::Ears LocalLockEngine::EarsOf(const Lock& lock) {
   if (lock.queue.empty()) return lock.ears;
   Ears first;
   for (const std::shared_ptr<Ear>& ear : lock.ears) {
-    if (ear->owner() == lock.queue.front().owner) first.push_back(ear);
+    if (ear->owner == lock.queue.front().owner) first.push_back(ear);
   }
   return first;
 }

@@ -49,7 +49,7 @@ class LocalLockEngine final : public LockEngine {
   size_t names() const;
 
  private:
-  class Ear;
+  struct Ear;
   class LocalWatch;
   using Ears = std::vector<std::shared_ptr<Ear>>;
 
