@@ -10,3 +10,5 @@ find_package(PkgConfig QUIET)
 if(PkgConfig_FOUND)
   pkg_check_modules(hiredis QUIET IMPORTED_TARGET GLOBAL hiredis>=0.14)
 endif()
+
+find_package(ZooKeeper 3.6 QUIET)  # zookeeper_init2(). For stockade::locks_zookeeper.

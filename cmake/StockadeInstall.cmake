@@ -18,5 +18,8 @@ configure_package_config_file(
   INSTALL_DESTINATION "${package_dir}" NO_SET_AND_CHECK_MACRO)
 write_basic_package_version_file("${CMAKE_CURRENT_BINARY_DIR}/stockade-config-version.cmake"
                                  COMPATIBILITY SameMinorVersion)
+if(ZooKeeper_FOUND)
+  install(FILES "${CMAKE_CURRENT_LIST_DIR}/FindZooKeeper.cmake" DESTINATION "${package_dir}")
+endif()
 install(FILES "${CMAKE_CURRENT_BINARY_DIR}/stockade-config.cmake"
               "${CMAKE_CURRENT_BINARY_DIR}/stockade-config-version.cmake" DESTINATION "${package_dir}")

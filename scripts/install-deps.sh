@@ -8,7 +8,7 @@
 set -euo pipefail
 
 build="g++ cmake ninja-build pkg-config libabsl-dev prometheus-cpp-dev libsqlite3-dev libhiredis-dev
-       libssl-dev zlib1g-dev"
+       libssl-dev libzookeeper-mt-dev zlib1g-dev"
 declare -A packages=(
   [demo]="$build"
   [test]="$build libgtest-dev libgmock-dev curl git procps prometheus redis-server redis-sentinel zookeeper mariadb-server

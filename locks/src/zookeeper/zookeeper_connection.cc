@@ -1,0 +1,166 @@
+#include "zookeeper_connection.h"
+
+#include <algorithm>
+#include <random>
+#include <utility>
+
+#include "stockade/base/log.h"
+#include "stockade/base/strings.h"
+
+namespace stockade::internal {
+namespace {
+
+constexpr absl::Duration kShortestPause = absl::Milliseconds(20);
+constexpr absl::Duration kLongestPause = absl::Seconds(2);
+// One that has not come to be by then is begun anew: what it would be worth counts from its beginning.
+constexpr absl::Duration kLongestOpening = absl::Seconds(5);
+// A proof lags behind by the one before it, so at any time two thirds of a time-out are left.
+constexpr int kProofsInTimeout = 6;
+
+}  // namespace
+
+ZooKeeperConnection::ZooKeeperConnection(ZooKeeperSessionOptions options, Listener listener)
+    : options_(std::move(options)),
+      listener_(std::move(listener)),
+      why_(absl::UnavailableError(Concat("not connected to ", options_.servers, " yet"))),
+      pause_(kShortestPause, kLongestPause, std::random_device{}()) {}
+
+ZooKeeperConnection::~ZooKeeperConnection() { Stop(); }
+
+absl::Status ZooKeeperConnection::Connect(absl::Duration timeout) {
+  thread_ = std::thread([this] { Run(); });
+  const Instant until = options_.clock->Now() + timeout;
+  std::unique_lock lock(mutex_);
+  while (session_ == nullptr && !absl::IsFailedPrecondition(why_)) {
+    if (!options_.clock->WaitUntil(changed_, lock, until)) break;
+  }
+  return session_ == nullptr ? why_ : absl::OkStatus();
+}
+
+void ZooKeeperConnection::Stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+std::shared_ptr<ZooKeeperSession> ZooKeeperConnection::Await(Instant until, absl::Status& why) {
+  std::unique_lock lock(mutex_);
+  while (session_ == nullptr && !stopping_) {
+    if (!options_.clock->WaitUntil(changed_, lock, until)) break;
+  }
+  if (session_ == nullptr) why = why_;
+  return session_;
+}
+
+void ZooKeeperConnection::Run() {
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    if (session_ == nullptr) {
+      OpenSession(lock);
+      continue;
+    }
+    const Instant now = options_.clock->Now();
+    const Instant ends = session_->lease()->ValidUntil();
+    if (over_ || now >= ends) {
+      EndSession(lock);
+    } else if (!asking_ && now >= ask_at_) {
+      AskForProof(lock);
+    } else {
+      options_.clock->WaitUntil(changed_, lock, asking_ ? ends : std::min(ends, ask_at_));
+    }
+  }
+  if (session_ == nullptr) return;
+  const std::shared_ptr<ZooKeeperSession> last = std::exchange(session_, nullptr);
+  lock.unlock();
+  last->Close();
+}
+
+void ZooKeeperConnection::OpenSession(std::unique_lock<std::mutex>& lock) {
+  const uint64_t number = ++opened_;
+  connected_ = over_ = asking_ = false;
+  lock.unlock();
+  const Instant now = options_.clock->Now();
+  auto session = std::make_shared<ZooKeeperSession>(
+      options_, [this, number](ZooKeeperSession::Event event) { OnEvent(number, event); });
+  absl::Status opened = session->Open();
+  lock.lock();
+  const Instant until = now + std::min(options_.timeout / 3, kLongestOpening);
+  while (opened.ok() && !connected_ && !over_ && !stopping_) {
+    if (!options_.clock->WaitUntil(changed_, lock, until)) break;
+  }
+  if (opened.ok() && (!connected_ || over_)) {
+    opened = absl::UnavailableError(Concat("no server of ", options_.servers, " has answered"));
+  }
+  if (opened.ok() && session->timeout() <= 3 * options_.tick) {
+    opened = absl::FailedPreconditionError(
+        Concat("the servers at ", options_.servers, " keep a session for ", absl::FormatDuration(session->timeout()),
+               ", which is not more than 3 of their ticks of ", absl::FormatDuration(options_.tick)));
+  }
+  if (opened.ok()) {
+    session_ = std::move(session);
+    ask_at_ = Instant::InfinitePast();
+    pause_.Reset();
+    changed_.notify_all();
+    lock.unlock();
+    listener_.heard();
+    lock.lock();
+    return;
+  }
+  why_ = std::move(opened);
+  changed_.notify_all();
+  lock.unlock();
+  session->Close();
+  lock.lock();
+  const Instant again = options_.clock->Now() + pause_.Next();
+  while (!stopping_ && options_.clock->WaitUntil(changed_, lock, again)) {
+  }
+}
+
+void ZooKeeperConnection::EndSession(std::unique_lock<std::mutex>& lock) {
+  const std::shared_ptr<ZooKeeperSession> ended = std::exchange(session_, nullptr);
+  why_ =
+      absl::UnavailableError(Concat("the session at ", options_.servers, over_ ? " has expired" : " may have expired"));
+  Log(LogSeverity::kWarning, Concat("ZooKeeper: ", why_.message(), ": all that it held is lost"));
+  lock.unlock();
+  // First at the servers: who learns that it is over begins anew, behind nothing of his own.
+  ended->Close();
+  listener_.over(ended);
+  lock.lock();
+}
+
+void ZooKeeperConnection::AskForProof(std::unique_lock<std::mutex>& lock) {
+  asking_ = true;
+  const std::shared_ptr<ZooKeeperSession> session = session_;
+  const uint64_t number = opened_;
+  const Instant sent = options_.clock->Now();
+  const absl::Duration pause = std::max(session->timeout() / kProofsInTimeout, options_.tick);
+  lock.unlock();
+  session->Barrier([this, number, sent, pause](const ZooKeeperAnswer& answer) {
+    {
+      const std::lock_guard guard(mutex_);
+      if (number != opened_) return;
+      asking_ = false;
+      ask_at_ = answer.code == ZOK ? sent + pause : options_.clock->Now() + kShortestPause;
+    }
+    changed_.notify_all();
+    if (answer.code == ZOK) listener_.kept();
+  });
+  lock.lock();
+}
+
+void ZooKeeperConnection::OnEvent(uint64_t session, ZooKeeperSession::Event event) {
+  bool again = false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (session != opened_) return;
+    again = event == ZooKeeperSession::Event::kConnected && std::exchange(connected_, true);
+    if (event == ZooKeeperSession::Event::kOver) over_ = true;
+  }
+  changed_.notify_all();
+  if (again) listener_.heard();
+}
+
+}  // namespace stockade::internal

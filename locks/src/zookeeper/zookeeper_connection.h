@@ -1,0 +1,73 @@
+#ifndef STOCKADE_LOCKS_SRC_ZOOKEEPER_ZOOKEEPER_CONNECTION_H_
+#define STOCKADE_LOCKS_SRC_ZOOKEEPER_ZOOKEEPER_CONNECTION_H_
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "stockade/base/backoff.h"
+#include "stockade/base/instant.h"
+#include "zookeeper_session.h"
+
+namespace stockade::internal {
+
+// Has a session, one after the other: a thread keeps it, and makes another one when it is over, by what the servers
+// say or by our clock. Thread-safe.
+class ZooKeeperConnection {
+ public:
+  // On any thread, without mutexes; must not block.
+  struct Listener {
+    // Its requests are answered again; or it is a new one.
+    std::function<void()> heard = {};
+    // What failed for a short while may be tried again.
+    std::function<void()> kept = {};
+    // Nothing that was made in it is there any more, or will not be soon.
+    std::function<void(const std::shared_ptr<ZooKeeperSession>&)> over = {};
+  };
+
+  ZooKeeperConnection(ZooKeeperSessionOptions options, Listener listener);
+  ~ZooKeeperConnection();
+  ZooKeeperConnection(const ZooKeeperConnection&) = delete;
+  ZooKeeperConnection& operator=(const ZooKeeperConnection&) = delete;
+
+  // Begins. Blocks until there is a session, at most so long; then why not. Once.
+  absl::Status Connect(absl::Duration timeout);
+  // Closes the session, which ends all that was made in it. Nobody is told. Blocks for some seconds at most.
+  void Stop();
+
+  // The session that there is, which may be out of touch; null, and why, where none came until then.
+  std::shared_ptr<ZooKeeperSession> Await(Instant until, absl::Status& why);
+
+ private:
+  void Run();
+  // Both with mutex_ held, which is given away meanwhile.
+  void OpenSession(std::unique_lock<std::mutex>& lock);
+  void EndSession(std::unique_lock<std::mutex>& lock);
+  void AskForProof(std::unique_lock<std::mutex>& lock);
+  void OnEvent(uint64_t session, ZooKeeperSession::Event event);
+
+  const ZooKeeperSessionOptions options_;
+  const Listener listener_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::shared_ptr<ZooKeeperSession> session_;  // Guarded by mutex_, as all below. Null while there is none.
+  uint64_t opened_ = 0;                        // How many: names the newest, whose events count.
+  bool connected_ = false;                     // The newest one has been.
+  bool over_ = false;                          // The servers say so of the newest one.
+  bool asking_ = false;                        // The newest one for proof that it is kept.
+  Instant ask_at_;
+  absl::Status why_;  // Why there is none.
+  Backoff pause_;
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace stockade::internal
+
+#endif  // STOCKADE_LOCKS_SRC_ZOOKEEPER_ZOOKEEPER_CONNECTION_H_

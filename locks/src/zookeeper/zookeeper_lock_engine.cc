@@ -1,0 +1,341 @@
+#include "zookeeper_lock_engine.h"
+
+#include <algorithm>
+#include <random>
+#include <ranges>
+#include <utility>
+#include <vector>
+
+#include "../hint_ear.h"
+#include "../shown_lock.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "stockade/base/strings.h"
+#include "zookeeper_nodes.h"
+#include "zookeeper_round.h"
+#include "zookeeper_try.h"
+
+namespace stockade::internal {
+namespace {
+
+// Nobody else's, so that nodes are found again by it.
+std::string NewClientName() {
+  std::random_device random;
+  return absl::StrFormat("%08x%08x%08x%08x", random(), random(), random(), random());
+}
+
+absl::Status AtZooKeeper(std::string_view name, int code) {
+  return ZooKeeperError(Concat(ShownLock(name), " at ZooKeeper"), code);
+}
+
+}  // namespace
+
+struct ZooKeeperLockEngine::Ear : HintEar {
+  using HintEar::HintEar;
+
+  ZooKeeperSession::Gone on_gone = [this] {
+    {
+      const std::lock_guard lock(mutex);
+      heard.clear();
+    }
+    Tell();
+  };
+
+  std::mutex mutex;
+  std::string heard;  // Guarded by mutex. The path of the node that it is told of.
+};
+
+class ZooKeeperLockEngine::NodeWatch final : public LockWatch {
+ public:
+  NodeWatch(ZooKeeperLockEngine* engine, HoldKey hold, std::shared_ptr<Ear> ear)
+      : engine_(engine), hold_(std::move(hold)), ear_(std::move(ear)) {}
+
+  ~NodeWatch() override {
+    {
+      const std::lock_guard lock(engine_->mutex_);
+      const auto found = engine_->ears_.find(hold_);
+      if (found != engine_->ears_.end() && found->second == ear_) engine_->ears_.erase(found);
+    }
+    ear_->Close();
+  }
+
+ private:
+  ZooKeeperLockEngine* const engine_;
+  const HoldKey hold_;
+  const std::shared_ptr<Ear> ear_;
+};
+
+absl::StatusOr<std::unique_ptr<ZooKeeperLockEngine>> ZooKeeperLockEngine::Connect(std::string_view url,
+                                                                                  const ZooKeeperLockOptions& options) {
+  absl::StatusOr<ZooKeeperUrl> parsed = ParseZooKeeperUrl(url);
+  if (!parsed.ok()) return parsed.status();
+  if (options.acl == ZooKeeperAcl::kCreatorAll && parsed->user.empty()) {
+    return absl::InvalidArgumentError("ZooKeeperLockOptions: acl = kCreatorAll needs a user in the URL");
+  }
+  const absl::Duration asked =
+      options.session_timeout > absl::ZeroDuration() ? options.session_timeout : options.service.watchdog_lease;
+  ZooKeeperSessionOptions session = {
+      .servers = absl::StrJoin(parsed->servers, ","),
+      .credentials = parsed->user.empty() ? std::string() : Concat(parsed->user, ":", parsed->password),
+      .root = parsed->root,
+      .creator_only = !parsed->user.empty() && options.acl != ZooKeeperAcl::kOpen,
+      .timeout = parsed->session_timeout.value_or(asked),
+      .tick = parsed->tick.value_or(options.server_tick),
+      .clock_drift = options.service.clock_drift,
+      .clock = options.service.clock,
+  };
+  std::string id = Concat("zookeeper ", session.servers, session.root);
+  // A waiter tries again three times in a watchdog's lease at least.
+  std::unique_ptr<ZooKeeperLockEngine> engine(new ZooKeeperLockEngine(
+      std::move(session), options.service.watchdog_lease + options.service.engine_timeout, std::move(id)));
+  const Instant until = options.service.clock->Now() + options.connect_timeout;
+  if (absl::Status connected = engine->connection_.Connect(options.connect_timeout); !connected.ok()) return connected;
+  if (absl::Status root = engine->CheckRoot(until); !root.ok()) return root;
+  return engine;
+}
+
+ZooKeeperLockEngine::ZooKeeperLockEngine(ZooKeeperSessionOptions session, absl::Duration place_life, std::string id)
+    : session_options_(std::move(session)),
+      id_(std::move(id)),
+      clock_(session_options_.clock),
+      janitor_(std::make_shared<ZooKeeperJanitor>()),
+      holds_(clock_, session_options_.root, NewClientName(), place_life, janitor_),
+      connection_(session_options_, {.heard =
+                                         [this] {
+                                           janitor_->Retry();
+                                           TellAll();
+                                         },
+                                     .kept = [this] { janitor_->Retry(); },
+                                     .over =
+                                         [this](const std::shared_ptr<ZooKeeperSession>& session) {
+                                           holds_.Sweep(session);
+                                           janitor_->Forget(session);
+                                         }}) {}
+
+ZooKeeperLockEngine::~ZooKeeperLockEngine() {
+  holds_.Stop();
+  connection_.Stop();
+}
+
+absl::Status ZooKeeperLockEngine::CheckRoot(Instant until) {
+  const std::string& root = session_options_.root;
+  absl::Status why;
+  for (bool made = false;; made = true) {
+    const std::shared_ptr<ZooKeeperSession> session = connection_.Await(until, why);
+    if (session == nullptr) return why;
+    const auto read = std::make_shared<ZooKeeperRound>();
+    session->Read(root, read->Next());
+    const int code = read->Await(*clock_, until)[0].code;
+    if (code != ZNONODE || made) return ZooKeeperError(Concat("ZooKeeper node ", root, " cannot be read"), code);
+    // Each only where it is not there: to make one takes a right at its parent, even one that is there already.
+    std::vector<std::string> paths = ParentsOf(root);
+    paths.push_back(root);
+    for (const std::string& path : paths) {
+      const auto look = std::make_shared<ZooKeeperRound>();
+      session->Exists(path, look->Next());
+      int made_it = look->Await(*clock_, until)[0].code;
+      if (made_it == ZNONODE) {
+        const auto make = std::make_shared<ZooKeeperRound>();
+        session->Create(path, ZOO_PERSISTENT, make->Next());
+        made_it = make->Await(*clock_, until)[0].code;
+      }
+      if (made_it != ZOK && made_it != ZNODEEXISTS) {
+        return ZooKeeperError(Concat("ZooKeeper node ", path, " cannot be made"), made_it);
+      }
+    }
+  }
+}
+
+void ZooKeeperLockEngine::TryMany(std::span<LockTry> tries) {
+  absl::Duration longest = absl::ZeroDuration();
+  for (const LockTry& step : tries) longest = std::max(longest, step.timeout);
+  const Instant until = clock_->Now() + longest;
+  absl::Status why;
+  const std::shared_ptr<ZooKeeperSession> session = connection_.Await(until, why);
+  if (session == nullptr) {
+    for (LockTry& step : tries) step.status = why;
+    return;
+  }
+  std::vector<ZooKeeperTry> open;
+  open.reserve(tries.size());
+  for (LockTry& step : tries) open.emplace_back(holds_, session, step);
+  const auto is_open = [](const ZooKeeperTry& each) { return !each.done(); };
+  while (std::ranges::any_of(open, is_open)) {
+    const auto round = std::make_shared<ZooKeeperRound>();
+    for (ZooKeeperTry& each : open | std::views::filter(is_open)) each.Send(*round);
+    std::vector<ZooKeeperAnswer> answers = round->Await(*clock_, until);
+    for (ZooKeeperTry& each : open) {
+      if (!each.done()) each.Read(answers);
+    }
+  }
+  for (const LockTry& step : tries) {
+    if (step.status.ok() && !step.acquired && step.queue) Listen(step.hold);
+  }
+}
+
+void ZooKeeperLockEngine::RenewMany(std::span<LockRenewal> renewals, absl::Duration timeout) {
+  const Instant until = clock_->Now() + timeout;
+  const auto round = std::make_shared<ZooKeeperRound>();
+  std::vector<ZooKeeperHolds::HoldPtr> holds;
+  holds.reserve(renewals.size());
+  std::shared_ptr<ZooKeeperSession> session;  // That the barrier is of: one for all holds, but while sessions change.
+  std::vector<size_t> barriers;
+  barriers.reserve(renewals.size());
+  for (LockRenewal& renewal : renewals) {
+    const ZooKeeperHolds::HoldPtr& hold = holds.emplace_back(holds_.FindHeld(renewal.hold));
+    if (hold == nullptr) {
+      barriers.push_back(0);
+      continue;
+    }
+    if (hold->session != session) {
+      session = hold->session;
+      session->Barrier(round->Next());
+      barriers.push_back(round->size() - 1);
+    } else {
+      barriers.push_back(barriers.back());
+    }
+    session->Exists(Concat(hold->directory, "/", hold->name), round->Next());
+  }
+  const std::vector<ZooKeeperAnswer> answers = round->Await(*clock_, until);
+  size_t at = 0;
+  for (size_t i = 0; i < renewals.size(); ++i) {
+    LockRenewal& renewal = renewals[i];
+    renewal.held = false;
+    if (holds[i] == nullptr) continue;
+    at = std::max(at, barriers[i]) + 1;
+    const int code = answers[barriers[i]].code == ZOK ? answers[at].code : answers[barriers[i]].code;
+    if (code == ZOK) {
+      renewal.held = holds_.Renew(holds[i], renewal.lease);
+    } else if (code == ZNONODE) {
+      holds_.TakeOff(holds[i]);
+    } else {
+      renewal.status = AtZooKeeper(renewal.hold.name, code);
+    }
+  }
+}
+
+void ZooKeeperLockEngine::Release(LockRelease& release) {
+  ZooKeeperHolds::Lowered lowered = holds_.Lower(release);
+  release.status = std::move(lowered.status);
+  release.held = lowered.held;
+  const bool unanswered_before = release.repeated || release.resent || release.gives_up;
+  if (!release.status.ok() || (lowered.free == nullptr && (lowered.held || !unanswered_before))) return;
+  const Instant until = clock_->Now() + release.timeout;
+  const auto round = std::make_shared<ZooKeeperRound>();
+  const auto done = [answered = round->Next()](bool existed) {
+    answered({.code = existed ? static_cast<int>(ZOK) : static_cast<int>(ZNONODE)});
+  };
+  if (lowered.free != nullptr) {
+    janitor_->Remove(lowered.free->node(), release.hold, done);
+  } else {
+    janitor_->WhenClear(release.hold, done);
+  }
+  const int code = round->Await(*clock_, until)[0].code;
+  if (code == ZOPERATIONTIMEOUT) {
+    release.status = AtZooKeeper(release.hold.name, code);
+    release.outcome_unknown = true;
+  }
+  release.held = (lowered.held && code == ZOK) || (release.resent && code == ZNONODE);
+  if (lowered.free != nullptr && !lowered.held) {
+    // Another acquire of its owner may wait on the place that is gone.
+    std::shared_ptr<Ear> ear;
+    {
+      const std::lock_guard lock(mutex_);
+      if (const auto found = ears_.find(release.hold); found != ears_.end()) ear = found->second;
+    }
+    if (ear != nullptr) ear->Tell();
+  }
+}
+
+absl::StatusOr<std::vector<std::string>> ZooKeeperLockEngine::ListChildren(ZooKeeperSession& session,
+                                                                           std::string_view name, Instant until) const {
+  const auto round = std::make_shared<ZooKeeperRound>();
+  session.Sync(round->Next());
+  session.Children(holds_.DirectoryOf(name), round->Next());
+  std::vector<ZooKeeperAnswer> answers = round->Await(*clock_, until);
+  for (const ZooKeeperAnswer& answer : answers) {
+    if (answer.code != ZOK && answer.code != ZNONODE) return AtZooKeeper(name, answer.code);
+  }
+  return std::move(answers[1].children);
+}
+
+absl::StatusOr<LockState> ZooKeeperLockEngine::Inspect(const HoldKey& hold, absl::Duration timeout) {
+  const Instant until = clock_->Now() + timeout;
+  absl::Status why;
+  const std::shared_ptr<ZooKeeperSession> session = connection_.Await(until, why);
+  if (session == nullptr) return why;
+  const absl::StatusOr<std::vector<std::string>> children = ListChildren(*session, hold.name, until);
+  if (!children.ok()) return children.status();
+  const auto ours = holds_.HeldNodes(hold.name);
+  LockState state;
+  for (const std::string& node : NodesThatAreIn(*children, hold.kind)) {
+    state.locked = true;
+    const auto own = ours.find(node);
+    const absl::Duration remaining =
+        own == ours.end() ? session->timeout() : std::max(own->second - clock_->Now(), absl::ZeroDuration());
+    state.remaining = std::max(state.remaining, remaining);
+  }
+  const ZooKeeperHolds::HoldPtr held = holds_.FindHeld(hold);
+  if (held != nullptr && FindByPrefix(*children, held->prefix)) state.owner_holds = holds_.Count(hold);
+  return state;
+}
+
+absl::StatusOr<bool> ZooKeeperLockEngine::ForceRelease(std::string_view name, LockKind kind, absl::Duration timeout) {
+  const Instant until = clock_->Now() + timeout;
+  absl::Status why;
+  const std::shared_ptr<ZooKeeperSession> session = connection_.Await(until, why);
+  if (session == nullptr) return why;
+  const absl::StatusOr<std::vector<std::string>> children = ListChildren(*session, name, until);
+  if (!children.ok()) return children.status();
+  const auto round = std::make_shared<ZooKeeperRound>();
+  const std::string directory = holds_.DirectoryOf(name);
+  for (const std::string& node : NodesThatAreIn(*children, kind)) {
+    session->Delete(Concat(directory, "/", node), round->Next());
+  }
+  bool released = false;
+  for (const ZooKeeperAnswer& answer : round->Await(*clock_, until)) {
+    if (answer.code != ZOK && answer.code != ZNONODE) return AtZooKeeper(name, answer.code);
+    released |= answer.code == ZOK;
+  }
+  return released;
+}
+
+std::unique_ptr<LockWatch> ZooKeeperLockEngine::Watch(const HoldKey& hold, std::function<void()> on_hint) {
+  auto ear = std::make_shared<Ear>(std::move(on_hint));
+  {
+    const std::lock_guard lock(mutex_);
+    ears_[hold] = ear;
+  }
+  auto watch = std::make_unique<NodeWatch>(this, hold, ear);
+  Listen(hold);
+  return watch;
+}
+
+void ZooKeeperLockEngine::Listen(const HoldKey& hold) {
+  std::shared_ptr<Ear> ear;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = ears_.find(hold);
+    if (found == ears_.end()) return;
+    ear = found->second;
+  }
+  const std::optional<ZooKeeperNode> before = holds_.WaitsFor(hold);
+  if (!before) return ear->Tell();  // Its place is gone.
+  {
+    const std::lock_guard lock(ear->mutex);
+    if (std::exchange(ear->heard, before->path()) == before->path()) return;
+  }
+  before->session->WatchGone(before->path(), std::shared_ptr<ZooKeeperSession::Gone>(ear, &ear->on_gone));
+}
+
+void ZooKeeperLockEngine::TellAll() {
+  std::vector<std::shared_ptr<Ear>> ears;
+  {
+    const std::lock_guard lock(mutex_);
+    ears.reserve(ears_.size());
+    for (const auto& [hold, ear] : ears_) ears.push_back(ear);
+  }
+  for (const std::shared_ptr<Ear>& ear : ears) ear->on_gone();  // What was asked for in between may not be heard.
+}
+
+}  // namespace stockade::internal

@@ -1,0 +1,76 @@
+#ifndef STOCKADE_LOCKS_SRC_ZOOKEEPER_ZOOKEEPER_LOCK_ENGINE_H_
+#define STOCKADE_LOCKS_SRC_ZOOKEEPER_ZOOKEEPER_LOCK_ENGINE_H_
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "stockade/locks/lock_engine.h"
+#include "stockade/locks/zookeeper_lock_service.h"
+#include "zookeeper_connection.h"
+#include "zookeeper_holds.h"
+#include "zookeeper_janitor.h"
+#include "zookeeper_url.h"
+
+namespace stockade::internal {
+
+// Locks as nodes of ZooKeeper; zookeeper_nodes.h has how. Re-entries are counted here, and leases that end before their
+// session are ended from here.
+//
+// Mutexes are those of this, the table, the janitor, the connection and the session; none is held while another is
+// taken, or a request is sent, but for the session's own.
+class ZooKeeperLockEngine final : public LockEngine {
+ public:
+  static absl::StatusOr<std::unique_ptr<ZooKeeperLockEngine>> Connect(std::string_view url,
+                                                                      const ZooKeeperLockOptions& options);
+  ~ZooKeeperLockEngine() override;
+
+  std::string_view kind() const override { return "zookeeper"; }
+  std::string_view id() const override { return id_; }
+  bool Supports(LockKind) const override { return true; }
+  bool Queues(LockKind) const override { return true; }
+
+  void TryMany(std::span<LockTry> tries) override;
+  void RenewMany(std::span<LockRenewal> renewals, absl::Duration timeout) override;
+  void Release(LockRelease& release) override;
+  absl::StatusOr<LockState> Inspect(const HoldKey& hold, absl::Duration timeout) override;
+  absl::StatusOr<bool> ForceRelease(std::string_view name, LockKind kind, absl::Duration timeout) override;
+  // The engine must outlive what it returns.
+  std::unique_ptr<LockWatch> Watch(const HoldKey& hold, std::function<void()> on_hint) override;
+
+ private:
+  struct Ear;
+  class NodeWatch;
+
+  ZooKeeperLockEngine(ZooKeeperSessionOptions session, absl::Duration place_life, std::string id);
+
+  // Whether the root is there and may be read; made where it is not.
+  absl::Status CheckRoot(Instant until);
+  // The children of a lock behind a sync; NOT_FOUND is none.
+  absl::StatusOr<std::vector<std::string>> ListChildren(ZooKeeperSession& session, std::string_view name,
+                                                        Instant until) const;
+  // Has the ear of this hold told when the node before it is gone. At once, if `unless_waiting` and none is known.
+  void Listen(const HoldKey& hold);
+  void TellAll();
+
+  const ZooKeeperSessionOptions session_options_;
+  const std::string id_;
+  Clock* const clock_;
+
+  std::mutex mutex_;
+  absl::flat_hash_map<HoldKey, std::shared_ptr<Ear>> ears_;  // Guarded by mutex_.
+
+  const std::shared_ptr<ZooKeeperJanitor> janitor_;
+  ZooKeeperHolds holds_;
+  ZooKeeperConnection connection_;  // Last: its thread, and what it calls, use the above.
+};
+
+}  // namespace stockade::internal
+
+#endif  // STOCKADE_LOCKS_SRC_ZOOKEEPER_ZOOKEEPER_LOCK_ENGINE_H_

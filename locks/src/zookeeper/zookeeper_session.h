@@ -1,0 +1,134 @@
+#ifndef STOCKADE_LOCKS_SRC_ZOOKEEPER_ZOOKEEPER_SESSION_H_
+#define STOCKADE_LOCKS_SRC_ZOOKEEPER_ZOOKEEPER_SESSION_H_
+
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "session_proof.h"
+#include "stockade/base/clock.h"
+#include "stockade/base/instant.h"
+#include "stockade/locks/lock_session.h"
+#include "zookeeper/zookeeper.h"
+
+namespace stockade::internal {
+
+// All that is the same for the sessions of one service.
+struct ZooKeeperSessionOptions {
+  std::string servers = {};      // "host:port,host:port"
+  std::string credentials = {};  // "user:password"; empty: none.
+  std::string root = {};         // "/stockade/locks"
+  bool creator_only = false;     // Nodes are for who has the same credentials.
+  absl::Duration timeout = absl::ZeroDuration();
+  absl::Duration tick = absl::ZeroDuration();
+  double clock_drift = 0;
+  Clock* clock = nullptr;
+};
+
+// What ZooKeeper said to one request.
+struct ZooKeeperAnswer {
+  int code = ZOK;  // ZNONODE; ZCONNECTIONLOSS where it is not known whether it was run.
+  std::string path = {};
+  int64_t czxid = 0;
+  std::vector<std::string> children = {};
+};
+
+// Whether the answer leaves open what became of the request.
+bool IsUnanswered(int code);
+// Unavailable, PermissionDenied, Internal: "getting /a/b: connection loss".
+absl::Status ZooKeeperError(std::string_view doing, int code);
+
+// One session, over one handle of the C client, whose callbacks find it as long as they may come: its owner keeps it
+// until Close() has returned. Thread-safe. Requests do not block: each is answered once, on a thread of the client's or
+// of who closes it, or within the call. Those of one thread are run in their order, and what one reads includes what
+// the ones before it did. Answers and listeners must not block, and are called without mutexes.
+class ZooKeeperSession {
+ public:
+  using Answered = std::function<void(ZooKeeperAnswer answer)>;
+  enum class Event { kConnected, kDisconnected, kOver };
+  using Listener = std::function<void(Event event)>;
+
+  ZooKeeperSession(const ZooKeeperSessionOptions& options, Listener on_event);
+  ~ZooKeeperSession();
+  ZooKeeperSession(const ZooKeeperSession&) = delete;
+  ZooKeeperSession& operator=(const ZooKeeperSession&) = delete;
+
+  // Begins to connect. Once. Internal: not even that could be done.
+  absl::Status Open();
+  // Ends the session, at the servers too where they are connected; what has not been answered is, with ZCLOSING. Blocks
+  // for some seconds at most. By one thread, not by one of the client's.
+  void Close();
+
+  // After the first kConnected: until when what was made in it is there; and its time-out as the servers bound it.
+  std::shared_ptr<const LockSession> lease() const;
+  absl::Duration timeout() const;
+
+  // path: of the new node; a sequential one's is longer than what was asked for. czxid.
+  void Create(const std::string& path, int mode, Answered answered);
+  // An ephemeral node, if `beside` exists.
+  void CreateBeside(const std::string& path, const std::string& beside, Answered answered);
+  void Delete(const std::string& path, Answered answered);
+  void Exists(const std::string& path, Answered answered);  // czxid
+  void Read(const std::string& path, Answered answered);    // Whether it may be read.
+  void Children(const std::string& path, Answered answered);
+  // What is asked for behind it includes all that any client was told before.
+  void Sync(Answered answered);
+  // As Sync(), whichever server says that it leads, and all requests of this session before it are decided: by way of a
+  // majority. One of before that came to a server and got lost there is refused later, where the session has moved to
+  // another server.
+  void Barrier(Answered answered);
+  // Calls `gone` once when the node is deleted, at once where it is already; or `failed` where it cannot be watched.
+  // Each node has one watch, that many may wait for. Goes on when the connection is lost and comes back.
+  using Gone = std::function<void()>;
+  void WatchGone(const std::string& path, std::weak_ptr<Gone> gone);
+
+ private:
+  struct Call;
+  using Waiting = std::vector<std::weak_ptr<Gone>>;
+
+  // `send` hands the call to the client, and returns what that returned.
+  template <typename Send>
+  void Ask(Answered answered, bool transaction, Send send);
+  void Complete(Call& call, ZooKeeperAnswer answer);
+  void Connected(zhandle_t* handle);
+  void Ended();
+  // With mutex_ held.
+  void Extend(Instant since);
+  void Fire(const std::string& path);
+  const ACL_vector* Acl() const { return options_.creator_only ? &ZOO_CREATOR_ALL_ACL : &ZOO_OPEN_ACL_UNSAFE; }
+
+  static void OnEvent(zhandle_t* handle, int type, int state, const char* path, void* context);
+  static void OnNodeEvent(zhandle_t* handle, int type, int state, const char* path, void* context);
+  static void OnVoid(int code, const void* data);
+  static void OnBarrier(int code, const void* data);
+  static void OnString(int code, const char* value, const void* data);
+  static void OnCreated(int code, const char* path, const Stat* stat, const void* data);
+  static void OnStat(int code, const Stat* stat, const void* data);
+  static void OnData(int code, const char* value, int size, const Stat* stat, const void* data);
+  static void OnChildren(int code, const String_vector* children, const void* data);
+
+  const ZooKeeperSessionOptions options_;
+  const Listener on_event_;
+
+  mutable std::mutex mutex_;
+  zhandle_t* handle_ = nullptr;                   // Guarded by mutex_. Null: not open any more, or not yet.
+  Instant opened_at_;                             // Guarded by mutex_.
+  absl::Duration timeout_;                        // Guarded by mutex_. As bound by the servers.
+  std::shared_ptr<LockSession> lease_ = nullptr;  // Guarded by mutex_. Null: has never been connected.
+  SessionProof proof_;                            // Guarded by mutex_.
+  // Guarded by mutex_. What the client has been given and has not answered: it forgets some when it is closed.
+  std::list<Call> calls_;
+  absl::flat_hash_map<std::string, Waiting> watched_;  // Guarded by mutex_. By path.
+};
+
+}  // namespace stockade::internal
+
+#endif  // STOCKADE_LOCKS_SRC_ZOOKEEPER_ZOOKEEPER_SESSION_H_
