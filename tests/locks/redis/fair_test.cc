@@ -142,7 +142,7 @@ TEST_F(RedisFairTest, Watch_HearsThatItsTurnHasCome) {
   Holder waiter = Waiter();
   holder.Queue();
   waiter.Queue();
-  const std::unique_ptr<LockWatch> watch = waiter.Hear(ear);
+  const std::unique_ptr<LockWatch> watch = waiter.Hear(HintTo(ear));
   ASSERT_TRUE(ear.AwaitMessages(1));
   holder.Release();
   EXPECT_TRUE(ear.AwaitMessages(2));
@@ -156,7 +156,7 @@ TEST_F(RedisFairTest, GiveUp_LeavesTheQueueAndWakesTheNext) {
   holder.Queue();
   first.Queue();
   second.Queue();
-  const std::unique_ptr<LockWatch> watch = second.Hear(ear);
+  const std::unique_ptr<LockWatch> watch = second.Hear(HintTo(ear));
   ASSERT_TRUE(ear.AwaitMessages(1));
   holder.Release();
   EXPECT_FALSE(first.GiveUp().held);
@@ -200,7 +200,7 @@ TEST_F(RedisFairTest, DeadHead_DoesNotGetTheReleasesMessage) {
   holder.Queue();
   dead.Queue();
   waiter.Queue();
-  const std::unique_ptr<LockWatch> watch = waiter.Hear(ear);
+  const std::unique_ptr<LockWatch> watch = waiter.Hear(HintTo(ear));
   ASSERT_TRUE(ear.AwaitMessages(1));
   SetLeft(FieldOf(dead), -1);
   holder.Release();
@@ -337,7 +337,7 @@ TEST_F(RedisFairTest, ForceRelease_WakesTheHead) {
   Holder waiter = Waiter();
   holder.Queue();
   waiter.Queue();
-  const std::unique_ptr<LockWatch> watch = waiter.Hear(ear);
+  const std::unique_ptr<LockWatch> watch = waiter.Hear(HintTo(ear));
   ASSERT_TRUE(ear.AwaitMessages(1));
   EXPECT_TRUE(engine_->ForceRelease("stock", LockKind::kFair, absl::Seconds(20)).value());
   EXPECT_TRUE(ear.AwaitMessages(2));

@@ -317,7 +317,7 @@ TEST_F(RedisReentrantTest, Watch_HearsTheSubscriptionAndEachRelease) {
   testing::Ear ear;
   Holder holder(*engine_, "stock");
   ASSERT_TRUE(holder.Try().acquired);
-  const std::unique_ptr<LockWatch> watch = holder.Hear(ear);
+  const std::unique_ptr<LockWatch> watch = holder.Hear(HintTo(ear));
   ASSERT_TRUE(ear.AwaitMessages(1));
   holder.Release();
   EXPECT_TRUE(ear.AwaitMessages(2));

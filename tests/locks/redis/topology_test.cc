@@ -49,7 +49,7 @@ TEST_P(RedisTopologyTest, EveryStepOfEveryKind_OnEveryNode_IsRunAndWakesWhoWaits
       EXPECT_TRUE(refused.status.ok()) << refused.status;
       EXPECT_FALSE(refused.acquired);
       testing::Ear ear;
-      const std::unique_ptr<LockWatch> watch = waiter.Hear(ear);
+      const std::unique_ptr<LockWatch> watch = waiter.Hear(HintTo(ear));
       ASSERT_TRUE(ear.AwaitMessages(1));
       EXPECT_TRUE(holder.Renew(absl::Seconds(60)).held);
       EXPECT_EQ(holder.Inspect().owner_holds, 2);
