@@ -5,25 +5,32 @@
 #include <mutex>
 #include <utility>
 
+#include "stockade/locks/lock_engine.h"
+
 namespace stockade::internal {
 
-// What a watch of an engine is told by. Thread-safe; to be told without mutexes, as the callback may take locks under
-// which the engine is used.
+// What a LockWatch is told by, from the threads that learn of a release. To be called with no mutex held that engine
+// calls take, as the callback may make some.
 class HintEar {
  public:
-  explicit HintEar(std::function<void()> on_hint) : on_hint_(std::move(on_hint)) {}
+  HintEar(HoldKey hold, std::function<void()> on_hint) : hold_(std::move(hold)), on_hint_(std::move(on_hint)) {}
+
+  explicit HintEar(std::function<void()> on_hint) : HintEar(HoldKey(), std::move(on_hint)) {}
+
+  const HoldKey& hold() const { return hold_; }
 
   void Tell() {
     const std::lock_guard lock(mutex_);
     if (!closed_) on_hint_();
   }
-  // No call will begin any more; waits for one that runs, unless it is called by it.
+  // Waits for a hint that runs, unless it is called by it; then none comes any more.
   void Close() {
     const std::lock_guard lock(mutex_);
     closed_ = true;
   }
 
  private:
+  const HoldKey hold_;
   const std::function<void()> on_hint_;
   std::recursive_mutex mutex_;  // Held during the call, which may close it.
   bool closed_ = false;

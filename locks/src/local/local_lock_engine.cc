@@ -4,7 +4,6 @@
 #include <atomic>
 #include <utility>
 
-#include "../hint_ear.h"
 #include "../shown_lock.h"
 #include "absl/status/status.h"
 #include "stockade/base/strings.h"
@@ -32,30 +31,23 @@ absl::Status Overtaken(const HoldKey& hold, uint64_t sequence, uint64_t newest) 
 
 }  // namespace
 
-struct LocalLockEngine::Ear : HintEar {
-  Ear(OwnerId of, std::function<void()> on_hint) : HintEar(std::move(on_hint)), owner(of) {}
-
-  const OwnerId owner;
-};
-
 class LocalLockEngine::LocalWatch final : public LockWatch {
  public:
-  LocalWatch(LocalLockEngine* engine, std::string name, std::shared_ptr<Ear> ear)
-      : engine_(engine), name_(std::move(name)), ear_(std::move(ear)) {}
+  LocalWatch(LocalLockEngine* engine, std::shared_ptr<HintEar> ear) : engine_(engine), ear_(std::move(ear)) {}
 
   ~LocalWatch() override {
     {
       const std::lock_guard lock(engine_->mutex_);
-      std::erase(engine_->FindLock(name_)->ears, ear_);
-      engine_->Tidy(name_);
+      const std::string& name = ear_->hold().name;
+      std::erase(engine_->FindLock(name)->ears, ear_);
+      engine_->Tidy(name);
     }
     ear_->Close();
   }
 
  private:
   LocalLockEngine* const engine_;
-  const std::string name_;
-  const std::shared_ptr<Ear> ear_;
+  const std::shared_ptr<HintEar> ear_;
 };
 
 LocalLockEngine::LocalLockEngine(Clock* clock) : clock_(clock), id_(NewId()), sweep_at_(kMinSweep) {}
@@ -93,7 +85,7 @@ void LocalLockEngine::Release(LockRelease& release) {
     Release(release, now, to_tell);
     Tidy(release.hold.name);
   }
-  for (const std::shared_ptr<Ear>& ear : to_tell) ear->Tell();
+  for (const std::shared_ptr<HintEar>& ear : to_tell) ear->Tell();
 }
 
 absl::StatusOr<LockState> LocalLockEngine::Inspect(const HoldKey& hold, absl::Duration) {
@@ -130,17 +122,17 @@ absl::StatusOr<bool> LocalLockEngine::ForceRelease(std::string_view name, LockKi
     }
     Tidy(name);
   }
-  for (const std::shared_ptr<Ear>& ear : to_tell) ear->Tell();
+  for (const std::shared_ptr<HintEar>& ear : to_tell) ear->Tell();
   return released;
 }
 
 std::unique_ptr<LockWatch> LocalLockEngine::Watch(const HoldKey& hold, std::function<void()> on_hint) {
-  auto ear = std::make_shared<Ear>(hold.owner, std::move(on_hint));
+  auto ear = std::make_shared<HintEar>(hold, std::move(on_hint));
   {
     const std::lock_guard lock(mutex_);
     LockOf(hold.name).ears.push_back(ear);
   }
-  auto watch = std::make_unique<LocalWatch>(this, hold.name, ear);
+  auto watch = std::make_unique<LocalWatch>(this, ear);
   ear->Tell();  // For a release between the caller's try and now.
   return watch;
 }
@@ -196,8 +188,8 @@ LocalLockEngine::Waiter* LocalLockEngine::FindWaiter(Lock& lock, OwnerId owner) 
 LocalLockEngine::Ears LocalLockEngine::EarsOf(const Lock& lock) {
   if (lock.queue.empty()) return lock.ears;
   Ears first;
-  for (const std::shared_ptr<Ear>& ear : lock.ears) {
-    if (ear->owner == lock.queue.front().owner) first.push_back(ear);
+  for (const std::shared_ptr<HintEar>& ear : lock.ears) {
+    if (ear->hold().owner == lock.queue.front().owner) first.push_back(ear);
   }
   return first;
 }

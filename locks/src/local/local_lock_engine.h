@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "../hint_ear.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -49,9 +50,8 @@ class LocalLockEngine final : public LockEngine {
   size_t names() const;
 
  private:
-  struct Ear;
   class LocalWatch;
-  using Ears = std::vector<std::shared_ptr<Ear>>;
+  using Ears = std::vector<std::shared_ptr<HintEar>>;
 
   // The newest step of a hold, and what it was answered.
   struct Step {

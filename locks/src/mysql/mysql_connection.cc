@@ -1,0 +1,210 @@
+#include "mysql_connection.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <mysql.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <mutex>
+#include <optional>
+
+#include "stockade/base/clock.h"
+#include "stockade/base/strings.h"
+
+namespace stockade::internal {
+namespace {
+
+// What a session is to be like, whatever the server's defaults are. A wait for a row or for a table's definition ends
+// after a second, the least there is; a transaction that a client leaves open (MariaDB) does too. No surprise is to
+// come from sql_mode, and COMMIT is to be only that.
+constexpr std::string_view kSessionSettings =
+    "SET SESSION autocommit=1, sql_mode='STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', time_zone='+00:00', "
+    "innodb_lock_wait_timeout=1, lock_wait_timeout=1, completion_type='NO_CHAIN', sql_safe_updates=0"
+    "/*M!100300 , idle_transaction_timeout=5 */; "
+    "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE";
+
+// How long the call that runs may wait. Of the thread, because the connector passes nothing along.
+struct WaitLimit {
+  Instant deadline = Instant::InfinitePast();
+  int stop_fd = -1;
+};
+thread_local WaitLimit wait_limit;
+
+class ScopedWaitLimit {
+ public:
+  ScopedWaitLimit(Instant deadline, int stop_fd) : before_(wait_limit) { wait_limit = {deadline, stop_fd}; }
+  ~ScopedWaitLimit() { wait_limit = before_; }
+  ScopedWaitLimit(const ScopedWaitLimit&) = delete;
+  ScopedWaitLimit& operator=(const ScopedWaitLimit&) = delete;
+
+ private:
+  const WaitLimit before_;
+};
+
+// Called by the connector where the socket is not ready: 1 when it is, 0 to give up. Its own time-out is not looked at.
+int AwaitSocket(my_socket socket, my_bool is_read, int /*timeout_ms*/) {
+  fcntl(socket, F_SETFD, FD_CLOEXEC);  // The connector does not; the first wait is for the connection.
+  for (;;) {
+    const absl::Duration left =
+        std::clamp(wait_limit.deadline - Clock::System()->Now(), absl::ZeroDuration(), absl::Hours(1));
+    const timespec timeout = absl::ToTimespec(left);
+    pollfd fds[] = {{.fd = socket, .events = static_cast<short>(is_read ? POLLIN : POLLOUT), .revents = 0},
+                    {.fd = wait_limit.stop_fd, .events = POLLIN, .revents = 0}};
+    const int ready = ppoll(fds, 2, &timeout, nullptr);
+    if (ready < 0 && errno == EINTR) continue;
+    if (fds[0].revents != 0) return 1;
+    errno = ETIMEDOUT;
+    return 0;
+  }
+}
+
+// The connector's own time-outs, which count in the middle of a TLS handshake alone.
+unsigned WholeSeconds(absl::Duration span) {
+  return static_cast<unsigned>(std::clamp<int64_t>(absl::ToInt64Seconds(absl::Ceil(span, absl::Seconds(1))), 1, 3600));
+}
+
+template <typename T>
+void SetOption(MYSQL* session, mysql_option option, const T& value) {
+  mysql_optionsv(session, option, &value);
+}
+
+void SetFile(MYSQL* session, mysql_option option, const std::string& file) {
+  if (!file.empty()) mysql_optionsv(session, option, file.c_str());
+}
+
+void SetOptions(MYSQL* session, const MySqlTarget& target) {
+  mysql_optionsv(session, MARIADB_OPT_IO_WAIT, reinterpret_cast<void*>(&AwaitSocket));
+  for (const mysql_option option : {MYSQL_OPT_CONNECT_TIMEOUT, MYSQL_OPT_READ_TIMEOUT, MYSQL_OPT_WRITE_TIMEOUT}) {
+    SetOption(session, option, WholeSeconds(target.connect_timeout));
+  }
+  SetOption(session, MYSQL_OPT_PROTOCOL,
+            static_cast<unsigned>(target.url.socket.empty() ? MYSQL_PROTOCOL_TCP : MYSQL_PROTOCOL_SOCKET));
+  mysql_optionsv(session, MYSQL_SET_CHARSET_NAME, "utf8mb4");
+  mysql_optionsv(session, MYSQL_OPT_CONNECT_ATTR_ADD, "program_name", "stockade");
+  const my_bool yes = 1;
+  const my_bool no = 0;
+  SetOption(session, MYSQL_OPT_RECONNECT, no);
+  SetOption(session, MYSQL_OPT_SSL_ENFORCE, target.tls == MySqlTls::kOff ? no : yes);
+  SetOption(session, MYSQL_OPT_SSL_VERIFY_SERVER_CERT, target.tls == MySqlTls::kVerify ? yes : no);
+  if (target.tls == MySqlTls::kOff) return;
+  SetFile(session, MYSQL_OPT_SSL_CA, target.tls_ca_file);
+  SetFile(session, MYSQL_OPT_SSL_CERT, target.tls_cert_file);
+  SetFile(session, MYSQL_OPT_SSL_KEY, target.tls_key_file);
+}
+
+const char* TextOrNull(const std::string& text) { return text.empty() ? nullptr : text.c_str(); }
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<MySqlConnection>> MySqlConnection::Open(const MySqlTarget& target, int stop_fd) {
+  static const int library = mysql_library_init(0, nullptr, nullptr);  // Not safe by several threads at once.
+  MYSQL* const session = library == 0 ? mysql_init(nullptr) : nullptr;
+  if (session == nullptr) return absl::ResourceExhaustedError("MySQL's connector has no memory");
+  std::unique_ptr<MySqlConnection> connection(new MySqlConnection(session));
+  SetOptions(session, target);
+
+  const MySqlUrl& url = target.url;
+  const Instant deadline = Clock::System()->Now() + target.connect_timeout;
+  const ScopedWaitLimit limit(deadline, stop_fd);
+  if (mysql_real_connect(session, TextOrNull(url.host), TextOrNull(url.username), TextOrNull(url.password),
+                         url.database.c_str(), url.port, TextOrNull(url.socket),
+                         CLIENT_MULTI_STATEMENTS | CLIENT_FOUND_ROWS) == nullptr) {
+    connection->broken_ = true;
+    absl::Status failed = MySqlErrorStatus(mysql_errno(session), mysql_error(session));
+    return absl::Status(failed.code(), Concat("MySQL at ", url.Endpoint(), ": ", failed.message()));
+  }
+  const int socket = mysql_get_socket(session);
+  fcntl(socket, F_SETFD, FD_CLOEXEC);
+  // So that TLS waits by AwaitSocket() too.
+  fcntl(socket, F_SETFL, fcntl(socket, F_GETFL) | O_NONBLOCK);
+  // The connector goes on in the clear with a server that has no TLS.
+  if (target.tls != MySqlTls::kOff && mysql_get_ssl_cipher(session) == nullptr) {
+    return absl::FailedPreconditionError(Concat("MySQL at ", url.Endpoint(), ": the server has no TLS"));
+  }
+  const MySqlReply set = connection->Run(kSessionSettings, deadline, stop_fd);
+  if (!set.status.ok()) {
+    return absl::Status(set.status.code(), Concat("MySQL at ", url.Endpoint(), ": ", set.status.message()));
+  }
+  return connection;
+}
+
+MySqlConnection::~MySqlConnection() {
+  // Says good-bye, without waiting; to a server that does not read it is not said.
+  const ScopedWaitLimit limit(Instant::InfinitePast(), -1);
+  mysql_close(session_);
+}
+
+bool MySqlConnection::Stale() const {
+  pollfd fd = {.fd = mysql_get_socket(session_), .events = POLLIN, .revents = 0};
+  return poll(&fd, 1, 0) != 0;
+}
+
+MySqlReply MySqlConnection::Run(std::string_view statements, Instant deadline, int stop_fd) {
+  const ScopedWaitLimit limit(deadline, stop_fd);
+  MySqlReply reply = Exchange(statements);
+  if (!reply.status.ok() && !broken_) {
+    // Before anything else: START TRANSACTION would commit what is left.
+    const MySqlReply rolled_back = Exchange("ROLLBACK");
+    if (!rolled_back.status.ok()) broken_ = true;
+  }
+  return reply;
+}
+
+MySqlReply MySqlConnection::Exchange(std::string_view statements) {
+  MySqlReply reply;
+  // The server runs nothing before it has the whole of a packet.
+  if (mysql_send_query(session_, statements.data(), statements.size()) != 0) {
+    Fail(reply);
+    return reply;
+  }
+  reply.unanswered = true;
+  int more = mysql_read_query_result(session_);
+  while (more == 0) {
+    TakeRows(reply);
+    if (broken_) return reply;
+    more = mysql_next_result(session_);
+  }
+  if (more < 0) {
+    reply.unanswered = false;
+    return reply;
+  }
+  Fail(reply);
+  return reply;
+}
+
+void MySqlConnection::TakeRows(MySqlReply& reply) {
+  MYSQL_RES* const result = mysql_store_result(session_);
+  if (result == nullptr && mysql_field_count(session_) != 0) {
+    Fail(reply);
+    return;
+  }
+  reply.rows_matched.push_back(static_cast<int64_t>(mysql_affected_rows(session_)));
+  if (result == nullptr) return;
+  reply.rows.clear();
+  reply.rows.reserve(mysql_num_rows(result));
+  const unsigned fields = mysql_num_fields(result);
+  while (const MYSQL_ROW row = mysql_fetch_row(result)) {
+    const unsigned long* const lengths = mysql_fetch_lengths(result);
+    MySqlRow& taken = reply.rows.emplace_back();
+    taken.reserve(fields);
+    for (unsigned i = 0; i < fields; ++i) {
+      taken.push_back(row[i] == nullptr ? std::nullopt : std::optional<std::string>({row[i], lengths[i]}));
+    }
+  }
+  mysql_free_result(result);
+}
+
+void MySqlConnection::Fail(MySqlReply& reply) {
+  const unsigned error = mysql_errno(session_);
+  reply.status = MySqlErrorStatus(error, mysql_error(session_));
+  reply.remedy = MeaningOfMySqlError(error).remedy;
+  if (!IsMySqlClientError(error)) {
+    reply.unanswered = false;
+  } else if (Clock::System()->Now() >= wait_limit.deadline) {
+    reply.status = absl::UnavailableError("MySQL did not answer in time");
+  }
+  broken_ = broken_ || IsMySqlClientError(error) || reply.remedy == MySqlRemedy::kReconnect;
+}
+
+}  // namespace stockade::internal

@@ -1,0 +1,160 @@
+#include "mysql_poller.h"
+
+#include <algorithm>
+#include <random>
+#include <utility>
+
+#include "stockade/base/clock.h"
+
+namespace stockade::internal {
+namespace {
+
+// Where a purge left something.
+constexpr absl::Duration kPurgeAgain = absl::Seconds(1);
+
+Instant Now() { return Clock::System()->Now(); }
+
+}  // namespace
+
+class MySqlPoller::Watching final : public LockWatch {
+ public:
+  Watching(MySqlPoller* poller, std::shared_ptr<HintEar> ear) : poller_(poller), ear_(std::move(ear)) {}
+  ~Watching() override {
+    poller_->Forget(ear_);
+    ear_->Close();
+  }
+
+ private:
+  MySqlPoller* const poller_;
+  const std::shared_ptr<HintEar> ear_;
+};
+
+MySqlPoller::MySqlPoller(const MySqlPollerOptions& options, Ask ask, std::function<bool()> purge)
+    : options_(options), ask_(std::move(ask)), purge_(std::move(purge)), purge_at_(NextPurge(false)) {
+  thread_ = std::thread([this] { Run(); });
+}
+
+MySqlPoller::~MySqlPoller() { Stop(); }
+
+void MySqlPoller::Stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_one();
+  if (thread_.joinable()) thread_.join();
+}
+
+std::unique_ptr<LockWatch> MySqlPoller::Watch(const HoldKey& hold, std::function<void()> on_hint) {
+  auto ear = std::make_shared<HintEar>(hold, std::move(on_hint));
+  const std::lock_guard lock(mutex_);
+  Name& name = names_[hold.name];
+  name.ears.push_back(ear);
+  // Soon, for a release between the caller's try and now.
+  name.interval = options_.interval_min;
+  name.due = Now() + name.interval;
+  if (name.due < sleeps_until_) changed_.notify_one();
+  return std::make_unique<Watching>(this, std::move(ear));
+}
+
+void MySqlPoller::Forget(const std::shared_ptr<HintEar>& ear) {
+  const std::lock_guard lock(mutex_);
+  const auto found = names_.find(ear->hold().name);
+  std::erase(found->second.ears, ear);
+  if (found->second.ears.empty()) names_.erase(found);
+}
+
+void MySqlPoller::TellReleased(std::string_view name) {
+  Ears to_tell;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = names_.find(name);
+    if (found == names_.end()) return;
+    to_tell = found->second.ears;
+  }
+  for (const std::shared_ptr<HintEar>& ear : to_tell) ear->Tell();
+}
+
+uint64_t MySqlPoller::questions() const {
+  const std::lock_guard lock(mutex_);
+  return questions_;
+}
+
+Instant MySqlPoller::NextPurge(bool soon) {
+  if (soon) return Now() + kPurgeAgain;
+  thread_local std::minstd_rand random{std::random_device()()};
+  return Now() + options_.purge_interval * std::uniform_real_distribution<double>(0.5, 1.0)(random);
+}
+
+Instant MySqlPoller::NextLook() const {
+  Instant next = Instant::InfiniteFuture();
+  for (const auto& [key, name] : names_) next = std::min(next, name.due);
+  return std::min(purge_at_, std::max(next, asked_ + options_.interval_min));
+}
+
+std::vector<std::string> MySqlPoller::Due(Instant now) {
+  std::vector<std::pair<Instant, const std::string*>> due;
+  if (now >= asked_ + options_.interval_min) {
+    for (const auto& [key, name] : names_) {
+      if (name.due <= now) due.emplace_back(name.due, &key);
+    }
+  }
+  std::sort(due.begin(), due.end());
+  if (due.size() > kMostNames) due.resize(kMostNames);  // The rest are the first next time.
+  std::vector<std::string> names;
+  names.reserve(due.size());
+  for (const auto& [at, key] : due) names.push_back(*key);
+  return names;
+}
+
+void MySqlPoller::Note(const std::vector<std::string>& names, const std::optional<std::vector<NameState>>& states,
+                       Instant asked, Ears& to_tell) {
+  for (size_t i = 0; i < names.size(); ++i) {
+    const auto found = names_.find(names[i]);
+    if (found == names_.end()) continue;
+    Name& name = found->second;
+    const std::optional<NameState> state = states ? std::optional((*states)[i]) : std::nullopt;
+    const bool same = !state || state == name.seen;
+    name.interval = same ? std::min(2 * name.interval, options_.interval_max) : options_.interval_min;
+    name.due = asked + name.interval;
+    if (!state) continue;
+    name.seen = state;
+    for (const std::shared_ptr<HintEar>& ear : name.ears) {
+      if (state->FreeFor(ear->hold().kind)) to_tell.push_back(ear);
+    }
+  }
+}
+
+void MySqlPoller::Run() {
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    const Instant now = Now();
+    const Instant next = NextLook();
+    if (now < next) {
+      sleeps_until_ = next;
+      Clock::System()->WaitUntil(changed_, lock, next);
+      sleeps_until_ = Instant::InfinitePast();
+      continue;
+    }
+    const bool purges = now >= purge_at_;
+    const std::vector<std::string> names = Due(now);
+    if (!names.empty()) {
+      asked_ = now;
+      ++questions_;
+    }
+    lock.unlock();
+    std::optional<std::vector<NameState>> states;
+    if (!names.empty()) states = ask_(names);
+    const bool more = purges && purge_();
+    Ears to_tell;
+    lock.lock();
+    if (purges) purge_at_ = NextPurge(more);
+    Note(names, states, now, to_tell);
+    lock.unlock();
+    for (const std::shared_ptr<HintEar>& ear : to_tell) ear->Tell();
+    to_tell.clear();
+    lock.lock();
+  }
+}
+
+}  // namespace stockade::internal

@@ -1,0 +1,108 @@
+#ifndef STOCKADE_LOCKS_SRC_MYSQL_MYSQL_POLLER_H_
+#define STOCKADE_LOCKS_SRC_MYSQL_MYSQL_POLLER_H_
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "../hint_ear.h"
+#include "absl/time/time.h"
+#include "stockade/base/instant.h"
+#include "stockade/locks/lock_engine.h"
+
+namespace stockade::internal {
+
+// Who holds a name at a moment, as far as waiters need to know.
+struct NameState {
+  bool held = false;     // Reentrant.
+  bool read = false;     // By anybody.
+  bool written = false;  // By anybody.
+  uint64_t newest = 0;   // Another one: it has changed hands since. The same: it most likely has not.
+
+  bool FreeFor(LockKind kind) const {
+    if (kind == LockKind::kReentrant) return !held;
+    return !written && (kind == LockKind::kRead || !read);
+  }
+  friend bool operator==(const NameState&, const NameState&) = default;
+};
+
+struct MySqlPollerOptions {
+  absl::Duration interval_min = absl::Milliseconds(5);
+  absl::Duration interval_max = absl::Milliseconds(100);
+  absl::Duration purge_interval = absl::Minutes(5);
+};
+
+// Hears no releases of other processes, so asks for them: one question for all names that somebody waits for and whose
+// time has come, not sooner than interval_min after the one before. A name's time comes after interval_min at first,
+// after twice as long each time that nothing has changed, after interval_max at most. So a waiter in this process waits
+// at most interval_min and the question's time longer than it has to while a lock goes from hand to hand. And purges.
+//
+// Thread-safe; one thread of its own. O(names watched) each time.
+class MySqlPoller {
+ public:
+  // The state of each name, in order; none: not known now. At most kMostNames at a time.
+  using Ask = std::function<std::optional<std::vector<NameState>>(std::span<const std::string> names)>;
+  static constexpr size_t kMostNames = 256;
+
+  // `ask` and `purge` are called on its thread, until Stop() returns. Purge gives whether there is more to do.
+  MySqlPoller(const MySqlPollerOptions& options, Ask ask, std::function<bool()> purge);
+  ~MySqlPoller();
+
+  // Must not outlive the poller.
+  std::unique_ptr<LockWatch> Watch(const HoldKey& hold, std::function<void()> on_hint);
+  // Somebody in this process has given a lock of this name back.
+  void TellReleased(std::string_view name);
+
+  // Waits for a call that runs; makes none from then on.
+  void Stop();
+
+  uint64_t questions() const;
+
+ private:
+  class Watching;
+  using Ears = std::vector<std::shared_ptr<HintEar>>;
+
+  // Invariant: has ears.
+  struct Name {
+    Ears ears = {};
+    absl::Duration interval = {};
+    Instant due = {};
+    std::optional<NameState> seen = std::nullopt;
+  };
+
+  void Run();
+  Instant NextLook() const;  // Under mutex_, as the next three.
+  std::vector<std::string> Due(Instant now);
+  void Note(const std::vector<std::string>& names, const std::optional<std::vector<NameState>>& states, Instant asked,
+            Ears& to_tell);
+  void Forget(const std::shared_ptr<HintEar>& ear);
+  Instant NextPurge(bool soon);
+
+  const MySqlPollerOptions options_;
+  const Ask ask_;
+  const std::function<bool()> purge_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  // All below are guarded by mutex_.
+  std::map<std::string, Name, std::less<>> names_;
+  Instant asked_ = Instant::InfinitePast();
+  Instant purge_at_;
+  Instant sleeps_until_ = Instant::InfinitePast();
+  uint64_t questions_ = 0;
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace stockade::internal
+
+#endif  // STOCKADE_LOCKS_SRC_MYSQL_MYSQL_POLLER_H_

@@ -1,0 +1,86 @@
+#ifndef STOCKADE_LOCKS_SRC_MYSQL_MYSQL_POOL_H_
+#define STOCKADE_LOCKS_SRC_MYSQL_MYSQL_POOL_H_
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "mysql_connection.h"
+#include "stockade/base/instant.h"
+
+namespace stockade::internal {
+
+// A few connections to one server, lent out. They are made when somebody has to wait for one, by a thread of the pool's
+// one after another, with pauses where that fails: so a server that is away is asked by one thread however many wait,
+// and nobody waits for longer than he said. Thread-safe; must outlive what it lends.
+//
+// Invariant: idle_.size() + lent_ <= most_, and one of most_ is never lent for steps.
+class MySqlPool {
+ public:
+  enum class Use {
+    kStep,    // May wait for rows that others have locked.
+    kUpkeep,  // Renewals and questions, for which one is kept free.
+  };
+
+  class Lent {
+   public:
+    Lent(MySqlPool* pool, Use use, std::unique_ptr<MySqlConnection> connection)
+        : pool_(pool), use_(use), connection_(std::move(connection)) {}
+    ~Lent() {
+      if (connection_ != nullptr) pool_->TakeBack(std::move(connection_), use_);
+    }
+    Lent(Lent&&) = default;
+    Lent& operator=(Lent&&) = delete;
+    MySqlConnection* operator->() const { return connection_.get(); }
+    MySqlConnection& operator*() const { return *connection_; }
+
+   private:
+    MySqlPool* const pool_;
+    const Use use_;
+    std::unique_ptr<MySqlConnection> connection_;
+  };
+
+  // `first` is the first connection.
+  MySqlPool(MySqlTarget target, int most, std::unique_ptr<MySqlConnection> first);
+  ~MySqlPool();
+
+  // Blocks until there is a connection or `deadline`: Unavailable, with what the last attempt to connect failed by.
+  // What will not pass by itself (a wrong password) is told at once.
+  absl::StatusOr<Lent> Borrow(Use use, Instant deadline);
+
+  // Readable once the pool is to end: what is lent for kUpkeep should stop to wait.
+  int stop_fd() const { return stop_fd_; }
+  // Sets stop_fd(); nothing is lent from now on.
+  void Stop();
+
+ private:
+  bool MayLend(Use use) const { return use == Use::kUpkeep || lent_for_steps_ + 1 < most_; }
+  void TakeBack(std::unique_ptr<MySqlConnection> connection, Use use);
+  void Open();
+
+  const MySqlTarget target_;
+  const int most_;
+  const int stop_fd_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;  // For who waits for a connection.
+  std::condition_variable wanted_;   // For the thread that makes them.
+  // All below are guarded by mutex_.
+  std::vector<std::unique_ptr<MySqlConnection>> idle_;
+  int lent_ = 0;
+  int lent_for_steps_ = 0;
+  int missing_ = 0;  // Who waits, and may have one once it is there.
+  uint64_t failures_ = 0;
+  absl::Status last_failure_ = absl::OkStatus();
+  bool stopping_ = false;
+  std::thread opener_;  // Started under mutex_.
+};
+
+}  // namespace stockade::internal
+
+#endif  // STOCKADE_LOCKS_SRC_MYSQL_MYSQL_POOL_H_
