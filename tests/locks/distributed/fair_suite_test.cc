@@ -22,6 +22,7 @@ using internal::Concat;
 using testing::AgentProcess;
 using testing::Await;
 using testing::IsFree;
+using testing::kShortLease;
 using testing::kSlack;
 using testing::MustAcquire;
 using testing::NewOwner;
@@ -38,10 +39,10 @@ class ProcessFairSuiteTest : public testing::ServerLockSuiteTest {
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Locks, FairSuiteTest, ::testing::ValuesIn(testing::WithoutRedlock(testing::LockSetups())),
+INSTANTIATE_TEST_SUITE_P(Locks, FairSuiteTest, ::testing::ValuesIn(testing::WithFair(testing::LockSetups())),
                          testing::LockSetupName);
-INSTANTIATE_TEST_SUITE_P(Locks, ProcessFairSuiteTest,
-                         ::testing::ValuesIn(testing::WithoutRedlock(testing::ServerSetups())), testing::LockSetupName);
+INSTANTIATE_TEST_SUITE_P(Locks, ProcessFairSuiteTest, ::testing::ValuesIn(testing::WithFair(testing::ServerSetups())),
+                         testing::LockSetupName);
 
 TEST_P(FairSuiteTest, Release_SeveralClientsWait_EnterInTheOrderInWhichTheyCame) {
   constexpr int kWaiters = 9;
@@ -104,7 +105,7 @@ TEST_P(ProcessFairSuiteTest, FirstWaiter_IsKilled_TheNextEntersWithin5Seconds) {
   const auto others = NewClient();
   const std::string name = NewName();
   LockLease lease = MustAcquire(*mine, name, {.kind = LockKind::kFair});
-  const std::unique_ptr<AgentProcess> agent = NewAgent();
+  const std::unique_ptr<AgentProcess> agent = NewAgent(kShortLease);
   BeginWait(*agent, name, 0);
   std::future<LockLease> next =
       std::async(std::launch::async, [&] { return MustAcquire(*others, name, {.kind = LockKind::kFair}); });
@@ -113,7 +114,7 @@ TEST_P(ProcessFairSuiteTest, FirstWaiter_IsKilled_TheNextEntersWithin5Seconds) {
   EXPECT_TRUE(lease.Release().ok());
   const Stopwatch watch;
   EXPECT_TRUE(next.get().valid());
-  EXPECT_LT(watch.elapsed(), absl::Seconds(5) + kSlack);
+  EXPECT_LT(watch.elapsed(), servers_->WaiterAfterlife(kShortLease) + kSlack);
 }
 
 TEST_P(ProcessFairSuiteTest, Clocks_AnHourApart_EverybodyEntersAgainAndAgain) {

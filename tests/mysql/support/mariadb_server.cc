@@ -42,8 +42,6 @@ void MustRun(const std::vector<std::string>& argv) {
 
 }  // namespace
 
-bool MariaDbServer::Installed() { return InPath("mariadb-install-db") && InPath("openssl"); }
-
 MariaDbServer::MariaDbServer(MariaDbServerOptions options) : options_(std::move(options)) {
   Install();
   if (options_.tls) MakeCertificates();

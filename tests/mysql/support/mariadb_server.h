@@ -30,7 +30,7 @@ using SqlRows = std::vector<std::vector<std::string>>;
 // but any thread may use it.
 class MariaDbServer {
  public:
-  static bool Installed();
+  static bool Installed() { return InPath("mariadb-install-db") && InPath("openssl"); }
 
   // Blocks until it answers, some 0.7 s.
   explicit MariaDbServer(MariaDbServerOptions options = {});

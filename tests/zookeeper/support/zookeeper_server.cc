@@ -1,7 +1,5 @@
 #include "zookeeper/support/zookeeper_server.h"
 
-#include <unistd.h>
-
 #include <filesystem>
 #include <fstream>
 #include <utility>
@@ -18,8 +16,7 @@ using ::stockade::internal::Fatal;
 
 namespace {
 
-// Debian's; it names those that it needs. The second one is for complaints, where it is installed.
-constexpr char kJar[] = "/usr/share/java/zookeeper.jar";
+// For complaints, where it is installed.
 constexpr char kLogJar[] = "/usr/share/java/slf4j-simple.jar";
 
 }  // namespace
@@ -29,8 +26,6 @@ std::string ZooKeeperUrl(std::span<const uint16_t> ports, absl::Duration tick) {
   for (const uint16_t port : ports) hosts += Concat(hosts.empty() ? "" : ",", "127.0.0.1:", port);
   return Concat("zookeeper://", hosts, "?tick_ms=", absl::ToInt64Milliseconds(tick));
 }
-
-bool ZooKeeperServer::Installed() { return InPath("java") && access(kJar, R_OK) == 0; }
 
 ZooKeeperServer::ZooKeeperServer(ZooKeeperServerOptions options) : options_(std::move(options)) {
   std::filesystem::create_directory(dir_.File("data"));

@@ -1,6 +1,8 @@
 #ifndef STOCKADE_TESTS_ZOOKEEPER_SUPPORT_ZOOKEEPER_SERVER_H_
 #define STOCKADE_TESTS_ZOOKEEPER_SUPPORT_ZOOKEEPER_SERVER_H_
 
+#include <unistd.h>
+
 #include <cstdint>
 #include <span>
 #include <string>
@@ -38,7 +40,10 @@ std::string ZooKeeperUrl(std::span<const uint16_t> ports, absl::Duration tick);
 // thread-safe, but any thread may use it.
 class ZooKeeperServer {
  public:
-  static bool Installed();
+  // Debian's; it names those that it needs.
+  static constexpr char kJar[] = "/usr/share/java/zookeeper.jar";
+
+  static bool Installed() { return InPath("java") && access(kJar, R_OK) == 0; }
 
   // Blocks until it answers, some 0.5 s. One of several may not serve yet.
   explicit ZooKeeperServer(ZooKeeperServerOptions options = {});

@@ -8,11 +8,25 @@
 #include "stockade/base/strings.h"
 #include "stockade/locks/redis_lock_service.h"
 #include "stockade/locks/redlock_service.h"
+#ifdef STOCKADE_HAS_LOCKS_ZOOKEEPER
+#include "stockade/locks/zookeeper_lock_service.h"
+#endif
+#ifdef STOCKADE_HAS_LOCKS_MYSQL
+#include "stockade/locks/mysql_lock_service.h"
+#endif
 
 namespace stockade::testing {
 namespace {
 
 absl::StatusOr<std::unique_ptr<LockService>> Connect(std::string_view url, LockServiceOptions options) {
+#ifdef STOCKADE_HAS_LOCKS_ZOOKEEPER
+  if (url.starts_with("zookeeper://")) return ZooKeeperLockService::Connect(url, {.service = std::move(options)});
+#endif
+#ifdef STOCKADE_HAS_LOCKS_MYSQL
+  if (url.starts_with("mysql://")) {
+    return MySqlLockService::Connect(url, {.service = std::move(options), .create_schema = true});
+  }
+#endif
   // Connections are lost often in tests, and not for a reason that a pause would mend.
   const RedisOptions redis = {.min_backoff = absl::Milliseconds(1), .max_backoff = absl::Milliseconds(50)};
   if (!url.starts_with(kRedlockScheme)) {

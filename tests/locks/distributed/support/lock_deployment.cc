@@ -5,6 +5,12 @@
 #include "locks/distributed/support/connect_lock_service.h"
 #include "locks/distributed/support/local_clients.h"
 #include "locks/distributed/support/redlock_deployment.h"
+#ifdef STOCKADE_HAS_LOCKS_MYSQL
+#include "locks/distributed/support/mysql_deployment.h"
+#endif
+#ifdef STOCKADE_HAS_LOCKS_ZOOKEEPER
+#include "locks/distributed/support/zookeeper_deployment.h"
+#endif
 #include "redis/support/redis_deployment.h"
 #include "stockade/base/log.h"
 #include "stockade/base/strings.h"
@@ -73,6 +79,12 @@ RedisSetup RedisSetupOf(LockSetup setup) {
 }
 
 std::unique_ptr<ServerDeployment> NewServers(LockSetup setup) {
+#ifdef STOCKADE_HAS_LOCKS_ZOOKEEPER
+  if (setup == LockSetup::kZooKeeper) return std::make_unique<ZooKeeperDeployment>();
+#endif
+#ifdef STOCKADE_HAS_LOCKS_MYSQL
+  if (setup == LockSetup::kMySql) return std::make_unique<MySqlDeployment>();
+#endif
   if (setup == LockSetup::kRedlock) return std::make_unique<RedlockDeployment>();
   return std::make_unique<RedisLockDeployment>(RedisSetupOf(setup));
 }
@@ -80,8 +92,15 @@ std::unique_ptr<ServerDeployment> NewServers(LockSetup setup) {
 }  // namespace
 
 std::vector<LockSetup> ServerSetups() {
-  if (kSanitized) return {LockSetup::kStandalone, LockSetup::kRedlock};
-  return {LockSetup::kStandalone, LockSetup::kSentinel, LockSetup::kCluster, LockSetup::kRedlock};
+  std::vector<LockSetup> setups = {LockSetup::kStandalone, LockSetup::kRedlock};
+  if (!kSanitized) setups.insert(setups.end(), {LockSetup::kSentinel, LockSetup::kCluster});
+#ifdef STOCKADE_HAS_LOCKS_ZOOKEEPER
+  setups.push_back(LockSetup::kZooKeeper);
+#endif
+#ifdef STOCKADE_HAS_LOCKS_MYSQL
+  setups.push_back(LockSetup::kMySql);
+#endif
+  return setups;
 }
 
 std::vector<LockSetup> LockSetups() {
@@ -95,6 +114,12 @@ std::vector<LockSetup> WithoutRedlock(std::vector<LockSetup> setups) {
   return setups;
 }
 
+std::vector<LockSetup> WithFair(std::vector<LockSetup> setups) {
+  setups = WithoutRedlock(std::move(setups));
+  std::erase(setups, LockSetup::kMySql);
+  return setups;
+}
+
 std::string LockSetupName(const ::testing::TestParamInfo<LockSetup>& setup) {
   switch (setup.param) {
     case LockSetup::kLocal: return "Local";
@@ -102,6 +127,8 @@ std::string LockSetupName(const ::testing::TestParamInfo<LockSetup>& setup) {
     case LockSetup::kSentinel: return "Sentinel";
     case LockSetup::kCluster: return "Cluster";
     case LockSetup::kRedlock: return "Redlock";
+    case LockSetup::kZooKeeper: return "ZooKeeper";
+    case LockSetup::kMySql: return "MySql";
   }
   return "";
 }

@@ -8,19 +8,23 @@
 #include <string>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "stockade/locks/lock_service.h"
 
 namespace stockade::testing {
 
-enum class LockSetup { kLocal, kStandalone, kSentinel, kCluster, kRedlock };
+// Of Redis but for the last two, and for kLocal, which has no server.
+enum class LockSetup { kLocal, kStandalone, kSentinel, kCluster, kRedlock, kZooKeeper, kMySql };
 
-// All, and those with servers, which other processes reach and which fail. Under a sanitizer without those that have
-// several masters or replicas. For
+// All that are built, and those with servers, which other processes reach and which fail. Under a sanitizer without
+// those that have several masters or replicas. For
 //   INSTANTIATE_TEST_SUITE_P(Locks, MyTest, ::testing::ValuesIn(LockSetups()), LockSetupName);
 std::vector<LockSetup> LockSetups();
 std::vector<LockSetup> ServerSetups();
-// For what needs all kinds of locks, or fencing tokens.
+// For what needs read-write locks, or fencing tokens.
 std::vector<LockSetup> WithoutRedlock(std::vector<LockSetup> setups);
+// For what needs fair locks.
+std::vector<LockSetup> WithFair(std::vector<LockSetup> setups);
 std::string LockSetupName(const ::testing::TestParamInfo<LockSetup>& setup);
 
 // What clients of one lock engine stand on. For one thread, but for the clients.
@@ -45,8 +49,12 @@ class ServerDeployment : public LockDeployment {
   // For ConnectLockService(), here or in another process.
   virtual std::string url() const = 0;
 
-  // Whether somebody is to be told when this reentrant lock is released.
+  // Whether somebody is to hear of it when this reentrant lock is released.
   virtual bool Listened(const std::string& name) = 0;
+
+  // For how long a hold, and a place in a queue, may stand in others' way after its process was killed.
+  virtual absl::Duration HolderAfterlife(absl::Duration watchdog_lease) const { return watchdog_lease; }
+  virtual absl::Duration WaiterAfterlife(absl::Duration) const { return absl::Seconds(5); }
 
   // Closes the connections of all clients.
   virtual void KillConnections() = 0;

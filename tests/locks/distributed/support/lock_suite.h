@@ -12,11 +12,13 @@
 #include "absl/time/time.h"
 #include "locks/distributed/support/agent_process.h"
 #include "locks/distributed/support/lock_deployment.h"
+#include "mysql/support/mariadb_server.h"
 #include "redis/support/redis_server.h"
 #include "stockade/base/clock.h"
 #include "stockade/base/strings.h"
 #include "stockade/locks/lock_service.h"
 #include "support/scale.h"
+#include "zookeeper/support/zookeeper_server.h"
 
 namespace stockade::testing {
 
@@ -73,10 +75,24 @@ inline bool IsFree(LockService& locks, const std::string& name, LockKind kind) {
 class LockSuiteTest : public ::testing::TestWithParam<LockSetup> {
  protected:
   void SetUp() override {
-    if (GetParam() != LockSetup::kLocal) {
-      STOCKADE_NEEDS_REDIS();
+    NeedServers();
+    if (!IsSkipped() && !HasFatalFailure()) deployment_ = &DeploymentOf(GetParam());
+  }
+
+  // Ends the test where the set-up's are not installed.
+  static void NeedServers() {
+    switch (GetParam()) {
+      case LockSetup::kLocal: return;
+      case LockSetup::kZooKeeper: {
+        STOCKADE_NEEDS_ZOOKEEPER();
+        return;
+      }
+      case LockSetup::kMySql: {
+        STOCKADE_NEEDS_MARIADB();
+        return;
+      }
+      default: STOCKADE_NEEDS_REDIS();
     }
-    deployment_ = &DeploymentOf(GetParam());
   }
 
   std::unique_ptr<LockService> NewClient(absl::Duration watchdog_lease = kLongLease) {
@@ -106,9 +122,8 @@ class LockSuiteTest : public ::testing::TestWithParam<LockSetup> {
 class ServerLockSuiteTest : public LockSuiteTest {
  protected:
   void SetUp() override {
-    STOCKADE_NEEDS_REDIS();
-    servers_ = &ServersOf(GetParam());
-    deployment_ = servers_;
+    LockSuiteTest::SetUp();
+    if (deployment_ != nullptr) servers_ = &ServersOf(GetParam());
   }
 
   std::unique_ptr<AgentProcess> NewAgent(absl::Duration watchdog_lease = kLongLease,
