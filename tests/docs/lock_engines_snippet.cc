@@ -1,5 +1,5 @@
-// The snippets of docs/DISTRIBUTED_LOCKS.md on ZooKeeper and MySQL, where they compile and run. snippets_test.cc compares
-// them.
+// The snippets of docs/DISTRIBUTED_LOCKS.md on ZooKeeper and MySQL, where they compile and run. snippets_test.cc
+// compares them.
 
 #include <gtest/gtest.h>
 

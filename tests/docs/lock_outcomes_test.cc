@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <functional>
 #include <future>
@@ -14,11 +15,16 @@
 #include <vector>
 
 #include "docs/document_table.h"
+#include "docs/lock_servers.h"
 #include "docs/test_names.h"
 #include "redis/support/redis_server.h"
 #include "stockade/locks/redis_lock_service.h"
 #include "support/await.h"
 #include "support/tcp_proxy.h"
+#ifdef STOCKADE_ALL_LOCK_ENGINES
+#include "mysql/support/mariadb_server.h"
+#include "zookeeper/support/zookeeper_server.h"
+#endif
 
 namespace stockade::testing {
 namespace {
@@ -28,134 +34,171 @@ constexpr absl::Duration kLongLease = absl::Seconds(60);
 constexpr absl::Duration kShortLease = absl::Milliseconds(600);
 constexpr absl::Duration kEngineTimeout = absl::Seconds(1);
 
+// Each has a lock of its own.
 struct Bench {
-  explicit Bench(absl::Duration lease = kLongLease, RedisLockOptions options = {})
-      : server({.appendonly = lease == kLongLease}), proxy(server.port()) {
-    options.service = {.watchdog_lease = lease, .engine_timeout = kEngineTimeout, .metrics = nullptr};
-    options.redis.metrics = nullptr;
-    service = RedisLockService::Connect(testing::RedisUrl(proxy.port()), options).value();
-    others = RedisLockService::Connect(server.url(), options).value();
+  explicit Bench(LockServer& server, absl::Duration lease = kLongLease) : server(server), proxy(server.port()) {
+    static int benches = 0;
+    name = "ticket " + std::to_string(++benches);
+    service = Connect(proxy.port(), lease);
+    others = Connect(server.port(), lease);
   }
-  absl::Status Acquire(const AcquireOptions& options = {}) { return service->Acquire("ticket", options).status(); }
+  absl::Status Acquire(const AcquireOptions& options = {}) { return service->Acquire(name, options).status(); }
   void TakeServerAway() {
     proxy.Refuse();
     proxy.CloseAll();
   }
 
-  RedisServer server;
+  LockServer& server;
   TcpProxy proxy;
+  std::string name;
   std::unique_ptr<LockService> service;
   std::unique_ptr<LockService> others;  // Of another process, as far as the server knows; always reaches it.
+
+ private:
+  std::unique_ptr<LockService> Connect(uint16_t port, absl::Duration lease) {
+    absl::StatusOr<std::unique_ptr<LockService>> connected =
+        server.Connect(port, {.watchdog_lease = lease, .engine_timeout = kEngineTimeout, .metrics = nullptr});
+    EXPECT_TRUE(connected.ok()) << connected.status();
+    return *std::move(connected);
+  }
 };
 
 struct FailedAcquire {
   const char* what;
-  std::function<absl::Status()> make;
+  std::function<absl::Status(LockServer& server)> make;
+  bool redis_only = false;
 };
 
 std::vector<FailedAcquire> FailedAcquires() {
   return {
       {"others hold it for longer than `wait`",
-       [] {
-         Bench b;
-         const LockLease held = b.others->Acquire("ticket").value();
+       [](LockServer& server) {
+         Bench b(server);
+         const LockLease held = b.others->Acquire(b.name).value();
          return b.Acquire({.wait = absl::Milliseconds(30)});
        }},
       {"nobody listens at the server's address",
-       [] {
-         Bench b;
+       [](LockServer& server) {
+         Bench b(server);
          b.TakeServerAway();
          return b.Acquire();
        }},
       {"the server accepts and does not answer",
-       [] {
-         Bench b;
+       [](LockServer& server) {
+         Bench b(server);
          b.proxy.Hold();
          return b.Acquire();
        }},
       {"the reply was lost, the server had run it",
-       [] {
-         Bench b;
+       [](LockServer& server) {
+         Bench b(server);
          b.proxy.DropReply();
-         absl::StatusOr<LockLease> held = b.service->Acquire("ticket");
+         absl::StatusOr<LockLease> held = b.service->Acquire(b.name);
          if (held.ok()) {
-           EXPECT_EQ(b.service->Inspect("ticket").value().owner_holds, 1);
+           EXPECT_EQ(b.service->Inspect(b.name).value().owner_holds, 1);
          }
          return held.status();
        }},
       {"`stop` was requested",
-       [] {
-         Bench b;
+       [](LockServer& server) {
+         Bench b(server);
          std::stop_source stop;
-         const LockLease held = b.others->Acquire("ticket").value();
+         const LockLease held = b.others->Acquire(b.name).value();
          stop.request_stop();
          return b.Acquire({.stop = stop.get_token()});
        }},
       {"the service was destroyed meanwhile",
-       [] {
-         Bench b;
-         const LockLease held = b.others->Acquire("ticket").value();
+       [](LockServer& server) {
+         Bench b(server);
+         const LockLease held = b.others->Acquire(b.name).value();
          std::promise<absl::Status> told;
-         b.service->AcquireAsync("ticket", {},
+         b.service->AcquireAsync(b.name, {},
                                  [&](const absl::StatusOr<LockLease>& lease) { told.set_value(lease.status()); });
          b.service.reset();
          return told.get_future().get();
        }},
       {"the name is empty or too long, an option out of range",
-       [] {
-         Bench b;
+       [](LockServer& server) {
+         Bench b(server);
          EXPECT_TRUE(absl::IsInvalidArgument(b.service->Acquire("").status()));
          EXPECT_TRUE(absl::IsInvalidArgument(b.service->Acquire(std::string(kMaxLockNameBytes + 1, 'x')).status()));
          return b.Acquire({.lease = absl::Nanoseconds(1)});
        }},
       {"to write while the owner only reads",
-       [] {
-         Bench b;
-         const LockLease held = b.service->Acquire("ticket", {.kind = LockKind::kRead}).value();
+       [](LockServer& server) {
+         Bench b(server);
+         const LockLease held = b.service->Acquire(b.name, {.kind = LockKind::kRead}).value();
          return b.Acquire({.kind = LockKind::kWrite});
        }},
       {"the name is used with another kind",
-       [] {
-         Bench b;
-         const LockLease held = b.others->Acquire("ticket").value();
+       [](LockServer& server) {
+         Bench b(server);
+         const LockLease held = b.others->Acquire(b.name).value();
          return b.Acquire({.kind = LockKind::kRead});
        }},
       {"the answer came after the lease was over",
-       [] {
-         Bench b;
+       [](LockServer& server) {
+         Bench b(server);
          EXPECT_TRUE(b.Acquire().ok());  // From now on the server knows the script.
          b.proxy.Hold();
          auto asked = std::async(std::launch::async, [&] { return b.Acquire({.lease = kMinLease}); });
          EXPECT_TRUE(b.proxy.Await([](const TcpProxy::Counts& counts) { return counts.held > 0; }));
-         Await("the lease to lapse", [&] { return !b.others->Inspect("ticket").value().locked; });
+         Await("the lease to lapse", [&] { return !b.others->Inspect(b.name).value().locked; });
          b.proxy.Release();
          return asked.get();
        }},
       {"fewer than `min_replicas` confirmed",
-       [] {
-         Bench b(kLongLease, {.min_replicas = 1});
-         return b.Acquire();
-       }},
+       [](LockServer& server) {
+         auto service = RedisLockService::Connect(RedisUrl(server.port()),
+                                                  {.service = {.engine_timeout = kEngineTimeout, .metrics = nullptr},
+                                                   .redis = {.metrics = nullptr},
+                                                   .min_replicas = 1});
+         EXPECT_TRUE(service.ok()) << service.status();
+         return (*service)->Acquire("a lock of replicas").status();
+       },
+       true},
   };
 }
 
-void ExpectRows(const std::string& head, const std::vector<std::string>& seen) {
-  std::vector<std::string> documented = DocumentedTable("docs/DISTRIBUTED_LOCKS.md", head);
-  ASSERT_GT(documented.size(), 2u);
-  documented.erase(documented.begin(), documented.begin() + 2);  // The head, and the line below it.
-  ASSERT_EQ(documented.size(), seen.size());
-  for (size_t i = 0; i < seen.size(); ++i) {
-    EXPECT_TRUE(documented[i].starts_with(seen[i])) << documented[i] << "\nbut it is\n" << seen[i];
+class LockOutcomesTest : public ::testing::TestWithParam<LockEngineKind> {
+ protected:
+  void SetUp() override {
+    STOCKADE_NEEDS_REDIS();
+#ifdef STOCKADE_ALL_LOCK_ENGINES
+    if (GetParam() == LockEngineKind::kZooKeeper) STOCKADE_NEEDS_ZOOKEEPER();
+    if (GetParam() == LockEngineKind::kMySql) STOCKADE_NEEDS_MARIADB();
+#endif
+    server_ = StartLockServer(GetParam());
   }
-}
+
+  // `seen`: rows by what happened. All that are documented are, but for those of Redis alone.
+  void ExpectRows(const std::string& head, const std::vector<std::string>& seen) {
+    const std::vector<std::string> documented = DocumentedTable("docs/DISTRIBUTED_LOCKS.md", head);
+    if (GetParam() == LockEngineKind::kRedis) {
+      EXPECT_EQ(documented.size(), seen.size() + 2);  // The head, and the line below it.
+    }
+    for (const std::string& row : seen) {
+      const std::string what = row.substr(0, row.find(" | "));
+      const auto told = std::ranges::find_if(documented, [&](const auto& line) { return line.starts_with(what); });
+      ASSERT_NE(told, documented.end()) << row;
+      EXPECT_TRUE(told->starts_with(row)) << *told << "\nbut it is\n" << row;
+    }
+  }
+
+  std::unique_ptr<LockServer> server_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Locks, LockOutcomesTest, ::testing::ValuesIn(LockEngineKinds()),
+                         [](const auto& engine) { return std::string(NameOf(engine.param)); });
 
 std::string Told(const absl::Status& status) { return absl::StatusCodeToString(status.code()); }
 
-TEST(LockOutcomesTest, EachFailedAcquire_IsToldAsTheDocumentSays) {
-  STOCKADE_NEEDS_REDIS();
+TEST_P(LockOutcomesTest, EachFailedAcquire_IsToldAsTheDocumentSays) {
   std::vector<std::string> seen;
   for (const FailedAcquire& failure : FailedAcquires()) {
-    seen.push_back("| " + std::string(failure.what) + " | " + Told(failure.make()) + " |");
+    if (failure.redis_only && GetParam() != LockEngineKind::kRedis) continue;
+    SCOPED_TRACE(failure.what);
+    seen.push_back("| " + std::string(failure.what) + " | " + Told(failure.make(*server_)) + " |");
   }
   ExpectRows("| what went wrong | `Acquire()` |", seen);
 }
@@ -177,114 +220,114 @@ Seen LookOnceTold(LockLease& lease) {
 
 struct Fate {
   const char* what;
-  std::function<Seen()> make;
+  std::function<Seen(LockServer& server)> make;
 };
 
 std::vector<Fate> Fates() {
   return {
       {"nothing",
-       [] {
-         Bench b;
-         LockLease lease = b.service->Acquire("ticket").value();
+       [](LockServer& server) {
+         Bench b(server);
+         LockLease lease = b.service->Acquire(b.name).value();
          return Look(lease);
        }},
       {"a fixed lease is over",
-       [] {
-         Bench b;
-         LockLease lease = b.service->Acquire("ticket", {.lease = kShortLease}).value();
+       [](LockServer& server) {
+         Bench b(server);
+         LockLease lease = b.service->Acquire(b.name, {.lease = kShortLease}).value();
          return LookOnceTold(lease);
        }},
       {"force-released, a renewal has been due",
-       [] {
-         Bench b(kShortLease);
-         LockLease lease = b.service->Acquire("ticket").value();
-         EXPECT_TRUE(b.others->ForceRelease("ticket").value());
+       [](LockServer& server) {
+         Bench b(server, kShortLease);
+         LockLease lease = b.service->Acquire(b.name).value();
+         EXPECT_TRUE(b.others->ForceRelease(b.name).value());
          return LookOnceTold(lease);
        }},
       {"force-released, released before the next renewal",
-       [] {
-         Bench b;
-         LockLease lease = b.service->Acquire("ticket").value();
-         EXPECT_TRUE(b.others->ForceRelease("ticket").value());
+       [](LockServer& server) {
+         Bench b(server);
+         LockLease lease = b.service->Acquire(b.name).value();
+         EXPECT_TRUE(b.others->ForceRelease(b.name).value());
          return Look(lease);
        }},
       {"the server came back empty",
-       [] {
-         Bench b(kShortLease);
-         LockLease lease = b.service->Acquire("ticket").value();
-         b.server.Restart();
+       [](LockServer& server) {
+         Bench b(server, kShortLease);
+         LockLease lease = b.service->Acquire(b.name).value();
+         b.server.RestartEmpty();
          return LookOnceTold(lease);
        }},
       {"another has it after the server came back empty",
-       [] {
-         Bench b(kShortLease);
-         LockLease lease = b.service->Acquire("ticket").value();
-         b.server.Restart();
-         LockLease next = b.others->Acquire("ticket", {.lease = kLongLease}).value();
+       [](LockServer& server) {
+         Bench b(server, kShortLease);
+         LockLease lease = b.service->Acquire(b.name).value();
+         b.server.RestartEmpty();
+         LockLease next = b.others->Acquire(b.name, {.lease = kLongLease}).value();
          Seen seen = LookOnceTold(lease);
          const absl::Status undisturbed = next.Release();
          EXPECT_TRUE(undisturbed.ok()) << undisturbed;
          return seen;
        }},
       {"the server was away for less than the lease, with its data",
-       [] {
-         Bench b;
-         LockLease lease = b.service->Acquire("ticket").value();
+       [](LockServer& server) {
+         Bench b(server);
+         LockLease lease = b.service->Acquire(b.name).value();
          b.server.Restart();
          return Look(lease);
        }},
       {"the server is away for longer than the lease",
-       [] {
-         Bench b(kShortLease);
-         LockLease lease = b.service->Acquire("ticket").value();
+       [](LockServer& server) {
+         Bench b(server, kShortLease);
+         LockLease lease = b.service->Acquire(b.name).value();
          b.TakeServerAway();
          return LookOnceTold(lease);
        }},
       {"the server is away at the release",
-       [] {
-         Bench b;
-         LockLease lease = b.service->Acquire("ticket").value();
+       [](LockServer& server) {
+         Bench b(server);
+         LockLease lease = b.service->Acquire(b.name).value();
          b.TakeServerAway();
          return Look(lease);
        }},
       {"the release's reply was lost, the server had run it",
-       [] {
-         Bench b;
-         LockLease lease = b.service->Acquire("ticket").value();
+       [](LockServer& server) {
+         Bench b(server);
+         LockLease lease = b.service->Acquire(b.name).value();
          b.proxy.DropReply();
          Seen seen = Look(lease);
-         EXPECT_FALSE(b.others->Inspect("ticket").value().locked);
+         EXPECT_FALSE(b.others->Inspect(b.name).value().locked);
          return seen;
        }},
       {"it was released before",
-       [] {
-         Bench b;
-         LockLease lease = b.service->Acquire("ticket").value();
+       [](LockServer& server) {
+         Bench b(server);
+         LockLease lease = b.service->Acquire(b.name).value();
          EXPECT_TRUE(lease.Release().ok());
          return Look(lease);
        }},
       {"the service was destroyed",
-       [] {
-         Bench b;
-         LockLease lease = b.service->Acquire("ticket").value();
+       [](LockServer& server) {
+         Bench b(server);
+         LockLease lease = b.service->Acquire(b.name).value();
          b.service.reset();
          return LookOnceTold(lease);
        }},
   };
 }
 
-TEST(LockOutcomesTest, EachFateOfAHold_IsSeenAsTheDocumentSays) {
-  STOCKADE_NEEDS_REDIS();
+TEST_P(LockOutcomesTest, EachFateOfAHold_IsSeenAsTheDocumentSays) {
   std::vector<std::string> all;
   for (const Fate& fate : Fates()) {
-    const Seen seen = fate.make();
+    SCOPED_TRACE(fate.what);
+    const Seen seen = fate.make(*server_);
     all.push_back("| " + std::string(fate.what) + " | " + (seen.valid ? "true" : "false") + " | " +
                   (seen.lost ? "fires" : "silent") + " | " + Told(seen.released) + " |");
   }
   ExpectRows("| what happened |", all);
 }
 
-TEST(LockOutcomesTest, PromiseTables_NameTestsThatThereAre) {
+TEST(LockDocumentTest, PromiseTables_NameTestsThatThereAre) {
   const std::set<std::string> tests = TestNames("tests/locks");
   const std::regex name(R"(`(\w+Test\.\w+)`)");
   std::ifstream document(std::string(STOCKADE_SOURCE_DIR) + "/docs/DISTRIBUTED_LOCKS.md");
