@@ -15,6 +15,8 @@ namespace {
 
 // A deadlock's victim runs again at once; after so many it is more than luck.
 constexpr int kMostDeadlocks = 20;
+// A wait for a row takes a second; one that is not over by the deadline would leave the outcome unknown.
+constexpr absl::Duration kRowWait = absl::Milliseconds(1100);
 constexpr size_t kMostRenewalsAPacket = 100;
 constexpr int kMostPurged = 1000;
 
@@ -77,7 +79,8 @@ MySqlLockEngine::MySqlLockEngine(MySqlTarget target, std::unique_ptr<MySqlConnec
           {.interval_min = options.poll_interval_min,
            .interval_max = options.poll_interval_max,
            .purge_interval = options.purge_interval},
-          [this](std::span<const std::string> names) { return Ask(names); }, [this] { return Purge(); }) {}
+          Clock::System(), [this](std::span<const std::string> names) { return Ask(names); },
+          [this] { return Purge(); }) {}
 
 MySqlLockEngine::~MySqlLockEngine() {
   pool_.Stop();  // So that the poller does not wait for the network.
@@ -98,6 +101,10 @@ MySqlLockEngine::Outcome MySqlLockEngine::RunOnce(MySqlConnection& connection, c
   return outcome;
 }
 
+bool MySqlLockEngine::MayWaitAgain(const Outcome& outcome, Instant deadline) {
+  return outcome.reply.remedy == MySqlRemedy::kRollBack && !outcome.unknown && Now() + kRowWait < deadline;
+}
+
 MySqlLockEngine::Outcome MySqlLockEngine::RunStep(const MySqlPacket& packet, Instant deadline) {
   Outcome outcome;
   do {
@@ -107,7 +114,7 @@ MySqlLockEngine::Outcome MySqlLockEngine::RunStep(const MySqlPacket& packet, Ins
       return outcome;
     }
     outcome = RunOnce(**connection, packet, deadline);
-  } while (outcome.reply.remedy == MySqlRemedy::kRollBack && !outcome.unknown && Now() < deadline);
+  } while (MayWaitAgain(outcome, deadline));
   return outcome;
 }
 
@@ -134,7 +141,7 @@ void MySqlLockEngine::TryMany(std::span<LockTry> tries) {
     const Outcome outcome = RunOnce(**connection, packet, next.deadline);
     if (outcome.reply.status.ok()) {
       MySqlLockScripts::TakeAnswer(outcome.reply, step);
-    } else if (outcome.reply.remedy == MySqlRemedy::kRollBack && !outcome.unknown && Now() < next.deadline) {
+    } else if (MayWaitAgain(outcome, next.deadline)) {
       pending.push_back(next);
     } else {
       step.status = NameLock(step.hold.name, outcome.reply.status);

@@ -50,6 +50,8 @@ class MySqlLockEngine final : public LockEngine {
   };
   // One packet on a connection, again where the database rolled it back for another's sake, until `deadline`.
   Outcome RunStep(const MySqlPacket& packet, Instant deadline);
+  // Whether it only waited for a row in vain, and has the time to do so once more.
+  static bool MayWaitAgain(const Outcome& outcome, Instant deadline);
   // The same once, but for deadlocks.
   static Outcome RunOnce(MySqlConnection& connection, const MySqlPacket& packet, Instant deadline);
   std::vector<LockRenewal*> RenewTogether(std::vector<LockRenewal*> renewals, Instant deadline);

@@ -102,17 +102,17 @@ MySqlPacket MySqlLockScripts::Try(const LockTry& step) const {
               ";"
               "SELECT now_us,free_at,GREATEST(token+1,now_us),own_count+(NOT sequence<=>",
               step.sequence, "),", "CASE WHEN sequence>", step.sequence, " OR (sequence=", step.sequence,
-              " AND (newest_step<>", Number(MySqlNewestStep::kTry), " OR count=0)) THEN ", int{kStaleTry},  //
-              " WHEN strange THEN ", int{kOtherKind},                                                       //
-              " WHEN own_read AND own_count=0 THEN ", int{kOnlyReads},                                      //
-              " WHEN free_at IS NOT NULL THEN ", int{kBusy},                                                //
-              " ELSE ", int{kAcquired}, " END ",                                                            //
-              "INTO @now,@free_at,@token,@count,@answer FROM (SELECT ", kNow, " AS now_us,",                //
-              "(SELECT token FROM ", locks_, " WHERE name=", name, ") AS token,",                           //
-              "MAX(IF(", own, ",sequence,NULL)) AS sequence,",                                              //
-              "MAX(IF(", own, ",newest_step,NULL)) AS newest_step,",                                        //
-              "COALESCE(MAX(IF(", own, ",hold_count,0)),0) AS own_count,",                                  //
-              "MAX(hold_count>0 AND kind NOT IN ", Family(kind), ") AS strange,", reads, " AS own_read,",   //
+              " AND (newest_step<>", Number(MySqlNewestStep::kTry), " OR own_count=0)) THEN ", int{kStaleTry},  //
+              " WHEN strange THEN ", int{kOtherKind},                                                           //
+              " WHEN own_read AND own_count=0 THEN ", int{kOnlyReads},                                          //
+              " WHEN free_at IS NOT NULL THEN ", int{kBusy},                                                    //
+              " ELSE ", int{kAcquired}, " END ",                                                                //
+              "INTO @now,@free_at,@token,@count,@answer FROM (SELECT ", kNow, " AS now_us,",                    //
+              "(SELECT token FROM ", locks_, " WHERE name=", name, ") AS token,",                               //
+              "MAX(IF(", own, ",sequence,NULL)) AS sequence,",                                                  //
+              "MAX(IF(", own, ",newest_step,NULL)) AS newest_step,",                                            //
+              "COALESCE(MAX(IF(", own, ",hold_count,0)),0) AS own_count,",                                      //
+              "MAX(hold_count>0 AND kind NOT IN ", Family(kind), ") AS strange,", reads, " AS own_read,",       //
               "MAX(IF(hold_count>0 AND kind IN ", Excluding(kind), " AND owner<>", owner,
               ",expires_at,NULL)) AS free_at ", "FROM ", holds_, " WHERE name=", name, ") AS found;",  //
               "UPDATE ", locks_, " SET token=@token,used_at=@now WHERE name=", name, " AND @answer=", int{kAcquired},

@@ -4,7 +4,7 @@
 #include <random>
 #include <utility>
 
-#include "stockade/base/clock.h"
+#include "../hint_ear.h"
 
 namespace stockade::internal {
 namespace {
@@ -12,13 +12,17 @@ namespace {
 // Where a purge left something.
 constexpr absl::Duration kPurgeAgain = absl::Seconds(1);
 
-Instant Now() { return Clock::System()->Now(); }
-
 }  // namespace
+
+struct MySqlPoller::Ear : HintEar {
+  Ear(HoldKey of, std::function<void()> on_hint) : HintEar(std::move(on_hint)), hold(std::move(of)) {}
+
+  const HoldKey hold;
+};
 
 class MySqlPoller::Watching final : public LockWatch {
  public:
-  Watching(MySqlPoller* poller, std::shared_ptr<HintEar> ear) : poller_(poller), ear_(std::move(ear)) {}
+  Watching(MySqlPoller* poller, std::shared_ptr<Ear> ear) : poller_(poller), ear_(std::move(ear)) {}
   ~Watching() override {
     poller_->Forget(ear_);
     ear_->Close();
@@ -26,11 +30,11 @@ class MySqlPoller::Watching final : public LockWatch {
 
  private:
   MySqlPoller* const poller_;
-  const std::shared_ptr<HintEar> ear_;
+  const std::shared_ptr<Ear> ear_;
 };
 
-MySqlPoller::MySqlPoller(const MySqlPollerOptions& options, Ask ask, std::function<bool()> purge)
-    : options_(options), ask_(std::move(ask)), purge_(std::move(purge)), purge_at_(NextPurge(false)) {
+MySqlPoller::MySqlPoller(const MySqlPollerOptions& options, Clock* clock, Ask ask, std::function<bool()> purge)
+    : options_(options), clock_(clock), ask_(std::move(ask)), purge_(std::move(purge)), purge_at_(NextPurge(false)) {
   thread_ = std::thread([this] { Run(); });
 }
 
@@ -46,20 +50,20 @@ void MySqlPoller::Stop() {
 }
 
 std::unique_ptr<LockWatch> MySqlPoller::Watch(const HoldKey& hold, std::function<void()> on_hint) {
-  auto ear = std::make_shared<HintEar>(hold, std::move(on_hint));
+  auto ear = std::make_shared<Ear>(hold, std::move(on_hint));
   const std::lock_guard lock(mutex_);
   Name& name = names_[hold.name];
   name.ears.push_back(ear);
   // Soon, for a release between the caller's try and now.
   name.interval = options_.interval_min;
-  name.due = Now() + name.interval;
+  name.due = clock_->Now() + name.interval;
   if (name.due < sleeps_until_) changed_.notify_one();
   return std::make_unique<Watching>(this, std::move(ear));
 }
 
-void MySqlPoller::Forget(const std::shared_ptr<HintEar>& ear) {
+void MySqlPoller::Forget(const std::shared_ptr<Ear>& ear) {
   const std::lock_guard lock(mutex_);
-  const auto found = names_.find(ear->hold().name);
+  const auto found = names_.find(ear->hold.name);
   std::erase(found->second.ears, ear);
   if (found->second.ears.empty()) names_.erase(found);
 }
@@ -72,7 +76,7 @@ void MySqlPoller::TellReleased(std::string_view name) {
     if (found == names_.end()) return;
     to_tell = found->second.ears;
   }
-  for (const std::shared_ptr<HintEar>& ear : to_tell) ear->Tell();
+  for (const std::shared_ptr<Ear>& ear : to_tell) ear->Tell();
 }
 
 uint64_t MySqlPoller::questions() const {
@@ -81,9 +85,9 @@ uint64_t MySqlPoller::questions() const {
 }
 
 Instant MySqlPoller::NextPurge(bool soon) {
-  if (soon) return Now() + kPurgeAgain;
+  if (soon) return clock_->Now() + kPurgeAgain;
   thread_local std::minstd_rand random{std::random_device()()};
-  return Now() + options_.purge_interval * std::uniform_real_distribution<double>(0.5, 1.0)(random);
+  return clock_->Now() + options_.purge_interval * std::uniform_real_distribution<double>(0.5, 1.0)(random);
 }
 
 Instant MySqlPoller::NextLook() const {
@@ -99,7 +103,7 @@ std::vector<std::string> MySqlPoller::Due(Instant now) {
       if (name.due <= now) due.emplace_back(name.due, &key);
     }
   }
-  std::sort(due.begin(), due.end());
+  std::ranges::stable_sort(due, {}, &std::pair<Instant, const std::string*>::first);
   if (due.size() > kMostNames) due.resize(kMostNames);  // The rest are the first next time.
   std::vector<std::string> names;
   names.reserve(due.size());
@@ -119,8 +123,8 @@ void MySqlPoller::Note(const std::vector<std::string>& names, const std::optiona
     name.due = asked + name.interval;
     if (!state) continue;
     name.seen = state;
-    for (const std::shared_ptr<HintEar>& ear : name.ears) {
-      if (state->FreeFor(ear->hold().kind)) to_tell.push_back(ear);
+    for (const std::shared_ptr<Ear>& ear : name.ears) {
+      if (state->FreeFor(ear->hold.kind)) to_tell.push_back(ear);
     }
   }
 }
@@ -128,11 +132,11 @@ void MySqlPoller::Note(const std::vector<std::string>& names, const std::optiona
 void MySqlPoller::Run() {
   std::unique_lock lock(mutex_);
   while (!stopping_) {
-    const Instant now = Now();
+    const Instant now = clock_->Now();
     const Instant next = NextLook();
     if (now < next) {
       sleeps_until_ = next;
-      Clock::System()->WaitUntil(changed_, lock, next);
+      clock_->WaitUntil(changed_, lock, next);
       sleeps_until_ = Instant::InfinitePast();
       continue;
     }
@@ -151,7 +155,7 @@ void MySqlPoller::Run() {
     if (purges) purge_at_ = NextPurge(more);
     Note(names, states, now, to_tell);
     lock.unlock();
-    for (const std::shared_ptr<HintEar>& ear : to_tell) ear->Tell();
+    for (const std::shared_ptr<Ear>& ear : to_tell) ear->Tell();
     to_tell.clear();
     lock.lock();
   }

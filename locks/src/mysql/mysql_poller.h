@@ -14,8 +14,8 @@
 #include <thread>
 #include <vector>
 
-#include "../hint_ear.h"
 #include "absl/time/time.h"
+#include "stockade/base/clock.h"
 #include "stockade/base/instant.h"
 #include "stockade/locks/lock_engine.h"
 
@@ -54,7 +54,8 @@ class MySqlPoller {
   static constexpr size_t kMostNames = 256;
 
   // `ask` and `purge` are called on its thread, until Stop() returns. Purge gives whether there is more to do.
-  MySqlPoller(const MySqlPollerOptions& options, Ask ask, std::function<bool()> purge);
+  // `clock` must outlive it.
+  MySqlPoller(const MySqlPollerOptions& options, Clock* clock, Ask ask, std::function<bool()> purge);
   ~MySqlPoller();
 
   // Must not outlive the poller.
@@ -68,8 +69,9 @@ class MySqlPoller {
   uint64_t questions() const;
 
  private:
+  struct Ear;
   class Watching;
-  using Ears = std::vector<std::shared_ptr<HintEar>>;
+  using Ears = std::vector<std::shared_ptr<Ear>>;
 
   // Invariant: has ears.
   struct Name {
@@ -84,10 +86,11 @@ class MySqlPoller {
   std::vector<std::string> Due(Instant now);
   void Note(const std::vector<std::string>& names, const std::optional<std::vector<NameState>>& states, Instant asked,
             Ears& to_tell);
-  void Forget(const std::shared_ptr<HintEar>& ear);
+  void Forget(const std::shared_ptr<Ear>& ear);
   Instant NextPurge(bool soon);
 
   const MySqlPollerOptions options_;
+  Clock* const clock_;
   const Ask ask_;
   const std::function<bool()> purge_;
 
