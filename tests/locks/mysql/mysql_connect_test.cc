@@ -1,0 +1,146 @@
+// Tables, users and TLS.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include "locks/mysql/mysql_engine_fixture.h"
+#include "mysql_connection.h"
+#include "mysql_schema.h"
+#include "stockade/base/clock.h"
+
+namespace stockade {
+namespace {
+
+using testing::EngineOn;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr absl::StatusCode kMissing = absl::StatusCode::kFailedPrecondition;
+
+class MySqlConnectTest : public testing::MySqlEngineTest {
+ protected:
+  void TearDown() override {
+    if (engine_ != nullptr) server().Wipe();
+  }
+  static absl::Status Connect(const std::string& parameters = "") {
+    return MySqlLockService::Connect(server().url() + parameters).status();
+  }
+  static void ExpectMissing(const std::string& what) {
+    const absl::Status status = Connect();
+    EXPECT_EQ(status.code(), kMissing) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(what));
+  }
+  static std::string UrlAs(const std::string& user) {
+    std::string url = server().url();
+    return url.replace(url.find("stockade:secret"), 15, user);
+  }
+  // The cipher of a connection made so; empty where it has none.
+  static absl::StatusOr<std::string> Cipher(const std::string& url) {
+    MySqlLockOptions options;
+    const internal::MySqlUrl parsed = internal::ParseMySqlUrl(url, options).value();
+    const auto connection =
+        internal::MySqlConnection::Open({.url = parsed, .tls = options.tls, .tls_ca_file = options.tls_ca_file}, -1);
+    if (!connection.ok()) return connection.status();
+    const internal::MySqlReply reply =
+        (*connection)->Run("SHOW SESSION STATUS LIKE 'Ssl_cipher'", Clock::System()->Now() + absl::Seconds(20));
+    if (!reply.status.ok()) return reply.status;
+    return reply.rows.at(0).at(1).value_or("");
+  }
+};
+
+TEST_F(MySqlConnectTest, NoTables_NamesWhatIsMissingAndWhatToDo) {
+  server().Wipe();
+  ExpectMissing("the table `stockade_locks` is not there");
+  ExpectMissing("create_schema");
+  EXPECT_TRUE(Connect("?create_schema=1").ok());
+  EXPECT_TRUE(Connect("?create_schema=1").ok()) << "again";
+  EXPECT_TRUE(Connect().ok());
+  server().Query("DROP TABLE test.stockade_lock_holds");
+  ExpectMissing("the table `stockade_lock_holds` is not there");
+}
+
+TEST_F(MySqlConnectTest, SchemaByAnAdministrator_IsTaken) {
+  server().Wipe();
+  internal::MySqlUrl root = {.socket = server().unix_socket(), .username = "root", .database = "test"};
+  const auto connection = internal::MySqlConnection::Open({.url = root}, -1).value();
+  const Instant deadline = Clock::System()->Now() + absl::Seconds(20);
+  EXPECT_TRUE(connection->Run(MySqlLockService::Schema("mine_"), deadline).status.ok());
+  EXPECT_TRUE(Connect("?table_prefix=mine_").ok());
+  ExpectMissing("`stockade_locks`");
+}
+
+TEST_F(MySqlConnectTest, OtherTables_NameWhatDiffers) {
+  const auto expect = [](const std::string& change, const std::string& told) {
+    server().Wipe();
+    EXPECT_TRUE(Connect("?create_schema=1").ok());
+    server().Query("ALTER TABLE test." + change);
+    ExpectMissing(told);
+  };
+  expect("stockade_locks DROP COLUMN token", "has no column token");
+  expect("stockade_locks MODIFY token INT NOT NULL", "has the column token of type int, not bigint");
+  expect("stockade_lock_holds MODIFY sequence BIGINT NOT NULL", "sequence of type bigint, not bigint unsigned");
+  expect("stockade_lock_holds MODIFY name VARBINARY(100) NOT NULL", "name of type varbinary(100), not varbinary(256)");
+  expect("stockade_lock_holds DROP PRIMARY KEY, ADD PRIMARY KEY (name, owner)", "has the column kind at place 0");
+  expect("stockade_locks ENGINE=MyISAM", "is kept by MyISAM, not by InnoDB");
+  expect("stockade_locks COMMENT='stockade locks 0'", "has the comment 'stockade locks 0'");
+}
+
+TEST_F(MySqlConnectTest, TablesGoneLater_AreNamed) {
+  testing::Holder holder(*engine_, "stock");
+  server().Wipe();
+  const LockTry step = holder.Try();
+  EXPECT_EQ(step.status.code(), kMissing) << step.status;
+  EXPECT_FALSE(step.outcome_unknown);
+  EXPECT_THAT(std::string(step.status.message()), HasSubstr("stockade_locks"));
+}
+
+TEST_F(MySqlConnectTest, WrongPassword_IsDeniedAndNotShown) {
+  const absl::Status status = MySqlLockService::Connect(UrlAs("stockade:wrong")).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kPermissionDenied) << status;
+  EXPECT_THAT(std::string(status.message()), Not(HasSubstr("wrong")));
+}
+
+TEST_F(MySqlConnectTest, UserWithoutRights_IsDenied) {
+  server().Query("CREATE OR REPLACE USER reader@'127.0.0.1' IDENTIFIED BY 'x'");
+  server().Query("GRANT SELECT ON test.* TO reader@'127.0.0.1'");
+  const std::string url = UrlAs("reader:x");
+  EXPECT_EQ(MySqlLockService::Connect(url + "?create_schema=1&table_prefix=other_").status().code(),
+            absl::StatusCode::kPermissionDenied);
+  const auto service = MySqlLockService::Connect(url);
+  ASSERT_TRUE(service.ok()) << service.status();
+  EXPECT_EQ((*service)->Acquire("stock").status().code(), absl::StatusCode::kPermissionDenied);
+  server().Query("DROP USER reader@'127.0.0.1'");
+}
+
+TEST_F(MySqlConnectTest, NoDatabase_IsNamed) {
+  const absl::Status status =
+      MySqlLockService::Connect("mysql://root@localhost/nowhere?socket=" + server().unix_socket()).status();
+  EXPECT_EQ(status.code(), kMissing) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("nowhere"));
+}
+
+TEST_F(MySqlConnectTest, Id_HasTheServerTheDatabaseAndNoPassword) {
+  EXPECT_EQ(engine_->id(), "mysql 127.0.0.1:" + std::to_string(server().port()) + "/test/stockade_");
+}
+
+TEST_F(MySqlConnectTest, Tls_OffRequiredVerified) {
+  const std::string url = server().url();
+  EXPECT_EQ(Cipher(url + "?tls=off").value(), "");
+  EXPECT_NE(Cipher(url + "?tls=required").value(), "");
+  EXPECT_NE(Cipher(url + "?tls=verify&tls_ca=" + server().ca_file()).value(), "");
+  const absl::Status other = Cipher(url + "?tls=verify&tls_ca=" + server().other_ca_file()).status();
+  EXPECT_EQ(other.code(), absl::StatusCode::kUnavailable) << other;
+  EXPECT_THAT(std::string(other.message()), Not(HasSubstr("secret")));
+}
+
+TEST_F(MySqlConnectTest, TlsRequired_TheServerHasNone_IsRefused) {
+  const testing::MariaDbServer plain;
+  const absl::Status status = Cipher(plain.url() + "?tls=required").status();
+  EXPECT_EQ(status.code(), kMissing) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("the server has no TLS"));
+}
+
+}  // namespace
+}  // namespace stockade
