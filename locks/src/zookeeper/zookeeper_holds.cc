@@ -61,7 +61,7 @@ ZooKeeperHolds::Begun ZooKeeperHolds::Begin(LockTry& step, const std::shared_ptr
   if (key.kind == LockKind::kRead) {
     if (const HoldPtr write = HeldAs(key, LockKind::kWrite); write != nullptr && write->session == session) {
       begun.next = Next::kNest;
-      begun.beside = write->name;
+      begun.write = write;
       begun.hold = Add(key, session);
       // Its own node is younger than waiters that come after it, so its number would be larger than theirs.
       begun.hold->token = write->token;

@@ -66,7 +66,7 @@ class ZooKeeperHolds {
     kAnswered,  // In the step.
     kPeek,      // It may not wait, and has nothing: look whether it would be in.
     kMake,      // A node was noted that is to be made.
-    kNest,      // The same, beside `beside`.
+    kNest,      // The same, within `write`.
     kLook,      // Where its node stands.
     kRecover,   // Whether its node is there.
     kReenter,   // Whether it still holds.
@@ -74,7 +74,7 @@ class ZooKeeperHolds {
   struct Begun {
     Next next = Next::kAnswered;
     HoldPtr hold = nullptr;
-    std::string beside = {};  // The owner's write node.
+    HoldPtr write = nullptr;  // The owner's.
   };
   // `peeked`: it would be in.
   Begun Begin(LockTry& step, const std::shared_ptr<ZooKeeperSession>& session, bool peeked);

@@ -44,8 +44,8 @@ void ZooKeeperTry::Send(ZooKeeperRound& round) {
       session_->Children(directory, round.Next());
       break;
     case Ask::kNest:
-      session_->CreateBeside(Concat(directory, "/", NestedName(hold_->prefix, beside_)),
-                             Concat(directory, "/", beside_), round.Next());
+      session_->CreateBeside(Concat(directory, "/", NestedName(hold_->prefix, write_->name)),
+                             Concat(directory, "/", write_->name), round.Next());
       break;
     case Ask::kLook: session_->Children(directory, round.Next()); break;
     case Ask::kRecover:
@@ -85,7 +85,7 @@ void ZooKeeperTry::Begin(bool peeked) {
   ZooKeeperHolds::Begun begun = holds_.Begin(step_, session_, peeked);
   if (beginnings_++ == 0) had_place_ = begun.next == ZooKeeperHolds::Next::kLook;
   hold_ = std::move(begun.hold);
-  beside_ = std::move(begun.beside);
+  write_ = std::move(begun.write);
   switch (begun.next) {
     case ZooKeeperHolds::Next::kAnswered: return Finish();
     case ZooKeeperHolds::Next::kPeek: ask_ = Ask::kPeek; break;
@@ -128,9 +128,12 @@ void ZooKeeperTry::ReadMakeAll(std::span<ZooKeeperAnswer> answers) {
 }
 
 void ZooKeeperTry::ReadNest(const ZooKeeperAnswer& made) {
-  if (made.code == ZNONODE) return Again();  // The write was taken away.
+  if (made.code == ZNONODE) {
+    holds_.TakeOff(write_);  // It was taken away.
+    return Again();
+  }
   if (made.code != ZOK) return Fail(made.code, /*unknown=*/true);
-  if (!holds_.Made(hold_, NestedName(hold_->prefix, beside_), std::nullopt)) return Lapsed();
+  if (!holds_.Made(hold_, NestedName(hold_->prefix, write_->name), std::nullopt)) return Lapsed();
   Enter();
 }
 

@@ -5,7 +5,6 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <string>
 
 #include "stockade/locks/lock_engine.h"
 #include "zookeeper_holds.h"
@@ -66,8 +65,8 @@ class ZooKeeperTry {
   LockTry& step_;
   Ask ask_ = Ask::kBegin;
   ZooKeeperHolds::HoldPtr hold_ = nullptr;
-  std::string beside_ = {};
-  bool had_place_ = false;  // When it began.
+  ZooKeeperHolds::HoldPtr write_ = nullptr;  // That the node is within.
+  bool had_place_ = false;                   // When it began.
   bool made_all_ = false;
   int beginnings_ = 0;
   absl::Status outcome_ = absl::OkStatus();  // Once taken back.

@@ -1,0 +1,226 @@
+// What becomes of locks when ZooKeeper is not heard: replies that are lost, connections, sessions.
+#include "locks/zookeeper/zookeeper_engine_fixture.h"
+
+namespace stockade {
+namespace {
+
+using testing::Await;
+using ::testing::HasSubstr;
+using testing::HintCount;
+using testing::Holder;
+using ::testing::Not;
+using ::testing::SizeIs;
+using testing::TcpProxy;
+using testing::ZooKeeperEngineOn;
+using testing::ZooKeeperEngineTest;
+using testing::ZooKeeperUrl;
+
+class ZooKeeperSessionTest : public ZooKeeperEngineTest {
+ protected:
+  void SetUp() override {
+    ZooKeeperEngineTest::SetUp();
+    if (server_ == nullptr) return;
+    proxy_ = std::make_unique<TcpProxy>(server_->port());
+    const uint16_t port = proxy_->port();
+    url_ = ZooKeeperUrl({&port, 1}, server_->tick());
+  }
+
+  // By way of the proxy.
+  std::unique_ptr<internal::ZooKeeperLockEngine> Connect(absl::Duration session_timeout) {
+    return ZooKeeperEngineOn(url_, {.session_timeout = session_timeout});
+  }
+  // A lock's first node costs more than one request: it is taken and given back once.
+  void Warm(Holder& holder) {
+    ASSERT_TRUE(holder.Try().acquired);
+    ASSERT_TRUE(holder.Release().held);
+  }
+
+  std::unique_ptr<TcpProxy> proxy_;
+  std::string url_;
+};
+
+TEST_F(ZooKeeperSessionTest, TryNotAnswered_IsFoundAgainAndNotDoubled) {
+  const auto engine = Connect(absl::Seconds(20));
+  Holder holder(*engine, "a");
+  Warm(holder);
+  proxy_->DropReply();
+  LockTry step = holder.Queue();
+  while (!step.status.ok()) {
+    EXPECT_TRUE(absl::IsUnavailable(step.status)) << step.status;
+    step = holder.TryAgain(absl::Seconds(30), true);
+  }
+  EXPECT_EQ(proxy_->counts().cut, 1);
+  EXPECT_TRUE(step.acquired);
+  EXPECT_EQ(step.hold_count, 1);
+  EXPECT_GT(step.fencing_token.value_or(0), 0);
+  EXPECT_THAT(Nodes("a"), SizeIs(1));
+  EXPECT_TRUE(holder.Release().held);
+  EXPECT_THAT(Nodes("a"), SizeIs(0));
+}
+
+TEST_F(ZooKeeperSessionTest, TryNotAnsweredAndGivenUp_LeavesNothingBehind) {
+  const auto engine = Connect(absl::Seconds(20));
+  Holder holder(*engine, "a");
+  Warm(holder);
+  proxy_->DropReply();
+  const LockTry step = holder.Queue();
+  EXPECT_TRUE(step.outcome_unknown || step.acquired);
+  const LockRelease given_up = holder.GiveUp();
+  EXPECT_TRUE(given_up.status.ok()) << given_up.status;
+  EXPECT_THAT(Nodes("a"), SizeIs(0));
+}
+
+TEST_F(ZooKeeperSessionTest, ReleaseNotAnswered_IsDoneOnceConnectedAgain) {
+  const auto engine = Connect(absl::Seconds(20));
+  Holder holder(*engine, "a");
+  ASSERT_TRUE(holder.Try().acquired);
+  proxy_->DropReply();
+  const LockRelease released = holder.Release();
+  EXPECT_TRUE(released.status.ok()) << released.status;
+  EXPECT_TRUE(released.held);
+  EXPECT_THAT(Nodes("a"), SizeIs(0));
+}
+
+TEST_F(ZooKeeperSessionTest, ReleaseOutOfTime_IsDoneLaterAndSaysSo) {
+  const auto engine = Connect(absl::Seconds(20));
+  Holder holder(*engine, "a");
+  ASSERT_TRUE(holder.Try().acquired);
+  proxy_->Hold();
+  LockRelease release = {.hold = holder.hold(), .sequence = 100, .timeout = absl::Milliseconds(1)};
+  engine->Release(release);
+  EXPECT_TRUE(absl::IsUnavailable(release.status)) << release.status;
+  EXPECT_TRUE(release.outcome_unknown);
+  proxy_->Release();
+  release.resent = true;
+  release.timeout = absl::Seconds(20);
+  engine->Release(release);
+  EXPECT_TRUE(release.status.ok()) << release.status;
+  EXPECT_TRUE(release.held);
+  EXPECT_THAT(Nodes("a"), SizeIs(0));
+}
+
+TEST_F(ZooKeeperSessionTest, ConnectionLost_KeepsTheHoldAndHearsAgain) {
+  const auto engine = Connect(absl::Seconds(20));
+  Holder other(*engine_, "a");
+  Holder holder(*engine, "b");
+  Holder waiter(*engine, "a");
+  other.Try();
+  const LockTry held = holder.Try();
+  waiter.Queue();
+  HintCount hints;
+  const auto watch = waiter.Hear(hints.hint());
+  proxy_->CloseAll();
+  hints.AwaitMoreThan(0);
+  EXPECT_TRUE(holder.Renew(absl::Seconds(30)).held);
+  EXPECT_EQ(holder.Queue().session, held.session);
+  EXPECT_FALSE(waiter.Queue().acquired);
+  const int before = hints.count();
+  other.Release();
+  hints.AwaitMoreThan(before);
+  EXPECT_TRUE(waiter.Queue().acquired);
+}
+
+TEST_F(ZooKeeperSessionTest, NotHeard_IsOverHereBeforeItIsThere) {
+  const auto engine = Connect(absl::Seconds(2));
+  Holder holder(*engine, "a");
+  const LockTry held = holder.Try();
+  ASSERT_TRUE(held.acquired);
+  // It is kept while it is heard.
+  const Instant before = held.session->ValidUntil();
+  Await("the session to be extended", [&] { return held.session->ValidUntil() > before; });
+  proxy_->Freeze();
+  Await("the session to expire", [&] { return Nodes("a").empty(); });
+  EXPECT_LT(held.session->ValidUntil(), Clock::System()->Now());
+  LockTry away = {.hold = holder.hold(), .lease = absl::Seconds(30), .sequence = 50, .timeout = absl::Milliseconds(50)};
+  engine->TryMany({&away, 1});
+  EXPECT_TRUE(absl::IsUnavailable(away.status)) << away.status;
+  proxy_->Thaw();
+  holder.set_sequence(100);
+  LockTry anew = holder.Queue();
+  while (!anew.status.ok()) anew = holder.Queue();
+  EXPECT_TRUE(anew.acquired);
+  EXPECT_EQ(anew.hold_count, 1);
+  EXPECT_NE(anew.session, held.session);
+  EXPECT_GT(*anew.fencing_token, *held.fencing_token);
+}
+
+TEST_F(ZooKeeperSessionTest, Over_WaitersHearAndTakeNewPlaces) {
+  const auto engine = Connect(absl::Seconds(1));
+  Holder other(*engine_, "a");
+  Holder waiter(*engine, "a");
+  other.Try();
+  waiter.Queue();
+  HintCount hints;
+  const auto watch = waiter.Hear(hints.hint());
+  proxy_->Freeze();
+  AwaitNodes("a", 1);
+  proxy_->Thaw();
+  hints.AwaitMoreThan(0);
+  LockTry again = waiter.Queue();
+  while (!again.status.ok()) again = waiter.Queue();
+  EXPECT_FALSE(again.acquired);
+  EXPECT_THAT(Nodes("a"), SizeIs(2));
+}
+
+TEST_F(ZooKeeperSessionTest, RenewalAfterTheSession_IsNoMore) {
+  const auto engine = Connect(absl::Seconds(1));
+  Holder holder(*engine, "a");
+  const LockTry held = holder.Try();
+  proxy_->Freeze();
+  Await("the session to end", [&] { return held.session->ValidUntil() == Instant::InfinitePast(); });
+  Await("the engine to forget it", [&] {
+    LockRenewal renewal = {.hold = holder.hold(), .lease = absl::Seconds(30)};
+    engine->RenewMany({&renewal, 1}, absl::Milliseconds(10));
+    return renewal.status.ok() && !renewal.held;
+  });
+  const LockRelease released = holder.Release();
+  EXPECT_TRUE(released.status.ok()) << released.status;
+  EXPECT_FALSE(released.held);
+  proxy_->Thaw();
+}
+
+TEST_F(ZooKeeperSessionTest, ServerRestarted_KeepsSessionsAndHolds) {
+  Holder holder(*engine_, "a");
+  const LockTry held = holder.Try();
+  server_->Kill();
+  server_->Restart();
+  raw_ = std::make_unique<testing::RawZooKeeper>(server_->port());
+  LockTry again = holder.Queue();
+  while (!again.status.ok()) again = holder.Queue();
+  EXPECT_EQ(again.hold_count, 2);
+  EXPECT_EQ(again.session, held.session);
+  EXPECT_THAT(Nodes("a"), SizeIs(1));
+}
+
+TEST_F(ZooKeeperSessionTest, TimeoutTooShort_IsRefusedWithBothValues) {
+  const auto engine = internal::ZooKeeperLockEngine::Connect("zookeeper://127.0.0.1:" + std::to_string(server_->port()),
+                                                             {.session_timeout = absl::Seconds(5)});
+  EXPECT_TRUE(absl::IsFailedPrecondition(engine.status())) << engine.status();
+  EXPECT_THAT(std::string(engine.status().message()), HasSubstr("5s"));
+  EXPECT_THAT(std::string(engine.status().message()), HasSubstr("2s"));
+}
+
+TEST_F(ZooKeeperSessionTest, Credentials_KeepOthersOut) {
+  const std::string at = "127.0.0.1:" + std::to_string(server_->port());
+  const std::string tail = at + "/secured/locks?tick_ms=" + std::to_string(absl::ToInt64Milliseconds(server_->tick()));
+  const auto engine = ZooKeeperEngineOn("zookeeper://shop:secret@" + tail);
+  ASSERT_NE(engine, nullptr);
+  EXPECT_EQ(engine->id(), "zookeeper " + at + "/secured/locks");
+  Holder holder(*engine, "a");
+  EXPECT_TRUE(holder.Queue().acquired);
+  EXPECT_TRUE(holder.Renew(absl::Seconds(30)).held);
+  for (const std::string user : {"", "shop:wrong@", "other:secret@"}) {
+    const auto other = internal::ZooKeeperLockEngine::Connect("zookeeper://" + user + tail, {});
+    EXPECT_TRUE(absl::IsPermissionDenied(other.status())) << user << other.status();
+    EXPECT_THAT(std::string(other.status().message()), HasSubstr("/secured/locks"));
+    EXPECT_THAT(std::string(other.status().message()), Not(HasSubstr("wrong")));
+  }
+  const auto same = ZooKeeperEngineOn("zookeeper://shop:secret@" + tail);
+  Holder second(*same, "a");
+  EXPECT_FALSE(second.Queue().acquired);
+  EXPECT_TRUE(holder.Release().held);
+  EXPECT_TRUE(second.Queue().acquired);
+}
+
+}  // namespace
+}  // namespace stockade
