@@ -38,6 +38,8 @@ class LockDeployment {
   // Of the locks that its engine has.
   virtual std::vector<LockKind> kinds() const;
   virtual bool has_tokens() const { return true; }
+  // Whether the lease of a re-entry has a larger token than those before; otherwise it has the hold's.
+  virtual bool reentry_has_new_token() const { return true; }
 
   // How many wait in the queue of a fair lock.
   virtual int64_t Queued(const std::string& name) = 0;

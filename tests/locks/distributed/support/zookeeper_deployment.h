@@ -20,6 +20,8 @@ class ZooKeeperDeployment final : public ServerDeployment {
   ZooKeeperDeployment();
 
   std::unique_ptr<LockService> NewClient(LockServiceOptions options) override;
+  // Re-entry makes no node.
+  bool reentry_has_new_token() const override { return false; }
   int64_t Queued(const std::string& name) override;
 
   std::string url() const override;
