@@ -165,8 +165,12 @@ class LockOutcomesTest : public ::testing::TestWithParam<LockEngineKind> {
   void SetUp() override {
     STOCKADE_NEEDS_REDIS();
 #ifdef STOCKADE_ALL_LOCK_ENGINES
-    if (GetParam() == LockEngineKind::kZooKeeper) STOCKADE_NEEDS_ZOOKEEPER();
-    if (GetParam() == LockEngineKind::kMySql) STOCKADE_NEEDS_MARIADB();
+    if (GetParam() == LockEngineKind::kZooKeeper) {
+      STOCKADE_NEEDS_ZOOKEEPER();
+    }
+    if (GetParam() == LockEngineKind::kMySql) {
+      STOCKADE_NEEDS_MARIADB();
+    }
 #endif
     server_ = StartLockServer(GetParam());
   }
