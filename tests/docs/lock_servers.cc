@@ -53,11 +53,14 @@ class MySqlLockServer final : public LockServer {
   absl::StatusOr<std::unique_ptr<LockService>> Connect(uint16_t port, const LockServiceOptions& options) override {
     return MySqlLockService::Connect(MariaDbServer::UrlOf(port), {.service = options, .create_schema = true});
   }
-  void Restart() override { server_.Restart(); }
+  void Restart() override {
+    server_.Kill();  // An orderly end takes it seconds.
+    server_.Restart();
+  }
   void RestartEmpty() override {
     server_.Query("DELETE FROM test.stockade_lock_holds");
     server_.Query("DELETE FROM test.stockade_locks");
-    server_.Restart();
+    Restart();
   }
 
  private:
