@@ -10,7 +10,6 @@ namespace stockade {
 namespace {
 
 using testing::IsFree;
-using testing::kExclusiveKinds;
 using testing::kKeptLease;
 using testing::kShortLease;
 using testing::kSlack;
@@ -19,17 +18,17 @@ using testing::MustInspect;
 using testing::Stopwatch;
 using testing::TcpProxy;
 
-constexpr LockKind kKinds[] = {LockKind::kReentrant, LockKind::kFair, LockKind::kRead, LockKind::kWrite};
-
 class LostReplyTest : public testing::ProxiedServerTest {
  protected:
   // Of what DropReply() was to do.
   void ExpectCut(uint64_t count) { EXPECT_EQ(proxy_->counts().cut, count); }
 };
 
-TEST_F(LostReplyTest, Acquire_ReplyIsLost_CountsOnce) {
+INSTANTIATE_TEST_SUITE_P(Locks, LostReplyTest, ::testing::ValuesIn(testing::OneServerSetups()), testing::LockSetupName);
+
+TEST_P(LostReplyTest, Acquire_ReplyIsLost_CountsOnce) {
   uint64_t cut = 0;
-  for (const LockKind kind : kKinds) {
+  for (const LockKind kind : server_->kinds()) {
     const std::string name(LockKindName(kind));
     proxy_->DropReply();
     LockLease lease = MustAcquire(*locks_, name, {.kind = kind});
@@ -41,9 +40,9 @@ TEST_F(LostReplyTest, Acquire_ReplyIsLost_CountsOnce) {
   }
 }
 
-TEST_F(LostReplyTest, Reenter_ReplyIsLost_CountsOnce) {
+TEST_P(LostReplyTest, Reenter_ReplyIsLost_CountsOnce) {
   uint64_t cut = 0;
-  for (const LockKind kind : kKinds) {
+  for (const LockKind kind : server_->kinds()) {
     const std::string name(LockKindName(kind));
     LockLease outer = MustAcquire(*locks_, name, {.kind = kind});
     proxy_->DropReply();
@@ -58,9 +57,9 @@ TEST_F(LostReplyTest, Reenter_ReplyIsLost_CountsOnce) {
   }
 }
 
-TEST_F(LostReplyTest, Release_ReplyIsLost_ReleasesOnce) {
+TEST_P(LostReplyTest, Release_ReplyIsLost_ReleasesOnce) {
   uint64_t cut = 0;
-  for (const LockKind kind : kKinds) {
+  for (const LockKind kind : server_->kinds()) {
     const std::string name(LockKindName(kind));
     LockLease outer = MustAcquire(*locks_, name, {.kind = kind});
     LockLease inner = MustAcquire(*locks_, name, {.kind = kind});
@@ -77,8 +76,8 @@ TEST_F(LostReplyTest, Release_ReplyIsLost_ReleasesOnce) {
 }
 
 // The release has been run, somebody else has entered, and it comes a second time.
-TEST_F(LostReplyTest, Release_ReplyIsLostAndAnotherEnters_DoesNotDisturbIt) {
-  for (const LockKind kind : kExclusiveKinds) {
+TEST_P(LostReplyTest, Release_ReplyIsLostAndAnotherEnters_DoesNotDisturbIt) {
+  for (const LockKind kind : ExclusiveKinds()) {
     const std::string name(LockKindName(kind));
     LockLease lease = MustAcquire(*locks_, name, {.kind = kind});
     proxy_->Hold();
@@ -95,19 +94,19 @@ TEST_F(LostReplyTest, Release_ReplyIsLostAndAnotherEnters_DoesNotDisturbIt) {
 }
 
 // It was not the release that took it away.
-TEST_F(LostReplyTest, Acquire_ReplyIsLostAndServerIsEmptied_ReleaseTellsTheLoss) {
-  for (const LockKind kind : kKinds) {
+TEST_P(LostReplyTest, Acquire_ReplyIsLostAndServerIsEmptied_ReleaseTellsTheLoss) {
+  for (const LockKind kind : server_->kinds()) {
     const std::string name(LockKindName(kind));
     proxy_->DropReply();
     LockLease lease = MustAcquire(*locks_, name, {.kind = kind});
-    EXPECT_EQ(server_->Call({"FLUSHALL"}), "OK");
+    server_->Empty();
     EXPECT_EQ(lease.Release().code(), absl::StatusCode::kFailedPrecondition) << name;
   }
 }
 
-TEST_F(LostReplyTest, Renew_RepliesAreLost_IsTriedAgainWithinTheLease) {
+TEST_P(LostReplyTest, Renew_RepliesAreLost_IsTriedAgainWithinTheLease) {
   const auto watched = NewProxied({.watchdog_lease = kKeptLease});
-  for (const LockKind kind : kKinds) {
+  for (const LockKind kind : server_->kinds()) {
     const std::string name(LockKindName(kind));
     LockLease lease = MustAcquire(*watched, name, {.kind = kind});
     for (int i = 0; i < 3; ++i) {
@@ -122,8 +121,8 @@ TEST_F(LostReplyTest, Renew_RepliesAreLost_IsTriedAgainWithinTheLease) {
 }
 
 // Acquired, unheard of, and never asked for again: it must not be renewed.
-TEST_F(LostReplyTest, Acquire_ReplyIsLostAndServerIsGone_IsUnavailableAndLapses) {
-  for (const LockKind kind : kExclusiveKinds) {
+TEST_P(LostReplyTest, Acquire_ReplyIsLostAndServerIsGone_IsUnavailableAndLapses) {
+  for (const LockKind kind : ExclusiveKinds()) {
     const auto watched = NewProxied({.watchdog_lease = kShortLease, .engine_timeout = absl::Milliseconds(500)});
     const std::string name(LockKindName(kind));
     proxy_->Hold();

@@ -9,6 +9,7 @@
 #include "locks/distributed/support/connect_lock_service.h"
 #include "locks/distributed/support/lock_suite.h"
 #include "locks/distributed/support/lost_signal.h"
+#include "locks/distributed/support/one_server.h"
 #include "redis/support/redis_server.h"
 #include "stockade/locks/acquire_all.h"
 #include "support/await.h"
@@ -21,23 +22,26 @@ using testing::ConnectLockService;
 using testing::kKeptLease;
 using testing::kLongLease;
 using testing::kSlack;
+using testing::LockSetup;
 using testing::LostSignal;
 using testing::MustAcquire;
+using testing::OneServer;
 using testing::RedisServer;
 using testing::Stopwatch;
 
 constexpr absl::Duration kTimeout = testing::kSanitized ? absl::Seconds(2) : absl::Milliseconds(500);
 
-class ServerAwayTest : public ::testing::Test {
+class ServerAwayTest : public ::testing::TestWithParam<LockSetup> {
  protected:
   void SetUp() override {
-    STOCKADE_NEEDS_REDIS();
-    server_ = std::make_unique<RedisServer>();
+    testing::NeedServersOf(GetParam());
+    if (IsSkipped() || HasFatalFailure()) return;
+    server_ = testing::NewOneServer(GetParam());
     locks_ = ConnectLockService(server_->url(), {.watchdog_lease = kKeptLease, .engine_timeout = kTimeout});
   }
 
   void ExpectUnavailableInTime() {
-    for (const LockKind kind : {LockKind::kReentrant, LockKind::kFair, LockKind::kRead, LockKind::kWrite}) {
+    for (const LockKind kind : server_->kinds()) {
       const Stopwatch watch;
       const absl::Status status = locks_->Acquire("another", {.kind = kind}).status();
       EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << LockKindName(kind) << ": " << status;
@@ -47,25 +51,39 @@ class ServerAwayTest : public ::testing::Test {
     EXPECT_EQ(locks_->ForceRelease("another").status().code(), absl::StatusCode::kUnavailable);
   }
 
-  std::unique_ptr<RedisServer> server_;
+  std::unique_ptr<OneServer> server_;
   std::unique_ptr<LockService> locks_;
 };
 
-TEST_F(ServerAwayTest, Acquire_ServerIsDead_IsUnavailableWithinTheTimeoutUntilItIsBack) {
+// One that forgets all when it ends: Redis's.
+class ForgetfulServerTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    STOCKADE_NEEDS_REDIS();
+    server_ = std::make_unique<RedisServer>();
+  }
+
+  std::unique_ptr<RedisServer> server_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Locks, ServerAwayTest, ::testing::ValuesIn(testing::OneServerSetups()),
+                         testing::LockSetupName);
+
+TEST_P(ServerAwayTest, Acquire_ServerIsDead_IsUnavailableWithinTheTimeoutUntilItIsBack) {
   server_->Kill();
   ExpectUnavailableInTime();
   server_->Restart();
   EXPECT_TRUE(MustAcquire(*locks_, "another").valid());
 }
 
-TEST_F(ServerAwayTest, Acquire_ServerStandsStill_IsUnavailableWithinTheTimeoutUntilItGoesOn) {
+TEST_P(ServerAwayTest, Acquire_ServerStandsStill_IsUnavailableWithinTheTimeoutUntilItGoesOn) {
   server_->Pause();
   ExpectUnavailableInTime();
   server_->Resume();
   EXPECT_TRUE(MustAcquire(*locks_, "another").valid());
 }
 
-TEST_F(ServerAwayTest, Holder_ServerStaysAway_LosesItWithItsLease) {
+TEST_P(ServerAwayTest, Holder_ServerStaysAway_LosesItWithItsLease) {
   LockLease lease = MustAcquire(*locks_, "seat");
   LostSignal lost(lease.lost());
   server_->Kill();
@@ -76,7 +94,7 @@ TEST_F(ServerAwayTest, Holder_ServerStaysAway_LosesItWithItsLease) {
   EXPECT_EQ(lease.Release().code(), absl::StatusCode::kFailedPrecondition);
 }
 
-TEST_F(ServerAwayTest, Holder_ServerComesBackEmpty_LearnsIt) {
+TEST_F(ForgetfulServerTest, Holder_ComesBackEmpty_LearnsIt) {
   const auto locks = ConnectLockService(server_->url(), {.watchdog_lease = kLongLease, .engine_timeout = kTimeout});
   LockLease lease = MustAcquire(*locks, "seat");
   server_->Kill();
@@ -86,7 +104,7 @@ TEST_F(ServerAwayTest, Holder_ServerComesBackEmpty_LearnsIt) {
   EXPECT_GT(next.fencing_token().value_or(0), lease.fencing_token().value_or(-1));
 }
 
-TEST_F(ServerAwayTest, Release_ServerStandsStill_IsUnavailableWithinTheTimeoutAndNotRenewed) {
+TEST_P(ServerAwayTest, Release_ServerStandsStill_IsUnavailableWithinTheTimeoutAndNotRenewed) {
   LockLease lease = MustAcquire(*locks_, "seat");
   server_->Pause();
   const Stopwatch watch;
@@ -98,7 +116,7 @@ TEST_F(ServerAwayTest, Release_ServerStandsStill_IsUnavailableWithinTheTimeoutAn
   EXPECT_TRUE(MustAcquire(*others, "seat").valid());
 }
 
-TEST_F(ServerAwayTest, HolderAndWaiter_ServerDiesAndIsBackEmpty_LearnItWithinARenewal) {
+TEST_F(ForgetfulServerTest, HolderAndWaiter_DiesAndIsBackEmpty_LearnItWithinARenewal) {
   constexpr absl::Duration kRenewal = absl::Seconds(4);
   // Longer than it is away.
   const LockServiceOptions patient = {.watchdog_lease = 3 * kRenewal, .engine_timeout = testing::kPatience};
@@ -118,9 +136,9 @@ TEST_F(ServerAwayTest, HolderAndWaiter_ServerDiesAndIsBackEmpty_LearnItWithinARe
 }
 
 // Several together, of which one cannot be had.
-TEST_F(ServerAwayTest, AcquireAll_OneServiceIsAway_IsUnavailableAndHoldsNone) {
-  RedisServer other_server;
-  const auto others = ConnectLockService(other_server.url(), {.watchdog_lease = kLongLease});
+TEST_P(ServerAwayTest, AcquireAll_OneServiceIsAway_IsUnavailableAndHoldsNone) {
+  const std::unique_ptr<OneServer> other_server = testing::NewOneServer(GetParam());
+  const auto others = ConnectLockService(other_server->url(), {.watchdog_lease = kLongLease});
   server_->Kill();
   for (const std::string first : {"a", "z"}) {  // Whichever comes first in their order.
     const std::vector<LockTarget> targets = {{.service = others.get(), .name = first},

@@ -146,6 +146,10 @@ void MariaDbServer::KillConnections() const {
   }
 }
 
+void MariaDbServer::Empty() const {
+  for (const auto& row : Query("SHOW TABLES FROM test")) Query("DELETE FROM test.`" + row[0] + "`");
+}
+
 void MariaDbServer::Wipe() const {
   for (const auto& row : Query("SHOW TABLES FROM test")) Query("DROP TABLE test.`" + row[0] + "`");
 }

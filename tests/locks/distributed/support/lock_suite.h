@@ -33,8 +33,6 @@ inline constexpr absl::Duration kPatience = absl::Seconds(30);
 // By how much a machine may be late.
 inline constexpr absl::Duration kSlack = kSanitized ? absl::Seconds(4) : absl::Seconds(2);
 
-inline constexpr LockKind kExclusiveKinds[] = {LockKind::kReentrant, LockKind::kFair, LockKind::kWrite};
-
 class Stopwatch {
  public:
   absl::Duration elapsed() const { return Clock::System()->Now() - began_; }
@@ -71,28 +69,28 @@ inline bool IsFree(LockService& locks, const std::string& name, LockKind kind) {
   return lease.ok();
 }
 
+// Skips or fails the test where the set-up's servers are not installed.
+inline void NeedServersOf(LockSetup setup) {
+  switch (setup) {
+    case LockSetup::kLocal: return;
+    case LockSetup::kZooKeeper: {
+      STOCKADE_NEEDS_ZOOKEEPER();
+      return;
+    }
+    case LockSetup::kMySql: {
+      STOCKADE_NEEDS_MARIADB();
+      return;
+    }
+    default: STOCKADE_NEEDS_REDIS();
+  }
+}
+
 // What holds on each set-up that it is given. Each test has a name of its own to lock.
 class LockSuiteTest : public ::testing::TestWithParam<LockSetup> {
  protected:
   void SetUp() override {
-    NeedServers();
+    NeedServersOf(GetParam());
     if (!IsSkipped() && !HasFatalFailure()) deployment_ = &DeploymentOf(GetParam());
-  }
-
-  // Ends the test where the set-up's are not installed.
-  static void NeedServers() {
-    switch (GetParam()) {
-      case LockSetup::kLocal: return;
-      case LockSetup::kZooKeeper: {
-        STOCKADE_NEEDS_ZOOKEEPER();
-        return;
-      }
-      case LockSetup::kMySql: {
-        STOCKADE_NEEDS_MARIADB();
-        return;
-      }
-      default: STOCKADE_NEEDS_REDIS();
-    }
   }
 
   std::unique_ptr<LockService> NewClient(absl::Duration watchdog_lease = kLongLease) {

@@ -32,10 +32,6 @@ bool MySqlDeployment::Listened(const std::string& name) {
   return listened;
 }
 
-void MySqlDeployment::Empty() {
-  for (const auto& row : server_.Query("SHOW TABLES FROM test")) server_.Query("DELETE FROM test.`" + row[0] + "`");
-}
-
 void MySqlDeployment::KillServerOf(const std::string&) {
   server_.Kill();
   server_.Restart();

@@ -22,7 +22,7 @@ class MySqlDeployment final : public ServerDeployment {
   bool Listened(const std::string& name) override;
   void KillConnections() override { server_.KillConnections(); }
   // The tables stay.
-  void Empty() override;
+  void Empty() override { server_.Empty(); }
   void RestartAll() override { server_.Restart(); }
   void KillServerOf(const std::string& name) override;
 

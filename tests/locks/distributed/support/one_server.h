@@ -1,0 +1,40 @@
+#ifndef STOCKADE_TESTS_LOCKS_DISTRIBUTED_SUPPORT_ONE_SERVER_H_
+#define STOCKADE_TESTS_LOCKS_DISTRIBUTED_SUPPORT_ONE_SERVER_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "locks/distributed/support/lock_deployment.h"
+
+namespace stockade::testing {
+
+// A server of an engine that is alone, and what may happen to it. Each blocks until it is so.
+class OneServer {
+ public:
+  virtual ~OneServer() = default;
+
+  virtual uint16_t port() const = 0;
+  // For ConnectLockService(), by way of a port that may be a proxy's.
+  virtual std::string UrlOf(uint16_t port) const = 0;
+  std::string url() const { return UrlOf(port()); }
+  virtual std::vector<LockKind> kinds() const {
+    return {LockKind::kReentrant, LockKind::kFair, LockKind::kRead, LockKind::kWrite};
+  }
+
+  virtual void Kill() = 0;
+  virtual void Restart() = 0;
+  virtual void Pause() = 0;
+  virtual void Resume() = 0;
+  // Forgets all data.
+  virtual void Empty() = 0;
+};
+
+// Those that there are one of, one of each engine.
+std::vector<LockSetup> OneServerSetups();
+std::unique_ptr<OneServer> NewOneServer(LockSetup setup);
+
+}  // namespace stockade::testing
+
+#endif  // STOCKADE_TESTS_LOCKS_DISTRIBUTED_SUPPORT_ONE_SERVER_H_
