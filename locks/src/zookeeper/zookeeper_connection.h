@@ -45,7 +45,7 @@ class ZooKeeperConnection {
 
  private:
   void Run();
-  // Both with mutex_ held, which is given away meanwhile.
+  // Each with mutex_ held, which is given away meanwhile.
   void OpenSession(std::unique_lock<std::mutex>& lock);
   void EndSession(std::unique_lock<std::mutex>& lock);
   void AskForProof(std::unique_lock<std::mutex>& lock);

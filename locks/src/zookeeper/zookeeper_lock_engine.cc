@@ -247,24 +247,30 @@ void ZooKeeperLockEngine::Release(LockRelease& release) {
   }
 }
 
-absl::StatusOr<std::vector<std::string>> ZooKeeperLockEngine::ListChildren(ZooKeeperSession& session,
-                                                                           std::string_view name, Instant until) const {
-  const auto round = std::make_shared<ZooKeeperRound>();
-  session.Sync(round->Next());
-  session.Children(holds_.DirectoryOf(name), round->Next());
-  std::vector<ZooKeeperAnswer> answers = round->Await(*clock_, until);
-  for (const ZooKeeperAnswer& answer : answers) {
-    if (answer.code != ZOK && answer.code != ZNONODE) return AtZooKeeper(name, answer.code);
+absl::StatusOr<std::vector<std::string>> ZooKeeperLockEngine::ListChildren(std::shared_ptr<ZooKeeperSession>& session,
+                                                                           std::string_view name, Instant until) {
+  while (true) {
+    absl::Status why;
+    session = connection_.Await(until, why);
+    if (session == nullptr) return why;
+    const auto round = std::make_shared<ZooKeeperRound>();
+    session->Sync(round->Next());
+    session->Children(holds_.DirectoryOf(name), round->Next());
+    std::vector<ZooKeeperAnswer> answers = round->Await(*clock_, until);
+    int failure = ZOK;
+    for (const ZooKeeperAnswer& answer : answers) {
+      if (answer.code != ZOK && answer.code != ZNONODE) failure = answer.code;
+    }
+    if (failure == ZOK) return std::move(answers[1].children);
+    // What is asked while the client has no server waits for the next one it tries, so this does not turn in circles.
+    if (failure != ZCONNECTIONLOSS || clock_->Now() >= until) return AtZooKeeper(name, failure);
   }
-  return std::move(answers[1].children);
 }
 
 absl::StatusOr<LockState> ZooKeeperLockEngine::Inspect(const HoldKey& hold, absl::Duration timeout) {
   const Instant until = clock_->Now() + timeout;
-  absl::Status why;
-  const std::shared_ptr<ZooKeeperSession> session = connection_.Await(until, why);
-  if (session == nullptr) return why;
-  const absl::StatusOr<std::vector<std::string>> children = ListChildren(*session, hold.name, until);
+  std::shared_ptr<ZooKeeperSession> session;
+  const absl::StatusOr<std::vector<std::string>> children = ListChildren(session, hold.name, until);
   if (!children.ok()) return children.status();
   const auto ours = holds_.HeldNodes(hold.name);
   LockState state;
@@ -282,10 +288,8 @@ absl::StatusOr<LockState> ZooKeeperLockEngine::Inspect(const HoldKey& hold, absl
 
 absl::StatusOr<bool> ZooKeeperLockEngine::ForceRelease(std::string_view name, LockKind kind, absl::Duration timeout) {
   const Instant until = clock_->Now() + timeout;
-  absl::Status why;
-  const std::shared_ptr<ZooKeeperSession> session = connection_.Await(until, why);
-  if (session == nullptr) return why;
-  const absl::StatusOr<std::vector<std::string>> children = ListChildren(*session, name, until);
+  std::shared_ptr<ZooKeeperSession> session;
+  const absl::StatusOr<std::vector<std::string>> children = ListChildren(session, name, until);
   if (!children.ok()) return children.status();
   const auto round = std::make_shared<ZooKeeperRound>();
   const std::string directory = holds_.DirectoryOf(name);

@@ -52,10 +52,10 @@ class ZooKeeperLockEngine final : public LockEngine {
 
   // Whether the root is there and may be read; made where it is not.
   absl::Status CheckRoot(Instant until);
-  // The children of a lock behind a sync; NOT_FOUND is none.
-  absl::StatusOr<std::vector<std::string>> ListChildren(ZooKeeperSession& session, std::string_view name,
-                                                        Instant until) const;
-  // Has the ear of this hold told when the node before it is gone. At once, if `unless_waiting` and none is known.
+  // The children of a lock, behind a sync, and the session that has answered; none where there is no such lock.
+  absl::StatusOr<std::vector<std::string>> ListChildren(std::shared_ptr<ZooKeeperSession>& session,
+                                                        std::string_view name, Instant until);
+  // Has the ear of this hold told when the node before it is gone; at once where none is known.
   void Listen(const HoldKey& hold);
   void TellAll();
 

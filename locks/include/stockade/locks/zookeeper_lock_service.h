@@ -50,11 +50,14 @@ struct ZooKeeperLockOptions {
 // below it the servers clean up. User and password are for ZooKeeper's digest scheme; any byte in them may be written
 // as %XX. What follows the '?' goes before the options.
 //
-// Fencing tokens are the transaction ids of the nodes. They grow from one holder to the next who excludes it; those of
-// readers who hold together need not be in the order in which they entered, and a read within one's own write has the
-// token of that.
+// Fencing tokens are the transaction ids of the nodes. They grow from one holder to the next who excludes it. A
+// re-entry has the token of its hold, and a read within one's own write that of the write; those of readers who hold
+// together need not be in the order in which they entered.
 //
 // LockState::remaining of a hold of another process is the session time-out: ZooKeeper does not tell more.
+//
+// ZooKeeper's C client opens its sockets for programs that this one executes too, unless it was built otherwise
+// (SOCK_CLOEXEC_ENABLED), which Debian's is not: such a child keeps a connection from being closed, but no session.
 //
 // docs/DISTRIBUTED_LOCKS.md says what it promises.
 class ZooKeeperLockService {
