@@ -67,16 +67,20 @@ ZooKeeperEnsemble::ZooKeeperEnsemble(ZooKeeperServerOptions options) : tick_(opt
   AwaitSettled();
 }
 
-std::string ZooKeeperEnsemble::url() const {
-  std::vector<uint16_t> ports;
-  ports.reserve(kSize);
-  for (const auto& proxy : clients_) ports.push_back(proxy->port());
-  return ZooKeeperUrl(ports, tick_);
-}
+std::string ZooKeeperEnsemble::url() const { return url_without(kNone); }
 
 std::string ZooKeeperEnsemble::url(size_t i) const {
   const uint16_t port = clients_[i]->port();
   return ZooKeeperUrl({&port, 1}, tick_);
+}
+
+std::string ZooKeeperEnsemble::url_without(size_t i) const {
+  std::vector<uint16_t> ports;
+  ports.reserve(kSize);
+  for (size_t other = 0; other < kSize; ++other) {
+    if (other != i) ports.push_back(clients_[other]->port());
+  }
+  return ZooKeeperUrl(ports, tick_);
 }
 
 // Of those that hear a majority; a leader that hears none any more takes a while to notice.

@@ -22,9 +22,10 @@ class ZooKeeperEnsemble {
   // Blocks until it serves, some 2 s. Of `options` all but the number and the addresses count.
   explicit ZooKeeperEnsemble(ZooKeeperServerOptions options = {});
 
-  // Of all servers; of one.
+  // Of all servers; of one; of the others.
   std::string url() const;
   std::string url(size_t i) const;
+  std::string url_without(size_t i) const;
   ZooKeeperServer& server(size_t i) { return *servers_[i]; }
   // Between the server and its clients.
   TcpProxy& clients(size_t i) { return *clients_[i]; }

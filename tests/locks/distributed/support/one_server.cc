@@ -34,6 +34,7 @@ class OneRedis final : public Alone<RedisServer> {
 class OneZooKeeper final : public Alone<ZooKeeperServer> {
  public:
   std::string UrlOf(uint16_t port) const override { return ZooKeeperUrl({&port, 1}, server_.tick()); }
+  bool counts_reentry() const override { return false; }
   void Empty() override { server_.Wipe(); }
 };
 #endif

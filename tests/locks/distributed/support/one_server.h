@@ -22,6 +22,8 @@ class OneServer {
   virtual std::vector<LockKind> kinds() const {
     return {LockKind::kReentrant, LockKind::kFair, LockKind::kRead, LockKind::kWrite};
   }
+  // Whether it counts re-entries; otherwise clients do, without a word to it.
+  virtual bool counts_reentry() const { return true; }
 
   virtual void Kill() = 0;
   virtual void Restart() = 0;
