@@ -190,6 +190,23 @@ TEST_F(ZooKeeperEngineTest, LeaseOver_NodeIsDeletedUnlessRenewed) {
   EXPECT_THAT(Nodes("a"), SizeIs(1));
 }
 
+TEST_F(ZooKeeperEngineTest, PlaceThatNoTryKeeps_IsGivenUp) {
+  const auto engine = ZooKeeperEngineOn(server_->url(), {.service = {.watchdog_lease = absl::Milliseconds(300),
+                                                                     .engine_timeout = absl::Milliseconds(300)},
+                                                         .session_timeout = absl::Seconds(20)});
+  Holder holder(*engine_, "a");
+  Holder waiter(*engine, "a");
+  holder.Try();
+  EXPECT_FALSE(waiter.Queue().acquired);
+  AwaitNodes("a", 2);
+  AwaitNodes("a", 1);
+  HintCount hints;
+  const auto watch = waiter.Hear(hints.hint());
+  hints.AwaitMoreThan(0);  // To take a new one.
+  EXPECT_FALSE(waiter.Queue().acquired);
+  EXPECT_TRUE(waiter.GiveUp().status.ok());
+}
+
 TEST_F(ZooKeeperEngineTest, ShortReentry_DoesNotShortenTheLease) {
   Holder holder(*engine_, "a");
   holder.Try(absl::Seconds(30));
