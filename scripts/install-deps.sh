@@ -8,11 +8,7 @@
 set -euo pipefail
 
 build="g++ cmake ninja-build pkg-config libabsl-dev prometheus-cpp-dev libsqlite3-dev libhiredis-dev
-<<<<<<< HEAD
-       libssl-dev libzookeeper-mt-dev zlib1g-dev"
-=======
-       libmariadb-dev libssl-dev zlib1g-dev"
->>>>>>> 9188b6d (Keep locks in MySQL and MariaDB: a table of leases on the database's clock, each step one transaction in one packet)
+       libmariadb-dev libssl-dev libzookeeper-mt-dev zlib1g-dev"
 declare -A packages=(
   [demo]="$build"
   [test]="$build libgtest-dev libgmock-dev curl git procps prometheus redis-server redis-sentinel zookeeper mariadb-server
