@@ -78,7 +78,7 @@ case $kind in
   mariadb)
     "${as_user[@]}" mariadb-install-db --no-defaults --datadir="$folder/data" --auth-root-authentication-method=normal \
       --skip-test-db >>"$log" 2>&1 || fail "mariadb-install-db failed"
-    serve mariadbd --no-defaults --datadir="$folder/data" --socket="$sockets/socket" --pid-file="$sockets/pid" \
+    serve mariadbd --no-defaults --datadir="$folder/data" --socket="$sockets/socket" --pid-file="$sockets/pid" --tmpdir="$folder" \
       --skip-networking --skip-log-bin --innodb-flush-log-at-trx-commit=1 --innodb-doublewrite=ON \
       --innodb-buffer-pool-size=512M --innodb-log-file-size=2G
     answers() { mariadb-admin --no-defaults --socket="$sockets/socket" --user=root --silent ping >/dev/null 2>&1; }
