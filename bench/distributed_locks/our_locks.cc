@@ -1,11 +1,9 @@
 #include "distributed_locks/our_locks.h"
 
-#include "harness/suite.h"
-#include "stockade/locks/redis_lock_service.h"
+#include <string>
+#include <vector>
 
 namespace stockade::bench {
-
-OurLocks::OurLocks(const std::string& url) : service_(Require(RedisLockService::Connect(url), "RedisLockService")) {}
 
 Throughput OurLocks::Run(LockKind kind, size_t threads, bool own_names, absl::Duration span) {
   std::vector<std::string> names;

@@ -3,22 +3,26 @@
 
 #include <cstddef>
 #include <memory>
-#include <string>
-#include <vector>
+#include <utility>
 
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "harness/suite.h"
 #include "harness/threads.h"
 #include "stockade/locks/lock_service.h"
 
 namespace stockade::bench {
 
-// A service with the options that users have who say nothing.
+// A service, with the options that users have who say nothing.
 class OurLocks {
  public:
-  explicit OurLocks(const std::string& url);
+  explicit OurLocks(absl::StatusOr<std::unique_ptr<LockService>> service)
+      : service_(Require(std::move(service), "a lock service")) {}
 
   // `threads` that acquire and release: each a lock of its own, or all the same one. An operation is both.
   Throughput Run(LockKind kind, size_t threads, bool own_names, absl::Duration span);
+
+  LockService& service() { return *service_; }
 
  private:
   const std::unique_ptr<LockService> service_;

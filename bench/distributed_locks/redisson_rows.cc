@@ -7,6 +7,7 @@
 #include "distributed_locks/rows.h"
 #include "peers/peer_driver.h"
 #include "servers/redis_process.h"
+#include "stockade/locks/redis_lock_service.h"
 
 namespace stockade::bench {
 namespace {
@@ -32,7 +33,7 @@ struct World {
   }
 
   RedisProcess server;
-  OurLocks ours{server.url()};
+  OurLocks ours{RedisLockService::Connect(server.url())};
   std::unique_ptr<PeerProcess> java;
 };
 

@@ -9,6 +9,9 @@ namespace stockade::bench {
 void AddScriptRows(Suite& suite);
 // Beside Redisson, in a JVM of its own.
 void AddRedissonRows(Suite& suite);
+// Beside ZooKeeper's C client, and beside libmariadb. Each is there where its engine has been built.
+void AddZooKeeperRows(Suite& suite);
+void AddMySqlRows(Suite& suite);
 
 }  // namespace stockade::bench
 

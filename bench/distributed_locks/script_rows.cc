@@ -10,6 +10,7 @@
 #include "distributed_locks/plain_lock.h"
 #include "distributed_locks/rows.h"
 #include "servers/redis_process.h"
+#include "stockade/locks/redis_lock_service.h"
 
 namespace stockade::bench {
 namespace {
@@ -18,7 +19,7 @@ constexpr size_t kThreads = 64;
 
 struct BesideHiredis {
   RedisProcess server = {};
-  OurLocks ours{server.url()};
+  OurLocks ours{RedisLockService::Connect(server.url())};
   PlainLock plain{server.port(), "plain"};
 };
 
@@ -64,7 +65,7 @@ class BesideRedisBenchmark {
 
   const int64_t locks_;
   RedisProcess server_;
-  OurLocks ours_{server_.url()};
+  OurLocks ours_{RedisLockService::Connect(server_.url())};
   PlainLock plain_{server_.port(), "loads the scripts"};
   LockWords words_{kPlace};
 };

@@ -1,0 +1,33 @@
+#ifndef STOCKADE_BENCH_DISTRIBUTED_LOCKS_LOAD_ROWS_H_
+#define STOCKADE_BENCH_DISTRIBUTED_LOCKS_LOAD_ROWS_H_
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/time/time.h"
+#include "distributed_locks/our_locks.h"
+#include "harness/suite.h"
+#include "harness/threads.h"
+
+namespace stockade::bench {
+
+// `threads` that acquire and release for `span`: each a lock of its own, or all the same one. An operation is both.
+using LockRun = std::function<Throughput(size_t threads, bool own_names, absl::Duration span)>;
+
+LockRun RunOf(std::shared_ptr<OurLocks> ours);  // Of reentrant locks.
+
+struct LockSides {
+  LockRun ours;
+  LockRun peer;
+};
+
+// "<engine>: lock + unlock", by one thread, by 16 with one name, and by 16 with a name each, on the two that `open`
+// gives for each row. `target` is of the first two.
+void AddLoadRows(Suite& suite, const std::string& engine, const std::string& peer, Target target,
+                 const std::function<LockSides(const Scale& scale)>& open);
+
+}  // namespace stockade::bench
+
+#endif  // STOCKADE_BENCH_DISTRIBUTED_LOCKS_LOAD_ROWS_H_
