@@ -135,15 +135,15 @@ void ZooKeeperConnection::AskForProof(std::unique_lock<std::mutex>& lock) {
   asking_ = true;
   const std::shared_ptr<ZooKeeperSession> session = session_;
   const uint64_t number = opened_;
-  const Instant sent = options_.clock->Now();
+  // From one answer to the next request: a tick at least, or the next one would prove nothing.
   const absl::Duration pause = std::max(session->timeout() / kProofsInTimeout, options_.tick);
   lock.unlock();
-  session->Barrier([this, number, sent, pause](const ZooKeeperAnswer& answer) {
+  session->Barrier([this, number, pause](const ZooKeeperAnswer& answer) {
     {
       const std::lock_guard guard(mutex_);
       if (number != opened_) return;
       asking_ = false;
-      ask_at_ = answer.code == ZOK ? sent + pause : options_.clock->Now() + kShortestPause;
+      ask_at_ = options_.clock->Now() + (answer.code == ZOK ? pause : kShortestPause);
     }
     changed_.notify_all();
     if (answer.code == ZOK) listener_.kept();
