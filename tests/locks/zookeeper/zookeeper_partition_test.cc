@@ -1,6 +1,5 @@
 // What a holder learns when servers are cut off from each other, and he is on the wrong side.
 #include "locks/zookeeper/zookeeper_engine_fixture.h"
-#include "support/scale.h"
 #include "zookeeper/support/zookeeper_ensemble.h"
 
 namespace stockade {
@@ -14,8 +13,6 @@ class ZooKeeperPartitionTest : public ::testing::Test {
  protected:
   void SetUp() override {
     STOCKADE_NEEDS_ZOOKEEPER();
-    // Only slow: which server is cut off when is what counts here, and that is for the servers.
-    if (testing::kSanitized) GTEST_SKIP() << "not with a sanitizer";
     static auto* const ensemble = new ZooKeeperEnsemble();
     ensemble_ = ensemble;
     ensemble_->Repair();
