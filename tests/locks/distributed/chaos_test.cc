@@ -8,6 +8,7 @@
 #include <future>
 #include <memory>
 #include <mutex>
+#include <ostream>
 #include <random>
 #include <stop_token>
 #include <string>
@@ -19,7 +20,7 @@
 #include "locks/distributed/support/lease_witness.h"
 #include "locks/distributed/support/lock_suite.h"
 #include "locks/distributed/support/lost_signal.h"
-#include "redis/support/redis_server.h"
+#include "locks/distributed/support/one_server.h"
 #include "support/await.h"
 #include "support/run_threads.h"
 #include "support/scale.h"
@@ -33,10 +34,10 @@ using testing::Await;
 using testing::ConnectLockService;
 using testing::kPatience;
 using testing::LeaseWitness;
+using testing::LockSetup;
 using testing::LostSignal;
 using testing::MustAcquire;
-using testing::RawReply;
-using testing::RedisServer;
+using testing::OneServer;
 using testing::Scaled;
 using testing::Seed;
 using testing::Stopwatch;
@@ -61,16 +62,29 @@ const NamedKinds kLocks[] = {
     {"shared", {LockKind::kRead, LockKind::kWrite}},
 };
 
-class ChaosTest : public ::testing::TestWithParam<bool> {
+struct Server {
+  const char* name;
+  LockSetup setup;
+  bool forgetful;  // All is lost when it is killed.
+};
+
+void PrintTo(const Server& server, std::ostream* out) { *out << server.name; }
+
+class ChaosTest : public ::testing::TestWithParam<Server> {
  protected:
   using Random = std::mt19937_64;
 
   void SetUp() override {
-    STOCKADE_NEEDS_REDIS();
-    server_ = std::make_unique<RedisServer>(testing::RedisServerOptions{.appendonly = GetParam()});
+    testing::NeedServersOf(GetParam().setup);
+    if (IsSkipped() || HasFatalFailure()) return;
+    server_ = testing::NewOneServer(GetParam().setup, GetParam().forgetful);
+    const std::vector<LockKind> kinds = server_->kinds();
+    for (const NamedKinds& lock : kLocks) {
+      if (std::find(kinds.begin(), kinds.end(), lock.kinds[0]) != kinds.end()) locks_.push_back(lock);
+    }
     proxy_ = std::make_unique<TcpProxy>(server_->port());
     for (auto& service : services_) {
-      service = ConnectLockService(testing::RedisUrl(proxy_->port()),
+      service = ConnectLockService(server_->UrlOf(proxy_->port()),
                                    {.watchdog_lease = kWatchdogLease, .engine_timeout = kEngineTimeout});
     }
     direct_ = ConnectLockService(server_->url(), {.watchdog_lease = kWatchdogLease, .engine_timeout = kPatience});
@@ -136,7 +150,7 @@ class ChaosTest : public ::testing::TestWithParam<bool> {
     const LeaseWitness::Before before = witness_.Look(name);
     absl::StatusOr<LockLease> lease = Acquire(service, name, options, /*async=*/false);
     if (!lease.ok()) return;
-    witness_.Acquired(*lease, before);
+    if (server_->counts_reentry()) witness_.Acquired(*lease, before);
     witness_.BeforeRelease(*lease);
     Release(*lease);
   }
@@ -145,7 +159,7 @@ class ChaosTest : public ::testing::TestWithParam<bool> {
     Random random(seed);
     LockService& service = *services_[static_cast<size_t>(thread % kServices)];
     while (!over_) {
-      const NamedKinds& lock = kLocks[random() % std::size(kLocks)];
+      const NamedKinds& lock = locks_[random() % locks_.size()];
       const AcquireOptions options = RandomOptions(random, lock, NewStop(thread));
       if (random() % 4 == 0) Stop(random() % kThreads);
       const LeaseWitness::Before before = witness_.Look(lock.name);
@@ -173,30 +187,32 @@ class ChaosTest : public ::testing::TestWithParam<bool> {
     Await("acquires to come to an end", [&] { return attempts_ >= until; });
   }
 
+  void KillAndRestart(Random& random) {
+    server_->Kill();
+    AwaitAttempts(random() % 8);
+    server_->Restart();
+  }
+
   void MakeTrouble(Random& random) {
-    switch (random() % 9) {
+    switch (random() % 8) {
       case 0:
-        witness_.ServerForgets([&] {
-          server_->Kill();
-          AwaitAttempts(random() % 8);
-          server_->Restart();
-        });
-        return;
+        if (GetParam().forgetful) return witness_.ServerForgets([&] { KillAndRestart(random); });
+        return KillAndRestart(random);
       case 1:
         server_->Pause();
         AwaitAttempts(1 + random() % 16);
         server_->Resume();
         return;
-      case 2: witness_.ServerForgets([&] { EXPECT_EQ(server_->Call({"FLUSHALL"}), "OK"); }); return;
+      case 2: witness_.ServerForgets([&] { server_->Empty(); }); return;
       case 3: {
-        const NamedKinds& lock = kLocks[random() % std::size(kLocks)];
+        const NamedKinds& lock = locks_[random() % locks_.size()];
         witness_.ServerForgets([&] {
           const absl::StatusOr<bool> forced = direct_->ForceRelease(lock.name, lock.kinds[0]);
           EXPECT_TRUE(forced.ok()) << forced.status();
         });
         return;
       }
-      case 4: EXPECT_EQ(server_->Call({"SCRIPT", "FLUSH"}), "OK"); return;
+      case 4: server_->Unsettle(); return;
       case 5:
         for (int i = 0; i < 4; ++i) {
           proxy_->CutReplyAfter(random() % 2 == 0 ? 0 : random() % 30);
@@ -215,24 +231,13 @@ class ChaosTest : public ::testing::TestWithParam<bool> {
         AwaitAttempts(1 + random() % 16);
         proxy_->Accept();
         return;
-      case 8: server_->Call({"CLIENT", "KILL", "TYPE", "pubsub"}); return;
     }
   }
 
-  // Whether only what may outlive holders is left on the server; tells what else is.
-  std::string Remains() {
-    std::string remains;
-    for (const RawReply& key : server_->Call({"KEYS", "*"}).items) {
-      const int64_t left_ms = std::stoll(server_->Call({"PTTL", key.text}).text);
-      const bool record = key.text.find(":stockade:") != std::string::npos && left_ms >= 0 &&
-                          absl::Milliseconds(left_ms) <= kLongestLease + kRecordAfterlife;
-      const bool token = key.text.starts_with("redisson_lock_token:");
-      if (!record && !token && left_ms != -2) remains += internal::Concat(key.text, " (", left_ms, " ms) ");
-    }
-    return remains;
-  }
+  std::string Remains() { return server_->Remains(kLongestLease + kRecordAfterlife); }
 
-  std::unique_ptr<RedisServer> server_;
+  std::unique_ptr<OneServer> server_;
+  std::vector<NamedKinds> locks_;  // What it has of kLocks.
   std::unique_ptr<TcpProxy> proxy_;
   std::array<std::unique_ptr<LockService>, kServices> services_;
   std::unique_ptr<LockService> direct_;
@@ -261,18 +266,27 @@ TEST_P(ChaosTest, ServerAndNetworkFail_NoTwoHoldersNoHangAndNothingLeft) {
   RecordProperty("attempts", std::to_string(attempts_));
   RecordProperty("acquired", std::to_string(acquired_));
 
-  Await("the last subscription to end", [&] { return server_->Call({"PUBSUB", "CHANNELS"}).items.empty(); });
+  Await("the last subscription to end", [&] { return !server_->listened(); });
   for (auto& service : services_) service.reset();
   // Who died in the queue stays there until the next one comes.
-  for (const NamedKinds& lock : kLocks) EXPECT_TRUE(MustAcquire(*direct_, lock.name, {.kind = lock.kinds[1]}).valid());
+  for (const NamedKinds& lock : locks_) EXPECT_TRUE(MustAcquire(*direct_, lock.name, {.kind = lock.kinds[1]}).valid());
   const Stopwatch watch;
   while (!Remains().empty() && watch.elapsed() < kLongestLease) std::this_thread::yield();
   EXPECT_EQ(Remains(), "");
 }
 
-INSTANTIATE_TEST_SUITE_P(, ChaosTest, ::testing::Bool(), [](const auto& param) {
-  return param.param ? "ServerWithAppendOnlyFile" : "ServerThatComesBackEmpty";
-});
+std::vector<Server> Servers() {
+  std::vector<Server> servers = {{"ServerThatComesBackEmpty", LockSetup::kStandalone, true},
+                                 {"ServerWithAppendOnlyFile", LockSetup::kStandalone, false}};
+  for (const LockSetup setup : testing::OneServerSetups()) {
+    if (setup == LockSetup::kZooKeeper) servers.push_back({"ZooKeeper", setup, false});
+    if (setup == LockSetup::kMySql) servers.push_back({"MySql", setup, false});
+  }
+  return servers;
+}
+
+INSTANTIATE_TEST_SUITE_P(, ChaosTest, ::testing::ValuesIn(Servers()),
+                         [](const auto& param) { return param.param.name; });
 
 }  // namespace
 }  // namespace stockade

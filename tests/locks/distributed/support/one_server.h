@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "locks/distributed/support/lock_deployment.h"
 
 namespace stockade::testing {
@@ -31,11 +32,20 @@ class OneServer {
   virtual void Resume() = 0;
   // Forgets all data.
   virtual void Empty() = 0;
+  // Does what nobody may notice.
+  virtual void Unsettle() {}
+
+  // Whether anybody is to be told of a release.
+  virtual bool listened() { return false; }
+  // What it has besides tokens and what is gone by itself within this time: places in queues, and holds that nobody
+  // has. Empty: nothing.
+  virtual std::string Remains(absl::Duration within) = 0;
 };
 
 // Those that there are one of, one of each engine.
 std::vector<LockSetup> OneServerSetups();
-std::unique_ptr<OneServer> NewOneServer(LockSetup setup);
+// `forgetful`: all is forgotten when it is killed. Only Redis can, and does unless told otherwise.
+std::unique_ptr<OneServer> NewOneServer(LockSetup setup, bool forgetful = true);
 
 }  // namespace stockade::testing
 
