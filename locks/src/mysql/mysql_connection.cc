@@ -165,7 +165,8 @@ MySqlReply MySqlConnection::Exchange(std::string_view statements) {
     if (broken_) return reply;
     more = mysql_next_result(session_);
   }
-  if (more < 0) {
+  // No more results; but also: the connection was lost within the description of one.
+  if (more < 0 && mysql_errno(session_) == 0) {
     reply.unanswered = false;
     return reply;
   }
@@ -175,7 +176,8 @@ MySqlReply MySqlConnection::Exchange(std::string_view statements) {
 
 void MySqlConnection::TakeRows(MySqlReply& reply) {
   MYSQL_RES* const result = mysql_store_result(session_);
-  if (result == nullptr && mysql_field_count(session_) != 0) {
+  // The connector forgets the fields where the connection is lost within the rows.
+  if (result == nullptr && (mysql_field_count(session_) != 0 || mysql_errno(session_) != 0)) {
     Fail(reply);
     return;
   }
