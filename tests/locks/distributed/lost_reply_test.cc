@@ -1,10 +1,15 @@
 // Case 18: the server has done it, and its client does not hear of it.
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <future>
+#include <random>
 #include <string>
+#include <vector>
 
 #include "locks/distributed/support/proxied_server.h"
+#include "support/scale.h"
+#include "support/test_seed.h"
 
 namespace stockade {
 namespace {
@@ -79,6 +84,26 @@ TEST_P(LostReplyTest, Release_ReplyIsLost_ReleasesOnce) {
     ExpectCut(++cut);
     EXPECT_FALSE(MustInspect(*others_, name, kind).locked) << name;
   }
+}
+
+// In the middle of a number, between two answers, behind the last of them.
+TEST_P(LostReplyTest, AcquireAndRelease_RepliesAreCutAnywhere_CountOnceAndLeaveNothing) {
+  constexpr uint64_t kLongestReply = 400;  // In bytes, and more.
+  std::mt19937_64 random(testing::Seed());
+  const std::vector<LockKind> kinds = server_->kinds();
+  const Stopwatch watch;  // Some clients take their time to connect again.
+  for (int64_t i = 0; i < testing::Scaled(100, 1'000) && watch.elapsed() < absl::Seconds(5); ++i) {
+    const LockKind kind = kinds[random() % kinds.size()];
+    proxy_->CutReplyAfter(random() % kLongestReply);
+    LockLease lease = MustAcquire(*locks_, "seat", {.kind = kind});
+    EXPECT_EQ(lease.hold_count(), 1) << LockKindName(kind);
+    EXPECT_TRUE(lease.valid()) << LockKindName(kind);
+    proxy_->CutReplyAfter(random() % kLongestReply);
+    const absl::Status released = lease.Release();
+    EXPECT_TRUE(released.ok()) << LockKindName(kind) << ": " << released;
+    EXPECT_FALSE(MustInspect(*others_, "seat", kind).locked) << LockKindName(kind);
+  }
+  EXPECT_GT(proxy_->counts().cut, 0u);
 }
 
 // The release has been run, somebody else has entered, and it comes a second time.
