@@ -28,12 +28,15 @@ constexpr std::string_view kSessionSettings =
 struct WaitLimit {
   Instant deadline = Instant::InfinitePast();
   int stop_fd = -1;
+  bool connecting = false;
 };
 thread_local WaitLimit wait_limit;
 
 class ScopedWaitLimit {
  public:
-  ScopedWaitLimit(Instant deadline, int stop_fd) : before_(wait_limit) { wait_limit = {deadline, stop_fd}; }
+  ScopedWaitLimit(Instant deadline, int stop_fd, bool connecting = false) : before_(wait_limit) {
+    wait_limit = {deadline, stop_fd, connecting};
+  }
   ~ScopedWaitLimit() { wait_limit = before_; }
   ScopedWaitLimit(const ScopedWaitLimit&) = delete;
   ScopedWaitLimit& operator=(const ScopedWaitLimit&) = delete;
@@ -44,7 +47,7 @@ class ScopedWaitLimit {
 
 // Called by the connector where the socket is not ready: 1 when it is, 0 to give up. Its own time-out is not looked at.
 int AwaitSocket(my_socket socket, my_bool is_read, int /*timeout_ms*/) {
-  fcntl(socket, F_SETFD, FD_CLOEXEC);  // The connector does not; the first wait is for the connection.
+  if (wait_limit.connecting) fcntl(socket, F_SETFD, FD_CLOEXEC);  // The connector does not.
   for (;;) {
     const absl::Duration left =
         std::clamp(wait_limit.deadline - Clock::System()->Now(), absl::ZeroDuration(), absl::Hours(1));
@@ -106,7 +109,7 @@ absl::StatusOr<std::unique_ptr<MySqlConnection>> MySqlConnection::Open(const MyS
 
   const MySqlUrl& url = target.url;
   const Instant deadline = Clock::System()->Now() + target.connect_timeout;
-  const ScopedWaitLimit limit(deadline, stop_fd);
+  const ScopedWaitLimit limit(deadline, stop_fd, /*connecting=*/true);
   if (mysql_real_connect(session, TextOrNull(url.host), TextOrNull(url.username), TextOrNull(url.password),
                          url.database.c_str(), url.port, TextOrNull(url.socket),
                          CLIENT_MULTI_STATEMENTS | CLIENT_FOUND_ROWS) == nullptr) {
@@ -159,7 +162,7 @@ MySqlReply MySqlConnection::Exchange(std::string_view statements) {
     return reply;
   }
   reply.unanswered = true;
-  int more = mysql_read_query_result(session_);
+  int more = mysql_read_query_result(session_) == 0 ? 0 : 1;
   while (more == 0) {
     TakeRows(reply);
     if (broken_) return reply;
@@ -186,7 +189,7 @@ void MySqlConnection::TakeRows(MySqlReply& reply) {
   reply.rows.clear();
   reply.rows.reserve(mysql_num_rows(result));
   const unsigned fields = mysql_num_fields(result);
-  while (const MYSQL_ROW row = mysql_fetch_row(result)) {
+  while (MYSQL_ROW row = mysql_fetch_row(result)) {
     const unsigned long* const lengths = mysql_fetch_lengths(result);
     MySqlRow& taken = reply.rows.emplace_back();
     taken.reserve(fields);

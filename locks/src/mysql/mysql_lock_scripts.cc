@@ -266,8 +266,8 @@ std::vector<NameState> MySqlLockScripts::AskAnswer(const MySqlReply& reply, size
 }
 
 std::string MySqlLockScripts::Purge(absl::Duration token_retention, int most) const {
-  const std::string holds = Concat("DELETE FROM ", holds_, " WHERE expires_at<", kNow, "-", kAfterlifeUs,
-                                   " ORDER BY expires_at LIMIT ", most);
+  std::string holds = Concat("DELETE FROM ", holds_, " WHERE expires_at<", kNow, "-", kAfterlifeUs,
+                             " ORDER BY expires_at LIMIT ", most);
   if (token_retention == absl::InfiniteDuration()) return holds;
   return Concat(holds, ";DELETE FROM ", locks_, " WHERE used_at<", kNow, "-", Microseconds(token_retention),
                 " ORDER BY used_at LIMIT ", most);

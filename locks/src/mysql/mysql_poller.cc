@@ -54,11 +54,14 @@ std::unique_ptr<LockWatch> MySqlPoller::Watch(const HoldKey& hold, std::function
   const std::lock_guard lock(mutex_);
   Name& name = names_[hold.name];
   name.ears.push_back(ear);
-  // Soon, for a release between the caller's try and now.
-  name.interval = options_.interval_min;
-  name.due = clock_->Now() + name.interval;
-  if (name.due < sleeps_until_) changed_.notify_one();
+  AskSoon(name);  // For a release between the caller's try and now.
   return std::make_unique<Watching>(this, std::move(ear));
+}
+
+void MySqlPoller::AskSoon(Name& name) {
+  name.interval = options_.interval_min;
+  name.due = std::min(name.due, clock_->Now() + name.interval);
+  if (name.due < sleeps_until_) changed_.notify_one();
 }
 
 void MySqlPoller::Forget(const std::shared_ptr<Ear>& ear) {
@@ -74,7 +77,16 @@ void MySqlPoller::TellReleased(std::string_view name) {
     const std::lock_guard lock(mutex_);
     const auto found = names_.find(name);
     if (found == names_.end()) return;
-    to_tell = found->second.ears;
+    AskSoon(found->second);
+    Name& released = found->second;
+    const Instant now = clock_->Now();
+    if (now - released.released_at > kMostHanding) released.handing_since = now;
+    released.released_at = now;
+    if (now - released.handing_since >= kMostHanding) {
+      released.handing_since = now;
+      return;
+    }
+    to_tell = released.ears;
   }
   for (const std::shared_ptr<Ear>& ear : to_tell) ear->Tell();
 }
@@ -93,26 +105,28 @@ Instant MySqlPoller::NextPurge(bool soon) {
 Instant MySqlPoller::NextLook() const {
   Instant next = Instant::InfiniteFuture();
   for (const auto& [key, name] : names_) next = std::min(next, name.due);
-  return std::min(purge_at_, std::max(next, asked_ + options_.interval_min));
+  return std::min(purge_at_, std::max(next, answered_ + options_.interval_min));
 }
 
-std::vector<std::string> MySqlPoller::Due(Instant now) {
-  std::vector<std::pair<Instant, const std::string*>> due;
-  if (now >= asked_ + options_.interval_min) {
-    for (const auto& [key, name] : names_) {
-      if (name.due <= now) due.emplace_back(name.due, &key);
-    }
+std::vector<std::string> MySqlPoller::TakeDue(Instant now) {
+  if (now < answered_ + options_.interval_min) return {};
+  std::vector<std::pair<Instant, Names::value_type*>> due;
+  for (Names::value_type& entry : names_) {
+    if (entry.second.due <= now) due.emplace_back(entry.second.due, &entry);
   }
-  std::ranges::stable_sort(due, {}, &std::pair<Instant, const std::string*>::first);
+  std::ranges::stable_sort(due, {}, &std::pair<Instant, Names::value_type*>::first);
   if (due.size() > kMostNames) due.resize(kMostNames);  // The rest are the first next time.
   std::vector<std::string> names;
   names.reserve(due.size());
-  for (const auto& [at, key] : due) names.push_back(*key);
+  for (const auto& [at, entry] : due) {
+    entry->second.due = Instant::InfiniteFuture();
+    names.push_back(entry->first);
+  }
   return names;
 }
 
 void MySqlPoller::Note(const std::vector<std::string>& names, const std::optional<std::vector<NameState>>& states,
-                       Instant asked, Ears& to_tell) {
+                       Ears& to_tell) {
   for (size_t i = 0; i < names.size(); ++i) {
     const auto found = names_.find(names[i]);
     if (found == names_.end()) continue;
@@ -120,7 +134,7 @@ void MySqlPoller::Note(const std::vector<std::string>& names, const std::optiona
     const std::optional<NameState> state = states ? std::optional((*states)[i]) : std::nullopt;
     const bool same = !state || state == name.seen;
     name.interval = same ? std::min(2 * name.interval, options_.interval_max) : options_.interval_min;
-    name.due = asked + name.interval;
+    name.due = std::min(name.due, answered_ + name.interval);  // It may be wanted sooner since it was asked for.
     if (!state) continue;
     name.seen = state;
     for (const std::shared_ptr<Ear>& ear : name.ears) {
@@ -141,19 +155,17 @@ void MySqlPoller::Run() {
       continue;
     }
     const bool purges = now >= purge_at_;
-    const std::vector<std::string> names = Due(now);
-    if (!names.empty()) {
-      asked_ = now;
-      ++questions_;
-    }
+    const std::vector<std::string> names = TakeDue(now);
+    if (!names.empty()) ++questions_;
     lock.unlock();
     std::optional<std::vector<NameState>> states;
     if (!names.empty()) states = ask_(names);
     const bool more = purges && purge_();
     Ears to_tell;
     lock.lock();
+    if (!names.empty()) answered_ = clock_->Now();
     if (purges) purge_at_ = NextPurge(more);
-    Note(names, states, now, to_tell);
+    Note(names, states, to_tell);
     lock.unlock();
     for (const std::shared_ptr<Ear>& ear : to_tell) ear->Tell();
     to_tell.clear();

@@ -42,9 +42,13 @@ struct MySqlPollerOptions {
 };
 
 // Hears no releases of other processes, so asks for them: one question for all names that somebody waits for and whose
-// time has come, not sooner than interval_min after the one before. A name's time comes after interval_min at first,
-// after twice as long each time that nothing has changed, after interval_max at most. So a waiter in this process waits
-// at most interval_min and the question's time longer than it has to while a lock goes from hand to hand. And purges.
+// time has come, not sooner than interval_min after the answer to the one before. A name's time comes after
+// interval_min at first, after twice as long each time that nothing has changed, after interval_max at most. So a
+// waiter waits at most interval_min and a question's time longer than it has to while a lock goes from hand to hand.
+// And purges.
+//
+// Releases in this process are told at once; but where its waiters have handed a lock to each other for kMostHanding,
+// they have to ask once, as the waiters of other processes do, who would never see it free otherwise.
 //
 // Thread-safe; one thread of its own. O(names watched) each time.
 class MySqlPoller {
@@ -52,6 +56,7 @@ class MySqlPoller {
   // The state of each name, in order; none: not known now. At most kMostNames at a time.
   using Ask = std::function<std::optional<std::vector<NameState>>(std::span<const std::string> names)>;
   static constexpr size_t kMostNames = 256;
+  static constexpr absl::Duration kMostHanding = absl::Milliseconds(100);
 
   // `ask` and `purge` are called on its thread, until Stop() returns. Purge gives whether there is more to do.
   // `clock` must outlive it.
@@ -73,19 +78,22 @@ class MySqlPoller {
   class Watching;
   using Ears = std::vector<std::shared_ptr<Ear>>;
 
-  // Invariant: has ears.
+  // Invariant: has ears. While its question is on its way, `due` is only what has been wished since.
   struct Name {
     Ears ears = {};
     absl::Duration interval = {};
-    Instant due = {};
+    Instant due = Instant::InfiniteFuture();
+    Instant released_at = Instant::InfinitePast();  // In this process.
+    Instant handing_since = {};                     // No pause of kMostHanding between releases since then.
     std::optional<NameState> seen = std::nullopt;
   };
+  using Names = std::map<std::string, Name, std::less<>>;
 
   void Run();
   Instant NextLook() const;  // Under mutex_, as the next three.
-  std::vector<std::string> Due(Instant now);
-  void Note(const std::vector<std::string>& names, const std::optional<std::vector<NameState>>& states, Instant asked,
-            Ears& to_tell);
+  std::vector<std::string> TakeDue(Instant now);
+  void Note(const std::vector<std::string>& names, const std::optional<std::vector<NameState>>& states, Ears& to_tell);
+  void AskSoon(Name& name);  // Under mutex_.
   void Forget(const std::shared_ptr<Ear>& ear);
   Instant NextPurge(bool soon);
 
@@ -97,8 +105,8 @@ class MySqlPoller {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   // All below are guarded by mutex_.
-  std::map<std::string, Name, std::less<>> names_;
-  Instant asked_ = Instant::InfinitePast();
+  Names names_;
+  Instant answered_ = Instant::InfinitePast();
   Instant purge_at_;
   Instant sleeps_until_ = Instant::InfinitePast();
   uint64_t questions_ = 0;

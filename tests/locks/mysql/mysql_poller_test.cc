@@ -187,6 +187,30 @@ TEST_F(MySqlPollerTest, ReleaseInThisProcess_TellsWithoutAQuestion) {
   EXPECT_TRUE(oracle_.times().empty());
 }
 
+TEST_F(MySqlPollerTest, ReleasesInThisProcessForLong_LetOthersHaveTheirChance) {
+  const absl::Duration pause = MySqlPoller::kMostHanding * 0.6;
+  std::atomic<int> hints = 0;
+  oracle_.Set("stock", kHeld);
+  const auto watch = Watch("stock", hints);
+  clock_.Advance(absl::Seconds(1));
+  oracle_.AwaitQuestion(1);
+  poller_.TellReleased("stock");
+  EXPECT_EQ(hints, 1) << "the first for a second";
+  clock_.Advance(pause);
+  oracle_.AwaitQuestion(2);
+  poller_.TellReleased("stock");
+  EXPECT_EQ(hints, 2);
+  clock_.Advance(pause);
+  oracle_.AwaitQuestion(3);
+  oracle_.Set("stock", {.newest = 1});
+  poller_.TellReleased("stock");
+  EXPECT_EQ(hints, 2);
+  ExpectNextAfter(kMin);
+  Await("the answer's hint", [&] { return hints == 3; });
+  poller_.TellReleased("stock");
+  EXPECT_EQ(hints, 4);
+}
+
 TEST_F(MySqlPollerTest, WatchEnded_HearsNothing) {
   std::atomic<int> hints = 0;
   auto watch = Watch("stock", hints);
