@@ -143,9 +143,10 @@ bool MySqlConnection::Stale() const {
   return poll(&fd, 1, 0) != 0;
 }
 
-MySqlReply MySqlConnection::Run(std::string_view statements, Instant deadline, int stop_fd) {
+MySqlReply MySqlConnection::Run(std::string_view statements, Instant deadline, int stop_fd,
+                                const std::function<void()>& on_sent) {
   const ScopedWaitLimit limit(deadline, stop_fd);
-  MySqlReply reply = Exchange(statements);
+  MySqlReply reply = Exchange(statements, on_sent);
   if (!reply.status.ok() && !broken_) {
     // Before anything else: START TRANSACTION would commit what is left.
     const MySqlReply rolled_back = Exchange("ROLLBACK");
@@ -154,7 +155,7 @@ MySqlReply MySqlConnection::Run(std::string_view statements, Instant deadline, i
   return reply;
 }
 
-MySqlReply MySqlConnection::Exchange(std::string_view statements) {
+MySqlReply MySqlConnection::Exchange(std::string_view statements, const std::function<void()>& on_sent) {
   MySqlReply reply;
   // The server runs nothing before it has the whole of a packet.
   if (mysql_send_query(session_, statements.data(), statements.size()) != 0) {
@@ -162,6 +163,7 @@ MySqlReply MySqlConnection::Exchange(std::string_view statements) {
     return reply;
   }
   reply.unanswered = true;
+  if (on_sent) on_sent();
   int more = mysql_read_query_result(session_) == 0 ? 0 : 1;
   while (more == 0) {
     TakeRows(reply);

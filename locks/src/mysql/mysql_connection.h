@@ -1,6 +1,7 @@
 #ifndef STOCKADE_LOCKS_SRC_MYSQL_MYSQL_CONNECTION_H_
 #define STOCKADE_LOCKS_SRC_MYSQL_MYSQL_CONNECTION_H_
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -39,8 +40,9 @@ class MySqlConnection {
 
   // Sends statements, separated by ';', in one packet, and takes what comes of each. Blocks until then, until
   // `deadline` or until `stop_fd` is readable; after those two the connection is broken. Where a statement failed and
-  // the connection is not broken, no transaction is left open.
-  MySqlReply Run(std::string_view statements, Instant deadline, int stop_fd = -1);
+  // the connection is not broken, no transaction is left open. `on_sent`, if any, is called once they are on their way.
+  MySqlReply Run(std::string_view statements, Instant deadline, int stop_fd = -1,
+                 const std::function<void()>& on_sent = nullptr);
 
   bool broken() const { return broken_; }
   // Whether the server has closed it, or said something unasked, while it was idle. Does not block.
@@ -49,7 +51,7 @@ class MySqlConnection {
  private:
   explicit MySqlConnection(st_mysql* session) : session_(session) {}
 
-  MySqlReply Exchange(std::string_view statements);
+  MySqlReply Exchange(std::string_view statements, const std::function<void()>& on_sent = nullptr);
   void TakeRows(MySqlReply& reply);
   void Fail(MySqlReply& reply);
 

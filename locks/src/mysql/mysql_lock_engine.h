@@ -49,11 +49,12 @@ class MySqlLockEngine final : public LockEngine {
     bool unknown = false;  // Not OK: it may have been run, or may be yet.
   };
   // One packet on a connection, again where the database rolled it back for another's sake, until `deadline`.
-  Outcome RunStep(const MySqlPacket& packet, Instant deadline);
+  Outcome RunStep(const MySqlPacket& packet, Instant deadline, const std::function<void()>& on_sent = nullptr);
   // Whether it only waited for a row in vain, and has the time to do so once more.
   static bool MayWaitAgain(const Outcome& outcome, Instant deadline);
   // The same once, but for deadlocks.
-  static Outcome RunOnce(MySqlConnection& connection, const MySqlPacket& packet, Instant deadline);
+  static Outcome RunOnce(MySqlConnection& connection, const MySqlPacket& packet, Instant deadline,
+                         const std::function<void()>& on_sent = nullptr);
   std::vector<LockRenewal*> RenewTogether(std::vector<LockRenewal*> renewals, Instant deadline);
 
   std::optional<std::vector<NameState>> Ask(std::span<const std::string> names);
