@@ -9,7 +9,8 @@
 
 namespace stockade::bench {
 
-// A connection of libmariadb. What fails aborts. For one thread at a time.
+// A connection of libmariadb. What fails aborts, but a deadlock's victim is sent again, all of it. For one thread at a
+// time.
 class MySqlSession {
  public:
   // `sockets`: the folder of the server's socket.

@@ -81,9 +81,9 @@ void OnEnd(zhandle_t*, int type, int, const char*, void* ended) {
 
 PlainZooKeeper::PlainZooKeeper(const std::string& server, Calls calls)
     : calls_(calls), handle_([&] {
-        zoo_set_debug_level(ZOO_LOG_LEVEL_ERROR);
         Event connected;
-        Handle handle(zookeeper_init(server.c_str(), &OnSession, kSessionTimeoutMs, nullptr, &connected, 0),
+        Handle handle(zookeeper_init2(server.c_str(), &OnSession, kSessionTimeoutMs, nullptr, &connected,
+                                      ZOO_NO_LOG_CLIENTENV, [](const char*) {}),
                       &zookeeper_close);
         if (handle == nullptr) internal::Fatal("bench: ZooKeeper: no handle");
         connected.Await();
