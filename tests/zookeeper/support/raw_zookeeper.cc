@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <concepts>
+#include <functional>
 
 #include "support/loopback.h"
 
@@ -147,7 +148,13 @@ bool RawZooKeeper::Delete(const std::string& path) {
 
 void RawZooKeeper::DeleteTree(const std::string& path) {
   if (path == "/zookeeper") return;
-  for (const std::string& child : Children(path).value_or(std::vector<std::string>())) DeleteTree(Child(path, child));
+  std::vector<std::string> children = Children(path).value_or(std::vector<std::string>());
+  // The last of a queue first: otherwise it would enter, and lose what it has then.
+  const auto sequence = [](const std::string& child) {
+    return child.substr(child.size() - std::min(child.size(), size_t{10}));
+  };
+  std::ranges::sort(children, std::ranges::greater(), sequence);
+  for (const std::string& child : children) DeleteTree(Child(path, child));
   if (path != "/") Delete(path);
 }
 
