@@ -76,7 +76,7 @@ case $kind in
     answers() { pg_isready -q -h "$sockets"; }
     ;;
   mariadb)
-    "${as_user[@]}" mariadb-install-db --no-defaults --datadir="$folder/data" --auth-root-authentication-method=normal \
+    "${as_user[@]}" mariadb-install-db --no-defaults --datadir="$folder/data" --tmpdir="$folder" --auth-root-authentication-method=normal \
       --skip-test-db >>"$log" 2>&1 || fail "mariadb-install-db failed"
     serve mariadbd --no-defaults --datadir="$folder/data" --socket="$sockets/socket" --pid-file="$sockets/pid" --tmpdir="$folder" \
       --skip-networking --skip-log-bin --innodb-flush-log-at-trx-commit=1 --innodb-doublewrite=ON \

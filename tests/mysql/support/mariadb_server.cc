@@ -52,8 +52,11 @@ MariaDbServer::MariaDbServer(MariaDbServerOptions options) : options_(std::move(
   Fatal(Concat("no port for mariadbd: ", log()));
 }
 
+// Not in /tmp, where every server that starts removes those of all others: some die of it.
+std::string MariaDbServer::TemporaryFiles() const { return "--tmpdir=" + dir_.path(); }
+
 void MariaDbServer::Install() const {
-  MustRun(WithUser({"mariadb-install-db", "--no-defaults", "--datadir=" + dir_.File("data"),
+  MustRun(WithUser({"mariadb-install-db", "--no-defaults", "--datadir=" + dir_.File("data"), TemporaryFiles(),
                     "--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve",
                     "--innodb-log-file-size=8M", kNoSync}));
   std::ofstream(dir_.File("init.sql")) << "CREATE DATABASE IF NOT EXISTS test;\n"
@@ -79,11 +82,11 @@ void MariaDbServer::MakeCertificates() const {
 
 // False: another program has the port.
 bool MariaDbServer::Start() {
-  std::vector<std::string> argv =
-      WithUser({ServerProgram(), "--no-defaults", "--datadir=" + dir_.File("data"), "--socket=" + unix_socket(),
-                "--pid-file=" + dir_.File("pid"), Concat("--port=", port_), "--bind-address=127.0.0.1",
-                "--init-file=" + dir_.File("init.sql"), "--skip-log-bin", "--skip-name-resolve",
-                "--innodb-flush-log-at-trx-commit=2", "--innodb-buffer-pool-size=16M", "--innodb-log-file-size=8M"});
+  std::vector<std::string> argv = WithUser(
+      {ServerProgram(), "--no-defaults", "--datadir=" + dir_.File("data"), TemporaryFiles(),
+       "--socket=" + unix_socket(), "--pid-file=" + dir_.File("pid"), Concat("--port=", port_),
+       "--bind-address=127.0.0.1", "--init-file=" + dir_.File("init.sql"), "--skip-log-bin", "--skip-name-resolve",
+       "--innodb-flush-log-at-trx-commit=2", "--innodb-buffer-pool-size=16M", "--innodb-log-file-size=8M"});
   if (options_.tls) {
     argv.insert(argv.end(), {"--ssl-ca=" + ca_file(), "--ssl-cert=" + dir_.File("certificate.pem"),
                              "--ssl-key=" + dir_.File("key.pem")});

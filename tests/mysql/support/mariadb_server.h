@@ -73,6 +73,7 @@ class MariaDbServer {
     SqlRows rows = {};
     std::string error = {};
   };
+  std::string TemporaryFiles() const;
   void Install() const;
   void MakeCertificates() const;
   bool Start();
