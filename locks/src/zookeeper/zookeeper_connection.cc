@@ -68,8 +68,10 @@ void ZooKeeperConnection::Run() {
       EndSession(lock);
     } else if (!asking_ && now >= ask_at_) {
       AskForProof(lock);
+    } else if (asking_ && now >= nudge_at_) {
+      Nudge(lock);
     } else {
-      options_.clock->WaitUntil(changed_, lock, asking_ ? ends : std::min(ends, ask_at_));
+      options_.clock->WaitUntil(changed_, lock, std::min(ends, asking_ ? nudge_at_ : ask_at_));
     }
   }
   if (session_ == nullptr) return;
@@ -133,6 +135,7 @@ void ZooKeeperConnection::EndSession(std::unique_lock<std::mutex>& lock) {
 
 void ZooKeeperConnection::AskForProof(std::unique_lock<std::mutex>& lock) {
   asking_ = true;
+  nudge_at_ = options_.clock->Now() + kPatienceWithServer;
   const std::shared_ptr<ZooKeeperSession> session = session_;
   const uint64_t number = opened_;
   // From one answer to the next request: a tick at least, or the next one would prove nothing.
@@ -148,6 +151,14 @@ void ZooKeeperConnection::AskForProof(std::unique_lock<std::mutex>& lock) {
     changed_.notify_all();
     if (answer.code == ZOK) listener_.kept();
   });
+  lock.lock();
+}
+
+void ZooKeeperConnection::Nudge(std::unique_lock<std::mutex>& lock) {
+  const std::shared_ptr<ZooKeeperSession> session = session_;
+  nudge_at_ = options_.clock->Now() + kPatienceWithServer;
+  lock.unlock();
+  session->Nudge();
   lock.lock();
 }
 

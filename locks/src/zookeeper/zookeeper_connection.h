@@ -49,6 +49,7 @@ class ZooKeeperConnection {
   void OpenSession(std::unique_lock<std::mutex>& lock);
   void EndSession(std::unique_lock<std::mutex>& lock);
   void AskForProof(std::unique_lock<std::mutex>& lock);
+  void Nudge(std::unique_lock<std::mutex>& lock);
   void OnEvent(uint64_t session, ZooKeeperSession::Event event);
 
   const ZooKeeperSessionOptions options_;
@@ -62,6 +63,7 @@ class ZooKeeperConnection {
   bool over_ = false;                          // The servers say so of the newest one.
   bool asking_ = false;                        // The newest one for proof that it is kept.
   Instant ask_at_;
+  Instant nudge_at_;  // While asking.
   absl::Status why_;  // Why there is none.
   Backoff pause_;
   bool stopping_ = false;

@@ -125,7 +125,7 @@ absl::Status ZooKeeperLockEngine::CheckRoot(Instant until) {
     if (session == nullptr) return why;
     const auto read = std::make_shared<ZooKeeperRound>();
     session->Read(root, read->Next());
-    const int code = read->Await(*clock_, until)[0].code;
+    const int code = read->Await(*clock_, until, session.get())[0].code;
     if (code != ZNONODE || made) return ZooKeeperError(Concat("ZooKeeper node ", root, " cannot be read"), code);
     // Each only where it is not there: to make one takes a right at its parent, even one that is there already.
     std::vector<std::string> paths = ParentsOf(root);
@@ -133,11 +133,11 @@ absl::Status ZooKeeperLockEngine::CheckRoot(Instant until) {
     for (const std::string& path : paths) {
       const auto look = std::make_shared<ZooKeeperRound>();
       session->Exists(path, look->Next());
-      int made_it = look->Await(*clock_, until)[0].code;
+      int made_it = look->Await(*clock_, until, session.get())[0].code;
       if (made_it == ZNONODE) {
         const auto make = std::make_shared<ZooKeeperRound>();
         session->Create(path, ZOO_PERSISTENT, make->Next());
-        made_it = make->Await(*clock_, until)[0].code;
+        made_it = make->Await(*clock_, until, session.get())[0].code;
       }
       if (made_it != ZOK && made_it != ZNODEEXISTS) {
         return ZooKeeperError(Concat("ZooKeeper node ", path, " cannot be made"), made_it);
@@ -163,7 +163,7 @@ void ZooKeeperLockEngine::TryMany(std::span<LockTry> tries) {
   while (std::ranges::any_of(open, is_open)) {
     const auto round = std::make_shared<ZooKeeperRound>();
     for (ZooKeeperTry& each : open | std::views::filter(is_open)) each.Send(*round);
-    std::vector<ZooKeeperAnswer> answers = round->Await(*clock_, until);
+    std::vector<ZooKeeperAnswer> answers = round->Await(*clock_, until, session.get());
     for (ZooKeeperTry& each : open) {
       if (!each.done()) each.Read(answers);
     }
@@ -196,7 +196,7 @@ void ZooKeeperLockEngine::RenewMany(std::span<LockRenewal> renewals, absl::Durat
     }
     session->Exists(Concat(hold->directory, "/", hold->name), round->Next());
   }
-  const std::vector<ZooKeeperAnswer> answers = round->Await(*clock_, until);
+  const std::vector<ZooKeeperAnswer> answers = round->Await(*clock_, until, session.get());
   size_t at = 0;
   for (size_t i = 0; i < renewals.size(); ++i) {
     LockRenewal& renewal = renewals[i];
@@ -230,7 +230,8 @@ void ZooKeeperLockEngine::Release(LockRelease& release) {
   } else {
     janitor_->WhenClear(release.hold, done);
   }
-  const int code = round->Await(*clock_, until)[0].code;
+  ZooKeeperSession* const asked = lowered.free == nullptr ? nullptr : lowered.free->session.get();
+  const int code = round->Await(*clock_, until, asked)[0].code;
   if (code == ZOPERATIONTIMEOUT) {
     release.status = AtZooKeeper(release.hold.name, code);
     release.outcome_unknown = true;
@@ -256,7 +257,7 @@ absl::StatusOr<std::vector<std::string>> ZooKeeperLockEngine::ListChildren(std::
     const auto round = std::make_shared<ZooKeeperRound>();
     session->Sync(round->Next());
     session->Children(holds_.DirectoryOf(name), round->Next());
-    std::vector<ZooKeeperAnswer> answers = round->Await(*clock_, until);
+    std::vector<ZooKeeperAnswer> answers = round->Await(*clock_, until, session.get());
     int failure = ZOK;
     for (const ZooKeeperAnswer& answer : answers) {
       if (answer.code != ZOK && answer.code != ZNONODE) failure = answer.code;
@@ -297,7 +298,7 @@ absl::StatusOr<bool> ZooKeeperLockEngine::ForceRelease(std::string_view name, Lo
     session->Delete(Concat(directory, "/", node), round->Next());
   }
   bool released = false;
-  for (const ZooKeeperAnswer& answer : round->Await(*clock_, until)) {
+  for (const ZooKeeperAnswer& answer : round->Await(*clock_, until, session.get())) {
     if (answer.code != ZOK && answer.code != ZNONODE) return AtZooKeeper(name, answer.code);
     released |= answer.code == ZOK;
   }

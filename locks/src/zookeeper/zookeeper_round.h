@@ -1,6 +1,7 @@
 #ifndef STOCKADE_LOCKS_SRC_ZOOKEEPER_ZOOKEEPER_ROUND_H_
 #define STOCKADE_LOCKS_SRC_ZOOKEEPER_ZOOKEEPER_ROUND_H_
 
+#include <algorithm>
 #include <condition_variable>
 #include <cstddef>
 #include <memory>
@@ -34,10 +35,20 @@ class ZooKeeperRound : public std::enable_shared_from_this<ZooKeeperRound> {
     return answers_.size();
   }
 
-  // Once. Blocks until all are answered, or then: ZOPERATIONTIMEOUT stands for what is not.
-  std::vector<ZooKeeperAnswer> Await(Clock& clock, Instant until) {
+  // Once. Blocks until all are answered, or then: ZOPERATIONTIMEOUT stands for what is not. `session`: that is asked;
+  // null where it is not known.
+  std::vector<ZooKeeperAnswer> Await(Clock& clock, Instant until, ZooKeeperSession* session) {
     std::unique_lock lock(mutex_);
-    while (open_ > 0 && clock.WaitUntil(answered_, lock, until)) {
+    absl::Duration patience = kPatienceWithServer;
+    Instant nudge_at = clock.Now() + patience;
+    while (open_ > 0) {
+      if (clock.WaitUntil(answered_, lock, std::min(until, nudge_at))) continue;
+      if (clock.Now() >= until) break;
+      lock.unlock();
+      if (session != nullptr) session->Nudge();
+      lock.lock();
+      patience *= 2;
+      nudge_at = clock.Now() + patience;
     }
     over_ = true;
     return std::move(answers_);
