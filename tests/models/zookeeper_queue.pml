@@ -3,7 +3,7 @@
 // Owner(me)  an acquire to write or to read and its release: it creates its node, reads who is there, watches its
 //            predecessor, reads again once told. The first owner, a writer, may read besides, at its own position, and
 //            release in either order (a downgrade). One who waits may give up; any client may end, and all its nodes
-//            with it. ZooKeeperLockEngine, PlaceInQueue().
+//            with it. ZooKeeperTry, PlaceOf(), ZooKeeperLockEngine::Listen(), ZooKeeperSession::WatchGone().
 //
 // Two writers, of which one may read besides, a reader, and one more of either kind.
 //

@@ -40,9 +40,10 @@ class [[nodiscard]] LockLease {
   // they are called by it. Of nothing: a token without a state.
   std::stop_token lost() const;
 
-  // Larger than every token before it on this lock. Send it along with what the lock protects, and let the store refuse
-  // a smaller one than it has seen: that holds though this process may sleep past its lease. FailedPrecondition: there
-  // is none (RedLock, a degraded lease, nothing).
+  // Larger than that of everybody who held this lock before and excludes this owner; than that of a hold which this one
+  // re-enters too, where the engine does not give the same (ZooKeeper). Send it along with what the lock protects, and
+  // let the store refuse a smaller one than it has seen: that holds though this process may sleep past its lease.
+  // FailedPrecondition: there is none (RedLock, a degraded lease, nothing).
   absl::StatusOr<int64_t> fencing_token() const;
 
   // How long valid() will be true if no renewal comes; zero where it is false.
