@@ -12,9 +12,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "event_fd.h"
 #include "link.h"
 #include "stockade/base/backoff.h"
+#include "stockade/base/event_fd.h"
 #include "stockade/base/instant.h"
 #include "stockade/redis/redis_reply.h"
 

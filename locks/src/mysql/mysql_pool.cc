@@ -1,13 +1,9 @@
 #include "mysql_pool.h"
 
-#include <sys/eventfd.h>
-#include <unistd.h>
-
 #include <random>
 
 #include "stockade/base/backoff.h"
 #include "stockade/base/clock.h"
-#include "stockade/base/log.h"
 #include "stockade/base/strings.h"
 
 namespace stockade::internal {
@@ -17,24 +13,16 @@ namespace {
 constexpr absl::Duration kFirstPause = absl::Milliseconds(50);
 constexpr absl::Duration kLongestPause = absl::Seconds(1);
 
-int NewEventFd() {
-  const int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (fd < 0) Fatal("MySQL lock service: no eventfd: the process has too many files open");
-  return fd;
-}
-
 }  // namespace
 
 MySqlPool::MySqlPool(MySqlTarget target, int most, std::unique_ptr<MySqlConnection> first)
-    : target_(std::move(target)), most_(most), stop_fd_(NewEventFd()) {
+    : target_(std::move(target)), most_(most) {
   idle_.push_back(std::move(first));
 }
 
 MySqlPool::~MySqlPool() {
   Stop();
   if (opener_.joinable()) opener_.join();
-  idle_.clear();
-  close(stop_fd_);
 }
 
 void MySqlPool::Stop() {
@@ -42,8 +30,7 @@ void MySqlPool::Stop() {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
   }
-  const uint64_t one = 1;
-  [[maybe_unused]] const ssize_t written = write(stop_fd_, &one, sizeof one);
+  stop_.Set();
   changed_.notify_all();
   wanted_.notify_all();
 }
@@ -101,7 +88,7 @@ void MySqlPool::Open() {
     wanted_.wait(lock, [this] { return stopping_ || (missing_ > 0 && idle_.empty() && lent_ < most_); });
     if (stopping_) return;
     lock.unlock();
-    absl::StatusOr<std::unique_ptr<MySqlConnection>> opened = MySqlConnection::Open(target_, stop_fd_);
+    absl::StatusOr<std::unique_ptr<MySqlConnection>> opened = MySqlConnection::Open(target_, stop_.get());
     lock.lock();
     if (opened.ok()) {
       backoff.Reset();

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "mysql_connection.h"
+#include "stockade/base/event_fd.h"
 #include "stockade/base/instant.h"
 
 namespace stockade::internal {
@@ -54,7 +55,7 @@ class MySqlPool {
   absl::StatusOr<Lent> Borrow(Use use, Instant deadline);
 
   // Readable once the pool is to end: what is lent for kUpkeep should stop to wait.
-  int stop_fd() const { return stop_fd_; }
+  int stop_fd() const { return stop_.get(); }
   // Sets stop_fd(); nothing is lent from now on.
   void Stop();
 
@@ -65,7 +66,7 @@ class MySqlPool {
 
   const MySqlTarget target_;
   const int most_;
-  const int stop_fd_;
+  const EventFd stop_;
 
   std::mutex mutex_;
   std::condition_variable changed_;  // For who waits for a connection.
