@@ -40,7 +40,9 @@ constexpr Entry kMeanings[] = {
     {1143, {StatusCode::kPermissionDenied, MySqlRemedy::kNone}},         //
     {1146, {StatusCode::kFailedPrecondition, MySqlRemedy::kNone}},       // No such table.
     {1152, {StatusCode::kUnavailable, MySqlRemedy::kReconnect}},         // Connection aborted.
-    {1159, {StatusCode::kUnavailable, MySqlRemedy::kReconnect}},         // Network, this and the next.
+    {1158, {StatusCode::kUnavailable, MySqlRemedy::kReconnect}},         // Network, these four.
+    {1159, {StatusCode::kUnavailable, MySqlRemedy::kReconnect}},         //
+    {1160, {StatusCode::kUnavailable, MySqlRemedy::kReconnect}},         //
     {1161, {StatusCode::kUnavailable, MySqlRemedy::kReconnect}},         //
     {1203, {StatusCode::kUnavailable, MySqlRemedy::kReconnect}},         // Too many connections of the user.
     {1205, {StatusCode::kUnavailable, MySqlRemedy::kRollBack}},          // Lock wait.

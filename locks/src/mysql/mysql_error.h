@@ -24,8 +24,10 @@ struct MySqlMeaning {
 // Of an error number of MySQL's, MariaDB's or their connectors'.
 MySqlMeaning MeaningOfMySqlError(unsigned error);
 
-// Whether the number is the connector's own: it has no answer of the server.
-inline bool IsMySqlClientError(unsigned error) { return error >= 2000 && error < 3000; }
+// Whether the number is the connector's own: it has no answer of the server. 0: it does not even say why.
+inline bool IsMySqlClientError(unsigned error) {
+  return error == 0 || (error >= 2000 && error < 3000) || (error >= 5000 && error < 6000);
+}
 
 // "<doing what>: MySQL error 1146: Table ... doesn't exist".
 absl::Status MySqlErrorStatus(unsigned error, std::string_view text);

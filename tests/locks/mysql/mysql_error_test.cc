@@ -32,6 +32,8 @@ TEST(MySqlErrorTest, EachMeaning_HasItsRemedy) {
       {CR_SERVER_GONE_ERROR, kAway, MySqlRemedy::kReconnect},
       {CR_SERVER_LOST, kAway, MySqlRemedy::kReconnect},
       {CR_CONN_HOST_ERROR, kAway, MySqlRemedy::kReconnect},
+      {ER_NET_READ_ERROR, kAway, MySqlRemedy::kReconnect},
+      {ER_NET_ERROR_ON_WRITE, kAway, MySqlRemedy::kReconnect},
       {ER_ACCESS_DENIED_ERROR, kDenied, MySqlRemedy::kReconnect},
       {ER_DBACCESS_DENIED_ERROR, kDenied, MySqlRemedy::kNone},
       {ER_TABLEACCESS_DENIED_ERROR, kDenied, MySqlRemedy::kNone},
@@ -45,6 +47,16 @@ TEST(MySqlErrorTest, EachMeaning_HasItsRemedy) {
     EXPECT_EQ(meaning.code, each.code) << each.error;
     EXPECT_EQ(meaning.remedy, each.remedy) << each.error;
   }
+}
+
+TEST(MySqlErrorTest, ConnectorsOwnNumbers_AreNoAnswerOfTheServer) {
+  // 5014: it could not write. 0: it failed without a number.
+  for (const unsigned error : {0U, 2000U, unsigned{CR_SERVER_LOST}, 2999U, 5000U, 5013U, 5014U, 5999U}) {
+    EXPECT_TRUE(IsMySqlClientError(error)) << error;
+    EXPECT_EQ(MeaningOfMySqlError(error).code, kAway) << error;
+    EXPECT_EQ(MeaningOfMySqlError(error).remedy, MySqlRemedy::kReconnect) << error;
+  }
+  for (const unsigned error : {1999U, 3000U, 4999U, 6000U}) EXPECT_FALSE(IsMySqlClientError(error)) << error;
 }
 
 // The table is searched by halves.
