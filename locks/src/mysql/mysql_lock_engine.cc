@@ -97,7 +97,8 @@ MySqlLockEngine::Outcome MySqlLockEngine::RunOnce(MySqlConnection& connection, c
     break;
   }
   const bool rolled_back = outcome.reply.remedy == MySqlRemedy::kRunAgain;
-  outcome.unknown = outcome.reply.unanswered || (!rolled_back && outcome.reply.rows_matched.size() >= packet.commit);
+  const size_t ran = outcome.reply.rows_matched.size();
+  outcome.unknown = outcome.reply.unanswered || ran > packet.commit || (ran == packet.commit && !rolled_back);
   return outcome;
 }
 

@@ -143,7 +143,9 @@ void MySqlLockScripts::TakeAnswer(const MySqlReply& reply, LockTry& step) {
       step.status = absl::FailedPreconditionError(
           Concat(ShownLock(step.hold.name), ": its owner reads, and would wait for itself to write"));
       return;
-    default: step.status = Unexpected(step.hold.name);
+    default:
+      step.status = Unexpected(step.hold.name);
+      step.outcome_unknown = true;
   }
 }
 
@@ -193,7 +195,10 @@ bool MySqlLockScripts::TakeAnswer(const MySqlReply& reply, LockRelease& step) {
     case static_cast<int>(MySqlNewestStep::kNotHeld): break;
     // The first time it took the row along with the hold.
     case static_cast<int>(MySqlNewestStep::kNeverHeard): step.held = step.resent; break;
-    default: step.status = Unexpected(step.hold.name); return false;
+    default:
+      step.status = Unexpected(step.hold.name);
+      step.outcome_unknown = true;
+      return false;
   }
   const bool ended = MySqlNumber(row, 1) != 0;
   return ended && (step.hold.kind == LockKind::kWrite || MySqlNumber(row, 2) == 0);
