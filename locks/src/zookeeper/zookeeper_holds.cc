@@ -114,7 +114,8 @@ void ZooKeeperHolds::SetDeadline(const HoldPtr& hold, Instant at) {
 void ZooKeeperHolds::WakeAt(Instant at) {
   if (at >= wakes_at_) return;
   wakes_at_ = at;
-  expiry_.Schedule(at, [this] { Expire(); });
+  if (timer_) expiry_.Cancel(*timer_);  // Or it would set another one in its turn, for ever.
+  timer_ = expiry_.Schedule(at, [this] { Expire(); });
 }
 
 void ZooKeeperHolds::Expire() {

@@ -135,6 +135,7 @@ class ZooKeeperHolds {
   // When the timer looks at them next. It is not put off for one that has gone: a lock that is acquired and released in
   // turn is not to wake it each time.
   Instant wakes_at_ = Instant::InfiniteFuture();
+  std::optional<TimerQueue::Id> timer_ = std::nullopt;  // Of then: the only one that is to run.
   uint64_t attempts_ = 0;
   TimerQueue expiry_;  // Last: its tasks use the above.
 };
