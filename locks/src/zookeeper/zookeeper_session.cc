@@ -144,13 +144,23 @@ void ZooKeeperSession::Extend(Instant since) {
 }
 
 void ZooKeeperSession::Connected(zhandle_t* handle) {
+  const absl::Duration timeout = absl::Milliseconds(zoo_recv_timeout(handle));
+  absl::Duration first = timeout;
   {
     const std::lock_guard lock(mutex_);
     if (lease_ == nullptr) {
-      timeout_ = absl::Milliseconds(zoo_recv_timeout(handle));
+      timeout_ = timeout;
       // It was made by a transaction, after that.
       lease_ = std::make_shared<LockSession>(opened_at_ + timeout_ * (1 - options_.clock_drift) - kClockGrain);
     }
+    first = timeout_;
+  }
+  if (timeout < first) {
+    // From here on the servers count the shorter one, and somebody may have been told of the longer one.
+    Log(LogSeverity::kWarning,
+        Concat("ZooKeeper: a server of ", options_.servers, " keeps the session for ", absl::FormatDuration(timeout),
+               ", the one before it for ", absl::FormatDuration(first), ": it is given up"));
+    return Ended();
   }
   on_event_(Event::kConnected);
 }

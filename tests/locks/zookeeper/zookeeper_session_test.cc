@@ -192,6 +192,22 @@ TEST_F(ZooKeeperSessionTest, ServerRestarted_KeepsSessionsAndHolds) {
   EXPECT_THAT(Nodes("a"), SizeIs(1));
 }
 
+TEST_F(ZooKeeperSessionTest, TimeoutShortenedByTheServers_EndsTheSession) {
+  testing::ZooKeeperServer server;
+  const auto engine = ZooKeeperEngineOn(server.url(), {.session_timeout = absl::Seconds(30)});
+  Holder holder(*engine, "a");
+  const LockTry held = holder.Try();
+  ASSERT_TRUE(held.acquired);
+  server.Reconfigure({"maxSessionTimeout=20000"});
+  server.Restart();
+  // The server would let it expire 20 s after it was last heard; the lease says 30.
+  Await("the session to be given up", [&] { return held.session->ValidUntil() == Instant::InfinitePast(); });
+  LockTry anew = holder.Queue();
+  while (!anew.acquired) anew = holder.Queue();
+  EXPECT_EQ(anew.hold_count, 1);
+  EXPECT_LT(anew.session->ValidUntil(), Clock::System()->Now() + absl::Seconds(20));
+}
+
 TEST_F(ZooKeeperSessionTest, TimeoutTooShort_IsRefusedWithBothValues) {
   const auto engine = internal::ZooKeeperLockEngine::Connect("zookeeper://127.0.0.1:" + std::to_string(server_->port()),
                                                              {.session_timeout = absl::Seconds(5)});

@@ -82,6 +82,11 @@ std::string ZooKeeperServer::Mode() const {
 
 void ZooKeeperServer::Wipe() const { RawZooKeeper(port_).DeleteTree("/"); }
 
+void ZooKeeperServer::Reconfigure(std::vector<std::string> config) {
+  options_.config = std::move(config);
+  WriteConfig();
+}
+
 void ZooKeeperServer::Restart() {
   Stop();
   if (!Start()) Fatal(Concat("port ", port_, " was taken while ZooKeeper was down"));

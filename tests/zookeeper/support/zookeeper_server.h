@@ -66,12 +66,14 @@ class ZooKeeperServer {
   void Pause() { process_.Pause(); }  // Nothing is answered until Resume(); the kernel accepts connections and bytes.
   void Resume() { process_.Resume(); }
   void Restart();  // On the same port. Stops it first.
+  // More lines of its configuration file, for the next Restart().
+  void Reconfigure(std::vector<std::string> config);
 
  private:
   void WriteConfig() const;
   bool Start();
 
-  const ZooKeeperServerOptions options_;
+  ZooKeeperServerOptions options_;
   const TempDir dir_;
   uint16_t port_ = 0;
   ServerProcess process_;

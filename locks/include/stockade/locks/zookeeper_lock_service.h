@@ -23,7 +23,8 @@ struct ZooKeeperLockOptions {
   LockServiceOptions service = {};
 
   // For how long ZooKeeper keeps what a process holds that it does not hear: all of it ends at once then. The servers
-  // bound it, by 2 and 20 of their ticks unless told otherwise, and what they make of it must be more than three.
+  // bound it, by 2 and 20 of their ticks unless told otherwise, and what they make of it must be more than three. They
+  // are to bound it alike: a session that comes to one that makes it shorter is given up.
   // Zero, the default: service.watchdog_lease.
   absl::Duration session_timeout = absl::ZeroDuration();
 
