@@ -78,6 +78,7 @@ void ZooKeeperConnection::Run() {
   const std::shared_ptr<ZooKeeperSession> last = std::exchange(session_, nullptr);
   lock.unlock();
   last->Close();
+  listener_.over(last);
 }
 
 void ZooKeeperConnection::OpenSession(std::unique_lock<std::mutex>& lock) {

@@ -37,7 +37,7 @@ class ZooKeeperConnection {
 
   // Begins. Blocks until there is a session, at most so long; then why not. Once.
   absl::Status Connect(absl::Duration timeout);
-  // Closes the session, which ends all that was made in it. Nobody is told. Blocks for some seconds at most.
+  // Closes the session, which ends all that was made in it. Blocks for some seconds at most.
   void Stop();
 
   // The session that there is, which may be out of touch; null, and why, where none came until then.

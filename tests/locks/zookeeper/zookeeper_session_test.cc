@@ -208,6 +208,27 @@ TEST_F(ZooKeeperSessionTest, TimeoutShortenedByTheServers_EndsTheSession) {
   EXPECT_LT(anew.session->ValidUntil(), Clock::System()->Now() + absl::Seconds(20));
 }
 
+TEST_F(ZooKeeperSessionTest, DestroyedWhileAReleaseIsNotAnswered_FreesAll) {
+  auto engine = Connect(absl::Seconds(20));
+  Holder holder(*engine, "a");
+  const LockTry held = holder.Try();
+  ASSERT_TRUE(held.acquired);
+  proxy_->Freeze();
+  LockRelease release = {.hold = holder.hold(), .sequence = 100, .timeout = absl::Milliseconds(1)};
+  engine->Release(release);
+  EXPECT_TRUE(release.outcome_unknown);
+  release.resent = true;
+  engine->Release(release);
+  proxy_->CloseAll();
+  // What is asked after the release fails after it.
+  LockTry away = {.hold = holder.hold(), .lease = absl::Seconds(30), .sequence = 101, .timeout = absl::Seconds(20)};
+  engine->TryMany({&away, 1});
+  EXPECT_FALSE(away.status.ok());
+  engine = nullptr;
+  EXPECT_EQ(held.session.use_count(), 1);
+  proxy_->Thaw();
+}
+
 TEST_F(ZooKeeperSessionTest, TimeoutTooShort_IsRefusedWithBothValues) {
   const auto engine = internal::ZooKeeperLockEngine::Connect("zookeeper://127.0.0.1:" + std::to_string(server_->port()),
                                                              {.session_timeout = absl::Seconds(5)});
