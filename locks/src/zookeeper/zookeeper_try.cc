@@ -195,8 +195,9 @@ void ZooKeeperTry::Fail(int code, bool unknown) {
   const std::string doing = Concat(ShownLock(step_.hold.name), " at ZooKeeper");
   step_.status = code == ZNONODE ? absl::UnavailableError(Concat(doing, ": its node is deleted whenever it is made"))
                                  : ZooKeeperError(doing, code);
-  step_.outcome_unknown =
-      unknown && !SessionOver(code) && (IsUnanswered(code) || hold_->state != ZooKeeperHold::State::kAsked);
+  // A node that is looked for may be there, whatever becomes of the looking.
+  step_.outcome_unknown = unknown && !SessionOver(code) &&
+                          (IsUnanswered(code) || ask_ == Ask::kRecover || hold_->state != ZooKeeperHold::State::kAsked);
   // Refused, or gone with its session: there is nothing to find again.
   if (unknown && !step_.outcome_unknown) holds_.TakeOff(hold_);
   Finish();
