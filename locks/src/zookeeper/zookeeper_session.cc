@@ -226,23 +226,32 @@ void ZooKeeperSession::Barrier(Answered answered) {
 void ZooKeeperSession::WatchGone(const std::string& path, std::weak_ptr<Gone> gone) {
   {
     const std::lock_guard lock(mutex_);
-    Waiting& waiting = watched_[path];
-    std::erase_if(waiting, [&gone](const std::weak_ptr<Gone>& other) {
-      const bool same = !other.owner_before(gone) && !gone.owner_before(other);
-      return same || other.expired();
-    });
-    waiting.push_back(std::move(gone));
+    Unwatch(path, gone);
+    watched_[path].push_back(gone);
   }
   // By reading it: a watch by exists would stay for ever on a node that is gone already. What fails otherwise is asked
   // again by whoever waits, once the session is connected again.
   Ask(
-      [this, path](const ZooKeeperAnswer& answer) {
-        if (answer.code == ZNONODE) Fire(path);
+      [this, path, gone](const ZooKeeperAnswer& answer) {
+        if (answer.code == ZNONODE) return Fire(path);
+        if (answer.code == ZOK) return;
+        const std::lock_guard lock(mutex_);
+        Unwatch(path, gone);
       },
       false,
       [&](zhandle_t* handle, Call& call) {
         return zoo_awget(handle, path.c_str(), &OnNodeEvent, nullptr, &OnData, &call);
       });
+}
+
+void ZooKeeperSession::Unwatch(const std::string& path, const std::weak_ptr<Gone>& gone) {
+  const auto found = watched_.find(path);
+  if (found == watched_.end()) return;
+  std::erase_if(found->second, [&gone](const std::weak_ptr<Gone>& other) {
+    const bool same = !other.owner_before(gone) && !gone.owner_before(other);
+    return same || other.expired();
+  });
+  if (found->second.empty()) watched_.erase(found);
 }
 
 void ZooKeeperSession::Fire(const std::string& path) {

@@ -93,8 +93,9 @@ class ZooKeeperSession {
   void Nudge() {
     Sync([](const ZooKeeperAnswer&) {});
   }
-  // Calls `gone` once when the node is deleted, at once where it is already; or `failed` where it cannot be watched.
-  // Each node has one watch, that many may wait for. Goes on when the connection is lost and comes back.
+  // Calls `gone` once when the node is deleted, at once where it is already. Each node has one watch, that many may
+  // wait for. Goes on when the connection is lost and comes back, but for what has not been answered then: whoever
+  // waits asks again.
   using Gone = std::function<void()>;
   void WatchGone(const std::string& path, std::weak_ptr<Gone> gone);
 
@@ -110,6 +111,8 @@ class ZooKeeperSession {
   void Ended();
   // With mutex_ held.
   void Extend(Instant since);
+  void Unwatch(const std::string& path, const std::weak_ptr<Gone>& gone);
+  // Without.
   void Fire(const std::string& path);
   const ACL_vector* Acl() const { return options_.creator_only ? &ZOO_CREATOR_ALL_ACL : &ZOO_OPEN_ACL_UNSAFE; }
 
