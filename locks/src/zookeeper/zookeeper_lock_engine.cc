@@ -66,21 +66,23 @@ class ZooKeeperLockEngine::NodeWatch final : public LockWatch {
 };
 
 absl::StatusOr<std::unique_ptr<ZooKeeperLockEngine>> ZooKeeperLockEngine::Connect(std::string_view url,
-                                                                                  const ZooKeeperLockOptions& options) {
+                                                                                  ZooKeeperLockOptions options) {
   absl::StatusOr<ZooKeeperUrl> parsed = ParseZooKeeperUrl(url);
   if (!parsed.ok()) return parsed.status();
+  options.session_timeout = parsed->session_timeout.value_or(options.session_timeout);
+  options.server_tick = parsed->tick.value_or(options.server_tick);
+  if (absl::Status valid = options.Validate(); !valid.ok()) return valid;
   if (options.acl == ZooKeeperAcl::kCreatorAll && parsed->user.empty()) {
     return absl::InvalidArgumentError("ZooKeeperLockOptions: acl = kCreatorAll needs a user in the URL");
   }
-  const absl::Duration asked =
-      options.session_timeout > absl::ZeroDuration() ? options.session_timeout : options.service.watchdog_lease;
+  const bool asked = options.session_timeout > absl::ZeroDuration();
   ZooKeeperSessionOptions session = {
       .servers = absl::StrJoin(parsed->servers, ","),
       .credentials = parsed->user.empty() ? std::string() : Concat(parsed->user, ":", parsed->password),
       .root = parsed->root,
       .creator_only = !parsed->user.empty() && options.acl != ZooKeeperAcl::kOpen,
-      .timeout = parsed->session_timeout.value_or(asked),
-      .tick = parsed->tick.value_or(options.server_tick),
+      .timeout = asked ? options.session_timeout : options.service.watchdog_lease,
+      .tick = options.server_tick,
       .clock_drift = options.service.clock_drift,
       .clock = options.service.clock,
   };

@@ -28,7 +28,7 @@ namespace stockade::internal {
 class ZooKeeperLockEngine final : public LockEngine {
  public:
   static absl::StatusOr<std::unique_ptr<ZooKeeperLockEngine>> Connect(std::string_view url,
-                                                                      const ZooKeeperLockOptions& options);
+                                                                      ZooKeeperLockOptions options);
   ~ZooKeeperLockEngine() override;
 
   std::string_view kind() const override { return "zookeeper"; }

@@ -30,7 +30,6 @@ absl::Status ZooKeeperLockOptions::Validate() const {
 
 absl::StatusOr<std::unique_ptr<LockService>> ZooKeeperLockService::Connect(std::string_view url,
                                                                            ZooKeeperLockOptions options) {
-  if (absl::Status valid = options.Validate(); !valid.ok()) return valid;
   absl::StatusOr<std::unique_ptr<internal::ZooKeeperLockEngine>> engine =
       internal::ZooKeeperLockEngine::Connect(url, options);
   if (!engine.ok()) return engine.status();

@@ -1,6 +1,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
+#include <utility>
+
 #include "stockade/locks/zookeeper_lock_service.h"
 
 namespace stockade {
@@ -22,6 +25,15 @@ TEST(ZooKeeperLockOptionsTest, OutOfRange_NamesFieldAndValue) {
   says({.server_tick = absl::ZeroDuration()}, "server_tick", "0");
   says({.connect_timeout = -absl::Seconds(1)}, "connect_timeout", "-1s");
   says({.service = {.watchdog_lease = absl::Milliseconds(1)}}, "watchdog_lease", "1ms");
+}
+
+TEST(ZooKeeperLockOptionsTest, UrlOutOfRange_IsRefusedAsTheOptionIs) {
+  for (const auto& [query, field] : {std::pair("session_timeout_ms=99", "session_timeout = 99ms"),
+                                     std::pair("tick_ms=3600001", "server_tick = 1h")}) {
+    const auto service = ZooKeeperLockService::Connect(std::string("zookeeper://127.0.0.1:1?") + query);
+    EXPECT_TRUE(absl::IsInvalidArgument(service.status())) << service.status();
+    EXPECT_THAT(std::string(service.status().message()), HasSubstr(field));
+  }
 }
 
 TEST(ZooKeeperLockOptionsTest, CreatorsAclWithoutAUser_IsRefused) {
