@@ -181,21 +181,18 @@ void ZooKeeperLockEngine::RenewMany(std::span<LockRenewal> renewals, absl::Durat
   std::vector<ZooKeeperHolds::HoldPtr> holds;
   holds.reserve(renewals.size());
   std::shared_ptr<ZooKeeperSession> session;  // That the barrier is of: one for all holds, but while sessions change.
+  size_t barrier = 0;
   std::vector<size_t> barriers;
   barriers.reserve(renewals.size());
   for (LockRenewal& renewal : renewals) {
     const ZooKeeperHolds::HoldPtr& hold = holds.emplace_back(holds_.FindHeld(renewal.hold));
-    if (hold == nullptr) {
-      barriers.push_back(0);
-      continue;
-    }
-    if (hold->session != session) {
+    if (hold != nullptr && hold->session != session) {
       session = hold->session;
       session->Barrier(round->Next());
-      barriers.push_back(round->size() - 1);
-    } else {
-      barriers.push_back(barriers.back());
+      barrier = round->size() - 1;
     }
+    barriers.push_back(barrier);
+    if (hold == nullptr) continue;
     session->Exists(Concat(hold->directory, "/", hold->name), round->Next());
   }
   const std::vector<ZooKeeperAnswer> answers = round->Await(*clock_, until, session.get());
