@@ -42,7 +42,8 @@ absl::StatusOr<MySqlPool::Lent> MySqlPool::Borrow(Use use, Instant deadline) {
   for (;;) {
     if (stopping_) return absl::UnavailableError("the lock service is being destroyed");
     const bool may = MayLend(use);
-    while (may && !idle_.empty()) {
+    const bool late = Clock::System()->Now() >= deadline;
+    while (may && !late && !idle_.empty()) {
       std::unique_ptr<MySqlConnection> connection = std::move(idle_.back());
       idle_.pop_back();
       if (connection->Stale()) {
@@ -55,10 +56,10 @@ absl::StatusOr<MySqlPool::Lent> MySqlPool::Borrow(Use use, Instant deadline) {
     }
     const bool failed = failures_ != failures_before;
     if (failed && !absl::IsUnavailable(last_failure_)) return last_failure_;
-    if (Clock::System()->Now() >= deadline) {
+    if (late) {
       if (failed) return last_failure_;
       return absl::UnavailableError(
-          may ? Concat("MySQL at ", target_.url.Endpoint(), ": not connected in time")
+          may ? Concat("MySQL at ", target_.url.Endpoint(), ": no connection in time")
               : Concat("MySQL at ", target_.url.Endpoint(), ": all ", most_, " connections are in use"));
     }
     if (may) {

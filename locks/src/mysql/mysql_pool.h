@@ -51,6 +51,7 @@ class MySqlPool {
   ~MySqlPool();
 
   // Blocks until there is a connection or `deadline`: Unavailable, with what the last attempt to connect failed by.
+  // None is lent from then on: what is sent would be run, and its answer not waited for.
   // What will not pass by itself (a wrong password) is told at once.
   absl::StatusOr<Lent> Borrow(Use use, Instant deadline);
 

@@ -216,6 +216,15 @@ TEST_F(MySqlFaultsTest, ServerPaused_IsUnavailableInTime_AndTheStepThatComesLate
   }
 }
 
+TEST_F(MySqlFaultsTest, NoTimeIsLeft_NothingIsSent) {
+  Holder holder(*engine_, "stock");
+  LockTry step = StepOf(holder, absl::ZeroDuration());
+  engine_->TryMany({&step, 1});
+  EXPECT_EQ(step.status.code(), kUnavailable) << step.status;
+  EXPECT_FALSE(step.outcome_unknown);
+  EXPECT_FALSE(holder.Inspect().locked);
+}
+
 TEST_F(MySqlFaultsTest, ServerPaused_TheEngineEndsAllTheSame) {
   std::atomic<int> hints = 0;
   Holder holder(*engine_, "stock");
