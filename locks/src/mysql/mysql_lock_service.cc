@@ -39,6 +39,11 @@ absl::Status MySqlLockOptions::Validate() const {
     return Invalid(tls_cert_file.empty() ? "tls_key_file" : "tls_cert_file",
                    tls_cert_file.empty() ? tls_key_file : tls_cert_file, "needs the other of the two");
   }
+  const bool has_ca = !tls_ca_file.empty();
+  if (tls == MySqlTls::kOff && (has_ca || !tls_cert_file.empty())) {
+    return Invalid(has_ca ? "tls_ca_file" : "tls_cert_file", has_ca ? tls_ca_file : tls_cert_file,
+                   "is given, and tls is off");
+  }
   if (max_connections < 2 || max_connections > 100) {
     return Invalid("max_connections", std::to_string(max_connections), "is not in 2..100");
   }

@@ -29,7 +29,7 @@ struct MySqlLockOptions {
   // database share their locks.
   std::string table_prefix = "stockade_";
 
-  MySqlTls tls = MySqlTls::kOff;
+  MySqlTls tls = MySqlTls::kOff;   // Then no file may be given.
   std::string tls_ca_file = {};    // PEM. Empty: the system's.
   std::string tls_cert_file = {};  // PEM, this and the next: the client's own. Empty: none.
   std::string tls_key_file = {};
