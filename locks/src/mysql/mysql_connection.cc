@@ -88,6 +88,7 @@ void SetOptions(MYSQL* session, const MySqlTarget& target) {
   const my_bool yes = 1;
   const my_bool no = 0;
   SetOption(session, MYSQL_OPT_RECONNECT, no);
+  SetOption(session, MYSQL_OPT_LOCAL_INFILE, 0U);  // No server gets a file of this machine.
   SetOption(session, MYSQL_OPT_SSL_ENFORCE, target.tls == MySqlTls::kOff ? no : yes);
   SetOption(session, MYSQL_OPT_SSL_VERIFY_SERVER_CERT, target.tls == MySqlTls::kVerify ? yes : no);
   if (target.tls == MySqlTls::kOff) return;

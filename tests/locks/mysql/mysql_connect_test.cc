@@ -135,6 +135,19 @@ TEST_F(MySqlConnectTest, Tls_OffRequiredVerified) {
   EXPECT_THAT(std::string(other.message()), Not(HasSubstr("secret")));
 }
 
+// A server may ask for any file of the client's, as an answer to whatever it was sent, unless the client has ruled it
+// out.
+TEST_F(MySqlConnectTest, FilesOfThisMachine_AreNotSent) {
+  MySqlLockOptions options;
+  const auto connection =
+      internal::MySqlConnection::Open({.url = internal::ParseMySqlUrl(server().url(), options).value()}, -1).value();
+  const internal::MySqlReply reply =
+      connection->Run("LOAD DATA LOCAL INFILE '" + server().ca_file() + "' INTO TABLE stockade_locks (name)",
+                      Clock::System()->Now() + absl::Seconds(20));
+  EXPECT_FALSE(reply.status.ok());
+  EXPECT_FALSE(reply.unanswered) << "the server knows that it must not ask: " << reply.status;
+}
+
 TEST_F(MySqlConnectTest, TlsRequired_TheServerHasNone_IsRefused) {
   const testing::MariaDbServer plain;
   const absl::Status status = Cipher(plain.url() + "?tls=required").status();
