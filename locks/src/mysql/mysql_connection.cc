@@ -16,8 +16,9 @@ namespace stockade::internal {
 namespace {
 
 // What a session is to be like, whatever the server's defaults are. A wait for a row or for a table's definition ends
-// after a second, the least there is; a transaction that a client leaves open (MariaDB) does too. No surprise is to
-// come from sql_mode, and COMMIT is to be only that.
+// after a second, the least there is. A transaction stays open where such a wait ended, until our ROLLBACK comes; if it
+// does not come, MariaDB ends it after 5 s, and MySQL, which has no such setting, with the connection. No surprise is
+// to come from sql_mode, and COMMIT is to be only that.
 constexpr std::string_view kSessionSettings =
     "SET SESSION autocommit=1, sql_mode='STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', time_zone='+00:00', "
     "innodb_lock_wait_timeout=1, lock_wait_timeout=1, completion_type='NO_CHAIN', sql_safe_updates=0"

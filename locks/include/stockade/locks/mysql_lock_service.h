@@ -63,8 +63,9 @@ struct MySqlLockOptions {
 };
 
 // Locks kept in two InnoDB tables of a MySQL or MariaDB server, with leases on the database's clock. kReentrant, kRead
-// and kWrite; kFair is Unimplemented. Each step is one transaction, sent whole: a client that stops cannot keep a row
-// locked. A lock is as safe as the database's commits: with asynchronous replicas, a failover may lose the newest.
+// and kWrite; kFair is Unimplemented. Each step is one transaction, sent whole, so that a client that stops keeps no
+// row locked; docs/DISTRIBUTED_LOCKS.md has the exception. A lock is as safe as the database's commits: with
+// asynchronous replicas, a failover may lose the newest.
 //
 // docs/DISTRIBUTED_LOCKS.md says what it promises. The connector ignores SIGPIPE for the whole process.
 class MySqlLockService {
