@@ -236,8 +236,8 @@ void ZooKeeperLockEngine::Release(LockRelease& release) {
     release.outcome_unknown = true;
   }
   release.held = (lowered.held && code == ZOK) || (release.resent && code == ZNONODE);
-  if (lowered.free != nullptr && !lowered.held) {
-    // Another acquire of its owner may wait on the place that is gone.
+  if (lowered.free != nullptr) {
+    // Another acquire of its owner may wait with what is gone, and watches nothing.
     std::shared_ptr<Ear> ear;
     {
       const std::lock_guard lock(mutex_);

@@ -179,6 +179,21 @@ TEST_F(ZooKeeperSessionTest, RenewalAfterTheSession_IsNoMore) {
   proxy_->Thaw();
 }
 
+TEST_F(ZooKeeperSessionTest, ReleasedByAnotherAcquireOfItsOwner_WaiterHears) {
+  Holder other(*engine_, "a");
+  Holder owner(*engine_, "a");
+  ASSERT_TRUE(other.Try().acquired);
+  ASSERT_FALSE(owner.Queue().acquired);
+  HintCount hints;  // Of a second acquire, which waits with the same place.
+  const auto watch = owner.Hear(hints.hint());
+  other.Release();
+  hints.AwaitMoreThan(0);
+  ASSERT_TRUE(owner.Queue().acquired);
+  const int before = hints.count();
+  EXPECT_TRUE(owner.Release().held);
+  hints.AwaitMoreThan(before);
+}
+
 TEST_F(ZooKeeperSessionTest, ServerRestarted_KeepsSessionsAndHolds) {
   Holder holder(*engine_, "a");
   const LockTry held = holder.Try();
