@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "../local/local_lock_client.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_split.h"
 #include "stockade/base/strings.h"
 #include "stockade/locks/engine_lock_service.h"
@@ -33,7 +34,7 @@ constexpr std::string_view kRedlock = "redlock:";
 }
 
 Connected ConnectLocal(std::string_view scheme, std::string_view url, const LockServiceOptions& options) {
-  if (url != scheme) return absl::InvalidArgumentError("the URL local: has nothing behind it");
+  if (url.size() != scheme.size()) return absl::InvalidArgumentError("the URL local: has nothing behind it");
   return EngineLockService::Create(internal::NewSharedLocalClient(options.clock), options);
 }
 
@@ -93,7 +94,9 @@ Connected ConnectLockService(std::string_view url, const LockServiceOptions& opt
   if (absl::Status valid = options.Validate(); !valid.ok()) return valid;
   std::string known;
   for (const Scheme& scheme : kSchemes) {
-    if (url.starts_with(scheme.prefix)) return scheme.connect(scheme.prefix, url, options);
+    if (absl::StartsWithIgnoreCase(internal::AbslView(url), internal::AbslView(scheme.prefix))) {
+      return scheme.connect(scheme.prefix, url, options);
+    }
     known += internal::Concat(known.empty() ? "" : ", ", scheme.prefix);
   }
   // What comes before the first colon is shown where it looks like a scheme: it is no password then.

@@ -143,9 +143,7 @@ void MySqlLockScripts::TakeAnswer(const MySqlReply& reply, LockTry& step) {
       step.status = absl::FailedPreconditionError(
           Concat(ShownLock(step.hold.name), ": its owner reads, and would wait for itself to write"));
       return;
-    default:
-      step.status = Unexpected(step.hold.name);
-      step.outcome_unknown = true;
+    default: step.status = Unexpected(step.hold.name); step.outcome_unknown = true;
   }
 }
 

@@ -15,9 +15,7 @@ constexpr absl::Duration kPurgeAgain = absl::Seconds(1);
 }  // namespace
 
 struct MySqlPoller::Ear : HintEar {
-  Ear(HoldKey of, std::function<void()> on_hint) : HintEar(std::move(on_hint)), hold(std::move(of)) {}
-
-  const HoldKey hold;
+  using HintEar::HintEar;
 };
 
 class MySqlPoller::Watching final : public LockWatch {
@@ -66,7 +64,7 @@ void MySqlPoller::AskSoon(Name& name) {
 
 void MySqlPoller::Forget(const std::shared_ptr<Ear>& ear) {
   const std::lock_guard lock(mutex_);
-  const auto found = names_.find(ear->hold.name);
+  const auto found = names_.find(ear->hold().name);
   std::erase(found->second.ears, ear);
   if (found->second.ears.empty()) names_.erase(found);
 }
@@ -138,7 +136,7 @@ void MySqlPoller::Note(const std::vector<std::string>& names, const std::optiona
     if (!state) continue;
     name.seen = state;
     for (const std::shared_ptr<Ear>& ear : name.ears) {
-      if (state->FreeFor(ear->hold.kind)) to_tell.push_back(ear);
+      if (state->FreeFor(ear->hold().kind)) to_tell.push_back(ear);
     }
   }
 }

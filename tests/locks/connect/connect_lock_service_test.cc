@@ -63,6 +63,12 @@ TEST(ConnectLockServiceTest, Local_WithMoreBehindIt_IsRefused) {
   EXPECT_TRUE(absl::IsInvalidArgument(ConnectLockService("local:a").status()));
 }
 
+TEST(ConnectLockServiceTest, Scheme_InAnyCase_IsTheSame) {
+  const absl::StatusOr<std::unique_ptr<LockService>> service = ConnectLockService("Local:");
+  ASSERT_TRUE(service.ok()) << service.status();
+  EXPECT_EQ((*service)->id(), ConnectLocal()->id());
+}
+
 TEST(ConnectLockServiceTest, UnknownScheme_NamesItAndThoseThatThereAre) {
   const absl::Status refused = ConnectLockService("etcd://127.0.0.1:2379").status();
   EXPECT_TRUE(absl::IsInvalidArgument(refused)) << refused;
