@@ -4,12 +4,43 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "stockade/base/log.h"
+#include "stockade/base/strings.h"
 
 namespace stockade::internal {
 namespace {
 
 // A process that made an owner each microsecond would have as many in nine years.
 constexpr int kOwnerBits = 48;
+constexpr size_t kMostClients = 60'000;
+
+struct Shared {
+  std::mutex mutex;
+  // All guarded by mutex.
+  absl::flat_hash_map<Clock*, std::weak_ptr<LocalLockEngine>> engines;
+  absl::flat_hash_set<uint16_t> clients;  // That there are. A number comes again once all others have been given.
+  uint16_t newest = 0;
+};
+
+Shared& TheShared() {
+  static Shared& shared = *new Shared;  // Never destroyed: services may be, and made, by late destructors.
+  return shared;
+}
+
+class SharedLocalClient final : public LocalLockClient {
+ public:
+  SharedLocalClient(std::shared_ptr<LocalLockEngine> engine, uint16_t client)
+      : LocalLockClient(std::move(engine), client), client_(client) {}
+  ~SharedLocalClient() override {
+    Shared& shared = TheShared();
+    const std::lock_guard lock(shared.mutex);
+    shared.clients.erase(client_);
+  }
+
+ private:
+  const uint16_t client_;
+};
 
 }  // namespace
 
@@ -59,18 +90,16 @@ std::unique_ptr<LockWatch> LocalLockClient::Watch(const HoldKey& hold, std::func
 }
 
 std::unique_ptr<LockEngine> NewSharedLocalClient(Clock* clock) {
-  struct Shared {
-    std::mutex mutex;
-    absl::flat_hash_map<Clock*, std::weak_ptr<LocalLockEngine>> engines;
-    uint16_t clients = 0;
-  };
-  static Shared& shared = *new Shared;  // Never destroyed: services may be, and made, by late destructors.
+  Shared& shared = TheShared();
   const std::lock_guard lock(shared.mutex);
   absl::erase_if(shared.engines, [](const auto& entry) { return entry.second.expired(); });
   std::weak_ptr<LocalLockEngine>& known = shared.engines[clock];
   std::shared_ptr<LocalLockEngine> engine = known.lock();
   if (engine == nullptr) known = engine = std::make_shared<LocalLockEngine>(clock);
-  return std::make_unique<LocalLockClient>(std::move(engine), ++shared.clients);
+  if (shared.clients.size() > kMostClients) Fatal(Concat("more than ", kMostClients, " lock services at local:"));
+  while (!shared.clients.insert(++shared.newest).second) {
+  }
+  return std::make_unique<SharedLocalClient>(std::move(engine), shared.newest);
 }
 
 }  // namespace stockade::internal

@@ -223,7 +223,7 @@ void ZooKeeperSession::Barrier(Answered answered) {
   });
 }
 
-void ZooKeeperSession::WatchGone(const std::string& path, std::weak_ptr<Gone> gone) {
+void ZooKeeperSession::WatchGone(const std::string& path, const std::weak_ptr<Gone>& gone) {
   {
     const std::lock_guard lock(mutex_);
     Unwatch(path, gone);

@@ -97,7 +97,7 @@ class ZooKeeperSession {
   // wait for. Goes on when the connection is lost and comes back, but for what has not been answered then: whoever
   // waits asks again.
   using Gone = std::function<void()>;
-  void WatchGone(const std::string& path, std::weak_ptr<Gone> gone);
+  void WatchGone(const std::string& path, const std::weak_ptr<Gone>& gone);
 
  private:
   struct Call;

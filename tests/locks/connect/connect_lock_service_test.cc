@@ -35,6 +35,18 @@ TEST(ConnectLockServiceTest, Local_TwoServices_ExcludeEachOther) {
   EXPECT_TRUE(theirs->Acquire("a", kAtOnce).ok());
 }
 
+// So many that numbers of clients come again: not while somebody has one.
+TEST(ConnectLockServiceTest, Local_ManyServicesLater_StillExcludesEachOther) {
+  const std::unique_ptr<LockService> ours = ConnectLocal({.metrics = nullptr});
+  const absl::StatusOr<LockLease> held = ours->Acquire("a", kAtOnce);
+  ASSERT_TRUE(held.ok()) << held.status();
+  for (int i = 0; i < 70'000; ++i) {
+    const std::unique_ptr<LockService> theirs = ConnectLocal({.metrics = nullptr});
+    if (i < 65'500) continue;
+    ASSERT_TRUE(absl::IsDeadlineExceeded(theirs->Acquire("a", kAtOnce).status())) << i;
+  }
+}
+
 TEST(ConnectLockServiceTest, Local_WaiterOfTheOtherService_IsWoken) {
   const std::unique_ptr<LockService> ours = ConnectLocal();
   const std::unique_ptr<LockService> theirs = ConnectLocal();
