@@ -79,7 +79,8 @@ absl::Status TakeMilliseconds(std::string_view name, std::string_view value, std
 }  // namespace
 
 absl::StatusOr<ZooKeeperUrl> ParseZooKeeperUrl(std::string_view text) {
-  if (!text.starts_with(kScheme)) return Invalid("it does not begin with ", kScheme);
+  if (!absl::StartsWithIgnoreCase(AbslView(text), AbslView(kScheme)))
+    return Invalid("it does not begin with ", kScheme);
   if (absl::Status bytes = CheckUrlBytes(kWhat, text, kMaxBytes); !bytes.ok()) return bytes;
   const absl::StatusOr<UrlParts> parts = SplitUrl(kWhat, text.substr(kScheme.size()));
   if (!parts.ok()) return parts.status();

@@ -20,6 +20,8 @@ TEST(ParseZooKeeperUrlTest, HostAlone_HasTheDefaults) {
   EXPECT_EQ(url->session_timeout, std::nullopt);
 }
 
+TEST(ParseZooKeeperUrlTest, SchemeInAnyCase_IsTaken) { EXPECT_TRUE(ParseZooKeeperUrl("ZooKeeper://zk1").ok()); }
+
 TEST(ParseZooKeeperUrlTest, EveryPart_IsReadAndDecoded) {
   const absl::StatusOr<ZooKeeperUrl> url = ParseZooKeeperUrl(
       "zookeeper://us%2Fer:p%40ss:word@zk2:2182,zk1:2181,[::1]:99,zk1/shop/locks%2d/"
