@@ -63,7 +63,8 @@ struct ZooKeeperLockOptions {
 // docs/DISTRIBUTED_LOCKS.md says what it promises.
 class ZooKeeperLockService {
  public:
-  // Blocks until there is a session, at most connect_timeout.
+  // Blocks until there is a session, at most connect_timeout and what the C client takes to resolve names, for which it
+  // has no bound.
   //
   //   InvalidArgument     the URL or an option, never with the password
   //   Unavailable         no server answered in time
