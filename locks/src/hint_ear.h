@@ -15,8 +15,6 @@ class HintEar {
  public:
   HintEar(HoldKey hold, std::function<void()> on_hint) : hold_(std::move(hold)), on_hint_(std::move(on_hint)) {}
 
-  explicit HintEar(std::function<void()> on_hint) : HintEar(HoldKey(), std::move(on_hint)) {}
-
   const HoldKey& hold() const { return hold_; }
 
   void Tell() {

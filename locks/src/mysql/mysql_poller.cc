@@ -4,8 +4,6 @@
 #include <random>
 #include <utility>
 
-#include "../hint_ear.h"
-
 namespace stockade::internal {
 namespace {
 
@@ -14,13 +12,9 @@ constexpr absl::Duration kPurgeAgain = absl::Seconds(1);
 
 }  // namespace
 
-struct MySqlPoller::Ear : HintEar {
-  using HintEar::HintEar;
-};
-
 class MySqlPoller::Watching final : public LockWatch {
  public:
-  Watching(MySqlPoller* poller, std::shared_ptr<Ear> ear) : poller_(poller), ear_(std::move(ear)) {}
+  Watching(MySqlPoller* poller, std::shared_ptr<HintEar> ear) : poller_(poller), ear_(std::move(ear)) {}
   ~Watching() override {
     poller_->Forget(ear_);
     ear_->Close();
@@ -28,7 +22,7 @@ class MySqlPoller::Watching final : public LockWatch {
 
  private:
   MySqlPoller* const poller_;
-  const std::shared_ptr<Ear> ear_;
+  const std::shared_ptr<HintEar> ear_;
 };
 
 MySqlPoller::MySqlPoller(const MySqlPollerOptions& options, Clock* clock, Ask ask, std::function<bool()> purge)
@@ -48,7 +42,7 @@ void MySqlPoller::Stop() {
 }
 
 std::unique_ptr<LockWatch> MySqlPoller::Watch(const HoldKey& hold, std::function<void()> on_hint) {
-  auto ear = std::make_shared<Ear>(hold, std::move(on_hint));
+  auto ear = std::make_shared<HintEar>(hold, std::move(on_hint));
   const std::lock_guard lock(mutex_);
   Name& name = names_[hold.name];
   name.ears.push_back(ear);
@@ -62,7 +56,7 @@ void MySqlPoller::AskSoon(Name& name) {
   if (name.due < sleeps_until_) changed_.notify_one();
 }
 
-void MySqlPoller::Forget(const std::shared_ptr<Ear>& ear) {
+void MySqlPoller::Forget(const std::shared_ptr<HintEar>& ear) {
   const std::lock_guard lock(mutex_);
   const auto found = names_.find(ear->hold().name);
   std::erase(found->second.ears, ear);
@@ -86,7 +80,7 @@ void MySqlPoller::TellReleased(std::string_view name) {
     }
     to_tell = released.ears;
   }
-  for (const std::shared_ptr<Ear>& ear : to_tell) ear->Tell();
+  for (const std::shared_ptr<HintEar>& ear : to_tell) ear->Tell();
 }
 
 uint64_t MySqlPoller::questions() const {
@@ -135,7 +129,7 @@ void MySqlPoller::Note(const std::vector<std::string>& names, const std::optiona
     name.due = std::min(name.due, answered_ + name.interval);  // It may be wanted sooner since it was asked for.
     if (!state) continue;
     name.seen = state;
-    for (const std::shared_ptr<Ear>& ear : name.ears) {
+    for (const std::shared_ptr<HintEar>& ear : name.ears) {
       if (state->FreeFor(ear->hold().kind)) to_tell.push_back(ear);
     }
   }
@@ -165,7 +159,7 @@ void MySqlPoller::Run() {
     if (purges) purge_at_ = NextPurge(more);
     Note(names, states, to_tell);
     lock.unlock();
-    for (const std::shared_ptr<Ear>& ear : to_tell) ear->Tell();
+    for (const std::shared_ptr<HintEar>& ear : to_tell) ear->Tell();
     to_tell.clear();
     lock.lock();
   }

@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "../hint_ear.h"
 #include "absl/time/time.h"
 #include "stockade/base/clock.h"
 #include "stockade/base/instant.h"
@@ -74,9 +75,8 @@ class MySqlPoller {
   uint64_t questions() const;
 
  private:
-  struct Ear;
   class Watching;
-  using Ears = std::vector<std::shared_ptr<Ear>>;
+  using Ears = std::vector<std::shared_ptr<HintEar>>;
 
   // Invariant: has ears. While its question is on its way, `due` is only what has been wished since.
   struct Name {
@@ -90,11 +90,11 @@ class MySqlPoller {
   using Names = std::map<std::string, Name, std::less<>>;
 
   void Run();
-  Instant NextLook() const;  // Under mutex_, as the next three.
+  Instant NextLook() const;  // With mutex_ held, as the next three.
   std::vector<std::string> TakeDue(Instant now);
   void Note(const std::vector<std::string>& names, const std::optional<std::vector<NameState>>& states, Ears& to_tell);
-  void AskSoon(Name& name);  // Under mutex_.
-  void Forget(const std::shared_ptr<Ear>& ear);
+  void AskSoon(Name& name);
+  void Forget(const std::shared_ptr<HintEar>& ear);
   Instant NextPurge(bool soon);
 
   const MySqlPollerOptions options_;

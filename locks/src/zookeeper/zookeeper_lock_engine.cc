@@ -47,13 +47,12 @@ struct ZooKeeperLockEngine::Ear : HintEar {
 
 class ZooKeeperLockEngine::NodeWatch final : public LockWatch {
  public:
-  NodeWatch(ZooKeeperLockEngine* engine, HoldKey hold, std::shared_ptr<Ear> ear)
-      : engine_(engine), hold_(std::move(hold)), ear_(std::move(ear)) {}
+  NodeWatch(ZooKeeperLockEngine* engine, std::shared_ptr<Ear> ear) : engine_(engine), ear_(std::move(ear)) {}
 
   ~NodeWatch() override {
     {
       const std::lock_guard lock(engine_->mutex_);
-      const auto found = engine_->ears_.find(hold_);
+      const auto found = engine_->ears_.find(ear_->hold());
       if (found != engine_->ears_.end() && found->second == ear_) engine_->ears_.erase(found);
     }
     ear_->Close();
@@ -61,7 +60,6 @@ class ZooKeeperLockEngine::NodeWatch final : public LockWatch {
 
  private:
   ZooKeeperLockEngine* const engine_;
-  const HoldKey hold_;
   const std::shared_ptr<Ear> ear_;
 };
 
@@ -305,12 +303,12 @@ absl::StatusOr<bool> ZooKeeperLockEngine::ForceRelease(std::string_view name, Lo
 }
 
 std::unique_ptr<LockWatch> ZooKeeperLockEngine::Watch(const HoldKey& hold, std::function<void()> on_hint) {
-  auto ear = std::make_shared<Ear>(std::move(on_hint));
+  auto ear = std::make_shared<Ear>(hold, std::move(on_hint));
   {
     const std::lock_guard lock(mutex_);
     ears_[hold] = ear;
   }
-  auto watch = std::make_unique<NodeWatch>(this, hold, ear);
+  auto watch = std::make_unique<NodeWatch>(this, ear);
   Listen(hold);
   return watch;
 }
