@@ -93,6 +93,23 @@ TEST_F(MySqlFaultsTest, RowLockedForAWhile_TheStepWaitsAndOthersDoNot) {
   EXPECT_TRUE(holder.Renew(absl::Seconds(30)).held);
 }
 
+// Its rows are free before it is on the disk, so who comes next need not wait for the answer.
+TEST_F(MySqlFaultsTest, ReleaseIsSent_WaitersOfThisProcessAreToldBeforeItIsAnswered) {
+  Holder holder(*engine_, "stock");
+  ASSERT_TRUE(holder.Try().acquired);
+  Holder waiter(*engine_, "stock");
+  std::atomic<int> hints = 0;
+  const std::unique_ptr<LockWatch> watch = waiter.Hear([&] { ++hints; });
+  Client other;
+  other.LockGate("stock");
+  std::thread releasing([&] { EXPECT_TRUE(holder.Release().held); });
+  Await("a hint", [&] { return hints > 0; });
+  EXPECT_TRUE(waiter.Inspect().locked) << "the release waits for a row";
+  other.Run("COMMIT");
+  releasing.join();
+  EXPECT_TRUE(waiter.Try().acquired);
+}
+
 TEST_F(MySqlFaultsTest, AllStepsWaitForARow_RenewalsAndQuestionsGoOn) {
   Holder held(*engine_, "held");
   ASSERT_TRUE(held.Try().acquired);

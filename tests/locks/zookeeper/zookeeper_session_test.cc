@@ -39,6 +39,22 @@ class ZooKeeperSessionTest : public ZooKeeperEngineTest {
   std::string url_;
 };
 
+TEST_F(ZooKeeperSessionTest, ServerDoesNotAnswer_IsNudged) {
+  const auto engine = Connect(absl::Seconds(120));  // So that nothing is asked meanwhile to keep it.
+  Holder holder(*engine, "a");
+  ASSERT_TRUE(holder.Try().acquired);
+  const uint64_t before = proxy_->counts().to_server;
+  ASSERT_TRUE(holder.Renew(absl::Seconds(60)).held);
+  const uint64_t quiet = proxy_->counts().to_server;
+  proxy_->Hold();
+  LockRenewal renewal = {.hold = holder.hold(), .lease = absl::Seconds(60)};
+  engine->RenewMany({&renewal, 1}, absl::Seconds(2));
+  EXPECT_TRUE(absl::IsUnavailable(renewal.status)) << renewal.status;
+  EXPECT_GT(proxy_->counts().to_server - quiet, quiet - before) << "more than the renewal itself";
+  proxy_->Release();
+  EXPECT_TRUE(holder.Renew(absl::Seconds(60)).held);
+}
+
 TEST_F(ZooKeeperSessionTest, TryNotAnswered_IsFoundAgainAndNotDoubled) {
   const auto engine = Connect(absl::Seconds(20));
   Holder holder(*engine, "a");
