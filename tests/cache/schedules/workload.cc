@@ -132,7 +132,9 @@ void Workload::Operate() {
   int draw = random_.Below(std::accumulate(shares_.begin(), shares_.end(), 0));
   size_t i = 0;
   while (draw >= shares_[i]) draw -= shares_[i++];
-  (this->*kOperations[i].run)();
+  // On its own line: g++ 12 without optimisation checks the index of `(this->*array[i].run)()` before it has read it.
+  const auto run = kOperations[i].run;
+  (this->*run)();
 }
 
 void Workload::Get() { DoGet(AnyKey(), Scheduler::kNever); }
