@@ -33,12 +33,12 @@ enum class LossReason : uint8_t {
 };
 
 // One time that an owner holds a lock: from the acquire that found it without to the release of its last lease, or to
-// its loss. An owner that lost a lock and takes it again has another Hold, so leases of before cannot touch it.
+// its loss. An owner that lost a lock and takes it again has another ServiceHold, so leases of before cannot touch it.
 //
 // Invariants: leases.size() is the count that the engine was last asked to have. Once lost or ended, leases is empty
 // and leased_until is the infinite past, for good: it is only moved on while ValidUntil() has not been passed.
-struct Hold {
-  Hold(HoldKey hold_key, Clock* hold_clock, std::shared_ptr<const LockSession> hold_session)
+struct ServiceHold {
+  ServiceHold(HoldKey hold_key, Clock* hold_clock, std::shared_ptr<const LockSession> hold_session)
       : key(std::move(hold_key)), clock(hold_clock), session(std::move(hold_session)) {}
 
   const HoldKey key;
@@ -97,15 +97,15 @@ struct HoldRecord {
 
   std::mutex mutex;
   std::condition_variable steps_free;
-  bool stepping = false;                 // Guarded by mutex.
-  std::shared_ptr<Hold> hold = nullptr;  // Guarded by mutex. Null: does not hold. May be lost already.
-  bool unanswered = false;               // Of whoever has the steps: the outcome of one is not known.
+  bool stepping = false;                        // Guarded by mutex.
+  std::shared_ptr<ServiceHold> hold = nullptr;  // Guarded by mutex. Null: does not hold. May be lost already.
+  bool unanswered = false;                      // Of whoever has the steps: the outcome of one is not known.
 
   std::optional<Instant> kept_until = std::nullopt;  // Guarded by mutex. For that, with a pin of its own.
 
   size_t users = 0;  // Guarded by the table's mutex.
 
-  std::shared_ptr<Hold> CurrentHold() {
+  std::shared_ptr<ServiceHold> CurrentHold() {
     const std::lock_guard lock(mutex);
     return hold;
   }
@@ -115,7 +115,7 @@ struct HoldRecord {
 struct LeaseState {
   std::shared_ptr<ServiceCore> core;
   std::shared_ptr<HoldRecord> record;  // Pinned in the table.
-  std::shared_ptr<Hold> hold;
+  std::shared_ptr<ServiceHold> hold;
   std::optional<int64_t> token;
   bool watched = false;
 

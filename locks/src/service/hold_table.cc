@@ -27,7 +27,7 @@ void HoldTable::Unpin(HoldRecord& record) {
   shard.records.erase(entry);
 }
 
-std::shared_ptr<Hold> HoldTable::Find(const HoldKey& key) {
+std::shared_ptr<ServiceHold> HoldTable::Find(const HoldKey& key) {
   std::shared_ptr<HoldRecord> record;
   {
     Shard& shard = ShardOf(key);
@@ -39,12 +39,12 @@ std::shared_ptr<Hold> HoldTable::Find(const HoldKey& key) {
   return record->CurrentHold();
 }
 
-std::vector<std::shared_ptr<Hold>> HoldTable::All() {
-  std::vector<std::shared_ptr<Hold>> holds;
+std::vector<std::shared_ptr<ServiceHold>> HoldTable::All() {
+  std::vector<std::shared_ptr<ServiceHold>> holds;
   for (Shard& shard : shards_) {
     const std::lock_guard lock(shard.mutex);
     for (const auto& [key, record] : shard.records) {
-      if (std::shared_ptr<Hold> hold = record->CurrentHold(); hold != nullptr) holds.push_back(std::move(hold));
+      if (std::shared_ptr<ServiceHold> hold = record->CurrentHold(); hold != nullptr) holds.push_back(std::move(hold));
     }
   }
   return holds;

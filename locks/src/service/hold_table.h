@@ -24,8 +24,8 @@ class HoldTable {
   void Unpin(HoldRecord& record);
 
   // What this owner has of this kind; null: nothing, or no more.
-  std::shared_ptr<Hold> Find(const HoldKey& key);
-  std::vector<std::shared_ptr<Hold>> All();
+  std::shared_ptr<ServiceHold> Find(const HoldKey& key);
+  std::vector<std::shared_ptr<ServiceHold>> All();
 
  private:
   struct alignas(64) Shard {

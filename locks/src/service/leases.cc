@@ -22,7 +22,7 @@ constexpr absl::Duration kReleasePause = absl::Milliseconds(20);
 
 absl::StatusOr<LockLease> ServiceCore::Confirm(const std::shared_ptr<HoldRecord>& record, const LockTry& answer,
                                                Instant sent, bool watched) {
-  std::shared_ptr<Hold> hold = record->CurrentHold();
+  std::shared_ptr<ServiceHold> hold = record->CurrentHold();
   if (StillHeld(hold)) {
     bool gone = false;
     {
@@ -40,7 +40,7 @@ absl::StatusOr<LockLease> ServiceCore::Confirm(const std::shared_ptr<HoldRecord>
   lease->watched = watched;
   for (;;) {
     if (!StillHeld(hold)) {
-      auto begun = std::make_shared<Hold>(record->key, options_.clock, answer.session);
+      auto begun = std::make_shared<ServiceHold>(record->key, options_.clock, answer.session);
       begun->SetLeasedUntil(leased_until);
       if (!begun->InTime()) {
         bool held = false;
@@ -69,7 +69,7 @@ absl::StatusOr<LockLease> ServiceCore::Confirm(const std::shared_ptr<HoldRecord>
   }
 }
 
-void ServiceCore::KeepTime(const std::shared_ptr<Hold>& hold) {
+void ServiceCore::KeepTime(const std::shared_ptr<ServiceHold>& hold) {
   if (hold->expiry) expiry_.Cancel(*std::exchange(hold->expiry, std::nullopt));
   if (hold->watched > 0 && hold->session == nullptr) return;  // The watchdog looks at it.
   hold->expiry = expiry_.Schedule(hold->ValidUntil(), [this, hold] {
@@ -79,12 +79,12 @@ void ServiceCore::KeepTime(const std::shared_ptr<Hold>& hold) {
   });
 }
 
-void ServiceCore::StopTime(Hold& hold) {
+void ServiceCore::StopTime(ServiceHold& hold) {
   if (hold.expiry) expiry_.Cancel(*std::exchange(hold.expiry, std::nullopt));
   watchdog_.Forget(hold);
 }
 
-void ServiceCore::End(Hold& hold) {
+void ServiceCore::End(ServiceHold& hold) {
   StopTime(hold);
   hold.SetLeasedUntil(Instant::InfinitePast());
   hold.watched = 0;
@@ -97,14 +97,14 @@ bool ServiceCore::Valid(const LeaseState& lease) {
   return !lease.released.load(std::memory_order_relaxed) && StillHeld(lease.hold);
 }
 
-bool ServiceCore::StillHeld(const std::shared_ptr<Hold>& hold) {
+bool ServiceCore::StillHeld(const std::shared_ptr<ServiceHold>& hold) {
   if (hold == nullptr) return false;
   if (hold->InTime()) return true;
   Lose(hold, LossReason::kExpired);
   return hold->InTime();  // Where it was renewed in time, between the two.
 }
 
-bool ServiceCore::Lose(const std::shared_ptr<Hold>& hold, LossReason reason) {
+bool ServiceCore::Lose(const std::shared_ptr<ServiceHold>& hold, LossReason reason) {
   std::vector<std::shared_ptr<LeaseState>> leases;
   {
     const std::lock_guard lock(hold->mutex);
@@ -144,7 +144,7 @@ absl::Status ServiceCore::ReleaseOnce(LeaseState& lease) {
 absl::Status ServiceCore::EndLease(LeaseState& lease) {
   const Inside inside(*this);
   if (!inside.entered()) return LostError(lease.hold->key, LossReason::kServiceEnded);
-  const std::shared_ptr<Hold>& hold = lease.hold;
+  const std::shared_ptr<ServiceHold>& hold = lease.hold;
   HoldRecord& record = *lease.record;
   const auto lost = [&hold] {
     const std::lock_guard lock(hold->mutex);
@@ -247,7 +247,7 @@ void ServiceCore::KeepUntil(const std::shared_ptr<HoldRecord>& record, Instant u
 }
 
 void ServiceCore::GiveUp(HoldRecord& record, LockRelease& release, absl::Duration timeout) {
-  const std::shared_ptr<Hold> hold = record.CurrentHold();
+  const std::shared_ptr<ServiceHold> hold = record.CurrentHold();
   release.hold = record.key;
   if (StillHeld(hold)) {
     const std::lock_guard lock(hold->mutex);

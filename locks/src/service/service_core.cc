@@ -60,7 +60,7 @@ void ServiceCore::Shutdown() {
   take_back_.Stop();
   watchdog_.Stop();
   expiry_.Stop();
-  for (const std::shared_ptr<Hold>& hold : holds_.All()) Lose(hold, LossReason::kServiceEnded);
+  for (const std::shared_ptr<ServiceHold>& hold : holds_.All()) Lose(hold, LossReason::kServiceEnded);
   EndOwnThread();
   engine_.reset();
 }

@@ -61,9 +61,9 @@ class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
   uint64_t NextSequence() { return next_sequence_.fetch_add(1, std::memory_order_relaxed); }
 
   // False where there is none, or it is released or lost, which this may be the first to notice.
-  bool StillHeld(const std::shared_ptr<Hold>& hold);
+  bool StillHeld(const std::shared_ptr<ServiceHold>& hold);
   // False: it had been lost or released.
-  bool Lose(const std::shared_ptr<Hold>& hold, LossReason reason);
+  bool Lose(const std::shared_ptr<ServiceHold>& hold, LossReason reason);
   // Until when a lease is valid here that the engine was asked for at `sent`.
   Instant ValidUntil(Instant sent, absl::Duration lease) const;
 
@@ -115,9 +115,9 @@ class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
   // Unpins it then, or later where it has been noted again.
   void KeepUntil(const std::shared_ptr<HoldRecord>& record, Instant until);
   // All three with the hold's mutex held.
-  void KeepTime(const std::shared_ptr<Hold>& hold);
-  void StopTime(Hold& hold);
-  void End(Hold& hold);
+  void KeepTime(const std::shared_ptr<ServiceHold>& hold);
+  void StopTime(ServiceHold& hold);
+  void End(ServiceHold& hold);
 
   const LockServiceOptions options_;
   const bool degraded_;

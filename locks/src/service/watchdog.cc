@@ -14,7 +14,7 @@ constexpr int kTogether = 30;
 
 }  // namespace
 
-void Watchdog::WatchAt(const std::shared_ptr<Hold>& hold, Instant at) {
+void Watchdog::WatchAt(const std::shared_ptr<ServiceHold>& hold, Instant at) {
   const std::lock_guard lock(mutex_);
   if (stopping_) return;
   if (hold->watch_at) schedule_.erase({*hold->watch_at, hold.get()});
@@ -24,8 +24,8 @@ void Watchdog::WatchAt(const std::shared_ptr<Hold>& hold, Instant at) {
   if (at < sleeps_until_) changed_.notify_one();
 }
 
-void Watchdog::Forget(Hold& hold) {
-  std::shared_ptr<Hold> last;  // Declared first: destroyed after the mutex is let go.
+void Watchdog::Forget(ServiceHold& hold) {
+  std::shared_ptr<ServiceHold> last;  // Declared first: destroyed after the mutex is let go.
   const std::lock_guard lock(mutex_);
   if (!hold.watch_at) return;
   const auto place = schedule_.find({*hold.watch_at, &hold});
@@ -45,15 +45,15 @@ void Watchdog::Stop() {
 
 void Watchdog::Run() {
   for (;;) {
-    const std::vector<std::shared_ptr<Hold>> due = AwaitDue();
+    const std::vector<std::shared_ptr<ServiceHold>> due = AwaitDue();
     if (due.empty()) return;
     LookAt(due);
   }
 }
 
-std::vector<std::shared_ptr<Hold>> Watchdog::AwaitDue() {
+std::vector<std::shared_ptr<ServiceHold>> Watchdog::AwaitDue() {
   Clock& clock = *core_.options().clock;
-  std::vector<std::shared_ptr<Hold>> due;
+  std::vector<std::shared_ptr<ServiceHold>> due;
   std::unique_lock lock(mutex_);
   for (;;) {
     if (stopping_) return {};
@@ -72,9 +72,9 @@ std::vector<std::shared_ptr<Hold>> Watchdog::AwaitDue() {
   return due;
 }
 
-void Watchdog::LookAt(const std::vector<std::shared_ptr<Hold>>& due) {
-  std::vector<std::shared_ptr<Hold>> renew;
-  for (const std::shared_ptr<Hold>& hold : due) {
+void Watchdog::LookAt(const std::vector<std::shared_ptr<ServiceHold>>& due) {
+  std::vector<std::shared_ptr<ServiceHold>> renew;
+  for (const std::shared_ptr<ServiceHold>& hold : due) {
     if (!core_.StillHeld(hold)) continue;
     const std::lock_guard lock(hold->mutex);
     if (hold->watched > 0) renew.push_back(hold);
@@ -82,7 +82,7 @@ void Watchdog::LookAt(const std::vector<std::shared_ptr<Hold>>& due) {
   if (!renew.empty()) Renew(renew);
 }
 
-void Watchdog::Renew(const std::vector<std::shared_ptr<Hold>>& holds) {
+void Watchdog::Renew(const std::vector<std::shared_ptr<ServiceHold>>& holds) {
   Clock& clock = *core_.options().clock;
   const absl::Duration lease = core_.options().watchdog_lease;
   std::vector<LockRenewal> renewals(holds.size());
@@ -94,7 +94,7 @@ void Watchdog::Renew(const std::vector<std::shared_ptr<Hold>>& holds) {
   core_.metrics().Add(kServiceRoundTrips);
 
   for (size_t i = 0; i < holds.size(); ++i) {
-    const std::shared_ptr<Hold>& hold = holds[i];
+    const std::shared_ptr<ServiceHold>& hold = holds[i];
     const LockRenewal& renewal = renewals[i];
     if (renewal.status.ok() && !renewal.held) {
       if (core_.Lose(hold, LossReason::kGone)) core_.metrics().Add(kServiceRenewalsLost);

@@ -24,18 +24,18 @@ class Watchdog {
   Watchdog& operator=(const Watchdog&) = delete;
 
   // Looks at it at that time, in place of an earlier wish. O(log holds). Holds may be locked.
-  void WatchAt(const std::shared_ptr<Hold>& hold, Instant at);
-  void Forget(Hold& hold);
+  void WatchAt(const std::shared_ptr<ServiceHold>& hold, Instant at);
+  void Forget(ServiceHold& hold);
   // Joins the thread. No hold is looked at any more. By one thread.
   void Stop();
 
  private:
-  using Schedule = absl::btree_map<std::pair<Instant, Hold*>, std::shared_ptr<Hold>>;
+  using Schedule = absl::btree_map<std::pair<Instant, ServiceHold*>, std::shared_ptr<ServiceHold>>;
 
   void Run();
-  std::vector<std::shared_ptr<Hold>> AwaitDue();
-  void LookAt(const std::vector<std::shared_ptr<Hold>>& due);
-  void Renew(const std::vector<std::shared_ptr<Hold>>& holds);
+  std::vector<std::shared_ptr<ServiceHold>> AwaitDue();
+  void LookAt(const std::vector<std::shared_ptr<ServiceHold>>& due);
+  void Renew(const std::vector<std::shared_ptr<ServiceHold>>& holds);
 
   ServiceCore& core_;
   std::mutex mutex_;
