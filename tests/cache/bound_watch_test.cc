@@ -20,12 +20,12 @@
 namespace stockade::testing {
 namespace {
 
-constexpr size_t kThreads = 3;
+constexpr size_t kPutters = 3;
 constexpr int64_t kMaxWeight = 10'000;
 constexpr uint64_t kKeys = 30'000;
 constexpr size_t kKept = 20;  // Handles of a thread: more than it has pins.
 // What has left is freed 64 at a time: so many may wait, and each thread may be at freeing as many.
-constexpr int64_t kLeaving = 64 * (kThreads + 1);
+constexpr int64_t kLeaving = 64 * (kPutters + 1);
 
 struct Range {
   void Add(int64_t seen) {
@@ -67,18 +67,18 @@ class BoundWatchTest : public ::testing::Test {
       }
     });
     for (uint32_t round = 0; round < kRounds; ++round) {
-      std::array<Basket, kThreads> last = std::exchange(baskets_, {});
+      std::array<Basket, kPutters> last = std::exchange(baskets_, {});
       std::vector<std::jthread> threads;
-      for (size_t i = 0; i < kThreads; ++i) {
+      for (size_t i = 0; i < kPutters; ++i) {
         threads.emplace_back(
-            [&, i] { baskets_[i] = Work(round, i, calls / kRounds, std::move(last[(i + 1) % kThreads])); });
+            [&, i] { baskets_[i] = Work(round, i, calls / kRounds, std::move(last[(i + 1) % kPutters])); });
       }
     }
     stop = true;
   }
 
   Basket Work(uint32_t round, size_t thread, int64_t calls, Basket others) {
-    std::mt19937 random(static_cast<uint32_t>(round * kThreads + thread));
+    std::mt19937 random(static_cast<uint32_t>(round * kPutters + thread));
     Basket kept;
     for (int64_t i = 0; i < calls; ++i) {
       const uint64_t key = random() % kKeys;
@@ -100,13 +100,13 @@ class BoundWatchTest : public ::testing::Test {
 
   // Of what a thread has in its hands: the value that it brings, the one that it has just taken away, the one over the
   // bound.
-  static constexpr int64_t kInHand = 3 * kThreads;
-  static constexpr int64_t kHandles = 2 * kThreads * (kKept + 1);  // Its own and those that it took over.
+  static constexpr int64_t kInHand = 3 * kPutters;
+  static constexpr int64_t kHandles = 2 * kPutters * (kKept + 1);  // Its own and those that it took over.
   static constexpr uint32_t kRounds = 10;
 
   const int64_t heaviest_;
   std::atomic<int64_t> live_ = 0;
-  std::array<Basket, kThreads> baskets_;
+  std::array<Basket, kPutters> baskets_;
   Cache cache_;
   Range weights_;
   Range lives_;
@@ -128,7 +128,7 @@ TYPED_TEST_SUITE(ManyWeightsTest, Values);
 
 TYPED_TEST(UnitWeightsTest, Watch_ThreadsPutLoadAndKeep_WeightAndLiveValuesStayAtTheBound) {
   this->Run(Scaled(100'000, 1'000'000));
-  const auto threads = static_cast<int64_t>(kThreads);
+  const auto threads = static_cast<int64_t>(kPutters);
   EXPECT_LE(this->weights_.highest, kMaxWeight + threads);
   EXPECT_GE(this->weights_.lowest, kMaxWeight - threads);
   EXPECT_LE(this->cache_.weight(), kMaxWeight);
@@ -144,7 +144,7 @@ TYPED_TEST(UnitWeightsTest, Watch_ThreadsPutLoadAndKeep_WeightAndLiveValuesStayA
 
 TYPED_TEST(ManyWeightsTest, Watch_ThreadsPutLoadAndKeep_WeightStaysWithinAHundredthAndAnEntryAThread) {
   this->Run(Scaled(100'000, 1'000'000));
-  const int64_t entry_a_thread = static_cast<int64_t>(kThreads) * this->heaviest_;
+  const int64_t entry_a_thread = static_cast<int64_t>(kPutters) * this->heaviest_;
   EXPECT_LE(this->weights_.highest, kMaxWeight + entry_a_thread);
   EXPECT_GE(this->weights_.lowest, kMaxWeight * 99 / 100 - entry_a_thread);
   EXPECT_LE(this->cache_.weight(), kMaxWeight);

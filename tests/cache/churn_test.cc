@@ -13,7 +13,7 @@
 namespace stockade::testing {
 namespace {
 
-constexpr uint64_t kThreads = 2;
+constexpr uint64_t kChurners = 2;
 constexpr uint64_t kSlices = 10;
 
 std::string ValueOf(uint64_t key) { return std::string(24, 'v') + std::to_string(key); }
@@ -34,9 +34,9 @@ TEST(ChurnTest, ManyDistinctKeysComeAndGo_MemoryStaysAndNoFlightIsLeft) {
   // Keys from `begin` to `end`, each once, by threads that then end.
   const auto bring = [&](uint64_t begin, uint64_t end) {
     std::vector<std::jthread> threads;
-    for (uint64_t thread = 0; thread < kThreads; ++thread) {
+    for (uint64_t thread = 0; thread < kChurners; ++thread) {
       threads.emplace_back([&, thread] {
-        for (uint64_t key = begin + thread; key < end; key += kThreads) {
+        for (uint64_t key = begin + thread; key < end; key += kChurners) {
           if (key % 63 == 5) cache.Put(key, ValueOf(key));
           ASSERT_EQ(**cache.Get(key), ValueOf(key));
         }

@@ -12,10 +12,6 @@
 namespace stockade::testing {
 namespace {
 
-absl::Status Ok() { return absl::OkStatus(); }
-
-absl::StatusOr<int> ItsKey(const int& key, LoadContext&) { return key; }
-
 TEST(ReentryTest, Listener_AsksForTheOtherKeyOfTheBatchThatReplacesIts_GetsIt) {
   ManualClock clock;
   IntCache* self = nullptr;

@@ -6,10 +6,6 @@
 namespace stockade::testing {
 namespace {
 
-absl::Status Ok() { return absl::OkStatus(); }
-
-absl::StatusOr<int> ItsKey(const int& key, LoadContext&) { return key; }
-
 // A reader of 1 and 2 waits for 2's load, which the pool is to run; a writer of 1 waits for that reader, and the
 // asynchronous calls wait for the writer.
 TEST(StrictPoolTest, GetAsync_WaitsForAWriterThatWaitsForALoad_LeavesThePoolToTheLoad) {

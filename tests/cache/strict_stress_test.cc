@@ -13,9 +13,6 @@
 namespace stockade::testing {
 namespace {
 
-absl::Status Ok() { return absl::OkStatus(); }
-std::string CodeOf(const absl::Status& status) { return absl::StatusCodeToString(status.code()); }
-
 TEST(StrictRefusalTest, UpdateThrough_InALoader_FailedPreconditionAndTheWriteDoesNotRun) {
   for (const bool strict : {false, true}) {
     IntCache* self = nullptr;

@@ -10,9 +10,6 @@
 namespace stockade::testing {
 namespace {
 
-std::string CodeOf(const absl::Status& status) { return absl::StatusCodeToString(status.code()); }
-absl::Status Ok() { return absl::OkStatus(); }
-
 // Loads what the database says.
 struct StrictTest : ::testing::Test {
   void Make(LoadingCacheOptions options, IntCache::RemovalListener listener = {}) {

@@ -21,6 +21,10 @@ using IntAnswer = absl::StatusOr<CacheHandle<int>>;
 using IntBatch = BatchLoad<int, int>;
 using Texts = std::vector<std::string>;
 
+inline absl::Status Ok() { return absl::OkStatus(); }  // A write that does nothing.
+inline absl::StatusOr<int> ItsKey(const int& key, LoadContext&) { return key; }
+inline std::string CodeOf(const absl::Status& status) { return absl::StatusCodeToString(status.code()); }
+
 // Shut until opened; then open for good. Counts who has come to it.
 class Door {
  public:

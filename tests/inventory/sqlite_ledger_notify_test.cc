@@ -25,7 +25,7 @@ using ::stockade::testing::Scaled;
 using ::stockade::testing::Take;
 using ::stockade::testing::TempDir;
 
-struct Told {
+struct ToldDurable {
   uint64_t position;
   int call;  // Which of the calls of NotifyDurable().
   absl::Status outcome;
@@ -43,18 +43,18 @@ class Listener {
     });
   }
 
-  std::vector<Told> Await(size_t count) {
+  std::vector<ToldDurable> Await(size_t count) {
     std::unique_lock own(mutex_);
     changed_.wait(own, [&] { return told_.size() >= count; });
     return told_;
   }
 
-  std::vector<Told> SoFar() { return Await(0); }
+  std::vector<ToldDurable> SoFar() { return Await(0); }
 
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<Told> told_;
+  std::vector<ToldDurable> told_;
 };
 
 TEST(SqliteLedgerNotifyTest, NotifyDurable_OfWhatIsDurable_CallsWithinTheCall) {
@@ -65,9 +65,9 @@ TEST(SqliteLedgerNotifyTest, NotifyDurable_OfWhatIsDurable_CallsWithinTheCall) {
   ASSERT_TRUE(ledger->AwaitDurable(position).ok());
   listener.Ask(*ledger, position);
   listener.Ask(*ledger, 0);
-  const std::vector<Told> told = listener.SoFar();
+  const std::vector<ToldDurable> told = listener.SoFar();
   ASSERT_EQ(told.size(), 2u);
-  for (const Told& one : told) {
+  for (const ToldDurable& one : told) {
     EXPECT_TRUE(one.outcome.ok());
     EXPECT_EQ(one.thread, std::this_thread::get_id());
   }
@@ -99,7 +99,7 @@ TEST(SqliteLedgerNotifyTest, NotifyDurable_BeforeItIsDurable_CallsLaterOnOneThre
   clock.AwaitBatch();
   clock.LetGo(1);
   std::vector<std::pair<uint64_t, int>> order;
-  for (const Told& one : listener.Await(10)) {
+  for (const ToldDurable& one : listener.Await(10)) {
     EXPECT_TRUE(one.outcome.ok());
     EXPECT_NE(one.thread, std::this_thread::get_id());
     EXPECT_EQ(one.thread, listener.SoFar()[0].thread);
@@ -124,7 +124,7 @@ TEST(SqliteLedgerNotifyTest, NotifyDurable_WhenTheLedgerFails_TellsWhatIsOutstan
   listener.Ask(*ledger, 1);
   listener.Ask(*ledger, 2);
   listener.Ask(*ledger, ledger->Append(Take(3, "shoe", 1)));
-  const std::vector<Told> told = listener.SoFar();
+  const std::vector<ToldDurable> told = listener.SoFar();
   ASSERT_EQ(told.size(), 6u);
   const uint64_t positions[] = {1, 2, 3, 1, 2, 4};
   for (size_t i = 0; i < told.size(); ++i) {
@@ -144,10 +144,10 @@ TEST(SqliteLedgerNotifyTest, Destructor_WithCallsOutstanding_CommitsAndCallsAllB
       listener.Ask(*ledger, ledger->Append(AddSku("shoe", fails ? 50 : 100)));
       for (uint64_t id = 1; id <= 100; ++id) listener.Ask(*ledger, ledger->Append(Take(id, "shoe", 1)));
     }
-    const std::vector<Told> told = listener.SoFar();
+    const std::vector<ToldDurable> told = listener.SoFar();
     ASSERT_EQ(told.size(), 101u);
-    const auto failed =
-        std::ranges::count(told, absl::StatusCode::kUnavailable, [](const Told& one) { return one.outcome.code(); });
+    const auto failed = std::ranges::count(told, absl::StatusCode::kUnavailable,
+                                           [](const ToldDurable& one) { return one.outcome.code(); });
     const auto orders = static_cast<int64_t>(testing::Reopened(dir.File("orders.db")).orders.size());
     EXPECT_EQ(orders, 100 - failed);
     EXPECT_EQ(failed > 0, fails);
@@ -181,7 +181,7 @@ TEST(SqliteLedgerNotifyTest, Done_WhileCalled_MayUseTheLedger) {
     listener.Ask(*ledger, ledger->Append(Take(1, "shoe", 1)));
   });
   clock.LetGo(2);
-  const std::vector<Told> told = listener.Await(2);
+  const std::vector<ToldDurable> told = listener.Await(2);
   EXPECT_EQ(told[0].position, 1u);
   EXPECT_EQ(told[1].position, 2u);
   EXPECT_TRUE(told[1].outcome.ok());
@@ -210,11 +210,11 @@ TEST(SqliteLedgerNotifyTest, NotifyDurable_FromManyThreads_CallsEachOnceAndOkFor
       }
       for (std::thread& thread : threads) thread.join();
     }
-    const std::vector<Told> told = listener.SoFar();
+    const std::vector<ToldDurable> told = listener.SoFar();
     ASSERT_EQ(told.size(), kThreads * orders);
     std::vector<bool> seen(kThreads * orders + 2);
     std::vector<bool> ok(kThreads * orders + 2);
-    for (const Told& one : told) {
+    for (const ToldDurable& one : told) {
       EXPECT_FALSE(seen[one.position]) << one.position;
       seen[one.position] = true;
       ok[one.position] = one.outcome.ok();

@@ -40,7 +40,7 @@ std::string Contents(const std::string& path) {
 }
 
 // A closed ledger with two orders of one SKU.
-void MakeLedger(const std::string& path) {
+void MakeSmallLedger(const std::string& path) {
   const auto ledger = OpenLedger(path);
   ledger->Append(AddSku("shoe", 10));
   ledger->Append(Take(1, "shoe", 4));
@@ -99,7 +99,7 @@ TEST(SqliteLedgerOpenTest, PlainSql_WhileOpen_IsLockedOut_AndReadsAfterwards) {
 
 TEST(SqliteLedgerOpenTest, Open_WhileReadByPlainSql_IsRefused) {
   const TempDir dir;
-  MakeLedger(dir.File("orders.db"));
+  MakeSmallLedger(dir.File("orders.db"));
   PlainSql reader(dir.File("orders.db"));
   reader.Run("BEGIN; SELECT * FROM orders");
   ExpectRefused(WhyNot(dir.File("orders.db")), absl::StatusCode::kFailedPrecondition, "orders.db", "locked");
@@ -123,7 +123,7 @@ TEST(SqliteLedgerOpenTest, Open_ForeignDatabase_IsRefusedAndLeftAlone) {
 TEST(SqliteLedgerOpenTest, Open_AnotherVersion_IsRefusedByNumberAndLeftAlone) {
   for (const std::string version : {"1", "2", "4"}) {
     const TempDir dir;
-    MakeLedger(dir.File("orders.db"));
+    MakeSmallLedger(dir.File("orders.db"));
     PlainSql(dir.File("orders.db")).Run("PRAGMA user_version = " + version);
     const std::string before = Contents(dir.File("orders.db"));
     ExpectRefused(WhyNot(dir.File("orders.db")), absl::StatusCode::kFailedPrecondition, "orders.db",
@@ -154,7 +154,7 @@ TEST(SqliteLedgerOpenTest, Open_BadOptionsOrPath_IsInvalidArgument) {
 
 TEST(SqliteLedgerOpenTest, Open_DamagedPages_IsDataLoss) {
   const TempDir dir;
-  MakeLedger(dir.File("orders.db"));
+  MakeSmallLedger(dir.File("orders.db"));
   std::fstream file(dir.File("orders.db"), std::ios::binary | std::ios::in | std::ios::out);
   file.seekp(4096);
   file << std::string(4096, '\x5a');

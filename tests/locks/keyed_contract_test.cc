@@ -57,9 +57,9 @@ class KeyedContractTest : public ::testing::Test {
  protected:
   OneKey<typename Kind::Type> key_{Kind::kFifo};
 };
-using Kinds = ::testing::Types<WithFifo<KeyedMutex<int>, false>, WithFifo<KeyedMutex<int>, true>,
-                               WithFifo<KeyedSharedMutex<int>, false>, WithFifo<KeyedSharedMutex<int>, true>>;
-TYPED_TEST_SUITE(KeyedContractTest, Kinds);
+using ContractKinds = ::testing::Types<WithFifo<KeyedMutex<int>, false>, WithFifo<KeyedMutex<int>, true>,
+                                       WithFifo<KeyedSharedMutex<int>, false>, WithFifo<KeyedSharedMutex<int>, true>>;
+TYPED_TEST_SUITE(KeyedContractTest, ContractKinds);
 
 TYPED_TEST(KeyedContractTest, Lock_NestedWhileAnotherWaits_Succeeds) {
   auto& key = this->key_;

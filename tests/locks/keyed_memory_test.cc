@@ -28,8 +28,8 @@ class KeyedMemoryTest : public ::testing::Test {
 
   Keyed mutex_;
 };
-using Kinds = ::testing::Types<KeyedMutex<int>, KeyedSharedMutex<int>>;
-TYPED_TEST_SUITE(KeyedMemoryTest, Kinds);
+using MeasuredKinds = ::testing::Types<KeyedMutex<int>, KeyedSharedMutex<int>>;
+TYPED_TEST_SUITE(KeyedMemoryTest, MeasuredKinds);
 
 TYPED_TEST(KeyedMemoryTest, AMillionKeys_OneAfterAnother_LeaveNoneBehind) {
   const size_t before = BytesInUse();

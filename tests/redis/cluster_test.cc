@@ -28,13 +28,12 @@ namespace {
 
 using internal::Concat;
 using testing::Await;
+using testing::ConnectPatiently;
 using testing::InfoField;
+using testing::kFailoverTimeout;
 using testing::RedisCluster;
 using testing::RedisServer;
 using testing::Scaled;
-
-// Much more than a failover takes, on a machine that does much else.
-constexpr absl::Duration kLong = absl::Seconds(30);
 
 constexpr int kFooSlot = 12'182;  // Of "foo", which the third node serves at first.
 
@@ -42,10 +41,6 @@ class ClusterTest : public ::testing::Test {
  protected:
   void SetUp() override { STOCKADE_NEEDS_REDIS(); }
 };
-
-std::unique_ptr<RedisClient> ConnectTo(const std::string& url, absl::Duration timeout = kLong) {
-  return testing::ConnectTo(url, {.command_timeout = timeout});
-}
 
 std::string Show(const absl::StatusOr<RedisReply>& reply) {
   return reply.ok() ? reply->ToString() : reply.status().ToString();
@@ -118,7 +113,7 @@ TEST_F(ClusterTest, KeySlot_OfRandomKeys_IsWhatRedisSays) {
 
 TEST_F(ClusterTest, Keys_OfAllNodes_OneByOneTogetherAndAsync_ReachTheirNodes) {
   RedisCluster cluster;
-  const auto client = ConnectTo(cluster.url() + "?client_name=spread");
+  const auto client = ConnectPatiently(cluster.url() + "?client_name=spread");
   ASSERT_NE(client, nullptr);
   constexpr int kKeys = 300;
   std::vector<RedisCommand> gets;
@@ -143,7 +138,7 @@ TEST_F(ClusterTest, Keys_OfAllNodes_OneByOneTogetherAndAsync_ReachTheirNodes) {
 
 TEST_F(ClusterTest, SeveralKeys_OfOneTagAndOfTwoSlots_RunOrAreRefusedByName) {
   RedisCluster cluster;
-  const auto client = ConnectTo(cluster.url());
+  const auto client = ConnectPatiently(cluster.url());
   ASSERT_NE(client, nullptr);
   EXPECT_EQ(Answer(*client, RedisCommand("MSET").Key("{foo}1").Arg("a").Key("{foo}2").Arg("b")), "OK");
   EXPECT_EQ(Answer(*client, RedisCommand("MGET").Key("{foo}1").Key("{foo}2")), "[\"a\", \"b\"]");
@@ -155,7 +150,7 @@ TEST_F(ClusterTest, SeveralKeys_OfOneTagAndOfTwoSlots_RunOrAreRefusedByName) {
 
 TEST_F(ClusterTest, NoKeys_AnyCommand_GoesToOneNode) {
   RedisCluster cluster;
-  const auto client = ConnectTo(cluster.url());
+  const auto client = ConnectPatiently(cluster.url());
   ASSERT_NE(client, nullptr);
   const std::string first = Answer(*client, RedisCommand("CLUSTER").Arg("MYID"));
   for (int i = 0; i < 20; ++i) EXPECT_EQ(Answer(*client, RedisCommand("CLUSTER").Arg("MYID")), first);
@@ -172,7 +167,7 @@ TEST_F(ClusterTest, NoKeys_AnyCommand_GoesToOneNode) {
 
 TEST_F(ClusterTest, NoKeys_RoutedByAKey_GoesToTheNodeOfTheKey) {
   RedisCluster cluster;
-  const std::unique_ptr<RedisClient> client = ConnectTo(cluster.url());
+  const std::unique_ptr<RedisClient> client = ConnectPatiently(cluster.url());
   const RedisCommand who = RedisCommand("CLUSTER").Arg("MYID");
   for (const std::string key : {"foo", "bar", "a", "{foo}b"}) {
     const std::string there = cluster.NodeOf(key).Call({"CLUSTER", "MYID"}).text;
@@ -182,7 +177,7 @@ TEST_F(ClusterTest, NoKeys_RoutedByAKey_GoesToTheNodeOfTheKey) {
 
 TEST_F(ClusterTest, SlotMoved_SinceTheMap_CommandsFollow) {
   RedisCluster cluster;
-  const auto client = ConnectTo(cluster.url());
+  const auto client = ConnectPatiently(cluster.url());
   ASSERT_NE(client, nullptr);
   EXPECT_EQ(Answer(*client, Set("foo", "v")), "OK");
   cluster.MoveSlot(kFooSlot, 2, 0);
@@ -194,7 +189,7 @@ TEST_F(ClusterTest, SlotMoved_SinceTheMap_CommandsFollow) {
 
 TEST_F(ClusterTest, SlotsMoved_WhileCounting_NoCommandFailsOrRunsTwice) {
   RedisCluster cluster;
-  const auto client = ConnectTo(cluster.url());
+  const auto client = ConnectPatiently(cluster.url());
   ASSERT_NE(client, nullptr);
   Counters counters(*client, false);
   for (int i = 0; i < std::min<int>(Counters::kKeys, static_cast<int>(Scaled(10, 30))); ++i) {
@@ -214,7 +209,7 @@ TEST_F(ClusterTest, SlotsMoved_WhileCounting_NoCommandFailsOrRunsTwice) {
 
 TEST_F(ClusterTest, SlotHalfMoved_KeysOfBothHalves_AreServedByAsking) {
   RedisCluster cluster;
-  const auto client = ConnectTo(cluster.url());
+  const auto client = ConnectPatiently(cluster.url());
   ASSERT_NE(client, nullptr);
   const RedisScript incr("return redis.call('INCR', KEYS[1])");
   std::vector<RedisCommand> gets;
@@ -238,7 +233,7 @@ TEST_F(ClusterTest, SlotHalfMoved_KeysOfBothHalves_AreServedByAsking) {
 
 TEST_F(ClusterTest, SlotHalfMoved_KeysOfBothHalvesInOne_WaitUntilItHasMoved) {
   RedisCluster cluster;
-  const auto client = ConnectTo(cluster.url());
+  const auto client = ConnectPatiently(cluster.url());
   ASSERT_NE(client, nullptr);
   ASSERT_EQ(Answer(*client, RedisCommand("MSET").Key("{foo}1").Arg("a").Key("{foo}2").Arg("b")), "OK");
   cluster.BeginMove(kFooSlot, 2, 0);
@@ -254,7 +249,7 @@ TEST_F(ClusterTest, SlotHalfMoved_KeysOfBothHalvesInOne_WaitUntilItHasMoved) {
 
 TEST_F(ClusterTest, Scripts_OnAllNodesAndForgottenByOne_RunWhereTheirKeysAre) {
   RedisCluster cluster;
-  const auto client = ConnectTo(cluster.url());
+  const auto client = ConnectPatiently(cluster.url());
   ASSERT_NE(client, nullptr);
   const RedisScript put("return redis.call('SET', KEYS[1], ARGV[1])");
   for (int round = 0; round < 2; ++round) {
@@ -268,7 +263,7 @@ TEST_F(ClusterTest, Scripts_OnAllNodesAndForgottenByOne_RunWhereTheirKeysAre) {
 
 TEST_F(ClusterTest, Node_KilledAndRestarted_IsUnavailableAndThenBack) {
   RedisCluster cluster({.server = {.appendonly = true}, .full_coverage = false});
-  const auto client = ConnectTo(cluster.url());
+  const auto client = ConnectPatiently(cluster.url());
   ASSERT_NE(client, nullptr);
   ASSERT_EQ(Answer(*client, Set("foo", "v")), "OK");
   ASSERT_EQ(Answer(*client, Set("bar", "v")), "OK");
@@ -285,7 +280,7 @@ TEST_F(ClusterTest, Node_KilledAndRestarted_IsUnavailableAndThenBack) {
 
 TEST_F(ClusterTest, Cluster_Down_IsUnavailableInTime) {
   RedisCluster cluster;
-  const auto client = ConnectTo(cluster.url());
+  const auto client = ConnectPatiently(cluster.url());
   ASSERT_NE(client, nullptr);
   cluster.node(0).Kill();
   Await("the cluster to be down", [&] {
@@ -302,7 +297,7 @@ TEST_F(ClusterTest, Cluster_Down_IsUnavailableInTime) {
 
 TEST_F(ClusterTest, Failover_OfAKilledMaster_CommandsGoOnAtItsReplica) {
   RedisCluster cluster({.replicas = true});
-  const auto client = ConnectTo(cluster.url());
+  const auto client = ConnectPatiently(cluster.url());
   ASSERT_NE(client, nullptr);
   ASSERT_EQ(Answer(*client, Set("foo", "v")), "OK");
   Await("the replica", [&] { return cluster.node(5).Info("master_link_status") == "up"; });
@@ -317,7 +312,7 @@ TEST_F(ClusterTest, Failover_OfAKilledMaster_CommandsGoOnAtItsReplica) {
 
 TEST_F(ClusterTest, Failover_OfAMasterThatHangs_CommandsGoOnAtItsReplica) {
   RedisCluster cluster({.replicas = true});
-  const auto client = ConnectTo(cluster.url());
+  const auto client = ConnectPatiently(cluster.url());
   ASSERT_NE(client, nullptr);
   ASSERT_EQ(Answer(*client, Set("foo", "v")), "OK");
   cluster.node(2).Pause();
@@ -330,7 +325,7 @@ TEST_F(ClusterTest, Failover_OfAMasterThatHangs_CommandsGoOnAtItsReplica) {
 
 TEST_F(ClusterTest, Failover_Planned_NoOutcomeIsUnknown) {
   RedisCluster cluster({.replicas = true});
-  const auto client = ConnectTo(cluster.url());
+  const auto client = ConnectPatiently(cluster.url());
   ASSERT_NE(client, nullptr);
   cluster.AwaitSettled();
   Counters counters(*client, false);
@@ -362,7 +357,7 @@ TEST_F(ClusterTest, Channels_OfSlots_AreAtHomeAtTheirOwner) {
   absl::StatusOr<std::string> home = router->ChannelHome("foo");
   ASSERT_TRUE(home.ok()) << home.status();
   EXPECT_EQ(*home, Concat("127.0.0.1:", cluster.node(2).port()));
-  const auto link = router->ConnectForChannel("foo", Clock::System()->Now() + kLong);
+  const auto link = router->ConnectForChannel("foo", Clock::System()->Now() + kFailoverTimeout);
   ASSERT_TRUE(link.ok()) << link.status();
   EXPECT_EQ((*link)->endpoint().ToString(), *home);
 
@@ -380,7 +375,7 @@ TEST_F(ClusterTest, Connect_SomeNodesDeadOrHanging_AsksTheNext) {
   const std::string url = cluster.url();
   cluster.node(0).Kill();
   cluster.node(1).Pause();
-  const auto client = ConnectTo(url);
+  const auto client = ConnectPatiently(url);
   EXPECT_NE(client, nullptr);
 }
 
@@ -401,7 +396,7 @@ TEST_F(ClusterTest, Connect_ToAServerThatIsNoNode_SaysSo) {
 
 TEST_F(ClusterTest, Stop_WhileANodeHangs_EndsWhatIsPending) {
   RedisCluster cluster;
-  auto client = ConnectTo(cluster.url());
+  auto client = ConnectPatiently(cluster.url());
   ASSERT_NE(client, nullptr);
   cluster.node(2).Pause();
   std::vector<std::future<absl::StatusOr<RedisReply>>> pending;

@@ -24,21 +24,15 @@ namespace {
 
 using internal::Concat;
 using testing::Await;
+using testing::ConnectPatiently;
 using testing::InfoField;
 using testing::RedisServer;
 using testing::SentinelSet;
-
-// Much more than a failover takes, on a machine that does much else.
-constexpr absl::Duration kLong = absl::Seconds(30);
 
 class SentinelTest : public ::testing::Test {
  protected:
   void SetUp() override { STOCKADE_NEEDS_REDIS(); }
 };
-
-std::unique_ptr<RedisClient> ConnectTo(const std::string& url, absl::Duration timeout = kLong) {
-  return testing::ConnectTo(url, {.command_timeout = timeout});
-}
 
 std::string PortOf(RedisClient& client) {
   const absl::StatusOr<RedisReply> info = client.Run(RedisCommand("INFO").Arg("server").Idempotent());
@@ -83,7 +77,7 @@ class Writer {
 
 TEST_F(SentinelTest, Connect_UrlOfSentinels_TalksToTheMaster) {
   SentinelSet set;
-  const auto client = ConnectTo(set.url() + "?client_name=follower");
+  const auto client = ConnectPatiently(set.url() + "?client_name=follower");
   ASSERT_NE(client, nullptr);
   const absl::StatusOr<RedisReply> ran = client->Run(RedisCommand("SET").Key("k").Arg("v"));
   EXPECT_TRUE(ran.ok()) << ran.status();
@@ -93,7 +87,7 @@ TEST_F(SentinelTest, Connect_UrlOfSentinels_TalksToTheMaster) {
 
 TEST_F(SentinelTest, Failover_ByCommand_WritesGoOnAtTheNewMaster) {
   SentinelSet set;
-  const auto client = ConnectTo(set.url() + "?client_name=follower");
+  const auto client = ConnectPatiently(set.url() + "?client_name=follower");
   ASSERT_NE(client, nullptr);
   const uint16_t old = set.master_port();
   Writer writer(*client);
@@ -107,7 +101,7 @@ TEST_F(SentinelTest, Failover_ByCommand_WritesGoOnAtTheNewMaster) {
 
 TEST_F(SentinelTest, Failover_AfterAKill_WritesGoOnAtTheNewMaster) {
   SentinelSet set;
-  const auto client = ConnectTo(set.url());
+  const auto client = ConnectPatiently(set.url());
   ASSERT_NE(client, nullptr);
   Writer writer(*client);
   set.KillMaster();
@@ -118,7 +112,7 @@ TEST_F(SentinelTest, Failover_AfterAKill_WritesGoOnAtTheNewMaster) {
 
 TEST_F(SentinelTest, Failover_OfAMasterThatHangs_ConnectionToItIsLeft) {
   SentinelSet set;
-  const auto client = ConnectTo(set.url());
+  const auto client = ConnectPatiently(set.url());
   ASSERT_NE(client, nullptr);
   RedisServer& old = set.master();
   old.Pause();
@@ -186,7 +180,7 @@ TEST_F(SentinelTest, Switch_WithoutAnEventAndWithTheOldServerWell_IsNoticed) {
 
 TEST_F(SentinelTest, Sentinels_AllDownOnceConnected_CommandsGoOn) {
   SentinelSet set;
-  const auto client = ConnectTo(set.url());
+  const auto client = ConnectPatiently(set.url());
   ASSERT_NE(client, nullptr);
   const std::string port = PortOf(*client);
   for (size_t i = 0; i < 3; ++i) set.sentinel(i).Kill();
@@ -198,14 +192,14 @@ TEST_F(SentinelTest, Sentinels_OneDeadAndOneThatHangs_ConnectAsksTheThird) {
   const std::string url = set.url();
   set.sentinel(0).Kill();
   set.sentinel(1).Pause();
-  const auto client = ConnectTo(url);
+  const auto client = ConnectPatiently(url);
   ASSERT_NE(client, nullptr);
   EXPECT_EQ(PortOf(*client), Concat(set.server(0).port()));
 }
 
 TEST_F(SentinelTest, Sentinels_OfTheUrlDownLater_FollowsThroughThoseItLearnt) {
   SentinelSet set;
-  const auto client = ConnectTo(Concat("redis+sentinel://127.0.0.1:", set.sentinel(0).port(), "/mymaster"));
+  const auto client = ConnectPatiently(Concat("redis+sentinel://127.0.0.1:", set.sentinel(0).port(), "/mymaster"));
   ASSERT_NE(client, nullptr);
   set.sentinel(0).Kill();
   set.Failover();
@@ -247,7 +241,8 @@ TEST_F(SentinelTest, Passwords_OfSentinelsAndServers_EachGetsItsOwn) {
                         .config = {Concat("sentinel monitor mymaster 127.0.0.1 ", master.port(), " 1"),
                                    "sentinel auth-pass mymaster of-the-data"}});
   const std::string host = Concat("127.0.0.1:", sentinel.port(), "/mymaster");
-  const auto client = ConnectTo(Concat("redis+sentinel://:of-the-data@", host, "?sentinel_password=of-sentinels"));
+  const auto client =
+      ConnectPatiently(Concat("redis+sentinel://:of-the-data@", host, "?sentinel_password=of-sentinels"));
   ASSERT_NE(client, nullptr);
   EXPECT_EQ(PortOf(*client), Concat(master.port()));
   const absl::Status refused = RedisClient::Connect(Concat("redis+sentinel://:of-the-data@", host)).status();
@@ -256,7 +251,7 @@ TEST_F(SentinelTest, Passwords_OfSentinelsAndServers_EachGetsItsOwn) {
 
 TEST_F(SentinelTest, Stop_WhileNoMasterAnswers_EndsWhatIsPending) {
   SentinelSet set;
-  auto client = ConnectTo(set.url());
+  auto client = ConnectPatiently(set.url());
   ASSERT_NE(client, nullptr);
   set.master().Pause();
   auto pending = client->RunFuture(RedisCommand("GET").Key("k"));

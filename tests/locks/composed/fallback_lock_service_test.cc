@@ -21,7 +21,7 @@ namespace {
 using testing::Await;
 
 constexpr absl::Duration kTimeout = absl::Milliseconds(50);  // Of the primary.
-const AcquireOptions kAtOnce = {.wait = absl::ZeroDuration()};
+const AcquireOptions kWithoutWaiting = {.wait = absl::ZeroDuration()};
 
 class FallbackLockServiceTest : public ::testing::Test {
  protected:
@@ -56,7 +56,7 @@ TEST_F(FallbackLockServiceTest, PrimaryThere_LeaseIsItsOwn) {
 TEST_F(FallbackLockServiceTest, PrimaryAway_LeaseIsLocal_DegradedAndCounted) {
   const auto locks = Fallback(absl::Hours(1));
   primary_.away = true;
-  LockLease held = locks->Acquire("a", kAtOnce).value();
+  LockLease held = locks->Acquire("a", kWithoutWaiting).value();
   EXPECT_TRUE(held.valid());
   EXPECT_TRUE(held.degraded());
   EXPECT_EQ(held.fencing_token().status().code(), absl::StatusCode::kFailedPrecondition);
