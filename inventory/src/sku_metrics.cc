@@ -3,7 +3,7 @@
 namespace stockade::internal {
 namespace {
 
-constexpr MetricDef kDefs[] = {
+constexpr MetricDef kSkuDefs[] = {
     {MetricType::kGauge, "stockade_inventory_sku_available_units",
      "Units of a SKU that can be taken. Of the first InventoryOptions::sku_metrics SKUs."},
     {MetricType::kGauge, "stockade_inventory_sku_held_units",
@@ -11,11 +11,11 @@ constexpr MetricDef kDefs[] = {
     {MetricType::kGauge, "stockade_inventory_sku_sold_units",
      "Units of a SKU sold. Of the first InventoryOptions::sku_metrics SKUs."},
 };
-static_assert(std::size(kDefs) == kSkuSoldUnits + 1);
+static_assert(std::size(kSkuDefs) == kSkuSoldUnits + 1);
 
 }  // namespace
 
-std::span<const MetricDef> SkuMetricDefs() { return kDefs; }
+std::span<const MetricDef> SkuMetricDefs() { return kSkuDefs; }
 
 ComponentMetrics* SkuMetrics::Add(const std::string& sku) {
   const std::lock_guard lock(mutex_);

@@ -6,6 +6,7 @@
 #include "../shown_lock.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
+#include "mysql_literal.h"
 #include "mysql_schema.h"
 #include "stockade/base/strings.h"
 
@@ -27,11 +28,9 @@ enum TryAnswer : int { kBusy = 0, kAcquired = 1, kStaleTry = 2, kOtherKind = 3, 
 // Of those of Release(), beside those of MySqlNewestStep.
 constexpr int kStaleRelease = 4;
 
-std::string Literal(std::string_view bytes) { return Concat("X'", absl::BytesToHexString(AbslView(bytes)), "'"); }
-
 std::string NameExpression(std::string_view name) {
-  if (name.size() <= kMostWholeBytes) return Literal(name);
-  return Concat("CONCAT(", Literal(name.substr(0, kBeginningBytes)), ",SHA2(", Literal(name), ",256))");
+  if (name.size() <= kMostWholeBytes) return MySqlLiteral(name);
+  return Concat("CONCAT(", MySqlLiteral(name.substr(0, kBeginningBytes)), ",SHA2(", MySqlLiteral(name), ",256))");
 }
 
 int64_t Microseconds(absl::Duration span) {

@@ -4,7 +4,7 @@
 #include <span>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/escaping.h"
+#include "mysql_literal.h"
 #include "stockade/base/strings.h"
 
 namespace stockade::internal {
@@ -44,8 +44,6 @@ std::string Definition(std::string_view prefix, const Table& table) {
   return Concat(sql, "  PRIMARY KEY (", key, "),\n  KEY ", table.index, " (", table.index,
                 ")\n) ENGINE=InnoDB COMMENT='", kVersion, "'");
 }
-
-std::string Literal(std::string_view text) { return Concat("X'", absl::BytesToHexString(AbslView(text)), "'"); }
 
 // "bigint(20) unsigned" of older servers is "bigint unsigned" of newer ones. Of bytes, the width counts.
 std::string WithoutNumbersWidth(std::string type) {
@@ -117,7 +115,7 @@ std::string MySqlSchema(std::string_view prefix) {
 std::string MySqlSchemaQuery(std::string_view prefix) {
   std::string names;
   for (const Table& table : kTables) {
-    names += Concat(names.empty() ? "" : ", ", "CONVERT(", Literal(Concat(prefix, table.name)), " USING utf8mb4)");
+    names += Concat(names.empty() ? "" : ", ", "CONVERT(", MySqlLiteral(Concat(prefix, table.name)), " USING utf8mb4)");
   }
   return Concat(
       "SELECT t.TABLE_NAME, t.ENGINE, t.TABLE_COMMENT, c.COLUMN_NAME, c.COLUMN_TYPE, s.SEQ_IN_INDEX "
