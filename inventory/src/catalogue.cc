@@ -73,7 +73,7 @@ absl::Status Inventory::Core::RemoveSku(std::string_view sku) {
     position = Append(
         [&] { return LedgerRecord{.kind = LedgerRecord::Kind::kRemoveSku, .sku = item->sku, .quantity = withdrawn}; });
     internal::CrashPoint("remove sku: appended");
-    item->granted.fetch_sub(withdrawn, std::memory_order_relaxed);
+    item->Withdraw(withdrawn);
     item->withdrawn = std::move(item->stock);
   }
   absl::Status removed = Finish(Settled{.position = position}, AwaitDurable(position));
@@ -98,7 +98,7 @@ absl::Status Inventory::Core::Restock(std::string_view sku, int64_t units) {
     const std::lock_guard changes(sku_changes_mutex_);
     const std::lock_guard lock(item->mutex);
     if (item->removed()) return NoSuchSku("Restock", sku);
-    const int64_t granted = item->granted.load(std::memory_order_relaxed);
+    const int64_t granted = item->granted();
     if (units > kMaxUnits - granted) {
       return absl::OutOfRangeError(Concat("Inventory '", name_, "': Restock '", sku, "': ", units, " units on top of ",
                                           granted, " are more than ", kMaxUnits));
@@ -107,7 +107,7 @@ absl::Status Inventory::Core::Restock(std::string_view sku, int64_t units) {
     position =
         Append([&] { return LedgerRecord{.kind = LedgerRecord::Kind::kRestock, .sku = item->sku, .quantity = units}; });
     internal::CrashPoint("restock: appended, before the deposit");
-    item->granted.store(granted + units, std::memory_order_relaxed);
+    item->PutUp(units);
     // Cannot fail: what is in the shards is at most what was granted.
     (void)item->stock->Deposit(units);
     internal::CrashPoint("restock: deposited");

@@ -102,7 +102,7 @@ absl::StatusOr<StockFigures> Inventory::Core::Figures(std::string_view sku) {
   if (item == nullptr) return NoSuchSku("Figures", sku);
   const auto orders = LockAllOrders();
   const std::lock_guard lock(item->mutex);
-  return StockFigures{.granted = item->granted.load(std::memory_order_relaxed),
+  return StockFigures{.granted = item->granted(),
                       .available = item->removed() ? 0 : item->stock->Available(),
                       .held = item->units.held(),
                       .sold = item->units.sold()};

@@ -175,7 +175,7 @@ absl::Status Inventory::Core::TakeUnits(const Request& request, const ItemLines&
 
 absl::Status Inventory::Core::Short(const Item& item, int64_t wanted) const {
   // What is neither sold nor there is held, or on its way.
-  if (item.granted.load(std::memory_order_relaxed) - item.units.sold() >= wanted) {
+  if (item.granted() - item.units.sold() >= wanted) {
     return Refused(Refusal::kAllHeld, Concat("'", item.sku, "' has fewer than ", wanted,
                                              " units left, but some are held and may come back"));
   }
@@ -185,11 +185,8 @@ absl::Status Inventory::Core::Short(const Item& item, int64_t wanted) const {
 // Adds the record's units to what is held, sold and the buyer's.
 void Inventory::Core::CountTaken(const OrderRecord& record) {
   for (const internal::ItemLine& line : record.lines) {
-    if (record.state == OrderState::kHeld) {
-      line.item->units.Hold(line.quantity);
-    } else {
-      line.item->units.Sell(line.quantity);
-    }
+    line.item->units.Take(line.quantity);
+    if (record.state == OrderState::kSold) line.item->units.Sell(line.quantity);
     // Of a removed SKU nobody asks any more; recovery meets those.
     if (line.item->per_buyer_limit == 0 || line.item->removed()) continue;
     buyers_.Add(*line.item, record.buyer, line.quantity);

@@ -32,6 +32,8 @@ constexpr MetricDef kDefs[] = {
     {MetricType::kGauge, "stockade_inventory_available_units", "Units that can be taken, over all SKUs."},
     {MetricType::kGauge, "stockade_inventory_held_units", "Units held by reservations, over all SKUs."},
     {MetricType::kGauge, "stockade_inventory_sold_units", "Units sold, over all SKUs."},
+    {MetricType::kGauge, "stockade_inventory_oversold_units",
+     "Units held or sold beyond those that were ever put up, over all SKUs: 0, or units were made of nothing."},
     {MetricType::kGauge, "stockade_inventory_shard_imbalance",
      "Units of the richest shard in use over the mean of those in use, 1 being even; over all SKUs, the greatest."},
     {MetricType::kSecondsHistogram, "stockade_inventory_reserve_seconds",

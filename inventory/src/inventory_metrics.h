@@ -32,6 +32,7 @@ enum InventoryMetric : size_t {
   kAvailableUnits,
   kHeldUnits,
   kSoldUnits,
+  kOversoldUnits,
   kShardImbalance,
   kReserveSeconds,
   kFreezeSeconds,

@@ -1,6 +1,7 @@
 #ifndef STOCKADE_INVENTORY_ITEM_H_
 #define STOCKADE_INVENTORY_ITEM_H_
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -17,27 +18,41 @@
 
 namespace stockade::internal {
 
-// Units that change hands from many threads: a pair of counters a few threads share, added up when they are read.
+// Units that change hands from many threads: counters that a few threads share, added up when they are read.
+//
+// taken() and returned() only grow, and with release, modulo 2^64: see Item::Oversold().
 class OrderedUnits {
  public:
-  void Hold(int64_t units) { Mine().held.fetch_add(units, std::memory_order_relaxed); }
-  void Sell(int64_t units) { Mine().sold.fetch_add(units, std::memory_order_relaxed); }
+  // They have left the stock, for an order.
+  void Take(int64_t units) { Add(&Cell::taken, units); }
+  // They are about to be put back into the stock, or withdrawn.
+  void Return(int64_t units) { Add(&Cell::returned, units); }
+  // Of those that were taken; negative: not sold after all.
+  void Sell(int64_t units) { Add(&Cell::sold, units); }
 
-  // Exact while nobody changes them. Otherwise what is on its way from one to the other may show in both or in none.
-  int64_t held() const { return Sum(&Cell::held); }
-  int64_t sold() const { return Sum(&Cell::sold); }
+  uint64_t taken() const { return Sum(&Cell::taken); }
+  uint64_t returned() const { return Sum(&Cell::returned); }
+  // Exact while nobody changes them. Otherwise what is on its way to be sold or returned may still show as held.
+  int64_t sold() const { return static_cast<int64_t>(Sum(&Cell::sold)); }
+  int64_t held() const {
+    const uint64_t ended = Sum(&Cell::sold) + returned();
+    return static_cast<int64_t>(taken() - ended);
+  }
 
  private:
   static constexpr size_t kCells = 8;
   struct alignas(64) Cell {
-    std::atomic<int64_t> held{0};
-    std::atomic<int64_t> sold{0};
+    std::atomic<uint64_t> taken{0};
+    std::atomic<uint64_t> returned{0};
+    std::atomic<uint64_t> sold{0};
   };
 
-  Cell& Mine() { return cells_[ThisThreadSlot() % kCells]; }
-  int64_t Sum(std::atomic<int64_t> Cell::*count) const {
-    int64_t sum = 0;
-    for (const Cell& cell : cells_) sum += (cell.*count).load(std::memory_order_relaxed);
+  void Add(std::atomic<uint64_t> Cell::*count, int64_t units) {
+    (cells_[ThisThreadSlot() % kCells].*count).fetch_add(static_cast<uint64_t>(units), std::memory_order_release);
+  }
+  uint64_t Sum(std::atomic<uint64_t> Cell::*count) const {
+    uint64_t sum = 0;
+    for (const Cell& cell : cells_) sum += (cell.*count).load(std::memory_order_acquire);
     return sum;
   }
 
@@ -46,9 +61,9 @@ class OrderedUnits {
 
 // One SKU of an inventory. Stays until the inventory ends; a removed one without its stock.
 //
-// Invariant: granted == stock + held + sold, except within an operation. Operations on orders hold the order's stripe,
-// a restock holds `mutex`, and a removal holds all of those, so whoever holds all stripes and `mutex` reads four
-// figures that agree.
+// Invariant: granted() == stock + held + sold, except within an operation. Operations on orders hold the order's
+// stripe, a restock holds `mutex`, and a removal holds all of those, so whoever holds all stripes and `mutex` reads
+// four figures that agree.
 struct Item {
   Item(std::string name, uint32_t item_number, int64_t buyer_limit, int64_t stocked, ShardedStockOptions options,
        ComponentMetrics* metrics)
@@ -56,9 +71,27 @@ struct Item {
         sku(std::move(name)),
         per_buyer_limit(buyer_limit),
         stock(new ShardedStock(std::move(options), metrics)),
-        granted(stocked) {}
+        put_up(static_cast<uint64_t>(stocked)) {}
 
   bool removed() const { return stock == nullptr; }
+
+  // Needs `mutex`, or an order's stripe once removed.
+  void PutUp(int64_t more) { put_up.fetch_add(static_cast<uint64_t>(more), std::memory_order_release); }
+  void Withdraw(int64_t gone) { withdrawn_units.fetch_add(static_cast<uint64_t>(gone), std::memory_order_release); }
+  int64_t granted() const {
+    return static_cast<int64_t>(put_up.load(std::memory_order_relaxed) -
+                                withdrawn_units.load(std::memory_order_relaxed));
+  }
+
+  // Units that orders have beyond those that were granted: 0, or units were made of nothing. Locks nothing and is never
+  // above 0 by what moves meanwhile: all four counts only grow, a unit is put up or returned before it goes into the
+  // shards, and taken or withdrawn after it has left them. So whoever has read a taking finds, by reading afterwards,
+  // what put the unit there. Once nothing moves it is exact.
+  int64_t Oversold() const {
+    const uint64_t out = withdrawn_units.load(std::memory_order_acquire) + units.taken();
+    const uint64_t in = units.returned() + put_up.load(std::memory_order_acquire);
+    return std::max<int64_t>(0, static_cast<int64_t>(out - in));
+  }
 
   Ranked<ReentrantMutex> mutex;
   OrderedUnits units;  // Changed under the stripe of the order that changes.
@@ -69,7 +102,8 @@ struct Item {
   std::unique_ptr<ShardedStock> stock;
   // What was `stock`, from its removal until that is durable. Guarded by mutex.
   std::unique_ptr<ShardedStock> withdrawn = nullptr;
-  std::atomic<int64_t> granted;  // Changed under `mutex`, or under an order's stripe once removed.
+  std::atomic<uint64_t> put_up;              // Ever, and withdrawn_units as well: neither falls.
+  std::atomic<uint64_t> withdrawn_units{0};  // By a removal, or by the end of an order after it.
 };
 
 inline int64_t AvailableUnits(const Item& item) { return item.removed() ? 0 : item.stock->ApproximateAvailable(); }

@@ -93,6 +93,7 @@ absl::Status Inventory::Core::RecoverSku(const LedgerState::Sku& sku, int64_t ta
   if (item == nullptr) {
     return absl::DataLossError(Concat("Inventory '", name_, "': SKU '", sku.sku, "' is in the ledger twice"));
   }
+  item->units.Take(sku.sold_forgotten);
   item->units.Sell(sku.sold_forgotten);
   if (!sku.removed) AddSkuGauges(*item);
   return absl::OkStatus();

@@ -48,10 +48,7 @@ absl::Status Inventory::Core::CommitLocked(OrderBook::Stripe& stripe, OrderRecor
   record.position = Append([&] { return LedgerRecord{.kind = LedgerRecord::Kind::kCommit, .order_id = record.id}; });
   internal::CrashPoint("commit: appended");
   orders_.End(stripe, record, OrderState::kSold, now);
-  for (const internal::ItemLine& line : record.lines) {
-    line.item->units.Sell(line.quantity);
-    line.item->units.Hold(-line.quantity);
-  }
+  for (const internal::ItemLine& line : record.lines) line.item->units.Sell(line.quantity);
   metrics_.Add(internal::kCommits);
   return absl::OkStatus();
 }
@@ -78,13 +75,13 @@ void Inventory::Core::GiveBack(OrderBook::Stripe& stripe, OrderRecord& record, L
   orders_.End(stripe, record, state, now);
   for (const internal::ItemLine& line : record.lines) {
     Item& item = *line.item;
+    item.units.Return(line.quantity);
     if (item.removed()) {
-      item.granted.fetch_sub(line.quantity, std::memory_order_relaxed);
+      item.Withdraw(line.quantity);
     } else {
       (void)item.stock->Deposit(line.quantity);  // Cannot fail: what is in the shards is at most what was granted.
       if (item.per_buyer_limit != 0) buyers_.Add(item, record.buyer, -line.quantity);
     }
-    item.units.Hold(-line.quantity);
   }
   internal::CrashPoint("give back: deposited");
 }

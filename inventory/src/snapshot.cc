@@ -9,9 +9,9 @@ namespace stockade {
 SkuSnapshot Inventory::Core::SnapshotOf(const Item& item) const {
   StockSnapshot stock = item.stock->Snapshot();
   return {.sku = item.sku,
-          .granted = item.granted.load(std::memory_order_relaxed),
+          .granted = item.granted(),
           .available = stock.units,
-          .held = std::max<int64_t>(item.units.held(), 0),
+          .held = item.units.held(),
           .sold = item.units.sold(),
           .per_buyer_limit = item.per_buyer_limit,
           .sold_out = stock.units == 0,
@@ -51,6 +51,8 @@ void Inventory::Core::AddGauges() {
       internal::kHeldUnits, [](const Item& item) { return item.units.held(); }, sum);
   over_all(
       internal::kSoldUnits, [](const Item& item) { return item.units.sold(); }, sum);
+  over_all(
+      internal::kOversoldUnits, [](const Item& item) { return item.Oversold(); }, sum);
   over_all(
       internal::kShardImbalance, [](const Item& item) { return item.removed() ? 0 : item.stock->Imbalance(); },
       [](double a, double b) { return std::max(a, b); });

@@ -58,30 +58,27 @@ void Inventory::Core::TakeBackSku(const LedgerRecord& refused) {
   Item* const item = FindItem(refused.sku);
   const std::lock_guard lock(item->mutex);
   if (refused.kind == Kind::kRestock) {
-    item->granted.fetch_sub(refused.quantity, std::memory_order_relaxed);
     (void)item->stock->Take(refused.quantity);
+    item->Withdraw(refused.quantity);
     return;
   }
   const std::lock_guard catalogue_lock(catalogue_mutex_);
   if (refused.kind == Kind::kRemoveSku) {
     item->stock = std::move(item->withdrawn);
+    item->PutUp(refused.quantity);
     (void)item->stock->Deposit(refused.quantity);
-    item->granted.fetch_add(refused.quantity, std::memory_order_relaxed);
     return;
   }
   item->stock = nullptr;
-  item->granted.store(0, std::memory_order_relaxed);
+  item->Withdraw(item->granted());
   never_added_.push_back(std::move(items_.extract(refused.sku).mapped()));
 }
 
 void Inventory::Core::TakeBackGrant(OrderBook::Stripe& stripe, const OrderBook::Ref& record) {
   for (const internal::ItemLine& line : record->lines) {
     Item& item = *line.item;
-    if (record->state == OrderState::kHeld) {
-      item.units.Hold(-line.quantity);
-    } else {
-      item.units.Sell(-line.quantity);
-    }
+    if (record->state == OrderState::kSold) item.units.Sell(-line.quantity);
+    item.units.Return(line.quantity);
     (void)item.stock->Deposit(line.quantity);
     if (item.per_buyer_limit != 0) buyers_.Add(item, record->buyer, -line.quantity);
   }
@@ -91,15 +88,17 @@ void Inventory::Core::TakeBackGrant(OrderBook::Stripe& stripe, const OrderBook::
 void Inventory::Core::TakeBackEnd(OrderBook::Stripe& stripe, OrderRecord& record, Kind kind) {
   for (const internal::ItemLine& line : record.lines) {
     Item& item = *line.item;
-    item.units.Hold(line.quantity);
     if (kind == Kind::kCommit) {
       item.units.Sell(-line.quantity);
-    } else if (item.removed()) {
-      item.granted.fetch_add(line.quantity, std::memory_order_relaxed);
+      continue;
+    }
+    if (item.removed()) {
+      item.PutUp(line.quantity);
     } else {
       (void)item.stock->Take(line.quantity);
       if (item.per_buyer_limit != 0) buyers_.Add(item, record.buyer, line.quantity);
     }
+    item.units.Take(line.quantity);
   }
   // What it had before is durable, or is taken back next.
   record.position = 0;

@@ -1,10 +1,15 @@
+#include <atomic>
 #include <map>
 #include <memory>
 #include <set>
 #include <string>
+#include <thread>
 
 #include "gtest/gtest.h"
+#include "item.h"
 #include "stockade/inventory/inventory.h"
+#include "support/exported.h"
+#include "support/scale.h"
 
 namespace stockade {
 namespace {
@@ -130,6 +135,53 @@ TEST(ShardedStockMetricsTest, Alone_CountsTakesRefusalsAndSteals) {
   EXPECT_EQ(at["stockade_inventory_refusals_total|seats|sold_out"], 1);
   EXPECT_EQ(at["stockade_inventory_freezes_total|seats"], 1);
   EXPECT_EQ(at["stockade_inventory_available_units|seats"], 0);
+}
+
+internal::Item TenUnits() { return {"s", 1, 0, 10, {.name = "s", .stock = 10}, nullptr}; }
+
+TEST(OversoldTest, MoreTakenThanPutUp_IsTheDifference) {
+  internal::Item item = TenUnits();
+  item.units.Take(10);
+  EXPECT_EQ(item.Oversold(), 0);
+  item.units.Take(3);
+  EXPECT_EQ(item.Oversold(), 3);
+  item.units.Return(1);
+  item.PutUp(1);
+  EXPECT_EQ(item.Oversold(), 1);
+  item.Withdraw(2);
+  EXPECT_EQ(item.Oversold(), 3);
+}
+
+TEST(OversoldTest, UnitsLeft_AreNoDebt) {
+  internal::Item item = TenUnits();
+  item.units.Take(4);
+  item.units.Sell(4);
+  EXPECT_EQ(item.Oversold(), 0);
+  EXPECT_EQ(item.units.held(), 0);
+}
+
+// A scrape in the midst of it must not raise the alarm: one that adds up figures of different moments would.
+TEST(OversoldTest, ScrapedUnderLoad_IsZero) {
+  MetricsRegistry registry;
+  Inventory shop({.name = "shop", .metrics = &registry});
+  ASSERT_TRUE(shop.AddSku("s", {.stock = 4, .shards = 2}).ok());
+  std::atomic<int> left = 2;
+  const auto trade = [&](int thread) {
+    for (int i = 0; i < testing::Scaled(20'000, 200'000); ++i) {
+      const std::string id = std::to_string(thread) + "-" + std::to_string(i);
+      const auto held = shop.Reserve({"s", 2, id});
+      if (!held.ok()) continue;
+      (void)(i % 64 == 0 ? shop.Commit(held->id()) : shop.Cancel(held->id()));
+      if (i % 64 == 0) (void)shop.Restock("s", 2);
+    }
+    --left;
+  };
+  std::thread first(trade, 1), second(trade, 2);
+  const std::string series = "stockade_inventory_oversold_units{inventory=\"shop\"}";
+  while (left > 0) EXPECT_EQ(testing::Exported(registry, series), 0);
+  first.join();
+  second.join();
+  EXPECT_EQ(testing::Exported(registry, series), 0);
 }
 
 // promtool's rules, in short: a help text, and names whose unit and suffix fit their type.
