@@ -27,6 +27,8 @@ std::span<const MetricDef> ServiceMetricDefs() {
       {MetricType::kCounter, kRenewals, kRenewalsHelp, "result", "renewed"},
       {MetricType::kCounter, kRenewals, kRenewalsHelp, "result", "lost"},
       {MetricType::kCounter, kRenewals, kRenewalsHelp, "result", "error"},
+      {MetricType::kSecondsHistogram, "stockade_lock_service_renewal_delay_seconds",
+       "How long after it was due the watchdog sent a renewal; its retries too."},
       {MetricType::kCounter, kLost, kLostHelp, "reason", "expired"},
       {MetricType::kCounter, kLost, kLostHelp, "reason", "gone"},
       {MetricType::kCounter, "stockade_lock_service_round_trips_total",

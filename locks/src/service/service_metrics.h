@@ -22,6 +22,7 @@ enum ServiceMetric : size_t {
   kServiceRenewed,
   kServiceRenewalsLost,
   kServiceRenewalErrors,
+  kServiceRenewalDelaySeconds,
   kServiceLostExpired,
   kServiceLostGone,
   kServiceRoundTrips,

@@ -45,15 +45,15 @@ void Watchdog::Stop() {
 
 void Watchdog::Run() {
   for (;;) {
-    const std::vector<std::shared_ptr<ServiceHold>> due = AwaitDue();
+    const std::vector<Due> due = AwaitDue();
     if (due.empty()) return;
     LookAt(due);
   }
 }
 
-std::vector<std::shared_ptr<ServiceHold>> Watchdog::AwaitDue() {
+std::vector<Watchdog::Due> Watchdog::AwaitDue() {
   Clock& clock = *core_.options().clock;
-  std::vector<std::shared_ptr<ServiceHold>> due;
+  std::vector<Due> due;
   std::unique_lock lock(mutex_);
   for (;;) {
     if (stopping_) return {};
@@ -66,35 +66,36 @@ std::vector<std::shared_ptr<ServiceHold>> Watchdog::AwaitDue() {
   while (!schedule_.empty() && schedule_.begin()->first.first <= horizon) {
     const auto place = schedule_.begin();
     place->second->watch_at.reset();
-    due.push_back(std::move(place->second));
+    due.push_back({.hold = std::move(place->second), .at = place->first.first});
     schedule_.erase(place);
   }
   return due;
 }
 
-void Watchdog::LookAt(const std::vector<std::shared_ptr<ServiceHold>>& due) {
-  std::vector<std::shared_ptr<ServiceHold>> renew;
-  for (const std::shared_ptr<ServiceHold>& hold : due) {
-    if (!core_.StillHeld(hold)) continue;
-    const std::lock_guard lock(hold->mutex);
-    if (hold->watched > 0) renew.push_back(hold);
+void Watchdog::LookAt(const std::vector<Due>& due) {
+  std::vector<Due> renew;
+  for (const Due& one : due) {
+    if (!core_.StillHeld(one.hold)) continue;
+    const std::lock_guard lock(one.hold->mutex);
+    if (one.hold->watched > 0) renew.push_back(one);
   }
   if (!renew.empty()) Renew(renew);
 }
 
-void Watchdog::Renew(const std::vector<std::shared_ptr<ServiceHold>>& holds) {
+void Watchdog::Renew(const std::vector<Due>& holds) {
   Clock& clock = *core_.options().clock;
   const absl::Duration lease = core_.options().watchdog_lease;
   std::vector<LockRenewal> renewals(holds.size());
-  for (size_t i = 0; i < holds.size(); ++i) renewals[i] = {.hold = holds[i]->key, .lease = lease};
+  for (size_t i = 0; i < holds.size(); ++i) renewals[i] = {.hold = holds[i].hold->key, .lease = lease};
 
   const Instant sent = clock.Now();
+  for (const Due& one : holds) core_.metrics().Observe(kServiceRenewalDelaySeconds, sent - one.at);
   // So short that what becomes due meanwhile, which has a lease as long, is still in time.
   core_.engine().RenewMany(renewals, std::min(core_.options().engine_timeout, lease / 6));
   core_.metrics().Add(kServiceRoundTrips);
 
   for (size_t i = 0; i < holds.size(); ++i) {
-    const std::shared_ptr<ServiceHold>& hold = holds[i];
+    const std::shared_ptr<ServiceHold>& hold = holds[i].hold;
     const LockRenewal& renewal = renewals[i];
     if (renewal.status.ok() && !renewal.held) {
       if (core_.Lose(hold, LossReason::kGone)) core_.metrics().Add(kServiceRenewalsLost);

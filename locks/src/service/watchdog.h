@@ -33,9 +33,14 @@ class Watchdog {
   using Schedule = absl::btree_map<std::pair<Instant, ServiceHold*>, std::shared_ptr<ServiceHold>>;
 
   void Run();
-  std::vector<std::shared_ptr<ServiceHold>> AwaitDue();
-  void LookAt(const std::vector<std::shared_ptr<ServiceHold>>& due);
-  void Renew(const std::vector<std::shared_ptr<ServiceHold>>& holds);
+  struct Due {
+    std::shared_ptr<ServiceHold> hold;
+    Instant at;
+  };
+
+  std::vector<Due> AwaitDue();
+  void LookAt(const std::vector<Due>& due);
+  void Renew(const std::vector<Due>& holds);
 
   ServiceCore& core_;
   std::mutex mutex_;

@@ -3,6 +3,7 @@
 #include <thread>
 
 #include "locks/service/service_fixture.h"
+#include "support/exported.h"
 
 namespace stockade {
 namespace {
@@ -106,6 +107,20 @@ TEST_F(WatchdogTest, NoRenewalAnswered_IsLostWhenItsTimeIsOver) {
   lost.wait(false);
   EXPECT_FALSE(lease.valid());
   EXPECT_GT(world_->renewals, 5);
+}
+
+TEST_F(WatchdogTest, RenewalDelay_IsCountedFromWhenItWasDue) {
+  const std::string series = "stockade_lock_service_renewal_delay_seconds_%{service=\"default\",engine=\"flaky\"}";
+  const auto exported = [&](const std::string& part) {
+    std::string name = series;
+    return testing::Exported(registry_, name.replace(name.find('%'), 1, part));
+  };
+  const LockLease lease = Must(service_->Acquire("a"));
+  AdvanceToRenewal(kWatchdogLease / 3, 1);
+  AdvanceToRenewal(kWatchdogLease / 3 + absl::Seconds(2), 2);
+  clock_.AwaitWaiters(1);
+  EXPECT_EQ(exported("count"), 2);
+  EXPECT_EQ(exported("sum"), 2) << "the first was in time";
 }
 
 TEST_F(WatchdogTest, ManyDue_AreRenewedTogether) {
