@@ -35,7 +35,9 @@ namespace stockade {
 // items' slow locks, sorted; shards. Below those, each held alone and for a moment: the index of recovered orders, the
 // reaper's, the ledger's. The ledger is appended to under these locks, which is what orders its records, but waited for
 // under none.
-class Inventory::Core {
+//
+// Hidden again from users of a shared library: with its class, a class shows what is nested in it.
+class [[gnu::visibility("hidden")]] Inventory::Core {
  public:
   using OrderRef = std::shared_ptr<const internal::OrderRecord>;
 

@@ -4,13 +4,15 @@
 #include <cstdint>
 #include <string_view>
 
+#include "stockade/base/export.h"
+
 namespace stockade::internal {
 
 inline constexpr uint16_t kKeySlots = 16'384;
 
 // The slot of a Redis Cluster that `key` is in: CRC-16/XMODEM, modulo kKeySlots, of what stands between the first '{'
 // and the first '}' behind it, or of the whole key where there is no such pair or nothing in it. O(length).
-uint16_t KeySlot(std::string_view key);
+STOCKADE_EXPORT uint16_t KeySlot(std::string_view key);
 
 }  // namespace stockade::internal
 

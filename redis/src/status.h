@@ -4,12 +4,13 @@
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "stockade/base/export.h"
 #include "stockade/redis/redis_status.h"
 
 namespace stockade::internal {
 
 // Marks `status` so that RedisOutcomeUnknown() is true, and says so in its text.
-absl::Status WithUnknownOutcome(const absl::Status& status);
+STOCKADE_EXPORT absl::Status WithUnknownOutcome(const absl::Status& status);
 
 // The status of an error that the server answered with, such as "WRONGTYPE Operation against a key ...".
 absl::Status StatusOfErrorReply(std::string_view text);

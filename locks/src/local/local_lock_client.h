@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "local_lock_engine.h"
+#include "stockade/base/export.h"
 #include "stockade/locks/lock_engine.h"
 
 namespace stockade::internal {
@@ -42,7 +43,7 @@ class LocalLockClient : public LockEngine {
 
 // A client of the engine that all such clients in this process have which decide by this clock; the engine ends with
 // the last of them.
-std::unique_ptr<LockEngine> NewSharedLocalClient(Clock* clock);
+STOCKADE_EXPORT std::unique_ptr<LockEngine> NewSharedLocalClient(Clock* clock);
 
 }  // namespace stockade::internal
 

@@ -3,6 +3,8 @@
 
 #include <atomic>
 
+#include "stockade/base/export.h"
+
 namespace stockade::internal {
 
 // Order between a store and a later load (Dekker's pattern) where one side is hot and the other rare:
@@ -18,10 +20,10 @@ namespace stockade::internal {
 //
 // Each thread calls InitAsymmetricFence() before its first LightStore(). It settles, once in the process, which of the
 // two ways is taken; so no thread is ever on the light side of one way while another is on the heavy side of the other.
-void InitAsymmetricFence();
+STOCKADE_EXPORT void InitAsymmetricFence();
 
 // Aborts if membarrier(2), having worked once, is refused: a filter for system calls was installed too late.
-void HeavyFence();
+STOCKADE_EXPORT void HeavyFence();
 
 namespace asymmetric_fence_detail {
 #if defined(__SANITIZE_THREAD__)
@@ -32,7 +34,7 @@ inline constexpr bool kThreadSanitizer = __has_feature(thread_sanitizer);
 inline constexpr bool kThreadSanitizer = false;
 #endif
 // Written once, by the first InitAsymmetricFence(), which happens before whatever a thread does after its own.
-extern constinit bool by_membarrier;
+STOCKADE_EXPORT extern constinit bool by_membarrier;
 }  // namespace asymmetric_fence_detail
 
 // LightStore() for a caller that has seen InlineLightStoreWorks(): spares it the question which way was taken. Also a

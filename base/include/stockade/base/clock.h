@@ -5,13 +5,14 @@
 #include <mutex>
 
 #include "absl/time/time.h"
+#include "stockade/base/export.h"
 #include "stockade/base/instant.h"
 
 namespace stockade {
 
 // Where components read the time and wait for it. Passed in through options, so that tests move time by hand
 // (ManualClock) and never sleep. Every call is safe from any thread.
-class Clock {
+class STOCKADE_EXPORT Clock {
  public:
   virtual ~Clock() = default;
 

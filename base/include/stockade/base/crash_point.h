@@ -4,6 +4,8 @@
 #include <atomic>
 #include <string_view>
 
+#include "stockade/base/export.h"
+
 namespace stockade::internal {
 
 // Marks a step of a protocol after which the process may die. Where the library is built with STOCKADE_CRASH_POINTS
@@ -13,8 +15,8 @@ namespace stockade::internal {
 // locks that it holds: then the others act on what it did, and it dies before it has done the rest. Without the
 // variable a point is a relaxed load; it is nothing in every other build.
 #ifdef STOCKADE_CRASH_POINTS
-extern std::atomic<bool> crash_points_armed;  // Set once, before main().
-void PassCrashPoint(std::string_view name);
+STOCKADE_EXPORT extern std::atomic<bool> crash_points_armed;  // Set once, before main().
+STOCKADE_EXPORT void PassCrashPoint(std::string_view name);
 
 inline void CrashPoint(std::string_view name) {
   if (crash_points_armed.load(std::memory_order_relaxed)) [[unlikely]]

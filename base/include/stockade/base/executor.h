@@ -5,11 +5,12 @@
 #include <memory>
 
 #include "absl/functional/any_invocable.h"
+#include "stockade/base/export.h"
 
 namespace stockade {
 
 // Where callbacks and background work run. Thread-safe.
-class Executor {
+class STOCKADE_EXPORT Executor {
  public:
   using Task = absl::AnyInvocable<void()>;
 
@@ -21,14 +22,14 @@ class Executor {
 };
 
 // Runs each task within Schedule(), on the calling thread: for tests, and for callbacks that are short.
-class InlineExecutor final : public Executor {
+class STOCKADE_EXPORT InlineExecutor final : public Executor {
  public:
   void Schedule(Task task) override;
 };
 
 // A fixed number of threads over one unbounded first-in, first-out queue. The destructor runs what is queued, tasks
 // that tasks add included, then joins; it must not run on a thread of the pool (aborts). Unusable in a forked child.
-class ThreadPool final : public Executor {
+class STOCKADE_EXPORT ThreadPool final : public Executor {
  public:
   // `threads` is at least 1 (aborts otherwise).
   explicit ThreadPool(size_t threads);

@@ -5,13 +5,15 @@
 #include <cstdint>
 #include <string_view>
 
+#include "stockade/base/export.h"
+
 namespace stockade::internal {
 
 namespace fork_detail {
 // Counts the forks that lie between the first process and this one; changed only in a child, by pthread_atfork.
-extern constinit std::atomic<uint32_t> generation;
-void InstallHandler();
-[[noreturn]] void Die(std::string_view what, std::string_view name);
+STOCKADE_EXPORT extern constinit std::atomic<uint32_t> generation;
+STOCKADE_EXPORT void InstallHandler();
+[[noreturn]] STOCKADE_EXPORT void Die(std::string_view what, std::string_view name);
 }  // namespace fork_detail
 
 // A member of every object that must not be used in a forked child: threads, lock holders and sockets do not survive

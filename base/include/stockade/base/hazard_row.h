@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "stockade/base/asymmetric_fence.h"
+#include "stockade/base/export.h"
 #include "stockade/base/thread_slot.h"
 
 namespace stockade::internal {
@@ -82,9 +83,9 @@ struct alignas(64) HazardRow {
 };
 
 namespace hazard_row_detail {
-extern constinit HazardRow rows[kMaxThreadSlots];
+STOCKADE_EXPORT extern constinit HazardRow rows[kMaxThreadSlots];
 // Set with the thread's slot, and null again once that is given back.
-extern constinit thread_local HazardRow* light_row;
+STOCKADE_EXPORT extern constinit thread_local HazardRow* light_row;
 }  // namespace hazard_row_detail
 
 // The calling thread's. Null: there is none for it, and it must not read without a lock.
@@ -98,10 +99,10 @@ inline HazardRow* ThisHazardRow() {
 inline HazardRow* ThisLightRow() { return hazard_row_detail::light_row; }
 
 // Of all threads that may have begun a read before the caller's last HeavyFence().
-std::span<HazardRow> HazardRows();
+STOCKADE_EXPORT std::span<HazardRow> HazardRows();
 
 // Until no thread is in a Read of `object`; the caller sees to it that none begins. Yields meanwhile.
-void AwaitReads(const void* object);
+STOCKADE_EXPORT void AwaitReads(const void* object);
 
 }  // namespace stockade::internal
 

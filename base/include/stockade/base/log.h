@@ -4,28 +4,30 @@
 #include <functional>
 #include <string_view>
 
+#include "stockade/base/export.h"
+
 namespace stockade {
 
 enum class LogSeverity { kInfo, kWarning, kError, kFatal };
 
 // "INFO", "WARNING", "ERROR", "FATAL".
-std::string_view LogSeverityName(LogSeverity severity);
+STOCKADE_EXPORT std::string_view LogSeverityName(LogSeverity severity);
 
 // Called for every diagnostic of the library, one line without a newline; from any thread, one call at a time. Must not
 // call the library, must not throw.
 using LogSink = std::function<void(LogSeverity severity, std::string_view message)>;
 
 // Replaces the sink; an empty one brings back standard error. Returns after the last call of the old sink has returned.
-void SetLogSink(LogSink sink);
+STOCKADE_EXPORT void SetLogSink(LogSink sink);
 
 namespace internal {
 
 // Hands `message` to the sink; at most 20 messages a second in all, and the next one after a pause says how many were
 // left out. kFatal is never limited.
-void Log(LogSeverity severity, std::string_view message);
+STOCKADE_EXPORT void Log(LogSeverity severity, std::string_view message);
 
 // A programmer's error: logs `message` as kFatal, which must name the object and the value, and aborts.
-[[noreturn]] void Fatal(std::string_view message);
+[[noreturn]] STOCKADE_EXPORT void Fatal(std::string_view message);
 
 }  // namespace internal
 }  // namespace stockade

@@ -5,13 +5,14 @@
 #include <list>
 
 #include "stockade/base/clock.h"
+#include "stockade/base/export.h"
 
 namespace stockade {
 
 // A clock for tests: time stands still until Advance() or Set() moves it, and moving it wakes every thread whose
 // deadline has come. AwaitWaiters() lets a test know that a thread has parked before it moves the clock, so that no
 // test needs to sleep. Thread-safe. Must outlive every thread that waits on it.
-class ManualClock final : public Clock {
+class STOCKADE_EXPORT ManualClock final : public Clock {
  public:
   ManualClock() = default;
   ManualClock(const ManualClock&) = delete;

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "stockade/base/export.h"
+
 namespace stockade {
 
 // Who holds a lock: a 64-bit number that is never reused within the process. Zero is nobody.
@@ -10,11 +12,11 @@ using OwnerId = uint64_t;
 inline constexpr OwnerId kNoOwner = 0;
 
 // A fresh id, for an owner that is no thread (a task, a coroutine).
-OwnerId NewOwnerId();
+STOCKADE_EXPORT OwnerId NewOwnerId();
 
 namespace internal::owner_id_detail {
-extern constinit thread_local OwnerId this_thread;
-OwnerId AssignToThisThread();
+STOCKADE_EXPORT extern constinit thread_local OwnerId this_thread;
+STOCKADE_EXPORT OwnerId AssignToThisThread();
 }  // namespace internal::owner_id_detail
 
 // The calling thread's id, given out at its first call; unlike a pthread_t or a slot it is never given to another

@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "stockade/base/clock.h"
+#include "stockade/base/export.h"
 #include "stockade/base/instant.h"
 
 namespace stockade::internal {
@@ -18,7 +19,7 @@ namespace stockade::internal {
 // On the system's clock it is a futex and nothing else. A condition variable costs two more steps a wake-up on Linux:
 // its sleeper takes the mutex back as if others waited for it, so that the unlock looks for them in the futexes' hash
 // table, through whoever sleeps in the same bucket: where 10,000 do, that is most of the time.
-class Parker {
+class STOCKADE_EXPORT Parker {
  public:
   explicit Parker(Clock& clock) : clock_(clock), on_futex_(&clock == Clock::System()) {}
   Parker(const Parker&) = delete;

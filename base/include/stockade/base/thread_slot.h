@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "stockade/base/export.h"
+
 namespace stockade::internal {
 
 // A small number that belongs to one running thread: an index into per-thread cells. The lowest free number is given
@@ -17,8 +19,8 @@ inline constexpr uint32_t kNoSlot = UINT32_MAX;
 
 namespace thread_slot_detail {
 inline constexpr uint32_t kUnassigned = UINT32_MAX - 1;
-extern constinit thread_local uint32_t slot;
-uint32_t Assign();
+STOCKADE_EXPORT extern constinit thread_local uint32_t slot;
+STOCKADE_EXPORT uint32_t Assign();
 }  // namespace thread_slot_detail
 
 // The calling thread's slot. The first call of a thread takes a mutex; later ones are one load of a thread_local.
@@ -35,7 +37,7 @@ inline uint32_t ThisThreadSlotIfAny() { return thread_slot_detail::slot; }
 
 // All slots that are or were taken are below it. A thread has raised it (seq_cst) before its first ThisThreadSlot()
 // returns.
-uint32_t ThreadSlotsUsed();
+STOCKADE_EXPORT uint32_t ThreadSlotsUsed();
 
 }  // namespace stockade::internal
 

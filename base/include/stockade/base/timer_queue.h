@@ -10,13 +10,14 @@
 
 #include "stockade/base/clock.h"
 #include "stockade/base/executor.h"
+#include "stockade/base/export.h"
 #include "stockade/base/instant.h"
 
 namespace stockade::internal {
 
 // Runs tasks at given times, one after another, on one thread of its own, which starts with the first task. For tasks
 // that are short: one that takes long delays the rest. Thread-safe.
-class TimerQueue {
+class STOCKADE_EXPORT TimerQueue {
  public:
   // Names a task for Cancel(); ordered as the tasks are.
   using Id = std::pair<Instant, uint64_t>;

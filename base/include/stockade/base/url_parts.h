@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/escaping.h"
+#include "stockade/base/export.h"
 #include "stockade/base/strings.h"
 
 namespace stockade::internal {
@@ -28,14 +29,15 @@ absl::Status InvalidUrl(std::string_view what, const Pieces&... pieces) {
 inline std::string QuotedUrlValue(std::string_view value) { return Concat("'", absl::CEscape(AbslView(value)), "'"); }
 
 // `text` up to the first `separator`, and what follows that, if it is there.
-std::pair<std::string_view, std::optional<std::string_view>> SplitAt(std::string_view text, char separator);
+STOCKADE_EXPORT std::pair<std::string_view, std::optional<std::string_view>> SplitAt(std::string_view text,
+                                                                                     char separator);
 
 // A number of digits alone.
-std::optional<int> ParseUrlNumber(std::string_view text, int min, int max);
+STOCKADE_EXPORT std::optional<int> ParseUrlNumber(std::string_view text, int min, int max);
 
 // Finds blanks and control characters, as a line's end read along with a secret, for every part at once; and bad
 // escapes, so that decoding cannot fail.
-absl::Status CheckUrlBytes(std::string_view what, std::string_view url, size_t max_bytes);
+STOCKADE_EXPORT absl::Status CheckUrlBytes(std::string_view what, std::string_view url, size_t max_bytes);
 
 // Raw: nothing is decoded.
 struct UrlParts {
@@ -46,29 +48,31 @@ struct UrlParts {
 };
 
 // `rest` is what follows "://".
-absl::StatusOr<UrlParts> SplitUrl(std::string_view what, std::string_view rest);
+STOCKADE_EXPORT absl::StatusOr<UrlParts> SplitUrl(std::string_view what, std::string_view rest);
 
 struct UrlCredentials {
   std::string username = {};
   std::string password = {};
 };
-UrlCredentials DecodeUserInfo(std::string_view user_info);
+STOCKADE_EXPORT UrlCredentials DecodeUserInfo(std::string_view user_info);
 
 struct UrlEndpoint {
   std::string host = {};  // An IPv6 address without its brackets.
   uint16_t port = 0;
 };
-absl::StatusOr<UrlEndpoint> ParseUrlEndpoint(std::string_view what, std::string_view text, uint16_t default_port);
+STOCKADE_EXPORT absl::StatusOr<UrlEndpoint> ParseUrlEndpoint(std::string_view what, std::string_view text,
+                                                             uint16_t default_port);
 
 // A UNIX socket's path, decoded.
-absl::Status CheckSocketPath(std::string_view what, const std::string& path);
+STOCKADE_EXPORT absl::Status CheckSocketPath(std::string_view what, const std::string& path);
 
 struct UrlParameter {
   std::string_view key;
   std::string* value;  // Set, decoded, where it is there.
   bool seen = false;
 };
-absl::Status ParseUrlQuery(std::string_view what, std::string_view query, std::span<UrlParameter> known);
+STOCKADE_EXPORT absl::Status ParseUrlQuery(std::string_view what, std::string_view query,
+                                           std::span<UrlParameter> known);
 
 }  // namespace stockade::internal
 

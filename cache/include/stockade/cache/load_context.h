@@ -10,13 +10,14 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "stockade/base/clock.h"
+#include "stockade/base/export.h"
 #include "stockade/base/instant.h"
 #include "stockade/cache/entry_options.h"
 
 namespace stockade {
 
 // The terms on which a loader runs. Belongs to one run and is used by its thread only.
-class LoadTerms {
+class STOCKADE_EXPORT LoadTerms {
  public:
   LoadTerms(const LoadTerms&) = delete;
   LoadTerms& operator=(const LoadTerms&) = delete;

@@ -11,11 +11,12 @@
 #include "absl/time/time.h"
 #include "stockade/base/clock.h"
 #include "stockade/base/executor.h"
+#include "stockade/base/export.h"
 #include "stockade/metrics/metrics_registry.h"
 
 namespace stockade {
 
-struct LoadingCacheOptions {
+struct STOCKADE_EXPORT LoadingCacheOptions {
   // Names the cache in metrics (cache="products") and messages. Not empty.
   std::string name = "cache";
 
@@ -100,7 +101,7 @@ struct CacheGetOptions {
   std::stop_token stop = {};
 };
 
-struct WarmUpOptions {
+struct STOCKADE_EXPORT WarmUpOptions {
   // Loads at the same time. At least 1.
   size_t parallelism = 4;
   // Keys in one call of the batch loader. At least 1. Without a batch loader keys are loaded one by one.

@@ -14,6 +14,7 @@
 #include "absl/time/time.h"
 #include "stockade/base/clock.h"
 #include "stockade/base/executor.h"
+#include "stockade/base/export.h"
 #include "stockade/inventory/ledger.h"
 #include "stockade/inventory/order.h"
 #include "stockade/inventory/refusal.h"
@@ -22,7 +23,7 @@
 
 namespace stockade {
 
-struct InventoryOptions {
+struct STOCKADE_EXPORT InventoryOptions {
   // Names the inventory in messages, and is the value of the label `inventory` in metrics. Not empty.
   std::string name = "default";
   // Where every change is written before it is acknowledged, and what the inventory starts from. Null: memory only,
@@ -50,7 +51,7 @@ struct InventoryOptions {
   absl::Status Validate() const;
 };
 
-struct SkuOptions {
+struct STOCKADE_EXPORT SkuOptions {
   // Units to begin with: 0 to kMaxUnits.
   int64_t stock = 0;
   // As ShardedStockOptions::shards.
@@ -118,7 +119,7 @@ struct SkuSnapshot {
 // Thread-safe. Apart from the ledger, calls block on short locks only: the request's and the buyer's stripe, and the
 // item's slow lock. A ledger whose queue is full (SqliteLedgerOptions::max_queued_records) holds up every call that
 // changes something, and those that meet its locks. Unusable in a forked child.
-class Inventory {
+class STOCKADE_EXPORT Inventory {
  public:
   // Recovers what the ledger holds: its SKUs are for sale again, request ids are known again, reservations run on for
   // what the wall clock leaves them, but for no longer than their TTL. O(orders).

@@ -10,6 +10,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "stockade/base/export.h"
 
 namespace stockade {
 
@@ -116,7 +117,7 @@ struct LedgerState {
 // SKU at every position.
 //
 // Thread-safe.
-class Ledger {
+class STOCKADE_EXPORT Ledger {
  public:
   virtual ~Ledger() = default;
 

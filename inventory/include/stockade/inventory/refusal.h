@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "stockade/base/export.h"
 
 namespace stockade {
 
@@ -22,10 +23,10 @@ enum class Refusal {
 };
 
 // Thread-safe; looks at the status only.
-Refusal RefusalOf(const absl::Status& status);
+STOCKADE_EXPORT Refusal RefusalOf(const absl::Status& status);
 
 // "sold_out", "all_held", ...: as in the metric stockade_inventory_refusals_total; "none" for kNone.
-std::string_view RefusalName(Refusal refusal);
+STOCKADE_EXPORT std::string_view RefusalName(Refusal refusal);
 
 }  // namespace stockade
 

@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "stockade/base/clock.h"
+#include "stockade/base/export.h"
 #include "stockade/base/fork_guard.h"
 #include "stockade/base/instant.h"
 #include "stockade/base/thread_slot.h"
@@ -38,7 +39,7 @@ enum class ShardGuard {
   kMutex,           // A std::mutex each.
 };
 
-struct ShardedStockOptions {
+struct STOCKADE_EXPORT ShardedStockOptions {
   // Names the item in messages, and is the value of the label `inventory` in metrics.
   std::string name = "default";
   // Units there are at first: 0 to kMaxUnits.
@@ -91,7 +92,7 @@ struct StockSnapshot {
 // take the item's slow lock and stop the shards for O(shards); once all is gone a refusal is one load. Only the slow
 // lock ever blocks, and nothing is waited for while it is held, but for TakeTogether(), which waits for further items'
 // slow locks. Unusable in a forked child.
-class ShardedStock {
+class STOCKADE_EXPORT ShardedStock {
  public:
   // What ShardedStockOptions::shards of 0 means: as many as the machine has processors, 1 to kMaxShards.
   static int32_t DefaultShards();

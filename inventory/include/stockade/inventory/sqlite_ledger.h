@@ -12,12 +12,13 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "stockade/base/clock.h"
+#include "stockade/base/export.h"
 #include "stockade/inventory/ledger.h"
 #include "stockade/metrics/metrics_registry.h"
 
 namespace stockade {
 
-struct SqliteLedgerOptions {
+struct STOCKADE_EXPORT SqliteLedgerOptions {
   // The value of the label `ledger` in metrics.
   std::string name = "default";
 
@@ -66,7 +67,7 @@ struct SqliteLedgerOptions {
 //
 // Thread-safe. In a forked child calls abort, and the destructor does nothing; a child that neither execs nor exits
 // keeps the file locked beyond its parent.
-class SqliteLedger final : public Ledger {
+class STOCKADE_EXPORT SqliteLedger final : public Ledger {
  public:
   // Opens the ledger at `path`, or makes an empty one. Blocks: on the disk, on lock_wait, and for a check of the whole
   // file, O(journal). What it recovers is durable when it returns.

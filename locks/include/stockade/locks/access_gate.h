@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <mutex>
 
+#include "stockade/base/export.h"
 #include "stockade/base/prefetch.h"
 #include "stockade/locks/lock_word.h"
 #include "stockade/locks/steady_deadline.h"
@@ -38,7 +39,7 @@ class LockMetrics;
 // of all of it.
 //
 // It owns nothing that needs destruction (waiters live on their threads' stacks), so a forked child can drop it.
-class AccessGate {
+class STOCKADE_EXPORT AccessGate {
  public:
   // `key`: the address of the lock, under which threads publish themselves. `fifo`: strictly first in, first out.
   AccessGate(uintptr_t key, bool fifo) : key_(key), entry_(ThreadRecord::EntryOf(key)), fifo_(fifo) {}

@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "stockade/base/export.h"
 #include "stockade/locks/lock_lease.h"
 #include "stockade/locks/lock_service.h"
 
@@ -20,7 +21,7 @@ struct LockTarget {
 };
 
 // Several locks held together. Movable; as LockLease for threads.
-class [[nodiscard]] LockLeases {
+class [[nodiscard]] STOCKADE_EXPORT LockLeases {
  public:
   LockLeases();  // Of nothing: not valid.
   explicit LockLeases(std::vector<LockLease> leases);
@@ -51,9 +52,9 @@ class [[nodiscard]] LockLeases {
 //
 // Errors as LockService::Acquire(), with the target's name; InvalidArgument: no target, or one without a service.
 // Blocks and is thread-safe as that; O(n log n) besides.
-absl::StatusOr<LockLeases> AcquireAll(std::span<const LockTarget> targets, AcquireOptions options = {});
-absl::StatusOr<LockLeases> AcquireAll(LockService& service, std::span<const std::string> names,
-                                      AcquireOptions options = {});
+STOCKADE_EXPORT absl::StatusOr<LockLeases> AcquireAll(std::span<const LockTarget> targets, AcquireOptions options = {});
+STOCKADE_EXPORT absl::StatusOr<LockLeases> AcquireAll(LockService& service, std::span<const std::string> names,
+                                                      AcquireOptions options = {});
 
 }  // namespace stockade
 

@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "stockade/base/export.h"
 #include "stockade/base/owner_id.h"
 
 namespace stockade {
@@ -22,7 +23,7 @@ enum class LockKind : uint8_t {
 };
 
 // "reentrant", "fair", "read", "write".
-std::string_view LockKindName(LockKind kind);
+STOCKADE_EXPORT std::string_view LockKindName(LockKind kind);
 
 // Who holds a lock: a thread, or a task or coroutine that goes from thread to thread. An id is never reused in its
 // process, and engines tell processes apart. A value type; any thread may copy it.
@@ -42,7 +43,7 @@ class LockOwner {
   OwnerId id_;
 };
 
-struct AcquireOptions {
+struct STOCKADE_EXPORT AcquireOptions {
   LockKind kind = LockKind::kReentrant;
 
   // How long to wait where others hold it; zero or less: not at all. An engine that does not answer may take

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
+#include "stockade/base/export.h"
 #include "stockade/locks/lock_service.h"
 
 namespace stockade {
@@ -23,8 +24,8 @@ namespace stockade {
 //   InvalidArgument  no such scheme, named
 //   Unimplemented    this build has no such engine: how to build it
 // No error shows what may be a password.
-absl::StatusOr<std::unique_ptr<LockService>> ConnectLockService(std::string_view url,
-                                                                const LockServiceOptions& options = {});
+STOCKADE_EXPORT absl::StatusOr<std::unique_ptr<LockService>> ConnectLockService(std::string_view url,
+                                                                                const LockServiceOptions& options = {});
 
 }  // namespace stockade
 

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
+#include "stockade/base/export.h"
 #include "stockade/locks/lock_engine.h"
 #include "stockade/locks/lock_service.h"
 
@@ -12,12 +13,13 @@ namespace stockade {
 
 namespace internal {
 class ServiceCore;
-absl::StatusOr<std::unique_ptr<LockService>> MakeEngineLockService(std::unique_ptr<LockEngine> engine,
-                                                                   LockServiceOptions options, bool degraded);
+STOCKADE_EXPORT absl::StatusOr<std::unique_ptr<LockService>> MakeEngineLockService(std::unique_ptr<LockEngine> engine,
+                                                                                   LockServiceOptions options,
+                                                                                   bool degraded);
 }  // namespace internal
 
 // The LockService above an engine: it waits, re-enters, renews, notices loss and counts, for all engines alike.
-class EngineLockService : public LockService {
+class STOCKADE_EXPORT EngineLockService : public LockService {
  public:
   // InvalidArgument: bad options.
   static absl::StatusOr<std::unique_ptr<LockService>> Create(std::unique_ptr<LockEngine> engine,

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
+#include "stockade/base/export.h"
 #include "stockade/locks/lock_service.h"
 
 namespace stockade {
@@ -19,7 +20,7 @@ namespace stockade {
 //
 // Once the primary was Unavailable, calls do not ask it for an engine_timeout and take a local lock at once; after that
 // one call in each engine_timeout asks it, and waits as long as the primary's own time-out is, until it answers.
-class FallbackLockService {
+class STOCKADE_EXPORT FallbackLockService {
  public:
   // `options`: of the local locks, of that pause, and of the metrics, whose label `service` should be one of its own.
   // InvalidArgument: bad options, or no primary.

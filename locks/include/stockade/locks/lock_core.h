@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "stockade/base/export.h"
 #include "stockade/base/fork_guard.h"
 #include "stockade/locks/access_gate.h"
 #include "stockade/locks/lock_options.h"
@@ -16,7 +17,7 @@
 namespace stockade::internal {
 
 // What a lock is called, how it queues and where it counts; the locks of all keys of a KeyedMutex share one.
-class LockIdentity {
+class STOCKADE_EXPORT LockIdentity {
  public:
   // `kind`: the class, a literal. Aborts with the text of options.Validate().
   LockIdentity(std::string_view kind, const LockOptions& options);
@@ -60,7 +61,7 @@ class LockIdentity {
 // more than kMaxHolds, destruction while somebody holds or waits, a call in a forked child.
 //
 // Memory: two cache lines; a fast path reads the first.
-class alignas(64) LockCore {
+class STOCKADE_EXPORT alignas(64) LockCore {
  public:
   // How often one thread may hold one lock in one mode. More is a recursion without an end.
   static constexpr uint32_t kMaxHolds = 1u << 24;

@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "stockade/base/export.h"
 #include "stockade/locks/acquire_options.h"
 #include "stockade/locks/lock_service.h"
 #include "stockade/locks/lock_session.h"
@@ -86,14 +87,14 @@ struct LockRelease {
 
 // Hears hints until it is destroyed; then none comes any more, and its destructor waits for one that runs, unless it is
 // called by it.
-class LockWatch {
+class STOCKADE_EXPORT LockWatch {
  public:
   virtual ~LockWatch() = default;
 };
 
 // What a lock service stands on: it keeps holds that lapse, with a count for each owner. Waiting, re-entry, watchdogs,
 // loss and metrics are the service's. Thread-safe, but for steps of one hold. Nothing here may throw.
-class LockEngine {
+class STOCKADE_EXPORT LockEngine {
  public:
   virtual ~LockEngine() = default;
 

@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "stockade/base/export.h"
 #include "stockade/locks/acquire_options.h"
 
 namespace stockade {
@@ -22,7 +23,7 @@ struct LeaseState;
 // nothing.
 //
 // All leases of one owner on one lock stand on one hold in the engine: they are valid, and are lost, together.
-class [[nodiscard]] LockLease {
+class [[nodiscard]] STOCKADE_EXPORT LockLease {
  public:
   LockLease() = default;                                            // Of nothing: not valid.
   explicit LockLease(std::shared_ptr<internal::LeaseState> state);  // For services.

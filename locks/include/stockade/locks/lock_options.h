@@ -4,12 +4,13 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "stockade/base/export.h"
 #include "stockade/metrics/metrics_registry.h"
 
 namespace stockade {
 
 // What every lock of one process is made from.
-struct LockOptions {
+struct STOCKADE_EXPORT LockOptions {
   // The value of the label `lock` of its metrics, and what a message calls it. Locks of one name share their series.
   // Empty, the default: no metrics, and messages say "unnamed". At most 128 characters of printable ASCII.
   std::string name = {};

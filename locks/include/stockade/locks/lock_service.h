@@ -8,6 +8,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "stockade/base/export.h"
 #include "stockade/locks/acquire_options.h"
 #include "stockade/locks/lock_lease.h"
 #include "stockade/locks/lock_service_options.h"
@@ -33,7 +34,7 @@ struct LockState {
 // Thread-safe. A service must not be destroyed within a call of it, or by a callback on its own thread. Its destructor
 // gives up what waits (Cancelled) and ends the leases that are left, which are lost then and lapse at the engine by
 // themselves. Not for use in a forked child, where the destructor does nothing.
-class LockService {
+class STOCKADE_EXPORT LockService {
  public:
   virtual ~LockService() = default;
 

@@ -7,12 +7,13 @@
 #include "absl/time/time.h"
 #include "stockade/base/clock.h"
 #include "stockade/base/executor.h"
+#include "stockade/base/export.h"
 #include "stockade/metrics/metrics_registry.h"
 
 namespace stockade {
 
 // What every LockService has, whatever its engine.
-struct LockServiceOptions {
+struct STOCKADE_EXPORT LockServiceOptions {
   // The label `service` of its metrics, and how messages name it. Services of one name and engine are summed.
   std::string name = "default";
 

@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "stockade/base/export.h"
 #include "stockade/locks/lock_service.h"
 
 namespace stockade {
@@ -18,7 +19,7 @@ enum class MySqlTls : uint8_t {
   kVerify,    // And its certificate is signed by tls_ca_file's CA, or the system's, for the host of the URL.
 };
 
-struct MySqlLockOptions {
+struct STOCKADE_EXPORT MySqlLockOptions {
   LockServiceOptions service = {};
 
   // Makes the tables where they are missing. Otherwise Connect() fails without them: MySqlLockService::Schema() is what
@@ -68,7 +69,7 @@ struct MySqlLockOptions {
 // asynchronous replicas, a failover may lose the newest.
 //
 // docs/DISTRIBUTED_LOCKS.md says what it promises. The connector ignores SIGPIPE for the whole process.
-class MySqlLockService {
+class STOCKADE_EXPORT MySqlLockService {
  public:
   // Reads one of
   //   mysql://[user[:password]@]host[:port]/database[?parameter=value&...]

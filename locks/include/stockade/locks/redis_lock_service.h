@@ -6,12 +6,13 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "stockade/base/export.h"
 #include "stockade/locks/lock_service.h"
 #include "stockade/redis/redis_options.h"
 
 namespace stockade {
 
-struct RedisLockOptions {
+struct STOCKADE_EXPORT RedisLockOptions {
   LockServiceOptions service = {};
 
   // Of its connection. Its callback_executor is not used.
@@ -36,7 +37,7 @@ struct RedisLockOptions {
 // the same name are the same lock. One server, Sentinels or a cluster, as the URL says (redis_url.h).
 //
 // docs/DISTRIBUTED_LOCKS.md says what it promises, and what a failover of Redis's asynchronous replication can break.
-class RedisLockService {
+class STOCKADE_EXPORT RedisLockService {
  public:
   // Blocks until the first connection is there; errors as RedisClient::Connect().
   static absl::StatusOr<std::unique_ptr<LockService>> Connect(std::string_view url, RedisLockOptions options = {});

@@ -7,12 +7,13 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "stockade/base/export.h"
 #include "stockade/locks/lock_service.h"
 #include "stockade/redis/redis_options.h"
 
 namespace stockade {
 
-struct RedlockOptions {
+struct STOCKADE_EXPORT RedlockOptions {
   LockServiceOptions service = {};
 
   // Of each connection. Its callback_executor is not used.
@@ -32,7 +33,7 @@ struct RedlockOptions {
 // A server that comes back without its data within a lease can give away what it had given before, and then two may
 // hold a lock: let servers write everything to disk before they answer (appendfsync always), or keep one away for the
 // longest lease after a crash.
-class RedlockService {
+class STOCKADE_EXPORT RedlockService {
  public:
   // One URL a server, an odd number, 3 at least, each another one: InvalidArgument otherwise. Blocks until more than
   // half answer, at most redis.connect_timeout; Unavailable where they do not. The others are used once they answer.

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "stockade/base/export.h"
 #include "stockade/locks/lock_core.h"
 #include "stockade/locks/lock_options.h"
 #include "stockade/locks/thread_annotations.h"
@@ -111,14 +112,16 @@ class STOCKADE_CAPABILITY("shared_mutex") ReentrantSharedMutex {
 };
 
 // ReentrantSharedMutex::downgrade() for a std::unique_lock, which is left empty. `held` must own its lock (aborts).
-[[nodiscard]] std::shared_lock<ReentrantSharedMutex> Downgrade(std::unique_lock<ReentrantSharedMutex>&& held);
+[[nodiscard]] STOCKADE_EXPORT std::shared_lock<ReentrantSharedMutex> Downgrade(
+    std::unique_lock<ReentrantSharedMutex>&& held);
 
 // ReentrantSharedMutex::try_upgrade() for a std::shared_lock, which must own its lock (aborts). On success the result
 // owns the write hold and `held` is left empty; on failure the result owns nothing and `held` keeps its read hold:
 //
 //   std::unique_lock write = TryUpgrade(std::move(read));
 //   if (!write.owns_lock()) { read.unlock(); write = std::unique_lock(mutex); }  // What was read may be out of date.
-[[nodiscard]] std::unique_lock<ReentrantSharedMutex> TryUpgrade(std::shared_lock<ReentrantSharedMutex>&& held);
+[[nodiscard]] STOCKADE_EXPORT std::unique_lock<ReentrantSharedMutex> TryUpgrade(
+    std::shared_lock<ReentrantSharedMutex>&& held);
 
 // Holds a ReentrantSharedMutex for writing for a scope.
 class STOCKADE_SCOPED_CAPABILITY WriteGuard {

@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "stockade/base/asymmetric_fence.h"
+#include "stockade/base/export.h"
 
 namespace stockade::internal {
 
@@ -82,12 +83,12 @@ struct Hold {
       WakeAll();
     }
   }
-  void WakeAll();
+  STOCKADE_EXPORT void WakeAll();
 };
 
 namespace thread_record_detail {
 // See ThreadRecord::Fast().
-extern constinit thread_local ThreadRecord* fast;
+STOCKADE_EXPORT extern constinit thread_local ThreadRecord* fast;
 }  // namespace thread_record_detail
 
 // What one thread holds, and where it sleeps. A thread gets a record at its first use of a lock and gives it back when

@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "stockade/base/export.h"
 #include "stockade/locks/lock_service.h"
 
 namespace stockade {
@@ -19,7 +20,7 @@ enum class ZooKeeperAcl : uint8_t {
   kCreatorAll,  // Who has authenticated as the same user: the URL must have one.
 };
 
-struct ZooKeeperLockOptions {
+struct STOCKADE_EXPORT ZooKeeperLockOptions {
   LockServiceOptions service = {};
 
   // For how long ZooKeeper keeps what a process holds that it does not hear: all of it ends at once then. The servers
@@ -61,7 +62,7 @@ struct ZooKeeperLockOptions {
 // (SOCK_CLOEXEC_ENABLED), which Debian's is not: such a child keeps a connection from being closed, but no session.
 //
 // docs/DISTRIBUTED_LOCKS.md says what it promises.
-class ZooKeeperLockService {
+class STOCKADE_EXPORT ZooKeeperLockService {
  public:
   // Blocks until there is a session, at most connect_timeout and what the C client takes to resolve names, for which it
   // has no bound.

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "stockade/base/export.h"
 #include "stockade/metrics/striped_cells.h"
 
 namespace stockade {
@@ -42,7 +43,7 @@ using MetricLabels = std::vector<std::pair<std::string, std::string>>;
 
 // What one named component counts: a cell a counter, a run of cells a histogram, in the order of its table. Components
 // of the same table and labels share one set, which is how their series are summed and why counts outlive a component.
-class MetricSet {
+class STOCKADE_EXPORT MetricSet {
  public:
   MetricSet(std::span<const MetricDef> defs, MetricLabels labels);
 
@@ -98,7 +99,7 @@ class MetricSet {
 //
 // Add and Observe are thread-safe and wait-free after a thread's first; the rest belongs to the component's
 // constructor.
-class ComponentMetrics {
+class STOCKADE_EXPORT ComponentMetrics {
  public:
   ComponentMetrics() = default;  // Off.
   // Off where `registry` is null.

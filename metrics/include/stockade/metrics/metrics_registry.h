@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "stockade/base/export.h"
 #include "stockade/metrics/metric_set.h"
 
 namespace stockade {
@@ -23,7 +24,7 @@ namespace stockade {
 // rate ever jumps; its gauges go with it. A registry may be destroyed before or after its components.
 //
 // Thread-safe. Collect() holds no lock that counting takes.
-class MetricsRegistry final : public prometheus::Collectable {
+class STOCKADE_EXPORT MetricsRegistry final : public prometheus::Collectable {
  public:
   MetricsRegistry() = default;
   MetricsRegistry(const MetricsRegistry&) = delete;

@@ -7,11 +7,12 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "stockade/base/export.h"
 #include "stockade/metrics/metrics_registry.h"
 
 namespace stockade {
 
-struct MetricsServerOptions {
+struct STOCKADE_EXPORT MetricsServerOptions {
   // An IPv4 address to listen on. Loopback, because metrics are nobody's business by default.
   std::string address = "127.0.0.1";
   // 0: one that is free; port() tells which.
@@ -24,7 +25,7 @@ struct MetricsServerOptions {
 
 // Serves a registry at http://address:port/metrics in Prometheus' text format, on two threads of its own
 // (prometheus-cpp's Exposer). Thread-safe. Unusable in a forked child.
-class MetricsServer {
+class STOCKADE_EXPORT MetricsServer {
  public:
   // InvalidArgument: Validate()'s text. Unavailable: the address cannot be bound.
   static absl::StatusOr<std::unique_ptr<MetricsServer>> Start(const MetricsServerOptions& options = {});

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "stockade/base/export.h"
 #include "stockade/base/thread_slot.h"
 
 namespace stockade::internal {
@@ -19,7 +20,7 @@ namespace stockade::internal {
 // joined, and never falls.
 //
 // Memory: 2 KiB, and a row (8 bytes a cell, rounded up to 64) for each thread slot that has ever added.
-class StripedCells {
+class STOCKADE_EXPORT StripedCells {
  public:
   explicit StripedCells(size_t cells);
   ~StripedCells();

@@ -11,6 +11,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "stockade/base/export.h"
 #include "stockade/redis/redis_command.h"
 #include "stockade/redis/redis_options.h"
 #include "stockade/redis/redis_reply.h"
@@ -39,7 +40,7 @@ namespace stockade {
 // except around a redirection or a retry.
 //
 // Thread-safe. Must not be used in a forked child.
-class RedisClient {
+class STOCKADE_EXPORT RedisClient {
  public:
   // `url`: redis_url.h says what it may be. Blocks until the first connection is there, at most connect_timeout for
   // each endpoint, unless wait_for_connection is false; Unavailable where there is none, InvalidArgument for a bad URL

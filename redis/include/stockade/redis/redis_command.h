@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "absl/container/inlined_vector.h"
+#include "stockade/base/export.h"
 #include "stockade/redis/redis_script.h"
 
 namespace stockade {
@@ -23,7 +24,7 @@ namespace stockade {
 //
 // Keys are named as such, because on a cluster they choose the node. It holds the bytes that will be sent, and may be
 // sent any number of times. A value type; not thread-safe while it is built.
-class RedisCommand {
+class STOCKADE_EXPORT RedisCommand {
  public:
   // `name` in one word: a second one ("CLUSTER", "INFO") is an argument.
   explicit RedisCommand(std::string_view name);

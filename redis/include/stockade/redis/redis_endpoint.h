@@ -4,10 +4,12 @@
 #include <cstdint>
 #include <string>
 
+#include "stockade/base/export.h"
+
 namespace stockade {
 
 // Where a server listens: a TCP port, or a UNIX socket. A plain value.
-struct RedisEndpoint {
+struct STOCKADE_EXPORT RedisEndpoint {
   // A name or an address, IPv6 without brackets. Empty where unix_socket is set.
   std::string host = {};
   uint16_t port = 6379;

@@ -8,11 +8,12 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "stockade/base/executor.h"
+#include "stockade/base/export.h"
 #include "stockade/metrics/metrics_registry.h"
 
 namespace stockade {
 
-struct RedisOptions {
+struct STOCKADE_EXPORT RedisOptions {
   // The label `client` of its metrics, and how messages name it. Clients of one name are summed.
   std::string name = "default";
 

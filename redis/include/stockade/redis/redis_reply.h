@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "stockade/base/export.h"
 
 namespace stockade {
 
@@ -19,7 +20,7 @@ class ReplyReader;
 }  // namespace internal
 
 // What Redis answered (RESP2). A value type; safe to read from any thread.
-class RedisReply {
+class STOCKADE_EXPORT RedisReply {
  public:
   enum class Kind : uint8_t { kNil, kInteger, kString, kStatus, kError, kArray };
 
@@ -60,7 +61,7 @@ class RedisReply {
   std::vector<RedisReply> elements_;
 };
 
-std::string_view RedisReplyKindName(RedisReply::Kind kind);
+STOCKADE_EXPORT std::string_view RedisReplyKindName(RedisReply::Kind kind);
 
 }  // namespace stockade
 

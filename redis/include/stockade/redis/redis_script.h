@@ -5,11 +5,13 @@
 #include <string>
 #include <string_view>
 
+#include "stockade/base/export.h"
+
 namespace stockade {
 
 // A Lua script that Redis runs in one step. Make one a script, once, and keep it: copies are cheap and share the text.
 // Immutable; any thread may read it.
-class RedisScript {
+class STOCKADE_EXPORT RedisScript {
  public:
   // O(size of source): hashes it.
   explicit RedisScript(std::string_view source);

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "stockade/base/export.h"
 
 namespace stockade {
 
@@ -19,10 +20,10 @@ namespace stockade {
 //   Cancelled           the client was destroyed
 
 // True: the command was sent, and whether Redis has run it is not known. False: it has not run, or the server answered.
-bool RedisOutcomeUnknown(const absl::Status& status);
+STOCKADE_EXPORT bool RedisOutcomeUnknown(const absl::Status& status);
 
 // The first word of the server's error ("WRONGTYPE"), or empty where the error is none of the server's.
-std::string RedisErrorCode(const absl::Status& status);
+STOCKADE_EXPORT std::string RedisErrorCode(const absl::Status& status);
 
 }  // namespace stockade
 

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "stockade/base/export.h"
 
 namespace stockade {
 
@@ -37,7 +38,7 @@ struct RedisSubscriber {
 //
 // Any thread, one at a time. It may outlive its client, and then does nothing any more. Not for use in a forked
 // child, where only its destructor may run.
-class RedisSubscription {
+class STOCKADE_EXPORT RedisSubscription {
  public:
   RedisSubscription() = default;  // To nothing.
   ~RedisSubscription() { Unsubscribe(); }

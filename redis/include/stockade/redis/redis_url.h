@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "stockade/base/export.h"
 #include "stockade/redis/redis_endpoint.h"
 
 namespace stockade {
@@ -62,12 +63,12 @@ inline constexpr size_t kMaxRedisUrlEndpoints = 64;
 //   InvalidArgument: what is wrong and, where it cannot be a piece of a password, the value. Never a password.
 //   Unimplemented: rediss:// and its likes, because this build has no TLS.
 // Thread-safe; connects to nothing. O(length).
-absl::StatusOr<RedisUrl> ParseRedisUrl(std::string_view url);
+STOCKADE_EXPORT absl::StatusOr<RedisUrl> ParseRedisUrl(std::string_view url);
 
 // `url` for logs: a password is shown as ***, whatever its length, and so is a user name without a password, which many
 // mean for one. Everything else is as ParseRedisUrl() takes it, except that what gets longer by %XX can become longer
 // than that takes.
-std::string Redacted(const RedisUrl& url);
+STOCKADE_EXPORT std::string Redacted(const RedisUrl& url);
 
 }  // namespace stockade
 

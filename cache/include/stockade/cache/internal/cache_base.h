@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "stockade/base/executor.h"
+#include "stockade/base/export.h"
 #include "stockade/base/fork_guard.h"
 #include "stockade/base/timer_queue.h"
 #include "stockade/cache/internal/cache_metrics.h"
@@ -23,11 +24,11 @@
 
 namespace stockade::internal {
 
-absl::Status EmptyLoaderError(std::string_view name);
-[[noreturn]] void FatalStatus(const absl::Status& status);
+STOCKADE_EXPORT absl::Status EmptyLoaderError(std::string_view name);
+[[noreturn]] STOCKADE_EXPORT void FatalStatus(const absl::Status& status);
 
 // What a cache has that depends on no key or value type.
-class CacheBase {
+class STOCKADE_EXPORT CacheBase {
  public:
   explicit CacheBase(LoadingCacheOptions options);
   ~CacheBase();

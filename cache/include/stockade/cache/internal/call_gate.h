@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "stockade/base/export.h"
+
 namespace stockade::internal {
 
 // Who is inside a cache: what its destructor waits for. Tasks that wait on an executor share the gate, so that one
@@ -18,7 +20,7 @@ namespace stockade::internal {
 // Ordering: all steps on a stripe are read-modify-writes of one word, so an entry comes either before Close(), which
 // then sees its count, or after, and sees it closed. Leaving releases and AwaitEmpty() acquires: what a call did
 // happens before the end of the cache.
-class CallGate {
+class STOCKADE_EXPORT CallGate {
  public:
   static constexpr size_t kStripes = 16;
 

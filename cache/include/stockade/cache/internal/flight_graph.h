@@ -3,6 +3,8 @@
 
 #include <array>
 
+#include "stockade/base/export.h"
+
 namespace stockade::internal {
 
 // Which flights wait for which, over all caches of the process: what finds a wait that would never end.
@@ -12,7 +14,7 @@ namespace stockade::internal {
 // table of flights, and a batch lets go of its flights before it ends. All edges are guarded by one mutex of the
 // process, taken after any shard's and before none; only loads within loads, and loads that wait for an older load of
 // their key, take it.
-class FlightNode {
+class STOCKADE_EXPORT FlightNode {
  public:
   // `cache` tells the flights of one cache from those of others.
   explicit FlightNode(const void* cache) : cache_(cache) {}
@@ -45,7 +47,7 @@ class FlightNode {
 };
 
 // The calling thread runs the loader of `flight`, for as long as this object lives. Frames of a thread nest.
-class LoaderFrame {
+class STOCKADE_EXPORT LoaderFrame {
  public:
   explicit LoaderFrame(FlightNode* flight);
   ~LoaderFrame();
@@ -64,7 +66,7 @@ class LoaderFrame {
 };
 
 // The wait of the calling thread's innermost loader for another flight; nothing outside of loaders.
-class FlightWait {
+class STOCKADE_EXPORT FlightWait {
  public:
   FlightWait() = default;
   ~FlightWait() { End(); }

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "absl/time/time.h"
+#include "stockade/base/export.h"
 #include "stockade/base/instant.h"
 #include "stockade/cache/loading_cache_options.h"
 
@@ -39,7 +40,7 @@ struct EntryTimes {
 enum class RefreshTrigger { kAhead, kXFetch, kStale, kManual };
 
 // Gives entries their times. Thread-safe.
-class Freshness {
+class STOCKADE_EXPORT Freshness {
  public:
   explicit Freshness(const LoadingCacheOptions& options);
 

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "stockade/base/export.h"
 #include "stockade/cache/internal/ghost_table.h"
 
 namespace stockade::internal {
@@ -55,7 +56,7 @@ struct S3FifoNode {
 // Complexity: O(1), but Evict: amortized O(1), since a step takes uses from a node or moves it on to main, and at
 // most kMostSteps and one a call. Memory: 40 bytes an entry and 11 to 16 a ghost, of which there are 1.1 an
 // entry.
-class S3Fifo {
+class STOCKADE_EXPORT S3Fifo {
  public:
   S3Fifo() = default;
   S3Fifo(const S3Fifo&) = delete;

@@ -1,10 +1,12 @@
 #ifndef STOCKADE_CACHE_INTERNAL_UPDATE_FRAME_H_
 #define STOCKADE_CACHE_INTERNAL_UPDATE_FRAME_H_
 
+#include "stockade/base/export.h"
+
 namespace stockade::internal {
 
 // The calling thread runs the write of an update, of any cache, for as long as this object lives.
-class UpdateFrame {
+class STOCKADE_EXPORT UpdateFrame {
  public:
   UpdateFrame();
   ~UpdateFrame();
@@ -16,7 +18,7 @@ class UpdateFrame {
 
 // The calling thread reads in strict mode, in any cache, for as long as this object lives: what it reads meanwhile, in
 // a loader or a listener, takes no further lock, so that no circle of readers and writers can close.
-class StrictReadFrame {
+class STOCKADE_EXPORT StrictReadFrame {
  public:
   StrictReadFrame();
   ~StrictReadFrame();
