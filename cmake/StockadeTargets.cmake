@@ -2,12 +2,19 @@
 #
 # The library stockade_<module>, called stockade::<module> in the tree and installed alike. Its public headers are in the
 # calling folder's include/. Our own flags stay private: nothing but C++20 reaches a user.
+# Static unless BUILD_SHARED_LIBS is on.
 function(stockade_add_library module)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;PUBLIC;PRIVATE")
   set(target stockade_${module})
   add_library(${target} ${arg_SOURCES})
   add_library(stockade::${module} ALIAS ${target})
-  set_target_properties(${target} PROPERTIES EXPORT_NAME ${module} POSITION_INDEPENDENT_CODE ON)
+  set_target_properties(${target} PROPERTIES
+    EXPORT_NAME ${module}
+    POSITION_INDEPENDENT_CODE ON
+    CXX_VISIBILITY_PRESET hidden  # base/export.h
+    VISIBILITY_INLINES_HIDDEN ON
+    VERSION ${PROJECT_VERSION}
+    SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})  # Until 1.0 each minor version may break.
   target_compile_features(${target} PUBLIC cxx_std_20)
   target_include_directories(${target} PUBLIC
     "$<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include>"
