@@ -12,6 +12,7 @@ namespace stockade {
 // Where callbacks and background work run. Thread-safe.
 class STOCKADE_EXPORT Executor {
  public:
+  // Runs once.
   using Task = absl::AnyInvocable<void()>;
 
   virtual ~Executor() = default;

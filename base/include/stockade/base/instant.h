@@ -15,10 +15,13 @@ class Instant {
  public:
   constexpr Instant() = default;
 
+  // That far from the origin.
   static constexpr Instant FromNanoseconds(int64_t nanoseconds) { return Instant(nanoseconds); }
+  // After, and before, all others.
   static constexpr Instant InfiniteFuture() { return Instant(std::numeric_limits<int64_t>::max()); }
   static constexpr Instant InfinitePast() { return Instant(std::numeric_limits<int64_t>::min()); }
 
+  // Since the origin; INT64_MAX and INT64_MIN for the infinite ones.
   constexpr int64_t nanoseconds() const { return nanoseconds_; }
 
   friend constexpr auto operator<=>(Instant, Instant) = default;

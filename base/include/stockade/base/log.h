@@ -8,6 +8,7 @@
 
 namespace stockade {
 
+// How bad it is. kFatal comes before the process aborts.
 enum class LogSeverity { kInfo, kWarning, kError, kFatal };
 
 // "INFO", "WARNING", "ERROR", "FATAL".

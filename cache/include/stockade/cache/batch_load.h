@@ -27,6 +27,7 @@ class CacheCore;
 template <typename Key, typename Value, typename Hash = std::hash<Key>, typename Eq = std::equal_to<Key>>
 class BatchLoad final : public LoadTerms {
  public:
+  // What was said about one key.
   using Result = absl::StatusOr<internal::Pinned<Value>>;
 
   // For tests of loaders; a cache makes its own. `clock` must outlive the batch.

@@ -18,6 +18,7 @@ namespace stockade {
 // throw is caught.
 template <typename Key, typename Value, typename Hash = std::hash<Key>, typename Eq = std::equal_to<Key>>
 struct CacheCallbacks {
+  // What a batch loader fills.
   using Batch = BatchLoad<Key, Value, Hash, Eq>;
 
   // For one key at most twice at once. NotFoundError says that the key has no value, and is remembered for

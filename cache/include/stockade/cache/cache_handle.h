@@ -85,6 +85,7 @@ class CopiedValue {
 template <typename Value>
 class CacheHandle {
  public:
+  // The value. O(1). An empty handle has none: get() is null, the others must not be used.
   const Value& operator*() const { return *held_.get(); }
   const Value* operator->() const { return held_.get(); }
   const Value* get() const { return held_.get(); }

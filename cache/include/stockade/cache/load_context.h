@@ -38,6 +38,7 @@ class STOCKADE_EXPORT LoadTerms {
   static absl::Status NotModified();
 
  protected:
+  // `clock` must outlive it.
   LoadTerms(const Clock* clock, Instant deadline, std::stop_token stop)
       : clock_(clock), deadline_(deadline), stop_(std::move(stop)) {}
   ~LoadTerms() = default;
@@ -64,6 +65,7 @@ class LoadContext : public LoadTerms {
   // it away.
   void AddTag(std::string tag) { entry_.tags.push_back(std::move(tag)); }
 
+  // What was said of the result so far.
   const EntryOptions& entry() const { return entry_; }
 
  private:
@@ -109,7 +111,7 @@ class ValueLoadContext final : public LoadContext {
 };
 
 namespace internal {
-bool IsNotModified(const absl::Status& status);
+STOCKADE_EXPORT bool IsNotModified(const absl::Status& status);
 }  // namespace internal
 
 }  // namespace stockade

@@ -57,6 +57,7 @@ class LoadingCache {
   using Core = internal::CacheCore<Key, Value, Hash, Eq>;
 
  public:
+  // See CacheCallbacks, CacheHandle.
   using Callbacks = CacheCallbacks<Key, Value, Hash, Eq>;
   using Loader = typename Callbacks::Loader;
   using BatchLoader = typename Callbacks::BatchLoader;

@@ -16,6 +16,7 @@
 
 namespace stockade {
 
+// What a LoadingCache is made from. Only max_weight and ttl need a thought; the rest is off, or as most want it.
 struct STOCKADE_EXPORT LoadingCacheOptions {
   // Names the cache in metrics (cache="products") and messages. Not empty.
   std::string name = "cache";
@@ -91,6 +92,7 @@ struct STOCKADE_EXPORT LoadingCacheOptions {
   absl::Status Validate() const;
 };
 
+// How long one lookup may take.
 struct CacheGetOptions {
   // How long the call may wait for a load, from its start. Zero or negative: it answers from what is cached, and is
   // DeadlineExceeded where that takes a load; also where stale_if_error has a value, for which there is
@@ -101,6 +103,7 @@ struct CacheGetOptions {
   std::stop_token stop = {};
 };
 
+// How LoadingCache::WarmUp() goes about it.
 struct STOCKADE_EXPORT WarmUpOptions {
   // Loads at the same time. At least 1.
   size_t parallelism = 4;
@@ -115,9 +118,9 @@ struct STOCKADE_EXPORT WarmUpOptions {
 
 // Of each key that was asked for, repeated ones once.
 struct WarmUpReport {
-  int64_t present = 0;    // Have a value now, loaded or there before.
-  int64_t not_found = 0;  // Have none.
-  int64_t failed = 0;
+  int64_t present = 0;            // Have a value now, loaded or there before.
+  int64_t not_found = 0;          // Have none.
+  int64_t failed = 0;             // Could not be loaded.
   absl::Status first_error = {};  // Of those that failed; OK where none did.
 };
 

@@ -23,6 +23,7 @@
 
 namespace stockade {
 
+// What an Inventory is made from.
 struct STOCKADE_EXPORT InventoryOptions {
   // Names the inventory in messages, and is the value of the label `inventory` in metrics. Not empty.
   std::string name = "default";
@@ -48,9 +49,11 @@ struct STOCKADE_EXPORT InventoryOptions {
   // costs three series for as long as the registry lives. 0 or more.
   int32_t sku_metrics = 0;
 
+  // InvalidArgument, which names the field and the value.
   absl::Status Validate() const;
 };
 
+// What an item begins with.
 struct STOCKADE_EXPORT SkuOptions {
   // Units to begin with: 0 to kMaxUnits.
   int64_t stock = 0;
@@ -60,6 +63,7 @@ struct STOCKADE_EXPORT SkuOptions {
   // it is for sale again. 0: no limit.
   int64_t per_buyer_limit = 0;
 
+  // InvalidArgument, which names the field and the value.
   absl::Status Validate() const;
 };
 
@@ -68,20 +72,20 @@ struct StockFigures {
   int64_t granted = 0;    // Ever stocked, less what was withdrawn when the SKU was removed.
   int64_t available = 0;  // Can be taken.
   int64_t held = 0;       // By reservations that run, or that ran out and have not been reaped yet.
-  int64_t sold = 0;
+  int64_t sold = 0;       // By orders that were committed or taken at once.
 };
 
 // What people and pages see of a SKU: read without stopping anybody, so that the figures need not be of one moment and
 // can be off by what is under way. They agree while nobody changes them.
 struct SkuSnapshot {
-  std::string sku = {};
-  int64_t granted = 0;
-  int64_t available = 0;
-  int64_t held = 0;
-  int64_t sold = 0;
-  int64_t per_buyer_limit = 0;  // 0: none.
-  bool sold_out = false;        // Nothing is available.
-  int32_t shards = 0;
+  std::string sku = {};                   // Its name.
+  int64_t granted = 0;                    // This and the next three as StockFigures.
+  int64_t available = 0;                  // Can be taken.
+  int64_t held = 0;                       // By reservations.
+  int64_t sold = 0;                       // By orders.
+  int64_t per_buyer_limit = 0;            // 0: none.
+  bool sold_out = false;                  // Nothing is available.
+  int32_t shards = 0;                     // In use.
   std::vector<int64_t> shard_units = {};  // See StockSnapshot.
 };
 

@@ -16,7 +16,7 @@ namespace stockade {
 
 // One line of a basket.
 struct OrderLine {
-  std::string sku = {};
+  std::string sku = {};  // The item.
   int64_t quantity = 1;  // Units.
 
   friend bool operator==(const OrderLine&, const OrderLine&) = default;
@@ -24,6 +24,7 @@ struct OrderLine {
 
 // One line of the journal: one change of an inventory, whole.
 struct LedgerRecord {
+  // What was done, and which of the fields below say more of it.
   enum class Kind {
     kAddSku,         // sku, quantity (its first stock), shards, per_buyer_limit
     kRestock,        // sku, quantity
@@ -36,15 +37,15 @@ struct LedgerRecord {
     kExpire,         // order_id: held becomes expired, its units are for sale again
   };
 
-  Kind kind;
-  uint64_t order_id = 0;  // Given out by the inventory, from 1, never reused.
-  std::string request_id = {};
-  std::string sku = {};
-  int64_t quantity = 0;  // Units.
-  std::string buyer = {};
+  Kind kind;                                       // What was done.
+  uint64_t order_id = 0;                           // Given out by the inventory, from 1, never reused.
+  std::string request_id = {};                     // Names the request, for who sends it again.
+  std::string sku = {};                            // The item. Empty: of a basket, or the record is of an order.
+  int64_t quantity = 0;                            // Units.
+  std::string buyer = {};                          // Empty: not told.
   absl::Time expires_at = absl::InfiniteFuture();  // Wall time: it must hold across a restart.
-  int32_t shards = 0;
-  int64_t per_buyer_limit = 0;  // Units; 0: none.
+  int32_t shards = 0;                              // As SkuOptions has it.
+  int64_t per_buyer_limit = 0;                     // Units; 0: none.
   // kReserve, kReserveBasket: bounds what remains after a restart, in case the wall clock was set back. Whole
   // microseconds, as expires_at.
   absl::Duration ttl = absl::InfiniteDuration();
@@ -54,29 +55,32 @@ struct LedgerRecord {
 // Of SipHash-2-4.
 using FingerprintKey = std::array<uint64_t, 2>;
 
+// What has become of an order.
 enum class OrderState { kHeld, kSold, kCancelled, kExpired };
 
 // What a ledger holds: the effect of every durable record, in order.
 struct LedgerState {
+  // One item.
   struct Sku {
-    std::string sku;
+    std::string sku;      // Its name.
     int64_t granted = 0;  // Units ever stocked, less those withdrawn: by its removal, and by what came back after it.
-    int32_t shards = 0;
-    int64_t per_buyer_limit = 0;
-    bool removed = false;
-    int64_t sold_forgotten = 0;  // Units sold by orders that are not in `orders` any more.
+    int32_t shards = 0;   // As SkuOptions has it.
+    int64_t per_buyer_limit = 0;  // Units; 0: none.
+    bool removed = false;         // Off sale for good.
+    int64_t sold_forgotten = 0;   // Units sold by orders that are not in `orders` any more.
   };
+  // One order.
   struct Order {
-    uint64_t order_id = 0;
-    std::string request_id;
-    std::string sku;       // Empty: a basket.
-    int64_t quantity = 0;  // 0: a basket.
-    std::string buyer;
-    OrderState state = OrderState::kHeld;
-    bool reserved = false;  // By kReserve or kReserveBasket; false: by kTake.
-    absl::Time expires_at = absl::InfiniteFuture();
-    absl::Duration ttl = absl::InfiniteDuration();  // Infinite beside a finite expires_at: not kept.
-    std::vector<OrderLine> lines = {};              // Of a basket, in the order of its record; else empty.
+    uint64_t order_id = 0;                           // From 1, never reused.
+    std::string request_id;                          // Of the request that it answers.
+    std::string sku;                                 // Empty: a basket.
+    int64_t quantity = 0;                            // 0: a basket.
+    std::string buyer;                               // Empty: not told.
+    OrderState state = OrderState::kHeld;            // What has become of it.
+    bool reserved = false;                           // By kReserve or kReserveBasket; false: by kTake.
+    absl::Time expires_at = absl::InfiniteFuture();  // Wall time.
+    absl::Duration ttl = absl::InfiniteDuration();   // Infinite beside a finite expires_at: not kept.
+    std::vector<OrderLine> lines = {};               // Of a basket, in the order of its record; else empty.
     // Wall time at which it was sold, cancelled or expired, as the ledger wrote it down: the time of its batch, rounded
     // down to a microsecond. Infinite while held.
     absl::Time ended_at = absl::InfiniteFuture();
@@ -84,9 +88,9 @@ struct LedgerState {
 
   // What a buyer has bought by orders that are not in `orders` any more, of a SKU with a limit per buyer.
   struct Bought {
-    std::string sku;
-    std::string buyer;
-    int64_t units = 0;
+    std::string sku;    // The item.
+    std::string buyer;  // Who bought.
+    int64_t units = 0;  // How many.
   };
 
   // For each SKU: units available = granted - sold_forgotten - those of its orders that are held or sold. Never
@@ -103,8 +107,7 @@ struct LedgerState {
 // Where an inventory writes down what it did: one totally ordered journal. What is durable is always a prefix of what
 // was appended (and not refused), and that is all the safety rests on:
 //  - a grant (kReserve, kTake, kReserveBasket) takes its units in memory first, is appended, and is acknowledged when
-//  it
-//    is durable; so does a withdrawal (kRemoveSku);
+//    it is durable; so does a withdrawal (kRemoveSku);
 //  - a deposit (kRestock, kCancel, kExpire) is appended before its units can be taken.
 // So in every prefix the units taken are covered by units deposited before them, whatever the moment of a crash.
 //

@@ -15,7 +15,9 @@ namespace stockade {
 // have a lower id.
 using OrderId = uint64_t;
 
+// What Inventory::Reserve() is asked for.
 struct ReserveRequest {
+  // The item.
   std::string sku = {};
   // Units; at least 1.
   int64_t quantity = 1;
@@ -31,6 +33,7 @@ struct ReserveRequest {
 
 // As ReserveRequest, for what is sold at once.
 struct TakeRequest {
+  // As in ReserveRequest.
   std::string sku = {};
   int64_t quantity = 1;
   std::string request_id = {};
@@ -49,6 +52,7 @@ struct BasketRequest {
 // What a Take() answers: these units are sold to this request. A value type.
 class Order {
  public:
+  // For who answers requests, and tests.
   Order(OrderId id, std::string sku, int64_t quantity, std::string request_id, std::string buyer)
       : id_(id),
         sku_(std::move(sku)),
@@ -56,6 +60,7 @@ class Order {
         request_id_(std::move(request_id)),
         buyer_(std::move(buyer)) {}
 
+  // What the request was, and the id of its order.
   OrderId id() const { return id_; }
   const std::string& sku() const { return sku_; }
   int64_t quantity() const { return quantity_; }
@@ -76,6 +81,7 @@ class Order {
 // change when the reservation is committed, cancelled or expires; Inventory::StateOf() tells. A value type.
 class Reservation : public Order {
  public:
+  // For who answers requests, and tests.
   Reservation(Order order, absl::Time expires_at) : Order(std::move(order)), expires_at_(expires_at) {}
 
   // When the buyer's right ends unless committed: wall time, to show to people. The inventory itself counts on a clock
@@ -91,6 +97,7 @@ class Reservation : public Order {
 // What a ReserveBasket() answers; otherwise as Reservation. A value type.
 class BasketReservation {
  public:
+  // For who answers requests, and tests.
   BasketReservation(OrderId id, std::vector<OrderLine> lines, std::string request_id, std::string buyer,
                     absl::Time expires_at)
       : id_(id),
@@ -99,6 +106,7 @@ class BasketReservation {
         buyer_(std::move(buyer)),
         expires_at_(expires_at) {}
 
+  // Commit() and Cancel() take it, for all lines together.
   OrderId id() const { return id_; }
   // Each SKU once, in ascending order.
   const std::vector<OrderLine>& lines() const { return lines_; }

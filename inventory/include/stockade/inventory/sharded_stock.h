@@ -39,6 +39,7 @@ enum class ShardGuard {
   kMutex,           // A std::mutex each.
 };
 
+// What a ShardedStock is made from.
 struct STOCKADE_EXPORT ShardedStockOptions {
   // Names the item in messages, and is the value of the label `inventory` in metrics.
   std::string name = "default";
@@ -56,13 +57,14 @@ struct STOCKADE_EXPORT ShardedStockOptions {
   // Times how long the shards are stopped, for metrics alone. Must outlive the item.
   Clock* clock = Clock::System();
 
+  // InvalidArgument, which names the field and the value.
   absl::Status Validate() const;
 };
 
 // One line of a basket: `units`, at least 1, of `stock`.
 struct StockLine {
-  ShardedStock* stock = nullptr;
-  int64_t units = 1;
+  ShardedStock* stock = nullptr;  // Not null.
+  int64_t units = 1;              // At least 1.
 };
 
 // What an item looks like to people: each figure was true at some moment of the call, not all at the same one.
@@ -166,6 +168,7 @@ class STOCKADE_EXPORT ShardedStock {
   //   moved into few shards would leave no room for what Deposit() does not check. Nothing has changed.
   absl::Status Reshard(int32_t shards);
 
+  // In use now, as Reshard() left it; the most there may be; and the name of the options. O(1).
   int32_t shards() const { return static_cast<int32_t>(in_use_.load(std::memory_order_relaxed) & UINT32_MAX); }
   int32_t max_shards() const { return max_shards_; }
   const std::string& name() const { return name_; }

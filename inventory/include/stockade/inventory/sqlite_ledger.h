@@ -18,6 +18,7 @@
 
 namespace stockade {
 
+// What a SqliteLedger is opened with.
 struct STOCKADE_EXPORT SqliteLedgerOptions {
   // The value of the label `ledger` in metrics.
   std::string name = "default";
@@ -48,6 +49,7 @@ struct STOCKADE_EXPORT SqliteLedgerOptions {
   // Null: no metrics. Must not go away while Open() runs.
   MetricsRegistry* metrics = MetricsRegistry::Default();
 
+  // InvalidArgument, which names the field and the value.
   absl::Status Validate() const;
 };
 
@@ -100,6 +102,7 @@ class STOCKADE_EXPORT SqliteLedger final : public Ledger {
   // a position that Append() has not returned yet.
   void NotifyDurable(uint64_t position, absl::AnyInvocable<void(absl::Status)> done) override;
 
+  // As Ledger has it. O(records refused); blocks on a short mutex.
   std::vector<LedgerRecord> TakeRefused() override;
   void SetRetention(absl::Duration retention) override;
   absl::Status Health() const override;

@@ -15,16 +15,17 @@
 
 namespace stockade {
 
+// One lock of several that are wanted together.
 struct LockTarget {
-  LockService* service = nullptr;
-  std::string name = {};
+  LockService* service = nullptr;  // Where it is; not null.
+  std::string name = {};           // What it is called there.
 };
 
 // Several locks held together. Movable; as LockLease for threads.
 class [[nodiscard]] STOCKADE_EXPORT LockLeases {
  public:
-  LockLeases();  // Of nothing: not valid.
-  explicit LockLeases(std::vector<LockLease> leases);
+  LockLeases();                                        // Of nothing: not valid.
+  explicit LockLeases(std::vector<LockLease> leases);  // Of these.
   ~LockLeases();
   LockLeases(LockLeases&&) noexcept;
   LockLeases& operator=(LockLeases&&) noexcept;

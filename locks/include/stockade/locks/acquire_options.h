@@ -43,7 +43,9 @@ class LockOwner {
   OwnerId id_;
 };
 
+// How one lock is acquired.
 struct STOCKADE_EXPORT AcquireOptions {
+  // A name keeps to one kind, or to kRead and kWrite.
   LockKind kind = LockKind::kReentrant;
 
   // How long to wait where others hold it; zero or less: not at all. An engine that does not answer may take
@@ -64,6 +66,7 @@ struct STOCKADE_EXPORT AcquireOptions {
   absl::Status Validate() const;
 };
 
+// The shortest lease that may be asked for.
 inline constexpr absl::Duration kMinLease = absl::Milliseconds(10);
 // The longest name that a lock may have; the shortest is one byte. It may have any bytes, but on a Redis cluster braces
 // must be a hash tag ("{tag}"), or there are none.

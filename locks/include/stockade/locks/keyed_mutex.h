@@ -42,6 +42,7 @@ class KeyedMutex {
   // Aborts with the text of options.Validate().
   explicit KeyedMutex(const LockOptions& options) : table_("KeyedMutex", options) {}
 
+  // Blocks until `key` is held.
   [[nodiscard]] Guard Lock(const Key& key) { return Guard::Take(table_, key, internal::LockMode::kExclusive); }
 
   // Empty where another thread holds `key`. Does not block.

@@ -21,9 +21,9 @@ namespace stockade {
 
 // One owner's hold of one lock: what engines count. Read and write holds of one owner are two.
 struct HoldKey {
-  std::string name = {};
-  LockKind kind = LockKind::kReentrant;
-  OwnerId owner = kNoOwner;
+  std::string name = {};                 // Of the lock.
+  LockKind kind = LockKind::kReentrant;  // How it is held.
+  OwnerId owner = kNoOwner;              // Of this process; an engine tells processes apart.
 
   friend bool operator==(const HoldKey&, const HoldKey&) = default;
   template <typename H>
@@ -41,16 +41,16 @@ struct HoldKey {
 //
 // Where a step fails, `outcome_unknown` says that the engine may have run it, or may run it yet.
 struct LockTry {
-  HoldKey hold = {};
+  HoldKey hold = {};                            // What to try.
   absl::Duration lease = absl::ZeroDuration();  // To live from when the engine runs it; a longer life is not cut short.
-  uint64_t sequence = 0;
-  bool repeated = false;  // Sent before, or a step before it: its outcome is not known.
-  bool queue = false;     // Queues(kind): to take a place in the queue, or keep it. False: enter now or not at all.
-  absl::Duration timeout = absl::InfiniteDuration();
+  uint64_t sequence = 0;                        // Larger than in all steps of this hold before it.
+  bool repeated = false;                        // Sent before, or a step before it: its outcome is not known.
+  bool queue = false;  // Queues(kind): to take a place in the queue, or keep it. False: enter now or not at all.
+  absl::Duration timeout = absl::InfiniteDuration();  // For the answer.
 
   // Set by the engine. Not OK: there is no answer, or none that says whether it is held.
   absl::Status status = absl::OkStatus();
-  bool outcome_unknown = false;
+  bool outcome_unknown = false;  // The engine may have run it, or may run it yet.
   bool acquired = false;
   int64_t hold_count = 0;                               // acquired: of this hold, with this one.
   std::optional<int64_t> fencing_token = std::nullopt;  // acquired: where the engine has them.
@@ -59,18 +59,20 @@ struct LockTry {
   absl::Duration retry_after = absl::InfiniteDuration();  // Not acquired: when to look again if no hint comes.
 };
 
+// One hold that is to live on.
 struct LockRenewal {
-  HoldKey hold = {};
-  absl::Duration lease = absl::ZeroDuration();
+  HoldKey hold = {};                            // What to renew.
+  absl::Duration lease = absl::ZeroDuration();  // To live from when the engine runs it.
 
-  absl::Status status = absl::OkStatus();
-  bool held = false;  // False: somebody or something took it away.
+  absl::Status status = absl::OkStatus();  // Set by the engine, as in LockTry.
+  bool held = false;                       // False: somebody or something took it away.
 };
 
+// One step that gives a hold back, or a part of it.
 struct LockRelease {
-  HoldKey hold = {};
-  int64_t keep = 0;  // The count that is to be left, whatever it was: 0 frees the lock.
-  uint64_t sequence = 0;
+  HoldKey hold = {};      // What to release.
+  int64_t keep = 0;       // The count that is to be left, whatever it was: 0 frees the lock.
+  uint64_t sequence = 0;  // As in LockTry.
   // A step before it, or this one sent before, may still be on its way: refuse it when it comes.
   bool repeated = false;
   // This one was sent before without `repeated`, and may have been run: an engine that has forgotten the hold since
@@ -78,11 +80,11 @@ struct LockRelease {
   bool resent = false;
   // It takes back a try: there need be nothing to release, and a place in the queue is given up.
   bool gives_up = false;
-  absl::Duration timeout = absl::InfiniteDuration();
+  absl::Duration timeout = absl::InfiniteDuration();  // For the answer.
 
-  absl::Status status = absl::OkStatus();
-  bool outcome_unknown = false;
-  bool held = false;  // Whether there was such a hold.
+  absl::Status status = absl::OkStatus();  // Set by the engine, as in LockTry.
+  bool outcome_unknown = false;            // The engine may have run it, or may run it yet.
+  bool held = false;                       // Whether there was such a hold.
 };
 
 // Hears hints until it is destroyed; then none comes any more, and its destructor waits for one that runs, unless it is
@@ -113,6 +115,7 @@ class STOCKADE_EXPORT LockEngine {
   virtual void RenewMany(std::span<LockRenewal> renewals, absl::Duration timeout) = 0;
   virtual void Release(LockRelease& release) = 0;
 
+  // What LockService has of the same names stands on. Both block until the answer, at most `timeout`.
   virtual absl::StatusOr<LockState> Inspect(const HoldKey& hold, absl::Duration timeout) = 0;
   virtual absl::StatusOr<bool> ForceRelease(std::string_view name, LockKind kind, absl::Duration timeout) = 0;
 

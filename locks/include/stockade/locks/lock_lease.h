@@ -52,6 +52,7 @@ class [[nodiscard]] STOCKADE_EXPORT LockLease {
   // How many leases its owner has on this lock through this service; zero once lost or released.
   int64_t hold_count() const;
 
+  // As it was acquired. Of nothing: empty, kReentrant and kNoOwner.
   std::string_view name() const;
   LockKind kind() const;
   LockOwner owner() const;

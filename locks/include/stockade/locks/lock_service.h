@@ -27,7 +27,7 @@ struct LockState {
 //   absl::StatusOr<std::unique_ptr<LockService>> locks = RedisLockService::Connect("redis://127.0.0.1:6379");
 //   absl::StatusOr<LockLease> held = (*locks)->Acquire("ticket", {.wait = absl::Seconds(3)});
 //   if (!held.ok()) return held.status();
-//   std::stop_callback lost(held->lost(), [] { /* stop: the lock is no longer ours */ });
+//   std::stop_callback lost(held->lost(), [&] { Stop(); });  // The lock is no longer ours.
 //   db.Sell(*held->fencing_token());
 //   absl::Status released = held->Release();  // Or let the destructor do it.
 //

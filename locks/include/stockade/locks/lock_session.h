@@ -12,6 +12,7 @@ namespace stockade {
 // that it keeps them. Extend() and End() are for one thread at a time; ValidUntil() for any.
 class LockSession {
  public:
+  // Good until then, unless extended.
   explicit LockSession(Instant valid_until) : valid_until_(valid_until.nanoseconds()) {}
 
   // Until when, by our clock, the engine is sure to keep what was acquired in it.

@@ -13,13 +13,16 @@
 
 namespace stockade {
 
+// Whether the connection is encrypted.
 enum class MySqlTls : uint8_t {
   kOff,
   kRequired,  // Encrypted, with whoever answers.
   kVerify,    // And its certificate is signed by tls_ca_file's CA, or the system's, for the host of the URL.
 };
 
+// What a MySqlLockService is connected with.
 struct STOCKADE_EXPORT MySqlLockOptions {
+  // What every lock service has.
   LockServiceOptions service = {};
 
   // Makes the tables where they are missing. Otherwise Connect() fails without them: MySqlLockService::Schema() is what
@@ -33,7 +36,7 @@ struct STOCKADE_EXPORT MySqlLockOptions {
   MySqlTls tls = MySqlTls::kOff;   // Then no file may be given.
   std::string tls_ca_file = {};    // PEM. Empty: the system's.
   std::string tls_cert_file = {};  // PEM, this and the next: the client's own. Empty: none.
-  std::string tls_key_file = {};
+  std::string tls_key_file = {};   // PEM.
 
   // Of one attempt to connect, in which a call waits at most its own time-out. Up to whole seconds, as the connector
   // counts them, for TLS.

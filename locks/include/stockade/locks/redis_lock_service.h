@@ -12,7 +12,9 @@
 
 namespace stockade {
 
+// What a RedisLockService is connected with.
 struct STOCKADE_EXPORT RedisLockOptions {
+  // What every lock service has.
   LockServiceOptions service = {};
 
   // Of its connection. Its callback_executor is not used.

@@ -13,7 +13,9 @@
 
 namespace stockade {
 
+// What a RedlockService is connected with.
 struct STOCKADE_EXPORT RedlockOptions {
+  // What every lock service has.
   LockServiceOptions service = {};
 
   // Of each connection. Its callback_executor is not used.

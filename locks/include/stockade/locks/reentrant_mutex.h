@@ -35,6 +35,7 @@ class STOCKADE_CAPABILITY("mutex") ReentrantMutex {
   ReentrantMutex(const ReentrantMutex&) = delete;
   ReentrantMutex& operator=(const ReentrantMutex&) = delete;
 
+  // Blocks until it is held.
   void lock() STOCKADE_ACQUIRE() STOCKADE_NO_THREAD_SAFETY_ANALYSIS { core_.Lock(); }
   // Does not wait for any holder, though it may take some 20 us to find out whether there is one (docs/LOCKS.md). With
   // the FIFO option it is false where somebody waits, even if the lock is free.
@@ -52,6 +53,7 @@ class STOCKADE_CAPABILITY("mutex") ReentrantMutex {
     return internal::TryUntilOnClock(deadline, [this](internal::SteadyDeadline at) { return core_.TryLockUntil(at); });
   }
 
+  // Gives one hold up; the last one lets others in. Does not block.
   void unlock() STOCKADE_RELEASE() STOCKADE_NO_THREAD_SAFETY_ANALYSIS { core_.Unlock(); }
 
   // How often the calling thread holds it.
@@ -73,6 +75,7 @@ class STOCKADE_CAPABILITY("mutex") ReentrantMutex {
 // Holds a ReentrantMutex for a scope.
 class STOCKADE_SCOPED_CAPABILITY ReentrantMutexGuard {
  public:
+  // Blocks until `mutex` is held.
   explicit ReentrantMutexGuard(ReentrantMutex& mutex) STOCKADE_ACQUIRE(mutex) : mutex_(mutex) { mutex_.lock(); }
   // Does nothing in a forked child.
   ~ReentrantMutexGuard() STOCKADE_RELEASE() {

@@ -48,12 +48,14 @@ class STOCKADE_CAPABILITY("shared_mutex") ReentrantSharedMutex {
   ReentrantSharedMutex(const ReentrantSharedMutex&) = delete;
   ReentrantSharedMutex& operator=(const ReentrantSharedMutex&) = delete;
 
+  // Blocks until it is held for writing.
   void lock() STOCKADE_ACQUIRE() STOCKADE_NO_THREAD_SAFETY_ANALYSIS { core_.Lock(); }
   // Does not wait for any holder, though it may take some 20 us to find out whether there is one (docs/LOCKS.md). With
   // the FIFO option it is false where somebody waits, even if the lock is free.
   bool try_lock() STOCKADE_TRY_ACQUIRE(true) STOCKADE_NO_THREAD_SAFETY_ANALYSIS { return core_.TryLock(); }
   void unlock() STOCKADE_RELEASE() STOCKADE_NO_THREAD_SAFETY_ANALYSIS { core_.Unlock(); }
 
+  // Blocks until it is held for reading.
   void lock_shared() STOCKADE_ACQUIRE_SHARED() STOCKADE_NO_THREAD_SAFETY_ANALYSIS { core_.LockShared(); }
   // As try_lock().
   bool try_lock_shared() STOCKADE_TRY_ACQUIRE_SHARED(true) STOCKADE_NO_THREAD_SAFETY_ANALYSIS {
@@ -126,6 +128,7 @@ class STOCKADE_CAPABILITY("shared_mutex") ReentrantSharedMutex {
 // Holds a ReentrantSharedMutex for writing for a scope.
 class STOCKADE_SCOPED_CAPABILITY WriteGuard {
  public:
+  // Blocks until `mutex` is held for writing.
   explicit WriteGuard(ReentrantSharedMutex& mutex) STOCKADE_ACQUIRE(mutex) : mutex_(mutex) { mutex_.lock(); }
   // Does nothing in a forked child.
   ~WriteGuard() STOCKADE_RELEASE() {
@@ -142,6 +145,7 @@ class STOCKADE_SCOPED_CAPABILITY WriteGuard {
 // Holds a ReentrantSharedMutex for reading for a scope.
 class STOCKADE_SCOPED_CAPABILITY ReadGuard {
  public:
+  // Blocks until `mutex` is held for reading.
   explicit ReadGuard(ReentrantSharedMutex& mutex) STOCKADE_ACQUIRE_SHARED(mutex) : mutex_(mutex) {
     mutex_.lock_shared();
   }

@@ -20,7 +20,9 @@ enum class ZooKeeperAcl : uint8_t {
   kCreatorAll,  // Who has authenticated as the same user: the URL must have one.
 };
 
+// What a ZooKeeperLockService is connected with.
 struct STOCKADE_EXPORT ZooKeeperLockOptions {
+  // What every lock service has.
   LockServiceOptions service = {};
 
   // For how long ZooKeeper keeps what a process holds that it does not hear: all of it ends at once then. The servers
@@ -33,6 +35,7 @@ struct STOCKADE_EXPORT ZooKeeperLockOptions {
   // session has sent counts as heard by the leader of the servers once this has passed.
   absl::Duration server_tick = absl::Seconds(2);
 
+  // Of the nodes that it makes.
   ZooKeeperAcl acl = ZooKeeperAcl::kDefault;
 
   // How long Connect() tries.

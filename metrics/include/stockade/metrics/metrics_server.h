@@ -12,6 +12,7 @@
 
 namespace stockade {
 
+// Where a MetricsServer listens, and what it serves.
 struct STOCKADE_EXPORT MetricsServerOptions {
   // An IPv4 address to listen on. Loopback, because metrics are nobody's business by default.
   std::string address = "127.0.0.1";
@@ -20,6 +21,7 @@ struct STOCKADE_EXPORT MetricsServerOptions {
   // Must outlive the server. Not null.
   const MetricsRegistry* registry = MetricsRegistry::Default();
 
+  // InvalidArgument, which names the field and the value.
   absl::Status Validate() const;
 };
 
@@ -36,6 +38,7 @@ class STOCKADE_EXPORT MetricsServer {
   MetricsServer(const MetricsServer&) = delete;
   MetricsServer& operator=(const MetricsServer&) = delete;
 
+  // Where it listens, also where the options left the choice to the system.
   uint16_t port() const;
 
  private:

@@ -34,9 +34,11 @@ class STOCKADE_EXPORT RedisCommand {
   RedisCommand(const RedisScript& script, std::initializer_list<std::string_view> keys)
       : RedisCommand(script, std::span(keys.begin(), keys.size())) {}
 
+  // The next key, which may have any bytes.
   RedisCommand& Key(std::string_view key) &;
   RedisCommand&& Key(std::string_view key) && { return std::move(Key(key)); }
 
+  // The next argument, which may have any bytes; a number goes as its decimal digits.
   RedisCommand& Arg(std::string_view arg) &;
   RedisCommand& Arg(std::integral auto arg) & { return Arg(std::string_view(std::to_string(arg))); }
   RedisCommand&& Arg(std::string_view arg) && { return std::move(Arg(arg)); }
@@ -62,6 +64,7 @@ class STOCKADE_EXPORT RedisCommand {
   RedisCommand&& Idempotent() && { return std::move(Idempotent()); }
   bool idempotent() const { return idempotent_; }
 
+  // What it was made of. The views are valid until it is changed or destroyed.
   std::string_view name() const { return name_; }
   size_t key_count() const { return keys_.size(); }
   std::string_view key(size_t at) const { return std::string_view(body_).substr(keys_[at].begin, keys_[at].size); }

@@ -13,6 +13,7 @@
 
 namespace stockade {
 
+// What a RedisClient is connected with.
 struct STOCKADE_EXPORT RedisOptions {
   // The label `client` of its metrics, and how messages name it. Clients of one name are summed.
   std::string name = "default";
@@ -58,6 +59,7 @@ struct STOCKADE_EXPORT RedisOptions {
   absl::Status Validate() const;
 };
 
+// How long one call may take.
 struct RedisCallOptions {
   // From the call to the reply. None: RedisOptions::command_timeout. Zero or less: DeadlineExceeded, nothing is sent.
   std::optional<absl::Duration> timeout = std::nullopt;

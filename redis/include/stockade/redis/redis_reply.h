@@ -22,14 +22,17 @@ class ReplyReader;
 // What Redis answered (RESP2). A value type; safe to read from any thread.
 class STOCKADE_EXPORT RedisReply {
  public:
+  // What RESP2 has.
   enum class Kind : uint8_t { kNil, kInteger, kString, kStatus, kError, kArray };
 
   RedisReply() = default;  // Nil.
+  // For tests of what reads replies; those of a client come from the server.
   static RedisReply Integer(int64_t value);
   // `kind` is kString, kStatus or kError.
   static RedisReply Text(Kind kind, std::string text);
   static RedisReply Array(std::vector<RedisReply> elements);
 
+  // What it is. O(1).
   Kind kind() const { return kind_; }
   bool is_nil() const { return kind_ == Kind::kNil; }
   bool is_error() const { return kind_ == Kind::kError; }
@@ -61,6 +64,7 @@ class STOCKADE_EXPORT RedisReply {
   std::vector<RedisReply> elements_;
 };
 
+// "nil", "integer", "string", "status", "error", "array".
 STOCKADE_EXPORT std::string_view RedisReplyKindName(RedisReply::Kind kind);
 
 }  // namespace stockade

@@ -16,6 +16,7 @@ class STOCKADE_EXPORT RedisScript {
   // O(size of source): hashes it.
   explicit RedisScript(std::string_view source);
 
+  // As it was given. Valid as long as a copy of the script.
   std::string_view source() const { return text_->source; }
   // SHA-1 in 40 hexadecimal digits: the name by which Redis knows it.
   std::string_view sha1() const { return text_->sha1; }

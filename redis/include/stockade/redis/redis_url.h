@@ -14,12 +14,14 @@ namespace stockade {
 
 // What a URL says of the servers to connect to. A plain value; everything in it is decoded.
 struct RedisUrl {
+  // What listens there.
   enum class Kind {
     kStandalone,  // One server.
     kSentinel,    // Sentinels, which know where the master is.
     kCluster,     // Nodes of a Redis Cluster, which know the others.
   };
 
+  // What listens at `endpoints`.
   Kind kind = Kind::kStandalone;
 
   // The server; the Sentinels; the nodes to ask first. 1 to kMaxRedisUrlEndpoints, one for kStandalone.
@@ -44,6 +46,7 @@ struct RedisUrl {
   friend bool operator==(const RedisUrl&, const RedisUrl&) = default;
 };
 
+// The longest URL, and the most endpoints in one, that are taken.
 inline constexpr size_t kMaxRedisUrlBytes = 4096;
 inline constexpr size_t kMaxRedisUrlEndpoints = 64;
 
