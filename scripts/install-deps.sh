@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what is missing of Debian's packages for the named jobs, and nothing else:
-#   scripts/install-deps.sh demo|test|bench|bench-peers|lint|tsan ...
+#   scripts/install-deps.sh demo|test|bench|bench-peers|lint|tsan|docs ...
 # bench-peers is what bench/peers/build takes; nothing installs it but who asks for it, and what is there from elsewhere
 # than Debian is left alone.
 # Runs as root or through sudo, asks no question, and starts no service. Where apt is not there it lists what is
@@ -12,12 +12,13 @@ build="g++ cmake ninja-build pkg-config libabsl-dev prometheus-cpp-dev libsqlite
 declare -A packages=(
   [demo]="$build"
   [test]="$build libgtest-dev libgmock-dev curl git procps prometheus redis-server redis-sentinel zookeeper mariadb-server
-          spin"
+          spin doxygen python3"
   [bench]="$build libtbb-dev libnsync-dev libboost-thread-dev postgresql mariadb-server libpq-dev
          zookeeper libzookeeper-mt-dev"
   [bench-peers]=""
   [lint]="$build libgtest-dev libgmock-dev clang-16 clang-tidy-16 clang-format-16 python3"
   [tsan]="$build libgtest-dev libgmock-dev dpkg-dev"
+  [docs]="doxygen python3"
 )
 
 # A JDK or a Rust of the user's own, by whatever installer, does as well. Debian's plain rustc is too old for moka.
