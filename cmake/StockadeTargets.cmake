@@ -1,28 +1,48 @@
-# stockade_add_library(<module> SOURCES ... [PUBLIC ...] [PRIVATE ...])
+# stockade_add_library(<component> SOURCES ... [PUBLIC ...] [PRIVATE ...])
 #
-# The library stockade_<module>, called stockade::<module> in the tree and installed alike. Its public headers are in the
-# calling folder's include/. Our own flags stay private: nothing but C++20 reaches a user.
-# Static unless BUILD_SHARED_LIBS is on.
-function(stockade_add_library module)
+# The library stockade_<component>, called stockade::<component> in the tree and installed alike, where it is the
+# component of that name. Its public headers are in the calling folder's include/. Our own flags stay private: nothing
+# but C++20 reaches a user. Static unless BUILD_SHARED_LIBS is on. All that it links is named in the call, as targets:
+# the package is made from that.
+function(stockade_add_library component)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;PUBLIC;PRIVATE")
-  set(target stockade_${module})
+  set(target stockade_${component})
   add_library(${target} ${arg_SOURCES})
-  add_library(stockade::${module} ALIAS ${target})
+  add_library(stockade::${component} ALIAS ${target})
   set_target_properties(${target} PROPERTIES
-    EXPORT_NAME ${module}
+    EXPORT_NAME ${component}
     POSITION_INDEPENDENT_CODE ON
     CXX_VISIBILITY_PRESET hidden  # base/export.h
     VISIBILITY_INLINES_HIDDEN ON
     VERSION ${PROJECT_VERSION}
-    SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})  # Until 1.0 each minor version may break.
+    SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}  # Until 1.0 each minor version may break.
+    STOCKADE_PUBLIC "${arg_PUBLIC}"
+    STOCKADE_PRIVATE "${arg_PRIVATE}")
   target_compile_features(${target} PUBLIC cxx_std_20)
   target_include_directories(${target} PUBLIC
     "$<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include>"
     "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
   target_link_libraries(${target} PUBLIC ${arg_PUBLIC} PRIVATE ${arg_PRIVATE})
   stockade_own_flags(${target})
-  set_property(GLOBAL APPEND PROPERTY STOCKADE_LIBRARIES ${target})
+  set_property(GLOBAL APPEND PROPERTY STOCKADE_COMPONENTS ${component})
   set_property(GLOBAL APPEND PROPERTY STOCKADE_HEADER_DIRS "${CMAKE_CURRENT_SOURCE_DIR}/include/")
+endfunction()
+
+# stockade_can_build(<component> <result> <package>...): whether all that it needs besides is there. If not it says so,
+# now and to who asks the installed package for it.
+function(stockade_can_build component result)
+  set(missing "")
+  foreach(package IN LISTS ARGN)
+    list(APPEND missing ${STOCKADE_MISSING_${package}})
+  endforeach()
+  list(JOIN missing ", and " missing)
+  set(${result} TRUE PARENT_SCOPE)
+  if(missing)
+    set(${result} FALSE PARENT_SCOPE)
+    message(STATUS "stockade::${component} is left out: it needs ${missing}")
+    set_property(GLOBAL APPEND PROPERTY STOCKADE_LEFT_OUT ${component})
+    set_property(GLOBAL PROPERTY STOCKADE_LEFT_OUT_${component} "${missing}")
+  endif()
 endfunction()
 
 # Warnings and sanitizers for a target of ours.

@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# installed.sh <our build> <our source> <compiler> <flags>: installs the build's static libraries, moves them, and builds
+# against them.
+set -euo pipefail
+. "$(dirname "$0")/common.sh"
+
+cmake --install "$build" --prefix "$work/staged" >"$work/install.log"
+mv "$work/staged" "$work/prefix"
+prefix=$work/prefix
+if find "$prefix/include" -path '*/src/*' | grep .; then fail "a private header was installed"; fi
+
+components="cache;inventory;locks_connect"
+if has redis; then components+=";redis"; fi
+cmake -S "$work/consumer" -B "$work/build" -G Ninja -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_CXX_FLAGS="$flags" \
+  -DCOMPONENTS="$components" -DCMAKE_PREFIX_PATH="$prefix"
+cmake --build "$work/build"
+[ "$("$work/build/consumer")" = "loaded pegasus, 99 left" ] || fail "consumer"
+[ "$("$work/build/lock_consumer")" = "held" ] || fail "lock_consumer"
+! has redis || [ "$("$work/build/redis_consumer")" = UNAVAILABLE ] || fail "redis_consumer"
+
+build_with_pkg_config "$prefix" "$work/consumer/locks.cc" "$work/by_pkg_config" stockade-locks_connect
+[ "$("$work/by_pkg_config")" = "held" ] || fail "by_pkg_config"
+
+# What was asked for and what that is built on, and no more.
+finds "$prefix" "COMPONENTS;inventory"
+[[ $said == *" stockade::inventory "* && $said == *" stockade::locks "* && $said != *stockade::cache* ]] || fail "$said"
+finds "$prefix" ""
+[[ $said == *" stockade::cache "* && $said == *" stockade::locks_connect "* ]] || fail "$said"
+
+refuses "there is no component cash; built were base, metrics, " "$prefix" "COMPONENTS;cache;cash"
+finds "$prefix" "COMPONENTS;cache;OPTIONAL_COMPONENTS;cash"
+[[ $said == *"there is no component cash"* && $said == *" stockade::cache "* ]] || fail "$said"
+refuses "version" "$prefix" "0.2"
+
+# Who uses the cache needs no hiredis on the machine.
+if has redis; then
+  export PKG_CONFIG_LIBDIR=/nowhere PKG_CONFIG_PATH=
+  finds "$prefix" "COMPONENTS;cache;inventory"
+  refuses "component redis needs hiredis 0.14 or newer" "$prefix" "COMPONENTS;redis"
+  refuses "for component locks_redis" "$prefix" "COMPONENTS;locks_redis"
+  refuses "Name the COMPONENTS that you use" "$prefix" ""
+  unset PKG_CONFIG_LIBDIR PKG_CONFIG_PATH
+fi
+
+# A build that lacks something says so, and so does its package.
+PKG_CONFIG_LIBDIR=/nowhere cmake -S "$source" -B "$work/poor" -G Ninja -DCMAKE_CXX_COMPILER="$compiler" \
+  -DSTOCKADE_BUILD_TESTS=OFF -DSTOCKADE_BUILD_EXAMPLES=OFF -DCMAKE_DISABLE_FIND_PACKAGE_SQLite3=ON >"$work/poor.log"
+grep -q -- "-- stockade::locks_mysql is left out: it needs libmariadb 3.3 or newer" "$work/poor.log" || fail "poor.log"
+cp "$work/poor/stockade-config.cmake" "$(find "$prefix" -name stockade-config.cmake)"
+finds "$prefix" "COMPONENTS;cache"
+refuses "component ledger_sqlite was not built, for want of SQLite 3.37 or newer (Debian: libsqlite3-dev); built were " \
+  "$prefix" "COMPONENTS;ledger_sqlite"
