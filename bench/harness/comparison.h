@@ -43,6 +43,7 @@ struct Target {
   static Target RatioAtLeast(double limit) { return {Of::kRatio, Bound::kAtLeast, limit}; }
   static Target ValueAtMost(double limit) { return {Of::kValue, Bound::kAtMost, limit}; }
   static Target ValueAtLeast(double limit) { return {Of::kValue, Bound::kAtLeast, limit}; }
+  static Target DifferenceAtMost(double limit) { return {Of::kDifference, Bound::kAtMost, limit}; }
   static Target DifferenceAtLeast(double limit) { return {Of::kDifference, Bound::kAtLeast, limit}; }
   static Target ValueExactly(double limit) { return {Of::kValue, Bound::kExactly, limit}; }
 };

@@ -3,6 +3,7 @@
 int main(int argc, char** argv) {
   return stockade::bench::BenchMain(argc, argv, [](stockade::bench::Suite& suite) {
     stockade::bench::AddCountingRows(suite);
+    stockade::bench::AddFastPathRows(suite);
     stockade::bench::AddScrapeRows(suite);
   });
 }

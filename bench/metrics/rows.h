@@ -6,6 +6,7 @@
 namespace stockade::bench {
 
 void AddCountingRows(Suite& suite);
+void AddFastPathRows(Suite& suite);
 void AddScrapeRows(Suite& suite);
 
 }  // namespace stockade::bench

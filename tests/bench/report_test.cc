@@ -30,6 +30,8 @@ TEST(MakeRowTest, DifferenceTarget_IsHeldAgainstTheDifference) {
   EXPECT_EQ(MakeRow(Named("a", Target::DifferenceAtLeast(-0.5)), 9.5, 10).holds, true);
   EXPECT_EQ(MakeRow(Named("a", Target::DifferenceAtLeast(-0.5)), 9.4, 10).holds, false);
   EXPECT_EQ(MakeRow(Named("a", Target::DifferenceAtLeast(-0.5)), 0, 0).holds, true) << "there is no ratio";
+  EXPECT_EQ(MakeRow(Named("a", Target::DifferenceAtMost(1)), 11, 10).holds, true);
+  EXPECT_EQ(MakeRow(Named("a", Target::DifferenceAtMost(1)), 11.1, 10).holds, false);
 }
 
 TEST(MakeRowTest, NoTarget_HoldsNothing) {
@@ -50,6 +52,7 @@ TEST(TargetTextTest, SaysBoundLimitAndUnit) {
   EXPECT_EQ(TargetText(Target::RatioAtLeast(12), "M/s"), ">= 12");
   EXPECT_EQ(TargetText(Target::ValueAtMost(2), "ns/op"), "<= 2 ns/op");
   EXPECT_EQ(TargetText(Target::DifferenceAtLeast(-0.5), "%"), "difference >= -0.5");
+  EXPECT_EQ(TargetText(Target::DifferenceAtMost(1), "ns"), "difference <= 1");
   EXPECT_EQ(TargetText(Target::ValueExactly(1), "loads"), "= 1 loads");
   EXPECT_EQ(TargetText(Target::None(), "ns"), "-");
 }
