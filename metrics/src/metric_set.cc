@@ -21,11 +21,13 @@ constexpr Scale kCounts{.first = 1, .bounds = 17, .unit = 1};
 
 const Scale& ScaleOf(MetricType type) { return type == MetricType::kSecondsHistogram ? kSeconds : kCounts; }
 
-size_t BucketOf(const Scale& scale, int64_t value) {
-  if (value <= scale.first) return 0;
+// A constant scale, since a division by a constant is a multiplication.
+template <const Scale& kScale>
+size_t BucketOf(int64_t value) {
+  if (value <= kScale.first) return 0;
   // The least k with first * 2^k >= value.
-  const uint64_t multiple = (static_cast<uint64_t>(value) - 1) / static_cast<uint64_t>(scale.first);
-  return std::min<size_t>(std::bit_width(multiple), scale.bounds);
+  const uint64_t multiple = (static_cast<uint64_t>(value) - 1) / static_cast<uint64_t>(kScale.first);
+  return std::min<size_t>(std::bit_width(multiple), kScale.bounds);
 }
 
 size_t CellsOf(MetricType type) {
@@ -51,10 +53,13 @@ MetricSet::MetricSet(std::span<const MetricDef> defs, MetricLabels labels)
 
 void MetricSet::Observe(size_t metric, int64_t value) {
   value = std::max<int64_t>(value, 0);
-  const Scale& scale = ScaleOf(defs_[metric].type);
   const size_t first = first_cell_[metric];
-  cells_.Add(first + BucketOf(scale, value), 1);
-  cells_.Add(first + scale.bounds + 1, static_cast<uint64_t>(value));
+  const auto add = [&](size_t bucket, const Scale& scale) {
+    cells_.Add(first + bucket, 1);
+    cells_.Add(first + scale.bounds + 1, static_cast<uint64_t>(value));
+  };
+  if (defs_[metric].type == MetricType::kSecondsHistogram) return add(BucketOf<kSeconds>(value), kSeconds);
+  add(BucketOf<kCounts>(value), kCounts);
 }
 
 MetricSet::HistogramValue MetricSet::ReadHistogram(size_t metric) const {
@@ -93,7 +98,9 @@ void MetricSet::RemoveGauge(GaugeId id) {
 }
 
 ComponentMetrics::ComponentMetrics(MetricsRegistry* registry, std::span<const MetricDef> defs, MetricLabels labels)
-    : set_(registry == nullptr ? nullptr : registry->SetFor(defs, std::move(labels))) {}
+    : set_(registry == nullptr ? nullptr : registry->SetFor(defs, std::move(labels))),
+      cells_(set_ == nullptr ? nullptr : &set_->cells()),
+      first_cells_(set_ == nullptr ? nullptr : set_->first_cells()) {}
 
 ComponentMetrics::~ComponentMetrics() {
   for (const MetricSet::GaugeId id : gauges_) set_->RemoveGauge(id);
