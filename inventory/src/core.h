@@ -46,6 +46,7 @@ class [[gnu::visibility("hidden")]] Inventory::Core {
     absl::StatusOr<OrderRef> order;
     uint64_t position = 0;
     Instant start;
+    bool timed = false;  // For stockade_inventory_reserve_seconds.
   };
   struct Settled {
     absl::Status status = {};
@@ -106,13 +107,15 @@ class [[gnu::visibility("hidden")]] Inventory::Core {
     absl::Duration ttl;
   };
 
-  // grant.cc. FindOrTake() needs the request's stripe, and the buyer's where an item has a limit.
+  // grant.cc. FindOrTake() needs the request's stripe, and the buyer's where an item has a limit; it sets
+  // granted.timed.
   Granted GrantLines(Request request);
   absl::StatusOr<std::vector<Line>> SumUp(const BasketRequest& request) const;  // basket.cc
   absl::Status CheckQuantity(const std::string& request_id, std::string_view sku, int64_t quantity) const;
   absl::Status CheckRequest(Request& request) const;
   absl::StatusOr<OrderBook::Ref> FindOrTake(const Request& request, uint64_t fingerprint, ItemLines lines,
-                                            OrderBook::Stripe& stripe, Instant now);
+                                            OrderBook::Stripe& stripe, Granted& granted);
+  bool IsTimed(uint64_t counted) const;
   absl::Status CheckBuyer(const Request& request, const ItemLines& lines);
   absl::Status CheckSame(const Request& request, const OrderRecord& record) const;
   absl::Status TakeUnits(const Request& request, const ItemLines& lines);

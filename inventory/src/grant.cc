@@ -15,6 +15,10 @@ using internal::OrderKind;
 // More than this does not fit a clock of nanoseconds; nobody waits for it either.
 const absl::Duration kForever = absl::Hours(24 * 36500);
 
+// One grant in so many of a thread is timed where there is no ledger, the first one being the first: a reading of the
+// clock is a tenth of one. The help of stockade_inventory_reserve_seconds states it.
+constexpr uint64_t kReserveSampling = 64;
+
 // Rounded down to what the ledger keeps.
 absl::Duration WholeMicroseconds(absl::Duration ttl) {
   return ttl >= kForever ? absl::InfiniteDuration() : absl::Microseconds(absl::ToInt64Microseconds(ttl));
@@ -81,7 +85,7 @@ Inventory::Core::Granted Inventory::Core::GrantLines(Request request) {
     OrderBook::Stripe& stripe = orders_.StripeOf(fingerprint);
     const internal::BuyerBook::Lock buyer_lock = LockBuyer(has_limit, request.buyer);
     const std::lock_guard lock(stripe.mutex);
-    absl::StatusOr<OrderBook::Ref> order = FindOrTake(request, fingerprint, std::move(lines), stripe, granted.start);
+    absl::StatusOr<OrderBook::Ref> order = FindOrTake(request, fingerprint, std::move(lines), stripe, granted);
     if (!order.ok()) return order.status();
     // A repeat waits, too: the first answer is none before it is durable.
     granted.position = (*order)->position;
@@ -92,10 +96,10 @@ Inventory::Core::Granted Inventory::Core::GrantLines(Request request) {
 
 absl::StatusOr<Inventory::Core::OrderRef> Inventory::Core::Finish(Granted granted, const absl::Status& durable) {
   if (absl::Status known = Finish(Settled{.position = granted.position}, durable); !known.ok()) granted.order = known;
-  if (granted.order.ok()) {
-    metrics_.Observe(internal::kReserveSeconds, clock_->Now() - granted.start);
-  } else {
+  if (!granted.order.ok()) {
     metrics_.Add(internal::RefusalMetric(RefusalOf(granted.order.status())));
+  } else if (granted.timed) {
+    metrics_.ObserveSpan(internal::kReserveSeconds, granted.start, clock_->Now());
   }
   return std::move(granted.order);
 }
@@ -122,7 +126,8 @@ absl::Status Inventory::Core::CheckQuantity(const std::string& request_id, std::
 
 absl::StatusOr<internal::OrderBook::Ref> Inventory::Core::FindOrTake(const Request& request, uint64_t fingerprint,
                                                                      ItemLines lines, OrderBook::Stripe& stripe,
-                                                                     Instant now) {
+                                                                     Granted& granted) {
+  const Instant now = granted.start;
   OrderBook::Found found = orders_.Find(stripe, fingerprint, request.request_id, now);
   if (found.forgotten) {
     return Refused(Refusal::kRequestForgotten, Concat("request id '", request.request_id,
@@ -130,7 +135,7 @@ absl::StatusOr<internal::OrderBook::Ref> Inventory::Core::FindOrTake(const Reque
   }
   if (found.record != nullptr) {
     if (absl::Status same = CheckSame(request, *found.record); !same.ok()) return same;
-    metrics_.Add(internal::kRepeats);
+    granted.timed = IsTimed(metrics_.Add(internal::kRepeats));
     return std::move(found.record);
   }
   if (absl::Status allowed = CheckBuyer(request, lines); !allowed.ok()) return allowed;
@@ -153,8 +158,13 @@ absl::StatusOr<internal::OrderBook::Ref> Inventory::Core::FindOrTake(const Reque
   record->position = Append([&] { return Written(*record); });
   internal::CrashPoint("grant: appended");
   if (orders_.Add(stripe, record, now)) reaper_->WakeBy(record->deadline);
-  metrics_.Add(reserve ? internal::kReservations : internal::kTakes);
+  granted.timed = IsTimed(metrics_.Add(reserve ? internal::kReservations : internal::kTakes));
   return record;
+}
+
+// By what the thread has counted of the kind; 0 without metrics.
+bool Inventory::Core::IsTimed(uint64_t counted) const {
+  return ledger_ != nullptr ? counted > 0 : counted % kReserveSampling == 1;
 }
 
 absl::Status Inventory::Core::TakeUnits(const Request& request, const ItemLines& lines) {

@@ -37,7 +37,8 @@ constexpr MetricDef kDefs[] = {
     {MetricType::kGauge, "stockade_inventory_shard_imbalance",
      "Units of the richest shard in use over the mean of those in use, 1 being even; over all SKUs, the greatest."},
     {MetricType::kSecondsHistogram, "stockade_inventory_reserve_seconds",
-     "Time of a Reserve, ReserveBasket or Take call that was not refused, the wait for the ledger included."},
+     "Time of a Reserve, ReserveBasket or Take call that was not refused, the wait for the ledger included; without a "
+     "ledger a sample: one in 64 of a thread's."},
     {MetricType::kSecondsHistogram, "stockade_inventory_freeze_seconds",
      "How long an item's shards were stopped; a sample: one freeze in 16 of a thread's."},
 };

@@ -111,7 +111,7 @@ void ShardedStock::Thaw(uint64_t left) const {
     Unfreeze();
   }
   if (frozen_since_ != Instant::InfiniteFuture()) {
-    metrics_->Observe(internal::kFreezeSeconds, clock_->Now() - frozen_since_);
+    metrics_->ObserveSpan(internal::kFreezeSeconds, frozen_since_, clock_->Now());
     frozen_since_ = Instant::InfiniteFuture();
   }
 }
