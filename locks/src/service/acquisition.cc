@@ -77,7 +77,8 @@ void Acquisition::EndTry() {
   core_.metrics().Add(kServiceRoundTrips);
   if (call_.status.ok() && call_.acquired) {
     unanswered_ = owes_ = false;
-    absl::StatusOr<LockLease> lease = core_.Confirm(record_, call_, sent_, options_.lease <= absl::ZeroDuration());
+    const Instant now = core_.options().clock->Now();
+    absl::StatusOr<LockLease> lease = core_.Confirm(record_, call_, sent_, now, options_.lease <= absl::ZeroDuration());
     record_->UnlockSteps();
     if (!lease.ok()) {
       if (!std::exchange(copied_, false)) return Fail(std::move(lease).status());
@@ -85,7 +86,7 @@ void Acquisition::EndTry() {
       failing_since_ = look_at_ = core_.options().clock->Now();
       return;
     }
-    core_.metrics().Observe(kServiceWaitSeconds, core_.options().clock->Now() - began_);
+    core_.metrics().ObserveSpan(kServiceWaitSeconds, began_, now);
     entered_ = true;
     outcome_ = std::move(lease);
     return;

@@ -21,7 +21,7 @@ constexpr absl::Duration kReleasePause = absl::Milliseconds(20);
 }  // namespace
 
 absl::StatusOr<LockLease> ServiceCore::Confirm(const std::shared_ptr<HoldRecord>& record, const LockTry& answer,
-                                               Instant sent, bool watched) {
+                                               Instant sent, Instant now, bool watched) {
   std::shared_ptr<ServiceHold> hold = record->CurrentHold();
   if (StillHeld(hold)) {
     bool gone = false;
@@ -42,7 +42,7 @@ absl::StatusOr<LockLease> ServiceCore::Confirm(const std::shared_ptr<HoldRecord>
     if (!StillHeld(hold)) {
       auto begun = std::make_shared<ServiceHold>(record->key, options_.clock, answer.session);
       begun->SetLeasedUntil(leased_until);
-      if (!begun->InTime()) {
+      if (now >= begun->ValidUntil()) {
         bool held = false;
         const absl::Status released = SendRelease(record, 0, held);
         return absl::UnavailableError(
@@ -56,7 +56,7 @@ absl::StatusOr<LockLease> ServiceCore::Confirm(const std::shared_ptr<HoldRecord>
     const std::lock_guard lock(hold->mutex);
     if (hold->loss) continue;  // Since it was looked at.
     if (hold->leases.empty()) {
-      hold->began = options_.clock->Now();
+      hold->began = now;
       held_.fetch_add(1, std::memory_order_relaxed);
     }
     holds_.PinAgain(*record);
@@ -84,12 +84,12 @@ void ServiceCore::StopTime(ServiceHold& hold) {
   watchdog_.Forget(hold);
 }
 
-void ServiceCore::End(ServiceHold& hold) {
+void ServiceCore::End(ServiceHold& hold, Instant now) {
   StopTime(hold);
   hold.SetLeasedUntil(Instant::InfinitePast());
   hold.watched = 0;
   held_.fetch_sub(1, std::memory_order_relaxed);
-  metrics_.Observe(kServiceHoldSeconds, options_.clock->Now() - hold.began);
+  metrics_.ObserveSpan(kServiceHoldSeconds, hold.began, now);
 }
 
 bool ServiceCore::Valid(const LeaseState& lease) {
@@ -98,8 +98,11 @@ bool ServiceCore::Valid(const LeaseState& lease) {
 }
 
 bool ServiceCore::StillHeld(const std::shared_ptr<ServiceHold>& hold) {
-  if (hold == nullptr) return false;
-  if (hold->InTime()) return true;
+  return hold != nullptr && StillHeldAt(options_.clock->Now(), hold);
+}
+
+bool ServiceCore::StillHeldAt(Instant now, const std::shared_ptr<ServiceHold>& hold) {
+  if (now < hold->ValidUntil()) return true;
   Lose(hold, LossReason::kExpired);
   return hold->InTime();  // Where it was renewed in time, between the two.
 }
@@ -112,7 +115,7 @@ bool ServiceCore::Lose(const std::shared_ptr<ServiceHold>& hold, LossReason reas
     if (reason == LossReason::kExpired && hold->InTime()) return false;
     hold->loss = reason;
     leases = std::exchange(hold->leases, {});
-    End(*hold);
+    End(*hold, options_.clock->Now());
   }
   HoldRecord& record = *leases.front()->record;
   {
@@ -155,7 +158,8 @@ absl::Status ServiceCore::EndLease(LeaseState& lease) {
   if (!StillHeld(hold)) return lost();
   record.LockSteps();
   int64_t keep = 0;
-  bool held = StillHeld(hold);
+  const Instant now = options_.clock->Now();
+  bool held = StillHeldAt(now, hold);
   if (held) {
     const std::lock_guard lock(hold->mutex);
     held = !hold->loss;
@@ -164,7 +168,7 @@ absl::Status ServiceCore::EndLease(LeaseState& lease) {
       keep = static_cast<int64_t>(hold->leases.size());
       if (keep == 0) {
         // Before the release is sent: nothing renews it from here on.
-        End(*hold);
+        End(*hold, now);
       } else if (lease.watched && --hold->watched == 0) {
         watchdog_.Forget(*hold);
         KeepTime(hold);

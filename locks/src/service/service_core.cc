@@ -17,6 +17,16 @@ namespace {
 // Clocks that count in milliseconds, ours and the engine's.
 constexpr absl::Duration kClockGrain = absl::Milliseconds(2);
 
+ServiceMetric MetricOf(const absl::Status& acquired) {
+  switch (acquired.code()) {
+    case absl::StatusCode::kOk: return kServiceAcquired;
+    case absl::StatusCode::kDeadlineExceeded: return kServiceBusy;
+    case absl::StatusCode::kUnavailable: return kServiceUnavailable;
+    case absl::StatusCode::kCancelled: return kServiceCancelled;
+    default: return kServiceRefused;
+  }
+}
+
 absl::Status Ending() { return absl::CancelledError("the lock service is being destroyed"); }
 
 class BlockedThread final : public Waiter {
@@ -77,15 +87,7 @@ absl::Status ServiceCore::CheckLock(std::string_view name, LockKind kind) const 
   return absl::OkStatus();
 }
 
-void ServiceCore::CountAcquisition(const absl::Status& status) {
-  switch (status.code()) {
-    case absl::StatusCode::kOk: return metrics_.Add(kServiceAcquired);
-    case absl::StatusCode::kDeadlineExceeded: return metrics_.Add(kServiceBusy);
-    case absl::StatusCode::kUnavailable: return metrics_.Add(kServiceUnavailable);
-    case absl::StatusCode::kCancelled: return metrics_.Add(kServiceCancelled);
-    default: return metrics_.Add(kServiceRefused);
-  }
-}
+void ServiceCore::CountAcquisition(const absl::Status& status) { metrics_.Add(MetricOf(status)); }
 
 absl::StatusOr<LockLease> ServiceCore::Acquire(std::string_view name, const AcquireOptions& options) {
   fork_guard_.Check("LockService", options_.name);

@@ -51,9 +51,10 @@ class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
 
   // For steps of an acquisition, whose record's steps are taken.
   //
-  // The engine has answered that it acquired. Unavailable: so late that the lease is over; then it is released again.
+  // The engine has answered, by `now`, that it acquired. Unavailable: so late that the lease is over; then it is
+  // released again.
   absl::StatusOr<LockLease> Confirm(const std::shared_ptr<HoldRecord>& record, const LockTry& answer, Instant sent,
-                                    bool watched);
+                                    Instant now, bool watched);
   // Takes back a try that the engine may have run, and a place in its queue: once; release.status tells.
   void GiveUp(HoldRecord& record, LockRelease& release, absl::Duration timeout);
   // The engine may run one of its steps yet, at some time.
@@ -108,6 +109,7 @@ class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
   absl::Status CheckLock(std::string_view name, LockKind kind) const;
   absl::StatusOr<LockLease> AcquireBlocking(std::string_view name, const AcquireOptions& options);
   void CountAcquisition(const absl::Status& status);
+  bool StillHeldAt(Instant now, const std::shared_ptr<ServiceHold>& hold);
 
   absl::Status EndLease(LeaseState& lease);
   // Asks the engine to leave `keep` holds, again while it does not answer.
@@ -117,7 +119,7 @@ class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
   // All three with the hold's mutex held.
   void KeepTime(const std::shared_ptr<ServiceHold>& hold);
   void StopTime(ServiceHold& hold);
-  void End(ServiceHold& hold);
+  void End(ServiceHold& hold, Instant now);
 
   const LockServiceOptions options_;
   const bool degraded_;
