@@ -1,5 +1,6 @@
 #include "stockade/metrics/striped_cells.h"
 
+#include <algorithm>
 #include <new>
 
 namespace stockade::internal {
@@ -36,8 +37,10 @@ uint64_t StripedCells::AddInNewRow(uint32_t slot, size_t cell, uint64_t n) noexc
 
 uint64_t StripedCells::Sum(size_t cell) const {
   uint64_t sum = shared_[cell].load(std::memory_order_relaxed);
-  for (const auto& row : rows_) {
-    const std::atomic<uint64_t>* const cells = row.load(std::memory_order_acquire);
+  // A thread has raised it before it adds.
+  const uint32_t used = std::min(ThreadSlotsUsed(), kRows);
+  for (uint32_t slot = 0; slot < used; ++slot) {
+    const std::atomic<uint64_t>* const cells = rows_[slot].load(std::memory_order_acquire);
     if (cells != nullptr) sum += cells[cell].load(std::memory_order_relaxed);
   }
   return sum;
