@@ -1,16 +1,22 @@
-// A scrape of 1,000 counters: 100 components with ten each, all of them counted by two threads before.
+// Scrapes: of 1,000 counters, 100 components with ten each, all of them counted by two threads before; and of what
+// locks, caches and inventories export while two threads use them.
 #include <prometheus/counter.h>
 #include <prometheus/registry.h>
 
-#include <chrono>
 #include <deque>
 #include <memory>
+#include <stop_token>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "harness/threads.h"
 #include "metrics/rows.h"
 #include "stockade/base/strings.h"
+#include "stockade/cache/loading_cache.h"
+#include "stockade/inventory/sharded_stock.h"
+#include "stockade/locks/reentrant_mutex.h"
+#include "stockade/locks/thread_annotations.h"
 #include "stockade/metrics/metric_set.h"
 #include "stockade/metrics/metrics_registry.h"
 
@@ -49,6 +55,46 @@ struct World {
   std::deque<internal::ComponentMetrics> components;
 };
 
+// A lock exports 8 series, a cache 24, a stock 24.
+class Components {
+ public:
+  explicit Components(int of_each) {
+    for (int i = 0; i < of_each; ++i) {
+      const std::string name = std::to_string(i);
+      locks_.emplace_back(LockOptions{.name = name, .metrics = &registry_});
+      caches_.emplace_back(LoadingCacheOptions{.name = name, .metrics = &registry_}).Put(1, 1);
+      stocks_.emplace_back(ShardedStockOptions{.name = name, .stock = int64_t{1} << 40, .metrics = &registry_});
+    }
+  }
+
+  const MetricsRegistry& registry() const { return registry_; }
+
+  // Two threads use them until what is returned goes.
+  std::vector<std::jthread> Use() {
+    std::vector<std::jthread> users;
+    for (int thread = 0; thread < 2; ++thread) {
+      users.emplace_back([this](const std::stop_token& stop) {
+        while (!stop.stop_requested()) UseAll();
+      });
+    }
+    return users;
+  }
+
+ private:
+  void UseAll() STOCKADE_NO_THREAD_SAFETY_ANALYSIS {
+    for (size_t i = 0; i < locks_.size(); ++i) {
+      if (locks_[i].try_lock()) locks_[i].unlock();
+      KeepAlive(caches_[i].Get(1).ok());
+      KeepAlive(stocks_[i].Take(1));
+    }
+  }
+
+  MetricsRegistry registry_;
+  std::deque<ReentrantMutex> locks_;
+  std::deque<LoadingCache<int, int>> caches_;
+  std::deque<ShardedStock> stocks_;
+};
+
 double ScrapeMilliseconds(const prometheus::Collectable& collectable, int64_t scrapes) {
   const Throughput throughput = RunOps(1, scrapes, [&](size_t, int64_t ops) {
     for (int64_t i = 0; i < ops; ++i) KeepAlive(collectable.Collect().size());
@@ -69,6 +115,25 @@ void AddScrapeRows(Suite& suite) {
                return {[=] { return ScrapeMilliseconds(world->ours, scrapes); },
                        [=] { return ScrapeMilliseconds(world->peer, scrapes); }};
              }});
+  for (const int of_each : {18, 334}) {
+    const bool is_thousand_series = of_each == 18;
+    suite.Add(
+        {.name = internal::Concat("scrape of ", is_thousand_series ? "1,008 series of 54" : "18,704 series of 1,002",
+                                  " components, in use by 2 threads"),
+         .unit = "ms",
+         .peer = "the same, not in use",
+         .target = is_thousand_series ? Target::ValueAtMost(5) : Target::None(),
+         .prepare = [=](const Scale& scale) -> Contestants {
+           const auto components = std::make_shared<Components>(of_each);
+           const int64_t scrapes = scale.Sized(1, is_thousand_series ? 50 : 5);
+           const auto scrape = [=] { return ScrapeMilliseconds(components->registry(), scrapes); };
+           return {[=] {
+                     const auto users = components->Use();
+                     return scrape();
+                   },
+                   scrape};
+         }});
+  }
 }
 
 }  // namespace stockade::bench
