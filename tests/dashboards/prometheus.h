@@ -1,0 +1,43 @@
+#ifndef STOCKADE_TESTS_DASHBOARDS_PROMETHEUS_H_
+#define STOCKADE_TESTS_DASHBOARDS_PROMETHEUS_H_
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "support/server_process.h"
+#include "support/temp_dir.h"
+
+namespace stockade::testing {
+
+// The body of an answer of 200; empty otherwise. `query`: what follows a `query=`, not encoded.
+std::string HttpGet(const std::string& url, const std::string& query = "");
+
+// A real Prometheus on 127.0.0.1 with the configuration and the rules of metrics/prometheus, but for the targets and
+// for the intervals, which are half a second. Aborts with its log where it does not start.
+class Prometheus {
+ public:
+  // Of what listens on these ports of 127.0.0.1.
+  explicit Prometheus(const std::vector<uint16_t>& targets);
+
+  struct Answer {
+    std::string error = {};  // Empty: it is valid.
+    size_t samples = 0;
+    size_t numbers = 0;  // Of the samples those that are not NaN.
+  };
+  Answer Ask(const std::string& expr) const;
+  // All rules, of all groups, as its HTTP API has them.
+  std::vector<nlohmann::json> Rules() const;
+
+ private:
+  std::string Url(const std::string& path) const;
+
+  const TempDir dir_;
+  uint16_t port_;
+  ServerProcess process_;
+};
+
+}  // namespace stockade::testing
+
+#endif  // STOCKADE_TESTS_DASHBOARDS_PROMETHEUS_H_

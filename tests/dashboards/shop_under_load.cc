@@ -1,0 +1,108 @@
+#include "dashboards/shop_under_load.h"
+
+#include <poll.h>
+
+#include <mutex>
+#include <shared_mutex>
+#include <stop_token>
+#include <utility>
+
+#include "stockade/base/log.h"
+#include "stockade/base/strings.h"
+#include "stockade/inventory/sqlite_ledger.h"
+#include "stockade/locks/fallback_lock_service.h"
+#include "stockade/locks/local_lock_service.h"
+#include "stockade/locks/redis_lock_service.h"
+
+namespace stockade::testing {
+namespace {
+
+template <typename T>
+T Must(absl::StatusOr<T> made) {
+  if (!made.ok()) internal::Fatal(internal::Concat("the shop lacks a part: ", made.status().message()));
+  return *std::move(made);
+}
+
+void PassAMillisecond() { poll(nullptr, 0, 1); }
+
+}  // namespace
+
+ShopUnderLoad::ShopUnderLoad()
+    : redis_(Must(RedisClient::Connect(redis_server_.url(), {.name = "redis", .metrics = &registry_}))),
+      news_(Must(redis_->Subscribe("news", {}))),
+      redis_locks_(Must(RedisLockService::Connect(
+          redis_server_.url(),
+          {.service = {.name = "orders", .watchdog_lease = absl::Seconds(1), .metrics = &registry_},
+           .redis = {.name = "redis locks", .metrics = &registry_}}))),
+      local_locks_(Must(LocalLockService::Create({.name = "orders", .metrics = &registry_}))),
+      fallback_locks_(Must(FallbackLockService::Create(Must(LocalLockService::Create({.metrics = nullptr})),
+                                                       {.name = "fallback", .metrics = &registry_}))),
+      cache_({.name = "products",
+              .max_weight = 64,
+              .ttl = absl::Milliseconds(40),
+              .refresh_ahead = 0.5,
+              .negative_ttl = absl::Milliseconds(40),
+              .stale_while_revalidate = absl::Milliseconds(20),
+              .metrics = &registry_},
+             [](int key, LoadContext&) -> absl::StatusOr<int> {
+               PassAMillisecond();
+               if (key % 10 == 9) return absl::NotFoundError("no such product");
+               return key;
+             }),
+      inventory_({.name = "shop",
+                  .ledger = Must(SqliteLedger::Open(dir_.File("orders.db"), {.name = "orders", .metrics = &registry_})),
+                  .metrics = &registry_,
+                  .sku_metrics = 2}),
+      kept_(Must(redis_locks_->Acquire("the shop"))),
+      server_(Must(MetricsServer::Start({.port = 0, .registry = &registry_}))) {
+  for (const char* const sku : {"shoes", "socks"}) {
+    if (!inventory_.AddSku(sku, {.stock = 50, .shards = 4}).ok()) internal::Fatal("no SKU");
+  }
+  for (int thread = 0; thread < 3; ++thread) {
+    Repeat([this, thread](int i) {
+      View(i);
+      Order(i * 3 + thread);
+      Lock(i);
+    });
+  }
+}
+
+void ShopUnderLoad::Repeat(std::function<void(int)> step) {
+  threads_.emplace_back([step = std::move(step)](const std::stop_token& stop) {
+    for (int i = 0; !stop.stop_requested(); ++i) {
+      step(i);
+      PassAMillisecond();
+    }
+  });
+}
+
+// The three threads look at the same products, so that they wait for each other's loads.
+void ShopUnderLoad::View(int i) {
+  for (int again = 0; again < 20; ++again) (void)cache_.Get(i / 5 % 100);
+}
+
+void ShopUnderLoad::Order(int i) {
+  const std::string id = std::to_string(i);
+  (void)inventory_.Take({.sku = "socks", .quantity = 1, .request_id = "take " + id});
+  const auto held = inventory_.Reserve({.sku = "shoes", .quantity = 3, .request_id = id, .ttl = absl::Milliseconds(5)});
+  if (held.ok() && i % 3 == 0) (void)inventory_.Commit(held->id());
+  if (held.ok() && i % 3 == 1) (void)inventory_.Cancel(held->id());
+  if (i % 8 != 0) return;
+  (void)inventory_.Restock("socks", 6);
+  (void)inventory_.Restock("shoes", 9);
+}
+
+void ShopUnderLoad::Lock(int i) {
+  {
+    const std::lock_guard held(mutex_);
+    if (i % 10 == 0) PassAMillisecond();
+  }
+  for (int again = 0; again < 50; ++again) const std::shared_lock read(shared_mutex_);
+  if (i % 20 == 0) const std::unique_lock write(shared_mutex_);
+  for (LockService* const service : {redis_locks_.get(), local_locks_.get(), fallback_locks_.get()}) {
+    (void)service->Acquire("stock", {.wait = absl::Seconds(1)});
+  }
+  (void)redis_->Run(RedisCommand("PUBLISH").Arg("news").Arg(i));
+}
+
+}  // namespace stockade::testing
