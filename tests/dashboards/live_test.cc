@@ -22,6 +22,10 @@
 namespace stockade::testing {
 namespace {
 
+// What a slow machine may bring about for a moment, in a run that is shorter than the time for which it must last.
+const std::set<std::string> kMayBePending = {"StockadeCacheStampede", "StockadeLedgerBehind",
+                                             "StockadeLockWatchdogBehind"};
+
 std::string Filled(std::string expr, const std::string& instance) {
   for (const auto& [variable, value] : std::map<std::string, std::string>{{"$__rate_interval", "4s"},
                                                                           {"$__range", "1m"},
@@ -107,7 +111,8 @@ TEST_F(LiveTest, Queries_OfDashboardsRulesAndAlerts_AreValidAndReturnData) {
   for (const auto& rule : prometheus.Rules()) {
     if (rule.at("type") != "alerting") continue;
     EXPECT_EQ(prometheus.Ask(rule.at("query")).error, "") << rule;
-    EXPECT_EQ(rule.at("state"), "inactive") << rule;
+    const bool pending = rule.at("state") == "pending" && kMayBePending.contains(rule.at("name"));
+    EXPECT_TRUE(rule.at("state") == "inactive" || pending) << rule;
   }
   demo.Kill(SIGTERM);
 }

@@ -32,7 +32,7 @@ ShopUnderLoad::ShopUnderLoad()
       news_(Must(redis_->Subscribe("news", {}))),
       redis_locks_(Must(RedisLockService::Connect(
           redis_server_.url(),
-          {.service = {.name = "orders", .watchdog_lease = absl::Seconds(1), .metrics = &registry_},
+          {.service = {.name = "orders", .watchdog_lease = absl::Seconds(12), .metrics = &registry_},
            .redis = {.name = "redis locks", .metrics = &registry_}}))),
       local_locks_(Must(LocalLockService::Create({.name = "orders", .metrics = &registry_}))),
       fallback_locks_(Must(FallbackLockService::Create(Must(LocalLockService::Create({.metrics = nullptr})),

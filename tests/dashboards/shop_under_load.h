@@ -49,7 +49,7 @@ class ShopUnderLoad {
   ReentrantSharedMutex shared_mutex_{{.name = "prices", .metrics = &registry_}};
   LoadingCache<int, int> cache_;
   Inventory inventory_;
-  LockLease kept_;  // Held throughout, and renewed.
+  LockLease kept_;  // Held throughout, and renewed; lost only if nothing runs for two thirds of its lease.
   const std::unique_ptr<MetricsServer> server_;
   std::vector<std::jthread> threads_;
 };
