@@ -37,6 +37,7 @@ Catalogue::Catalogue(const std::string& path, ProductId hot, HotKeyLog* log)
       }) {}
 
 absl::StatusOr<Product> Catalogue::Fetch(ProductId id) {
+  queries_.fetch_add(1, std::memory_order_relaxed);
   const bool hot = id == hot_;
   const size_t query = hot ? log_->BeginQuery() : 0;
   absl::StatusOr<Product> product = Select(id);

@@ -1,6 +1,8 @@
 #ifndef STOCKADE_EXAMPLES_FLASH_SALE_CATALOGUE_H_
 #define STOCKADE_EXAMPLES_FLASH_SALE_CATALOGUE_H_
 
+#include <atomic>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -37,6 +39,9 @@ class Catalogue {
   // One query. NotFound: there is no such product.
   absl::StatusOr<Product> Fetch(ProductId id);
 
+  // So far.
+  int64_t queries() const { return queries_.load(std::memory_order_relaxed); }
+
  private:
   struct Connection {
     Database database;
@@ -47,6 +52,7 @@ class Catalogue {
 
   const ProductId hot_;
   HotKeyLog* const log_;
+  std::atomic<int64_t> queries_{0};
   Pool<Connection> connections_;
 };
 

@@ -37,6 +37,11 @@ void HotKeyLog::EndQuery(size_t query) {
   queries_[query].end = clock_->Now();
 }
 
+int64_t HotKeyLog::queries() const {
+  const std::lock_guard lock(mutex_);
+  return static_cast<int64_t>(queries_.size());
+}
+
 HotKeyFigures HotKeyLog::Figures() const {
   const std::lock_guard lock(mutex_);
   HotKeyFigures figures{.queries = static_cast<int64_t>(queries_.size())};

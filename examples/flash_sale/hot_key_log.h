@@ -60,6 +60,9 @@ class HotKeyLog {
   size_t BeginQuery();
   void EndQuery(size_t query);
 
+  // So far.
+  int64_t queries() const;
+
   // Once all views have ended.
   HotKeyFigures Figures() const;
 

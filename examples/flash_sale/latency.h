@@ -11,7 +11,7 @@
 
 namespace flash_sale {
 
-// A histogram of spans, each kept to within 1/16 of its length. One writer; merged after it is done.
+// A histogram of spans, each kept to within 1/16 of its length. One thread at a time.
 class LatencyHistogram {
  public:
   void Add(absl::Duration span) {

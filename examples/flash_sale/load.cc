@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <thread>
 
@@ -47,7 +48,10 @@ class Viewer {
   }
 
   int64_t seen() const { return seen_.load(std::memory_order_relaxed); }
-  const LatencyHistogram& times() const { return times_; }
+  LatencyHistogram times() const {
+    const std::lock_guard lock(times_mutex_);
+    return times_;
+  }
 
  private:
   void View(ProductId id) {
@@ -55,7 +59,11 @@ class Viewer {
     if (id == plan_.hot) hot_view.emplace(*log_);
     const Instant begin = Clock::System()->Now();
     const absl::StatusOr<Product> page = shop_->View(id);
-    times_.Add(Clock::System()->Now() - begin);
+    const absl::Duration took = Clock::System()->Now() - begin;
+    {
+      const std::lock_guard lock(times_mutex_);
+      times_.Add(took);
+    }
     if (!page.ok()) errors_->Add(page.status());
   }
 
@@ -65,18 +73,19 @@ class Viewer {
   HotKeyLog* const log_;
   Errors* const errors_;
   std::atomic<int64_t> seen_{0};
-  LatencyHistogram times_;
+  mutable std::mutex times_mutex_;
+  LatencyHistogram times_;  // Guarded by times_mutex_.
 };
 
 }  // namespace
 
-LoadResult RunLoad(const std::string& label, const LoadPlan& plan, Shop* shop, HotKeyLog* log, Progress* progress) {
+LoadResult RunLoad(const Half& half, const LoadPlan& plan, Progress* progress) {
   Errors errors;
   Referee referee(plan.stock);
-  Buyers buyers(shop, plan.hot, log, &referee, &errors, plan.seed);
+  Buyers buyers(half.shop, plan.hot, half.log, &referee, &errors, plan.seed);
   std::vector<std::unique_ptr<Viewer>> viewers;
   for (int64_t v = 0; v < plan.viewers; ++v) {
-    viewers.push_back(std::make_unique<Viewer>(plan, v, shop, log, &errors));
+    viewers.push_back(std::make_unique<Viewer>(plan, v, half.shop, half.log, &errors));
   }
 
   const Instant start = Clock::System()->Now();
@@ -85,19 +94,44 @@ LoadResult RunLoad(const std::string& label, const LoadPlan& plan, Shop* shop, H
   threads.reserve(viewers.size());
   for (const auto& viewer : viewers) threads.emplace_back([&] { viewer->Run(start, stop); });
 
+  const int64_t queries_before = half.catalogue->queries();
+  const auto all_times = [&] {
+    LatencyHistogram times;
+    for (const auto& viewer : viewers) times.Merge(viewer->times());
+    return times;
+  };
   const auto detail = [&] {
     int64_t seen = 0;
     for (const auto& viewer : viewers) seen += viewer->seen();
     return absl::StrCat(seen, " page views, ", buyers.served(), " turns of buyers, ", referee.Figures().orders,
                         " orders");
   };
+  const auto show = [&] {
+    const absl::StatusOr<int64_t> left = half.shop->Left();
+    if (!left.ok()) return errors.Add(left.status());
+    const LatencyHistogram times = all_times();
+    const SaleFigures sale = referee.Figures();
+    half.board->Add({.elapsed = Clock::System()->Now() - start,
+                     .page_views = times.count(),
+                     .page_view_p99 = times.Quantile(0.99),
+                     .queries = half.catalogue->queries() - queries_before,
+                     .hot_queries = half.log->queries(),
+                     .orders = sale.orders,
+                     .refusals = sale.refusals,
+                     .wrong_refusals = sale.wrong_refusals,
+                     .sold = buyers.counts().sold.load(),
+                     .units_left = *left});
+  };
   const auto tell = [&] {
-    progress->Update(label, absl::FDivDuration(Clock::System()->Now() - start, plan.duration), detail());
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    progress->Update(half.label, absl::FDivDuration(Clock::System()->Now() - start, plan.duration), detail());
+    show();
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
   };
 
+  half.board->SetStage(Stage::kPageViews);
   while (Clock::System()->Now() < start + plan.duration / 3) tell();
-  progress->Say(absl::StrCat(label, ": the sale opens, ", plan.stock, " units for ", plan.buyers, " buyers"));
+  half.board->SetStage(Stage::kSale);
+  progress->Say(absl::StrCat(half.label, ": the sale opens, ", plan.stock, " units for ", plan.buyers, " buyers"));
   std::atomic<bool> sale_over{false};
   std::thread sale([&] {
     buyers.Run(plan.buyers);
@@ -107,10 +141,11 @@ LoadResult RunLoad(const std::string& label, const LoadPlan& plan, Shop* shop, H
   stop.store(true);
   sale.join();
   for (std::thread& thread : threads) thread.join();
-  progress->Finish(label, detail());
+  show();
+  half.board->SetStage(Stage::kAudit);
+  progress->Finish(half.label, detail());
 
-  LoadResult result{.sale = referee.Figures(), .hot_key = log->Figures()};
-  for (const auto& viewer : viewers) result.page_views.Merge(viewer->times());
+  LoadResult result{.page_views = all_times(), .sale = referee.Figures(), .hot_key = half.log->Figures()};
   result.retried = buyers.counts().retried;
   result.cancelled = buyers.counts().cancelled;
   result.abandoned = buyers.counts().abandoned;

@@ -6,10 +6,12 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "catalogue.h"
 #include "hot_key_log.h"
 #include "latency.h"
 #include "progress.h"
 #include "referee.h"
+#include "sale_board.h"
 #include "shop.h"
 #include "trace.h"
 
@@ -19,6 +21,15 @@ namespace flash_sale {
 // kHotPageEvery is the sale's: people reload it while they wait. The others are the trace's.
 inline constexpr absl::Duration kViewInterval = absl::Milliseconds(2);
 inline constexpr int64_t kHotPageEvery = 4;
+
+// What the load drives, and who watches.
+struct Half {
+  const char* label;
+  Shop* shop;
+  const Catalogue* catalogue;
+  HotKeyLog* log;
+  HalfBoard* board;
+};
 
 struct LoadPlan {
   const std::vector<ProductId>* views;  // Not empty; replayed from the start again when it ends.
@@ -42,7 +53,7 @@ struct LoadResult {
 };
 
 // The same load for any shop: page views for all of the time, and the sale when a third of it has passed.
-LoadResult RunLoad(const std::string& label, const LoadPlan& plan, Shop* shop, HotKeyLog* log, Progress* progress);
+LoadResult RunLoad(const Half& half, const LoadPlan& plan, Progress* progress);
 
 }  // namespace flash_sale
 

@@ -15,6 +15,7 @@
 #include "options.h"
 #include "progress.h"
 #include "report.h"
+#include "sale_board.h"
 #include "stockade/metrics/metrics_server.h"
 #include "stockade_shop.h"
 #include "stop_signal.h"
@@ -79,16 +80,17 @@ bool Holds(const HalfReport& half) {
 }
 
 absl::StatusOr<HalfReport> RunNaive(const Workspace& files, const LoadPlan& plan, absl::Duration hot_ttl,
-                                    Progress* progress) {
+                                    HalfBoard* board, Progress* progress) {
   HotKeyLog log(hot_ttl);
   Catalogue catalogue(files.catalogue, plan.hot, &log);
   auto shop = NaiveShop::Create(files.naive_orders, &catalogue, plan.hot, hot_ttl, plan.stock);
   if (!shop.ok()) return shop.status();
-  HalfReport half{.load = RunLoad("naive", plan, shop->get(), &log, progress), .audit = {}};
+  HalfReport half{.load = RunLoad({"naive", shop->get(), &catalogue, &log, board}, plan, progress), .audit = {}};
   shop->reset();
   absl::StatusOr<StockAudit> audit = AuditOrders(files.naive_orders);
   if (!audit.ok()) return audit.status();
   half.audit = *std::move(audit);
+  board->Judge(half.audit, half.load.hot_key.LoadsPerExpiry());
   return half;
 }
 
@@ -112,19 +114,23 @@ int RunBoth(const Options& options, const std::vector<ProductId>& views, const W
                                     .shards = static_cast<int32_t>(options.shards)},
                                    &catalogue);
   if (!shop.ok()) return Fail(shop.status());
+  SaleBoard board{
+      .facts = {.product = plan.hot, .stock = plan.stock, .buyers = plan.buyers, .viewers = plan.viewers}};
   progress->Say(absl::StrFormat(
       "on sale: product %d, its page cached for %d ms; a query for a product takes %d ms in both halves", plan.hot,
       absl::ToInt64Milliseconds(options.hot_ttl()), absl::ToInt64Milliseconds(kQueryTime)));
 
-  const absl::StatusOr<HalfReport> naive = RunNaive(files, plan, options.hot_ttl(), progress);
+  const absl::StatusOr<HalfReport> naive = RunNaive(files, plan, options.hot_ttl(), &board.naive, progress);
   if (!naive.ok()) return Fail(naive.status());
   progress->Say(absl::StrCat("naive    ", AuditLine(naive->audit, naive->load.hot_key)));
 
-  HalfReport stockade{.load = RunLoad("stockade", plan, shop->get(), &log, progress), .audit = {}};
+  HalfReport stockade{
+      .load = RunLoad({"stockade", shop->get(), &catalogue, &log, &board.stockade}, plan, progress), .audit = {}};
   shop->reset();  // Closes the ledger, for the audit to read.
   absl::StatusOr<StockAudit> audit = AuditLedger(files.ledger, files.ack_log);
   if (!audit.ok()) return Fail(audit.status());
   stockade.audit = *std::move(audit);
+  board.stockade.Judge(stockade.audit, stockade.load.hot_key.LoadsPerExpiry());
 
   progress->Say(absl::StrCat("\n", ReportTable(*naive, stockade)));
   TellFaults(stockade.audit);

@@ -107,7 +107,7 @@ absl::StatusOr<Product> NaiveShop::View(ProductId id) {
 }
 
 absl::StatusOr<int64_t> NaiveShop::Reserve(const std::string& request_id, absl::Duration ttl) {
-  const absl::StatusOr<int64_t> units = ReadUnits();
+  const absl::StatusOr<int64_t> units = Left();
   if (!units.ok()) return units.status();
   if (*units < 1) return absl::ResourceExhaustedError("sold out");
 
@@ -161,7 +161,7 @@ absl::StatusOr<int64_t> NaiveShop::Held() {
   return (*reader)->held.QueryInt();
 }
 
-absl::StatusOr<int64_t> NaiveShop::ReadUnits() {
+absl::StatusOr<int64_t> NaiveShop::Left() {
   absl::StatusOr<Pool<Reader>::Lease> reader = readers_.Borrow();
   if (!reader.ok()) return reader.status();
   (*reader)->units.Bind(1, kSaleSku);

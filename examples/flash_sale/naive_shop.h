@@ -34,6 +34,7 @@ class NaiveShop final : public Shop {
   absl::Status Commit(int64_t order_id) override;
   absl::Status Cancel(int64_t order_id) override;
   absl::StatusOr<int64_t> Held() override;
+  absl::StatusOr<int64_t> Left() override;
 
  private:
   struct CachedPage {
@@ -60,7 +61,6 @@ class NaiveShop final : public Shop {
 
   NaiveShop(const std::string& path, Writer writer, Catalogue* catalogue, ProductId hot, absl::Duration hot_ttl);
 
-  absl::StatusOr<int64_t> ReadUnits();
   absl::StatusOr<std::string> ReadState(int64_t order_id);
   // `units` go back on the shelf.
   absl::Status EndReservation(int64_t order_id, const char* state, const char* kind, int64_t units);

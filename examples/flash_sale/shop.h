@@ -33,6 +33,8 @@ class Shop {
 
   // Units that reservations hold now.
   virtual absl::StatusOr<int64_t> Held() = 0;
+  // Units on the shelf now, as the shop believes.
+  virtual absl::StatusOr<int64_t> Left() = 0;
 };
 
 }  // namespace flash_sale

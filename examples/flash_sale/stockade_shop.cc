@@ -72,4 +72,10 @@ absl::StatusOr<int64_t> StockadeShop::Held() {
   return figures->held;
 }
 
+absl::StatusOr<int64_t> StockadeShop::Left() {
+  const absl::StatusOr<stockade::SkuSnapshot> snapshot = inventory_->Snapshot(kSaleSku);
+  if (!snapshot.ok()) return snapshot.status();
+  return snapshot->available;
+}
+
 }  // namespace flash_sale

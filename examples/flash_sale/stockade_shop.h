@@ -36,6 +36,7 @@ class StockadeShop final : public Shop {
   absl::Status Commit(int64_t order_id) override;
   absl::Status Cancel(int64_t order_id) override;
   absl::StatusOr<int64_t> Held() override;
+  absl::StatusOr<int64_t> Left() override;
 
  private:
   StockadeShop(const StockadeShopOptions& options, Catalogue* catalogue, std::unique_ptr<stockade::Inventory> inventory,

@@ -1,0 +1,36 @@
+#include "sale_board.h"
+
+namespace flash_sale {
+
+void HalfBoard::SetStage(Stage stage) {
+  const std::lock_guard lock(mutex_);
+  reading_.stage = stage;
+}
+
+void HalfBoard::Add(const LiveFigures& figures) {
+  const std::lock_guard lock(mutex_);
+  std::vector<LiveFigures>& course = reading_.course;
+  // The newest is always there, in the place of one that is not to be kept.
+  if (moments_passed_ > 0) course.pop_back();
+  course.push_back(figures);
+  moments_passed_ = (moments_passed_ + 1) % moments_each_;
+  if (moments_passed_ > 0 || course.size() < kMostMoments) return;
+  std::vector<LiveFigures> thinner;
+  for (size_t i = 1; i < course.size(); i += 2) thinner.push_back(course[i]);
+  course.swap(thinner);
+  moments_each_ *= 2;
+}
+
+void HalfBoard::Judge(const StockAudit& audit, double loads_per_expiry) {
+  const std::lock_guard lock(mutex_);
+  reading_.stage = Stage::kDone;
+  reading_.audit = audit;
+  reading_.loads_per_expiry = loads_per_expiry;
+}
+
+HalfBoard::Reading HalfBoard::Read() const {
+  const std::lock_guard lock(mutex_);
+  return reading_;
+}
+
+}  // namespace flash_sale

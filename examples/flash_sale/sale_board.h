@@ -1,0 +1,74 @@
+#ifndef STOCKADE_EXAMPLES_FLASH_SALE_SALE_BOARD_H_
+#define STOCKADE_EXAMPLES_FLASH_SALE_SALE_BOARD_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "audit.h"
+#include "trace.h"
+
+namespace flash_sale {
+
+// What is sold, to how many.
+struct SaleFacts {
+  ProductId product = 0;
+  int64_t stock = 0;
+  int64_t buyers = 0;
+  int64_t viewers = 0;
+};
+
+enum class Stage { kWaits, kPageViews, kSale, kAudit, kDone };
+
+// A half at one moment, by what viewers and buyers were told, and by the shop's own idea of its shelf.
+struct LiveFigures {
+  absl::Duration elapsed = {};  // Since its page views began.
+  int64_t page_views = 0;
+  absl::Duration page_view_p99 = {};
+  int64_t queries = 0;      // For products, in the database.
+  int64_t hot_queries = 0;  // Of them, for the sale's page.
+  int64_t orders = 0;
+  int64_t refusals = 0;
+  int64_t wrong_refusals = 0;
+  int64_t sold = 0;  // Units that buyers were told are theirs.
+  int64_t units_left = 0;
+};
+
+// One half, written by the thread that runs it and read by those that show it. Thread-safe.
+class HalfBoard {
+ public:
+  struct Reading {
+    Stage stage = Stage::kWaits;
+    std::vector<LiveFigures> course = {};  // Ascending by time; the last is the newest.
+    std::optional<StockAudit> audit = {};
+    double loads_per_expiry = 0;  // Once there is an audit.
+  };
+
+  void SetStage(Stage stage);
+  void Add(const LiveFigures& figures);
+  void Judge(const StockAudit& audit, double loads_per_expiry);
+
+  Reading Read() const;
+
+ private:
+  // What a page can draw. Of a longer run every other moment is dropped, over and over.
+  static constexpr size_t kMostMoments = 400;
+
+  mutable std::mutex mutex_;
+  Reading reading_;            // This and the next two are guarded by mutex_.
+  size_t moments_each_ = 1;    // One of so many is kept...
+  size_t moments_passed_ = 0;  // ... and so many have come since the last one that was.
+};
+
+struct SaleBoard {
+  SaleFacts facts = {};  // Written before anybody reads.
+  HalfBoard naive = {};
+  HalfBoard stockade = {};
+};
+
+}  // namespace flash_sale
+
+#endif  // STOCKADE_EXAMPLES_FLASH_SALE_SALE_BOARD_H_
