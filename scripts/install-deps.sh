@@ -8,11 +8,11 @@
 set -euo pipefail
 
 build="g++ cmake ninja-build pkg-config libabsl-dev prometheus-cpp-dev libsqlite3-dev libhiredis-dev
-       libmariadb-dev libssl-dev libzookeeper-mt-dev zlib1g-dev"
+       libmariadb-dev libssl-dev libzookeeper-mt-dev zlib1g-dev libcpp-httplib-dev nlohmann-json3-dev"
 declare -A packages=(
   [demo]="$build"
-  [test]="$build libgtest-dev libgmock-dev curl git procps prometheus redis-server redis-sentinel zookeeper mariadb-server
-          spin doxygen python3"
+  [test]="$build libgtest-dev libgmock-dev chromium curl doxygen git procps prometheus python3 redis-server redis-sentinel
+          zookeeper mariadb-server spin"
   [bench]="$build libtbb-dev libnsync-dev libboost-thread-dev postgresql mariadb-server libpq-dev
          zookeeper libzookeeper-mt-dev"
   [bench-peers]=""

@@ -12,8 +12,9 @@
 
 namespace flash_sale {
 
-absl::StatusOr<std::unique_ptr<AckLog>> AckLog::Create(const std::string& path) {
-  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0644);
+absl::StatusOr<std::unique_ptr<AckLog>> AckLog::Open(const std::string& path, File file) {
+  const int create = file == File::kNew ? O_CREAT | O_EXCL : 0;
+  const int fd = open(path.c_str(), O_WRONLY | create | O_APPEND | O_CLOEXEC, 0644);
   if (fd < 0) return absl::UnavailableError(absl::StrCat(path, ": ", std::strerror(errno)));
   return std::unique_ptr<AckLog>(new AckLog(fd));
 }

@@ -24,7 +24,8 @@ struct Acknowledgement {
 // Thread-safe.
 class AckLog {
  public:
-  static absl::StatusOr<std::unique_ptr<AckLog>> Create(const std::string& path);
+  enum class File { kNew, kExisting };
+  static absl::StatusOr<std::unique_ptr<AckLog>> Open(const std::string& path, File file);
   ~AckLog();
   AckLog(const AckLog&) = delete;
   AckLog& operator=(const AckLog&) = delete;

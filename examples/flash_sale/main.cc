@@ -10,12 +10,14 @@
 #include "absl/strings/str_format.h"
 #include "audit.h"
 #include "catalogue.h"
+#include "live_page.h"
 #include "load.h"
 #include "naive_shop.h"
 #include "options.h"
 #include "progress.h"
 #include "report.h"
 #include "sale_board.h"
+#include "shop_door.h"
 #include "stockade/metrics/metrics_server.h"
 #include "stockade_shop.h"
 #include "stop_signal.h"
@@ -94,7 +96,9 @@ absl::StatusOr<HalfReport> RunNaive(const Workspace& files, const LoadPlan& plan
   return half;
 }
 
-int RunBoth(const Options& options, const std::vector<ProductId>& views, const Workspace& files, Progress* progress) {
+// `unstarted` may be null: then nothing is served but the metrics.
+int RunBoth(const Options& options, const std::vector<ProductId>& views, const Workspace& files,
+            std::unique_ptr<LivePage> unstarted, Progress* progress) {
   const LoadPlan plan{.views = &views,
                       .hot = MostViewed(views),
                       .viewers = options.viewers,
@@ -106,16 +110,19 @@ int RunBoth(const Options& options, const std::vector<ProductId>& views, const W
   HotKeyLog log(options.hot_ttl());
   Catalogue catalogue(files.catalogue, plan.hot, &log);
   // Made before the first half, so that its metrics are there from the start.
-  auto shop = StockadeShop::Create({.ledger_path = files.ledger,
-                                    .ack_log_path = files.ack_log,
-                                    .hot = plan.hot,
-                                    .hot_ttl = options.hot_ttl(),
-                                    .stock = options.stock,
-                                    .shards = static_cast<int32_t>(options.shards)},
-                                   &catalogue);
+  const StockadeShopOptions shop_options{.ledger_path = files.ledger,
+                                         .ack_log_path = files.ack_log,
+                                         .hot = plan.hot,
+                                         .hot_ttl = options.hot_ttl(),
+                                         .stock = options.stock,
+                                         .shards = static_cast<int32_t>(options.shards)};
+  auto shop = StockadeShop::Create(shop_options, &catalogue);
   if (!shop.ok()) return Fail(shop.status());
-  SaleBoard board{
-      .facts = {.product = plan.hot, .stock = plan.stock, .buyers = plan.buyers, .viewers = plan.viewers}};
+  SaleBoard board{.facts = {.product = plan.hot, .stock = plan.stock, .buyers = plan.buyers, .viewers = plan.viewers}};
+  ShopDoor door;
+  door.Open(shop->get());
+  const std::unique_ptr<LivePage> page = std::move(unstarted);  // Here, to go before what it uses.
+  if (page != nullptr) page->Start(&board, &door, &log);
   progress->Say(absl::StrFormat(
       "on sale: product %d, its page cached for %d ms; a query for a product takes %d ms in both halves", plan.hot,
       absl::ToInt64Milliseconds(options.hot_ttl()), absl::ToInt64Milliseconds(kQueryTime)));
@@ -124,12 +131,19 @@ int RunBoth(const Options& options, const std::vector<ProductId>& views, const W
   if (!naive.ok()) return Fail(naive.status());
   progress->Say(absl::StrCat("naive    ", AuditLine(naive->audit, naive->load.hot_key)));
 
-  HalfReport stockade{
-      .load = RunLoad({"stockade", shop->get(), &catalogue, &log, &board.stockade}, plan, progress), .audit = {}};
+  HalfReport stockade{.load = RunLoad({"stockade", shop->get(), &catalogue, &log, &board.stockade}, plan, progress),
+                      .audit = {}};
+  door.Close();
   shop->reset();  // Closes the ledger, for the audit to read.
   absl::StatusOr<StockAudit> audit = AuditLedger(files.ledger, files.ack_log);
   if (!audit.ok()) return Fail(audit.status());
   stockade.audit = *std::move(audit);
+  if (page != nullptr) {
+    shop = StockadeShop::Reopen(shop_options, &catalogue);
+    if (!shop.ok()) return Fail(shop.status());
+    door.Open(shop->get());
+  }
+  // Last, so that what the page calls done is all there.
   board.stockade.Judge(stockade.audit, stockade.load.hot_key.LoadsPerExpiry());
 
   progress->Say(absl::StrCat("\n", ReportTable(*naive, stockade)));
@@ -138,7 +152,7 @@ int RunBoth(const Options& options, const std::vector<ProductId>& views, const W
   std::optional<StopSignal> stop;
   if (options.serve) {
     stop.emplace();
-    progress->Say("serving metrics until SIGINT or SIGTERM");
+    progress->Say("serving until SIGINT or SIGTERM");
   }
   progress->Say(AuditLine(stockade.audit, stockade.load.hot_key));
   if (stop) stop->Wait();
@@ -162,18 +176,27 @@ int Main(int argc, char** argv) {
     if (!read.ok()) return Fail(read.status());
     views = *std::move(read);
   }
-  const auto server = stockade::MetricsServer::Start({.port = options->port});
-  if (!server.ok()) return Fail(server.status());
+  absl::StatusOr<std::unique_ptr<LivePage>> page = nullptr;
+  if (options->serve) page = LivePage::Bind(options->port);
+  const bool no_page = absl::IsUnimplemented(page.status());
+  if (!page.ok() && !no_page) return Fail(page.status());
+  const bool has_page = page.ok() && *page != nullptr;
+  absl::StatusOr<std::unique_ptr<stockade::MetricsServer>> metrics = nullptr;
+  if (!has_page) metrics = stockade::MetricsServer::Start({.port = options->port});
+  if (!metrics.ok()) return Fail(metrics.status());
+  const uint16_t port = has_page ? (*page)->port() : (*metrics)->port();
   const absl::StatusOr<Workspace> files = MakeWorkspace(options->dir);
   if (!files.ok()) return Fail(files.status());
 
   Progress progress;
-  progress.Say(absl::StrCat("metrics: http://127.0.0.1:", (*server)->port(), "/metrics"));
+  progress.Say(absl::StrCat("metrics: http://127.0.0.1:", port, "/metrics"));
+  if (has_page) progress.Say(absl::StrCat("page: http://127.0.0.1:", port, "/"));
+  if (no_page) progress.Say(absl::StrCat("page: none, only metrics; ", page.status().message()));
   progress.Say(absl::StrCat("files: ", files->dir));
   progress.Say(options->trace.empty()
                    ? absl::StrCat("page views: Zipf over ", kZipfProducts, " products, seed ", options->seed)
                    : absl::StrCat("page views: ", views.size(), " of ", options->trace));
-  return RunBoth(*options, views, *files, &progress);
+  return RunBoth(*options, views, *files, has_page ? *std::move(page) : nullptr, &progress);
 }
 
 }  // namespace

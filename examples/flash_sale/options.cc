@@ -98,8 +98,8 @@ Page views and a flash sale, twice under the same load: as most services are wri
   --seconds N    how long the page views of each half last (6); the sale opens after a third of it
   --seed N       of every random choice (1)
   --dir DIR      where the databases are made (default: a fresh temporary directory)
-  --port N       of /metrics on 127.0.0.1 (9464; 0: a free one)
-  --serve        stay up after the audit until SIGINT or SIGTERM
+  --port N       of /metrics, and of what --serve serves, on 127.0.0.1 (9464; 0: a free one)
+  --serve        show the run on a page, with a JSON API of the Stockade shop; stay up until SIGINT or SIGTERM
   --audit DIR    only audit the ledger that an earlier run, perhaps killed, left in DIR
   --help         this
 

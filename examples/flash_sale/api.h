@@ -1,0 +1,50 @@
+#ifndef STOCKADE_EXAMPLES_FLASH_SALE_API_H_
+#define STOCKADE_EXAMPLES_FLASH_SALE_API_H_
+
+#include <httplib.h>
+
+#include <optional>
+#include <string>
+
+#include "hot_key_log.h"
+#include "sale_board.h"
+#include "shop_door.h"
+
+namespace flash_sale {
+
+// What a client is told that something is wrong by: {"error": {"code": ..., "message": ...}}.
+struct ApiError {
+  int status = 500;
+  const char* code = "internal";
+  std::string message = {};
+  const char* allow = nullptr;  // The header, of 405.
+};
+
+// The page and the API, by the request alone; docs are in README.md. Thread-safe.
+class Api {
+ public:
+  // All must outlive the API. `log` is that of the Stockade half.
+  Api(const SaleBoard* board, ShopDoor* door, HotKeyLog* log) : board_(board), door_(door), log_(log) {}
+
+  // What is wrong with a request by its head, before its body is read.
+  static std::optional<ApiError> Refusal(const httplib::Request& head);
+  static bool MayHaveBody(const httplib::Request& head);
+  static void Answer(const ApiError& error, httplib::Response& response);
+
+  // Of a request that is not refused, with its body.
+  void Respond(const httplib::Request& request, httplib::Response& response);
+
+ private:
+  void ShowSale(httplib::Response& response);
+  void ShowProduct(const std::string& id, httplib::Response& response);
+  void ShowStock(const std::string& id, httplib::Response& response);
+  void TakeOrder(const httplib::Request& request, httplib::Response& response);
+
+  const SaleBoard* const board_;
+  ShopDoor* const door_;
+  HotKeyLog* const log_;
+};
+
+}  // namespace flash_sale
+
+#endif  // STOCKADE_EXAMPLES_FLASH_SALE_API_H_

@@ -1,0 +1,72 @@
+#include "order_body.h"
+
+#include <algorithm>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+
+namespace flash_sale {
+namespace {
+
+using nlohmann::json;
+
+constexpr uint64_t kMostProduct = std::numeric_limits<int64_t>::max();
+constexpr uint64_t kMostQuantity = 1'000;
+
+// Of the object itself 1: none of its values has anything inside.
+constexpr int kMostDepth = 1;
+
+absl::StatusOr<uint64_t> Number(const json& value, const char* field, uint64_t least, uint64_t most) {
+  // Unsigned is what the parser makes of all that have no minus, no fraction and no exponent, and are not too large.
+  if (!value.is_number_unsigned() || value.get<uint64_t>() < least || value.get<uint64_t>() > most) {
+    return absl::InvalidArgumentError(absl::StrCat(field, " is no whole number from ", least, " to ", most));
+  }
+  return value.get<uint64_t>();
+}
+
+}  // namespace
+
+bool IsToken(std::string_view text) {
+  return !text.empty() && text.size() <= 64 && std::ranges::all_of(text, [](char c) { return c > ' ' && c < '\x7f'; });
+}
+
+absl::StatusOr<Purchase> ParseOrderBody(const std::string& body) {
+  bool too_deep = false;
+  const auto shallow = [&](int depth, json::parse_event_t event, json&) {
+    const bool opens = event == json::parse_event_t::object_start || event == json::parse_event_t::array_start;
+    if (opens && depth >= kMostDepth) too_deep = true;
+    return !too_deep;
+  };
+  const json order = json::parse(body, shallow, /*allow_exceptions=*/false);
+  if (too_deep) return absl::InvalidArgumentError("a field of the body is an object or an array");
+  if (order.is_discarded()) return absl::InvalidArgumentError("the body is no JSON");
+  if (!order.is_object()) return absl::InvalidArgumentError("the body is no JSON object");
+
+  Purchase purchase;
+  bool has_product = false;
+  for (const auto& [field, value] : order.items()) {
+    if (field == "product") {
+      const absl::StatusOr<uint64_t> product = Number(value, "product", 0, kMostProduct);
+      if (!product.ok()) return product.status();
+      purchase.product = *product;
+      has_product = true;
+    } else if (field == "quantity") {
+      const absl::StatusOr<uint64_t> quantity = Number(value, "quantity", 1, kMostQuantity);
+      if (!quantity.ok()) return quantity.status();
+      purchase.quantity = static_cast<int64_t>(*quantity);
+    } else if (field == "buyer") {
+      if (!value.is_string() || !IsToken(value.get_ref<const std::string&>())) {
+        return absl::InvalidArgumentError("buyer is no string of 1 to 64 printable characters without blanks");
+      }
+      purchase.buyer = value.get<std::string>();
+    } else {
+      return absl::InvalidArgumentError("the body has a field other than product, quantity and buyer");
+    }
+  }
+  if (!has_product) return absl::InvalidArgumentError("product is missing");
+  if (purchase.buyer.empty()) return absl::InvalidArgumentError("buyer is missing");
+  return purchase;
+}
+
+}  // namespace flash_sale

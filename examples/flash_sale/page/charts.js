@@ -1,0 +1,59 @@
+// Lines over the seconds of a half, one for each half.
+
+const svgNamespace = 'http://www.w3.org/2000/svg';
+const chart = {left: 54, right: 372, top: 14, bottom: 150};
+
+function draw(svg, tag, attributes, text) {
+  const element = document.createElementNS(svgNamespace, tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  if (text !== undefined) element.textContent = text;
+  svg.append(element);
+}
+
+// The least of 1, 2, 4, 5, 10, 20, ... that is not below.
+function roundUp(value) {
+  const power = 10 ** Math.floor(Math.log10(value));
+  return power * [1, 2, 4, 5, 10].find((step) => step * power >= value);
+}
+
+// `lines`: [{half, xs, ys}].
+function drawLines(svg, lines) {
+  const most = (of) => Math.max(...lines.flatMap(of), 1);
+  const xEnd = most((line) => line.xs);
+  const yEnd = roundUp(most((line) => line.ys));
+  const x = (seconds) => chart.left + (chart.right - chart.left) * seconds / xEnd;
+  const y = (value) => chart.bottom - (chart.bottom - chart.top) * value / yEnd;
+  svg.replaceChildren();
+  for (const value of [0, yEnd / 2, yEnd]) {
+    draw(svg, 'line', {class: 'grid', x1: chart.left, x2: chart.right, y1: y(value), y2: y(value)});
+    draw(svg, 'text', {x: chart.left - 6, y: y(value) + 4, 'text-anchor': 'end'}, count(value));
+  }
+  const xStep = roundUp(xEnd / 5);
+  for (let seconds = 0; seconds <= xEnd; seconds += xStep) {
+    draw(svg, 'text', {x: x(seconds), y: chart.bottom + 15, 'text-anchor': 'middle'}, `${count(seconds)} s`);
+  }
+  for (const {half, xs, ys} of lines) {
+    draw(svg, 'polyline', {class: half, points: xs.map((s, i) => `${x(s).toFixed(1)},${y(ys[i]).toFixed(1)}`).join(' ')});
+  }
+  for (const {half, xs, ys} of lines) {
+    const top = Math.max(...ys, 0);
+    if (top === 0) continue;
+    const at = x(xs[ys.indexOf(top)]);
+    const anchor = at > chart.right - 60 ? 'end' : 'middle';
+    draw(svg, 'text', {class: `peak ${half}`, x: at, y: y(top) - 4, 'text-anchor': anchor}, count(Math.round(top)));
+  }
+}
+
+// What a cumulative figure grew by a second, over windows that smooth what a busy machine makes of single samples.
+function rates(xs, ys) {
+  const window = Math.max(0.4, (xs.at(-1) || 0) / 80);
+  const line = {xs: [], ys: []};
+  let from = 0;
+  for (let i = 0; i < xs.length; ++i) {
+    while (from + 1 < i && xs[i] - xs[from + 1] >= window) ++from;
+    if (xs[i] - xs[from] < window) continue;
+    line.xs.push(xs[i]);
+    line.ys.push((ys[i] - ys[from]) / (xs[i] - xs[from]));
+  }
+  return line;
+}
