@@ -1,6 +1,3 @@
-#include <signal.h>
-#include <sys/resource.h>
-
 #include <atomic>
 #include <string>
 #include <thread>
@@ -10,11 +7,13 @@
 #include "gtest/gtest.h"
 #include "inventory/sqlite_ledger_gate_clock.h"
 #include "inventory/sqlite_ledger_support.h"
+#include "support/file_size_limit.h"
 
 namespace stockade {
 namespace {
 
 using ::stockade::testing::AddSku;
+using ::stockade::testing::FileSizeLimit;
 using ::stockade::testing::GateClock;
 using ::stockade::testing::OpenLedger;
 using ::stockade::testing::Reserve;
@@ -131,24 +130,6 @@ TEST(SqliteLedgerFailureTest, Append_BlockedByAFullQueue_IsReleasedWhenTheLedger
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(ledger->Health().code(), absl::StatusCode::kUnavailable);
 }
-
-// No file of this process may grow beyond `bytes` while the object lives: a disk that is full.
-class FileSizeLimit {
- public:
-  explicit FileSizeLimit(rlim_t bytes) : old_action_(signal(SIGXFSZ, SIG_IGN)) {
-    getrlimit(RLIMIT_FSIZE, &old_limit_);
-    const rlimit limit{bytes, old_limit_.rlim_max};
-    setrlimit(RLIMIT_FSIZE, &limit);
-  }
-  ~FileSizeLimit() {
-    setrlimit(RLIMIT_FSIZE, &old_limit_);
-    signal(SIGXFSZ, old_action_);
-  }
-
- private:
-  rlimit old_limit_;
-  const sighandler_t old_action_;
-};
 
 uint64_t CheckpointsIn(const MetricsRegistry& registry) {
   for (const prometheus::MetricFamily& family : registry.Collect()) {
