@@ -1,7 +1,7 @@
 // Lines over the seconds of a half, one for each half.
 
 const svgNamespace = 'http://www.w3.org/2000/svg';
-const chart = {left: 54, right: 372, top: 14, bottom: 150};
+const chart = {left: 54, right: 372, top: 14, bottom: 170};
 
 function draw(svg, tag, attributes, text) {
   const element = document.createElementNS(svgNamespace, tag);
