@@ -28,7 +28,7 @@ class HttpServer final : public httplib::Server {
   static constexpr absl::Duration kIdleTime = absl::Seconds(5);  // Between two requests.
 
   // Sees a request's head, which it may change, before anything else happens with it. False: the connection ends with
-  // the answer, because a body that nobody reads may follow.
+  // the answer, which should say so, because a body that nobody reads may follow.
   using Admit = std::function<bool(httplib::Request&)>;
 
   explicit HttpServer(Admit admit);

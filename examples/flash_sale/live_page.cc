@@ -42,6 +42,7 @@ class Page final : public LivePage {
     server_.set_pre_routing_handler([respond](const Request& request, Response& response) {
       if (const auto refused = Api::Refusal(request)) {
         Api::Answer(*refused, response);
+        if (Api::MayHaveBody(request)) response.set_header("Connection", "close");
       } else if (request.method == "POST") {
         return HandlerResponse::Unhandled;
       } else {
@@ -51,7 +52,9 @@ class Page final : public LivePage {
     });
     server_.Post("/orders", respond);
     server_.set_error_handler(httplib::Server::Handler([](const Request&, Response& response) {
-      if (response.body.empty()) Api::Answer(ErrorOfStatus(response.status), response);
+      if (!response.body.empty()) return;
+      Api::Answer(ErrorOfStatus(response.status), response);
+      response.set_header("Connection", "close");
     }));
     // httplib would send the text of what was thrown.
     server_.set_exception_handler(

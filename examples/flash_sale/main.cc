@@ -191,7 +191,7 @@ int Main(int argc, char** argv) {
   Progress progress;
   progress.Say(absl::StrCat("metrics: http://127.0.0.1:", port, "/metrics"));
   if (has_page) progress.Say(absl::StrCat("page: http://127.0.0.1:", port, "/"));
-  if (no_page) progress.Say(absl::StrCat("page: none, only metrics; ", page.status().message()));
+  if (no_page) progress.Say(absl::StrCat("page: none, and no API: ", page.status().message()));
   progress.Say(absl::StrCat("files: ", files->dir));
   progress.Say(options->trace.empty()
                    ? absl::StrCat("page views: Zipf over ", kZipfProducts, " products, seed ", options->seed)

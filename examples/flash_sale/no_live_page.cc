@@ -3,7 +3,7 @@
 namespace flash_sale {
 
 absl::StatusOr<std::unique_ptr<LivePage>> LivePage::Bind(uint16_t) {
-  return absl::UnimplementedError("this build has no page: cpp-httplib or nlohmann-json was not there");
+  return absl::UnimplementedError("this build has no page: it was made without cpp-httplib 0.11 or nlohmann-json 3.11");
 }
 
 }  // namespace flash_sale

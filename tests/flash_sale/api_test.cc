@@ -43,6 +43,8 @@ class FlashSaleApiTest : public ::testing::Test {
     ASSERT_EQ(product_on_sale_, 1);
   }
   static void TearDownTestSuite() {
+    demo_->Kill(SIGTERM);
+    EXPECT_EQ(demo_->Wait(), 0) << demo_->err();
     // All that went wrong inside would be told there.
     EXPECT_THAT(demo_->err(), Not(HasSubstr("flash_sale: ")));
     demo_.reset();
@@ -85,6 +87,7 @@ class FlashSaleApiTest : public ::testing::Test {
     const std::string answer = RawAnswer(port_, request);
     SCOPED_TRACE(request.substr(0, 100));
     EXPECT_THAT(answer, StartsWith("HTTP/1.1 " + status + " "));
+    EXPECT_THAT(answer, HasSubstr("\r\nConnection: close\r\n"));
     EXPECT_TRUE(json::parse(BodyOf(answer), nullptr, false).contains("error")) << answer;
   }
 
@@ -231,10 +234,12 @@ TEST_F(FlashSaleApiTest, Order_TooLarge_IsRefusedUnread) {
 TEST_F(FlashSaleApiTest, Request_OfAnotherMethodOrPath_IsRefused) {
   httplib::Client client = NewClient();
   const auto orders = client.Get("/orders");
+  ASSERT_TRUE(orders);
   ExpectError(orders, 405, "method_not_allowed");
   EXPECT_EQ(orders->get_header_value("Allow"), "POST");
   for (const char* const path : {"/", "/metrics", "/sale", "/products/1", "/stock/1"}) {
     const auto posted = client.Post(path, "{}", kJson);
+    ASSERT_TRUE(posted);
     ExpectError(posted, 405, "method_not_allowed");
     EXPECT_EQ(posted->get_header_value("Allow"), "GET, HEAD");
   }

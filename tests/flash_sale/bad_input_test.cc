@@ -134,6 +134,7 @@ TEST(FlashSaleBadInputTest, Port_Taken_IsRefusedBeforeAnyWork) {
   const std::string port = std::to_string(ntohs(address.sin_port));
   const TempDir dir;
   ExpectRefused(RunDemo({"--port", port, "--dir", dir.File("run")}), "127.0.0.1:" + port);
+  ExpectRefused(RunDemo({"--port", port, "--dir", dir.File("run"), "--serve"}), "127.0.0.1:" + port);
   EXPECT_FALSE(std::filesystem::exists(dir.File("run")));
   close(taken);
 }
