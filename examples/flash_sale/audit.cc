@@ -9,11 +9,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "ack_log.h"
+#include "common/sqlite.h"
 #include "shop.h"
-#include "sqlite.h"
 
 namespace flash_sale {
 namespace {
+
+using examples::Database;
+using examples::Statement;
 
 // ?1 is the SKU in all of them.
 constexpr char kStock[] = "SELECT granted FROM skus WHERE sku = ?1";

@@ -9,12 +9,15 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/sqlite.h"
 #include "hot_key_log.h"
 #include "pool.h"
-#include "sqlite.h"
 #include "trace.h"
 
 namespace flash_sale {
+
+using examples::Database;
+using examples::Statement;
 
 // What a page of the shop shows.
 struct Product {

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/own_redis.h"
 #include "options.h"
-#include "own_redis.h"
 #include "scenarios.h"
 #include "seller.h"
 #include "seller_lock.h"
@@ -19,6 +19,8 @@
 
 namespace ticket_office {
 namespace {
+
+using examples::OwnRedis;
 
 constexpr int kAsItShould = 0;
 constexpr int kNotAsItShould = 1;
@@ -96,7 +98,9 @@ int Main(int argc, char** argv) {
   std::unique_ptr<OwnRedis> own;
   if (options->redis.empty()) {
     absl::StatusOr<std::unique_ptr<OwnRedis>> started = OwnRedis::Start();
-    if (!started.ok()) return Fail(started.status());
+    if (!started.ok()) {
+      return Fail(absl::UnavailableError(absl::StrCat(started.status().message(), " (--redis URL: use another)")));
+    }
     own = *std::move(started);
   }
   const std::string url = own != nullptr ? own->url() : options->redis;

@@ -9,10 +9,12 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "process.h"
+#include "common/process.h"
 #include "seller.h"
 
 namespace ticket_office {
+
+using examples::Process;
 
 // The processes that sell in one scenario, and when the paused ones go on. Sellers are known by their number, in the
 // order in which they were started. What a seller should not have come to (it failed, or ended where it was to be

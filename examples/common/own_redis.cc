@@ -1,4 +1,4 @@
-#include "own_redis.h"
+#include "common/own_redis.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -13,7 +13,7 @@
 #include "absl/time/clock.h"
 #include "stockade/redis/redis_client.h"
 
-namespace ticket_office {
+namespace examples {
 namespace {
 
 constexpr absl::Duration kStartLimit = absl::Seconds(10);
@@ -37,7 +37,7 @@ void Remove(const std::string& directory) {
 
 absl::StatusOr<std::unique_ptr<OwnRedis>> OwnRedis::Start() {
   const char* const base = getenv("TMPDIR");
-  std::string directory = absl::StrCat(base != nullptr && *base != '\0' ? base : "/tmp", "/ticket_office-XXXXXX");
+  std::string directory = absl::StrCat(base != nullptr && *base != '\0' ? base : "/tmp", "/stockade_redis-XXXXXX");
   if (mkdtemp(directory.data()) == nullptr) {
     return absl::UnavailableError(absl::StrCat(directory, ": ", std::strerror(errno)));
   }
@@ -64,8 +64,7 @@ absl::Status OwnRedis::AwaitAnswer() {
     absl::SleepFor(kBetweenLooks);
   }
   const std::string log = LastLine(directory_ + "/log");
-  return absl::UnavailableError(
-      absl::StrCat("redis-server does not start: ", log.empty() ? "is it installed? (--redis URL: use another)" : log));
+  return absl::UnavailableError(absl::StrCat("redis-server does not start: ", log.empty() ? "is it installed?" : log));
 }
 
 OwnRedis::~OwnRedis() {
@@ -76,4 +75,4 @@ OwnRedis::~OwnRedis() {
   Remove(directory_);
 }
 
-}  // namespace ticket_office
+}  // namespace examples

@@ -1,4 +1,4 @@
-#include "process.h"
+#include "common/process.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,7 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace ticket_office {
+namespace examples {
 namespace {
 
 // In the child, of a parent with threads: nothing but system calls.
@@ -73,4 +73,4 @@ void Process::Signal(int signal) { kill(pid_, signal); }
 
 void Process::Continue() { Signal(SIGCONT); }
 
-}  // namespace ticket_office
+}  // namespace examples

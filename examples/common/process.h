@@ -1,5 +1,5 @@
-#ifndef STOCKADE_EXAMPLES_TICKET_OFFICE_PROCESS_H_
-#define STOCKADE_EXAMPLES_TICKET_OFFICE_PROCESS_H_
+#ifndef STOCKADE_EXAMPLES_COMMON_PROCESS_H_
+#define STOCKADE_EXAMPLES_COMMON_PROCESS_H_
 
 #include <sys/types.h>
 
@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 
-namespace ticket_office {
+namespace examples {
 
 // A program that we run. Killed, and waited for, with the object; by the kernel, if we die first. For one thread, which
 // must be the one that started it.
@@ -43,6 +43,6 @@ class Process {
   pid_t pid_;  // -1: it has ended and was waited for.
 };
 
-}  // namespace ticket_office
+}  // namespace examples
 
-#endif  // STOCKADE_EXAMPLES_TICKET_OFFICE_PROCESS_H_
+#endif  // STOCKADE_EXAMPLES_COMMON_PROCESS_H_

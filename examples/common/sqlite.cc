@@ -1,8 +1,8 @@
-#include "sqlite.h"
+#include "common/sqlite.h"
 
 #include "absl/strings/str_cat.h"
 
-namespace flash_sale {
+namespace examples {
 namespace {
 
 absl::Status SqliteError(sqlite3* database) {
@@ -76,4 +76,4 @@ absl::StatusOr<int64_t> Database::QueryInt(std::string_view sql) {
   return statement->QueryInt();
 }
 
-}  // namespace flash_sale
+}  // namespace examples

@@ -1,14 +1,14 @@
-#ifndef STOCKADE_EXAMPLES_TICKET_OFFICE_OWN_REDIS_H_
-#define STOCKADE_EXAMPLES_TICKET_OFFICE_OWN_REDIS_H_
+#ifndef STOCKADE_EXAMPLES_COMMON_OWN_REDIS_H_
+#define STOCKADE_EXAMPLES_COMMON_OWN_REDIS_H_
 
 #include <memory>
 #include <string>
 #include <utility>
 
 #include "absl/status/statusor.h"
-#include "process.h"
+#include "common/process.h"
 
-namespace ticket_office {
+namespace examples {
 
 // A redis-server that keeps nothing, in a temporary directory, with a Unix socket only: no port can be taken. Stopped,
 // and the directory removed, with the object.
@@ -28,6 +28,6 @@ class OwnRedis {
   Process server_;
 };
 
-}  // namespace ticket_office
+}  // namespace examples
 
-#endif  // STOCKADE_EXAMPLES_TICKET_OFFICE_OWN_REDIS_H_
+#endif  // STOCKADE_EXAMPLES_COMMON_OWN_REDIS_H_

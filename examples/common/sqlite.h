@@ -1,5 +1,5 @@
-#ifndef STOCKADE_EXAMPLES_FLASH_SALE_SQLITE_H_
-#define STOCKADE_EXAMPLES_FLASH_SALE_SQLITE_H_
+#ifndef STOCKADE_EXAMPLES_COMMON_SQLITE_H_
+#define STOCKADE_EXAMPLES_COMMON_SQLITE_H_
 
 #include <sqlite3.h>
 
@@ -11,7 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-namespace flash_sale {
+namespace examples {
 
 // A prepared statement. One thread at a time.
 class Statement {
@@ -63,6 +63,6 @@ class Database {
   std::unique_ptr<sqlite3, Close> handle_;
 };
 
-}  // namespace flash_sale
+}  // namespace examples
 
-#endif  // STOCKADE_EXAMPLES_FLASH_SALE_SQLITE_H_
+#endif  // STOCKADE_EXAMPLES_COMMON_SQLITE_H_
