@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what is missing of Debian's packages for the named jobs, and nothing else:
-#   scripts/install-deps.sh demo|test|bench|bench-peers|lint|tsan|docs ...
+#   scripts/install-deps.sh demo|tutorial|test|bench|bench-peers|lint|tsan|docs ...
 # bench-peers is what bench/peers/build takes; nothing installs it but who asks for it, and what is there from elsewhere
 # than Debian is left alone.
 # Runs as root or through sudo, asks no question, and starts no service. Where apt is not there it lists what is
@@ -11,8 +11,9 @@ build="g++ cmake ninja-build pkg-config libabsl-dev prometheus-cpp-dev libsqlite
        libmariadb-dev libssl-dev libzookeeper-mt-dev zlib1g-dev libcpp-httplib-dev nlohmann-json3-dev"
 declare -A packages=(
   [demo]="$build"
+  [tutorial]="$build curl redis-server sqlite3"
   [test]="$build libgtest-dev libgmock-dev chromium curl doxygen git procps prometheus python3 redis-server redis-sentinel
-          zookeeper mariadb-server spin"
+          sqlite3 zookeeper mariadb-server spin"
   [bench]="$build libtbb-dev libnsync-dev libboost-thread-dev postgresql mariadb-server libpq-dev
          zookeeper libzookeeper-mt-dev"
   [bench-peers]=""

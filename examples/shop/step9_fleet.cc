@@ -130,7 +130,10 @@ int main(int argc, char** argv) {
 
   // Such locks exclude one process's threads only.
   const bool alone = plan.locks == "local:";
-  if (alone) std::printf("locks are local: (is redis-server installed?), so there is one process\n");
+  if (alone) {
+    std::printf("locks are local: (is redis-server installed?), so there is one process\n");
+    std::fflush(stdout);
+  }
   std::vector<Process> fleet;
   if (alone) {
     fleet.push_back(Start(plan));

@@ -1,0 +1,210 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <fstream>
+#include <regex>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "support/needs_program.h"
+#include "support/subprocess.h"
+#include "support/temp_dir.h"
+
+namespace stockade::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsSubsetOf;
+using Lines = std::vector<std::string>;
+
+Lines LinesOf(std::istream& in) {
+  Lines lines;
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+Lines LinesOf(const std::string& text) {
+  std::istringstream in(text);
+  return LinesOf(in);
+}
+
+Lines Document(const std::string& path) {
+  std::ifstream in(std::string(STOCKADE_SOURCE_DIR) + "/" + path);
+  return LinesOf(in);
+}
+
+// What the tutorial shows below each "$ command".
+struct Shown {
+  std::string command;
+  Lines lines;
+};
+
+std::vector<Shown> Consoles() {
+  std::vector<Shown> consoles;
+  bool inside = false;
+  for (const std::string& line : Document("docs/TUTORIAL.md")) {
+    if (line == "```console" || line == "```") {
+      inside = line == "```console";
+    } else if (inside && line.starts_with("$ ")) {
+      consoles.push_back({line.substr(2), {}});
+    } else if (inside) {
+      consoles.back().lines.push_back(line);
+    }
+  }
+  return consoles;
+}
+
+// What is shown below the commands that are `command`, one after another.
+std::vector<Lines> ShownBelow(const std::string& command) {
+  std::vector<Lines> shown;
+  for (const Shown& console : Consoles()) {
+    if (console.command == command && !console.lines.empty()) shown.push_back(console.lines);
+  }
+  return shown;
+}
+
+// Without what varies from run to run: figures with a ~ and those of a log line, directories, the width of columns.
+std::string Lasting(const std::string& line) {
+  static const std::regex about(R"(~[\d.]+)");
+  static const std::regex directory(R"(/tmp/shop[-\w]*)");
+  static const std::regex figure(R"(\d+(\.\d+)?)");
+  static const std::regex spaces(R"( +)");
+  std::string lasting = std::regex_replace(line, about, "~N");
+  lasting = std::regex_replace(lasting, directory, "DIR");
+  if (line.starts_with("stockade ")) lasting = std::regex_replace(lasting, figure, "N");
+  return std::regex_replace(lasting, spaces, " ");
+}
+
+Lines Lasting(const Lines& lines, bool log) {
+  Lines lasting;
+  for (const std::string& line : lines) {
+    if (line.starts_with("stockade ") == log) lasting.push_back(Lasting(line));
+  }
+  return lasting;
+}
+
+std::string Step(int number) { return std::string(SHOP_STEPS) + "/step" + std::to_string(number); }
+
+// The program's output is what is shown, and what is shown of its log is in it.
+void ExpectAsShown(const RunResult& run, const Lines& shown) {
+  SCOPED_TRACE(run.err);
+  EXPECT_EQ(Lasting(LinesOf(run.out), false), Lasting(shown, false));
+  EXPECT_THAT(Lasting(shown, true), IsSubsetOf(Lasting(LinesOf(run.err), true)));
+}
+
+RunResult ExpectAsShown(int step) {
+  SCOPED_TRACE("step " + std::to_string(step));
+  const RunResult run = RunToEnd({Step(step)});
+  const std::vector<Lines> shown = ShownBelow("./run tutorial " + std::to_string(step));
+  EXPECT_EQ(run.status, 0);
+  EXPECT_EQ(shown.size(), 1u);
+  if (shown.size() == 1) ExpectAsShown(run, shown[0]);
+  return run;
+}
+
+// The figures with a ~ in front, without decimals.
+std::vector<int> Varying(const std::string& text) {
+  static const std::regex about(R"(~(\d+)(?![\d.]))");
+  std::vector<int> figures;
+  for (std::sregex_iterator it(text.begin(), text.end(), about), end; it != end; ++it) {
+    figures.push_back(std::stoi((*it)[1]));
+  }
+  return figures;
+}
+
+TEST(ShopTest, NaiveLookup_Expired_IsAStampede) {
+  const std::vector<int> queries = Varying(ExpectAsShown(1).out);
+  ASSERT_EQ(queries.size(), 2u);
+  for (const int figure : queries) {
+    EXPECT_GT(figure, 1);
+    EXPECT_LE(figure, 100);
+  }
+}
+
+TEST(ShopTest, CacheSteps_EachHardship_CostWhatIsShown) {
+  for (const int step : {2, 3, 4}) ExpectAsShown(step);
+}
+
+TEST(ShopTest, NaiveStock_OfTen_IsOversold) {
+  const std::vector<int> figures = Varying(ExpectAsShown(5).out);
+  ASSERT_EQ(figures.size(), 2u);
+  EXPECT_GT(figures[0], 10);
+}
+
+TEST(ShopTest, Inventory_OfTen_SellsTen) { ExpectAsShown(6); }
+
+TEST(ShopTest, Ledger_KilledAndStartedAgain_HasWhatWasAcknowledged) {
+  const TempDir dir;
+  std::vector<Lines> shown = ShownBelow("./run tutorial 7 /tmp/shop");
+  ASSERT_EQ(shown.size(), 2u);
+  const RunResult killed = RunToEnd({Step(7), dir.path()});
+  EXPECT_EQ(killed.status, 128 + SIGKILL);
+  ASSERT_EQ(shown[0].back(), "Killed");  // Says the shell.
+  shown[0].pop_back();
+  ExpectAsShown(killed, shown[0]);
+
+  RunResult again = RunToEnd({Step(7), dir.path()});
+  EXPECT_EQ(again.status, 0);
+  again.err = std::regex_replace(again.err, std::regex(dir.path()), "/tmp/shop");
+  ExpectAsShown(again, shown[1]);
+}
+
+TEST(ShopTest, Ledger_WithoutADirectory_IsRefused) {
+  const RunResult run = RunToEnd({Step(7)});
+  EXPECT_EQ(run.status, 2);
+  EXPECT_EQ(run.err, "usage: step7 DIRECTORY\n");
+}
+
+TEST(ShopTest, Metrics_UnderLoad_AreServedUntilInterrupted) {
+  STOCKADE_NEEDS_PROGRAM("curl", "curl");
+  Subprocess shop({Step(8), "0"});
+  ASSERT_TRUE(shop.AwaitOutput("until Ctrl-C\n"));
+  const std::string url = shop.out().substr(0, shop.out().find(','));
+  const std::vector<Lines> shown = ShownBelow("./run tutorial 8");
+  ASSERT_EQ(shown.size(), 1u);
+  EXPECT_THAT(shown[0], ::testing::ElementsAre("http://127.0.0.1:9464/metrics, until Ctrl-C"));
+  EXPECT_TRUE(std::regex_match(url, std::regex(R"(http://127\.0\.0\.1:\d+/metrics)"))) << url;
+
+  // Of the series that are shown, as many as there are, in their order; what they count varies.
+  const auto series = [](const Lines& lines) {
+    Lines names;
+    for (const std::string& line : lines) names.push_back(line.substr(0, line.find(' ')));
+    return names;
+  };
+  const std::vector<Shown> consoles = Consoles();
+  const auto curl = std::ranges::find_if(consoles, [](const Shown& c) { return c.command.starts_with("curl "); });
+  ASSERT_NE(curl, consoles.end());
+  const std::string command = std::regex_replace(curl->command, std::regex(R"(http\S+)"), url);
+  const RunResult scraped = RunToEnd({"sh", "-c", command});
+  EXPECT_EQ(series(LinesOf(scraped.out)), series(curl->lines)) << scraped.err;
+
+  shop.Kill(SIGINT);
+  EXPECT_EQ(shop.Wait(), 0) << shop.err();
+}
+
+TEST(ShopTest, Fleet_PausedAndKilled_SellsEachPairOnce) {
+  STOCKADE_NEEDS_PROGRAM("redis-server", "redis-server");
+  ExpectAsShown(9);
+}
+
+TEST(ShopTest, Fleet_WithoutAServerForLocks_IsOneProcess) {
+  const TempDir dir;
+  const RunResult run = RunToEnd({"env", "PATH=" + dir.path(), Step(9)});
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("so there is one process"));
+  EXPECT_THAT(run.out, HasSubstr("delivered 1000, sold 1000, to 1000 buyers; acknowledged and not there: 0"));
+}
+
+TEST(TutorialTest, CMakeBlock_IsTheOwnProjects) {
+  const Lines tutorial = Document("docs/TUTORIAL.md");
+  const Lines project = Document("examples/shop/own_project/CMakeLists.txt");
+  const auto block = std::ranges::find(tutorial, "```cmake");
+  ASSERT_NE(block, tutorial.end());
+  EXPECT_EQ(Lines(block + 1, std::find(block, tutorial.end(), "```")), project);
+}
+
+}  // namespace
+}  // namespace stockade::testing
