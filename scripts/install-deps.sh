@@ -11,7 +11,7 @@ build="g++ cmake ninja-build pkg-config libabsl-dev prometheus-cpp-dev libsqlite
        libmariadb-dev libssl-dev libzookeeper-mt-dev zlib1g-dev libcpp-httplib-dev nlohmann-json3-dev"
 declare -A packages=(
   [demo]="$build"
-  [tutorial]="$build curl redis-server sqlite3"
+  [tutorial]="$build curl prometheus redis-server sqlite3"
   [test]="$build libgtest-dev libgmock-dev chromium curl doxygen git procps prometheus python3 redis-server redis-sentinel
           sqlite3 zookeeper mariadb-server spin"
   [bench]="$build libtbb-dev libnsync-dev libboost-thread-dev postgresql mariadb-server libpq-dev
