@@ -21,6 +21,14 @@ cmake --build "$work/build"
 build_with_pkg_config "$prefix" "$work/consumer/locks.cc" "$work/by_pkg_config" stockade-locks_connect
 [ "$("$work/by_pkg_config")" = "held" ] || fail "by_pkg_config"
 
+# The project that docs/TUTORIAL.md ends with.
+if has ledger_sqlite; then
+  cmake -S "$source/examples/shop/own_project" -B "$work/own" -G Ninja -DCMAKE_CXX_COMPILER="$compiler" \
+    -DCMAKE_CXX_FLAGS="$flags" -DCMAKE_PREFIX_PATH="$prefix"
+  cmake --build "$work/own"
+  [ "$("$work/own/own_project")" = "the name of shoe-1: sold one, 9 left" ] || fail "own_project"
+fi
+
 # What was asked for and what that is built on, and no more.
 finds "$prefix" "COMPONENTS;inventory"
 [[ $said == *" stockade::inventory "* && $said == *" stockade::locks "* && $said != *stockade::cache* ]] || fail "$said"
