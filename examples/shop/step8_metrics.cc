@@ -79,6 +79,7 @@ int main(int argc, char** argv) {
 
     std::atomic<int> clicks = 0;
     std::vector<std::jthread> people;
+    people.reserve(8);
     for (int i = 0; i < 4; ++i)
       people.emplace_back([&](const std::stop_token& closed) { LookAround(products, closed); });
     for (int i = 0; i < 4; ++i) people.emplace_back([&](const std::stop_token& closed) { Buy(stock, clicks, closed); });
