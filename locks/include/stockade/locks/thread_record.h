@@ -21,7 +21,7 @@ class ThreadRecord;
 //
 // Invariants, between two calls of the lock: lock == 0 and beyond == 0; or lock is the address of a LockCore plus a
 // tag, which tells of one hold, and beyond counts the others. A thread that holds both ways has a tag of writing.
-struct Hold {
+struct STOCKADE_EXPORT Hold {
   // Reads, and is counted in the lock's word; or is published, and the word does not count it.
   static constexpr uintptr_t kCountedRead = 0;
   static constexpr uintptr_t kPublishedRead = 1;
@@ -83,7 +83,7 @@ struct Hold {
       WakeAll();
     }
   }
-  STOCKADE_EXPORT void WakeAll();
+  void WakeAll();
 };
 
 namespace thread_record_detail {
