@@ -45,7 +45,7 @@ build_with_pkg_config() {
   pkg-config --print-errors --exists stockade || fail "pkg-config does not find all that stockade.pc requires"
   shown=$(pkg-config --cflags --libs "$@")
   # shellcheck disable=SC2086  # Words.
-  "$compiler" $flags -std=c++20 "$file" -o "$program" $shown
+  "$compiler" $flags -std=c++20 "$file" -o "$program" $shown -Wl,-rpath,"$(dirname "$PKG_CONFIG_PATH")"
 }
 
 has() {  # <component>: whether our build has it.

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # shared.sh <our build> <our source> <compiler> <flags>: builds our tree as part of another project, as shared libraries;
-# looks at what they show, and installs them. Without optimisation and in few translation units, for time.
+# looks at what they show, and installs them where no linker looks by itself. Without optimisation and in few translation
+# units, for time.
 set -euo pipefail
 . "$(dirname "$0")/common.sh"
 flags=-O0
 
 cmake -S "$work/consumer" -B "$work/build" -G Ninja -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_CXX_FLAGS="$flags" \
   -DBUILD_SHARED_LIBS=ON -DSTOCKADE_SOURCE_DIR="$source" -DCMAKE_SHARED_LINKER_FLAGS=-Wl,-z,defs \
-  -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=0 >"$work/configure.log"
+  -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=0 -DCMAKE_INSTALL_RPATH="\$ORIGIN" >"$work/configure.log"
 cmake --build "$work/build"
 [ "$("$work/build/consumer")" = "loaded pegasus, 99 left" ] || fail "consumer"
 [ "$("$work/build/lock_consumer")" = "held" ] || fail "lock_consumer"
@@ -47,7 +48,7 @@ if [ -n "$(find "$work/prefix" -name stockade-redis.pc)" ]; then
 fi
 build_with_pkg_config "$work/prefix" "$work/consumer/locks.cc" "$work/by_pkg_config" stockade-locks_connect
 [[ $(pkg-config --libs stockade) != *hiredis* ]] || fail "stockade.pc asks for hiredis"
-[ "$(LD_LIBRARY_PATH=$(dirname "$PKG_CONFIG_PATH") "$work/by_pkg_config")" = "held" ] || fail "by_pkg_config"
+[ "$("$work/by_pkg_config")" = "held" ] || fail "by_pkg_config"
 
 # Tests reach what is hidden.
 if cmake -S "$source" -B "$work/tests" -G Ninja -DBUILD_SHARED_LIBS=ON >"$work/tests.log" 2>&1; then
