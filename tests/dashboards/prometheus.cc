@@ -11,14 +11,18 @@
 #include "support/subprocess.h"
 
 namespace stockade::testing {
+namespace {
 
-std::string HttpGet(const std::string& url, const std::string& query) {
+// The body of an answer, whatever its status; empty where there is none. `query` is not encoded yet.
+std::string HttpGet(const std::string& url, const std::string& query = "") {
   std::vector<std::string> command = {"curl", "--silent", "--noproxy", "*", "--max-time", "30", "--fail-with-body"};
   if (!query.empty()) command.insert(command.end(), {"--get", "--data-urlencode", "query=" + query});
   command.push_back(url);
   const RunResult result = RunToEnd(command);
   return result.status == 0 || result.status == 22 ? result.out : "";  // 22: an error of HTTP, with a body.
 }
+
+}  // namespace
 
 Prometheus::Prometheus(const std::vector<uint16_t>& targets) {
   namespace fs = std::filesystem;

@@ -11,9 +11,6 @@
 
 namespace stockade::testing {
 
-// The body of an answer of 200; empty otherwise. `query`: what follows a `query=`, not encoded.
-std::string HttpGet(const std::string& url, const std::string& query = "");
-
 // A real Prometheus on 127.0.0.1 with the configuration and the rules of metrics/prometheus, but for the targets and
 // for the intervals, which are half a second. Aborts with its log where it does not start.
 class Prometheus {
