@@ -57,8 +57,9 @@ class Page final : public LivePage {
       response.set_header("Connection", "close");
     }));
     // httplib would send the text of what was thrown.
-    server_.set_exception_handler(
-        [](const Request&, Response& response, std::exception_ptr) { Api::Answer(ErrorOfStatus(500), response); });
+    server_.set_exception_handler([](const Request&, Response& response, const std::exception_ptr&) {
+      Api::Answer(ErrorOfStatus(500), response);
+    });
     server_.Start();
   }
 
