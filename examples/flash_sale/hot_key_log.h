@@ -17,7 +17,9 @@ struct HotKeyFigures {
   int64_t expiries = 0;  // That were followed by a view.
 
   // 0 where nothing was viewed.
-  double LoadsPerExpiry() const { return queries == 0 ? 0 : static_cast<double>(queries) / (1.0 + expiries); }
+  double LoadsPerExpiry() const {
+    return queries == 0 ? 0 : static_cast<double>(queries) / static_cast<double>(1 + expiries);
+  }
   // Each value but the first was loaded once, for an expiry, and each expiry was answered by a load.
   bool Exact() const { return queries == 1 + expiries; }
 };

@@ -40,8 +40,8 @@ class LatencyHistogram {
   // Below 16 ns a bucket each; above, 16 buckets for each power of two.
   static size_t Bucket(uint64_t ns) {
     if (ns < 16) return ns;
-    const int shift = std::bit_width(ns) - 5;
-    return static_cast<size_t>(shift) * 16 + (ns >> shift);
+    const size_t shift = static_cast<size_t>(std::bit_width(ns)) - 5;
+    return shift * 16 + (ns >> shift);
   }
   static int64_t UpperBound(size_t bucket) {
     if (bucket < 32) return static_cast<int64_t>(bucket);

@@ -21,7 +21,7 @@ class Pool {
   class Lease {
    public:
     Lease(Pool* pool, std::unique_ptr<Connection> connection) : pool_(pool), connection_(std::move(connection)) {}
-    Lease(Lease&&) = default;
+    Lease(Lease&&) noexcept = default;
     ~Lease() {
       if (connection_ != nullptr) pool_->Return(std::move(connection_));
     }
