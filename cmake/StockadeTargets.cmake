@@ -54,6 +54,9 @@ function(stockade_own_flags target)
   if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
     # What g++ 12 sees in libstdc++'s headers, in optional and string, is not there.
     target_compile_options(${target} PRIVATE -Wno-maybe-uninitialized -Wno-restrict -Wno-tsan)
+    if(CMAKE_UNITY_BUILD)  # Where the sources are included, their anonymous namespaces look like a header's.
+      target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
+    endif()
   endif()
   if(STOCKADE_WERROR)
     target_compile_options(${target} PRIVATE -Werror)
