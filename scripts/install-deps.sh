@@ -55,6 +55,10 @@ fi
 as_root=()
 if [ "$(id -u)" -ne 0 ]; then
   command -v sudo >/dev/null 2>&1 || { echo "install-deps: run as root or install sudo; missing:$missing" >&2; exit 2; }
+  sudo -n true 2>/dev/null || {
+    echo "install-deps: sudo wants a password here; once: sudo scripts/install-deps.sh $*; missing:$missing" >&2
+    exit 2
+  }
   as_root=(sudo -n)
 fi
 
