@@ -31,7 +31,7 @@ for script in run .ci/run scripts/*.sh; do bash -n "$script" || status=1; done
 # Libraries and examples some sources at a time, as the preset has them; of each test, and what is tested of bench/, clang's
 # own warnings only.
 mapfile -t built < <(sed -n 's|^ *"file": "\(.*\)"$|\1|p' build/clang/compile_commands.json | sort -u)
-look() { xargs -P "$(nproc)" -n 1 clang-tidy-16 -p build/clang --quiet "$@" 2>>build/clang-tidy.err || status=1; }
+look() { xargs -d '\n' -P "$(nproc)" -n 1 clang-tidy-16 -p build/clang --quiet "$@" 2>>build/clang-tidy.err || status=1; }
 : >build/clang-tidy.err
 printf '%s\n' "${built[@]}" | grep -vE "^$PWD/(tests|bench)/" | look
 printf '%s\n' "${built[@]}" | grep -E "^$PWD/(tests|bench)/" | look --checks='-*,clang-diagnostic-*,readability-duplicate-include'
