@@ -28,6 +28,11 @@ void HalfBoard::Judge(const StockAudit& audit, double loads_per_expiry) {
   reading_.loads_per_expiry = loads_per_expiry;
 }
 
+Stage HalfBoard::stage() const {
+  const std::lock_guard lock(mutex_);
+  return reading_.stage;
+}
+
 HalfBoard::Reading HalfBoard::Read() const {
   const std::lock_guard lock(mutex_);
   return reading_;

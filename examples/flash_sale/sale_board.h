@@ -51,6 +51,7 @@ class HalfBoard {
   void Add(const LiveFigures& figures);
   void Judge(const StockAudit& audit, double loads_per_expiry);
 
+  Stage stage() const;
   Reading Read() const;
 
  private:
