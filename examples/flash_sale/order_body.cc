@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 
@@ -33,15 +35,19 @@ bool IsToken(std::string_view text) {
 
 absl::StatusOr<Purchase> ParseOrderBody(const std::string& body) {
   bool too_deep = false;
-  const auto shallow = [&](int depth, json::parse_event_t event, json&) {
+  bool twice = false;  // The parser would keep the last; another reader of the same order may keep the first.
+  std::set<std::string> fields;
+  const auto plain = [&](int depth, json::parse_event_t event, json& parsed) {
     const bool opens = event == json::parse_event_t::object_start || event == json::parse_event_t::array_start;
     if (opens && depth >= kMostDepth) too_deep = true;
+    if (event == json::parse_event_t::key && !fields.insert(parsed.get<std::string>()).second) twice = true;
     return !too_deep;
   };
-  const json order = json::parse(body, shallow, /*allow_exceptions=*/false);
+  const json order = json::parse(body, plain, /*allow_exceptions=*/false);
   if (too_deep) return absl::InvalidArgumentError("a field of the body is an object or an array");
   if (order.is_discarded()) return absl::InvalidArgumentError("the body is no JSON");
   if (!order.is_object()) return absl::InvalidArgumentError("the body is no JSON object");
+  if (twice) return absl::InvalidArgumentError("the body has a field twice");
 
   Purchase purchase;
   bool has_product = false;

@@ -207,6 +207,7 @@ TEST_F(FlashSaleApiTest, Order_WithABodyThatIsNone_IsRefused) {
       R"({"product": 26, "buyer": 7})",
       R"({"product": 26, "buyer": "ann", "price": 1})",
       R"({"product": {"id": 26}, "buyer": "ann"})",
+      R"({"product": 27, "product": 26, "buyer": "ann"})",
       R"({"product": 26, "buyer": "ann"} trailing)",
       R"({"product": 26, "buyer": ")" + std::string(65, 'b') + "\"}",
       "{\"product\": 26, \"buyer\": \"\xff\"}",
