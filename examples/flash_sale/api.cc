@@ -128,6 +128,7 @@ std::optional<ApiError> Api::Refusal(const Request& head) {
 
 bool Api::MayHaveBody(const Request& head) {
   return !IsReading(head) || head.has_header("Transfer-Encoding") ||
+         head.get_header_value_count("Content-Length") > 1 ||
          (head.has_header("Content-Length") && head.get_header_value("Content-Length") != "0");
 }
 

@@ -262,6 +262,7 @@ TEST_F(FlashSaleApiTest, Request_ThatIsNoneOrWithoutEnd_IsRefused) {
   ExpectRawError(order + "Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}", "400");
   ExpectRawError(order + "Content-Length: 99999999999999999999\r\n\r\n{}", "413");
   ExpectRawError("GET /sale HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}", "400");
+  ExpectRawError("GET /sale HTTP/1.1\r\nContent-Length: 0\r\nContent-Length: 2\r\n\r\n{}", "400");
   ExpectRawError("GET /" + std::string(10'000, 'a') + " HTTP/1.1\r\n\r\n", "414");
   ExpectRawError(std::string(100'000, 'a'), "431");
   ExpectRawError("GET /sale HTTP/1.1\r\nX: " + std::string(20'000, 'a') + "\r\n\r\n", "400");
