@@ -14,6 +14,7 @@
 #include "inventory/platter.h"
 #include "inventory/sqlite_ledger_script.h"
 #include "stockade/base/manual_clock.h"
+#include "stockade/metrics/metrics_registry.h"
 #include "support/scale.h"
 
 namespace stockade {
@@ -211,7 +212,19 @@ TEST(SqliteLedgerFaultTest, Open_WhenACallFails_SaysSoOrIsWholeAndWorksLater) {
   EXPECT_GT(refused, 10);
 }
 
-// What the checkpoint was to move is in the log, and durable.
+double FailuresIn(const MetricsRegistry& registry) {
+  for (const prometheus::MetricFamily& family : registry.Collect()) {
+    if (family.name != "stockade_ledger_commits_total") continue;
+    for (const prometheus::ClientMetric& metric : family.metric) {
+      for (const auto& label : metric.label) {
+        if (label.name == "result" && label.value == "error") return metric.counter.value;
+      }
+    }
+  }
+  return -1;
+}
+
+// What the checkpoint was to move is in the log, and durable. The alert on failures goes by the metric.
 TEST(SqliteLedgerFaultTest, Checkpoint_ThatFails_ClosesTheLedgerAndLosesNothingAcknowledged) {
   const FaultVfs::Fault faults[] = {
       {.call = Call::kWrite, .suffix = "orders.db"},
@@ -227,9 +240,11 @@ TEST(SqliteLedgerFaultTest, Checkpoint_ThatFails_ClosesTheLedgerAndLosesNothingA
     const std::string path = dir.File("orders.db");
     ManualClock clock;
     FaultVfs disk(dir.path());
-    auto ledger = OpenLedger(path, {.max_batch_records = 1, .clock = &clock});
+    MetricsRegistry registry;
+    auto ledger = SqliteLedger::Open(path, {.max_batch_records = 1, .clock = &clock, .metrics = &registry}).value();
     disk.Fail(fault);
     const Written written = Write(*ledger, appended, 10);
+    EXPECT_EQ(FailuresIn(registry), 1);
     EXPECT_TRUE(disk.failed());
     EXPECT_GT(written.acknowledged, appended.size() / 4);
     EXPECT_EQ(written.failure.code(), absl::StatusCode::kUnavailable);

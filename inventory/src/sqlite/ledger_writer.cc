@@ -102,7 +102,6 @@ bool LedgerWriter::Commit(CommitQueue::Batch& batch) {
     return true;
   }
   if (!absl::IsResourceExhausted(status)) {
-    metrics_.Add(kLedgerCommitErrors);
     Fail(status);
     return false;
   }
@@ -119,6 +118,7 @@ bool LedgerWriter::Commit(CommitQueue::Batch& batch) {
 }
 
 void LedgerWriter::Fail(const absl::Status& why) {
+  metrics_.Add(kLedgerCommitErrors);  // Where it was a checkpoint, too: no group commit will succeed any more.
   Log(LogSeverity::kError, Concat("SqliteLedger '", path_, "' has failed: ", why.message()));
   queue_.Failed(absl::UnavailableError(
       Concat("SqliteLedger '", path_, "' has failed and must be opened again: ", why.message())));
