@@ -11,7 +11,6 @@
 #include <string>
 #include <thread>
 
-#include "metrics/scrape.h"
 #include "stockade/cache/loading_cache.h"
 #include "stockade/inventory/inventory.h"
 #include "stockade/locks/local_lock_service.h"
@@ -19,6 +18,7 @@
 #include "stockade/locks/reentrant_shared_mutex.h"
 #include "stockade/metrics/metrics_server.h"
 #include "support/exported.h"
+#include "support/http.h"
 #include "support/needs_program.h"
 #include "support/run_threads.h"
 #include "support/scale.h"
@@ -205,9 +205,8 @@ TEST(ComponentsTest, AThousand_ScrapedOverHttp_EachSeriesOnceAndPromtoolIsSilent
   }
   const auto server = MetricsServer::Start({.port = 0, .registry = &registry});
   ASSERT_TRUE(server.ok()) << server.status();
-  const std::string answer = testing::Scrape((*server)->port());
-  ASSERT_TRUE(answer.starts_with("HTTP/1.1 200 OK")) << answer.substr(0, 200);
-  const std::string page = answer.substr(answer.find("\r\n\r\n") + 4);
+  const std::string page = testing::Scrape((*server)->port());
+  ASSERT_FALSE(page.empty());
 
   std::set<std::string> series;  // And the heads of families.
   std::map<std::string, size_t> of_family;
