@@ -32,11 +32,13 @@ class OrderedUnits {
 
   uint64_t taken() const { return Sum(&Cell::taken); }
   uint64_t returned() const { return Sum(&Cell::returned); }
-  // Exact while nobody changes them. Otherwise what is on its way to be sold or returned may still show as held.
+  // Exact while nobody changes them. Otherwise what is on its way to be sold or returned may still show as held, but
+  // never less than nothing.
   int64_t sold() const { return static_cast<int64_t>(Sum(&Cell::sold)); }
   int64_t held() const {
-    const uint64_t ended = Sum(&Cell::sold) + returned();
-    return static_cast<int64_t>(taken() - ended);
+    const uint64_t back = returned();  // First: what has come back is sold no more, and was taken.
+    const uint64_t ended = back + Sum(&Cell::sold);
+    return std::max<int64_t>(0, static_cast<int64_t>(taken() - ended));
   }
 
  private:

@@ -200,6 +200,26 @@ TEST(OversoldTest, ReadWhileUnitsComeAndGo_IsZero) {
   EXPECT_EQ(most, 0);
 }
 
+// As when a full ledger refuses sales.
+TEST(OrderedUnitsTest, Held_WhileSalesAreTakenBack_IsNeverNegative) {
+  internal::OrderedUnits units;
+  std::atomic<bool> done = false;
+  std::thread trader([&] {
+    for (int i = 0; i < testing::Scaled(1'000'000, 10'000'000); ++i) {
+      units.Take(10);
+      units.Sell(10);
+      units.Sell(-10);
+      units.Return(10);
+    }
+    done = true;
+  });
+  int64_t least = 0;
+  while (!done) least = std::min(least, units.held());
+  trader.join();
+  EXPECT_EQ(least, 0);
+  EXPECT_EQ(units.held(), 0);
+}
+
 // promtool's rules, in short: a help text, and names whose unit and suffix fit their type.
 TEST(InventoryMetricsTest, Names_PassTheLint) {
   MetricsRegistry registry;
