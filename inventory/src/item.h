@@ -80,9 +80,13 @@ struct Item {
   // Needs `mutex`, or an order's stripe once removed.
   void PutUp(int64_t more) { put_up.fetch_add(static_cast<uint64_t>(more), std::memory_order_release); }
   void Withdraw(int64_t gone) { withdrawn_units.fetch_add(static_cast<uint64_t>(gone), std::memory_order_release); }
+  // As it was at one moment: that at which put_up was read with no withdrawal around it.
   int64_t granted() const {
-    return static_cast<int64_t>(put_up.load(std::memory_order_relaxed) -
-                                withdrawn_units.load(std::memory_order_relaxed));
+    for (;;) {
+      const uint64_t gone = withdrawn_units.load(std::memory_order_acquire);
+      const uint64_t up = put_up.load(std::memory_order_acquire);
+      if (withdrawn_units.load(std::memory_order_relaxed) == gone) return static_cast<int64_t>(up - gone);
+    }
   }
 
   // Units that orders have beyond those that were granted: 0, or units were made of nothing. Locks nothing and is never

@@ -220,6 +220,29 @@ TEST(OrderedUnitsTest, Held_WhileSalesAreTakenBack_IsNeverNegative) {
   EXPECT_EQ(units.held(), 0);
 }
 
+// As when a full ledger refuses restocks while a page is made.
+TEST(ItemTest, Granted_WhileRestocksAreTakenBack_IsNeverWhatItNeverWas) {
+  internal::Item item = TenUnits();
+  std::atomic<bool> done = false;
+  std::thread keeper([&] {
+    for (int i = 0; i < testing::Scaled(1'000'000, 10'000'000); ++i) {
+      item.PutUp(5);
+      item.Withdraw(5);
+    }
+    done = true;
+  });
+  int64_t least = 10;
+  int64_t most = 10;
+  while (!done) {
+    const int64_t granted = item.granted();
+    least = std::min(least, granted);
+    most = std::max(most, granted);
+  }
+  keeper.join();
+  EXPECT_EQ(least, 10);
+  EXPECT_LE(most, 15);
+}
+
 // promtool's rules, in short: a help text, and names whose unit and suffix fit their type.
 TEST(InventoryMetricsTest, Names_PassTheLint) {
   MetricsRegistry registry;
