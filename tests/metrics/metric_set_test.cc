@@ -66,6 +66,13 @@ TEST(ComponentMetricsTest, Off_EveryCallDoesNothing) {
   EXPECT_EQ(metrics.set(), nullptr);
 }
 
+TEST(ComponentMetricsTest, ObserveSpan_TooLongForNanoseconds_IsTheLongest) {
+  MetricsRegistry registry;
+  ComponentMetrics metrics(&registry, kDefs, {});
+  metrics.ObserveSpan(0, Instant::FromNanoseconds(-2), Instant::InfiniteFuture());
+  EXPECT_EQ(metrics.set()->ReadHistogram(0).bucket_counts.back(), 1u);
+}
+
 TEST(ComponentMetricsTest, Gauge_OfTwoComponents_IsSummedWhileTheyLive) {
   MetricsRegistry registry;
   ComponentMetrics first(&registry, kDefs, {{"lock", "till"}});

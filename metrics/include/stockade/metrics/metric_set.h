@@ -121,7 +121,10 @@ class STOCKADE_EXPORT ComponentMetrics {
   }
   // The span between two readings of a clock, without the detour over a Duration.
   void ObserveSpan(size_t metric, Instant from, Instant to) {
-    if (set_ != nullptr) set_->Observe(metric, to.nanoseconds() - from.nanoseconds());
+    if (set_ == nullptr) return;
+    int64_t span = 0;
+    if (__builtin_sub_overflow(to.nanoseconds(), from.nanoseconds(), &span)) span = to > from ? INT64_MAX : 0;
+    set_->Observe(metric, span);
   }
   void ObserveCount(size_t metric, int64_t count) {
     if (set_ != nullptr) set_->Observe(metric, count);
