@@ -4,4 +4,4 @@ set -euo pipefail
 folder=$(realpath -m "$1")
 cd "$(dirname "$0")/.."
 mkdir -p "$folder"
-{ cat docs/doxygen/Doxyfile; echo "OUTPUT_DIRECTORY = $folder"; } | doxygen -
+{ cat docs/doxygen/Doxyfile; echo "OUTPUT_DIRECTORY = \"$folder\""; } | doxygen -
