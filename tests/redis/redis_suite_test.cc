@@ -196,9 +196,11 @@ TEST_P(RedisSuiteTest, ConnectionsKilledUnderLoad_EveryCommandIsAnsweredOrUnknow
   const auto key = [](int64_t i) { return "killed" + std::to_string(i % kKeys); };
   Counted counted[kKeys];
   std::atomic<int64_t> rounds = 0;
+  std::atomic<bool> lost_one = false;
   std::atomic<bool> stop = false;
   std::thread killer([&] {
-    for (int64_t i = 0; i < 10 + Scaled(10, 200); ++i) {
+    // On a busy machine all may have been answered whenever the connections are killed: then again.
+    for (int64_t i = 0; i < 10 + Scaled(10, 200) || (!lost_one && i < 2000); ++i) {
       const int64_t before = rounds;
       testing::Await("the load to get on", [&] { return rounds > before + 20; });
       servers_->KillConnections();
@@ -218,6 +220,7 @@ TEST_P(RedisSuiteTest, ConnectionsKilledUnderLoad_EveryCommandIsAnsweredOrUnknow
       for (const absl::StatusOr<RedisReply>& reply : redis_->RunMany(own)) EXPECT_TRUE(reply.ok()) << reply.status();
       const absl::StatusOr<RedisReply> later = future.get();
       counted[i % kKeys].Add(later);
+      if (!run.ok() || !later.ok()) lost_one = true;
       EXPECT_TRUE(later.ok() || RedisOutcomeUnknown(later.status())) << later.status();
     }
   });
