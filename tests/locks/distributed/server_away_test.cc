@@ -73,7 +73,8 @@ TEST_P(ServerAwayTest, Acquire_ServerIsDead_IsUnavailableWithinTheTimeoutUntilIt
   server_->Kill();
   ExpectUnavailableInTime();
   server_->Restart();
-  EXPECT_TRUE(MustAcquire(*locks_, "another").valid());
+  // Connecting anew may take a busy machine longer than one call has.
+  testing::Await("a lock of the server that is back", [&] { return locks_->Acquire("another").ok(); });
 }
 
 TEST_P(ServerAwayTest, Acquire_ServerStandsStill_IsUnavailableWithinTheTimeoutUntilItGoesOn) {
