@@ -4,7 +4,6 @@
 #include <atomic>
 #include <chrono>
 #include <mutex>
-#include <optional>
 #include <shared_mutex>
 #include <string>
 #include <thread>
@@ -13,6 +12,7 @@
 #include "hand_offs.h"
 #include "lock_condition.h"
 #include "lock_test_util.h"
+#include "stockade/base/cpu_relax.h"
 #include "stockade/locks/reentrant_mutex.h"
 #include "stockade/locks/reentrant_shared_mutex.h"
 
@@ -110,46 +110,46 @@ TEST_P(LockFairnessTest, MutexInAnEndlessStream_AnotherThreadEntersWithin100Hand
   EXPECT_LE((HandOffsBeforeTheVictim<ReentrantMutex, Held>(mutex)), kMaxHandOffs);
 }
 
-// How often the scheduler has taken the calling thread from its processor.
-int64_t TimesPreempted() {
+// How often the calling thread has gone to sleep.
+int64_t Sleeps() {
   rusage usage{};
   EXPECT_EQ(getrusage(RUSAGE_THREAD, &usage), 0);
-  return usage.ru_nivcsw;
+  return usage.ru_nvcsw;
 }
 
-// How often one thread takes the mutex anew, again and again, after another has begun to wait for it. Nothing: that one
-// was taken from its processor, and may have been before it could claim the mutex; that is no wait for the lock.
-std::optional<int> HoldsBeforeTheVictim(ReentrantSharedMutex& mutex) {
+// How often a reader that waits for the mutex sleeps before it enters, while this thread takes it anew, again and
+// again: it holds it nearly always, so that a look at a moment of one's own finds it taken.
+int64_t SleepsOfTheVictim(ReentrantSharedMutex& mutex) {
   std::atomic<bool> done = false;
-  std::thread victim;
-  bool preempted = false;
-  int holds = 0;
-  for (bool started = false; !done;) {
-    const bool waits = started && mutex.waiters() > 0;
-    std::lock_guard lock(mutex);
-    if (waits && !done) ++holds;
-    if (!started) {
-      victim = std::thread([&] {
-        const int64_t before = TimesPreempted();
-        std::shared_lock read(mutex);
-        preempted = TimesPreempted() != before;
-        done = true;
-      });
-      started = true;
-    }
+  int64_t sleeps = 0;
+  mutex.lock();
+  std::thread victim([&] {
+    const int64_t before = Sleeps();
+    std::shared_lock read(mutex);
+    sleeps = Sleeps() - before;
+    done = true;
+  });
+  AwaitWaiters(mutex, 1);
+  while (!done) {
+    mutex.unlock();
+    mutex.lock();
+    for (int pause = 0; pause < 1'000; ++pause) internal::CpuRelax();
   }
+  mutex.unlock();
   victim.join();
-  return preempted ? std::nullopt : std::optional(holds);
+  return sleeps;
 }
 
-// It alone: it never has to wait, so only what it owes to the other stops it.
-TEST_P(LockFairnessTest, OneThreadInAnEndlessStream_AnotherEntersWithin100OfItsHolds) {
-  ReentrantSharedMutex mutex({.fifo = GetParam().fifo});
-  UseForWrites(mutex);
-  std::optional<int> holds;
-  for (int tries = 0; !holds.has_value() && tries < 1'000; ++tries) holds = HoldsBeforeTheVictim(mutex);
-  ASSERT_TRUE(holds.has_value()) << "the victim never kept its processor";
-  EXPECT_LE(*holds, kMaxHandOffs);
+// It alone: it never has to wait, so only what it owes to the other stops it. It may pass while the other wakes up,
+// which is once, but as often as it can: how long that takes is the scheduler's affair, so holds are no measure. The
+// bound leaves room for sleeps that are not for the lock itself.
+TEST_P(LockFairnessTest, OneThreadInAnEndlessStream_AnotherEntersAfterAFewWakeUps) {
+  constexpr int64_t kFewSleeps = 10;
+  for (int round = 0; round < 50; ++round) {
+    ReentrantSharedMutex mutex({.fifo = GetParam().fifo});
+    UseForWrites(mutex);
+    ASSERT_LE(SleepsOfTheVictim(mutex), kFewSleeps);
+  }
 }
 
 TEST_P(LockFairnessTest, AWriterWaitsForReaders_NobodyPassesIt) {
