@@ -42,7 +42,7 @@ absl::StatusOr<LockLease> ServiceCore::Confirm(const std::shared_ptr<HoldRecord>
     if (!StillHeld(hold)) {
       auto begun = std::make_shared<ServiceHold>(record->key, options_.clock, answer.session);
       begun->SetLeasedUntil(leased_until);
-      if (now >= begun->ValidUntil()) {
+      if (!begun->InTime()) {  // By the clock as it is now: what was lost above may have taken a while to tell.
         bool held = false;
         const absl::Status released = SendRelease(record, 0, held);
         return absl::UnavailableError(

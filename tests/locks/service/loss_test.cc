@@ -120,6 +120,16 @@ TEST_F(LossTest, EngineCountsAnew_TheOuterLeaseIsLost) {
   EXPECT_TRUE(inner.Release().ok());
 }
 
+// Who is told of the loss takes its time: what was granted before it is over when it would be handed out.
+TEST_F(LossTest, EngineCountsAnewAndTellingTakesLong_TheNewLeaseIsNotHandedOut) {
+  const LockLease outer = Must(service_->Acquire("a"));
+  ASSERT_TRUE(*service_->ForceRelease("a"));
+  const std::stop_callback on_lost(outer.lost(), [this] { clock_.Advance(kLease); });
+  const absl::StatusOr<LockLease> inner = service_->Acquire("a", {.lease = kLease});
+  EXPECT_TRUE(absl::IsUnavailable(inner.status())) << inner.status();
+  EXPECT_EQ(HoldsOf("a", LockOwner::ThisThread()), 0) << "and the engine has it no longer";
+}
+
 TEST_F(LossTest, TakenByForce_ReleaseSaysSo) {
   LockLease lease = Must(service_->Acquire("a"));
   ASSERT_TRUE(*service_->ForceRelease("a"));
