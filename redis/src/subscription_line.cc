@@ -1,5 +1,6 @@
 #include "subscription_line.h"
 
+#include <algorithm>
 #include <atomic>
 #include <thread>
 #include <utility>
@@ -82,14 +83,14 @@ absl::Status SubscriptionLine::TakePong() {
 }
 
 absl::Status SubscriptionLine::JudgeSilence(Instant polled_at) {
+  if (polled_at < wakes_at()) return absl::OkStatus();
   if (pings_ == 0) {
-    if (polled_at < heard_at_ + options_.silence) return absl::OkStatus();
     static const std::string kPing = RedisCommand("PING").Wire();
     Write(kPing);
     ++pings_;
+    pinged_at_ = polled_at;
     return Flush();
   }
-  if (polled_at < heard_at_ + 2 * options_.silence) return absl::OkStatus();
   return absl::UnavailableError(
       Concat(endpoint().ToString(), ": no answer to PING within ", absl::FormatDuration(options_.silence)));
 }
@@ -105,7 +106,7 @@ void SubscriptionLine::Lose(Instant now) {
 }
 
 Instant SubscriptionLine::wakes_at() const {
-  if (up()) return heard_at_ + (pings_ == 0 ? 1 : 2) * options_.silence;
+  if (up()) return (pings_ == 0 ? heard_at_ : std::max(heard_at_, pinged_at_)) + options_.silence;
   return connecting() ? Instant::InfiniteFuture() : retry_at_;
 }
 

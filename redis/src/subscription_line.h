@@ -85,7 +85,8 @@ class SubscriptionLine {
   std::string out_;  // Not sent from out_begin_ on.
   size_t out_begin_ = 0;
   Instant heard_at_;
-  int pings_ = 0;  // Without an answer.
+  int pings_ = 0;      // Without an answer.
+  Instant pinged_at_;  // The last one: whoever asks late waits for the answer as long.
 };
 
 }  // namespace stockade::internal

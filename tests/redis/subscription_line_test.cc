@@ -1,0 +1,61 @@
+#include "subscription_line.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <optional>
+
+#include "redis/support/redis_server.h"
+#include "support/await.h"
+
+namespace stockade::internal {
+namespace {
+
+using testing::RedisServer;
+
+constexpr absl::Duration kSilence = absl::Seconds(1);
+constexpr absl::Duration kInstant = absl::Nanoseconds(1);
+
+// A line that is up since `up_`, by times that the test makes up. The server is never listened to: it is silent.
+class SubscriptionLineTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    STOCKADE_NEEDS_REDIS();
+    server_.emplace();
+    const auto make_link = [this](Instant) {
+      return Link::Connect({.host = "127.0.0.1", .port = server_->port()}, {}, size_t{1} << 20,
+                           Instant::InfiniteFuture());
+    };
+    line_.Connect(make_link, up_, &connected_);
+    testing::Await("the connection", [this] { return line_.TakeAttempt(up_) == absl::OkStatus(); });
+  }
+
+  const Instant up_ = Instant() + absl::Hours(1);
+  std::optional<RedisServer> server_;
+  EventFd connected_;
+  SubscriptionLine line_{{.connect_timeout = absl::Seconds(60),
+                          .min_backoff = absl::Milliseconds(1),
+                          .max_backoff = absl::Milliseconds(1),
+                          .silence = kSilence},
+                         1};
+};
+
+TEST_F(SubscriptionLineTest, Silence_IsAskedAndThenBroken) {
+  EXPECT_EQ(line_.wakes_at(), up_ + kSilence);
+  EXPECT_EQ(line_.JudgeSilence(up_ + kSilence - kInstant), absl::OkStatus());
+  EXPECT_EQ(line_.JudgeSilence(up_ + kSilence), absl::OkStatus());
+  EXPECT_EQ(line_.JudgeSilence(up_ + 2 * kSilence - kInstant), absl::OkStatus());
+  EXPECT_EQ(line_.JudgeSilence(up_ + 2 * kSilence).code(), absl::StatusCode::kUnavailable);
+}
+
+// The process stood still: that is no silence of the server's.
+TEST_F(SubscriptionLineTest, AskedLate_TheServerHasAsLongToAnswer) {
+  const Instant late = up_ + 10 * kSilence;
+  EXPECT_EQ(line_.JudgeSilence(late), absl::OkStatus());
+  EXPECT_EQ(line_.wakes_at(), late + kSilence);
+  EXPECT_EQ(line_.JudgeSilence(late + kSilence - kInstant), absl::OkStatus());
+  EXPECT_EQ(line_.JudgeSilence(late + kSilence).code(), absl::StatusCode::kUnavailable);
+}
+
+}  // namespace
+}  // namespace stockade::internal
