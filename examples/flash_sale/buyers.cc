@@ -30,13 +30,17 @@ enum Question : uint64_t { kRetries, kDecides };
 void Buyers::Run(int64_t buyers) {
   PlayAll(buyers, [this](int64_t buyer) { Play(buyer); });
   AwaitNoneHeld();
-  std::vector<int64_t> again;
-  {
-    const std::lock_guard lock(refused_mutex_);
-    again.swap(refused_);
+  // Who comes back buys at once: one round, but where the machine stood still for longer than a reservation lasts.
+  for (int64_t abandoned = -1; abandoned != counts_.abandoned;) {
+    abandoned = counts_.abandoned;
+    std::vector<int64_t> again;
+    {
+      const std::lock_guard lock(refused_mutex_);
+      again.swap(refused_);
+    }
+    PlayAll(static_cast<int64_t>(again.size()), [&](int64_t i) { PlayAgain(again[i]); });
+    AwaitNoneHeld();
   }
-  PlayAll(static_cast<int64_t>(again.size()), [&](int64_t i) { PlayAgain(again[i]); });
-  AwaitNoneHeld();
 }
 
 void Buyers::PlayAll(int64_t count, const std::function<void(int64_t)>& play) {
@@ -60,6 +64,7 @@ void Buyers::PlayAgain(int64_t buyer) {
   bool refused = false;
   const int64_t order = Ask(RequestId(buyer), 0, refused);
   if (order != 0) Buy(order);
+  if (refused) WasRefused(buyer);
   served_.fetch_add(1, std::memory_order_relaxed);
 }
 
@@ -79,10 +84,14 @@ void Buyers::Play(int64_t buyer) {
   if (order != 0) {
     Decide(buyer, order);
   } else if (refused) {
-    const std::lock_guard lock(refused_mutex_);
-    refused_.push_back(buyer);
+    WasRefused(buyer);
   }
   served_.fetch_add(1, std::memory_order_relaxed);
+}
+
+void Buyers::WasRefused(int64_t buyer) {
+  const std::lock_guard lock(refused_mutex_);
+  refused_.push_back(buyer);
 }
 
 int64_t Buyers::Ask(const std::string& request_id, int64_t known_order, bool& refused) {

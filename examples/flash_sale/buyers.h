@@ -50,6 +50,7 @@ class Buyers {
   void Play(int64_t buyer);
   void PlayAgain(int64_t buyer);
   void ViewPage();
+  void WasRefused(int64_t buyer);
   void Buy(int64_t order_id);
   void EndedOtherwise(const absl::Status& status);
   void Decide(int64_t buyer, int64_t order_id);
