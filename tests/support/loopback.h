@@ -23,25 +23,27 @@ inline sockaddr_in Loopback(uint16_t port, uint32_t host = kLoopbackHost) {
   return address;
 }
 
-// A TCP socket bound to the address and the port; -1 where another has it.
-inline int BoundSocket(uint16_t port, uint32_t host = kLoopbackHost) {
+// A TCP socket bound to the address; -1 where another has it.
+inline int BoundSocket(const sockaddr_in& address) {
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   const int on = 1;
   setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  const sockaddr_in address = Loopback(port, host);
   if (bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return fd;
   close(fd);
   return -1;
 }
+inline int BoundSocket(uint16_t port, uint32_t host = kLoopbackHost) { return BoundSocket(Loopback(port, host)); }
 
-// A port of 127.0.0.1 that nobody has at the moment. Below those that Linux gives to clients: while a server is down,
-// no client's end of a connection takes its port, nor connects to itself there.
+// A port that nobody has at the moment, at any address of this machine. Below those that Linux gives to clients: while
+// a server is down, no client's end of a connection takes its port, nor connects to itself there.
 inline uint16_t FreePort() {
   std::random_device random;
   std::uniform_int_distribution<int> ports(20'000, 32'767);
   for (int attempt = 0; attempt < 1000; ++attempt) {
     const auto port = static_cast<uint16_t>(ports(random));
-    const int fd = BoundSocket(port);
+    sockaddr_in any = Loopback(port);
+    any.sin_addr.s_addr = htonl(INADDR_ANY);
+    const int fd = BoundSocket(any);
     if (fd < 0) continue;
     close(fd);
     return port;
