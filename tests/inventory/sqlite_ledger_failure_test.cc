@@ -100,18 +100,15 @@ TEST(SqliteLedgerFailureTest, Append_WithTheQueueFull_WaitsForTheWriter) {
   clock.AwaitBatch();
   ledger->Append(Take(1, "shoe", 1));
   ledger->Append(Take(2, "shoe", 1));
-  std::atomic<bool> appended{false};
-  std::thread third([&] {
-    const uint64_t position = ledger->Append(Take(3, "shoe", 1));
-    appended = true;
-    EXPECT_TRUE(ledger->AwaitDurable(position).ok());
+  std::atomic<bool> let_go{false};
+  std::thread writer([&] {
+    let_go = true;
+    clock.LetGo(3);
   });
-  EXPECT_FALSE(appended);
-  clock.LetGo(1);
-  clock.AwaitBatch();  // Of orders 1 and 2: the queue is empty, order 3 may enter it.
-  while (!appended) std::this_thread::yield();
-  clock.LetGo(2);
-  third.join();
+  const uint64_t third = ledger->Append(Take(3, "shoe", 1));
+  EXPECT_TRUE(let_go) << "it did not wait";
+  writer.join();
+  EXPECT_TRUE(ledger->AwaitDurable(third).ok());
 }
 
 TEST(SqliteLedgerFailureTest, Append_BlockedByAFullQueue_IsReleasedWhenTheLedgerFails) {

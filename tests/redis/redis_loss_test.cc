@@ -225,8 +225,10 @@ TEST_F(RedisLossTest, ServerLoadsItsData_IsWaitedFor) {
   for (int i = 0; i < 10; ++i) ASSERT_EQ(server.Call({"RPUSH", "k" + std::to_string(i), "v"}), "1");
   ASSERT_EQ(server.Call({"BGREWRITEAOF"}).type, '+');
   const auto redis = ConnectTo(server.url(), {.command_timeout = absl::Seconds(60)});
+  server.Kill();
+  auto length = redis->RunFuture(RedisCommand("LLEN").Key("k9"));
   server.Restart();
-  EXPECT_EQ(redis->Run(RedisCommand("LLEN").Key("k9").Idempotent()).value().integer(), 1);
+  EXPECT_EQ(length.get().value().integer(), 1);
 }
 
 TEST_F(RedisLossTest, ReplyAboveTheBound_IsResourceExhausted_AndTheClientGoesOn) {
