@@ -1,6 +1,7 @@
 // Who finds a lock held and gives up, in every condition that the lock can be in.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <mutex>
 #include <shared_mutex>
@@ -15,6 +16,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 using testing::AwaitWaiters;
+using testing::AwaitWaiterUnless;
 using testing::Condition;
 using testing::ConditionedLock;
 using testing::IsPublished;
@@ -128,8 +130,12 @@ TEST_P(LockContractTimedTest, HeldByAnother_EveryWayOfTheTester_IsRefused) {
 
 TEST_P(LockContractTimedTest, Written_OneGivesUpBeforeAnother_TheOtherGetsIn) {
   std::unique_lock write(*lock_);
-  std::thread first([&] { EXPECT_FALSE(lock_->try_lock_for(10 * kSpan)); });
-  AwaitWaiters(*lock_, 1);
+  std::atomic<bool> gave_up = false;
+  std::thread first([&] {
+    EXPECT_FALSE(lock_->try_lock_for(10 * kSpan));
+    gave_up = true;
+  });
+  AwaitWaiterUnless(gave_up, *lock_);
   std::thread writer([&] { std::lock_guard held(*lock_); });
   std::thread reader([&] { std::shared_lock held(*lock_); });
   first.join();
@@ -143,8 +149,12 @@ TEST_P(LockContractTimedTest, Written_OneGivesUpBeforeAnother_TheOtherGetsIn) {
 // The writer that gives up was the only reason for the readers behind it to wait.
 TEST_P(LockContractTimedTest, Read_AWriterGivesUp_TheReadersBehindItGetIn) {
   std::shared_lock read(*lock_);
-  std::thread writer([&] { EXPECT_FALSE(lock_->try_lock_for(10 * kSpan)); });
-  AwaitWaiters(*lock_, 1);
+  std::atomic<bool> gave_up = false;
+  std::thread writer([&] {
+    EXPECT_FALSE(lock_->try_lock_for(10 * kSpan));
+    gave_up = true;
+  });
+  AwaitWaiterUnless(gave_up, *lock_);
   std::thread reader([&] { std::shared_lock held(*lock_); });
   reader.join();
   writer.join();

@@ -1,6 +1,7 @@
 #ifndef STOCKADE_TESTS_LOCKS_LOCK_TEST_UTIL_H_
 #define STOCKADE_TESTS_LOCKS_LOCK_TEST_UTIL_H_
 
+#include <atomic>
 #include <concepts>
 #include <cstdint>
 #include <thread>
@@ -16,6 +17,12 @@ void Await(Done done) {
 template <typename Lock>
 void AwaitWaiters(const Lock& lock, uint64_t count) {
   Await([&] { return lock.waiters() >= count; });
+}
+
+// The same for one that waits with a time-out, and sets `gave_up` after it: that may be over before anybody looks.
+template <typename Lock>
+void AwaitWaiterUnless(const std::atomic<bool>& gave_up, const Lock& lock) {
+  Await([&] { return gave_up || lock.waiters() > 0; });
 }
 
 // What `body` returns on a thread of its own, which holds nothing.

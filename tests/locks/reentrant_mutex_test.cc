@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <mutex>
 #include <thread>
@@ -15,6 +16,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 using testing::AwaitWaiters;
+using testing::AwaitWaiterUnless;
 using testing::OnOtherThread;
 using testing::OtherGetsIn;
 
@@ -111,8 +113,12 @@ TEST_P(ReentrantMutexTest, TryLockFor_ReleasedWhileItWaits_IsTrue) {
 
 TEST_P(ReentrantMutexTest, TryLockFor_FirstInTheQueueGivesUp_TheNextGetsIn) {
   mutex_.lock();
-  std::thread first([&] { EXPECT_FALSE(mutex_.try_lock_for(milliseconds(50))); });
-  AwaitWaiters(mutex_, 1);
+  std::atomic<bool> gave_up = false;
+  std::thread first([&] {
+    EXPECT_FALSE(mutex_.try_lock_for(milliseconds(50)));
+    gave_up = true;
+  });
+  AwaitWaiterUnless(gave_up, mutex_);
   std::thread second([&] { std::lock_guard lock(mutex_); });
   first.join();
   AwaitWaiters(mutex_, 1);

@@ -17,6 +17,7 @@ using std::chrono::hours;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 using testing::AwaitWaiters;
+using testing::AwaitWaiterUnless;
 using testing::OnOtherThread;
 using testing::OtherGetsIn;
 using testing::OtherReads;
@@ -113,8 +114,12 @@ TEST_P(ReentrantSharedMutexTest, TryLockFor_WriterGivesUp_ReadersBehindItGetIn) 
   std::thread writer([&] { EXPECT_FALSE(mutex_.try_lock_for(milliseconds(30))); });
   writer.join();
   EXPECT_TRUE(OtherReads(mutex_));
-  std::thread other_writer([&] { EXPECT_FALSE(mutex_.try_lock_for(milliseconds(100))); });
-  AwaitWaiters(mutex_, 1);
+  std::atomic<bool> gave_up = false;
+  std::thread other_writer([&] {
+    EXPECT_FALSE(mutex_.try_lock_for(milliseconds(100)));
+    gave_up = true;
+  });
+  AwaitWaiterUnless(gave_up, mutex_);
   std::thread reader([&] { std::shared_lock lock(mutex_); });
   reader.join();
   other_writer.join();

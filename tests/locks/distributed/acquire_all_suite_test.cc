@@ -86,7 +86,7 @@ TEST_P(AcquireAllSuiteTest, AcquireAll_CallersInOppositeOrders_NeverWaitForEachO
 }
 
 TEST_P(AcquireAllSuiteTest, AcquireAll_OneIsTakenAway_AllAreLost) {
-  const auto mine = NewClient(testing::kShortLease);
+  const auto mine = NewClient(testing::kKeptLease);
   const auto others = NewClient();
   const std::vector<std::string> names = NewNames(3);
   absl::StatusOr<LockLeases> held = AcquireAll(*mine, names, {.wait = kPatience});

@@ -22,7 +22,7 @@ using internal::Concat;
 using testing::AgentProcess;
 using testing::Await;
 using testing::IsFree;
-using testing::kShortLease;
+using testing::kKeptLease;
 using testing::kSlack;
 using testing::MustAcquire;
 using testing::NewOwner;
@@ -105,7 +105,7 @@ TEST_P(ProcessFairSuiteTest, FirstWaiter_IsKilled_TheNextEntersWithin5Seconds) {
   const auto others = NewClient();
   const std::string name = NewName();
   LockLease lease = MustAcquire(*mine, name, {.kind = LockKind::kFair});
-  const std::unique_ptr<AgentProcess> agent = NewAgent(kShortLease);
+  const std::unique_ptr<AgentProcess> agent = NewAgent(kKeptLease);
   BeginWait(*agent, name, 0);
   std::future<LockLease> next =
       std::async(std::launch::async, [&] { return MustAcquire(*others, name, {.kind = LockKind::kFair}); });
@@ -114,7 +114,7 @@ TEST_P(ProcessFairSuiteTest, FirstWaiter_IsKilled_TheNextEntersWithin5Seconds) {
   EXPECT_TRUE(lease.Release().ok());
   const Stopwatch watch;
   EXPECT_TRUE(next.get().valid());
-  EXPECT_LT(watch.elapsed(), servers_->WaiterAfterlife(kShortLease) + kSlack);
+  EXPECT_LT(watch.elapsed(), servers_->WaiterAfterlife(kKeptLease) + kSlack);
 }
 
 TEST_P(ProcessFairSuiteTest, Clocks_AnHourApart_EverybodyEntersAgainAndAgain) {

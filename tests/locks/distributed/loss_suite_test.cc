@@ -24,12 +24,12 @@ using testing::Stopwatch;
 class OverwrittenSuiteTest : public testing::LockSuiteTest {};
 class LossSuiteTest : public testing::ServerLockSuiteTest {
  protected:
-  // Longer than a restart takes, so that a hold may survive one.
+  // Longer than a failover takes, so that a hold may survive one.
   static constexpr absl::Duration kLease = absl::Seconds(12);
 
   // Who asks while nobody is there, or stands in yet, waits.
-  std::unique_ptr<LockService> NewPatient() {
-    return deployment_->NewClient({.watchdog_lease = kLease, .engine_timeout = kPatience});
+  std::unique_ptr<LockService> NewPatient(absl::Duration lease = kLease) {
+    return deployment_->NewClient({.watchdog_lease = lease, .engine_timeout = kPatience});
   }
 };
 
@@ -78,8 +78,9 @@ TEST_P(LossSuiteTest, Servers_Emptied_HolderAndWaiterLearnWithinARenewalAndToken
 }
 
 TEST_P(LossSuiteTest, Servers_RestartWithTheirData_TheHoldStays) {
-  const auto mine = NewPatient();
-  const auto others = NewPatient();
+  constexpr absl::Duration kLongerThanTheRestart = absl::Seconds(40);
+  const auto mine = NewPatient(kLongerThanTheRestart);
+  const auto others = NewPatient(kLongerThanTheRestart);
   const std::string name = NewName();
   LockLease lease = MustAcquire(*mine, name);
   std::future<LockLease> waiter = std::async(std::launch::async, [&] { return MustAcquire(*others, name); });

@@ -101,7 +101,7 @@ TEST_P(ReadWriteSuiteTest, Write_OwnerOnlyReads_IsFailedPreconditionAndStillRead
 }
 
 TEST_P(ReadWriteSuiteTest, ForceRelease_ReadAndWriteHeld_TakesBoth) {
-  const auto mine = NewClient(kShortLease);
+  const auto mine = NewClient(kKeptLease);
   const auto others = NewClient();
   const std::string name = NewName();
   LockLease writer = MustAcquire(*mine, name, {.kind = LockKind::kWrite});

@@ -81,7 +81,7 @@ TEST_P(ServerAwayTest, Acquire_ServerStandsStill_IsUnavailableWithinTheTimeoutUn
   server_->Pause();
   ExpectUnavailableInTime();
   server_->Resume();
-  EXPECT_TRUE(MustAcquire(*locks_, "another").valid());
+  testing::Await("a lock of the server that goes on", [&] { return locks_->Acquire("another").ok(); });
 }
 
 TEST_P(ServerAwayTest, Holder_ServerStaysAway_LosesItWithItsLease) {
@@ -96,7 +96,8 @@ TEST_P(ServerAwayTest, Holder_ServerStaysAway_LosesItWithItsLease) {
 }
 
 TEST_F(ForgetfulServerTest, Holder_ComesBackEmpty_LearnsIt) {
-  const auto locks = ConnectLockService(server_->url(), {.watchdog_lease = kLongLease, .engine_timeout = kTimeout});
+  const auto locks =
+      ConnectLockService(server_->url(), {.watchdog_lease = kLongLease, .engine_timeout = testing::kPatience});
   LockLease lease = MustAcquire(*locks, "seat");
   server_->Kill();
   server_->Restart();

@@ -71,7 +71,7 @@ TEST_P(StateSuiteTest, Inspect_HeldAndReleased_TellsWhoAndHowLong) {
 }
 
 TEST_P(StateSuiteTest, ForceRelease_Held_TheHolderLearnsItAndDisturbsNobody) {
-  const auto mine = NewClient(testing::kShortLease);
+  const auto mine = NewClient(testing::kKeptLease);
   const auto others = NewClient();
   for (const LockKind kind : ExclusiveKinds()) {
     const std::string name = NewName();

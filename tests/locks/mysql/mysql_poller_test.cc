@@ -196,10 +196,12 @@ TEST_F(MySqlPollerTest, ReleasesInThisProcessForLong_LetOthersHaveTheirChance) {
   oracle_.AwaitQuestion(1);
   poller_.TellReleased("stock");
   EXPECT_EQ(hints, 1) << "the first for a second";
+  clock_.AwaitWaiters(1);  // Its next look is counted from its last answer.
   clock_.Advance(pause);
   oracle_.AwaitQuestion(2);
   poller_.TellReleased("stock");
   EXPECT_EQ(hints, 2);
+  clock_.AwaitWaiters(1);
   clock_.Advance(pause);
   oracle_.AwaitQuestion(3);
   oracle_.Set("stock", {.newest = 1});

@@ -25,7 +25,7 @@ namespace stockade::testing {
 // Where a test waits for it to lapse.
 inline constexpr absl::Duration kShortLease = kSanitized ? absl::Seconds(2) : absl::Milliseconds(600);
 // Where it must not, though the machine may be busy for two thirds of it.
-inline constexpr absl::Duration kKeptLease = kSanitized ? absl::Seconds(3) : absl::Seconds(1);
+inline constexpr absl::Duration kKeptLease = absl::Seconds(kSanitized ? 3 : 2);
 // Longer than anything here takes.
 inline constexpr absl::Duration kLongLease = absl::Seconds(60);
 // Where a call must succeed, how long it may take.
