@@ -37,11 +37,12 @@ constexpr absl::Duration kEngineTimeout = absl::Seconds(1);
 
 // Each has a lock of its own.
 struct Bench {
-  explicit Bench(LockServer& server, absl::Duration lease = kLongLease) : server(server), proxy(server.port()) {
+  explicit Bench(LockServer& server, absl::Duration lease = kLongLease, absl::Duration engine_timeout = kEngineTimeout)
+      : server(server), proxy(server.port()) {
     static int benches = 0;
     name = "ticket " + std::to_string(++benches);
-    service = Connect(proxy.port(), lease);
-    others = Connect(server.port(), lease);
+    service = Connect(proxy.port(), lease, engine_timeout);
+    others = Connect(server.port(), lease, engine_timeout);
   }
   absl::Status Acquire(const AcquireOptions& options = {}) { return service->Acquire(name, options).status(); }
   void TakeServerAway() {
@@ -56,9 +57,9 @@ struct Bench {
   std::unique_ptr<LockService> others;  // Of another process, as far as the server knows; always reaches it.
 
  private:
-  std::unique_ptr<LockService> Connect(uint16_t port, absl::Duration lease) {
+  std::unique_ptr<LockService> Connect(uint16_t port, absl::Duration lease, absl::Duration engine_timeout) {
     absl::StatusOr<std::unique_ptr<LockService>> connected =
-        server.Connect(port, {.watchdog_lease = lease, .engine_timeout = kEngineTimeout, .metrics = nullptr});
+        server.Connect(port, {.watchdog_lease = lease, .engine_timeout = engine_timeout, .metrics = nullptr});
     EXPECT_TRUE(connected.ok()) << connected.status();
     return *std::move(connected);
   }
@@ -278,7 +279,8 @@ std::vector<Fate> Fates() {
        }},
       {"the server was away for less than the lease, with its data",
        [](LockServer& server) {
-         Bench b(server);
+         // Time for pauses between attempts to connect.
+         Bench b(server, kLongLease, 10 * kEngineTimeout);
          LockLease lease = b.service->Acquire(b.name).value();
          b.server.Restart();
          return Look(lease);

@@ -59,7 +59,7 @@ TEST(FlashSaleCrashTest, Audit_AfterKillInTheSale_FindsEachAcknowledgedOrderOnce
 
 TEST(FlashSaleCrashTest, Audit_OfARunUnderWay_IsRefused) {
   const TempDir dir;
-  Subprocess demo(SmallRun(dir.File("run")));
+  Subprocess demo(SmallRun(dir.File("run"), {"--seconds", "8"}));
   ASSERT_TRUE(demo.AwaitOutput("stockade: the sale opens"));
   const RunResult audit = RunDemo({"--audit", dir.File("run")});
   EXPECT_EQ(audit.status, 2) << audit.out;

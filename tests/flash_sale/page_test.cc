@@ -126,7 +126,7 @@ void ExpectSelfContained(uint16_t port) {
 TEST(FlashSalePageTest, Page_DuringAndAfterTheRun_ShowsWhatIsSoldAndExported) {
   STOCKADE_NEEDS_PROGRAM("chromium", "chromium");
   const TempDir dir;
-  Subprocess demo(SmallRun(dir.File("run"), {"--seconds", "4", "--shards", "5", "--serve"}));
+  Subprocess demo(SmallRun(dir.File("run"), {"--seconds", "8", "--shards", "5", "--serve"}));
   ASSERT_TRUE(demo.AwaitOutput("naive: the sale opens")) << demo.err();
   const uint16_t port = PortOf(demo);
   ExpectSelfContained(port);

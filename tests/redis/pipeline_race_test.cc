@@ -177,13 +177,13 @@ TEST_F(RetiredPipelineTest, DriverWithNothingSent_IsToldAtOnce) {
 }
 
 TEST_F(RetiredPipelineTest, DriverWithNothingSent_LeavesTheRoleToWhoWaitsForAReply) {
-  std::thread first([&] { EXPECT_TRUE(RedisOutcomeUnknown(Ping(absl::Seconds(1)))); });
+  std::thread first([&] { EXPECT_TRUE(RedisOutcomeUnknown(Ping(absl::Seconds(3)))); });
   AwaitPending(1);
   std::thread sent([&] { EXPECT_EQ(Ping(absl::Seconds(20)), absl::OkStatus()); });
   AwaitPending(2);
   FillFlushes(6);
   // Drives once the first has given up, being the last that came, until its own time is over.
-  std::thread unsent([&] { EXPECT_EQ(Ping(absl::Seconds(3)).code(), absl::StatusCode::kAborted); });
+  std::thread unsent([&] { EXPECT_EQ(Ping(absl::Seconds(10)).code(), absl::StatusCode::kAborted); });
   AwaitPending(3);
   first.join();
   pipeline_->Retire(absl::AbortedError("retired"));

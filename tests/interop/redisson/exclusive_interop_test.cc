@@ -259,11 +259,12 @@ TEST_P(ExclusiveInteropTest, LeaseOfOursEnds_JavaThatWaits_EntersAndIsNotDisturb
 
 TEST_P(ExclusiveInteropTest, RenewedByOurs_JavaThatWaitsThroughManyLeases_DoesNotEnter) {
   const std::string name = NewName();
-  const std::unique_ptr<LockService> service = Connect(kShortLease);
+  const absl::Duration lease = 2 * kShortLease;
+  const std::unique_ptr<LockService> service = Connect(lease);
   ASSERT_NE(service, nullptr);
   absl::StatusOr<LockLease> held = service->Acquire(name, {.kind = kind()});
   ASSERT_TRUE(held.ok()) << held.status();
-  EXPECT_FALSE(JavaTries("java", name, 5 * kShortLease));
+  EXPECT_FALSE(JavaTries("java", name, 3 * lease));
   EXPECT_TRUE(held->valid());
   EXPECT_TRUE(held->Release().ok());
 }
