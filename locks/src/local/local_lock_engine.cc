@@ -228,9 +228,6 @@ void LocalLockEngine::Try(LockTry& step, Instant now) {
   } else if ((!lock.holds.empty() || !lock.queue.empty()) && lock.kind != Family(key.kind)) {
     step.status = absl::FailedPreconditionError(Concat(ShownLock(key.name), " is used as a ", LockKindName(lock.kind),
                                                        " lock, not as a ", LockKindName(key.kind), " lock"));
-  } else if (key.kind == LockKind::kWrite && held == nullptr && FindHold(lock, LockKind::kRead, key.owner) != nullptr) {
-    step.status = absl::FailedPreconditionError(
-        Concat(ShownLock(key.name), ": owner ", key.owner, " reads, and would wait for itself to write"));
   } else {
     lock.kind = Family(key.kind);
     EnterOrWait(step, lock, held, now);
@@ -244,7 +241,10 @@ void LocalLockEngine::EnterOrWait(LockTry& step, Lock& lock, Hold* held, Instant
   Instant free_at = now;
   for (const Hold& other : lock.holds) {
     const bool shared = key.kind == LockKind::kRead && other.kind == LockKind::kRead;
-    if (!shared && other.owner != key.owner) free_at = std::max(free_at, other.deadline);
+    // What is left of its owner's reading keeps a write out.
+    const bool own =
+        other.owner == key.owner && (held != nullptr || key.kind == LockKind::kRead || other.kind != LockKind::kRead);
+    if (!shared && !own) free_at = std::max(free_at, other.deadline);
   }
   const bool in_turn = held != nullptr || lock.queue.empty() || lock.queue.front().owner == key.owner;
   if (free_at == now && in_turn) {

@@ -24,7 +24,7 @@ constexpr size_t kMostWholeBytes = 255;
 constexpr size_t kBeginningBytes = 192;
 
 // Answers of the statements of Try().
-enum TryAnswer : int { kBusy = 0, kAcquired = 1, kStaleTry = 2, kOtherKind = 3, kOnlyReads = 4 };
+enum TryAnswer : int { kBusy = 0, kAcquired = 1, kStaleTry = 2, kOtherKind = 3 };
 // Of those of Release(), beside those of MySqlNewestStep.
 constexpr int kStaleRelease = 4;
 
@@ -92,26 +92,29 @@ MySqlPacket MySqlLockScripts::Try(const LockTry& step) const {
   const LockKind kind = step.hold.kind;
   const int64_t lease = Microseconds(step.lease);
   const std::string own = Concat("kind=", Number(kind), " AND owner=", owner);
-  const std::string reads = kind == LockKind::kWrite ? Concat("MAX(hold_count>0 AND kind=", Number(LockKind::kRead),
-                                                              " AND owner=", owner, ")")
-                                                     : "0";
+  // What is left of its owner's reading keeps a write out, but for a re-entry.
+  const std::string read_until =
+      kind == LockKind::kWrite
+          ? Concat("IF(MAX(", own, " AND hold_count>0),NULL,MAX(IF(hold_count>0 AND kind=", Number(LockKind::kRead),
+                   " AND owner=", owner, ",expires_at,NULL)))")
+          : "NULL";
   return {.statements = Concat(
               BeginStep(name), "UPDATE ", holds_, " SET hold_count=0 WHERE name=", name,
               " AND hold_count>0 AND expires_at<=", kNow,
               ";"
-              "SELECT now_us,free_at,GREATEST(token+1,now_us),own_count+(NOT sequence<=>",
-              step.sequence, "),", "CASE WHEN sequence>", step.sequence, " OR (sequence=", step.sequence,
-              " AND (newest_step<>", Number(MySqlNewestStep::kTry), " OR own_count=0)) THEN ", int{kStaleTry},  //
-              " WHEN strange THEN ", int{kOtherKind},                                                           //
-              " WHEN own_read AND own_count=0 THEN ", int{kOnlyReads},                                          //
-              " WHEN free_at IS NOT NULL THEN ", int{kBusy},                                                    //
-              " ELSE ", int{kAcquired}, " END ",                                                                //
-              "INTO @now,@free_at,@token,@count,@answer FROM (SELECT ", kNow, " AS now_us,",                    //
-              "(SELECT token FROM ", locks_, " WHERE name=", name, ") AS token,",                               //
-              "MAX(IF(", own, ",sequence,NULL)) AS sequence,",                                                  //
-              "MAX(IF(", own, ",newest_step,NULL)) AS newest_step,",                                            //
-              "COALESCE(MAX(IF(", own, ",hold_count,0)),0) AS own_count,",                                      //
-              "MAX(hold_count>0 AND kind NOT IN ", Family(kind), ") AS strange,", reads, " AS own_read,",       //
+              "SELECT now_us,GREATEST(COALESCE(free_at,read_until),COALESCE(read_until,free_at)),",
+              "GREATEST(token+1,now_us),own_count+(NOT sequence<=>", step.sequence, "),", "CASE WHEN sequence>",
+              step.sequence, " OR (sequence=", step.sequence, " AND (newest_step<>", Number(MySqlNewestStep::kTry),
+              " OR own_count=0)) THEN ", int{kStaleTry},                                                          //
+              " WHEN strange THEN ", int{kOtherKind},                                                             //
+              " WHEN free_at IS NOT NULL OR read_until IS NOT NULL THEN ", int{kBusy},                            //
+              " ELSE ", int{kAcquired}, " END ",                                                                  //
+              "INTO @now,@free_at,@token,@count,@answer FROM (SELECT ", kNow, " AS now_us,",                      //
+              "(SELECT token FROM ", locks_, " WHERE name=", name, ") AS token,",                                 //
+              "MAX(IF(", own, ",sequence,NULL)) AS sequence,",                                                    //
+              "MAX(IF(", own, ",newest_step,NULL)) AS newest_step,",                                              //
+              "COALESCE(MAX(IF(", own, ",hold_count,0)),0) AS own_count,",                                        //
+              "MAX(hold_count>0 AND kind NOT IN ", Family(kind), ") AS strange,", read_until, " AS read_until,",  //
               "MAX(IF(hold_count>0 AND kind IN ", Excluding(kind), " AND owner<>", owner,
               ",expires_at,NULL)) AS free_at ", "FROM ", holds_, " WHERE name=", name, ") AS found;",  //
               "UPDATE ", locks_, " SET token=@token,used_at=@now WHERE name=", name, " AND @answer=", int{kAcquired},
@@ -137,10 +140,6 @@ void MySqlLockScripts::TakeAnswer(const MySqlReply& reply, LockTry& step) {
     case kStaleTry: step.status = Overtaken(step.hold.name); return;
     case kOtherKind:
       step.status = absl::FailedPreconditionError(Concat(ShownLock(step.hold.name), ": held as another kind"));
-      return;
-    case kOnlyReads:
-      step.status = absl::FailedPreconditionError(
-          Concat(ShownLock(step.hold.name), ": its owner reads, and would wait for itself to write"));
       return;
     default: step.status = Unexpected(step.hold.name); step.outcome_unknown = true;
   }

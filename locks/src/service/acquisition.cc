@@ -16,6 +16,8 @@ namespace {
 constexpr absl::Duration kFirstPause = absl::Milliseconds(20);
 constexpr absl::Duration kLongestPause = absl::Milliseconds(500);
 
+bool InTime(const std::shared_ptr<ServiceHold>& hold) { return hold != nullptr && hold->InTime(); }
+
 }  // namespace
 
 Acquisition::Acquisition(ServiceCore& core, std::string_view name, const AcquireOptions& options, OwnerId owner,
@@ -61,6 +63,11 @@ bool Acquisition::BeginTry() {
     sent_ = now;
   }
   call_.repeated = record_->unanswered;
+  // With the steps: nobody else confirms such a hold now.
+  call_.first = !InTime(record_->CurrentHold());
+  if (key.kind == LockKind::kRead) {
+    call_.outside_write = !InTime(core_.holds().Find({.name = key.name, .kind = LockKind::kWrite, .owner = key.owner}));
+  }
   call_.timeout = core_.options().engine_timeout;
   if (failing_since_) {
     call_.timeout = std::max(*failing_since_ + call_.timeout - now, absl::Milliseconds(1));
@@ -81,8 +88,9 @@ void Acquisition::EndTry() {
     absl::StatusOr<LockLease> lease = core_.Confirm(record_, call_, sent_, now, options_.lease <= absl::ZeroDuration());
     record_->UnlockSteps();
     if (!lease.ok()) {
-      if (!std::exchange(copied_, false)) return Fail(std::move(lease).status());
-      // Over since its first sending; the engine answers now, so the next one is in time.
+      const bool copied = std::exchange(copied_, false);
+      if (!copied && !absl::IsAborted(lease.status())) return Fail(std::move(lease).status());
+      // Over since its first sending, or what it re-entered is; the engine answers now, so the next one is in time.
       failing_since_ = look_at_ = core_.options().clock->Now();
       return;
     }

@@ -32,6 +32,11 @@ absl::StatusOr<LockLease> ServiceCore::Confirm(const std::shared_ptr<HoldRecord>
     // The engine counts anew, so what it had before is over: this is another hold.
     if (gone) Lose(hold, LossReason::kGone);
   }
+  if (!answer.first && answer.hold_count > 1 && !StillHeld(hold)) {  // It has the token of what is lost.
+    bool held = false;
+    (void)SendRelease(record, 0, held);  // Where that fails the next try does not enter by it.
+    return absl::AbortedError(Concat(ShownLock(record->key.name), ": what it re-entered was lost meanwhile"));
+  }
   const Instant leased_until = ValidUntil(sent, answer.lease);
   const auto lease = std::make_shared<LeaseState>();
   lease->core = shared_from_this();

@@ -51,8 +51,8 @@ class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
 
   // For steps of an acquisition, whose record's steps are taken.
   //
-  // The engine has answered, by `now`, that it acquired. Unavailable: so late that the lease is over; then it is
-  // released again.
+  // The engine has answered, by `now`, that it acquired. Unavailable: so late that the lease is over; Aborted: it is a
+  // re-entry, and what it re-entered is over. Then it is released again.
   absl::StatusOr<LockLease> Confirm(const std::shared_ptr<HoldRecord>& record, const LockTry& answer, Instant sent,
                                     Instant now, bool watched);
   // Takes back a try that the engine may have run, and a place in its queue: once; release.status tells.

@@ -48,17 +48,12 @@ ZooKeeperHolds::Begun ZooKeeperHolds::Begin(LockTry& step, const std::shared_ptr
       step.session = session->lease();
       return {};
     }
-    if (hold->state == State::kHeld) return {.next = Next::kReenter, .hold = hold};
+    if (hold->state == State::kHeld) return {.next = step.first ? Next::kDiscard : Next::kReenter, .hold = hold};
     SetDeadline(hold, std::max(hold->deadline, clock_->Now() + place_life_));
     return {.next = hold->state == State::kQueued ? Next::kLook : Next::kRecover, .hold = hold};
   }
-  if (key.kind == LockKind::kWrite && HeldAs(key, LockKind::kRead) != nullptr) {
-    step.status = absl::FailedPreconditionError(
-        Concat(ShownLock(key.name), ": owner ", key.owner, " reads, and would wait for itself to write"));
-    return {};
-  }
   Begun begun;
-  if (key.kind == LockKind::kRead) {
+  if (key.kind == LockKind::kRead && !step.outside_write) {
     if (const HoldPtr write = HeldAs(key, LockKind::kWrite); write != nullptr && write->session == session) {
       begun.next = Next::kNest;
       begun.write = write;

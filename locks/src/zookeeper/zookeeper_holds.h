@@ -70,6 +70,7 @@ class ZooKeeperHolds {
     kLook,      // Where its node stands.
     kRecover,   // Whether its node is there.
     kReenter,   // Whether it still holds.
+    kDiscard,   // What is left of a hold that its owner has lost; then it begins anew.
   };
   struct Begun {
     Next next = Next::kAnswered;

@@ -57,6 +57,7 @@ void ZooKeeperTry::Send(ZooKeeperRound& round) {
       session_->Sync(round.Next());
       session_->Exists(Concat(directory, "/", hold_->name), round.Next());
       break;
+    case Ask::kDiscard:
     case Ask::kTakeBack: holds_.Discard(hold_, [answered = round.Next()](bool) { answered({}); }); break;
   }
   asked_ = round.size() - first_;
@@ -74,6 +75,9 @@ void ZooKeeperTry::Read(std::span<ZooKeeperAnswer> all) {
     case Ask::kRecover: return ReadRecover(answers[0], answers[1]);
     case Ask::kToken: return ReadToken(answers[0]);
     case Ask::kReenter: return ReadReenter(answers[1]);
+    case Ask::kDiscard:
+      if (IsUnanswered(answers[0].code)) return Fail(answers[0].code, /*unknown=*/false);
+      return Begin(/*peeked=*/false);
     case Ask::kTakeBack:
       // Not answered yet: the janitor has it, and what comes after it waits for it as for anybody's.
       step_.status = outcome_;
@@ -94,6 +98,7 @@ void ZooKeeperTry::Begin(bool peeked) {
     case ZooKeeperHolds::Next::kLook: ask_ = Ask::kLook; break;
     case ZooKeeperHolds::Next::kRecover: ask_ = Ask::kRecover; break;
     case ZooKeeperHolds::Next::kReenter: ask_ = Ask::kReenter; break;
+    case ZooKeeperHolds::Next::kDiscard: ask_ = Ask::kDiscard; break;
   }
 }
 

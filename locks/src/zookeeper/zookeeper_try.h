@@ -38,6 +38,7 @@ class ZooKeeperTry {
     kRecover,  // barrier, children
     kToken,    // exists
     kReenter,  // sync, exists
+    kDiscard,  // delete, by the janitor
     kTakeBack  // delete, by the janitor
   };
 

@@ -225,9 +225,13 @@ TEST_F(LocalEngineTest, Read_OfTheWriter_StaysWhenTheWriteEndsAndLetsReadersIn) 
   EXPECT_FALSE(Try(Key(3, LockKind::kWrite)).acquired);
 }
 
-TEST_F(LocalEngineTest, Write_OfAReader_IsFailedPrecondition) {
+TEST_F(LocalEngineTest, Write_OfAReader_IsBusyUntilThatIsOver) {
   Try(Key(1, LockKind::kRead));
-  EXPECT_EQ(Try(Key(1, LockKind::kWrite)).status.code(), absl::StatusCode::kFailedPrecondition);
+  const LockTry busy = Try(Key(1, LockKind::kWrite));
+  EXPECT_EQ(busy.status, absl::OkStatus());
+  EXPECT_FALSE(busy.acquired);
+  clock_.Advance(busy.retry_after);
+  EXPECT_TRUE(Try(Key(1, LockKind::kWrite)).acquired);
 }
 
 TEST_F(LocalEngineTest, ForceRelease_Held_FreesItWithAHint) {

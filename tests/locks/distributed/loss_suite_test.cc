@@ -25,7 +25,7 @@ class OverwrittenSuiteTest : public testing::LockSuiteTest {};
 class LossSuiteTest : public testing::ServerLockSuiteTest {
  protected:
   // Longer than a failover takes, so that a hold may survive one.
-  static constexpr absl::Duration kLease = absl::Seconds(12);
+  static constexpr absl::Duration kLease = absl::Seconds(20);
 
   // Who asks while nobody is there, or stands in yet, waits.
   std::unique_ptr<LockService> NewPatient(absl::Duration lease = kLease) {

@@ -2,12 +2,15 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "locks/distributed/support/lock_suite.h"
+#include "locks/distributed/support/lost_signal.h"
 
 namespace stockade {
 namespace {
 
+using testing::LostSignal;
 using testing::MustAcquire;
 
 class TokenSuiteTest : public testing::LockSuiteTest {};
@@ -36,6 +39,22 @@ TEST_P(TokenSuiteTest, FencingToken_EveryAcquire_IsLargerThanAllBefore) {
       } else {
         EXPECT_EQ(newest, token_of(lease)) << LockKindName(kind);
       }
+    }
+  }
+}
+
+// The engine may have it for a little longer than its owner: that is no re-entry.
+TEST_P(TokenSuiteTest, FencingToken_OwnerIsBackAsSoonAsItsLeaseIsOver_IsLarger) {
+  const auto locks = NewClient();
+  for (const LockKind kind : ExclusiveKinds()) {
+    for (const LockKind next_kind : kind == LockKind::kWrite ? std::vector{kind, LockKind::kRead} : std::vector{kind}) {
+      const std::string name = NewName();
+      const LockLease over = MustAcquire(*locks, name, {.kind = kind, .lease = testing::kShortLease});
+      EXPECT_TRUE(LostSignal(over.lost()).Await());
+      const LockLease next = MustAcquire(*locks, name, {.kind = next_kind});
+      EXPECT_EQ(next.hold_count(), 1);
+      EXPECT_GT(next.fencing_token().value_or(-1), over.fencing_token().value_or(0)) << LockKindName(next_kind);
+      EXPECT_FALSE(over.valid());
     }
   }
 }

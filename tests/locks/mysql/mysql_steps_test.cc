@@ -256,12 +256,21 @@ TEST_F(MySqlStepsTest, OthersEnter_OnlyToReadWhileOthersRead) {
   EXPECT_TRUE(reader.Try().acquired);
 }
 
-TEST_F(MySqlStepsTest, Write_WhileItsOwnerReads_IsRefused) {
+TEST_F(MySqlStepsTest, Write_WhileItsOwnerReads_IsBusyUntilThatIsOver) {
   const LockOwner owner = LockOwner::New();
   Holder reader(*engine_, "stock", LockKind::kRead, owner);
   Holder writer(*engine_, "stock", LockKind::kWrite, owner);
-  ASSERT_TRUE(reader.Try().acquired);
-  EXPECT_EQ(writer.Try().status.code(), absl::StatusCode::kFailedPrecondition);
+  Holder other(*engine_, "stock", LockKind::kRead);
+  ASSERT_TRUE(reader.Try(absl::Seconds(30)).acquired);
+  ASSERT_TRUE(other.Try(absl::Seconds(10)).acquired);
+  const LockTry busy = writer.Try();
+  EXPECT_FALSE(busy.acquired);
+  EXPECT_GT(busy.retry_after, absl::Seconds(20));
+  EXPECT_LE(busy.retry_after, absl::Seconds(30));
+  other.Release();
+  EXPECT_FALSE(writer.Try().acquired);
+  reader.Release();
+  EXPECT_TRUE(writer.Try().acquired);
 }
 
 TEST_F(MySqlStepsTest, Downgrade_LetsReadersIn) {

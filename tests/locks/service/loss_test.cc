@@ -1,6 +1,10 @@
 // Loss is never silent, and one lease's end is no other's.
 #include <atomic>
+#include <chrono>
+#include <future>
+#include <mutex>
 #include <thread>
+#include <vector>
 
 #include "locks/service/service_fixture.h"
 
@@ -128,6 +132,59 @@ TEST_F(LossTest, EngineCountsAnewAndTellingTakesLong_TheNewLeaseIsNotHandedOut) 
   const absl::StatusOr<LockLease> inner = service_->Acquire("a", {.lease = kLease});
   EXPECT_TRUE(absl::IsUnavailable(inner.status())) << inner.status();
   EXPECT_EQ(HoldsOf("a", LockOwner::ThisThread()), 0) << "and the engine has it no longer";
+}
+
+// An engine that gives no new token to a re-entry must not let in by what its owner has lost.
+TEST_F(LossTest, LostBeforeTheEngineFreesIt_WhoComesBackIsTheFirst) {
+  std::vector<bool> first, outside_write;
+  world_->on_try = [&](const LockTry& step) {
+    first.push_back(step.first);
+    outside_write.push_back(step.outside_write);
+    return Fault::kNone;
+  };
+  const LockLease over = Must(service_->Acquire("a", {.kind = LockKind::kWrite, .lease = kLease}));
+  LockLease within = Must(service_->Acquire("a", {.kind = LockKind::kRead, .lease = kLease}));
+  EXPECT_TRUE(within.Release().ok());
+  clock_.Advance(kValidFor);
+  const LockLease read = Must(service_->Acquire("a", {.kind = LockKind::kRead}));
+  const LockLease again = Must(service_->Acquire("a", {.kind = LockKind::kRead}));
+  EXPECT_EQ(first, (std::vector<bool>{true, true, true, false}));
+  EXPECT_EQ(outside_write, (std::vector<bool>{false, false, true, true}));
+}
+
+TEST_F(LossTest, LostWhileItIsReentered_IsTriedAnew) {
+  const LockLease outer = Must(service_->Acquire("a", {.lease = kLease}));
+  std::vector<bool> first;
+  world_->on_try = [&](const LockTry& step) {
+    if (first.empty()) clock_.Advance(kValidFor);
+    first.push_back(step.first);
+    return Fault::kNone;
+  };
+  const LockLease inner = Must(service_->Acquire("a"));
+  EXPECT_EQ(first, (std::vector<bool>{false, true}));
+  EXPECT_FALSE(outer.valid());
+  EXPECT_EQ(HoldsOf("a", LockOwner::ThisThread()), 1);
+}
+
+// The engine has what its owner has not: a release that it never heard of.
+TEST_F(LossTest, ReleaseOfAReadUnheard_ItsWriteWaitsUntilThatIsOver) {
+  LockLease read = Must(service_->Acquire("a", {.kind = LockKind::kRead, .lease = 10 * kLease}));
+  world_->on_release = [](const LockRelease&) { return Fault::kRequestLost; };
+  auto released = std::async(std::launch::async, [&read] { return read.Release(); });
+  while (released.wait_for(std::chrono::milliseconds(1)) != std::future_status::ready) {
+    clock_.Advance(absl::Milliseconds(100));
+  }
+  EXPECT_TRUE(absl::IsUnavailable(released.get()));
+  {
+    const std::lock_guard lock(world_->mutex);
+    world_->on_release = nullptr;
+  }
+  const AcquireOptions write = {.kind = LockKind::kWrite, .owner = LockOwner::ThisThread()};
+  EXPECT_TRUE(absl::IsDeadlineExceeded(
+      service_->Acquire("a", {.kind = LockKind::kWrite, .wait = absl::ZeroDuration()}).status()));
+  auto waiting = AcquireInThread("a", write);
+  while (waiting.wait_for(std::chrono::milliseconds(1)) != std::future_status::ready) clock_.Advance(kLease);
+  EXPECT_TRUE(waiting.get().ok());
 }
 
 TEST_F(LossTest, TakenByForce_ReleaseSaysSo) {

@@ -39,12 +39,18 @@ struct HoldKey {
 // already. A copy of a try that comes when what it got has ended may be refused too, and is where it may come late.
 // tests/models/lock_steps.pml is the protocol.
 //
+// An engine may have a hold for longer than its owner: what has lapsed by our clock, or was lost, ends there later. Who
+// comes back meanwhile may be let in by what is left, but gets a larger token. To write where what is left is a read is
+// to wait: the service refuses a write of an owner that reads, as far as it knows.
+//
 // Where a step fails, `outcome_unknown` says that the engine may have run it, or may run it yet.
 struct LockTry {
   HoldKey hold = {};                            // What to try.
   absl::Duration lease = absl::ZeroDuration();  // To live from when the engine runs it; a longer life is not cut short.
   uint64_t sequence = 0;                        // Larger than in all steps of this hold before it.
   bool repeated = false;                        // Sent before, or a step before it: its outcome is not known.
+  bool first = false;                           // Its owner has no such hold, whatever the engine has.
+  bool outside_write = false;                   // kRead: nor has he the lock to write.
   bool queue = false;  // Queues(kind): to take a place in the queue, or keep it. False: enter now or not at all.
   absl::Duration timeout = absl::InfiniteDuration();  // For the answer.
 
