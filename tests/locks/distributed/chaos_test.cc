@@ -87,6 +87,7 @@ class ChaosTest : public ::testing::TestWithParam<Server> {
       service = ConnectLockService(server_->UrlOf(proxy_->port()),
                                    {.watchdog_lease = kWatchdogLease, .engine_timeout = kEngineTimeout});
     }
+    if (GetParam().setup == LockSetup::kZooKeeper) witness_.LetReadersPassEachOther();
     direct_ = ConnectLockService(server_->url(), {.watchdog_lease = kWatchdogLease, .engine_timeout = kPatience});
   }
 
