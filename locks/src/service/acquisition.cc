@@ -16,7 +16,9 @@ namespace {
 constexpr absl::Duration kFirstPause = absl::Milliseconds(20);
 constexpr absl::Duration kLongestPause = absl::Milliseconds(500);
 
-bool InTime(const std::shared_ptr<ServiceHold>& hold) { return hold != nullptr && hold->InTime(); }
+bool ValidAt(Instant now, const std::shared_ptr<ServiceHold>& hold) {
+  return hold != nullptr && now < hold->ValidUntil();
+}
 
 }  // namespace
 
@@ -64,9 +66,10 @@ bool Acquisition::BeginTry() {
   }
   call_.repeated = record_->unanswered;
   // With the steps: nobody else confirms such a hold now.
-  call_.first = !InTime(record_->CurrentHold());
+  call_.first = !ValidAt(now, record_->CurrentHold());
   if (key.kind == LockKind::kRead) {
-    call_.outside_write = !InTime(core_.holds().Find({.name = key.name, .kind = LockKind::kWrite, .owner = key.owner}));
+    call_.outside_write =
+        !ValidAt(now, core_.holds().Find({.name = key.name, .kind = LockKind::kWrite, .owner = key.owner}));
   }
   call_.timeout = core_.options().engine_timeout;
   if (failing_since_) {
