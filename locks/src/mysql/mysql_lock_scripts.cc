@@ -97,7 +97,7 @@ MySqlPacket MySqlLockScripts::Try(const LockTry& step) const {
       kind == LockKind::kWrite
           ? Concat("IF(MAX(", own, " AND hold_count>0),NULL,MAX(IF(hold_count>0 AND kind=", Number(LockKind::kRead),
                    " AND owner=", owner, ",expires_at,NULL)))")
-          : "NULL";
+          : "CAST(NULL AS SIGNED)";
   return {.statements = Concat(
               BeginStep(name), "UPDATE ", holds_, " SET hold_count=0 WHERE name=", name,
               " AND hold_count>0 AND expires_at<=", kNow,

@@ -16,10 +16,6 @@ namespace {
 constexpr absl::Duration kFirstPause = absl::Milliseconds(20);
 constexpr absl::Duration kLongestPause = absl::Milliseconds(500);
 
-bool ValidAt(Instant now, const std::shared_ptr<ServiceHold>& hold) {
-  return hold != nullptr && now < hold->ValidUntil();
-}
-
 }  // namespace
 
 Acquisition::Acquisition(ServiceCore& core, std::string_view name, const AcquireOptions& options, OwnerId owner,
@@ -44,8 +40,12 @@ Acquisition::~Acquisition() {
 
 bool Acquisition::BeginTry() {
   const HoldKey& key = record_->key;
-  if (key.kind == LockKind::kWrite && !core_.StillHeld(record_->CurrentHold()) &&
-      core_.StillHeld(core_.holds().Find({.name = key.name, .kind = LockKind::kRead, .owner = key.owner}))) {
+  const auto owner_holds = [&](LockKind kind) {
+    return core_.StillHeld(kind == key.kind ? record_->CurrentHold()
+                                            : core_.holds().Find({.name = key.name, .kind = kind, .owner = key.owner}));
+  };
+  // Without the steps: where that finds a loss and tells it, who is told may acquire.
+  if (!owner_holds(key.kind) && key.kind == LockKind::kWrite && owner_holds(LockKind::kRead)) {
     Fail(absl::FailedPreconditionError(
         Concat(ShownLock(key.name), ": its owner holds it for reading, and would wait for itself to write")));
     return false;
@@ -65,12 +65,9 @@ bool Acquisition::BeginTry() {
     sent_ = now;
   }
   call_.repeated = record_->unanswered;
-  // With the steps: nobody else confirms such a hold now.
-  call_.first = !ValidAt(now, record_->CurrentHold());
-  if (key.kind == LockKind::kRead) {
-    call_.outside_write =
-        !ValidAt(now, core_.holds().Find({.name = key.name, .kind = LockKind::kWrite, .owner = key.owner}));
-  }
+  // With the steps: nobody else confirms such a hold now. And for good: what is lost is not renewed any more.
+  call_.first = !owner_holds(key.kind);
+  call_.outside_write = key.kind == LockKind::kRead && !owner_holds(LockKind::kWrite);
   call_.timeout = core_.options().engine_timeout;
   if (failing_since_) {
     call_.timeout = std::max(*failing_since_ + call_.timeout - now, absl::Milliseconds(1));

@@ -48,7 +48,10 @@ ZooKeeperHolds::Begun ZooKeeperHolds::Begin(LockTry& step, const std::shared_ptr
       step.session = session->lease();
       return {};
     }
-    if (hold->state == State::kHeld) return {.next = step.first ? Next::kDiscard : Next::kReenter, .hold = hold};
+    // What its owner has lost lends nobody its token.
+    const bool over = hold->state == State::kHeld ? step.first : hold->nested && step.outside_write;
+    if (over) return {.next = Next::kDiscard, .hold = hold};
+    if (hold->state == State::kHeld) return {.next = Next::kReenter, .hold = hold};
     SetDeadline(hold, std::max(hold->deadline, clock_->Now() + place_life_));
     return {.next = hold->state == State::kQueued ? Next::kLook : Next::kRecover, .hold = hold};
   }
@@ -58,6 +61,7 @@ ZooKeeperHolds::Begun ZooKeeperHolds::Begin(LockTry& step, const std::shared_ptr
       begun.next = Next::kNest;
       begun.write = write;
       begun.hold = Add(key, session);
+      begun.hold->nested = true;
       // Its own node is younger than waiters that come after it, so its number would be larger than theirs.
       begun.hold->token = write->token;
     }

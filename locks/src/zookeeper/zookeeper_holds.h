@@ -40,6 +40,7 @@ struct ZooKeeperHold {
   // Changed with the table's mutex held, by the steps of this hold, which come one after another and may read them
   // without.
   std::string name = {};
+  bool nested = false;  // Within its owner's write, whose place and token it has.
   State state = State::kAsked;
   std::optional<int64_t> token = std::nullopt;  // None: not known yet.
 

@@ -36,12 +36,46 @@ class CountingClock final : public Clock {
   mutable std::atomic<int> looks_ = 0;
 };
 
+// Never opened: it answers each request with ZCLOSING.
+std::shared_ptr<ZooKeeperSession> ClosedSession(Clock* clock) {
+  return std::make_shared<ZooKeeperSession>(internal::ZooKeeperSessionOptions{.clock = clock},
+                                            [](ZooKeeperSession::Event) {});
+}
+
+// The token of a node is lent to whoever holds by it, so not to an owner who has lost that.
+TEST(ZooKeeperHoldsTest, Begin_OwnerHasLostWhatIsThere_DiscardsIt) {
+  using Next = ZooKeeperHolds::Next;
+  ManualClock clock;
+  const auto session = ClosedSession(&clock);
+  ZooKeeperHolds holds(&clock, "/locks", "client", absl::Hours(2), std::make_shared<internal::ZooKeeperJanitor>());
+  uint64_t sequence = 0;
+  const auto begin = [&](LockKind kind, bool first, bool outside_write) {
+    LockTry step = {.hold = {.name = "a", .kind = kind},
+                    .lease = absl::Hours(1),
+                    .sequence = ++sequence,
+                    .first = first,
+                    .outside_write = outside_write,
+                    .queue = true};
+    const ZooKeeperHolds::Begun begun = holds.Begin(step, session, false);
+    if (begun.next == Next::kMake) {
+      EXPECT_TRUE(holds.Enter(begun.hold, step));
+    }
+    return begun.next;
+  };
+  EXPECT_EQ(begin(LockKind::kWrite, true, false), Next::kMake);
+  EXPECT_EQ(begin(LockKind::kWrite, false, false), Next::kReenter);
+  EXPECT_EQ(begin(LockKind::kWrite, true, false), Next::kDiscard);
+  EXPECT_EQ(begin(LockKind::kRead, true, false), Next::kNest);
+  // Its making was not answered.
+  EXPECT_EQ(begin(LockKind::kRead, true, false), Next::kRecover);
+  EXPECT_EQ(begin(LockKind::kRead, true, true), Next::kDiscard);
+  holds.Stop();
+}
+
 TEST(ZooKeeperHoldsTest, ManyShortHoldsBesideALongOne_LeaveNoTimersBehind) {
   constexpr int kHolds = 50;
   CountingClock clock;
-  // Never opened: it answers each request with ZCLOSING.
-  const auto session = std::make_shared<ZooKeeperSession>(internal::ZooKeeperSessionOptions{.clock = &clock},
-                                                          [](ZooKeeperSession::Event) {});
+  const auto session = ClosedSession(&clock);
   ZooKeeperHolds holds(&clock, "/locks", "client", absl::Hours(2), std::make_shared<internal::ZooKeeperJanitor>());
   uint64_t sequence = 0;
   const auto enter = [&](const std::string& name, absl::Duration lease) {
