@@ -32,7 +32,7 @@ class SentinelSet {
 
   // Each blocks until all is settled as the constructor leaves it, but for servers that are down.
   void Failover();    // Asks a Sentinel for it: the old master ends as a replica of the new one. About 3 seconds.
-  void KillMaster();  // The Sentinels find it out and promote a replica. 3 to 8 seconds.
+  void KillMaster();  // The Sentinels find it out and promote a replica. 3 to 7 seconds.
   void RestartAll();  // Everything at once; the master stays the same one.
   // Likewise: for after a server or Sentinel was killed, paused or restarted.
   void AwaitSettled();
