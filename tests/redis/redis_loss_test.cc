@@ -218,17 +218,24 @@ TEST_F(RedisLossTest, ServerRestarts_WhatWaitsIsSentOnce) {
   EXPECT_EQ(server.Call({"GET", "n"}), "101");
 }
 
+// Who may not PING meets LOADING by the command, others when they connect.
 TEST_F(RedisLossTest, ServerLoadsItsData_IsWaitedFor) {
-  // A key file that takes it a while, so that it answers LOADING.
-  RedisServer server(
-      {.appendonly = true, .config = {"key-load-delay 20000", "loading-process-events-interval-bytes 1024"}});
-  for (int i = 0; i < 10; ++i) ASSERT_EQ(server.Call({"RPUSH", "k" + std::to_string(i), "v"}), "1");
-  ASSERT_EQ(server.Call({"BGREWRITEAOF"}).type, '+');
+  // A file that takes it a while, and of which it looks up now and then, so that it answers LOADING.
+  RedisServer server({.config = {"key-load-delay 20000", "loading-process-events-interval-bytes 1024",
+                                 "rdbcompression no", "user mute on >secret ~* &* +@all -ping"}});
+  for (int i = 0; i < 10; ++i) {
+    ASSERT_EQ(server.Call({"RPUSH", "k" + std::to_string(i), std::string(2'000, 'v')}), "1");
+  }
+  ASSERT_EQ(server.Call({"SAVE"}).type, '+');
+  const std::string address = "127.0.0.1:" + std::to_string(server.port());
   const auto redis = ConnectTo(server.url(), {.command_timeout = absl::Seconds(60)});
+  const auto mute = ConnectTo("redis://mute:secret@" + address, {.command_timeout = absl::Seconds(60)});
   server.Kill();
-  auto length = redis->RunFuture(RedisCommand("LLEN").Key("k9"));
+  auto length = redis->RunFuture(RedisCommand("LLEN").Key("k9").Idempotent());
+  auto length_of_mute = mute->RunFuture(RedisCommand("LLEN").Key("k9").Idempotent());
   server.Restart();
   EXPECT_EQ(length.get().value().integer(), 1);
+  EXPECT_EQ(length_of_mute.get().value().integer(), 1);
 }
 
 TEST_F(RedisLossTest, ReplyAboveTheBound_IsResourceExhausted_AndTheClientGoesOn) {
