@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <deque>
@@ -149,9 +150,12 @@ class Caller {
     return calls_.emplace_back(Call::Kind::kAdd, Probe{.command = std::move(add)}, member);
   }
 
-  // Late, after other calls: nobody knows when it ended.
+  // Maybe long after it has ended, so it is asked whether it has not.
   void TakeFuture() {
-    futures_.front().first->End(futures_.front().second.get());
+    auto& [call, future] = futures_.front();
+    const absl::Duration left = std::max(call->begun + call->timeout + kGrace - Now(), absl::ZeroDuration());
+    EXPECT_EQ(future.wait_for(absl::ToChronoNanoseconds(left)), std::future_status::ready);
+    call->End(future.get());
     futures_.pop_front();
   }
 

@@ -264,7 +264,7 @@ TEST_P(ExclusiveInteropTest, RenewedByOurs_JavaThatWaitsThroughManyLeases_DoesNo
   ASSERT_NE(service, nullptr);
   absl::StatusOr<LockLease> held = service->Acquire(name, {.kind = kind()});
   ASSERT_TRUE(held.ok()) << held.status();
-  EXPECT_FALSE(JavaTries("java", name, 3 * lease));
+  EXPECT_FALSE(JavaTries("java", name, 5 * lease));
   EXPECT_TRUE(held->valid());
   EXPECT_TRUE(held->Release().ok());
 }

@@ -140,7 +140,7 @@ TEST_P(LostReplyTest, Renew_RepliesAreLost_IsTriedAgainWithinTheLease) {
   for (const LockKind kind : server_->kinds()) {
     const std::string name(LockKindName(kind));
     LockLease lease = MustAcquire(*watched, name, {.kind = kind});
-    for (int i = 0; i < 2; ++i) {
+    for (int i = 0; i < 3; ++i) {
       const uint64_t cut = proxy_->counts().cut;
       proxy_->DropReply();
       ASSERT_TRUE(proxy_->Await([cut](const TcpProxy::Counts& counts) { return counts.cut > cut; }));
