@@ -42,7 +42,7 @@ class Holder {
   }
 
   LockRenewal Renew(absl::Duration lease) {
-    LockRenewal renewal = {.hold = hold_, .lease = lease};
+    LockRenewal renewal = {.hold = hold_, .lease = lease, .sequence = sequence_};
     engine_.RenewMany({&renewal, 1}, absl::Seconds(20));
     EXPECT_TRUE(renewal.status.ok()) << renewal.status;
     return renewal;

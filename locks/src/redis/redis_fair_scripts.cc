@@ -96,12 +96,16 @@ end
 call('hset', KEYS[1], me, count)
 )lua";
 
-// Tells the first waiter who is alive that the lock is free.
+// Notifies the first waiter that is alive; without a queue, a waiter that wants the lock as reentrant, which listens on
+// the channel that all waiters' channels begin with.
 constexpr std::string_view kWakeHead = R"lua(
 local function wake_head(queue, times, publish, channels)
   while true do
     local head = call('lindex', queue, 0)
-    if not head then return end
+    if not head then
+      call(publish, string.sub(channels, 1, -2), '0')
+      return
+    end
     if tonumber(call('zscore', times, head) or 0) > now_ms() then
       call(publish, channels .. head, '0')
       return
@@ -135,10 +139,12 @@ end
 // KEYS  1 the lock, 2 the queue, 3 its times;  ARGV  1 the command to publish with, 2 what the waiters' channels begin
 // with.
 constexpr std::string_view kForce = R"lua(
+if call('exists', KEYS[1]) == 0 then return 0 end
+if not is_lock() then return -2 end
 if call('hexists', KEYS[1], 'mode') == 1 then return -1 end
-local held = call('del', KEYS[1])
-if held == 1 then wake_head(KEYS[2], KEYS[3], ARGV[1], ARGV[2]) end
-return held
+call('del', KEYS[1])
+wake_head(KEYS[2], KEYS[3], ARGV[1], ARGV[2])
+return 1
 )lua";
 
 }  // namespace
@@ -154,7 +160,7 @@ const RedisScript& FairReleaseScript() {
 }
 
 const RedisScript& FairForceScript() {
-  static const RedisScript script = LockScript(kNow, kWakeHead, kForce);
+  static const RedisScript script = LockScript(kShape, kNow, kWakeHead, kForce);
   return script;
 }
 

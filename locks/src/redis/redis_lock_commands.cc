@@ -25,6 +25,11 @@ absl::Status OtherKind(std::string_view name) {
   return absl::FailedPreconditionError(Concat(ShownLock(name), ": held as another kind"));
 }
 
+absl::Status NotALock(std::string_view name) {
+  return absl::FailedPreconditionError(
+      Concat(ShownLock(name), ": the key of this name holds data that is not a lock's"));
+}
+
 absl::Status Unexpected(std::string_view name, const RedisReply& reply) {
   return absl::InternalError(Concat(ShownLock(name), ": Redis answered ", reply.ToString()));
 }
@@ -117,15 +122,14 @@ RedisCommand RedisLockCommands::Renew(std::span<const LockRenewal* const> renewa
   for (size_t i = 0; i < renewals.size(); ++i) {
     command.Arg(holders[i]).Arg(LeaseMs(renewals[i]->lease));
     const HoldKey& hold = renewals[i]->hold;
-    command.Arg(hold.kind == LockKind::kRead ? ReadTimeouts(hold.name, holders[i]) : "");
+    command.Arg(IsReadWrite(hold.kind) ? ReadTimeoutsBase(hold.name) : "").Arg(renewals[i]->sequence);
   }
   return std::move(command).Idempotent();
 }
 
 RedisCommand RedisLockCommands::Inspect(const HoldKey& hold) const {
-  RedisCommand command(LockInspectScript(hold.kind), {hold.name});
-  command.Arg(LockHolder(dialect_.client_id, hold));
-  if (IsReadWrite(hold.kind)) command.Arg(ReadTimeoutsBase(hold.name));
+  RedisCommand command(LockInspectScript(), {hold.name});
+  command.Arg(LockHolder(dialect_.client_id, hold)).Arg(ReadTimeoutsBase(hold.name));
   return std::move(command).Idempotent();
 }
 
@@ -166,6 +170,7 @@ void RedisLockCommands::TakeAnswer(const absl::StatusOr<RedisReply>& reply, Lock
       return;
     case TryAnswer::kStale: step.status = Stale(step.hold.name); return;
     case TryAnswer::kOtherKind: step.status = OtherKind(step.hold.name); return;
+    case TryAnswer::kNotALock: step.status = NotALock(step.hold.name); return;
   }
   step.status = Unexpected(step.hold.name, *reply);
 }
@@ -210,6 +215,7 @@ absl::StatusOr<LockState> RedisLockCommands::InspectAnswer(const absl::StatusOr<
   if (reply->elements().size() != 2) return Unexpected(hold.name, *reply);
   const int64_t left = At(*reply, 0);
   if (left == -2) return LockState();
+  if (left == -3) return NotALock(hold.name);
   return LockState{.locked = true,
                    .owner_holds = At(*reply, 1),
                    .remaining = left < 0 ? absl::InfiniteDuration() : absl::Milliseconds(left)};
@@ -218,7 +224,8 @@ absl::StatusOr<LockState> RedisLockCommands::InspectAnswer(const absl::StatusOr<
 absl::StatusOr<bool> RedisLockCommands::ForceReleaseAnswer(const absl::StatusOr<RedisReply>& reply,
                                                            std::string_view name) {
   if (!reply.ok()) return LockError(name, reply.status());
-  if (reply->integer() < 0) return OtherKind(name);
+  if (reply->integer() == -1) return OtherKind(name);
+  if (reply->integer() == -2) return NotALock(name);
   return reply->integer() == 1;
 }
 

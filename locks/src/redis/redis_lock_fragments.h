@@ -13,6 +13,71 @@ namespace stockade::internal {
 // are below 2^53 in digits. All scripts have
 //   KEYS  1 the lock, 2 the holder's record;  ARGV  1 the holder.
 
+// The shape of a lock. A field of its hash is `mode`, which only read-write locks have, or a holder: "<UUID>:<number>",
+// and for a write hold ":write" behind it; Redisson's transactions put their id there. The value of a holder is its
+// count. `is_lock()`: whether all fields of KEYS[1] have that shape; an application's own hash does not. It stops at
+// the first field that has not. O(fields).
+//
+// `count_of(value)` is 0 for anything but a count. A script looks at the time-out keys of the newest 10,000 holds of a
+// count only, from `oldest_of(count)` on, so that no value in a hash keeps the server busy for more than some
+// milliseconds.
+inline constexpr std::string_view kShape = R"lua(
+local function is_holder(field)
+  local rest = string.match(field, '^%x+%-%x+%-%x+%-%x+%-%x+:%-?%d+(.*)$')
+  return rest == '' or rest ~= nil and string.sub(rest, 1, 1) == ':'
+end
+local function is_lock()
+  if call('type', KEYS[1])['ok'] ~= 'hash' then return false end
+  local cursor = '0'
+  repeat
+    local step = call('hscan', KEYS[1], cursor, 'count', 100)
+    cursor = step[1]
+    for i = 1, #step[2], 2 do
+      local field = step[2][i]
+      if field ~= 'mode' and not is_holder(field) then return false end
+    end
+  until cursor == '0'
+  return true
+end
+local function count_of(value)
+  local count = tonumber(value)
+  return count and count >= 1 and count < 2^31 and count == math.floor(count) and count or 0
+end
+local function oldest_of(count)
+  return math.max(1, count - 9999)
+end
+)lua";
+
+// With kShape before it, for read-write locks. `readers(lock, base)`: what the reader with the most time left has left,
+// in ms, and -2 if nobody reads; and a list of the readers whose time-out keys are gone. nil if it is not a lock.
+// `base` is what all time-out keys of the lock begin with. A reader with more holds than a script looks at counts as
+// there for as long as the lock is. `drop(gone)` removes readers. O(holds for reading).
+inline constexpr std::string_view kReaders = R"lua(
+local function readers(lock, base)
+  local longest, gone = -2, {}
+  local all = call('hgetall', lock)
+  for i = 1, #all, 2 do
+    local holder = all[i]
+    if holder ~= 'mode' then
+      if not is_holder(holder) then return nil end
+      if string.sub(holder, -6) ~= ':write' then
+        local left, count = -2, count_of(all[i + 1])
+        if oldest_of(count) > 1 then left = call('pttl', lock) end
+        for n = oldest_of(count), count do
+          left = math.max(left, call('pttl', base .. holder .. ':rwlock_timeout:' .. n))
+        end
+        if left == -2 then gone[#gone + 1] = holder end
+        longest = math.max(longest, left)
+      end
+    end
+  end
+  return longest, gone
+end
+local function drop(gone)
+  for _, holder in ipairs(gone) do call('hdel', KEYS[1], holder) end
+end
+)lua";
+
 // For tries: KEYS 3 the token's key;  ARGV  2 the lease in ms, 3 the sequence, 4 the token's retention in ms, or '',
 // 5 the lease and 20 s.
 // Sets `left`, what the lock has to live, and `recorded`, the count that this try led to if it has run before: who is

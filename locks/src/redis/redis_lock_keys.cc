@@ -46,10 +46,6 @@ std::string LockTokenKey(std::string_view name) { return PrefixedLockKey("rediss
 
 std::string ReadTimeoutsBase(std::string_view name) { return SuffixedLockKey(name, ""); }
 
-std::string ReadTimeouts(std::string_view name, std::string_view holder) {
-  return SuffixedLockKey(name, Concat(holder, ":rwlock_timeout:"));
-}
-
 std::string FairQueueKey(std::string_view name) { return PrefixedLockKey("redisson_lock_queue", name); }
 std::string FairTimesKey(std::string_view name) { return PrefixedLockKey("redisson_lock_timeout", name); }
 std::string FairNoteKey(std::string_view name) { return SuffixedLockKey(name, "stockade:head"); }

@@ -27,10 +27,8 @@ std::string LockHolder(std::string_view client_id, const HoldKey& hold);
 std::string LockRecordKey(std::string_view name, std::string_view holder);
 std::string LockTokenKey(std::string_view name);
 
-// What the keys begin with that keep a read-write lock's readers there: of all holders, and of one, with its number
-// behind it.
+// What the time-out keys of a read-write lock's readers begin with: "<base><holder>:rwlock_timeout:<number>".
 std::string ReadTimeoutsBase(std::string_view name);
-std::string ReadTimeouts(std::string_view name, std::string_view holder);
 
 // The waiters of a fair lock, the times at which they are taken for dead, and Stockade's note of one who did not come.
 std::string FairQueueKey(std::string_view name);

@@ -34,44 +34,76 @@ elseif held then
 end
 )lua";
 
-// KEYS  for each hold the lock and the record;  ARGV  for each the holder, the lease and, of a read hold, what the keys
-// of its time-outs begin with, else ''. A key that is no lock any more must not fail the others.
+// KEYS  for each hold the lock and the record;  ARGV  for each the holder, the lease, for a read or write hold what the
+// lock's time-out keys begin with, else '', and the newest step that the lease takes account of.
+//
+// A hold lives as long as the lease from now on, not longer: that corrects a time to live that became too long when the
+// server's clock stepped back. Nothing is shortened if the holder's record is gone, or has a later step, which may have
+// set a longer lease. A read-write lock lives as long as its longest reader, and while its writer has it, only the
+// writer's renewal shortens it. A key that is not a lock any more must not fail the others.
 constexpr std::string_view kRenew = R"lua(
+local function prolong(key, lease, exact)
+  if exact or call('pttl', key) < lease then return call('pexpire', key, lease) == 1 end
+  return true
+end
 local answer = {}
 for i = 1, #KEYS / 2 do
   local lock, record = KEYS[2 * i - 1], KEYS[2 * i]
-  local holder, lease, timeouts = ARGV[3 * i - 2], tonumber(ARGV[3 * i - 1]), ARGV[3 * i]
+  local holder, lease, base = ARGV[4 * i - 3], tonumber(ARGV[4 * i - 2]), ARGV[4 * i - 1]
   local count = redis.pcall('hget', lock, holder)
   local held = type(count) == 'string'
-  if held and timeouts ~= '' then
-    held = false
-    for n = 1, tonumber(count) do
-      local left = call('pttl', timeouts .. n)
-      held = held or left ~= -2
-      if left < lease then call('pexpire', timeouts .. n, lease) end
+  local exact = false
+  if held then
+    local newest = string.match(call('get', record) or '', '^(%d+)')
+    exact = newest ~= nil and tonumber(newest) <= tonumber(ARGV[4 * i])
+  end
+  local reads = base ~= '' and string.sub(holder, -6) ~= ':write'
+  if held and reads then
+    held = oldest_of(count_of(count)) > 1
+    for n = oldest_of(count_of(count)), count_of(count) do
+      held = prolong(base .. holder .. ':rwlock_timeout:' .. n, lease, exact) or held
     end
   end
   if held then
-    local left = call('pttl', lock)
-    if left < lease then call('pexpire', lock, lease) end
-    call('pexpire', record, math.max(left, lease) + 20000)
+    local life = lease
+    if reads and call('hget', lock, 'mode') ~= 'read' then exact = false end
+    if base ~= '' and exact and call('pttl', lock) > lease then
+      local longest = readers(lock, base)
+      exact = longest ~= nil
+      life = math.max(lease, longest or lease)
+    end
+    prolong(lock, life, exact)
+    call('pexpire', record, math.max(life, call('pttl', lock)) + 20000)
   end
   answer[i] = held and 1 or 0
 end
 return answer
 )lua";
 
-// KEYS  1 the lock;  ARGV  1 the holder.
+// KEYS  1 the lock;  ARGV  1 the holder, 2 what the time-out keys of a read-write lock begin with. Writes nothing.
 constexpr std::string_view kInspect = R"lua(
-return {call('pttl', KEYS[1]), tonumber(call('hget', KEYS[1], ARGV[1]) or 0)}
+if call('exists', KEYS[1]) == 0 then return {-2, 0} end
+if not is_lock() then return {-3, 0} end
+local was = call('hmget', KEYS[1], 'mode', ARGV[1])
+local left, count = call('pttl', KEYS[1]), count_of(was[2])
+if was[1] then
+  local longest, gone = readers(KEYS[1], ARGV[2])
+  for _, holder in ipairs(gone) do
+    if holder == ARGV[1] then count = 0 end
+  end
+  if was[1] == 'read' then left = longest end
+end
+return {left, count}
 )lua";
 
 // KEYS  1 the lock, 2 the channel;  ARGV  1 the command to publish with.
 constexpr std::string_view kForce = R"lua(
+if call('exists', KEYS[1]) == 0 then return 0 end
+if not is_lock() then return -2 end
 if call('hexists', KEYS[1], 'mode') == 1 then return -1 end
-local held = call('del', KEYS[1])
-if held == 1 then call(ARGV[1], KEYS[2], '0') end
-return held
+call('del', KEYS[1])
+call(ARGV[1], KEYS[2], '0')
+return 1
 )lua";
 
 }  // namespace
@@ -104,17 +136,17 @@ const RedisScript& LockReleaseScript(LockKind kind) {
 }
 
 const RedisScript& LockRenewScript() {
-  static const RedisScript script = LockScript(kRenew);
+  static const RedisScript script = LockScript(kShape, kReaders, kRenew);
   return script;
 }
 
-const RedisScript& LockInspectScript(LockKind kind) {
-  static const RedisScript script = LockScript(kInspect);
-  return IsReadWrite(kind) ? ReadWriteInspectScript() : script;
+const RedisScript& LockInspectScript() {
+  static const RedisScript script = LockScript(kShape, kReaders, kInspect);
+  return script;
 }
 
 const RedisScript& LockForceScript(LockKind kind) {
-  static const RedisScript script = LockScript(kForce);
+  static const RedisScript script = LockScript(kShape, kForce);
   if (kind == LockKind::kFair) return FairForceScript();
   return IsReadWrite(kind) ? ReadWriteForceScript() : script;
 }

@@ -22,6 +22,7 @@ enum class TryAnswer {
   kAcquired = 1,   // The count, the token or 0.
   kStale = 2,      // Nothing.
   kOtherKind = 3,  // Nothing.
+  kNotALock = 4,   // Nothing.
 };
 
 // What a release answers.
@@ -38,9 +39,10 @@ const RedisScript& LockTryWithoutTokenScript();
 const RedisScript& LockReleaseScript(LockKind kind);
 // Any number of holds, of all kinds. Answers 1 or 0 for each: whether there was such a hold.
 const RedisScript& LockRenewScript();
-// Answers {milliseconds that it is held for, -2 where it is free; the holder's count}.
-const RedisScript& LockInspectScript(LockKind kind);
-// Answers 1 or 0: whether anybody held it; -1: it is of another kind.
+// Of all kinds. Answers {milliseconds that it is held for, -2 if it is free, -3 if the key is not a lock; the holder's
+// count}.
+const RedisScript& LockInspectScript();
+// Answers 1 or 0: whether anybody held it; -1: it is of another kind; -2: the key is not a lock.
 const RedisScript& LockForceScript(LockKind kind);
 
 }  // namespace stockade::internal

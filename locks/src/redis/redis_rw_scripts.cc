@@ -5,27 +5,6 @@
 namespace stockade::internal {
 namespace {
 
-// Sets `readers(base)`: what the reader who has the longest has left, or -2; drops those whose time-out keys are gone.
-// `base` is what all time-out keys of the lock begin with. O(holds for reading).
-constexpr std::string_view kReaders = R"lua(
-local function readers(base)
-  local longest = -2
-  local all = call('hgetall', KEYS[1])
-  for i = 1, #all, 2 do
-    local holder = all[i]
-    if holder ~= 'mode' and string.sub(holder, -6) ~= ':write' then
-      local left = -2
-      for n = 1, tonumber(all[i + 1]) do
-        left = math.max(left, call('pttl', base .. holder .. ':rwlock_timeout:' .. n))
-      end
-      if left == -2 then call('hdel', KEYS[1], holder) end
-      longest = math.max(longest, left)
-    end
-  end
-  return longest
-end
-)lua";
-
 // ARGV  6 what the time-out keys begin with. Before the lock itself has lapsed, a reader's own hold may have.
 constexpr std::string_view kTryRead = R"lua(
 local timeouts = ARGV[6] .. ARGV[1] .. ':rwlock_timeout:'
@@ -34,8 +13,9 @@ if left ~= -2 then
   local was = call('hmget', KEYS[1], 'mode', ARGV[1], ARGV[1] .. ':write')
   if not was[1] then return {3} end
   if was[1] ~= 'read' and not was[3] then return {0, left} end
-  local alive = false
-  for n = 1, tonumber(was[2] or 0) do
+  if not was[2] and not is_lock() then return {4} end
+  local alive = oldest_of(count_of(was[2])) > 1
+  for n = oldest_of(count_of(was[2])), count_of(was[2]) do
     alive = alive or call('exists', timeouts .. n) == 1
   end
   if recorded and not alive then return {2} end
@@ -55,7 +35,9 @@ if left ~= -2 then
   local was = call('hmget', KEYS[1], 'mode', ARGV[1])
   if not was[1] then return {3} end
   if was[1] == 'read' then
-    local longest = readers(ARGV[6])
+    local longest, gone = readers(KEYS[1], ARGV[6])
+    if not longest then return {4} end
+    drop(gone)
     if longest ~= -2 then return {0, longest} end
     call('del', KEYS[1])
     left = -2
@@ -74,10 +56,10 @@ call('hset', KEYS[1], 'mode', 'write', ARGV[1], count)
 constexpr std::string_view kReleaseRead = R"lua(
 local timeouts = ARGV[6] .. ARGV[1] .. ':rwlock_timeout:'
 local was = call('hmget', KEYS[1], 'mode', ARGV[1])
-local count = was[1] and tonumber(was[2] or 0) or 0
+local count = was[1] and count_of(was[2]) or 0
 local keep = math.min(count, tonumber(ARGV[2]))
-local longest = -2
-for n = 1, count do
+local longest = oldest_of(count) > 1 and call('pttl', KEYS[1]) or -2
+for n = oldest_of(count), count do
   longest = math.max(longest, call('pttl', timeouts .. n))
   if n > keep then call('del', timeouts .. n) end
 end
@@ -89,10 +71,11 @@ if keep > 0 then
 elseif count > 0 then
   call('hdel', KEYS[1], ARGV[1])
   if was[1] == 'read' then
-    local others = readers(ARGV[6])
-    if others ~= -2 then
+    local others, gone = readers(KEYS[1], ARGV[6])
+    if others and others ~= -2 then
+      drop(gone)
       call('pexpire', KEYS[1], math.max(others, 1))
-    else
+    elseif others then
       call('del', KEYS[1])
       call(ARGV[5], KEYS[3], '0')
     end
@@ -110,33 +93,27 @@ if keep > 0 then
   call('hset', KEYS[1], ARGV[1], keep)
 elseif held then
   call('hdel', KEYS[1], ARGV[1])
-  local longest = readers(ARGV[6])
-  if longest ~= -2 then
+  local longest, gone = readers(KEYS[1], ARGV[6])
+  if longest and longest ~= -2 then
+    drop(gone)
     call('hset', KEYS[1], 'mode', 'read')
     call('pexpire', KEYS[1], math.max(longest, 1))
-  else
+  elseif longest then
     call('del', KEYS[1])
   end
   call(ARGV[5], KEYS[3], '1')
 end
 )lua";
 
-// KEYS  1 the lock;  ARGV  1 the holder, 2 what the time-out keys begin with.
-constexpr std::string_view kInspect = R"lua(
-local left = call('pttl', KEYS[1])
-local longest = readers(ARGV[2])
-local was = call('hmget', KEYS[1], 'mode', ARGV[1])
-if was[1] == 'read' then left = longest end
-return {left, tonumber(was[2] or 0)}
-)lua";
-
 // KEYS  1 the lock, 2 the channel;  ARGV  1 the command to publish with, 2 what the time-out keys begin with.
 constexpr std::string_view kForce = R"lua(
-local all = call('hgetall', KEYS[1])
-if #all == 0 then return 0 end
+if call('exists', KEYS[1]) == 0 then return 0 end
+if not is_lock() then return -2 end
 if call('hexists', KEYS[1], 'mode') == 0 then return -1 end
+local all = call('hgetall', KEYS[1])
 for i = 1, #all, 2 do
-  for n = 1, tonumber(all[i + 1]) or 0 do
+  local count = count_of(all[i + 1])
+  for n = oldest_of(count), count do
     call('del', ARGV[2] .. all[i] .. ':rwlock_timeout:' .. n)
   end
 end
@@ -148,32 +125,27 @@ return 1
 }  // namespace
 
 const RedisScript& ReadTryScript() {
-  static const RedisScript script = TryScript(true, kTryRead);
+  static const RedisScript script = TryScript(true, Concat(kShape, kTryRead));
   return script;
 }
 
 const RedisScript& WriteTryScript() {
-  static const RedisScript script = TryScript(true, Concat(kReaders, kTryWrite));
+  static const RedisScript script = TryScript(true, Concat(kShape, kReaders, kTryWrite));
   return script;
 }
 
 const RedisScript& ReadReleaseScript() {
-  static const RedisScript script = ReleaseScript(Concat(kReaders, kReleaseRead));
+  static const RedisScript script = ReleaseScript(Concat(kShape, kReaders, kReleaseRead));
   return script;
 }
 
 const RedisScript& WriteReleaseScript() {
-  static const RedisScript script = ReleaseScript(Concat(kReaders, kReleaseWrite));
-  return script;
-}
-
-const RedisScript& ReadWriteInspectScript() {
-  static const RedisScript script = LockScript(kReaders, kInspect);
+  static const RedisScript script = ReleaseScript(Concat(kShape, kReaders, kReleaseWrite));
   return script;
 }
 
 const RedisScript& ReadWriteForceScript() {
-  static const RedisScript script = LockScript(kForce);
+  static const RedisScript script = LockScript(kShape, kForce);
   return script;
 }
 

@@ -181,7 +181,8 @@ void RedlockEngine::RenewMany(std::span<LockRenewal> renewals, absl::Duration ti
     const std::span<LockRenewal> asked =
         renewals.subspan(first).first(std::min(kMostRenewalsACommand, renewals.size() - first));
     // Of its own: answers may come when the caller's are gone.
-    const auto batch = std::make_shared<const std::vector<LockRenewal>>(asked.begin(), asked.end());
+    const auto batch = std::make_shared<std::vector<LockRenewal>>(asked.begin(), asked.end());
+    for (LockRenewal& renewal : *batch) renewal.sequence = StepNumber(renewal.sequence);
     std::vector<const LockRenewal*> pointers;
     for (const LockRenewal& renewal : *batch) pointers.push_back(&renewal);
     SendToAll(commands_.Renew(pointers), std::min(node_timeout_, timeout),

@@ -50,6 +50,12 @@ bool Acquisition::BeginTry() {
         Concat(ShownLock(key.name), ": its owner holds it for reading, and would wait for itself to write")));
     return false;
   }
+  const std::optional<LockKind> twin = ExclusiveTwin(key.kind);
+  if (twin && owner_holds(*twin)) {
+    Fail(absl::FailedPreconditionError(Concat(ShownLock(key.name), ": its owner holds it as ", LockKindName(*twin),
+                                              ", and cannot hold it as ", LockKindName(key.kind), " too")));
+    return false;
+  }
   if (may_block_) {
     record_->LockSteps();
   } else if (!record_->TryLockSteps()) {

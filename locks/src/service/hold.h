@@ -26,6 +26,18 @@ class ServiceCore;
 struct HoldRecord;
 struct LeaseState;
 
+// The kind whose holds engines cannot tell from those of `kind`, if there is one: an owner has one of the two at a
+// time.
+inline std::optional<LockKind> ExclusiveTwin(LockKind kind) {
+  switch (kind) {
+    case LockKind::kReentrant: return LockKind::kFair;
+    case LockKind::kFair: return LockKind::kReentrant;
+    case LockKind::kRead:
+    case LockKind::kWrite: break;
+  }
+  return std::nullopt;
+}
+
 enum class LossReason : uint8_t {
   kExpired,       // Its time was over on our clock.
   kGone,          // The engine has it no more: force-released, emptied, failed over.
@@ -51,6 +63,7 @@ struct ServiceHold {
   std::mutex mutex;
   std::vector<std::shared_ptr<LeaseState>> leases;  // Guarded by mutex, as all below.
   int watched = 0;                                  // Leases that the watchdog keeps alive.
+  uint64_t newest_step = 0;                         // Of its answered steps: leased_until takes account of it.
   Instant began;
   std::optional<LossReason> loss = std::nullopt;
 

@@ -68,6 +68,7 @@ absl::StatusOr<LockLease> ServiceCore::Confirm(const std::shared_ptr<HoldRecord>
     lease->hold = hold;
     hold->leases.push_back(lease);
     hold->SetLeasedUntil(std::max(hold->LeasedUntil(), leased_until));
+    hold->newest_step = std::max(hold->newest_step, answer.sequence);
     if (watched && ++hold->watched == 1) watchdog_.WatchAt(hold, sent + answer.lease / 3);
     KeepTime(hold);
     return LockLease(lease);
@@ -204,6 +205,7 @@ absl::Status ServiceCore::EndLease(LeaseState& lease) {
 absl::Status ServiceCore::SendRelease(const std::shared_ptr<HoldRecord>& record, int64_t keep, bool& held) {
   Parker pause(*options_.clock);
   LockRelease release = {.hold = record->key, .keep = keep, .sequence = NextSequence()};
+  const std::shared_ptr<ServiceHold> rest = keep > 0 ? record->CurrentHold() : nullptr;
   const Instant give_up_at = options_.clock->Now() + options_.engine_timeout;
   for (;;) {
     release.repeated = record->unanswered;
@@ -213,7 +215,13 @@ absl::Status ServiceCore::SendRelease(const std::shared_ptr<HoldRecord>& record,
     engine_->Release(release);
     metrics_.Add(kServiceRoundTrips);
     held = release.held;
-    if (release.status.ok()) return absl::OkStatus();
+    if (release.status.ok()) {
+      if (rest != nullptr) {
+        const std::lock_guard lock(rest->mutex);
+        rest->newest_step = std::max(rest->newest_step, release.sequence);
+      }
+      return absl::OkStatus();
+    }
     metrics_.Add(kServiceEngineErrors);
     if (release.outcome_unknown) {
       release.resent |= !release.repeated;
@@ -256,11 +264,15 @@ void ServiceCore::KeepUntil(const std::shared_ptr<HoldRecord>& record, Instant u
 }
 
 void ServiceCore::GiveUp(HoldRecord& record, LockRelease& release, absl::Duration timeout) {
-  const std::shared_ptr<ServiceHold> hold = record.CurrentHold();
   release.hold = record.key;
-  if (StillHeld(hold)) {
+  const auto keep = [&](const std::shared_ptr<ServiceHold>& hold) {
+    if (!StillHeld(hold)) return;
     const std::lock_guard lock(hold->mutex);
-    release.keep = static_cast<int64_t>(hold->leases.size());
+    release.keep = std::max(release.keep, static_cast<int64_t>(hold->leases.size()));
+  };
+  keep(record.CurrentHold());
+  if (const std::optional<LockKind> twin = ExclusiveTwin(record.key.kind)) {
+    keep(holds_.Find({.name = record.key.name, .kind = *twin, .owner = record.key.owner}));
   }
   release.sequence = NextSequence();
   release.repeated = true;

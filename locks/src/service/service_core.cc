@@ -188,4 +188,8 @@ Instant ServiceCore::ValidUntil(Instant sent, absl::Duration lease) const {
   return sent + lease * (1 - options_.clock_drift) - kClockGrain;
 }
 
+absl::Duration ServiceCore::LeaseFor(Instant sent, Instant until) const {
+  return (until - sent + kClockGrain) / (1 - options_.clock_drift);
+}
+
 }  // namespace stockade::internal

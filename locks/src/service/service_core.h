@@ -67,6 +67,8 @@ class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
   bool Lose(const std::shared_ptr<ServiceHold>& hold, LossReason reason);
   // Until when a lease is valid here that the engine was asked for at `sent`.
   Instant ValidUntil(Instant sent, absl::Duration lease) const;
+  // The lease with which a request sent at `sent` is valid until `until`: the inverse of ValidUntil().
+  absl::Duration LeaseFor(Instant sent, Instant until) const;
 
   const LockServiceOptions& options() const { return options_; }
   LockEngine& engine() { return *engine_; }

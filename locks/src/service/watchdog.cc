@@ -85,10 +85,16 @@ void Watchdog::LookAt(const std::vector<Due>& due) {
 void Watchdog::Renew(const std::vector<Due>& holds) {
   Clock& clock = *core_.options().clock;
   const absl::Duration lease = core_.options().watchdog_lease;
-  std::vector<LockRenewal> renewals(holds.size());
-  for (size_t i = 0; i < holds.size(); ++i) renewals[i] = {.hold = holds[i].hold->key, .lease = lease};
-
   const Instant sent = clock.Now();
+  std::vector<LockRenewal> renewals(holds.size());
+  for (size_t i = 0; i < holds.size(); ++i) {
+    // The engine may shorten the time to live to this lease, so it covers a longer lease that the owner also has.
+    ServiceHold& hold = *holds[i].hold;
+    const std::lock_guard lock(hold.mutex);
+    const absl::Duration longest = core_.LeaseFor(sent, hold.LeasedUntil());
+    renewals[i] = {.hold = hold.key, .lease = std::max(lease, longest), .sequence = hold.newest_step};
+  }
+
   for (const Due& one : holds) core_.metrics().Observe(kServiceRenewalDelaySeconds, sent - one.at);
   // So short that what becomes due meanwhile, which has a lease as long, is still in time.
   core_.engine().RenewMany(renewals, std::min(core_.options().engine_timeout, lease / 6));
@@ -106,7 +112,7 @@ void Watchdog::Renew(const std::vector<Due>& holds) {
     const std::lock_guard lock(hold->mutex);
     if (hold->watched == 0) continue;  // Released meanwhile, or its last watched lease was.
     if (renewal.status.ok()) {
-      hold->SetLeasedUntil(std::max(hold->LeasedUntil(), core_.ValidUntil(sent, lease)));
+      hold->SetLeasedUntil(std::max(hold->LeasedUntil(), core_.ValidUntil(sent, renewal.lease)));
       WatchAt(hold, sent + lease / 3);
       core_.metrics().Add(kServiceRenewed);
     } else {

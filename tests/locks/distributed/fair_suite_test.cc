@@ -68,6 +68,25 @@ TEST_P(FairSuiteTest, Release_SeveralClientsWait_EnterInTheOrderInWhichTheyCame)
   EXPECT_EQ(deployment_->Queued(name), 0);
 }
 
+// Redis keeps both kinds in the same hash under the same field.
+TEST_P(FairSuiteTest, Acquire_OwnerHoldsItAsTheOtherExclusiveKind_IsFailedPrecondition) {
+  const auto mine = NewClient();
+  const auto others = NewClient();
+  for (const LockKind outer : {LockKind::kFair, LockKind::kReentrant}) {
+    const LockKind inner = outer == LockKind::kFair ? LockKind::kReentrant : LockKind::kFair;
+    const std::string name = NewName();
+    LockLease lease = MustAcquire(*mine, name, {.kind = outer});
+    for (const absl::Duration wait : {absl::ZeroDuration(), testing::kPatience}) {
+      const absl::StatusOr<LockLease> refused = mine->Acquire(name, {.kind = inner, .wait = wait});
+      EXPECT_EQ(refused.status().code(), absl::StatusCode::kFailedPrecondition) << refused.status();
+    }
+    EXPECT_TRUE(lease.valid());
+    EXPECT_FALSE(IsFree(*others, name, outer));
+    EXPECT_TRUE(lease.Release().ok());
+    EXPECT_TRUE(MustAcquire(*mine, name, {.kind = inner}).Release().ok());
+  }
+}
+
 TEST_P(FairSuiteTest, Try_SomebodyWaits_DoesNotPassTheQueue) {
   const auto mine = NewClient();
   const auto others = NewClient();

@@ -57,6 +57,24 @@ TEST_P(WatchdogSuiteTest, Watchdog_Reentered_KeepsItUntilTheLastWatchedLeaseEnds
   EXPECT_TRUE(IsFree(*others, name, LockKind::kReentrant));
 }
 
+// A renewal may shorten a time to live, but not below another lease of the same owner.
+TEST_P(WatchdogSuiteTest, Watchdog_OwnerAlsoHasALongerLease_DoesNotShortenIt) {
+  const auto mine = NewClient(kKeptLease);
+  const auto others = NewClient();
+  for (const LockKind kind : Kinds()) {
+    const std::string name = NewName();
+    LockLease watched = MustAcquire(*mine, name, {.kind = kind});
+    LockLease longer = MustAcquire(*mine, name, {.kind = kind, .lease = testing::kLongLease});
+    const LockKind other_kind = kind == LockKind::kRead ? LockKind::kWrite : kind;
+    EXPECT_EQ(others->Acquire(name, {.kind = other_kind, .wait = kKeptLease}).status().code(),
+              absl::StatusCode::kDeadlineExceeded);
+    EXPECT_TRUE(watched.Release().ok());
+    EXPECT_GT(MustInspect(*mine, name, kind).remaining, testing::kLongLease / 2) << LockKindName(kind);
+    EXPECT_TRUE(longer.valid()) << LockKindName(kind);
+    EXPECT_TRUE(longer.Release().ok());
+  }
+}
+
 // "An immortal lock": renewed by a watchdog that nothing has told.
 TEST_P(WatchdogSuiteTest, Watchdog_Released_RenewsNoMore) {
   const auto mine = NewClient(kShortLease);

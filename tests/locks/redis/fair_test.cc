@@ -331,6 +331,18 @@ TEST_F(RedisFairTest, Try_OfAReadWriteLock_IsRefused) {
   EXPECT_TRUE(Queued().empty());
 }
 
+TEST_F(RedisFairTest, Release_NobodyIsQueued_NotifiesThoseThatWaitForItAsReentrant) {
+  testing::Ear ear;
+  std::unique_ptr<RedisClient> redis = RedisClient::Connect(server_->url()).value();
+  const RedisSubscription subscription = redis->Subscribe("redisson_lock__channel:{stock}", ear.subscriber()).value();
+  ASSERT_TRUE(ear.AwaitConfirmations(1));
+  Holder holder = Waiter();
+  ASSERT_TRUE(holder.Queue().acquired);
+  EXPECT_TRUE(holder.Release().held);
+  ASSERT_TRUE(ear.AwaitMessages(1));
+  EXPECT_THAT(ear.heard(), ::testing::ElementsAre("0"));
+}
+
 TEST_F(RedisFairTest, ForceRelease_WakesTheHead) {
   testing::Ear ear;
   Holder holder = Waiter();

@@ -69,6 +69,10 @@ struct LockTry {
 struct LockRenewal {
   HoldKey hold = {};                            // What to renew.
   absl::Duration lease = absl::ZeroDuration();  // To live from when the engine runs it.
+  // The newest answered step of this hold. `lease` is at least as long as every lease that this step and those before
+  // it left to the owner. So an engine that has run no later step may shorten the hold's life to `lease`, which
+  // corrects a time to live that became too long when the engine's clock stepped back. 0: never shorten.
+  uint64_t sequence = 0;
 
   absl::Status status = absl::OkStatus();  // Set by the engine, as in LockTry.
   bool held = false;                       // False: somebody or something took it away.

@@ -58,12 +58,14 @@ class STOCKADE_EXPORT LockService {
   using Callback = absl::AnyInvocable<void(absl::StatusOr<LockLease>)>;
   virtual void AcquireAsync(std::string_view name, AcquireOptions options, Callback done) = 0;
 
-  // Asks the engine. The answer may be old by the time that it is here: to look at, not to decide by.
+  // Asks the engine, and changes nothing there. The answer may be old when it arrives: use it to report, not to decide.
+  // FailedPrecondition: on Redis, the key of this name holds data that is not a lock's.
   virtual absl::StatusOr<LockState> Inspect(std::string_view name, LockKind kind = LockKind::kReentrant,
                                             LockOwner owner = LockOwner::ThisThread()) = 0;
 
   // Takes the lock away from whoever holds it, in whatever process; its holders learn it at their next renewal, or when
   // they release. kRead and kWrite: both. False: nobody held it.
+  // FailedPrecondition, and nothing is changed: it is held as another kind, or on Redis the key is not a lock's.
   virtual absl::StatusOr<bool> ForceRelease(std::string_view name, LockKind kind = LockKind::kReentrant) = 0;
 
   // The same for all services that share locks, different for others: "redis 127.0.0.1:6379/0". AcquireAll() sorts by

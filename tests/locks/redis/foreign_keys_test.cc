@@ -1,0 +1,148 @@
+// Keys that are not locks, and locks of another kind than the caller expects: nothing is written to them.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "locks/redis/redis_engine_fixture.h"
+
+namespace stockade {
+namespace {
+
+using testing::Holder;
+
+constexpr LockKind kKinds[] = {LockKind::kReentrant, LockKind::kFair, LockKind::kRead, LockKind::kWrite};
+constexpr absl::Duration kTimeout = absl::Seconds(20);
+
+class RedisForeignKeysTest : public testing::RedisEngineTest {
+ protected:
+  std::string Value() const { return Call({"DUMP", "stock"}).text; }
+};
+
+TEST_F(RedisForeignKeysTest, Inspect_AsAnyKindAndByAnyOwner_ChangesNoLock) {
+  for (const LockKind held : kKinds) {
+    Holder holder(*engine_, "stock", held);
+    ASSERT_TRUE(holder.Try().acquired) << LockKindName(held);
+    const std::string before = Value();
+    for (const LockKind asked : kKinds) {
+      const absl::StatusOr<LockState> state =
+          engine_->Inspect({.name = "stock", .kind = asked, .owner = LockOwner::New().id()}, kTimeout);
+      ASSERT_TRUE(state.ok()) << state.status();
+      EXPECT_TRUE(state->locked) << LockKindName(held) << " asked as " << LockKindName(asked);
+      EXPECT_EQ(state->owner_holds, 0) << LockKindName(held) << " asked as " << LockKindName(asked);
+    }
+    EXPECT_EQ(Value(), before) << LockKindName(held);
+    EXPECT_FALSE(Holder(*engine_, "stock", LockKind::kWrite).Try().acquired) << LockKindName(held);
+    EXPECT_TRUE(holder.Release().held) << LockKindName(held);
+  }
+}
+
+TEST_F(RedisForeignKeysTest, Inspect_ReaderHasLapsedAmongOthers_ChangesNothing) {
+  Holder crashed(*engine_, "stock", LockKind::kRead);
+  Holder other(*engine_, "stock", LockKind::kRead);
+  ASSERT_TRUE(crashed.Try().acquired);
+  ASSERT_TRUE(other.Try().acquired);
+  Call({"DEL", "{stock}:" + FieldOf(crashed) + ":rwlock_timeout:1"});
+  const std::string before = Value();
+  EXPECT_EQ(crashed.Inspect().owner_holds, 0);
+  EXPECT_EQ(other.Inspect().owner_holds, 1);
+  EXPECT_EQ(Value(), before);
+}
+
+TEST_F(RedisForeignKeysTest, EveryCall_OnDataOfTheApplication_IsFailedPreconditionAndChangesNothing) {
+  const std::vector<std::vector<std::string>> foreign = {
+      {"HSET", "stock", "title", "shoe"},
+      {"HSET", "stock", "count", "3000000"},
+      {"HSET", "stock", "mode", "read", "title", "shoe"},
+      {"HSET", "stock", "mode", "write", "title", "shoe"},
+      {"HSET", "stock", "mode", "read", "user:1", "3000000"},
+      {"SET", "stock", "shoe"},
+      {"RPUSH", "stock", "shoe"},
+  };
+  for (const std::vector<std::string>& command : foreign) {
+    for (const bool expires : {false, true}) {
+      SCOPED_TRACE(command[0] + " " + command[2] + (expires ? ", expires" : ""));
+      Call(command);
+      if (expires) Call({"PEXPIREAT", "stock", "4102444800000"});
+      const std::string before = Value();
+      const int64_t expiry = Number({"PEXPIRETIME", "stock"});
+      for (const LockKind kind : kKinds) {
+        SCOPED_TRACE(LockKindName(kind));
+        Holder holder(*engine_, "stock", kind);
+        EXPECT_EQ(engine_->Inspect(holder.hold(), kTimeout).status().code(), absl::StatusCode::kFailedPrecondition);
+        EXPECT_EQ(engine_->ForceRelease("stock", kind, kTimeout).status().code(),
+                  absl::StatusCode::kFailedPrecondition);
+        EXPECT_FALSE(holder.Try().acquired);
+        EXPECT_FALSE(holder.Renew(absl::Seconds(30)).held);
+        EXPECT_FALSE(holder.Release().held);
+      }
+      EXPECT_EQ(Value(), before);
+      EXPECT_EQ(Number({"PEXPIRETIME", "stock"}), expiry);
+      Call({"FLUSHALL"});
+    }
+  }
+}
+
+TEST_F(RedisForeignKeysTest, AbsurdCountOfAReader_IsLookedAtInPart) {
+  Holder reader(*engine_, "stock", LockKind::kRead);
+  ASSERT_TRUE(reader.Try().acquired);
+  Call({"HSET", "stock", FieldOf(reader), "3000000"});
+  Call({"CONFIG", "RESETSTAT"});
+  Holder writer(*engine_, "stock", LockKind::kWrite);
+  EXPECT_TRUE(writer.Inspect().locked);
+  EXPECT_FALSE(writer.Try().acquired) << "the reader is there";
+  EXPECT_TRUE(reader.Renew(absl::Seconds(60)).held);
+  (void)engine_->ForceRelease("stock", LockKind::kRead, kTimeout);
+  const std::string stats = Call({"INFO", "commandstats"}).text;
+  for (const std::string name : {"cmdstat_pttl:calls=", "cmdstat_del:calls="}) {
+    const size_t at = stats.find(name);
+    ASSERT_NE(at, std::string::npos) << stats;
+    EXPECT_LT(std::stoll(stats.substr(at + name.size())), 50'000);
+  }
+}
+
+TEST_F(RedisForeignKeysTest, Renew_TimeToLiveIsTooLong_CorrectsIt) {
+  for (const LockKind kind : kKinds) {
+    Holder holder(*engine_, "stock", kind);
+    ASSERT_TRUE(holder.Try().acquired) << LockKindName(kind);
+    const std::string timeout = "{stock}:" + FieldOf(holder) + ":rwlock_timeout:1";
+    for (const std::string& key : {std::string("stock"), timeout}) Call({"PEXPIRE", key, "3600000"});
+    EXPECT_TRUE(holder.Renew(absl::Seconds(30)).held) << LockKindName(kind);
+    EXPECT_LE(Number({"PTTL", "stock"}), 30'000) << LockKindName(kind);
+    EXPECT_GT(Number({"PTTL", "stock"}), 0) << LockKindName(kind);
+    EXPECT_LE(Number({"PTTL", timeout}), 30'000) << LockKindName(kind);
+    EXPECT_TRUE(holder.Release().held) << LockKindName(kind);
+  }
+}
+
+TEST_F(RedisForeignKeysTest, Renew_ReadWithinALongerWrite_KeepsTheLockForTheWrite) {
+  const LockOwner owner = LockOwner::New();
+  Holder writer(*engine_, "stock", LockKind::kWrite, owner);
+  Holder reader(*engine_, "stock", LockKind::kRead, owner);
+  ASSERT_TRUE(writer.Try(absl::Seconds(300)).acquired);
+  ASSERT_TRUE(reader.Try(absl::Seconds(30)).acquired);
+  EXPECT_TRUE(reader.Renew(absl::Seconds(30)).held);
+  EXPECT_GT(Number({"PTTL", "stock"}), 290'000);
+}
+
+TEST_F(RedisForeignKeysTest, Renew_WriteWithALongerRead_KeepsTheLockForTheRead) {
+  const LockOwner owner = LockOwner::New();
+  Holder writer(*engine_, "stock", LockKind::kWrite, owner);
+  Holder reader(*engine_, "stock", LockKind::kRead, owner);
+  ASSERT_TRUE(writer.Try(absl::Seconds(30)).acquired);
+  ASSERT_TRUE(reader.Try(absl::Seconds(300)).acquired);
+  EXPECT_TRUE(writer.Renew(absl::Seconds(30)).held);
+  EXPECT_GT(Number({"PTTL", "stock"}), 290'000);
+}
+
+TEST_F(RedisForeignKeysTest, Renew_OneOfTwoReaders_KeepsTheLockForTheOther) {
+  Holder brief(*engine_, "stock", LockKind::kRead);
+  Holder longer(*engine_, "stock", LockKind::kRead);
+  ASSERT_TRUE(brief.Try(absl::Seconds(30)).acquired);
+  ASSERT_TRUE(longer.Try(absl::Seconds(300)).acquired);
+  EXPECT_TRUE(brief.Renew(absl::Seconds(30)).held);
+  EXPECT_GT(Number({"PTTL", "stock"}), 290'000);
+}
+
+}  // namespace
+}  // namespace stockade
