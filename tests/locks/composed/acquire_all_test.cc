@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "locks/composed/switched_engine.h"
+#include "stockade/base/manual_clock.h"
 #include "stockade/locks/local_lock_service.h"
 #include "support/await.h"
 #include "support/run_threads.h"
@@ -200,13 +201,19 @@ TEST(AcquireAllTest, LeaseIsOverBeforeTheLastIsHeld_IsRefused_AndNothingIsHeld) 
 
 class AcquireAllLostTest : public ::testing::Test {
  protected:
-  // Its holder learns it at the next renewal.
-  void Lose(const char* name) { ASSERT_TRUE(locks_->ForceRelease(name).value()); }
+  // The holder is notified at the next renewal, which is due then.
+  void Lose(const char* name) {
+    ASSERT_TRUE(locks_->ForceRelease(name).value());
+    clock_.Advance(kLease / 2);
+  }
   static void AwaitLost(const std::stop_token& lost) {
     Await("the loss", [&] { return lost.stop_requested(); });
   }
 
-  std::unique_ptr<LockService> locks_ = Local(absl::Seconds(2));
+  static constexpr absl::Duration kLease = absl::Seconds(30);
+  ManualClock clock_;
+  std::unique_ptr<LockService> locks_ =
+      LocalLockService::Create({.watchdog_lease = kLease, .clock = &clock_, .metrics = nullptr}).value();
 };
 
 TEST_F(AcquireAllLostTest, OneIsLost_AllAreNotValid_AndTheOthersAreReleased) {
@@ -258,7 +265,6 @@ TEST_F(AcquireAllLostTest, DestroyedByItsCallback_IsGone) {
 
 // A callback that ran after Release() would use what the test has destroyed by then.
 TEST_F(AcquireAllLostTest, ReleasedWhileItIsLost_NoCallbackRunsAfterwards) {
-  locks_ = Local(absl::Milliseconds(100));
   for (int64_t i = 0; i < testing::Scaled(20, 200); ++i) {
     LockLeases held = AcquireAll(*locks_, Names{"a", "b"}).value();
     auto alive = std::make_unique<std::atomic<int>>(0);

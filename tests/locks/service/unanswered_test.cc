@@ -65,9 +65,9 @@ TEST_F(UnansweredTest, AnsweredAfterTheLeaseOfTheFirstTry_IsTriedAnew) {
 }
 
 TEST_F(UnansweredTest, ReplyOfTheReleaseLost_IsReleasedOnce) {
+  std::atomic<int> faults = 3;  // Before the leases: their releases ask it.
   const LockLease outer = Must(service_->Acquire("a"));
   LockLease inner = Must(service_->Acquire("a"));
-  std::atomic<int> faults = 3;
   world_->on_release = [&faults](const LockRelease&) { return faults-- > 0 ? Fault::kReplyLost : Fault::kNone; };
   EXPECT_TRUE(Finish(std::async(std::launch::async, [&inner] { return inner.Release(); })).ok());
   EXPECT_TRUE(outer.valid());
