@@ -23,7 +23,7 @@ function(stockade_add_library component)
     "$<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include>"
     "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
   target_link_libraries(${target} PUBLIC ${arg_PUBLIC} PRIVATE ${arg_PRIVATE})
-  stockade_own_flags(${target})
+  stockade_common_flags(${target})
   set_property(GLOBAL APPEND PROPERTY STOCKADE_COMPONENTS ${component})
   set_property(GLOBAL APPEND PROPERTY STOCKADE_HEADER_DIRS "${CMAKE_CURRENT_SOURCE_DIR}/include/")
 endfunction()
@@ -45,8 +45,8 @@ function(stockade_can_build component result)
   endif()
 endfunction()
 
-# Warnings and sanitizers for a target of ours.
-function(stockade_own_flags target)
+# Warnings and sanitizers.
+function(stockade_common_flags target)
   target_compile_options(${target} PRIVATE -Wall -Wextra)
   if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
     target_compile_options(${target} PRIVATE -Wthread-safety)
@@ -70,6 +70,15 @@ function(stockade_own_flags target)
   endif()
 endfunction()
 
+# The flags of a target that is not a component: a test, an example, a benchmark, or a part of one. The test presets compile
+# these without optimisation, which takes half of the time; a target that computes for longer than it compiles has the
+# property STOCKADE_OPTIMIZED.
+function(stockade_own_flags target)
+  stockade_common_flags(${target})
+  separate_arguments(flags UNIX_COMMAND "${STOCKADE_PROGRAM_FLAGS}")
+  target_compile_options(${target} PRIVATE "$<$<NOT:$<BOOL:$<TARGET_PROPERTY:STOCKADE_OPTIMIZED>>>:${flags}>")
+endfunction()
+
 # stockade_add_executable(<target> SOURCES ... [LIBRARIES ...])
 function(stockade_add_executable target)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LIBRARIES")
@@ -77,8 +86,4 @@ function(stockade_add_executable target)
   target_compile_features(${target} PRIVATE cxx_std_20)
   target_link_libraries(${target} PRIVATE ${arg_LIBRARIES})
   stockade_own_flags(${target})
-  if(STOCKADE_SANITIZE MATCHES undefined)
-    # What it finds in a program is the same, in half of the time that g++ takes for the checks with optimisation.
-    target_compile_options(${target} PRIVATE -O0)
-  endif()
 endfunction()

@@ -28,13 +28,29 @@ done
 
 for script in run .ci/run scripts/*.sh; do bash -n "$script" || status=1; done
 
-# Libraries and examples some sources at a time, as the preset has them; of each test, and what is tested of bench/, clang's
-# own warnings only.
-mapfile -t built < <(sed -n 's|^ *"file": "\(.*\)"$|\1|p' build/clang/compile_commands.json | sort -u)
-look() { xargs -d '\n' -P "$(nproc)" -n 1 clang-tidy-16 -p build/clang --quiet "$@" 2>>build/clang-tidy.err || status=1; }
+# A header that is included twice in one file: clang-tidy reads only the libraries and examples.
+if ! printf '%s\n' "${sources[@]}" | xargs awk '
+    FNR == 1 { delete seen }
+    /^#(if|else|elif|endif)/ { delete seen }
+    /^#include/ && seen[$2]++ { print FILENAME ":" FNR ": " $2 " is included twice"; found = 1 }
+    END { exit found }'; then
+  status=1
+fi
+
+# The libraries and examples, all sources of a target at once, so that each header is read once per target. The tests are
+# compiled by clang with the same warnings and -Wthread-safety in the dev preset. The slowest targets first.
+mapfile -t built < <(sed -n 's|^ *"file": "\(.*\)"$|\1|p' build/clang/compile_commands.json | sort -u | xargs ls -S)
 : >build/clang-tidy.err
-printf '%s\n' "${built[@]}" | grep -vE "^$PWD/(tests|bench)/" | look
-printf '%s\n' "${built[@]}" | grep -E "^$PWD/(tests|bench)/" | look --checks='-*,clang-diagnostic-*,readability-duplicate-include'
+: >build/lint-times.log  # scripts/ci-times reads it.
+look() {  # <source>
+  local start=$EPOCHREALTIME status=0
+  clang-tidy-16 -p build/clang --quiet "$1" 2>>build/clang-tidy.err || status=1
+  awk -v start="$start" -v end="$EPOCHREALTIME" -v source="${1#"$PWD"/build/clang/}" \
+    'BEGIN { printf "%.1f %s\n", end - start, source }' >>build/lint-times.log
+  return "$status"
+}
+export -f look
+printf '%s\0' "${built[@]}" | xargs -0 -P "$(nproc)" -n 1 bash -c 'look "$1"' _ || status=1
 
 [ "$status" -eq 0 ] && echo "lint: clean"
 exit "$status"

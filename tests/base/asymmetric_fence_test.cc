@@ -7,10 +7,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
-#include <cstdlib>
-#include <filesystem>
 #include <random>
-#include <string>
 #include <thread>
 #include <vector>
 
@@ -18,7 +15,6 @@
 #include "stockade/base/cpu_relax.h"
 #include "support/forked_child.h"
 #include "support/scale.h"
-#include "support/subprocess.h"
 
 namespace stockade::internal {
 namespace {
@@ -145,27 +141,12 @@ TEST_F(AsymmetricFenceTest, HeavyFence_InAForkedChild_Works) {
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
 }
 
-// Tells the other tests of this file, run as a program of their own, that the kernel refuses membarrier(2) there.
-constexpr char kRefused[] = "STOCKADE_TEST_MEMBARRIER_REFUSED";
-
-TEST_F(AsymmetricFenceTest, Init_WhereTheKernelRefuses_TakesTheOtherWay) {
+// ctest runs this suite a second time in a process to which the kernel refuses membarrier(2):
+// NoMembarrier.AsymmetricFence.
+TEST_F(AsymmetricFenceTest, Init_UsesTheKernelsFenceExactlyIfItIsThere) {
   InitAsymmetricFence();
-  if (std::getenv(kRefused) == nullptr || asymmetric_fence_detail::kThreadSanitizer) {
-    GTEST_SKIP() << "the kernel refuses nothing here";
-  }
-  EXPECT_FALSE(InlineLightStoreWorks());
+  EXPECT_EQ(InlineLightStoreWorks(), asymmetric_fence_detail::kThreadSanitizer || testing::KernelHasMembarrier());
   HeavyFence();
-}
-
-TEST_F(AsymmetricFenceTest, EveryTest_WhereTheKernelRefuses_Passes) {
-  if (std::getenv(kRefused) != nullptr) GTEST_SKIP() << "this is the run without membarrier(2)";
-  if (asymmetric_fence_detail::kThreadSanitizer) GTEST_SKIP() << "membarrier(2) is not used";
-  const testing::RunResult run =
-      testing::RunToEnd({STOCKADE_WITHOUT_MEMBARRIER, "/usr/bin/env", std::string(kRefused) + "=1",
-                         std::filesystem::read_symlink("/proc/self/exe"), "--gtest_filter=AsymmetricFenceTest.*"});
-  EXPECT_EQ(run.status, 0) << run.out << run.err;
-  EXPECT_NE(run.out.find("OK ] AsymmetricFenceTest.Init_WhereTheKernelRefuses"), std::string::npos) << run.out;
-  EXPECT_NE(run.out.find("OK ] AsymmetricFenceTest.StoreBuffering"), std::string::npos) << run.out;
 }
 
 TEST(AsymmetricFenceDeathTest, HeavyFence_RefusedOnlyLater_Aborts) {

@@ -2,9 +2,11 @@
 #define STOCKADE_TESTS_BASE_REFUSE_MEMBARRIER_H_
 
 #include <linux/filter.h>
+#include <linux/membarrier.h>
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstddef>
@@ -23,6 +25,12 @@ inline bool RefuseMembarrier() {
   };
   const sock_fprog filter{.len = std::size(program), .filter = program};
   return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
+}
+
+// Whether the kernel has membarrier(2) and lets this process use it.
+inline bool KernelHasMembarrier() {
+  const long commands = syscall(__NR_membarrier, MEMBARRIER_CMD_QUERY, 0, 0);
+  return commands > 0 && (commands & MEMBARRIER_CMD_PRIVATE_EXPEDITED) != 0;
 }
 
 }  // namespace stockade::testing

@@ -1,10 +1,8 @@
 #!/usr/bin/env bash
 # shared.sh <our build> <our source> <compiler> <flags>: builds our tree as part of another project, as shared libraries;
-# looks at what they show, and installs them where no linker looks by itself. Without optimisation and in few translation
-# units, for time.
+# looks at what they show, and installs them where no linker looks by itself. In few translation units, for time.
 set -euo pipefail
 . "$(dirname "$0")/common.sh"
-flags=-O0
 
 cmake -S "$work/consumer" -B "$work/build" -G Ninja -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_CXX_FLAGS="$flags" \
   -DBUILD_SHARED_LIBS=ON -DSTOCKADE_SOURCE_DIR="$source" -DCMAKE_SHARED_LINKER_FLAGS=-Wl,-z,defs \

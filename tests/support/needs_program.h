@@ -23,6 +23,9 @@
 
 namespace stockade::testing {
 
+// The exit status of a test program of which no test failed and at least one was skipped. ctest shows it as "Skipped".
+inline constexpr int kSkippedStatus = 77;
+
 inline bool InPath(const std::string& program) {
   const char* const path = getenv("PATH");
   std::istringstream folders(path == nullptr ? "" : path);

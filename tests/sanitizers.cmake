@@ -1,0 +1,25 @@
+# The one place that tells which test programs sanitizers do not run. CONTRIBUTING.md gives the reason of each group.
+set(not_our_code  # Test fixtures, other people's programs, documents.
+  bench_peers_test dashboards_test docs_test flash_sale_page_test mariadb_fixture_test redis_fixture_test
+  redisson_interop_test shop_test zookeeper_ensemble_fixture_test zookeeper_fixture_test)
+set(too_slow_for_servers  # Sentinels, cluster nodes and ensembles elect a new leader while a sanitizer delays the client.
+  lock_service_failover_test locks_redis_topology_test redis_topology_test zookeeper_fault_test)
+set(one_thread  # There is nothing to race with.
+  connect_lock_service_test connect_without_engines_test flash_sale_api_test flash_sale_parts_test fuzz fuzz_mutator_test
+  grab_order_test inventory_crash_point_test locks_allocation_test locks_annotations_test redis_test redlock_votes_test
+  ticket_office_test)
+set(seen_elsewhere  # inventory_crash_test kills and restarts the same program.
+  inventory_soak_test)
+
+set(STOCKADE_NOT_UNDER_address ${not_our_code} ${too_slow_for_servers} ${seen_elsewhere})
+set(STOCKADE_NOT_UNDER_thread ${not_our_code} ${too_slow_for_servers} ${one_thread})
+
+# Whether this build excludes the test program, or the folder, of this name.
+function(stockade_excluded name result)
+  set(${result} FALSE PARENT_SCOPE)
+  foreach(sanitizer IN ITEMS address thread)
+    if(STOCKADE_SANITIZE MATCHES ${sanitizer} AND name IN_LIST STOCKADE_NOT_UNDER_${sanitizer})
+      set(${result} TRUE PARENT_SCOPE)
+    endif()
+  endforeach()
+endfunction()

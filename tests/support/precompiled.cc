@@ -1,0 +1,1 @@
+// CMake makes a precompiled header for a source that uses it only.
