@@ -84,7 +84,12 @@ class Counter {
     for (;;) {
       const absl::StatusOr<stockade::Order> sold = stock_.Take({.sku = "shoe-1", .request_id = buyer, .buyer = buyer});
       if (sold.ok()) return true;
-      if (stockade::RefusalOf(sold.status()) != stockade::Refusal::kSoldOut) OrExit(sold.status());
+      const auto refusal = stockade::RefusalOf(sold.status());
+      if (refusal == stockade::Refusal::kAllHeld) {  // For orders that are being written: they may fail.
+        absl::SleepFor(absl::Milliseconds(1));
+        continue;
+      }
+      if (refusal != stockade::Refusal::kSoldOut) OrExit(sold.status());
       if (!Refill()) return false;
     }
   }

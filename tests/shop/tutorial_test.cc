@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <functional>
 #include <regex>
 #include <sstream>
 #include <string>
@@ -115,13 +116,21 @@ std::vector<int> Varying(const std::string& text) {
   return figures;
 }
 
-TEST(ShopTest, NaiveLookup_Expired_IsAStampede) {
-  const std::vector<int> queries = Varying(ExpectAsShown(1).out);
-  ASSERT_EQ(queries.size(), 2u);
-  for (const int figure : queries) {
-    EXPECT_GT(figure, 1);
-    EXPECT_LE(figure, 100);
+// The varying figures of a step that shows a race. On a busy machine not every run has one: run until one `shows` it.
+std::vector<int> UntilShown(int step, const std::function<bool(const std::vector<int>&)>& shows) {
+  std::vector<int> figures;
+  for (int run = 0; run < 50 && !::testing::Test::HasFailure(); ++run) {
+    figures = Varying(ExpectAsShown(step).out);
+    if (shows(figures)) break;
   }
+  return figures;
+}
+
+TEST(ShopTest, NaiveLookup_Expired_IsAStampede) {
+  const auto stampede = [](int figure) { return figure > 1 && figure <= 100; };
+  const std::vector<int> queries =
+      UntilShown(1, [&](const std::vector<int>& figures) { return std::ranges::all_of(figures, stampede); });
+  EXPECT_THAT(queries, ::testing::AllOf(::testing::SizeIs(2), ::testing::Each(::testing::Truly(stampede))));
 }
 
 TEST(ShopTest, CacheSteps_EachHardship_CostWhatIsShown) {
@@ -129,9 +138,8 @@ TEST(ShopTest, CacheSteps_EachHardship_CostWhatIsShown) {
 }
 
 TEST(ShopTest, NaiveStock_OfTen_IsOversold) {
-  const std::vector<int> figures = Varying(ExpectAsShown(5).out);
-  ASSERT_EQ(figures.size(), 2u);
-  EXPECT_GT(figures[0], 10);
+  const auto oversold = [](const std::vector<int>& figures) { return figures.size() == 2 && figures[0] > 10; };
+  EXPECT_THAT(UntilShown(5, oversold), ::testing::Truly(oversold));
 }
 
 TEST(ShopTest, Inventory_OfTen_SellsTen) { ExpectAsShown(6); }

@@ -35,7 +35,6 @@ SentinelSet::SentinelSet(SentinelSetOptions options) {
   const uint16_t master = servers_[0]->port();
   options.server.replica_of = master;
   for (int i = 0; i < 2; ++i) servers_.push_back(std::make_unique<RedisServer>(options.server));
-  // Not for longer: with a second their votes for each other are split so often that a failover takes up to 40 s.
   std::vector<std::string> config = {Concat("sentinel monitor mymaster 127.0.0.1 ", master, " 2"),
                                      "sentinel down-after-milliseconds mymaster 400",
                                      "sentinel failover-timeout mymaster 2000", "sentinel parallel-syncs mymaster 1"};
@@ -50,8 +49,10 @@ SentinelSet::SentinelSet(SentinelSetOptions options) {
 void SentinelSet::Hasten(RedisServer& sentinel) {
   // Four publish-periods after a Sentinel has seen a server be a master that should be none, it makes it a replica. In
   // a failover that must leave the Sentinel in charge the time to see its work, which takes it up to a second.
+  // A Sentinel promotes only a replica whose INFO is at most five ping-periods old, and asks for it once a second while
+  // the master is down. So five ping-periods must be more than a second, or it finds no good replica again and again.
   const RawReply done = sentinel.Call({"SENTINEL", "DEBUG", "publish-period", "400", "info-period", "100",
-                                       "ping-period", "100", "ask-period", "100", "tilt-period", "500",
+                                       "ping-period", "300", "ask-period", "100", "tilt-period", "500",
                                        "election-timeout", "1000", "min-link-reconnect-period", "100"});
   if (done.type != '+') internal::Fatal(Concat("SENTINEL DEBUG: ", done.text));
 }
