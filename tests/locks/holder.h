@@ -49,7 +49,7 @@ class Holder {
   }
 
   LockState Inspect() {
-    const absl::StatusOr<LockState> state = engine_.Inspect(hold_, absl::Seconds(20));
+    const absl::StatusOr<LockState> state = engine_.Inspect(hold_.name, hold_.owner, absl::Seconds(20));
     EXPECT_TRUE(state.ok()) << state.status();
     return state.ok() ? *state : LockState();
   }

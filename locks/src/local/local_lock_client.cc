@@ -77,12 +77,12 @@ void LocalLockClient::Release(LockRelease& release) {
   release.hold.owner = owner;
 }
 
-absl::StatusOr<LockState> LocalLockClient::Inspect(const HoldKey& hold, absl::Duration timeout) {
-  return engine_->Inspect(Global(hold), timeout);
+absl::StatusOr<LockState> LocalLockClient::Inspect(std::string_view name, OwnerId owner, absl::Duration timeout) {
+  return engine_->Inspect(name, Global(owner), timeout);
 }
 
-absl::StatusOr<bool> LocalLockClient::ForceRelease(std::string_view name, LockKind kind, absl::Duration timeout) {
-  return engine_->ForceRelease(name, kind, timeout);
+absl::StatusOr<std::optional<LockKind>> LocalLockClient::ForceRelease(std::string_view name, absl::Duration timeout) {
+  return engine_->ForceRelease(name, timeout);
 }
 
 std::unique_ptr<LockWatch> LocalLockClient::Watch(const HoldKey& hold, std::function<void()> on_hint) {

@@ -88,37 +88,36 @@ void LocalLockEngine::Release(LockRelease& release) {
   for (const std::shared_ptr<HintEar>& ear : to_tell) ear->Tell();
 }
 
-absl::StatusOr<LockState> LocalLockEngine::Inspect(const HoldKey& hold, absl::Duration) {
+absl::StatusOr<LockState> LocalLockEngine::Inspect(std::string_view name, OwnerId owner, absl::Duration) {
   const Instant now = clock_->Now();
   const std::lock_guard guard(mutex_);
   LockState state;
-  Lock* const lock = FindLock(hold.name);
+  Lock* const lock = FindLock(name);
   if (lock == nullptr) return state;
   DropLapsed(*lock, now);
-  if (lock->kind == Family(hold.kind)) {
-    for (const Hold& held : lock->holds) {
-      state.locked = true;
-      state.remaining = std::max(state.remaining, held.deadline - now);
-      if (held.kind == hold.kind && held.owner == hold.owner) state.owner_holds = held.count;
-    }
+  state.locked = !lock->holds.empty();
+  state.kind = KindOf(*lock);
+  for (const Hold& held : lock->holds) {
+    state.remaining = std::max(state.remaining, held.deadline - now);
+    if (held.owner == owner) state.owner_holds += held.count;
   }
-  Tidy(hold.name);
+  Tidy(name);
   return state;
 }
 
-absl::StatusOr<bool> LocalLockEngine::ForceRelease(std::string_view name, LockKind kind, absl::Duration) {
+absl::StatusOr<std::optional<LockKind>> LocalLockEngine::ForceRelease(std::string_view name, absl::Duration) {
   Ears to_tell;
-  bool released = false;
+  std::optional<LockKind> released;
   {
     const Instant now = clock_->Now();
     const std::lock_guard guard(mutex_);
     Lock* const lock = FindLock(name);
-    if (lock == nullptr) return false;
+    if (lock == nullptr) return released;
     DropLapsed(*lock, now);
-    if (lock->kind == Family(kind) && !lock->holds.empty()) {
+    if (!lock->holds.empty()) {
+      released = KindOf(*lock);
       lock->holds.clear();
       to_tell = EarsOf(*lock);
-      released = true;
     }
     Tidy(name);
   }
@@ -170,6 +169,12 @@ void LocalLockEngine::Sweep(Instant now) {
 
 void LocalLockEngine::DropLapsed(Lock& lock, Instant now) {
   std::erase_if(lock.holds, [now](const Hold& hold) { return hold.deadline <= now; });
+}
+
+LockKind LocalLockEngine::KindOf(const Lock& lock) {
+  LockKind kind = lock.kind;
+  for (const Hold& hold : lock.holds) kind = std::max(kind, hold.kind);
+  return kind;
 }
 
 LocalLockEngine::Hold* LocalLockEngine::FindHold(Lock& lock, LockKind kind, OwnerId owner) {

@@ -40,8 +40,8 @@ class LocalLockEngine final : public LockEngine {
   void TryMany(std::span<LockTry> tries) override;
   void RenewMany(std::span<LockRenewal> renewals, absl::Duration timeout) override;
   void Release(LockRelease& release) override;
-  absl::StatusOr<LockState> Inspect(const HoldKey& hold, absl::Duration timeout) override;
-  absl::StatusOr<bool> ForceRelease(std::string_view name, LockKind kind, absl::Duration timeout) override;
+  absl::StatusOr<LockState> Inspect(std::string_view name, OwnerId owner, absl::Duration timeout) override;
+  absl::StatusOr<std::optional<LockKind>> ForceRelease(std::string_view name, absl::Duration timeout) override;
 
   // Gives the first hint before it returns. The engine must outlive what it returns.
   std::unique_ptr<LockWatch> Watch(const HoldKey& hold, std::function<void()> on_hint) override;
@@ -91,6 +91,7 @@ class LocalLockEngine final : public LockEngine {
   Lock* FindLock(std::string_view name);
   void Tidy(std::string_view name);
   void Sweep(Instant now);
+  static LockKind KindOf(const Lock& lock);
   static void DropLapsed(Lock& lock, Instant now);
   static Hold* FindHold(Lock& lock, LockKind kind, OwnerId owner);
   static Waiter* FindWaiter(Lock& lock, OwnerId owner);

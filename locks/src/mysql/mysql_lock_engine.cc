@@ -210,19 +210,19 @@ std::vector<LockRenewal*> MySqlLockEngine::RenewTogether(std::vector<LockRenewal
   return {};
 }
 
-absl::StatusOr<LockState> MySqlLockEngine::Inspect(const HoldKey& hold, absl::Duration timeout) {
+absl::StatusOr<LockState> MySqlLockEngine::Inspect(std::string_view name, OwnerId owner, absl::Duration timeout) {
   const Instant deadline = Now() + timeout;
   const absl::StatusOr<MySqlPool::Lent> connection = pool_.Borrow(MySqlPool::Use::kUpkeep, deadline);
-  if (!connection.ok()) return NameLock(hold.name, connection.status());
-  const MySqlReply reply = (*connection)->Run(scripts_.Inspect(hold), deadline);
-  if (!reply.status.ok()) return NameLock(hold.name, reply.status);
+  if (!connection.ok()) return NameLock(name, connection.status());
+  const MySqlReply reply = (*connection)->Run(scripts_.Inspect(name, owner), deadline);
+  if (!reply.status.ok()) return NameLock(name, reply.status);
   return MySqlLockScripts::InspectAnswer(reply);
 }
 
-absl::StatusOr<bool> MySqlLockEngine::ForceRelease(std::string_view name, LockKind kind, absl::Duration timeout) {
-  const Outcome outcome = RunStep(scripts_.ForceRelease(name, kind), Now() + timeout);
+absl::StatusOr<std::optional<LockKind>> MySqlLockEngine::ForceRelease(std::string_view name, absl::Duration timeout) {
+  const Outcome outcome = RunStep(scripts_.ForceRelease(name), Now() + timeout);
   if (!outcome.reply.status.ok()) return NameLock(name, outcome.reply.status);
-  const bool freed = outcome.reply.rows_matched[MySqlLockScripts::kForcedAt] > 0;
+  const std::optional<LockKind> freed = MySqlLockScripts::ForceReleaseAnswer(outcome.reply);
   if (freed) poller_.TellReleased(name);
   return freed;
 }

@@ -34,8 +34,8 @@ class MySqlLockEngine final : public LockEngine {
   // In one transaction; one that fails is left out, and the rest sent again.
   void RenewMany(std::span<LockRenewal> renewals, absl::Duration timeout) override;
   void Release(LockRelease& release) override;
-  absl::StatusOr<LockState> Inspect(const HoldKey& hold, absl::Duration timeout) override;
-  absl::StatusOr<bool> ForceRelease(std::string_view name, LockKind kind, absl::Duration timeout) override;
+  absl::StatusOr<LockState> Inspect(std::string_view name, OwnerId owner, absl::Duration timeout) override;
+  absl::StatusOr<std::optional<LockKind>> ForceRelease(std::string_view name, absl::Duration timeout) override;
   std::unique_ptr<LockWatch> Watch(const HoldKey& hold, std::function<void()> on_hint) override;
 
   // For tests: how often the database was asked for those who wait.

@@ -74,8 +74,8 @@ MySqlLockScripts::MySqlLockScripts(std::string_view table_prefix, std::string_vi
       holds_(MySqlHoldsTable(table_prefix)),
       client_id_(absl::BytesToHexString(AbslView(client_id))) {}
 
-std::string MySqlLockScripts::Owner(const HoldKey& hold) const {
-  return Concat("X'", client_id_, absl::Hex(hold.owner, absl::kZeroPad16), "'");
+std::string MySqlLockScripts::Owner(OwnerId owner) const {
+  return Concat("X'", client_id_, absl::Hex(owner, absl::kZeroPad16), "'");
 }
 
 std::string MySqlLockScripts::BeginStep(std::string_view name) const {
@@ -84,11 +84,11 @@ std::string MySqlLockScripts::BeginStep(std::string_view name) const {
 }
 
 // What has lapsed ends for good before anybody is let in: a renewal that waits for its row finds it so. The rows of a
-// name change under its lock but for renewals, which only prolong what lives: so what is read then is still so at the
-// end, or lives longer. Whoever may enter has to wait for the longest that keeps him out.
+// name change under its lock, except by renewals, which end nothing: so what is read then still lives at the end. A
+// write of an owner that reads has to wait for the last of those that keep it out.
 MySqlPacket MySqlLockScripts::Try(const LockTry& step) const {
   const std::string name = NameExpression(step.hold.name);
-  const std::string owner = Owner(step.hold);
+  const std::string owner = Owner(step.hold.owner);
   const LockKind kind = step.hold.kind;
   const int64_t lease = Microseconds(step.lease);
   const std::string own = Concat("kind=", Number(kind), " AND owner=", owner);
@@ -148,7 +148,7 @@ void MySqlLockScripts::TakeAnswer(const MySqlReply& reply, LockTry& step) {
 // @drops: the row goes; @runs without it: it stays, with what is kept or, of a hold that has ended, to be remembered.
 MySqlPacket MySqlLockScripts::Release(const LockRelease& step) const {
   const std::string name = NameExpression(step.hold.name);
-  const std::string owner = Owner(step.hold);
+  const std::string owner = Owner(step.hold.owner);
   const std::string own = Concat("kind=", Number(step.hold.kind), " AND owner=", owner);
   const bool outlives = step.repeated || step.gives_up;
   const std::string live = Concat("hold_count>0 AND expires_at>", kNow);
@@ -206,37 +206,48 @@ void MySqlLockScripts::SortForRenewal(std::vector<LockRenewal*>& renewals) {
   });
 }
 
+// A hold lives as long as the lease from now on, not longer: that corrects an end that became too late when the
+// database's clock stepped back. After a later step, which may have set a longer lease, it is not made earlier.
 MySqlPacket MySqlLockScripts::Renew(std::span<LockRenewal* const> renewals) const {
   MySqlPacket packet = {.statements = "START TRANSACTION;", .commit = renewals.size() + 1};
   for (const LockRenewal* const renewal : renewals) {
     packet.statements +=
-        Concat("UPDATE ", holds_, " SET expires_at=GREATEST(expires_at,", kNow, "+", Microseconds(renewal->lease),
-               ") WHERE name=", NameExpression(renewal->hold.name), " AND kind=", Number(renewal->hold.kind),
-               " AND owner=", Owner(renewal->hold), " AND hold_count>0 AND expires_at>", kNow, ";");
+        Concat("UPDATE ", holds_, " SET expires_at=GREATEST(IF(sequence>", renewal->sequence, ",expires_at,0),", kNow,
+               "+", Microseconds(renewal->lease), ") WHERE name=", NameExpression(renewal->hold.name), " AND kind=", Number(renewal->hold.kind),
+               " AND owner=", Owner(renewal->hold.owner), " AND hold_count>0 AND expires_at>", kNow, ";");
   }
   packet.statements += "COMMIT";
   return packet;
 }
 
-MySqlPacket MySqlLockScripts::ForceRelease(std::string_view name, LockKind kind) const {
+MySqlPacket MySqlLockScripts::ForceRelease(std::string_view name) const {
   const std::string expression = NameExpression(name);
-  return {.statements = Concat(BeginStep(expression), "UPDATE ", holds_, " SET hold_count=0,expires_at=", kNow,
-                               " WHERE name=", expression, " AND kind IN ", Family(kind),
-                               " AND hold_count>0 AND expires_at>", kNow, ";COMMIT"),
-          .commit = 3};
+  const std::string live = Concat(" WHERE name=", expression, " AND hold_count>0 AND expires_at>", kNow, ";");
+  return {.statements = Concat(BeginStep(expression), "SELECT MAX(kind) INTO @kind FROM ", holds_, live, "UPDATE ",
+                               holds_, " SET hold_count=0,expires_at=", kNow, live, "COMMIT;SELECT @kind"),
+          .commit = 4};
 }
 
-std::string MySqlLockScripts::Inspect(const HoldKey& hold) const {
-  return Concat("SELECT MAX(expires_at)-", kNow, ",SUM(IF(kind=", Number(hold.kind), " AND owner=", Owner(hold),
-                ",hold_count,0)) FROM ", holds_, " WHERE name=", NameExpression(hold.name), " AND kind IN ",
-                Family(hold.kind), " AND hold_count>0 AND expires_at>", kNow);
+std::optional<LockKind> MySqlLockScripts::ForceReleaseAnswer(const MySqlReply& reply) {
+  const int64_t kind = MySqlNumber(OnlyRow(reply), 0, -1);
+  return kind < 0 ? std::nullopt : std::optional(static_cast<LockKind>(kind));
+}
+
+// The greatest kind of those that go together is what the lock is held as.
+std::string MySqlLockScripts::Inspect(std::string_view name, OwnerId owner) const {
+  static_assert(LockKind::kWrite > LockKind::kRead);
+  return Concat("SELECT MAX(expires_at)-", kNow, ",MAX(kind),SUM(IF(owner=", Owner(owner), ",hold_count,0)) FROM ",
+                holds_, " WHERE name=", NameExpression(name), " AND hold_count>0 AND expires_at>", kNow);
 }
 
 LockState MySqlLockScripts::InspectAnswer(const MySqlReply& reply) {
   const MySqlRow& row = OnlyRow(reply);
   const int64_t left = MySqlNumber(row, 0, -1);
   if (left < 0) return {};
-  return {.locked = true, .owner_holds = MySqlNumber(row, 1), .remaining = absl::Microseconds(left)};
+  return {.locked = true,
+          .kind = static_cast<LockKind>(MySqlNumber(row, 1)),
+          .owner_holds = MySqlNumber(row, 2),
+          .remaining = absl::Microseconds(left)};
 }
 
 std::string MySqlLockScripts::Ask(std::span<const std::string> names) const {

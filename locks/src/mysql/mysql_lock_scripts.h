@@ -42,8 +42,8 @@ class MySqlLockScripts {
   // clients that lock rows in one order have no deadlocks.
   MySqlPacket Renew(std::span<LockRenewal* const> renewals) const;
   static void SortForRenewal(std::vector<LockRenewal*>& renewals);
-  MySqlPacket ForceRelease(std::string_view name, LockKind kind) const;
-  std::string Inspect(const HoldKey& hold) const;
+  MySqlPacket ForceRelease(std::string_view name) const;
+  std::string Inspect(std::string_view name, OwnerId owner) const;
   std::string Ask(std::span<const std::string> names) const;
   // Deletes at most `most` rows of each table; the second only where tokens are forgotten.
   std::string Purge(absl::Duration token_retention, int most) const;
@@ -52,16 +52,14 @@ class MySqlLockScripts {
   // gives whether others may enter now who could not before.
   static void TakeAnswer(const MySqlReply& reply, LockTry& step);
   static bool TakeAnswer(const MySqlReply& reply, LockRelease& step);
+  static std::optional<LockKind> ForceReleaseAnswer(const MySqlReply& reply);
   static LockState InspectAnswer(const MySqlReply& reply);
   static std::vector<NameState> AskAnswer(const MySqlReply& reply, size_t names);
-
-  // ForceRelease(): the place of the statement whose matched rows were freed.
-  static constexpr size_t kForcedAt = 2;
 
  private:
   // What the three that change a name begin with.
   std::string BeginStep(std::string_view name) const;
-  std::string Owner(const HoldKey& hold) const;
+  std::string Owner(OwnerId owner) const;
 
   const std::string locks_;
   const std::string holds_;

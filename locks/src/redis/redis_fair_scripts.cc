@@ -5,13 +5,6 @@
 namespace stockade::internal {
 namespace {
 
-constexpr std::string_view kNow = R"lua(
-local function now_ms()
-  local time = call('time')
-  return time[1] * 1000 + math.floor(time[2] / 1000)
-end
-)lua";
-
 // KEYS  4 the queue, 5 its times, 6 the note of who did not come;  ARGV  6 '1' to queue, 7 the command to publish with,
 // 8 what the waiters' channels begin with.
 //
@@ -96,26 +89,6 @@ end
 call('hset', KEYS[1], me, count)
 )lua";
 
-// Notifies the first waiter that is alive; without a queue, a waiter that wants the lock as reentrant, which listens on
-// the channel that all waiters' channels begin with.
-constexpr std::string_view kWakeHead = R"lua(
-local function wake_head(queue, times, publish, channels)
-  while true do
-    local head = call('lindex', queue, 0)
-    if not head then
-      call(publish, string.sub(channels, 1, -2), '0')
-      return
-    end
-    if tonumber(call('zscore', times, head) or 0) > now_ms() then
-      call(publish, channels .. head, '0')
-      return
-    end
-    call('lpop', queue)
-    call('zrem', times, head)
-  end
-end
-)lua";
-
 // KEYS  3 the queue, 4 its times;  ARGV  6 what the waiters' channels begin with, 7 '1' to leave the queue.
 constexpr std::string_view kReleaseFair = R"lua(
 local was = call('hmget', KEYS[1], ARGV[1], 'mode')
@@ -136,31 +109,15 @@ if keep == 0 and (held or call('exists', KEYS[1]) == 0) then
 end
 )lua";
 
-// KEYS  1 the lock, 2 the queue, 3 its times;  ARGV  1 the command to publish with, 2 what the waiters' channels begin
-// with.
-constexpr std::string_view kForce = R"lua(
-if call('exists', KEYS[1]) == 0 then return 0 end
-if not is_lock() then return -2 end
-if call('hexists', KEYS[1], 'mode') == 1 then return -1 end
-call('del', KEYS[1])
-wake_head(KEYS[2], KEYS[3], ARGV[1], ARGV[2])
-return 1
-)lua";
-
 }  // namespace
 
 const RedisScript& FairTryScript() {
-  static const RedisScript script = TryScript(true, Concat(kNow, kTryFair));
+  static const RedisScript script = TryScript(true, Concat(kNow, kTryFair), kFairMark);
   return script;
 }
 
 const RedisScript& FairReleaseScript() {
-  static const RedisScript script = ReleaseScript(Concat(kNow, kWakeHead, kReleaseFair));
-  return script;
-}
-
-const RedisScript& FairForceScript() {
-  static const RedisScript script = LockScript(kShape, kNow, kWakeHead, kForce);
+  static const RedisScript script = ReleaseScript(Concat(kNow, kWakeHead, kReleaseFair), kFairMark);
   return script;
 }
 

@@ -18,7 +18,6 @@ namespace stockade::internal {
 // they go to the end of the queue.
 const RedisScript& FairTryScript();
 const RedisScript& FairReleaseScript();
-const RedisScript& FairForceScript();
 
 }  // namespace stockade::internal
 

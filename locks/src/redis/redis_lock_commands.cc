@@ -127,26 +127,18 @@ RedisCommand RedisLockCommands::Renew(std::span<const LockRenewal* const> renewa
   return std::move(command).Idempotent();
 }
 
-RedisCommand RedisLockCommands::Inspect(const HoldKey& hold) const {
-  RedisCommand command(LockInspectScript(), {hold.name});
-  command.Arg(LockHolder(dialect_.client_id, hold)).Arg(ReadTimeoutsBase(hold.name));
+RedisCommand RedisLockCommands::Inspect(std::string_view name, OwnerId owner) const {
+  const std::string keys[] = {std::string(name), FairQueueKey(name)};
+  RedisCommand command = ScriptCommand(LockInspectScript(), keys);
+  command.Arg(LockHolder(dialect_.client_id, {.owner = owner})).Arg(ReadTimeoutsBase(name));
   return std::move(command).Idempotent();
 }
 
-RedisCommand RedisLockCommands::ForceRelease(std::string_view name, LockKind kind) const {
-  std::vector<std::string> keys = {std::string(name)};
-  if (kind == LockKind::kFair) {
-    keys.insert(keys.end(), {FairQueueKey(name), FairTimesKey(name)});
-  } else {
-    keys.push_back(LockChannel(name, kind));
-  }
-  RedisCommand command = ScriptCommand(LockForceScript(kind), keys);
-  command.Arg(dialect_.publish_command);
-  if (kind == LockKind::kFair) {
-    command.Arg(LockChannel(name, kind));
-  } else if (IsReadWrite(kind)) {
-    command.Arg(ReadTimeoutsBase(name));
-  }
+RedisCommand RedisLockCommands::ForceRelease(std::string_view name) const {
+  const std::string keys[] = {std::string(name), FairQueueKey(name), FairTimesKey(name),
+                              LockChannel(name, LockKind::kWrite)};
+  RedisCommand command = ScriptCommand(LockForceScript(), keys);
+  command.Arg(dialect_.publish_command).Arg(LockChannel(name, LockKind::kFair)).Arg(ReadTimeoutsBase(name));
   return command;
 }
 
@@ -210,23 +202,24 @@ void RedisLockCommands::TakeAnswer(const absl::StatusOr<RedisReply>& reply, std:
 }
 
 absl::StatusOr<LockState> RedisLockCommands::InspectAnswer(const absl::StatusOr<RedisReply>& reply,
-                                                           const HoldKey& hold) {
-  if (!reply.ok()) return LockError(hold.name, reply.status());
-  if (reply->elements().size() != 2) return Unexpected(hold.name, *reply);
+                                                           std::string_view name) {
+  if (!reply.ok()) return LockError(name, reply.status());
   const int64_t left = At(*reply, 0);
   if (left == -2) return LockState();
-  if (left == -3) return NotALock(hold.name);
+  if (left == -3) return NotALock(name);
+  if (reply->elements().size() != 3) return Unexpected(name, *reply);
   return LockState{.locked = true,
+                   .kind = static_cast<LockKind>(At(*reply, 2)),
                    .owner_holds = At(*reply, 1),
                    .remaining = left < 0 ? absl::InfiniteDuration() : absl::Milliseconds(left)};
 }
 
-absl::StatusOr<bool> RedisLockCommands::ForceReleaseAnswer(const absl::StatusOr<RedisReply>& reply,
-                                                           std::string_view name) {
+absl::StatusOr<std::optional<LockKind>> RedisLockCommands::ForceReleaseAnswer(const absl::StatusOr<RedisReply>& reply,
+                                                                              std::string_view name) {
   if (!reply.ok()) return LockError(name, reply.status());
-  if (reply->integer() == -1) return OtherKind(name);
+  if (reply->kind() != RedisReply::Kind::kInteger) return Unexpected(name, *reply);
   if (reply->integer() == -2) return NotALock(name);
-  return reply->integer() == 1;
+  return reply->integer() < 0 ? std::nullopt : std::optional(static_cast<LockKind>(reply->integer()));
 }
 
 std::string RedisLockCommands::Channel(const HoldKey& hold) const {

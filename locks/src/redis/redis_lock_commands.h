@@ -31,15 +31,16 @@ class RedisLockCommands {
   RedisCommand Release(const LockRelease& step) const;
   // One command. On a cluster all must be in one slot.
   RedisCommand Renew(std::span<const LockRenewal* const> renewals) const;
-  RedisCommand Inspect(const HoldKey& hold) const;
-  RedisCommand ForceRelease(std::string_view name, LockKind kind) const;
+  RedisCommand Inspect(std::string_view name, OwnerId owner) const;
+  RedisCommand ForceRelease(std::string_view name) const;
 
   // Each fills in what the engine has to set.
   static void TakeAnswer(const absl::StatusOr<RedisReply>& reply, LockTry& step);
   static void TakeAnswer(const absl::StatusOr<RedisReply>& reply, LockRelease& step);
   static void TakeAnswer(const absl::StatusOr<RedisReply>& reply, std::span<LockRenewal* const> renewals);
-  static absl::StatusOr<LockState> InspectAnswer(const absl::StatusOr<RedisReply>& reply, const HoldKey& hold);
-  static absl::StatusOr<bool> ForceReleaseAnswer(const absl::StatusOr<RedisReply>& reply, std::string_view name);
+  static absl::StatusOr<LockState> InspectAnswer(const absl::StatusOr<RedisReply>& reply, std::string_view name);
+  static absl::StatusOr<std::optional<LockKind>> ForceReleaseAnswer(const absl::StatusOr<RedisReply>& reply,
+                                                                    std::string_view name);
 
   // What a waiter for the hold listens to.
   std::string Channel(const HoldKey& hold) const;

@@ -106,7 +106,10 @@ void RedisLockEngine::AwaitReplicas(std::span<LockTry> tries, Instant deadline) 
         why = absl::UnavailableError(Concat(replicas->integer(), " of ", min_replicas_, " replicas said within ",
                                             absl::FormatDuration(replica_timeout_), " that they have it"));
       }
-      if (!why.ok()) TakeBack(*acquired[static_cast<size_t>(renewal - renewals.data())], why, left);
+      if (why.ok()) continue;
+      LockTry& step = *acquired[static_cast<size_t>(renewal - renewals.data())];
+      step.refused = renewal->status.ok() && renewal->held && replicas.ok();
+      TakeBack(step, why, left);
     }
   }
 }
@@ -155,13 +158,12 @@ void RedisLockEngine::Release(LockRelease& release) {
   RedisLockCommands::TakeAnswer(client_->Run(commands_.Release(release), {.timeout = release.timeout}), release);
 }
 
-absl::StatusOr<LockState> RedisLockEngine::Inspect(const HoldKey& hold, absl::Duration timeout) {
-  return RedisLockCommands::InspectAnswer(client_->Run(commands_.Inspect(hold), {.timeout = timeout}), hold);
+absl::StatusOr<LockState> RedisLockEngine::Inspect(std::string_view name, OwnerId owner, absl::Duration timeout) {
+  return RedisLockCommands::InspectAnswer(client_->Run(commands_.Inspect(name, owner), {.timeout = timeout}), name);
 }
 
-absl::StatusOr<bool> RedisLockEngine::ForceRelease(std::string_view name, LockKind kind, absl::Duration timeout) {
-  return RedisLockCommands::ForceReleaseAnswer(client_->Run(commands_.ForceRelease(name, kind), {.timeout = timeout}),
-                                               name);
+absl::StatusOr<std::optional<LockKind>> RedisLockEngine::ForceRelease(std::string_view name, absl::Duration timeout) {
+  return RedisLockCommands::ForceReleaseAnswer(client_->Run(commands_.ForceRelease(name), {.timeout = timeout}), name);
 }
 
 std::unique_ptr<LockWatch> RedisLockEngine::Watch(const HoldKey& hold, std::function<void()> on_hint) {

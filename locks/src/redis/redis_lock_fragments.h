@@ -94,7 +94,7 @@ inline constexpr std::string_view kBeginTry = R"lua(
 local lease = tonumber(ARGV[2])
 local recorded
 if record then
-  local sequence, count, release = string.match(record, '^(%d+) (%d+) ?(%a?)$')
+  local sequence, count, release = string.match(record, '^(%d+) (%d+) ?(%a?)')
   local behind = tonumber(sequence) - tonumber(ARGV[3])
   if behind > 0 or behind == 0 and release ~= '' then return {2} end
   if behind == 0 then recorded = tonumber(count) end
@@ -111,7 +111,7 @@ if left < lease then
   call('pexpire', KEYS[1], ARGV[2])
   life = ARGV[5]
 end
-call('set', KEYS[2], ARGV[3] .. ' ' .. count, 'px', life)
+call('set', KEYS[2], ARGV[3] .. ' ' .. count .. mark, 'px', life)
 )lua";
 // Never smaller than the clock, so that it grows over an emptied server, and where its key has expired.
 inline constexpr std::string_view kAnswerWithToken = R"lua(
@@ -134,21 +134,23 @@ return {1, count, 0}
 )lua";
 
 // For releases: ARGV  2 the count to keep, 3 the sequence, 4 '1' where the record must outlive the hold, to refuse
-// steps that are on their way, 5 the command to publish with.
+// steps that are on their way, 5 the command to publish with. The record is written anew at the end. To delete it first
+// lets the release pass where Redis is out of memory: it refuses only the first write of a script, and no deletion.
 inline constexpr std::string_view kBeginRelease = R"lua(
 local record = call('get', KEYS[2])
 if record then
-  local sequence, release = string.match(record, '^(%d+) %d+ ?(%a?)$')
+  local sequence, release = string.match(record, '^(%d+) %d+ ?(%a?)')
   local behind = tonumber(sequence) - tonumber(ARGV[3])
   if behind > 0 then return 2 end
   if behind == 0 and release ~= '' then return release == 'h' and 1 or release == 'n' and 0 or 3 end
 end
+call('del', KEYS[2])
 )lua";
 // `held`: whether there was a hold; `keep`: what is left of it.
 inline constexpr std::string_view kEndRelease = R"lua(
 if keep > 0 then
   local left = call('pttl', KEYS[1])
-  call('set', KEYS[2], ARGV[3] .. ' ' .. keep .. ' h', 'px', left + 20000)
+  call('set', KEYS[2], ARGV[3] .. ' ' .. keep .. ' h' .. mark, 'px', left + 20000)
 elseif held and ARGV[4] == '0' then
   call('del', KEYS[2])
 else
@@ -158,19 +160,65 @@ if held then return 1 end
 return record and 0 or 3
 )lua";
 
+// Behind the record of a holder of a fair lock, whose hash looks like a reentrant one's.
+inline constexpr std::string_view kFairMark = "*";
+
+// What the lock is held as, as a LockKind. `base` is what all time-out keys and records of the lock begin with. A lock
+// that Redisson holds as fair is told by its queue only. O(fields).
+inline constexpr std::string_view kKind = R"lua(
+local function kind_of(lock, queue, base)
+  local mode = call('hget', lock, 'mode')
+  if mode then return mode == 'read' and 2 or 3 end
+  if call('exists', queue) == 1 then return 1 end
+  for _, holder in ipairs(call('hkeys', lock)) do
+    if string.sub(call('get', base .. 'stockade:' .. holder) or '', -1) == '*' then return 1 end
+  end
+  return 0
+end
+)lua";
+
+inline constexpr std::string_view kNow = R"lua(
+local function now_ms()
+  local time = call('time')
+  return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+)lua";
+
+// With kNow before it. Notifies the first waiter that is alive; without a queue, a waiter that wants the lock as
+// reentrant, which listens on the channel that all waiters' channels begin with.
+inline constexpr std::string_view kWakeHead = R"lua(
+local function wake_head(queue, times, publish, channels)
+  while true do
+    local head = call('lindex', queue, 0)
+    if not head then
+      call(publish, string.sub(channels, 1, -2), '0')
+      return
+    end
+    if tonumber(call('zscore', times, head) or 0) > now_ms() then
+      call(publish, channels .. head, '0')
+      return
+    end
+    call('lpop', queue)
+    call('zrem', times, head)
+  end
+end
+)lua";
+
 template <typename... Pieces>
 RedisScript LockScript(const Pieces&... pieces) {
   return RedisScript(Concat("local call = redis.call\n", pieces...));
 }
 
 // A try whose own part is `body`.
-inline RedisScript TryScript(bool token, std::string_view body) {
-  return LockScript(token ? kReadRecordAndToken : kReadRecord, kBeginTry, body, kGrant,
+inline RedisScript TryScript(bool token, std::string_view body, std::string_view mark = "") {
+  return LockScript("local mark = '", mark, "'\n", token ? kReadRecordAndToken : kReadRecord, kBeginTry, body, kGrant,
                     token ? kAnswerWithToken : kAnswerWithoutToken);
 }
 
 // A release whose own part is `body`.
-inline RedisScript ReleaseScript(std::string_view body) { return LockScript(kBeginRelease, body, kEndRelease); }
+inline RedisScript ReleaseScript(std::string_view body, std::string_view mark = "") {
+  return LockScript("local mark = '", mark, "'\n", kBeginRelease, body, kEndRelease);
+}
 
 }  // namespace stockade::internal
 

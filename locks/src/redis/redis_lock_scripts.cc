@@ -80,11 +80,11 @@ end
 return answer
 )lua";
 
-// KEYS  1 the lock;  ARGV  1 the holder, 2 what the time-out keys of a read-write lock begin with. Writes nothing.
+// KEYS  1 the lock, 2 its queue;  ARGV  1 the holder, 2 what the time-out keys and records begin with. Writes nothing.
 constexpr std::string_view kInspect = R"lua(
-if call('exists', KEYS[1]) == 0 then return {-2, 0} end
-if not is_lock() then return {-3, 0} end
-local was = call('hmget', KEYS[1], 'mode', ARGV[1])
+if call('exists', KEYS[1]) == 0 then return {-2} end
+if not is_lock() then return {-3} end
+local was = call('hmget', KEYS[1], 'mode', ARGV[1], ARGV[1] .. ':write')
 local left, count = call('pttl', KEYS[1]), count_of(was[2])
 if was[1] then
   local longest, gone = readers(KEYS[1], ARGV[2])
@@ -93,17 +93,30 @@ if was[1] then
   end
   if was[1] == 'read' then left = longest end
 end
-return {left, count}
+return {left, count + count_of(was[3]), kind_of(KEYS[1], KEYS[2], ARGV[2])}
 )lua";
 
-// KEYS  1 the lock, 2 the channel;  ARGV  1 the command to publish with.
+// KEYS  1 the lock, 2 its queue, 3 the times of the queue, 4 the channel of a read-write lock;  ARGV  1 the command to
+// publish with, 2 what the channels of those who wait for a fair lock begin with, 3 what the time-out keys and records
+// begin with.
 constexpr std::string_view kForce = R"lua(
-if call('exists', KEYS[1]) == 0 then return 0 end
+if call('exists', KEYS[1]) == 0 then return -1 end
 if not is_lock() then return -2 end
-if call('hexists', KEYS[1], 'mode') == 1 then return -1 end
+local kind = kind_of(KEYS[1], KEYS[2], ARGV[3])
+local all = call('hgetall', KEYS[1])
 call('del', KEYS[1])
-call(ARGV[1], KEYS[2], '0')
-return 1
+if kind < 2 then
+  wake_head(KEYS[2], KEYS[3], ARGV[1], ARGV[2])
+  return kind
+end
+for i = 1, #all, 2 do
+  local count = count_of(all[i + 1])
+  for n = oldest_of(count), count do
+    call('del', ARGV[3] .. all[i] .. ':rwlock_timeout:' .. n)
+  end
+end
+call(ARGV[1], KEYS[4], '1')
+return kind
 )lua";
 
 }  // namespace
@@ -141,14 +154,13 @@ const RedisScript& LockRenewScript() {
 }
 
 const RedisScript& LockInspectScript() {
-  static const RedisScript script = LockScript(kShape, kReaders, kInspect);
+  static const RedisScript script = LockScript(kShape, kReaders, kKind, kInspect);
   return script;
 }
 
-const RedisScript& LockForceScript(LockKind kind) {
-  static const RedisScript script = LockScript(kShape, kForce);
-  if (kind == LockKind::kFair) return FairForceScript();
-  return IsReadWrite(kind) ? ReadWriteForceScript() : script;
+const RedisScript& LockForceScript() {
+  static const RedisScript script = LockScript(kShape, kKind, kNow, kWakeHead, kForce);
+  return script;
 }
 
 }  // namespace stockade::internal

@@ -11,8 +11,8 @@ namespace stockade::internal {
 //
 // Beside the lock's hash each holder has a record, "<sequence> <count>" and, where its newest step was a release, " h",
 // " n" or " f": held, not held, forgotten, as ReleaseAnswer has them. By it a step that comes twice counts once, and
-// one that comes late is refused. So there is no need of the latch by which Redisson's releases can be repeated. It
-// outlives the hold by 20 s.
+// one that comes late is refused. A '*' at the end says that the lock is held as fair. So there is no need of the latch
+// by which Redisson's releases can be repeated. It outlives the hold by 20 s.
 
 inline bool IsReadWrite(LockKind kind) { return kind == LockKind::kRead || kind == LockKind::kWrite; }
 
@@ -40,10 +40,10 @@ const RedisScript& LockReleaseScript(LockKind kind);
 // Any number of holds, of all kinds. Answers 1 or 0 for each: whether there was such a hold.
 const RedisScript& LockRenewScript();
 // Of all kinds. Answers {milliseconds that it is held for, -2 if it is free, -3 if the key is not a lock; the holder's
-// count}.
+// count; the LockKind}.
 const RedisScript& LockInspectScript();
-// Answers 1 or 0: whether anybody held it; -1: it is of another kind; -2: the key is not a lock.
-const RedisScript& LockForceScript(LockKind kind);
+// Of all kinds. Answers the LockKind that it was held as; -1: nobody held it; -2: the key is not a lock.
+const RedisScript& LockForceScript();
 
 }  // namespace stockade::internal
 

@@ -105,23 +105,6 @@ elseif held then
 end
 )lua";
 
-// KEYS  1 the lock, 2 the channel;  ARGV  1 the command to publish with, 2 what the time-out keys begin with.
-constexpr std::string_view kForce = R"lua(
-if call('exists', KEYS[1]) == 0 then return 0 end
-if not is_lock() then return -2 end
-if call('hexists', KEYS[1], 'mode') == 0 then return -1 end
-local all = call('hgetall', KEYS[1])
-for i = 1, #all, 2 do
-  local count = count_of(all[i + 1])
-  for n = oldest_of(count), count do
-    call('del', ARGV[2] .. all[i] .. ':rwlock_timeout:' .. n)
-  end
-end
-call('del', KEYS[1])
-call(ARGV[1], KEYS[2], '1')
-return 1
-)lua";
-
 }  // namespace
 
 const RedisScript& ReadTryScript() {
@@ -141,11 +124,6 @@ const RedisScript& ReadReleaseScript() {
 
 const RedisScript& WriteReleaseScript() {
   static const RedisScript script = ReleaseScript(Concat(kShape, kReaders, kReleaseWrite));
-  return script;
-}
-
-const RedisScript& ReadWriteForceScript() {
-  static const RedisScript script = LockScript(kShape, kForce);
   return script;
 }
 

@@ -12,7 +12,6 @@ const RedisScript& ReadTryScript();
 const RedisScript& WriteTryScript();
 const RedisScript& ReadReleaseScript();
 const RedisScript& WriteReleaseScript();
-const RedisScript& ReadWriteForceScript();
 
 }  // namespace stockade::internal
 

@@ -241,18 +241,20 @@ std::vector<RedlockEngine::Reply> RedlockEngine::AskAll(const RedisCommand& comm
   return replies;
 }
 
-absl::StatusOr<LockState> RedlockEngine::Inspect(const HoldKey& hold, absl::Duration timeout) {
+absl::StatusOr<LockState> RedlockEngine::Inspect(std::string_view name, OwnerId owner, absl::Duration timeout) {
   const size_t majority = MajorityOf(nodes_.size());
   std::vector<absl::Duration> free_after;
   std::vector<int64_t> holds;
+  LockKind kind = LockKind::kReentrant;
   Failures failures;
-  for (const Reply& reply : AskAll(commands_.Inspect(hold), timeout)) {
-    const absl::StatusOr<LockState> state = RedisLockCommands::InspectAnswer(reply, hold);
+  for (const Reply& reply : AskAll(commands_.Inspect(name, owner), timeout)) {
+    const absl::StatusOr<LockState> state = RedisLockCommands::InspectAnswer(reply, name);
     if (!state.ok()) {
       failures.Note(state.status(), false);
       continue;
     }
     free_after.push_back(state->locked ? state->remaining : absl::ZeroDuration());
+    kind = std::max(kind, state->kind);
     holds.push_back(state->owner_holds);
   }
   if (holds.size() < majority) return failures.Error(holds.size(), nodes_.size());
@@ -260,19 +262,21 @@ absl::StatusOr<LockState> RedlockEngine::Inspect(const HoldKey& hold, absl::Dura
   std::sort(free_after.begin(), free_after.end());
   std::sort(holds.begin(), holds.end(), std::greater<>());
   const absl::Duration remaining = free_after[majority - 1];
-  return LockState{
-      .locked = remaining > absl::ZeroDuration(), .owner_holds = holds[majority - 1], .remaining = remaining};
+  return LockState{.locked = remaining > absl::ZeroDuration(),
+                   .kind = kind,
+                   .owner_holds = holds[majority - 1],
+                   .remaining = remaining};
 }
 
-absl::StatusOr<bool> RedlockEngine::ForceRelease(std::string_view name, LockKind kind, absl::Duration timeout) {
+absl::StatusOr<std::optional<LockKind>> RedlockEngine::ForceRelease(std::string_view name, absl::Duration timeout) {
   size_t answered = 0;
-  bool held = false;
+  std::optional<LockKind> held;
   Failures failures;
-  for (const Reply& reply : AskAll(commands_.ForceRelease(name, kind), timeout)) {
-    const absl::StatusOr<bool> released = RedisLockCommands::ForceReleaseAnswer(reply, name);
+  for (const Reply& reply : AskAll(commands_.ForceRelease(name), timeout)) {
+    const absl::StatusOr<std::optional<LockKind>> released = RedisLockCommands::ForceReleaseAnswer(reply, name);
     if (released.ok()) {
       ++answered;
-      held |= *released;
+      if (*released) held = *released;
     } else {
       failures.Note(released.status(), false);
     }

@@ -46,8 +46,8 @@ class RedlockEngine final : public LockEngine {
   void RenewMany(std::span<LockRenewal> renewals, absl::Duration timeout) override;
   void Release(LockRelease& release) override;
   // These wait for all servers, or node_timeout.
-  absl::StatusOr<LockState> Inspect(const HoldKey& hold, absl::Duration timeout) override;
-  absl::StatusOr<bool> ForceRelease(std::string_view name, LockKind kind, absl::Duration timeout) override;
+  absl::StatusOr<LockState> Inspect(std::string_view name, OwnerId owner, absl::Duration timeout) override;
+  absl::StatusOr<std::optional<LockKind>> ForceRelease(std::string_view name, absl::Duration timeout) override;
   std::unique_ptr<LockWatch> Watch(const HoldKey& hold, std::function<void()> on_hint) override;
 
  private:

@@ -18,17 +18,19 @@ constexpr absl::Duration kLongestPause = absl::Milliseconds(500);
 
 }  // namespace
 
-Acquisition::Acquisition(ServiceCore& core, std::string_view name, const AcquireOptions& options, OwnerId owner,
-                         Waiter& waiter, bool may_block)
+Acquisition::Acquisition(ServiceCore& core, std::string_view name, const AcquireOptions& options,
+                         std::optional<std::thread::id> thread, Waiter& waiter, bool may_block)
     : core_(core),
       options_(options),
       waiter_(waiter),
+      thread_(thread),
       may_block_(may_block),
-      record_(core.holds().Pin({.name = std::string(name), .kind = options.kind, .owner = owner})),
+      key_{.name = std::string(name), .kind = options.kind, .owner = options.owner->id()},
+      record_(core.holds().Pin(key_)),
       began_(core.options().clock->Now()),
       give_up_at_(began_ + options.wait),
       pause_(kFirstPause) {
-  call_.hold = record_->key;
+  call_.hold = key_;
   call_.lease = options.lease > absl::ZeroDuration() ? options.lease : core.options().watchdog_lease;
   call_.queue = core.engine().Queues(options.kind) && options.wait > absl::ZeroDuration();
 }
@@ -38,27 +40,40 @@ Acquisition::~Acquisition() {
   core_.holds().Unpin(*record_);
 }
 
+bool Acquisition::OwnerHolds(LockKind kind) {
+  if (kind == key_.kind) return core_.StillHeld(record_->HoldAs(kind));
+  return core_.StillHeld(core_.holds().Find({.name = key_.name, .kind = kind, .owner = key_.owner}));
+}
+
+absl::Status Acquisition::CheckOtherHolds() {
+  const std::optional<LockKind> twin = ExclusiveTwin(key_.kind);
+  if (twin && OwnerHolds(*twin)) {
+    return absl::FailedPreconditionError(Concat(ShownLock(key_.name), ": its owner holds it as ", LockKindName(*twin),
+                                                ", and cannot hold it as ", LockKindName(key_.kind), " too"));
+  }
+  if (key_.kind == LockKind::kWrite && !OwnerHolds(key_.kind) && OwnerHolds(LockKind::kRead)) {
+    return absl::FailedPreconditionError(
+        Concat(ShownLock(key_.name), ": its owner holds it for reading, and would wait for itself to write"));
+  }
+  return absl::OkStatus();
+}
+
 bool Acquisition::BeginTry() {
-  const HoldKey& key = record_->key;
-  const auto owner_holds = [&](LockKind kind) {
-    return core_.StillHeld(kind == key.kind ? record_->CurrentHold()
-                                            : core_.holds().Find({.name = key.name, .kind = kind, .owner = key.owner}));
-  };
   // Without the steps: where that finds a loss and tells it, who is told may acquire.
-  if (!owner_holds(key.kind) && key.kind == LockKind::kWrite && owner_holds(LockKind::kRead)) {
-    Fail(absl::FailedPreconditionError(
-        Concat(ShownLock(key.name), ": its owner holds it for reading, and would wait for itself to write")));
-    return false;
+  (void)OwnerHolds(key_.kind);
+  absl::Status refused = CheckOtherHolds();
+  if (refused.ok()) {
+    if (may_block_) {
+      record_->LockSteps();
+    } else if (!record_->TryLockSteps()) {
+      return false;
+    }
+    // With the steps nobody else confirms a hold of this kind or of its twin.
+    refused = CheckOtherHolds();
+    if (!refused.ok()) record_->UnlockSteps();
   }
-  const std::optional<LockKind> twin = ExclusiveTwin(key.kind);
-  if (twin && owner_holds(*twin)) {
-    Fail(absl::FailedPreconditionError(Concat(ShownLock(key.name), ": its owner holds it as ", LockKindName(*twin),
-                                              ", and cannot hold it as ", LockKindName(key.kind), " too")));
-    return false;
-  }
-  if (may_block_) {
-    record_->LockSteps();
-  } else if (!record_->TryLockSteps()) {
+  if (!refused.ok()) {
+    Fail(std::move(refused));
     return false;
   }
   // Not while it is failing: what its tries do not follow it passes on when it leaves.
@@ -71,15 +86,16 @@ bool Acquisition::BeginTry() {
     sent_ = now;
   }
   call_.repeated = record_->unanswered;
-  // With the steps: nobody else confirms such a hold now. And for good: what is lost is not renewed any more.
-  call_.first = !owner_holds(key.kind);
-  call_.outside_write = key.kind == LockKind::kRead && !owner_holds(LockKind::kWrite);
+  // For good: what is lost is not renewed any more.
+  call_.first = !OwnerHolds(key_.kind);
+  call_.outside_write = key_.kind == LockKind::kRead && !OwnerHolds(LockKind::kWrite);
   call_.timeout = core_.options().engine_timeout;
   if (failing_since_) {
     call_.timeout = std::max(*failing_since_ + call_.timeout - now, absl::Milliseconds(1));
   }
   call_.status = absl::OkStatus();
   call_.outcome_unknown = false;
+  call_.refused = false;
   call_.acquired = false;
   call_.session = nullptr;
   call_.retry_after = absl::InfiniteDuration();
@@ -91,7 +107,8 @@ void Acquisition::EndTry() {
   if (call_.status.ok() && call_.acquired) {
     unanswered_ = owes_ = false;
     const Instant now = core_.options().clock->Now();
-    absl::StatusOr<LockLease> lease = core_.Confirm(record_, call_, sent_, now, options_.lease <= absl::ZeroDuration());
+    const bool watched = options_.lease <= absl::ZeroDuration();
+    absl::StatusOr<LockLease> lease = core_.Confirm(record_, call_, sent_, now, watched, thread_);
     record_->UnlockSteps();
     if (!lease.ok()) {
       const bool copied = std::exchange(copied_, false);
@@ -120,13 +137,13 @@ void Acquisition::OnFailure(Instant now) {
   if (call_.outcome_unknown) unanswered_ = owes_ = true;
   if (absl::IsAborted(call_.status)) unanswered_ = false;  // It has not been run, and will not be: number it anew.
   if (waits_ && !failing_since_) core_.room().DoubtHints(waiter_);
-  if (!MayPass(call_.status)) return Fail(call_.status);
+  if (call_.refused || !MayPass(call_.status)) return Fail(call_.status);
   if (!failing_since_) failing_since_ = sent_;
   const Instant last = *failing_since_ + core_.options().engine_timeout;
   if (now >= last) {
-    return Fail(absl::UnavailableError(
-        Concat(ShownLock(record_->key.name), ": ", core_.engine().id(), " did not answer for ",
-               absl::FormatDuration(core_.options().engine_timeout), ": ", call_.status.message())));
+    return Fail(absl::UnavailableError(Concat(ShownLock(key_.name), ": ", core_.engine().id(), " did not answer for ",
+                                              absl::FormatDuration(core_.options().engine_timeout), ": ",
+                                              call_.status.message())));
   }
   look_at_ = std::min(now + pause_, last);
   pause_ = std::min(2 * pause_, kLongestPause);
@@ -143,18 +160,18 @@ void Acquisition::OnBusy(Instant now) {
   if (std::exchange(waits_, true)) {
     core_.room().SetRetryAt(waiter_, retry_at);
   } else {
-    core_.room().Join(waiter_, record_->key, retry_at);
+    core_.room().Join(waiter_, key_, retry_at);
   }
 }
 
 bool Acquisition::Look() {
   if (done()) return false;
   if (core_.stopping()) {
-    Fail(absl::CancelledError(Concat(ShownLock(record_->key.name), ": its service is being destroyed")));
+    Fail(absl::CancelledError(Concat(ShownLock(key_.name), ": its service is being destroyed")));
     return false;
   }
   if (options_.stop.stop_requested()) {
-    Fail(absl::CancelledError(Concat(ShownLock(record_->key.name), ": its caller has given up")));
+    Fail(CallerGaveUp(key_.name));
     return false;
   }
   if (!tried_) return true;
@@ -176,20 +193,20 @@ void Acquisition::Fail(absl::Status status) {
   if (may_block_ && !failing_since_ && !unanswered_) {
     LockRelease release;
     record_->LockSteps();
-    core_.GiveUp(*record_, release, core_.options().engine_timeout);
+    core_.GiveUp(key_, *record_, release, core_.options().engine_timeout);
     record_->UnlockSteps();
     if (release.status.ok()) return;
   }
   core_.holds().PinAgain(*record_);
-  core_.take_back().Add(record_, core_.options().clock->Now() + call_.lease);
+  core_.take_back().Add(key_, record_, core_.options().clock->Now() + call_.lease);
 }
 
 absl::Status Acquisition::Busy() const {
   return absl::DeadlineExceededError(
       options_.wait > absl::ZeroDuration()
-          ? Concat(ShownLock(record_->key.name), " (", LockKindName(record_->key.kind), "): others held it for ",
+          ? Concat(ShownLock(key_.name), " (", LockKindName(key_.kind), "): others held it for ",
                    absl::FormatDuration(options_.wait))
-          : Concat(ShownLock(record_->key.name), " (", LockKindName(record_->key.kind), "): others hold it"));
+          : Concat(ShownLock(key_.name), " (", LockKindName(key_.kind), "): others hold it"));
 }
 
 }  // namespace stockade::internal

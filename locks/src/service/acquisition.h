@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <thread>
 
 #include "absl/status/statusor.h"
 #include "hold.h"
@@ -23,10 +24,10 @@ namespace stockade::internal {
 // left is taken back.
 class Acquisition {
  public:
-  // `options` are valid. `waiter` is the driver, and outlives this; `may_block`: it can wait for other steps of the
-  // hold, and for a release.
-  Acquisition(ServiceCore& core, std::string_view name, const AcquireOptions& options, OwnerId owner, Waiter& waiter,
-              bool may_block);
+  // `options` are valid, and have an owner unless `thread` is the owner. `waiter` is the driver, and outlives this;
+  // `may_block`: it can wait for other steps of the hold, and for a release.
+  Acquisition(ServiceCore& core, std::string_view name, const AcquireOptions& options,
+              std::optional<std::thread::id> thread, Waiter& waiter, bool may_block);
   ~Acquisition();
   Acquisition(const Acquisition&) = delete;
   Acquisition& operator=(const Acquisition&) = delete;
@@ -42,11 +43,15 @@ class Acquisition {
   bool Look();
   Instant look_at() const { return look_at_; }
 
+  const std::string& name() const { return key_.name; }
   bool done() const { return outcome_.has_value(); }
   // Once, when done.
   absl::StatusOr<LockLease> TakeOutcome() { return *std::move(outcome_); }
 
  private:
+  bool OwnerHolds(LockKind kind);
+  // FailedPrecondition: what the owner holds already keeps it from this kind.
+  absl::Status CheckOtherHolds();
   void OnFailure(Instant now);
   void OnBusy(Instant now);
   void Fail(absl::Status status);
@@ -55,7 +60,9 @@ class Acquisition {
   ServiceCore& core_;
   const AcquireOptions options_;
   Waiter& waiter_;
+  const std::optional<std::thread::id> thread_;
   const bool may_block_;
+  const HoldKey key_;
   const std::shared_ptr<HoldRecord> record_;
   const Instant began_;
   const Instant give_up_at_;

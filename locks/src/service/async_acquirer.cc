@@ -5,6 +5,7 @@
 #include <stop_token>
 
 #include "acquisition.h"
+#include "engine_status.h"
 #include "service_core.h"
 
 namespace stockade::internal {
@@ -18,17 +19,16 @@ constexpr absl::Duration kStepPause = absl::Milliseconds(1);
 
 class AsyncAcquirer::Op final : public Waiter {
  public:
-  Op(AsyncAcquirer& acquirer, std::string_view name, const AcquireOptions& options, OwnerId owner,
-     LockService::Callback callback)
+  Op(AsyncAcquirer& acquirer, std::string_view name, const AcquireOptions& options, LockService::Callback callback)
       : acquirer_(acquirer), done(std::move(callback)) {
-    acquisition.emplace(acquirer.core_, name, options, owner, *this, /*may_block=*/false);
+    acquisition.emplace(acquirer.core_, name, options, std::nullopt, *this, /*may_block=*/false);
   }
 
   void Wake() override { acquirer_.Ready(*this); }
 
-  struct WakeUp {
+  struct OnStop {
     Op* op;
-    void operator()() const { op->Wake(); }
+    void operator()() const { op->acquirer_.Stopped(*op); }
   };
 
  private:
@@ -37,17 +37,18 @@ class AsyncAcquirer::Op final : public Waiter {
  public:
   LockService::Callback done;
   std::optional<Acquisition> acquisition;             // None once done.
-  std::optional<std::stop_callback<WakeUp>> on_stop;  // None once done.
+  std::optional<std::stop_callback<OnStop>> on_stop;  // None once done.
   bool ready = true;                                  // In ready_, or to be put there by Add(); guarded by mutex_.
+  bool asking = false;                                // Guarded by mutex_. The engine is being asked.
+  bool told = false;                                  // Guarded by mutex_. `done` has been called: Cancelled.
   std::optional<Instant> timer;                       // In timers_.
 };
 
 AsyncAcquirer::AsyncAcquirer(ServiceCore& core) : core_(core) {}
 AsyncAcquirer::~AsyncAcquirer() = default;
 
-bool AsyncAcquirer::Add(std::string_view name, const AcquireOptions& options, OwnerId owner,
-                        LockService::Callback& done) {
-  auto made = std::make_unique<Op>(*this, name, options, owner, std::move(done));
+bool AsyncAcquirer::Add(std::string_view name, const AcquireOptions& options, LockService::Callback& done) {
+  auto made = std::make_unique<Op>(*this, name, options, std::move(done));
   Op* const op = made.get();
   {
     const std::lock_guard lock(mutex_);
@@ -60,7 +61,7 @@ bool AsyncAcquirer::Add(std::string_view name, const AcquireOptions& options, Ow
     }
   }
   if (made != nullptr) return false;
-  if (options.stop.stop_possible()) op->on_stop.emplace(options.stop, Op::WakeUp{op});
+  if (options.stop.stop_possible()) op->on_stop.emplace(options.stop, Op::OnStop{op});
   const std::lock_guard lock(mutex_);
   PushReady(*op);
   return true;
@@ -78,6 +79,25 @@ void AsyncAcquirer::Stop() {
 void AsyncAcquirer::Ready(Op& op) {
   const std::lock_guard lock(mutex_);
   if (!std::exchange(op.ready, true)) PushReady(op);
+}
+
+// While the engine is asked the caller is told at once: it need not wait for the answer.
+void AsyncAcquirer::Stopped(Op& op) {
+  LockService::Callback done;
+  absl::Status cancelled;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!std::exchange(op.ready, true)) PushReady(op);
+    if (!op.asking || std::exchange(op.told, true)) return;
+    done = std::move(op.done);
+    cancelled = CallerGaveUp(op.acquisition->name());
+  }
+  core_.Schedule([done = std::move(done), cancelled]() mutable { done(cancelled); });
+}
+
+void AsyncAcquirer::SetAsking(const std::vector<Op*>& ops, bool asking) {
+  const std::lock_guard lock(mutex_);
+  for (Op* const op : ops) op->asking = asking;
 }
 
 void AsyncAcquirer::PushReady(Op& op) {
@@ -134,7 +154,9 @@ void AsyncAcquirer::TryTogether(const std::vector<Op*>& ops) {
   std::vector<LockTry> calls;
   calls.reserve(ops.size());
   for (Op* const op : ops) calls.push_back(std::move(op->acquisition->call()));
+  SetAsking(ops, true);
   core_.engine().TryMany(calls);
+  SetAsking(ops, false);
   for (size_t i = 0; i < ops.size(); ++i) {
     Acquisition& acquisition = *ops[i]->acquisition;
     acquisition.call() = std::move(calls[i]);
@@ -154,11 +176,19 @@ void AsyncAcquirer::Settle(Op& op, Instant again) {
     timers_.emplace(again, &op);
     return;
   }
-  core_.Schedule(
-      [done = std::move(op.done), outcome = op.acquisition->TakeOutcome()]() mutable { done(std::move(outcome)); });
-  // After these two nobody makes it ready any more.
   op.on_stop.reset();
+  absl::StatusOr<LockLease> outcome = op.acquisition->TakeOutcome();
+  // From here on nobody makes it ready any more.
   op.acquisition.reset();
+  const bool told = [&] {
+    const std::lock_guard lock(mutex_);
+    return op.told;
+  }();
+  if (told) {  // A lease that comes now is nobody's: its destructor releases it.
+    core_.Schedule([outcome = std::move(outcome)] {});
+  } else {
+    core_.Schedule([done = std::move(op.done), outcome = std::move(outcome)]() mutable { done(std::move(outcome)); });
+  }
   std::unique_ptr<Op> last;  // Declared first: destroyed after the mutex is let go.
   const std::lock_guard lock(mutex_);
   if (op.ready) std::erase(ready_, &op);

@@ -27,8 +27,8 @@ class AsyncAcquirer {
   AsyncAcquirer(const AsyncAcquirer&) = delete;
   AsyncAcquirer& operator=(const AsyncAcquirer&) = delete;
 
-  // Thread-safe. `options` are valid. False: stopped, and nothing was done.
-  bool Add(std::string_view name, const AcquireOptions& options, OwnerId owner, LockService::Callback& done);
+  // Thread-safe. `options` are valid, with an owner. False: stopped, and nothing was done.
+  bool Add(std::string_view name, const AcquireOptions& options, LockService::Callback& done);
   // Once the service is stopping: what is left is Cancelled, and the thread joined. By one thread.
   void Stop();
 
@@ -44,6 +44,9 @@ class AsyncAcquirer {
   void Settle(Op& op, Instant again);
   // Any thread, with any mutex held but mutex_.
   void Ready(Op& op);
+  // Of the stop token of its options.
+  void Stopped(Op& op);
+  void SetAsking(const std::vector<Op*>& ops, bool asking);
 
   ServiceCore& core_;
   std::mutex mutex_;

@@ -32,12 +32,12 @@ void EngineLockService::AcquireAsync(std::string_view name, AcquireOptions optio
   core_->AcquireAsync(name, std::move(options), std::move(done));
 }
 
-absl::StatusOr<LockState> EngineLockService::Inspect(std::string_view name, LockKind kind, LockOwner owner) {
-  return core_->Inspect(name, kind, owner);
+absl::StatusOr<LockState> EngineLockService::Inspect(std::string_view name, LockOwner owner) {
+  return core_->Inspect(name, owner);
 }
 
-absl::StatusOr<bool> EngineLockService::ForceRelease(std::string_view name, LockKind kind) {
-  return core_->ForceRelease(name, kind);
+absl::StatusOr<std::optional<LockKind>> EngineLockService::ForceRelease(std::string_view name) {
+  return core_->ForceRelease(name);
 }
 
 std::string_view EngineLockService::id() const { return core_->engine().id(); }

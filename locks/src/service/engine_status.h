@@ -1,13 +1,22 @@
 #ifndef STOCKADE_LOCKS_SRC_SERVICE_ENGINE_STATUS_H_
 #define STOCKADE_LOCKS_SRC_SERVICE_ENGINE_STATUS_H_
 
+#include <string_view>
+
+#include "../shown_lock.h"
 #include "absl/status/status.h"
+#include "stockade/base/strings.h"
 
 namespace stockade::internal {
 
 // Whether a step that an engine failed with this may succeed when it is sent again.
 inline bool MayPass(const absl::Status& status) {
   return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) || absl::IsAborted(status);
+}
+
+// Of an acquire whose stop token was used.
+inline absl::Status CallerGaveUp(std::string_view lock) {
+  return absl::CancelledError(Concat(ShownLock(lock), ": its caller has given up"));
 }
 
 }  // namespace stockade::internal

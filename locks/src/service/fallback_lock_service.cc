@@ -91,21 +91,22 @@ class Fallback final : public LockService {
         });
   }
 
-  absl::StatusOr<LockState> Inspect(std::string_view name, LockKind kind, LockOwner owner) override {
-    absl::StatusOr<LockState> state = primary_->Inspect(name, kind, owner);
-    absl::StatusOr<LockState> local = local_->Inspect(name, kind, owner);
+  absl::StatusOr<LockState> Inspect(std::string_view name, LockOwner owner) override {
+    absl::StatusOr<LockState> state = primary_->Inspect(name, owner);
+    absl::StatusOr<LockState> local = local_->Inspect(name, owner);
     if (absl::IsUnavailable(state.status())) return local;
     if (!state.ok() || !local.ok()) return state;
+    if (!state->locked) state->kind = local->kind;
     state->locked |= local->locked;
     state->owner_holds += local->owner_holds;
     state->remaining = std::max(state->remaining, local->remaining);
     return state;
   }
 
-  absl::StatusOr<bool> ForceRelease(std::string_view name, LockKind kind) override {
-    const absl::StatusOr<bool> local = local_->ForceRelease(name, kind);
-    absl::StatusOr<bool> released = primary_->ForceRelease(name, kind);
-    if (released.ok() && local.ok()) *released |= *local;
+  absl::StatusOr<std::optional<LockKind>> ForceRelease(std::string_view name) override {
+    const absl::StatusOr<std::optional<LockKind>> local = local_->ForceRelease(name);
+    absl::StatusOr<std::optional<LockKind>> released = primary_->ForceRelease(name);
+    if (released.ok() && local.ok() && !*released) return local;
     return released;
   }
 

@@ -62,6 +62,7 @@ struct ServiceHold {
 
   std::mutex mutex;
   std::vector<std::shared_ptr<LeaseState>> leases;  // Guarded by mutex, as all below.
+  uint64_t entries = 0;                             // Leases that there have been.
   int watched = 0;                                  // Leases that the watchdog keeps alive.
   uint64_t newest_step = 0;                         // Of its answered steps: leased_until takes account of it.
   Instant began;
@@ -85,10 +86,11 @@ struct ServiceHold {
 
 // What all steps of one owner on one lock go through, while there are any or it holds, and as long as one of them that
 // was not answered may yet come to the engine: the steps that follow have to tell it so.
+// The exclusive twins have one: to some engines their holds and steps are the same.
 struct HoldRecord {
-  explicit HoldRecord(HoldKey hold_key) : key(std::move(hold_key)) {}
+  explicit HoldRecord(HoldKey record_key) : key(std::move(record_key)) {}
 
-  const HoldKey key;
+  const HoldKey key;  // The table's. Its kind is kReentrant for kFair, too.
 
   // Taken for each step, from its sending to its answer: an engine sees steps one after another. By any thread.
   void LockSteps() {
@@ -122,6 +124,11 @@ struct HoldRecord {
     const std::lock_guard lock(mutex);
     return hold;
   }
+  // Null: does not hold it as this kind.
+  std::shared_ptr<ServiceHold> HoldAs(LockKind kind) {
+    const std::lock_guard lock(mutex);
+    return hold != nullptr && hold->key.kind == kind ? hold : nullptr;
+  }
 };
 
 // What a LockLease stands for.
@@ -131,6 +138,8 @@ struct LeaseState {
   std::shared_ptr<ServiceHold> hold;
   std::optional<int64_t> token;
   bool watched = false;
+  std::optional<std::thread::id> thread;  // Whose it is, where it was acquired without an owner.
+  uint64_t entry = 0;                     // ServiceHold::entries with it.
 
   std::stop_source lost_source = {};
 

@@ -1,8 +1,17 @@
 #include "hold_table.h"
 
 namespace stockade::internal {
+namespace {
 
-std::shared_ptr<HoldRecord> HoldTable::Pin(const HoldKey& key) {
+HoldKey RecordKey(HoldKey key) {
+  if (key.kind == LockKind::kFair) key.kind = LockKind::kReentrant;
+  return key;
+}
+
+}  // namespace
+
+std::shared_ptr<HoldRecord> HoldTable::Pin(HoldKey key) {
+  key = RecordKey(std::move(key));
   Shard& shard = ShardOf(key);
   const std::lock_guard lock(shard.mutex);
   std::shared_ptr<HoldRecord>& record = shard.records[key];
@@ -28,15 +37,16 @@ void HoldTable::Unpin(HoldRecord& record) {
 }
 
 std::shared_ptr<ServiceHold> HoldTable::Find(const HoldKey& key) {
+  const HoldKey record_key = RecordKey(key);
   std::shared_ptr<HoldRecord> record;
   {
-    Shard& shard = ShardOf(key);
+    Shard& shard = ShardOf(record_key);
     const std::lock_guard lock(shard.mutex);
-    const auto entry = shard.records.find(key);
+    const auto entry = shard.records.find(record_key);
     if (entry == shard.records.end()) return nullptr;
     record = entry->second;
   }
-  return record->CurrentHold();
+  return record->HoldAs(key.kind);
 }
 
 std::vector<std::shared_ptr<ServiceHold>> HoldTable::All() {

@@ -18,7 +18,7 @@ namespace stockade::internal {
 class HoldTable {
  public:
   // Each Pin() and PinAgain() is followed by one Unpin().
-  std::shared_ptr<HoldRecord> Pin(const HoldKey& key);
+  std::shared_ptr<HoldRecord> Pin(HoldKey key);
   // Of a record that is pinned.
   void PinAgain(HoldRecord& record);
   void Unpin(HoldRecord& record);

@@ -6,6 +6,7 @@
 #include "../shown_lock.h"
 #include "engine_status.h"
 #include "service_core.h"
+#include "stockade/base/log.h"
 #include "stockade/base/parker.h"
 #include "stockade/base/strings.h"
 
@@ -21,7 +22,8 @@ constexpr absl::Duration kReleasePause = absl::Milliseconds(20);
 }  // namespace
 
 absl::StatusOr<LockLease> ServiceCore::Confirm(const std::shared_ptr<HoldRecord>& record, const LockTry& answer,
-                                               Instant sent, Instant now, bool watched) {
+                                               Instant sent, Instant now, bool watched,
+                                               std::optional<std::thread::id> thread) {
   std::shared_ptr<ServiceHold> hold = record->CurrentHold();
   if (StillHeld(hold)) {
     bool gone = false;
@@ -34,7 +36,7 @@ absl::StatusOr<LockLease> ServiceCore::Confirm(const std::shared_ptr<HoldRecord>
   }
   if (!answer.first && answer.hold_count > 1 && !StillHeld(hold)) {  // It has the token of what is lost.
     bool held = false;
-    (void)SendRelease(record, 0, held);  // Where that fails the next try does not enter by it.
+    (void)SendRelease(answer.hold, record, 0, held);  // Where that fails the next try does not enter by it.
     return absl::AbortedError(Concat(ShownLock(record->key.name), ": what it re-entered was lost meanwhile"));
   }
   const Instant leased_until = ValidUntil(sent, answer.lease);
@@ -43,13 +45,14 @@ absl::StatusOr<LockLease> ServiceCore::Confirm(const std::shared_ptr<HoldRecord>
   lease->record = record;
   if (!degraded_) lease->token = answer.fencing_token;
   lease->watched = watched;
+  lease->thread = thread;
   for (;;) {
     if (!StillHeld(hold)) {
-      auto begun = std::make_shared<ServiceHold>(record->key, options_.clock, answer.session);
+      auto begun = std::make_shared<ServiceHold>(answer.hold, options_.clock, answer.session);
       begun->SetLeasedUntil(leased_until);
       if (!begun->InTime()) {  // By the clock as it is now: what was lost above may have taken a while to tell.
         bool held = false;
-        const absl::Status released = SendRelease(record, 0, held);
+        const absl::Status released = SendRelease(answer.hold, record, 0, held);
         return absl::UnavailableError(
             Concat(ShownLock(record->key.name), ": ", engine_->id(), " took longer to answer than the lease of ",
                    absl::FormatDuration(answer.lease), released.ok() ? "" : ", and it could not be released"));
@@ -67,6 +70,7 @@ absl::StatusOr<LockLease> ServiceCore::Confirm(const std::shared_ptr<HoldRecord>
     holds_.PinAgain(*record);
     lease->hold = hold;
     hold->leases.push_back(lease);
+    lease->entry = ++hold->entries;
     hold->SetLeasedUntil(std::max(hold->LeasedUntil(), leased_until));
     hold->newest_step = std::max(hold->newest_step, answer.sequence);
     if (watched && ++hold->watched == 1) watchdog_.WatchAt(hold, sent + answer.lease / 3);
@@ -138,12 +142,31 @@ bool ServiceCore::Lose(const std::shared_ptr<ServiceHold>& hold, LossReason reas
 
 absl::Status ServiceCore::Release(LeaseState& lease) {
   fork_guard_.Check("LockLease", lease.hold->key.name);
+  CheckThread(lease);
   if (!lease.MarkReleased()) {
     return absl::FailedPreconditionError(Concat(ShownLock(lease.hold->key.name), ": the lease was released before"));
   }
   absl::Status ended = EndLease(lease);
   holds_.Unpin(*lease.record);
   return ended;
+}
+
+// A lease that was acquired without an owner is its thread's, which enters again at once. So where that thread has
+// given the lease to another one and has entered again since then, both are inside.
+void ServiceCore::CheckThread(const LeaseState& lease) {
+  if (!lease.thread || *lease.thread == std::this_thread::get_id()) return;
+  {
+    const std::lock_guard lock(lease.hold->mutex);
+    if (lease.hold->loss || lease.hold->entries == lease.entry) return;
+  }
+  const std::string what = Concat(ShownLock(lease.hold->key.name),
+                                  ": a lease without AcquireOptions::owner is released by another thread than the one "
+                                  "that acquired it, which has acquired the lock again: both were inside");
+#ifdef NDEBUG
+  Log(LogSeverity::kError, what);
+#else
+  Fatal(what);
+#endif
 }
 
 absl::Status ServiceCore::ReleaseOnce(LeaseState& lease) {
@@ -190,7 +213,7 @@ absl::Status ServiceCore::EndLease(LeaseState& lease) {
     if (record.hold == hold) record.hold = nullptr;
   }
   bool there = true;
-  absl::Status sent = SendRelease(lease.record, keep, there);
+  absl::Status sent = SendRelease(hold->key, lease.record, keep, there);
   record.UnlockSteps();
   if (!sent.ok()) return sent;
   if (there) return absl::OkStatus();
@@ -202,9 +225,10 @@ absl::Status ServiceCore::EndLease(LeaseState& lease) {
   return LostError(hold->key, LossReason::kGone);
 }
 
-absl::Status ServiceCore::SendRelease(const std::shared_ptr<HoldRecord>& record, int64_t keep, bool& held) {
+absl::Status ServiceCore::SendRelease(const HoldKey& key, const std::shared_ptr<HoldRecord>& record, int64_t keep,
+                                      bool& held) {
   Parker pause(*options_.clock);
-  LockRelease release = {.hold = record->key, .keep = keep, .sequence = NextSequence()};
+  LockRelease release = {.hold = key, .keep = keep, .sequence = NextSequence()};
   const std::shared_ptr<ServiceHold> rest = keep > 0 ? record->CurrentHold() : nullptr;
   const Instant give_up_at = options_.clock->Now() + options_.engine_timeout;
   for (;;) {
@@ -231,7 +255,7 @@ absl::Status ServiceCore::SendRelease(const std::shared_ptr<HoldRecord>& record,
     if (absl::IsAborted(release.status)) release.sequence = NextSequence();
     const Instant now = options_.clock->Now();
     if (now >= give_up_at) {
-      return absl::UnavailableError(Concat(ShownLock(record->key.name), ": ", engine_->id(), " did not say for ",
+      return absl::UnavailableError(Concat(ShownLock(key.name), ": ", engine_->id(), " did not say for ",
                                            absl::FormatDuration(options_.engine_timeout),
                                            " that it is released: ", release.status.message()));
     }
@@ -263,16 +287,12 @@ void ServiceCore::KeepUntil(const std::shared_ptr<HoldRecord>& record, Instant u
   });
 }
 
-void ServiceCore::GiveUp(HoldRecord& record, LockRelease& release, absl::Duration timeout) {
-  release.hold = record.key;
-  const auto keep = [&](const std::shared_ptr<ServiceHold>& hold) {
-    if (!StillHeld(hold)) return;
+void ServiceCore::GiveUp(const HoldKey& key, HoldRecord& record, LockRelease& release, absl::Duration timeout) {
+  release.hold = key;
+  // Of the twin, too: to the engine it may be the same hold.
+  if (const std::shared_ptr<ServiceHold> hold = record.CurrentHold(); StillHeld(hold)) {
     const std::lock_guard lock(hold->mutex);
-    release.keep = std::max(release.keep, static_cast<int64_t>(hold->leases.size()));
-  };
-  keep(record.CurrentHold());
-  if (const std::optional<LockKind> twin = ExclusiveTwin(record.key.kind)) {
-    keep(holds_.Find({.name = record.key.name, .kind = *twin, .owner = record.key.owner}));
+    release.keep = static_cast<int64_t>(hold->leases.size());
   }
   release.sequence = NextSequence();
   release.repeated = true;

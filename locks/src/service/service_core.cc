@@ -6,6 +6,7 @@
 
 #include "../shown_lock.h"
 #include "acquisition.h"
+#include "engine_status.h"
 #include "stockade/base/guard_callback.h"
 #include "stockade/base/log.h"
 #include "stockade/base/parker.h"
@@ -66,6 +67,7 @@ void ServiceCore::Shutdown() {
     room_.WakeAll();
     outside_.wait(lock, [this] { return inside_ == 0; });
   }
+  stoppable_.Stop();
   async_.Stop();
   take_back_.Stop();
   watchdog_.Stop();
@@ -75,11 +77,13 @@ void ServiceCore::Shutdown() {
   engine_.reset();
 }
 
+absl::Status ServiceCore::CheckName(std::string_view name) {
+  if (!name.empty() && name.size() <= kMaxLockNameBytes) return absl::OkStatus();
+  return absl::InvalidArgumentError(Concat("a lock's name has 1 to ", kMaxLockNameBytes, " bytes, not ", name.size()));
+}
+
 absl::Status ServiceCore::CheckLock(std::string_view name, LockKind kind) const {
-  if (name.empty() || name.size() > kMaxLockNameBytes) {
-    return absl::InvalidArgumentError(
-        Concat("a lock's name has 1 to ", kMaxLockNameBytes, " bytes, not ", name.size()));
-  }
+  if (absl::Status valid = CheckName(name); !valid.ok()) return valid;
   if (!engine_->Supports(kind)) {
     return absl::UnimplementedError(
         Concat(ShownLock(name), ": ", engine_->kind(), " has no locks of kind ", LockKindName(kind)));
@@ -95,17 +99,35 @@ absl::StatusOr<LockLease> ServiceCore::Acquire(std::string_view name, const Acqu
   if (!inside.entered()) return Ending();
   absl::Status valid = options.Validate();
   if (valid.ok()) valid = CheckLock(name, options.kind);
-  absl::StatusOr<LockLease> lease =
-      valid.ok() ? AcquireBlocking(name, options) : absl::StatusOr<LockLease>(std::move(valid));
+  AcquireOptions owned = options;
+  std::optional<std::thread::id> thread;
+  if (!options.owner) {
+    owned.owner = LockOwner::ThisThread();
+    thread = std::this_thread::get_id();
+  }
+  absl::StatusOr<LockLease> lease = !valid.ok()                  ? absl::StatusOr<LockLease>(std::move(valid))
+                                    : owned.stop.stop_possible() ? AcquireStoppable(name, owned, thread)
+                                                                 : AcquireBlocking(name, owned, thread);
   CountAcquisition(lease.status());
   return lease;
 }
 
-absl::StatusOr<LockLease> ServiceCore::AcquireBlocking(std::string_view name, const AcquireOptions& options) {
-  BlockedThread thread(*options_.clock);
-  Acquisition acquisition(*this, name, options, options.owner.value_or(LockOwner::ThisThread()).id(), thread,
-                          /*may_block=*/true);
-  const auto wake = [&thread] { thread.Wake(); };
+absl::StatusOr<LockLease> ServiceCore::AcquireStoppable(std::string_view name, const AcquireOptions& options,
+                                                        std::optional<std::thread::id> thread) {
+  if (options.stop.stop_requested()) return CallerGaveUp(name);
+  return stoppable_.Run(options.stop, CallerGaveUp(name),
+                        [this, name = std::string(name), options, thread]() -> absl::StatusOr<LockLease> {
+                          const Inside inside(*this);
+                          if (!inside.entered()) return Ending();
+                          return AcquireBlocking(name, options, thread);
+                        });
+}
+
+absl::StatusOr<LockLease> ServiceCore::AcquireBlocking(std::string_view name, const AcquireOptions& options,
+                                                       std::optional<std::thread::id> thread) {
+  BlockedThread driver(*options_.clock);
+  Acquisition acquisition(*this, name, options, thread, driver, /*may_block=*/true);
+  const auto wake = [&driver] { driver.Wake(); };
   std::optional<std::stop_callback<decltype(wake)>> on_stop;
   for (;;) {
     if (acquisition.Look()) {
@@ -115,7 +137,7 @@ absl::StatusOr<LockLease> ServiceCore::AcquireBlocking(std::string_view name, co
       }
     } else if (!acquisition.done()) {
       if (!on_stop && options.stop.stop_possible()) on_stop.emplace(options.stop, wake);
-      thread.ParkUntil(acquisition.look_at());
+      driver.ParkUntil(acquisition.look_at());
     }
     if (acquisition.done()) return acquisition.TakeOutcome();
   }
@@ -136,29 +158,29 @@ void ServiceCore::AcquireAsync(std::string_view name, AcquireOptions options, Lo
   absl::Status refused = inside.entered() ? options.Validate() : Ending();
   if (refused.ok()) refused = CheckLock(name, options.kind);
   if (refused.ok()) {
-    const LockOwner owner = options.owner ? *options.owner : LockOwner::New();
-    if (async_.Add(name, options, owner.id(), counted)) return;
+    if (!options.owner) options.owner = LockOwner::New();
+    if (async_.Add(name, options, counted)) return;
     refused = Ending();
   }
   Schedule([counted = std::move(counted), refused]() mutable { counted(refused); });
 }
 
-absl::StatusOr<LockState> ServiceCore::Inspect(std::string_view name, LockKind kind, LockOwner owner) {
+absl::StatusOr<LockState> ServiceCore::Inspect(std::string_view name, LockOwner owner) {
   fork_guard_.Check("LockService", options_.name);
   const Inside inside(*this);
   if (!inside.entered()) return Ending();
-  if (absl::Status valid = CheckLock(name, kind); !valid.ok()) return valid;
+  if (absl::Status valid = CheckName(name); !valid.ok()) return valid;
   metrics_.Add(kServiceRoundTrips);
-  return engine_->Inspect({.name = std::string(name), .kind = kind, .owner = owner.id()}, options_.engine_timeout);
+  return engine_->Inspect(name, owner.id(), options_.engine_timeout);
 }
 
-absl::StatusOr<bool> ServiceCore::ForceRelease(std::string_view name, LockKind kind) {
+absl::StatusOr<std::optional<LockKind>> ServiceCore::ForceRelease(std::string_view name) {
   fork_guard_.Check("LockService", options_.name);
   const Inside inside(*this);
   if (!inside.entered()) return Ending();
-  if (absl::Status valid = CheckLock(name, kind); !valid.ok()) return valid;
+  if (absl::Status valid = CheckName(name); !valid.ok()) return valid;
   metrics_.Add(kServiceRoundTrips);
-  return engine_->ForceRelease(name, kind, options_.engine_timeout);
+  return engine_->ForceRelease(name, options_.engine_timeout);
 }
 
 void ServiceCore::Schedule(Executor::Task task) {

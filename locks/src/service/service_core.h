@@ -8,6 +8,7 @@
 #include <mutex>
 #include <optional>
 #include <string_view>
+#include <thread>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -21,6 +22,7 @@
 #include "stockade/locks/lock_engine.h"
 #include "stockade/locks/lock_service.h"
 #include "stockade/metrics/metric_set.h"
+#include "stoppable_acquirer.h"
 #include "take_back.h"
 #include "wait_room.h"
 #include "watchdog.h"
@@ -39,8 +41,8 @@ class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
   // As LockService's.
   absl::StatusOr<LockLease> Acquire(std::string_view name, const AcquireOptions& options);
   void AcquireAsync(std::string_view name, AcquireOptions options, LockService::Callback done);
-  absl::StatusOr<LockState> Inspect(std::string_view name, LockKind kind, LockOwner owner);
-  absl::StatusOr<bool> ForceRelease(std::string_view name, LockKind kind);
+  absl::StatusOr<LockState> Inspect(std::string_view name, LockOwner owner);
+  absl::StatusOr<std::optional<LockKind>> ForceRelease(std::string_view name);
   // As LockLease's.
   absl::Status Release(LeaseState& lease);
   // OK where it was released before.
@@ -54,9 +56,9 @@ class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
   // The engine has answered, by `now`, that it acquired. Unavailable: so late that the lease is over; Aborted: it is a
   // re-entry, and what it re-entered is over. Then it is released again.
   absl::StatusOr<LockLease> Confirm(const std::shared_ptr<HoldRecord>& record, const LockTry& answer, Instant sent,
-                                    Instant now, bool watched);
+                                    Instant now, bool watched, std::optional<std::thread::id> thread);
   // Takes back a try that the engine may have run, and a place in its queue: once; release.status tells.
-  void GiveUp(HoldRecord& record, LockRelease& release, absl::Duration timeout);
+  void GiveUp(const HoldKey& key, HoldRecord& record, LockRelease& release, absl::Duration timeout);
   // The engine may run one of its steps yet, at some time.
   void NoteUnanswered(const std::shared_ptr<HoldRecord>& record);
   uint64_t NextSequence() { return next_sequence_.fetch_add(1, std::memory_order_relaxed); }
@@ -108,14 +110,20 @@ class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
 
   // Once all is told that it has been given.
   void EndOwnThread();
+  static absl::Status CheckName(std::string_view name);
   absl::Status CheckLock(std::string_view name, LockKind kind) const;
-  absl::StatusOr<LockLease> AcquireBlocking(std::string_view name, const AcquireOptions& options);
+  // Both with an owner in `options`.
+  absl::StatusOr<LockLease> AcquireStoppable(std::string_view name, const AcquireOptions& options,
+                                             std::optional<std::thread::id> thread);
+  absl::StatusOr<LockLease> AcquireBlocking(std::string_view name, const AcquireOptions& options,
+                                            std::optional<std::thread::id> thread);
   void CountAcquisition(const absl::Status& status);
   bool StillHeldAt(Instant now, const std::shared_ptr<ServiceHold>& hold);
 
+  void CheckThread(const LeaseState& lease);
   absl::Status EndLease(LeaseState& lease);
   // Asks the engine to leave `keep` holds, again while it does not answer.
-  absl::Status SendRelease(const std::shared_ptr<HoldRecord>& record, int64_t keep, bool& held);
+  absl::Status SendRelease(const HoldKey& key, const std::shared_ptr<HoldRecord>& record, int64_t keep, bool& held);
   // Unpins it then, or later where it has been noted again.
   void KeepUntil(const std::shared_ptr<HoldRecord>& record, Instant until);
   // All three with the hold's mutex held.
@@ -143,6 +151,7 @@ class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
   Watchdog watchdog_;
   TakeBack take_back_;
   AsyncAcquirer async_;
+  StoppableAcquirer stoppable_;
   ComponentMetrics metrics_;  // Last: its gauges read the above.
 };
 

@@ -12,9 +12,9 @@ constexpr absl::Duration kPause = absl::Milliseconds(100);
 
 }  // namespace
 
-void TakeBack::Add(std::shared_ptr<HoldRecord> record, Instant until) {
+void TakeBack::Add(HoldKey key, std::shared_ptr<HoldRecord> record, Instant until) {
   const std::lock_guard lock(mutex_);
-  debts_.push_back({std::move(record), until});
+  debts_.push_back({std::move(key), std::move(record), until});
   if (!thread_.joinable()) thread_ = std::thread([this] { Run(); });
   changed_.notify_one();
 }
@@ -55,7 +55,7 @@ bool TakeBack::Try(const Debt& debt) {
   if (now >= debt.until) return true;
   LockRelease release;
   debt.record->LockSteps();
-  core_.GiveUp(*debt.record, release, std::min(core_.options().engine_timeout, debt.until - now));
+  core_.GiveUp(debt.key, *debt.record, release, std::min(core_.options().engine_timeout, debt.until - now));
   debt.record->UnlockSteps();
   return release.status.ok();
 }

@@ -21,13 +21,14 @@ class TakeBack {
   TakeBack(const TakeBack&) = delete;
   TakeBack& operator=(const TakeBack&) = delete;
 
-  // `record`: pinned for this. `until`: when it has lapsed.
-  void Add(std::shared_ptr<HoldRecord> record, Instant until);
+  // `record`: of `key`, pinned for this. `until`: when it has lapsed.
+  void Add(HoldKey key, std::shared_ptr<HoldRecord> record, Instant until);
   // Tries what is left, as long as the engine answers, and joins the thread; the rest is left to lapse. By one thread.
   void Stop();
 
  private:
   struct Debt {
+    HoldKey key;
     std::shared_ptr<HoldRecord> record;
     Instant until;
   };

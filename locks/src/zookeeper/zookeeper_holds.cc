@@ -209,17 +209,13 @@ std::optional<ZooKeeperNode> ZooKeeperHolds::WaitsFor(const HoldKey& key) const 
   return node;
 }
 
-int64_t ZooKeeperHolds::Count(const HoldKey& key) const {
-  const std::lock_guard lock(mutex_);
-  const auto found = holds_.find(key);
-  return found == holds_.end() ? 0 : found->second->count;
-}
-
-absl::flat_hash_map<std::string, Instant> ZooKeeperHolds::HeldNodes(std::string_view lock_name) const {
-  absl::flat_hash_map<std::string, Instant> nodes;
+absl::flat_hash_map<std::string, ZooKeeperHolds::HeldNode> ZooKeeperHolds::HeldNodes(std::string_view lock_name) const {
+  absl::flat_hash_map<std::string, HeldNode> nodes;
   const std::lock_guard lock(mutex_);
   for (const auto& [key, hold] : holds_) {
-    if (key.name == lock_name && hold->state == State::kHeld) nodes.emplace(hold->name, hold->deadline);
+    if (key.name == lock_name && hold->state == State::kHeld) {
+      nodes.emplace(hold->name, HeldNode{.owner = key.owner, .count = hold->count, .deadline = hold->deadline});
+    }
   }
   return nodes;
 }

@@ -105,9 +105,13 @@ class ZooKeeperHolds {
 
   // What a hold waits for; none: it does not wait, as far as is known.
   std::optional<ZooKeeperNode> WaitsFor(const HoldKey& key) const;
-  int64_t Count(const HoldKey& key) const;
-  // Of this lock's nodes, those that are held here, and until when. O(holds).
-  absl::flat_hash_map<std::string, Instant> HeldNodes(std::string_view lock) const;
+  // Of this lock's nodes, those that are held here. O(holds).
+  struct HeldNode {
+    OwnerId owner;
+    int64_t count;
+    Instant deadline;
+  };
+  absl::flat_hash_map<std::string, HeldNode> HeldNodes(std::string_view lock) const;
 
   std::string DirectoryOf(std::string_view lock) const;
 

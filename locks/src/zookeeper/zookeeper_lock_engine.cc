@@ -265,39 +265,40 @@ absl::StatusOr<std::vector<std::string>> ZooKeeperLockEngine::ListChildren(std::
   }
 }
 
-absl::StatusOr<LockState> ZooKeeperLockEngine::Inspect(const HoldKey& hold, absl::Duration timeout) {
+absl::StatusOr<LockState> ZooKeeperLockEngine::Inspect(std::string_view name, OwnerId owner, absl::Duration timeout) {
   const Instant until = clock_->Now() + timeout;
   std::shared_ptr<ZooKeeperSession> session;
-  const absl::StatusOr<std::vector<std::string>> children = ListChildren(session, hold.name, until);
+  const absl::StatusOr<std::vector<std::string>> children = ListChildren(session, name, until);
   if (!children.ok()) return children.status();
-  const auto ours = holds_.HeldNodes(hold.name);
-  LockState state;
-  for (const std::string& node : NodesThatAreIn(*children, hold.kind)) {
-    state.locked = true;
+  const auto ours = holds_.HeldNodes(name);
+  const std::vector<std::string> in = NodesThatAreIn(*children);
+  LockState state = {.locked = !in.empty(), .kind = KindOf(in)};
+  for (const std::string& node : in) {
     const auto own = ours.find(node);
-    const absl::Duration remaining =
-        own == ours.end() ? session->timeout() : std::max(own->second - clock_->Now(), absl::ZeroDuration());
-    state.remaining = std::max(state.remaining, remaining);
+    if (own == ours.end()) {
+      state.remaining = std::max(state.remaining, session->timeout());
+      continue;
+    }
+    state.remaining = std::max(state.remaining, own->second.deadline - clock_->Now());
+    if (own->second.owner == owner) state.owner_holds += own->second.count;
   }
-  const ZooKeeperHolds::HoldPtr held = holds_.FindHeld(hold);
-  if (held != nullptr && FindByPrefix(*children, held->prefix)) state.owner_holds = holds_.Count(hold);
   return state;
 }
 
-absl::StatusOr<bool> ZooKeeperLockEngine::ForceRelease(std::string_view name, LockKind kind, absl::Duration timeout) {
+absl::StatusOr<std::optional<LockKind>> ZooKeeperLockEngine::ForceRelease(std::string_view name,
+                                                                          absl::Duration timeout) {
   const Instant until = clock_->Now() + timeout;
   std::shared_ptr<ZooKeeperSession> session;
   const absl::StatusOr<std::vector<std::string>> children = ListChildren(session, name, until);
   if (!children.ok()) return children.status();
   const auto round = std::make_shared<ZooKeeperRound>();
   const std::string directory = holds_.DirectoryOf(name);
-  for (const std::string& node : NodesThatAreIn(*children, kind)) {
-    session->Delete(Concat(directory, "/", node), round->Next());
-  }
-  bool released = false;
+  const std::vector<std::string> in = NodesThatAreIn(*children);
+  for (const std::string& node : in) session->Delete(Concat(directory, "/", node), round->Next());
+  std::optional<LockKind> released;
   for (const ZooKeeperAnswer& answer : round->Await(*clock_, until, session.get())) {
     if (answer.code != ZOK && answer.code != ZNONODE) return AtZooKeeper(name, answer.code);
-    released |= answer.code == ZOK;
+    if (answer.code == ZOK) released = KindOf(in);
   }
   return released;
 }

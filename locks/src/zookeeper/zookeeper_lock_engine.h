@@ -39,8 +39,8 @@ class ZooKeeperLockEngine final : public LockEngine {
   void TryMany(std::span<LockTry> tries) override;
   void RenewMany(std::span<LockRenewal> renewals, absl::Duration timeout) override;
   void Release(LockRelease& release) override;
-  absl::StatusOr<LockState> Inspect(const HoldKey& hold, absl::Duration timeout) override;
-  absl::StatusOr<bool> ForceRelease(std::string_view name, LockKind kind, absl::Duration timeout) override;
+  absl::StatusOr<LockState> Inspect(std::string_view name, OwnerId owner, absl::Duration timeout) override;
+  absl::StatusOr<std::optional<LockKind>> ForceRelease(std::string_view name, absl::Duration timeout) override;
   // The engine must outlive what it returns.
   std::unique_ptr<LockWatch> Watch(const HoldKey& hold, std::function<void()> on_hint) override;
 

@@ -93,7 +93,7 @@ QueuePlace PlaceAtEnd(std::span<const std::string> children, LockKind kind) {
   return Place(children, kind, std::nullopt);
 }
 
-std::vector<std::string> NodesThatAreIn(std::span<const std::string> children, LockKind kind) {
+std::vector<std::string> NodesThatAreIn(std::span<const std::string> children) {
   std::optional<QueueNode> first;
   std::optional<QueueNode> first_excluder;  // Of readers.
   const auto note = [](std::optional<QueueNode>& earliest, const QueueNode& node) {
@@ -106,7 +106,6 @@ std::vector<std::string> NodesThatAreIn(std::span<const std::string> children, L
     if (node->kind != LockKind::kRead) note(first_excluder, *node);
   }
   std::vector<std::string> in;
-  if (!first || Family(first->kind) != Family(kind)) return in;
   for (const std::string& child : children) {
     const std::optional<QueueNode> node = ParseNode(child);
     if (!node) continue;
@@ -114,6 +113,17 @@ std::vector<std::string> NodesThatAreIn(std::span<const std::string> children, L
     if (!keeps_out || !SequenceBefore(keeps_out->sequence, node->sequence)) in.push_back(child);
   }
   return in;
+}
+
+LockKind KindOf(std::span<const std::string> in) {
+  LockKind kind = LockKind::kReentrant;
+  for (const std::string& name : in) {
+    const std::optional<QueueNode> node = ParseNode(name);
+    if (!node) continue;
+    kind = node->kind;
+    if (kind == LockKind::kWrite) break;
+  }
+  return kind;
 }
 
 std::optional<std::string> FindByPrefix(std::span<const std::string> children, std::string_view prefix) {

@@ -57,8 +57,11 @@ QueuePlace PlaceOf(std::span<const std::string> children, std::string_view node)
 // Of a node of this kind that would be made now.
 QueuePlace PlaceAtEnd(std::span<const std::string> children, LockKind kind);
 
-// Those that are in, where the lock is used as this kind of lock.
-std::vector<std::string> NodesThatAreIn(std::span<const std::string> children, LockKind kind);
+// Those that are in.
+std::vector<std::string> NodesThatAreIn(std::span<const std::string> children);
+
+// What those that are in hold the lock as: kWrite where the writer reads too.
+LockKind KindOf(std::span<const std::string> in);
 
 // The one whose name begins so.
 std::optional<std::string> FindByPrefix(std::span<const std::string> children, std::string_view prefix);

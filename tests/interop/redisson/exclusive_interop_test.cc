@@ -91,14 +91,14 @@ TEST_P(ExclusiveInteropTest, HeldByJava_OursIsRefused_AndSeesItHeld) {
   const std::string name = NewName();
   JavaAcquires("java", name);
   EXPECT_TRUE(IsBusy(name));
-  const absl::StatusOr<LockState> state = ours_->Inspect(name, kind());
+  const absl::StatusOr<LockState> state = ours_->Inspect(name);
   ASSERT_TRUE(state.ok()) << state.status();
   EXPECT_TRUE(state->locked);
   EXPECT_EQ(state->owner_holds, 0);
   EXPECT_GT(state->remaining, absl::Seconds(15));
   EXPECT_LE(state->remaining, absl::Seconds(30));
   EXPECT_EQ(Java("java", "unlock", name), "ok");
-  EXPECT_FALSE(ours_->Inspect(name, kind()).value().locked);
+  EXPECT_FALSE(ours_->Inspect(name).value().locked);
   EXPECT_TRUE(Acquire(name).valid());
 }
 
@@ -204,7 +204,7 @@ TEST_P(ExclusiveInteropTest, EnteredAgain_TheCountIsWhereTheOtherReadsIt_AndEach
     ASSERT_TRUE(lease.ok()) << lease.status();
     leases.push_back(*std::move(lease));
     EXPECT_THAT(Counts(name), ElementsAre(count));
-    EXPECT_EQ(ours_->Inspect(name, kind(), owner).value().owner_holds, count);
+    EXPECT_EQ(ours_->Inspect(name, owner).value().owner_holds, count);
   }
   for (int64_t count = 2; count >= 1; --count) {
     EXPECT_TRUE(leases.back().Release().ok());
@@ -274,11 +274,11 @@ TEST_P(ExclusiveInteropTest, JavasTakenByForceByOurs_WhoWaitsEnters_AndJavaKnows
   JavaAcquires("java", name);
   BeginJava("waiter", name);
   AwaitJavaWaits("waiter");
-  EXPECT_TRUE(ours_->ForceRelease(name, kind()).value());
+  EXPECT_TRUE(ours_->ForceRelease(name).value());
   ExpectJavaEntered("waiter");
   EXPECT_EQ(Java("java", "heldbyme", name), "false");
-  EXPECT_TRUE(ours_->ForceRelease(name, kind()).value());
-  EXPECT_FALSE(ours_->ForceRelease(name, kind()).value());
+  EXPECT_TRUE(ours_->ForceRelease(name).value());
+  EXPECT_FALSE(ours_->ForceRelease(name).value());
 }
 
 TEST_P(ExclusiveInteropTest, OursTakenByForceByJava_WhoWaitsEnters_AndOursIsToldAtItsNextRenewal) {

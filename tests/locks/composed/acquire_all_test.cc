@@ -165,11 +165,11 @@ class NotingService final : public LockService {
   void AcquireAsync(std::string_view name, AcquireOptions options, Callback done) override {
     to_.AcquireAsync(name, std::move(options), std::move(done));
   }
-  absl::StatusOr<LockState> Inspect(std::string_view name, LockKind kind, LockOwner owner) override {
-    return to_.Inspect(name, kind, owner);
+  absl::StatusOr<LockState> Inspect(std::string_view name, LockOwner owner) override {
+    return to_.Inspect(name, owner);
   }
-  absl::StatusOr<bool> ForceRelease(std::string_view name, LockKind kind) override {
-    return to_.ForceRelease(name, kind);
+  absl::StatusOr<std::optional<LockKind>> ForceRelease(std::string_view name) override {
+    return to_.ForceRelease(name);
   }
   std::string_view id() const override { return to_.id(); }
 

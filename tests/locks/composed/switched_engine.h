@@ -43,13 +43,13 @@ class SwitchedEngine final : public LockEngine {
     if (!control_.away) return locks_.Release(release);
     release.status = Away();
   }
-  absl::StatusOr<LockState> Inspect(const HoldKey& hold, absl::Duration timeout) override {
+  absl::StatusOr<LockState> Inspect(std::string_view name, OwnerId owner, absl::Duration timeout) override {
     if (control_.away) return Away();
-    return locks_.Inspect(hold, timeout);
+    return locks_.Inspect(name, owner, timeout);
   }
-  absl::StatusOr<bool> ForceRelease(std::string_view name, LockKind kind, absl::Duration timeout) override {
+  absl::StatusOr<std::optional<LockKind>> ForceRelease(std::string_view name, absl::Duration timeout) override {
     if (control_.away) return Away();
-    return locks_.ForceRelease(name, kind, timeout);
+    return locks_.ForceRelease(name, timeout);
   }
   std::unique_ptr<LockWatch> Watch(const HoldKey& hold, std::function<void()> on_hint) override {
     return locks_.Watch(hold, std::move(on_hint));

@@ -56,7 +56,7 @@ TEST_P(AcquireAllSuiteTest, AcquireAll_OneIsHeld_HoldsNone) {
     const absl::StatusOr<LockLeases> refused = AcquireAll(*mine, names, {.wait = absl::Milliseconds(100)});
     EXPECT_EQ(refused.status().code(), absl::StatusCode::kDeadlineExceeded) << refused.status();
     for (const std::string& name : names) {
-      EXPECT_EQ(MustInspect(*mine, name, LockKind::kReentrant).locked, name == taken);
+      EXPECT_EQ(MustInspect(*mine, name).locked, name == taken);
     }
   }
 }
@@ -67,7 +67,7 @@ TEST_P(AcquireAllSuiteTest, AcquireAll_NameTwice_IsAcquiredOnce) {
   const absl::StatusOr<LockLeases> held = AcquireAll(*locks, std::vector{name, name}, {.wait = kPatience});
   ASSERT_TRUE(held.ok()) << held.status();
   EXPECT_EQ(held->leases().size(), 1u);
-  EXPECT_EQ(MustInspect(*locks, name, LockKind::kReentrant).owner_holds, 1);
+  EXPECT_EQ(MustInspect(*locks, name).owner_holds, 1);
 }
 
 TEST_P(AcquireAllSuiteTest, AcquireAll_CallersInOppositeOrders_NeverWaitForEachOtherInACircle) {
@@ -92,7 +92,7 @@ TEST_P(AcquireAllSuiteTest, AcquireAll_OneIsTakenAway_AllAreLost) {
   absl::StatusOr<LockLeases> held = AcquireAll(*mine, names, {.wait = kPatience});
   ASSERT_TRUE(held.ok()) << held.status();
   LostSignal lost(held->lost());
-  EXPECT_TRUE(others->ForceRelease(names[1]).value_or(false));
+  EXPECT_TRUE(others->ForceRelease(names[1]).value());
   EXPECT_TRUE(lost.Await());
   EXPECT_FALSE(held->valid());
   EXPECT_EQ(held->Release().code(), absl::StatusCode::kFailedPrecondition);

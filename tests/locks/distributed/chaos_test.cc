@@ -208,7 +208,7 @@ class ChaosTest : public ::testing::TestWithParam<Server> {
       case 3: {
         const NamedKinds& lock = locks_[random() % locks_.size()];
         witness_.ServerForgets([&] {
-          const absl::StatusOr<bool> forced = direct_->ForceRelease(lock.name, lock.kinds[0]);
+          const absl::StatusOr<std::optional<LockKind>> forced = direct_->ForceRelease(lock.name);
           EXPECT_TRUE(forced.ok()) << forced.status();
         });
         return;

@@ -33,7 +33,7 @@ TEST(ClusterFailoverTest, Master_IsKilled_HolderAndWaiterLearnWhatBecameOfTheHol
   cluster.NodeOf("seat").Kill();
   cluster.AwaitSettled();
   // What the replica has is chance.
-  const bool kept = MustInspect(*mine, "seat", LockKind::kReentrant).owner_holds == 1;
+  const bool kept = MustInspect(*mine, "seat").owner_holds == 1;
   if (!kept) {
     EXPECT_TRUE(lost.Await());
     EXPECT_FALSE(lease.valid());

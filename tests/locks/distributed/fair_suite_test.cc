@@ -1,6 +1,7 @@
 // Case 21: who comes first enters first, over all processes.
 #include <gtest/gtest.h>
 
+#include <barrier>
 #include <cstdint>
 #include <future>
 #include <memory>
@@ -23,6 +24,7 @@ using testing::AgentProcess;
 using testing::Await;
 using testing::IsFree;
 using testing::kKeptLease;
+using testing::kPatience;
 using testing::kSlack;
 using testing::MustAcquire;
 using testing::NewOwner;
@@ -84,6 +86,29 @@ TEST_P(FairSuiteTest, Acquire_OwnerHoldsItAsTheOtherExclusiveKind_IsFailedPrecon
     EXPECT_FALSE(IsFree(*others, name, outer));
     EXPECT_TRUE(lease.Release().ok());
     EXPECT_TRUE(MustAcquire(*mine, name, {.kind = inner}).Release().ok());
+  }
+}
+
+TEST_P(FairSuiteTest, Acquire_AsBothExclusiveKindsAtTheSameMoment_OneOfTheTwoIsRefused) {
+  const auto locks = NewClient();
+  const std::string name = NewName();
+  const LockOwner owner = LockOwner::New();
+  for (int64_t round = 0; round < testing::Scaled(30, 300); ++round) {
+    std::barrier both(2);
+    const auto acquire = [&](LockKind kind) {
+      return std::async(std::launch::async, [&, kind] {
+        both.arrive_and_wait();
+        return locks->Acquire(name, {.kind = kind, .wait = kPatience, .owner = owner});
+      });
+    };
+    auto fair = acquire(LockKind::kFair);
+    auto reentrant = acquire(LockKind::kReentrant);
+    absl::StatusOr<LockLease> leases[] = {fair.get(), reentrant.get()};
+    EXPECT_NE(leases[0].ok(), leases[1].ok()) << leases[0].status() << ", " << leases[1].status();
+    for (absl::StatusOr<LockLease>& lease : leases) {
+      const absl::Status ended = lease.ok() ? lease->Release() : lease.status();
+      EXPECT_EQ(ended.code(), lease.ok() ? absl::StatusCode::kOk : absl::StatusCode::kFailedPrecondition) << ended;
+    }
   }
 }
 

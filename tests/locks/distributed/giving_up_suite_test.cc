@@ -32,9 +32,9 @@ class GivingUpSuiteTest : public testing::LockSuiteTest {
   void ExpectNothingLeft(LockService& locks, LockLease& holder, LockOwner waiter) {
     const std::string name(holder.name());
     const LockKind kind = holder.kind();
-    EXPECT_EQ(MustInspect(locks, name, kind, waiter).owner_holds, 0) << LockKindName(kind);
+    EXPECT_EQ(MustInspect(locks, name, waiter).owner_holds, 0) << LockKindName(kind);
     EXPECT_TRUE(holder.Release().ok()) << LockKindName(kind);
-    EXPECT_FALSE(MustInspect(locks, name, kind, waiter).locked) << LockKindName(kind);
+    EXPECT_FALSE(MustInspect(locks, name, waiter).locked) << LockKindName(kind);
     EXPECT_TRUE(IsFree(locks, name, kind)) << LockKindName(kind);  // No place in a queue is left either.
   }
 };
@@ -83,7 +83,7 @@ TEST_P(GivingUpSuiteTest, Stop_RequestedBefore_IsCancelled) {
   std::stop_source stop;
   stop.request_stop();
   EXPECT_EQ(locks->Acquire(name, {.stop = stop.get_token()}).status().code(), absl::StatusCode::kCancelled);
-  EXPECT_FALSE(MustInspect(*locks, name, LockKind::kReentrant).locked);
+  EXPECT_FALSE(MustInspect(*locks, name).locked);
 }
 
 TEST_P(GivingUpSuiteTest, Service_DestroyedWhileSomebodyWaits_CancelsAndLeavesNothing) {
@@ -129,7 +129,7 @@ TEST_P(GivingUpSuiteTest, Stop_AtRandomMoments_LeavesNothingThatIsRenewed) {
     EXPECT_LT(watch.elapsed(), testing::kKeptLease + kSlack) << LockKindName(kind);
     EXPECT_EQ(last.hold_count(), 1) << LockKindName(kind) << ", after " << entered << " had entered";
     EXPECT_TRUE(last.Release().ok());
-    EXPECT_FALSE(MustInspect(*locks, name, kind).locked) << LockKindName(kind);
+    EXPECT_FALSE(MustInspect(*locks, name).locked) << LockKindName(kind);
   }
 }
 

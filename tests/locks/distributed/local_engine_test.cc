@@ -47,7 +47,7 @@ class LocalEngineTest : public ::testing::Test {
     EXPECT_TRUE(renewal.status.ok()) << renewal.status;
     return renewal.held;
   }
-  LockState Look(const HoldKey& hold) { return engine_.Inspect(hold, absl::Seconds(1)).value(); }
+  LockState Look(const HoldKey& hold) { return engine_.Inspect(hold.name, hold.owner, absl::Seconds(1)).value(); }
   std::unique_ptr<LockWatch> Count(const HoldKey& hold, int& hints) {
     return engine_.Watch(hold, [&hints] { ++hints; });
   }
@@ -238,11 +238,11 @@ TEST_F(LocalEngineTest, ForceRelease_Held_FreesItWithAHint) {
   Try(Key(1));
   int hints = 0;
   const auto watch = Count(Key(2), hints);
-  EXPECT_TRUE(engine_.ForceRelease("seat", LockKind::kReentrant, absl::Seconds(1)).value());
+  EXPECT_TRUE(engine_.ForceRelease("seat", absl::Seconds(1)).value());
   EXPECT_EQ(hints, 2);
   EXPECT_FALSE(Renew(Key(1)));
   EXPECT_FALSE(Release(Key(1)).held);
-  EXPECT_FALSE(engine_.ForceRelease("seat", LockKind::kReentrant, absl::Seconds(1)).value());
+  EXPECT_FALSE(engine_.ForceRelease("seat", absl::Seconds(1)).value());
 }
 
 TEST_F(LocalEngineTest, Watch_Ended_IsToldNoMore) {

@@ -43,13 +43,13 @@ TEST_P(OverwrittenSuiteTest, Acquire_HoldWasTakenAwayUnnoticed_IsNotReleasedByTh
   for (const LockKind kind : ExclusiveKinds()) {
     const std::string name = NewName();
     LockLease old = MustAcquire(*mine, name, {.kind = kind});
-    ASSERT_TRUE(others->ForceRelease(name, kind).value_or(false));
+    ASSERT_TRUE(others->ForceRelease(name).value());
     LockLease next = MustAcquire(*mine, name, {.kind = kind});
     EXPECT_EQ(next.hold_count(), 1) << LockKindName(kind);
     EXPECT_FALSE(old.valid()) << LockKindName(kind);
     EXPECT_EQ(old.Release().code(), absl::StatusCode::kFailedPrecondition) << LockKindName(kind);
     EXPECT_TRUE(next.valid()) << LockKindName(kind);
-    EXPECT_EQ(MustInspect(*mine, name, kind).owner_holds, 1) << LockKindName(kind);
+    EXPECT_EQ(MustInspect(*mine, name).owner_holds, 1) << LockKindName(kind);
     EXPECT_TRUE(next.Release().ok()) << LockKindName(kind);
   }
 }
@@ -86,7 +86,7 @@ TEST_P(LossSuiteTest, Servers_RestartWithTheirData_TheHoldStays) {
   std::future<LockLease> waiter = std::async(std::launch::async, [&] { return MustAcquire(*others, name); });
   servers_->RestartAll();
   EXPECT_TRUE(lease.valid());
-  EXPECT_EQ(MustInspect(*mine, name, LockKind::kReentrant).owner_holds, 1);
+  EXPECT_EQ(MustInspect(*mine, name).owner_holds, 1);
   const absl::Status released = lease.Release();
   EXPECT_TRUE(released.ok()) << released;
   EXPECT_TRUE(waiter.get().valid());
@@ -102,7 +102,7 @@ TEST_P(LossSuiteTest, Server_IsKilled_HolderAndWaiterLearnWhatBecameOfTheHold) {
   std::future<LockLease> waiter =
       std::async(std::launch::async, [&] { return MustAcquire(*others, name, {.wait = 4 * kLease}); });
   servers_->KillServerOf(name);
-  const bool kept = MustInspect(*mine, name, LockKind::kReentrant).owner_holds == 1;
+  const bool kept = MustInspect(*mine, name).owner_holds == 1;
   if (GetParam() == testing::LockSetup::kRedlock) {
     EXPECT_TRUE(kept);  // A majority had it all the time.
   }

@@ -39,9 +39,9 @@ TEST_P(LostReplyTest, Acquire_ReplyIsLost_CountsOnce) {
     LockLease lease = MustAcquire(*locks_, name, {.kind = kind});
     ExpectCut(++cut);
     EXPECT_EQ(lease.hold_count(), 1) << name;
-    EXPECT_EQ(MustInspect(*locks_, name, kind).owner_holds, 1) << name;
+    EXPECT_EQ(MustInspect(*locks_, name).owner_holds, 1) << name;
     EXPECT_TRUE(lease.Release().ok()) << name;
-    EXPECT_FALSE(MustInspect(*others_, name, kind).locked) << name;
+    EXPECT_FALSE(MustInspect(*others_, name).locked) << name;
   }
 }
 
@@ -58,10 +58,10 @@ TEST_P(LostReplyTest, Reenter_ReplyIsLost_CountsOnce) {
     ExpectCut(cut);
     EXPECT_EQ(inner.hold_count(), 2) << name;
     EXPECT_TRUE(outer.valid()) << name;
-    EXPECT_EQ(MustInspect(*locks_, name, kind).owner_holds, 2) << name;
+    EXPECT_EQ(MustInspect(*locks_, name).owner_holds, 2) << name;
     EXPECT_TRUE(inner.Release().ok()) << name;
     EXPECT_TRUE(outer.Release().ok()) << name;
-    EXPECT_FALSE(MustInspect(*others_, name, kind).locked) << name;
+    EXPECT_FALSE(MustInspect(*others_, name).locked) << name;
   }
 }
 
@@ -77,12 +77,12 @@ TEST_P(LostReplyTest, Release_ReplyIsLost_ReleasesOnce) {
     }
     EXPECT_TRUE(inner.Release().ok()) << name;
     ExpectCut(cut);
-    EXPECT_EQ(MustInspect(*locks_, name, kind).owner_holds, 1) << name;
+    EXPECT_EQ(MustInspect(*locks_, name).owner_holds, 1) << name;
     proxy_->DropReply();
     const absl::Status released = outer.Release();
     EXPECT_TRUE(released.ok()) << name << ": " << released;
     ExpectCut(++cut);
-    EXPECT_FALSE(MustInspect(*others_, name, kind).locked) << name;
+    EXPECT_FALSE(MustInspect(*others_, name).locked) << name;
   }
 }
 
@@ -101,7 +101,7 @@ TEST_P(LostReplyTest, AcquireAndRelease_RepliesAreCutAnywhere_CountOnceAndLeaveN
     proxy_->CutReplyAfter(random() % kLongestReply);
     const absl::Status released = lease.Release();
     EXPECT_TRUE(released.ok()) << LockKindName(kind) << ": " << released;
-    EXPECT_FALSE(MustInspect(*others_, "seat", kind).locked) << LockKindName(kind);
+    EXPECT_FALSE(MustInspect(*others_, "seat").locked) << LockKindName(kind);
   }
   EXPECT_GT(proxy_->counts().cut, 0u);
 }
@@ -120,7 +120,7 @@ TEST_P(LostReplyTest, Release_ReplyIsLostAndAnotherEnters_DoesNotDisturbIt) {
     const absl::Status status = released.get();
     EXPECT_TRUE(status.ok()) << name << ": " << status;
     EXPECT_TRUE(next.valid()) << name;
-    EXPECT_EQ(MustInspect(*others_, name, kind).owner_holds, 1) << name;
+    EXPECT_EQ(MustInspect(*others_, name).owner_holds, 1) << name;
   }
 }
 
@@ -146,7 +146,7 @@ TEST_P(LostReplyTest, Renew_RepliesAreLost_IsTriedAgainWithinTheLease) {
       ASSERT_TRUE(proxy_->Await([cut](const TcpProxy::Counts& counts) { return counts.cut > cut; }));
     }
     EXPECT_TRUE(lease.valid()) << name;
-    EXPECT_EQ(MustInspect(*watched, name, kind).owner_holds, 1) << name;
+    EXPECT_EQ(MustInspect(*watched, name).owner_holds, 1) << name;
     EXPECT_TRUE(lease.Release().ok()) << name;
   }
 }

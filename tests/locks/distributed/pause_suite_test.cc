@@ -72,7 +72,7 @@ TEST_P(PauseSuiteTest, Holder_SleepsPastItsLease_LearnsItAtTheFirstLook) {
     const std::string released = agent->Do("release 0");
     EXPECT_TRUE(absl::StartsWith(released, "FAILED_PRECONDITION")) << released;
     EXPECT_TRUE(next.valid());
-    EXPECT_EQ(MustInspect(*others, name, kind).owner_holds, 1) << LockKindName(kind);
+    EXPECT_EQ(MustInspect(*others, name).owner_holds, 1) << LockKindName(kind);
     EXPECT_TRUE(next.Release().ok());
   }
 }

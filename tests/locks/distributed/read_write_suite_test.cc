@@ -106,7 +106,7 @@ TEST_P(ReadWriteSuiteTest, ForceRelease_ReadAndWriteHeld_TakesBoth) {
   const std::string name = NewName();
   LockLease writer = MustAcquire(*mine, name, {.kind = LockKind::kWrite});
   LockLease reader = MustAcquire(*mine, name, {.kind = LockKind::kRead});
-  EXPECT_TRUE(others->ForceRelease(name, LockKind::kRead).value_or(false));
+  EXPECT_TRUE(others->ForceRelease(name).value());
   const LockLease next = MustAcquire(*others, name, {.kind = LockKind::kWrite});
   EXPECT_EQ(writer.Release().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(reader.Release().code(), absl::StatusCode::kFailedPrecondition);

@@ -80,7 +80,7 @@ TEST_F(MySqlStepsTest, Try_SentTwiceAndForceReleasedBetween_IsRefused) {
   Holder holder(*engine_, "stock");
   holder.Try();
   ASSERT_EQ(holder.Try().hold_count, 2);
-  ASSERT_TRUE(engine_->ForceRelease("stock", LockKind::kReentrant, absl::Seconds(20)).value());
+  ASSERT_TRUE(engine_->ForceRelease("stock", absl::Seconds(20)).value());
   EXPECT_EQ(holder.TryAgain().status.code(), kAborted);
   EXPECT_EQ(holder.Try().hold_count, 1);
 }
@@ -185,10 +185,24 @@ TEST_F(MySqlStepsTest, Renew_WhatIsHeld_ProlongsIt_WhatIsNot_DoesNot) {
   holder.Try(absl::Seconds(30));
   EXPECT_TRUE(holder.Renew(absl::Seconds(100)).held);
   EXPECT_GT(holder.Inspect().remaining, absl::Seconds(90));
+  EXPECT_TRUE(holder.Renew(absl::Seconds(60)).held);
+  EXPECT_LE(holder.Inspect().remaining, absl::Seconds(60));
+  holder.set_sequence(holder.sequence() - 1);  // A renewal that does not know of the newest step.
   EXPECT_TRUE(holder.Renew(absl::Seconds(1)).held);
-  EXPECT_GT(holder.Inspect().remaining, absl::Seconds(80));
+  EXPECT_GT(holder.Inspect().remaining, absl::Seconds(40));
   EXPECT_FALSE(other.Renew(absl::Seconds(300)).held);
   EXPECT_LE(holder.Inspect().remaining, absl::Seconds(100));
+}
+
+TEST_F(MySqlStepsTest, Renew_ClockOfTheDatabaseHasSteppedBack_CorrectsTheEnd) {
+  for (const LockKind kind : {LockKind::kReentrant, LockKind::kRead, LockKind::kWrite}) {
+    Holder holder(*engine_, "stock", kind);
+    ASSERT_TRUE(holder.Try(absl::Seconds(30)).acquired) << LockKindName(kind);
+    Age(-absl::Hours(1));
+    EXPECT_TRUE(holder.Renew(absl::Seconds(30)).held) << LockKindName(kind);
+    EXPECT_LE(holder.Inspect().remaining, absl::Seconds(30)) << LockKindName(kind);
+    EXPECT_TRUE(holder.Release().held) << LockKindName(kind);
+  }
 }
 
 TEST_F(MySqlStepsTest, Renew_OfWhatHasLapsed_DoesNotBringItBack) {
@@ -306,7 +320,7 @@ TEST_F(MySqlStepsTest, Try_OfAnotherFamily_IsRefused) {
 }
 
 TEST_F(MySqlStepsTest, ForceRelease_TakesItFromReadersAndWriters) {
-  const auto force = [this] { return engine_->ForceRelease("stock", LockKind::kWrite, absl::Seconds(20)).value(); };
+  const auto force = [this] { return engine_->ForceRelease("stock", absl::Seconds(20)).value(); };
   Holder reader(*engine_, "stock", LockKind::kRead);
   Holder writer(*engine_, "stock", LockKind::kWrite);
   reader.Try();

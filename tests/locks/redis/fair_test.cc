@@ -351,9 +351,9 @@ TEST_F(RedisFairTest, ForceRelease_WakesTheHead) {
   waiter.Queue();
   const std::unique_ptr<LockWatch> watch = waiter.Hear(HintTo(ear));
   ASSERT_TRUE(ear.AwaitMessages(1));
-  EXPECT_TRUE(engine_->ForceRelease("stock", LockKind::kFair, absl::Seconds(20)).value());
+  EXPECT_TRUE(engine_->ForceRelease("stock", absl::Seconds(20)).value());
   EXPECT_TRUE(ear.AwaitMessages(2));
-  EXPECT_FALSE(engine_->ForceRelease("stock", LockKind::kFair, absl::Seconds(20)).value());
+  EXPECT_FALSE(engine_->ForceRelease("stock", absl::Seconds(20)).value());
   EXPECT_FALSE(holder.Release().held);
   EXPECT_TRUE(waiter.Queue().acquired);
 }

@@ -272,10 +272,27 @@ TEST_F(RedisReentrantTest, Inspect_OfOneHeldAndOneFree) {
   EXPECT_EQ(other.Inspect().owner_holds, 0);
 }
 
+TEST_F(RedisReentrantTest, Release_RedisIsOutOfMemory_Passes) {
+  for (const LockKind kind : {LockKind::kReentrant, LockKind::kFair, LockKind::kRead, LockKind::kWrite}) {
+    Holder holder(*engine_, "stock", kind);
+    ASSERT_TRUE(holder.Try().acquired);
+    ASSERT_TRUE(holder.Try().acquired);
+    Call({"CONFIG", "SET", "maxmemory", "1"});
+    EXPECT_TRUE(holder.Renew(absl::Seconds(30)).held) << LockKindName(kind);
+    for (const int64_t keep : {1, 0}) {
+      const LockRelease release = holder.Release(keep, true);
+      EXPECT_TRUE(release.status.ok()) << LockKindName(kind) << ", keep " << keep << ": " << release.status;
+      EXPECT_TRUE(release.held) << LockKindName(kind) << ", keep " << keep;
+    }
+    EXPECT_EQ(Number({"EXISTS", "stock"}), 0) << LockKindName(kind);
+    Call({"CONFIG", "SET", "maxmemory", "0"});
+  }
+}
+
 TEST_F(RedisReentrantTest, ForceRelease_TakesItAwayOnce) {
   Holder holder(*engine_, "stock");
   holder.Try();
-  const auto force = [this] { return engine_->ForceRelease("stock", LockKind::kReentrant, absl::Seconds(20)).value(); };
+  const auto force = [this] { return engine_->ForceRelease("stock", absl::Seconds(20)).value(); };
   EXPECT_TRUE(force());
   EXPECT_FALSE(force());
   EXPECT_FALSE(holder.Renew(absl::Seconds(30)).held);

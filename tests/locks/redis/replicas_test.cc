@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "locks/redis/redis_engine_fixture.h"
+#include "stockade/locks/redis_lock_service.h"
 #include "support/await.h"
 
 namespace stockade {
@@ -81,6 +82,19 @@ TEST_F(RedisReplicasTest, TryMany_MoreReplicasThanThereAre_AllAreTakenBackButTho
   EXPECT_FALSE(tries[1].acquired);
   EXPECT_EQ(tries[2].status.code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(Number({"EXISTS", "a", "c"}), 0);
+}
+
+TEST_F(RedisReplicasTest, Acquire_TooFewReplicas_SaysSoAtOnce) {
+  absl::StatusOr<std::unique_ptr<LockService>> locks = RedisLockService::Connect(
+      server_->url(), {.redis = {.metrics = nullptr}, .min_replicas = 2, .replica_timeout = absl::Milliseconds(1)});
+  ASSERT_TRUE(locks.ok()) << locks.status();
+  for (const absl::Duration wait : {absl::ZeroDuration(), absl::Seconds(60)}) {
+    const absl::Status refused = (*locks)->Acquire("stock", {.wait = wait}).status();
+    EXPECT_EQ(refused.code(), absl::StatusCode::kUnavailable) << refused;
+    EXPECT_THAT(std::string(refused.message()), HasSubstr(" of 2 replicas said within 1ms"));
+  }
+  EXPECT_THAT(Call({"INFO", "commandstats"}).text, HasSubstr("cmdstat_wait:calls=2,"));
+  EXPECT_EQ(Number({"EXISTS", "stock"}), 0);
 }
 
 }  // namespace

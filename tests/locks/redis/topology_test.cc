@@ -57,7 +57,7 @@ TEST_P(RedisTopologyTest, EveryStepOfEveryKind_OnEveryNode_IsRunAndWakesWhoWaits
       EXPECT_TRUE(holder.Release(0).held);
       EXPECT_TRUE(ear.AwaitMessages(2));
       EXPECT_TRUE(waiter.Queue().acquired);
-      EXPECT_TRUE(engine_->ForceRelease(name, waiter.hold().kind, absl::Seconds(20)).value());
+      EXPECT_TRUE(engine_->ForceRelease(name, absl::Seconds(20)).value());
       EXPECT_FALSE(waiter.GiveUp().held);
     }
   }

@@ -1,16 +1,19 @@
 // Acquisitions that no thread waits for.
 #include <atomic>
 #include <functional>
+#include <latch>
 #include <stop_token>
 #include <thread>
 #include <vector>
 
 #include "locks/service/service_fixture.h"
+#include "support/await.h"
 #include "support/scale.h"
 
 namespace stockade {
 namespace {
 
+using testing::Await;
 using testing::Fault;
 using testing::ServiceTest;
 
@@ -59,6 +62,22 @@ TEST_F(AsyncAcquireTest, StopRequested_IsCancelled) {
   AwaitTries(3);
   stop.request_stop();
   EXPECT_TRUE(absl::IsCancelled(other.get().status()));
+}
+
+TEST_F(AsyncAcquireTest, StopRequested_EngineDoesNotAnswer_IsCancelledAtOnceAndTakenBack) {
+  std::latch answer(1);
+  world_->on_try = [&](const LockTry&) {
+    answer.wait();
+    return Fault::kNone;
+  };
+  std::stop_source stop;
+  auto acquired = Async("a", {.stop = stop.get_token()});
+  AwaitTries(1);
+  stop.request_stop();
+  EXPECT_TRUE(absl::IsCancelled(acquired.get().status()));
+  answer.count_down();
+  Await("what came late to be released", [this] { return world_->releases > 0; });
+  Await("the lock to be free", [this] { return !service_->Inspect("a")->locked; });
 }
 
 TEST_F(AsyncAcquireTest, BadOptions_AreToldTheCallback) {

@@ -80,11 +80,11 @@ class FlakyEngine final : public LockEngine {
     Pass(world_->FaultOf(world_->on_release, release), release, [&] { world_->engine.Release(release); });
   }
 
-  absl::StatusOr<LockState> Inspect(const HoldKey& hold, absl::Duration timeout) override {
-    return world_->engine.Inspect(hold, timeout);
+  absl::StatusOr<LockState> Inspect(std::string_view name, OwnerId owner, absl::Duration timeout) override {
+    return world_->engine.Inspect(name, owner, timeout);
   }
-  absl::StatusOr<bool> ForceRelease(std::string_view name, LockKind kind, absl::Duration timeout) override {
-    return world_->engine.ForceRelease(name, kind, timeout);
+  absl::StatusOr<std::optional<LockKind>> ForceRelease(std::string_view name, absl::Duration timeout) override {
+    return world_->engine.ForceRelease(name, timeout);
   }
 
   std::unique_ptr<LockWatch> Watch(const HoldKey& hold, std::function<void()> on_hint) override {

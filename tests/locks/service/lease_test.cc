@@ -49,6 +49,30 @@ TEST_F(LeaseTest, ReleasedTwice_SaysSoAndDisturbsNobody) {
   EXPECT_EQ(HoldsOf("a", LockOwner::ThisThread()), 1);
 }
 
+using LeaseDeathTest = LeaseTest;
+
+TEST_F(LeaseDeathTest, MovedToAnotherThread_ItsThreadHasAcquiredAgain_ReleaseAborts) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto both_inside = [this] {
+    LockLease moved = Must(service_->Acquire("a"));
+    const LockLease again = Must(service_->Acquire("a"));
+    std::thread([lease = std::move(moved)]() mutable { (void)lease.Release(); }).join();
+  };
+  EXPECT_DEATH(both_inside(), "lock 'a': a lease without AcquireOptions::owner is released by another thread");
+}
+
+TEST_F(LeaseTest, MovedToAnotherThread_NobodyHasEnteredAgainOrItHasAnOwner_IsReleasedThere) {
+  const auto release_elsewhere = [](LockLease lease) {
+    std::thread([lease = std::move(lease)]() mutable { EXPECT_TRUE(lease.Release().ok()); }).join();
+  };
+  release_elsewhere(Must(service_->Acquire("a")));
+  const LockOwner owner = LockOwner::New();
+  LockLease moved = Must(service_->Acquire("a", {.owner = owner}));
+  const LockLease again = Must(service_->Acquire("a", {.owner = owner}));
+  release_elsewhere(std::move(moved));
+  EXPECT_EQ(HoldsOf("a", owner), 1);
+}
+
 TEST_F(LeaseTest, Destroyed_IsReleased) {
   { const LockLease lease = Must(service_->Acquire("a")); }
   EXPECT_EQ(HoldsOf("a", LockOwner::ThisThread()), 0);

@@ -40,8 +40,8 @@ class ServiceTest : public ::testing::Test {
     });
   }
 
-  int64_t HoldsOf(std::string_view name, LockOwner owner, LockKind kind = LockKind::kReentrant) {
-    const absl::StatusOr<LockState> state = service_->Inspect(name, kind, owner);
+  int64_t HoldsOf(std::string_view name, LockOwner owner) {
+    const absl::StatusOr<LockState> state = service_->Inspect(name, owner);
     EXPECT_TRUE(state.ok()) << state.status();
     return state.ok() ? state->owner_holds : -1;
   }

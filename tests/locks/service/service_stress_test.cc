@@ -110,10 +110,7 @@ TEST_F(ServiceStressTest, LossyNetworkAndPassingTime_NoTwoHoldersAndNothingLeft)
   // What could not be released or taken back lapses.
   clock_.Advance(2 * kWatchdogLease);
   for (int name = 0; name < kNames; ++name) {
-    const LockKind kinds[] = {LockKind::kReentrant, LockKind::kFair, LockKind::kRead};
-    EXPECT_FALSE(
-        world_->engine.Inspect({.name = "lock " + std::to_string(name), .kind = kinds[name]}, absl::InfiniteDuration())
-            ->locked);
+    EXPECT_FALSE(world_->engine.Inspect("lock " + std::to_string(name), kNoOwner, absl::InfiniteDuration())->locked);
   }
   EXPECT_EQ(world_->watches, 0);
   RecordProperty("acquired", std::to_string(acquired));

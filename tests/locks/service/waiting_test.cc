@@ -1,13 +1,17 @@
 // Who waits, how long, and who is woken.
 #include <algorithm>
+#include <latch>
 #include <thread>
 #include <vector>
 
 #include "locks/service/service_fixture.h"
+#include "support/await.h"
 
 namespace stockade {
 namespace {
 
+using testing::Await;
+using testing::Fault;
 using testing::ServiceTest;
 
 class WaitingTest : public ServiceTest {};
@@ -51,6 +55,39 @@ TEST_F(WaitingTest, StopRequested_IsCancelled) {
   stop.request_stop();
   EXPECT_TRUE(absl::IsCancelled(other.get().status()));
   EXPECT_TRUE(absl::IsCancelled(service_->Acquire("b", {.stop = stop.get_token()}).status()));
+}
+
+TEST_F(WaitingTest, StopRequested_EngineDoesNotAnswer_IsCancelledAtOnceAndTakenBack) {
+  std::latch answer(1);
+  world_->on_try = [&](const LockTry&) {
+    answer.wait();
+    return Fault::kNone;
+  };
+  std::stop_source stop;
+  auto acquired = AcquireInThread("a", {.stop = stop.get_token()});
+  AwaitTries(1);
+  stop.request_stop();
+  EXPECT_TRUE(absl::IsCancelled(acquired.get().status()));
+  answer.count_down();
+  Await("what came late to be released", [this] { return world_->releases > 0; });
+  Await("the lock to be free", [this] { return !service_->Inspect("a")->locked; });
+}
+
+TEST_F(WaitingTest, ServiceDestroyed_EngineAnswersWhatACallerHasLeft_TheServiceWaitsForIt) {
+  std::latch answer(1);
+  world_->on_try = [&](const LockTry&) {
+    answer.wait();
+    return Fault::kNone;
+  };
+  std::stop_source stop;
+  auto acquired = AcquireInThread("a", {.stop = stop.get_token()});
+  AwaitTries(1);
+  stop.request_stop();
+  EXPECT_TRUE(absl::IsCancelled(acquired.get().status()));
+  auto ended = std::async(std::launch::async, [this] { service_.reset(); });
+  answer.count_down();
+  ended.get();
+  EXPECT_EQ(world_->watches, 0);
 }
 
 TEST_F(WaitingTest, ServiceDestroyed_WaitersAreCancelled) {

@@ -152,8 +152,7 @@ TEST_F(ZooKeeperEngineTest, ForceReleased_IsFoundOutByRenewalReleaseAndReentry) 
   renews.Try();
   releases.Try();
   EXPECT_FALSE(waits.Queue().acquired);
-  EXPECT_EQ(engine_->ForceRelease("a", LockKind::kFair, absl::Seconds(20)).value(), false);
-  EXPECT_EQ(engine_->ForceRelease("a", LockKind::kWrite, absl::Seconds(20)).value(), true);
+  EXPECT_EQ(engine_->ForceRelease("a", absl::Seconds(20)).value(), LockKind::kRead);
   EXPECT_THAT(Nodes("a"), SizeIs(1));
   EXPECT_FALSE(renews.Renew(absl::Seconds(30)).held);
   EXPECT_FALSE(releases.Release().held);
@@ -162,7 +161,7 @@ TEST_F(ZooKeeperEngineTest, ForceReleased_IsFoundOutByRenewalReleaseAndReentry) 
   const LockTry anew = reenters.Try();
   EXPECT_EQ(anew.hold_count, 1);
   EXPECT_GT(*anew.fencing_token, *before.fencing_token);
-  EXPECT_EQ(engine_->ForceRelease("b", LockKind::kWrite, absl::Seconds(20)).value(), false);
+  EXPECT_EQ(engine_->ForceRelease("b", absl::Seconds(20)).value(), std::nullopt);
 }
 
 TEST_F(ZooKeeperEngineTest, WriteTakenAway_ReadWithinItIsAReadLikeAnyOther) {
@@ -172,7 +171,7 @@ TEST_F(ZooKeeperEngineTest, WriteTakenAway_ReadWithinItIsAReadLikeAnyOther) {
   Holder next(*engine_, "a", LockKind::kWrite);
   writer.Queue();
   next.Queue();
-  ASSERT_TRUE(engine_->ForceRelease("a", LockKind::kWrite, absl::Seconds(20)).value());
+  ASSERT_TRUE(engine_->ForceRelease("a", absl::Seconds(20)).value());
   ASSERT_TRUE(next.Queue().acquired);
   const LockTry read = reader.Queue();
   EXPECT_TRUE(read.status.ok()) << read.status;

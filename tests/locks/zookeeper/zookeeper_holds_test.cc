@@ -86,7 +86,7 @@ TEST(ZooKeeperHoldsTest, ManyShortHoldsBesideALongOne_LeaveNoTimersBehind) {
   };
   const auto expire = [&](absl::Duration span, const std::string& name) {
     clock.clock().Advance(span);
-    testing::Await("it to lapse", [&] { return holds.Count({.name = name}) == 0; });
+    testing::Await("it to lapse", [&] { return holds.FindHeld({.name = name}) == nullptr; });
   };
   const ZooKeeperHolds::HoldPtr long_hold = enter("long", absl::Hours(1));
   for (int i = 0; i < kHolds; ++i) {

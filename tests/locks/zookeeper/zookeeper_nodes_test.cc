@@ -93,7 +93,7 @@ TEST(ZooKeeperNodesTest, PlaceOf_OverTheWrap_KeepsTheOrder) {
   const std::string second = Node("b", LockKind::kFair, std::numeric_limits<int32_t>::min());
   EXPECT_EQ(WaitsFor({second, first}, first), "nothing");
   EXPECT_EQ(WaitsFor({second, first}, second), first);
-  EXPECT_THAT(NodesThatAreIn(std::vector{second, first}, LockKind::kFair), ElementsAre(first));
+  EXPECT_THAT(NodesThatAreIn(std::vector{second, first}), ElementsAre(first));
 }
 
 TEST(ZooKeeperNodesTest, PlaceOf_Readers_WaitForTheLastWriteBeforeThemAlone) {
@@ -141,15 +141,13 @@ TEST(ZooKeeperNodesTest, PlaceOf_AmongStrangers_DoesNotSeeThem) {
 }
 
 TEST(ZooKeeperNodesTest, NodesThatAreIn_AreThoseThatWaitForNothing) {
-  EXPECT_THAT(NodesThatAreIn(std::vector{kWrite5, kRead4, kWrite3, kRead2, kRead1}, LockKind::kWrite),
+  EXPECT_THAT(NodesThatAreIn(std::vector{kWrite5, kRead4, kWrite3, kRead2, kRead1}),
               UnorderedElementsAre(kRead1, kRead2));
-  EXPECT_THAT(NodesThatAreIn(std::vector{kWrite5, kRead4, kWrite3}, LockKind::kRead), ElementsAre(kWrite3));
+  EXPECT_THAT(NodesThatAreIn(std::vector{kWrite5, kRead4, kWrite3}), ElementsAre(kWrite3));
   const std::string nested = NestedName(NodePrefix("c", 2, LockKind::kRead), kWrite3);
-  EXPECT_THAT(NodesThatAreIn(std::vector{kWrite5, kRead4, nested, kWrite3}, LockKind::kRead),
-              UnorderedElementsAre(kWrite3, nested));
-  EXPECT_THAT(NodesThatAreIn(std::vector{kRead4, nested}, LockKind::kRead), UnorderedElementsAre(kRead4, nested));
-  EXPECT_THAT(NodesThatAreIn(std::vector{kRead1}, LockKind::kFair), IsEmpty());
-  EXPECT_THAT(NodesThatAreIn({}, LockKind::kFair), IsEmpty());
+  EXPECT_THAT(NodesThatAreIn(std::vector{kWrite5, kRead4, nested, kWrite3}), UnorderedElementsAre(kWrite3, nested));
+  EXPECT_THAT(NodesThatAreIn(std::vector{kRead4, nested}), UnorderedElementsAre(kRead4, nested));
+  EXPECT_THAT(NodesThatAreIn({}), IsEmpty());
 }
 
 TEST(ZooKeeperNodesTest, FindByPrefix_TellsAttemptsApart) {

@@ -56,7 +56,10 @@ struct STOCKADE_EXPORT AcquireOptions {
   // watchdog_lease, renewed until it is released. At least kMinLease otherwise.
   absl::Duration lease = absl::ZeroDuration();
 
-  // None: the calling thread, or for AcquireAsync() somebody new.
+  // None: the calling thread, or for AcquireAsync() somebody new. A thread may acquire again what it owns, so a lease
+  // that is to be used by another thread needs an owner of its own, such as LockOwner::New(). Where that is forgotten and
+  // the first thread acquires again, both are inside: the release by the other thread aborts where assertions are on
+  // (NDEBUG is not defined), and logs an error otherwise.
   std::optional<LockOwner> owner = std::nullopt;
 
   // Gives up the wait: Cancelled. What has been sent by then is taken back.

@@ -28,8 +28,8 @@ class STOCKADE_EXPORT EngineLockService : public LockService {
 
   absl::StatusOr<LockLease> Acquire(std::string_view name, AcquireOptions options = {}) override;
   void AcquireAsync(std::string_view name, AcquireOptions options, Callback done) override;
-  absl::StatusOr<LockState> Inspect(std::string_view name, LockKind kind, LockOwner owner) override;
-  absl::StatusOr<bool> ForceRelease(std::string_view name, LockKind kind) override;
+  absl::StatusOr<LockState> Inspect(std::string_view name, LockOwner owner) override;
+  absl::StatusOr<std::optional<LockKind>> ForceRelease(std::string_view name) override;
   std::string_view id() const override;
 
  private:

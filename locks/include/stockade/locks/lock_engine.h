@@ -57,6 +57,7 @@ struct LockTry {
   // Set by the engine. Not OK: there is no answer, or none that says whether it is held.
   absl::Status status = absl::OkStatus();
   bool outcome_unknown = false;  // The engine may have run it, or may run it yet.
+  bool refused = false;          // Not OK: this is the engine's answer. Do not send the step again.
   bool acquired = false;
   int64_t hold_count = 0;                               // acquired: of this hold, with this one.
   std::optional<int64_t> fencing_token = std::nullopt;  // acquired: where the engine has them.
@@ -126,8 +127,8 @@ class STOCKADE_EXPORT LockEngine {
   virtual void Release(LockRelease& release) = 0;
 
   // What LockService has of the same names stands on. Both block until the answer, at most `timeout`.
-  virtual absl::StatusOr<LockState> Inspect(const HoldKey& hold, absl::Duration timeout) = 0;
-  virtual absl::StatusOr<bool> ForceRelease(std::string_view name, LockKind kind, absl::Duration timeout) = 0;
+  virtual absl::StatusOr<LockState> Inspect(std::string_view name, OwnerId owner, absl::Duration timeout) = 0;
+  virtual absl::StatusOr<std::optional<LockKind>> ForceRelease(std::string_view name, absl::Duration timeout) = 0;
 
   // Calls `on_hint` when a try of this hold may be worth it: after a release, once hints are heard, and whenever they
   // are heard again after a gap. It is short, never waits, and may come for nothing. Does not block for the network.

@@ -18,8 +18,8 @@ namespace internal {
 struct LeaseState;
 }  // namespace internal
 
-// One hold of a lock, released with it. Movable; any thread may use it, one at a time, but for valid() and lost(),
-// which all may call. May outlive its service, which ends it. Not for use in a forked child, where its destructor does
+// One hold of a lock, released with it. Movable; any thread may use it, one at a time, and several may call valid() and
+// lost(). Before you move a lease to another thread, see AcquireOptions::owner. May outlive its service, which ends it. Not for use in a forked child, where its destructor does
 // nothing.
 //
 // All leases of one owner on one lock stand on one hold in the engine: they are valid, and are lost, together.

@@ -2,6 +2,7 @@
 #define STOCKADE_LOCKS_LOCK_SERVICE_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -17,8 +18,11 @@ namespace stockade {
 
 // A lock as its engine has it, for all processes.
 struct LockState {
-  bool locked = false;                              // By anybody; for kRead and kWrite: for reading or for writing.
-  int64_t owner_holds = 0;                          // Of the kind and the owner asked for.
+  bool locked = false;  // By anybody.
+  // locked: what it is held as; kWrite where its writer reads too. A lock that Redisson holds as fair is kReentrant
+  // while nobody waits for it, because Redisson keeps both alike.
+  LockKind kind = LockKind::kReentrant;
+  int64_t owner_holds = 0;                          // Of the owner asked for; for reading and for writing together.
   absl::Duration remaining = absl::ZeroDuration();  // Until it lapses if nobody renews it.
 };
 
@@ -60,13 +64,12 @@ class STOCKADE_EXPORT LockService {
 
   // Asks the engine, and changes nothing there. The answer may be old when it arrives: use it to report, not to decide.
   // FailedPrecondition: on Redis, the key of this name holds data that is not a lock's.
-  virtual absl::StatusOr<LockState> Inspect(std::string_view name, LockKind kind = LockKind::kReentrant,
-                                            LockOwner owner = LockOwner::ThisThread()) = 0;
+  virtual absl::StatusOr<LockState> Inspect(std::string_view name, LockOwner owner = LockOwner::ThisThread()) = 0;
 
-  // Takes the lock away from whoever holds it, in whatever process; its holders learn it at their next renewal, or when
-  // they release. kRead and kWrite: both. False: nobody held it.
-  // FailedPrecondition, and nothing is changed: it is held as another kind, or on Redis the key is not a lock's.
-  virtual absl::StatusOr<bool> ForceRelease(std::string_view name, LockKind kind = LockKind::kReentrant) = 0;
+  // Takes the lock away from all its holders, in all processes, and returns what it was held as (LockState::kind).
+  // None: nobody held it. Its holders are notified at their next renewal, or when they release. FailedPrecondition, and
+  // nothing is changed: on Redis, the key of this name holds data that is not a lock's.
+  virtual absl::StatusOr<std::optional<LockKind>> ForceRelease(std::string_view name) = 0;
 
   // The same for all services that share locks, different for others: "redis 127.0.0.1:6379/0". AcquireAll() sorts by
   // it.

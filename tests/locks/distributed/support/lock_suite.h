@@ -56,13 +56,12 @@ inline LockLease MustAcquire(LockService& locks, const std::string& name, Acquir
   return lease.ok() ? *std::move(lease) : LockLease();
 }
 
-inline LockState MustInspect(LockService& locks, const std::string& name, LockKind kind,
-                             LockOwner owner = LockOwner::ThisThread()) {
+inline LockState MustInspect(LockService& locks, const std::string& name, LockOwner owner = LockOwner::ThisThread()) {
   // A server that has just come back, or a busy machine, may leave one call unanswered.
   const Stopwatch watch;
   absl::StatusOr<LockState> state;
   do {
-    state = locks.Inspect(name, kind, owner);
+    state = locks.Inspect(name, owner);
   } while (absl::IsUnavailable(state.status()) && watch.elapsed() < kPatience);
   EXPECT_TRUE(state.ok()) << name << ": " << state.status();
   return state.value_or(LockState{});

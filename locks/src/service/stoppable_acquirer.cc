@@ -1,0 +1,79 @@
+#include "stoppable_acquirer.h"
+
+#include <algorithm>
+#include <chrono>
+#include <iterator>
+#include <system_error>
+#include <utility>
+
+#include "absl/status/status.h"
+
+namespace stockade::internal {
+namespace {
+
+// An engine that answers lets the acquire end within this time, and its place in a queue is given up then.
+constexpr std::chrono::milliseconds kGrace(20);
+
+}  // namespace
+
+absl::StatusOr<LockLease> StoppableAcquirer::Run(const std::stop_token& stop, const absl::Status& cancelled,
+                                                 const Acquire& acquire) {
+  const auto call = std::make_shared<Call>();
+  std::thread thread;
+  try {
+    thread = std::thread([call, acquire] { RunCall(*call, acquire); });
+  } catch (const std::system_error&) {  // No thread is to be had.
+    return acquire();
+  }
+  std::unique_lock lock(call->mutex);
+  const auto has_outcome = [&call] { return call->outcome.has_value(); };
+  if (!call->returned.wait(lock, stop, has_outcome) && !call->returned.wait_for(lock, kGrace, has_outcome)) {
+    call->left = true;
+    lock.unlock();
+    Leave(call, std::move(thread));
+    return cancelled;
+  }
+  absl::StatusOr<LockLease> outcome = *std::move(call->outcome);
+  lock.unlock();
+  thread.join();
+  return outcome;
+}
+
+void StoppableAcquirer::RunCall(Call& call, const Acquire& acquire) {
+  absl::StatusOr<LockLease> outcome = acquire();
+  {
+    const std::lock_guard lock(call.mutex);
+    if (!call.left) call.outcome = std::move(outcome);
+  }
+  call.returned.notify_all();
+  outcome = absl::CancelledError();  // Releases what nobody waits for.
+  const std::lock_guard lock(call.mutex);
+  call.ended = true;
+}
+
+void StoppableAcquirer::Leave(std::shared_ptr<Call> call, std::thread thread) {
+  std::vector<Left> ended;
+  {
+    const std::lock_guard lock(mutex_);
+    left_.push_back({std::move(call), std::move(thread)});
+    const auto runs = [](const Left& left) {
+      const std::lock_guard call_lock(left.call->mutex);
+      return !left.call->ended;
+    };
+    const auto first_ended = std::stable_partition(left_.begin(), left_.end(), runs);
+    ended.assign(std::make_move_iterator(first_ended), std::make_move_iterator(left_.end()));
+    left_.erase(first_ended, left_.end());
+  }
+  for (Left& left : ended) left.thread.join();
+}
+
+void StoppableAcquirer::Stop() {
+  std::vector<Left> left;
+  {
+    const std::lock_guard lock(mutex_);
+    left = std::exchange(left_, {});
+  }
+  for (Left& one : left) one.thread.join();
+}
+
+}  // namespace stockade::internal

@@ -1,0 +1,57 @@
+#ifndef STOCKADE_LOCKS_SRC_SERVICE_STOPPABLE_ACQUIRER_H_
+#define STOCKADE_LOCKS_SRC_SERVICE_STOPPABLE_ACQUIRER_H_
+
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <thread>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "stockade/locks/lock_lease.h"
+
+namespace stockade::internal {
+
+// Runs acquires that a stop token may end. Each has a thread of its own, because a caller that waits for the engine
+// itself cannot leave while the engine does not answer. Thread-safe.
+class StoppableAcquirer {
+ public:
+  using Acquire = std::function<absl::StatusOr<LockLease>()>;
+
+  StoppableAcquirer() = default;
+  StoppableAcquirer(const StoppableAcquirer&) = delete;
+  StoppableAcquirer& operator=(const StoppableAcquirer&) = delete;
+
+  // Blocks until `acquire`, which runs on another thread, has returned, and returns what it returned. Once `stop` is
+  // requested it waits for kGrace at most: then it returns `cancelled`, and releases what `acquire` returns later.
+  absl::StatusOr<LockLease> Run(const std::stop_token& stop, const absl::Status& cancelled, const Acquire& acquire);
+
+  // Waits for all that callers have left. Nothing calls Run() any more.
+  void Stop();
+
+ private:
+  struct Call {
+    std::mutex mutex = {};
+    std::condition_variable_any returned = {};
+    std::optional<absl::StatusOr<LockLease>> outcome = {};  // Guarded by mutex.
+    bool left = false;                                      // Guarded by mutex. The caller is gone.
+    bool ended = false;                                     // Guarded by mutex. The thread does nothing more.
+  };
+  struct Left {
+    std::shared_ptr<Call> call;
+    std::thread thread;
+  };
+
+  static void RunCall(Call& call, const Acquire& acquire);
+  void Leave(std::shared_ptr<Call> call, std::thread thread);
+
+  std::mutex mutex_;
+  std::vector<Left> left_;  // Guarded by mutex_.
+};
+
+}  // namespace stockade::internal
+
+#endif  // STOCKADE_LOCKS_SRC_SERVICE_STOPPABLE_ACQUIRER_H_
