@@ -25,6 +25,7 @@ class LocalLockClient : public LockEngine {
   std::string_view kind() const override { return engine_->kind(); }
   std::string_view id() const override { return engine_->id(); }
   bool Supports(LockKind kind) const override { return engine_->Supports(kind); }
+  bool TokensSurviveFailover() const override { return true; }
 
   void TryMany(std::span<LockTry> tries) override;
   void RenewMany(std::span<LockRenewal> renewals, absl::Duration timeout) override;

@@ -36,6 +36,7 @@ class LocalLockEngine final : public LockEngine {
   std::string_view kind() const override { return "local"; }
   std::string_view id() const override { return id_; }
   bool Supports(LockKind) const override { return true; }
+  bool TokensSurviveFailover() const override { return true; }
 
   void TryMany(std::span<LockTry> tries) override;
   void RenewMany(std::span<LockRenewal> renewals, absl::Duration timeout) override;

@@ -103,9 +103,9 @@ MySqlPacket MySqlLockScripts::Try(const LockTry& step) const {
               " AND hold_count>0 AND expires_at<=", kNow,
               ";"
               "SELECT now_us,GREATEST(COALESCE(free_at,read_until),COALESCE(read_until,free_at)),",
-              "GREATEST(token+1,now_us),own_count+(NOT sequence<=>", step.sequence, "),", "CASE WHEN sequence>",
-              step.sequence, " OR (sequence=", step.sequence, " AND (newest_step<>", Number(MySqlNewestStep::kTry),
-              " OR own_count=0)) THEN ", int{kStaleTry},                                                          //
+              "GREATEST(token+1,now_us,", step.least_token, "),own_count+(NOT sequence<=>", step.sequence, "),",
+              "CASE WHEN sequence>", step.sequence, " OR (sequence=", step.sequence, " AND (newest_step<>",
+              Number(MySqlNewestStep::kTry), " OR own_count=0)) THEN ", int{kStaleTry},                           //
               " WHEN strange THEN ", int{kOtherKind},                                                             //
               " WHEN free_at IS NOT NULL OR read_until IS NOT NULL THEN ", int{kBusy},                            //
               " ELSE ", int{kAcquired}, " END ",                                                                  //
@@ -213,8 +213,9 @@ MySqlPacket MySqlLockScripts::Renew(std::span<LockRenewal* const> renewals) cons
   for (const LockRenewal* const renewal : renewals) {
     packet.statements +=
         Concat("UPDATE ", holds_, " SET expires_at=GREATEST(IF(sequence>", renewal->sequence, ",expires_at,0),", kNow,
-               "+", Microseconds(renewal->lease), ") WHERE name=", NameExpression(renewal->hold.name), " AND kind=", Number(renewal->hold.kind),
-               " AND owner=", Owner(renewal->hold.owner), " AND hold_count>0 AND expires_at>", kNow, ";");
+               "+", Microseconds(renewal->lease), ") WHERE name=", NameExpression(renewal->hold.name),
+               " AND kind=", Number(renewal->hold.kind), " AND owner=", Owner(renewal->hold.owner),
+               " AND hold_count>0 AND expires_at>", kNow, ";");
   }
   packet.statements += "COMMIT";
   return packet;

@@ -83,6 +83,7 @@ RedisCommand RedisLockCommands::Try(const LockTry& step) const {
   } else if (IsReadWrite(step.hold.kind)) {
     command.Arg(ReadTimeoutsBase(name));
   }
+  command.Arg(step.least_token);
   return command;
 }
 

@@ -113,13 +113,14 @@ if left < lease then
 end
 call('set', KEYS[2], ARGV[3] .. ' ' .. count .. mark, 'px', life)
 )lua";
-// Never smaller than the clock, so that it grows over an emptied server, and where its key has expired.
+// Never smaller than the clock, so that it grows over an emptied server, and where its key has expired; nor than the
+// last argument, LockTry::least_token.
 inline constexpr std::string_view kAnswerWithToken = R"lua(
 local time = call('time')
 local token = time[1] .. string.sub('00000' .. time[2], -6)
-local number, newest = tonumber(token), tonumber(newest_token) or 0
-if newest >= number then
-  number = newest + 1
+local number, least = tonumber(token), math.max((tonumber(newest_token) or 0) + 1, tonumber(ARGV[#ARGV]))
+if least > number then
+  number = least
   token = number
 end
 if ARGV[4] == '' then

@@ -89,6 +89,7 @@ bool Acquisition::BeginTry() {
   // For good: what is lost is not renewed any more.
   call_.first = !OwnerHolds(key_.kind);
   call_.outside_write = key_.kind == LockKind::kRead && !OwnerHolds(LockKind::kWrite);
+  call_.least_token = core_.token_floor().At(now);
   call_.timeout = core_.options().engine_timeout;
   if (failing_since_) {
     call_.timeout = std::max(*failing_since_ + call_.timeout - now, absl::Milliseconds(1));
@@ -104,6 +105,7 @@ bool Acquisition::BeginTry() {
 
 void Acquisition::EndTry() {
   core_.metrics().Add(kServiceRoundTrips);
+  core_.NoteAnswer(call_.refused ? absl::OkStatus() : call_.status);
   if (call_.status.ok() && call_.acquired) {
     unanswered_ = owes_ = false;
     const Instant now = core_.options().clock->Now();

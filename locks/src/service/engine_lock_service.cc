@@ -40,6 +40,8 @@ absl::StatusOr<std::optional<LockKind>> EngineLockService::ForceRelease(std::str
   return core_->ForceRelease(name);
 }
 
+absl::Status EngineLockService::ReleaseAll(absl::Duration timeout) { return core_->ReleaseAll(timeout); }
+
 std::string_view EngineLockService::id() const { return core_->engine().id(); }
 
 absl::StatusOr<std::unique_ptr<LockService>> internal::MakeEngineLockService(std::unique_ptr<LockEngine> engine,

@@ -14,6 +14,9 @@ inline bool MayPass(const absl::Status& status) {
   return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) || absl::IsAborted(status);
 }
 
+// Of a call that a service which is being destroyed does not take.
+inline absl::Status Ending() { return absl::CancelledError("the lock service is being destroyed"); }
+
 // Of an acquire whose stop token was used.
 inline absl::Status CallerGaveUp(std::string_view lock) {
   return absl::CancelledError(Concat(ShownLock(lock), ": its caller has given up"));

@@ -110,6 +110,12 @@ class Fallback final : public LockService {
     return released;
   }
 
+  absl::Status ReleaseAll(absl::Duration timeout) override {
+    absl::Status released = local_->ReleaseAll(timeout);
+    released.Update(primary_->ReleaseAll(timeout));
+    return released;
+  }
+
   std::string_view id() const override { return primary_->id(); }
 
  private:

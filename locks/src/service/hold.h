@@ -42,6 +42,7 @@ enum class LossReason : uint8_t {
   kExpired,       // Its time was over on our clock.
   kGone,          // The engine has it no more: force-released, emptied, failed over.
   kServiceEnded,  // The service was destroyed.
+  kReleasedAll,   // LockService::ReleaseAll().
 };
 
 // One time that an owner holds a lock: from the acquire that found it without to the release of its last lease, or to

@@ -36,7 +36,8 @@ absl::StatusOr<LockLease> ServiceCore::Confirm(const std::shared_ptr<HoldRecord>
   }
   if (!answer.first && answer.hold_count > 1 && !StillHeld(hold)) {  // It has the token of what is lost.
     bool held = false;
-    (void)SendRelease(answer.hold, record, 0, held);  // Where that fails the next try does not enter by it.
+    (void)SendRelease(answer.hold, record, 0, EngineTimeout(),
+                      held);  // Where that fails the next try does not enter by it.
     return absl::AbortedError(Concat(ShownLock(record->key.name), ": what it re-entered was lost meanwhile"));
   }
   const Instant leased_until = ValidUntil(sent, answer.lease);
@@ -44,6 +45,7 @@ absl::StatusOr<LockLease> ServiceCore::Confirm(const std::shared_ptr<HoldRecord>
   lease->core = shared_from_this();
   lease->record = record;
   if (!degraded_) lease->token = answer.fencing_token;
+  if (answer.fencing_token) token_floor_.Note(*answer.fencing_token, sent);
   lease->watched = watched;
   lease->thread = thread;
   for (;;) {
@@ -52,7 +54,7 @@ absl::StatusOr<LockLease> ServiceCore::Confirm(const std::shared_ptr<HoldRecord>
       begun->SetLeasedUntil(leased_until);
       if (!begun->InTime()) {  // By the clock as it is now: what was lost above may have taken a while to tell.
         bool held = false;
-        const absl::Status released = SendRelease(answer.hold, record, 0, held);
+        const absl::Status released = SendRelease(answer.hold, record, 0, EngineTimeout(), held);
         return absl::UnavailableError(
             Concat(ShownLock(record->key.name), ": ", engine_->id(), " took longer to answer than the lease of ",
                    absl::FormatDuration(answer.lease), released.ok() ? "" : ", and it could not be released"));
@@ -140,13 +142,15 @@ bool ServiceCore::Lose(const std::shared_ptr<ServiceHold>& hold, LossReason reas
   return true;
 }
 
-absl::Status ServiceCore::Release(LeaseState& lease) {
+absl::Status ServiceCore::Release(LeaseState& lease) { return Release(lease, /*wait_for_silent_engine=*/true); }
+
+absl::Status ServiceCore::Release(LeaseState& lease, bool wait_for_silent_engine) {
   fork_guard_.Check("LockLease", lease.hold->key.name);
   CheckThread(lease);
   if (!lease.MarkReleased()) {
     return absl::FailedPreconditionError(Concat(ShownLock(lease.hold->key.name), ": the lease was released before"));
   }
-  absl::Status ended = EndLease(lease);
+  absl::Status ended = EndLease(lease, wait_for_silent_engine);
   holds_.Unpin(*lease.record);
   return ended;
 }
@@ -170,10 +174,11 @@ void ServiceCore::CheckThread(const LeaseState& lease) {
 }
 
 absl::Status ServiceCore::ReleaseOnce(LeaseState& lease) {
-  return lease.released.load(std::memory_order_relaxed) ? absl::OkStatus() : Release(lease);
+  return lease.released.load(std::memory_order_relaxed) ? absl::OkStatus()
+                                                        : Release(lease, /*wait_for_silent_engine=*/false);
 }
 
-absl::Status ServiceCore::EndLease(LeaseState& lease) {
+absl::Status ServiceCore::EndLease(LeaseState& lease, bool wait_for_silent_engine) {
   const Inside inside(*this);
   if (!inside.entered()) return LostError(lease.hold->key, LossReason::kServiceEnded);
   const std::shared_ptr<ServiceHold>& hold = lease.hold;
@@ -188,6 +193,7 @@ absl::Status ServiceCore::EndLease(LeaseState& lease) {
   record.LockSteps();
   int64_t keep = 0;
   const Instant now = options_.clock->Now();
+  const Instant lapses = hold->LeasedUntil();
   bool held = StillHeldAt(now, hold);
   if (held) {
     const std::lock_guard lock(hold->mutex);
@@ -213,9 +219,17 @@ absl::Status ServiceCore::EndLease(LeaseState& lease) {
     if (record.hold == hold) record.hold = nullptr;
   }
   bool there = true;
-  absl::Status sent = SendRelease(hold->key, lease.record, keep, there);
+  const bool send = wait_for_silent_engine || !engine_silent_.load(std::memory_order_relaxed);
+  const absl::Status sent =
+      send ? SendRelease(hold->key, lease.record, keep, EngineTimeout(), there)
+           : absl::UnavailableError(Concat(ShownLock(hold->key.name), ": ", engine_->id(),
+                                           " does not answer; the release is tried in the background"));
   record.UnlockSteps();
-  if (!sent.ok()) return sent;
+  if (!sent.ok()) {
+    holds_.PinAgain(record);
+    take_back_.Add(hold->key, lease.record, lapses);
+    return sent;
+  }
   if (there) return absl::OkStatus();
   if (keep == 0) {
     metrics_.Add(kServiceLostGone);
@@ -226,11 +240,10 @@ absl::Status ServiceCore::EndLease(LeaseState& lease) {
 }
 
 absl::Status ServiceCore::SendRelease(const HoldKey& key, const std::shared_ptr<HoldRecord>& record, int64_t keep,
-                                      bool& held) {
+                                      Instant give_up_at, bool& held) {
   Parker pause(*options_.clock);
   LockRelease release = {.hold = key, .keep = keep, .sequence = NextSequence()};
   const std::shared_ptr<ServiceHold> rest = keep > 0 ? record->CurrentHold() : nullptr;
-  const Instant give_up_at = options_.clock->Now() + options_.engine_timeout;
   for (;;) {
     release.repeated = record->unanswered;
     release.timeout = std::max(give_up_at - options_.clock->Now(), absl::Milliseconds(1));
@@ -238,6 +251,7 @@ absl::Status ServiceCore::SendRelease(const HoldKey& key, const std::shared_ptr<
     release.outcome_unknown = false;
     engine_->Release(release);
     metrics_.Add(kServiceRoundTrips);
+    NoteAnswer(release.status);
     held = release.held;
     if (release.status.ok()) {
       if (rest != nullptr) {
@@ -255,12 +269,42 @@ absl::Status ServiceCore::SendRelease(const HoldKey& key, const std::shared_ptr<
     if (absl::IsAborted(release.status)) release.sequence = NextSequence();
     const Instant now = options_.clock->Now();
     if (now >= give_up_at) {
-      return absl::UnavailableError(Concat(ShownLock(key.name), ": ", engine_->id(), " did not say for ",
-                                           absl::FormatDuration(options_.engine_timeout),
-                                           " that it is released: ", release.status.message()));
+      return absl::UnavailableError(Concat(ShownLock(key.name), ": ", engine_->id(),
+                                           " did not say in time that it is released: ", release.status.message()));
     }
     pause.Park(std::min(now + kReleasePause, give_up_at));
   }
+}
+
+absl::Status ServiceCore::ReleaseAll(absl::Duration timeout) {
+  fork_guard_.Check("LockService", options_.name);
+  const Inside inside(*this);
+  if (!inside.entered()) return Ending();
+  const Instant give_up_at = options_.clock->Now() + timeout;
+  size_t left = 0;
+  absl::Status first;
+  for (const std::shared_ptr<ServiceHold>& hold : holds_.All()) {
+    std::shared_ptr<HoldRecord> record;
+    {
+      const std::lock_guard lock(hold->mutex);
+      if (hold->leases.empty()) continue;
+      record = hold->leases.front()->record;
+      holds_.PinAgain(*record);
+    }
+    record->LockSteps();
+    if (Lose(hold, LossReason::kReleasedAll)) {
+      bool held = false;
+      const absl::Status sent = options_.clock->Now() < give_up_at
+                                    ? SendRelease(hold->key, record, 0, give_up_at, held)
+                                    : absl::UnavailableError("there was no time left for it");
+      left += sent.ok() ? 0 : 1;
+      first.Update(sent);
+    }
+    record->UnlockSteps();
+    holds_.Unpin(*record);
+  }
+  if (left == 0) return absl::OkStatus();
+  return absl::UnavailableError(Concat("ReleaseAll(): ", left, " locks may not be released: ", first.message()));
 }
 
 void ServiceCore::NoteUnanswered(const std::shared_ptr<HoldRecord>& record) {
@@ -300,6 +344,7 @@ void ServiceCore::GiveUp(const HoldKey& key, HoldRecord& record, LockRelease& re
   release.timeout = timeout;
   engine_->Release(release);
   metrics_.Add(kServiceRoundTrips);
+  NoteAnswer(release.status);
   if (!release.status.ok()) metrics_.Add(kServiceEngineErrors);
 }
 

@@ -28,8 +28,6 @@ ServiceMetric MetricOf(const absl::Status& acquired) {
   }
 }
 
-absl::Status Ending() { return absl::CancelledError("the lock service is being destroyed"); }
-
 class BlockedThread final : public Waiter {
  public:
   explicit BlockedThread(Clock& clock) : parker_(clock) {}
@@ -82,11 +80,17 @@ absl::Status ServiceCore::CheckName(std::string_view name) {
   return absl::InvalidArgumentError(Concat("a lock's name has 1 to ", kMaxLockNameBytes, " bytes, not ", name.size()));
 }
 
-absl::Status ServiceCore::CheckLock(std::string_view name, LockKind kind) const {
+absl::Status ServiceCore::CheckAcquire(std::string_view name, const AcquireOptions& options) const {
+  if (absl::Status valid = options.Validate(); !valid.ok()) return valid;
   if (absl::Status valid = CheckName(name); !valid.ok()) return valid;
-  if (!engine_->Supports(kind)) {
+  if (!engine_->Supports(options.kind)) {
     return absl::UnimplementedError(
-        Concat(ShownLock(name), ": ", engine_->kind(), " has no locks of kind ", LockKindName(kind)));
+        Concat(ShownLock(name), ": ", engine_->kind(), " has no locks of kind ", LockKindName(options.kind)));
+  }
+  if (options.require_growing_token && (degraded_ || !engine_->TokensSurviveFailover())) {
+    return absl::FailedPreconditionError(
+        Concat(ShownLock(name), ": require_growing_token: ", degraded_ ? "a degraded lease" : engine_->kind(),
+               degraded_ ? " has no fencing token" : " does not promise that tokens grow over a failover"));
   }
   return absl::OkStatus();
 }
@@ -97,8 +101,7 @@ absl::StatusOr<LockLease> ServiceCore::Acquire(std::string_view name, const Acqu
   fork_guard_.Check("LockService", options_.name);
   const Inside inside(*this);
   if (!inside.entered()) return Ending();
-  absl::Status valid = options.Validate();
-  if (valid.ok()) valid = CheckLock(name, options.kind);
+  absl::Status valid = CheckAcquire(name, options);
   AcquireOptions owned = options;
   std::optional<std::thread::id> thread;
   if (!options.owner) {
@@ -155,8 +158,7 @@ void ServiceCore::AcquireAsync(std::string_view name, AcquireOptions options, Lo
     if (!ran.ok()) Log(LogSeverity::kError, std::string(ran.message()));
   };
   const Inside inside(*this);
-  absl::Status refused = inside.entered() ? options.Validate() : Ending();
-  if (refused.ok()) refused = CheckLock(name, options.kind);
+  absl::Status refused = inside.entered() ? CheckAcquire(name, options) : Ending();
   if (refused.ok()) {
     if (!options.owner) options.owner = LockOwner::New();
     if (async_.Add(name, options, counted)) return;
@@ -181,6 +183,13 @@ absl::StatusOr<std::optional<LockKind>> ServiceCore::ForceRelease(std::string_vi
   if (absl::Status valid = CheckName(name); !valid.ok()) return valid;
   metrics_.Add(kServiceRoundTrips);
   return engine_->ForceRelease(name, options_.engine_timeout);
+}
+
+void ServiceCore::NoteAnswer(const absl::Status& status) {
+  const bool silent = absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
+  if (engine_silent_.load(std::memory_order_relaxed) != silent) {
+    engine_silent_.store(silent, std::memory_order_relaxed);
+  }
 }
 
 void ServiceCore::Schedule(Executor::Task task) {

@@ -24,6 +24,7 @@
 #include "stockade/metrics/metric_set.h"
 #include "stoppable_acquirer.h"
 #include "take_back.h"
+#include "token_floor.h"
 #include "wait_room.h"
 #include "watchdog.h"
 
@@ -45,9 +46,11 @@ class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
   absl::StatusOr<std::optional<LockKind>> ForceRelease(std::string_view name);
   // As LockLease's.
   absl::Status Release(LeaseState& lease);
-  // OK where it was released before.
+  // For its destructor: OK where it was released before. Does not wait for an engine that is silent.
   absl::Status ReleaseOnce(LeaseState& lease);
   bool Valid(const LeaseState& lease);
+  // As LockService's.
+  absl::Status ReleaseAll(absl::Duration timeout);
   // Cancels what waits, waits until no call is inside, and ends everything. Once.
   void Shutdown();
 
@@ -61,6 +64,8 @@ class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
   void GiveUp(const HoldKey& key, HoldRecord& record, LockRelease& release, absl::Duration timeout);
   // The engine may run one of its steps yet, at some time.
   void NoteUnanswered(const std::shared_ptr<HoldRecord>& record);
+  // Of a step that the engine has been asked for.
+  void NoteAnswer(const absl::Status& status);
   uint64_t NextSequence() { return next_sequence_.fetch_add(1, std::memory_order_relaxed); }
 
   // False where there is none, or it is released or lost, which this may be the first to notice.
@@ -76,6 +81,7 @@ class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
   LockEngine& engine() { return *engine_; }
   HoldTable& holds() { return holds_; }
   WaitRoom& room() { return room_; }
+  const TokenFloor& token_floor() const { return token_floor_; }
   TakeBack& take_back() { return take_back_; }
   ComponentMetrics& metrics() { return metrics_; }
   // On options().executor, or the thread of its own; on the calling one where that has ended.
@@ -111,7 +117,7 @@ class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
   // Once all is told that it has been given.
   void EndOwnThread();
   static absl::Status CheckName(std::string_view name);
-  absl::Status CheckLock(std::string_view name, LockKind kind) const;
+  absl::Status CheckAcquire(std::string_view name, const AcquireOptions& options) const;
   // Both with an owner in `options`.
   absl::StatusOr<LockLease> AcquireStoppable(std::string_view name, const AcquireOptions& options,
                                              std::optional<std::thread::id> thread);
@@ -121,9 +127,12 @@ class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
   bool StillHeldAt(Instant now, const std::shared_ptr<ServiceHold>& hold);
 
   void CheckThread(const LeaseState& lease);
-  absl::Status EndLease(LeaseState& lease);
-  // Asks the engine to leave `keep` holds, again while it does not answer.
-  absl::Status SendRelease(const HoldKey& key, const std::shared_ptr<HoldRecord>& record, int64_t keep, bool& held);
+  absl::Status Release(LeaseState& lease, bool wait_for_silent_engine);
+  absl::Status EndLease(LeaseState& lease, bool wait_for_silent_engine);
+  // Asks the engine to leave `keep` holds, again while it does not answer, until `give_up_at`.
+  absl::Status SendRelease(const HoldKey& key, const std::shared_ptr<HoldRecord>& record, int64_t keep,
+                           Instant give_up_at, bool& held);
+  Instant EngineTimeout() const { return options_.clock->Now() + options_.engine_timeout; }
   // Unpins it then, or later where it has been noted again.
   void KeepUntil(const std::shared_ptr<HoldRecord>& record, Instant until);
   // All three with the hold's mutex held.
@@ -136,8 +145,10 @@ class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
   const ForkGuard fork_guard_;
   std::unique_ptr<LockEngine> engine_;  // Null once shut down.
   std::atomic<uint64_t> next_sequence_{1};
+  TokenFloor token_floor_;
   std::atomic<int64_t> held_{0};
   std::atomic<bool> stopping_{false};
+  std::atomic<bool> engine_silent_{false};  // It has not answered what it was asked last.
 
   std::mutex mutex_;
   std::condition_variable outside_;         // inside_ became 0.

@@ -34,6 +34,7 @@ class ZooKeeperLockEngine final : public LockEngine {
   std::string_view kind() const override { return "zookeeper"; }
   std::string_view id() const override { return id_; }
   bool Supports(LockKind) const override { return true; }
+  bool TokensSurviveFailover() const override { return true; }
   bool Queues(LockKind) const override { return true; }
 
   void TryMany(std::span<LockTry> tries) override;

@@ -1,10 +1,18 @@
 // What one lease is: held, entered again, released, of nothing.
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
 #include "locks/service/service_fixture.h"
+#include "support/await.h"
 #include "support/forked_child.h"
 
 namespace stockade {
 namespace {
 
+using testing::Await;
+using testing::Fault;
 using testing::InForkedChild;
 using testing::ServiceTest;
 
@@ -76,6 +84,65 @@ TEST_F(LeaseTest, MovedToAnotherThread_NobodyHasEnteredAgainOrItHasAnOwner_IsRel
 TEST_F(LeaseTest, Destroyed_IsReleased) {
   { const LockLease lease = Must(service_->Acquire("a")); }
   EXPECT_EQ(HoldsOf("a", LockOwner::ThisThread()), 0);
+}
+
+TEST_F(LeaseTest, Destroyed_EngineDoesNotAnswer_OneWaitsTheOthersAreReleasedInTheBackground) {
+  std::vector<LockLease> leases;
+  for (const char* const name : {"a", "b", "c", "d"}) leases.push_back(Must(service_->Acquire(name)));
+  std::atomic<bool> away = true;
+  std::set<std::string> waited_for;  // Under the engine's mutex.
+  world_->on_release = [&](const LockRelease& release) {
+    if (!release.gives_up) waited_for.insert(release.hold.name);
+    return away ? Fault::kRequestLost : Fault::kNone;
+  };
+  Finish(std::async(std::launch::async, [&] { leases.clear(); }));
+  EXPECT_TRUE(service_->Inspect("d")->locked);
+  away = false;
+  Finish(std::async(std::launch::async, [this] {
+    for (const char* const name : {"a", "b", "c", "d"}) {
+      Await("the release", [&] { return !service_->Inspect(name)->locked; });
+    }
+  }));
+  EXPECT_EQ(waited_for.size(), 1);
+}
+
+TEST_F(LeaseTest, ReleaseAll_LeasesOfAllKinds_AreLostAndFree) {
+  std::vector<LockLease> leases;
+  leases.push_back(Must(service_->Acquire("a")));
+  leases.push_back(Must(service_->Acquire("a")));
+  leases.push_back(Must(service_->Acquire("b", {.kind = LockKind::kFair})));
+  leases.push_back(Must(service_->Acquire("c", {.kind = LockKind::kWrite})));
+  leases.push_back(Must(service_->Acquire("c", {.kind = LockKind::kRead})));
+  int lost = 0;
+  const std::stop_callback on_lost(leases[0].lost(), [&lost] { ++lost; });
+  EXPECT_TRUE(service_->ReleaseAll(absl::Seconds(1)).ok());
+  EXPECT_EQ(lost, 1);
+  for (LockLease& lease : leases) {
+    EXPECT_FALSE(lease.valid());
+    EXPECT_FALSE(service_->Inspect(lease.name())->locked) << lease.name();
+    const absl::Status released = lease.Release();
+    EXPECT_TRUE(absl::IsFailedPrecondition(released)) << released;
+    EXPECT_NE(released.message().find("its service released all leases"), std::string::npos) << released;
+  }
+  EXPECT_TRUE(service_->ReleaseAll(absl::ZeroDuration()).ok());
+}
+
+TEST_F(LeaseTest, ReleaseAll_EngineDoesNotAnswer_IsUnavailableAndAllAreLost) {
+  const LockLease one = Must(service_->Acquire("a"));
+  const LockLease other = Must(service_->Acquire("b"));
+  world_->on_release = [](const LockRelease&) { return Fault::kRequestLost; };
+  const absl::Status released =
+      Finish(std::async(std::launch::async, [this] { return service_->ReleaseAll(absl::Seconds(1)); }));
+  EXPECT_TRUE(absl::IsUnavailable(released)) << released;
+  EXPECT_NE(released.message().find("2 locks may not be released"), std::string::npos) << released;
+  EXPECT_FALSE(one.valid());
+  EXPECT_FALSE(other.valid());
+}
+
+TEST_F(LeaseTest, RequireGrowingToken_EngineDoesNotPromiseIt_IsRefused) {
+  const absl::Status refused = service_->Acquire("a", {.require_growing_token = true}).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
+  EXPECT_EQ(world_->tries, 0);
 }
 
 TEST_F(LeaseTest, MoveAssigned_ReleasesWhatItHeld) {

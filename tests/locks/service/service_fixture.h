@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <future>
 #include <memory>
 #include <string>
@@ -38,6 +39,15 @@ class ServiceTest : public ::testing::Test {
     return std::async(std::launch::async, [this, name = std::move(name), options = std::move(options)] {
       return service_->Acquire(name, options);
     });
+  }
+
+  // Moves the clock on whenever somebody waits for it, until the future is there.
+  template <typename T>
+  T Finish(std::future<T> future) {
+    while (future.wait_for(std::chrono::milliseconds(1)) != std::future_status::ready) {
+      clock_.Advance(absl::Milliseconds(10));
+    }
+    return future.get();
   }
 
   int64_t HoldsOf(std::string_view name, LockOwner owner) {

@@ -11,17 +11,7 @@ namespace {
 using testing::Fault;
 using testing::ServiceTest;
 
-class UnansweredTest : public ServiceTest {
- protected:
-  // Moves the clock on whenever somebody waits for it, until the future is there.
-  template <typename T>
-  T Finish(std::future<T> future) {
-    while (future.wait_for(std::chrono::milliseconds(1)) != std::future_status::ready) {
-      clock_.Advance(absl::Milliseconds(10));
-    }
-    return future.get();
-  }
-};
+class UnansweredTest : public ServiceTest {};
 
 TEST_F(UnansweredTest, ReplyOfTheTryLost_IsHeldOnce) {
   for (const Fault fault : {Fault::kReplyLost, Fault::kRequestLost, Fault::kRefused}) {

@@ -57,10 +57,14 @@ struct STOCKADE_EXPORT AcquireOptions {
   absl::Duration lease = absl::ZeroDuration();
 
   // None: the calling thread, or for AcquireAsync() somebody new. A thread may acquire again what it owns, so a lease
-  // that is to be used by another thread needs an owner of its own, such as LockOwner::New(). Where that is forgotten and
-  // the first thread acquires again, both are inside: the release by the other thread aborts where assertions are on
-  // (NDEBUG is not defined), and logs an error otherwise.
+  // that is to be used by another thread needs an owner of its own, such as LockOwner::New(). Where that is forgotten
+  // and the first thread acquires again, both are inside: the release by the other thread aborts where assertions are
+  // on (NDEBUG is not defined), and logs an error otherwise.
   std::optional<LockOwner> owner = std::nullopt;
+
+  // Requires that the fencing token is larger than all before it, whatever server gave them. FailedPrecondition where
+  // the engine does not promise that: see LockLease::fencing_token().
+  bool require_growing_token = false;
 
   // Gives up the wait: Cancelled. What has been sent by then is taken back.
   std::stop_token stop = {};

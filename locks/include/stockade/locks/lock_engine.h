@@ -51,7 +51,8 @@ struct LockTry {
   bool repeated = false;                        // Sent before, or a step before it: its outcome is not known.
   bool first = false;                           // Its owner has no such hold, whatever the engine has.
   bool outside_write = false;                   // kRead: nor has he the lock to write.
-  bool queue = false;  // Queues(kind): to take a place in the queue, or keep it. False: enter now or not at all.
+  int64_t least_token = 0;  // The fencing token must be at least this, where tokens are the server's time.
+  bool queue = false;       // Queues(kind): to take a place in the queue, or keep it. False: enter now or not at all.
   absl::Duration timeout = absl::InfiniteDuration();  // For the answer.
 
   // Set by the engine. Not OK: there is no answer, or none that says whether it is held.
@@ -119,6 +120,8 @@ class STOCKADE_EXPORT LockEngine {
   // Whether each owner that waits for a lock of this kind has a place in a queue of the engine's, and hints of its own.
   // Otherwise hints are for all who wait in this client, and one of them follows each.
   virtual bool Queues(LockKind kind) const { return kind == LockKind::kFair; }
+  // Whether tokens grow whatever server the next one comes from: AcquireOptions::require_growing_token.
+  virtual bool TokensSurviveFailover() const { return false; }
 
   // Each blocks until all are answered, at most the longest time-out, or `timeout`; all are sent together where the
   // engine can. One that fails is no other's failure.

@@ -19,15 +19,17 @@ struct LeaseState;
 }  // namespace internal
 
 // One hold of a lock, released with it. Movable; any thread may use it, one at a time, and several may call valid() and
-// lost(). Before you move a lease to another thread, see AcquireOptions::owner. May outlive its service, which ends it. Not for use in a forked child, where its destructor does
-// nothing.
+// lost(). Before you move a lease to another thread, see AcquireOptions::owner. May outlive its service, which ends it.
+// Not for use in a forked child, where its destructor does nothing.
 //
 // All leases of one owner on one lock stand on one hold in the engine: they are valid, and are lost, together.
 class [[nodiscard]] STOCKADE_EXPORT LockLease {
  public:
   LockLease() = default;                                            // Of nothing: not valid.
   explicit LockLease(std::shared_ptr<internal::LeaseState> state);  // For services.
-  ~LockLease();                                                     // As Release(); an error is logged.
+  // As Release(); an error is logged. Where the engine has not answered what it was asked last, it does not wait: the
+  // release is tried in the background until the lease lapses.
+  ~LockLease();
   LockLease(LockLease&& other) noexcept = default;
   LockLease& operator=(LockLease&& other) noexcept;
 
@@ -44,6 +46,13 @@ class [[nodiscard]] STOCKADE_EXPORT LockLease {
   // Larger than that of everybody who held this lock before and excludes this owner; than that of a hold which this one
   // re-enters too, where the engine does not give the same (ZooKeeper). Send it along with what the lock protects, and
   // let the store refuse a smaller one than it has seen: that holds though this process may sleep past its lease.
+  //
+  // ZooKeeper and the engine in memory promise this without exception. Redis and MySQL replicate asynchronously, and
+  // tokens there are the server's time in microseconds or, if that is larger, the last token and one. So after a
+  // failover that lost the last acquire, a token may be smaller than the lost one if the new server's clock is behind
+  // by more than the failover took, and this service has had no token of the old server. A service that has had one
+  // goes on from the old server's time. AcquireOptions::require_growing_token refuses such an engine.
+  //
   // FailedPrecondition: there is none (RedLock, a degraded lease, nothing).
   absl::StatusOr<int64_t> fencing_token() const;
 
@@ -62,7 +71,8 @@ class [[nodiscard]] STOCKADE_EXPORT LockLease {
   // Blocks until the engine has answered, at most LockServiceOptions::engine_timeout. Only the first call does
   // something. FailedPrecondition: it had been lost, of which the message tells the reason, or released; the engine is
   // not asked, and whoever holds the lock by now is not disturbed. Unavailable: the engine has not said that it is
-  // released. Then it will not be renewed, so others get in after `remaining()` of before at the latest.
+  // released. Then it will not be renewed, and the release is tried again in the background, so others get in after
+  // `remaining()` of before at the latest.
   absl::Status Release();
 
  private:

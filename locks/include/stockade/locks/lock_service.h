@@ -37,7 +37,8 @@ struct LockState {
 //
 // Thread-safe. A service must not be destroyed within a call of it, or by a callback on its own thread. Its destructor
 // gives up what waits (Cancelled) and ends the leases that are left, which are lost then and lapse at the engine by
-// themselves. Not for use in a forked child, where the destructor does nothing.
+// themselves: call ReleaseAll() first if others are not to wait for that. Not for use in a forked child, where the
+// destructor does nothing.
 class STOCKADE_EXPORT LockService {
  public:
   virtual ~LockService() = default;
@@ -70,6 +71,12 @@ class STOCKADE_EXPORT LockService {
   // None: nobody held it. Its holders are notified at their next renewal, or when they release. FailedPrecondition, and
   // nothing is changed: on Redis, the key of this name holds data that is not a lock's.
   virtual absl::StatusOr<std::optional<LockKind>> ForceRelease(std::string_view name) = 0;
+
+  // Releases all leases of this service, for an orderly end of the process: others need not wait until they lapse. The
+  // leases are lost then (LockLease::lost()). Blocks at most `timeout`, as a rule; a step of one of these holds that is
+  // in the engine already may add engine_timeout. Unavailable: some may not be released, and lapse at the engine.
+  // O(leases).
+  virtual absl::Status ReleaseAll(absl::Duration timeout) = 0;
 
   // The same for all services that share locks, different for others: "redis 127.0.0.1:6379/0". AcquireAll() sorts by
   // it.
