@@ -4,6 +4,8 @@ set(not_our_code  # Test fixtures, other people's programs, documents.
   redisson_interop_test shop_test zookeeper_ensemble_fixture_test zookeeper_fixture_test)
 set(too_slow_for_servers  # Sentinels, cluster nodes and ensembles elect a new leader while a sanitizer delays the client.
   lock_service_failover_test locks_redis_topology_test redis_topology_test zookeeper_fault_test)
+set(preloads  # They preload a library without a sanitizer into servers.
+  lock_service_mixture_test)
 set(one_thread  # There is nothing to race with.
   connect_lock_service_test connect_without_engines_test flash_sale_api_test flash_sale_parts_test fuzz fuzz_mutator_test
   grab_order_test inventory_crash_point_test locks_allocation_test locks_annotations_test redis_test redlock_votes_test
@@ -11,8 +13,8 @@ set(one_thread  # There is nothing to race with.
 set(seen_elsewhere  # inventory_crash_test kills and restarts the same program.
   inventory_soak_test)
 
-set(STOCKADE_NOT_UNDER_address ${not_our_code} ${too_slow_for_servers} ${seen_elsewhere})
-set(STOCKADE_NOT_UNDER_thread ${not_our_code} ${too_slow_for_servers} ${one_thread})
+set(STOCKADE_NOT_UNDER_address ${not_our_code} ${too_slow_for_servers} ${preloads} ${seen_elsewhere})
+set(STOCKADE_NOT_UNDER_thread ${not_our_code} ${too_slow_for_servers} ${preloads} ${one_thread})
 
 # Whether this build excludes the test program, or the folder, of this name.
 function(stockade_excluded name result)

@@ -40,7 +40,9 @@ void RedisServer::WriteConfig() const {
 
 // False: another program has the port.
 bool RedisServer::Start() {
-  std::vector<std::string> argv = {"redis-server", dir_.File("redis.conf")};
+  std::vector<std::string> argv = {"env"};
+  argv.insert(argv.end(), options_.environment.begin(), options_.environment.end());
+  argv.insert(argv.end(), {"redis-server", dir_.File("redis.conf")});
   if (options_.sentinel) argv.push_back("--sentinel");
   if (process_.Start(argv, options_.sentinel ? "Sentinel ID is" : "eady to accept connections")) return true;
   if (log().find("ddress already in use") == std::string::npos) Fatal(Concat("redis-server: ", log()));

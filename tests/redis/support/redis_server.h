@@ -25,10 +25,11 @@ struct RedisServerOptions {
   bool unix_socket = false;
   bool cluster = false;
   bool sentinel = false;
-  std::string password = {};                // The default user's.
-  std::vector<std::string> users = {};      // As ACL files have them: "alice on >secret ~* &* +@all".
-  std::optional<uint16_t> replica_of = {};  // A port of 127.0.0.1.
-  std::vector<std::string> config = {};     // More lines of its configuration file.
+  std::string password = {};                  // The default user's.
+  std::vector<std::string> users = {};        // As ACL files have them: "alice on >secret ~* &* +@all".
+  std::optional<uint16_t> replica_of = {};    // A port of 127.0.0.1.
+  std::vector<std::string> config = {};       // More lines of its configuration file.
+  std::vector<std::string> environment = {};  // "NAME=value".
 };
 
 // A redis-server 7 or newer on 127.0.0.1, killed with the object or with the test's process. Aborts with the server's
