@@ -79,7 +79,11 @@ void Watchdog::LookAt(const std::vector<Due>& due) {
     const std::lock_guard lock(one.hold->mutex);
     if (one.hold->watched > 0) renew.push_back(one);
   }
-  if (!renew.empty()) Renew(renew);
+  if (renew.empty()) return;
+  // Reads first: where an engine keeps a lock for the longest of its reads, a write that is renewed after them corrects
+  // a time to live that was too long for all.
+  std::ranges::stable_partition(renew, [](const Due& one) { return one.hold->key.kind == LockKind::kRead; });
+  Renew(renew);
 }
 
 void Watchdog::Renew(const std::vector<Due>& holds) {
