@@ -104,7 +104,7 @@ class Fallback final : public LockService {
   }
 
   absl::StatusOr<std::optional<LockKind>> ForceRelease(std::string_view name) override {
-    const absl::StatusOr<std::optional<LockKind>> local = local_->ForceRelease(name);
+    absl::StatusOr<std::optional<LockKind>> local = local_->ForceRelease(name);
     absl::StatusOr<std::optional<LockKind>> released = primary_->ForceRelease(name);
     if (released.ok() && local.ok() && !*released) return local;
     return released;

@@ -220,7 +220,7 @@ absl::Status ServiceCore::EndLease(LeaseState& lease, bool wait_for_silent_engin
   }
   bool there = true;
   const bool send = wait_for_silent_engine || !engine_silent_.load(std::memory_order_relaxed);
-  const absl::Status sent =
+  absl::Status sent =
       send ? SendRelease(hold->key, lease.record, keep, EngineTimeout(), there)
            : absl::UnavailableError(Concat(ShownLock(hold->key.name), ": ", engine_->id(),
                                            " does not answer; the release is tried in the background"));
