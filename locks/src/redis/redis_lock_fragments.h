@@ -170,11 +170,11 @@ inline constexpr std::string_view kKind = R"lua(
 local function kind_of(lock, queue, base)
   local mode = call('hget', lock, 'mode')
   if mode then return mode == 'read' and 2 or 3 end
-  if call('exists', queue) == 1 then return 1 end
   for _, holder in ipairs(call('hkeys', lock)) do
-    if string.sub(call('get', base .. 'stockade:' .. holder) or '', -1) == '*' then return 1 end
+    local record = call('get', base .. 'stockade:' .. holder)
+    if record then return string.sub(record, -1) == '*' and 1 or 0 end
   end
-  return 0
+  return call('exists', queue)
 end
 )lua";
 

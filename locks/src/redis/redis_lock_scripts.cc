@@ -107,6 +107,7 @@ local all = call('hgetall', KEYS[1])
 call('del', KEYS[1])
 if kind < 2 then
   wake_head(KEYS[2], KEYS[3], ARGV[1], ARGV[2])
+  if call('exists', KEYS[2]) == 1 then call(ARGV[1], string.sub(ARGV[2], 1, -2), '0') end
   return kind
 end
 for i = 1, #all, 2 do

@@ -106,6 +106,13 @@ bool Acquisition::BeginTry() {
 void Acquisition::EndTry() {
   core_.metrics().Add(kServiceRoundTrips);
   core_.NoteAnswer(call_.refused ? absl::OkStatus() : call_.status);
+  if (call_.status.ok() && call_.acquired && options_.stop.stop_requested()) {  // Its caller may have left.
+    unanswered_ = false;
+    owes_ = true;
+    failing_since_.reset();
+    record_->UnlockSteps();
+    return Fail(CallerGaveUp(key_.name));
+  }
   if (call_.status.ok() && call_.acquired) {
     unanswered_ = owes_ = false;
     const Instant now = core_.options().clock->Now();

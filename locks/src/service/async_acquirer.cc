@@ -39,7 +39,6 @@ class AsyncAcquirer::Op final : public Waiter {
   std::optional<Acquisition> acquisition;             // None once done.
   std::optional<std::stop_callback<OnStop>> on_stop;  // None once done.
   bool ready = true;                                  // In ready_, or to be put there by Add(); guarded by mutex_.
-  bool asking = false;                                // Guarded by mutex_. The engine is being asked.
   bool told = false;                                  // Guarded by mutex_. `done` has been called: Cancelled.
   std::optional<Instant> timer;                       // In timers_.
 };
@@ -81,23 +80,18 @@ void AsyncAcquirer::Ready(Op& op) {
   if (!std::exchange(op.ready, true)) PushReady(op);
 }
 
-// While the engine is asked the caller is told at once: it need not wait for the answer.
+// Told at once: the thread may be waiting for the engine.
 void AsyncAcquirer::Stopped(Op& op) {
   LockService::Callback done;
   absl::Status cancelled;
   {
     const std::lock_guard lock(mutex_);
     if (!std::exchange(op.ready, true)) PushReady(op);
-    if (!op.asking || std::exchange(op.told, true)) return;
+    op.told = true;
     done = std::move(op.done);
     cancelled = CallerGaveUp(op.acquisition->name());
   }
   core_.Schedule([done = std::move(done), cancelled]() mutable { done(cancelled); });
-}
-
-void AsyncAcquirer::SetAsking(const std::vector<Op*>& ops, bool asking) {
-  const std::lock_guard lock(mutex_);
-  for (Op* const op : ops) op->asking = asking;
 }
 
 void AsyncAcquirer::PushReady(Op& op) {
@@ -154,9 +148,7 @@ void AsyncAcquirer::TryTogether(const std::vector<Op*>& ops) {
   std::vector<LockTry> calls;
   calls.reserve(ops.size());
   for (Op* const op : ops) calls.push_back(std::move(op->acquisition->call()));
-  SetAsking(ops, true);
   core_.engine().TryMany(calls);
-  SetAsking(ops, false);
   for (size_t i = 0; i < ops.size(); ++i) {
     Acquisition& acquisition = *ops[i]->acquisition;
     acquisition.call() = std::move(calls[i]);

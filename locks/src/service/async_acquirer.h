@@ -46,7 +46,6 @@ class AsyncAcquirer {
   void Ready(Op& op);
   // Of the stop token of its options.
   void Stopped(Op& op);
-  void SetAsking(const std::vector<Op*>& ops, bool asking);
 
   ServiceCore& core_;
   std::mutex mutex_;

@@ -45,7 +45,7 @@ absl::StatusOr<LockLease> ServiceCore::Confirm(const std::shared_ptr<HoldRecord>
   lease->core = shared_from_this();
   lease->record = record;
   if (!degraded_) lease->token = answer.fencing_token;
-  if (answer.fencing_token) token_floor_.Note(*answer.fencing_token, sent);
+  if (answer.fencing_token) token_floor_.Note(*answer.fencing_token, now);
   lease->watched = watched;
   lease->thread = thread;
   for (;;) {
@@ -156,16 +156,19 @@ absl::Status ServiceCore::Release(LeaseState& lease, bool wait_for_silent_engine
 }
 
 // A lease that was acquired without an owner is its thread's, which enters again at once. So where that thread has
-// given the lease to another one and has entered again since then, both are inside.
+// given the lease to another one and has entered again, both are inside.
 void ServiceCore::CheckThread(const LeaseState& lease) {
   if (!lease.thread || *lease.thread == std::this_thread::get_id()) return;
   {
     const std::lock_guard lock(lease.hold->mutex);
-    if (lease.hold->loss || lease.hold->entries == lease.entry) return;
+    const auto entered_again = [&lease](const std::shared_ptr<LeaseState>& other) {
+      return other->entry > lease.entry && other->thread == lease.thread;
+    };
+    if (std::ranges::none_of(lease.hold->leases, entered_again)) return;
   }
   const std::string what = Concat(ShownLock(lease.hold->key.name),
                                   ": a lease without AcquireOptions::owner is released by another thread than the one "
-                                  "that acquired it, which has acquired the lock again: both were inside");
+                                  "that acquired it, which has acquired the lock again: both are inside");
 #ifdef NDEBUG
   Log(LogSeverity::kError, what);
 #else
@@ -180,7 +183,10 @@ absl::Status ServiceCore::ReleaseOnce(LeaseState& lease) {
 
 absl::Status ServiceCore::EndLease(LeaseState& lease, bool wait_for_silent_engine) {
   const Inside inside(*this);
-  if (!inside.entered()) return LostError(lease.hold->key, LossReason::kServiceEnded);
+  if (!inside.entered()) {
+    Lose(lease.hold, LossReason::kServiceEnded);  // Its record may leave the table before Shutdown() looks there.
+    return LostError(lease.hold->key, LossReason::kServiceEnded);
+  }
   const std::shared_ptr<ServiceHold>& hold = lease.hold;
   HoldRecord& record = *lease.record;
   const auto lost = [&hold] {
@@ -220,10 +226,9 @@ absl::Status ServiceCore::EndLease(LeaseState& lease, bool wait_for_silent_engin
   }
   bool there = true;
   const bool send = wait_for_silent_engine || !engine_silent_.load(std::memory_order_relaxed);
-  absl::Status sent =
-      send ? SendRelease(hold->key, lease.record, keep, EngineTimeout(), there)
-           : absl::UnavailableError(Concat(ShownLock(hold->key.name), ": ", engine_->id(),
-                                           " does not answer; the release is tried in the background"));
+  absl::Status sent = send ? SendRelease(hold->key, lease.record, keep, EngineTimeout(), there)
+                           : absl::UnavailableError(Concat(ShownLock(hold->key.name), ": ", engine_->id(),
+                                                           " does not answer; the release is tried in the background"));
   record.UnlockSteps();
   if (!sent.ok()) {
     holds_.PinAgain(record);

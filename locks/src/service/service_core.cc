@@ -118,12 +118,16 @@ absl::StatusOr<LockLease> ServiceCore::Acquire(std::string_view name, const Acqu
 absl::StatusOr<LockLease> ServiceCore::AcquireStoppable(std::string_view name, const AcquireOptions& options,
                                                         std::optional<std::thread::id> thread) {
   if (options.stop.stop_requested()) return CallerGaveUp(name);
-  return stoppable_.Run(options.stop, CallerGaveUp(name),
-                        [this, name = std::string(name), options, thread]() -> absl::StatusOr<LockLease> {
-                          const Inside inside(*this);
-                          if (!inside.entered()) return Ending();
-                          return AcquireBlocking(name, options, thread);
-                        });
+  absl::StatusOr<LockLease> lease =
+      stoppable_.Run(options.stop, CallerGaveUp(name), [this, name = std::string(name), options]() {
+        const Inside inside(*this);
+        return inside.entered() ? AcquireBlocking(name, options, std::nullopt) : absl::StatusOr<LockLease>(Ending());
+      });
+  if (lease.ok()) {  // Not before: what its caller has left is released by another thread.
+    const std::lock_guard lock(lease->state_->hold->mutex);
+    lease->state_->thread = thread;
+  }
+  return lease;
 }
 
 absl::StatusOr<LockLease> ServiceCore::AcquireBlocking(std::string_view name, const AcquireOptions& options,

@@ -1,6 +1,7 @@
 #include "take_back.h"
 
 #include <algorithm>
+#include <system_error>
 #include <utility>
 
 #include "service_core.h"
@@ -14,8 +15,11 @@ constexpr absl::Duration kPause = absl::Milliseconds(100);
 
 void TakeBack::Add(HoldKey key, std::shared_ptr<HoldRecord> record, Instant until) {
   const std::lock_guard lock(mutex_);
-  debts_.push_back({std::move(key), std::move(record), until});
-  if (!thread_.joinable()) thread_ = std::thread([this] { Run(); });
+  debts_.push_front({std::move(key), std::move(record), until});  // Before those that the engine has not answered.
+  try {
+    if (!thread_.joinable()) thread_ = std::thread([this] { Run(); });
+  } catch (const std::system_error&) {  // No thread is to be had: the next one tries again, or it lapses.
+  }
   changed_.notify_one();
 }
 

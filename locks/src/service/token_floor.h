@@ -15,10 +15,10 @@ namespace stockade::internal {
 // smaller than. Engines whose tokens are not times do not use it. Thread-safe; one atomic step.
 class TokenFloor {
  public:
-  // A token, and when it was asked for.
-  void Note(int64_t token, Instant asked) {
+  // A token, and when it was there: with an earlier time, a late answer would move the floor into the future.
+  void Note(int64_t token, Instant answered) {
     if (token <= 0 || token > kLargest) return;  // Not a time, or one that would spoil all that come after it.
-    const int64_t ahead = token - asked.nanoseconds() / 1000;
+    const int64_t ahead = token - answered.nanoseconds() / 1000;
     int64_t most = ahead_.load(std::memory_order_relaxed);
     while (ahead > most && !ahead_.compare_exchange_weak(most, ahead, std::memory_order_relaxed)) {
     }

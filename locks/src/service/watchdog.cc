@@ -107,6 +107,7 @@ void Watchdog::Renew(const std::vector<Due>& holds) {
   for (size_t i = 0; i < holds.size(); ++i) {
     const std::shared_ptr<ServiceHold>& hold = holds[i].hold;
     const LockRenewal& renewal = renewals[i];
+    core_.NoteAnswer(renewal.status);
     if (renewal.status.ok() && !renewal.held) {
       if (core_.Lose(hold, LossReason::kGone)) core_.metrics().Add(kServiceRenewalsLost);
       continue;

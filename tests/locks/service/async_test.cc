@@ -80,6 +80,28 @@ TEST_F(AsyncAcquireTest, StopRequested_EngineDoesNotAnswer_IsCancelledAtOnceAndT
   Await("the lock to be free", [this] { return !service_->Inspect("a")->locked; });
 }
 
+// One thread asks the engine for all.
+TEST_F(AsyncAcquireTest, StopRequested_EngineDoesNotAnswerAnotherAcquire_IsCancelledAtOnce) {
+  const LockLease lease = Must(service_->Acquire("a"));
+  std::stop_source stop;
+  auto waits = Async("a", {.stop = stop.get_token()});
+  AwaitTries(3);
+  std::latch answer(1);
+  {
+    const std::lock_guard lock(world_->mutex);
+    world_->on_try = [&](const LockTry&) {
+      answer.wait();
+      return Fault::kNone;
+    };
+  }
+  auto hangs = Async("b");
+  AwaitTries(4);
+  stop.request_stop();
+  EXPECT_TRUE(absl::IsCancelled(waits.get().status()));
+  answer.count_down();
+  EXPECT_TRUE(hangs.get().ok());
+}
+
 TEST_F(AsyncAcquireTest, BadOptions_AreToldTheCallback) {
   EXPECT_TRUE(absl::IsInvalidArgument(Async("").get().status()));
   EXPECT_TRUE(absl::IsInvalidArgument(Async("a", {.lease = -absl::Seconds(1)}).get().status()));

@@ -81,6 +81,12 @@ TEST_F(LeaseTest, MovedToAnotherThread_NobodyHasEnteredAgainOrItHasAnOwner_IsRel
   EXPECT_EQ(HoldsOf("a", owner), 1);
 }
 
+TEST_F(LeaseTest, MovedToAnotherThread_AfterAnInnerLeaseHasEnded_IsReleasedThere) {
+  LockLease moved = Must(service_->Acquire("a"));
+  { const LockLease inner = Must(service_->Acquire("a")); }
+  std::thread([lease = std::move(moved)]() mutable { EXPECT_TRUE(lease.Release().ok()); }).join();
+}
+
 TEST_F(LeaseTest, Destroyed_IsReleased) {
   { const LockLease lease = Must(service_->Acquire("a")); }
   EXPECT_EQ(HoldsOf("a", LockOwner::ThisThread()), 0);

@@ -73,6 +73,28 @@ TEST_F(WaitingTest, StopRequested_EngineDoesNotAnswer_IsCancelledAtOnceAndTakenB
   Await("the lock to be free", [this] { return !service_->Inspect("a")->locked; });
 }
 
+// The thread acquires again while what it has left is still on its way: that is no second task inside.
+TEST_F(WaitingTest, StopRequested_ThreadAcquiresAgain_HoldsWhatItAcquiredLast) {
+  std::latch answer(1);
+  world_->on_try = [&](const LockTry&) {
+    answer.wait();
+    return Fault::kNone;
+  };
+  std::stop_source stop;
+  std::jthread stopper([&] {
+    AwaitTries(1);
+    stop.request_stop();
+  });
+  EXPECT_TRUE(absl::IsCancelled(service_->Acquire("a", {.stop = stop.get_token()}).status()));
+  std::jthread answerer([&] { answer.count_down(); });
+  LockLease lease = Must(service_->Acquire("a"));
+  Await("what came late to be released", [this] { return world_->releases > 0; });
+  EXPECT_TRUE(lease.valid());
+  EXPECT_EQ(HoldsOf("a", LockOwner::ThisThread()), 1);
+  EXPECT_TRUE(lease.Release().ok());
+  EXPECT_FALSE(service_->Inspect("a")->locked);
+}
+
 TEST_F(WaitingTest, ServiceDestroyed_EngineAnswersWhatACallerHasLeft_TheServiceWaitsForIt) {
   std::latch answer(1);
   world_->on_try = [&](const LockTry&) {

@@ -16,6 +16,7 @@ namespace stockade {
 
 namespace internal {
 struct LeaseState;
+class ServiceCore;
 }  // namespace internal
 
 // One hold of a lock, released with it. Movable; any thread may use it, one at a time, and several may call valid() and
@@ -76,6 +77,8 @@ class [[nodiscard]] STOCKADE_EXPORT LockLease {
   absl::Status Release();
 
  private:
+  friend class internal::ServiceCore;
+
   std::shared_ptr<internal::LeaseState> state_;  // Null: of nothing.
 };
 
