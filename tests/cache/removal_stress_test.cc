@@ -89,6 +89,7 @@ TEST(RemovalStressTest, PutsAndEveryKindOfRemovalByManyThreads_EachValueIsToldOn
 // Nothing keeps what is loaded from being stored here: no invalidation, no Put.
 TEST(RemovalStressTest, LoadsAndRefreshesByManyThreads_EachValueIsToldOnce) {
   const int64_t rounds = Scaled(20'000, 500'000);
+  std::atomic<int> idle{0};  // Before the pool, whose threads look at it.
   ThreadPool pool(2);
   World world(2 * kThreads * rounds,
               {.refresh_ahead = 0.5, .stale_while_revalidate = absl::Milliseconds(1), .refresh_executor = &pool});
@@ -99,7 +100,6 @@ TEST(RemovalStressTest, LoadsAndRefreshesByManyThreads_EachValueIsToldOnce) {
       EXPECT_TRUE(world.cache.Get(key).ok());
     }
   });
-  std::atomic<int> idle{0};
   for (int thread = 0; thread < 2; ++thread) {  // Refreshes that still run end before both threads are here.
     pool.Schedule([&] {
       ++idle;

@@ -339,7 +339,9 @@ void ServiceCore::KeepUntil(const std::shared_ptr<HoldRecord>& record, Instant u
 void ServiceCore::GiveUp(const HoldKey& key, HoldRecord& record, LockRelease& release, absl::Duration timeout) {
   release.hold = key;
   // Of the twin, too: to the engine it may be the same hold.
-  if (const std::shared_ptr<ServiceHold> hold = record.CurrentHold(); StillHeld(hold)) {
+  std::shared_ptr<ServiceHold> hold = record.CurrentHold();
+  if (!StillHeld(hold)) hold = nullptr;
+  if (hold != nullptr) {
     const std::lock_guard lock(hold->mutex);
     release.keep = static_cast<int64_t>(hold->leases.size());
   }
@@ -350,7 +352,12 @@ void ServiceCore::GiveUp(const HoldKey& key, HoldRecord& record, LockRelease& re
   engine_->Release(release);
   metrics_.Add(kServiceRoundTrips);
   NoteAnswer(release.status);
-  if (!release.status.ok()) metrics_.Add(kServiceEngineErrors);
+  if (!release.status.ok()) {
+    metrics_.Add(kServiceEngineErrors);
+  } else if (hold != nullptr) {
+    const std::lock_guard lock(hold->mutex);
+    hold->newest_step = std::max(hold->newest_step, release.sequence);
+  }
 }
 
 }  // namespace stockade::internal

@@ -1,5 +1,7 @@
 // Who waits, how long, and who is woken.
 #include <algorithm>
+#include <atomic>
+#include <cstdint>
 #include <latch>
 #include <thread>
 #include <vector>
@@ -71,6 +73,39 @@ TEST_F(WaitingTest, StopRequested_EngineDoesNotAnswer_IsCancelledAtOnceAndTakenB
   answer.count_down();
   Await("what came late to be released", [this] { return world_->releases > 0; });
   Await("the lock to be free", [this] { return !service_->Inspect("a")->locked; });
+}
+
+// Otherwise no renewal could shorten a time to live that became too long.
+TEST_F(WaitingTest, GivenUpWhileTheOwnerHolds_RenewalsKnowTheStep) {
+  const LockOwner owner = LockOwner::New();
+  const LockLease lease = Must(service_->Acquire("a", {.owner = owner}));
+  std::latch answer(1);
+  std::atomic<uint64_t> given_up = 0;
+  std::atomic<uint64_t> renewed = 0;
+  world_->on_try = [&](const LockTry&) {
+    answer.wait();
+    return Fault::kNone;
+  };
+  world_->on_release = [&](const LockRelease& release) {
+    given_up = release.sequence;
+    return Fault::kNone;
+  };
+  world_->on_renewal = [&](const LockRenewal& renewal) {
+    renewed = renewal.sequence;
+    return Fault::kNone;
+  };
+  std::stop_source stop;
+  auto acquired = AcquireInThread("a", {.owner = owner, .stop = stop.get_token()});
+  AwaitTries(2);
+  stop.request_stop();
+  EXPECT_TRUE(absl::IsCancelled(acquired.get().status()));
+  answer.count_down();
+  Await("what came late to be released", [&] { return given_up > 0 && HoldsOf("a", owner) == 1; });
+  Await("a renewal that knows it", [&] {
+    if (lease.remaining() > kWatchdogLease * 0.6) clock_.Advance(kWatchdogLease / 30);
+    return renewed >= given_up;
+  });
+  EXPECT_TRUE(lease.valid());
 }
 
 // The thread acquires again while what it has left is still on its way: that is no second task inside.
