@@ -77,11 +77,11 @@ TEST_F(WaitingTest, StopRequested_EngineDoesNotAnswer_IsCancelledAtOnceAndTakenB
 
 // Otherwise no renewal could shorten a time to live that became too long.
 TEST_F(WaitingTest, GivenUpWhileTheOwnerHolds_RenewalsKnowTheStep) {
-  const LockOwner owner = LockOwner::New();
-  const LockLease lease = Must(service_->Acquire("a", {.owner = owner}));
-  std::latch answer(1);
+  std::latch answer(1);  // Before the lease, whose release asks what follows.
   std::atomic<uint64_t> given_up = 0;
   std::atomic<uint64_t> renewed = 0;
+  const LockOwner owner = LockOwner::New();
+  const LockLease lease = Must(service_->Acquire("a", {.owner = owner}));
   world_->on_try = [&](const LockTry&) {
     answer.wait();
     return Fault::kNone;
