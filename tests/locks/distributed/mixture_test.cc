@@ -47,6 +47,8 @@ class Engine {
   virtual std::vector<LockKind> kinds() const {
     return {LockKind::kReentrant, LockKind::kFair, LockKind::kRead, LockKind::kWrite};
   }
+  // Whether several servers decide by majority.
+  virtual bool majority() const { return false; }
   // Whether a hold's end is told by the server's clock.
   virtual bool leases() const { return true; }
   virtual void StepClock(absl::Duration) {}
@@ -119,6 +121,7 @@ class RedlockEngine final : public RedisEngine {
     return testing::ConnectLockService(std::string(testing::kRedlockScheme) + urls, options);
   }
   std::vector<LockKind> kinds() const override { return {LockKind::kReentrant}; }
+  bool majority() const override { return true; }
 };
 
 #ifdef STOCKADE_HAS_LOCKS_ZOOKEEPER
@@ -282,7 +285,10 @@ class MixtureTest : public ::testing::TestWithParam<EngineCase> {
     step_ = "force " + name;
     const absl::StatusOr<std::optional<LockKind>> freed = services_[random_() % kServices]->ForceRelease(name);
     ASSERT_TRUE(freed.ok()) << freed.status();
-    EXPECT_EQ(*freed, KindOf(name));
+    // RedLock ends a release with the answers of a majority: another server may have the hold a moment longer.
+    if (KindOf(name) || !engine_->majority()) {
+      EXPECT_EQ(*freed, KindOf(name));
+    }
     std::erase_if(held_, [&](Held& one) {
       if (one.lease.name() != name) return false;
       const absl::Status released = one.lease.Release();
