@@ -165,7 +165,7 @@ return record and 0 or 3
 inline constexpr std::string_view kFairMark = "*";
 
 // What the lock is held as, as a LockKind. `base` is what all time-out keys and records of the lock begin with. A lock
-// that Redisson holds as fair is told by its queue only. O(fields).
+// that Redisson holds as fair is recognised by its queue only. O(fields).
 inline constexpr std::string_view kKind = R"lua(
 local function kind_of(lock, queue, base)
   local mode = call('hget', lock, 'mode')

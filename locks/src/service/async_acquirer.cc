@@ -80,7 +80,7 @@ void AsyncAcquirer::Ready(Op& op) {
   if (!std::exchange(op.ready, true)) PushReady(op);
 }
 
-// Told at once: the thread may be waiting for the engine.
+// Invokes the callback at once: the thread may be waiting for the engine.
 void AsyncAcquirer::Stopped(Op& op) {
   LockService::Callback done;
   absl::Status cancelled;

@@ -49,7 +49,7 @@ class Engine {
   }
   // Whether several servers decide by majority.
   virtual bool majority() const { return false; }
-  // Whether a hold's end is told by the server's clock.
+  // Whether the server's clock decides when a hold ends.
   virtual bool leases() const { return true; }
   virtual void StepClock(absl::Duration) {}
   // Of a lock that nobody has.

@@ -66,10 +66,7 @@ TEST_F(AsyncAcquireTest, StopRequested_IsCancelled) {
 
 TEST_F(AsyncAcquireTest, StopRequested_EngineDoesNotAnswer_IsCancelledAtOnceAndTakenBack) {
   std::latch answer(1);
-  world_->on_try = [&](const LockTry&) {
-    answer.wait();
-    return Fault::kNone;
-  };
+  AnswerTriesAfter(answer);
   std::stop_source stop;
   auto acquired = Async("a", {.stop = stop.get_token()});
   AwaitTries(1);
@@ -87,13 +84,7 @@ TEST_F(AsyncAcquireTest, StopRequested_EngineDoesNotAnswerAnotherAcquire_IsCance
   auto waits = Async("a", {.stop = stop.get_token()});
   AwaitTries(3);
   std::latch answer(1);
-  {
-    const std::lock_guard lock(world_->mutex);
-    world_->on_try = [&](const LockTry&) {
-      answer.wait();
-      return Fault::kNone;
-    };
-  }
+  AnswerTriesAfter(answer);
   auto hangs = Async("b");
   AwaitTries(4);
   stop.request_stop();

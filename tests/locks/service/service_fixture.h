@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <future>
+#include <latch>
 #include <memory>
 #include <string>
 #include <utility>
@@ -39,6 +40,15 @@ class ServiceTest : public ::testing::Test {
     return std::async(std::launch::async, [this, name = std::move(name), options = std::move(options)] {
       return service_->Acquire(name, options);
     });
+  }
+
+  // The engine hangs in tries until then. For a test that makes no try once `answer` is gone.
+  void AnswerTriesAfter(std::latch& answer) {
+    const std::lock_guard lock(world_->mutex);
+    world_->on_try = [&answer](const LockTry&) {
+      answer.wait();
+      return Fault::kNone;
+    };
   }
 
   // Moves the clock on whenever somebody waits for it, until the future is there.

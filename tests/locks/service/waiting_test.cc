@@ -61,10 +61,7 @@ TEST_F(WaitingTest, StopRequested_IsCancelled) {
 
 TEST_F(WaitingTest, StopRequested_EngineDoesNotAnswer_IsCancelledAtOnceAndTakenBack) {
   std::latch answer(1);
-  world_->on_try = [&](const LockTry&) {
-    answer.wait();
-    return Fault::kNone;
-  };
+  AnswerTriesAfter(answer);
   std::stop_source stop;
   auto acquired = AcquireInThread("a", {.stop = stop.get_token()});
   AwaitTries(1);
@@ -111,10 +108,7 @@ TEST_F(WaitingTest, GivenUpWhileTheOwnerHolds_RenewalsKnowTheStep) {
 // The thread acquires again while what it has left is still on its way: that is no second task inside.
 TEST_F(WaitingTest, StopRequested_ThreadAcquiresAgain_HoldsWhatItAcquiredLast) {
   std::latch answer(1);
-  world_->on_try = [&](const LockTry&) {
-    answer.wait();
-    return Fault::kNone;
-  };
+  AnswerTriesAfter(answer);
   std::stop_source stop;
   std::jthread stopper([&] {
     AwaitTries(1);
@@ -132,10 +126,7 @@ TEST_F(WaitingTest, StopRequested_ThreadAcquiresAgain_HoldsWhatItAcquiredLast) {
 
 TEST_F(WaitingTest, ServiceDestroyed_EngineAnswersWhatACallerHasLeft_TheServiceWaitsForIt) {
   std::latch answer(1);
-  world_->on_try = [&](const LockTry&) {
-    answer.wait();
-    return Fault::kNone;
-  };
+  AnswerTriesAfter(answer);
   std::stop_source stop;
   auto acquired = AcquireInThread("a", {.stop = stop.get_token()});
   AwaitTries(1);

@@ -28,8 +28,8 @@ class [[nodiscard]] STOCKADE_EXPORT LockLease {
  public:
   LockLease() = default;                                            // Of nothing: not valid.
   explicit LockLease(std::shared_ptr<internal::LeaseState> state);  // For services.
-  // As Release(); an error is logged. Where the engine has not answered what it was asked last, it does not wait: the
-  // release is tried in the background until the lease lapses.
+  // As Release(); an error is logged. If the engine did not answer the last request, the release is sent in the
+  // background until the lease lapses, and this waits only for a call of the same owner on this lock.
   ~LockLease();
   LockLease(LockLease&& other) noexcept = default;
   LockLease& operator=(LockLease&& other) noexcept;
@@ -52,7 +52,8 @@ class [[nodiscard]] STOCKADE_EXPORT LockLease {
   // tokens there are the server's time in microseconds or, if that is larger, the last token and one. So after a
   // failover that lost the last acquire, a token may be smaller than the lost one if the new server's clock is behind
   // by more than the failover took, and this service has had no token of the old server. A service that has had one
-  // goes on from the old server's time. AcquireOptions::require_growing_token refuses such an engine.
+  // continues from the old server's time, to within the time of one answer, which is shorter than a failover.
+  // AcquireOptions::require_growing_token refuses such an engine.
   //
   // FailedPrecondition: there is none (RedLock, a degraded lease, nothing).
   absl::StatusOr<int64_t> fencing_token() const;
