@@ -4,16 +4,21 @@
 #include <deque>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "stockade/base/fork_guard.h"
 #include "stockade/base/log.h"
+#include "stockade/base/start_thread.h"
 #include "stockade/base/strings.h"
 
 namespace stockade {
 namespace {
+
+// The state of the pool to which the calling thread belongs.
+constinit thread_local const void* pool_of_this_thread = nullptr;
 
 void RunGuarded(Executor::Task& task) {
   try {
@@ -40,6 +45,7 @@ struct ThreadPool::State {
   // Invariant: a thread leaves only when it is stopping and the queue is empty, so whatever a task adds is run by the
   // thread that ran the task if by nobody else.
   void Work() {
+    pool_of_this_thread = this;
     std::unique_lock lock(mutex);
     for (;;) {
       wake.wait(lock, [&] { return stopping || !queue.empty(); });
@@ -55,11 +61,31 @@ struct ThreadPool::State {
   }
 };
 
-ThreadPool::ThreadPool(size_t threads) : state_(std::make_unique<State>()) {
-  if (threads == 0) internal::Fatal("ThreadPool(threads = 0): at least one thread is needed");
-  for (size_t i = 0; i < threads; ++i) {
-    state_->threads.emplace_back([state = state_.get()] { state->Work(); });
+ThreadPool::ThreadPool(std::unique_ptr<State> state) : state_(std::move(state)) {}
+
+// It is constructed before Start(), so the destructor joins the threads that run if one cannot be started.
+ThreadPool::ThreadPool(size_t threads) : ThreadPool(std::make_unique<State>()) {
+  if (!Start(threads).ok()) {
+    throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again), "ThreadPool");
   }
+}
+
+absl::StatusOr<std::unique_ptr<ThreadPool>> ThreadPool::Create(size_t threads) {
+  std::unique_ptr<ThreadPool> pool(new ThreadPool(std::make_unique<State>()));
+  if (absl::Status started = pool->Start(threads); !started.ok()) return started;
+  return pool;
+}
+
+absl::Status ThreadPool::Start(size_t threads) {
+  if (threads == 0) internal::Fatal("ThreadPool(threads = 0): at least one thread is needed");
+  state_->threads.reserve(threads);
+  while (state_->threads.size() < threads) {
+    std::thread thread;
+    absl::Status started = internal::StartThread(thread, [state = state_.get()] { state->Work(); });
+    if (!started.ok()) return started;
+    state_->threads.push_back(std::move(thread));
+  }
+  return absl::OkStatus();
 }
 
 ThreadPool::~ThreadPool() {
@@ -77,6 +103,8 @@ ThreadPool::~ThreadPool() {
     thread.join();
   }
 }
+
+bool ThreadPool::RunningInThisThread() const { return pool_of_this_thread == state_.get(); }
 
 void ThreadPool::Schedule(Task task) {
   state_->fork_guard.Check("ThreadPool", "");

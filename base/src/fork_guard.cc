@@ -7,6 +7,7 @@
 #include <string>
 
 #include "stockade/base/hazard_row.h"
+#include "stockade/base/printable.h"
 #include "stockade/base/strings.h"
 
 namespace stockade::internal::fork_detail {
@@ -23,8 +24,9 @@ void InstallHandler() {
 
 void Die(std::string_view what, std::string_view name) {
   // Straight to standard error: the log's mutex may have been held in the parent when it forked.
-  const std::string line = Concat("stockade FATAL: ", what, name.empty() ? "" : " '", name, name.empty() ? "" : "'",
-                                  " used in a forked child: only exec is supported after fork\n");
+  const std::string line =
+      Concat("stockade FATAL: ", what, name.empty() ? "" : " '", Printable(name), name.empty() ? "" : "'",
+             " used in a forked child: only exec is supported after fork\n");
   (void)!write(STDERR_FILENO, line.data(), line.size());
   std::abort();
 }

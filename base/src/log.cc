@@ -8,12 +8,15 @@
 #include <utility>
 
 #include "stockade/base/clock.h"
+#include "stockade/base/printable.h"
 #include "stockade/base/strings.h"
 
 namespace stockade {
 namespace {
 
 constexpr int kMessagesPerSecond = 20;
+// With what is in front of it, a message fits PIPE_BUF: a write(2) of it to a pipe is one piece.
+constexpr size_t kMaxMessageBytes = 3'000;
 
 // One write(2) a line, so that lines of several threads and processes do not mix.
 void WriteToStandardError(LogSeverity severity, std::string_view message) {
@@ -89,7 +92,7 @@ void Log(LogSeverity severity, std::string_view message) {
     }
     ++logger.in_window;
   }
-  logger.Emit(severity, message);
+  logger.Emit(severity, Printable(message, kMaxMessageBytes));
 }
 
 void Fatal(std::string_view message) {

@@ -1,5 +1,9 @@
 #include "stockade/base/timer_queue.h"
 
+#include "stockade/base/log.h"
+#include "stockade/base/start_thread.h"
+#include "stockade/base/strings.h"
+
 namespace stockade::internal {
 
 TimerQueue::~TimerQueue() { Stop(); }
@@ -16,16 +20,28 @@ void TimerQueue::Stop() {
   dropped.swap(tasks_);
 }
 
+absl::Status TimerQueue::Start() {
+  if (started_.load(std::memory_order_relaxed)) return absl::OkStatus();
+  const std::lock_guard lock(mutex_);
+  return StartLocked();
+}
+
+absl::Status TimerQueue::StartLocked() {
+  if (stopping_ || thread_.joinable()) return absl::OkStatus();
+  absl::Status started = StartThread(thread_, [this] { Run(); });
+  if (started.ok()) started_.store(true, std::memory_order_relaxed);
+  return started;
+}
+
 TimerQueue::Id TimerQueue::Schedule(Instant at, Executor::Task task) {
   std::lock_guard lock(mutex_);
   const Id id{at, next_++};
   if (stopping_) return id;
   tasks_.emplace(id, std::move(task));
-  if (!thread_.joinable()) {
-    thread_ = std::thread([this] { Run(); });
-  } else if (tasks_.begin()->first == id) {
-    changed_.notify_all();
+  if (const absl::Status started = StartLocked(); !started.ok()) {
+    Log(LogSeverity::kWarning, Concat("a timer waits for its thread: ", started.message()));
   }
+  if (tasks_.begin()->first == id) changed_.notify_all();
   return id;
 }
 

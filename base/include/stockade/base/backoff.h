@@ -6,6 +6,7 @@
 #include <random>
 
 #include "absl/time/time.h"
+#include "stockade/base/export.h"
 
 namespace stockade::internal {
 

@@ -1,6 +1,8 @@
 #ifndef STOCKADE_BASE_CPU_RELAX_H_
 #define STOCKADE_BASE_CPU_RELAX_H_
 
+#include "stockade/base/export.h"
+
 namespace stockade::internal {
 
 // Tells the core that a loop waits for another one: leaves its resources to the sibling hyperthread.

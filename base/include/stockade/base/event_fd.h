@@ -4,28 +4,38 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdint>
+#include <system_error>
+#include <utility>
 
-#include "stockade/base/log.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "stockade/base/strings.h"
 
 namespace stockade::internal {
 
 // Wakes a thread that sleeps in poll(2). Thread-safe.
 class EventFd {
  public:
-  EventFd() : fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-    if (fd_ < 0) Fatal("no eventfd: the process has too many files open");
+  // ResourceExhausted, with the system's reason: the process, or the system, has too many files open.
+  static absl::StatusOr<EventFd> Create() {
+    const int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (fd >= 0) return EventFd(fd);
+    return absl::ResourceExhaustedError(Concat("cannot make an eventfd: ", std::generic_category().message(errno)));
   }
-  ~EventFd() { close(fd_); }
-  EventFd(const EventFd&) = delete;
-  EventFd& operator=(const EventFd&) = delete;
+  ~EventFd() {
+    if (fd_ >= 0) close(fd_);
+  }
+  EventFd(EventFd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  EventFd& operator=(EventFd&&) = delete;
 
   int get() const { return fd_; }
 
   // Readable until Clear().
   void Set() const {
     const uint64_t one = 1;
-    // Fails only where it is full of wake-ups.
+    // Fails only if it is full of wake-ups.
     [[maybe_unused]] const ssize_t written = write(fd_, &one, sizeof one);
   }
   void Clear() const {
@@ -34,7 +44,9 @@ class EventFd {
   }
 
  private:
-  const int fd_;
+  explicit EventFd(int fd) : fd_(fd) {}
+
+  int fd_;  // -1: moved from.
 };
 
 }  // namespace stockade::internal

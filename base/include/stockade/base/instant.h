@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "absl/time/time.h"
+#include "stockade/base/export.h"
 
 namespace stockade {
 

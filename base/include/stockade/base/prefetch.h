@@ -1,6 +1,8 @@
 #ifndef STOCKADE_BASE_PREFETCH_H_
 #define STOCKADE_BASE_PREFETCH_H_
 
+#include "stockade/base/export.h"
+
 namespace stockade::internal {
 
 // Asks for the cache line of `address` to be written soon: one transfer from another core, where a load and then a

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "stockade/base/export.h"
 
 namespace stockade::internal {
 

@@ -3,6 +3,8 @@
 
 #include <condition_variable>
 
+#include "stockade/base/export.h"
+
 namespace stockade::internal {
 
 // Marks the places where a thread is about to touch what other threads touch too. A test that is built with
