@@ -7,6 +7,7 @@
 #include <string>
 
 #include "stockade/base/log.h"
+#include "stockade/base/printable.h"
 #include "stockade/base/strings.h"
 
 namespace stockade {
@@ -65,10 +66,31 @@ MetricsRegistry* MetricsRegistry::Default() {
 }
 
 std::shared_ptr<MetricSet> MetricsRegistry::SetFor(std::span<const MetricDef> defs, internal::MetricLabels labels) {
-  std::lock_guard lock(mutex_);
+  for (auto& [name, value] : labels) value = internal::Printable(value);
+  std::unique_lock lock(mutex_);
+  bool warns = false;
+  if (!HasOwnSeries(defs.data(), labels)) {
+    for (auto& [name, value] : labels) value = kOtherNames;
+    warns = warned_.insert(defs.data()).second;
+  }
   std::shared_ptr<MetricSet>& set = sets_[Key(defs.data(), labels)];
-  if (set == nullptr) set = std::make_shared<MetricSet>(defs, std::move(labels));
-  return set;
+  if (set == nullptr) set = std::make_shared<MetricSet>(defs, labels);
+  std::shared_ptr<MetricSet> found = set;
+  lock.unlock();
+  if (warns) {
+    internal::Log(
+        LogSeverity::kWarning,
+        internal::Concat("MetricsRegistry: more than ", kMaxNames, " names of label ", labels.front().first,
+                         ": components with further names share ", labels.front().first, "=\"", kOtherNames, "\""));
+  }
+  return found;
+}
+
+bool MetricsRegistry::HasOwnSeries(const MetricDef* defs, const internal::MetricLabels& labels) {
+  if (labels.empty()) return true;
+  std::set<std::string>& names = names_[defs];
+  if (names.size() < kMaxNames) names.insert(labels.front().second);
+  return names.contains(labels.front().second);
 }
 
 std::vector<prometheus::MetricFamily> MetricsRegistry::Collect() const {

@@ -4,14 +4,22 @@
 #include <prometheus/exposer.h>
 
 #include <exception>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "stockade/base/fork_guard.h"
+#include "stockade/base/start_thread.h"
 #include "stockade/base/strings.h"
 
 namespace stockade {
 namespace {
+
+// A connection that sends no request keeps one of civetweb's threads for kRequestTimeout and a second of lingering. By
+// default these are 2 threads and 30 s: two idle connections kept every scrape out for half a minute.
+constexpr int kThreads = 8;
+constexpr absl::Duration kRequestTimeout = absl::Seconds(2);
 
 // What the exposer holds weakly: the registry is the user's, or the process's.
 class Forwarder final : public prometheus::Collectable {
@@ -45,10 +53,16 @@ absl::Status MetricsServerOptions::Validate() const {
 absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Start(const MetricsServerOptions& options) {
   if (absl::Status valid = options.Validate(); !valid.ok()) return valid;
   const std::string endpoint = internal::Concat(options.address, ":", options.port);
+  // The exposer's HTTP server does not say so if it cannot start its first thread, and never answers.
+  if (absl::Status threads = internal::TryThreads(3); !threads.ok()) {
+    return absl::Status(threads.code(), internal::Concat("MetricsServer: ", threads.message()));
+  }
   auto state = std::make_unique<State>();
   state->forwarder = std::make_shared<Forwarder>(options.registry);
   try {
-    state->exposer = std::make_unique<prometheus::Exposer>(endpoint);
+    state->exposer = std::make_unique<prometheus::Exposer>(
+        std::vector<std::string>{"listening_ports", endpoint, "num_threads", std::to_string(kThreads),
+                                 "request_timeout_ms", std::to_string(absl::ToInt64Milliseconds(kRequestTimeout))});
     state->exposer->RegisterCollectable(state->forwarder);
     state->port = static_cast<uint16_t>(state->exposer->GetListeningPorts().at(0));
   } catch (const std::exception& error) {

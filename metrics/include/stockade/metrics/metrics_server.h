@@ -25,11 +25,19 @@ struct STOCKADE_EXPORT MetricsServerOptions {
   absl::Status Validate() const;
 };
 
-// Serves a registry at http://address:port/metrics in Prometheus' text format, on two threads of its own
-// (prometheus-cpp's Exposer). Thread-safe. Unusable in a forked child.
+// Serves a registry at http://address:port/metrics in Prometheus' text format, on eight threads of its own and one that
+// accepts (prometheus-cpp's Exposer). Thread-safe. Unusable in a forked child.
+//
+// A connection that does not send its request within 2 s is closed; until then, and for a second more, it keeps one of
+// the threads. So up to eight such connections delay nobody, and more delay a scrape by 3 s for each eight. Whoever can
+// connect can read: there is no authentication, and no check of the header Host.
+//
+// SIGPIPE is ignored in the whole process from then on: each of civetweb's threads sets that when it begins, which may
+// be shortly after Start() has returned. The server itself does not need it.
 class STOCKADE_EXPORT MetricsServer {
  public:
-  // InvalidArgument: Validate()'s text. Unavailable: the address cannot be bound.
+  // InvalidArgument: Validate()'s text. Unavailable: the address cannot be bound. ResourceExhausted: the system gives
+  // no threads.
   static absl::StatusOr<std::unique_ptr<MetricsServer>> Start(const MetricsServerOptions& options = {});
 
   // Waits for the scrapes that are being answered.
