@@ -20,8 +20,11 @@ AsyncCall::~AsyncCall() {
 
 void AsyncCall::Start(RedisCommand command, Router* router, TimerQueue* timers, ComponentMetrics* metrics,
                       Instant deadline, ReplyCallback done) {
-  Send(std::unique_ptr<AsyncCall>(
-      new AsyncCall(std::move(command), router, timers, metrics, deadline, std::move(done))));
+  std::unique_ptr<AsyncCall> call(
+      new AsyncCall(std::move(command), router, timers, metrics, deadline, std::move(done)));
+  // Deadlines and pauses need it.
+  if (const absl::Status started = timers->Start(); !started.ok()) return call->Finish(started);
+  Send(std::move(call));
 }
 
 void AsyncCall::Send(std::unique_ptr<AsyncCall> call) {
@@ -49,7 +52,8 @@ void AsyncCall::Take(std::unique_ptr<AsyncCall> call, absl::StatusOr<RedisReply>
 }
 
 void AsyncCall::Finish(absl::StatusOr<RedisReply> result) {
-  std::exchange(done_, nullptr)(Conclude(std::move(result), *metrics_));
+  CountResult(result.status(), *metrics_);
+  std::exchange(done_, nullptr)(std::move(result));
 }
 
 }  // namespace stockade::internal

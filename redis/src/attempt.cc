@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "key_slot.h"
 #include "redis_metrics.h"
 #include "status.h"
 #include "stockade/base/clock.h"
+#include "stockade/base/strings.h"
 
 namespace stockade::internal {
 namespace {
@@ -16,12 +18,13 @@ constexpr absl::Duration kMostPause = absl::Milliseconds(100);
 
 RedisMetric MetricOf(const absl::Status& status) {
   if (status.ok()) return kRedisCommandSuccesses;
-  if (!RedisErrorCode(status).empty()) return kRedisCommandErrors;
+  if (!RedisErrorCode(status).empty() && !RedisOutcomeUnknown(status)) return kRedisCommandErrors;
   switch (status.code()) {
     case absl::StatusCode::kDeadlineExceeded: return kRedisCommandTimeouts;
     case absl::StatusCode::kCancelled: return kRedisCommandCancelled;
     case absl::StatusCode::kResourceExhausted:
-    case absl::StatusCode::kInvalidArgument: return kRedisCommandRefused;
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kPermissionDenied: return kRedisCommandRefused;
     default: return RedisOutcomeUnknown(status) ? kRedisCommandUnknown : kRedisCommandUnavailable;
   }
 }
@@ -31,6 +34,7 @@ RedisMetric MetricOf(const absl::Status& status) {
 absl::Status Attempt::Prepare(Request& request) {
   if (deadline_ == Instant::InfinitePast())
     return absl::DeadlineExceededError("redis: the time-out is not more than 0; not sent");
+  if (!hop_.refused.ok()) return Final(hop_.refused);
   if (hop_.pipeline == nullptr) {
     absl::StatusOr<Hop> hop = router_->Route(*command_);
     if (!hop.ok()) return Final(hop.status());
@@ -46,6 +50,10 @@ absl::Status Attempt::Prepare(Request& request) {
 std::optional<absl::Duration> Attempt::Judge(absl::StatusOr<RedisReply>& result) {
   if (result.ok()) {
     if (!result->is_error()) return std::nullopt;
+    if (!command_->idempotent() && MayHaveWritten(result->text())) {
+      result = WithUnknownOutcome(StatusOf(result->text()));
+      return std::nullopt;
+    }
     if (ErrorCodeOf(result->text()) == "NOSCRIPT" && command_->has_script() && !whole_script_) {
       whole_script_ = true;  // Which also makes it known.
       const std::optional<absl::Duration> again = Again(Verdict::kRetryNow);
@@ -54,9 +62,11 @@ std::optional<absl::Duration> Attempt::Judge(absl::StatusOr<RedisReply>& result)
     }
     const Verdict verdict = router_->OnErrorReply(result->text(), hop_);
     const std::optional<absl::Duration> again = Again(verdict);
-    // It has not run now, but may have before.
-    if (!again && verdict != Verdict::kFinal) result = Final(StatusOfErrorReply(result->text()));
-    return again;
+    if (again) return again;
+    // What the server refused has not run now, but may have before.
+    absl::Status refused = StatusOf(result->text());
+    result = verdict == Verdict::kFinal ? std::move(refused) : Final(refused);
+    return std::nullopt;
   }
   const bool unknown = RedisOutcomeUnknown(result.status());
   std::optional<absl::Duration> again;
@@ -81,10 +91,19 @@ std::optional<absl::Duration> Attempt::Again(Verdict verdict) {
   return pause;
 }
 
-absl::StatusOr<RedisReply> Conclude(absl::StatusOr<RedisReply> result, ComponentMetrics& metrics) {
-  if (result.ok() && result->is_error()) result = StatusOfErrorReply(result->text());
-  metrics.Add(MetricOf(result.status()));
-  return result;
+absl::Status Attempt::StatusOf(std::string_view error) const {
+  if (!MayCarryPassword(command_->name())) return StatusOfErrorReply(error);
+  return StatusOfErrorReply(
+      error, ServerText::kHidden,
+      Concat("the rest is not shown, because an answer to ", command_->name(), " may repeat a password"));
 }
+
+bool Attempt::MayHaveWritten(std::string_view error) const {
+  if (!RunsCode(command_->name())) return false;
+  const std::optional<std::string_view> key = command_->routing_key();
+  return ImitatesRefusal(error, key ? std::optional(KeySlot(*key)) : std::nullopt);
+}
+
+void CountResult(const absl::Status& result, ComponentMetrics& metrics) { metrics.Add(MetricOf(result)); }
 
 }  // namespace stockade::internal

@@ -30,8 +30,8 @@ class Attempt {
   // Fills in what is to be sent through pipeline(). An error is final.
   absl::Status Prepare(Request& request);
 
-  // Takes the result of what was sent. Nothing: it is final. A span: to be prepared and sent again after so long, which
-  // is before the deadline.
+  // Takes the result of what was sent. Nothing: it is final, and an error reply has become a status. A span: to be
+  // prepared and sent again after so long, which is before the deadline.
   std::optional<absl::Duration> Judge(absl::StatusOr<RedisReply>& result);
 
   // `error` as the end of all attempts: one of which the outcome is unknown makes it that of the command.
@@ -39,6 +39,9 @@ class Attempt {
 
  private:
   std::optional<absl::Duration> Again(Verdict verdict);
+  absl::Status StatusOf(std::string_view error) const;
+  // Whether an error may be the script's own, after it has written, though it begins like a refusal of the server.
+  bool MayHaveWritten(std::string_view error) const;
 
   const RedisCommand* command_;
   Router* router_;
@@ -50,8 +53,8 @@ class Attempt {
   int pauses_ = 0;
 };
 
-// Turns an error reply into a status, and counts the result.
-absl::StatusOr<RedisReply> Conclude(absl::StatusOr<RedisReply> result, ComponentMetrics& metrics);
+// Counts the result of a command.
+void CountResult(const absl::Status& result, ComponentMetrics& metrics);
 
 }  // namespace stockade::internal
 

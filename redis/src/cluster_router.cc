@@ -4,10 +4,10 @@
 #include <utility>
 
 #include "absl/strings/escaping.h"
-#include "connect.h"
 #include "now.h"
 #include "status.h"
 #include "stockade/base/clock.h"
+#include "stockade/base/start_thread.h"
 #include "stockade/base/strings.h"
 
 namespace stockade::internal {
@@ -40,12 +40,17 @@ absl::StatusOr<std::optional<uint16_t>> SlotOf(const RedisCommand& command) {
 
 ClusterRouter::ClusterRouter(const RedisUrl& url, const RedisOptions& options, TimerQueue* timers,
                              ComponentMetrics* metrics)
-    : options_(options), identity_(IdentityOf(url)), timers_(timers), metrics_(metrics), order_(url.endpoints) {}
+    : options_(options),
+      identity_(IdentityOf(url)),
+      allowed_hosts_(url, options),
+      timers_(timers),
+      metrics_(metrics),
+      order_(url.endpoints) {}
 
-absl::Status ClusterRouter::Start() {
-  absl::Status refreshed = Refresh(Now() + options_.connect_timeout);
-  if (refreshed.ok()) thread_ = std::thread([this] { KeepRefreshing(); });
-  return refreshed;
+absl::Status ClusterRouter::Start(bool /*wait*/) {
+  absl::Status started = Refresh(Now() + options_.connect_timeout);
+  if (started.ok()) started = StartThread(thread_, [this] { KeepRefreshing(); });
+  return started;
 }
 
 void ClusterRouter::Stop() {
@@ -77,7 +82,12 @@ absl::StatusOr<Hop> ClusterRouter::Route(const RedisCommand& command) {
   }
   const uint16_t owner = *slot ? map_.OwnerOf(**slot) : keyless_;
   // Of a slot that nobody serves, a node says so, which has it tried again until its time-out.
-  return Hop{.pipeline = PipelineOf(owner == SlotMap::kNobody ? keyless_ : owner)};
+  const uint16_t node = owner == SlotMap::kNobody ? keyless_ : owner;
+  const absl::Status allowed = allowed_hosts_.Check(map_.nodes()[node]);
+  if (!allowed.ok()) return allowed;
+  absl::StatusOr<std::shared_ptr<Pipeline>> pipeline = PipelineOf(node);
+  if (!pipeline.ok()) return pipeline.status();
+  return Hop{.pipeline = *std::move(pipeline)};
 }
 
 Verdict ClusterRouter::OnErrorReply(std::string_view error, Hop& hop) {
@@ -97,6 +107,7 @@ Verdict ClusterRouter::OnErrorReply(std::string_view error, Hop& hop) {
 Verdict ClusterRouter::Redirect(std::string_view error, bool asking, Hop& hop) {
   std::optional<Redirection> redirection;
   bool corrected = false;
+  auto verdict = Verdict::kRetryNow;
   {
     const std::lock_guard lock(mutex_);
     const std::optional<uint16_t> from = Find(hop.pipeline.get());
@@ -105,17 +116,27 @@ Verdict ClusterRouter::Redirect(std::string_view error, bool asking, Hop& hop) {
       return Verdict::kRetryNow;
     }
     redirection = ParseRedirection(error, map_.nodes()[*from]);
+    if (redirection && !allowed_hosts_.Contains(redirection->to)) {
+      hop = {.refused = allowed_hosts_.Check(redirection->to)};
+      return Verdict::kRetryNow;
+    }
     const uint16_t node = Add(redirection);
     if (node == SlotMap::kNobody || ++hop.redirections > kMaxRedirections) {
       hop = {};
       return Verdict::kRetryLater;
     }
     corrected = !asking && Correct(redirection->slot, node);
-    hop.pipeline = PipelineOf(node);
-    hop.asking = asking;
+    absl::StatusOr<std::shared_ptr<Pipeline>> pipeline = PipelineOf(node);
+    if (pipeline.ok()) {
+      hop.pipeline = *std::move(pipeline);
+      hop.asking = asking;
+    } else {
+      hop = {};  // Route() tries again to start it. After ASK that is at the old owner, which asks for it once more.
+      verdict = Verdict::kRetryLater;
+    }
   }
   if (corrected) Corrected(redirection->to);
-  return Verdict::kRetryNow;
+  return verdict;
 }
 
 void ClusterRouter::OnChannelMoved(std::string_view channel, std::string_view error) {
@@ -258,6 +279,7 @@ absl::StatusOr<ClusterRouter::Answer> ClusterRouter::Ask(const RedisEndpoint& no
 void ClusterRouter::Adopt(Answer answer, const RedisEndpoint& answered) {
   std::vector<RedisEndpoint> known(answer.map.nodes().begin(), answer.map.nodes().end());
   known.insert(known.end(), answer.map.replicas().begin(), answer.map.replicas().end());
+  allowed_hosts_.Filter(known);
   std::vector<std::pair<std::shared_ptr<Pipeline>, RedisEndpoint>> left;
   bool moved = false;
   {
@@ -273,6 +295,9 @@ void ClusterRouter::Adopt(Answer answer, const RedisEndpoint& answered) {
     if (!keyless_failed_ && !map_.nodes().empty()) keyless = index_of(map_.nodes()[keyless_]);
     if (keyless == nodes.size()) keyless = index_of(answered);  // It can be reached.
     if (keyless == nodes.size()) keyless = (keyless_ + 1) % nodes.size();
+    for (size_t i = 0; i < nodes.size() && !allowed_hosts_.Contains(nodes[keyless]); ++i) {
+      keyless = (keyless + 1) % nodes.size();
+    }
     std::vector<std::shared_ptr<Pipeline>> pipelines(nodes.size());
     for (size_t i = 0; i < pipelines_.size(); ++i) {
       if (pipelines_[i] == nullptr) continue;
@@ -317,6 +342,8 @@ void ClusterRouter::KeepRefreshing() {
 }
 
 absl::StatusOr<std::unique_ptr<Link>> ClusterRouter::Connect(const RedisEndpoint& node, Instant deadline) const {
+  const absl::Status allowed = allowed_hosts_.Check(node);
+  if (!allowed.ok()) return allowed;
   return Link::Connect(node, identity_, options_.max_reply_bytes, deadline);
 }
 
@@ -330,14 +357,13 @@ absl::StatusOr<std::unique_ptr<Link>> ClusterRouter::ConnectToNode(const RedisEn
   return link;
 }
 
-const std::shared_ptr<Pipeline>& ClusterRouter::PipelineOf(uint16_t node) {
-  std::shared_ptr<Pipeline>& pipeline = pipelines_[node];
-  if (pipeline == nullptr) {
-    pipeline = Pipeline::Start(
-        [this, endpoint = map_.nodes()[node]](Instant deadline) { return ConnectToNode(endpoint, deadline); },
-        PipelineOptionsOf(options_), timers_, metrics_);
-  }
-  return pipeline;
+absl::StatusOr<std::shared_ptr<Pipeline>> ClusterRouter::PipelineOf(uint16_t node) {
+  if (pipelines_[node] != nullptr) return pipelines_[node];
+  absl::StatusOr<std::shared_ptr<Pipeline>> started = Pipeline::Start(
+      [this, endpoint = map_.nodes()[node]](Instant deadline) { return ConnectToNode(endpoint, deadline); },
+      PipelineOptionsOf(options_), timers_, metrics_);
+  if (started.ok()) pipelines_[node] = *started;
+  return started;
 }
 
 std::optional<uint16_t> ClusterRouter::Find(const Pipeline* pipeline) const {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "asking_order.h"
+#include "connect.h"
 #include "pipeline.h"
 #include "retired_pipelines.h"
 #include "router.h"
@@ -42,11 +43,13 @@ class ClusterRouter final : public Router {
   // `timers` and `metrics` must outlive it.
   ClusterRouter(const RedisUrl& url, const RedisOptions& options, TimerQueue* timers, ComponentMetrics* metrics);
 
-  // Blocks until a node has given the map; else what each node has said.
-  absl::Status Start() override;
+  // Blocks until a node has given the map, also without `wait`; else what each node has said.
+  absl::Status Start(bool wait) override;
   void Stop() override;
 
-  // InvalidArgument where its keys are in different slots. O(bytes of its keys), and one short lock.
+  // InvalidArgument if its keys are in different slots, PermissionDenied if AllowedHosts forbids their node.
+  // ResourceExhausted: Pipeline::Start()'s, for a node that was not needed before. O(bytes of its keys), and one short
+  // lock.
   absl::StatusOr<Hop> Route(const RedisCommand& command) override;
   Verdict OnErrorReply(std::string_view error, Hop& hop) override;
   Verdict OnFailure(const absl::Status& status, Hop& hop) override;
@@ -85,12 +88,13 @@ class ClusterRouter final : public Router {
   // kNobody where it cannot be taken in; WantRefresh() is called then.
   uint16_t Add(const std::optional<Redirection>& redirection);
   bool Correct(uint16_t slot, uint16_t node);  // False: it was so already.
-  const std::shared_ptr<Pipeline>& PipelineOf(uint16_t node);
+  absl::StatusOr<std::shared_ptr<Pipeline>> PipelineOf(uint16_t node);
   std::optional<uint16_t> Find(const Pipeline* pipeline) const;
   void WantRefresh();
 
   const RedisOptions options_;
   const LinkIdentity identity_;
+  const AllowedHosts allowed_hosts_;
   TimerQueue* const timers_;
   ComponentMetrics* const metrics_;
   AskingOrder order_;

@@ -2,11 +2,15 @@
 #define STOCKADE_REDIS_CONNECT_H_
 
 #include <memory>
+#include <string>
+#include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "router.h"
 #include "stockade/base/timer_queue.h"
 #include "stockade/metrics/metric_set.h"
+#include "stockade/redis/redis_endpoint.h"
 #include "stockade/redis/redis_options.h"
 #include "stockade/redis/redis_url.h"
 
@@ -15,6 +19,23 @@ namespace stockade::internal {
 // The router for what `url` names. All must outlive it.
 std::unique_ptr<Router> MakeRouter(const RedisUrl& url, const RedisOptions& options, TimerQueue* timers,
                                    ComponentMetrics* metrics);
+
+// The hosts that a client may connect to. Immutable.
+class AllowedHosts {
+ public:
+  // Those of `url` and RedisOptions::allowed_hosts, or all if that is empty.
+  AllowedHosts(const RedisUrl& url, const RedisOptions& options);
+
+  // PermissionDenied, which names the host.
+  absl::Status Check(const RedisEndpoint& server) const;
+  bool Contains(const RedisEndpoint& server) const;
+  // Leaves only servers that may be connected to.
+  void Filter(std::vector<RedisEndpoint>& servers) const;
+
+ private:
+  const std::string who_;           // For messages.
+  std::vector<std::string> hosts_;  // In lower case. Empty: all.
+};
 
 // Who we are, as `url` says.
 LinkIdentity IdentityOf(const RedisUrl& url);

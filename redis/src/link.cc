@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/cord.h"
 #include "status.h"
 #include "stockade/base/clock.h"
 #include "stockade/base/strings.h"
@@ -12,8 +13,50 @@
 namespace stockade::internal {
 namespace {
 
+// `status` with another code and text, but what else it says.
+absl::Status Restated(const absl::Status& status, absl::StatusCode code, std::string_view text) {
+  absl::Status restated(code, AbslView(text));
+  status.ForEachPayload([&](absl::string_view url, const absl::Cord& payload) { restated.SetPayload(url, payload); });
+  return restated;
+}
+
 absl::Status Named(const RedisEndpoint& endpoint, const absl::Status& status) {
-  return absl::Status(status.code(), Concat(endpoint.ToString(), ": ", std::string(status.message())));
+  return Restated(status, status.code(), Concat(endpoint.ToString(), ": ", std::string(status.message())));
+}
+
+// What an error that answers `command` of the handshake means; empty: its first word says all that is known.
+std::string Explain(std::string_view command, std::string_view error, const LinkIdentity& identity) {
+  const std::string_view code = ErrorCodeOf(error);
+  if (code == "WRONGPASS") return "the user or the password of the URL is wrong";
+  if (code == "NOAUTH" && identity.password.empty()) return "the URL has no password, and the server asks for one";
+  if (code == "DENIED") return "the server is in protected mode";
+  if (error.starts_with("ERR max number of clients")) return "the server has as many clients as it takes (maxclients)";
+  if (command == "SELECT" && code == "ERR") {
+    const bool is_node = error.starts_with("ERR SELECT is not allowed in cluster mode");
+    return Concat("the server refuses database ", identity.database, " of the URL",
+                  is_node ? ": it is a node of a cluster, which has database 0 only" : "");
+  }
+  if (command != "AUTH") return "";
+  if (error.starts_with("ERR unknown command")) return "the server has no command AUTH";
+  if (error.starts_with("ERR AUTH <password> called without") || error.starts_with("ERR Client sent AUTH, but no")) {
+    return "the URL has a password, and the server has none";
+  }
+  return "";
+}
+
+// The server's own words are shown only where it was sent no password that they could repeat.
+absl::Status Refusal(std::string_view command, std::string_view error, const LinkIdentity& identity) {
+  const std::string meaning = Explain(command, error, identity);
+  const std::string explanation =
+      Concat("it refuses ", command, " at the beginning of a connection", meaning.empty() ? "" : ": ", meaning);
+  const ServerText show = identity.password.empty() ? ServerText::kShown : ServerText::kHidden;
+  absl::Status refusal = StatusOfErrorReply(error, show, explanation);
+  if (refusal.code() != absl::StatusCode::kUnknown) return refusal;
+  // Whatever the words are, it is the user and the password that were not taken, or the database.
+  const absl::StatusCode code = command == "AUTH"     ? absl::StatusCode::kUnauthenticated
+                                : command == "SELECT" ? absl::StatusCode::kInvalidArgument
+                                                      : absl::StatusCode::kUnknown;
+  return Restated(refusal, code, std::string(refusal.message()));
 }
 
 }  // namespace
@@ -40,13 +83,22 @@ absl::Status Link::Introduce(const LinkIdentity& identity, Instant deadline) {
   if (identity.database != 0) commands.push_back(RedisCommand("SELECT").Arg(identity.database));
   // Whether a server that asks for a password, or still loads its data, would take commands shows here and not later.
   commands.emplace_back("PING");
-  const absl::StatusOr<std::vector<RedisReply>> replies = RoundTrip(commands, deadline);
+  // Without a look at what came before: a server that has too many clients says so unasked.
+  const absl::StatusOr<std::vector<RedisReply>> replies = Exchange(commands, deadline);
   if (!replies.ok()) return replies.status();
-  // A user who may not PING is known all the same.
-  for (const RedisReply& reply : *replies) {
-    if (!reply.is_error() || (&reply == &replies->back() && ErrorCodeOf(reply.text()) == "NOPERM")) continue;
-    return StatusOfErrorReply(reply.text());
+  for (size_t i = 0; i < commands.size(); ++i) {
+    const std::string_view name = commands[i].name();
+    const RedisReply& reply = (*replies)[i];
+    if (reply.is_error()) {
+      // A user who may not PING is known all the same.
+      if (name == "PING" && ErrorCodeOf(reply.text()) == "NOPERM") continue;
+      return Refusal(name, reply.text(), identity);
+    }
+    if (reply.kind() == RedisReply::Kind::kStatus && reply.text() == (name == "PING" ? "PONG" : "OK")) continue;
+    return absl::DataLossError(
+        Concat("an answer to ", name, " that belongs to another command (", RedisReplyKindName(reply.kind()), ")"));
   }
+  if (HasUnread()) return absl::DataLossError("more has come than the answers to the first commands");
   return absl::OkStatus();
 }
 
@@ -59,7 +111,21 @@ absl::StatusOr<bool> Link::Receive() {
   return true;
 }
 
+absl::Status Link::CheckNothingCame() const {
+  const absl::StatusOr<bool> came = HasSome(fd_.get());
+  if (!came.ok()) return came.status();
+  return *came ? absl::DataLossError(Concat(endpoint_.ToString(), ": bytes that no command waits for"))
+               : absl::OkStatus();
+}
+
 absl::StatusOr<std::vector<RedisReply>> Link::RoundTrip(std::span<const RedisCommand> commands, Instant deadline) {
+  if (HasUnread()) return absl::DataLossError("bytes that no command waits for");
+  const absl::Status quiet = CheckNothingCame();
+  if (!quiet.ok()) return quiet;
+  return Exchange(commands, deadline);
+}
+
+absl::StatusOr<std::vector<RedisReply>> Link::Exchange(std::span<const RedisCommand> commands, Instant deadline) {
   std::string wire;
   for (const RedisCommand& command : commands) wire += command.Wire();
   std::string_view unsent = wire;

@@ -48,9 +48,15 @@ class Link {
   absl::StatusOr<bool> Receive();
   // The next reply of those that were taken in. False: it is not all there yet.
   absl::StatusOr<bool> Next(RedisReply& reply) { return reader_.Next(reply); }
+  // Whether bytes were taken in that are in no reply which Next() has given out.
+  bool HasUnread() const { return reader_.HasUnread(); }
   // Sends `commands` and waits for the reply to each, in order, on a link that nobody else uses. Blocks until
-  // `deadline` at the most. A server's error is a reply.
+  // `deadline` at the most. A server's error is a reply. DataLoss if something had come before they were sent.
   absl::StatusOr<std::vector<RedisReply>> RoundTrip(std::span<const RedisCommand> commands, Instant deadline);
+
+  // While no reply is due. DataLoss if something has come, which a later command would take for its reply; Unavailable
+  // if the connection has ended. Any thread; does not wait.
+  absl::Status CheckNothingCame() const;
 
   // Any thread: whoever sends or receives, or sleeps until it can, finds the connection broken.
   void ShutDown();
@@ -60,6 +66,7 @@ class Link {
       : endpoint_(endpoint), fd_(std::move(fd)), reader_(max_reply_bytes), buffer_(size_t{64} << 10) {}
 
   absl::Status Introduce(const LinkIdentity& identity, Instant deadline);
+  absl::StatusOr<std::vector<RedisReply>> Exchange(std::span<const RedisCommand> commands, Instant deadline);
 
   const RedisEndpoint endpoint_;
   const FileDescriptor fd_;

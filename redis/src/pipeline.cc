@@ -1,5 +1,6 @@
 #include "pipeline.h"
 
+#include <algorithm>
 #include <random>
 #include <utility>
 
@@ -7,6 +8,7 @@
 #include "redis_metrics.h"
 #include "status.h"
 #include "stockade/base/futex.h"
+#include "stockade/base/start_thread.h"
 #include "stockade/base/strings.h"
 
 namespace stockade::internal {
@@ -19,20 +21,29 @@ absl::Status Lost(const absl::Status& why) {
   return WithUnknownOutcome(absl::Status(code, why.message()));
 }
 
+absl::Status CannotStart(const PipelineOptions& options, const absl::Status& why) {
+  return absl::Status(why.code(), Concat(options.name, ": ", std::string(why.message())));
+}
+
 }  // namespace
 
-std::shared_ptr<Pipeline> Pipeline::Start(LinkMaker make_link, const PipelineOptions& options, TimerQueue* timers,
-                                          ComponentMetrics* metrics) {
-  std::shared_ptr<Pipeline> pipeline(new Pipeline(std::move(make_link), options, timers, metrics));
-  pipeline->thread_ = std::thread([raw = pipeline.get()] { raw->Background(); });
+absl::StatusOr<std::shared_ptr<Pipeline>> Pipeline::Start(LinkMaker make_link, const PipelineOptions& options,
+                                                          TimerQueue* timers, ComponentMetrics* metrics) {
+  absl::StatusOr<EventFd> wake = EventFd::Create();
+  if (!wake.ok()) return CannotStart(options, wake.status());
+  std::shared_ptr<Pipeline> pipeline(new Pipeline(std::move(make_link), options, timers, metrics, *std::move(wake)));
+  const absl::Status started = StartThread(pipeline->thread_, [raw = pipeline.get()] { raw->Background(); });
+  if (!started.ok()) return CannotStart(options, started);
   return pipeline;
 }
 
-Pipeline::Pipeline(LinkMaker make_link, const PipelineOptions& options, TimerQueue* timers, ComponentMetrics* metrics)
+Pipeline::Pipeline(LinkMaker make_link, const PipelineOptions& options, TimerQueue* timers, ComponentMetrics* metrics,
+                   EventFd wake_background)
     : make_link_(std::move(make_link)),
       options_(options),
       timers_(timers),
       metrics_(metrics),
+      wake_background_(std::move(wake_background)),
       backoff_(options.min_backoff, options.max_backoff, std::random_device{}()) {}
 
 Pipeline::~Pipeline() { Stop(); }
@@ -40,6 +51,7 @@ Pipeline::~Pipeline() { Stop(); }
 void Pipeline::Run(std::span<Request> requests, Instant deadline) {
   Waiter waiter;
   std::shared_ptr<Session> send_on;
+  Aftermath aftermath;
   size_t bytes = 0;
   for (const Request& request : requests) bytes += request.wire.size();
   const Instant now = Now();
@@ -56,8 +68,9 @@ void Pipeline::Run(std::span<Request> requests, Instant deadline) {
       session_->driver = &waiter;
       waiter.word.store(Waiter::kDrives, std::memory_order_relaxed);
     }
-    if (GatherIfMaySend()) send_on = session_;
+    if (GatherIfMaySend(aftermath)) send_on = session_;
   }
+  After(aftermath);
   if (send_on != nullptr) Send(send_on);
   if (!Wait(waiter, deadline) || waiter.may_drive) GiveUp(waiter, requests);
 }
@@ -76,7 +89,7 @@ void Pipeline::RunAsync(std::unique_ptr<AsyncRequest> request) {
       ArmTimer(request->deadline);
       Append(*request.release(), nullptr, now);
       if (session_ != nullptr && session_->driver == nullptr) AppointDriver(aftermath);
-      if (GatherIfMaySend()) send_on = session_;
+      if (GatherIfMaySend(aftermath)) send_on = session_;
     }
   }
   if (send_on != nullptr) Send(send_on);
@@ -123,6 +136,7 @@ void Pipeline::GiveUp(Waiter& waiter, std::span<Request> requests) {
       Abandon(request.place);
     }
     DropGivenUp();
+    WatchSilence();
     if (session_ != nullptr && session_->driver == &waiter) {
       session_->driver = nullptr;
       AppointDriver(aftermath);
@@ -150,6 +164,7 @@ void Pipeline::ExpireAsync() {
       aftermath.done.emplace_back(request);
     }
     DropGivenUp();
+    WatchSilence();
     ArmTimer(next);
   }
   After(aftermath);
@@ -206,7 +221,7 @@ void Pipeline::Stop() {
     aftermath.wake_background = true;
   }
   After(aftermath);
-  thread_.join();
+  if (thread_.joinable()) thread_.join();  // Not if Start() could not start it.
 }
 
 size_t Pipeline::pending() const {
@@ -344,6 +359,49 @@ void Pipeline::ArmTimer(Instant deadline) {
   timers_->Schedule(deadline, [weak = weak_from_this()] {
     if (const std::shared_ptr<Pipeline> pipeline = weak.lock()) pipeline->ExpireAsync();
   });
+}
+
+Instant Pipeline::SilenceEnds() const {
+  if (session_ == nullptr || !OwesReplies()) return Instant::InfiniteFuture();
+  size_t next = 0;
+  while (pending_[next].replies == 0) ++next;
+  const Entry& due = pending_[next];
+  // A caller that still waits has said how long it is ready to.
+  if (due.request != nullptr) return Instant::InfiniteFuture();
+  return std::max(session_->answered_at, due.since) + options_.max_silence;
+}
+
+void Pipeline::WatchSilence() {
+  if (watches_silence_) return;
+  const Instant ends = SilenceEnds();
+  if (ends == Instant::InfiniteFuture()) return;
+  if (!timers_->Start().ok()) return;  // No thread: the next call that gives up tries again.
+  watches_silence_ = true;
+  timers_->Schedule(ends, [weak = weak_from_this()] {
+    if (const std::shared_ptr<Pipeline> pipeline = weak.lock()) pipeline->EndSilence();
+  });
+}
+
+void Pipeline::EndSilence() {
+  Aftermath aftermath;
+  {
+    const std::lock_guard lock(mutex_);
+    watches_silence_ = false;
+    if (SilenceEnds() > Now()) {
+      WatchSilence();
+    } else if (absl::IsDataLoss(session_->link->CheckNothingCame())) {
+      // Replies have come, and no thread has received them because no caller waits for one.
+      if (session_->driver == nullptr) {
+        session_->driver = &background_;
+        aftermath.wake_background = true;
+      }
+    } else {
+      LoseLocked(absl::UnavailableError(Concat(session_->link->endpoint().ToString(), ": no reply for ",
+                                               absl::FormatDuration(options_.max_silence))),
+                 aftermath);
+    }
+  }
+  After(aftermath);
 }
 
 void Pipeline::After(Aftermath& aftermath) {

@@ -56,6 +56,9 @@ struct PipelineOptions {
   absl::Duration max_backoff;
   size_t max_pending_commands;
   size_t max_unsent_bytes;
+  // A connection is closed if the reply that is due next is that of a command which was given up, and no reply has come
+  // for so long.
+  absl::Duration max_silence = absl::InfiniteDuration();
 };
 
 // The commands of all threads over one connection, replies matched by their order, and the connection made anew when it
@@ -78,19 +81,22 @@ struct PipelineOptions {
 //  - With a session and live requests there is a driver, or a waiter that is on its way to take the role.
 //  - A command is put onto at most one connection: what was sent when a connection is lost is answered "unknown
 //    outcome", what was not stays for the next.
+//  - While no reply is due nothing may come: a connection over which something has come then is lost before the next
+//    command is put onto it, since each later command would get the reply of the one before.
 //  - A request that was given up keeps its place where it was sent, so that its reply finds nobody and goes.
 //
 // Thread-safe. Stop() before the last reference goes.
 class Pipeline : public std::enable_shared_from_this<Pipeline> {
  public:
-  // `timers` and `metrics` must outlive it. Starts its thread, which connects.
-  static std::shared_ptr<Pipeline> Start(LinkMaker make_link, const PipelineOptions& options, TimerQueue* timers,
-                                         ComponentMetrics* metrics);
+  // `timers` and `metrics` must outlive it. Starts its thread, which connects. ResourceExhausted: the system gives no
+  // thread or no file descriptor for it.
+  static absl::StatusOr<std::shared_ptr<Pipeline>> Start(LinkMaker make_link, const PipelineOptions& options,
+                                                         TimerQueue* timers, ComponentMetrics* metrics);
   ~Pipeline();
 
   // Sends all in one go and blocks until each has its result, or until `deadline`.
   void Run(std::span<Request> requests, Instant deadline);
-  // Never blocks for the network. May call back within the call.
+  // Never blocks for the network. May call back within the call. `timers` have been started.
   void RunAsync(std::unique_ptr<AsyncRequest> request);
 
   // Blocks until the first attempt to connect has ended. OK where it is connected, else why it is not.
@@ -129,6 +135,7 @@ class Pipeline : public std::enable_shared_from_this<Pipeline> {
   struct Session {
     std::unique_ptr<Link> link;
     uint64_t sent = 0;             // Places below it were handed to the sender.
+    Instant answered_at;           // When the last reply came, or the connection was made.
     std::deque<uint64_t> flushes;  // Where each flush with unanswered commands ended.
     Waiter* driver = nullptr;
     bool sending = false;  // Somebody is the sender, or
@@ -157,7 +164,8 @@ class Pipeline : public std::enable_shared_from_this<Pipeline> {
   static constexpr int kMaxFlushesInARow = 8;
   static constexpr size_t kMaxFlushBytes = size_t{256} << 10;
 
-  Pipeline(LinkMaker make_link, const PipelineOptions& options, TimerQueue* timers, ComponentMetrics* metrics);
+  Pipeline(LinkMaker make_link, const PipelineOptions& options, TimerQueue* timers, ComponentMetrics* metrics,
+           EventFd wake_background);
 
   // These take the mutex for themselves.
   bool Wait(Waiter& waiter, Instant deadline);  // False: not in time.
@@ -169,6 +177,7 @@ class Pipeline : public std::enable_shared_from_this<Pipeline> {
   void Lose(const std::shared_ptr<Session>& session, const absl::Status& why);
   void Unblock(const std::shared_ptr<Session>& session);
   void ExpireAsync();
+  void EndSilence();
   void After(Aftermath& aftermath);
 
   // The background thread's.
@@ -182,7 +191,9 @@ class Pipeline : public std::enable_shared_from_this<Pipeline> {
   absl::Status Admit(size_t commands, size_t bytes) const;
   void EndUnsent(Aftermath& aftermath);
   void Append(Request& request, Waiter* waiter, Instant now);
-  bool GatherIfMaySend();
+  // True: the caller is the sender, and calls Send() without the mutex.
+  bool GatherIfMaySend(Aftermath& aftermath);
+  bool OwesReplies() const;  // The server, over session_.
   void Deliver(Entry& entry, absl::StatusOr<RedisReply> result, Aftermath& aftermath);
   absl::Status DeliverReplies(Session& session, Aftermath& aftermath);
   void Abandon(uint64_t place);
@@ -190,6 +201,9 @@ class Pipeline : public std::enable_shared_from_this<Pipeline> {
   void LoseLocked(const absl::Status& why, Aftermath& aftermath);
   void AppointDriver(Aftermath& aftermath);
   void ArmTimer(Instant deadline);
+  // Has EndSilence() called when the server may be silent for no longer; InfiniteFuture() while nothing is overdue.
+  void WatchSilence();
+  Instant SilenceEnds() const;
   absl::Status NotInTime(uint64_t place) const;
   bool Sent(uint64_t place) const { return session_ != nullptr && place < session_->sent; }
 
@@ -213,8 +227,9 @@ class Pipeline : public std::enable_shared_from_this<Pipeline> {
   bool attempted_once_ = false;
   absl::Status last_error_ = absl::UnavailableError("still connecting");  // Why it is not connected.
   Instant timer_at_ = Instant::InfiniteFuture();
-  absl::Status end_;          // Not OK: retired or stopping, and what comes gets this.
-  bool connect_now_ = false;  // The next pause does not happen.
+  bool watches_silence_ = false;  // A timer will call EndSilence().
+  absl::Status end_;              // Not OK: retired or stopping, and what comes gets this.
+  bool connect_now_ = false;      // The next pause does not happen.
   bool stopping_ = false;
   std::thread thread_;
 };

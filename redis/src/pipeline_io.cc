@@ -9,12 +9,28 @@
 
 namespace stockade::internal {
 
-bool Pipeline::GatherIfMaySend() {
+bool Pipeline::OwesReplies() const {
+  for (uint64_t place = first_place_; place < session_->sent && place - first_place_ < pending_.size(); ++place) {
+    if (pending_[place - first_place_].replies > 0) return true;
+  }
+  return false;
+}
+
+bool Pipeline::GatherIfMaySend(Aftermath& aftermath) {
   if (session_ == nullptr || session_->sending || session_->hung_up) return false;
   if (session_->flushes.size() >= (live_ < kCrowd ? kMaxFlushes : kMaxFlushesInCrowd)) return false;
   Session& session = *session_;
   uint64_t place = std::max(session.sent, first_place_);
   const uint64_t end = first_place_ + pending_.size();
+  while (place < end && pending_[place - first_place_].request == nullptr) ++place;
+  if (place == end) return false;
+  if (!OwesReplies()) {
+    const absl::Status quiet = session.link->CheckNothingCame();
+    if (!quiet.ok()) {
+      LoseLocked(quiet, aftermath);
+      return false;
+    }
+  }
   int64_t commands = 0;
   session.out.clear();
   session.out_begin = 0;
@@ -26,7 +42,6 @@ bool Pipeline::GatherIfMaySend() {
     ++commands;
   }
   session.sent = place;
-  if (commands == 0) return false;
   session.sending = true;
   session.flushes.push_back(place);
   metrics_->ObserveCount(kRedisPipelineCommands, commands);
@@ -47,12 +62,18 @@ void Pipeline::Send(const std::shared_ptr<Session>& session) {
       }
       return wake_background_.Set();
     }
-    const std::lock_guard lock(mutex_);
-    session->sending = false;
-    if (session->out.capacity() > 4 * kMaxFlushBytes) session->out = {};
-    // After some rounds for others it is their turn, or the driver's, who is there for the next reply.
-    if (flushes >= kMaxFlushesInARow && session->driver != nullptr && !session->flushes.empty()) return;
-    if (session_ != session || !GatherIfMaySend()) return;
+    Aftermath aftermath;
+    bool sends = false;
+    {
+      const std::lock_guard lock(mutex_);
+      session->sending = false;
+      if (session->out.capacity() > 4 * kMaxFlushBytes) session->out = {};
+      // After some rounds for others it is their turn, or the driver's, who is there for the next reply.
+      if (flushes >= kMaxFlushesInARow && session->driver != nullptr && !session->flushes.empty()) return;
+      sends = session_ == session && GatherIfMaySend(aftermath);
+    }
+    After(aftermath);
+    if (!sends) return;
   }
 }
 
@@ -94,6 +115,10 @@ bool Pipeline::ReceiveReplies(const std::shared_ptr<Session>& session, Waiter& s
     if (session_ != session) return false;
     absl::Status broken = DeliverReplies(*session, aftermath);
     if (broken.ok()) broken = more.status();
+    if (broken.ok() && session->link->HasUnread() && !OwesReplies()) {
+      broken =
+          absl::DataLossError(Concat(session->link->endpoint().ToString(), ": the beginning of a reply to no command"));
+    }
     if (!broken.ok()) {
       LoseLocked(broken, aftermath);
     } else {
@@ -103,7 +128,7 @@ bool Pipeline::ReceiveReplies(const std::shared_ptr<Session>& session, Waiter& s
         session->driver = nullptr;
         AppointDriver(aftermath);
       }
-      sends = GatherIfMaySend();
+      sends = GatherIfMaySend(aftermath);
     }
   }
   After(aftermath);
@@ -120,16 +145,22 @@ absl::Status Pipeline::DeliverReplies(Session& session, Aftermath& aftermath) {
     }
     if (pending_.empty() || first_place_ >= session.sent) {
       return absl::DataLossError(
-          Concat(session.link->endpoint().ToString(), ": a reply to no command: ", reply.ToString()));
+          Concat(session.link->endpoint().ToString(), ": a reply to no command: ", RedisReplyKindName(reply.kind())));
     }
     Entry& entry = pending_.front();
-    if (--entry.replies > 0) continue;
+    if (--entry.replies > 0) {
+      if (reply.is_error() || reply.kind() == RedisReply::Kind::kStatus) continue;
+      return absl::DataLossError(Concat(session.link->endpoint().ToString(), ": an answer to ASKING that belongs to ",
+                                        "another command (", RedisReplyKindName(reply.kind()), ")"));
+    }
     metrics_->Observe(kRedisRoundTripSeconds, now - entry.since);
     if (entry.request != nullptr) Deliver(entry, std::move(reply), aftermath);
     pending_.pop_front();
     ++first_place_;
   }
+  if (!session.replies.empty()) session.answered_at = now;
   session.replies.clear();
+  WatchSilence();
   while (!session.flushes.empty() && session.flushes.front() <= first_place_) session.flushes.pop_front();
   return absl::OkStatus();
 }
@@ -169,6 +200,9 @@ void Pipeline::Reconnect() {
   }
   tried_at_ = Now();
   absl::StatusOr<std::unique_ptr<Link>> link = make_link_(tried_at_ + options_.connect_timeout);
+  if (link.ok() && (*link)->HasUnread()) {
+    link = absl::DataLossError(Concat((*link)->endpoint().ToString(), ": bytes that no command waits for"));
+  }
   metrics_->Add(link.ok() ? kRedisConnectSuccesses : kRedisConnectErrors);
   std::shared_ptr<Session> send_on;
   Aftermath aftermath;
@@ -184,9 +218,10 @@ void Pipeline::Reconnect() {
     session_ = std::make_shared<Session>();
     session_->link = *std::move(link);
     session_->sent = first_place_;
+    session_->answered_at = Now();
     connect_now_ = false;
     AppointDriver(aftermath);
-    if (GatherIfMaySend()) send_on = session_;
+    if (GatherIfMaySend(aftermath)) send_on = session_;
   }
   After(aftermath);
   if (send_on != nullptr) Send(send_on);

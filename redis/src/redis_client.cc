@@ -1,7 +1,6 @@
 #include "stockade/redis/redis_client.h"
 
 #include <latch>
-#include <mutex>
 #include <optional>
 #include <utility>
 
@@ -12,38 +11,16 @@
 #include "redis_metrics.h"
 #include "router.h"
 #include "stockade/base/clock.h"
+#include "stockade/base/event_fd.h"
 #include "stockade/base/executor.h"
 #include "stockade/base/fork_guard.h"
+#include "stockade/base/lazy_thread_pool.h"
 #include "stockade/base/strings.h"
 #include "stockade/base/timer_queue.h"
 #include "stockade/redis/redis_url.h"
 #include "subscription_hub.h"
 
 namespace stockade {
-namespace {
-
-// One thread, which starts with the first task.
-class LazyThread final : public Executor {
- public:
-  ~LazyThread() override { Finish(); }
-
-  void Schedule(Task task) override {
-    std::call_once(started_, [this] { thread_ = new ThreadPool(1); });
-    thread_->Schedule(std::move(task));
-  }
-
-  // Runs what is queued, and what that queues in turn.
-  void Finish() {
-    delete thread_;  // Is there for its tasks until it has ended.
-    thread_ = nullptr;
-  }
-
- private:
-  std::once_flag started_;
-  ThreadPool* thread_ = nullptr;
-};
-
-}  // namespace
 
 struct RedisClient::Impl {
   explicit Impl(RedisOptions given)
@@ -62,7 +39,12 @@ struct RedisClient::Impl {
     own_thread.Finish();
   }
 
-  Executor& executor() { return options.callback_executor != nullptr ? *options.callback_executor : own_thread; }
+  // Where a callback of a command runs; ResourceExhausted: its thread cannot be started.
+  absl::StatusOr<Executor*> CallbackExecutor() {
+    if (options.callback_executor != nullptr) return options.callback_executor;
+    if (absl::Status started = own_thread.Start(); !started.ok()) return started;
+    return &own_thread;
+  }
 
   Instant DeadlineOf(const RedisCallOptions& call) const {
     fork.Check("RedisClient", options.name);
@@ -86,7 +68,8 @@ struct RedisClient::Impl {
   }
 
   absl::StatusOr<RedisReply> Conclude(absl::StatusOr<RedisReply> result) {
-    return internal::Conclude(std::move(result), metrics);
+    internal::CountResult(result.status(), metrics);
+    return result;
   }
 
   void Start(RedisCommand command, Instant deadline, internal::ReplyCallback done) {
@@ -95,7 +78,7 @@ struct RedisClient::Impl {
 
   const RedisOptions options;
   const internal::ForkGuard fork;
-  LazyThread own_thread;
+  internal::LazyThreadPool own_thread{1};
   internal::TimerQueue timers;
   std::unique_ptr<internal::Router> router;
   std::shared_ptr<internal::SubscriptionHub> hub;  // Shared with the subscriptions.
@@ -121,13 +104,14 @@ absl::StatusOr<std::unique_ptr<RedisClient>> RedisClient::Connect(std::string_vi
   }
   auto impl = std::make_unique<Impl>(std::move(options));
   impl->router = internal::MakeRouter(*parsed, impl->options, &impl->timers, &impl->metrics);
-  if (impl->options.wait_for_connection) {
-    const absl::Status started = impl->router->Start();
-    if (!started.ok()) return started;
-  }
+  const absl::Status started = impl->router->Start(impl->options.wait_for_connection);
+  if (!started.ok()) return started;
   impl->metrics.AddGauge(internal::kRedisPendingCommands,
                          [router = impl->router.get()] { return static_cast<double>(router->pending()); });
-  impl->hub = std::make_shared<internal::SubscriptionHub>(impl->options, impl->router.get(), &impl->metrics);
+  absl::StatusOr<internal::EventFd> wake = internal::EventFd::Create();
+  if (!wake.ok()) return wake.status();
+  impl->hub =
+      std::make_shared<internal::SubscriptionHub>(impl->options, impl->router.get(), &impl->metrics, *std::move(wake));
   impl->metrics.AddGauge(internal::kRedisSubscriptions,
                          [hub = impl->hub.get()] { return static_cast<double>(hub->wanted()); });
   return std::unique_ptr<RedisClient>(new RedisClient(std::move(impl)));
@@ -181,10 +165,15 @@ std::vector<absl::StatusOr<RedisReply>> RedisClient::RunMany(std::span<const Red
 }
 
 void RedisClient::RunAsync(RedisCommand command, Callback done, RedisCallOptions options) {
+  const Instant deadline = impl_->DeadlineOf(options);
+  const absl::StatusOr<Executor*> executor = impl_->CallbackExecutor();
+  if (!executor.ok()) {
+    return InlineExecutor().Schedule([&] { done(impl_->Conclude(executor.status())); });
+  }
   impl_->Start(
-      std::move(command), impl_->DeadlineOf(options),
-      [&executor = impl_->executor(), done = std::move(done)](absl::StatusOr<RedisReply> result) mutable {
-        executor.Schedule([done = std::move(done), result = std::move(result)]() mutable { done(std::move(result)); });
+      std::move(command), deadline,
+      [executor = *executor, done = std::move(done)](absl::StatusOr<RedisReply> result) mutable {
+        executor->Schedule([done = std::move(done), result = std::move(result)]() mutable { done(std::move(result)); });
       });
 }
 

@@ -1,7 +1,9 @@
 #include "stockade/redis/redis_options.h"
 
+#include <string>
 #include <string_view>
 
+#include "stockade/base/printable.h"
 #include "stockade/base/strings.h"
 
 namespace stockade {
@@ -22,6 +24,7 @@ absl::Status Positive(std::string_view field, size_t value) {
 
 absl::Status RedisOptions::Validate() const {
   for (const absl::Status& status : {
+           internal::CheckName("RedisOptions.name", name),
            Positive("connect_timeout", connect_timeout),
            Positive("command_timeout", command_timeout),
            Positive("min_backoff", min_backoff),
@@ -32,6 +35,13 @@ absl::Status RedisOptions::Validate() const {
            Positive("max_channels", max_channels),
        }) {
     if (!status.ok()) return status;
+  }
+  for (const std::string& host : allowed_hosts) {
+    if (host.empty() || host == "." || host.find_first_of(" /@[]*") != std::string::npos) {
+      return absl::InvalidArgumentError(internal::Concat("RedisOptions.allowed_hosts: '", host,
+                                                         "' must be a host name, an address without brackets and port, "
+                                                         "or a dot and the end of host names"));
+    }
   }
   if (max_backoff < min_backoff) {
     return absl::InvalidArgumentError(internal::Concat("RedisOptions.max_backoff (", absl::FormatDuration(max_backoff),

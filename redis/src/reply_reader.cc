@@ -2,8 +2,12 @@
 
 #include <hiredis.h>
 
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
 #include <cstring>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -17,6 +21,16 @@ namespace {
 // Of what is no string: a status, an error, a number. Redis's own are shorter; an error of a script may have any
 // length.
 constexpr size_t kMaxLineBytes = size_t{1} << 20;
+
+// The element that hiredis is at; it is within a reply. hiredis 1.0 made an array of pointers of the array.
+template <typename Reader>
+const redisReadTask& CurrentTask(const Reader& reader) {
+  if constexpr (requires { reader.rstack; }) {
+    return reader.rstack[reader.ridx];
+  } else {
+    return *reader.task[reader.ridx];
+  }
+}
 
 }  // namespace
 
@@ -116,6 +130,24 @@ absl::Status ReplyReader::Feed(std::string_view bytes) {
   return absl::OkStatus();
 }
 
+// hiredis reports a string once all of it is there; until then it stands at the string's length.
+bool ReplyReader::BeginsTooLargeString() const {
+  if (reader_->ridx < 0 || CurrentTask(*reader_).type != REDIS_REPLY_STRING) return false;
+  constexpr size_t kMostDigits = 32;
+  const std::string_view waiting(reader_->buf + reader_->pos, reader_->len - reader_->pos);
+  const std::string_view length = waiting.substr(0, std::min(waiting.find('\r'), kMostDigits));
+  if (length.size() == waiting.size()) return false;  // Its end is not there yet.
+  int64_t bytes = 0;
+  const auto [end, error] = std::from_chars(length.data(), length.data() + length.size(), bytes);
+  return error == std::errc() && bytes > 0 && static_cast<size_t>(bytes) > builder_->max_bytes - builder_->bytes;
+}
+
+bool ReplyReader::HasUnread() const {
+  // A reply is begun with the first look for it, and has a type once its first byte is there.
+  const bool within_reply = reader_->ridx > 0 || (reader_->ridx == 0 && CurrentTask(*reader_).type >= 0);
+  return within_reply || reader_->pos < reader_->len;
+}
+
 absl::StatusOr<bool> ReplyReader::Next(RedisReply& reply) {
   if (!error_.ok()) return error_;
   void* object = nullptr;
@@ -124,7 +156,7 @@ absl::StatusOr<bool> ReplyReader::Next(RedisReply& reply) {
     // What waits is part of one reply: replies before it have been taken. An element that is not all there yet is in no
     // builder's count.
     const size_t waiting = reader_->len - reader_->pos;
-    if (waiting > max_reply_bytes_) return TooLarge();
+    if (waiting > max_reply_bytes_ || BeginsTooLargeString()) return TooLarge();
     // hiredis looks through a line from its beginning each time until its end is there.
     if (waiting > kMaxLineBytes && std::memchr(reader_->buf + reader_->pos, '\n', kMaxLineBytes) == nullptr) {
       return error_ =

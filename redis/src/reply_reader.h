@@ -28,10 +28,13 @@ class ReplyReader {
   absl::Status Feed(std::string_view bytes);
   // True: `reply` is the next one. False: it is not all there yet. ResourceExhausted: too large; DataLoss: broken.
   absl::StatusOr<bool> Next(RedisReply& reply);
+  // Whether bytes are there that are in no reply which Next() has given out.
+  bool HasUnread() const;
 
  private:
   struct Builder;
 
+  bool BeginsTooLargeString() const;
   absl::Status TooLarge();
   absl::Status Broken();
 

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "stockade/base/clock.h"
+#include "stockade/base/start_thread.h"
 
 namespace stockade::internal {
 
@@ -10,9 +11,8 @@ void RetiredPipelines::Add(std::shared_ptr<Pipeline> pipeline, const absl::Statu
   pipeline->Retire(why);
   {
     const std::lock_guard lock(mutex_);
-    if (!stopping_) {
+    if (!stopping_ && (thread_.joinable() || StartThread(thread_, [this] { Run(); }).ok())) {
       retired_.push_back({.pipeline = std::move(pipeline), .until = Clock::System()->Now() + kGrace});
-      if (!thread_.joinable()) thread_ = std::thread([this] { Run(); });
       changed_.notify_all();
       return;
     }

@@ -17,10 +17,11 @@ namespace stockade::internal {
 
 // Pipelines to servers that are not used any more. What they have sent gets its replies for kGrace, so that a server
 // which is well and only gave its slots away leaves no outcome unknown; then they are stopped, on a thread of its own,
-// since that may have to wait for an attempt to connect. Thread-safe.
+// since that may have to wait for an attempt to connect. If that thread cannot be started they are stopped at once.
+// Thread-safe.
 class RetiredPipelines {
  public:
-  // After the first call of Stop() it comes too late: stops it itself. Else it does not block.
+  // After the first call of Stop(), or without a thread, stops it itself. Else it does not block.
   void Add(std::shared_ptr<Pipeline> pipeline, const absl::Status& why);
   // Stops them all, and its thread. Blocks.
   void Stop();

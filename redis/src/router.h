@@ -18,9 +18,10 @@ namespace stockade::internal {
 
 // Where a command goes next.
 struct Hop {
-  std::shared_ptr<Pipeline> pipeline;  // Null: the router is asked.
-  bool asking = false;                 // ASKING goes before it: the slot is on its way there.
-  int redirections = 0;                // The router's: how many in a row, without a pause.
+  std::shared_ptr<Pipeline> pipeline = nullptr;  // Null: the router is asked.
+  bool asking = false;                           // ASKING goes before it: the slot is on its way there.
+  int redirections = 0;                          // The router's: how many in a row, without a pause.
+  absl::Status refused = {};                     // Not OK: the command ends with it.
 };
 
 enum class Verdict {
@@ -35,8 +36,9 @@ class Router {
  public:
   virtual ~Router() = default;
 
-  // Blocks until there is a server to talk to, or why there is none is known.
-  virtual absl::Status Start() = 0;
+  // Once, before all others but SetOnTopologyChange(). Begins, and with `wait` blocks until there is a server to talk
+  // to, or the reason why there is none is known. ResourceExhausted: the system gives no thread or no file descriptor.
+  virtual absl::Status Start(bool wait) = 0;
   // What is pending gets Cancelled, and so does what comes.
   virtual void Stop() = 0;
 

@@ -8,6 +8,7 @@
 #include "connect.h"
 #include "now.h"
 #include "stockade/base/clock.h"
+#include "stockade/base/start_thread.h"
 #include "stockade/base/strings.h"
 
 namespace stockade::internal {
@@ -32,9 +33,9 @@ SentinelRouter::SentinelRouter(const RedisUrl& url, const RedisOptions& options,
       single_([this](Instant deadline) { return Connect(deadline); }, true, PipelineOptionsOf(options), timers,
               metrics) {}
 
-absl::Status SentinelRouter::Start() {
-  absl::Status started = single_.Start();
-  if (started.ok()) thread_ = std::thread([this] { Watch(); });
+absl::Status SentinelRouter::Start(bool wait) {
+  absl::Status started = single_.Start(wait);
+  if (started.ok()) started = StartThread(thread_, [this] { Watch(); });
   return started;
 }
 
@@ -75,12 +76,15 @@ void SentinelRouter::Watch() {
     const RedisEndpoint sentinel = sentinels_.Next();
     if (WatchAt(sentinel)) backoff.Reset();
     sentinels_.Failed(sentinel);
-    std::unique_lock lock(mutex_);
-    const Instant until = Now() + backoff.Next();
-    while (!stopping_ && Clock::System()->WaitUntil(stopped_, lock, until)) {
-    }
-    if (stopping_) return;
+    if (!PauseUntil(Now() + backoff.Next())) return;
   }
+}
+
+bool SentinelRouter::PauseUntil(Instant until) {
+  std::unique_lock lock(mutex_);
+  while (!stopping_ && Clock::System()->WaitUntil(stopped_, lock, until)) {
+  }
+  return !stopping_;
 }
 
 bool SentinelRouter::WatchAt(const RedisEndpoint& sentinel) {
@@ -105,12 +109,17 @@ bool SentinelRouter::WatchAt(const RedisEndpoint& sentinel) {
 
 bool SentinelRouter::WatchOn(Link& events, Link& asks) {
   bool was_of_use = false;
+  Backoff between(kLeastBetween, kMostBetween, std::random_device{}());
   for (;;) {
+    const Instant asked_at = Now();
     const absl::StatusOr<RedisEndpoint> master = sentinels_.AskForMaster(asks, Now() + options_.connect_timeout);
     if (!master.ok() || !Follow(*master)) return was_of_use;
     was_of_use = true;
     // Which master an event is about, the next answer tells.
-    if (!AwaitEvent(events, Now() + kAskEvery) || Stopping()) return was_of_use;
+    if (!AwaitEvent(events, Now() + kAskEvery)) return was_of_use;
+    if (Now() - asked_at > kMostBetween) between.Reset();
+    // A Sentinel may send events without end; what it names by then is asked for all the same.
+    if (!PauseUntil(asked_at + between.Next())) return was_of_use;
   }
 }
 
@@ -129,11 +138,6 @@ bool SentinelRouter::Follow(const RedisEndpoint& master) {
                        absl::UnavailableError(Concat("the Sentinels name another master, ", master.ToString())));
   if (!known) single_.ConnectNow();
   return true;
-}
-
-bool SentinelRouter::Stopping() const {
-  const std::lock_guard lock(mutex_);
-  return stopping_;
 }
 
 }  // namespace stockade::internal

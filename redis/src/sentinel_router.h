@@ -28,7 +28,7 @@ class SentinelRouter final : public Router {
   SentinelRouter(const RedisUrl& url, const RedisOptions& options, TimerQueue* timers, ComponentMetrics* metrics);
 
   // Without a master that can be reached: the error of Sentinels::ConnectToMaster().
-  absl::Status Start() override;
+  absl::Status Start(bool wait) override;
   void Stop() override;
 
   absl::StatusOr<Hop> Route(const RedisCommand& command) override { return single_.Route(command); }
@@ -44,6 +44,10 @@ class SentinelRouter final : public Router {
 
  private:
   static constexpr absl::Duration kAskEvery = absl::Seconds(1);
+  // The first event is asked about at once. If more follow, the least time between questions grows from the one to the
+  // other; it begins again once no event has come for kMostBetween.
+  static constexpr absl::Duration kLeastBetween = absl::Milliseconds(5);
+  static constexpr absl::Duration kMostBetween = absl::Milliseconds(100);
 
   absl::StatusOr<std::unique_ptr<Link>> Connect(Instant deadline);
   void SetMaster(const RedisEndpoint& master);
@@ -53,7 +57,7 @@ class SentinelRouter final : public Router {
   bool WatchAt(const RedisEndpoint& sentinel);  // Until it is of no more use. True: it had been of some.
   bool WatchOn(Link& events, Link& asks);
   bool Follow(const RedisEndpoint& master);
-  bool Stopping() const;
+  bool PauseUntil(Instant until);  // False: stopping.
 
   const RedisOptions options_;
   Sentinels sentinels_;

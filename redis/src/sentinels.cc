@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "connect.h"
 #include "now.h"
 #include "status.h"
 #include "stockade/base/strings.h"
@@ -46,6 +45,7 @@ Sentinels::Sentinels(const RedisUrl& url, const RedisOptions& options)
       at_sentinels_{.username = url.sentinel_username, .password = url.sentinel_password},
       at_master_(IdentityOf(url)),
       max_reply_bytes_(options.max_reply_bytes),
+      allowed_hosts_(url, options),
       order_(url.endpoints) {}
 
 absl::StatusOr<std::unique_ptr<Link>> Sentinels::ConnectToMaster(Instant deadline) {
@@ -76,6 +76,8 @@ absl::StatusOr<std::unique_ptr<Link>> Sentinels::ConnectToMaster(Instant deadlin
 }
 
 absl::StatusOr<std::unique_ptr<Link>> Sentinels::ConnectAsMaster(const RedisEndpoint& server, Instant deadline) const {
+  const absl::Status allowed = allowed_hosts_.Check(server);
+  if (!allowed.ok()) return allowed;
   absl::StatusOr<std::unique_ptr<Link>> link = Link::Connect(server, at_master_, max_reply_bytes_, deadline);
   if (!link.ok()) return link;
   const RedisCommand role("ROLE");
@@ -88,7 +90,10 @@ absl::StatusOr<std::unique_ptr<Link>> Sentinels::ConnectAsMaster(const RedisEndp
   // An ACL may forbid ROLE; then a replica shows by refusing to write.
   if (reply.is_error() && ErrorCodeOf(reply.text()) == "NOPERM") return link;
   if (!reply.elements().empty() && reply.elements().front().text() == "master") return link;
-  return absl::UnavailableError(Concat(server.ToString(), " is not the master: ROLE answers ", reply.ToString()));
+  const std::string said = reply.is_error()
+                               ? std::string(StatusOfErrorReply(reply.text(), ServerText::kHidden).message())
+                               : "its ROLE is another";
+  return absl::UnavailableError(Concat(server.ToString(), " is not the master: ", said));
 }
 
 absl::StatusOr<std::unique_ptr<Link>> Sentinels::Connect(const RedisEndpoint& sentinel, Instant deadline) const {
@@ -115,7 +120,9 @@ absl::StatusOr<RedisEndpoint> Sentinels::AskForMaster(Link& sentinel, Instant de
   std::optional<RedisEndpoint> endpoint;
   if (parts.size() == 2) endpoint = EndpointOf(parts[0].text(), parts[1].text());
   if (!endpoint) return absl::UnavailableError(Concat("names no address: ", named.ToString()));
-  order_.Answered(sentinel.endpoint(), OthersOf(replies->back()));
+  std::vector<RedisEndpoint> others = OthersOf(replies->back());
+  allowed_hosts_.Filter(others);
+  order_.Answered(sentinel.endpoint(), others);
   return *std::move(endpoint);
 }
 

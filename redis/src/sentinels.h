@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "asking_order.h"
+#include "connect.h"
 #include "link.h"
 #include "stockade/base/instant.h"
 #include "stockade/redis/redis_options.h"
@@ -45,6 +46,7 @@ class Sentinels {
   const LinkIdentity at_sentinels_;
   const LinkIdentity at_master_;
   const size_t max_reply_bytes_;
+  const AllowedHosts allowed_hosts_;
   AskingOrder order_;
 };
 

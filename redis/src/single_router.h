@@ -18,10 +18,19 @@ class SingleRouter final : public Router {
                ComponentMetrics* metrics)
       : make_link_(std::move(make_link)),
         finds_master_(finds_master),
-        pipeline_(Pipeline::Start(make_link_, options, timers, metrics)) {}
+        options_(options),
+        timers_(timers),
+        metrics_(metrics) {}
 
-  absl::Status Start() override { return pipeline_->AwaitFirstAttempt(); }
-  void Stop() override { pipeline_->Stop(); }
+  absl::Status Start(bool wait) override {
+    absl::StatusOr<std::shared_ptr<Pipeline>> pipeline = Pipeline::Start(make_link_, options_, timers_, metrics_);
+    if (!pipeline.ok()) return pipeline.status();
+    pipeline_ = *std::move(pipeline);
+    return wait ? pipeline_->AwaitFirstAttempt() : absl::OkStatus();
+  }
+  void Stop() override {
+    if (pipeline_ != nullptr) pipeline_->Stop();
+  }
 
   absl::StatusOr<Hop> Route(const RedisCommand&) override { return Hop{.pipeline = pipeline_}; }
 
@@ -47,7 +56,10 @@ class SingleRouter final : public Router {
  private:
   const LinkMaker make_link_;
   const bool finds_master_;
-  const std::shared_ptr<Pipeline> pipeline_;
+  const PipelineOptions options_;
+  TimerQueue* const timers_;
+  ComponentMetrics* const metrics_;
+  std::shared_ptr<Pipeline> pipeline_;  // Set by Start(); null: it failed.
 };
 
 }  // namespace stockade::internal

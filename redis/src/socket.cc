@@ -120,14 +120,27 @@ absl::StatusOr<size_t> SendSome(int fd, std::string_view bytes) {
   }
 }
 
-absl::StatusOr<size_t> ReceiveSome(int fd, std::span<char> buffer) {
+namespace {
+
+absl::StatusOr<size_t> ReceiveSome(int fd, std::span<char> buffer, int flags) {
   for (;;) {
-    const ssize_t got = recv(fd, buffer.data(), buffer.size(), MSG_DONTWAIT);
+    const ssize_t got = recv(fd, buffer.data(), buffer.size(), MSG_DONTWAIT | flags);
     if (got > 0) return static_cast<size_t>(got);
     if (got == 0) return absl::UnavailableError("the server closed the connection");
     if (errno == EAGAIN || errno == EWOULDBLOCK) return 0;
     if (errno != EINTR) return absl::UnavailableError(Concat("the connection broke: ", ErrorText(errno)));
   }
+}
+
+}  // namespace
+
+absl::StatusOr<size_t> ReceiveSome(int fd, std::span<char> buffer) { return ReceiveSome(fd, buffer, 0); }
+
+absl::StatusOr<bool> HasSome(int fd) {
+  char first = 0;
+  const absl::StatusOr<size_t> got = ReceiveSome(fd, {&first, 1}, MSG_PEEK);
+  if (!got.ok()) return got.status();
+  return *got > 0;
 }
 
 void Poll(std::span<pollfd> fds, Instant deadline) {

@@ -37,6 +37,8 @@ absl::StatusOr<FileDescriptor> ConnectSocket(const RedisEndpoint& endpoint, Inst
 // the connection is broken, or ended by the peer.
 absl::StatusOr<size_t> SendSome(int fd, std::string_view bytes);
 absl::StatusOr<size_t> ReceiveSome(int fd, std::span<char> buffer);
+// Whether there is something to receive, which is left there. Does not wait. Errors are those of ReceiveSome().
+absl::StatusOr<bool> HasSome(int fd);
 
 // Blocks until one of `fds` is ready, which their revents then tell, or until `deadline`. May end early for no reason.
 void Poll(std::span<pollfd> fds, Instant deadline);

@@ -1,9 +1,16 @@
 #include "status.h"
 
+#include <algorithm>
+#include <optional>
+#include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/cord.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
 #include "stockade/base/strings.h"
 
 namespace stockade {
@@ -12,8 +19,10 @@ namespace {
 constexpr char kOutcomeUrl[] = "stockade/redis/outcome";
 constexpr char kErrorCodeUrl[] = "stockade/redis/error_code";
 
-absl::StatusCode CodeOf(std::string_view error_code) {
+// Nothing for a word that is not known.
+std::optional<absl::StatusCode> CodeOf(std::string_view error_code) {
   static constexpr std::pair<std::string_view, absl::StatusCode> kCodes[] = {
+      {"DENIED", absl::StatusCode::kUnknown},
       {"LOADING", absl::StatusCode::kUnavailable},
       {"READONLY", absl::StatusCode::kUnavailable},
       {"MASTERDOWN", absl::StatusCode::kUnavailable},
@@ -36,7 +45,30 @@ absl::StatusCode CodeOf(std::string_view error_code) {
   for (const auto& [name, code] : kCodes) {
     if (error_code == name) return code;
   }
+  return std::nullopt;
+}
+
+// Of an error that begins with ERR, which says nothing by itself: as Redis 2.6 to 8 and Valkey word it.
+absl::StatusCode CodeOfErr(std::string_view text) {
+  static constexpr std::pair<std::string_view, absl::StatusCode> kCodes[] = {
+      {"ERR AUTH <password> called without any password", absl::StatusCode::kUnauthenticated},
+      {"ERR Client sent AUTH, but no password is set", absl::StatusCode::kUnauthenticated},
+      {"ERR invalid password", absl::StatusCode::kUnauthenticated},
+      {"ERR DB index is out of range", absl::StatusCode::kInvalidArgument},
+      {"ERR invalid DB index", absl::StatusCode::kInvalidArgument},
+      {"ERR SELECT is not allowed in cluster mode", absl::StatusCode::kInvalidArgument},
+      {"ERR max number of clients", absl::StatusCode::kUnavailable},
+  };
+  for (const auto& [beginning, code] : kCodes) {
+    if (text.starts_with(beginning)) return code;
+  }
   return absl::StatusCode::kUnknown;
+}
+
+bool IsOneOf(std::string_view command_name, std::span<const std::string_view> names) {
+  return std::any_of(names.begin(), names.end(), [&](std::string_view name) {
+    return absl::EqualsIgnoreCase(internal::AbslView(name), internal::AbslView(command_name));
+  });
 }
 
 }  // namespace
@@ -52,17 +84,61 @@ namespace internal {
 
 absl::Status WithUnknownOutcome(const absl::Status& status) {
   absl::Status marked(status.code(), Concat(std::string(status.message()), "; unknown outcome"));
+  status.ForEachPayload([&](absl::string_view url, const absl::Cord& payload) { marked.SetPayload(url, payload); });
   marked.SetPayload(kOutcomeUrl, absl::Cord("unknown"));
   return marked;
 }
 
 std::string_view ErrorCodeOf(std::string_view text) { return text.substr(0, text.find(' ')); }
 
-absl::Status StatusOfErrorReply(std::string_view text) {
-  const std::string_view error_code = ErrorCodeOf(text);
-  absl::Status status(CodeOf(error_code), Concat("redis answered: ", text));
+absl::Status StatusOfErrorReply(std::string_view text, ServerText show, std::string_view explanation) {
+  std::string_view error_code = ErrorCodeOf(text);
+  const std::optional<absl::StatusCode> code = error_code == "ERR" ? CodeOfErr(text) : CodeOf(error_code);
+  std::string_view shown = text.substr(0, text.find(", with args beginning with: "));
+  if (show == ServerText::kHidden) shown = error_code = code ? error_code : "ERR";
+  absl::Status status(code.value_or(absl::StatusCode::kUnknown),
+                      Concat("redis answered: ", shown, explanation.empty() ? "" : "; ", explanation));
   status.SetPayload(kErrorCodeUrl, absl::Cord(AbslView(error_code)));
   return status;
+}
+
+bool MayCarryPassword(std::string_view command_name) {
+  static constexpr std::string_view kNames[] = {"AUTH", "HELLO", "ACL", "CONFIG", "MIGRATE", "SENTINEL"};
+  return IsOneOf(command_name, kNames);
+}
+
+bool RunsCode(std::string_view command_name) {
+  static constexpr std::string_view kNames[] = {"EVAL", "EVALSHA", "EVAL_RO", "EVALSHA_RO", "FCALL", "FCALL_RO"};
+  // Modules put a dot into the names of their commands.
+  return IsOneOf(command_name, kNames) || command_name.find('.') != std::string_view::npos;
+}
+
+bool ImitatesRefusal(std::string_view error, std::optional<uint16_t> slot) {
+  const std::string_view code = ErrorCodeOf(error);
+  if (code == "MOVED" || code == "ASK") {
+    const std::vector<absl::string_view> words = absl::StrSplit(AbslView(error), ' ');
+    int named = 0;
+    return words.size() != 3 || !absl::SimpleAtoi(words[1], &named) || (slot && named != *slot);
+  }
+  // Servers put their own name after LOADING.
+  if (code == "LOADING") return !error.ends_with(" is loading the dataset in memory");
+  // If a call within a script was refused, more follows; the script has written nothing then, because a replica refuses
+  // each write of a script or none.
+  static constexpr std::string_view kRefusals[] = {
+      "NOSCRIPT No matching script",
+      "MASTERDOWN Link with MASTER is down",
+      "READONLY You can't write against a read only ",
+      "READONLY Can not run script with write flag on readonly replica",
+      "CLUSTERDOWN The cluster is down",
+      "CLUSTERDOWN Hash slot not served",
+      "TRYAGAIN Multiple keys request during rehashing of slot",
+  };
+  bool imitates = false;
+  for (const std::string_view refusal : kRefusals) {
+    if (error.starts_with(refusal)) return false;
+    imitates = imitates || code == ErrorCodeOf(refusal);
+  }
+  return imitates;
 }
 
 }  // namespace internal

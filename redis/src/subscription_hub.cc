@@ -5,12 +5,13 @@
 
 #include "absl/strings/escaping.h"
 #include "stockade/base/clock.h"
+#include "stockade/base/start_thread.h"
 #include "stockade/base/strings.h"
 #include "subscribed_channel.h"
 
 namespace stockade::internal {
 
-SubscriptionHub::SubscriptionHub(const RedisOptions& options, Router* router, ComponentMetrics* metrics)
+SubscriptionHub::SubscriptionHub(const RedisOptions& options, Router* router, ComponentMetrics* metrics, EventFd wake)
     : who_(Concat("redis '", options.name, "'")),
       line_options_{.connect_timeout = options.connect_timeout,
                     .min_backoff = options.min_backoff,
@@ -21,6 +22,7 @@ SubscriptionHub::SubscriptionHub(const RedisOptions& options, Router* router, Co
       router_(router),
       metrics_(metrics),
       sharded_(router->sharded_channels()),
+      wake_(std::move(wake)),
       random_(std::random_device()()) {
   router->SetOnTopologyChange([this] {
     topology_changed_ = true;
@@ -37,6 +39,11 @@ absl::StatusOr<std::shared_ptr<Subscription>> SubscriptionHub::Subscribe(std::st
   }
   const std::lock_guard lock(mutex_);
   if (stopping_) return absl::CancelledError(Concat(who_, ": the client was destroyed"));
+  if (!thread_.joinable()) {
+    const absl::Status started = StartThread(thread_, [this] { Work(); });
+    if (!started.ok()) return absl::Status(started.code(), Concat(who_, ": ", std::string(started.message())));
+    thread_id_ = thread_.get_id();
+  }
   std::unique_ptr<Channel>* channel = nullptr;
   if (const auto found = channels_.find(name); found != channels_.end()) {
     channel = &found->second;
@@ -50,10 +57,6 @@ absl::StatusOr<std::shared_ptr<Subscription>> SubscriptionHub::Subscribe(std::st
   if ((*channel)->users.empty()) ++wanted_;
   (*channel)->users.push_back(subscription);
   MarkChanged(**channel);
-  if (!thread_.joinable()) {
-    thread_ = std::thread([this] { Work(); });
-    thread_id_ = thread_.get_id();
-  }
   return subscription;
 }
 

@@ -69,10 +69,11 @@ class SubscriptionHub {
  public:
   // `options`, `router` and `metrics` must live until Stop() has returned. The router has been started, and is stopped
   // before the hub is destroyed.
-  SubscriptionHub(const RedisOptions& options, Router* router, ComponentMetrics* metrics);
+  SubscriptionHub(const RedisOptions& options, Router* router, ComponentMetrics* metrics, EventFd wake);
   // After Stop().
   ~SubscriptionHub();
 
+  // ResourceExhausted also if the thread cannot be started.
   absl::StatusOr<std::shared_ptr<Subscription>> Subscribe(std::string name, RedisSubscriber subscriber);
   void Unsubscribe(Subscription& subscription);
   absl::Status AwaitSubscribed(Subscription& subscription, absl::Duration timeout);

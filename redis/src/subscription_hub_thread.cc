@@ -221,8 +221,8 @@ absl::Status SubscriptionHub::TakeReply(Home& home, const RedisReply& reply) {
     case PushReply::Kind::kOther: break;
   }
   if (taken.ok()) return taken;
-  return absl::DataLossError(Concat(home.line.endpoint().ToString(), ": ", reply.ToString(), " on a connection for ",
-                                    "subscriptions: ", std::string(taken.message())));
+  return absl::DataLossError(Concat(home.line.endpoint().ToString(), ": a reply (", RedisReplyKindName(reply.kind()),
+                                    ") on a connection for subscriptions: ", std::string(taken.message())));
 }
 
 void SubscriptionHub::Deliver(const Home& home, std::string_view name, std::string_view payload) {

@@ -6,28 +6,36 @@
 #include <utility>
 
 #include "stockade/base/clock.h"
+#include "stockade/base/start_thread.h"
 #include "stockade/base/strings.h"
 #include "stockade/redis/redis_command.h"
 
 namespace stockade::internal {
 
 // A connection in the making, on a thread of its own, since names, time-outs and Sentinels take time that messages of
-// other connections do not have.
+// other connections do not have. If that thread cannot be started, the attempt has failed.
 class ConnectAttempt {
  public:
-  ConnectAttempt(SubscriptionLine::MakeLink make_link, Instant deadline, const EventFd* wake)
-      : thread_([this, make_link = std::move(make_link), deadline, wake] {
-          link_ = make_link(deadline);
-          done_.store(true, std::memory_order_release);
-          wake->Set();
-        }) {}
-  ~ConnectAttempt() { thread_.join(); }
+  ConnectAttempt(SubscriptionLine::MakeLink make_link, Instant deadline, const EventFd* wake) {
+    const absl::Status started = StartThread(
+        thread_, [this, make_link = std::move(make_link), deadline, wake] { End(make_link(deadline), wake); });
+    if (!started.ok()) End(started, wake);
+  }
+  ~ConnectAttempt() {
+    if (thread_.joinable()) thread_.join();
+  }
 
   bool done() const { return done_.load(std::memory_order_acquire); }
   // Once it is done.
   absl::StatusOr<std::unique_ptr<Link>> Take() { return std::move(link_); }
 
  private:
+  void End(absl::StatusOr<std::unique_ptr<Link>> link, const EventFd* wake) {
+    link_ = std::move(link);
+    done_.store(true, std::memory_order_release);
+    wake->Set();
+  }
+
   std::atomic<bool> done_ = false;
   absl::StatusOr<std::unique_ptr<Link>> link_ = absl::UnavailableError("not connected yet");
   std::thread thread_;  // Last: it uses the others.

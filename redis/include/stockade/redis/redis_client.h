@@ -44,7 +44,8 @@ class STOCKADE_EXPORT RedisClient {
  public:
   // `url`: redis_url.h says what it may be. Blocks until the first connection is there, at most connect_timeout for
   // each endpoint, unless wait_for_connection is false; Unavailable where there is none, InvalidArgument for a bad URL
-  // or bad options.
+  // or bad options, or if the server lacks the URL's database, ResourceExhausted if the system gives no thread or no
+  // file descriptor. Unauthenticated or PermissionDenied: the server refuses the URL's user and password.
   static absl::StatusOr<std::unique_ptr<RedisClient>> Connect(std::string_view url, RedisOptions options = {});
 
   // What is still to be answered gets Cancelled, and subscriptions end. Waits for callbacks on the client's own threads
@@ -62,6 +63,7 @@ class STOCKADE_EXPORT RedisClient {
                                                   RedisCallOptions options = {});
 
   // Never blocks for the network. `done` is called once, on RedisOptions::callback_executor; what it throws is logged.
+  // If the client's own thread for callbacks cannot be started, `done` gets ResourceExhausted within the call.
   using Callback = absl::AnyInvocable<void(absl::StatusOr<RedisReply>)>;
   void RunAsync(RedisCommand command, Callback done, RedisCallOptions options = {});
 
@@ -69,7 +71,8 @@ class STOCKADE_EXPORT RedisClient {
   std::future<absl::StatusOr<RedisReply>> RunFuture(RedisCommand command, RedisCallOptions options = {});
 
   // Hears messages on `channel`, which may have any bytes, until the subscription is ended. Never blocks for the
-  // network: on_subscribed tells when it has begun. ResourceExhausted: RedisOptions::max_channels. InvalidArgument: a
+  // network: on_subscribed tells when it has begun. ResourceExhausted: RedisOptions::max_channels, or the system gives
+  // no thread. InvalidArgument: a
   // name longer than kMaxRedisChannelBytes. Cancelled, on a callback: the client is being destroyed.
   absl::StatusOr<RedisSubscription> Subscribe(std::string channel, RedisSubscriber subscriber);
 

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -15,7 +16,8 @@ namespace stockade {
 
 // What a RedisClient is connected with.
 struct STOCKADE_EXPORT RedisOptions {
-  // The label `client` of its metrics, and how messages name it. Clients of one name are summed.
+  // The label `client` of its metrics, and how messages name it. Clients of one name are summed. Not
+  // empty, and printable UTF-8: no control characters.
   std::string name = "default";
 
   // For each attempt: the connection, authentication and all that comes before the first command. Names are resolved by
@@ -28,7 +30,9 @@ struct STOCKADE_EXPORT RedisOptions {
 
   // From the call to the reply, waiting for a connection included, where the call says nothing else. It, or
   // connect_timeout where that is longer, is also how long a connection for subscriptions may be silent before it is
-  // tried by PING, then how long that may take, and how long the connection is kept after its last subscription.
+  // tried by PING, then how long that may take, and how long the connection is kept after its last subscription. A
+  // connection for commands that owes the reply to a command whose time-out is over, and over which no reply has come
+  // for twice as long, is closed and replaced; commands that were sent behind it have an unknown outcome.
   absl::Duration command_timeout = absl::Seconds(3);
 
   // A lost connection is tried again at once, then after a random part of a span that doubles from the one to the
@@ -41,12 +45,21 @@ struct STOCKADE_EXPORT RedisOptions {
   size_t max_pending_commands = 65'536;
   size_t max_unsent_bytes = size_t{64} << 20;
 
-  // A larger reply is not taken in: its command gets ResourceExhausted, and the connection is made anew, since its rest
-  // would follow. Redis's own bound is 512 MiB.
+  // A larger reply is not taken in: its command gets ResourceExhausted as soon as the length of a string or an array
+  // has come that would make it larger, and the connection is made anew, since its rest would follow. Redis's own bound
+  // is 512 MiB.
   size_t max_reply_bytes = size_t{64} << 20;
 
   // Channels subscribed to, and those on their way there or back. One more is refused (ResourceExhausted).
   size_t max_channels = 100'000;
+
+  // Hosts that the client may connect to, and so send its user and password to, besides those of its URL: Sentinels
+  // name a master and other Sentinels, and nodes of a cluster name each other. Empty: any host that they name. An entry
+  // is a host name or an address as the servers name it, or, with a dot before it, the end of host names
+  // (".cache.example.com"). Case does not matter. To another host no connection is made: Connect(), or a command that a
+  // cluster would send there, is PermissionDenied, with the host in the message; after a failover to a master there,
+  // commands wait and are Unavailable, with the host in theirs.
+  std::vector<std::string> allowed_hosts = {};
 
   // Where callbacks of commands run; must outlive the client. Null: on a thread of the client's own, which starts with
   // the first.

@@ -12,11 +12,14 @@ namespace stockade {
 //
 //   Unavailable         the server could not be reached, or refuses for now (LOADING, READONLY, CLUSTERDOWN, ...)
 //   DeadlineExceeded    no reply within the command's time-out
-//   ResourceExhausted   a bound of ours: the queue, a reply's size; or the server's: OOM
-//   PermissionDenied, Unauthenticated   NOPERM; NOAUTH, WRONGPASS
+//   ResourceExhausted   a bound of ours: the queue, a reply's size; the server's: OOM; or the process's: no thread or
+//                       file descriptor for a connection to a new node
+//   PermissionDenied    NOPERM, or RedisOptions::allowed_hosts forbids the server
+//   Unauthenticated     NOAUTH, WRONGPASS, a password where none is set
 //   FailedPrecondition  WRONGTYPE and others that a retry does not mend
 //   Unknown             any other error of the server, ERR first of all
-//   InvalidArgument     refused before it was sent: keys of two slots for a cluster
+//   InvalidArgument     refused before it was sent: keys of two slots for a cluster; the server lacks the URL's
+//                       database
 //   Cancelled           the client was destroyed
 
 // True: the command was sent, and whether Redis has run it is not known. False: it has not run, or the server answered.

@@ -27,7 +27,8 @@ struct RedisUrl {
   // The server; the Sentinels; the nodes to ask first. 1 to kMaxRedisUrlEndpoints, one for kStandalone.
   std::vector<RedisEndpoint> endpoints = {};
 
-  // For AUTH at the servers that have the data. Both empty: no AUTH. Only the password: that of the user "default".
+  // For AUTH at the servers that have the data, which Sentinels and nodes of a cluster name:
+  // RedisOptions::allowed_hosts limits to which. Both empty: no AUTH. Only the password: that of the user "default".
   std::string username = {};
   std::string password = {};
 
