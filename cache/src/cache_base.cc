@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "stockade/base/guard_callback.h"
 #include "stockade/base/log.h"
 #include "stockade/base/strings.h"
 #include "stockade/cache/internal/flight_graph.h"
@@ -13,6 +14,7 @@ namespace {
 constexpr absl::Duration kSystemSweepInterval = absl::Minutes(1);
 constexpr size_t kRefreshThreads = 2;
 constexpr size_t kAsyncReadThreads = 2;
+constexpr absl::Duration kReclaimDelay = absl::Milliseconds(50);
 
 MetricSet::GaugeReader Reader(const std::atomic<int64_t>& count) {
   return [&count] { return static_cast<double>(count.load(std::memory_order_relaxed)); };
@@ -35,10 +37,13 @@ CacheBase::CacheBase(LoadingCacheOptions options)
       weigher_label_(Concat("the weigher of LoadingCache '", options_.name, "'")),
       listener_label_(Concat("the removal listener of LoadingCache '", options_.name, "'")),
       write_label_(Concat("the write of an update of LoadingCache '", options_.name, "'")),
+      keys_label_(Concat("LoadingCache '", options_.name, "': a key, its Hash or its Eq")),
       freshness_(options_),
       sweep_interval_(options_.sweep_interval.value_or(options_.clock == Clock::System() ? kSystemSweepInterval
                                                                                          : absl::InfiniteDuration())),
       timers_(std::in_place, options_.clock),
+      async_read_pool_(kAsyncReadThreads),
+      refresh_pool_(kRefreshThreads),
       metrics_(options_.metrics, CacheMetricDefs(), {{"cache", options_.name}}) {
   metrics_.AddGauge(kFlights, Reader(flights_));
   metrics_.AddGauge(kWaiters, Reader(waiters_));
@@ -136,21 +141,45 @@ void CacheBase::NoCallbackFatal() const {
   Fatal(Concat("LoadingCache '", options_.name, "': GetAsync() without a callback"));
 }
 
-absl::Status CacheBase::CircleError() const {
-  return absl::FailedPreconditionError(
-      Concat("LoadingCache '", options_.name, "': a loader asked for a key whose load waits for the loader's own"));
+absl::Status CacheBase::CircleError(std::string_view circle) const {
+  return absl::FailedPreconditionError(Concat(
+      "LoadingCache '", options_.name, "': a loader asked for a key whose load waits for the loader's own: ", circle));
 }
+
+absl::Status CacheBase::ThrownError() const {
+  return GuardCallback<absl::Status>(keys_label_, []() -> absl::Status { throw; });
+}
+
+void CacheBase::LogThrown(std::string_view consequence) const {
+  Log(LogSeverity::kError, Concat(ThrownError().message(), "; ", consequence));
+}
+
+void CacheBase::LogThrownBy(std::string_view what) {
+  const auto thrown = GuardCallback<absl::Status>(what, []() -> absl::Status { throw; });
+  Log(LogSeverity::kError, Concat(thrown.message()));
+}
+
+absl::Status CacheBase::RefusedError(bool load) const {
+  return absl::ResourceExhaustedError(Concat("LoadingCache '", options_.name, "': the ",
+                                             load ? "load_executor" : "refresh_executor", " dropped a load"));
+}
+
+void CacheBase::LogFailedRefresh(const absl::Status& thrown) {
+  Log(LogSeverity::kError, Concat(thrown.message(), "; a refresh fails"));
+}
+
+void CacheBase::LogRefusal(bool load) const { Log(LogSeverity::kError, Concat(RefusedError(load).message())); }
 
 Executor* CacheBase::RefreshExecutor() {
-  if (options_.refresh_executor != nullptr) return options_.refresh_executor;
-  std::call_once(refresh_pool_started_, [this] { refresh_pool_ = std::make_unique<ThreadPool>(kRefreshThreads); });
-  return refresh_pool_.get();
+  return options_.refresh_executor != nullptr ? options_.refresh_executor : &refresh_pool_;
 }
 
-Executor* CacheBase::AsyncReadPool() {
-  std::call_once(async_read_pool_started_,
-                 [this] { async_read_pool_ = std::make_unique<ThreadPool>(kAsyncReadThreads); });
-  return async_read_pool_.get();
+absl::Status CacheBase::StartRefreshThreads() {
+  return options_.refresh_executor != nullptr ? absl::OkStatus() : refresh_pool_.Start();
+}
+
+void CacheBase::LogNoRefresh(const absl::Status& why) const {
+  Log(LogSeverity::kWarning, Concat("LoadingCache '", options_.name, "': a refresh is left out: ", why.message()));
 }
 
 void CacheBase::CheckNotInLoader() const {
@@ -163,10 +192,27 @@ void CacheBase::DestroyedFromWithin(std::string_view callback) const {
   Fatal(Concat("LoadingCache '", options_.name, "' destroyed by its own ", callback));
 }
 
+absl::Status CacheBase::ScheduleReclaim(Executor::Task reclaim) {
+  struct Reclaimer {
+    ForkGuard fork_guard;
+    TimerQueue timers{Clock::System()};
+  };
+  // Never destroyed: caches may live as long. A forked child has neither the thread nor, perhaps, a free mutex.
+  static std::atomic<Reclaimer*> current{new Reclaimer};
+  Reclaimer* reclaimer = current.load(std::memory_order_acquire);
+  if (reclaimer->fork_guard.InForkedChild()) {
+    auto fresh = std::make_unique<Reclaimer>();
+    if (current.compare_exchange_strong(reclaimer, fresh.get(), std::memory_order_acq_rel)) reclaimer = fresh.release();
+  }
+  if (absl::Status started = reclaimer->timers.Start(); !started.ok()) return started;
+  reclaimer->timers.Schedule(Clock::System()->Now() + kReclaimDelay, std::move(reclaim));
+  return absl::OkStatus();
+}
+
 void CacheBase::StopThreads() {
   timers_.reset();
-  async_read_pool_.reset();
-  refresh_pool_.reset();
+  async_read_pool_.Finish();
+  refresh_pool_.Finish();
 }
 
 }  // namespace stockade::internal

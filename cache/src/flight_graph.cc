@@ -1,5 +1,6 @@
 #include "stockade/cache/internal/flight_graph.h"
 
+#include <algorithm>
 #include <mutex>
 
 namespace stockade::internal {
@@ -31,13 +32,13 @@ void FlightNode::RunWithin(const FlightNode* batch) {
 }
 
 // Ends, since there is no circle yet. As deep as loads nest.
-bool FlightNode::Reaches(const FlightNode* target) const {
-  if (this == target) return true;
-  if (waits_for_ != nullptr && waits_for_->Reaches(target)) return true;
-  for (const FlightNode* blocker : blocked_by_) {
-    if (blocker != nullptr && blocker->Reaches(target)) return true;
+bool FlightNode::Reaches(const FlightNode* target, std::vector<const FlightNode*>& path) const {
+  const auto reaches = [&](const FlightNode* next) { return next != nullptr && next->Reaches(target, path); };
+  if (this != target && !reaches(waits_for_) && !std::any_of(blocked_by_.begin(), blocked_by_.end(), reaches)) {
+    return false;
   }
-  return false;
+  path.push_back(this);
+  return true;
 }
 
 // An edge to a flight that begins to run closes no circle: it has no edge of its own yet.
@@ -57,11 +58,17 @@ LoaderFrame::~LoaderFrame() {
 
 const LoaderFrame* LoaderFrame::Innermost() { return innermost; }
 
-bool FlightWait::TryBegin(const FlightNode* target) {
+bool FlightWait::TryBegin(const FlightNode* target, std::string& circle) {
   if (innermost == nullptr) return true;
   FlightNode* const waiter = innermost->flight();
+  std::vector<const FlightNode*> path;
   std::lock_guard lock(GraphMutex());
-  if (target->Reaches(waiter)) return false;
+  if (target->Reaches(waiter, path)) {
+    // With the mutex held: it keeps the nodes.
+    circle = waiter->Text();
+    for (auto node = path.rbegin(); node != path.rend(); ++node) circle += " -> " + (*node)->Text();
+    return false;
+  }
   waiter->waits_for_ = target;
   waiter_ = waiter;
   return true;

@@ -26,6 +26,7 @@ Freshness::Freshness(const LoadingCacheOptions& options)
       refresh_ahead_(options.refresh_ahead),
       xfetch_beta_(options.xfetch_beta),
       negative_ttl_(options.negative_ttl),
+      error_ttl_(options.error_ttl),
       stale_while_revalidate_(options.stale_while_revalidate),
       stale_if_error_(options.stale_if_error),
       random_(SeedFrom(options.seed)) {}
@@ -59,9 +60,10 @@ std::optional<EntryTimes> Freshness::OfValue(Instant now, std::optional<absl::Du
   return times;
 }
 
-std::optional<EntryTimes> Freshness::OfAbsence(Instant now) const {
-  if (negative_ttl_ <= absl::ZeroDuration()) return std::nullopt;
-  const Instant expires_at = now + negative_ttl_;
+std::optional<EntryTimes> Freshness::OfAbsence(Instant now, std::optional<absl::Duration> ttl) const {
+  const absl::Duration span = ttl.value_or(negative_ttl_);
+  if (span <= absl::ZeroDuration()) return std::nullopt;
+  const Instant expires_at = now + span;
   return EntryTimes{.expires_at = expires_at,
                     .revalidate_until = expires_at,
                     .stale_until = expires_at,

@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "stockade/base/printable.h"
 #include "stockade/base/strings.h"
 
 namespace stockade {
@@ -22,6 +23,7 @@ absl::Status LoadingCacheOptions::Validate() const {
     return absl::InvalidArgumentError(internal::Concat("LoadingCache '", name, "': ", field, " = ", value, ": ", rule));
   };
   if (name.empty()) return refuse("name", "''", "must not be empty");
+  if (absl::Status valid = internal::CheckName("LoadingCache: name", name); !valid.ok()) return valid;
   if (max_weight < 1 || max_weight > kMaxWeight) {
     return refuse("max_weight", Text(max_weight), "must be from 1 to 2^56");
   }
@@ -35,6 +37,7 @@ absl::Status LoadingCacheOptions::Validate() const {
     return refuse("xfetch_beta", Text(xfetch_beta), "must be at least 0 and finite");
   }
   if (negative_ttl < absl::ZeroDuration()) return refuse("negative_ttl", Text(negative_ttl), "must not be negative");
+  if (error_ttl < absl::ZeroDuration()) return refuse("error_ttl", Text(error_ttl), "must not be negative");
   if (stale_while_revalidate < absl::ZeroDuration()) {
     return refuse("stale_while_revalidate", Text(stale_while_revalidate), "must not be negative");
   }
@@ -52,6 +55,26 @@ absl::Status LoadingCacheOptions::Validate() const {
     return refuse("sweep_interval", Text(*sweep_interval), "must be above 0");
   }
   if (clock == nullptr) return refuse("clock", "null", "must be set");
+  // What would have no effect is a mistake.
+  if (ttl == absl::InfiniteDuration()) {
+    const std::string_view rule = "has no effect with ttl = inf: set a finite ttl";
+    if (ttl_jitter > 0) return refuse("ttl_jitter", Text(ttl_jitter), rule);
+    if (refresh_ahead > 0) return refuse("refresh_ahead", Text(refresh_ahead), rule);
+    if (xfetch_beta > 0) return refuse("xfetch_beta", Text(xfetch_beta), rule);
+    if (stale_while_revalidate > absl::ZeroDuration()) {
+      return refuse("stale_while_revalidate", Text(stale_while_revalidate), rule);
+    }
+  }
+  if (load_soft_timeout != absl::InfiniteDuration()) {
+    if (stale_if_error == absl::ZeroDuration()) {
+      return refuse("load_soft_timeout", Text(load_soft_timeout),
+                    "has no effect with stale_if_error = 0, as no old value may stand in");
+    }
+    if (load_soft_timeout > load_hard_timeout) {
+      return refuse("load_soft_timeout", Text(load_soft_timeout),
+                    internal::Concat("has no effect above load_hard_timeout = ", Text(load_hard_timeout)));
+    }
+  }
   return absl::OkStatus();
 }
 

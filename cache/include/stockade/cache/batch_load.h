@@ -46,11 +46,12 @@ class BatchLoad final : public LoadTerms {
   }
 
   // The key's load failed, with an error of its own, NotFoundError or NotModified(). `why` is not OK (else it becomes
-  // an InternalError).
-  bool Fail(const Key& key, const absl::Status& why) {
+  // an InternalError). `entry`: of a remembered absence, or of the value that is still good.
+  bool Fail(const Key& key, const absl::Status& why, const EntryOptions& entry = {}) {
     const auto found = items_.find(key);
     if (found == items_.end()) return false;
     found->second.result = why.ok() ? absl::InternalError("a batch loader failed a key with an OK status") : why;
+    found->second.entry = entry;
     return true;
   }
 

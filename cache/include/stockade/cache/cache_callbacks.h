@@ -15,15 +15,16 @@
 namespace stockade {
 
 // What a cache calls. All may be called by many threads at once, and hold up no other key while they run. What they
-// throw is caught.
+// throw is caught: see LoadingCache.
 template <typename Key, typename Value, typename Hash = std::hash<Key>, typename Eq = std::equal_to<Key>>
 struct CacheCallbacks {
   // What a batch loader fills.
   using Batch = BatchLoad<Key, Value, Hash, Eq>;
 
   // For one key at most twice at once. NotFoundError says that the key has no value, and is remembered for
-  // negative_ttl; other errors are not remembered. A function of (const Key&, LoadContext&) will do.
-  using Loader = std::function<absl::StatusOr<Value>(const Key&, ValueLoadContext<Value>&)>;
+  // negative_ttl; other errors are remembered for error_ttl. A function of (const Key&, LoadContext&) or of (const
+  // Key&) will do.
+  using Loader = CacheLoader<Key, Value>;
   // Loads the keys of a GetAll() that are missing, in one call, each of them once. As Loader otherwise.
   using BatchLoader = std::function<absl::Status(const std::vector<Key>&, Batch&)>;
   // What an entry weighs, in the unit of max_weight. Less than 1 counts as 1. A value whose weigher throws is returned

@@ -14,6 +14,8 @@ namespace stockade {
 namespace internal {
 template <typename Key, typename Value, typename Hash, typename Eq>
 class CacheCore;
+template <typename Value>
+struct AsyncReply;
 
 // Pins a value: by a hazard pin of the thread that made it, or, where `pin` is null, by a share.
 //
@@ -93,6 +95,7 @@ class CacheHandle {
  private:
   template <typename, typename, typename, typename>
   friend class internal::CacheCore;
+  friend struct internal::AsyncReply<Value>;
 
   using Held =
       std::conditional_t<internal::kCopiedOut<Value>, internal::CopiedValue<Value>, internal::HeldValue<Value>>;

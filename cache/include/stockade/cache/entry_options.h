@@ -5,14 +5,15 @@
 #include <string>
 #include <vector>
 
-#include "absl/time/time.h"
+#include "stockade/base/duration.h"
+#include "stockade/base/export.h"
 
 namespace stockade {
 
-// What may be said of one value beside the value.
+// What may be said of one value, or absence, beside it.
 struct EntryOptions {
-  // Its time to live, in place of the cache's. Zero or negative: it is not stored.
-  std::optional<absl::Duration> ttl = {};
+  // Its time to live, in place of the cache's ttl (of an absence: negative_ttl). Zero or negative: it is not stored.
+  std::optional<Duration> ttl = {};
   // What it depends on: InvalidateTag() of any of them takes it away. Repeated ones count once.
   std::vector<std::string> tags = {};
 };

@@ -2,14 +2,19 @@
 #define STOCKADE_CACHE_LOAD_CONTEXT_H_
 
 #include <atomic>
+#include <cstddef>
+#include <functional>
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "stockade/base/clock.h"
+#include "stockade/base/duration.h"
 #include "stockade/base/export.h"
 #include "stockade/base/instant.h"
 #include "stockade/cache/entry_options.h"
@@ -56,9 +61,9 @@ class LoadContext : public LoadTerms {
   LoadContext(const Clock* clock, Instant deadline, std::stop_token stop = {})
       : LoadTerms(clock, deadline, std::move(stop)) {}
 
-  // The time to live of the value that this load returns, in place of the cache's. Zero or negative: the value is
-  // handed to the calls that wait, and not stored. An absence keeps to the cache's negative_ttl.
-  void set_ttl(absl::Duration ttl) { entry_.ttl = ttl; }
+  // The time to live of what this load returns: of a value in place of the cache's ttl, of an absence (NotFoundError)
+  // in place of its negative_ttl. Zero or negative: the result is handed to the calls that wait, and not stored.
+  void set_ttl(Duration ttl) { entry_.ttl = ttl; }
   std::optional<absl::Duration> ttl() const { return entry_.ttl; }
 
   // What the result depends on, an absence too: InvalidateTag() of one of them, from the start of this load on, takes
@@ -108,6 +113,49 @@ class ValueLoadContext final : public LoadContext {
  private:
   const Value* const previous_;
   internal::Asked* const asked_;
+};
+
+// What loads one key. Made of any copyable function of (const Key&, LoadContext&), (const Key&,
+// ValueLoadContext<Value>&) or (const Key&) that returns an absl::StatusOr<Value> or what converts to it. May be empty.
+template <typename Key, typename Value>
+class CacheLoader final : public std::function<absl::StatusOr<Value>(const Key&, ValueLoadContext<Value>&)> {
+  using Result = absl::StatusOr<Value>;
+  using Function = std::function<Result(const Key&, ValueLoadContext<Value>&)>;
+
+ public:
+  // No loader.
+  CacheLoader() = default;
+  // No loader.
+  CacheLoader(std::nullptr_t) {}  // NOLINT(google-explicit-constructor): as std::function.
+  // From a copyable function of (const Key&) or (const Key&, LoadContext&). No loader if `function` is an empty
+  // std::function or a null pointer.
+  template <typename F>
+    requires(!std::is_same_v<std::remove_cvref_t<F>, CacheLoader>)
+  CacheLoader(F&& function)  // NOLINT(google-explicit-constructor,bugprone-forwarding-reference-overload)
+      : Function(Adapt(std::forward<F>(function))) {}
+
+ private:
+  template <typename F>
+  static Function Adapt(F&& function) {
+    using Stored = std::decay_t<F>;
+    constexpr bool kTakesContext = std::is_invocable_r_v<Result, Stored&, const Key&, ValueLoadContext<Value>&>;
+    constexpr bool kTakesKey = std::is_invocable_r_v<Result, Stored&, const Key&>;
+    static_assert(kTakesContext || kTakesKey,
+                  "a loader is a function of (const Key&) or (const Key&, LoadContext&) that returns "
+                  "absl::StatusOr<Value>");
+    constexpr bool kCopyable = std::is_copy_constructible_v<Stored>;
+    static_assert(kCopyable, "a loader has to be copyable: share what is not");
+    if constexpr (kTakesContext && kCopyable) {
+      return Function(std::forward<F>(function));
+    } else if constexpr (kTakesKey && kCopyable) {
+      if (!std::function<Result(const Key&)>(function)) return {};
+      return [load = Stored(std::forward<F>(function))](const Key& key, ValueLoadContext<Value>&) mutable -> Result {
+        return load(key);
+      };
+    } else {
+      return {};
+    }
+  }
 };
 
 namespace internal {

@@ -1,11 +1,13 @@
 #ifndef STOCKADE_CACHE_LOADING_CACHE_H_
 #define STOCKADE_CACHE_LOADING_CACHE_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -24,6 +26,13 @@
 #include "stockade/cache/loading_cache_options.h"
 
 namespace stockade {
+
+// What a cache asks of its keys: a std::hash<Key>, or a Hash of one's own as the third parameter; and an operator==, or
+// an Eq as the fourth.
+template <typename Hash, typename Key>
+concept HashOfKey = std::is_default_constructible_v<Hash> && std::is_invocable_r_v<size_t, Hash, const Key&>;
+template <typename Eq, typename Key>
+concept EqualityOfKey = std::is_default_constructible_v<Eq> && std::is_invocable_r_v<bool, Eq, const Key&, const Key&>;
 
 // A cache that fills itself, and runs its loader once for a key however many callers miss it at the same moment.
 //
@@ -49,10 +58,18 @@ namespace stockade {
 // Thread-safe. Blocks: Get(), GetOrLoad(), GetAll() and WarmUp() where they load or wait for a load, UpdateThrough(),
 // the destructor, and all calls for moments on a mutex of 1/16 of the keys. Calls are O(1) expected in each key, but
 // where they say otherwise. `Key` is copyable; `Value` is movable and is never changed once stored. Destructors of keys
-// and values run without a lock of the cache, as all callbacks do; those of what has left in batches (64, or a
-// hundredth of max_weight), on a thread that removes something later, or at the end of InvalidateTag(), InvalidateAll()
-// or a sweep. Hash and Eq must not throw, and must not call the cache.
+// and values run without a lock of the cache, as all callbacks do; those of what has left in batches, at most 100 ms
+// after it has left: on a thread that removes something, or on one that all caches share. A batch is what leaves within
+// a tick of the coarse clock (1 to 10 ms), and at most 64 entries or a hundredth of max_weight. With another clock than
+// the system's there are no batches. Hash and Eq must not call the cache.
+//
+// No call throws what user code throws. What a copy or move of a key or value, Hash, Eq, or an executor throws is the
+// status (kInternal) of the calls that needed it. A value that was loaded and cannot be stored because of it is
+// returned all the same, which is logged. Calls without a status log it: Put() then invalidates the key, and an
+// invalidation for which Hash or Eq throws takes all entries. Loads that an executor drops (it throws, or destroys the
+// task without running it) fail with ResourceExhausted. Destructors must not throw.
 template <typename Key, typename Value, typename Hash = std::hash<Key>, typename Eq = std::equal_to<Key>>
+  requires HashOfKey<Hash, Key> && EqualityOfKey<Eq, Key>
 class LoadingCache {
   using Core = internal::CacheCore<Key, Value, Hash, Eq>;
 
@@ -137,9 +154,11 @@ class LoadingCache {
   }
 
   // As Get(), without blocking: `done`, which is not empty, is run once, on `executor`, which must outlive that and may
-  // be scheduled to by any thread of the cache; it must not destroy the cache there and then. The load runs on the
+  // be scheduled to by any thread of the cache; it must not destroy the cache there and then. If `executor` throws,
+  // `done` runs on the thread at hand; if it drops the task, `done` is destroyed and never runs. The load runs on the
   // load_executor or else the refresh_executor. With options.strict, where the call may wait for a lock, it waits on
-  // one of two threads that the cache has for that.
+  // one of two threads that the cache has for that. ResourceExhausted: a thread of the cache that the call needs cannot
+  // be started.
   void GetAsync(const Key& key, Executor& executor, AsyncCallback done, const CacheGetOptions& options = {}) {
     core_->GetAsync(key, executor, std::move(done), options);
   }
@@ -148,12 +167,13 @@ class LoadingCache {
   std::optional<Handle> GetIfPresent(const Key& key) { return core_->GetIfPresent(key); }
 
   // Loads `key` in the background, if nobody loads it yet, whatever the cache has; that is served until the load has
-  // ended, and afterwards if it failed. For a value that must not be served any more there is Invalidate().
+  // ended, and afterwards if it failed. For a value that must not be served any more there is Invalidate(). Nothing
+  // happens, which is logged, if the cache's own threads for that cannot be started.
   void Refresh(const Key& key) { core_->Refresh(key); }
 
   // Loads those of `keys` that are missing, `parallelism` loads at a time, on threads of its own; returns when all are
   // done. Its lookups do not count as requests. InvalidArgument: the options; FailedPrecondition: called in a loader,
-  // an update or a strict read.
+  // an update or a strict read. ResourceExhausted: the system gives fewer threads, and nothing was loaded.
   absl::StatusOr<WarmUpReport> WarmUp(const std::vector<Key>& keys, const WarmUpOptions& options = {}) {
     return core_->WarmUp(keys, options);
   }
@@ -163,7 +183,7 @@ class LoadingCache {
   void Put(const Key& key, Value value, EntryOptions entry = {}) {
     core_->Put(key, std::move(value), std::move(entry));
   }
-  void Put(const Key& key, Value value, absl::Duration ttl) { Put(key, std::move(value), EntryOptions{.ttl = ttl}); }
+  void Put(const Key& key, Value value, Duration ttl) { core_->Put(key, std::move(value), {.ttl = ttl}); }
 
   // A call that begins after the return sees no value that was stored, nor one whose load had begun, before this one.
   // Absences that were remembered are forgotten too.
@@ -184,7 +204,7 @@ class LoadingCache {
   // destroyed): `write` did not run, unless it returned that. `write` must not wait for other threads that read the
   // key.
   absl::Status UpdateThrough(const Key& key, absl::FunctionRef<absl::Status()> write,
-                             absl::Duration timeout = absl::InfiniteDuration()) {
+                             Duration timeout = absl::InfiniteDuration()) {
     return core_->UpdateThrough(key, write, timeout);
   }
 

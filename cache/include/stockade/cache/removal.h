@@ -1,6 +1,8 @@
 #ifndef STOCKADE_CACHE_REMOVAL_H_
 #define STOCKADE_CACHE_REMOVAL_H_
 
+#include "stockade/base/export.h"
+
 namespace stockade {
 
 // Why a value left a cache.

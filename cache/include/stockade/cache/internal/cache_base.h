@@ -4,7 +4,6 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,6 +12,7 @@
 #include "stockade/base/executor.h"
 #include "stockade/base/export.h"
 #include "stockade/base/fork_guard.h"
+#include "stockade/base/lazy_thread_pool.h"
 #include "stockade/base/timer_queue.h"
 #include "stockade/cache/internal/cache_metrics.h"
 #include "stockade/cache/internal/call_gate.h"
@@ -66,15 +66,30 @@ class STOCKADE_EXPORT CacheBase {
   absl::Status UpdateRefusedError() const;
   absl::Status WarmUpRefusedError() const;
   [[noreturn]] void NoCallbackFatal() const;
-  absl::Status CircleError() const;
+  // `circle`: loads, each of which waits for the next.
+  absl::Status CircleError(std::string_view circle) const;
 
-  // Starts the cache's own pool where the user gave no executor.
+  // Within a catch clause, of what user code has thrown: as a status, kInternal; or logged, with what comes of it.
+  absl::Status ThrownError() const;
+  void LogThrown(std::string_view consequence) const;
+  static void LogThrownBy(std::string_view what);
+  // An executor has dropped a load, or a refresh.
+  absl::Status RefusedError(bool load) const;
+  void LogRefusal(bool load) const;
+  // The loader threw, and there may be no call to which that could be said.
+  static void LogFailedRefresh(const absl::Status& thrown);
+
+  // The user's, or the cache's own pool, whose tasks run within Schedule() if it cannot be started.
   Executor* RefreshExecutor();
-  // Where strict reads without a thread wait; never the user's.
-  Executor* AsyncReadPool();
+  // Starts the pool if RefreshExecutor() is the cache's own. ResourceExhausted: the system gives no threads.
+  absl::Status StartRefreshThreads();
+  // A refresh that is not begun because of `why`; the next lookup tries again.
+  void LogNoRefresh(const absl::Status& why) const;
   // Aborts if the calling thread runs a loader of this cache.
   void CheckNotInLoader() const;
   [[noreturn]] void DestroyedFromWithin(std::string_view callback) const;
+  // Runs `reclaim` in 50 ms, on a thread that all caches of the process share.
+  static absl::Status ScheduleReclaim(Executor::Task reclaim);
   // Joins the cache's own threads. What their queues hold finds the gate closed.
   void StopThreads();
 
@@ -83,6 +98,7 @@ class STOCKADE_EXPORT CacheBase {
   const std::string weigher_label_;
   const std::string listener_label_;
   const std::string write_label_;
+  const std::string keys_label_;
   const std::shared_ptr<CallGate> gate_ = std::make_shared<CallGate>();
   Freshness freshness_;
   std::atomic<int64_t> flights_{0};
@@ -91,15 +107,13 @@ class STOCKADE_EXPORT CacheBase {
   const absl::Duration sweep_interval_;
   std::atomic<bool> sweep_planned_{false};
   std::optional<TimerQueue> timers_;  // For calls without a thread, and sweeps. Empty: stopped.
+  LazyThreadPool async_read_pool_;    // Where strict reads without a thread wait; never the user's.
 
  private:
   ForkGuard fork_guard_;
   std::atomic<int64_t> entries_{0};
   std::atomic<int64_t> weight_{0};
-  std::once_flag refresh_pool_started_;
-  std::unique_ptr<ThreadPool> refresh_pool_;
-  std::once_flag async_read_pool_started_;
-  std::unique_ptr<ThreadPool> async_read_pool_;
+  LazyThreadPool refresh_pool_;
   // Last: its gauges read the counts above, and nothing of a derived class.
   ComponentMetrics metrics_;
   StripedCells* const cells_ = metrics_.enabled() ? &metrics_.set()->cells() : nullptr;

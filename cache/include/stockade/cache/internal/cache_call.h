@@ -1,6 +1,7 @@
 #ifndef STOCKADE_CACHE_INTERNAL_CACHE_CALL_H_
 #define STOCKADE_CACHE_INTERNAL_CACHE_CALL_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -40,19 +41,40 @@ struct CacheCall {
   Instant soft_deadline = Instant::InfiniteFuture();  // From then on an expired value will do, if there still is one.
 };
 
+// A callback and its answer.
+template <typename Value>
+struct AsyncReply {
+  using Done = absl::AnyInvocable<void(absl::StatusOr<CacheHandle<Value>>)>;
+
+  explicit AsyncReply(Executor& e) : executor(e) {}
+
+  // The first time: an executor may run a task and throw all the same.
+  void Call() {
+    if (called.exchange(true, std::memory_order_acq_rel)) return;
+    Done run = std::move(done);
+    if (answer.ok()) {
+      run(CacheHandle<Value>(*std::move(answer)));
+    } else {
+      run(answer.status());
+    }
+  }
+
+  Executor& executor;
+  Done done;
+  absl::StatusOr<Pinned<Value>> answer = absl::UnknownError("");  // Before the executor has the callback.
+  std::atomic<bool> called{false};
+};
+
 // A lookup whose answer goes to a callback. Invariant: it is in its flight's `async`, or else one thread alone has it,
 // which gives it its answer or a place with another flight.
 template <typename Key, typename Value, typename Eq>
-struct AsyncCall {
-  using Done = absl::AnyInvocable<void(absl::StatusOr<CacheHandle<Value>>)>;
-
-  AsyncCall(const Key& k, size_t s, Executor& e, Done d, CacheCall<Key, Value, Eq> c)
-      : key(k), shard(s), executor(e), done(std::move(d)), call(std::move(c)) {}
+struct AsyncCall : AsyncReply<Value> {
+  AsyncCall(const Key& k, uint64_t h, size_t s, Executor& e, CacheCall<Key, Value, Eq> c)
+      : AsyncReply<Value>(e), key(k), hash(h), shard(s), call(std::move(c)) {}
 
   const Key key;
+  const uint64_t hash;  // Of the key.
   const size_t shard;
-  Executor& executor;
-  Done done;
   CacheCall<Key, Value, Eq> call;
   // Guarded by the mutex of the key's shard.
   bool waits = false;  // Is in its flight's `async`, at `place`.

@@ -37,6 +37,10 @@ namespace stockade::internal {
 // beginning its flight is one step, and so is storing a result and ending the flight. Under the mutex run no callback,
 // no executor and no value's destructor: what they have to do goes into an Aftermath, made before the mutex is locked.
 // Two shards' mutexes are never held together.
+//
+// What keys, Hash and Eq throw leaves the functions below that are not marked, and the calls of the public class turn
+// it into a status, or log it. Functions that must end with an answer to a caller are marked noexcept: those that run
+// or end a flight, and those that give up a place in one.
 template <typename Key, typename Value, typename Hash, typename Eq>
 class CacheCore final : public CacheBase {
  public:
@@ -51,13 +55,14 @@ class CacheCore final : public CacheBase {
       : CacheBase(std::move(options)), callbacks_(std::move(callbacks)) {}
 
   [[gnu::always_inline]] absl::StatusOr<Handle> Get(const Key& key);
-  absl::StatusOr<Handle> Get(const Key& key, const CacheGetOptions& options, const MakeLoader* make_loader);
-  std::optional<Handle> GetIfPresent(const Key& key);
+  [[gnu::always_inline]] absl::StatusOr<Handle> Get(const Key& key, const CacheGetOptions& options,
+                                                    const MakeLoader* make_loader);
+  [[gnu::always_inline]] std::optional<Handle> GetIfPresent(const Key& key);
   std::vector<absl::StatusOr<Handle>> GetAll(const std::vector<Key>& keys, const CacheGetOptions& options);
   void GetAsync(const Key& key, Executor& executor, typename Async::Done done, const CacheGetOptions& options);
   void Refresh(const Key& key);
   absl::StatusOr<WarmUpReport> WarmUp(const std::vector<Key>& keys, const WarmUpOptions& options);
-  void Put(const Key& key, Value value, EntryOptions entry);
+  void Put(const Key& key, Value&& value, EntryOptions entry);
   void Invalidate(const Key& key);
   void InvalidateTag(std::string_view tag);
   void InvalidateAll();
@@ -70,16 +75,18 @@ class CacheCore final : public CacheBase {
   using Entry = typename Table::Entry;
   using Owned = typename Table::Owned;
   using Entries = typename Table::Entries;
-  using Flights = FlightTable<Key, Value, Hash, Eq>;
+  using Flights = FlightTable<Key, Value, Eq>;
   using FlightT = typename Flights::FlightT;
   using FlightPtr = typename Flights::FlightPtr;
   using Phase = typename FlightT::Phase;
   using Call = CacheCall<Key, Value, Eq>;
   using AsyncPtr = std::shared_ptr<Async>;
+  using Reply = AsyncReply<Value>;
   using Pinned = internal::Pinned<Value>;
   using Answer = absl::StatusOr<Pinned>;
   using Batch = typename Callbacks::Batch;
-  using KeyLocks = KeyedSharedMutex<Key, Hash, Eq>;
+  // By hash: releasing a lock must not run a Hash or Eq, which may throw. Keys of one hash share a lock.
+  using KeyLocks = KeyedSharedMutex<uint64_t>;
   using ShardLock = std::unique_lock<std::mutex>;
 
   // Of the entries of a shard, in search of those that are over (cache_core_sweep.h).
@@ -124,12 +131,40 @@ class CacheCore final : public CacheBase {
     std::list<std::shared_ptr<FlightWaiter>> woken;  // Their flights are answered.
     std::vector<AsyncPtr> answered;                  // Likewise.
     bool stored_mortal = false;                      // What was stored expires.
+    bool may_exceed = false;                         // What was stored may exceed the bound.
+  };
+
+  // A key and its hash, which is taken once a call.
+  struct HashedKey {
+    const Key& key;
+    uint64_t hash;
+    size_t shard;
   };
 
   // A read lock of strict mode, or none.
   struct ReadHold {
     std::optional<typename KeyLocks::Guard> guard;
     std::optional<StrictReadFrame> frame;
+  };
+
+  // Counts one among the waiters, from Count() on.
+  class WaiterCount {
+   public:
+    explicit WaiterCount(std::atomic<int64_t>& waiters) : waiters_(waiters) {}
+    ~WaiterCount() {
+      if (counted_) waiters_.fetch_sub(1, std::memory_order_relaxed);
+    }
+    WaiterCount(const WaiterCount&) = delete;
+    WaiterCount& operator=(const WaiterCount&) = delete;
+
+    bool counted() const { return counted_; }
+    void Count() {
+      if (!std::exchange(counted_, true)) waiters_.fetch_add(1, std::memory_order_relaxed);
+    }
+
+   private:
+    std::atomic<int64_t>& waiters_;
+    bool counted_ = false;
   };
 
   // How far a look without a lock has come.
@@ -154,6 +189,7 @@ class CacheCore final : public CacheBase {
 
   class BatchNode;
   class Clearing;
+  class QueuedLoad;
   struct Notices;
 
   static ShardLock Lock(Shard& shard) {
@@ -163,15 +199,26 @@ class CacheCore final : public CacheBase {
   // std::hash of a number is the number: the two halves of a product spread it over all bits (Wang Yi's wyhash). The
   // index uses the lowest and the 16 highest, the shards others.
   static uint64_t HashOf(const Key& key) {
-    const auto product = static_cast<unsigned __int128>(uint64_t{Hash()(key)}) * 0x9E3779B97F4A7C15;
+    __extension__ using Product = unsigned __int128;
+    const Product product = Product{uint64_t{Hash()(key)}} * 0x9E3779B97F4A7C15;
     return static_cast<uint64_t>(product >> 64) ^ static_cast<uint64_t>(product);
   }
-  size_t ShardOf(const Key& key) const { return ShardOfHash(HashOf(key)); }
   size_t ShardOfHash(uint64_t hash) const { return (hash >> 40) & shard_mask_; }
-  static Entry* FindEntry(Shard& shard, const Key& key) { return shard.entries.Find(HashOf(key), key); }
+  HashedKey Hashed(const Key& key) const {
+    const uint64_t hash = HashOf(key);
+    return {key, hash, ShardOfHash(hash)};
+  }
+  // Of something that has a key.
+  static HashedKey KeyOf(const auto& holder) { return {holder.key, holder.hash, holder.shard}; }
+  Entry* FindEntry(const HashedKey& at) { return shards_[at.shard].entries.Find(at.hash, at.key); }
+  // False: Eq threw, and nothing is known of an entry.
+  bool TryFindEntry(const HashedKey& at, Entry*& entry) noexcept;
+  // The entry of the key, if it has a value. Null too where Eq throws.
+  Entry* FindValue(const HashedKey& at) noexcept;
+  FlightPtr Current(const HashedKey& at) const { return shards_[at.shard].flights.Current(at.hash, at.key); }
   bool HasLoader() const { return callbacks_.load || callbacks_.load_all; }
   void CountRequest(const Call& call);
-  void Settle(Aftermath& after);
+  void Settle(Aftermath& after) noexcept;
   static void Wake(Aftermath& after);
 
   // Lookups (cache_core_lookup.h).
@@ -184,39 +231,46 @@ class CacheCore final : public CacheBase {
                                                 const MakeLoader* make_loader, const Look& look);
   [[gnu::noinline]] std::optional<Handle> FindIfPresent(const Key& key, const Look& look);
   Call NewCall(const CacheGetOptions& options) const;
-  Answer Find(size_t shard, const Key& key, Call& call, const MakeLoader* make_loader);
-  std::optional<Answer> Serve(Shard& shard, const Key& key, Instant now, bool stale_too, CacheMetric& result,
+  Answer Find(const HashedKey& at, Call& call, const MakeLoader* make_loader) noexcept;
+  Answer FindOrLoad(const HashedKey& at, Call& call, const MakeLoader* make_loader);
+  std::optional<Answer> Serve(const HashedKey& at, Instant now, bool stale_too, CacheMetric& result,
                               std::optional<RefreshTrigger>& due);
-  void StartRefresh(size_t shard, const Key& key, RefreshTrigger trigger, LoaderPtr loader);
+  void StartRefresh(const HashedKey& at, RefreshTrigger trigger, LoaderPtr loader) noexcept;
 
   // Flights (cache_core_flights.h).
-  absl::Status Join(size_t shard, const Key& key, Call& call, Instant now);
-  FlightPtr StartFlight(size_t shard, const Key& key, LoaderPtr loader, Instant now);
-  void Begin(Shard& shard, FlightT& flight, Instant now);
-  std::optional<Answer> Await(const Key& key, Call& call, ShardLock& lock, Aftermath& after);
-  std::optional<Answer> GiveUp(Shard& shard, const Key& key, Call& call, Instant now, Aftermath& after);
+  absl::Status Join(const HashedKey& at, Call& call, Instant now);
+  FlightPtr StartFlight(const HashedKey& at, LoaderPtr loader, Instant now);
+  void Begin(FlightT& flight, Instant now);
+  std::optional<Answer> Await(Call& call, ShardLock& lock, Aftermath& after);
+  std::optional<Answer> GiveUp(Call& call, Instant now, Aftermath& after);
   void DropIfUnwanted(Shard& shard, FlightT& flight, Aftermath& after);
   void Drop(Shard& shard, FlightT& flight, Aftermath& after);
   bool IsHung(FlightT& flight, Instant now) const;
   bool FlightT::*QueuedFlag(const Executor* executor) const {
     return executor == options_.load_executor ? &FlightT::on_load_executor : &FlightT::on_refresh_executor;
   }
-  void Sit(Call& call) const;
+  void Sit(Call& call);
   static void Rouse(FlightT& flight, bool relay);
-  bool MayRunHere(const Call& call) const;
+  Executor* PreferredExecutor(const Call& call);
+  bool MustRunHere(const Call& call);
+  bool MayRunHere(const Call& call);
   Executor* ExecutorFor(const Call& call);
   void Leave(Shard& shard, const Call& call, Aftermath& after);
-  bool AsksForItself(const Key& key) const;
+  void Abandon(Call& call) noexcept;
+  absl::Status CheckNotItsOwn(const Key& key) const;
   void AnswerFlight(FlightT& flight, Answer answer, Aftermath& after);
   void Displace(Shard& shard, FlightT& flight, Aftermath& after);
-  bool TimeOutHung(Shard& shard, const Key& key, Instant now, Aftermath& after);
-  void TimeOut(Shard& shard, FlightT& flight, Instant now, Aftermath& after);
-  void ReplaceError(Shard& shard, FlightT& flight, Instant now, Answer& error, Aftermath& after);
+  bool TimeOutHung(const HashedKey& at, Instant now, Aftermath& after);
+  void Fail(FlightT& flight, Answer error, Instant now, Aftermath& after) noexcept;
+  void ReplaceError(FlightT& flight, Entry* old, Instant now, Answer& error, Owned& remembered, Aftermath& after);
 
   // Loads (cache_core_loads.h).
-  void RunQueued(Executor* executor, FlightPtr flight, bool FlightT::*queued);
-  std::optional<Answer> Run(const FlightPtr& flight, const Runner& runner);
-  std::optional<Answer> Publish(const FlightPtr& flight, Loaded loaded, const Runner& runner, Aftermath& after);
+  void Offer(Executor* executor, QueuedLoad load) noexcept;
+  void Dropped(bool FlightT::*queued, std::vector<FlightPtr> flights) noexcept;
+  void Refused(bool FlightT::*queued, const std::vector<FlightPtr>& flights) noexcept;
+  std::optional<Answer> Run(const FlightPtr& flight, const Runner& runner) noexcept;
+  std::optional<Answer> Publish(const FlightPtr& flight, Loaded loaded, const Runner& runner,
+                                Aftermath& after) noexcept;
   bool BeginQueued(FlightT& flight, bool FlightT::*queued);
   void HandOn(const FlightPtr& flight, Instant now, Aftermath& after);
   void QueueUp(const FlightPtr& flight, Instant now, Aftermath& after);
@@ -226,35 +280,46 @@ class CacheCore final : public CacheBase {
   struct Part;
   struct Claimed;
   std::vector<Part> PartsOf(const std::vector<Key>& keys, const Call& call, std::vector<size_t>& part_of) const;
+  std::vector<absl::StatusOr<Handle>> FindAll(const std::vector<Key>& keys, const CacheGetOptions& options);
   void FindAll(std::span<Part> parts, const Runner& runner, bool warm_up);
-  void Open(Part& part, bool warm_up, Claimed& claimed);
+  Answer AwaitPart(Part& part) noexcept;
+  absl::StatusOr<WarmUpReport> LoadMissing(const std::vector<Key>& keys, const WarmUpOptions& options);
+  void Open(Part& part, bool warm_up, Claimed& claimed) noexcept;
+  void OpenOrThrow(Part& part, bool warm_up, Claimed& claimed);
   void QueueBatch(Executor* executor, std::vector<FlightPtr> flights);
   std::vector<FlightPtr> BeginAll(const std::vector<FlightPtr>& flights, bool FlightT::*queued);
-  std::optional<Answer> RunBatch(const std::vector<FlightPtr>& flights, const Runner& runner);
+  std::optional<Answer> RunBatch(const std::vector<FlightPtr>& flights, const Runner& runner) noexcept;
 
   // Calls without a thread (cache_core_async.h).
-  void StartAsync(const AsyncPtr& async);
+  absl::Status StartAsyncThreads(const Call& call);
+  void StartAsync(const AsyncPtr& async) noexcept;
+  std::optional<Answer> FindOrWait(const AsyncPtr& async);
   void WatchAsync(const AsyncPtr& async);
-  void CheckAsync(const AsyncPtr& async);
+  void CheckAsync(const AsyncPtr& async) noexcept;
   void StopWaiting(Async& async);
-  void Deliver(Async& async, Answer answer);
+  static void Deliver(std::shared_ptr<Reply> reply, Answer answer) noexcept;
 
   // Strict reads and updates (cache_core_updates.h).
-  [[nodiscard]] bool TakeReadLock(const Key& key, Instant deadline, ReadHold& hold);
+  [[nodiscard]] bool TakeReadLock(uint64_t hash, Instant deadline, ReadHold& hold);
   [[nodiscard]] bool TakeReadLocks(std::span<const Part> parts, Instant deadline,
                                    std::vector<typename KeyLocks::Guard>& guards);
-  void InvalidateWithin(size_t shard, const Key& key, Aftermath& after);
+  void InvalidateWithin(const HashedKey& at, Aftermath& after) noexcept;
+  void InvalidateUnknown() noexcept;
+  void Store(const Key& key, Value&& value, const EntryOptions& entry);
 
   // Entries (cache_core_entries.h).
-  Owned MakeEntry(const Key& key, const Pinned& value, const EntryOptions& options, absl::Duration load_time,
-                  Instant now);
-  Owned MakeAbsence(const Key& key, const absl::Status& absence, const EntryOptions& options, Instant now);
+  Owned MakeEntry(const HashedKey& at, const Pinned& value, const EntryOptions& options, absl::Duration load_time,
+                  Instant now) noexcept;
+  Owned MakeAbsence(const HashedKey& at, const absl::Status& absence, const EntryOptions& options,
+                    Instant now) noexcept;
   std::optional<int64_t> Weigh(const Key& key, const Value& value);
-  const Entry* Replace(Shard& shard, const Key& key, Owned fresh, RemovalCause cause, Aftermath& after, Instant now);
+  const Entry* Replace(Shard& shard, Entry* old, Owned fresh, RemovalCause cause, Aftermath& after, Instant now);
   void Remove(Shard& shard, Entry& entry, RemovalCause cause, Aftermath& after);
   void Trim(const Entry* spared, Aftermath& after);
   bool EvictOne(size_t shard, const Entry* spared, Aftermath& after);
   void Notify(Entries removed);
+  void Retire(Entries entries);
+  void PlanReclaim() noexcept;
 
   // Expired entries that nobody asks for (cache_core_sweep.h).
   Instant LeavesAt(const Entry& entry) const;
@@ -271,7 +336,10 @@ class CacheCore final : public CacheBase {
       std::clamp<size_t>(std::bit_floor(static_cast<uint64_t>(options_.max_weight) / 64), 1, CallGate::kStripes);
   const size_t shard_mask_ = shard_count_ - 1;
   const std::unique_ptr<Shard[]> shards_ = std::make_unique<Shard[]>(shard_count_);
-  RetiredEntries<Entry, Value> retired_{options_.max_weight / 100};
+  // With another clock than the system's nothing waits, so that a test with a ManualClock sees values end.
+  RetiredEntries<Entry, Value> retired_{options_.max_weight / 100,
+                                        options_.clock == Clock::System() ? options_.clock : nullptr};
+  std::atomic<bool> reclaim_planned_{false};
   std::atomic<size_t> next_victim_{0};  // The shard that evicts next.
   KeyLocks key_locks_;                  // Held by updates and, if options_.strict, by reads.
 };

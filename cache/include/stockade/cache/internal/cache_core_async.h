@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "stockade/base/guard_callback.h"
+#include "stockade/base/log.h"
 #include "stockade/cache/internal/cache_core.h"
 
 namespace stockade::internal {
@@ -14,57 +16,104 @@ void CacheCore<Key, Value, Hash, Eq>::GetAsync(const Key& key, Executor& executo
                                                const CacheGetOptions& options) {
   CheckFork();
   if (!done) NoCallbackFatal();
-  const size_t index = ShardOf(key);
-  CallGate::Call inside(*gate_, index);
-  const auto async = std::make_shared<Async>(key, index, executor, std::move(done), NewCall(options));
+  AsyncPtr async;
+  try {
+    const HashedKey at = Hashed(key);
+    async = std::make_shared<Async>(key, at.hash, at.shard, executor, NewCall(options));
+  } catch (...) {
+    Answer thrown = ThrownError();
+    const auto reply = std::make_shared<Reply>(executor);
+    reply->done = std::move(done);
+    return Deliver(reply, std::move(thrown));
+  }
+  async->done = std::move(done);
+  CallGate::Call inside(*gate_, async->shard);
   if (!inside.inside()) {
-    Deliver(*async, CancelledError());
+    Deliver(async, CancelledError());
   } else if (options_.strict) {
     // It may wait for the key's lock, which no thread of the user's executors must do: the lock's holder may wait for
-    // one.
-    AsyncReadPool()->Schedule([this, gate = gate_, async] {
+    // one. Nor must this one.
+    if (absl::Status started = async_read_pool_.Start(); !started.ok()) return Deliver(async, std::move(started));
+    const auto read = [this, gate = gate_, async] {
       CallGate::Call later(*gate, async->shard);
       if (later.inside()) {
-        Answer answer = Find(async->shard, async->key, async->call, nullptr);
+        Answer answer = Find(KeyOf(*async), async->call, nullptr);
         CountRequest(async->call);
-        Deliver(*async, std::move(answer));
+        Deliver(async, std::move(answer));
       } else {
-        Deliver(*async, absl::CancelledError("the cache was destroyed"));
+        Deliver(async, absl::CancelledError("the cache was destroyed"));
       }
-    });
+    };
+    try {
+      async_read_pool_.Schedule(read);
+    } catch (...) {  // No memory.
+      Deliver(async, ThrownError());
+    }
   } else {
     StartAsync(async);
   }
 }
 
+// What a call needs that waits without a thread. ResourceExhausted: the system gives no threads.
+template <typename Key, typename Value, typename Hash, typename Eq>
+absl::Status CacheCore<Key, Value, Hash, Eq>::StartAsyncThreads(const Call& call) {
+  absl::Status started = options_.load_executor != nullptr ? absl::OkStatus() : StartRefreshThreads();
+  const bool timed = call.deadline != Instant::InfiniteFuture() || call.stop.stop_possible() ||
+                     std::min(options_.load_soft_timeout, options_.load_hard_timeout) != absl::InfiniteDuration();
+  if (started.ok() && timed) started = timers_->Start();
+  return started;
+}
+
 // Gives the call its answer, or has it wait. No mutex held.
 template <typename Key, typename Value, typename Hash, typename Eq>
-void CacheCore<Key, Value, Hash, Eq>::StartAsync(const AsyncPtr& async) {
-  Shard& shard = shards_[async->shard];
+void CacheCore<Key, Value, Hash, Eq>::StartAsync(const AsyncPtr& async) noexcept {
+  std::optional<Answer> answer;
+  try {
+    answer = FindOrWait(async);
+  } catch (...) {
+    answer = ThrownError();
+    Abandon(async->call);
+  }
+  if (!answer.has_value()) return;
+  CountRequest(async->call);
+  Deliver(async, *std::move(answer));
+}
+
+// Nothing: the call waits for a flight, whose answer will be its own.
+template <typename Key, typename Value, typename Hash, typename Eq>
+auto CacheCore<Key, Value, Hash, Eq>::FindOrWait(const AsyncPtr& async) -> std::optional<Answer> {
+  const HashedKey at = KeyOf(*async);
+  Shard& shard = shards_[at.shard];
   Call& call = async->call;
   for (;;) {
     const Instant now = Now();
     std::optional<RefreshTrigger> due;
     Aftermath after(*this);
     ShardLock lock = Lock(shard);
-    std::optional<Answer> answer = Serve(shard, async->key, now, true, call.result, due);
-    if (!answer.has_value()) {
-      call.result = kRequestMiss;
-      if (TimeOutHung(shard, async->key, now, after)) continue;
-      if (absl::Status refusal = Join(async->shard, async->key, call, now); !refusal.ok()) answer = refusal;
-    }
-    if (answer.has_value()) {
+    if (std::optional<Answer> served = Serve(at, now, true, call.result, due)) {
       lock.unlock();
-      if (due.has_value()) StartRefresh(async->shard, async->key, *due, nullptr);
-      CountRequest(call);
-      return Deliver(*async, *std::move(answer));
+      if (due.has_value()) StartRefresh(at, *due, nullptr);
+      return served;
     }
+    call.result = kRequestMiss;
+    if (TimeOutHung(at, now, after)) continue;
+    absl::Status refusal = StartAsyncThreads(call);
+    if (refusal.ok()) refusal = Join(at, call, now);
+    if (!refusal.ok()) return refusal;
+    const FlightPtr flight = call.flight;
+    async->place = flight->async.insert(flight->async.end(), async);
     waiters_.fetch_add(1, std::memory_order_relaxed);
     call.waited = async->waits = true;
-    async->place = call.flight->async.insert(call.flight->async.end(), async);
-    if (call.flight->phase == Phase::kReady) QueueUp(call.flight, now, after);
-    WatchAsync(async);
-    return;
+    try {
+      if (flight->phase == Phase::kReady) QueueUp(flight, now, after);
+      WatchAsync(async);
+      return std::nullopt;
+    } catch (...) {  // Before another thread can answer the call.
+      StopWaiting(*async);
+      flight->async.erase(async->place);
+      DropIfUnwanted(shard, *flight, after);
+      return ThrownError();
+    }
   }
 }
 
@@ -86,7 +135,7 @@ void CacheCore<Key, Value, Hash, Eq>::WatchAsync(const AsyncPtr& async) {
 
 // On the timers' thread.
 template <typename Key, typename Value, typename Hash, typename Eq>
-void CacheCore<Key, Value, Hash, Eq>::CheckAsync(const AsyncPtr& async) {
+void CacheCore<Key, Value, Hash, Eq>::CheckAsync(const AsyncPtr& async) noexcept {
   CallGate::Call inside(*gate_, async->shard);
   if (!inside.inside()) return;
   Call& call = async->call;
@@ -97,7 +146,7 @@ void CacheCore<Key, Value, Hash, Eq>::CheckAsync(const AsyncPtr& async) {
     const ShardLock lock = Lock(shard);
     if (!async->waits) return;
     const Instant now = Now();
-    answer = GiveUp(shard, async->key, call, now, after);
+    answer = GiveUp(call, now, after);
     if (!answer.has_value()) {
       if (async->waits) WatchAsync(async);
       return;
@@ -107,7 +156,7 @@ void CacheCore<Key, Value, Hash, Eq>::CheckAsync(const AsyncPtr& async) {
     DropIfUnwanted(shard, *call.flight, after);
   }
   CountRequest(call);
-  Deliver(*async, *std::move(answer));
+  Deliver(async, *std::move(answer));
 }
 
 // With the shard's mutex held.
@@ -120,16 +169,21 @@ void CacheCore<Key, Value, Hash, Eq>::StopWaiting(Async& async) {
   async.on_stop.reset();
 }
 
-// Touches nothing of the cache.
+// Touches nothing of the cache. An executor that throws has not taken the callback, which then runs here; one that
+// drops it has taken it.
 template <typename Key, typename Value, typename Hash, typename Eq>
-void CacheCore<Key, Value, Hash, Eq>::Deliver(Async& async, Answer answer) {
-  async.executor.Schedule([done = std::move(async.done), answer = std::move(answer)]() mutable {
-    if (answer.ok()) {
-      done(Handle(*std::move(answer)));
-    } else {
-      done(answer.status());
-    }
-  });
+void CacheCore<Key, Value, Hash, Eq>::Deliver(std::shared_ptr<Reply> reply, Answer answer) noexcept {
+  reply->answer = std::move(answer);
+  try {
+    reply->executor.Schedule([reply] { reply->Call(); });
+  } catch (...) {
+    LogThrownBy("an executor, to which GetAsync() hands a callback,");
+    const absl::Status ran = GuardCallback<absl::Status>("a callback of GetAsync()", [&] {
+      reply->Call();
+      return absl::OkStatus();
+    });
+    if (!ran.ok()) Log(LogSeverity::kError, Concat(ran.message()));
+  }
 }
 
 }  // namespace stockade::internal

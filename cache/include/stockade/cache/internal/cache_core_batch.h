@@ -18,6 +18,7 @@ namespace stockade::internal {
 template <typename Key, typename Value, typename Hash, typename Eq>
 struct CacheCore<Key, Value, Hash, Eq>::Part {
   const Key& key;
+  uint64_t hash;
   size_t shard;
   Call call;
   std::optional<Answer> answer;
@@ -35,12 +36,21 @@ struct CacheCore<Key, Value, Hash, Eq>::Claimed {
 template <typename Key, typename Value, typename Hash, typename Eq>
 class CacheCore<Key, Value, Hash, Eq>::BatchNode final : public FlightNode {
  public:
-  BatchNode(const void* cache, const std::vector<FlightPtr>& flights) : FlightNode(cache), flights_(flights) {
+  BatchNode(const CacheBase* cache, const std::vector<FlightPtr>& flights) : FlightNode(cache), flights_(flights) {
     for (const FlightPtr& flight : flights_) flight->RunWithin(this);
   }
 
   bool IsFor(const void* key) const override {
     return std::any_of(flights_.begin(), flights_.end(), [&](const FlightPtr& flight) { return flight->IsFor(key); });
+  }
+
+  std::string Text() const override {
+    constexpr size_t kNamed = 8;
+    std::string text = flights_.size() == 1 ? "a batch of " : Concat("a batch of ", flights_.size(), ", with ");
+    for (size_t i = 0; i < std::min(flights_.size(), kNamed); ++i) {
+      text += Concat(i == 0 ? "" : ", ", flights_[i]->Text());
+    }
+    return text;
   }
 
  private:
@@ -51,6 +61,16 @@ template <typename Key, typename Value, typename Hash, typename Eq>
 auto CacheCore<Key, Value, Hash, Eq>::GetAll(const std::vector<Key>& keys, const CacheGetOptions& options)
     -> std::vector<absl::StatusOr<Handle>> {
   CheckFork();
+  try {
+    return FindAll(keys, options);
+  } catch (...) {
+    return std::vector<absl::StatusOr<Handle>>(keys.size(), ThrownError());
+  }
+}
+
+template <typename Key, typename Value, typename Hash, typename Eq>
+auto CacheCore<Key, Value, Hash, Eq>::FindAll(const std::vector<Key>& keys, const CacheGetOptions& options)
+    -> std::vector<absl::StatusOr<Handle>> {
   CallGate::Call inside(*gate_, 0);
   if (!inside.inside()) return std::vector<absl::StatusOr<Handle>>(keys.size(), CancelledError());
   const Call call = NewCall(options);
@@ -82,7 +102,7 @@ auto CacheCore<Key, Value, Hash, Eq>::GetAll(const std::vector<Key>& keys, const
 template <typename Key, typename Value, typename Hash, typename Eq>
 auto CacheCore<Key, Value, Hash, Eq>::PartsOf(const std::vector<Key>& keys, const Call& call,
                                               std::vector<size_t>& part_of) const -> std::vector<Part> {
-  const auto hash = [](const Key* key) { return Hash()(*key); };
+  const auto hash = [](const Key* key) { return static_cast<size_t>(HashOf(*key)); };
   const auto equal = [](const Key* a, const Key* b) { return Eq()(*a, *b); };
   std::unordered_map<const Key*, size_t, decltype(hash), decltype(equal)> seen(keys.size(), hash, equal);
   std::vector<Part> parts;
@@ -90,7 +110,10 @@ auto CacheCore<Key, Value, Hash, Eq>::PartsOf(const std::vector<Key>& keys, cons
   part_of.reserve(keys.size());
   for (const Key& key : keys) {
     const auto [found, added] = seen.try_emplace(&key, parts.size());
-    if (added) parts.push_back(Part{key, ShardOf(key), call, std::nullopt});
+    if (added) {
+      const HashedKey at = Hashed(key);
+      parts.push_back(Part{key, at.hash, at.shard, call, std::nullopt});
+    }
     part_of.push_back(found->second);
   }
   return parts;
@@ -101,25 +124,46 @@ auto CacheCore<Key, Value, Hash, Eq>::PartsOf(const std::vector<Key>& keys, cons
 template <typename Key, typename Value, typename Hash, typename Eq>
 void CacheCore<Key, Value, Hash, Eq>::FindAll(std::span<Part> parts, const Runner& runner, bool warm_up) {
   Claimed claimed;
+  claimed.here.reserve(parts.size());
+  claimed.elsewhere.reserve(parts.size());
   for (Part& part : parts) Open(part, warm_up, claimed);
   if (!claimed.elsewhere.empty()) QueueBatch(claimed.executor, std::move(claimed.elsewhere));
   if (const auto begun = BeginAll(claimed.here, nullptr); !begun.empty()) RunBatch(begun, runner);
   for (Part& part : parts) {
-    if (part.answer.has_value()) continue;
-    {
-      Aftermath after(*this);
-      ShardLock lock = Lock(shards_[part.shard]);
-      part.answer = Await(part.key, part.call, lock, after);
-    }
-    if (part.answer.has_value()) continue;
-    part.call.flight.reset();
-    part.answer = Find(part.shard, part.key, part.call, nullptr);
+    if (!part.answer.has_value()) part.answer = AwaitPart(part);
   }
+}
+
+// Waits for the flight of a part, or runs it.
+template <typename Key, typename Value, typename Hash, typename Eq>
+auto CacheCore<Key, Value, Hash, Eq>::AwaitPart(Part& part) noexcept -> Answer {
+  try {
+    Aftermath after(*this);
+    ShardLock lock = Lock(shards_[part.shard]);
+    if (std::optional<Answer> answer = Await(part.call, lock, after)) return *std::move(answer);
+  } catch (...) {
+    Answer thrown = ThrownError();
+    Abandon(part.call);
+    return thrown;
+  }
+  part.call.flight.reset();
+  return Find(KeyOf(part), part.call, nullptr);
 }
 
 // Looks a part up, or gives it a place with a flight.
 template <typename Key, typename Value, typename Hash, typename Eq>
-void CacheCore<Key, Value, Hash, Eq>::Open(Part& part, bool warm_up, Claimed& claimed) {
+void CacheCore<Key, Value, Hash, Eq>::Open(Part& part, bool warm_up, Claimed& claimed) noexcept {
+  try {
+    OpenOrThrow(part, warm_up, claimed);
+  } catch (...) {
+    part.answer = ThrownError();
+    Abandon(part.call);
+  }
+}
+
+template <typename Key, typename Value, typename Hash, typename Eq>
+void CacheCore<Key, Value, Hash, Eq>::OpenOrThrow(Part& part, bool warm_up, Claimed& claimed) {
+  const HashedKey at = KeyOf(part);
   Shard& shard = shards_[part.shard];
   Call& call = part.call;
   for (;;) {
@@ -127,15 +171,15 @@ void CacheCore<Key, Value, Hash, Eq>::Open(Part& part, bool warm_up, Claimed& cl
     std::optional<RefreshTrigger> due;
     Aftermath after(*this);
     ShardLock lock = Lock(shard);
-    part.answer = Serve(shard, part.key, now, true, call.result, due);
+    part.answer = Serve(at, now, true, call.result, due);
     if (part.answer.has_value()) {
       lock.unlock();
-      if (due.has_value()) StartRefresh(part.shard, part.key, *due, nullptr);
+      if (due.has_value()) StartRefresh(at, *due, nullptr);
       return;
     }
     call.result = kRequestMiss;
-    if (TimeOutHung(shard, part.key, now, after)) continue;
-    if (absl::Status refusal = Join(part.shard, part.key, call, now); !refusal.ok()) {
+    if (TimeOutHung(at, now, after)) continue;
+    if (absl::Status refusal = Join(at, call, now); !refusal.ok()) {
       part.answer = refusal;
       return;
     }
@@ -165,12 +209,7 @@ void CacheCore<Key, Value, Hash, Eq>::QueueBatch(Executor* executor, std::vector
     MarkQueued(*flight, queued, Now());
     return false;
   });
-  if (flights.empty()) return;
-  executor->Schedule([this, gate = gate_, queued, flights = std::move(flights)] {
-    CallGate::Call inside(*gate, 0);
-    if (!inside.inside()) return;
-    if (const auto begun = BeginAll(flights, queued); !begun.empty()) RunBatch(begun, Runner());
-  });
+  if (!flights.empty()) Offer(executor, QueuedLoad(*this, queued, std::move(flights), true));
 }
 
 // Those of the flights that this thread is to run, begun. `queued`: as of BeginQueued(); null: they were in none.
@@ -178,6 +217,7 @@ template <typename Key, typename Value, typename Hash, typename Eq>
 auto CacheCore<Key, Value, Hash, Eq>::BeginAll(const std::vector<FlightPtr>& flights, bool FlightT::*queued)
     -> std::vector<FlightPtr> {
   std::vector<FlightPtr> begun;
+  begun.reserve(flights.size());
   for (const FlightPtr& flight : flights) {
     if (BeginQueued(*flight, queued)) begun.push_back(flight);
   }
@@ -187,33 +227,45 @@ auto CacheCore<Key, Value, Hash, Eq>::BeginAll(const std::vector<FlightPtr>& fli
 // Runs the batch loader for flights that this thread has begun; no mutex held. Returns as Run(), where it is one
 // flight.
 template <typename Key, typename Value, typename Hash, typename Eq>
-auto CacheCore<Key, Value, Hash, Eq>::RunBatch(const std::vector<FlightPtr>& flights, const Runner& runner)
+auto CacheCore<Key, Value, Hash, Eq>::RunBatch(const std::vector<FlightPtr>& flights, const Runner& runner) noexcept
     -> std::optional<Answer> {
-  std::vector<Key> keys;
-  keys.reserve(flights.size());
   Instant hard_deadline = Instant::InfiniteFuture();
-  for (const FlightPtr& flight : flights) {
-    keys.push_back(flight->key);
-    hard_deadline = std::min(hard_deadline, flight->hard_deadline);
-  }
+  for (const FlightPtr& flight : flights) hard_deadline = std::min(hard_deadline, flight->hard_deadline);
   const Instant started = Now();
-  Batch batch(options_.clock, std::min(runner.deadline, hard_deadline), runner.stop, keys);
-  batch.asked_ = &previous_asked_;
-  for (const FlightPtr& flight : flights) batch.items_.find(flight->key)->second.previous = flight->previous;
   Aftermath after(*this);  // Settled when all is published: what user code asks for there must not be this thread's.
   BatchNode node(this, flights);
   LoaderFrame frame(&node);
-  absl::Status done = GuardCallback<absl::Status>(loader_label_, [&] { return callbacks_.load_all(keys, batch); });
+  std::optional<Batch> batch;
+  bool threw = true;
+  std::vector<typename Batch::Item*> items;  // Of the flights: once the loader has run, no key is looked up.
+  absl::Status done = GuardCallback<absl::Status>(loader_label_, [&] {
+    std::vector<Key> keys;
+    keys.reserve(flights.size());
+    for (const FlightPtr& flight : flights) keys.push_back(flight->key);
+    batch.emplace(options_.clock, std::min(runner.deadline, hard_deadline), runner.stop, keys);
+    batch->asked_ = &previous_asked_;
+    std::vector<typename Batch::Item*> found;
+    for (const FlightPtr& flight : flights) {
+      found.push_back(&batch->items_.find(flight->key)->second);
+      found.back()->previous = flight->previous;
+    }
+    items = std::move(found);
+    absl::Status loaded = callbacks_.load_all(keys, *batch);
+    threw = false;
+    return loaded;
+  });
+  if (threw && flights.front()->in_background) LogFailedRefresh(done);
   const Instant ended = Now();
   CountLoad(done, ended - started, ended >= hard_deadline);
   if (done.ok()) done = BatchMissError();
   std::optional<Answer> own;
-  for (const FlightPtr& flight : flights) {
-    auto& item = batch.items_.find(flight->key)->second;
-    own = Publish(flight,
-                  {item.result.has_value() ? *std::move(item.result) : Answer(done), std::move(item.entry),
-                   ended - started, ended},
-                  runner, after);
+  for (size_t i = 0; i < flights.size(); ++i) {
+    Loaded loaded{done, {}, ended - started, ended};
+    if (!items.empty()) {
+      if (items[i]->result.has_value()) loaded.answer = *std::move(items[i]->result);
+      loaded.entry = std::move(items[i]->entry);
+    }
+    own = Publish(flights[i], std::move(loaded), runner, after);
   }
   return own;
 }
@@ -228,6 +280,16 @@ auto CacheCore<Key, Value, Hash, Eq>::WarmUp(const std::vector<Key>& keys, const
   }
   CallGate::Call inside(*gate_, 0);
   if (!inside.inside()) return CancelledError();
+  try {
+    return LoadMissing(keys, options);
+  } catch (...) {
+    return ThrownError();
+  }
+}
+
+template <typename Key, typename Value, typename Hash, typename Eq>
+auto CacheCore<Key, Value, Hash, Eq>::LoadMissing(const std::vector<Key>& keys, const WarmUpOptions& options)
+    -> absl::StatusOr<WarmUpReport> {
   const Call call = NewCall({.timeout = options.timeout});
   std::vector<size_t> part_of;
   std::vector<Part> parts = PartsOf(keys, call, part_of);
@@ -235,9 +297,11 @@ auto CacheCore<Key, Value, Hash, Eq>::WarmUp(const std::vector<Key>& keys, const
   const size_t steps = parts.size() / step + (parts.size() % step != 0 ? 1 : 0);
   if (steps > 0) {
     std::atomic<size_t> next{0};
-    ThreadPool threads(std::min(options.parallelism, steps));  // Its end waits for the tasks.
+    const absl::StatusOr<std::unique_ptr<ThreadPool>> threads =
+        ThreadPool::Create(std::min(options.parallelism, steps));  // Its end waits for the tasks.
+    if (!threads.ok()) return threads.status();
     for (size_t thread = 0; thread < std::min(options.parallelism, steps); ++thread) {
-      threads.Schedule([&] {
+      (*threads)->Schedule([&] {
         for (size_t i = next++; i < steps; i = next++) {
           FindAll(std::span(parts).subspan(i * step, std::min(step, parts.size() - i * step)),
                   {call.deadline, call.stop}, true);

@@ -8,26 +8,37 @@
 namespace stockade::internal {
 
 template <typename Key, typename Value, typename Hash, typename Eq>
-void CacheCore<Key, Value, Hash, Eq>::Put(const Key& key, Value value, EntryOptions entry) {
+void CacheCore<Key, Value, Hash, Eq>::Put(const Key& key, Value&& value, EntryOptions entry) {
   CheckFork();
-  const size_t index = ShardOf(key);
-  CallGate::Call inside(*gate_, index);
+  try {
+    Store(key, std::move(value), entry);
+  } catch (...) {
+    LogThrown("Put() stores nothing and invalidates the key");
+    Invalidate(key);  // The old value is no longer the key's.
+  }
+}
+
+template <typename Key, typename Value, typename Hash, typename Eq>
+void CacheCore<Key, Value, Hash, Eq>::Store(const Key& key, Value&& value, const EntryOptions& entry) {
+  const HashedKey at = Hashed(key);
+  CallGate::Call inside(*gate_, at.shard);
   if (!inside.inside()) return;
   Aftermath after(*this);
   const Pinned pinned = Pinned::Make(std::move(value));
   const Instant now = Now();
-  Owned fresh = MakeEntry(key, pinned, entry, absl::ZeroDuration(), now);
+  Owned fresh = MakeEntry(at, pinned, entry, absl::ZeroDuration(), now);
   const RemovalCause cause =
       entry.ttl.value_or(options_.ttl) > absl::ZeroDuration() ? RemovalCause::kReplaced : RemovalCause::kInvalidated;
   const Entry* stored;
   {
-    Shard& shard = shards_[index];
+    Shard& shard = shards_[at.shard];
     const ShardLock lock = Lock(shard);
-    if (const FlightPtr flight = shard.flights.Current(key); flight != nullptr) {
+    Entry* const old = FindEntry(at);
+    if (const FlightPtr flight = Current(at); flight != nullptr) {
       if (!flight->answered) AnswerFlight(*flight, pinned, after);
       Displace(shard, *flight, after);
     }
-    stored = Replace(shard, key, std::move(fresh), cause, after, now);
+    stored = Replace(shard, old, std::move(fresh), cause, after, now);
   }
   Wake(after);
   if (stored != nullptr) Trim(stored, after);
@@ -36,21 +47,35 @@ void CacheCore<Key, Value, Hash, Eq>::Put(const Key& key, Value value, EntryOpti
 template <typename Key, typename Value, typename Hash, typename Eq>
 void CacheCore<Key, Value, Hash, Eq>::Invalidate(const Key& key) {
   CheckFork();
-  const size_t index = ShardOf(key);
-  CallGate::Call inside(*gate_, index);
-  if (!inside.inside()) return;
-  Aftermath after(*this);
-  InvalidateWithin(index, key, after);
+  try {
+    const HashedKey at = Hashed(key);
+    CallGate::Call inside(*gate_, at.shard);
+    if (!inside.inside()) return;
+    Aftermath after(*this);
+    InvalidateWithin(at, after);
+  } catch (...) {
+    InvalidateUnknown();
+  }
 }
 
 template <typename Key, typename Value, typename Hash, typename Eq>
-void CacheCore<Key, Value, Hash, Eq>::InvalidateWithin(size_t index, const Key& key, Aftermath& after) {
-  Shard& shard = shards_[index];
-  const ShardLock lock = Lock(shard);
-  if (Entry* const entry = FindEntry(shard, key); entry != nullptr) {
-    Remove(shard, *entry, RemovalCause::kInvalidated, after);
+void CacheCore<Key, Value, Hash, Eq>::InvalidateWithin(const HashedKey& at, Aftermath& after) noexcept {
+  try {
+    Shard& shard = shards_[at.shard];
+    const ShardLock lock = Lock(shard);
+    Entry* const entry = FindEntry(at);
+    shard.flights.DetachRunning(at.hash, at.key);
+    if (entry != nullptr) Remove(shard, *entry, RemovalCause::kInvalidated, after);
+  } catch (...) {
+    InvalidateUnknown();
   }
-  shard.flights.DetachRunning(key);
+}
+
+// A Hash or Eq has thrown, so that it is unknown which entries and loads are meant: all are. Within a catch clause.
+template <typename Key, typename Value, typename Hash, typename Eq>
+void CacheCore<Key, Value, Hash, Eq>::InvalidateUnknown() noexcept {
+  LogThrown("an invalidation takes all entries");
+  InvalidateAll();
 }
 
 // While one is there, loaders of the shard are given no previous value: to say that it is still good would store it
@@ -90,9 +115,9 @@ void CacheCore<Key, Value, Hash, Eq>::InvalidateTag(std::string_view tag) {
       Aftermath after(*this);
       const ShardLock lock = Lock(shard);
       if (!doomed.has_value()) {
-        shard.flights.DetachRunningIf([&](const Key& key) {
-          const Entry* const entry = FindEntry(shard, key);
-          return entry != nullptr && entry->HasTag(tag);
+        shard.flights.DetachRunningIf([&](const FlightT& flight) {
+          Entry* entry = nullptr;  // If Eq throws, the flight may be of an entry with the tag.
+          return !TryFindEntry(KeyOf(flight), entry) || (entry != nullptr && entry->HasTag(tag));
         });
         shard.flights.Void(tag);
         doomed = shard.entries.DoomTagged(tag);
@@ -106,7 +131,7 @@ void CacheCore<Key, Value, Hash, Eq>::InvalidateTag(std::string_view tag) {
       if (!more) shard.entries.ForgetDoomed(*doomed);
     }
   }
-  retired_.Flush();
+  if (retired_.Flush() && options_.clock == Clock::System()) PlanReclaim();
 }
 
 // In steps, as InvalidateTag(). A load that begins between them is as new as this call, so a shard's flights are
@@ -128,7 +153,7 @@ void CacheCore<Key, Value, Hash, Eq>::InvalidateAll() {
       }
     }
   }
-  retired_.Flush();
+  if (retired_.Flush() && options_.clock == Clock::System()) PlanReclaim();
 }
 
 template <typename Key, typename Value, typename Hash, typename Eq>

@@ -18,27 +18,56 @@ inline std::vector<std::string> EachOnce(std::vector<std::string> tags) {
   return tags;
 }
 
-// Null where the value is not to be stored. Runs the weigher: no mutex held.
 template <typename Key, typename Value, typename Hash, typename Eq>
-auto CacheCore<Key, Value, Hash, Eq>::MakeEntry(const Key& key, const Pinned& value, const EntryOptions& options,
-                                                absl::Duration load_time, Instant now) -> Owned {
-  const std::optional<EntryTimes> times = freshness_.OfValue(now, options.ttl, load_time);
-  if (!times.has_value()) return nullptr;
-  const std::optional<int64_t> weight = Weigh(key, *value);
-  if (!weight.has_value() || *weight > options_.max_weight) return nullptr;
-  auto entry =
-      std::make_unique<Entry>(key, HashOf(key), value, absl::OkStatus(), *weight, *times, EachOnce(options.tags));
-  if (options_.strict) entry->quiet_until = Instant::InfinitePast();  // Reads go by the key's lock.
-  return entry;
+bool CacheCore<Key, Value, Hash, Eq>::TryFindEntry(const HashedKey& at, Entry*& entry) noexcept {
+  try {
+    entry = FindEntry(at);
+    return true;
+  } catch (...) {
+    LogThrown("an entry is not found");
+    return false;
+  }
 }
 
 template <typename Key, typename Value, typename Hash, typename Eq>
-auto CacheCore<Key, Value, Hash, Eq>::MakeAbsence(const Key& key, const absl::Status& absence,
-                                                  const EntryOptions& options, Instant now) -> Owned {
-  const std::optional<EntryTimes> times = freshness_.OfAbsence(now);
-  if (!times.has_value() || options_.negative_weight > options_.max_weight) return nullptr;
-  return std::make_unique<Entry>(key, HashOf(key), nullptr, absence, options_.negative_weight, *times,
-                                 EachOnce(options.tags));
+auto CacheCore<Key, Value, Hash, Eq>::FindValue(const HashedKey& at) noexcept -> Entry* {
+  Entry* entry = nullptr;
+  return TryFindEntry(at, entry) && entry != nullptr && entry->value != nullptr ? entry : nullptr;
+}
+
+// Null where the value is not to be stored, or the key's copy throws. Runs the weigher: no mutex held.
+template <typename Key, typename Value, typename Hash, typename Eq>
+auto CacheCore<Key, Value, Hash, Eq>::MakeEntry(const HashedKey& at, const Pinned& value, const EntryOptions& options,
+                                                absl::Duration load_time, Instant now) noexcept -> Owned {
+  try {
+    const std::optional<EntryTimes> times = freshness_.OfValue(now, options.ttl, load_time);
+    if (!times.has_value()) return nullptr;
+    const std::optional<int64_t> weight = Weigh(at.key, *value);
+    if (!weight.has_value() || *weight > options_.max_weight) return nullptr;
+    auto entry =
+        std::make_unique<Entry>(at.key, at.hash, value, absl::OkStatus(), *weight, *times, EachOnce(options.tags));
+    if (options_.strict) entry->quiet_until = Instant::InfinitePast();  // Reads go by the key's lock.
+    return entry;
+  } catch (...) {
+    LogThrown("a value is not stored");
+    return nullptr;
+  }
+}
+
+// Of a NotFoundError, or of another one that is to be remembered. Null as of MakeEntry().
+template <typename Key, typename Value, typename Hash, typename Eq>
+auto CacheCore<Key, Value, Hash, Eq>::MakeAbsence(const HashedKey& at, const absl::Status& absence,
+                                                  const EntryOptions& options, Instant now) noexcept -> Owned {
+  try {
+    const bool absent = absl::IsNotFound(absence);
+    const std::optional<EntryTimes> times = absent ? freshness_.OfAbsence(now, options.ttl) : freshness_.OfError(now);
+    if (!times.has_value() || options_.negative_weight > options_.max_weight) return nullptr;
+    return std::make_unique<Entry>(at.key, at.hash, nullptr, absence, options_.negative_weight, *times,
+                                   EachOnce(options.tags));
+  } catch (...) {
+    LogThrown("an absence, or an error, is not remembered");
+    return nullptr;
+  }
 }
 
 template <typename Key, typename Value, typename Hash, typename Eq>
@@ -51,12 +80,11 @@ std::optional<int64_t> CacheCore<Key, Value, Hash, Eq>::Weigh(const Key& key, co
   return std::nullopt;
 }
 
-// Takes the key's entry away and puts `fresh` in its place, where there is one. Returns what was stored, or null.
-// `cause`: of one that has not expired. One whose value is stored anew has not left.
+// Takes the key's entry, `old` or null, away and puts `fresh` in its place, where there is one. Returns what was
+// stored, or null. `cause`: of one that has not expired. One whose value is stored anew has not left.
 template <typename Key, typename Value, typename Hash, typename Eq>
-auto CacheCore<Key, Value, Hash, Eq>::Replace(Shard& shard, const Key& key, Owned fresh, RemovalCause cause,
+auto CacheCore<Key, Value, Hash, Eq>::Replace(Shard& shard, Entry* old, Owned fresh, RemovalCause cause,
                                               Aftermath& after, Instant now) -> const Entry* {
-  Entry* const old = FindEntry(shard, key);
   if (fresh == nullptr) {
     if (old != nullptr) Remove(shard, *old, now >= old->times.expires_at ? RemovalCause::kExpired : cause, after);
     return nullptr;
@@ -130,7 +158,7 @@ struct CacheCore<Key, Value, Hash, Eq>::Notices {
 // Tells the listener, and has them freed. No mutex held.
 template <typename Key, typename Value, typename Hash, typename Eq>
 void CacheCore<Key, Value, Hash, Eq>::Notify(Entries removed) {
-  if (!callbacks_.on_removal) return retired_.Add(std::move(removed));
+  if (!callbacks_.on_removal) return Retire(std::move(removed));
   if (Notices* const notices = Notices::Of(this); notices != nullptr) {
     std::move(removed.begin(), removed.end(), std::back_inserter(notices->pending));
     return;
@@ -147,9 +175,33 @@ void CacheCore<Key, Value, Hash, Eq>::Notify(Entries removed) {
       });
       if (!status.ok()) Log(LogSeverity::kError, Concat(status.message()));
     }
-    retired_.Add(std::move(told));
+    Retire(std::move(told));
   }
   Notices::innermost = notices.outer;
+}
+
+// Has entries freed, now or within 100 ms. No mutex held.
+template <typename Key, typename Value, typename Hash, typename Eq>
+void CacheCore<Key, Value, Hash, Eq>::Retire(Entries entries) {
+  if (retired_.Add(std::move(entries)) && options_.clock == Clock::System()) PlanReclaim();
+}
+
+template <typename Key, typename Value, typename Hash, typename Eq>
+void CacheCore<Key, Value, Hash, Eq>::PlanReclaim() noexcept {
+  if (reclaim_planned_.load(std::memory_order_relaxed)) return;
+  if (reclaim_planned_.exchange(true, std::memory_order_relaxed)) return;
+  try {
+    const absl::Status planned = ScheduleReclaim([this, gate = gate_] {
+      CallGate::Call inside(*gate, 0);
+      if (!inside.inside()) return;
+      reclaim_planned_.store(false, std::memory_order_relaxed);  // First: what is added from here on plans another.
+      if (retired_.Flush()) PlanReclaim();
+    });
+    // No thread: what is added next tries again.
+    if (!planned.ok()) reclaim_planned_.store(false, std::memory_order_relaxed);
+  } catch (...) {  // No memory: likewise.
+    reclaim_planned_.store(false, std::memory_order_relaxed);
+  }
 }
 
 template <typename Key, typename Value, typename Hash, typename Eq>

@@ -13,24 +13,23 @@ namespace stockade::internal {
 
 // Gives the call a place with the key's current flight, begun for it where there is none. Or says why not.
 template <typename Key, typename Value, typename Hash, typename Eq>
-absl::Status CacheCore<Key, Value, Hash, Eq>::Join(size_t index, const Key& key, Call& call, Instant now) {
-  Shard& shard = shards_[index];
-  if (shard.closed) return CancelledError();
-  if (AsksForItself(key)) return CircleError();
+absl::Status CacheCore<Key, Value, Hash, Eq>::Join(const HashedKey& at, Call& call, Instant now) {
+  if (shards_[at.shard].closed) return CancelledError();
+  if (absl::Status refusal = CheckNotItsOwn(at.key); !refusal.ok()) return refusal;
   if (call.stop.stop_requested()) return StoppedError();
   if (call.deadline <= now) return DeadlineError();
-  call.flight = shard.flights.Current(key);
+  call.flight = Current(at);
   if (call.flight == nullptr) {
     if (call.loader == nullptr && !HasLoader()) return NoLoaderError();
-    call.flight = StartFlight(index, key, call.loader, now);
+    call.flight = StartFlight(at, call.loader, now);
   } else {
     call.result = kRequestCoalesced;
   }
   call.joined = call.flight->voids;
   call.soft_deadline = Instant::InfiniteFuture();
   if (options_.load_soft_timeout != absl::InfiniteDuration()) {
-    const Entry* const entry = FindEntry(shard, key);
-    if (entry != nullptr && entry->value != nullptr && now < entry->times.stale_until) {
+    const Entry* const entry = FindValue(at);
+    if (entry != nullptr && now < entry->times.stale_until) {
       call.soft_deadline = call.begun + options_.load_soft_timeout;
     }
   }
@@ -38,9 +37,8 @@ absl::Status CacheCore<Key, Value, Hash, Eq>::Join(size_t index, const Key& key,
 }
 
 template <typename Key, typename Value, typename Hash, typename Eq>
-auto CacheCore<Key, Value, Hash, Eq>::StartFlight(size_t index, const Key& key, LoaderPtr loader, Instant now)
-    -> FlightPtr {
-  FlightPtr flight = shards_[index].flights.Start(this, key, index, std::move(loader));
+auto CacheCore<Key, Value, Hash, Eq>::StartFlight(const HashedKey& at, LoaderPtr loader, Instant now) -> FlightPtr {
+  FlightPtr flight = shards_[at.shard].flights.Start(this, options_.name, at.key, at.hash, at.shard, std::move(loader));
   flight->hard_deadline = now + options_.load_hard_timeout;
   flights_.fetch_add(1, std::memory_order_relaxed);
   return flight;
@@ -48,17 +46,17 @@ auto CacheCore<Key, Value, Hash, Eq>::StartFlight(size_t index, const Key& key, 
 
 // The calling thread is going to run the flight, which is ready.
 template <typename Key, typename Value, typename Hash, typename Eq>
-void CacheCore<Key, Value, Hash, Eq>::Begin(Shard& shard, FlightT& flight, Instant now) {
-  const Entry* const entry = FindEntry(shard, flight.key);
-  const bool has_value = entry != nullptr && entry->value != nullptr && shard.clearings == 0;
+void CacheCore<Key, Value, Hash, Eq>::Begin(FlightT& flight, Instant now) {
+  const Entry* const entry = FindValue(KeyOf(flight));
+  const bool has_value = entry != nullptr && shards_[flight.shard].clearings == 0;
   flight.Begin(now + options_.load_hard_timeout, has_value ? entry->value : nullptr,
                has_value ? entry->TagNames() : std::vector<std::string>());
 }
 
 // The call, which has joined a flight, is a thread's.
 template <typename Key, typename Value, typename Hash, typename Eq>
-void CacheCore<Key, Value, Hash, Eq>::Sit(Call& call) const {
-  call.waiter = std::make_shared<FlightWaiter>(*options_.clock, call.deadline, LoaderFrame::Innermost() != nullptr);
+void CacheCore<Key, Value, Hash, Eq>::Sit(Call& call) {
+  call.waiter = std::make_shared<FlightWaiter>(*options_.clock, call.deadline, MustRunHere(call));
   call.waiter->place = call.flight->waiters.insert(call.flight->waiters.end(), call.waiter);
   call.waiter->seated = true;
 }
@@ -66,39 +64,39 @@ void CacheCore<Key, Value, Hash, Eq>::Sit(Call& call) const {
 // Waits for the flight that the call has joined, or runs it. Returns with `lock` released. Nothing: what the flight
 // brought is not for this call, which has to look again.
 //
-// A call within a loader never waits for an executor's thread to become free: it runs what has not started itself, so a
-// full executor cannot hang it.
+// A call within a loader, or on a thread of the executor itself, never waits for an executor's thread to become free:
+// it runs what has not started itself, so a full executor cannot hang it.
 template <typename Key, typename Value, typename Hash, typename Eq>
-auto CacheCore<Key, Value, Hash, Eq>::Await(const Key& key, Call& call, ShardLock& lock, Aftermath& after)
-    -> std::optional<Answer> {
+auto CacheCore<Key, Value, Hash, Eq>::Await(Call& call, ShardLock& lock, Aftermath& after) -> std::optional<Answer> {
   const FlightPtr flight = call.flight;
   Shard& shard = shards_[flight->shard];
   Executor* const executor = ExecutorFor(call);
   std::optional<std::stop_callback<std::function<void()>>> on_stop;
   std::optional<Answer> answer;
   FlightWait wait;  // Declared after `flight`: the edge ends before its target may.
-  bool waits = false;
+  WaiterCount waits(waiters_);
   while (!flight->answered) {
     const Instant now = Now();
-    answer = GiveUp(shard, key, call, now, after);
+    answer = GiveUp(call, now, after);
     if (answer.has_value() || flight->answered) break;
     if (flight->phase == Phase::kReady && executor == nullptr && MayRunHere(call)) {
-      Begin(shard, *flight, now);
+      Begin(*flight, now);
       lock.unlock();
       answer = Run(flight, {call.deadline, call.stop});
       lock = Lock(shard);
     } else if (flight->phase == Phase::kReady && executor != nullptr && !((*flight).*QueuedFlag(executor))) {
+      QueuedLoad load(*this, QueuedFlag(executor), {flight}, false);
       MarkQueued(*flight, QueuedFlag(executor), now);
       lock.unlock();
-      RunQueued(executor, flight, QueuedFlag(executor));
+      Offer(executor, std::move(load));
       lock = Lock(shard);
     } else if (call.stop.stop_possible() && !on_stop.has_value()) {
       on_stop.emplace(call.stop, [waiter = call.waiter] { waiter->Wake(false); });
-    } else if (!waits && !wait.TryBegin(flight.get())) {
-      answer = CircleError();
+    } else if (std::string circle; !waits.counted() && !wait.TryBegin(flight.get(), circle)) {
+      answer = CircleError(circle);
     } else {
-      if (!waits) waiters_.fetch_add(1, std::memory_order_relaxed);
-      waits = call.waited = call.waiter->parked = true;
+      waits.Count();
+      call.waited = call.waiter->parked = true;
       const Instant until = std::min({call.deadline, call.soft_deadline, flight->hard_deadline});
       lock.unlock();
       if (call.waiter->Wait(until)) break;
@@ -112,7 +110,6 @@ auto CacheCore<Key, Value, Hash, Eq>::Await(const Key& key, Call& call, ShardLoc
     Leave(shard, call, after);
     lock.unlock();
   }
-  if (waits) waiters_.fetch_sub(1, std::memory_order_relaxed);
   if (answer.has_value() || call.joined >= flight->fit_below) return answer;
   if (flight->stale) call.result = kRequestStale;
   return flight->answer;
@@ -121,16 +118,15 @@ auto CacheCore<Key, Value, Hash, Eq>::Await(const Key& key, Call& call, ShardLoc
 // What a call takes that has waited long enough for its flight; nothing: it waits on, or the flight has timed out by
 // now and has its answer.
 template <typename Key, typename Value, typename Hash, typename Eq>
-auto CacheCore<Key, Value, Hash, Eq>::GiveUp(Shard& shard, const Key& key, Call& call, Instant now, Aftermath& after)
-    -> std::optional<Answer> {
+auto CacheCore<Key, Value, Hash, Eq>::GiveUp(Call& call, Instant now, Aftermath& after) -> std::optional<Answer> {
   if (call.stop.stop_requested()) return StoppedError();
   if (now >= call.deadline) return DeadlineError();
   if (IsHung(*call.flight, now)) {
-    TimeOut(shard, *call.flight, now, after);
+    Fail(*call.flight, HardTimeoutError(), now, after);
   } else if (now >= call.soft_deadline) {
     call.soft_deadline = Instant::InfiniteFuture();
-    const Entry* const entry = FindEntry(shard, key);
-    if (entry != nullptr && entry->value != nullptr && now < entry->times.stale_until) {
+    const Entry* const entry = FindValue(KeyOf(*call.flight));
+    if (entry != nullptr && now < entry->times.stale_until) {
       call.result = kRequestStale;
       return entry->value;
     }
@@ -155,16 +151,30 @@ void CacheCore<Key, Value, Hash, Eq>::Rouse(FlightT& flight, bool relay) {
 }
 
 template <typename Key, typename Value, typename Hash, typename Eq>
-bool CacheCore<Key, Value, Hash, Eq>::MayRunHere(const Call& call) const {
-  return !call.flight->relayed || call.flight->roused == call.waiter.get() || LoaderFrame::Innermost() != nullptr;
+bool CacheCore<Key, Value, Hash, Eq>::MayRunHere(const Call& call) {
+  return !call.flight->relayed || call.flight->roused == call.waiter.get() || MustRunHere(call);
+}
+
+// Where loads for the call belong, whatever the calling thread; null: on its own thread.
+template <typename Key, typename Value, typename Hash, typename Eq>
+Executor* CacheCore<Key, Value, Hash, Eq>::PreferredExecutor(const Call& call) {
+  if (options_.load_executor != nullptr) return options_.load_executor;
+  // Without threads the call cannot leave before its load does.
+  return call.soft_deadline != Instant::InfiniteFuture() && StartRefreshThreads().ok() ? RefreshExecutor() : nullptr;
+}
+
+// The calling thread must not wait for an executor: it runs a loader, or is one that the executor needs.
+template <typename Key, typename Value, typename Hash, typename Eq>
+bool CacheCore<Key, Value, Hash, Eq>::MustRunHere(const Call& call) {
+  if (LoaderFrame::Innermost() != nullptr) return true;
+  const Executor* const executor = PreferredExecutor(call);
+  return executor != nullptr && executor->RunningInThisThread();
 }
 
 // Where the call has its flight run; null: on its own thread.
 template <typename Key, typename Value, typename Hash, typename Eq>
 Executor* CacheCore<Key, Value, Hash, Eq>::ExecutorFor(const Call& call) {
-  if (LoaderFrame::Innermost() != nullptr) return nullptr;
-  if (options_.load_executor != nullptr) return options_.load_executor;
-  return call.soft_deadline != Instant::InfiniteFuture() ? RefreshExecutor() : nullptr;
+  return MustRunHere(call) ? nullptr : PreferredExecutor(call);
 }
 
 template <typename Key, typename Value, typename Hash, typename Eq>
@@ -175,6 +185,23 @@ void CacheCore<Key, Value, Hash, Eq>::Leave(Shard& shard, const Call& call, Afte
   flight.waiters.erase(call.waiter->place);
   if (flight.phase == Phase::kReady && flight.roused == call.waiter.get()) Rouse(flight, flight.relayed);
   DropIfUnwanted(shard, flight, after);
+}
+
+// Gives up the call's place with a flight, where something was thrown. The mutex is not held.
+template <typename Key, typename Value, typename Hash, typename Eq>
+void CacheCore<Key, Value, Hash, Eq>::Abandon(Call& call) noexcept {
+  if (call.flight == nullptr) return;
+  Aftermath after(*this);
+  const FlightPtr flight = std::move(call.flight);
+  Shard& shard = shards_[flight->shard];
+  const ShardLock lock = Lock(shard);
+  if (call.waiter != nullptr && call.waiter->seated) {
+    call.flight = flight;
+    Leave(shard, call, after);
+    call.flight.reset();
+  } else if (!flight->answered) {
+    DropIfUnwanted(shard, *flight, after);
+  }
 }
 
 // Ends a flight that has not started and that nobody is left to run. One in the background that is ready is queued.
@@ -190,13 +217,18 @@ void CacheCore<Key, Value, Hash, Eq>::Drop(Shard& shard, FlightT& flight, Afterm
   flights_.fetch_sub(1, std::memory_order_relaxed);
 }
 
-// The calling thread runs a loader of this key already, if a detached one.
+// Refuses a key of which the calling thread runs a loader already, if a detached one.
 template <typename Key, typename Value, typename Hash, typename Eq>
-bool CacheCore<Key, Value, Hash, Eq>::AsksForItself(const Key& key) const {
+absl::Status CacheCore<Key, Value, Hash, Eq>::CheckNotItsOwn(const Key& key) const {
   for (const LoaderFrame* frame = LoaderFrame::Innermost(); frame != nullptr; frame = frame->outer()) {
-    if (frame->flight()->cache() == this && frame->flight()->IsFor(&key)) return true;
+    if (frame->flight()->cache() != this || !frame->flight()->IsFor(&key)) continue;
+    std::string circle = Concat("'", options_.name, "' key ", KeyText(key));
+    for (const LoaderFrame* f = LoaderFrame::Innermost(); f != frame->outer(); f = f->outer()) {
+      circle = Concat(f->flight()->Text(), " -> ", circle);
+    }
+    return CircleError(circle);
   }
-  return false;
+  return absl::OkStatus();
 }
 
 // Once a flight; it must not have been.
@@ -217,7 +249,7 @@ void CacheCore<Key, Value, Hash, Eq>::AnswerFlight(FlightT& flight, Answer answe
 template <typename Key, typename Value, typename Hash, typename Eq>
 void CacheCore<Key, Value, Hash, Eq>::Displace(Shard& shard, FlightT& flight, Aftermath& after) {
   if (flight.started()) {
-    shard.flights.DetachRunning(flight.key);
+    shard.flights.DetachRunning(flight);
   } else {
     Drop(shard, flight, after);
   }
@@ -234,31 +266,47 @@ bool CacheCore<Key, Value, Hash, Eq>::IsHung(FlightT& flight, Instant now) const
 
 // Frees the key of a current flight that is past its hard time-out; true: there was one.
 template <typename Key, typename Value, typename Hash, typename Eq>
-bool CacheCore<Key, Value, Hash, Eq>::TimeOutHung(Shard& shard, const Key& key, Instant now, Aftermath& after) {
-  const FlightPtr current = shard.flights.Current(key);
+bool CacheCore<Key, Value, Hash, Eq>::TimeOutHung(const HashedKey& at, Instant now, Aftermath& after) {
+  const FlightPtr current = Current(at);
   if (current == nullptr || !IsHung(*current, now)) return false;
-  TimeOut(shard, *current, now, after);
+  Fail(*current, HardTimeoutError(), now, after);
   return true;
 }
 
-// The flight is past its hard time-out and has no answer yet.
+// Answers a flight before its loader has ended, or has begun: it has no answer yet.
 template <typename Key, typename Value, typename Hash, typename Eq>
-void CacheCore<Key, Value, Hash, Eq>::TimeOut(Shard& shard, FlightT& flight, Instant now, Aftermath& after) {
-  const bool is_current = shard.flights.Current(flight.key).get() == &flight;
-  Answer answer = HardTimeoutError();
-  if (is_current) ReplaceError(shard, flight, now, answer, after);
-  AnswerFlight(flight, std::move(answer), after);
+void CacheCore<Key, Value, Hash, Eq>::Fail(FlightT& flight, Answer error, Instant now, Aftermath& after) noexcept {
+  Shard& shard = shards_[flight.shard];
+  const bool is_current = shard.flights.IsCurrent(flight);
+  Entry* old = nullptr;
+  if (is_current && TryFindEntry(KeyOf(flight), old)) {
+    Owned remembered;
+    const bool stays = old != nullptr && !old->times.Over(now);
+    if (!stays && absl::IsDeadlineExceeded(error.status()))
+      remembered = MakeAbsence(KeyOf(flight), error.status(), {}, now);
+    ReplaceError(flight, old, now, error, remembered, after);
+  }
+  AnswerFlight(flight, std::move(error), after);
   if (is_current) Displace(shard, flight, after);
 }
 
-// Puts the old value in the error's place, where it may still stand in, and sets when to try again. An entry of which
-// nothing can be made any more leaves.
+// Puts the value of the key's entry, `old` or null, in the error's place, where it may still stand in, and sets when to
+// try again. An entry of which nothing can be made any more leaves. Where the key has none then, `remembered` is
+// stored, if it is not null.
 template <typename Key, typename Value, typename Hash, typename Eq>
-void CacheCore<Key, Value, Hash, Eq>::ReplaceError(Shard& shard, FlightT& flight, Instant now, Answer& error,
-                                                   Aftermath& after) {
-  Entry* const old = FindEntry(shard, flight.key);
-  if (old == nullptr) return;
-  if (old->times.Over(now)) return Remove(shard, *old, RemovalCause::kExpired, after);
+void CacheCore<Key, Value, Hash, Eq>::ReplaceError(FlightT& flight, Entry* old, Instant now, Answer& error,
+                                                   Owned& remembered, Aftermath& after) {
+  Shard& shard = shards_[flight.shard];
+  if (old != nullptr && old->times.Over(now)) {
+    Remove(shard, *old, RemovalCause::kExpired, after);
+    old = nullptr;
+  }
+  if (old == nullptr) {
+    if (remembered == nullptr) return;
+    Replace(shard, nullptr, std::move(remembered), RemovalCause::kReplaced, after, now);
+    after.may_exceed = true;
+    return;
+  }
   old->times.retry_at = now + options_.retry_backoff;
   if (old->value == nullptr || now >= old->times.stale_until) return;
   flight.stale = now >= old->times.expires_at;

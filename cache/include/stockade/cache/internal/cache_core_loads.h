@@ -11,14 +11,86 @@
 
 namespace stockade::internal {
 
-// Hands over a flight whose `queued` is set; no mutex held. The task may come up when the cache is gone, or when
-// somebody else has run the flight.
+// A task that runs flights whose `queued` is set, as one batch or each of them by itself. It may come up when the cache
+// is gone, or when another thread has run the flights. A task that is destroyed without having run was dropped by its
+// executor, and its flights are answered with an error.
 template <typename Key, typename Value, typename Hash, typename Eq>
-void CacheCore<Key, Value, Hash, Eq>::RunQueued(Executor* executor, FlightPtr flight, bool FlightT::*queued) {
-  executor->Schedule([this, gate = gate_, flight = std::move(flight), queued] {
-    CallGate::Call inside(*gate, flight->shard);
-    if (inside.inside() && BeginQueued(*flight, queued)) Run(flight, Runner());
-  });
+class CacheCore<Key, Value, Hash, Eq>::QueuedLoad {
+ public:
+  QueuedLoad(CacheCore& core, bool FlightT::*queued, std::vector<FlightPtr> flights, bool batch)
+      : core_(core), gate_(core.gate_), queued_(queued), flights_(std::move(flights)), batch_(batch) {}
+  ~QueuedLoad() {
+    if (flights_.empty()) return;
+    CallGate::Call inside(*gate_, flights_.front()->shard);
+    if (inside.inside()) core_.Dropped(queued_, std::move(flights_));
+  }
+  QueuedLoad(QueuedLoad&& other) noexcept
+      : core_(other.core_),
+        gate_(other.gate_),
+        queued_(other.queued_),
+        flights_(std::exchange(other.flights_, {})),
+        batch_(other.batch_) {}
+  QueuedLoad& operator=(QueuedLoad&&) = delete;
+
+  void operator()() {
+    const std::vector<FlightPtr> flights = std::exchange(flights_, {});
+    CallGate::Call inside(*gate_, flights.front()->shard);
+    if (!inside.inside()) return;
+    if (batch_) {
+      if (const auto begun = core_.BeginAll(flights, queued_); !begun.empty()) core_.RunBatch(begun, Runner());
+    } else {
+      for (const FlightPtr& flight : flights) {
+        if (core_.BeginQueued(*flight, queued_)) core_.Run(flight, Runner());
+      }
+    }
+  }
+
+ private:
+  CacheCore& core_;
+  const std::shared_ptr<CallGate> gate_;
+  bool FlightT::*queued_;
+  std::vector<FlightPtr> flights_;
+  bool batch_;
+};
+
+// No mutex held.
+template <typename Key, typename Value, typename Hash, typename Eq>
+void CacheCore<Key, Value, Hash, Eq>::Offer(Executor* executor, QueuedLoad load) noexcept {
+  try {
+    executor->Schedule(std::move(load));
+  } catch (...) {  // The task has been destroyed by now, or will be: that answers its flights.
+    LogThrownBy("an executor, to which a load is handed,");
+  }
+}
+
+// The executor may hold a mutex of its own, and what waits for the flights may be called back on that executor: so they
+// are answered by the timers' thread.
+template <typename Key, typename Value, typename Hash, typename Eq>
+void CacheCore<Key, Value, Hash, Eq>::Dropped(bool FlightT::*queued, std::vector<FlightPtr> flights) noexcept {
+  const auto dropped = std::make_shared<std::vector<FlightPtr>>(std::move(flights));
+  try {
+    if (!timers_->Start().ok()) return Refused(queued, *dropped);
+    timers_->Schedule(Instant::InfinitePast(), [this, gate = gate_, queued, dropped] {
+      CallGate::Call inside(*gate, 0);
+      if (inside.inside()) Refused(queued, *dropped);
+    });
+  } catch (...) {  // No memory.
+    Refused(queued, *dropped);
+  }
+}
+
+// Answers those of the flights that no thread has come for. No mutex held.
+template <typename Key, typename Value, typename Hash, typename Eq>
+void CacheCore<Key, Value, Hash, Eq>::Refused(bool FlightT::*queued, const std::vector<FlightPtr>& flights) noexcept {
+  const bool load = queued == &FlightT::on_load_executor;
+  for (const FlightPtr& flight : flights) {
+    Aftermath after(*this);
+    const ShardLock lock = Lock(shards_[flight->shard]);
+    (*flight).*queued = false;
+    if (flight->started() || flight->queued() || flight->answered) continue;
+    if (flight->in_background) LogRefusal(load);
+    Fail(*flight, RefusedError(load), Now(), after);
+  }
 }
 
 // Whether the thread that has come for a flight is to run it: nobody has, and somebody still wants it. `queued`: the
@@ -34,14 +106,15 @@ bool CacheCore<Key, Value, Hash, Eq>::BeginQueued(FlightT& flight, bool FlightT:
     if (!flight.queued()) Drop(shard, flight, after);
     return false;
   }
-  Begin(shard, flight, Now());
+  Begin(flight, Now());
   return true;
 }
 
 // Runs the loader of a flight that this thread has begun; no mutex held. Returns the answer of the runner where that is
 // not the flight's.
 template <typename Key, typename Value, typename Hash, typename Eq>
-auto CacheCore<Key, Value, Hash, Eq>::Run(const FlightPtr& flight, const Runner& runner) -> std::optional<Answer> {
+auto CacheCore<Key, Value, Hash, Eq>::Run(const FlightPtr& flight, const Runner& runner) noexcept
+    -> std::optional<Answer> {
   if (flight->loader == nullptr && !callbacks_.load) {
     return RunBatch({flight}, runner);
   }
@@ -51,23 +124,26 @@ auto CacheCore<Key, Value, Hash, Eq>::Run(const FlightPtr& flight, const Runner&
                                   flight->previous.get(), &previous_asked_);
   Aftermath after(*this);
   LoaderFrame frame(flight.get());  // The weigher runs in it too.
-  Answer answer = [&] {
-    return GuardCallback<Answer>(loader_label_, [&]() -> Answer {
-      absl::StatusOr<Value> value = loader(flight->key, context);
-      if (!value.ok()) return value.status();
-      return Pinned::Make(*std::move(value));
-    });
-  }();
+  EntryOptions entry;
+  bool threw = true;
+  Answer answer = GuardCallback<Answer>(loader_label_, [&]() -> Answer {
+    absl::StatusOr<Value> value = loader(flight->key, context);
+    entry = context.entry();
+    Answer loaded = value.ok() ? Answer(Pinned::Make(*std::move(value))) : Answer(value.status());
+    threw = false;
+    return loaded;
+  });
+  if (threw && flight->in_background) LogFailedRefresh(answer.status());
   const Instant ended = Now();
   CountLoad(answer.status(), ended - started, ended >= flight->hard_deadline);
-  return Publish(flight, {std::move(answer), context.entry(), ended - started, ended}, runner, after);
+  return Publish(flight, {std::move(answer), std::move(entry), ended - started, ended}, runner, after);
 }
 
 // Stores what was loaded and answers the flight, in one step: a call finds the flight, or else its result. Returns the
 // runner's own answer where its caller gave up, and others load again.
 template <typename Key, typename Value, typename Hash, typename Eq>
 auto CacheCore<Key, Value, Hash, Eq>::Publish(const FlightPtr& flight, Loaded loaded, const Runner& runner,
-                                              Aftermath& after) -> std::optional<Answer> {
+                                              Aftermath& after) noexcept -> std::optional<Answer> {
   const Pinned previous = std::move(flight->previous);  // Only the runner uses it, and drops it without the mutex.
   if (IsNotModified(loaded.answer.status())) {
     if (previous == nullptr) {
@@ -83,32 +159,40 @@ auto CacheCore<Key, Value, Hash, Eq>::Publish(const FlightPtr& flight, Loaded lo
   const bool gave_up = (absl::IsDeadlineExceeded(loaded.answer.status()) && loaded.ended >= runner.deadline) ||
                        (absl::IsCancelled(loaded.answer.status()) && runner.stop.stop_requested());
   const Instant now = Now();
-  Owned fresh;
-  if (!late && loaded.answer.ok()) fresh = MakeEntry(flight->key, *loaded.answer, loaded.entry, loaded.took, now);
-  if (!late && absent) fresh = MakeAbsence(flight->key, loaded.answer.status(), loaded.entry, now);
+  Owned fresh, unused;
+  if (!late && loaded.answer.ok()) fresh = MakeEntry(KeyOf(*flight), *loaded.answer, loaded.entry, loaded.took, now);
+  const bool fails = !knows && !gave_up && !absl::IsCancelled(loaded.answer.status());
+  if (!late && (absent || fails)) fresh = MakeAbsence(KeyOf(*flight), loaded.answer.status(), loaded.entry, now);
   flight->RunWithin(nullptr);
   std::optional<Answer> own;
   const Entry* stored = nullptr;
   Shard& shard = shards_[flight->shard];
   {
     const ShardLock lock = Lock(shard);
-    if (late && !flight->answered) TimeOut(shard, *flight, now, after);
+    if (late && !flight->answered) Fail(*flight, HardTimeoutError(), now, after);
     if (gave_up && !flight->answered && (flight->waiters.size() > 1 || !flight->async.empty())) {
       own = loaded.answer;
-      if (shard.flights.Current(flight->key) == flight) {
+      if (shard.flights.IsCurrent(*flight)) {
         HandOn(flight, now, after);
         return own;
       }
       flight->fit_below = 0;  // They look again.
     }
+    Entry* old = nullptr;
+    const bool found = TryFindEntry(KeyOf(*flight), old);
     const auto [was_current, unblocked] = shard.flights.Finish(*flight);
     const uint64_t first_void = knows ? flight->FirstVoid(loaded.entry.tags) : FlightT::kNeverVoided;
-    if (was_current && !knows) {
+    if (!was_current || !found) {
+      // Stores nothing.
+    } else if (!knows) {
       // A caller that gave up says nothing of the key; and whoever is answered is so for good.
-      if (!gave_up && !flight->answered) ReplaceError(shard, *flight, now, loaded.answer, after);
-    } else if (was_current && first_void == FlightT::kNeverVoided) {
-      stored = Replace(shard, flight->key, std::move(fresh), RemovalCause::kReplaced, after, now);
-    } else if (Entry* const old = was_current ? FindEntry(shard, flight->key) : nullptr; old != nullptr) {
+      const bool voided = flight->FirstVoid(loaded.entry.tags) != FlightT::kNeverVoided;
+      if (!gave_up && !flight->answered) {
+        ReplaceError(*flight, old, now, loaded.answer, voided ? unused : fresh, after);
+      }
+    } else if (first_void == FlightT::kNeverVoided) {
+      stored = Replace(shard, old, std::move(fresh), RemovalCause::kReplaced, after, now);
+    } else if (old != nullptr) {
       Remove(shard, *old, RemovalCause::kInvalidated, after);
     }
     if (!flight->answered) {
@@ -142,8 +226,8 @@ template <typename Key, typename Value, typename Hash, typename Eq>
 void CacheCore<Key, Value, Hash, Eq>::QueueUp(const FlightPtr& flight, Instant now, Aftermath& after) {
   if (flight->queued()) return;
   const bool load = options_.load_executor != nullptr && !flight->in_background;
-  MarkQueued(*flight, load ? &FlightT::on_load_executor : &FlightT::on_refresh_executor, now);
   (load ? after.for_load_executor : after.for_refresh_executor).push_back(flight);
+  MarkQueued(*flight, load ? &FlightT::on_load_executor : &FlightT::on_refresh_executor, now);
 }
 
 // The same, where the caller hands it over.

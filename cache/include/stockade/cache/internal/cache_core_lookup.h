@@ -61,13 +61,22 @@ bool CacheCore<Key, Value, Hash, Eq>::IsQuiet(const Entry& entry) const {
 
 template <typename Key, typename Value, typename Hash, typename Eq>
 inline auto CacheCore<Key, Value, Hash, Eq>::Get(const Key& key) -> absl::StatusOr<Handle> {
-  return FindOr<absl::StatusOr<Handle>>(key, [&](const Look& look) { return Find(key, default_call_, nullptr, look); });
+  try {
+    return FindOr<absl::StatusOr<Handle>>(key,
+                                          [&](const Look& look) { return Find(key, default_call_, nullptr, look); });
+  } catch (...) {
+    return ThrownError();
+  }
 }
 
 template <typename Key, typename Value, typename Hash, typename Eq>
-auto CacheCore<Key, Value, Hash, Eq>::Get(const Key& key, const CacheGetOptions& options, const MakeLoader* make_loader)
-    -> absl::StatusOr<Handle> {
-  return FindOr<absl::StatusOr<Handle>>(key, [&](const Look& look) { return Find(key, options, make_loader, look); });
+inline auto CacheCore<Key, Value, Hash, Eq>::Get(const Key& key, const CacheGetOptions& options,
+                                                 const MakeLoader* make_loader) -> absl::StatusOr<Handle> {
+  try {
+    return FindOr<absl::StatusOr<Handle>>(key, [&](const Look& look) { return Find(key, options, make_loader, look); });
+  } catch (...) {
+    return ThrownError();
+  }
 }
 
 template <typename Key, typename Value, typename Hash, typename Eq>
@@ -82,12 +91,12 @@ auto CacheCore<Key, Value, Hash, Eq>::Find(const Key& key, const CacheGetOptions
   CheckFork();
   HazardRow::Read read = Open(look);
   if (const Entry* const entry = FindUnlocked(key, look, read)) return Handle(*read.row(), *entry);
-  const size_t index = ShardOf(key);
-  CallGate::Call inside(*gate_, index);
+  const HashedKey at = Hashed(key);
+  CallGate::Call inside(*gate_, at.shard);
   if (!inside.inside()) return CancelledError();
   read.End();
   Call call = NewCall(options);
-  Answer answer = Find(index, key, call, make_loader);
+  Answer answer = Find(at, call, make_loader);
   CountRequest(call);
   if (!answer.ok()) return answer.status();
   return Handle(*std::move(answer));
@@ -95,43 +104,60 @@ auto CacheCore<Key, Value, Hash, Eq>::Find(const Key& key, const CacheGetOptions
 
 // Blocks where it takes a load. Sets what the call counts as, and does not count it.
 template <typename Key, typename Value, typename Hash, typename Eq>
-auto CacheCore<Key, Value, Hash, Eq>::Find(size_t index, const Key& key, Call& call, const MakeLoader* make_loader)
+auto CacheCore<Key, Value, Hash, Eq>::Find(const HashedKey& at, Call& call, const MakeLoader* make_loader) noexcept
+    -> Answer {
+  try {
+    return FindOrLoad(at, call, make_loader);
+  } catch (...) {
+    Answer thrown = ThrownError();
+    Abandon(call);
+    return thrown;
+  }
+}
+
+template <typename Key, typename Value, typename Hash, typename Eq>
+auto CacheCore<Key, Value, Hash, Eq>::FindOrLoad(const HashedKey& at, Call& call, const MakeLoader* make_loader)
     -> Answer {
   ReadHold reading;
-  if (options_.strict && !TakeReadLock(key, call.deadline, reading)) return DeadlineError();
-  Shard& shard = shards_[index];
+  if (options_.strict && !TakeReadLock(at.hash, call.deadline, reading)) return DeadlineError();
+  Shard& shard = shards_[at.shard];
   for (;;) {
     const Instant now = Now();
     Aftermath after(*this);
     ShardLock lock = Lock(shard);
     std::optional<RefreshTrigger> due;
-    if (std::optional<Answer> served = Serve(shard, key, now, true, call.result, due)) {
+    if (std::optional<Answer> served = Serve(at, now, true, call.result, due)) {
       lock.unlock();
       if (due.has_value()) {
         absl::StatusOr<LoaderPtr> loader = make_loader != nullptr ? (*make_loader)() : nullptr;
-        if (loader.ok()) StartRefresh(index, key, *due, *std::move(loader));
+        if (loader.ok()) StartRefresh(at, *due, *std::move(loader));
       }
       return *std::move(served);
     }
     call.result = kRequestMiss;
-    if (TimeOutHung(shard, key, now, after)) continue;
-    if (make_loader != nullptr && call.loader == nullptr && shard.flights.Current(key) == nullptr) {
+    if (TimeOutHung(at, now, after)) continue;
+    if (make_loader != nullptr && call.loader == nullptr && Current(at) == nullptr) {
       lock.unlock();
       absl::StatusOr<LoaderPtr> loader = (*make_loader)();
       if (!loader.ok()) return loader.status();
       call.loader = *std::move(loader);
       continue;
     }
-    if (absl::Status refusal = Join(index, key, call, now); !refusal.ok()) return refusal;
+    if (absl::Status refusal = Join(at, call, now); !refusal.ok()) return refusal;
     Sit(call);
-    if (std::optional<Answer> answer = Await(key, call, lock, after)) return *std::move(answer);
+    if (std::optional<Answer> answer = Await(call, lock, after)) return *std::move(answer);
     call.flight.reset();  // Here and not under the mutex: it may be the last to hold a value.
   }
 }
 
 template <typename Key, typename Value, typename Hash, typename Eq>
-auto CacheCore<Key, Value, Hash, Eq>::GetIfPresent(const Key& key) -> std::optional<Handle> {
-  return FindOr<std::optional<Handle>>(key, [&](const Look& look) { return FindIfPresent(key, look); });
+inline auto CacheCore<Key, Value, Hash, Eq>::GetIfPresent(const Key& key) -> std::optional<Handle> {
+  try {
+    return FindOr<std::optional<Handle>>(key, [&](const Look& look) { return FindIfPresent(key, look); });
+  } catch (...) {
+    LogThrown("GetIfPresent() finds nothing");
+    return std::nullopt;
+  }
 }
 
 template <typename Key, typename Value, typename Hash, typename Eq>
@@ -139,8 +165,8 @@ auto CacheCore<Key, Value, Hash, Eq>::FindIfPresent(const Key& key, const Look& 
   CheckFork();
   HazardRow::Read read = Open(look);
   if (const Entry* const entry = FindUnlocked(key, look, read)) return Handle(*read.row(), *entry);
-  const size_t index = ShardOf(key);
-  CallGate::Call inside(*gate_, index);
+  const HashedKey at = Hashed(key);
+  CallGate::Call inside(*gate_, at.shard);
   if (!inside.inside()) return std::nullopt;
   read.End();
   Aftermath after(*this);
@@ -148,16 +174,16 @@ auto CacheCore<Key, Value, Hash, Eq>::FindIfPresent(const Key& key, const Look& 
   CacheMetric result = kRequestMiss;
   std::optional<RefreshTrigger> due;
   std::optional<Answer> answer;
-  if (!options_.strict || TakeReadLock(key, Instant::InfinitePast(), reading)) {
+  if (!options_.strict || TakeReadLock(at.hash, Instant::InfinitePast(), reading)) {
     const Instant now = Now();
-    Shard& shard = shards_[index];
+    Shard& shard = shards_[at.shard];
     const ShardLock lock = Lock(shard);
-    answer = Serve(shard, key, now, false, result, due);
-    Entry* const entry = answer.has_value() ? nullptr : FindEntry(shard, key);
+    answer = Serve(at, now, false, result, due);
+    Entry* const entry = answer.has_value() ? nullptr : FindEntry(at);
     if (entry != nullptr && entry->times.Over(now)) Remove(shard, *entry, RemovalCause::kExpired, after);
   }
   Count(result);
-  if (due.has_value()) StartRefresh(index, key, *due, nullptr);
+  if (due.has_value()) StartRefresh(at, *due, nullptr);
   if (!answer.has_value() || !answer->ok()) return std::nullopt;
   return Handle(**std::move(answer));
 }
@@ -165,10 +191,9 @@ auto CacheCore<Key, Value, Hash, Eq>::FindIfPresent(const Key& key, const Look& 
 // What the table answers at `now`; nothing: it takes a load. An expired entry stays: the load may find that it is still
 // good. With the shard's mutex held.
 template <typename Key, typename Value, typename Hash, typename Eq>
-auto CacheCore<Key, Value, Hash, Eq>::Serve(Shard& shard, const Key& key, Instant now, bool stale_too,
-                                            CacheMetric& result, std::optional<RefreshTrigger>& due)
-    -> std::optional<Answer> {
-  Entry* const entry = FindEntry(shard, key);
+auto CacheCore<Key, Value, Hash, Eq>::Serve(const HashedKey& at, Instant now, bool stale_too, CacheMetric& result,
+                                            std::optional<RefreshTrigger>& due) -> std::optional<Answer> {
+  Entry* const entry = FindEntry(at);
   if (entry == nullptr) return std::nullopt;
   const bool fresh = now < entry->times.expires_at;
   if (!fresh) {
@@ -183,7 +208,7 @@ auto CacheCore<Key, Value, Hash, Eq>::Serve(Shard& shard, const Key& key, Instan
   }
   result = fresh ? kRequestHit : kRequestStale;
   if (entry->times.MayBeDue(now)) {
-    const FlightPtr current = shard.flights.Current(key);
+    const FlightPtr current = Current(at);
     if (current == nullptr || IsHung(*current, now)) due = freshness_.Due(entry->times, now);
   }
   return entry->value;
@@ -192,32 +217,45 @@ auto CacheCore<Key, Value, Hash, Eq>::Serve(Shard& shard, const Key& key, Instan
 // Loads in the background, unless the key is being loaded or, but for a manual trigger, its value is no longer the one
 // that was found due.
 template <typename Key, typename Value, typename Hash, typename Eq>
-void CacheCore<Key, Value, Hash, Eq>::StartRefresh(size_t index, const Key& key, RefreshTrigger trigger,
-                                                   LoaderPtr loader) {
+void CacheCore<Key, Value, Hash, Eq>::StartRefresh(const HashedKey& at, RefreshTrigger trigger,
+                                                   LoaderPtr loader) noexcept {
   if (loader == nullptr && !HasLoader()) return;
-  Aftermath after(*this);
-  const Instant now = Now();
-  Shard& shard = shards_[index];
-  const ShardLock lock = Lock(shard);
-  if (shard.closed) return;
-  TimeOutHung(shard, key, now, after);
-  if (shard.flights.Current(key) != nullptr) return;
-  if (trigger != RefreshTrigger::kManual) {
-    const Entry* const entry = FindEntry(shard, key);
-    if (entry == nullptr || entry->value == nullptr || !entry->times.MayBeDue(now)) return;
+  if (const absl::Status started = StartRefreshThreads(); !started.ok()) return LogNoRefresh(started);
+  try {
+    Aftermath after(*this);
+    const Instant now = Now();
+    Shard& shard = shards_[at.shard];
+    const ShardLock lock = Lock(shard);
+    if (shard.closed) return;
+    TimeOutHung(at, now, after);
+    if (trigger == RefreshTrigger::kManual) {
+      Entry* const entry = FindEntry(at);
+      if (entry != nullptr && entry->IsError()) Remove(shard, *entry, RemovalCause::kInvalidated, after);
+    }
+    if (Current(at) != nullptr) return;
+    if (trigger != RefreshTrigger::kManual) {
+      const Entry* const entry = FindEntry(at);
+      if (entry == nullptr || entry->value == nullptr || !entry->times.MayBeDue(now)) return;
+    }
+    const FlightPtr flight = StartFlight(at, std::move(loader), now);
+    flight->in_background = true;
+    if (flight->phase == Phase::kReady) QueueUp(flight, now, after);
+    CountRefresh(trigger);
+  } catch (...) {
+    LogThrown("a refresh does not start");
   }
-  const FlightPtr flight = StartFlight(index, key, std::move(loader), now);
-  flight->in_background = true;
-  if (flight->phase == Phase::kReady) QueueUp(flight, now, after);
-  CountRefresh(trigger);
 }
 
 template <typename Key, typename Value, typename Hash, typename Eq>
 void CacheCore<Key, Value, Hash, Eq>::Refresh(const Key& key) {
   CheckFork();
-  const size_t index = ShardOf(key);
-  CallGate::Call inside(*gate_, index);
-  if (inside.inside()) StartRefresh(index, key, RefreshTrigger::kManual, nullptr);
+  try {
+    const HashedKey at = Hashed(key);
+    CallGate::Call inside(*gate_, at.shard);
+    if (inside.inside()) StartRefresh(at, RefreshTrigger::kManual, nullptr);
+  } catch (...) {
+    LogThrown("a refresh does not start");
+  }
 }
 
 }  // namespace stockade::internal

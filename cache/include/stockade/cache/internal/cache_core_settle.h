@@ -23,27 +23,28 @@ void CacheCore<Key, Value, Hash, Eq>::Wake(Aftermath& after) {
 
 // No mutex held, and no flight that this thread runs. Leaves nothing to be done.
 template <typename Key, typename Value, typename Hash, typename Eq>
-void CacheCore<Key, Value, Hash, Eq>::Settle(Aftermath& after) {
+void CacheCore<Key, Value, Hash, Eq>::Settle(Aftermath& after) noexcept {
   Wake(after);
   for (FlightPtr& flight : std::exchange(after.for_load_executor, {})) {
-    RunQueued(options_.load_executor, std::move(flight), &FlightT::on_load_executor);
+    Offer(options_.load_executor, QueuedLoad(*this, &FlightT::on_load_executor, {std::move(flight)}, false));
   }
   for (FlightPtr& flight : std::exchange(after.for_refresh_executor, {})) {
-    RunQueued(RefreshExecutor(), std::move(flight), &FlightT::on_refresh_executor);
+    Offer(RefreshExecutor(), QueuedLoad(*this, &FlightT::on_refresh_executor, {std::move(flight)}, false));
   }
   for (const AsyncPtr& async : std::exchange(after.answered, {})) {
     const FlightPtr flight = std::move(async->call.flight);
     if (async->call.joined < flight->fit_below) {
       if (flight->stale) async->call.result = kRequestStale;
       CountRequest(async->call);
-      Deliver(*async, flight->answer);
+      Deliver(async, flight->answer);
     } else {
       StartAsync(async);
     }
   }
   if (after.stored_mortal) PlanSweep();
+  if (after.may_exceed) Trim(nullptr, after);
   after.dropped.clear();
-  if (!after.renewed.empty()) retired_.Add(std::exchange(after.renewed, {}));
+  if (!after.renewed.empty()) Retire(std::exchange(after.renewed, {}));
   if (!after.removed.empty()) Notify(std::exchange(after.removed, {}));
 }
 

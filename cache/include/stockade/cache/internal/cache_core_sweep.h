@@ -7,7 +7,6 @@
 // come; and, so that those of a cache in which nothing is stored leave too, by a timer, all of them one after another.
 
 #include <algorithm>
-#include <exception>
 
 #include "stockade/cache/internal/cache_core.h"
 
@@ -54,11 +53,25 @@ void CacheCore<Key, Value, Hash, Eq>::PlanSweep() {
     CallGate::Call inside(*gate, 0);
     if (inside.inside()) Sweep();
   };
+  if (!timers_->Start().ok()) {  // No thread: the next store tries again.
+    sweep_planned_.store(false, std::memory_order_relaxed);
+    return;
+  }
   try {
-    timers_->Schedule(Now() + sweep_interval_, [sweep, executor = options_.refresh_executor] {
-      executor != nullptr ? executor->Schedule(sweep) : sweep();
+    timers_->Schedule(Now() + sweep_interval_, [this, gate = gate_, sweep, executor = options_.refresh_executor] {
+      if (executor == nullptr) return sweep();
+      CallGate::Call inside(*gate, 0);
+      if (!inside.inside()) return;
+      // The plan ends here, and not with the sweep: an executor may drop that.
+      sweep_planned_.store(false, std::memory_order_relaxed);
+      try {
+        executor->Schedule(sweep);
+      } catch (...) {
+        LogThrownBy("the refresh_executor, to which a sweep is handed,");
+        PlanSweep();
+      }
     });
-  } catch (const std::exception&) {  // No memory, or no thread: the next store tries again.
+  } catch (...) {  // No memory: the next store tries again.
     sweep_planned_.store(false, std::memory_order_relaxed);
   }
 }
@@ -81,7 +94,7 @@ void CacheCore<Key, Value, Hash, Eq>::Sweep() {
       ++index;
     }
   }
-  retired_.Flush();
+  if (retired_.Flush() && options_.clock == Clock::System()) PlanReclaim();
   if (more) PlanSweep();
 }
 

@@ -19,32 +19,36 @@ template <typename Key, typename Value, typename Hash, typename Eq>
 absl::Status CacheCore<Key, Value, Hash, Eq>::UpdateThrough(const Key& key, absl::FunctionRef<absl::Status()> write,
                                                             absl::Duration timeout) {
   CheckFork();
-  const size_t index = ShardOf(key);
-  CallGate::Call inside(*gate_, index);
-  if (!inside.inside()) return CancelledError();
-  if (LoaderFrame::Innermost() != nullptr || StrictReadFrame::InAny() || UpdateFrame::InAny()) {
-    return UpdateRefusedError();
+  try {
+    const HashedKey at = Hashed(key);
+    CallGate::Call inside(*gate_, at.shard);
+    if (!inside.inside()) return CancelledError();
+    if (LoaderFrame::Innermost() != nullptr || StrictReadFrame::InAny() || UpdateFrame::InAny()) {
+      return UpdateRefusedError();
+    }
+    Aftermath after(*this);  // Before the lock and so after it.
+    const auto writing = key_locks_.TryLockFor(at.hash, timeout);
+    if (!writing.has_value()) return DeadlineError();
+    InvalidateWithin(at, after);
+    absl::Status written = [&] {
+      UpdateFrame frame;
+      return GuardCallback<absl::Status>(write_label_, write);
+    }();
+    InvalidateWithin(at, after);
+    return written;
+  } catch (...) {  // Before the write: what runs from then on catches for itself.
+    return ThrownError();
   }
-  Aftermath after(*this);  // Before the lock and so after it.
-  const auto writing = key_locks_.TryLockFor(key, timeout);
-  if (!writing.has_value()) return DeadlineError();
-  InvalidateWithin(index, key, after);
-  absl::Status written = [&] {
-    UpdateFrame frame;
-    return GuardCallback<absl::Status>(write_label_, write);
-  }();
-  InvalidateWithin(index, key, after);
-  return written;
 }
 
 // False: the deadline passed.
 template <typename Key, typename Value, typename Hash, typename Eq>
-bool CacheCore<Key, Value, Hash, Eq>::TakeReadLock(const Key& key, Instant deadline, ReadHold& hold) {
+bool CacheCore<Key, Value, Hash, Eq>::TakeReadLock(uint64_t hash, Instant deadline, ReadHold& hold) {
   if (LoaderFrame::Innermost() != nullptr || StrictReadFrame::InAny() || UpdateFrame::InAny()) return true;
   if (deadline == Instant::InfiniteFuture()) {
-    hold.guard = key_locks_.LockShared(key);
+    hold.guard = key_locks_.LockShared(hash);
   } else {
-    hold.guard = key_locks_.TryLockSharedFor(key, deadline - Now());
+    hold.guard = key_locks_.TryLockSharedFor(hash, deadline - Now());
   }
   if (hold.guard.has_value()) hold.frame.emplace();
   return hold.guard.has_value();
@@ -58,12 +62,12 @@ bool CacheCore<Key, Value, Hash, Eq>::TakeReadLocks(std::span<const Part> parts,
   for (size_t awaited = 0; awaited < parts.size();) {
     guards.clear();
     ReadHold first;
-    if (!TakeReadLock(parts[awaited].key, deadline, first)) return false;
+    if (!TakeReadLock(parts[awaited].hash, deadline, first)) return false;
     guards.push_back(*std::move(first.guard));
     size_t next = 0;
     for (; next < parts.size(); ++next) {
       if (next == awaited) continue;
-      auto guard = key_locks_.TryLockShared(parts[next].key);
+      auto guard = key_locks_.TryLockShared(parts[next].hash);
       if (!guard.has_value()) break;
       guards.push_back(*std::move(guard));
     }

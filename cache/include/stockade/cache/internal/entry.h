@@ -70,7 +70,11 @@ struct alignas(64) CacheEntry : EntryHead<Key, Value>, S3FifoNode {
     return names;
   }
 
-  const Pinned<Value> value;  // Null: the key is known to have none, and `absence` is what the loader said.
+  // A remembered error, not an absence.
+  bool IsError() const { return value == nullptr && !absl::IsNotFound(absence); }
+
+  const Pinned<Value>
+      value;  // Null: `absence` is what the loader said, NotFoundError or, for error_ttl, another error.
   EntryTimes times;
   const absl::Status absence;
   std::vector<EntryTag<CacheEntry>> tags;  // None twice; never moved.

@@ -7,6 +7,8 @@
 #include <memory>
 #include <new>
 
+#include "stockade/base/export.h"
+
 namespace stockade::internal {
 
 // An array of 2^n cells and n in one word, so that a lookup has both by one load: the array is aligned to 64, and n is

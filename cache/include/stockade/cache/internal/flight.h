@@ -9,14 +9,18 @@
 #include <list>
 #include <map>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/escaping.h"
 #include "stockade/base/instant.h"
+#include "stockade/base/strings.h"
 #include "stockade/cache/internal/flight_graph.h"
 #include "stockade/cache/internal/flight_waiter.h"
 #include "stockade/cache/internal/pinned.h"
@@ -27,6 +31,24 @@ namespace stockade::internal {
 template <typename Key, typename Value, typename Eq>
 struct AsyncCall;
 
+// A key for messages: quoted if it is text, else as operator<< has it, or "?".
+template <typename Key>
+std::string KeyText(const Key& key) {
+  constexpr size_t kLongest = 100;  // Bytes.
+  std::string text = "?";
+  try {
+    if constexpr (std::is_convertible_v<const Key&, std::string_view>) {
+      text = Concat("'", absl::CHexEscape(AbslView(std::string_view(key).substr(0, kLongest))), "'");
+    } else if constexpr (requires(std::ostream& out) { out << key; }) {
+      std::ostringstream out;
+      out << key;
+      text = std::move(out).str().substr(0, kLongest);
+    }
+  } catch (...) {  // A key that cannot be printed after all.
+  }
+  return text;
+}
+
 // One load of one key. All but the constants is guarded by the mutex of the key's shard.
 //
 // Invariants: who moves the phase from kReady to kRunning runs the loader; it moves back only where that thread's
@@ -35,7 +57,7 @@ struct AsyncCall;
 // until it has its answer or leaves.
 template <typename Key, typename Value, typename Eq>
 struct Flight final : FlightNode {
-  using Loader = std::function<absl::StatusOr<Value>(const Key&, ValueLoadContext<Value>&)>;
+  using Loader = CacheLoader<Key, Value>;
 
   enum class Phase {
     kBlocked,  // Two older loads of the key still run.
@@ -44,10 +66,13 @@ struct Flight final : FlightNode {
     kFinished,
   };
 
-  Flight(const void* cache, const Key& k, size_t s, std::shared_ptr<const Loader> l)
-      : FlightNode(cache), key(k), shard(s), loader(std::move(l)) {}
+  Flight(const CacheBase* cache, const std::string& n, const Key& k, uint64_t h, size_t s,
+         std::shared_ptr<const Loader> l)
+      : FlightNode(cache), cache_name(n), key(k), hash(h), shard(s), loader(std::move(l)) {}
 
   bool IsFor(const void* other) const override { return Eq()(key, *static_cast<const Key*>(other)); }
+
+  std::string Text() const override { return Concat("'", cache_name, "' key ", KeyText(key)); }
 
   bool started() const { return phase == Phase::kRunning || phase == Phase::kFinished; }
   bool queued() const { return on_load_executor || on_refresh_executor; }
@@ -77,7 +102,9 @@ struct Flight final : FlightNode {
 
   static constexpr uint64_t kNeverVoided = std::numeric_limits<uint64_t>::max();
 
+  const std::string& cache_name;
   const Key key;
+  const uint64_t hash;  // Of the key.
   const size_t shard;
   const std::shared_ptr<const Loader> loader;  // Of the call that began it; null: the cache's.
 

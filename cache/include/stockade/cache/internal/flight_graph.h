@@ -2,10 +2,14 @@
 #define STOCKADE_CACHE_INTERNAL_FLIGHT_GRAPH_H_
 
 #include <array>
+#include <string>
+#include <vector>
 
 #include "stockade/base/export.h"
 
 namespace stockade::internal {
+
+class CacheBase;
 
 // Which flights wait for which, over all caches of the process: what finds a wait that would never end.
 //
@@ -17,15 +21,17 @@ namespace stockade::internal {
 class STOCKADE_EXPORT FlightNode {
  public:
   // `cache` tells the flights of one cache from those of others.
-  explicit FlightNode(const void* cache) : cache_(cache) {}
+  explicit FlightNode(const CacheBase* cache) : cache_(cache) {}
   virtual ~FlightNode() = default;
 
   FlightNode(const FlightNode&) = delete;
   FlightNode& operator=(const FlightNode&) = delete;
 
-  const void* cache() const { return cache_; }
+  const CacheBase* cache() const { return cache_; }
   // Loads `*key`, of the key type of its cache.
   virtual bool IsFor(const void* key) const = 0;
+  // For messages: "'products' key 7". While the cache is there.
+  virtual std::string Text() const = 0;
 
   // This flight starts when one of the two has ended. Either counts as waited for: that may refuse a wait which luck
   // would have ended, never allow one that hangs.
@@ -39,9 +45,10 @@ class STOCKADE_EXPORT FlightNode {
   friend class LoaderFrame;
   friend class FlightWait;
 
-  bool Reaches(const FlightNode* target) const;
+  // `path`: if so, gets the nodes from the target to this one.
+  bool Reaches(const FlightNode* target, std::vector<const FlightNode*>& path) const;
 
-  const void* const cache_;
+  const CacheBase* const cache_;
   const FlightNode* waits_for_ = nullptr;  // What the loader of this flight waits for at the moment, or its batch.
   std::array<const FlightNode*, 2> blocked_by_{};
 };
@@ -73,8 +80,9 @@ class STOCKADE_EXPORT FlightWait {
   FlightWait(const FlightWait&) = delete;
   FlightWait& operator=(const FlightWait&) = delete;
 
-  // False where the wait would close a circle: the caller must not wait.
-  [[nodiscard]] bool TryBegin(const FlightNode* target);
+  // False where the wait would close a circle: the caller must not wait. `circle` then says which: each load waits for
+  // the next one.
+  [[nodiscard]] bool TryBegin(const FlightNode* target, std::string& circle);
   void End();
 
  private:

@@ -1,8 +1,11 @@
 #ifndef STOCKADE_CACHE_INTERNAL_FLIGHT_TABLE_H_
 #define STOCKADE_CACHE_INTERNAL_FLIGHT_TABLE_H_
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -17,7 +20,10 @@ namespace stockade::internal {
 // Invariants, for each key: at most two flights run at once; `current`, where it runs, is one of them, and the others
 // are `detached`: what they load is for those who already wait and never stored. A current flight is blocked while two
 // detached ones run. A key without flights has no record.
-template <typename Key, typename Value, typename Hash, typename Eq>
+//
+// Records are found by the key's hash, which the caller has, and then by key; the record of a flight by that flight. So
+// a flight that has begun ends without a call of Hash, Eq or a key, which may throw.
+template <typename Key, typename Value, typename Eq>
 class FlightTable {
  public:
   using FlightT = Flight<Key, Value, Eq>;
@@ -25,42 +31,55 @@ class FlightTable {
   using FlightPtr = std::shared_ptr<FlightT>;
   using Phase = typename FlightT::Phase;
 
-  FlightPtr Current(const Key& key) const {
-    const auto found = flights_.find(key);
+  FlightPtr Current(uint64_t hash, const Key& key) const {
+    const auto found = Find(flights_, hash, key);
     return found == flights_.end() ? nullptr : found->second.current;
   }
 
-  // No flight of the key, current or detached.
-  bool Idle(const Key& key) const { return !flights_.contains(key); }
+  bool IsCurrent(const FlightT& flight) const {
+    const auto found = FindRecord(flights_, flight);
+    return found != flights_.end() && found->second.current.get() == &flight;
+  }
 
-  // Makes the key's current flight; there must be none.
-  FlightPtr Start(const void* cache, const Key& key, size_t shard, LoaderPtr loader) {
-    OfKey& of_key = flights_[key];
-    of_key.current = std::make_shared<FlightT>(cache, key, shard, std::move(loader));
-    if (of_key.detached.size() == 2) {
-      of_key.current->phase = Phase::kBlocked;
-      of_key.current->BlockBy(of_key.detached[0].get(), of_key.detached[1].get());
+  // Makes the key's current flight; there must be none. If it throws, nothing has changed.
+  FlightPtr Start(const CacheBase* cache, const std::string& cache_name, const Key& key, uint64_t hash, size_t shard,
+                  LoaderPtr loader) {
+    auto flight = std::make_shared<FlightT>(cache, cache_name, key, hash, shard, std::move(loader));
+    auto record = Find(flights_, hash, key);
+    if (record == flights_.end()) {
+      OfKey of_key;
+      of_key.detached.reserve(2);  // DetachRunning() must not throw.
+      record = flights_.emplace(hash, std::move(of_key));
     }
-    return of_key.current;
+    OfKey& of_key = record->second;
+    of_key.current = flight;
+    if (of_key.detached.size() == 2) {
+      flight->phase = Phase::kBlocked;
+      flight->BlockBy(of_key.detached[0].get(), of_key.detached[1].get());
+    }
+    return flight;
   }
 
   // The current flight no longer counts for calls to come. One that has not started stays: what it will load is new.
-  void DetachRunning(const Key& key) {
-    if (const auto found = flights_.find(key); found != flights_.end()) DetachRunning(found->second);
+  void DetachRunning(uint64_t hash, const Key& key) {
+    if (const auto found = Find(flights_, hash, key); found != flights_.end()) DetachRunning(found->second);
+  }
+  void DetachRunning(const FlightT& flight) {
+    if (const auto found = FindRecord(flights_, flight); found != flights_.end()) DetachRunning(found->second);
   }
   void DetachAllRunning() {
-    DetachRunningIf([](const Key&) { return true; });
+    DetachRunningIf([](const FlightT&) { return true; });
   }
   template <typename Predicate>
-  void DetachRunningIf(const Predicate& of_key_to_detach) {
-    for (auto& [key, of_key] : flights_) {
-      if (of_key_to_detach(key)) DetachRunning(of_key);
+  void DetachRunningIf(const Predicate& is_to_be_detached) {
+    for (auto& [hash, of_key] : flights_) {
+      if (of_key.current != nullptr && is_to_be_detached(*of_key.current)) DetachRunning(of_key);
     }
   }
 
   // For loads that run and still count: whoever joins from here on must not get a result with `tag`.
   void Void(std::string_view tag) {
-    for (auto& [key, of_key] : flights_) {
+    for (auto& [hash, of_key] : flights_) {
       if (of_key.current != nullptr && of_key.current->phase == Phase::kRunning) of_key.current->Void(tag);
     }
   }
@@ -69,7 +88,7 @@ class FlightTable {
   [[nodiscard]] FlightPtr Drop(FlightT& flight) {
     flight.phase = Phase::kFinished;
     flight.Unblock();
-    const auto found = flights_.find(flight.key);
+    const auto found = FindRecord(flights_, flight);
     FlightPtr dropped = std::move(found->second.current);
     EraseIfEmpty(found);
     return dropped;
@@ -83,7 +102,7 @@ class FlightTable {
   Finished Finish(FlightT& flight) {
     Finished finished{};
     flight.phase = Phase::kFinished;
-    const auto found = flights_.find(flight.key);
+    const auto found = FindRecord(flights_, flight);
     OfKey& of_key = found->second;
     finished.was_current = of_key.current.get() == &flight;
     if (finished.was_current) {
@@ -113,8 +132,26 @@ class FlightTable {
   struct OfKey {
     FlightPtr current;
     std::vector<FlightPtr> detached;  // At most two; they run.
+
+    const Key& key() const { return current != nullptr ? current->key : detached.front()->key; }
+    bool Has(const FlightT& flight) const {
+      return current.get() == &flight ||
+             std::any_of(detached.begin(), detached.end(), [&](const FlightPtr& d) { return d.get() == &flight; });
+    }
   };
-  using Map = std::unordered_map<Key, OfKey, Hash, Eq>;
+  using Map = std::unordered_multimap<uint64_t, OfKey>;
+
+  // `flights` is the const or the other one.
+  static auto Find(auto& flights, uint64_t hash, const Key& key) {
+    auto [found, end] = flights.equal_range(hash);
+    while (found != end && !Eq()(found->second.key(), key)) ++found;
+    return found == end ? flights.end() : found;
+  }
+  static auto FindRecord(auto& flights, const FlightT& flight) {
+    auto [found, end] = flights.equal_range(flight.hash);
+    while (found != end && !found->second.Has(flight)) ++found;
+    return found == end ? flights.end() : found;
+  }
 
   static void DetachRunning(OfKey& of_key) {
     if (of_key.current == nullptr || of_key.current->phase != Phase::kRunning) return;

@@ -46,7 +46,8 @@ class STOCKADE_EXPORT Freshness {
 
   // Of a value stored at `now`, for `ttl` or else the cache's, whose load took `load_time`. Nothing: not to be stored.
   std::optional<EntryTimes> OfValue(Instant now, std::optional<absl::Duration> ttl, absl::Duration load_time);
-  std::optional<EntryTimes> OfAbsence(Instant now) const;
+  std::optional<EntryTimes> OfAbsence(Instant now, std::optional<absl::Duration> ttl) const;
+  std::optional<EntryTimes> OfError(Instant now) const { return OfAbsence(now, error_ttl_); }
   // What a lookup of a value at `now` sets off, if anything.
   std::optional<RefreshTrigger> Due(const EntryTimes& times, Instant now);
 
@@ -59,6 +60,7 @@ class STOCKADE_EXPORT Freshness {
   const double refresh_ahead_;
   const double xfetch_beta_;
   const absl::Duration negative_ttl_;
+  const absl::Duration error_ttl_;
   const absl::Duration stale_while_revalidate_;
   const absl::Duration stale_if_error_;
   std::atomic<uint64_t> random_;

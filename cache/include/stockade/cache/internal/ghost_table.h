@@ -7,6 +7,8 @@
 #include <memory>
 #include <optional>
 
+#include "stockade/base/export.h"
+
 namespace stockade::internal {
 
 // The hashes of what two queues have evicted of late. Each queue has a clock that counts its evictions, and a ghost's

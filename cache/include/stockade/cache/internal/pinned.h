@@ -6,6 +6,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "stockade/base/export.h"
+
 namespace stockade::internal {
 
 // Such a value is copied rather than pinned.

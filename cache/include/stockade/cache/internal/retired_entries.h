@@ -11,7 +11,9 @@
 #include <vector>
 
 #include "stockade/base/asymmetric_fence.h"
+#include "stockade/base/clock.h"
 #include "stockade/base/hazard_row.h"
+#include "stockade/base/instant.h"
 #include "stockade/cache/internal/pinned.h"
 
 namespace stockade::internal {
@@ -19,22 +21,25 @@ namespace stockade::internal {
 // Entries that have left their table and may still be read by a hit that found them before. Freed in batches, which
 // share the cost of a HeavyFence(). Thread-safe.
 //
-// Invariant: fewer than kBatch wait, of a weight of at most what the constructor was told, and besides, for each
-// thread, the one that it was reading when its batch was freed. A value that handles have pinned is theirs once its
-// batch has been freed: each has a share.
+// Invariant: of those that wait, fewer than kBatch came within the current tick of the coarse clock, and all weigh at
+// most `weight_kept`; besides, for each thread, the one that it was reading when its batch was freed.
+// What no later Add() frees, the caller's Flush() does. A value that handles have pinned is theirs once its batch has
+// been freed: each has a share.
 template <typename Entry, typename Value>
 class RetiredEntries {
  public:
   using Owned = std::unique_ptr<Entry>;
 
-  explicit RetiredEntries(int64_t weight_kept) : weight_kept_(weight_kept) {}
+  // `clock` null: nothing waits but what is being read.
+  RetiredEntries(int64_t weight_kept, const Clock* clock) : weight_kept_(weight_kept), clock_(clock) {}
   // No thread reads any of them any more.
   ~RetiredEntries() { Free(std::move(waiting_)); }
   RetiredEntries(const RetiredEntries&) = delete;
   RetiredEntries& operator=(const RetiredEntries&) = delete;
 
-  // Runs destructors of keys and values: no mutex held.
-  void Add(std::vector<Owned> entries) {
+  // Runs destructors of keys and values: no mutex held. True: some wait.
+  bool Add(std::vector<Owned> entries) {
+    const Instant tick = clock_ != nullptr ? clock_->CoarseNow() : Instant::InfinitePast();
     std::vector<Owned> batch;
     {
       const std::lock_guard lock(mutex_);
@@ -42,22 +47,23 @@ class RetiredEntries {
         weight_ += entry->weight;
         waiting_.push_back(std::move(entry));
       }
-      if (waiting_.size() < kBatch && weight_ <= weight_kept_) return;
+      if (clock_ != nullptr && tick == freed_at_ && waiting_.size() < kBatch && weight_ <= weight_kept_) return true;
+      freed_at_ = tick;
       batch.swap(waiting_);
       weight_ = 0;
     }
-    KeepRead(Free(std::move(batch)));
+    return KeepRead(Free(std::move(batch)));
   }
 
   // Frees what waits and is not being read. As Add().
-  void Flush() {
+  bool Flush() {
     std::vector<Owned> batch;
     {
       const std::lock_guard lock(mutex_);
       batch.swap(waiting_);
       weight_ = 0;
     }
-    KeepRead(Free(std::move(batch)));
+    return KeepRead(Free(std::move(batch)));
   }
 
  private:
@@ -91,13 +97,15 @@ class RetiredEntries {
     return kept;
   }
 
-  void KeepRead(std::vector<Owned> read) {
-    if (read.empty()) return;
+  // True: some wait.
+  bool KeepRead(std::vector<Owned> read) {
+    if (read.empty()) return false;
     const std::lock_guard lock(mutex_);
     for (Owned& entry : read) {
       weight_ += entry->weight;
       waiting_.push_back(std::move(entry));
     }
+    return true;
   }
 
   // Gives the owner of the pin a share in its place, if it pins one of `boxes`, which have a share of their own here.
@@ -114,9 +122,11 @@ class RetiredEntries {
   }
 
   const int64_t weight_kept_;
+  const Clock* const clock_;
   std::mutex mutex_;
-  std::vector<Owned> waiting_;  // Guarded by mutex_.
-  int64_t weight_ = 0;          // Of `waiting_`. Guarded by mutex_.
+  std::vector<Owned> waiting_;                  // Guarded by mutex_.
+  int64_t weight_ = 0;                          // Of `waiting_`. Guarded by mutex_.
+  Instant freed_at_ = Instant::InfinitePast();  // The tick of the last batch of Add(). Guarded by mutex_.
 };
 
 }  // namespace stockade::internal

@@ -9,6 +9,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "stockade/base/export.h"
+
 namespace stockade::internal {
 
 struct TagLink {
