@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "stockade/base/printable.h"
 #include "stockade/base/strings.h"
 
 namespace stockade {
@@ -10,7 +11,7 @@ namespace {
 
 constexpr size_t kMaxNameBytes = 128;
 
-bool IsPrintable(char c) { return c >= ' ' && c <= '~'; }
+bool IsPrintableAscii(char c) { return c >= ' ' && c <= '~'; }
 
 }  // namespace
 
@@ -19,8 +20,9 @@ absl::Status LockOptions::Validate() const {
     return absl::InvalidArgumentError(
         internal::Concat("LockOptions.name has ", name.size(), " characters, ", kMaxNameBytes, " are allowed"));
   }
-  if (!std::all_of(name.begin(), name.end(), IsPrintable)) {
-    return absl::InvalidArgumentError("LockOptions.name has characters that are not printable ASCII");
+  if (!std::all_of(name.begin(), name.end(), IsPrintableAscii)) {
+    return absl::InvalidArgumentError(internal::Concat("LockOptions.name '", internal::Printable(name),
+                                                       "' has characters that are not printable ASCII"));
   }
   return absl::OkStatus();
 }

@@ -1,5 +1,6 @@
 #include "stockade/locks/connect_lock_service.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -39,14 +40,17 @@ Connected ConnectLocal(std::string_view scheme, std::string_view url, const Lock
 }
 
 #ifdef STOCKADE_HAS_LOCKS_REDIS
+RedisOptions RedisOptionsFor(const LockServiceOptions& options) {
+  RedisOptions redis = {.metrics = options.metrics};
+  redis.connect_timeout = std::min(redis.connect_timeout, options.engine_timeout);
+  return redis;
+}
 Connected ConnectRedis(std::string_view, std::string_view url, const LockServiceOptions& options) {
-  const RedisOptions redis = {.metrics = options.metrics};
-  return RedisLockService::Connect(url, {.service = options, .redis = redis});
+  return RedisLockService::Connect(url, {.service = options, .redis = RedisOptionsFor(options)});
 }
 Connected ConnectRedlock(std::string_view, std::string_view url, const LockServiceOptions& options) {
-  const RedisOptions redis = {.metrics = options.metrics};
   const std::vector<std::string> urls = absl::StrSplit(std::string(url.substr(kRedlock.size())), ',');
-  return RedlockService::Connect(urls, {.service = options, .redis = redis});
+  return RedlockService::Connect(urls, {.service = options, .redis = RedisOptionsFor(options)});
 }
 #else
 Connected ConnectRedis(std::string_view scheme, std::string_view, const LockServiceOptions&) {
@@ -59,7 +63,7 @@ Connected ConnectRedlock(std::string_view scheme, std::string_view url, const Lo
 
 #ifdef STOCKADE_HAS_LOCKS_ZOOKEEPER
 Connected ConnectZooKeeper(std::string_view, std::string_view url, const LockServiceOptions& options) {
-  return ZooKeeperLockService::Connect(url, {.service = options});
+  return ZooKeeperLockService::Connect(url, {.service = options, .connect_timeout = options.engine_timeout});
 }
 #else
 Connected ConnectZooKeeper(std::string_view scheme, std::string_view, const LockServiceOptions&) {
@@ -69,7 +73,9 @@ Connected ConnectZooKeeper(std::string_view scheme, std::string_view, const Lock
 
 #ifdef STOCKADE_HAS_LOCKS_MYSQL
 Connected ConnectMySql(std::string_view, std::string_view url, const LockServiceOptions& options) {
-  return MySqlLockService::Connect(url, {.service = options});
+  // Within what MySqlLockOptions allows.
+  const absl::Duration timeout = std::clamp(options.engine_timeout, absl::Milliseconds(100), absl::Minutes(10));
+  return MySqlLockService::Connect(url, {.service = options, .connect_timeout = timeout});
 }
 #else
 Connected ConnectMySql(std::string_view scheme, std::string_view, const LockServiceOptions&) {

@@ -59,22 +59,28 @@ absl::StatusOr<std::unique_ptr<MySqlLockEngine>> MySqlLockEngine::Connect(std::s
                         .tls_cert_file = options.tls_cert_file,
                         .tls_key_file = options.tls_key_file,
                         .connect_timeout = options.connect_timeout};
+  const Instant deadline = Now() + options.connect_timeout;
   absl::StatusOr<std::unique_ptr<MySqlConnection>> first = MySqlConnection::Open(target, -1);
   if (!first.ok()) return first.status();
-  if (absl::Status ready = PrepareSchema(**first, options, Now() + options.service.engine_timeout); !ready.ok()) {
+  if (absl::Status ready = PrepareSchema(**first, options, deadline); !ready.ok()) {
     return absl::Status(ready.code(), Concat("MySQL at ", target.url.Endpoint(), ", database ", target.url.database,
                                              ": ", ready.message()));
   }
-  return std::unique_ptr<MySqlLockEngine>(new MySqlLockEngine(std::move(target), *std::move(first), options));
+  absl::StatusOr<EventFd> stop = EventFd::Create();
+  if (!stop.ok()) return stop.status();
+  std::unique_ptr<MySqlLockEngine> engine(
+      new MySqlLockEngine(std::move(target), *std::move(first), *std::move(stop), options));
+  if (absl::Status started = engine->poller_.Start(); !started.ok()) return started;
+  return engine;
 }
 
-MySqlLockEngine::MySqlLockEngine(MySqlTarget target, std::unique_ptr<MySqlConnection> first,
+MySqlLockEngine::MySqlLockEngine(MySqlTarget target, std::unique_ptr<MySqlConnection> first, EventFd stop,
                                  const MySqlLockOptions& options)
     : id_(Concat("mysql ", target.url.Endpoint(), "/", target.url.database, "/", options.table_prefix)),
       scripts_(options.table_prefix, NewClientId()),
       engine_timeout_(options.service.engine_timeout),
       token_retention_(options.token_retention),
-      pool_(std::move(target), options.max_connections, std::move(first)),
+      pool_(std::move(target), options.max_connections, std::move(first), std::move(stop)),
       poller_(
           {.interval_min = options.poll_interval_min,
            .interval_max = options.poll_interval_max,

@@ -12,6 +12,7 @@
 #include "mysql_lock_scripts.h"
 #include "mysql_poller.h"
 #include "mysql_pool.h"
+#include "stockade/base/event_fd.h"
 #include "stockade/base/instant.h"
 #include "stockade/locks/lock_engine.h"
 #include "stockade/locks/mysql_lock_service.h"
@@ -42,7 +43,8 @@ class MySqlLockEngine final : public LockEngine {
   uint64_t questions() const { return poller_.questions(); }
 
  private:
-  MySqlLockEngine(MySqlTarget target, std::unique_ptr<MySqlConnection> first, const MySqlLockOptions& options);
+  MySqlLockEngine(MySqlTarget target, std::unique_ptr<MySqlConnection> first, EventFd stop,
+                  const MySqlLockOptions& options);
 
   struct Outcome {
     MySqlReply reply = {};

@@ -4,6 +4,8 @@
 #include <random>
 #include <utility>
 
+#include "stockade/base/start_thread.h"
+
 namespace stockade::internal {
 namespace {
 
@@ -26,11 +28,13 @@ class MySqlPoller::Watching final : public LockWatch {
 };
 
 MySqlPoller::MySqlPoller(const MySqlPollerOptions& options, Clock* clock, Ask ask, std::function<bool()> purge)
-    : options_(options), clock_(clock), ask_(std::move(ask)), purge_(std::move(purge)), purge_at_(NextPurge(false)) {
-  thread_ = std::thread([this] { Run(); });
-}
+    : options_(options), clock_(clock), ask_(std::move(ask)), purge_(std::move(purge)), purge_at_(NextPurge(false)) {}
 
 MySqlPoller::~MySqlPoller() { Stop(); }
+
+absl::Status MySqlPoller::Start() {
+  return StartThread(thread_, [this] { Run(); });
+}
 
 void MySqlPoller::Stop() {
   {

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "../hint_ear.h"
+#include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "stockade/base/clock.h"
 #include "stockade/base/instant.h"
@@ -51,7 +52,7 @@ struct MySqlPollerOptions {
 // Releases in this process are told at once; but where its waiters have handed a lock to each other for kMostHanding,
 // they have to ask once, as the waiters of other processes do, who would never see it free otherwise.
 //
-// Thread-safe; one thread of its own. O(names watched) each time.
+// Thread-safe; one thread of its own, which Start() starts. O(names watched) each time.
 class MySqlPoller {
  public:
   // The state of each name, in order; none: not known now. At most kMostNames at a time.
@@ -63,6 +64,9 @@ class MySqlPoller {
   // `clock` must outlive it.
   MySqlPoller(const MySqlPollerOptions& options, Clock* clock, Ask ask, std::function<bool()> purge);
   ~MySqlPoller();
+
+  // Once. ResourceExhausted: the system gives no thread.
+  absl::Status Start();
 
   // Must not outlive the poller.
   std::unique_ptr<LockWatch> Watch(const HoldKey& hold, std::function<void()> on_hint);

@@ -4,6 +4,7 @@
 
 #include "stockade/base/backoff.h"
 #include "stockade/base/clock.h"
+#include "stockade/base/start_thread.h"
 #include "stockade/base/strings.h"
 
 namespace stockade::internal {
@@ -15,8 +16,8 @@ constexpr absl::Duration kLongestPause = absl::Seconds(1);
 
 }  // namespace
 
-MySqlPool::MySqlPool(MySqlTarget target, int most, std::unique_ptr<MySqlConnection> first)
-    : target_(std::move(target)), most_(most) {
+MySqlPool::MySqlPool(MySqlTarget target, int most, std::unique_ptr<MySqlConnection> first, EventFd stop)
+    : target_(std::move(target)), most_(most), stop_(std::move(stop)) {
   idle_.push_back(std::move(first));
 }
 
@@ -63,8 +64,13 @@ absl::StatusOr<MySqlPool::Lent> MySqlPool::Borrow(Use use, Instant deadline) {
               : Concat("MySQL at ", target_.url.Endpoint(), ": all ", most_, " connections are in use"));
     }
     if (may) {
+      if (!opener_.joinable()) {
+        const absl::Status started = StartThread(opener_, [this] { Open(); });
+        if (!started.ok()) {
+          return absl::Status(started.code(), Concat("MySQL at ", target_.url.Endpoint(), ": ", started.message()));
+        }
+      }
       ++missing_;
-      if (!opener_.joinable()) opener_ = std::thread([this] { Open(); });
       wanted_.notify_one();
     }
     Clock::System()->WaitUntil(changed_, lock, deadline);

@@ -47,12 +47,13 @@ class MySqlPool {
   };
 
   // `first` is the first connection.
-  MySqlPool(MySqlTarget target, int most, std::unique_ptr<MySqlConnection> first);
+  MySqlPool(MySqlTarget target, int most, std::unique_ptr<MySqlConnection> first, EventFd stop);
   ~MySqlPool();
 
   // Blocks until there is a connection or `deadline`: Unavailable, with what the last attempt to connect failed by.
   // None is lent from then on: what is sent would be run, and its answer not waited for.
-  // What will not pass by itself (a wrong password) is told at once.
+  // What will not pass by itself (a wrong password) is told at once. ResourceExhausted: the thread that connects cannot
+  // be started.
   absl::StatusOr<Lent> Borrow(Use use, Instant deadline);
 
   // Readable once the pool is to end: what is lent for kUpkeep should stop to wait.

@@ -44,9 +44,11 @@ local count, holds = 1, false
 if left ~= -2 then
   local was = call('hmget', KEYS[1], me, 'mode')
   if was[2] then return {3} end
+  if not was[1] and not may_be_held() then return {4} end
   if was[1] then
     holds = true
-    count = tonumber(was[1])
+    count = count_of(was[1])
+    if count == 0 then return {4} end
     if count ~= recorded then count = count + 1 end
   end
 end
@@ -92,7 +94,7 @@ call('hset', KEYS[1], me, count)
 // KEYS  3 the queue, 4 its times;  ARGV  6 what the waiters' channels begin with, 7 '1' to leave the queue.
 constexpr std::string_view kReleaseFair = R"lua(
 local was = call('hmget', KEYS[1], ARGV[1], 'mode')
-local count = was[2] and 0 or tonumber(was[1] or 0)
+local count = was[2] and 0 or count_of(was[1])
 local keep = math.min(count, tonumber(ARGV[2]))
 local held = count > 0
 if ARGV[7] == '1' then

@@ -30,6 +30,11 @@ absl::Status NotALock(std::string_view name) {
       Concat(ShownLock(name), ": the key of this name holds data that is not a lock's"));
 }
 
+absl::Status NoLargerToken(std::string_view name) {
+  return absl::FailedPreconditionError(Concat(ShownLock(name), ": the key ", LockTokenKey(name),
+                                              " holds a token of 2^53 - 1 or more; none can be larger"));
+}
+
 absl::Status Unexpected(std::string_view name, const RedisReply& reply) {
   return absl::InternalError(Concat(ShownLock(name), ": Redis answered ", reply.ToString()));
 }
@@ -164,6 +169,7 @@ void RedisLockCommands::TakeAnswer(const absl::StatusOr<RedisReply>& reply, Lock
     case TryAnswer::kStale: step.status = Stale(step.hold.name); return;
     case TryAnswer::kOtherKind: step.status = OtherKind(step.hold.name); return;
     case TryAnswer::kNotALock: step.status = NotALock(step.hold.name); return;
+    case TryAnswer::kNoToken: step.status = NoLargerToken(step.hold.name); return;
   }
   step.status = Unexpected(step.hold.name, *reply);
 }

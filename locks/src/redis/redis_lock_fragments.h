@@ -15,8 +15,11 @@ namespace stockade::internal {
 
 // The shape of a lock. A field of its hash is `mode`, which only read-write locks have, or a holder: "<UUID>:<number>",
 // and for a write hold ":write" behind it; Redisson's transactions put their id there. The value of a holder is its
-// count. `is_lock()`: whether all fields of KEYS[1] have that shape; an application's own hash does not. It stops at
-// the first field that has not. O(fields).
+// count, of `mode` "read" or "write". `is_lock()`: whether all fields of KEYS[1] have that shape and one is a holder;
+// an application's own hash does not. It stops at the first field that has not. O(fields).
+//
+// `may_be_held()`: whether a field ends as a holder does and has a count, whatever it begins with. Tries that only wait
+// ask this, because clients in other languages may name themselves in other ways. It looks at the first fields only.
 //
 // `count_of(value)` is 0 for anything but a count. A script looks at the time-out keys of the newest 10,000 holds of a
 // count only, from `oldest_of(count)` on, so that no value in a hash keeps the server busy for more than some
@@ -26,22 +29,37 @@ local function is_holder(field)
   local rest = string.match(field, '^%x+%-%x+%-%x+%-%x+%-%x+:%-?%d+(.*)$')
   return rest == '' or rest ~= nil and string.sub(rest, 1, 1) == ':'
 end
+local function count_of(value)
+  local count = value and string.match(value, '^%d+$') and tonumber(value)
+  return count and count >= 1 and count < 2^31 and count or 0
+end
 local function is_lock()
   if call('type', KEYS[1])['ok'] ~= 'hash' then return false end
-  local cursor = '0'
+  local cursor, holders = '0', 0
   repeat
     local step = call('hscan', KEYS[1], cursor, 'count', 100)
     cursor = step[1]
     for i = 1, #step[2], 2 do
-      local field = step[2][i]
-      if field ~= 'mode' and not is_holder(field) then return false end
+      local field, value = step[2][i], step[2][i + 1]
+      if field == 'mode' then
+        if value ~= 'read' and value ~= 'write' then return false end
+      elseif is_holder(field) and count_of(value) > 0 then
+        holders = holders + 1
+      else
+        return false
+      end
     end
   until cursor == '0'
-  return true
+  return holders > 0
 end
-local function count_of(value)
-  local count = tonumber(value)
-  return count and count >= 1 and count < 2^31 and count == math.floor(count) and count or 0
+local function may_be_held()
+  local first = call('hscan', KEYS[1], '0', 'count', 100)[2]
+  for i = 1, #first, 2 do
+    if string.match(first[i], ':%-?%d+$') or string.match(first[i], ':%-?%d+:') then
+      if count_of(first[i + 1]) > 0 then return true end
+    end
+  end
+  return false
 end
 local function oldest_of(count)
   return math.max(1, count - 9999)
@@ -83,9 +101,11 @@ end
 // Sets `left`, what the lock has to live, and `recorded`, the count that this try led to if it has run before: who is
 // found to have that is not counted again. What it got has ended where the lock is free: a copy of it that comes now is
 // nobody's.
+// {5}: a token as large as the newest one and one would not be exact in a double, which is Lua's number.
 inline constexpr std::string_view kReadRecordAndToken = R"lua(
 local known = call('mget', KEYS[2], KEYS[3])
 local record, newest_token = known[1], known[2]
+if newest_token and (tonumber(newest_token) or 0) >= 2^53 - 1 then return {5} end
 )lua";
 inline constexpr std::string_view kReadRecord = R"lua(
 local record = call('get', KEYS[2])
@@ -136,7 +156,8 @@ return {1, count, 0}
 
 // For releases: ARGV  2 the count to keep, 3 the sequence, 4 '1' where the record must outlive the hold, to refuse
 // steps that are on their way, 5 the command to publish with. The record is written anew at the end. To delete it first
-// lets the release pass where Redis is out of memory: it refuses only the first write of a script, and no deletion.
+// lets the release pass where Redis is out of memory: it refuses only the first write of a script, and no deletion. The
+// mark stays as it is: a step that gives up a try of the owner's other exclusive kind does not change what is held.
 inline constexpr std::string_view kBeginRelease = R"lua(
 local record = call('get', KEYS[2])
 if record then
@@ -144,6 +165,7 @@ if record then
   local behind = tonumber(sequence) - tonumber(ARGV[3])
   if behind > 0 then return 2 end
   if behind == 0 and release ~= '' then return release == 'h' and 1 or release == 'n' and 0 or 3 end
+  mark = string.match(record, '%*?$')
 end
 call('del', KEYS[2])
 )lua";
@@ -210,15 +232,15 @@ RedisScript LockScript(const Pieces&... pieces) {
   return RedisScript(Concat("local call = redis.call\n", pieces...));
 }
 
-// A try whose own part is `body`.
+// A try whose own part is `body`, with kShape before it.
 inline RedisScript TryScript(bool token, std::string_view body, std::string_view mark = "") {
-  return LockScript("local mark = '", mark, "'\n", token ? kReadRecordAndToken : kReadRecord, kBeginTry, body, kGrant,
-                    token ? kAnswerWithToken : kAnswerWithoutToken);
+  return LockScript(kShape, "local mark = '", mark, "'\n", token ? kReadRecordAndToken : kReadRecord, kBeginTry, body,
+                    kGrant, token ? kAnswerWithToken : kAnswerWithoutToken);
 }
 
-// A release whose own part is `body`.
+// A release whose own part is `body`, with kShape before it.
 inline RedisScript ReleaseScript(std::string_view body, std::string_view mark = "") {
-  return LockScript("local mark = '", mark, "'\n", kBeginRelease, body, kEndRelease);
+  return LockScript(kShape, "local mark = '", mark, "'\n", kBeginRelease, body, kEndRelease);
 }
 
 }  // namespace stockade::internal

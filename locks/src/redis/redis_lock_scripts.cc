@@ -13,8 +13,9 @@ local count = 1
 if left ~= -2 then
   local was = call('hmget', KEYS[1], ARGV[1], 'mode')
   if was[2] then return {3} end
-  if not was[1] then return {0, left} end
-  count = tonumber(was[1])
+  if not was[1] then return may_be_held() and {0, left} or {4} end
+  count = count_of(was[1])
+  if count == 0 then return {4} end
   if count ~= recorded then count = count + 1 end
 end
 call('hset', KEYS[1], ARGV[1], count)
@@ -23,7 +24,7 @@ call('hset', KEYS[1], ARGV[1], count)
 // KEYS  3 the channel.
 constexpr std::string_view kReleaseReentrant = R"lua(
 local was = call('hmget', KEYS[1], ARGV[1], 'mode')
-local count = was[2] and 0 or tonumber(was[1] or 0)
+local count = was[2] and 0 or count_of(was[1])
 local keep = math.min(count, tonumber(ARGV[2]))
 local held = count > 0
 if keep > 0 then

@@ -23,6 +23,7 @@ enum class TryAnswer {
   kStale = 2,      // Nothing.
   kOtherKind = 3,  // Nothing.
   kNotALock = 4,   // Nothing.
+  kNoToken = 5,    // Nothing: the newest token is the largest one.
 };
 
 // What a release answers.

@@ -12,7 +12,7 @@ local count = 1
 if left ~= -2 then
   local was = call('hmget', KEYS[1], 'mode', ARGV[1], ARGV[1] .. ':write')
   if not was[1] then return {3} end
-  if was[1] ~= 'read' and not was[3] then return {0, left} end
+  if was[1] ~= 'read' and not was[3] then return was[1] == 'write' and may_be_held() and {0, left} or {4} end
   if not was[2] and not is_lock() then return {4} end
   local alive = oldest_of(count_of(was[2])) > 1
   for n = oldest_of(count_of(was[2])), count_of(was[2]) do
@@ -35,16 +35,17 @@ if left ~= -2 then
   local was = call('hmget', KEYS[1], 'mode', ARGV[1])
   if not was[1] then return {3} end
   if was[1] == 'read' then
+    if not is_lock() then return {4} end
     local longest, gone = readers(KEYS[1], ARGV[6])
-    if not longest then return {4} end
     drop(gone)
     if longest ~= -2 then return {0, longest} end
     call('del', KEYS[1])
     left = -2
   elseif not was[2] then
-    return {0, left}
+    return was[1] == 'write' and may_be_held() and {0, left} or {4}
   else
-    count = tonumber(was[2])
+    count = count_of(was[2])
+    if count == 0 then return {4} end
     if count ~= recorded then count = count + 1 end
   end
 end
@@ -86,7 +87,7 @@ end
 // As kReleaseRead. Where the writer goes on reading others may read too, and are told; Redisson lets them wait.
 constexpr std::string_view kReleaseWrite = R"lua(
 local was = call('hmget', KEYS[1], 'mode', ARGV[1])
-local count = was[1] == 'write' and tonumber(was[2] or 0) or 0
+local count = was[1] == 'write' and count_of(was[2]) or 0
 local keep = math.min(count, tonumber(ARGV[2]))
 local held = count > 0
 if keep > 0 then
@@ -108,22 +109,22 @@ end
 }  // namespace
 
 const RedisScript& ReadTryScript() {
-  static const RedisScript script = TryScript(true, Concat(kShape, kTryRead));
+  static const RedisScript script = TryScript(true, kTryRead);
   return script;
 }
 
 const RedisScript& WriteTryScript() {
-  static const RedisScript script = TryScript(true, Concat(kShape, kReaders, kTryWrite));
+  static const RedisScript script = TryScript(true, Concat(kReaders, kTryWrite));
   return script;
 }
 
 const RedisScript& ReadReleaseScript() {
-  static const RedisScript script = ReleaseScript(Concat(kShape, kReaders, kReleaseRead));
+  static const RedisScript script = ReleaseScript(Concat(kReaders, kReleaseRead));
   return script;
 }
 
 const RedisScript& WriteReleaseScript() {
-  static const RedisScript script = ReleaseScript(Concat(kShape, kReaders, kReleaseWrite));
+  static const RedisScript script = ReleaseScript(Concat(kReaders, kReleaseWrite));
   return script;
 }
 

@@ -3,12 +3,6 @@
 #include "stockade/base/strings.h"
 
 namespace stockade {
-namespace {
-
-// Longer ones are mistakes, and overflow where engines count milliseconds.
-constexpr absl::Duration kMaxLease = absl::Hours(24 * 365);
-
-}  // namespace
 
 std::string_view LockKindName(LockKind kind) {
   switch (kind) {

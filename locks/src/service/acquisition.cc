@@ -62,10 +62,16 @@ bool Acquisition::BeginTry() {
   // Without the steps: where that finds a loss and tells it, who is told may acquire.
   (void)OwnerHolds(key_.kind);
   absl::Status refused = CheckOtherHolds();
+  if (!step_since_) step_since_ = core_.options().clock->Now();
+  const Instant began = failing_since_.value_or(*step_since_);
+  const Instant last = began + core_.options().engine_timeout;
   if (refused.ok()) {
-    if (may_block_) {
-      record_->LockSteps();
-    } else if (!record_->TryLockSteps()) {
+    Clock& clock = *core_.options().clock;
+    if (may_block_ ? !record_->LockSteps(clock, last) : !record_->TryLockSteps()) {
+      if (clock.Now() < last) return false;
+      Fail(absl::UnavailableError(Concat(ShownLock(key_.name), ": ", core_.engine().id(),
+                                         " has not answered another call of the same owner within ",
+                                         absl::FormatDuration(core_.options().engine_timeout))));
       return false;
     }
     // With the steps nobody else confirms a hold of this kind or of its twin.
@@ -90,10 +96,7 @@ bool Acquisition::BeginTry() {
   call_.first = !OwnerHolds(key_.kind);
   call_.outside_write = key_.kind == LockKind::kRead && !OwnerHolds(LockKind::kWrite);
   call_.least_token = core_.token_floor().At(now);
-  call_.timeout = core_.options().engine_timeout;
-  if (failing_since_) {
-    call_.timeout = std::max(*failing_since_ + call_.timeout - now, absl::Milliseconds(1));
-  }
+  call_.timeout = std::max(last - now, absl::Milliseconds(1));
   call_.status = absl::OkStatus();
   call_.outcome_unknown = false;
   call_.refused = false;
@@ -104,6 +107,7 @@ bool Acquisition::BeginTry() {
 }
 
 void Acquisition::EndTry() {
+  const Instant due_since = *std::exchange(step_since_, std::nullopt);
   core_.metrics().Add(kServiceRoundTrips);
   core_.NoteAnswer(call_.refused ? absl::OkStatus() : call_.status);
   if (call_.status.ok() && call_.acquired && options_.stop.stop_requested()) {  // Its caller may have left.
@@ -138,21 +142,21 @@ void Acquisition::EndTry() {
     OnBusy(now);
   } else {
     core_.metrics().Add(kServiceEngineErrors);
-    OnFailure(now);
+    OnFailure(now, due_since);
   }
 }
 
-void Acquisition::OnFailure(Instant now) {
+void Acquisition::OnFailure(Instant now, Instant due_since) {
   if (call_.outcome_unknown) unanswered_ = owes_ = true;
   if (absl::IsAborted(call_.status)) unanswered_ = false;  // It has not been run, and will not be: number it anew.
   if (waits_ && !failing_since_) core_.room().DoubtHints(waiter_);
   if (call_.refused || !MayPass(call_.status)) return Fail(call_.status);
-  if (!failing_since_) failing_since_ = sent_;
+  if (!failing_since_) failing_since_ = due_since;
   const Instant last = *failing_since_ + core_.options().engine_timeout;
   if (now >= last) {
-    return Fail(absl::UnavailableError(Concat(ShownLock(key_.name), ": ", core_.engine().id(), " did not answer for ",
-                                              absl::FormatDuration(core_.options().engine_timeout), ": ",
-                                              call_.status.message())));
+    return Fail(absl::UnavailableError(
+        Concat(ShownLock(key_.name), ": ", core_.engine().id(), " neither granted nor refused it within ",
+               absl::FormatDuration(core_.options().engine_timeout), ": ", call_.status.message())));
   }
   look_at_ = std::min(now + pause_, last);
   pause_ = std::min(2 * pause_, kLongestPause);
@@ -199,9 +203,8 @@ void Acquisition::Fail(absl::Status status) {
   outcome_ = std::move(status);
   if (!owes_ && !queued_) return;
   // A place in the queue is given up at once, where the engine answers; the caller need not wait for the rest.
-  if (may_block_ && !failing_since_ && !unanswered_) {
+  if (may_block_ && !failing_since_ && !unanswered_ && record_->TryLockSteps()) {
     LockRelease release;
-    record_->LockSteps();
     core_.GiveUp(key_, *record_, release, core_.options().engine_timeout);
     record_->UnlockSteps();
     if (release.status.ok()) return;

@@ -52,7 +52,8 @@ class Acquisition {
   bool OwnerHolds(LockKind kind);
   // FailedPrecondition: what the owner holds already keeps it from this kind.
   absl::Status CheckOtherHolds();
-  void OnFailure(Instant now);
+  // `due_since`: when the call would have sent the try if no other step had been on its way.
+  void OnFailure(Instant now, Instant due_since);
   void OnBusy(Instant now);
   void Fail(absl::Status status);
   absl::Status Busy() const;
@@ -68,13 +69,14 @@ class Acquisition {
   const Instant give_up_at_;
   LockTry call_;
   bool tried_ = false;
-  bool unanswered_ = false;  // The last try may have been run, or may be yet.
-  bool copied_ = false;      // The last try has been sent before.
-  bool owes_ = false;        // Some try may.
-  bool waits_ = false;       // In the room.
-  bool queued_ = false;      // In the engine's queue, as far as is known.
-  bool entered_ = false;     // The outcome is a lease.
-  Instant sent_;             // For the first time under this number: the engine may have run it then.
+  bool unanswered_ = false;            // The last try may have been run, or may be yet.
+  bool copied_ = false;                // The last try has been sent before.
+  bool owes_ = false;                  // Some try may.
+  bool waits_ = false;                 // In the room.
+  bool queued_ = false;                // In the engine's queue, as far as is known.
+  bool entered_ = false;               // The outcome is a lease.
+  Instant sent_;                       // For the first time under this number: the engine may have run it then.
+  std::optional<Instant> step_since_;  // Since when the next try has been due, while another step is on its way.
   // Since when the engine has not answered; the next try is then at look_at_.
   std::optional<Instant> failing_since_;
   absl::Duration pause_;

@@ -7,6 +7,7 @@
 #include "acquisition.h"
 #include "engine_status.h"
 #include "service_core.h"
+#include "stockade/base/start_thread.h"
 
 namespace stockade::internal {
 namespace {
@@ -46,7 +47,13 @@ class AsyncAcquirer::Op final : public Waiter {
 AsyncAcquirer::AsyncAcquirer(ServiceCore& core) : core_(core) {}
 AsyncAcquirer::~AsyncAcquirer() = default;
 
-bool AsyncAcquirer::Add(std::string_view name, const AcquireOptions& options, LockService::Callback& done) {
+absl::Status AsyncAcquirer::Add(std::string_view name, const AcquireOptions& options, LockService::Callback& done) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!stopping_ && !thread_.joinable()) {
+      if (absl::Status started = StartThread(thread_, [this] { Run(); }); !started.ok()) return started;
+    }
+  }
   auto made = std::make_unique<Op>(*this, name, options, std::move(done));
   Op* const op = made.get();
   {
@@ -55,15 +62,14 @@ bool AsyncAcquirer::Add(std::string_view name, const AcquireOptions& options, Lo
       done = std::move(op->done);
     } else {
       ops_.emplace(op, std::move(made));
-      if (!thread_.joinable()) thread_ = std::thread([this] { Run(); });
       // Neither the thread nor its stop token touches it yet: see Op::ready.
     }
   }
-  if (made != nullptr) return false;
+  if (made != nullptr) return Ending();
   if (options.stop.stop_possible()) op->on_stop.emplace(options.stop, Op::OnStop{op});
   const std::lock_guard lock(mutex_);
   PushReady(*op);
-  return true;
+  return absl::OkStatus();
 }
 
 void AsyncAcquirer::Stop() {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
 #include "stockade/base/instant.h"
 #include "stockade/locks/lock_service.h"
 
@@ -27,8 +28,9 @@ class AsyncAcquirer {
   AsyncAcquirer(const AsyncAcquirer&) = delete;
   AsyncAcquirer& operator=(const AsyncAcquirer&) = delete;
 
-  // Thread-safe. `options` are valid, with an owner. False: stopped, and nothing was done.
-  bool Add(std::string_view name, const AcquireOptions& options, LockService::Callback& done);
+  // Thread-safe. `options` are valid, with an owner. Not OK: nothing was done, and `done` is as it was. Cancelled:
+  // stopped. ResourceExhausted: the thread cannot be started.
+  absl::Status Add(std::string_view name, const AcquireOptions& options, LockService::Callback& done);
   // Once the service is stopping: what is left is Cancelled, and the thread joined. By one thread.
   void Stop();
 

@@ -93,11 +93,16 @@ struct HoldRecord {
 
   const HoldKey key;  // The table's. Its kind is kReentrant for kFair, too.
 
-  // Taken for each step, from its sending to its answer: an engine sees steps one after another. By any thread.
-  void LockSteps() {
+  // Taken for each step, from its sending to its answer: an engine sees steps one after another. By any thread. False:
+  // another step has not ended by `deadline`.
+  bool LockSteps(Clock& clock, Instant deadline) {
     std::unique_lock lock(mutex);
-    steps_free.wait(lock, [this] { return !stepping; });
+    while (stepping) {
+      if (clock.Now() >= deadline) return false;
+      clock.WaitUntil(steps_free, lock, deadline);
+    }
     stepping = true;
+    return true;
   }
   bool TryLockSteps() {
     const std::lock_guard lock(mutex);

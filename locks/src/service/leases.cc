@@ -64,7 +64,8 @@ absl::StatusOr<LockLease> ServiceCore::Confirm(const std::shared_ptr<HoldRecord>
       record->hold = hold;
     }
     const std::lock_guard lock(hold->mutex);
-    if (hold->loss) continue;  // Since it was looked at.
+    // Lost since it was looked at, or ended by a release that could not get the steps.
+    if (hold->loss || hold->LeasedUntil() == Instant::InfinitePast()) continue;
     if (hold->leases.empty()) {
       hold->began = now;
       held_.fetch_add(1, std::memory_order_relaxed);
@@ -196,7 +197,10 @@ absl::Status ServiceCore::EndLease(LeaseState& lease, bool wait_for_silent_engin
   // Without the steps: an acquire that finds a loss has them while it tells it, and this may be called by what it
   // tells.
   if (!StillHeld(hold)) return lost();
-  record.LockSteps();
+  const bool send = wait_for_silent_engine || !engine_silent_.load(std::memory_order_relaxed);
+  const Instant give_up_at = send ? EngineTimeout() : options_.clock->Now();
+  // Without them the lease ends here, and the engine gets the release behind the step that has them.
+  const bool has_steps = record.LockSteps(*options_.clock, give_up_at);
   int64_t keep = 0;
   const Instant now = options_.clock->Now();
   const Instant lapses = hold->LeasedUntil();
@@ -217,7 +221,7 @@ absl::Status ServiceCore::EndLease(LeaseState& lease, bool wait_for_silent_engin
     }
   }
   if (!held) {
-    record.UnlockSteps();
+    if (has_steps) record.UnlockSteps();
     return lost();
   }
   if (keep == 0) {
@@ -225,11 +229,11 @@ absl::Status ServiceCore::EndLease(LeaseState& lease, bool wait_for_silent_engin
     if (record.hold == hold) record.hold = nullptr;
   }
   bool there = true;
-  const bool send = wait_for_silent_engine || !engine_silent_.load(std::memory_order_relaxed);
-  absl::Status sent = send ? SendRelease(hold->key, lease.record, keep, EngineTimeout(), there)
-                           : absl::UnavailableError(Concat(ShownLock(hold->key.name), ": ", engine_->id(),
-                                                           " does not answer; the release is tried in the background"));
-  record.UnlockSteps();
+  absl::Status sent = send && has_steps
+                          ? SendRelease(hold->key, lease.record, keep, give_up_at, there)
+                          : absl::UnavailableError(Concat(ShownLock(hold->key.name), ": ", engine_->id(),
+                                                          " does not answer; the release is tried in the background"));
+  if (has_steps) record.UnlockSteps();
   if (!sent.ok()) {
     holds_.PinAgain(record);
     take_back_.Add(hold->key, lease.record, lapses);
@@ -296,16 +300,16 @@ absl::Status ServiceCore::ReleaseAll(absl::Duration timeout) {
       record = hold->leases.front()->record;
       holds_.PinAgain(*record);
     }
-    record->LockSteps();
+    const bool has_steps = record->LockSteps(*options_.clock, give_up_at);
     if (Lose(hold, LossReason::kReleasedAll)) {
       bool held = false;
-      const absl::Status sent = options_.clock->Now() < give_up_at
+      const absl::Status sent = has_steps && options_.clock->Now() < give_up_at
                                     ? SendRelease(hold->key, record, 0, give_up_at, held)
                                     : absl::UnavailableError("there was no time left for it");
       left += sent.ok() ? 0 : 1;
       first.Update(sent);
     }
-    record->UnlockSteps();
+    if (has_steps) record->UnlockSteps();
     holds_.Unpin(*record);
   }
   if (left == 0) return absl::OkStatus();

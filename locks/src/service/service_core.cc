@@ -95,6 +95,15 @@ absl::Status ServiceCore::CheckAcquire(std::string_view name, const AcquireOptio
   return absl::OkStatus();
 }
 
+// Before the engine is asked: a lease must not be granted that nothing renews, or that ends without a word. Which
+// leases also have a session, whose end the timers watch, is known only later.
+absl::Status ServiceCore::StartThreads(std::string_view name, const AcquireOptions& options) {
+  const bool watched = options.lease <= absl::ZeroDuration();
+  absl::Status started = watched ? watchdog_.Start() : expiry_.Start();
+  if (started.ok()) return started;
+  return absl::Status(started.code(), Concat(ShownLock(name), ": ", started.message()));
+}
+
 void ServiceCore::CountAcquisition(const absl::Status& status) { metrics_.Add(MetricOf(status)); }
 
 absl::StatusOr<LockLease> ServiceCore::Acquire(std::string_view name, const AcquireOptions& options) {
@@ -102,6 +111,7 @@ absl::StatusOr<LockLease> ServiceCore::Acquire(std::string_view name, const Acqu
   const Inside inside(*this);
   if (!inside.entered()) return Ending();
   absl::Status valid = CheckAcquire(name, options);
+  if (valid.ok()) valid = StartThreads(name, options);
   AcquireOptions owned = options;
   std::optional<std::thread::id> thread;
   if (!options.owner) {
@@ -165,8 +175,9 @@ void ServiceCore::AcquireAsync(std::string_view name, AcquireOptions options, Lo
   absl::Status refused = inside.entered() ? CheckAcquire(name, options) : Ending();
   if (refused.ok()) {
     if (!options.owner) options.owner = LockOwner::New();
-    if (async_.Add(name, options, counted)) return;
-    refused = Ending();
+    refused = StartThreads(name, options);
+    if (refused.ok()) refused = async_.Add(name, options, counted);
+    if (refused.ok()) return;
   }
   Schedule([counted = std::move(counted), refused]() mutable { counted(refused); });
 }
@@ -201,8 +212,11 @@ void ServiceCore::Schedule(Executor::Task task) {
   {
     const std::lock_guard lock(mutex_);
     if (!own_thread_ended_) {
-      if (own_thread_ == nullptr) own_thread_ = std::make_unique<ThreadPool>(1);
-      return own_thread_->Schedule(std::move(task));
+      if (own_thread_ == nullptr) {
+        absl::StatusOr<std::unique_ptr<ThreadPool>> started = ThreadPool::Create(1);
+        if (started.ok()) own_thread_ = *std::move(started);
+      }
+      if (own_thread_ != nullptr) return own_thread_->Schedule(std::move(task));
     }
   }
   InlineExecutor().Schedule(std::move(task));

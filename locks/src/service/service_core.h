@@ -84,7 +84,7 @@ class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
   const TokenFloor& token_floor() const { return token_floor_; }
   TakeBack& take_back() { return take_back_; }
   ComponentMetrics& metrics() { return metrics_; }
-  // On options().executor, or the thread of its own; on the calling one where that has ended.
+  // On options().executor, or the thread of its own; on the calling one if that has ended or cannot be started.
   void Schedule(Executor::Task task);
   bool stopping() const { return stopping_.load(std::memory_order_acquire); }
   bool degraded() const { return degraded_; }
@@ -123,6 +123,8 @@ class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
                                              std::optional<std::thread::id> thread);
   absl::StatusOr<LockLease> AcquireBlocking(std::string_view name, const AcquireOptions& options,
                                             std::optional<std::thread::id> thread);
+  // ResourceExhausted: a thread that the lease will need cannot be started.
+  absl::Status StartThreads(std::string_view name, const AcquireOptions& options);
   void CountAcquisition(const absl::Status& status);
   bool StillHeldAt(Instant now, const std::shared_ptr<ServiceHold>& hold);
 

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <chrono>
 #include <iterator>
-#include <system_error>
 #include <utility>
 
 #include "absl/status/status.h"
+#include "stockade/base/start_thread.h"
 
 namespace stockade::internal {
 namespace {
@@ -20,11 +20,7 @@ absl::StatusOr<LockLease> StoppableAcquirer::Run(const std::stop_token& stop, co
                                                  const Acquire& acquire) {
   const auto call = std::make_shared<Call>();
   std::thread thread;
-  try {
-    thread = std::thread([call, acquire] { RunCall(*call, acquire); });
-  } catch (const std::system_error&) {  // No thread is to be had.
-    return acquire();
-  }
+  if (!StartThread(thread, [call, acquire] { RunCall(*call, acquire); }).ok()) return acquire();
   std::unique_lock lock(call->mutex);
   const auto has_outcome = [&call] { return call->outcome.has_value(); };
   if (!call->returned.wait(lock, stop, has_outcome) && !call->returned.wait_for(lock, kGrace, has_outcome)) {

@@ -26,7 +26,9 @@ class StoppableAcquirer {
   StoppableAcquirer& operator=(const StoppableAcquirer&) = delete;
 
   // Blocks until `acquire`, which runs on another thread, has returned, and returns what it returned. Once `stop` is
-  // requested it waits for kGrace at most: then it returns `cancelled`, and releases what `acquire` returns later.
+  // requested it waits for kGrace at most: then it returns `cancelled`, and releases what `acquire` returns later. If
+  // the thread cannot be started, `acquire` runs on this one, and while the engine does not answer `stop` has to wait
+  // for the engine's time-out.
   absl::StatusOr<LockLease> Run(const std::stop_token& stop, const absl::Status& cancelled, const Acquire& acquire);
 
   // Waits for all that callers have left. Nothing calls Run() any more.

@@ -1,10 +1,12 @@
 #include "take_back.h"
 
 #include <algorithm>
-#include <system_error>
 #include <utility>
 
 #include "service_core.h"
+#include "stockade/base/log.h"
+#include "stockade/base/start_thread.h"
+#include "stockade/base/strings.h"
 
 namespace stockade::internal {
 namespace {
@@ -16,9 +18,11 @@ constexpr absl::Duration kPause = absl::Milliseconds(100);
 void TakeBack::Add(HoldKey key, std::shared_ptr<HoldRecord> record, Instant until) {
   const std::lock_guard lock(mutex_);
   debts_.push_front({std::move(key), std::move(record), until});  // Before those that the engine has not answered.
-  try {
-    if (!thread_.joinable()) thread_ = std::thread([this] { Run(); });
-  } catch (const std::system_error&) {  // No thread is to be had: the next one tries again, or it lapses.
+  if (!thread_.joinable()) {
+    if (const absl::Status started = StartThread(thread_, [this] { Run(); }); !started.ok()) {
+      Log(LogSeverity::kWarning,
+          Concat("lock service '", core_.options().name, "': what is to be released waits: ", started.message()));
+    }
   }
   changed_.notify_one();
 }
@@ -58,7 +62,7 @@ bool TakeBack::Try(const Debt& debt) {
   const Instant now = core_.options().clock->Now();
   if (now >= debt.until) return true;
   LockRelease release;
-  debt.record->LockSteps();
+  if (!debt.record->LockSteps(*core_.options().clock, now + core_.options().engine_timeout)) return false;
   core_.GiveUp(debt.key, *debt.record, release, std::min(core_.options().engine_timeout, debt.until - now));
   debt.record->UnlockSteps();
   return release.status.ok();

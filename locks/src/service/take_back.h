@@ -14,7 +14,7 @@ namespace stockade::internal {
 
 // Takes back tries whose outcome stayed unknown, and places in queues of callers who could not wait for it, after they
 // have left: until the engine has answered, or what it may have granted has lapsed by itself. One thread, which starts
-// with the first.
+// with the first; if it cannot be started, which is logged, the next one tries again.
 class TakeBack {
  public:
   explicit TakeBack(ServiceCore& core) : core_(core) {}

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "service_core.h"
+#include "stockade/base/start_thread.h"
 
 namespace stockade::internal {
 namespace {
@@ -14,13 +15,21 @@ constexpr int kTogether = 30;
 
 }  // namespace
 
+absl::Status Watchdog::Start() {
+  if (started_.load(std::memory_order_relaxed)) return absl::OkStatus();
+  const std::lock_guard lock(mutex_);
+  if (stopping_ || thread_.joinable()) return absl::OkStatus();
+  absl::Status started = StartThread(thread_, [this] { Run(); });
+  if (started.ok()) started_.store(true, std::memory_order_relaxed);
+  return started;
+}
+
 void Watchdog::WatchAt(const std::shared_ptr<ServiceHold>& hold, Instant at) {
   const std::lock_guard lock(mutex_);
   if (stopping_) return;
   if (hold->watch_at) schedule_.erase({*hold->watch_at, hold.get()});
   hold->watch_at = at;
   schedule_.emplace(std::pair(at, hold.get()), hold);
-  if (!thread_.joinable()) thread_ = std::thread([this] { Run(); });
   if (at < sleeps_until_) changed_.notify_one();
 }
 

@@ -1,6 +1,7 @@
 #ifndef STOCKADE_LOCKS_SRC_SERVICE_WATCHDOG_H_
 #define STOCKADE_LOCKS_SRC_SERVICE_WATCHDOG_H_
 
+#include <atomic>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
@@ -9,13 +10,14 @@
 #include <vector>
 
 #include "absl/container/btree_map.h"
+#include "absl/status/status.h"
 #include "hold.h"
 #include "stockade/base/instant.h"
 
 namespace stockade::internal {
 
 // Looks at holds when it is time: those that are to be renewed go to the engine together, those whose time is over are
-// lost. One thread, which starts with the first hold. A hold is taken off before its release is sent, so none is
+// lost. One thread, which Start() starts. A hold is taken off before its release is sent, so none is
 // renewed for ever; what a renewal that was on its way finds then is not looked at.
 class Watchdog {
  public:
@@ -23,6 +25,8 @@ class Watchdog {
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
 
+  // Before the first hold. Starts the thread unless it runs; ResourceExhausted: the system gives none.
+  absl::Status Start();
   // Looks at it at that time, in place of an earlier wish. O(log holds). Holds may be locked.
   void WatchAt(const std::shared_ptr<ServiceHold>& hold, Instant at);
   void Forget(ServiceHold& hold);
@@ -51,6 +55,7 @@ class Watchdog {
   Instant sleeps_until_ = Instant::InfiniteFuture();
   bool stopping_ = false;  // Guarded by mutex_.
   std::thread thread_;     // Started under mutex_.
+  std::atomic<bool> started_{false};
 };
 
 }  // namespace stockade::internal

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "stockade/base/log.h"
+#include "stockade/base/start_thread.h"
 #include "stockade/base/strings.h"
 
 namespace stockade::internal {
@@ -22,19 +23,22 @@ constexpr int kProofsInTimeout = 6;
 ZooKeeperConnection::ZooKeeperConnection(ZooKeeperSessionOptions options, Listener listener)
     : options_(std::move(options)),
       listener_(std::move(listener)),
-      why_(absl::UnavailableError(Concat("not connected to ", options_.servers, " yet"))),
+      why_(absl::UnavailableError(Concat("no server of ", options_.servers, " has answered"))),
       pause_(kShortestPause, kLongestPause, std::random_device{}()) {}
 
 ZooKeeperConnection::~ZooKeeperConnection() { Stop(); }
 
 absl::Status ZooKeeperConnection::Connect(absl::Duration timeout) {
-  thread_ = std::thread([this] { Run(); });
+  if (absl::Status started = StartThread(thread_, [this] { Run(); }); !started.ok()) return started;
   const Instant until = options_.clock->Now() + timeout;
   std::unique_lock lock(mutex_);
   while (session_ == nullptr && !absl::IsFailedPrecondition(why_)) {
     if (!options_.clock->WaitUntil(changed_, lock, until)) break;
   }
-  return session_ == nullptr ? why_ : absl::OkStatus();
+  if (session_ != nullptr) return absl::OkStatus();
+  if (!absl::IsUnavailable(why_)) return why_;
+  return absl::UnavailableError(
+      Concat("ZooKeeper: cannot connect within ", absl::FormatDuration(timeout), ": ", why_.message()));
 }
 
 void ZooKeeperConnection::Stop() {

@@ -35,7 +35,8 @@ class ZooKeeperConnection {
   ZooKeeperConnection(const ZooKeeperConnection&) = delete;
   ZooKeeperConnection& operator=(const ZooKeeperConnection&) = delete;
 
-  // Begins. Blocks until there is a session, at most so long; then why not. Once.
+  // Begins. Blocks until there is a session, at most so long; then why not. ResourceExhausted: the system gives no
+  // thread. Once.
   absl::Status Connect(absl::Duration timeout);
   // Closes the session, which ends all that was made in it. Blocks for some seconds at most.
   void Stop();

@@ -115,6 +115,8 @@ class ZooKeeperHolds {
 
   std::string DirectoryOf(std::string_view lock) const;
 
+  // Before the first hold. ResourceExhausted: the thread that takes holds off by time cannot be started.
+  absl::Status Start() { return expiry_.Start(); }
   // No hold is taken off by time any more.
   void Stop() { expiry_.Stop(); }
 

@@ -89,6 +89,7 @@ absl::StatusOr<std::unique_ptr<ZooKeeperLockEngine>> ZooKeeperLockEngine::Connec
   std::unique_ptr<ZooKeeperLockEngine> engine(new ZooKeeperLockEngine(
       std::move(session), options.service.watchdog_lease + options.service.engine_timeout, std::move(id)));
   const Instant until = options.service.clock->Now() + options.connect_timeout;
+  if (absl::Status started = engine->holds_.Start(); !started.ok()) return started;
   if (absl::Status connected = engine->connection_.Connect(options.connect_timeout); !connected.ok()) return connected;
   if (absl::Status root = engine->CheckRoot(until); !root.ok()) return root;
   return engine;

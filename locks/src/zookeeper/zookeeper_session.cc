@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "stockade/base/log.h"
+#include "stockade/base/start_thread.h"
 #include "stockade/base/strings.h"
 
 namespace stockade::internal {
@@ -13,12 +14,30 @@ namespace {
 // Clocks that count in milliseconds, ours and the servers'.
 constexpr absl::Duration kClockGrain = absl::Milliseconds(2);
 
-// The client's own level is one for the whole process, and not ours to set.
+// The client warns several times for each of the attempts to connect, which are some a second.
+constexpr absl::Duration kClientLogPause = absl::Seconds(10);
+
+// The client's own level is one for the whole process, and not ours to set; nor does it say which session a line is of.
 void LogClientLine(const char* line) {
   const std::string_view text = line;
   if (text.find(":ZOO_ERROR@") == std::string_view::npos && text.find(":ZOO_WARN@") == std::string_view::npos) return;
+  static std::mutex mutex;
+  static Instant next = Instant::InfinitePast();  // This and the next are guarded by mutex.
+  static int left_out = 0;
+  int before = 0;
+  {
+    const std::lock_guard lock(mutex);
+    const Instant now = Clock::System()->Now();
+    if (now < next) {
+      ++left_out;
+      return;
+    }
+    next = now + kClientLogPause;
+    before = std::exchange(left_out, 0);
+  }
   const size_t at = text.find(": ");
-  Log(LogSeverity::kWarning, Concat("ZooKeeper client: ", at == std::string_view::npos ? text : text.substr(at + 2)));
+  Log(LogSeverity::kWarning, Concat("ZooKeeper client: ", at == std::string_view::npos ? text : text.substr(at + 2),
+                                    before > 0 ? Concat(" (", before, " lines before were left out)") : ""));
 }
 
 }  // namespace
@@ -60,6 +79,11 @@ ZooKeeperSession::~ZooKeeperSession() {
 }
 
 absl::Status ZooKeeperSession::Open() {
+  // The client aborts the process if it cannot start its two threads.
+  if (absl::Status threads = TryThreads(2); !threads.ok()) {
+    return absl::Status(threads.code(),
+                        Concat("cannot begin to connect to ", options_.servers, ": ", threads.message()));
+  }
   // The client's callbacks may come before it has returned, and wait here.
   const std::lock_guard lock(mutex_);
   opened_at_ = options_.clock->Now();

@@ -64,7 +64,7 @@ class ZooKeeperSession {
   ZooKeeperSession(const ZooKeeperSession&) = delete;
   ZooKeeperSession& operator=(const ZooKeeperSession&) = delete;
 
-  // Begins to connect. Once. Internal: not even that could be done.
+  // Begins to connect. Once. Unavailable, ResourceExhausted: not even that could be done.
   absl::Status Open();
   // Ends the session, at the servers too where they are connected; what has not been answered is, with ZCLOSING. Blocks
   // for some seconds at most. By one thread, not by one of the client's.

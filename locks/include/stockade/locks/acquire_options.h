@@ -53,7 +53,8 @@ struct STOCKADE_EXPORT AcquireOptions {
   absl::Duration wait = absl::InfiniteDuration();
 
   // How long it is held without a renewal: choose it longer than the work may take. Zero, the default: the service's
-  // watchdog_lease, renewed until it is released. At least kMinLease otherwise.
+  // watchdog_lease, renewed until it is released. kMinLease to kMaxLease
+  // otherwise.
   absl::Duration lease = absl::ZeroDuration();
 
   // None: the calling thread, or for AcquireAsync() somebody new. A thread may acquire again what it owns, so a lease
@@ -66,17 +67,23 @@ struct STOCKADE_EXPORT AcquireOptions {
   // the engine does not promise that: see LockLease::fencing_token().
   bool require_growing_token = false;
 
-  // Gives up the wait: Cancelled. What has been sent by then is taken back.
+  // Gives up the wait: Cancelled. What has been sent by then is taken back. While an engine does not answer, this takes
+  // a thread; if none can be started, the call ends with the engine's time-out.
   std::stop_token stop = {};
 
   // InvalidArgument, which names the field and the value.
   absl::Status Validate() const;
 };
 
-// The shortest lease that may be asked for.
+// The shortest and the longest lease that may be asked for.
 inline constexpr absl::Duration kMinLease = absl::Milliseconds(10);
+inline constexpr absl::Duration kMaxLease = absl::Hours(24 * 365);
 // The longest name that a lock may have; the shortest is one byte. It may have any bytes, but on a Redis cluster braces
 // must be a hash tag ("{tag}"), or there are none.
+//
+// On Redis, do not use both "x" and "{x}" as names of locks: in Redisson's protocol the two share the keys for queues
+// and for the time-outs of readers, so the release of one may let a writer into the other. Nor use names that begin
+// with "redisson_".
 inline constexpr size_t kMaxLockNameBytes = 4096;
 
 }  // namespace stockade

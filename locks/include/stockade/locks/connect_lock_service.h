@@ -20,7 +20,9 @@ namespace stockade {
 //   zookeeper://host[:port][,host..][/chroot]   ZooKeeperLockService; zookeeper_lock_service.h has their form
 //   mysql://user@host[:port]/database           MySqlLockService; mysql_lock_service.h has their form
 //
-// Blocks until it is connected; errors as those services' Connect(). Besides:
+// Blocks until it is connected, for engine_timeout at most, besides the resolution of names (Redis: its default
+// connect_timeout of 1 s for each server, where that is less; MySQL: 100 ms at least). Errors as those services'
+// Connect(). Besides:
 //   InvalidArgument  no such scheme, named
 //   Unimplemented    this build has no such engine: how to build it
 // No error shows what may be a password.

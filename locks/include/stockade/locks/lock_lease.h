@@ -29,7 +29,7 @@ class [[nodiscard]] STOCKADE_EXPORT LockLease {
   LockLease() = default;                                            // Of nothing: not valid.
   explicit LockLease(std::shared_ptr<internal::LeaseState> state);  // For services.
   // As Release(); an error is logged. If the engine did not answer the last request, the release is sent in the
-  // background until the lease lapses, and this waits only for a call of the same owner on this lock.
+  // background until the lease lapses, and this does not wait.
   ~LockLease();
   LockLease(LockLease&& other) noexcept = default;
   LockLease& operator=(LockLease&& other) noexcept;
@@ -51,8 +51,10 @@ class [[nodiscard]] STOCKADE_EXPORT LockLease {
   // ZooKeeper and the engine in memory promise this without exception. Redis and MySQL replicate asynchronously, and
   // tokens there are the server's time in microseconds or, if that is larger, the last token and one. So after a
   // failover that lost the last acquire, a token may be smaller than the lost one if the new server's clock is behind
-  // by more than the failover took, and this service has had no token of the old server. A service that has had one
-  // continues from the old server's time, to within the time of one answer, which is shorter than a failover.
+  // by more than the failover took, and this service has had no token that was the old server's time. A service that
+  // has had one continues from the old server's time, to within the time of one answer, which is shorter than a
+  // failover. (After the old server's clock stepped back, its tokens are the last token and one until its clock has
+  // caught up: a service that has had only such tokens may get a smaller one from the new server.)
   // AcquireOptions::require_growing_token refuses such an engine.
   //
   // FailedPrecondition: there is none (RedLock, a degraded lease, nothing).

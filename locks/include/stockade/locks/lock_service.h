@@ -43,7 +43,9 @@ class STOCKADE_EXPORT LockService {
  public:
   virtual ~LockService() = default;
 
-  // Blocks until it is held, at most options.wait and the engine's time-out. Every acquire of an owner that holds the
+  // Blocks until it is held, at most options.wait and LockServiceOptions::engine_timeout; on Redis with min_replicas,
+  // engine_timeout twice more if replicas do not confirm and the hold must be taken back. Calls of one owner on one
+  // lock are sent to the engine one after another, within the same limits. Every acquire of an owner that holds the
   // lock already gives one lease more.
   //
   //   DeadlineExceeded    others hold it
@@ -53,13 +55,15 @@ class STOCKADE_EXPORT LockService {
   //   FailedPrecondition  to write while the owner only reads, which would wait for itself; a name that is used with
   //                       another kind
   //   Unimplemented       the engine has no lock of this kind
+  //   ResourceExhausted   a thread, or a file descriptor, that it needs is not to be had
   //
   // An acquire that fails leaves nothing behind that is renewed. Where it is not known whether the engine has run it,
   // it is taken back, and lapses by itself within a lease where that fails too.
   virtual absl::StatusOr<LockLease> Acquire(std::string_view name, AcquireOptions options = {}) = 0;
 
   // Never blocks for the engine. `done` is called once, on LockServiceOptions::executor, with what Acquire() returns;
-  // what it throws is logged. Without options.owner the lease belongs to somebody new.
+  // what it throws is logged. If the service's own thread for callbacks cannot be started, they run on the thread that
+  // has the result, which may be the caller's. Without options.owner the lease belongs to somebody new.
   using Callback = absl::AnyInvocable<void(absl::StatusOr<LockLease>)>;
   virtual void AcquireAsync(std::string_view name, AcquireOptions options, Callback done) = 0;
 
@@ -73,9 +77,8 @@ class STOCKADE_EXPORT LockService {
   virtual absl::StatusOr<std::optional<LockKind>> ForceRelease(std::string_view name) = 0;
 
   // Releases all leases of this service, for an orderly end of the process: others need not wait until they lapse. The
-  // leases are lost then (LockLease::lost()). Blocks at most `timeout`, as a rule; a step of one of these holds that is
-  // in the engine already may add engine_timeout. Unavailable: some may not be released, and lapse at the engine.
-  // O(leases).
+  // leases are lost then (LockLease::lost()). Blocks at most `timeout`. Unavailable: some may not be released, and
+  // lapse at the engine. O(leases).
   virtual absl::Status ReleaseAll(absl::Duration timeout) = 0;
 
   // The same for all services that share locks, different for others: "redis 127.0.0.1:6379/0". AcquireAll() sorts by

@@ -15,6 +15,7 @@ namespace stockade {
 // What every LockService has, whatever its engine.
 struct STOCKADE_EXPORT LockServiceOptions {
   // The label `service` of its metrics, and how messages name it. Services of one name and engine are summed.
+  // 1 to 128 characters of printable ASCII.
   std::string name = "default";
 
   // The lease of an acquire that names none: renewed every third of it, so that a process which dies keeps others out

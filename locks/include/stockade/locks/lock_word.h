@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "stockade/base/export.h"
+
 namespace stockade::internal {
 
 enum class LockMode : uint8_t { kExclusive, kShared };

@@ -38,8 +38,8 @@ struct STOCKADE_EXPORT MySqlLockOptions {
   std::string tls_cert_file = {};  // PEM, this and the next: the client's own. Empty: none.
   std::string tls_key_file = {};   // PEM.
 
-  // Of one attempt to connect, in which a call waits at most its own time-out. Up to whole seconds, as the connector
-  // counts them, for TLS.
+  // The time limit of Connect(), and later of each attempt to connect again, in which a call waits at most for its own
+  // time-out. For TLS it is rounded up to whole seconds, as the connector counts them.
   absl::Duration connect_timeout = absl::Seconds(5);
 
   // How many connections at most, 2 to 100. One of them is kept free for renewals and for asking whether locks are
@@ -81,8 +81,7 @@ class STOCKADE_EXPORT MySqlLockService {
   // %XX. Parameters, which go before the options: create_schema (0 or 1), table_prefix, tls (off, required, verify),
   // tls_ca, tls_cert, tls_key (files).
   //
-  // Blocks until the first connection is there and the tables are looked at, at most connect_timeout and
-  // service.engine_timeout.
+  // Blocks until the first connection is there and the tables are looked at, at most connect_timeout.
   //   InvalidArgument     a bad URL or bad options; never shows a password
   //   PermissionDenied    the server refuses the user, or the user must not do what locks need
   //   FailedPrecondition  a table is missing or is another than it should be, told in the text; or no such database

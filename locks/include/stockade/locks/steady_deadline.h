@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <limits>
 
+#include "stockade/base/export.h"
+
 namespace stockade::internal {
 
 // When a timed call gives up, on the steady clock. kNever waits for ever, kNoWait not at all.

@@ -1,6 +1,8 @@
 #ifndef STOCKADE_LOCKS_THREAD_ANNOTATIONS_H_
 #define STOCKADE_LOCKS_THREAD_ANNOTATIONS_H_
 
+#include "stockade/base/export.h"
+
 // Clang's thread safety analysis (-Wthread-safety); nothing under other compilers.
 //
 // The analysis knows no re-entry: a function that takes a lock it may already hold is marked
