@@ -20,13 +20,20 @@ Inventory::Core::Granted Inventory::Core::Grant(const BasketRequest& request) {
 }
 
 absl::StatusOr<std::vector<Inventory::Core::Line>> Inventory::Core::SumUp(const BasketRequest& request) const {
+  // First, because the other texts contain the id.
+  if (absl::Status valid = CheckNames(request.request_id, request.buyer); !valid.ok()) return valid;
   if (request.lines.empty()) {
     return Refused(Refusal::kInvalid, Concat("the basket of request '", request.request_id, "' has no lines"));
+  }
+  if (request.lines.size() > kMaxBasketLines) {
+    return Refused(Refusal::kInvalid,
+                   Concat("the basket of request '", request.request_id, "' has ", request.lines.size(),
+                          " lines; at most ", kMaxBasketLines, " are allowed"));
   }
   std::vector<Line> lines;
   lines.reserve(request.lines.size());
   for (const OrderLine& line : request.lines) {
-    absl::Status valid = CheckQuantity(request.request_id, line.sku, line.quantity);
+    absl::Status valid = CheckLine(request.request_id, line.sku, line.quantity);
     if (!valid.ok()) return valid;
     lines.push_back({.sku = line.sku, .quantity = line.quantity});
   }

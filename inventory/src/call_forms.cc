@@ -9,25 +9,26 @@ namespace {
 
 using internal::OrderRecord;
 
-Order OrderOf(const OrderRecord& record) {
-  return Order(record.id, record.lines[0].item->sku, record.lines[0].quantity, record.request_id, record.buyer);
+// `state`: the record's own may change at any time.
+Order OrderOf(const OrderRecord& record, OrderState state) {
+  return Order(record.id, record.lines[0].item->sku, record.lines[0].quantity, record.request_id, record.buyer, state);
 }
 
-void Make(const OrderRecord& record, absl::StatusOr<Order>& to) { to = OrderOf(record); }
+void Make(const OrderRecord& record, OrderState state, absl::StatusOr<Order>& to) { to = OrderOf(record, state); }
 
-void Make(const OrderRecord& record, absl::StatusOr<Reservation>& to) {
-  to.emplace(OrderOf(record), record.expires_at);
+void Make(const OrderRecord& record, OrderState state, absl::StatusOr<Reservation>& to) {
+  to.emplace(OrderOf(record, state), record.expires_at);
 }
 
-void Make(const OrderRecord& record, absl::StatusOr<BasketReservation>& to) {
-  to.emplace(record.id, internal::LinesOf(record), record.request_id, record.buyer, record.expires_at);
+void Make(const OrderRecord& record, OrderState state, absl::StatusOr<BasketReservation>& to) {
+  to.emplace(record.id, internal::LinesOf(record), record.request_id, record.buyer, record.expires_at, state);
 }
 
 template <class Answer>
-absl::StatusOr<Answer> AnswerOf(absl::StatusOr<std::shared_ptr<const OrderRecord>> order) {
+absl::StatusOr<Answer> AnswerOf(absl::StatusOr<std::shared_ptr<const OrderRecord>> order, OrderState state) {
   if (!order.ok()) return std::move(order).status();
   absl::StatusOr<Answer> answer;
-  Make(**order, answer);
+  Make(**order, state, answer);
   return answer;
 }
 
@@ -37,7 +38,8 @@ Result Answered(Core& core, Asked asked, const absl::Status& durable) {
   if constexpr (std::is_same_v<Result, absl::Status>) {
     return core.Finish(std::move(asked), durable);
   } else {
-    return AnswerOf<typename Result::value_type>(core.Finish(std::move(asked), durable));
+    const OrderState state = asked.state;
+    return AnswerOf<typename Result::value_type>(core.Finish(std::move(asked), durable), state);
   }
 }
 

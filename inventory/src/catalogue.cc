@@ -4,6 +4,7 @@
 
 #include "core.h"
 #include "stockade/base/crash_point.h"
+#include "stockade/base/printable.h"
 #include "stockade/base/strings.h"
 
 namespace stockade {
@@ -13,7 +14,8 @@ using internal::Concat;
 internal::Item* Inventory::Core::InsertItem(std::string_view sku, const SkuOptions& options, int64_t granted,
                                             int64_t available) {
   const int32_t shards = options.shards == 0 ? ShardedStock::DefaultShards() : options.shards;
-  ShardedStockOptions stock{.name = std::string(sku),
+  // Escaped, because ledgers of older versions may have SKUs that AddSku() refuses now.
+  ShardedStockOptions stock{.name = internal::Printable(sku),
                             .stock = available,
                             .shards = shards,
                             .max_shards = std::max(shards, max_shards_),
@@ -26,23 +28,27 @@ internal::Item* Inventory::Core::InsertItem(std::string_view sku, const SkuOptio
 
 absl::Status Inventory::Core::AddSku(std::string_view sku, const SkuOptions& options) {
   if (absl::Status healthy = Ready(); !healthy.ok()) return healthy;
-  if (sku.empty()) return Refused(Refusal::kInvalid, "AddSku: the sku is empty");
+  if (absl::Status valid = CheckLength("sku", sku, kMaxSkuBytes); !valid.ok()) return valid;
+  if (absl::Status valid = internal::CheckName("AddSku: the sku", sku); !valid.ok()) {
+    return Refused(Refusal::kInvalid, Concat(valid.message()));
+  }
   if (absl::Status valid = options.Validate(); !valid.ok()) {
     return Refused(Refusal::kInvalid, Concat("AddSku '", sku, "': ", valid.message()));
   }
-  uint64_t position;
-  const Item* item;
-  {
+  Item* item = nullptr;
+  const Settled added = [&]() -> Settled {
     const std::lock_guard changes(sku_changes_mutex_);
     const std::lock_guard lock(catalogue_mutex_);
     if (const auto found = items_.find(sku); found != items_.end()) {
-      return absl::AlreadyExistsError(Concat("Inventory '", name_, "': there ", found->second->removed() ? "was" : "is",
-                                             " a SKU '", sku, "' already"));
+      const Item& known = *found->second;
+      return {.status = absl::AlreadyExistsError(Concat("Inventory '", name_, "': there ",
+                                                        known.removed() ? "was" : "is", " a SKU '", sku, "' already")),
+              .position = known.position};
     }
     item = InsertItem(sku, options, options.stock, options.stock);
     // Appended before anybody can find the SKU and append what needs it.
     internal::CrashPoint("add sku: before the append");
-    position = Append([&] {
+    item->position = Append([&] {
       return LedgerRecord{.kind = LedgerRecord::Kind::kAddSku,
                           .sku = item->sku,
                           .quantity = options.stock,
@@ -50,33 +56,34 @@ absl::Status Inventory::Core::AddSku(std::string_view sku, const SkuOptions& opt
                           .per_buyer_limit = options.per_buyer_limit};
     });
     internal::CrashPoint("add sku: appended");
-  }
-  absl::Status added = Finish(Settled{.position = position}, AwaitDurable(position));
-  if (added.ok()) AddSkuGauges(*item);
-  return added;
+    return {.position = item->position};
+  }();
+  absl::Status status = Finish(added, AwaitDurable(added.position));
+  if (status.ok()) AddSkuGauges(*item);
+  return status;
 }
 
 absl::Status Inventory::Core::RemoveSku(std::string_view sku) {
   if (absl::Status healthy = Ready(); !healthy.ok()) return healthy;
   Item* const item = FindItem(sku);
   if (item == nullptr) return NoSuchSku("RemoveSku", sku);
-  uint64_t position;
-  {
+  const Settled withdrawal = [&]() -> Settled {
     // Nobody is within a call on the item then.
     const std::lock_guard changes(sku_changes_mutex_);
     const auto orders = LockAllOrders();
     const std::lock_guard lock(item->mutex);
     const std::lock_guard catalogue_lock(catalogue_mutex_);
-    if (item->removed()) return NoSuchSku("RemoveSku", sku);
+    if (item->removed()) return {.status = NoSuchSku("RemoveSku", sku), .position = item->position};
     const int64_t withdrawn = item->stock->TakeAll();
     internal::CrashPoint("remove sku: units withdrawn, before the append");
-    position = Append(
+    item->position = Append(
         [&] { return LedgerRecord{.kind = LedgerRecord::Kind::kRemoveSku, .sku = item->sku, .quantity = withdrawn}; });
     internal::CrashPoint("remove sku: appended");
     item->Withdraw(withdrawn);
     item->withdrawn = std::move(item->stock);
-  }
-  absl::Status removed = Finish(Settled{.position = position}, AwaitDurable(position));
+    return {.position = item->position};
+  }();
+  absl::Status removed = Finish(withdrawal, AwaitDurable(withdrawal.position));
   if (!removed.ok()) return removed;
   {
     const std::lock_guard lock(item->mutex);
@@ -86,35 +93,74 @@ absl::Status Inventory::Core::RemoveSku(std::string_view sku) {
   return removed;
 }
 
-absl::Status Inventory::Core::Restock(std::string_view sku, int64_t units) {
+absl::Status Inventory::Core::Restock(std::string_view sku, int64_t units, const std::string* request_id) {
   if (absl::Status healthy = Ready(); !healthy.ok()) return healthy;
+  if (request_id != nullptr) {
+    if (absl::Status valid = CheckNames(*request_id, ""); !valid.ok()) return valid;
+  }
+  if (absl::Status valid = CheckLength("sku", sku, max_sku_bytes_); !valid.ok()) return valid;
   if (units < 1) {
     return Refused(Refusal::kInvalid, Concat("Restock '", sku, "': ", units, " units; at least one can be added"));
   }
-  Item* const item = FindItem(sku);
-  if (item == nullptr) return NoSuchSku("Restock", sku);
-  uint64_t position;
-  {
+  const std::string none;
+  const Line line{.sku = sku, .quantity = units};
+  const Request request{.kind = internal::OrderKind::kRestock,
+                        .lines = {&line, 1},
+                        .request_id = request_id == nullptr ? none : *request_id,
+                        .buyer = none,
+                        .ttl = absl::InfiniteDuration()};
+  const Settled deposit = [&] {
     const std::lock_guard changes(sku_changes_mutex_);
-    const std::lock_guard lock(item->mutex);
-    if (item->removed()) return NoSuchSku("Restock", sku);
-    const int64_t granted = item->granted();
-    if (units > kMaxUnits - granted) {
-      return absl::OutOfRangeError(Concat("Inventory '", name_, "': Restock '", sku, "': ", units, " units on top of ",
-                                          granted, " are more than ", kMaxUnits));
-    }
-    internal::CrashPoint("restock: before the append");
-    position =
-        Append([&] { return LedgerRecord{.kind = LedgerRecord::Kind::kRestock, .sku = item->sku, .quantity = units}; });
-    internal::CrashPoint("restock: appended, before the deposit");
-    item->PutUp(units);
-    // Cannot fail: what is in the shards is at most what was granted.
-    (void)item->stock->Deposit(units);
-    internal::CrashPoint("restock: deposited");
+    if (request_id == nullptr) return Deposit(request, nullptr, 0);
+    const uint64_t fingerprint = orders_.FingerprintOf(*request_id);
+    OrderBook::Stripe& stripe = orders_.StripeOf(fingerprint);
+    const std::lock_guard lock(stripe.mutex);
+    const OrderBook::Found found = orders_.Find(stripe, fingerprint, *request_id, clock_->Now());
+    const uint64_t position = found.record == nullptr ? 0 : found.record->position;
+    if (found.forgotten) return Settled{.status = Forgotten(*request_id), .position = position};
+    if (found.record == nullptr) return Deposit(request, &stripe, fingerprint);
+    absl::Status same = CheckSame(request, *found.record);
+    if (same.ok()) metrics_.Add(internal::kRepeats);
+    return Settled{.status = std::move(same), .position = position};
+  }();
+  return Finish(deposit, AwaitDurable(deposit.position));
+}
+
+Inventory::Core::Settled Inventory::Core::Deposit(const Request& request, OrderBook::Stripe* stripe,
+                                                  uint64_t fingerprint) {
+  const auto [sku, units] = request.lines[0];
+  Item* const item = FindItem(sku);
+  if (item == nullptr) return {.status = NoSuchSku("Restock", sku)};
+  const std::lock_guard lock(item->mutex);
+  if (item->removed()) return {.status = NoSuchSku("Restock", sku), .position = item->position};
+  const int64_t granted = item->granted();
+  if (units > kMaxUnits - granted) {
+    return {.status = absl::OutOfRangeError(Concat("Inventory '", name_, "': Restock '", sku, "': ", units,
+                                                   " units on top of ", granted, " are more than ", kMaxUnits))};
   }
-  absl::Status restocked = Finish(Settled{.position = position}, AwaitDurable(position));
-  if (restocked.ok()) metrics_.Add(internal::kRestocks);
-  return restocked;
+  const OrderId id = stripe == nullptr ? 0 : orders_.NextId(*stripe);
+  internal::CrashPoint("restock: before the append");
+  const uint64_t position = Append([&] {
+    return LedgerRecord{.kind = LedgerRecord::Kind::kRestock,
+                        .order_id = id,
+                        .request_id = request.request_id,
+                        .sku = item->sku,
+                        .quantity = units};
+  });
+  internal::CrashPoint("restock: appended, before the deposit");
+  if (stripe != nullptr) {
+    const Instant now = clock_->Now();
+    OrderRecord record =
+        internal::RestockRecord(id, fingerprint, {.item = item, .quantity = units}, request.request_id, now);
+    record.position = position;
+    (void)orders_.Add(*stripe, std::make_shared<OrderRecord>(std::move(record)), now);
+  }
+  item->PutUp(units);
+  // Cannot fail: what is in the shards is at most what was granted.
+  (void)item->stock->Deposit(units);
+  internal::CrashPoint("restock: deposited");
+  metrics_.Add(internal::kRestocks);
+  return {.position = position};
 }
 
 absl::Status Inventory::Core::Reshard(std::string_view sku, int32_t shards) {

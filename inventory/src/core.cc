@@ -1,5 +1,6 @@
 #include "core.h"
 
+#include "stockade/base/printable.h"
 #include "stockade/base/strings.h"
 
 namespace stockade {
@@ -33,12 +34,20 @@ absl::Status Inventory::Core::Refused(Refusal refusal, std::string_view what) co
   return internal::Refuse(refusal, Concat("Inventory '", name_, "': ", what));
 }
 
+absl::Status Inventory::Core::CheckLength(std::string_view what, std::string_view name, size_t most) const {
+  if (name.size() <= most) return absl::OkStatus();
+  // Without the name itself: the text may go to a log.
+  return Refused(Refusal::kInvalid,
+                 Concat("the ", what, " has ", name.size(), " bytes; at most ", most, " are allowed"));
+}
+
 absl::Status Inventory::Core::NoSuchOrder(OrderId id) const {
   return absl::NotFoundError(Concat("Inventory '", name_, "': there is no order ", id));
 }
 
 absl::Status Inventory::Core::NoSuchSku(std::string_view call, std::string_view sku) const {
-  return Refused(Refusal::kUnknownSku, Concat(call, ": there is no SKU '", sku, "'"));
+  if (absl::Status valid = CheckLength("sku", sku, max_sku_bytes_); !valid.ok()) return valid;
+  return Refused(Refusal::kUnknownSku, Concat(call, ": there is no SKU '", internal::Printable(sku, 100), "'"));
 }
 
 absl::Status Inventory::Core::AwaitDurable(uint64_t position) const {

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <shared_mutex>
 #include <span>
 #include <string>
@@ -45,6 +46,7 @@ class [[gnu::visibility("hidden")]] Inventory::Core {
   struct Granted {
     absl::StatusOr<OrderRef> order;
     uint64_t position = 0;
+    OrderState state = OrderState::kHeld;  // Of the order, at `position`.
     Instant start;
     bool timed = false;  // For stockade_inventory_reserve_seconds.
   };
@@ -61,7 +63,8 @@ class [[gnu::visibility("hidden")]] Inventory::Core {
 
   absl::Status AddSku(std::string_view sku, const SkuOptions& options);
   absl::Status RemoveSku(std::string_view sku);
-  absl::Status Restock(std::string_view sku, int64_t units);
+  // `request_id`: null without one.
+  absl::Status Restock(std::string_view sku, int64_t units, const std::string* request_id);
   absl::Status Reshard(std::string_view sku, int32_t shards);
 
   // These do not wait for the ledger. What they return is passed to Finish(), whatever it is.
@@ -108,25 +111,38 @@ class [[gnu::visibility("hidden")]] Inventory::Core {
   };
 
   // grant.cc. FindOrTake() needs the request's stripe, and the buyer's where an item has a limit; it sets
-  // granted.timed.
+  // granted.timed, and granted.position to that of the record which the answer rests on.
   Granted GrantLines(Request request);
   absl::StatusOr<std::vector<Line>> SumUp(const BasketRequest& request) const;  // basket.cc
-  absl::Status CheckQuantity(const std::string& request_id, std::string_view sku, int64_t quantity) const;
+  absl::Status CheckNames(std::string_view request_id, std::string_view buyer) const;
+  absl::Status CheckLine(const std::string& request_id, std::string_view sku, int64_t quantity) const;
   absl::Status CheckRequest(Request& request) const;
   absl::StatusOr<OrderBook::Ref> FindOrTake(const Request& request, uint64_t fingerprint, ItemLines lines,
                                             OrderBook::Stripe& stripe, Granted& granted);
   bool IsTimed(uint64_t counted) const;
   absl::Status CheckBuyer(const Request& request, const ItemLines& lines);
+  absl::Status Forgotten(const std::string& request_id) const;
   absl::Status CheckSame(const Request& request, const OrderRecord& record) const;
   absl::Status TakeUnits(const Request& request, const ItemLines& lines);
   absl::Status Short(const Item& item, int64_t wanted) const;
+
+  // catalogue.cc. Needs sku_changes_mutex_, and the stripe of the request's id if it has one.
+  Settled Deposit(const Request& request, OrderBook::Stripe* stripe, uint64_t fingerprint);
 
   // settle.cc
   Settled Settle(OrderId id, bool gives_back, absl::Status (Core::*settle)(OrderBook::Stripe&, OrderRecord&, Instant));
   absl::Status CommitLocked(OrderBook::Stripe& stripe, OrderRecord& record, Instant now);
   absl::Status CancelLocked(OrderBook::Stripe& stripe, OrderRecord& record, Instant now);
   void GiveBack(OrderBook::Stripe& stripe, OrderRecord& record, LedgerRecord::Kind kind, OrderState state, Instant now);
-  bool ExpireDue(size_t stripe);
+  // An expiry that the ledger refused is tried again after this, rather than at once as long as there is no room.
+  static constexpr absl::Duration kExpiryRetry = absl::Seconds(1);
+  // Of a held record whose deadline has come.
+  void Expire(OrderBook::Stripe& stripe, OrderRecord& record, Instant now);
+  // Of the order that is due first, if one is: the position of its last record.
+  std::optional<uint64_t> ExpireFirst(OrderBook::Stripe& stripe, Instant now);
+  // Ends some of the orders that are due, and waits for the ledger with no lock held. Returns when to end the next
+  // ones; nothing: no more will end.
+  std::optional<absl::Duration> ExpireDue();
 
   // take_back.cc. Undoes what the ledger has refused, and has it go on.
   void TakeBackRefused();
@@ -140,6 +156,7 @@ class [[gnu::visibility("hidden")]] Inventory::Core {
   absl::Status RecoverSku(const LedgerState::Sku& sku, int64_t taken);
   absl::Status RecoverBought(const LedgerState::Bought& bought);
   absl::Status RecoverOrder(const LedgerState::Order& order);
+  absl::Status RecoverRestock(const LedgerState::Restock& restock);
 
   void CountTaken(const OrderRecord& record);
   // OK: changes can be written down, as far as is known.
@@ -147,6 +164,8 @@ class [[gnu::visibility("hidden")]] Inventory::Core {
   // ResourceExhausted: it refuses.
   absl::Status LedgerHealth() const;
   absl::Status Refused(Refusal refusal, std::string_view what) const;
+  // kInvalid: `name`, which is `what` of a request, has more than `most` bytes.
+  absl::Status CheckLength(std::string_view what, std::string_view name, size_t most) const;
   absl::Status NoSuchOrder(OrderId id) const;
   absl::Status NoSuchSku(std::string_view call, std::string_view sku) const;
   // Appends what `make` returns, if there is a ledger; its position.
@@ -181,7 +200,9 @@ class [[gnu::visibility("hidden")]] Inventory::Core {
   std::unique_ptr<Ledger> ledger_;  // Null: memory only.
   Clock* const clock_;
   std::unique_ptr<internal::Reaper> reaper_;
+  size_t next_to_expire_ = 0;  // A stripe, modulo their number. Of the reaper's thread alone.
   const int32_t max_shards_;
+  size_t max_sku_bytes_ = kMaxSkuBytes;  // Of names in requests. Set by Recover() alone.
   internal::ForkGuard fork_guard_;
   // From the beginning of the destructor on, which has the ledger's last callbacks run: they find nothing but refusals.
   // Set with sku_changes_mutex_ held.

@@ -78,7 +78,8 @@ Inventory::Core::Granted Inventory::Core::GrantLines(Request request) {
       for (const Line& line : request.lines) {
         const auto found = items_.find(line.sku);
         lines.push_back({.item = found == items_.end() ? nullptr : found->second.get(), .quantity = line.quantity});
-        has_limit |= lines.back().item != nullptr && lines.back().item->per_buyer_limit != 0;
+        // One that is unknown may be added, and sold to this very request, before the stripe is locked.
+        has_limit |= lines.back().item == nullptr || lines.back().item->per_buyer_limit != 0;
       }
     }
     const uint64_t fingerprint = orders_.FingerprintOf(request.request_id);
@@ -87,8 +88,7 @@ Inventory::Core::Granted Inventory::Core::GrantLines(Request request) {
     const std::lock_guard lock(stripe.mutex);
     absl::StatusOr<OrderBook::Ref> order = FindOrTake(request, fingerprint, std::move(lines), stripe, granted);
     if (!order.ok()) return order.status();
-    // A repeat waits, too: the first answer is none before it is durable.
-    granted.position = (*order)->position;
+    granted.state = (*order)->state;
     return OrderRef(*std::move(order));
   }();
   return granted;
@@ -105,9 +105,9 @@ absl::StatusOr<Inventory::Core::OrderRef> Inventory::Core::Finish(Granted grante
 }
 
 absl::Status Inventory::Core::CheckRequest(Request& request) const {
-  if (request.request_id.empty()) return Refused(Refusal::kInvalid, "the request_id is empty");
+  if (absl::Status valid = CheckNames(request.request_id, request.buyer); !valid.ok()) return valid;
   for (const Line& line : request.lines) {
-    absl::Status valid = CheckQuantity(request.request_id, line.sku, line.quantity);
+    absl::Status valid = CheckLine(request.request_id, line.sku, line.quantity);
     if (!valid.ok()) return valid;
   }
   request.ttl = WholeMicroseconds(request.ttl);
@@ -117,8 +117,14 @@ absl::Status Inventory::Core::CheckRequest(Request& request) const {
   return absl::OkStatus();
 }
 
-absl::Status Inventory::Core::CheckQuantity(const std::string& request_id, std::string_view sku,
-                                            int64_t quantity) const {
+absl::Status Inventory::Core::CheckNames(std::string_view request_id, std::string_view buyer) const {
+  if (request_id.empty()) return Refused(Refusal::kInvalid, "the request_id is empty");
+  if (absl::Status valid = CheckLength("request_id", request_id, kMaxRequestIdBytes); !valid.ok()) return valid;
+  return CheckLength("buyer", buyer, kMaxBuyerBytes);
+}
+
+absl::Status Inventory::Core::CheckLine(const std::string& request_id, std::string_view sku, int64_t quantity) const {
+  if (absl::Status valid = CheckLength("sku", sku, max_sku_bytes_); !valid.ok()) return valid;
   if (quantity >= 1) return absl::OkStatus();
   return Refused(Refusal::kInvalid, Concat("request '", request_id, "' wants ", quantity, " units of '", sku,
                                            "'; at least one can be taken"));
@@ -129,12 +135,17 @@ absl::StatusOr<internal::OrderBook::Ref> Inventory::Core::FindOrTake(const Reque
                                                                      Granted& granted) {
   const Instant now = granted.start;
   OrderBook::Found found = orders_.Find(stripe, fingerprint, request.request_id, now);
+  // A repeat waits, too, also if it is refused: nothing is said of the first request before that is durable.
+  if (found.record != nullptr) granted.position = found.record->position;
   if (found.forgotten) {
-    return Refused(Refusal::kRequestForgotten, Concat("request id '", request.request_id,
-                                                      "' was used before, longer ago than answers are remembered"));
+    return Forgotten(request.request_id);
   }
   if (found.record != nullptr) {
     if (absl::Status same = CheckSame(request, *found.record); !same.ok()) return same;
+    if (const Instant at = clock_->Now(); found.record->IsDue(at)) {
+      Expire(stripe, *found.record, at);
+      granted.position = found.record->position;
+    }
     granted.timed = IsTimed(metrics_.Add(internal::kRepeats));
     return std::move(found.record);
   }
@@ -157,6 +168,7 @@ absl::StatusOr<internal::OrderBook::Ref> Inventory::Core::FindOrTake(const Reque
   internal::CrashPoint("grant: units taken, before the append");
   record->position = Append([&] { return Written(*record); });
   internal::CrashPoint("grant: appended");
+  granted.position = record->position;
   if (orders_.Add(stripe, record, now)) reaper_->WakeBy(record->deadline);
   granted.timed = IsTimed(metrics_.Add(reserve ? internal::kReservations : internal::kTakes));
   return record;
@@ -220,12 +232,17 @@ absl::Status Inventory::Core::CheckBuyer(const Request& request, const ItemLines
   return absl::OkStatus();
 }
 
+absl::Status Inventory::Core::Forgotten(const std::string& request_id) const {
+  return Refused(Refusal::kRequestForgotten,
+                 Concat("request id '", request_id, "' was used before, longer ago than answers are remembered"));
+}
+
 absl::Status Inventory::Core::CheckSame(const Request& request, const OrderRecord& record) const {
   const auto differs = [&](std::string_view what) {
     return Refused(Refusal::kRequestMismatch,
                    Concat("request id '", request.request_id, "' was used before, with another ", what));
   };
-  if (request.kind != record.kind) return differs("call (one of Reserve, ReserveBasket and Take)");
+  if (request.kind != record.kind) return differs("call (one of Reserve, ReserveBasket, Take and Restock)");
   if (request.buyer != record.buyer) return differs("buyer");
   if (!std::ranges::equal(request.lines, record.lines, {}, &Line::sku,
                           [](const internal::ItemLine& line) { return std::string_view(line.item->sku); })) {

@@ -4,6 +4,7 @@
 
 #include "core.h"
 #include "stockade/base/log.h"
+#include "stockade/base/printable.h"
 #include "stockade/base/strings.h"
 
 namespace stockade {
@@ -11,7 +12,7 @@ namespace stockade {
 using internal::Concat;
 
 absl::Status InventoryOptions::Validate() const {
-  if (name.empty()) return absl::InvalidArgumentError("Inventory: name is empty");
+  if (absl::Status valid = internal::CheckName("Inventory: name", name); !valid.ok()) return valid;
   const auto bad = [&](std::string_view what) {
     return absl::InvalidArgumentError(Concat("Inventory '", name, "': ", what));
   };
@@ -27,8 +28,12 @@ absl::Status InventoryOptions::Validate() const {
 }
 
 absl::Status SkuOptions::Validate() const {
-  absl::Status valid = ShardedStockOptions{.name = "SKU", .stock = stock, .shards = shards}.Validate();
-  if (!valid.ok()) return valid;
+  if (stock < 0 || stock > kMaxUnits) {
+    return absl::InvalidArgumentError(Concat("stock is ", stock, ", which is not within 0 to ", kMaxUnits));
+  }
+  if (shards < 0 || shards > kMaxShards) {
+    return absl::InvalidArgumentError(Concat("shards is ", shards, ", which is not within 0 to ", kMaxShards));
+  }
   if (per_buyer_limit < 0) {
     return absl::InvalidArgumentError(Concat("per_buyer_limit is ", per_buyer_limit, ", which is below 0"));
   }
@@ -65,9 +70,14 @@ absl::Status Inventory::RemoveSku(std::string_view sku) {
   return core_->RemoveSku(sku);
 }
 
+absl::Status Inventory::Restock(const RestockRequest& request) {
+  core_->CheckNotForked();
+  return core_->Restock(request.sku, request.quantity, &request.request_id);
+}
+
 absl::Status Inventory::Restock(std::string_view sku, int64_t units) {
   core_->CheckNotForked();
-  return core_->Restock(sku, units);
+  return core_->Restock(sku, units, nullptr);
 }
 
 absl::Status Inventory::Reshard(std::string_view sku, int32_t shards) {

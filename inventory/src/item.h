@@ -108,6 +108,9 @@ struct Item {
   std::unique_ptr<ShardedStock> stock;
   // What was `stock`, from its removal until that is durable. Guarded by mutex.
   std::unique_ptr<ShardedStock> withdrawn = nullptr;
+  // Of the record that added or removed it in the ledger; 0: durable since recovery, or no ledger. Guarded by the
+  // inventory's sku_changes_mutex_.
+  uint64_t position = 0;
   std::atomic<uint64_t> put_up;              // Ever, and withdrawn_units as well: neither falls.
   std::atomic<uint64_t> withdrawn_units{0};  // By a removal, or by the end of an order after it.
 };

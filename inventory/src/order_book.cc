@@ -44,8 +44,7 @@ OrderBook::Found OrderBook::Find(const Stripe& stripe, uint64_t fingerprint, con
                                  Instant now) const {
   const auto found = stripe.records.find(Stripe::ById{fingerprint, request_id});
   if (found == stripe.records.end()) return {.forgotten = stripe.forgotten.contains(fingerprint)};
-  if (Forgotten(*found->record, now)) return {.forgotten = true};
-  return {.record = found->record};
+  return {.record = found->record, .forgotten = Forgotten(*found->record, now)};
 }
 
 const OrderBook::Ref* OrderBook::Remembered(const Stripe& stripe, OrderId id) {
@@ -61,7 +60,8 @@ const OrderBook::Ref* OrderBook::Remembered(const Stripe& stripe, OrderId id) {
 
 OrderBook::Ref OrderBook::FindById(const Stripe& stripe, OrderId id, Instant now) {
   const Ref* const record = Remembered(stripe, id);
-  return record == nullptr || *record == nullptr || Forgotten(**record, now) ? nullptr : *record;
+  if (record == nullptr || *record == nullptr || Forgotten(**record, now)) return nullptr;
+  return (*record)->kind == OrderKind::kRestock ? nullptr : *record;
 }
 
 bool OrderBook::Add(Stripe& stripe, Ref record, Instant now) {

@@ -87,8 +87,8 @@ class OrderBook {
   };
 
   struct Found {
-    Ref record = nullptr;    // Null: none that is remembered.
-    bool forgotten = false;  // There was one.
+    Ref record = nullptr;    // Null: there is none. One that is forgotten may still be here.
+    bool forgotten = false;  // There was one, and its time to be forgotten has come.
   };
 
   // `retention`: how long after its end an order is remembered.
@@ -114,7 +114,7 @@ class OrderBook {
   // All below need the stripe locked.
 
   Found Find(const Stripe& stripe, uint64_t fingerprint, const std::string& request_id, Instant now) const;
-  // Null: none that is remembered.
+  // Null: no order that is remembered.
   Ref FindById(const Stripe& stripe, OrderId id, Instant now);
   // The id of the next record that is added to the stripe.
   OrderId NextId(const Stripe& stripe) const {

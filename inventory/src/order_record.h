@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
@@ -14,7 +15,7 @@
 
 namespace stockade::internal {
 
-enum class OrderKind : uint8_t { kTake, kReserve, kBasket };
+enum class OrderKind : uint8_t { kTake, kReserve, kBasket, kRestock };
 
 struct ItemLine {
   Item* item;
@@ -23,7 +24,8 @@ struct ItemLine {
 // Ascending by SKU, each once.
 using ItemLines = absl::InlinedVector<ItemLine, 1>;
 
-// What a request got.
+// What a request got. A restock is no order: it is here for its request id, has ended (kSold) from the beginning, and
+// its units are counted nowhere.
 struct OrderRecord {
   // Set once, before others see the record.
   OrderId id;
@@ -43,6 +45,8 @@ struct OrderRecord {
   // Of its last record in the ledger; 0: durable since recovery, or no ledger. Whoever tells of the order waits for it.
   uint64_t position = 0;
 
+  // Its TTL has passed, and the reaper has not come by yet. Needs the stripe.
+  bool IsDue(Instant now) const { return state == OrderState::kHeld && now >= deadline; }
   bool has_buyer_limit() const {
     for (const ItemLine& line : lines) {
       if (line.item->per_buyer_limit != 0) return true;
@@ -50,6 +54,20 @@ struct OrderRecord {
     return false;
   }
 };
+
+inline OrderRecord RestockRecord(OrderId id, uint64_t fingerprint, ItemLine line, std::string request_id, Instant at) {
+  return {.id = id,
+          .fingerprint = fingerprint,
+          .kind = OrderKind::kRestock,
+          .lines = {line},
+          .request_id = std::move(request_id),
+          .buyer = {},
+          .ttl = absl::InfiniteDuration(),
+          .expires_at = absl::InfiniteFuture(),
+          .deadline = Instant::InfiniteFuture(),
+          .state = OrderState::kSold,
+          .ended_at = at};
+}
 
 inline std::vector<OrderLine> LinesOf(const OrderRecord& record) {
   std::vector<OrderLine> lines;

@@ -3,10 +3,16 @@
 #include <algorithm>
 #include <utility>
 
+#include "stockade/base/start_thread.h"
+
 namespace stockade::internal {
 
-Reaper::Reaper(Clock* clock, const OrderBook& orders, std::function<bool(size_t)> expire)
-    : clock_(clock), orders_(orders), expire_(std::move(expire)), thread_([this] { Run(); }) {}
+Reaper::Reaper(Clock* clock, const OrderBook& orders, Expire expire)
+    : clock_(clock), orders_(orders), expire_(std::move(expire)) {}
+
+absl::Status Reaper::Start() {
+  return StartThread(thread_, [this] { Run(); });
+}
 
 Reaper::~Reaper() {
   {
@@ -14,7 +20,7 @@ Reaper::~Reaper() {
     stopping_ = true;
   }
   wake_.notify_all();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 void Reaper::WakeBy(Instant due) {
@@ -38,15 +44,19 @@ void Reaper::Run() {
     woken_ = false;
     asleep_until_.store(Instant::InfiniteFuture(), std::memory_order_seq_cst);
     lock.unlock();
+    absl::Duration pause = absl::ZeroDuration();
     const Instant now = clock_->Now();
-    for (size_t i = 0; i < orders_.stripe_count(); ++i) {
-      if (orders_.EarliestDue(i) <= now && !expire_(i)) return;
+    if (EarliestDue() <= now) {
+      const std::optional<absl::Duration> wanted = expire_();
+      if (!wanted.has_value()) return;
+      pause = *wanted;
     }
-    const Instant until = EarliestDue();
+    const bool pauses = pause > absl::ZeroDuration();
+    const Instant until = pauses ? now + pause : EarliestDue();
     lock.lock();
-    if (woken_) continue;
+    if (woken_ && !pauses) continue;
     asleep_until_.store(until, std::memory_order_seq_cst);
-    while (!woken_ && !stopping_ && clock_->Now() < until) clock_->WaitUntil(wake_, lock, until);
+    while ((pauses || !woken_) && !stopping_ && clock_->Now() < until) clock_->WaitUntil(wake_, lock, until);
   }
 }
 

@@ -5,21 +5,28 @@
 #include <condition_variable>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <thread>
 
+#include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "order_book.h"
 #include "stockade/base/clock.h"
 
 namespace stockade::internal {
 
-// A thread that waits for the earliest deadline of the reservations that run, and hands over those whose time has come.
-// Thread-safe.
+// A thread that waits for the earliest deadline of the reservations that run, and has those ended whose time has come.
+// Thread-safe, from Start() on.
 class Reaper {
  public:
-  // `expire` is called with every stripe that has something due, on the reaper's thread, which holds no lock: so it
-  // takes an order's locks in their order, and waits its turn for each. (With try-locks alone, callers that keep a
-  // stripe busy would keep units from coming back.) It returns false once nothing will expire any more.
-  Reaper(Clock* clock, const OrderBook& orders, std::function<bool(size_t stripe)> expire);
+  // `expire` is called as long as something is due, on the reaper's thread, which holds no lock: so it takes an order's
+  // locks in their order, and waits its turn for each. (With try-locks alone, callers that keep a stripe busy would
+  // keep units from coming back.) It returns for how long it is not to be called again, or nothing once nothing will
+  // expire any more.
+  using Expire = std::function<std::optional<absl::Duration>()>;
+  Reaper(Clock* clock, const OrderBook& orders, Expire expire);
+  // Once. ResourceExhausted: the system gives no thread.
+  absl::Status Start();
   // Waits for an `expire` that runs.
   ~Reaper();
 
@@ -35,7 +42,7 @@ class Reaper {
 
   Clock* const clock_;
   const OrderBook& orders_;
-  const std::function<bool(size_t)> expire_;
+  const Expire expire_;
   // Until when the thread sleeps; infinite while it looks through the stripes. Set (seq_cst) to infinite before the
   // look, which reads what WakeBy()'s caller stored (seq_cst) before it reads this. So either the look sees the new
   // deadline, or WakeBy() sees that it may not have, and wakes the thread.

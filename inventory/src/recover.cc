@@ -31,8 +31,10 @@ absl::Status Inventory::Core::Recover() {
   if (ledger_ != nullptr) {
     if (absl::Status recovered = RecoverFromLedger(); !recovered.ok()) return recovered;
   }
-  reaper_ = std::make_unique<internal::Reaper>(clock_, orders_, [this](size_t stripe) { return ExpireDue(stripe); });
-  return absl::OkStatus();
+  reaper_ = std::make_unique<internal::Reaper>(clock_, orders_, [this] { return ExpireDue(); });
+  absl::Status started = reaper_->Start();
+  if (started.ok()) return started;
+  return absl::Status(started.code(), Concat("Inventory '", name_, "': ", started.message()));
 }
 
 absl::Status Inventory::Core::RecoverFromLedger() {
@@ -66,8 +68,16 @@ absl::Status Inventory::Core::RecoverFromLedger() {
   }
   // As they ended, which is the order in which they are forgotten.
   std::ranges::stable_sort(state.orders, {}, &LedgerState::Order::ended_at);
+  std::ranges::stable_sort(state.restocks, {}, &LedgerState::Restock::at);
+  auto restock = state.restocks.cbegin();
   for (const LedgerState::Order& order : state.orders) {
+    for (; restock != state.restocks.cend() && restock->at <= order.ended_at; ++restock) {
+      if (absl::Status added = RecoverRestock(*restock); !added.ok()) return added;
+    }
     if (absl::Status added = RecoverOrder(order); !added.ok()) return added;
+  }
+  for (; restock != state.restocks.cend(); ++restock) {
+    if (absl::Status added = RecoverRestock(*restock); !added.ok()) return added;
   }
   return absl::OkStatus();
 }
@@ -95,6 +105,7 @@ absl::Status Inventory::Core::RecoverSku(const LedgerState::Sku& sku, int64_t ta
   }
   item->units.Take(sku.sold_forgotten);
   item->units.Sell(sku.sold_forgotten);
+  max_sku_bytes_ = std::max(max_sku_bytes_, sku.sku.size());
   if (!sku.removed) AddSkuGauges(*item);
   return absl::OkStatus();
 }
@@ -147,6 +158,25 @@ absl::Status Inventory::Core::RecoverOrder(const LedgerState::Order& order) {
   const std::lock_guard lock(stripe.mutex);
   if (TakesUnits(order.state)) CountTaken(*record);
   if (absl::Status added = orders_.AddRecovered(stripe, record, now); !added.ok()) return damaged(added.message());
+  return absl::OkStatus();
+}
+
+absl::Status Inventory::Core::RecoverRestock(const LedgerState::Restock& restock) {
+  const auto damaged = [&](const auto& what) {
+    return absl::DataLossError(Concat("Inventory '", name_, "': restock ", restock.order_id, ": ", what));
+  };
+  Item* const item = FindItem(restock.sku);
+  if (item == nullptr || restock.quantity < 1) return damaged("its SKU or its quantity cannot be");
+  const Instant now = clock_->Now();
+  const absl::Duration since = std::max(absl::ZeroDuration(), clock_->WallNow() - restock.at);
+  const uint64_t fingerprint = orders_.FingerprintOf(restock.request_id);
+  auto record = std::make_shared<OrderRecord>(internal::RestockRecord(
+      restock.order_id, fingerprint, {.item = item, .quantity = restock.quantity}, restock.request_id, now - since));
+  OrderBook::Stripe& stripe = orders_.StripeOf(fingerprint);
+  const std::lock_guard lock(stripe.mutex);
+  if (absl::Status added = orders_.AddRecovered(stripe, std::move(record), now); !added.ok()) {
+    return damaged(added.message());
+  }
   return absl::OkStatus();
 }
 

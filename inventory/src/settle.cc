@@ -1,10 +1,20 @@
 // How a reservation ends: exactly once, under its request's stripe.
 
+#include <algorithm>
+#include <optional>
+
 #include "core.h"
 #include "stockade/base/crash_point.h"
 #include "stockade/base/strings.h"
 
 namespace stockade {
+namespace {
+
+// Expiries in the ledger's queue, at the most: a take that is appended behind them waits for these and no more. A
+// sixteenth of SqliteLedgerOptions::max_batch_records.
+constexpr size_t kMaxQueuedExpiries = 256;
+
+}  // namespace
 
 using internal::Concat;
 
@@ -18,7 +28,7 @@ Inventory::Core::Settled Inventory::Core::Settle(OrderId id, bool gives_back,
   std::unique_lock lock(stripe->mutex);
   Instant now = clock_->Now();
   OrderBook::Ref record = orders_.FindById(*stripe, id, now);
-  if (record != nullptr && gives_back && record->has_buyer_limit()) {
+  if (record != nullptr && record->has_buyer_limit() && (gives_back || record->IsDue(now))) {
     // The buyer's lock comes first, and only the record says which.
     lock.unlock();
     buyer_lock = buyers_.LockFor(record->buyer);
@@ -27,6 +37,8 @@ Inventory::Core::Settled Inventory::Core::Settle(OrderId id, bool gives_back,
     record = orders_.FindById(*stripe, id, now);
   }
   if (record == nullptr) return {.status = NoSuchOrder(id)};
+  // The answer will say that the order is over, so a record has to say so first.
+  if (record->IsDue(now)) Expire(*stripe, *record, now);
   absl::Status status = (this->*settle)(*stripe, *record, now);
   return {.status = std::move(status), .position = record->position};
 }
@@ -43,7 +55,6 @@ absl::Status Inventory::Core::CommitLocked(OrderBook::Stripe& stripe, OrderRecor
   if (record.state == OrderState::kCancelled) return refuse("was cancelled");
   if (record.state == OrderState::kExpired) return refuse("has expired");
   if (record.state == OrderState::kSold) return absl::OkStatus();
-  if (now >= record.deadline) return refuse("has expired");
   internal::CrashPoint("commit: before the append");
   record.position = Append([&] { return LedgerRecord{.kind = LedgerRecord::Kind::kCommit, .order_id = record.id}; });
   internal::CrashPoint("commit: appended");
@@ -58,8 +69,8 @@ absl::Status Inventory::Core::CancelLocked(OrderBook::Stripe& stripe, OrderRecor
     return absl::FailedPreconditionError(
         Concat("Inventory '", name_, "': order ", record.id, " cannot be cancelled: it is sold"));
   }
-  // Else its units are for sale again, or the reaper is at it.
-  if (record.state == OrderState::kHeld && now < record.deadline) {
+  // Otherwise its units are for sale again.
+  if (record.state == OrderState::kHeld) {
     GiveBack(stripe, record, LedgerRecord::Kind::kCancel, OrderState::kCancelled, now);
     metrics_.Add(internal::kCancels);
   }
@@ -86,32 +97,49 @@ void Inventory::Core::GiveBack(OrderBook::Stripe& stripe, OrderRecord& record, L
   internal::CrashPoint("give back: deposited");
 }
 
-bool Inventory::Core::ExpireDue(size_t index) {
-  OrderBook::Stripe& stripe = orders_.stripe(index);
-  uint64_t position = 0;
-  for (;;) {
-    // In a ledger that has failed nothing can be written down any more: the units stay out.
-    if (!Ready().ok()) return false;
-    OrderBook::Ref record;
-    {
-      const std::lock_guard lock(stripe.mutex);
-      record = orders_.FirstDue(stripe, clock_->Now());
-    }
-    if (record == nullptr) break;
-    const internal::BuyerBook::Lock buyer_lock = LockBuyer(record->has_buyer_limit(), record->buyer);
+void Inventory::Core::Expire(OrderBook::Stripe& stripe, OrderRecord& record, Instant now) {
+  GiveBack(stripe, record, LedgerRecord::Kind::kExpire, OrderState::kExpired, now);
+  metrics_.Add(internal::kExpirations);
+}
+
+std::optional<uint64_t> Inventory::Core::ExpireFirst(OrderBook::Stripe& stripe, Instant now) {
+  OrderBook::Ref record;
+  {
     const std::lock_guard lock(stripe.mutex);
-    if (record->state != OrderState::kHeld) continue;
-    GiveBack(stripe, *record, LedgerRecord::Kind::kExpire, OrderState::kExpired, clock_->Now());
-    position = record->position;
-    metrics_.Add(internal::kExpirations);
+    record = orders_.FirstDue(stripe, now);
   }
-  // Nobody waits for these.
-  if (position != 0) {
-    ledger_->NotifyDurable(position, [this, position](const absl::Status& durable) {
-      (void)Finish(Settled{.position = position}, durable);
-    });
+  if (record == nullptr) return std::nullopt;
+  const internal::BuyerBook::Lock buyer_lock = LockBuyer(record->has_buyer_limit(), record->buyer);
+  const std::lock_guard lock(stripe.mutex);
+  if (record->state == OrderState::kHeld) Expire(stripe, *record, clock_->Now());
+  return record->position;
+}
+
+std::optional<absl::Duration> Inventory::Core::ExpireDue() {
+  const Instant now = clock_->Now();
+  const size_t stripes = orders_.stripe_count();
+  uint64_t position = 0;
+  size_t expired = 0;
+  size_t idle = 0;  // Stripes in a row that have nothing due.
+  while (expired < kMaxQueuedExpiries && idle < stripes) {
+    // In a ledger that has failed nothing can be written down any more: the units stay out.
+    if (idle == 0 && !Ready().ok()) return std::nullopt;
+    // One of each stripe in turn, which is nearly the order of the grants: a ledger finds those side by side.
+    const size_t stripe = next_to_expire_++ % stripes;
+    const std::optional<uint64_t> ended =
+        orders_.EarliestDue(stripe) > now ? std::nullopt : ExpireFirst(orders_.stripe(stripe), now);
+    if (!ended.has_value()) {
+      ++idle;
+      continue;
+    }
+    idle = 0;
+    ++expired;
+    position = std::max(position, *ended);
   }
-  return true;
+  // So that a take never waits for more than these.
+  const absl::Status durable = AwaitDurable(position);
+  (void)Finish(Settled{.position = position}, durable);
+  return absl::IsResourceExhausted(durable) ? kExpiryRetry : absl::ZeroDuration();
 }
 
 absl::StatusOr<OrderState> Inventory::Core::StateOf(OrderId id) {
@@ -121,7 +149,7 @@ absl::StatusOr<OrderState> Inventory::Core::StateOf(OrderId id) {
   const Instant now = clock_->Now();
   const OrderBook::Ref record = orders_.FindById(*stripe, id, now);
   if (record == nullptr) return NoSuchOrder(id);
-  if (record->state == OrderState::kHeld && now >= record->deadline) return OrderState::kExpired;
+  if (record->IsDue(now)) return OrderState::kExpired;
   return record->state;
 }
 

@@ -8,6 +8,7 @@
 #include "inventory_metrics.h"
 #include "sharded_stock_inline.h"
 #include "stockade/base/log.h"
+#include "stockade/base/printable.h"
 #include "stockade/base/strings.h"
 #include "stockade/base/thread_slot.h"
 #include "stockade/locks/reentrant_mutex.h"
@@ -39,7 +40,7 @@ size_t RandomBelow(size_t bound) {
 }  // namespace
 
 absl::Status ShardedStockOptions::Validate() const {
-  if (name.empty()) return absl::InvalidArgumentError("ShardedStock: name is empty");
+  if (absl::Status valid = internal::CheckName("ShardedStock: name", name); !valid.ok()) return valid;
   if (stock < 0 || stock > kMaxUnits) {
     return absl::InvalidArgumentError(
         Concat("ShardedStock '", name, "': stock is ", stock, ", which is not within 0 to ", kMaxUnits));

@@ -18,9 +18,6 @@ namespace {
 using internal::Concat;
 using Kind = LedgerRecord::Kind;
 
-// An expiry that was refused is tried again after this, rather than at once as long as there is no room.
-constexpr absl::Duration kExpiryRetry = absl::Seconds(1);
-
 }  // namespace
 
 void Inventory::Core::TakeBackRefused() {
@@ -60,11 +57,15 @@ void Inventory::Core::TakeBackSku(const LedgerRecord& refused) {
   if (refused.kind == Kind::kRestock) {
     (void)item->stock->Take(refused.quantity);
     item->Withdraw(refused.quantity);
+    if (refused.order_id == 0) return;
+    OrderBook::Stripe& stripe = *orders_.StripeOfOrder(refused.order_id);
+    orders_.Withdraw(stripe, orders_.FindUndecided(stripe, refused.order_id));
     return;
   }
   const std::lock_guard catalogue_lock(catalogue_mutex_);
   if (refused.kind == Kind::kRemoveSku) {
     item->stock = std::move(item->withdrawn);
+    item->position = 0;  // As in TakeBackEnd().
     item->PutUp(refused.quantity);
     (void)item->stock->Deposit(refused.quantity);
     return;

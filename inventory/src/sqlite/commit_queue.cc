@@ -10,12 +10,12 @@
 
 namespace stockade::internal {
 
-void CommitQueue::Start(uint64_t last_row) {
+absl::Status CommitQueue::Start(uint64_t last_row) {
   {
     std::lock_guard own(mutex_);
     decided_ = flight_end_ = appended_ = last_row;
   }
-  notifier_.Start();
+  return notifier_.Start();
 }
 
 bool CommitQueue::WasRefused(uint64_t position) const {

@@ -50,8 +50,8 @@ class CommitQueue {
   CommitQueue(std::string ledger, size_t max_batch, size_t max_queued)
       : ledger_(std::move(ledger)), max_batch_(max_batch), max_queued_(max_queued) {}
 
-  // Positions begin after `last_row`. Throws std::system_error where there is no thread to be had.
-  void Start(uint64_t last_row);
+  // Positions begin after `last_row`. ResourceExhausted: the system gives no thread.
+  absl::Status Start(uint64_t last_row);
 
   // As Ledger's.
   uint64_t Append(LedgerRecord record);

@@ -2,10 +2,12 @@
 
 #include <utility>
 
+#include "stockade/base/start_thread.h"
+
 namespace stockade::internal {
 
-void DurableNotifier::Start() {
-  thread_ = std::thread([this] { Run(); });
+absl::Status DurableNotifier::Start() {
+  return StartThread(thread_, [this] { Run(); });
 }
 
 void DurableNotifier::Stop() {

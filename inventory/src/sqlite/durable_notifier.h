@@ -23,8 +23,8 @@ class DurableNotifier {
   DurableNotifier& operator=(const DurableNotifier&) = delete;
   ~DurableNotifier() { Stop(); }
 
-  // Throws std::system_error where there is no thread to be had.
-  void Start();
+  // ResourceExhausted: the system gives no thread.
+  absl::Status Start();
 
   // Calls back all that is outstanding, which must be settled by then, and ends the thread. Nobody may call meanwhile.
   void Stop();

@@ -35,8 +35,8 @@ std::string OwnerIn(int descriptor) {
 
 void WriteOwnerTo(int descriptor) {
   const std::string pid = Concat(getpid(), "\n");
-  // Only for the message above; on a full disk it does without.
-  if (ftruncate(descriptor, 0) == 0) (void)!pwrite(descriptor, pid.data(), pid.size(), 0);
+  // Only for the message above; on a full disk it does without. What is behind the line stays.
+  (void)!pwrite(descriptor, pid.data(), pid.size(), 0);
 }
 
 }  // namespace

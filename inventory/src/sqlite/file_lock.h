@@ -21,6 +21,9 @@ class FileLock {
   FileLock& operator=(FileLock&&) = delete;
   ~FileLock();
 
+  // Of the file, whose first line is the owner's process id; the rest is the owner's to use from byte 64 on.
+  int descriptor() const { return descriptor_; }
+
  private:
   explicit FileLock(int descriptor) : descriptor_(descriptor) {}
 

@@ -19,6 +19,7 @@ absl::StatusOr<JournalPruner> JournalPruner::Create(SqliteDatabase& database, Jo
       {&pruner.find_row_, "SELECT at_us FROM journal WHERE position = ?1"},
       {&pruner.delete_lines_, "DELETE FROM order_lines WHERE order_id = ?1"},
       {&pruner.delete_order_, "DELETE FROM orders WHERE order_id = ?1 AND state <> 'held' RETURNING request_id, buyer"},
+      {&pruner.delete_restock_, "DELETE FROM restocks WHERE position = ?1 RETURNING request_id"},
       {&pruner.add_bought_,
        "INSERT INTO bought(sku, buyer, units) SELECT sku, ?2, ?3 FROM skus "
        "WHERE sku = ?1 AND per_buyer_limit > 0 AND removed = 0 "
@@ -92,6 +93,7 @@ absl::StatusOr<JournalPruner::Fold> JournalPruner::FoldRows(int64_t before_us) {
 
 absl::Status JournalPruner::FoldRow(const JournalRow& row, Fold& fold) {
   for (const OrderLine& line : row.lines) FoldLine(row.kind, line, fold);
+  if (row.kind == Kind::kRestock) return row.order_id == 0 ? absl::OkStatus() : ForgetRestock(row, fold);
   if (row.order_id != 0) {
     return StateAfter(row.kind) == OrderState::kHeld ? absl::OkStatus() : ForgetOrder(row, fold);
   }
@@ -155,6 +157,16 @@ absl::Status JournalPruner::ForgetOrder(const JournalRow& ending, Fold& fold) {
     status = add_bought_.Run();
   }
   return status;
+}
+
+absl::Status JournalPruner::ForgetRestock(const JournalRow& row, Fold& fold) {
+  delete_restock_.Bind(1, static_cast<int64_t>(row.position));
+  const absl::StatusOr<bool> found = delete_restock_.Step();
+  if (!found.ok()) return found.status();
+  if (!*found) return absl::DataLossError(Concat("journal: restock ", row.order_id, " is not in its table"));
+  fold.requests.push_back(fingerprint_(delete_restock_.Text(0)));
+  fold.last_id = std::max(fold.last_id, row.order_id);
+  return delete_restock_.Run();
 }
 
 absl::Status JournalPruner::Write(const Fold& fold) {

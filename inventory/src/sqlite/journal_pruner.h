@@ -68,6 +68,7 @@ class JournalPruner {
   void FoldLine(LedgerRecord::Kind kind, const OrderLine& line, Fold& fold);
   // By the row that ends it.
   absl::Status ForgetOrder(const JournalRow& ending, Fold& fold);
+  absl::Status ForgetRestock(const JournalRow& row, Fold& fold);
   absl::Status Write(const Fold& fold);
   bool Removed(const std::string& sku, const Fold& fold) const {
     return start_.removed.contains(sku) || fold.removed.contains(sku);
@@ -81,6 +82,7 @@ class JournalPruner {
   SqliteStatement find_row_;
   SqliteStatement delete_lines_;
   SqliteStatement delete_order_;
+  SqliteStatement delete_restock_;
   SqliteStatement add_bought_;
   SqliteStatement delete_bought_;
   SqliteStatement update_sku_;

@@ -86,8 +86,27 @@ const LedgerState::Order* JournalReplay::FindOrder(uint64_t order_id) const {
 absl::Status JournalReplay::ApplyToSku(const JournalRow& row) {
   const OrderLine& line = row.lines[0];
   if (row.kind == Kind::kAddSku) return book_.Add(line.sku, line.quantity).status();
-  if (row.kind == Kind::kRestock) return book_.Restock(line.sku, line.quantity).status();
-  return book_.Remove(line.sku, line.quantity).status();
+  if (row.kind == Kind::kRemoveSku) return book_.Remove(line.sku, line.quantity).status();
+  if (absl::Status checked = CheckRestock(row); !checked.ok()) return checked;
+  return book_.Restock(line.sku, line.quantity).status();
+}
+
+absl::Status JournalReplay::CheckRestock(const JournalRow& row) {
+  if (row.order_id == 0) return absl::OkStatus();
+  const auto differs = [&](std::string_view what) {
+    return absl::DataLossError(Concat("restock ", row.order_id, " ", what));
+  };
+  if (next_restock_ == shown_.restocks.size()) return differs("is not in the table of restocks");
+  const LedgerState::Restock& restock = shown_.restocks[next_restock_];
+  if (restock.order_id != row.order_id || start_.restocked_at[next_restock_] != row.position) {
+    return differs("is not the next one in the table of restocks");
+  }
+  if (restock.sku != row.lines[0].sku || restock.quantity != row.lines[0].quantity) {
+    return differs("is of other units in the table of restocks");
+  }
+  if (restock.at != absl::FromUnixMicros(row.at_us)) return differs("is of another time in the table of restocks");
+  ++next_restock_;
+  return absl::OkStatus();
 }
 
 absl::Status JournalReplay::ApplyToOrder(const JournalRow& row) {
@@ -130,6 +149,10 @@ absl::Status JournalReplay::Finish() const {
     const std::string_view by_journal = states_[i].has_value() ? StateName(*states_[i]) : "unknown";
     return absl::DataLossError(
         Concat("order ", order.order_id, " is ", StateName(order.state), ", but by the journal ", by_journal));
+  }
+  if (next_restock_ != shown_.restocks.size()) {
+    return absl::DataLossError(
+        Concat("restock ", shown_.restocks[next_restock_].order_id, " is unknown to the journal"));
   }
   for (const LedgerState::Sku& sku : shown_.skus) {
     const SkuStock* const stock = book_.Find(sku.sku);

@@ -1,6 +1,7 @@
 #ifndef STOCKADE_INVENTORY_SQLITE_JOURNAL_REPLAY_H_
 #define STOCKADE_INVENTORY_SQLITE_JOURNAL_REPLAY_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -24,7 +25,8 @@ struct ReplayStart {
     bool removed;
   };
   std::vector<Sku> skus = {};
-  std::vector<uint64_t> granted_at = {};  // Of shown.orders: the position of each one's grant.
+  std::vector<uint64_t> granted_at = {};    // Of shown.orders: the position of each one's grant.
+  std::vector<uint64_t> restocked_at = {};  // Of shown.restocks: their positions, which ascend.
 };
 
 // The journal must lead from its start to the state that the other tables show, by way of states that were right: no
@@ -51,12 +53,15 @@ class JournalReplay {
   // Null: not shown.
   const LedgerState::Order* FindOrder(uint64_t order_id) const;
   absl::Status ApplyToSku(const JournalRow& row);
+  // That a restock with a request id is the next one in the table of restocks.
+  absl::Status CheckRestock(const JournalRow& row);
   absl::Status ApplyToOrder(const JournalRow& row);
 
   const LedgerState& shown_;
   const ReplayStart& start_;
   std::vector<std::optional<OrderState>> states_;  // Of shown_.orders, by the journal so far; none: not granted yet.
   StockBook book_;
+  size_t next_restock_ = 0;  // Of shown_.restocks.
   uint64_t last_position_;
 };
 

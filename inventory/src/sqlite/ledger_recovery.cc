@@ -20,6 +20,7 @@ namespace {
 absl::Status CheckFile(SqliteDatabase& database) {
   const absl::StatusOr<std::string> verdict = database.QueryText("PRAGMA quick_check(1)");
   if (!verdict.ok()) return verdict.status();
+  if (absl::Status damage = database.PageDamage(); !damage.ok()) return damage;
   return *verdict == "ok" ? absl::OkStatus() : absl::DataLossError(Concat("quick_check: ", *verdict));
 }
 
@@ -31,7 +32,7 @@ struct Tables {
 
 absl::Status ReadLedger(SqliteDatabase& database, Tables& tables) {
   absl::StatusOr<SqliteStatement> rows =
-      database.Prepare("SELECT journal_start, last_forgotten_id, fingerprint_key FROM ledger");
+      database.Prepare("SELECT journal_start, last_forgotten_id, fingerprint_key, session FROM ledger");
   if (!rows.ok()) return rows.status();
   const absl::StatusOr<bool> row = rows->Step();
   if (!row.ok()) return row.status();
@@ -43,6 +44,7 @@ absl::Status ReadLedger(SqliteDatabase& database, Tables& tables) {
   AddFromBlob(rows->Blob(2), key);
   tables.to.key = {key[0], key[1]};
   tables.to.state.fingerprint_key = tables.to.key;
+  tables.to.session = rows->Int(3);
   return absl::OkStatus();
 }
 
@@ -103,6 +105,22 @@ absl::Status ReadOrders(SqliteDatabase& database, Tables& tables) {
   return row.ok() ? lines->ExpectEnd() : row.status();
 }
 
+absl::Status ReadRestocks(SqliteDatabase& database, Tables& tables) {
+  absl::StatusOr<SqliteStatement> rows =
+      database.Prepare("SELECT order_id, request_id, sku, quantity, at_us, position FROM restocks ORDER BY position");
+  if (!rows.ok()) return rows.status();
+  absl::StatusOr<bool> row;
+  while ((row = rows->Step()).ok() && *row) {
+    tables.to.state.restocks.push_back({.order_id = static_cast<uint64_t>(rows->Int(0)),
+                                        .request_id = std::string(rows->Text(1)),
+                                        .sku = std::string(rows->Text(2)),
+                                        .quantity = rows->Int(3),
+                                        .at = absl::FromUnixMicros(rows->Int(4))});
+    tables.start.restocked_at.push_back(static_cast<uint64_t>(rows->Int(5)));
+  }
+  return row.status();
+}
+
 absl::Status ReadBought(SqliteDatabase& database, Tables& tables) {
   absl::StatusOr<SqliteStatement> rows = database.Prepare("SELECT sku, buyer, units FROM bought");
   if (!rows.ok()) return rows.status();
@@ -146,24 +164,32 @@ absl::Status CheckBought(const RecoveredLedger& ledger) {
   return absl::OkStatus();
 }
 
-// Of those in the table of orders. DataLoss: one is there twice.
+// Of those in the tables of orders and of restocks. DataLoss: one is there twice.
 absl::Status FingerprintRequests(RecoveredLedger& ledger) {
   const RequestFingerprint fingerprint(ledger.key);
-  ledger.requests.reserve(ledger.state.orders.size());
+  const auto for_each = [&](const auto& visit) {
+    for (const LedgerState::Order& order : ledger.state.orders) visit("order ", order.order_id, order.request_id);
+    for (const LedgerState::Restock& restock : ledger.state.restocks) {
+      visit("restock ", restock.order_id, restock.request_id);
+    }
+  };
+  ledger.requests.reserve(ledger.state.orders.size() + ledger.state.restocks.size());
   std::vector<uint64_t> repeated;
-  for (const LedgerState::Order& order : ledger.state.orders) {
-    const uint64_t request = fingerprint(order.request_id);
+  for_each([&](std::string_view, uint64_t, const std::string& request_id) {
+    const uint64_t request = fingerprint(request_id);
     if (!ledger.requests.insert(request).second) repeated.push_back(request);
-  }
+  });
+  absl::Status unique;
+  if (repeated.empty()) return unique;
   // Two ids may have the same fingerprint, once in a thousand years.
   std::set<std::string_view> ids;
-  for (const LedgerState::Order& order : ledger.state.orders) {
-    if (repeated.empty() || std::ranges::find(repeated, fingerprint(order.request_id)) == repeated.end()) continue;
-    if (ids.insert(order.request_id).second) continue;
-    return absl::DataLossError(
-        Concat("order ", order.order_id, ": its request id '", order.request_id, "' is that of another order"));
-  }
-  return absl::OkStatus();
+  for_each([&](std::string_view what, uint64_t order_id, const std::string& request_id) {
+    if (!unique.ok() || std::ranges::find(repeated, fingerprint(request_id)) == repeated.end()) return;
+    if (ids.insert(request_id).second) return;
+    unique =
+        absl::DataLossError(Concat(what, order_id, ": its request id '", request_id, "' is that of another order"));
+  });
+  return unique;
 }
 
 absl::Status ReplayJournal(SqliteDatabase& database, JournalReplay& replay) {
@@ -183,7 +209,7 @@ absl::StatusOr<RecoveredLedger> RecoverLedger(SqliteDatabase& database) {
   RecoveredLedger recovered;
   Tables tables{.to = recovered};
   absl::Status status = CheckFile(database);
-  for (const auto read : {ReadLedger, ReadSkus, ReadOrders, ReadBought, ReadForgotten}) {
+  for (const auto read : {ReadLedger, ReadSkus, ReadOrders, ReadRestocks, ReadBought, ReadForgotten}) {
     if (status.ok()) status = read(database, tables);
   }
   if (status.ok()) status = FingerprintRequests(recovered);

@@ -17,8 +17,9 @@ struct RecoveredLedger {
   FingerprintKey key = {};
   JournalStart start;
   StockBook book;                          // Of state.skus.
-  absl::flat_hash_set<uint64_t> requests;  // Fingerprints of the request ids of state.orders.
+  absl::flat_hash_set<uint64_t> requests;  // Fingerprints of the request ids of state.orders and .restocks.
   uint64_t last_position = 0;              // 0: there never was a record.
+  int64_t session = 0;                     // Of the last that wrote to it.
 };
 
 // Checks the file and reads it. DataLoss: damaged; or the state does not add up, by itself or with the journal.

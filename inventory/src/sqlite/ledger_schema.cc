@@ -27,6 +27,11 @@ namespace {
 // the midst of others costs a page of the log. settled_at_us is the at_us of the take, commit, cancel or expire. NULL
 // in expires_at_us and ttl_us is never.
 //
+// A restock that had a request id is in restocks, under its position, and its row of the journal has an order_id, which
+// is of no order, so that neither can go without the other. Its request id is forgotten as that of an order.
+//
+// ledger.session is a number of its own for each time that a ledger wrote to the file: see high_water_mark.h.
+//
 // No request_id is there twice, but no index says so: it would be touched all over by each batch, which took five
 // sixths of the time among 10^5 orders. Who writes checks it, and who opens. Constraints avoid IN: for more than two
 // values it builds a table in each statement, which took a third of the time.
@@ -35,7 +40,8 @@ CREATE TABLE ledger(
   one INTEGER PRIMARY KEY CHECK (one = 1),
   journal_start INTEGER NOT NULL CHECK (journal_start >= 0),
   last_forgotten_id INTEGER NOT NULL CHECK (last_forgotten_id >= 0),
-  fingerprint_key BLOB NOT NULL CHECK (length(fingerprint_key) = 16)
+  fingerprint_key BLOB NOT NULL CHECK (length(fingerprint_key) = 16),
+  session INTEGER NOT NULL
 ) STRICT;
 CREATE TABLE skus(
   sku TEXT PRIMARY KEY NOT NULL,
@@ -90,7 +96,7 @@ CREATE TABLE journal(
     WHEN 'expire' THEN order_id IS NOT NULL
     WHEN 'cancel' THEN order_id IS NOT NULL
     WHEN 'reserve_basket' THEN order_id IS NOT NULL AND sku IS NULL
-    WHEN 'restock' THEN order_id IS NULL AND sku IS NOT NULL
+    WHEN 'restock' THEN sku IS NOT NULL
     WHEN 'add_sku' THEN order_id IS NULL AND sku IS NOT NULL
     WHEN 'remove_sku' THEN order_id IS NULL AND sku IS NOT NULL
     ELSE 0 END)
@@ -102,6 +108,14 @@ CREATE TABLE journal_lines(
   quantity INTEGER NOT NULL CHECK (quantity > 0),
   PRIMARY KEY (position, line)
 ) STRICT, WITHOUT ROWID;
+CREATE TABLE restocks(
+  order_id INTEGER NOT NULL UNIQUE CHECK (order_id > 0),
+  request_id TEXT NOT NULL,
+  sku TEXT NOT NULL REFERENCES skus(sku),
+  quantity INTEGER NOT NULL CHECK (quantity > 0),
+  at_us INTEGER NOT NULL,
+  position INTEGER PRIMARY KEY CHECK (position > 0)
+) STRICT;
 CREATE TABLE bought(
   sku TEXT NOT NULL REFERENCES skus(sku),
   buyer TEXT NOT NULL,
@@ -115,16 +129,16 @@ CREATE TABLE forgotten(
 )sql";
 
 absl::Status MakeTables(SqliteDatabase& database) {
-  const std::string script = Concat("BEGIN IMMEDIATE;", kTables, "INSERT INTO ledger VALUES(1, 0, 0, randomblob(16));",
-                                    "PRAGMA application_id = ", kLedgerApplicationId,
-                                    "; PRAGMA user_version = ", kLedgerSchemaVersion, "; COMMIT;");
+  const std::string script = Concat(
+      "BEGIN IMMEDIATE;", kTables, "INSERT INTO ledger VALUES(1, 0, 0, randomblob(16), 0);",
+      "PRAGMA application_id = ", kLedgerApplicationId, "; PRAGMA user_version = ", kLedgerSchemaVersion, "; COMMIT;");
   absl::Status made = database.Execute(script.c_str());
   return made.ok() ? made : database.RollBackAfter(std::move(made));
 }
 
 }  // namespace
 
-absl::Status PrepareLedgerFile(SqliteDatabase& database) {
+absl::Status PrepareLedgerFile(SqliteDatabase& database, bool fresh) {
   // Before the first lock, for which the file must be writable: that would say "bad file descriptor".
   if (database.read_only()) return absl::PermissionDeniedError("the file cannot be written");
   // Exclusive before the first read: then the index of the write-ahead log lives in memory, nobody else gets in, and
@@ -142,6 +156,9 @@ absl::Status PrepareLedgerFile(SqliteDatabase& database) {
 
   // A crash before the tables were made leaves such a file too.
   const bool empty = *application_id == 0 && *version == 0 && *objects == 0;
+  if (empty && !fresh) {
+    return absl::FailedPreconditionError("a SQLite database without tables; remove it to begin a new ledger");
+  }
   if (!empty && *application_id != kLedgerApplicationId) {
     return absl::FailedPreconditionError(
         Concat("a SQLite database of another application (application_id ", *application_id, "), not a ledger"));
@@ -150,7 +167,7 @@ absl::Status PrepareLedgerFile(SqliteDatabase& database) {
     return absl::FailedPreconditionError(
         Concat("a ledger of schema version ", *version, "; this program reads version ", kLedgerSchemaVersion));
   }
-  if (*version == 1 || *version == 2) {
+  if (*version > 0 && *version < kLedgerSchemaVersion) {
     return absl::FailedPreconditionError(Concat("a ledger of schema version ", *version,
                                                 ", which no release has written; this program reads version ",
                                                 kLedgerSchemaVersion));

@@ -10,11 +10,11 @@ namespace stockade::internal {
 
 // PRAGMA application_id of a ledger: "Stkd". PRAGMA user_version: of its tables.
 inline constexpr int64_t kLedgerApplicationId = 0x53746b64;
-inline constexpr int64_t kLedgerSchemaVersion = 3;
+inline constexpr int64_t kLedgerSchemaVersion = 4;
 
-// Makes the tables in an empty file. FailedPrecondition: a file that is no ledger, or one of another version; left as
-// it is.
-absl::Status PrepareLedgerFile(SqliteDatabase& database);
+// Makes the tables in an empty file, if `fresh`. FailedPrecondition: a file that is no ledger, or one of another
+// version, or an empty database; left as it is.
+absl::Status PrepareLedgerFile(SqliteDatabase& database, bool fresh);
 
 }  // namespace stockade::internal
 

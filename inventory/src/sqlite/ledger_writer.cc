@@ -6,8 +6,10 @@
 #include "ledger_metrics.h"
 #include "ledger_recovery.h"
 #include "ledger_schema.h"
+#include "request_fingerprint.h"
 #include "stockade/base/crash_point.h"
 #include "stockade/base/log.h"
+#include "stockade/base/start_thread.h"
 #include "stockade/base/strings.h"
 
 namespace stockade::internal {
@@ -16,32 +18,45 @@ namespace {
 // 16 MiB: a page that many batches write to is moved into the file once, and a checkpoint takes 10 to 25 ms.
 constexpr int64_t kLogPages = 4096;
 
+// Writes page 1, with what is there already.
+constexpr char kTouchPageOne[] = "PRAGMA user_version = 4";
+static_assert(kLedgerSchemaVersion == 4);
+
 }  // namespace
 
 absl::StatusOr<LedgerState> LedgerWriter::Recover() {
-  // Whatever is wrong with it, the file stays as it was found.
-  database_.set_checkpoint_on_close(false);
-  absl::Status status = PrepareLedgerFile(database_);
-  if (!status.ok()) return status;
-  CrashPoint("open: file prepared");
-  absl::StatusOr<RecoveredLedger> found = RecoverLedger(database_);
+  absl::StatusOr<RecoveredLedger> found = opened_->Examine();
   if (!found.ok()) return found.status();
   // What was in the log may have been written by a process that was killed before its fsync, so that a power cut could
   // still undo what the caller is about to be told; or by one whose fsync failed, so that it only looks as if it were
   // on the disk. A checkpoint moves all of it into the file, and syncs that.
   CrashPoint("open: recovered, before the checkpoint");
-  if (status = database_.RewriteLog(); !status.ok()) return status;
-  const absl::StatusOr<int64_t> busy = database_.QueryInt("PRAGMA wal_checkpoint(TRUNCATE)");
+  opened_->keep_log();
+  if (absl::Status status = database().RewriteLog(); !status.ok()) return status;
+  if (absl::Status status = database().Checkpoint(); !status.ok()) return status;
+  CrashPoint("open: log moved into the file");
+  if (opened_->files().need != LogNeed::kNone) {
+    if (absl::Status status = database().SetLogNeed(LogNeed::kNone); !status.ok()) return status;
+  }
+  CrashPoint("open: file complete, before the log is emptied");
+  // The next log has other salts, so that CheckLog() never takes what a crash has left of this one for its frames.
+  const absl::StatusOr<int64_t> busy = database().QueryInt("PRAGMA wal_checkpoint(TRUNCATE)");
   if (!busy.ok()) return busy.status();
   if (*busy != 0) return absl::FailedPreconditionError("somebody else reads it");
+  if (opened_->files().fresh) {
+    absl::Status status = opened_->mark().Begin(found->session, found->last_position);
+    // Otherwise a power cut could leave a mark which says that the ledger is still being made.
+    if (status.ok()) status = opened_->mark().Sync();
+    if (!status.ok()) return status;
+  }
   CrashPoint("open: checkpoint done");
-  database_.StopAutomaticCheckpoints();
+  database().StopAutomaticCheckpoints();
   const RequestFingerprint fingerprint(found->key);
   absl::StatusOr<RecordApplier> applier =
-      RecordApplier::Create(database_, std::move(found->book), fingerprint, std::move(found->requests));
+      RecordApplier::Create(database(), std::move(found->book), fingerprint, std::move(found->requests));
   if (!applier.ok()) return applier.status();
   applier_.emplace(*std::move(applier));
-  absl::StatusOr<JournalPruner> pruner = JournalPruner::Create(database_, std::move(found->start), fingerprint);
+  absl::StatusOr<JournalPruner> pruner = JournalPruner::Create(database(), std::move(found->start), fingerprint);
   if (!pruner.ok()) return pruner.status();
   pruner_.emplace(*std::move(pruner));
   last_row_ = found->last_position;
@@ -50,9 +65,10 @@ absl::StatusOr<LedgerState> LedgerWriter::Recover() {
   return std::move(found->state);
 }
 
-void LedgerWriter::Start(Instant opened) {
-  queue_.Start(last_row_);
-  thread_ = std::thread([this] { Run(); });
+absl::Status LedgerWriter::Start(Instant opened) {
+  absl::Status started = queue_.Start(last_row_);
+  if (started.ok()) started = StartThread(thread_, [this] { Run(); });
+  if (!started.ok()) return started;
   const absl::Duration took = options_.clock->Now() - opened;
   metrics_.AddGauge(kLedgerQueueRecords, [this] { return static_cast<double>(queue_.size()); });
   metrics_.AddGauge(kLedgerRecoverySeconds, [took] { return absl::ToDoubleSeconds(took); });
@@ -60,9 +76,10 @@ void LedgerWriter::Start(Instant opened) {
                     [this] { return static_cast<double>(journal_records_.load(std::memory_order_relaxed)); });
   metrics_.AddGauge(kLedgerFileBytes,
                     [this] { return static_cast<double>(file_bytes_.load(std::memory_order_relaxed)); });
-  if (last_row_ == 0) return;
+  if (last_row_ == 0) return started;
   Log(LogSeverity::kInfo, Concat("SqliteLedger '", path_, "': recovered ", journal_records_.load(), " records in ",
                                  absl::FormatDuration(took)));
+  return started;
 }
 
 void LedgerWriter::Stop() {
@@ -71,7 +88,37 @@ void LedgerWriter::Stop() {
   queue_.StopNotifying();
   // What a failing commit has left in the log is for Open() to judge.
   const absl::Status health = queue_.Health();
-  database_.set_checkpoint_on_close(health.ok() || absl::IsResourceExhausted(health));
+  if (!health.ok() && !absl::IsResourceExhausted(health)) return;
+  const absl::Status ended = EndLog();
+  database().set_checkpoint_on_close(ended.ok());
+  if (ended.ok()) return;
+  Log(LogSeverity::kError, Concat("SqliteLedger '", path_, "' was closed with its log: ", ended.message()));
+}
+
+absl::Status LedgerWriter::BeginLog() {
+  if (log_begun_) return absl::OkStatus();
+  const auto session = static_cast<int64_t>(RequestFingerprint::RandomKey()[0]);
+  // A log must be there before the file says so.
+  const std::string script =
+      Concat("BEGIN IMMEDIATE; UPDATE ledger SET session = ", session, "; ", kTouchPageOne, "; COMMIT");
+  absl::Status status = database().Execute(script.c_str());
+  if (!status.ok()) return database().RollBackAfter(std::move(status));
+  needs_page_one_ = false;
+  CrashPoint("writer: log begun");
+  log_needed_ = true;
+  if (status = database().SetLogNeed(LogNeed::kNeedsLog); !status.ok()) return status;
+  CrashPoint("writer: file needs its log");
+  if (status = opened_->mark().Begin(session, last_row_); !status.ok()) return status;
+  log_begun_ = true;
+  return status;
+}
+
+absl::Status LedgerWriter::EndLog() {
+  if (!log_needed_) return absl::OkStatus();
+  if (absl::Status status = database().Checkpoint(); !status.ok()) return status;
+  (void)opened_->mark().Sync();  // As in Checkpoint().
+  CrashPoint("close: log moved into the file");
+  return database().SetLogNeed(LogNeed::kNone);
 }
 
 void LedgerWriter::Run() {
@@ -80,7 +127,7 @@ void LedgerWriter::Run() {
     CrashPoint("writer: batch taken");
     if (!Commit(batch)) continue;
     absl::Status status = Prune(batch.records.size());
-    if (status.ok() && database_.log_pages() >= kLogPages) status = Checkpoint();
+    if (status.ok() && database().log_pages() >= kLogPages) status = Checkpoint();
     // Without room both are tried again after the next batch.
     if (!status.ok() && !absl::IsResourceExhausted(status)) Fail(status);
     journal_records_.store(last_row_ - pruner_->start(), std::memory_order_relaxed);
@@ -89,11 +136,17 @@ void LedgerWriter::Run() {
 
 bool LedgerWriter::Commit(CommitQueue::Batch& batch) {
   const Instant begin = options_.clock->Now();
-  const absl::Status status = applier_->Apply(batch.records, batch.first_row, options_.clock->WallNow());
+  absl::Status status = BeginLog();
+  if (status.ok()) {
+    status = applier_->Apply(batch.records, batch.first_row, options_.clock->WallNow(),
+                             needs_page_one_ ? kTouchPageOne : nullptr);
+  }
   metrics_.Observe(kLedgerCommitSeconds, options_.clock->Now() - begin);
   metrics_.ObserveCount(kLedgerBatchRecords, static_cast<int64_t>(batch.records.size()));
   if (status.ok()) {
+    needs_page_one_ = false;
     last_row_ += batch.records.size();
+    opened_->mark().Advance(last_row_);
     metrics_.Add(kLedgerCommitSuccesses);
     metrics_.Add(kLedgerRecords, batch.records.size());
     CrashPoint("writer: committed, before anybody is told");
@@ -111,9 +164,10 @@ bool LedgerWriter::Commit(CommitQueue::Batch& batch) {
     Fail(moved);
     return false;
   }
-  Log(LogSeverity::kError, Concat("SqliteLedger '", path_, "' has no room: ", status.message()));
-  queue_.Refused(batch, absl::ResourceExhaustedError(Concat(
-                            "SqliteLedger '", path_, "' has no room, and nothing was written: ", status.message())));
+  Log(LogSeverity::kError, Concat("SqliteLedger '", path_, "' has refused a batch: ", status.message()));
+  queue_.Refused(batch,
+                 absl::ResourceExhaustedError(Concat(
+                     "SqliteLedger '", path_, "' has refused a batch, and nothing was written: ", status.message())));
   return false;
 }
 
@@ -143,7 +197,12 @@ absl::Status LedgerWriter::Prune(size_t written) {
 absl::Status LedgerWriter::Checkpoint() {
   const Instant begin = options_.clock->Now();
   CrashPoint("writer: before a checkpoint");
-  absl::Status status = database_.Checkpoint();
+  absl::Status status = database().Checkpoint();
+  if (status.ok()) {
+    needs_page_one_ = true;
+    // Without it the mark lags after a power cut, and that is all.
+    (void)opened_->mark().Sync();
+  }
   CrashPoint("writer: checkpoint done");
   metrics_.Observe(kLedgerCheckpointSeconds, options_.clock->Now() - begin);
   ShowFileSize();
@@ -151,8 +210,8 @@ absl::Status LedgerWriter::Checkpoint() {
 }
 
 void LedgerWriter::ShowFileSize() {
-  const absl::StatusOr<int64_t> pages = database_.QueryInt("PRAGMA page_count");
-  const absl::StatusOr<int64_t> page_bytes = database_.QueryInt("PRAGMA page_size");
+  const absl::StatusOr<int64_t> pages = database().QueryInt("PRAGMA page_count");
+  const absl::StatusOr<int64_t> page_bytes = database().QueryInt("PRAGMA page_size");
   if (pages.ok() && page_bytes.ok()) file_bytes_.store(*pages * *page_bytes, std::memory_order_relaxed);
 }
 

@@ -3,18 +3,19 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "commit_queue.h"
-#include "file_lock.h"
 #include "journal_pruner.h"
+#include "ledger_files.h"
 #include "record_applier.h"
-#include "sqlite_database.h"
 #include "stockade/inventory/sqlite_ledger.h"
 #include "stockade/metrics/metric_set.h"
 
@@ -24,19 +25,14 @@ namespace stockade::internal {
 // move the write-ahead log into the file. All that it is given must outlive it.
 class LedgerWriter {
  public:
-  LedgerWriter(const std::string& path, const SqliteLedgerOptions& options, FileLock lock, SqliteDatabase database,
+  LedgerWriter(const std::string& path, const SqliteLedgerOptions& options, std::unique_ptr<OpenedLedger> opened,
                CommitQueue& queue, ComponentMetrics& metrics)
-      : path_(path),
-        options_(options),
-        queue_(queue),
-        metrics_(metrics),
-        lock_(std::move(lock)),
-        database_(std::move(database)) {}
+      : path_(path), options_(options), queue_(queue), metrics_(metrics), opened_(std::move(opened)) {}
 
   // Before Start(). What is recovered is durable. An error leaves the file as it was found.
   absl::StatusOr<LedgerState> Recover();
-  // `opened`: when opening the ledger began. Throws std::system_error where there is no thread to be had.
-  void Start(Instant opened);
+  // `opened`: when opening the ledger began. ResourceExhausted: the system gives no thread.
+  absl::Status Start(Instant opened);
   // Writes what is queued and ends. Nobody may append meanwhile.
   void Stop();
 
@@ -49,6 +45,10 @@ class LedgerWriter {
   void Run();
   // False: the ledger has failed.
   bool Commit(CommitQueue::Batch& batch);
+  // Before the first batch: from now on the file is not complete without its log, and says so on the disk.
+  absl::Status BeginLog();
+  // After the last batch: the file is complete, and says so.
+  absl::Status EndLog();
   absl::Status Prune(size_t written);
   absl::Status Checkpoint();
   void Fail(const absl::Status& why);
@@ -59,13 +59,18 @@ class LedgerWriter {
   CommitQueue& queue_;
   ComponentMetrics& metrics_;
 
-  // Used by Recover(), then by the thread alone. The order matters: statements go before the database, that before the
-  // lock.
-  FileLock lock_;
-  SqliteDatabase database_;
+  SqliteDatabase& database() { return opened_->database(); }
+
+  // Used by Recover(), then by the thread alone. The order matters: statements go before the database.
+  std::unique_ptr<OpenedLedger> opened_;
   std::optional<RecordApplier> applier_;
   std::optional<JournalPruner> pruner_;
-  uint64_t last_row_ = 0;  // The last position of the journal.
+  uint64_t last_row_ = 0;    // The last position of the journal.
+  bool log_needed_ = false;  // Page 1 of the file may say that it needs its log.
+  bool log_begun_ = false;
+  // The next transaction begins a generation of the log. Each must have page 1: see ChecksumVfs::SetLogNeed(). It also
+  // makes the file say that it is complete when sqlite3's shell moves the log into it.
+  bool needs_page_one_ = true;
 
   std::atomic<int64_t> retention_us_{INT64_MAX};
   // For metrics: written by the thread.

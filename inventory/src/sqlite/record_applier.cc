@@ -7,6 +7,30 @@
 #include "stockade/base/strings.h"
 
 namespace stockade::internal {
+namespace {
+
+absl::Status CheckLength(std::string_view what, std::string_view name, size_t most) {
+  if (name.size() <= most) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      Concat("a ", what, " of ", name.size(), " bytes; at most ", most, " are allowed"));
+}
+
+// What an inventory never asks for. ResourceExhausted, so that the record is refused and does not fail the ledger.
+absl::Status CheckLimits(const LedgerRecord& record) {
+  absl::Status within = CheckLength("request_id", record.request_id, kMaxRequestIdBytes);
+  if (within.ok()) within = CheckLength("buyer", record.buyer, kMaxBuyerBytes);
+  if (within.ok()) within = CheckLength("sku", record.sku, kMaxSkuBytes);
+  if (within.ok() && record.lines.size() > kMaxBasketLines) {
+    within = absl::ResourceExhaustedError(
+        Concat("a basket of ", record.lines.size(), " lines; at most ", kMaxBasketLines, " are allowed"));
+  }
+  for (const OrderLine& line : record.lines) {
+    if (within.ok()) within = CheckLength("sku", line.sku, kMaxSkuBytes);
+  }
+  return within;
+}
+
+}  // namespace
 
 using Kind = LedgerRecord::Kind;
 
@@ -34,7 +58,11 @@ absl::StatusOr<RecordApplier> RecordApplier::Create(SqliteDatabase& database, St
       {&applier.insert_journal_lines_,
        "INSERT INTO journal_lines(position, line, sku, quantity) SELECT ?1, line, sku, quantity FROM order_lines "
        "WHERE order_id = ?2 RETURNING sku, quantity"},
-      {&applier.find_request_, "SELECT order_id FROM orders WHERE request_id = ?1"},
+      {&applier.insert_restock_,
+       "INSERT INTO restocks(order_id, request_id, sku, quantity, at_us, position) VALUES(?1, ?2, ?3, ?4, ?5, ?6)"},
+      {&applier.find_request_,
+       "SELECT order_id FROM orders WHERE request_id = ?1 UNION ALL "
+       "SELECT order_id FROM restocks WHERE request_id = ?1"},
   };
   for (const auto& [statement, sql] : statements) {
     absl::StatusOr<SqliteStatement> prepared = database.Prepare(sql);
@@ -44,8 +72,10 @@ absl::StatusOr<RecordApplier> RecordApplier::Create(SqliteDatabase& database, St
   return applier;
 }
 
-absl::Status RecordApplier::Apply(std::span<const LedgerRecord> batch, uint64_t first_position, absl::Time at) {
+absl::Status RecordApplier::Apply(std::span<const LedgerRecord> batch, uint64_t first_position, absl::Time at,
+                                  const char* also) {
   absl::Status status = begin_.Run();
+  if (status.ok() && also != nullptr) status = database_->Execute(also);
   CrashPoint("writer: transaction begun");
   if (status.ok()) status = ApplyAll(batch, {first_position, absl::ToUnixMicros(at)});
   CrashPoint("writer: records applied, before the commit");
@@ -83,10 +113,11 @@ absl::Status RecordApplier::ApplyAll(std::span<const LedgerRecord> batch, Place 
 }
 
 absl::Status RecordApplier::ApplyOne(const LedgerRecord& record, Place place) {
-  absl::Status status;
+  absl::Status status = CheckLimits(record);
+  if (!status.ok()) return status;
   switch (record.kind) {
     case Kind::kAddSku: status = AddSku(record); break;
-    case Kind::kRestock:
+    case Kind::kRestock: status = Restock(record, place); break;
     case Kind::kRemoveSku: status = ChangeSku(record); break;
     case Kind::kReserve:
     case Kind::kTake: status = Grant(record, place); break;
@@ -111,6 +142,19 @@ absl::Status RecordApplier::ChangeSku(const LedgerRecord& record) {
   const StockBook::Result stock = record.kind == Kind::kRestock ? book_.Restock(record.sku, record.quantity)
                                                                 : book_.Remove(record.sku, record.quantity);
   return stock.ok() ? WriteSku(record.sku, **stock) : stock.status();
+}
+
+absl::Status RecordApplier::Restock(const LedgerRecord& record, Place place) {
+  absl::Status status = ChangeSku(record);
+  if (!status.ok() || record.request_id.empty()) return status;
+  if (status = AddRequest(record.request_id); !status.ok()) return status;
+  insert_restock_.Bind(1, static_cast<int64_t>(record.order_id));
+  insert_restock_.Bind(2, record.request_id);
+  insert_restock_.Bind(3, record.sku);
+  insert_restock_.Bind(4, record.quantity);
+  insert_restock_.Bind(5, place.at_us);
+  insert_restock_.Bind(6, static_cast<int64_t>(place.position));
+  return insert_restock_.Run();
 }
 
 absl::Status RecordApplier::Grant(const LedgerRecord& record, Place place) {
@@ -235,7 +279,8 @@ absl::Status RecordApplier::WriteJournal(const LedgerRecord& record, Place place
   insert_journal_.Bind(1, static_cast<int64_t>(place.position));
   insert_journal_.Bind(2, place.at_us);
   insert_journal_.Bind(3, KindName(record.kind));
-  if (record.kind == Kind::kAddSku || record.kind == Kind::kRestock || record.kind == Kind::kRemoveSku) {
+  const bool plain_restock = record.kind == Kind::kRestock && record.request_id.empty();
+  if (record.kind == Kind::kAddSku || plain_restock || record.kind == Kind::kRemoveSku) {
     insert_journal_.BindNull(4);
   } else {
     insert_journal_.Bind(4, static_cast<int64_t>(record.order_id));

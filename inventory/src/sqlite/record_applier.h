@@ -26,10 +26,10 @@ class RecordApplier {
   static absl::StatusOr<RecordApplier> Create(SqliteDatabase& database, StockBook book, RequestFingerprint fingerprint,
                                               absl::flat_hash_set<uint64_t> requests);
 
-  // OK: all of `batch`, which begins at `first_position`, is durable. ResourceExhausted: there was no room, and it is
-  // as if nobody had called. Any other error: rolled back, or at a failing commit unknown; after that the object must
-  // not be used.
-  absl::Status Apply(std::span<const LedgerRecord> batch, uint64_t first_position, absl::Time at);
+  // OK: all of `batch`, which begins at `first_position`, is durable. ResourceExhausted: there was no room, or a record
+  // exceeds a limit, and it is as if nobody had called. Any other error: rolled back, or at a failing commit unknown;
+  // after that the object must not be used. `also`: a statement of the same transaction, or null.
+  absl::Status Apply(std::span<const LedgerRecord> batch, uint64_t first_position, absl::Time at, const char* also);
 
   // The orders with these fingerprints have gone from the table.
   void Forget(std::span<const uint64_t> requests) {
@@ -52,6 +52,7 @@ class RecordApplier {
   absl::Status ApplyOne(const LedgerRecord& record, Place place);
   absl::Status AddSku(const LedgerRecord& record);
   absl::Status ChangeSku(const LedgerRecord& record);
+  absl::Status Restock(const LedgerRecord& record, Place place);
   absl::Status Grant(const LedgerRecord& record, Place place);
   absl::Status GrantBasket(const LedgerRecord& record, Place place);
   absl::Status Settle(const LedgerRecord& record, Place place);
@@ -75,6 +76,7 @@ class RecordApplier {
   SqliteStatement update_sku_;
   SqliteStatement insert_order_;
   SqliteStatement insert_line_;
+  SqliteStatement insert_restock_;
   SqliteStatement settle_order_;
   SqliteStatement insert_journal_;
   SqliteStatement insert_journal_lines_;

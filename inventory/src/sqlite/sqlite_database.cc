@@ -6,7 +6,9 @@
 #include <utility>
 #include <vector>
 
+#include "checksum_vfs.h"
 #include "stockade/base/strings.h"
+#include "write_ahead_log.h"
 
 namespace stockade::internal {
 namespace {
@@ -22,6 +24,7 @@ absl::StatusCode CodeFor(int code, int system_errno) {
     case SQLITE_TOOBIG: return absl::StatusCode::kFailedPrecondition;
     case SQLITE_FULL: return absl::StatusCode::kResourceExhausted;
     case SQLITE_IOERR:
+      if (code == SQLITE_IOERR_DATA) return absl::StatusCode::kDataLoss;
       // SQLite opens for reading what it may not write, and finds out when it writes.
       if (system_errno == EBADF || system_errno == EROFS) return absl::StatusCode::kPermissionDenied;
       // SQLite knows of one way only in which there is no room.
@@ -41,8 +44,14 @@ absl::StatusCode CodeFor(int code, int system_errno) {
   }
 }
 
+absl::Status PageError(uint32_t page) {
+  return absl::DataLossError(
+      Concat("page ", page, " is damaged, or was written by another program: its checksum does not fit"));
+}
+
 // Called right after what failed.
 absl::Status ErrorOf(sqlite3* connection, int code) {
+  if (code == SQLITE_IOERR_DATA) return PageError(ChecksumVfs::DamagedPage(connection));
   // Of a COMMIT whose write or sync fails SQLite 3.40 keeps no errno, or that of an earlier error; but it makes no
   // system call that fails afterwards.
   const int last_errno = errno;
@@ -112,8 +121,8 @@ std::string_view SqliteStatement::Blob(int column) const {
 
 absl::StatusOr<SqliteDatabase> SqliteDatabase::Open(const std::string& path, absl::Duration busy_wait) {
   sqlite3* raw = nullptr;
-  const int code =
-      sqlite3_open_v2(path.c_str(), &raw, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, nullptr);
+  const int code = sqlite3_open_v2(path.c_str(), &raw, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
+                                   ChecksumVfs::Name());
   if (raw == nullptr) return absl::ResourceExhaustedError("out of memory");
   SqliteDatabase database(raw);
   sqlite3_extended_result_codes(raw, 1);
@@ -166,6 +175,29 @@ absl::Status SqliteDatabase::RollBackAfter(absl::Status failure) {
   return absl::UnavailableError(Concat(failure.message(), "; and at the roll-back: ", rolled_back.message()));
 }
 
+absl::Status SqliteDatabase::EnableChecksums(LogNeed need) {
+  ChecksumVfs::Enable(connection_.get(), need);
+  int reserved = kPageChecksumBytes;
+  const int code = sqlite3_file_control(connection_.get(), "main", SQLITE_FCNTL_RESERVE_BYTES, &reserved);
+  if (code != SQLITE_OK) return ErrorOf(connection_.get(), code);
+  return Execute(Concat("PRAGMA page_size = ", kPageBytes).c_str());
+}
+
+absl::Status SqliteDatabase::PageDamage() {
+  const uint32_t page = ChecksumVfs::DamagedPage(connection_.get());
+  return page == 0 ? absl::OkStatus() : PageError(page);
+}
+
+absl::Status SqliteDatabase::SetLogNeed(LogNeed need) {
+  const int code = ChecksumVfs::SetLogNeed(connection_.get(), need);
+  if (code == SQLITE_OK) return absl::OkStatus();
+  const int system_errno = errno;
+  if (code == SQLITE_IOERR_DATA) return ErrorOf(connection_.get(), code);
+  return absl::Status(
+      CodeFor(code, system_errno),
+      absl::ErrnoToStatus(system_errno, Concat(sqlite3_errstr(code), " (SQLite error ", code, ")")).message());
+}
+
 void SqliteDatabase::StopAutomaticCheckpoints() {
   const auto keep_length = [](void* to, sqlite3*, const char*, int pages) {
     *static_cast<int64_t*>(to) = pages;
@@ -175,8 +207,11 @@ void SqliteDatabase::StopAutomaticCheckpoints() {
 }
 
 absl::Status SqliteDatabase::Checkpoint() {
-  const int code = sqlite3_wal_checkpoint_v2(connection_.get(), "main", SQLITE_CHECKPOINT_PASSIVE, nullptr, nullptr);
+  int frames = 0;
+  int moved = 0;
+  const int code = sqlite3_wal_checkpoint_v2(connection_.get(), "main", SQLITE_CHECKPOINT_PASSIVE, &frames, &moved);
   if (code != SQLITE_OK) return ErrorOf(connection_.get(), code);
+  if (moved != frames) return absl::FailedPreconditionError("somebody else reads it");
   *log_pages_ = 0;
   return absl::OkStatus();
 }
@@ -189,10 +224,15 @@ absl::Status SqliteDatabase::RewriteLog() {
   }
   sqlite3_int64 size = 0;
   code = log->pMethods->xFileSize(log, &size);
-  std::vector<char> block(size_t{64} * 1024);
+  // Whole frames, which the layer of checksums hands on as they are. What is behind the last one is none.
+  std::vector<char> block(size_t{16} * kFrameBytes);
   sqlite3_int64 offset = 0;
-  while (code == SQLITE_OK && offset < size) {
-    const int count = static_cast<int>(std::min<sqlite3_int64>(size - offset, static_cast<int64_t>(block.size())));
+  while (code == SQLITE_OK && offset + kLogHeaderBytes <= size) {
+    const sqlite3_int64 whole = (size - offset) / kFrameBytes * kFrameBytes;
+    const int count = offset == 0
+                          ? kLogHeaderBytes
+                          : static_cast<int>(std::min<sqlite3_int64>(whole, static_cast<int64_t>(block.size())));
+    if (count == 0) break;
     code = log->pMethods->xRead(log, block.data(), count, offset);
     if (code == SQLITE_OK) code = log->pMethods->xWrite(log, block.data(), count, offset);
     offset += count;

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "page_checksum.h"
 
 namespace stockade::internal {
 
@@ -69,12 +70,20 @@ class SqliteDatabase {
 
   bool read_only() const { return sqlite3_db_readonly(connection_.get(), "main") == 1; }
 
+  // Gives pages checksums, and checks them: see checksum_vfs.h. `need`: what page 1 says on the disk. Before the first
+  // statement. An empty file becomes one of pages of kPageBytes with room for them.
+  absl::Status EnableChecksums(LogNeed need);
+  // DataLoss: a page has been found damaged, and which.
+  absl::Status PageDamage();
+  // Whether the file is complete without its write-ahead log, durably. DataLoss: page 1 is damaged.
+  absl::Status SetLogNeed(LogNeed need);
+
   // From now on the write-ahead log grows until Checkpoint() is called.
   void StopAutomaticCheckpoints();
   // The length of the write-ahead log after the last commit, in pages.
   int64_t log_pages() const { return *log_pages_; }
-  // Moves the write-ahead log into the file and syncs that; the next commit begins the log anew. An error: what is
-  // committed stays so, in both.
+  // Moves the write-ahead log into the file, all of it, and syncs that; the next commit begins the log anew. An error:
+  // what is committed stays so, in both.
   absl::Status Checkpoint();
 
   // Writes the write-ahead log over itself, and syncs it. After a sync that failed, the kernel may show bytes that are

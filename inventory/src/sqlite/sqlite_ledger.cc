@@ -1,25 +1,36 @@
 #include "stockade/inventory/sqlite_ledger.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <mutex>
 #include <optional>
 #include <system_error>
 #include <utility>
 
 #include "commit_queue.h"
-#include "file_lock.h"
+#include "ledger_files.h"
 #include "ledger_metrics.h"
 #include "ledger_writer.h"
-#include "sqlite_database.h"
 #include "stockade/base/fork_guard.h"
 #include "stockade/base/log.h"
+#include "stockade/base/printable.h"
 #include "stockade/base/strings.h"
 
 namespace stockade {
+namespace {
+
+absl::Status CheckPath(const std::string& path) {
+  if (!path.empty() && path != ":memory:" && path.find('\0') == std::string::npos) return absl::OkStatus();
+  return absl::InvalidArgumentError(internal::Concat("SqliteLedger: '", path, "' names no file"));
+}
+
+absl::Status Named(const std::string& path, const absl::Status& why) {
+  return absl::Status(why.code(), internal::Concat("SqliteLedger '", path, "': ", why.message()));
+}
+
+}  // namespace
 
 absl::Status SqliteLedgerOptions::Validate() const {
-  if (name.empty()) return absl::InvalidArgumentError("SqliteLedger: name is empty");
+  if (absl::Status valid = internal::CheckName("SqliteLedger: name", name); !valid.ok()) return valid;
   if (lock_wait < absl::ZeroDuration()) return absl::InvalidArgumentError("SqliteLedger: lock_wait is negative");
   if (max_batch_records < 1) return absl::InvalidArgumentError("SqliteLedger: max_batch_records is 0");
   if (max_queued_records < 1) return absl::InvalidArgumentError("SqliteLedger: max_queued_records is 0");
@@ -29,11 +40,11 @@ absl::Status SqliteLedgerOptions::Validate() const {
 }
 
 struct SqliteLedger::State {
-  State(std::string path_in, SqliteLedgerOptions options_in, internal::FileLock lock, internal::SqliteDatabase database)
+  State(std::string path_in, SqliteLedgerOptions options_in, std::unique_ptr<internal::OpenedLedger> opened)
       : path(std::move(path_in)),
         options(std::move(options_in)),
         queue(internal::Concat("SqliteLedger '", path, "'"), options.max_batch_records, options.max_queued_records),
-        writer(path, options, std::move(lock), std::move(database), queue, metrics),
+        writer(path, options, std::move(opened), queue, metrics),
         metrics(options.metrics, internal::LedgerMetricDefs(), {{"ledger", options.name}}) {}
 
   const internal::ForkGuard fork_guard;
@@ -48,32 +59,31 @@ struct SqliteLedger::State {
 
 absl::StatusOr<std::unique_ptr<SqliteLedger>> SqliteLedger::Open(std::string path, SqliteLedgerOptions options) {
   if (absl::Status valid = options.Validate(); !valid.ok()) return valid;
-  if (path.empty() || path == ":memory:" || path.find('\0') != std::string::npos) {
-    return absl::InvalidArgumentError(internal::Concat("SqliteLedger: '", path, "' names no file"));
-  }
-  const auto failed = [&path](const absl::Status& why) {
-    return absl::Status(why.code(), internal::Concat("SqliteLedger '", path, "': ", why.message()));
-  };
+  if (absl::Status valid = CheckPath(path); !valid.ok()) return valid;
+  const auto failed = [&path](const absl::Status& why) { return Named(path, why); };
   const Instant begin = options.clock->Now();
-  std::error_code error;
-  const std::string absolute = std::filesystem::absolute(path, error).string();
-  if (error) return failed(absl::UnavailableError(error.message()));
-
-  absl::StatusOr<internal::FileLock> lock =
-      internal::FileLock::Acquire(absolute + ".lock", options.lock_wait, options.clock);
-  if (!lock.ok()) return failed(lock.status());
-  absl::StatusOr<internal::SqliteDatabase> database = internal::SqliteDatabase::Open(absolute, options.lock_wait);
-  if (!database.ok()) return failed(database.status());
-  auto state = std::make_unique<State>(path, std::move(options), *std::move(lock), *std::move(database));
+  absl::StatusOr<std::unique_ptr<internal::OpenedLedger>> opened =
+      internal::OpenedLedger::Open(path, true, options.lock_wait, options.clock);
+  if (!opened.ok()) return failed(opened.status());
+  auto state = std::make_unique<State>(path, std::move(options), *std::move(opened));
   absl::StatusOr<LedgerState> recovered = state->writer.Recover();
   if (!recovered.ok()) return failed(recovered.status());
   state->recovered = *std::move(recovered);
-  try {
-    state->writer.Start(begin);
-  } catch (const std::system_error& thrown) {
-    return failed(absl::ResourceExhaustedError(internal::Concat("cannot start a thread: ", thrown.what())));
-  }
+  if (absl::Status started = state->writer.Start(begin); !started.ok()) return failed(started);
   return std::unique_ptr<SqliteLedger>(new SqliteLedger(std::move(state)));
+}
+
+absl::Status SqliteLedger::Audit(const std::string& path) {
+  if (absl::Status valid = CheckPath(path); !valid.ok()) return valid;
+  const absl::StatusOr<std::unique_ptr<internal::OpenedLedger>> opened =
+      internal::OpenedLedger::Open(path, false, absl::ZeroDuration(), Clock::System());
+  if (!opened.ok()) return Named(path, opened.status());
+  if (absl::Status found = (*opened)->Examine().status(); !found.ok()) return Named(path, found);
+  // Beyond what opening checks: that each index has what its table has.
+  const absl::StatusOr<std::string> verdict = (*opened)->database().QueryText("PRAGMA integrity_check(1)");
+  if (!verdict.ok()) return Named(path, verdict.status());
+  if (*verdict == "ok") return absl::OkStatus();
+  return Named(path, absl::DataLossError(internal::Concat("integrity_check: ", *verdict)));
 }
 
 SqliteLedger::SqliteLedger(std::unique_ptr<State> state) : state_(std::move(state)) {}

@@ -25,7 +25,8 @@ namespace stockade {
 
 // What an Inventory is made from.
 struct STOCKADE_EXPORT InventoryOptions {
-  // Names the inventory in messages, and is the value of the label `inventory` in metrics. Not empty.
+  // Names the inventory in messages, and is the value of the label `inventory` in metrics. Not empty,
+  // and printable UTF-8: no control characters.
   std::string name = "default";
   // Where every change is written before it is acknowledged, and what the inventory starts from. Null: memory only,
   // everything is forgotten with the inventory.
@@ -91,29 +92,36 @@ struct SkuSnapshot {
 
 // A catalogue of items for sale, the requests that took from them, and the ledger that both survive in.
 //
-//   stockade::Inventory shop({.ledger = stockade::SqliteLedger::Open("orders.db").value()});
+//   stockade::Inventory shop({.name = "shop"});
 //   absl::Status added = shop.AddSku("air-force-one", {.stock = 2000, .shards = 8, .per_buyer_limit = 1});
-//   absl::StatusOr<stockade::Reservation> r =
-//       shop.Reserve({.sku = "air-force-one", .quantity = 1, .request_id = id, .buyer = user, .ttl =
-//       absl::Minutes(10)});
-//   absl::Status sold = shop.Commit(r->id());   // or Cancel; or it expires and the unit is for sale again
+//   if (!added.ok()) return added;
+//   absl::StatusOr<stockade::Reservation> held =
+//       shop.Reserve({.sku = "air-force-one", .request_id = id, .buyer = user, .ttl = absl::Minutes(10)});
+//   if (!held.ok()) return held.status();
+//   return shop.Commit(held->id());  // or Cancel; or it expires and the unit is for sale again
 //
 // Never oversold, never falsely sold out: see ShardedStock.
 //
 // A request id takes once. Sent again, at the same time, after a time-out, after its reservation was committed,
-// cancelled or expired, or after a restart, it gets the first answer; with another sku, quantity, buyer, ttl, or as
-// another of Take, Reserve and ReserveBasket, it is AlreadyExists. A refusal took nothing and is not remembered: the
-// same id may be tried again. An id that took is refused for ever once its order is forgotten: see
-// InventoryOptions::retention.
+// cancelled or expired, or after a restart, it gets the first answer, which says in state() what has become of the
+// order since; with another sku, quantity, buyer, ttl, or as another of Take, Reserve and ReserveBasket, it is
+// AlreadyExists. A refusal took nothing and is not remembered: the same id may be tried again. An id that took is
+// refused for ever once its order is forgotten: see InventoryOptions::retention.
 //
-// With a ledger, OK means durable, and every call that changes something blocks until it is, with no lock held. Where
+// With a ledger, OK means durable, and every call that changes something blocks until it is, with no lock held. So does
+// a call whose answer says what became of an order, a request id or a SKU: that a reservation is over, for one. The
+// refusals kSoldOut, kAllHeld, kBuyerLimit and kUnknownSku wait for nothing: they say what memory held at a moment of
+// the call, and what they rest on may be undone by a crash. Where
 // the ledger has no room, such a call is Unavailable and nothing has changed: the units are where they were, the same
 // request id takes once there is room, and nothing needs to be opened anew. When the ledger fails, calls whose outcome
 // is unknown and all later ones that would change something are Unavailable; what they took stays out. Open the ledger
 // again, in a new inventory, and repeat the request ids to learn what became of them. The text says which of the two.
 //
 // Answers: RefusalOf() names them. InvalidArgument, and nothing else happened: an empty request_id, a quantity below
-// 1, a basket without lines, a ttl below a microsecond, no buyer where the SKU has a per_buyer_limit.
+// 1, a basket without lines, a ttl below a microsecond, no buyer where the SKU has a per_buyer_limit; or a name or a
+// basket above kMaxSkuBytes, kMaxBuyerBytes, kMaxRequestIdBytes or kMaxBasketLines, in any call that is given one.
+// Longer ones that a ledger recovered stay as they are: their orders end by their ids, and SKU names are accepted up to
+// the longest one recovered.
 //
 // Calls on orders come in three forms: one that blocks; ...Async(), which does not wait until the answer is durable and
 // has `done`, which is not empty, run once on `executor`, which must outlive the inventory; and ...Many(), which waits
@@ -145,7 +153,7 @@ class STOCKADE_EXPORT Inventory {
   // Puts a new SKU up for sale. Others may take from it before this has returned.
   //   AlreadyExists: there is one of this name, perhaps recovered from the ledger, whose stock did not change; or there
   //   was one, and names are not used again, because orders go by them.
-  //   InvalidArgument: Validate()'s text, or an empty name.
+  //   InvalidArgument: Validate()'s text, or a name that is empty, longer than kMaxSkuBytes or not printable UTF-8.
   absl::Status AddSku(std::string_view sku, const SkuOptions& options);
 
   // Takes a SKU off sale for good: what is available is withdrawn, requests for it are kUnknownSku from now on.
@@ -153,10 +161,15 @@ class STOCKADE_EXPORT Inventory {
   //   NotFound: no such SKU.
   absl::Status RemoveSku(std::string_view sku);
 
-  // Adds units to a SKU.
-  //   NotFound: no such SKU.  InvalidArgument: below 1.  OutOfRange: more than kMaxUnits would have been granted.
-  //   Unavailable: there was no room, and nothing has changed; or the ledger has failed. There is no request id to
-  //   repeat: see by Figures().granted, then, whether it counted.
+  // Adds units to a SKU, once for each request id: sent again, it is OK and adds nothing. Request ids are those of
+  // orders, too, are compared as theirs, and are remembered for `retention` after the restock.
+  //   NotFound: no such SKU.  InvalidArgument: below 1, or a request id that is empty or too long.
+  //   OutOfRange: more than kMaxUnits would have been granted.
+  //   AlreadyExists: kRequestMismatch, kRequestForgotten.
+  //   Unavailable: there was no room, and nothing has changed; or the ledger has failed.
+  absl::Status Restock(const RestockRequest& request);
+  // The same without a request id: nothing keeps a repeat from adding the units again. If it is Unavailable because the
+  // ledger has failed, only Figures().granted of the reopened ledger shows whether it counted.
   absl::Status Restock(std::string_view sku, int64_t units);
 
   // Spreads a SKU's units over another number of shards while it is sold from: see ShardedStock::Reshard(). Not written
@@ -186,22 +199,23 @@ class STOCKADE_EXPORT Inventory {
 
   // Sells what a reservation holds, if its TTL has not passed at this call: at the same moment as expiry, exactly one
   // of both wins. OK, too, where it is sold already.
-  //   FailedPrecondition: it was cancelled or has expired; the message says which.
+  //   FailedPrecondition: it was cancelled or has expired, for good: that is durable. The message says which.
   //   NotFound: no such order, or none that is remembered.
   absl::Status Commit(OrderId id);
   void CommitAsync(OrderId id, Executor& executor, absl::AnyInvocable<void(absl::Status)> done);
   std::vector<absl::Status> CommitMany(std::span<const OrderId> ids);
 
-  // Gives back what a reservation holds. OK, too, where it has been cancelled before or has expired: its units are, or
-  // within 10 ms will be, for sale again.
+  // Gives back what a reservation holds. OK, too, if it has been cancelled before or its TTL has passed. OK means that
+  // its units are for sale again and that it can never be committed: both are durable.
   //   FailedPrecondition: it is sold.
   //   NotFound: no such order, or none that is remembered.
   absl::Status Cancel(OrderId id);
   void CancelAsync(OrderId id, Executor& executor, absl::AnyInvocable<void(absl::Status)> done);
   std::vector<absl::Status> CancelMany(std::span<const OrderId> ids);
 
-  // What has become of an order. One whose TTL has passed is kExpired, reaped or not. What it says may not be durable
-  // yet. NotFound: no such order, or none that is remembered.
+  // What has become of an order. One whose TTL has passed is kExpired, reaped or not. It does not wait for the ledger,
+  // so a crash, or a ledger without room, may undo what it says: Commit() and Cancel() give answers that hold.
+  // NotFound: no such order, or none that is remembered.
   absl::StatusOr<OrderState> StateOf(OrderId id) const;
 
   // Units that can be taken: exact, as ShardedStock::Available(). NotFound: no such SKU.

@@ -2,6 +2,7 @@
 #define STOCKADE_INVENTORY_LEDGER_H_
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -13,6 +14,14 @@
 #include "stockade/base/export.h"
 
 namespace stockade {
+
+// The longest name of a SKU, of a buyer and of a request, in bytes. Names of buyers and requests may have
+// any bytes, which are kept as they are.
+inline constexpr size_t kMaxSkuBytes = 255;
+inline constexpr size_t kMaxBuyerBytes = 255;
+inline constexpr size_t kMaxRequestIdBytes = 255;
+// The most lines of a basket, before those of the same SKU are added up.
+inline constexpr size_t kMaxBasketLines = 1'000;
 
 // One line of a basket.
 struct OrderLine {
@@ -27,7 +36,7 @@ struct LedgerRecord {
   // What was done, and which of the fields below say more of it.
   enum class Kind {
     kAddSku,         // sku, quantity (its first stock), shards, per_buyer_limit
-    kRestock,        // sku, quantity
+    kRestock,        // sku, quantity; order_id and request_id, if the restock had a request id
     kRemoveSku,      // sku, quantity: the units that were available, 0 or more, which are withdrawn
     kReserve,        // order_id, request_id, sku, quantity, buyer, expires_at, ttl
     kTake,           // order_id, request_id, sku, quantity, buyer: sold at once
@@ -93,12 +102,22 @@ struct LedgerState {
     int64_t units = 0;  // How many.
   };
 
+  // A restock that had a request id.
+  struct Restock {
+    uint64_t order_id = 0;   // Of its record; no order has it.
+    std::string request_id;  // Of the request.
+    std::string sku;         // The item.
+    int64_t quantity = 0;    // Units.
+    absl::Time at = {};      // Wall time at which the ledger wrote it down, as Order::ended_at.
+  };
+
   // For each SKU: units available = granted - sold_forgotten - those of its orders that are held or sold. Never
   // negative; 0 where removed.
   std::vector<Sku> skus;
   std::vector<Order> orders;  // Ascending by order_id. All that are held, and those that ended of late.
   std::vector<Bought> bought = {};
-  // SipHash-2-4 of the request ids of the other orders, under `fingerprint_key`.
+  std::vector<Restock> restocks = {};  // Those that were written of late.
+  // SipHash-2-4 of the request ids of the other orders and restocks, under `fingerprint_key`.
   std::vector<uint64_t> forgotten = {};
   uint64_t last_forgotten_id = 0;                      // The highest of their order ids.
   std::optional<FingerprintKey> fingerprint_key = {};  // None: the ledger forgets nothing.
@@ -135,7 +154,7 @@ class STOCKADE_EXPORT Ledger {
   // Blocks until the record at `position`, and so every one before it, is durable.
   //   Unavailable: the ledger has failed; whether the record is durable is unknown until the ledger is opened again.
   //   From then on every call says so.
-  //   ResourceExhausted: refused, for want of room; see TakeRefused().
+  //   ResourceExhausted: refused, for want of room or because a record exceeds a limit; see TakeRefused().
   virtual absl::Status AwaitDurable(uint64_t position) = 0;
 
   // Calls `done` once, with what AwaitDurable(position) would return, as soon as that would return: within the call, on
@@ -146,11 +165,12 @@ class STOCKADE_EXPORT Ledger {
   // that is outstanding has been called.
   virtual void NotifyDurable(uint64_t position, absl::AnyInvocable<void(absl::Status)> done) = 0;
 
-  // A record that there is no room for is refused, and with it every record behind it, which may build on it: none of
-  // them is durable or ever will be. What is appended from then on is refused, too, until this is called. It returns
-  // what was refused, in order, for the owner to take back in memory before it appends anything else: nobody may be
-  // between memory and the journal. Then the ledger takes records again, and perhaps refuses again. Empty: nothing was
-  // refused since the last call. Most ledgers never refuse: they fail.
+  // A record that there is no room for, or that exceeds one of the limits above, is refused, and with it every record
+  // behind it, which may build on it, and perhaps some before it: none of them is durable or ever will be. What is
+  // appended from then on is refused, too, until this is called. It returns what was refused, in order, for the owner
+  // to take back in memory before it appends anything else: nobody may be between memory and the journal. Then the
+  // ledger takes records again, and perhaps refuses again. Empty: nothing was refused since the last call. Most ledgers
+  // never refuse: they fail.
   virtual std::vector<LedgerRecord> TakeRefused() { return {}; }
 
   // Called once, after TakeRecovered(): nobody needs orders that ended longer ago than `retention`, and the ledger may

@@ -41,7 +41,8 @@ enum class ShardGuard {
 
 // What a ShardedStock is made from.
 struct STOCKADE_EXPORT ShardedStockOptions {
-  // Names the item in messages, and is the value of the label `inventory` in metrics.
+  // Names the item in messages, and is the value of the label `inventory` in metrics. Not empty, and printable UTF-8:
+  // no control characters.
   std::string name = "default";
   // Units there are at first: 0 to kMaxUnits.
   int64_t stock = 0;

@@ -20,7 +20,7 @@ namespace stockade {
 
 // What a SqliteLedger is opened with.
 struct STOCKADE_EXPORT SqliteLedgerOptions {
-  // The value of the label `ledger` in metrics.
+  // The value of the label `ledger` in metrics. Not empty, and printable UTF-8: no control characters.
   std::string name = "default";
 
   // How long Open() waits for another owner of the file to let go: for a restart that overlaps its predecessor. None by
@@ -58,11 +58,14 @@ struct STOCKADE_EXPORT SqliteLedgerOptions {
 //
 // The file is plain to read: tables skus, orders, order_lines, journal, journal_lines, bought and forgotten, whose
 // constraints refuse what cannot be. sqlite3's shell reads it once the ledger is closed or its process is gone; while
-// it is open, nobody else gets in. Times are kept in microseconds, rounded down. Files: `path`, `path`-wal while open
-// and after a crash, and `path`.lock, which stays.
+// it is open, nobody else gets in. A file that another program has written to is refused as damaged. Times are kept in
+// microseconds, rounded down. Files: `path`, `path`-wal while open and after a crash, and `path`.lock, which stays: it
+// says how far the journal was acknowledged, so that an older copy of `path` is refused as long as it is there. Where
+// `path` is a symbolic link, they are beside what it leads to.
 //
 // One ledger owns a file at a time, over all processes. Where the disk is full (or the quota used up, or the file as
-// long as it may get), the batch is rolled back and refused, and the ledger goes on: see TakeRefused(). On any other
+// long as it may get), or a record has a name or a basket above the limits in ledger.h, the batch is rolled back and
+// refused, and the ledger goes on: see TakeRefused(). On any other
 // error at a commit (I/O; a record that breaks a constraint; units taken that were never stocked or are of a SKU that
 // was removed) the ledger has failed for good, without touching the file again: what was durable stays so, and Open()
 // decides about the rest.
@@ -75,9 +78,15 @@ class STOCKADE_EXPORT SqliteLedger final : public Ledger {
   // file, O(journal). What it recovers is durable when it returns.
   //   InvalidArgument: Validate()'s text, or a path that names no file.
   //   NotFound, PermissionDenied, Unavailable: the file or its directory cannot be used, and why.
-  //   FailedPrecondition: somebody else has the file open; or it is no ledger, or one of another version.
-  //   DataLoss: the file is damaged, or does not add up.
+  //   FailedPrecondition: somebody else has the file open; or it is empty, no ledger, or one of another version.
+  //   DataLoss: the file or its log is damaged, missing, older than what was acknowledged, or does not add up. Nothing
+  //     has changed but `path`.lock.
   static absl::StatusOr<std::unique_ptr<SqliteLedger>> Open(std::string path, SqliteLedgerOptions options = {});
+
+  // Checks the ledger at `path` as Open() does, and each index against its table, and changes nothing but `path`.lock.
+  // Blocks as Open(). OK: all is there that was acknowledged, as far as that can be known. Errors as Open() has them;
+  // NotFound: there is no such file. Thread-safe.
+  static absl::Status Audit(const std::string& path);
 
   // Commits what is queued, calls back all that is outstanding of NotifyDurable(), then closes the file. Nobody may be
   // inside a call, nor may what is called back call.

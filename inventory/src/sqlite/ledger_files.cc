@@ -1,0 +1,160 @@
+#include "ledger_files.h"
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <string_view>
+#include <system_error>
+
+#include "ledger_schema.h"
+#include "stockade/base/crash_point.h"
+#include "stockade/base/strings.h"
+
+namespace stockade::internal {
+namespace {
+
+// Of the header of a database file, https://sqlite.org/fileformat2.html#the_database_header.
+constexpr std::string_view kDatabaseMagic("SQLite format 3\0", 16);
+constexpr int kPageSizeAt = 16;
+constexpr int kReservedBytesAt = 20;
+constexpr int kUserVersionAt = 60;
+constexpr int kApplicationIdAt = 68;
+
+std::string_view Describe(LogState log) {
+  switch (log) {
+    case LogState::kMissing: return "is missing";
+    case LogState::kEmpty: return "is empty";
+    case LogState::kNoHeader: return "has a damaged header";
+    case LogState::kReadable: break;
+  }
+  return "is there";
+}
+
+absl::Status CheckMissingDatabase(const std::string& path, const HighWaterMark& mark, LogState log) {
+  if (log != LogState::kMissing && log != LogState::kEmpty) {
+    return absl::DataLossError(Concat("the file is missing, but its write-ahead log '", path, "-wal' is there"));
+  }
+  if (mark.kind() == HighWaterMark::Kind::kNone) return absl::OkStatus();
+  return absl::DataLossError(Concat("the file is missing; the ledger had acknowledged position ", mark.position(),
+                                    ". To begin a new one, remove '", path, ".lock', too"));
+}
+
+}  // namespace
+
+absl::StatusOr<LedgerFiles> LedgerFiles::Find(const std::string& path, const HighWaterMark& mark) {
+  LedgerFiles files;
+  const std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen(path.c_str(), "re"), std::fclose);
+  // Other errors are SQLite's to tell.
+  if (file == nullptr && errno != ENOENT) return files;
+  std::array<unsigned char, kPageBytes> page = {};
+  const size_t size = file == nullptr ? 0 : std::fread(page.data(), 1, page.size(), file.get());
+  if (file != nullptr && std::ferror(file.get()) != 0) return files;
+  const bool ours = std::memcmp(page.data(), kDatabaseMagic.data(), kDatabaseMagic.size()) == 0 &&
+                    ReadBigEndian(page.data() + kApplicationIdAt) == kLedgerApplicationId &&
+                    ReadBigEndian(page.data() + kUserVersionAt) == kLedgerSchemaVersion;
+  // Before page 1 says that it is a ledger's, nothing in it has been acknowledged, and SQLite makes of it what it was
+  // before or after a transaction.
+  if (!ours && mark.kind() == HighWaterMark::Kind::kMaking) {
+    // SQLite makes the file before its log, so a log alone is not left by the making of a ledger.
+    if (file == nullptr) {
+      const absl::StatusOr<LogState> log = CheckLog(path + "-wal");
+      if (!log.ok()) return log.status();
+      if (*log == LogState::kReadable) return CheckMissingDatabase(path, mark, *log);
+    }
+    files.fresh = files.checked = true;
+    return files;
+  }
+  if (file == nullptr) {
+    const absl::StatusOr<LogState> log = CheckLog(path + "-wal");
+    if (!log.ok()) return log.status();
+    if (absl::Status status = CheckMissingDatabase(path, mark, *log); !status.ok()) return status;
+    files.fresh = files.checked = true;
+    return files;
+  }
+  if (size == 0) return absl::FailedPreconditionError("the file is empty; remove it to begin a new ledger");
+  if (!ours) return files;
+  files.checked = true;
+  if (size < kPageBytes) return absl::DataLossError("page 1 is cut off");
+  // By these SQLite would read other pages than were written.
+  if (page[kPageSizeAt] != kPageBytes >> 8 || page[kPageSizeAt + 1] != 0 ||
+      page[kReservedBytesAt] != kPageChecksumBytes) {
+    return absl::DataLossError("page 1 is damaged: another page size");
+  }
+  // A page 1 that fits neither was torn by a crash while it was written; then the log has it.
+  const bool complete = ReadPageChecksum(page.data()) == PageChecksum(page.data(), 1, LogNeed::kNone);
+  files.need = complete ? LogNeed::kNone : LogNeed::kNeedsLog;
+  const absl::StatusOr<LogState> log = CheckLog(path + "-wal");
+  if (!log.ok()) return log.status();
+  files.log = *log;
+  return files;
+}
+
+absl::Status LedgerFiles::CheckComplete(const std::string& path, const HighWaterMark& mark, int64_t session,
+                                        uint64_t last_position) const {
+  if (mark.kind() == HighWaterMark::Kind::kAcknowledged && last_position < mark.position()) {
+    return absl::DataLossError(Concat("position ", mark.position(),
+                                      " was acknowledged, but the file and its log end at ", last_position,
+                                      ". If an older copy was put back on purpose, remove '", path, ".lock'"));
+  }
+  if (need == LogNeed::kNone || log == LogState::kReadable || mark.IsExactFor(session)) return absl::OkStatus();
+  return absl::DataLossError(Concat("the file was not closed, and its write-ahead log '", path, "-wal' ", Describe(log),
+                                    ": what was acknowledged may be in it alone"));
+}
+
+absl::StatusOr<std::unique_ptr<OpenedLedger>> OpenedLedger::Open(const std::string& path, bool make,
+                                                                 absl::Duration lock_wait, Clock* clock) {
+  std::error_code error;
+  const std::filesystem::path absolute = std::filesystem::absolute(path, error);
+  if (error) return absl::UnavailableError(error.message());
+  // As SQLite resolves it, so that each name of one file has one lock, one mark and one log. A hard link has its own.
+  std::string resolved = std::filesystem::weakly_canonical(absolute, error).string();
+  if (error) resolved = absolute.string();
+  if (!make && !std::filesystem::exists(resolved, error)) return absl::NotFoundError("there is no such file");
+
+  absl::StatusOr<FileLock> lock = FileLock::Acquire(resolved + ".lock", lock_wait, clock);
+  if (!lock.ok()) return lock.status();
+  absl::StatusOr<HighWaterMark> mark = HighWaterMark::Read(lock->descriptor());
+  if (!mark.ok()) return mark.status();
+  const absl::StatusOr<LedgerFiles> files = LedgerFiles::Find(resolved, *mark);
+  if (!files.ok()) return files.status();
+  if (files->fresh && !make) return absl::NotFoundError("the process that began to make it died, and it holds nothing");
+  if (files->fresh && mark->kind() == HighWaterMark::Kind::kNone) {
+    if (absl::Status status = mark->WriteMaking(); !status.ok()) return status;
+  }
+  CrashPoint("open: files found");
+  std::unique_ptr<OpenedLedger> opened(
+      new OpenedLedger(std::move(resolved), *std::move(lock), *std::move(mark), *files));
+  absl::StatusOr<SqliteDatabase> database = SqliteDatabase::Open(opened->path_, lock_wait);
+  if (!database.ok()) return database.status();
+  // Whatever is wrong with it, the file stays as it was found.
+  database->set_checkpoint_on_close(false);
+  opened->removes_empty_log_ = !files->fresh && !std::filesystem::exists(opened->path_ + "-wal", error);
+  opened->database_.emplace(*std::move(database));
+  if (files->checked) {
+    if (absl::Status status = opened->database_->EnableChecksums(files->need); !status.ok()) return status;
+  }
+  return opened;
+}
+
+OpenedLedger::~OpenedLedger() {
+  database_.reset();
+  const std::string log = path_ + "-wal";
+  std::error_code error;
+  if (removes_empty_log_ && std::filesystem::is_empty(log, error) && !error) std::filesystem::remove(log, error);
+}
+
+absl::StatusOr<RecoveredLedger> OpenedLedger::Examine() {
+  if (absl::Status status = PrepareLedgerFile(*database_, files_.fresh); !status.ok()) return status;
+  if (!files_.checked) return absl::DataLossError("page 1 is damaged: it is not that of a ledger");
+  CrashPoint("open: file prepared");
+  absl::StatusOr<RecoveredLedger> found = RecoverLedger(*database_);
+  if (!found.ok()) return found.status();
+  absl::Status complete = files_.CheckComplete(path_, mark_, found->session, found->last_position);
+  if (!complete.ok()) return complete;
+  return found;
+}
+
+}  // namespace stockade::internal
