@@ -34,6 +34,29 @@ bool IsKnownPath(std::string_view path) {
          path.starts_with(kStock);
 }
 
+// Names of this machine that no DNS server can point elsewhere: a page of evil.example, whose name was
+// resolved to 127.0.0.1, sends that name. The port may be another than ours, which may be forwarded.
+bool IsLoopback(std::string_view authority) {
+  for (const std::string_view name : {"127.0.0.1", "localhost", "[::1]"}) {
+    if (!absl::EqualsIgnoreCase(std::string(authority.substr(0, name.size())), std::string(name))) continue;
+    const std::string_view port = authority.substr(name.size());
+    return port.empty() || (port[0] == ':' && std::all_of(port.begin() + 1, port.end(), absl::ascii_isdigit));
+  }
+  return false;
+}
+
+// Of a request that a page of another origin may have made in a browser on this machine.
+std::optional<ApiError> RefusalOfOrigin(const Request& head) {
+  if (head.get_header_value_count("Host") != 1) return ApiError{400, "bad_host", "exactly one Host is required"};
+  const std::string host = head.get_header_value("Host");
+  if (!IsLoopback(host)) return ApiError{403, "foreign_host", "this is served to 127.0.0.1 and localhost alone"};
+  if (head.get_header_value_count("Origin") > 1 ||
+      (head.has_header("Origin") && !absl::EqualsIgnoreCase(head.get_header_value("Origin"), "http://" + host))) {
+    return ApiError{403, "foreign_origin", "this is served to its own page alone"};
+  }
+  return std::nullopt;
+}
+
 bool IsReading(const Request& request) { return request.method == "GET" || request.method == "HEAD"; }
 
 bool IsJson(const std::string& content_type) {
@@ -112,6 +135,7 @@ void ShowMetrics(Response& response) {
 }  // namespace
 
 std::optional<ApiError> Api::Refusal(const Request& head) {
+  if (auto foreign = RefusalOfOrigin(head)) return foreign;
   if (!IsKnownPath(head.path)) return ApiError{404, "not_found", "there is nothing at this path"};
   if (head.path != "/orders") {
     if (!IsReading(head)) return ApiError{405, "method_not_allowed", "this is only read", "GET, HEAD"};

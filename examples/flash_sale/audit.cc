@@ -179,4 +179,13 @@ std::string AuditLine(const StockAudit& audit, const std::optional<HotKeyFigures
                       " loads_per_expiry=", hot_key ? absl::StrFormat("%.2f", hot_key->LoadsPerExpiry()) : "-");
 }
 
+std::string ExplainOversold(const StockAudit& audit) {
+  if (audit.oversold == 0) return "";
+  const int64_t at_the_end = std::max<int64_t>(-audit.available, 0);
+  const char* const came_back = at_the_end < audit.oversold ? ": cancelled and expired units have come back" : "";
+  return absl::StrCat("oversold: at the worst moment ", audit.oversold, " units more than the stock of ", audit.stock,
+                      " were held or sold; at the end ", at_the_end, " are (available=", audit.available, ")",
+                      came_back);
+}
+
 }  // namespace flash_sale

@@ -36,6 +36,9 @@ absl::StatusOr<StockAudit> AuditLedger(const std::string& path, const std::strin
 // "audit: stock=... loads_per_expiry=1.00"; without a `hot_key`, "-".
 std::string AuditLine(const StockAudit& audit, const std::optional<HotKeyFigures>& hot_key);
 
+// What an audit line with oversold units means, in words, without a newline. Empty if nothing is oversold.
+std::string ExplainOversold(const StockAudit& audit);
+
 }  // namespace flash_sale
 
 #endif  // STOCKADE_EXAMPLES_FLASH_SALE_AUDIT_H_

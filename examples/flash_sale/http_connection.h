@@ -5,27 +5,32 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 
 #include "absl/time/time.h"
+#include "connections.h"
 #include "stockade/base/instant.h"
 
 namespace flash_sale {
 
-// A socket whose reads and writes end at a deadline, and whose reads end after so many bytes. One thread.
+// A socket whose reads and writes end at a deadline, and of which requests' heads are received whole before httplib
+// reads them. One thread.
 class HttpConnection final : public httplib::Stream {
  public:
-  // Does not close `fd`.
-  explicit HttpConnection(socket_t fd);
+  static constexpr size_t kMostHeadBytes = 32'768;
+  static constexpr size_t kMostHeaderBytes = CPPHTTPLIB_HEADER_MAX_LENGTH;  // Of one header: 8 KiB.
+
+  // Does not close `fd`, which is open in `connections`.
+  HttpConnection(socket_t fd, Connections* connections);
 
   // Whether there is something to read before `idle` has passed.
   bool AwaitRequest(absl::Duration idle);
-  // From here on a request and its answer have so many bytes to read, and so long.
-  void BeginRequest(size_t bytes, absl::Duration time);
-  // A read of the request met the client's end, the deadline or the last byte it may have.
+  // Receives a request's head. From here on the request and its answer have so long. False: the head, or one of its
+  // headers, is too long.
+  bool ReceiveHead(absl::Duration time);
+  // A read of the request met the client's end or the deadline.
   bool cut_short() const { return cut_short_; }
-  // The last is why.
-  bool too_long() const { return cut_short_ && bytes_left_ == 0; }
   bool answered() const { return answered_; }
 
   // After the last answer: lets a client that still sends read it. Closing at once would reset the connection.
@@ -43,13 +48,17 @@ class HttpConnection final : public httplib::Stream {
  private:
   bool Await(short events, stockade::Instant deadline) const;
 
+  // Whether bytes came.
+  bool Receive();
+
   const socket_t fd_;
+  Connections* const connections_;
+  uint64_t turn_ = 0;  // Of the request, from the wait for it on.
   stockade::Instant deadline_ = stockade::Instant::InfinitePast();
-  size_t bytes_left_ = 0;
   bool cut_short_ = false;
   bool answered_ = false;
   // What was received and not read yet: buffer_[begin_, end_).
-  std::array<char, 4096> buffer_;
+  std::array<char, kMostHeadBytes> buffer_;
   size_t begin_ = 0;
   size_t end_ = 0;
 };

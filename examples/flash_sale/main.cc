@@ -130,6 +130,7 @@ int RunBoth(const Options& options, const std::vector<ProductId>& views, const W
   const absl::StatusOr<HalfReport> naive = RunNaive(files, plan, options.hot_ttl(), &board.naive, progress);
   if (!naive.ok()) return Fail(naive.status());
   progress->Say(absl::StrCat("naive    ", AuditLine(naive->audit, naive->load.hot_key)));
+  if (naive->audit.oversold > 0) progress->Say(absl::StrCat("naive    ", ExplainOversold(naive->audit)));
 
   HalfReport stockade{.load = RunLoad({"stockade", shop->get(), &catalogue, &log, &board.stockade}, plan, progress),
                       .audit = {}};

@@ -34,6 +34,8 @@ bool IsToken(std::string_view text) {
 }
 
 absl::StatusOr<Purchase> ParseOrderBody(const std::string& body) {
+  // RFC 8259: a sender must not add one. The parser skips it, another reader of the same order may not.
+  if (body.starts_with("\xef\xbb\xbf")) return absl::InvalidArgumentError("the body begins with a byte order mark");
   bool too_deep = false;
   bool twice = false;  // The parser would keep the last; another reader of the same order may keep the first.
   std::set<std::string> fields;
