@@ -10,6 +10,7 @@
 #include "ledger/order_runs.h"
 #include "ledger/request_ids.h"
 #include "servers/temp_dir.h"
+#include "stockade/base/clock.h"
 #include "stockade/base/executor.h"
 #include "stockade/inventory/inventory.h"
 #include "stockade/inventory/sqlite_ledger.h"
@@ -19,14 +20,16 @@ namespace stockade::bench {
 // An inventory with a ledger, as users have it: default options, metrics on. Open from the start.
 class OurShop {
  public:
-  OurShop() {
+  // `clock` tells when reservations expire; it must outlive the shop.
+  explicit OurShop(Clock* clock = Clock::System()) : clock_(clock) {
     Open();
     Require(inventory_->AddSku("sku", {.stock = int64_t{1} << 40}), "AddSku");
   }
 
   void Open() {
     auto ledger = Require(SqliteLedger::Open(path(), {.metrics = &registry_}), "SqliteLedger::Open");
-    inventory_ = Require(Inventory::Create({.ledger = std::move(ledger), .metrics = &registry_}), "Inventory::Create");
+    inventory_ = Require(Inventory::Create({.ledger = std::move(ledger), .clock = clock_, .metrics = &registry_}),
+                         "Inventory::Create");
   }
   void Close() { inventory_ = nullptr; }
   std::string path() const { return dir_.path() + "/ours.db"; }
@@ -34,6 +37,9 @@ class OurShop {
   void Take(const std::string& request_id) {
     Require(inventory_->Take({.sku = "sku", .request_id = request_id}).status(), "Take");
   }
+
+  // Units of reservations that have not ended.
+  int64_t Held() const { return Require(inventory_->Snapshot("sku"), "Snapshot").held; }
 
   // Each gives a StartOrder of orders by `ids`. What is done is called on the ledger's thread.
   StartOrder Takes(RequestIds& ids) {
@@ -43,6 +49,15 @@ class OurShop {
                               Require(order.status(), "TakeAsync");
                               done();
                             });
+    };
+  }
+  StartOrder Reserves(RequestIds& ids, absl::Duration ttl) {
+    return [this, &ids, ttl](absl::AnyInvocable<void()> done) {
+      inventory_->ReserveAsync({.sku = "sku", .request_id = ids.Next(), .ttl = ttl}, inline_,
+                               [done = std::move(done)](const absl::StatusOr<Reservation>& held) mutable {
+                                 Require(held.status(), "ReserveAsync");
+                                 done();
+                               });
     };
   }
   StartOrder ReservesAndCommits(RequestIds& ids) {
@@ -63,6 +78,7 @@ class OurShop {
     });
   }
 
+  Clock* const clock_;
   TempDir dir_;
   MetricsRegistry registry_;
   InlineExecutor inline_;

@@ -9,6 +9,7 @@
 namespace stockade::bench {
 
 void AddOrderRows(Suite& suite, std::span<const Peer> peers);
+void AddExpiryRows(Suite& suite);
 void AddRestartRows(Suite& suite);
 
 }  // namespace stockade::bench
