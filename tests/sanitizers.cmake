@@ -6,6 +6,8 @@ set(too_slow_for_servers  # Sentinels, cluster nodes and ensembles elect a new l
   lock_service_failover_test locks_redis_topology_test redis_topology_test zookeeper_fault_test)
 set(preloads  # They preload a library without a sanitizer into servers.
   lock_service_mixture_test)
+set(limits  # A limit of the address space leaves none for a sanitizer, which also takes pthread_create() for itself.
+  limits_test)
 set(one_thread  # There is nothing to race with.
   connect_lock_service_test connect_without_engines_test flash_sale_api_test flash_sale_parts_test fuzz fuzz_mutator_test
   grab_order_test inventory_crash_point_test locks_allocation_test locks_annotations_test redis_test redlock_votes_test
@@ -13,8 +15,8 @@ set(one_thread  # There is nothing to race with.
 set(seen_elsewhere  # inventory_crash_test kills and restarts the same program.
   inventory_soak_test)
 
-set(STOCKADE_NOT_UNDER_address ${not_our_code} ${too_slow_for_servers} ${preloads} ${seen_elsewhere})
-set(STOCKADE_NOT_UNDER_thread ${not_our_code} ${too_slow_for_servers} ${preloads} ${one_thread})
+set(STOCKADE_NOT_UNDER_address ${not_our_code} ${too_slow_for_servers} ${preloads} ${limits} ${seen_elsewhere})
+set(STOCKADE_NOT_UNDER_thread ${not_our_code} ${too_slow_for_servers} ${preloads} ${limits} ${one_thread})
 
 # Whether this build excludes the test program, or the folder, of this name.
 function(stockade_excluded name result)

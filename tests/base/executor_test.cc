@@ -20,9 +20,9 @@ TEST(InlineExecutorTest, Schedule_RunsTheTaskBeforeItReturns) {
 }
 
 TEST(ThreadPoolTest, Schedule_TwoBlockedTasks_RunAtOnceOnTwoThreads) {
-  ThreadPool pool(2);
   std::latch both(2);
   std::latch done(2);
+  ThreadPool pool(2);
   for (int i = 0; i < 2; ++i) {
     pool.Schedule([&] {
       both.arrive_and_wait();
@@ -58,6 +58,22 @@ TEST(ThreadPoolTest, TaskThrows_LogsAndGoesOn) {
   SetLogSink({});
   EXPECT_TRUE(ran);
   EXPECT_EQ(logged, "a task on an Executor threw: out of paper");
+}
+
+TEST(ThreadPoolTest, RunningInThisThread_SaysItOnThePoolsOwnThreadsOnly) {
+  std::atomic<bool> here{false}, elsewhere{true};
+  ThreadPool other(1);
+  {
+    ThreadPool pool(1);
+    EXPECT_FALSE(pool.RunningInThisThread());
+    pool.Schedule([&] {
+      here = pool.RunningInThisThread();
+      elsewhere = other.RunningInThisThread();
+    });
+  }
+  EXPECT_TRUE(here);
+  EXPECT_FALSE(elsewhere);
+  EXPECT_FALSE(InlineExecutor().RunningInThisThread());
 }
 
 TEST(ThreadPoolDeathTest, NoThreads_Aborts) { EXPECT_DEATH(ThreadPool(0), "threads = 0"); }

@@ -28,6 +28,29 @@ TEST(LogTest, Log_ThousandsAtOnce_AreLimited) {
   EXPECT_LT(lines, 200u);
 }
 
+// Texts of exceptions and servers are in messages, and must not look like lines of their own.
+// Fatal messages, because the rate does not limit them.
+TEST(LogTest, Log_MessageWithControlCharacters_IsOneLineOfEscapes) {
+  std::string line;
+  SetLogSink([&](LogSeverity, std::string_view message) { line = message; });
+  internal::Log(LogSeverity::kFatal, "load failed: x\nstockade INFO: all is well\x1b[2K\xff");
+  SetLogSink({});
+  EXPECT_EQ(line, "load failed: x\\nstockade INFO: all is well\\x1b[2K\\xff");
+}
+
+TEST(LogTest, Log_HugeMessage_IsCut) {
+  std::string line;
+  SetLogSink([&](LogSeverity, std::string_view message) { line = message; });
+  internal::Log(LogSeverity::kFatal, std::string(900'000, 'x'));
+  SetLogSink({});
+  EXPECT_LT(line.size(), 4'000u);
+  EXPECT_TRUE(line.ends_with("x [cut: 900000 bytes in all]")) << line;
+}
+
+TEST(LogDeathTest, Fatal_MessageWithANewline_IsOneLine) {
+  EXPECT_DEATH(internal::Fatal("lock 'a\nb' is gone"), "stockade FATAL: lock 'a\\\\nb' is gone");
+}
+
 TEST(LogDeathTest, Fatal_WritesTheMessageAndAborts) {
   EXPECT_DEATH(internal::Fatal("lock 'till' is gone"), "stockade FATAL: lock 'till' is gone");
 }

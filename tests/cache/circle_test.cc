@@ -1,3 +1,4 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -6,6 +7,8 @@
 
 namespace stockade::testing {
 namespace {
+
+using ::testing::HasSubstr;
 
 // Loader that is given the cache itself.
 struct NestedCache {
@@ -115,9 +118,9 @@ TEST(CircleTest, Loaders_OfTwoCachesAskForEachOther_OneIsRefused) {
 
 // The pool's only thread runs 2's loader, which needs 1, which waits in the pool's queue behind it.
 TEST(CircleTest, Loader_AsksForAKeyQueuedBehindIt_RunsItItself) {
-  ThreadPool pool(1);
   Door door;
   std::atomic<int> loads{0};
+  ThreadPool pool(1);
   NestedCache nested({.load_executor = &pool}, [&](IntCache& cache, int key) -> absl::StatusOr<int> {
     ++loads;
     if (key == 1) return 10;
@@ -203,6 +206,110 @@ TEST(CircleTest, Loader_WaitsForABlockedLoadThatGetsItsTurn_RunsItItselfWithAFul
   needs_one.join();
   busy.Open();
   ones[1].Open();
+}
+
+TEST(CircleTest, Error_NamesTheKeys) {
+  NestedCache nested({.name = "c"}, [](IntCache& cache, int key) { return GetInt(cache, key % 3 + 1); });
+  EXPECT_THAT(nested.cache.Get(1).status().ToString(), HasSubstr("'c' key 1 -> 'c' key 2 -> 'c' key 3 -> 'c' key 1"));
+}
+
+struct Unprintable {
+  bool operator==(const Unprintable&) const = default;
+  int id;
+};
+struct UnprintableHash {
+  size_t operator()(const Unprintable& key) const { return static_cast<size_t>(key.id); }
+};
+
+TEST(CircleTest, Error_QuotesTextAndToleratesKeysThatCannotBePrinted) {
+  LoadingCache<std::string, int>* texts = nullptr;
+  LoadingCache<Unprintable, int, UnprintableHash> others(
+      {.name = "o", .metrics = nullptr},
+      [&](const Unprintable&, LoadContext&) -> absl::StatusOr<int> { return texts->Get("a\n").status(); });
+  LoadingCache<std::string, int> cache(
+      {.name = "t", .metrics = nullptr},
+      [&](const std::string&, LoadContext&) -> absl::StatusOr<int> { return others.Get(Unprintable{1}).status(); });
+  texts = &cache;
+  EXPECT_THAT(cache.Get("a\n").status().ToString(), HasSubstr("'t' key 'a\\n' -> 'o' key ? -> 't' key 'a\\n'"));
+}
+
+TEST(CircleTest, Error_OfSeveralThreads_NamesTheKeys) {
+  std::atomic<int> running{0};
+  std::string error;
+  NestedCache nested({.name = "c"}, [&](IntCache& cache, int key) -> absl::StatusOr<int> {
+    ++running;
+    SpinUntil([&] { return running == 2; });
+    const absl::StatusOr<int> other = GetInt(cache, 1 - key);
+    if (!other.ok()) error = other.status().ToString();
+    return 0;
+  });
+  std::jthread a([&] { EXPECT_TRUE(nested.cache.Get(0).ok()); });
+  std::jthread b([&] { EXPECT_TRUE(nested.cache.Get(1).ok()); });
+  a.join();
+  b.join();
+  EXPECT_THAT(error, ::testing::AnyOf(HasSubstr("'c' key 0 -> 'c' key 1 -> 'c' key 0"),
+                                      HasSubstr("'c' key 1 -> 'c' key 0 -> 'c' key 1")));
+}
+
+// Handlers of requests have the pool that is the load_executor too.
+TEST(CircleTest, Get_OnTheOnlyThreadOfTheLoadExecutor_RunsTheLoad) {
+  Texts got;
+  Door done;
+  done.Open();
+  ThreadPool pool(1);
+  IntCache cache({.load_executor = &pool, .metrics = nullptr}, ItsKey);
+  IntCache batches({.load_executor = &pool, .metrics = nullptr}, IntCache::Callbacks{.load_all = AddTenfold});
+  pool.Schedule([&] {
+    got = TextsOf({cache.Get(7), cache.Get(8, {.timeout = absl::Minutes(1)})});
+    for (std::string& text : TextsOf(batches.GetAll({1, 2}))) got.push_back(std::move(text));
+    done.Pass();
+  });
+  done.AwaitArrivals(1);
+  EXPECT_EQ(got, (Texts{"7", "8", "10", "20"}));
+}
+
+// The same where a call of another thread has queued the load behind the handler.
+TEST(CircleTest, Get_OnTheLoadExecutorOfALoadThatIsQueuedBehindIt_RunsTheLoad) {
+  Door handler, done;
+  done.Open();
+  std::string got;
+  ThreadPool pool(1);
+  MetricsRegistry registry;
+  IntCache cache({.load_executor = &pool, .metrics = &registry}, ItsKey);
+  pool.Schedule([&] {
+    handler.Pass();
+    got = Text(cache.Get(7));
+    done.Pass();
+  });
+  handler.AwaitArrivals(1);
+  std::jthread other([&] { EXPECT_EQ(**cache.Get(7), 7); });
+  AwaitWaiters(registry, 1);
+  handler.Open();
+  done.AwaitArrivals(1);
+  EXPECT_EQ(got, "7");
+}
+
+TEST(CircleTest, Get_OnTheRefreshExecutorThatLoadsForASoftTimeout_RunsTheLoad) {
+  Door done;
+  done.Open();
+  std::string got;
+  ManualClock clock;
+  ThreadPool pool(1);
+  IntCache cache({.ttl = absl::Seconds(1),
+                  .stale_if_error = absl::Hours(1),
+                  .load_soft_timeout = absl::Seconds(1),
+                  .clock = &clock,
+                  .refresh_executor = &pool,
+                  .metrics = nullptr},
+                 ItsKey);
+  ASSERT_TRUE(cache.Get(7).ok());
+  clock.Advance(absl::Seconds(2));
+  pool.Schedule([&] {
+    got = Text(cache.Get(7));
+    done.Pass();
+  });
+  done.AwaitArrivals(1);
+  EXPECT_EQ(got, "7");
 }
 
 }  // namespace

@@ -13,6 +13,7 @@ struct CountingCache {
   explicit CountingCache(LoadingCacheOptions options)
       : cache(With(std::move(options), this), [this](const int&, LoadContext& load) -> absl::StatusOr<int> {
           ++loads;
+          load.AddTag("table");
           if (loader_ttl.has_value()) load.set_ttl(*loader_ttl);
           if (!outcome.ok()) return outcome;
           return loads;
@@ -64,11 +65,12 @@ TEST(TtlTest, ZeroOrNegative_IsReturnedAndNotStored) {
 
 TEST(TtlTest, InfiniteOrOverflowing_Saturates) {
   for (const absl::Duration ttl : {absl::InfiniteDuration(), absl::Hours(24 * 365 * 1'000)}) {
-    CountingCache counting({.ttl = ttl,
+    CountingCache counting({.ttl = absl::Hours(1),
                             .ttl_jitter = 1,
                             .refresh_ahead = 0.5,
                             .stale_if_error = absl::InfiniteDuration(),
                             .refresh_executor = nullptr});
+    counting.loader_ttl = ttl;
     EXPECT_EQ(**counting.cache.Get(1), 1);
     counting.clock.Advance(absl::Hours(24 * 365 * 200));
     EXPECT_EQ(**counting.cache.Get(1), 1);
@@ -133,6 +135,23 @@ TEST(NegativeTest, Get_NotFound_IsRememberedForItsOwnTtl) {
   counting.clock.Advance(absl::Seconds(5));
   EXPECT_EQ(counting.cache.Get(1).status(), counting.outcome);
   EXPECT_EQ(counting.loads, 2);
+}
+
+TEST(NegativeTest, Get_NotFoundWithATtlOfItsOwn_IsRememberedForThat) {
+  for (const absl::Duration negative_ttl : {absl::ZeroDuration(), absl::Seconds(5)}) {
+    CountingCache counting({.negative_ttl = negative_ttl});
+    counting.outcome = absl::NotFoundError("no row");
+    counting.loader_ttl = absl::Seconds(20);
+    EXPECT_FALSE(counting.cache.Get(1).ok());
+    counting.clock.Advance(absl::Seconds(20) - absl::Nanoseconds(1));
+    EXPECT_FALSE(counting.cache.Get(1).ok());
+    EXPECT_EQ(counting.loads, 1);
+    counting.clock.Advance(absl::Nanoseconds(1));
+    counting.loader_ttl = absl::ZeroDuration();  // Not remembered.
+    EXPECT_FALSE(counting.cache.Get(1).ok());
+    EXPECT_FALSE(counting.cache.Get(1).ok());
+    EXPECT_EQ(counting.loads, 3);
+  }
 }
 
 TEST(NegativeTest, Put_ReplacesAnAbsence) {
@@ -237,6 +256,102 @@ TEST(StaleIfErrorTest, Get_InvalidatedDuringTheFailingLoad_IsNotServedStale) {
   cache.Put(1, 50);
   clock.Advance(absl::Seconds(10));
   EXPECT_EQ(cache.Get(1).status().code(), absl::StatusCode::kUnavailable);
+}
+
+TEST(ErrorTtlTest, Get_LoadsFail_OneLoadForSoLong) {
+  CountingCache off({});
+  CountingCache on({.error_ttl = absl::Seconds(5)});
+  off.outcome = on.outcome = absl::UnavailableError("down");
+  for (int i = 0; i < 1'000; ++i) {
+    EXPECT_EQ(off.cache.Get(1).status(), off.outcome);
+    EXPECT_EQ(on.cache.Get(1).status(), on.outcome);
+  }
+  EXPECT_EQ(off.loads, 1'000);
+  EXPECT_EQ(on.loads, 1);
+  EXPECT_EQ(Requests(on.registry, "negative"), 999);
+  EXPECT_FALSE(on.cache.GetIfPresent(1).has_value());
+  EXPECT_EQ(Text(on.cache.GetAll({1})[0]), "UNAVAILABLE");
+  on.clock.Advance(absl::Seconds(5));
+  on.outcome = absl::OkStatus();
+  EXPECT_EQ(**on.cache.Get(1), 2);
+}
+
+TEST(ErrorTtlTest, Get_AnOldValueStandsIn_IsNotDisplaced) {
+  CountingCache counting({.ttl = absl::Seconds(10),
+                          .error_ttl = absl::Minutes(10),
+                          .stale_if_error = absl::Minutes(1),
+                          .retry_backoff = absl::Seconds(1)});
+  EXPECT_EQ(**counting.cache.Get(1), 1);
+  counting.clock.Advance(absl::Seconds(10));
+  counting.outcome = absl::UnavailableError("down");
+  EXPECT_EQ(**counting.cache.Get(1), 1);
+  counting.clock.Advance(absl::Minutes(1));
+  EXPECT_EQ(counting.cache.Get(1).status(), counting.outcome);
+  EXPECT_EQ(counting.loads, 3);
+  EXPECT_EQ(counting.cache.Get(1).status(), counting.outcome);
+  EXPECT_EQ(counting.loads, 3);
+}
+
+TEST(ErrorTtlTest, Get_CancelledOrTheCallsOwnDeadline_IsNotRemembered) {
+  CountingCache counting({.error_ttl = absl::Minutes(1)});
+  counting.outcome = absl::CancelledError("stop");
+  EXPECT_FALSE(counting.cache.Get(1).ok());
+  EXPECT_FALSE(counting.cache.Get(1).ok());
+  EXPECT_EQ(counting.loads, 2);
+  EXPECT_EQ(counting.cache.Get(2, {.timeout = absl::ZeroDuration()}).status().code(),
+            absl::StatusCode::kDeadlineExceeded);
+  counting.outcome = absl::OkStatus();
+  EXPECT_EQ(**counting.cache.Get(2), 3);
+}
+
+TEST(ErrorTtlTest, InvalidatePutAndRefresh_ForgetTheError) {
+  CountingCache counting({.error_ttl = absl::Hours(1)});
+  const auto fail = [&](int key) {
+    counting.outcome = absl::UnavailableError("down");
+    EXPECT_FALSE(counting.cache.Get(key).ok());
+    EXPECT_EQ(counting.cache.size(), 1);
+    counting.outcome = absl::OkStatus();
+  };
+  fail(1);
+  counting.cache.Invalidate(1);
+  EXPECT_EQ(**counting.cache.Get(1), 2);
+  counting.cache.InvalidateAll();
+  fail(2);
+  counting.cache.InvalidateTag("table");
+  EXPECT_EQ(**counting.cache.Get(2), 4);
+  counting.cache.InvalidateAll();
+  fail(3);
+  counting.cache.Put(3, 50);
+  EXPECT_EQ(**counting.cache.Get(3), 50);
+  counting.cache.InvalidateAll();
+  fail(4);
+  counting.cache.Refresh(4);
+  EXPECT_EQ(**counting.cache.Get(4), 7);
+}
+
+TEST(ErrorTtlTest, Get_LoadPassesItsHardTimeout_IsRemembered) {
+  ManualClock clock;
+  int loads = 0;
+  IntCache cache(
+      {.error_ttl = absl::Seconds(5), .load_hard_timeout = absl::Seconds(1), .clock = &clock, .metrics = nullptr},
+      [&](const int&, LoadContext&) -> absl::StatusOr<int> {
+        ++loads;
+        clock.Advance(absl::Seconds(2));
+        return 1;
+      });
+  EXPECT_EQ(Text(cache.Get(1)), "DEADLINE_EXCEEDED");
+  EXPECT_EQ(Text(cache.Get(1)), "DEADLINE_EXCEEDED");
+  EXPECT_EQ(loads, 1);
+}
+
+// Errors are within the bound as all entries are.
+TEST(ErrorTtlTest, Get_ManyKeysFail_TheBoundHolds) {
+  CountingCache counting({.max_weight = 10, .error_ttl = absl::Hours(1)});
+  counting.outcome = absl::UnavailableError("down");
+  for (int key = 0; key < 100; ++key) {
+    EXPECT_FALSE(counting.cache.Get(key).ok());
+    EXPECT_LE(counting.cache.weight(), 10);
+  }
 }
 
 }  // namespace

@@ -190,5 +190,29 @@ TEST(GetAllTermsTest, Loader_GetAllWithAFullExecutor_RunsTheBatchItself) {
   EXPECT_EQ(Text(cache.Get(1)), "50");
 }
 
+TEST(GetAllTermsTest, GetAll_AbsenceWithTagsAndATtl_IsForgottenByTagAndByTime) {
+  ManualClock clock;
+  BatchCache batch(
+      {.negative_ttl = absl::Hours(1), .clock = &clock},
+      [](const std::vector<int>& keys, IntBatch& load) -> absl::Status {
+        for (const int key : keys) {
+          EXPECT_TRUE(load.Add(key, key, {.tags = {"overruled"}}));
+          EXPECT_TRUE(load.Fail(key, absl::NotFoundError("none"), {.ttl = absl::Seconds(10), .tags = {"brand:nike"}}));
+        }
+        return absl::OkStatus();
+      });
+  const std::vector<int> keys{1, 2};
+  EXPECT_EQ(batch.GetAll(keys), (Texts{"NOT_FOUND", "NOT_FOUND"}));
+  batch.cache.InvalidateTag("overruled");
+  EXPECT_EQ(batch.GetAll(keys), (Texts{"NOT_FOUND", "NOT_FOUND"}));
+  EXPECT_EQ(batch.batches().size(), 1);
+  batch.cache.InvalidateTag("brand:nike");
+  EXPECT_EQ(batch.GetAll(keys), (Texts{"NOT_FOUND", "NOT_FOUND"}));
+  EXPECT_EQ(batch.batches().size(), 2);
+  clock.Advance(absl::Seconds(10));
+  EXPECT_EQ(batch.GetAll(keys), (Texts{"NOT_FOUND", "NOT_FOUND"}));
+  EXPECT_EQ(batch.batches().size(), 3);
+}
+
 }  // namespace
 }  // namespace stockade::testing

@@ -158,7 +158,7 @@ TEST_F(AsyncEndsTest, GetAsync_SoftTimeoutWithAnOldValue_ItIsTheAnswerAndTheLoad
 }
 
 TEST_F(AsyncEndsTest, GetAsync_SoftTimeoutWithoutAnOldValue_Waits) {
-  Make({.load_soft_timeout = absl::Seconds(1)});
+  Make({.stale_if_error = absl::Hours(1), .load_soft_timeout = absl::Seconds(1)});
   GetAsync({.timeout = absl::Seconds(3)});
   door.AwaitArrivals(1);
   clock.Advance(absl::Seconds(2));

@@ -249,9 +249,9 @@ TEST(GetAsyncTest, Callback_CallsTheCache_Works) {
 
 TEST(GetAsyncTest, GetAsync_AnyAnswer_CountsAsExactlyOneRequest) {
   MetricsRegistry registry;
-  ThreadPool pool(1);
   Door door;
   AsyncAnswers answers;
+  ThreadPool pool(1);
   IntCache cache({.negative_ttl = absl::Hours(1), .metrics = &registry},
                  [&](const int& key, LoadContext&) -> absl::StatusOr<int> {
                    door.Pass();

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <stdexcept>
 #include <vector>
 
 #include "cache/manual_executor.h"
@@ -197,6 +198,30 @@ TEST(RefreshTest, Refresh_WithoutALoader_DoesNothing) {
   cache.Refresh(2);
   EXPECT_EQ(**cache.Get(1), 50);
   EXPECT_EQ(Metric(registry, "stockade_cache_flights"), 0);
+}
+
+// No call waits for it, so that the log alone can say it.
+TEST(RefreshTest, Refresh_LoaderThrows_IsLogged) {
+  std::string log;  // The sink is called by one thread at a time, and not after it has been replaced.
+  SetLogSink([&](LogSeverity, std::string_view message) { log += std::string(message) + "\n"; });
+  for (const bool batch : {false, true}) {
+    ManualExecutor executor;
+    IntCache::Callbacks callbacks;
+    if (batch) {
+      callbacks.load_all = [](const std::vector<int>&, IntBatch&) -> absl::Status { throw std::runtime_error("lost"); };
+    } else {
+      callbacks.load = [](const int&, LoadContext&) -> absl::StatusOr<int> { throw std::runtime_error("gone"); };
+    }
+    IntCache cache({.name = "r", .refresh_executor = &executor, .metrics = nullptr}, callbacks);
+    // The log leaves out what is too much a second, of other tests too.
+    const std::string thrown = std::string("the loader of LoadingCache 'r' threw: ") + (batch ? "lost" : "gone");
+    SpinUntil([&] {
+      cache.Refresh(1);
+      executor.RunAll();
+      return log.find(thrown + "; a refresh fails\n") != log.npos;
+    });
+  }
+  SetLogSink({});
 }
 
 }  // namespace

@@ -109,9 +109,10 @@ TEST(XFetchTest, Get_AValueThatWasPut_NeverRefreshes) {
 TEST(XFetchTest, Get_AValueThatNeverExpires_NeverRefreshes) {
   ManualClock clock;
   MetricsRegistry registry;
-  IntCache cache({.xfetch_beta = 1'000, .clock = &clock, .seed = 1, .metrics = &registry},
-                 [&](const int&, LoadContext&) -> absl::StatusOr<int> {
+  IntCache cache({.ttl = absl::Hours(1), .xfetch_beta = 1'000, .clock = &clock, .seed = 1, .metrics = &registry},
+                 [&](const int&, LoadContext& load) -> absl::StatusOr<int> {
                    clock.Advance(absl::Hours(1));
+                   load.set_ttl(absl::InfiniteDuration());
                    return 1;
                  });
   for (int i = 0; i < 1'000; ++i) EXPECT_TRUE(cache.Get(1).ok());

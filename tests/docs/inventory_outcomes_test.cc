@@ -79,10 +79,8 @@ std::string Cancel(Bench& bench) {
   return bench.Figures().available > before.available ? word + ", gives back" : word;
 }
 
-std::string StateOf(Bench& bench) {
-  const auto state = bench.shop.StateOf(bench.order);
-  if (!state.ok()) return Word(state.status());
-  switch (*state) {
+std::string NameOf(OrderState state) {
+  switch (state) {
     case OrderState::kHeld: return "kHeld";
     case OrderState::kSold: return "kSold";
     case OrderState::kCancelled: return "kCancelled";
@@ -91,12 +89,18 @@ std::string StateOf(Bench& bench) {
   return "?";
 }
 
+std::string StateOf(Bench& bench) {
+  const auto state = bench.shop.StateOf(bench.order);
+  return state.ok() ? NameOf(*state) : Word(state.status());
+}
+
 std::string Again(Bench& bench, int64_t quantity) {
   if (bench.order == 77) return "";
   const StockFigures before = bench.Figures();
   const auto answer = bench.Reserve(quantity);
   EXPECT_EQ(bench.Figures().sold, before.sold);
-  if (answer.ok()) return answer->id() == bench.order ? "first answer" : "another order";
+  if (answer.ok())
+    return (answer->id() == bench.order ? "first answer, " : "another order, ") + NameOf(answer->state());
   switch (RefusalOf(answer.status())) {
     case Refusal::kRequestMismatch: return "kRequestMismatch";
     case Refusal::kRequestForgotten: return "kRequestForgotten";

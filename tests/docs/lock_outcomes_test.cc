@@ -103,6 +103,16 @@ std::vector<FailedAcquire> FailedAcquires() {
          b.proxy.Hold();
          return b.Acquire();
        }},
+      {"another call of the same owner waits for an engine that does not answer",
+       [](LockServer& server) {
+         Bench b(server, kLongLease, kEngineTimeout);
+         const AcquireOptions options = {.owner = LockOwner::New()};
+         b.proxy.Hold();
+         auto other = std::async(std::launch::async, [&] { return b.Acquire(options); });
+         const absl::Status refused = b.Acquire(options);
+         EXPECT_EQ(other.get().code(), refused.code());
+         return refused;
+       }},
       {"the reply was lost, the server had run it",
        [](LockServer& server) {
          Bench b(server);

@@ -51,7 +51,9 @@ class MySqlLockServer final : public LockServer {
  public:
   uint16_t port() const override { return server_.port(); }
   absl::StatusOr<std::unique_ptr<LockService>> Connect(uint16_t port, const LockServiceOptions& options) override {
-    return MySqlLockService::Connect(MariaDbServer::UrlOf(port), {.service = options, .create_schema = true});
+    // A busy machine takes its time to create the tables.
+    return MySqlLockService::Connect(MariaDbServer::UrlOf(port),
+                                     {.service = options, .create_schema = true, .connect_timeout = absl::Seconds(20)});
   }
   void Restart() override {
     server_.Kill();  // An orderly end takes it seconds.

@@ -39,10 +39,11 @@ absl::Status SellUnderLock(const std::string& url, Job& job, Store& store) {
   if (!held.ok()) return held.status();
   std::stop_callback lost(held->lost(), [&] { job.Stop(); });  // the lock is no longer ours
 
-  absl::Status sold = store.Sell(*held->fencing_token());  // refuses an older token than it has seen
-  absl::Status released = held->Release();                 // or let the destructor do it
-
-  return sold.ok() ? released : sold;
+  absl::StatusOr<int64_t> token = held->fencing_token();
+  if (!token.ok()) return token.status();
+  absl::Status sold = store.Sell(*token);  // refuses an older token than it has seen
+  if (!sold.ok()) return sold;             // the lease's destructor releases the lock
+  return held->Release();
 }
 
 TEST(DocumentsTest, LocksSnippet_SellsUnderALock) {

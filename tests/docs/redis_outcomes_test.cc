@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "docs/document_table.h"
+#include "redis/support/raw_peer.h"
 #include "redis/support/redis_server.h"
 #include "stockade/redis/redis_client.h"
 #include "support/await.h"
@@ -103,11 +104,34 @@ std::vector<Failure> Failures() {
          EXPECT_EQ(b.server.Call({"CONFIG", "SET", "maxmemory", "1"}), "OK");
          return b.Incr();
        }},
-      {"NOAUTH, WRONGPASS", [](Bench& b) { return b.Run(RedisCommand("AUTH").Arg("nobody").Arg("nothing")); }},
+      {"NOAUTH, WRONGPASS, a password where none is set",
+       [](Bench& b) {
+         const absl::Status wrong = b.Run(RedisCommand("AUTH").Arg("nobody").Arg("nothing"));
+         const absl::Status none = b.Run(RedisCommand("AUTH").Arg("nothing"));
+         EXPECT_EQ(none.code(), wrong.code()) << none;
+         return wrong;
+       }},
+      {"the server lacks the database of the URL",
+       [](Bench& b) {
+         return RedisClient::Connect(testing::RedisUrl(b.server.port()) + "/99", {.metrics = nullptr}).status();
+       }},
       {"NOPERM",
        [](Bench& b) {
          EXPECT_EQ(b.server.Call({"ACL", "SETUSER", "default", "-incr"}), "OK");
          return b.Incr();
+       }},
+      {"`allowed_hosts` forbids the server that it would go to",
+       [](Bench&) {
+         const RawPeer node([](size_t, const std::string& command) -> std::string {
+           if (command == "PING") return "+PONG\r\n";
+           if (command == "CLUSTER SLOTS") return "*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$9\r\n127.0.0.2\r\n:6379\r\n";
+           return "+OK\r\n";
+         });
+         const auto redis =
+             RedisClient::Connect("redis+cluster://127.0.0.1:" + std::to_string(node.port()),
+                                  {.max_reply_bytes = 100'000, .allowed_hosts = {"127.0.0.1"}, .metrics = nullptr})
+                 .value();
+         return redis->Run(RedisCommand("INCR").Key("n")).status();
        }},
       {"WRONGTYPE, NOSCRIPT, EXECABORT",
        [](Bench& b) {

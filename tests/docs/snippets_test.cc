@@ -57,17 +57,21 @@ bool Contains(const std::vector<std::string>& text, const std::vector<std::strin
   return std::search(text.begin(), text.end(), block.begin(), block.end()) != text.end();
 }
 
+std::vector<fs::path> Documents() {
+  std::vector<fs::path> documents = Files(kSource, ".md", false);
+  for (const char* dir : {"base", "metrics", "locks", "cache", "inventory", "redis", "docs", "bench", "examples"}) {
+    for (const fs::path& file : Files(kSource / dir, ".md", true)) documents.push_back(file);
+  }
+  return documents;
+}
+
 TEST(DocumentsTest, CppBlocks_OfEveryDocument_StandInCompiledCode) {
   std::vector<std::vector<std::string>> compiled;
   for (const char* dir : {"tests/docs", "examples"}) {
     for (const fs::path& file : Files(kSource / dir, ".cc", true)) compiled.push_back(Lines(file));
   }
-  std::vector<fs::path> documents = Files(kSource, ".md", false);
-  for (const char* dir : {"base", "metrics", "locks", "cache", "inventory", "redis", "docs", "bench", "examples"}) {
-    for (const fs::path& file : Files(kSource / dir, ".md", true)) documents.push_back(file);
-  }
   size_t blocks = 0;
-  for (const fs::path& document : documents) {
+  for (const fs::path& document : Documents()) {
     for (const auto& block : Blocks(document)) {
       ++blocks;
       const bool found =
@@ -77,6 +81,17 @@ TEST(DocumentsTest, CppBlocks_OfEveryDocument_StandInCompiledCode) {
     }
   }
   EXPECT_GE(blocks, 1u) << "README.md has no snippet";
+}
+
+// Snippets are copied. value() aborts the program that did not check.
+TEST(DocumentsTest, CppBlocks_OfEveryDocument_UnwrapNothingUnchecked) {
+  for (const fs::path& document : Documents()) {
+    for (const auto& block : Blocks(document)) {
+      for (const std::string& line : block) {
+        EXPECT_EQ(line.find(".value()"), std::string::npos) << document << ": " << line;
+      }
+    }
+  }
 }
 
 TEST(DocumentsTest, ReadmeSnippet_IsShort) {

@@ -211,6 +211,7 @@ TEST_F(FlashSaleApiTest, Order_WithABodyThatIsNone_IsRefused) {
       R"({"product": 26, "buyer": "ann"} trailing)",
       R"({"product": 26, "buyer": ")" + std::string(65, 'b') + "\"}",
       "{\"product\": 26, \"buyer\": \"\xff\"}",
+      "\xef\xbb\xbf{\"product\": 26, \"buyer\": \"ann\"}",
       std::string(4096, '['),
   };
   for (const std::string& body : bodies) ExpectError(Order("bad-body", body), 400, "bad_body");
@@ -250,9 +251,52 @@ TEST_F(FlashSaleApiTest, Request_OfAnotherMethodOrPath_IsRefused) {
   EXPECT_EQ(client.Head("/sale")->status, 200);
 }
 
+// A page of another site, whose name its owner lets point to 127.0.0.1 once the browser has loaded it.
+TEST_F(FlashSaleApiTest, Request_OfAnotherSite_IsRefused) {
+  const std::string order = Body(32).dump();
+  for (const std::string host : {"evil.example", "evil.example:9464", "127.0.0.1.evil.example",
+                                 "localhost.evil.example", "127.0.0.1:9464@evil.example", "127.0.0.1:1x", "0.0.0.0"}) {
+    SCOPED_TRACE(host);
+    ExpectError(NewClient().Post("/orders", {{"Host", host}, {"Idempotency-Key", "rebound"}}, order, kJson), 403,
+                "foreign_host");
+    for (const char* const path : {"/", "/metrics", "/sale", "/stock/32", "/products/32"}) {
+      ExpectError(NewClient().Get(path, {{"Host", host}}), 403, "foreign_host");
+    }
+  }
+  const std::string self = "127.0.0.1:" + std::to_string(port_);
+  for (const std::string& origin :
+       std::vector<std::string>{"http://evil.example", "null", "https://" + self, "http://127.0.0.1",
+                                "http://localhost:" + std::to_string(port_)}) {
+    SCOPED_TRACE(origin);
+    const httplib::Headers headers = {{"Origin", origin}, {"Idempotency-Key", "foreign"}};
+    ExpectError(NewClient().Post("/orders", headers, order, kJson), 403, "foreign_origin");
+  }
+  const httplib::Headers two = {{"Origin", "http://" + self}, {"Origin", "http://evil.example"}};
+  ExpectError(NewClient().Get("/sale", two), 403, "foreign_origin");
+  EXPECT_EQ(Sold(32), 0);
+
+  const std::string close = "Connection: close\r\n\r\n";
+  ExpectRawError("GET /sale HTTP/1.1\r\n" + close, "400");
+  ExpectRawError("GET /sale HTTP/1.0\r\n" + close, "400");
+  ExpectRawError("GET /sale HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n" + close, "400");
+}
+
+TEST_F(FlashSaleApiTest, Request_OfItsOwnPage_IsAnswered) {
+  const std::string port = std::to_string(port_);
+  for (const std::string& host :
+       std::vector<std::string>{"127.0.0.1:" + port, "localhost:" + port, "LocalHost", "[::1]:8080"}) {
+    const httplib::Headers headers = {{"Host", host}, {"Origin", "http://" + host}, {"Idempotency-Key", "own-" + host}};
+    const auto ordered = NewClient().Post("/orders", headers, Body(33).dump(), kJson);
+    ASSERT_TRUE(ordered);
+    EXPECT_EQ(ordered->status, 201) << host << ordered->body;
+  }
+  EXPECT_EQ(Sold(33), 4);
+}
+
 TEST_F(FlashSaleApiTest, Request_ThatIsNoneOrWithoutEnd_IsRefused) {
   const std::string order =
-      "POST /orders HTTP/1.1\r\nHost: a\r\nIdempotency-Key: raw\r\nContent-Type: application/json\r\n";
+      "POST /orders HTTP/1.1\r\nHost: localhost\r\nIdempotency-Key: raw\r\nContent-Type: application/json\r\n";
+  const std::string get = "GET /sale HTTP/1.1\r\nHost: localhost\r\n";
   ExpectRawError("nonsense\r\n\r\n", "400");
   ExpectRawError("GET / HTTP/9.9\r\n\r\n", "400");
   ExpectRawError("BREW / HTTP/1.1\r\n\r\n", "400");
@@ -261,14 +305,14 @@ TEST_F(FlashSaleApiTest, Request_ThatIsNoneOrWithoutEnd_IsRefused) {
   ExpectRawError(order + "Content-Length: 2x\r\n\r\n{}", "400");
   ExpectRawError(order + "Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}", "400");
   ExpectRawError(order + "Content-Length: 99999999999999999999\r\n\r\n{}", "413");
-  ExpectRawError("GET /sale HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}", "400");
-  ExpectRawError("GET /sale HTTP/1.1\r\nContent-Length: 0\r\nContent-Length: 2\r\n\r\n{}", "400");
+  ExpectRawError(get + "Content-Length: 2\r\n\r\n{}", "400");
+  ExpectRawError(get + "Content-Length: 0\r\nContent-Length: 2\r\n\r\n{}", "400");
   ExpectRawError("GET /" + std::string(10'000, 'a') + " HTTP/1.1\r\n\r\n", "414");
   ExpectRawError(std::string(100'000, 'a'), "431");
-  ExpectRawError("GET /sale HTTP/1.1\r\nX: " + std::string(20'000, 'a') + "\r\n\r\n", "400");
-  std::string endless = "GET /sale HTTP/1.1\r\n";
+  ExpectRawError(get + "X: " + std::string(20'000, 'a') + "\r\n\r\n", "431");
+  std::string endless = get;
   while (endless.size() < 100'000) endless += "X: " + std::string(1'000, 'a') + "\r\n";
-  ExpectRawError(endless, "400");
+  ExpectRawError(endless, "431");
 }
 
 TEST_F(FlashSaleApiTest, Range_OfThePageManyTimes_IsIgnored) {
@@ -281,8 +325,9 @@ TEST_F(FlashSaleApiTest, Range_OfThePageManyTimes_IsIgnored) {
 }
 
 TEST_F(FlashSaleApiTest, Connection_WithTwoRequestsAtOnce_AnswersBoth) {
-  const std::string answer =
-      RawAnswer(port_, "GET /products/30 HTTP/1.1\r\n\r\nGET /stock/30 HTTP/1.1\r\nConnection: close\r\n\r\n");
+  const std::string answer = RawAnswer(port_,
+                                       "GET /products/30 HTTP/1.1\r\nHost: localhost\r\n\r\nGET /stock/30 "
+                                       "HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
   EXPECT_THAT(answer, HasSubstr("Product 30"));
   EXPECT_THAT(answer, HasSubstr("sold_out"));
 }

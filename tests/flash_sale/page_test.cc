@@ -111,7 +111,7 @@ void ExpectShownAsExported(const ShownMetric& shown, const std::string& metrics)
 
 // Nothing of the page's source is fetched from elsewhere, nor could it be.
 void ExpectSelfContained(uint16_t port) {
-  const std::string answer = RawAnswer(port, "GET / HTTP/1.0\r\n\r\n");
+  const std::string answer = RawAnswer(port, "GET / HTTP/1.0\r\nHost: localhost\r\n\r\n");
   EXPECT_NE(answer.find("Content-Security-Policy: default-src 'none';"), std::string::npos);
   const std::string page = Replace(BodyOf(answer), "'http://www.w3.org/2000/svg'", "");  // A name, not an address.
   for (const char* const outside : {"//", "@import", "url(", "src="}) {

@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -61,8 +63,11 @@ TEST_F(InventoryExpiryTest, Expiry_EndsTheRightAtOnceAndUnitsComeBack) {
   AwaitAvailable(5);
   EXPECT_EQ(shop_->Commit(held.id()).code(), kFailedPrecondition);
   EXPECT_TRUE(shop_->Cancel(held.id()).ok());
-  // The repeat gets the first answer; the buyer's limit is free again.
-  EXPECT_EQ(Reserve("a"), held);
+  // The repeat gets the first answer, with the state of now; the buyer's limit is free again.
+  const Reservation repeated = Reserve("a");
+  EXPECT_EQ(repeated.id(), held.id());
+  EXPECT_EQ(repeated.expires_at(), held.expires_at());
+  EXPECT_EQ(repeated.state(), OrderState::kExpired);
   EXPECT_TRUE(shop_->Take({"sneaker", 4, "b", "ann"}).ok());
 }
 
@@ -119,6 +124,30 @@ TEST_F(InventoryExpiryTest, Commit_AtTheMomentOfExpiry_ExactlyOneWins) {
   }
   EXPECT_TRUE(testing::Replay(disk_->Journal()).never_oversold);
   RecordProperty("committed", committed);
+}
+
+TEST_F(InventoryExpiryTest, Repeat_OfARequest_SaysWhatHasBecomeOfItsOrder) {
+  const auto basket = [&] {
+    return shop_->ReserveBasket({.lines = {{"sneaker", 1}}, .request_id = "basket", .buyer = "bob"}).value();
+  };
+  EXPECT_EQ(shop_->Take({"sneaker", 1, "taken", "bob"})->state(), OrderState::kSold);
+  EXPECT_EQ(Reserve("expired").state(), OrderState::kHeld);
+  EXPECT_EQ(Reserve("expired").state(), OrderState::kHeld);
+  const BasketReservation cancelled = basket();
+  EXPECT_EQ(cancelled.state(), OrderState::kHeld);
+  ASSERT_TRUE(shop_->Cancel(cancelled.id()).ok());
+  for (int restarts = 0; restarts < 2; ++restarts) {
+    EXPECT_EQ(basket().state(), OrderState::kCancelled);
+    EXPECT_EQ(shop_->Take({"sneaker", 1, "taken", "bob"})->state(), OrderState::kSold);
+    // At once, whether the reaper has come by or not.
+    if (restarts == 0) clock_.Advance(absl::Minutes(10));
+    EXPECT_EQ(Reserve("expired").state(), OrderState::kExpired);
+    EXPECT_EQ(shop_->Figures("sneaker")->available, 4);
+    Open();
+  }
+  const Reservation sold = Reserve("sold");
+  ASSERT_TRUE(shop_->Commit(sold.id()).ok());
+  EXPECT_EQ(Reserve("sold").state(), OrderState::kSold);
 }
 
 TEST_F(InventoryExpiryTest, Restart_ReservationRunsOnForWhatTheWallClockLeaves) {
@@ -194,6 +223,29 @@ TEST_F(InventoryExpiryTest, Expiry_OfTheFewLeftAmongManySettled_ComesInTime) {
     while (shop.Figures("sneaker")->held != running) std::this_thread::yield();
   }
   EXPECT_EQ(shop.Available("sneaker").value(), 1'000 - sold);
+}
+
+// Otherwise a take has to wait for all of them: they used to be appended at once.
+TEST_F(InventoryExpiryTest, Expiry_OfManyAtOnce_LeavesTheLedgerRoomForBuyers) {
+  constexpr int kOrders = 1'000;
+  ASSERT_TRUE(shop_->AddSku("sock", {.stock = kOrders + 1}).ok());
+  for (int i = 0; i < kOrders; ++i) {
+    ASSERT_TRUE(shop_->Reserve({.sku = "sock", .request_id = std::to_string(i)}).ok());
+  }
+  const auto expired = [&] {
+    return std::ranges::count(disk_->Journal(), LedgerRecord::Kind::kExpire, &LedgerRecord::kind);
+  };
+  const auto reaper_waits = [&] {
+    const std::lock_guard lock(disk_->mutex);
+    return disk_->waiting > 0;
+  };
+  disk_->HoldUp(true);
+  clock_.Advance(absl::Minutes(10));
+  while (!reaper_waits() && expired() < kOrders) std::this_thread::yield();
+  EXPECT_EQ(expired(), 256);
+  disk_->HoldUp(false);
+  while (shop_->Figures("sock")->held > 0) std::this_thread::yield();
+  EXPECT_TRUE(shop_->Take({.sku = "sock", .quantity = kOrders + 1, .request_id = "all"}).ok());
 }
 
 // A wake-up that is missed leaves units with nobody: the last wait would not end.

@@ -1,8 +1,13 @@
 // What an inventory writes down, and what it does when that fails.
 
 #include <atomic>
+#include <functional>
+#include <iterator>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -54,6 +59,37 @@ TEST(InventoryLedgerTest, Recovery_ThatDoesNotAddUp_IsDataLoss) {
             absl::StatusCode::kDataLoss);
 }
 
+// Versions that allowed any bytes have written such ledgers.
+TEST(InventoryLedgerTest, Restart_SkuWhoseNameIsRefusedNow_IsSoldOn) {
+  const auto disk = std::make_shared<RecordingDisk>();
+  disk->journal = {{.kind = LedgerRecord::Kind::kAddSku, .sku = "caf\xe9", .quantity = 2, .shards = 1}};
+  disk->durable = 1;
+  const auto shop = Open(disk);
+  EXPECT_TRUE(shop->Take({.sku = "caf\xe9", .request_id = "a"}).ok());
+  EXPECT_EQ(shop->Figures("caf\xe9")->available, 1);
+  EXPECT_EQ(shop->Figures("th\xe9").status().message(), "Inventory 'default': Figures: there is no SKU 'th\\xe9'");
+}
+
+// What another ledger let in is as good as before; only new strings are bounded.
+TEST(InventoryLedgerTest, Recovery_OfLongerStringsThanARequestMayHave_GoesOn) {
+  const auto disk = std::make_shared<RecordingDisk>();
+  using Kind = LedgerRecord::Kind;
+  const std::string sku(300, 's');
+  const std::string longer(400, 'x');
+  disk->journal = {
+      {.kind = Kind::kAddSku, .sku = sku, .quantity = 5, .shards = 1},
+      {.kind = Kind::kReserve, .order_id = 1, .request_id = longer, .sku = sku, .quantity = 2, .buyer = longer}};
+  const auto shop = Open(disk);
+  EXPECT_TRUE(shop->Take({.sku = sku, .request_id = "b"}).ok());
+  EXPECT_TRUE(shop->Restock(sku, 1).ok());
+  EXPECT_EQ(RefusalOf(shop->Take({.sku = sku + "s", .request_id = "c"}).status()), Refusal::kInvalid);
+  EXPECT_EQ(RefusalOf(shop->AddSku(sku.substr(1), {.stock = 1})), Refusal::kInvalid);
+  EXPECT_EQ(RefusalOf(shop->Take({.sku = sku, .request_id = longer}).status()), Refusal::kInvalid);
+  EXPECT_TRUE(shop->Commit(1).ok());
+  EXPECT_EQ(shop->Figures(sku)->available, 3);
+  EXPECT_EQ(shop->Figures(sku)->sold, 3);
+}
+
 // The ledger breaks at each position in turn. Before it: acknowledged. From it on: Unavailable, and whatever the disk
 // kept is what a restart finds.
 TEST(InventoryLedgerTest, Failure_AtEachPosition_NothingIsHalfDone) {
@@ -92,6 +128,46 @@ TEST(InventoryLedgerTest, Failure_AtEachPosition_NothingIsHalfDone) {
     const StockFigures at = shop->Figures("s").value();
     EXPECT_EQ(at.available, kAvailable[fail_at - 2]);
     EXPECT_EQ(at.granted, at.available + at.held + at.sold);
+  }
+}
+
+// An answer that rests on a record that is not durable yet waits for it: here the record never is.
+TEST(InventoryLedgerTest, AnswerThatRestsOnAnotherCall_WaitsForItsRecord) {
+  using Call = std::function<absl::Status(Inventory&)>;
+  const auto take = [](const std::string& sku, const std::string& id, int64_t quantity) -> Call {
+    return [=](Inventory& shop) { return shop.Take({.sku = sku, .quantity = quantity, .request_id = id}).status(); };
+  };
+  const Call add = [](Inventory& shop) { return shop.AddSku("hat", {.stock = 1}); };
+  const Call remove = [](Inventory& shop) { return shop.RemoveSku("shoe"); };
+  const Call restock = [](Inventory& shop) { return shop.Restock("shoe", 1); };
+  const std::pair<Call, Call> pairs[] = {
+      {add, add}, {remove, remove}, {remove, restock}, {take("shoe", "a", 1), take("shoe", "a", 2)}};
+  for (size_t i = 0; i < std::size(pairs); ++i) {
+    SCOPED_TRACE(i);
+    const auto disk = std::make_shared<RecordingDisk>();
+    const auto shop = Open(disk);
+    ASSERT_TRUE(shop->AddSku("shoe", {.stock = 5}).ok());
+    disk->HoldUp(true);
+    std::thread first([&] { EXPECT_EQ(RefusalOf(pairs[i].first(*shop)), Refusal::kUnavailable); });
+    disk->AwaitWaiting(1);
+    std::atomic<bool> answered{false};
+    std::thread second([&] {
+      EXPECT_EQ(RefusalOf(pairs[i].second(*shop)), Refusal::kUnavailable);
+      answered = true;
+    });
+    const auto waiting = [&] {
+      const std::lock_guard lock(disk->mutex);
+      return disk->waiting == 2;
+    };
+    while (!answered && !waiting()) std::this_thread::yield();
+    EXPECT_FALSE(answered);
+    {
+      std::unique_lock lock(disk->mutex);
+      disk->fail_at = disk->journal.size();
+      disk->Settle(lock);
+    }
+    first.join();
+    second.join();
   }
 }
 

@@ -45,9 +45,13 @@ TEST_F(InventoryRequestsTest, SameId_HundredTimesAtOnce_OneTakeAndIdenticalAnswe
   EXPECT_EQ(shop_->Available("sneaker").value(), 998);
 
   ASSERT_TRUE(shop_->Commit(answers[0]->id()).ok());
-  EXPECT_EQ(shop_->Reserve(request).value(), *answers[0]);
-  Open();
-  EXPECT_EQ(shop_->Reserve(request).value(), *answers[0]);
+  for (int restarts = 0; restarts < 2; ++restarts) {
+    const Reservation repeated = shop_->Reserve(request).value();
+    EXPECT_EQ(repeated.id(), answers[0]->id());
+    EXPECT_EQ(repeated.expires_at(), answers[0]->expires_at());
+    EXPECT_EQ(repeated.state(), OrderState::kSold);
+    Open();
+  }
   EXPECT_EQ(shop_->Available("sneaker").value(), 998);
   EXPECT_EQ(shop_->StateOf(answers[0]->id()).value(), OrderState::kSold);
 }
@@ -84,6 +88,40 @@ TEST_F(InventoryRequestsTest, SameId_WithOtherParameters_IsRefusedAlsoAfterResta
     EXPECT_EQ(shop_->Available("boot").value(), 10);
     Open();
   }
+}
+
+// A retry of a restock whose answer was lost used to add the units again.
+TEST_F(InventoryRequestsTest, Restock_SentAgain_AddsItsUnitsOnce) {
+  Open();
+  ASSERT_TRUE(shop_->AddSku("sneaker", {.stock = 10}).ok());
+  ASSERT_TRUE(shop_->AddSku("boot", {.stock = 10}).ok());
+  ASSERT_TRUE(shop_->Take({.sku = "sneaker", .request_id = "order"}).ok());
+  const RestockRequest request{.sku = "sneaker", .quantity = 5, .request_id = "delivery"};
+  const auto refusal = [&](const RestockRequest& other) { return RefusalOf(shop_->Restock(other)); };
+  EXPECT_EQ(refusal({.sku = "socks", .request_id = "delivery"}), Refusal::kUnknownSku);
+  EXPECT_EQ(refusal({.sku = "sneaker", .request_id = ""}), Refusal::kInvalid);
+  EXPECT_EQ(refusal({.sku = "sneaker", .quantity = 0, .request_id = "delivery"}), Refusal::kInvalid);
+  testing::RunThreads(8, [&](int) { EXPECT_TRUE(shop_->Restock(request).ok()); });
+  for (int restarts = 0; restarts < 2; ++restarts) {
+    EXPECT_TRUE(shop_->Restock(request).ok());
+    EXPECT_EQ(refusal({.sku = "boot", .quantity = 5, .request_id = "delivery"}), Refusal::kRequestMismatch);
+    EXPECT_EQ(refusal({.sku = "sneaker", .quantity = 6, .request_id = "delivery"}), Refusal::kRequestMismatch);
+    EXPECT_EQ(refusal({.sku = "sneaker", .quantity = 1, .request_id = "order"}), Refusal::kRequestMismatch);
+    EXPECT_EQ(RefusalOf(shop_->Take({.sku = "sneaker", .quantity = 5, .request_id = "delivery"}).status()),
+              Refusal::kRequestMismatch);
+    EXPECT_EQ(shop_->Figures("sneaker")->granted, 15);
+    EXPECT_EQ(shop_->Figures("sneaker")->sold, 1);
+    Open();
+  }
+  // It is no order: of all ids only that of the taking has a state.
+  const OrderId order = shop_->Take({.sku = "sneaker", .request_id = "order"})->id();
+  for (OrderId id = 1; id < 1'000; ++id) EXPECT_EQ(shop_->StateOf(id).ok(), id == order) << id;
+  // After the SKU has gone, too.
+  ASSERT_TRUE(shop_->RemoveSku("sneaker").ok());
+  EXPECT_TRUE(shop_->Restock(request).ok());
+  EXPECT_EQ(refusal({.sku = "sneaker", .request_id = "another"}), Refusal::kUnknownSku);
+  clock_.Advance(absl::Hours(25));
+  EXPECT_EQ(refusal(request), Refusal::kRequestForgotten);
 }
 
 TEST_F(InventoryRequestsTest, Repeat_BeforeTheFirstAnswerIsDurable_WaitsForIt) {

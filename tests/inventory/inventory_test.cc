@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "support/run_threads.h"
@@ -66,11 +67,52 @@ TEST_F(InventoryTest, Refusals_AreTypedAndChangeNothing) {
   EXPECT_EQ(shop_.AddSku("sneaker", {.stock = 1}).code(), absl::StatusCode::kAlreadyExists);
   EXPECT_EQ(shop_.AddSku("", {.stock = 1}).code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(shop_.AddSku("boot", {.stock = -1}).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(std::string(shop_.AddSku("boot", {.stock = -1}).message()),
+            absl::StrCat("Inventory 'shop': AddSku 'boot': stock is -1, which is not within 0 to ", kMaxUnits));
+  EXPECT_EQ(SkuOptions{.shards = 257}.Validate().message(), "shards is 257, which is not within 0 to 256");
   EXPECT_EQ(shop_.Commit(77).code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(shop_.Cancel(0).code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(Figures(), (StockFigures{.granted = 10, .available = 10}));
   // A refused request took nothing, so its id is as good as new.
   EXPECT_TRUE(take("sneaker", 1, "a").ok());
+}
+
+// A string from outside that no ledger could keep used to fail the ledger for good.
+TEST_F(InventoryTest, TooLongStrings_AreInvalidInEachCall_AndTheTextSaysTheLimitAndTheSize) {
+  const std::string longest(255, 'x');
+  const std::string too_long(256, 'x');
+  ASSERT_TRUE(shop_.AddSku(longest, {.stock = 10, .per_buyer_limit = 9}).ok());
+  const auto expect_invalid = [&](const absl::Status& status, const std::string& what) {
+    EXPECT_EQ(RefusalOf(status), Refusal::kInvalid) << status;
+    EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr(what + " has 256 bytes; at most 255 are allowed"));
+    EXPECT_LT(status.message().size(), 200u);
+  };
+  expect_invalid(shop_.AddSku(too_long, {.stock = 1}), "sku");
+  expect_invalid(shop_.RemoveSku(too_long), "sku");
+  expect_invalid(shop_.Restock(too_long, 1), "sku");
+  expect_invalid(shop_.Reshard(too_long, 1), "sku");
+  expect_invalid(shop_.Available(too_long).status(), "sku");
+  expect_invalid(shop_.Figures(too_long).status(), "sku");
+  expect_invalid(shop_.Snapshot(too_long).status(), "sku");
+  expect_invalid(shop_.Take({.sku = too_long, .request_id = "a"}).status(), "sku");
+  expect_invalid(shop_.Take({.sku = longest, .request_id = too_long, .buyer = "b"}).status(), "request_id");
+  expect_invalid(shop_.Take({.sku = longest, .request_id = "a", .buyer = too_long}).status(), "buyer");
+  expect_invalid(shop_.Reserve({.sku = longest, .quantity = 0, .request_id = too_long}).status(), "request_id");
+  expect_invalid(shop_.Reserve({.sku = too_long, .quantity = 0, .request_id = "a"}).status(), "sku");
+  expect_invalid(shop_.ReserveBasket({.lines = {}, .request_id = too_long}).status(), "request_id");
+  expect_invalid(shop_.ReserveBasket({.lines = {}, .request_id = "a", .buyer = too_long}).status(), "buyer");
+  expect_invalid(shop_.ReserveBasket({.lines = {{"sneaker", 1}, {too_long, 0}}, .request_id = "a"}).status(), "sku");
+  EXPECT_EQ(Figures(), (StockFigures{.granted = 10, .available = 10}));
+  EXPECT_TRUE(shop_.Take({.sku = longest, .request_id = longest, .buyer = longest}).ok());
+}
+
+TEST_F(InventoryTest, Basket_OfTooManyLines_IsInvalid) {
+  const absl::Status refused =
+      shop_.ReserveBasket({.lines = std::vector<OrderLine>(1'001, {"sneaker", 1}), .request_id = "a"}).status();
+  EXPECT_EQ(RefusalOf(refused), Refusal::kInvalid);
+  EXPECT_THAT(std::string(refused.message()), ::testing::HasSubstr("has 1001 lines; at most 1000 are allowed"));
+  ASSERT_TRUE(shop_.Restock("sneaker", 990).ok());
+  EXPECT_TRUE(shop_.ReserveBasket({.lines = std::vector<OrderLine>(1'000, {"sneaker", 1}), .request_id = "a"}).ok());
 }
 
 TEST_F(InventoryTest, Refusal_WhileUnitsAreHeld_SaysThatTheyMayComeBack) {

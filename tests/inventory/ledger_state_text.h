@@ -27,6 +27,10 @@ inline std::string Describe(const LedgerState& state) {
                     absl::FormatTime(order.expires_at), " ttl ", absl::FormatDuration(order.ttl), " ended ",
                     absl::FormatTime(order.ended_at), "\n");
   }
+  for (const LedgerState::Restock& restock : state.restocks) {
+    absl::StrAppend(&text, "restock ", restock.order_id, " ", restock.request_id, ": ", restock.quantity, " ",
+                    restock.sku, " at ", absl::FormatTime(restock.at), "\n");
+  }
   return text;
 }
 

@@ -105,6 +105,10 @@ class Replayer {
         Expect(!skus_.at(record.sku).removed);
         skus_.at(record.sku).granted += record.quantity;
         available_[record.sku] += record.quantity;
+        if (!record.request_id.empty()) {
+          Expect(std::ranges::count(restocks_, record.request_id, &LedgerState::Restock::request_id) == 0);
+          restocks_.push_back({record.order_id, record.request_id, record.sku, record.quantity, at});
+        }
         break;
       case Kind::kRemoveSku:
         Expect(!skus_.at(record.sku).removed && available_[record.sku] == record.quantity);
@@ -126,6 +130,7 @@ class Replayer {
 
   Replayed Result() const {
     Replayed replayed{.never_oversold = right_};
+    replayed.state.restocks = restocks_;
     for (const auto& [name, sku] : skus_) replayed.state.skus.push_back(sku);
     for (const auto& [id, order] : orders_) replayed.state.orders.push_back(order);
     return replayed;
@@ -178,6 +183,7 @@ class Replayer {
   std::map<std::string, LedgerState::Sku> skus_;
   std::map<std::string, int64_t> available_;
   std::map<uint64_t, LedgerState::Order> orders_;
+  std::vector<LedgerState::Restock> restocks_;
   bool right_ = true;
 };
 

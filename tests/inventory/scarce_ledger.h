@@ -36,7 +36,7 @@ class ScarceLedger final : public Ledger {
  public:
   ScarceLedger(std::shared_ptr<ScarceDisk> disk, uint32_t seed)
       : disk_(std::move(disk)), random_(seed), queue_("ScarceLedger", 16, 1024) {
-    queue_.Start(disk_->Journal().size());
+    EXPECT_EQ(queue_.Start(disk_->Journal().size()), absl::OkStatus());
     writer_ = std::thread([this] { Run(); });
   }
   ~ScarceLedger() override {

@@ -5,6 +5,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "inventory/page_checksums.h"
 #include "inventory/sqlite_ledger_support.h"
 
 namespace stockade {
@@ -12,11 +13,13 @@ namespace {
 
 using ::stockade::testing::AddSku;
 using ::stockade::testing::MakePrunedLedger;
+using ::stockade::testing::MendPageChecksums;
 using ::stockade::testing::OpenLedger;
 using ::stockade::testing::PlainSql;
 using ::stockade::testing::RemoveSku;
 using ::stockade::testing::Reserve;
 using ::stockade::testing::ReserveBasket;
+using ::stockade::testing::RestockOnce;
 using ::stockade::testing::Settle;
 using ::stockade::testing::Take;
 using ::stockade::testing::TempDir;
@@ -43,6 +46,7 @@ void ExpectDataLoss(const std::string& damage, const std::string& text,
   const std::string path = dir.File("orders.db");
   make(path);
   PlainSql(path).Run(damage);
+  MendPageChecksums(path);
   const absl::Status status = SqliteLedger::Open(path, {.metrics = nullptr}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr(path));
@@ -91,6 +95,24 @@ TEST(SqliteLedgerDamageTest, Open_OrdersThatDoNotAddUp_IsDataLossNamingIt) {
       "order 9 is sold, but by the journal unknown");
   ExpectDataLoss("PRAGMA ignore_check_constraints = ON; UPDATE orders SET quantity = -4 WHERE order_id = 2",
                  "quick_check");
+}
+
+TEST(SqliteLedgerDamageTest, Open_RestocksThatDoNotAddUp_IsDataLossNamingIt) {
+  const auto make = [](const std::string& path) {
+    MakeLedger(path);
+    const auto ledger = OpenLedger(path);
+    ledger->Append(RestockOnce(7, "shoe", 2));
+    EXPECT_TRUE(ledger->AwaitDurable(ledger->Append(RestockOnce(8, "shoe", 3))).ok());
+  };
+  ExpectDataLoss("DELETE FROM restocks WHERE order_id = 7", "restock 7 is not the next one in the table", make);
+  ExpectDataLoss("DELETE FROM restocks WHERE order_id = 8", "restock 8 is not in the table of restocks", make);
+  ExpectDataLoss("UPDATE journal SET order_id = NULL WHERE order_id = 7", "restock 8 is not the next one", make);
+  ExpectDataLoss("UPDATE journal SET order_id = NULL WHERE order_id >= 7", "restock 7 is unknown to the journal", make);
+  ExpectDataLoss("UPDATE restocks SET quantity = 3 WHERE order_id = 7", "restock 7 is of other units", make);
+  ExpectDataLoss("UPDATE restocks SET sku = 'lace' WHERE order_id = 7", "restock 7 is of other units", make);
+  ExpectDataLoss("UPDATE restocks SET at_us = 1 WHERE order_id = 8", "restock 8 is of another time", make);
+  ExpectDataLoss("UPDATE restocks SET request_id = 'request-2' WHERE order_id = 8",
+                 "restock 8: its request id 'request-2' is that of another order", make);
 }
 
 TEST(SqliteLedgerDamageTest, Open_LinesThatDoNotAddUp_IsDataLossNamingIt) {
@@ -198,7 +220,7 @@ TEST(SqliteLedgerDamageTest, PlainSql_WhatCannotBe_IsRefusedByTheTables) {
            "UPDATE skus SET start_granted = 1, start_available = -1, start_removed = 0",
            "UPDATE skus SET start_granted = 1, start_available = 2, start_removed = 0",
            "UPDATE skus SET start_granted = 1, start_available = 0, start_removed = 0, sold_forgotten = 2",
-           "INSERT INTO ledger SELECT 2, 0, 0, fingerprint_key FROM ledger",
+           "INSERT INTO ledger SELECT 2, 0, 0, fingerprint_key, 0 FROM ledger",
            "UPDATE ledger SET fingerprint_key = x'00'",
            "INSERT INTO bought VALUES('sock', 'ann', 1)",
            "INSERT INTO bought VALUES('shoe', 'ann', 0)",
@@ -218,7 +240,7 @@ TEST(SqliteLedgerDamageTest, PlainSql_WhatCannotBe_IsRefusedByTheTables) {
            "INSERT INTO order_lines VALUES(77, 1, 'hat', 1)",
            "INSERT INTO journal VALUES(10, 1, 'restock', NULL, 'shoe', 1)",
            "INSERT INTO journal VALUES(11, 1, 'restock', NULL, 'shoe', 0)",
-           "INSERT INTO journal VALUES(11, 1, 'restock', 1, 'shoe', 1)",
+           "INSERT INTO journal VALUES(11, 1, 'restock', 1, NULL, NULL)",
            "INSERT INTO journal VALUES(11, 1, 'remove_sku', NULL, 'shoe', -1)",
            "INSERT INTO journal VALUES(11, 1, 'remove_sku', NULL, NULL, NULL)",
            "INSERT INTO journal VALUES(11, 1, 'take', NULL, 'shoe', 1)",

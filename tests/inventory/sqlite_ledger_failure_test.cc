@@ -17,6 +17,7 @@ using ::stockade::testing::FileSizeLimit;
 using ::stockade::testing::GateClock;
 using ::stockade::testing::OpenLedger;
 using ::stockade::testing::Reserve;
+using ::stockade::testing::ReserveBasket;
 using ::stockade::testing::Settle;
 using ::stockade::testing::Take;
 using ::stockade::testing::TempDir;
@@ -70,6 +71,36 @@ TEST(SqliteLedgerFailureTest, Append_RecordThatCannotBe_FailsTheLedgerAndLosesNo
   ExpectFailsWith({.kind = Kind::kRestock, .sku = "boot", .quantity = 1}, "unknown SKU 'boot'");
   ExpectFailsWith(Settle(Kind::kCommit, 1), "no such order is held");
   ExpectFailsWith(Settle(Kind::kCancel, 7), "no such order is held");
+}
+
+TEST(SqliteLedgerFailureTest, Append_RecordBeyondTheLimits_IsRefusedAndTheLedgerGoesOn) {
+  const TempDir dir;
+  const std::string longest(255, 'x');
+  const std::string too_long(256, 'x');
+  LedgerRecord request = Take(7, "shoe", 1);
+  request.request_id = too_long;
+  LedgerRecord buyer = Take(7, "shoe", 1);
+  buyer.buyer = too_long;
+  const std::pair<LedgerRecord, std::string> beyond[] = {
+      {request, "request_id of 256 bytes; at most 255 are allowed"},
+      {buyer, "buyer of 256 bytes; at most 255 are allowed"},
+      {AddSku(too_long, 1), "sku of 256 bytes; at most 255 are allowed"},
+      {ReserveBasket(7, {{"shoe", 1}, {too_long, 1}}), "sku of 256 bytes; at most 255 are allowed"},
+      {ReserveBasket(7, std::vector<OrderLine>(1'001, {"shoe", 1})), "1001 lines; at most 1000 are allowed"},
+  };
+  const auto ledger = OpenLedger(dir.File("orders.db"));
+  ASSERT_TRUE(ledger->AwaitDurable(ledger->Append(AddSku("shoe", 10))).ok());
+  for (const auto& [record, why] : beyond) {
+    const absl::Status refused = ledger->AwaitDurable(ledger->Append(record));
+    EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted) << refused;
+    EXPECT_THAT(std::string(refused.message()), HasSubstr(why));
+    EXPECT_EQ(ledger->TakeRefused().size(), 1u);
+    EXPECT_TRUE(ledger->Health().ok());
+  }
+  ledger->Append(AddSku(longest, 1));
+  LedgerRecord take = Take(7, longest, 1);
+  take.request_id = take.buyer = longest;
+  EXPECT_TRUE(ledger->AwaitDurable(ledger->Append(take)).ok());
 }
 
 TEST(SqliteLedgerFailureTest, Append_BadRecordInABatch_UndoesThatBatchAndNoOther) {

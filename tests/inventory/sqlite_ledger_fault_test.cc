@@ -242,8 +242,12 @@ TEST(SqliteLedgerFaultTest, Checkpoint_ThatFails_ClosesTheLedgerAndLosesNothingA
     FaultVfs disk(dir.path());
     MetricsRegistry registry;
     auto ledger = SqliteLedger::Open(path, {.max_batch_records = 1, .clock = &clock, .metrics = &registry}).value();
+    // The first batch writes to the file, too.
+    Written written = Write(*ledger, appended.first(10), 10);
     disk.Fail(fault);
-    const Written written = Write(*ledger, appended, 10);
+    const size_t before = written.acknowledged;
+    written = Write(*ledger, appended.subspan(before), 10);
+    written.acknowledged += before;
     EXPECT_EQ(FailuresIn(registry), 1);
     EXPECT_TRUE(disk.failed());
     EXPECT_GT(written.acknowledged, appended.size() / 4);

@@ -217,8 +217,10 @@ TEST(SqliteLedgerFullDiskTest, Checkpoint_WithoutRoom_LosesNothingAndIsMadeUpFor
   ManualClock clock;
   FaultVfs disk(dir.path());
   auto ledger = OpenLedger(dir.File("orders.db"), {.max_batch_records = 1, .clock = &clock});
+  // The first batch writes to the file, too.
+  EXPECT_EQ(Write(*ledger, std::span(script).first(1), 1).failure, absl::OkStatus());
   disk.Fail({.call = Call::kWrite, .for_good = true, .suffix = "orders.db", .code = SQLITE_FULL});
-  EXPECT_EQ(Write(*ledger, std::span(script).first(script.size() - 1), 100).failure, absl::OkStatus());
+  EXPECT_EQ(Write(*ledger, std::span(script).subspan(1, script.size() - 2), 100).failure, absl::OkStatus());
   EXPECT_TRUE(disk.failed());
   const auto size = std::filesystem::file_size(dir.File("orders.db"));
   disk.Heal();
@@ -229,6 +231,24 @@ TEST(SqliteLedgerFullDiskTest, Checkpoint_WithoutRoom_LosesNothingAndIsMadeUpFor
 }
 
 // To close, and to open: with no room, with too little, with enough.
+// The first batch after an opening makes the file say that it needs its log, which a close takes back.
+TEST(SqliteLedgerFullDiskTest, Close_AfterTheFirstBatchFoundNoRoomInTheFile_OpensAgain) {
+  const std::vector<LedgerRecord> script = Script(4);
+  const TempDir dir;
+  ManualClock clock;
+  FaultVfs disk(dir.path());
+  OpenLedger(dir.File("orders.db"), {.clock = &clock}).reset();
+  auto ledger = OpenLedger(dir.File("orders.db"), {.clock = &clock});
+  disk.Fail({.call = Call::kWrite, .suffix = "orders.db", .code = SQLITE_FULL, .system_errno = ENOSPC});
+  EXPECT_EQ(ledger->AwaitDurable(ledger->Append(script[0])).code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(disk.failed());
+  disk.Heal();
+  ledger.reset();
+  const auto reopened = SqliteLedger::Open(dir.File("orders.db"), {.clock = &clock});
+  ASSERT_TRUE(reopened.ok()) << reopened.status();
+  EXPECT_TRUE((*reopened)->TakeRecovered().skus.empty());
+}
+
 TEST(SqliteLedgerFullDiskTest, Open_WithoutRoom_SaysSoAndWorksOnceThereIsRoom) {
   const std::vector<LedgerRecord> script = Script(3);
   for (const bool fresh : {true, false}) {

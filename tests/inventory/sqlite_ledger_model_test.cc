@@ -26,6 +26,7 @@ using ::stockade::testing::Replay;
 using ::stockade::testing::Reserve;
 using ::stockade::testing::ReserveBasket;
 using ::stockade::testing::Restock;
+using ::stockade::testing::RestockOnce;
 using ::stockade::testing::Scaled;
 using ::stockade::testing::Settle;
 using ::stockade::testing::Take;
@@ -52,7 +53,11 @@ class Generator {
     if (live.size() < 2 || what == 0) return AddSku(absl::StrCat("sku-", state.skus.size()), Up(20) - 1);
     const std::string& sku = live[random_() % live.size()];
     if (what == 1) return RemoveSku(sku, AvailableIn(state, sku));
-    if (what < 4 || stocked.empty()) return Restock(sku, Up(9));
+    if (what == 2) {
+      last_id_ += 1;
+      return RestockOnce(last_id_, sku, Up(9));
+    }
+    if (what == 3 || stocked.empty()) return Restock(sku, Up(9));
     constexpr Kind kEnds[] = {Kind::kCommit, Kind::kCancel, Kind::kExpire};
     if (what < 9 && !held.empty()) return Settle(kEnds[random_() % 3], held[random_() % held.size()]);
     std::shuffle(stocked.begin(), stocked.end(), random_);

@@ -59,8 +59,8 @@ class Listener {
 
 TEST(SqliteLedgerNotifyTest, NotifyDurable_OfWhatIsDurable_CallsWithinTheCall) {
   const TempDir dir;
-  const auto ledger = OpenLedger(dir.File("orders.db"));
   Listener listener;
+  const auto ledger = OpenLedger(dir.File("orders.db"));
   const uint64_t position = ledger->Append(AddSku("shoe", 10));
   ASSERT_TRUE(ledger->AwaitDurable(position).ok());
   listener.Ask(*ledger, position);
@@ -76,8 +76,8 @@ TEST(SqliteLedgerNotifyTest, NotifyDurable_OfWhatIsDurable_CallsWithinTheCall) {
 TEST(SqliteLedgerNotifyTest, NotifyDurable_AfterReopen_KnowsWhatIsInTheFile) {
   const TempDir dir;
   OpenLedger(dir.File("orders.db"))->Append(AddSku("shoe", 10));
-  const auto ledger = OpenLedger(dir.File("orders.db"));
   Listener listener;
+  const auto ledger = OpenLedger(dir.File("orders.db"));
   listener.Ask(*ledger, 1);
   ASSERT_EQ(listener.SoFar().size(), 1u);
   EXPECT_TRUE(listener.SoFar()[0].outcome.ok());
@@ -86,8 +86,8 @@ TEST(SqliteLedgerNotifyTest, NotifyDurable_AfterReopen_KnowsWhatIsInTheFile) {
 TEST(SqliteLedgerNotifyTest, NotifyDurable_BeforeItIsDurable_CallsLaterOnOneThreadInAscendingOrder) {
   const TempDir dir;
   GateClock clock;
-  const auto ledger = OpenLedger(dir.File("orders.db"), {.clock = &clock});
   Listener listener;
+  const auto ledger = OpenLedger(dir.File("orders.db"), {.clock = &clock});
   ledger->Append(AddSku("shoe", 100));
   clock.AwaitBatch();
   for (uint64_t id = 1; id <= 7; ++id) ledger->Append(Take(id, "shoe", 1));
@@ -113,8 +113,8 @@ TEST(SqliteLedgerNotifyTest, NotifyDurable_BeforeItIsDurable_CallsLaterOnOneThre
 TEST(SqliteLedgerNotifyTest, NotifyDurable_WhenTheLedgerFails_TellsWhatIsOutstandingAndWhatComesLater) {
   const TempDir dir;
   GateClock clock;
-  const auto ledger = OpenLedger(dir.File("orders.db"), {.clock = &clock});
   Listener listener;
+  const auto ledger = OpenLedger(dir.File("orders.db"), {.clock = &clock});
   listener.Ask(*ledger, ledger->Append(AddSku("shoe", 1)));
   clock.AwaitBatch();
   listener.Ask(*ledger, ledger->Append(Take(1, "shoe", 1)));
@@ -157,9 +157,9 @@ TEST(SqliteLedgerNotifyTest, Destructor_WithCallsOutstanding_CommitsAndCallsAllB
 TEST(SqliteLedgerNotifyTest, Done_ThatTakesItsTime_DelaysNoCommit) {
   const TempDir dir;
   GateClock clock;
-  const auto ledger = OpenLedger(dir.File("orders.db"), {.clock = &clock});
   std::latch entered(1);
   std::latch leave(1);
+  const auto ledger = OpenLedger(dir.File("orders.db"), {.clock = &clock});
   ledger->NotifyDurable(ledger->Append(AddSku("shoe", 10)), [&](absl::Status) {
     entered.count_down();
     leave.wait();
@@ -173,8 +173,8 @@ TEST(SqliteLedgerNotifyTest, Done_ThatTakesItsTime_DelaysNoCommit) {
 TEST(SqliteLedgerNotifyTest, Done_WhileCalled_MayUseTheLedger) {
   const TempDir dir;
   GateClock clock;
-  const auto ledger = OpenLedger(dir.File("orders.db"), {.clock = &clock});
   Listener listener;
+  const auto ledger = OpenLedger(dir.File("orders.db"), {.clock = &clock});
   ledger->NotifyDurable(ledger->Append(AddSku("shoe", 10)), [&](absl::Status) {
     EXPECT_TRUE(ledger->Health().ok());
     listener.Ask(*ledger, 1);

@@ -57,11 +57,16 @@ TEST(SqliteLedgerOpenTest, Open_WhileOpenInThisProcess_NamesFileAndOwner) {
   EXPECT_NE(OpenLedger(path), nullptr);
 }
 
+TEST(SqliteLedgerOpenTest, Open_WithANameThatAScrapeCannotCarry_IsRefused) {
+  EXPECT_EQ(WhyNot("unused.db", {.name = "caf\xe9"}),
+            absl::InvalidArgumentError("SqliteLedger: name 'caf\\xe9' is not printable UTF-8"));
+}
+
 TEST(SqliteLedgerOpenTest, Open_ByAnotherName_IsRefusedToo) {
   const TempDir dir;
   const auto first = OpenLedger(dir.File("orders.db"));
   std::filesystem::create_symlink(dir.File("orders.db"), dir.File("alias.db"));
-  ExpectRefused(WhyNot(dir.File("alias.db")), absl::StatusCode::kFailedPrecondition, "alias.db", "locked");
+  ExpectRefused(WhyNot(dir.File("alias.db")), absl::StatusCode::kFailedPrecondition, "alias.db", "in use");
 }
 
 TEST(SqliteLedgerOpenTest, Open_WithLockWait_GetsTheFileWhenTheOwnerCloses) {
@@ -121,7 +126,7 @@ TEST(SqliteLedgerOpenTest, Open_ForeignDatabase_IsRefusedAndLeftAlone) {
 }
 
 TEST(SqliteLedgerOpenTest, Open_AnotherVersion_IsRefusedByNumberAndLeftAlone) {
-  for (const std::string version : {"1", "2", "4"}) {
+  for (const std::string version : {"1", "2", "3", "5"}) {
     const TempDir dir;
     MakeSmallLedger(dir.File("orders.db"));
     PlainSql(dir.File("orders.db")).Run("PRAGMA user_version = " + version);

@@ -156,7 +156,7 @@ TEST(SqliteLedgerPowerTest, Cut_OfADiskThatLies_LosesAcknowledgedRecords) {
   for (uint32_t seed = 1; seed <= 20; ++seed) {
     PowerCut run(2, 3);
     run.disk().SetLyingSync(true);
-    run.disk().CutPowerAt(60 + seed);
+    run.disk().CutPowerAt(75 + seed);  // After the making of the file.
     run.Run();
     ASSERT_GT(run.told(), 0u);
     run.disk().CyclePower(seed);

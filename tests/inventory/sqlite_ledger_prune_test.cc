@@ -57,6 +57,7 @@ TEST(SqliteLedgerPruneTest, Restart_AfterPruning_KnowsAllThatMatters) {
     ASSERT_TRUE(shop->AddSku("shoe", {.stock = 20, .per_buyer_limit = 5}).ok());
     ASSERT_TRUE(shop->AddSku("gone", {.stock = 10}).ok());
     ASSERT_TRUE(shop->Take({.sku = "shoe", .quantity = 2, .request_id = "taken", .buyer = "ann"}).ok());
+    ASSERT_TRUE(shop->Restock({.sku = "shoe", .quantity = 4, .request_id = "restocked"}).ok());
     const auto basket = shop->ReserveBasket(
         {.lines = {{"shoe", 1}, {"gone", 2}}, .request_id = "basket", .buyer = "ann", .ttl = absl::InfiniteDuration()});
     ASSERT_TRUE(shop->Commit(basket->id()).ok());
@@ -69,6 +70,7 @@ TEST(SqliteLedgerPruneTest, Restart_AfterPruning_KnowsAllThatMatters) {
     clock.Advance(absl::Seconds(1));
     SellFillers(*shop, "second-", 1'100);
     last = shop->Take({.sku = "filler", .request_id = "last"})->id();
+    ASSERT_TRUE(shop->Restock({.sku = "shoe", .quantity = 1, .request_id = "restocked of late"}).ok());
   }
   {
     PlainSql sql(path);
@@ -76,11 +78,16 @@ TEST(SqliteLedgerPruneTest, Restart_AfterPruning_KnowsAllThatMatters) {
     EXPECT_EQ(sql.QueryInt("SELECT min(position) FROM journal"), 1'025);
     EXPECT_EQ(sql.QueryInt("SELECT count(*) FROM orders WHERE request_id IN ('taken', 'basket', 'late')"), 0);
     EXPECT_EQ(sql.QueryInt("SELECT count(*) FROM order_lines"), 0);
+    EXPECT_EQ(sql.QueryInt("SELECT count(*) FROM restocks"), 1);
     EXPECT_EQ(sql.QueryInt("SELECT units FROM bought WHERE sku = 'shoe' AND buyer = 'ann'"), 3);
     EXPECT_EQ(sql.QueryInt("SELECT sold_forgotten FROM skus WHERE sku = 'gone'"), 2);
   }
   const auto shop = OpenShop(path, clock);
-  EXPECT_EQ(FiguresOf(*shop, "shoe"), "20 = 16 + 1 + 3");
+  EXPECT_EQ(FiguresOf(*shop, "shoe"), "25 = 21 + 1 + 3");
+  EXPECT_EQ(RefusalOf(shop->Restock({.sku = "shoe", .quantity = 4, .request_id = "restocked"})),
+            Refusal::kRequestForgotten);
+  EXPECT_TRUE(shop->Restock({.sku = "shoe", .quantity = 1, .request_id = "restocked of late"}).ok());
+  EXPECT_EQ(FiguresOf(*shop, "shoe"), "25 = 21 + 1 + 3");
   EXPECT_EQ(FiguresOf(*shop, "gone"), "2 = 0 + 0 + 2");
   EXPECT_EQ(FiguresOf(*shop, "filler"), "1000000 = 997799 + 0 + 2201");
   for (const char* request : {"taken", "first-0", "first-1000"}) {

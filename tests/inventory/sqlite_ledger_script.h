@@ -31,11 +31,12 @@ inline std::vector<LedgerRecord> Script(int rounds) {
     const uint64_t basket = ++id;
     const uint64_t expired = ++id;
     const uint64_t taken = ++id;
+    const uint64_t restocked = ++id;
     script.insert(script.end(), {AddSku(sku, 5), Reserve(sold, sku, 2), ReserveBasket(basket, {{"shoe", 1}, {sku, 2}}),
-                                 Reserve(cancelled, "shoe", 3), Settle(Kind::kCommit, sold), Restock("shoe", 4),
-                                 Settle(Kind::kCancel, cancelled), Reserve(expired, sku, 1), Take(taken, "shoe", 3),
-                                 Settle(Kind::kExpire, expired), RemoveSku(sku, 1),
-                                 Settle(round % 2 == 0 ? Kind::kCommit : Kind::kCancel, basket)});
+                                 Reserve(cancelled, "shoe", 3), Settle(Kind::kCommit, sold),
+                                 RestockOnce(restocked, "shoe", 4), Settle(Kind::kCancel, cancelled),
+                                 Reserve(expired, sku, 1), Take(taken, "shoe", 3), Settle(Kind::kExpire, expired),
+                                 RemoveSku(sku, 1), Settle(round % 2 == 0 ? Kind::kCommit : Kind::kCancel, basket)});
   }
   return script;
 }

@@ -90,6 +90,14 @@ inline LedgerRecord Restock(std::string sku, int64_t quantity) {
   return {.kind = LedgerRecord::Kind::kRestock, .sku = std::move(sku), .quantity = quantity};
 }
 
+// With a request id.
+inline LedgerRecord RestockOnce(uint64_t order_id, std::string sku, int64_t quantity) {
+  LedgerRecord record = Restock(std::move(sku), quantity);
+  record.order_id = order_id;
+  record.request_id = absl::StrCat("request-", order_id);
+  return record;
+}
+
 inline LedgerRecord RemoveSku(std::string sku, int64_t quantity) {
   return {.kind = LedgerRecord::Kind::kRemoveSku, .sku = std::move(sku), .quantity = quantity};
 }

@@ -128,17 +128,24 @@ TEST(SqliteLedgerTest, Reopen_WithBytesThatAreNoText_GivesThemBack) {
   LedgerRecord take = Take(1, odd, 1);
   take.request_id = odd;
   take.buyer = "";
+  LedgerRecord basket = testing::ReserveBasket(2, {{odd, 1}});
+  basket.request_id = odd + "2";
+  basket.buyer = odd;
   {
     const auto ledger = OpenLedger(dir.File("orders.db"));
-    ledger->Append(AddSku(odd, 1));
-    EXPECT_TRUE(ledger->AwaitDurable(ledger->Append(take)).ok());
+    ledger->Append(AddSku(odd, 2));
+    ledger->Append(take);
+    EXPECT_TRUE(ledger->AwaitDurable(ledger->Append(basket)).ok());
   }
   const LedgerState state = OpenLedger(dir.File("orders.db"))->TakeRecovered();
-  ASSERT_EQ(state.orders.size(), 1u);
+  ASSERT_EQ(state.orders.size(), 2u);
   EXPECT_EQ(state.skus[0].sku, odd);
   EXPECT_EQ(state.orders[0].sku, odd);
   EXPECT_EQ(state.orders[0].request_id, odd);
   EXPECT_EQ(state.orders[0].buyer, "");
+  EXPECT_EQ(state.orders[1].request_id, odd + "2");
+  EXPECT_EQ(state.orders[1].buyer, odd);
+  EXPECT_THAT(state.orders[1].lines, ElementsAre(OrderLine{odd, 1}));
 }
 
 TEST(SqliteLedgerTest, Audit_ByPlainSql_AgreesWithTakeRecovered) {

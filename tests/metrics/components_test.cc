@@ -229,5 +229,30 @@ TEST(ComponentsTest, AThousand_ScrapedOverHttp_EachSeriesOnceAndPromtoolIsSilent
   EXPECT_EQ(check.out + check.err, "");
 }
 
+// One label value that is not UTF-8 makes Prometheus refuse the whole scrape, and one with a NUL ends it early.
+TEST(ComponentsTest, Validate_NameThatAScrapeCannotCarry_IsRefusedAndShownEscaped) {
+  const std::string bad("caf\xe9\0", 5);
+  const std::string shown = "'caf\\xe9\\x00'";
+  EXPECT_EQ(LoadingCacheOptions{.name = bad}.Validate(),
+            absl::InvalidArgumentError("LoadingCache: name " + shown + " is not printable UTF-8"));
+  EXPECT_EQ(InventoryOptions{.name = bad}.Validate(),
+            absl::InvalidArgumentError("Inventory: name " + shown + " is not printable UTF-8"));
+  EXPECT_EQ(ShardedStockOptions{.name = bad}.Validate(),
+            absl::InvalidArgumentError("ShardedStock: name " + shown + " is not printable UTF-8"));
+  EXPECT_EQ(LockOptions{.name = bad}.Validate(),
+            absl::InvalidArgumentError("LockOptions.name " + shown + " has characters that are not printable ASCII"));
+  EXPECT_EQ(LockServiceOptions{.name = bad}.Validate().code(), absl::StatusCode::kInvalidArgument);
+
+  MetricsRegistry registry;
+  Inventory inventory({.name = "gr\xc3\xbcn", .metrics = &registry, .sku_metrics = 2});
+  const absl::Status refused = inventory.AddSku(bad, {.stock = 1});
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(refused.message(), "Inventory 'gr\xc3\xbcn': AddSku: the sku " + shown + " is not printable UTF-8");
+  EXPECT_TRUE(inventory.AddSku("\xe2\x82\xac 5", {.stock = 3}).ok());
+  EXPECT_EQ(
+      Exported(registry, "stockade_inventory_sku_available_units{inventory=\"gr\xc3\xbcn\",sku=\"\xe2\x82\xac 5\"}"),
+      3);
+}
+
 }  // namespace
 }  // namespace stockade

@@ -3,8 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <map>
 #include <set>
+#include <string>
 #include <thread>
+
+#include "stockade/base/log.h"
 
 namespace stockade {
 namespace {
@@ -109,6 +113,42 @@ TEST(MetricsRegistryTest, ComponentsDestroyed_DuringScrapes_NoGaugeIsCalledAfter
     alive = false;
   }
   stop = true;
+}
+
+// Such as a SKU of a ledger that was written when any bytes were allowed: it must not cost the other series.
+TEST(MetricsRegistryTest, Collect_LabelThatIsNotUtf8_IsEscaped) {
+  MetricsRegistry registry;
+  const ComponentMetrics component(&registry, kDefs, {{"sku", "caf\xe9"}});
+  for (const auto& family : registry.Collect()) {
+    for (const auto& metric : family.metric) EXPECT_EQ(metric.label.at(0).value, "caf\\xe9") << family.name;
+  }
+}
+
+// Names that are made per customer must not grow the process and its scrape without bound.
+TEST(MetricsRegistryTest, Names_BeyondTheBound_ShareOneSeries) {
+  int warnings = 0;
+  SetLogSink([&](LogSeverity, std::string_view message) { warnings += message.find("_other") != std::string::npos; });
+  MetricsRegistry registry;
+  const auto count = [&](const std::string& name) {
+    ComponentMetrics component(&registry, kDefs, {{"cache", name}, {"sku", name + "-sku"}});
+    component.Add(0);
+  };
+  constexpr int kBeyond = 500;
+  for (size_t i = 0; i < MetricsRegistry::kMaxNames + kBeyond; ++i) count("c" + std::to_string(i));
+  count("c0");  // Has series, and keeps them.
+  SetLogSink({});
+  EXPECT_EQ(warnings, 1);
+
+  const auto families = registry.Collect();
+  std::map<std::string, double> hits;
+  for (const auto& metric : Family(families, "test_requests_total").metric) {
+    if (metric.label.back().value == "hit")
+      hits[metric.label.at(0).value + metric.label.at(1).value] = metric.counter.value;
+  }
+  EXPECT_EQ(hits.size(), MetricsRegistry::kMaxNames + 1);
+  EXPECT_EQ(hits["_other_other"], kBeyond);
+  EXPECT_EQ(hits["c0c0-sku"], 2);
+  EXPECT_EQ(hits["c999c999-sku"], 1);
 }
 
 }  // namespace

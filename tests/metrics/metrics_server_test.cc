@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "support/http.h"
 
@@ -24,6 +26,18 @@ TEST(MetricsServerTest, Start_FreePort_ServesTheRegistry) {
   const std::string page = testing::Scrape((*server)->port());
   EXPECT_THAT(page, HasSubstr("# TYPE test_things_total counter"));
   EXPECT_THAT(page, HasSubstr("test_things_total{shop=\"north\"} 42"));
+}
+
+TEST(MetricsServerTest, Scrape_BesideConnectionsThatSendNoRequest_IsAnswered) {
+  const auto server = MetricsServer::Start({.port = 0});
+  ASSERT_TRUE(server.ok()) << server.status();
+  std::vector<std::unique_ptr<testing::RawConnection>> half_open;
+  for (int i = 0; i < 10; ++i) {  // More than it has threads.
+    half_open.push_back(std::make_unique<testing::RawConnection>((*server)->port()));
+    ASSERT_TRUE(half_open.back()->Send("GET /metrics HTTP/1.1\r\n"));
+  }
+  // Which waits for half a minute.
+  EXPECT_THAT(testing::Scrape((*server)->port()), HasSubstr("exposer_scrapes_total"));
 }
 
 TEST(MetricsServerTest, Start_PortTaken_IsUnavailableAndNamesIt) {

@@ -14,6 +14,7 @@
 #include "connect.h"
 #include "key_slot.h"
 #include "redis/support/connect_to.h"
+#include "redis/support/raw_peer.h"
 #include "redis/support/redis_cluster.h"
 #include "router.h"
 #include "stockade/base/clock.h"
@@ -29,8 +30,10 @@ namespace {
 using internal::Concat;
 using testing::Await;
 using testing::ConnectPatiently;
+using testing::ConnectTo;
 using testing::InfoField;
 using testing::kFailoverTimeout;
+using testing::RawPeer;
 using testing::RedisCluster;
 using testing::RedisServer;
 using testing::Scaled;
@@ -240,7 +243,11 @@ TEST_F(ClusterTest, SlotHalfMoved_KeysOfBothHalvesInOne_WaitUntilItHasMoved) {
   cluster.MigrateKey("{foo}1", 2, 0);
   const RedisCommand both = RedisCommand("MGET").Key("{foo}1").Key("{foo}2");
   auto later = client->RunFuture(both);
-  const absl::StatusOr<RedisReply> soon = client->Run(both, {.timeout = absl::Seconds(2)});
+  absl::StatusOr<RedisReply> soon;
+  Await("the last attempt to be answered in time", [&] {
+    soon = client->Run(both, {.timeout = absl::Seconds(2)});
+    return !absl::IsDeadlineExceeded(soon.status());
+  });
   EXPECT_EQ(RedisErrorCode(soon.status()), "TRYAGAIN") << soon.status();
   EXPECT_EQ(soon.status().code(), absl::StatusCode::kUnavailable);
   cluster.FinishMove(kFooSlot, 2, 0);
@@ -351,7 +358,7 @@ TEST_F(ClusterTest, Channels_OfSlots_AreAtHomeAtTheirOwner) {
   internal::ComponentMetrics metrics;
   const std::unique_ptr<internal::Router> router = internal::MakeRouter(*url, options, &timers, &metrics);
   std::atomic<int> changes = 0;
-  ASSERT_EQ(router->Start(), absl::OkStatus());
+  ASSERT_EQ(router->Start(/*wait=*/true), absl::OkStatus());
   router->SetOnTopologyChange([&] { ++changes; });
   EXPECT_TRUE(router->sharded_channels());
   absl::StatusOr<std::string> home = router->ChannelHome("foo");
@@ -370,6 +377,50 @@ TEST_F(ClusterTest, Channels_OfSlots_AreAtHomeAtTheirOwner) {
   router->Stop();
 }
 
+// The peer calls itself localhost, and the second one 127.0.0.1.
+TEST_F(ClusterTest, RedirectedToAHostThatIsNotAllowed_NamesIt_AndNothingIsConnected) {
+  const RawPeer other([](size_t, const std::string& command) { return command == "PING" ? "+PONG\r\n" : "+OK\r\n"; });
+  const std::string there = Concat("127.0.0.1:", other.port());
+  for (const std::string word : {"MOVED", "ASK"}) {
+    std::atomic<uint16_t> port = 0;
+    const RawPeer node([&](size_t, const std::string& command) {
+      if (command == "PING") return std::string("+PONG\r\n");
+      if (command == "CLUSTER INFO") return std::string("+cluster_state:ok\r\n");
+      if (command == "CLUSTER SLOTS")
+        return Concat("*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$0\r\n\r\n:", port.load(), "\r\n");
+      if (command == "GET foo") return Concat("-", word, " ", kFooSlot, " ", there, "\r\n");
+      return std::string("+OK\r\n");
+    });
+    port = node.port();
+    const std::string url = Concat("redis+cluster://localhost:", node.port());
+    const auto client = ConnectTo(url, {.allowed_hosts = {".example.com", "10.0.0.1"}});
+    ASSERT_NE(client, nullptr);
+    EXPECT_TRUE(client->Run(RedisCommand("SET").Key("bar").Arg("v")).ok());
+    for (const absl::Status& status :
+         {client->Run(Get("foo")).status(), client->RunFuture(Get("foo")).get().status()}) {
+      EXPECT_EQ(status.code(), absl::StatusCode::kPermissionDenied) << status;
+      EXPECT_FALSE(RedisOutcomeUnknown(status));
+      EXPECT_NE(std::string(status.message()).find(Concat("the host of ", there, " is not in")), std::string::npos)
+          << status;
+    }
+    EXPECT_EQ(other.connections(), 0);
+  }
+  EXPECT_EQ(other.connections(), 0);
+}
+
+TEST_F(ClusterTest, MapNamesHostsThatAreNotAllowed_KeysThereAreRefused_AllowedOnesAreServed) {
+  RedisCluster cluster;
+  const std::string url = Concat("redis+cluster://localhost:", cluster.node(0).port());
+  const auto closed = ConnectTo(url, {.allowed_hosts = {"localhost"}});
+  ASSERT_NE(closed, nullptr);
+  const absl::Status refused = closed->Run(Get("foo")).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kPermissionDenied) << refused;
+  EXPECT_NE(std::string(refused.message()).find(Concat("127.0.0.1:", cluster.node(2).port())), std::string::npos);
+  const auto open = ConnectTo(url, {.allowed_hosts = {"127.0.0.1"}});
+  ASSERT_NE(open, nullptr);
+  EXPECT_EQ(Answer(*open, Set("foo", "v")), "OK");
+}
+
 TEST_F(ClusterTest, Connect_SomeNodesDeadOrHanging_AsksTheNext) {
   RedisCluster cluster;
   const std::string url = cluster.url();
@@ -384,6 +435,14 @@ TEST_F(ClusterTest, Connect_NoNodeAnswers_NamesEach) {
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
   EXPECT_NE(std::string(status.message()).find("127.0.0.1:1: "), std::string::npos) << status;
   EXPECT_NE(std::string(status.message()).find("127.0.0.1:2: "), std::string::npos) << status;
+}
+
+TEST_F(ClusterTest, Connect_PasswordWhereNodesHaveNone_IsUnauthenticated) {
+  RedisServer node({.cluster = true});
+  const absl::Status status =
+      RedisClient::Connect(Concat("redis+cluster://:s3cr3tpw@127.0.0.1:", node.port())).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnauthenticated) << status;
+  EXPECT_EQ(std::string(status.message()).find("s3cr3tpw"), std::string::npos) << status;
 }
 
 TEST_F(ClusterTest, Connect_ToAServerThatIsNoNode_SaysSo) {

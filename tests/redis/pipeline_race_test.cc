@@ -15,6 +15,7 @@
 
 #include "link.h"
 #include "pipeline.h"
+#include "redis/support/raw_peer.h"
 #include "redis/support/redis_server.h"
 #include "redis_metrics.h"
 #include "stockade/base/clock.h"
@@ -98,8 +99,8 @@ TEST_F(PipelineRaceTest, StoppedAsCallersGiveUp_EachHasOneOfTheTwoErrors) {
   internal::TimerQueue timers(Clock::System());
   internal::ComponentMetrics metrics(nullptr, internal::RedisMetricDefs(), {{"client", "test"}});
   for (int64_t round = 0; round < testing::Scaled(300, 3000); ++round) {
-    const auto pipeline = internal::Pipeline::Start([](Instant) { return absl::UnavailableError("nobody there"); },
-                                                    options, &timers, &metrics);
+    const auto pipeline = *internal::Pipeline::Start([](Instant) { return absl::UnavailableError("nobody there"); },
+                                                     options, &timers, &metrics);
     const Instant deadline = Now() + absl::Milliseconds(2);
     std::vector<std::thread> threads;
     for (int t = 0; t < 8; ++t) {
@@ -120,6 +121,59 @@ TEST_F(PipelineRaceTest, StoppedAsCallersGiveUp_EachHasOneOfTheTwoErrors) {
   }
 }
 
+// Bytes that come while no command waits for any, and what the commands after them get.
+TEST_F(PipelineRaceTest, StrayBytesOnAnIdleConnection_NoCommandGetsThem_AndTheNextConnectionIsGood) {
+  for (const std::string stray : {"$5\r\nstray\r\n", "+st", ":"}) {
+    testing::RawPeer peer([](size_t connection, const std::string& command) {
+      return command == "PING" ? std::string("+PONG\r\n") : "+" + std::to_string(connection) + command + "\r\n";
+    });
+    std::atomic<int> fd = -1;
+    internal::TimerQueue timers(Clock::System());
+    internal::ComponentMetrics metrics(nullptr, internal::RedisMetricDefs(), {{"client", "test"}});
+    const auto pipeline = *internal::Pipeline::Start(
+        [&](Instant deadline) {
+          auto link =
+              internal::Link::Connect({.host = "127.0.0.1", .port = peer.port()}, {}, size_t{1} << 20, deadline);
+          if (link.ok()) fd = (*link)->fd();
+          return link;
+        },
+        {.name = "test",
+         .connect_timeout = absl::Seconds(10),
+         .min_backoff = absl::Milliseconds(5),
+         .max_backoff = absl::Milliseconds(5),
+         .max_pending_commands = 100,
+         .max_unsent_bytes = 1 << 20},
+        &timers, &metrics);
+    ASSERT_TRUE(pipeline->AwaitFirstAttempt().ok());
+    const auto ask = [&](bool alone) {
+      internal::Request request;
+      request.wire = RedisCommand("mine").Wire();
+      if (alone) {
+        pipeline->Run({&request, 1}, Now() + absl::Seconds(60));
+        return request.result;
+      }
+      std::promise<absl::StatusOr<RedisReply>> promise;
+      auto async = std::make_unique<internal::AsyncRequest>();
+      async->wire = request.wire;
+      async->deadline = Now() + absl::Seconds(60);
+      async->done = [&](absl::StatusOr<RedisReply> reply) { promise.set_value(std::move(reply)); };
+      pipeline->RunAsync(std::move(async));
+      return promise.get_future().get();
+    };
+    for (size_t i = 0; i < 4; ++i) {
+      const absl::StatusOr<RedisReply> reply = ask(i % 2 == 0);
+      EXPECT_TRUE(reply.ok()) << reply.status();
+      if (!reply.ok()) break;
+      EXPECT_EQ(reply->text(), std::to_string(i) + "mine") << stray;
+      if (peer.connections() != i + 1) break;
+      peer.SendTo(i, stray);
+      pollfd came{.fd = fd, .events = POLLIN, .revents = 0};
+      EXPECT_EQ(poll(&came, 1, 60'000), 1);
+    }
+    pipeline->Stop();
+  }
+}
+
 // Pipelines themselves, to a proxy: what a router does to them.
 class RetiredPipelineTest : public PipelineRaceTest {
  protected:
@@ -133,7 +187,7 @@ class RetiredPipelineTest : public PipelineRaceTest {
                                                .max_backoff = absl::Milliseconds(5),
                                                .max_pending_commands = 100'000,
                                                .max_unsent_bytes = 1 << 20};
-    pipeline_ = internal::Pipeline::Start(
+    pipeline_ = *internal::Pipeline::Start(
         [port = proxy_->port()](Instant deadline) {
           return internal::Link::Connect({.host = "127.0.0.1", .port = port}, {}, 1 << 20, deadline);
         },

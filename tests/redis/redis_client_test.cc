@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "redis/support/connect_to.h"
+#include "redis/support/raw_peer.h"
 #include "redis/support/raw_redis.h"
 #include "redis/support/redis_server.h"
 #include "stockade/base/executor.h"
@@ -86,6 +87,48 @@ TEST_F(RedisClientTest, Script_ThatFails_IsItsError_AndRunsOnce) {
   const absl::Status status = redis->Run(RedisCommand(fail, {"n"})).status();
   EXPECT_EQ(RedisErrorCode(status), "MINE");
   EXPECT_EQ(server.Call({"GET", "n"}), "1");
+}
+
+TEST_F(RedisClientTest, Script_ThatAnswersLikeAServerThatRefuses_RunsOnce_WithUnknownOutcome) {
+  RedisServer server;
+  const auto redis = ConnectTo(server.url());
+  int64_t runs = 0;
+  for (const std::string word : {"LOADING", "MASTERDOWN", "NOSCRIPT", "READONLY", "TRYAGAIN", "CLUSTERDOWN", "MOVED"}) {
+    const std::string source = "redis.call('INCR', KEYS[1]) return redis.error_reply('" + word + " x')";
+    const RedisScript script(source);
+    for (const RedisCommand& command :
+         {RedisCommand(script, {"n"}), RedisCommand("eval").Arg(source).Arg(1).Key("n"), RedisCommand(script, {"n"})}) {
+      const absl::Status status = redis->Run(command, {.timeout = absl::Seconds(1)}).status();
+      EXPECT_TRUE(RedisOutcomeUnknown(status)) << status;
+      EXPECT_EQ(RedisErrorCode(status), word) << status;
+      EXPECT_EQ(server.Call({"GET", "n"}), std::to_string(++runs)) << word;
+    }
+  }
+}
+
+TEST_F(RedisClientTest, Script_ThatMayRunTwice_IsSentAgainWhateverItAnswers) {
+  RedisServer server;
+  const auto redis = ConnectTo(server.url());
+  const RedisScript script(
+      "if redis.call('INCR', KEYS[1]) < 3 then return redis.error_reply('LOADING x') end return 'done'");
+  EXPECT_EQ(redis->Run(RedisCommand(script, {"n"}).Idempotent()).value().text(), "done");
+}
+
+// A server that itself refuses says so in words of its own.
+TEST_F(RedisClientTest, Script_AtAReplicaWithoutItsMaster_IsSentUntilItRuns) {
+  RedisServer master;
+  RedisServer replica({.replica_of = master.port(), .config = {"replica-serve-stale-data no"}});
+  const auto redis = ConnectTo(master.url());
+  const auto at_replica = ConnectTo(replica.url(), {.wait_for_connection = false});
+  testing::Await("the replica", [&] { return replica.Info("master_link_status") == "up"; });
+  ASSERT_TRUE(at_replica->Run(RedisCommand("PING")).ok());
+  const RedisScript script("return 'ran'");
+  EXPECT_EQ(at_replica->Run(RedisCommand(script, {})).value().text(), "ran");
+  ASSERT_EQ(replica.Call({"REPLICAOF", "127.0.0.1", "1"}), "OK");
+  auto waits = at_replica->RunFuture(RedisCommand(script, {}), {.timeout = absl::Seconds(60)});
+  EXPECT_EQ(replica.Call({"EVAL", "return 1", "0"}).text.substr(0, 10), "MASTERDOWN");
+  ASSERT_EQ(replica.Call({"REPLICAOF", "NO", "ONE"}), "OK");
+  EXPECT_EQ(waits.get().value().text(), "ran");
 }
 
 TEST_F(RedisClientTest, RunMany_MixedResults_StandInTheOrderOfTheCommands) {
@@ -169,6 +212,108 @@ TEST_F(RedisClientTest, Connect_WrongOrMissingPassword_IsUnauthenticated_AndNeve
   EXPECT_EQ(wrong.message().find("wr0ng"), std::string::npos) << wrong;
   EXPECT_EQ(RedisClient::Connect("redis://" + at).status().code(), absl::StatusCode::kUnauthenticated);
   EXPECT_NE(ConnectTo("redis://:right@" + at), nullptr);
+}
+
+// Such a server repeats what it was sent: "unknown command 'AUTH', with args beginning with: 's3cr3tpw'".
+TEST_F(RedisClientTest, Connect_ServerRepeatsThePassword_IsNeverShown) {
+  RedisServer server({.config = {"rename-command AUTH HIDDEN", "rename-command HELLO HIDDEN2"}});
+  const std::string at = "127.0.0.1:" + std::to_string(server.port());
+  for (const std::string user : {"", "app"}) {
+    const absl::Status status = RedisClient::Connect("redis://" + user + ":s3cr3tpw@" + at).status();
+    EXPECT_FALSE(status.ok());
+    EXPECT_EQ(RedisErrorCode(status), "ERR");
+    EXPECT_EQ(status.message().find("s3cr3tpw"), std::string::npos) << status;
+    EXPECT_NE(status.message().find("AUTH"), std::string::npos) << status;
+  }
+}
+
+TEST_F(RedisClientTest, Connect_PeerRepeatsThePasswordAnywhere_IsNeverShown) {
+  for (const std::string hostile :
+       {"-s3cr3tpw\r\n", "-ERR s3cr3tpw\r\n", "-WRONGPASS s3cr3tpw\r\n", "?s3cr3tpw\r\n", "+s3cr3tpw\r\n",
+        "$8\r\ns3cr3tpw\r\n", "*1\r\n$8\r\ns3cr3tpw\r\n", "+OK\r\n-ERR s3cr3tpw\r\n"}) {
+    for (const std::string asked : {"AUTH", "CLIENT", "SELECT", "PING"}) {
+      const testing::RawPeer peer([&](size_t, const std::string& command) {
+        if (command.starts_with(asked)) return hostile;
+        return std::string(command == "PING" ? "+PONG\r\n" : "+OK\r\n");
+      });
+      const absl::Status status =
+          RedisClient::Connect("redis://:s3cr3tpw@127.0.0.1:" + std::to_string(peer.port()) + "/1?client_name=till")
+              .status();
+      EXPECT_FALSE(status.ok()) << hostile << asked;
+      EXPECT_EQ(status.ToString().find("s3cr3tpw"), std::string::npos) << status;
+      EXPECT_EQ(RedisErrorCode(status).find("s3cr3tpw"), std::string::npos);
+    }
+  }
+}
+
+TEST_F(RedisClientTest, Connect_PingHasAnotherCommandsAnswer_IsRefused) {
+  RedisServer server({.config = {"rename-command PING HIDDEN", "rename-command TIME PING"}});
+  const absl::Status status = RedisClient::Connect(server.url()).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
+  EXPECT_NE(status.message().find("an answer to PING that belongs to another command (array)"), std::string::npos)
+      << status;
+}
+
+TEST_F(RedisClientTest, Connect_MoreThanTheAnswersHasCome_IsRefused) {
+  for (const std::string stray : {"+OK\r\n", "+O", "*2\r\n", "*2\r\n:1\r\n", "$5\r\nab"}) {
+    const testing::RawPeer peer([&](size_t, const std::string&) { return "+PONG\r\n" + stray; });
+    const absl::Status status = RedisClient::Connect("redis://127.0.0.1:" + std::to_string(peer.port())).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << stray << status;
+  }
+}
+
+TEST_F(RedisClientTest, Run_CommandWithAPassword_ErrorShowsItsCodeOnly) {
+  RedisServer server({.config = {"rename-command AUTH HIDDEN", "rename-command CONFIG HIDDEN2"}});
+  const auto redis = ConnectTo(server.url());
+  for (const RedisCommand& command : {
+           RedisCommand("auth").Arg("s3cr3tpw"),
+           RedisCommand("CONFIG").Arg("SET").Arg("requirepass").Arg("s3cr3tpw"),
+           RedisCommand("ACL").Arg("SETUSER").Arg("app").Arg("s3cr3tpw"),
+           RedisCommand("HELLO").Arg(2).Arg("s3cr3tpw"),
+           RedisCommand("NOSUCH").Arg("s3cr3tpw"),
+       }) {
+    for (const absl::Status& status : {redis->Run(command).status(), redis->RunFuture(command).get().status(),
+                                       redis->RunMany({&command, 1})[0].status()}) {
+      EXPECT_EQ(RedisErrorCode(status), "ERR") << status;
+      EXPECT_EQ(status.message().find("s3cr3tpw"), std::string::npos) << status;
+    }
+  }
+  EXPECT_NE(redis->Run(RedisCommand("NOSUCH")).status().message().find("unknown command 'NOSUCH'"), std::string::npos);
+}
+
+TEST_F(RedisClientTest, Connect_PasswordWhereNoneIsSet_IsUnauthenticated) {
+  RedisServer server;
+  const absl::Status status =
+      RedisClient::Connect("redis://:s3cr3tpw@127.0.0.1:" + std::to_string(server.port())).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnauthenticated) << status;
+  EXPECT_NE(status.message().find("the URL has a password, and the server has none"), std::string::npos) << status;
+  const auto redis = ConnectTo(server.url());
+  EXPECT_EQ(redis->Run(RedisCommand("AUTH").Arg("s3cr3tpw")).status().code(), absl::StatusCode::kUnauthenticated);
+}
+
+TEST_F(RedisClientTest, Connect_DatabaseThatTheServerLacks_IsInvalidArgument_NamesIt) {
+  for (const std::string password : {"", "right"}) {
+    RedisServer server({.password = password});
+    const std::string url =
+        "redis://" + (password.empty() ? "" : ":" + password + "@") + "127.0.0.1:" + std::to_string(server.port());
+    const absl::Status status = RedisClient::Connect(url + "/99").status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+    EXPECT_NE(status.message().find("database 99 of the URL"), std::string::npos) << status;
+  }
+  RedisServer node({.cluster = true});
+  const absl::Status status = RedisClient::Connect(node.url() + "/1").status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  EXPECT_NE(status.message().find("database 1 of the URL"), std::string::npos) << status;
+}
+
+TEST_F(RedisClientTest, Connect_TooManyClients_IsUnavailable_SaysSo) {
+  RedisServer server({.config = {"maxclients 1"}});
+  const auto first = ConnectTo(server.url());
+  for (const std::string user : {"", ":s3cr3tpw@"}) {
+    const absl::Status status =
+        RedisClient::Connect("redis://" + user + "127.0.0.1:" + std::to_string(server.port())).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+  }
 }
 
 TEST_F(RedisClientTest, Connect_UserWhoMayNotPing_IsConnected) {

@@ -13,6 +13,7 @@
 #include "redis/support/connect_to.h"
 #include "redis/support/raw_redis.h"
 #include "redis/support/redis_server.h"
+#include "stockade/base/clock.h"
 #include "stockade/redis/redis_client.h"
 #include "support/await.h"
 #include "support/tcp_proxy.h"
@@ -128,6 +129,48 @@ TEST_F(RedisLossTest, TimeOut_OfASlowServer_IsDeadlineExceeded_AndTheLateReplyIs
   EXPECT_EQ(later.code(), absl::StatusCode::kDeadlineExceeded);
   proxy.Release();
   EXPECT_EQ(redis->Run(RedisCommand("ECHO").Arg("mine")).value().text(), "mine");
+  EXPECT_EQ(proxy.counts().accepted, 1);
+}
+
+// A connection that says nothing any more, at a server that would take new ones.
+TEST_F(RedisLossTest, ConnectionFallsSilent_IsReplaced_WithAndWithoutNewCommands) {
+  RedisServer server;
+  const auto redis =
+      ConnectTo(server.url(), {.connect_timeout = absl::Milliseconds(500), .command_timeout = absl::Milliseconds(100)});
+  const RedisCommand off = RedisCommand("CLIENT").Arg("REPLY").Arg("OFF");
+  EXPECT_EQ(redis->Run(off).status().code(), absl::StatusCode::kDeadlineExceeded);
+  testing::Await("a connection that answers", [&] { return redis->Run(RedisCommand("PING")).ok(); });
+  // What was sent behind it, too: nothing else would be sent until it has timed out.
+  EXPECT_EQ(redis->RunFuture(off).get().status().code(), absl::StatusCode::kDeadlineExceeded);
+  const RedisCommand get = RedisCommand("GET").Key("n").Idempotent();
+  EXPECT_EQ(redis->Run(get, {.timeout = absl::Minutes(5)}).status(), absl::OkStatus());
+}
+
+TEST_F(RedisLossTest, ConnectionSilent_WhileACallerStillWaits_IsKeptForIt) {
+  RedisServer server;
+  TcpProxy proxy(server.port());
+  const auto redis = ConnectTo(testing::RedisUrl(proxy.port()),
+                               {.connect_timeout = absl::Milliseconds(20), .command_timeout = absl::Milliseconds(20)});
+  proxy.Hold();
+  auto patient = redis->RunFuture(Incr(), {.timeout = absl::Minutes(5)});
+  for (int i = 0; i < 10; ++i) EXPECT_FALSE(redis->Run(Incr()).ok());
+  proxy.Release();
+  EXPECT_EQ(patient.get().value().integer(), 1);
+  EXPECT_EQ(proxy.counts().accepted, 1);
+}
+
+TEST_F(RedisLossTest, ReplyComesWhileNoCallerWaits_ConnectionIsKept) {
+  constexpr absl::Duration kConnectTimeout = absl::Milliseconds(1500);
+  RedisServer server;
+  TcpProxy proxy(server.port());
+  const auto redis = ConnectTo(testing::RedisUrl(proxy.port()),
+                               {.connect_timeout = kConnectTimeout, .command_timeout = absl::Milliseconds(50)});
+  proxy.Hold();
+  EXPECT_EQ(redis->Run(Incr()).status().code(), absl::StatusCode::kDeadlineExceeded);
+  proxy.Release();
+  const Instant silent = Clock::System()->Now() + 2 * kConnectTimeout + absl::Milliseconds(500);
+  testing::Await("the time after which a connection is silent", [&] { return Clock::System()->Now() > silent; });
+  EXPECT_EQ(redis->Run(Incr(), {.timeout = absl::Minutes(1)}).value().integer(), 2);
   EXPECT_EQ(proxy.counts().accepted, 1);
 }
 

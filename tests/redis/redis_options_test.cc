@@ -17,6 +17,8 @@ std::string Fault(const std::function<void(RedisOptions&)>& change) {
 TEST(RedisOptionsTest, Validate_Defaults_AreGood) { EXPECT_TRUE(RedisOptions().Validate().ok()); }
 
 TEST(RedisOptionsTest, Validate_BadField_IsNamedWithItsValue) {
+  EXPECT_EQ(Fault([](RedisOptions& o) { o.name = ""; }), "RedisOptions.name is empty");
+  EXPECT_EQ(Fault([](RedisOptions& o) { o.name = "caf\xe9"; }), "RedisOptions.name 'caf\\xe9' is not printable UTF-8");
   EXPECT_EQ(Fault([](RedisOptions& o) { o.connect_timeout = absl::ZeroDuration(); }),
             "RedisOptions.connect_timeout must be more than 0, is 0");
   EXPECT_EQ(Fault([](RedisOptions& o) { o.command_timeout = -absl::Seconds(1); }),
@@ -29,6 +31,13 @@ TEST(RedisOptionsTest, Validate_BadField_IsNamedWithItsValue) {
             "RedisOptions.max_pending_commands must be more than 0");
   EXPECT_EQ(Fault([](RedisOptions& o) { o.max_unsent_bytes = 0; }),
             "RedisOptions.max_unsent_bytes must be more than 0");
+  for (const std::string host : {"", ".", "*.example.com", "[::1]", "a b", "me@host"}) {
+    EXPECT_EQ(Fault([&](RedisOptions& o) {
+                o.allowed_hosts = {"::1", "host", ".example.com", host};
+              }),
+              "RedisOptions.allowed_hosts: '" + host +
+                  "' must be a host name, an address without brackets and port, or a dot and the end of host names");
+  }
   EXPECT_EQ(Fault([](RedisOptions& o) { o.max_reply_bytes = 0; }), "RedisOptions.max_reply_bytes must be more than 0");
 }
 

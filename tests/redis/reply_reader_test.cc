@@ -71,20 +71,17 @@ TEST(ReplyReaderTest, StringOfTheBound_IsRead_LargerIsRefused) {
             std::vector<std::string>{"error: redis: a reply is larger than max_reply_bytes (1000)"});
 }
 
-TEST(ReplyReaderTest, StringThatOnlyBegins_IsRefusedOnceMoreThanTheBoundIsThere) {
-  ReplyReader reader(1000);
-  RedisReply reply;
-  ASSERT_TRUE(reader.Feed("$900000000\r\n").ok());
-  size_t fed = 12;
-  absl::StatusOr<bool> next = reader.Next(reply);
-  while (next.ok() && fed < 100'000) {
-    ASSERT_FALSE(*next);
-    ASSERT_TRUE(reader.Feed(std::string(100, 'x')).ok());
-    fed += 100;
-    next = reader.Next(reply);
+TEST(ReplyReaderTest, StringThatOnlyBegins_IsRefusedWithItsLength) {
+  const std::vector<std::string> refused = {"error: redis: a reply is larger than max_reply_bytes (1000)"};
+  for (const std::string_view bytes : {"$1001\r\n", "$900000000\r\n", "$9223372036854775807\r\n", "*1\r\n$1001\r\n",
+                                       "*1\r\n*1\r\n$9223372036854775807\r\n"}) {
+    EXPECT_EQ(ReadAll(bytes, 100, 1000), refused) << bytes;
+    EXPECT_EQ(ReadAll(bytes, 1, 1000), refused) << bytes;
   }
-  EXPECT_EQ(next.status().code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_LE(fed, 1200);
+  // What the strings and elements before it leave of the bound.
+  EXPECT_EQ(ReadAll("*2\r\n$500\r\n" + std::string(500, 'x') + "\r\n$400\r\n", 100, 1000), refused);
+  EXPECT_TRUE(ReadAll("$1000\r\n", 1, 1000).empty());
+  EXPECT_EQ(ReadAll("$99999999999999999999\r\n", 100, 1000).size(), 1);
 }
 
 TEST(ReplyReaderTest, ArrayThatOnlyClaimsToBeHuge_TakesNoMemory) {

@@ -7,13 +7,16 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "connect.h"
 #include "redis/support/connect_to.h"
+#include "redis/support/raw_peer.h"
 #include "redis/support/sentinel_set.h"
 #include "router.h"
+#include "stockade/base/clock.h"
 #include "stockade/base/strings.h"
 #include "stockade/redis/redis_client.h"
 #include "stockade/redis/redis_url.h"
@@ -145,7 +148,7 @@ TEST_F(SentinelTest, Switch_WithoutAnEventAndWithTheOldServerWell_IsNoticed) {
     ++changes;
     changed.notify_all();
   });
-  ASSERT_EQ(router->Start(), absl::OkStatus());
+  ASSERT_EQ(router->Start(/*wait=*/true), absl::OkStatus());
   const absl::StatusOr<std::string> before = router->ChannelHome("news");
   ASSERT_TRUE(before.ok()) << before.status();
   EXPECT_EQ(*before, Concat("127.0.0.1:", set.master_port()));
@@ -247,6 +250,82 @@ TEST_F(SentinelTest, Passwords_OfSentinelsAndServers_EachGetsItsOwn) {
   EXPECT_EQ(PortOf(*client), Concat(master.port()));
   const absl::Status refused = RedisClient::Connect(Concat("redis+sentinel://:of-the-data@", host)).status();
   EXPECT_EQ(refused.code(), absl::StatusCode::kUnauthenticated) << refused;
+}
+
+TEST_F(SentinelTest, PasswordOrDatabase_ThatSentinelOrMasterLack_IsTheirCode) {
+  RedisServer master;
+  RedisServer sentinel(
+      {.sentinel = true, .config = {Concat("sentinel monitor mymaster 127.0.0.1 ", master.port(), " 1")}});
+  const std::string host = Concat("127.0.0.1:", sentinel.port(), "/mymaster");
+  const auto code = [](const std::string& url) { return RedisClient::Connect(url).status(); };
+  const absl::Status at_sentinel = code(Concat("redis+sentinel://", host, "?sentinel_password=s3cr3tpw"));
+  EXPECT_EQ(at_sentinel.code(), absl::StatusCode::kUnauthenticated) << at_sentinel;
+  const absl::Status at_master = code(Concat("redis+sentinel://:s3cr3tpw@", host));
+  EXPECT_EQ(at_master.code(), absl::StatusCode::kUnauthenticated) << at_master;
+  const absl::Status database = code(Concat("redis+sentinel://", host, "/99"));
+  EXPECT_EQ(database.code(), absl::StatusCode::kInvalidArgument) << database;
+  EXPECT_NE(std::string(database.message()).find("database 99 of the URL"), std::string::npos) << database;
+  for (const absl::Status& status : {at_sentinel, at_master}) {
+    EXPECT_EQ(std::string(status.message()).find("s3cr3tpw"), std::string::npos) << status;
+  }
+}
+
+TEST_F(SentinelTest, Connect_NamedHostIsNotAllowed_NamesIt_AndNothingIsConnected) {
+  RedisServer master;
+  RedisServer sentinel(
+      {.sentinel = true, .config = {Concat("sentinel monitor mymaster 127.0.0.1 ", master.port(), " 1")}});
+  const std::string url = Concat("redis+sentinel://localhost:", sentinel.port(), "/mymaster?client_name=follower");
+  const absl::Status refused = RedisClient::Connect(url, {.allowed_hosts = {"localhost"}}).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kPermissionDenied) << refused;
+  EXPECT_NE(std::string(refused.message()).find(Concat("the host of 127.0.0.1:", master.port(), " is not in")),
+            std::string::npos)
+      << refused;
+  const auto client = testing::ConnectTo(url, {.allowed_hosts = {"127.0.0.1"}});
+  ASSERT_NE(client, nullptr);
+  EXPECT_EQ(PortOf(*client), Concat(master.port()));
+}
+
+// 20 questions take at least as long as the pauses between them; one for each event took some 40 ms.
+TEST_F(SentinelTest, EventsWithoutEnd_AreAnsweredByFewQuestions_AndASwitchIsFollowed) {
+  RedisServer master;
+  RedisServer next;
+  std::atomic<uint16_t> named = master.port();
+  std::atomic<int> questions = 0;
+  std::atomic<bool> ending = false;
+  const std::string event = "*3\r\n$7\r\nmessage\r\n$14\r\n+switch-master\r\n$1\r\nx\r\n";
+  testing::RawPeer* sentinel = nullptr;
+  std::mutex mutex;
+  std::vector<std::thread> floods;
+  testing::RawPeer peer([&](size_t connection, const std::string& command) -> std::string {
+    if (command == "PING") return "+PONG\r\n";
+    if (command.starts_with("SENTINEL SENTINELS")) return "*0\r\n";
+    if (command.starts_with("SENTINEL")) {
+      ++questions;
+      const std::string port = Concat(named.load());
+      return Concat("*2\r\n$9\r\n127.0.0.1\r\n$", port.size(), "\r\n", port, "\r\n");
+    }
+    const std::lock_guard lock(mutex);
+    floods.emplace_back([&, connection, subscribed_at = questions.load()] {
+      Await("the question after the subscription", [&] { return questions > subscribed_at || ending; });
+      std::string events;
+      while (events.size() < 60'000) events += event;
+      while (!ending) sentinel->SendTo(connection, events);
+    });
+    return "*3\r\n$9\r\nsubscribe\r\n$14\r\n+switch-master\r\n:1\r\n";
+  });
+  sentinel = &peer;
+  auto client = ConnectPatiently(Concat("redis+sentinel://127.0.0.1:", peer.port(), "/mymaster"));
+  Await("the first questions", [&] { return questions > 1; });
+  const int before = questions;
+  const Instant begin = Clock::System()->Now();
+  Await("20 questions", [&] { return questions >= before + 20; });
+  EXPECT_GE(Clock::System()->Now() - begin, absl::Milliseconds(500));
+  named = next.port();
+  Await("the switch to be followed", [&] { return PortOf(*client) == Concat(next.port()); });
+  client.reset();
+  ending = true;
+  const std::lock_guard lock(mutex);
+  for (std::thread& flood : floods) flood.join();
 }
 
 TEST_F(SentinelTest, Stop_WhileNoMasterAnswers_EndsWhatIsPending) {

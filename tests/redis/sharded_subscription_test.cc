@@ -76,7 +76,7 @@ class ShardedSubscriptionTest : public ::testing::Test {
     STOCKADE_NEEDS_REDIS();
     cluster_ = std::make_unique<RedisCluster>();
     router_ = std::make_unique<SlotRouter>(*cluster_);
-    hub_ = std::make_unique<SubscriptionHub>(RedisOptions{}, router_.get(), &metrics_);
+    hub_ = std::make_unique<SubscriptionHub>(RedisOptions{}, router_.get(), &metrics_, *EventFd::Create());
   }
   void TearDown() override {
     if (hub_ != nullptr) hub_->Stop();

@@ -51,7 +51,7 @@ TEST_P(SubscriptionHubTest, AnswerToNothing_BreaksTheConnectionAndTheNextIsGood)
   const RedisServer server;
   ComponentMetrics metrics;
   SpoilingRouter router(server, GetParam().second);
-  SubscriptionHub hub({}, &router, &metrics);
+  SubscriptionHub hub({}, &router, &metrics, *EventFd::Create());
   Ear ear;
   const auto subscription = *hub.Subscribe("news", ear.subscriber());
   const auto other = *hub.Subscribe("olds", ear.subscriber());
@@ -106,7 +106,7 @@ TEST(SubscriptionHubTopologyTest, ChannelsHaveAnotherHome_AllGoThereThoughTheOld
   const RedisServer new_server;
   ComponentMetrics metrics;
   TwoServerRouter router(old_server.port(), new_server.port());
-  SubscriptionHub hub({}, &router, &metrics);
+  SubscriptionHub hub({}, &router, &metrics, *EventFd::Create());
   Ear ears[2];
   const auto news = *hub.Subscribe("news", ears[0].subscriber());
   const auto olds = *hub.Subscribe("olds", ears[1].subscriber());

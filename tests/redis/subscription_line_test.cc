@@ -32,7 +32,7 @@ class SubscriptionLineTest : public ::testing::Test {
 
   const Instant up_ = Instant() + absl::Hours(1);
   std::optional<RedisServer> server_;
-  EventFd connected_;
+  EventFd connected_ = *EventFd::Create();
   SubscriptionLine line_{{.connect_timeout = absl::Seconds(60),
                           .min_backoff = absl::Milliseconds(1),
                           .max_backoff = absl::Milliseconds(1),

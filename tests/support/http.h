@@ -60,7 +60,7 @@ inline std::string BodyOf(const std::string& answer) {
 
 // The body of http://127.0.0.1:port/metrics; empty where it is not answered with 200.
 inline std::string Scrape(uint16_t port) {
-  const std::string answer = RawAnswer(port, "GET /metrics HTTP/1.0\r\nConnection: close\r\n\r\n");
+  const std::string answer = RawAnswer(port, "GET /metrics HTTP/1.0\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n");
   return answer.find(" 200 ") == std::string::npos ? "" : BodyOf(answer);
 }
 

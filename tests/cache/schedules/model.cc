@@ -74,7 +74,7 @@ void Store(const Rules& rules, Outcome outcome, std::optional<int64_t> own_ttl, 
            KeyState& state) {
   Forget(state);
   const bool absent = outcome.kind == Kind::kAbsent;
-  const int64_t ttl = absent ? rules.negative_ttl : own_ttl.value_or(rules.ttl);
+  const int64_t ttl = own_ttl.value_or(absent ? rules.negative_ttl : rules.ttl);
   if (ttl <= 0) return;
   const bool jitters = !absent && rules.ttl_jitter > 0;
   const int64_t shortest = jitters ? Share(ttl, 1 - rules.ttl_jitter) : ttl;

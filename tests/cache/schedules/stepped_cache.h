@@ -122,7 +122,7 @@ class SteppedCacheOf : public SteppedCache {
         if (result.ok()) {
           batch.Add(key, Value(*result, &live_), std::move(entry));
         } else {
-          batch.Fail(key, result.status());
+          batch.Fail(key, result.status(), entry);
         }
       });
     };

@@ -273,7 +273,6 @@ absl::Status Workload::LoadAll(const std::vector<int>& keys, const SteppedCache:
     if (fails) continue;
     const auto ttl = result.ttl.has_value() ? std::optional(Span(*result.ttl)) : std::nullopt;
     add(key, Result(result.outcome), {.ttl = ttl, .tags = Names(result.tags)});
-    if (result.outcome.kind != Outcome::Kind::kValue) results.back().tags = 0;
   }
   scheduler_.Step();
   recorder_.EndLoad(load, results);

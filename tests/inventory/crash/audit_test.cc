@@ -21,6 +21,7 @@ void Trade(const std::string& path) {
   ASSERT_TRUE(shop->AddSku("lace", {.stock = 20}).ok());
   ASSERT_TRUE(shop->AddSku("old", {.stock = 5}).ok());
   ASSERT_TRUE(shop->Restock("shoe", 5).ok());
+  ASSERT_TRUE(shop->Restock({.sku = "lace", .quantity = 1, .request_id = "restocked"}).ok());
   ASSERT_TRUE(shop->Take({.sku = "shoe", .quantity = 2, .request_id = "take", .buyer = "ann"}).ok());
   const auto reserve = [&](const char* id, const char* sku) {
     return shop->Reserve({.sku = sku, .quantity = 2, .request_id = id, .buyer = "ann"}).value().id();
@@ -51,8 +52,8 @@ constexpr Change kChanges[] = {
     {"a removed SKU has units", "UPDATE skus SET granted = granted + 1 WHERE sku = 'old'", "stock"},
     {"units were taken before they were there",
      "UPDATE journal SET quantity = 1 WHERE kind = 'add_sku' AND sku = 'shoe';"
-     "UPDATE journal SET quantity = 24 WHERE kind = 'restock';"
-     "UPDATE journal SET position = 1000 WHERE kind = 'restock'",
+     "UPDATE journal SET quantity = 24 WHERE kind = 'restock' AND sku = 'shoe';"
+     "UPDATE journal SET position = 1000 WHERE kind = 'restock' AND sku = 'shoe'",
      "history"},
     {"a restock counts twice", "UPDATE skus SET granted = granted + 5 WHERE sku = 'shoe'", "totals"},
     {"a record is lost", "DELETE FROM journal WHERE kind = 'restock'", "gaps"},
@@ -79,6 +80,10 @@ constexpr Change kChanges[] = {
     {"a line differs", "UPDATE order_lines SET quantity = 2 WHERE sku = 'lace'", "lines"},
     {"a buyer has too many", "UPDATE skus SET per_buyer_limit = 5 WHERE sku = 'shoe'", "buyers"},
     {"a request has two orders", "UPDATE orders SET request_id = 'take' WHERE request_id = 'held'", "requests"},
+    {"a request is an order and a restock", "UPDATE restocks SET request_id = 'take'", "requests"},
+    {"a restock is lost", "DELETE FROM restocks", "restocks"},
+    {"a restock differs", "UPDATE restocks SET quantity = 2", "restocks"},
+    {"a restock has no request id", "UPDATE journal SET order_id = NULL WHERE kind = 'restock'", "restocks"},
     {"a row refers to nothing", "INSERT INTO journal_lines VALUES(5000, 1, 'shoe', 1)", "file"},
 };
 

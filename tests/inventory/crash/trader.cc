@@ -215,7 +215,14 @@ void Trader::Restock(const Plan& plan, Refusal refusal) {
     const std::string what = absl::StrCat(line.sku, " ", 1 + Below(3));
     const int64_t units = what.back() - '0';
     Say("r " + what);
-    if (const absl::Status status = shop_.Restock(line.sku, units); !status.ok()) GiveUp("Restock", status);
+    const RestockRequest request{.sku = line.sku,
+                                 .quantity = units,
+                                 .request_id = absl::StrCat("restock-", round_.number, "-", thread_, "-", restocks_++)};
+    // With a request id it may be sent again, and counts once.
+    const bool once = Below(2) == 0;
+    absl::Status status = once ? shop_.Restock(request) : shop_.Restock(line.sku, units);
+    if (status.ok() && once && Below(2) == 0) status = shop_.Restock(request);
+    if (!status.ok() && RefusalOf(status) != Refusal::kRequestForgotten) GiveUp("Restock", status);
     Say("R " + what);
   }
 }

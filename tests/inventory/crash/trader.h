@@ -70,6 +70,7 @@ class Trader {
   const uint32_t thread_;
   uint32_t sent_ = 0;
   std::minstd_rand random_;
+  uint32_t restocks_ = 0;
 };
 
 }  // namespace stockade::testing

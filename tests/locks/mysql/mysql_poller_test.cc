@@ -74,6 +74,8 @@ class Oracle {
 
 class MySqlPollerTest : public ::testing::Test {
  protected:
+  void SetUp() override { ASSERT_EQ(poller_.Start(), absl::OkStatus()); }
+
   std::unique_ptr<LockWatch> Watch(const std::string& name, std::atomic<int>& hints,
                                    LockKind kind = LockKind::kReentrant) {
     return poller_.Watch({.name = name, .kind = kind}, [&hints] { ++hints; });

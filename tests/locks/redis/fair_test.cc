@@ -177,6 +177,20 @@ TEST_F(RedisFairTest, GiveUp_OfATryThatComesLater_RefusesIt) {
   EXPECT_TRUE(Queued().empty());
 }
 
+TEST_F(RedisFairTest, GiveUp_OfTheOwnersOtherExclusiveKind_DoesNotChangeTheKind) {
+  for (const LockKind kind : {LockKind::kFair, LockKind::kReentrant}) {
+    Holder holder(*engine_, "stock", kind);
+    Holder other(*engine_, "stock", kind == LockKind::kFair ? LockKind::kReentrant : LockKind::kFair,
+                 LockOwner(holder.hold().owner));
+    ASSERT_TRUE(holder.Try().acquired);
+    other.set_sequence(holder.sequence());
+    EXPECT_TRUE(other.GiveUp(1).held);
+    EXPECT_EQ(holder.Inspect().kind, kind);
+    holder.set_sequence(other.sequence());
+    EXPECT_TRUE(holder.Release().held);
+  }
+}
+
 TEST_F(RedisFairTest, DeadHead_IsDroppedOnceItsTimeIsOver) {
   Holder holder = Waiter();
   Holder dead = Waiter();

@@ -56,6 +56,11 @@ TEST_F(RedisForeignKeysTest, EveryCall_OnDataOfTheApplication_IsFailedPreconditi
       {"HSET", "stock", "mode", "read", "title", "shoe"},
       {"HSET", "stock", "mode", "write", "title", "shoe"},
       {"HSET", "stock", "mode", "read", "user:1", "3000000"},
+      {"HSET", "stock", "mode", "read"},
+      {"HSET", "stock", "mode", "dark"},
+      {"HSET", "stock", "0f8fad5b-d9cb-469f-a165-70867728950e:7", "price=12"},
+      {"HSET", "stock", "0f8fad5b-d9cb-469f-a165-70867728950e:7", "0"},
+      {"HSET", "stock", "0f8fad5b-d9cb-469f-a165-70867728950e:7", "1e3"},
       {"SET", "stock", "shoe"},
       {"RPUSH", "stock", "shoe"},
   };
@@ -72,7 +77,8 @@ TEST_F(RedisForeignKeysTest, EveryCall_OnDataOfTheApplication_IsFailedPreconditi
         EXPECT_EQ(engine_->Inspect("stock", holder.hold().owner, kTimeout).status().code(),
                   absl::StatusCode::kFailedPrecondition);
         EXPECT_EQ(engine_->ForceRelease("stock", kTimeout).status().code(), absl::StatusCode::kFailedPrecondition);
-        EXPECT_FALSE(holder.Try().acquired);
+        EXPECT_EQ(holder.Try().status.code(), absl::StatusCode::kFailedPrecondition);
+        EXPECT_EQ(holder.Queue().status.code(), absl::StatusCode::kFailedPrecondition);
         EXPECT_FALSE(holder.Renew(absl::Seconds(30)).held);
         EXPECT_FALSE(holder.Release().held);
       }

@@ -218,6 +218,31 @@ TEST_F(RedisReentrantTest, Token_OfACounterAheadOfTheClock_IsTheNextOne) {
   EXPECT_EQ(holder.Try().fencing_token, 8'000'000'000'000'003);
 }
 
+TEST_F(RedisReentrantTest, Token_NoLargerOneIsExact_IsRefusedWithTheKey) {
+  for (const char* const newest : {"9007199254740991", "9007199254740993", "9223372036854775807"}) {
+    Call({"SET", "redisson_lock_token:{stock}", newest});
+    for (const LockKind kind : {LockKind::kReentrant, LockKind::kFair, LockKind::kRead, LockKind::kWrite}) {
+      Holder holder(*engine_, "stock", kind);
+      const LockTry refused = holder.Try();
+      EXPECT_EQ(refused.status.code(), absl::StatusCode::kFailedPrecondition) << newest << ", " << LockKindName(kind);
+      EXPECT_THAT(std::string(refused.status.message()), HasSubstr("redisson_lock_token:{stock}"));
+      EXPECT_EQ(Number({"EXISTS", "stock"}), 0) << newest << ", " << LockKindName(kind);
+    }
+  }
+}
+
+TEST_F(RedisReentrantTest, Release_CountIsNoNumber_SaysThatItIsNotHeld) {
+  for (const LockKind kind : {LockKind::kReentrant, LockKind::kFair, LockKind::kRead, LockKind::kWrite}) {
+    Holder holder(*engine_, "stock", kind);
+    ASSERT_TRUE(holder.Try().acquired) << LockKindName(kind);
+    Call({"HSET", "stock", FieldOf(holder), "abc"});
+    const LockRelease release = holder.Release();
+    EXPECT_TRUE(release.status.ok()) << LockKindName(kind) << ": " << release.status;
+    EXPECT_FALSE(release.held) << LockKindName(kind);
+    Call({"FLUSHALL"});
+  }
+}
+
 TEST_F(RedisReentrantTest, TokenRetention_IsThatOfTheKey) {
   Holder holder(*engine_, "stock");
   holder.Try();
@@ -228,8 +253,25 @@ TEST_F(RedisReentrantTest, TokenRetention_IsThatOfTheKey) {
   EXPECT_EQ(Number({"PTTL", "redisson_lock_token:{order}"}), -1);
 }
 
+// Other clients of the protocol need not name themselves by a UUID.
+TEST_F(RedisReentrantTest, Try_HeldByAClientOfAnotherName_IsBusy) {
+  for (const LockKind kind : {LockKind::kReentrant, LockKind::kFair, LockKind::kRead, LockKind::kWrite}) {
+    const bool writes = kind == LockKind::kRead || kind == LockKind::kWrite;
+    if (writes) {
+      Call({"HSET", "stock", "mode", "write", "somebody:1:write", "1"});
+    } else {
+      Call({"HSET", "stock", "somebody:1", "1"});
+    }
+    const LockTry busy = Holder(*engine_, "stock", kind).Try();
+    EXPECT_TRUE(busy.status.ok()) << LockKindName(kind) << ": " << busy.status;
+    EXPECT_FALSE(busy.acquired) << LockKindName(kind);
+    Call({"FLUSHALL"});
+  }
+}
+
 TEST_F(RedisReentrantTest, Try_OfAReadWriteLock_IsRefusedWithItsName) {
-  Call({"HSET", "stock", "mode", "write", "somebody:1:write", "1"});
+  Holder writer(*engine_, "stock", LockKind::kWrite);
+  ASSERT_TRUE(writer.Try().acquired);
   Holder holder(*engine_, "stock");
   const LockTry refused = holder.Try();
   EXPECT_EQ(refused.status.code(), absl::StatusCode::kFailedPrecondition);

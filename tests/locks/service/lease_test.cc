@@ -112,6 +112,28 @@ TEST_F(LeaseTest, Destroyed_EngineDoesNotAnswer_OneWaitsTheOthersAreReleasedInTh
   EXPECT_EQ(waited_for.size(), 1);
 }
 
+TEST_F(LeaseTest, Release_AnotherCallOfTheOwnerHangs_IsUnavailableWithinTheEngineTimeoutAndTriedLater) {
+  std::latch answer(1);
+  const LockOwner owner = LockOwner::New();
+  std::vector<LockLease> leases;
+  for (int i = 0; i < 3; ++i) leases.push_back(Must(service_->Acquire("a", {.owner = owner})));
+  AnswerTriesAfter(answer);
+  auto hangs = AcquireInThread("a", {.owner = owner});
+  AwaitTries(4);
+  const absl::Status released = Finish(std::async(std::launch::async, [&] { return leases[0].Release(); }));
+  EXPECT_TRUE(absl::IsUnavailable(released)) << released;
+  EXPECT_FALSE(leases[0].valid());
+  EXPECT_EQ(leases[1].hold_count(), 2);
+  Finish(std::async(std::launch::async, [&] { leases.clear(); }));
+  answer.count_down();
+  const absl::StatusOr<LockLease> entered = Finish(std::move(hangs));
+  if (entered.ok()) {
+    EXPECT_EQ(entered->hold_count(), 1);
+  }
+  Finish(std::async(std::launch::async,
+                    [&] { Await("the releases", [&] { return HoldsOf("a", owner) == (entered.ok() ? 1 : 0); }); }));
+}
+
 TEST_F(LeaseTest, ReleaseAll_LeasesOfAllKinds_AreLostAndFree) {
   std::vector<LockLease> leases;
   leases.push_back(Must(service_->Acquire("a")));

@@ -72,6 +72,25 @@ TEST_F(WaitingTest, StopRequested_EngineDoesNotAnswer_IsCancelledAtOnceAndTakenB
   Await("the lock to be free", [this] { return !service_->Inspect("a")->locked; });
 }
 
+TEST_F(WaitingTest, AnotherCallOfTheOwnerHangs_IsUnavailableWithinTheEngineTimeout) {
+  std::latch answer(1);
+  AnswerTriesAfter(answer);
+  const LockOwner owner = LockOwner::New();
+  auto hangs = AcquireInThread("a", {.owner = owner});
+  AwaitTries(1);
+  const absl::StatusOr<LockLease> refused =
+      Finish(AcquireInThread("a", {.wait = absl::ZeroDuration(), .owner = owner}));
+  EXPECT_TRUE(absl::IsUnavailable(refused.status())) << refused.status();
+  std::promise<absl::Status> told;
+  service_->AcquireAsync("a", {.wait = absl::ZeroDuration(), .owner = owner},
+                         [&told](const absl::StatusOr<LockLease>& lease) { told.set_value(lease.status()); });
+  const absl::Status refused_too = Finish(told.get_future());
+  EXPECT_TRUE(absl::IsUnavailable(refused_too)) << refused_too;
+  EXPECT_EQ(world_->tries, 1);
+  answer.count_down();
+  (void)hangs.get();
+}
+
 // Otherwise no renewal could shorten a time to live that became too long.
 TEST_F(WaitingTest, GivenUpWhileTheOwnerHolds_RenewalsKnowTheStep) {
   std::latch answer(1);  // Before the lease, whose release asks what follows.

@@ -12,7 +12,7 @@ namespace stockade::testing {
 // For tests of subscriptions by themselves: a router that has no way for commands.
 class ChannelRouter : public internal::Router {
  public:
-  absl::Status Start() override { return absl::OkStatus(); }
+  absl::Status Start(bool /*wait*/) override { return absl::OkStatus(); }
   void Stop() override {}
   absl::StatusOr<internal::Hop> Route(const RedisCommand&) override { return absl::UnimplementedError("no commands"); }
   internal::Verdict OnErrorReply(std::string_view, internal::Hop&) override { return internal::Verdict::kFinal; }

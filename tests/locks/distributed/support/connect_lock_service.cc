@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_split.h"
+#include "stockade/base/clock.h"
 #include "stockade/base/log.h"
 #include "stockade/base/strings.h"
 #include "stockade/locks/redis_lock_service.h"
@@ -42,7 +43,10 @@ absl::StatusOr<std::unique_ptr<LockService>> Connect(std::string_view url, LockS
 }  // namespace
 
 std::unique_ptr<LockService> ConnectLockService(const std::string& url, LockServiceOptions options) {
-  absl::StatusOr<std::unique_ptr<LockService>> service = Connect(url, std::move(options));
+  // A busy server may answer too late.
+  absl::StatusOr<std::unique_ptr<LockService>> service = Connect(url, options);
+  const Instant limit = Clock::System()->Now() + absl::Minutes(1);
+  while (absl::IsUnavailable(service.status()) && Clock::System()->Now() < limit) service = Connect(url, options);
   if (!service.ok()) internal::Fatal(internal::Concat("connecting to ", url, ": ", service.status().ToString()));
   return *std::move(service);
 }

@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# headers.sh <our build> <our source> <compiler> <flags>: no public header has a warning, and each says in its
+# first error if the compiler's options do not fit.
+set -euo pipefail
+. "$(dirname "$0")/common.sh"
+
+include=(-I"$build/base/include")
+headers=(stockade/version.h)
+for module in base metrics redis locks cache inventory; do
+  include+=(-I"$source/$module/include")
+  mapfile -t -O "${#headers[@]}" headers < <(cd "$source/$module/include" && find stockade -name '*.h' | sort)
+done
+[ "${#headers[@]}" -gt 100 ] || fail "only ${#headers[@]} headers were found"
+
+# All in one translation unit, and the templates' bodies too.
+printf '#include "%s"\n' "${headers[@]}" >"$work/all.cc"
+cat >>"$work/all.cc" <<'TXT'
+template class stockade::LoadingCache<std::string, std::string>;
+template class stockade::KeyedMutex<std::string>;
+template class stockade::KeyedSharedMutex<std::string>;
+TXT
+for each in "$compiler" clang++-16; do
+  type -P "$each" >/dev/null || continue
+  "$each" -std=c++20 -fsyntax-only -Wall -Wextra -Wpedantic -Wconversion -Werror "${include[@]}" "$work/all.cc" ||
+    fail "a public header does not compile without a warning by $each"
+done
+
+# say <message> <flag> <header>...: each says so first, and the compilation ends. By the preprocessor alone, for time.
+say() {
+  local message=$1 flag=$2 header said
+  shift 2
+  for header; do
+    if said=$("$compiler" -std=c++20 "$flag" "${include[@]}" -E -x c++ -o /dev/null - <<<"#include \"$header\"" 2>&1); then
+      fail "$header takes $flag"
+    fi
+    grep -m1 ' error: ' <<<"$said" | grep -qF "#error \"$message" || fail "$header, $flag: '$message' is not first: $said"
+    [ "$(grep -c ' error: ' <<<"$said")" = 2 ] || fail "$header, $flag: has more to say than '$message': $said"
+  done
+}
+say "Stockade needs C++20" -std=c++17 "${headers[@]}"
+say "Stockade needs exceptions" -fno-exceptions stockade/version.h  # In the same place.

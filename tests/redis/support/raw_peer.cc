@@ -1,0 +1,115 @@
+#include "redis/support/raw_peer.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "stockade/base/log.h"
+#include "support/loopback.h"
+
+namespace stockade::testing {
+namespace {
+
+void SendWhole(int fd, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t sent = send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (sent <= 0) return;
+    bytes.remove_prefix(static_cast<size_t>(sent));
+  }
+}
+
+// Takes the first whole command off `bytes`. Nothing: it is not all there yet.
+std::optional<std::string> TakeCommand(std::string& bytes) {
+  size_t at = 0;
+  const auto number = [&]() -> std::optional<size_t> {
+    const size_t end = bytes.find("\r\n", at);
+    if (end == std::string::npos) return std::nullopt;
+    const auto value = static_cast<size_t>(std::atoll(bytes.c_str() + at + 1));
+    at = end + 2;
+    return value;
+  };
+  const std::optional<size_t> words = number();
+  if (!words) return std::nullopt;
+  std::string command;
+  for (size_t i = 0; i < *words; ++i) {
+    const std::optional<size_t> size = number();
+    if (!size || at + *size + 2 > bytes.size()) return std::nullopt;
+    command += (i == 0 ? "" : " ") + bytes.substr(at, *size);
+    at += *size + 2;
+  }
+  bytes.erase(0, at);
+  return command;
+}
+
+}  // namespace
+
+RawPeer::RawPeer(Answer answer) : answer_(std::move(answer)) {
+  for (int attempt = 0; attempt < 10 && listener_ < 0; ++attempt) {
+    port_ = FreePort();
+    listener_ = BoundSocket(port_);
+  }
+  if (listener_ < 0 || listen(listener_, 16) != 0) internal::Fatal("no port for a raw peer");
+  acceptor_ = std::thread([this] { Accept(); });
+}
+
+RawPeer::~RawPeer() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    for (const int fd : fds_) (void)shutdown(fd, SHUT_RDWR);
+  }
+  (void)shutdown(listener_, SHUT_RDWR);
+  acceptor_.join();
+  for (std::thread& thread : threads_) thread.join();
+  for (const int fd : fds_) close(fd);
+  close(listener_);
+}
+
+size_t RawPeer::connections() const {
+  const std::lock_guard lock(mutex_);
+  return fds_.size();
+}
+
+void RawPeer::SendTo(size_t connection, const std::string& bytes) {
+  const std::lock_guard lock(mutex_);
+  SendWhole(fds_[connection], bytes);
+}
+
+void RawPeer::Accept() {
+  for (;;) {
+    pollfd ready{.fd = listener_, .events = POLLIN, .revents = 0};
+    (void)poll(&ready, 1, -1);
+    const int fd = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
+    const std::lock_guard lock(mutex_);
+    if (stopping_) {
+      if (fd >= 0) close(fd);
+      return;
+    }
+    if (fd < 0) continue;
+    const int on = 1;  // Small answers go one by one, as Redis sends them.
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    fds_.push_back(fd);
+    threads_.emplace_back([this, connection = fds_.size() - 1, fd] { Serve(connection, fd); });
+  }
+}
+
+void RawPeer::Serve(size_t connection, int fd) {
+  std::string bytes;
+  char buffer[4096];
+  for (;;) {
+    const ssize_t got = recv(fd, buffer, sizeof buffer, 0);
+    if (got <= 0) break;
+    bytes.append(buffer, static_cast<size_t>(got));
+    while (const std::optional<std::string> command = TakeCommand(bytes)) SendWhole(fd, answer_(connection, *command));
+  }
+  (void)shutdown(fd, SHUT_RDWR);
+}
+
+}  // namespace stockade::testing
