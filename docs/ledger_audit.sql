@@ -1,5 +1,6 @@
 -- What must hold in a ledger's file, whatever happened to its process. Each statement finds what is wrong, and nothing
 -- where nothing is. To be run while nobody has the ledger open: sqlite3 orders.db < ledger_audit.sql
+-- It does not see the checksums of pages: examples/ledger_audit checks those.
 
 -- Orders and the steps of the journal line by line: baskets have several, all others one. Gone with the connection.
 CREATE TEMP VIEW sold_lines AS
@@ -83,7 +84,7 @@ WITH told AS (SELECT order_id,
                 min(position) AS begins,
                 count(DISTINCT sku) <= 1 AND count(DISTINCT quantity) <= 1 AND count(sku) IN (0, count(*)) AS agrees,
                 min(sku) AS sku, min(quantity) AS quantity
-              FROM journal WHERE order_id IS NOT NULL GROUP BY order_id)
+              FROM journal WHERE order_id IS NOT NULL AND kind <> 'restock' GROUP BY order_id)
 SELECT order_id, state, position, begins, grants, ends, granted_by, ended_by
 FROM orders o JOIN ledger LEFT JOIN told t USING (order_id)
 WHERE NOT (position <= journal_start AND state = 'held' AND begins IS NULL)
@@ -109,8 +110,17 @@ UNION ALL
 SELECT NULL, order_id, line, l.sku, l.quantity FROM orders o LEFT JOIN order_lines l USING (order_id)
 WHERE (o.sku IS NULL) <> (line IS NOT NULL);
 
--- requests: an id has more than one order
-SELECT request_id, count(*) AS orders FROM orders GROUP BY request_id HAVING count(*) > 1;
+-- restocks: one with a request id is not the same in the table and in the journal
+SELECT position, r.order_id, kind, r.sku, r.quantity FROM restocks r LEFT JOIN journal j USING (position)
+WHERE kind IS NOT 'restock' OR j.order_id IS NOT r.order_id OR j.sku IS NOT r.sku OR j.quantity IS NOT r.quantity
+   OR j.at_us IS NOT r.at_us
+UNION ALL
+SELECT position, j.order_id, kind, j.sku, j.quantity FROM journal j LEFT JOIN restocks r USING (position)
+WHERE kind = 'restock' AND j.order_id IS NOT NULL AND r.order_id IS NULL;
+
+-- requests: an id has more than one order or restock
+SELECT request_id, count(*) AS times
+FROM (SELECT request_id FROM orders UNION ALL SELECT request_id FROM restocks) GROUP BY request_id HAVING count(*) > 1;
 
 -- buyers: one has more of a SKU than its limit, what was forgotten of it included; or they have not what was forgotten,
 -- or something where there is no limit. Of a removed SKU nothing is added; once the removal is folded, nothing is kept.
