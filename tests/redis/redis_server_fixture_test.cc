@@ -151,6 +151,23 @@ TEST(LoopbackTest, FreePort_Bound_IsNoClientsPortAndNobodyElseGetsIt) {
   close(held);
 }
 
+TEST(LoopbackTest, FreePort_OfAnotherProcess_IsReserved) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    const uint16_t port = FreePort();
+    (void)!write(ends[1], &port, sizeof port);
+    pause();
+  }
+  uint16_t port = 0;
+  ASSERT_EQ(read(ends[0], &port, sizeof port), static_cast<ssize_t>(sizeof port));
+  EXPECT_FALSE(ReservePort(port));
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  for (const int end : ends) close(end);
+}
+
 TEST_F(RedisServerFixtureTest, Start_BadConfiguration_DiesAndShowsTheServersWords) {
   const TempDir scratch;
   const auto start = [&] {

@@ -2,11 +2,16 @@
 #define STOCKADE_TESTS_SUPPORT_LOOPBACK_H_
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <cstdint>
+#include <filesystem>
+#include <mutex>
 #include <random>
+#include <set>
+#include <string>
 
 #include "stockade/base/log.h"
 
@@ -34,13 +39,34 @@ inline int BoundSocket(const sockaddr_in& address) {
 }
 inline int BoundSocket(uint16_t port, uint32_t host = kLoopbackHost) { return BoundSocket(Loopback(port, host)); }
 
-// A port that nobody has at the moment, at any address of this machine. Below those that Linux gives to clients: while
-// a server is down, no client's end of a connection takes its port, nor connects to itself there.
+// Reserves `port` for this process until it ends, among all processes that call this. False: it is reserved already. So
+// a server that is down for a moment finds its port free when it starts again.
+inline bool ReservePort(uint16_t port) {
+  static std::mutex mutex;
+  static std::set<uint16_t> ours;
+  static const int file = [] {
+    const std::string name = "stockade_test_ports_" + std::to_string(getuid()) + ".lock";
+    const std::string path = std::filesystem::temp_directory_path() / name;
+    const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (fd < 0) internal::Fatal("cannot open " + path);
+    return fd;
+  }();
+  std::lock_guard own(mutex);
+  // The byte at the port's number stands for the port. A process does not exclude itself.
+  struct flock byte = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = port, .l_len = 1, .l_pid = 0};
+  if (ours.contains(port) || fcntl(file, F_SETLK, &byte) != 0) return false;
+  ours.insert(port);
+  return true;
+}
+
+// A port that is free at every address of this machine, and reserved for this process. It is below the ports that Linux
+// gives to clients: while a server is down, no client's end of a connection takes its port, nor connects to itself.
 inline uint16_t FreePort() {
   std::random_device random;
   std::uniform_int_distribution<int> ports(20'000, 32'767);
   for (int attempt = 0; attempt < 1000; ++attempt) {
     const auto port = static_cast<uint16_t>(ports(random));
+    if (!ReservePort(port)) continue;
     sockaddr_in any = Loopback(port);
     any.sin_addr.s_addr = htonl(INADDR_ANY);
     const int fd = BoundSocket(any);
