@@ -94,10 +94,7 @@ TEST(DocumentsTest, CppBlocks_OfEveryDocument_UnwrapNothingUnchecked) {
   }
 }
 
-TEST(DocumentsTest, ReadmeSnippet_IsShort) {
-  const auto blocks = Blocks(kSource / "README.md");
-  ASSERT_FALSE(blocks.empty());
-  EXPECT_LE(std::count_if(blocks[0].begin(), blocks[0].end(), [](const auto& line) { return !line.empty(); }), 10);
-}
+// Somebody who opens it sees all of it.
+TEST(DocumentsTest, Readme_HasAtMost150Lines) { EXPECT_LE(Lines(kSource / "README.md").size(), 150u); }
 
 }  // namespace

@@ -21,6 +21,9 @@ cmake --build "$work/build"
 build_with_pkg_config "$prefix" "$work/consumer/locks.cc" "$work/by_pkg_config" stockade-locks_connect
 [ "$("$work/by_pkg_config")" = "held" ] || fail "by_pkg_config"
 
+# README.md's programs, by the commands that stand there. "Install" is what this script has done.
+! has locks_redis || CMAKE_PREFIX_PATH=$prefix "$source/scripts/try-readme" --installed || fail "README.md"
+
 # The project that docs/TUTORIAL.md ends with.
 cmake -S "$source/examples/shop/own_project" -B "$work/own" -G Ninja -DCMAKE_CXX_COMPILER="$compiler" \
   -DCMAKE_CXX_FLAGS="$flags" -DCMAKE_PREFIX_PATH="$prefix"

@@ -1,0 +1,27 @@
+// $ g++ -std=c++20 -O2 sale.cc -o sale $(pkg-config --cflags --libs stockade-inventory stockade-metrics)
+// $ ./sale & sleep 3; curl -s http://127.0.0.1:9464/metrics | grep "^stockade_inventory_sold_units"
+// sold 100, refused 900
+// stockade_inventory_sold_units{inventory="shop"} 100
+#include <iostream>
+#include <thread>
+
+#include "stockade/inventory/inventory.h"
+#include "stockade/metrics/metrics_server.h"
+
+int main() {
+  auto metrics = stockade::MetricsServer::Start({.port = 9464});  // Optional: http://127.0.0.1:9464/metrics
+  stockade::Inventory shop({.name = "shop"});
+  if (!metrics.ok() || !shop.AddSku("shoe-1", {.stock = 100, .shards = 4}).ok()) return 1;
+  std::atomic<int> sold = 0, refused = 0;
+  std::vector<std::jthread> buyers;
+  for (int buyer = 0; buyer < 1000; ++buyer) {
+    buyers.emplace_back([&, click = "click-" + std::to_string(buyer)] {
+      auto held = shop.Reserve({.sku = "shoe-1", .request_id = click, .ttl = absl::Minutes(10)});
+      bool paid = held.ok() && shop.Commit(held->id()).ok();  // Or Cancel(). Without either the reservation expires.
+      ++(paid ? sold : refused);                              // RefusalOf(held.status()) says why it was refused.
+    });
+  }
+  buyers.clear();  // Joins the threads.
+  std::cout << "sold " << sold << ", refused " << refused << std::endl;
+  std::this_thread::sleep_for(std::chrono::seconds(60));  // You can look at the metrics.
+}
