@@ -1,21 +1,25 @@
--- What must hold in a ledger's file, whatever happened to its process. Each statement finds what is wrong, and nothing
--- where nothing is. To be run while nobody has the ledger open: sqlite3 orders.db < ledger_audit.sql
--- It does not see the checksums of pages: examples/ledger_audit checks those.
+-- Checks the invariants of a ledger's file, which hold even after its process crashed. Each statement returns one row
+-- for each error that it finds, and no row if there is none. Run it while no process has the ledger open:
+--   sqlite3 orders.db < ledger_audit.sql
+-- It does not check the checksums of pages; examples/ledger_audit does.
 
--- Orders and the steps of the journal line by line: baskets have several, all others one. Gone with the connection.
+-- The lines of orders and of journal records. A basket has several lines, any other order has one. The views are
+-- temporary and end with the connection.
 CREATE TEMP VIEW sold_lines AS
   SELECT order_id, position, state, buyer, sku, quantity FROM orders WHERE sku IS NOT NULL
   UNION ALL SELECT order_id, position, state, buyer, l.sku, l.quantity FROM orders JOIN order_lines l USING (order_id);
 CREATE TEMP VIEW steps AS
   SELECT position, kind, order_id, sku, quantity FROM journal WHERE sku IS NOT NULL
   UNION ALL SELECT position, kind, order_id, l.sku, l.quantity FROM journal JOIN journal_lines l USING (position);
--- Where a SKU came and went, each time. What was before ledger.journal_start is folded into the tables.
+-- The positions at which each SKU was added and removed. Positions up to ledger.journal_start have been folded into the
+-- tables.
 CREATE TEMP VIEW comings AS
   SELECT sku, position AS added_at, NULL AS removed_at FROM journal WHERE kind = 'add_sku'
   UNION ALL SELECT sku, NULL, position FROM journal WHERE kind = 'remove_sku'
   UNION ALL SELECT sku, journal_start, NULL FROM skus JOIN ledger WHERE start_granted IS NOT NULL
   UNION ALL SELECT sku, NULL, journal_start FROM skus JOIN ledger WHERE start_removed = 1;
--- What a SKU had at the journal's start, and what each step did to that. What comes back to a removed SKU is withdrawn.
+-- The units granted and taken for each SKU at the start of the journal, and the change by each record. Units that come
+-- back to a removed SKU are withdrawn.
 CREATE TEMP VIEW moves AS
   SELECT journal_start AS position, sku, start_granted AS granted, sold_forgotten AS taken FROM skus JOIN ledger
   WHERE start_granted IS NOT NULL
@@ -30,22 +34,22 @@ CREATE TEMP VIEW moves AS
          ELSE 0 END
   FROM steps LEFT JOIN (SELECT sku, removed_at FROM comings WHERE removed_at IS NOT NULL) USING (sku);
 
--- file: a page or an index is damaged, or a row refers to one that is not there
+-- file: a page or an index is damaged, or a row refers to a row that does not exist
 SELECT integrity_check FROM pragma_integrity_check WHERE integrity_check <> 'ok'
 UNION ALL SELECT "table" || ': row without its ' || parent FROM pragma_foreign_key_check;
 
--- stock: of a SKU more is held and sold than was granted; or units are left of one that was removed
+-- stock: a SKU has more units held and sold than granted, or a removed SKU has units left
 WITH taken AS (SELECT sku, sum(quantity) AS units FROM sold_lines WHERE state IN ('held', 'sold') GROUP BY sku)
 SELECT sku, granted, sold_forgotten, coalesce(units, 0) AS taken, removed FROM skus LEFT JOIN taken USING (sku)
 WHERE sold_forgotten + coalesce(units, 0) > granted OR (removed AND sold_forgotten + coalesce(units, 0) <> granted);
 
--- history: at some position more units had been taken of a SKU than had been granted, or fewer than none
+-- history: at some position the units taken from a SKU exceed those granted, or are negative
 SELECT position, sku, granted, taken
 FROM (SELECT position, sku, sum(granted) OVER upto AS granted, sum(taken) OVER upto AS taken
       FROM moves WINDOW upto AS (PARTITION BY sku ORDER BY position))
 WHERE taken > granted OR taken < 0;
 
--- totals: what a SKU has at the end of the journal is not what the tables say
+-- totals: the units of a SKU at the end of the journal differ from those in the tables
 WITH told AS (SELECT sku, sum(granted) AS granted, sum(taken) AS taken FROM moves GROUP BY sku),
      taken AS (SELECT sku, sum(quantity) AS units FROM sold_lines WHERE state IN ('held', 'sold') GROUP BY sku)
 SELECT sku, skus.granted, sold_forgotten, coalesce(units, 0) AS taken, told.granted AS granted_told,
@@ -53,7 +57,7 @@ SELECT sku, skus.granted, sold_forgotten, coalesce(units, 0) AS taken, told.gran
 FROM skus LEFT JOIN told USING (sku) LEFT JOIN taken USING (sku)
 WHERE told.granted IS NOT skus.granted OR told.taken IS NOT sold_forgotten + coalesce(units, 0);
 
--- start: where the journal begins, what is available of a SKU is not what was granted less what was sold and held there
+-- start: at the start of the journal, a SKU's available units differ from its granted units less those sold and held
 SELECT sku, start_granted, sold_forgotten, start_available, sum(moves.granted) - sum(taken) AS told
 FROM skus JOIN ledger JOIN moves USING (sku) WHERE position = journal_start GROUP BY sku HAVING told <> start_available;
 
@@ -63,7 +67,7 @@ FROM (SELECT position, lag(position, 1, (SELECT journal_start FROM ledger)) OVER
       FROM journal)
 WHERE position IS NOT before + 1;
 
--- skus: one is unknown, was added or removed twice, or sold or restocked before it was there or after its removal
+-- skus: a SKU is unknown, was added or removed twice, or was sold or restocked before it was added or after its removal
 WITH lives AS (SELECT sku, min(added_at) AS added_at, min(removed_at) AS removed_at, count(added_at) AS times_added,
                  count(removed_at) AS times_removed FROM comings GROUP BY sku)
 SELECT position, kind, sku, added_at, removed_at
@@ -74,7 +78,8 @@ UNION ALL
 SELECT NULL, 'as the table says', sku, added_at, removed_at FROM skus LEFT JOIN lives USING (sku)
 WHERE times_added IS NOT 1 OR times_removed <> removed;
 
--- orders: one is not granted once in the journal, and then ended once if it has ended, each as the tables say
+-- orders: an order is not granted exactly once in the journal; or it has ended, but not exactly once after its grant;
+-- or the journal and the tables differ
 WITH told AS (SELECT order_id,
                 count(*) FILTER (WHERE kind IN ('reserve', 'take', 'reserve_basket')) AS grants,
                 count(*) FILTER (WHERE kind IN ('take', 'commit', 'cancel', 'expire')) AS ends,
@@ -98,7 +103,7 @@ UNION ALL
 SELECT order_id, 'in the journal only', NULL, begins, grants, ends, granted_by, ended_by
 FROM told t LEFT JOIN orders o USING (order_id) WHERE o.state IS NULL;
 
--- lines: those of a basket are not the same in the tables and at each of its positions, or it has none
+-- lines: the lines of a basket differ between the tables and one of its positions in the journal, or it has no lines
 SELECT position, order_id, line, sku, quantity FROM (
   SELECT j.position, order_id, line, l.sku, l.quantity FROM journal j JOIN order_lines l USING (order_id)
   EXCEPT SELECT position, order_id, line, l.sku, l.quantity FROM journal JOIN journal_lines l USING (position))
@@ -110,7 +115,7 @@ UNION ALL
 SELECT NULL, order_id, line, l.sku, l.quantity FROM orders o LEFT JOIN order_lines l USING (order_id)
 WHERE (o.sku IS NULL) <> (line IS NOT NULL);
 
--- restocks: one with a request id is not the same in the table and in the journal
+-- restocks: a restock with a request id differs between the table and the journal
 SELECT position, r.order_id, kind, r.sku, r.quantity FROM restocks r LEFT JOIN journal j USING (position)
 WHERE kind IS NOT 'restock' OR j.order_id IS NOT r.order_id OR j.sku IS NOT r.sku OR j.quantity IS NOT r.quantity
    OR j.at_us IS NOT r.at_us
@@ -118,12 +123,13 @@ UNION ALL
 SELECT position, j.order_id, kind, j.sku, j.quantity FROM journal j LEFT JOIN restocks r USING (position)
 WHERE kind = 'restock' AND j.order_id IS NOT NULL AND r.order_id IS NULL;
 
--- requests: an id has more than one order or restock
+-- requests: a request id has more than one order or restock
 SELECT request_id, count(*) AS times
 FROM (SELECT request_id FROM orders UNION ALL SELECT request_id FROM restocks) GROUP BY request_id HAVING count(*) > 1;
 
--- buyers: one has more of a SKU than its limit, what was forgotten of it included; or they have not what was forgotten,
--- or something where there is no limit. Of a removed SKU nothing is added; once the removal is folded, nothing is kept.
+-- buyers: a buyer has more units of a SKU than its limit, including those of forgotten orders; or the units that buyers
+-- bought by forgotten orders do not add up to sold_forgotten; or a SKU without a limit has such units. Units of a
+-- removed SKU are no longer added there, and all of them are deleted when its removal is folded.
 SELECT sku, buyer, sum(units) AS units, per_buyer_limit
 FROM (SELECT sku, buyer, quantity AS units FROM sold_lines WHERE state IN ('held', 'sold')
       UNION ALL SELECT sku, buyer, units FROM bought) JOIN skus USING (sku)
