@@ -11,7 +11,7 @@ DispatchService::DispatchService(std::unique_ptr<stockade::LockService> locks, s
     : locks_(std::move(locks)), place_(std::move(place)), store_(store) {}
 
 absl::StatusOr<bool> DispatchService::Grab(int64_t order, int driver) {
-  // A lock an order: drivers that are after different ones do not meet. No wait: who comes second is too late anyway.
+  // One lock per order, so drivers of different orders do not contend. No wait: the second driver is too late anyway.
   absl::StatusOr<stockade::LockLease> lease =
       locks_->Acquire(absl::StrCat(place_, ":", order), {.wait = absl::ZeroDuration()});
   if (absl::IsDeadlineExceeded(lease.status())) return false;

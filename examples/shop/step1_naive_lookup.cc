@@ -26,7 +26,7 @@ class TtlMap {
       const auto found = products_.find(id);
       if (found != products_.end() && clock_->Now() < found->second.expires) return found->second.product;
     }
-    absl::StatusOr<Product> product = db_->Find(id);  // Whoever comes here before the first is back, queries too.
+    absl::StatusOr<Product> product = db_->Find(id);  // Callers that arrive before the first returns query too.
     if (product.ok()) {
       const std::lock_guard lock(mutex_);
       products_[id] = {*product, clock_->Now() + absl::Minutes(1)};

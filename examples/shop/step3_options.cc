@@ -50,7 +50,7 @@ int main() {
                        const absl::StatusOr<std::vector<Product>> rows = db.FindAll(ids);
                        if (!rows.ok()) return rows.status();
                        for (const Product& row : *rows) batch.Add(row.id, row);
-                       return absl::OkStatus();  // What was not added does not exist.
+                       return absl::OkStatus();  // Ids that were not added do not exist.
                      }});
   const shop::Lookup lookup = [&](const std::string& id) -> absl::StatusOr<Product> {
     absl::StatusOr<stockade::CacheHandle<Product>> product = products.Get(id);

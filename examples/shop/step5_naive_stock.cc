@@ -13,7 +13,7 @@ absl::StatusOr<bool> Buy(shop::Database& db) {
   const absl::StatusOr<int64_t> left = db.Stock("shoe-1");
   if (!left.ok()) return left.status();
   if (*left == 0) return false;
-  const absl::Status written = db.SetStock("shoe-1", *left - 1);  // What others have written since is gone.
+  const absl::Status written = db.SetStock("shoe-1", *left - 1);  // Overwrites what others have written since.
   if (!written.ok()) return written;
   return true;
 }

@@ -99,7 +99,7 @@ int main(int argc, char** argv) {
   std::unique_ptr<stockade::Ledger> ledger = shop::OrExit(stockade::SqliteLedger::Open(directory + "/orders.db"));
   stockade::Inventory stock({.name = "shop", .ledger = std::move(ledger)});
   const absl::Status added = stock.AddSku("shoe-1", {.stock = kPairs, .per_buyer_limit = 1});
-  if (!absl::IsAlreadyExists(added)) shop::OrExit(added);  // It is recovered from the ledger, with its orders.
+  if (!absl::IsAlreadyExists(added)) shop::OrExit(added);  // Recovered from the ledger, with its orders.
 
   if (told.again()) {
     std::printf("started again: %d of %zu acknowledged orders are there, as acknowledged\n",

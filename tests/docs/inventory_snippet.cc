@@ -29,22 +29,22 @@ absl::Status Sell(const std::string& file, const std::string& click_id, std::vec
   absl::Status added = (*shop)->AddSku("sneaker", {.stock = 2000, .per_buyer_limit = 2});
   if (!added.ok() && !absl::IsAlreadyExists(added)) return added;  // After a restart the ledger has it.
 
-  // One article, for ten minutes.
+  // Reserve one article for ten minutes.
   absl::StatusOr<stockade::Reservation> held =
       (*shop)->Reserve({.sku = "sneaker", .request_id = click_id, .buyer = "ann", .ttl = absl::Minutes(10)});
   if (stockade::RefusalOf(held.status()) == stockade::Refusal::kAllHeld) {
-    // Others have them in their baskets: "try again in a minute", not "sold out".
+    // Other buyers hold them: show "try again in a minute", not "sold out".
   }
   if (!held.ok()) return held.status();
-  absl::Status sold = (*shop)->Commit(held->id());  // Once the payment is through; Cancel() if it fails.
+  absl::Status sold = (*shop)->Commit(held->id());  // After the payment. Call Cancel() if it fails.
   if (!sold.ok()) return sold;
 
-  // Several, all or none.
+  // Reserve several articles, all or none.
   auto basket =
       (*shop)->ReserveBasket({.lines = {{"sneaker", 1}, {"laces", 2}}, .request_id = other_click_id, .buyer = "ann"});
   if (!basket.ok()) refused.push_back(basket.status());
 
-  // Without waiting for the disk; the answer comes on an executor of yours.
+  // Take without waiting for the disk: the callback runs on your executor.
   (*shop)->TakeAsync({.sku = "laces", .request_id = third_click_id}, pool,
                      [&](absl::StatusOr<stockade::Order> order) { answered.set_value(order.ok()); });
 

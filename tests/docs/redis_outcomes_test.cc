@@ -1,4 +1,4 @@
-// The table of redis/README.md, "what a failure tells", found out from a client: each failure is made, and what its
+// The table of redis/README.md, "What a failure means", found out from a client: each failure is made, and what its
 // caller was told put into the table's words.
 
 #include <gtest/gtest.h>

@@ -24,36 +24,36 @@ absl::Status TakeFromAStock(const std::string& url) {
   if (!connected.ok()) return connected.status();
   stockade::RedisClient& redis = **connected;
 
-  // Blocks until the reply is there, and shares the connection with all who call.
+  // Blocks until the reply arrives. All callers share one connection.
   absl::StatusOr<stockade::RedisReply> set =
       redis.Run(stockade::RedisCommand("SET").Key("stock").Arg(2000).Idempotent());
   if (!set.ok()) return set.status();
 
-  // Runs in one step, and is sent whole only where the server does not know it.
+  // Runs atomically. The script's text is sent only if the server does not know it.
   static const stockade::RedisScript take(R"(
     if tonumber(redis.call('GET', KEYS[1]) or 0) < tonumber(ARGV[1]) then return -1 end
     return redis.call('DECRBY', KEYS[1], ARGV[1]))");
   absl::StatusOr<stockade::RedisReply> left =
       redis.Run(stockade::RedisCommand(take, {"stock"}).Arg(1), {.timeout = absl::Seconds(1)});
   if (stockade::RedisOutcomeUnknown(left.status())) {
-    looks = true;  // It was sent and no reply came: look before taking again.
+    looks = true;  // It was sent and got no reply: check before you take again.
   }
   if (!left.ok()) return left.status();
 
-  // In one go, replies in the order of the commands.
+  // Sends all commands together. The replies are in the order of the commands.
   const stockade::RedisCommand both[] = {stockade::RedisCommand("GET").Key("stock"),
                                          stockade::RedisCommand("EXISTS").Key("sold")};
   std::vector<absl::StatusOr<stockade::RedisReply>> replies = redis.RunMany(both);
   for (const auto& reply : replies) {
-    if (!reply.ok()) return reply.status();  // Each has its own.
+    if (!reply.ok()) return reply.status();  // Each reply has its own status.
   }
 
-  // Without waiting.
+  // Do not wait for the reply.
   std::future<absl::StatusOr<stockade::RedisReply>> sold = redis.RunFuture(stockade::RedisCommand("INCR").Key("sold"));
   redis.RunAsync(stockade::RedisCommand("PUBLISH").Arg("sales").Arg("stock"),
                  [&](const absl::StatusOr<stockade::RedisReply>& heard) { told.set_value(heard.ok()); });
 
-  // Heard until the object goes. `sold_out` is set by the client's own thread.
+  // Receives messages until the object is destroyed. The client's own thread sets `sold_out`.
   absl::StatusOr<stockade::RedisSubscription> heard =
       redis.Subscribe("sold-out", {.on_message = [&](std::string_view sku) { sold_out.set_value(std::string(sku)); }});
   if (!heard.ok()) return heard.status();
