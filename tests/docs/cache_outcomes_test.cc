@@ -102,7 +102,7 @@ std::vector<State> States() {
          b.fails = false;
        }},
       {"a value expired for good", [](Bench& b) { PutAndWait(b, 40); }},
-      {"a remembered absence",
+      {"a cached absence",
        [](Bench& b) {
          b.absent = true;
          (void)b.cache.Get(kKey);
@@ -140,7 +140,7 @@ std::string Looked(Bench& bench, const State& state, const std::function<std::st
   const double refreshes = bench.Refreshes();
   std::string word = look();
   if (word == std::to_string(kOld)) word = Requests(bench.registry, "stale") > stale ? "stale value" : "value";
-  if (bench.Refreshes() > refreshes) return word + ", loads behind";
+  if (bench.Refreshes() > refreshes) return word + ", loads in background";
   if (!word.empty()) return word;
   if (bench.Count("stockade_cache_flights") == flights) return "joins";
   return state.running == 2 ? "waits for one to end, loads" : "loads";
@@ -166,7 +166,7 @@ std::string Refresh(Bench& bench, const State& state) {
   const double refreshes = bench.Refreshes();
   bench.cache.Refresh(kKey);
   if (bench.Refreshes() == refreshes) return "-";
-  return state.running == 2 ? "loads behind, after one ends" : "loads behind";
+  return state.running == 2 ? "loads in background, after one ends" : "loads in background";
 }
 
 // Lets all loads end; what the cache has then.

@@ -64,7 +64,7 @@ TEST(CacheDocumentTest, Snippet_Run_LoadsABatchAndSeesTheChange) {
                            for (const Product& product : db.FetchAll(ids)) {
                              batch.Add(product.id, product, {.tags = {"brand:" + product.brand}});
                            }
-                           return absl::OkStatus();  // what was not added is not there
+                           return absl::OkStatus();  // keys that were not added do not exist
                          }});
 
   std::vector<absl::StatusOr<stockade::CacheHandle<Product>>> page = products.GetAll({"air-force-one", "dunk-low"});
