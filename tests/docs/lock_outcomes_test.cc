@@ -91,7 +91,7 @@ std::vector<FailedAcquire> FailedAcquires() {
          const LockLease held = Hold(*b.others, b.name);
          return b.Acquire({.wait = absl::Milliseconds(30)});
        }},
-      {"nobody listens at the server's address",
+      {"no server listens at the address",
        [](LockServer& server) {
          Bench b(server, kLongLease, kEngineTimeout);
          b.TakeServerAway();
@@ -148,7 +148,7 @@ std::vector<FailedAcquire> FailedAcquires() {
          EXPECT_TRUE(absl::IsInvalidArgument(b.service->Acquire(std::string(kMaxLockNameBytes + 1, 'x')).status()));
          return b.Acquire({.lease = absl::Nanoseconds(1)});
        }},
-      {"to write while the owner only reads",
+      {"the owner only reads and asks to write",
        [](LockServer& server) {
          Bench b(server);
          const LockLease held = Hold(*b.service, b.name, {.kind = LockKind::kRead});
@@ -288,7 +288,7 @@ std::vector<Fate> Fates() {
          b.server.RestartEmpty();
          return LookOnceTold(lease);
        }},
-      {"another has it after the server came back empty",
+      {"another owner has it after the server came back empty",
        [](LockServer& server) {
          Bench b(server, kShortLease);
          LockLease lease = Hold(*b.service, b.name);
@@ -329,7 +329,7 @@ std::vector<Fate> Fates() {
          EXPECT_FALSE(b.others->Inspect(b.name).value().locked);
          return seen;
        }},
-      {"it was released before",
+      {"it was already released",
        [](LockServer& server) {
          Bench b(server);
          LockLease lease = Hold(*b.service, b.name);
