@@ -39,7 +39,7 @@ void HeavyFence() {
   std::atomic_thread_fence(std::memory_order_seq_cst);  // For this thread's own stores and loads.
   if (!asymmetric_fence_detail::by_membarrier) return;
   if (Membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0) return;
-  // A forked child may have to register anew.
+  // A forked child may have to register again.
   if (Register() && Membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0) return;
   Fatal(Concat("membarrier(2), on which locks rely since the process began, fails now: ", std::strerror(errno)));
 }

@@ -17,7 +17,7 @@ constinit std::atomic<uint32_t> generation{0};
 void InstallHandler() {
   static const int installed = pthread_atfork(nullptr, nullptr, [] {
     generation.fetch_add(1, std::memory_order_relaxed);
-    hazard_row_detail::light_row = nullptr;  // Who has one does not look at the generation.
+    hazard_row_detail::light_row = nullptr;  // A thread with a light row does not check the generation.
   });
   if (installed != 0) std::abort();  // No memory for the handler's node.
 }

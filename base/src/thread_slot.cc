@@ -65,7 +65,7 @@ namespace thread_slot_detail {
 constinit thread_local uint32_t slot = kUnassigned;
 
 uint32_t Assign() {
-  InitAsymmetricFence();  // Who has a slot may use the light side.
+  InitAsymmetricFence();  // A thread with a slot may use the light side of the fence.
   const uint32_t taken = SlotTable::Get().Take();
   slot = taken;
   if (taken != kNoSlot) {
