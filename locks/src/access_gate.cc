@@ -115,7 +115,7 @@ ThreadRecord* AccessGate::LeaveQueue(Waiter& self, bool entered) {
     word_.store(FavouredWord(std::exchange(called_back_, nullptr)), std::memory_order_release);
     return nullptr;
   }
-  if (!entered) {  // Who has entered has changed the word in the same step.
+  if (!entered) {  // A waiter that entered has already updated the word, in the same step.
     uint64_t word = word_.load(std::memory_order_relaxed);
     while (!word_.compare_exchange_weak(word, WithHead(word, head_), std::memory_order_relaxed)) {
     }

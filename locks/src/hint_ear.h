@@ -9,8 +9,8 @@
 
 namespace stockade::internal {
 
-// What a LockWatch is told by, from the threads that learn of a release. To be called with no mutex held that engine
-// calls take, as the callback may make some.
+// The callback of a LockWatch. Threads that notice a release invoke it, with no mutex held that engine calls take,
+// because the callback may make such calls.
 class HintEar {
  public:
   HintEar(HoldKey hold, std::function<void()> on_hint) : hold_(std::move(hold)), on_hint_(std::move(on_hint)) {}
@@ -21,7 +21,7 @@ class HintEar {
     const std::lock_guard lock(mutex_);
     if (!closed_) on_hint_();
   }
-  // Waits for a hint that runs, unless it is called by it; then none comes any more.
+  // Waits for a hint that is running, unless that hint makes this call; afterwards no hint is given.
   void Close() {
     const std::lock_guard lock(mutex_);
     closed_ = true;

@@ -11,7 +11,7 @@
 
 namespace stockade::internal {
 
-// What locks of one name count. Thread-safe; wait-free but for a thread's first call.
+// The counts of the locks of one name. Thread-safe; wait-free except for the first call of a thread.
 class LockMetrics {
  public:
   LockMetrics(MetricsRegistry* registry, std::string_view lock_name);

@@ -49,8 +49,9 @@ bool HasPublished(uintptr_t key, uint32_t entry, ThreadRecord* record) {
   return SeesPublished(key, entry, record, &ThreadRecord::Mine());
 }
 
-// Who is not there at this look, which comes after the fence, cannot be in. In batches: one fence for the marks of
-// each, and no memory but the stack's, since a lock that allocates could not guard an allocator.
+// A thread that this search does not find cannot hold the lock, because the search comes after the fence. It works in
+// batches, with one fence for the marks of each batch. It uses no memory but the stack, because a lock that allocates
+// could not guard an allocator.
 bool DrainPublished(uintptr_t key, uint32_t entry, ThreadRecord* record, SteadyDeadline deadline) {
   struct Marked {
     Hold* hold;

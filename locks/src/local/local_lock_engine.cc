@@ -189,7 +189,7 @@ LocalLockEngine::Waiter* LocalLockEngine::FindWaiter(Lock& lock, OwnerId owner) 
   return found == lock.queue.end() ? nullptr : &*found;
 }
 
-// Who may enter next: the first in the queue, anybody where there is none.
+// The listeners of the waiters that may enter next: those of the first one in the queue, or all if there is no queue.
 LocalLockEngine::Ears LocalLockEngine::EarsOf(const Lock& lock) {
   if (lock.queue.empty()) return lock.ears;
   Ears first;

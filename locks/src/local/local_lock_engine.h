@@ -24,9 +24,9 @@
 
 namespace stockade::internal {
 
-// Locks in the memory of one process. Thread-safe; nothing blocks but for other calls of it. A step is O(holds and
-// waiters of its lock). What a lock takes is given back with its last hold, waiter and watch; a hold that lapses
-// unseen, once there are twice as many names.
+// Locks in the memory of one process. Thread-safe; a call blocks only while other calls of the engine run. A step is
+// O(holds and waiters of its lock). The memory of a lock is freed with its last hold, waiter and watch. If no step
+// notices that a hold has expired, a sweep frees it once the number of names has doubled.
 class LocalLockEngine final : public LockEngine {
  public:
   // The clock decides about expiry. It must outlive the engine.
@@ -73,8 +73,9 @@ class LocalLockEngine final : public LockEngine {
     OwnerId owner = kNoOwner;
     uint64_t sequence = 0;  // Of its newest step.
   };
-  // Invariants: no two holds of one kind and owner; a write hold is alone but for a read hold of its owner, one of
-  // another kind than kRead is alone; one place in the queue for each owner, the first that came in front.
+  // Invariants: there is at most one hold per kind and owner. A write hold excludes all others except a read hold of
+  // its owner. A hold that is neither kRead nor kWrite is the only one. Each owner has at most one place in the queue,
+  // which is in order of arrival.
   struct Lock {
     LockKind kind = LockKind::kReentrant;  // Of its holds and its queue; kRead stands for kWrite too.
     std::vector<Hold> holds = {};

@@ -16,7 +16,7 @@ struct st_mysql;  // MYSQL of the connector.
 
 namespace stockade::internal {
 
-// Who to connect to, and how.
+// The server to connect to, and how.
 struct MySqlTarget {
   MySqlUrl url = {};
   MySqlTls tls = MySqlTls::kOff;
@@ -38,9 +38,10 @@ class MySqlConnection {
   MySqlConnection(const MySqlConnection&) = delete;
   MySqlConnection& operator=(const MySqlConnection&) = delete;
 
-  // Sends statements, separated by ';', in one packet, and takes what comes of each. Blocks until then, until
-  // `deadline` or until `stop_fd` is readable; after those two the connection is broken. Where a statement failed and
-  // the connection is not broken, no transaction is left open. `on_sent`, if any, is called once they are on their way.
+  // Sends statements, separated by ';', in one packet, and collects the result of each. Blocks until then, until
+  // `deadline` or until `stop_fd` is readable; in the last two cases the connection is broken. If a statement failed
+  // and the connection is not broken, no transaction is left open. `on_sent`, if any, is called once the packet is
+  // sent.
   MySqlReply Run(std::string_view statements, Instant deadline, int stop_fd = -1,
                  const std::function<void()>& on_sent = nullptr);
 

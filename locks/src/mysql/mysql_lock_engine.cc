@@ -159,9 +159,9 @@ void MySqlLockEngine::TryMany(std::span<LockTry> tries) {
 }
 
 void MySqlLockEngine::Release(LockRelease& release) {
-  // InnoDB lets go of a transaction's rows before it is on the disk: a try that comes right behind the release waits
-  // for those alone, and goes to the disk together with it. Told again below, for a try that was quicker than the
-  // release.
+  // InnoDB unlocks a transaction's rows before it is on the disk. So a try that comes right behind the release waits
+  // for the rows only, and shares the write to the disk with it. The waiters are notified again below, in case a try
+  // came before the release.
   const auto on_sent = [&] {
     if (release.keep <= 0) poller_.TellReleased(release.hold.name);
   };

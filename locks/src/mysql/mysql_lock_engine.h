@@ -22,7 +22,7 @@ namespace stockade::internal {
 // Locks in two tables of a database.
 class MySqlLockEngine final : public LockEngine {
  public:
-  // As MySqlLockService::Connect(). `options` are valid but for what the URL says.
+  // As MySqlLockService::Connect(). `options` are valid, except that the URL's values are checked here.
   static absl::StatusOr<std::unique_ptr<MySqlLockEngine>> Connect(std::string_view url, MySqlLockOptions options);
   ~MySqlLockEngine() override;
 
@@ -54,7 +54,7 @@ class MySqlLockEngine final : public LockEngine {
   Outcome RunStep(const MySqlPacket& packet, Instant deadline, const std::function<void()>& on_sent = nullptr);
   // Whether it only waited for a row in vain, and has the time to do so once more.
   static bool MayWaitAgain(const Outcome& outcome, Instant deadline);
-  // The same once, but for deadlocks.
+  // Runs the packet once, and again only after deadlocks.
   static Outcome RunOnce(MySqlConnection& connection, const MySqlPacket& packet, Instant deadline,
                          const std::function<void()>& on_sent = nullptr);
   std::vector<LockRenewal*> RenewTogether(std::vector<LockRenewal*> renewals, Instant deadline);

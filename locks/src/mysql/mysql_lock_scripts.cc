@@ -92,7 +92,7 @@ MySqlPacket MySqlLockScripts::Try(const LockTry& step) const {
   const LockKind kind = step.hold.kind;
   const int64_t lease = Microseconds(step.lease);
   const std::string own = Concat("kind=", Number(kind), " AND owner=", owner);
-  // What is left of its owner's reading keeps a write out, but for a re-entry.
+  // What remains of the owner's own read lease blocks its write, unless the write is a re-entry.
   const std::string read_until =
       kind == LockKind::kWrite
           ? Concat("IF(MAX(", own, " AND hold_count>0),NULL,MAX(IF(hold_count>0 AND kind=", Number(LockKind::kRead),

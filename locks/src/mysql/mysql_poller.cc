@@ -9,7 +9,7 @@
 namespace stockade::internal {
 namespace {
 
-// Where a purge left something.
+// The pause before the next purge if the last one did not delete everything.
 constexpr absl::Duration kPurgeAgain = absl::Seconds(1);
 
 }  // namespace

@@ -23,12 +23,12 @@
 
 namespace stockade::internal {
 
-// Who holds a name at a moment, as far as waiters need to know.
+// How a name is held at one moment, in the detail that waiters need.
 struct NameState {
   bool held = false;     // Reentrant.
-  bool read = false;     // By anybody.
-  bool written = false;  // By anybody.
-  uint64_t newest = 0;   // Another one: it has changed hands since. The same: it most likely has not.
+  bool read = false;     // By any owner.
+  bool written = false;  // By any owner.
+  uint64_t newest = 0;   // If it differs, the lock has changed hands; if not, it most likely has not.
 
   bool FreeFor(LockKind kind) const {
     if (kind == LockKind::kReentrant) return !held;
@@ -43,14 +43,14 @@ struct MySqlPollerOptions {
   absl::Duration purge_interval = absl::Minutes(5);
 };
 
-// Hears no releases of other processes, so asks for them: one question for all names that somebody waits for and whose
-// time has come, not sooner than interval_min after the answer to the one before. A name's time comes after
-// interval_min at first, after twice as long each time that nothing has changed, after interval_max at most. So a
-// waiter waits at most interval_min and a question's time longer than it has to while a lock goes from hand to hand.
-// And purges.
+// Polls the database, because releases in other processes send no notification. One query covers all names that have
+// waiters and are due, and is sent interval_min after the previous answer at the earliest. A name is due after
+// interval_min at first; the interval doubles with each query that shows no change, up to interval_max. So while a lock
+// changes hands quickly, a waiter waits at most interval_min and the duration of a query longer than necessary. The
+// poller also purges.
 //
-// Releases in this process are told at once; but where its waiters have handed a lock to each other for kMostHanding,
-// they have to ask once, as the waiters of other processes do, who would never see it free otherwise.
+// Releases in this process notify its waiters at once. But if its waiters have passed a lock to each other for
+// kMostHanding, they have to poll once, as the waiters of other processes do. Otherwise those would never see it free.
 //
 // Thread-safe; one thread of its own, which Start() starts. O(names watched) each time.
 class MySqlPoller {

@@ -50,13 +50,13 @@ class MySqlPool {
   MySqlPool(MySqlTarget target, int most, std::unique_ptr<MySqlConnection> first, EventFd stop);
   ~MySqlPool();
 
-  // Blocks until there is a connection or `deadline`: Unavailable, with what the last attempt to connect failed by.
-  // None is lent from then on: what is sent would be run, and its answer not waited for.
-  // What will not pass by itself (a wrong password) is told at once. ResourceExhausted: the thread that connects cannot
-  // be started.
+  // Blocks until there is a connection or until `deadline`; then Unavailable, with the error of the last attempt to
+  // connect. After `deadline` no connection is lent, because the server would run the statements while nobody waits for
+  // their result. A permanent error (such as a wrong password) is returned at once. ResourceExhausted: the thread that
+  // connects cannot be started.
   absl::StatusOr<Lent> Borrow(Use use, Instant deadline);
 
-  // Readable once the pool is to end: what is lent for kUpkeep should stop to wait.
+  // Readable once the pool is to stop: users of connections lent for kUpkeep should then stop waiting.
   int stop_fd() const { return stop_.get(); }
   // Sets stop_fd(); nothing is lent from now on.
   void Stop();
@@ -77,7 +77,7 @@ class MySqlPool {
   std::vector<std::unique_ptr<MySqlConnection>> idle_;
   int lent_ = 0;
   int lent_for_steps_ = 0;
-  int missing_ = 0;  // Who waits, and may have one once it is there.
+  int missing_ = 0;  // Callers that wait and may be lent a connection once there is one.
   uint64_t failures_ = 0;
   absl::Status last_failure_ = absl::OkStatus();
   bool stopping_ = false;

@@ -15,7 +15,7 @@ constexpr std::string_view kVersion = "stockade locks 1";
 
 struct Column {
   std::string_view name;
-  std::string_view definition;  // What the server says of it begins with this, but for widths of numbers.
+  std::string_view definition;  // The server's own definition begins with this, except for the widths of numbers.
 };
 
 // The first `key_columns` are the primary key.

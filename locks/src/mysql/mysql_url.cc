@@ -83,7 +83,7 @@ absl::StatusOr<MySqlUrl> ParseMySqlUrl(std::string_view text, MySqlLockOptions& 
   UrlCredentials credentials = DecodeUserInfo(parts->user_info);
   url.username = std::move(credentials.username);
   url.password = std::move(credentials.password);
-  // Where the connector would stop to read.
+  // The connector would stop reading at a NUL byte.
   if (url.username.find('\0') != std::string::npos || url.password.find('\0') != std::string::npos) {
     return Invalid("the user name or the password has a NUL byte");
   }

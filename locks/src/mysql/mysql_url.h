@@ -10,10 +10,10 @@
 
 namespace stockade::internal {
 
-// Where the database is. Everything is decoded.
+// The address of the database. Everything is decoded.
 struct MySqlUrl {
-  std::string host = {};    // Empty where there is a socket.
-  uint16_t port = 3306;     // Of the host.
+  std::string host = {};    // Empty if there is a socket.
+  uint16_t port = 3306;     // The port of `host`.
   std::string socket = {};  // A UNIX socket's path.
   std::string username = {};
   std::string password = {};

@@ -5,11 +5,11 @@
 namespace stockade::internal {
 namespace {
 
-// KEYS  4 the queue, 5 its times, 6 the note of who did not come;  ARGV  6 '1' to queue, 7 the command to publish with,
-// 8 what the waiters' channels begin with.
+// KEYS  4 the queue, 5 its times, 6 the note of a head that did not come;  ARGV  6 '1' to queue, 7 the command to
+// publish with, 8 the prefix of the waiters' channels.
 //
-// Redisson's holders have a UUID of version 4, Stockade's of version 8, at the 15th place. Of those before me only the
-// first hundred are counted: long before the others come to the head I have looked again.
+// Redisson's holders have a UUID of version 4, Stockade's of version 8; the version is the 15th character. Only the
+// first hundred waiters before this one are counted: it tries again long before the others reach the head.
 constexpr std::string_view kTryFair = R"lua(
 local me, queueing = ARGV[1], ARGV[6] == '1'
 

@@ -5,16 +5,17 @@
 
 namespace stockade::internal {
 
-// Of the fair lock: as the reentrant one, with a LIST of waiters in the order in which they came, and a ZSET of the
-// times (ms) at which each is taken for dead. Redisson's waiters enter a time far away, 300 s behind that of the one
-// before them, and take those 300 s off all others when they enter the lock. So it tells little, and a dead one blocks
-// the queue.
+// The scripts of the fair lock: as the reentrant one, with a LIST of waiters in order of arrival, and a ZSET of the
+// times (ms) at which each waiter is considered dead. A Redisson waiter enters a time that is 300 s after that of the
+// waiter before it, and subtracts those 300 s from all others when it acquires the lock. So the time says little, and a
+// dead waiter of Redisson's blocks the queue.
 //
-// Stockade's waiters say again and again that they are alive, each time for 3 s, and for 300 s more for each of
-// Redisson's before them, which those will take off. One that stays away is dropped by the next who looks. One whose
-// time is far away, and who does not come though the lock is free, is told once more, and dropped 3 s later.
+// Stockade's waiters refresh their times regularly: each sets its own to 3 s from now, plus 300 s per Redisson waiter
+// before it, which that waiter will subtract. A waiter that stays away is dropped by the next client that tries. If the
+// head's time is far away and it does not come though the lock is free, it is notified once more, and dropped 3 s
+// later.
 //
-// All times are the server's. A Redisson client whose clock is 3 s ahead of it takes Stockade's waiters for dead, and
+// All times are the server's. A Redisson client whose clock is 3 s ahead of it considers Stockade's waiters dead, and
 // they go to the end of the queue.
 const RedisScript& FairTryScript();
 const RedisScript& FairReleaseScript();

@@ -96,12 +96,12 @@ local function drop(gone)
 end
 )lua";
 
-// For tries: KEYS 3 the token's key;  ARGV  2 the lease in ms, 3 the sequence, 4 the token's retention in ms, or '',
-// 5 the lease and 20 s.
-// Sets `left`, what the lock has to live, and `recorded`, the count that this try led to if it has run before: who is
-// found to have that is not counted again. What it got has ended where the lock is free: a copy of it that comes now is
-// nobody's.
-// {5}: a token as large as the newest one and one would not be exact in a double, which is Lua's number.
+// For tries: KEYS 3 the token's key;  ARGV  2 the lease in ms, 3 the sequence, 4 the token's retention in ms, or '', 5
+// the lease and 20 s.
+// Sets `left`, the remaining life of the lock, and `recorded`, the count that this try led to if it has run before. A
+// holder that has this count already is not counted again. If the lock is free, the hold that the try acquired has
+// ended, so a copy of the try that arrives now is refused.
+// {5}: the newest token is so large that adding 1 is not exact in a double, which is Lua's number.
 inline constexpr std::string_view kReadRecordAndToken = R"lua(
 local known = call('mget', KEYS[2], KEYS[3])
 local record, newest_token = known[1], known[2]
@@ -154,9 +154,9 @@ inline constexpr std::string_view kAnswerWithoutToken = R"lua(
 return {1, count, 0}
 )lua";
 
-// For releases: ARGV  2 the count to keep, 3 the sequence, 4 '1' where the record must outlive the hold, to refuse
-// steps that are on their way, 5 the command to publish with. The record is written anew at the end. To delete it first
-// lets the release pass where Redis is out of memory: it refuses only the first write of a script, and no deletion. The
+// For releases: ARGV  2 the count to keep, 3 the sequence, 4 '1' if the record must outlive the hold, to refuse steps
+// that are on their way, 5 the command to publish with. The record is deleted first and written again at the end. So a
+// release passes even when Redis is out of memory, which refuses only the first write of a script, and no deletion. The
 // mark stays as it is: a step that gives up a try of the owner's other exclusive kind does not change what is held.
 inline constexpr std::string_view kBeginRelease = R"lua(
 local record = call('get', KEYS[2])

@@ -8,16 +8,16 @@
 
 namespace stockade::internal {
 
-// The names under which Redisson keeps a lock. All keys and channels of a lock are in the slot of its name, but for
-// names with braces that Redis finds no hash tag in ("a{b", "a}b"), which no cluster takes.
+// The names under which Redisson keeps a lock. All keys and channels of a lock are in the slot of its name. The
+// exceptions are names with braces in which Redis finds no hash tag ("a{b", "a}b"); clusters refuse their locks.
 
-// "before:{name}", or "before:name" where the name has a '{' of its own.
+// "before:{name}", or "before:name" if the name contains a '{'.
 std::string PrefixedLockKey(std::string_view before, std::string_view name);
 // "{name}:after", or "name:after".
 std::string SuffixedLockKey(std::string_view name, std::string_view after);
 
-// A random UUID. Of version 8, the vendor's own, so that in a fair queue Stockade's waiters can be told from Java's
-// (version 4).
+// A random UUID of version 8, the vendor-defined one. The version distinguishes Stockade's waiters in a fair queue from
+// Java's (version 4).
 std::string NewRedisLockClientId();
 
 // "<client id>:<owner>", for a write hold with ":write" behind it: the field of the lock's hash.

@@ -18,7 +18,7 @@ inline bool IsReadWrite(LockKind kind) { return kind == LockKind::kRead || kind 
 
 // What a try answers: {code, and what follows}.
 enum class TryAnswer {
-  kBusy = 0,       // In how many milliseconds to look again; negative: there is no telling.
+  kBusy = 0,       // In how many milliseconds to retry; negative: unknown.
   kAcquired = 1,   // The count, the token or 0.
   kStale = 2,      // Nothing.
   kOtherKind = 3,  // Nothing.

@@ -84,7 +84,7 @@ elseif count > 0 then
 end
 )lua";
 
-// As kReleaseRead. Where the writer goes on reading others may read too, and are told; Redisson lets them wait.
+// As kReleaseRead. If the writer goes on reading, other readers may enter and are notified; Redisson lets them wait.
 constexpr std::string_view kReleaseWrite = R"lua(
 local was = call('hmget', KEYS[1], 'mode', ARGV[1])
 local count = was[1] == 'write' and count_of(was[2]) or 0

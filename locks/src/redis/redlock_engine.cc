@@ -16,8 +16,9 @@
 namespace stockade::internal {
 namespace {
 
-// When to look again without a hint, at random, so that those who met in a try do not meet again: up to kSplitPause
-// where nobody else can have had a majority; from there to kHeldPause where one had it, or several shared it.
+// When to retry without a hint. The pause is random, so that tries that collided do not collide again: up to
+// kSplitPause if no other client can have had a majority, and from there to kHeldPause if one had it, or several shared
+// it.
 constexpr absl::Duration kLeastPause = absl::Milliseconds(10);
 constexpr absl::Duration kSplitPause = absl::Milliseconds(100);
 constexpr absl::Duration kHeldPause = absl::Milliseconds(500);
@@ -221,7 +222,7 @@ void RedlockEngine::Release(LockRelease& release) {
             });
   round->Await([&](size_t, const HoldPoll& poll) {
     const HoldVotes& votes = poll.votes;
-    // Where a majority has answered others can have it, though of servers that did not answer it may stand.
+    // If a majority has answered, others can get the lock, though the hold may remain at servers that did not answer.
     release.held = votes.Decided() != HoldVotes::Outcome::kLost;
     release.status =
         votes.answered() >= votes.majority() ? absl::OkStatus() : poll.failures.Error(votes.answered(), nodes_.size());

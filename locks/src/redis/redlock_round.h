@@ -17,7 +17,7 @@
 
 namespace stockade::internal {
 
-// What failed at servers: of which the caller is told one, rather what a retry does not mend.
+// The errors of the servers. The caller gets one of them, preferably one that a retry does not fix.
 struct Failures {
   void Note(const absl::Status& status, bool unknown) {
     outcome_unknown |= unknown;

@@ -59,7 +59,7 @@ absl::Status Acquisition::CheckOtherHolds() {
 }
 
 bool Acquisition::BeginTry() {
-  // Without the steps: where that finds a loss and tells it, who is told may acquire.
+  // Checked before the steps are taken: if this check notices a loss, its callbacks may run here and acquire.
   (void)OwnerHolds(key_.kind);
   absl::Status refused = CheckOtherHolds();
   if (!step_since_) step_since_ = core_.options().clock->Now();
@@ -148,7 +148,7 @@ void Acquisition::EndTry() {
 
 void Acquisition::OnFailure(Instant now, Instant due_since) {
   if (call_.outcome_unknown) unanswered_ = owes_ = true;
-  if (absl::IsAborted(call_.status)) unanswered_ = false;  // It has not been run, and will not be: number it anew.
+  if (absl::IsAborted(call_.status)) unanswered_ = false;  // The step has not run and will not: give it a new number.
   if (waits_ && !failing_since_) core_.room().DoubtHints(waiter_);
   if (call_.refused || !MayPass(call_.status)) return Fail(call_.status);
   if (!failing_since_) failing_since_ = due_since;

@@ -182,7 +182,7 @@ void AsyncAcquirer::Settle(Op& op, Instant again) {
     const std::lock_guard lock(mutex_);
     return op.told;
   }();
-  if (told) {  // A lease that comes now is nobody's: its destructor releases it.
+  if (told) {  // `done` has been called. A lease that comes now has no user: its destructor releases it.
     core_.Schedule([outcome = std::move(outcome)] {});
   } else {
     core_.Schedule([done = std::move(op.done), outcome = std::move(outcome)]() mutable { done(std::move(outcome)); });

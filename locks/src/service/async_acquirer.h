@@ -55,7 +55,7 @@ class AsyncAcquirer {
   std::vector<Op*> ready_;           // Guarded by mutex_.
   bool stopping_ = false;            // Guarded by mutex_.
   std::thread thread_;               // Started under mutex_.
-  // Of the thread, but for the first of each op, which Add() puts here under mutex_.
+  // Only the thread uses it, except that Add() inserts each op, under mutex_.
   absl::flat_hash_map<Op*, std::unique_ptr<Op>> ops_;  // Guarded by mutex_.
   std::set<std::pair<Instant, Op*>> timers_;           // Of the thread alone.
 };

@@ -40,7 +40,7 @@ class Choice {
       }
       return false;
     }
-    // Others (Cancelled, InvalidArgument, ...) are told without asking the engine.
+    // Other errors (Cancelled, InvalidArgument, ...) are returned without asking the engine.
     if ((answer.ok() || absl::IsDeadlineExceeded(answer)) && circuit_.Answered()) {
       internal::Log(LogSeverity::kInfo, Concat(subject_, " answers again"));
     }

@@ -120,7 +120,7 @@ struct HoldRecord {
   std::condition_variable steps_free;
   bool stepping = false;                        // Guarded by mutex.
   std::shared_ptr<ServiceHold> hold = nullptr;  // Guarded by mutex. Null: does not hold. May be lost already.
-  bool unanswered = false;                      // Of whoever has the steps: the outcome of one is not known.
+  bool unanswered = false;                      // Guarded by the steps. The outcome of one of them is unknown.
 
   std::optional<Instant> kept_until = std::nullopt;  // Guarded by mutex. For that, with a pin of its own.
 
@@ -152,7 +152,7 @@ struct LeaseState {
   std::mutex mutex = {};
   std::condition_variable told = {};
   std::atomic<bool> released{false};            // Written under mutex; relaxed reads may.
-  std::optional<std::thread::id> telling = {};  // Guarded by mutex. Who runs callbacks of lost().
+  std::optional<std::thread::id> telling = {};  // Guarded by mutex. The thread that runs callbacks of lost().
 
   // On the executor: runs the callbacks of lost(), unless it has been released.
   void TellLost();

@@ -31,13 +31,13 @@ absl::StatusOr<LockLease> ServiceCore::Confirm(const std::shared_ptr<HoldRecord>
       const std::lock_guard lock(hold->mutex);
       gone = answer.hold_count <= static_cast<int64_t>(hold->leases.size()) || answer.session != hold->session;
     }
-    // The engine counts anew, so what it had before is over: this is another hold.
+    // The engine has started a new count, so the earlier hold is over: this is another hold.
     if (gone) Lose(hold, LossReason::kGone);
   }
   if (!answer.first && answer.hold_count > 1 && !StillHeld(hold)) {  // It has the token of what is lost.
     bool held = false;
     (void)SendRelease(answer.hold, record, 0, EngineTimeout(),
-                      held);  // Where that fails the next try does not enter by it.
+                      held);  // If that fails, the next try does not re-enter it.
     return absl::AbortedError(Concat(ShownLock(record->key.name), ": what it re-entered was lost meanwhile"));
   }
   const Instant leased_until = ValidUntil(sent, answer.lease);
@@ -117,7 +117,7 @@ bool ServiceCore::StillHeld(const std::shared_ptr<ServiceHold>& hold) {
 bool ServiceCore::StillHeldAt(Instant now, const std::shared_ptr<ServiceHold>& hold) {
   if (now < hold->ValidUntil()) return true;
   Lose(hold, LossReason::kExpired);
-  return hold->InTime();  // Where it was renewed in time, between the two.
+  return hold->InTime();  // True if it was renewed between the two checks.
 }
 
 bool ServiceCore::Lose(const std::shared_ptr<ServiceHold>& hold, LossReason reason) {

@@ -39,7 +39,7 @@ bool LockLease::valid() const { return state_ != nullptr && state_->core->Valid(
 
 std::stop_token LockLease::lost() const {
   if (state_ == nullptr) return {};
-  (void)valid();  // If it is over by now, it is told from here.
+  (void)valid();  // If the lease is over by now, this call notices it.
   return state_->lost_source.get_token();
 }
 

@@ -114,7 +114,7 @@ class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
     bool entered_;
   };
 
-  // Once all is told that it has been given.
+  // Returns once all callbacks that were scheduled have run.
   void EndOwnThread();
   static absl::Status CheckName(std::string_view name);
   absl::Status CheckAcquire(std::string_view name, const AcquireOptions& options) const;

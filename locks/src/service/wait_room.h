@@ -29,37 +29,38 @@ class Waiter {
   bool waiting_ = false;
   HoldKey queue_ = {};
   std::list<Waiter*>::iterator place_ = {};
-  bool hinted_ = false;  // A hint that nobody has followed yet.
+  bool hinted_ = false;  // A hint that it has not followed yet.
   Instant retry_at_;
-  bool awaits_turn_ = false;  // Its time has come, but it is not the first: whoever leaves before it wakes it.
+  bool awaits_turn_ = false;  // It is due, but not the first: the waiter that leaves from before it wakes it.
 };
 
-// Who waits in this service for which lock, first come first. Each queue hears hints of the engine while somebody is in
-// it, and gives each to one waiter, its first, so that a release is not followed by a herd; readers, who can all enter,
-// all get it. Only the first one looks again by the clock.
+// The waiters of this service, in a queue per lock, in order of arrival. A queue listens to the engine's hints while it
+// has waiters. It gives each hint to one waiter, its first, so that a release does not wake a herd. Readers, which can
+// all enter, all get it. Only the first waiter also retries by the clock.
 //
-// No hint is lost: it is with a waiter who will try after it came, and who leaves without having done so passes it on.
-// A waiter that joins after its try needs no second one: if the lock was released in between, the hint is with who was
-// in the queue before it, who enters and will release it, or, a reader, gives the next one a hint; for the first in a
-// queue, the engine gives one once hints are heard. tests/models/lock_wait_room.pml is this whole. Waiters
-// whose order the engine keeps have a queue each.
+// No hint is lost: it is with a waiter that will try after the hint came, and a waiter that leaves without trying
+// passes it on. A waiter that joins after its try needs no second try. If the lock was released in between, the hint is
+// with a waiter that was in the queue before it. That one enters and will release the lock, or, if it is a reader,
+// gives the next one a hint. For the first waiter of a queue, the engine gives a hint once the queue listens.
+// tests/models/lock_wait_room.pml models all of this. If the engine keeps the order of the waiters, each of them has a
+// queue of its own.
 //
-// Thread-safe. O(1), but for hints to readers.
+// Thread-safe. O(1), except for hints to readers.
 class WaitRoom {
  public:
   explicit WaitRoom(LockEngine& engine) : engine_(engine) {}
   WaitRoom(const WaitRoom&) = delete;
   WaitRoom& operator=(const WaitRoom&) = delete;
 
-  // Begins to hear hints where it is the first. `retry_at`: when to look again without one.
+  // Starts to listen for hints if this waiter is the first. `retry_at`: when to retry without a hint.
   void Join(Waiter& waiter, const HoldKey& hold, Instant retry_at);
   void SetRetryAt(Waiter& waiter, Instant retry_at);
-  // What a hint that came before this was for is done with.
+  // Discards a hint that came before now: the caller is about to try.
   void ForgetHint(Waiter& waiter);
-  // Whether a try is worth it now. Otherwise it will be woken, or should look again at `look_at` at the latest.
+  // Whether a try is worthwhile now. If not, the waiter will be woken, or should call this again by `look_at`.
   bool WorthATry(Waiter& waiter, Instant now, Instant& look_at);
-  // A try of one that has joined failed: nobody in its queue should count on a hint. It has one itself, to pass on to
-  // who joins meanwhile.
+  // A try of a waiter that has joined failed, so no waiter of its queue should rely on another one's try. Gives each of
+  // them a hint; the waiter itself passes its hint on to waiters that join meanwhile.
   void DoubtHints(const Waiter& waiter);
   // Does nothing for one that has not joined. Waits for a hint of its queue that is being given.
   void Leave(Waiter& waiter, bool entered);

@@ -8,15 +8,16 @@
 
 namespace stockade::internal {
 
-// Since when a ZooKeeper session is sure to be counted: from there it lives for its time-out, whichever server leads.
+// Since when the servers certainly count a ZooKeeper session: from then on it lives for its time-out, whichever server
+// leads.
 //
-// An answer alone proves little. A server other than the leader answers pings and reads by itself, for as long as it
-// does not notice that it is cut off; a leader that has been voted out answers syncs so. What is a transaction has gone
-// through a majority, so when it was sent no later leader was there, and one that comes counts each session's time
-// anew. Yet the leader that there was need not have heard of the session at that moment either: a server reports the
-// sessions that it has heard when the leader pings it, twice a tick, and does not with what it forwards. So a
-// transaction proves what was *answered* a tick before it was sent: the report has gone to the leader on the same
-// connection, in front of it. If the session has changed servers in between, the leader has heard of it then.
+// An answer alone proves little. A server other than the leader answers pings and reads by itself until it notices that
+// it is cut off, and a leader that has been voted out answers syncs in the same way. A transaction has gone through a
+// majority. So there was no later leader when it was sent, and a leader that comes later restarts the time of each
+// session. But the leader of that moment need not have heard of the session: a server reports the sessions that it has
+// heard from when the leader pings it, twice per tick, and not with the requests that it forwards. So a transaction
+// proves what was *answered* a tick before it was sent: the report has gone to the leader on the same connection,
+// before the transaction. If the session has changed servers in between, the leader has heard of it then.
 //
 // (LearnerHandler, LearnerSessionTracker, Leader.processSync and SessionTrackerImpl of ZooKeeper 3.8.)
 class SessionProof {

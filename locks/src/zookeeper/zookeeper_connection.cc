@@ -13,7 +13,8 @@ namespace {
 
 constexpr absl::Duration kShortestPause = absl::Milliseconds(20);
 constexpr absl::Duration kLongestPause = absl::Seconds(2);
-// One that has not come to be by then is begun anew: what it would be worth counts from its beginning.
+// A session that has not been opened by then is given up for a new attempt, because its time counts from the start of
+// the attempt.
 constexpr absl::Duration kLongestOpening = absl::Seconds(5);
 // A proof lags behind by the one before it, so at any time two thirds of a time-out are left.
 constexpr int kProofsInTimeout = 6;
@@ -132,7 +133,8 @@ void ZooKeeperConnection::EndSession(std::unique_lock<std::mutex>& lock) {
       absl::UnavailableError(Concat("the session at ", options_.servers, over_ ? " has expired" : " may have expired"));
   Log(LogSeverity::kWarning, Concat("ZooKeeper: ", why_.message(), ": all that it held is lost"));
   lock.unlock();
-  // First at the servers: who learns that it is over begins anew, behind nothing of his own.
+  // Close it at the servers first: an owner that is notified of the end tries again, and must not queue behind its own
+  // old node.
   ended->Close();
   listener_.over(ended);
   lock.lock();

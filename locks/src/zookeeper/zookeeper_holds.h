@@ -20,11 +20,11 @@
 
 namespace stockade::internal {
 
-// What one owner has of one lock.
+// The hold of one owner on one lock.
 //
-// Invariants, while it is in the table: it is of the session that there is, or of one that is over and is swept soon;
-// count > 0 exactly while held; its node is wanted. Whoever takes it off gives its node to the janitor, or knows that
-// it is gone.
+// Invariants, while it is in the table: it belongs to the current session, or to one that is over and will be swept
+// soon; count > 0 exactly while held; its node is wanted. The caller that removes it gives its node to the janitor, or
+// knows that the node is gone.
 struct ZooKeeperHold {
   enum class State {
     kAsked,   // For its node, whose name is not known.
@@ -71,7 +71,7 @@ class ZooKeeperHolds {
     kLook,      // Where its node stands.
     kRecover,   // Whether its node is there.
     kReenter,   // Whether it still holds.
-    kDiscard,   // What is left of a hold that its owner has lost; then it begins anew.
+    kDiscard,   // What is left of a hold that its owner has lost; then it starts again.
   };
   struct Begun {
     Next next = Next::kAnswered;

@@ -42,7 +42,7 @@ struct ZooKeeperLockEngine::Ear : HintEar {
   };
 
   std::mutex mutex;
-  std::string heard;  // Guarded by mutex. The path of the node that it is told of.
+  std::string heard;  // Guarded by mutex. The path of the node whose deletion it waits for.
 };
 
 class ZooKeeperLockEngine::NodeWatch final : public LockWatch {

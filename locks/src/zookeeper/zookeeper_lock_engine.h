@@ -23,8 +23,8 @@ namespace stockade::internal {
 // Locks as nodes of ZooKeeper; zookeeper_nodes.h has how. Re-entries are counted here, and leases that end before their
 // session are ended from here.
 //
-// Mutexes are those of this, the table, the janitor, the connection and the session; none is held while another is
-// taken, or a request is sent, but for the session's own.
+// The engine, the table, the janitor, the connection and the session have a mutex each. None is held while another is
+// taken or a request is sent, except the session's own.
 class ZooKeeperLockEngine final : public LockEngine {
  public:
   static absl::StatusOr<std::unique_ptr<ZooKeeperLockEngine>> Connect(std::string_view url,

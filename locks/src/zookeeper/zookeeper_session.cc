@@ -180,7 +180,7 @@ void ZooKeeperSession::Connected(zhandle_t* handle) {
     first = timeout_;
   }
   if (timeout < first) {
-    // From here on the servers count the shorter one, and somebody may have been told of the longer one.
+    // From here on the servers count the shorter time-out, and holders may rely on the longer one.
     Log(LogSeverity::kWarning,
         Concat("ZooKeeper: a server of ", options_.servers, " keeps the session for ", absl::FormatDuration(timeout),
                ", the one before it for ", absl::FormatDuration(first), ": it is given up"));
@@ -253,8 +253,8 @@ void ZooKeeperSession::WatchGone(const std::string& path, const std::weak_ptr<Go
     Unwatch(path, gone);
     watched_[path].push_back(gone);
   }
-  // By reading it: a watch by exists would stay for ever on a node that is gone already. What fails otherwise is asked
-  // again by whoever waits, once the session is connected again.
+  // Watches by a read: a watch by exists would stay for ever on a node that is gone already. After any other failure
+  // the waiters ask again, once the session is connected again.
   Ask(
       [this, path, gone](const ZooKeeperAnswer& answer) {
         if (answer.code == ZNONODE) return Fire(path);

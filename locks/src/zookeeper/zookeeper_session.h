@@ -26,7 +26,7 @@ struct ZooKeeperSessionOptions {
   std::string servers = {};      // "host:port,host:port"
   std::string credentials = {};  // "user:password"; empty: none.
   std::string root = {};         // "/stockade/locks"
-  bool creator_only = false;     // Nodes are for who has the same credentials.
+  bool creator_only = false;     // Only clients with the same credentials may access the nodes.
   absl::Duration timeout = absl::ZeroDuration();
   absl::Duration tick = absl::ZeroDuration();
   double clock_drift = 0;
@@ -49,10 +49,10 @@ bool IsUnanswered(int code);
 // Unavailable, PermissionDenied, Internal: "getting /a/b: connection loss".
 absl::Status ZooKeeperError(std::string_view doing, int code);
 
-// One session, over one handle of the C client, whose callbacks find it as long as they may come: its owner keeps it
-// until Close() has returned. Thread-safe. Requests do not block: each is answered once, on a thread of the client's or
-// of who closes it, or within the call. Those of one thread are run in their order, and what one reads includes what
-// the ones before it did. Answers and listeners must not block, and are called without mutexes.
+// One session, over one handle of the C client. The client's callbacks use it until Close() has returned, so its owner
+// keeps it until then. Thread-safe. Requests do not block: each is answered once, on a thread of the client, on the
+// thread that closes the session, or within the call. The requests of one thread are run in their order, and a read
+// sees the effects of the requests before it. Answers and listeners must not block, and are called without mutexes.
 class ZooKeeperSession {
  public:
   using Answered = std::function<void(ZooKeeperAnswer answer)>;
@@ -82,20 +82,20 @@ class ZooKeeperSession {
   void Exists(const std::string& path, Answered answered);  // czxid
   void Read(const std::string& path, Answered answered);    // Whether it may be read.
   void Children(const std::string& path, Answered answered);
-  // What is asked for behind it includes all that any client was told before.
+  // Requests that follow it see everything that any client had been answered before it.
   void Sync(Answered answered);
-  // As Sync(), whichever server says that it leads, and all requests of this session before it are decided: by way of a
-  // majority. One of before that came to a server and got lost there is refused later, where the session has moved to
-  // another server.
+  // As Sync(), but by way of a majority, so it does not rely on a server that only claims to lead; and all requests of
+  // this session before it are decided. If the session has moved to another server, a request that the old server
+  // received and lost is refused later.
   void Barrier(Answered answered);
   // Asks for nothing, so that the server goes on with what it has. One of three 3.8 servers was seen to sleep on a
   // transaction that was committed (CommitProcessor), a few times in 100,000, until whatever request came next.
   void Nudge() {
     Sync([](const ZooKeeperAnswer&) {});
   }
-  // Calls `gone` once when the node is deleted, at once where it is already. Each node has one watch, that many may
-  // wait for. Goes on when the connection is lost and comes back, but for what has not been answered then: whoever
-  // waits asks again.
+  // Calls `gone` once when the node is deleted, or at once if it does not exist. Each node has one watch, which many
+  // may share. A watch survives a lost connection, unless its request had not been answered by then: in that case the
+  // waiters ask again.
   using Gone = std::function<void()>;
   void WatchGone(const std::string& path, const std::weak_ptr<Gone>& gone);
 

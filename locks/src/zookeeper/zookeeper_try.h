@@ -50,10 +50,10 @@ class ZooKeeperTry {
   void ReadRecover(const ZooKeeperAnswer& barrier, ZooKeeperAnswer& children);
   void ReadToken(const ZooKeeperAnswer& exists);
   void ReadReenter(const ZooKeeperAnswer& exists);
-  // Where the node stands.
+  // Decides by the place of the node in the queue.
   void Judge(const ZooKeeperAnswer& children);
   void Enter();
-  // Its node is gone: begins anew, or not again for ever.
+  // The node is gone: starts again, a limited number of times.
   void Again();
   // Deletes its node, and then has this outcome.
   void TakeBack(absl::Status status);
