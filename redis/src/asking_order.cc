@@ -49,7 +49,7 @@ void AskingOrder::Prefer(const RedisEndpoint& server) {
 }
 
 Instant EndOfTurn(Instant now, Instant deadline, size_t left) {
-  constexpr size_t kMostTurns = 3;  // Whatever their number, each gets a time in which a network can answer.
+  constexpr size_t kMostTurns = 3;  // However many there are, each gets enough time for a network to answer.
   return now + (deadline - now) / static_cast<double>(std::min(left, kMostTurns) + 1);
 }
 

@@ -13,11 +13,11 @@
 
 namespace stockade::internal {
 
-// A command that nobody waits for. It belongs to whoever will go on with it: a request on its way, or a timer; and
-// where that goes without going on, it is Cancelled.
+// A command that no thread waits for. A request on its way owns it, or the timer that will continue it. If its owner is
+// destroyed without continuing it, it ends with Cancelled.
 class AsyncCall {
  public:
-  // `done` is called once, on whatever thread, also within this call; must be short. The pointers must outlive all
+  // `done` is called once, on any thread, perhaps within this call; it must be short. The pointers must outlive all
   // calls.
   static void Start(RedisCommand command, Router* router, TimerQueue* timers, ComponentMetrics* metrics,
                     Instant deadline, ReplyCallback done);

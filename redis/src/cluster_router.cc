@@ -266,7 +266,7 @@ absl::StatusOr<ClusterRouter::Answer> ClusterRouter::Ask(const RedisEndpoint& no
     const RedisReply& info = (*replies)[1];
     absl::StatusOr<SlotMap> map = slots.is_error() ? StatusOfErrorReply(slots.text()) : SlotMap::Parse(slots, node);
     if (map.ok()) {
-      // Where an ACL forbids the second question, no node is better than another.
+      // If an ACL forbids the second question, no node counts as better than another.
       return Answer{.map = *std::move(map),
                     .healthy = info.is_error() || info.text().find("cluster_state:ok") != std::string_view::npos,
                     .sharded = !(*replies)[2].is_error()};

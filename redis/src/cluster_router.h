@@ -25,19 +25,20 @@
 
 namespace stockade::internal {
 
-// The nodes of a cluster: a command goes to the node that serves the slot of its keys, over one pipeline a node, which
-// is made when it is first needed. One without keys goes to one node, always the same while that can be reached: what a
-// thread publishes stays in its order.
+// The nodes of a cluster. A command goes to the node that serves the slot of its keys, over one pipeline per node,
+// which is made when it is first needed. A command without keys goes to one node, always the same while that can be
+// reached, so that the messages that a thread publishes stay in order.
 //
-// The map of the slots comes from whichever node answers, one that finds the cluster well first. MOVED corrects its
-// slot at once; that, a node that cannot be reached and what tells of a failover have the whole map asked for again, on
-// a thread of the router's, one at a time and not more often than every kRefreshEvery; and so does the time, since of a
-// node that just stands still nothing tells. A node that the next map does not name is left: what it was to be sent
-// goes where the map says.
+// The map of the slots comes from any node that answers, preferably one that reports the cluster as healthy. MOVED
+// corrects its slot at once. The router asks for the whole map again after a MOVED, after a node could not be reached
+// and after a sign of a failover. It also does so periodically, because a node that just stands still gives no sign. A
+// thread of the router asks, one question at a time, and at most once per kRefreshEvery. If the next map does not name
+// a node, its pipeline is retired, and the commands that were to go there go where the map says.
 //
-// Invariants (under mutex_): pipelines_ stands beside map_.nodes(), null where none was needed yet; keyless_ is an
-// index of both; before Stop(), no pipeline is stopped while it stands there, so what a hop names is either there or
-// retired. Lock order: mutex_ before a pipeline's own. Nothing is answered and the hook is not called with mutex_ held.
+// Invariants (under mutex_): pipelines_ is parallel to map_.nodes(), with null for a pipeline that was not needed yet.
+// keyless_ is an index of both. Before Stop(), no pipeline is stopped while it is in pipelines_, so the pipeline that a
+// hop names is either there or retired. Lock order: mutex_ before a pipeline's own. Replies are not delivered and the
+// hook is not called with mutex_ held.
 class ClusterRouter final : public Router {
  public:
   // `timers` and `metrics` must outlive it.

@@ -37,7 +37,7 @@ class AllowedHosts {
   std::vector<std::string> hosts_;  // In lower case. Empty: all.
 };
 
-// Who we are, as `url` says.
+// The client's identity, as `url` gives it.
 LinkIdentity IdentityOf(const RedisUrl& url);
 
 PipelineOptions PipelineOptionsOf(const RedisOptions& options);

@@ -52,7 +52,7 @@ absl::Status Refusal(std::string_view command, std::string_view error, const Lin
   const ServerText show = identity.password.empty() ? ServerText::kShown : ServerText::kHidden;
   absl::Status refusal = StatusOfErrorReply(error, show, explanation);
   if (refusal.code() != absl::StatusCode::kUnknown) return refusal;
-  // Whatever the words are, it is the user and the password that were not taken, or the database.
+  // The error's words are unknown, but not its subject: the user and the password were refused, or the database.
   const absl::StatusCode code = command == "AUTH"     ? absl::StatusCode::kUnauthenticated
                                 : command == "SELECT" ? absl::StatusCode::kInvalidArgument
                                                       : absl::StatusCode::kUnknown;

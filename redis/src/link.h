@@ -19,7 +19,7 @@
 
 namespace stockade::internal {
 
-// Who we are to a server.
+// The client's identity at a server.
 struct LinkIdentity {
   std::string username = {};  // With a password only; empty: the default user.
   std::string password = {};  // Empty: no authentication.
@@ -58,7 +58,7 @@ class Link {
   // if the connection has ended. Any thread; does not wait.
   absl::Status CheckNothingCame() const;
 
-  // Any thread: whoever sends or receives, or sleeps until it can, finds the connection broken.
+  // May be called on any thread. A thread that sends or receives, or sleeps until it can, finds the connection broken.
   void ShutDown();
 
  private:

@@ -115,7 +115,7 @@ bool Pipeline::Wait(Waiter& waiter, Instant deadline) {
       // It may still be asleep: a wake-up for nothing.
       if (word == Waiter::kAwake) {
         if (waiter.in_crowd && YieldUntilChanged(waiter)) continue;
-        // Where the step fails, the word has become another.
+        // If the exchange fails, the word has changed.
         if (!waiter.word.compare_exchange_strong(word, Waiter::kAsleep)) continue;
       }
       FutexWait(waiter.word, Waiter::kAsleep, SteadyAt(deadline, Now()));

@@ -61,31 +61,31 @@ struct PipelineOptions {
   absl::Duration max_silence = absl::InfiniteDuration();
 };
 
-// The commands of all threads over one connection, replies matched by their order, and the connection made anew when it
-// breaks.
+// The commands of all threads over one connection. Replies are matched by their order, and the connection is made again
+// when it breaks.
 //
-// Who does the work: each of two roles is held by at most one thread at a time.
-//  - The sender puts what has gathered onto the socket. Whoever brings a command and finds nobody sending does it, so
-//    a command leaves on its caller's thread. The number of unanswered flushes is bounded; what comes then gathers
-//    until a reply comes, and leaves together: with few callers nobody waits for another, with many they share system
-//    calls.
-//  - The driver receives, and hands each reply to whom it belongs. Whoever waits and finds nobody driving does it, and
-//    leaves with its own reply: then it hands the role to the waiter that came last, who will stay longest. So a lone
-//    caller sends and receives on its own thread. The background thread drives only for commands whose callers do not
-//    wait; else it sleeps until the server closes the connection, and makes the next. It also sends on what the socket
-//    did not take at once: it can be woken, which a driver that sleeps on the socket cannot.
+// There are two roles, and at most one thread at a time has each:
+//  - The sender puts the gathered commands onto the socket. A thread that adds a command and finds no sender becomes
+//    the sender, so a command leaves on its caller's thread. The number of unanswered flushes is bounded; further
+//    commands gather until a reply comes, and leave together. With few callers, none waits for another; with many, they
+//    share system calls.
+//  - The driver receives, and hands each reply to its request. A thread that waits and finds no driver becomes the
+//    driver. It leaves with its own reply, and hands the role to the waiter that came last, which will stay longest. So
+//    a lone caller sends and receives on its own thread. The background thread drives only for commands whose callers
+//    do not wait. Otherwise it sleeps until the server closes the connection, and makes the next one. It also continues
+//    a send for which the socket had no room: it can be woken, while a driver that sleeps on the socket cannot.
 //
-// Invariants (all state is guarded by mutex_; what belongs to a role is touched by its holder alone):
-//  - pending_ is in the order of sending. Those before session_->sent were handed to the sender, and the server answers
-//    in that order. No session: nothing in pending_ has been sent.
+// Invariants (all state is guarded by mutex_; the state of a role is used by its holder alone):
+//  - pending_ is in the order of sending. The commands before session_->sent were handed to the sender, and the server
+//    answers in that order. Without a session nothing in pending_ has been sent.
 //  - With a session and live requests there is a driver, or a waiter that is on its way to take the role.
-//  - A command is put onto at most one connection: what was sent when a connection is lost is answered "unknown
-//    outcome", what was not stays for the next.
-//  - While no reply is due nothing may come: a connection over which something has come then is lost before the next
-//    command is put onto it, since each later command would get the reply of the one before.
-//  - A request that was given up keeps its place where it was sent, so that its reply finds nobody and goes.
+//  - A command is put onto at most one connection. When a connection is lost, the commands sent on it are answered
+//    "unknown outcome", and the others stay for the next one.
+//  - While no reply is due, nothing may arrive. If something has arrived then, the connection is closed before the next
+//    command is put onto it, because each later command would get the reply of the one before.
+//  - A request that was given up after it was sent keeps its place, so that its reply is matched with it and dropped.
 //
-// Thread-safe. Stop() before the last reference goes.
+// Thread-safe. Call Stop() before the last reference goes.
 class Pipeline : public std::enable_shared_from_this<Pipeline> {
  public:
   // `timers` and `metrics` must outlive it. Starts its thread, which connects. ResourceExhausted: the system gives no
@@ -101,10 +101,11 @@ class Pipeline : public std::enable_shared_from_this<Pipeline> {
 
   // Blocks until the first attempt to connect has ended. OK where it is connected, else why it is not.
   absl::Status AwaitFirstAttempt();
-  // Ends the connection, unless it is to `unless_to`, as if the server had done so, and makes the next.
+  // Ends the connection, unless it is to `unless_to`, as if the server had done so, and makes the next one.
   void Drop(const absl::Status& why, const RedisEndpoint* unless_to = nullptr);
 
-  // Where it is not connected, does not wait with the next attempt: there is reason to think that it succeeds.
+  // If it is not connected, connects now instead of waiting for the end of the pause: there is reason to expect
+  // success.
   void ConnectNow();
 
   // For a server that is not to be used any more: what has not been sent, and all that comes, gets `why`; what was sent

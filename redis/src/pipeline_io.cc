@@ -247,8 +247,8 @@ void Pipeline::Attend(const std::shared_ptr<Session>& session) {
   {
     const std::lock_guard lock(mutex_);
     drives = session->driver == &background_;
-    // Where another drives, replies do not wake it, only the end: what is idle is found closed before a command is lost
-    // on it.
+    // If another thread drives, replies do not wake this one, only the end of the connection does. So an idle
+    // connection is found closed before a command is lost on it.
     if (!session->hung_up) events = POLLRDHUP;
     if (drives) events = POLLIN;
     if (session->blocked) events |= POLLOUT;
@@ -263,7 +263,7 @@ void Pipeline::Attend(const std::shared_ptr<Session>& session) {
     ReceiveReplies(session, background_);
     return;
   }
-  // There may be replies before the end: whoever drives takes them in.
+  // There may be replies before the end: the driver takes them.
   const std::lock_guard lock(mutex_);
   session->hung_up = true;
   if (session->driver == nullptr) session->driver = &background_;

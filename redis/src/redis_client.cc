@@ -35,11 +35,11 @@ struct RedisClient::Impl {
     // What is pending ends here, what waits for a timer with the timers; then nobody is left who would go on.
     router->Stop();
     timers.Stop();
-    // Callbacks may still send commands, and are told that there is no client any more.
+    // Callbacks may still send commands; those are Cancelled.
     own_thread.Finish();
   }
 
-  // Where a callback of a command runs; ResourceExhausted: its thread cannot be started.
+  // The executor that runs the callback of a command. ResourceExhausted: its thread cannot be started.
   absl::StatusOr<Executor*> CallbackExecutor() {
     if (options.callback_executor != nullptr) return options.callback_executor;
     if (absl::Status started = own_thread.Start(); !started.ok()) return started;

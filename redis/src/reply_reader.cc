@@ -34,8 +34,8 @@ const redisReadTask& CurrentTask(const Reader& reader) {
 
 }  // namespace
 
-// What hiredis calls as it parses. A reply is built where it stays: an array's elements have their places before they
-// come. hiredis 1.0 widened a count, hence the template.
+// The functions that hiredis calls while it parses. A reply is built in its final place: the elements of an array have
+// their places before they arrive. It is a template because hiredis 1.0 widened a count.
 struct ReplyReader::Builder {
   static constexpr int kMaxDepth = 8;
 

@@ -21,7 +21,7 @@ namespace stockade::internal {
 // Thread-safe.
 class RetiredPipelines {
  public:
-  // After the first call of Stop(), or without a thread, stops it itself. Else it does not block.
+  // After the first call of Stop(), or without a thread, stops the pipeline in this call. Otherwise it does not block.
   void Add(std::shared_ptr<Pipeline> pipeline, const absl::Status& why);
   // Stops them all, and its thread. Blocks.
   void Stop();

@@ -16,9 +16,9 @@
 
 namespace stockade::internal {
 
-// Where a command goes next.
+// The next step of a command.
 struct Hop {
-  std::shared_ptr<Pipeline> pipeline = nullptr;  // Null: the router is asked.
+  std::shared_ptr<Pipeline> pipeline = nullptr;  // Null: Route() is to be asked.
   bool asking = false;                           // ASKING goes before it: the slot is on its way there.
   int redirections = 0;                          // The router's: how many in a row, without a pause.
   absl::Status refused = {};                     // Not OK: the command ends with it.
@@ -44,8 +44,8 @@ class Router {
 
   virtual absl::StatusOr<Hop> Route(const RedisCommand& command) = 0;
 
-  // The server at `hop` has answered with an error, whose text is `error`. Where that means that the command has not
-  // run and may yet, puts into `hop` where it goes next, or nothing, so that Route() is asked.
+  // The server at `hop` has answered with an error, whose text is `error`. If the error means that the command has not
+  // run and may yet, sets `hop` to the next step, or to nothing, so that Route() is asked.
   virtual Verdict OnErrorReply(std::string_view error, Hop& hop) = 0;
   // The connection at `hop` failed with `status`; the command was not sent, or may be sent again.
   virtual Verdict OnFailure(const absl::Status& status, Hop& hop) = 0;

@@ -18,10 +18,10 @@ namespace stockade::internal {
 
 // The master that Sentinels name, and after a failover the next one.
 //
-// A thread of its own keeps two connections to one of the Sentinels: on one it hears of switches, on the other it asks
-// for the master, at each switch and every kAskEvery: so neither a missed event nor a Sentinel that says nothing any
-// more lets it believe in an old one. What it hears counts once the named server itself says that it is a master: a
-// Sentinel that was cut off does not take a good connection away.
+// A thread of the router keeps two connections to one of the Sentinels. On one it receives switches; on the other it
+// asks for the master, at each switch and every kAskEvery. So neither a missed event nor a silent Sentinel makes it
+// keep an old master. An answer counts once the named server itself says that it is a master, so a Sentinel that was
+// cut off does not end a good connection.
 class SentinelRouter final : public Router {
  public:
   // `timers` and `metrics` must outlive it.

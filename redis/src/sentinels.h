@@ -30,8 +30,8 @@ class Sentinels {
   // Connects to `server`, which a Sentinel has named. Unavailable where it is no master.
   absl::StatusOr<std::unique_ptr<Link>> ConnectAsMaster(const RedisEndpoint& server, Instant deadline) const;
 
-  // For whoever watches one Sentinel: the one to take, a connection to it, which master it names, and whether it was of
-  // use.
+  // For a caller that watches one Sentinel: the Sentinel to use, a connection to it, the master that it names, and a
+  // way to report that it was of no use.
   RedisEndpoint Next() const { return order_.Get().front(); }
   absl::StatusOr<std::unique_ptr<Link>> Connect(const RedisEndpoint& sentinel, Instant deadline) const;
   absl::StatusOr<RedisEndpoint> AskForMaster(Link& sentinel, Instant deadline);

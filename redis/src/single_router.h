@@ -10,8 +10,8 @@
 
 namespace stockade::internal {
 
-// One server: all that differs is how it is found. `finds_master`: whoever makes the link makes it to a master, so that
-// an answer of a replica means that the master has moved.
+// One server; single-server routers differ only in how they find it. `finds_master`: `make_link` connects to a master
+// only, so an answer of a replica means that the master has moved.
 class SingleRouter final : public Router {
  public:
   SingleRouter(LinkMaker make_link, bool finds_master, const PipelineOptions& options, TimerQueue* timers,

@@ -18,8 +18,8 @@ STOCKADE_EXPORT absl::Status WithUnknownOutcome(const absl::Status& status);
 // the first word, and only if it is one that servers use.
 enum class ServerText { kShown, kHidden };
 
-// The status of an error that the server answered with, such as "WRONGTYPE Operation against a key ...". Where the
-// server repeats the arguments of a command that it does not know, the text ends before them. `explanation` is ours,
+// The status of an error that the server answered with, such as "WRONGTYPE Operation against a key ...". If the server
+// repeats the arguments of a command that it does not know, the text ends before them. `explanation` is Stockade's own,
 // and follows the text.
 absl::Status StatusOfErrorReply(std::string_view text, ServerText show = ServerText::kShown,
                                 std::string_view explanation = {});

@@ -47,8 +47,8 @@ struct SubscriptionCommand {
 struct SubscriptionHome {
   const std::string name;
   SubscriptionLine line;
-  size_t channels = 0;                        // Whose home it is.
-  Instant unused_since = {};                  // Where there are none.
+  size_t channels = 0;                        // Channels whose home it is.
+  Instant unused_since = {};                  // Since when it has none.
   std::deque<SubscribedChannel*> queue = {};  // To be looked at once there is room for commands.
   std::deque<SubscriptionCommand> in_flight = {};
   absl::Status error = {};  // Why it is not up. Guarded by the hub's mutex as a channel's error is.

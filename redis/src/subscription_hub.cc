@@ -16,7 +16,7 @@ SubscriptionHub::SubscriptionHub(const RedisOptions& options, Router* router, Co
       line_options_{.connect_timeout = options.connect_timeout,
                     .min_backoff = options.min_backoff,
                     .max_backoff = options.max_backoff,
-                    // Who wants commands to give up early does not want a connection for each pause.
+                    // A short command time-out must not cost a new connection after each pause.
                     .silence = std::max(options.command_timeout, options.connect_timeout)},
       max_channels_(options.max_channels),
       router_(router),

@@ -41,9 +41,9 @@ struct Subscription {
   const std::string name;
   RedisSubscriber subscriber;
   SubscribedChannel* channel;  // Null: ended, by its user or with the client.
-  bool confirmed = false;      // Has been told so (on_subscribed) of the connection that there is.
+  bool confirmed = false;      // on_subscribed has been called for the current connection.
   bool running = false;        // A callback of it runs.
-  bool ended_within = false;   // By the callback that runs, which is therefore destroyed after it.
+  bool ended_within = false;   // By the running callback, after which it is destroyed.
   std::condition_variable changed = {};
 };
 
@@ -93,8 +93,8 @@ class SubscriptionHub {
   using Channel = SubscribedChannel;
   using Home = SubscriptionHome;
 
-  // The first group is for users' threads, all others for the hub's. Where no other word stands, they take the mutex
-  // for themselves.
+  // The first group is for users' threads, all others are for the hub's thread. They take the mutex themselves, unless
+  // a comment says otherwise.
   absl::Status NotConfirmed(const Subscription& subscription, absl::Duration timeout) const;  // Wants it held.
   void MarkChanged(Channel& channel);                                                         // Wants it held.
 

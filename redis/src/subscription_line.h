@@ -68,10 +68,10 @@ class SubscriptionLine {
   // At `polled_at` there was nothing to receive.
   absl::Status JudgeSilence(Instant polled_at);
 
-  // It broke: what was there for long is made anew at once, what was not after a pause.
+  // The connection broke. If it had lasted long, the next one is made at once, otherwise after a pause.
   void Lose(Instant now);
 
-  // When it needs to be looked at though nothing comes.
+  // When it needs attention even if nothing arrives.
   Instant wakes_at() const;
 
  private:
@@ -86,7 +86,7 @@ class SubscriptionLine {
   size_t out_begin_ = 0;
   Instant heard_at_;
   int pings_ = 0;      // Without an answer.
-  Instant pinged_at_;  // The last one: whoever asks late waits for the answer as long.
+  Instant pinged_at_;  // When the last PING was sent: a late PING has as long for its answer.
 };
 
 }  // namespace stockade::internal
