@@ -76,7 +76,7 @@ absl::Status Inventory::Core::Finish(Settled settled, const absl::Status& durabl
 
 absl::Status Inventory::Core::Ready() {
   absl::Status health = LedgerHealth();
-  // Whoever finds no room after that is told so when it is refused.
+  // If there is no room later, the operation that meets this is refused then.
   if (absl::IsResourceExhausted(health)) {
     TakeBackRefused();
     return absl::OkStatus();

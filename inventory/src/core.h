@@ -134,11 +134,12 @@ class [[gnu::visibility("hidden")]] Inventory::Core {
   absl::Status CommitLocked(OrderBook::Stripe& stripe, OrderRecord& record, Instant now);
   absl::Status CancelLocked(OrderBook::Stripe& stripe, OrderRecord& record, Instant now);
   void GiveBack(OrderBook::Stripe& stripe, OrderRecord& record, LedgerRecord::Kind kind, OrderState state, Instant now);
-  // An expiry that the ledger refused is tried again after this, rather than at once as long as there is no room.
+  // The pause before an expiry that the ledger refused is tried again: it must not be repeated without end while there
+  // is no room.
   static constexpr absl::Duration kExpiryRetry = absl::Seconds(1);
-  // Of a held record whose deadline has come.
+  // Ends a held record whose deadline has come.
   void Expire(OrderBook::Stripe& stripe, OrderRecord& record, Instant now);
-  // Of the order that is due first, if one is: the position of its last record.
+  // Ends the order that is due first, if one is. Returns the position of its last record.
   std::optional<uint64_t> ExpireFirst(OrderBook::Stripe& stripe, Instant now);
   // Ends some of the orders that are due, and waits for the ledger with no lock held. Returns when to end the next
   // ones; nothing: no more will end.
@@ -186,8 +187,8 @@ class [[gnu::visibility("hidden")]] Inventory::Core {
   // Not under a lock: it calls the registry.
   void AddSkuGauges(const Item& item);
 
-  // Whoever adds a SKU, removes or restocks one holds it, and whoever takes back what was refused: so that, with all
-  // stripes, nobody is between memory and the journal.
+  // Held while a SKU is added, removed or restocked, and while refused records are taken back. With all stripes locked
+  // too, every change is both in memory and in the journal, or in neither.
   internal::Ranked<ReentrantMutex> sku_changes_mutex_{internal::LockRank::kSkuChanges, 0, "inventory SKU changes"};
   internal::Ranked<ReentrantSharedMutex> catalogue_mutex_{internal::LockRank::kCatalogue, 0, "inventory catalogue"};
   // Guarded by catalogue_mutex_. Its items stay where they are; only one whose addition is refused leaves.

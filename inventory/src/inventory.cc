@@ -56,7 +56,7 @@ Inventory::Inventory(InventoryOptions options) {
 Inventory::Inventory(std::unique_ptr<Core> core) : core_(std::move(core)) {}
 
 Inventory::~Inventory() {
-  // In a forked child: the reaper, and whoever held a lock, stayed with the parent.
+  // In a forked child: the reaper, and any thread that held a lock, stayed with the parent.
   if (core_ != nullptr && core_->InForkedChild()) (void)core_.release();
 }
 

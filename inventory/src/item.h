@@ -61,11 +61,11 @@ class OrderedUnits {
   std::array<Cell, kCells> cells_;
 };
 
-// One SKU of an inventory. Stays until the inventory ends; a removed one without its stock.
+// One SKU of an inventory. It stays until the inventory ends; a removed one stays without its stock.
 //
 // Invariant: granted() == stock + held + sold, except within an operation. Operations on orders hold the order's
-// stripe, a restock holds `mutex`, and a removal holds all of those, so whoever holds all stripes and `mutex` reads
-// four figures that agree.
+// stripe, a restock holds `mutex`, and a removal holds all of those. So a caller that holds all stripes and `mutex`
+// reads four figures that agree.
 struct Item {
   Item(std::string name, uint32_t item_number, int64_t buyer_limit, int64_t stocked, ShardedStockOptions options,
        ComponentMetrics* metrics)
@@ -89,10 +89,11 @@ struct Item {
     }
   }
 
-  // Units that orders have beyond those that were granted: 0, or units were made of nothing. Locks nothing and is never
-  // above 0 by what moves meanwhile: all four counts only grow, a unit is put up or returned before it goes into the
-  // shards, and taken or withdrawn after it has left them. So whoever has read a taking finds, by reading afterwards,
-  // what put the unit there. Once nothing moves it is exact.
+  // Units that orders have beyond those that were granted: must be 0; a nonzero value is a bug. Takes no lock, and
+  // units that move meanwhile never raise it above 0. The reason is that all four counts only grow: a unit is counted
+  // as put up or returned before it goes into the shards, and as taken or withdrawn after it has left them. So a caller
+  // that has read the count of a take also reads, afterwards, the count that put the unit there. It is exact once
+  // nothing moves.
   int64_t Oversold() const {
     const uint64_t out = withdrawn_units.load(std::memory_order_acquire) + units.taken();
     const uint64_t in = units.returned() + put_up.load(std::memory_order_acquire);

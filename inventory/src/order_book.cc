@@ -131,7 +131,7 @@ void OrderBook::DropEnded(Stripe& stripe) {
     stripe.due.pop_back();
   }
   const Instant earliest = stripe.due.empty() ? Instant::InfiniteFuture() : stripe.due.front().at;
-  // Only ever later: whoever misses it wakes up once in vain.
+  // The time only moves later: a reader that misses the change wakes up once in vain.
   if (earliest != stripe.earliest_due.load(std::memory_order_relaxed)) {
     stripe.earliest_due.store(earliest, std::memory_order_relaxed);
   }
@@ -189,7 +189,7 @@ void OrderBook::Withdraw(Stripe& stripe, const Ref& record) {
   } else if (record->deadline != Instant::InfiniteFuture()) {
     --stripe.held_due;
   }
-  // For whoever has found it before: it holds nothing.
+  // A caller that found the record before sees that it holds nothing.
   record->state = OrderState::kCancelled;
   stripe.records.erase(stripe.records.find(Stripe::ById{record->fingerprint, record->request_id}));
   DropPlace(stripe, record->id);

@@ -72,10 +72,11 @@ class OrderBook {
     };
 
     const uint32_t number;
-    // All below are guarded by mutex, but for earliest_due, which is read without it.
+    // The members below are guarded by mutex, except earliest_due, which is read without it.
     absl::flat_hash_set<Entry, Hash, Equal> records;
-    // By id, without a gap: that of the first one is first_id_ + (forgotten_front * stripes) + number, each next one's
-    // is higher by the number of stripes. Null: forgotten; the first is not. Those of a former run are not in it.
+    // By id, without a gap. The id of the first one is first_id_ + (forgotten_front * stripes) + number, and each
+    // following id is higher by the number of stripes. Null: forgotten; the first one is never null. Orders of a former
+    // run are not in it.
     std::deque<Ref> made;
     uint64_t forgotten_front = 0;
     // A heap of the held records with a deadline, and of some that were: as many at most, and a few. The first is held.
@@ -105,7 +106,7 @@ class OrderBook {
   size_t stripe_count() const { return stripes_.size(); }
   Stripe& stripe(size_t index) { return *stripes_[index]; }
   Stripe& StripeOf(uint64_t fingerprint) { return *stripes_[(fingerprint >> 48) % stripes_.size()]; }
-  // Where the order is, if there is one. Null: there is none.
+  // The stripe of the order. Null: there is no such order.
   Stripe* StripeOfOrder(OrderId id);
 
   // The earliest deadline in a stripe. May be earlier than it is, for a moment; of what was added before, never later.
@@ -133,9 +134,10 @@ class OrderBook {
 
   // The record, however long ago it ended, if it was not durable when it could have been forgotten. Null: none such.
   Ref FindUndecided(const Stripe& stripe, OrderId id);
-  // The opposite of Add(), of the last record added to the stripe but for those withdrawn. Its id is not used again.
+  // The opposite of Add(), of the last record added to the stripe that has not been withdrawn. Its id is not used
+  // again.
   void Withdraw(Stripe& stripe, const Ref& record);
-  // The opposite of End(). The record is due at `due_at`, whatever its deadline; infinite: never.
+  // The opposite of End(). The record becomes due at `due_at`, not at its deadline; infinite: never.
   void Reopen(Stripe& stripe, OrderRecord& record, Instant due_at);
 
  private:

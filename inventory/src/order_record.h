@@ -42,7 +42,8 @@ struct OrderRecord {
   OrderState state;
   // When it did; infinite before.
   Instant ended_at = Instant::InfiniteFuture();
-  // Of its last record in the ledger; 0: durable since recovery, or no ledger. Whoever tells of the order waits for it.
+  // The position of its last record in the ledger; 0: durable since recovery, or no ledger. A call that reports the
+  // order waits until this position is durable.
   uint64_t position = 0;
 
   // Its TTL has passed, and the reaper has not come by yet. Needs the stripe.

@@ -26,7 +26,7 @@ class SkuMetrics {
   SkuMetrics(MetricsRegistry* registry, std::string inventory, int32_t limit)
       : registry_(registry), inventory_(std::move(inventory)), limit_(static_cast<size_t>(limit)) {}
 
-  // Where the gauges of `sku`, which is new, belong; null: it has none. As ComponentMetrics, for one thread to fill.
+  // Adds the gauges of `sku`, which is new. Null: it has none. As ComponentMetrics, to be filled by one thread.
   ComponentMetrics* Add(const std::string& sku);
 
  private:

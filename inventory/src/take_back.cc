@@ -1,10 +1,11 @@
-// How an inventory undoes what its ledger had no room for.
+// How an inventory undoes the changes for which its ledger had no room.
 //
-// Refused is a tail of what was appended, and memory holds exactly the effect of all that was: nobody is between memory
-// and the journal while all stripes and the changes of SKUs are locked. Taken back from the last to the first, each
-// record finds memory as it was right after it. So what it took from the shards is missing there and can be put back,
-// and what it put into the shards is there and can be taken: whoever took it since was refused, too, and has been taken
-// back. Then memory is what the ledger is: as if nobody had asked.
+// The refused records are the last ones that were appended, and memory holds exactly the effect of all appended
+// records: while all stripes and the changes of SKUs are locked, no operation is between memory and the journal. The
+// records are taken back from the last to the first, so each finds memory as it was right after that record. So the
+// units that it took from the shards are missing there and can be put back, and the units that it put into the shards
+// are there and can be taken: if another operation took them since, that one was refused, too, and has been taken back.
+// At the end memory agrees with the ledger, as if the operations had never been called.
 
 #include <ranges>
 

@@ -19,25 +19,25 @@
 
 namespace stockade::internal {
 
-// What is between those who append to a ledger and the one thread that writes it.
+// The queue between the threads that append to a ledger and the one thread that writes it.
 //
-// Order: records are written in the order of Append(), a batch a transaction. So what is durable is a prefix of what
-// was appended, but for what was refused.
+// Order: records are written in the order of Append(), one batch per transaction. So the durable records are a prefix
+// of the appended records without the refused ones.
 //
-// Acknowledgement: a position is durable once the transaction with its record is committed and synced; nobody is told
-// before. Those of a batch are told together, and in ascending order.
+// Acknowledgement: a position is durable once the transaction with its record is committed and synced. No caller is
+// notified before that. The positions of a batch are notified together, in ascending order.
 //
-// Crash: of what was acknowledged nothing is lost. Of what was not, whole batches may be there, in order and without a
-// gap; the rest is not.
+// Crash: no acknowledged record is lost. Of the others, whole batches may survive, in order and without a gap; the rest
+// is gone.
 //
-// Refusal: where it is known that a batch is not on the disk and will not be, because there was no room, it is refused,
-// and with it all that is behind it, which may build on it. From then on everything that is appended is refused, until
-// the owner has taken back in memory what TakeRefused() returns. Then the ledger writes again, and what it writes
-// follows on what was durable: no crash brings a refused record back.
+// Refusal: if a batch is known not to be on the disk and never to get there, because there was no room, it is refused.
+// So are all records behind it, because they may build on it. From then on every append is refused, until the owner has
+// undone in memory what TakeRefused() returns. Then the ledger writes again, and the new records follow the durable
+// ones: no crash brings a refused record back.
 //
-// Failure: where the outcome of a commit is not known, everything that is not durable is in doubt for good.
+// Failure: if the outcome of a commit is unknown, everything that is not durable stays in doubt for good.
 //
-// Thread-safe. Take(), Written(), Refused() and Failed() are the writer's, one call after another.
+// Thread-safe. Take(), Written(), Refused() and Failed() are for the writer, one call after another.
 class CommitQueue {
  public:
   struct Batch {

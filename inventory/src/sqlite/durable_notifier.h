@@ -13,7 +13,7 @@
 
 namespace stockade::internal {
 
-// Calls back whoever wants to know what has become of a position, on a thread of its own. Thread-safe.
+// Invokes callbacks with the outcome of the positions that they wait for, on a thread of its own. Thread-safe.
 class DurableNotifier {
  public:
   using Done = absl::AnyInvocable<void(absl::Status)>;

@@ -9,11 +9,11 @@
 
 namespace stockade::internal {
 
-// How far the journal had been acknowledged, kept beside the ledger, in the file of its lock: so that a file or a log
-// that ends before that is known to have lost orders. Written after each commit, before anybody is notified; synced
-// with each checkpoint. It never runs ahead of what is durable. After a kill it is exact; after a power cut it may lag,
-// so that less is found, and never what is not so. Where it stands on the disk is overwritten in place, so it
-// needs no room. For one thread at a time.
+// How far the journal had been acknowledged. The mark is kept beside the ledger, in its lock file. It shows that a
+// ledger file or log that ends before the mark has lost orders. It is written after each commit, before any caller is
+// notified, and synced with each checkpoint. It is never ahead of what is durable. After a kill it is exact; after a
+// power cut it may lag, so that a loss may be missed but none is reported wrongly. The mark is overwritten in place on
+// the disk, so it needs no room. For one thread at a time.
 class HighWaterMark {
  public:
   enum class Kind : uint8_t {

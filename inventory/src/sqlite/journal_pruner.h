@@ -19,10 +19,10 @@
 
 namespace stockade::internal {
 
-// Where the journal begins.
+// The start of the journal.
 struct JournalStart {
-  uint64_t position = 0;               // It is gone up to here.
-  std::set<std::string> removed = {};  // The SKUs that had been removed there.
+  uint64_t position = 0;               // Records up to here are gone.
+  std::set<std::string> removed = {};  // The SKUs that had been removed by then.
 };
 
 // Folds the oldest part of the journal into where it begins, with the orders that ended in it: see kTables. For one

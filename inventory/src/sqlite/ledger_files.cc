@@ -129,7 +129,7 @@ absl::StatusOr<std::unique_ptr<OpenedLedger>> OpenedLedger::Open(const std::stri
       new OpenedLedger(std::move(resolved), *std::move(lock), *std::move(mark), *files));
   absl::StatusOr<SqliteDatabase> database = SqliteDatabase::Open(opened->path_, lock_wait);
   if (!database.ok()) return database.status();
-  // Whatever is wrong with it, the file stays as it was found.
+  // If the file is damaged, it stays as it was found.
   database->set_checkpoint_on_close(false);
   opened->removes_empty_log_ = !files->fresh && !std::filesystem::exists(opened->path_ + "-wal", error);
   opened->database_.emplace(*std::move(database));

@@ -8,33 +8,34 @@
 namespace stockade::internal {
 namespace {
 
-// skus, orders and order_lines are the state; journal and journal_lines are how it came about, one row of journal a
-// record, in the order of the commits. An order, and each of its rows in the journal, is of one SKU; or it is a basket:
-// then its sku and quantity are NULL, and its lines are in order_lines, and again, for each position, in journal_lines.
-// The copies are there to be compared when the file is opened.
+// skus, orders and order_lines are the state. journal and journal_lines are its history: one row of journal per record,
+// in the order of the commits. An order, and each of its rows in the journal, has one SKU, or it is a basket. The sku
+// and quantity of a basket are NULL; its lines are in order_lines, and again, for each position, in journal_lines. The
+// copies are compared when the file is opened.
 //
-// The journal begins after ledger.journal_start. What was before is folded: into skus.start_granted, start_available
-// and start_removed, what a SKU had there (NULL: its add_sku is in the journal); and the orders that had ended there
-// are gone, but for the units sold, in skus.sold_forgotten, those of buyers where there is a limit, in bought, and
-// fingerprints of the request ids, little-endian, one row a step of pruning, in forgotten. start_available is there to
-// be compared, too: it is carried on record by record, and must be what start_granted, sold_forgotten and the orders
-// held there leave. Whatever is durable keeps, for each SKU and at each position:
+// The journal begins after ledger.journal_start. The earlier records are folded. skus.start_granted, start_available
+// and start_removed are the state of a SKU at that position (NULL: its add_sku is in the journal). The orders that had
+// ended by then are gone. What remains of them is: the units sold, in skus.sold_forgotten; the units of buyers if there
+// is a limit, in bought; and fingerprints of the request ids, little-endian, one row per step of pruning, in forgotten.
+// start_available is also there to be compared: it is carried on record by record, and must be what start_granted,
+// sold_forgotten and the orders that were held then leave. The durable state satisfies, for each SKU and at each
+// position:
 //   granted = start_granted + sum(quantity) of add_sku and restock, less remove_sku, less the cancel and expire after
 //     remove_sku
 //   available = granted - sold_forgotten - sum(quantity) of orders that are held or sold, never negative; after
 //     remove_sku 0
-// position is that of an order's grant, by which the table is laid out: order ids come in no strict order, and a row in
-// the midst of others costs a page of the log. settled_at_us is the at_us of the take, commit, cancel or expire. NULL
-// in expires_at_us and ttl_us is never.
+// position is that of an order's grant. The table is ordered by it, because order ids come in no strict order, and a
+// row inserted among others costs a page of the log. settled_at_us is the at_us of the take, commit, cancel or expire.
+// NULL in expires_at_us and ttl_us means never.
 //
-// A restock that had a request id is in restocks, under its position, and its row of the journal has an order_id, which
-// is of no order, so that neither can go without the other. Its request id is forgotten as that of an order.
+// A restock that had a request id is in restocks, under its position. Its row of the journal has an order_id, which
+// belongs to no order, so that neither row can go without the other. Its request id is forgotten like that of an order.
 //
-// ledger.session is a number of its own for each time that a ledger wrote to the file: see high_water_mark.h.
+// ledger.session is a new number for each ledger that wrote to the file: see high_water_mark.h.
 //
-// No request_id is there twice, but no index says so: it would be touched all over by each batch, which took five
-// sixths of the time among 10^5 orders. Who writes checks it, and who opens. Constraints avoid IN: for more than two
-// values it builds a table in each statement, which took a third of the time.
+// No request_id occurs twice, but no index ensures it: each batch would change pages all over the index, which took
+// five sixths of the time among 10^5 orders. The writer checks it, and so does opening the file. Constraints avoid IN:
+// for more than two values SQLite builds a table in each statement, which took a third of the time.
 constexpr char kTables[] = R"sql(
 CREATE TABLE ledger(
   one INTEGER PRIMARY KEY CHECK (one = 1),

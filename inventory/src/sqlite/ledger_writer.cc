@@ -27,9 +27,9 @@ static_assert(kLedgerSchemaVersion == 4);
 absl::StatusOr<LedgerState> LedgerWriter::Recover() {
   absl::StatusOr<RecoveredLedger> found = opened_->Examine();
   if (!found.ok()) return found.status();
-  // What was in the log may have been written by a process that was killed before its fsync, so that a power cut could
-  // still undo what the caller is about to be told; or by one whose fsync failed, so that it only looks as if it were
-  // on the disk. A checkpoint moves all of it into the file, and syncs that.
+  // A process that was killed before its fsync may have written what is in the log, so that a power cut could still
+  // undo the state that this call is about to return. Or the fsync failed, so that the log only seems to be on the
+  // disk. A checkpoint moves all of it into the file, and syncs that.
   CrashPoint("open: recovered, before the checkpoint");
   opened_->keep_log();
   if (absl::Status status = database().RewriteLog(); !status.ok()) return status;
@@ -159,7 +159,8 @@ bool LedgerWriter::Commit(CommitQueue::Batch& batch) {
     return false;
   }
   metrics_.Add(kLedgerCommitRefusals);
-  // What is in the log mostly has its place in the file already: then the log begins anew in the room that it has.
+  // Most pages of the log already have their place in the file. After a checkpoint the log starts again, in its old
+  // room.
   if (const absl::Status moved = Checkpoint(); !moved.ok() && !absl::IsResourceExhausted(moved)) {
     Fail(moved);
     return false;
@@ -172,7 +173,7 @@ bool LedgerWriter::Commit(CommitQueue::Batch& batch) {
 }
 
 void LedgerWriter::Fail(const absl::Status& why) {
-  metrics_.Add(kLedgerCommitErrors);  // Where it was a checkpoint, too: no group commit will succeed any more.
+  metrics_.Add(kLedgerCommitErrors);  // Also if it was a checkpoint that failed: no group commit will succeed any more.
   Log(LogSeverity::kError, Concat("SqliteLedger '", path_, "' has failed: ", why.message()));
   queue_.Failed(absl::UnavailableError(
       Concat("SqliteLedger '", path_, "' has failed and must be opened again: ", why.message())));

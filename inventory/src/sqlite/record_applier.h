@@ -37,7 +37,7 @@ class RecordApplier {
   }
 
  private:
-  // Where a record goes in the journal.
+  // The place of a record in the journal.
   struct Place {
     uint64_t position;
     int64_t at_us;

@@ -82,8 +82,8 @@ class SqliteDatabase {
   void StopAutomaticCheckpoints();
   // The length of the write-ahead log after the last commit, in pages.
   int64_t log_pages() const { return *log_pages_; }
-  // Moves the write-ahead log into the file, all of it, and syncs that; the next commit begins the log anew. An error:
-  // what is committed stays so, in both.
+  // Moves the whole write-ahead log into the file, and syncs that; the next commit starts the log again. After an error
+  // everything that was committed stays committed, in both files.
   absl::Status Checkpoint();
 
   // Writes the write-ahead log over itself, and syncs it. After a sync that failed, the kernel may show bytes that are
