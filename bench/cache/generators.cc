@@ -20,7 +20,7 @@ Keys Loop(size_t requests) {
   return keys;
 }
 
-// Of each 10,000 requests, 2,000 in a row are for keys that are asked for only once.
+// Of each 10,000 requests, 2,000 in a row are for keys that are requested only once.
 Keys Scans(size_t requests) {
   Keys keys = Zipf(requests, 0.9, 2);
   for (size_t i = 0; i < requests; ++i) {

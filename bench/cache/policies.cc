@@ -112,7 +112,7 @@ double SieveHitRatio(Requests requests, size_t room) {
   Order order;  // Newest first.
   std::vector<Order::iterator> places(requests.key_count, order.end());
   std::vector<bool> visited(requests.key_count);
-  auto hand = order.end();  // Goes from old to new; the end: it begins anew at the oldest.
+  auto hand = order.end();  // Moves from old to new; at the end it starts again at the oldest.
   const auto newer = [&](Order::iterator at) { return at == order.begin() ? order.end() : std::prev(at); };
   return HitRatio(requests, [&](uint32_t key) {
     if (places[key] != order.end()) {

@@ -13,7 +13,8 @@
 
 namespace stockade::bench {
 
-// `threads` that acquire and release for `span`: each a lock of its own, or all the same one. An operation is both.
+// `threads` acquire and release for `span`: each a lock of its own, or all the same one. One operation is an acquire
+// and a release.
 using LockRun = std::function<Throughput(size_t threads, bool own_names, absl::Duration span)>;
 
 LockRun RunOf(std::shared_ptr<OurLocks> ours);  // Of reentrant locks.
@@ -23,8 +24,8 @@ struct LockSides {
   LockRun peer;
 };
 
-// "<engine>: lock + unlock", by one thread, by 16 with one name, and by 16 with a name each, on the two that `open`
-// gives for each row. `target` is of the first two.
+// "<engine>: lock + unlock", by one thread, by 16 threads with one name, and by 16 threads with one name each, on the
+// two sides that `open` returns for each row. `target` is for the first two rows.
 void AddLoadRows(Suite& suite, const std::string& engine, const std::string& peer, Target target,
                  const std::function<LockSides(const Scale& scale)>& open);
 

@@ -9,7 +9,8 @@
 
 namespace stockade::bench {
 
-// A lock that somebody takes and gives back by hand, with a connection of libmariadb. For one thread at a time.
+// A lock that is acquired and released by hand-written statements, with a connection of libmariadb. For one thread at a
+// time.
 class PlainMySqlLock {
  public:
   virtual ~PlainMySqlLock() = default;
@@ -21,12 +22,12 @@ class PlainMySqlLock {
 using MakePlainMySqlLock =
     std::function<std::unique_ptr<PlainMySqlLock>(const std::string& sockets, const std::string& name)>;
 
-// Sends the statements that MySqlLockService sends for a reentrant lock with the default options. Who finds the lock
-// taken tries again, as often as that asks.
+// Sends the statements that MySqlLockService sends for a reentrant lock with the default options. If the lock is taken,
+// it retries as often as MySqlLockService does.
 std::unique_ptr<PlainMySqlLock> MakeTableLock(const std::string& sockets, const std::string& name);
 
-// GET_LOCK() and RELEASE_LOCK(): kept in the server's memory for as long as the connection lives, without a lease or a
-// fencing token. Who waits, waits in the server.
+// GET_LOCK() and RELEASE_LOCK(): kept in the server's memory while the connection lives, without a lease or a fencing
+// token. A caller that waits, waits in the server.
 std::unique_ptr<PlainMySqlLock> MakeNamedLock(const std::string& sockets, const std::string& name);
 
 // With a connection for each thread.

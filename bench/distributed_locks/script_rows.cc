@@ -30,8 +30,8 @@ class BesideRedisBenchmark {
 
   double Ours(absl::Duration span) { return ours_.Run(LockKind::kReentrant, kThreads, true, span).PerSecond(); }
 
-  // Pairs a second. Acquires find the lock free and its token there, releases find it held; but for one in twelve,
-  // which was drawn before.
+  // Pairs per second. An acquire finds the lock free and its token there, and a release finds it held. One draw in
+  // twelve is an exception: its lock was drawn before.
   double RedisBenchmark() {
     plain_.CallAll({{{"FLUSHALL"}}});
     CallForAll(words_.acquire, 1);

@@ -59,12 +59,12 @@ class MutexShop {
 
 std::string RequestId(size_t thread, int64_t i) { return std::to_string(thread) + "-" + std::to_string(i); }
 
-// What is asked for, of a shop that has `units` of SKU "a" and as many of "b".
+// An operation on a shop that has `units` of SKU "a" and as many of "b".
 struct Work {
   const char* name;
   int64_t units;
   std::vector<std::string> skus;
-  bool commits;  // Else cancels.
+  bool commits;  // Otherwise it cancels.
 };
 
 const Work kBuy = {"reserve + commit", kPlenty, {"a"}, true};

@@ -14,11 +14,11 @@ namespace stockade::bench {
 
 struct Peer {
   std::string name;
-  // An empty shop, the only one of this peer. Starts the peer's server where none runs yet; it runs as long as there is
-  // a copy of this Peer.
+  // Returns an empty shop, the only one of this peer. Starts the peer's server if none runs yet; the server runs while
+  // there is a copy of this Peer.
   std::function<std::shared_ptr<PeerShop>()> open;
   bool has_targets = false;
-  // Orders in one transaction, all or none; null where the peer has none. `shop` is one that `open` gave.
+  // Orders in one transaction, all or none; null if the peer has none. `shop` is one that `open` returned.
   std::function<void(PeerShop& shop, size_t client, std::span<const std::string> request_ids)> take_many = nullptr;
 };
 

@@ -19,7 +19,7 @@ Measurement WorkMillionsPerSecond(size_t threads, absl::Duration span) {
 
 }  // namespace
 
-// The ratio is close to 2 where two cores are free. Where it is not, no row with threads says anything.
+// The ratio is close to 2 if two cores are free. If it is not, the rows with threads say nothing.
 void AddMachineRow(Suite& suite) {
   suite.Add({.name = "no lock, nothing shared, 2 threads",
              .unit = "M/s",

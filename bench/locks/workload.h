@@ -27,8 +27,8 @@ struct Guarded {
 
 // RunFor() under the conditions of the contestant `Mutex`.
 //
-// A body copies what its loop needs from its captures first: KeepAlive() makes the compiler load captures anew in every
-// round, but not what only the loop can see.
+// A body first copies the captures that its loop needs: KeepAlive() makes the compiler load captures again in every
+// round, but not the variables that only the loop can see.
 template <typename Mutex, typename Body>
 Throughput Hammer(size_t threads, absl::Duration span, int64_t batch, Body&& body) {
   [[maybe_unused]] const Conditions<Mutex> conditions{};

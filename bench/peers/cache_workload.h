@@ -22,8 +22,8 @@ struct CacheWorkload {
   uint64_t Capacity() const { return 2 * keys + (1 << 16); }
 };
 
-// Where a thread is in its sequence of operations. It follows from the workload and the thread's number, and each
-// driver has the same lines in its own language.
+// The position of a thread in its sequence of operations. It follows from the workload and the thread's number, and
+// each driver has the same lines in its own language.
 class CacheDraws {
  public:
   using Zipf = std::vector<uint32_t>;
@@ -48,7 +48,8 @@ class CacheDraws {
   // 2^20 keys with Zipf's distribution, exponent 0.99. Drawn beforehand: its inverse costs more than a lookup.
   static Zipf DrawZipf(uint64_t keys);
 
-  // Of the first `count` operations of thread 0. Where a driver's is another, it draws other keys than we do.
+  // The checksum of the first `count` operations of thread 0. If a driver's differs, it draws other keys than this
+  // program.
   static uint64_t Checksum(const CacheWorkload& workload, int count);
 
  private:

@@ -13,21 +13,21 @@
 
 namespace stockade::bench {
 
-// A server of our own that keeps its data on the disk of the build directory: serve.sh tells how. It and its data are
-// gone with this object, and also where this process ends without destructors.
+// A server of this process that keeps its data on the disk of the build directory; serve.sh starts it. The server and
+// its data go with this object, also if this process ends without destructors.
 class DiskServer {
  public:
   enum class Kind { kPostgres, kMariaDb, kZooKeeper };
 
-  // OK: it can be run here, and may be: a smoke test does without, for they take seconds to start, unless
-  // STOCKADE_BENCH_SERVERS is set. Else one line that says why not.
+  // OK: it can be run here, and should be. A smoke test does without such servers, because they take seconds to start,
+  // unless STOCKADE_BENCH_SERVERS is set. Otherwise the status is one line that says why not.
   static absl::Status Check(Kind kind, const Suite& suite);
 
   // Takes some seconds.
   static absl::StatusOr<std::unique_ptr<DiskServer>> Start(Kind kind);
 
-  // Gives the one server of `kind`, which the first call starts; it runs as long as there is a copy of the function.
-  // For one thread.
+  // Returns the one server of `kind`, which the first call starts. It runs while there is a copy of the function. For
+  // one thread.
   static std::function<const DiskServer&()> OnDemand(Kind kind);
 
   ~DiskServer();

@@ -11,22 +11,22 @@
 
 namespace stockade::bench {
 
-// A redis-server of our own on a free port of 127.0.0.1, which keeps nothing on the disk. It is gone with this object,
-// and also where this process ends without destructors.
+// A redis-server of this process on a free port of 127.0.0.1, which keeps nothing on the disk. It goes with this
+// object, also if this process ends without destructors.
 class RedisProcess {
  public:
-  // OK: it can be run here. Else one line that says why not.
+  // OK: it can be run here. Otherwise the status is one line that says why not.
   static absl::Status Check();
 
-  // Aborts where it does not start.
+  // Aborts if it does not start.
   RedisProcess();
 
   uint16_t port() const { return port_; }
   std::string url() const { return "redis://127.0.0.1:" + std::to_string(port_); }
 
-  // What redis-benchmark sends a second, over four connections with 16 commands outstanding each. Where `random_below`
-  // is not 0, each "__rand_int__" in the words is a number below it, in twelve digits, drawn for each command and
-  // place.
+  // The number of commands that redis-benchmark sends per second, over four connections with 16 commands outstanding
+  // each. If `random_below` is not 0, each "__rand_int__" in the words is a number below it, in twelve digits, drawn
+  // for each command and place.
   double RedisBenchmark(const std::vector<std::string>& words, int64_t commands, int64_t random_below = 0) const;
 
  private:
