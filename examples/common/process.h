@@ -10,8 +10,8 @@
 
 namespace examples {
 
-// A program that we run. Killed, and waited for, with the object; by the kernel, if we die first. For one thread, which
-// must be the one that started it.
+// A program that this one runs. It is killed, and waited for, with the object; the kernel kills it if this program dies
+// first. For one thread, which must be the one that started it.
 class Process {
  public:
   // Stopped: by a SIGSTOP, until Continue(). Otherwise it has ended, with an exit status or by a signal.
@@ -21,8 +21,8 @@ class Process {
     int signal = 0;
   };
 
-  // Looks argv[0] up in PATH. `output`, a path, takes what it writes; empty: our own outputs. What cannot be run exits
-  // with 127.
+  // Looks argv[0] up in PATH. `output`, a path, takes the program's output; if it is empty, the program writes to the
+  // outputs of this one. A program that cannot be run exits with 127.
   static absl::StatusOr<Process> Start(const std::vector<std::string>& argv, const std::string& output = "");
   ~Process();
   Process(Process&& other) noexcept;

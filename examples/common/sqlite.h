@@ -24,7 +24,7 @@ class Statement {
     sqlite3_bind_text(statement_.get(), parameter, text.data(), static_cast<int>(text.size()), SQLITE_TRANSIENT);
   }
 
-  // Whether there is a row; after false, or an error, the statement can be run anew.
+  // Whether there is a row; after false, or an error, the statement can be run again.
   absl::StatusOr<bool> Step();
   int64_t Int(int column) { return sqlite3_column_int64(statement_.get(), column); }
   std::string Text(int column);

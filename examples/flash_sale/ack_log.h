@@ -11,9 +11,9 @@
 
 namespace flash_sale {
 
-// What buyers were told, kept apart from the ledger, so that after a crash one can be checked against the other. A line
-// an answer: "reserved <order id> <request id>" or "sold <order id>". Each is one write(2) to an O_APPEND file after
-// the answer, so it outlives a kill -9 (not the machine: the ledger is what is synced).
+// The answers that buyers got, kept apart from the ledger, so that after a crash one can be checked against the other.
+// One line per answer: "reserved <order id> <request id>" or "sold <order id>". Each is one write(2) to an O_APPEND
+// file after the answer, so it survives a kill -9 (but no power cut: only the ledger is synced).
 struct Acknowledgement {
   enum class Kind { kReserved, kSold };
   Kind kind;

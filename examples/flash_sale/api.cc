@@ -94,7 +94,7 @@ std::optional<ProductId> ParseId(const std::string& text) {
 
 void Send(int status, const json& body, Response& response) {
   response.status = status;
-  // What is not UTF-8, in a catalogue of the user's, is no reason to fail.
+  // Text that is not UTF-8, in a user's catalogue, is no reason to fail.
   response.set_content(body.dump(-1, ' ', false, json::error_handler_t::replace) + "\n", kJson);
 }
 

@@ -12,7 +12,7 @@
 
 namespace flash_sale {
 
-// What a client is told that something is wrong by: {"error": {"code": ..., "message": ...}}.
+// An error, as a client gets it: {"error": {"code": ..., "message": ...}}.
 struct ApiError {
   int status = 500;
   const char* code = "internal";
@@ -26,7 +26,7 @@ class Api {
   // All must outlive the API. `log` is that of the Stockade half.
   Api(const SaleBoard* board, ShopDoor* door, HotKeyLog* log) : board_(board), door_(door), log_(log) {}
 
-  // What is wrong with a request by its head, before its body is read.
+  // The error of a request as far as its head shows it, before its body is read.
   static std::optional<ApiError> Refusal(const httplib::Request& head);
   static bool MayHaveBody(const httplib::Request& head);
   static void Answer(const ApiError& error, httplib::Response& response);

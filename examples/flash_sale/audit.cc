@@ -24,7 +24,7 @@ constexpr char kSold[] = "SELECT coalesce(sum(quantity), 0) FROM orders WHERE sk
 constexpr char kHeld[] = "SELECT coalesce(sum(quantity), 0) FROM orders WHERE sku = ?1 AND state = 'held'";
 constexpr char kRepeatedRequests[] = "SELECT count(*) - count(DISTINCT request_id) FROM orders WHERE sku = ?1";
 
-// What a line of the journal does to the units on the shelf.
+// How a row of the journal changes the number of units on the shelf.
 #define STOCKADE_MOVEMENTS                                                            \
   "WITH movement AS (SELECT position, CASE"                                           \
   " WHEN kind IN ('add_sku', 'restock', 'cancel', 'expire') THEN quantity"            \

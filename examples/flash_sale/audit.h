@@ -11,32 +11,32 @@
 
 namespace flash_sale {
 
-// What an order database holds for the product on sale, by SQL on its tables alone.
+// The contents of an order database for the product on sale, by SQL on its tables alone.
 struct StockAudit {
   int64_t stock = 0;
   int64_t sold = 0;
   int64_t held = 0;
-  int64_t available = 0;   // The sum over the journal: below 0 where more is out than there was.
+  int64_t available = 0;   // The sum over the journal: below 0 if more units are out than there were.
   int64_t oversold = 0;    // Units out beyond the stock: now, or at the worst moment of the journal.
   int64_t duplicates = 0;  // Orders beyond the first of a request id, and orders granted or settled more than once.
-  std::vector<std::string> faults;  // What else does not hold, a line each.
+  std::vector<std::string> faults;  // Other violations, one per line.
 
   // Nothing oversold, nothing twice, sold + held + available = stock, no fault.
   bool Holds() const;
 };
 
-// Of a ledger, or of the naive shop's tables, which have the same columns. Nobody may have the database open. Errors
-// say that it cannot be read, or holds no sale.
+// Audits a ledger, or the naive shop's tables, which have the same columns. No other connection may have the database
+// open. Errors say that it cannot be read, or holds no sale.
 absl::StatusOr<StockAudit> AuditOrders(const std::string& path);
 
-// As AuditOrders(), and each answer in the log at `ack_log_path` against the ledger: an order that was acknowledged is
-// there once, as acknowledged. What is not is a fault.
+// As AuditOrders(), and checks each answer in the log at `ack_log_path` against the ledger: an order that was
+// acknowledged is there once, as acknowledged. A deviation is a fault.
 absl::StatusOr<StockAudit> AuditLedger(const std::string& path, const std::string& ack_log_path);
 
 // "audit: stock=... loads_per_expiry=1.00"; without a `hot_key`, "-".
 std::string AuditLine(const StockAudit& audit, const std::optional<HotKeyFigures>& hot_key);
 
-// What an audit line with oversold units means, in words, without a newline. Empty if nothing is oversold.
+// Says in words, without a newline, what the oversold units of an audit line mean. Empty if nothing is oversold.
 std::string ExplainOversold(const StockAudit& audit);
 
 }  // namespace flash_sale

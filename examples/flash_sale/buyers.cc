@@ -30,7 +30,8 @@ enum Question : uint64_t { kRetries, kDecides };
 void Buyers::Run(int64_t buyers) {
   PlayAll(buyers, [this](int64_t buyer) { Play(buyer); });
   AwaitNoneHeld();
-  // Who comes back buys at once: one round, but where the machine stood still for longer than a reservation lasts.
+  // A buyer that comes back buys at once, so there is one round, unless the machine stood still for longer than a
+  // reservation lasts.
   for (int64_t abandoned = -1; abandoned != counts_.abandoned;) {
     abandoned = counts_.abandoned;
     std::vector<int64_t> again;
@@ -76,8 +77,8 @@ void Buyers::Play(int64_t buyer) {
   if (Draw(seed_, buyer, kRetries) == 0) {
     ++counts_.retried;
     const int64_t second = Ask(request_id, order, refused);
-    // The buyer knows of the last answer only. An order that a first answer told of and a second one does not is
-    // nobody's: it holds its unit until it runs out.
+    // The buyer knows of the last answer only. If the two answers name different orders, no buyer owns the first one:
+    // it holds its unit until it expires.
     if (order != 0 && second != 0 && second != order) referee_->Abandoned(kReservationTtl);
     if (second != 0) order = second;
   }

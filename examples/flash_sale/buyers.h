@@ -26,11 +26,11 @@ struct BuyerCounts {
   std::atomic<int64_t> abandoned{0};
 };
 
-// The buyers of a sale, on kThreads threads that play one after the other. Each looks at the page, then asks for a
-// unit. One request in ten is sent twice with the same id, as after a time-out. Of those who get a unit one in ten
-// cancels and one in ten leaves without a word; the others buy. Once all have been and the reservations that were left
-// have run out, those who were refused come back, with the same id, and buy what they get. What a buyer does is drawn
-// from the seed and the buyer's number.
+// The buyers of a sale, on kThreads threads, each of which plays one buyer after another. A buyer looks at the page,
+// then asks for a unit. One request in ten is sent twice with the same id, as after a time-out. Of the buyers that get
+// a unit, one in ten cancels and one in ten leaves without a word; the others buy. Once all buyers have played and the
+// abandoned reservations have expired, the buyers that were refused come back, with the same id, and buy what they get.
+// The behaviour of a buyer is drawn from the seed and the buyer's number.
 class Buyers {
  public:
   static constexpr int kThreads = 32;

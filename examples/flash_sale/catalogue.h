@@ -19,7 +19,7 @@ namespace flash_sale {
 using examples::Database;
 using examples::Statement;
 
-// What a page of the shop shows.
+// A product, as a page of the shop shows it.
 struct Product {
   ProductId id = 0;
   std::string name;

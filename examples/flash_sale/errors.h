@@ -8,7 +8,7 @@
 
 namespace flash_sale {
 
-// What went wrong that no buyer or viewer should see: how often, and the first of it. Thread-safe.
+// Errors that no buyer or viewer should see: how many there were, and the first one. Thread-safe.
 class Errors {
  public:
   void Add(const absl::Status& status) {

@@ -58,7 +58,7 @@ class HotKeyLog {
   explicit HotKeyLog(absl::Duration ttl, const stockade::Clock* clock = stockade::Clock::System())
       : ttl_(ttl), clock_(clock) {}
 
-  // What the database calls around a query for the hot key, on the thread of the view that needs it.
+  // The database calls these around a query for the hot key, on the thread of the view that needs it.
   size_t BeginQuery();
   void EndQuery(size_t query);
 

@@ -111,7 +111,7 @@ ssize_t HttpConnection::read(char* bytes, size_t size) {
 }
 
 ssize_t HttpConnection::write(const char* bytes, size_t size) {
-  // Who was too slow is told so.
+  // A client that was too slow still gets an answer that says so.
   if (!answered_) deadline_ = std::max(deadline_, Clock::System()->Now() + kAnswerTime);
   answered_ = true;
   if (!Await(POLLOUT, deadline_)) return -1;

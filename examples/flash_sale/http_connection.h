@@ -57,7 +57,7 @@ class HttpConnection final : public httplib::Stream {
   stockade::Instant deadline_ = stockade::Instant::InfinitePast();
   bool cut_short_ = false;
   bool answered_ = false;
-  // What was received and not read yet: buffer_[begin_, end_).
+  // The bytes that were received and not read yet: buffer_[begin_, end_).
   std::array<char, kMostHeadBytes> buffer_;
   size_t begin_ = 0;
   size_t end_ = 0;

@@ -14,7 +14,7 @@ using httplib::Request;
 using httplib::Response;
 using HandlerResponse = httplib::Server::HandlerResponse;
 
-// What httplib itself refuses has no body yet.
+// A request that httplib itself refuses has no body yet.
 ApiError ErrorOfStatus(int status) {
   switch (status) {
     case 413: return {413, "body_too_large", "the body has more than 4096 bytes"};

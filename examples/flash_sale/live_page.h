@@ -19,7 +19,7 @@ class LivePage {
   virtual ~LivePage() = default;
 
   virtual uint16_t port() const = 0;
-  // Who asked before is answered from now on. All must outlive the page. `log` is that of the Stockade half.
+  // Requests that came before are answered from now on. All must outlive the page. `log` is that of the Stockade half.
   virtual void Start(const SaleBoard* board, ShopDoor* door, HotKeyLog* log) = 0;
 };
 

@@ -41,7 +41,7 @@ class Viewer {
         at = (at + static_cast<size_t>(plan_.viewers)) % plan_.views->size();
       }
       View(id);
-      // Who is late does not catch up.
+      // A viewer that is late does not catch up.
       due = std::max(due + kViewInterval, Clock::System()->Now());
       seen_.fetch_add(1, std::memory_order_relaxed);
     }

@@ -17,12 +17,12 @@
 
 namespace flash_sale {
 
-// Each viewer opens a page this often, or as often as the shop answers where that is slower. One page in
-// kHotPageEvery is the sale's: people reload it while they wait. The others are the trace's.
+// Each viewer opens a page this often, or as often as the shop answers if that is slower. One page in kHotPageEvery is
+// the sale's, because people reload it while they wait. The others come from the trace.
 inline constexpr absl::Duration kViewInterval = absl::Milliseconds(2);
 inline constexpr int64_t kHotPageEvery = 4;
 
-// What the load drives, and who watches.
+// One half of the demo: the shop that the load drives, and its observers.
 struct Half {
   const char* label;
   Shop* shop;

@@ -15,7 +15,7 @@ namespace {
 
 using stockade::Clock;
 
-// Where the audit looks, the same tables and columns as the ledger's, without its constraints.
+// The tables that the audit reads. They have the tables and columns of the ledger, without its constraints.
 constexpr char kTables[] = R"sql(
 PRAGMA journal_mode = WAL;
 PRAGMA synchronous = FULL;

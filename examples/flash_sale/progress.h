@@ -5,8 +5,8 @@
 
 namespace flash_sale {
 
-// What is going on, on standard output: a bar that is drawn over and over on a terminal; elsewhere a line for each
-// quarter. One thread at a time.
+// Shows the progress on standard output: a bar that is redrawn on a terminal, otherwise one line per quarter. One
+// thread at a time.
 class Progress {
  public:
   Progress();

@@ -18,13 +18,13 @@ struct SaleFigures {
   double orders_per_second = 0;  // From the first request until the first refusal, or the last order.
 };
 
-// Watches a sale from outside, by what buyers were told alone, and counts the refusals that were wrong: those during
-// which, from the call's start to its end, a unit was certainly there.
+// Watches a sale from outside, by the buyers' answers alone, and counts the wrong refusals: those during which, from
+// the call's start to its end, a unit was certainly there.
 //
-// Invariant: certain_ is at most the units that a correct shop has on its shelf. Every request takes its unit off
-// certain_ when it begins, gives it back when it ends without one, and units that come back are added once their return
-// was confirmed. So a refusal is called wrong only where it was, and a wrong one may be missed while others are under
-// way.
+// Invariant: certain_ is at most the number of units that a correct shop has on its shelf. Every request takes its unit
+// off certain_ when it begins, and gives it back when it ends without one. Returned units are added once their return
+// was confirmed. So every refusal that is called wrong was wrong, and a wrong one may be missed while other requests
+// are under way.
 //
 // Thread-safe.
 class Referee {

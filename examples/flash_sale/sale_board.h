@@ -13,7 +13,7 @@
 
 namespace flash_sale {
 
-// What is sold, to how many.
+// The product on sale, and the number of buyers and viewers.
 struct SaleFacts {
   ProductId product = 0;
   int64_t stock = 0;
@@ -23,7 +23,7 @@ struct SaleFacts {
 
 enum class Stage { kWaits, kPageViews, kSale, kAudit, kDone };
 
-// A half at one moment, by what viewers and buyers were told, and by the shop's own idea of its shelf.
+// The state of a half at one moment: the answers that viewers and buyers got, and the shop's own count of its shelf.
 struct LiveFigures {
   absl::Duration elapsed = {};  // Since its page views began.
   int64_t page_views = 0;
@@ -33,7 +33,7 @@ struct LiveFigures {
   int64_t orders = 0;
   int64_t refusals = 0;
   int64_t wrong_refusals = 0;
-  int64_t sold = 0;  // Units that buyers were told are theirs.
+  int64_t sold = 0;  // Units that buyers have bought, by their answers.
   int64_t units_left = 0;
 };
 
@@ -55,7 +55,7 @@ class HalfBoard {
   Reading Read() const;
 
  private:
-  // What a page can draw. Of a longer run every other moment is dropped, over and over.
+  // The number of moments that a page can draw. In a longer run every other moment is dropped, repeatedly.
   static constexpr size_t kMostMoments = 400;
 
   mutable std::mutex mutex_;

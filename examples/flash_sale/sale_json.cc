@@ -29,7 +29,7 @@ json HalfJson(const HalfBoard::Reading& half, int64_t stock) {
                   {"refusals", now.refusals},
                   {"wrong_refusals", now.wrong_refusals},
                   {"units_left", now.units_left},
-                  // Before the audit, what buyers were told beyond what there is.
+                  // Before the audit: the units that buyers were sold beyond the stock.
                   {"oversold", half.audit ? half.audit->oversold : std::max<int64_t>(0, now.sold - stock)}};
   if (half.audit) {
     figures["duplicates"] = half.audit->duplicates;

@@ -10,8 +10,8 @@
 
 namespace flash_sale {
 
-// What GET /sale answers: the run so far, both halves in the same terms. `shards`: units left in each, of the Stockade
-// half; none while it is closed.
+// The answer to GET /sale: the run so far, both halves in the same terms. `shards`: units left in each shard of the
+// Stockade half; none while it is closed.
 std::string SaleJson(const SaleBoard& board, const std::optional<std::vector<int64_t>>& shards);
 
 }  // namespace flash_sale

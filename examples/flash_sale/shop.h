@@ -17,7 +17,7 @@ inline constexpr char kSaleSku[] = "flash-sale";
 // How long a page other than the sale's may be cached.
 inline constexpr absl::Duration kPageTtl = absl::Minutes(5);
 
-// What the load drives, and both halves implement. Thread-safe.
+// The shop that the load drives; both halves implement it. Thread-safe.
 class Shop {
  public:
   virtual ~Shop() = default;

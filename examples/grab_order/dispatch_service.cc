@@ -21,7 +21,7 @@ absl::StatusOr<bool> DispatchService::Grab(int64_t order, int driver) {
 
   absl::StatusOr<bool> grabbed = GiveIfOpen(order, driver, *token);
 
-  // What was done is done, whatever comes of the release: the order is given, and the lock lapses within its lease.
+  // The result stands even if the release fails: the order is given, and the lock expires with its lease.
   (void)lease->Release();
   return grabbed;
 }

@@ -11,14 +11,14 @@
 
 namespace grab_order {
 
-// What drivers' phones talk to. It runs more than once, on several machines; instances share nothing but the store and
-// the engine of the locks. Thread-safe.
+// The service that drivers' phones talk to. It runs more than once, on several machines; the instances share nothing
+// but the store and the engine of the locks. Thread-safe.
 class DispatchService {
  public:
-  // `place`: what the names of its locks begin with, the same in all instances. The store must outlive it.
+  // `place`: the prefix of its locks' names, the same in all instances. The store must outlive it.
   DispatchService(std::unique_ptr<stockade::LockService> locks, std::string place, OrderStore* store);
 
-  // Blocks for the engine and the store, not for other drivers. True: the order is this driver's. False: somebody else
+  // Blocks for the engine and the store, not for other drivers. True: the order is this driver's. False: another driver
   // has it, or is just about to.
   absl::StatusOr<bool> Grab(int64_t order, int driver);
 

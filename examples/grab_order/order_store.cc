@@ -7,7 +7,7 @@
 namespace grab_order {
 namespace {
 
-// What a database takes to answer: long enough for drivers to come between two statements of another.
+// The time that a database takes to answer: long enough for other drivers to come between two statements of a driver.
 constexpr absl::Duration kStatement = absl::Milliseconds(1);
 
 }  // namespace

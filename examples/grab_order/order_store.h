@@ -11,14 +11,15 @@
 
 namespace grab_order {
 
-// The orders and who takes them: in the place of a database, so it outlives both services and does one statement at a
-// time. It takes part in the lock: each statement shows a fencing token, and one that is smaller than the largest that
-// the order has seen is refused (Aborted), for its caller has lost the lock to somebody newer. Thread-safe.
+// The orders and their drivers. It stands for a database, so it outlives both services and runs one statement at a
+// time. It takes part in the lock: each statement carries a fencing token. If the token is smaller than the largest one
+// that the order has seen, the statement is refused (Aborted), because its caller has lost the lock to a newer holder.
+// Thread-safe.
 class OrderStore {
  public:
-  // SELECT: whether nobody has it.
+  // SELECT: whether no driver has it.
   absl::StatusOr<bool> IsOpen(int64_t order, int64_t token);
-  // UPDATE: the driver has it. Whoever had it before is not asked for: that was the caller's to do, under the lock.
+  // UPDATE: the driver has it. It does not check whether another driver has it: the caller did, under the lock.
   absl::Status Give(int64_t order, int driver, int64_t token);
 
   // All that have been given it, the first one first: one, if all is well.

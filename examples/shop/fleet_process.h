@@ -5,7 +5,7 @@
 
 namespace shop {
 
-// What befalls a process, so that what happens now and then happens now.
+// Accidents that happen to a process, forced so that a rare event happens in every run.
 enum class Fate {
   kNone,
   kPausedInTheJob,         // SIGSTOP between its look at the lock and its write.
@@ -21,7 +21,7 @@ struct FleetPlan {
 
   std::string warehouse() const { return directory + "/warehouse.db"; }
   std::string ledger() const { return directory + "/orders-" + std::to_string(number) + ".db"; }
-  // What its buyers were told: the request ids of orders that were acknowledged.
+  // The answers that its buyers got: the request ids of orders that were acknowledged.
   std::string told() const { return directory + "/told-" + std::to_string(number) + ".txt"; }
 };
 

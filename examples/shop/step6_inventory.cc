@@ -17,7 +17,7 @@
 
 namespace {
 
-// What became of the requests.
+// The results of the requests.
 struct Outcome {
   std::vector<stockade::OrderId> held;
   std::map<std::string, int> refused;  // By reason.

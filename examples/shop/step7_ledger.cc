@@ -25,7 +25,7 @@ constexpr int kPairs = 1000;
 constexpr int kBuyers = 1100;
 constexpr int kOrdersUntilTheCrash = 500;
 
-// What buyers were told: in a file, so that the second run can ask whether it was true.
+// The answers that buyers got, in a file, so that the second run can check whether they were true.
 class Told {
  public:
   explicit Told(const std::string& path) : again_(std::filesystem::exists(path)) {
@@ -56,7 +56,7 @@ class Told {
   int written_ = 0;
 };
 
-// How many of the orders that buyers know of are there, sold, under the id that they were told.
+// The number of acknowledged orders that are there, sold, under the acknowledged id.
 int CountTrue(stockade::Inventory& stock, const std::map<std::string, stockade::OrderId>& told) {
   int as_told = 0;
   for (const auto& [request, id] : told) {
@@ -67,7 +67,7 @@ int CountTrue(stockade::Inventory& stock, const std::map<std::string, stockade::
   return as_told;
 }
 
-// Everybody orders, eight at a time; who was told already does so again. The number of those who have a pair.
+// All buyers order, eight at a time; those that were acknowledged before order again. Returns how many have a pair.
 int SellToAll(stockade::Inventory& stock, Told& told) {
   std::atomic<int> next = 0;
   std::atomic<int> served = 0;

@@ -77,7 +77,7 @@ std::vector<Process> StartFleet(FleetPlan plan, shop::Warehouse& warehouse) {
   return fleet;
 }
 
-// By the ledgers of all processes, and by what their buyers were told. True: all is well.
+// Compares the ledgers of all processes with the answers that their buyers got. True: all is well.
 bool Audit(FleetPlan plan, int processes) {
   std::set<std::string> buyers;
   int64_t sold = 0;

@@ -19,7 +19,7 @@ namespace shop {
 // How a page finds its product.
 using Lookup = std::function<absl::StatusOr<Product>(const std::string& id)>;
 
-// What the visitors of a page saw.
+// The experience of a page's visitors.
 struct Visits {
   int64_t errors = 0;  // "No such product" is none.
   absl::Duration slowest = absl::ZeroDuration();
@@ -34,14 +34,14 @@ Visits VisitOneByOne(int count, const Lookup& lookup, const std::string& id);
 // Waits for what has been scheduled on a pool of one thread.
 void Await(stockade::ThreadPool& pool);
 
-// Prints a table. What varies from run to run has a ~ before it.
+// Prints a table. A number that varies from run to run has a ~ before it.
 class Report {
  public:
   explicit Report(const Database* db);
 
   // The queries are those since the last line.
   void Line(const char* what, const Visits& visits);
-  // The same, where the number of queries varies.
+  // The same, if the number of queries varies.
   void LineAbout(const char* what, const Visits& visits);
 
  private:
@@ -51,7 +51,7 @@ class Report {
   int64_t queries_ = 0;  // Before this line.
 };
 
-// For what a small program cannot go on without.
+// For errors after which a small program cannot continue.
 inline void OrExit(const absl::Status& status) {
   if (status.ok()) return;
   std::fprintf(stderr, "shop: %s\n", status.ToString().c_str());

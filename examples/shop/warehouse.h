@@ -24,17 +24,17 @@ class Warehouse {
  public:
   static absl::StatusOr<std::unique_ptr<Warehouse>> Open(const std::string& path);
 
-  // The two statements of the job that books a delivery box by box. They do not look whether another does the same:
-  // that is the lock's to prevent. Aborted, and nothing has changed: `token` is older than one that was seen here, so
-  // the caller's lock is somebody else's.
+  // The two statements of the job that books a delivery box by box. They do not check whether another process does the
+  // same: the lock prevents that. Aborted, and nothing has changed: `token` is older than one that was seen here, so
+  // another process has the lock by now.
   absl::StatusOr<int64_t> BoxesBooked(int64_t token);
   absl::Status BookBox(int64_t token);
 
-  // Moves `pairs`, or as many as there are, from the warehouse to the process. What it has been allotted in all.
+  // Moves `pairs`, or as many as there are, from the warehouse to the process. Returns the process's total so far.
   absl::StatusOr<int64_t> Allot(int64_t process, int64_t pairs);
   absl::StatusOr<int64_t> Allotted(int64_t process);
 
-  // For who looks on.
+  // For observers.
   absl::StatusOr<int64_t> BoxesBooked();
   absl::Status OpenSale();
   absl::StatusOr<bool> SaleIsOpen();

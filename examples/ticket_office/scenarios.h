@@ -16,7 +16,7 @@ struct Scenario {
   const char* what;  // For the table.
   // Lets `count` sellers sell everything, with what befalls them.
   absl::Status (*run)(Sellers& sellers, int64_t count);
-  // What went wrong, in a sentence.
+  // Says in one sentence how the scenario went wrong.
   std::string (*tell)(const Figures& figures, int64_t count);
 };
 

@@ -9,8 +9,9 @@
 
 namespace ticket_office {
 
-// What befalls a seller. A pause is a SIGSTOP, as a laptop that is closed, a machine that swaps or a debugger make it:
-// no code of the seller's can tell, before or meanwhile. It ends when the scenario says so, so nothing is left to luck.
+// Accidents that happen to a seller. A pause is a SIGSTOP; a closed laptop, a swapping machine or a debugger cause the
+// same. The seller's code cannot notice it, before or meanwhile. The scenario ends the pause, so nothing depends on
+// luck.
 enum class Fate {
   kNone,
   kPausedAtEachRead,  // Between its look at the number and its write.
@@ -30,11 +31,11 @@ struct SellerPlan {
 
 // The arguments that start `program` as this seller.
 std::vector<std::string> SellerArgs(const std::string& program, const SellerPlan& plan);
-// Whether we have been started in this way.
+// Whether this process was started in this way.
 bool IsSeller(int argc, char** argv);
 
-// Sells until there are no tickets, or it gives up waiting for the lock. The exit status: 0, or 2 with a line on
-// standard error.
+// Sells until there are no tickets left, or until it gives up waiting for the lock. Returns the exit status: 0, or 2
+// after a line on standard error.
 int SellerMain(char** argv);
 
 }  // namespace ticket_office

@@ -15,14 +15,14 @@
 
 namespace ticket_office {
 
-// What a seller goes through before it looks at the tickets, and after its sale.
+// The steps of a seller before it looks at the tickets, and after its sale.
 class SellerLock {
  public:
   virtual ~SellerLock() = default;
 
   // Blocks. False: others had it for so long that the seller gives up.
   virtual absl::StatusOr<bool> Enter() = 0;
-  // Between Enter() and Leave(), where the lock has such.
+  // Between Enter() and Leave(), if the lock has tokens.
   virtual std::optional<int64_t> fencing_token() const { return std::nullopt; }
   virtual absl::Status Leave() = 0;
 };

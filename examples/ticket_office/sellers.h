@@ -16,12 +16,11 @@ namespace ticket_office {
 
 using examples::Process;
 
-// The processes that sell in one scenario, and when the paused ones go on. Sellers are known by their number, in the
-// order in which they were started. What a seller should not have come to (it failed, or ended where it was to be
-// paused) is Internal.
+// The processes that sell in one scenario, and when the paused ones continue. Sellers are identified by their number,
+// in the order of their start. If a seller fails, or ends instead of being paused, the status is Internal.
 class Sellers {
  public:
-  // `plan`: of all, but for their fates.
+  // `plan`: for all sellers, except their fates.
   Sellers(std::string program, SellerPlan plan) : program_(std::move(program)), plan_(std::move(plan)) {}
 
   absl::Status Start(int64_t count, Fate fate = Fate::kNone);

@@ -44,7 +44,7 @@ class SetNxLock : public SellerLock {
     if (options_.looks_whose_it_is) {
       return redis_->Run(RedisCommand(DeleteIfMine(), {store_->lock_key()}).Arg(me_)).status();
     }
-    // DEL, but for the report it tells what it has deleted.
+    // A DEL that also returns the deleted value, for the report.
     absl::StatusOr<RedisReply> deleted = redis_->Run(RedisCommand("GETDEL").Key(store_->lock_key()));
     if (!deleted.ok()) return deleted.status();
     if (deleted->is_nil() || deleted->text() == me_) return absl::OkStatus();

@@ -12,10 +12,10 @@
 
 namespace ticket_office {
 
-// What sellers note of what they saw, for the report.
+// Events that sellers note for the report.
 enum class Note { kLockedOut, kDeletedAnothersLock, kWriteRefused, kLossTold };
 
-// What a scenario has come to.
+// The result of a scenario.
 struct Figures {
   int64_t sold = 0;
   int64_t sold_again = 0;   // Of them, those of a ticket that had been sold.
@@ -23,7 +23,7 @@ struct Figures {
   int64_t locked_out = 0;   // Sellers that gave up waiting.
   int64_t deleted = 0;      // Locks of others that were deleted.
   int64_t refused = 0;      // Writes with an older token than the store had seen.
-  int64_t losses_told = 0;  // Releases that were told that the lock had been lost.
+  int64_t losses_told = 0;  // Releases that reported that the lock had been lost.
 
   int64_t wrong() const { return sold_again + never_sold + deleted; }
 };
@@ -38,9 +38,9 @@ class TicketStore {
   // With all locks of the scenario.
   absl::Status Close();
 
-  // With a fencing token the store takes part in the lock: it refuses (Aborted) whoever has a smaller token than it has
-  // seen. Reading shows the token too. Otherwise an older holder that writes between the read and the write of a newer
-  // one would get through, and the newer one would write over it.
+  // With a fencing token the store takes part in the lock: it refuses (Aborted) callers whose token is smaller than the
+  // largest that it has seen. Reading shows the token too. Otherwise an older holder could write between the read and
+  // the write of a newer one, and the newer one would overwrite that.
   absl::StatusOr<int64_t> Left(std::optional<int64_t> token);
   // Writes `left` - 1, and notes ticket `left` as sold.
   absl::Status Sell(int64_t left, std::optional<int64_t> token);
