@@ -1,7 +1,7 @@
 # stockade_find_package(<package> <missing>)
 #
-# Finds what our libraries are built on, for the build and for whoever finds the installed package, alike. <missing>
-# becomes empty, or what is not there, for a message.
+# Finds a dependency of the libraries, both for the build and for users of the installed package. <missing> becomes
+# empty, or names the missing dependency, for a message.
 macro(stockade_find_package package missing)
   set(_stockade_found FALSE)
   set(${missing} "${package}")

@@ -7,7 +7,8 @@ get_property(header_dirs GLOBAL PROPERTY STOCKADE_HEADER_DIRS)
 get_property(left_out GLOBAL PROPERTY STOCKADE_LEFT_OUT)
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/stockade")
 
-# A file of targets for each component, so that who asks for one needs what that one needs, and a table of them.
+# A file of targets per component, so that a user of one component needs only the dependencies of that one, and a table
+# of them.
 set(table "set(_stockade_components ${components})\nset(_stockade_left_out ${left_out})\n")
 foreach(component IN LISTS components)
   install(TARGETS stockade_${component} EXPORT stockade-${component}
@@ -24,7 +25,7 @@ foreach(component IN LISTS components)
   list(FILTER below INCLUDE REGEX "^stockade::")
   list(TRANSFORM below REPLACE "^stockade::" "")
   if(BUILD_SHARED_LIBS)
-    set(linked ${public})  # Who links a shared library needs none of what only it links.
+    set(linked ${public})  # A program that links a shared library does not need its private libraries.
   endif()
   set(packages ${linked})
   list(FILTER packages EXCLUDE REGEX "^stockade::")

@@ -28,8 +28,8 @@ function(stockade_add_library component)
   set_property(GLOBAL APPEND PROPERTY STOCKADE_HEADER_DIRS "${CMAKE_CURRENT_SOURCE_DIR}/include/")
 endfunction()
 
-# stockade_can_build(<component> <result> <package>...): whether all that it needs besides is there. If not it says so,
-# now and to who asks the installed package for it.
+# stockade_can_build(<component> <result> <package>...): whether all other dependencies of the component are there. If
+# not, it says so now, and again to users that ask the installed package for the component.
 function(stockade_can_build component result)
   set(missing "")
   foreach(package IN LISTS ARGN)
@@ -52,9 +52,9 @@ function(stockade_common_flags target)
     target_compile_options(${target} PRIVATE -Wthread-safety)
   endif()
   if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
-    # What g++ 12 sees in libstdc++'s headers, in optional and string, is not there.
+    # The warnings of g++ 12 about libstdc++'s headers, in optional and string, are false.
     target_compile_options(${target} PRIVATE -Wno-maybe-uninitialized -Wno-restrict -Wno-tsan)
-    if(CMAKE_UNITY_BUILD)  # Where the sources are included, their anonymous namespaces look like a header's.
+    if(CMAKE_UNITY_BUILD)  # The sources are included, so their anonymous namespaces look like a header's.
       target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
     endif()
   endif()

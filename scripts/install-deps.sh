@@ -34,7 +34,7 @@ for job in "$@"; do
 done
 
 if ! command -v apt-get >/dev/null 2>&1 || ! command -v dpkg-query >/dev/null 2>&1; then
-  # Elsewhere whoever has these by another name can go on: the build says what it does not find.
+  # On other systems, users that have these packages under other names can continue: the build says what is missing.
   [ -n "${STOCKADE_SKIP_INSTALL:-}" ] && exit 0
   echo "install-deps: apt-get is not here. Install these (Debian 12's names), then set STOCKADE_SKIP_INSTALL=1:" >&2
   printf '  %s\n' $wanted | sort -u >&2

@@ -6,7 +6,7 @@
 #
 # It is run in the project's root, and `script` is what sources this.
 
-# With which a function that builds says that its peer cannot be had here, which is nobody's mistake.
+# The exit status by which a build function says that its peer cannot be fetched here; that is no failure.
 not_fetched=75
 
 # driver <folder> <what it is> <function that builds it> <options with which it says "ready"> <programs that this takes>
