@@ -135,7 +135,8 @@ TYPED_TEST(UnitWeightsTest, Watch_ThreadsPutLoadAndKeep_WeightAndLiveValuesStayA
   EXPECT_EQ(this->cache_.weight(), this->cache_.size());
   if (!std::is_same_v<TypeParam, CountedText>) return;
   EXPECT_LE(this->lives_.highest, kMaxWeight + this->kHandles + this->kInHand + kLeaving);
-  // Nothing runs: fewer than a batch waits, but for what a thread was reading when the last one was freed.
+  // Nothing runs: fewer than a batch wait to be freed, and the values that a thread was reading when the last was
+  // freed.
   const int64_t handles = threads * static_cast<int64_t>(kKept);
   EXPECT_LE(this->live_, this->cache_.size() + handles + 64 + threads);
   this->baskets_ = {};

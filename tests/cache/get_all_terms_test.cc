@@ -5,7 +5,7 @@
 
 #include "cache/test_cache.h"
 
-// Where a batch runs, by when, and what its loader may ask the cache for.
+// The thread that runs a batch, the batch's deadline, and the calls that its loader may make on the cache.
 
 namespace stockade::testing {
 namespace {

@@ -1,4 +1,4 @@
-// Handles and the ends of threads: a thread's pins outlive it, and whoever comes after it has the same row.
+// Handles and the ends of threads: a thread's pins outlive it, and a later thread gets the same row.
 #include <gtest/gtest.h>
 
 #include <atomic>

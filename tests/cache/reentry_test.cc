@@ -7,8 +7,8 @@
 
 #include "cache/test_cache.h"
 
-// User code that the cache runs asks the cache again. Where the cache owed others something at that moment, a flight
-// or a lock, the test hangs.
+// User code that the cache runs calls the cache again. If the cache had an unfinished flight or a locked mutex at that
+// moment, the test would hang.
 namespace stockade::testing {
 namespace {
 
@@ -80,7 +80,7 @@ TEST(ReentryTest, Listener_AsksForAKeyThatItsGetAllIsGoingToLoad_LoadsItItself) 
   hung.Open();
 }
 
-// The listener is told when the update has released its lock: it may update, and so may others.
+// The listener is notified when the update has released its lock: it may update, and so may other threads.
 TEST(ReentryTest, ListenerOfAnUpdate_UpdatesAnotherKeyWhileAThreadUpdatesThisOne_BothDo) {
   for (const bool strict : {false, true}) {
     IntCache* self = nullptr;
@@ -193,7 +193,7 @@ class EndTest : public ::testing::Test {
   std::unique_ptr<Cache> cache;
 };
 
-// The answer is void for the call that looks again, and that call is the last to hold it.
+// The answer is invalid for the call that checks again, and that call is the last to hold it.
 TEST_F(EndTest, Value_DroppedByACallThatLooksAgain_EndsWithoutALock) {
   cache = std::make_unique<Cache>(LoadingCacheOptions{.metrics = nullptr},
                                   [&](const int& key, LoadContext& load) -> absl::StatusOr<Held> {

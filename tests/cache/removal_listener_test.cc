@@ -46,7 +46,7 @@ TEST(RemovalListenerTest, Listener_CallsTheCacheForItsOwnKeyAndOthers_Works) {
     listened.cache.InvalidateTag("none");
     listened.cache.Refresh(key + 2);
     EXPECT_EQ(**listened.cache.GetIfPresent(key), 200);
-    EXPECT_EQ(told, 1);  // What this removed is told when it has returned.
+    EXPECT_EQ(told, 1);  // The removals made here are reported after this call has returned.
   };
   listened.cache.Put(1, 100);
   listened.cache.Invalidate(1);

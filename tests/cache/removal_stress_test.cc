@@ -15,7 +15,7 @@ namespace {
 constexpr int kKeys = 40;
 constexpr int kThreads = 6;
 
-// Each value has a number of its own, and the world counts how often its removal was told.
+// Each value has a number of its own, and the world counts the reports of its removal.
 struct World {
   explicit World(int64_t most, LoadingCacheOptions options)
       : told(static_cast<size_t>(most)),

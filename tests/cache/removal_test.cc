@@ -179,7 +179,7 @@ TEST(RemovalTest, ValuesThatTheLoaderFoundUnmodified_AreToldWhenTheyLeave) {
   told.cache.Put(1, 20);
   told.clock.Advance(absl::Seconds(10));
   told.loader_ttl = absl::ZeroDuration();
-  EXPECT_EQ(**told.cache.Get(1), 20);  // Still good, and not stored anew.
+  EXPECT_EQ(**told.cache.Get(1), 20);  // Still good, and not stored again.
   EXPECT_EQ(told.Told(), (Removals{{1, 20, RemovalCause::kExpired}}));
   EXPECT_EQ(told.cache.size(), 0);
 }

@@ -22,7 +22,7 @@ struct ModelEntry {
   int uses;
 };
 
-// The policy as it is told, on two sequences that are searched. Oldest first.
+// The policy as its description has it, on two sequences that are searched. Oldest first.
 class Model {
  public:
   void Insert(uint64_t hash, int64_t weight) {

@@ -18,8 +18,9 @@ constexpr int kThreads = 8;
 constexpr int kPoolThreads = 2;
 constexpr int kRefreshThreads = 2;  // The cache's own.
 
-// The database. A change of a row is: a new version, then the cache is told (Put, Invalidate or InvalidateAll), then
-// `floor` says that the telling has returned: a Get() that begins later must not see an older version.
+// The database. A change of a row stores a new version, then notifies the cache (Put, Invalidate or InvalidateAll),
+// then raises `floor` to say that the notification has returned: a Get() that begins later must not return an older
+// version.
 struct Row {
   std::mutex changes;  // One change at a time.
   std::atomic<int> version{1};

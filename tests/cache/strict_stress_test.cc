@@ -50,7 +50,7 @@ TEST(StrictRefusalTest, UpdateThrough_WithinAnotherUpdate_FailedPreconditionAndT
   EXPECT_EQ(CodeOf(cache.UpdateThrough(2, count)), "OK") << "not nested any more";
 }
 
-// A strict read replaces an expired value, and the listener is told while the key's read lock is held.
+// A strict read replaces an expired value, and the listener is notified while the key's read lock is held.
 TEST(StrictRefusalTest, UpdateThrough_InAListenerThatAStrictReadRuns_FailedPrecondition) {
   ManualClock clock;
   IntCache* self = nullptr;

@@ -1,5 +1,5 @@
-// Whatever user code throws, and whatever an executor refuses: no call throws, no flight is left behind, and the cache
-// answers all that is asked of it later. The n-th call of user code throws, for each n.
+// User code throws, or an executor refuses a task. In each case no call throws, no flight is left behind, and the cache
+// answers all later calls. The n-th call of user code throws, for each n.
 #include <gtest/gtest.h>
 
 #include <functional>

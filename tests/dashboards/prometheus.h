@@ -11,11 +11,11 @@
 
 namespace stockade::testing {
 
-// A real Prometheus on 127.0.0.1 with the configuration and the rules of metrics/prometheus, but for the targets and
-// for the intervals, which are half a second. Aborts with its log where it does not start.
+// A real Prometheus on 127.0.0.1 with the configuration and the rules of metrics/prometheus, except the targets and the
+// intervals, which are half a second. Aborts with its log if it does not start.
 class Prometheus {
  public:
-  // Of what listens on these ports of 127.0.0.1.
+  // Scrapes these ports of 127.0.0.1.
   explicit Prometheus(const std::vector<uint16_t>& targets);
 
   struct Answer {

@@ -33,7 +33,7 @@ namespace {
 // Nothing of it is over while a test looks.
 constexpr absl::Duration kLongLease = absl::Seconds(60);
 constexpr absl::Duration kShortLease = absl::Seconds(1);
-// Where an engine is to answer, and where it is not.
+// The time-outs for an engine that has to answer, and for one that must not.
 constexpr absl::Duration kPatience = absl::Seconds(60);
 constexpr absl::Duration kEngineTimeout = absl::Seconds(1);
 
@@ -201,7 +201,7 @@ class LockOutcomesTest : public ::testing::TestWithParam<LockEngineKind> {
     server_ = StartLockServer(GetParam());
   }
 
-  // `seen`: rows by what happened. All that are documented are, but for those of Redis alone.
+  // `seen`: rows, one per event. They are all the documented ones, except those of Redis alone.
   void ExpectRows(const std::string& head, const std::vector<std::string>& seen) {
     const std::vector<std::string> documented = DocumentedTable("docs/DISTRIBUTED_LOCKS.md", head);
     if (GetParam() == LockEngineKind::kRedis) {
@@ -242,7 +242,7 @@ struct Seen {
 
 Seen Look(LockLease& lease) { return {lease.valid(), lease.lost().stop_requested(), lease.Release()}; }
 
-// Of one that is to be told of its loss, which another thread does.
+// For a holder that another thread notifies of its loss.
 Seen LookOnceTold(LockLease& lease) {
   Await("a holder to be told", [&] { return lease.lost().stop_requested(); });
   return Look(lease);

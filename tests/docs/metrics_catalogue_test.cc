@@ -30,7 +30,7 @@
 namespace stockade {
 namespace {
 
-constexpr char kName[] = "golden";  // Of every component, so that its label is told from those with fixed values.
+constexpr char kName[] = "golden";  // The name of every component: distinguishes its label from fixed values.
 
 const char* TypeName(prometheus::MetricType type) {
   switch (type) {

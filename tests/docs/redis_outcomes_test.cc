@@ -1,5 +1,5 @@
-// The table of redis/README.md, "What a failure means", found out from a client: each failure is made, and what its
-// caller was told put into the table's words.
+// Checks the table of redis/README.md, "What a failure means", with a client: each failure is caused, and its result at
+// the caller is put into the table's words.
 
 #include <gtest/gtest.h>
 

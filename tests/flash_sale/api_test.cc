@@ -45,7 +45,7 @@ class FlashSaleApiTest : public ::testing::Test {
   static void TearDownTestSuite() {
     demo_->Kill(SIGTERM);
     EXPECT_EQ(demo_->Wait(), 0) << demo_->err();
-    // All that went wrong inside would be told there.
+    // All errors inside would be reported there.
     EXPECT_THAT(demo_->err(), Not(HasSubstr("flash_sale: ")));
     demo_.reset();
     dir_.reset();
@@ -342,7 +342,7 @@ TEST_F(FlashSaleApiTest, SlowClients_WhileTheySend_BlockNobody) {
   const auto answer = NewClient().Get("/products/31");
   ASSERT_TRUE(answer);
   EXPECT_EQ(answer->status, 200);
-  // Nor have they a thread for ever: the server ends what does not.
+  // They do not keep a thread for ever, either: the server ends a request that takes too long.
   EXPECT_THAT(slow.front()->ReadToEnd(), StartsWith("HTTP/1.1 400 "));
 }
 
@@ -372,7 +372,7 @@ TEST(FlashSaleServeTest, TermSignal_WithOpenConnections_WaitsForNone) {
   EXPECT_LT(std::chrono::steady_clock::now() - asked, std::chrono::milliseconds(4'500));
   EXPECT_TRUE(ParseAudit(LastLine(demo.out())).has_value()) << demo.out();
 
-  // What the API answered is in the ledger, as what the sale's buyers were told.
+  // The API's answers are in the ledger, like the answers to the sale's buyers.
   const RunResult audit = RunDemo({"--audit", dir.File("run")});
   EXPECT_EQ(audit.status, 0) << audit.err;
 }

@@ -90,7 +90,7 @@ TEST(FlashSaleAuditTest, Audit_OfAChangedLedger_SaysWhatIsWrong) {
        " was acknowledged for request-"},
       {"", "reserved 999999 request-new\n", 1, "order 999999 was acknowledged and is not in the ledger"},
       {"", "reserved 2 request-twice\nreserved 3 request-twice\n", 1, "request-twice was acknowledged twice"},
-      {"", "reserved 999999 requ", 0, "duplicates=0"},  // Not written whole: nobody was told.
+      {"", "reserved 999999 requ", 0, "duplicates=0"},  // Not written whole: no buyer got an answer.
       {"UPDATE skus SET granted = 49; UPDATE journal SET quantity = 49 WHERE kind = 'add_sku'", "", 1, " oversold=1 "},
       {"UPDATE skus SET granted = 60", "", 1, "the journal stocks 50 units, the table of SKUs 60"},
       {"INSERT INTO journal SELECT (SELECT max(position) + 1 FROM journal), at_us, kind, order_id, sku, quantity "

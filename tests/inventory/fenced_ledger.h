@@ -108,7 +108,7 @@ class FencedLedger final : public Ledger {
     }
   }
 
-  // Calls back whoever waits for what is known.
+  // Invokes the callbacks whose outcome is known.
   void Tell(std::unique_lock<std::mutex>& lock) {
     while (!to_be_told_.empty() && Known(to_be_told_.begin()->first)) {
       auto first = to_be_told_.extract(to_be_told_.begin());

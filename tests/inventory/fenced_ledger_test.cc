@@ -128,8 +128,8 @@ TEST(FencedLedgerTest, Open_WithAnOldToken_IsRefused) {
   EXPECT_TRUE(owner->AddSku("shoe", {.stock = 1}).ok());
 }
 
-// Buyers go to whomever they know until that one has failed, then send the same request to the next one: each gets one
-// answer, and what is sold is what there was.
+// Buyers use the owner that they know until it has failed, then send the same request to the next one. Each gets one
+// answer, and the units that were there are sold, no more and no fewer.
 TEST(FencedLedgerTest, Owners_ThatFollowEachOtherUnderLoad_SellEachUnitOnce) {
   const int64_t stock = Scaled(2'000, 50'000);
   const auto owners = static_cast<uint64_t>(std::max<int64_t>(5, Scaled(10, 100)));

@@ -17,12 +17,13 @@
 
 namespace stockade::testing {
 
-// A journal on a server, which whoever owns it writes to from afar. An owner comes with a fencing token, as a lock
-// service gives them out: greater from owner to owner. An owner whose lock has passed to another need not know of it;
-// the store does, from the new owner's first transaction on, and each transaction begins with the look at the token.
+// A journal on a server, which its current owner writes to over a network. An owner has a fencing token, as lock
+// services issue them: each new owner has a greater one. An owner whose lock has passed to another may not notice it.
+// The store notices it from the new owner's first transaction on, because each transaction begins with a check of the
+// token.
 //
-// Invariant: the tokens along the journal never decrease, and a transaction of one token that was refused is followed
-// by none of that token.
+// Invariant: the tokens along the journal never decrease, and after a refused transaction of a token there is none of
+// that token.
 //
 // Thread-safe. Calls block while their owner is held up.
 class FencedStore {

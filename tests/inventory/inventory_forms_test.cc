@@ -19,7 +19,7 @@ namespace {
 using testing::RecordingDisk;
 using testing::RecordingLedger;
 
-// Runs what was scheduled when it is told to.
+// Runs the scheduled tasks in RunAll() only.
 class ManualExecutor final : public Executor {
  public:
   void Schedule(Task task) override {
@@ -153,8 +153,8 @@ TEST_P(InventoryLedgerFormsTest, Async_OfALedgerThatFails_IsUnavailable) {
   EXPECT_EQ(RefusalOf(reserved.at(1).status()), Refusal::kUnavailable);
 }
 
-// The destructor has the ledger run what is outstanding: a callback that goes on with the inventory must not be told
-// that something is durable.
+// The destructor makes the ledger settle what is outstanding. A callback that calls the inventory meanwhile must not
+// get an answer that claims durability.
 TEST_P(InventoryLedgerFormsTest, Async_CallbackWithinTheDestructor_FindsItUnavailable) {
   disk_->HoldUp(true);
   InlineExecutor inline_executor;

@@ -155,7 +155,7 @@ TEST(InventoryScarceTest, OrderWhoseTtlHasPassed_WithoutRoom_IsNeverSaidToBeOver
   EXPECT_TRUE(shop->Take({.sku = "shoe", .request_id = "b", .buyer = "ann"}).ok());
 }
 
-// What callers were told.
+// The answers that callers got.
 struct Told {
   std::mutex mutex;
   std::map<std::string, OrderId> granted = {};

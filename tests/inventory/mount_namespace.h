@@ -36,12 +36,12 @@ inline bool MountSmallDisk(const std::string& directory, int64_t bytes) {
   return mount("tmpfs", directory.c_str(), "tmpfs", 0, absl::StrCat("size=", bytes).c_str()) == 0;
 }
 
-// Of what MountSmallDisk() has mounted, with no file open for writing.
+// Remounts what MountSmallDisk() has mounted; no file may be open for writing.
 inline bool SetReadOnly(const std::string& directory, bool on) {
   return mount("none", directory.c_str(), nullptr, MS_REMOUNT | (on ? MS_RDONLY : 0), nullptr) == 0;
 }
 
-// One file, whoever asks, root too. Until MakeWritable().
+// Makes one file read-only for every user, also root, until MakeWritable().
 inline bool MakeReadOnly(const std::string& file) {
   return mount(file.c_str(), file.c_str(), nullptr, MS_BIND, nullptr) == 0 &&
          mount("none", file.c_str(), nullptr, MS_REMOUNT | MS_BIND | MS_RDONLY, nullptr) == 0;

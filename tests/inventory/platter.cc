@@ -144,7 +144,7 @@ void Platter::LeaveWhatIsDurable(Random& random) {
   }
   for (const auto& [path, file] : files_) {
     if (file.entry_synced || OneIn(2, random)) left[path] = file.ByChance(random);
-    // Else: what a removed one of that name has left, or nothing.
+    // Otherwise the entry is that of a removed file of the same name, or nothing.
     left.try_emplace(path);
   }
   for (const auto& [path, contents] : left) {

@@ -229,7 +229,7 @@ class RecordingLedger final : public Ledger {
     return disk_->durable >= position ? absl::OkStatus() : RecordingDisk::Broken();
   }
 
-  // What is not known yet is told by HoldUp(), on its thread.
+  // HoldUp() reports the outcomes that are not known yet, on its thread.
   void NotifyDurable(uint64_t position, absl::AnyInvocable<void(absl::Status)> done) override {
     std::unique_lock lock(disk_->mutex);
     if (!disk_->Known(position)) {

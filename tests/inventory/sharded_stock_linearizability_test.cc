@@ -61,7 +61,7 @@ TEST(LinearizabilityCheckerTest, WrongTakesTogether_AreNotExplained) {
   const Operation basket{kTakeTogether, 0, 1, 1, -1, 0, 9};
   EXPECT_FALSE(Explains({basket, {kRead, 0, 0, 0, 0, 1, 2}, {kRead, 1, 0, 0, 1, 3, 4}}, {1, 1}));
   EXPECT_TRUE(Explains({basket, {kRead, 0, 0, 0, 1, 1, 2}, {kRead, 1, 0, 0, 0, 3, 4}}, {1, 1}));
-  // Refused, but for a moment without what it would have given back.
+  // Another call must not miss the unit that a refused basket takes for a moment and gives back.
   EXPECT_FALSE(Explains({{kTakeTogether, 0, 1, 1, 1, 0, 9}, {kTake, 0, 1, 0, 0, 1, 2}}, {1, 0}));
   EXPECT_TRUE(Explains({{kTakeTogether, 0, 1, 1, 1, 0, 1}}, {1, 0}));
   EXPECT_TRUE(Explains({{kTakeTogether, 1, 1, 1, 1, 0, 1}}, {0, 1}));

@@ -25,7 +25,7 @@ double Latches(const MetricsRegistry& registry) {
   return Series(registry, "stockade_inventory_latches_total").counter.value;
 }
 
-// Whoever reads it makes a millisecond pass.
+// Each reading advances the clock by a millisecond.
 class TickingClock final : public Clock {
  public:
   Instant Now() const override {

@@ -62,7 +62,7 @@ TEST(TakeTogetherTest, NoLineOrOne_IsAsTakeIs) {
   EXPECT_EQ(ShardedStock::TakeTogether(two), nullptr);
 }
 
-// Holds every slow lock, so that whoever takes one would wait for the end of the test.
+// Holds every slow lock, so a call that takes one would wait for the end of the test.
 TEST(TakeTogetherTest, SoldOutItem_IsRefusedWithoutALock) {
   ShardedStock plenty(Of(9, 2));
   ShardedStock none(Of(0, 2));

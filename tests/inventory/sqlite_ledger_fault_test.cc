@@ -42,8 +42,8 @@ struct Run {
   size_t batch;
 };
 
-// Writes the script but for its last record, with `run.fault` from the first of them on; closes, and opens again when
-// the disk is whole. False: the fault has not happened, because there were not so many calls.
+// Writes the script except its last record, with `run.fault` from the first record on; closes, and opens again when the
+// disk is whole. False: the fault has not happened, because there were not enough calls.
 bool FailOnce(const Run& run) {
   const TempDir dir;
   const std::string path = dir.File("orders.db");
@@ -107,8 +107,8 @@ TEST(SqliteLedgerFaultTest, Sync_ThatFails_ClosesTheLedgerAndLosesNothingAcknowl
   }
 }
 
-// After a failed sync the kernel shows what is not on the disk. Whatever a ledger recovers from that, it must have
-// brought to the disk itself before it says so.
+// After a failed sync the kernel shows data that is not on the disk. If a ledger recovers such data, it must have
+// brought the data to the disk itself before it reports it.
 TEST(SqliteLedgerFaultTest, Open_AfterAFailedSync_SaysNothingThatAPowerCutCouldTakeBack) {
   const std::vector<LedgerRecord> script = Script(2);
   const std::span<const LedgerRecord> appended(script.data(), script.size() - 1);

@@ -32,7 +32,7 @@ struct ToldDurable {
   std::thread::id thread;
 };
 
-// Writes down what it is told, in the order in which it is told. Thread-safe.
+// Records its notifications in their order. Thread-safe.
 class Listener {
  public:
   void Ask(SqliteLedger& ledger, uint64_t position, int call = 0) {

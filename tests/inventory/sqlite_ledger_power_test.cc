@@ -28,17 +28,18 @@ using ::stockade::testing::Script;
 using ::stockade::testing::TempDir;
 using ::stockade::testing::Write;
 
-// A ledger on a disk of its own, which writes a script but for its last record, and loses power on the way.
+// A ledger on a disk of its own, which writes a script except its last record, and loses power on the way.
 class PowerCut {
  public:
   PowerCut(int rounds, size_t at_once) : script_(Script(rounds)), at_once_(at_once), disk_(dir_.path()) {}
 
   FaultVfs& disk() { return disk_; }
   std::span<const LedgerRecord> appended() const { return std::span(script_).first(script_.size() - 1); }
-  // How many records anybody has been told to be durable.
+  // The number of records that were reported as durable.
   size_t told() const { return told_; }
 
-  // Opens, writes what has not been written, and closes, as far as the power lasts. Once opened, it must be right.
+  // Opens, writes the records that have not been written, and closes, while the power lasts. Once opened, it must be
+  // right.
   void Run() {
     const absl::StatusOr<std::unique_ptr<SqliteLedger>> ledger = Open();
     if (!ledger.ok()) {
@@ -51,7 +52,7 @@ class PowerCut {
     told_ = *size + Write(**ledger, appended().subspan(*size), at_once_).acknowledged;
   }
 
-  // As the power comes back: whether it opens with what was told, and maybe more.
+  // Whether, once the power is back, it opens with all records that were reported as durable, and maybe more.
   bool HasAllThatWasTold() {
     absl::StatusOr<std::unique_ptr<SqliteLedger>> ledger = Open();
     if (!ledger.ok()) return false;

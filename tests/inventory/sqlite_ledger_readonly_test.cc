@@ -101,7 +101,7 @@ TEST(SqliteLedgerReadOnlyTest, Open_OfAReadOnlyFile_IsRefusedByPathAndWorksOnceI
         auto before = FilesIn(dir.path());
         ExpectPermissionDenied(path);
         auto after = FilesIn(dir.path());
-        // Who holds it.
+        // It has the process id of its last holder.
         before.erase("orders.db.lock");
         after.erase("orders.db.lock");
         EXPECT_EQ(after, before);

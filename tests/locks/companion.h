@@ -8,7 +8,7 @@
 
 namespace stockade::testing {
 
-// A thread that lives as long as this object and does what it is told to, one thing after the other.
+// A thread that lives as long as this object and runs the functions that it is given, one after the other.
 class Companion {
  public:
   Companion() : thread_([this] { Run(); }) {}

@@ -1,5 +1,5 @@
-// Who gets the lock last destroys it as soon as it has let go, while those before it may still be on their way out of
-// unlock(): nothing of the lock may be touched there once another thread can have it. AddressSanitizer watches.
+// The thread that gets the lock last destroys it right after unlock(), while earlier threads may still be on their way
+// out of unlock(). So unlock() must not touch the lock once another thread can have it. AddressSanitizer checks this.
 #include <gtest/gtest.h>
 
 #include <atomic>

@@ -62,10 +62,10 @@ bool WritesPublished(Lock& lock) {
   return IsPublished(lock);
 }
 
-// Where a lock that stands at `lock` has its entry in each thread's table.
+// The place of the lock at `lock` in each thread's table.
 template <typename Lock>
 uint32_t PlaceOf(const Lock* lock) {
-  // How far into the object the address lies by which it is known; a thread of its own has room in its table.
+  // The offset in the object of the address that identifies the lock. A new thread has room in its table.
   static const uintptr_t offset = [] {
     Lock probe;
     uintptr_t held = 0;

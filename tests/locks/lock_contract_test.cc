@@ -27,7 +27,7 @@ class LockContractTest : public ::testing::TestWithParam<testing::LockSetting> {
 };
 INSTANTIATE_TEST_SUITE_P(Settings, LockContractTest, ::testing::ValuesIn(testing::AllSettings()), testing::NameOf);
 
-// What a thread does with the lock, one letter a call, and how often it then holds it.
+// The calls of a thread on the lock, one letter per call, and its holds afterwards.
 struct Sequence {
   std::string calls;
   uint32_t reads = 0;

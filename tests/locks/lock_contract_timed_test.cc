@@ -1,4 +1,4 @@
-// Who finds a lock held and gives up, in every condition that the lock can be in.
+// Threads that find a lock held and give up, in every condition that the lock can be in.
 #include <gtest/gtest.h>
 
 #include <atomic>

@@ -117,8 +117,8 @@ int64_t Sleeps() {
   return usage.ru_nvcsw;
 }
 
-// How often a reader that waits for the mutex sleeps before it enters, while this thread takes it anew, again and
-// again: it holds it nearly always, so that a look at a moment of one's own finds it taken.
+// How often a reader that waits for the mutex sleeps before it enters, while this thread acquires it again and again.
+// This thread holds it nearly always, so a check at a random moment finds it held.
 int64_t SleepsOfTheVictim(ReentrantSharedMutex& mutex) {
   std::atomic<bool> done = false;
   int64_t sleeps = 0;
@@ -182,8 +182,8 @@ TEST(LockFifoTest, Mutex_ThreadsArriveInTurn_TheyEnterInThatOrder) {
   EXPECT_EQ(order, (std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7}));
 }
 
-// Writers and readers in turn, one after the other, behind whoever is in. Every second one reads, so that no two
-// readers are in at once.
+// Writers and readers by turns, one after the other, wait behind the current holder. Every second one reads, so no two
+// readers hold the lock at once.
 class ArrivingInTurn {
  public:
   ArrivingInTurn(ReentrantSharedMutex& mutex, int count) {
@@ -201,7 +201,7 @@ class ArrivingInTurn {
     }
   }
 
-  // Once whoever was in has left: the order in which they entered.
+  // To be called once the first holder has released. The order in which they entered.
   const std::vector<int>& Order() {
     for (std::thread& thread : threads_) thread.join();
     return order_;

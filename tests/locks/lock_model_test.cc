@@ -24,7 +24,7 @@ using testing::Op;
 using testing::Scaled;
 using testing::Seed;
 
-// Threads that take turns with one lock: what an operation gives is decided by who holds what.
+// Threads that use one lock by turns: the model of all holds decides the result of each operation.
 template <typename Kind>
 class LockModelTest : public ::testing::Test {
  protected:
@@ -99,7 +99,7 @@ class LockModelTest : public ::testing::Test {
       turn_ = step_ >= steps_ ? kModelThreads : static_cast<int>(random_() % kModelThreads);
       turn_.notify_all();
     }
-    // In turn again, since what is released changes what others are told.
+    // They release by turns, too, because a release changes the results of the others' calls.
     for (int now = turn_; now != kModelThreads + self; now = turn_) turn_.wait(now);
     LetGo(self, hand);
     ++turn_;

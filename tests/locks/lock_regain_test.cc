@@ -1,4 +1,4 @@
-// Who comes in between only interrupts a run: after another one of full length the lock is as it was.
+// A thread that comes in between only interrupts a run: after another run of full length the lock is as it was.
 #include <gtest/gtest.h>
 
 #include <mutex>

@@ -65,7 +65,7 @@ void ExpectInvariants(uint64_t word) {
   EXPECT_LT(Tally(word), kBiasAfterReads);
 }
 
-// Threads come and go in runs of one mode, so that the bias is gained; whoever is in is counted by hand.
+// Threads come and go in runs of one mode, so that the bias is gained; the holders are counted by hand.
 TEST(LockWordTest, ThreadsThatComeAndGo_RandomSequences_KeepTheInvariantsAndTheCount) {
   std::mt19937_64 random(Seed());
   uint64_t word = 0;

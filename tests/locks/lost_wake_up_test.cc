@@ -1,5 +1,6 @@
-// Some wait for ever and others give up after a moment: whoever leaves the queue hands on the wake-up that was meant
-// for it, so every one that does not give up gets in. A lost one shows as a test that does not end.
+// Some threads wait for ever and others give up after a moment. A thread that leaves the queue passes on the wake-up
+// that was meant for it, so every thread that does not give up enters. A lost wake-up shows as a test that does not
+// end.
 #include <gtest/gtest.h>
 
 #include <atomic>

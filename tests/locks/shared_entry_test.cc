@@ -1,4 +1,4 @@
-// Two locks that have the same entry in each thread's table: whoever waits for one of them sleeps on a word that serves
+// Two locks that have the same entry in each thread's table: a waiter for one of them sleeps on a word that serves
 // both.
 #include <gtest/gtest.h>
 

@@ -41,7 +41,7 @@ finds "$prefix" "COMPONENTS;cache;OPTIONAL_COMPONENTS;cash"
 [[ $said == *"there is no component cash"* && $said == *" stockade::cache "* ]] || fail "$said"
 refuses "version" "$prefix" "0.2"
 
-# Who uses the cache needs no hiredis on the machine.
+# The cache does not need hiredis on the machine.
 if has redis; then
   export PKG_CONFIG_LIBDIR=/nowhere PKG_CONFIG_PATH=
   finds "$prefix" "COMPONENTS;cache;inventory"

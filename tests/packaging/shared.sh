@@ -15,8 +15,8 @@ version=$(sed -n 's/^project(stockade VERSION \([0-9.]*\).*/\1/p' "$source/CMake
 soversion=${version%.*}
 readelf -d "$work/build/consumer" | grep -q "NEEDED.*\[libstockade_cache.so.$soversion\]" || fail "NEEDED of consumer"
 
-# Every name that stands with STOCKADE_EXPORT. What a library defines, but for what is weak (the instances of templates
-# and inline functions), must be of one of them.
+# Collects all names that are declared with STOCKADE_EXPORT. Every symbol that a library defines must belong to one of
+# them, except weak symbols (instances of templates and inline functions).
 grep -rhE -A1 'STOCKADE_EXPORT' --include='*.h' --include='*.h.in' "$source"/{base,metrics,redis,locks,cache,inventory} |
   grep -oE '\w+' | sort -u >"$work/marked"
 shown=0

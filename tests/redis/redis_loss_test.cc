@@ -1,4 +1,4 @@
-// What a client does when the server, or the network, does not do its part: who is told what, and what comes after.
+// A client whose server or network fails: the results that its callers get, and the time after the failure.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -261,9 +261,9 @@ TEST_F(RedisLossTest, ServerRestarts_WhatWaitsIsSentOnce) {
   EXPECT_EQ(server.Call({"GET", "n"}), "101");
 }
 
-// Who may not PING meets LOADING by the command, others when they connect.
+// A user that may not PING gets LOADING as the answer to a command, other users when they connect.
 TEST_F(RedisLossTest, ServerLoadsItsData_IsWaitedFor) {
-  // A file that takes it a while, and of which it looks up now and then, so that it answers LOADING.
+  // The file takes a while to load, and the server handles clients in between, so that it answers LOADING.
   RedisServer server({.config = {"key-load-delay 20000", "loading-process-events-interval-bytes 1024",
                                  "rdbcompression no", "user mute on >secret ~* &* +@all -ping"}});
   for (int i = 0; i < 10; ++i) {

@@ -22,7 +22,7 @@ using testing::ChannelRouter;
 using testing::Ear;
 using testing::RedisCluster;
 
-// Knows which node has a slot by what it is told: at first by the test, then by MOVED.
+// Its map of the slots comes from the test at first, then from MOVED.
 class SlotRouter final : public ChannelRouter {
  public:
   explicit SlotRouter(RedisCluster& cluster) : ports_(kKeySlots) {

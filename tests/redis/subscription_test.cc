@@ -413,7 +413,7 @@ TEST_F(SubscriptionTest, ChannelIsForbidden_IsPermissionDeniedAndHoldsUpNoOther)
   for (const RedisSubscription& subscription : open) EXPECT_TRUE(subscription.AwaitSubscribed(kLong).ok());
   const absl::Status refused = forbidden->AwaitSubscribed(kLong);
   EXPECT_EQ(refused.code(), absl::StatusCode::kPermissionDenied) << refused;
-  // It is tried again, as the server may be told otherwise.
+  // It is tried again, because the server's rules may change.
   Ear ear;
   const RedisSubscription patient = *client->Subscribe("closed", ear.subscriber());
   server.Call({"ACL", "SETUSER", "shop", "&closed"});

@@ -169,7 +169,7 @@ class Subprocess {
 
   Pipe out_;
   Pipe err_;
-  int input_ = -1;             // Where it is written; negative once closed.
+  int input_ = -1;             // The end to write to; negative once closed.
   std::optional<pid_t> pid_;   // Written once, before the constructor returns.
   std::optional<int> status_;  // As waitpid() gives it; none while it may run.
   mutable std::mutex mutex_;

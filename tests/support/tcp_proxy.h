@@ -15,8 +15,8 @@
 
 namespace stockade::testing {
 
-// Stands between clients and a server on 127.0.0.1 and does to their connections what a network does. One thread passes
-// the bytes. Thread-safe; what a call asks for is so when it returns, but for bytes that were on their way to the
+// A proxy between clients and a server on 127.0.0.1, which does to their connections what a network does. One thread
+// passes the bytes. Thread-safe. A call has taken effect when it returns, except on bytes that were on their way to the
 // client already.
 class TcpProxy {
  public:
@@ -30,8 +30,8 @@ class TcpProxy {
   };
 
   explicit TcpProxy(uint16_t server_port);
-  // On the server's port, at an address of 127.0.0.0/8 of its own, as Loopback() has it. Where the server does not
-  // listen yet, its clients wait a second for it: they cannot tell by a refusal, as they could without a proxy.
+  // Listens on the server's port, at an address of 127.0.0.0/8 of its own, as Loopback() has it. If the server does not
+  // listen yet, its clients wait for a second: they get no refusal, as they would without a proxy.
   struct Address {
     uint32_t server = 0;
     uint32_t proxy = 0;

@@ -9,14 +9,15 @@
 
 namespace stockade::testing {
 
-// Who goes on at a point of a schedule, as the seed says; in one of three ways, drawn from the seed as well:
-// - evenly among all who can;
-// - evenly, but a thread goes on for a while;
-// - by priorities that change at a few points (PCT: Burckhardt et al., ASPLOS 2010): the way to orders that need a
+// Picks the thread that continues at a point of a schedule. The seed decides, in one of three ways, which it also
+// draws:
+// - evenly among all that can continue;
+// - evenly, but a thread continues for a while;
+// - by priorities that change at a few points (PCT: Burckhardt et al., ASPLOS 2010). This gives the orders that need a
 //   thread to stand still for long, which even choices hardly ever give.
 class Choice {
  public:
-  // Time itself, where moving it would let a thread go on.
+  // Picked instead of a thread: the time moves, if that would let a thread continue.
   static constexpr int kClock = -1;
 
   explicit Choice(uint64_t seed);

@@ -74,7 +74,7 @@ struct KeyState {
   int current = -1;              // Load, as its place in the history.
   bool voided = false;           // A tag of the current load's result was invalidated.
   Outcome joined;                // Of the current load: what those who joined it were answered; kNone: nobody has.
-  Outcome put;                   // By the last step but for lookups, if that was a Put.
+  Outcome put;                   // By the last step other than lookups, if that was a Put.
   int64_t put_ended = 0;         // Step of that call's end.
 
   friend bool operator==(const KeyState&, const KeyState&) = default;

@@ -24,7 +24,7 @@ void StayOn(int core) {
   cpu_set_t cores;
   CPU_ZERO(&cores);
   CPU_SET(static_cast<size_t>(core), &cores);
-  // Where it is refused, all is right but slower.
+  // If this is refused, the schedules are the same, but slower.
   (void)pthread_setaffinity_np(pthread_self(), sizeof(cores), &cores);
 }
 

@@ -20,12 +20,12 @@ struct Stamp {
   int64_t time = 0;
 };
 
-// Runs threads one at a time. Exactly one has the baton; at its points (internal::SyncPoint() and waits) the Choice
-// says who has it next, so a seed gives the same schedule each time. Threads are real, because the library has
-// thread-local state, and kept from schedule to schedule.
+// Runs threads one at a time. Exactly one has the baton. At its points (internal::SyncPoint() and waits) the Choice
+// picks the next one, so a seed gives the same schedule each time. The threads are real, because the library has
+// thread-local state, and are kept from schedule to schedule.
 //
-// Everything here is touched by who has the baton only; handing it on orders what one thread did before what the next
-// does. Time is virtual: it moves when a thread says so, or when the Choice does where a wait has a deadline.
+// Only the thread with the baton touches the state here. Passing the baton orders the actions of one thread before
+// those of the next. Time is virtual: a thread moves it, or the Choice does if a wait has a deadline.
 class Scheduler {
  public:
   static constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
@@ -82,7 +82,7 @@ class Scheduler {
     const std::function<void()>* body = nullptr;
   };
 
-  static constexpr int kDriver = kMaxThreads;  // Who calls Run(): has a slot, and no thread.
+  static constexpr int kDriver = kMaxThreads;  // The caller of Run(): it has a slot, but no thread.
 
   void Main(int index);
   void HandOn(int from);

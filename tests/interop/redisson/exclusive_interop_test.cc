@@ -56,7 +56,7 @@ class ExclusiveInteropTest : public InteropTest, public ::testing::WithParamInte
   void BeginJava(const std::string& owner, const std::string& name, absl::Duration lease = absl::ZeroDuration()) {
     java_->Begin(owner, "lock " + name + " " + java_kind() + " " + LeaseMs(lease));
   }
-  // What is told by a token where there is one.
+  // If the lock has tokens, the answer to success is a token.
   void JavaAcquires(const std::string& owner, const std::string& name, absl::Duration lease = absl::ZeroDuration()) {
     ExpectYes(Java(owner, "lock", name, LeaseMs(lease)));
   }
@@ -159,7 +159,7 @@ TEST_P(ExclusiveInteropTest, SeveralOfBothSidesWait_OneIsInAtATime_AndOursAllEnt
   }
   AwaitWaiters(name, kind(), kind() == LockKind::kFair ? 2 * kEach : 2);
   EXPECT_TRUE(held.Release().ok());
-  // Whoever is in leaves, until all have been in.
+  // Each owner that enters leaves again, until all have entered.
   const auto begin = std::chrono::steady_clock::now();
   while (!ours.empty() || !javas.empty()) {
     std::erase_if(ours, [&](Pending& waits) {

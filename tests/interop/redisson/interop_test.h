@@ -21,10 +21,10 @@ namespace stockade::testing {
 // One server, or a cluster: for ValuesIn().
 std::vector<RedisSetup> InteropSetups();
 
-// Who waits is woken by a message long before this is over. Without one it would wait for the lease of the owner before
-// it, which is 30 s long on both sides, and then for more than this.
+// A waiter is woken by a message long before this time has passed. Without a message it would wait for the lease of the
+// owner before it, which is 30 s long on both sides, and so for longer than this.
 inline constexpr absl::Duration kByMessage = absl::Seconds(15);
-// For what has a short lease, and ends by itself.
+// For holds with a short lease that expire by themselves.
 inline constexpr absl::Duration kShortLease = absl::Milliseconds(500);
 
 // Servers with a JVM and a service of ours before them, which all tests of a set-up share: names are each test's own.
@@ -57,7 +57,7 @@ class InteropTest : public ::testing::Test {
   // The same of an owner in Java.
   void AwaitJavaWaits(const std::string& owner) const;
 
-  // The channel on which a release is told; of a fair lock it goes on with a holder.
+  // The channel on which a release is published. For a fair lock it is a prefix, followed by a holder.
   static std::string ChannelOf(const std::string& name, LockKind kind);
   // The holders' counts in the lock's hash, the largest first. A reader's and a writer's mode is no count.
   std::vector<int64_t> Counts(const std::string& name) const;

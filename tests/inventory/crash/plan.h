@@ -36,8 +36,8 @@ struct Key {
 // None: no request id of ours.
 std::optional<Key> KeyCalled(std::string_view request_id);
 
-// All of a request, and what is done with its order: known from its key alone, so that whoever reads the ledger knows
-// what may stand there even where no answer came through.
+// A whole request, and the use of its order. Both follow from its key alone, so a reader of the ledger knows what may
+// be there even if no answer came through.
 struct Plan {
   enum class Call { kReserve, kTake, kBasket };
   enum class Fate {

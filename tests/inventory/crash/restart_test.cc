@@ -129,7 +129,7 @@ TEST_F(RestartTest, Ttl_ThatPassedWhileNobodyRan_CannotBeCommitted) {
   EXPECT_TRUE(shop_->Take({.sku = "shoe", .request_id = "b"}).ok());
 }
 
-// The reaper, Commit() and Cancel() meet; whoever won has won after the restart.
+// The reaper, Commit() and Cancel() compete; the winner has still won after the restart.
 TEST_F(RestartTest, CommitCancelAndExpiryAtOneMoment_OneWins_AndHasWonAfterwards) {
   const int64_t rounds = Scaled(30, 300);
   Restart();

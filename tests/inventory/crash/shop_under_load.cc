@@ -47,7 +47,7 @@ int Run(const Round& round) {
     if (severity != LogSeverity::kInfo)
       std::fprintf(stderr, "%.*s\n", static_cast<int>(message.size()), message.data());
   });
-  // As soon as whoever started it is gone.
+  // The kernel kills this process as soon as its parent is gone.
   (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
   absl::StatusOr<std::unique_ptr<SqliteLedger>> ledger = SqliteLedger::Open(round.ledger, {.metrics = nullptr});
   if (!ledger.ok()) GiveUp("Open", ledger.status());

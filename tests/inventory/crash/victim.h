@@ -30,7 +30,7 @@ struct Death {
   uint64_t lines = UINT64_MAX;                              // This many answers have come.
   absl::Duration after_start = absl::InfiniteDuration();    // Of the process, which opens the ledger first.
   absl::Duration after_opening = absl::InfiniteDuration();  // Of the ledger.
-  absl::Duration after_lines = absl::ZeroDuration();        // So long after `lines` have come.
+  absl::Duration after_lines = absl::ZeroDuration();        // This long after `lines` have come.
   std::string crash_at = {};
 };
 

@@ -81,7 +81,7 @@ void Witness::InspectOrder(const Row& row) {
   }
   Known& known = known_[row.key.packed()];
   if (known.order_id == 0) {
-    // Nobody was told. But it is there, and stays.
+    // No caller got an answer. But the order is there, and stays.
     known.order_id = row.order_id;
     known.expires_us = row.expires_us;
     known.sold = plan.call == Plan::Call::kTake;

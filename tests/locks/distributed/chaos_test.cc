@@ -269,7 +269,7 @@ TEST_P(ChaosTest, ServerAndNetworkFail_NoTwoHoldersNoHangAndNothingLeft) {
 
   Await("the last subscription to end", [&] { return !server_->listened(); });
   for (auto& service : services_) service.reset();
-  // Who died in the queue stays there until the next one comes.
+  // A waiter that died in the queue stays there until the next one comes.
   for (const NamedKinds& lock : locks_) EXPECT_TRUE(MustAcquire(*direct_, lock.name, {.kind = lock.kinds[1]}).valid());
   const Stopwatch watch;
   while (!Remains().empty() && watch.elapsed() < kLongestLease) std::this_thread::yield();

@@ -22,7 +22,7 @@ TEST(ClusterFailoverTest, Master_IsKilled_HolderAndWaiterLearnWhatBecameOfTheHol
   constexpr absl::Duration kLease = absl::Seconds(12);
   testing::RedisCluster cluster({.replicas = true});
   cluster.AwaitSettled();
-  // Who asks while nobody stands in yet waits.
+  // Calls wait until a replica has taken over.
   const LockServiceOptions patient = {.watchdog_lease = kLease, .engine_timeout = testing::kPatience};
   const auto mine = ConnectLockService(cluster.url(), patient);
   const auto others = ConnectLockService(cluster.url(), patient);

@@ -1,4 +1,4 @@
-// Case 12: one holder at a time, whoever asks.
+// Case 12: one holder at a time, of all clients.
 #include <gtest/gtest.h>
 
 #include <atomic>

@@ -59,7 +59,7 @@ TEST(FairTriesTest, FirstWaiter_IsKilled_OthersTryAtMost10TimesASecondEach) {
   const int64_t before = Scripts(server);
   for (auto& waiter : waiters) EXPECT_TRUE(waiter.get());
   const double tries = 10 * absl::ToDoubleSeconds(watch.elapsed()) * kWaiters;
-  // Besides, each enters and releases, some of them by more than one try.
+  // In addition, each waiter enters and releases, some of them by more than one try.
   EXPECT_LT(static_cast<double>(Scripts(server) - before), tries + 5 * kWaiters);
 }
 

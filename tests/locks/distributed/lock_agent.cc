@@ -2,14 +2,14 @@
 //
 //   lock_agent <url of ConnectLockService()> <watchdog lease in ms> <by how much its wall clock is ahead, in ms>
 //
-// reads commands, one a line, and answers the n-th by "[n] <answer>" and "[n] ." on lines of their own:
+// reads commands, one per line, and answers the n-th by "[n] <answer>" and "[n] ." on lines of their own:
 //
 //   acquire <name> <kind> <wait in ms> <lease in ms>   held <handle> <hold count> <token>
 //   valid <handle>                                     true, or false
-//   await-lost <handle>                                lost, once lost() is told; not lost, after 30 seconds
+//   await-lost <handle>                                lost, once lost() runs its callbacks; not lost, after 30 seconds
 //   release <handle>                                   OK
-//   add <name> <kind> <file> <threads> <times>         OK, once each thread has added so many times 1 to the number in
-//                                                      the file, by reading and writing it under the lock
+//   add <name> <kind> <file> <threads> <times>         OK, once each thread has added 1 that many times to the number
+//                                                      in the file, by reading and writing it under the lock
 //
 // or by a status. It ends with its input, or with the process that started it.
 #include <fcntl.h>

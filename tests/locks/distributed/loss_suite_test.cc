@@ -27,7 +27,7 @@ class LossSuiteTest : public testing::ServerLockSuiteTest {
   // Longer than a failover takes, so that a hold may survive one.
   static constexpr absl::Duration kLease = absl::Seconds(20);
 
-  // Who asks while nobody is there, or stands in yet, waits.
+  // Its calls wait while no server is there, or none has taken over yet.
   std::unique_ptr<LockService> NewPatient(absl::Duration lease = kLease) {
     return deployment_->NewClient({.watchdog_lease = lease, .engine_timeout = kPatience});
   }

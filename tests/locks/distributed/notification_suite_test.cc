@@ -1,4 +1,4 @@
-// Case 20: what a release is told by is lost.
+// Case 20: the notification of a release is lost.
 #include <gtest/gtest.h>
 
 #include <future>

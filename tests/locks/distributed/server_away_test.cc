@@ -73,7 +73,7 @@ TEST_P(ServerAwayTest, Acquire_ServerIsDead_IsUnavailableWithinTheTimeoutUntilIt
   server_->Kill();
   ExpectUnavailableInTime();
   server_->Restart();
-  // Connecting anew may take a busy machine longer than one call has.
+  // To reconnect may take a busy machine longer than one call has.
   testing::Await("a lock of the server that is back", [&] { return locks_->Acquire("another").ok(); });
 }
 

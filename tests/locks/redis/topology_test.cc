@@ -40,7 +40,7 @@ TEST_P(RedisTopologyTest, EveryStepOfEveryKind_OnEveryNode_IsRunAndWakesWhoWaits
     for (const std::string& tag : {std::string("foo"), std::string("bar"), std::string("{a}b")}) {
       const std::string name = tag + std::string(LockKindName(kind));
       SCOPED_TRACE(name);
-      // Who waits for a reader is a writer.
+      // If the holder is a reader, the waiter is a writer.
       Holder holder(*engine_, name, kind);
       Holder waiter(*engine_, name, kind == LockKind::kRead ? LockKind::kWrite : kind);
       ASSERT_TRUE(holder.Queue().acquired);

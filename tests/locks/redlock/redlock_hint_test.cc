@@ -1,4 +1,4 @@
-// What a waiter hears of a release.
+// The hints that a waiter gets of a release.
 #include <gtest/gtest.h>
 
 #include <atomic>

@@ -126,7 +126,7 @@ TEST_F(AsyncAcquireTest, ManyOnOneLock_AllGetIn) {
   for (int seen = done; seen < kCallers; seen = done) done.wait(seen);
 }
 
-// Steps of one owner on one lock follow one another, whoever sends them.
+// Steps of one owner on one lock follow one another, also from different threads.
 TEST_F(AsyncAcquireTest, SameOwnerTwice_BothCount) {
   const LockOwner owner = LockOwner::New();
   auto first = Async("a", {.owner = owner});

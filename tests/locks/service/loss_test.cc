@@ -124,7 +124,7 @@ TEST_F(LossTest, EngineCountsAnew_TheOuterLeaseIsLost) {
   EXPECT_TRUE(inner.Release().ok());
 }
 
-// Who is told of the loss takes its time: what was granted before it is over when it would be handed out.
+// The callback of the loss takes its time: a lease that was granted before it has expired when it would be handed out.
 TEST_F(LossTest, EngineCountsAnewAndTellingTakesLong_TheNewLeaseIsNotHandedOut) {
   const LockLease outer = Must(service_->Acquire("a"));
   ASSERT_TRUE(*service_->ForceRelease("a"));

@@ -17,8 +17,8 @@ class CountedWaiter final : public Waiter {
   void Wake() override { ++wakes; }
 };
 
-// A lease that lapses gives no hint: who is told to wait for his turn must hear of it when it comes, whatever the clock
-// was when the one before him looked at it.
+// A lease that expires gives no hint. A waiter that has to wait for its turn must be woken when the turn comes,
+// whatever the time was when the waiter before it last checked.
 TEST(WaitRoomTest, FirstLeavesAfterTheNextOneLooked_TheNextIsWoken) {
   ManualClock clock;
   LocalLockEngine engine(&clock);

@@ -1,4 +1,4 @@
-// Who waits, how long, and who is woken.
+// The waiters of a service: how long they wait, and which of them are woken.
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
@@ -183,11 +183,11 @@ TEST_F(WaitingTest, ManyWaiters_NoHerd) {
   clock_.AwaitWaiters(kWaiters + 1);
   EXPECT_TRUE(lease.Release().ok());
   for (auto& waiter : waiters) EXPECT_TRUE(waiter.get());
-  // Who is woken may meet a newcomer's hint twice, but not all of them for each release.
+  // A woken waiter may get a newcomer's hint as a second one, but not all waiters do so for each release.
   EXPECT_LE(world_->tries, kWaiters + 2 + 2 * kWaiters);
 }
 
-// Not one after another, each for a time-out of its own.
+// The waiters do not time out one after another, each after a time-out of its own.
 TEST_F(WaitingTest, EngineGoesAway_AllWaitersLearnItTogether) {
   const LockLease lease = Must(service_->Acquire("a", {.lease = absl::Hours(1)}));
   std::vector<std::future<absl::StatusOr<LockLease>>> waiters;
@@ -207,7 +207,7 @@ TEST_F(WaitingTest, EngineGoesAway_AllWaitersLearnItTogether) {
   EXPECT_LT(clock_.Now() - began, kWatchdogLease);
 }
 
-// The clock stands still for who has joined behind it.
+// The clock does not move for waiters that have joined behind the first one.
 TEST_F(WaitingTest, FirstWaitersTriesFailAndItLeaves_TheNextGetsIn) {
   LockLease lease = Must(service_->Acquire("a"));
   std::stop_source stop;

@@ -42,7 +42,7 @@ std::shared_ptr<ZooKeeperSession> ClosedSession(Clock* clock) {
                                             [](ZooKeeperSession::Event) {});
 }
 
-// The token of a node is lent to whoever holds by it, so not to an owner who has lost that.
+// A hold uses the token of its node, so an owner that has lost the hold must not get that token.
 TEST(ZooKeeperHoldsTest, Begin_OwnerHasLostWhatIsThere_DiscardsIt) {
   using Next = ZooKeeperHolds::Next;
   ManualClock clock;

@@ -29,7 +29,7 @@ std::string ServerProgram() {
 // What it writes is in the kernel's hands, which outlives the server; waiting for the disk is most of its start.
 constexpr char kNoSync[] = "--debug-no-sync";
 
-// It refuses to be root's unless it is told so.
+// The server refuses to run as root unless this option allows it.
 std::vector<std::string> WithUser(std::vector<std::string> argv) {
   if (geteuid() == 0) argv.push_back("--user=root");
   return argv;

@@ -13,7 +13,7 @@
 
 namespace stockade::testing {
 
-// Notes what a subscription is told. Outlives it. Thread-safe.
+// Records the callbacks of a subscription. Outlives it. Thread-safe.
 class Ear {
  public:
   RedisSubscriber subscriber() {

@@ -37,9 +37,9 @@ class RedisCluster {
 
   // With all its keys. Blocks until all nodes that are up know.
   void MoveSlot(int slot, size_t from, size_t to);
-  // The same in steps. Between the first and the last, `from` answers ASK for a key that it has not (any more), `to`
-  // serves it to whoever says ASKING, and both answer TRYAGAIN to a command of several keys of which some are there,
-  // some not.
+  // The same in steps. Between the first and the last, `from` answers ASK for a key that it does not have (any more),
+  // `to` serves the key after an ASKING, and both answer TRYAGAIN to a command of several keys if only some of them are
+  // there.
   void BeginMove(int slot, size_t from, size_t to);
   void MigrateKey(const std::string& key, size_t from, size_t to);
   void FinishMove(int slot, size_t from, size_t to);  // With the keys that are left.

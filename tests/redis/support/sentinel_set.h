@@ -30,13 +30,13 @@ class SentinelSet {
   RedisServer& sentinel(size_t index) { return *sentinels_[index]; }  // 0 to 2.
   RedisServer& ServerOn(uint16_t port);
 
-  // Each blocks until all is settled as the constructor leaves it, but for servers that are down.
+  // Each blocks until all is settled as the constructor leaves it, except servers that are down.
   void Failover();    // Asks a Sentinel for it: the old master ends as a replica of the new one. About 3 seconds.
   void KillMaster();  // The Sentinels find it out and promote a replica. 3 to 7 seconds.
   void RestartAll();  // Everything at once; the master stays the same one.
-  // Likewise: for after a server or Sentinel was killed, paused or restarted.
+  // Blocks in the same way, after a server or Sentinel was killed, paused or restarted.
   void AwaitSettled();
-  // After Restart() of a Sentinel, which forgets how often it was to do things.
+  // After Restart() of a Sentinel, which loses the settings that make it fast.
   void Hasten(RedisServer& sentinel);
 
  private:

@@ -31,7 +31,7 @@ class RawZooKeeper {
   bool Create(const std::string& path);
   // Whether it is not there then.
   bool Delete(const std::string& path);
-  // The node with all below it; of "/" what is below it, but for ZooKeeper's own nodes.
+  // The node with all nodes below it; for "/" all nodes below it, except ZooKeeper's own.
   void DeleteTree(const std::string& path);
   // All nodes below it that have no children.
   std::vector<std::string> Leaves(const std::string& path);

@@ -52,7 +52,7 @@ ZooKeeperEnsemble::ZooKeeperEnsemble(ZooKeeperServerOptions options) : tick_(opt
                          .election = std::make_unique<TcpProxy>(election, address)};
     }
   }
-  // Elections that do not wait long for who is away.
+  // Elections that do not wait long for absent servers.
   options.flags.insert(options.flags.end(),
                        {"-Dzookeeper.cnxTimeout=500", "-Dzookeeper.leaderConnectDelayDuringRetryMs=50",
                         "-Dzookeeper.fastleader.maxNotificationInterval=400"});

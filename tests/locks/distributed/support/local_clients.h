@@ -9,8 +9,8 @@
 
 namespace stockade::testing {
 
-// Several services over one engine in memory, as several processes stand on one server. Must outlive them. For one
-// thread, but for the services.
+// Several services over one engine in memory, like several processes that use one server. Must outlive them. For one
+// thread, except the services.
 class LocalClients {
  public:
   LocalClients();

@@ -13,7 +13,7 @@
 
 namespace stockade::testing {
 
-// Of Redis but for the last two, and for kLocal, which has no server.
+// All but three are set-ups of Redis. kLocal has no server.
 enum class LockSetup { kLocal, kStandalone, kSentinel, kCluster, kRedlock, kZooKeeper, kMySql };
 
 // All that are built, and those with servers, which other processes reach and which fail. Under a sanitizer without
@@ -27,7 +27,7 @@ std::vector<LockSetup> WithoutRedlock(std::vector<LockSetup> setups);
 std::vector<LockSetup> WithFair(std::vector<LockSetup> setups);
 std::string LockSetupName(const ::testing::TestParamInfo<LockSetup>& setup);
 
-// What clients of one lock engine stand on. For one thread, but for the clients.
+// The environment of the clients of one lock engine. For one thread, except the clients.
 class LockDeployment {
  public:
   virtual ~LockDeployment() = default;

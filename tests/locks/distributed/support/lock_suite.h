@@ -22,13 +22,13 @@
 
 namespace stockade::testing {
 
-// Where a test waits for it to lapse.
+// For a lease that the test lets expire.
 inline constexpr absl::Duration kShortLease = kSanitized ? absl::Seconds(2) : absl::Milliseconds(600);
-// Where it must not, though the machine may be busy for two thirds of it.
+// For a lease that must not expire, though the machine may be busy for two thirds of it.
 inline constexpr absl::Duration kKeptLease = absl::Seconds(kSanitized ? 3 : 2);
 // Longer than anything here takes.
 inline constexpr absl::Duration kLongLease = absl::Seconds(60);
-// Where a call must succeed, how long it may take.
+// How long a call that must succeed may take.
 inline constexpr absl::Duration kPatience = absl::Seconds(30);
 // By how much a busy machine may be late. Shorter than kPatience and kLongLease, so that a test that adds it to a
 // time-out still tells a call that ended from one that waited. How soon calls end is measured in bench/.

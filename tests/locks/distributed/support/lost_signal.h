@@ -9,7 +9,7 @@
 
 namespace stockade::testing {
 
-// Whether a lease's lost() has been told. Ends before the lease.
+// Whether a lease's lost() has run its callbacks. Ends before the lease.
 class LostSignal {
  public:
   explicit LostSignal(std::stop_token lost) : callback_(std::move(lost), [this] { Tell(); }) {}

@@ -18,7 +18,7 @@ class MySqlDeployment final : public ServerDeployment {
   int64_t Queued(const std::string& name) override;
 
   std::string url() const override { return server_.url(); }
-  // Nobody is told: who waits asks again and again, which is listened for here.
+  // MySQL notifies no client: waiters poll, and this looks for their queries.
   bool Listened(const std::string& name) override;
   void KillConnections() override { server_.KillConnections(); }
   // The tables stay.

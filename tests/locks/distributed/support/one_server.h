@@ -35,10 +35,10 @@ class OneServer {
   // Does what nobody may notice.
   virtual void Unsettle() {}
 
-  // Whether anybody is to be told of a release.
+  // Whether a client listens for a release.
   virtual bool listened() { return false; }
-  // What it has besides tokens and what is gone by itself within this time: places in queues, and holds that nobody
-  // has. Empty: nothing.
+  // Data that neither are tokens nor expire within this time: places in queues, and holds without a holder. Empty:
+  // none.
   virtual std::string Remains(absl::Duration within) = 0;
 };
 

@@ -25,7 +25,7 @@ class ZooKeeperDeployment final : public ServerDeployment {
   int64_t Queued(const std::string& name) override;
 
   std::string url() const override;
-  // Whoever waits watches somebody.
+  // Every waiter watches another node.
   bool Listened(const std::string& name) override { return Queued(name) > 0; }
   absl::Duration HolderAfterlife(absl::Duration watchdog_lease) const override;
   absl::Duration WaiterAfterlife(absl::Duration watchdog_lease) const override;
