@@ -116,7 +116,7 @@ void ExpectStockadeAsItShouldBeOn(const std::string& locks) {
   RunResult run;
   for (int attempt = 0; attempt < 20; ++attempt) {
     run = RunOffice({"--locks", locks, "--scenario", "e"});
-    if (run.status == 0 || run.err.find("did not answer") == std::string::npos) break;
+    if (run.status != 2) break;  // "something that could not be used": here only a server that is late
   }
   SCOPED_TRACE(run.out + run.err);
   EXPECT_EQ(run.status, 0);

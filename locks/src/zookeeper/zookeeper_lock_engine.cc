@@ -1,6 +1,8 @@
 #include "zookeeper_lock_engine.h"
 
 #include <algorithm>
+#include <condition_variable>
+#include <mutex>
 #include <random>
 #include <ranges>
 #include <utility>
@@ -119,26 +121,39 @@ ZooKeeperLockEngine::~ZooKeeperLockEngine() {
 }
 
 absl::Status ZooKeeperLockEngine::CheckRoot(Instant until) {
-  const std::string& root = session_options_.root;
-  absl::Status why;
-  for (bool made = false;; made = true) {
+  std::mutex mutex;
+  std::condition_variable never;
+  std::unique_lock lock(mutex);
+  for (;;) {
+    absl::Status why;
     const std::shared_ptr<ZooKeeperSession> session = connection_.Await(until, why);
     if (session == nullptr) return why;
+    absl::Status made = MakeRoot(*session, until);
+    const Instant now = clock_->Now();
+    if (!absl::IsUnavailable(made) || now >= until) return made;
+    // The session ended meanwhile, and each step can be repeated. The pause lets the connection replace the session.
+    clock_->WaitUntil(never, lock, now + absl::Milliseconds(10));
+  }
+}
+
+absl::Status ZooKeeperLockEngine::MakeRoot(ZooKeeperSession& session, Instant until) {
+  const std::string& root = session_options_.root;
+  for (bool made = false;; made = true) {
     const auto read = std::make_shared<ZooKeeperRound>();
-    session->Read(root, read->Next());
-    const int code = read->Await(*clock_, until, session.get())[0].code;
+    session.Read(root, read->Next());
+    const int code = read->Await(*clock_, until, &session)[0].code;
     if (code != ZNONODE || made) return ZooKeeperError(Concat("ZooKeeper node ", root, " cannot be read"), code);
     // Each only where it is not there: to make one takes a right at its parent, even one that is there already.
     std::vector<std::string> paths = ParentsOf(root);
     paths.push_back(root);
     for (const std::string& path : paths) {
       const auto look = std::make_shared<ZooKeeperRound>();
-      session->Exists(path, look->Next());
-      int made_it = look->Await(*clock_, until, session.get())[0].code;
+      session.Exists(path, look->Next());
+      int made_it = look->Await(*clock_, until, &session)[0].code;
       if (made_it == ZNONODE) {
         const auto make = std::make_shared<ZooKeeperRound>();
-        session->Create(path, ZOO_PERSISTENT, make->Next());
-        made_it = make->Await(*clock_, until, session.get())[0].code;
+        session.Create(path, ZOO_PERSISTENT, make->Next());
+        made_it = make->Await(*clock_, until, &session)[0].code;
       }
       if (made_it != ZOK && made_it != ZNODEEXISTS) {
         return ZooKeeperError(Concat("ZooKeeper node ", path, " cannot be made"), made_it);

@@ -51,8 +51,10 @@ class ZooKeeperLockEngine final : public LockEngine {
 
   ZooKeeperLockEngine(ZooKeeperSessionOptions session, absl::Duration place_life, std::string id);
 
-  // Whether the root is there and may be read; made where it is not.
+  // Makes the root unless it exists, and checks that it can be read. If a session ends meanwhile, goes on with the next.
   absl::Status CheckRoot(Instant until);
+  // The same in one session. Unavailable: the session did not answer, and the call may be repeated.
+  absl::Status MakeRoot(ZooKeeperSession& session, Instant until);
   // The children of a lock, behind a sync, and the session that has answered; none where there is no such lock.
   absl::StatusOr<std::vector<std::string>> ListChildren(std::shared_ptr<ZooKeeperSession>& session,
                                                         std::string_view name, Instant until);

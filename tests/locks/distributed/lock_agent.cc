@@ -153,8 +153,10 @@ int main(int argc, char** argv) {
   if (argc != 4) stockade::internal::Fatal("usage: lock_agent <url> <watchdog lease, ms> <clock skew, ms>");
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   stockade::SkewedClock clock(absl::Milliseconds(std::atoll(argv[3])));
-  const std::unique_ptr<stockade::LockService> locks = stockade::testing::ConnectLockService(
-      argv[1], {.watchdog_lease = absl::Milliseconds(std::atoll(argv[2])), .clock = &clock});
+  const std::unique_ptr<stockade::LockService> locks =
+      stockade::testing::ConnectLockService(argv[1], {.watchdog_lease = absl::Milliseconds(std::atoll(argv[2])),
+                                                      .engine_timeout = absl::Seconds(30),  // The server may be busy.
+                                                      .clock = &clock});
   stockade::Agent agent(locks.get());
   size_t number = 0;
   for (std::string line; std::getline(std::cin, line);) {

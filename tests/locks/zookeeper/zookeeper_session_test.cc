@@ -39,6 +39,12 @@ class ZooKeeperSessionTest : public ZooKeeperEngineTest {
   std::string url_;
 };
 
+TEST_F(ZooKeeperSessionTest, Connect_ConnectionIsLostWhileTheRootIsChecked_GoesOnOnTheNext) {
+  proxy_->CutReplyAfter(60);  // Behind the 41 bytes that answer the session's first request.
+  EXPECT_NE(Connect(absl::Seconds(20)), nullptr);
+  EXPECT_EQ(proxy_->counts().cut, 1);
+}
+
 TEST_F(ZooKeeperSessionTest, ServerDoesNotAnswer_IsNudged) {
   const auto engine = Connect(absl::Seconds(120));  // So that nothing is asked meanwhile to keep it.
   Holder holder(*engine, "a");

@@ -99,7 +99,7 @@ class LockSuiteTest : public ::testing::TestWithParam<LockSetup> {
   }
 
   std::unique_ptr<LockService> NewClient(absl::Duration watchdog_lease = kLongLease) {
-    return deployment_->NewClient({.watchdog_lease = watchdog_lease});
+    return deployment_->NewClient({.watchdog_lease = watchdog_lease, .engine_timeout = kPatience});
   }
 
   // What the set-up has.
