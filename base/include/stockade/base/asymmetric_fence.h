@@ -7,22 +7,25 @@
 
 namespace stockade::internal {
 
-// Order between a store and a later load (Dekker's pattern) where one side is hot and the other rare:
+// Orders a store before a later load (Dekker's pattern) for two threads, one of which takes its path often (hot) and
+// the other seldom (rare):
 //
 //   hot:   LightStore(mine, v);  if (theirs.load(seq_cst) ...)
 //   rare:  theirs.store(v, seq_cst);  HeavyFence();  if (mine.load(seq_cst) ...)
 //
-// At least one of the two sees the other's store. With membarrier(2) the light side is a plain store and a word to the
-// compiler, and the heavy side interrupts the cores that run threads of this process, so that each of them has been
-// through a full fence: 0.4 to 20 us. Where the kernel refuses that, all four accesses are sequentially consistent,
-// which forbids the same outcome; and so they are for ThreadSanitizer, which knows nothing of membarrier. (C++ proposal
-// P1202 describes the pair; folly's AsymmetricThreadFence and liburcu do the same.)
+// At least one of the two threads sees the other's store. With membarrier(2), LightStore() is a plain store and a
+// compiler barrier. HeavyFence() then interrupts the cores that run threads of this process, so that each of them
+// executes a full fence; this takes 0.4 to 20 us. If the kernel refuses membarrier(2), all four accesses are
+// sequentially consistent, which guarantees the same. ThreadSanitizer does not model membarrier(2), so its builds use
+// sequentially consistent accesses, too. C++ proposal P1202 describes the pair; folly's AsymmetricThreadFence and
+// liburcu implement it as well.
 //
-// Each thread calls InitAsymmetricFence() before its first LightStore(). It settles, once in the process, which of the
-// two ways is taken; so no thread is ever on the light side of one way while another is on the heavy side of the other.
+// Each thread calls InitAsymmetricFence() before its first LightStore(). The first call in the process chooses between
+// membarrier(2) and sequentially consistent accesses, so two threads never use different methods.
 STOCKADE_EXPORT void InitAsymmetricFence();
 
-// Aborts if membarrier(2), having worked once, is refused: a filter for system calls was installed too late.
+// Aborts if membarrier(2) worked when the process began and is refused now. A system call filter was then installed too
+// late.
 STOCKADE_EXPORT void HeavyFence();
 
 namespace asymmetric_fence_detail {
@@ -33,11 +36,12 @@ inline constexpr bool kThreadSanitizer = __has_feature(thread_sanitizer);
 #else
 inline constexpr bool kThreadSanitizer = false;
 #endif
-// Written once, by the first InitAsymmetricFence(), which happens before whatever a thread does after its own.
+// Written once, by the first InitAsymmetricFence(). That write happens before everything that a thread does after its
+// own call.
 STOCKADE_EXPORT extern constinit bool by_membarrier;
 }  // namespace asymmetric_fence_detail
 
-// LightStore() for a caller that has seen InlineLightStoreWorks(): spares it the question which way was taken. Also a
+// LightStore() for callers that have checked InlineLightStoreWorks(): it does not check which method is used. Also a
 // release store.
 template <typename T>
 inline void InlineLightStore(std::atomic<T>& target, T value) {

@@ -10,9 +10,9 @@
 
 namespace stockade::internal {
 
-// How long to wait before the next attempt: at random between half of a span and all of it, and the span doubles from
-// one bound to the other. Half of it at least, so that a server which is away is not asked without a pause; at random,
-// so that many clients do not come back in step. For one thread.
+// Computes the delay before the next attempt: a random part, between half and all, of a span that doubles from `least`
+// to `most`. The delay is at least half of the span so that an unreachable server is not contacted without a pause, and
+// random so that many clients do not retry at the same time. Not thread-safe.
 class Backoff {
  public:
   Backoff(absl::Duration least, absl::Duration most, uint64_t seed) : least_(least), most_(most), random_(seed) {}

@@ -10,30 +10,32 @@
 
 namespace stockade {
 
-// Where components read the time and wait for it. Passed in through options, so that tests move time by hand
-// (ManualClock) and never sleep. Every call is safe from any thread.
+// Tells components the time and lets them wait for it. Components take a clock through their options, so that tests can
+// advance a ManualClock instead of sleeping. Thread-safe.
 class STOCKADE_EXPORT Clock {
  public:
   virtual ~Clock() = default;
 
-  // A clock that never jumps and counts suspended time (CLOCK_BOOTTIME). Some 30 ns.
+  // The time of a clock that never jumps and that counts time during suspension (CLOCK_BOOTTIME). A call takes some 30
+  // ns.
   virtual Instant Now() const = 0;
 
-  // As Now(), but up to one tick of the kernel (1 to 10 ms) old and several times cheaper: for expiry on hot paths.
-  // Never runs backwards in one thread.
+  // Like Now(), but up to one kernel tick (1 to 10 ms) old and several times cheaper; meant for expiry checks on hot
+  // paths. Never runs backwards within one thread.
   virtual Instant CoarseNow() const = 0;
 
-  // Wall time, for what a format prescribes it for: a deadline kept across a restart, a timestamp in a ledger.
+  // Wall time. Only for values that must be wall time: a deadline that survives a restart, a timestamp in a ledger.
   virtual absl::Time WallNow() const = 0;
 
-  // Blocks on `cv` with `lock` held, until somebody notifies `cv` or the clock passes `deadline`. May wake for no
-  // reason, so callers loop over their predicate. Returns false where the deadline had passed on return.
+  // Blocks on `cv`, with `lock` held by the caller, until `cv` is notified or the clock passes `deadline`. Spurious
+  // wake-ups are possible, so callers check their predicate in a loop. Returns false if the deadline has passed on
+  // return.
   //
-  // The system's clock sleeps on CLOCK_MONOTONIC, which stands still while the machine is suspended, so after a
-  // suspension the wait may end late; whether the deadline has passed is always judged by Now().
+  // The system clock sleeps on CLOCK_MONOTONIC, which stops while the machine is suspended, so after a suspension the
+  // wait may end late. Now() always decides whether the deadline has passed.
   virtual bool WaitUntil(std::condition_variable& cv, std::unique_lock<std::mutex>& lock, Instant deadline) = 0;
 
-  // The system's clock. Never destroyed.
+  // The system clock. It is never destroyed.
   static Clock* System();
 };
 

@@ -5,7 +5,7 @@
 
 namespace stockade::internal {
 
-// Tells the core that a loop waits for another one: leaves its resources to the sibling hyperthread.
+// Tells the CPU that the thread spins, so that a sibling hyperthread gets the core's resources.
 inline void CpuRelax() {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();

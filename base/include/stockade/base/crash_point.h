@@ -8,12 +8,12 @@
 
 namespace stockade::internal {
 
-// Marks a step of a protocol after which the process may die. Where the library is built with STOCKADE_CRASH_POINTS
-// (the CMake option of that name) and the environment variable STOCKADE_CRASH_AT is "<name>" or "<name>#<n>", the n-th
-// pass through the point of that name (the first, without an n) ends the process by SIGKILL: so a test tries each crash
-// that luck seldom does. With "+<ms>" at the end the thread that came there waits so long before it does, with all the
-// locks that it holds: then the others act on what it did, and it dies before it has done the rest. Without the
-// variable a point is a relaxed load; it is nothing in every other build.
+// Marks a step of a protocol after which the process may crash, so that tests can produce crashes that are rare in
+// practice. A point has an effect only if the library is built with the CMake option STOCKADE_CRASH_POINTS and the
+// environment variable STOCKADE_CRASH_AT is "<name>" or "<name>#<n>": then the n-th pass through the point of that name
+// (by default the first) ends the process by SIGKILL. If the value ends in "+<ms>", the thread first waits for that
+// many milliseconds and keeps its locks meanwhile, so that other threads act on what it has done before the process
+// ends. Without the variable, a point costs one relaxed load. In other builds it compiles to nothing.
 #ifdef STOCKADE_CRASH_POINTS
 STOCKADE_EXPORT extern std::atomic<bool> crash_points_armed;  // Set once, before main().
 STOCKADE_EXPORT void PassCrashPoint(std::string_view name);

@@ -10,21 +10,21 @@
 
 namespace stockade {
 
-// A span of time in options and arguments: an absl::Duration that a std::chrono duration converts to as well, and a
-// plain number, which has no unit, does not. Saturates.
+// A time span in options and arguments: an absl::Duration that std::chrono durations also convert to. A plain number
+// does not convert, because it has no unit. Arithmetic saturates.
 class Duration : public absl::Duration {
  public:
   // Zero.
   constexpr Duration() = default;
-  // As `span`.
+  // Equal to `span`.
   constexpr Duration(absl::Duration span) : absl::Duration(span) {}  // NOLINT(google-explicit-constructor)
 
-  // As long as `span`, rounded towards zero to a quarter of a nanosecond.
+  // Equal to `span`, rounded towards zero to a multiple of 0.25 ns.
   template <typename Rep, typename Period>
   Duration(std::chrono::duration<Rep, Period> span)  // NOLINT(google-explicit-constructor)
       : absl::Duration(absl::Seconds(1) * span.count() * int64_t{Period::num} / int64_t{Period::den}) {}
 
-  // Does not compile.
+  // Rejected at compile time.
   template <typename Number>
     requires std::is_arithmetic_v<Number>
   Duration(Number) {  // NOLINT(google-explicit-constructor)

@@ -15,10 +15,10 @@
 
 namespace stockade::internal {
 
-// Wakes a thread that sleeps in poll(2). Thread-safe.
+// Wakes a thread that waits in poll(2). Thread-safe.
 class EventFd {
  public:
-  // ResourceExhausted, with the system's reason: the process, or the system, has too many files open.
+  // ResourceExhausted, with the system's message: the process or the system has too many open files.
   static absl::StatusOr<EventFd> Create() {
     const int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (fd >= 0) return EventFd(fd);
@@ -32,10 +32,10 @@ class EventFd {
 
   int get() const { return fd_; }
 
-  // Readable until Clear().
+  // Makes the descriptor readable until Clear() is called.
   void Set() const {
     const uint64_t one = 1;
-    // Fails only if it is full of wake-ups.
+    // Fails only if the counter is at its maximum; the descriptor is readable then.
     [[maybe_unused]] const ssize_t written = write(fd_, &one, sizeof one);
   }
   void Clear() const {

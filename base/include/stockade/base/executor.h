@@ -10,37 +10,39 @@
 
 namespace stockade {
 
-// Where callbacks and background work run. Thread-safe.
+// Runs callbacks and background work. Thread-safe.
 class STOCKADE_EXPORT Executor {
  public:
-  // Runs once.
+  // Invoked once.
   using Task = absl::AnyInvocable<void()>;
 
   virtual ~Executor() = default;
 
-  // Runs `task` once, at some time after the call or within it. Must not throw. What a task throws is caught and
-  // logged. Never blocks for long (InlineExecutor: as long as the task).
+  // Runs `task` once, during the call or later. Must not throw. Exceptions that the task throws are caught and logged.
+  // Never blocks for long, except that InlineExecutor runs the task itself.
   virtual void Schedule(Task task) = 0;
 
-  // Whether the calling thread is one of those that this executor needs to run its tasks: to wait on it for such a task
-  // may be to wait for ever. What cannot tell says no. Callers may hold locks: it must not block, throw, or call
-  // the library.
+  // Whether the calling thread is one of those that this executor needs in order to run its tasks. Such a thread may
+  // deadlock if it waits for a task of this executor. An executor that cannot tell returns false. Callers may hold
+  // locks, so implementations must not block, throw or call the library.
   virtual bool RunningInThisThread() const { return false; }
 };
 
-// Runs each task within Schedule(), on the calling thread: for tests, and for callbacks that are short.
+// Runs each task on the calling thread, within Schedule(). For tests and for short callbacks.
 class STOCKADE_EXPORT InlineExecutor final : public Executor {
  public:
   void Schedule(Task task) override;
 };
 
-// A fixed number of threads over one unbounded first-in, first-out queue. The destructor runs what is queued, tasks
-// that tasks add included, then joins; it must not run on a thread of the pool (aborts). Unusable in a forked child.
+// A fixed number of threads that share one unbounded FIFO queue. The destructor runs all queued tasks, including those
+// that tasks add, and then joins the threads. It must not run on a thread of the pool (aborts). Not usable in a forked
+// child.
 class STOCKADE_EXPORT ThreadPool final : public Executor {
  public:
-  // `threads` is at least 1 (aborts otherwise). Throws std::system_error if the system gives fewer; none is left then.
+  // `threads` is at least 1 (aborts otherwise). Throws std::system_error if the system cannot start that many threads;
+  // those that were started have ended by then.
   explicit ThreadPool(size_t threads);
-  // As the constructor, without an exception. ResourceExhausted: the system gives fewer threads.
+  // Like the constructor, but returns ResourceExhausted instead of throwing.
   static absl::StatusOr<std::unique_ptr<ThreadPool>> Create(size_t threads);
   ~ThreadPool() override;
 
@@ -49,7 +51,7 @@ class STOCKADE_EXPORT ThreadPool final : public Executor {
 
   // O(1); takes the pool's mutex.
   void Schedule(Task task) override;
-  // The calling thread is one of the pool's.
+  // Whether the calling thread belongs to the pool.
   bool RunningInThisThread() const override;
 
  private:

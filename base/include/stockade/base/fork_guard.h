@@ -10,15 +10,15 @@
 namespace stockade::internal {
 
 namespace fork_detail {
-// Counts the forks that lie between the first process and this one; changed only in a child, by pthread_atfork.
+// The number of forks between the first process and this one. Changed only in a child, by a pthread_atfork handler.
 STOCKADE_EXPORT extern constinit std::atomic<uint32_t> generation;
 STOCKADE_EXPORT void InstallHandler();
 [[noreturn]] STOCKADE_EXPORT void Die(std::string_view what, std::string_view name);
 }  // namespace fork_detail
 
-// A member of every object that must not be used in a forked child: threads, lock holders and sockets do not survive
-// fork(). The child may only exec; calls on such an object abort there, and its destructor does nothing. Children made
-// by vfork() or posix_spawn() share nothing and are not meant.
+// A member of every object that must not be used in a forked child, because threads, lock holders and sockets do not
+// survive fork(). The child may only call exec: other calls on such an object abort, and its destructor does nothing.
+// Children of vfork() and posix_spawn() are not affected, because they only call exec.
 class ForkGuard {
  public:
   ForkGuard() {
@@ -26,8 +26,8 @@ class ForkGuard {
     generation_ = fork_detail::generation.load(std::memory_order_relaxed);
   }
 
-  // True in a child of the process that made the object. Relaxed: the child starts with a single thread, the one that
-  // ran the handler.
+  // True in a child of the process that created the object. A relaxed load is enough: the child starts with a single
+  // thread, which is the one that ran the handler.
   bool InForkedChild() const { return generation_ != fork_detail::generation.load(std::memory_order_relaxed); }
 
   // Aborts in a forked child, naming the object: "stockade: LoadingCache 'products' used after fork; ...".

@@ -10,19 +10,19 @@
 
 namespace stockade::internal {
 
-// futex(2) within one process, which std::atomic::wait() cannot do with a deadline.
+// futex(2) within one process. std::atomic::wait() has no deadline.
 
-// Sleeps while `word` is `expected`; the kernel compares and falls asleep in one step. Returns false where `deadline`
-// has passed, else true: woken, `word` was another value, or for no reason at all. time_point::max() waits for ever.
-// No memory ordering: load `word` again.
+// Sleeps while `word` equals `expected`; the kernel does the comparison and the start of the sleep as one atomic step.
+// Returns false if `deadline` has passed. Returns true after a wake-up, if `word` had another value, or spuriously.
+// time_point::max() means no deadline. Has no memory ordering: callers must load `word` again.
 STOCKADE_EXPORT bool FutexWait(const std::atomic<uint32_t>& word, uint32_t expected,
                                std::chrono::steady_clock::time_point deadline);
 
-// What to pass as `deadline` in order to sleep until the system's clock, which says `now`, passes `until`; a day at the
-// most, so that no sum overflows. The steady clock stands still while the machine is suspended.
+// The `deadline` to pass in order to sleep until the system clock, which reads `now`, passes `until`. At most a day
+// ahead, so that the sum cannot overflow. The steady clock stops while the machine is suspended.
 STOCKADE_EXPORT std::chrono::steady_clock::time_point SteadyAt(Instant until, Instant now);
 
-// Wakes up to `count` threads that sleep on `word`. Looks only at its address, which may be of freed memory.
+// Wakes up to `count` threads that sleep on `word`. Uses only the address, so the memory may already be freed.
 STOCKADE_EXPORT void FutexWake(const std::atomic<uint32_t>& word, int count);
 
 }  // namespace stockade::internal

@@ -9,7 +9,7 @@
 
 namespace stockade::internal {
 
-// Runs a user's callback that returns a Status or StatusOr; what it throws becomes kInternal, "<what> threw: <text>".
+// Runs a user's callback that returns a Status or StatusOr. An exception becomes kInternal, "<what> threw: <text>".
 template <typename Result, typename Callback>
 Result GuardCallback(std::string_view what, Callback&& callback) {
   try {

@@ -14,27 +14,29 @@
 
 namespace stockade::internal {
 
-// What one thread says of the shared objects that it uses without a lock: hazard pointers (Michael, IEEE TPDS 2004)
-// with the order between the reader's store and its second look made by the side that frees (asymmetric_fence.h), and
-// pins that outlast the look and may be given to other threads.
+// The shared objects that one thread uses without a lock: hazard pointers (Michael, IEEE TPDS 2004) and pins. The order
+// between a reader's store and its second check comes from the remover's fence (asymmetric_fence.h). A pin lives longer
+// than a read and may be passed to another thread.
 //
-//   reader:  LightStore(row.reads, p);  look again whether p is still where it was found;  use p;  row.reads = null
-//   remover: take p away (seq_cst);  HeavyFence();  for all rows: p is in `reads`? then later, else free it
+//   reader:  LightStore(row.reads, p);  check that p is still where it was found;  use p;  row.reads = null
+//   remover: remove p (seq_cst);  HeavyFence();  for all rows: if p is in `reads`, free it later; otherwise free it now
 //
-// Invariants: `caller` and `reads` are written by the thread that has the slot, and null outside of a read. A pin is
-// set by that thread, from zero, while `reads` protects what is pinned; so a remover that looks at `reads` first and at
-// the pins then misses none. A pin is cleared by whoever owns it, on any thread.
+// Invariants: `caller` and `reads` are written by the thread that has the slot, and are null outside of a read. That
+// thread sets a pin, from zero, while `reads` protects the object. A remover that checks `reads` first and the pins
+// afterwards therefore misses none. The owner of a pin clears it, on any thread.
 struct alignas(64) HazardRow {
   static constexpr size_t kPins = 6;
-  // In a pin: it has been handed over, its owner has a count instead. Pinned objects have even addresses.
+  // Flag in a pin: the pin has been handed over, and its owner has a reference count instead. Pinned objects have even
+  // addresses.
   static constexpr uintptr_t kHandedOver = 1;
 
-  // A read of what `object` has; `object` must not be destroyed meanwhile. One a thread at a time. Or none.
+  // A read of data that belongs to `object`, which must not be destroyed meanwhile. A thread has at most one. May be
+  // empty.
   class Read {
    public:
     Read() = default;
     Read(HazardRow& row, const void* object) : row_(&row) { LightStore(row.caller, object); }
-    // Goes on with one that was released.
+    // Continues a read that Release() left open.
     explicit Read(HazardRow* open) : row_(open) {}
     [[gnu::always_inline]] ~Read() { End(); }
     Read(Read&& other) noexcept : row_(other.Release()) {}
@@ -47,9 +49,9 @@ struct alignas(64) HazardRow {
     }
 
     HazardRow* row() const { return row_; }
-    // Leaves the read open, for whoever takes it.
+    // Leaves the read open; the caller passes the row to another Read.
     [[nodiscard]] HazardRow* Release() { return std::exchange(row_, nullptr); }
-    // The thread may read anew from then on.
+    // Ends the read. The thread may start another one afterwards.
     [[gnu::always_inline]] void End() {
       if (row_ == nullptr) return;
       row_->reads.store(nullptr, std::memory_order_release);
@@ -61,10 +63,11 @@ struct alignas(64) HazardRow {
     HazardRow* row_ = nullptr;
   };
 
-  // Null: all are taken. `object` is protected by `reads`.
+  // Returns null if all pins are in use. `object` must be protected by `reads`.
   std::atomic<uintptr_t>* TryPin(const void* object) {
     for (std::atomic<uintptr_t>& pin : pins) {
-      // Acquire: what the last owner did, perhaps on another thread, happens before what a remover does that sees this.
+      // Acquire: what the previous owner did, perhaps on another thread, happens before what a remover does that sees
+      // this pin.
       if (pin.load(std::memory_order_acquire) != 0) continue;
       pin.store(reinterpret_cast<uintptr_t>(object), std::memory_order_release);
       return &pin;
@@ -72,7 +75,7 @@ struct alignas(64) HazardRow {
     return nullptr;
   }
 
-  // False: it had been handed over, and the caller has a count to give back.
+  // Returns false if the pin had been handed over; the caller then has a reference count to give back.
   static bool Unpin(std::atomic<uintptr_t>& pin) {
     return (pin.exchange(0, std::memory_order_acq_rel) & kHandedOver) == 0;
   }
@@ -84,24 +87,24 @@ struct alignas(64) HazardRow {
 
 namespace hazard_row_detail {
 STOCKADE_EXPORT extern constinit HazardRow rows[kMaxThreadSlots];
-// Set with the thread's slot, and null again once that is given back.
+// Set together with the thread's slot, and null again after the slot is returned.
 STOCKADE_EXPORT extern constinit thread_local HazardRow* light_row;
 }  // namespace hazard_row_detail
 
-// The calling thread's. Null: there is none for it, and it must not read without a lock.
+// The calling thread's row. Null if the thread has none; it must not read without a lock then.
 inline HazardRow* ThisHazardRow() {
   const uint32_t slot = ThisThreadSlot();
   return slot < kMaxThreadSlots ? &hazard_row_detail::rows[slot] : nullptr;
 }
 
-// The same by one load, of a thread that has called that before, where InlineLightStoreWorks(). Else, and in a forked
-// child, null.
+// Like ThisHazardRow(), by one load, for a thread that has called that before, if InlineLightStoreWorks(). Otherwise,
+// and in a forked child, null.
 inline HazardRow* ThisLightRow() { return hazard_row_detail::light_row; }
 
-// Of all threads that may have begun a read before the caller's last HeavyFence().
+// The rows of all threads that may have begun a read before the caller's last HeavyFence().
 STOCKADE_EXPORT std::span<HazardRow> HazardRows();
 
-// Until no thread is in a Read of `object`; the caller sees to it that none begins. Yields meanwhile.
+// Waits until no thread is in a Read of `object`, and yields meanwhile. The caller ensures that no new one begins.
 STOCKADE_EXPORT void AwaitReads(const void* object);
 
 }  // namespace stockade::internal

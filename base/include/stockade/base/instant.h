@@ -10,27 +10,28 @@
 
 namespace stockade {
 
-// A point on a Clock: nanoseconds since an origin that means nothing outside the process. Arithmetic saturates, so a
-// deadline of "now plus an infinite span" is InfiniteFuture() and never wraps. A value type; any thread may copy it.
+// A point in time on a Clock: nanoseconds since an origin that is meaningful only within the process. Arithmetic
+// saturates, so "now plus an infinite span" is InfiniteFuture() and never wraps. A value type; any thread may copy it.
 class Instant {
  public:
   constexpr Instant() = default;
 
-  // That far from the origin.
+  // The instant `nanoseconds` after the origin.
   static constexpr Instant FromNanoseconds(int64_t nanoseconds) { return Instant(nanoseconds); }
-  // After, and before, all others.
+  // Later, and earlier, than all other instants.
   static constexpr Instant InfiniteFuture() { return Instant(std::numeric_limits<int64_t>::max()); }
   static constexpr Instant InfinitePast() { return Instant(std::numeric_limits<int64_t>::min()); }
 
-  // Since the origin; INT64_MAX and INT64_MIN for the infinite ones.
+  // Nanoseconds since the origin; INT64_MAX and INT64_MIN for the infinite instants.
   constexpr int64_t nanoseconds() const { return nanoseconds_; }
 
   friend constexpr auto operator<=>(Instant, Instant) = default;
 
-  // Infinite instants absorb finite spans; an overflow becomes the infinite instant on that side.
+  // Adding a finite span to an infinite instant does not change it. An overflow gives the infinite instant of that
+  // direction.
   friend Instant operator+(Instant at, absl::Duration span) {
     if (at == InfiniteFuture() || at == InfinitePast()) return at;
-    // Saturates, at the limits for the infinite spans too.
+    // ToInt64Nanoseconds() saturates and returns the limits for infinite spans, too.
     const int64_t delta = absl::ToInt64Nanoseconds(span);
     int64_t sum = 0;
     const bool infinite = delta == std::numeric_limits<int64_t>::max() || delta == std::numeric_limits<int64_t>::min();
@@ -39,7 +40,7 @@ class Instant {
   }
   friend Instant operator-(Instant at, absl::Duration span) { return at + -span; }
 
-  // The span from `from` to `to`; infinite where either end is and they differ.
+  // The span from `from` to `to`; infinite if either is infinite and they differ.
   friend absl::Duration operator-(Instant to, Instant from) {
     if (to == from) return absl::ZeroDuration();
     if (to == InfiniteFuture() || from == InfinitePast()) return absl::InfiniteDuration();

@@ -12,32 +12,33 @@
 
 namespace stockade::internal {
 
-// A ThreadPool whose threads start when they are first needed. Thread-safe.
+// A ThreadPool that starts its threads when they are first needed. Thread-safe.
 class STOCKADE_EXPORT LazyThreadPool final : public Executor {
  public:
   explicit LazyThreadPool(size_t threads) : threads_(threads) {}
-  ~LazyThreadPool() override;  // As Finish().
+  ~LazyThreadPool() override;  // Calls Finish().
   LazyThreadPool(const LazyThreadPool&) = delete;
   LazyThreadPool& operator=(const LazyThreadPool&) = delete;
 
-  // Starts the threads unless they run. ResourceExhausted: StartThread()'s. One load once they run.
+  // Starts the threads if they do not run yet. ResourceExhausted as from StartThread(). Costs one load once they run.
   absl::Status Start();
 
-  // Runs the task within the call if the threads cannot be started, or after Finish(). Callers for which that is wrong
+  // Runs the task during the call if the threads cannot be started, or after Finish(). Callers that cannot accept this
   // call Start() first.
   void Schedule(Task task) override;
 
-  // The calling thread is one of the pool's.
+  // Whether the calling thread belongs to the pool.
   bool RunningInThisThread() const override;
 
-  // Runs what is queued, and what that queues in turn, and joins. By one thread, not within a task.
+  // Runs all queued tasks, including those that tasks add, and joins the threads. Called by one thread, and not by a
+  // task.
   void Finish();
 
  private:
   const size_t threads_;
   std::mutex mutex_;
   bool finished_ = false;  // Guarded by mutex_.
-  // Written with mutex_ held. Stays while Finish() waits for the tasks, which may schedule.
+  // Written with mutex_ held. Remains set while Finish() waits for the tasks, because they may call Schedule().
   std::atomic<ThreadPool*> pool_{nullptr};
 };
 

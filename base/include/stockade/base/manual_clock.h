@@ -9,9 +9,9 @@
 
 namespace stockade {
 
-// A clock for tests: time stands still until Advance() or Set() moves it, and moving it wakes every thread whose
-// deadline has come. AwaitWaiters() lets a test know that a thread has parked before it moves the clock, so that no
-// test needs to sleep. Thread-safe. Must outlive every thread that waits on it.
+// A clock for tests. Its time changes only through Advance() and StepWallTime(), and Advance() wakes every thread whose
+// deadline has passed. With AwaitWaiters() a test waits until a thread has parked before it advances the clock, so that
+// no test needs to sleep. Thread-safe. Must outlive every thread that waits on it.
 class STOCKADE_EXPORT ManualClock final : public Clock {
  public:
   ManualClock() = default;
@@ -23,17 +23,17 @@ class STOCKADE_EXPORT ManualClock final : public Clock {
   absl::Time WallNow() const override;
   bool WaitUntil(std::condition_variable& cv, std::unique_lock<std::mutex>& lock, Instant deadline) override;
 
-  // Moves both the boot time and the wall time on by `span`, which must not be negative (aborts).
+  // Advances both the boot time and the wall time by `span`, which must not be negative (aborts).
   void Advance(absl::Duration span);
-  // Moves the wall time alone, as an administrator or NTP does.
+  // Changes the wall time alone, as an administrator or NTP does.
   void StepWallTime(absl::Duration span);
 
   // Blocks until at least `count` threads are parked in WaitUntil() with a finite deadline.
   void AwaitWaiters(size_t count);
 
  private:
-  // A thread inside WaitUntil(). It stays on the list, and its cv and mutex alive, while `pins` is above zero: that is
-  // what lets Advance() lock and notify it without holding mutex_ (a waiter takes its own mutex before mutex_).
+  // A thread inside WaitUntil(). It stays on the list, and its cv and mutex stay alive, while `pins` is above zero.
+  // Advance() can therefore lock and notify it without holding mutex_. (A waiter locks its own mutex before mutex_.)
   struct Waiter {
     std::condition_variable* cv;
     std::mutex* mutex;
@@ -42,7 +42,7 @@ class STOCKADE_EXPORT ManualClock final : public Clock {
   };
 
   mutable std::mutex mutex_;
-  std::condition_variable changed_;  // A waiter came, or a pin was dropped.
+  std::condition_variable changed_;  // A waiter was added, or a pin was dropped.
   Instant now_ = Instant::FromNanoseconds(1'000'000'000);
   absl::Time wall_now_ = absl::FromUnixSeconds(1'700'000'000);
   std::list<Waiter> waiters_;

@@ -7,11 +7,11 @@
 
 namespace stockade {
 
-// Who holds a lock: a 64-bit number that is never reused within the process. Zero is nobody.
+// Identifies the owner of a lock: a 64-bit number that is never reused within the process. Zero means no owner.
 using OwnerId = uint64_t;
 inline constexpr OwnerId kNoOwner = 0;
 
-// A fresh id, for an owner that is no thread (a task, a coroutine).
+// Returns a new id, for an owner that is not a thread (a task, a coroutine).
 STOCKADE_EXPORT OwnerId NewOwnerId();
 
 namespace internal::owner_id_detail {
@@ -19,8 +19,8 @@ STOCKADE_EXPORT extern constinit thread_local OwnerId this_thread;
 STOCKADE_EXPORT OwnerId AssignToThisThread();
 }  // namespace internal::owner_id_detail
 
-// The calling thread's id, given out at its first call; unlike a pthread_t or a slot it is never given to another
-// thread. Usable from destructors of thread_locals. One load of a thread_local.
+// The calling thread's id, assigned by its first call. Unlike a pthread_t or a slot it is never assigned to another
+// thread. Usable in destructors of thread_local objects. Costs one load of a thread_local.
 inline OwnerId ThisThreadOwnerId() {
   const OwnerId id = internal::owner_id_detail::this_thread;
   if (id != kNoOwner) [[likely]] {

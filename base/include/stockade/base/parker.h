@@ -12,24 +12,24 @@
 
 namespace stockade::internal {
 
-// Where one thread sleeps until another wakes it: Unpark() leaves a permit, at most one, and Park() takes it. So a
-// wake-up that comes first is not lost. What was done before Unpark() happens before the Park() that takes its permit
-// returns.
+// Lets one thread sleep until another wakes it. Unpark() leaves a permit, at most one, and Park() takes it, so a
+// wake-up that comes first is not lost. Everything before Unpark() happens before the return of the Park() that takes
+// its permit.
 //
-// On the system's clock it is a futex and nothing else. A condition variable costs two more steps a wake-up on Linux:
-// its sleeper takes the mutex back as if others waited for it, so that the unlock looks for them in the futexes' hash
-// table, through whoever sleeps in the same bucket: where 10,000 do, that is most of the time.
+// With the system clock this is a plain futex. On Linux a condition variable needs two more steps per wake-up: the
+// woken thread locks the mutex as if others waited for it, so its unlock searches the kernel's futex hash table,
+// including every sleeper in the same bucket. With 10,000 sleepers this search takes most of the time.
 class STOCKADE_EXPORT Parker {
  public:
   explicit Parker(Clock& clock) : clock_(clock), on_futex_(&clock == Clock::System()) {}
   Parker(const Parker&) = delete;
   Parker& operator=(const Parker&) = delete;
 
-  // One thread at a time. True: took a permit. False: there was none, and the clock has passed `until`, or has not: it
-  // may end early for no reason.
+  // Called by one thread at a time. Returns true if it took a permit. Returns false if there was none: the clock has
+  // passed `until`, or the wake-up was spurious.
   bool Park(Instant until);
 
-  // Any thread. The parker must be kept until it returns: who was parked may be off at once.
+  // Callable from any thread. The parker must exist until this returns, although the parked thread may already run on.
   void Unpark();
 
  private:
@@ -38,7 +38,7 @@ class STOCKADE_EXPORT Parker {
   Clock& clock_;
   const bool on_futex_;
   std::atomic<uint32_t> permit_{0};
-  // On other clocks. A permit is left with the mutex held: the sleeper does not miss it.
+  // Used with other clocks. A permit is left with the mutex held, so the sleeper does not miss it.
   std::mutex mutex_;
   std::condition_variable unparked_;
 };

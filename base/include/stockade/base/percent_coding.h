@@ -10,13 +10,13 @@
 
 namespace stockade::internal {
 
-// Where the first '%' stands that two hexadecimal digits do not follow.
+// The position of the first '%' that is not followed by two hexadecimal digits.
 STOCKADE_EXPORT std::optional<size_t> FindBadEscape(std::string_view text);
 
-// `text` with each %XX as the byte it stands for. `text` has no bad escape.
+// `text` with each %XX replaced by the byte that it encodes. `text` must have no bad escape.
 STOCKADE_EXPORT std::string PercentDecode(std::string_view text);
 
-// `text` with every byte as %XX but letters, digits, '-', '.', '_', '~' and those of `plain`.
+// `text` with every byte encoded as %XX, except letters, digits, '-', '.', '_', '~' and the bytes of `plain`.
 STOCKADE_EXPORT std::string PercentEncode(std::string_view text, std::string_view plain = {});
 
 }  // namespace stockade::internal

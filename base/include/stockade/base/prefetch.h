@@ -5,11 +5,11 @@
 
 namespace stockade::internal {
 
-// Asks for the cache line of `address` to be written soon: one transfer from another core, where a load and then a
-// write would be two.
+// Requests the cache line of `address` in exclusive state. A load followed by a write would transfer it twice from
+// another core.
 inline void PrefetchForWrite(const void* address) {
 #if defined(__x86_64__)
-  // What the builtin is without -mprfchw asks for a copy to read. All of x86-64 knows the instruction or skips it.
+  // Without -mprfchw the builtin requests a shared copy. Every x86-64 CPU executes this instruction or ignores it.
   asm("prefetchw %0" : : "m"(*static_cast<const char*>(address)));
 #else
   __builtin_prefetch(address, 1);

@@ -9,13 +9,14 @@
 
 namespace stockade::internal {
 
-// Starts `thread`, which does not run, with `body`. ResourceExhausted, with the system's reason: the process can have
-// no further thread now, and `body` was not called. All threads of the library start here, because std::thread throws.
+// Starts `thread`, which must not be running, with `body`. ResourceExhausted, with the system's message: no further
+// thread can be started now, and `body` was not called. The library starts all its threads through this function,
+// because the constructor of std::thread throws.
 STOCKADE_EXPORT absl::Status StartThread(std::thread& thread, absl::AnyInvocable<void()> body);
 
-// Starts `count` threads at the same time and ends them again; the status is StartThread()'s. For libraries that abort
-// or hang if a thread of theirs does not start: they are called after this. Another thread that starts between the two
-// can still take the last one.
+// Starts `count` threads at the same time and ends them again; the status is StartThread()'s. Called before libraries
+// that abort or hang if they cannot start a thread. Another thread that starts in between can still use up the last
+// one.
 STOCKADE_EXPORT absl::Status TryThreads(int count);
 
 }  // namespace stockade::internal

@@ -11,7 +11,7 @@
 
 namespace stockade::internal {
 
-// Debian's Abseil has a string_view of its own, other builds alias std's: this compiles with both.
+// Debian's Abseil has its own string_view; other builds use std::string_view. This compiles with both.
 inline absl::string_view AbslView(std::string_view text) { return {text.data(), text.size()}; }
 
 template <typename T>
@@ -23,7 +23,7 @@ decltype(auto) AbslPiece(const T& piece) {
   }
 }
 
-// absl::StrCat that takes std::string_view too.
+// absl::StrCat that also accepts std::string_view.
 template <typename... Pieces>
 std::string Concat(const Pieces&... pieces) {
   return absl::StrCat(AbslPiece(pieces)...);

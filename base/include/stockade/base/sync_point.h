@@ -7,12 +7,12 @@
 
 namespace stockade::internal {
 
-// Marks the places where a thread is about to touch what other threads touch too. A test that is built with
-// STOCKADE_TEST_SCHEDULES defines the two functions, and decides at each place which thread goes on: so it tries the
-// orders that luck does not. They are nothing in every other build.
+// Marks places at which a thread is about to access shared data. A test that is built with STOCKADE_TEST_SCHEDULES
+// defines the two functions and decides at each place which thread continues, so that it covers interleavings that are
+// rare in practice. In other builds both functions do nothing.
 //
-// Rules: no point within a critical section, so that the thread that goes on never meets a mutex that is held; every
-// wait goes through Clock::WaitUntil(), which the test brings along, and everything that ends one through WakeOnly().
+// Rules: there are no points inside critical sections, so that the chosen thread never blocks on a mutex. Every wait
+// goes through Clock::WaitUntil(), which the test implements, and every notification goes through WakeOnly().
 #ifdef STOCKADE_TEST_SCHEDULES
 void SyncPoint();
 void Woke(std::condition_variable& sleeper);
@@ -21,7 +21,7 @@ inline void SyncPoint() {}
 inline void Woke(std::condition_variable&) {}
 #endif
 
-// Of `sleeper` at most one thread waits.
+// At most one thread waits on `sleeper`.
 inline void WakeOnly(std::condition_variable& sleeper) {
   sleeper.notify_one();
   Woke(sleeper);

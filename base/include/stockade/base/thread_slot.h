@@ -7,13 +7,13 @@
 
 namespace stockade::internal {
 
-// A small number that belongs to one running thread: an index into per-thread cells. The lowest free number is given
-// out, and comes back when the thread ends, so numbers stay dense as threads come and go and two running threads never
-// share one. A thread that has one has called InitAsymmetricFence(). Handing a slot on synchronizes: what the old owner
-// wrote happens before what the new one reads.
+// A small number that belongs to one running thread, used as an index into per-thread cells. A thread gets the lowest
+// free number and returns it when it ends, so numbers stay dense and two running threads never share one. A thread with
+// a slot has called InitAsymmetricFence(). Reuse of a slot synchronizes: the previous owner's writes happen before the
+// next owner's reads.
 //
-// kNoSlot means that the thread has none: more than kMaxThreadSlots threads run, or the thread is past the destruction
-// of its thread_locals. Such callers use a shared cell with read-modify-writes.
+// kNoSlot means that the thread has no slot, because more than kMaxThreadSlots threads run or because its thread_local
+// objects have been destroyed. Such callers use a shared cell with read-modify-writes.
 inline constexpr uint32_t kMaxThreadSlots = 1024;
 inline constexpr uint32_t kNoSlot = UINT32_MAX;
 
@@ -23,7 +23,7 @@ STOCKADE_EXPORT extern constinit thread_local uint32_t slot;
 STOCKADE_EXPORT uint32_t Assign();
 }  // namespace thread_slot_detail
 
-// The calling thread's slot. The first call of a thread takes a mutex; later ones are one load of a thread_local.
+// The calling thread's slot. A thread's first call locks a mutex; later ones are one load of a thread_local.
 inline uint32_t ThisThreadSlot() {
   const uint32_t slot = thread_slot_detail::slot;
   if (slot != thread_slot_detail::kUnassigned) [[likely]] {
@@ -32,11 +32,12 @@ inline uint32_t ThisThreadSlot() {
   return thread_slot_detail::Assign();
 }
 
-// The same by one load; of a thread that has not called that, it is not below kMaxThreadSlots.
+// Like ThisThreadSlot(), by one load. For a thread that has not called that before, the result is at least
+// kMaxThreadSlots.
 inline uint32_t ThisThreadSlotIfAny() { return thread_slot_detail::slot; }
 
-// All slots that are or were taken are below it. A thread has raised it (seq_cst) before its first ThisThreadSlot()
-// returns.
+// An upper bound (exclusive) of all slots that are or were in use. A thread raises it (seq_cst) before its first
+// ThisThreadSlot() returns.
 STOCKADE_EXPORT uint32_t ThreadSlotsUsed();
 
 }  // namespace stockade::internal

@@ -17,45 +17,45 @@
 
 namespace stockade::internal {
 
-// Runs tasks at given times, one after another, on one thread of its own, which starts when it is first needed. For
-// tasks that are short: one that takes long delays the rest. Thread-safe.
+// Runs tasks at given times, one after another, on one thread of its own, which starts when it is first needed. Tasks
+// must be short, because a long one delays the others. Thread-safe.
 class STOCKADE_EXPORT TimerQueue {
  public:
-  // Names a task for Cancel(); ordered as the tasks are.
+  // Identifies a task for Cancel(). Ids have the same order as the tasks.
   using Id = std::pair<Instant, uint64_t>;
 
   // `clock` must outlive the queue.
   explicit TimerQueue(Clock* clock) : clock_(clock) {}
-  ~TimerQueue();  // As Stop().
+  ~TimerQueue();  // Calls Stop().
   TimerQueue(const TimerQueue&) = delete;
   TimerQueue& operator=(const TimerQueue&) = delete;
 
-  // Waits for the task that runs, if one does; those that have not begun never will: they are destroyed, and so is what
-  // is scheduled from now on, at once. By one thread, not within a task.
+  // Waits for the task that runs, if any. Tasks that have not begun are destroyed without running, and so are tasks
+  // that are scheduled later. Called by one thread, and not by a task.
   void Stop();
 
-  // Starts the thread unless it runs. ResourceExhausted: StartThread()'s. Once it is OK, every task runs in time. One
-  // load once it runs.
+  // Starts the thread if it does not run yet. ResourceExhausted as from StartThread(). After OK, every task runs in
+  // time. Costs one load once the thread runs.
   absl::Status Start();
 
-  // Runs `task` when the clock passes `at`; what it throws ends the process. O(log n). Starts the thread; if that
-  // fails, which is logged, the task waits until a later Schedule() or Start() succeeds.
+  // Runs `task` when the clock passes `at`. An exception that it throws ends the process. O(log n). Starts the thread;
+  // if that fails, the failure is logged and the task waits until a later Schedule() or Start() succeeds.
   Id Schedule(Instant at, Executor::Task task);
-  // The task will not run, unless it has begun; does not wait for it. O(log n).
+  // Prevents the task from running unless it has begun. Does not wait for it. O(log n).
   void Cancel(const Id& id);
 
  private:
-  absl::Status StartLocked();  // With mutex_ held.
+  absl::Status StartLocked();  // Called with mutex_ held.
   void Run();
 
   Clock* const clock_;
   std::mutex mutex_;
-  std::condition_variable changed_;     // The earliest task, or stopping_.
+  std::condition_variable changed_;     // The earliest task or stopping_ changed.
   std::map<Id, Executor::Task> tasks_;  // Guarded by mutex_.
   uint64_t next_ = 0;                   // Guarded by mutex_.
   bool stopping_ = false;               // Guarded by mutex_.
   std::thread thread_;                  // Started under mutex_.
-  std::atomic<bool> started_{false};    // Written with mutex_ held. The thread runs.
+  std::atomic<bool> started_{false};    // Written with mutex_ held. True if the thread runs.
 };
 
 }  // namespace stockade::internal

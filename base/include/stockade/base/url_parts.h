@@ -17,9 +17,9 @@
 
 namespace stockade::internal {
 
-// Pieces of URLs that name servers: scheme://[user[:password]@]host[:port][,...][/path][?key=value&...]. All fail with
-// InvalidArgument, which begins with `what` ("Redis URL") and never shows what may be a password. They connect to
-// nothing.
+// Parses URLs of servers: scheme://[user[:password]@]host[:port][,...][/path][?key=value&...]. Every error is
+// InvalidArgument with a message that begins with `what` ("Redis URL") and never contains what may be a password.
+// Nothing here connects to a server.
 
 template <typename... Pieces>
 absl::Status InvalidUrl(std::string_view what, const Pieces&... pieces) {
@@ -28,22 +28,22 @@ absl::Status InvalidUrl(std::string_view what, const Pieces&... pieces) {
 
 inline std::string QuotedUrlValue(std::string_view value) { return Concat("'", absl::CEscape(AbslView(value)), "'"); }
 
-// `text` up to the first `separator`, and what follows that, if it is there.
+// `text` up to the first `separator`, and the rest after it, if there is a separator.
 STOCKADE_EXPORT std::pair<std::string_view, std::optional<std::string_view>> SplitAt(std::string_view text,
                                                                                      char separator);
 
-// A number of digits alone.
+// A number that consists of digits only.
 STOCKADE_EXPORT std::optional<int> ParseUrlNumber(std::string_view text, int min, int max);
 
-// Finds blanks and control characters, as a line's end read along with a secret, for every part at once; and bad
-// escapes, so that decoding cannot fail.
+// Rejects blanks and control characters (such as the newline of a line that a secret was read from) in all parts at
+// once, and bad escapes, so that decoding cannot fail.
 STOCKADE_EXPORT absl::Status CheckUrlBytes(std::string_view what, std::string_view url, size_t max_bytes);
 
-// Raw: nothing is decoded.
+// The undecoded parts.
 struct UrlParts {
   std::string_view user_info = {};  // Without its '@'.
   std::string_view hosts = {};
-  std::string_view path = {};   // With its '/', or empty.
+  std::string_view path = {};   // With its '/'; or empty.
   std::string_view query = {};  // Without its '?'.
 };
 
@@ -63,12 +63,12 @@ struct UrlEndpoint {
 STOCKADE_EXPORT absl::StatusOr<UrlEndpoint> ParseUrlEndpoint(std::string_view what, std::string_view text,
                                                              uint16_t default_port);
 
-// A UNIX socket's path, decoded.
+// Checks the decoded path of a UNIX socket.
 STOCKADE_EXPORT absl::Status CheckSocketPath(std::string_view what, const std::string& path);
 
 struct UrlParameter {
   std::string_view key;
-  std::string* value;  // Set, decoded, where it is there.
+  std::string* value;  // Set to the decoded value if the key is present.
   bool seen = false;
 };
 STOCKADE_EXPORT absl::Status ParseUrlQuery(std::string_view what, std::string_view query,
