@@ -26,24 +26,26 @@ namespace internal {
 
 enum class MetricType {
   kCounter,
-  kGauge,             // Read at scrape time, by callbacks.
-  kSecondsHistogram,  // Of spans: bounds 125 ns * 2^k, k = 0..27 (to 16.8 s).
-  kCountHistogram,    // Of sizes: bounds 2^k, k = 0..16.
+  kGauge,             // Callbacks read its value at scrape time.
+  kSecondsHistogram,  // Time spans: bounds 125 ns * 2^k, k = 0..27 (to 16.8 s).
+  kCountHistogram,    // Sizes: bounds 2^k, k = 0..16.
 };
 
-// One exported series of a component. Tables of these are constants with static storage: a set keeps the pointers.
+// One exported series of a component. Tables of these are constants with static storage, because a set keeps pointers
+// to them.
 struct MetricDef {
   MetricType type;
-  std::string_view name;  // As exported: base unit and _total included.
+  std::string_view name;  // As exported, with the base unit and _total.
   std::string_view help;
-  std::string_view label_name = {};  // One fixed label, such as result="hit"; empty: none.
+  std::string_view label_name = {};  // One fixed label, such as result="hit"; empty if there is none.
   std::string_view label_value = {};
 };
 
 using MetricLabels = std::vector<std::pair<std::string, std::string>>;
 
-// What one named component counts: a cell a counter, a run of cells a histogram, in the order of its table. Components
-// of the same table and labels share one set, which is how their series are summed and why counts outlive a component.
+// The metrics of one named component, in the order of its table: one cell per counter and a range of cells per
+// histogram. Components with the same table and labels share one set. Their series are therefore summed, and counts
+// outlive a component.
 class STOCKADE_EXPORT MetricSet {
  public:
   MetricSet(std::span<const MetricDef> defs, MetricLabels labels);
@@ -51,12 +53,12 @@ class STOCKADE_EXPORT MetricSet {
   MetricSet(const MetricSet&) = delete;
   MetricSet& operator=(const MetricSet&) = delete;
 
-  // Returns what the calling thread's cell now has.
+  // Returns the new value of the calling thread's cell.
   uint64_t Add(size_t metric, uint64_t n) { return cells_.Add(first_cell_[metric], n); }
-  // `value`: nanoseconds, or a size. Negative counts as zero.
+  // `value` is in nanoseconds or is a size. A negative value counts as zero.
   void Observe(size_t metric, int64_t value);
 
-  // For a component that adds to one of its counters on a path where each load counts: the cells, and the place there.
+  // The cells, and a metric's index in them. For components that add to a counter on a path where every load matters.
   StripedCells& cells() { return cells_; }
   size_t cell_of(size_t metric) const { return first_cell_[metric]; }
   const size_t* first_cells() const { return first_cell_.data(); }
@@ -66,12 +68,12 @@ class STOCKADE_EXPORT MetricSet {
   struct HistogramValue {
     std::vector<double> upper_bounds;     // In seconds or as sizes, ascending, without +Inf.
     std::vector<uint64_t> bucket_counts;  // Not cumulative; one more than bounds, the last is +Inf.
-    uint64_t count = 0;                   // The sum of bucket_counts, always.
+    uint64_t count = 0;                   // Always the sum of bucket_counts.
     double sum = 0;
   };
   HistogramValue ReadHistogram(size_t metric) const;
 
-  // The sum of the callbacks that are there. They run with this set's mutex held.
+  // The sum of the registered callbacks' results. The callbacks run with this set's mutex held.
   double GaugeValue(size_t metric) const;
 
   using GaugeReader = std::function<double()>;
@@ -81,7 +83,7 @@ class STOCKADE_EXPORT MetricSet {
   };
   using GaugeId = std::list<Gauge>::iterator;
   GaugeId AddGauge(size_t metric, GaugeReader read);
-  // After it has returned the callback runs no more; it waits for a scrape that is in it.
+  // After this returns, the callback does not run any more. Waits for a scrape that is running it.
   void RemoveGauge(GaugeId id);
 
   std::span<const MetricDef> defs() const { return defs_; }
@@ -90,22 +92,23 @@ class STOCKADE_EXPORT MetricSet {
  private:
   const std::span<const MetricDef> defs_;
   const MetricLabels labels_;
-  const std::vector<size_t> first_cell_;  // A histogram: its buckets, then its sum.
+  const std::vector<size_t> first_cell_;  // A histogram has its buckets, then its sum.
   StripedCells cells_;
   mutable std::mutex gauges_mutex_;
   std::list<Gauge> gauges_;  // Guarded by gauges_mutex_.
 };
 
-// A component's hold on its set, or on nothing where its metrics are off (then every call is a branch). Its destructor
-// takes the component's gauges away; what was counted stays. A component declares it as its last member, so that gauge
-// callbacks never see a member destroyed, and must not be destroyed with a lock held that its gauge callbacks take.
+// A component's handle for its set. If the component's metrics are disabled there is no set, and every call is one
+// branch. The destructor removes the component's gauges; its counts remain. A component declares it as its last member,
+// so that gauge callbacks never use a destroyed member. It must not be destroyed with a lock held that the gauge
+// callbacks acquire.
 //
-// Add and Observe are thread-safe and wait-free after a thread's first; the rest belongs to the component's
-// constructor.
+// Add() and the Observe functions are thread-safe, and wait-free after a thread's first call. Only the component's
+// constructor calls the others.
 class STOCKADE_EXPORT ComponentMetrics {
  public:
-  ComponentMetrics() = default;  // Off.
-  // Off where `registry` is null.
+  ComponentMetrics() = default;  // Disabled.
+  // Disabled if `registry` is null.
   ComponentMetrics(MetricsRegistry* registry, std::span<const MetricDef> defs, MetricLabels labels);
   ~ComponentMetrics();
 
@@ -114,12 +117,12 @@ class STOCKADE_EXPORT ComponentMetrics {
 
   bool enabled() const { return set_ != nullptr; }
 
-  // Returns what the calling thread's cell now has, by which a thread can sample; 0 where off.
+  // Returns the new value of the calling thread's cell, which callers can use for sampling; 0 if disabled.
   uint64_t Add(size_t metric, uint64_t n = 1) { return cells_ != nullptr ? cells_->Add(first_cells_[metric], n) : 0; }
   void Observe(size_t metric, absl::Duration span) {
     if (set_ != nullptr) set_->Observe(metric, absl::ToInt64Nanoseconds(span));
   }
-  // The span between two readings of a clock, without the detour over a Duration.
+  // Records the span between two clock readings without creating a Duration.
   void ObserveSpan(size_t metric, Instant from, Instant to) {
     if (set_ == nullptr) return;
     int64_t span = 0;
@@ -132,13 +135,13 @@ class STOCKADE_EXPORT ComponentMetrics {
   // `read` must be callable from any thread until this object is destroyed, and must not throw.
   void AddGauge(size_t metric, MetricSet::GaugeReader read);
 
-  // Null where off.
+  // Null if disabled.
   const MetricSet* set() const { return set_.get(); }
   MetricSet* set() { return set_.get(); }
 
  private:
   std::shared_ptr<MetricSet> set_;
-  // Of the set, so that Add() has two loads less to wait for. Null where off.
+  // Copies of the set's pointers, which save Add() two dependent loads. Null if disabled.
   StripedCells* const cells_ = nullptr;
   const size_t* const first_cells_ = nullptr;
   std::vector<MetricSet::GaugeId> gauges_;

@@ -20,18 +20,19 @@
 
 namespace stockade {
 
-// Adds up what components count, when Prometheus asks. Components take a registry through their options: the
-// process-wide one unless told otherwise, nullptr for none. Hand it to a prometheus::Exposer of your own, or start a
-// MetricsServer.
+// Collects the metrics of components and sums them at scrape time. Components take a registry through their options: by
+// default the process-wide one, and nullptr disables metrics. Register it with a prometheus::Exposer of your own, or
+// start a MetricsServer.
 //
-// Components of one kind and name share one series. What a destroyed component had counted stays in the sums, so no
-// rate ever jumps; its gauges go with it. A registry may be destroyed before or after its components.
+// Components of one kind and name share one series. The counts of a destroyed component remain in the sums, so that
+// rates never jump; its gauges are removed. A registry may be destroyed before or after its components.
 //
-// Bounded: a registry has series for kMaxNames names of components of each kind, which it keeps for good. Components
-// with further names share one series, in which each label given at construction is kOtherNames; a warning says so once
-// a kind. A name that is made per customer or per request therefore costs a bound amount of memory and scrape time.
+// Memory is bounded: for each kind of component, a registry has series for the first kMaxNames names and keeps them for
+// good. Components with further names share one series, in which every label from the constructor is kOtherNames; a
+// warning is logged once per kind. Names that are generated per customer or per request therefore cost a bounded amount
+// of memory and scrape time.
 //
-// Thread-safe. Collect() holds no lock that counting takes.
+// Thread-safe. Collect() holds no lock that counting needs.
 class STOCKADE_EXPORT MetricsRegistry final : public prometheus::Collectable {
  public:
   MetricsRegistry() = default;
@@ -41,7 +42,7 @@ class STOCKADE_EXPORT MetricsRegistry final : public prometheus::Collectable {
   // The process-wide registry. Never destroyed.
   static MetricsRegistry* Default();
 
-  // Names that have series of their own, of each kind of component; and the name of all others.
+  // The number of names per kind of component that have their own series, and the name that all further ones share.
   static constexpr size_t kMaxNames = 1'000;
   static constexpr std::string_view kOtherNames = "_other";
 
@@ -53,15 +54,15 @@ class STOCKADE_EXPORT MetricsRegistry final : public prometheus::Collectable {
 
   using Key = std::pair<const internal::MetricDef*, internal::MetricLabels>;
 
-  // Escapes values of labels that are not printable UTF-8: Prometheus would refuse the whole scrape because of one.
+  // Escapes label values that are not printable UTF-8, because Prometheus would reject the whole scrape.
   std::shared_ptr<internal::MetricSet> SetFor(std::span<const internal::MetricDef> defs, internal::MetricLabels labels);
 
-  // Whether the component that `labels` are of, by the first of them, has series of its own. With mutex_ held.
+  // Whether the component that the first of `labels` names has its own series. Called with mutex_ held.
   bool HasOwnSeries(const internal::MetricDef* defs, const internal::MetricLabels& labels);
 
   mutable std::mutex mutex_;
   std::map<Key, std::shared_ptr<internal::MetricSet>> sets_;           // Guarded by mutex_. Only grows.
-  std::map<const internal::MetricDef*, std::set<std::string>> names_;  // Guarded by mutex_. At most kMaxNames of each.
+  std::map<const internal::MetricDef*, std::set<std::string>> names_;  // Guarded by mutex_. At most kMaxNames each.
   std::set<const internal::MetricDef*> warned_;                        // Guarded by mutex_.
 };
 

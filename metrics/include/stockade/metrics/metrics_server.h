@@ -12,11 +12,11 @@
 
 namespace stockade {
 
-// Where a MetricsServer listens, and what it serves.
+// The address of a MetricsServer and the registry that it serves.
 struct STOCKADE_EXPORT MetricsServerOptions {
-  // An IPv4 address to listen on. Loopback, because metrics are nobody's business by default.
+  // The IPv4 address to listen on. Loopback by default, because metrics are not meant for other hosts.
   std::string address = "127.0.0.1";
-  // 0: one that is free; port() tells which.
+  // 0 chooses a free port, which port() returns.
   uint16_t port = 9464;
   // Must outlive the server. Not null.
   const MetricsRegistry* registry = MetricsRegistry::Default();
@@ -25,28 +25,29 @@ struct STOCKADE_EXPORT MetricsServerOptions {
   absl::Status Validate() const;
 };
 
-// Serves a registry at http://address:port/metrics in Prometheus' text format, on eight threads of its own and one that
-// accepts (prometheus-cpp's Exposer). Thread-safe. Unusable in a forked child.
+// Serves a registry at http://address:port/metrics in the Prometheus text format, on eight threads of its own and one
+// that accepts connections (prometheus-cpp's Exposer). Thread-safe. Not usable in a forked child.
 //
-// A connection that does not send its request within 2 s is closed; until then, and for a second more, it keeps one of
-// the threads. So up to eight such connections delay nobody, and more delay a scrape by 3 s for each eight. Whoever can
-// connect can read: there is no authentication, and no check of the header Host.
+// A connection that does not send its request within 2 s is closed. It occupies one of the threads for these 2 s and
+// one second more. Up to eight such connections therefore delay no scrape, and further ones delay a scrape by 3 s for
+// each eight. There is no authentication and no check of the Host header: every client that can connect can read the
+// metrics.
 //
-// SIGPIPE is ignored in the whole process from then on: each of civetweb's threads sets that when it begins, which may
+// From then on SIGPIPE is ignored in the whole process: each of civetweb's threads sets that when it starts, which may
 // be shortly after Start() has returned. The server itself does not need it.
 class STOCKADE_EXPORT MetricsServer {
  public:
-  // InvalidArgument: Validate()'s text. Unavailable: the address cannot be bound. ResourceExhausted: the system gives
-  // no threads.
+  // InvalidArgument: an option is invalid; the message is that of Validate(). Unavailable: the address cannot be bound.
+  // ResourceExhausted: the threads cannot be started.
   static absl::StatusOr<std::unique_ptr<MetricsServer>> Start(const MetricsServerOptions& options = {});
 
-  // Waits for the scrapes that are being answered.
+  // Waits for scrapes that are in progress.
   ~MetricsServer();
 
   MetricsServer(const MetricsServer&) = delete;
   MetricsServer& operator=(const MetricsServer&) = delete;
 
-  // Where it listens, also where the options left the choice to the system.
+  // The port that the server listens on, also if options.port was 0.
   uint16_t port() const;
 
  private:

@@ -11,15 +11,15 @@
 
 namespace stockade::internal {
 
-// A row of 64-bit sums that threads add to without sharing a cache line: each thread slot has a row of its own, made at
-// its first use, and a read adds the rows up. LongAdder (Java) and folly's ThreadCachedInt are of this kind.
+// A row of 64-bit sums that threads add to without sharing cache lines. Each thread slot has its own row, created when
+// it is first used, and a read adds up the rows. LongAdder (Java) and folly's ThreadCachedInt work in the same way.
 //
-// Invariants: row s is written only by the thread that has slot s now, so an addition is a plain load and store
-// (relaxed; no read-modify-write); slots are handed on with synchronization, so no addition is lost between owners.
-// Threads without a slot below kRows add to one shared row by fetch_add. A sum is exact once the adders have been
-// joined, and never falls.
+// Invariants: only the thread that has slot s writes row s, so an addition is a plain load and store (relaxed; no
+// read-modify-write). Reuse of a slot synchronizes, so no addition is lost between owners. Threads without a slot below
+// kRows add to one shared row by fetch_add. A sum is exact after the adding threads have been joined, and never
+// decreases.
 //
-// Memory: 2 KiB, and a row (8 bytes a cell, rounded up to 64) for each thread slot that has ever added.
+// Memory: 2 KiB, plus one row (8 bytes per cell, rounded up to 64 bytes) for each thread slot that has ever added.
 class STOCKADE_EXPORT StripedCells {
  public:
   explicit StripedCells(size_t cells);
@@ -28,8 +28,8 @@ class STOCKADE_EXPORT StripedCells {
   StripedCells(const StripedCells&) = delete;
   StripedCells& operator=(const StripedCells&) = delete;
 
-  // Wait-free, but for a thread's first call, which allocates; a thread for which there is no memory adds to the shared
-  // row. Returns what the row that it has added to now has.
+  // Wait-free, except for a thread's first call, which allocates its row. A thread whose row cannot be allocated adds
+  // to the shared row. Returns the new value of the cell in the row that was used.
   uint64_t Add(size_t cell, uint64_t n) noexcept {
     const uint32_t slot = ThisThreadSlot();
     if (slot < kRows) [[likely]] {
@@ -42,7 +42,8 @@ class STOCKADE_EXPORT StripedCells {
     return shared_[cell].fetch_add(n, std::memory_order_relaxed) + n;
   }
 
-  // Adds where that takes a load and a store. False: it does not, and nothing was added. `slot`: ThisThreadSlotIfAny().
+  // Adds if one load and one store are enough. Otherwise returns false and adds nothing. `slot` is
+  // ThisThreadSlotIfAny().
   bool TryAdd(uint32_t slot, size_t cell, uint64_t n) noexcept {
     if (slot >= kRows) return false;
     std::atomic<uint64_t>* const row = rows_[slot].load(std::memory_order_relaxed);
