@@ -21,65 +21,71 @@
 
 namespace stockade {
 
-// A Redis server, the master that sentinels name, or a cluster, for all threads of a process:
+// A client for one Redis server, for the master that Sentinels name, or for a cluster. One client serves all threads of
+// a process:
 //
 //   absl::StatusOr<std::unique_ptr<RedisClient>> redis = RedisClient::Connect("redis://127.0.0.1:6379");
 //   absl::StatusOr<RedisReply> left = (*redis)->Run(RedisCommand("DECRBY").Key("stock").Arg(2));
 //
-// All commands for one server go over one connection and are pipelined by themselves: callers share round trips, and
-// none waits for another to have its reply. A lone caller sends and receives on its own thread. Do not send what blocks
-// the connection for everybody (BLPOP, WAIT with a long time-out) or changes its state (SELECT, MULTI, SUBSCRIBE,
-// CLIENT REPLY): nothing here looks for it.
+// All commands for one server use one connection and are pipelined automatically: callers share round trips, and no
+// caller waits for another caller's reply. A single caller sends and receives on its own thread. Callers must not send
+// commands that block the connection (BLPOP, WAIT with a long time-out) or change its state (SELECT, MULTI, SUBSCRIBE,
+// CLIENT REPLY); the client does not check for them.
 //
-// A lost connection is made anew, after a pause that grows. Commands wait for it until their time-out. What had been
-// sent when it was lost is Unavailable, and RedisOutcomeUnknown() is true: Redis may have run it. It is sent again only
-// where the command is marked Idempotent(). What Redis itself refuses for now (LOADING, TRYAGAIN, MOVED, ...) has not
-// run, and is tried again until the time-out. redis_status.h tells the errors.
+// The client replaces a lost connection with exponential back-off. Commands wait for it until their time-out. A command
+// that had been sent on the lost connection is Unavailable and RedisOutcomeUnknown() is true, because Redis may have
+// run it; it is sent again only if it is marked Idempotent(). A command that Redis refuses for now (LOADING, TRYAGAIN,
+// MOVED, ...) has not run, and is retried until its time-out. redis_status.h lists the errors.
 //
-// Commands of one thread to one server, each begun after the one before it had been handed over, run in that order,
-// except around a redirection or a retry.
+// Commands that one thread sends to one server run in the order in which they were passed to the client, except around
+// a redirection or a retry.
 //
 // Thread-safe. Must not be used in a forked child.
 class STOCKADE_EXPORT RedisClient {
  public:
-  // `url`: redis_url.h says what it may be. Blocks until the first connection is there, at most connect_timeout for
-  // each endpoint, unless wait_for_connection is false; Unavailable where there is none, InvalidArgument for a bad URL
-  // or bad options, or if the server lacks the URL's database, ResourceExhausted if the system gives no thread or no
-  // file descriptor. Unauthenticated or PermissionDenied: the server refuses the URL's user and password.
+  // Connects to `url`; redis_url.h describes its forms. Unless wait_for_connection is false, blocks until the first
+  // connection is established, for at most connect_timeout per endpoint.
+  //   Unavailable: no connection could be established.
+  //   InvalidArgument: the URL or an option is invalid, or the server does not have the URL's database.
+  //   ResourceExhausted: a thread or a file descriptor could not be created.
+  //   Unauthenticated, PermissionDenied: the server refuses the URL's user and password.
   static absl::StatusOr<std::unique_ptr<RedisClient>> Connect(std::string_view url, RedisOptions options = {});
 
-  // What is still to be answered gets Cancelled, and subscriptions end. Waits for callbacks on the client's own threads
-  // and for an attempt to connect. No call may be running, and it must not be called on a callback.
+  // Completes pending commands with Cancelled and ends the subscriptions. Waits for callbacks on the client's own
+  // threads and for an attempt to connect. No call may be in progress, and a callback must not destroy the client.
   ~RedisClient();
   RedisClient(const RedisClient&) = delete;
   RedisClient& operator=(const RedisClient&) = delete;
 
-  // Blocks until the reply is there. An error that the server answers with is a status; within an array it is a reply.
+  // Blocks until the reply has arrived. An error reply becomes a status; an error inside an array is returned as a
+  // reply.
   absl::StatusOr<RedisReply> Run(const RedisCommand& command, RedisCallOptions options = {});
 
-  // All at once, in their order where they go to one server: one round trip for each server. The replies stand in the
-  // order of the commands. One command's error is no other's.
+  // Sends all commands at once, in one round trip per server; commands for the same server keep their order. The
+  // replies are in the order of the commands. An error of one command does not affect the others.
   std::vector<absl::StatusOr<RedisReply>> RunMany(std::span<const RedisCommand> commands,
                                                   RedisCallOptions options = {});
 
-  // Never blocks for the network. `done` is called once, on RedisOptions::callback_executor; what it throws is logged.
-  // If the client's own thread for callbacks cannot be started, `done` gets ResourceExhausted within the call.
+  // Never blocks on the network. `done` is invoked once, on RedisOptions::callback_executor; exceptions that it throws
+  // are logged. If the client's own callback thread cannot be started, `done` gets ResourceExhausted during the call.
   using Callback = absl::AnyInvocable<void(absl::StatusOr<RedisReply>)>;
   void RunAsync(RedisCommand command, Callback done, RedisCallOptions options = {});
 
-  // As RunAsync(). The future must not be waited for on a callback.
+  // Like RunAsync(). A callback must not wait for the future.
   std::future<absl::StatusOr<RedisReply>> RunFuture(RedisCommand command, RedisCallOptions options = {});
 
-  // Hears messages on `channel`, which may have any bytes, until the subscription is ended. Never blocks for the
-  // network: on_subscribed tells when it has begun. ResourceExhausted: RedisOptions::max_channels, or the system gives
-  // no thread. InvalidArgument: a
-  // name longer than kMaxRedisChannelBytes. Cancelled, on a callback: the client is being destroyed.
+  // Receives the messages on `channel`, whose name may contain any bytes, until the subscription ends. Never blocks on
+  // the network: on_subscribed is invoked when the subscription has begun.
+  //   ResourceExhausted: the limit RedisOptions::max_channels is reached, or a thread could not be started.
+  //   InvalidArgument: the name is longer than kMaxRedisChannelBytes.
+  //   Cancelled, in a callback: the client is being destroyed.
   absl::StatusOr<RedisSubscription> Subscribe(std::string channel, RedisSubscriber subscriber);
 
-  // Whether channels belong to slots: a cluster of Redis 7 or newer, where a message reaches only the node of its slot.
+  // Whether channels belong to hash slots. True for a cluster of Redis 7 or newer, where a message reaches only the
+  // node of the channel's slot.
   bool sharded_channels() const;
-  // What a message for Subscribe() is sent by, as scripts take it: "PUBLISH", or "SPUBLISH" with sharded channels,
-  // where the channel is a key: Key(channel).
+  // The command that publishes a message to Subscribe()'s channels, for use in scripts: "PUBLISH", or "SPUBLISH" with
+  // sharded channels. SPUBLISH takes the channel as a key: Key(channel).
   std::string_view publish_command() const;
 
  private:

@@ -17,46 +17,47 @@
 
 namespace stockade {
 
-// One command for Redis, written as its users say it:
+// One Redis command:
 //
 //   RedisCommand("SET").Key("stock").Arg(2000).Arg("PX").Arg(30'000)
 //   RedisCommand(take_script, {"stock"}).Arg(1)
 //
-// Keys are named as such, because on a cluster they choose the node. It holds the bytes that will be sent, and may be
-// sent any number of times. A value type; not thread-safe while it is built.
+// Keys are passed separately from other arguments because they select the node of a cluster. A command holds its
+// encoded bytes and may be sent any number of times. A value type; not thread-safe while it is built.
 class STOCKADE_EXPORT RedisCommand {
  public:
-  // `name` in one word: a second one ("CLUSTER", "INFO") is an argument.
+  // `name` is a single word. The second word of "CLUSTER INFO" is an argument.
   explicit RedisCommand(std::string_view name);
-  // Runs `script` with KEYS; arguments follow as Arg(). Sent by the script's hash, and whole where the server does not
-  // know it.
+  // Runs `script` with KEYS; Arg() adds its arguments. The client sends the hash of the script, and its source if the
+  // server does not know the hash.
   RedisCommand(const RedisScript& script, std::span<const std::string_view> keys);
   RedisCommand(const RedisScript& script, std::initializer_list<std::string_view> keys)
       : RedisCommand(script, std::span(keys.begin(), keys.size())) {}
 
-  // The next key, which may have any bytes.
+  // Appends a key, which may contain any bytes.
   RedisCommand& Key(std::string_view key) &;
   RedisCommand&& Key(std::string_view key) && { return std::move(Key(key)); }
 
-  // The next argument, which may have any bytes; a number goes as its decimal digits.
+  // Appends an argument, which may contain any bytes. A number is sent in decimal.
   RedisCommand& Arg(std::string_view arg) &;
   RedisCommand& Arg(std::integral auto arg) & { return Arg(std::string_view(std::to_string(arg))); }
   RedisCommand&& Arg(std::string_view arg) && { return std::move(Arg(arg)); }
   RedisCommand&& Arg(std::integral auto arg) && { return std::move(Arg(arg)); }
 
-  // Sent to the node of `key`, which is not sent itself: for what has no key but is meant for the server that has one
-  // (WAIT). Where it has keys, those choose.
+  // Sends the command to the node of `key`, which itself is not sent. For commands without keys that are meant for a
+  // certain node (WAIT). Ignored if the command has keys.
   RedisCommand& RouteBy(std::string_view key) & {
     route_ = key;
     return *this;
   }
   RedisCommand&& RouteBy(std::string_view key) && { return std::move(RouteBy(key)); }
-  // Nothing: any node.
+  // The key that selects the node; none means any node.
   std::optional<std::string_view> routing_key() const {
     return key_count() > 0 ? std::optional(key(0)) : std::optional<std::string_view>(route_);
   }
 
-  // Running it twice does what running it once does, so it is sent again where its reply was lost.
+  // Declares that running the command twice has the same effect as running it once, so that the client may send it
+  // again if the reply was lost.
   RedisCommand& Idempotent() & {
     idempotent_ = true;
     return *this;
@@ -64,14 +65,14 @@ class STOCKADE_EXPORT RedisCommand {
   RedisCommand&& Idempotent() && { return std::move(Idempotent()); }
   bool idempotent() const { return idempotent_; }
 
-  // What it was made of. The views are valid until it is changed or destroyed.
+  // The parts of the command. The views are valid until the command is changed or destroyed.
   std::string_view name() const { return name_; }
   size_t key_count() const { return keys_.size(); }
   std::string_view key(size_t at) const { return std::string_view(body_).substr(keys_[at].begin, keys_[at].size); }
 
-  // As sent (RESP). A script: by its hash (EVALSHA).
+  // The encoded command (RESP). A script is sent by its hash (EVALSHA).
   std::string Wire() const;
-  // A script, whole (EVAL). Only where has_script().
+  // The encoded command with the script's source (EVAL). Only if has_script().
   std::string WholeScriptWire() const;
   bool has_script() const { return script_.has_value(); }
 
@@ -85,9 +86,9 @@ class STOCKADE_EXPORT RedisCommand {
 
   std::string name_;
   std::optional<RedisScript> script_;
-  std::string body_;                   // What follows the name, or the script, encoded.
-  size_t body_args_ = 0;               // In body_.
-  absl::InlinedVector<Span, 2> keys_;  // Where they stand in body_.
+  std::string body_;                   // What follows the name or the script, encoded.
+  size_t body_args_ = 0;               // Arguments in body_.
+  absl::InlinedVector<Span, 2> keys_;  // Their positions in body_.
   std::optional<std::string> route_;
   bool idempotent_ = false;
 };

@@ -8,16 +8,16 @@
 
 namespace stockade {
 
-// Where a server listens: a TCP port, or a UNIX socket. A plain value.
+// The address of a server: a TCP port or a UNIX socket. A plain value.
 struct STOCKADE_EXPORT RedisEndpoint {
-  // A name or an address, IPv6 without brackets. Empty where unix_socket is set.
+  // A host name or an address; IPv6 without brackets. Empty if unix_socket is set.
   std::string host = {};
   uint16_t port = 6379;
 
-  // A path. Where it is set, host and port mean nothing.
+  // A path. If it is set, host and port are ignored.
   std::string unix_socket = {};
 
-  // "host:port", "[::1]:6379", "unix:/path": for messages and as a key, and not to be parsed.
+  // "host:port", "[::1]:6379" or "unix:/path". For messages and as a key; not meant to be parsed.
   std::string ToString() const;
 
   friend bool operator==(const RedisEndpoint&, const RedisEndpoint&) = default;

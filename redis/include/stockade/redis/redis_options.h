@@ -14,67 +14,72 @@
 
 namespace stockade {
 
-// What a RedisClient is connected with.
+// Options of a RedisClient.
 struct STOCKADE_EXPORT RedisOptions {
-  // The label `client` of its metrics, and how messages name it. Clients of one name are summed. Not
-  // empty, and printable UTF-8: no control characters.
+  // The client's name in messages and the value of the metrics label `client`. Clients of the same name share their
+  // metrics. Must not be empty and must be printable UTF-8 without control characters.
   std::string name = "default";
 
-  // For each attempt: the connection, authentication and all that comes before the first command. Names are resolved by
-  // getaddrinfo(3), which has time-outs of its own.
+  // The time limit for each attempt to connect, which includes authentication and everything else before the first
+  // command. Names are resolved by getaddrinfo(3), which has its own time-outs.
   absl::Duration connect_timeout = absl::Seconds(1);
 
-  // False, for one server only (InvalidArgument for others): Connect() does not wait for the first connection, and so
-  // does not fail where there is none. The client goes on trying, and commands wait for it until their time-outs.
+  // If false, Connect() does not wait for the first connection and does not fail if there is none. The client keeps
+  // trying, and commands wait for the connection until their time-outs. Only for a single server; InvalidArgument
+  // otherwise.
   bool wait_for_connection = true;
 
-  // From the call to the reply, waiting for a connection included, where the call says nothing else. It, or
-  // connect_timeout where that is longer, is also how long a connection for subscriptions may be silent before it is
-  // tried by PING, then how long that may take, and how long the connection is kept after its last subscription. A
-  // connection for commands that owes the reply to a command whose time-out is over, and over which no reply has come
-  // for twice as long, is closed and replaced; commands that were sent behind it have an unknown outcome.
+  // The default time limit of a call, from the call to the reply. It includes the wait for a connection.
+  //
+  // The longer of command_timeout and connect_timeout, here called T, has further uses. A subscription connection that
+  // is silent for T is checked with PING, which may take T. It is closed when it has had no subscription for T. A
+  // command connection is closed and replaced if the oldest missing reply belongs to a command that timed out, and no
+  // reply has arrived for 2 * T. The outcome of the commands that were sent after that one is then unknown.
   absl::Duration command_timeout = absl::Seconds(3);
 
-  // A lost connection is tried again at once, then after a random part of a span that doubles from the one to the
-  // other: a fleet does not come back in step.
+  // The client reconnects immediately after a connection is lost. Further attempts wait for a random part of a span
+  // that doubles from min_backoff to max_backoff, so that the clients of a fleet do not reconnect at the same time.
   absl::Duration min_backoff = absl::Milliseconds(20);
   absl::Duration max_backoff = absl::Seconds(2);
 
-  // For each connection: commands that wait for their replies, and bytes of those that have not been sent. What comes
-  // beyond is refused at once (ResourceExhausted): a server that stands still must not take the memory.
+  // Limits per connection: commands that wait for their replies, and bytes that have not been sent. A command beyond a
+  // limit is refused at once (ResourceExhausted), so that a server that has stopped responding does not use up the
+  // memory.
   size_t max_pending_commands = 65'536;
   size_t max_unsent_bytes = size_t{64} << 20;
 
-  // A larger reply is not taken in: its command gets ResourceExhausted as soon as the length of a string or an array
-  // has come that would make it larger, and the connection is made anew, since its rest would follow. Redis's own bound
-  // is 512 MiB.
+  // The largest reply that is accepted. A command whose reply is larger gets ResourceExhausted as soon as the length of
+  // a string or an array shows that. The connection is then replaced, because the rest of the reply would follow.
+  // Redis's own limit is 512 MiB.
   size_t max_reply_bytes = size_t{64} << 20;
 
-  // Channels subscribed to, and those on their way there or back. One more is refused (ResourceExhausted).
+  // The largest number of channels that are subscribed, being subscribed or being unsubscribed. Further subscriptions
+  // are refused (ResourceExhausted).
   size_t max_channels = 100'000;
 
-  // Hosts that the client may connect to, and so send its user and password to, besides those of its URL: Sentinels
-  // name a master and other Sentinels, and nodes of a cluster name each other. Empty: any host that they name. An entry
-  // is a host name or an address as the servers name it, or, with a dot before it, the end of host names
-  // (".cache.example.com"). Case does not matter. To another host no connection is made: Connect(), or a command that a
-  // cluster would send there, is PermissionDenied, with the host in the message; after a failover to a master there,
-  // commands wait and are Unavailable, with the host in theirs.
+  // The hosts, besides those of the URL, that the client may connect to and thus send its user name and password to.
+  // Sentinels name a master and other Sentinels, and cluster nodes name each other. If empty, all hosts that they name
+  // are allowed. An entry is a host name or an address as the servers name it, or a suffix of host names that begins
+  // with a dot (".cache.example.com"). Case is ignored. The client never connects to another host. Connect() is then
+  // PermissionDenied, with the host in the message, and so is a command that a cluster would route there. After a
+  // failover to a master that is not allowed, commands wait and then are Unavailable, with the host in the message.
   std::vector<std::string> allowed_hosts = {};
 
-  // Where callbacks of commands run; must outlive the client. Null: on a thread of the client's own, which starts with
-  // the first.
+  // Runs the callbacks of commands; must outlive the client. If null, they run on a thread of the client, which starts
+  // with the first callback.
   Executor* callback_executor = nullptr;
 
-  // Where metrics are exported; null: nowhere. Must outlive the client.
+  // The registry that exports the metrics; null disables them. Must outlive the client.
   MetricsRegistry* metrics = MetricsRegistry::Default();
 
-  // InvalidArgument, which names the field and the value.
+  // InvalidArgument if a field is invalid; the message names the field and the value.
   absl::Status Validate() const;
 };
 
-// How long one call may take.
+// Options of one call.
 struct RedisCallOptions {
-  // From the call to the reply. None: RedisOptions::command_timeout. Zero or less: DeadlineExceeded, nothing is sent.
+  // The time limit from the call to the reply. If not set, RedisOptions::command_timeout. If zero or negative, the call
+  // is DeadlineExceeded and nothing is sent.
   std::optional<absl::Duration> timeout = std::nullopt;
 };
 

@@ -19,38 +19,41 @@ namespace internal {
 class ReplyReader;
 }  // namespace internal
 
-// What Redis answered (RESP2). A value type; safe to read from any thread.
+// A reply of Redis (RESP2). A value type; any thread may read it.
 class STOCKADE_EXPORT RedisReply {
  public:
-  // What RESP2 has.
+  // The types of RESP2.
   enum class Kind : uint8_t { kNil, kInteger, kString, kStatus, kError, kArray };
 
   RedisReply() = default;  // Nil.
-  // For tests of what reads replies; those of a client come from the server.
+  // For tests of code that reads replies. A client's replies come from the server.
   static RedisReply Integer(int64_t value);
   // `kind` is kString, kStatus or kError.
   static RedisReply Text(Kind kind, std::string text);
   static RedisReply Array(std::vector<RedisReply> elements);
 
-  // What it is. O(1).
+  // The type of the reply. O(1).
   Kind kind() const { return kind_; }
   bool is_nil() const { return kind_ == Kind::kNil; }
   bool is_error() const { return kind_ == Kind::kError; }
 
-  // As it came: 0 where it is no integer, empty where it is no string, status or error, and where it is no array.
+  // The value. integer() is 0 for other types, text() is empty unless the reply is a string, status or error, and
+  // elements() is empty unless it is an array.
   int64_t integer() const { return integer_; }
   std::string_view text() const { return text_; }
   std::string TakeText() && { return std::move(text_); }
   std::span<const RedisReply> elements() const { return elements_; }
 
-  // An integer, or a string that is one in decimal. FailedPrecondition, with what it is instead, otherwise.
+  // The value of an integer, or of a string that is a decimal integer. Otherwise FailedPrecondition, with the actual
+  // reply.
   absl::StatusOr<int64_t> AsInteger() const;
-  // A string or a status; nil is nothing. FailedPrecondition otherwise.
+  // The text of a string or a status; nullopt for nil. Otherwise FailedPrecondition.
   absl::StatusOr<std::optional<std::string_view>> AsText() const;
-  // An array of any or of `size` elements. FailedPrecondition otherwise.
+  // The elements of an array; if `size` is set, of an array of that size. Otherwise FailedPrecondition.
   absl::StatusOr<std::span<const RedisReply>> AsArray(std::optional<size_t> size = std::nullopt) const;
 
-  // For messages and tests: 3, "text", OK, (nil), (error) ERR text, [1, "a"]; cut after some 200 characters.
+  // A short form for messages and tests: 3, "text", OK, (nil), (error) ERR text, [1, "a"]; truncated after some 200
+  // characters.
   std::string ToString() const;
 
   friend bool operator==(const RedisReply&, const RedisReply&) = default;

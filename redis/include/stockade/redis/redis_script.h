@@ -9,16 +9,16 @@
 
 namespace stockade {
 
-// A Lua script that Redis runs in one step. Make one a script, once, and keep it: copies are cheap and share the text.
+// A Lua script, which Redis runs atomically. Create it once and keep it; copies are cheap and share the text.
 // Immutable; any thread may read it.
 class STOCKADE_EXPORT RedisScript {
  public:
-  // O(size of source): hashes it.
+  // O(size of source), because it computes the hash.
   explicit RedisScript(std::string_view source);
 
-  // As it was given. Valid as long as a copy of the script.
+  // The source. Valid while a copy of the script exists.
   std::string_view source() const { return text_->source; }
-  // SHA-1 in 40 hexadecimal digits: the name by which Redis knows it.
+  // The SHA-1 in 40 hexadecimal digits, by which Redis identifies the script.
   std::string_view sha1() const { return text_->sha1; }
 
  private:

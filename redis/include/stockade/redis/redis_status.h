@@ -8,24 +8,25 @@
 
 namespace stockade {
 
-// What a failed command's status tells beyond its code. Where a command failed:
+// Details of a failed command's status. The codes of a failed command are:
 //
 //   Unavailable         the server could not be reached, or refuses for now (LOADING, READONLY, CLUSTERDOWN, ...)
 //   DeadlineExceeded    no reply within the command's time-out
-//   ResourceExhausted   a bound of ours: the queue, a reply's size; the server's: OOM; or the process's: no thread or
-//                       file descriptor for a connection to a new node
-//   PermissionDenied    NOPERM, or RedisOptions::allowed_hosts forbids the server
-//   Unauthenticated     NOAUTH, WRONGPASS, a password where none is set
-//   FailedPrecondition  WRONGTYPE and others that a retry does not mend
-//   Unknown             any other error of the server, ERR first of all
-//   InvalidArgument     refused before it was sent: keys of two slots for a cluster; the server lacks the URL's
-//                       database
+//   ResourceExhausted   a limit of the client (queue, reply size), of the server (OOM) or of the process (no thread or
+//                       file descriptor for a connection to a new node)
+//   PermissionDenied    NOPERM, or RedisOptions::allowed_hosts does not contain the server
+//   Unauthenticated     NOAUTH, WRONGPASS, or a password although the server has none
+//   FailedPrecondition  WRONGTYPE and other errors that a retry does not fix
+//   Unknown             any other error of the server, such as ERR
+//   InvalidArgument     refused before it was sent: keys of two slots for a cluster, or the server does not have the
+//                       URL's database
 //   Cancelled           the client was destroyed
 
-// True: the command was sent, and whether Redis has run it is not known. False: it has not run, or the server answered.
+// True if the command was sent and it is unknown whether Redis has run it. False if it has not run or the server has
+// answered.
 STOCKADE_EXPORT bool RedisOutcomeUnknown(const absl::Status& status);
 
-// The first word of the server's error ("WRONGTYPE"), or empty where the error is none of the server's.
+// The first word of the server's error ("WRONGTYPE"), or empty if the error did not come from the server.
 STOCKADE_EXPORT std::string RedisErrorCode(const absl::Status& status);
 
 }  // namespace stockade

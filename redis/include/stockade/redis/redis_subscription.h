@@ -19,44 +19,49 @@ struct Subscription;
 class SubscriptionHub;
 }  // namespace internal
 
-// What is told of a channel. Both run on the client's subscription thread, which is one for all channels, so they must
-// be short and must not wait. They may call Subscribe(), Unsubscribe() and RunAsync(). What they throw is logged.
-// Either may be empty.
+// The callbacks of a subscription. The client invokes the callbacks of all channels on one subscription thread, so they
+// must be short and must not block. They may call Subscribe(), Unsubscribe() and RunAsync(). Exceptions that they throw
+// are logged. Either may be empty.
 struct RedisSubscriber {
-  // Each message once, those of one publisher in their order, from the first on_subscribed on. `payload` may be any
-  // bytes, and is there during the call.
+  // Invoked once per message, in the publisher's order for the messages of one publisher, and only after the first
+  // on_subscribed. `payload` may contain any bytes and is valid during the call.
   std::function<void(std::string_view payload)> on_message = {};
 
-  // From here on messages are heard: after the server has confirmed the subscription, and again each time that it was
-  // made anew after a lost connection. What was published before may have been missed: look again.
+  // Invoked when the server has confirmed the subscription, and again each time that the subscription is restored after
+  // a lost connection. From then on messages are received. Earlier messages may have been missed, so subscribers should
+  // read the current state here.
   std::function<void()> on_subscribed = {};
 };
 
-// A subscription to one channel, which ends with it. Subscriptions of one client to one channel share one at the
-// server, and all share one connection (in a cluster with sharded channels: one for each node), which comes back after
-// it broke. A message larger than RedisOptions::max_reply_bytes breaks it too, and is lost.
+// A subscription to one channel, which ends with this object. A client's subscriptions to the same channel share one
+// subscription at the server. All of them share one connection (in a cluster with sharded channels: one per node),
+// which the client restores after it breaks. A message larger than RedisOptions::max_reply_bytes also breaks the
+// connection, and is lost.
 //
-// Any thread, one at a time. It may outlive its client, and then does nothing any more. Not for use in a forked
-// child, where only its destructor may run.
+// Callable from any thread, by one thread at a time. A subscription may outlive its client and does nothing then. Not
+// usable in a forked child, where only its destructor may run.
 class STOCKADE_EXPORT RedisSubscription {
  public:
-  RedisSubscription() = default;  // To nothing.
+  RedisSubscription() = default;  // Not subscribed.
   ~RedisSubscription() { Unsubscribe(); }
   RedisSubscription(RedisSubscription&& other) noexcept = default;
   RedisSubscription& operator=(RedisSubscription&& other) noexcept;
 
-  // Ends it, without waiting for the network. When it returns no callback of it runs or will run, and both are
-  // destroyed: it waits for the one that runs. On the thread of callbacks it waits for nothing; a callback that ends
-  // its own subscription goes on to its end and is destroyed then. O(subscriptions to this channel).
+  // Ends the subscription without waiting for the network. When it returns, none of its callbacks runs or will run, and
+  // both are destroyed: it waits for a callback that is running. On the callback thread it does not wait; a callback
+  // that ends its own subscription completes and is destroyed afterwards. O(subscriptions to this channel).
   void Unsubscribe();
 
-  // Blocks until the server has confirmed it; OK at once where that is so. DeadlineExceeded: not in time. Unavailable,
-  // with the reason: there is no connection, or the channel's server is not known. What the server refuses for good
-  // (PermissionDenied, ...) comes at once, though it is tried again. Cancelled: the client was destroyed.
-  // FailedPrecondition: it has been ended, or this is the thread of callbacks, where nothing would change.
+  // Blocks until the server has confirmed the subscription; returns OK at once if it already has.
+  //   DeadlineExceeded: the server has not confirmed it in time.
+  //   Unavailable: there is no connection, or the channel's server is unknown; the message says why.
+  //   PermissionDenied and others: the server refuses it permanently. Returned at once, although the client keeps
+  //     trying.
+  //   Cancelled: the client was destroyed.
+  //   FailedPrecondition: the subscription has ended, or this is the callback thread, on which the state cannot change.
   absl::Status AwaitSubscribed(absl::Duration timeout) const;
 
-  // Empty: to nothing, or ended.
+  // The channel; empty if there is no subscription or it has ended.
   std::string_view channel() const;
 
  private:
@@ -65,10 +70,10 @@ class STOCKADE_EXPORT RedisSubscription {
                     std::shared_ptr<internal::Subscription> subscription);
 
   std::shared_ptr<internal::SubscriptionHub> hub_;
-  std::shared_ptr<internal::Subscription> subscription_;  // Null: to nothing.
+  std::shared_ptr<internal::Subscription> subscription_;  // Null if not subscribed.
 };
 
-// The longest name that a channel may have.
+// The longest name of a channel, in bytes.
 inline constexpr size_t kMaxRedisChannelBytes = size_t{64} << 10;
 
 }  // namespace stockade

@@ -12,34 +12,35 @@
 
 namespace stockade {
 
-// What a URL says of the servers to connect to. A plain value; everything in it is decoded.
+// The parts of a Redis URL. A plain value; everything in it is decoded.
 struct RedisUrl {
-  // What listens there.
+  // The kind of service at the endpoints.
   enum class Kind {
     kStandalone,  // One server.
-    kSentinel,    // Sentinels, which know where the master is.
-    kCluster,     // Nodes of a Redis Cluster, which know the others.
+    kSentinel,    // Sentinels, which name the master.
+    kCluster,     // Nodes of a Redis Cluster, which name the others.
   };
 
-  // What listens at `endpoints`.
+  // The kind of service at `endpoints`.
   Kind kind = Kind::kStandalone;
 
-  // The server; the Sentinels; the nodes to ask first. 1 to kMaxRedisUrlEndpoints, one for kStandalone.
+  // The server, the Sentinels, or the cluster nodes to contact first. 1 to kMaxRedisUrlEndpoints; one for kStandalone.
   std::vector<RedisEndpoint> endpoints = {};
 
-  // For AUTH at the servers that have the data, which Sentinels and nodes of a cluster name:
-  // RedisOptions::allowed_hosts limits to which. Both empty: no AUTH. Only the password: that of the user "default".
+  // Credentials for AUTH at the data servers. Sentinels and cluster nodes may name further data servers;
+  // RedisOptions::allowed_hosts restricts them. If both are empty, there is no AUTH. A password without a user name is
+  // that of the user "default".
   std::string username = {};
   std::string password = {};
 
-  // For SELECT, 0 to INT_MAX; how many there are, the server knows. 0 for kCluster.
+  // The database for SELECT, 0 to INT_MAX; the server knows how many it has. 0 for kCluster.
   int database = 0;
 
-  // For CLIENT SETNAME: printable ASCII without blanks. Empty: none.
+  // The name for CLIENT SETNAME: printable ASCII without blanks. If empty, no name is set.
   std::string client_name = {};
 
-  // For kSentinel: the name that the Sentinels know the master by, and for AUTH at the Sentinels themselves, to which
-  // username and password are not sent.
+  // For kSentinel: the name of the master, and the credentials for AUTH at the Sentinels themselves, which do not get
+  // username and password.
   std::string master_name = {};
   std::string sentinel_username = {};
   std::string sentinel_password = {};
@@ -47,31 +48,31 @@ struct RedisUrl {
   friend bool operator==(const RedisUrl&, const RedisUrl&) = default;
 };
 
-// The longest URL, and the most endpoints in one, that are taken.
+// The longest URL, in bytes, and the largest number of endpoints.
 inline constexpr size_t kMaxRedisUrlBytes = 4096;
 inline constexpr size_t kMaxRedisUrlEndpoints = 64;
 
-// Reads one of
+// Parses a URL of one of these forms:
 //   redis://[user[:password]@]host[:port][/database][?client_name=..]
 //   unix://[user[:password]@]/path/to.sock[?db=..&client_name=..]
 //   redis+sentinel://[user[:password]@]host[:port][,host[:port]...]/master-name[/database]
 //       [?client_name=..&sentinel_username=..&sentinel_password=..]
 //   redis+cluster://[user[:password]@]host[:port][,host[:port]...][?client_name=..]
-// The port is 6379 unless given, of a Sentinel 26379. IPv6 addresses stand in brackets, with a zone as in
-// [fe80::1%25eth0]. Any byte may be written as %XX, and a control character, a blank, a '#', and in user names and
-// passwords a '/' or '?', must be. A '+' is a plus.
+// The default port is 6379, for Sentinels 26379. IPv6 addresses are in brackets, with a zone as in [fe80::1%25eth0].
+// Any byte may be encoded as %XX. Control characters, blanks and '#' must be encoded, and in user names and passwords
+// also '/' and '?'. A '+' stands for itself.
 //
-// redis://:secret@host gives a password alone. In redis://name@host the name is a user's, as for redis-py and ioredis;
-// redis-cli and Lettuce take it for a password.
+// redis://:secret@host has only a password. In redis://name@host the name is a user name, as in redis-py and ioredis;
+// redis-cli and Lettuce treat it as a password.
 //
-//   InvalidArgument: what is wrong and, where it cannot be a piece of a password, the value. Never a password.
-//   Unimplemented: rediss:// and its likes, because this build has no TLS.
-// Thread-safe; connects to nothing. O(length).
+//   InvalidArgument: the message says what is wrong. It quotes the value only if that cannot be part of a password.
+//   Unimplemented: rediss:// and similar schemes, because this build has no TLS.
+// Thread-safe; does not connect to anything. O(length).
 STOCKADE_EXPORT absl::StatusOr<RedisUrl> ParseRedisUrl(std::string_view url);
 
-// `url` for logs: a password is shown as ***, whatever its length, and so is a user name without a password, which many
-// mean for one. Everything else is as ParseRedisUrl() takes it, except that what gets longer by %XX can become longer
-// than that takes.
+// `url` for logs. A password is shown as ***, whatever its length, and so is a user name without a password, which is
+// often meant as a password. ParseRedisUrl() accepts everything else, except that encoding as %XX may make the result
+// longer than kMaxRedisUrlBytes.
 STOCKADE_EXPORT std::string Redacted(const RedisUrl& url);
 
 }  // namespace stockade
