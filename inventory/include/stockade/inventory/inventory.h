@@ -23,74 +23,74 @@
 
 namespace stockade {
 
-// What an Inventory is made from.
+// Options of an Inventory.
 struct STOCKADE_EXPORT InventoryOptions {
-  // Names the inventory in messages, and is the value of the label `inventory` in metrics. Not empty,
-  // and printable UTF-8: no control characters.
+  // The inventory's name in messages and the value of the metrics label `inventory`. Must not be empty and must be
+  // printable UTF-8 without control characters.
   std::string name = "default";
-  // Where every change is written before it is acknowledged, and what the inventory starts from. Null: memory only,
-  // everything is forgotten with the inventory.
+  // Every change is written to the ledger before it is acknowledged, and the inventory starts from the ledger's
+  // contents. Null keeps everything in memory only, until the inventory is destroyed.
   std::unique_ptr<Ledger> ledger = nullptr;
   // Must outlive the inventory. Not null.
   Clock* clock = Clock::System();
-  // Null: no metrics.
+  // Null disables metrics.
   MetricsRegistry* metrics = MetricsRegistry::Default();
-  // Locks that request records are spread over, and as many for buyers: 1 to 4096. With 64, two of eight busy threads
-  // meet seldom; each costs some 2 KiB.
+  // The number of locks for request records, and of those for buyers: 1 to 4096. With 64 locks, two of eight busy
+  // threads seldom contend. Each lock uses some 2 KiB.
   int32_t stripes = 64;
-  // How long an order is remembered after it was sold, cancelled or has expired: so long a repeat of its request gets
-  // the first answer, and its id means something. After it a repeat is refused (kRequestForgotten), and still takes
-  // nothing: a fingerprint of the request id, some 20 bytes, is kept for good. Above 0; infinite: for ever, in some 300
-  // bytes an order. A day: longer than anybody retries.
+  // How long an order is kept after it was sold, cancelled or has expired. Until then a repeated request gets the first
+  // answer, and the order's id is known. Afterwards a repeated request is refused (kRequestForgotten) and still takes
+  // nothing: a fingerprint of the request id, some 20 bytes, is kept for good. Must be above 0. If infinite, orders are
+  // kept for good, in some 300 bytes each. The default of one day is longer than clients usually retry.
   absl::Duration retention = absl::Hours(24);
-  // The most shards that Reshard() may give a SKU, 128 bytes each: 0 to kMaxShards. Fewer than a SKU begins with: as
-  // many as that.
+  // The largest number of shards that Reshard() may give a SKU, at 128 bytes each: 0 to kMaxShards. If a SKU begins
+  // with more shards, that number is its maximum.
   int32_t max_shards = 0;
-  // How many SKUs have series of their own (stockade_inventory_sku_..., label `sku`): those that are added first. Each
-  // costs three series for as long as the registry lives. 0 or more.
+  // How many SKUs have their own series (stockade_inventory_sku_..., label `sku`): the first ones that are added. Each
+  // SKU uses three series for the lifetime of the registry. 0 or more.
   int32_t sku_metrics = 0;
 
-  // InvalidArgument, which names the field and the value.
+  // InvalidArgument if a field is invalid; the message names the field and the value.
   absl::Status Validate() const;
 };
 
-// What an item begins with.
+// Options of a SKU.
 struct STOCKADE_EXPORT SkuOptions {
-  // Units to begin with: 0 to kMaxUnits.
+  // The initial number of units: 0 to kMaxUnits.
   int64_t stock = 0;
-  // As ShardedStockOptions::shards.
+  // See ShardedStockOptions::shards.
   int32_t shards = 0;
-  // Units that one buyer may hold and have bought, together; what was cancelled does not count, nor what expired, once
-  // it is for sale again. 0: no limit.
+  // The largest number of units that one buyer may hold and have bought in total. Cancelled orders do not count, nor do
+  // expired ones after their units are available again. 0 means no limit.
   int64_t per_buyer_limit = 0;
 
-  // InvalidArgument, which names the field and the value.
+  // InvalidArgument if a field is invalid; the message names the field and the value.
   absl::Status Validate() const;
 };
 
-// One SKU's units at one moment: granted == available + held + sold.
+// The units of one SKU at one moment: granted == available + held + sold.
 struct StockFigures {
   int64_t granted = 0;    // Ever stocked, less what was withdrawn when the SKU was removed.
   int64_t available = 0;  // Can be taken.
-  int64_t held = 0;       // By reservations that run, or that ran out and have not been reaped yet.
-  int64_t sold = 0;       // By orders that were committed or taken at once.
+  int64_t held = 0;       // In active reservations, and in expired ones that have not been reaped yet.
+  int64_t sold = 0;       // In orders that were committed or taken at once.
 };
 
-// What people and pages see of a SKU: read without stopping anybody, so that the figures need not be of one moment and
-// can be off by what is under way. They agree while nobody changes them.
+// A view of a SKU for display. It is read without blocking other threads, so the figures may be of different moments
+// and differ by the changes in progress. They are consistent while nothing changes.
 struct SkuSnapshot {
   std::string sku = {};                   // Its name.
-  int64_t granted = 0;                    // This and the next three as StockFigures.
+  int64_t granted = 0;                    // This and the next three: see StockFigures.
   int64_t available = 0;                  // Can be taken.
-  int64_t held = 0;                       // By reservations.
-  int64_t sold = 0;                       // By orders.
-  int64_t per_buyer_limit = 0;            // 0: none.
-  bool sold_out = false;                  // Nothing is available.
-  int32_t shards = 0;                     // In use.
+  int64_t held = 0;                       // In reservations.
+  int64_t sold = 0;                       // In orders.
+  int64_t per_buyer_limit = 0;            // 0 means no limit.
+  bool sold_out = false;                  // No unit is available.
+  int32_t shards = 0;                     // The shards in use.
   std::vector<int64_t> shard_units = {};  // See StockSnapshot.
 };
 
-// A catalogue of items for sale, the requests that took from them, and the ledger that both survive in.
+// A catalogue of items for sale, the requests that took units of them, and the ledger that stores both.
 //
 //   stockade::Inventory shop({.name = "shop"});
 //   absl::Status added = shop.AddSku("air-force-one", {.stock = 2000, .shards = 8, .per_buyer_limit = 1});
@@ -100,137 +100,147 @@ struct SkuSnapshot {
 //   if (!held.ok()) return held.status();
 //   return shop.Commit(held->id());  // or Cancel; or it expires and the unit is for sale again
 //
-// Never oversold, never falsely sold out: see ShardedStock.
+// Stock is never oversold, and a request is never refused as sold out while there are enough units: see ShardedStock.
 //
-// A request id takes once. Sent again, at the same time, after a time-out, after its reservation was committed,
-// cancelled or expired, or after a restart, it gets the first answer, which says in state() what has become of the
-// order since; with another sku, quantity, buyer, ttl, or as another of Take, Reserve and ReserveBasket, it is
-// AlreadyExists. A refusal took nothing and is not remembered: the same id may be tried again. An id that took is
-// refused for ever once its order is forgotten: see InventoryOptions::retention.
+// A request id takes units at most once. A repeated request gets the first answer, whether it is sent at the same time,
+// after a time-out, after its reservation was committed, cancelled or expired, or after a restart; state() in that
+// answer is the current state of the order. A request id with another sku, quantity, buyer or ttl, or in another of the
+// calls Take, Reserve and ReserveBasket, is AlreadyExists. A refused request took nothing and is not remembered, so its
+// id may be tried again. After an order is forgotten, its request id is refused for good: see
+// InventoryOptions::retention.
 //
-// With a ledger, OK means durable, and every call that changes something blocks until it is, with no lock held. So does
-// a call whose answer says what became of an order, a request id or a SKU: that a reservation is over, for one. The
-// refusals kSoldOut, kAllHeld, kBuyerLimit and kUnknownSku wait for nothing: they say what memory held at a moment of
-// the call, and what they rest on may be undone by a crash. Where
-// the ledger has no room, such a call is Unavailable and nothing has changed: the units are where they were, the same
-// request id takes once there is room, and nothing needs to be opened anew. When the ledger fails, calls whose outcome
-// is unknown and all later ones that would change something are Unavailable; what they took stays out. Open the ledger
-// again, in a new inventory, and repeat the request ids to learn what became of them. The text says which of the two.
+// With a ledger, OK means durable. Every call that changes something blocks until the change is durable, and holds no
+// lock meanwhile. A call whose answer depends on the state of an order, a request id or a SKU, for example that a
+// reservation is over, also blocks until that state is durable. The refusals kSoldOut, kAllHeld, kBuyerLimit and
+// kUnknownSku do not wait: they describe the memory at a moment of the call, and a crash may undo the changes that they
+// rest on.
 //
-// Answers: RefusalOf() names them. InvalidArgument, and nothing else happened: an empty request_id, a quantity below
-// 1, a basket without lines, a ttl below a microsecond, no buyer where the SKU has a per_buyer_limit; or a name or a
-// basket above kMaxSkuBytes, kMaxBuyerBytes, kMaxRequestIdBytes or kMaxBasketLines, in any call that is given one.
-// Longer ones that a ledger recovered stay as they are: their orders end by their ids, and SKU names are accepted up to
-// the longest one recovered.
+// If the ledger has no room, such a call is Unavailable and nothing has changed: the units are where they were, the
+// same request id takes units as soon as there is room, and nothing needs to be reopened. If the ledger fails, calls
+// with an unknown outcome and all later calls that would change something are Unavailable, and the units that they took
+// stay taken. To resolve this, open the ledger again in a new inventory and repeat the request ids, which shows the
+// outcome of each. The message says which of the two cases it is.
 //
-// Calls on orders come in three forms: one that blocks; ...Async(), which does not wait until the answer is durable and
-// has `done`, which is not empty, run once on `executor`, which must outlive the inventory; and ...Many(), which waits
-// once for all: every request is its own, in the order given, and its answer is at its place. A `done` that the
-// destructor still has run finds the inventory Unavailable.
+// RefusalOf() classifies the errors. InvalidArgument means that the request is invalid and nothing has happened: the
+// request_id is empty, a quantity is below 1, a basket has no lines, a ttl is below a microsecond, the buyer is missing
+// although the SKU has a per_buyer_limit, or a name or a basket exceeds kMaxSkuBytes, kMaxBuyerBytes,
+// kMaxRequestIdBytes or kMaxBasketLines. These limits apply to every call. Longer names that a ledger recovered are
+// kept: their orders are ended by their ids, and SKU names are accepted up to the longest recovered one.
 //
-// Thread-safe. Apart from the ledger, calls block on short locks only: the request's and the buyer's stripe, and the
-// item's slow lock. A ledger whose queue is full (SqliteLedgerOptions::max_queued_records) holds up every call that
-// changes something, and those that meet its locks. Unusable in a forked child.
+// Calls on orders have three forms. The first one blocks. ...Async() does not wait until the answer is durable and
+// invokes `done`, which must not be empty, once on `executor`, which must outlive the inventory. ...Many() waits once
+// for all its requests: each request is independent, they are processed in the given order, and each answer is at its
+// request's index. If `done` runs during the destructor, the inventory is Unavailable for it.
+//
+// Thread-safe. Apart from the ledger, calls block only on short locks: those of the request's and the buyer's stripe,
+// and the item's slow lock. If the ledger's queue is full (SqliteLedgerOptions::max_queued_records), every call that
+// changes something blocks, and so do calls that need the same locks. Not usable in a forked child.
 class STOCKADE_EXPORT Inventory {
  public:
-  // Recovers what the ledger holds: its SKUs are for sale again, request ids are known again, reservations run on for
-  // what the wall clock leaves them, but for no longer than their TTL. O(orders).
-  //   InvalidArgument: Validate()'s text.
-  //   DataLoss: what the ledger recovered does not add up.
-  //   Unavailable: the ledger has failed already.
+  // Recovers the contents of the ledger: its SKUs are for sale again, its request ids are known, and its reservations
+  // continue for the time that the wall clock leaves them, but at most for their TTL. O(orders).
+  //   InvalidArgument: an option is invalid; the message is that of Validate().
+  //   DataLoss: the recovered data is inconsistent.
+  //   Unavailable: the ledger has already failed.
   static absl::StatusOr<std::unique_ptr<Inventory>> Create(InventoryOptions options = {});
 
-  // As Create(), but aborts where that fails.
+  // Like Create(), but aborts on an error.
   explicit Inventory(InventoryOptions options = {});
 
-  // Nobody may be inside a call. Closes the ledger, which hands the answers still due to their executors; reservations
-  // run on in it.
+  // No call may be in progress. Closes the ledger, which passes pending answers to their executors. Reservations remain
+  // in the ledger.
   ~Inventory();
 
   Inventory(const Inventory&) = delete;
   Inventory& operator=(const Inventory&) = delete;
 
-  // Puts a new SKU up for sale. Others may take from it before this has returned.
-  //   AlreadyExists: there is one of this name, perhaps recovered from the ledger, whose stock did not change; or there
-  //   was one, and names are not used again, because orders go by them.
-  //   InvalidArgument: Validate()'s text, or a name that is empty, longer than kMaxSkuBytes or not printable UTF-8.
+  // Adds a SKU. Other threads may take units of it before this has returned.
+  //   AlreadyExists: a SKU of this name exists, perhaps recovered from the ledger, and its stock has not changed; or a
+  //     SKU of this name was removed. Names are never reused, because orders refer to them.
+  //   InvalidArgument: an option is invalid, or the name is empty, longer than kMaxSkuBytes or not printable UTF-8.
   absl::Status AddSku(std::string_view sku, const SkuOptions& options);
 
-  // Takes a SKU off sale for good: what is available is withdrawn, requests for it are kUnknownSku from now on.
-  // Reservations of it run on; what they give back is withdrawn, too. Takes all request stripes, for O(stripes).
+  // Permanently removes a SKU from sale: its available units are withdrawn, and further requests for it are
+  // kUnknownSku. Its reservations continue; units that they return are withdrawn, too. Acquires all request stripes,
+  // for O(stripes).
   //   NotFound: no such SKU.
   absl::Status RemoveSku(std::string_view sku);
 
-  // Adds units to a SKU, once for each request id: sent again, it is OK and adds nothing. Request ids are those of
-  // orders, too, are compared as theirs, and are remembered for `retention` after the restock.
-  //   NotFound: no such SKU.  InvalidArgument: below 1, or a request id that is empty or too long.
-  //   OutOfRange: more than kMaxUnits would have been granted.
+  // Adds units to a SKU, once per request id: a repeat returns OK and adds nothing. Restocks and orders share their
+  // request ids, compare them in the same way, and a restock is kept for `retention`.
+  //   NotFound: no such SKU.
+  //   InvalidArgument: the quantity is below 1, or the request id is empty or too long.
+  //   OutOfRange: the SKU's granted units would exceed kMaxUnits.
   //   AlreadyExists: kRequestMismatch, kRequestForgotten.
-  //   Unavailable: there was no room, and nothing has changed; or the ledger has failed.
+  //   Unavailable: there was no room and nothing has changed, or the ledger has failed.
   absl::Status Restock(const RestockRequest& request);
-  // The same without a request id: nothing keeps a repeat from adding the units again. If it is Unavailable because the
-  // ledger has failed, only Figures().granted of the reopened ledger shows whether it counted.
+  // The same without a request id, so that a repeat adds the units again. If the result is Unavailable because the
+  // ledger has failed, only Figures().granted of the reopened ledger shows whether the units were added.
   absl::Status Restock(std::string_view sku, int64_t units);
 
-  // Spreads a SKU's units over another number of shards while it is sold from: see ShardedStock::Reshard(). Not written
-  // to the ledger: recovered, it has again as many as AddSku() gave it.
-  //   NotFound: no such SKU.  InvalidArgument: not within 1 to the most it may have.
+  // Changes the number of shards of a SKU while it is sold: see ShardedStock::Reshard(). Not written to the ledger:
+  // after recovery the SKU has the number that AddSku() gave it.
+  //   NotFound: no such SKU.
+  //   InvalidArgument: the number is not within 1 and the SKU's maximum.
   absl::Status Reshard(std::string_view sku, int32_t shards);
 
   // Sets units aside for `ttl`.
-  //   ResourceExhausted, Aborted, NotFound, FailedPrecondition, AlreadyExists, InvalidArgument, Unavailable: Refusal.
+  //   ResourceExhausted, Aborted, NotFound, FailedPrecondition, AlreadyExists, InvalidArgument, Unavailable: see
+  //     Refusal.
   absl::StatusOr<Reservation> Reserve(const ReserveRequest& request);
   void ReserveAsync(const ReserveRequest& request, Executor& executor,
                     absl::AnyInvocable<void(absl::StatusOr<Reservation>)> done);
   std::vector<absl::StatusOr<Reservation>> ReserveMany(std::span<const ReserveRequest> requests);
 
-  // Sets the units of several SKUs aside, all or none, under one order id: it is committed, cancelled and expires as a
-  // whole. Sold out only if at one moment of the call one of the SKUs had fewer units than wanted. Errors as Reserve(),
-  // of one SKU that stands against it: limits of the buyer are looked at first, then unknown SKUs, then the units.
+  // Sets the units of several SKUs aside under one order id, either all or none. The order is committed, cancelled and
+  // expires as a whole. Sold out only if at one moment of the call one of the SKUs had fewer units than wanted. Errors
+  // as for Reserve(), for one of the SKUs: the buyer's limits are checked first, then unknown SKUs, then the units.
   // Stops the shards of its SKUs for a moment.
   absl::StatusOr<BasketReservation> ReserveBasket(const BasketRequest& request);
   void ReserveBasketAsync(const BasketRequest& request, Executor& executor,
                           absl::AnyInvocable<void(absl::StatusOr<BasketReservation>)> done);
 
-  // Sells units at once. Errors as Reserve().
+  // Sells units at once. Errors as for Reserve().
   absl::StatusOr<Order> Take(const TakeRequest& request);
   void TakeAsync(const TakeRequest& request, Executor& executor, absl::AnyInvocable<void(absl::StatusOr<Order>)> done);
   std::vector<absl::StatusOr<Order>> TakeMany(std::span<const TakeRequest> requests);
 
-  // Sells what a reservation holds, if its TTL has not passed at this call: at the same moment as expiry, exactly one
-  // of both wins. OK, too, where it is sold already.
-  //   FailedPrecondition: it was cancelled or has expired, for good: that is durable. The message says which.
-  //   NotFound: no such order, or none that is remembered.
+  // Sells the units of a reservation if its TTL has not passed when this is called; of a commit and an expiry at the
+  // same moment, exactly one takes effect. OK if the reservation is already sold.
+  //   FailedPrecondition: the reservation was cancelled or has expired, which is durable. The message says which.
+  //   NotFound: the order does not exist or is no longer kept.
   absl::Status Commit(OrderId id);
   void CommitAsync(OrderId id, Executor& executor, absl::AnyInvocable<void(absl::Status)> done);
   std::vector<absl::Status> CommitMany(std::span<const OrderId> ids);
 
-  // Gives back what a reservation holds. OK, too, if it has been cancelled before or its TTL has passed. OK means that
-  // its units are for sale again and that it can never be committed: both are durable.
-  //   FailedPrecondition: it is sold.
-  //   NotFound: no such order, or none that is remembered.
+  // Returns the units of a reservation. OK if it was cancelled before or its TTL has passed. OK means that its units
+  // are available again and that it can never be committed; both are durable.
+  //   FailedPrecondition: the reservation is sold.
+  //   NotFound: the order does not exist or is no longer kept.
   absl::Status Cancel(OrderId id);
   void CancelAsync(OrderId id, Executor& executor, absl::AnyInvocable<void(absl::Status)> done);
   std::vector<absl::Status> CancelMany(std::span<const OrderId> ids);
 
-  // What has become of an order. One whose TTL has passed is kExpired, reaped or not. It does not wait for the ledger,
-  // so a crash, or a ledger without room, may undo what it says: Commit() and Cancel() give answers that hold.
-  // NotFound: no such order, or none that is remembered.
+  // The state of an order. A reservation whose TTL has passed is kExpired, whether it was reaped or not. Does not wait
+  // for the ledger, so a crash or a ledger without room may undo the state; the answers of Commit() and Cancel() are
+  // durable.
+  //   NotFound: the order does not exist or is no longer kept.
   absl::StatusOr<OrderState> StateOf(OrderId id) const;
 
-  // Units that can be taken: exact, as ShardedStock::Available(). NotFound: no such SKU.
+  // The exact number of units that can be taken, as ShardedStock::Available(). NotFound: no such SKU.
   absl::StatusOr<int64_t> Available(std::string_view sku) const;
 
-  // A SKU's figures, exact and of one moment, for audits: takes all request stripes, so it is no call for a hot path.
-  // Answers even when the ledger has failed, from memory, and of a removed SKU. NotFound: no such SKU, ever.
+  // The exact figures of a SKU at one moment, for audits. Acquires all request stripes, so it is not meant for hot
+  // paths. Works from memory, also after the ledger has failed and for removed SKUs. NotFound: there never was such a
+  // SKU.
   absl::StatusOr<StockFigures> Figures(std::string_view sku) const;
 
-  // For pages: stops nobody, O(shards). NotFound: no such SKU.
+  // A view for display. Does not block other threads. O(shards). NotFound: no such SKU.
   absl::StatusOr<SkuSnapshot> Snapshot(std::string_view sku) const;
-  // Of every SKU for sale, ascending by name.
+  // All SKUs for sale, ascending by name.
   std::vector<SkuSnapshot> Snapshot() const;
 
-  // OK; Unavailable from when the ledger has failed, with its reason.
+  // OK, or Unavailable with the reason after the ledger has failed.
   absl::Status Health() const;
 
  private:

@@ -15,12 +15,12 @@
 
 namespace stockade {
 
-// The longest name of a SKU, of a buyer and of a request, in bytes. Names of buyers and requests may have
-// any bytes, which are kept as they are.
+// The longest name of a SKU, of a buyer and of a request, in bytes. Names of buyers and requests may contain any bytes,
+// which are stored unchanged.
 inline constexpr size_t kMaxSkuBytes = 255;
 inline constexpr size_t kMaxBuyerBytes = 255;
 inline constexpr size_t kMaxRequestIdBytes = 255;
-// The most lines of a basket, before those of the same SKU are added up.
+// The largest number of lines in a basket, before lines of the same SKU are added up.
 inline constexpr size_t kMaxBasketLines = 1'000;
 
 // One line of a basket.
@@ -31,153 +31,154 @@ struct OrderLine {
   friend bool operator==(const OrderLine&, const OrderLine&) = default;
 };
 
-// One line of the journal: one change of an inventory, whole.
+// One record of the journal: one complete change of an inventory.
 struct LedgerRecord {
-  // What was done, and which of the fields below say more of it.
+  // The kind of change, and the fields that it uses.
   enum class Kind {
     kAddSku,         // sku, quantity (its first stock), shards, per_buyer_limit
-    kRestock,        // sku, quantity; order_id and request_id, if the restock had a request id
-    kRemoveSku,      // sku, quantity: the units that were available, 0 or more, which are withdrawn
+    kRestock,        // sku, quantity; and order_id and request_id if the restock had a request id
+    kRemoveSku,      // sku, quantity: the available units, 0 or more, which are withdrawn
     kReserve,        // order_id, request_id, sku, quantity, buyer, expires_at, ttl
     kTake,           // order_id, request_id, sku, quantity, buyer: sold at once
-    kReserveBasket,  // order_id, request_id, lines, buyer, expires_at, ttl: all lines are held, or none
+    kReserveBasket,  // order_id, request_id, lines, buyer, expires_at, ttl: either all lines are held or none
     kCommit,         // order_id: held becomes sold, with all its lines
-    kCancel,         // order_id: held becomes cancelled, its units are for sale again
-    kExpire,         // order_id: held becomes expired, its units are for sale again
+    kCancel,         // order_id: held becomes cancelled, and its units are available again
+    kExpire,         // order_id: held becomes expired, and its units are available again
   };
 
-  Kind kind;                                       // What was done.
-  uint64_t order_id = 0;                           // Given out by the inventory, from 1, never reused.
-  std::string request_id = {};                     // Names the request, for who sends it again.
-  std::string sku = {};                            // The item. Empty: of a basket, or the record is of an order.
+  Kind kind;                                       // The kind of change.
+  uint64_t order_id = 0;                           // Assigned by the inventory, from 1, never reused.
+  std::string request_id = {};                     // Identifies the request, so that repeats are recognized.
+  std::string sku = {};                            // The item. Empty for baskets and records about an order.
   int64_t quantity = 0;                            // Units.
-  std::string buyer = {};                          // Empty: not told.
-  absl::Time expires_at = absl::InfiniteFuture();  // Wall time: it must hold across a restart.
-  int32_t shards = 0;                              // As SkuOptions has it.
-  int64_t per_buyer_limit = 0;                     // Units; 0: none.
-  // kReserve, kReserveBasket: bounds what remains after a restart, in case the wall clock was set back. Whole
-  // microseconds, as expires_at.
+  std::string buyer = {};                          // Empty if not given.
+  absl::Time expires_at = absl::InfiniteFuture();  // Wall time, because it must hold across a restart.
+  int32_t shards = 0;                              // See SkuOptions.
+  int64_t per_buyer_limit = 0;                     // Units; 0 means no limit.
+  // kReserve, kReserveBasket: an upper bound of the remaining time after a restart, in case the wall clock was set
+  // back. In whole microseconds, like expires_at.
   absl::Duration ttl = absl::InfiniteDuration();
-  std::vector<OrderLine> lines = {};  // Only of kReserveBasket: at least one, each SKU once.
+  std::vector<OrderLine> lines = {};  // kReserveBasket only: at least one, each SKU once.
 };
 
-// Of SipHash-2-4.
+// The key of SipHash-2-4.
 using FingerprintKey = std::array<uint64_t, 2>;
 
-// What has become of an order.
+// The state of an order.
 enum class OrderState { kHeld, kSold, kCancelled, kExpired };
 
-// What a ledger holds: the effect of every durable record, in order.
+// The contents of a ledger: the effect of all durable records, in order.
 struct LedgerState {
   // One item.
   struct Sku {
-    std::string sku;      // Its name.
-    int64_t granted = 0;  // Units ever stocked, less those withdrawn: by its removal, and by what came back after it.
-    int32_t shards = 0;   // As SkuOptions has it.
-    int64_t per_buyer_limit = 0;  // Units; 0: none.
-    bool removed = false;         // Off sale for good.
-    int64_t sold_forgotten = 0;   // Units sold by orders that are not in `orders` any more.
+    std::string sku;              // Its name.
+    int64_t granted = 0;          // Units ever stocked, less those withdrawn when or after it was removed.
+    int32_t shards = 0;           // See SkuOptions.
+    int64_t per_buyer_limit = 0;  // Units; 0 means no limit.
+    bool removed = false;         // Permanently removed from sale.
+    int64_t sold_forgotten = 0;   // Units sold by orders that are no longer in `orders`.
   };
   // One order.
   struct Order {
     uint64_t order_id = 0;                           // From 1, never reused.
-    std::string request_id;                          // Of the request that it answers.
-    std::string sku;                                 // Empty: a basket.
-    int64_t quantity = 0;                            // 0: a basket.
-    std::string buyer;                               // Empty: not told.
-    OrderState state = OrderState::kHeld;            // What has become of it.
-    bool reserved = false;                           // By kReserve or kReserveBasket; false: by kTake.
+    std::string request_id;                          // The request that created the order.
+    std::string sku;                                 // Empty for a basket.
+    int64_t quantity = 0;                            // 0 for a basket.
+    std::string buyer;                               // Empty if not given.
+    OrderState state = OrderState::kHeld;            // The current state.
+    bool reserved = false;                           // True for kReserve and kReserveBasket, false for kTake.
     absl::Time expires_at = absl::InfiniteFuture();  // Wall time.
-    absl::Duration ttl = absl::InfiniteDuration();   // Infinite beside a finite expires_at: not kept.
-    std::vector<OrderLine> lines = {};               // Of a basket, in the order of its record; else empty.
-    // Wall time at which it was sold, cancelled or expired, as the ledger wrote it down: the time of its batch, rounded
-    // down to a microsecond. Infinite while held.
+    absl::Duration ttl = absl::InfiniteDuration();   // Infinite although expires_at is finite: not stored.
+    std::vector<OrderLine> lines = {};               // The lines of a basket, in the order of its record.
+    // Wall time at which the order was sold, cancelled or expired, as recorded by the ledger: the time of its batch,
+    // rounded down to a microsecond. Infinite while the order is held.
     absl::Time ended_at = absl::InfiniteFuture();
   };
 
-  // What a buyer has bought by orders that are not in `orders` any more, of a SKU with a limit per buyer.
+  // Units that a buyer has bought through orders that are no longer in `orders`, for a SKU with a limit per buyer.
   struct Bought {
     std::string sku;    // The item.
-    std::string buyer;  // Who bought.
-    int64_t units = 0;  // How many.
+    std::string buyer;  // The buyer.
+    int64_t units = 0;  // The number of units.
   };
 
   // A restock that had a request id.
   struct Restock {
-    uint64_t order_id = 0;   // Of its record; no order has it.
-    std::string request_id;  // Of the request.
+    uint64_t order_id = 0;   // Of its record. No order has this id.
+    std::string request_id;  // The restock's request.
     std::string sku;         // The item.
     int64_t quantity = 0;    // Units.
-    absl::Time at = {};      // Wall time at which the ledger wrote it down, as Order::ended_at.
+    absl::Time at = {};      // Wall time at which the ledger recorded it, like Order::ended_at.
   };
 
-  // For each SKU: units available = granted - sold_forgotten - those of its orders that are held or sold. Never
-  // negative; 0 where removed.
+  // For each SKU, the number of available units is granted - sold_forgotten - the units of its held and sold orders.
+  // Never negative; 0 if the SKU was removed.
   std::vector<Sku> skus;
-  std::vector<Order> orders;  // Ascending by order_id. All that are held, and those that ended of late.
+  std::vector<Order> orders;  // Ascending by order_id. All held orders, and those that ended recently.
   std::vector<Bought> bought = {};
-  std::vector<Restock> restocks = {};  // Those that were written of late.
-  // SipHash-2-4 of the request ids of the other orders and restocks, under `fingerprint_key`.
+  std::vector<Restock> restocks = {};  // Those that were recorded recently.
+  // SipHash-2-4 of the request ids of all other orders and restocks, under `fingerprint_key`.
   std::vector<uint64_t> forgotten = {};
-  uint64_t last_forgotten_id = 0;                      // The highest of their order ids.
-  std::optional<FingerprintKey> fingerprint_key = {};  // None: the ledger forgets nothing.
+  uint64_t last_forgotten_id = 0;                      // The highest order id among them.
+  std::optional<FingerprintKey> fingerprint_key = {};  // None if the ledger forgets nothing.
 };
 
-// Where an inventory writes down what it did: one totally ordered journal. What is durable is always a prefix of what
-// was appended (and not refused), and that is all the safety rests on:
-//  - a grant (kReserve, kTake, kReserveBasket) takes its units in memory first, is appended, and is acknowledged when
-//    it is durable; so does a withdrawal (kRemoveSku);
-//  - a deposit (kRestock, kCancel, kExpire) is appended before its units can be taken.
-// So in every prefix the units taken are covered by units deposited before them, whatever the moment of a crash.
+// Records the changes of an inventory in one totally ordered journal. The durable records are always a prefix of the
+// records that were appended and not refused. Safety depends on this property alone:
+//  - A grant (kReserve, kTake, kReserveBasket) takes its units in memory first, is then appended, and is acknowledged
+//    when it is durable. A withdrawal (kRemoveSku) works in the same way.
+//  - A deposit (kRestock, kCancel, kExpire) is appended before its units can be taken.
+// In every prefix, earlier deposits therefore cover the units that were taken, whenever a crash occurs.
 //
-// A record settles the whole of its order, and a crash keeps it or undoes it as a whole: no basket is ever in part.
+// One record contains the complete change of its order, so a crash never leaves a basket in part.
 //
-// kRemoveSku withdraws all that the records before it leave available, so nobody may be between memory and the journal
-// with units of that SKU when it is appended. After it nothing takes from that SKU or restocks it, and its name is
-// never added again. Its held orders may still be committed, cancelled and expire. What comes back to it then is
-// withdrawn too: granted shrinks, instead of available growing. So granted = available + held + sold holds for every
-// SKU at every position.
+// kRemoveSku withdraws all units that the records before it leave available. When it is appended, no other thread may
+// have taken units of that SKU in memory without having appended its record. Afterwards the SKU is neither taken from
+// nor restocked, and its name is never added again. Its held orders may still be committed, cancelled and expire. Units
+// that they return are withdrawn, too: `granted` decreases instead of `available` increasing. At every position,
+// granted = available + held + sold holds for every SKU.
 //
 // Thread-safe.
 class STOCKADE_EXPORT Ledger {
  public:
   virtual ~Ledger() = default;
 
-  // What was durable when the ledger was opened. Called once, before the first Append().
+  // Returns what was durable when the ledger was opened. Called once, before the first Append().
   virtual LedgerState TakeRecovered() = 0;
 
-  // Puts `record` at the end of the journal and returns its position, ascending from 1. Does not wait for the disk. In
-  // a ledger that has failed the record goes nowhere, and AwaitDurable() of its position says so. Callers that need an
-  // order between records of different threads append under a lock of theirs.
+  // Appends `record` to the journal and returns its position, ascending from 1. Does not wait for the disk. A ledger
+  // that has failed discards the record, and AwaitDurable() for its position returns the error. Callers that need an
+  // order between records of different threads append them under a lock of their own.
   virtual uint64_t Append(LedgerRecord record) = 0;
 
-  // Blocks until the record at `position`, and so every one before it, is durable.
-  //   Unavailable: the ledger has failed; whether the record is durable is unknown until the ledger is opened again.
-  //   From then on every call says so.
-  //   ResourceExhausted: refused, for want of room or because a record exceeds a limit; see TakeRefused().
+  // Blocks until the record at `position`, and thus every record before it, is durable.
+  //   Unavailable: the ledger has failed. It is unknown whether the record is durable until the ledger is reopened. All
+  //     later calls return the same.
+  //   ResourceExhausted: the record was refused, because there was no room or a limit was exceeded; see TakeRefused().
   virtual absl::Status AwaitDurable(uint64_t position) = 0;
 
-  // Calls `done` once, with what AwaitDurable(position) would return, as soon as that would return: within the call, on
-  // the calling thread, if it is known already; otherwise later, on a thread of the ledger's own, in ascending order of
-  // position, and of the calls for one position. No lock of the ledger is held meanwhile. `done` must be short, for it
-  // keeps the others waiting; it must not throw and must not wait for the ledger, as AwaitDurable() does, and Append()
-  // where that is bounded. What is outstanding when the ledger fails gets Unavailable; the destructor waits until all
-  // that is outstanding has been called.
+  // Invokes `done` once with the result that AwaitDurable(position) would return, as soon as that is known. If it is
+  // known already, `done` is invoked during the call, on the calling thread. Otherwise it is invoked later on a thread
+  // of the ledger, in ascending order of position, and for one position in the order of the calls. The ledger holds no
+  // lock meanwhile. `done` must be short, because it delays other callbacks. It must not throw, and it must not wait
+  // for the ledger, as AwaitDurable() does and as Append() does if its queue is bounded. If the ledger fails, pending
+  // callbacks get Unavailable. The destructor waits until all pending callbacks have been invoked.
   virtual void NotifyDurable(uint64_t position, absl::AnyInvocable<void(absl::Status)> done) = 0;
 
-  // A record that there is no room for, or that exceeds one of the limits above, is refused, and with it every record
-  // behind it, which may build on it, and perhaps some before it: none of them is durable or ever will be. What is
-  // appended from then on is refused, too, until this is called. It returns what was refused, in order, for the owner
-  // to take back in memory before it appends anything else: nobody may be between memory and the journal. Then the
-  // ledger takes records again, and perhaps refuses again. Empty: nothing was refused since the last call. Most ledgers
-  // never refuse: they fail.
+  // A record is refused if there is no room for it or if it exceeds one of the limits above. All records after it are
+  // refused, too, because they may depend on it, and perhaps some before it: none of them is durable or ever will be.
+  // Later records are also refused until this is called. It returns the refused records in order. The owner must undo
+  // them in memory before it appends anything else, and no other thread may have changed memory without having appended
+  // its record. Then the ledger accepts records again, and may refuse again. Returns an empty vector if nothing was
+  // refused since the last call. Most ledgers never refuse a record; they fail instead.
   virtual std::vector<LedgerRecord> TakeRefused() { return {}; }
 
-  // Called once, after TakeRecovered(): nobody needs orders that ended longer ago than `retention`, and the ledger may
-  // forget them, but for what LedgerState says of such orders. Before that it forgets none.
+  // Tells the ledger that orders which ended longer than `retention` ago are no longer needed, so that it may forget
+  // them, except for what LedgerState keeps of them. Called once, after TakeRecovered(). Before that, the ledger
+  // forgets nothing.
   virtual void SetRetention(absl::Duration retention) { (void)retention; }
 
-  // OK; ResourceExhausted while it refuses; or why it has failed, from then on.
+  // OK, ResourceExhausted while it refuses records, or permanently the reason why it has failed.
   virtual absl::Status Health() const = 0;
 };
 

@@ -11,27 +11,27 @@
 
 namespace stockade {
 
-// Names an order of one inventory, across restarts too: from 1, never reused. Means nothing else; a later order may
-// have a lower id.
+// Identifies an order of one inventory, also after restarts: 1 or more, never reused. Ids are not chronological: a
+// later order may have a lower id.
 using OrderId = uint64_t;
 
-// What Inventory::Reserve() is asked for.
+// The arguments of Inventory::Reserve().
 struct ReserveRequest {
   // The item.
   std::string sku = {};
   // Units; at least 1.
   int64_t quantity = 1;
-  // Names the request, so that it takes once however often it is sent. 1 to kMaxRequestIdBytes bytes. Make it where the
-  // wish arises, at the buyer's click, and keep it over retries.
+  // Identifies the request, so that it takes units once, however often it is sent. 1 to kMaxRequestIdBytes bytes.
+  // Create it where the request originates, for example at the buyer's click, and reuse it for retries.
   std::string request_id = {};
-  // The buyer that a per_buyer_limit counts for: up to kMaxBuyerBytes bytes. May be empty if the SKU has no limit.
+  // The buyer that per_buyer_limit applies to: up to kMaxBuyerBytes bytes. May be empty if the SKU has no limit.
   std::string buyer = {};
-  // How long the units are the buyer's, from the call on; above zero, kept in whole microseconds. Infinite: until it
-  // is committed or cancelled. Ten minutes: what a check-out usually grants.
+  // How long the units are reserved, counted from the call. Above zero, stored in whole microseconds. An infinite
+  // reservation stays until it is committed or cancelled. The default is a usual time for a check-out.
   absl::Duration ttl = absl::Minutes(10);
 };
 
-// As ReserveRequest, for what is sold at once.
+// Like ReserveRequest, for units that are sold at once.
 struct TakeRequest {
   // As in ReserveRequest.
   std::string sku = {};
@@ -40,16 +40,16 @@ struct TakeRequest {
   std::string buyer = {};
 };
 
-// As ReserveRequest, for several SKUs at once: all of them or none.
+// Like ReserveRequest, for several SKUs at once: either all lines are reserved or none.
 struct BasketRequest {
-  // 1 to kMaxBasketLines; those of the same SKU are added up.
+  // 1 to kMaxBasketLines lines. Lines of the same SKU are added up.
   std::vector<OrderLine> lines = {};
   std::string request_id = {};
   std::string buyer = {};
   absl::Duration ttl = absl::Minutes(10);
 };
 
-// As ReserveRequest, for units that are added to a SKU.
+// Like ReserveRequest, for units that are added to a SKU.
 struct RestockRequest {
   // As in ReserveRequest.
   std::string sku = {};
@@ -57,10 +57,10 @@ struct RestockRequest {
   std::string request_id = {};
 };
 
-// What a Take() answers: these units are sold to this request. A value type.
+// The result of Take(): units that were sold to the request. A value type.
 class Order {
  public:
-  // For code that answers requests, and tests.
+  // For request handlers and tests.
   Order(OrderId id, std::string sku, int64_t quantity, std::string request_id, std::string buyer,
         OrderState state = OrderState::kSold)
       : id_(id),
@@ -70,17 +70,17 @@ class Order {
         buyer_(std::move(buyer)),
         state_(state) {}
 
-  // What the request was, and the id of its order.
+  // The parameters of the request, and the id of its order.
   OrderId id() const { return id_; }
   const std::string& sku() const { return sku_; }
   int64_t quantity() const { return quantity_; }
   const std::string& request_id() const { return request_id_; }
   const std::string& buyer() const { return buyer_; }
-  // What had become of the order when this was answered: kSold of a Take(). Of a reservation kHeld; but a request that
-  // is sent again may find that it was sold, cancelled or has expired since. As durable as the rest of the answer.
+  // The state of the order when the request was answered: kSold for Take(), and kHeld for a new reservation. A repeated
+  // request may find that the order has been sold, cancelled or has expired. As durable as the rest of the answer.
   OrderState state() const { return state_; }
 
-  // Of what was granted: state() is not compared, so a repeated request gets an answer that is equal to the first one.
+  // Compares what was granted. state() is not compared, so the answer to a repeated request equals the first one.
   friend bool operator==(const Order& a, const Order& b) {
     return a.id_ == b.id_ && a.sku_ == b.sku_ && a.quantity_ == b.quantity_ && a.request_id_ == b.request_id_ &&
            a.buyer_ == b.buyer_;
@@ -95,15 +95,15 @@ class Order {
   OrderState state_;
 };
 
-// What a Reserve() answers: these units were set aside for this request. It is the answer of that moment and does not
-// change when the reservation is committed, cancelled or expires afterwards: see Inventory::StateOf(). A value type.
+// The result of Reserve(): units that are set aside for the request. It does not change when the reservation is
+// committed, cancelled or expires later; Inventory::StateOf() returns the current state. A value type.
 class Reservation : public Order {
  public:
-  // For code that answers requests, and tests.
+  // For request handlers and tests.
   Reservation(Order order, absl::Time expires_at) : Order(std::move(order)), expires_at_(expires_at) {}
 
-  // When the buyer's right ends unless committed: wall time, to show to people. The inventory itself counts on a clock
-  // that never jumps.
+  // The wall time at which the reservation expires unless it is committed, for display. The inventory itself uses a
+  // clock that never jumps.
   absl::Time expires_at() const { return expires_at_; }
 
   friend bool operator==(const Reservation&, const Reservation&) = default;
@@ -112,10 +112,10 @@ class Reservation : public Order {
   absl::Time expires_at_;
 };
 
-// What a ReserveBasket() answers; otherwise as Reservation. A value type.
+// The result of ReserveBasket(); otherwise like Reservation. A value type.
 class BasketReservation {
  public:
-  // For code that answers requests, and tests.
+  // For request handlers and tests.
   BasketReservation(OrderId id, std::vector<OrderLine> lines, std::string request_id, std::string buyer,
                     absl::Time expires_at, OrderState state = OrderState::kHeld)
       : id_(id),
@@ -125,7 +125,7 @@ class BasketReservation {
         expires_at_(expires_at),
         state_(state) {}
 
-  // Commit() and Cancel() take it, for all lines together.
+  // The id for Commit() and Cancel(), which apply to all lines together.
   OrderId id() const { return id_; }
   // Each SKU once, in ascending order.
   const std::vector<OrderLine>& lines() const { return lines_; }
@@ -134,7 +134,7 @@ class BasketReservation {
   absl::Time expires_at() const { return expires_at_; }
   OrderState state() const { return state_; }
 
-  // As Order's.
+  // Compares like Order does.
   friend bool operator==(const BasketReservation& a, const BasketReservation& b) {
     return a.id_ == b.id_ && a.lines_ == b.lines_ && a.request_id_ == b.request_id_ && a.buyer_ == b.buyer_ &&
            a.expires_at_ == b.expires_at_;

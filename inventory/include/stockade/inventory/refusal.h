@@ -8,21 +8,21 @@
 
 namespace stockade {
 
-// Why an Inventory refused a request. A Status of another origin, or OK, is kNone.
+// The reason why an Inventory refused a request. kNone for OK and for a Status that no Inventory returned.
 enum class Refusal {
   kNone,
-  kSoldOut,           // ResourceExhausted: fewer units than wanted, even with all that is held.
-  kAllHeld,           // Aborted: fewer units than wanted, but some are held and may come back. Advisory.
+  kSoldOut,           // ResourceExhausted: fewer units than wanted, even including those that are held.
+  kAllHeld,           // Aborted: fewer units than wanted, but held units may come back. Advisory.
   kUnknownSku,        // NotFound.
-  kUnavailable,       // Unavailable: the ledger has no room, and nothing has changed; or it has failed, and whether the
-                      // request is written down is not known. The text says which.
-  kBuyerLimit,        // FailedPrecondition: the buyer would have more than one may.
-  kRequestMismatch,   // AlreadyExists: the request id was used before, with other parameters.
-  kRequestForgotten,  // AlreadyExists: the request id was used before, longer ago than answers are remembered.
-  kInvalid,           // InvalidArgument: the request itself is wrong.
+  kUnavailable,       // Unavailable: the ledger has no room, and nothing has changed; or it has failed, and it is not
+                      // known whether the request was recorded. The message says which.
+  kBuyerLimit,        // FailedPrecondition: the buyer would exceed the limit per buyer.
+  kRequestMismatch,   // AlreadyExists: the request id was used before with other parameters.
+  kRequestForgotten,  // AlreadyExists: the request id was used before, and its answer is no longer kept.
+  kInvalid,           // InvalidArgument: the request is invalid.
 };
 
-// Thread-safe; looks at the status only.
+// Uses only the status. Thread-safe.
 STOCKADE_EXPORT Refusal RefusalOf(const absl::Status& status);
 
 // "sold_out", "all_held", ...: as in the metric stockade_inventory_refusals_total; "none" for kNone.

@@ -28,37 +28,37 @@ namespace internal {
 struct Item;
 }
 
-// The most units that one item may have: 2^61 - 1, about 2.3 * 10^18.
+// The largest number of units of one item: 2^61 - 1, about 2.3 * 10^18.
 inline constexpr int64_t kMaxUnits = (int64_t{1} << 61) - 1;
-// The most shards that one item may have.
+// The largest number of shards of one item.
 inline constexpr int32_t kMaxShards = 256;
 
-// What a shard is guarded by. The first is faster, and the default; the second is there to be compared with.
+// How a shard is synchronized. kCompareAndSwap is faster and the default; kMutex exists for comparison.
 enum class ShardGuard {
-  kCompareAndSwap,  // Nothing: a take is one read-modify-write.
-  kMutex,           // A std::mutex each.
+  kCompareAndSwap,  // No lock: a take is one read-modify-write.
+  kMutex,           // One std::mutex per shard.
 };
 
-// What a ShardedStock is made from.
+// Options of a ShardedStock.
 struct STOCKADE_EXPORT ShardedStockOptions {
-  // Names the item in messages, and is the value of the label `inventory` in metrics. Not empty, and printable UTF-8:
-  // no control characters.
+  // The item's name in messages and the value of the metrics label `inventory`. Must not be empty and must be printable
+  // UTF-8 without control characters.
   std::string name = "default";
-  // Units there are at first: 0 to kMaxUnits.
+  // The initial number of units: 0 to kMaxUnits.
   int64_t stock = 0;
-  // Counters that the units are spread over, 1 to kMaxShards; threads that take from different ones do not slow each
-  // other down. 0: as many as the machine has processors.
+  // The number of shards that the units are spread over: 1 to kMaxShards. Threads that take from different shards do
+  // not slow each other down. 0 means the number of the machine's processors.
   int32_t shards = 0;
-  // The most that Reshard() may make of them: `shards` to kMaxShards. Each takes 128 bytes from the beginning, and a
-  // moment of whatever stops the shards. 0: no more than there are at first.
+  // The largest number of shards for Reshard(): `shards` to kMaxShards. Each shard uses 128 bytes from the beginning,
+  // and adds to the duration of every operation that stops the shards. 0 means the initial number.
   int32_t max_shards = 0;
   ShardGuard guard = ShardGuard::kCompareAndSwap;
-  // Null: no metrics.
+  // Null disables metrics.
   MetricsRegistry* metrics = MetricsRegistry::Default();
-  // Times how long the shards are stopped, for metrics alone. Must outlive the item.
+  // Measures how long the shards are stopped; only for metrics. Must outlive the item.
   Clock* clock = Clock::System();
 
-  // InvalidArgument, which names the field and the value.
+  // InvalidArgument if a field is invalid; the message names the field and the value.
   absl::Status Validate() const;
 };
 
@@ -68,57 +68,58 @@ struct StockLine {
   int64_t units = 1;              // At least 1.
 };
 
-// What an item looks like to people: each figure was true at some moment of the call, not all at the same one.
+// A view of an item for display. Each figure was true at some moment during the call, but not all at the same moment.
 struct StockSnapshot {
   int64_t units = 0;  // The sum of shard_units.
-  // Every shard was seen latched: at some moment there was nothing, and a take was refused by one load. Then units is
-  // 0.
+  // True if every shard was seen latched: at some moment there were no units, and takes were refused with one load.
+  // `units` is 0 then.
   bool latched = false;
-  // By shard: those in use, and on to the last one beyond that still has units (see Reshard()), so that none is left
-  // out and an index always means the same shard.
+  // The units of each shard: all shards in use, and further ones up to the last one that still has units (see
+  // Reshard()). An index always means the same shard.
   std::vector<int64_t> shard_units = {};
 };
 
-// One item's stock: a number of units, split over shards so that many threads can take at once.
+// The stock of one item: a number of units, split over shards so that many threads can take units at the same time.
 //
 //   stockade::ShardedStock seats({.name = "seats", .stock = 500});
 //   if (!seats.Take(2)) return SoldOut();   // At some moment during the call there were fewer than 2.
 //   absl::Status back = seats.Deposit(2);
 //
-// Every operation but the looks (ApproximateAvailable(), Snapshot(), Imbalance()) is linearizable: never are more units
-// taken than were put in, and Take() refuses only where at one moment within the call the shards together had fewer
-// than it wanted. A take of several units is all or nothing, and gathers from several shards where no single one has
+// All operations except ApproximateAvailable(), Snapshot() and Imbalance() are linearizable. The units taken never
+// exceed those put in, and Take() refuses only if all shards together had fewer units than wanted at one moment during
+// the call. A take of several units is all or nothing; it combines units of several shards if no single shard has
 // enough.
 //
-// Thread-safe. What happens before a Deposit() happens before whatever follows a Take() of its units. While there are
-// units to spare, takes and deposits are one compare-and-swap on a cache line that few threads share; near zero they
-// take the item's slow lock and stop the shards for O(shards); once all is gone a refusal is one load. Only the slow
-// lock ever blocks, and nothing is waited for while it is held, but for TakeTogether(), which waits for further items'
-// slow locks. Unusable in a forked child.
+// Thread-safe. Everything before a Deposit() happens before everything after a Take() of its units. While there are
+// enough units, a take or a deposit is one compare-and-swap on a cache line that few threads share. Near zero, they
+// acquire the item's slow lock and stop the shards for O(shards). When no units are left, a refusal is one load. Only
+// the slow lock blocks. Its holder waits for nothing else, except that TakeTogether() waits for the slow locks of
+// further items. Not usable in a forked child.
 class STOCKADE_EXPORT ShardedStock {
  public:
-  // What ShardedStockOptions::shards of 0 means: as many as the machine has processors, 1 to kMaxShards.
+  // The number of shards that ShardedStockOptions::shards == 0 stands for: the number of processors, limited to 1 to
+  // kMaxShards.
   static int32_t DefaultShards();
 
-  // Aborts with Validate()'s text on bad options.
+  // Aborts with the message of Validate() if an option is invalid.
   explicit ShardedStock(ShardedStockOptions options);
   ~ShardedStock();
 
   ShardedStock(const ShardedStock&) = delete;
   ShardedStock& operator=(const ShardedStock&) = delete;
 
-  // Takes `units` (at least 1; aborts otherwise) and returns true; or takes nothing and returns false.
+  // Takes `units` (at least 1; aborts otherwise) and returns true, or takes nothing and returns false.
   bool Take(int64_t units = 1) {
     const uint32_t slot = internal::ThisThreadSlotIfAny();
     if (slot >= internal::kMaxThreadSlots || swapped_ == nullptr || fork_guard_.InForkedChild()) [[unlikely]] {
       return TakeSlowly(units);
     }
-    // What most takes and refusals come to: one look at the own shard, and one compare-and-swap.
+    // The path of most takes and refusals: one load of the thread's own shard, and one compare-and-swap.
     std::atomic<uint64_t>& word = swapped_[ShardOf(slot)].word;
     uint64_t seen = word.load(std::memory_order_acquire);
     const uint64_t wanted = static_cast<uint64_t>(units);
     const bool latched = (seen & kLatched) != 0;
-    // Below 1, `wanted` minus 1 is above all that a word can hold. A frozen one is above kUnits.
+    // If `units` is below 1, `wanted` - 1 is larger than any word. A frozen word is larger than kUnits.
     if (latched ? units < 1 : wanted - 1 >= seen || seen > kUnits) [[unlikely]] {
       return TakeSlowly(units);
     }
@@ -132,44 +133,47 @@ class STOCKADE_EXPORT ShardedStock {
     return !latched;
   }
 
-  // Takes the units of every line, all at one moment, and returns nullptr; or takes nothing at all, and returns a line
-  // whose item had fewer at one moment within the call: one that is known to be sold out, or else the first in the
-  // order of `lines` whose item is short. Aborts where a line has no stock or below 1 unit, or two have the same stock.
-  // Callers may name the same items in different orders: no deadlock. Stops the shards of all items for O(shards of
-  // all); only a single line is as cheap as Take(), and a sold-out item is refused without any lock.
+  // Takes the units of all lines at one moment and returns nullptr. Otherwise takes nothing and returns a line whose
+  // item had fewer units at one moment during the call: a line whose item is known to be sold out, or else the first
+  // line, in the order of `lines`, whose item has too few. Aborts if a line has no stock or less than 1 unit, or if two
+  // lines have the same stock. Callers may list the same items in different orders without a deadlock. Stops the shards
+  // of all items for O(number of all shards). A single line costs as much as Take(), and a sold-out item is refused
+  // without a lock.
   static const StockLine* TakeTogether(std::span<const StockLine> lines);
 
-  // Takes whatever there is, at one moment within the call, and returns it: 0 where there is nothing. Stops the shards
+  // Takes all units that exist at one moment during the call and returns their number, which may be 0. Stops the shards
   // for O(max_shards).
   int64_t TakeAll();
 
-  // Puts `units` in: a restock, or what a cancelled order gives back. After it has returned they can be taken.
+  // Adds `units`: a restock, or the units of a cancelled order. They can be taken when it has returned.
   //   InvalidArgument: `units` is below 1.
-  //   OutOfRange: there would be more than kMaxUnits. Nothing was put in. (A shard below 2^53 units is not checked
-  //   against the others, so that the total may come to kMaxUnits + 2^61 before this is said. It never wraps.)
+  //   OutOfRange: the total would exceed kMaxUnits. Nothing was added. (A deposit into a shard below 2^53 units does
+  //     not check the other shards, so the total may reach kMaxUnits + 2^61 before this error occurs. It never wraps.)
   absl::Status Deposit(int64_t units);
 
-  // The exact number of units at one moment within the call. Stops the shards for O(shards).
+  // The exact number of units at one moment during the call. Stops the shards for O(shards).
   int64_t Available() const;
 
-  // The sum of the shards, read one after the other without stopping anybody: exact when nobody takes or deposits
-  // meanwhile, otherwise off by at most the units that were moved during the call. O(shards).
+  // The sum of the shards, which are read one after another without stopping them. Exact if no units are taken or
+  // deposited meanwhile; otherwise off by at most the units that were moved during the call. O(shards).
   int64_t ApproximateAvailable() const;
 
-  // For people and pages. Stops nobody, and has the bound of ApproximateAvailable(). O(max_shards).
+  // A view for display. Does not stop the shards, and is as exact as ApproximateAvailable(). O(max_shards).
   StockSnapshot Snapshot() const;
 
-  // The units of the richest shard in use over the mean of those in use: 1 where all have the same, or none has any;
-  // shards() where one has all. Stops nobody, so a guess while units move. O(shards).
+  // The units of the fullest shard in use divided by the mean of the shards in use: 1 if all have the same number or no
+  // shard has any, shards() if one shard has all. Does not stop the shards, so it is approximate while units move.
+  // O(shards).
   double Imbalance() const;
 
-  // Spreads the units over `shards` shards from now on, as evenly as can be; while others take and put in. Stops the
-  // shards for O(max_shards). For an item that turns out to be hotter, or colder, than was thought.
-  //   InvalidArgument: `shards` is not within 1 to max_shards().  OutOfRange: there are more than kMaxUnits, which
-  //   moved into few shards would leave no room for what Deposit() does not check. Nothing has changed.
+  // Spreads the units evenly over `shards` shards, while other threads take and deposit. For an item with more, or
+  // less, contention than expected. Stops the shards for O(max_shards).
+  //   InvalidArgument: `shards` is not within 1 to max_shards().
+  //   OutOfRange: there are more than kMaxUnits units. In few shards they would leave no room for deposits that are not
+  //     checked. Nothing has changed.
   absl::Status Reshard(int32_t shards);
 
-  // In use now, as Reshard() left it; the most there may be; and the name of the options. O(1).
+  // The number of shards in use, the largest number for Reshard(), and the name from the options. O(1).
   int32_t shards() const { return static_cast<int32_t>(in_use_.load(std::memory_order_relaxed) & UINT32_MAX); }
   int32_t max_shards() const { return max_shards_; }
   const std::string& name() const { return name_; }
@@ -178,32 +182,33 @@ class STOCKADE_EXPORT ShardedStock {
   friend class ShardedStockPeer;  // Puts units into a given shard, for tests.
   friend struct internal::Item;
 
-  // An item of an inventory, which counts takes and refusals itself: only steals and freezes go to its `metrics`, and
-  // options.metrics is not used.
+  // An item of an inventory, which counts takes and refusals itself: the item adds only steals and freezes to
+  // `metrics`, and options.metrics is not used.
   ShardedStock(ShardedStockOptions options, internal::ComponentMetrics* metrics);
 
-  // Invariants, of all shards of an item together. A word holds {latched, frozen, units}, the units in the low 62 bits.
-  //  - The slow lock's holder alone sets or clears the bits. Without it: no word is frozen, and either all or none are
-  //    latched.
-  //  - A word with either bit set changes by the slow lock's holder alone: takes and deposits are compare-and-swaps
-  //    that expect both bits clear. So while every word is frozen, their sum is the item's stock, and stands still.
-  //  - A word is latched only from frozen, only while every word is frozen or latched, and only if the sum is zero. It
-  //    goes back to frozen, and units are added only once no word is latched. So while any word is latched, the stock
-  //    is zero: to see one is enough to refuse.
+  // Invariants over all shards of an item. A word holds {latched, frozen, units}, with the units in the low 62 bits.
+  //  - Only the holder of the slow lock sets or clears the two bits. When the lock is free, no word is frozen, and
+  //    either all words or none are latched.
+  //  - Only the holder of the slow lock changes a word that has one of the bits set: takes and deposits are
+  //    compare-and-swaps that expect both bits to be clear. While every word is frozen, their sum therefore is the
+  //    item's stock and does not change.
+  //  - A word becomes latched only from frozen, only while every word is frozen or latched, and only if the sum is
+  //    zero. It returns to frozen, and units are added only after no word is latched. While any word is latched, the
+  //    stock therefore is zero, and one latched word is enough to refuse a take.
   //
-  // Memory order: read-modify-writes are acquire and release, the slow lock's holder stores with release what it
-  // acquired from every word, and a refusal's load is an acquire. Hence whoever takes a unit sees all that was done
-  // before the unit was put in, whichever shards it went through.
+  // Memory order: read-modify-writes are acquire and release. The holder of the slow lock stores with release what it
+  // acquired from every word, and a refusal's load is an acquire. A thread that takes a unit therefore sees everything
+  // that was done before the unit was put in, whichever shards it moved through.
   //
-  // Of max_shards_ shards the first shards() are those that threads go to. The count is no more than a hint: a
-  // thread that goes by an old one may put units into a shard beyond it. So whatever is said above of all shards is
-  // said of all max_shards_, and what stops them stops those too.
+  // Threads use the first shards() of the max_shards_ shards. That count is only a hint: a thread that uses an old
+  // count may put units into a shard beyond it. All statements above therefore apply to all max_shards_ shards, and an
+  // operation that stops the shards stops all of them.
   //
-  // With ShardGuard::kMutex a take or a deposit holds the shard's mutex from its look at the word to its store, and so
-  // does the slow lock's holder while it freezes the shard.
-  struct alignas(128) Shard {  // Two lines: the prefetcher of x86 fetches them in pairs.
+  // With ShardGuard::kMutex, a take or a deposit holds the shard's mutex from its load of the word to its store, and so
+  // does the holder of the slow lock while it freezes the shard.
+  struct alignas(128) Shard {  // Two cache lines, because x86 prefetches them in pairs.
     std::atomic<uint64_t> word{0};
-    std::mutex mutex;  // Of ShardGuard::kMutex.
+    std::mutex mutex;  // For ShardGuard::kMutex.
   };
 
   static constexpr uint64_t kLatched = uint64_t{1} << 63;
@@ -215,10 +220,10 @@ class STOCKADE_EXPORT ShardedStock {
 
   static constexpr int kReciprocalBits = 24;
 
-  // On the words, without the slow lock: sharded_stock.cc and sharded_stock_inline.h.
-  // The shard that a thread goes to first: its slot modulo the shards, by two multiplications, for a division would
-  // take longer than all else in a refusal. The reciprocal is rounded up, which with slots times shards at most 2^24
-  // never reaches the next quotient.
+  // These work on the words without the slow lock: sharded_stock.cc and sharded_stock_inline.h. ShardOf() is the shard
+  // that a thread tries first: its slot modulo the number of shards. It uses two multiplications, because a division
+  // would take longer than the rest of a refusal. The reciprocal is rounded up; with slots times shards at most 2^24,
+  // the result never reaches the next quotient.
   size_t ShardOf(uint64_t slot) const {
     static_assert(uint64_t{internal::kMaxThreadSlots} * kMaxShards <= uint64_t{1} << kReciprocalBits);
     const uint64_t in_use = in_use_.load(std::memory_order_relaxed);
@@ -237,11 +242,12 @@ class STOCKADE_EXPORT ShardedStock {
   size_t OwnShard() const;
   void CountTake(bool taken) const;
 
-  // These take the slow lock: sharded_stock_frozen.cc.
+  // These acquire the slow lock: sharded_stock_frozen.cc.
   bool TakeFreezing(uint64_t units);
   absl::Status DepositSlowly(uint64_t units);
 
-  // These need it: sharded_stock_frozen.cc. Between a Freeze() and its Thaw() nobody but the caller changes a word.
+  // These require the slow lock: sharded_stock_frozen.cc. Between Freeze() and its Thaw() only the caller changes
+  // words.
   bool Latched() const;
   uint64_t Freeze() const;
   void Thaw(uint64_t left) const;
@@ -251,21 +257,22 @@ class STOCKADE_EXPORT ShardedStock {
   void Gather(uint64_t units);
 
   const std::string name_;
-  // The shards in use, and above them their reciprocal (see InUse()): in one word, so that they agree. Written by the
-  // slow lock's holder.
+  // The number of shards in use, and in the upper half their reciprocal (see InUse()), in one word so that they are
+  // consistent. Written by the holder of the slow lock.
   std::atomic<uint64_t> in_use_;
   const int32_t max_shards_;
   const ShardGuard guard_;
   Clock* const clock_;
   const std::unique_ptr<Shard[]> shards_;
-  Shard* const swapped_;  // shards_, or null where each has a mutex.
+  Shard* const swapped_;  // shards_, or null if each shard has a mutex.
   const std::unique_ptr<ReentrantMutex> slow_lock_;
-  // When the shards were stopped, where that is timed; otherwise infinite. Guarded by slow_lock_.
+  // When the shards were stopped, if that is measured; otherwise infinite. Guarded by slow_lock_.
   mutable Instant frozen_since_ = Instant::InfiniteFuture();
   internal::ForkGuard fork_guard_;
   std::unique_ptr<internal::ComponentMetrics> own_metrics_;  // Null in an inventory. Last: its gauge reads the shards.
-  internal::ComponentMetrics* metrics_;  // *own_metrics_, or those of the inventory that the item is in.
-  // Where takes and refusals are counted: a refusal is so short that each load on the way there shows. Null: nowhere.
+  internal::ComponentMetrics* metrics_;                      // *own_metrics_, or those of the item's inventory.
+  // The cells that count takes and refusals. Kept here because a refusal is so short that every load matters. Null if
+  // disabled.
   internal::StripedCells* counts_ = nullptr;
   size_t takes_cell_ = 0;
   size_t refusals_cell_ = 0;

@@ -18,100 +18,101 @@
 
 namespace stockade {
 
-// What a SqliteLedger is opened with.
+// Options of a SqliteLedger.
 struct STOCKADE_EXPORT SqliteLedgerOptions {
-  // The value of the label `ledger` in metrics. Not empty, and printable UTF-8: no control characters.
+  // The value of the metrics label `ledger`. Must not be empty and must be printable UTF-8 without control characters.
   std::string name = "default";
 
-  // How long Open() waits for another owner of the file to let go: for a restart that overlaps its predecessor. None by
-  // default, because two owners are a mistake more often than a hand-over.
+  // How long Open() waits for another owner to close the file, for a restart that overlaps with the previous process.
+  // Zero by default, because a second owner is usually a mistake.
   absl::Duration lock_wait = absl::ZeroDuration();
 
-  // Records in one transaction, at the most. A transaction costs an fsync (0.1 to 10 ms) whatever it holds, so it
-  // should hold many; and some 5 us a record, so that the first of 4096 waits 20 ms for the others. By then the fsync
-  // is a small part even on a slow disk, and more records would only add to the wait.
+  // The largest number of records in one transaction. Each transaction costs an fsync (0.1 to 10 ms) and some 5 us per
+  // record, so that the first of 4096 records waits 20 ms for the others. At that size the fsync is a small part even
+  // on a slow disk, and more records would only increase the wait.
   size_t max_batch_records = 4096;
 
-  // Records that wait for a transaction, at the most; Append() blocks while there are as many. Bounds the memory (some
-  // 300 bytes a record, 50 a line of a basket) when the disk is slower than those who append without awaiting.
+  // The largest number of records that wait for a transaction; Append() blocks while the queue is full. Bounds the
+  // memory (some 300 bytes per record, and 50 bytes per line of a basket) if the disk is slower than callers that
+  // append without waiting.
   size_t max_queued_records = 65'536;
 
-  // How long orders stay in the file after they ended, at the least; an inventory's own retention, where that is
-  // longer. Then their rows go, and those of the journal as old as they: a few with each batch, so that the file and
-  // the time to open it are bounded by the orders of this time. What stays of an order: its units in skus, its buyer's
-  // in bought, and 8 bytes of its request id. Infinite: everything stays. A ledger that no inventory uses keeps
-  // everything, too.
+  // The minimum time for which orders stay in the file after they have ended. An inventory's own retention applies if
+  // it is longer. Afterwards the rows of the orders, and journal rows of that age, are deleted, a few with each batch.
+  // The orders of this time thus bound the size of the file and the time to open it. Of a deleted order, its units
+  // remain in skus, its buyer's units in bought, and 8 bytes of its request id. If infinite, nothing is deleted. A
+  // ledger without an inventory does not delete anything either.
   absl::Duration retention = absl::ZeroDuration();
 
-  // Wall time for the journal, time for the metrics and for lock_wait. Not null; must outlive the ledger.
+  // Provides wall time for the journal, and time for the metrics and lock_wait. Not null; must outlive the ledger.
   Clock* clock = Clock::System();
 
-  // Null: no metrics. Must not go away while Open() runs.
+  // Null disables metrics. Must exist until Open() has returned.
   MetricsRegistry* metrics = MetricsRegistry::Default();
 
-  // InvalidArgument, which names the field and the value.
+  // InvalidArgument if a field is invalid; the message names the field and the value.
   absl::Status Validate() const;
 };
 
-// A ledger in one SQLite file. A thread of its own applies what is queued in group commits: one transaction, one fsync
-// (WAL, synchronous=FULL) for all records that came while the last one ran.
+// A ledger in one SQLite file. A thread of its own writes queued records in group commits: one transaction and one
+// fsync (WAL, synchronous=FULL) for all records that arrived during the previous commit.
 //
-// The file is plain to read: tables skus, orders, order_lines, journal, journal_lines, bought and forgotten, whose
-// constraints refuse what cannot be. sqlite3's shell reads it once the ledger is closed or its process is gone; while
-// it is open, nobody else gets in. A file that another program has written to is refused as damaged. Times are kept in
-// microseconds, rounded down. Files: `path`, `path`-wal while open and after a crash, and `path`.lock, which stays: it
-// says how far the journal was acknowledged, so that an older copy of `path` is refused as long as it is there. Where
-// `path` is a symbolic link, they are beside what it leads to.
+// The file has the tables skus, orders, order_lines, journal, journal_lines, bought and forgotten, with constraints
+// that reject inconsistent rows. The sqlite3 shell can read it after the ledger is closed or its process has ended;
+// while it is open, no other program has access. A file that another program has written to is rejected as damaged.
+// Times are stored in microseconds, rounded down. The files are `path`, `path`-wal while the ledger is open and after a
+// crash, and `path`.lock, which remains. The latter records up to where the journal was acknowledged, so that an older
+// copy of `path` is rejected as long as it exists. If `path` is a symbolic link, the other files are next to its
+// target.
 //
-// One ledger owns a file at a time, over all processes. Where the disk is full (or the quota used up, or the file as
-// long as it may get), or a record has a name or a basket above the limits in ledger.h, the batch is rolled back and
-// refused, and the ledger goes on: see TakeRefused(). On any other
-// error at a commit (I/O; a record that breaks a constraint; units taken that were never stocked or are of a SKU that
-// was removed) the ledger has failed for good, without touching the file again: what was durable stays so, and Open()
-// decides about the rest.
+// Across all processes, a file has one owner at a time. If the disk is full (or a quota or the maximum file size is
+// reached), or a record has a name or a basket above the limits in ledger.h, the batch is rolled back and refused, and
+// the ledger continues: see TakeRefused(). After any other error of a commit (I/O; a record that violates a constraint;
+// units taken that were never stocked or whose SKU was removed) the ledger has failed permanently and does not write to
+// the file again. Durable records remain durable, and Open() decides about the others.
 //
-// Thread-safe. In a forked child calls abort, and the destructor does nothing; a child that neither execs nor exits
-// keeps the file locked beyond its parent.
+// Thread-safe. In a forked child, calls abort and the destructor does nothing. A child that neither calls exec nor
+// exits keeps the file locked after its parent has ended.
 class STOCKADE_EXPORT SqliteLedger final : public Ledger {
  public:
-  // Opens the ledger at `path`, or makes an empty one. Blocks: on the disk, on lock_wait, and for a check of the whole
-  // file, O(journal). What it recovers is durable when it returns.
-  //   InvalidArgument: Validate()'s text, or a path that names no file.
-  //   NotFound, PermissionDenied, Unavailable: the file or its directory cannot be used, and why.
-  //   FailedPrecondition: somebody else has the file open; or it is empty, no ledger, or one of another version.
-  //   DataLoss: the file or its log is damaged, missing, older than what was acknowledged, or does not add up. Nothing
-  //     has changed but `path`.lock.
+  // Opens the ledger at `path`, or creates an empty one. Blocks on the disk, for lock_wait, and while it checks the
+  // whole file, which is O(journal). What it recovers is durable when it returns.
+  //   InvalidArgument: an option is invalid, or the path does not name a file.
+  //   NotFound, PermissionDenied, Unavailable: the file or its directory cannot be used; the message says why.
+  //   FailedPrecondition: another owner has the file open, or the file is empty, not a ledger, or of another version.
+  //   DataLoss: the file or its log is damaged, missing, older than what was acknowledged, or inconsistent. Only
+  //     `path`.lock has changed.
   static absl::StatusOr<std::unique_ptr<SqliteLedger>> Open(std::string path, SqliteLedgerOptions options = {});
 
-  // Checks the ledger at `path` as Open() does, and each index against its table, and changes nothing but `path`.lock.
-  // Blocks as Open(). OK: all is there that was acknowledged, as far as that can be known. Errors as Open() has them;
-  // NotFound: there is no such file. Thread-safe.
+  // Checks the ledger at `path` as Open() does, and compares each index with its table. Changes only `path`.lock.
+  // Blocks like Open(). OK: everything that was acknowledged is there, as far as this can be determined. Errors as for
+  // Open(); NotFound if the file does not exist. Thread-safe.
   static absl::Status Audit(const std::string& path);
 
-  // Commits what is queued, calls back all that is outstanding of NotifyDurable(), then closes the file. Nobody may be
-  // inside a call, nor may what is called back call.
+  // Commits the queued records, invokes all pending callbacks of NotifyDurable(), and closes the file. No call may be
+  // in progress, and these callbacks must not call the ledger.
   ~SqliteLedger() override;
 
   SqliteLedger(const SqliteLedger&) = delete;
   SqliteLedger& operator=(const SqliteLedger&) = delete;
 
-  // Aborts when called again.
+  // Aborts if called twice.
   LedgerState TakeRecovered() override;
 
-  // O(1) and a mutex; blocks only while max_queued_records are queued. Positions go on where the file's journal ends,
-  // and are its column `position` as long as nothing was refused.
+  // O(1) and a mutex; blocks only while max_queued_records are queued. Positions continue those of the file's journal,
+  // and equal its column `position` as long as no record was refused.
   uint64_t Append(LedgerRecord record) override;
 
-  // OK at once for what is durable, whether the ledger has failed or not. Aborts on a position that Append() has not
+  // Returns OK at once for a durable record, even if the ledger has failed. Aborts for a position that Append() has not
   // returned yet.
   absl::Status AwaitDurable(uint64_t position) override;
 
-  // Calls back on one thread, which is neither the caller's nor the one that commits: a slow `done` delays those behind
-  // it, and no commit. Some 100 bytes for each that is outstanding, and what `done` holds. O(log n) of those. Aborts on
-  // a position that Append() has not returned yet.
+  // Invokes callbacks on one thread, which is neither the caller's nor the committing thread: a slow `done` delays
+  // other callbacks, but no commit. Each pending callback uses some 100 bytes, and what `done` holds. O(log n) in their
+  // number. Aborts for a position that Append() has not returned yet.
   void NotifyDurable(uint64_t position, absl::AnyInvocable<void(absl::Status)> done) override;
 
-  // As Ledger has it. O(records refused); blocks on a short mutex.
+  // See Ledger. O(records refused); blocks on a short mutex.
   std::vector<LedgerRecord> TakeRefused() override;
   void SetRetention(absl::Duration retention) override;
   absl::Status Health() const override;
