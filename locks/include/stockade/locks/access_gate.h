@@ -15,52 +15,53 @@ namespace stockade::internal {
 
 class LockMetrics;
 
-// Who is in and who waits: the part of a lock that knows no re-entry. One writer or any number of readers, and one
-// queue for both, in the order in which threads came to it. There are two ways to be in:
+// Admits threads to a lock and queues the others; the part of a lock without re-entry. Admits one writer or any number
+// of readers, and has one queue for both, in order of arrival. A thread inside the lock is recorded in one of two ways:
 //
-// Known to the word: entering and leaving are one compare-and-swap of it, while nobody sleeps.
+// Counted in the word: entering and leaving are one compare-and-swap of the word while no thread sleeps.
 //
-// Published: the thread says so in its own record, which nobody else writes, and looks whether the word lets it. Reads
-// are taken so while the word has kBias (after BRAVO, Dice and Kogan, USENIX ATC 2019, with a table a thread and an
-// asymmetric fence in place of one shared table); writes, by the one thread that the lock favours (as in biased
-// locking, Kawachiya, Koseki and Onodera, OOPSLA 2002). A lock gets there by a long run of reads, or of writes of one
-// thread, and leaves when somebody else comes: the head of the queue forbids it in the word, fences, and waits for who
-// is in.
+// Published: the thread stores its hold in its own record, which no other thread writes, and then checks that the word
+// permits this. Reads are published while the word has kBias. (This follows BRAVO, Dice and Kogan, USENIX ATC 2019, but
+// with a table per thread and an asymmetric fence instead of one shared table.) Writes are published by the one thread
+// that the lock is biased to, the favoured thread (as in biased locking, Kawachiya, Koseki and Onodera, OOPSLA 2002). A
+// lock becomes biased after a long run of reads, or of writes by one thread. When another thread needs the lock, the
+// head of the queue revokes the bias: it clears the permission in the word, executes the heavy fence, and waits until
+// the published threads have left.
 //
-// A waiter enters only from the head of the queue; whoever makes room for a head that sleeps wakes it. Until the head
-// runs, threads that arrive may enter before it (but for the FIFO option); if the head then finds the lock taken, or if
-// it is a writer that waits for readers, it claims the lock: nobody enters before it any more. So neither readers nor
-// writers starve: a waiter enters after those that were before it, and each of these lets others pass during one
-// wake-up at most.
+// A waiter enters only from the head of the queue, and a thread that makes room for a sleeping head wakes it. Until the
+// head runs, arriving threads may enter before it, except with the FIFO option. The head claims the lock if it finds
+// the lock taken after its wake-up, or if it is a writer that waits for readers. After that no other thread enters
+// before it. Neither readers nor writers starve: a waiter enters after those that were queued before it, and for each
+// of these, threads can pass only during one wake-up.
 //
-// Memory ordering: entering is an acquire, leaving a release, of the word or of the published hold. What orders the
-// word against the holds is the asymmetric fence, see Hold and published_holds.h. Changes of the word that hand nothing
-// over (claims, queue bits) are relaxed: as read-modify-writes they carry the last release on. tests/models/ has models
-// of all of it.
+// Memory order: entering is an acquire and leaving is a release, of the word or of the published hold. The asymmetric
+// fence orders accesses to the word and to the holds, see Hold and published_holds.h. Changes of the word that do not
+// pass the lock on (claims, queue bits) are relaxed, because read-modify-writes continue the last release.
+// tests/models/ contains models of all of this.
 //
-// It owns nothing that needs destruction (waiters live on their threads' stacks), so a forked child can drop it.
+// It owns nothing that needs destruction (waiters are on their threads' stacks), so a forked child can drop it.
 class STOCKADE_EXPORT AccessGate {
  public:
-  // `key`: the address of the lock, under which threads publish themselves. `fifo`: strictly first in, first out.
+  // `key` is the address of the lock, under which threads publish their holds. `fifo` means strict FIFO order.
   AccessGate(uintptr_t key, bool fifo) : key_(key), entry_(ThreadRecord::EntryOf(key)), fifo_(fifo) {}
 
   AccessGate(const AccessGate&) = delete;
   AccessGate& operator=(const AccessGate&) = delete;
 
-  // Where the hold of this lock is, unless it is in the overflow.
+  // The entry for holds of this lock in `record`. (A hold may be in the overflow instead.)
   Hold& EntryIn(ThreadRecord& record) const { return record.entry(entry_); }
 
-  // Whether a reader that has published itself is in. If not it must take that back.
+  // Whether a reader that has published its hold is inside. If not, it must withdraw the hold.
   bool PublishedReadersAreIn() const { return (word_.load(std::memory_order_seq_cst) & lock_word::kBias) != 0; }
-  // The same of the thread of `record`, for writing.
+  // The same for a write by the thread of `record`.
   bool IsFavoured(const ThreadRecord* record) const {
     return word_.load(std::memory_order_seq_cst) == FavouredWord(record);
   }
 
-  // The word is about to be written.
+  // Prefetches the word for a write.
   void PrepareToWrite() const { PrefetchForWrite(&word_); }
 
-  // Enter if they can by one step of the word. O(1), lock-free.
+  // Enters if one step of the word is enough. O(1), lock-free.
   bool TryEnter(LockMode mode) {
     uint64_t word = word_.load(std::memory_order_relaxed);
     do {
@@ -70,7 +71,7 @@ class STOCKADE_EXPORT AccessGate {
     if (mode == LockMode::kExclusive) run_of_ = nullptr;
     return true;
   }
-  // The same for the thread of `record`; tells whether it has had the lock for so long that Favour() is in order.
+  // The same for the thread of `record`. Sets `had_it_long` if the thread's run of writes is long enough for Favour().
   bool TryEnterExclusive(const ThreadRecord* record, bool& had_it_long) {
     uint64_t word = word_.load(std::memory_order_relaxed);
     do {
@@ -82,25 +83,27 @@ class STOCKADE_EXPORT AccessGate {
       run_ = 0;
     }
     had_it_long = ++run_ == lock_word::kFavourAfterWrites;
-    if (had_it_long) run_ = 0;  // Spent: a favour that is lost is to be earned anew.
+    if (had_it_long) run_ = 0;  // Restarts the count: after the bias is revoked, it takes another full run.
     return true;
   }
 
-  // The thread of `record`, the writer by the word, has published its hold. True: the lock favours the thread from now
-  // on, and its hold is no longer known to the word. False: it still is, and the thread must take back what it
-  // published.
+  // Biases the lock to the thread of `record`, which is the writer in the word and has published its hold. Returns true
+  // if that succeeded; the word then no longer counts the hold. Returns false if it did not; the thread must then
+  // withdraw the published hold.
   bool Favour(const ThreadRecord* record);
-  // The reverse: the published writer becomes one that the word knows. It then takes back what it has published.
+  // The reverse: counts the favoured thread, which is inside, as the writer in the word. The thread then withdraws its
+  // published hold.
   void Unfavour(const ThreadRecord* record);
 
-  // Whether a thread that may not enter might if those who may publish themselves were called back: a look.
+  // Whether a thread that cannot enter could do so after revoking the bias. Does not change the word.
   bool OnlyPublishedMayBeIn(LockMode mode) const;
-  // Waits in the queue until `deadline` if it must: true. False where that has passed first. With kNoWait it does not
-  // wait, but calls back those who may publish themselves. `metrics` (or null) learns of it as a waiter. O(threads that
-  // have records) for a writer where readers may have published themselves; else O(1), as is every other call here.
+  // Enters, and waits in the queue until `deadline` if necessary. Returns false if the deadline passes first. With
+  // kNoWait it does not wait for other threads, but revokes the bias if necessary. `metrics` (or null) counts the
+  // waiter. O(threads with records) for a writer if readers may have published holds; otherwise O(1), like every other
+  // call here.
   bool Enter(LockMode mode, SteadyDeadline deadline, LockMetrics* metrics);
 
-  // Of threads known to the word. Nothing of this object is touched after another thread can see the lock free, so that
+  // Leaves a hold that the word counts. Does not access this object after another thread can see the lock free, so that
   // thread may destroy it.
   void LeaveExclusive() {
     uint64_t word = word_.load(std::memory_order_relaxed);
@@ -110,16 +113,17 @@ class STOCKADE_EXPORT AccessGate {
                                           std::memory_order_relaxed));
   }
   void LeaveShared();
-  // The writer becomes a reader, with no writer in between.
+  // Turns the writer into a reader; no writer enters in between.
   void Downgrade();
 
-  // The reader becomes the writer if it is the only one; it passes those who wait, as it was in before they came.
-  // `published`: the word does not know it; then, if this is true, it takes back what it has published.
+  // Turns the reader into the writer if it is the only reader. It does not queue behind the waiters, because it is
+  // already inside. If `published`, the word does not count the reader; on success the caller then withdraws its
+  // published hold.
   bool TryUpgrade(bool published, LockMetrics* metrics);
 
-  // Nobody is in and nobody waits.
+  // True if no thread is inside or waits.
   bool idle();
-  // How many wait now.
+  // The number of waiters.
   uint64_t waiters();
 
  private:
@@ -131,46 +135,46 @@ class STOCKADE_EXPORT AccessGate {
   }
 
   bool SpinToEnter(LockMode mode);
-  // Where kMustWake is set changes the word and wakes the head if it may enter. False where it is not set any more:
-  // then `word` is what it is now, and the caller leaves in the usual way.
+  // If kMustWake is set, applies the change to the word and wakes the head if it may enter. Returns false if kMustWake
+  // is no longer set; `word` is then the current value, and the caller leaves without this.
   bool LeaveAndWake(uint64_t& word, uint64_t minus, uint64_t plus);
 
-  // All that follow with mutex_ held; those that take `lock` let go of it on the way and take it again.
+  // The following are called with mutex_ held. Those that take `lock` release and reacquire it.
   void Append(Waiter& self);
-  // Tells whom to wake, after mutex_ has been let go; or null.
+  // Returns the thread to wake after mutex_ is released, or null.
   ThreadRecord* LeaveQueue(Waiter& self, bool entered);
   ThreadRecord* WakeHead();
-  // The word for a queue with this head, which has just come to be the head. Without kMustWake it is to be woken now.
+  // The word after `head` has become the head of the queue. Without kMustWake, the caller must wake the head.
   uint64_t WithHead(uint64_t word, const Waiter* head) const;
-  // By the head. kMustSleep: kMustWake is set.
+  // Called by the head. If it returns kMustSleep, kMustWake is set.
   Turn TakeTurn(Waiter& self, std::unique_lock<std::mutex>& lock, SteadyDeadline deadline, LockMetrics* metrics);
   void ClaimAndSpin(LockMode mode, std::unique_lock<std::mutex>& lock);
-  // Waits for those who may be in by having published themselves: readers, or the thread that was favoured. False where
-  // `deadline` has passed and somebody still is.
+  // Revokes the bias: waits for the published readers or the favoured thread to leave. Returns false if `deadline`
+  // passes first.
   bool CallBack(std::unique_lock<std::mutex>& lock, SteadyDeadline deadline, LockMetrics* metrics);
 
   std::atomic<uint64_t> word_{0};  // See lock_word.
   const uintptr_t key_;
   const uint32_t entry_;
   const bool fifo_;
-  // The thread that has had the last writes, if they went the fast way, and how many of them, with nobody else in
+  // The thread that made the last writes, if they took the fast path, and their number without another thread in
   // between or waiting. Guarded by kWriter.
   const ThreadRecord* run_of_ = nullptr;
   uint32_t run_ = 0;
 
-  // Guarded by mutex_, and here to fill the first cache line: the length of the queue; and the thread that was favoured
-  // when the queue came to be, and may still be in. While that is not null, kClaim is set.
+  // Guarded by mutex_, and placed here to fill the first cache line: the length of the queue, and the thread whose bias
+  // was revoked when the queue began and which may still be inside. kClaim is set while that thread is not null.
   uint32_t waiting_ = 0;
   ThreadRecord* called_back_ = nullptr;
 
-  // The queue. Guarded by mutex_, as is the change of the bits kQueue, kMustWake and kFavoured. Invariants, with mutex_
-  // free: kQueue is set exactly if the queue is not empty; kMustWake exactly if its head sleeps or is about to and has
-  // not been woken; a head that has been woken will look at the word again.
+  // The queue. mutex_ guards it and all changes of kQueue, kMustWake and kFavoured. Invariants while mutex_ is free:
+  // kQueue is set if and only if the queue is not empty. kMustWake is set if and only if the head sleeps or is about to
+  // sleep and has not been woken. A woken head will check the word again.
   std::mutex mutex_;
   Waiter* head_ = nullptr;
   Waiter* tail_ = nullptr;
 };
-// With the two words of LockCore before it, the mutex begins its second cache line.
+// With the two words of LockCore before the gate, the mutex is at the start of the second cache line.
 static_assert(sizeof(AccessGate) == 48 + sizeof(std::mutex) + 2 * sizeof(void*));
 
 }  // namespace stockade::internal

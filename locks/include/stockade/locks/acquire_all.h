@@ -15,29 +15,29 @@
 
 namespace stockade {
 
-// One lock of several that are wanted together.
+// One of several locks to be acquired together.
 struct LockTarget {
-  LockService* service = nullptr;  // Where it is; not null.
-  std::string name = {};           // What it is called there.
+  LockService* service = nullptr;  // The service of the lock; not null.
+  std::string name = {};           // Its name there.
 };
 
-// Several locks held together. Movable; as LockLease for threads.
+// Several locks held together. Movable; has the thread safety of LockLease.
 class [[nodiscard]] STOCKADE_EXPORT LockLeases {
  public:
-  LockLeases();                                        // Of nothing: not valid.
-  explicit LockLeases(std::vector<LockLease> leases);  // Of these.
+  LockLeases();                                        // Not valid.
+  explicit LockLeases(std::vector<LockLease> leases);  // Takes over these leases.
   ~LockLeases();
   LockLeases(LockLeases&&) noexcept;
   LockLeases& operator=(LockLeases&&) noexcept;
 
-  // Whether all are.
+  // Whether all leases are valid.
   bool valid() const;
-  // Is told when the first of them is lost, as LockLease::lost() is.
+  // Requests stop when the first of the leases is lost, as LockLease::lost().
   std::stop_token lost() const;
-  // One for each different target, in the order in which they were acquired.
+  // One lease per distinct target, in the order in which they were acquired.
   std::span<const LockLease> leases() const;
 
-  // Releases all, the last one first, whatever becomes of the others. The first error.
+  // Releases all leases, the last one first, even if some fail. Returns the first error.
   absl::Status Release();
 
  private:
@@ -45,14 +45,14 @@ class [[nodiscard]] STOCKADE_EXPORT LockLeases {
   std::unique_ptr<State> state_;
 };
 
-// Acquires all or nothing. They are acquired in the order of their services' ids and their names, each once, so callers
-// that want the same locks in different orders do not wait for each other in a circle. options.wait is for all
-// together, on the system's clock; what has been acquired is released where one fails. A lease that is given runs from
-// each acquire on, so choose it longer than the wait: where one is over, or lost, before the last is held, all are
-// released, DeadlineExceeded.
+// Acquires all locks or none. Each is acquired once, in the order of service ids and names, so that callers that list
+// the same locks in different orders do not deadlock. options.wait is the limit for all of them together, on the system
+// clock. If one acquire fails, the locks acquired so far are released. A lease with a fixed length starts at its own
+// acquire, so it should be longer than the wait. If a lease ends or is lost before the last lock is acquired, all are
+// released and the result is DeadlineExceeded.
 //
-// Errors as LockService::Acquire(), with the target's name; InvalidArgument: no target, or one without a service.
-// Blocks and is thread-safe as that; O(n log n) besides.
+// Errors as for LockService::Acquire(), with the target's name; InvalidArgument if there is no target or one has no
+// service. Blocks like Acquire() and is thread-safe; O(n log n) in addition.
 STOCKADE_EXPORT absl::StatusOr<LockLeases> AcquireAll(std::span<const LockTarget> targets, AcquireOptions options = {});
 STOCKADE_EXPORT absl::StatusOr<LockLeases> AcquireAll(LockService& service, std::span<const std::string> names,
                                                       AcquireOptions options = {});

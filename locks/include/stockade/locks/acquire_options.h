@@ -14,26 +14,26 @@
 
 namespace stockade {
 
-// One name is used with one kind, or with kRead and kWrite.
+// The kind of a lock. A name is always used with the same kind, or with kRead and kWrite.
 enum class LockKind : uint8_t {
-  kReentrant,  // One owner at a time, which may acquire it again.
-  kFair,       // As kReentrant, and waiters enter in the order in which they came, over all processes.
-  kRead,       // Any number of owners, while nobody else writes.
-  kWrite,      // One owner at a time, which may also acquire it for reading.
+  kReentrant,  // One owner at a time, which may acquire it several times.
+  kFair,       // Like kReentrant; waiters enter in order of arrival, across all processes.
+  kRead,       // Any number of owners, while no other owner writes.
+  kWrite,      // One owner at a time, which may acquire it for reading, too.
 };
 
 // "reentrant", "fair", "read", "write".
 STOCKADE_EXPORT std::string_view LockKindName(LockKind kind);
 
-// Who holds a lock: a thread, or a task or coroutine that goes from thread to thread. An id is never reused in its
-// process, and engines tell processes apart. A value type; any thread may copy it.
+// The owner of a lock: a thread, or a task or coroutine that moves between threads. An id is never reused within its
+// process, and engines distinguish processes. A value type; any thread may copy it.
 class LockOwner {
  public:
-  // Somebody new.
+  // A new owner.
   static LockOwner New() { return LockOwner(NewOwnerId()); }
   static LockOwner ThisThread() { return LockOwner(ThisThreadOwnerId()); }
 
-  // Of an id that NewOwnerId() or ThisThreadOwnerId() gave.
+  // The owner with an id from NewOwnerId() or ThisThreadOwnerId().
   explicit LockOwner(OwnerId id) : id_(id) {}
   OwnerId id() const { return id_; }
 
@@ -43,47 +43,46 @@ class LockOwner {
   OwnerId id_;
 };
 
-// How one lock is acquired.
+// Options of one acquire.
 struct STOCKADE_EXPORT AcquireOptions {
-  // A name keeps to one kind, or to kRead and kWrite.
+  // The kind, which must always be the same for a name, except that kRead and kWrite may be mixed.
   LockKind kind = LockKind::kReentrant;
 
-  // How long to wait where others hold it; zero or less: not at all. An engine that does not answer may take
-  // LockServiceOptions::engine_timeout longer.
+  // How long to wait while other owners hold the lock; zero or less does not wait. If the engine does not answer, the
+  // call may take LockServiceOptions::engine_timeout longer.
   absl::Duration wait = absl::InfiniteDuration();
 
-  // How long it is held without a renewal: choose it longer than the work may take. Zero, the default: the service's
-  // watchdog_lease, renewed until it is released. kMinLease to kMaxLease
-  // otherwise.
+  // The length of the lease, after which it ends without a renewal; choose it longer than the work takes. kMinLease to
+  // kMaxLease. Zero, the default, means the service's watchdog_lease, which is renewed until the release.
   absl::Duration lease = absl::ZeroDuration();
 
-  // None: the calling thread, or for AcquireAsync() somebody new. A thread may acquire again what it owns, so a lease
-  // that is to be used by another thread needs an owner of its own, such as LockOwner::New(). Where that is forgotten
-  // and the first thread acquires again, both are inside: the release by the other thread aborts where assertions are
-  // on (NDEBUG is not defined), and logs an error otherwise.
+  // The owner. By default the calling thread, and a new owner for AcquireAsync(). A thread may acquire again what it
+  // owns, so a lease that another thread will use needs its own owner, such as LockOwner::New(). If it has none and the
+  // first thread acquires the lock again, both threads are inside. The release by the other thread then aborts if
+  // assertions are enabled (NDEBUG is not defined), and logs an error otherwise.
   std::optional<LockOwner> owner = std::nullopt;
 
-  // Requires that the fencing token is larger than all before it, whatever server gave them. FailedPrecondition where
-  // the engine does not promise that: see LockLease::fencing_token().
+  // Requires that the fencing token is larger than all earlier ones, whichever server issued them. FailedPrecondition
+  // if the engine does not guarantee that: see LockLease::fencing_token().
   bool require_growing_token = false;
 
-  // Gives up the wait: Cancelled. What has been sent by then is taken back. While an engine does not answer, this takes
-  // a thread; if none can be started, the call ends with the engine's time-out.
+  // Cancels the wait: the call returns Cancelled, and requests that were already sent are undone. If the engine does
+  // not answer, this needs a thread; if none can be started, the call ends after the engine's time-out.
   std::stop_token stop = {};
 
-  // InvalidArgument, which names the field and the value.
+  // InvalidArgument if a field is invalid; the message names the field and the value.
   absl::Status Validate() const;
 };
 
-// The shortest and the longest lease that may be asked for.
+// The shortest and the longest lease.
 inline constexpr absl::Duration kMinLease = absl::Milliseconds(10);
 inline constexpr absl::Duration kMaxLease = absl::Hours(24 * 365);
-// The longest name that a lock may have; the shortest is one byte. It may have any bytes, but on a Redis cluster braces
-// must be a hash tag ("{tag}"), or there are none.
+// The longest name of a lock, in bytes; the shortest is one byte. A name may contain any bytes, but on a Redis cluster
+// braces must form a hash tag ("{tag}").
 //
-// On Redis, do not use both "x" and "{x}" as names of locks: in Redisson's protocol the two share the keys for queues
-// and for the time-outs of readers, so the release of one may let a writer into the other. Nor use names that begin
-// with "redisson_".
+// On Redis, do not use both "x" and "{x}" as names of locks. In Redisson's protocol the two share the keys for queues
+// and for the time-outs of readers, so the release of one may admit a writer to the other. Do not use names that begin
+// with "redisson_" either.
 inline constexpr size_t kMaxLockNameBytes = 4096;
 
 }  // namespace stockade

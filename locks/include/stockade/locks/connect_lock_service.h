@@ -10,22 +10,23 @@
 
 namespace stockade {
 
-// The lock service of the engine that the URL names, with that engine's default options, so that a program's user
-// chooses the engine. In target stockade::locks_connect, which links all engines of the build.
+// Connects to the lock service of the engine that the URL names, with the default options of that engine, so that the
+// users of a program can choose the engine. In the target stockade::locks_connect, which links all engines of the
+// build.
 //
-//   local:                                      in this process; all that are connected to it there share its locks
-//   redis://.., redis+sentinel://..,            RedisLockService; redis_url.h has their form
+//   local:                                      in this process; all services from this URL share their locks
+//   redis://.., redis+sentinel://..,            RedisLockService; redis_url.h describes the form
 //   redis+cluster://.., unix://..
-//   redlock:redis://a,redis://b,redis://c       RedlockService over these servers
-//   zookeeper://host[:port][,host..][/chroot]   ZooKeeperLockService; zookeeper_lock_service.h has their form
-//   mysql://user@host[:port]/database           MySqlLockService; mysql_lock_service.h has their form
+//   redlock:redis://a,redis://b,redis://c       RedlockService with these servers
+//   zookeeper://host[:port][,host..][/chroot]   ZooKeeperLockService; zookeeper_lock_service.h describes the form
+//   mysql://user@host[:port]/database           MySqlLockService; mysql_lock_service.h describes the form
 //
-// Blocks until it is connected, for engine_timeout at most, besides the resolution of names (Redis: its default
-// connect_timeout of 1 s for each server, where that is less; MySQL: 100 ms at least). Errors as those services'
-// Connect(). Besides:
-//   InvalidArgument  no such scheme, named
-//   Unimplemented    this build has no such engine: how to build it
-// No error shows what may be a password.
+// Blocks until it is connected, at most for engine_timeout, plus the time to resolve names. (Redis: for its default
+// connect_timeout of 1 s per server, if that is less. MySQL: for at least 100 ms.) Errors as for Connect() of these
+// services. In addition:
+//   InvalidArgument  the scheme is unknown; the message names it
+//   Unimplemented    this build does not have the engine; the message says how to build it
+// No message contains what may be a password.
 STOCKADE_EXPORT absl::StatusOr<std::unique_ptr<LockService>> ConnectLockService(std::string_view url,
                                                                                 const LockServiceOptions& options = {});
 

@@ -18,10 +18,10 @@ STOCKADE_EXPORT absl::StatusOr<std::unique_ptr<LockService>> MakeEngineLockServi
                                                                                    bool degraded);
 }  // namespace internal
 
-// The LockService above an engine: it waits, re-enters, renews, notices loss and counts, for all engines alike.
+// The LockService on top of any engine: it implements waiting, re-entry, renewal, the detection of losses, and metrics.
 class STOCKADE_EXPORT EngineLockService : public LockService {
  public:
-  // InvalidArgument: bad options.
+  // InvalidArgument: an option is invalid.
   static absl::StatusOr<std::unique_ptr<LockService>> Create(std::unique_ptr<LockEngine> engine,
                                                              LockServiceOptions options = {});
   ~EngineLockService() override;

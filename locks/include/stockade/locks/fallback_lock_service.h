@@ -9,25 +9,27 @@
 
 namespace stockade {
 
-// Goes on with locks of this process where `primary` is Unavailable: for work that may rather run twice in a fleet than
-// not at all. Such a lease says degraded() and has no fencing token. Metrics count them, and the log says when it
-// begins and ends.
+// Uses locks of this process while `primary` is Unavailable: for work that may rather run twice in a fleet than not at
+// all. Such a lease has degraded() set and no fencing token. Metrics count these leases, and the log shows when
+// degraded operation begins and ends.
 //
-// A degraded lease excludes degraded leases of this process, and nothing else: not other processes, and not leases of
-// the primary. So around the moment at which the primary goes or comes back, two in one process may hold a lock, one
-// from each, and an owner that acquires again what it has from the other begins a new hold. A lease stays what it was:
-// those of the primary are lost when their time is over unless it comes back, degraded ones stand until released.
+// A degraded lease excludes only degraded leases of this process: neither other processes nor leases of the primary.
+// Around the moment at which the primary becomes unavailable or returns, two owners in one process may therefore hold a
+// lock, one from each service, and an owner that reacquires a lock from the other service begins a new hold. A lease
+// keeps its kind: leases of the primary are lost when they end unless the primary returns, and degraded leases stay
+// valid until released.
 //
-// Once the primary was Unavailable, calls do not ask it for an engine_timeout and take a local lock at once; after that
-// one call in each engine_timeout asks it, and waits as long as the primary's own time-out is, until it answers.
+// After the primary was Unavailable, calls take a local lock at once, without contacting the primary, for one
+// engine_timeout. Then one call per engine_timeout contacts the primary, and waits for the primary's own time-out,
+// until it answers.
 class STOCKADE_EXPORT FallbackLockService {
  public:
-  // `options`: of the local locks, of that pause, and of the metrics, whose label `service` should be one of its own.
-  // InvalidArgument: bad options, or no primary.
+  // `options` apply to the local locks, to that pause, and to the metrics, whose label `service` should be unique.
+  // InvalidArgument: an option is invalid, or there is no primary.
   //
-  // The service is thread-safe and blocks as the primary does, and id() is the primary's. Acquire() gives the local
-  // lock what is left of the wait, or one try. Inspect() answers for both together, where the primary is Unavailable
-  // for the local locks; ForceRelease() is for both, and fails where the primary does.
+  // The service is thread-safe, blocks like the primary, and has the primary's id(). Acquire() gives the local lock the
+  // rest of the wait, or one try. Inspect() combines both services; if the primary is Unavailable, it describes the
+  // local locks only. ForceRelease() applies to both and fails if the primary fails.
   static absl::StatusOr<std::unique_ptr<LockService>> Create(std::unique_ptr<LockService> primary,
                                                              const LockServiceOptions& options = {});
 };

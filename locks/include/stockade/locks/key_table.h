@@ -18,11 +18,11 @@
 
 namespace stockade::internal {
 
-// The locks of a keyed mutex: a lock of its own for each key that somebody holds or waits for. Only the search for a
-// key's lock is divided over shards; a shard's mutex is never held while a thread waits for a key.
+// The locks of a keyed mutex: a separate lock for each key that is held or waited for. Only the search for a key's lock
+// is divided into shards. A shard's mutex is never held while a thread waits for a key.
 //
-// Invariants: an entry is in its shard exactly as long as users > 0; users counts the threads that have been given it
-// by Find() and have not yet called Drop(), so a thread that holds or waits pins it, and nodes never move.
+// Invariants: an entry is in its shard exactly while users > 0. `users` counts the threads that got the entry from
+// Find() and have not called Drop() yet. A thread that holds or waits thus keeps the entry alive, and nodes never move.
 template <typename Key, typename Hash, typename Eq>
 class KeyTable {
  public:
@@ -35,10 +35,10 @@ class KeyTable {
   using Node = std::pair<const Key, Entry>;
 
   KeyTable(std::string_view kind, const LockOptions& options) : state_(std::make_unique<State>(kind, options)) {}
-  // Aborts where an entry is alive.
+  // Aborts if an entry exists.
   ~KeyTable() {
     if (identity().InForkedChild()) {
-      (void)state_.release();  // Other threads may have been at work in it when the process forked.
+      (void)state_.release();  // Other threads may have been modifying it when the process forked.
     } else if (size() > 0) {
       identity().Die("destroyed while a key is held or waited for");
     }
@@ -49,7 +49,8 @@ class KeyTable {
 
   LockIdentity& identity() const { return state_->identity; }
 
-  // The key's entry, made if nobody uses it yet; the caller is one of its users until it calls Drop(). O(1).
+  // Returns the key's entry, and creates it if it does not exist. The caller is one of its users until it calls Drop().
+  // O(1).
   Node* Find(const Key& key) {
     identity().CheckNotForked();
     Shard& shard = ShardOf(key);
@@ -64,11 +65,11 @@ class KeyTable {
     std::lock_guard lock(shard.mutex);
     if (--node->second.users > 0) return;
     shard.nodes.erase(shard.nodes.find(node->first));
-    // Many keys at once have left many buckets.
+    // Frees the buckets after a peak of many keys.
     if (shard.nodes.empty() && shard.nodes.bucket_count() > kBucketsKept) Nodes().swap(shard.nodes);
   }
 
-  // How many threads wait for `key`.
+  // The number of threads that wait for `key`.
   uint64_t Waiters(const Key& key) {
     identity().CheckNotForked();
     Shard& shard = ShardOf(key);
@@ -77,7 +78,7 @@ class KeyTable {
     return found == shard.nodes.end() ? 0 : found->second.core.waiters();
   }
 
-  // Entries alive: keys that somebody holds or waits for. O(shards).
+  // The number of entries, which are the keys that are held or waited for. O(shards).
   size_t size() const {
     identity().CheckNotForked();
     size_t sum = 0;
@@ -90,7 +91,7 @@ class KeyTable {
 
  private:
   static constexpr size_t kShards = 16;
-  static constexpr size_t kBucketsKept = 1024;  // Of a shard without keys.
+  static constexpr size_t kBucketsKept = 1024;  // For a shard without keys.
   using Nodes = std::unordered_map<Key, Entry, Hash, Eq>;
 
   struct alignas(64) Shard {
@@ -105,7 +106,7 @@ class KeyTable {
     std::array<Shard, kShards> shards;
   };
 
-  // Fibonacci hashing: std::hash of an integer is the integer itself, and the map inside the shard takes its low bits.
+  // Fibonacci hashing: std::hash of an integer is the integer itself, and the map within the shard uses its low bits.
   Shard& ShardOf(const Key& key) {
     const uint64_t mixed = static_cast<uint64_t>(state_->hash(key)) * 0x9E3779B97F4A7C15u;
     return state_->shards[mixed >> 60];
@@ -114,8 +115,8 @@ class KeyTable {
   std::unique_ptr<State> state_;
 };
 
-// One hold of one key, released at destruction. Movable, also into another thread's hands, but the thread that took it
-// must release it (aborts). Must not outlive its table.
+// One hold of one key, released at destruction. Movable, also to another thread, but the thread that acquired it must
+// release it (aborts). Must not outlive its table.
 template <typename Table>
 class [[nodiscard]] KeyGuard {
  public:
@@ -152,7 +153,7 @@ class [[nodiscard]] KeyGuard {
   bool holds() const { return table_ != nullptr; }
   explicit operator bool() const { return holds(); }
 
-  // Waits for as long as it takes.
+  // Waits without a limit.
   static KeyGuard Take(Table& table, const auto& key, LockMode mode) {
     KeyGuard guard(table, table.Find(key), mode);
     if (mode == LockMode::kShared) {
@@ -162,7 +163,7 @@ class [[nodiscard]] KeyGuard {
     }
     return guard;
   }
-  // Empty where `deadline` passed first. A deadline of kNoWait does not wait.
+  // Returns an empty optional if `deadline` passes first. A deadline of kNoWait does not wait.
   static std::optional<KeyGuard> TryTake(Table& table, const auto& key, LockMode mode, SteadyDeadline deadline) {
     KeyGuard guard(table, table.Find(key), mode);
     if (guard.TryAcquire(deadline)) return guard;
@@ -170,7 +171,7 @@ class [[nodiscard]] KeyGuard {
     table.Drop(guard.node_);
     return std::nullopt;
   }
-  // Each key once, in ascending order.
+  // Acquires each key once, in ascending order.
   template <typename Key>
   static std::vector<KeyGuard> TakeAll(Table& table, std::vector<Key> keys, LockMode mode) {
     std::sort(keys.begin(), keys.end());
@@ -194,7 +195,7 @@ class [[nodiscard]] KeyGuard {
     return deadline == kNoWait ? core().TryLock() : core().TryLockUntil(deadline);
   }
 
-  Table* table_ = nullptr;  // Null: holds nothing, and the rest means nothing.
+  Table* table_ = nullptr;  // Null: holds nothing, and the other members are meaningless.
   typename Table::Node* node_ = nullptr;
   LockMode mode_ = LockMode::kExclusive;
 };

@@ -15,55 +15,57 @@
 
 namespace stockade {
 
-// A reentrant mutex for each key there is: keys never wait for one another, as they would where locks are striped by
-// hash. A key costs memory only while somebody holds it or waits for it.
+// A reentrant mutex per key. Threads with different keys never wait for each other, as they could with locks that are
+// striped by hash. A key uses memory only while it is held or waited for.
 //
 //   stockade::KeyedMutex<std::string> by_sku({.name = "sku"});
 //   auto guard = by_sku.Lock("air-force-one");
 //
-// Threads: every call is safe from any thread; a Guard is released by the thread that took it. Lock(), LockAll() and
-// TryLockFor() block. Each call is O(1) and takes the mutex of one of 16 shards for the look-up, never while it waits.
-// One key's lock promises what ReentrantMutex promises: ordering, fairness (per key), re-entry, 2^24 nested holds.
-// All keys count under the one name of the options.
+// Thread-safe; the thread that acquired a Guard must release it. Lock(), LockAll() and TryLockFor() block. Each call is
+// O(1) and locks the mutex of one of 16 shards for the look-up, but never while it waits. The lock of one key has the
+// guarantees of ReentrantMutex: memory order, fairness (per key), re-entry, 2^24 nested holds. All keys share the
+// metrics under the name in the options.
 //
-// Aborts with the name of the options: a Guard released by another thread; destruction while a key is held or waited
-// for; a thread that ends while it holds a key; any call in a forked child, where destructors do nothing.
+// Aborts, with the name in the options, if another thread releases a Guard, if it is destroyed while a key is held or
+// waited for, if a thread ends while it holds a key, and on any call in a forked child, where destructors do nothing.
 //
-// Key: copyable; Hash and Eq as for std::unordered_map, default constructible and not throwing. LockAll() wants <.
+// Key must be copyable. Hash and Eq are those of std::unordered_map, default constructible and non-throwing. LockAll()
+// needs operator<.
 template <typename Key, typename Hash = std::hash<Key>, typename Eq = std::equal_to<Key>>
 class KeyedMutex {
   using Table = internal::KeyTable<Key, Hash, Eq>;
 
  public:
-  // One hold of one key; movable; Release() lets go early; converts to bool: does it hold.
+  // One hold of one key. Movable. Release() releases it early; the conversion to bool tells whether it holds the key.
   using Guard = internal::KeyGuard<Table>;
 
   KeyedMutex() : KeyedMutex(LockOptions{}) {}
-  // Aborts with the text of options.Validate().
+  // Aborts with the message of options.Validate() if an option is invalid.
   explicit KeyedMutex(const LockOptions& options) : table_("KeyedMutex", options) {}
 
-  // Blocks until `key` is held.
+  // Blocks until `key` is acquired.
   [[nodiscard]] Guard Lock(const Key& key) { return Guard::Take(table_, key, internal::LockMode::kExclusive); }
 
-  // Empty where another thread holds `key`. Does not block.
+  // Returns an empty optional if another thread holds `key`. Does not block.
   [[nodiscard]] std::optional<Guard> TryLock(const Key& key) { return TryTake(key, internal::kNoWait); }
 
-  // Waits on the steady clock; empty no earlier than `wait`. A negative wait is none, an infinite one is for ever.
+  // Waits on the steady clock, and returns an empty optional no earlier than after `wait`. A negative wait does not
+  // wait, an infinite one has no limit.
   [[nodiscard]] std::optional<Guard> TryLockFor(const Key& key, absl::Duration wait) {
     return TryTake(key, internal::DeadlineAfter(absl::ToChronoNanoseconds(wait)));
   }
 
-  // Holds each of `keys` once, taken in ascending order: threads that hold several keys only through one LockAll() each
-  // never deadlock. One guard a key, in that order. O(n log n).
+  // Acquires each of `keys` once, in ascending order, and returns one guard per key in that order. Threads that hold
+  // several keys only through one LockAll() each never deadlock. O(n log n).
   [[nodiscard]] std::vector<Guard> LockAll(std::vector<Key> keys) {
     return Guard::TakeAll(table_, std::move(keys), internal::LockMode::kExclusive);
   }
 
-  // Keys that somebody holds or waits for now. O(1).
+  // The number of keys that are held or waited for. O(1).
   size_t size() const { return table_.size(); }
-  // As in the options. Valid as long as this object.
+  // The name in the options. Valid as long as this object.
   std::string_view name() const { return table_.identity().name(); }
-  // How many threads wait for `key` now: a look, out of date when it is returned.
+  // The number of threads that wait for `key`. May be outdated when it is returned.
   uint64_t waiters(const Key& key) { return table_.Waiters(key); }
 
  private:

@@ -15,9 +15,9 @@
 
 namespace stockade {
 
-// A reentrant read-write lock for each key there is: KeyedMutex with readers. Everything that keyed_mutex.h says holds
-// here too, and one key's lock promises what ReentrantSharedMutex promises, its table of what may be taken on top of
-// what included: Lock() of a key that the thread only reads aborts, TryLock() and TryLockFor() of it are empty at once.
+// A reentrant read-write lock per key: KeyedMutex with readers. Everything in keyed_mutex.h applies here, too. The lock
+// of one key has the guarantees of ReentrantSharedMutex, including its table of permitted re-entry: for a key that the
+// thread only reads, Lock() aborts, and TryLock() and TryLockFor() return an empty optional at once.
 //
 //   stockade::KeyedSharedMutex<std::string> by_sku({.name = "sku"});
 //   { auto reading = by_sku.LockShared("air-force-one"); ... }
@@ -28,11 +28,12 @@ class KeyedSharedMutex {
   using Mode = internal::LockMode;
 
  public:
-  // One hold of one key, for writing or reading; movable; Release() lets go early; converts to bool: does it hold.
+  // One hold of one key, for writing or reading. Movable. Release() releases it early; the conversion to bool tells
+  // whether it holds the key.
   using Guard = internal::KeyGuard<Table>;
 
   KeyedSharedMutex() : KeyedSharedMutex(LockOptions{}) {}
-  // Aborts with the text of options.Validate().
+  // Aborts with the message of options.Validate() if an option is invalid.
   explicit KeyedSharedMutex(const LockOptions& options) : table_("KeyedSharedMutex", options) {}
 
   // For writing.
@@ -40,7 +41,8 @@ class KeyedSharedMutex {
   [[nodiscard]] std::optional<Guard> TryLock(const Key& key) {
     return TryTake(key, Mode::kExclusive, internal::kNoWait);
   }
-  // Waits on the steady clock; empty no earlier than `wait`. A negative wait is none, an infinite one is for ever.
+  // Waits on the steady clock, and returns an empty optional no earlier than after `wait`. A negative wait does not
+  // wait, an infinite one has no limit.
   [[nodiscard]] std::optional<Guard> TryLockFor(const Key& key, absl::Duration wait) {
     return TryTake(key, Mode::kExclusive, internal::DeadlineAfter(absl::ToChronoNanoseconds(wait)));
   }
@@ -50,13 +52,13 @@ class KeyedSharedMutex {
   [[nodiscard]] std::optional<Guard> TryLockShared(const Key& key) {
     return TryTake(key, Mode::kShared, internal::kNoWait);
   }
-  // As TryLockFor().
+  // Like TryLockFor().
   [[nodiscard]] std::optional<Guard> TryLockSharedFor(const Key& key, absl::Duration wait) {
     return TryTake(key, Mode::kShared, internal::DeadlineAfter(absl::ToChronoNanoseconds(wait)));
   }
 
-  // Hold each of `keys` once, for writing or for reading, taken in ascending order: threads that hold several keys only
-  // through one such call each never deadlock. One guard a key, in that order. O(n log n).
+  // Acquires each of `keys` once, for writing or for reading, in ascending order, and returns one guard per key in that
+  // order. Threads that hold several keys only through one such call each never deadlock. O(n log n).
   [[nodiscard]] std::vector<Guard> LockAll(std::vector<Key> keys) {
     return Guard::TakeAll(table_, std::move(keys), Mode::kExclusive);
   }
@@ -64,11 +66,11 @@ class KeyedSharedMutex {
     return Guard::TakeAll(table_, std::move(keys), Mode::kShared);
   }
 
-  // Keys that somebody holds or waits for now. O(1).
+  // The number of keys that are held or waited for. O(1).
   size_t size() const { return table_.size(); }
-  // As in the options. Valid as long as this object.
+  // The name in the options. Valid as long as this object.
   std::string_view name() const { return table_.identity().name(); }
-  // How many threads wait for `key` now: a look, out of date when it is returned.
+  // The number of threads that wait for `key`. May be outdated when it is returned.
   uint64_t waiters(const Key& key) { return table_.Waiters(key); }
 
  private:

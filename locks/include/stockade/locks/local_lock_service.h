@@ -9,11 +9,11 @@
 
 namespace stockade {
 
-// A LockService within one process, without a server: for tests, for one machine, and to fall back on. All kinds, with
-// leases, tokens and loss as the others have them. Each has locks of its own.
+// A LockService within one process, without a server: for tests, for programs on one machine, and as a fallback.
+// Supports all kinds, and leases, tokens and losses work as with other engines. Each service has its own locks.
 class STOCKADE_EXPORT LocalLockService {
  public:
-  // InvalidArgument: bad options.
+  // InvalidArgument: an option is invalid.
   static absl::StatusOr<std::unique_ptr<LockService>> Create(LockServiceOptions options = {});
 };
 

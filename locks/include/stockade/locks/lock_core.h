@@ -16,10 +16,10 @@
 
 namespace stockade::internal {
 
-// What a lock is called, how it queues and where it counts; the locks of all keys of a KeyedMutex share one.
+// The name, queue policy and metrics of a lock. The locks of all keys of a KeyedMutex share one.
 class STOCKADE_EXPORT LockIdentity {
  public:
-  // `kind`: the class, a literal. Aborts with the text of options.Validate().
+  // `kind` is the class name, a literal. Aborts with the message of options.Validate() if an option is invalid.
   LockIdentity(std::string_view kind, const LockOptions& options);
   ~LockIdentity();
 
@@ -28,7 +28,7 @@ class STOCKADE_EXPORT LockIdentity {
 
   std::string_view name() const { return name_; }
   bool fifo() const { return fifo_; }
-  LockMetrics* metrics() const { return metrics_.get(); }  // Null where it has none.
+  LockMetrics* metrics() const { return metrics_.get(); }  // Null if it has none.
 
   bool InForkedChild() const { return fork_guard_.InForkedChild(); }
   void CheckNotForked() const {
@@ -49,24 +49,25 @@ class STOCKADE_EXPORT LockIdentity {
   std::unique_ptr<LockMetrics> metrics_;
 };
 
-// A reentrant read-write lock without a face: the public locks are thin covers of it. Counts what each thread holds in
-// that thread's record, so re-entering, leaving an inner hold and asking write nothing that another thread reads; only
-// the outermost hold goes through the gate, and a published one does not even change its word.
+// The reentrant read-write lock that the public locks wrap. Each thread's holds are counted in that thread's record, so
+// that re-entry, the release of an inner hold and queries write nothing that another thread reads. Only the outermost
+// hold uses the gate, and a published hold does not even change the gate's word.
 //
-// A thread's hold and the gate agree: kWrite: it is the writer by the word; kCountedRead: one of the readers by the
-// word; kPublishedRead, kPublishedWrite: it is in, and the word does not know; no hold: it is not in.
+// A thread's hold and the gate are consistent: with kWrite, the thread is the writer in the word; with kCountedRead, it
+// is one of the readers in the word; with kPublishedRead or kPublishedWrite, it is inside and not counted in the word;
+// without a hold, it is not inside.
 //
-// The fast paths stand here, to be inlined; each leaves everything but the common case to its slow twin, which starts
-// over. Aborts through the identity on misuse: a release of what the thread does not hold, Lock() while it only reads,
-// more than kMaxHolds, destruction while somebody holds or waits, a call in a forked child.
+// The fast paths are inline; each handles only the common case and calls its slow counterpart otherwise, which starts
+// over. Misuse aborts through the identity: a release of a lock that the thread does not hold, Lock() while the thread
+// only reads, more than kMaxHolds holds, destruction while the lock is held or waited for, a call in a forked child.
 //
-// Memory: two cache lines; a fast path reads the first.
+// Memory: two cache lines, of which a fast path reads the first.
 class STOCKADE_EXPORT alignas(64) LockCore {
  public:
-  // How often one thread may hold one lock in one mode. More is a recursion without an end.
+  // The largest number of holds of one thread on one lock in one mode. More indicates an unbounded recursion.
   static constexpr uint32_t kMaxHolds = 1u << 24;
 
-  // `identity` must outlive it.
+  // `identity` must outlive the lock.
   explicit LockCore(LockIdentity& identity);
   ~LockCore();
 
@@ -77,7 +78,7 @@ class STOCKADE_EXPORT alignas(64) LockCore {
     if (!TryLockFast()) LockSlow();
   }
   bool TryLock() { return TryLockFast() || TryLockUntil(kNoWait); }
-  // False at once where the thread holds only a read: it would wait for itself.
+  // Returns false at once if the thread only holds a read, because it would wait for itself.
   bool TryLockUntil(SteadyDeadline deadline);
   void Unlock() {
     ThreadRecord* const mine = ThreadRecord::Fast();
@@ -126,16 +127,16 @@ class STOCKADE_EXPORT alignas(64) LockCore {
     UnlockSharedSlow();
   }
 
-  // One write hold becomes one read hold.
+  // Turns one write hold into a read hold.
   void Downgrade();
-  // One read hold becomes one write hold, where no other thread reads.
+  // Turns one read hold into a write hold, if no other thread reads.
   bool TryUpgrade();
 
-  // Of the calling thread.
+  // Holds of the calling thread.
   uint32_t write_holds() const;
   uint32_t read_holds() const;
 
-  // Threads that wait, for tests to see that one has parked.
+  // The number of waiters, for tests that wait until a thread has parked.
   uint64_t waiters() const;
 
   const LockIdentity& identity() const { return identity_; }
@@ -143,14 +144,14 @@ class STOCKADE_EXPORT alignas(64) LockCore {
  private:
   enum class Reentry { kNo, kDone, kRefused };
 
-  // Under what the holds of this lock are kept.
+  // The key under which holds of this lock are stored.
   uintptr_t key() const { return reinterpret_cast<uintptr_t>(this); }
 
-  // Of an address minus this lock's: is it this lock, held for writing?
+  // Whether an address minus this lock's key means a write hold of this lock.
   static bool IsWrite(uintptr_t tag) { return (tag & ~(Hold::kSampled | Hold::kPublishedRead)) == Hold::kWrite; }
 
   bool TryLockFast() {
-    gate_.PrepareToWrite();  // Before the first load from its cache line.
+    gate_.PrepareToWrite();  // Before the first load from the word's cache line.
     ThreadRecord* const mine = ThreadRecord::Fast();
     if (mine == nullptr) [[unlikely]] {
       return false;
@@ -218,7 +219,7 @@ class STOCKADE_EXPORT alignas(64) LockCore {
   void BeginHold(LockMode mode);
   void BecomeReader(Hold& hold);
 
-  // Counts the acquisition, and times one hold in so many.
+  // Counts the acquisition, and starts a timed sample once per kHoldSampling acquisitions.
   void CountAcquired(Hold& hold, LockMode mode) {
     if ((acquisitions_->Add(static_cast<size_t>(mode), 1) & (kHoldSampling - 1)) == 1) [[unlikely]] {
       BeginSample(hold);
@@ -228,11 +229,11 @@ class STOCKADE_EXPORT alignas(64) LockCore {
   void EndSample(Hold& hold);
   void Reenter(Hold& hold, LockMode mode) const;
 
-  // One hold in so many of a thread is timed, the first one being the first. The help of stockade_lock_hold_seconds
-  // states it.
+  // Of a thread's holds, every 256th is timed, beginning with the first. The help text of stockade_lock_hold_seconds
+  // says so.
   static constexpr uint64_t kHoldSampling = 256;
 
-  StripedCells* const acquisitions_;  // By LockMode. Null: the lock counts nothing.
+  StripedCells* const acquisitions_;  // By LockMode. Null if the lock has no metrics.
   LockIdentity& identity_;
   mutable AccessGate gate_;
 };

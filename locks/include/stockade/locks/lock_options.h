@@ -9,21 +9,21 @@
 
 namespace stockade {
 
-// What every lock of one process is made from.
+// Options of every lock within one process.
 struct STOCKADE_EXPORT LockOptions {
-  // The value of the label `lock` of its metrics, and what a message calls it. Locks of one name share their series.
+  // The lock's name in messages and the value of the metrics label `lock`. Locks of the same name share their series.
   // Empty, the default: no metrics, and messages say "unnamed". At most 128 characters of printable ASCII.
   std::string name = {};
 
-  // True: threads enter in the order in which they arrived, and try_lock() does not pass those who wait. False, the
-  // default: a thread that finds the lock free takes it, which saves most of the switches between threads. Either way
-  // nobody starves: the first of those who wait is passed during one wake-up at most, and by nobody after it.
+  // If true, threads enter in order of arrival, and try_lock() does not pass waiters. If false, the default, a thread
+  // that finds the lock free acquires it, which avoids most of the context switches. Neither way lets a thread starve:
+  // the first waiter is passed only during one wake-up.
   bool fifo = false;
 
-  // Where the metrics of a named lock go; may be destroyed before the lock. Null: no metrics.
+  // The registry for the metrics of a named lock; may be destroyed before the lock. Null disables metrics.
   MetricsRegistry* metrics = MetricsRegistry::Default();
 
-  // InvalidArgument: the name is too long or is not printable. A lock's constructor aborts with this text.
+  // InvalidArgument: the name is too long or not printable. A lock's constructor aborts with this message.
   absl::Status Validate() const;
 };
 

@@ -16,17 +16,17 @@
 
 namespace stockade {
 
-// A lock as its engine has it, for all processes.
+// The state of a lock in its engine, across all processes.
 struct LockState {
-  bool locked = false;  // By anybody.
-  // locked: what it is held as; kWrite where its writer reads too. A lock that Redisson holds as fair is kReentrant
-  // while nobody waits for it, because Redisson keeps both alike.
+  bool locked = false;  // Held by any owner.
+  // If locked: the kind of the holds; kWrite if the writer also reads. A lock that Redisson holds as fair is kReentrant
+  // while it has no waiters, because Redisson stores both in the same way.
   LockKind kind = LockKind::kReentrant;
-  int64_t owner_holds = 0;                          // Of the owner asked for; for reading and for writing together.
-  absl::Duration remaining = absl::ZeroDuration();  // Until it lapses if nobody renews it.
+  int64_t owner_holds = 0;                          // Holds of the given owner, reads and writes together.
+  absl::Duration remaining = absl::ZeroDuration();  // Until it expires without a renewal.
 };
 
-// Locks by name, held by owners for the length of a lease, in all processes that use the same engine:
+// Locks by name. Owners hold them for the length of a lease, in all processes that use the same engine:
 //
 //   absl::StatusOr<std::unique_ptr<LockService>> locks = RedisLockService::Connect("redis://127.0.0.1:6379");
 //   absl::StatusOr<LockLease> held = (*locks)->Acquire("ticket", {.wait = absl::Seconds(3)});
@@ -35,54 +35,55 @@ struct LockState {
 //   db.Sell(*held->fencing_token());
 //   absl::Status released = held->Release();  // Or let the destructor do it.
 //
-// Thread-safe. A service must not be destroyed within a call of it, or by a callback on its own thread. Its destructor
-// gives up what waits (Cancelled) and ends the leases that are left, which are lost then and lapse at the engine by
-// themselves: call ReleaseAll() first if others are not to wait for that. Not for use in a forked child, where the
-// destructor does nothing.
+// Thread-safe. A service must not be destroyed during one of its calls, or by a callback on its own thread. The
+// destructor cancels waiting calls (Cancelled) and ends the remaining leases. These are lost then, and the engine keeps
+// them until they expire: call ReleaseAll() first if other owners should not wait for that. Not usable in a forked
+// child, where the destructor does nothing.
 class STOCKADE_EXPORT LockService {
  public:
   virtual ~LockService() = default;
 
-  // Blocks until it is held, at most options.wait and LockServiceOptions::engine_timeout; on Redis with min_replicas,
-  // engine_timeout twice more if replicas do not confirm and the hold must be taken back. Calls of one owner on one
-  // lock are sent to the engine one after another, within the same limits. Every acquire of an owner that holds the
-  // lock already gives one lease more.
+  // Acquires a lock. Blocks at most for options.wait plus LockServiceOptions::engine_timeout; on Redis with
+  // min_replicas, for twice engine_timeout more if replicas do not confirm and the hold must be undone. Calls of one
+  // owner on one lock are sent to the engine one after another, within the same limits. Each acquire of an owner that
+  // already holds the lock returns another lease.
   //
-  //   DeadlineExceeded    others hold it
-  //   Unavailable         the engine cannot be reached, or does not answer
+  //   DeadlineExceeded    other owners hold the lock
+  //   Unavailable         the engine cannot be reached or does not answer
   //   Cancelled           options.stop was requested, or the service is being destroyed
-  //   InvalidArgument     a bad name or bad options, told in the text
-  //   FailedPrecondition  to write while the owner only reads, which would wait for itself; a name that is used with
+  //   InvalidArgument     the name or an option is invalid; the message says which
+  //   FailedPrecondition  a write while the owner only reads, which would wait for itself; or the name is used with
   //                       another kind
-  //   Unimplemented       the engine has no lock of this kind
-  //   ResourceExhausted   a thread, or a file descriptor, that it needs is not to be had
+  //   Unimplemented       the engine does not support this kind
+  //   ResourceExhausted   a thread or a file descriptor could not be created
   //
-  // An acquire that fails leaves nothing behind that is renewed. Where it is not known whether the engine has run it,
-  // it is taken back, and lapses by itself within a lease where that fails too.
+  // A failed acquire leaves nothing behind that is renewed. If it is unknown whether the engine has run it, it is
+  // undone; if that fails, too, it expires within a lease.
   virtual absl::StatusOr<LockLease> Acquire(std::string_view name, AcquireOptions options = {}) = 0;
 
-  // Never blocks for the engine. `done` is called once, on LockServiceOptions::executor, with what Acquire() returns;
-  // what it throws is logged. If the service's own thread for callbacks cannot be started, they run on the thread that
-  // has the result, which may be the caller's. Without options.owner the lease belongs to somebody new.
+  // Like Acquire(), but never blocks on the engine. `done` is invoked once with the result, on
+  // LockServiceOptions::executor; exceptions that it throws are logged. If the service's own callback thread cannot be
+  // started, callbacks run on the thread that has the result, which may be the caller's. If options.owner is not set,
+  // the lease gets a new owner.
   using Callback = absl::AnyInvocable<void(absl::StatusOr<LockLease>)>;
   virtual void AcquireAsync(std::string_view name, AcquireOptions options, Callback done) = 0;
 
-  // Asks the engine, and changes nothing there. The answer may be old when it arrives: use it to report, not to decide.
-  // FailedPrecondition: on Redis, the key of this name holds data that is not a lock's.
+  // Reads the state from the engine without changing it. The state may be outdated when it arrives, so use it for
+  // reports and not for decisions. FailedPrecondition: on Redis, the key of this name holds data that is not a lock.
   virtual absl::StatusOr<LockState> Inspect(std::string_view name, LockOwner owner = LockOwner::ThisThread()) = 0;
 
-  // Takes the lock away from all its holders, in all processes, and returns what it was held as (LockState::kind).
-  // None: nobody held it. Its holders are notified at their next renewal, or when they release. FailedPrecondition, and
-  // nothing is changed: on Redis, the key of this name holds data that is not a lock's.
+  // Force-releases the lock for all its holders in all processes. Returns the kind that it was held as
+  // (LockState::kind), or nullopt if it was not held. Holders are notified at their next renewal, or when they release.
+  // FailedPrecondition: on Redis, the key of this name holds data that is not a lock; nothing was changed.
   virtual absl::StatusOr<std::optional<LockKind>> ForceRelease(std::string_view name) = 0;
 
-  // Releases all leases of this service, for an orderly end of the process: others need not wait until they lapse. The
-  // leases are lost then (LockLease::lost()). Blocks at most `timeout`. Unavailable: some may not be released, and
-  // lapse at the engine. O(leases).
+  // Releases all leases of this service, for an orderly shutdown in which other owners need not wait until the leases
+  // expire. The leases are lost (LockLease::lost()). Blocks at most for `timeout`. Unavailable: some leases may not be
+  // released, and expire at the engine. O(leases).
   virtual absl::Status ReleaseAll(absl::Duration timeout) = 0;
 
-  // The same for all services that share locks, different for others: "redis 127.0.0.1:6379/0". AcquireAll() sorts by
-  // it.
+  // Identifies the set of locks: equal for services that share their locks, and different otherwise, such as "redis
+  // 127.0.0.1:6379/0". AcquireAll() sorts by it.
   virtual std::string_view id() const = 0;
 };
 

@@ -12,35 +12,35 @@
 
 namespace stockade {
 
-// What every LockService has, whatever its engine.
+// Options of every LockService, whatever its engine.
 struct STOCKADE_EXPORT LockServiceOptions {
-  // The label `service` of its metrics, and how messages name it. Services of one name and engine are summed.
-  // 1 to 128 characters of printable ASCII.
+  // The service's name in messages and the value of the metrics label `service`. Services of the same name and engine
+  // share their metrics. 1 to 128 characters of printable ASCII.
   std::string name = "default";
 
-  // The lease of an acquire that names none: renewed every third of it, so that a process which dies keeps others out
-  // no longer than this. Redisson's default. At least 100 ms.
+  // The lease of an acquire that does not specify one. It is renewed every third of its length, so that the locks of a
+  // crashed process are free after at most this time. The default is Redisson's. At least 100 ms.
   absl::Duration watchdog_lease = absl::Seconds(30);
 
-  // How long the engine may fail to answer before a call gives up with Unavailable.
+  // How long a call waits for the engine's answer before it returns Unavailable.
   absl::Duration engine_timeout = absl::Seconds(3);
 
-  // By what part of a lease the engine's clock may run faster than ours; and 2 ms, for clocks that count in
-  // milliseconds. A lease is invalid here so much before it lapses there. 0 to 0.5.
+  // The part of a lease by which the engine's clock may run faster than the local one. A lease becomes invalid locally
+  // by this part, plus 2 ms for clocks with millisecond resolution, before it expires at the engine. 0 to 0.5.
   double clock_drift = 0.01;
 
-  // Decides about leases and waits. Must outlive the service and its leases.
+  // The clock for leases and waits. Must outlive the service and its leases.
   Clock* clock = Clock::System();
 
-  // Where callbacks run (AcquireAsync(), lost()); must outlive the service and its leases. Null: on a thread of the
-  // service's own. On an InlineExecutor a callback runs wherever a loss is found, within an acquire of the same owner
-  // too, and must not acquire that lock itself.
+  // Runs callbacks (AcquireAsync(), lost()); must outlive the service and its leases. If null, they run on a thread of
+  // the service. On an InlineExecutor a callback runs on the thread that detects the loss, which may be inside an
+  // acquire of the same owner, and must not acquire that lock.
   Executor* executor = nullptr;
 
-  // Where metrics are exported; null: nowhere. Must outlive the service and its leases.
+  // The registry that exports the metrics; null disables them. Must outlive the service and its leases.
   MetricsRegistry* metrics = MetricsRegistry::Default();
 
-  // InvalidArgument, which names the field and the value.
+  // InvalidArgument if a field is invalid; the message names the field and the value.
   absl::Status Validate() const;
 };
 

@@ -8,17 +8,19 @@
 
 namespace stockade {
 
-// What the holds of an engine end with besides their leases: all at once, where the engine has not confirmed in time
-// that it keeps them. Extend() and End() are for one thread at a time; ValidUntil() for any.
+// A session of an engine. All its holds end together, in addition to the end of their leases, if the engine has not
+// confirmed in time that it keeps the session. Extend() and End() are called by one thread at a time, ValidUntil() by
+// any thread.
 class LockSession {
  public:
-  // Good until then, unless extended.
+  // Valid until then, unless extended.
   explicit LockSession(Instant valid_until) : valid_until_(valid_until.nanoseconds()) {}
 
-  // Until when, by our clock, the engine is sure to keep what was acquired in it.
+  // The time, on the local clock, until which the engine certainly keeps the holds of the session.
   Instant ValidUntil() const { return Instant::FromNanoseconds(valid_until_.load(std::memory_order_relaxed)); }
 
-  // False: it was over at `now` already, and stays so: somebody may have seen it. Never brings the end closer.
+  // Returns false if the session was already over at `now`. It then stays over, because another thread may have seen
+  // that. Never moves the end closer.
   bool Extend(Instant until, Instant now) {
     const Instant before = ValidUntil();
     if (now >= before) return false;
@@ -28,7 +30,7 @@ class LockSession {
   void End() { valid_until_.store(Instant::InfinitePast().nanoseconds(), std::memory_order_relaxed); }
 
  private:
-  std::atomic<int64_t> valid_until_;  // Relaxed: what is concluded from it is about time, not about memory.
+  std::atomic<int64_t> valid_until_;  // Relaxed: it says something about time, not about memory.
 };
 
 }  // namespace stockade

@@ -13,82 +13,84 @@
 
 namespace stockade {
 
-// Whether the connection is encrypted.
+// How the connection is encrypted.
 enum class MySqlTls : uint8_t {
   kOff,
-  kRequired,  // Encrypted, with whoever answers.
-  kVerify,    // And its certificate is signed by tls_ca_file's CA, or the system's, for the host of the URL.
+  kRequired,  // Encrypted, but the server is not verified.
+  kVerify,    // The certificate must also be signed by the CA of tls_ca_file or the system, for the URL's host.
 };
 
-// What a MySqlLockService is connected with.
+// Options of a MySqlLockService.
 struct STOCKADE_EXPORT MySqlLockOptions {
-  // What every lock service has.
+  // Options that all lock services have.
   LockServiceOptions service = {};
 
-  // Makes the tables where they are missing. Otherwise Connect() fails without them: MySqlLockService::Schema() is what
-  // an administrator runs.
+  // If true, Connect() creates missing tables. Otherwise it fails without them, and an administrator runs the
+  // statements of MySqlLockService::Schema().
   bool create_schema = false;
 
-  // What the names of the tables begin with: letters, digits and '_', at most 32. Services with one prefix in one
+  // The prefix of the table names: letters, digits and '_', at most 32. Services with the same prefix in the same
   // database share their locks.
   std::string table_prefix = "stockade_";
 
-  MySqlTls tls = MySqlTls::kOff;   // Then no file may be given.
-  std::string tls_ca_file = {};    // PEM. Empty: the system's.
-  std::string tls_cert_file = {};  // PEM, this and the next: the client's own. Empty: none.
+  MySqlTls tls = MySqlTls::kOff;   // With kOff, no file may be set.
+  std::string tls_ca_file = {};    // PEM. Empty: the system's CAs.
+  std::string tls_cert_file = {};  // PEM, like tls_key_file: the client's certificate. Empty: none.
   std::string tls_key_file = {};   // PEM.
 
-  // The time limit of Connect(), and later of each attempt to connect again, in which a call waits at most for its own
-  // time-out. For TLS it is rounded up to whole seconds, as the connector counts them.
+  // The time limit of Connect(), and of each later attempt to reconnect; a call waits for that only until its own
+  // time-out. With TLS it is rounded up to whole seconds, because the connector uses seconds.
   absl::Duration connect_timeout = absl::Seconds(5);
 
-  // How many connections at most, 2 to 100. One of them is kept free for renewals and for asking whether locks are
-  // free; so many steps less one can wait for rows at a time, each at most a second.
+  // The largest number of connections, 2 to 100. One of them is reserved for renewals and for polling. All others
+  // together can wait for row locks, each for at most a second.
   int max_connections = 4;
 
-  // How often the database is asked whether locks that somebody in this process waits for are free: at first after the
-  // one, twice as long each time while nothing changes, at most after the other. One query asks for all of them, so
-  // that a service asks at most 1 / poll_interval_min times a second however many wait, and 1 / poll_interval_max times
-  // in the long run where nothing changes. A release in this process wakes its waiters without the database.
+  // How often the service polls the database for the locks that callers in this process wait for. The first poll comes
+  // after poll_interval_min; while nothing changes, the interval doubles up to poll_interval_max. One query covers all
+  // locks, so that a service sends at most 1 / poll_interval_min queries per second however many callers wait, and 1 /
+  // poll_interval_max in the long run if nothing changes. A release in this process wakes its waiters without the
+  // database.
   absl::Duration poll_interval_min = absl::Milliseconds(5);
   absl::Duration poll_interval_max = absl::Milliseconds(100);
 
-  // How long a lock's fencing token is remembered after its last acquire. A token is never smaller than the database's
-  // time in microseconds, so a forgotten one does not come back unless that clock is set back by more than this.
-  // Infinite: for ever, and the table keeps a row for each name that ever was.
+  // How long the fencing token of a lock is kept after its last acquire. A token is never smaller than the database's
+  // time in microseconds, so tokens do not repeat unless that clock is set back by more than this. If infinite, tokens
+  // are kept for good, and the table has a row for each name that was ever used.
   absl::Duration token_retention = absl::Hours(24);
 
-  // How often, at random between half of it and all, rows that are not needed any more are deleted, at most 1,000 of
-  // each table at a time.
+  // How often rows that are not needed any more are deleted, at most 1,000 of each table at a time. The interval is
+  // random, between half of this and all of it.
   absl::Duration purge_interval = absl::Minutes(5);
 
-  // InvalidArgument, which names the field and the value.
+  // InvalidArgument if a field is invalid; the message names the field and the value.
   absl::Status Validate() const;
 };
 
-// Locks kept in two InnoDB tables of a MySQL or MariaDB server, with leases on the database's clock. kReentrant, kRead
-// and kWrite; kFair is Unimplemented. Each step is one transaction, sent whole, so that a client that stops keeps no
-// row locked; docs/DISTRIBUTED_LOCKS.md has the exception. A lock is as safe as the database's commits: with
-// asynchronous replicas, a failover may lose the newest.
+// Locks in two InnoDB tables of a MySQL or MariaDB server, with leases on the database's clock. Supports kReentrant,
+// kRead and kWrite; kFair is Unimplemented. Each step is one transaction and is sent in one packet, so that a suspended
+// client keeps no row locked; docs/DISTRIBUTED_LOCKS.md has the exception. A lock is as safe as the database's commits:
+// with asynchronous replicas, a failover may lose the newest ones.
 //
-// docs/DISTRIBUTED_LOCKS.md says what it promises. The connector ignores SIGPIPE for the whole process.
+// docs/DISTRIBUTED_LOCKS.md describes the guarantees. The connector ignores SIGPIPE for the whole process.
 class STOCKADE_EXPORT MySqlLockService {
  public:
-  // Reads one of
+  // Connects to a URL of one of these forms:
   //   mysql://[user[:password]@]host[:port]/database[?parameter=value&...]
   //   mysql://[user[:password]@][localhost]/database?socket=/path/to.sock[&parameter=value...]
-  // mariadb:// is the same. The port is 3306 unless given. IPv6 addresses stand in brackets; any byte may be written as
-  // %XX. Parameters, which go before the options: create_schema (0 or 1), table_prefix, tls (off, required, verify),
-  // tls_ca, tls_cert, tls_key (files).
+  // mariadb:// is equivalent. The default port is 3306. IPv6 addresses are in brackets; any byte may be encoded as %XX.
+  // Parameters override the options: create_schema (0 or 1), table_prefix, tls (off, required, verify), tls_ca,
+  // tls_cert, tls_key (files).
   //
-  // Blocks until the first connection is there and the tables are looked at, at most connect_timeout.
-  //   InvalidArgument     a bad URL or bad options; never shows a password
-  //   PermissionDenied    the server refuses the user, or the user must not do what locks need
-  //   FailedPrecondition  a table is missing or is another than it should be, told in the text; or no such database
+  // Blocks until the first connection is established and the tables are checked, at most for connect_timeout.
+  //   InvalidArgument     the URL or an option is invalid; the message never contains a password
+  //   PermissionDenied    the server refuses the user, or the user lacks a privilege that locks need
+  //   FailedPrecondition  a table is missing or differs from the schema, as the message says; or there is no such
+  //                       database
   //   Unavailable         the server cannot be reached
   static absl::StatusOr<std::unique_ptr<LockService>> Connect(std::string_view url, MySqlLockOptions options = {});
 
-  // The statements that make the tables. Users of locks need SELECT, INSERT, UPDATE and DELETE on them.
+  // The statements that create the tables. Users need SELECT, INSERT, UPDATE and DELETE on them.
   static std::string Schema(std::string_view table_prefix = "stockade_");
 };
 

@@ -12,36 +12,39 @@
 
 namespace stockade {
 
-// What a RedisLockService is connected with.
+// Options of a RedisLockService.
 struct STOCKADE_EXPORT RedisLockOptions {
-  // What every lock service has.
+  // Options that all lock services have.
   LockServiceOptions service = {};
 
-  // Of its connection. Its callback_executor is not used.
+  // Options of its connection. callback_executor is not used.
   RedisOptions redis = {};
 
-  // How long a lock's fencing token is remembered after its last acquire. A token is never smaller than the server's
-  // time in microseconds, so a forgotten one does not come back unless that clock is set back by more than this.
-  // Infinite: for ever, which a lock needs that Redisson's RFencedLock shares.
+  // How long the fencing token of a lock is kept after its last acquire. A token is never smaller than the server's
+  // time in microseconds, so tokens do not repeat unless that clock is set back by more than this. If infinite, tokens
+  // are kept for good; locks that Redisson's RFencedLock shares need this.
   absl::Duration token_retention = absl::Hours(24);
 
-  // An acquire succeeds only once so many replicas have it, and is taken back with Unavailable where they do not say so
-  // within replica_timeout. A lock is still lost where a replica is promoted that had not; and all commands of the
-  // service to that server wait with it (WAIT). 0: not asked.
+  // The number of replicas that must have an acquire before it succeeds. If they do not confirm it within
+  // replica_timeout, it is undone and the result is Unavailable. A lock is still lost if another replica is promoted,
+  // which does not have it. All commands of the service to that server wait as well (WAIT). 0: replicas are not
+  // checked.
   int min_replicas = 0;
   absl::Duration replica_timeout = absl::Milliseconds(200);
 
-  // InvalidArgument, which names the field and the value.
+  // InvalidArgument if a field is invalid; the message names the field and the value.
   absl::Status Validate() const;
 };
 
-// Locks kept in Redis as Redisson keeps them: RLock, RFairLock, RReadWriteLock and RFencedLock of a Java process with
-// the same name are the same lock. One server, Sentinels or a cluster, as the URL says (redis_url.h).
+// Locks in Redis, in the format of Redisson: RLock, RFairLock, RReadWriteLock and RFencedLock of a Java process are the
+// same locks as those of the same name here. Works with one server, Sentinels or a cluster, depending on the URL
+// (redis_url.h).
 //
-// docs/DISTRIBUTED_LOCKS.md says what it promises, and what a failover of Redis's asynchronous replication can break.
+// docs/DISTRIBUTED_LOCKS.md describes the guarantees, and what a failover can break because Redis replicates
+// asynchronously.
 class STOCKADE_EXPORT RedisLockService {
  public:
-  // Blocks until the first connection is there; errors as RedisClient::Connect().
+  // Blocks until the first connection is established. Errors as for RedisClient::Connect().
   static absl::StatusOr<std::unique_ptr<LockService>> Connect(std::string_view url, RedisLockOptions options = {});
 };
 

@@ -13,32 +13,35 @@
 
 namespace stockade {
 
-// What a RedlockService is connected with.
+// Options of a RedlockService.
 struct STOCKADE_EXPORT RedlockOptions {
-  // What every lock service has.
+  // Options that all lock services have.
   LockServiceOptions service = {};
 
-  // Of each connection. Its callback_executor is not used.
+  // Options of each connection. callback_executor is not used.
   RedisOptions redis = {};
 
-  // How long one server may take to answer a step before the step goes on without it: much shorter than the leases.
+  // How long a step waits for the answer of one server before it continues without it. Should be much shorter than the
+  // leases.
   absl::Duration node_timeout = absl::Milliseconds(500);
 
-  // InvalidArgument, which names the field and the value.
+  // InvalidArgument if a field is invalid; the message names the field and the value.
   absl::Status Validate() const;
 };
 
-// The RedLock algorithm of the Redis documentation: a lock is held while more than half of N independent servers say
-// so, for its lease less the time that it took and the drift of clocks. It works while more than half answer, and does
-// not wait for a server that failed to answer the last time. kReentrant only, without fencing tokens.
+// The RedLock algorithm of the Redis documentation. A lock is held while more than half of N independent servers have
+// it, for its lease less the time that the acquire took and the clock drift. Works while more than half of the servers
+// answer, and does not wait for a server that did not answer the last time. Supports kReentrant only, without fencing
+// tokens.
 //
-// A server that comes back without its data within a lease can give away what it had given before, and then two may
-// hold a lock: let servers write everything to disk before they answer (appendfsync always), or keep one away for the
-// longest lease after a crash.
+// If a server restarts without its data within a lease, it can grant a lock again, and two owners may hold it. To
+// prevent this, let servers write to disk before they answer (appendfsync always), or keep a crashed server offline for
+// the longest lease.
 class STOCKADE_EXPORT RedlockService {
  public:
-  // One URL a server, an odd number, 3 at least, each another one: InvalidArgument otherwise. Blocks until more than
-  // half answer, at most redis.connect_timeout; Unavailable where they do not. The others are used once they answer.
+  // Takes one URL per server: an odd number of different URLs, at least 3; InvalidArgument otherwise. Blocks until more
+  // than half of the servers answer, at most for redis.connect_timeout; Unavailable if they do not. The others are used
+  // as soon as they answer.
   static absl::StatusOr<std::unique_ptr<LockService>> Connect(std::span<const std::string> urls,
                                                               RedlockOptions options = {});
 };

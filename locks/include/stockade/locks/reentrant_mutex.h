@@ -11,37 +11,38 @@
 
 namespace stockade {
 
-// A mutex that the thread which holds it may take again; others get in after as many unlocks as locks. Meets
-// std::TimedLockable, so std::lock_guard, std::unique_lock and std::scoped_lock work; ReentrantMutexGuard below is a
-// lock_guard that clang's analysis understands.
+// A mutex that the thread which holds it may lock again; it is free after as many unlocks as locks. Meets
+// std::TimedLockable, so std::lock_guard, std::unique_lock and std::scoped_lock work. ReentrantMutexGuard below is a
+// lock_guard that clang's analysis supports.
 //
 //   stockade::ReentrantMutex mutex({.name = "orders"});
 //   std::lock_guard lock(mutex);
 //
-// Threads: every call is safe from any thread; the thread that locked unlocks. lock() and the timed calls block.
-// Re-entry and the unlock of an inner hold do no atomic read-modify-write; nor, after a long run of one thread's locks
-// with nobody else in between, do the outermost ones, until another thread comes. Ordering: unlock() happens before the
-// lock() that follows it. No waiter starves: see LockOptions::fifo. Memory: 192 bytes and the name; 1.25 KiB a thread.
+// Thread-safe; the thread that locked must unlock. lock() and the timed calls block. Re-entry and the unlock of an
+// inner hold use no atomic read-modify-write. After a long run of locks by one thread, its outermost locks and unlocks
+// use none either, until another thread locks the mutex. Memory order: unlock() happens before the next lock(). No
+// waiter starves: see LockOptions::fifo. Memory: 192 bytes and the name; 1.25 KiB per thread.
 //
-// Aborts with the lock's name: unlock() by a thread that does not hold it; destruction while it is held or waited for;
-// a thread that ends while it holds it; more than 2^24 nested holds; any call in a forked child, where the destructor
-// does nothing. It may be used by destructors of statics and thread_locals.
+// Aborts, with the lock's name, if a thread unlocks a mutex that it does not hold, if the mutex is destroyed while it
+// is held or waited for, if a thread ends while it holds the mutex, after more than 2^24 nested holds, and on any call
+// in a forked child, where the destructor does nothing. Destructors of static and thread_local objects may use it.
 class STOCKADE_CAPABILITY("mutex") ReentrantMutex {
  public:
   ReentrantMutex() : ReentrantMutex(LockOptions{}) {}
-  // Aborts with the text of options.Validate().
+  // Aborts with the message of options.Validate() if an option is invalid.
   explicit ReentrantMutex(const LockOptions& options) : identity_("ReentrantMutex", options), core_(identity_) {}
 
   ReentrantMutex(const ReentrantMutex&) = delete;
   ReentrantMutex& operator=(const ReentrantMutex&) = delete;
 
-  // Blocks until it is held.
+  // Blocks until the mutex is held.
   void lock() STOCKADE_ACQUIRE() STOCKADE_NO_THREAD_SAFETY_ANALYSIS { core_.Lock(); }
-  // Does not wait for any holder, though it may take some 20 us to find out whether there is one (docs/LOCKS.md). With
-  // the FIFO option it is false where somebody waits, even if the lock is free.
+  // Does not wait for a holder, but may take some 20 us to find out whether there is one (docs/LOCKS.md). With the FIFO
+  // option it returns false if there are waiters, even if the mutex is free.
   bool try_lock() STOCKADE_TRY_ACQUIRE(true) STOCKADE_NO_THREAD_SAFETY_ANALYSIS { return core_.TryLock(); }
 
-  // Wait on the steady clock: false no earlier than the span says. A deadline on another clock is turned into a span.
+  // Wait on the steady clock, and return false no earlier than after the given time. A deadline on another clock is
+  // converted to a time span.
   template <typename Rep, typename Period>
   bool try_lock_for(const std::chrono::duration<Rep, Period>& span)
       STOCKADE_TRY_ACQUIRE(true) STOCKADE_NO_THREAD_SAFETY_ANALYSIS {
@@ -53,16 +54,16 @@ class STOCKADE_CAPABILITY("mutex") ReentrantMutex {
     return internal::TryUntilOnClock(deadline, [this](internal::SteadyDeadline at) { return core_.TryLockUntil(at); });
   }
 
-  // Gives one hold up; the last one lets others in. Does not block.
+  // Releases one hold; after the last one, other threads can lock the mutex. Does not block.
   void unlock() STOCKADE_RELEASE() STOCKADE_NO_THREAD_SAFETY_ANALYSIS { core_.Unlock(); }
 
-  // How often the calling thread holds it.
+  // The number of holds of the calling thread.
   uint32_t hold_count() const { return core_.write_holds(); }
   bool held_by_current_thread() const { return core_.write_holds() > 0; }
 
-  // As in the options; empty for an unnamed lock. Valid as long as the lock.
+  // The name in the options; empty for an unnamed lock. Valid as long as the lock.
   std::string_view name() const { return identity_.name(); }
-  // How many threads wait now: a look, out of date when it is returned.
+  // The number of threads that wait. May be outdated when it is returned.
   uint64_t waiters() const { return core_.waiters(); }
 
  private:

@@ -3,10 +3,10 @@
 
 #include "stockade/base/export.h"
 
-// Clang's thread safety analysis (-Wthread-safety); nothing under other compilers.
+// Clang's thread safety analysis (-Wthread-safety). Empty for other compilers.
 //
-// The analysis knows no re-entry: a function that takes a lock it may already hold is marked
-// STOCKADE_NO_THREAD_SAFETY_ANALYSIS, or takes it through std::unique_lock, which libstdc++ leaves without annotations.
+// The analysis does not support re-entry. A function that acquires a lock it may already hold is marked
+// STOCKADE_NO_THREAD_SAFETY_ANALYSIS, or acquires the lock through std::unique_lock, which libstdc++ does not annotate.
 
 #if defined(__clang__)
 #define STOCKADE_THREAD_ATTRIBUTE(x) __attribute__((x))
@@ -22,12 +22,12 @@
 #define STOCKADE_GUARDED_BY(lock) STOCKADE_THREAD_ATTRIBUTE(guarded_by(lock))
 #define STOCKADE_PT_GUARDED_BY(lock) STOCKADE_THREAD_ATTRIBUTE(pt_guarded_by(lock))
 
-// What a caller has to hold, or must not.
+// Locks that a caller must hold, or must not hold.
 #define STOCKADE_REQUIRES(...) STOCKADE_THREAD_ATTRIBUTE(requires_capability(__VA_ARGS__))
 #define STOCKADE_REQUIRES_SHARED(...) STOCKADE_THREAD_ATTRIBUTE(requires_shared_capability(__VA_ARGS__))
 #define STOCKADE_EXCLUDES(...) STOCKADE_THREAD_ATTRIBUTE(locks_excluded(__VA_ARGS__))
 
-// What a function takes and gives back.
+// Locks that a function acquires and releases.
 #define STOCKADE_ACQUIRE(...) STOCKADE_THREAD_ATTRIBUTE(acquire_capability(__VA_ARGS__))
 #define STOCKADE_ACQUIRE_SHARED(...) STOCKADE_THREAD_ATTRIBUTE(acquire_shared_capability(__VA_ARGS__))
 #define STOCKADE_RELEASE(...) STOCKADE_THREAD_ATTRIBUTE(release_capability(__VA_ARGS__))

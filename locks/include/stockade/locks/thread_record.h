@@ -16,35 +16,36 @@ namespace stockade::internal {
 class LockCore;
 class ThreadRecord;
 
-// What one thread holds of one lock, and the place where it publishes that it is in without the lock's word knowing.
-// Only its thread writes it, but for `wanted`; other threads read `lock`, to find those who have published themselves.
+// What one thread holds of one lock, and the place where it publishes a hold that the lock's word does not count. Only
+// its thread writes it, except for `wanted`. Other threads read `lock` to find published holds.
 //
-// Invariants, between two calls of the lock: lock == 0 and beyond == 0; or lock is the address of a LockCore plus a
-// tag, which tells of one hold, and beyond counts the others. A thread that holds both ways has a tag of writing.
+// Invariants between two calls on the lock: either lock == 0 and beyond == 0; or `lock` is the address of a LockCore
+// plus a tag, which describes one hold, and `beyond` counts the others. A thread that holds the lock in both modes has
+// a write tag.
 struct STOCKADE_EXPORT Hold {
-  // Reads, and is counted in the lock's word; or is published, and the word does not count it.
+  // A read that the lock's word counts; or a published read, which the word does not count.
   static constexpr uintptr_t kCountedRead = 0;
   static constexpr uintptr_t kPublishedRead = 1;
-  // Writes, and the word says so; or is published, and the word does not say so.
+  // A write that the word shows; or a published write, which the word does not show.
   static constexpr uintptr_t kWrite = 2;
   static constexpr uintptr_t kPublishedWrite = 3;
-  // On top of one of these: the outermost hold is timed.
+  // Added to one of these: the outermost hold is timed.
   static constexpr uintptr_t kSampled = 4;
   static constexpr uintptr_t kTags = 7;
 
-  // Every store releases: who finds nobody here any more has what that thread did behind it.
+  // Every store releases: a thread that finds the hold gone sees everything that its thread did before.
   std::atomic<uintptr_t> lock{0};
-  // Reads in the low half, writes in the high one: to be compared with zero in one step.
+  // Reads in the low half, writes in the high half, so that one comparison with zero covers both.
   uint64_t beyond = 0;
   static constexpr uint64_t kOneRead = 1;
   static constexpr uint64_t kOneWrite = uint64_t{1} << 32;
-  // A futex. The lowest bit: somebody waits for the published thread to leave, or did so once. The rest counts how
-  // often that was answered, so that nobody sleeps on a mark that has been.
+  // A futex. The lowest bit is set if a thread waits, or has waited, for the published thread to leave. The other bits
+  // count the answers, so that no thread sleeps on a mark that was already answered.
   std::atomic<uint32_t> wanted{0};
   // When the outermost hold began, if it is sampled.
   std::chrono::steady_clock::time_point sampled_since{};
 
-  // The rest is for the thread that holds.
+  // The following are for the thread that holds.
   uintptr_t tag() const { return lock.load(std::memory_order_relaxed) & kTags; }
   bool is_write() const { return (tag() & kWrite) != 0; }
   bool is_published() const { return (tag() & kPublishedRead) != 0; }
@@ -53,28 +54,28 @@ struct STOCKADE_EXPORT Hold {
   uint32_t writes_beyond() const { return static_cast<uint32_t>(beyond >> 32); }
   uint32_t read_holds() const { return reads_beyond() + (is_write() ? 0 : 1); }
   uint32_t write_holds() const { return writes_beyond() + (is_write() ? 1 : 0); }
-  // Leaves `value`, a lock and a tag or nothing, where nothing published was, or where it is to stay published.
+  // Stores `value`, a lock and a tag or zero. Only if nothing was published, or if it stays published.
   void Set(uintptr_t value) { lock.store(value, std::memory_order_release); }
 
-  // The light side of the asymmetric fence: who has fenced after it forbade to publish sees it, or this thread sees
-  // that it is forbidden.
+  // The light side of the asymmetric fence: either a thread that executes the heavy fence after forbidding publication
+  // sees this hold, or this thread sees that publication is forbidden.
   void Publish(uintptr_t key, uintptr_t tag) { LightStore(lock, key + tag); }
-  // Leaves `value` where something was published. The light side again: either who has marked this hold as wanted sees
-  // that its thread has left, or the thread sees the mark and wakes who waits. Touches nothing of the lock, which may
-  // have been taken and destroyed.
+  // Stores `value` if the hold was published. Again the light side: either a thread that has marked this hold as wanted
+  // sees that its thread has left, or this thread sees the mark and wakes the waiters. Does not access the lock, which
+  // may have been acquired and destroyed meanwhile.
   void Unpublish(uintptr_t value) {
     LightStore(lock, value);
     WakeIfWanted();
   }
-  // The same where ThreadRecord::Fast() is not null.
+  // The same if ThreadRecord::Fast() is not null.
   void PublishInline(uintptr_t key, uintptr_t tag) { InlineLightStore(lock, key + tag); }
   void UnpublishInline() {
     InlineLightStore(lock, uintptr_t{0});
     WakeIfWanted();
   }
 
-  // By another thread, which then fences and looks again whether this one is there, before it sleeps on what this
-  // returns.
+  // Called by another thread. It then executes the heavy fence and checks again whether this thread is inside, before
+  // it sleeps on the returned value.
   uint32_t Mark() { return wanted.fetch_or(1, std::memory_order_seq_cst) | 1; }
 
  private:
@@ -91,57 +92,56 @@ namespace thread_record_detail {
 STOCKADE_EXPORT extern constinit thread_local ThreadRecord* fast;
 }  // namespace thread_record_detail
 
-// What one thread holds, and where it sleeps. A thread gets a record at its first use of a lock and gives it back when
-// it ends; records are recycled and never freed, so their number is that of the threads that ever used locks at the
-// same time, and whoever has a pointer to one may always touch it. A record takes 1.25 KiB.
+// The holds of one thread, and the futex that it sleeps on. A thread gets a record when it first uses a lock and
+// returns it when it ends. Records are recycled and never freed, so their number is the largest number of threads that
+// used locks at the same time, and a pointer to one is always valid. A record takes 1.25 KiB.
 //
-// A lock has the same entry in each record's table, by a hash of its address, so that a writer in search of readers
-// looks at one cache line a record. A hold that finds its entry taken by another lock goes into the overflow, which
-// no other thread looks at: such a thread does not publish itself.
+// A lock has the same entry in the table of each record, chosen by a hash of its address, so that a writer that
+// searches for readers reads one cache line per record. If another lock occupies the entry, the hold goes to the
+// overflow, which no other thread reads; the thread does not publish itself then.
 //
-// The thread reaches its record through trivial thread_locals, which outlive every destructor of a thread_local, and it
-// is given back by a pthread key's destructor, which runs after all of them: a thread that then still holds something
-// aborts with the lock's name. If a key's destructor uses locks later still, the thread gets another record. exit()
-// runs no key destructors, so for destructors of statics the main thread's record is simply still there.
+// The thread finds its record through trivial thread_locals, which outlive all destructors of thread_local objects. The
+// destructor of a pthread key, which runs after all of them, returns the record: a thread that still holds a lock then
+// aborts with the lock's name. If the destructor of another key uses locks later, the thread gets another record.
+// exit() runs no key destructors, so the main thread's record still exists when static objects are destroyed.
 //
-// A record from before a fork is not believed in the child: its locks may not be used there, and new locks can have the
-// addresses of old ones. So the child starts without records. Its threads never have a fast one: then every call goes
-// the slow way, which is where a lock from before the fork is found out.
+// A forked child does not use the parent's records: locks from before the fork must not be used there, and new locks
+// can have the addresses of old ones. The child therefore starts without records. Its threads never have a fast one, so
+// that every call takes the slow path, which detects locks from before the fork.
 class alignas(128) ThreadRecord {
  public:
   static constexpr size_t kEntries = 32;
 
-  // Where the lock with this address has its entry, in bytes from the begin of the record. Fibonacci hashing.
+  // The offset of the entry of the lock with this address, in bytes from the start of the record. Fibonacci hashing.
   static uint32_t EntryOf(uintptr_t key) {
     return static_cast<uint32_t>((static_cast<uint64_t>(key) * 0x9E3779B97F4A7C15u) >> 59) * sizeof(Hold);
   }
 
-  // The calling thread's record if its overflow is empty, so that what the table does not have the thread does not
-  // hold; if publishing needs no fence; and not in a forked child. Null otherwise: take the slow way. One load of a
-  // thread_local.
+  // The calling thread's record if its overflow is empty (so that the thread holds only what the table has), if
+  // publishing needs no fence, and if this is not a forked child. Otherwise null, and the caller takes the slow path.
+  // One load of a thread_local.
   static ThreadRecord* Fast() { return thread_record_detail::fast; }
   Hold& entry(uint32_t offset) { return *reinterpret_cast<Hold*>(reinterpret_cast<std::byte*>(&table_) + offset); }
 
-  // The calling thread's record. The first call of a thread may allocate; so may Add(). Without memory they end the
-  // process, since a lock that is taken but not noted could never be let go.
+  // The calling thread's record. A thread's first call may allocate, and so may Add(). If the allocation fails, the
+  // process ends, because a lock that is acquired but not recorded could never be released.
   static ThreadRecord& Mine() noexcept;
 
-  // Null where the thread does not hold `lock`.
+  // Returns null if the thread does not hold `lock`.
   Hold* Find(const LockCore* lock);
   // A place for `lock`, which the thread must not hold yet. Valid until Remove().
   Hold& Add(const LockCore* lock) noexcept;
-  // `hold` is of `lock`, and is the thread's last; it must not be published.
+  // `hold` is the thread's last hold of `lock` and must not be published.
   void Remove(const LockCore* lock, Hold& hold);
 
-  // One thread sleeps, the record's own; others wake it. A wake-up may come late and strike a later sleep, so the
-  // sleeper always looks again whether what it waits for has happened. Only a wake-up that is sent after
-  // PrepareToSleep() counts.
+  // Only the record's own thread sleeps; others wake it. A wake-up may arrive late and end a later sleep, so the
+  // sleeper always checks its condition again. Only a wake-up that is sent after PrepareToSleep() counts.
   void PrepareToSleep() { signal_.store(0, std::memory_order_relaxed); }
-  // False where `deadline` has passed without a wake-up.
+  // Returns false if `deadline` has passed without a wake-up.
   bool Sleep(std::chrono::steady_clock::time_point deadline);
   void Wake();
 
-  // All records there have ever been: the first, and the one after this.
+  // All records that ever existed: the first one, and the one after this.
   static ThreadRecord* First();
   ThreadRecord* next() const { return next_; }
 
@@ -156,12 +156,12 @@ class alignas(128) ThreadRecord {
 
   std::array<Hold, kEntries> table_;
   alignas(64) std::atomic<uint32_t> signal_{0};  // A futex: 1 is a wake-up.
-  std::atomic<bool> taken_{true};                // Is some thread's. Acquire to take, release to give back.
+  std::atomic<bool> taken_{true};                // A thread owns it. Acquire to take it, release to return it.
   ThreadRecord* next_ = nullptr;                 // Written before the record is in the list.
   bool end_seen_ = false;                        // AtThreadEnd() has found holds once.
   using Overflow = std::unordered_map<const LockCore*, Hold>;
   Overflow overflow_;
-  Overflow::node_type spare_;  // Of the last one removed: one lock too many, over and over, allocates once.
+  Overflow::node_type spare_;  // The last removed node: an overflow that comes and goes allocates once.
 };
 static_assert(sizeof(ThreadRecord) <= 1280);
 static_assert(alignof(ThreadRecord) > 64);  // lock_word::kFavoured is kept in the low bits of an address.

@@ -13,67 +13,68 @@
 
 namespace stockade {
 
-// Who may touch the nodes that a service makes.
+// The permissions of the nodes that a service creates.
 enum class ZooKeeperAcl : uint8_t {
-  kDefault,     // kCreatorAll where the URL has a user, kOpen otherwise.
-  kOpen,        // Everybody.
-  kCreatorAll,  // Who has authenticated as the same user: the URL must have one.
+  kDefault,     // kCreatorAll if the URL has a user, kOpen otherwise.
+  kOpen,        // All clients.
+  kCreatorAll,  // Clients that authenticated as the same user; the URL must have one.
 };
 
-// What a ZooKeeperLockService is connected with.
+// Options of a ZooKeeperLockService.
 struct STOCKADE_EXPORT ZooKeeperLockOptions {
-  // What every lock service has.
+  // Options that all lock services have.
   LockServiceOptions service = {};
 
-  // For how long ZooKeeper keeps what a process holds that it does not hear: all of it ends at once then. The servers
-  // bound it, by 2 and 20 of their ticks unless told otherwise, and what they make of it must be more than three. They
-  // are to bound it alike: a session that comes to one that makes it shorter is given up.
-  // Zero, the default: service.watchdog_lease.
+  // How long ZooKeeper keeps the session of a process that it does not hear from; then all holds of the session end at
+  // once. The servers limit it, by default to between 2 and 20 of their ticks, and the result must be more than three
+  // ticks. All servers must have the same limits: a session that reconnects to a server with a shorter limit is given
+  // up. Zero, the default, means service.watchdog_lease.
   absl::Duration session_timeout = absl::ZeroDuration();
 
-  // At least the tickTime of the servers, whose default this is: a longer one is safe, a shorter one is not. What a
-  // session has sent counts as heard by the leader of the servers once this has passed.
+  // At least the servers' tickTime, whose default this is; a longer value is safe, a shorter one is not. A server
+  // reports its active sessions to the leader within this time, so the service assumes that the leader has noticed a
+  // session's request only after it.
   absl::Duration server_tick = absl::Seconds(2);
 
-  // Of the nodes that it makes.
+  // The permissions of the nodes that it creates.
   ZooKeeperAcl acl = ZooKeeperAcl::kDefault;
 
-  // How long Connect() tries.
+  // The time limit of Connect().
   absl::Duration connect_timeout = absl::Seconds(10);
 
-  // InvalidArgument, which names the field and the value.
+  // InvalidArgument if a field is invalid; the message names the field and the value.
   absl::Status Validate() const;
 };
 
-// Locks that a ZooKeeper ensemble keeps, of version 3.5 or newer: each hold and each place in a queue is an ephemeral
-// node, so that every kind of lock is fair, and each waiter watches the one before it alone. All of a service's holds
-// stand on one session, which a thread keeps by a write in some sixth of its time-out.
+// Locks in a ZooKeeper ensemble of version 3.5 or newer. Each hold and each place in a queue is an ephemeral node.
+// Every kind of lock is therefore fair, and each waiter watches only the node before it. All holds of a service belong
+// to one session, which a thread keeps alive by a write in about each sixth of its time-out.
 //
 //   zookeeper://[user:password@]host[:port][,host[:port]...][/root][?tick_ms=..&session_timeout_ms=..]
 //
-// The port is 2181 unless given. Nodes are made below /root, whose default is /stockade/locks; it stays, and what is
-// below it the servers clean up. User and password are for ZooKeeper's digest scheme; any byte in them may be written
-// as %XX. What follows the '?' goes before the options.
+// The default port is 2181. Nodes are created below /root, by default /stockade/locks. The root itself stays, and the
+// servers remove unused nodes below it. The user and password are for ZooKeeper's digest scheme; any byte in them may
+// be encoded as %XX. The parameters after '?' override the options.
 //
-// Fencing tokens are the transaction ids of the nodes. They grow from one holder to the next who excludes it. A
-// re-entry has the token of its hold, and a read within one's own write that of the write; those of readers who hold
-// together need not be in the order in which they entered.
+// Fencing tokens are the transaction ids of the nodes. They increase from one holder to the next one that it excludes.
+// A re-entry has the token of its hold, and a read of an owner that also writes has the token of the write. Tokens of
+// readers that hold the lock together need not be in the order in which they entered.
 //
-// LockState::remaining of a hold of another process is the session time-out: ZooKeeper does not tell more.
+// For a hold of another process, LockState::remaining is the session time-out, because ZooKeeper provides no more.
 //
-// ZooKeeper's C client opens its sockets for programs that this one executes too, unless it was built otherwise
-// (SOCK_CLOEXEC_ENABLED), which Debian's is not: such a child keeps a connection from being closed, but no session.
+// ZooKeeper's C client creates sockets that programs executed by this one inherit, unless it was built with
+// SOCK_CLOEXEC_ENABLED, which Debian's is not. Such a child keeps a connection open, but no session.
 //
-// docs/DISTRIBUTED_LOCKS.md says what it promises.
+// docs/DISTRIBUTED_LOCKS.md describes the guarantees.
 class STOCKADE_EXPORT ZooKeeperLockService {
  public:
-  // Blocks until there is a session, at most connect_timeout and what the C client takes to resolve names, for which it
-  // has no bound.
+  // Blocks until there is a session, at most for connect_timeout plus the time that the C client takes to resolve
+  // names, which has no limit.
   //
-  //   InvalidArgument     the URL or an option, never with the password
+  //   InvalidArgument     the URL or an option is invalid; the message never contains the password
   //   Unavailable         no server answered in time
-  //   FailedPrecondition  the session's time-out, as the servers bound it, is not above three ticks; both are named
-  //   PermissionDenied    the root may not be read or made by this user
+  //   FailedPrecondition  the session time-out that the servers granted is not above three ticks; the message has both
+  //   PermissionDenied    this user may not read or create the root
   static absl::StatusOr<std::unique_ptr<LockService>> Connect(std::string_view url, ZooKeeperLockOptions options = {});
 };
 
