@@ -22,21 +22,22 @@ template <typename Key, typename Value, typename Hash, typename Eq>
 class CacheCore;
 }  // namespace internal
 
-// One load of several keys: what a batch loader is told, and where it puts what it has found. A key for which it says
-// nothing has no value (NotFoundError) where the loader returns OK, and else the error that it returns.
+// One load of several keys: the terms for a batch loader, and the place for its results. A key without a result has no
+// value (NotFoundError) if the loader returns OK; otherwise it gets the error that the loader returned.
 template <typename Key, typename Value, typename Hash = std::hash<Key>, typename Eq = std::equal_to<Key>>
 class BatchLoad final : public LoadTerms {
  public:
-  // What was said about one key.
+  // The result for one key.
   using Result = absl::StatusOr<internal::Pinned<Value>>;
 
-  // For tests of loaders; a cache makes its own. `clock` must outlive the batch.
+  // For tests of loaders; a cache creates its own. `clock` must outlive the batch.
   BatchLoad(const Clock* clock, Instant deadline, std::stop_token stop, std::span<const Key> keys)
       : LoadTerms(clock, deadline, std::move(stop)) {
     for (const Key& key : keys) items_.try_emplace(key);
   }
 
-  // The value of `key`. The last word about a key counts. False, and nothing done, where the key was not asked for.
+  // Sets the value of `key`. The last result of a key counts. Returns false, and has no effect, if the key was not
+  // requested.
   bool Add(const Key& key, Value value, const EntryOptions& entry = {}) {
     const auto found = items_.find(key);
     if (found == items_.end()) return false;
@@ -45,8 +46,8 @@ class BatchLoad final : public LoadTerms {
     return true;
   }
 
-  // The key's load failed, with an error of its own, NotFoundError or NotModified(). `why` is not OK (else it becomes
-  // an InternalError). `entry`: of a remembered absence, or of the value that is still good.
+  // Sets the load of `key` to failed, with an error of its own, NotFoundError or NotModified(). `why` must not be OK
+  // (otherwise it becomes an InternalError). `entry` applies to a cached absence, or to the value that is still valid.
   bool Fail(const Key& key, const absl::Status& why, const EntryOptions& entry = {}) {
     const auto found = items_.find(key);
     if (found == items_.end()) return false;
@@ -55,14 +56,14 @@ class BatchLoad final : public LoadTerms {
     return true;
   }
 
-  // As ValueLoadContext::previous().
+  // See ValueLoadContext::previous().
   const Value* previous(const Key& key) const {
     if (asked_ != nullptr) asked_->Set();
     const auto found = items_.find(key);
     return found == items_.end() ? nullptr : found->second.previous.get();
   }
 
-  // What was said about `key`; null: nothing.
+  // The result for `key`, or null if there is none yet.
   const Result* Find(const Key& key) const {
     const auto found = items_.find(key);
     return found == items_.end() || !found->second.result.has_value() ? nullptr : &*found->second.result;

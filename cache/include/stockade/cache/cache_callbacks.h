@@ -14,29 +14,30 @@
 
 namespace stockade {
 
-// What a cache calls. All may be called by many threads at once, and hold up no other key while they run. What they
-// throw is caught: see LoadingCache.
+// The callbacks of a cache. All may be invoked by several threads at once, and do not block operations on other keys
+// while they run. Exceptions that they throw are caught: see LoadingCache.
 template <typename Key, typename Value, typename Hash = std::hash<Key>, typename Eq = std::equal_to<Key>>
 struct CacheCallbacks {
-  // What a batch loader fills.
+  // The argument of a batch loader.
   using Batch = BatchLoad<Key, Value, Hash, Eq>;
 
-  // For one key at most twice at once. NotFoundError says that the key has no value, and is remembered for
-  // negative_ttl; other errors are remembered for error_ttl. A function of (const Key&, LoadContext&) or of (const
-  // Key&) will do.
+  // At most two loads of a key run at the same time. NotFoundError means that the key has no value, and is cached for
+  // negative_ttl; other errors are cached for error_ttl. Accepts functions of (const Key&, LoadContext&) or of (const
+  // Key&).
   using Loader = CacheLoader<Key, Value>;
-  // Loads the keys of a GetAll() that are missing, in one call, each of them once. As Loader otherwise.
+  // Loads the missing keys of a GetAll() in one call, each of them once. Otherwise like Loader.
   using BatchLoader = std::function<absl::Status(const std::vector<Key>&, Batch&)>;
-  // What an entry weighs, in the unit of max_weight. Less than 1 counts as 1. A value whose weigher throws is returned
-  // and not stored.
+  // The weight of an entry, in the unit of max_weight. A weight below 1 counts as 1. If the weigher throws, the value
+  // is returned and not stored.
   using Weigher = std::function<int64_t(const Key&, const Value&)>;
-  // Told of each value that leaves the cache, once, by the thread that removed it, after the removal. May call the
-  // cache; what it thereby removes is told when it has returned. What it throws is logged. Absences are not told, nor
-  // is what the cache still holds when it is destroyed.
+  // Invoked once for each value that leaves the cache, by the thread that removed it, after the removal. May call the
+  // cache; values that this removes are reported after it has returned. Exceptions are logged. Not invoked for
+  // absences, nor for the values that the cache contains when it is destroyed.
   using RemovalListener = std::function<void(const Key&, const CacheHandle<Value>&, RemovalCause)>;
 
-  // Without `load` a batch of one key is loaded in its place; without either, values come from GetOrLoad() and Put(),
-  // and a Get() that would have to load is FailedPrecondition. Without a weigher an entry weighs 1.
+  // Without `load`, a single key is loaded as a batch of one. Without `load` and `load_all`, values come from
+  // GetOrLoad() and Put(), and a Get() that would have to load is FailedPrecondition. Without a weigher each entry
+  // weighs 1.
   Loader load = {};
   BatchLoader load_all = {};
   Weigher weigh = {};

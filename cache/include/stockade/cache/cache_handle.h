@@ -17,24 +17,24 @@ class CacheCore;
 template <typename Value>
 struct AsyncReply;
 
-// Pins a value: by a hazard pin of the thread that made it, or, where `pin` is null, by a share.
+// Pins a value by a hazard pin of the thread that created it, or by a share if `pin` is null.
 //
-// Invariant: while the pin has not been handed over, whatever shares the value will not let go of it without handing
-// the pin over first.
+// Invariant: while the pin has not been handed over, no other owner of a share gives it up without handing the pin over
+// first.
 template <typename Value>
 class HeldValue {
  public:
   using Box = ValueBox<Value>;
 
   explicit HeldValue(Pinned<Value> pinned) : box_(pinned.Release()) {}
-  // `row.reads` protects what has a share in `box`.
+  // `row.reads` must protect the object that has a share in `box`.
   HeldValue(HazardRow& row, const Box* box) : box_(box), pin_(row.TryPin(box)) {
     if (pin_ == nullptr) box->Share();
   }
   ~HeldValue() {
     if (box_ != nullptr && (pin_ == nullptr || !HazardRow::Unpin(*pin_))) box_->Unshare();
   }
-  // A copy has a share: a pin may be set only while a read protects the value.
+  // A copy takes a share, because a pin may be set only while a read protects the value.
   HeldValue(const HeldValue& other) : box_(other.box_) {
     if (box_ != nullptr) box_->Share();
   }
@@ -76,18 +76,18 @@ class CopiedValue {
 
 }  // namespace internal
 
-// Pins one value of a LoadingCache: it stays as it is, wherever the entry goes (replaced, invalidated, evicted) and
-// after the cache is destroyed too. Holds back that value and nothing else; its weight no longer counts in the cache
-// once the entry has left. Trivially copyable values of up to 16 bytes are copied into the handle.
+// Pins one value of a LoadingCache. The value stays unchanged and valid after its entry is replaced, invalidated or
+// evicted, and after the cache is destroyed. Only that value is kept alive; its weight does not count in the cache
+// after the entry has left. Trivially copyable values of up to 16 bytes are copied into the handle.
 //
 // A value type. Different handles may be used, moved and destroyed by different threads, also after the thread that
-// got them has ended; one handle by one at a time. Moving is cheap; a copy writes to a count that all copies share. The
-// last handle of a value runs its destructor, if the cache has done with it. A handle that was moved from is empty:
-// get() is null.
+// obtained them has ended; one handle may be used by one thread at a time. A move is cheap; a copy writes to a count
+// that all copies share. The last handle of a value runs its destructor if the cache no longer uses the value. A handle
+// that was moved from is empty: get() is null.
 template <typename Value>
 class CacheHandle {
  public:
-  // The value. O(1). An empty handle has none: get() is null, the others must not be used.
+  // The value. O(1). For an empty handle get() is null, and the others must not be called.
   const Value& operator*() const { return *held_.get(); }
   const Value* operator->() const { return held_.get(); }
   const Value* get() const { return held_.get(); }

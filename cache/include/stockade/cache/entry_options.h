@@ -10,11 +10,12 @@
 
 namespace stockade {
 
-// What may be said of one value, or absence, beside it.
+// Options of a single value or absence.
 struct EntryOptions {
-  // Its time to live, in place of the cache's ttl (of an absence: negative_ttl). Zero or negative: it is not stored.
+  // The time to live, which overrides the cache's ttl (for an absence: negative_ttl). If zero or negative, it is not
+  // stored.
   std::optional<Duration> ttl = {};
-  // What it depends on: InvalidateTag() of any of them takes it away. Repeated ones count once.
+  // The tags of the value: InvalidateTag() of any of them removes it. Repeated tags count once.
   std::vector<std::string> tags = {};
 };
 

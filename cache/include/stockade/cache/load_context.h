@@ -21,29 +21,30 @@
 
 namespace stockade {
 
-// The terms on which a loader runs. Belongs to one run and is used by its thread only.
+// The terms of one run of a loader. Used only by the thread that runs it.
 class STOCKADE_EXPORT LoadTerms {
  public:
   LoadTerms(const LoadTerms&) = delete;
   LoadTerms& operator=(const LoadTerms&) = delete;
 
-  // When the load ought to be over, on the cache's clock: load_hard_timeout after its start, or the deadline of the
-  // call whose thread runs it, whichever is first. InfiniteFuture() where neither is set.
+  // The time by which the load should end, on the cache's clock: load_hard_timeout after its start, or the deadline of
+  // the call whose thread runs it, whichever is earlier. InfiniteFuture() if neither is set.
   Instant deadline() const { return deadline_; }
 
-  // The time until the deadline, at this call; never negative, possibly infinite. What a database call takes.
+  // The time from now until the deadline; never negative, possibly infinite. Can be passed to a database call as its
+  // time-out.
   absl::Duration time_left() const;
 
-  // That of the call whose thread runs the load: asked to stop when its caller gives up. One that can never be asked
-  // where the load runs for others as well, on an executor.
+  // The stop token of the call whose thread runs the load: stop is requested when that caller gives up. If the load
+  // runs on an executor, for other callers as well, stop is never requested.
   const std::stop_token& stop_token() const { return stop_; }
 
-  // What a loader returns to say that the value it was given as previous() is still good: it is stored anew, for
-  // another time to live, with the tags it had.
+  // The status that a loader returns if the value from previous() is still valid. That value is stored again for
+  // another time to live, with its previous tags.
   static absl::Status NotModified();
 
  protected:
-  // `clock` must outlive it.
+  // `clock` must outlive this object.
   LoadTerms(const Clock* clock, Instant deadline, std::stop_token stop)
       : clock_(clock), deadline_(deadline), stop_(std::move(stop)) {}
   ~LoadTerms() = default;
@@ -54,23 +55,23 @@ class STOCKADE_EXPORT LoadTerms {
   const std::stop_token stop_;
 };
 
-// What a loader is told of its load, and what it may say about the result beside the value.
+// The terms of a load, and options for its result.
 class LoadContext : public LoadTerms {
  public:
-  // For tests of loaders; a cache makes its own. `clock` must outlive the context.
+  // For tests of loaders; a cache creates its own. `clock` must outlive the context.
   LoadContext(const Clock* clock, Instant deadline, std::stop_token stop = {})
       : LoadTerms(clock, deadline, std::move(stop)) {}
 
-  // The time to live of what this load returns: of a value in place of the cache's ttl, of an absence (NotFoundError)
-  // in place of its negative_ttl. Zero or negative: the result is handed to the calls that wait, and not stored.
+  // Sets the time to live of the result: for a value it overrides the cache's ttl, for an absence (NotFoundError)
+  // negative_ttl. If zero or negative, the waiting calls get the result and it is not stored.
   void set_ttl(Duration ttl) { entry_.ttl = ttl; }
   std::optional<absl::Duration> ttl() const { return entry_.ttl; }
 
-  // What the result depends on, an absence too: InvalidateTag() of one of them, from the start of this load on, takes
-  // it away.
+  // Adds a tag to the result, also to an absence. InvalidateTag() of any of its tags removes the result, from the start
+  // of this load on.
   void AddTag(std::string tag) { entry_.tags.push_back(std::move(tag)); }
 
-  // What was said of the result so far.
+  // The options that have been set so far.
   const EntryOptions& entry() const { return entry_; }
 
  private:
@@ -79,7 +80,7 @@ class LoadContext : public LoadTerms {
 
 namespace internal {
 
-// Whether a loader of a cache has asked for a previous value. Once it has, it stays so.
+// Whether a loader of the cache has ever called previous(). Never reset.
 class Asked {
  public:
   void Set() {
@@ -93,18 +94,19 @@ class Asked {
 
 }  // namespace internal
 
-// The context that the loaders of a cache are given. One that has no use for previous() can take a LoadContext&.
+// The context of a cache's loaders. A loader that does not use previous() can take a LoadContext&.
 template <typename Value>
 class ValueLoadContext final : public LoadContext {
  public:
-  // For tests of loaders, as LoadContext's. `previous` must outlive the context.
+  // For tests of loaders, like LoadContext's. `previous` must outlive the context.
   ValueLoadContext(const Clock* clock, Instant deadline, std::stop_token stop, const Value* previous,
                    internal::Asked* asked = nullptr)
       : LoadContext(clock, deadline, std::move(stop)), previous_(previous), asked_(asked) {}
 
-  // The key's last value, expired or about to be refreshed: what a conditional query compares with. Null where the
-  // cache has none: never loaded, invalidated, evicted, or found expired for good by GetIfPresent() or a failed load.
-  // Once a loader of a cache has called this, expired values stay in it for the next ones, as far as there is room.
+  // The last value of the key, which has expired or is being refreshed, for use in a conditional query. Null if the
+  // cache has none: the key was never loaded, was invalidated or evicted, or GetIfPresent() or a failed load found the
+  // value permanently expired. After a loader of a cache has called this, expired values stay in the cache for later
+  // loaders as far as there is room.
   const Value* previous() const {
     if (asked_ != nullptr) asked_->Set();
     return previous_;
@@ -115,19 +117,20 @@ class ValueLoadContext final : public LoadContext {
   internal::Asked* const asked_;
 };
 
-// What loads one key. Made of any copyable function of (const Key&, LoadContext&), (const Key&,
-// ValueLoadContext<Value>&) or (const Key&) that returns an absl::StatusOr<Value> or what converts to it. May be empty.
+// The loader of one key. Constructed from a copyable function of (const Key&, LoadContext&), (const Key&,
+// ValueLoadContext<Value>&) or (const Key&) that returns an absl::StatusOr<Value> or a type that converts to it. May be
+// empty.
 template <typename Key, typename Value>
 class CacheLoader final : public std::function<absl::StatusOr<Value>(const Key&, ValueLoadContext<Value>&)> {
   using Result = absl::StatusOr<Value>;
   using Function = std::function<Result(const Key&, ValueLoadContext<Value>&)>;
 
  public:
-  // No loader.
+  // An empty loader.
   CacheLoader() = default;
-  // No loader.
+  // An empty loader.
   CacheLoader(std::nullptr_t) {}  // NOLINT(google-explicit-constructor): as std::function.
-  // From a copyable function of (const Key&) or (const Key&, LoadContext&). No loader if `function` is an empty
+  // From a copyable function of (const Key&) or (const Key&, LoadContext&). Empty if `function` is an empty
   // std::function or a null pointer.
   template <typename F>
     requires(!std::is_same_v<std::remove_cvref_t<F>, CacheLoader>)

@@ -27,14 +27,15 @@
 
 namespace stockade {
 
-// What a cache asks of its keys: a std::hash<Key>, or a Hash of one's own as the third parameter; and an operator==, or
-// an Eq as the fourth.
+// Requirements on keys: std::hash<Key>, or a Hash as the third template parameter; and operator==, or an Eq as the
+// fourth one.
 template <typename Hash, typename Key>
 concept HashOfKey = std::is_default_constructible_v<Hash> && std::is_invocable_r_v<size_t, Hash, const Key&>;
 template <typename Eq, typename Key>
 concept EqualityOfKey = std::is_default_constructible_v<Eq> && std::is_invocable_r_v<bool, Eq, const Key&, const Key&>;
 
-// A cache that fills itself, and runs its loader once for a key however many callers miss it at the same moment.
+// A cache that loads missing values itself, and runs one loader per key however many callers miss the key at the same
+// time (single-flight).
 //
 //   stockade::LoadingCache<std::string, Product> products(
 //       {.name = "products", .max_weight = 100'000, .ttl = absl::Minutes(5)},
@@ -43,38 +44,39 @@ concept EqualityOfKey = std::is_default_constructible_v<Eq> && std::is_invocable
 //       });
 //   absl::StatusOr<stockade::CacheHandle<Product>> p = products.Get("air-force-one");
 //
-// A key has at most one current flight, which is one run of a loader; whoever misses the key meanwhile, by whatever
-// call, waits for it and gets its result: the value, the error, or what the loader threw (kInternal). No lock of the
-// cache is held while a loader runs.
+// A key has at most one current flight, which is one run of a loader. All calls that miss the key meanwhile join the
+// flight and get its result: the value, the error, or kInternal if the loader threw. No lock of the cache is held while
+// a loader runs.
 //
-// What is invalidated stays invalid: a flight that was under way when its key was invalidated goes on for those who
-// already waited, but its result is not stored and no later call sees it. At most two loads of one key run at once,
-// however often it is invalidated; calls beyond that wait for the next.
+// Invalidated values do not come back. If a key is invalidated during a flight, the flight continues for the callers
+// that already wait, but its result is not stored and later calls do not see it. At most two loads of one key run at
+// the same time, however often it is invalidated; further calls wait for the next load.
 //
-// A loader may call the cache, and other caches. Its loads run on its own thread. One that asks for its own key, or
-// would close a circle with the loaders that other threads run (A needs B while B needs A), gets FailedPrecondition.
-// This sees calls made on the loader's thread; of threads that a loader starts it knows nothing.
+// A loader may call this cache and other caches. Loads that it needs run on its own thread. If a loader requests its
+// own key, or a key whose load waits for it (A needs B while B needs A), the call is FailedPrecondition. The cache
+// detects this for calls on the loader's thread, but not for calls on threads that the loader starts.
 //
-// Thread-safe. Blocks: Get(), GetOrLoad(), GetAll() and WarmUp() where they load or wait for a load, UpdateThrough(),
-// the destructor, and all calls for moments on a mutex of 1/16 of the keys. Calls are O(1) expected in each key, but
-// where they say otherwise. `Key` is copyable; `Value` is movable and is never changed once stored. Destructors of keys
-// and values run without a lock of the cache, as all callbacks do; those of what has left in batches, at most 100 ms
-// after it has left: on a thread that removes something, or on one that all caches share. A batch is what leaves within
-// a tick of the coarse clock (1 to 10 ms), and at most 64 entries or a hundredth of max_weight. With another clock than
-// the system's there are no batches. Hash and Eq must not call the cache.
+// Thread-safe. Get(), GetOrLoad(), GetAll() and WarmUp() block if they load or wait for a load. UpdateThrough() and the
+// destructor block, and all calls block for short times on a mutex that guards 1/16 of the keys. Calls are expected
+// O(1) per key unless stated otherwise. `Key` must be copyable and `Value` movable; a stored value is never changed.
+// Destructors of keys and values run without a lock of the cache, as all callbacks do. Removed keys and values are
+// destroyed in batches, at most 100 ms after their removal, on a thread that removes something or on a thread that all
+// caches share. A batch has the entries that left within one tick of the coarse clock (1 to 10 ms), and at most 64
+// entries or a hundredth of max_weight. With a clock other than the system clock there are no batches. Hash and Eq must
+// not call the cache.
 //
-// No call throws what user code throws. What a copy or move of a key or value, Hash, Eq, or an executor throws is the
-// status (kInternal) of the calls that needed it. A value that was loaded and cannot be stored because of it is
-// returned all the same, which is logged. Calls without a status log it: Put() then invalidates the key, and an
-// invalidation for which Hash or Eq throws takes all entries. Loads that an executor drops (it throws, or destroys the
-// task without running it) fail with ResourceExhausted. Destructors must not throw.
+// No call throws exceptions of user code. If a copy or move of a key or value, Hash, Eq, or an executor throws, the
+// calls that needed it return kInternal. A value that was loaded and cannot be stored because of an exception is
+// returned nevertheless, and the exception is logged. Calls without a status log the exception: Put() then invalidates
+// the key, and an invalidation during which Hash or Eq throws removes all entries. Loads that an executor drops (it
+// throws, or destroys the task without running it) fail with ResourceExhausted. Destructors must not throw.
 template <typename Key, typename Value, typename Hash = std::hash<Key>, typename Eq = std::equal_to<Key>>
   requires HashOfKey<Hash, Key> && EqualityOfKey<Eq, Key>
 class LoadingCache {
   using Core = internal::CacheCore<Key, Value, Hash, Eq>;
 
  public:
-  // See CacheCallbacks, CacheHandle.
+  // See CacheCallbacks and CacheHandle.
   using Callbacks = CacheCallbacks<Key, Value, Hash, Eq>;
   using Loader = typename Callbacks::Loader;
   using BatchLoader = typename Callbacks::BatchLoader;
@@ -83,7 +85,7 @@ class LoadingCache {
   using Handle = CacheHandle<Value>;
   using AsyncCallback = absl::AnyInvocable<void(absl::StatusOr<Handle>)>;
 
-  // Aborts with Validate()'s text if the options are bad, or the loader is empty.
+  // Aborts with the message of Validate() if an option is invalid, or if the loader is empty.
   LoadingCache(LoadingCacheOptions options, Loader loader, Weigher weigher = {}) {
     if (absl::Status valid = Check(options, loader); !valid.ok()) internal::FatalStatus(valid);
     core_ = MakeCore(std::move(options), {.load = std::move(loader), .weigh = std::move(weigher)});
@@ -92,10 +94,10 @@ class LoadingCache {
     if (absl::Status valid = options.Validate(); !valid.ok()) internal::FatalStatus(valid);
     core_ = MakeCore(std::move(options), std::move(callbacks));
   }
-  // One that is filled by GetOrLoad() and Put().
+  // A cache that is filled by GetOrLoad() and Put().
   explicit LoadingCache(LoadingCacheOptions options) : LoadingCache(std::move(options), Callbacks{}) {}
 
-  // InvalidArgument instead of aborting.
+  // Like the constructors, but returns InvalidArgument instead of aborting.
   static absl::StatusOr<std::unique_ptr<LoadingCache>> Create(LoadingCacheOptions options, Loader loader,
                                                               Weigher weigher = {}) {
     if (absl::Status valid = Check(options, loader); !valid.ok()) return valid;
@@ -106,9 +108,9 @@ class LoadingCache {
     return std::make_unique<LoadingCache>(std::move(options), std::move(callbacks));
   }
 
-  // Calls that wait for a load are answered with Cancelled at once. Then waits for every call, loader and refresh that
-  // is inside; loads that have not started never do. Must not run within a callback of this cache; a loader or the
-  // listener aborts. Does nothing in a forked child.
+  // Completes calls that wait for a load with Cancelled at once. Then waits for all calls, loaders and refreshes in
+  // progress; loads that have not started never do. Must not run within a callback of this cache; if the callback is a
+  // loader or the listener, it aborts. Does nothing in a forked child.
   ~LoadingCache() {
     if (core_->InForkedChild()) {
       (void)core_.release();
@@ -120,21 +122,27 @@ class LoadingCache {
   LoadingCache(const LoadingCache&) = delete;
   LoadingCache& operator=(const LoadingCache&) = delete;
 
-  // The fresh value of `key`, loaded where it is not there; an expired one where the options say so. Errors: the
-  // loader's; NotFound, also from memory; DeadlineExceeded: the time-out passed while waiting (the load goes on and is
-  // stored), or the load's hard time-out; FailedPrecondition: a loader asked for a key whose load waits for its own;
-  // Cancelled: options.stop, or the cache is being destroyed.
+  // Returns the fresh value of `key`, and loads it if it is missing. Returns an expired value if the options allow
+  // that. Errors:
+  //   NotFound: the loader returned it now or earlier (negative_ttl).
+  //   DeadlineExceeded: the time-out passed while waiting (the load continues and its result is stored), or the load's
+  //     hard time-out passed.
+  //   FailedPrecondition: a loader requested a key whose load waits for the loader's own.
+  //   Cancelled: options.stop was requested, or the cache is being destroyed.
+  //   Any other error is the loader's.
   //
-  // Where the call runs the loader itself, its deadline is the loader's, and nothing else cuts it short. An error that
-  // comes of this call's own deadline or cancellation is for it alone: another call that waits loads again.
+  // If the call runs the loader itself, the loader gets the call's deadline, and nothing else ends it early. An error
+  // that is caused by this call's own deadline or cancellation is returned only to this call; if other calls wait, one
+  // of them loads again.
   [[gnu::always_inline]] absl::StatusOr<Handle> Get(const Key& key) { return core_->Get(key); }
   absl::StatusOr<Handle> Get(const Key& key, const CacheGetOptions& options) {
     return core_->Get(key, options, nullptr);
   }
 
-  // As Get(), with a loader of the call's own. Calls for one key share a flight whatever their loaders; the first one's
-  // runs. A refresh that the call sets off uses it too. It is copied, and may run after the call has returned (on an
-  // executor, in the background, for other calls): capture by value, or what outlives the cache.
+  // Like Get(), with a loader for this call. Calls for the same key share a flight even if their loaders differ; the
+  // loader of the first call runs. A refresh that the call starts uses this loader, too. The loader is copied and may
+  // run after the call has returned (on an executor, in the background, for other calls), so it must capture by value
+  // or refer to objects that outlive the cache.
   template <typename CallLoader>
   absl::StatusOr<Handle> GetOrLoad(const Key& key, const CallLoader& loader, const CacheGetOptions& options = {}) {
     const auto copy = [&]() -> absl::StatusOr<std::shared_ptr<const Loader>> {
@@ -145,71 +153,74 @@ class LoadingCache {
     return core_->Get(key, options, &make_loader);
   }
 
-  // As a Get() of each of `keys`; the answers are in their order, and one key's error is not the others'. The keys that
-  // are missing and that nobody loads are loaded by one call of the batch loader; without one, each by a load of its
-  // own: one after another on this thread, at the same time on a load_executor. Repeated keys are looked up once.
-  // options.timeout is that of the whole.
+  // Like Get() for each of `keys`. The results are in the order of the keys, and an error of one key does not affect
+  // the others. One call of the batch loader loads all missing keys that are not being loaded already. Without a batch
+  // loader each key is loaded separately: one after another on this thread, or at the same time on a load_executor.
+  // Repeated keys are looked up once. options.timeout applies to the whole call.
   std::vector<absl::StatusOr<Handle>> GetAll(const std::vector<Key>& keys, const CacheGetOptions& options = {}) {
     return core_->GetAll(keys, options);
   }
 
-  // As Get(), without blocking: `done`, which is not empty, is run once, on `executor`, which must outlive that and may
-  // be scheduled to by any thread of the cache; it must not destroy the cache there and then. If `executor` throws,
-  // `done` runs on the thread at hand; if it drops the task, `done` is destroyed and never runs. The load runs on the
-  // load_executor or else the refresh_executor. With options.strict, where the call may wait for a lock, it waits on
-  // one of two threads that the cache has for that. ResourceExhausted: a thread of the cache that the call needs cannot
-  // be started.
+  // Like Get(), without blocking. `done`, which must not be empty, is run once on `executor`, which must outlive that.
+  // Any thread of the cache may schedule to `executor`; `done` must not destroy the cache if it runs inside that call.
+  // If `executor` throws, `done` runs on the current thread; if it drops the task, `done` is destroyed without running.
+  // The load runs on load_executor, or on refresh_executor if that is not set. With options.strict, a call that may
+  // wait for a lock waits on one of two threads of the cache. ResourceExhausted: a thread of the cache that the call
+  // needs could not be started.
   void GetAsync(const Key& key, Executor& executor, AsyncCallback done, const CacheGetOptions& options = {}) {
     core_->GetAsync(key, executor, std::move(done), options);
   }
 
-  // The value if it is there and fresh. Never loads and never waits for a load; may set off a refresh.
+  // Returns the value if it is present and fresh. Never loads and never waits for a load; may start a refresh.
   std::optional<Handle> GetIfPresent(const Key& key) { return core_->GetIfPresent(key); }
 
-  // Loads `key` in the background, if nobody loads it yet, whatever the cache has; that is served until the load has
-  // ended, and afterwards if it failed. For a value that must not be served any more there is Invalidate(). Nothing
-  // happens, which is logged, if the cache's own threads for that cannot be started.
+  // Loads `key` in the background unless it is being loaded, whatever the cache contains. The current value is served
+  // until the load has ended, and afterwards if it failed; use Invalidate() if the value must not be served any more.
+  // If the cache's own threads cannot be started, this is logged and nothing is loaded.
   void Refresh(const Key& key) { core_->Refresh(key); }
 
-  // Loads those of `keys` that are missing, `parallelism` loads at a time, on threads of its own; returns when all are
-  // done. Its lookups do not count as requests. InvalidArgument: the options; FailedPrecondition: called in a loader,
-  // an update or a strict read. ResourceExhausted: the system gives fewer threads, and nothing was loaded.
+  // Loads the missing ones of `keys` with `parallelism` loads at a time, on threads of its own, and returns when all
+  // are done. Its lookups do not count as requests.
+  //   InvalidArgument: an option is invalid.
+  //   FailedPrecondition: called in a loader, an update or a strict read.
+  //   ResourceExhausted: the threads could not be started, and nothing was loaded.
   absl::StatusOr<WarmUpReport> WarmUp(const std::vector<Key>& keys, const WarmUpOptions& options = {}) {
     return core_->WarmUp(keys, options);
   }
 
-  // Stores `value`. Wins over a load that is under way: those who wait for it get `value`, at once, and what it loads
-  // is dropped. With a TTL of zero or less the key is merely invalidated.
+  // Stores `value`. Takes precedence over a load in progress: callers that wait for the load get `value` at once, and
+  // the result of the load is dropped. With a TTL of zero or less the key is only invalidated.
   void Put(const Key& key, Value value, EntryOptions entry = {}) {
     core_->Put(key, std::move(value), std::move(entry));
   }
   void Put(const Key& key, Value value, Duration ttl) { core_->Put(key, std::move(value), {.ttl = ttl}); }
 
-  // A call that begins after the return sees no value that was stored, nor one whose load had begun, before this one.
-  // Absences that were remembered are forgotten too.
+  // A call that begins after this returns sees no value that was stored before, and no value whose load began before.
+  // Cached absences are removed, too.
   void Invalidate(const Key& key) { core_->Invalidate(key); }
-  // The same of all that has the tag, and of loads under way that turn out to have it; shard by shard, not at one
-  // instant. O(entries with the tag + loads under way).
+  // The same for all entries with the tag, and for loads in progress whose results have it. Proceeds shard by shard,
+  // not atomically. O(entries with the tag + loads in progress).
   void InvalidateTag(std::string_view tag) { core_->InvalidateTag(tag); }
-  // The same of every key; shard by shard. O(entries).
+  // The same for all keys, shard by shard. O(entries).
   void InvalidateAll() { core_->InvalidateAll(); }
 
-  // Runs `write`, which writes the key's new value to where the loader reads it, and invalidates the key before and
-  // after, whatever `write` returned: one that failed may have written. A call that begins after the return does not
-  // see the old value. Holds the key's write lock: one update of a key at a time, and with options.strict no read of
-  // it meanwhile but by loaders and by `write` itself, which take no lock. `timeout`: for the lock; steady clock.
+  // Runs `write`, which writes the key's new value to the source that the loader reads. Invalidates the key before and
+  // after, whatever `write` returned, because a failed write may have taken effect. A call that begins after this
+  // returns does not see the old value. Holds the key's write lock: there is one update of a key at a time, and with
+  // options.strict reads of the key wait, except those by loaders and by `write` itself, which acquire no lock.
+  // `timeout` limits the wait for the lock, on the steady clock.
   //
-  // Returns what `write` returned; what it threw: kInternal. DeadlineExceeded, FailedPrecondition (called in a loader,
-  // in a listener that a strict read runs, or within another update of any cache) and Cancelled (the cache is being
-  // destroyed): `write` did not run, unless it returned that. `write` must not wait for other threads that read the
-  // key.
+  // Returns the result of `write`, or kInternal if it threw. On these errors `write` did not run, unless it returned
+  // them itself: DeadlineExceeded; FailedPrecondition (called in a loader, in a listener that a strict read runs, or
+  // within another update of any cache); Cancelled (the cache is being destroyed). `write` must not wait for other
+  // threads that read the key.
   absl::Status UpdateThrough(const Key& key, absl::FunctionRef<absl::Status()> write,
                              Duration timeout = absl::InfiniteDuration()) {
     return core_->UpdateThrough(key, write, timeout);
   }
 
-  // Entries and their weight: absences, and expired entries that nobody has asked for since, included. weight() exceeds
-  // max_weight by at most one entry for each thread that is storing one at that moment.
+  // The number and the weight of all entries, including absences and expired entries that were not requested since.
+  // weight() exceeds max_weight by at most one entry per thread that is currently storing one.
   int64_t size() const { return core_->size(); }
   int64_t weight() const { return core_->weight(); }
 

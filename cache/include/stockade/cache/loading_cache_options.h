@@ -17,122 +17,126 @@
 
 namespace stockade {
 
-// What a LoadingCache is made from. Only max_weight and ttl need a thought; the rest is off, or as most want it. A
-// Duration is made of an absl::Duration or of a std::chrono one.
+// Options of a LoadingCache. Most users set only max_weight and ttl; the other features are off or have common
+// defaults. A Duration can be constructed from an absl::Duration or a std::chrono duration.
 struct STOCKADE_EXPORT LoadingCacheOptions {
-  // Names the cache in metrics (cache="products") and messages. Not empty, and printable UTF-8: no control characters.
+  // The cache's name in messages and the value of the metrics label `cache`. Must not be empty and must be printable
+  // UTF-8 without control characters.
   std::string name = "cache";
 
-  // What all entries may weigh together; an entry weighs 1 unless the cache is given a Weigher. From 1 to 2^56, so that
-  // no sum overflows. A value heavier than this is returned, never stored.
+  // The largest total weight of all entries; an entry weighs 1 unless the cache has a Weigher. From 1 to 2^56, so that
+  // no sum overflows. A heavier value is returned but never stored.
   int64_t max_weight = 10'000;
-  // What a cached absence, or error, weighs: there is no value to weigh. At least 1. To be raised where weights are
-  // bytes.
+  // The weight of a cached absence or error, which have no value to weigh. At least 1. Should be increased if weights
+  // are bytes.
   int64_t negative_weight = 1;
 
-  // How long a value is fresh. Infinite: until it is evicted or invalidated. Zero or negative: values are returned and
-  // not stored, so that only calls that overlap share a load.
+  // How long a value is fresh. If infinite, until it is evicted or invalidated. If zero or negative, values are
+  // returned and not stored, so that only overlapping calls share a load.
   Duration ttl = absl::InfiniteDuration();
-  // The share of its TTL, 0 to 1, by which a value may expire early, drawn evenly: values stored together do not expire
-  // together. Never late.
+  // The largest fraction of its TTL, 0 to 1, by which a value may expire early. The fraction is drawn uniformly, so
+  // that values that were stored together do not expire together. A value never expires late.
   double ttl_jitter = 0;
-  // The share of its TTL, above 0 and below 1, after which a hit reloads the value in the background. 0: off.
+  // The fraction of its TTL, above 0 and below 1, after which a hit reloads the value in the background. 0 disables
+  // this.
   double refresh_ahead = 0;
-  // XFetch (Vattani, Chierichetti and Lowenstein, VLDB 2015): a hit reloads the value in the background with a chance
-  // that grows as its expiry comes near, the earlier the longer its load took. 1 is the optimum for loads whose time is
-  // exponentially distributed; above 1 is earlier. At least 0. 0: off. May be used with refresh_ahead.
+  // XFetch (Vattani, Chierichetti and Lowenstein, VLDB 2015): a hit reloads the value in the background with a
+  // probability that grows as the expiry approaches, and grows earlier for values that took longer to load. 1 is
+  // optimal for exponentially distributed load times; larger values reload earlier. At least 0; 0 disables this. Can be
+  // combined with refresh_ahead.
   double xfetch_beta = 0;
-  // How long a NotFoundError of the loader is remembered and given as the answer, unless the loader says it for its key
-  // (LoadContext::set_ttl()). 0: not at all.
+  // How long a NotFoundError of the loader is cached and returned, unless the loader sets a time for the key
+  // (LoadContext::set_ttl()). 0: it is not cached.
   Duration negative_ttl = absl::ZeroDuration();
-  // Error caching: how long another error of a load, or its hard time-out, is remembered and given as the answer, if no
-  // old value stands in for it (stale_if_error). Not remembered: Cancelled, and an error that comes of the deadline of
-  // the call that ran the load. Invalidations, Put() and Refresh() forget it. At least 0. 0: each call loads again.
+  // How long other errors of a load, or its hard time-out, are cached and returned if stale_if_error has no old value
+  // for the key. Cancelled is not cached, nor are errors that are caused by the deadline of the call that ran the load.
+  // Invalidations, Put() and Refresh() remove a cached error. At least 0. 0: each call loads again.
   Duration error_ttl = absl::ZeroDuration();
 
-  // How long past its expiry a value is still the answer while it is reloaded in the background. 0: off.
+  // How long after its expiry a value is still returned while it is reloaded in the background. 0 disables this.
   Duration stale_while_revalidate = absl::ZeroDuration();
-  // How long past its expiry a value may stand in for a load that failed (with anything but NotFoundError) or passed a
-  // time-out. 0: off.
+  // How long after its expiry a value may be returned if its load failed (with any error except NotFoundError) or
+  // exceeded a time-out. 0 disables this.
   Duration stale_if_error = absl::ZeroDuration();
-  // After a failed load the old value is served for this long before a load is tried again; the next refresh of the key
-  // in the background waits as long. At least 0.
+  // How long the old value is served after a failed load before the load is retried; the key's next background refresh
+  // waits as long. At least 0.
   Duration retry_backoff = absl::Seconds(1);
 
-  // How long a call waits for a load where stale_if_error has a value for it: then it takes that, and the load goes on.
-  // Above 0. Infinite: as long as the load takes. Where it is finite and there is such a value, loads run in the
-  // background, on refresh_executor, if there is no load_executor.
+  // How long a call waits for a load if stale_if_error has a value for it. Then it returns that value, and the load
+  // continues. Above 0. If infinite, it waits as long as the load takes. If it is finite and there is such a value, and
+  // there is no load_executor, loads run in the background on refresh_executor.
   Duration load_soft_timeout = absl::InfiniteDuration();
-  // How long a load may take, from its start: told to the loader as its deadline. From then on its key is free for the
-  // next load, those who wait get the value that stale_if_error has for them or DeadlineExceeded, and what it returns
-  // is refused. The loader itself is not stopped, and a call whose thread runs it leaves when it
-  // returns. A load that cannot start, because two others of its key still run or
-  // its executor is full, is given up after as long. Above 0. Infinite: none.
+  // How long a load may take, from its start; the loader gets this as its deadline. Afterwards the key is free for the
+  // next load, waiting calls get the value from stale_if_error or DeadlineExceeded, and the result of the load is
+  // discarded. The loader itself is not stopped, and a call whose thread runs it returns when the loader returns. A
+  // load that cannot start, because two other loads of its key still run or its executor is full, is given up after the
+  // same time. Above 0. Infinite: no limit.
   Duration load_hard_timeout = absl::InfiniteDuration();
 
-  // Reads wait while the key is being written by UpdateThrough(): they hold the key's read lock, from the lookup to the
-  // end of the load. Waits for that lock are timed on the steady clock and heed no stop token.
+  // Reads wait while UpdateThrough() writes the key: they hold the key's read lock from the lookup to the end of the
+  // load. Waits for that lock are measured on the steady clock and ignore stop tokens.
   bool strict = false;
 
-  // Entries that have expired for good leave with what is stored after them, and where nothing is stored, with a walk
-  // over the cache that runs this often while it has entries that can expire; on refresh_executor, or else on a thread
-  // of the cache. Above 0. Infinite: no walks. Nothing: a minute with the system's clock, infinite with another, so
-  // that with a ManualClock nothing happens behind a test's back.
+  // Permanently expired entries are removed when later entries are stored. If nothing is stored, a sweep over the cache
+  // removes them at this interval while it has entries that can expire, on refresh_executor or on a thread of the
+  // cache. Above 0. Infinite: no sweeps. Not set: one minute with the system clock, infinite with other clocks, so that
+  // a cache with a ManualClock has no background activity in tests.
   std::optional<Duration> sweep_interval = std::nullopt;
 
-  // Expiry, deadlines and waits. Not null; must outlive the cache.
+  // The clock for expiry, deadlines and waits. Not null; must outlive the cache.
   Clock* clock = Clock::System();
-  // Where loads run. Null: on the thread of the call that found the key missing, which then cannot leave before its
-  // loader does. With an executor every call leaves on its own deadline, except the calls that a loader makes and those
-  // on a thread of the executor itself (as its RunningInThisThread() says; a ThreadPool's does): they run the load,
-  // since to wait for a thread of the executor might be to wait for ever. Must outlive the cache.
+  // Runs loads. If null, a load runs on the thread of the call that missed the key, and that call cannot return before
+  // its loader. With an executor, every call returns at its own deadline, with two exceptions: calls within a loader,
+  // and calls on a thread of the executor itself (according to RunningInThisThread(), which a ThreadPool implements).
+  // These run the load themselves, because waiting for the executor could deadlock. Must outlive the cache.
   Executor* load_executor = nullptr;
-  // Where refreshes run, and loads that have no thread of their own: those of GetAsync() without a load_executor. Null:
-  // a pool of two threads, started when first needed. Must outlive the cache.
+  // Runs refreshes, and loads of GetAsync() if there is no load_executor. If null, a pool of two threads that starts
+  // when it is first needed. Must outlive the cache.
   Executor* refresh_executor = nullptr;
 
-  // Draws the jitter and XFetch's chance. 0: seeded by the system.
+  // The seed of the random numbers for jitter and XFetch. 0: the system chooses a seed.
   uint64_t seed = 0;
 
-  // Null: no metrics.
+  // Null disables metrics.
   MetricsRegistry* metrics = MetricsRegistry::Default();
 
-  // InvalidArgument, naming the cache, the field and its value. Also of options that have no effect, naming both of
-  // them: ttl_jitter, refresh_ahead, xfetch_beta or stale_while_revalidate with an infinite ttl (a loader may give its
-  // values another one all the same); load_soft_timeout without stale_if_error, or above load_hard_timeout.
+  // InvalidArgument if a field is invalid; the message names the cache, the field and its value. Also if an option has
+  // no effect, with a message that names both options: ttl_jitter, refresh_ahead, xfetch_beta or stale_while_revalidate
+  // with an infinite ttl (even if a loader sets finite ones); load_soft_timeout without stale_if_error, or above
+  // load_hard_timeout.
   absl::Status Validate() const;
 };
 
-// How long one lookup may take.
+// Options of one lookup.
 struct CacheGetOptions {
-  // How long the call may wait for a load, from its start. Zero or negative: it answers from what is cached, and is
-  // DeadlineExceeded where that takes a load; also where stale_if_error has a value, for which there is
-  // load_soft_timeout.
+  // How long the call may wait for a load, from the start of the call. If zero or negative, it returns only cached
+  // results, and DeadlineExceeded if a load is needed. This is so even if stale_if_error has a value; load_soft_timeout
+  // serves that purpose.
   Duration timeout = absl::InfiniteDuration();
-  // Asked to stop, the call leaves with Cancelled; the load goes on for the others. A load on the caller's own thread
-  // is told through its context.
+  // If stop is requested, the call returns Cancelled, and the load continues for other calls. A load on the caller's
+  // own thread can see the token in its context.
   std::stop_token stop = {};
 };
 
-// How LoadingCache::WarmUp() goes about it.
+// Options of LoadingCache::WarmUp().
 struct STOCKADE_EXPORT WarmUpOptions {
-  // Loads at the same time. At least 1.
+  // The number of loads at the same time. At least 1.
   size_t parallelism = 4;
-  // Keys in one call of the batch loader. At least 1. Without a batch loader keys are loaded one by one.
+  // The number of keys per call of the batch loader. At least 1. Without a batch loader, keys are loaded one by one.
   size_t batch_size = 100;
-  // How long the whole may take; what has not begun by then is DeadlineExceeded.
+  // The time limit of the whole call; keys whose load has not begun by then are DeadlineExceeded.
   Duration timeout = absl::InfiniteDuration();
 
-  // InvalidArgument, naming the field and its value.
+  // InvalidArgument if a field is invalid; the message names the field and its value.
   absl::Status Validate() const;
 };
 
-// Of each key that was asked for, repeated ones once.
+// Counts of the requested keys; repeated keys count once.
 struct WarmUpReport {
-  int64_t present = 0;            // Have a value now, loaded or there before.
-  int64_t not_found = 0;          // Have none.
-  int64_t failed = 0;             // Could not be loaded.
-  absl::Status first_error = {};  // Of those that failed; OK where none did.
+  int64_t present = 0;            // Keys with a value, which was loaded now or before.
+  int64_t not_found = 0;          // Keys without a value.
+  int64_t failed = 0;             // Keys that could not be loaded.
+  absl::Status first_error = {};  // Of the failed keys; OK if there are none.
 };
 
 }  // namespace stockade

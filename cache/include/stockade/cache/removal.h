@@ -5,11 +5,11 @@
 
 namespace stockade {
 
-// Why a value left a cache.
+// The reason why a value left a cache.
 enum class RemovalCause {
   kInvalidated,  // By key, by tag, with all others, or by UpdateThrough().
-  kReplaced,     // By a newer value, or because a load found that there is none any more.
-  kExpired,      // Its time was over when it was replaced, asked for or evicted.
+  kReplaced,     // By a newer value, or because a load found that there is no value any more.
+  kExpired,      // Its time to live was over when it was replaced, requested or evicted.
   kSize,         // Evicted to make room.
 };
 
