@@ -7,13 +7,14 @@ namespace {
 
 constexpr std::string_view kRequests = "stockade_cache_requests_total";
 constexpr std::string_view kRequestsHelp =
-    "Lookups, by what answered them: a fresh value, a stale one, a load of their own, a load of another, an absence.";
+    "Lookups, by result: a fresh value, a stale value, their own load, the load of another lookup, a cached absence.";
 constexpr std::string_view kLoads = "stockade_cache_loads_total";
-constexpr std::string_view kLoadsHelp = "Runs of a loader, a batch being one, by what came of them.";
+constexpr std::string_view kLoadsHelp = "Runs of a loader, by result; a batch counts as one run.";
 constexpr std::string_view kEvictions = "stockade_cache_evictions_total";
-constexpr std::string_view kEvictionsHelp = "Entries that left, but for fresh ones that were replaced, by cause.";
+constexpr std::string_view kEvictionsHelp =
+    "Entries that left the cache, by cause; fresh entries that were replaced do not count.";
 constexpr std::string_view kRefreshes = "stockade_cache_refreshes_total";
-constexpr std::string_view kRefreshesHelp = "Loads that no lookup waited for at first, by what set them off.";
+constexpr std::string_view kRefreshesHelp = "Background loads, by trigger.";
 
 // In the order of CacheMetric.
 constexpr MetricDef kDefs[] = {
@@ -27,13 +28,13 @@ constexpr MetricDef kDefs[] = {
     {MetricType::kCounter, kLoads, kLoadsHelp, "result", "not_modified"},
     {MetricType::kCounter, kLoads, kLoadsHelp, "result", "error"},
     {MetricType::kCounter, kLoads, kLoadsHelp, "result", "timeout"},
-    {MetricType::kSecondsHistogram, "stockade_cache_load_seconds", "Time that runs of the loader took."},
+    {MetricType::kSecondsHistogram, "stockade_cache_load_seconds", "Duration of a run of the loader."},
     {MetricType::kSecondsHistogram, "stockade_cache_wait_seconds",
-     "Time that lookups waited for a load on another thread."},
-    {MetricType::kGauge, "stockade_cache_flights", "Loads that run or are about to."},
+     "Time that a lookup waited for a load on another thread."},
+    {MetricType::kGauge, "stockade_cache_flights", "Loads that run or are queued."},
     {MetricType::kGauge, "stockade_cache_waiters", "Lookups that wait for a load on another thread."},
-    {MetricType::kGauge, "stockade_cache_entries", "Entries, remembered absences included."},
-    {MetricType::kGauge, "stockade_cache_weight", "Weight of all entries, in the unit of the cache's bound."},
+    {MetricType::kGauge, "stockade_cache_entries", "Entries, including cached absences."},
+    {MetricType::kGauge, "stockade_cache_weight", "Weight of all entries, in the unit of max_weight."},
     {MetricType::kCounter, kEvictions, kEvictionsHelp, "cause", "size"},
     {MetricType::kCounter, kEvictions, kEvictionsHelp, "cause", "expired"},
     {MetricType::kCounter, kEvictions, kEvictionsHelp, "cause", "invalidated"},

@@ -8,13 +8,13 @@ constexpr std::string_view kRefusalsHelp = "Reserve, ReserveBasket and Take call
 
 constexpr MetricDef kDefs[] = {
     {MetricType::kCounter, "stockade_inventory_takes_total", "Requests that bought units at once."},
-    {MetricType::kCounter, "stockade_inventory_reservations_total", "Requests that had units set aside."},
+    {MetricType::kCounter, "stockade_inventory_reservations_total", "Requests that reserved units."},
     {MetricType::kCounter, "stockade_inventory_commits_total", "Reservations that became sold."},
     {MetricType::kCounter, "stockade_inventory_cancels_total", "Reservations that were cancelled."},
-    {MetricType::kCounter, "stockade_inventory_expirations_total", "Reservations that ran out and were reaped."},
-    {MetricType::kCounter, "stockade_inventory_restocks_total", "Restock calls that added units, however many."},
+    {MetricType::kCounter, "stockade_inventory_expirations_total", "Reservations that expired and were reaped."},
+    {MetricType::kCounter, "stockade_inventory_restocks_total", "Restock calls that added units."},
     {MetricType::kCounter, "stockade_inventory_repeats_total",
-     "Requests answered from the record of an earlier one of the same request id."},
+     "Repeated requests that were answered from the record of their request id."},
     {MetricType::kCounter, kRefusalsName, kRefusalsHelp, "reason", "sold_out"},
     {MetricType::kCounter, kRefusalsName, kRefusalsHelp, "reason", "all_held"},
     {MetricType::kCounter, kRefusalsName, kRefusalsHelp, "reason", "unknown_sku"},
@@ -24,23 +24,25 @@ constexpr MetricDef kDefs[] = {
     {MetricType::kCounter, kRefusalsName, kRefusalsHelp, "reason", "request_forgotten"},
     {MetricType::kCounter, kRefusalsName, kRefusalsHelp, "reason", "invalid"},
     {MetricType::kCounter, "stockade_inventory_freezes_total",
-     "Times an item's shards were stopped, to gather units from several, to refuse, or for an exact total."},
+     "Times that an item's shards were stopped: to combine units of several shards, to refuse a take, or for an exact "
+     "total."},
     {MetricType::kCounter, "stockade_inventory_steals_total",
-     "Takes that were served by one shard, but not the calling thread's own."},
+     "Takes that were served by a single shard other than the calling thread's own."},
     {MetricType::kCounter, "stockade_inventory_latches_total",
-     "Times an item was found empty and latched: from then on a refusal is one load."},
+     "Times that an item was found empty and latched, after which a refusal is one load."},
     {MetricType::kGauge, "stockade_inventory_available_units", "Units that can be taken, over all SKUs."},
     {MetricType::kGauge, "stockade_inventory_held_units", "Units held by reservations, over all SKUs."},
     {MetricType::kGauge, "stockade_inventory_sold_units", "Units sold, over all SKUs."},
     {MetricType::kGauge, "stockade_inventory_oversold_units",
-     "Units held or sold beyond those that were ever put up, over all SKUs: 0, or units were made of nothing."},
+     "Units held or sold in excess of those ever stocked, over all SKUs: must be 0; a nonzero value is a bug."},
     {MetricType::kGauge, "stockade_inventory_shard_imbalance",
-     "Units of the richest shard in use over the mean of those in use, 1 being even; over all SKUs, the greatest."},
+     "Units of the fullest shard in use divided by the mean of the shards in use (1 is even); the maximum over all "
+     "SKUs."},
     {MetricType::kSecondsHistogram, "stockade_inventory_reserve_seconds",
-     "Time of a Reserve, ReserveBasket or Take call that was not refused, the wait for the ledger included; without a "
-     "ledger a sample: one in 64 of a thread's."},
+     "Duration of a Reserve, ReserveBasket or Take call that was not refused, including the wait for the ledger; "
+     "without a ledger, a sample of 1 in 64 calls per thread."},
     {MetricType::kSecondsHistogram, "stockade_inventory_freeze_seconds",
-     "How long an item's shards were stopped; a sample: one freeze in 16 of a thread's."},
+     "Duration for which an item's shards were stopped; a sample of 1 in 16 freezes per thread."},
 };
 static_assert(std::size(kDefs) == kFreezeSeconds + 1);
 

@@ -5,11 +5,11 @@ namespace {
 
 constexpr MetricDef kSkuDefs[] = {
     {MetricType::kGauge, "stockade_inventory_sku_available_units",
-     "Units of a SKU that can be taken. Of the first InventoryOptions::sku_metrics SKUs."},
+     "Units of a SKU that can be taken, for the first InventoryOptions::sku_metrics SKUs."},
     {MetricType::kGauge, "stockade_inventory_sku_held_units",
-     "Units of a SKU held by reservations. Of the first InventoryOptions::sku_metrics SKUs."},
+     "Units of a SKU held by reservations, for the first InventoryOptions::sku_metrics SKUs."},
     {MetricType::kGauge, "stockade_inventory_sku_sold_units",
-     "Units of a SKU sold. Of the first InventoryOptions::sku_metrics SKUs."},
+     "Units of a SKU sold, for the first InventoryOptions::sku_metrics SKUs."},
 };
 static_assert(std::size(kSkuDefs) == kSkuSoldUnits + 1);
 

@@ -8,11 +8,10 @@ namespace stockade::internal {
 namespace {
 
 constexpr std::string_view kAcquisitionsName = "stockade_lock_acquisitions_total";
-constexpr std::string_view kAcquisitionsHelp =
-    "Outermost acquisitions of a lock; re-entries of the thread that holds it do not count.";
+constexpr std::string_view kAcquisitionsHelp = "Outermost acquisitions of a lock; re-entries do not count.";
 constexpr std::string_view kContendedName = "stockade_lock_contended_acquisitions_total";
 constexpr std::string_view kContendedHelp =
-    "Acquisitions that found the lock taken, or had to look for others in it, of stockade_lock_acquisitions_total.";
+    "Acquisitions, of those in stockade_lock_acquisitions_total, that found the lock taken or revoked its bias.";
 
 // In the order of kTable; the counters of a pair in the order of LockMode.
 enum Metric : size_t {
@@ -30,12 +29,13 @@ constexpr MetricDef kTable[] = {
     {MetricType::kCounter, kContendedName, kContendedHelp, "mode", "exclusive"},
     {MetricType::kCounter, kContendedName, kContendedHelp, "mode", "shared"},
     {MetricType::kCounter, "stockade_lock_revocations_total",
-     "How often a thread had to look for others that may be in without a step of the lock's word; up to 20 us each."},
+     "Times that a thread revoked the bias of a lock, to wait for threads that hold it without a change of its word; "
+     "up to 20 us each."},
     {MetricType::kSecondsHistogram, "stockade_lock_wait_seconds",
-     "How long contended acquisitions have taken; the others are not in it, nor are waits given up."},
+     "Duration of contended acquisitions; uncontended ones and waits that timed out do not count."},
     {MetricType::kSecondsHistogram, "stockade_lock_hold_seconds",
-     "How long a lock was held, from the outermost acquisition to its release; a sample: one in 256 of a thread's."},
-    {MetricType::kGauge, "stockade_lock_waiters", "Threads that wait for a lock now."},
+     "Time from the outermost acquisition of a lock to its release; a sample of 1 in 256 acquisitions per thread."},
+    {MetricType::kGauge, "stockade_lock_waiters", "Threads that wait for a lock."},
 };
 
 size_t Of(Metric pair, LockMode mode) { return pair + static_cast<size_t>(mode); }

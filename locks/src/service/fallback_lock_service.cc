@@ -18,7 +18,8 @@ using internal::Concat;
 
 constexpr internal::MetricDef kMetrics[] = {
     {internal::MetricType::kCounter, "stockade_lock_service_degraded_acquisitions_total",
-     "Acquisitions of a local lock in place of one that could not be reached; others elsewhere may hold it too."},
+     "Acquisitions of a local lock because the primary was unavailable; owners in other processes may hold the lock, "
+     "too."},
 };
 
 // Which of the two to ask, and what is counted and logged of it. Callbacks share it with the service, which they may
