@@ -41,7 +41,8 @@ void HeavyFence() {
   if (Membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0) return;
   // A forked child may have to register again.
   if (Register() && Membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0) return;
-  Fatal(Concat("membarrier(2), on which locks rely since the process began, fails now: ", std::strerror(errno)));
+  Fatal(Concat("membarrier(2) fails, although it worked when the process began and locks depend on it: ",
+               std::strerror(errno)));
 }
 
 }  // namespace stockade::internal

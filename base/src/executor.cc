@@ -26,7 +26,7 @@ void RunGuarded(Executor::Task& task) {
   } catch (const std::exception& error) {
     internal::Log(LogSeverity::kError, internal::Concat("a task on an Executor threw: ", error.what()));
   } catch (...) {
-    internal::Log(LogSeverity::kError, "a task on an Executor threw something that is no std::exception");
+    internal::Log(LogSeverity::kError, "a task on an Executor threw something that is not a std::exception");
   }
 }
 

@@ -14,7 +14,7 @@ LazyThreadPool::~LazyThreadPool() { Finish(); }
 absl::Status LazyThreadPool::Start() {
   if (pool_.load(std::memory_order_acquire) != nullptr) return absl::OkStatus();
   const std::lock_guard lock(mutex_);
-  if (finished_) return absl::CancelledError("the thread pool has ended");
+  if (finished_) return absl::CancelledError("the thread pool has been shut down");
   if (pool_.load(std::memory_order_relaxed) != nullptr) return absl::OkStatus();
   absl::StatusOr<std::unique_ptr<ThreadPool>> pool = ThreadPool::Create(threads_);
   if (!pool.ok()) return pool.status();

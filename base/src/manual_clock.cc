@@ -47,7 +47,8 @@ bool ManualClock::WaitUntil(std::condition_variable& cv, std::unique_lock<std::m
 
 void ManualClock::Advance(absl::Duration span) {
   if (span < absl::ZeroDuration()) {
-    internal::Fatal(internal::Concat("ManualClock::Advance(", absl::FormatDuration(span), "): time does not run back"));
+    internal::Fatal(
+        internal::Concat("ManualClock::Advance(", absl::FormatDuration(span), "): the span must not be negative"));
   }
   std::unique_lock own(mutex_);
   now_ = now_ + span;

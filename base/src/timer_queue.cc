@@ -39,7 +39,7 @@ TimerQueue::Id TimerQueue::Schedule(Instant at, Executor::Task task) {
   if (stopping_) return id;
   tasks_.emplace(id, std::move(task));
   if (const absl::Status started = StartLocked(); !started.ok()) {
-    Log(LogSeverity::kWarning, Concat("a timer waits for its thread: ", started.message()));
+    Log(LogSeverity::kWarning, Concat("timers are delayed: ", started.message()));
   }
   if (tasks_.begin()->first == id) changed_.notify_all();
   return id;

@@ -58,12 +58,12 @@ absl::Status CheckUrlBytes(std::string_view what, std::string_view url, size_t m
     const auto byte = static_cast<unsigned char>(url[at]);
     if (byte <= ' ' || byte == 0x7f) {
       return InvalidUrl(what, "byte 0x", absl::Hex(byte, absl::kZeroPad2), " at position ", at,
-                        " must not stand there, or be written as %", absl::Hex(byte, absl::kZeroPad2));
+                        " is not allowed; write it as %", absl::Hex(byte, absl::kZeroPad2));
     }
   }
   if (const auto bad = FindBadEscape(url)) {
-    return InvalidUrl(what, "two hexadecimal digits do not follow the '%' at position ", *bad,
-                      "; a percent sign is %25");
+    return InvalidUrl(what, "the '%' at position ", *bad,
+                      " is not followed by two hexadecimal digits; write a percent sign as %25");
   }
   return absl::OkStatus();
 }
@@ -75,8 +75,8 @@ absl::StatusOr<UrlParts> SplitUrl(std::string_view what, std::string_view rest) 
   // Most likely a password that has one of those; no part of it may get into a message as a port or a database.
   if (!authority.empty() && tail.find('@') != npos) {
     return InvalidUrl(what,
-                      "an '@' stands behind the first '/', '?' or '#': write %40 for it; and in user names and "
-                      "passwords write %2F, %3F and %23 for those");
+                      "an '@' follows the first '/', '?' or '#': write it as %40; in user names and passwords, "
+                      "write those as %2F, %3F and %23");
   }
   if (tail.find('#') != npos) return InvalidUrl(what, "a '#' must be written as %23");
   const auto [path, query] = SplitAt(tail, '?');
@@ -98,10 +98,10 @@ absl::StatusOr<UrlEndpoint> ParseUrlEndpoint(std::string_view what, std::string_
   std::optional<std::string_view> port;
   if (text.starts_with('[')) {
     const auto [address, rest] = SplitAt(text.substr(1), ']');
-    if (!rest.has_value()) return InvalidUrl(what, "a ']' is missing behind ", QuotedUrlValue(text));
+    if (!rest.has_value()) return InvalidUrl(what, "a ']' is missing after ", QuotedUrlValue(text));
     endpoint.host = PercentDecode(address);
     if (!IsIpv6(endpoint.host)) {
-      return InvalidUrl(what, "host ", QuotedUrlValue(endpoint.host), " in brackets is no IPv6 address");
+      return InvalidUrl(what, "host ", QuotedUrlValue(endpoint.host), " in brackets is not an IPv6 address");
     }
     if (!rest->empty() && !rest->starts_with(':')) {
       return InvalidUrl(what, "only a port may follow ", QuotedUrlValue(endpoint.host));
@@ -114,10 +114,10 @@ absl::StatusOr<UrlEndpoint> ParseUrlEndpoint(std::string_view what, std::string_
     if (endpoint.host.empty()) return InvalidUrl(what, "a host is empty");
     if (!std::ranges::all_of(endpoint.host, IsHostByte)) {
       return InvalidUrl(what, "host ", QuotedUrlValue(endpoint.host),
-                        " has other bytes than letters, digits, '-', '.' and '_'");
+                        " has bytes other than letters, digits, '-', '.' and '_'");
     }
     if (port.has_value() && port->find(':') != npos) {
-      return InvalidUrl(what, "a host has more than one ':'; an IPv6 address stands in brackets");
+      return InvalidUrl(what, "a host has more than one ':'; write an IPv6 address in brackets");
     }
   }
   if (port.has_value()) {
@@ -131,7 +131,7 @@ absl::StatusOr<UrlEndpoint> ParseUrlEndpoint(std::string_view what, std::string_
 absl::Status CheckSocketPath(std::string_view what, const std::string& path) {
   constexpr size_t kMaxPathBytes = sizeof(sockaddr_un::sun_path) - 1;
   if (path.size() > kMaxPathBytes) {
-    return InvalidUrl(what, "a socket's path has at most ", kMaxPathBytes, " bytes, and ", QuotedUrlValue(path),
+    return InvalidUrl(what, "the path of a socket has at most ", kMaxPathBytes, " bytes, but ", QuotedUrlValue(path),
                       " has ", path.size());
   }
   if (std::ranges::any_of(path, absl::ascii_iscntrl)) {
@@ -155,7 +155,7 @@ absl::Status ParseUrlQuery(std::string_view what, std::string_view query, std::s
     }
     if (!value.has_value()) return InvalidUrl(what, "query parameter ", QuotedUrlValue(key), " has no '='");
     if (std::exchange(parameter->seen, true)) {
-      return InvalidUrl(what, "query parameter ", QuotedUrlValue(key), " stands there twice");
+      return InvalidUrl(what, "query parameter ", QuotedUrlValue(key), " appears twice");
     }
     *parameter->value = PercentDecode(*value);
   }

@@ -44,7 +44,8 @@ struct MetricsServer::State {
 absl::Status MetricsServerOptions::Validate() const {
   in_addr parsed;
   if (inet_pton(AF_INET, address.c_str(), &parsed) != 1) {
-    return absl::InvalidArgumentError(internal::Concat("MetricsServer: address '", address, "' is no IPv4 address"));
+    return absl::InvalidArgumentError(
+        internal::Concat("MetricsServer: address '", address, "' is not an IPv4 address"));
   }
   if (registry == nullptr) return absl::InvalidArgumentError("MetricsServer: registry is null");
   return absl::OkStatus();

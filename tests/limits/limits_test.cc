@@ -584,7 +584,7 @@ TEST(ClusterLimitsTest, Moved_ToANewNodeWithoutADescriptor_IsAStatusUntilThereIs
     const absl::Status status = (*client)->Run(get).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
     const char* const why =
-        what == Scarce::kThread ? "Resource temporarily unavailable" : "cannot make an eventfd: Too many open files";
+        what == Scarce::kThread ? "Resource temporarily unavailable" : "cannot create an eventfd: Too many open files";
     EXPECT_NE(status.message().find(why), std::string::npos) << status;
   }
   EXPECT_EQ((*client)->Run(get).status(), absl::OkStatus());

@@ -22,7 +22,7 @@ class EventFd {
   static absl::StatusOr<EventFd> Create() {
     const int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (fd >= 0) return EventFd(fd);
-    return absl::ResourceExhaustedError(Concat("cannot make an eventfd: ", std::generic_category().message(errno)));
+    return absl::ResourceExhaustedError(Concat("cannot create an eventfd: ", std::generic_category().message(errno)));
   }
   ~EventFd() {
     if (fd_ >= 0) close(fd_);

@@ -17,7 +17,7 @@ Result GuardCallback(std::string_view what, Callback&& callback) {
   } catch (const std::exception& error) {
     return absl::InternalError(Concat(what, " threw: ", error.what()));
   } catch (...) {
-    return absl::InternalError(Concat(what, " threw something that is no std::exception"));
+    return absl::InternalError(Concat(what, " threw something that is not a std::exception"));
   }
 }
 
