@@ -33,7 +33,7 @@ RedisMetric MetricOf(const absl::Status& status) {
 
 absl::Status Attempt::Prepare(Request& request) {
   if (deadline_ == Instant::InfinitePast())
-    return absl::DeadlineExceededError("redis: the time-out is not more than 0; not sent");
+    return absl::DeadlineExceededError("redis: the time-out is not above 0; not sent");
   if (!hop_.refused.ok()) return Final(hop_.refused);
   if (hop_.pipeline == nullptr) {
     absl::StatusOr<Hop> hop = router_->Route(*command_);
@@ -57,7 +57,7 @@ std::optional<absl::Duration> Attempt::Judge(absl::StatusOr<RedisReply>& result)
     if (ErrorCodeOf(result->text()) == "NOSCRIPT" && command_->has_script() && !whole_script_) {
       whole_script_ = true;  // Which also makes it known.
       const std::optional<absl::Duration> again = Again(Verdict::kRetryNow);
-      if (!again) result = Final(absl::DeadlineExceededError("redis: no time to send a script that the server lacks"));
+      if (!again) result = Final(absl::DeadlineExceededError("redis: no time is left to send the script's source"));
       return again;
     }
     const Verdict verdict = router_->OnErrorReply(result->text(), hop_);

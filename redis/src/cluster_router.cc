@@ -30,8 +30,8 @@ absl::StatusOr<std::optional<uint16_t>> SlotOf(const RedisCommand& command) {
     return absl::InvalidArgumentError(
         Concat(command.name(), ": the keys ", Shown(command.key(0)), " (slot ", slot, ") and ", Shown(command.key(i)),
                " (slot ", other,
-               ") are in different slots of the cluster; a part in braces that they share would put "
-               "them into one; not sent"));
+               ") are in different slots of the cluster; a common part in braces would put them "
+               "into one; not sent"));
   }
   return slot;
 }

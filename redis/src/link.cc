@@ -28,9 +28,9 @@ absl::Status Named(const RedisEndpoint& endpoint, const absl::Status& status) {
 std::string Explain(std::string_view command, std::string_view error, const LinkIdentity& identity) {
   const std::string_view code = ErrorCodeOf(error);
   if (code == "WRONGPASS") return "the user or the password of the URL is wrong";
-  if (code == "NOAUTH" && identity.password.empty()) return "the URL has no password, and the server asks for one";
+  if (code == "NOAUTH" && identity.password.empty()) return "the URL has no password, but the server requires one";
   if (code == "DENIED") return "the server is in protected mode";
-  if (error.starts_with("ERR max number of clients")) return "the server has as many clients as it takes (maxclients)";
+  if (error.starts_with("ERR max number of clients")) return "the server has reached its limit of clients (maxclients)";
   if (command == "SELECT" && code == "ERR") {
     const bool is_node = error.starts_with("ERR SELECT is not allowed in cluster mode");
     return Concat("the server refuses database ", identity.database, " of the URL",
@@ -39,7 +39,7 @@ std::string Explain(std::string_view command, std::string_view error, const Link
   if (command != "AUTH") return "";
   if (error.starts_with("ERR unknown command")) return "the server has no command AUTH";
   if (error.starts_with("ERR AUTH <password> called without") || error.starts_with("ERR Client sent AUTH, but no")) {
-    return "the URL has a password, and the server has none";
+    return "the URL has a password, but the server has none";
   }
   return "";
 }
@@ -96,9 +96,9 @@ absl::Status Link::Introduce(const LinkIdentity& identity, Instant deadline) {
     }
     if (reply.kind() == RedisReply::Kind::kStatus && reply.text() == (name == "PING" ? "PONG" : "OK")) continue;
     return absl::DataLossError(
-        Concat("an answer to ", name, " that belongs to another command (", RedisReplyKindName(reply.kind()), ")"));
+        Concat("a reply to ", name, " that belongs to another command (", RedisReplyKindName(reply.kind()), ")"));
   }
-  if (HasUnread()) return absl::DataLossError("more has come than the answers to the first commands");
+  if (HasUnread()) return absl::DataLossError("more was received than the replies to the first commands");
   return absl::OkStatus();
 }
 

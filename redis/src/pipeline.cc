@@ -233,13 +233,13 @@ absl::Status Pipeline::Admit(size_t commands, size_t bytes) const {
   if (!end_.ok()) return end_;
   if (commands > options_.max_pending_commands - std::min(pending_.size(), options_.max_pending_commands)) {
     return absl::ResourceExhaustedError(Concat(options_.name, ": ", pending_.size(), " commands are pending; ",
-                                               commands, " more would pass max_pending_commands (",
+                                               commands, " more would exceed max_pending_commands (",
                                                options_.max_pending_commands, "); not sent"));
   }
   // One that is larger than the bound goes when nothing else waits.
   if (unsent_bytes_ > 0 && bytes > options_.max_unsent_bytes - std::min(unsent_bytes_, options_.max_unsent_bytes)) {
     return absl::ResourceExhaustedError(Concat(options_.name, ": ", unsent_bytes_, " bytes wait to be sent; ", bytes,
-                                               " more would pass max_unsent_bytes (", options_.max_unsent_bytes,
+                                               " more would exceed max_unsent_bytes (", options_.max_unsent_bytes,
                                                "); not sent"));
   }
   return absl::OkStatus();

@@ -116,8 +116,8 @@ bool Pipeline::ReceiveReplies(const std::shared_ptr<Session>& session, Waiter& s
     absl::Status broken = DeliverReplies(*session, aftermath);
     if (broken.ok()) broken = more.status();
     if (broken.ok() && session->link->HasUnread() && !OwesReplies()) {
-      broken =
-          absl::DataLossError(Concat(session->link->endpoint().ToString(), ": the beginning of a reply to no command"));
+      broken = absl::DataLossError(
+          Concat(session->link->endpoint().ToString(), ": the beginning of a reply that no command waits for"));
     }
     if (!broken.ok()) {
       LoseLocked(broken, aftermath);
@@ -144,13 +144,13 @@ absl::Status Pipeline::DeliverReplies(Session& session, Aftermath& aftermath) {
       ++first_place_;
     }
     if (pending_.empty() || first_place_ >= session.sent) {
-      return absl::DataLossError(
-          Concat(session.link->endpoint().ToString(), ": a reply to no command: ", RedisReplyKindName(reply.kind())));
+      return absl::DataLossError(Concat(session.link->endpoint().ToString(),
+                                        ": a reply that no command waits for: ", RedisReplyKindName(reply.kind())));
     }
     Entry& entry = pending_.front();
     if (--entry.replies > 0) {
       if (reply.is_error() || reply.kind() == RedisReply::Kind::kStatus) continue;
-      return absl::DataLossError(Concat(session.link->endpoint().ToString(), ": an answer to ASKING that belongs to ",
+      return absl::DataLossError(Concat(session.link->endpoint().ToString(), ": a reply to ASKING that belongs to ",
                                         "another command (", RedisReplyKindName(reply.kind()), ")"));
     }
     metrics_->Observe(kRedisRoundTripSeconds, now - entry.since);

@@ -98,9 +98,9 @@ absl::StatusOr<std::unique_ptr<RedisClient>> RedisClient::Connect(std::string_vi
   if (!valid.ok()) return valid;
   if (!options.wait_for_connection && parsed->kind != RedisUrl::Kind::kStandalone) {
     return absl::InvalidArgumentError(internal::Concat("redis '", options.name,
-                                                       "': only a client of one server can be had without waiting for "
-                                                       "the connection, and ",
-                                                       Redacted(*parsed), " names others"));
+                                                       "': wait_for_connection = false needs the URL of a single "
+                                                       "server, not ",
+                                                       Redacted(*parsed)));
   }
   auto impl = std::make_unique<Impl>(std::move(options));
   impl->router = internal::MakeRouter(*parsed, impl->options, &impl->timers, &impl->metrics);

@@ -10,8 +10,8 @@ namespace {
 
 constexpr size_t kMostShown = 200;  // Characters.
 
-absl::Status IsNo(std::string_view wanted, const RedisReply& reply) {
-  return absl::FailedPreconditionError(internal::Concat("redis: the reply ", reply.ToString(), " is no ", wanted));
+absl::Status IsNot(std::string_view wanted, const RedisReply& reply) {
+  return absl::FailedPreconditionError(internal::Concat("redis: the reply ", reply.ToString(), " is not ", wanted));
 }
 
 void AppendTo(std::string& out, const RedisReply& reply) {
@@ -66,18 +66,18 @@ absl::StatusOr<int64_t> RedisReply::AsInteger() const {
   int64_t value = 0;
   // SimpleAtoi bears blanks, which Redis never sends.
   if (kind_ == Kind::kString && absl::SimpleAtoi(text_, &value)) return value;
-  return IsNo("integer", *this);
+  return IsNot("an integer", *this);
 }
 
 absl::StatusOr<std::optional<std::string_view>> RedisReply::AsText() const {
   if (kind_ == Kind::kNil) return std::optional<std::string_view>();
   if (kind_ == Kind::kString || kind_ == Kind::kStatus) return std::optional<std::string_view>(text_);
-  return IsNo("string", *this);
+  return IsNot("a string", *this);
 }
 
 absl::StatusOr<std::span<const RedisReply>> RedisReply::AsArray(std::optional<size_t> size) const {
-  if (kind_ != Kind::kArray) return IsNo("array", *this);
-  if (size && elements_.size() != *size) return IsNo(internal::Concat("array of ", *size), *this);
+  if (kind_ != Kind::kArray) return IsNot("an array", *this);
+  if (size && elements_.size() != *size) return IsNot(internal::Concat("an array of ", *size), *this);
   return std::span<const RedisReply>(elements_);
 }
 

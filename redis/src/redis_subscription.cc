@@ -27,7 +27,7 @@ void RedisSubscription::Unsubscribe() {
 }
 
 absl::Status RedisSubscription::AwaitSubscribed(absl::Duration timeout) const {
-  if (subscription_ == nullptr) return absl::FailedPreconditionError("redis: the subscription has been ended");
+  if (subscription_ == nullptr) return absl::FailedPreconditionError("redis: the subscription has ended");
   return hub_->AwaitSubscribed(*subscription_, timeout);
 }
 

@@ -63,7 +63,7 @@ absl::Status ParseEndpoints(std::string_view hosts, uint16_t default_port, Redis
   const auto count = static_cast<size_t>(std::ranges::count(hosts, ',')) + 1;
   if (count > kMaxRedisUrlEndpoints) return Invalid(count, " hosts are more than ", kMaxRedisUrlEndpoints);
   if (url.kind == RedisUrl::Kind::kStandalone && count > 1) {
-    return Invalid(count, " hosts, but redis:// takes one; lists are for redis+sentinel:// and redis+cluster://");
+    return Invalid(count, " hosts, but redis:// accepts one; lists are for redis+sentinel:// and redis+cluster://");
   }
   for (std::optional<std::string_view> rest = hosts; rest.has_value();) {
     std::string_view host;
@@ -77,7 +77,7 @@ absl::Status ParseEndpoints(std::string_view hosts, uint16_t default_port, Redis
 
 absl::Status ParseSocket(std::string_view path, RedisUrl& url) {
   std::string socket = PercentDecode(path);
-  if (socket.size() < 2) return Invalid("unix:// has no path of a socket behind it");
+  if (socket.size() < 2) return Invalid("unix:// needs the path of a socket");
   if (absl::Status checked = internal::CheckSocketPath(kWhat, socket); !checked.ok()) return checked;
   url.endpoints.push_back({.unix_socket = std::move(socket)});
   return absl::OkStatus();
@@ -89,7 +89,7 @@ absl::Status ParseDatabase(std::string_view text, RedisUrl& url) {
     return Invalid("database ", internal::QuotedUrlValue(text), " is not a number in 0..", INT_MAX);
   url.database = *database;
   if (url.kind == RedisUrl::Kind::kCluster && url.database != 0) {
-    return Invalid("database ", url.database, ": a Redis Cluster has database 0 alone");
+    return Invalid("database ", url.database, ": a Redis Cluster has only database 0");
   }
   return absl::OkStatus();
 }
@@ -102,7 +102,7 @@ absl::Status ParsePath(std::string_view path, RedisUrl& url) {
     std::string_view name;
     std::tie(name, database) = SplitAt(path, '/');
     url.master_name = PercentDecode(name);
-    if (url.master_name.empty()) return Invalid("redis+sentinel:// has no /master-name behind the hosts");
+    if (url.master_name.empty()) return Invalid("redis+sentinel:// needs a /master-name after the hosts");
     if (std::ranges::any_of(url.master_name, absl::ascii_iscntrl)) {
       return Invalid("master name ", internal::QuotedUrlValue(url.master_name), " has control bytes");
     }
@@ -121,7 +121,7 @@ absl::Status ParseParameters(std::string_view query, bool is_unix, RedisUrl& url
   if (absl::Status parsed = internal::ParseUrlQuery(kWhat, query, known); !parsed.ok()) return parsed;
   if (!std::ranges::all_of(url.client_name, absl::ascii_isgraph)) {
     return Invalid("client name ", internal::QuotedUrlValue(url.client_name),
-                   " has other bytes than printable ASCII without blanks");
+                   " has bytes other than printable ASCII without blanks");
   }
   return is_unix ? ParseDatabase(database, url) : absl::OkStatus();
 }
@@ -149,7 +149,7 @@ std::string RedactedQuery(const RedisUrl& url, bool is_unix) {
 absl::StatusOr<RedisUrl> ParseRedisUrl(std::string_view text) {
   if (absl::Status checked = internal::CheckUrlBytes(kWhat, text, kMaxRedisUrlBytes); !checked.ok()) return checked;
   const size_t separator = text.find("://");
-  if (separator == npos) return Invalid("there is no '://' behind a scheme");
+  if (separator == npos) return Invalid("a scheme and '://' are missing");
   const absl::StatusOr<Scheme> scheme = ParseScheme(text.substr(0, separator));
   if (!scheme.ok()) return scheme.status();
   const absl::StatusOr<internal::UrlParts> parts = internal::SplitUrl(kWhat, text.substr(separator + 3));
@@ -158,7 +158,7 @@ absl::StatusOr<RedisUrl> ParseRedisUrl(std::string_view text) {
   RedisUrl url = {.kind = scheme->kind};
   // For one host the last '@' is what everybody takes. Before a list, it may as well be a password before each host.
   if (url.kind != RedisUrl::Kind::kStandalone && parts->user_info.find('@') != npos) {
-    return Invalid("more than one '@': user name and password stand once, before all hosts; an '@' in them is %40");
+    return Invalid("more than one '@': write user name and password once, before all hosts, and an '@' in them as %40");
   }
   internal::UrlCredentials credentials = internal::DecodeUserInfo(parts->user_info);
   url.username = std::move(credentials.username);
@@ -166,7 +166,7 @@ absl::StatusOr<RedisUrl> ParseRedisUrl(std::string_view text) {
   const bool is_unix = scheme->default_port == 0;
   if (is_unix) {
     // Not shown: in unix://user:secret it is a password.
-    if (!parts->hosts.empty()) return Invalid("between unix:// and the path only user:password@ may stand");
+    if (!parts->hosts.empty()) return Invalid("only user:password@ may be between unix:// and the path");
     if (absl::Status parsed = ParseSocket(parts->path, url); !parsed.ok()) return parsed;
   } else {
     if (absl::Status parsed = ParseEndpoints(parts->hosts, scheme->default_port, url); !parsed.ok()) return parsed;

@@ -58,7 +58,7 @@ absl::StatusOr<std::unique_ptr<Link>> Sentinels::ConnectToMaster(Instant deadlin
     const absl::StatusOr<RedisEndpoint> named = AskForMasterAt(sentinels[i], EndOfTurn(Now(), deadline, left));
     absl::Status failed = named.status();
     if (named.ok() && std::find(tried.begin(), tried.end(), *named) != tried.end()) {
-      failed = absl::UnavailableError(Concat("names ", named->ToString(), " too"));
+      failed = absl::UnavailableError(Concat("also names ", named->ToString()));
     } else if (named.ok()) {
       tried.push_back(*named);
       absl::StatusOr<std::unique_ptr<Link>> link =
@@ -92,7 +92,7 @@ absl::StatusOr<std::unique_ptr<Link>> Sentinels::ConnectAsMaster(const RedisEndp
   if (!reply.elements().empty() && reply.elements().front().text() == "master") return link;
   const std::string said = reply.is_error()
                                ? std::string(StatusOfErrorReply(reply.text(), ServerText::kHidden).message())
-                               : "its ROLE is another";
+                               : "its ROLE differs";
   return absl::UnavailableError(Concat(server.ToString(), " is not the master: ", said));
 }
 
@@ -119,7 +119,7 @@ absl::StatusOr<RedisEndpoint> Sentinels::AskForMaster(Link& sentinel, Instant de
   const std::span<const RedisReply> parts = named.elements();
   std::optional<RedisEndpoint> endpoint;
   if (parts.size() == 2) endpoint = EndpointOf(parts[0].text(), parts[1].text());
-  if (!endpoint) return absl::UnavailableError(Concat("names no address: ", named.ToString()));
+  if (!endpoint) return absl::UnavailableError(Concat("named no address: ", named.ToString()));
   std::vector<RedisEndpoint> others = OthersOf(replies->back());
   allowed_hosts_.Filter(others);
   order_.Answered(sentinel.endpoint(), others);

@@ -35,7 +35,7 @@ SubscriptionHub::~SubscriptionHub() = default;
 absl::StatusOr<std::shared_ptr<Subscription>> SubscriptionHub::Subscribe(std::string name, RedisSubscriber subscriber) {
   if (name.size() > kMaxRedisChannelBytes) {
     return absl::InvalidArgumentError(
-        Concat(who_, ": a channel's name of ", name.size(), " bytes, more than ", kMaxRedisChannelBytes));
+        Concat(who_, ": a channel name of ", name.size(), " bytes exceeds ", kMaxRedisChannelBytes));
   }
   const std::lock_guard lock(mutex_);
   if (stopping_) return absl::CancelledError(Concat(who_, ": the client was destroyed"));
@@ -48,7 +48,7 @@ absl::StatusOr<std::shared_ptr<Subscription>> SubscriptionHub::Subscribe(std::st
   if (const auto found = channels_.find(name); found != channels_.end()) {
     channel = &found->second;
   } else if (channels_.size() >= max_channels_) {
-    return absl::ResourceExhaustedError(Concat(who_, ": no more than max_channels (", max_channels_, ") channels"));
+    return absl::ResourceExhaustedError(Concat(who_, ": max_channels (", max_channels_, ") is reached"));
   } else {
     channel = &channels_[name];
     channel->reset(new Channel{.name = name});
@@ -90,7 +90,7 @@ absl::Status SubscriptionHub::AwaitSubscribed(Subscription& subscription, absl::
     const bool for_good = !refused.ok() && refused.code() != absl::StatusCode::kUnavailable;
     if (for_good || Clock::System()->Now() >= deadline) return NotConfirmed(subscription, timeout);
     if (std::this_thread::get_id() == thread_id_) {
-      return absl::FailedPreconditionError(Concat(who_, ": AwaitSubscribed() on the thread of callbacks"));
+      return absl::FailedPreconditionError(Concat(who_, ": AwaitSubscribed() was called on the callback thread"));
     }
     Clock::System()->WaitUntil(subscription.changed, lock, deadline);
   }

@@ -78,7 +78,7 @@ void SubscriptionHub::LeaveOldHomes() {
       return now.ok() && *now != home->name;
     });
     if (!left) continue;
-    Lose(*home, absl::UnavailableError(Concat(home->name, " is no longer where the channels are")));
+    Lose(*home, absl::UnavailableError(Concat(home->name, " no longer has the channels")));
     for (Channel* channel : ChannelsOf(*home)) {
       if (channel->place == Place::kNowhere) Seek(*channel);
     }
@@ -211,7 +211,7 @@ void SubscriptionHub::Lose(Home& home, const absl::Status& why) {
 
 absl::Status SubscriptionHub::TakeReply(Home& home, const RedisReply& reply) {
   const PushReply push = ReadPushReply(reply, sharded_);
-  absl::Status taken = absl::DataLossError("not expected");
+  absl::Status taken = absl::DataLossError("its type was not expected");
   switch (push.kind) {
     case PushReply::Kind::kMessage: Deliver(home, push.channel, push.text); return absl::OkStatus();
     case PushReply::Kind::kSubscribed: taken = TakeSubscribed(home, push.channel); break;
@@ -284,10 +284,12 @@ void SubscriptionHub::RunCallback(Subscription& subscription, std::string_view w
 }
 
 absl::Status SubscriptionHub::TakeSubscribed(Home& home, std::string_view name) {
-  if (home.in_flight.empty() || !home.in_flight.front().subscribe) return absl::DataLossError("nothing asked for it");
+  if (home.in_flight.empty() || !home.in_flight.front().subscribe) {
+    return absl::DataLossError("no command asked for it");
+  }
   SubscriptionCommand& command = home.in_flight.front();
   Channel& channel = *command.channels[command.answered];
-  if (channel.name != name) return absl::DataLossError("another channel's turn");
+  if (channel.name != name) return absl::DataLossError("a reply for another channel was due");
   if (++command.answered == command.channels.size()) home.in_flight.pop_front();
   channel.state = State::kSubscribed;
   channel.alone = false;
@@ -312,7 +314,7 @@ absl::Status SubscriptionHub::TakeUnsubscribed(Home& home, std::string_view name
     }
   }
   Channel* const channel = sharded_ ? Find(name) : nullptr;
-  if (channel == nullptr || channel->home != &home) return absl::DataLossError("nothing asked for it");
+  if (channel == nullptr || channel->home != &home) return absl::DataLossError("no command asked for it");
   // The slot has gone from the server, which then answers our own command with MOVED.
   if (channel->state == State::kUnsubscribing) return absl::OkStatus();
   if (channel->state != State::kSubscribed) return absl::DataLossError("not subscribed");
@@ -328,7 +330,9 @@ absl::Status SubscriptionHub::TakeUnsubscribed(Home& home, std::string_view name
 }
 
 absl::Status SubscriptionHub::TakeError(Home& home, std::string_view text) {
-  if (home.in_flight.empty() || home.in_flight.front().answered > 0) return absl::DataLossError("an answer to nothing");
+  if (home.in_flight.empty() || home.in_flight.front().answered > 0) {
+    return absl::DataLossError("no command waits for it");
+  }
   const SubscriptionCommand command = std::move(home.in_flight.front());
   home.in_flight.pop_front();
   const bool moved = ErrorCodeOf(text) == "MOVED";

@@ -85,7 +85,7 @@ absl::StatusOr<bool> SubscriptionLine::Receive(Instant now) {
 }
 
 absl::Status SubscriptionLine::TakePong() {
-  if (pings_ == 0) return absl::DataLossError(Concat(endpoint().ToString(), ": an answer to no PING"));
+  if (pings_ == 0) return absl::DataLossError(Concat(endpoint().ToString(), ": a reply to a PING that was not sent"));
   --pings_;
   return absl::OkStatus();
 }

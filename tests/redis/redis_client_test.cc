@@ -250,7 +250,7 @@ TEST_F(RedisClientTest, Connect_PingHasAnotherCommandsAnswer_IsRefused) {
   RedisServer server({.config = {"rename-command PING HIDDEN", "rename-command TIME PING"}});
   const absl::Status status = RedisClient::Connect(server.url()).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
-  EXPECT_NE(status.message().find("an answer to PING that belongs to another command (array)"), std::string::npos)
+  EXPECT_NE(status.message().find("a reply to PING that belongs to another command (array)"), std::string::npos)
       << status;
 }
 
@@ -286,7 +286,7 @@ TEST_F(RedisClientTest, Connect_PasswordWhereNoneIsSet_IsUnauthenticated) {
   const absl::Status status =
       RedisClient::Connect("redis://:s3cr3tpw@127.0.0.1:" + std::to_string(server.port())).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnauthenticated) << status;
-  EXPECT_NE(status.message().find("the URL has a password, and the server has none"), std::string::npos) << status;
+  EXPECT_NE(status.message().find("the URL has a password, but the server has none"), std::string::npos) << status;
   const auto redis = ConnectTo(server.url());
   EXPECT_EQ(redis->Run(RedisCommand("AUTH").Arg("s3cr3tpw")).status().code(), absl::StatusCode::kUnauthenticated);
 }

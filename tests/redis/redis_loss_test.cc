@@ -302,7 +302,7 @@ TEST_F(RedisLossTest, QueueFull_IsResourceExhaustedAtOnce_ThenEmpties) {
   const absl::Status full = redis->Run(Incr()).status();
   EXPECT_EQ(full.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_FALSE(RedisOutcomeUnknown(full));
-  EXPECT_NE(full.message().find("10 commands are pending; 1 more would pass max_pending_commands (10); not sent"),
+  EXPECT_NE(full.message().find("10 commands are pending; 1 more would exceed max_pending_commands (10); not sent"),
             std::string::npos)
       << full;
   EXPECT_EQ(redis->RunFuture(Incr()).get().status().code(), absl::StatusCode::kResourceExhausted);

@@ -19,8 +19,8 @@ TEST(RedisReplyTest, AsInteger_IntegerOrDecimalString_IsIt) {
 
 TEST(RedisReplyTest, AsInteger_OtherReply_SaysWhatItIs) {
   EXPECT_EQ(RedisReply::Text(Kind::kString, "3x").AsInteger().status().message(),
-            "redis: the reply \"3x\" is no integer");
-  EXPECT_EQ(RedisReply().AsInteger().status().message(), "redis: the reply (nil) is no integer");
+            "redis: the reply \"3x\" is not an integer");
+  EXPECT_EQ(RedisReply().AsInteger().status().message(), "redis: the reply (nil) is not an integer");
   // What a status says is no data.
   EXPECT_EQ(RedisReply::Text(Kind::kStatus, "3").AsInteger().status().code(), absl::StatusCode::kFailedPrecondition);
 }
@@ -29,15 +29,15 @@ TEST(RedisReplyTest, AsText_StringOrStatus_IsIt_NilIsNothing) {
   EXPECT_EQ(RedisReply::Text(Kind::kString, "a").AsText().value(), "a");
   EXPECT_EQ(RedisReply::Text(Kind::kStatus, "OK").AsText().value(), "OK");
   EXPECT_EQ(RedisReply().AsText().value(), std::nullopt);
-  EXPECT_EQ(RedisReply::Integer(1).AsText().status().message(), "redis: the reply 1 is no string");
+  EXPECT_EQ(RedisReply::Integer(1).AsText().status().message(), "redis: the reply 1 is not a string");
 }
 
 TEST(RedisReplyTest, AsArray_OtherSize_SaysBoth) {
   const RedisReply reply = RedisReply::Array({RedisReply::Integer(1), RedisReply()});
   EXPECT_EQ(reply.AsArray().value().size(), 2);
   EXPECT_EQ(reply.AsArray(2).value()[0].integer(), 1);
-  EXPECT_EQ(reply.AsArray(3).status().message(), "redis: the reply [1, (nil)] is no array of 3");
-  EXPECT_EQ(RedisReply::Integer(1).AsArray().status().message(), "redis: the reply 1 is no array");
+  EXPECT_EQ(reply.AsArray(3).status().message(), "redis: the reply [1, (nil)] is not an array of 3");
+  EXPECT_EQ(RedisReply::Integer(1).AsArray().status().message(), "redis: the reply 1 is not an array");
 }
 
 TEST(RedisReplyTest, ToString_ShowsEveryKind_AndEscapes) {

@@ -314,9 +314,10 @@ TEST_F(SubscriptionTest, Callback_Throws_IsLoggedAndTheOthersHearIt) {
   SetLogSink({});
   EXPECT_EQ(ear.heard(), (std::vector<std::string>{"1", "2"}));
   const std::string threw = "ERROR redis 'shop': channel 'news': on_message threw: too bad";
-  EXPECT_EQ(logged, (std::vector<std::string>{
-                        "ERROR redis 'shop': channel 'news': on_subscribed threw something that is no std::exception",
-                        threw, threw}));
+  EXPECT_EQ(logged,
+            (std::vector<std::string>{
+                "ERROR redis 'shop': channel 'news': on_subscribed threw something that is not a std::exception", threw,
+                threw}));
 }
 
 TEST_F(SubscriptionTest, ChannelAndPayload_AnyBytes_ArriveAsTheyAre) {
@@ -358,14 +359,14 @@ TEST_F(SubscriptionTest, Subscribe_BeyondTheBounds_IsRefusedAndNamesThem) {
   const RedisSubscription same = Subscribed(*client, "2", ear.subscriber());
   const absl::Status refused = client->Subscribe("3", ear.subscriber()).status();
   EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_EQ(refused.message(), "redis 'default': no more than max_channels (2) channels");
+  EXPECT_EQ(refused.message(), "redis 'default': max_channels (2) is reached");
   first.Unsubscribe();
   Await("room for another channel", [&] { return client->Subscribe("3", {}).ok(); });
 
   const absl::Status too_long =
       client->Subscribe(std::string(kMaxRedisChannelBytes + 1, 'x'), ear.subscriber()).status();
   EXPECT_EQ(too_long.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(too_long.message(), "redis 'default': a channel's name of 65537 bytes, more than 65536");
+  EXPECT_EQ(too_long.message(), "redis 'default': a channel name of 65537 bytes exceeds 65536");
 }
 
 TEST_F(SubscriptionTest, AwaitSubscribed_ServerIsAway_SaysWhy) {
