@@ -136,7 +136,7 @@ Inventory::Core::Settled Inventory::Core::Deposit(const Request& request, OrderB
   const int64_t granted = item->granted();
   if (units > kMaxUnits - granted) {
     return {.status = absl::OutOfRangeError(Concat("Inventory '", name_, "': Restock '", sku, "': ", units,
-                                                   " units on top of ", granted, " are more than ", kMaxUnits))};
+                                                   " units added to ", granted, " exceed ", kMaxUnits))};
   }
   const OrderId id = stripe == nullptr ? 0 : orders_.NextId(*stripe);
   internal::CrashPoint("restock: before the append");

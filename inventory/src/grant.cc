@@ -127,7 +127,7 @@ absl::Status Inventory::Core::CheckLine(const std::string& request_id, std::stri
   if (absl::Status valid = CheckLength("sku", sku, max_sku_bytes_); !valid.ok()) return valid;
   if (quantity >= 1) return absl::OkStatus();
   return Refused(Refusal::kInvalid, Concat("request '", request_id, "' wants ", quantity, " units of '", sku,
-                                           "'; at least one can be taken"));
+                                           "'; the quantity must be at least 1"));
 }
 
 absl::StatusOr<internal::OrderBook::Ref> Inventory::Core::FindOrTake(const Request& request, uint64_t fingerprint,
@@ -234,7 +234,7 @@ absl::Status Inventory::Core::CheckBuyer(const Request& request, const ItemLines
 
 absl::Status Inventory::Core::Forgotten(const std::string& request_id) const {
   return Refused(Refusal::kRequestForgotten,
-                 Concat("request id '", request_id, "' was used before, longer ago than answers are remembered"));
+                 Concat("request id '", request_id, "' was used before, and its answer is no longer kept"));
 }
 
 absl::Status Inventory::Core::CheckSame(const Request& request, const OrderRecord& record) const {

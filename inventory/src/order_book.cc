@@ -84,7 +84,7 @@ absl::Status OrderBook::AddRecovered(Stripe& stripe, Ref record, Instant now) {
   }
   {
     const std::lock_guard lock(recovered_mutex_);
-    if (!recovered_.try_emplace(added.id, record).second) return absl::InvalidArgumentError("its id is there twice");
+    if (!recovered_.try_emplace(added.id, record).second) return absl::InvalidArgumentError("its id appears twice");
   }
   if (!stripe.records.insert({.fingerprint = added.fingerprint, .record = std::move(record)}).second) {
     return absl::InvalidArgumentError("its request id is not unique");

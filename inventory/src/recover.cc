@@ -51,7 +51,7 @@ absl::Status Inventory::Core::RecoverFromLedger() {
     for (const OrderLine& line : LinesOf(order, single)) {
       if (line.quantity < 1 || __builtin_add_overflow(taken[line.sku], line.quantity, &taken[line.sku])) {
         return absl::DataLossError(
-            Concat("Inventory '", name_, "': order ", order.order_id, " is of ", line.quantity, " units"));
+            Concat("Inventory '", name_, "': order ", order.order_id, " has ", line.quantity, " units"));
       }
     }
   }
@@ -59,7 +59,7 @@ absl::Status Inventory::Core::RecoverFromLedger() {
     int64_t& of_sku = taken[sku.sku];
     if (sku.sold_forgotten < 0 || __builtin_add_overflow(of_sku, sku.sold_forgotten, &of_sku)) {
       return absl::DataLossError(
-          Concat("Inventory '", name_, "': SKU '", sku.sku, "' has sold ", sku.sold_forgotten, " units of old"));
+          Concat("Inventory '", name_, "': SKU '", sku.sku, "' has sold_forgotten = ", sku.sold_forgotten));
     }
     if (absl::Status added = RecoverSku(sku, of_sku); !added.ok()) return added;
   }
@@ -166,7 +166,7 @@ absl::Status Inventory::Core::RecoverRestock(const LedgerState::Restock& restock
     return absl::DataLossError(Concat("Inventory '", name_, "': restock ", restock.order_id, ": ", what));
   };
   Item* const item = FindItem(restock.sku);
-  if (item == nullptr || restock.quantity < 1) return damaged("its SKU or its quantity cannot be");
+  if (item == nullptr || restock.quantity < 1) return damaged("its SKU or its quantity is invalid");
   const Instant now = clock_->Now();
   const absl::Duration since = std::max(absl::ZeroDuration(), clock_->WallNow() - restock.at);
   const uint64_t fingerprint = orders_.FingerprintOf(restock.request_id);

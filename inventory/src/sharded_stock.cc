@@ -52,8 +52,7 @@ absl::Status ShardedStockOptions::Validate() const {
   const int32_t least = ShardCount(shards);
   if (max_shards != 0 && (max_shards < least || max_shards > kMaxShards)) {
     return absl::InvalidArgumentError(Concat("ShardedStock '", name, "': max_shards is ", max_shards,
-                                             ", which is not within ", least, " (the shards at first) to ",
-                                             kMaxShards));
+                                             ", which is not within ", least, " (the initial shards) to ", kMaxShards));
   }
   if (clock == nullptr) return absl::InvalidArgumentError(Concat("ShardedStock '", name, "': clock is null"));
   return absl::OkStatus();
@@ -102,7 +101,7 @@ ShardedStock::~ShardedStock() {
 bool ShardedStock::TakeSlowly(int64_t units) {
   fork_guard_.Check("ShardedStock", name_);
   if (units < 1) {
-    internal::Fatal(Concat("ShardedStock '", name_, "': Take(", units, "): at least one unit can be taken"));
+    internal::Fatal(Concat("ShardedStock '", name_, "': Take(", units, "): units must be at least 1"));
   }
   const uint64_t wanted = static_cast<uint64_t>(units);
   const size_t own = OwnShard();
@@ -163,7 +162,7 @@ absl::Status ShardedStock::Deposit(int64_t units) {
   fork_guard_.Check("ShardedStock", name_);
   if (units < 1) {
     return absl::InvalidArgumentError(
-        Concat("ShardedStock '", name_, "': Deposit(", units, "): at least one unit can be put in"));
+        Concat("ShardedStock '", name_, "': Deposit(", units, "): units must be at least 1"));
   }
   const uint64_t added = static_cast<uint64_t>(units);
   if (TryAdd(shards_[OwnShard()], added)) return absl::OkStatus();

@@ -52,7 +52,7 @@ absl::Status ShardedStock::DepositSlowly(uint64_t units) {
   Thaw(fits ? total + units : total);
   if (fits) return absl::OkStatus();
   return absl::OutOfRangeError(
-      Concat("ShardedStock '", name_, "': ", total, " units and ", units, " more would be above ", kMaxUnits));
+      Concat("ShardedStock '", name_, "': ", total, " units and ", units, " more would exceed ", kMaxUnits));
 }
 
 int64_t ShardedStock::Available() const {
@@ -75,8 +75,8 @@ absl::Status ShardedStock::Reshard(int32_t shards) {
   const uint64_t total = Freeze();
   if (total > uint64_t{kMaxUnits}) {
     Thaw(total);
-    return absl::OutOfRangeError(Concat("ShardedStock '", name_, "': Reshard(", shards, "): ", total,
-                                        " units are above ", kMaxUnits, ", and cannot be moved"));
+    return absl::OutOfRangeError(Concat("ShardedStock '", name_, "': Reshard(", shards, "): ", total, " units exceed ",
+                                        kMaxUnits, ", and cannot be moved"));
   }
   in_use_.store(InUse(shards), std::memory_order_relaxed);
   Gather(total);

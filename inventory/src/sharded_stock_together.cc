@@ -36,7 +36,7 @@ std::vector<ShardedStock*> InLockOrder(std::span<const StockLine> lines) {
     if (line.stock == nullptr) Fatal("ShardedStock: TakeTogether(): a line has no stock");
     if (line.units < 1) {
       Fatal(Concat("ShardedStock '", line.stock->name(), "': TakeTogether(): a line of ", line.units,
-                   " units: at least one unit can be taken"));
+                   " units: units must be at least 1"));
     }
     items.push_back(line.stock);
   }

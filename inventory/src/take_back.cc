@@ -42,7 +42,7 @@ void Inventory::Core::TakeBack(const LedgerRecord& refused) {
   const OrderBook::Ref record = stripe == nullptr ? nullptr : orders_.FindUndecided(*stripe, refused.order_id);
   if (record == nullptr) {
     internal::Fatal(Concat("Inventory '", name_, "': the ledger refused a record of order ", refused.order_id,
-                           ", which there is not"));
+                           ", which does not exist"));
   }
   switch (refused.kind) {
     case Kind::kReserve:

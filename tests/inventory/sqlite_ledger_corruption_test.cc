@@ -286,7 +286,7 @@ TEST(SqliteLedgerCorruptionTest, Open_MarkWithAFlippedBit_IsDataLossUntilItIsGon
     const std::string path = dir.File("orders.db");
     Killed().CopyTo(path);
     Change(path + ".lock", [at](std::string& mark) { mark[at] ^= 1; });
-    ExpectDataLoss(dir, "orders.db", "the mark of what was acknowledged");
+    ExpectDataLoss(dir, "orders.db", "the acknowledged position");
     std::filesystem::remove(path + ".lock");
     ExpectWhole(path, Killed());
   }
@@ -308,7 +308,7 @@ TEST(SqliteLedgerCorruptionTest, Open_AfterAnotherProgramChangedARow_IsDataLossT
   const TempDir dir;
   Closed().CopyTo(dir.File("orders.db"));
   PlainSql(dir.File("orders.db")).Run("UPDATE orders SET buyer = 'mallory' WHERE order_id = 1");
-  ExpectDataLoss(dir, "orders.db", "its checksum does not fit");
+  ExpectDataLoss(dir, "orders.db", "its checksum does not match");
 }
 
 TEST(SqliteLedgerCorruptionTest, Open_ClosedFileThatIsCutOff_IsDataLoss) {

@@ -66,33 +66,35 @@ TEST(SqliteLedgerDamageTest, Open_Unchanged_IsOk) {
 }
 
 TEST(SqliteLedgerDamageTest, Open_SkusThatDoNotAddUp_IsDataLossNamingIt) {
-  ExpectDataLoss("UPDATE skus SET granted = 7 WHERE sku = 'shoe'", "SKU 'shoe': 7 granted, but by the journal 10");
-  ExpectDataLoss("UPDATE skus SET removed = 0", "SKU 'hat' is not removed, but by the journal it is");
-  ExpectDataLoss("UPDATE skus SET removed = 1 WHERE sku = 'lace'", "SKU 'lace' is removed, but by the journal");
+  ExpectDataLoss("UPDATE skus SET granted = 7 WHERE sku = 'shoe'",
+                 "SKU 'shoe': 7 granted, but 10 according to the journal");
+  ExpectDataLoss("UPDATE skus SET removed = 0", "SKU 'hat' is not removed, but removed according to the journal");
+  ExpectDataLoss("UPDATE skus SET removed = 1 WHERE sku = 'lace'",
+                 "SKU 'lace' is removed, but not according to the journal");
   ExpectDataLoss("DELETE FROM skus WHERE sku = 'lace'", "not in the table of SKUs");
   ExpectDataLoss("INSERT INTO skus VALUES('sock', 0, 1, 0, 0, 0, NULL, NULL, NULL)",
-                 "SKU 'sock' is unknown to the journal");
+                 "SKU 'sock' is not in the journal");
 }
 
 TEST(SqliteLedgerDamageTest, Open_OrdersThatDoNotAddUp_IsDataLossNamingIt) {
   ExpectDataLoss("UPDATE orders SET state = 'cancelled', reserved = 1 WHERE order_id = 1",
-                 "order 1 is of another kind in the table of orders");
+                 "order 1 has another kind in the table of orders");
   ExpectDataLoss("UPDATE orders SET state = 'sold', settled_at_us = 1 WHERE order_id = 2",
-                 "order 2 is sold, but by the journal held");
+                 "order 2 is sold, but held according to the journal");
   ExpectDataLoss("UPDATE orders SET state = 'held', settled_at_us = NULL WHERE order_id = 4",
                  "order 4 ended at another");
   ExpectDataLoss("UPDATE orders SET settled_at_us = settled_at_us + 1 WHERE order_id = 1", "order 1 ended at another");
-  ExpectDataLoss("UPDATE orders SET sku = 'boot' WHERE order_id = 2", "order 2 is of other units");
-  ExpectDataLoss("UPDATE orders SET quantity = 3 WHERE order_id = 2", "order 2 is of other units");
+  ExpectDataLoss("UPDATE orders SET sku = 'boot' WHERE order_id = 2", "order 2 has other units");
+  ExpectDataLoss("UPDATE orders SET quantity = 3 WHERE order_id = 2", "order 2 has other units");
   ExpectDataLoss("DELETE FROM orders WHERE order_id = 2", "order 2 is not in the table of orders");
   ExpectDataLoss("UPDATE orders SET request_id = 'request-1' WHERE order_id = 2",
-                 "order 2: its request id 'request-1' is that of another order");
-  ExpectDataLoss("UPDATE orders SET position = 12 WHERE order_id = 2", "order 2 is granted elsewhere");
+                 "order 2: another order has its request id 'request-1', too");
+  ExpectDataLoss("UPDATE orders SET position = 12 WHERE order_id = 2", "order 2 has another position");
   ExpectDataLoss("DELETE FROM ledger", "the table ledger is empty");
   ExpectDataLoss(
       "INSERT INTO orders SELECT 9, 'another', sku, quantity, buyer, state, reserved, expires_at_us, ttl_us, "
       "created_at_us, settled_at_us, 11 FROM orders WHERE order_id = 1",
-      "order 9 is sold, but by the journal unknown");
+      "order 9 is sold, but unknown according to the journal");
   ExpectDataLoss("PRAGMA ignore_check_constraints = ON; UPDATE orders SET quantity = -4 WHERE order_id = 2",
                  "quick_check");
 }
@@ -107,44 +109,43 @@ TEST(SqliteLedgerDamageTest, Open_RestocksThatDoNotAddUp_IsDataLossNamingIt) {
   ExpectDataLoss("DELETE FROM restocks WHERE order_id = 7", "restock 7 is not the next one in the table", make);
   ExpectDataLoss("DELETE FROM restocks WHERE order_id = 8", "restock 8 is not in the table of restocks", make);
   ExpectDataLoss("UPDATE journal SET order_id = NULL WHERE order_id = 7", "restock 8 is not the next one", make);
-  ExpectDataLoss("UPDATE journal SET order_id = NULL WHERE order_id >= 7", "restock 7 is unknown to the journal", make);
-  ExpectDataLoss("UPDATE restocks SET quantity = 3 WHERE order_id = 7", "restock 7 is of other units", make);
-  ExpectDataLoss("UPDATE restocks SET sku = 'lace' WHERE order_id = 7", "restock 7 is of other units", make);
-  ExpectDataLoss("UPDATE restocks SET at_us = 1 WHERE order_id = 8", "restock 8 is of another time", make);
+  ExpectDataLoss("UPDATE journal SET order_id = NULL WHERE order_id >= 7", "restock 7 is not in the journal", make);
+  ExpectDataLoss("UPDATE restocks SET quantity = 3 WHERE order_id = 7", "restock 7 has other units", make);
+  ExpectDataLoss("UPDATE restocks SET sku = 'lace' WHERE order_id = 7", "restock 7 has other units", make);
+  ExpectDataLoss("UPDATE restocks SET at_us = 1 WHERE order_id = 8", "restock 8 has another time", make);
   ExpectDataLoss("UPDATE restocks SET request_id = 'request-2' WHERE order_id = 8",
-                 "restock 8: its request id 'request-2' is that of another order", make);
+                 "restock 8: another order has its request id 'request-2', too", make);
 }
 
 TEST(SqliteLedgerDamageTest, Open_LinesThatDoNotAddUp_IsDataLossNamingIt) {
-  ExpectDataLoss("DELETE FROM order_lines WHERE order_id = 3 AND sku = 'lace'", "order 3 is of other units");
-  ExpectDataLoss("DELETE FROM order_lines WHERE order_id = 4 AND sku = 'lace'", "order 4 is of other units");
+  ExpectDataLoss("DELETE FROM order_lines WHERE order_id = 3 AND sku = 'lace'", "order 3 has other units");
+  ExpectDataLoss("DELETE FROM order_lines WHERE order_id = 4 AND sku = 'lace'", "order 4 has other units");
   ExpectDataLoss("DELETE FROM order_lines WHERE order_id = 3", "order_lines: the basket 3 has no lines");
   ExpectDataLoss("DELETE FROM order_lines WHERE order_id = 4", "order_lines: the basket 4 has no lines");
-  ExpectDataLoss("UPDATE order_lines SET quantity = 3 WHERE order_id = 4 AND sku = 'lace'",
-                 "order 4 is of other units");
-  ExpectDataLoss("UPDATE order_lines SET sku = 'hat' WHERE order_id = 4 AND sku = 'lace'", "order 4 is of other units");
-  ExpectDataLoss("UPDATE order_lines SET line = 3 WHERE order_id = 4 AND line = 1", "order 4 is of other units");
+  ExpectDataLoss("UPDATE order_lines SET quantity = 3 WHERE order_id = 4 AND sku = 'lace'", "order 4 has other units");
+  ExpectDataLoss("UPDATE order_lines SET sku = 'hat' WHERE order_id = 4 AND sku = 'lace'", "order 4 has other units");
+  ExpectDataLoss("UPDATE order_lines SET line = 3 WHERE order_id = 4 AND line = 1", "order 4 has other units");
   ExpectDataLoss("INSERT INTO order_lines VALUES(2, 1, 'lace', 1)",
-                 "order_lines: there are lines of 2, which is no basket");
+                 "order_lines: there are lines of 2, which is not a basket");
   ExpectDataLoss("INSERT INTO order_lines VALUES(7, 1, 'lace', 1)",
-                 "order_lines: there are lines of 7, which is no basket");
-  ExpectDataLoss("DELETE FROM journal_lines WHERE position = 6 AND line = 2", "order 3 is of other units");
+                 "order_lines: there are lines of 7, which is not a basket");
+  ExpectDataLoss("DELETE FROM journal_lines WHERE position = 6 AND line = 2", "order 3 has other units");
   ExpectDataLoss("DELETE FROM journal_lines WHERE position = 8", "journal_lines: the basket 8 has no lines");
-  ExpectDataLoss("UPDATE journal_lines SET quantity = 1 WHERE position = 8", "order 4 is of other units");
-  ExpectDataLoss("INSERT INTO journal_lines VALUES(10, 1, 'lace', 1)", "there are lines of 10, which is no basket");
+  ExpectDataLoss("UPDATE journal_lines SET quantity = 1 WHERE position = 8", "order 4 has other units");
+  ExpectDataLoss("INSERT INTO journal_lines VALUES(10, 1, 'lace', 1)", "there are lines of 10, which is not a basket");
   ExpectDataLoss("DROP TABLE order_lines", "no such table: order_lines");
 }
 
 TEST(SqliteLedgerDamageTest, Open_JournalThatDoesNotAddUp_IsDataLossNamingIt) {
   ExpectDataLoss("DELETE FROM journal WHERE position = 4", "position 4 is missing");
-  ExpectDataLoss("DELETE FROM journal WHERE position = 10", "SKU 'hat' is removed, but by the journal it is not");
-  ExpectDataLoss("DELETE FROM journal WHERE position >= 9", "order 5 is held, but by the journal unknown");
+  ExpectDataLoss("DELETE FROM journal WHERE position = 10", "SKU 'hat' is removed, but not according to the journal");
+  ExpectDataLoss("DELETE FROM journal WHERE position >= 9", "order 5 is held, but unknown according to the journal");
   ExpectDataLoss(
       "UPDATE journal SET quantity = 40 WHERE position = 4; UPDATE orders SET quantity = 40 WHERE order_id = 1",
       "position 4 (take): it takes 40 units of SKU 'shoe', which has 10");
   ExpectDataLoss("UPDATE journal SET quantity = 6 WHERE position = 10", "SKU 'hat' has 7 units to withdraw, not 6");
   ExpectDataLoss("UPDATE journal SET kind = 'expire' WHERE position = 8",
-                 "order 4 is cancelled, but by the journal expired");
+                 "order 4 is cancelled, but expired according to the journal");
   ExpectDataLoss("UPDATE journal SET kind = 'commit' WHERE position = 7", "position 7 (commit): order 4 is not held");
   ExpectDataLoss("UPDATE journal SET order_id = 1 WHERE position = 5",
                  "position 5 (reserve): order 1 is granted twice");
@@ -155,29 +156,29 @@ TEST(SqliteLedgerDamageTest, Open_JournalThatDoesNotAddUp_IsDataLossNamingIt) {
 
 TEST(SqliteLedgerDamageTest, Open_StartThatDoesNotAddUp_IsDataLossNamingIt) {
   ExpectDataLossOfPruned("UPDATE skus SET sold_forgotten = 2 WHERE sku = 'lace'",
-                         "SKU 'lace': start_available is 8, but start_granted 15 less sold_forgotten 2 less what is "
+                         "SKU 'lace': start_available is 8, but start_granted 15 less sold_forgotten 2 less the units "
                          "held there is 9");
   ExpectDataLossOfPruned("UPDATE skus SET sold_forgotten = 4 WHERE sku = 'lace'",
-                         "SKU 'lace': start_available is 8, but start_granted 15 less sold_forgotten 4 less what is "
+                         "SKU 'lace': start_available is 8, but start_granted 15 less sold_forgotten 4 less the units "
                          "held there is 7");
   // Both, so that the journal leads from the one to the other.
   ExpectDataLossOfPruned("UPDATE skus SET start_granted = 16, granted = granted + 1 WHERE sku = 'lace'",
-                         "SKU 'lace': start_available is 8, but start_granted 16 less sold_forgotten 3 less what is "
+                         "SKU 'lace': start_available is 8, but start_granted 16 less sold_forgotten 3 less the units "
                          "held there is 9");
   ExpectDataLossOfPruned("UPDATE skus SET start_granted = 2001 WHERE sku = 'shoe'",
                          "SKU 'shoe': start_available is 985, but start_granted 2001 less sold_forgotten 1015 less "
-                         "what is held there is 986");
+                         "the units held there is 986");
   ExpectDataLossOfPruned("UPDATE skus SET start_granted = 1, granted = 1 WHERE sku = 'hat'",
-                         "SKU 'hat': start_available is 0, but start_granted 1 less sold_forgotten 0 less what is "
+                         "SKU 'hat': start_available is 0, but start_granted 1 less sold_forgotten 0 less the units "
                          "held there is 1");
   ExpectDataLossOfPruned("UPDATE skus SET start_available = 7 WHERE sku = 'lace'",
-                         "SKU 'lace': start_available is 7, but start_granted 15 less sold_forgotten 3 less what is "
+                         "SKU 'lace': start_available is 7, but start_granted 15 less sold_forgotten 3 less the units "
                          "held there is 8");
   ExpectDataLossOfPruned("DELETE FROM orders WHERE order_id = 1",
-                         "SKU 'lace': start_available is 8, but start_granted 15 less sold_forgotten 3 less what is "
+                         "SKU 'lace': start_available is 8, but start_granted 15 less sold_forgotten 3 less the units "
                          "held there is 12");
   ExpectDataLossOfPruned("UPDATE skus SET start_removed = 0 WHERE sku = 'hat'",
-                         "SKU 'hat' is removed, but by the journal it is not");
+                         "SKU 'hat' is removed, but not according to the journal");
   ExpectDataLossOfPruned(
       "PRAGMA ignore_check_constraints = ON; UPDATE skus SET start_available = NULL WHERE sku = 'lace'", "quick_check");
 }
@@ -185,18 +186,23 @@ TEST(SqliteLedgerDamageTest, Open_StartThatDoesNotAddUp_IsDataLossNamingIt) {
 TEST(SqliteLedgerDamageTest, Open_BoughtThatDoesNotAddUp_IsDataLossNamingIt) {
   ExpectDataLossOfPruned("DELETE FROM bought WHERE buyer = 'buyer-10'",
                          "bought: of SKU 'shoe' 1 of sold_forgotten 1015 have no buyer");
-  ExpectDataLossOfPruned("INSERT INTO bought VALUES('shoe', 'zoe', 2)",
-                         "bought: buyer 'zoe' has 2 units of SKU 'shoe', which has 0 for buyers of old");
+  ExpectDataLossOfPruned(
+      "INSERT INTO bought VALUES('shoe', 'zoe', 2)",
+      "bought: buyer 'zoe' has 2 units of SKU 'shoe', of which forgotten orders have sold only 0 more");
   ExpectDataLossOfPruned("UPDATE bought SET units = 9223372036854775807 WHERE buyer = 'buyer-4'",
-                         "bought: buyer 'buyer-4' has 9223372036854775807 units of SKU 'shoe', which has ");
-  ExpectDataLossOfPruned("INSERT INTO bought VALUES('lace', 'ann', 1)",
-                         "bought: buyer 'ann' has 1 units of SKU 'lace', which has 0 for buyers of old");
-  ExpectDataLossOfPruned("INSERT INTO bought VALUES('hat', 'ann', 1)",
-                         "bought: buyer 'ann' has 1 units of SKU 'hat', which has 0 for buyers of old");
-  ExpectDataLossOfPruned("INSERT INTO bought VALUES('sock', 'ann', 1)",
-                         "bought: buyer 'ann' has 1 units of SKU 'sock', which has 0 for buyers of old");
-  ExpectDataLossOfPruned("UPDATE skus SET per_buyer_limit = 0 WHERE sku = 'shoe'",
-                         "bought: buyer 'buyer-10' has 1 units of SKU 'shoe', which has 0 for buyers of old");
+                         "bought: buyer 'buyer-4' has 9223372036854775807 units of SKU 'shoe', of which forgotten ");
+  ExpectDataLossOfPruned(
+      "INSERT INTO bought VALUES('lace', 'ann', 1)",
+      "bought: buyer 'ann' has 1 units of SKU 'lace', of which forgotten orders have sold only 0 more");
+  ExpectDataLossOfPruned(
+      "INSERT INTO bought VALUES('hat', 'ann', 1)",
+      "bought: buyer 'ann' has 1 units of SKU 'hat', of which forgotten orders have sold only 0 more");
+  ExpectDataLossOfPruned(
+      "INSERT INTO bought VALUES('sock', 'ann', 1)",
+      "bought: buyer 'ann' has 1 units of SKU 'sock', of which forgotten orders have sold only 0 more");
+  ExpectDataLossOfPruned(
+      "UPDATE skus SET per_buyer_limit = 0 WHERE sku = 'shoe'",
+      "bought: buyer 'buyer-10' has 1 units of SKU 'shoe', of which forgotten orders have sold only 0 more");
   ExpectDataLossOfPruned("UPDATE skus SET per_buyer_limit = 5 WHERE sku = 'lace'",
                          "bought: of SKU 'lace' 3 of sold_forgotten 3 have no buyer");
 }

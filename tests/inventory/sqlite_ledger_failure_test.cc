@@ -64,10 +64,10 @@ TEST(SqliteLedgerFailureTest, Append_RecordThatCannotBe_FailsTheLedgerAndLosesNo
   ExpectFailsWith(Take(2, "shoe", INT64_MIN), "quantity > 0");
   ExpectFailsWith(Take(2, "shoe", 7), "takes 7 units of SKU 'shoe', which has 6");
   ExpectFailsWith(Reserve(2, "boot", 1), "unknown SKU 'boot'");
-  ExpectFailsWith(AddSku("shoe", 1), "SKU 'shoe' is there already");
+  ExpectFailsWith(AddSku("shoe", 1), "SKU 'shoe' exists already");
   ExpectFailsWith(AddSku("boot", -1), "begins with -1 units");
   ExpectFailsWith({.kind = Kind::kRestock, .sku = "shoe", .quantity = 0}, "quantity > 0");
-  ExpectFailsWith({.kind = Kind::kRestock, .sku = "shoe", .quantity = INT64_MAX}, "too many to count");
+  ExpectFailsWith({.kind = Kind::kRestock, .sku = "shoe", .quantity = INT64_MAX}, "would overflow");
   ExpectFailsWith({.kind = Kind::kRestock, .sku = "boot", .quantity = 1}, "unknown SKU 'boot'");
   ExpectFailsWith(Settle(Kind::kCommit, 1), "no such order is held");
   ExpectFailsWith(Settle(Kind::kCancel, 7), "no such order is held");

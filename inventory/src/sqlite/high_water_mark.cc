@@ -36,7 +36,7 @@ uint64_t ChecksumOf(std::string_view text) {
 
 absl::Status WriteError() {
   const bool full = errno == ENOSPC || errno == EDQUOT || errno == EFBIG;
-  const absl::Status why = absl::ErrnoToStatus(errno, "cannot write the mark of what was acknowledged");
+  const absl::Status why = absl::ErrnoToStatus(errno, "cannot write the acknowledged position");
   return absl::Status(full ? absl::StatusCode::kResourceExhausted : absl::StatusCode::kUnavailable, why.message());
 }
 
@@ -60,8 +60,8 @@ absl::StatusOr<HighWaterMark> HighWaterMark::Read(int lock) {
       std::sscanf(copy.c_str(), "%12s %20" SCNu64 " session %16" SCNx64 " boot %36s", kind, &mark.position_, &session,
                   boot) < 3) {
     return absl::DataLossError(
-        "the mark of what was acknowledged, in its lock file, is damaged, and so may be other files. If they are in "
-        "order, remove the lock file: then the ledger opens without knowing how far it had come");
+        "the acknowledged position in its lock file is damaged, and other files may be, too. If they are in "
+        "order, remove the lock file: the ledger then opens without checking that position");
   }
   mark.kind_ = std::string_view(kind) == "making" ? Kind::kMaking : Kind::kAcknowledged;
   mark.session_ = static_cast<int64_t>(session);

@@ -30,7 +30,8 @@ absl::StatusOr<bool> JournalReader::Next() {
   row_.at_us = rows_.Int(1);
   const std::optional<LedgerRecord::Kind> kind = KindCalled(rows_.Text(2));
   if (!kind.has_value()) {
-    return absl::DataLossError(Concat("journal: position ", row_.position, " is a '", rows_.Text(2), "'"));
+    return absl::DataLossError(
+        Concat("journal: position ", row_.position, " has the unknown kind '", rows_.Text(2), "'"));
   }
   row_.kind = *kind;
   row_.order_id = static_cast<uint64_t>(rows_.Int(3));

@@ -31,7 +31,7 @@ absl::Status JournalReplay::Begin() {
   for (const LedgerState::Sku& sku : shown_.skus) sold.emplace(sku.sku, sku.sold_forgotten);
   for (const ReplayStart::Sku& sku : start_.skus) {
     const int64_t available = sku.granted - sold[sku.sku];
-    if (available < 0) return bad("SKU '", sku.sku, "' has ", sku.granted, " granted, and more of them sold");
+    if (available < 0) return bad("SKU '", sku.sku, "' has ", sku.granted, " granted, but more units are sold");
     book_.Begin(sku.sku, {.granted = sku.granted, .available = available, .removed = false});
   }
   for (size_t i = 0; i < shown_.orders.size(); ++i) {
@@ -49,7 +49,7 @@ absl::Status JournalReplay::Begin() {
   for (const ReplayStart::Sku& sku : start_.skus) {
     if (const int64_t left = book_.Find(sku.sku)->available; left != sku.available) {
       return bad("SKU '", sku.sku, "': start_available is ", sku.available, ", but start_granted ", sku.granted,
-                 " less sold_forgotten ", sold[sku.sku], " less what is held there is ", left);
+                 " less sold_forgotten ", sold[sku.sku], " less the units held there is ", left);
     }
     if (!sku.removed) continue;
     // All that it had left is gone with it.
@@ -102,9 +102,9 @@ absl::Status JournalReplay::CheckRestock(const JournalRow& row) {
     return differs("is not the next one in the table of restocks");
   }
   if (restock.sku != row.lines[0].sku || restock.quantity != row.lines[0].quantity) {
-    return differs("is of other units in the table of restocks");
+    return differs("has other units in the table of restocks");
   }
-  if (restock.at != absl::FromUnixMicros(row.at_us)) return differs("is of another time in the table of restocks");
+  if (restock.at != absl::FromUnixMicros(row.at_us)) return differs("has another time in the table of restocks");
   ++next_restock_;
   return absl::OkStatus();
 }
@@ -116,15 +116,15 @@ absl::Status JournalReplay::ApplyToOrder(const JournalRow& row) {
   const LedgerState::Order* const found = FindOrder(row.order_id);
   if (found == nullptr) return differs("is not in the table of orders");
   const LedgerState::Order& order = *found;
-  if (!IsOf(order, row)) return differs("is of other units in the table of orders");
+  if (!IsOf(order, row)) return differs("has other units in the table of orders");
 
   const auto index = static_cast<size_t>(found - shown_.orders.data());
   std::optional<OrderState>& state = states_[index];
   const OrderState after = StateAfter(row.kind);
   if (IsGrant(row.kind)) {
     if (state.has_value()) return differs("is granted twice");
-    if (start_.granted_at[index] != row.position) return differs("is granted elsewhere by the table of orders");
-    if (order.reserved == (row.kind == Kind::kTake)) return differs("is of another kind in the table of orders");
+    if (start_.granted_at[index] != row.position) return differs("has another position in the table of orders");
+    if (order.reserved == (row.kind == Kind::kTake)) return differs("has another kind in the table of orders");
     for (const OrderLine& line : row.lines) {
       if (absl::Status taken = book_.Take(line.sku, line.quantity).status(); !taken.ok()) return taken;
     }
@@ -147,23 +147,23 @@ absl::Status JournalReplay::Finish() const {
     const LedgerState::Order& order = shown_.orders[i];
     if (states_[i] == order.state) continue;
     const std::string_view by_journal = states_[i].has_value() ? StateName(*states_[i]) : "unknown";
-    return absl::DataLossError(
-        Concat("order ", order.order_id, " is ", StateName(order.state), ", but by the journal ", by_journal));
+    return absl::DataLossError(Concat("order ", order.order_id, " is ", StateName(order.state), ", but ", by_journal,
+                                      " according to the journal"));
   }
   if (next_restock_ != shown_.restocks.size()) {
-    return absl::DataLossError(
-        Concat("restock ", shown_.restocks[next_restock_].order_id, " is unknown to the journal"));
+    return absl::DataLossError(Concat("restock ", shown_.restocks[next_restock_].order_id, " is not in the journal"));
   }
   for (const LedgerState::Sku& sku : shown_.skus) {
     const SkuStock* const stock = book_.Find(sku.sku);
-    if (stock == nullptr) return absl::DataLossError(Concat("SKU '", sku.sku, "' is unknown to the journal"));
+    if (stock == nullptr) return absl::DataLossError(Concat("SKU '", sku.sku, "' is not in the journal"));
     if (stock->removed != sku.removed) {
-      return absl::DataLossError(Concat("SKU '", sku.sku, "' is ", sku.removed ? "" : "not ",
-                                        "removed, but by the journal it is", stock->removed ? "" : " not"));
+      return absl::DataLossError(Concat("SKU '", sku.sku, "' is ",
+                                        sku.removed ? "removed, but not" : "not removed, but removed",
+                                        " according to the journal"));
     }
     if (stock->granted != sku.granted) {
       return absl::DataLossError(
-          Concat("SKU '", sku.sku, "': ", sku.granted, " granted, but by the journal ", stock->granted));
+          Concat("SKU '", sku.sku, "': ", sku.granted, " granted, but ", stock->granted, " according to the journal"));
     }
   }
   if (book_.size() != shown_.skus.size()) {

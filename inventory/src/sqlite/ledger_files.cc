@@ -77,11 +77,11 @@ absl::StatusOr<LedgerFiles> LedgerFiles::Find(const std::string& path, const Hig
   if (size == 0) return absl::FailedPreconditionError("the file is empty; remove it to begin a new ledger");
   if (!ours) return files;
   files.checked = true;
-  if (size < kPageBytes) return absl::DataLossError("page 1 is cut off");
+  if (size < kPageBytes) return absl::DataLossError("page 1 is truncated");
   // By these SQLite would read other pages than were written.
   if (page[kPageSizeAt] != kPageBytes >> 8 || page[kPageSizeAt + 1] != 0 ||
       page[kReservedBytesAt] != kPageChecksumBytes) {
-    return absl::DataLossError("page 1 is damaged: another page size");
+    return absl::DataLossError("page 1 is damaged: unexpected page size");
   }
   // A page 1 that fits neither was torn by a crash while it was written; then the log has it.
   const bool complete = ReadPageChecksum(page.data()) == PageChecksum(page.data(), 1, LogNeed::kNone);
@@ -101,7 +101,7 @@ absl::Status LedgerFiles::CheckComplete(const std::string& path, const HighWater
   }
   if (need == LogNeed::kNone || log == LogState::kReadable || mark.IsExactFor(session)) return absl::OkStatus();
   return absl::DataLossError(Concat("the file was not closed, and its write-ahead log '", path, "-wal' ", Describe(log),
-                                    ": what was acknowledged may be in it alone"));
+                                    ": acknowledged records may exist only there"));
 }
 
 absl::StatusOr<std::unique_ptr<OpenedLedger>> OpenedLedger::Open(const std::string& path, bool make,
@@ -120,7 +120,9 @@ absl::StatusOr<std::unique_ptr<OpenedLedger>> OpenedLedger::Open(const std::stri
   if (!mark.ok()) return mark.status();
   const absl::StatusOr<LedgerFiles> files = LedgerFiles::Find(resolved, *mark);
   if (!files.ok()) return files.status();
-  if (files->fresh && !make) return absl::NotFoundError("the process that began to make it died, and it holds nothing");
+  if (files->fresh && !make) {
+    return absl::NotFoundError("it is empty, because the process that was creating it ended early");
+  }
   if (files->fresh && mark->kind() == HighWaterMark::Kind::kNone) {
     if (absl::Status status = mark->WriteMaking(); !status.ok()) return status;
   }

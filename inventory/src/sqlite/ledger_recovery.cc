@@ -94,7 +94,9 @@ absl::Status ReadOrders(SqliteDatabase& database, Tables& tables) {
       order.lines = *std::move(of_basket);
     }
     const std::optional<OrderState> state = StateCalled(rows->Text(5));
-    if (!state.has_value()) return absl::DataLossError(Concat("order ", order.order_id, " is '", rows->Text(5), "'"));
+    if (!state.has_value()) {
+      return absl::DataLossError(Concat("order ", order.order_id, " has the unknown state '", rows->Text(5), "'"));
+    }
     order.state = *state;
     if (!rows->IsNull(7)) order.expires_at = absl::FromUnixMicros(rows->Int(7));
     if (!rows->IsNull(8)) order.ttl = absl::Microseconds(rows->Int(8));
@@ -152,7 +154,7 @@ absl::Status CheckBought(const RecoveredLedger& ledger) {
     int64_t& of_sku = left[bought.sku];
     if (bought.units > of_sku) {
       return absl::DataLossError(Concat("bought: buyer '", bought.buyer, "' has ", bought.units, " units of SKU '",
-                                        bought.sku, "', which has ", of_sku, " for buyers of old"));
+                                        bought.sku, "', of which forgotten orders have sold only ", of_sku, " more"));
     }
     of_sku -= bought.units;
   }
@@ -186,8 +188,7 @@ absl::Status FingerprintRequests(RecoveredLedger& ledger) {
   for_each([&](std::string_view what, uint64_t order_id, const std::string& request_id) {
     if (!unique.ok() || std::ranges::find(repeated, fingerprint(request_id)) == repeated.end()) return;
     if (ids.insert(request_id).second) return;
-    unique =
-        absl::DataLossError(Concat(what, order_id, ": its request id '", request_id, "' is that of another order"));
+    unique = absl::DataLossError(Concat(what, order_id, ": another order has its request id '", request_id, "', too"));
   });
   return unique;
 }

@@ -174,7 +174,7 @@ absl::Status PrepareLedgerFile(SqliteDatabase& database, bool fresh) {
                                                 kLedgerSchemaVersion));
   }
   if (!empty && *version != kLedgerSchemaVersion) {
-    return absl::DataLossError(Concat("a ledger of schema version ", *version, ", which there never was"));
+    return absl::DataLossError(Concat("a ledger of schema version ", *version, ", which never existed"));
   }
   const absl::StatusOr<std::string> mode = database.QueryText("PRAGMA journal_mode = WAL");
   if (!mode.ok()) return mode.status();

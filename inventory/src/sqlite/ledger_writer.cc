@@ -42,7 +42,7 @@ absl::StatusOr<LedgerState> LedgerWriter::Recover() {
   // The next log has other salts, so that CheckLog() never takes what a crash has left of this one for its frames.
   const absl::StatusOr<int64_t> busy = database().QueryInt("PRAGMA wal_checkpoint(TRUNCATE)");
   if (!busy.ok()) return busy.status();
-  if (*busy != 0) return absl::FailedPreconditionError("somebody else reads it");
+  if (*busy != 0) return absl::FailedPreconditionError("another connection is reading it");
   if (opened_->files().fresh) {
     absl::Status status = opened_->mark().Begin(found->session, found->last_position);
     // Otherwise a power cut could leave a mark which says that the ledger is still being made.
@@ -92,7 +92,8 @@ void LedgerWriter::Stop() {
   const absl::Status ended = EndLog();
   database().set_checkpoint_on_close(ended.ok());
   if (ended.ok()) return;
-  Log(LogSeverity::kError, Concat("SqliteLedger '", path_, "' was closed with its log: ", ended.message()));
+  Log(LogSeverity::kError,
+      Concat("SqliteLedger '", path_, "' was closed without moving its log into the file: ", ended.message()));
 }
 
 absl::Status LedgerWriter::BeginLog() {

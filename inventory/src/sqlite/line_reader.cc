@@ -19,7 +19,7 @@ absl::Status LineReader::Advance() {
 }
 
 absl::Status LineReader::Astray() const {
-  return absl::DataLossError(Concat(name_, ": there are lines of ", rows_.Int(0), ", which is no basket"));
+  return absl::DataLossError(Concat(name_, ": there are lines of ", rows_.Int(0), ", which is not a basket"));
 }
 
 absl::StatusOr<std::vector<OrderLine>> LineReader::LinesOf(int64_t owner) {

@@ -46,7 +46,7 @@ absl::StatusCode CodeFor(int code, int system_errno) {
 
 absl::Status PageError(uint32_t page) {
   return absl::DataLossError(
-      Concat("page ", page, " is damaged, or was written by another program: its checksum does not fit"));
+      Concat("page ", page, " is damaged, or was written by another program: its checksum does not match"));
 }
 
 // Called right after what failed.
@@ -211,7 +211,7 @@ absl::Status SqliteDatabase::Checkpoint() {
   int moved = 0;
   const int code = sqlite3_wal_checkpoint_v2(connection_.get(), "main", SQLITE_CHECKPOINT_PASSIVE, &frames, &moved);
   if (code != SQLITE_OK) return ErrorOf(connection_.get(), code);
-  if (moved != frames) return absl::FailedPreconditionError("somebody else reads it");
+  if (moved != frames) return absl::FailedPreconditionError("another connection is reading it");
   *log_pages_ = 0;
   return absl::OkStatus();
 }

@@ -53,7 +53,7 @@ const SkuStock* StockBook::Find(const std::string& sku) const {
 StockBook::Result StockBook::Add(const std::string& sku, int64_t quantity) {
   if (quantity < 0) return Refuse(sku, Concat("begins with ", quantity, " units"));
   const auto [entry, added] = stocks_.try_emplace(sku, SkuStock{.granted = quantity, .available = quantity});
-  if (!added) return Refuse(sku, entry->second.removed ? "was removed" : "is there already");
+  if (!added) return Refuse(sku, entry->second.removed ? "was removed" : "exists already");
   changes_.push_back({.entry = &*entry, .before = std::nullopt});
   return &entry->second;
 }
@@ -64,7 +64,7 @@ StockBook::Result StockBook::Restock(const std::string& sku, int64_t quantity) {
   if (quantity < 1) return RefuseQuantity(sku, quantity);
   const int64_t granted = (*entry)->second.granted;
   if (quantity > std::numeric_limits<int64_t>::max() - granted) {
-    return Refuse(sku, Concat("has ", granted, " units granted; ", quantity, " more are too many to count"));
+    return Refuse(sku, Concat("has ", granted, " units granted; ", quantity, " more would overflow"));
   }
   SkuStock& stock = Changing(**entry);
   stock.granted += quantity;

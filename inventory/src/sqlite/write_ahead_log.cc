@@ -132,7 +132,7 @@ absl::StatusOr<LogState> CheckLog(const std::string& path) {
   while (std::fread(bytes.data(), 1, kFrameBytes, file.get()) == kFrameBytes) {
     if (!scan.Next(bytes.data())) continue;
     return absl::DataLossError(Concat("the write-ahead log '", path, "' is damaged: frame ", scan.first_broken(),
-                                      " does not fit, but frame ", scan.number(), " belongs to a later transaction"));
+                                      " is invalid, but frame ", scan.number(), " belongs to a later transaction"));
   }
   if (std::ferror(file.get()) != 0) return failed();
   return scan.number() == 0 ? LogState::kNoHeader : LogState::kReadable;
