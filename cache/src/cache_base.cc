@@ -106,7 +106,7 @@ absl::Status CacheBase::DeadlineError() const {
 }
 
 absl::Status CacheBase::StoppedError() const {
-  return absl::CancelledError(Concat("LoadingCache '", options_.name, "': the caller asked to stop"));
+  return absl::CancelledError(Concat("LoadingCache '", options_.name, "': the caller requested a stop"));
 }
 
 absl::Status CacheBase::HardTimeoutError() const {
@@ -120,7 +120,7 @@ absl::Status CacheBase::NoLoaderError() const {
 }
 
 absl::Status CacheBase::NothingToKeepError() const {
-  return absl::InternalError(Concat(loader_label_, " said not modified where it was given no previous value"));
+  return absl::InternalError(Concat(loader_label_, " returned NotModified() although there was no previous value"));
 }
 
 absl::Status CacheBase::BatchMissError() const {
@@ -129,21 +129,22 @@ absl::Status CacheBase::BatchMissError() const {
 
 absl::Status CacheBase::UpdateRefusedError() const {
   return absl::FailedPreconditionError(
-      Concat("LoadingCache '", options_.name, "': an update within a loader, another update or a strict read"));
+      Concat("LoadingCache '", options_.name,
+             "': UpdateThrough() was called within a loader, another update or a strict read"));
 }
 
 absl::Status CacheBase::WarmUpRefusedError() const {
   return absl::FailedPreconditionError(
-      Concat("LoadingCache '", options_.name, "': a warm-up within a loader, an update or a strict read"));
+      Concat("LoadingCache '", options_.name, "': WarmUp() was called within a loader, an update or a strict read"));
 }
 
 void CacheBase::NoCallbackFatal() const {
-  Fatal(Concat("LoadingCache '", options_.name, "': GetAsync() without a callback"));
+  Fatal(Concat("LoadingCache '", options_.name, "': GetAsync() was called without a callback"));
 }
 
 absl::Status CacheBase::CircleError(std::string_view circle) const {
   return absl::FailedPreconditionError(Concat(
-      "LoadingCache '", options_.name, "': a loader asked for a key whose load waits for the loader's own: ", circle));
+      "LoadingCache '", options_.name, "': a loader requested a key whose load waits for the loader's own: ", circle));
 }
 
 absl::Status CacheBase::ThrownError() const {
@@ -179,7 +180,7 @@ absl::Status CacheBase::StartRefreshThreads() {
 }
 
 void CacheBase::LogNoRefresh(const absl::Status& why) const {
-  Log(LogSeverity::kWarning, Concat("LoadingCache '", options_.name, "': a refresh is left out: ", why.message()));
+  Log(LogSeverity::kWarning, Concat("LoadingCache '", options_.name, "': a refresh is skipped: ", why.message()));
 }
 
 void CacheBase::CheckNotInLoader() const {

@@ -68,7 +68,7 @@ absl::Status LoadingCacheOptions::Validate() const {
   if (load_soft_timeout != absl::InfiniteDuration()) {
     if (stale_if_error == absl::ZeroDuration()) {
       return refuse("load_soft_timeout", Text(load_soft_timeout),
-                    "has no effect with stale_if_error = 0, as no old value may stand in");
+                    "has no effect with stale_if_error = 0, because there is no old value to return");
     }
     if (load_soft_timeout > load_hard_timeout) {
       return refuse("load_soft_timeout", Text(load_soft_timeout),

@@ -24,7 +24,7 @@ struct Cancel : ::testing::Test {
       deadlines.at(run) = load.deadline();
       doors.at(run).Pass();
       if (!errors.at(run).ok()) return errors[run];
-      if (load.stop_token().stop_requested()) return absl::CancelledError("asked to stop");
+      if (load.stop_token().stop_requested()) return absl::CancelledError("requested a stop");
       if (load.time_left() == absl::ZeroDuration()) return absl::DeadlineExceededError("no time left");
       return run + 1;
     });
@@ -253,7 +253,7 @@ TEST_F(RelayTest, GetAll_BatchOfACallerThatGivesUp_WhoWaitsForAKeyLoadsIt) {
   Door door;
   BatchCache batch({}, [&](const std::vector<int>& keys, IntBatch& found) {
     door.Pass();
-    if (found.stop_token().stop_requested()) return absl::CancelledError("asked to stop");
+    if (found.stop_token().stop_requested()) return absl::CancelledError("requested a stop");
     return AddTenfold(keys, found);
   });
   // It may still take what the others have loaded by the time that it looks.
@@ -280,7 +280,7 @@ TEST_F(RelayTest, Get_LeaderGivesUpAndTheLongestWaiterIsBusy_AnotherOneLoads) {
                      return 2;
                    }
                    doors[loads++].Pass();
-                   if (load.stop_token().stop_requested()) return absl::CancelledError("asked to stop");
+                   if (load.stop_token().stop_requested()) return absl::CancelledError("requested a stop");
                    return 1;
                  });
   std::jthread leader([&] { EXPECT_EQ(Text(mixed.Get(1, {.stop = stop.get_token()})), "CANCELLED"); });

@@ -147,7 +147,7 @@ class CacheLoader final : public std::function<absl::StatusOr<Value>(const Key&,
                   "a loader is a function of (const Key&) or (const Key&, LoadContext&) that returns "
                   "absl::StatusOr<Value>");
     constexpr bool kCopyable = std::is_copy_constructible_v<Stored>;
-    static_assert(kCopyable, "a loader has to be copyable: share what is not");
+    static_assert(kCopyable, "a loader must be copyable: capture other objects by std::shared_ptr");
     if constexpr (kTakesContext && kCopyable) {
       return Function(std::forward<F>(function));
     } else if constexpr (kTakesKey && kCopyable) {

@@ -177,7 +177,7 @@ void CacheCore<Key, Value, Hash, Eq>::Deliver(std::shared_ptr<Reply> reply, Answ
   try {
     reply->executor.Schedule([reply] { reply->Call(); });
   } catch (...) {
-    LogThrownBy("an executor, to which GetAsync() hands a callback,");
+    LogThrownBy("an executor, which was to run a callback of GetAsync(),");
     const absl::Status ran = GuardCallback<absl::Status>("a callback of GetAsync()", [&] {
       reply->Call();
       return absl::OkStatus();

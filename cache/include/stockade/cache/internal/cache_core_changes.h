@@ -74,7 +74,7 @@ void CacheCore<Key, Value, Hash, Eq>::InvalidateWithin(const HashedKey& at, Afte
 // A Hash or Eq has thrown, so that it is unknown which entries and loads are meant: all are. Within a catch clause.
 template <typename Key, typename Value, typename Hash, typename Eq>
 void CacheCore<Key, Value, Hash, Eq>::InvalidateUnknown() noexcept {
-  LogThrown("an invalidation takes all entries");
+  LogThrown("an invalidation removes all entries");
   InvalidateAll();
 }
 

@@ -65,7 +65,7 @@ auto CacheCore<Key, Value, Hash, Eq>::MakeAbsence(const HashedKey& at, const abs
     return std::make_unique<Entry>(at.key, at.hash, nullptr, absence, options_.negative_weight, *times,
                                    EachOnce(options.tags));
   } catch (...) {
-    LogThrown("an absence, or an error, is not remembered");
+    LogThrown("an absence or an error is not cached");
     return nullptr;
   }
 }

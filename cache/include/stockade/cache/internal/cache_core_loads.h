@@ -59,7 +59,7 @@ void CacheCore<Key, Value, Hash, Eq>::Offer(Executor* executor, QueuedLoad load)
   try {
     executor->Schedule(std::move(load));
   } catch (...) {  // The task has been destroyed by now, or will be: that answers its flights.
-    LogThrownBy("an executor, to which a load is handed,");
+    LogThrownBy("an executor, which was to run a load,");
   }
 }
 

@@ -67,7 +67,7 @@ void CacheCore<Key, Value, Hash, Eq>::PlanSweep() {
       try {
         executor->Schedule(sweep);
       } catch (...) {
-        LogThrownBy("the refresh_executor, to which a sweep is handed,");
+        LogThrownBy("the refresh_executor, which was to run a sweep,");
         PlanSweep();
       }
     });
