@@ -200,7 +200,7 @@ void LockCore::EndSample(Hold& hold) {
 void LockCore::Reenter(Hold& hold, LockMode mode) const {
   const bool write = mode == LockMode::kExclusive;
   if ((write ? hold.writes_beyond() : hold.reads_beyond()) == kMaxHolds - 1) {
-    identity_.Die("held 16777216 times by one thread: a recursion without an end");
+    identity_.Die("held 16777216 times by one thread: unbounded recursion");
   }
   hold.beyond += write ? Hold::kOneWrite : Hold::kOneRead;
 }

@@ -18,7 +18,7 @@ bool IsPrintableAscii(char c) { return c >= ' ' && c <= '~'; }
 absl::Status LockOptions::Validate() const {
   if (name.size() > kMaxNameBytes) {
     return absl::InvalidArgumentError(
-        internal::Concat("LockOptions.name has ", name.size(), " characters, ", kMaxNameBytes, " are allowed"));
+        internal::Concat("LockOptions.name has ", name.size(), " characters; at most ", kMaxNameBytes, " are allowed"));
   }
   if (!std::all_of(name.begin(), name.end(), IsPrintableAscii)) {
     return absl::InvalidArgumentError(internal::Concat("LockOptions.name '", internal::Printable(name),

@@ -65,7 +65,7 @@ ThreadRecord& ThreadRecord::Make() {
     }
   }
   mine->BecomeFast();
-  if (pthread_setspecific(key, mine) != 0) Fatal("locks: no memory for the end of a thread to be seen");
+  if (pthread_setspecific(key, mine) != 0) Fatal("locks: no memory to detect the end of a thread");
   return *mine;
 }
 

@@ -31,11 +31,13 @@ constexpr std::string_view kRedlock = "redlock:";
 [[maybe_unused]] absl::Status NotBuilt(std::string_view scheme, std::string_view target, std::string_view needs) {
   return absl::UnimplementedError(
       internal::Concat("locks at ", scheme, ": this build of Stockade has no stockade::", target,
-                       ", which is built where CMake finds ", needs, "; install it and build again"));
+                       ", which is built if CMake finds ", needs, "; install it and build again"));
 }
 
 Connected ConnectLocal(std::string_view scheme, std::string_view url, const LockServiceOptions& options) {
-  if (url.size() != scheme.size()) return absl::InvalidArgumentError("the URL local: has nothing behind it");
+  if (url.size() != scheme.size()) {
+    return absl::InvalidArgumentError("the URL local: must have nothing after the colon");
+  }
   return EngineLockService::Create(internal::NewSharedLocalClient(options.clock), options);
 }
 

@@ -26,7 +26,7 @@ LockKind Family(LockKind kind) { return kind == LockKind::kWrite ? LockKind::kRe
 
 absl::Status Overtaken(const HoldKey& hold, uint64_t sequence, uint64_t newest) {
   return absl::AbortedError(
-      Concat(ShownLock(hold.name), ": step ", sequence, " comes after step ", newest, " of owner ", hold.owner));
+      Concat(ShownLock(hold.name), ": step ", sequence, " arrived after step ", newest, " of owner ", hold.owner));
 }
 
 }  // namespace

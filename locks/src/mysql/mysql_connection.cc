@@ -105,7 +105,7 @@ const char* TextOrNull(const std::string& text) { return text.empty() ? nullptr 
 absl::StatusOr<std::unique_ptr<MySqlConnection>> MySqlConnection::Open(const MySqlTarget& target, int stop_fd) {
   static const int library = mysql_library_init(0, nullptr, nullptr);  // Not safe by several threads at once.
   MYSQL* const session = library == 0 ? mysql_init(nullptr) : nullptr;
-  if (session == nullptr) return absl::ResourceExhaustedError("MySQL's connector has no memory");
+  if (session == nullptr) return absl::ResourceExhaustedError("MySQL's connector is out of memory");
   std::unique_ptr<MySqlConnection> connection(new MySqlConnection(session));
   SetOptions(session, target);
 
@@ -125,7 +125,7 @@ absl::StatusOr<std::unique_ptr<MySqlConnection>> MySqlConnection::Open(const MyS
   fcntl(socket, F_SETFL, fcntl(socket, F_GETFL) | O_NONBLOCK);
   // The connector goes on in the clear with a server that has no TLS.
   if (target.tls != MySqlTls::kOff && mysql_get_ssl_cipher(session) == nullptr) {
-    return absl::FailedPreconditionError(Concat("MySQL at ", url.Endpoint(), ": the server has no TLS"));
+    return absl::FailedPreconditionError(Concat("MySQL at ", url.Endpoint(), ": the server does not support TLS"));
   }
   const MySqlReply set = connection->Run(kSessionSettings, deadline, stop_fd);
   if (!set.status.ok()) {

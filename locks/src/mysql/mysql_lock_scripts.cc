@@ -64,7 +64,7 @@ absl::Status Overtaken(std::string_view name) {
 }
 
 absl::Status Unexpected(std::string_view name) {
-  return absl::InternalError(Concat(ShownLock(name), ": MySQL gave no answer that is one"));
+  return absl::InternalError(Concat(ShownLock(name), ": MySQL returned an unexpected result"));
 }
 
 }  // namespace

@@ -33,16 +33,17 @@ absl::Status MySqlLockOptions::Validate() const {
   if (table_prefix.size() > kMaxPrefixBytes || !std::ranges::all_of(table_prefix, IsPrefixByte)) {
     return Invalid(
         "table_prefix", internal::QuotedUrlValue(table_prefix),
-        internal::Concat("has more than ", kMaxPrefixBytes, " bytes, or others than letters, digits and '_'"));
+        internal::Concat("has more than ", kMaxPrefixBytes, " bytes, or bytes other than letters, digits and '_'"));
   }
   if (tls_cert_file.empty() != tls_key_file.empty()) {
     return Invalid(tls_cert_file.empty() ? "tls_key_file" : "tls_cert_file",
-                   tls_cert_file.empty() ? tls_key_file : tls_cert_file, "needs the other of the two");
+                   tls_cert_file.empty() ? tls_key_file : tls_cert_file,
+                   "is set without the other of tls_cert_file and tls_key_file");
   }
   const bool has_ca = !tls_ca_file.empty();
   if (tls == MySqlTls::kOff && (has_ca || !tls_cert_file.empty())) {
     return Invalid(has_ca ? "tls_ca_file" : "tls_cert_file", has_ca ? tls_ca_file : tls_cert_file,
-                   "is given, and tls is off");
+                   "is set, but tls is off");
   }
   if (max_connections < 2 || max_connections > 100) {
     return Invalid("max_connections", std::to_string(max_connections), "is not in 2..100");

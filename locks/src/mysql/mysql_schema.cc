@@ -64,7 +64,7 @@ const std::string& At(const MySqlRow& row, size_t place) {
 absl::Status Wrong(std::string_view prefix, const Table& table, std::string_view what) {
   return absl::FailedPreconditionError(
       Concat("the table `", prefix, table.name, "` ", what,
-             "; make the tables by create_schema, or by the statements of MySqlLockService::Schema()"));
+             "; create the tables with create_schema, or with the statements of MySqlLockService::Schema()"));
 }
 
 // `rows`: see MySqlSchemaQuery(); of any table.
@@ -77,7 +77,7 @@ absl::Status CheckTable(std::string_view prefix, const Table& table, const MySql
   if (found.empty()) return Wrong(prefix, table, "is not there, or the user may not see it");
   const MySqlRow& first = *found.front();
   if (absl::AsciiStrToLower(At(first, 1)) != "innodb") {
-    return Wrong(prefix, table, Concat("is kept by ", At(first, 1), ", not by InnoDB"));
+    return Wrong(prefix, table, Concat("has the engine ", At(first, 1), ", not InnoDB"));
   }
   if (At(first, 2) != kVersion) {
     return Wrong(prefix, table, Concat("has the comment '", At(first, 2), "', not '", kVersion, "'"));
@@ -94,8 +94,8 @@ absl::Status CheckTable(std::string_view prefix, const Table& table, const MySql
     const int64_t key_place = MySqlNumber(**row, 5);
     if (key_place != (i < table.key_columns ? static_cast<int64_t>(i) + 1 : 0)) {
       return Wrong(prefix, table,
-                   Concat("has the column ", column.name, " at place ", key_place,
-                          " of its primary key (0: it is not in it), not where it should be"));
+                   Concat("has the column ", column.name, " at position ", key_place,
+                          " of its primary key (0: not in the key), which is wrong"));
     }
   }
   return absl::OkStatus();

@@ -54,7 +54,7 @@ absl::Status ParseParameters(std::string_view query, MySqlUrl& url, MySqlLockOpt
 absl::Status ParseDatabase(std::string_view path, MySqlUrl& url) {
   if (!path.empty()) path.remove_prefix(1);
   url.database = PercentDecode(path);
-  if (url.database.empty()) return Invalid("there is no /database behind the host");
+  if (url.database.empty()) return Invalid("there is no /database after the host");
   if (url.database.size() > kMaxDatabaseBytes || std::ranges::any_of(url.database, absl::ascii_iscntrl)) {
     return Invalid("database ", QuotedUrlValue(url.database), " has more than ", kMaxDatabaseBytes,
                    " bytes, or control bytes");
@@ -96,7 +96,7 @@ absl::StatusOr<MySqlUrl> ParseMySqlUrl(std::string_view text, MySqlLockOptions& 
     url.host = std::move(endpoint->host);
     url.port = endpoint->port;
   } else if (!parts->hosts.empty() && parts->hosts != "localhost") {
-    return Invalid("a socket is on this machine: before it stands localhost or nothing");
+    return Invalid("with a socket, the host must be localhost or empty");
   }
   if (absl::Status parsed = ParseDatabase(parts->path, url); !parsed.ok()) return parsed;
   return url;

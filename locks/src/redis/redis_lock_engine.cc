@@ -101,10 +101,10 @@ void RedisLockEngine::AwaitReplicas(std::span<LockTry> tries, Instant deadline) 
     const absl::StatusOr<RedisReply>& replicas = replies[2 * i + 1];
     for (LockRenewal* const renewal : batches[i]) {
       absl::Status why = renewal->status.ok() ? replicas.status() : renewal->status;
-      if (why.ok() && !renewal->held) why = absl::UnavailableError("it was lost while replicas were asked");
+      if (why.ok() && !renewal->held) why = absl::UnavailableError("it was lost while replicas had to confirm it");
       if (why.ok() && replicas->integer() < min_replicas_) {
-        why = absl::UnavailableError(Concat(replicas->integer(), " of ", min_replicas_, " replicas said within ",
-                                            absl::FormatDuration(replica_timeout_), " that they have it"));
+        why = absl::UnavailableError(Concat(replicas->integer(), " of ", min_replicas_,
+                                            " replicas confirmed it within ", absl::FormatDuration(replica_timeout_)));
       }
       if (why.ok()) continue;
       LockTry& step = *acquired[static_cast<size_t>(renewal - renewals.data())];

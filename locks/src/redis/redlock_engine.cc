@@ -33,7 +33,7 @@ bool Answered(const absl::StatusOr<RedisReply>& reply) { return reply.ok() || !R
 absl::StatusOr<std::vector<std::string>> EndpointsOf(std::span<const std::string> urls) {
   if (urls.size() < 3 || urls.size() % 2 == 0) {
     return absl::InvalidArgumentError(
-        Concat("RedlockService takes an odd number of servers, 3 at least, not ", urls.size()));
+        Concat("RedlockService needs an odd number of servers, at least 3, not ", urls.size()));
   }
   std::vector<std::string> endpoints;
   std::set<std::string> servers;
@@ -42,10 +42,10 @@ absl::StatusOr<std::vector<std::string>> EndpointsOf(std::span<const std::string
     if (!url.ok()) return url.status();
     const std::string server = url->endpoints.front().ToString();
     if (url->kind != RedisUrl::Kind::kStandalone) {
-      return absl::InvalidArgumentError(Concat("RedlockService takes independent servers, not ", Redacted(*url)));
+      return absl::InvalidArgumentError(Concat("RedlockService needs independent servers, not ", Redacted(*url)));
     }
     if (!servers.insert(server).second) {
-      return absl::InvalidArgumentError(Concat("RedlockService has been given server ", server, " twice"));
+      return absl::InvalidArgumentError(Concat("RedlockService got server ", server, " twice"));
     }
     endpoints.push_back(Concat(server, "/", url->database));
   }
@@ -124,7 +124,7 @@ void RedlockEngine::SendToAll(const RedisCommand& command, absl::Duration timeou
   for (size_t i = 0; i < nodes_.size(); ++i) SendTo(i, command, timeout, answer);
   if (nodes_.size() - away.size() < MajorityOf(nodes_.size())) return;
   for (const size_t i : away) {
-    answer(i, WithUnknownOutcome(absl::UnavailableError("it has not answered yet, nor the last time")));
+    answer(i, WithUnknownOutcome(absl::UnavailableError("it has not answered yet and did not answer the last time")));
   }
 }
 

@@ -26,7 +26,7 @@ struct Failures {
   absl::Status Error(size_t answered, size_t nodes) const {
     // Aborted: a retry with another number will do, which is more than can be said where some have granted it.
     const absl::StatusCode code = absl::IsAborted(error) ? absl::StatusCode::kUnavailable : error.code();
-    return absl::Status(code, Concat(answered, " of ", nodes, " servers answered, and ", MajorityOf(nodes),
+    return absl::Status(code, Concat(answered, " of ", nodes, " servers answered, but ", MajorityOf(nodes),
                                      " must: ", error.message()));
   }
 

@@ -37,7 +37,7 @@ class Choice {
   bool Stands(const absl::Status& answer) {
     if (absl::IsUnavailable(answer)) {
       if (circuit_.Failed()) {
-        internal::Log(LogSeverity::kWarning, Concat(subject_, " goes on with local locks: ", answer.message()));
+        internal::Log(LogSeverity::kWarning, Concat(subject_, " falls back to local locks: ", answer.message()));
       }
       return false;
     }

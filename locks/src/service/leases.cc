@@ -38,7 +38,7 @@ absl::StatusOr<LockLease> ServiceCore::Confirm(const std::shared_ptr<HoldRecord>
     bool held = false;
     (void)SendRelease(answer.hold, record, 0, EngineTimeout(),
                       held);  // If that fails, the next try does not re-enter it.
-    return absl::AbortedError(Concat(ShownLock(record->key.name), ": what it re-entered was lost meanwhile"));
+    return absl::AbortedError(Concat(ShownLock(record->key.name), ": the hold that it re-entered was lost meanwhile"));
   }
   const Instant leased_until = ValidUntil(sent, answer.lease);
   const auto lease = std::make_shared<LeaseState>();
@@ -279,7 +279,7 @@ absl::Status ServiceCore::SendRelease(const HoldKey& key, const std::shared_ptr<
     const Instant now = options_.clock->Now();
     if (now >= give_up_at) {
       return absl::UnavailableError(Concat(ShownLock(key.name), ": ", engine_->id(),
-                                           " did not say in time that it is released: ", release.status.message()));
+                                           " did not confirm the release in time: ", release.status.message()));
     }
     pause.Park(std::min(now + kReleasePause, give_up_at));
   }

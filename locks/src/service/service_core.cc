@@ -77,7 +77,8 @@ void ServiceCore::Shutdown() {
 
 absl::Status ServiceCore::CheckName(std::string_view name) {
   if (!name.empty() && name.size() <= kMaxLockNameBytes) return absl::OkStatus();
-  return absl::InvalidArgumentError(Concat("a lock's name has 1 to ", kMaxLockNameBytes, " bytes, not ", name.size()));
+  return absl::InvalidArgumentError(
+      Concat("the name of a lock must have 1 to ", kMaxLockNameBytes, " bytes, not ", name.size()));
 }
 
 absl::Status ServiceCore::CheckAcquire(std::string_view name, const AcquireOptions& options) const {
@@ -90,7 +91,7 @@ absl::Status ServiceCore::CheckAcquire(std::string_view name, const AcquireOptio
   if (options.require_growing_token && (degraded_ || !engine_->TokensSurviveFailover())) {
     return absl::FailedPreconditionError(
         Concat(ShownLock(name), ": require_growing_token: ", degraded_ ? "a degraded lease" : engine_->kind(),
-               degraded_ ? " has no fencing token" : " does not promise that tokens grow over a failover"));
+               degraded_ ? " has no fencing token" : " does not guarantee that tokens grow across a failover"));
   }
   return absl::OkStatus();
 }

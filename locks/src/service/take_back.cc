@@ -21,7 +21,7 @@ void TakeBack::Add(HoldKey key, std::shared_ptr<HoldRecord> record, Instant unti
   if (!thread_.joinable()) {
     if (const absl::Status started = StartThread(thread_, [this] { Run(); }); !started.ok()) {
       Log(LogSeverity::kWarning,
-          Concat("lock service '", core_.options().name, "': what is to be released waits: ", started.message()));
+          Concat("lock service '", core_.options().name, "': releases are delayed: ", started.message()));
     }
   }
   changed_.notify_one();

@@ -131,7 +131,7 @@ void ZooKeeperConnection::EndSession(std::unique_lock<std::mutex>& lock) {
   const std::shared_ptr<ZooKeeperSession> ended = std::exchange(session_, nullptr);
   why_ =
       absl::UnavailableError(Concat("the session at ", options_.servers, over_ ? " has expired" : " may have expired"));
-  Log(LogSeverity::kWarning, Concat("ZooKeeper: ", why_.message(), ": all that it held is lost"));
+  Log(LogSeverity::kWarning, Concat("ZooKeeper: ", why_.message(), ": all its holds are lost"));
   lock.unlock();
   // Close it at the servers first: an owner that is notified of the end tries again, and must not queue behind its own
   // old node.

@@ -36,7 +36,7 @@ ZooKeeperHolds::Begun ZooKeeperHolds::Begin(LockTry& step, const std::shared_ptr
   }
   if (hold != nullptr) {
     if (step.sequence < hold->newest) {
-      step.status = absl::AbortedError(Concat(ShownLock(key.name), ": step ", step.sequence, " comes after step ",
+      step.status = absl::AbortedError(Concat(ShownLock(key.name), ": step ", step.sequence, " arrived after step ",
                                               hold->newest, " of owner ", key.owner));
       return {};
     }
@@ -227,8 +227,8 @@ ZooKeeperHolds::Lowered ZooKeeperHolds::Lower(const LockRelease& release) {
   if (found == holds_.end()) return {};
   const HoldPtr hold = found->second;
   if (release.sequence < hold->newest) {
-    return {.status = absl::AbortedError(Concat(ShownLock(key.name), ": step ", release.sequence, " comes after step ",
-                                                hold->newest, " of owner ", key.owner))};
+    return {.status = absl::AbortedError(Concat(ShownLock(key.name), ": step ", release.sequence,
+                                                " arrived after step ", hold->newest, " of owner ", key.owner))};
   }
   hold->newest = release.sequence;
   const bool held = hold->state == State::kHeld;

@@ -156,7 +156,7 @@ absl::Status ZooKeeperLockEngine::MakeRoot(ZooKeeperSession& session, Instant un
         made_it = make->Await(*clock_, until, &session)[0].code;
       }
       if (made_it != ZOK && made_it != ZNODEEXISTS) {
-        return ZooKeeperError(Concat("ZooKeeper node ", path, " cannot be made"), made_it);
+        return ZooKeeperError(Concat("ZooKeeper node ", path, " cannot be created"), made_it);
       }
     }
   }

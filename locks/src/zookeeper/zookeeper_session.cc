@@ -37,7 +37,7 @@ void LogClientLine(const char* line) {
   }
   const size_t at = text.find(": ");
   Log(LogSeverity::kWarning, Concat("ZooKeeper client: ", at == std::string_view::npos ? text : text.substr(at + 2),
-                                    before > 0 ? Concat(" (", before, " lines before were left out)") : ""));
+                                    before > 0 ? Concat(" (", before, " lines before it were dropped)") : ""));
 }
 
 }  // namespace
@@ -183,7 +183,7 @@ void ZooKeeperSession::Connected(zhandle_t* handle) {
     // From here on the servers count the shorter time-out, and holders may rely on the longer one.
     Log(LogSeverity::kWarning,
         Concat("ZooKeeper: a server of ", options_.servers, " keeps the session for ", absl::FormatDuration(timeout),
-               ", the one before it for ", absl::FormatDuration(first), ": it is given up"));
+               ", the previous one for ", absl::FormatDuration(first), ": it is given up"));
     return Ended();
   }
   on_event_(Event::kConnected);

@@ -198,8 +198,9 @@ void ZooKeeperTry::TakeBack(absl::Status status) {
 
 void ZooKeeperTry::Fail(int code, bool unknown) {
   const std::string doing = Concat(ShownLock(step_.hold.name), " at ZooKeeper");
-  step_.status = code == ZNONODE ? absl::UnavailableError(Concat(doing, ": its node is deleted whenever it is made"))
-                                 : ZooKeeperError(doing, code);
+  step_.status = code == ZNONODE
+                     ? absl::UnavailableError(Concat(doing, ": its node is deleted each time it is created"))
+                     : ZooKeeperError(doing, code);
   // A node that is looked for may be there, whatever becomes of the looking.
   step_.outcome_unknown = unknown && !SessionOver(code) &&
                           (IsUnanswered(code) || ask_ == Ask::kRecover || hold_->state != ZooKeeperHold::State::kAsked);

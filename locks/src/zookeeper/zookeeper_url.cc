@@ -44,7 +44,7 @@ absl::Status TakeUser(std::string_view user_info, ZooKeeperUrl& url) {
   if (credentials.username.empty() != credentials.password.empty()) {
     return Invalid("user and password go together, as user:password@");
   }
-  if (credentials.username.find(':') != std::string::npos) return Invalid("a user name of ZooKeeper has no ':'");
+  if (credentials.username.find(':') != std::string::npos) return Invalid("a ZooKeeper user name must not have a ':'");
   url.user = std::move(credentials.username);
   url.password = std::move(credentials.password);
   return absl::OkStatus();
@@ -58,12 +58,12 @@ absl::Status TakeRoot(std::string_view path, ZooKeeperUrl& url) {
     const auto [node, following] = SplitAt(*rest, '/');
     const bool printable = std::ranges::all_of(node, [](char byte) { return byte > ' ' && byte < 0x7f; });
     if (node.empty() || node == "." || node == ".." || !printable) {
-      return Invalid("root ", QuotedUrlValue(url.root), " is no path of nodes of printable ASCII");
+      return Invalid("root ", QuotedUrlValue(url.root), " is not a path of nodes of printable ASCII");
     }
     rest = following;
   }
   if (absl::StartsWith(url.root + "/", "/zookeeper/")) {
-    return Invalid("root ", QuotedUrlValue(url.root), " is ZooKeeper's own");
+    return Invalid("root ", QuotedUrlValue(url.root), " is reserved for ZooKeeper");
   }
   return absl::OkStatus();
 }

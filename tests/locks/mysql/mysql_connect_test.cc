@@ -82,8 +82,8 @@ TEST_F(MySqlConnectTest, OtherTables_NameWhatDiffers) {
   expect("stockade_locks MODIFY token INT NOT NULL", "has the column token of type int, not bigint");
   expect("stockade_lock_holds MODIFY sequence BIGINT NOT NULL", "sequence of type bigint, not bigint unsigned");
   expect("stockade_lock_holds MODIFY name VARBINARY(100) NOT NULL", "name of type varbinary(100), not varbinary(256)");
-  expect("stockade_lock_holds DROP PRIMARY KEY, ADD PRIMARY KEY (name, owner)", "has the column kind at place 0");
-  expect("stockade_locks ENGINE=MyISAM", "is kept by MyISAM, not by InnoDB");
+  expect("stockade_lock_holds DROP PRIMARY KEY, ADD PRIMARY KEY (name, owner)", "has the column kind at position 0");
+  expect("stockade_locks ENGINE=MyISAM", "has the engine MyISAM, not InnoDB");
   expect("stockade_locks COMMENT='stockade locks 0'", "has the comment 'stockade locks 0'");
 }
 
@@ -152,7 +152,7 @@ TEST_F(MySqlConnectTest, TlsRequired_TheServerHasNone_IsRefused) {
   const testing::MariaDbServer plain;
   const absl::Status status = Cipher(plain.url() + "?tls=required").status();
   EXPECT_EQ(status.code(), kMissing) << status;
-  EXPECT_THAT(std::string(status.message()), HasSubstr("the server has no TLS"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("the server does not support TLS"));
 }
 
 }  // namespace

@@ -60,7 +60,7 @@ TEST(MySqlUrlTest, Socket_IsInPlaceOfAHost) {
     EXPECT_EQ(url.Endpoint(), "/run/my sql.sock");
     EXPECT_EQ(url.host, "");
   }
-  EXPECT_THAT(Refused("mysql://db/d?socket=/s"), HasSubstr("localhost or nothing"));
+  EXPECT_THAT(Refused("mysql://db/d?socket=/s"), HasSubstr("localhost or empty"));
   EXPECT_THAT(Refused("mysql:///d?socket=/" + std::string(200, 's')), HasSubstr("107 bytes"));
 }
 

@@ -47,7 +47,7 @@ TEST_F(RedisReplicasTest, Try_TheReplicaStandsStill_IsUnavailableAndTakenBack) {
   Holder holder(*engine, "stock");
   const LockTry step = holder.Try();
   EXPECT_EQ(step.status.code(), absl::StatusCode::kUnavailable) << step.status;
-  EXPECT_THAT(std::string(step.status.message()), HasSubstr("lock 'stock': 0 of 1 replicas said within 50ms"));
+  EXPECT_THAT(std::string(step.status.message()), HasSubstr("lock 'stock': 0 of 1 replicas confirmed it within 50ms"));
   EXPECT_FALSE(step.acquired);
   EXPECT_FALSE(step.outcome_unknown);
   EXPECT_EQ(Number({"EXISTS", "stock"}), 0);
@@ -91,7 +91,7 @@ TEST_F(RedisReplicasTest, Acquire_TooFewReplicas_SaysSoAtOnce) {
   for (const absl::Duration wait : {absl::ZeroDuration(), absl::Seconds(60)}) {
     const absl::Status refused = (*locks)->Acquire("stock", {.wait = wait}).status();
     EXPECT_EQ(refused.code(), absl::StatusCode::kUnavailable) << refused;
-    EXPECT_THAT(std::string(refused.message()), HasSubstr(" of 2 replicas said within 1ms"));
+    EXPECT_THAT(std::string(refused.message()), HasSubstr(" of 2 replicas confirmed it within 1ms"));
   }
   EXPECT_THAT(Call({"INFO", "commandstats"}).text, HasSubstr("cmdstat_wait:calls=2,"));
   EXPECT_EQ(Number({"EXISTS", "stock"}), 0);

@@ -215,10 +215,10 @@ TEST_F(LeaseTest, InAForkedChild_CallsAbortAndDestructorsDoNothing) {
 }
 
 TEST_F(LeaseTest, BadArguments_AreNamed) {
-  EXPECT_EQ(service_->Acquire("").status().message(), "a lock's name has 1 to 4096 bytes, not 0");
+  EXPECT_EQ(service_->Acquire("").status().message(), "the name of a lock must have 1 to 4096 bytes, not 0");
   EXPECT_TRUE(absl::IsInvalidArgument(service_->Acquire(std::string(4097, 'x')).status()));
   EXPECT_EQ(service_->Acquire("a", {.lease = absl::Milliseconds(9)}).status().message(),
-            "lease is 0 or from 10ms to 8760h, not 9ms");
+            "lease must be 0 or from 10ms to 8760h, not 9ms");
   EXPECT_TRUE(absl::IsInvalidArgument(service_->Acquire("a", {.lease = -absl::Seconds(1)}).status()));
   EXPECT_TRUE(absl::IsInvalidArgument(service_->Acquire("a", {.lease = absl::InfiniteDuration()}).status()));
   EXPECT_TRUE(absl::IsInvalidArgument(service_->Acquire("a", {.owner = LockOwner(kNoOwner)}).status()));

@@ -50,7 +50,7 @@ TEST(ParseZooKeeperUrlTest, Malformed_SaysWhatAndNotThePassword) {
       {"zookeeper://user:secret@zk1/a//b", "/a//b"},
       {"zookeeper://user:secret@zk1/a/../b", "/a/../b"},
       {"zookeeper://user:secret@zk1/a%20b", "/a b"},
-      {"zookeeper://user:secret@zk1/zookeeper/x", "ZooKeeper's own"},
+      {"zookeeper://user:secret@zk1/zookeeper/x", "reserved for ZooKeeper"},
       {"zookeeper://user:secret@zk1?tick=1", "tick_ms"},
       {"zookeeper://user:secret@zk1?tick_ms=0", "tick_ms = '0'"},
       {"zookeeper://user:secret@zk1?session_timeout_ms=2s", "session_timeout_ms = '2s'"},
