@@ -149,7 +149,7 @@ std::string RedactedQuery(const RedisUrl& url, bool is_unix) {
 absl::StatusOr<RedisUrl> ParseRedisUrl(std::string_view text) {
   if (absl::Status checked = internal::CheckUrlBytes(kWhat, text, kMaxRedisUrlBytes); !checked.ok()) return checked;
   const size_t separator = text.find("://");
-  if (separator == npos) return Invalid("a scheme and '://' are missing");
+  if (separator == npos) return Invalid("there is no '://' after a scheme");
   const absl::StatusOr<Scheme> scheme = ParseScheme(text.substr(0, separator));
   if (!scheme.ok()) return scheme.status();
   const absl::StatusOr<internal::UrlParts> parts = internal::SplitUrl(kWhat, text.substr(separator + 3));

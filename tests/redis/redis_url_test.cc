@@ -102,8 +102,8 @@ TEST(ParseRedisUrlTest, UnixSocket_HasItsPathAndParameters) {
 }
 
 TEST(ParseRedisUrlTest, UnixWithoutAPath_IsRefused) {
-  EXPECT_THAT(Refused("unix://"), HasSubstr("no path"));
-  EXPECT_THAT(Refused("unix:///"), HasSubstr("no path"));
+  EXPECT_THAT(Refused("unix://"), HasSubstr("needs the path"));
+  EXPECT_THAT(Refused("unix:///"), HasSubstr("needs the path"));
   EXPECT_THAT(Refused("unix://host/run/redis.sock"), HasSubstr("between unix:// and the path"));
   EXPECT_THAT(Refused("unix:///run/a%00b"), HasSubstr("socket '/run/a\\000b' has control bytes"));
 }
@@ -130,9 +130,9 @@ TEST(ParseRedisUrlTest, Sentinels_HaveAMasterNameAndTheirOwnPort) {
 }
 
 TEST(ParseRedisUrlTest, SentinelsWithoutAMasterName_AreRefused) {
-  EXPECT_THAT(Refused("redis+sentinel://s1"), HasSubstr("no /master-name"));
-  EXPECT_THAT(Refused("redis+sentinel://s1/"), HasSubstr("no /master-name"));
-  EXPECT_THAT(Refused("redis+sentinel://s1//2"), HasSubstr("no /master-name"));
+  EXPECT_THAT(Refused("redis+sentinel://s1"), HasSubstr("needs a /master-name"));
+  EXPECT_THAT(Refused("redis+sentinel://s1/"), HasSubstr("needs a /master-name"));
+  EXPECT_THAT(Refused("redis+sentinel://s1//2"), HasSubstr("needs a /master-name"));
   EXPECT_THAT(Refused("redis+sentinel://s1/ma%0ain"), HasSubstr("master name 'ma\\nin' has control bytes"));
   EXPECT_THAT(Refused("redis+sentinel://s1/main/2/3"), HasSubstr("database '2/3'"));
 }
