@@ -46,7 +46,7 @@ absl::StatusOr<std::vector<Acknowledgement>> ReadAckLog(const std::string& path)
       words >> answer.request_id;
     }
     if (!words || (kind != "reserved" && kind != "sold")) {
-      return absl::DataLossError(absl::StrCat(path, ": line ", answers.size() + 1, " is no acknowledgement"));
+      return absl::DataLossError(absl::StrCat(path, ": line ", answers.size() + 1, " is not an acknowledgement"));
     }
     answers.push_back(std::move(answer));
   }

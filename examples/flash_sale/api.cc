@@ -49,10 +49,10 @@ bool IsLoopback(std::string_view authority) {
 std::optional<ApiError> RefusalOfOrigin(const Request& head) {
   if (head.get_header_value_count("Host") != 1) return ApiError{400, "bad_host", "exactly one Host is required"};
   const std::string host = head.get_header_value("Host");
-  if (!IsLoopback(host)) return ApiError{403, "foreign_host", "this is served to 127.0.0.1 and localhost alone"};
+  if (!IsLoopback(host)) return ApiError{403, "foreign_host", "this is served only to 127.0.0.1 and localhost"};
   if (head.get_header_value_count("Origin") > 1 ||
       (head.has_header("Origin") && !absl::EqualsIgnoreCase(head.get_header_value("Origin"), "http://" + host))) {
-    return ApiError{403, "foreign_origin", "this is served to its own page alone"};
+    return ApiError{403, "foreign_origin", "this is served only to its own page"};
   }
   return std::nullopt;
 }
@@ -76,10 +76,10 @@ std::optional<ApiError> RefusalOfBody(const Request& head) {
   }
   if (head.get_header_value_count("Content-Length") > 1 || error != std::errc() ||
       rest != length.data() + length.size()) {
-    return ApiError{400, "bad_length", "Content-Length is no number"};
+    return ApiError{400, "bad_length", "Content-Length is not a number"};
   }
   if (head.has_header("Content-Encoding") || !IsJson(head.get_header_value("Content-Type"))) {
-    return ApiError{415, "not_json", "the body is to be plain application/json"};
+    return ApiError{415, "not_json", "the body must be application/json"};
   }
   return std::nullopt;
 }
@@ -107,16 +107,15 @@ ApiError ErrorOf(const absl::Status& status) {
   switch (stockade::RefusalOf(status)) {
     case Refusal::kSoldOut: return {409, "sold_out", "fewer units are left than wanted"};
     case Refusal::kAllHeld: return {409, "all_held", "fewer units are free than wanted, but some are only held"};
-    case Refusal::kBuyerLimit: return {409, "buyer_limit", "the buyer would have more than one may"};
-    case Refusal::kRequestMismatch:
-      return {422, "key_reused", "the Idempotency-Key was used before, with another body"};
+    case Refusal::kBuyerLimit: return {409, "buyer_limit", "the buyer would exceed the limit per buyer"};
+    case Refusal::kRequestMismatch: return {422, "key_reused", "the Idempotency-Key was used before with another body"};
     case Refusal::kRequestForgotten: return {422, "key_forgotten", "the Idempotency-Key was used too long ago"};
-    case Refusal::kUnavailable: return {503, "ledger_unavailable", "the order cannot be written down now"};
+    case Refusal::kUnavailable: return {503, "ledger_unavailable", "the order cannot be recorded now"};
     default: break;
   }
   if (absl::IsNotFound(status)) return {404, "unknown_product", "there is no such product"};
   std::fprintf(stderr, "flash_sale: %s\n", std::string(status.message()).c_str());
-  return {500, "internal", "something went wrong here"};
+  return {500, "internal", "internal error"};
 }
 
 // Cut off from what the page may ask for: this server alone.
@@ -138,11 +137,11 @@ std::optional<ApiError> Api::Refusal(const Request& head) {
   if (auto foreign = RefusalOfOrigin(head)) return foreign;
   if (!IsKnownPath(head.path)) return ApiError{404, "not_found", "there is nothing at this path"};
   if (head.path != "/orders") {
-    if (!IsReading(head)) return ApiError{405, "method_not_allowed", "this is only read", "GET, HEAD"};
+    if (!IsReading(head)) return ApiError{405, "method_not_allowed", "this is read-only", "GET, HEAD"};
     if (MayHaveBody(head)) return ApiError{400, "unexpected_body", "this takes no body"};
     return std::nullopt;
   }
-  if (head.method != "POST") return ApiError{405, "method_not_allowed", "orders are posted", "POST"};
+  if (head.method != "POST") return ApiError{405, "method_not_allowed", "orders need the method POST", "POST"};
   if (auto refused = RefusalOfBody(head)) return refused;
   if (head.get_header_value_count("Idempotency-Key") != 1 || !IsToken(head.get_header_value("Idempotency-Key"))) {
     return ApiError{400, "bad_key", "an Idempotency-Key of 1 to 64 printable characters without blanks is required"};
@@ -229,7 +228,8 @@ void Api::TakeOrder(const Request& request, Response& response) {
     if (shop == nullptr) return Answer(Closed(), response);
     // The other half's load has no such rivals, and the referee does not see them: it would call refusals wrong.
     if (purchase->product == board_->facts.product && board_->stockade.stage() != Stage::kDone) {
-      return Answer({409, "sale_is_on", "until the run is done this product is for its own buyers"}, response);
+      return Answer({409, "sale_is_on", "this product is reserved for the demo's own buyers until the run ends"},
+                    response);
     }
     const absl::StatusOr<stockade::Order> order = shop->Buy(*purchase);
     if (!order.ok()) return Answer(ErrorOf(order.status()), response);

@@ -19,8 +19,8 @@ ApiError ErrorOfStatus(int status) {
   switch (status) {
     case 413: return {413, "body_too_large", "the body has more than 4096 bytes"};
     case 414: return {414, "path_too_long", "the request's first line is too long"};
-    case 500: return {500, "internal", "something went wrong here"};
-    default: return {status, "bad_request", "the request is no HTTP that is understood here"};
+    case 500: return {500, "internal", "internal error"};
+    default: return {status, "bad_request", "the request is not HTTP that this server supports"};
   }
 }
 

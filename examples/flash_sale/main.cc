@@ -47,7 +47,7 @@ void TellFaults(const StockAudit& audit) {
     std::fprintf(stderr, "flash_sale: %s\n", audit.faults[i].c_str());
   }
   if (audit.faults.size() > kMostFaultsTold) {
-    std::fprintf(stderr, "flash_sale: and %zu faults more\n", audit.faults.size() - kMostFaultsTold);
+    std::fprintf(stderr, "flash_sale: and %zu more faults\n", audit.faults.size() - kMostFaultsTold);
   }
 }
 

@@ -88,22 +88,22 @@ absl::StatusOr<Options> ParseOptions(int argc, char** argv) {
 
 const char* UsageText() {
   return R"txt(usage: flash_sale [options]
-Page views and a flash sale, twice under the same load: as most services are written, then with Stockade.
+Runs page views and a flash sale twice under the same load: in a typical naive implementation, then with Stockade.
 
-  --trace FILE   page views to replay: a decimal product id a line, plain or gzip (default: seeded Zipf)
+  --trace FILE   page views to replay: one decimal product id per line, plain or gzip (default: seeded Zipf)
   --viewers N    threads that view pages (32)
   --buyers N     buyers in the sale (50000)
   --stock N      units for sale (2000)
-  --shards N     shards of the stock (8)
-  --seconds N    how long the page views of each half last (6); the sale opens after a third of it
-  --seed N       of every random choice (1)
-  --dir DIR      where the databases are made (default: a fresh temporary directory)
-  --port N       of /metrics, and of what --serve serves, on 127.0.0.1 (9464; 0: a free one)
-  --serve        show the run on a page, with a JSON API of the Stockade shop; stay up until SIGINT or SIGTERM
-  --audit DIR    only audit the ledger that an earlier run, perhaps killed, left in DIR
-  --help         this
+  --shards N     number of shards of the stock (8)
+  --seconds N    duration of the page views of each half (6); the sale opens after a third of it
+  --seed N       seed of all random numbers (1)
+  --dir DIR      directory for the databases (default: a new temporary directory)
+  --port N       port of /metrics and --serve on 127.0.0.1 (9464; 0: a free port)
+  --serve        serve a web page of the run and a JSON API of the Stockade shop, until SIGINT or SIGTERM
+  --audit DIR    only audit the ledger that an earlier (perhaps killed) run left in DIR
+  --help         print this text
 
-Exit status: 0 the audit holds, 1 it does not, 2 bad input or something that could not be used.
+Exit status: 0 the audit passed, 1 it failed, 2 invalid input or an unusable file, directory or port.
 )txt";
 }
 

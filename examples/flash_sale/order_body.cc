@@ -22,7 +22,7 @@ constexpr int kMostDepth = 1;
 absl::StatusOr<uint64_t> Number(const json& value, const char* field, uint64_t least, uint64_t most) {
   // Unsigned is what the parser makes of all that have no minus, no fraction and no exponent, and are not too large.
   if (!value.is_number_unsigned() || value.get<uint64_t>() < least || value.get<uint64_t>() > most) {
-    return absl::InvalidArgumentError(absl::StrCat(field, " is no whole number from ", least, " to ", most));
+    return absl::InvalidArgumentError(absl::StrCat(field, " is not a whole number from ", least, " to ", most));
   }
   return value.get<uint64_t>();
 }
@@ -47,8 +47,8 @@ absl::StatusOr<Purchase> ParseOrderBody(const std::string& body) {
   };
   const json order = json::parse(body, plain, /*allow_exceptions=*/false);
   if (too_deep) return absl::InvalidArgumentError("a field of the body is an object or an array");
-  if (order.is_discarded()) return absl::InvalidArgumentError("the body is no JSON");
-  if (!order.is_object()) return absl::InvalidArgumentError("the body is no JSON object");
+  if (order.is_discarded()) return absl::InvalidArgumentError("the body is not JSON");
+  if (!order.is_object()) return absl::InvalidArgumentError("the body is not a JSON object");
   if (twice) return absl::InvalidArgumentError("the body has a field twice");
 
   Purchase purchase;
@@ -65,7 +65,7 @@ absl::StatusOr<Purchase> ParseOrderBody(const std::string& body) {
       purchase.quantity = static_cast<int64_t>(*quantity);
     } else if (field == "buyer") {
       if (!value.is_string() || !IsToken(value.get_ref<const std::string&>())) {
-        return absl::InvalidArgumentError("buyer is no string of 1 to 64 printable characters without blanks");
+        return absl::InvalidArgumentError("buyer is not a string of 1 to 64 printable characters without blanks");
       }
       purchase.buyer = value.get<std::string>();
     } else {

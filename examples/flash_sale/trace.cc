@@ -54,12 +54,12 @@ class LineParser {
     const char* const end = line_.data() + line_.size();
     const auto [rest, error] = std::from_chars(line_.data(), end, key);
     if (error != std::errc{} || rest != end) {
-      return Bad(path_, absl::StrCat("line ", line_number_, " is no key: '", absl::CEscape(line_),
+      return Bad(path_, absl::StrCat("line ", line_number_, " is not a key: '", absl::CEscape(line_),
                                      "' (a key is a decimal number)"));
     }
     // SQLite's integers are signed.
     if (key > static_cast<ProductId>(std::numeric_limits<int64_t>::max())) {
-      return Bad(path_, absl::StrCat("line ", line_number_, " is no key: ", line_, " is above 2^63 - 1"));
+      return Bad(path_, absl::StrCat("line ", line_number_, " is not a key: ", line_, " is above 2^63 - 1"));
     }
     if (views_.size() == kMostViews) return Bad(path_, absl::StrCat("more than ", kMostViews, " lines"));
     views_.push_back(key);
@@ -98,7 +98,7 @@ absl::StatusOr<std::vector<ProductId>> ReadTrace(const std::string& path) {
     return Bad(path, code == Z_ERRNO ? std::strerror(errno) : absl::StrCat("damaged gzip: ", text));
   }
   if (absl::Status finished = parser.Finish(); !finished.ok()) return finished;
-  if (views.empty()) return Bad(path, "empty: there is no page view in it");
+  if (views.empty()) return Bad(path, "empty: it has no page views");
   return views;
 }
 

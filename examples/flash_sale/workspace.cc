@@ -35,11 +35,11 @@ absl::StatusOr<Workspace> MakeWorkspace(const std::string& dir) {
   if (dir.empty()) return MakeTemporary();
   std::error_code error;
   std::filesystem::create_directories(dir, error);
-  if (error) return absl::UnavailableError(absl::StrCat("cannot make ", dir, ": ", error.message()));
+  if (error) return absl::UnavailableError(absl::StrCat("cannot create ", dir, ": ", error.message()));
   Workspace workspace(dir);
   for (const std::string& file : {workspace.ledger, workspace.ack_log, workspace.catalogue, workspace.naive_orders}) {
     if (std::filesystem::exists(std::filesystem::symlink_status(file, error))) {
-      return absl::AlreadyExistsError(absl::StrCat(file, " is there already, from another run: name another --dir"));
+      return absl::AlreadyExistsError(absl::StrCat(file, " exists already, from another run: choose another --dir"));
     }
   }
   if (absl::Status writable = CheckWritable(dir); !writable.ok()) return writable;

@@ -30,17 +30,17 @@ constexpr int kSomeOrderHasNot = 1;
 constexpr int kFailed = 2;
 
 constexpr char kUsage[] = R"txt(usage: grab_order [options]
-Ten drivers on two services grab the same order at the same moment: exactly one gets it.
+Ten drivers on two services try to take the same order at the same moment: exactly one gets it.
 
-  --locks URL    where the locks are (default: local:)
+  --locks URL    server for the locks (default: local:)
                    local:  in this process, without a server
                    redis://, unix://, redis+sentinel://, redis+cluster://
                    zookeeper://HOST[:PORT][,HOST...][/CHROOT]
                    mysql://USER[:PASSWORD]@HOST[:PORT]/DATABASE  with ?create_schema=1 the first time
-  --orders N     how many orders, one after another, 1 to 100000 (5)
-  --help         this
+  --orders N     number of orders, one after another, 1 to 100000 (5)
+  --help         print this text
 
-Exit status: 0 each order was given to exactly one driver, 1 otherwise, 2 bad input or something that could not be used.
+Exit status: 0 each order was given to exactly one driver, 1 otherwise, 2 invalid input or an unusable server.
 )txt";
 
 struct Options {

@@ -17,6 +17,6 @@ int main(int argc, char** argv) {
     std::cerr << status << "\n";
     return 1;
   }
-  std::cout << argv[1] << ": nothing is damaged\n";
+  std::cout << argv[1] << ": no damage found\n";
   return 0;
 }

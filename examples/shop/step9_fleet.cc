@@ -50,7 +50,7 @@ FleetPlan PlanOf(char** argv) {
 
 void Await(const std::function<bool()>& is_so) {
   for (const absl::Time limit = absl::Now() + absl::Minutes(1); !is_so(); absl::SleepFor(absl::Milliseconds(5))) {
-    if (absl::Now() > limit) OrExit(absl::DeadlineExceededError("a process of the fleet does not go on"));
+    if (absl::Now() > limit) OrExit(absl::DeadlineExceededError("a process of the fleet makes no progress"));
   }
 }
 
@@ -59,7 +59,7 @@ std::vector<Process> StartFleet(FleetPlan plan, shop::Warehouse& warehouse) {
   std::vector<Process> fleet;
   plan.fate = Fate::kPausedInTheJob;
   fleet.push_back(Start(plan));
-  if (!fleet[0].Await().stopped) OrExit(absl::InternalError("process 1 was to be paused"));
+  if (!fleet[0].Await().stopped) OrExit(absl::InternalError("process 1 should have been paused"));
 
   plan.number = 2;
   plan.fate = Fate::kNone;
@@ -71,7 +71,7 @@ std::vector<Process> StartFleet(FleetPlan plan, shop::Warehouse& warehouse) {
   plan.number = 3;
   plan.fate = Fate::kKilledWithAnAllotment;
   Process killed = Start(plan);
-  if (killed.Await().signal != SIGKILL) OrExit(absl::InternalError("process 3 was to be killed"));
+  if (killed.Await().signal != SIGKILL) OrExit(absl::InternalError("process 3 should have been killed"));
   plan.fate = Fate::kNone;
   fleet.push_back(Start(plan));
   return fleet;

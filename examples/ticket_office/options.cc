@@ -45,7 +45,7 @@ absl::Status SetOption(const std::string& name, const std::string& text, Options
   }
   if (text.starts_with("local:")) {
     return absl::InvalidArgumentError(
-        absl::StrCat("--locks ", text, ": locks of one process, and each seller is a process"));
+        absl::StrCat("--locks ", text, ": these locks are local to one process, but each seller is a process"));
   }
   options.locks = text;
   return absl::OkStatus();
@@ -86,25 +86,26 @@ absl::StatusOr<Options> ParseOptions(int argc, char** argv) {
 
 const char* UsageText() {
   return R"txt(usage: ticket_office [options]
-Several processes sell tickets that are a plain number in Redis: without a lock, with three that people write, with Stockade's.
+Several processes sell tickets, which are a plain number in Redis: without a lock, with three common home-made locks,
+and with Stockade's lock.
 
-  --redis URL       where the number is kept: redis://, unix://, redis+sentinel://, redis+cluster:// (default: a
-                    redis-server of its own, started and stopped)
-  --locks URL       where Stockade's locks are, those of (e) (default: beside the tickets)
+  --redis URL       Redis with the number: redis://, unix://, redis+sentinel://, redis+cluster:// (default: the
+                    program starts and stops its own redis-server)
+  --locks URL       server for Stockade's locks in scenario e (default: the one with the tickets)
                       redis://, unix://, redis+sentinel://, redis+cluster://
                       zookeeper://HOST[:PORT][,HOST...]  with ?session_timeout_ms=10000 at ZooKeeper's usual tick of 2 s
                       mysql://USER[:PASSWORD]@HOST[:PORT]/DATABASE  with ?create_schema=1 the first time
-  --tickets N       how many there are, 2 to 1000 (20)
-  --sellers N       how many processes sell them, 3 to 32 (4)
-  --scenario X      only this one (default: all)
+  --tickets N       number of tickets, 2 to 1000 (20)
+  --sellers N       number of processes that sell them, 3 to 32 (4)
+  --scenario X      run only this scenario (default: all)
                       a  no lock
-                      b  SET NX without expiry, and a holder that crashes
-                      c  SET NX with expiry, and a holder that is paused past it
-                      d  the same, released by DEL without a look at whose it is
+                      b  SET NX without expiry, and a holder crashes
+                      c  SET NX with expiry, and a holder is paused past it
+                      d  the same, released by DEL without checking the owner
                       e  Stockade's lock, with the crash and the pause
-  --help            this
+  --help            print this text
 
-Exit status: 0 a to d went wrong and e did not, 1 otherwise, 2 bad input or something that could not be used.
+Exit status: 0 a to d failed and e did not, 1 otherwise, 2 invalid input or an unusable server.
 )txt";
 }
 

@@ -28,20 +28,20 @@ absl::Status Sellers::AwaitPaused(size_t seller) {
   absl::StatusOr<Process::State> state = Await(seller);
   if (!state.ok()) return state.status();
   if (state->stopped) return absl::OkStatus();
-  return absl::InternalError(absl::StrCat("seller ", seller, " went home and was to be paused"));
+  return absl::InternalError(absl::StrCat("seller ", seller, " ended, but should have been paused"));
 }
 
 absl::Status Sellers::AwaitCrashed(size_t seller) {
   const Process::State state = processes_[seller].Await();
   if (state.signal == SIGKILL) return absl::OkStatus();
-  return absl::InternalError(absl::StrCat("seller ", seller, " was to crash and did not"));
+  return absl::InternalError(absl::StrCat("seller ", seller, " should have crashed, but did not"));
 }
 
 absl::Status Sellers::AwaitHome(size_t seller) {
   absl::StatusOr<Process::State> state = Await(seller);
   if (!state.ok()) return state.status();
   if (!state->stopped) return absl::OkStatus();
-  return absl::InternalError(absl::StrCat("seller ", seller, " was stopped by somebody else"));
+  return absl::InternalError(absl::StrCat("seller ", seller, " was stopped by another process"));
 }
 
 absl::Status Sellers::AwaitAllHome() {

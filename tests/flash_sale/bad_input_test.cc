@@ -72,13 +72,13 @@ TEST(FlashSaleBadInputTest, Trace_Directory_IsRefused) {
 TEST(FlashSaleBadInputTest, Trace_Empty_IsRefused) { ExpectTraceRefused("", "empty"); }
 
 TEST(FlashSaleBadInputTest, Trace_LineThatIsNoKey_IsNamed) {
-  ExpectTraceRefused("1\n2\nthree\n4\n", "line 3 is no key: 'three'");
-  ExpectTraceRefused("1\n\n2\n", "line 2 is no key: ''");
-  ExpectTraceRefused("-1\n", "line 1 is no key: '-1'");
-  ExpectTraceRefused("1\n2 3\n", "line 2 is no key: '2 3'");
-  ExpectTraceRefused("1\n9223372036854775808\n", "line 2 is no key");
-  ExpectTraceRefused(std::string("1\n\0\n", 4), "line 2 is no key: '\\000'");
-  ExpectTraceRefused("1\n" + std::string(1'000'000, '7'), "line 2 is no key");
+  ExpectTraceRefused("1\n2\nthree\n4\n", "line 3 is not a key: 'three'");
+  ExpectTraceRefused("1\n\n2\n", "line 2 is not a key: ''");
+  ExpectTraceRefused("-1\n", "line 1 is not a key: '-1'");
+  ExpectTraceRefused("1\n2 3\n", "line 2 is not a key: '2 3'");
+  ExpectTraceRefused("1\n9223372036854775808\n", "line 2 is not a key");
+  ExpectTraceRefused(std::string("1\n\0\n", 4), "line 2 is not a key: '\\000'");
+  ExpectTraceRefused("1\n" + std::string(1'000'000, '7'), "line 2 is not a key");
 }
 
 TEST(FlashSaleBadInputTest, Trace_DamagedGzip_IsRefused) {
@@ -107,7 +107,7 @@ TEST(FlashSaleBadInputTest, Dir_NotADirectory_IsRefused) {
   const TempDir dir;
   WriteFile(dir.File("file"), "");
   ExpectRefused(RunDemo({"--dir", dir.File("file"), "--port", "0"}), dir.File("file"));
-  ExpectRefused(RunDemo({"--dir", dir.File("file") + "/below", "--port", "0"}), "cannot make");
+  ExpectRefused(RunDemo({"--dir", dir.File("file") + "/below", "--port", "0"}), "cannot create");
 }
 
 TEST(FlashSaleBadInputTest, Dir_ThatCannotBeWritten_IsRefused) {
@@ -118,7 +118,7 @@ TEST(FlashSaleBadInputTest, Dir_ThatCannotBeWritten_IsRefused) {
 TEST(FlashSaleBadInputTest, Dir_WithALedger_IsRefusedAndUnchanged) {
   const TempDir dir;
   WriteFile(dir.File("ledger.db"), "of another run");
-  ExpectRefused(RunDemo({"--dir", dir.path(), "--port", "0"}), "ledger.db is there already");
+  ExpectRefused(RunDemo({"--dir", dir.path(), "--port", "0"}), "ledger.db exists already");
   EXPECT_EQ(std::filesystem::file_size(dir.File("ledger.db")), 14u);
 }
 

@@ -216,7 +216,7 @@ TEST(TicketOfficeOptionsTest, UnknownOrWithoutValue_IsRefused) {
 }
 
 TEST(TicketOfficeOptionsTest, Locks_NoEngineForProcesses_AreRefused) {
-  ExpectRefused({"--locks", "local:"}, "locks of one process");
+  ExpectRefused({"--locks", "local:"}, "local to one process");
   ExpectRefused({"--locks", "etcd://127.0.0.1"}, "not with etcd://");
   ExpectRefused({"--locks", "unix:///no/such/socket"}, "/no/such/socket");
 }
