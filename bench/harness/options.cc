@@ -32,10 +32,10 @@ absl::StatusOr<BenchOptions> ParseBenchOptions(std::span<const char* const> args
 std::string BenchUsage(const std::string& program) {
   return internal::Concat("usage: ", program,
                           " [--json FILE] [--quick] [--filter TEXT] [--list]\n"
-                          "  --json FILE    write the rows to FILE too\n"
-                          "  --quick        a smoke test: tiny runs, whose figures mean nothing\n"
-                          "  --filter TEXT  only rows whose name or peer contains TEXT\n"
-                          "  --list         name the rows, run none\n");
+                          "  --json FILE    also write the rows to FILE\n"
+                          "  --quick        a smoke test: tiny runs with meaningless figures\n"
+                          "  --filter TEXT  run only rows whose name or peer contains TEXT\n"
+                          "  --list         list the rows without running them\n");
 }
 
 }  // namespace stockade::bench

@@ -64,7 +64,7 @@ void Suite::Add(Comparison comparison) {
   }
   for (const Comparison& other : comparisons_) {
     if (other.name == comparison.name && other.peer == comparison.peer) {
-      internal::Fatal(internal::Concat("bench row '", other.name, "' against '", other.peer, "' is there twice"));
+      internal::Fatal(internal::Concat("bench row '", other.name, "' against '", other.peer, "' is defined twice"));
     }
   }
   comparisons_.push_back(std::move(comparison));

@@ -29,7 +29,7 @@ class CountedMix {
     for (const prometheus::MetricFamily& family : registry_.Collect()) {
       if (family.name == kMetric && family.metric.size() == 1) return family.metric[0].counter.value;
     }
-    return Require<double>(absl::NotFoundError("a lock with a name does not export it once"), kMetric);
+    return Require<double>(absl::NotFoundError("a named lock does not export the metric exactly once"), kMetric);
   }
 
   const double write_share_;

@@ -19,7 +19,7 @@ absl::StatusOr<std::string> FindPeerDriver(const std::filesystem::path& folder, 
   if (access(driver.c_str(), X_OK) == 0) return driver.string();
   std::string why;
   std::ifstream note(folder / peer / "why");
-  if (!std::getline(note, why) || why.empty()) why = "its driver is not built; bench/peers/build does that";
+  if (!std::getline(note, why) || why.empty()) why = "its driver is not built; run bench/peers/build";
   return absl::NotFoundError(internal::AbslView(why));
 }
 
@@ -39,7 +39,7 @@ absl::StatusOr<std::unique_ptr<PeerProcess>> StartPeerDriver(const std::string& 
   const absl::StatusOr<std::string> sum = (*process)->Ask(internal::Concat("checksum ", kCheckedDraws), kPatience);
   if (!sum.ok()) return sum.status();
   if (*sum != std::to_string(CacheDraws::Checksum(workload, kCheckedDraws))) {
-    return absl::InvalidArgumentError(internal::Concat("peer '", driver, "' draws other keys than we do"));
+    return absl::InvalidArgumentError(internal::Concat("peer '", driver, "' draws other keys than this program"));
   }
   return process;
 }

@@ -71,7 +71,7 @@ absl::StatusOr<std::unique_ptr<PeerProcess>> PeerProcess::Start(std::vector<std:
 PeerProcess::~PeerProcess() { End(); }
 
 absl::StatusOr<std::string> PeerProcess::ReadLine(absl::Duration timeout) {
-  if (socket_ < 0) return absl::FailedPreconditionError(internal::Concat("peer '", name_, "' has failed before"));
+  if (socket_ < 0) return absl::FailedPreconditionError(internal::Concat("peer '", name_, "' has already failed"));
   const auto deadline = std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(timeout);
   while (true) {
     if (const size_t end = received_.find('\n'); end != std::string::npos) {

@@ -23,7 +23,7 @@ std::vector<std::string> Script(DiskServer::Kind kind, const std::string& what) 
 
 absl::Status DiskServer::Check(Kind kind, const Suite& suite) {
   if (suite.quick() && std::getenv("STOCKADE_BENCH_SERVERS") == nullptr) {
-    return absl::FailedPreconditionError("a smoke test starts servers only where STOCKADE_BENCH_SERVERS is set");
+    return absl::FailedPreconditionError("a smoke test starts servers only if STOCKADE_BENCH_SERVERS is set");
   }
   const auto script = PeerProcess::Start(Script(kind, "check"));
   if (!script.ok()) return script.status();

@@ -62,7 +62,7 @@ TEST(RunComparisonTest, WarmUpAndOutliers_DoNotShow) {
 TEST(SuiteDeathTest, SameRowTwice_Aborts) {
   Suite suite;
   suite.Add(Fixed("row", 1, 2));
-  EXPECT_DEATH(suite.Add(Fixed("row", 1, 2)), "'row' against 'other' is there twice");
+  EXPECT_DEATH(suite.Add(Fixed("row", 1, 2)), "'row' against 'other' is defined twice");
 }
 
 TEST(SuiteDeathTest, TargetAgainstItsDirection_Aborts) {
