@@ -36,7 +36,7 @@ done
 if ! command -v apt-get >/dev/null 2>&1 || ! command -v dpkg-query >/dev/null 2>&1; then
   # On other systems, users that have these packages under other names can continue: the build says what is missing.
   [ -n "${STOCKADE_SKIP_INSTALL:-}" ] && exit 0
-  echo "install-deps: apt-get is not here. Install these (Debian 12's names), then set STOCKADE_SKIP_INSTALL=1:" >&2
+  echo "install-deps: apt-get is missing. Install these packages (Debian 12 names), then set STOCKADE_SKIP_INSTALL=1:" >&2
   printf '  %s\n' $wanted | sort -u >&2
   exit 2
 fi
@@ -56,7 +56,7 @@ as_root=()
 if [ "$(id -u)" -ne 0 ]; then
   command -v sudo >/dev/null 2>&1 || { echo "install-deps: run as root or install sudo; missing:$missing" >&2; exit 2; }
   sudo -n true 2>/dev/null || {
-    echo "install-deps: sudo wants a password here; once: sudo scripts/install-deps.sh $*; missing:$missing" >&2
+    echo "install-deps: sudo needs a password; run once: sudo scripts/install-deps.sh $*; missing:$missing" >&2
     exit 2
   }
   as_root=(sudo -n)

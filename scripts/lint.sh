@@ -21,7 +21,7 @@ declare -A forbidden=(
 for module in "${!forbidden[@]}"; do
   [ -d "$module" ] || continue
   if grep -rnE "#include [<\"]stockade/(${forbidden[$module]})/" "$module"; then
-    echo "lint: $module/ includes from a floor above it, or beside it" >&2
+    echo "lint: $module/ includes a header of a higher or a sibling module" >&2
     status=1
   fi
 done
