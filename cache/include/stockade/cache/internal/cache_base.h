@@ -27,7 +27,7 @@ namespace stockade::internal {
 STOCKADE_EXPORT absl::Status EmptyLoaderError(std::string_view name);
 [[noreturn]] STOCKADE_EXPORT void FatalStatus(const absl::Status& status);
 
-// What a cache has that depends on no key or value type.
+// The part of a cache that does not depend on key and value types.
 class STOCKADE_EXPORT CacheBase {
  public:
   explicit CacheBase(LoadingCacheOptions options);
@@ -44,16 +44,16 @@ class STOCKADE_EXPORT CacheBase {
   void CheckFork() const { fork_guard_.Check("LoadingCache", options_.name); }
   Instant Now() const { return options_.clock->Now(); }
   void Count(CacheMetric metric) { metrics_.Add(metric); }
-  // Count(kRequestHit), where that takes a load and a store. False: it takes more, and nothing was counted.
+  // Counts kRequestHit if one load and one store are enough. Otherwise returns false and counts nothing.
   bool TryCountHit() { return cells_ == nullptr || cells_->TryAdd(ThisThreadSlotIfAny(), hit_cell_, 1); }
   void Observe(CacheMetric metric, absl::Duration span) { metrics_.Observe(metric, span); }
-  // A run of a loader ended; `late`: after its hard time-out.
+  // Counts the end of a loader's run. `late`: after its hard time-out.
   void CountLoad(const absl::Status& result, absl::Duration took, bool late);
   void CountRefresh(RefreshTrigger trigger);
-  // An entry left.
+  // Counts an entry that left the cache.
   void CountRemoval(RemovalCause cause, int64_t weight);
 
-  // Entries came or left.
+  // Adds to the number and weight of the entries.
   void AddEntries(int64_t count, int64_t weight);
 
   absl::Status CancelledError() const;
@@ -66,35 +66,36 @@ class STOCKADE_EXPORT CacheBase {
   absl::Status UpdateRefusedError() const;
   absl::Status WarmUpRefusedError() const;
   [[noreturn]] void NoCallbackFatal() const;
-  // `circle`: loads, each of which waits for the next.
+  // `circle` lists the loads, each of which waits for the next one.
   absl::Status CircleError(std::string_view circle) const;
 
-  // Within a catch clause, of what user code has thrown: as a status, kInternal; or logged, with what comes of it.
+  // Called in a catch clause: reports an exception of user code as a status (kInternal), or logs it with its
+  // consequence.
   absl::Status ThrownError() const;
   void LogThrown(std::string_view consequence) const;
   static void LogThrownBy(std::string_view what);
-  // An executor has dropped a load, or a refresh.
+  // An executor has dropped a load or a refresh.
   absl::Status RefusedError(bool load) const;
   void LogRefusal(bool load) const;
-  // The loader threw, and there may be no call to which that could be said.
+  // Logs an exception of a loader that no call may receive.
   static void LogFailedRefresh(const absl::Status& thrown);
 
-  // The user's, or the cache's own pool, whose tasks run within Schedule() if it cannot be started.
+  // The user's executor, or the cache's own pool, which runs tasks within Schedule() if it cannot be started.
   Executor* RefreshExecutor();
-  // Starts the pool if RefreshExecutor() is the cache's own. ResourceExhausted: the system gives no threads.
+  // Starts the pool if RefreshExecutor() is the cache's own. ResourceExhausted: the threads cannot be started.
   absl::Status StartRefreshThreads();
-  // A refresh that is not begun because of `why`; the next lookup tries again.
+  // Logs that a refresh was skipped because of `why`; the next lookup tries again.
   void LogNoRefresh(const absl::Status& why) const;
   // Aborts if the calling thread runs a loader of this cache.
   void CheckNotInLoader() const;
   [[noreturn]] void DestroyedFromWithin(std::string_view callback) const;
   // Runs `reclaim` in 50 ms, on a thread that all caches of the process share.
   static absl::Status ScheduleReclaim(Executor::Task reclaim);
-  // Joins the cache's own threads. What their queues hold finds the gate closed.
+  // Joins the cache's own threads. Tasks in their queues find the gate closed.
   void StopThreads();
 
   const LoadingCacheOptions options_;
-  const std::string loader_label_;  // For what they throw.
+  const std::string loader_label_;  // For errors about their exceptions.
   const std::string weigher_label_;
   const std::string listener_label_;
   const std::string write_label_;
@@ -107,14 +108,14 @@ class STOCKADE_EXPORT CacheBase {
   const absl::Duration sweep_interval_;
   std::atomic<bool> sweep_planned_{false};
   std::optional<TimerQueue> timers_;  // For calls without a thread, and sweeps. Empty: stopped.
-  LazyThreadPool async_read_pool_;    // Where strict reads without a thread wait; never the user's.
+  LazyThreadPool async_read_pool_;    // Strict reads without a thread wait here, never on a user's executor.
 
  private:
   ForkGuard fork_guard_;
   std::atomic<int64_t> entries_{0};
   std::atomic<int64_t> weight_{0};
   LazyThreadPool refresh_pool_;
-  // Last: its gauges read the counts above, and nothing of a derived class.
+  // Last: its gauges read the counts above, and no member of a derived class.
   ComponentMetrics metrics_;
   StripedCells* const cells_ = metrics_.enabled() ? &metrics_.set()->cells() : nullptr;
   const size_t hit_cell_ = metrics_.enabled() ? metrics_.set()->cell_of(kRequestHit) : 0;

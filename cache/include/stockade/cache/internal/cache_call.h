@@ -22,7 +22,7 @@
 
 namespace stockade::internal {
 
-// One lookup of one key, from its beginning to its answer. Of the thread that makes it.
+// One lookup of one key, from its start to its answer. Used by the thread that makes it.
 template <typename Key, typename Value, typename Eq>
 struct CacheCall {
   using FlightT = Flight<Key, Value, Eq>;
@@ -30,15 +30,15 @@ struct CacheCall {
   const Instant begun;
   const Instant deadline;
   const std::stop_token stop;
-  std::shared_ptr<const typename FlightT::Loader> loader = nullptr;  // Of its own, once it is needed.
+  std::shared_ptr<const typename FlightT::Loader> loader = nullptr;  // The call's own loader, once it is needed.
   CacheMetric result = kRequestMiss;
   bool waited = false;
 
-  // Its place among those that wait for a flight.
+  // The call's place among the waiters of a flight.
   std::shared_ptr<FlightT> flight = nullptr;
-  std::shared_ptr<FlightWaiter> waiter = nullptr;     // Of a thread.
-  uint64_t joined = 0;                                // The flight's `voids` then.
-  Instant soft_deadline = Instant::InfiniteFuture();  // From then on an expired value will do, if there still is one.
+  std::shared_ptr<FlightWaiter> waiter = nullptr;     // For a thread.
+  uint64_t joined = 0;                                // The flight's `voids` at that time.
+  Instant soft_deadline = Instant::InfiniteFuture();  // After this an expired value is accepted, if there still is one.
 };
 
 // A callback and its answer.
@@ -48,7 +48,7 @@ struct AsyncReply {
 
   explicit AsyncReply(Executor& e) : executor(e) {}
 
-  // The first time: an executor may run a task and throw all the same.
+  // Only the first call has an effect, because an executor may run a task and throw nevertheless.
   void Call() {
     if (called.exchange(true, std::memory_order_acq_rel)) return;
     Done run = std::move(done);
@@ -61,12 +61,12 @@ struct AsyncReply {
 
   Executor& executor;
   Done done;
-  absl::StatusOr<Pinned<Value>> answer = absl::UnknownError("");  // Before the executor has the callback.
+  absl::StatusOr<Pinned<Value>> answer = absl::UnknownError("");  // Set before the executor gets the callback.
   std::atomic<bool> called{false};
 };
 
-// A lookup whose answer goes to a callback. Invariant: it is in its flight's `async`, or else one thread alone has it,
-// which gives it its answer or a place with another flight.
+// A lookup that is answered by a callback. Invariant: it is in its flight's `async`, or exactly one thread owns it,
+// which answers it or adds it to another flight.
 template <typename Key, typename Value, typename Eq>
 struct AsyncCall : AsyncReply<Value> {
   AsyncCall(const Key& k, uint64_t h, size_t s, Executor& e, CacheCall<Key, Value, Eq> c)
@@ -77,9 +77,9 @@ struct AsyncCall : AsyncReply<Value> {
   const size_t shard;
   CacheCall<Key, Value, Eq> call;
   // Guarded by the mutex of the key's shard.
-  bool waits = false;  // Is in its flight's `async`, at `place`.
+  bool waits = false;  // True while it is in its flight's `async`, at `place`.
   typename std::list<std::shared_ptr<AsyncCall>>::iterator place;
-  // What looks after it while it waits.
+  // These check it while it waits.
   std::optional<TimerQueue::Id> timer;
   std::optional<std::stop_callback<std::function<void()>>> on_stop;
 };

@@ -31,23 +31,23 @@
 
 namespace stockade::internal {
 
-// LoadingCache without its options' checks. The public class documents the calls.
+// LoadingCache without the checks of its options. The public class documents the calls.
 //
-// A key belongs to one shard; its mutex guards the key's entry and its flights, so that looking a key up and joining or
-// beginning its flight is one step, and so is storing a result and ending the flight. Under the mutex run no callback,
-// no executor and no value's destructor: what they have to do goes into an Aftermath, made before the mutex is locked.
-// Two shards' mutexes are never held together.
+// A key belongs to one shard, whose mutex guards the key's entry and flights. A look-up together with joining or
+// starting a flight is therefore one step, and so is storing a result together with ending its flight. No callback,
+// executor or destructor of a value runs under the mutex: such work is put into an Aftermath, which is created before
+// the mutex is locked. The mutexes of two shards are never held together.
 //
-// What keys, Hash and Eq throw leaves the functions below that are not marked, and the calls of the public class turn
-// it into a status, or log it. Functions that must end with an answer to a caller are marked noexcept: those that run
-// or end a flight, and those that give up a place in one.
+// Functions that are not noexcept pass on the exceptions of keys, Hash and Eq, and the calls of the public class turn
+// them into a status or log them. Functions that must answer a caller are noexcept: those that run or end a flight, and
+// those that give up a waiter's place.
 template <typename Key, typename Value, typename Hash, typename Eq>
 class CacheCore final : public CacheBase {
  public:
   using Callbacks = CacheCallbacks<Key, Value, Hash, Eq>;
   using Handle = CacheHandle<Value>;
   using LoaderPtr = std::shared_ptr<const typename Callbacks::Loader>;
-  // Copies the loader of a call; what its copying throws is the status.
+  // Copies the loader of a call; an exception becomes the status.
   using MakeLoader = absl::FunctionRef<absl::StatusOr<LoaderPtr>()>;
   using Async = AsyncCall<Key, Value, Eq>;
 
@@ -67,7 +67,7 @@ class CacheCore final : public CacheBase {
   void InvalidateTag(std::string_view tag);
   void InvalidateAll();
   absl::Status UpdateThrough(const Key& key, absl::FunctionRef<absl::Status()> write, absl::Duration timeout);
-  // Once, before the destructor.
+  // Called once, before the destructor.
   void Shutdown();
 
  private:
@@ -85,37 +85,38 @@ class CacheCore final : public CacheBase {
   using Pinned = internal::Pinned<Value>;
   using Answer = absl::StatusOr<Pinned>;
   using Batch = typename Callbacks::Batch;
-  // By hash: releasing a lock must not run a Hash or Eq, which may throw. Keys of one hash share a lock.
+  // By hash, because the release of a lock must not run a Hash or Eq, which may throw. Keys with the same hash share a
+  // lock.
   using KeyLocks = KeyedSharedMutex<uint64_t>;
   using ShardLock = std::unique_lock<std::mutex>;
 
-  // Of the entries of a shard, in search of those that are over (cache_core_sweep.h).
-  // Invariant: none is over before `over_at`, and of those that it has passed or that have come since its beginning,
-  // none before `passed_over_at`.
+  // A walk over the entries of a shard that looks for entries past all their deadlines (cache_core_sweep.h). Invariant:
+  // no entry is over before `over_at`. Of the entries that the walk has passed and those stored since it began, none is
+  // over before `passed_over_at`.
   struct Walk {
     Instant over_at = Instant::InfiniteFuture();
     Instant passed_over_at = Instant::InfiniteFuture();
     uint64_t position = 0;
   };
 
-  // Entries of a tag that are removed under one hold of a mutex.
+  // The number of a tag's entries that are removed while the mutex is held once.
   static constexpr size_t kStep = 256;
-  // Of a clock's CoarseNow(), in nanoseconds.
+  // An upper bound of the tick of a clock's CoarseNow(), in nanoseconds.
   static constexpr int64_t kLongestTick = 10'000'000;
-  // Homes that a store looks at, where it is time.
+  // The number of homes that a store checks when a sweep is due.
   static constexpr size_t kSweptByStore = 16;
 
   struct alignas(64) Shard {
-    Table entries;    // Guarded by mutex, but for lookups of hits. Its first line is what they read.
+    Table entries;    // Guarded by mutex, except for lookups of hits, which read its first line.
     Flights flights;  // Guarded by mutex.
     Walk walk;        // Guarded by mutex.
     std::mutex mutex;
-    int clearings = 0;    // Guarded by mutex. Invalidations of a tag or of all that are in the shard.
+    int clearings = 0;    // Guarded by mutex. Invalidations of a tag or of all keys in progress.
     bool closed = false;  // Guarded by mutex. No flight begins any more.
   };
 
-  // What changes under a mutex leave to be done without it: user code runs there, so not before this thread has
-  // published what others, or that code, may wait for. Is settled when it is destroyed.
+  // Work that changes under a mutex leave for the time after it. It includes user code, so it must not run before this
+  // thread has published everything that other threads or that code may wait for. The destructor does the work.
   struct Aftermath {
     explicit Aftermath(CacheCore& c) : core(c) {}
     ~Aftermath() { core.Settle(*this); }
@@ -124,17 +125,17 @@ class CacheCore final : public CacheBase {
 
     CacheCore& core;
     Entries removed;
-    Entries renewed;                 // Left, but their values have not.
+    Entries renewed;                 // Replaced entries whose values stay in the cache.
     std::vector<FlightPtr> dropped;  // Their last owner may have to run a destructor.
     std::vector<FlightPtr> for_load_executor;
     std::vector<FlightPtr> for_refresh_executor;
     std::list<std::shared_ptr<FlightWaiter>> woken;  // Their flights are answered.
-    std::vector<AsyncPtr> answered;                  // Likewise.
-    bool stored_mortal = false;                      // What was stored expires.
-    bool may_exceed = false;                         // What was stored may exceed the bound.
+    std::vector<AsyncPtr> answered;                  // Their flights are answered.
+    bool stored_mortal = false;                      // A stored entry expires.
+    bool may_exceed = false;                         // A stored entry may exceed max_weight.
   };
 
-  // A key and its hash, which is taken once a call.
+  // A key and its hash, which is computed once per call.
   struct HashedKey {
     const Key& key;
     uint64_t hash;
@@ -147,7 +148,7 @@ class CacheCore final : public CacheBase {
     std::optional<StrictReadFrame> frame;
   };
 
-  // Counts one among the waiters, from Count() on.
+  // Adds one to the number of waiters from Count() on.
   class WaiterCount {
    public:
     explicit WaiterCount(std::atomic<int64_t>& waiters) : waiters_(waiters) {}
@@ -167,19 +168,19 @@ class CacheCore final : public CacheBase {
     bool counted_ = false;
   };
 
-  // How far a look without a lock has come.
+  // The state of a lookup without a lock.
   struct Look {
-    HazardRow* open = nullptr;  // The thread's, which is in a HazardRow::Read of this. Null: it is in none.
-    Entry* entry = nullptr;     // The key's, protected by `open`. Null: none has been found yet.
+    HazardRow* open = nullptr;  // The thread's row, in a HazardRow::Read of this cache. Null: there is no read.
+    Entry* entry = nullptr;     // The key's entry, protected by `open`. Null: none was found yet.
   };
 
-  // For whom a loader runs: the call whose thread it has, or nobody in particular.
+  // The caller that a loader runs for: the call whose thread runs it, or none.
   struct Runner {
     Instant deadline = Instant::InfiniteFuture();
     std::stop_token stop = {};
   };
 
-  // What a loader said of one key.
+  // The result of a loader for one key.
   struct Loaded {
     Answer answer;
     EntryOptions entry;
@@ -196,8 +197,8 @@ class CacheCore final : public CacheBase {
     SyncPoint();
     return ShardLock(shard.mutex);
   }
-  // std::hash of a number is the number: the two halves of a product spread it over all bits (Wang Yi's wyhash). The
-  // index uses the lowest and the 16 highest, the shards others.
+  // std::hash of a number is the number itself. The two halves of a product spread it over all bits (Wang Yi's wyhash).
+  // The index uses the lowest and the 16 highest bits, the shards use others.
   static uint64_t HashOf(const Key& key) {
     __extension__ using Product = unsigned __int128;
     const Product product = Product{uint64_t{Hash()(key)}} * 0x9E3779B97F4A7C15;
@@ -208,12 +209,12 @@ class CacheCore final : public CacheBase {
     const uint64_t hash = HashOf(key);
     return {key, hash, ShardOfHash(hash)};
   }
-  // Of something that has a key.
+  // For an object that has a key.
   static HashedKey KeyOf(const auto& holder) { return {holder.key, holder.hash, holder.shard}; }
   Entry* FindEntry(const HashedKey& at) { return shards_[at.shard].entries.Find(at.hash, at.key); }
-  // False: Eq threw, and nothing is known of an entry.
+  // Returns false if Eq threw, so that it is unknown whether there is an entry.
   bool TryFindEntry(const HashedKey& at, Entry*& entry) noexcept;
-  // The entry of the key, if it has a value. Null too where Eq throws.
+  // The entry of the key if it has a value. Also null if Eq throws.
   Entry* FindValue(const HashedKey& at) noexcept;
   FlightPtr Current(const HashedKey& at) const { return shards_[at.shard].flights.Current(at.hash, at.key); }
   bool HasLoader() const { return callbacks_.load || callbacks_.load_all; }
@@ -321,7 +322,7 @@ class CacheCore final : public CacheBase {
   void Retire(Entries entries);
   void PlanReclaim() noexcept;
 
-  // Expired entries that nobody asks for (cache_core_sweep.h).
+  // Expired entries without requests (cache_core_sweep.h).
   Instant LeavesAt(const Entry& entry) const;
   void ExpectExpiry(Shard& shard, const Entry& stored, Aftermath& after);
   void SweepSome(Shard& shard, size_t homes, Instant now, Aftermath& after);
@@ -331,12 +332,13 @@ class CacheCore final : public CacheBase {
 
   const Callbacks callbacks_;
   const CacheGetOptions default_call_;
-  // Fewer for a small bound, so that what is evicted is near to what was used longest ago. A power of two.
+  // Fewer for a small bound, so that evicted entries are close to the least recently used ones. A power of two.
   const size_t shard_count_ =
       std::clamp<size_t>(std::bit_floor(static_cast<uint64_t>(options_.max_weight) / 64), 1, CallGate::kStripes);
   const size_t shard_mask_ = shard_count_ - 1;
   const std::unique_ptr<Shard[]> shards_ = std::make_unique<Shard[]>(shard_count_);
-  // With another clock than the system's nothing waits, so that a test with a ManualClock sees values end.
+  // With a clock other than the system clock, entries are freed at once, so that a test with a ManualClock sees when
+  // values are destroyed.
   RetiredEntries<Entry, Value> retired_{options_.max_weight / 100,
                                         options_.clock == Clock::System() ? options_.clock : nullptr};
   std::atomic<bool> reclaim_planned_{false};

@@ -31,8 +31,8 @@ void CacheCore<Key, Value, Hash, Eq>::GetAsync(const Key& key, Executor& executo
   if (!inside.inside()) {
     Deliver(async, CancelledError());
   } else if (options_.strict) {
-    // It may wait for the key's lock, which no thread of the user's executors must do: the lock's holder may wait for
-    // one. Nor must this one.
+    // The call may wait for the key's lock. No thread of the user's executors may wait for it, because the lock's
+    // holder may wait for such a thread. This thread must not wait either.
     if (absl::Status started = async_read_pool_.Start(); !started.ok()) return Deliver(async, std::move(started));
     const auto read = [this, gate = gate_, async] {
       CallGate::Call later(*gate, async->shard);
@@ -46,7 +46,7 @@ void CacheCore<Key, Value, Hash, Eq>::GetAsync(const Key& key, Executor& executo
     };
     try {
       async_read_pool_.Schedule(read);
-    } catch (...) {  // No memory.
+    } catch (...) {  // Out of memory.
       Deliver(async, ThrownError());
     }
   } else {
@@ -54,7 +54,7 @@ void CacheCore<Key, Value, Hash, Eq>::GetAsync(const Key& key, Executor& executo
   }
 }
 
-// What a call needs that waits without a thread. ResourceExhausted: the system gives no threads.
+// Starts what a call needs to wait without a thread. ResourceExhausted: the threads cannot be started.
 template <typename Key, typename Value, typename Hash, typename Eq>
 absl::Status CacheCore<Key, Value, Hash, Eq>::StartAsyncThreads(const Call& call) {
   absl::Status started = options_.load_executor != nullptr ? absl::OkStatus() : StartRefreshThreads();
@@ -64,7 +64,7 @@ absl::Status CacheCore<Key, Value, Hash, Eq>::StartAsyncThreads(const Call& call
   return started;
 }
 
-// Gives the call its answer, or has it wait. No mutex held.
+// Answers the call or makes it wait. No mutex is held.
 template <typename Key, typename Value, typename Hash, typename Eq>
 void CacheCore<Key, Value, Hash, Eq>::StartAsync(const AsyncPtr& async) noexcept {
   std::optional<Answer> answer;
@@ -79,7 +79,7 @@ void CacheCore<Key, Value, Hash, Eq>::StartAsync(const AsyncPtr& async) noexcept
   Deliver(async, *std::move(answer));
 }
 
-// Nothing: the call waits for a flight, whose answer will be its own.
+// Returns nothing if the call waits for a flight and will get its answer.
 template <typename Key, typename Value, typename Hash, typename Eq>
 auto CacheCore<Key, Value, Hash, Eq>::FindOrWait(const AsyncPtr& async) -> std::optional<Answer> {
   const HashedKey at = KeyOf(*async);
@@ -117,11 +117,11 @@ auto CacheCore<Key, Value, Hash, Eq>::FindOrWait(const AsyncPtr& async) -> std::
   }
 }
 
-// Has the timers look after a call that waits. With the shard's mutex held.
+// Schedules checks of a waiting call. Called with the shard's mutex held.
 template <typename Key, typename Value, typename Hash, typename Eq>
 void CacheCore<Key, Value, Hash, Eq>::WatchAsync(const AsyncPtr& async) {
   const Call& call = async->call;
-  // Weak: a flight has its calls, and what they keep alive must not keep them.
+  // Weak: a flight owns its calls, so objects that the calls keep alive must not own them.
   const auto check = [this, weak = std::weak_ptr(async)] {
     if (const AsyncPtr waiting = weak.lock()) CheckAsync(waiting);
   };
@@ -133,7 +133,7 @@ void CacheCore<Key, Value, Hash, Eq>::WatchAsync(const AsyncPtr& async) {
   }
 }
 
-// On the timers' thread.
+// Runs on the timers' thread.
 template <typename Key, typename Value, typename Hash, typename Eq>
 void CacheCore<Key, Value, Hash, Eq>::CheckAsync(const AsyncPtr& async) noexcept {
   CallGate::Call inside(*gate_, async->shard);
@@ -159,7 +159,7 @@ void CacheCore<Key, Value, Hash, Eq>::CheckAsync(const AsyncPtr& async) noexcept
   Deliver(async, *std::move(answer));
 }
 
-// With the shard's mutex held.
+// Called with the shard's mutex held.
 template <typename Key, typename Value, typename Hash, typename Eq>
 void CacheCore<Key, Value, Hash, Eq>::StopWaiting(Async& async) {
   async.waits = false;
@@ -169,8 +169,8 @@ void CacheCore<Key, Value, Hash, Eq>::StopWaiting(Async& async) {
   async.on_stop.reset();
 }
 
-// Touches nothing of the cache. An executor that throws has not taken the callback, which then runs here; one that
-// drops it has taken it.
+// Does not access the cache. If the executor throws, it has not taken the callback, which then runs here. If it drops
+// the callback, it has taken it.
 template <typename Key, typename Value, typename Hash, typename Eq>
 void CacheCore<Key, Value, Hash, Eq>::Deliver(std::shared_ptr<Reply> reply, Answer answer) noexcept {
   reply->answer = std::move(answer);

@@ -14,7 +14,7 @@
 
 namespace stockade::internal {
 
-// One of the different keys of a call for many.
+// One distinct key of a call for many keys.
 template <typename Key, typename Value, typename Hash, typename Eq>
 struct CacheCore<Key, Value, Hash, Eq>::Part {
   const Key& key;
@@ -24,15 +24,16 @@ struct CacheCore<Key, Value, Hash, Eq>::Part {
   std::optional<Answer> answer;
 };
 
-// The flights that a call for many has begun, to be loaded by one batch. Whoever comes before that may run them.
+// The flights that a call for many keys has started, to be loaded by one batch. A thread that gets to them first may
+// run them.
 template <typename Key, typename Value, typename Hash, typename Eq>
 struct CacheCore<Key, Value, Hash, Eq>::Claimed {
   std::vector<FlightPtr> here;
   std::vector<FlightPtr> elsewhere;
-  Executor* executor = nullptr;  // Of `elsewhere`.
+  Executor* executor = nullptr;  // For `elsewhere`.
 };
 
-// A running batch: its flights wait for what its loader waits for, until each is published.
+// A running batch. Its flights wait for everything that its loader waits for, until each is published.
 template <typename Key, typename Value, typename Hash, typename Eq>
 class CacheCore<Key, Value, Hash, Eq>::BatchNode final : public FlightNode {
  public:
@@ -74,7 +75,7 @@ auto CacheCore<Key, Value, Hash, Eq>::FindAll(const std::vector<Key>& keys, cons
   CallGate::Call inside(*gate_, 0);
   if (!inside.inside()) return std::vector<absl::StatusOr<Handle>>(keys.size(), CancelledError());
   const Call call = NewCall(options);
-  std::vector<size_t> part_of;  // Of each of `keys`.
+  std::vector<size_t> part_of;  // The part of each key.
   std::vector<Part> parts = PartsOf(keys, call, part_of);
   std::vector<typename KeyLocks::Guard> reading;
   std::optional<StrictReadFrame> frame;
@@ -98,7 +99,7 @@ auto CacheCore<Key, Value, Hash, Eq>::FindAll(const std::vector<Key>& keys, cons
   return answers;
 }
 
-// Each different key once; `part_of` gets the index of each key's part.
+// Each distinct key once; `part_of` gets the index of each key's part.
 template <typename Key, typename Value, typename Hash, typename Eq>
 auto CacheCore<Key, Value, Hash, Eq>::PartsOf(const std::vector<Key>& keys, const Call& call,
                                               std::vector<size_t>& part_of) const -> std::vector<Part> {
@@ -119,8 +120,9 @@ auto CacheCore<Key, Value, Hash, Eq>::PartsOf(const std::vector<Key>& keys, cons
   return parts;
 }
 
-// Answers each part. First all are looked up and what is missing is claimed, without a wait in between; then the batch
-// is run; and only then is waited for what others load: two that want each other's keys cannot hang.
+// Answers each part. It first looks up all parts and claims the missing ones without waiting in between, then runs the
+// batch, and only then waits for loads of other threads. Two calls that need each other's keys therefore do not
+// deadlock.
 template <typename Key, typename Value, typename Hash, typename Eq>
 void CacheCore<Key, Value, Hash, Eq>::FindAll(std::span<Part> parts, const Runner& runner, bool warm_up) {
   Claimed claimed;
@@ -150,7 +152,7 @@ auto CacheCore<Key, Value, Hash, Eq>::AwaitPart(Part& part) noexcept -> Answer {
   return Find(KeyOf(part), part.call, nullptr);
 }
 
-// Looks a part up, or gives it a place with a flight.
+// Looks up a part, or adds it to a flight.
 template <typename Key, typename Value, typename Hash, typename Eq>
 void CacheCore<Key, Value, Hash, Eq>::Open(Part& part, bool warm_up, Claimed& claimed) noexcept {
   try {
@@ -212,7 +214,8 @@ void CacheCore<Key, Value, Hash, Eq>::QueueBatch(Executor* executor, std::vector
   if (!flights.empty()) Offer(executor, QueuedLoad(*this, queued, std::move(flights), true));
 }
 
-// Those of the flights that this thread is to run, begun. `queued`: as of BeginQueued(); null: they were in none.
+// Begins the flights that this thread is to run, and returns them. `queued` as in BeginQueued(); null if they were not
+// in a queue.
 template <typename Key, typename Value, typename Hash, typename Eq>
 auto CacheCore<Key, Value, Hash, Eq>::BeginAll(const std::vector<FlightPtr>& flights, bool FlightT::*queued)
     -> std::vector<FlightPtr> {
@@ -224,20 +227,20 @@ auto CacheCore<Key, Value, Hash, Eq>::BeginAll(const std::vector<FlightPtr>& fli
   return begun;
 }
 
-// Runs the batch loader for flights that this thread has begun; no mutex held. Returns as Run(), where it is one
-// flight.
+// Runs the batch loader for flights that this thread has begun; no mutex is held. For one flight, returns the same as
+// Run().
 template <typename Key, typename Value, typename Hash, typename Eq>
 auto CacheCore<Key, Value, Hash, Eq>::RunBatch(const std::vector<FlightPtr>& flights, const Runner& runner) noexcept
     -> std::optional<Answer> {
   Instant hard_deadline = Instant::InfiniteFuture();
   for (const FlightPtr& flight : flights) hard_deadline = std::min(hard_deadline, flight->hard_deadline);
   const Instant started = Now();
-  Aftermath after(*this);  // Settled when all is published: what user code asks for there must not be this thread's.
+  Aftermath after(*this);  // Done when all is published, because user code must not need a flight of this thread.
   BatchNode node(this, flights);
   LoaderFrame frame(&node);
   std::optional<Batch> batch;
   bool threw = true;
-  std::vector<typename Batch::Item*> items;  // Of the flights: once the loader has run, no key is looked up.
+  std::vector<typename Batch::Item*> items;  // By flight, so that no key is looked up after the loader has run.
   absl::Status done = GuardCallback<absl::Status>(loader_label_, [&] {
     std::vector<Key> keys;
     keys.reserve(flights.size());
@@ -298,7 +301,7 @@ auto CacheCore<Key, Value, Hash, Eq>::LoadMissing(const std::vector<Key>& keys, 
   if (steps > 0) {
     std::atomic<size_t> next{0};
     const absl::StatusOr<std::unique_ptr<ThreadPool>> threads =
-        ThreadPool::Create(std::min(options.parallelism, steps));  // Its end waits for the tasks.
+        ThreadPool::Create(std::min(options.parallelism, steps));  // Its destructor waits for the tasks.
     if (!threads.ok()) return threads.status();
     for (size_t thread = 0; thread < std::min(options.parallelism, steps); ++thread) {
       (*threads)->Schedule([&] {

@@ -1,7 +1,7 @@
 #ifndef STOCKADE_CACHE_INTERNAL_CACHE_CORE_CHANGES_H_
 #define STOCKADE_CACHE_INTERNAL_CACHE_CORE_CHANGES_H_
 
-// Bodies of CacheCore: Put, invalidation, the end. Included by cache_core.h.
+// Bodies of CacheCore: Put, invalidation, shutdown. Included by cache_core.h.
 
 #include "stockade/cache/internal/cache_core.h"
 
@@ -14,7 +14,7 @@ void CacheCore<Key, Value, Hash, Eq>::Put(const Key& key, Value&& value, EntryOp
     Store(key, std::move(value), entry);
   } catch (...) {
     LogThrown("Put() stores nothing and invalidates the key");
-    Invalidate(key);  // The old value is no longer the key's.
+    Invalidate(key);  // The old value is outdated.
   }
 }
 
@@ -71,15 +71,16 @@ void CacheCore<Key, Value, Hash, Eq>::InvalidateWithin(const HashedKey& at, Afte
   }
 }
 
-// A Hash or Eq has thrown, so that it is unknown which entries and loads are meant: all are. Within a catch clause.
+// A Hash or Eq has thrown, so it is unknown which entries and loads are affected: all are invalidated. Called in a
+// catch clause.
 template <typename Key, typename Value, typename Hash, typename Eq>
 void CacheCore<Key, Value, Hash, Eq>::InvalidateUnknown() noexcept {
   LogThrown("an invalidation removes all entries");
   InvalidateAll();
 }
 
-// While one is there, loaders of the shard are given no previous value: to say that it is still good would store it
-// anew behind the steps of an invalidation.
+// While one exists, loaders of the shard get no previous value. NotModified() would store that value again, behind the
+// steps of an invalidation.
 template <typename Key, typename Value, typename Hash, typename Eq>
 class CacheCore<Key, Value, Hash, Eq>::Clearing {
  public:
@@ -98,10 +99,10 @@ class CacheCore<Key, Value, Hash, Eq>::Clearing {
   Shard& shard_;
 };
 
-// Of a load under way nobody knows yet what tags its result will have: it learns of the tag, and is checked at its end.
-// Where the key has an entry of the tag it counts no longer at all. All that in the first step; then what had the tag
-// leaves, in steps, so that no other call waits for long. That is also what another such call has set apart and not yet
-// removed: this one must not return before.
+// The tags of a load's result are unknown while it runs: the load records the tag and is checked at its end. If the key
+// has an entry with the tag, the load is detached. All this is the first step. Then the entries with the tag are
+// removed in steps, so that no other call waits for long. This includes entries that another such call has set apart
+// and not removed yet, because this call must not return before they are removed.
 template <typename Key, typename Value, typename Hash, typename Eq>
 void CacheCore<Key, Value, Hash, Eq>::InvalidateTag(std::string_view tag) {
   CheckFork();
@@ -116,7 +117,7 @@ void CacheCore<Key, Value, Hash, Eq>::InvalidateTag(std::string_view tag) {
       const ShardLock lock = Lock(shard);
       if (!doomed.has_value()) {
         shard.flights.DetachRunningIf([&](const FlightT& flight) {
-          Entry* entry = nullptr;  // If Eq throws, the flight may be of an entry with the tag.
+          Entry* entry = nullptr;  // If Eq throws, the flight's entry may have the tag.
           return !TryFindEntry(KeyOf(flight), entry) || (entry != nullptr && entry->HasTag(tag));
         });
         shard.flights.Void(tag);
@@ -134,8 +135,8 @@ void CacheCore<Key, Value, Hash, Eq>::InvalidateTag(std::string_view tag) {
   if (retired_.Flush() && options_.clock == Clock::System()) PlanReclaim();
 }
 
-// In steps, as InvalidateTag(). A load that begins between them is as new as this call, so a shard's flights are
-// detached once, at the beginning.
+// Works in steps like InvalidateTag(). A load that begins between two steps is as new as this call, so the flights of a
+// shard are detached once, at the beginning.
 template <typename Key, typename Value, typename Hash, typename Eq>
 void CacheCore<Key, Value, Hash, Eq>::InvalidateAll() {
   CheckFork();

@@ -1,7 +1,7 @@
 #ifndef STOCKADE_CACHE_INTERNAL_CACHE_CORE_ENTRIES_H_
 #define STOCKADE_CACHE_INTERNAL_CACHE_CORE_ENTRIES_H_
 
-// Bodies of CacheCore: entries made, replaced and evicted. Included by cache_core.h.
+// Bodies of CacheCore: creation, replacement and eviction of entries. Included by cache_core.h.
 
 #include <algorithm>
 #include <iterator>
@@ -35,7 +35,8 @@ auto CacheCore<Key, Value, Hash, Eq>::FindValue(const HashedKey& at) noexcept ->
   return TryFindEntry(at, entry) && entry != nullptr && entry->value != nullptr ? entry : nullptr;
 }
 
-// Null where the value is not to be stored, or the key's copy throws. Runs the weigher: no mutex held.
+// Returns null if the value is not to be stored or the copy of the key throws. Runs the weigher, so no mutex may be
+// held.
 template <typename Key, typename Value, typename Hash, typename Eq>
 auto CacheCore<Key, Value, Hash, Eq>::MakeEntry(const HashedKey& at, const Pinned& value, const EntryOptions& options,
                                                 absl::Duration load_time, Instant now) noexcept -> Owned {
@@ -46,7 +47,7 @@ auto CacheCore<Key, Value, Hash, Eq>::MakeEntry(const HashedKey& at, const Pinne
     if (!weight.has_value() || *weight > options_.max_weight) return nullptr;
     auto entry =
         std::make_unique<Entry>(at.key, at.hash, value, absl::OkStatus(), *weight, *times, EachOnce(options.tags));
-    if (options_.strict) entry->quiet_until = Instant::InfinitePast();  // Reads go by the key's lock.
+    if (options_.strict) entry->quiet_until = Instant::InfinitePast();  // Reads go through the key's lock.
     return entry;
   } catch (...) {
     LogThrown("a value is not stored");
@@ -54,7 +55,7 @@ auto CacheCore<Key, Value, Hash, Eq>::MakeEntry(const HashedKey& at, const Pinne
   }
 }
 
-// Of a NotFoundError, or of another one that is to be remembered. Null as of MakeEntry().
+// For a NotFoundError, or for another error that is to be cached. Returns null in the same cases as MakeEntry().
 template <typename Key, typename Value, typename Hash, typename Eq>
 auto CacheCore<Key, Value, Hash, Eq>::MakeAbsence(const HashedKey& at, const absl::Status& absence,
                                                   const EntryOptions& options, Instant now) noexcept -> Owned {
@@ -80,8 +81,8 @@ std::optional<int64_t> CacheCore<Key, Value, Hash, Eq>::Weigh(const Key& key, co
   return std::nullopt;
 }
 
-// Takes the key's entry, `old` or null, away and puts `fresh` in its place, where there is one. Returns what was
-// stored, or null. `cause`: of one that has not expired. One whose value is stored anew has not left.
+// Replaces the key's entry, `old` or null, by `fresh`, which may be null. Returns the stored entry, or null. `cause` is
+// the cause for an entry that has not expired. An entry whose value is stored again has not left the cache.
 template <typename Key, typename Value, typename Hash, typename Eq>
 auto CacheCore<Key, Value, Hash, Eq>::Replace(Shard& shard, Entry* old, Owned fresh, RemovalCause cause,
                                               Aftermath& after, Instant now) -> const Entry* {
@@ -113,13 +114,15 @@ void CacheCore<Key, Value, Hash, Eq>::Remove(Shard& shard, Entry& entry, Removal
   after.removed.push_back(shard.entries.Remove(entry));
 }
 
-// Evicts until the bound holds; no mutex held. `spared` was just stored and goes last: it may be gone by now, so only
-// its address counts. The shards take turns, so what goes is near to what was used longest ago.
+// Evicts until the weight is within its bound; no mutex is held. `spared` was just stored and is evicted last. It may
+// not exist any more, so only its address is used. The shards take turns, so evicted entries are close to the least
+// recently used ones.
 template <typename Key, typename Value, typename Hash, typename Eq>
 void CacheCore<Key, Value, Hash, Eq>::Trim(const Entry* spared, Aftermath& after) {
   size_t shard = 0;
   for (size_t in_vain = 0; weight() > options_.max_weight && in_vain < shard_count_;) {
-    // After one that has nothing to give comes the next, whatever others have drawn meanwhile: so none is left out.
+    // After a shard without a victim comes the next one, whatever other threads have drawn meanwhile, so that none is
+    // left out.
     shard = in_vain == 0 ? next_victim_.fetch_add(1, std::memory_order_relaxed) : shard + 1;
     in_vain = EvictOne(shard & shard_mask_, spared, after) ? 0 : in_vain + 1;
   }
@@ -138,8 +141,8 @@ bool CacheCore<Key, Value, Hash, Eq>::EvictOne(size_t index, const Entry* spared
   return true;
 }
 
-// What the calling thread has removed and the listener is yet to be told, while it is being told of another. A listener
-// that removes adds to this instead of nesting, so that no chain of removals fills the stack.
+// Entries that the calling thread has removed while the listener runs for another entry. A listener that removes
+// entries adds to this list instead of nesting, so that a chain of removals cannot exhaust the stack.
 template <typename Key, typename Value, typename Hash, typename Eq>
 struct CacheCore<Key, Value, Hash, Eq>::Notices {
   const CacheCore* core;
@@ -155,7 +158,7 @@ struct CacheCore<Key, Value, Hash, Eq>::Notices {
   }
 };
 
-// Tells the listener, and has them freed. No mutex held.
+// Invokes the listener and has the entries freed. No mutex is held.
 template <typename Key, typename Value, typename Hash, typename Eq>
 void CacheCore<Key, Value, Hash, Eq>::Notify(Entries removed) {
   if (!callbacks_.on_removal) return Retire(std::move(removed));
@@ -180,7 +183,7 @@ void CacheCore<Key, Value, Hash, Eq>::Notify(Entries removed) {
   Notices::innermost = notices.outer;
 }
 
-// Has entries freed, now or within 100 ms. No mutex held.
+// Has entries freed, now or within 100 ms. No mutex is held.
 template <typename Key, typename Value, typename Hash, typename Eq>
 void CacheCore<Key, Value, Hash, Eq>::Retire(Entries entries) {
   if (retired_.Add(std::move(entries)) && options_.clock == Clock::System()) PlanReclaim();
@@ -194,12 +197,12 @@ void CacheCore<Key, Value, Hash, Eq>::PlanReclaim() noexcept {
     const absl::Status planned = ScheduleReclaim([this, gate = gate_] {
       CallGate::Call inside(*gate, 0);
       if (!inside.inside()) return;
-      reclaim_planned_.store(false, std::memory_order_relaxed);  // First: what is added from here on plans another.
+      reclaim_planned_.store(false, std::memory_order_relaxed);  // First: later entries plan another reclaim.
       if (retired_.Flush()) PlanReclaim();
     });
-    // No thread: what is added next tries again.
+    // No thread: the next retired entry tries again.
     if (!planned.ok()) reclaim_planned_.store(false, std::memory_order_relaxed);
-  } catch (...) {  // No memory: likewise.
+  } catch (...) {  // Out of memory: the same.
     reclaim_planned_.store(false, std::memory_order_relaxed);
   }
 }

@@ -1,8 +1,8 @@
 #ifndef STOCKADE_CACHE_INTERNAL_CACHE_CORE_FLIGHTS_H_
 #define STOCKADE_CACHE_INTERNAL_CACHE_CORE_FLIGHTS_H_
 
-// Bodies of CacheCore: flights begun, joined, waited for and given up. Included by cache_core.h. With the mutex of the
-// flight's shard held, all of them.
+// Bodies of CacheCore: flights that are started, joined, waited for and given up. Included by cache_core.h. All are
+// called with the mutex of the flight's shard held.
 
 #include <algorithm>
 #include <functional>
@@ -11,7 +11,7 @@
 
 namespace stockade::internal {
 
-// Gives the call a place with the key's current flight, begun for it where there is none. Or says why not.
+// Adds the call to the key's current flight, which it starts if there is none. Otherwise returns the reason why not.
 template <typename Key, typename Value, typename Hash, typename Eq>
 absl::Status CacheCore<Key, Value, Hash, Eq>::Join(const HashedKey& at, Call& call, Instant now) {
   if (shards_[at.shard].closed) return CancelledError();
@@ -53,7 +53,7 @@ void CacheCore<Key, Value, Hash, Eq>::Begin(FlightT& flight, Instant now) {
                has_value ? entry->TagNames() : std::vector<std::string>());
 }
 
-// The call, which has joined a flight, is a thread's.
+// Enqueues the calling thread as a waiter of the flight that the call has joined.
 template <typename Key, typename Value, typename Hash, typename Eq>
 void CacheCore<Key, Value, Hash, Eq>::Sit(Call& call) {
   call.waiter = std::make_shared<FlightWaiter>(*options_.clock, call.deadline, MustRunHere(call));
@@ -61,11 +61,11 @@ void CacheCore<Key, Value, Hash, Eq>::Sit(Call& call) {
   call.waiter->seated = true;
 }
 
-// Waits for the flight that the call has joined, or runs it. Returns with `lock` released. Nothing: what the flight
-// brought is not for this call, which has to look again.
+// Waits for the flight that the call has joined, or runs it. Releases `lock`. Returns nothing if the flight's result is
+// not valid for this call, which must look up the key again.
 //
-// A call within a loader, or on a thread of the executor itself, never waits for an executor's thread to become free:
-// it runs what has not started itself, so a full executor cannot hang it.
+// A call within a loader, or on a thread of the executor itself, never waits for a thread of an executor: it runs the
+// flight itself if that has not started, so that a full executor cannot block it.
 template <typename Key, typename Value, typename Hash, typename Eq>
 auto CacheCore<Key, Value, Hash, Eq>::Await(Call& call, ShardLock& lock, Aftermath& after) -> std::optional<Answer> {
   const FlightPtr flight = call.flight;
@@ -115,8 +115,8 @@ auto CacheCore<Key, Value, Hash, Eq>::Await(Call& call, ShardLock& lock, Afterma
   return flight->answer;
 }
 
-// What a call takes that has waited long enough for its flight; nothing: it waits on, or the flight has timed out by
-// now and has its answer.
+// The answer for a call that has waited long enough for its flight. Returns nothing if the call continues to wait, or
+// if the flight has timed out and has its answer.
 template <typename Key, typename Value, typename Hash, typename Eq>
 auto CacheCore<Key, Value, Hash, Eq>::GiveUp(Call& call, Instant now, Aftermath& after) -> std::optional<Answer> {
   if (call.stop.stop_requested()) return StoppedError();
@@ -134,9 +134,10 @@ auto CacheCore<Key, Value, Hash, Eq>::GiveUp(Call& call, Instant now, Aftermath&
   return std::nullopt;
 }
 
-// A flight that became ready while all who wait for it are parked: wakes the one that can wait longest, so that the
-// next runner does not give up as well. With `relay` that one alone runs it, or a loader that needs it. Those are woken
-// too: the one may leave the flight to an executor, for which they must not wait. O(who waits).
+// Called for a flight that became ready while all its waiters are parked. Wakes the waiter with the latest deadline, so
+// that the next runner does not give up as well. With `relay`, only that waiter or a loader that needs the flight may
+// run it. Waiters within loaders are woken, too, because the chosen one may pass the flight to an executor, which
+// loaders must not wait for. O(waiters).
 template <typename Key, typename Value, typename Hash, typename Eq>
 void CacheCore<Key, Value, Hash, Eq>::Rouse(FlightT& flight, bool relay) {
   FlightWaiter* longest = nullptr;
@@ -155,15 +156,16 @@ bool CacheCore<Key, Value, Hash, Eq>::MayRunHere(const Call& call) {
   return !call.flight->relayed || call.flight->roused == call.waiter.get() || MustRunHere(call);
 }
 
-// Where loads for the call belong, whatever the calling thread; null: on its own thread.
+// The executor for loads of the call, whatever the calling thread; null for its own thread.
 template <typename Key, typename Value, typename Hash, typename Eq>
 Executor* CacheCore<Key, Value, Hash, Eq>::PreferredExecutor(const Call& call) {
   if (options_.load_executor != nullptr) return options_.load_executor;
-  // Without threads the call cannot leave before its load does.
+  // If no threads can be started, the call cannot return before its load.
   return call.soft_deadline != Instant::InfiniteFuture() && StartRefreshThreads().ok() ? RefreshExecutor() : nullptr;
 }
 
-// The calling thread must not wait for an executor: it runs a loader, or is one that the executor needs.
+// Whether the calling thread must not wait for an executor, because it runs a loader or is a thread that the executor
+// needs.
 template <typename Key, typename Value, typename Hash, typename Eq>
 bool CacheCore<Key, Value, Hash, Eq>::MustRunHere(const Call& call) {
   if (LoaderFrame::Innermost() != nullptr) return true;
@@ -171,7 +173,7 @@ bool CacheCore<Key, Value, Hash, Eq>::MustRunHere(const Call& call) {
   return executor != nullptr && executor->RunningInThisThread();
 }
 
-// Where the call has its flight run; null: on its own thread.
+// The executor that runs the call's flight; null for the calling thread.
 template <typename Key, typename Value, typename Hash, typename Eq>
 Executor* CacheCore<Key, Value, Hash, Eq>::ExecutorFor(const Call& call) {
   return MustRunHere(call) ? nullptr : PreferredExecutor(call);
@@ -187,7 +189,7 @@ void CacheCore<Key, Value, Hash, Eq>::Leave(Shard& shard, const Call& call, Afte
   DropIfUnwanted(shard, flight, after);
 }
 
-// Gives up the call's place with a flight, where something was thrown. The mutex is not held.
+// Gives up the call's place with a flight after an exception. The mutex is not held.
 template <typename Key, typename Value, typename Hash, typename Eq>
 void CacheCore<Key, Value, Hash, Eq>::Abandon(Call& call) noexcept {
   if (call.flight == nullptr) return;
@@ -204,7 +206,7 @@ void CacheCore<Key, Value, Hash, Eq>::Abandon(Call& call) noexcept {
   }
 }
 
-// Ends a flight that has not started and that nobody is left to run. One in the background that is ready is queued.
+// Ends a flight that has not started and has no thread left to run it. A ready background flight is in a queue.
 template <typename Key, typename Value, typename Hash, typename Eq>
 void CacheCore<Key, Value, Hash, Eq>::DropIfUnwanted(Shard& shard, FlightT& flight, Aftermath& after) {
   if (flight.started() || flight.awaited() || flight.queued() || flight.in_background) return;
@@ -217,7 +219,7 @@ void CacheCore<Key, Value, Hash, Eq>::Drop(Shard& shard, FlightT& flight, Afterm
   flights_.fetch_sub(1, std::memory_order_relaxed);
 }
 
-// Refuses a key of which the calling thread runs a loader already, if a detached one.
+// Refuses a key whose loader this thread already runs, also if that flight is detached.
 template <typename Key, typename Value, typename Hash, typename Eq>
 absl::Status CacheCore<Key, Value, Hash, Eq>::CheckNotItsOwn(const Key& key) const {
   for (const LoaderFrame* frame = LoaderFrame::Innermost(); frame != nullptr; frame = frame->outer()) {
@@ -231,7 +233,7 @@ absl::Status CacheCore<Key, Value, Hash, Eq>::CheckNotItsOwn(const Key& key) con
   return absl::OkStatus();
 }
 
-// Once a flight; it must not have been.
+// Called once per flight.
 template <typename Key, typename Value, typename Hash, typename Eq>
 void CacheCore<Key, Value, Hash, Eq>::AnswerFlight(FlightT& flight, Answer answer, Aftermath& after) {
   flight.answer = std::move(answer);
@@ -245,7 +247,7 @@ void CacheCore<Key, Value, Hash, Eq>::AnswerFlight(FlightT& flight, Answer answe
   flight.async.clear();
 }
 
-// The flight, which has its answer, is no longer the current one.
+// The flight, which has its answer, stops being the current one.
 template <typename Key, typename Value, typename Hash, typename Eq>
 void CacheCore<Key, Value, Hash, Eq>::Displace(Shard& shard, FlightT& flight, Aftermath& after) {
   if (flight.started()) {
@@ -255,7 +257,8 @@ void CacheCore<Key, Value, Hash, Eq>::Displace(Shard& shard, FlightT& flight, Af
   }
 }
 
-// Past its hard time-out. One that waits for nothing but its turn on a caller's thread is given time anew.
+// Whether the flight is past its hard time-out. A flight that only waits for its turn on a caller's thread gets a new
+// deadline.
 template <typename Key, typename Value, typename Hash, typename Eq>
 bool CacheCore<Key, Value, Hash, Eq>::IsHung(FlightT& flight, Instant now) const {
   if (flight.answered || now < flight.hard_deadline) return false;
@@ -264,7 +267,7 @@ bool CacheCore<Key, Value, Hash, Eq>::IsHung(FlightT& flight, Instant now) const
   return false;
 }
 
-// Frees the key of a current flight that is past its hard time-out; true: there was one.
+// Frees the key of a current flight that is past its hard time-out. Returns whether there was one.
 template <typename Key, typename Value, typename Hash, typename Eq>
 bool CacheCore<Key, Value, Hash, Eq>::TimeOutHung(const HashedKey& at, Instant now, Aftermath& after) {
   const FlightPtr current = Current(at);
@@ -273,7 +276,7 @@ bool CacheCore<Key, Value, Hash, Eq>::TimeOutHung(const HashedKey& at, Instant n
   return true;
 }
 
-// Answers a flight before its loader has ended, or has begun: it has no answer yet.
+// Answers a flight before its loader has ended or begun. It must have no answer yet.
 template <typename Key, typename Value, typename Hash, typename Eq>
 void CacheCore<Key, Value, Hash, Eq>::Fail(FlightT& flight, Answer error, Instant now, Aftermath& after) noexcept {
   Shard& shard = shards_[flight.shard];
@@ -290,9 +293,9 @@ void CacheCore<Key, Value, Hash, Eq>::Fail(FlightT& flight, Answer error, Instan
   if (is_current) Displace(shard, flight, after);
 }
 
-// Puts the value of the key's entry, `old` or null, in the error's place, where it may still stand in, and sets when to
-// try again. An entry of which nothing can be made any more leaves. Where the key has none then, `remembered` is
-// stored, if it is not null.
+// Replaces the error by the value of the key's entry, `old` or null, if that may still be returned, and sets the time
+// of the next try. Removes an entry that is past all its deadlines. If the key then has no entry, stores `remembered`,
+// unless that is null.
 template <typename Key, typename Value, typename Hash, typename Eq>
 void CacheCore<Key, Value, Hash, Eq>::ReplaceError(FlightT& flight, Entry* old, Instant now, Answer& error,
                                                    Owned& remembered, Aftermath& after) {

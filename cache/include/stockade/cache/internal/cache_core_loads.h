@@ -1,7 +1,7 @@
 #ifndef STOCKADE_CACHE_INTERNAL_CACHE_CORE_LOADS_H_
 #define STOCKADE_CACHE_INTERNAL_CACHE_CORE_LOADS_H_
 
-// Bodies of CacheCore: loaders run, and what becomes of what they say. Included by cache_core.h.
+// Bodies of CacheCore: running loaders and publishing their results. Included by cache_core.h.
 
 #include <algorithm>
 #include <iterator>
@@ -11,9 +11,9 @@
 
 namespace stockade::internal {
 
-// A task that runs flights whose `queued` is set, as one batch or each of them by itself. It may come up when the cache
-// is gone, or when another thread has run the flights. A task that is destroyed without having run was dropped by its
-// executor, and its flights are answered with an error.
+// A task that runs flights whose `queued` flag is set, as one batch or one by one. It may run after the cache is gone
+// or after another thread has run the flights. A task that is destroyed without having run was dropped by its executor,
+// and its flights are answered with an error.
 template <typename Key, typename Value, typename Hash, typename Eq>
 class CacheCore<Key, Value, Hash, Eq>::QueuedLoad {
  public:
@@ -53,18 +53,18 @@ class CacheCore<Key, Value, Hash, Eq>::QueuedLoad {
   bool batch_;
 };
 
-// No mutex held.
+// No mutex is held.
 template <typename Key, typename Value, typename Hash, typename Eq>
 void CacheCore<Key, Value, Hash, Eq>::Offer(Executor* executor, QueuedLoad load) noexcept {
   try {
     executor->Schedule(std::move(load));
-  } catch (...) {  // The task has been destroyed by now, or will be: that answers its flights.
+  } catch (...) {  // The task has been destroyed or will be, which answers its flights.
     LogThrownBy("an executor, which was to run a load,");
   }
 }
 
-// The executor may hold a mutex of its own, and what waits for the flights may be called back on that executor: so they
-// are answered by the timers' thread.
+// The executor may hold a mutex of its own, and waiters of the flights may be called back on that executor. The timers'
+// thread therefore answers the flights.
 template <typename Key, typename Value, typename Hash, typename Eq>
 void CacheCore<Key, Value, Hash, Eq>::Dropped(bool FlightT::*queued, std::vector<FlightPtr> flights) noexcept {
   const auto dropped = std::make_shared<std::vector<FlightPtr>>(std::move(flights));
@@ -74,12 +74,12 @@ void CacheCore<Key, Value, Hash, Eq>::Dropped(bool FlightT::*queued, std::vector
       CallGate::Call inside(*gate, 0);
       if (inside.inside()) Refused(queued, *dropped);
     });
-  } catch (...) {  // No memory.
+  } catch (...) {  // Out of memory.
     Refused(queued, *dropped);
   }
 }
 
-// Answers those of the flights that no thread has come for. No mutex held.
+// Answers the flights that no thread has begun. No mutex is held.
 template <typename Key, typename Value, typename Hash, typename Eq>
 void CacheCore<Key, Value, Hash, Eq>::Refused(bool FlightT::*queued, const std::vector<FlightPtr>& flights) noexcept {
   const bool load = queued == &FlightT::on_load_executor;
@@ -93,8 +93,8 @@ void CacheCore<Key, Value, Hash, Eq>::Refused(bool FlightT::*queued, const std::
   }
 }
 
-// Whether the thread that has come for a flight is to run it: nobody has, and somebody still wants it. `queued`: the
-// flag of the queue in which it was, if it was in one.
+// Whether the calling thread is to run the flight: no other thread does, and it is still wanted. `queued`: the flag of
+// the queue that the flight was in, if any.
 template <typename Key, typename Value, typename Hash, typename Eq>
 bool CacheCore<Key, Value, Hash, Eq>::BeginQueued(FlightT& flight, bool FlightT::*queued) {
   Aftermath after(*this);
@@ -110,8 +110,8 @@ bool CacheCore<Key, Value, Hash, Eq>::BeginQueued(FlightT& flight, bool FlightT:
   return true;
 }
 
-// Runs the loader of a flight that this thread has begun; no mutex held. Returns the answer of the runner where that is
-// not the flight's.
+// Runs the loader of a flight that this thread has begun; no mutex is held. Returns the runner's answer if it differs
+// from the flight's.
 template <typename Key, typename Value, typename Hash, typename Eq>
 auto CacheCore<Key, Value, Hash, Eq>::Run(const FlightPtr& flight, const Runner& runner) noexcept
     -> std::optional<Answer> {
@@ -123,7 +123,7 @@ auto CacheCore<Key, Value, Hash, Eq>::Run(const FlightPtr& flight, const Runner&
   ValueLoadContext<Value> context(options_.clock, std::min(runner.deadline, flight->hard_deadline), runner.stop,
                                   flight->previous.get(), &previous_asked_);
   Aftermath after(*this);
-  LoaderFrame frame(flight.get());  // The weigher runs in it too.
+  LoaderFrame frame(flight.get());  // The weigher runs in it, too.
   EntryOptions entry;
   bool threw = true;
   Answer answer = GuardCallback<Answer>(loader_label_, [&]() -> Answer {
@@ -139,12 +139,12 @@ auto CacheCore<Key, Value, Hash, Eq>::Run(const FlightPtr& flight, const Runner&
   return Publish(flight, {std::move(answer), std::move(entry), ended - started, ended}, runner, after);
 }
 
-// Stores what was loaded and answers the flight, in one step: a call finds the flight, or else its result. Returns the
-// runner's own answer where its caller gave up, and others load again.
+// Stores the result and answers the flight in one step, so that a call finds either the flight or its result. Returns
+// the runner's own answer if its caller gave up and others load again.
 template <typename Key, typename Value, typename Hash, typename Eq>
 auto CacheCore<Key, Value, Hash, Eq>::Publish(const FlightPtr& flight, Loaded loaded, const Runner& runner,
                                               Aftermath& after) noexcept -> std::optional<Answer> {
-  const Pinned previous = std::move(flight->previous);  // Only the runner uses it, and drops it without the mutex.
+  const Pinned previous = std::move(flight->previous);  // Only the runner uses it, and releases it without the mutex.
   if (IsNotModified(loaded.answer.status())) {
     if (previous == nullptr) {
       loaded.answer = NothingToKeepError();
@@ -176,7 +176,7 @@ auto CacheCore<Key, Value, Hash, Eq>::Publish(const FlightPtr& flight, Loaded lo
         HandOn(flight, now, after);
         return own;
       }
-      flight->fit_below = 0;  // They look again.
+      flight->fit_below = 0;  // They look up the key again.
     }
     Entry* old = nullptr;
     const bool found = TryFindEntry(KeyOf(*flight), old);
@@ -185,7 +185,7 @@ auto CacheCore<Key, Value, Hash, Eq>::Publish(const FlightPtr& flight, Loaded lo
     if (!was_current || !found) {
       // Stores nothing.
     } else if (!knows) {
-      // A caller that gave up says nothing of the key; and whoever is answered is so for good.
+      // A caller that gave up does not tell anything about the key, and an answered flight keeps its answer.
       const bool voided = flight->FirstVoid(loaded.entry.tags) != FlightT::kNeverVoided;
       if (!gave_up && !flight->answered) {
         ReplaceError(*flight, old, now, loaded.answer, voided ? unused : fresh, after);
@@ -212,7 +212,7 @@ auto CacheCore<Key, Value, Hash, Eq>::Publish(const FlightPtr& flight, Loaded lo
   return own;
 }
 
-// The runner's caller gave up: the flight is for those who still wait. With the shard's mutex held.
+// The runner's caller gave up, and others still wait for the flight. Called with the shard's mutex held.
 template <typename Key, typename Value, typename Hash, typename Eq>
 void CacheCore<Key, Value, Hash, Eq>::HandOn(const FlightPtr& flight, Instant now, Aftermath& after) {
   flight->phase = Phase::kReady;
@@ -221,7 +221,7 @@ void CacheCore<Key, Value, Hash, Eq>::HandOn(const FlightPtr& flight, Instant no
   Rouse(*flight, true);
 }
 
-// The flight is ready and has an executor run it. With the shard's mutex held.
+// Queues a ready flight on an executor. Called with the shard's mutex held.
 template <typename Key, typename Value, typename Hash, typename Eq>
 void CacheCore<Key, Value, Hash, Eq>::QueueUp(const FlightPtr& flight, Instant now, Aftermath& after) {
   if (flight->queued()) return;
@@ -230,7 +230,7 @@ void CacheCore<Key, Value, Hash, Eq>::QueueUp(const FlightPtr& flight, Instant n
   MarkQueued(*flight, load ? &FlightT::on_load_executor : &FlightT::on_refresh_executor, now);
 }
 
-// The same, where the caller hands it over.
+// The same if the caller passes the flight to the executor.
 template <typename Key, typename Value, typename Hash, typename Eq>
 void CacheCore<Key, Value, Hash, Eq>::MarkQueued(FlightT& flight, bool FlightT::*queued, Instant now) {
   flight.*queued = true;

@@ -1,17 +1,17 @@
 #ifndef STOCKADE_CACHE_INTERNAL_CACHE_CORE_LOOKUP_H_
 #define STOCKADE_CACHE_INTERNAL_CACHE_CORE_LOOKUP_H_
 
-// Bodies of CacheCore: lookups, and the refreshes that they set off. Included by cache_core.h.
+// Bodies of CacheCore: lookups, and the refreshes that they start. Included by cache_core.h.
 
 #include "stockade/cache/internal/cache_core.h"
 
 namespace stockade::internal {
 
-// The hit path: no lock, no read-modify-write, and no store to what other threads write but the first few marks of an
-// entry's use. It is not inside the gate: AwaitReads() is what the destructor waits with for this one.
+// The hit path: no lock, no read-modify-write, and no store to shared data except for the first few uses of an entry. A
+// hit does not enter the gate; the destructor waits for it by AwaitReads().
 //
-// Here the plainest hits, in as few instructions as can be, for what a core can do while it waits for memory is bounded
-// by their number. `otherwise` goes on with the rest; it is given the read, and what that has found.
+// FindOr() handles the simplest hits in as few instructions as possible, because that number limits what a core can do
+// while it waits for memory. `otherwise` handles the other cases; it gets the open read and the entry that was found.
 template <typename Key, typename Value, typename Hash, typename Eq>
 template <typename Result, typename Otherwise>
 inline Result CacheCore<Key, Value, Hash, Eq>::FindOr(const Key& key, const Otherwise& otherwise) {
@@ -27,8 +27,9 @@ inline Result CacheCore<Key, Value, Hash, Eq>::FindOr(const Key& key, const Othe
   return otherwise({.open = read.Release(), .entry = entry});
 }
 
-// The hits that take a clock or some more looking. Null: the call has to look under the mutex; so has an Eq or a clock
-// that asks a cache from within a hit. `read` protects the entry and is open in any case where the thread may read.
+// Hits that need a clock or a longer search. Returns null if the call must look up the key under the mutex. This is
+// also the case for an Eq or a clock that uses a cache from within a hit. `read` protects the entry, and is open
+// whenever the thread may read.
 template <typename Key, typename Value, typename Hash, typename Eq>
 auto CacheCore<Key, Value, Hash, Eq>::FindUnlocked(const Key& key, Look look, HazardRow::Read& read) -> Entry* {
   if (look.entry == nullptr) {
@@ -50,7 +51,8 @@ HazardRow::Read CacheCore<Key, Value, Hash, Eq>::Open(const Look& look) const {
   return {*row, this};
 }
 
-// The entry is neither expired nor due. The coarse clock may be a tick late: near the end the exact one decides.
+// Whether the entry is neither expired nor due. The coarse clock may be one tick late, so near the end the exact clock
+// decides.
 template <typename Key, typename Value, typename Hash, typename Eq>
 bool CacheCore<Key, Value, Hash, Eq>::IsQuiet(const Entry& entry) const {
   if (entry.quiet_until == Instant::InfiniteFuture()) return true;
@@ -102,7 +104,7 @@ auto CacheCore<Key, Value, Hash, Eq>::Find(const Key& key, const CacheGetOptions
   return Handle(*std::move(answer));
 }
 
-// Blocks where it takes a load. Sets what the call counts as, and does not count it.
+// Blocks if a load is needed. Sets the result that the call counts as, but does not count it.
 template <typename Key, typename Value, typename Hash, typename Eq>
 auto CacheCore<Key, Value, Hash, Eq>::Find(const HashedKey& at, Call& call, const MakeLoader* make_loader) noexcept
     -> Answer {
@@ -146,7 +148,7 @@ auto CacheCore<Key, Value, Hash, Eq>::FindOrLoad(const HashedKey& at, Call& call
     if (absl::Status refusal = Join(at, call, now); !refusal.ok()) return refusal;
     Sit(call);
     if (std::optional<Answer> answer = Await(call, lock, after)) return *std::move(answer);
-    call.flight.reset();  // Here and not under the mutex: it may be the last to hold a value.
+    call.flight.reset();  // Here and not under the mutex, because it may be the last owner of a value.
   }
 }
 
@@ -188,8 +190,8 @@ auto CacheCore<Key, Value, Hash, Eq>::FindIfPresent(const Key& key, const Look& 
   return Handle(**std::move(answer));
 }
 
-// What the table answers at `now`; nothing: it takes a load. An expired entry stays: the load may find that it is still
-// good. With the shard's mutex held.
+// The answer of the table at `now`. Returns nothing if a load is needed. An expired entry stays, because the load may
+// find that its value is still valid. Called with the shard's mutex held.
 template <typename Key, typename Value, typename Hash, typename Eq>
 auto CacheCore<Key, Value, Hash, Eq>::Serve(const HashedKey& at, Instant now, bool stale_too, CacheMetric& result,
                                             std::optional<RefreshTrigger>& due) -> std::optional<Answer> {
@@ -214,8 +216,8 @@ auto CacheCore<Key, Value, Hash, Eq>::Serve(const HashedKey& at, Instant now, bo
   return entry->value;
 }
 
-// Loads in the background, unless the key is being loaded or, but for a manual trigger, its value is no longer the one
-// that was found due.
+// Loads in the background unless the key is being loaded. Except with a manual trigger, also does nothing if the value
+// is no longer due.
 template <typename Key, typename Value, typename Hash, typename Eq>
 void CacheCore<Key, Value, Hash, Eq>::StartRefresh(const HashedKey& at, RefreshTrigger trigger,
                                                    LoaderPtr loader) noexcept {

@@ -1,7 +1,7 @@
 #ifndef STOCKADE_CACHE_INTERNAL_CACHE_CORE_SETTLE_H_
 #define STOCKADE_CACHE_INTERNAL_CACHE_CORE_SETTLE_H_
 
-// Bodies of CacheCore: what is done once no mutex is held. Included by cache_core.h.
+// Bodies of CacheCore: work that is done when no mutex is held. Included by cache_core.h.
 
 #include <utility>
 
@@ -15,13 +15,13 @@ void CacheCore<Key, Value, Hash, Eq>::CountRequest(const Call& call) {
   if (call.waited) Observe(kWaitSeconds, Now() - call.begun);
 }
 
-// Runs no user code; no mutex held.
+// Runs no user code; no mutex is held.
 template <typename Key, typename Value, typename Hash, typename Eq>
 void CacheCore<Key, Value, Hash, Eq>::Wake(Aftermath& after) {
   for (const auto& waiter : std::exchange(after.woken, {})) waiter->Wake(true);
 }
 
-// No mutex held, and no flight that this thread runs. Leaves nothing to be done.
+// Does all the work in `after`. No mutex may be held, and this thread may not run a flight.
 template <typename Key, typename Value, typename Hash, typename Eq>
 void CacheCore<Key, Value, Hash, Eq>::Settle(Aftermath& after) noexcept {
   Wake(after);

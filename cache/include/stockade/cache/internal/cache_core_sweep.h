@@ -1,10 +1,11 @@
 #ifndef STOCKADE_CACHE_INTERNAL_CACHE_CORE_SWEEP_H_
 #define STOCKADE_CACHE_INTERNAL_CACHE_CORE_SWEEP_H_
 
-// Bodies of CacheCore: expired entries that nobody asks for. Included by cache_core.h.
+// Bodies of CacheCore: removal of expired entries without requests. Included by cache_core.h.
 //
-// Each shard is walked over, a few homes with each store, while the earliest time at which an entry of it is over has
-// come; and, so that those of a cache in which nothing is stored leave too, by a timer, all of them one after another.
+// Each store walks over a few homes of its shard if the earliest time at which one of the shard's entries is over has
+// passed. A timer walks over all shards, one after another, so that entries also leave a cache in which nothing is
+// stored.
 
 #include <algorithm>
 
@@ -12,7 +13,7 @@
 
 namespace stockade::internal {
 
-// When a sweep takes the entry.
+// The time at which a sweep removes the entry.
 template <typename Key, typename Value, typename Hash, typename Eq>
 Instant CacheCore<Key, Value, Hash, Eq>::LeavesAt(const Entry& entry) const {
   const bool may_be_compared = entry.value != nullptr && previous_asked_.get();
@@ -28,7 +29,7 @@ void CacheCore<Key, Value, Hash, Eq>::ExpectExpiry(Shard& shard, const Entry& st
   after.stored_mortal = true;
 }
 
-// With the shard's mutex held.
+// Called with the shard's mutex held.
 template <typename Key, typename Value, typename Hash, typename Eq>
 void CacheCore<Key, Value, Hash, Eq>::SweepSome(Shard& shard, size_t homes, Instant now, Aftermath& after) {
   Walk& walk = shard.walk;
@@ -44,7 +45,7 @@ void CacheCore<Key, Value, Hash, Eq>::SweepSome(Shard& shard, size_t homes, Inst
   if (walk.position == Table::kEnd) walk = {.over_at = walk.passed_over_at};
 }
 
-// Sees to it that a sweep will be. No mutex held.
+// Schedules a sweep unless one is pending. No mutex is held.
 template <typename Key, typename Value, typename Hash, typename Eq>
 void CacheCore<Key, Value, Hash, Eq>::PlanSweep() {
   if (sweep_interval_ == absl::InfiniteDuration() || sweep_planned_.load(std::memory_order_relaxed)) return;
@@ -62,7 +63,7 @@ void CacheCore<Key, Value, Hash, Eq>::PlanSweep() {
       if (executor == nullptr) return sweep();
       CallGate::Call inside(*gate, 0);
       if (!inside.inside()) return;
-      // The plan ends here, and not with the sweep: an executor may drop that.
+      // The pending flag is cleared here and not by the sweep, because an executor may drop the sweep.
       sweep_planned_.store(false, std::memory_order_relaxed);
       try {
         executor->Schedule(sweep);
@@ -71,12 +72,12 @@ void CacheCore<Key, Value, Hash, Eq>::PlanSweep() {
         PlanSweep();
       }
     });
-  } catch (...) {  // No memory: the next store tries again.
+  } catch (...) {  // Out of memory: the next store tries again.
     sweep_planned_.store(false, std::memory_order_relaxed);
   }
 }
 
-// The plan ends first: what is stored from here on, behind the walk, makes a new one.
+// Clears the pending flag first, so that entries that are stored behind the walk schedule another sweep.
 template <typename Key, typename Value, typename Hash, typename Eq>
 void CacheCore<Key, Value, Hash, Eq>::Sweep() {
   sweep_planned_.store(false, std::memory_order_relaxed);

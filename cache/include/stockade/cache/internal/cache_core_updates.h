@@ -3,12 +3,12 @@
 
 // Bodies of CacheCore: updates, and the read locks of strict mode. Included by cache_core.h.
 //
-// No circle of locks: an update waits for its key's lock while it holds no other lock of a cache, since it is refused
-// within a loader, a strict read or another update, of whatever cache; a read waits for a lock only where it is the
-// thread's outermost, and for several keys it waits for one while it holds none.
+// Locks cannot deadlock. An update holds no other lock of a cache while it waits for its key's lock, because updates
+// are refused within a loader, a strict read or another update of any cache. A read waits for a lock only if it is the
+// thread's outermost read, and a read of several keys holds no lock while it waits for one.
 //
-// Reads without a lock, within loaders and updates, are safe: what they store of a key that is being written is
-// invalidated after the write.
+// Reads within loaders and updates acquire no lock. This is safe, because everything that they store for a key that is
+// being written is invalidated after the write.
 
 #include "stockade/base/guard_callback.h"
 #include "stockade/cache/internal/cache_core.h"
@@ -26,7 +26,7 @@ absl::Status CacheCore<Key, Value, Hash, Eq>::UpdateThrough(const Key& key, absl
     if (LoaderFrame::Innermost() != nullptr || StrictReadFrame::InAny() || UpdateFrame::InAny()) {
       return UpdateRefusedError();
     }
-    Aftermath after(*this);  // Before the lock and so after it.
+    Aftermath after(*this);  // Declared before the lock, so that its work is done after the release.
     const auto writing = key_locks_.TryLockFor(at.hash, timeout);
     if (!writing.has_value()) return DeadlineError();
     InvalidateWithin(at, after);
@@ -36,12 +36,12 @@ absl::Status CacheCore<Key, Value, Hash, Eq>::UpdateThrough(const Key& key, absl
     }();
     InvalidateWithin(at, after);
     return written;
-  } catch (...) {  // Before the write: what runs from then on catches for itself.
+  } catch (...) {  // Before the write, because later code catches its own exceptions.
     return ThrownError();
   }
 }
 
-// False: the deadline passed.
+// Returns false if the deadline passed.
 template <typename Key, typename Value, typename Hash, typename Eq>
 bool CacheCore<Key, Value, Hash, Eq>::TakeReadLock(uint64_t hash, Instant deadline, ReadHold& hold) {
   if (LoaderFrame::Innermost() != nullptr || StrictReadFrame::InAny() || UpdateFrame::InAny()) return true;
@@ -54,7 +54,7 @@ bool CacheCore<Key, Value, Hash, Eq>::TakeReadLock(uint64_t hash, Instant deadli
   return hold.guard.has_value();
 }
 
-// One that is not to be had at once is waited for with all others released, and then the others are tried.
+// If a lock is not free, releases all others, waits for it, and then tries the others again.
 template <typename Key, typename Value, typename Hash, typename Eq>
 bool CacheCore<Key, Value, Hash, Eq>::TakeReadLocks(std::span<const Part> parts, Instant deadline,
                                                     std::vector<typename KeyLocks::Guard>& guards) {

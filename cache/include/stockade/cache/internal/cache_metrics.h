@@ -11,10 +11,10 @@ namespace stockade::internal {
 // Indices into CacheMetricDefs(). Each request counts as exactly one of the first five.
 enum CacheMetric : size_t {
   kRequestHit,        // Answered with a fresh value.
-  kRequestStale,      // With an expired one.
-  kRequestMiss,       // Began a load, was refused one, or (GetIfPresent) found nothing.
-  kRequestCoalesced,  // Waited for a load that another call or a refresh had begun.
-  kRequestNegative,   // Answered with a remembered absence.
+  kRequestStale,      // Answered with an expired value.
+  kRequestMiss,       // Started a load, was refused one, or (GetIfPresent) found nothing.
+  kRequestCoalesced,  // Waited for a load that another call or a refresh had started.
+  kRequestNegative,   // Answered with a cached absence.
   kLoadSuccess,
   kLoadNotFound,
   kLoadNotModified,

@@ -10,21 +10,21 @@
 
 namespace stockade::internal {
 
-// Who is inside a cache: what its destructor waits for. Tasks that wait on an executor share the gate, so that one
-// which comes up after the cache is gone finds it closed and touches nothing else.
+// Counts the calls inside a cache, for which its destructor waits. Tasks in an executor's queue share the gate: a task
+// that runs after the cache is gone finds the gate closed and accesses nothing else.
 //
-// Invariant: once Close() has returned nobody enters; once AwaitEmpty() has, after that, nobody is inside. Counted in
-// stripes, so that calls meet on a gate only where they meet on the cache's shard as well. No mutex: thousands that are
-// answered at once leave at once.
+// Invariant: after Close() has returned, no call enters. After AwaitEmpty() has returned then, no call is inside. The
+// count is divided into stripes, so that calls contend for the gate only if they contend for the cache's shard as well.
+// There is no mutex, so that thousands of calls that are answered at once can leave at once.
 //
-// Ordering: all steps on a stripe are read-modify-writes of one word, so an entry comes either before Close(), which
-// then sees its count, or after, and sees it closed. Leaving releases and AwaitEmpty() acquires: what a call did
-// happens before the end of the cache.
+// Memory order: all accesses to a stripe are read-modify-writes of one word. A call therefore enters either before
+// Close(), which then sees its count, or afterwards and sees that the gate is closed. Leaving is a release and
+// AwaitEmpty() is an acquire: everything that a call did happens before the cache is destroyed.
 class STOCKADE_EXPORT CallGate {
  public:
   static constexpr size_t kStripes = 16;
 
-  // One call. Leaves when destroyed, if it was let in.
+  // One call. Leaves when destroyed if it was admitted.
   class Call {
    public:
     Call(CallGate& gate, size_t stripe);
@@ -45,7 +45,7 @@ class STOCKADE_EXPORT CallGate {
 
  private:
   static constexpr uint32_t kClosed = 1;
-  static constexpr uint32_t kInside = 2;  // Times who is inside; fewer than 2^31 are.
+  static constexpr uint32_t kInside = 2;  // Multiplied by the number of calls inside, which is below 2^31.
 
   struct alignas(64) Stripe {
     std::atomic<uint32_t> word{0};

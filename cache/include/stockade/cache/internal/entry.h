@@ -20,7 +20,7 @@
 
 namespace stockade::internal {
 
-// What handles are made of: a copy of the value, or its box. Nothing where the entry has no value.
+// The data for a handle: a copy of the value, or its box. Empty if the entry has no value.
 template <typename Value>
 union ValueCopy {
   ValueCopy() : none() {}
@@ -29,19 +29,19 @@ union ValueCopy {
   Value value;
 };
 
-// What a hit reads of an entry, besides the `uses` that follow: one cache line, where the key is no longer than a
-// std::string.
+// The part of an entry that a hit reads, in addition to `uses`, which follows. It is one cache line if the key is not
+// longer than a std::string.
 template <typename Key, typename Value>
 struct EntryHead {
   explicit EntryHead(const Key& k) : key(k) {}
 
   const Key key;
-  Instant quiet_until = Instant::InfinitePast();  // Until then a hit is a hit, and sets nothing off.
+  Instant quiet_until = Instant::InfinitePast();  // Until then a hit needs nothing but the value.
   std::conditional_t<kCopiedOut<Value>, ValueCopy<Value>, const ValueBox<Value>*> shown{};
 };
 
-// What a cache keeps of one key. While it is in a table, hits read the head without a lock, which nobody changes, and
-// mark its use; all else is guarded by the mutex of the key's shard.
+// The entry of one key. While it is in a table, its head does not change; hits read the head without a lock and count
+// their use. The mutex of the key's shard guards everything else.
 template <typename Key, typename Value>
 struct alignas(64) CacheEntry : EntryHead<Key, Value>, S3FifoNode {
   CacheEntry(const Key& k, uint64_t h, Pinned<Value> v, absl::Status a, int64_t w, const EntryTimes& t,
@@ -70,15 +70,15 @@ struct alignas(64) CacheEntry : EntryHead<Key, Value>, S3FifoNode {
     return names;
   }
 
-  // A remembered error, not an absence.
+  // True for a cached error that is not an absence.
   bool IsError() const { return value == nullptr && !absl::IsNotFound(absence); }
 
   const Pinned<Value>
-      value;  // Null: `absence` is what the loader said, NotFoundError or, for error_ttl, another error.
+      value;  // Null: `absence` has the loader's status, NotFoundError or, for error_ttl, another error.
   EntryTimes times;
   const absl::Status absence;
-  std::vector<EntryTag<CacheEntry>> tags;  // None twice; never moved.
-  RemovalCause cause{};                    // Once it has left.
+  std::vector<EntryTag<CacheEntry>> tags;  // Each tag once; never moved.
+  RemovalCause cause{};                    // Set when it has left.
 };
 
 }  // namespace stockade::internal

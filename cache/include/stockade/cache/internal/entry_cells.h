@@ -11,21 +11,22 @@
 
 namespace stockade::internal {
 
-// An array of 2^n cells and n in one word, so that a lookup has both by one load: the array is aligned to 64, and n is
-// in the bits that this leaves. Names the array and does not own it; a value type.
+// An array of 2^n cells and n in one word, so that a lookup gets both with one load: the array is aligned to 64 bytes,
+// and n is in the low bits of its address. Does not own the array; a value type.
 //
-// The home of a hash is the upper n of its lower 40 bits: what has a lower home has one among twice as many cells too.
-// So a walk over the homes that is interrupted can go on after the array has been replaced by a larger one.
+// The home of a hash is the upper n of its lower 40 bits. A hash with a lower home also has a lower home in an array of
+// twice the size. An interrupted walk over the homes can therefore continue after the array was replaced by a larger
+// one.
 class EntryCells {
  public:
   using Cell = std::atomic<uintptr_t>;
 
-  // Positions of hashes, whatever the number of cells.
+  // The positions of hashes, which do not depend on the number of cells.
   static constexpr int kPositionBits = 40;
   static constexpr uint64_t kPositions = uint64_t{1} << kPositionBits;
 
   EntryCells() = default;
-  // Makes an array of empty cells. 1 <= log2_count <= kPositionBits.
+  // Creates an array of empty cells. 1 <= log2_count <= kPositionBits.
   explicit EntryCells(int log2_count) {
     const size_t count = size_t{1} << log2_count;
     auto* const first = static_cast<Cell*>(::operator new(count * sizeof(Cell), std::align_val_t{kAlign}));
@@ -45,13 +46,13 @@ class EntryCells {
   size_t HomeAt(uint64_t position) const { return position >> (kPositionBits - log2_count()); }
   uint64_t PositionOf(size_t home) const { return uint64_t{home} << (kPositionBits - log2_count()); }
   size_t Next(size_t at) const { return (at + 1) & (count() - 1); }
-  // From one cell forward to another.
+  // The number of steps forward from one cell to another.
   size_t Distance(size_t from, size_t to) const { return (to - from) & (count() - 1); }
 
  private:
   static constexpr size_t kAlign = 64;
 
-  // NOLINTNEXTLINE(performance-no-int-to-ptr): the count has made an integer of it.
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): the address is stored together with n in an integer.
   Cell* first() const { return reinterpret_cast<Cell*>(word_ & ~(kAlign - 1)); }
 
   uintptr_t word_ = 0;

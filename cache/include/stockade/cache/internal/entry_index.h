@@ -14,17 +14,17 @@
 
 namespace stockade::internal {
 
-// Finds entries by key: a hash table with linear probing, read without a lock and changed with the shard's mutex held.
-// A cell is an entry's address with the upper 16 bits of its hash in those that an address does not use, so that a
-// lookup reads one cell and one entry, most of the time.
+// Finds entries by key: a hash table with linear probing. Lookups may read it without a lock; changes need the shard's
+// mutex. A cell is the address of an entry, with the upper 16 bits of its hash in the bits that addresses do not use. A
+// lookup therefore usually reads one cell and one entry.
 //
-// Invariants: an entry is in exactly one cell of the current cells between changes, in none once Remove() has returned,
-// and in none of the older cells once Grow() has. So who finds that a cell has an entry, after having said in its
-// HazardRow that it reads it, has an entry that is there at that moment, and is not freed while it says so. A lookup
-// without a lock may miss what is there, while cells are moved; what it finds is there.
+// Invariants: between changes, an entry is in exactly one cell of the current array. It is in no cell after Remove()
+// has returned, and in no older array after Grow() has returned. A thread that announces an entry in its HazardRow and
+// then finds the entry in a cell therefore has a valid entry, which is not freed while the announcement stands. A
+// lookup without a lock may miss an entry while cells are moved, but what it finds is in the table.
 //
-// Older cells are kept to the end: readers need not say that they read them. All together are smaller than the current
-// ones. At most 3 of 8 cells are used.
+// Older arrays are kept until destruction, so that readers need not announce them. All of them together are smaller
+// than the current one. At most 3 of 8 cells are used.
 template <typename Entry>
 class EntryIndex {
  public:
@@ -37,7 +37,8 @@ class EntryIndex {
 
   size_t size() const { return size_; }
 
-  // As FindUnlocked(), in the first cell only; most are there. `row` is ThisLightRow(). Null: look on.
+  // Like FindUnlocked(), but checks only the first cell, in which most entries are. `row` is ThisLightRow(). Null:
+  // search further.
   template <typename Equal>
   [[gnu::always_inline]] Entry* FindAtHome(uint64_t hash, HazardRow& row, const Equal& equal) const {
     SyncPoint();
@@ -52,8 +53,8 @@ class EntryIndex {
     return home.load(std::memory_order_seq_cst) == cell && equal(*entry) ? entry : nullptr;
   }
 
-  // Without a lock. `equal(entry)` says if it is the one; it is protected by `row.reads` when returned. Null: look
-  // again with the mutex held.
+  // Finds an entry without a lock. `equal(entry)` tells whether it is the right one. `row.reads` protects the returned
+  // entry. Null: look up the key with the mutex held.
   template <typename Equal>
   Entry* FindUnlocked(uint64_t hash, HazardRow& row, const Equal& equal) const {
     for (;;) {
@@ -84,25 +85,27 @@ class EntryIndex {
     }
   }
 
-  // Its key must not be there. O(1) amortized: growing is O(entries), and lookups go on meanwhile.
+  // The key must not be in the table. O(1) amortized: growing is O(entries), and lookups continue meanwhile.
   void Insert(Entry& entry) {
     if ((size_ + 1) * 8 > all_.back().count() * 3) Grow();
     Place(all_.back(), entry);
     ++size_;
   }
 
-  // `fresh` takes the cell of `old`, which has its key and must be there, and may be read as after Remove(). At no
-  // moment is the key without an entry.
+  // `fresh` takes the cell of `old`, which has the same key and must be in the table. `old` may be read as after
+  // Remove(). The key always has an entry.
   void Replace(const Entry& old, Entry& fresh) {
     const EntryCells cells = all_.back();
     cells[CellOf(cells, old)].store(CellFor(fresh), std::memory_order_seq_cst);
   }
 
-  // The entry must be there. It may be read until a HeavyFence() has been and no HazardRow says so.
+  // The entry must be in the table. It may be read until a HeavyFence() has been executed and no HazardRow announces
+  // it.
   void Remove(const Entry& entry) {
     const EntryCells cells = all_.back();
     size_t hole = CellOf(cells, entry);
-    // Moves back what had to go past the hole (Knuth, vol. 3, 6.4, algorithm R), so that lookups stop where they did.
+    // Moves back entries that had to skip the hole (Knuth, vol. 3, 6.4, algorithm R), so that probing still ends at
+    // empty cells.
     for (size_t at = cells.Next(hole);; at = cells.Next(at)) {
       const uintptr_t cell = cells[at].load(std::memory_order_relaxed);
       if (cell == 0) break;
@@ -118,9 +121,9 @@ class EntryIndex {
   static constexpr uint64_t kEnd = EntryCells::kPositions;
   static constexpr size_t kSome = 256;
 
-  // Some of the entries from `position` on, which goes on to where the rest begins; kEnd: there is none. From 0 to kEnd
-  // that is each entry that is there all the while once, and some of those that come meanwhile, whatever is changed
-  // between the calls. Of so many homes at a time, of which 3 of 8 have an entry on average: O(homes).
+  // Returns some entries from `position` on, and advances `position`, to kEnd at the end. A walk from 0 to kEnd returns
+  // each entry that is in the table all the time exactly once, and some of those that are added meanwhile, whatever
+  // changes between the calls. Covers `homes` homes, of which 3 of 8 have an entry on average: O(homes).
   std::vector<Entry*> Some(uint64_t& position, size_t homes = kSome) const {
     const EntryCells cells = all_.back();
     const size_t begin = cells.HomeAt(position);
@@ -140,12 +143,12 @@ class EntryIndex {
   }
 
  private:
-  static constexpr int kFewest = 3;    // Cells, as a power of two.
-  static constexpr size_t kAhead = 8;  // Entries that are fetched while others are moved.
+  static constexpr int kFewest = 3;    // The smallest number of cells, as a power of two.
+  static constexpr size_t kAhead = 8;  // Entries that are prefetched while others are moved.
   static constexpr int kTagShift = 48;
   static constexpr uintptr_t kAddress = (uintptr_t{1} << kTagShift) - 1;
 
-  // NOLINTNEXTLINE(performance-no-int-to-ptr): the tag has made an integer of it.
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): the address is stored together with hash bits in an integer.
   static Entry* EntryOf(uintptr_t cell) { return reinterpret_cast<Entry*>(cell & kAddress); }
 
   static uintptr_t CellFor(Entry& entry) {
@@ -181,7 +184,7 @@ class EntryIndex {
     for (size_t at = 0; at < old.count(); ++at) old[at].store(0, std::memory_order_seq_cst);
   }
 
-  alignas(64) std::atomic<EntryCells> cells_;  // The last of all_. On a line that changes write only when they grow.
+  alignas(64) std::atomic<EntryCells> cells_;  // The last of all_. On a line that is written only when the array grows.
   alignas(64) std::vector<EntryCells> all_;
   size_t size_ = 0;
 };

@@ -15,11 +15,11 @@
 
 namespace stockade::internal {
 
-// The entries of one shard. Guarded by the shard's mutex, but for FindUnlocked().
+// The entries of one shard. Guarded by the shard's mutex, except for FindUnlocked().
 //
-// Invariant: index_ and queue_ hold exactly the entries that were inserted and not removed, at most one a key, and
-// tagged_ their tags. It owns them; what is removed goes to the caller, who must not free it at once: it may be read
-// (RetiredEntries). All are removed before the end.
+// Invariant: index_ and queue_ contain exactly the entries that were inserted and not removed, at most one per key, and
+// tagged_ contains their tags. The table owns them. A removed entry is passed to the caller, who must not free it at
+// once because it may still be read (RetiredEntries). All entries are removed before the destructor.
 template <typename Key, typename Value, typename Eq>
 class EntryTable {
  public:
@@ -40,7 +40,7 @@ class EntryTable {
     return index_.Find(hash, [&](const Entry& entry) { return Eq()(entry.key, key); });
   }
 
-  // The key must not be there.
+  // The key must not be in the table.
   Entry* Insert(Owned fresh) {
     Entry& entry = *fresh.release();
     Tag(entry);
@@ -49,7 +49,7 @@ class EntryTable {
     return &entry;
   }
 
-  // `fresh` has the key of `old`, and takes its place.
+  // `fresh` has the key of `old` and takes its place.
   Owned Replace(Entry& old, Owned fresh) {
     Entry& entry = *fresh.release();
     Tag(entry);
@@ -66,18 +66,18 @@ class EntryTable {
     return Owned(&entry);
   }
 
-  // All entries, some at a time: as of EntryIndex.
+  // All entries, some at a time: see EntryIndex.
   static constexpr uint64_t kEnd = EntryIndex<Entry>::kEnd;
   static constexpr size_t kSome = EntryIndex<Entry>::kSome;
   std::vector<Entry*> Some(uint64_t& position, size_t homes = kSome) const { return index_.Some(position, homes); }
 
-  // Sets the entries that have the tag apart, to be removed some at a time: as of TagGroups.
+  // Sets the entries with the tag apart, to be removed some at a time: see TagGroups.
   using Doomed = typename TagGroups<Entry>::Doomed;
   Doomed DoomTagged(std::string_view tag) { return tagged_.Doom(tag); }
   Entry* AnyDoomed(std::string_view tag) { return tagged_.AnyDoomed(tag); }
   void ForgetDoomed(Doomed doomed) { tagged_.Forget(doomed); }
 
-  // The entry that can best be done without, other than `spared`. Null: there is none. O(1) amortized.
+  // Removes the next victim, which is never `spared`. Null if there is none. O(1) amortized.
   Owned Evict(const Entry* spared) {
     auto* const victim = static_cast<Entry*>(queue_.Evict(spared));
     if (victim == nullptr) return nullptr;

@@ -31,7 +31,7 @@ namespace stockade::internal {
 template <typename Key, typename Value, typename Eq>
 struct AsyncCall;
 
-// A key for messages: quoted if it is text, else as operator<< has it, or "?".
+// A key for messages: quoted if it is text, otherwise as printed by operator<<, or "?".
 template <typename Key>
 std::string KeyText(const Key& key) {
   constexpr size_t kLongest = 100;  // Bytes.
@@ -44,24 +44,24 @@ std::string KeyText(const Key& key) {
       out << key;
       text = std::move(out).str().substr(0, kLongest);
     }
-  } catch (...) {  // A key that cannot be printed after all.
+  } catch (...) {  // A key that cannot be printed.
   }
   return text;
 }
 
-// One load of one key. All but the constants is guarded by the mutex of the key's shard.
+// One load of one key. Everything except the constants is guarded by the mutex of the key's shard.
 //
-// Invariants: who moves the phase from kReady to kRunning runs the loader; it moves back only where that thread's
-// caller gave up and others wait. `answer` is final once `answered` is true, which may be before the loader has ended
-// (a Put, a time-out, the cache's destruction) and is at latest then. Who has joined stays in `deadlines` or `async`
-// until it has its answer or leaves.
+// Invariants: the thread that changes the phase from kReady to kRunning runs the loader. The phase changes back only if
+// that thread's caller gave up and others wait. `answer` is final when `answered` is true. That may be before the
+// loader has ended (a Put, a time-out, the destruction of the cache), and is the case at the latest then. A call that
+// has joined stays in `waiters` or `async` until it has its answer or leaves.
 template <typename Key, typename Value, typename Eq>
 struct Flight final : FlightNode {
   using Loader = CacheLoader<Key, Value>;
 
   enum class Phase {
     kBlocked,  // Two older loads of the key still run.
-    kReady,    // May be run by a call that waits, or by an executor's thread.
+    kReady,    // A waiting call or a thread of an executor may run it.
     kRunning,
     kFinished,
   };
@@ -78,7 +78,7 @@ struct Flight final : FlightNode {
   bool queued() const { return on_load_executor || on_refresh_executor; }
   bool awaited() const { return !waiters.empty() || !async.empty(); }
 
-  // From here on the loader sees what is new. `was`, `was_tags`: what the key has.
+  // From here on the loader sees current data. `was` and `was_tags` are the value and the tags that the key has.
   void Begin(Instant hard, Pinned<Value> was, std::vector<std::string> was_tags) {
     phase = Phase::kRunning;
     hard_deadline = hard;
@@ -89,9 +89,10 @@ struct Flight final : FlightNode {
     relayed = false;
   }
 
-  // A tag was invalidated while the loader ran.
+  // Records that a tag was invalidated while the loader ran.
   void Void(std::string_view tag) { voided.try_emplace(std::string(tag), ++voids); }
-  // Of a result with `tags`: the first of their invalidations. It is for calls that have joined before that one only.
+  // For a result with `tags`: the first invalidation of one of them. The result is valid only for calls that joined
+  // before it.
   uint64_t FirstVoid(const std::vector<std::string>& tags) const {
     uint64_t first = kNeverVoided;
     for (const std::string& tag : tags) {
@@ -104,31 +105,31 @@ struct Flight final : FlightNode {
 
   const std::string& cache_name;
   const Key key;
-  const uint64_t hash;  // Of the key.
+  const uint64_t hash;  // The hash of the key.
   const size_t shard;
-  const std::shared_ptr<const Loader> loader;  // Of the call that began it; null: the cache's.
+  const std::shared_ptr<const Loader> loader;  // The loader of the call that started it; null for the cache's.
 
   Phase phase = Phase::kReady;
-  bool on_load_executor = false;  // Was handed to it.
+  bool on_load_executor = false;  // Was passed to that executor.
   bool on_refresh_executor = false;
-  bool in_background = false;  // Is to run though no thread waits for it.
-  // Of those who wait, the one that was woken to run it; and if it alone may: its last runner gave up.
+  bool in_background = false;  // Runs even if no thread waits for it.
+  // The waiter that was woken to run it, and whether only that waiter may, because the last runner gave up.
   const FlightWaiter* roused = nullptr;
   bool relayed = false;
-  // Counts from its making, then from its queueing, then from its start: while somebody waits it only moves later.
+  // Counted from the creation, then from the queueing, then from the start: while calls wait, it only moves later.
   Instant hard_deadline = Instant::InfiniteFuture();
   std::list<std::shared_ptr<FlightWaiter>> waiters;
   std::list<std::shared_ptr<AsyncCall<Key, Value, Eq>>> async;
 
-  Pinned<Value> previous;  // Of the run.
+  Pinned<Value> previous;  // The value of the key when the run began.
   std::vector<std::string> previous_tags;
-  uint64_t voids = 0;                      // Invalidations of tags so far.
-  std::map<std::string, uint64_t> voided;  // Of each tag the first in the run, as a number of `voids`.
+  uint64_t voids = 0;                      // The number of invalidations of tags so far.
+  std::map<std::string, uint64_t> voided;  // For each tag its first invalidation in this run, as a value of `voids`.
 
   bool timed_out = false;
   bool answered = false;
-  bool stale = false;                 // The answer is an expired value, in place of an error.
-  uint64_t fit_below = kNeverVoided;  // The answer is for those who joined at a smaller `voids`.
+  bool stale = false;                 // The answer is an expired value that replaces an error.
+  uint64_t fit_below = kNeverVoided;  // The answer is valid for calls that joined at a smaller `voids`.
   absl::StatusOr<Pinned<Value>> answer = absl::UnknownError("");
 };
 

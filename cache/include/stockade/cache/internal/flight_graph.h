@@ -11,16 +11,16 @@ namespace stockade::internal {
 
 class CacheBase;
 
-// Which flights wait for which, over all caches of the process: what finds a wait that would never end.
+// The waits between the flights of all caches of the process, which detect a deadlock between loads.
 //
-// Invariants: the edges form no circle, since the only ones that could close it are added by TryWait(), which looks. An
-// edge's target outlives the edge: who waits for a flight holds it, a flight is unblocked before its blockers leave the
-// table of flights, and a batch lets go of its flights before it ends. All edges are guarded by one mutex of the
-// process, taken after any shard's and before none; only loads within loads, and loads that wait for an older load of
-// their key, take it.
+// Invariants: the edges form no cycle, because TryBegin() adds the only edges that could close one, and checks. The
+// target of an edge outlives the edge: a waiter holds its flight, a flight is unblocked before its blockers leave the
+// table of flights, and a batch releases its flights before it ends. One mutex of the process guards all edges. It is
+// locked after a shard's mutex, and no mutex is locked after it. Only loads within loads, and loads that wait for an
+// older load of their key, lock it.
 class STOCKADE_EXPORT FlightNode {
  public:
-  // `cache` tells the flights of one cache from those of others.
+  // `cache` distinguishes the flights of one cache from those of others.
   explicit FlightNode(const CacheBase* cache) : cache_(cache) {}
   virtual ~FlightNode() = default;
 
@@ -28,32 +28,33 @@ class STOCKADE_EXPORT FlightNode {
   FlightNode& operator=(const FlightNode&) = delete;
 
   const CacheBase* cache() const { return cache_; }
-  // Loads `*key`, of the key type of its cache.
+  // Whether it loads `*key`, which has the key type of its cache.
   virtual bool IsFor(const void* key) const = 0;
-  // For messages: "'products' key 7". While the cache is there.
+  // For messages: "'products' key 7". Valid while the cache exists.
   virtual std::string Text() const = 0;
 
-  // This flight starts when one of the two has ended. Either counts as waited for: that may refuse a wait which luck
-  // would have ended, never allow one that hangs.
+  // This flight starts when one of the two has ended. Both count as waited for. This may refuse a wait that would have
+  // ended by chance, but never permits a deadlock.
   void BlockBy(const FlightNode* first, const FlightNode* second);
   void Unblock();
 
-  // This flight is one of those that `batch` loads at once; null: no more.
+  // This flight is one of those that `batch` loads; null: no longer.
   void RunWithin(const FlightNode* batch);
 
  private:
   friend class LoaderFrame;
   friend class FlightWait;
 
-  // `path`: if so, gets the nodes from the target to this one.
+  // If true, `path` gets the nodes from the target to this one.
   bool Reaches(const FlightNode* target, std::vector<const FlightNode*>& path) const;
 
   const CacheBase* const cache_;
-  const FlightNode* waits_for_ = nullptr;  // What the loader of this flight waits for at the moment, or its batch.
+  const FlightNode* waits_for_ = nullptr;  // The flight that this flight's loader waits for, or its batch.
   std::array<const FlightNode*, 2> blocked_by_{};
 };
 
-// The calling thread runs the loader of `flight`, for as long as this object lives. Frames of a thread nest.
+// Marks that the calling thread runs the loader of `flight` during the lifetime of this object. Frames of a thread
+// nest.
 class STOCKADE_EXPORT LoaderFrame {
  public:
   explicit LoaderFrame(FlightNode* flight);
@@ -72,7 +73,7 @@ class STOCKADE_EXPORT LoaderFrame {
   LoaderFrame* const outer_;
 };
 
-// The wait of the calling thread's innermost loader for another flight; nothing outside of loaders.
+// The wait of the calling thread's innermost loader for another flight. Has no effect outside of loaders.
 class STOCKADE_EXPORT FlightWait {
  public:
   FlightWait() = default;
@@ -80,8 +81,8 @@ class STOCKADE_EXPORT FlightWait {
   FlightWait(const FlightWait&) = delete;
   FlightWait& operator=(const FlightWait&) = delete;
 
-  // False where the wait would close a circle: the caller must not wait. `circle` then says which: each load waits for
-  // the next one.
+  // Returns false if the wait would close a cycle: the caller must not wait. `circle` then lists the loads, each of
+  // which waits for the next one.
   [[nodiscard]] bool TryBegin(const FlightNode* target, std::string& circle);
   void End();
 

@@ -17,12 +17,12 @@ namespace stockade::internal {
 
 // The flights of one shard. Guarded by the shard's mutex.
 //
-// Invariants, for each key: at most two flights run at once; `current`, where it runs, is one of them, and the others
-// are `detached`: what they load is for those who already wait and never stored. A current flight is blocked while two
-// detached ones run. A key without flights has no record.
+// Invariants for each key: at most two flights run at the same time. `current`, if it runs, is one of them, and the
+// others are `detached`: their results are for calls that already wait, and are never stored. A current flight is
+// blocked while two detached ones run. A key without flights has no record.
 //
-// Records are found by the key's hash, which the caller has, and then by key; the record of a flight by that flight. So
-// a flight that has begun ends without a call of Hash, Eq or a key, which may throw.
+// Records are found by the key's hash, which the caller has, and then by key; the record of a flight is found by the
+// flight. A flight that has begun can therefore end without calling Hash, Eq or a key, which may throw.
 template <typename Key, typename Value, typename Eq>
 class FlightTable {
  public:
@@ -41,7 +41,7 @@ class FlightTable {
     return found != flights_.end() && found->second.current.get() == &flight;
   }
 
-  // Makes the key's current flight; there must be none. If it throws, nothing has changed.
+  // Creates the key's current flight; there must be none. If it throws, nothing has changed.
   FlightPtr Start(const CacheBase* cache, const std::string& cache_name, const Key& key, uint64_t hash, size_t shard,
                   LoaderPtr loader) {
     auto flight = std::make_shared<FlightT>(cache, cache_name, key, hash, shard, std::move(loader));
@@ -60,7 +60,8 @@ class FlightTable {
     return flight;
   }
 
-  // The current flight no longer counts for calls to come. One that has not started stays: what it will load is new.
+  // Detaches the current flight, so that later calls do not join it. A flight that has not started stays, because it
+  // will load current data.
   void DetachRunning(uint64_t hash, const Key& key) {
     if (const auto found = Find(flights_, hash, key); found != flights_.end()) DetachRunning(found->second);
   }
@@ -77,14 +78,14 @@ class FlightTable {
     }
   }
 
-  // For loads that run and still count: whoever joins from here on must not get a result with `tag`.
+  // For running current flights: calls that join from now on must not get a result with `tag`.
   void Void(std::string_view tag) {
     for (auto& [hash, of_key] : flights_) {
       if (of_key.current != nullptr && of_key.current->phase == Phase::kRunning) of_key.current->Void(tag);
     }
   }
 
-  // `flight` is current and has not started: it never will. The caller lets go of it without the mutex.
+  // `flight` is current and has not started; it never will. The caller releases it without the mutex.
   [[nodiscard]] FlightPtr Drop(FlightT& flight) {
     flight.phase = Phase::kFinished;
     flight.Unblock();
@@ -119,7 +120,7 @@ class FlightTable {
     return finished;
   }
 
-  // For each flight, detached ones included.
+  // Includes detached flights.
   template <typename Callback>
   void ForEach(Callback callback) {
     for (auto& [key, of_key] : flights_) {
@@ -141,7 +142,7 @@ class FlightTable {
   };
   using Map = std::unordered_multimap<uint64_t, OfKey>;
 
-  // `flights` is the const or the other one.
+  // `flights` is const or not.
   static auto Find(auto& flights, uint64_t hash, const Key& key) {
     auto [found, end] = flights.equal_range(hash);
     while (found != end && !Eq()(found->second.key(), key)) ++found;

@@ -11,26 +11,26 @@
 
 namespace stockade::internal {
 
-// The hashes of what two queues have evicted of late. Each queue has a clock that counts its evictions, and a ghost's
-// age is read from its queue's clock: it dies of age without anybody looking at it.
+// The hashes of entries that two queues have evicted recently, called ghosts. Each queue has a clock that counts its
+// evictions. The age of a ghost follows from its queue's clock, so that it expires without any work.
 //
-// A bucket is one cache line of eight ghosts; a new one takes the place of that which has the least left to live, or
-// has been dead for longest. Of a table filled to the brim, some 2 % of the ghosts die early like this, the oldest
-// first. Two hashes are taken for the same with a probability of about 8 * buckets / 2^32, and then a new entry gets a
-// place that it has not earned: nothing worse.
+// A bucket is one cache line of eight ghosts. A new ghost replaces the one that has the shortest time to live or has
+// been dead for longest. In a full table some 2 % of the ghosts are replaced before they expire, the oldest ones first.
+// Two hashes are mistaken for each other with a probability of about 8 * buckets / 2^32; the only consequence is that a
+// new entry gets a better place than it should.
 //
-// Memory: from 11 to 16 bytes for each ghost that there is room for. Of a table that cannot grow because memory is
-// short, more ghosts die early. Complexity: one cache line for each call, but Remember copies the table where it grows.
+// Memory: 11 to 16 bytes per possible ghost. If the table cannot grow because memory is short, more ghosts are replaced
+// early. Complexity: one cache line per call, except that Remember() copies the table when it grows.
 class GhostTable {
  public:
   enum class Queue : uint8_t { kSmall, kMain };
 
   struct Ghost {
-    Queue queue;   // Whose eviction it remembers.
-    uint32_t age;  // Evictions of that queue since: 0 for the latest.
+    Queue queue;   // The queue that evicted the entry.
+    uint32_t age;  // Evictions of that queue since then: 0 for the latest.
   };
 
-  // Of each queue's ghosts, as many as may live.
+  // The largest number of live ghosts of each queue.
   struct Rooms {
     uint32_t small;
     uint32_t main;
@@ -38,13 +38,13 @@ class GhostTable {
 
   void Remember(uint64_t hash, Queue queue, Rooms rooms);
 
-  // Takes the ghost of this hash away, where it lives.
+  // Removes and returns the ghost of this hash, if it is alive.
   std::optional<Ghost> Take(uint64_t hash, Rooms rooms);
 
   size_t bytes() const { return bucket_count_ * sizeof(Bucket); }
 
  private:
-  // Of a queue's clock, the lower 31 bits when the entry was evicted, and the queue.
+  // The lower 31 bits of the queue's clock at the eviction, and the queue.
   struct Slot {
     uint32_t fingerprint = 0;
     uint32_t stamp = 0;
@@ -60,8 +60,8 @@ class GhostTable {
   void Place(Slot slot, Rooms rooms);
   void GrowFor(Rooms rooms);
 
-  // Clocks begin here, so that an empty slot has been dead for as long as can be. They wrap: a ghost that nobody took
-  // for 2^31 evictions may rise again.
+  // The initial value of the clocks, so that an empty slot is as old as possible. The clocks wrap: a ghost that was not
+  // removed for 2^31 evictions may become alive again.
   static constexpr uint32_t kFirstTick = 1u << 30;
 
   std::array<uint32_t, 2> clocks_{kFirstTick, kFirstTick};  // By queue.

@@ -10,12 +10,12 @@
 
 namespace stockade::internal {
 
-// Such a value is copied rather than pinned.
+// Whether values of this type are copied instead of pinned.
 template <typename Value>
 inline constexpr bool kCopiedOut = std::is_trivially_copyable_v<Value> && std::is_copy_constructible_v<Value> &&
                                    std::is_copy_assignable_v<Value> && sizeof(Value) <= 16;
 
-// A value and how many share it.
+// A value and the number of its shares.
 template <typename Value>
 class ValueBox {
  public:
@@ -34,7 +34,8 @@ class ValueBox {
   mutable std::atomic<int64_t> shares_{1};
 };
 
-// A share of a value, or null: std::shared_ptr without a deleter and weak pointers, that a HazardRow's pin can replace.
+// A share of a value, or null: a std::shared_ptr without deleter and weak pointers, which a pin of a HazardRow can
+// replace.
 template <typename Value>
 class Pinned {
  public:
@@ -42,7 +43,7 @@ class Pinned {
 
   Pinned() = default;
   Pinned(std::nullptr_t) {}  // NOLINT(google-explicit-constructor): as std::shared_ptr.
-  // Takes a share over.
+  // Takes over a share.
   explicit Pinned(const Box* box) : box_(box) {}
   static Pinned Make(Value&& value) { return Pinned(new Box(std::move(value))); }
   ~Pinned() {

@@ -18,26 +18,26 @@
 
 namespace stockade::internal {
 
-// Entries that have left their table and may still be read by a hit that found them before. Freed in batches, which
-// share the cost of a HeavyFence(). Thread-safe.
+// Entries that have left their table and may still be read by a hit that found them before. They are freed in batches,
+// which share the cost of a HeavyFence(). Thread-safe.
 //
-// Invariant: of those that wait, fewer than kBatch came within the current tick of the coarse clock, and all weigh at
-// most `weight_kept`; besides, for each thread, the one that it was reading when its batch was freed.
-// What no later Add() frees, the caller's Flush() does. A value that handles have pinned is theirs once its batch has
-// been freed: each has a share.
+// Invariant: of the waiting entries, fewer than kBatch were added within the current tick of the coarse clock, and
+// their total weight is at most `weight_kept`. In addition there may be one entry per thread, which the thread was
+// reading when its batch was freed. Entries that no later Add() frees are freed by the caller's Flush(). After the
+// batch of a pinned value was freed, its handles own it: each has a share.
 template <typename Entry, typename Value>
 class RetiredEntries {
  public:
   using Owned = std::unique_ptr<Entry>;
 
-  // `clock` null: nothing waits but what is being read.
+  // If `clock` is null, only entries that are being read wait.
   RetiredEntries(int64_t weight_kept, const Clock* clock) : weight_kept_(weight_kept), clock_(clock) {}
   // No thread reads any of them any more.
   ~RetiredEntries() { Free(std::move(waiting_)); }
   RetiredEntries(const RetiredEntries&) = delete;
   RetiredEntries& operator=(const RetiredEntries&) = delete;
 
-  // Runs destructors of keys and values: no mutex held. True: some wait.
+  // Runs destructors of keys and values, so no mutex may be held. Returns whether entries wait.
   bool Add(std::vector<Owned> entries) {
     const Instant tick = clock_ != nullptr ? clock_->CoarseNow() : Instant::InfinitePast();
     std::vector<Owned> batch;
@@ -55,7 +55,7 @@ class RetiredEntries {
     return KeepRead(Free(std::move(batch)));
   }
 
-  // Frees what waits and is not being read. As Add().
+  // Frees the waiting entries that are not being read. Otherwise like Add().
   bool Flush() {
     std::vector<Owned> batch;
     {
@@ -69,7 +69,7 @@ class RetiredEntries {
  private:
   static constexpr size_t kBatch = 64;
 
-  // Returns those that are being read.
+  // Returns the entries that are being read.
   static std::vector<Owned> Free(std::vector<Owned> batch) {
     std::vector<Owned> kept;
     if (batch.empty()) return kept;
@@ -97,7 +97,7 @@ class RetiredEntries {
     return kept;
   }
 
-  // True: some wait.
+  // Returns whether entries wait.
   bool KeepRead(std::vector<Owned> read) {
     if (read.empty()) return false;
     const std::lock_guard lock(mutex_);
@@ -108,7 +108,8 @@ class RetiredEntries {
     return true;
   }
 
-  // Gives the owner of the pin a share in its place, if it pins one of `boxes`, which have a share of their own here.
+  // If the pin pins one of `boxes`, each of which has a share of its own here, replaces the pin by a share for its
+  // owner.
   static void HandOver(std::atomic<uintptr_t>& pin,
                        const std::vector<std::pair<uintptr_t, const ValueBox<Value>*>>& boxes) {
     uintptr_t pinned = pin.load(std::memory_order_acquire);

@@ -10,8 +10,8 @@
 
 namespace stockade::internal {
 
-// What S3Fifo keeps of an entry, which derives from this: 40 bytes. The entry sets weight and hash before it is
-// inserted; the rest is S3Fifo's.
+// The data that S3Fifo keeps per entry, which derives from this: 40 bytes. The entry sets weight and hash before it is
+// inserted; S3Fifo uses the rest.
 struct S3FifoNode {
   S3FifoNode() = default;
   S3FifoNode(const S3FifoNode&) = delete;
@@ -19,42 +19,44 @@ struct S3FifoNode {
 
   static constexpr uint8_t kMostUses = 3;
 
-  // A hit. Any thread, at any time in the node's life, in a queue or not. A node that is hot already is only read, so
-  // that its line stays shared; of hits at the same moment some may not count.
+  // Counts a hit. Called by any thread at any time in the node's life, in a queue or not. A node with the maximum is
+  // only read, so that its cache line stays shared. Some of several concurrent hits may not count.
   [[gnu::always_inline]] void Touch() {
     const uint8_t counted = uses.load(std::memory_order_relaxed);
     if (counted < kMostUses) uses.store(counted + 1, std::memory_order_relaxed);
   }
 
-  std::atomic<uint8_t> uses{0};  // 0 to kMostUses: hits that the queues have not taken note of.
+  std::atomic<uint8_t> uses{0};  // 0 to kMostUses: hits that the queues have not used up.
   bool in_main = false;
-  uint64_t hash = 0;            // Of its key; need not be spread well. Does not change while it is in a queue.
+  uint64_t hash = 0;            // Of its key; need not be well distributed. Does not change while it is in a queue.
   int64_t weight = 1;           // At least 1. Does not change while it is in a queue.
-  S3FifoNode* newer = nullptr;  // In its queue; null: it is in none.
+  S3FifoNode* newer = nullptr;  // In its queue; null if it is in none.
   S3FifoNode* older = nullptr;
 };
 
-// Which entry of a shard is evicted next: S3-FIFO (Yang et al., "FIFO queues are all you need for cache eviction", SOSP
-// 2023), by weight, with a share of the small queue that adapts.
+// Selects the entry of a shard that is evicted next: S3-FIFO (Yang et al., "FIFO queues are all you need for cache
+// eviction", SOSP 2023), by weight, with an adaptive share of the small queue.
 //
-// A new entry enters the small queue. Evict takes from the small queue while that weighs more than its share of all,
-// else from main. What leaves the small queue with a use goes on to main; without, it is the victim, and its hash is
-// remembered. What leaves main with a use enters it again with one use less; without, it is the victim. A remembered
-// hash that comes back enters main at once. So what is asked for once passes through quickly, and a hit moves nothing.
+// A new entry enters the small queue. Evict() takes from the small queue while its weight exceeds its share of the
+// total, otherwise from the main queue. An entry at the end of the small queue that was used moves to the main queue;
+// otherwise it is the victim, and its hash is remembered. An entry at the end of the main queue that was used is
+// reinserted there with one use less; otherwise it is the victim. An entry whose hash is remembered enters the main
+// queue at once. Entries that are requested once therefore pass through quickly, and a hit moves nothing.
 //
-// The share follows what is regretted, as in ARC (Megiddo, Modha, FAST 2003) and the paper's S3-FIFO-D: a miss on what
-// the small queue evicted in its last few evictions would have been a hit, had that queue been a little larger, and
-// likewise for main. Both windows are equally long, so the two rates are what a little more room for either is worth,
-// and the share moves until they are equal. Where it has grown, what is asked for changes quickly. There main takes all
-// uses of an entry at once instead of one by one, so that what was hot does not stay for three more rounds, and one use
-// in the small queue, which is long, is worth one more round there: two lead to main.
+// The share follows regrets, as in ARC (Megiddo, Modha, FAST 2003) and the paper's S3-FIFO-D. A miss of an entry that
+// was among the last evictions of the small queue would have been a hit if that queue had been a little larger; the
+// same holds for the main queue. Both windows have the same length, so the two rates show the benefit of more room for
+// either queue, and the share moves until they are equal. A large share means that the popular entries change quickly.
+// The main queue then clears all uses of an entry at once, so that formerly popular entries do not stay for three more
+// rounds. One use in the small queue, which is long then, gives one more round there, and two uses move the entry to
+// the main queue.
 //
-// One S3Fifo is of one shard, but the bound is of the whole cache, which calls Evict of its shards in turn while it is
-// over its weight: shares are of what the shard weighs at the moment.
+// An S3Fifo manages one shard, but the bound applies to the whole cache, which calls Evict() of its shards in turn
+// while it exceeds its weight. Shares refer to the shard's current weight.
 //
-// Guarded by the shard's mutex, all but Touch. Nodes belong to the caller and are never destroyed here.
-// Complexity: O(1), but Evict: amortized O(1), since a step takes uses from a node or moves it on to main, and at
-// most kMostSteps and one a call. Memory: 40 bytes an entry and 11 to 16 a ghost, of which there are 1.1 an
+// Guarded by the shard's mutex, except Touch(). Nodes belong to the caller and are never destroyed here. Complexity:
+// O(1); Evict() is amortized O(1), because a step removes uses from a node or moves it to the main queue, and takes at
+// most kMostSteps + 1 steps per call. Memory: 40 bytes per entry and 11 to 16 bytes per ghost; there are 1.1 ghosts per
 // entry.
 class STOCKADE_EXPORT S3Fifo {
  public:
@@ -62,21 +64,21 @@ class STOCKADE_EXPORT S3Fifo {
   S3Fifo(const S3Fifo&) = delete;
   S3Fifo& operator=(const S3Fifo&) = delete;
 
-  // The node is in no queue; its uses begin at 0.
+  // The node must be in no queue; its uses start at 0.
   void Insert(S3FifoNode& node);
 
-  // Puts `fresh`, which is in no queue, in the place of `old`, with its uses: a value that is loaded anew or put over
-  // another is no new entry, and a hot one stays hot.
+  // Puts `fresh`, which must be in no queue, in the place of `old`, with its uses. A value that is reloaded or
+  // overwritten is not a new entry, and a popular one stays popular.
   void Replace(S3FifoNode& old, S3FifoNode& fresh);
 
-  // Unlinks a node, and remembers nothing.
+  // Unlinks a node without remembering its hash.
   void Remove(S3FifoNode& node);
 
-  // Unlinks the next victim and returns it. Never `spared`, which may be null or in no queue: only its address counts.
-  // Null: there is no other node.
+  // Unlinks and returns the next victim. Never returns `spared`, which may be null or in no queue, because only its
+  // address is used. Null if there is no other node.
   S3FifoNode* Evict(const S3FifoNode* spared);
 
-  // Some node; null: there is none. `while (S3FifoNode* node = Any()) Remove(*node)` empties it.
+  // Any node; null if there is none. `while (S3FifoNode* node = Any()) Remove(*node)` empties it.
   S3FifoNode* Any();
 
   size_t size() const { return small_.size + main_.size; }
@@ -85,30 +87,31 @@ class STOCKADE_EXPORT S3Fifo {
   double small_share() const { return small_share_; }
   size_t ghost_bytes() const { return ghosts_.bytes(); }
 
-  static constexpr double kFirstShare = 0.1;  // The paper's.
+  static constexpr double kFirstShare = 0.1;  // As in the paper.
   static constexpr double kLeastShare = 0.01;
   static constexpr double kMostShare = 0.9;
 
-  // Ghosts, as shares of the entries: of the small queue as many as main holds in the paper, of main one window.
+  // The numbers of ghosts, as fractions of the number of entries. The small queue has as many as the main queue has
+  // entries in the paper; the main queue has one window.
   static constexpr double kSmallGhosts = 0.9;
   static constexpr double kWindow = 0.2;
-  static constexpr size_t kMostGhosts = 1u << 29;  // Of a queue: far from a wrap of its clock.
+  static constexpr size_t kMostGhosts = 1u << 29;  // Per queue: far below a wrap of its clock.
 
-  // A regret moves the share by so many mean entries. Main's weigh a little more: what the small queue regrets is more
-  // often asked for just once again.
+  // A regret moves the share by this many mean entries. The step of the main queue is larger, because entries that the
+  // small queue regrets are more often requested only once more.
   static constexpr double kSmallStep = 0.5;
   static constexpr double kMainStep = 0.625;
 
-  // The shard is restless while the small queue's share is above this.
+  // The popular entries are assumed to change quickly while the small queue's share is above this.
   static constexpr double kRestlessShare = 0.15;
 
-  // Uses are not honoured for more than so many steps of a call: bounds the time that the shard's mutex is held for,
-  // and ends the race with threads that touch nodes as fast as Evict takes their uses.
+  // Evict() honours uses for at most this many steps per call. This bounds the time that the shard's mutex is held, and
+  // ends the race with threads that touch nodes as fast as Evict() clears their uses.
   static constexpr size_t kMostSteps = 128;
 
  private:
-  // A ring through `ends`: ends.older is the newest node, ends.newer the oldest.
-  // Invariant: size and weight are of the nodes in the ring, and these have in_main set in main_ only.
+  // A ring through `ends`: ends.older is the newest node, ends.newer the oldest. Invariant: size and weight are those
+  // of the nodes in the ring; their in_main is set in main_ only.
   struct Queue {
     Queue() { ends.newer = ends.older = &ends; }
     S3FifoNode* Oldest() { return ends.newer; }

@@ -18,7 +18,7 @@ struct TagLink {
   TagLink* previous = nullptr;
 };
 
-// One tag of an entry, which has it and keeps it in its place.
+// One tag of an entry. The entry owns it and never moves it.
 template <typename Entry>
 struct EntryTag : TagLink {
   EntryTag(std::string n, Entry* e) : name(std::move(n)), entry(e) {}
@@ -27,11 +27,11 @@ struct EntryTag : TagLink {
   Entry* entry;
 };
 
-// Which entries of a shard have a tag: a ring of them a tag, through the entries themselves, so that a tag that many
-// have is neither rehashed nor freed at a stroke. Guarded by the shard's mutex. O(1) each.
+// The entries of a shard by tag: one ring per tag, linked through the entries themselves, so that a tag with many
+// entries is neither rehashed nor freed at once. Guarded by the shard's mutex. O(1) each.
 //
-// Invariant: each tag that was added and not removed is in one ring, that of its name or of a doomed group of it; no
-// ring of a name is empty.
+// Invariant: each tag that was added and not removed is in one ring: that of its name, or that of a doomed group of its
+// name. The ring of a name is never empty.
 template <typename Entry>
 class TagGroups {
   struct Group : TagLink {
@@ -64,11 +64,11 @@ class TagGroups {
     tag.next->previous = tag.previous;
     tag.previous->next = tag.next;
     if (tag.next != tag.previous) return;
-    const auto* const group = static_cast<Group*>(tag.next);  // It alone is left.
+    const auto* const group = static_cast<Group*>(tag.next);  // Only the group is left.
     if (!group->doomed && group->empty()) groups_.erase(groups_.find(group->name));
   }
 
-  // Sets those that have the tag now apart.
+  // Sets the entries apart that have the tag now.
   Doomed Doom(std::string_view name) {
     Group& doomed = doomed_.emplace_front(std::string(name));
     doomed.doomed = true;
@@ -81,14 +81,14 @@ class TagGroups {
     groups_.erase(found);
     return doomed_.begin();
   }
-  // Some entry that was set apart by its having the tag, in whatever group. Null: there is none. O(groups).
+  // Some entry that was set apart because of the tag, in any group. Null if there is none. O(groups).
   Entry* AnyDoomed(std::string_view name) {
     for (Group& group : doomed_) {
       if (group.name == name && !group.empty()) return static_cast<Tag*>(group.next)->entry;
     }
     return nullptr;
   }
-  // None of the group may be left.
+  // The group must be empty.
   void Forget(Doomed doomed) { doomed_.erase(doomed); }
 
  private:

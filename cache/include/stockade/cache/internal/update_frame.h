@@ -5,7 +5,7 @@
 
 namespace stockade::internal {
 
-// The calling thread runs the write of an update, of any cache, for as long as this object lives.
+// Marks that the calling thread runs the write of an update, of any cache, during the lifetime of this object.
 class STOCKADE_EXPORT UpdateFrame {
  public:
   UpdateFrame();
@@ -16,8 +16,8 @@ class STOCKADE_EXPORT UpdateFrame {
   static bool InAny();
 };
 
-// The calling thread reads in strict mode, in any cache, for as long as this object lives: what it reads meanwhile, in
-// a loader or a listener, takes no further lock, so that no circle of readers and writers can close.
+// Marks that the calling thread reads in strict mode, in any cache, during the lifetime of this object. Reads in a
+// loader or a listener acquire no further lock meanwhile, so that readers and writers cannot deadlock.
 class STOCKADE_EXPORT StrictReadFrame {
  public:
   StrictReadFrame();
