@@ -1,5 +1,5 @@
-#ifndef STOCKADE_LOCKS_SRC_HINT_EAR_H_
-#define STOCKADE_LOCKS_SRC_HINT_EAR_H_
+#ifndef STOCKADE_LOCKS_SRC_HINT_LISTENER_H_
+#define STOCKADE_LOCKS_SRC_HINT_LISTENER_H_
 
 #include <functional>
 #include <mutex>
@@ -9,19 +9,19 @@
 
 namespace stockade::internal {
 
-// The callback of a LockWatch. Threads that notice a release invoke it, with no mutex held that engine calls take,
-// because the callback may make such calls.
-class HintEar {
+// The listener of a LockWatch, which threads that observe a release notify. Callers must not hold a mutex that engine
+// calls acquire, because the callback may make such calls.
+class HintListener {
  public:
-  HintEar(HoldKey hold, std::function<void()> on_hint) : hold_(std::move(hold)), on_hint_(std::move(on_hint)) {}
+  HintListener(HoldKey hold, std::function<void()> on_hint) : hold_(std::move(hold)), on_hint_(std::move(on_hint)) {}
 
   const HoldKey& hold() const { return hold_; }
 
-  void Tell() {
+  void Notify() {
     const std::lock_guard lock(mutex_);
     if (!closed_) on_hint_();
   }
-  // Waits for a hint that is running, unless that hint makes this call; afterwards no hint is given.
+  // Waits for a callback that is running, unless that callback calls it. The callback is not invoked any more.
   void Close() {
     const std::lock_guard lock(mutex_);
     closed_ = true;
@@ -30,10 +30,10 @@ class HintEar {
  private:
   const HoldKey hold_;
   const std::function<void()> on_hint_;
-  std::recursive_mutex mutex_;  // Held during the call, which may close it.
+  std::recursive_mutex mutex_;  // Held during the callback, which may call Close().
   bool closed_ = false;
 };
 
 }  // namespace stockade::internal
 
-#endif  // STOCKADE_LOCKS_SRC_HINT_EAR_H_
+#endif  // STOCKADE_LOCKS_SRC_HINT_LISTENER_H_

@@ -33,21 +33,22 @@ absl::Status Overtaken(const HoldKey& hold, uint64_t sequence, uint64_t newest) 
 
 class LocalLockEngine::LocalWatch final : public LockWatch {
  public:
-  LocalWatch(LocalLockEngine* engine, std::shared_ptr<HintEar> ear) : engine_(engine), ear_(std::move(ear)) {}
+  LocalWatch(LocalLockEngine* engine, std::shared_ptr<HintListener> listener)
+      : engine_(engine), listener_(std::move(listener)) {}
 
   ~LocalWatch() override {
     {
       const std::lock_guard lock(engine_->mutex_);
-      const std::string& name = ear_->hold().name;
-      std::erase(engine_->FindLock(name)->ears, ear_);
+      const std::string& name = listener_->hold().name;
+      std::erase(engine_->FindLock(name)->listeners, listener_);
       engine_->Tidy(name);
     }
-    ear_->Close();
+    listener_->Close();
   }
 
  private:
   LocalLockEngine* const engine_;
-  const std::shared_ptr<HintEar> ear_;
+  const std::shared_ptr<HintListener> listener_;
 };
 
 LocalLockEngine::LocalLockEngine(Clock* clock) : clock_(clock), id_(NewId()), sweep_at_(kMinSweep) {}
@@ -78,14 +79,14 @@ void LocalLockEngine::RenewMany(std::span<LockRenewal> renewals, absl::Duration)
 }
 
 void LocalLockEngine::Release(LockRelease& release) {
-  Ears to_tell;
+  Listeners to_notify;
   {
     const Instant now = clock_->Now();
     const std::lock_guard lock(mutex_);
-    Release(release, now, to_tell);
+    Release(release, now, to_notify);
     Tidy(release.hold.name);
   }
-  for (const std::shared_ptr<HintEar>& ear : to_tell) ear->Tell();
+  for (const std::shared_ptr<HintListener>& listener : to_notify) listener->Notify();
 }
 
 absl::StatusOr<LockState> LocalLockEngine::Inspect(std::string_view name, OwnerId owner, absl::Duration) {
@@ -106,7 +107,7 @@ absl::StatusOr<LockState> LocalLockEngine::Inspect(std::string_view name, OwnerI
 }
 
 absl::StatusOr<std::optional<LockKind>> LocalLockEngine::ForceRelease(std::string_view name, absl::Duration) {
-  Ears to_tell;
+  Listeners to_notify;
   std::optional<LockKind> released;
   {
     const Instant now = clock_->Now();
@@ -117,22 +118,22 @@ absl::StatusOr<std::optional<LockKind>> LocalLockEngine::ForceRelease(std::strin
     if (!lock->holds.empty()) {
       released = KindOf(*lock);
       lock->holds.clear();
-      to_tell = EarsOf(*lock);
+      to_notify = ListenersOf(*lock);
     }
     Tidy(name);
   }
-  for (const std::shared_ptr<HintEar>& ear : to_tell) ear->Tell();
+  for (const std::shared_ptr<HintListener>& listener : to_notify) listener->Notify();
   return released;
 }
 
 std::unique_ptr<LockWatch> LocalLockEngine::Watch(const HoldKey& hold, std::function<void()> on_hint) {
-  auto ear = std::make_shared<HintEar>(hold, std::move(on_hint));
+  auto listener = std::make_shared<HintListener>(hold, std::move(on_hint));
   {
     const std::lock_guard lock(mutex_);
-    LockOf(hold.name).ears.push_back(ear);
+    LockOf(hold.name).listeners.push_back(listener);
   }
-  auto watch = std::make_unique<LocalWatch>(this, ear);
-  ear->Tell();  // For a release between the caller's try and now.
+  auto watch = std::make_unique<LocalWatch>(this, listener);
+  listener->Notify();  // For a release between the caller's try and now.
   return watch;
 }
 
@@ -155,14 +156,14 @@ void LocalLockEngine::Tidy(std::string_view name) {
   const auto found = locks_.find(AbslView(name));
   if (found == locks_.end()) return;
   const Lock& lock = found->second;
-  if (lock.holds.empty() && lock.queue.empty() && lock.ears.empty()) locks_.erase(found);
+  if (lock.holds.empty() && lock.queue.empty() && lock.listeners.empty()) locks_.erase(found);
 }
 
 void LocalLockEngine::Sweep(Instant now) {
   absl::erase_if(locks_, [now](Locks::value_type& entry) {
     Lock& lock = entry.second;
     DropLapsed(lock, now);
-    return lock.holds.empty() && lock.queue.empty() && lock.ears.empty();
+    return lock.holds.empty() && lock.queue.empty() && lock.listeners.empty();
   });
   sweep_at_ = std::max(kMinSweep, 2 * locks_.size());
 }
@@ -190,11 +191,11 @@ LocalLockEngine::Waiter* LocalLockEngine::FindWaiter(Lock& lock, OwnerId owner) 
 }
 
 // The listeners of the waiters that may enter next: those of the first one in the queue, or all if there is no queue.
-LocalLockEngine::Ears LocalLockEngine::EarsOf(const Lock& lock) {
-  if (lock.queue.empty()) return lock.ears;
-  Ears first;
-  for (const std::shared_ptr<HintEar>& ear : lock.ears) {
-    if (ear->hold().owner == lock.queue.front().owner) first.push_back(ear);
+LocalLockEngine::Listeners LocalLockEngine::ListenersOf(const Lock& lock) {
+  if (lock.queue.empty()) return lock.listeners;
+  Listeners first;
+  for (const std::shared_ptr<HintListener>& listener : lock.listeners) {
+    if (listener->hold().owner == lock.queue.front().owner) first.push_back(listener);
   }
   return first;
 }
@@ -282,7 +283,7 @@ void LocalLockEngine::Answer(LockTry& step, const Step& entered) {
   step.fencing_token = entered.fencing_token;
 }
 
-void LocalLockEngine::Release(LockRelease& step, Instant now, Ears& to_tell) {
+void LocalLockEngine::Release(LockRelease& step, Instant now, Listeners& to_notify) {
   const HoldKey& key = step.hold;
   Lock& lock = LockOf(key.name);
   DropLapsed(lock, now);
@@ -310,7 +311,7 @@ void LocalLockEngine::Release(LockRelease& step, Instant now, Ears& to_tell) {
   if (held != nullptr) lock.holds.erase(lock.holds.begin() + (held - lock.holds.data()));
   if (held != nullptr || step.repeated) Remember(key, run);
   const bool opens = lock.holds.empty() || key.kind == LockKind::kWrite;
-  if (was_first || (held != nullptr && opens)) to_tell = EarsOf(lock);
+  if (was_first || (held != nullptr && opens)) to_notify = ListenersOf(lock);
 }
 
 }  // namespace stockade::internal

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "../hint_ear.h"
+#include "../hint_listener.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -52,7 +52,7 @@ class LocalLockEngine final : public LockEngine {
 
  private:
   class LocalWatch;
-  using Ears = std::vector<std::shared_ptr<HintEar>>;
+  using Listeners = std::vector<std::shared_ptr<HintListener>>;
 
   // The newest step of a hold, and what it was answered.
   struct Step {
@@ -80,7 +80,7 @@ class LocalLockEngine final : public LockEngine {
     LockKind kind = LockKind::kReentrant;  // Of its holds and its queue; kRead stands for kWrite too.
     std::vector<Hold> holds = {};
     std::deque<Waiter> queue = {};
-    Ears ears = {};
+    Listeners listeners = {};
   };
   struct EndedHold {
     HoldKey hold = {};
@@ -97,14 +97,14 @@ class LocalLockEngine final : public LockEngine {
   static void DropLapsed(Lock& lock, Instant now);
   static Hold* FindHold(Lock& lock, LockKind kind, OwnerId owner);
   static Waiter* FindWaiter(Lock& lock, OwnerId owner);
-  static Ears EarsOf(const Lock& lock);
+  static Listeners ListenersOf(const Lock& lock);
   Step NewestStep(Lock& lock, const HoldKey& hold);
   void Remember(const HoldKey& hold, const Step& newest);
   void Try(LockTry& step, Instant now);
   void EnterOrWait(LockTry& step, Lock& lock, Hold* held, Instant now);  // `held`: the owner's, or null.
   void Enter(LockTry& step, Lock& lock, Hold* held, Instant now);
   static void Answer(LockTry& step, const Step& entered);
-  void Release(LockRelease& step, Instant now, Ears& to_tell);
+  void Release(LockRelease& step, Instant now, Listeners& to_notify);
 
   Clock* const clock_;
   const std::string id_;

@@ -16,15 +16,16 @@ constexpr absl::Duration kPurgeAgain = absl::Seconds(1);
 
 class MySqlPoller::Watching final : public LockWatch {
  public:
-  Watching(MySqlPoller* poller, std::shared_ptr<HintEar> ear) : poller_(poller), ear_(std::move(ear)) {}
+  Watching(MySqlPoller* poller, std::shared_ptr<HintListener> listener)
+      : poller_(poller), listener_(std::move(listener)) {}
   ~Watching() override {
-    poller_->Forget(ear_);
-    ear_->Close();
+    poller_->Forget(listener_);
+    listener_->Close();
   }
 
  private:
   MySqlPoller* const poller_;
-  const std::shared_ptr<HintEar> ear_;
+  const std::shared_ptr<HintListener> listener_;
 };
 
 MySqlPoller::MySqlPoller(const MySqlPollerOptions& options, Clock* clock, Ask ask, std::function<bool()> purge)
@@ -46,12 +47,12 @@ void MySqlPoller::Stop() {
 }
 
 std::unique_ptr<LockWatch> MySqlPoller::Watch(const HoldKey& hold, std::function<void()> on_hint) {
-  auto ear = std::make_shared<HintEar>(hold, std::move(on_hint));
+  auto listener = std::make_shared<HintListener>(hold, std::move(on_hint));
   const std::lock_guard lock(mutex_);
   Name& name = names_[hold.name];
-  name.ears.push_back(ear);
+  name.listeners.push_back(listener);
   AskSoon(name);  // For a release between the caller's try and now.
-  return std::make_unique<Watching>(this, std::move(ear));
+  return std::make_unique<Watching>(this, std::move(listener));
 }
 
 void MySqlPoller::AskSoon(Name& name) {
@@ -60,15 +61,15 @@ void MySqlPoller::AskSoon(Name& name) {
   if (name.due < sleeps_until_) changed_.notify_one();
 }
 
-void MySqlPoller::Forget(const std::shared_ptr<HintEar>& ear) {
+void MySqlPoller::Forget(const std::shared_ptr<HintListener>& listener) {
   const std::lock_guard lock(mutex_);
-  const auto found = names_.find(ear->hold().name);
-  std::erase(found->second.ears, ear);
-  if (found->second.ears.empty()) names_.erase(found);
+  const auto found = names_.find(listener->hold().name);
+  std::erase(found->second.listeners, listener);
+  if (found->second.listeners.empty()) names_.erase(found);
 }
 
 void MySqlPoller::TellReleased(std::string_view name) {
-  Ears to_tell;
+  Listeners to_notify;
   {
     const std::lock_guard lock(mutex_);
     const auto found = names_.find(name);
@@ -82,9 +83,9 @@ void MySqlPoller::TellReleased(std::string_view name) {
       released.handing_since = now;
       return;
     }
-    to_tell = released.ears;
+    to_notify = released.listeners;
   }
-  for (const std::shared_ptr<HintEar>& ear : to_tell) ear->Tell();
+  for (const std::shared_ptr<HintListener>& listener : to_notify) listener->Notify();
 }
 
 uint64_t MySqlPoller::questions() const {
@@ -122,7 +123,7 @@ std::vector<std::string> MySqlPoller::TakeDue(Instant now) {
 }
 
 void MySqlPoller::Note(const std::vector<std::string>& names, const std::optional<std::vector<NameState>>& states,
-                       Ears& to_tell) {
+                       Listeners& to_notify) {
   for (size_t i = 0; i < names.size(); ++i) {
     const auto found = names_.find(names[i]);
     if (found == names_.end()) continue;
@@ -133,8 +134,8 @@ void MySqlPoller::Note(const std::vector<std::string>& names, const std::optiona
     name.due = std::min(name.due, answered_ + name.interval);  // It may be wanted sooner since it was asked for.
     if (!state) continue;
     name.seen = state;
-    for (const std::shared_ptr<HintEar>& ear : name.ears) {
-      if (state->FreeFor(ear->hold().kind)) to_tell.push_back(ear);
+    for (const std::shared_ptr<HintListener>& listener : name.listeners) {
+      if (state->FreeFor(listener->hold().kind)) to_notify.push_back(listener);
     }
   }
 }
@@ -157,14 +158,14 @@ void MySqlPoller::Run() {
     std::optional<std::vector<NameState>> states;
     if (!names.empty()) states = ask_(names);
     const bool more = purges && purge_();
-    Ears to_tell;
+    Listeners to_notify;
     lock.lock();
     if (!names.empty()) answered_ = clock_->Now();
     if (purges) purge_at_ = NextPurge(more);
-    Note(names, states, to_tell);
+    Note(names, states, to_notify);
     lock.unlock();
-    for (const std::shared_ptr<HintEar>& ear : to_tell) ear->Tell();
-    to_tell.clear();
+    for (const std::shared_ptr<HintListener>& listener : to_notify) listener->Notify();
+    to_notify.clear();
     lock.lock();
   }
 }

@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include "../hint_ear.h"
+#include "../hint_listener.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "stockade/base/clock.h"
@@ -80,11 +80,11 @@ class MySqlPoller {
 
  private:
   class Watching;
-  using Ears = std::vector<std::shared_ptr<HintEar>>;
+  using Listeners = std::vector<std::shared_ptr<HintListener>>;
 
-  // Invariant: has ears. While its question is on its way, `due` is only what has been wished since.
+  // Invariant: has listeners. While its query is in progress, `due` has only the requests made since then.
   struct Name {
-    Ears ears = {};
+    Listeners listeners = {};
     absl::Duration interval = {};
     Instant due = Instant::InfiniteFuture();
     Instant released_at = Instant::InfinitePast();  // In this process.
@@ -96,9 +96,10 @@ class MySqlPoller {
   void Run();
   Instant NextLook() const;  // With mutex_ held, as the next three.
   std::vector<std::string> TakeDue(Instant now);
-  void Note(const std::vector<std::string>& names, const std::optional<std::vector<NameState>>& states, Ears& to_tell);
+  void Note(const std::vector<std::string>& names, const std::optional<std::vector<NameState>>& states,
+            Listeners& to_notify);
   void AskSoon(Name& name);
-  void Forget(const std::shared_ptr<HintEar>& ear);
+  void Forget(const std::shared_ptr<HintListener>& listener);
   Instant NextPurge(bool soon);
 
   const MySqlPollerOptions options_;

@@ -78,7 +78,7 @@ absl::StatusOr<MySqlPool::Lent> MySqlPool::Borrow(Use use, Instant deadline) {
   }
 }
 
-void MySqlPool::TakeBack(std::unique_ptr<MySqlConnection> connection, Use use) {
+void MySqlPool::Return(std::unique_ptr<MySqlConnection> connection, Use use) {
   {
     const std::lock_guard lock(mutex_);
     --lent_;

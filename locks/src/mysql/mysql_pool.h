@@ -33,7 +33,7 @@ class MySqlPool {
     Lent(MySqlPool* pool, Use use, std::unique_ptr<MySqlConnection> connection)
         : pool_(pool), use_(use), connection_(std::move(connection)) {}
     ~Lent() {
-      if (connection_ != nullptr) pool_->TakeBack(std::move(connection_), use_);
+      if (connection_ != nullptr) pool_->Return(std::move(connection_), use_);
     }
     Lent(Lent&&) = default;
     Lent& operator=(Lent&&) = delete;
@@ -63,7 +63,7 @@ class MySqlPool {
 
  private:
   bool MayLend(Use use) const { return use == Use::kUpkeep || lent_for_steps_ + 1 < most_; }
-  void TakeBack(std::unique_ptr<MySqlConnection> connection, Use use);
+  void Return(std::unique_ptr<MySqlConnection> connection, Use use);
   void Open();
 
   const MySqlTarget target_;

@@ -109,12 +109,12 @@ void RedisLockEngine::AwaitReplicas(std::span<LockTry> tries, Instant deadline) 
       if (why.ok()) continue;
       LockTry& step = *acquired[static_cast<size_t>(renewal - renewals.data())];
       step.refused = renewal->status.ok() && renewal->held && replicas.ok();
-      TakeBack(step, why, left);
+      UndoTry(step, why, left);
     }
   }
 }
 
-void RedisLockEngine::TakeBack(LockTry& step, const absl::Status& why, absl::Duration timeout) {
+void RedisLockEngine::UndoTry(LockTry& step, const absl::Status& why, absl::Duration timeout) {
   // Under the try's own number, which is then refused when it comes again.
   LockRelease back = {.hold = step.hold,
                       .keep = step.hold_count - 1,

@@ -42,7 +42,7 @@ class RedisLockEngine final : public LockEngine {
 
   // Asks the replicas about those that have been acquired, and takes back what too few of them have.
   void AwaitReplicas(std::span<LockTry> tries, Instant deadline);
-  void TakeBack(LockTry& step, const absl::Status& why, absl::Duration timeout);
+  void UndoTry(LockTry& step, const absl::Status& why, absl::Duration timeout);
 
   // What one command renews: not much, and on a cluster of one slot.
   using Batch = std::vector<LockRenewal*>;

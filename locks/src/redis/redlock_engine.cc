@@ -25,7 +25,7 @@ constexpr absl::Duration kHeldPause = absl::Milliseconds(500);
 
 // Steps are numbered twice as far apart as the service does it, so that each try has a number for what takes it back.
 constexpr uint64_t StepNumber(uint64_t sequence) { return 2 * sequence; }
-constexpr uint64_t TakeBackNumber(uint64_t sequence) { return 2 * sequence + 1; }
+constexpr uint64_t UndoNumber(uint64_t sequence) { return 2 * sequence + 1; }
 
 // An error of the server's is an answer, too.
 bool Answered(const absl::StatusOr<RedisReply>& reply) { return reply.ok() || !RedisErrorCode(reply.status()).empty(); }
@@ -159,16 +159,16 @@ void RedlockEngine::TryMany(std::span<LockTry> tries) {
       step.retry_after = std::min(pause, votes.lapses_after());
       if (!unknown) return;
       take_backs.push_back(
-          [this, &step, keep = votes.count_before(), refused = poll.refused] { TakeBack(step, keep, refused); });
+          [this, &step, keep = votes.count_before(), refused = poll.refused] { UndoTry(step, keep, refused); });
     }
   });
   // Answers may come while they are sent, and want the round's mutex.
   for (const auto& take_back : take_backs) take_back();
 }
 
-void RedlockEngine::TakeBack(const LockTry& step, int64_t keep, const std::vector<bool>& refused) {
+void RedlockEngine::UndoTry(const LockTry& step, int64_t keep, const std::vector<bool>& refused) {
   const RedisCommand command = commands_.Release(
-      {.hold = step.hold, .keep = keep, .sequence = TakeBackNumber(step.sequence), .repeated = true, .gives_up = true});
+      {.hold = step.hold, .keep = keep, .sequence = UndoNumber(step.sequence), .repeated = true, .gives_up = true});
   for (size_t i = 0; i < nodes_.size(); ++i) {
     // Nobody waits: whatever comes next to a server comes after it, and what fails here lapses.
     if (!refused[i]) SendTo(i, command, node_timeout_, [](size_t, const Reply&) {});

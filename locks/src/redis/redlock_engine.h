@@ -65,7 +65,7 @@ class RedlockEngine final : public LockEngine {
   // Blocks until all have answered, or failed to.
   std::vector<Reply> AskAll(const RedisCommand& command, absl::Duration timeout);
   // Frees what a try that failed got. `refused`: servers that had not granted it.
-  void TakeBack(const LockTry& step, int64_t keep, const std::vector<bool>& refused);
+  void UndoTry(const LockTry& step, int64_t keep, const std::vector<bool>& refused);
   absl::Duration RandomPause(absl::Duration least, absl::Duration most);
 
   const std::string id_;

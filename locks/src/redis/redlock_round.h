@@ -44,11 +44,11 @@ struct TryPoll {
     RedisLockCommands::TakeAnswer(reply, answer);
     if (!answer.status.ok()) {
       failures.Note(answer.status, answer.outcome_unknown);
-      return votes.Failed();
+      return votes.CountFailure();
     }
-    if (answer.acquired) return votes.Granted(answer.hold_count);
+    if (answer.acquired) return votes.CountGrant(answer.hold_count);
     refused[node] = true;
-    votes.Refused(answer.retry_after);
+    votes.CountRefusal(answer.retry_after);
   }
 
   const LockTry step;
@@ -63,9 +63,9 @@ struct HoldPoll {
 
   bool Decided() const { return votes.Decided().has_value(); }
   void Count(const absl::Status& status, bool unknown, bool held) {
-    if (status.ok()) return votes.Answered(held);
+    if (status.ok()) return votes.CountAnswer(held);
     failures.Note(status, unknown);
-    votes.Failed();
+    votes.CountFailure();
   }
 
   HoldVotes votes;

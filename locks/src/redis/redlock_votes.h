@@ -28,15 +28,15 @@ class TryVotes {
 
   explicit TryVotes(size_t nodes) : nodes_(nodes) {}
 
-  void Granted(int64_t hold_count) {
+  void CountGrant(int64_t hold_count) {
     const auto place = std::upper_bound(counts_.begin(), counts_.end(), hold_count, std::greater<>());
     counts_.insert(place, hold_count);
   }
-  void Refused(absl::Duration lapses_after) {
+  void CountRefusal(absl::Duration lapses_after) {
     ++refused_;
     lapses_after_ = std::min(lapses_after_, lapses_after);
   }
-  void Failed() { ++failed_; }
+  void CountFailure() { ++failed_; }
 
   // None: not decided yet.
   std::optional<Outcome> Decided() const {
@@ -85,8 +85,8 @@ class HoldVotes {
 
   explicit HoldVotes(size_t nodes) : nodes_(nodes) {}
 
-  void Answered(bool held) { ++(held ? held_ : lost_); }
-  void Failed() { ++failed_; }
+  void CountAnswer(bool held) { ++(held ? held_ : lost_); }
+  void CountFailure() { ++failed_; }
 
   std::optional<Outcome> Decided() const {
     if (held_ >= majority()) return Outcome::kHeld;

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "../hint_ear.h"
+#include "../hint_listener.h"
 #include "../shown_lock.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -32,37 +32,38 @@ absl::Status AtZooKeeper(std::string_view name, int code) {
 
 }  // namespace
 
-struct ZooKeeperLockEngine::Ear : HintEar {
-  using HintEar::HintEar;
+struct ZooKeeperLockEngine::Listener : HintListener {
+  using HintListener::HintListener;
 
   ZooKeeperSession::Gone on_gone = [this] {
     {
       const std::lock_guard lock(mutex);
-      heard.clear();
+      watched_path.clear();
     }
-    Tell();
+    Notify();
   };
 
   std::mutex mutex;
-  std::string heard;  // Guarded by mutex. The path of the node whose deletion it waits for.
+  std::string watched_path;  // Guarded by mutex. The node whose deletion notifies this listener.
 };
 
 class ZooKeeperLockEngine::NodeWatch final : public LockWatch {
  public:
-  NodeWatch(ZooKeeperLockEngine* engine, std::shared_ptr<Ear> ear) : engine_(engine), ear_(std::move(ear)) {}
+  NodeWatch(ZooKeeperLockEngine* engine, std::shared_ptr<Listener> listener)
+      : engine_(engine), listener_(std::move(listener)) {}
 
   ~NodeWatch() override {
     {
       const std::lock_guard lock(engine_->mutex_);
-      const auto found = engine_->ears_.find(ear_->hold());
-      if (found != engine_->ears_.end() && found->second == ear_) engine_->ears_.erase(found);
+      const auto found = engine_->listeners_.find(listener_->hold());
+      if (found != engine_->listeners_.end() && found->second == listener_) engine_->listeners_.erase(found);
     }
-    ear_->Close();
+    listener_->Close();
   }
 
  private:
   ZooKeeperLockEngine* const engine_;
-  const std::shared_ptr<Ear> ear_;
+  const std::shared_ptr<Listener> listener_;
 };
 
 absl::StatusOr<std::unique_ptr<ZooKeeperLockEngine>> ZooKeeperLockEngine::Connect(std::string_view url,
@@ -252,12 +253,12 @@ void ZooKeeperLockEngine::Release(LockRelease& release) {
   release.held = (lowered.held && code == ZOK) || (release.resent && code == ZNONODE);
   if (lowered.free != nullptr) {
     // Another acquire of its owner may wait with what is gone, and watches nothing.
-    std::shared_ptr<Ear> ear;
+    std::shared_ptr<Listener> listener;
     {
       const std::lock_guard lock(mutex_);
-      if (const auto found = ears_.find(release.hold); found != ears_.end()) ear = found->second;
+      if (const auto found = listeners_.find(release.hold); found != listeners_.end()) listener = found->second;
     }
-    if (ear != nullptr) ear->Tell();
+    if (listener != nullptr) listener->Notify();
   }
 }
 
@@ -320,41 +321,42 @@ absl::StatusOr<std::optional<LockKind>> ZooKeeperLockEngine::ForceRelease(std::s
 }
 
 std::unique_ptr<LockWatch> ZooKeeperLockEngine::Watch(const HoldKey& hold, std::function<void()> on_hint) {
-  auto ear = std::make_shared<Ear>(hold, std::move(on_hint));
+  auto listener = std::make_shared<Listener>(hold, std::move(on_hint));
   {
     const std::lock_guard lock(mutex_);
-    ears_[hold] = ear;
+    listeners_[hold] = listener;
   }
-  auto watch = std::make_unique<NodeWatch>(this, ear);
+  auto watch = std::make_unique<NodeWatch>(this, listener);
   Listen(hold);
   return watch;
 }
 
 void ZooKeeperLockEngine::Listen(const HoldKey& hold) {
-  std::shared_ptr<Ear> ear;
+  std::shared_ptr<Listener> listener;
   {
     const std::lock_guard lock(mutex_);
-    const auto found = ears_.find(hold);
-    if (found == ears_.end()) return;
-    ear = found->second;
+    const auto found = listeners_.find(hold);
+    if (found == listeners_.end()) return;
+    listener = found->second;
   }
   const std::optional<ZooKeeperNode> before = holds_.WaitsFor(hold);
-  if (!before) return ear->Tell();  // Its place is gone.
+  if (!before) return listener->Notify();  // Its place is gone.
   {
-    const std::lock_guard lock(ear->mutex);
-    if (std::exchange(ear->heard, before->path()) == before->path()) return;
+    const std::lock_guard lock(listener->mutex);
+    if (std::exchange(listener->watched_path, before->path()) == before->path()) return;
   }
-  before->session->WatchGone(before->path(), std::shared_ptr<ZooKeeperSession::Gone>(ear, &ear->on_gone));
+  before->session->WatchGone(before->path(), std::shared_ptr<ZooKeeperSession::Gone>(listener, &listener->on_gone));
 }
 
 void ZooKeeperLockEngine::TellAll() {
-  std::vector<std::shared_ptr<Ear>> ears;
+  std::vector<std::shared_ptr<Listener>> listeners;
   {
     const std::lock_guard lock(mutex_);
-    ears.reserve(ears_.size());
-    for (const auto& [hold, ear] : ears_) ears.push_back(ear);
+    listeners.reserve(listeners_.size());
+    for (const auto& [hold, listener] : listeners_) listeners.push_back(listener);
   }
-  for (const std::shared_ptr<Ear>& ear : ears) ear->on_gone();  // What was asked for in between may not be heard.
+  for (const std::shared_ptr<Listener>& listener : listeners)
+    listener->on_gone();  // Deletions in between may have been missed.
 }
 
 }  // namespace stockade::internal

@@ -46,7 +46,7 @@ class ZooKeeperLockEngine final : public LockEngine {
   std::unique_ptr<LockWatch> Watch(const HoldKey& hold, std::function<void()> on_hint) override;
 
  private:
-  struct Ear;
+  struct Listener;
   class NodeWatch;
 
   ZooKeeperLockEngine(ZooKeeperSessionOptions session, absl::Duration place_life, std::string id);
@@ -58,7 +58,7 @@ class ZooKeeperLockEngine final : public LockEngine {
   // The children of a lock, behind a sync, and the session that has answered; none where there is no such lock.
   absl::StatusOr<std::vector<std::string>> ListChildren(std::shared_ptr<ZooKeeperSession>& session,
                                                         std::string_view name, Instant until);
-  // Has the ear of this hold told when the node before it is gone; at once where none is known.
+  // Notifies the listener of this hold when the node before it is deleted, or at once if none is known.
   void Listen(const HoldKey& hold);
   void TellAll();
 
@@ -67,7 +67,7 @@ class ZooKeeperLockEngine final : public LockEngine {
   Clock* const clock_;
 
   std::mutex mutex_;
-  absl::flat_hash_map<HoldKey, std::shared_ptr<Ear>> ears_;  // Guarded by mutex_.
+  absl::flat_hash_map<HoldKey, std::shared_ptr<Listener>> listeners_;  // Guarded by mutex_.
 
   const std::shared_ptr<ZooKeeperJanitor> janitor_;
   ZooKeeperHolds holds_;

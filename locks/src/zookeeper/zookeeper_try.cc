@@ -58,7 +58,7 @@ void ZooKeeperTry::Send(ZooKeeperRound& round) {
       session_->Exists(Concat(directory, "/", hold_->name), round.Next());
       break;
     case Ask::kDiscard:
-    case Ask::kTakeBack: holds_.Discard(hold_, [answered = round.Next()](bool) { answered({}); }); break;
+    case Ask::kUndo: holds_.Discard(hold_, [answered = round.Next()](bool) { answered({}); }); break;
   }
   asked_ = round.size() - first_;
 }
@@ -78,7 +78,7 @@ void ZooKeeperTry::Read(std::span<ZooKeeperAnswer> all) {
     case Ask::kDiscard:
       if (IsUnanswered(answers[0].code)) return Fail(answers[0].code, /*unknown=*/false);
       return Begin(/*peeked=*/false);
-    case Ask::kTakeBack:
+    case Ask::kUndo:
       // Not answered yet: the janitor has it, and what comes after it waits for it as for anybody's.
       step_.status = outcome_;
       return Finish();
@@ -156,13 +156,13 @@ void ZooKeeperTry::Judge(const ZooKeeperAnswer& children) {
   if (children.code != ZOK && children.code != ZNONODE) return Fail(children.code, /*unknown=*/true);
   QueuePlace place = PlaceOf(children.children, hold_->name);
   if (!place.there) return Again();
-  if (place.other_kind) return TakeBack(OtherKind(step_.hold));
+  if (place.other_kind) return UndoTry(OtherKind(step_.hold));
   if (!place.waits_for) {
     if (hold_->token) return Enter();
     ask_ = Ask::kToken;
     return;
   }
-  if (!step_.queue && !had_place_) return TakeBack(absl::OkStatus());
+  if (!step_.queue && !had_place_) return UndoTry(absl::OkStatus());
   if (!holds_.Queue(hold_, *std::move(place.waits_for))) return Lapsed();
   Finish();
 }
@@ -191,9 +191,9 @@ void ZooKeeperTry::Again() {
   Begin(/*peeked=*/false);
 }
 
-void ZooKeeperTry::TakeBack(absl::Status status) {
+void ZooKeeperTry::UndoTry(absl::Status status) {
   outcome_ = std::move(status);
-  ask_ = Ask::kTakeBack;
+  ask_ = Ask::kUndo;
 }
 
 void ZooKeeperTry::Fail(int code, bool unknown) {

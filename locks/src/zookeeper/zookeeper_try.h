@@ -39,7 +39,7 @@ class ZooKeeperTry {
     kToken,    // exists
     kReenter,  // sync, exists
     kDiscard,  // delete, by the janitor
-    kTakeBack  // delete, by the janitor
+    kUndo      // delete, by the janitor
   };
 
   void Begin(bool peeked);
@@ -56,7 +56,7 @@ class ZooKeeperTry {
   // The node is gone: starts again, a limited number of times.
   void Again();
   // Deletes its node, and then has this outcome.
-  void TakeBack(absl::Status status);
+  void UndoTry(absl::Status status);
   void Finish() { done_ = true; }
   void Fail(int code, bool unknown);
   void Lapsed();

@@ -16,9 +16,9 @@ constexpr int kAnswers = 5;
 
 void Give(TryVotes& votes, Answer answer) {
   switch (answer) {
-    case Answer::kRefused: return votes.Refused(absl::Seconds(1));
-    case Answer::kFailed: return votes.Failed();
-    default: return votes.Granted(static_cast<int>(answer) - static_cast<int>(Answer::kFirst) + 1);
+    case Answer::kRefused: return votes.CountRefusal(absl::Seconds(1));
+    case Answer::kFailed: return votes.CountFailure();
+    default: return votes.CountGrant(static_cast<int>(answer) - static_cast<int>(Answer::kFirst) + 1);
   }
 }
 
@@ -95,25 +95,25 @@ TEST(TryVotesTest, AllAnswersOfFive_DecidedWhenTheRestCannotChangeIt) {
 TEST(TryVotesTest, TakenBack_LeavesTheCountOfBefore) {
   TryVotes votes(5);
   EXPECT_EQ(votes.count_before(), 0);
-  votes.Granted(1);
+  votes.CountGrant(1);
   EXPECT_EQ(votes.count_before(), 0);
-  votes.Granted(3);
+  votes.CountGrant(3);
   EXPECT_EQ(votes.count_before(), 2);
 }
 
 TEST(TryVotesTest, Refused_LapsesWithTheFirst) {
   TryVotes votes(3);
   EXPECT_EQ(votes.lapses_after(), absl::InfiniteDuration());
-  votes.Refused(absl::Seconds(3));
-  votes.Refused(absl::Seconds(2));
+  votes.CountRefusal(absl::Seconds(3));
+  votes.CountRefusal(absl::Seconds(2));
   EXPECT_EQ(votes.lapses_after(), absl::Seconds(2));
 }
 
 HoldVotes Held(size_t held, size_t lost, size_t failed) {
   HoldVotes votes(5);
-  for (size_t i = 0; i < held; ++i) votes.Answered(true);
-  for (size_t i = 0; i < lost; ++i) votes.Answered(false);
-  for (size_t i = 0; i < failed; ++i) votes.Failed();
+  for (size_t i = 0; i < held; ++i) votes.CountAnswer(true);
+  for (size_t i = 0; i < lost; ++i) votes.CountAnswer(false);
+  for (size_t i = 0; i < failed; ++i) votes.CountFailure();
   return votes;
 }
 

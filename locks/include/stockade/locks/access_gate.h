@@ -71,8 +71,9 @@ class STOCKADE_EXPORT AccessGate {
     if (mode == LockMode::kExclusive) run_of_ = nullptr;
     return true;
   }
-  // The same for the thread of `record`. Sets `had_it_long` if the thread's run of writes is long enough for Favour().
-  bool TryEnterExclusive(const ThreadRecord* record, bool& had_it_long) {
+  // The same for the thread of `record`. Sets `qualifies_for_bias` if the thread's run of writes is long enough for
+  // Favour().
+  bool TryEnterExclusive(const ThreadRecord* record, bool& qualifies_for_bias) {
     uint64_t word = word_.load(std::memory_order_relaxed);
     do {
       if (!lock_word::IsOpen(word, LockMode::kExclusive)) return false;
@@ -82,8 +83,8 @@ class STOCKADE_EXPORT AccessGate {
       run_of_ = record;
       run_ = 0;
     }
-    had_it_long = ++run_ == lock_word::kFavourAfterWrites;
-    if (had_it_long) run_ = 0;  // Restarts the count: after the bias is revoked, it takes another full run.
+    qualifies_for_bias = ++run_ == lock_word::kFavourAfterWrites;
+    if (qualifies_for_bias) run_ = 0;  // Restarts the count: after the bias is revoked, it takes another full run.
     return true;
   }
 

@@ -170,10 +170,10 @@ class STOCKADE_EXPORT alignas(64) LockCore {
         return false;
       }
     } else {
-      bool had_it_long = false;
-      if (!gate_.TryEnterExclusive(mine, had_it_long)) return false;
+      bool qualifies_for_bias = false;
+      if (!gate_.TryEnterExclusive(mine, qualifies_for_bias)) return false;
       hold.Set(key() + Hold::kWrite);
-      if (had_it_long) [[unlikely]] {
+      if (qualifies_for_bias) [[unlikely]] {
         AskFavour(*mine, hold);
       }
     }

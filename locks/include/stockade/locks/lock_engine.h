@@ -50,7 +50,7 @@ struct LockTry {
   absl::Duration lease = absl::ZeroDuration();  // From when the engine runs it; never shortens a longer remaining life.
   uint64_t sequence = 0;                        // Larger than in all earlier steps of this hold.
   bool repeated = false;                        // This step or an earlier one was sent before with an unknown outcome.
-  bool first = false;                           // The owner has no such hold, whatever the engine has.
+  bool first = false;                           // The owner has no such hold, even if the engine has one.
   bool outside_write = false;                   // kRead: the owner holds no write lock either.
   int64_t least_token = 0;                      // The smallest fencing token, if tokens are the server's time.
   bool queue = false;  // If Queues(kind): join the queue, or keep the place. False: enter now or fail.
@@ -85,7 +85,7 @@ struct LockRenewal {
 // A step that releases a hold or part of it.
 struct LockRelease {
   HoldKey hold = {};      // The hold to release.
-  int64_t keep = 0;       // The count to leave, whatever it was; 0 frees the lock.
+  int64_t keep = 0;       // The count that remains; 0 frees the lock.
   uint64_t sequence = 0;  // See LockTry.
   // An earlier step, or an earlier copy of this one, may still arrive; the engine must refuse it then.
   bool repeated = false;

@@ -12,7 +12,7 @@
 
 namespace stockade {
 
-// Options of every LockService, whatever its engine.
+// Options that all lock services have.
 struct STOCKADE_EXPORT LockServiceOptions {
   // The service's name in messages and the value of the metrics label `service`. Services of the same name and engine
   // share their metrics. 1 to 128 characters of printable ASCII.

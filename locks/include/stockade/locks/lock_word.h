@@ -41,7 +41,7 @@ inline constexpr uint64_t kTally = ~(kTallyOne - 1);
 // of this length has a probability below 10^-46.
 #ifndef STOCKADE_TEST_EAGER_LOCKS
 inline constexpr uint64_t kBiasAfterReads = 1024;
-#else  // In a test's own build of the library, so that random operations come to all of it.
+#else  // In a test's own build of the library, so that random operations reach all states.
 inline constexpr uint64_t kBiasAfterReads = 3;
 #endif
 
