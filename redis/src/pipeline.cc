@@ -51,7 +51,7 @@ Pipeline::~Pipeline() { Stop(); }
 void Pipeline::Run(std::span<Request> requests, Instant deadline) {
   Waiter waiter;
   std::shared_ptr<Session> send_on;
-  Aftermath aftermath;
+  AfterUnlock after_unlock;
   size_t bytes = 0;
   for (const Request& request : requests) bytes += request.wire.size();
   const Instant now = Now();
@@ -68,32 +68,32 @@ void Pipeline::Run(std::span<Request> requests, Instant deadline) {
       session_->driver = &waiter;
       waiter.word.store(Waiter::kDrives, std::memory_order_relaxed);
     }
-    if (GatherIfMaySend(aftermath)) send_on = session_;
+    if (GatherIfMaySend(after_unlock)) send_on = session_;
   }
-  After(aftermath);
+  RunAfterUnlock(after_unlock);
   if (send_on != nullptr) Send(send_on);
-  if (!Wait(waiter, deadline) || waiter.may_drive) GiveUp(waiter, requests);
+  if (!Wait(waiter, deadline) || waiter.may_drive) AbandonRequests(waiter, requests);
 }
 
 void Pipeline::RunAsync(std::unique_ptr<AsyncRequest> request) {
   std::shared_ptr<Session> send_on;
-  Aftermath aftermath;
+  AfterUnlock after_unlock;
   const Instant now = Now();
   {
     const std::lock_guard lock(mutex_);
     const absl::Status admitted = Admit(1, request->wire.size());
     if (!admitted.ok()) {
       request->result = admitted;
-      aftermath.done.push_back(std::move(request));
+      after_unlock.done.push_back(std::move(request));
     } else {
       ArmTimer(request->deadline);
       Append(*request.release(), nullptr, now);
-      if (session_ != nullptr && session_->driver == nullptr) AppointDriver(aftermath);
-      if (GatherIfMaySend(aftermath)) send_on = session_;
+      if (session_ != nullptr && session_->driver == nullptr) AppointDriver(after_unlock);
+      if (GatherIfMaySend(after_unlock)) send_on = session_;
     }
   }
   if (send_on != nullptr) Send(send_on);
-  After(aftermath);
+  RunAfterUnlock(after_unlock);
 }
 
 bool Pipeline::YieldUntilChanged(const Waiter& waiter) {
@@ -125,8 +125,8 @@ bool Pipeline::Wait(Waiter& waiter, Instant deadline) {
   }
 }
 
-void Pipeline::GiveUp(Waiter& waiter, std::span<Request> requests) {
-  Aftermath aftermath;
+void Pipeline::AbandonRequests(Waiter& waiter, std::span<Request> requests) {
+  AfterUnlock after_unlock;
   {
     const std::lock_guard lock(mutex_);
     for (Request& request : requests) {
@@ -139,14 +139,14 @@ void Pipeline::GiveUp(Waiter& waiter, std::span<Request> requests) {
     WatchSilence();
     if (session_ != nullptr && session_->driver == &waiter) {
       session_->driver = nullptr;
-      AppointDriver(aftermath);
+      AppointDriver(after_unlock);
     }
   }
-  After(aftermath);
+  RunAfterUnlock(after_unlock);
 }
 
 void Pipeline::ExpireAsync() {
-  Aftermath aftermath;
+  AfterUnlock after_unlock;
   {
     const std::lock_guard lock(mutex_);
     const Instant now = Now();
@@ -161,13 +161,13 @@ void Pipeline::ExpireAsync() {
       }
       request->result = NotInTime(request->place);
       Abandon(request->place);
-      aftermath.done.emplace_back(request);
+      after_unlock.done.emplace_back(request);
     }
     DropGivenUp();
     WatchSilence();
     ArmTimer(next);
   }
-  After(aftermath);
+  RunAfterUnlock(after_unlock);
 }
 
 absl::Status Pipeline::AwaitFirstAttempt() {
@@ -177,13 +177,13 @@ absl::Status Pipeline::AwaitFirstAttempt() {
 }
 
 void Pipeline::Drop(const absl::Status& why, const RedisEndpoint* unless_to) {
-  Aftermath aftermath;
+  AfterUnlock after_unlock;
   {
     const std::lock_guard lock(mutex_);
     if (session_ == nullptr || (unless_to != nullptr && session_->link->endpoint() == *unless_to)) return;
-    LoseLocked(why, aftermath);
+    LoseLocked(why, after_unlock);
   }
-  After(aftermath);
+  RunAfterUnlock(after_unlock);
 }
 
 void Pipeline::ConnectNow() {
@@ -196,31 +196,31 @@ void Pipeline::ConnectNow() {
 }
 
 void Pipeline::Retire(const absl::Status& why) {
-  Aftermath aftermath;
+  AfterUnlock after_unlock;
   {
     const std::lock_guard lock(mutex_);
     if (!end_.ok()) return;
     end_ = why;
-    EndUnsent(aftermath);
+    EndUnsent(after_unlock);
     // Without one that was sent nobody needs the connection; and where it has a driver, that one's own command is gone.
-    if (live_ == 0 && session_ != nullptr) LoseLocked(why, aftermath);
-    aftermath.wake_background = true;
+    if (live_ == 0 && session_ != nullptr) LoseLocked(why, after_unlock);
+    after_unlock.wake_background = true;
   }
-  After(aftermath);
+  RunAfterUnlock(after_unlock);
 }
 
 void Pipeline::Stop() {
-  Aftermath aftermath;
+  AfterUnlock after_unlock;
   {
     const std::lock_guard lock(mutex_);
     if (stopping_) return;
     stopping_ = true;
     if (end_.ok()) end_ = absl::CancelledError(Concat(options_.name, ": the client was destroyed"));
-    if (session_ != nullptr) LoseLocked(end_, aftermath);
-    EndUnsent(aftermath);
-    aftermath.wake_background = true;
+    if (session_ != nullptr) LoseLocked(end_, after_unlock);
+    EndUnsent(after_unlock);
+    after_unlock.wake_background = true;
   }
-  After(aftermath);
+  RunAfterUnlock(after_unlock);
   if (thread_.joinable()) thread_.join();  // Not if Start() could not start it.
 }
 
@@ -245,7 +245,7 @@ absl::Status Pipeline::Admit(size_t commands, size_t bytes) const {
   return absl::OkStatus();
 }
 
-void Pipeline::EndUnsent(Aftermath& aftermath) {
+void Pipeline::EndUnsent(AfterUnlock& after_unlock) {
   for (uint64_t place = first_place_; place < first_place_ + pending_.size(); ++place) {
     Entry& entry = pending_[place - first_place_];
     if (Sent(place) || entry.request == nullptr) continue;
@@ -254,7 +254,7 @@ void Pipeline::EndUnsent(Aftermath& aftermath) {
     if (entry.waiter != nullptr && session_ != nullptr && session_->driver == entry.waiter) {
       entry.waiter->may_drive = true;
     }
-    Deliver(entry, end_, aftermath);
+    Deliver(entry, end_, after_unlock);
   }
   DropGivenUp();
 }
@@ -271,17 +271,17 @@ void Pipeline::Append(Request& request, Waiter* waiter, Instant now) {
   }
 }
 
-void Pipeline::Deliver(Entry& entry, absl::StatusOr<RedisReply> result, Aftermath& aftermath) {
+void Pipeline::Deliver(Entry& entry, absl::StatusOr<RedisReply> result, AfterUnlock& after_unlock) {
   --live_;
   Request* request = std::exchange(entry.request, nullptr);
   request->result = std::move(result);
   if (entry.waiter == nullptr) {
     --live_async_;
-    aftermath.done.emplace_back(static_cast<AsyncRequest*>(request));
+    after_unlock.done.emplace_back(static_cast<AsyncRequest*>(request));
   } else if (--entry.waiter->left == 0) {
     // Acquired by the waiter with the word: it may return, and its request go, before it is woken.
     if (entry.waiter->word.exchange(Waiter::kDone, std::memory_order_acq_rel) == Waiter::kAsleep) {
-      aftermath.wake.push_back(&entry.waiter->word);
+      after_unlock.wake.push_back(&entry.waiter->word);
     }
   }
 }
@@ -318,7 +318,7 @@ absl::Status Pipeline::NotInTime(uint64_t place) const {
       Concat(options_.name, ": no reply from ", session_->link->endpoint().ToString(), " in time")));
 }
 
-void Pipeline::LoseLocked(const absl::Status& why, Aftermath& aftermath) {
+void Pipeline::LoseLocked(const absl::Status& why, AfterUnlock& after_unlock) {
   const std::shared_ptr<Session> session = std::exchange(session_, nullptr);
   session->link->ShutDown();
   if (session->driver != nullptr && session->driver != &background_ && session->driver->left > 0) {
@@ -332,16 +332,16 @@ void Pipeline::LoseLocked(const absl::Status& why, Aftermath& aftermath) {
     Entry& entry = pending_.front();
     const bool refused = first && why.code() == absl::StatusCode::kResourceExhausted;
     first = first && entry.replies == 0;
-    if (entry.request != nullptr) Deliver(entry, refused ? why : Lost(why), aftermath);
+    if (entry.request != nullptr) Deliver(entry, refused ? why : Lost(why), after_unlock);
   }
   DropGivenUp();
-  aftermath.wake_background = true;
+  after_unlock.wake_background = true;
 }
 
-void Pipeline::AppointDriver(Aftermath& aftermath) {
+void Pipeline::AppointDriver(AfterUnlock& after_unlock) {
   if (live_async_ > 0 || (live_ == 0 && session_->hung_up)) {
     session_->driver = &background_;
-    aftermath.wake_background = true;
+    after_unlock.wake_background = true;
     return;
   }
   if (live_ == 0) return;
@@ -349,7 +349,7 @@ void Pipeline::AppointDriver(Aftermath& aftermath) {
   while (at->request == nullptr) ++at;
   session_->driver = at->waiter;
   if (at->waiter->word.exchange(Waiter::kDrives, std::memory_order_acq_rel) == Waiter::kAsleep) {
-    aftermath.wake.push_back(&at->waiter->word);
+    after_unlock.wake.push_back(&at->waiter->word);
   }
 }
 
@@ -362,7 +362,7 @@ void Pipeline::ArmTimer(Instant deadline) {
 }
 
 Instant Pipeline::SilenceEnds() const {
-  if (session_ == nullptr || !OwesReplies()) return Instant::InfiniteFuture();
+  if (session_ == nullptr || !AwaitsReplies()) return Instant::InfiniteFuture();
   size_t next = 0;
   while (pending_[next].replies == 0) ++next;
   const Entry& due = pending_[next];
@@ -383,7 +383,7 @@ void Pipeline::WatchSilence() {
 }
 
 void Pipeline::EndSilence() {
-  Aftermath aftermath;
+  AfterUnlock after_unlock;
   {
     const std::lock_guard lock(mutex_);
     watches_silence_ = false;
@@ -393,21 +393,21 @@ void Pipeline::EndSilence() {
       // Replies have come, and no thread has received them because no caller waits for one.
       if (session_->driver == nullptr) {
         session_->driver = &background_;
-        aftermath.wake_background = true;
+        after_unlock.wake_background = true;
       }
     } else {
       LoseLocked(absl::UnavailableError(Concat(session_->link->endpoint().ToString(), ": no reply for ",
                                                absl::FormatDuration(options_.max_silence))),
-                 aftermath);
+                 after_unlock);
     }
   }
-  After(aftermath);
+  RunAfterUnlock(after_unlock);
 }
 
-void Pipeline::After(Aftermath& aftermath) {
-  for (const std::atomic<uint32_t>* word : aftermath.wake) FutexWake(*word, 1);
-  if (aftermath.wake_background) wake_background_.Set();
-  for (std::unique_ptr<AsyncRequest>& request : aftermath.done) request->done(std::move(request->result));
+void Pipeline::RunAfterUnlock(AfterUnlock& after_unlock) {
+  for (const std::atomic<uint32_t>* word : after_unlock.wake) FutexWake(*word, 1);
+  if (after_unlock.wake_background) wake_background_.Set();
+  for (std::unique_ptr<AsyncRequest>& request : after_unlock.done) request->done(std::move(request->result));
 }
 
 }  // namespace stockade::internal

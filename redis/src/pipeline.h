@@ -147,7 +147,7 @@ class Pipeline : public std::enable_shared_from_this<Pipeline> {
     std::vector<RedisReply> replies;  // The driver's.
   };
   // What is done once the mutex is free.
-  struct Aftermath {
+  struct AfterUnlock {
     absl::InlinedVector<const std::atomic<uint32_t>*, 16> wake;
     std::vector<std::unique_ptr<AsyncRequest>> done;
     bool wake_background = false;
@@ -171,7 +171,7 @@ class Pipeline : public std::enable_shared_from_this<Pipeline> {
   // These take the mutex for themselves.
   bool Wait(Waiter& waiter, Instant deadline);  // False: not in time.
   static bool YieldUntilChanged(const Waiter& waiter);
-  void GiveUp(Waiter& waiter, std::span<Request> requests);
+  void AbandonRequests(Waiter& waiter, std::span<Request> requests);
   void Drive(Waiter& self, Instant deadline);
   bool ReceiveReplies(const std::shared_ptr<Session>& session, Waiter& self);
   void Send(const std::shared_ptr<Session>& session);
@@ -179,7 +179,7 @@ class Pipeline : public std::enable_shared_from_this<Pipeline> {
   void Unblock(const std::shared_ptr<Session>& session);
   void ExpireAsync();
   void EndSilence();
-  void After(Aftermath& aftermath);
+  void RunAfterUnlock(AfterUnlock& after_unlock);
 
   // The background thread's.
   void Background();
@@ -190,17 +190,17 @@ class Pipeline : public std::enable_shared_from_this<Pipeline> {
 
   // These want it held.
   absl::Status Admit(size_t commands, size_t bytes) const;
-  void EndUnsent(Aftermath& aftermath);
+  void EndUnsent(AfterUnlock& after_unlock);
   void Append(Request& request, Waiter* waiter, Instant now);
   // True: the caller is the sender, and calls Send() without the mutex.
-  bool GatherIfMaySend(Aftermath& aftermath);
-  bool OwesReplies() const;  // The server, over session_.
-  void Deliver(Entry& entry, absl::StatusOr<RedisReply> result, Aftermath& aftermath);
-  absl::Status DeliverReplies(Session& session, Aftermath& aftermath);
+  bool GatherIfMaySend(AfterUnlock& after_unlock);
+  bool AwaitsReplies() const;  // The server, over session_.
+  void Deliver(Entry& entry, absl::StatusOr<RedisReply> result, AfterUnlock& after_unlock);
+  absl::Status DeliverReplies(Session& session, AfterUnlock& after_unlock);
   void Abandon(uint64_t place);
   void DropGivenUp();
-  void LoseLocked(const absl::Status& why, Aftermath& aftermath);
-  void AppointDriver(Aftermath& aftermath);
+  void LoseLocked(const absl::Status& why, AfterUnlock& after_unlock);
+  void AppointDriver(AfterUnlock& after_unlock);
   void ArmTimer(Instant deadline);
   // Has EndSilence() called when the server may be silent for no longer; InfiniteFuture() while nothing is overdue.
   void WatchSilence();

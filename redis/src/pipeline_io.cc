@@ -9,14 +9,14 @@
 
 namespace stockade::internal {
 
-bool Pipeline::OwesReplies() const {
+bool Pipeline::AwaitsReplies() const {
   for (uint64_t place = first_place_; place < session_->sent && place - first_place_ < pending_.size(); ++place) {
     if (pending_[place - first_place_].replies > 0) return true;
   }
   return false;
 }
 
-bool Pipeline::GatherIfMaySend(Aftermath& aftermath) {
+bool Pipeline::GatherIfMaySend(AfterUnlock& after_unlock) {
   if (session_ == nullptr || session_->sending || session_->hung_up) return false;
   if (session_->flushes.size() >= (live_ < kCrowd ? kMaxFlushes : kMaxFlushesInCrowd)) return false;
   Session& session = *session_;
@@ -24,10 +24,10 @@ bool Pipeline::GatherIfMaySend(Aftermath& aftermath) {
   const uint64_t end = first_place_ + pending_.size();
   while (place < end && pending_[place - first_place_].request == nullptr) ++place;
   if (place == end) return false;
-  if (!OwesReplies()) {
+  if (!AwaitsReplies()) {
     const absl::Status quiet = session.link->CheckNothingCame();
     if (!quiet.ok()) {
-      LoseLocked(quiet, aftermath);
+      LoseLocked(quiet, after_unlock);
       return false;
     }
   }
@@ -62,7 +62,7 @@ void Pipeline::Send(const std::shared_ptr<Session>& session) {
       }
       return wake_background_.Set();
     }
-    Aftermath aftermath;
+    AfterUnlock after_unlock;
     bool sends = false;
     {
       const std::lock_guard lock(mutex_);
@@ -70,9 +70,9 @@ void Pipeline::Send(const std::shared_ptr<Session>& session) {
       if (session->out.capacity() > 4 * kMaxFlushBytes) session->out = {};
       // After some rounds for others it is their turn, or the driver's, who is there for the next reply.
       if (flushes >= kMaxFlushesInARow && session->driver != nullptr && !session->flushes.empty()) return;
-      sends = session_ == session && GatherIfMaySend(aftermath);
+      sends = session_ == session && GatherIfMaySend(after_unlock);
     }
-    After(aftermath);
+    RunAfterUnlock(after_unlock);
     if (!sends) return;
   }
 }
@@ -107,36 +107,36 @@ bool Pipeline::ReceiveReplies(const std::shared_ptr<Session>& session, Waiter& s
     more = session->link->Next(reply);
     if (more.ok() && *more) session->replies.push_back(std::move(reply));
   }
-  Aftermath aftermath;
+  AfterUnlock after_unlock;
   bool stays = false;
   bool sends = false;
   {
     const std::lock_guard lock(mutex_);
     if (session_ != session) return false;
-    absl::Status broken = DeliverReplies(*session, aftermath);
+    absl::Status broken = DeliverReplies(*session, after_unlock);
     if (broken.ok()) broken = more.status();
-    if (broken.ok() && session->link->HasUnread() && !OwesReplies()) {
+    if (broken.ok() && session->link->HasUnread() && !AwaitsReplies()) {
       broken = absl::DataLossError(
           Concat(session->link->endpoint().ToString(), ": the beginning of a reply that no command waits for"));
     }
     if (!broken.ok()) {
-      LoseLocked(broken, aftermath);
+      LoseLocked(broken, after_unlock);
     } else {
       stays = &self == &background_ ? live_async_ > 0 || session->hung_up
                                     : self.word.load(std::memory_order_relaxed) != Waiter::kDone;
       if (!stays) {
         session->driver = nullptr;
-        AppointDriver(aftermath);
+        AppointDriver(after_unlock);
       }
-      sends = GatherIfMaySend(aftermath);
+      sends = GatherIfMaySend(after_unlock);
     }
   }
-  After(aftermath);
+  RunAfterUnlock(after_unlock);
   if (sends) Send(session);
   return stays;
 }
 
-absl::Status Pipeline::DeliverReplies(Session& session, Aftermath& aftermath) {
+absl::Status Pipeline::DeliverReplies(Session& session, AfterUnlock& after_unlock) {
   const Instant now = Now();
   for (RedisReply& reply : session.replies) {
     while (!pending_.empty() && pending_.front().replies == 0) {
@@ -154,7 +154,7 @@ absl::Status Pipeline::DeliverReplies(Session& session, Aftermath& aftermath) {
                                         "another command (", RedisReplyKindName(reply.kind()), ")"));
     }
     metrics_->Observe(kRedisRoundTripSeconds, now - entry.since);
-    if (entry.request != nullptr) Deliver(entry, std::move(reply), aftermath);
+    if (entry.request != nullptr) Deliver(entry, std::move(reply), after_unlock);
     pending_.pop_front();
     ++first_place_;
   }
@@ -166,13 +166,13 @@ absl::Status Pipeline::DeliverReplies(Session& session, Aftermath& aftermath) {
 }
 
 void Pipeline::Lose(const std::shared_ptr<Session>& session, const absl::Status& why) {
-  Aftermath aftermath;
+  AfterUnlock after_unlock;
   {
     const std::lock_guard lock(mutex_);
     if (session_ != session) return;
-    LoseLocked(why, aftermath);
+    LoseLocked(why, after_unlock);
   }
-  After(aftermath);
+  RunAfterUnlock(after_unlock);
 }
 
 void Pipeline::Background() {
@@ -205,7 +205,7 @@ void Pipeline::Reconnect() {
   }
   metrics_->Add(link.ok() ? kRedisConnectSuccesses : kRedisConnectErrors);
   std::shared_ptr<Session> send_on;
-  Aftermath aftermath;
+  AfterUnlock after_unlock;
   {
     const std::lock_guard lock(mutex_);
     attempted_once_ = true;
@@ -220,10 +220,10 @@ void Pipeline::Reconnect() {
     session_->sent = first_place_;
     session_->answered_at = Now();
     connect_now_ = false;
-    AppointDriver(aftermath);
-    if (GatherIfMaySend(aftermath)) send_on = session_;
+    AppointDriver(after_unlock);
+    if (GatherIfMaySend(after_unlock)) send_on = session_;
   }
-  After(aftermath);
+  RunAfterUnlock(after_unlock);
   if (send_on != nullptr) Send(send_on);
 }
 

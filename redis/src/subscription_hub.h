@@ -117,7 +117,7 @@ class SubscriptionHub {
   absl::Status TakeError(Home& home, std::string_view text);
   void Deliver(const Home& home, std::string_view name, std::string_view payload);
 
-  void Settle(Channel& channel);
+  void Reconcile(Channel& channel);
   void Seek(Channel& channel);
   void Greet(Channel& channel);
   void Refuse(Channel& channel, const absl::Status& why);

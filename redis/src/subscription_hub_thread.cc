@@ -50,7 +50,7 @@ bool SubscriptionHub::TakeChanges() {
     changes.swap(changed_);
     for (Channel* channel : changes) channel->changed = false;
   }
-  for (Channel* channel : changes) Settle(*channel);
+  for (Channel* channel : changes) Reconcile(*channel);
   return true;
 }
 
@@ -98,7 +98,7 @@ void SubscriptionHub::Tend(Home& home) {
       Lose(home,
            absl::UnavailableError(Concat("a connection to ", home.line.endpoint().ToString(), " for ", home.name)));
     } else if (ended->ok()) {
-      for (Channel* channel : ChannelsOf(home)) Settle(*channel);
+      for (Channel* channel : ChannelsOf(home)) Reconcile(*channel);
     }
   }
   if (home.channels > 0 && home.line.MayConnect(now)) ConnectAgain(home);
@@ -145,7 +145,7 @@ SubscriptionCommand SubscriptionHub::NextCommand(Home& home) {
     home.queue.pop_front();
     channel.place = Place::kNowhere;
     if (!needs_command) {
-      Settle(channel);
+      Reconcile(channel);
       continue;
     }
     channel.state = subscribe ? State::kSubscribing : State::kUnsubscribing;
@@ -298,7 +298,7 @@ absl::Status SubscriptionHub::TakeSubscribed(Home& home, std::string_view name) 
     const std::lock_guard lock(mutex_);
     channel.error = absl::OkStatus();
   }
-  Settle(channel);
+  Reconcile(channel);
   return absl::OkStatus();
 }
 
@@ -309,7 +309,7 @@ absl::Status SubscriptionHub::TakeUnsubscribed(Home& home, std::string_view name
     if (channel.name == name) {
       if (++command.answered == command.channels.size()) home.in_flight.pop_front();
       channel.state = State::kAbsent;
-      Settle(channel);
+      Reconcile(channel);
       return absl::OkStatus();
     }
   }
@@ -345,14 +345,14 @@ absl::Status SubscriptionHub::TakeError(Home& home, std::string_view text) {
       Refuse(*channel, StatusOfErrorReply(text));
     } else {
       channel->alone = command.subscribe;  // Which of them is refused, each will tell.
-      Settle(*channel);
+      Reconcile(*channel);
     }
   }
   return absl::OkStatus();
 }
 
 // Does what the channel needs next, if it is not being done.
-void SubscriptionHub::Settle(Channel& channel) {
+void SubscriptionHub::Reconcile(Channel& channel) {
   if (channel.place != Place::kNowhere) return;
   const bool wanted = Wanted(channel);
   switch (channel.state) {
@@ -390,7 +390,7 @@ void SubscriptionHub::Seek(Channel& channel) {
   std::unique_ptr<Home>& home = homes_[*name];
   if (home == nullptr) home.reset(new Home{.name = *name, .line = SubscriptionLine(line_options_, random_())});
   SetHome(channel, home.get());
-  Settle(channel);
+  Reconcile(channel);
 }
 
 // It is tried again after a pause, or at once where it now has another home.
