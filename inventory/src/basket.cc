@@ -9,7 +9,7 @@ namespace stockade {
 
 using internal::Concat;
 
-Inventory::Core::Granted Inventory::Core::Grant(const BasketRequest& request) {
+Inventory::Core::GrantResult Inventory::Core::Grant(const BasketRequest& request) {
   absl::StatusOr<std::vector<Line>> lines = SumUp(request);
   if (!lines.ok()) return {.order = std::move(lines).status(), .start = clock_->Now()};
   return GrantLines({.kind = internal::OrderKind::kBasket,

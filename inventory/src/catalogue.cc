@@ -36,7 +36,7 @@ absl::Status Inventory::Core::AddSku(std::string_view sku, const SkuOptions& opt
     return Refused(Refusal::kInvalid, Concat("AddSku '", sku, "': ", valid.message()));
   }
   Item* item = nullptr;
-  const Settled added = [&]() -> Settled {
+  const PendingStatus added = [&]() -> PendingStatus {
     const std::lock_guard changes(sku_changes_mutex_);
     const std::lock_guard lock(catalogue_mutex_);
     if (const auto found = items_.find(sku); found != items_.end()) {
@@ -67,7 +67,7 @@ absl::Status Inventory::Core::RemoveSku(std::string_view sku) {
   if (absl::Status healthy = Ready(); !healthy.ok()) return healthy;
   Item* const item = FindItem(sku);
   if (item == nullptr) return NoSuchSku("RemoveSku", sku);
-  const Settled withdrawal = [&]() -> Settled {
+  const PendingStatus withdrawal = [&]() -> PendingStatus {
     // Nobody is within a call on the item then.
     const std::lock_guard changes(sku_changes_mutex_);
     const auto orders = LockAllOrders();
@@ -109,7 +109,7 @@ absl::Status Inventory::Core::Restock(std::string_view sku, int64_t units, const
                         .request_id = request_id == nullptr ? none : *request_id,
                         .buyer = none,
                         .ttl = absl::InfiniteDuration()};
-  const Settled deposit = [&] {
+  const PendingStatus deposit = [&] {
     const std::lock_guard changes(sku_changes_mutex_);
     if (request_id == nullptr) return Deposit(request, nullptr, 0);
     const uint64_t fingerprint = orders_.FingerprintOf(*request_id);
@@ -117,17 +117,17 @@ absl::Status Inventory::Core::Restock(std::string_view sku, int64_t units, const
     const std::lock_guard lock(stripe.mutex);
     const OrderBook::Found found = orders_.Find(stripe, fingerprint, *request_id, clock_->Now());
     const uint64_t position = found.record == nullptr ? 0 : found.record->position;
-    if (found.forgotten) return Settled{.status = Forgotten(*request_id), .position = position};
+    if (found.forgotten) return PendingStatus{.status = Forgotten(*request_id), .position = position};
     if (found.record == nullptr) return Deposit(request, &stripe, fingerprint);
     absl::Status same = CheckSame(request, *found.record);
     if (same.ok()) metrics_.Add(internal::kRepeats);
-    return Settled{.status = std::move(same), .position = position};
+    return PendingStatus{.status = std::move(same), .position = position};
   }();
   return Finish(deposit, AwaitDurable(deposit.position));
 }
 
-Inventory::Core::Settled Inventory::Core::Deposit(const Request& request, OrderBook::Stripe* stripe,
-                                                  uint64_t fingerprint) {
+Inventory::Core::PendingStatus Inventory::Core::Deposit(const Request& request, OrderBook::Stripe* stripe,
+                                                        uint64_t fingerprint) {
   const auto [sku, units] = request.lines[0];
   Item* const item = FindItem(sku);
   if (item == nullptr) return {.status = NoSuchSku("Restock", sku)};

@@ -62,13 +62,13 @@ void Inventory::Core::WhenDurable(uint64_t position, absl::AnyInvocable<void(abs
   }
 }
 
-absl::Status Inventory::Core::Finish(Settled settled, const absl::Status& durable) {
+absl::Status Inventory::Core::Finish(PendingStatus settled, const absl::Status& durable) {
   if (durable.ok()) {
     if (settled.position != 0) orders_.NoteDurable(settled.position);
     return std::move(settled.status);
   }
   if (absl::IsResourceExhausted(durable)) {
-    TakeBackRefused();
+    UndoRefusedRecords();
     return Refused(Refusal::kUnavailable, Concat("nothing has changed: ", durable.message()));
   }
   return Refused(Refusal::kUnavailable, Concat("not known to be durable: ", durable.message()));
@@ -78,7 +78,7 @@ absl::Status Inventory::Core::Ready() {
   absl::Status health = LedgerHealth();
   // If there is no room later, the operation that meets this is refused then.
   if (absl::IsResourceExhausted(health)) {
-    TakeBackRefused();
+    UndoRefusedRecords();
     return absl::OkStatus();
   }
   return health.ok() ? health : Refused(Refusal::kUnavailable, Concat(health.message()));

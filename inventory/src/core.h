@@ -42,15 +42,15 @@ class [[gnu::visibility("hidden")]] Inventory::Core {
  public:
   using OrderRef = std::shared_ptr<const internal::OrderRecord>;
 
-  // What a call comes to once the ledger's record at `position`, and so all before it, is durable.
-  struct Granted {
+  // The answer to a request, which may be a refusal. It is valid once the record at `position` is durable.
+  struct GrantResult {
     absl::StatusOr<OrderRef> order;
     uint64_t position = 0;
     OrderState state = OrderState::kHeld;  // Of the order, at `position`.
     Instant start;
     bool timed = false;  // For stockade_inventory_reserve_seconds.
   };
-  struct Settled {
+  struct PendingStatus {
     absl::Status status = {};
     uint64_t position = 0;
   };
@@ -68,15 +68,15 @@ class [[gnu::visibility("hidden")]] Inventory::Core {
   absl::Status Reshard(std::string_view sku, int32_t shards);
 
   // These do not wait for the ledger. What they return is passed to Finish(), whatever it is.
-  Granted Grant(const ReserveRequest& request);
-  Granted Grant(const TakeRequest& request);
-  Granted Grant(const BasketRequest& request);
-  Settled Commit(OrderId id);
-  Settled Cancel(OrderId id);
+  GrantResult Grant(const ReserveRequest& request);
+  GrantResult Grant(const TakeRequest& request);
+  GrantResult Grant(const BasketRequest& request);
+  PendingStatus Commit(OrderId id);
+  PendingStatus Cancel(OrderId id);
 
   // The answer, given whether it is durable.
-  absl::StatusOr<OrderRef> Finish(Granted granted, const absl::Status& durable);
-  absl::Status Finish(Settled settled, const absl::Status& durable);
+  absl::StatusOr<OrderRef> Finish(GrantResult granted, const absl::Status& durable);
+  absl::Status Finish(PendingStatus settled, const absl::Status& durable);
   absl::Status AwaitDurable(uint64_t position) const;
   // Calls `done` as soon as AwaitDurable() would return, with what it would return; perhaps at once.
   void WhenDurable(uint64_t position, absl::AnyInvocable<void(absl::Status)> done);
@@ -112,13 +112,13 @@ class [[gnu::visibility("hidden")]] Inventory::Core {
 
   // grant.cc. FindOrTake() needs the request's stripe, and the buyer's where an item has a limit; it sets
   // granted.timed, and granted.position to that of the record which the answer rests on.
-  Granted GrantLines(Request request);
+  GrantResult GrantLines(Request request);
   absl::StatusOr<std::vector<Line>> SumUp(const BasketRequest& request) const;  // basket.cc
   absl::Status CheckNames(std::string_view request_id, std::string_view buyer) const;
   absl::Status CheckLine(const std::string& request_id, std::string_view sku, int64_t quantity) const;
   absl::Status CheckRequest(Request& request) const;
   absl::StatusOr<OrderBook::Ref> FindOrTake(const Request& request, uint64_t fingerprint, ItemLines lines,
-                                            OrderBook::Stripe& stripe, Granted& granted);
+                                            OrderBook::Stripe& stripe, GrantResult& granted);
   bool IsTimed(uint64_t counted) const;
   absl::Status CheckBuyer(const Request& request, const ItemLines& lines);
   absl::Status Forgotten(const std::string& request_id) const;
@@ -127,10 +127,11 @@ class [[gnu::visibility("hidden")]] Inventory::Core {
   absl::Status Short(const Item& item, int64_t wanted) const;
 
   // catalogue.cc. Needs sku_changes_mutex_, and the stripe of the request's id if it has one.
-  Settled Deposit(const Request& request, OrderBook::Stripe* stripe, uint64_t fingerprint);
+  PendingStatus Deposit(const Request& request, OrderBook::Stripe* stripe, uint64_t fingerprint);
 
   // settle.cc
-  Settled Settle(OrderId id, bool gives_back, absl::Status (Core::*settle)(OrderBook::Stripe&, OrderRecord&, Instant));
+  PendingStatus EndOrder(OrderId id, bool gives_back,
+                         absl::Status (Core::*settle)(OrderBook::Stripe&, OrderRecord&, Instant));
   absl::Status CommitLocked(OrderBook::Stripe& stripe, OrderRecord& record, Instant now);
   absl::Status CancelLocked(OrderBook::Stripe& stripe, OrderRecord& record, Instant now);
   void GiveBack(OrderBook::Stripe& stripe, OrderRecord& record, LedgerRecord::Kind kind, OrderState state, Instant now);
@@ -145,12 +146,12 @@ class [[gnu::visibility("hidden")]] Inventory::Core {
   // ones; nothing: no more will end.
   std::optional<absl::Duration> ExpireDue();
 
-  // take_back.cc. Undoes what the ledger has refused, and has it go on.
-  void TakeBackRefused();
-  void TakeBack(const LedgerRecord& refused);
-  void TakeBackSku(const LedgerRecord& refused);
-  void TakeBackGrant(OrderBook::Stripe& stripe, const OrderBook::Ref& record);
-  void TakeBackEnd(OrderBook::Stripe& stripe, OrderRecord& record, LedgerRecord::Kind kind);
+  // take_back.cc. Undoes the records that the ledger has refused, after which the ledger accepts records again.
+  void UndoRefusedRecords();
+  void UndoRecord(const LedgerRecord& refused);
+  void UndoSkuChange(const LedgerRecord& refused);
+  void UndoGrant(OrderBook::Stripe& stripe, const OrderBook::Ref& record);
+  void UndoEnd(OrderBook::Stripe& stripe, OrderRecord& record, LedgerRecord::Kind kind);
 
   // recover.cc
   absl::Status RecoverFromLedger();

@@ -48,7 +48,7 @@ LedgerRecord Written(const internal::OrderRecord& record) {
 
 }  // namespace
 
-Inventory::Core::Granted Inventory::Core::Grant(const ReserveRequest& request) {
+Inventory::Core::GrantResult Inventory::Core::Grant(const ReserveRequest& request) {
   const Line line{.sku = request.sku, .quantity = request.quantity};
   return GrantLines({.kind = OrderKind::kReserve,
                      .lines = {&line, 1},
@@ -57,7 +57,7 @@ Inventory::Core::Granted Inventory::Core::Grant(const ReserveRequest& request) {
                      .ttl = request.ttl});
 }
 
-Inventory::Core::Granted Inventory::Core::Grant(const TakeRequest& request) {
+Inventory::Core::GrantResult Inventory::Core::Grant(const TakeRequest& request) {
   const Line line{.sku = request.sku, .quantity = request.quantity};
   return GrantLines({.kind = OrderKind::kTake,
                      .lines = {&line, 1},
@@ -66,8 +66,8 @@ Inventory::Core::Granted Inventory::Core::Grant(const TakeRequest& request) {
                      .ttl = absl::InfiniteDuration()});
 }
 
-Inventory::Core::Granted Inventory::Core::GrantLines(Request request) {
-  Granted granted{.order = OrderRef(), .start = clock_->Now()};
+Inventory::Core::GrantResult Inventory::Core::GrantLines(Request request) {
+  GrantResult granted{.order = OrderRef(), .start = clock_->Now()};
   granted.order = [&]() -> absl::StatusOr<OrderRef> {
     if (absl::Status healthy = Ready(); !healthy.ok()) return healthy;
     if (absl::Status valid = CheckRequest(request); !valid.ok()) return valid;
@@ -94,8 +94,9 @@ Inventory::Core::Granted Inventory::Core::GrantLines(Request request) {
   return granted;
 }
 
-absl::StatusOr<Inventory::Core::OrderRef> Inventory::Core::Finish(Granted granted, const absl::Status& durable) {
-  if (absl::Status known = Finish(Settled{.position = granted.position}, durable); !known.ok()) granted.order = known;
+absl::StatusOr<Inventory::Core::OrderRef> Inventory::Core::Finish(GrantResult granted, const absl::Status& durable) {
+  if (absl::Status known = Finish(PendingStatus{.position = granted.position}, durable); !known.ok())
+    granted.order = known;
   if (!granted.order.ok()) {
     metrics_.Add(internal::RefusalMetric(RefusalOf(granted.order.status())));
   } else if (granted.timed) {
@@ -132,7 +133,7 @@ absl::Status Inventory::Core::CheckLine(const std::string& request_id, std::stri
 
 absl::StatusOr<internal::OrderBook::Ref> Inventory::Core::FindOrTake(const Request& request, uint64_t fingerprint,
                                                                      ItemLines lines, OrderBook::Stripe& stripe,
-                                                                     Granted& granted) {
+                                                                     GrantResult& granted) {
   const Instant now = granted.start;
   OrderBook::Found found = orders_.Find(stripe, fingerprint, request.request_id, now);
   // A repeat waits, too, also if it is refused: nothing is said of the first request before that is durable.

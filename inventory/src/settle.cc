@@ -18,9 +18,9 @@ constexpr size_t kMaxQueuedExpiries = 256;
 
 using internal::Concat;
 
-Inventory::Core::Settled Inventory::Core::Settle(OrderId id, bool gives_back,
-                                                 absl::Status (Core::*settle)(OrderBook::Stripe&, OrderRecord&,
-                                                                              Instant)) {
+Inventory::Core::PendingStatus Inventory::Core::EndOrder(OrderId id, bool gives_back,
+                                                         absl::Status (Core::*settle)(OrderBook::Stripe&, OrderRecord&,
+                                                                                      Instant)) {
   if (absl::Status healthy = Ready(); !healthy.ok()) return {.status = healthy};
   OrderBook::Stripe* const stripe = orders_.StripeOfOrder(id);
   if (stripe == nullptr) return {.status = NoSuchOrder(id)};
@@ -43,9 +43,9 @@ Inventory::Core::Settled Inventory::Core::Settle(OrderId id, bool gives_back,
   return {.status = std::move(status), .position = record->position};
 }
 
-Inventory::Core::Settled Inventory::Core::Commit(OrderId id) { return Settle(id, false, &Core::CommitLocked); }
+Inventory::Core::PendingStatus Inventory::Core::Commit(OrderId id) { return EndOrder(id, false, &Core::CommitLocked); }
 
-Inventory::Core::Settled Inventory::Core::Cancel(OrderId id) { return Settle(id, true, &Core::CancelLocked); }
+Inventory::Core::PendingStatus Inventory::Core::Cancel(OrderId id) { return EndOrder(id, true, &Core::CancelLocked); }
 
 absl::Status Inventory::Core::CommitLocked(OrderBook::Stripe& stripe, OrderRecord& record, Instant now) {
   const auto refuse = [&](std::string_view state) {
@@ -138,7 +138,7 @@ std::optional<absl::Duration> Inventory::Core::ExpireDue() {
   }
   // So that a take never waits for more than these.
   const absl::Status durable = AwaitDurable(position);
-  (void)Finish(Settled{.position = position}, durable);
+  (void)Finish(PendingStatus{.position = position}, durable);
   return absl::IsResourceExhausted(durable) ? kExpiryRetry : absl::ZeroDuration();
 }
 

@@ -21,21 +21,21 @@ using Kind = LedgerRecord::Kind;
 
 }  // namespace
 
-void Inventory::Core::TakeBackRefused() {
+void Inventory::Core::UndoRefusedRecords() {
   const std::lock_guard changes(sku_changes_mutex_);
   // The ledger is about to go, and memory with it.
   if (closing_.load(std::memory_order_relaxed)) return;
   const auto buyers = buyers_.LockAll();
   const auto orders = LockAllOrders();
   const std::vector<LedgerRecord> refused = ledger_->TakeRefused();
-  for (const LedgerRecord& record : std::views::reverse(refused)) TakeBack(record);
+  for (const LedgerRecord& record : std::views::reverse(refused)) UndoRecord(record);
 }
 
-void Inventory::Core::TakeBack(const LedgerRecord& refused) {
+void Inventory::Core::UndoRecord(const LedgerRecord& refused) {
   switch (refused.kind) {
     case Kind::kAddSku:
     case Kind::kRestock:
-    case Kind::kRemoveSku: TakeBackSku(refused); return;
+    case Kind::kRemoveSku: UndoSkuChange(refused); return;
     default: break;
   }
   OrderBook::Stripe* const stripe = orders_.StripeOfOrder(refused.order_id);
@@ -47,12 +47,12 @@ void Inventory::Core::TakeBack(const LedgerRecord& refused) {
   switch (refused.kind) {
     case Kind::kReserve:
     case Kind::kTake:
-    case Kind::kReserveBasket: TakeBackGrant(*stripe, record); return;
-    default: TakeBackEnd(*stripe, *record, refused.kind); return;
+    case Kind::kReserveBasket: UndoGrant(*stripe, record); return;
+    default: UndoEnd(*stripe, *record, refused.kind); return;
   }
 }
 
-void Inventory::Core::TakeBackSku(const LedgerRecord& refused) {
+void Inventory::Core::UndoSkuChange(const LedgerRecord& refused) {
   Item* const item = FindItem(refused.sku);
   const std::lock_guard lock(item->mutex);
   if (refused.kind == Kind::kRestock) {
@@ -66,7 +66,7 @@ void Inventory::Core::TakeBackSku(const LedgerRecord& refused) {
   const std::lock_guard catalogue_lock(catalogue_mutex_);
   if (refused.kind == Kind::kRemoveSku) {
     item->stock = std::move(item->withdrawn);
-    item->position = 0;  // As in TakeBackEnd().
+    item->position = 0;  // As in UndoEnd().
     item->PutUp(refused.quantity);
     (void)item->stock->Deposit(refused.quantity);
     return;
@@ -76,7 +76,7 @@ void Inventory::Core::TakeBackSku(const LedgerRecord& refused) {
   never_added_.push_back(std::move(items_.extract(refused.sku).mapped()));
 }
 
-void Inventory::Core::TakeBackGrant(OrderBook::Stripe& stripe, const OrderBook::Ref& record) {
+void Inventory::Core::UndoGrant(OrderBook::Stripe& stripe, const OrderBook::Ref& record) {
   for (const internal::ItemLine& line : record->lines) {
     Item& item = *line.item;
     if (record->state == OrderState::kSold) item.units.Sell(-line.quantity);
@@ -87,7 +87,7 @@ void Inventory::Core::TakeBackGrant(OrderBook::Stripe& stripe, const OrderBook::
   orders_.Withdraw(stripe, record);
 }
 
-void Inventory::Core::TakeBackEnd(OrderBook::Stripe& stripe, OrderRecord& record, Kind kind) {
+void Inventory::Core::UndoEnd(OrderBook::Stripe& stripe, OrderRecord& record, Kind kind) {
   for (const internal::ItemLine& line : record.lines) {
     Item& item = *line.item;
     if (kind == Kind::kCommit) {
@@ -102,7 +102,7 @@ void Inventory::Core::TakeBackEnd(OrderBook::Stripe& stripe, OrderRecord& record
     }
     item.units.Take(line.quantity);
   }
-  // What it had before is durable, or is taken back next.
+  // The record before is durable, or is undone next.
   record.position = 0;
   const Instant due_at = kind == Kind::kExpire ? clock_->Now() + kExpiryRetry : record.deadline;
   orders_.Reopen(stripe, record, due_at);

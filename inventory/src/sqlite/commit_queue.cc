@@ -106,7 +106,7 @@ bool CommitQueue::Take(Batch& batch) {
 void CommitQueue::Written() {
   std::lock_guard own(mutex_);
   decided_ = flight_end_;
-  notifier_.Settle(decided_, absl::OkStatus());
+  notifier_.SetOutcome(decided_, absl::OkStatus());
   CrashPoint("writer: callbacks told, before the waiters");
   decided_changed_[flight_ % 2].notify_all();
 }
@@ -118,7 +118,7 @@ void CommitQueue::Refused(Batch& batch, absl::Status why) {
   refused_.insert(refused_.end(), std::move_iterator(queue_.begin()), std::move_iterator(queue_.end()));
   queue_.clear();
   flight_end_ = decided_;
-  notifier_.Settle(appended_, refusal_);
+  notifier_.SetOutcome(appended_, refusal_);
   WakeAll();
 }
 
@@ -141,7 +141,7 @@ void CommitQueue::Failed(absl::Status why) {
   std::lock_guard own(mutex_);
   failure_ = std::move(why);
   queue_.clear();
-  notifier_.Settle(appended_, failure_);
+  notifier_.SetOutcome(appended_, failure_);
   WakeAll();
 }
 

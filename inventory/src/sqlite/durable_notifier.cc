@@ -26,7 +26,7 @@ void DurableNotifier::Add(uint64_t position, Done done) {
   outstanding_.emplace_hint(outstanding_.end(), position, std::move(done));
 }
 
-void DurableNotifier::Settle(uint64_t up_to, const absl::Status& outcome) {
+void DurableNotifier::SetOutcome(uint64_t up_to, const absl::Status& outcome) {
   {
     std::lock_guard own(mutex_);
     if (outstanding_.empty() || outstanding_.begin()->first > up_to) return;

@@ -23,17 +23,17 @@ class DurableNotifier {
   DurableNotifier& operator=(const DurableNotifier&) = delete;
   ~DurableNotifier() { Stop(); }
 
-  // ResourceExhausted: the system gives no thread.
+  // ResourceExhausted: the thread cannot be started.
   absl::Status Start();
 
-  // Calls back all that is outstanding, which must be settled by then, and ends the thread. Nobody may call meanwhile.
+  // Invokes all pending callbacks, whose outcome must be set, and ends the thread. No other call may be in progress.
   void Stop();
 
-  // Has `done` called with what Settle() will say of `position`, which is above all that it has spoken of.
+  // Invokes `done` with the outcome of `position`, which SetOutcome() has not covered yet.
   void Add(uint64_t position, Done done);
 
-  // What has become of all positions up to `up_to` of which it has not spoken yet. `up_to` ascends.
-  void Settle(uint64_t up_to, const absl::Status& outcome);
+  // Sets the outcome of all positions up to `up_to` that have none yet. `up_to` ascends.
+  void SetOutcome(uint64_t up_to, const absl::Status& outcome);
 
  private:
   struct Settled {

@@ -81,7 +81,7 @@ absl::Status RecordApplier::Apply(std::span<const LedgerRecord> batch, uint64_t 
   CrashPoint("writer: records applied, before the commit");
   if (status.ok()) status = commit_.Run();
   if (!status.ok()) {
-    TakeBack();
+    RollBack();
     return database_->RollBackAfter(std::move(status));
   }
   Keep();
@@ -93,8 +93,8 @@ void RecordApplier::Keep() {
   new_requests_.clear();
 }
 
-void RecordApplier::TakeBack() {
-  book_.TakeBack();
+void RecordApplier::RollBack() {
+  book_.RollBack();
   Forget(new_requests_);
   new_requests_.clear();
 }
@@ -124,7 +124,7 @@ absl::Status RecordApplier::ApplyOne(const LedgerRecord& record, Place place) {
     case Kind::kReserveBasket: return GrantBasket(record, place);
     case Kind::kCommit:
     case Kind::kCancel:
-    case Kind::kExpire: return Settle(record, place);
+    case Kind::kExpire: return EndOrder(record, place);
   }
   return status.ok() ? WriteJournal(record, place, record.sku, record.quantity) : status;
 }
@@ -181,7 +181,7 @@ absl::Status RecordApplier::GrantBasket(const LedgerRecord& record, Place place)
   return WriteJournalLines(record.order_id, place.position).status();
 }
 
-absl::Status RecordApplier::Settle(const LedgerRecord& record, Place place) {
+absl::Status RecordApplier::EndOrder(const LedgerRecord& record, Place place) {
   settle_order_.Bind(1, static_cast<int64_t>(record.order_id));
   settle_order_.Bind(2, StateName(StateAfter(record.kind)));
   settle_order_.Bind(3, place.at_us);
@@ -193,12 +193,12 @@ absl::Status RecordApplier::Settle(const LedgerRecord& record, Place place) {
   const int64_t quantity = settle_order_.Int(1);
   absl::Status status = settle_order_.Run();
   if (!status.ok()) return status;
-  if (basket) return SettleBasket(record, place);
+  if (basket) return EndBasket(record, place);
   status = WriteJournal(record, place, sku, quantity);
   return status.ok() && record.kind != Kind::kCommit ? GiveBack(sku, quantity) : status;
 }
 
-absl::Status RecordApplier::SettleBasket(const LedgerRecord& record, Place place) {
+absl::Status RecordApplier::EndBasket(const LedgerRecord& record, Place place) {
   absl::Status status = WriteJournal(record, place, std::nullopt, 0);
   if (!status.ok()) return status;
   const absl::StatusOr<std::vector<OrderLine>> lines = WriteJournalLines(record.order_id, place.position);

@@ -47,7 +47,7 @@ class RecordApplier {
       : database_(&database), fingerprint_(fingerprint) {}
 
   void Keep();
-  void TakeBack();
+  void RollBack();
   absl::Status ApplyAll(std::span<const LedgerRecord> batch, Place place);
   absl::Status ApplyOne(const LedgerRecord& record, Place place);
   absl::Status AddSku(const LedgerRecord& record);
@@ -55,8 +55,8 @@ class RecordApplier {
   absl::Status Restock(const LedgerRecord& record, Place place);
   absl::Status Grant(const LedgerRecord& record, Place place);
   absl::Status GrantBasket(const LedgerRecord& record, Place place);
-  absl::Status Settle(const LedgerRecord& record, Place place);
-  absl::Status SettleBasket(const LedgerRecord& record, Place place);
+  absl::Status EndOrder(const LedgerRecord& record, Place place);
+  absl::Status EndBasket(const LedgerRecord& record, Place place);
 
   absl::Status GiveBack(const std::string& sku, int64_t quantity);
   absl::Status WriteSku(const std::string& sku, const SkuStock& stock);

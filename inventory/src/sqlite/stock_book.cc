@@ -34,7 +34,7 @@ SkuStock& StockBook::Changing(Entry& entry) {
   return entry.second;
 }
 
-void StockBook::TakeBack() {
+void StockBook::RollBack() {
   for (; !changes_.empty(); changes_.pop_back()) {
     const Change& change = changes_.back();
     if (change.before.has_value()) {

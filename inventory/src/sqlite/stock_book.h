@@ -48,7 +48,7 @@ class StockBook {
 
   // Keeps all changes since the last call of either.
   void Keep() { changes_.clear(); }
-  void TakeBack();
+  void RollBack();
 
  private:
   using Entry = std::pair<const std::string, SkuStock>;
@@ -65,7 +65,7 @@ class StockBook {
   SkuStock& Changing(Entry& entry);
 
   std::unordered_map<std::string, SkuStock> stocks_;
-  std::vector<Change> changes_;  // Since Keep() or TakeBack(), oldest first.
+  std::vector<Change> changes_;  // Since Keep() or RollBack(), oldest first.
 };
 
 }  // namespace stockade::internal
