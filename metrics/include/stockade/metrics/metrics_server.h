@@ -21,7 +21,7 @@ struct STOCKADE_EXPORT MetricsServerOptions {
   // Must outlive the server. Not null.
   const MetricsRegistry* registry = MetricsRegistry::Default();
 
-  // InvalidArgument, which names the field and the value.
+  // InvalidArgument if a field is invalid; the message names the field and the value.
   absl::Status Validate() const;
 };
 
