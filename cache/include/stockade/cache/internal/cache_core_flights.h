@@ -156,7 +156,7 @@ bool CacheCore<Key, Value, Hash, Eq>::MayRunHere(const Call& call) {
   return !call.flight->relayed || call.flight->roused == call.waiter.get() || MustRunHere(call);
 }
 
-// The executor for loads of the call, whatever the calling thread; null for its own thread.
+// The executor for loads of the call, independent of the calling thread; null for the caller's own thread.
 template <typename Key, typename Value, typename Hash, typename Eq>
 Executor* CacheCore<Key, Value, Hash, Eq>::PreferredExecutor(const Call& call) {
   if (options_.load_executor != nullptr) return options_.load_executor;
