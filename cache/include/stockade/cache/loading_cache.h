@@ -161,8 +161,8 @@ class LoadingCache {
     return core_->GetAll(keys, options);
   }
 
-  // Like Get(), without blocking. `done`, which must not be empty, is run once on `executor`, which must outlive that.
-  // Any thread of the cache may schedule to `executor`; `done` must not destroy the cache if it runs inside that call.
+  // Like Get(), without blocking. `done`, which must not be empty, is run once on `executor`, which must exist until
+  // then. Any thread of the cache may call executor.Schedule(); `done` must not destroy the cache within that call.
   // If `executor` throws, `done` runs on the current thread; if it drops the task, `done` is destroyed without running.
   // The load runs on load_executor, or on refresh_executor if that is not set. With options.strict, a call that may
   // wait for a lock waits on one of two threads of the cache. ResourceExhausted: a thread of the cache that the call

@@ -20,8 +20,8 @@ namespace stockade {
 // valid until released.
 //
 // After the primary was Unavailable, calls take a local lock at once, without contacting the primary, for one
-// engine_timeout. Then one call per engine_timeout contacts the primary, and waits for the primary's own time-out,
-// until it answers.
+// engine_timeout. Then one call per engine_timeout contacts the primary, and waits up to the primary's own time-out,
+// until the primary answers.
 class STOCKADE_EXPORT FallbackLockService {
  public:
   // `options` apply to the local locks, to that pause, and to the metrics, whose label `service` should be unique.

@@ -29,8 +29,8 @@ class [[nodiscard]] STOCKADE_EXPORT LockLease {
  public:
   LockLease() = default;                                            // Empty: not valid.
   explicit LockLease(std::shared_ptr<internal::LeaseState> state);  // For services.
-  // Calls Release() and logs an error. If the engine has not answered the last request, the release is sent in the
-  // background until the lease ends, and the destructor does not wait.
+  // Calls Release(), and logs the error if that fails. If the engine has not answered the last request, the release is
+  // sent in the background until the lease ends, and the destructor does not wait.
   ~LockLease();
   LockLease(LockLease&& other) noexcept = default;
   LockLease& operator=(LockLease&& other) noexcept;

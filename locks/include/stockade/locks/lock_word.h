@@ -13,9 +13,9 @@ enum class LockMode : uint8_t { kExclusive, kShared };
 // values and the transitions between them; AccessGate performs the transitions.
 //
 // Invariants: kWriter implies no counted readers and no kPublished. kBias implies kPublished, and neither kWriter nor
-// kQueue. kMustWake implies kQueue. kClaim implies kQueue, and so does kPublished without kBias, except for the moment
-// at which a reader tries to become the writer. If kFavoured is set, the rest of the word is the address of a
-// ThreadRecord: only that record's thread may be inside, for writing, and no thread waits.
+// kQueue. kMustWake implies kQueue. kClaim, and kPublished without kBias, imply kQueue, except while a reader tries to
+// become the writer. If kFavoured is set, the rest of the word is the address of a ThreadRecord: only that record's
+// thread may be inside, for writing, and no thread waits.
 namespace lock_word {
 
 inline constexpr uint64_t kWriter = 1 << 0;     // A writer is inside.
