@@ -12,7 +12,7 @@
 namespace stockade {
 namespace {
 
-absl::Status OfNothing() { return absl::FailedPreconditionError("a lease of no lock"); }
+absl::Status OfNothing() { return absl::FailedPreconditionError("the lease is empty"); }
 
 }  // namespace
 
@@ -47,8 +47,7 @@ absl::StatusOr<int64_t> LockLease::fencing_token() const {
   if (state_ == nullptr) return OfNothing();
   if (!state_->token) {
     return absl::FailedPreconditionError(internal::Concat(
-        internal::ShownLock(name()),
-        " has no fencing token: ", degraded() ? "it is degraded to this process" : "its engine has none"));
+        internal::ShownLock(name()), " has no fencing token: ", degraded() ? "it is degraded" : "its engine has none"));
   }
   return *state_->token;
 }
