@@ -107,7 +107,7 @@ void CommitQueue::Written() {
   std::lock_guard own(mutex_);
   decided_ = flight_end_;
   notifier_.SetOutcome(decided_, absl::OkStatus());
-  CrashPoint("writer: callbacks told, before the waiters");
+  CrashPoint("writer: callbacks invoked, before the waiters");
   decided_changed_[flight_ % 2].notify_all();
 }
 

@@ -150,9 +150,9 @@ bool LedgerWriter::Commit(CommitQueue::Batch& batch) {
     opened_->mark().Advance(last_row_);
     metrics_.Add(kLedgerCommitSuccesses);
     metrics_.Add(kLedgerRecords, batch.records.size());
-    CrashPoint("writer: committed, before anybody is told");
+    CrashPoint("writer: committed, before the notifications");
     queue_.Written();
-    CrashPoint("writer: all told");
+    CrashPoint("writer: all notified");
     return true;
   }
   if (!absl::IsResourceExhausted(status)) {
