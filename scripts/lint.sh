@@ -26,6 +26,9 @@ for module in "${!forbidden[@]}"; do
   fi
 done
 
+# Phrases that readers have to read twice.
+scripts/check-english || status=1
+
 for script in run .ci/run scripts/*.sh; do bash -n "$script" || status=1; done
 
 # A header that is included twice in one file: clang-tidy reads only the libraries and examples.

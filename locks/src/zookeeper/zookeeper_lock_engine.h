@@ -51,7 +51,8 @@ class ZooKeeperLockEngine final : public LockEngine {
 
   ZooKeeperLockEngine(ZooKeeperSessionOptions session, absl::Duration place_life, std::string id);
 
-  // Makes the root unless it exists, and checks that it can be read. If a session ends meanwhile, goes on with the next.
+  // Makes the root unless it exists, and checks that it can be read. If a session ends meanwhile, goes on with the
+  // next.
   absl::Status CheckRoot(Instant until);
   // The same in one session. Unavailable: the session did not answer, and the call may be repeated.
   absl::Status MakeRoot(ZooKeeperSession& session, Instant until);

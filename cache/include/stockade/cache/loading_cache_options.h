@@ -55,8 +55,8 @@ struct STOCKADE_EXPORT LoadingCacheOptions {
 
   // How long after its expiry a value is still returned while it is reloaded in the background. 0 disables this.
   Duration stale_while_revalidate = absl::ZeroDuration();
-  // How long after its expiry a value may be returned if its load failed (with any error except NotFoundError) or
-  // exceeded a time-out. 0 disables this.
+  // How long an expired value may be returned if its load failed (with any error except NotFoundError) or exceeded a
+  // time-out. 0 disables this.
   Duration stale_if_error = absl::ZeroDuration();
   // How long the old value is served after a failed load before the load is retried; the key's next background refresh
   // waits as long. At least 0.

@@ -76,7 +76,7 @@ struct STOCKADE_EXPORT SqliteLedgerOptions {
 class STOCKADE_EXPORT SqliteLedger final : public Ledger {
  public:
   // Opens the ledger at `path`, or creates an empty one. Blocks on the disk, for lock_wait, and while it checks the
-  // whole file, which is O(journal). What it recovers is durable when it returns.
+  // whole file, which is O(journal). The recovered state is durable when it returns.
   //   InvalidArgument: an option is invalid, or the path does not name a file.
   //   NotFound, PermissionDenied, Unavailable: the file or its directory cannot be used; the message says why.
   //   FailedPrecondition: another owner has the file open, or the file is empty, not a ledger, or of another version.

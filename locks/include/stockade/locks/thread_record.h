@@ -16,7 +16,7 @@ namespace stockade::internal {
 class LockCore;
 class ThreadRecord;
 
-// What one thread holds of one lock, and the place where it publishes a hold that the lock's word does not count. Only
+// The holds of one thread on one lock, and the place where it publishes a hold that the lock's word does not count. Only
 // its thread writes it, except for `wanted`. Other threads read `lock` to find published holds.
 //
 // Invariants between two calls on the lock: either lock == 0 and beyond == 0; or `lock` is the address of a LockCore

@@ -86,7 +86,7 @@ class STOCKADE_EXPORT RedisCommand {
 
   std::string name_;
   std::optional<RedisScript> script_;
-  std::string body_;                   // What follows the name or the script, encoded.
+  std::string body_;                   // The encoded arguments after the name or the script.
   size_t body_args_ = 0;               // Arguments in body_.
   absl::InlinedVector<Span, 2> keys_;  // Their positions in body_.
   std::optional<std::string> route_;
