@@ -11,7 +11,7 @@ int main() {
   auto guard = by_sku.Lock("shoe-1");
   auto locks = stockade::ConnectLockService("redis://127.0.0.1:6379");  // Or zookeeper://, mysql://, local:
   if (!locks.ok()) return std::puts(locks.status().ToString().c_str()), 1;
-  auto lease = (*locks)->Acquire("nightly-report", {.wait = absl::Seconds(3)});  // A watchdog renews it.
+  auto lease = (*locks)->Acquire("nightly-report", {.wait = std::chrono::seconds(3)});  // A watchdog renews it.
   if (!lease.ok()) return std::puts(lease.status().ToString().c_str()), 1;
   auto token = lease->fencing_token();  // Send it with each write, and let the store refuse older tokens.
   std::printf("guarded: %d, leased: %d, has a token: %d\n", bool(guard), lease->valid(), token.ok());

@@ -16,7 +16,7 @@ int main() {
   std::vector<std::jthread> buyers;
   for (int buyer = 0; buyer < 1000; ++buyer) {
     buyers.emplace_back([&, click = "click-" + std::to_string(buyer)] {
-      auto held = shop.Reserve({.sku = "shoe-1", .request_id = click, .ttl = absl::Minutes(10)});
+      auto held = shop.Reserve({.sku = "shoe-1", .request_id = click, .ttl = std::chrono::minutes(10)});
       bool paid = held.ok() && shop.Commit(held->id()).ok();  // Or Cancel(). Without either the reservation expires.
       ++(paid ? sold : refused);                              // RefusalOf(held.status()) says why it was refused.
     });

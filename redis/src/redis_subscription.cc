@@ -26,7 +26,7 @@ void RedisSubscription::Unsubscribe() {
   hub_.reset();
 }
 
-absl::Status RedisSubscription::AwaitSubscribed(absl::Duration timeout) const {
+absl::Status RedisSubscription::AwaitSubscribed(Duration timeout) const {
   if (subscription_ == nullptr) return absl::FailedPreconditionError("redis: the subscription has ended");
   return hub_->AwaitSubscribed(*subscription_, timeout);
 }

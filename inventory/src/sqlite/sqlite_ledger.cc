@@ -128,7 +128,7 @@ std::vector<LedgerRecord> SqliteLedger::TakeRefused() {
 
 void SqliteLedger::SetRetention(absl::Duration retention) {
   state_->fork_guard.Check("SqliteLedger", state_->path);
-  state_->writer.SetRetention(std::max(retention, state_->options.retention));
+  state_->writer.SetRetention(std::max<absl::Duration>(retention, state_->options.retention));
 }
 
 absl::Status SqliteLedger::Health() const {

@@ -40,7 +40,7 @@ absl::StatusOr<std::optional<LockKind>> EngineLockService::ForceRelease(std::str
   return core_->ForceRelease(name);
 }
 
-absl::Status EngineLockService::ReleaseAll(absl::Duration timeout) { return core_->ReleaseAll(timeout); }
+absl::Status EngineLockService::ReleaseAll(Duration timeout) { return core_->ReleaseAll(timeout); }
 
 std::string_view EngineLockService::id() const { return core_->engine().id(); }
 

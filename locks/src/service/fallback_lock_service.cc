@@ -111,7 +111,7 @@ class Fallback final : public LockService {
     return released;
   }
 
-  absl::Status ReleaseAll(absl::Duration timeout) override {
+  absl::Status ReleaseAll(Duration timeout) override {
     absl::Status released = local_->ReleaseAll(timeout);
     released.Update(primary_->ReleaseAll(timeout));
     return released;

@@ -63,7 +63,8 @@ bool TakeBack::Try(const Debt& debt) {
   if (now >= debt.until) return true;
   LockRelease release;
   if (!debt.record->LockSteps(*core_.options().clock, now + core_.options().engine_timeout)) return false;
-  core_.GiveUp(debt.key, *debt.record, release, std::min(core_.options().engine_timeout, debt.until - now));
+  core_.GiveUp(debt.key, *debt.record, release,
+               std::min<absl::Duration>(core_.options().engine_timeout, debt.until - now));
   debt.record->UnlockSteps();
   return release.status.ok();
 }

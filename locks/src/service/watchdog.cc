@@ -110,7 +110,7 @@ void Watchdog::Renew(const std::vector<Due>& holds) {
 
   for (const Due& one : holds) core_.metrics().Observe(kServiceRenewalDelaySeconds, sent - one.at);
   // So short that what becomes due meanwhile, which has a lease as long, is still in time.
-  core_.engine().RenewMany(renewals, std::min(core_.options().engine_timeout, lease / 6));
+  core_.engine().RenewMany(renewals, std::min<absl::Duration>(core_.options().engine_timeout, lease / 6));
   core_.metrics().Add(kServiceRoundTrips);
 
   for (size_t i = 0; i < holds.size(); ++i) {

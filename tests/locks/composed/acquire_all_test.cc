@@ -171,7 +171,7 @@ class NotingService final : public LockService {
   absl::StatusOr<std::optional<LockKind>> ForceRelease(std::string_view name) override {
     return to_.ForceRelease(name);
   }
-  absl::Status ReleaseAll(absl::Duration timeout) override { return to_.ReleaseAll(timeout); }
+  absl::Status ReleaseAll(Duration timeout) override { return to_.ReleaseAll(timeout); }
   std::string_view id() const override { return to_.id(); }
 
   std::vector<absl::Duration> waits;

@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "stockade/base/clock.h"
+#include "stockade/base/duration.h"
 #include "stockade/base/executor.h"
 #include "stockade/base/export.h"
 #include "stockade/inventory/ledger.h"
@@ -42,7 +43,7 @@ struct STOCKADE_EXPORT InventoryOptions {
   // answer, and the order's id is known. Afterwards a repeated request is refused (kRequestForgotten) and still takes
   // nothing: a fingerprint of the request id, some 20 bytes, is kept for good. Must be above 0. If infinite, orders are
   // kept for good, in some 300 bytes each. The default of one day is longer than clients usually retry.
-  absl::Duration retention = absl::Hours(24);
+  Duration retention = absl::Hours(24);
   // The largest number of shards that Reshard() may give a SKU, at 128 bytes each: 0 to kMaxShards. If a SKU begins
   // with more shards, that number is its maximum.
   int32_t max_shards = 0;

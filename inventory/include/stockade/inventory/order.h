@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "stockade/base/duration.h"
 #include "stockade/inventory/ledger.h"
 
 namespace stockade {
@@ -28,7 +29,7 @@ struct ReserveRequest {
   std::string buyer = {};
   // How long the units are reserved, counted from the call. Above zero, stored in whole microseconds. An infinite
   // reservation stays until it is committed or cancelled. The default is a usual time for a check-out.
-  absl::Duration ttl = absl::Minutes(10);
+  Duration ttl = absl::Minutes(10);
 };
 
 // Like ReserveRequest, for units that are sold at once.
@@ -46,7 +47,7 @@ struct BasketRequest {
   std::vector<OrderLine> lines = {};
   std::string request_id = {};
   std::string buyer = {};
-  absl::Duration ttl = absl::Minutes(10);
+  Duration ttl = absl::Minutes(10);
 };
 
 // Like ReserveRequest, for units that are added to a SKU.

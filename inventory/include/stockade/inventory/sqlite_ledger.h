@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "stockade/base/clock.h"
+#include "stockade/base/duration.h"
 #include "stockade/base/export.h"
 #include "stockade/inventory/ledger.h"
 #include "stockade/metrics/metrics_registry.h"
@@ -25,7 +26,7 @@ struct STOCKADE_EXPORT SqliteLedgerOptions {
 
   // How long Open() waits for another owner to close the file, for a restart that overlaps with the previous process.
   // Zero by default, because a second owner is usually a mistake.
-  absl::Duration lock_wait = absl::ZeroDuration();
+  Duration lock_wait = absl::ZeroDuration();
 
   // The largest number of records in one transaction. Each transaction costs an fsync (0.1 to 10 ms) and some 5 us per
   // record, so that the first of 4096 records waits 20 ms for the others. At that size the fsync is a small part even
@@ -42,7 +43,7 @@ struct STOCKADE_EXPORT SqliteLedgerOptions {
   // The orders of this time thus bound the size of the file and the time to open it. Of a deleted order, its units
   // remain in skus, its buyer's units in bought, and 8 bytes of its request id. If infinite, nothing is deleted. A
   // ledger without an inventory does not delete anything either.
-  absl::Duration retention = absl::ZeroDuration();
+  Duration retention = absl::ZeroDuration();
 
   // Provides wall time for the journal, and time for the metrics and lock_wait. Not null; must outlive the ledger.
   Clock* clock = Clock::System();

@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "stockade/base/duration.h"
 #include "stockade/base/export.h"
 #include "stockade/base/owner_id.h"
 
@@ -50,11 +51,11 @@ struct STOCKADE_EXPORT AcquireOptions {
 
   // How long to wait while other owners hold the lock; zero or less does not wait. If the engine does not answer, the
   // call may take LockServiceOptions::engine_timeout longer.
-  absl::Duration wait = absl::InfiniteDuration();
+  Duration wait = absl::InfiniteDuration();
 
   // The length of the lease, after which it ends without a renewal; choose it longer than the work takes. kMinLease to
   // kMaxLease. Zero, the default, means the service's watchdog_lease, which is renewed until the release.
-  absl::Duration lease = absl::ZeroDuration();
+  Duration lease = absl::ZeroDuration();
 
   // The owner. By default the calling thread, and a new owner for AcquireAsync(). A thread may acquire again what it
   // owns, so a lease that another thread will use needs its own owner, such as LockOwner::New(). If it has none and the

@@ -30,7 +30,7 @@ class STOCKADE_EXPORT EngineLockService : public LockService {
   void AcquireAsync(std::string_view name, AcquireOptions options, Callback done) override;
   absl::StatusOr<LockState> Inspect(std::string_view name, LockOwner owner) override;
   absl::StatusOr<std::optional<LockKind>> ForceRelease(std::string_view name) override;
-  absl::Status ReleaseAll(absl::Duration timeout) override;
+  absl::Status ReleaseAll(Duration timeout) override;
   std::string_view id() const override;
 
  private:

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "stockade/base/duration.h"
 #include "stockade/locks/key_table.h"
 #include "stockade/locks/lock_options.h"
 
@@ -51,7 +52,7 @@ class KeyedMutex {
 
   // Waits on the steady clock, and returns an empty optional no earlier than after `wait`. A negative wait does not
   // wait, an infinite one has no limit.
-  [[nodiscard]] std::optional<Guard> TryLockFor(const Key& key, absl::Duration wait) {
+  [[nodiscard]] std::optional<Guard> TryLockFor(const Key& key, Duration wait) {
     return TryTake(key, internal::DeadlineAfter(absl::ToChronoNanoseconds(wait)));
   }
 

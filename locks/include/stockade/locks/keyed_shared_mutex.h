@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "stockade/base/duration.h"
 #include "stockade/locks/key_table.h"
 #include "stockade/locks/lock_options.h"
 
@@ -43,7 +44,7 @@ class KeyedSharedMutex {
   }
   // Waits on the steady clock, and returns an empty optional no earlier than after `wait`. A negative wait does not
   // wait, an infinite one has no limit.
-  [[nodiscard]] std::optional<Guard> TryLockFor(const Key& key, absl::Duration wait) {
+  [[nodiscard]] std::optional<Guard> TryLockFor(const Key& key, Duration wait) {
     return TryTake(key, Mode::kExclusive, internal::DeadlineAfter(absl::ToChronoNanoseconds(wait)));
   }
 
@@ -53,7 +54,7 @@ class KeyedSharedMutex {
     return TryTake(key, Mode::kShared, internal::kNoWait);
   }
   // Like TryLockFor().
-  [[nodiscard]] std::optional<Guard> TryLockSharedFor(const Key& key, absl::Duration wait) {
+  [[nodiscard]] std::optional<Guard> TryLockSharedFor(const Key& key, Duration wait) {
     return TryTake(key, Mode::kShared, internal::DeadlineAfter(absl::ToChronoNanoseconds(wait)));
   }
 

@@ -80,7 +80,7 @@ class STOCKADE_EXPORT LockService {
   // Releases all leases of this service, for an orderly shutdown in which other owners need not wait until the leases
   // expire. The leases are lost (LockLease::lost()). Blocks at most for `timeout`. Unavailable: some leases may not be
   // released, and expire at the engine. O(leases).
-  virtual absl::Status ReleaseAll(absl::Duration timeout) = 0;
+  virtual absl::Status ReleaseAll(Duration timeout) = 0;
 
   // Identifies the set of locks: equal for services that share their locks, and different otherwise, such as "redis
   // 127.0.0.1:6379/0". AcquireAll() sorts by it.

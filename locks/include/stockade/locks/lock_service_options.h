@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "stockade/base/clock.h"
+#include "stockade/base/duration.h"
 #include "stockade/base/executor.h"
 #include "stockade/base/export.h"
 #include "stockade/metrics/metrics_registry.h"
@@ -20,10 +21,10 @@ struct STOCKADE_EXPORT LockServiceOptions {
 
   // The lease of an acquire that does not specify one. It is renewed every third of its length, so that the locks of a
   // crashed process are free after at most this time. The default is Redisson's. At least 100 ms.
-  absl::Duration watchdog_lease = absl::Seconds(30);
+  Duration watchdog_lease = absl::Seconds(30);
 
   // How long a call waits for the engine's answer before it returns Unavailable.
-  absl::Duration engine_timeout = absl::Seconds(3);
+  Duration engine_timeout = absl::Seconds(3);
 
   // The part of a lease by which the engine's clock may run faster than the local one. A lease becomes invalid locally
   // by this part, plus 2 ms for clocks with millisecond resolution, before it expires at the engine. 0 to 0.5.

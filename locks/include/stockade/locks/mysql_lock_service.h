@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "stockade/base/duration.h"
 #include "stockade/base/export.h"
 #include "stockade/locks/lock_service.h"
 
@@ -40,7 +41,7 @@ struct STOCKADE_EXPORT MySqlLockOptions {
 
   // The time limit of Connect(), and of each later attempt to reconnect; a call waits for that only until its own
   // time-out. With TLS it is rounded up to whole seconds, because the connector uses seconds.
-  absl::Duration connect_timeout = absl::Seconds(5);
+  Duration connect_timeout = absl::Seconds(5);
 
   // The largest number of connections, 2 to 100. One of them is reserved for renewals and for polling. All others
   // together can wait for row locks, each for at most a second.
@@ -51,17 +52,17 @@ struct STOCKADE_EXPORT MySqlLockOptions {
   // locks, so that a service sends at most 1 / poll_interval_min queries per second however many callers wait, and 1 /
   // poll_interval_max in the long run if nothing changes. A release in this process wakes its waiters without the
   // database.
-  absl::Duration poll_interval_min = absl::Milliseconds(5);
-  absl::Duration poll_interval_max = absl::Milliseconds(100);
+  Duration poll_interval_min = absl::Milliseconds(5);
+  Duration poll_interval_max = absl::Milliseconds(100);
 
   // How long the fencing token of a lock is kept after its last acquire. A token is never smaller than the database's
   // time in microseconds, so tokens do not repeat unless that clock is set back by more than this. If infinite, tokens
   // are kept for good, and the table has a row for each name that was ever used.
-  absl::Duration token_retention = absl::Hours(24);
+  Duration token_retention = absl::Hours(24);
 
   // How often rows that are not needed any more are deleted, at most 1,000 of each table at a time. The interval is
   // random, between half of this and all of it.
-  absl::Duration purge_interval = absl::Minutes(5);
+  Duration purge_interval = absl::Minutes(5);
 
   // InvalidArgument if a field is invalid; the message names the field and the value.
   absl::Status Validate() const;

@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "stockade/base/duration.h"
 #include "stockade/base/export.h"
 #include "stockade/locks/lock_service.h"
 #include "stockade/redis/redis_options.h"
@@ -23,14 +24,14 @@ struct STOCKADE_EXPORT RedisLockOptions {
   // How long the fencing token of a lock is kept after its last acquire. A token is never smaller than the server's
   // time in microseconds, so tokens do not repeat unless that clock is set back by more than this. If infinite, tokens
   // are kept for good; locks that Redisson's RFencedLock shares need this.
-  absl::Duration token_retention = absl::Hours(24);
+  Duration token_retention = absl::Hours(24);
 
   // The number of replicas that must have an acquire before it succeeds. If they do not confirm it within
   // replica_timeout, it is undone and the result is Unavailable. A lock is still lost if another replica is promoted,
   // which does not have it. All commands of the service to that server wait as well (WAIT). 0: replicas are not
   // checked.
   int min_replicas = 0;
-  absl::Duration replica_timeout = absl::Milliseconds(200);
+  Duration replica_timeout = absl::Milliseconds(200);
 
   // InvalidArgument if a field is invalid; the message names the field and the value.
   absl::Status Validate() const;

@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "stockade/base/duration.h"
 #include "stockade/base/export.h"
 #include "stockade/locks/lock_service.h"
 #include "stockade/redis/redis_options.h"
@@ -23,7 +24,7 @@ struct STOCKADE_EXPORT RedlockOptions {
 
   // How long a step waits for the answer of one server before it continues without it. Should be much shorter than the
   // leases.
-  absl::Duration node_timeout = absl::Milliseconds(500);
+  Duration node_timeout = absl::Milliseconds(500);
 
   // InvalidArgument if a field is invalid; the message names the field and the value.
   absl::Status Validate() const;

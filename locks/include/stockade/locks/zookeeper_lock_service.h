@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "stockade/base/duration.h"
 #include "stockade/base/export.h"
 #include "stockade/locks/lock_service.h"
 
@@ -29,18 +30,18 @@ struct STOCKADE_EXPORT ZooKeeperLockOptions {
   // once. The servers limit it, by default to between 2 and 20 of their ticks, and the result must be more than three
   // ticks. All servers must have the same limits: a session that reconnects to a server with a shorter limit is given
   // up. Zero, the default, means service.watchdog_lease.
-  absl::Duration session_timeout = absl::ZeroDuration();
+  Duration session_timeout = absl::ZeroDuration();
 
   // At least the servers' tickTime, whose default this is; a longer value is safe, a shorter one is not. A server
   // reports its active sessions to the leader within this time, so the service assumes that the leader has noticed a
   // session's request only after it.
-  absl::Duration server_tick = absl::Seconds(2);
+  Duration server_tick = absl::Seconds(2);
 
   // The permissions of the nodes that it creates.
   ZooKeeperAcl acl = ZooKeeperAcl::kDefault;
 
   // The time limit of Connect().
-  absl::Duration connect_timeout = absl::Seconds(10);
+  Duration connect_timeout = absl::Seconds(10);
 
   // InvalidArgument if a field is invalid; the message names the field and the value.
   absl::Status Validate() const;

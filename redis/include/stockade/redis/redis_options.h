@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "stockade/base/duration.h"
 #include "stockade/base/executor.h"
 #include "stockade/base/export.h"
 #include "stockade/metrics/metrics_registry.h"
@@ -22,7 +23,7 @@ struct STOCKADE_EXPORT RedisOptions {
 
   // The time limit for each attempt to connect, which includes authentication and everything else before the first
   // command. Names are resolved by getaddrinfo(3), which has its own time-outs.
-  absl::Duration connect_timeout = absl::Seconds(1);
+  Duration connect_timeout = absl::Seconds(1);
 
   // If false, Connect() does not wait for the first connection and does not fail if there is none. The client keeps
   // trying, and commands wait for the connection until their time-outs. Only for a single server; InvalidArgument
@@ -35,12 +36,12 @@ struct STOCKADE_EXPORT RedisOptions {
   // is silent for T is checked with PING, which may take T. It is closed when it has had no subscription for T. A
   // command connection is closed and replaced if the oldest missing reply belongs to a command that timed out, and no
   // reply has arrived for 2 * T. The outcome of the commands that were sent after that one is then unknown.
-  absl::Duration command_timeout = absl::Seconds(3);
+  Duration command_timeout = absl::Seconds(3);
 
   // The client reconnects immediately after a connection is lost. Further attempts wait for a random part of a span
   // that doubles from min_backoff to max_backoff, so that the clients of a fleet do not reconnect at the same time.
-  absl::Duration min_backoff = absl::Milliseconds(20);
-  absl::Duration max_backoff = absl::Seconds(2);
+  Duration min_backoff = absl::Milliseconds(20);
+  Duration max_backoff = absl::Seconds(2);
 
   // Limits per connection: commands that wait for their replies, and bytes that have not been sent. A command beyond a
   // limit is refused at once (ResourceExhausted), so that a server that has stopped responding does not use up the

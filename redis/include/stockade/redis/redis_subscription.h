@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "stockade/base/duration.h"
 #include "stockade/base/export.h"
 
 namespace stockade {
@@ -59,7 +60,7 @@ class STOCKADE_EXPORT RedisSubscription {
   //     trying.
   //   Cancelled: the client was destroyed.
   //   FailedPrecondition: the subscription has ended, or this is the callback thread, on which the state cannot change.
-  absl::Status AwaitSubscribed(absl::Duration timeout) const;
+  absl::Status AwaitSubscribed(Duration timeout) const;
 
   // The channel; empty if there is no subscription or it has ended.
   std::string_view channel() const;
