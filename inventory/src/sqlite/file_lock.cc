@@ -10,19 +10,13 @@
 #include <mutex>
 #include <string_view>
 
+#include "file_path.h"
 #include "stockade/base/strings.h"
 
 namespace stockade::internal {
 namespace {
 
 constexpr absl::Duration kRetryPeriod = absl::Milliseconds(20);
-
-absl::Status FileError(int error, std::string_view what, const std::string& path) {
-  absl::StatusCode code = absl::StatusCode::kUnavailable;
-  if (error == ENOENT || error == ENOTDIR) code = absl::StatusCode::kNotFound;
-  if (error == EACCES || error == EPERM || error == EROFS) code = absl::StatusCode::kPermissionDenied;
-  return absl::Status(code, absl::ErrnoToStatus(error, Concat("cannot ", what, " '", path, "'")).message());
-}
 
 // "process 4711", as far as the owner could write it down.
 std::string OwnerIn(int descriptor) {

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <system_error>
 
+#include "file_path.h"
 #include "ledger_schema.h"
 #include "stockade/base/crash_point.h"
 #include "stockade/base/strings.h"
@@ -106,19 +107,19 @@ absl::Status LedgerFiles::CheckComplete(const std::string& path, const HighWater
 
 absl::StatusOr<std::unique_ptr<OpenedLedger>> OpenedLedger::Open(const std::string& path, bool make,
                                                                  absl::Duration lock_wait, Clock* clock) {
-  std::error_code error;
-  const std::filesystem::path absolute = std::filesystem::absolute(path, error);
-  if (error) return absl::UnavailableError(error.message());
-  // As SQLite resolves it, so that each name of one file has one lock, one mark and one log. A hard link has its own.
-  std::string resolved = std::filesystem::weakly_canonical(absolute, error).string();
-  if (error) resolved = absolute.string();
-  if (!make && !std::filesystem::exists(resolved, error)) return absl::NotFoundError("there is no such file");
+  // As SQLite resolves it, so that all paths to one name have one lock, one mark and one log. A hard link has its own.
+  absl::StatusOr<std::string> resolved = ResolveFilePath(path);
+  if (!resolved.ok()) return resolved.status();
+  // Before anything is made.
+  const absl::StatusOr<std::optional<struct stat>> found = FindRegularFile(*resolved);
+  if (!found.ok()) return found.status();
+  if (!make && !found->has_value()) return absl::NotFoundError("there is no such file");
 
-  absl::StatusOr<FileLock> lock = FileLock::Acquire(resolved + ".lock", lock_wait, clock);
+  absl::StatusOr<FileLock> lock = FileLock::Acquire(*resolved + ".lock", lock_wait, clock);
   if (!lock.ok()) return lock.status();
   absl::StatusOr<HighWaterMark> mark = HighWaterMark::Read(lock->descriptor());
   if (!mark.ok()) return mark.status();
-  const absl::StatusOr<LedgerFiles> files = LedgerFiles::Find(resolved, *mark);
+  const absl::StatusOr<LedgerFiles> files = LedgerFiles::Find(*resolved, *mark);
   if (!files.ok()) return files.status();
   if (files->fresh && !make) {
     return absl::NotFoundError("it is empty, because the process that was creating it ended early");
@@ -128,11 +129,12 @@ absl::StatusOr<std::unique_ptr<OpenedLedger>> OpenedLedger::Open(const std::stri
   }
   CrashPoint("open: files found");
   std::unique_ptr<OpenedLedger> opened(
-      new OpenedLedger(std::move(resolved), *std::move(lock), *std::move(mark), *files));
+      new OpenedLedger(*std::move(resolved), *std::move(lock), *std::move(mark), *files));
   absl::StatusOr<SqliteDatabase> database = SqliteDatabase::Open(opened->path_, lock_wait);
   if (!database.ok()) return database.status();
   // If the file is damaged, it stays as it was found.
   database->set_checkpoint_on_close(false);
+  std::error_code error;
   opened->removes_empty_log_ = !files->fresh && !std::filesystem::exists(opened->path_ + "-wal", error);
   opened->database_.emplace(*std::move(database));
   if (files->checked) {

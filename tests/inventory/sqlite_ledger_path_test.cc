@@ -1,0 +1,166 @@
+// Names that lead to a ledger in unusual ways, and names of other things than files.
+
+#include <grp.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "inventory/sqlite_ledger_support.h"
+#include "support/forked_child.h"
+
+namespace stockade {
+namespace {
+
+using ::stockade::testing::AddSku;
+using ::stockade::testing::AvailableIn;
+using ::stockade::testing::InForkedChild;
+using ::stockade::testing::OpenLedger;
+using ::stockade::testing::Reopened;
+using ::stockade::testing::Take;
+using ::stockade::testing::TempDir;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+absl::Status OpeningError(const std::string& path) { return SqliteLedger::Open(path, {.metrics = nullptr}).status(); }
+
+void ExpectError(const absl::Status& status, absl::StatusCode code, const std::string& why) {
+  EXPECT_EQ(status.code(), code) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr(why));
+}
+
+// The names in a directory, sorted.
+std::vector<std::string> NamesIn(const std::string& directory) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(directory)) {
+    names.push_back(entry.path().filename().string());
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+// A ledger with 6 of 10 shoes left, closed.
+void MakeClosedLedger(const std::string& path) {
+  const auto ledger = OpenLedger(path);
+  ledger->Append(AddSku("shoe", 10));
+  EXPECT_TRUE(ledger->AwaitDurable(ledger->Append(Take(1, "shoe", 4))).ok());
+}
+
+// Runs `body` in a forked child; a failure in it fails the test.
+void InChild(const std::function<void()>& body) {
+  std::fflush(nullptr);
+  const int status = InForkedChild([&] {
+    body();
+    std::fflush(nullptr);
+    _exit(::testing::Test::HasFailure() ? 1 : 0);
+  });
+  EXPECT_EQ(status, 0) << "in the child; see above";
+}
+
+TEST(SqliteLedgerPathTest, Open_ThroughADanglingLink_PutsLockAndLogBesideItsTarget) {
+  for (const bool relative : {true, false}) {
+    const TempDir dir;
+    std::filesystem::create_directory(dir.File("links"));
+    const std::string alias = dir.File("links/alias.db");
+    std::filesystem::create_symlink(relative ? "../orders.db" : dir.File("orders.db"), alias);
+    std::filesystem::create_symlink("alias.db", dir.File("links/alias-of-alias.db"));
+    auto ledger = OpenLedger(dir.File("links/alias-of-alias.db"));
+    EXPECT_TRUE(ledger->AwaitDurable(ledger->Append(AddSku("shoe", 10))).ok());
+    EXPECT_THAT(NamesIn(dir.path()), ElementsAre("links", "orders.db", "orders.db-wal", "orders.db.lock"));
+    EXPECT_THAT(NamesIn(dir.File("links")), ElementsAre("alias-of-alias.db", "alias.db"));
+    ExpectError(OpeningError(dir.File("orders.db")), absl::StatusCode::kFailedPrecondition, "in use");
+    ledger.reset();
+    EXPECT_EQ(AvailableIn(Reopened(dir.File("orders.db")), "shoe"), 10);
+    EXPECT_EQ(AvailableIn(Reopened(alias), "shoe"), 10);
+  }
+}
+
+TEST(SqliteLedgerPathTest, Open_ThroughADanglingLink_FindsThatTheLogWasCutOff) {
+  const TempDir dir;
+  std::filesystem::create_directory(dir.File("links"));
+  std::filesystem::create_symlink("../orders.db", dir.File("links/alias.db"));
+  const TempDir killed;
+  std::filesystem::create_directory(killed.File("links"));
+  std::filesystem::create_symlink("../orders.db", killed.File("links/alias.db"));
+  const auto ledger = OpenLedger(dir.File("links/alias.db"));
+  EXPECT_TRUE(ledger->AwaitDurable(ledger->Append(AddSku("shoe", 10))).ok());
+  EXPECT_TRUE(ledger->AwaitDurable(ledger->Append(Take(1, "shoe", 4))).ok());
+  for (const std::string name : {"orders.db", "orders.db-wal", "orders.db.lock", "links/alias.db.lock"}) {
+    if (std::filesystem::exists(dir.File(name))) std::filesystem::copy_file(dir.File(name), killed.File(name));
+  }
+  const std::string log = killed.File("orders.db-wal");
+  std::filesystem::resize_file(log, std::filesystem::file_size(log) - 4120);
+  ExpectError(OpeningError(killed.File("links/alias.db")), absl::StatusCode::kDataLoss, "position 2 was acknowledged");
+}
+
+TEST(SqliteLedgerPathTest, Open_ThroughALinkToNowhere_IsRefusedAndMakesNothing) {
+  const TempDir dir;
+  std::filesystem::create_symlink("none/orders.db", dir.File("far.db"));
+  std::filesystem::create_symlink("loop.db", dir.File("loop.db"));
+  ExpectError(OpeningError(dir.File("far.db")), absl::StatusCode::kNotFound, "none/");
+  ExpectError(OpeningError(dir.File("loop.db")), absl::StatusCode::kUnavailable, "symbolic links");
+  EXPECT_THAT(NamesIn(dir.path()), ElementsAre("far.db", "loop.db"));
+}
+
+TEST(SqliteLedgerPathTest, Open_APathThatNamesADirectory_IsInvalidArgumentAndMakesNothing) {
+  const TempDir dir;
+  std::filesystem::create_directory(dir.File("sub"));
+  for (const std::string& path : {std::string("/"), std::string("."), std::string(".."), dir.path() + "/",
+                                  dir.File("."), dir.File(".."), dir.File("sub/"), dir.File("sub/..")}) {
+    ExpectError(OpeningError(path), absl::StatusCode::kInvalidArgument, "names no file");
+    ExpectError(SqliteLedger::Audit(path), absl::StatusCode::kInvalidArgument, "names no file");
+  }
+  EXPECT_THAT(NamesIn(dir.path()), ElementsAre("sub"));
+  EXPECT_THAT(NamesIn(dir.File("sub")), ElementsAre());
+}
+
+TEST(SqliteLedgerPathTest, OpenAndAudit_WhatIsNoRegularFile_AreRefusedByItsNameAndReturn) {
+  const TempDir dir;
+  ASSERT_EQ(mkfifo(dir.File("fifo.db").c_str(), 0600), 0);
+  std::filesystem::create_directory(dir.File("directory.db"));
+  const int descriptor = socket(AF_UNIX, SOCK_STREAM, 0);
+  sockaddr_un address{.sun_family = AF_UNIX};
+  std::snprintf(address.sun_path, sizeof(address.sun_path), "%s", dir.File("socket.db").c_str());
+  ASSERT_EQ(bind(descriptor, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  close(descriptor);
+  const auto before = NamesIn(dir.path());
+  for (const std::string& path :
+       {dir.File("fifo.db"), dir.File("directory.db"), dir.File("socket.db"), std::string("/dev/null")}) {
+    ExpectError(OpeningError(path), absl::StatusCode::kFailedPrecondition, "'" + path + "' is not a regular file");
+    ExpectError(SqliteLedger::Audit(path), absl::StatusCode::kFailedPrecondition,
+                "'" + path + "' is not a regular file");
+  }
+  EXPECT_EQ(NamesIn(dir.path()), before);
+  EXPECT_FALSE(std::filesystem::exists("/dev/null.lock"));
+}
+
+TEST(SqliteLedgerPathTest, OpenAndAudit_InADirectoryThatMayNotBeSearched_ArePermissionDenied) {
+  const TempDir dir;
+  std::filesystem::permissions(dir.path(), std::filesystem::perms(0755));
+  std::filesystem::create_directory(dir.File("closed"));
+  MakeClosedLedger(dir.File("closed/orders.db"));
+  std::filesystem::create_symlink("closed/orders.db", dir.File("alias.db"));
+  std::filesystem::permissions(dir.File("closed"), std::filesystem::perms(0644));
+  InChild([&] {
+    // The superuser may search every directory.
+    if (geteuid() == 0) ASSERT_TRUE(setgroups(0, nullptr) == 0 && setgid(65534) == 0 && setuid(65534) == 0);
+    for (const std::string name : {"closed/orders.db", "closed/none.db", "alias.db"}) {
+      ExpectError(SqliteLedger::Audit(dir.File(name)), absl::StatusCode::kPermissionDenied, "closed/");
+      ExpectError(OpeningError(dir.File(name)), absl::StatusCode::kPermissionDenied, "closed/");
+    }
+  });
+  std::filesystem::permissions(dir.File("closed"), std::filesystem::perms(0755));
+}
+
+}  // namespace
+}  // namespace stockade
