@@ -17,9 +17,12 @@
 #include <string>
 #include <vector>
 
+#include "file_lock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "high_water_mark.h"
 #include "inventory/sqlite_ledger_script.h"
+#include "page_checksum.h"
 #include "stockade/base/manual_clock.h"
 #include "support/scale.h"
 
@@ -289,6 +292,170 @@ TEST(SqliteLedgerCorruptionTest, Open_MarkWithAFlippedBit_IsDataLossUntilItIsGon
     ExpectDataLoss(dir, "orders.db", "the acknowledged position");
     std::filesystem::remove(path + ".lock");
     ExpectWhole(path, Killed());
+  }
+}
+
+// A rollback journal of SQLite that turns any file into `pages`.
+std::string JournalWith(const std::string& pages) {
+  const auto number = [](uint32_t value) {
+    std::string bytes;
+    for (int shift = 24; shift >= 0; shift -= 8) bytes += static_cast<char>(value >> shift);
+    return bytes;
+  };
+  constexpr uint32_t kNonce = 12'345;
+  const auto count = static_cast<uint32_t>(pages.size() / kPage);
+  std::string journal =
+      "\xd9\xd5\x05\xf9\x20\xa1\x63\xd7" + number(count) + number(kNonce) + number(count) + number(512) + number(kPage);
+  journal.resize(512);
+  for (uint32_t page = 0; page < count; ++page) {
+    const std::string bytes = pages.substr(page * kPage, kPage);
+    uint32_t checksum = kNonce;
+    for (size_t at = kPage - 200; at > 0 && at < kPage; at -= 200) checksum += static_cast<unsigned char>(bytes[at]);
+    journal += number(page + 1) + bytes + number(checksum);
+  }
+  return journal;
+}
+
+// That SQLite would play such a journal back is what makes the tests below say anything.
+TEST(SqliteLedgerCorruptionTest, RollbackJournalOfTheseTests_IsPlayedBackBySqlite) {
+  const TempDir dir;
+  const std::string path = dir.File("orders.db");
+  Fill(path, Closed().files().at(""));
+  Fill(path + "-journal", JournalWith(Closed().older()));
+  EXPECT_GT(PlainSql(path).QueryInt("SELECT count(*) FROM journal"), 0);
+  EXPECT_EQ(ContentsOf(path), Closed().older());
+}
+
+TEST(SqliteLedgerCorruptionTest, OpenAndAudit_WithALeftoverRollbackJournal_AreDataLossAndChangeNothing) {
+  for (const Written* written : {&Closed(), &Killed()}) {
+    for (const bool marked : {true, false}) {
+      const TempDir dir;
+      const std::string path = dir.File("orders.db");
+      marked ? written->CopyTo(path) : written->CopyWithoutMarkTo(path);
+      Fill(path + "-journal", JournalWith(written->older()));
+      ExpectDataLoss(dir, "orders.db", "orders.db-journal'");
+      std::filesystem::remove(path + "-journal");
+      ExpectWhole(path, *written);
+    }
+  }
+}
+
+TEST(SqliteLedgerCorruptionTest, Open_WithARollbackJournalAndNoFile_IsDataLossAndChangesNothing) {
+  const TempDir dir;
+  Fill(dir.File("orders.db-journal"), JournalWith(Closed().older()));
+  ExpectDataLoss(dir, "orders.db", "the file is missing, but its rollback journal '");
+}
+
+// It is that program's to play back.
+TEST(SqliteLedgerCorruptionTest, OpenAndAudit_OfAForeignDatabaseWithItsRollbackJournal_ChangeNothing) {
+  const TempDir dir;
+  const std::string path = dir.File("other.db");
+  PlainSql(path).Run("CREATE TABLE orders(id)");
+  const std::string older = ContentsOf(path);
+  PlainSql(path).Run("INSERT INTO orders VALUES(1)");
+  Fill(path + "-journal", JournalWith(older));
+  const auto before = FilesIn(dir);
+  EXPECT_EQ(Open(path).status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(SqliteLedger::Audit(path).code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(FilesIn(dir), before);
+}
+
+// A journal without a first byte is one that SQLite does not play back.
+TEST(SqliteLedgerCorruptionTest, Open_WithARollbackJournalThatHasEnded_HasAll) {
+  for (const std::string& journal : {std::string(), std::string(512, '\0')}) {
+    const TempDir dir;
+    Closed().CopyTo(dir.File("orders.db"));
+    Fill(dir.File("orders.db-journal"), journal);
+    EXPECT_EQ(SqliteLedger::Audit(dir.File("orders.db")), absl::OkStatus());
+    ExpectWhole(dir.File("orders.db"), Closed());
+  }
+}
+
+// What the death of a process that was making a ledger leaves in the lock file.
+void MarkAsBeingMade(const std::string& path) {
+  absl::StatusOr<internal::FileLock> lock =
+      internal::FileLock::Acquire(path + ".lock", absl::ZeroDuration(), Clock::System());
+  ASSERT_TRUE(lock.ok()) << lock.status();
+  absl::StatusOr<internal::HighWaterMark> mark = internal::HighWaterMark::Read(lock->descriptor());
+  ASSERT_TRUE(mark.ok()) << mark.status();
+  ASSERT_EQ(mark->WriteMaking(), absl::OkStatus());
+}
+
+// The first page of a new ledger, before it has tables.
+std::string EmptyDatabase() {
+  const TempDir dir;
+  const std::string path = dir.File("orders.db");
+  PlainSql sql(path);
+  int reserved = 8;
+  EXPECT_EQ(sqlite3_file_control(sql.connection(), "main", SQLITE_FCNTL_RESERVE_BYTES, &reserved), SQLITE_OK);
+  sql.Run("PRAGMA page_size = 4096; PRAGMA journal_mode = WAL");
+  std::string page = ContentsOf(path);
+  EXPECT_EQ(page.size(), kPage);
+  internal::WritePageChecksum(reinterpret_cast<unsigned char*>(page.data()),
+                              internal::PageChecksum(reinterpret_cast<const unsigned char*>(page.data()), 1));
+  return page;
+}
+
+TEST(SqliteLedgerCorruptionTest, OpenAndAudit_OfALedgerThatWasNeverMade_MakeItAndFindNone) {
+  const std::string page = EmptyDatabase();
+  const std::string torn = page.substr(0, 512) + std::string(kPage - 512, '\0');
+  const std::string torn_otherwise = std::string(512, '\0') + page.substr(512);
+  for (const std::string& found : {std::string(), std::string(kPage, '\0'), page, torn, torn_otherwise}) {
+    const TempDir dir;
+    const std::string path = dir.File("orders.db");
+    Fill(path, found);
+    // SQLite syncs a journal, which says that there was no page, before it writes the page.
+    if (!found.empty() && found != page) Fill(path + "-journal", JournalWith(""));
+    MarkAsBeingMade(path);
+    const auto before = FilesIn(dir);
+    const absl::Status audited = SqliteLedger::Audit(path);
+    EXPECT_EQ(audited.code(), absl::StatusCode::kNotFound) << audited;
+    EXPECT_THAT(std::string(audited.message()), HasSubstr("holds nothing"));
+    EXPECT_EQ(FilesIn(dir), before);
+    const auto ledger = Open(path);
+    EXPECT_TRUE(ledger.ok()) << ledger.status();
+  }
+}
+
+TEST(SqliteLedgerCorruptionTest, OpenAndAudit_OfAnotherFileUnderTheMarkOfALedgerBeingMade_AnswerAsWithoutTheMark) {
+  const auto database = [](const std::string& sql) {
+    const TempDir dir;
+    PlainSql(dir.File("other.db")).Run(sql);
+    return ContentsOf(dir.File("other.db"));
+  };
+  const auto changed = [](const std::function<void(std::string & bytes)>& change) {
+    std::string bytes = Closed().files().at("");
+    change(bytes);
+    return bytes;
+  };
+  const std::string others[] = {
+      "milk\neggs\n",
+      std::string(kPage, '\0'),
+      std::string(kPage, '\0') + "milk",
+      database("CREATE TABLE orders(id)"),
+      database("PRAGMA user_version = 3"),
+      database("PRAGMA application_id = 7"),
+      database("CREATE TABLE orders(id); DROP TABLE orders"),
+      // Another version, and damage.
+      changed([](std::string& bytes) { bytes[63] = 5; }),
+      changed([](std::string& bytes) { bytes.replace(0, 512, 512, '\0'); }),
+      changed([](std::string& bytes) { bytes.replace(0, kPage, kPage, '\0'); }),
+      changed([](std::string& bytes) { bytes[3] = '\1'; }),
+      changed([](std::string& bytes) { bytes[2 * kPage + 77] ^= 1; }),
+  };
+  for (const std::string& other : others) {
+    SCOPED_TRACE(&other - others);
+    const TempDir dir;
+    const std::string path = dir.File("orders.db");
+    Fill(path, other);
+    const absl::Status without = Open(path).status();
+    EXPECT_TRUE(absl::IsFailedPrecondition(without) || absl::IsDataLoss(without)) << without;
+    std::filesystem::remove(path + ".lock");
+    MarkAsBeingMade(path);
+    const auto before = FilesIn(dir);
+    EXPECT_EQ(SqliteLedger::Audit(path), without);
+    EXPECT_EQ(Open(path).status(), without);
+    EXPECT_EQ(FilesIn(dir), before);
   }
 }
 

@@ -9,7 +9,10 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <functional>
+#include <iterator>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -39,6 +42,22 @@ void ExpectError(const absl::Status& status, absl::StatusCode code, const std::s
   EXPECT_THAT(std::string(status.message()), HasSubstr(why));
 }
 
+std::string BytesOf(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+// The regular files of a directory with their contents, except locks: those contain the process that opened them last.
+std::map<std::string, std::string> RegularFilesIn(const std::string& directory) {
+  std::map<std::string, std::string> files;
+  for (const auto& entry : std::filesystem::directory_iterator(directory)) {
+    const std::string name = entry.path().filename().string();
+    if (entry.symlink_status().type() != std::filesystem::file_type::regular || name.ends_with(".lock")) continue;
+    files[name] = BytesOf(entry.path().string());
+  }
+  return files;
+}
+
 // The names in a directory, sorted.
 std::vector<std::string> NamesIn(const std::string& directory) {
   std::vector<std::string> names;
@@ -54,6 +73,17 @@ void MakeClosedLedger(const std::string& path) {
   const auto ledger = OpenLedger(path);
   ledger->Append(AddSku("shoe", 10));
   EXPECT_TRUE(ledger->AwaitDurable(ledger->Append(Take(1, "shoe", 4))).ok());
+}
+
+// The same, as a killed process leaves it: the records are in the log alone.
+void MakeKilledLedger(const std::string& path) {
+  const TempDir dir;
+  const auto ledger = OpenLedger(dir.File("orders.db"));
+  ledger->Append(AddSku("shoe", 10));
+  EXPECT_TRUE(ledger->AwaitDurable(ledger->Append(Take(1, "shoe", 4))).ok());
+  for (const std::string suffix : {"", "-wal", ".lock"}) {
+    std::filesystem::copy_file(dir.File("orders.db" + suffix), path + suffix);
+  }
 }
 
 // Runs `body` in a forked child; a failure in it fails the test.
@@ -142,6 +172,21 @@ TEST(SqliteLedgerPathTest, OpenAndAudit_WhatIsNoRegularFile_AreRefusedByItsNameA
   }
   EXPECT_EQ(NamesIn(dir.path()), before);
   EXPECT_FALSE(std::filesystem::exists("/dev/null.lock"));
+}
+
+TEST(SqliteLedgerPathTest, OpenAndAudit_WithAFifoForOneOfItsFiles_AreRefusedByItsNameAndReturn) {
+  for (const std::string suffix : {"-wal", "-journal"}) {
+    SCOPED_TRACE(suffix);
+    const TempDir dir;
+    MakeKilledLedger(dir.File("orders.db"));
+    std::filesystem::remove(dir.File("orders.db" + suffix));
+    ASSERT_EQ(mkfifo(dir.File("orders.db" + suffix).c_str(), 0600), 0);
+    const auto before = RegularFilesIn(dir.path());
+    const std::string why = "orders.db" + suffix + "' is not a regular file";
+    ExpectError(OpeningError(dir.File("orders.db")), absl::StatusCode::kFailedPrecondition, why);
+    ExpectError(SqliteLedger::Audit(dir.File("orders.db")), absl::StatusCode::kFailedPrecondition, why);
+    EXPECT_EQ(RegularFilesIn(dir.path()), before);
+  }
 }
 
 TEST(SqliteLedgerPathTest, OpenAndAudit_InADirectoryThatMayNotBeSearched_ArePermissionDenied) {

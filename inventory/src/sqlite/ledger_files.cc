@@ -1,5 +1,6 @@
 #include "ledger_files.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdio>
@@ -23,6 +24,10 @@ constexpr int kPageSizeAt = 16;
 constexpr int kReservedBytesAt = 20;
 constexpr int kUserVersionAt = 60;
 constexpr int kApplicationIdAt = 68;
+// Of the root of the schema, which follows the header, https://sqlite.org/fileformat2.html#b_tree_pages.
+constexpr int kSchemaKindAt = 100;
+constexpr int kSchemaCellsAt = 103;
+constexpr unsigned char kLeafOfTable = 0x0d;
 
 std::string_view Describe(LogState log) {
   switch (log) {
@@ -32,6 +37,40 @@ std::string_view Describe(LogState log) {
     case LogState::kReadable: break;
   }
   return "is there";
+}
+
+bool IsDatabase(const unsigned char* page) {
+  return std::memcmp(page, kDatabaseMagic.data(), kDatabaseMagic.size()) == 0;
+}
+
+// By these SQLite reads other pages than a ledger has written.
+bool HasLedgerPages(const unsigned char* page) {
+  return page[kPageSizeAt] == kPageBytes >> 8 && page[kPageSizeAt + 1] == 0 &&
+         page[kReservedBytesAt] == kPageChecksumBytes;
+}
+
+// Page 1 as SQLite writes it before a ledger has tables.
+bool IsWithoutTables(const unsigned char* page) {
+  return IsDatabase(page) && HasLedgerPages(page) && ReadBigEndian(page + kApplicationIdAt) == 0 &&
+         ReadBigEndian(page + kUserVersionAt) == 0 && page[kSchemaKindAt] == kLeafOfTable &&
+         page[kSchemaCellsAt] == 0 && page[kSchemaCellsAt + 1] == 0;
+}
+
+// Of zeros, except for the checksum, which is in another sector than the header.
+bool IsZeroPage(const unsigned char* page) {
+  return std::all_of(page, page + kPageBytes - kPageChecksumBytes, [](unsigned char byte) { return byte == 0; });
+}
+
+// Whether SQLite would play the rollback journal at `path` back into the file: one whose first byte is 0 has ended.
+absl::StatusOr<bool> IsHotJournal(const std::string& path) {
+  const absl::StatusOr<std::optional<struct stat>> found = FindRegularFile(path);
+  if (!found.ok()) return found.status();
+  if (!found->has_value()) return false;
+  const std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen(path.c_str(), "re"), std::fclose);
+  if (file == nullptr) return FileError(errno, "open", path);
+  const int first = std::fgetc(file.get());
+  if (std::ferror(file.get()) != 0) return FileError(errno, "read", path);
+  return first != EOF && first != 0;
 }
 
 absl::Status CheckMissingDatabase(const std::string& path, const HighWaterMark& mark, LogState log) {
@@ -47,18 +86,23 @@ absl::Status CheckMissingDatabase(const std::string& path, const HighWaterMark& 
 
 absl::StatusOr<LedgerFiles> LedgerFiles::Find(const std::string& path, const HighWaterMark& mark) {
   LedgerFiles files;
+  const absl::StatusOr<std::optional<struct stat>> log_file = FindRegularFile(path + "-wal");
+  if (!log_file.ok()) return log_file.status();
+  files.log_exists = log_file->has_value();
+  const std::string journal = path + "-journal";
+  const absl::StatusOr<bool> is_hot = IsHotJournal(journal);
+  if (!is_hot.ok()) return is_hot.status();
   const std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen(path.c_str(), "re"), std::fclose);
-  // Other errors are SQLite's to tell.
-  if (file == nullptr && errno != ENOENT) return files;
+  if (file == nullptr && errno != ENOENT) return FileError(errno, "open", path);
   std::array<unsigned char, kPageBytes> page = {};
   const size_t size = file == nullptr ? 0 : std::fread(page.data(), 1, page.size(), file.get());
-  if (file != nullptr && std::ferror(file.get()) != 0) return files;
-  const bool ours = std::memcmp(page.data(), kDatabaseMagic.data(), kDatabaseMagic.size()) == 0 &&
-                    ReadBigEndian(page.data() + kApplicationIdAt) == kLedgerApplicationId &&
+  if (file != nullptr && std::ferror(file.get()) != 0) return FileError(errno, "read", path);
+  const bool ours = IsDatabase(page.data()) && ReadBigEndian(page.data() + kApplicationIdAt) == kLedgerApplicationId &&
                     ReadBigEndian(page.data() + kUserVersionAt) == kLedgerSchemaVersion;
-  // Before page 1 says that it is a ledger's, nothing in it has been acknowledged, and SQLite makes of it what it was
-  // before or after a transaction.
-  if (!ours && mark.kind() == HighWaterMark::Kind::kMaking) {
+  // Before page 1 has tables, nothing in the file has been acknowledged, and SQLite makes of it what it was before or
+  // after a transaction. A power cut may leave zeros in place of what SQLite wrote; then it has left the journal, too.
+  const bool is_torn = *is_hot && IsZeroPage(page.data()) && (file == nullptr || std::fgetc(file.get()) == EOF);
+  if (mark.kind() == HighWaterMark::Kind::kMaking && (size == 0 || is_torn || IsWithoutTables(page.data()))) {
     // SQLite makes the file before its log, so a log alone is not left by the making of a ledger.
     if (file == nullptr) {
       const absl::StatusOr<LogState> log = CheckLog(path + "-wal");
@@ -67,6 +111,18 @@ absl::StatusOr<LedgerFiles> LedgerFiles::Find(const std::string& path, const Hig
     }
     files.fresh = files.checked = true;
     return files;
+  }
+  if (*is_hot) {
+    if (file == nullptr) {
+      return absl::DataLossError(Concat("the file is missing, but its rollback journal '", journal, "' is there"));
+    }
+    if (!ours) {
+      return absl::FailedPreconditionError(
+          Concat("the file is not a ledger of this version, and SQLite would change it by its rollback journal '",
+                 journal, "'"));
+    }
+    return absl::DataLossError(Concat("there is a rollback journal '", journal,
+                                      "', which no ledger leaves; SQLite would undo with it what the file holds"));
   }
   if (file == nullptr) {
     const absl::StatusOr<LogState> log = CheckLog(path + "-wal");
@@ -79,11 +135,7 @@ absl::StatusOr<LedgerFiles> LedgerFiles::Find(const std::string& path, const Hig
   if (!ours) return files;
   files.checked = true;
   if (size < kPageBytes) return absl::DataLossError("page 1 is truncated");
-  // By these SQLite would read other pages than were written.
-  if (page[kPageSizeAt] != kPageBytes >> 8 || page[kPageSizeAt + 1] != 0 ||
-      page[kReservedBytesAt] != kPageChecksumBytes) {
-    return absl::DataLossError("page 1 is damaged: unexpected page size");
-  }
+  if (!HasLedgerPages(page.data())) return absl::DataLossError("page 1 is damaged: unexpected page size");
   // A page 1 that fits neither was torn by a crash while it was written; then the log has it.
   const bool complete = ReadPageChecksum(page.data()) == PageChecksum(page.data(), 1, LogNeed::kNone);
   files.need = complete ? LogNeed::kNone : LogNeed::kNeedsLog;
@@ -134,8 +186,7 @@ absl::StatusOr<std::unique_ptr<OpenedLedger>> OpenedLedger::Open(const std::stri
   if (!database.ok()) return database.status();
   // If the file is damaged, it stays as it was found.
   database->set_checkpoint_on_close(false);
-  std::error_code error;
-  opened->removes_empty_log_ = !files->fresh && !std::filesystem::exists(opened->path_ + "-wal", error);
+  opened->removes_empty_log_ = !files->fresh && !files->log_exists;
   opened->database_.emplace(*std::move(database));
   if (files->checked) {
     if (absl::Status status = opened->database_->EnableChecksums(files->need); !status.ok()) return status;

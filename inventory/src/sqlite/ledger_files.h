@@ -25,11 +25,15 @@ struct LedgerFiles {
   bool fresh = false;    // A ledger is to be made, or its making to be finished.
   bool checked = false;  // Its pages have checksums; else it is no ledger, one of another version, or cannot be read.
   LogNeed need = LogNeed::kNone;
-  LogState log = LogState::kMissing;
+  LogState log = LogState::kMissing;  // If `checked`, and not `fresh`.
+  bool log_exists = false;
 
-  // Changes nothing. `path` is absolute and resolved, for SQLite names the log after what a link leads to.
-  //   FailedPrecondition: an empty file, which is not ours to fill.
-  //   DataLoss: the file is gone and its log or its mark is not; or the log is damaged.
+  // Changes nothing. `path` is from ResolveFilePath(), because SQLite names the log after the file that a link leads
+  // to.
+  //   FailedPrecondition: an empty file, which is not ours to fill; the log or the rollback journal is not a regular
+  //     file; or another program has left a rollback journal.
+  //   DataLoss: the file is gone and its log, its mark or a rollback journal is not; the log is damaged; or there is a
+  //     rollback journal, which SQLite would play back into the file. A ledger has one only while it is being made.
   static absl::StatusOr<LedgerFiles> Find(const std::string& path, const HighWaterMark& mark);
 
   // Whether what was recovered is all that was acknowledged, as far as that can be known. `session`: of table ledger.
@@ -40,7 +44,8 @@ struct LedgerFiles {
 // A ledger's files, locked and open.
 class OpenedLedger {
  public:
-  // NotFound: there is none, and `make` is false. Other errors as SqliteLedger::Open() has them.
+  // NotFound: there is none, and `make` is false; or its directory is missing. Other errors as SqliteLedger::Open() has
+  // them.
   static absl::StatusOr<std::unique_ptr<OpenedLedger>> Open(const std::string& path, bool make,
                                                             absl::Duration lock_wait, Clock* clock);
   // Closes them. Unless `keep_log` was called, a log that SQLite has made and that is empty goes.
