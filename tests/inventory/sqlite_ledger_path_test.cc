@@ -1,5 +1,6 @@
 // Names that lead to a ledger in unusual ways, and names of other things than files.
 
+#include <fcntl.h>
 #include <grp.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -97,6 +98,21 @@ void InChild(const std::function<void()>& body) {
   EXPECT_EQ(status, 0) << "in the child; see above";
 }
 
+// Whether another process may lock the file as SQLite does for reading.
+bool MayBeReadByAnotherProcess(const std::string& path) {
+  const int status = InForkedChild([&] {
+    constexpr off_t kSharedFirst = 0x40000002;
+    constexpr off_t kSharedBytes = 510;
+    struct flock lock {};
+    lock.l_type = F_RDLCK;
+    lock.l_whence = SEEK_SET;
+    lock.l_start = kSharedFirst;
+    lock.l_len = kSharedBytes;
+    if (fcntl(open(path.c_str(), O_RDWR | O_CLOEXEC), F_SETLK, &lock) != 0) _exit(1);
+  });
+  return status == 0;
+}
+
 TEST(SqliteLedgerPathTest, Open_ThroughADanglingLink_PutsLockAndLogBesideItsTarget) {
   for (const bool relative : {true, false}) {
     const TempDir dir;
@@ -154,6 +170,43 @@ TEST(SqliteLedgerPathTest, Open_APathThatNamesADirectory_IsInvalidArgumentAndMak
   EXPECT_THAT(NamesIn(dir.File("sub")), ElementsAre());
 }
 
+TEST(SqliteLedgerPathTest, OpenAndAudit_BySecondNameOfAnOpenLedger_AreRefusedAndLeaveItLocked) {
+  for (const bool renamed : {false, true}) {
+    SCOPED_TRACE(renamed ? "renamed" : "hard link");
+    const TempDir dir;
+    MakeClosedLedger(dir.File("orders.db"));
+    auto ledger = OpenLedger(dir.File("orders.db"));
+    if (renamed) {
+      std::filesystem::rename(dir.File("orders.db"), dir.File("other.db"));
+    } else {
+      std::filesystem::create_hard_link(dir.File("orders.db"), dir.File("other.db"));
+    }
+    ASSERT_FALSE(MayBeReadByAnotherProcess(dir.File("other.db")));
+    EXPECT_EQ(SqliteLedger::Audit(dir.File("other.db")).code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_FALSE(MayBeReadByAnotherProcess(dir.File("other.db")));
+    EXPECT_EQ(OpeningError(dir.File("other.db")).code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_FALSE(MayBeReadByAnotherProcess(dir.File("other.db")));
+    EXPECT_TRUE(ledger->AwaitDurable(ledger->Append(Take(2, "shoe", 6))).ok());
+  }
+}
+
+TEST(SqliteLedgerPathTest, Audit_BySecondNameOfANewLedger_IsRefusedAndLeavesItLocked) {
+  const TempDir dir;
+  const auto ledger = OpenLedger(dir.File("orders.db"));
+  std::filesystem::create_hard_link(dir.File("orders.db"), dir.File("other.db"));
+  EXPECT_EQ(SqliteLedger::Audit(dir.File("other.db")).code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_FALSE(MayBeReadByAnotherProcess(dir.File("other.db")));
+}
+
+TEST(SqliteLedgerPathTest, Open_AfterTheLedgerWasClosedOrRefused_WorksByAnotherName) {
+  const TempDir dir;
+  MakeClosedLedger(dir.File("orders.db"));
+  std::filesystem::rename(dir.File("orders.db"), dir.File("other.db"));
+  EXPECT_EQ(AvailableIn(Reopened(dir.File("other.db")), "shoe"), 6);
+  EXPECT_EQ(SqliteLedger::Audit(dir.File("other.db")), absl::OkStatus());
+  EXPECT_EQ(AvailableIn(Reopened(dir.File("other.db")), "shoe"), 6);
+}
+
 TEST(SqliteLedgerPathTest, OpenAndAudit_WhatIsNoRegularFile_AreRefusedByItsNameAndReturn) {
   const TempDir dir;
   ASSERT_EQ(mkfifo(dir.File("fifo.db").c_str(), 0600), 0);
@@ -205,6 +258,23 @@ TEST(SqliteLedgerPathTest, OpenAndAudit_InADirectoryThatMayNotBeSearched_ArePerm
     }
   });
   std::filesystem::permissions(dir.File("closed"), std::filesystem::perms(0755));
+}
+
+TEST(SqliteLedgerPathTest, Open_WithALogThatHasASecondName_IsRefusedUntilItHasOneAgain) {
+  const TempDir dir;
+  MakeKilledLedger(dir.File("orders.db"));
+  for (const std::string suffix : {"", "-wal"}) {
+    std::filesystem::create_hard_link(dir.File("orders.db" + suffix), dir.File("other.db" + suffix));
+  }
+  const auto before = RegularFilesIn(dir.path());
+  for (const std::string name : {"other.db", "orders.db"}) {
+    const std::string why = name + "-wal' has more than one hard link";
+    ExpectError(OpeningError(dir.File(name)), absl::StatusCode::kFailedPrecondition, why);
+    ExpectError(SqliteLedger::Audit(dir.File(name)), absl::StatusCode::kFailedPrecondition, why);
+  }
+  EXPECT_EQ(RegularFilesIn(dir.path()), before);
+  std::filesystem::remove(dir.File("other.db-wal"));
+  EXPECT_EQ(AvailableIn(Reopened(dir.File("orders.db")), "shoe"), 6);
 }
 
 }  // namespace

@@ -54,4 +54,10 @@ absl::StatusOr<std::optional<struct stat>> FindRegularFile(const std::string& pa
   return FileError(errno, "find", path);
 }
 
+absl::StatusOr<std::optional<struct stat>> FindFileWithOneName(const std::string& path) {
+  absl::StatusOr<std::optional<struct stat>> found = FindRegularFile(path);
+  if (!found.ok() || !found->has_value() || (*found)->st_nlink <= 1) return found;
+  return absl::FailedPreconditionError(Concat("'", path, "' has more than one hard link"));
+}
+
 }  // namespace stockade::internal

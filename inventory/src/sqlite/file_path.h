@@ -25,6 +25,8 @@ absl::StatusOr<std::string> ResolveFilePath(std::string path);
 // closing a descriptor drops the locks that this process holds on the file. FailedPrecondition: `path` is something
 // else, or a symbolic link. Other errors as of FileError().
 absl::StatusOr<std::optional<struct stat>> FindRegularFile(const std::string& path);
+// The same; FailedPrecondition also if the file has a second hard link.
+absl::StatusOr<std::optional<struct stat>> FindFileWithOneName(const std::string& path);
 
 }  // namespace stockade::internal
 

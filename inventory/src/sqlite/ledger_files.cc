@@ -63,7 +63,7 @@ bool IsZeroPage(const unsigned char* page) {
 
 // Whether SQLite would play the rollback journal at `path` back into the file: one whose first byte is 0 has ended.
 absl::StatusOr<bool> IsHotJournal(const std::string& path) {
-  const absl::StatusOr<std::optional<struct stat>> found = FindRegularFile(path);
+  const absl::StatusOr<std::optional<struct stat>> found = FindFileWithOneName(path);
   if (!found.ok()) return found.status();
   if (!found->has_value()) return false;
   const std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen(path.c_str(), "re"), std::fclose);
@@ -86,7 +86,9 @@ absl::Status CheckMissingDatabase(const std::string& path, const HighWaterMark& 
 
 absl::StatusOr<LedgerFiles> LedgerFiles::Find(const std::string& path, const HighWaterMark& mark) {
   LedgerFiles files;
-  const absl::StatusOr<std::optional<struct stat>> log_file = FindRegularFile(path + "-wal");
+  // A ledger that has the log under a second name removes it by that name only, and goes on. Then SQLite would find
+  // here a log that is older than the file.
+  const absl::StatusOr<std::optional<struct stat>> log_file = FindFileWithOneName(path + "-wal");
   if (!log_file.ok()) return log_file.status();
   files.log_exists = log_file->has_value();
   const std::string journal = path + "-journal";
@@ -171,6 +173,8 @@ absl::StatusOr<std::unique_ptr<OpenedLedger>> OpenedLedger::Open(const std::stri
   if (!lock.ok()) return lock.status();
   absl::StatusOr<HighWaterMark> mark = HighWaterMark::Read(lock->descriptor());
   if (!mark.ok()) return mark.status();
+  absl::StatusOr<std::optional<FileClaim>> claim = Claim(*resolved);
+  if (!claim.ok()) return claim.status();
   const absl::StatusOr<LedgerFiles> files = LedgerFiles::Find(*resolved, *mark);
   if (!files.ok()) return files.status();
   if (files->fresh && !make) {
@@ -181,17 +185,31 @@ absl::StatusOr<std::unique_ptr<OpenedLedger>> OpenedLedger::Open(const std::stri
   }
   CrashPoint("open: files found");
   std::unique_ptr<OpenedLedger> opened(
-      new OpenedLedger(*std::move(resolved), *std::move(lock), *std::move(mark), *files));
+      new OpenedLedger(*std::move(resolved), *std::move(lock), *std::move(claim), *std::move(mark), *files));
   absl::StatusOr<SqliteDatabase> database = SqliteDatabase::Open(opened->path_, lock_wait);
   if (!database.ok()) return database.status();
   // If the file is damaged, it stays as it was found.
   database->set_checkpoint_on_close(false);
   opened->removes_empty_log_ = !files->fresh && !files->log_exists;
   opened->database_.emplace(*std::move(database));
+  if (!opened->claim_.has_value()) {
+    absl::StatusOr<std::optional<FileClaim>> made = Claim(opened->path_);
+    if (!made.ok()) return made.status();
+    if (made->has_value()) opened->claim_.emplace(**std::move(made));
+  }
   if (files->checked) {
     if (absl::Status status = opened->database_->EnableChecksums(files->need); !status.ok()) return status;
   }
   return opened;
+}
+
+absl::StatusOr<std::optional<FileClaim>> OpenedLedger::Claim(const std::string& path) {
+  const absl::StatusOr<std::optional<struct stat>> found = FindRegularFile(path);
+  if (!found.ok()) return found.status();
+  if (!found->has_value()) return std::nullopt;
+  absl::StatusOr<FileClaim> claim = FileClaim::Of(**found);
+  if (!claim.ok()) return claim.status();
+  return std::optional<FileClaim>(*std::move(claim));
 }
 
 OpenedLedger::~OpenedLedger() {

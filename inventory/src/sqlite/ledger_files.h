@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "file_claim.h"
 #include "file_lock.h"
 #include "high_water_mark.h"
 #include "ledger_recovery.h"
@@ -31,7 +32,7 @@ struct LedgerFiles {
   // Changes nothing. `path` is from ResolveFilePath(), because SQLite names the log after the file that a link leads
   // to.
   //   FailedPrecondition: an empty file, which is not ours to fill; the log or the rollback journal is not a regular
-  //     file; or another program has left a rollback journal.
+  //     file; the log has a second hard link; or another program has left a rollback journal.
   //   DataLoss: the file is gone and its log, its mark or a rollback journal is not; the log is damaged; or there is a
   //     rollback journal, which SQLite would play back into the file. A ledger has one only while it is being made.
   static absl::StatusOr<LedgerFiles> Find(const std::string& path, const HighWaterMark& mark);
@@ -65,11 +66,19 @@ class OpenedLedger {
   SqliteDatabase& database() { return *database_; }
 
  private:
-  OpenedLedger(std::string path, FileLock lock, HighWaterMark mark, LedgerFiles files)
-      : path_(std::move(path)), lock_(std::move(lock)), mark_(std::move(mark)), files_(files) {}
+  OpenedLedger(std::string path, FileLock lock, std::optional<FileClaim> claim, HighWaterMark mark, LedgerFiles files)
+      : path_(std::move(path)),
+        lock_(std::move(lock)),
+        claim_(std::move(claim)),
+        mark_(std::move(mark)),
+        files_(files) {}
+
+  // Claims the file if there is one. FailedPrecondition: it is not a regular file, or has another claim.
+  static absl::StatusOr<std::optional<FileClaim>> Claim(const std::string& path);
 
   const std::string path_;
   FileLock lock_;
+  std::optional<FileClaim> claim_;  // Nothing: SQLite has not made the file yet.
   HighWaterMark mark_;
   const LedgerFiles files_;
   bool removes_empty_log_ = false;
