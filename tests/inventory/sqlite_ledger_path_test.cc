@@ -170,6 +170,8 @@ TEST(SqliteLedgerPathTest, Open_APathThatNamesADirectory_IsInvalidArgumentAndMak
   EXPECT_THAT(NamesIn(dir.File("sub")), ElementsAre());
 }
 
+// A process that opens or audits a file of its own under a second name must not drop its locks on it: closing any
+// descriptor of a file drops all POSIX locks that the process holds on that file.
 TEST(SqliteLedgerPathTest, OpenAndAudit_BySecondNameOfAnOpenLedger_AreRefusedAndLeaveItLocked) {
   for (const bool renamed : {false, true}) {
     SCOPED_TRACE(renamed ? "renamed" : "hard link");
@@ -190,6 +192,7 @@ TEST(SqliteLedgerPathTest, OpenAndAudit_BySecondNameOfAnOpenLedger_AreRefusedAnd
   }
 }
 
+// The same for a ledger that this process has made.
 TEST(SqliteLedgerPathTest, Audit_BySecondNameOfANewLedger_IsRefusedAndLeavesItLocked) {
   const TempDir dir;
   const auto ledger = OpenLedger(dir.File("orders.db"));
@@ -228,7 +231,7 @@ TEST(SqliteLedgerPathTest, OpenAndAudit_WhatIsNoRegularFile_AreRefusedByItsNameA
 }
 
 TEST(SqliteLedgerPathTest, OpenAndAudit_WithAFifoForOneOfItsFiles_AreRefusedByItsNameAndReturn) {
-  for (const std::string suffix : {"-wal", "-journal"}) {
+  for (const std::string suffix : {"-wal", "-journal", ".lock"}) {
     SCOPED_TRACE(suffix);
     const TempDir dir;
     MakeKilledLedger(dir.File("orders.db"));
@@ -240,6 +243,38 @@ TEST(SqliteLedgerPathTest, OpenAndAudit_WithAFifoForOneOfItsFiles_AreRefusedByIt
     ExpectError(SqliteLedger::Audit(dir.File("orders.db")), absl::StatusCode::kFailedPrecondition, why);
     EXPECT_EQ(RegularFilesIn(dir.path()), before);
   }
+}
+
+TEST(SqliteLedgerPathTest, Open_WithALockThatLeadsElsewhere_IsRefusedAndChangesNothing) {
+  for (const bool symbolic : {true, false}) {
+    for (const std::string to : {"orders.db", "notes.txt"}) {
+      SCOPED_TRACE(to + (symbolic ? ", symbolic" : ", hard"));
+      const TempDir dir;
+      MakeClosedLedger(dir.File("orders.db"));
+      std::ofstream(dir.File("notes.txt")) << "milk\n";
+      const std::string lock = dir.File("orders.db.lock");
+      std::filesystem::remove(lock);
+      if (symbolic) {
+        std::filesystem::create_symlink(dir.File(to), lock);
+      } else {
+        std::filesystem::create_hard_link(dir.File(to), lock);
+      }
+      const auto before = RegularFilesIn(dir.path());
+      ExpectError(OpeningError(dir.File("orders.db")), absl::StatusCode::kFailedPrecondition, "orders.db.lock'");
+      EXPECT_EQ(RegularFilesIn(dir.path()), before);
+      std::filesystem::remove(lock);
+      EXPECT_EQ(AvailableIn(Reopened(dir.File("orders.db")), "shoe"), 6);
+    }
+  }
+}
+
+TEST(SqliteLedgerPathTest, Open_WithALockFileOfAnotherProgram_IsRefusedAndLeavesItAlone) {
+  const TempDir dir;
+  MakeClosedLedger(dir.File("orders.db"));
+  const std::string notes(300, 'x');
+  std::ofstream(dir.File("orders.db.lock"), std::ios::trunc) << notes;
+  ExpectError(OpeningError(dir.File("orders.db")), absl::StatusCode::kDataLoss, "in its lock file, is damaged");
+  EXPECT_EQ(BytesOf(dir.File("orders.db.lock")), notes);
 }
 
 TEST(SqliteLedgerPathTest, OpenAndAudit_InADirectoryThatMayNotBeSearched_ArePermissionDenied) {
@@ -260,6 +295,8 @@ TEST(SqliteLedgerPathTest, OpenAndAudit_InADirectoryThatMayNotBeSearched_ArePerm
   std::filesystem::permissions(dir.File("closed"), std::filesystem::perms(0755));
 }
 
+// The owner of the second name would remove the log by that name only. Then the first name would have a log that is
+// older than the file, and SQLite would take the newer orders back with it.
 TEST(SqliteLedgerPathTest, Open_WithALogThatHasASecondName_IsRefusedUntilItHasOneAgain) {
   const TempDir dir;
   MakeKilledLedger(dir.File("orders.db"));

@@ -27,16 +27,12 @@ std::string OwnerIn(int descriptor) {
   return pid.empty() ? "another owner" : Concat("process ", pid);
 }
 
-void WriteOwnerTo(int descriptor) {
-  const std::string pid = Concat(getpid(), "\n");
-  // Only for the message above; on a full disk it does without. What is behind the line stays.
-  (void)!pwrite(descriptor, pid.data(), pid.size(), 0);
-}
-
 }  // namespace
 
 absl::StatusOr<FileLock> FileLock::Acquire(const std::string& path, absl::Duration wait, Clock* clock) {
-  const int descriptor = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOCTTY, 0644);
+  // A second name may be that of a ledger, perhaps of one that this process has open.
+  if (absl::Status found = FindFileWithOneName(path).status(); !found.ok()) return found;
+  const int descriptor = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW, 0644);
   if (descriptor < 0) return FileError(errno, "open", path);
   FileLock lock(descriptor);
   const Instant deadline = clock->Now() + wait;
@@ -52,8 +48,13 @@ absl::StatusOr<FileLock> FileLock::Acquire(const std::string& path, absl::Durati
     std::unique_lock own(mutex);
     clock->WaitUntil(never, own, std::min(deadline, now + kRetryPeriod));
   }
-  WriteOwnerTo(descriptor);
   return lock;
+}
+
+void FileLock::WriteOwner() {
+  const std::string pid = Concat(getpid(), "\n");
+  // Only for the message above; on a full disk it does without. What is behind the line stays.
+  (void)!pwrite(descriptor_, pid.data(), pid.size(), 0);
 }
 
 FileLock::~FileLock() {

@@ -173,6 +173,7 @@ absl::StatusOr<std::unique_ptr<OpenedLedger>> OpenedLedger::Open(const std::stri
   if (!lock.ok()) return lock.status();
   absl::StatusOr<HighWaterMark> mark = HighWaterMark::Read(lock->descriptor());
   if (!mark.ok()) return mark.status();
+  lock->WriteOwner();
   absl::StatusOr<std::optional<FileClaim>> claim = Claim(*resolved);
   if (!claim.ok()) return claim.status();
   const absl::StatusOr<LedgerFiles> files = LedgerFiles::Find(*resolved, *mark);
