@@ -155,8 +155,10 @@ class [[gnu::visibility("hidden")]] Inventory::Core {
 
   // recover.cc
   absl::Status RecoverFromLedger();
+  absl::Status RecoverForgotten(const LedgerState& state);
   absl::Status RecoverSku(const LedgerState::Sku& sku, int64_t taken);
-  absl::Status RecoverBought(const LedgerState::Bought& bought);
+  // `without_buyer`: units of the SKU that forgotten orders have sold, less those of the buyers before this one.
+  absl::Status RecoverBought(const LedgerState::Bought& bought, int64_t& without_buyer);
   absl::Status RecoverOrder(const LedgerState::Order& order);
   absl::Status RecoverRestock(const LedgerState::Restock& restock);
 

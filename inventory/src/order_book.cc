@@ -21,10 +21,12 @@ std::vector<std::unique_ptr<OrderBook::Stripe>> MakeStripes(size_t count) {
 OrderBook::OrderBook(size_t stripes, absl::Duration retention)
     : retention_(retention), stripes_(MakeStripes(stripes)) {}
 
-void OrderBook::TakeOver(FingerprintKey key, const std::vector<uint64_t>& forgotten, OrderId last_id) {
+absl::Status OrderBook::TakeOver(FingerprintKey key, const std::vector<uint64_t>& forgotten, OrderId last_id) {
+  if (last_id > kMaxRecoveredId) return absl::InvalidArgumentError("its id is out of range");
   fingerprint_ = RequestFingerprint(key);
   for (const uint64_t fingerprint : forgotten) StripeOf(fingerprint).forgotten.insert(fingerprint);
   first_id_ = std::max(first_id_, last_id + 1);
+  return absl::OkStatus();
 }
 
 void OrderBook::NoteDurable(uint64_t position) {
@@ -76,7 +78,7 @@ bool OrderBook::Add(Stripe& stripe, Ref record, Instant now) {
 
 absl::Status OrderBook::AddRecovered(Stripe& stripe, Ref record, Instant now) {
   OrderRecord& added = *record;
-  if (added.id > kMaxRecoveredId) return absl::InvalidArgumentError("its id is out of range");
+  if (added.id < 1 || added.id > kMaxRecoveredId) return absl::InvalidArgumentError("its id is out of range");
   first_id_ = std::max(first_id_, added.id + 1);
   if (Forgotten(added, now)) {
     stripe.forgotten.insert(added.fingerprint);

@@ -98,7 +98,8 @@ class OrderBook {
   uint64_t FingerprintOf(const std::string& request_id) const { return fingerprint_(request_id); }
 
   // Of a former run, before any record is added: its key, the fingerprints of ids that took, and the last order id.
-  void TakeOver(FingerprintKey key, const std::vector<uint64_t>& forgotten, OrderId last_id);
+  // InvalidArgument: that id leaves no room for others.
+  absl::Status TakeOver(FingerprintKey key, const std::vector<uint64_t>& forgotten, OrderId last_id);
 
   // Everything up to `position` in the ledger is durable. Only such records are forgotten. Thread-safe.
   void NoteDurable(uint64_t position);
@@ -125,7 +126,7 @@ class OrderBook {
   // O(log n), mostly O(1); forgets up to two others.
   bool Add(Stripe& stripe, Ref record, Instant now);
   // Adds a record of a former run, while nobody else uses the book, in the order in which they ended. InvalidArgument:
-  // its id, or its request's, is there; or its id leaves no room for others.
+  // its id, or its request's, is there; or its id is 0, or leaves no room for others.
   absl::Status AddRecovered(Stripe& stripe, Ref record, Instant now);
   // A held record ends.
   void End(Stripe& stripe, OrderRecord& record, OrderState state, Instant now);

@@ -41,15 +41,13 @@ absl::Status Inventory::Core::RecoverFromLedger() {
   if (absl::Status healthy = Health(); !healthy.ok()) return healthy;
   LedgerState state = ledger_->TakeRecovered();
   ledger_->SetRetention(retention_);
-  if (state.fingerprint_key.has_value()) {
-    orders_.TakeOver(*state.fingerprint_key, state.forgotten, state.last_forgotten_id);
-  }
+  if (absl::Status recovered = RecoverForgotten(state); !recovered.ok()) return recovered;
   std::map<std::string, int64_t, std::less<>> taken;
   OrderLine single;
   for (const LedgerState::Order& order : state.orders) {
-    if (!TakesUnits(order.state)) continue;
     for (const OrderLine& line : LinesOf(order, single)) {
-      if (line.quantity < 1 || __builtin_add_overflow(taken[line.sku], line.quantity, &taken[line.sku])) {
+      const int64_t takes = TakesUnits(order.state) ? line.quantity : 0;
+      if (line.quantity < 1 || __builtin_add_overflow(taken[line.sku], takes, &taken[line.sku])) {
         return absl::DataLossError(
             Concat("Inventory '", name_, "': order ", order.order_id, " has ", line.quantity, " units"));
       }
@@ -63,8 +61,10 @@ absl::Status Inventory::Core::RecoverFromLedger() {
     }
     if (absl::Status added = RecoverSku(sku, of_sku); !added.ok()) return added;
   }
+  std::map<std::string, int64_t, std::less<>> without_buyer;  // Units that forgotten orders have sold.
+  for (const LedgerState::Sku& sku : state.skus) without_buyer[sku.sku] = sku.sold_forgotten;
   for (const LedgerState::Bought& bought : state.bought) {
-    if (absl::Status added = RecoverBought(bought); !added.ok()) return added;
+    if (absl::Status added = RecoverBought(bought, without_buyer[bought.sku]); !added.ok()) return added;
   }
   // As they ended, which is the order in which they are forgotten.
   std::ranges::stable_sort(state.orders, {}, &LedgerState::Order::ended_at);
@@ -80,6 +80,17 @@ absl::Status Inventory::Core::RecoverFromLedger() {
     if (absl::Status added = RecoverRestock(*restock); !added.ok()) return added;
   }
   return absl::OkStatus();
+}
+
+absl::Status Inventory::Core::RecoverForgotten(const LedgerState& state) {
+  if (!state.fingerprint_key.has_value()) {
+    if (state.forgotten.empty() && state.last_forgotten_id == 0) return absl::OkStatus();
+    return absl::DataLossError(Concat("Inventory '", name_, "': there are forgotten orders, but no fingerprint key"));
+  }
+  const absl::Status taken = orders_.TakeOver(*state.fingerprint_key, state.forgotten, state.last_forgotten_id);
+  if (taken.ok()) return taken;
+  return absl::DataLossError(
+      Concat("Inventory '", name_, "': last forgotten order ", state.last_forgotten_id, ": ", taken.message()));
 }
 
 absl::Status Inventory::Core::RecoverSku(const LedgerState::Sku& sku, int64_t taken) {
@@ -110,12 +121,15 @@ absl::Status Inventory::Core::RecoverSku(const LedgerState::Sku& sku, int64_t ta
   return absl::OkStatus();
 }
 
-absl::Status Inventory::Core::RecoverBought(const LedgerState::Bought& bought) {
+absl::Status Inventory::Core::RecoverBought(const LedgerState::Bought& bought, int64_t& without_buyer) {
   const Item* const item = FindItem(bought.sku);
-  if (item == nullptr || bought.units < 1) {
-    return absl::DataLossError(Concat("Inventory '", name_, "': buyer '", bought.buyer, "' has bought ", bought.units,
-                                      " units of SKU '", bought.sku, "'", item == nullptr ? ", which is unknown" : ""));
+  if (item == nullptr || bought.units < 1 || bought.units > without_buyer) {
+    return absl::DataLossError(Concat(
+        "Inventory '", name_, "': buyer '", bought.buyer, "' has bought ", bought.units, " units of SKU '", bought.sku,
+        "'",
+        item == nullptr ? ", which is unknown" : Concat(", of which ", without_buyer, " were sold to buyers of old")));
   }
+  without_buyer -= bought.units;
   if (item->per_buyer_limit == 0 || item->removed()) return absl::OkStatus();
   const internal::BuyerBook::Lock lock = LockBuyer(true, bought.buyer);
   buyers_.Add(*item, bought.buyer, bought.units);
@@ -134,6 +148,9 @@ absl::Status Inventory::Core::RecoverOrder(const LedgerState::Order& order) {
   }
   const auto sku_of = [](const internal::ItemLine& line) { return std::string_view(line.item->sku); };
   std::ranges::sort(lines, {}, sku_of);
+  if (const auto twice = std::ranges::adjacent_find(lines, {}, sku_of); twice != lines.end()) {
+    return damaged(Concat("it has SKU '", twice->item->sku, "' twice"));
+  }
   const bool runs = order.state == OrderState::kHeld;
   const Instant now = clock_->Now();
   const absl::Time wall_now = clock_->WallNow();

@@ -59,6 +59,87 @@ TEST(InventoryLedgerTest, Recovery_ThatDoesNotAddUp_IsDataLoss) {
             absl::StatusCode::kDataLoss);
 }
 
+// A ledger that another implementation has filled.
+class GivenLedger final : public Ledger {
+ public:
+  explicit GivenLedger(LedgerState state) : state_(std::move(state)) {}
+  LedgerState TakeRecovered() override { return std::move(state_); }
+  uint64_t Append(LedgerRecord) override { return ++appended_; }
+  absl::Status AwaitDurable(uint64_t) override { return absl::OkStatus(); }
+  void NotifyDurable(uint64_t, absl::AnyInvocable<void(absl::Status)> done) override { done(absl::OkStatus()); }
+  absl::Status Health() const override { return absl::OkStatus(); }
+
+ private:
+  LedgerState state_;
+  std::atomic<uint64_t> appended_{0};
+};
+
+// Order 5 has sold one of 100 units of "s".
+LedgerState SoundState() {
+  LedgerState state{.skus = {{.sku = "s", .granted = 100, .per_buyer_limit = 9, .sold_forgotten = 3}},
+                    .orders = {{.order_id = 5,
+                                .request_id = "r",
+                                .sku = "s",
+                                .quantity = 1,
+                                .buyer = "ann",
+                                .state = OrderState::kSold,
+                                .ended_at = absl::Now()}}};
+  state.bought = {{.sku = "s", .buyer = "bob", .units = 3}};
+  state.restocks = {{.order_id = 6, .request_id = "q", .sku = "s", .quantity = 1, .at = absl::Now()}};
+  state.forgotten = {1, 2};
+  state.last_forgotten_id = 9;
+  state.fingerprint_key = FingerprintKey{3, 4};
+  return state;
+}
+
+TEST(InventoryLedgerTest, Recovery_OfWhatNoInventoryHasWritten_IsDataLoss) {
+  const auto create = [](const std::function<void(LedgerState & state)>& change) {
+    LedgerState state = SoundState();
+    change(state);
+    return Inventory::Create({.ledger = std::make_unique<GivenLedger>(std::move(state)), .metrics = nullptr});
+  };
+  const auto expect_data_loss = [&](const std::string& why, const std::function<void(LedgerState & state)>& change) {
+    const absl::Status status = create(change).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << why << ": " << status;
+    EXPECT_NE(status.message().find(why), std::string::npos) << status;
+  };
+  const auto make_basket = [](LedgerState& state, std::vector<OrderLine> lines) {
+    state.orders[0].sku.clear();
+    state.orders[0].quantity = 0;
+    state.orders[0].lines = std::move(lines);
+  };
+  const auto sound = create([](LedgerState&) {});
+  ASSERT_TRUE(sound.ok()) << sound.status();
+  EXPECT_GT((*sound)->Take({.sku = "s", .request_id = "n", .buyer = "ann"})->id(), 9u);
+
+  // The highest id that may come back: half of what a ledger keeps is left for new orders.
+  constexpr uint64_t kHighest = uint64_t{1} << 62;
+  const auto highest = create([](LedgerState& state) { state.last_forgotten_id = kHighest; });
+  ASSERT_TRUE(highest.ok()) << highest.status();
+  EXPECT_GT((*highest)->Take({.sku = "s", .request_id = "n", .buyer = "ann"})->id(), kHighest);
+  expect_data_loss("last forgotten order", [](LedgerState& state) { state.last_forgotten_id = kHighest + 1; });
+  expect_data_loss("last forgotten order", [](LedgerState& state) { state.last_forgotten_id = UINT64_MAX; });
+  expect_data_loss("out of range", [](LedgerState& state) { state.orders[0].order_id = kHighest + 1; });
+  expect_data_loss("out of range", [](LedgerState& state) { state.orders[0].order_id = 0; });
+  expect_data_loss("out of range", [](LedgerState& state) { state.restocks[0].order_id = 0; });
+  expect_data_loss("no fingerprint key", [](LedgerState& state) { state.fingerprint_key.reset(); });
+  expect_data_loss("no fingerprint key", [](LedgerState& state) {
+    state.fingerprint_key.reset();
+    state.forgotten.clear();
+  });
+  expect_data_loss("SKU 's' twice", [&](LedgerState& state) { make_basket(state, {{"s", 1}, {"s", 1}}); });
+  expect_data_loss("is of 0 units", [&](LedgerState& state) { make_basket(state, {{"s", 0}}); });
+  // Of an order that holds nothing, too.
+  expect_data_loss("is of -1 units", [&](LedgerState& state) {
+    state.orders[0].state = OrderState::kCancelled;
+    state.orders[0].quantity = -1;
+  });
+  expect_data_loss("has bought 4 units", [](LedgerState& state) { state.bought[0].units = 4; });
+  expect_data_loss("units of SKU 's'", [](LedgerState& state) {
+    state.bought = {{.sku = "s", .buyer = "bob", .units = INT64_MAX}, {.sku = "s", .buyer = "bob", .units = INT64_MAX}};
+  });
+}
+
 // Versions that allowed any bytes have written such ledgers.
 TEST(InventoryLedgerTest, Restart_SkuWhoseNameIsRefusedNow_IsSoldOn) {
   const auto disk = std::make_shared<RecordingDisk>();
