@@ -1,6 +1,10 @@
 #include "checksum_vfs.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cstddef>
 #include <cstring>
 #include <memory>
@@ -251,6 +255,16 @@ constexpr sqlite3_io_methods kMethods = {
 // Not kept: a test replaces the default.
 sqlite3_vfs* BaseVfs() { return sqlite3_vfs_find(nullptr); }
 
+// Why no file can be made at `name`. When SQLite's own VFS cannot make a file, it tries to open it for reading, and
+// leaves in errno that there is none.
+int ErrnoOfMaking(const char* name) {
+  const int descriptor = open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (descriptor < 0) return errno;
+  close(descriptor);
+  unlink(name);
+  return EAGAIN;  // It could be made by now.
+}
+
 int Open(sqlite3_vfs*, const char* name, sqlite3_file* file, int flags, int* out_flags) {
   sqlite3_vfs* const vfs = BaseVfs();
   file->pMethods = nullptr;
@@ -261,6 +275,7 @@ int Open(sqlite3_vfs*, const char* name, sqlite3_file* file, int flags, int* out
   if (code != SQLITE_OK) {
     auto* const base = reinterpret_cast<sqlite3_file*>(memory.get());
     if (base->pMethods != nullptr) base->pMethods->xClose(base);
+    if (code == SQLITE_CANTOPEN && (flags & SQLITE_OPEN_CREATE) != 0 && errno == ENOENT) errno = ErrnoOfMaking(name);
     return code;
   }
   File* const self = new (file) File{};

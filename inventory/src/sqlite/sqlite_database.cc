@@ -35,8 +35,10 @@ absl::StatusCode CodeFor(int code, int system_errno) {
     case SQLITE_PERM:
     case SQLITE_READONLY: return absl::StatusCode::kPermissionDenied;
     case SQLITE_CANTOPEN:
-      if (system_errno == ENOENT || system_errno == ENOTDIR) return absl::StatusCode::kNotFound;
-      if (system_errno == EACCES || system_errno == EPERM) return absl::StatusCode::kPermissionDenied;
+      // Never NotFound: the directory was there a moment ago.
+      if (system_errno == ENOSPC || system_errno == EDQUOT) return absl::StatusCode::kResourceExhausted;
+      if (system_errno == EACCES || system_errno == EPERM || system_errno == EROFS)
+        return absl::StatusCode::kPermissionDenied;
       return absl::StatusCode::kUnavailable;
     // A statement that does not fit the tables it finds.
     case SQLITE_ERROR: return absl::StatusCode::kDataLoss;
