@@ -1,5 +1,10 @@
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <atomic>
+#include <filesystem>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -71,6 +76,44 @@ TEST(SqliteLedgerFailureTest, Append_RecordThatCannotBe_FailsTheLedgerAndLosesNo
   ExpectFailsWith({.kind = Kind::kRestock, .sku = "boot", .quantity = 1}, "unknown SKU 'boot'");
   ExpectFailsWith(Settle(Kind::kCommit, 1), "no such order is held");
   ExpectFailsWith(Settle(Kind::kCancel, 7), "no such order is held");
+}
+
+// Replaces each descriptor of this process for `path` by one that cannot be written.
+void MakeDescriptorsReadOnly(const std::string& path) {
+  const int read_only = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  ASSERT_GE(read_only, 0);
+  int replaced = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code error;
+    const int descriptor = std::stoi(entry.path().filename().string());
+    if (descriptor == read_only || std::filesystem::read_symlink(entry.path(), error) != path) continue;
+    ++replaced;
+    EXPECT_EQ(dup3(read_only, descriptor, O_CLOEXEC), descriptor);
+  }
+  EXPECT_EQ(replaced, 1);
+  close(read_only);
+}
+
+// Otherwise a lost log would not be noticed at the next opening.
+TEST(SqliteLedgerFailureTest, Commit_WhoseMarkCannotBeWritten_IsNotAcknowledgedAndFailsTheLedger) {
+  const TempDir dir;
+  const std::string path = dir.File("orders.db");
+  {
+    const auto ledger = OpenLedger(path);
+    EXPECT_TRUE(ledger->AwaitDurable(ledger->Append(AddSku("shoe", 10))).ok());
+    MakeDescriptorsReadOnly(path + ".lock");
+    const absl::Status failed = ledger->AwaitDurable(ledger->Append(Take(1, "shoe", 4)));
+    EXPECT_EQ(failed.code(), absl::StatusCode::kUnavailable) << failed;
+    EXPECT_THAT(std::string(failed.message()), HasSubstr("cannot write the mark of what was acknowledged"));
+    EXPECT_EQ(ledger->Health(), failed);
+    EXPECT_EQ(ledger->AwaitDurable(ledger->Append(Take(2, "shoe", 1))), failed);
+  }
+  // The record was durable, as after any failure whose outcome is not known.
+  const auto ledger = OpenLedger(path);
+  ASSERT_NE(ledger, nullptr);
+  const LedgerState state = ledger->TakeRecovered();
+  ASSERT_EQ(state.orders.size(), 1u);
+  EXPECT_EQ(state.orders[0].request_id, "request-1");
 }
 
 TEST(SqliteLedgerFailureTest, Append_RecordBeyondTheLimits_IsRefusedAndTheLedgerGoesOn) {

@@ -100,9 +100,9 @@ absl::Status HighWaterMark::Begin(int64_t session, uint64_t position) {
 
 absl::Status HighWaterMark::Sync() { return fdatasync(lock_) == 0 ? absl::OkStatus() : WriteError(); }
 
-void HighWaterMark::Advance(uint64_t position) {
+absl::Status HighWaterMark::Advance(uint64_t position) {
   position_ = position;
-  (void)Write();
+  return Write() ? absl::OkStatus() : WriteError();
 }
 
 }  // namespace stockade::internal

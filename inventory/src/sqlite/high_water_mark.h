@@ -37,8 +37,9 @@ class HighWaterMark {
   absl::Status Begin(int64_t session, uint64_t position);
   absl::Status Sync();
 
-  // After Begin(). Some 1.5 us. An error leaves the mark where it was, where it is as true as after a power cut.
-  void Advance(uint64_t position);
+  // After Begin(). Some 1.5 us. After an error IsExactFor() may be wrong, so nothing up to `position` may be
+  // acknowledged.
+  absl::Status Advance(uint64_t position);
 
  private:
   explicit HighWaterMark(int lock) : lock_(lock) {}

@@ -147,7 +147,11 @@ bool LedgerWriter::Commit(CommitQueue::Batch& batch) {
   if (status.ok()) {
     needs_page_one_ = false;
     last_row_ += batch.records.size();
-    opened_->mark().Advance(last_row_);
+    // The batch is durable, so it cannot be refused, whatever the reason.
+    if (const absl::Status marked = opened_->mark().Advance(last_row_); !marked.ok()) {
+      Fail(marked);
+      return false;
+    }
     metrics_.Add(kLedgerCommitSuccesses);
     metrics_.Add(kLedgerRecords, batch.records.size());
     CrashPoint("writer: committed, before the notifications");
