@@ -27,8 +27,9 @@ struct ReserveRequest {
   std::string request_id = {};
   // The buyer that per_buyer_limit applies to: up to kMaxBuyerBytes bytes. May be empty if the SKU has no limit.
   std::string buyer = {};
-  // How long the units are reserved, counted from the call. Above zero, stored in whole microseconds. An infinite
-  // reservation stays until it is committed or cancelled. The default is a usual time for a check-out.
+  // How long the units are reserved, counted from the call. Above zero, stored in whole microseconds. A reservation for
+  // 36,500 days (100 years) or longer, or for ever, stays until it is committed or cancelled. The default is a usual
+  // time for a check-out.
   Duration ttl = absl::Minutes(10);
 };
 

@@ -79,10 +79,14 @@ class STOCKADE_EXPORT SqliteLedger final : public Ledger {
   // Opens the ledger at `path`, or creates an empty one. Blocks on the disk, for lock_wait, and while it checks the
   // whole file, which is O(journal). The recovered state is durable when it returns.
   //   InvalidArgument: an option is invalid, or the path does not name a file.
-  //   NotFound, PermissionDenied, Unavailable: the file or its directory cannot be used; the message says why.
-  //   FailedPrecondition: another owner has the file open, or the file is empty, not a ledger, or of another version.
-  //   DataLoss: the file or its log is damaged, missing, older than what was acknowledged, or inconsistent. Only
-  //     `path`.lock has changed.
+  //   NotFound: the directory does not exist. An existing file is never NotFound.
+  //   PermissionDenied, Unavailable: the file or its directory cannot be used; the message says why.
+  //   ResourceExhausted: the disk is full, the quota or the inodes are used up, or the system gives no thread. Nothing
+  //     that was acknowledged is lost: open it again when there is room.
+  //   FailedPrecondition: another owner has the file open, or this process has it open under another name; the file is
+  //     empty, not a regular file, not a ledger, or of another version; its log or lock has a second hard link.
+  //   DataLoss: the file or its log is damaged, missing, older than what was acknowledged, or inconsistent; or there is
+  //     a rollback journal (`path`-journal), with which SQLite would change the file. Only `path`.lock has changed.
   static absl::StatusOr<std::unique_ptr<SqliteLedger>> Open(std::string path, SqliteLedgerOptions options = {});
 
   // Checks the ledger at `path` as Open() does, and compares each index with its table. Changes only `path`.lock.
