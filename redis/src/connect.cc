@@ -6,6 +6,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "cluster_router.h"
+#include "host_name.h"
 #include "sentinel_router.h"
 #include "single_router.h"
 #include "stockade/base/strings.h"
@@ -23,9 +24,8 @@ bool AllowedHosts::Contains(const RedisEndpoint& server) const {
   // Only the URL names a local socket.
   if (hosts_.empty() || !server.unix_socket.empty()) return true;
   const std::string host = absl::AsciiStrToLower(server.host);
-  return std::any_of(hosts_.begin(), hosts_.end(), [&](const std::string& allowed) {
-    return allowed.starts_with('.') ? host.ends_with(allowed) : host == allowed;
-  });
+  return std::any_of(hosts_.begin(), hosts_.end(),
+                     [&](const std::string& allowed) { return MatchesAllowedHost(host, allowed); });
 }
 
 absl::Status AllowedHosts::Check(const RedisEndpoint& server) const {

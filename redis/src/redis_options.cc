@@ -3,6 +3,8 @@
 #include <string>
 #include <string_view>
 
+#include "absl/strings/escaping.h"
+#include "host_name.h"
 #include "stockade/base/printable.h"
 #include "stockade/base/strings.h"
 
@@ -37,8 +39,8 @@ absl::Status RedisOptions::Validate() const {
     if (!status.ok()) return status;
   }
   for (const std::string& host : allowed_hosts) {
-    if (host.empty() || host == "." || host.find_first_of(" /@[]*") != std::string::npos) {
-      return absl::InvalidArgumentError(internal::Concat("RedisOptions.allowed_hosts: '", host,
+    if (!internal::IsAllowedHostEntry(host)) {
+      return absl::InvalidArgumentError(internal::Concat("RedisOptions.allowed_hosts: '", absl::CHexEscape(host),
                                                          "' must be a host name, an address without brackets and port, "
                                                          "or a dot and the end of host names"));
     }

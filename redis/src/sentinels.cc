@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "host_name.h"
 #include "now.h"
 #include "status.h"
 #include "stockade/base/strings.h"
@@ -18,8 +19,9 @@ namespace {
 std::optional<RedisEndpoint> EndpointOf(std::string_view host, std::string_view port) {
   RedisEndpoint endpoint{.host = std::string(host)};
   const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), endpoint.port);
-  if (error != std::errc() || end != port.data() + port.size() || endpoint.port == 0 || host.empty())
+  if (error != std::errc() || end != port.data() + port.size() || endpoint.port == 0 || !IsHostName(host)) {
     return std::nullopt;
+  }
   return endpoint;
 }
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "host_name.h"
 #include "stockade/base/strings.h"
 
 namespace stockade::internal {
@@ -36,6 +37,7 @@ absl::StatusOr<std::optional<RedisEndpoint>> NodeOf(const RedisReply& reply, con
   if (host == kUnknownHost) host = AddressOf(parts);
   // Port 0: it listens for TLS only.
   if ((host.empty() && parts[0].text() == kUnknownHost) || port < 1 || port > 0xFFFF) return std::nullopt;
+  if (!host.empty() && !IsHostName(host)) return NotASlotMap("not a host name", reply);
   return RedisEndpoint{.host = std::string(host.empty() ? asked.host : host), .port = static_cast<uint16_t>(port)};
 }
 
@@ -109,7 +111,8 @@ std::optional<Redirection> ParseRedirection(std::string_view error, const RedisE
     return error == std::errc() && end == digits.data() + digits.size();
   };
   if (!reads(slot, redirection.slot) || redirection.slot >= kKeySlots) return std::nullopt;
-  if (!reads(port, redirection.to.port) || redirection.to.port == 0 || host == kUnknownHost) return std::nullopt;
+  if (!reads(port, redirection.to.port) || redirection.to.port == 0) return std::nullopt;
+  if (!host.empty() && !IsHostName(host)) return std::nullopt;  // Among others kUnknownHost.
   return redirection;
 }
 

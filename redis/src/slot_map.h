@@ -26,8 +26,8 @@ class SlotMap {
 
   SlotMap() : owners_(kKeySlots, kNobody) {}
   // Reads the answer of the node `asked` to CLUSTER SLOTS. A node without a host is at that of `asked`; one of which no
-  // address is known is left out, with its slots. FailedPrecondition, with what is wrong, where it is no such answer or
-  // no slot is served. O(slots + ranges * nodes).
+  // address is known is left out, with its slots. FailedPrecondition, with what is wrong, where it is no such answer, a
+  // host is not an IsHostName() or no slot is served. O(slots + ranges * nodes).
   static absl::StatusOr<SlotMap> Parse(const RedisReply& reply, const RedisEndpoint& asked);
 
   // kNobody, or an index in nodes().
@@ -56,7 +56,7 @@ struct Redirection {
   uint16_t slot;
   RedisEndpoint to;
 };
-// Nothing where it cannot be read, or the node's address is not known there.
+// Nothing where it cannot be read, the host is not an IsHostName(), or the node's address is not known there.
 std::optional<Redirection> ParseRedirection(std::string_view error, const RedisEndpoint& asked);
 
 }  // namespace stockade::internal

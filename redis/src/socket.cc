@@ -14,6 +14,7 @@
 #include <system_error>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/time/time.h"
 #include "stockade/base/clock.h"
 #include "stockade/base/strings.h"
@@ -73,6 +74,10 @@ absl::StatusOr<FileDescriptor> ConnectUnix(const RedisEndpoint& endpoint, Instan
 }
 
 absl::StatusOr<FileDescriptor> ConnectTcp(const RedisEndpoint& endpoint, Instant deadline) {
+  if (endpoint.host.find('\0') != std::string::npos) {
+    // getaddrinfo() would read another name than the one that was checked.
+    return absl::InvalidArgumentError(Concat("the host '", absl::CHexEscape(endpoint.host), "' has a NUL byte"));
+  }
   addrinfo hints = {};
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_NUMERICSERV;

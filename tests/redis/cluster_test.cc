@@ -408,6 +408,42 @@ TEST_F(ClusterTest, RedirectedToAHostThatIsNotAllowed_NamesIt_AndNothingIsConnec
   EXPECT_EQ(other.connections(), 0);
 }
 
+// Behind a NUL comes an end that is allowed; getaddrinfo() would read only what is before it.
+TEST_F(ClusterTest, RedirectedToAHostWithANul_NothingIsConnected) {
+  const RawPeer other([](size_t, const std::string& command) { return command == "PING" ? "+PONG\r\n" : "+OK\r\n"; });
+  const std::string there = Concat("127.0.0.1", std::string(1, '\0'), ".example.com:", other.port());
+  for (const std::string word : {"MOVED", "ASK"}) {
+    std::atomic<uint16_t> port = 0;
+    const RawPeer node([&](size_t, const std::string& command) {
+      if (command == "PING") return std::string("+PONG\r\n");
+      if (command == "CLUSTER INFO") return std::string("+cluster_state:ok\r\n");
+      if (command == "CLUSTER SLOTS")
+        return Concat("*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$0\r\n\r\n:", port.load(), "\r\n");
+      if (command == "GET foo") return Concat("-", word, " ", kFooSlot, " ", there, "\r\n");
+      return std::string("+OK\r\n");
+    });
+    port = node.port();
+    const auto client = ConnectTo(Concat("redis+cluster://localhost:", node.port()),
+                                  {.command_timeout = absl::Milliseconds(300), .allowed_hosts = {".example.com"}});
+    ASSERT_NE(client, nullptr);
+    EXPECT_FALSE(client->Run(Get("foo")).ok());
+  }
+  EXPECT_EQ(other.connections(), 0);
+}
+
+// An empty label is no host of the domain.
+TEST(AllowedHostsTest, EndOfHostNames_MatchesOnlyNamesWithALabelBeforeIt) {
+  const internal::AllowedHosts hosts(*ParseRedisUrl("redis+cluster://seed"), {.allowed_hosts = {".Good.example"}});
+  for (const char* const host : {"a.good.example", "A.B.GOOD.example", "seed", "SEED"}) {
+    EXPECT_TRUE(hosts.Contains({.host = host})) << host;
+  }
+  for (const char* const host : {".good.example", "a..good.example", "good.example", "evilgood.example",
+                                 "a.good.example.", "::1%x.good.example", "other"}) {
+    EXPECT_FALSE(hosts.Contains({.host = host})) << host;
+    EXPECT_EQ(hosts.Check({.host = host}).code(), absl::StatusCode::kPermissionDenied) << host;
+  }
+}
+
 TEST_F(ClusterTest, MapNamesHostsThatAreNotAllowed_KeysThereAreRefused_AllowedOnesAreServed) {
   RedisCluster cluster;
   const std::string url = Concat("redis+cluster://localhost:", cluster.node(0).port());

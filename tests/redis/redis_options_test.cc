@@ -4,9 +4,14 @@
 
 #include <functional>
 #include <string>
+#include <utility>
+
+#include "stockade/base/strings.h"
 
 namespace stockade {
 namespace {
+
+using internal::Concat;
 
 std::string Fault(const std::function<void(RedisOptions&)>& change) {
   RedisOptions options;
@@ -31,14 +36,28 @@ TEST(RedisOptionsTest, Validate_BadField_IsNamedWithItsValue) {
             "RedisOptions.max_pending_commands must be more than 0");
   EXPECT_EQ(Fault([](RedisOptions& o) { o.max_unsent_bytes = 0; }),
             "RedisOptions.max_unsent_bytes must be more than 0");
-  for (const std::string host : {"", ".", "*.example.com", "[::1]", "a b", "me@host"}) {
+  for (const std::string host : {"", ".", "*.example.com", "[::1]", "a b", "me@host", "x:80", "10.0.0.1:6379", "..",
+                                 ".x.", "x..y", "..x", "x%y", "::1%", ".::1", "a,b", "x/"}) {
     EXPECT_EQ(Fault([&](RedisOptions& o) {
                 o.allowed_hosts = {"::1", "host", ".example.com", host};
               }),
               "RedisOptions.allowed_hosts: '" + host +
                   "' must be a host name, an address without brackets and port, or a dot and the end of host names");
   }
+  // No server's name could be equal to them; a NUL and other bytes are escaped.
+  for (const auto& [host, shown] :
+       {std::pair{std::string("x\0y", 3), "x\\x00y"}, std::pair{std::string("\xff"), "\\xff"}}) {
+    const std::string fault = Fault([&, &h = host](RedisOptions& o) { o.allowed_hosts = {h}; });
+    EXPECT_EQ(fault.find(Concat("RedisOptions.allowed_hosts: '", shown, "' must be")), 0u) << fault;
+  }
   EXPECT_EQ(Fault([](RedisOptions& o) { o.max_reply_bytes = 0; }), "RedisOptions.max_reply_bytes must be more than 0");
+}
+
+TEST(RedisOptionsTest, Validate_HostsThatServersMayName_AreGood) {
+  RedisOptions options;
+  options.allowed_hosts = {"10.0.0.7", "::1", "fe80::1%eth0", "::ffff:10.0.0.7", "Cache_1.Example.com",
+                           "x.",       ".x",  ".a.b-c",       "localhost"};
+  EXPECT_TRUE(options.Validate().ok()) << options.Validate();
 }
 
 }  // namespace

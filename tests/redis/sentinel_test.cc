@@ -285,6 +285,29 @@ TEST_F(SentinelTest, Connect_NamedHostIsNotAllowed_NamesIt_AndNothingIsConnected
   EXPECT_EQ(PortOf(*client), Concat(master.port()));
 }
 
+// getaddrinfo() would read only what is before the NUL.
+TEST_F(SentinelTest, NamedHostsHaveANul_NothingIsConnected) {
+  const testing::RawPeer other([](size_t, const std::string& command) {
+    return command == "PING" ? "+PONG\r\n" : command == "ROLE" ? "*1\r\n$6\r\nmaster\r\n" : "+OK\r\n";
+  });
+  const auto bulk = [](const std::string& text) { return Concat("$", text.size(), "\r\n", text, "\r\n"); };
+  const std::string host = Concat("127.0.0.1", std::string(1, '\0'), ".example.com");
+  const std::string port = Concat(other.port());
+  const testing::RawPeer sentinel([&](size_t, const std::string& command) -> std::string {
+    if (command == "PING") return "+PONG\r\n";
+    if (command.starts_with("SENTINEL SENTINELS")) {
+      return Concat("*1\r\n*4\r\n", bulk("ip"), bulk(host), bulk("port"), bulk(port));
+    }
+    return Concat("*2\r\n", bulk(host), bulk(port));
+  });
+  const absl::Status refused = RedisClient::Connect(Concat("redis+sentinel://localhost:", sentinel.port(), "/mymaster"),
+                                                    {.allowed_hosts = {".example.com"}})
+                                   .status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kUnavailable) << refused;
+  EXPECT_NE(std::string(refused.message()).find("names no address"), std::string::npos) << refused;
+  EXPECT_EQ(other.connections(), 0);
+}
+
 // 20 questions take at least as long as the pauses between them; one for each event took some 40 ms.
 TEST_F(SentinelTest, EventsWithoutEnd_AreAnsweredByFewQuestions_AndASwitchIsFollowed) {
   RedisServer master;

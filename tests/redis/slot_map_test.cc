@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "stockade/base/strings.h"
+
 namespace stockade::internal {
 namespace {
 
@@ -26,6 +28,17 @@ RedisReply Range(int64_t first, int64_t last, std::vector<RedisReply> nodes) {
 
 absl::StatusOr<SlotMap> Parse(std::vector<RedisReply> ranges) {
   return SlotMap::Parse(RedisReply::Array(std::move(ranges)), kAsked);
+}
+
+std::vector<std::string> HostsThatAreNone() {
+  return {std::string("127.0.0.2\0.good.example", 23),
+          std::string("\0", 1),
+          "a b",
+          "a/b",
+          "[::1]",
+          "caf\xc3\xa9",
+          "a\r\n",
+          std::string(256, 'a')};
 }
 
 std::string OwnerOf(const SlotMap& map, uint16_t slot) {
@@ -82,6 +95,19 @@ TEST(SlotMapTest, Parse_NoMap_SaysWhatIsWrong) {
   }
 }
 
+// getaddrinfo() stops reading at a NUL, so a list of allowed hosts would be checked for another name.
+TEST(SlotMapTest, Parse_HostWithBytesThatNoHostHas_IsRefused) {
+  for (const std::string& host : HostsThatAreNone()) {
+    const RedisReply bad = Node(Text(host), 7001);
+    EXPECT_EQ(Parse({Range(0, 9, {bad})}).status().code(), absl::StatusCode::kFailedPrecondition) << host;
+    const auto replica = Parse({Range(0, 9, {Node(Text("a"), 1), bad})});
+    EXPECT_EQ(replica.status().code(), absl::StatusCode::kFailedPrecondition) << host;
+    const auto address = Parse({Range(0, 9, {Node(Text("?"), 7001, {Text("ip"), Text(host)})})});
+    EXPECT_EQ(address.status().code(), absl::StatusCode::kFailedPrecondition) << host;
+    EXPECT_EQ(std::string(address.status().message()).find('\0'), std::string::npos);
+  }
+}
+
 TEST(SlotMapTest, Add_BeyondTheBound_IsNobody) {
   SlotMap map;
   for (size_t i = 0; i < SlotMap::kMaxNodes; ++i) {
@@ -127,6 +153,9 @@ TEST(ParseRedirectionTest, Broken_IsNothing) {
        {"MOVED", "MOVED ", "MOVED 1", "MOVED 1 ", "MOVED 1 a", "MOVED 1 a:", "MOVED 1 a:0", "MOVED 1 a:65536",
         "MOVED 1 a:6x", "MOVED 16384 a:1", "MOVED -1 a:1", "MOVED x a:1", "MOVED 1 ?:6379"}) {
     EXPECT_FALSE(ParseRedirection(error, kAsked).has_value()) << error;
+  }
+  for (const std::string& host : HostsThatAreNone()) {
+    EXPECT_FALSE(ParseRedirection(Concat("MOVED 1 ", host, ":6379"), kAsked).has_value()) << host;
   }
 }
 
