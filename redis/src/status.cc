@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/cord.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -65,6 +66,16 @@ absl::StatusCode CodeOfErr(std::string_view text) {
   return absl::StatusCode::kUnknown;
 }
 
+// The error's text up to the arguments of the command, if the server repeats them. They may be secret. Servers separate
+// them in different ways, so this looks only for the words that all of them use.
+std::string_view WithoutArguments(std::string_view text) {
+  const std::string lower = absl::AsciiStrToLower(internal::AbslView(text));
+  const size_t at = lower.find("with args beginning");
+  if (at == std::string::npos) return text;
+  text = text.substr(0, at);
+  return text.substr(0, text.find_last_not_of(", \t") + 1);
+}
+
 bool IsOneOf(std::string_view command_name, std::span<const std::string_view> names) {
   return std::any_of(names.begin(), names.end(), [&](std::string_view name) {
     return absl::EqualsIgnoreCase(internal::AbslView(name), internal::AbslView(command_name));
@@ -94,7 +105,7 @@ std::string_view ErrorCodeOf(std::string_view text) { return text.substr(0, text
 absl::Status StatusOfErrorReply(std::string_view text, ServerText show, std::string_view explanation) {
   std::string_view error_code = ErrorCodeOf(text);
   const std::optional<absl::StatusCode> code = error_code == "ERR" ? CodeOfErr(text) : CodeOf(error_code);
-  std::string_view shown = text.substr(0, text.find(", with args beginning with: "));
+  std::string_view shown = WithoutArguments(text);
   if (show == ServerText::kHidden) shown = error_code = code ? error_code : "ERR";
   absl::Status status(code.value_or(absl::StatusCode::kUnknown),
                       Concat("redis answered: ", shown, explanation.empty() ? "" : "; ", explanation));

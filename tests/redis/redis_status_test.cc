@@ -27,6 +27,16 @@ TEST(StatusOfErrorReplyTest, RefusalsOfPasswordsAndDatabases_OfAnyVersion_HaveTh
   EXPECT_EQ(StatusOfErrorReply("ERR syntax error").code(), absl::StatusCode::kUnknown);
 }
 
+TEST(StatusOfErrorReplyTest, ArgumentsThatAServerRepeats_AreCutOff_HoweverItSeparatesThem) {
+  for (const std::string error : {"ERR unknown command 'X', with args beginning with: 's3cret' 'b' ",
+                                  "ERR unknown command 'X', with args beginning with: ",
+                                  "ERR unknown command 'X' with args beginning with: s3cret",
+                                  "ERR unknown command 'X',  With args beginning with:s3cret",
+                                  "ERR unknown command 'X', WITH ARGS beginning s3cret"}) {
+    EXPECT_EQ(StatusOfErrorReply(error).message(), "redis answered: ERR unknown command 'X'") << error;
+  }
+}
+
 // As the sources of Redis 2.6 to 7.4 and of Valkey have them.
 TEST(ImitatesRefusalTest, WordsOfServers_OfAnyVersion_AreTheirs) {
   for (const std::string error : {
