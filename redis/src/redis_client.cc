@@ -1,7 +1,10 @@
 #include "stockade/redis/redis_client.h"
 
+#include <atomic>
 #include <latch>
+#include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "async_call.h"
@@ -14,13 +17,43 @@
 #include "stockade/base/event_fd.h"
 #include "stockade/base/executor.h"
 #include "stockade/base/fork_guard.h"
+#include "stockade/base/guard_callback.h"
 #include "stockade/base/lazy_thread_pool.h"
+#include "stockade/base/log.h"
 #include "stockade/base/strings.h"
 #include "stockade/base/timer_queue.h"
 #include "stockade/redis/redis_url.h"
 #include "subscription_hub.h"
 
 namespace stockade {
+namespace {
+
+// A callback of RunAsync() and its result.
+struct AsyncReply {
+  // The first time: an executor may run a task and throw all the same.
+  void Call() {
+    if (!called.exchange(true, std::memory_order_acq_rel)) std::exchange(done, nullptr)(std::move(result));
+  }
+
+  RedisClient::Callback done;
+  absl::StatusOr<RedisReply> result;
+  std::atomic<bool> called{false};
+};
+
+// If the executor throws, it has not taken the callback, which then runs here.
+void Deliver(Executor& executor, RedisClient::Callback done, absl::StatusOr<RedisReply> result,
+             const std::string& client) {
+  const auto reply = std::make_shared<AsyncReply>(std::move(done), std::move(result));
+  const auto thrown = internal::GuardCallback<absl::Status>("callback_executor", [&] {
+    executor.Schedule([reply] { reply->Call(); });
+    return absl::OkStatus();
+  });
+  if (thrown.ok()) return;
+  internal::Log(LogSeverity::kError, internal::Concat("redis '", client, "': ", thrown.message()));
+  InlineExecutor().Schedule([reply] { reply->Call(); });
+}
+
+}  // namespace
 
 struct RedisClient::Impl {
   explicit Impl(RedisOptions given)
@@ -166,15 +199,16 @@ std::vector<absl::StatusOr<RedisReply>> RedisClient::RunMany(std::span<const Red
 
 void RedisClient::RunAsync(RedisCommand command, Callback done, RedisCallOptions options) {
   const Instant deadline = impl_->DeadlineOf(options);
+  if (!done) internal::Fatal(internal::Concat("redis '", impl_->options.name, "': RunAsync() without a callback"));
   const absl::StatusOr<Executor*> executor = impl_->CallbackExecutor();
   if (!executor.ok()) {
     return InlineExecutor().Schedule([&] { done(impl_->Conclude(executor.status())); });
   }
-  impl_->Start(
-      std::move(command), deadline,
-      [executor = *executor, done = std::move(done)](absl::StatusOr<RedisReply> result) mutable {
-        executor->Schedule([done = std::move(done), result = std::move(result)]() mutable { done(std::move(result)); });
-      });
+  impl_->Start(std::move(command), deadline,
+               [executor = *executor, done = std::move(done),
+                name = &impl_->options.name](absl::StatusOr<RedisReply> result) mutable {
+                 Deliver(*executor, std::move(done), std::move(result), *name);
+               });
 }
 
 std::future<absl::StatusOr<RedisReply>> RedisClient::RunFuture(RedisCommand command, RedisCallOptions options) {

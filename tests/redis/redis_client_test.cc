@@ -186,6 +186,38 @@ TEST_F(RedisClientTest, RunAsync_CallbackThatThrowsOrCallsAgain_DisturbsNobody) 
   EXPECT_EQ(again.get_future().get(), "again");
 }
 
+// Whether the executor throws before it has run the callback or afterwards, it runs once.
+TEST_F(RedisClientTest, RunAsync_ExecutorThrows_TheCallbackRunsOnceAllTheSame) {
+  struct ThrowingExecutor final : Executor {
+    void Schedule(Task task) override {
+      if (runs_first) task();
+      throw std::runtime_error("full");
+    }
+    std::atomic<bool> runs_first = false;
+  };
+  RedisServer server;
+  ThrowingExecutor executor;
+  const auto redis = ConnectTo(server.url(), {.callback_executor = &executor});
+  std::atomic<int> calls = 0;
+  for (const bool runs_first : {false, true}) {
+    executor.runs_first = runs_first;
+    std::promise<std::string> called;
+    redis->RunAsync(RedisCommand("ECHO").Arg("x"), [&](absl::StatusOr<RedisReply> reply) {
+      if (++calls % 2 == 1) called.set_value(std::string(reply.value().text()));
+    });
+    EXPECT_EQ(called.get_future().get(), "x");
+    EXPECT_TRUE(redis->Run(RedisCommand("PING")).ok());
+    EXPECT_EQ(calls.exchange(0), 1);
+  }
+}
+
+TEST_F(RedisClientTest, RunAsync_WithoutACallback_AbortsInTheCall) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  RedisServer server;
+  const auto redis = ConnectTo(server.url(), {.name = "shop"});
+  EXPECT_DEATH(redis->RunAsync(RedisCommand("PING"), nullptr), "redis 'shop': RunAsync\\(\\) without a callback");
+}
+
 TEST_F(RedisClientTest, Connect_UserDatabaseAndName_AreTheServers) {
   RedisServer server({.users = {"alice on >s3cret/ ~* &* +@all"}});
   const auto redis =

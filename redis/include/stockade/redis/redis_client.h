@@ -66,8 +66,10 @@ class STOCKADE_EXPORT RedisClient {
   std::vector<absl::StatusOr<RedisReply>> RunMany(std::span<const RedisCommand> commands,
                                                   RedisCallOptions options = {});
 
-  // Never blocks on the network. `done` is invoked once, on RedisOptions::callback_executor; exceptions that it throws
-  // are logged. If the client's own callback thread cannot be started, `done` gets ResourceExhausted during the call.
+  // Never blocks on the network. `done` must not be empty (aborts). It is invoked once, on
+  // RedisOptions::callback_executor; exceptions that it throws are logged. If that executor throws, which is logged,
+  // `done` runs on the thread at hand, which may be the one that receives replies: there it must not wait for the
+  // client. If the client's own callback thread cannot be started, `done` gets ResourceExhausted during the call.
   using Callback = absl::AnyInvocable<void(absl::StatusOr<RedisReply>)>;
   void RunAsync(RedisCommand command, Callback done, RedisCallOptions options = {});
 
