@@ -107,8 +107,7 @@ TEST_F(StrictTest, Reads_WhileTheKeyIsWritten_ReturnAfterTheWriteWithTheNewValue
   EXPECT_EQ(TextsOf(cache->GetAll({3, 2})), (Texts{"301", "201"}));
   EXPECT_EQ(Text(cache->Get(1, {.timeout = absl::ZeroDuration()})), "DEADLINE_EXCEEDED");
   EXPECT_EQ(Text(cache->Get(1, {.timeout = absl::Milliseconds(1)})), "DEADLINE_EXCEEDED");
-  EXPECT_EQ(TextsOf(cache->GetAll({1, 2}, {.timeout = absl::Milliseconds(1)})),
-            (Texts{"DEADLINE_EXCEEDED", "DEADLINE_EXCEEDED"}));
+  EXPECT_EQ(TextsOf(cache->GetAll({1, 2}, {.timeout = absl::Milliseconds(1)})), (Texts{"DEADLINE_EXCEEDED", "201"}));
   std::atomic<int> reading{0};
   std::vector<std::jthread> readers;
   const auto read = [&](auto get, const char* expected) {
@@ -125,6 +124,37 @@ TEST_F(StrictTest, Reads_WhileTheKeyIsWritten_ReturnAfterTheWriteWithTheNewValue
   read([&] { return Text(cache->GetAll({2, 1})[1]); }, "102");
   SpinUntil([&] { return reading == 4; });
   writing.Open();
+}
+
+// As a Get() of each key: only those that are being written fail, and of the others those that take a load.
+TEST_F(StrictTest, GetAll_LocksOfSomeKeysAreNotHadInTime_OnlyTheseFail) {
+  Make({.strict = true});
+  EXPECT_EQ(TextsOf(cache->GetAll({1, 2, 3, 4, 5})), (Texts{"101", "201", "301", "401", "501"}));
+  Door writing;
+  std::vector<std::jthread> writers;
+  for (const int key : {2, 4}) {
+    writers.emplace_back([&, key] {
+      EXPECT_TRUE(cache
+                      ->UpdateThrough(key,
+                                      [&] {
+                                        writing.Pass();
+                                        return absl::OkStatus();
+                                      })
+                      .ok());
+    });
+  }
+  writing.AwaitArrivals(2);
+  for (const absl::Duration timeout : {absl::Milliseconds(1), absl::ZeroDuration()}) {
+    EXPECT_EQ(TextsOf(cache->GetAll({1, 2, 3, 4, 5, 6, 2}, {.timeout = timeout})),
+              (Texts{"101", "DEADLINE_EXCEEDED", "301", "DEADLINE_EXCEEDED", "501", "DEADLINE_EXCEEDED",
+                     "DEADLINE_EXCEEDED"}));
+    EXPECT_EQ(TextsOf(cache->GetAll({4, 2, 1}, {.timeout = timeout})),
+              (Texts{"DEADLINE_EXCEEDED", "DEADLINE_EXCEEDED", "101"}));
+  }
+  EXPECT_EQ(loads, 5);
+  writing.Open();
+  writers.clear();
+  EXPECT_EQ(TextsOf(cache->GetAll({1, 2}, {.timeout = absl::Minutes(1)})), (Texts{"101", "201"}));
 }
 
 TEST_F(StrictTest, UpdateThrough_WhileTheKeyIsRead_WaitsForTheEndOfTheLoad) {

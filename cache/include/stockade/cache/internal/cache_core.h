@@ -302,8 +302,7 @@ class CacheCore final : public CacheBase {
 
   // Strict reads and updates (cache_core_updates.h).
   [[nodiscard]] bool TakeReadLock(uint64_t hash, Instant deadline, ReadHold& hold);
-  [[nodiscard]] bool TakeReadLocks(std::span<const Part> parts, Instant deadline,
-                                   std::vector<typename KeyLocks::Guard>& guards);
+  void TakeReadLocks(std::span<Part> parts, Instant deadline, std::vector<typename KeyLocks::Guard>& guards);
   void InvalidateWithin(const HashedKey& at, Aftermath& after) noexcept;
   void InvalidateUnknown() noexcept;
   void Store(const Key& key, Value&& value, const EntryOptions& entry);

@@ -79,12 +79,9 @@ auto CacheCore<Key, Value, Hash, Eq>::FindAll(const std::vector<Key>& keys, cons
   std::vector<Part> parts = PartsOf(keys, call, part_of);
   std::vector<typename KeyLocks::Guard> reading;
   std::optional<StrictReadFrame> frame;
-  if (options_.strict && !TakeReadLocks(parts, call.deadline, reading)) {
-    for (Part& part : parts) part.answer = DeadlineError();
-  } else {
-    if (!reading.empty()) frame.emplace();
-    FindAll(parts, {call.deadline, call.stop}, false);
-  }
+  if (options_.strict) TakeReadLocks(parts, call.deadline, reading);
+  if (!reading.empty()) frame.emplace();
+  FindAll(parts, {call.deadline, call.stop}, false);
   for (const Part& part : parts) CountRequest(part.call);
   std::vector<absl::StatusOr<Handle>> answers;
   answers.reserve(keys.size());
@@ -120,15 +117,17 @@ auto CacheCore<Key, Value, Hash, Eq>::PartsOf(const std::vector<Key>& keys, cons
   return parts;
 }
 
-// Answers each part. It first looks up all parts and claims the missing ones without waiting in between, then runs the
-// batch, and only then waits for loads of other threads. Two calls that need each other's keys therefore do not
-// deadlock.
+// Answers each part that has no answer yet. It first looks up all of them and claims the missing ones without waiting in
+// between, then runs the batch, and only then waits for loads of other threads. Two calls that need each other's keys
+// therefore do not deadlock.
 template <typename Key, typename Value, typename Hash, typename Eq>
 void CacheCore<Key, Value, Hash, Eq>::FindAll(std::span<Part> parts, const Runner& runner, bool warm_up) {
   Claimed claimed;
   claimed.here.reserve(parts.size());
   claimed.elsewhere.reserve(parts.size());
-  for (Part& part : parts) Open(part, warm_up, claimed);
+  for (Part& part : parts) {
+    if (!part.answer.has_value()) Open(part, warm_up, claimed);
+  }
   if (!claimed.elsewhere.empty()) QueueBatch(claimed.executor, std::move(claimed.elsewhere));
   if (const auto begun = BeginAll(claimed.here, nullptr); !begun.empty()) RunBatch(begun, runner);
   for (Part& part : parts) {

@@ -54,26 +54,35 @@ bool CacheCore<Key, Value, Hash, Eq>::TakeReadLock(uint64_t hash, Instant deadli
   return hold.guard.has_value();
 }
 
-// If a lock is not free, releases all others, waits for it, and then tries the others again.
+// Answers the parts whose lock is not free before the deadline. If a lock is not free, it releases all others, waits for
+// that lock, and then tries the others again.
 template <typename Key, typename Value, typename Hash, typename Eq>
-bool CacheCore<Key, Value, Hash, Eq>::TakeReadLocks(std::span<const Part> parts, Instant deadline,
+void CacheCore<Key, Value, Hash, Eq>::TakeReadLocks(std::span<Part> parts, Instant deadline,
                                                     std::vector<typename KeyLocks::Guard>& guards) {
-  if (LoaderFrame::Innermost() != nullptr || StrictReadFrame::InAny() || UpdateFrame::InAny()) return true;
-  for (size_t awaited = 0; awaited < parts.size();) {
+  if (LoaderFrame::Innermost() != nullptr || StrictReadFrame::InAny() || UpdateFrame::InAny()) return;
+  for (Part* awaited = parts.empty() ? nullptr : &parts.front(); awaited != nullptr;) {
     guards.clear();
     ReadHold first;
-    if (!TakeReadLock(parts[awaited].hash, deadline, first)) return false;
-    guards.push_back(*std::move(first.guard));
-    size_t next = 0;
-    for (; next < parts.size(); ++next) {
-      if (next == awaited) continue;
-      auto guard = key_locks_.TryLockShared(parts[next].hash);
-      if (!guard.has_value()) break;
-      guards.push_back(*std::move(guard));
+    if (TakeReadLock(awaited->hash, deadline, first)) {
+      guards.push_back(*std::move(first.guard));
+    } else {
+      awaited->answer = DeadlineError();
+    }
+    Part* next = nullptr;
+    for (Part& part : parts) {
+      if (&part == awaited || part.answer.has_value()) continue;
+      auto guard = key_locks_.TryLockShared(part.hash);
+      if (guard.has_value()) {
+        guards.push_back(*std::move(guard));
+      } else if (Now() >= deadline) {
+        part.answer = DeadlineError();
+      } else {
+        next = &part;
+        break;
+      }
     }
     awaited = next;
   }
-  return true;
 }
 
 }  // namespace stockade::internal
