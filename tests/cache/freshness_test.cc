@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <set>
+#include <stdexcept>
 
 #include "cache/test_cache.h"
 
@@ -327,6 +328,70 @@ TEST(ErrorTtlTest, InvalidatePutAndRefresh_ForgetTheError) {
   fail(4);
   counting.cache.Refresh(4);
   EXPECT_EQ(**counting.cache.Get(4), 7);
+}
+
+TEST(ErrorTtlTest, InvalidateTag_OfAnErrorThatTheLoaderThrew_ForgetsIt) {
+  int loads = 0;
+  IntCache cache({.error_ttl = absl::Hours(1), .metrics = nullptr},
+                 [&](const int&, LoadContext& load) -> absl::StatusOr<int> {
+                   load.AddTag("table");
+                   if (++loads == 1) throw std::runtime_error("down");
+                   return 1;
+                 });
+  EXPECT_EQ(Text(cache.Get(1)), "INTERNAL");
+  cache.InvalidateTag("another");
+  EXPECT_EQ(Text(cache.Get(1)), "INTERNAL");
+  cache.InvalidateTag("table");
+  EXPECT_EQ(Text(cache.Get(1)), "1");
+}
+
+TEST(ErrorTtlTest, InvalidateTag_DuringALoadThatThrows_ItsErrorIsNotRemembered) {
+  int loads = 0;
+  IntCache* self = nullptr;
+  IntCache cache({.error_ttl = absl::Hours(1), .metrics = nullptr},
+                 [&](const int&, LoadContext& load) -> absl::StatusOr<int> {
+                   load.AddTag("table");
+                   if (++loads > 1) return 1;
+                   self->InvalidateTag("table");
+                   throw std::runtime_error("down");
+                 });
+  self = &cache;
+  EXPECT_EQ(Text(cache.Get(1)), "INTERNAL");
+  EXPECT_EQ(Text(cache.Get(1)), "1");
+}
+
+TEST(ErrorTtlTest, InvalidateTag_OfALoadThatPassedItsHardTimeout_ForgetsTheError) {
+  ManualClock clock;
+  int loads = 0;
+  IntCache cache(
+      {.error_ttl = absl::Hours(1), .load_hard_timeout = absl::Seconds(1), .clock = &clock, .metrics = nullptr},
+      [&](const int&, LoadContext& load) -> absl::StatusOr<int> {
+        load.AddTag("table");
+        if (++loads == 1) clock.Advance(absl::Seconds(2));
+        return 1;
+      });
+  EXPECT_EQ(Text(cache.Get(1)), "DEADLINE_EXCEEDED");
+  cache.InvalidateTag("table");
+  EXPECT_EQ(Text(cache.Get(1)), "1");
+}
+
+TEST(ErrorTtlTest, SetTtl_ZeroOrNegative_TheErrorIsNotRemembered_AndNoOtherTtlCounts) {
+  CountingCache counting({.error_ttl = absl::Seconds(5)});
+  counting.outcome = absl::UnavailableError("down");
+  for (const absl::Duration ttl : {absl::ZeroDuration(), -absl::Seconds(1)}) {
+    counting.loader_ttl = ttl;
+    EXPECT_EQ(counting.cache.Get(1).status(), counting.outcome);
+    EXPECT_EQ(counting.cache.size(), 0);
+  }
+  counting.loader_ttl = absl::Hours(1);
+  EXPECT_EQ(counting.cache.Get(1).status(), counting.outcome);
+  EXPECT_EQ(counting.loads, 3);
+  counting.clock.Advance(absl::Seconds(5) - absl::Nanoseconds(1));
+  EXPECT_EQ(counting.cache.Get(1).status(), counting.outcome);
+  EXPECT_EQ(counting.loads, 3);
+  counting.clock.Advance(absl::Nanoseconds(1));
+  EXPECT_EQ(counting.cache.Get(1).status(), counting.outcome);
+  EXPECT_EQ(counting.loads, 4);
 }
 
 TEST(ErrorTtlTest, Get_LoadPassesItsHardTimeout_IsRemembered) {

@@ -63,12 +63,13 @@ class LoadContext : public LoadTerms {
       : LoadTerms(clock, deadline, std::move(stop)) {}
 
   // Sets the time to live of the result: for a value it overrides the cache's ttl, for an absence (NotFoundError)
-  // negative_ttl. If zero or negative, the waiting calls get the result and it is not stored.
+  // negative_ttl. If zero or negative, the waiting calls get the result and it is not stored, nor is another error
+  // remembered for error_ttl. Otherwise it has no effect on other errors.
   void set_ttl(Duration ttl) { entry_.ttl = ttl; }
   std::optional<absl::Duration> ttl() const { return entry_.ttl; }
 
-  // Adds a tag to the result, also to an absence. InvalidateTag() of any of its tags removes the result, from the start
-  // of this load on.
+  // Adds a tag to the result, also to an absence or an error, returned or thrown. InvalidateTag() of any of its tags
+  // removes the result, from the start of this load on.
   void AddTag(std::string tag) { entry_.tags.push_back(std::move(tag)); }
 
   // The options that have been set so far.

@@ -262,7 +262,7 @@ class CacheCore final : public CacheBase {
   void AnswerFlight(FlightT& flight, Answer answer, Aftermath& after);
   void Displace(Shard& shard, FlightT& flight, Aftermath& after);
   bool TimeOutHung(const HashedKey& at, Instant now, Aftermath& after);
-  void Fail(FlightT& flight, Answer error, Instant now, Aftermath& after) noexcept;
+  void Fail(FlightT& flight, Answer error, Instant now, Aftermath& after, const EntryOptions& entry = {}) noexcept;
   void ReplaceError(FlightT& flight, Entry* old, Instant now, Answer& error, Owned& remembered, Aftermath& after);
 
   // Loads (cache_core_loads.h).

@@ -61,7 +61,8 @@ auto CacheCore<Key, Value, Hash, Eq>::MakeAbsence(const HashedKey& at, const abs
                                                   const EntryOptions& options, Instant now) noexcept -> Owned {
   try {
     const bool absent = absl::IsNotFound(absence);
-    const std::optional<EntryTimes> times = absent ? freshness_.OfAbsence(now, options.ttl) : freshness_.OfError(now);
+    const std::optional<EntryTimes> times =
+        absent ? freshness_.OfAbsence(now, options.ttl) : freshness_.OfError(now, options.ttl);
     if (!times.has_value() || options_.negative_weight > options_.max_weight) return nullptr;
     return std::make_unique<Entry>(at.key, at.hash, nullptr, absence, options_.negative_weight, *times,
                                    EachOnce(options.tags));

@@ -276,17 +276,21 @@ bool CacheCore<Key, Value, Hash, Eq>::TimeOutHung(const HashedKey& at, Instant n
   return true;
 }
 
-// Answers a flight before its loader has ended or begun. It must have no answer yet.
+// Answers a flight that has no answer yet: its loader has not begun, has not ended, or has ended too late. `entry` has
+// the loader's options for the result.
 template <typename Key, typename Value, typename Hash, typename Eq>
-void CacheCore<Key, Value, Hash, Eq>::Fail(FlightT& flight, Answer error, Instant now, Aftermath& after) noexcept {
+void CacheCore<Key, Value, Hash, Eq>::Fail(FlightT& flight, Answer error, Instant now, Aftermath& after,
+                                           const EntryOptions& entry) noexcept {
   Shard& shard = shards_[flight.shard];
   const bool is_current = shard.flights.IsCurrent(flight);
   Entry* old = nullptr;
   if (is_current && TryFindEntry(KeyOf(flight), old)) {
     Owned remembered;
     const bool stays = old != nullptr && !old->times.Over(now);
-    if (!stays && absl::IsDeadlineExceeded(error.status()))
-      remembered = MakeAbsence(KeyOf(flight), error.status(), {}, now);
+    const bool voided = flight.FirstVoid(entry.tags) != FlightT::kNeverVoided;
+    if (!stays && !voided && absl::IsDeadlineExceeded(error.status())) {
+      remembered = MakeAbsence(KeyOf(flight), error.status(), entry, now);
+    }
     ReplaceError(flight, old, now, error, remembered, after);
   }
   AnswerFlight(flight, std::move(error), after);

@@ -124,15 +124,19 @@ auto CacheCore<Key, Value, Hash, Eq>::Run(const FlightPtr& flight, const Runner&
                                   flight->previous.get(), &previous_asked_);
   Aftermath after(*this);
   LoaderFrame frame(flight.get());  // The weigher runs in it, too.
-  EntryOptions entry;
   bool threw = true;
   Answer answer = GuardCallback<Answer>(loader_label_, [&]() -> Answer {
     absl::StatusOr<Value> value = loader(flight->key, context);
-    entry = context.entry();
     Answer loaded = value.ok() ? Answer(Pinned::Make(*std::move(value))) : Answer(value.status());
     threw = false;
     return loaded;
   });
+  EntryOptions entry;  // Counts whatever came of the load, also if the loader threw.
+  const auto copied = GuardCallback<absl::Status>(loader_label_, [&] {
+    entry = context.entry();
+    return absl::OkStatus();
+  });
+  if (!copied.ok()) answer = copied;
   if (threw && flight->in_background) LogFailedRefresh(answer.status());
   const Instant ended = Now();
   CountLoad(answer.status(), ended - started, ended >= flight->hard_deadline);
@@ -169,7 +173,7 @@ auto CacheCore<Key, Value, Hash, Eq>::Publish(const FlightPtr& flight, Loaded lo
   Shard& shard = shards_[flight->shard];
   {
     const ShardLock lock = Lock(shard);
-    if (late && !flight->answered) Fail(*flight, HardTimeoutError(), now, after);
+    if (late && !flight->answered) Fail(*flight, HardTimeoutError(), now, after, loaded.entry);
     if (gave_up && !flight->answered && (flight->waiters.size() > 1 || !flight->async.empty())) {
       own = loaded.answer;
       if (shard.flights.IsCurrent(*flight)) {

@@ -48,7 +48,11 @@ class STOCKADE_EXPORT Freshness {
   // it is not to be stored.
   std::optional<EntryTimes> OfValue(Instant now, std::optional<absl::Duration> ttl, absl::Duration load_time);
   std::optional<EntryTimes> OfAbsence(Instant now, std::optional<absl::Duration> ttl) const;
-  std::optional<EntryTimes> OfError(Instant now) const { return OfAbsence(now, error_ttl_); }
+  // For another error. `ttl` only says whether it is to be stored.
+  std::optional<EntryTimes> OfError(Instant now, std::optional<absl::Duration> ttl) const {
+    if (ttl.has_value() && *ttl <= absl::ZeroDuration()) return std::nullopt;
+    return OfAbsence(now, error_ttl_);
+  }
   // The refresh that a lookup of a value at `now` starts, if any.
   std::optional<RefreshTrigger> Due(const EntryTimes& times, Instant now);
 
