@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -26,6 +27,33 @@ TEST(GetOrLoadTest, GetOrLoad_MissingAndThenThere_TheCallsLoaderRunsOnce) {
   EXPECT_EQ(runs, 1);
   EXPECT_EQ(Requests(registry, "miss"), 1);
   EXPECT_EQ(Requests(registry, "hit"), 2);
+}
+
+TEST(GetOrLoadTest, GetOrLoad_LoaderIsEmpty_IsInvalidArgumentIfItTakesALoad) {
+  IntCache cache(LoadingCacheOptions{.name = "rows", .metrics = nullptr});
+  const std::function<absl::StatusOr<int>(const int&, LoadContext&)> empty;
+  const absl::Status refused = cache.GetOrLoad(1, empty).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument) << refused;
+  EXPECT_EQ(refused.message(), "LoadingCache 'rows': the loader is empty");
+  EXPECT_EQ(Text(cache.GetOrLoad(1, std::function<absl::StatusOr<int>(const int&)>())), "INVALID_ARGUMENT");
+  cache.Put(1, 5);
+  EXPECT_EQ(Text(cache.GetOrLoad(1, empty)), "5");
+}
+
+// It takes a load only in the background.
+TEST(GetOrLoadTest, GetOrLoad_LoaderIsEmptyAndARefreshIsDue_ServesTheValue) {
+  ManualClock clock;
+  InlineExecutor here;
+  MetricsRegistry registry;
+  IntCache cache(LoadingCacheOptions{.ttl = absl::Seconds(10),
+                                     .refresh_ahead = 0.5,
+                                     .clock = &clock,
+                                     .refresh_executor = &here,
+                                     .metrics = &registry});
+  cache.Put(1, 5);
+  clock.Advance(absl::Seconds(6));
+  EXPECT_EQ(Text(cache.GetOrLoad(1, std::function<absl::StatusOr<int>(const int&)>())), "5");
+  EXPECT_EQ(Metric(registry, "stockade_cache_loads_total", "error"), 0);
 }
 
 TEST(GetOrLoadTest, GetOrLoad_CacheHasALoaderToo_TheCallsOwnRuns) {

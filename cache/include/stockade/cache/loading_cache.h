@@ -142,7 +142,7 @@ class LoadingCache {
   // Like Get(), with a loader for this call. Calls for the same key share a flight even if their loaders differ; the
   // loader of the first call runs. A refresh that the call starts uses this loader, too. The loader is copied and may
   // run after the call has returned (on an executor, in the background, for other calls), so it must capture by value
-  // or refer to objects that outlive the cache.
+  // or refer to objects that outlive the cache. InvalidArgument: the call has to load, and `loader` is empty.
   template <typename CallLoader>
   absl::StatusOr<Handle> GetOrLoad(const Key& key, const CallLoader& loader, const CacheGetOptions& options = {}) {
     const auto copy = [&]() -> absl::StatusOr<std::shared_ptr<const Loader>> {

@@ -246,6 +246,7 @@ class CacheCore final : public CacheBase {
   std::optional<Answer> GiveUp(Call& call, Instant now, Aftermath& after);
   void DropIfUnwanted(Shard& shard, FlightT& flight, Aftermath& after);
   void Drop(Shard& shard, FlightT& flight, Aftermath& after);
+  absl::StatusOr<LoaderPtr> CopyLoader(const MakeLoader& make_loader) const;
   bool IsHung(FlightT& flight, Instant now) const;
   bool FlightT::*QueuedFlag(const Executor* executor) const {
     return executor == options_.load_executor ? &FlightT::on_load_executor : &FlightT::on_refresh_executor;

@@ -131,7 +131,7 @@ auto CacheCore<Key, Value, Hash, Eq>::FindOrLoad(const HashedKey& at, Call& call
     if (std::optional<Answer> served = Serve(at, now, true, call.result, due)) {
       lock.unlock();
       if (due.has_value()) {
-        absl::StatusOr<LoaderPtr> loader = make_loader != nullptr ? (*make_loader)() : nullptr;
+        absl::StatusOr<LoaderPtr> loader = make_loader != nullptr ? CopyLoader(*make_loader) : nullptr;
         if (loader.ok()) StartRefresh(at, *due, *std::move(loader));
       }
       return *std::move(served);
@@ -140,7 +140,7 @@ auto CacheCore<Key, Value, Hash, Eq>::FindOrLoad(const HashedKey& at, Call& call
     if (TimeOutHung(at, now, after)) continue;
     if (make_loader != nullptr && call.loader == nullptr && Current(at) == nullptr) {
       lock.unlock();
-      absl::StatusOr<LoaderPtr> loader = (*make_loader)();
+      absl::StatusOr<LoaderPtr> loader = CopyLoader(*make_loader);
       if (!loader.ok()) return loader.status();
       call.loader = *std::move(loader);
       continue;
@@ -150,6 +150,14 @@ auto CacheCore<Key, Value, Hash, Eq>::FindOrLoad(const HashedKey& at, Call& call
     if (std::optional<Answer> answer = Await(call, lock, after)) return *std::move(answer);
     call.flight.reset();  // Here and not under the mutex, because it may be the last owner of a value.
   }
+}
+
+// InvalidArgument: the call's loader is empty.
+template <typename Key, typename Value, typename Hash, typename Eq>
+auto CacheCore<Key, Value, Hash, Eq>::CopyLoader(const MakeLoader& make_loader) const -> absl::StatusOr<LoaderPtr> {
+  absl::StatusOr<LoaderPtr> loader = make_loader();
+  if (loader.ok() && !**loader) return EmptyLoaderError(options_.name);
+  return loader;
 }
 
 template <typename Key, typename Value, typename Hash, typename Eq>
