@@ -164,9 +164,10 @@ class LoadingCache {
   // Like Get(), without blocking. `done`, which must not be empty, is run once on `executor`, which must exist until
   // then. Any thread of the cache may call executor.Schedule(); `done` must not destroy the cache within that call.
   // If `executor` throws, `done` runs on the current thread; if it drops the task, `done` is destroyed without running.
-  // The load runs on load_executor, or on refresh_executor if that is not set. With options.strict, a call that may
-  // wait for a lock waits on one of two threads of the cache. ResourceExhausted: a thread of the cache that the call
-  // needs could not be started.
+  // The load runs on load_executor, or on refresh_executor if that is not set. With options.strict, a load runs, or is
+  // waited for, on one of two threads of the cache. A call that waits for such a thread, or for an update of its key,
+  // ends with its time-out (on the cache's clock) or its stop token. ResourceExhausted: a thread of the cache that the
+  // call needs could not be started.
   void GetAsync(const Key& key, Executor& executor, AsyncCallback done, const CacheGetOptions& options = {}) {
     core_->GetAsync(key, executor, std::move(done), options);
   }

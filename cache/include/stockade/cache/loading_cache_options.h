@@ -75,7 +75,7 @@ struct STOCKADE_EXPORT LoadingCacheOptions {
   Duration load_hard_timeout = absl::InfiniteDuration();
 
   // Reads wait while UpdateThrough() writes the key: they hold the key's read lock from the lookup to the end of the
-  // load. Waits for that lock are measured on the steady clock and ignore stop tokens.
+  // load. Waits for that lock are measured on the steady clock and ignore stop tokens, except those of GetAsync().
   bool strict = false;
 
   // Permanently expired entries are removed when later entries are stored. If nothing is stored, a sweep over the cache

@@ -65,8 +65,8 @@ struct AsyncReply {
   std::atomic<bool> called{false};
 };
 
-// A lookup that is answered by a callback. Invariant: it is in its flight's `async`, or exactly one thread owns it,
-// which answers it or adds it to another flight.
+// A lookup that is answered by a callback. Invariant: it is in its flight's `async`, or in its `lobby`, or exactly one
+// thread owns it, which answers it or adds it to another flight.
 template <typename Key, typename Value, typename Eq>
 struct AsyncCall : AsyncReply<Value> {
   AsyncCall(const Key& k, uint64_t h, size_t s, Executor& e, CacheCall<Key, Value, Eq> c)
@@ -78,6 +78,9 @@ struct AsyncCall : AsyncReply<Value> {
   CacheCall<Key, Value, Eq> call;
   // Guarded by the mutex of the key's shard.
   bool waits = false;  // True while it is in its flight's `async`, at `place`.
+  // For a strict call that waits for its key's lock: the list that it is in, at `place`.
+  std::list<std::shared_ptr<AsyncCall>>* lobby = nullptr;
+  bool parked = false;  // True once it has waited for the end of an update.
   typename std::list<std::shared_ptr<AsyncCall>>::iterator place;
   // These check it while it waits.
   std::optional<TimerQueue::Id> timer;

@@ -13,6 +13,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -106,11 +107,21 @@ class CacheCore final : public CacheBase {
   // The number of homes that a store checks when a sweep is due.
   static constexpr size_t kSweptByStore = 16;
 
+  // The updates of the keys of one hash, those that wait for their lock included.
+  struct Updates {
+    int under_way = 0;           // More than 0.
+    std::list<AsyncPtr> parked;  // Strict calls of GetAsync() that wait for the end of one.
+  };
+
   struct alignas(64) Shard {
     Table entries;    // Guarded by mutex, except for lookups of hits, which read its first line.
     Flights flights;  // Guarded by mutex.
     Walk walk;        // Guarded by mutex.
     std::mutex mutex;
+    // Strict calls of GetAsync() for which a task is in the queue of async_read_pool_, or is about to be. Guarded by
+    // mutex.
+    std::list<AsyncPtr> ready;
+    std::unordered_map<uint64_t, Updates> updates;  // If options.strict, by the key's hash. Guarded by mutex.
     int clearings = 0;    // Guarded by mutex. Invalidations of a tag or of all keys in progress.
     bool closed = false;  // Guarded by mutex. No flight begins any more.
   };
@@ -189,6 +200,7 @@ class CacheCore final : public CacheBase {
   };
 
   class BatchNode;
+  class UpdateMark;
   class Clearing;
   class QueuedLoad;
   struct Notices;
@@ -234,6 +246,7 @@ class CacheCore final : public CacheBase {
   Call NewCall(const CacheGetOptions& options) const;
   Answer Find(const HashedKey& at, Call& call, const MakeLoader* make_loader) noexcept;
   Answer FindOrLoad(const HashedKey& at, Call& call, const MakeLoader* make_loader);
+  absl::StatusOr<LoaderPtr> CopyLoader(const MakeLoader& make_loader) const;
   std::optional<Answer> Serve(const HashedKey& at, Instant now, bool stale_too, CacheMetric& result,
                               std::optional<RefreshTrigger>& due);
   void StartRefresh(const HashedKey& at, RefreshTrigger trigger, LoaderPtr loader) noexcept;
@@ -243,10 +256,10 @@ class CacheCore final : public CacheBase {
   FlightPtr StartFlight(const HashedKey& at, LoaderPtr loader, Instant now);
   void Begin(FlightT& flight, Instant now);
   std::optional<Answer> Await(Call& call, ShardLock& lock, Aftermath& after);
+  std::optional<Answer> Expired(const Call& call, Instant now) const;
   std::optional<Answer> GiveUp(Call& call, Instant now, Aftermath& after);
   void DropIfUnwanted(Shard& shard, FlightT& flight, Aftermath& after);
   void Drop(Shard& shard, FlightT& flight, Aftermath& after);
-  absl::StatusOr<LoaderPtr> CopyLoader(const MakeLoader& make_loader) const;
   bool IsHung(FlightT& flight, Instant now) const;
   bool FlightT::*QueuedFlag(const Executor* executor) const {
     return executor == options_.load_executor ? &FlightT::on_load_executor : &FlightT::on_refresh_executor;
@@ -298,8 +311,19 @@ class CacheCore final : public CacheBase {
   std::optional<Answer> FindOrWait(const AsyncPtr& async);
   void WatchAsync(const AsyncPtr& async);
   void CheckAsync(const AsyncPtr& async) noexcept;
+  void StopWatching(Async& async);
   void StopWaiting(Async& async);
   static void Deliver(std::shared_ptr<Reply> reply, Answer answer) noexcept;
+
+  // Strict ones (cache_core_strict_async.h).
+  void StartStrictAsync(const AsyncPtr& async) noexcept;
+  std::optional<Answer> FindOrQueue(const AsyncPtr& async);
+  void ScheduleRead(size_t shard) noexcept;
+  AsyncPtr TakeReady(size_t shard);
+  void ReadNext(size_t shard) noexcept;
+  bool Park(const AsyncPtr& async);
+  void EnterLobby(const AsyncPtr& async, std::list<AsyncPtr>& lobby);
+  void LeaveLobby(Async& async);
 
   // Strict reads and updates (cache_core_updates.h).
   [[nodiscard]] bool TakeReadLock(uint64_t hash, Instant deadline, ReadHold& hold);
@@ -348,15 +372,16 @@ class CacheCore final : public CacheBase {
 
 }  // namespace stockade::internal
 
-#include "stockade/cache/internal/cache_core_async.h"    // IWYU pragma: export
-#include "stockade/cache/internal/cache_core_batch.h"    // IWYU pragma: export
-#include "stockade/cache/internal/cache_core_changes.h"  // IWYU pragma: export
-#include "stockade/cache/internal/cache_core_entries.h"  // IWYU pragma: export
-#include "stockade/cache/internal/cache_core_flights.h"  // IWYU pragma: export
-#include "stockade/cache/internal/cache_core_loads.h"    // IWYU pragma: export
-#include "stockade/cache/internal/cache_core_lookup.h"   // IWYU pragma: export
-#include "stockade/cache/internal/cache_core_settle.h"   // IWYU pragma: export
-#include "stockade/cache/internal/cache_core_sweep.h"    // IWYU pragma: export
-#include "stockade/cache/internal/cache_core_updates.h"  // IWYU pragma: export
+#include "stockade/cache/internal/cache_core_async.h"         // IWYU pragma: export
+#include "stockade/cache/internal/cache_core_batch.h"         // IWYU pragma: export
+#include "stockade/cache/internal/cache_core_changes.h"       // IWYU pragma: export
+#include "stockade/cache/internal/cache_core_entries.h"       // IWYU pragma: export
+#include "stockade/cache/internal/cache_core_flights.h"       // IWYU pragma: export
+#include "stockade/cache/internal/cache_core_loads.h"         // IWYU pragma: export
+#include "stockade/cache/internal/cache_core_lookup.h"        // IWYU pragma: export
+#include "stockade/cache/internal/cache_core_settle.h"        // IWYU pragma: export
+#include "stockade/cache/internal/cache_core_strict_async.h"  // IWYU pragma: export
+#include "stockade/cache/internal/cache_core_sweep.h"         // IWYU pragma: export
+#include "stockade/cache/internal/cache_core_updates.h"       // IWYU pragma: export
 
 #endif  // STOCKADE_CACHE_INTERNAL_CACHE_CORE_H_

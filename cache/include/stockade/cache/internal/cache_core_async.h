@@ -31,24 +31,7 @@ void CacheCore<Key, Value, Hash, Eq>::GetAsync(const Key& key, Executor& executo
   if (!inside.inside()) {
     Deliver(async, CancelledError());
   } else if (options_.strict) {
-    // The call may wait for the key's lock. No thread of the user's executors may wait for it, because the lock's
-    // holder may wait for such a thread. This thread must not wait either.
-    if (absl::Status started = async_read_pool_.Start(); !started.ok()) return Deliver(async, std::move(started));
-    const auto read = [this, gate = gate_, async] {
-      CallGate::Call later(*gate, async->shard);
-      if (later.inside()) {
-        Answer answer = Find(KeyOf(*async), async->call, nullptr);
-        CountRequest(async->call);
-        Deliver(async, std::move(answer));
-      } else {
-        Deliver(async, absl::CancelledError("the cache was destroyed"));
-      }
-    };
-    try {
-      async_read_pool_.Schedule(read);
-    } catch (...) {  // Out of memory.
-      Deliver(async, ThrownError());
-    }
+    StartStrictAsync(async);
   } else {
     StartAsync(async);
   }
@@ -125,7 +108,8 @@ void CacheCore<Key, Value, Hash, Eq>::WatchAsync(const AsyncPtr& async) {
   const auto check = [this, weak = std::weak_ptr(async)] {
     if (const AsyncPtr waiting = weak.lock()) CheckAsync(waiting);
   };
-  const Instant at = std::min({call.deadline, call.soft_deadline, call.flight->hard_deadline});
+  const Instant at = call.flight == nullptr ? call.deadline
+                                            : std::min({call.deadline, call.soft_deadline, call.flight->hard_deadline});
   if (async->timer.has_value()) timers_->Cancel(*std::exchange(async->timer, std::nullopt));
   if (at != Instant::InfiniteFuture()) async->timer = timers_->Schedule(at, check);
   if (call.stop.stop_possible() && !async->on_stop.has_value()) {
@@ -144,16 +128,21 @@ void CacheCore<Key, Value, Hash, Eq>::CheckAsync(const AsyncPtr& async) noexcept
   {
     Shard& shard = shards_[async->shard];
     const ShardLock lock = Lock(shard);
-    if (!async->waits) return;
+    const bool in_lobby = async->lobby != nullptr;
+    if (!async->waits && !in_lobby) return;
     const Instant now = Now();
-    answer = GiveUp(call, now, after);
+    answer = in_lobby ? Expired(call, now) : GiveUp(call, now, after);
     if (!answer.has_value()) {
-      if (async->waits) WatchAsync(async);
+      if (async->waits || in_lobby) WatchAsync(async);
       return;
     }
-    StopWaiting(*async);
-    call.flight->async.erase(async->place);
-    DropIfUnwanted(shard, *call.flight, after);
+    if (in_lobby) {
+      LeaveLobby(*async);
+    } else {
+      StopWaiting(*async);
+      call.flight->async.erase(async->place);
+      DropIfUnwanted(shard, *call.flight, after);
+    }
   }
   CountRequest(call);
   Deliver(async, *std::move(answer));
@@ -164,6 +153,12 @@ template <typename Key, typename Value, typename Hash, typename Eq>
 void CacheCore<Key, Value, Hash, Eq>::StopWaiting(Async& async) {
   async.waits = false;
   waiters_.fetch_sub(1, std::memory_order_relaxed);
+  StopWatching(async);
+}
+
+// With the shard's mutex held.
+template <typename Key, typename Value, typename Hash, typename Eq>
+void CacheCore<Key, Value, Hash, Eq>::StopWatching(Async& async) {
   if (async.timer.has_value()) timers_->Cancel(*async.timer);
   async.timer.reset();
   async.on_stop.reset();

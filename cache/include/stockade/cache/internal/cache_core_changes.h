@@ -164,11 +164,25 @@ void CacheCore<Key, Value, Hash, Eq>::Shutdown() {
   gate_->Close();
   for (size_t index = 0; index < shard_count_; ++index) {
     Aftermath after(*this);
-    const ShardLock lock = Lock(shards_[index]);
-    shards_[index].closed = true;
-    shards_[index].flights.ForEach([&](FlightT& flight) {
-      if (!flight.answered) AnswerFlight(flight, CancelledError(), after);
-    });
+    std::list<AsyncPtr> cancelled;
+    {
+      Shard& shard = shards_[index];
+      const ShardLock lock = Lock(shard);
+      shard.closed = true;
+      shard.flights.ForEach([&](FlightT& flight) {
+        if (!flight.answered) AnswerFlight(flight, CancelledError(), after);
+      });
+      for (auto& [hash, updates] : shard.updates) cancelled.splice(cancelled.end(), updates.parked);
+      cancelled.splice(cancelled.end(), shard.ready);
+      for (const AsyncPtr& async : cancelled) {
+        StopWatching(*async);
+        async->lobby = nullptr;
+      }
+    }
+    for (const AsyncPtr& async : cancelled) {
+      CountRequest(async->call);
+      Deliver(async, CancelledError());
+    }
   }
   gate_->AwaitEmpty();
   AwaitReads(this);

@@ -115,12 +115,19 @@ auto CacheCore<Key, Value, Hash, Eq>::Await(Call& call, ShardLock& lock, Afterma
   return flight->answer;
 }
 
+// The answer for a call that its caller has stopped, or whose deadline has passed.
+template <typename Key, typename Value, typename Hash, typename Eq>
+auto CacheCore<Key, Value, Hash, Eq>::Expired(const Call& call, Instant now) const -> std::optional<Answer> {
+  if (call.stop.stop_requested()) return StoppedError();
+  if (now >= call.deadline) return DeadlineError();
+  return std::nullopt;
+}
+
 // The answer for a call that has waited long enough for its flight. Returns nothing if the call continues to wait, or
 // if the flight has timed out and has its answer.
 template <typename Key, typename Value, typename Hash, typename Eq>
 auto CacheCore<Key, Value, Hash, Eq>::GiveUp(Call& call, Instant now, Aftermath& after) -> std::optional<Answer> {
-  if (call.stop.stop_requested()) return StoppedError();
-  if (now >= call.deadline) return DeadlineError();
+  if (std::optional<Answer> expired = Expired(call, now)) return expired;
   if (IsHung(*call.flight, now)) {
     Fail(*call.flight, HardTimeoutError(), now, after);
   } else if (now >= call.soft_deadline) {

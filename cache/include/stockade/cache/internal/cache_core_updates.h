@@ -26,7 +26,9 @@ absl::Status CacheCore<Key, Value, Hash, Eq>::UpdateThrough(const Key& key, absl
     if (LoaderFrame::Innermost() != nullptr || StrictReadFrame::InAny() || UpdateFrame::InAny()) {
       return UpdateRefusedError();
     }
-    Aftermath after(*this);  // Declared before the lock, so that its work is done after the release.
+    Aftermath after(*this);          // Declared before the lock, so that its work is done after the release.
+    std::optional<UpdateMark> mark;  // Ends after the lock, too.
+    if (options_.strict) mark.emplace(*this, at);
     const auto writing = key_locks_.TryLockFor(at.hash, timeout);
     if (!writing.has_value()) return DeadlineError();
     InvalidateWithin(at, after);
