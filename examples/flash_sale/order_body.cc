@@ -36,6 +36,8 @@ bool IsToken(std::string_view text) {
 absl::StatusOr<Purchase> ParseOrderBody(const std::string& body) {
   // RFC 8259: a sender must not add one. The parser skips it, another reader of the same order may not.
   if (body.starts_with("\xef\xbb\xbf")) return absl::InvalidArgumentError("the body begins with a byte order mark");
+  // The parser takes a NUL for the end of the text, and would ignore what follows.
+  if (body.find('\0') != std::string::npos) return absl::InvalidArgumentError("the body has a NUL byte");
   bool too_deep = false;
   bool twice = false;  // The parser would keep the last; another reader of the same order may keep the first.
   std::set<std::string> fields;

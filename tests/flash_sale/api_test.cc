@@ -213,6 +213,10 @@ TEST_F(FlashSaleApiTest, Order_WithABodyThatIsNone_IsRefused) {
       "{\"product\": 26, \"buyer\": \"\xff\"}",
       "\xef\xbb\xbf{\"product\": 26, \"buyer\": \"ann\"}",
       std::string(4096, '['),
+      // The parser takes a NUL for the end.
+      std::string(R"({"product": 26, "buyer": "ann"})") + '\0',
+      std::string(R"({"product": 26, "buyer": "ann"})") + '\0' + R"(, "product": 27})",
+      std::string(1, '\0') + R"({"product": 26, "buyer": "ann"})",
   };
   for (const std::string& body : bodies) ExpectError(Order("bad-body", body), 400, "bad_body");
   EXPECT_EQ(Sold(26), 0);
