@@ -78,6 +78,9 @@ std::optional<ApiError> RefusalOfBody(const Request& head) {
       rest != length.data() + length.size()) {
     return ApiError{400, "bad_length", "Content-Length is not a number"};
   }
+  if (head.get_header_value_count("Content-Type") > 1) {
+    return ApiError{400, "bad_type", "there is more than one Content-Type"};
+  }
   if (head.has_header("Content-Encoding") || !IsJson(head.get_header_value("Content-Type"))) {
     return ApiError{415, "not_json", "the body must be application/json"};
   }

@@ -70,7 +70,8 @@ bool HttpConnection::ReceiveHead(absl::Duration time) {
   begin_ = 0;
   while (true) {
     const std::string_view received(buffer_.data(), end_);
-    if (const size_t head = HeadSize(received); head > 0) return !HasTooLongHeader(received.substr(0, head));
+    head_size_ = HeadSize(received);
+    if (head_size_ > 0) return !HasTooLongHeader(received.substr(0, head_size_));
     if (end_ == buffer_.size()) return false;
     if (!Receive()) return true;  // httplib meets the end where the client stopped, and answers.
   }

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "absl/time/time.h"
 #include "connections.h"
@@ -29,6 +30,8 @@ class HttpConnection final : public httplib::Stream {
   // Receives a request's head. From here on the request and its answer have so long. False: the head, or one of its
   // headers, is too long.
   bool ReceiveHead(absl::Duration time);
+  // What ReceiveHead() has received, until the next read; empty if the end of the head did not come.
+  std::string_view head() const { return {buffer_.data(), head_size_}; }
   // A read of the request met the client's end or the deadline.
   bool cut_short() const { return cut_short_; }
   bool answered() const { return answered_; }
@@ -61,6 +64,7 @@ class HttpConnection final : public httplib::Stream {
   std::array<char, kMostHeadBytes> buffer_;
   size_t begin_ = 0;
   size_t end_ = 0;
+  size_t head_size_ = 0;
 };
 
 }  // namespace flash_sale

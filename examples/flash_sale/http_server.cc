@@ -6,9 +6,13 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <optional>
+#include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "http_connection.h"
+#include "http_head.h"
 
 namespace flash_sale {
 namespace {
@@ -29,10 +33,13 @@ class CountingPool final : public httplib::TaskQueue {
   httplib::ThreadPool pool_;
 };
 
-constexpr char kTooLong[] =
-    "HTTP/1.1 431 Request Header Fields Too Large\r\nConnection: close\r\nContent-Type: application/json\r\n"
-    "Content-Length: 84\r\n\r\n"
-    R"({"error":{"code":"request_too_long","message":"the request's headers are too long"}})";
+// The answer to a head that httplib does not see.
+std::string RefusalOfHead(const char* status, const char* code, const char* message) {
+  const std::string body = absl::StrCat(R"({"error":{"code":")", code, R"(","message":")", message, R"("}})");
+  return absl::StrCat("HTTP/1.1 ", status,
+                      "\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: ", body.size(),
+                      "\r\n\r\n", body);
+}
 
 }  // namespace
 
@@ -92,13 +99,24 @@ void HttpServer::ServeConnection(socket_t fd) {
   HttpConnection connection(fd, &connections_);
   for (int request = 1; request <= kMostRequests && connection.AwaitRequest(idle_time_); ++request) {
     if (!connection.ReceiveHead(request_time_)) {
-      connection.write(kTooLong, sizeof kTooLong - 1);
+      connection.write(RefusalOfHead("431 Request Header Fields Too Large", "request_too_long",
+                                     "the request's headers are too long"));
       break;
+    }
+    std::optional<httplib::Headers> headers;
+    if (!connection.head().empty()) {
+      headers = ParseHeaders(connection.head());
+      if (!headers) {
+        connection.write(
+            RefusalOfHead("400 Bad Request", "bad_header", "a line is not a header's name, a colon and a value"));
+        break;
+      }
     }
     bool understood = false;
     bool ends = false;
     const bool went_on = process_request(connection, request == kMostRequests, ends, [&](httplib::Request& head) {
       understood = true;
+      if (headers) head.headers = *std::move(headers);  // httplib has decoded its own.
       if (!admit_(head)) ends = true;
     });
     if (!went_on || !understood || ends || connection.cut_short()) break;

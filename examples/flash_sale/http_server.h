@@ -23,8 +23,9 @@ class HttpServer final : public httplib::Server {
   static constexpr size_t kMostBodyBytes = 4'096;
   static constexpr int kMostRequests = 10'000;  // Of one connection.
 
-  // Sees a request's head, which it may change, before anything else happens with it. False: the connection ends with
-  // the answer, which should say so, because a body that nobody reads may follow.
+  // Sees a request's head, with its headers as the client sent them, which it may change, before anything else happens
+  // with it. False: the connection ends with the answer, which should say so, because a body that nobody reads may
+  // follow.
   using Admit = std::function<bool(httplib::Request&)>;
 
   // `request_time`: of a request, from its first byte on; the answer has another second. `idle_time`: between two

@@ -225,6 +225,12 @@ TEST_F(FlashSaleApiTest, Order_WithABodyThatIsNone_IsRefused) {
 TEST_F(FlashSaleApiTest, Order_ThatIsNoPlainJson_IsUnsupported) {
   ExpectError(Order("type", Body(27).dump(), "text/plain"), 415, "not_json");
   ExpectError(Order("type", "product=27", "application/x-www-form-urlencoded"), 415, "not_json");
+  const std::string order = "POST /orders HTTP/1.1\r\nHost: localhost\r\nIdempotency-Key: type\r\nContent-Length: " +
+                            std::to_string(Body(27).dump().size()) + "\r\n";
+  const std::string body = "\r\n" + Body(27).dump();
+  ExpectRawError(order + "Content-Type: application/json\r\nContent-Type: text/plain\r\n" + body, "400");
+  ExpectRawError(order + "Content-Type: text/plain\r\nContent-Type: application/json\r\n" + body, "400");
+  ExpectRawError(order + body, "415");
   const httplib::Headers packed = {{"Idempotency-Key", "type"}, {"Content-Encoding", "gzip"}};
   ExpectError(NewClient().Post("/orders", packed, Body(27).dump(), kJson), 415, "not_json");
   EXPECT_EQ(Order("type", Body(27).dump(), "Application/JSON; charset=utf-8")->status, 201);
@@ -283,6 +289,12 @@ TEST_F(FlashSaleApiTest, Request_OfAnotherSite_IsRefused) {
   ExpectRawError("GET /sale HTTP/1.1\r\n" + close, "400");
   ExpectRawError("GET /sale HTTP/1.0\r\n" + close, "400");
   ExpectRawError("GET /sale HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n" + close, "400");
+  // Nothing is decoded before it is compared, and an empty one is one.
+  ExpectRawError("GET /sale HTTP/1.1\r\nHost: %31%32%37.0.0.1\r\n" + close, "403");
+  ExpectRawError("GET /sale HTTP/1.1\r\nHost:\r\n" + close, "403");
+  for (const char* const origin : {"", " ", "%68ttp://localhost", "http%3A//localhost"}) {
+    ExpectRawError(std::string("GET /sale HTTP/1.1\r\nHost: localhost\r\nOrigin:") + origin + "\r\n" + close, "403");
+  }
 }
 
 TEST_F(FlashSaleApiTest, Request_OfItsOwnPage_IsAnswered) {
@@ -317,6 +329,33 @@ TEST_F(FlashSaleApiTest, Request_ThatIsNoneOrWithoutEnd_IsRefused) {
   std::string endless = get;
   while (endless.size() < 100'000) endless += "X: " + std::string(1'000, 'a') + "\r\n";
   ExpectRawError(endless, "431");
+}
+
+// What another server or a proxy might read in another way.
+TEST_F(FlashSaleApiTest, Request_WithAHeaderThatIsNone_IsRefused) {
+  const std::string order =
+      "POST /orders HTTP/1.1\r\nHost: localhost\r\nIdempotency-Key: raw\r\nContent-Type: application/json\r\n";
+  const std::string body = Body(34).dump();
+  const std::string length = "Content-Length: " + std::to_string(body.size()) + "\r\n";
+  for (const std::string& line :
+       {std::string("Origin http://evil.example\r\n"), std::string(" folded\r\n"), std::string("\tfolded\r\n"),
+        std::string("Content-Length : 3\r\n"), std::string("Transfer-Encoding\t: chunked\r\n"), std::string(": x\r\n"),
+        std::string("X\0Y: z\r\n", 8), std::string("X: a\0b\r\n", 8), std::string("X: a\rb\r\n"),
+        std::string("Origin: http://evil.example\n"), std::string("X(: y\r\n"), std::string("\xc3\xa4: y\r\n")}) {
+    SCOPED_TRACE(line);
+    ExpectRawError(order + length + line + "\r\n" + body, "400");
+    ExpectRawError(order + line + length + "\r\n" + body, "400");
+  }
+  EXPECT_EQ(Sold(34), 0);
+  const std::string close = "Connection: close\r\n";
+  const std::string answer = RawAnswer(port_, order + length + close + "X-Empty:\r\nX!: \t a\xff \t\r\n\r\n" + body);
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 201 "));
+}
+
+TEST_F(FlashSaleApiTest, Order_KeyWithAPercentSign_IsNotDecoded) {
+  EXPECT_EQ(Order("%41", Body(35))->status, 201);
+  EXPECT_EQ(Order("A", Body(35))->status, 201);
+  EXPECT_EQ(Sold(35), 2);
 }
 
 TEST_F(FlashSaleApiTest, Range_OfThePageManyTimes_IsIgnored) {
