@@ -49,6 +49,7 @@ CacheBase::CacheBase(LoadingCacheOptions options)
   metrics_.AddGauge(kWaiters, Reader(waiters_));
   metrics_.AddGauge(kEntries, Reader(entries_));
   metrics_.AddGauge(kWeight, Reader(weight_));
+  metrics_.AddGauge(kMaxWeight, [bound = static_cast<double>(options_.max_weight)] { return bound; });
 }
 
 CacheBase::~CacheBase() = default;

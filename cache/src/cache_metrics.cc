@@ -35,6 +35,8 @@ constexpr MetricDef kDefs[] = {
     {MetricType::kGauge, "stockade_cache_waiters", "Lookups that wait for a load on another thread."},
     {MetricType::kGauge, "stockade_cache_entries", "Entries, including cached absences."},
     {MetricType::kGauge, "stockade_cache_weight", "Weight of all entries, in the unit of max_weight."},
+    {MetricType::kGauge, "stockade_cache_max_weight",
+     "Bound of stockade_cache_weight: LoadingCacheOptions::max_weight."},
     {MetricType::kCounter, kEvictions, kEvictionsHelp, "cause", "size"},
     {MetricType::kCounter, kEvictions, kEvictionsHelp, "cause", "expired"},
     {MetricType::kCounter, kEvictions, kEvictionsHelp, "cause", "invalidated"},

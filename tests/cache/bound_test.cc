@@ -55,6 +55,7 @@ TEST(BoundTest, Put_ManyKeysByManyThreads_WeightStaysWithinOneEntryAThread) {
   EXPECT_EQ(cache.weight(), weight);
   EXPECT_EQ(cache.size(), count);
   EXPECT_EQ(Metric(registry, "stockade_cache_weight"), weight);
+  EXPECT_EQ(Metric(registry, "stockade_cache_max_weight"), kMaxWeight);
   EXPECT_EQ(Metric(registry, "stockade_cache_entries"), count);
 }
 

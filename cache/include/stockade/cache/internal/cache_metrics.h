@@ -26,6 +26,7 @@ enum CacheMetric : size_t {
   kWaiters,
   kEntries,
   kWeight,
+  kMaxWeight,
   kEvictionSize,
   kEvictionExpired,
   kEvictionInvalidated,
