@@ -65,6 +65,20 @@ std::vector<Query> PanelQueries() {
   return queries;
 }
 
+std::vector<Query> VariableQueries() {
+  static const std::regex form(R"(label_values\((.+), (\w+)\))");
+  std::vector<Query> queries;
+  for (const Dashboard& dashboard : Dashboards()) {
+    for (const auto& variable : dashboard.json.at("templating").at("list")) {
+      if (variable.at("type") != "query") continue;
+      const std::string where = dashboard.file + ": $" + variable.at("name").get<std::string>();
+      queries.push_back(
+          {where, std::regex_replace(variable.at("query").get<std::string>(), form, "count by ($2) ($1)")});
+    }
+  }
+  return queries;
+}
+
 std::vector<Query> RunbookQueries() {
   std::vector<Query> queries;
   std::istringstream in(ReadSource("docs/RUNBOOK.md"));
@@ -85,6 +99,16 @@ std::map<std::string, std::string> DocumentedMetrics() {
   const std::string text = ReadSource("docs/METRICS.md");
   for (std::sregex_iterator at(text.begin(), text.end(), row), end; at != end; ++at) metrics[(*at)[1]] = (*at)[2];
   return metrics;
+}
+
+std::string NameLabelOf(const std::string& metric) {
+  static const std::regex label("`(cache|client|inventory|ledger|lock|service)`");
+  static const std::string text = ReadSource("docs/METRICS.md");
+  const size_t row = text.find("\n| `" + metric + "` |");
+  if (row == std::string::npos) return "";
+  const std::string line = text.substr(row + 1, text.find('\n', row + 1) - row - 1);
+  std::smatch match;
+  return std::regex_search(line, match, label) ? match[1].str() : "";
 }
 
 std::set<std::string> MetricsIn(const std::string& expr) {

@@ -32,11 +32,15 @@ struct Query {
 
 // Of all panels of all dashboards.
 std::vector<Query> PanelQueries();
+// For each variable of a dashboard the PromQL query that returns one sample per value that Grafana would list.
+std::vector<Query> VariableQueries();
 // Of the ```promql blocks of docs/RUNBOOK.md.
 std::vector<Query> RunbookQueries();
 
 // The metrics of docs/METRICS.md, which another test compares with what is exported: name and type.
 std::map<std::string, std::string> DocumentedMetrics();
+// The label of a documented metric that holds the name of the component that exports it, such as "cache".
+std::string NameLabelOf(const std::string& metric);
 // The metrics that an expression reads; of a histogram's series the histogram.
 std::set<std::string> MetricsIn(const std::string& expr);
 // The recorded series that an expression reads or a file names.

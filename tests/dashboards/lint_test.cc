@@ -125,6 +125,42 @@ TEST(DashboardLintTest, Queries_AskForTheChosenJobsAndInstances) {
   }
 }
 
+// A dashboard can be narrowed to one component: its name is a variable, which every query on that kind applies.
+TEST(DashboardLintTest, Queries_AskForTheChosenNames) {
+  static const std::regex selector(R"(stockade_\w+\{[^}]*\})");
+  for (const Dashboard& dashboard : Dashboards()) {
+    std::set<std::string> applied;
+    for (const json& panel : dashboard.Panels()) {
+      for (const json& target : panel.at("targets")) {
+        const std::string expr = target.at("expr");
+        for (std::sregex_iterator at(expr.begin(), expr.end(), selector), end; at != end; ++at) {
+          SCOPED_TRACE(dashboard.file + ": " + at->str());
+          const std::string label = NameLabelOf(*MetricsIn(at->str()).begin());
+          ASSERT_NE(label, "");
+          EXPECT_NE(at->str().find(label + "=~\"$" + label + "\""), std::string::npos);
+          EXPECT_NE(VariableOf(dashboard, label), nullptr);
+          applied.insert(label);
+        }
+      }
+    }
+    for (const std::string label : {"cache", "client", "inventory", "ledger", "lock", "service"}) {
+      EXPECT_EQ(VariableOf(dashboard, label) != nullptr, applied.contains(label)) << dashboard.file << ": $" << label;
+    }
+  }
+}
+
+// A weight says nothing without its bound.
+TEST(DashboardLintTest, Weights_AreShownBesideTheirBound) {
+  for (const Dashboard& dashboard : Dashboards()) {
+    for (const json& panel : dashboard.Panels()) {
+      std::set<std::string> metrics;
+      for (const json& target : panel.at("targets")) metrics.merge(MetricsIn(target.at("expr")));
+      EXPECT_EQ(metrics.contains("stockade_cache_weight"), metrics.contains("stockade_cache_max_weight"))
+          << dashboard.file << ": " << panel.at("title");
+    }
+  }
+}
+
 // target-rate-interval-rule, target-counter-agg-rule; and that a legend names labels that the query keeps.
 TEST(DashboardLintTest, Queries_OfCounters_AreRatesOverTheIntervalOfRates) {
   static const std::regex selector(R"((\w+)?\(?(stockade_\w+)\{[^}]*\}(\[([^\]]*)\])?)");

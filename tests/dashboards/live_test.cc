@@ -26,12 +26,21 @@ namespace {
 const std::set<std::string> kMayBePending = {"StockadeCacheStampede", "StockadeLedgerBehind",
                                              "StockadeLockWatchdogBehind"};
 
+// What Grafana would send: every variable of a dashboard is set to All, except for the instance.
 std::string Filled(std::string expr, const std::string& instance) {
-  for (const auto& [variable, value] : std::map<std::string, std::string>{{"$__rate_interval", "4s"},
-                                                                          {"$__range", "1m"},
-                                                                          {"$job", ".+"},
-                                                                          {"$instance", instance},
-                                                                          {"$engine", ".+"}}) {
+  static const std::map<std::string, std::string> all = [] {
+    std::map<std::string, std::string> values = {{"$__rate_interval", "4s"}, {"$__range", "1m"}};
+    for (const Dashboard& dashboard : Dashboards()) {
+      for (const auto& variable : dashboard.json.at("templating").at("list")) {
+        if (variable.contains("allValue"))
+          values["$" + variable.at("name").get<std::string>()] = variable.at("allValue");
+      }
+    }
+    return values;
+  }();
+  std::map<std::string, std::string> values = all;
+  values["$instance"] = instance;
+  for (const auto& [variable, value] : values) {
     for (size_t at = 0; (at = expr.find(variable, at)) != std::string::npos;) expr.replace(at, variable.size(), value);
   }
   return expr;
@@ -84,6 +93,7 @@ TEST_F(LiveTest, Queries_OfDashboardsRulesAndAlerts_AreValidAndReturnData) {
                .samples > 0;
   });
   std::vector<Query> queries = PanelQueries();
+  for (const Query& query : VariableQueries()) queries.push_back(query);
   for (const Query& query : RunbookQueries()) {
     // An expression that only says something when something is wrong.
     if (query.expr.find(" > 0") == std::string::npos) queries.push_back(query);
