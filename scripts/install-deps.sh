@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Installs what is missing of Debian's packages for the named jobs, and nothing else:
 #   scripts/install-deps.sh demo|tutorial|test|bench|bench-peers|lint|tsan|docs ...
-# bench-peers is what bench/peers/build takes; nothing installs it but who asks for it, and what is there from elsewhere
-# than Debian is left alone.
+# bench-peers is what bench/peers/build takes, and the tests that fetch packages: tests/interop, the axe check of the
+# page, the schema of the dashboards. It is installed only when it is named, and programs that are there from elsewhere
+# than Debian are left alone.
 # Runs as root or through sudo, asks no question, and starts no service. Where apt is not there it lists what is
 # needed and stops with status 2.
 set -euo pipefail
@@ -22,10 +23,11 @@ declare -A packages=(
   [docs]="doxygen python3"
 )
 
-# A JDK or a Rust of the user's own, by whatever installer, does as well. Debian's plain rustc is too old for moka.
+# A JDK, a Rust or a Node.js of the user's own, by whatever installer, does as well. Debian's plain rustc is too old for moka.
 command -v javac >/dev/null 2>&1 || packages[bench-peers]+=" default-jdk-headless"
 command -v mvn >/dev/null 2>&1 || packages[bench-peers]+=" maven"
 command -v cargo >/dev/null 2>&1 || packages[bench-peers]+=" cargo-web rustc-web gcc libc6-dev"
+command -v npm >/dev/null 2>&1 || packages[bench-peers]+=" nodejs npm"
 
 wanted=""
 for job in "$@"; do

@@ -1,7 +1,7 @@
 # For scripts that build drivers: small programs around a peer that is not C++. Each has a folder below build/, in which
 # is then ./driver, or ./why with one line that says why it is left out; nothing here makes the script fail.
 #
-# Maven and cargo fetch the peers, each as its user has configured it, and only when a driver is not there or its source
+# Maven, cargo and npm fetch the peers, each as its user has configured it, and only when a driver is not there or its source
 # has changed; with STOCKADE_SKIP_INSTALL=1 nothing is fetched.
 #
 # It is run in the project's root, and `script` is what sources this.
@@ -34,7 +34,7 @@ driver() {
   mkdir -p "$folder"
   for source_folder in "$@"; do cp -r "$source_folder/." "$folder"; done
   local status=0
-  (cd "$folder" && export -f "$build" java_driver && timeout 600 bash -euc "$build") </dev/null >"$log" 2>&1 || status=$?
+  (cd "$folder" && export -f "$build" java_driver npm_driver && timeout 600 bash -euc "$build") </dev/null >"$log" 2>&1 || status=$?
   if [ "$status" -eq 0 ] && says_ready "$folder" "$options"; then
     echo "$source" >"$stamp"
   else
@@ -67,4 +67,24 @@ java_driver() {  # <main class> [option of java]...
 cd "\$(dirname "\$0")" && exec java $* -cp 'classes:jars/*' $main "\$@"
 SH
   chmod +x driver
+}
+
+# For such functions: of a folder with a package.json, whose dependencies have exact versions, and a script for Node.js.
+npm_driver() {  # <script>
+  npm install --silent --no-audit --no-fund --ignore-scripts --no-package-lock || exit 75
+  printf '#!/bin/sh\nexec node "$(dirname "$0")/%s" "$@"\n' "$1" >driver
+  chmod +x driver
+}
+
+# For a test that is such a driver: runs it. If the driver is left out, the test is skipped (77); in CI it fails, except
+# if a program is not installed or the registry does not answer.
+run_driver() {  # <folder> [argument]...
+  local folder=$PWD/$1
+  shift
+  [ ! -x "$folder/driver" ] || exec "$folder/driver" "$@"
+  case $(cat "$folder/why") in
+    *'could not be fetched'* | 'not installed'* | 'not built'*) exit 77 ;;
+  esac
+  [ -z "${CI:-}" ] && exit 77
+  exit 1
 }
