@@ -29,9 +29,11 @@ constexpr char kJson[] = "application/json";
 constexpr std::string_view kProducts = "/products/";
 constexpr std::string_view kStock = "/stock/";
 
+bool IsPosted(std::string_view path) { return path == "/orders" || path == "/sales"; }
+
 bool IsKnownPath(std::string_view path) {
-  return path == "/" || path == "/metrics" || path == "/sale" || path == "/orders" || path.starts_with(kProducts) ||
-         path.starts_with(kStock);
+  return path == "/" || path == "/api" || path == "/metrics" || path == "/sale" || IsPosted(path) ||
+         path.starts_with(kProducts) || path.starts_with(kStock);
 }
 
 // Names of this machine that no DNS server can point elsewhere: a page of evil.example, whose name was
@@ -139,13 +141,14 @@ void ShowMetrics(Response& response) {
 std::optional<ApiError> Api::Refusal(const Request& head) {
   if (auto foreign = RefusalOfOrigin(head)) return foreign;
   if (!IsKnownPath(head.path)) return ApiError{404, "not_found", "there is nothing at this path"};
-  if (head.path != "/orders") {
+  if (!IsPosted(head.path)) {
     if (!IsReading(head)) return ApiError{405, "method_not_allowed", "this is read-only", "GET, HEAD"};
     if (MayHaveBody(head)) return ApiError{400, "unexpected_body", "this takes no body"};
     return std::nullopt;
   }
-  if (head.method != "POST") return ApiError{405, "method_not_allowed", "orders need the method POST", "POST"};
+  if (head.method != "POST") return ApiError{405, "method_not_allowed", "orders and sales need the method POST", "POST"};
   if (auto refused = RefusalOfBody(head)) return refused;
+  if (head.path == "/sales") return std::nullopt;
   if (head.get_header_value_count("Idempotency-Key") != 1 || !IsToken(head.get_header_value("Idempotency-Key"))) {
     return ApiError{400, "bad_key", "an Idempotency-Key of 1 to 64 printable characters without blanks is required"};
   }
@@ -170,12 +173,16 @@ void Api::Respond(const Request& request, Response& response) {
   const std::string& path = request.path;
   if (path == "/") {
     ShowPage(response);
+  } else if (path == "/api") {
+    response.set_content(kApiText, "text/plain; charset=utf-8");
   } else if (path == "/metrics") {
     ShowMetrics(response);
   } else if (path == "/sale") {
     ShowSale(response);
   } else if (path == "/orders") {
     TakeOrder(request, response);
+  } else if (path == "/sales") {
+    StartSale(request, response);
   } else if (path.starts_with(kProducts)) {
     ShowProduct(path.substr(kProducts.size()), response);
   } else {
@@ -184,22 +191,22 @@ void Api::Respond(const Request& request, Response& response) {
 }
 
 void Api::ShowSale(Response& response) {
-  const auto shards = door_->Enter([this](StockadeShop* shop) -> std::optional<std::vector<int64_t>> {
+  const auto shards = door_->Enter([this](StockadeShop* shop, HotKeyLog*) -> std::optional<std::vector<int64_t>> {
     if (shop == nullptr) return std::nullopt;
     absl::StatusOr<stockade::SkuSnapshot> snapshot = shop->Stock(board_->facts.product);
     if (!snapshot.ok()) return std::nullopt;
     return std::move(snapshot->shard_units);
   });
-  response.set_content(SaleJson(*board_, shards) + "\n", kJson);
+  response.set_content(SaleJson(*board_, shards, requests_->open()) + "\n", kJson);
 }
 
 void Api::ShowProduct(const std::string& text, Response& response) {
   const std::optional<ProductId> id = ParseId(text);
   if (!id) return Answer(BadProduct(), response);
-  door_->Enter([&](StockadeShop* shop) {
+  door_->Enter([&](StockadeShop* shop, HotKeyLog* log) {
     if (shop == nullptr) return Answer(Closed(), response);
     std::optional<HotKeyLog::View> hot_view;
-    if (*id == board_->facts.product) hot_view.emplace(*log_);
+    if (*id == board_->facts.product) hot_view.emplace(*log);
     const absl::StatusOr<Product> product = shop->View(*id);
     if (!product.ok()) return Answer(ErrorOf(product.status()), response);
     Send(200, {{"product", product->id}, {"name", product->name}, {"price_cents", product->price_cents}}, response);
@@ -209,7 +216,7 @@ void Api::ShowProduct(const std::string& text, Response& response) {
 void Api::ShowStock(const std::string& text, Response& response) {
   const std::optional<ProductId> id = ParseId(text);
   if (!id) return Answer(BadProduct(), response);
-  door_->Enter([&](StockadeShop* shop) {
+  door_->Enter([&](StockadeShop* shop, HotKeyLog*) {
     if (shop == nullptr) return Answer(Closed(), response);
     const absl::StatusOr<stockade::SkuSnapshot> stock = shop->Stock(*id);
     if (!stock.ok()) return Answer(ErrorOf(stock.status()), response);
@@ -227,7 +234,7 @@ void Api::TakeOrder(const Request& request, Response& response) {
   absl::StatusOr<Purchase> purchase = ParseOrderBody(request.body);
   if (!purchase.ok()) return Answer({400, "bad_body", std::string(purchase.status().message())}, response);
   purchase->key = request.get_header_value("Idempotency-Key");
-  door_->Enter([&](StockadeShop* shop) {
+  door_->Enter([&](StockadeShop* shop, HotKeyLog*) {
     if (shop == nullptr) return Answer(Closed(), response);
     // The other half's load has no such rivals, and the referee does not see them: it would call refusals wrong.
     if (purchase->product == board_->facts.product && board_->stockade.stage() != Stage::kDone) {
@@ -243,6 +250,14 @@ void Api::TakeOrder(const Request& request, Response& response) {
           {"buyer", order->buyer()}},
          response);
   });
+}
+
+void Api::StartSale(const Request& request, Response& response) {
+  const absl::StatusOr<absl::Duration> arrival = ParseSaleBody(request.body);
+  if (!arrival.ok()) return Answer({400, "bad_body", std::string(arrival.status().message())}, response);
+  const std::optional<int64_t> number = requests_->Start(*arrival);
+  if (!number) return Answer({409, "sale_is_on", "a sale is running, and the next one starts after it"}, response);
+  Send(202, {{"sale", *number}, {"arrival_seconds", absl::ToInt64Seconds(*arrival)}}, response);
 }
 
 }  // namespace flash_sale

@@ -6,8 +6,8 @@
 #include <optional>
 #include <string>
 
-#include "hot_key_log.h"
 #include "sale_board.h"
+#include "sale_requests.h"
 #include "shop_door.h"
 
 namespace flash_sale {
@@ -23,8 +23,9 @@ struct ApiError {
 // The page and the API, by the request alone; docs are in README.md. Thread-safe.
 class Api {
  public:
-  // All must outlive the API. `log` is that of the Stockade half.
-  Api(const SaleBoard* board, ShopDoor* door, HotKeyLog* log) : board_(board), door_(door), log_(log) {}
+  // All must outlive the API.
+  Api(const SaleBoard* board, ShopDoor* door, SaleRequests* requests)
+      : board_(board), door_(door), requests_(requests) {}
 
   // The error of a request as far as its head shows it, before its body is read.
   static std::optional<ApiError> Refusal(const httplib::Request& head);
@@ -39,10 +40,11 @@ class Api {
   void ShowProduct(const std::string& id, httplib::Response& response);
   void ShowStock(const std::string& id, httplib::Response& response);
   void TakeOrder(const httplib::Request& request, httplib::Response& response);
+  void StartSale(const httplib::Request& request, httplib::Response& response);
 
   const SaleBoard* const board_;
   ShopDoor* const door_;
-  HotKeyLog* const log_;
+  SaleRequests* const requests_;
 };
 
 }  // namespace flash_sale

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "sleep_until.h"
 #include "stockade/base/clock.h"
 
 namespace flash_sale {
@@ -27,8 +28,13 @@ enum Question : uint64_t { kRetries, kDecides };
 
 }  // namespace
 
-void Buyers::Run(int64_t buyers) {
-  PlayAll(buyers, [this](int64_t buyer) { Play(buyer); });
+void Buyers::Run(int64_t buyers, const Arrivals& arrivals) {
+  const Instant start = Clock::System()->Now();
+  PlayAll(buyers, [&](int64_t buyer) {
+    const int64_t group = buyer / kThreads;
+    if (buyer < arrivals.buyers) SleepUntil(start + arrivals.time * group * kThreads / arrivals.buyers);
+    Play(buyer);
+  });
   AwaitNoneHeld();
   // A buyer that comes back buys at once, so there is one round, unless the machine stood still for longer than a
   // reservation lasts.

@@ -39,8 +39,15 @@ class Buyers {
   Buyers(Shop* shop, ProductId hot, HotKeyLog* log, Referee* referee, Errors* errors, uint64_t seed)
       : shop_(shop), hot_(hot), log_(log), referee_(referee), errors_(errors), seed_(seed) {}
 
+  // The first `buyers` arrive in groups of kThreads, in even steps over `time`. A group arrives at once, so that buyers
+  // compete in a slow sale, too.
+  struct Arrivals {
+    int64_t buyers = 0;
+    absl::Duration time = {};
+  };
+
   // The whole sale. Returns when no reservation runs any more.
-  void Run(int64_t buyers);
+  void Run(int64_t buyers, const Arrivals& arrivals);
 
   const BuyerCounts& counts() const { return counts_; }
   int64_t served() const { return served_.load(std::memory_order_relaxed); }

@@ -35,10 +35,10 @@ class Page final : public LivePage {
   bool Bind(uint16_t port) { return server_.Bind(port); }
   uint16_t port() const override { return server_.port(); }
 
-  void Start(const SaleBoard* board, ShopDoor* door, HotKeyLog* log) override {
-    api_.emplace(board, door, log);
+  void Start(const SaleBoard* board, ShopDoor* door, SaleRequests* requests) override {
+    api_.emplace(board, door, requests);
     const auto respond = [this](const Request& request, Response& response) { api_->Respond(request, response); };
-    // All but orders, which have a body to be read first.
+    // All except for orders and sales, which have a body to be read first.
     server_.set_pre_routing_handler([respond](const Request& request, Response& response) {
       if (const auto refused = Api::Refusal(request)) {
         Api::Answer(*refused, response);
@@ -51,6 +51,7 @@ class Page final : public LivePage {
       return HandlerResponse::Handled;
     });
     server_.Post("/orders", respond);
+    server_.Post("/sales", respond);
     server_.set_error_handler(httplib::Server::Handler([](const Request&, Response& response) {
       if (!response.body.empty()) return;
       Api::Answer(ErrorOfStatus(response.status), response);

@@ -5,8 +5,8 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "hot_key_log.h"
 #include "sale_board.h"
+#include "sale_requests.h"
 #include "shop_door.h"
 
 namespace flash_sale {
@@ -19,8 +19,8 @@ class LivePage {
   virtual ~LivePage() = default;
 
   virtual uint16_t port() const = 0;
-  // Requests that came before are answered from now on. All must outlive the page. `log` is that of the Stockade half.
-  virtual void Start(const SaleBoard* board, ShopDoor* door, HotKeyLog* log) = 0;
+  // Requests are answered from now on, also those that came before. All must outlive the page.
+  virtual void Start(const SaleBoard* board, ShopDoor* door, SaleRequests* requests) = 0;
 };
 
 }  // namespace flash_sale

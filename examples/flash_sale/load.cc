@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "buyers.h"
 #include "errors.h"
+#include "sleep_until.h"
 #include "stockade/base/clock.h"
 
 namespace flash_sale {
@@ -18,11 +19,6 @@ namespace {
 
 using stockade::Clock;
 using stockade::Instant;
-
-void SleepUntil(Instant at) {
-  const absl::Duration left = at - Clock::System()->Now();
-  if (left > absl::ZeroDuration()) std::this_thread::sleep_for(absl::ToChronoNanoseconds(left));
-}
 
 // The page views of one viewer; the viewers take turns at the trace.
 class Viewer {
@@ -134,7 +130,7 @@ LoadResult RunLoad(const Half& half, const LoadPlan& plan, Progress* progress) {
   progress->Say(absl::StrCat(half.label, ": the sale opens, ", plan.stock, " units for ", plan.buyers, " buyers"));
   std::atomic<bool> sale_over{false};
   std::thread sale([&] {
-    buyers.Run(plan.buyers);
+    buyers.Run(plan.buyers, {.buyers = plan.stock + plan.stock / 2, .time = plan.arrival});
     sale_over.store(true);
   });
   while (!sale_over.load() || Clock::System()->Now() < start + plan.duration) tell();

@@ -39,6 +39,9 @@ struct LoadPlan {
   int64_t stock;
   absl::Duration duration;  // Of the page views, at the least: they go on until the sale is over.
   uint64_t seed;
+  // Zero: a buyer arrives as soon as a thread is free. Otherwise the first buyers, half as many again as there
+  // are units, arrive in even steps over this time, so that the stock can be seen to run out; the others as before.
+  absl::Duration arrival = {};
 };
 
 struct LoadResult {

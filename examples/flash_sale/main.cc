@@ -9,17 +9,16 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "audit.h"
-#include "catalogue.h"
 #include "live_page.h"
 #include "load.h"
-#include "naive_shop.h"
 #include "options.h"
 #include "progress.h"
 #include "report.h"
+#include "sale.h"
 #include "sale_board.h"
+#include "sale_requests.h"
 #include "shop_door.h"
 #include "stockade/metrics/metrics_server.h"
-#include "stockade_shop.h"
 #include "stop_signal.h"
 #include "workspace.h"
 #include "zipf.h"
@@ -81,24 +80,10 @@ bool Holds(const HalfReport& half) {
          half.load.hot_key.expiries >= kLeastExpiries;
 }
 
-absl::StatusOr<HalfReport> RunNaive(const Workspace& files, const LoadPlan& plan, absl::Duration hot_ttl,
-                                    HalfBoard* board, Progress* progress) {
-  HotKeyLog log(hot_ttl);
-  Catalogue catalogue(files.catalogue, plan.hot, &log);
-  auto shop = NaiveShop::Create(files.naive_orders, &catalogue, plan.hot, hot_ttl, plan.stock);
-  if (!shop.ok()) return shop.status();
-  HalfReport half{.load = RunLoad({"naive", shop->get(), &catalogue, &log, board}, plan, progress), .audit = {}};
-  shop->reset();
-  absl::StatusOr<StockAudit> audit = AuditOrders(files.naive_orders);
-  if (!audit.ok()) return audit.status();
-  half.audit = *std::move(audit);
-  board->Judge(half.audit, half.load.hot_key.LoadsPerExpiry());
-  return half;
-}
-
-// `unstarted` may be null: then nothing is served but the metrics.
-int RunBoth(const Options& options, const std::vector<ProductId>& views, const Workspace& files,
-            std::unique_ptr<LivePage> unstarted, Progress* progress) {
+// Sales, one after the other: one, and with --serve as many as are started. `unstarted` may be null: then nothing is
+// served but the metrics.
+int RunSales(const Options& options, const std::vector<ProductId>& views, const Workspace& files,
+             std::unique_ptr<LivePage> unstarted, Progress* progress) {
   const LoadPlan plan{.views = &views,
                       .hot = MostViewed(views),
                       .viewers = options.viewers,
@@ -107,57 +92,53 @@ int RunBoth(const Options& options, const std::vector<ProductId>& views, const W
                       .duration = absl::Seconds(options.seconds),
                       .seed = options.seed};
   if (absl::Status made = MakeCatalogue(files.catalogue, views); !made.ok()) return Fail(made);
-  HotKeyLog log(options.hot_ttl());
-  Catalogue catalogue(files.catalogue, plan.hot, &log);
-  // Made before the first half, so that its metrics are there from the start.
-  const StockadeShopOptions shop_options{.ledger_path = files.ledger,
-                                         .ack_log_path = files.ack_log,
-                                         .hot = plan.hot,
-                                         .hot_ttl = options.hot_ttl(),
-                                         .stock = options.stock,
-                                         .shards = static_cast<int32_t>(options.shards)};
-  auto shop = StockadeShop::Create(shop_options, &catalogue);
-  if (!shop.ok()) return Fail(shop.status());
-  SaleBoard board{.facts = {.product = plan.hot, .stock = plan.stock, .buyers = plan.buyers, .viewers = plan.viewers}};
+  SaleBoard board({.product = plan.hot, .stock = plan.stock, .buyers = plan.buyers, .viewers = plan.viewers});
   ShopDoor door;
-  door.Open(shop->get());
-  const std::unique_ptr<LivePage> page = std::move(unstarted);  // Here, to go before what it uses.
-  if (page != nullptr) page->Start(&board, &door, &log);
+  SaleRequests requests;
+  SaleSetup setup{.files = &files,
+                  .plan = plan,
+                  .hot_ttl = options.hot_ttl(),
+                  .shards = static_cast<int32_t>(options.shards),
+                  .board = &board,
+                  .door = &door,
+                  .progress = progress};
+  // Made before the page and the first half, so that its metrics are there from the start.
+  absl::StatusOr<std::unique_ptr<Sale>> sale = Sale::Create(setup);
+  if (!sale.ok()) return Fail(sale.status());
+  const std::unique_ptr<LivePage> page = std::move(unstarted);  // Here, so that it is destroyed before what it uses.
+  if (page != nullptr) page->Start(&board, &door, &requests);
   progress->Say(absl::StrFormat(
       "on sale: product %d, its page cached for %d ms; a query for a product takes %d ms in both halves", plan.hot,
       absl::ToInt64Milliseconds(options.hot_ttl()), absl::ToInt64Milliseconds(kQueryTime)));
 
-  const absl::StatusOr<HalfReport> naive = RunNaive(files, plan, options.hot_ttl(), &board.naive, progress);
-  if (!naive.ok()) return Fail(naive.status());
-  progress->Say(absl::StrCat("naive    ", AuditLine(naive->audit, naive->load.hot_key)));
-  if (naive->audit.oversold > 0) progress->Say(absl::StrCat("naive    ", ExplainOversold(naive->audit)));
+  bool all_hold = true;
+  for (;;) {
+    const absl::StatusOr<SaleReport> report = (*sale)->Run(/*reopen=*/page != nullptr);
+    if (!report.ok()) return Fail(report.status());
+    const HalfReport& stockade = report->stockade;
+    progress->Say(absl::StrCat("\n", ReportTable(report->naive, stockade)));
+    TellFaults(stockade.audit);
+    TellWhy(stockade);
+    all_hold = all_hold && Holds(stockade);
+    // From here to the next sale: while one runs, the signals end the process at once.
+    std::optional<StopSignal> stop;
+    if (options.serve) {
+      stop.emplace();
+      requests.Open();
+      progress->Say("serving until SIGINT or SIGTERM");
+    }
+    progress->Say(AuditLine(stockade.audit, stockade.load.hot_key));
+    if (!stop || stop->Wait(requests.fd())) return all_hold ? kHolds : kDoesNotHold;
 
-  HalfReport stockade{.load = RunLoad({"stockade", shop->get(), &catalogue, &log, &board.stockade}, plan, progress),
-                      .audit = {}};
-  door.Close();
-  shop->reset();  // Closes the ledger, for the audit to read.
-  absl::StatusOr<StockAudit> audit = AuditLedger(files.ledger, files.ack_log);
-  if (!audit.ok()) return Fail(audit.status());
-  stockade.audit = *std::move(audit);
-  if (page != nullptr) {
-    shop = StockadeShop::Reopen(shop_options, &catalogue);
-    if (!shop.ok()) return Fail(shop.status());
-    door.Open(shop->get());
+    const SaleRequest next = requests.Take();
+    progress->Say(absl::StrCat("\nsale ", next.number));
+    sale->reset();
+    if (absl::Status removed = files.RemoveOrders(); !removed.ok()) return Fail(removed);
+    board.Begin(next);
+    setup.plan.arrival = next.arrival;
+    sale = Sale::Create(setup);
+    if (!sale.ok()) return Fail(sale.status());
   }
-  // Last, so that what the page calls done is all there.
-  board.stockade.Judge(stockade.audit, stockade.load.hot_key.LoadsPerExpiry());
-
-  progress->Say(absl::StrCat("\n", ReportTable(*naive, stockade)));
-  TellFaults(stockade.audit);
-  TellWhy(stockade);
-  std::optional<StopSignal> stop;
-  if (options.serve) {
-    stop.emplace();
-    progress->Say("serving until SIGINT or SIGTERM");
-  }
-  progress->Say(AuditLine(stockade.audit, stockade.load.hot_key));
-  if (stop) stop->Wait();
-  return Holds(stockade) ? kHolds : kDoesNotHold;
 }
 
 int Main(int argc, char** argv) {
@@ -197,7 +178,7 @@ int Main(int argc, char** argv) {
   progress.Say(options->trace.empty()
                    ? absl::StrCat("page views: Zipf over ", kZipfProducts, " products, seed ", options->seed)
                    : absl::StrCat("page views: ", views.size(), " of ", options->trace));
-  return RunBoth(*options, views, *files, has_page ? *std::move(page) : nullptr, &progress);
+  return RunSales(*options, views, *files, has_page ? *std::move(page) : nullptr, &progress);
 }
 
 }  // namespace

@@ -99,7 +99,8 @@ Runs page views and a flash sale twice under the same load: in a typical naive i
   --seed N       seed of all random numbers (1)
   --dir DIR      directory for the databases (default: a new temporary directory)
   --port N       port of /metrics and --serve on 127.0.0.1 (9464; 0: a free port)
-  --serve        serve a web page of the run and a JSON API of the Stockade shop, until SIGINT or SIGTERM
+  --serve        serve a web page that shows and repeats the run, and a JSON API of the Stockade shop, until SIGINT or
+                 SIGTERM
   --audit DIR    only audit the ledger that an earlier (perhaps killed) run left in DIR
   --help         print this text
 

@@ -15,6 +15,7 @@ using nlohmann::json;
 
 constexpr uint64_t kMostProduct = std::numeric_limits<int64_t>::max();
 constexpr uint64_t kMostQuantity = 1'000;
+constexpr uint64_t kMostArrivalSeconds = 60;
 
 // Of the object itself 1: none of its values has anything inside.
 constexpr int kMostDepth = 1;
@@ -27,19 +28,14 @@ absl::StatusOr<uint64_t> Number(const json& value, const char* field, uint64_t l
   return value.get<uint64_t>();
 }
 
-}  // namespace
-
-bool IsToken(std::string_view text) {
-  return !text.empty() && text.size() <= 64 && std::ranges::all_of(text, [](char c) { return c > ' ' && c < '\x7f'; });
-}
-
-absl::StatusOr<Purchase> ParseOrderBody(const std::string& body) {
-  // RFC 8259: a sender must not add one. The parser skips it, another reader of the same order may not.
+// An object whose fields are all plain values, each there once.
+absl::Status ParsePlainObject(const std::string& body, json& object) {
+  // RFC 8259: a sender must not add one. The parser skips it, another reader of the same body may not.
   if (body.starts_with("\xef\xbb\xbf")) return absl::InvalidArgumentError("the body begins with a byte order mark");
   // The parser takes a NUL for the end of the text, and would ignore what follows.
   if (body.find('\0') != std::string::npos) return absl::InvalidArgumentError("the body has a NUL byte");
   bool too_deep = false;
-  bool twice = false;  // The parser would keep the last; another reader of the same order may keep the first.
+  bool twice = false;  // The parser would keep the last; another reader of the same body may keep the first.
   std::set<std::string> fields;
   const auto plain = [&](int depth, json::parse_event_t event, json& parsed) {
     const bool opens = event == json::parse_event_t::object_start || event == json::parse_event_t::array_start;
@@ -47,11 +43,23 @@ absl::StatusOr<Purchase> ParseOrderBody(const std::string& body) {
     if (event == json::parse_event_t::key && !fields.insert(parsed.get<std::string>()).second) twice = true;
     return !too_deep;
   };
-  const json order = json::parse(body, plain, /*allow_exceptions=*/false);
+  object = json::parse(body, plain, /*allow_exceptions=*/false);
   if (too_deep) return absl::InvalidArgumentError("a field of the body is an object or an array");
-  if (order.is_discarded()) return absl::InvalidArgumentError("the body is not JSON");
-  if (!order.is_object()) return absl::InvalidArgumentError("the body is not a JSON object");
+  if (object.is_discarded()) return absl::InvalidArgumentError("the body is not JSON");
+  if (!object.is_object()) return absl::InvalidArgumentError("the body is not a JSON object");
   if (twice) return absl::InvalidArgumentError("the body has a field twice");
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+bool IsToken(std::string_view text) {
+  return !text.empty() && text.size() <= 64 && std::ranges::all_of(text, [](char c) { return c > ' ' && c < '\x7f'; });
+}
+
+absl::StatusOr<Purchase> ParseOrderBody(const std::string& body) {
+  json order;
+  if (absl::Status parsed = ParsePlainObject(body, order); !parsed.ok()) return parsed;
 
   Purchase purchase;
   bool has_product = false;
@@ -77,6 +85,21 @@ absl::StatusOr<Purchase> ParseOrderBody(const std::string& body) {
   if (!has_product) return absl::InvalidArgumentError("product is missing");
   if (purchase.buyer.empty()) return absl::InvalidArgumentError("buyer is missing");
   return purchase;
+}
+
+absl::StatusOr<absl::Duration> ParseSaleBody(const std::string& body) {
+  json sale;
+  if (absl::Status parsed = ParsePlainObject(body, sale); !parsed.ok()) return parsed;
+  uint64_t seconds = 0;
+  for (const auto& [field, value] : sale.items()) {
+    if (field != "arrival_seconds") {
+      return absl::InvalidArgumentError("the body has a field other than arrival_seconds");
+    }
+    const absl::StatusOr<uint64_t> arrival = Number(value, "arrival_seconds", 0, kMostArrivalSeconds);
+    if (!arrival.ok()) return arrival.status();
+    seconds = *arrival;
+  }
+  return absl::Seconds(seconds);
 }
 
 }  // namespace flash_sale

@@ -3,8 +3,10 @@
 
 namespace flash_sale {
 
-// The page, whole: page/index.html with its style and scripts in it. Made by CMake.
+// Both are made by CMake. The page, whole: page/index.html with its style and scripts in it.
 extern const char kPage[];
+// The description of the API: its part of README.md.
+extern const char kApiText[];
 
 }  // namespace flash_sale
 

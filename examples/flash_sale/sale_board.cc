@@ -2,6 +2,13 @@
 
 namespace flash_sale {
 
+void HalfBoard::Clear() {
+  const std::lock_guard lock(mutex_);
+  reading_ = {};
+  moments_each_ = 1;
+  moments_passed_ = 0;
+}
+
 void HalfBoard::SetStage(Stage stage) {
   const std::lock_guard lock(mutex_);
   reading_.stage = stage;
@@ -36,6 +43,18 @@ Stage HalfBoard::stage() const {
 HalfBoard::Reading HalfBoard::Read() const {
   const std::lock_guard lock(mutex_);
   return reading_;
+}
+
+void SaleBoard::Begin(const SaleRequest& sale) {
+  const std::lock_guard lock(mutex_);
+  sale_ = sale;
+  naive.Clear();
+  stockade.Clear();
+}
+
+SaleBoard::Reading SaleBoard::Read() const {
+  const std::lock_guard lock(mutex_);
+  return {.sale = sale_, .naive = naive.Read(), .stockade = stockade.Read()};
 }
 
 }  // namespace flash_sale

@@ -9,6 +9,7 @@
 
 #include "absl/time/time.h"
 #include "audit.h"
+#include "sale_requests.h"
 #include "trace.h"
 
 namespace flash_sale {
@@ -47,6 +48,8 @@ class HalfBoard {
     double loads_per_expiry = 0;  // Once there is an audit.
   };
 
+  // For the next sale: as if it were new.
+  void Clear();
   void SetStage(Stage stage);
   void Add(const LiveFigures& figures);
   void Judge(const StockAudit& audit, double loads_per_expiry);
@@ -64,10 +67,28 @@ class HalfBoard {
   size_t moments_passed_ = 0;  // ... and so many have come since the last one that was.
 };
 
-struct SaleBoard {
-  SaleFacts facts = {};  // Written before anybody reads.
-  HalfBoard naive = {};
-  HalfBoard stockade = {};
+// Both halves of the sale that runs, or of the last one. Thread-safe.
+class SaleBoard {
+ public:
+  struct Reading {
+    SaleRequest sale;
+    HalfBoard::Reading naive;
+    HalfBoard::Reading stockade;
+  };
+
+  explicit SaleBoard(const SaleFacts& sale_facts) : facts(sale_facts) {}
+
+  // Clears both halves for the next sale; Read() never returns one of each sale.
+  void Begin(const SaleRequest& sale);
+  Reading Read() const;
+
+  const SaleFacts facts;  // The same for all sales.
+  HalfBoard naive;
+  HalfBoard stockade;
+
+ private:
+  mutable std::mutex mutex_;
+  SaleRequest sale_;  // Guarded by mutex_.
 };
 
 }  // namespace flash_sale

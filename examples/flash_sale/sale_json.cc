@@ -57,10 +57,12 @@ std::string Phase(const HalfBoard::Reading& naive, const HalfBoard::Reading& sto
 
 }  // namespace
 
-std::string SaleJson(const SaleBoard& board, const std::optional<std::vector<int64_t>>& shards) {
-  const HalfBoard::Reading naive = board.naive.Read();
-  const HalfBoard::Reading stockade = board.stockade.Read();
-  json sale = {{"phase", Phase(naive, stockade)},
+std::string SaleJson(const SaleBoard& board, const std::optional<std::vector<int64_t>>& shards, bool can_start) {
+  const auto [request, naive, stockade] = board.Read();
+  json sale = {{"number", request.number},
+               {"arrival_seconds", absl::ToInt64Seconds(request.arrival)},
+               {"can_start", can_start},
+               {"phase", Phase(naive, stockade)},
                {"product", board.facts.product},
                {"stock", board.facts.stock},
                {"buyers", board.facts.buyers},

@@ -11,8 +11,8 @@
 namespace flash_sale {
 
 // The answer to GET /sale: the run so far, both halves in the same terms. `shards`: units left in each shard of the
-// Stockade half; none while it is closed.
-std::string SaleJson(const SaleBoard& board, const std::optional<std::vector<int64_t>>& shards);
+// Stockade half; none while it is closed. `can_start`: whether POST /sales would start a sale.
+std::string SaleJson(const SaleBoard& board, const std::optional<std::vector<int64_t>>& shards, bool can_start);
 
 }  // namespace flash_sale
 

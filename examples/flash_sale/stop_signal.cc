@@ -2,14 +2,16 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <unistd.h>
 
 namespace flash_sale {
 namespace {
 
-// Whichever thread takes the signal writes a byte, the only thing that a handler may safely do; Wait() reads it.
-int stop_pipe[2];
+// The handler writes a byte, which is one of the few things that it may safely do, and Wait() polls for it. The pipe is
+// never closed: a handler may still run on another thread when the default action is restored.
+int stop_pipe[2] = {-1, -1};
 
 void OnSignal(int) {
   const int saved = errno;
@@ -17,21 +19,34 @@ void OnSignal(int) {
   errno = saved;
 }
 
-}  // namespace
-
-StopSignal::StopSignal() {
-  if (pipe2(stop_pipe, O_CLOEXEC) != 0) return;  // Then the signals end the process, as they do by default.
+void SetAction(void (*handler)(int)) {
   struct sigaction action = {};
-  action.sa_handler = OnSignal;
-  // No SA_RESTART: the read in Wait() is to return. ThreadSanitizer runs handlers only once a system call has ended.
+  action.sa_handler = handler;
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
 }
 
-void StopSignal::Wait() {
-  char byte;
-  while (read(stop_pipe[0], &byte, 1) < 0 && errno == EINTR) {
+}  // namespace
+
+StopSignal::StopSignal() {
+  // Without a pipe the signals end the process, as they do by default.
+  if (stop_pipe[0] < 0 && pipe2(stop_pipe, O_CLOEXEC) != 0) return;
+  SetAction(OnSignal);
+}
+
+StopSignal::~StopSignal() {
+  SetAction(SIG_DFL);
+  struct pollfd came = {.fd = stop_pipe[0], .events = POLLIN, .revents = 0};
+  if (!reported_ && poll(&came, 1, 0) == 1) raise(SIGTERM);
+}
+
+bool StopSignal::Wait(int other) {
+  struct pollfd fds[] = {{.fd = stop_pipe[0], .events = POLLIN, .revents = 0},
+                         {.fd = other, .events = POLLIN, .revents = 0}};
+  while (poll(fds, 2, -1) < 0 && errno == EINTR) {
   }
+  reported_ = fds[0].revents != 0;
+  return reported_;
 }
 
 }  // namespace flash_sale

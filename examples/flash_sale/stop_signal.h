@@ -3,12 +3,20 @@
 
 namespace flash_sale {
 
-// From its construction on, SIGINT and SIGTERM no longer end the process but Wait(). One object at a time.
+// From its construction to its destruction, SIGINT and SIGTERM end Wait() and not the process. One object at a time.
 class StopSignal {
  public:
   StopSignal();
-  // Returns once one of them has come.
-  void Wait();
+  // Ends the process if a signal came that Wait() did not report.
+  ~StopSignal();
+  StopSignal(const StopSignal&) = delete;
+  StopSignal& operator=(const StopSignal&) = delete;
+
+  // True once a signal has come. False once `other`, a file descriptor, can be read.
+  bool Wait(int other);
+
+ private:
+  bool reported_ = false;
 };
 
 }  // namespace flash_sale

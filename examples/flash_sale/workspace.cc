@@ -31,6 +31,18 @@ absl::Status CheckWritable(const std::string& dir) {
 
 }  // namespace
 
+absl::Status Workspace::RemoveOrders() const {
+  // The log of acknowledgements goes last: a ledger without it is never there. The ledger's lock file stores the last
+  // acknowledged position, and a new ledger beside it would be refused.
+  for (const std::string& file : {naive_orders, naive_orders + "-wal", naive_orders + "-shm", ledger, ledger + "-wal",
+                                  ledger + "-shm", ledger + ".lock", ack_log}) {
+    std::error_code error;
+    std::filesystem::remove(file, error);  // No error if there is none.
+    if (error) return absl::UnavailableError(absl::StrCat("cannot remove ", file, ": ", error.message()));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Workspace> MakeWorkspace(const std::string& dir) {
   if (dir.empty()) return MakeTemporary();
   std::error_code error;

@@ -16,6 +16,9 @@ struct Workspace {
         ledger(dir + "/ledger.db"),
         ack_log(dir + "/acknowledged.log") {}
 
+  // Removes the orders of a sale that is over, of both halves; the catalogue stays.
+  absl::Status RemoveOrders() const;
+
   std::string dir;
   std::string catalogue;
   std::string naive_orders;

@@ -249,7 +249,7 @@ TEST_F(FlashSaleApiTest, Request_OfAnotherMethodOrPath_IsRefused) {
   ASSERT_TRUE(orders);
   ExpectError(orders, 405, "method_not_allowed");
   EXPECT_EQ(orders->get_header_value("Allow"), "POST");
-  for (const char* const path : {"/", "/metrics", "/sale", "/products/1", "/stock/1"}) {
+  for (const char* const path : {"/", "/api", "/metrics", "/sale", "/products/1", "/stock/1"}) {
     const auto posted = client.Post(path, "{}", kJson);
     ASSERT_TRUE(posted);
     ExpectError(posted, 405, "method_not_allowed");
@@ -387,6 +387,18 @@ TEST_F(FlashSaleApiTest, SlowClients_WhileTheySend_BlockNobody) {
   EXPECT_EQ(answer->status, 200);
   // They do not keep a thread for ever, either: the server ends a request that takes too long.
   EXPECT_THAT(slow.front()->ReadToEnd(), StartsWith("HTTP/1.1 400 "));
+}
+
+TEST_F(FlashSaleApiTest, Description_OfTheApi_NamesEveryPath) {
+  const auto description = NewClient().Get("/api");
+  ASSERT_TRUE(description);
+  EXPECT_EQ(description->status, 200);
+  EXPECT_THAT(description->get_header_value("Content-Type"), StartsWith("text/plain"));
+  EXPECT_THAT(description->body, StartsWith("## The API\n"));
+  for (const char* const request :
+       {"GET /products/ID", "GET /stock/ID", "POST /orders", "GET /sale", "POST /sales", "GET /metrics", "GET /api"}) {
+    EXPECT_THAT(description->body, HasSubstr("`" + std::string(request) + "`"));
+  }
 }
 
 TEST_F(FlashSaleApiTest, Metrics_OfThePage_SatisfyPromtool) {

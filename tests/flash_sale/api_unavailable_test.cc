@@ -52,7 +52,7 @@ class FlashSaleApiUnavailableTest : public ::testing::Test {
                                      &*catalogue_);
     ASSERT_TRUE(shop.ok()) << shop.status();
     shop_ = *std::move(shop);
-    door_.Open(shop_.get());
+    door_.Open(shop_.get(), &log_);
   }
 
   static void ExpectUnavailable(const httplib::Response& response, const std::string& code) {
@@ -62,12 +62,13 @@ class FlashSaleApiUnavailableTest : public ::testing::Test {
   }
 
   const TempDir dir_;
-  SaleBoard board_{.facts = {.product = 1, .stock = 1'000}};
+  SaleBoard board_{{.product = 1, .stock = 1'000}};
   HotKeyLog log_{absl::Seconds(1)};
   std::optional<Catalogue> catalogue_;
   std::unique_ptr<StockadeShop> shop_;
   ShopDoor door_;
-  Api api_{&board_, &door_, &log_};
+  SaleRequests requests_;
+  Api api_{&board_, &door_, &requests_};
 };
 
 TEST_F(FlashSaleApiUnavailableTest, Request_WhileTheShopIsClosed_IsAskedToComeBack) {
@@ -89,6 +90,21 @@ TEST_F(FlashSaleApiUnavailableTest, OrderOfTheSalesProduct_BeforeTheRunIsDone_Ta
   EXPECT_EQ(nlohmann::json::parse(Get("/stock/1").body)["sold"], 0);
   board_.stockade.SetStage(Stage::kDone);
   EXPECT_EQ(Order(1).status, 201);
+}
+
+TEST_F(FlashSaleApiUnavailableTest, StartOfASale_BeforeTheFirstOneIsOver_IsRefused) {
+  httplib::Request request;
+  request.method = "POST";
+  request.path = "/sales";
+  request.body = "{}";
+  for (const bool over : {false, true, false}) {
+    if (over) requests_.Open();
+    EXPECT_EQ(nlohmann::json::parse(Get("/sale").body)["can_start"], over);
+    httplib::Response response;
+    api_.Respond(request, response);
+    EXPECT_EQ(response.status, over ? 202 : 409) << response.body;
+  }
+  EXPECT_EQ(requests_.Take().number, 2);
 }
 
 TEST_F(FlashSaleApiUnavailableTest, Order_WhileTheDiskIsFull_TakesNothingAndMayBeTriedAgain) {

@@ -1,4 +1,4 @@
-// The page itself: what Stockade exports is read from /metrics, everything else from /sale.
+// The page itself: what Stockade exports is read from /metrics, everything else from /sale. POST /sales starts a sale.
 
 const halves = ['naive', 'stockade'];
 const steps = [
@@ -16,8 +16,13 @@ function span(seconds) {
   return seconds < 0.001 ? `${(seconds * 1e6).toFixed(1)} µs` : `${(seconds * 1e3).toFixed(2)} ms`;
 }
 
+// A live region is announced when its text is set, so an equal text is left alone.
+function setText(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
 function showPhase(phase) {
-  byId('phase').textContent = phase;
+  setText(byId('phase'), phase);
   const at = steps.indexOf(phase);
   byId('steps').replaceChildren(...steps.map((step, i) => {
     const item = document.createElement('li');
@@ -31,15 +36,24 @@ function showPhase(phase) {
 }
 
 function showFigures(half, {stage, figures}) {
-  for (const [figure, value] of Object.entries(figures)) {
-    const cell = byId(`${half}-${figure}`);
-    if (cell === null || stage === 'waits') continue;
+  for (const cell of document.querySelectorAll(`td[id^="${half}-"]`)) {
+    const figure = cell.id.slice(half.length + 1);
+    const value = figures[figure];
+    if (value === undefined || stage === 'waits') {
+      cell.textContent = '–';
+      continue;
+    }
     if (figure === 'queries_per_expiry') {
       cell.textContent = value.toFixed(2);
     } else {
       cell.textContent = figure.endsWith('_seconds') ? span(value) : count(value);
     }
   }
+}
+
+// Charts are pictures to a screen reader: their label says what they show.
+function describe(element, text) {
+  if (element.getAttribute('aria-label') !== text) element.setAttribute('aria-label', text);
 }
 
 function bar(label, units, full, id) {
@@ -59,17 +73,29 @@ function showShelf(sale) {
   const even = sale.stock / (shards.length || 1);
   byId('bars').classList.toggle('many', shards.length > 16);
   byId('bars').replaceChildren(naive, ...shards.map((units, i) => bar(`${i + 1}`, units, even, `shard-${i}`)));
-  if (sale.shards !== null) byId('shard-count').textContent = count(shards.length);
+  if (sale.shards !== null) setText(byId('shard-count'), count(shards.length));
+  const left = shards.reduce((total, units) => total + units, 0);
+  const stockade = sale.shards === null ? 'closed for the audit' : `${count(left)} in ${count(shards.length)} shards`;
+  describe(byId('bars'), `Units left of ${count(sale.stock)}: naive ${count(sale.naive.figures.units_left)}; Stockade ${stockade}`);
 }
 
+const charts = [
+  {figure: 'orders', title: 'Orders a second', curve: rates},
+  {figure: 'refusals', title: '“Sold out” answers a second', curve: rates},
+  {figure: 'hot_queries', title: "Database queries for the sale's page so far", curve: (xs, ys) => ({xs, ys})},
+];
+
 function showCharts(sale) {
-  const lines = (figure, curve) => halves.map((half) => {
-    const course = sale[half].course;
-    return {half, ...curve(course.seconds, course[figure])};
-  });
-  drawLines(byId('chart-orders'), lines('orders', rates));
-  drawLines(byId('chart-refusals'), lines('refusals', rates));
-  drawLines(byId('chart-hot_queries'), lines('hot_queries', (xs, ys) => ({xs, ys})));
+  for (const {figure, title, curve} of charts) {
+    const lines = halves.map((half) => ({half, ...curve(sale[half].course.seconds, sale[half].course[figure])}));
+    const chart = byId(`chart-${figure}`);
+    drawLines(chart, lines);
+    const words = lines.map(({half, ys}) => {
+      const name = half === 'naive' ? half : 'Stockade';
+      return ys.length === 0 ? `${name} none yet` : `${name} at most ${count(Math.round(Math.max(...ys)))}, now ${count(Math.round(ys.at(-1)))}`;
+    });
+    describe(chart, `${title}: ${words.join('; ')}`);
+  }
 }
 
 function showMetrics(samples) {
@@ -85,11 +111,40 @@ function show(sale, metrics) {
     const value = sale[element.dataset.sale];
     element.textContent = element.dataset.sale === 'product' ? value : count(value);
   }
+  setText(byId('number'), count(sale.number));
   showPhase(sale.phase);
+  allowStart(sale.can_start);
   for (const half of halves) showFigures(half, sale[half]);
   showShelf(sale);
   showCharts(sale);
   showMetrics(parseMetrics(metrics));
+}
+
+// Not `disabled`: a button that has the focus would lose it.
+function allowStart(can) {
+  const button = byId('start-button');
+  button.setAttribute('aria-disabled', `${!can}`);
+  setText(button, can ? 'Start a sale' : 'A sale is running');
+  if (can) setText(byId('notice'), '');
+}
+
+async function start(event) {
+  event.preventDefault();
+  if (byId('start-button').getAttribute('aria-disabled') === 'true') return;
+  allowStart(false);
+  let notice = '';
+  try {
+    const answer = await fetch('sales', {
+      method: 'POST',
+      headers: {'Content-Type': 'application/json'},
+      body: JSON.stringify({arrival_seconds: Number(byId('speed').value)}),
+    });
+    const body = await answer.json();
+    notice = answer.ok ? `sale ${body.sale} starts` : body.error.message;
+  } catch (error) {
+    notice = 'the program has ended';
+  }
+  setText(byId('notice'), notice);
 }
 
 async function run() {
@@ -100,10 +155,12 @@ async function run() {
       fetch('metrics').then((answer) => answer.text()),
     ]);
   } catch (error) {
-    byId('phase').textContent = 'the program has ended';
+    setText(byId('phase'), 'the program has ended');
+    allowStart(false);
   }
   setTimeout(run, 500);
   if (answers !== null) show(...answers);
 }
 
+byId('start').addEventListener('submit', start);
 run();
