@@ -146,7 +146,8 @@ std::optional<ApiError> Api::Refusal(const Request& head) {
     if (MayHaveBody(head)) return ApiError{400, "unexpected_body", "this takes no body"};
     return std::nullopt;
   }
-  if (head.method != "POST") return ApiError{405, "method_not_allowed", "orders and sales need the method POST", "POST"};
+  if (head.method != "POST")
+    return ApiError{405, "method_not_allowed", "orders and sales need the method POST", "POST"};
   if (auto refused = RefusalOfBody(head)) return refused;
   if (head.path == "/sales") return std::nullopt;
   if (head.get_header_value_count("Idempotency-Key") != 1 || !IsToken(head.get_header_value("Idempotency-Key"))) {
