@@ -25,5 +25,5 @@ left() { curl -s "${page}sale" | sed -n 's/.*"shards":\[\([0-9,]*\)\].*/\1/p' | 
 until [ "$(left)" -lt $((units * 4 / 5)) ]; do kill -0 "$demo"; sleep 0.05; done
 mkdir -p "$(dirname "$picture")"
 timeout 60 chromium --headless=new --no-sandbox --disable-gpu --user-data-dir="$work/chromium" --hide-scrollbars \
-  --window-size=1280,900 --virtual-time-budget=700 --screenshot="$PWD/$picture" "$page" 2>"$work/chromium.log"
+  --window-size=1280,930 --virtual-time-budget=700 --screenshot="$PWD/$picture" "$page" 2>"$work/chromium.log"
 ls -l "$picture"
