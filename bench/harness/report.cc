@@ -65,6 +65,7 @@ Row MakeRow(const Comparison& comparison, double value, double peer_value) {
           .unit = comparison.unit,
           .peer = comparison.peer,
           .peer_value = peer_value,
+          .better = comparison.better,
           .target = TargetText(comparison.target, comparison.unit)};
   if (const double ratio = value / peer_value; std::isfinite(ratio)) row.ratio = ratio;
   switch (comparison.target.of) {
@@ -125,6 +126,7 @@ std::string Json(std::span<const Row> rows) {
     json += internal::Concat("  {\"name\": ", JsonString(row.name), ", \"value\": ", JsonNumber(row.value),
                              ", \"unit\": ", JsonString(row.unit), ", \"peer\": ", JsonString(row.peer),
                              ", \"peer_value\": ", JsonNumber(row.peer_value),
+                             ", \"better\": ", std::string(row.better == Better::kLower ? "\"lower\"" : "\"higher\""),
                              ", \"ratio\": ", row.ratio.has_value() ? JsonNumber(*row.ratio) : std::string("null"),
                              ", \"target\": ", JsonString(row.target), ", \"holds\": ",
                              std::string(!row.holds.has_value() ? "null"

@@ -17,6 +17,7 @@ struct Row {
   std::string unit;
   std::string peer;
   double peer_value = 0;
+  Better better = Better::kLower;
   std::optional<double> ratio = {};  // value / peer_value; none where that is no finite number.
   std::string target =
       "-";  // As printed: "<= 0.6" of the ratio, "<= 2 ns/op" of the value, "difference >= -1", "-" for none.
@@ -43,8 +44,8 @@ class TableFormat {
   size_t target_width_;
 };
 
-// A list of objects with exactly the keys name, value, unit, peer, peer_value, ratio, target, holds. Figures that are
-// no finite numbers are null, as are ratio and holds where there is none.
+// A list of objects with exactly the keys name, value, unit, peer, peer_value, better ("lower" or "higher"), ratio,
+// target, holds. Figures that are no finite numbers are null, as are ratio and holds where there is none.
 std::string Json(std::span<const Row> rows);
 
 // `text` between quotes, with what JSON does not allow there escaped. Bytes above 0x7f are passed on: UTF-8.

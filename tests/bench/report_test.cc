@@ -74,16 +74,23 @@ TEST(TableFormatTest, NoTargetAndNoRatio_AreDashes) {
             "a             1  ns/op  std::mutex          0          -  -       -");
 }
 
-TEST(JsonTest, ListOfObjectsWithTheEightKeys) {
+TEST(JsonTest, ListOfObjectsWithTheNineKeys) {
   const Row rows[] = {MakeRow(Named("alone", Target::RatioAtMost(0.6)), 5, 10),
                       MakeRow(Named("a", Target::None()), 1, 2)};
   EXPECT_EQ(Json(rows),
             "[\n"
             "  {\"name\": \"alone\", \"value\": 5, \"unit\": \"ns/op\", \"peer\": \"std::mutex\", \"peer_value\": 10, "
-            "\"ratio\": 0.5, \"target\": \"<= 0.6\", \"holds\": true},\n"
+            "\"better\": \"lower\", \"ratio\": 0.5, \"target\": \"<= 0.6\", \"holds\": true},\n"
             "  {\"name\": \"a\", \"value\": 1, \"unit\": \"ns/op\", \"peer\": \"std::mutex\", \"peer_value\": 2, "
-            "\"ratio\": 0.5, \"target\": \"-\", \"holds\": null}\n"
+            "\"better\": \"lower\", \"ratio\": 0.5, \"target\": \"-\", \"holds\": null}\n"
             "]\n");
+}
+
+TEST(JsonTest, HigherIsBetter_IsToldFromLower) {
+  Comparison rate = Named("a", Target::None());
+  rate.better = Better::kHigher;
+  const Row rows[] = {MakeRow(rate, 1, 2)};
+  EXPECT_THAT(Json(rows), ::testing::HasSubstr("\"better\": \"higher\""));
 }
 
 TEST(JsonTest, NoRows_IsAnEmptyList) { EXPECT_EQ(Json({}), "[]\n"); }
