@@ -214,7 +214,7 @@ void AddStockRows(Suite& suite) {
     AddAgainst<MutexStock, TakeOne>(suite, take, "one mutex", threads == 2 ? Target::RatioAtLeast(12) : Target::None());
     AddAgainst<AtomicStock, TakeOne>(suite, take, "one atomic, CAS");
     AddAgainst<SemaphoreStock, TakeOne>(suite, take, "std::counting_semaphore");
-    AddAgainst<OurMutexes, TakeOne>(suite, take, "ours, a mutex a shard");
+    AddAgainst<OurMutexes, TakeOne>(suite, take, "ours, a mutex per shard");
   }
   AddAgainst<OurStock, TakeOne>(suite, {"take", kPlenty, 2}, "ours, 1 thread", Target::RatioAtLeast(1.8), 1);
   // What the peers do not do either.
@@ -226,30 +226,30 @@ void AddStockRows(Suite& suite) {
     const Case three{"take 3 at once", kPlenty, threads};
     AddAgainst<MutexStock, TakeThree>(suite, three, "one mutex");
     AddAgainst<AtomicStock, TakeThree>(suite, three, "one atomic, CAS");
-    AddAgainst<OurMutexes, TakeThree>(suite, three, "ours, a mutex a shard");
+    AddAgainst<OurMutexes, TakeThree>(suite, three, "ours, a mutex per shard");
 
     const Case refusal{"refusal once sold out", 0, threads};
     AddAgainst<MutexStock, TakeOne>(suite, refusal, "one mutex",
                                     threads == 2 ? Target::RatioAtLeast(30) : Target::None());
     AddAgainst<AtomicStock, TakeOne>(suite, refusal, "one atomic, CAS");
     AddAgainst<SemaphoreStock, TakeOne>(suite, refusal, "std::counting_semaphore");
-    AddAgainst<OurMutexes, TakeOne>(suite, refusal, "ours, a mutex a shard");
+    AddAgainst<OurMutexes, TakeOne>(suite, refusal, "ours, a mutex per shard");
 
     const Case cancel{"cancel + take, 8 left", 8, threads};
     AddAgainst<MutexStock, CancelAndTake>(suite, cancel, "one mutex");
     AddAgainst<AtomicStock, CancelAndTake>(suite, cancel, "one atomic, CAS");
     AddAgainst<SemaphoreStock, CancelAndTake>(suite, cancel, "std::counting_semaphore");
-    AddAgainst<OurMutexes, CancelAndTake>(suite, cancel, "ours, a mutex a shard");
+    AddAgainst<OurMutexes, CancelAndTake>(suite, cancel, "ours, a mutex per shard");
 
     const Case sold_out{"cancel + take + refusal, sold out", 0, threads};
     AddAgainst<MutexStock, CancelAndSellOut>(suite, sold_out, "one mutex");
     AddAgainst<AtomicStock, CancelAndSellOut>(suite, sold_out, "one atomic, CAS");
     AddAgainst<SemaphoreStock, CancelAndSellOut>(suite, sold_out, "std::counting_semaphore");
-    AddAgainst<OurMutexes, CancelAndSellOut>(suite, sold_out, "ours, a mutex a shard");
+    AddAgainst<OurMutexes, CancelAndSellOut>(suite, sold_out, "ours, a mutex per shard");
 
     const Case together{"take 1 of each of 2 items", kPlenty, threads};
     AddAgainst<MutexPair, TakeOne, TakeOne, OurPair>(suite, together, "one mutex over both");
-    AddAgainst<OurMutexPair, TakeOne, TakeOne, OurPair>(suite, together, "ours, a mutex a shard");
+    AddAgainst<OurMutexPair, TakeOne, TakeOne, OurPair>(suite, together, "ours, a mutex per shard");
     const Case one_sold_out{"take 1 of each of 2 items, one sold out", 0, threads};
     AddAgainst<MutexPair, TakeOne, TakeOne, OurPair>(suite, one_sold_out, "one mutex over both");
   }
@@ -258,7 +258,7 @@ void AddStockRows(Suite& suite) {
   AddAgainst<OurStock, TakeAndReshard, TakeOne>(suite, resharded, "ours, not resharded");
   AddAgainst<MutexStock, TakeAndReshard, TakeOne>(suite, resharded, "one mutex");
   AddAgainst<AtomicStock, TakeAndReshard, TakeOne>(suite, resharded, "one atomic, CAS");
-  AddAgainst<OurMutexes, TakeAndReshard>(suite, resharded, "ours, a mutex a shard");
+  AddAgainst<OurMutexes, TakeAndReshard>(suite, resharded, "ours, a mutex per shard");
 }
 
 }  // namespace stockade::bench
