@@ -30,7 +30,7 @@ class HttpConnection final : public httplib::Stream {
   // Receives a request's head. From here on the request and its answer have so long. False: the head, or one of its
   // headers, is too long.
   bool ReceiveHead(absl::Duration time);
-  // What ReceiveHead() has received, until the next read; empty if the end of the head did not come.
+  // The head that ReceiveHead() has received, until the next read; empty if the end of the head did not come.
   std::string_view head() const { return {buffer_.data(), head_size_}; }
   // A read of the request met the client's end or the deadline.
   bool cut_short() const { return cut_short_; }

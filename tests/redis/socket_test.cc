@@ -11,7 +11,7 @@
 namespace stockade::internal {
 namespace {
 
-// Whoever has checked the whole name must not be connected to the host that its beginning names.
+// A caller that has checked the whole name must not be connected to the host that its beginning names.
 TEST(SocketTest, ConnectSocket_HostWithANul_IsInvalidArgument) {
   const uint16_t port = testing::FreePort();
   const FileDescriptor listener(testing::BoundSocket(port));

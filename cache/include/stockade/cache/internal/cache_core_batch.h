@@ -117,9 +117,9 @@ auto CacheCore<Key, Value, Hash, Eq>::PartsOf(const std::vector<Key>& keys, cons
   return parts;
 }
 
-// Answers each part that has no answer yet. It first looks up all of them and claims the missing ones without waiting in
-// between, then runs the batch, and only then waits for loads of other threads. Two calls that need each other's keys
-// therefore do not deadlock.
+// Answers each part that has no answer yet. It first looks up all of them and claims the missing ones without waiting
+// in between, then runs the batch, and only then waits for loads of other threads. Two calls that need each other's
+// keys therefore do not deadlock.
 template <typename Key, typename Value, typename Hash, typename Eq>
 void CacheCore<Key, Value, Hash, Eq>::FindAll(std::span<Part> parts, const Runner& runner, bool warm_up) {
   Claimed claimed;

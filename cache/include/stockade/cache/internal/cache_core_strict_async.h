@@ -4,9 +4,9 @@
 // Bodies of CacheCore: GetAsync() of a strict cache. Included by cache_core.h.
 //
 // A call that takes a load holds its key's lock until the load has ended, and may have to wait for the lock. The
-// calling thread must not wait. Nor must a thread of the user's executors, because the lock's holder may wait for one
-// of those. So GetAsync() answers the call itself if that takes neither a wait nor a load. Every other call goes to a
-// thread of async_read_pool_.
+// calling thread must not wait, and a thread of the user's executors must not, because the lock's holder may wait for
+// one of those. So GetAsync() answers the call itself if that takes neither a wait nor a load. Every other call goes to
+// a thread of async_read_pool_.
 //
 // A thread of that pool does not wait for an update either. Otherwise two calls for a key that is being written would
 // delay the calls for all other keys. It parks the call, and the update schedules it again when it has released the

@@ -56,8 +56,8 @@ bool CacheCore<Key, Value, Hash, Eq>::TakeReadLock(uint64_t hash, Instant deadli
   return hold.guard.has_value();
 }
 
-// Answers the parts whose lock is not free before the deadline. If a lock is not free, it releases all others, waits for
-// that lock, and then tries the others again.
+// Answers the parts whose lock is not free before the deadline. If a lock is not free, it releases all others, waits
+// for that lock, and then tries the others again.
 template <typename Key, typename Value, typename Hash, typename Eq>
 void CacheCore<Key, Value, Hash, Eq>::TakeReadLocks(std::span<Part> parts, Instant deadline,
                                                     std::vector<typename KeyLocks::Guard>& guards) {
