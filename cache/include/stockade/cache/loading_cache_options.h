@@ -50,8 +50,8 @@ struct STOCKADE_EXPORT LoadingCacheOptions {
   Duration negative_ttl = absl::ZeroDuration();
   // How long other errors of a load, or its hard time-out, are cached and returned if stale_if_error has no old value
   // for the key. Not cached are Cancelled, errors that are caused by the deadline of the call that ran the load, and
-  // errors of a load whose loader called set_ttl() with zero or less. Invalidations, Put() and Refresh() remove a cached
-  // error. At least 0. 0: each call loads again.
+  // errors of a load whose loader called set_ttl() with zero or less. Invalidations, Put() and Refresh() remove a
+  // cached error. At least 0. 0: each call loads again.
   Duration error_ttl = absl::ZeroDuration();
 
   // How long after its expiry a value is still returned while it is reloaded in the background. 0 disables this.
