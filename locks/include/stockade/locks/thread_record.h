@@ -16,8 +16,8 @@ namespace stockade::internal {
 class LockCore;
 class ThreadRecord;
 
-// The holds of one thread on one lock, and the place where it publishes a hold that the lock's word does not count. Only
-// its thread writes it, except for `wanted`. Other threads read `lock` to find published holds.
+// The holds of one thread on one lock, and the place where it publishes a hold that the lock's word does not count.
+// Only its thread writes it, except for `wanted`. Other threads read `lock` to find published holds.
 //
 // Invariants between two calls on the lock: either lock == 0 and beyond == 0; or `lock` is the address of a LockCore
 // plus a tag, which describes one hold, and `beyond` counts the others. A thread that holds the lock in both modes has
