@@ -67,6 +67,7 @@ PAGE = """A mutex takes <!-- bench: locks "mutex, alone" "std::mutex" value -->9
 <!-- bench:begin
 one: lock, `alone`: locks "mutex, alone" "std::mutex"
 two: locks "read | write, <2> threads" "nsync*_mu"
+three: absent "row" "peer"
 -->
 old
 <!-- bench:end -->
@@ -83,12 +84,14 @@ PAGE_UPDATED = r"""A mutex takes <!-- bench: locks "mutex, alone" "std::mutex" v
 <!-- bench:begin
 one: lock, `alone`: locks "mutex, alone" "std::mutex"
 two: locks "read | write, <2> threads" "nsync*_mu"
+three: absent "row" "peer"
 -->
 
 | | Stockade | peer | peer's | ratio | result |
 | --- | ---: | --- | ---: | ---: | --- |
 | one: lock, `alone` | 1.40 ns/op | std::mutex | 12.8 ns/op | 0.109 | better |
 | two | 39.0 ns/op | nsync\*_mu | 30 ns/op | 1.30 | **worse** |
+| three | not measured | | | | |
 
 <!-- bench:end -->
 
