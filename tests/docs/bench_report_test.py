@@ -251,6 +251,16 @@ class BenchReportTest(unittest.TestCase):
         self.run_script("--partial", fails_with="docs/PAGE.md: this is not `label: area")
 
 
+    def test_figures_in_tables_are_generated_or_marked(self):
+        for wrong in ("| take | 1,660 M/s | other |", "| take | 12 ns an operation |", "| a | 10 to 20 us |"):
+            with self.subTest(wrong):
+                self.write("docs/PAGE.md", wrong + "\n")
+                self.run_script("--partial", fails_with="docs/PAGE.md: a figure in a table is neither generated nor")
+        self.write("docs/PAGE.md", '| a lease | 30 s |\n| take | '
+                   '<!-- bench: locks "reads" "std::mutex" value -->1 M/s<!-- /bench --> |\n```\n| a | 1 ns |\n```\n')
+        self.run_script("--partial")
+
+
 class ChartRowsTest(unittest.TestCase):
     def test_labels_fit_beside_the_bars(self):
         with open(os.path.join(SOURCE, "bench", "chart.txt"), encoding="utf-8") as file:
