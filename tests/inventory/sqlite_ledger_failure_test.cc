@@ -104,7 +104,7 @@ TEST(SqliteLedgerFailureTest, Commit_WhoseMarkCannotBeWritten_IsNotAcknowledgedA
     MakeDescriptorsReadOnly(path + ".lock");
     const absl::Status failed = ledger->AwaitDurable(ledger->Append(Take(1, "shoe", 4)));
     EXPECT_EQ(failed.code(), absl::StatusCode::kUnavailable) << failed;
-    EXPECT_THAT(std::string(failed.message()), HasSubstr("cannot write the mark of what was acknowledged"));
+    EXPECT_THAT(std::string(failed.message()), HasSubstr("cannot write the acknowledged position"));
     EXPECT_EQ(ledger->Health(), failed);
     EXPECT_EQ(ledger->AwaitDurable(ledger->Append(Take(2, "shoe", 1))), failed);
   }

@@ -273,7 +273,7 @@ TEST(SqliteLedgerPathTest, Open_WithALockFileOfAnotherProgram_IsRefusedAndLeaves
   MakeClosedLedger(dir.File("orders.db"));
   const std::string notes(300, 'x');
   std::ofstream(dir.File("orders.db.lock"), std::ios::trunc) << notes;
-  ExpectError(OpeningError(dir.File("orders.db")), absl::StatusCode::kDataLoss, "in its lock file, is damaged");
+  ExpectError(OpeningError(dir.File("orders.db")), absl::StatusCode::kDataLoss, "in its lock file is damaged");
   EXPECT_EQ(BytesOf(dir.File("orders.db.lock")), notes);
 }
 
