@@ -64,7 +64,8 @@ struct STOCKADE_EXPORT SqliteLedgerOptions {
 // Times are stored in microseconds, rounded down. The files are `path`, `path`-wal while the ledger is open and after a
 // crash, and `path`.lock, which remains. The latter records up to where the journal was acknowledged, so that an older
 // copy of `path` is rejected as long as it exists. If `path` is a symbolic link, the other files are next to its
-// target.
+// target, whether the target exists already or not. A hard link has its own log and lock, so open a ledger by one name
+// only.
 //
 // Across all processes, a file has one owner at a time. If the disk is full (or a quota or the maximum file size is
 // reached), or a record has a name or a basket above the limits in ledger.h, the batch is rolled back and refused, and
@@ -91,7 +92,8 @@ class STOCKADE_EXPORT SqliteLedger final : public Ledger {
 
   // Checks the ledger at `path` as Open() does, and compares each index with its table. Changes only `path`.lock.
   // Blocks like Open(). OK: everything that was acknowledged is there, as far as this can be determined. Errors as for
-  // Open(); NotFound if the file does not exist. Thread-safe.
+  // Open(); NotFound if the file does not exist, or is empty because the process that was creating it ended early.
+  // Thread-safe.
   static absl::Status Audit(const std::string& path);
 
   // Commits the queued records, invokes all pending callbacks of NotifyDurable(), and closes the file. No call may be
