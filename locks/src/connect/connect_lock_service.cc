@@ -76,7 +76,8 @@ Connected ConnectZooKeeper(std::string_view scheme, std::string_view, const Lock
 #ifdef STOCKADE_HAS_LOCKS_MYSQL
 Connected ConnectMySql(std::string_view, std::string_view url, const LockServiceOptions& options) {
   // Within what MySqlLockOptions allows.
-  const absl::Duration timeout = std::clamp(options.engine_timeout, absl::Milliseconds(100), absl::Minutes(10));
+  const absl::Duration timeout =
+      std::clamp<absl::Duration>(options.engine_timeout, absl::Milliseconds(100), absl::Minutes(10));
   return MySqlLockService::Connect(url, {.service = options, .connect_timeout = timeout});
 }
 #else
