@@ -20,6 +20,12 @@ bool IsIpv6(std::string_view host) {
   return inet_pton(AF_INET6, std::string(host.substr(0, zone_at)).c_str(), &parsed) == 1 && zone_at + 1 != host.size();
 }
 
+// In any form that getaddrinfo() takes for one, "0x7f.1" too.
+bool IsAddress(std::string_view host) {
+  in_addr parsed;
+  return host.find_first_of(":%") != npos || inet_aton(std::string(host).c_str(), &parsed) != 0;
+}
+
 }  // namespace
 
 bool IsHostName(std::string_view host) {
@@ -40,7 +46,7 @@ bool IsAllowedHostEntry(std::string_view entry) {
 
 bool MatchesAllowedHost(std::string_view host, std::string_view allowed) {
   if (!allowed.starts_with('.')) return host == allowed;
-  if (!host.ends_with(allowed) || host.find_first_of(":%") != npos) return false;
+  if (!host.ends_with(allowed) || IsAddress(host)) return false;
   const std::string_view before = host.substr(0, host.size() - allowed.size());
   return !before.empty() && !before.ends_with('.');
 }

@@ -444,6 +444,14 @@ TEST(AllowedHostsTest, EndOfHostNames_MatchesOnlyNamesWithALabelBeforeIt) {
   }
 }
 
+TEST(AllowedHostsTest, EndOfHostNames_MatchesNoAddress) {
+  const internal::AllowedHosts hosts(*ParseRedisUrl("redis+cluster://seed"), {.allowed_hosts = {".0.0.2"}});
+  EXPECT_TRUE(hosts.Contains({.host = "a.0.0.2"}));
+  for (const char* const host : {"127.0.0.2", "0x7f.0.0.2", "::ffff:127.0.0.2"}) {
+    EXPECT_FALSE(hosts.Contains({.host = host})) << host;
+  }
+}
+
 TEST_F(ClusterTest, MapNamesHostsThatAreNotAllowed_KeysThereAreRefused_AllowedOnesAreServed) {
   RedisCluster cluster;
   const std::string url = Concat("redis+cluster://localhost:", cluster.node(0).port());

@@ -61,11 +61,11 @@ struct STOCKADE_EXPORT RedisOptions {
   // The hosts, besides those of the URL, that the client may connect to and thus send its user name and password to.
   // Sentinels name a master and other Sentinels, and cluster nodes name each other. If empty, all hosts that they name
   // are allowed. An entry is a host name or an address as the servers name it, or a suffix of host names that begins
-  // with a dot (".cache.example.com", which matches neither an address nor "cache.example.com"). Case is ignored. The
-  // client never connects to another host. If Connect() would have to, it is PermissionDenied, with the host in the
-  // message, and so is a command that a cluster would route there. After a failover to a master that is not allowed,
-  // commands wait and then are Unavailable, with the host in the message. A host name from a server with bytes other
-  // than letters, digits and "-_.:%" is refused, whatever the list.
+  // with a dot (".cache.example.com", which matches neither an address nor "cache.example.com"). Case is ignored, and
+  // ports are not checked. The client never connects to another host. If Connect() would have to, it is
+  // PermissionDenied, with the host in the message, and so is a command that a cluster would route there. After a
+  // failover to a master that is not allowed, commands wait and then are Unavailable, with the host in the message. A
+  // host name from a server with bytes other than letters, digits and "-_.:%" is refused, whatever the list.
   std::vector<std::string> allowed_hosts = {};
 
   // Runs the callbacks of commands; must outlive the client. If null, they run on a thread of the client, which starts
