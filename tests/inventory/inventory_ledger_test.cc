@@ -128,9 +128,9 @@ TEST(InventoryLedgerTest, Recovery_OfWhatNoInventoryHasWritten_IsDataLoss) {
     state.forgotten.clear();
   });
   expect_data_loss("SKU 's' twice", [&](LedgerState& state) { make_basket(state, {{"s", 1}, {"s", 1}}); });
-  expect_data_loss("is of 0 units", [&](LedgerState& state) { make_basket(state, {{"s", 0}}); });
+  expect_data_loss("has 0 units", [&](LedgerState& state) { make_basket(state, {{"s", 0}}); });
   // Of an order that holds nothing, too.
-  expect_data_loss("is of -1 units", [&](LedgerState& state) {
+  expect_data_loss("has -1 units", [&](LedgerState& state) {
     state.orders[0].state = OrderState::kCancelled;
     state.orders[0].quantity = -1;
   });
