@@ -304,7 +304,7 @@ TEST_F(SentinelTest, NamedHostsHaveANul_NothingIsConnected) {
                                                     {.allowed_hosts = {".example.com"}})
                                    .status();
   EXPECT_EQ(refused.code(), absl::StatusCode::kUnavailable) << refused;
-  EXPECT_NE(std::string(refused.message()).find("names no address"), std::string::npos) << refused;
+  EXPECT_NE(std::string(refused.message()).find("named no address"), std::string::npos) << refused;
   EXPECT_EQ(other.connections(), 0);
 }
 

@@ -174,8 +174,9 @@ async function checkSales(views, pictures) {
 
   await startWithKeyboard(page, 's');  // "slow".
   await awaitNumber(page, 2);
-  demand(await button(page).textContent() === 'A sale is running', 'the button does not say that a sale runs');
-  demand(/^sale 2/.test(await page.locator('#notice').textContent()), 'nothing says that the sale starts');
+  await page.waitForFunction(() => document.getElementById('start-button').textContent === 'A sale is running');
+  // The answer to the click may come after the sale's own figures.
+  await page.waitForFunction(() => document.getElementById('notice').textContent.startsWith('sale 2'));
   demand(await focused(page) === 'start-button', 'the button has lost the focus');
   await page.keyboard.press('Enter');  // Does nothing while the sale runs.
   await page.waitForFunction(() => document.getElementById('phase').textContent === 'naive: the sale is on');

@@ -141,7 +141,7 @@ TEST_P(CrashedReaderSuiteTest, Reader_IsKilled_TheWriterEntersWithinALease) {
   const auto others = NewClient();
   const std::string name = NewName();
   const std::unique_ptr<AgentProcess> agent = NewAgent(kShortLease);
-  const std::string held = agent->Do(internal::Concat("acquire ", name, " read 0 0"));
+  const std::string held = agent->Acquire(name, "read");
   ASSERT_TRUE(absl::StartsWith(held, "held 0 1 ")) << held;
   EXPECT_FALSE(IsFree(*others, name, LockKind::kWrite));
   agent->End();

@@ -95,7 +95,7 @@ TEST_P(CrashSuiteTest, Holder_IsKilled_OthersEnterWithinALease) {
   for (const LockKind kind : ExclusiveKinds()) {
     const std::string name = NewName();
     const std::unique_ptr<AgentProcess> agent = NewAgent(kShortLease);
-    const std::string held = agent->Do(internal::Concat("acquire ", name, " ", LockKindName(kind), " 0 0"));
+    const std::string held = agent->Acquire(name, LockKindName(kind));
     ASSERT_TRUE(absl::StartsWith(held, "held 0 1 ")) << held;
     agent->End();
     const Stopwatch watch;
