@@ -166,7 +166,7 @@ TEST(StrictPoolTest, GetAsync_WriterAfterWriter_IsAnsweredAtTheEnd) {
   for (int round = 0; round < 100; ++round) {
     std::vector<std::jthread> writers;
     for (int i = 0; i < 3; ++i) {
-      writers.emplace_back([&] {
+      writers.emplace_back([&, i] {
         const absl::Status written =
             cache.UpdateThrough(1, Ok, i == 0 ? absl::ZeroDuration() : absl::InfiniteDuration());
         EXPECT_TRUE(written.ok() || absl::IsDeadlineExceeded(written)) << written;
