@@ -87,7 +87,7 @@ absl::Status Inventory::Core::RecoverForgotten(const LedgerState& state) {
     if (state.forgotten.empty() && state.last_forgotten_id == 0) return absl::OkStatus();
     return absl::DataLossError(Concat("Inventory '", name_, "': there are forgotten orders, but no fingerprint key"));
   }
-  const absl::Status taken = orders_.TakeOver(*state.fingerprint_key, state.forgotten, state.last_forgotten_id);
+  absl::Status taken = orders_.TakeOver(*state.fingerprint_key, state.forgotten, state.last_forgotten_id);
   if (taken.ok()) return taken;
   return absl::DataLossError(
       Concat("Inventory '", name_, "': last forgotten order ", state.last_forgotten_id, ": ", taken.message()));
