@@ -13,8 +13,8 @@ int main() {
     return "page " + id + " of query " + std::to_string(++queries);
   };
   stockade::LoadingCache<std::string, std::string> pages({.name = "pages", .ttl = std::chrono::minutes(5)}, load);
-  std::vector<std::jthread> visitors;
-  for (int i = 0; i < 100; ++i) visitors.emplace_back([&] { (void)pages.Get("shoe-1"); });
+  std::vector<std::jthread> visitors(100);
+  for (std::jthread& visitor : visitors) visitor = std::jthread([&] { (void)pages.Get("shoe-1"); });
   visitors.clear();  // Joins the threads.
   if (auto page = pages.Get("shoe-1"); page.ok()) std::printf("%s, 101 visitors\n", (*page)->c_str());
 }

@@ -13,9 +13,9 @@ int main() {
   stockade::Inventory shop({.name = "shop"});
   if (!metrics.ok() || !shop.AddSku("shoe-1", {.stock = 100, .shards = 4}).ok()) return 1;
   std::atomic<int> sold = 0, refused = 0;
-  std::vector<std::jthread> buyers;
-  for (int buyer = 0; buyer < 1000; ++buyer) {
-    buyers.emplace_back([&, click = "click-" + std::to_string(buyer)] {
+  std::vector<std::jthread> buyers(1000);
+  for (size_t i = 0; i < buyers.size(); ++i) {
+    buyers[i] = std::jthread([&, click = "click-" + std::to_string(i)] {
       auto held = shop.Reserve({.sku = "shoe-1", .request_id = click, .ttl = std::chrono::minutes(10)});
       bool paid = held.ok() && shop.Commit(held->id()).ok();  // Or Cancel(). Without either the reservation expires.
       ++(paid ? sold : refused);                              // RefusalOf(held.status()) says why it was refused.
