@@ -48,7 +48,7 @@ class TableLock final : public PlainMySqlLock {
   void Acquire() override {
     for (absl::Duration pause = options_.poll_interval_min; !Try();) {
       absl::SleepFor(pause);
-      pause = std::min(2 * pause, options_.poll_interval_max);
+      pause = std::min<absl::Duration>(2 * pause, options_.poll_interval_max);
     }
   }
   void Release() override {

@@ -114,18 +114,22 @@ function show(sale, metrics) {
   setText(byId('number'), count(sale.number));
   showPhase(sale.phase);
   allowStart(sale.can_start);
+  // Figures from before the click may come after its answer.
+  if (sale.can_start && sale.number >= noticeIsFor) setText(byId('notice'), '');
   for (const half of halves) showFigures(half, sale[half]);
   showShelf(sale);
   showCharts(sale);
   showMetrics(parseMetrics(metrics));
 }
 
+// The sale that the notice is about. It disappears when that sale has ended, and an error at the next click.
+let noticeIsFor = 0;
+
 // Not `disabled`: a button that has the focus would lose it.
 function allowStart(can) {
   const button = byId('start-button');
   button.setAttribute('aria-disabled', `${!can}`);
   setText(button, can ? 'Start a sale' : 'A sale is running');
-  if (can) setText(byId('notice'), '');
 }
 
 async function start(event) {
@@ -133,6 +137,7 @@ async function start(event) {
   if (byId('start-button').getAttribute('aria-disabled') === 'true') return;
   allowStart(false);
   let notice = '';
+  noticeIsFor = Infinity;
   try {
     const answer = await fetch('sales', {
       method: 'POST',
@@ -140,6 +145,7 @@ async function start(event) {
       body: JSON.stringify({arrival_seconds: Number(byId('speed').value)}),
     });
     const body = await answer.json();
+    if (answer.ok) noticeIsFor = body.sale;
     notice = answer.ok ? `sale ${body.sale} starts` : body.error.message;
   } catch (error) {
     notice = 'the program has ended';
