@@ -30,7 +30,8 @@ function drawLines(svg, lines) {
   }
   const xStep = roundUp(xEnd / 5);
   for (let seconds = 0; seconds <= xEnd; seconds += xStep) {
-    draw(svg, 'text', {x: x(seconds), y: chart.bottom + 15, 'text-anchor': 'middle'}, `${count(seconds)} s`);
+    const anchor = x(seconds) > chart.right - 30 ? 'end' : 'middle';
+    draw(svg, 'text', {x: x(seconds), y: chart.bottom + 15, 'text-anchor': anchor}, `${count(seconds)} s`);
   }
   for (const {half, xs, ys} of lines) {
     draw(svg, 'polyline', {class: half, points: xs.map((s, i) => `${x(s).toFixed(1)},${y(ys[i]).toFixed(1)}`).join(' ')});

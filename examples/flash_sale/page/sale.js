@@ -114,7 +114,6 @@ function show(sale, metrics) {
   setText(byId('number'), count(sale.number));
   showPhase(sale.phase);
   allowStart(sale.can_start);
-  // Figures from before the click may come after its answer.
   if (sale.can_start && sale.number >= noticeIsFor) setText(byId('notice'), '');
   for (const half of halves) showFigures(half, sale[half]);
   showShelf(sale);
@@ -122,7 +121,8 @@ function show(sale, metrics) {
   showMetrics(parseMetrics(metrics));
 }
 
-// The sale that the notice is about. It disappears when that sale has ended, and an error at the next click.
+// The sale that the notice is about. The notice disappears when that sale has ended, and an error at the next click.
+// Figures that were requested before the click may come after its answer; they are of an older sale.
 let noticeIsFor = 0;
 
 // Not `disabled`: a button that has the focus would lose it.
