@@ -215,7 +215,8 @@ TEST(SqliteLedgerPathTest, OpenAndAudit_WhatIsNoRegularFile_AreRefusedByItsNameA
   ASSERT_EQ(mkfifo(dir.File("fifo.db").c_str(), 0600), 0);
   std::filesystem::create_directory(dir.File("directory.db"));
   const int descriptor = socket(AF_UNIX, SOCK_STREAM, 0);
-  sockaddr_un address{.sun_family = AF_UNIX};
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
   std::snprintf(address.sun_path, sizeof(address.sun_path), "%s", dir.File("socket.db").c_str());
   ASSERT_EQ(bind(descriptor, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
   close(descriptor);
@@ -286,7 +287,9 @@ TEST(SqliteLedgerPathTest, OpenAndAudit_InADirectoryThatMayNotBeSearched_ArePerm
   std::filesystem::permissions(dir.File("closed"), std::filesystem::perms(0644));
   InChild([&] {
     // The superuser may search every directory.
-    if (geteuid() == 0) ASSERT_TRUE(setgroups(0, nullptr) == 0 && setgid(65534) == 0 && setuid(65534) == 0);
+    if (geteuid() == 0) {
+      ASSERT_TRUE(setgroups(0, nullptr) == 0 && setgid(65534) == 0 && setuid(65534) == 0);
+    }
     for (const std::string name : {"closed/orders.db", "closed/none.db", "alias.db"}) {
       ExpectError(SqliteLedger::Audit(dir.File(name)), absl::StatusCode::kPermissionDenied, "closed/");
       ExpectError(OpeningError(dir.File(name)), absl::StatusCode::kPermissionDenied, "closed/");
