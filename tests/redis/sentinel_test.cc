@@ -332,7 +332,8 @@ TEST_F(SentinelTest, EventsWithoutEnd_AreAnsweredByFewQuestions_AndASwitchIsFoll
       Await("the question after the subscription", [&] { return questions > subscribed_at || ending; });
       std::string events;
       while (events.size() < 60'000) events += event;
-      while (!ending) sentinel->SendTo(connection, events);
+      while (!ending && sentinel->SendTo(connection, events)) {
+      }
     });
     return "*3\r\n$9\r\nsubscribe\r\n$14\r\n+switch-master\r\n:1\r\n";
   });

@@ -17,12 +17,14 @@
 namespace stockade::testing {
 namespace {
 
-void SendWhole(int fd, std::string_view bytes) {
+// False: the connection has ended.
+bool SendWhole(int fd, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t sent = send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    if (sent <= 0) return;
+    if (sent <= 0) return false;
     bytes.remove_prefix(static_cast<size_t>(sent));
   }
+  return true;
 }
 
 // Takes the first whole command off `bytes`. Nothing: it is not all there yet.
@@ -77,9 +79,14 @@ size_t RawPeer::connections() const {
   return fds_.size();
 }
 
-void RawPeer::SendTo(size_t connection, const std::string& bytes) {
-  const std::lock_guard lock(mutex_);
-  SendWhole(fds_[connection], bytes);
+bool RawPeer::SendTo(size_t connection, const std::string& bytes) {
+  int fd = -1;
+  {
+    // Not while it sends: it may block, and the acceptor needs the mutex.
+    const std::lock_guard lock(mutex_);
+    fd = fds_[connection];
+  }
+  return SendWhole(fd, bytes);
 }
 
 void RawPeer::Accept() {
@@ -107,7 +114,9 @@ void RawPeer::Serve(size_t connection, int fd) {
     const ssize_t got = recv(fd, buffer, sizeof buffer, 0);
     if (got <= 0) break;
     bytes.append(buffer, static_cast<size_t>(got));
-    while (const std::optional<std::string> command = TakeCommand(bytes)) SendWhole(fd, answer_(connection, *command));
+    while (const std::optional<std::string> command = TakeCommand(bytes)) {
+      (void)SendWhole(fd, answer_(connection, *command));
+    }
   }
   (void)shutdown(fd, SHUT_RDWR);
 }

@@ -26,8 +26,8 @@ class RawPeer {
 
   uint16_t port() const { return port_; }
   size_t connections() const;
-  // Sends unsolicited bytes.
-  void SendTo(size_t connection, const std::string& bytes);
+  // Sends bytes that nobody asked for; blocks while the other side does not read. False: the connection has ended.
+  bool SendTo(size_t connection, const std::string& bytes);
 
  private:
   void Accept();
