@@ -1,9 +1,7 @@
 #include "stockade/base/executor.h"
 
-#include <condition_variable>
 #include <deque>
 #include <exception>
-#include <mutex>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -11,6 +9,7 @@
 
 #include "stockade/base/fork_guard.h"
 #include "stockade/base/log.h"
+#include "stockade/base/mutex.h"
 #include "stockade/base/start_thread.h"
 #include "stockade/base/strings.h"
 
@@ -36,27 +35,25 @@ void InlineExecutor::Schedule(Task task) { RunGuarded(task); }
 
 struct ThreadPool::State {
   internal::ForkGuard fork_guard;
-  std::mutex mutex;
-  std::condition_variable wake;
-  std::deque<Task> queue;  // Guarded by mutex.
-  bool stopping = false;   // Guarded by mutex.
+  internal::Mutex mutex;
+  internal::CondVar wake;
+  std::deque<Task> queue STOCKADE_GUARDED_BY(mutex);
+  bool stopping STOCKADE_GUARDED_BY(mutex) = false;
   std::vector<std::thread> threads;
 
   // Invariant: a thread leaves only when it is stopping and the queue is empty, so whatever a task adds is run by the
   // thread that ran the task if by nobody else.
   void Work() {
     pool_of_this_thread = this;
-    std::unique_lock lock(mutex);
+    const internal::MutexLock lock(mutex);
     for (;;) {
-      wake.wait(lock, [&] { return stopping || !queue.empty(); });
+      while (!stopping && queue.empty()) wake.Wait(mutex);
       if (queue.empty()) return;
-      {
-        Task task = std::move(queue.front());
-        queue.pop_front();
-        lock.unlock();
-        RunGuarded(task);
-      }  // What the task captured is destroyed without the mutex: it may schedule.
-      lock.lock();
+      Task task = std::move(queue.front());
+      queue.pop_front();
+      const internal::MutexUnlock unlocked(mutex);
+      RunGuarded(task);
+      task = nullptr;  // What it captured is destroyed without the mutex: it may schedule.
     }
   }
 };
@@ -94,10 +91,10 @@ ThreadPool::~ThreadPool() {
     return;
   }
   {
-    std::lock_guard lock(state_->mutex);
+    const internal::MutexLock lock(state_->mutex);
     state_->stopping = true;
   }
-  state_->wake.notify_all();
+  state_->wake.NotifyAll();
   for (std::thread& thread : state_->threads) {
     if (thread.get_id() == std::this_thread::get_id()) internal::Fatal("ThreadPool destroyed by one of its own tasks");
     thread.join();
@@ -108,10 +105,10 @@ bool ThreadPool::RunningInThisThread() const { return pool_of_this_thread == sta
 
 void ThreadPool::Schedule(Task task) {
   state_->fork_guard.Check("ThreadPool", "");
-  std::lock_guard lock(state_->mutex);
+  const internal::MutexLock lock(state_->mutex);
   state_->queue.push_back(std::move(task));
   // With the mutex held: whom the task tells that it has run may destroy the pool.
-  state_->wake.notify_one();
+  state_->wake.NotifyOne();
 }
 
 }  // namespace stockade

@@ -13,7 +13,7 @@ LazyThreadPool::~LazyThreadPool() { Finish(); }
 
 absl::Status LazyThreadPool::Start() {
   if (pool_.load(std::memory_order_acquire) != nullptr) return absl::OkStatus();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (finished_) return absl::CancelledError("the thread pool has been shut down");
   if (pool_.load(std::memory_order_relaxed) != nullptr) return absl::OkStatus();
   absl::StatusOr<std::unique_ptr<ThreadPool>> pool = ThreadPool::Create(threads_);
@@ -38,7 +38,7 @@ bool LazyThreadPool::RunningInThisThread() const {
 
 void LazyThreadPool::Finish() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     finished_ = true;
   }
   delete pool_.load(std::memory_order_relaxed);

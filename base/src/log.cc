@@ -3,11 +3,11 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <mutex>
 #include <string>
 #include <utility>
 
 #include "stockade/base/clock.h"
+#include "stockade/base/mutex.h"
 #include "stockade/base/printable.h"
 #include "stockade/base/strings.h"
 
@@ -30,13 +30,13 @@ void WriteToStandardError(LogSeverity severity, std::string_view message) {
 }
 
 struct Logger {
-  std::mutex mutex;
-  LogSink sink;                              // Empty: standard error. Guarded by mutex, as all that follows.
-  Instant window = Instant::InfinitePast();  // When the current second began.
-  int in_window = 0;
-  int left_out = 0;
+  internal::Mutex mutex;
+  LogSink sink STOCKADE_GUARDED_BY(mutex);                              // Empty: standard error.
+  Instant window STOCKADE_GUARDED_BY(mutex) = Instant::InfinitePast();  // When the current second began.
+  int in_window STOCKADE_GUARDED_BY(mutex) = 0;
+  int left_out STOCKADE_GUARDED_BY(mutex) = 0;
 
-  void Emit(LogSeverity severity, std::string_view message) {
+  void Emit(LogSeverity severity, std::string_view message) STOCKADE_REQUIRES(mutex) {
     if (sink) {
       sink(severity, message);
     } else {
@@ -65,7 +65,7 @@ std::string_view LogSeverityName(LogSeverity severity) {
 void SetLogSink(LogSink sink) {
   Logger& logger = GetLogger();
   {
-    std::lock_guard lock(logger.mutex);
+    const internal::MutexLock lock(logger.mutex);
     std::swap(logger.sink, sink);
   }
   // The old sink, now in `sink`, is destroyed without the mutex: what it captured may log.
@@ -75,7 +75,7 @@ namespace internal {
 
 void Log(LogSeverity severity, std::string_view message) {
   Logger& logger = GetLogger();
-  std::lock_guard lock(logger.mutex);
+  const MutexLock lock(logger.mutex);
   if (severity != LogSeverity::kFatal) {
     const Instant now = Clock::System()->Now();
     if (now - logger.window >= absl::Seconds(1)) {

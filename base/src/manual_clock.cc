@@ -6,14 +6,14 @@
 namespace stockade {
 
 Instant ManualClock::Now() const {
-  std::lock_guard lock(mutex_);
+  const internal::MutexLock lock(mutex_);
   return now_;
 }
 
 Instant ManualClock::CoarseNow() const { return Now(); }
 
 absl::Time ManualClock::WallNow() const {
-  std::lock_guard lock(mutex_);
+  const internal::MutexLock lock(mutex_);
   return wall_now_;
 }
 
@@ -24,10 +24,10 @@ bool ManualClock::WaitUntil(std::condition_variable& cv, std::unique_lock<std::m
   }
   std::list<Waiter>::iterator self;
   {
-    std::lock_guard own(mutex_);
+    const internal::MutexLock own(mutex_);
     if (now_ >= deadline) return false;
     self = waiters_.insert(waiters_.end(), Waiter{&cv, lock.mutex(), deadline});
-    changed_.notify_all();
+    changed_.NotifyAll();
   }
   // No wake-up is lost: Advance() takes lock.mutex() before it notifies, which it can only do once wait() has released
   // it, and AwaitWaiters() may tell of this waiter early without harm for the same reason.
@@ -36,8 +36,8 @@ bool ManualClock::WaitUntil(std::condition_variable& cv, std::unique_lock<std::m
   lock.unlock();
   bool before_deadline;
   {
-    std::unique_lock own(mutex_);
-    changed_.wait(own, [&] { return self->pins == 0; });
+    const internal::MutexLock own(mutex_);
+    while (self->pins > 0) changed_.Wait(mutex_);
     before_deadline = now_ < deadline;
     waiters_.erase(self);
   }
@@ -50,7 +50,7 @@ void ManualClock::Advance(absl::Duration span) {
     internal::Fatal(
         internal::Concat("ManualClock::Advance(", absl::FormatDuration(span), "): the span must not be negative"));
   }
-  std::unique_lock own(mutex_);
+  const internal::MutexLock own(mutex_);
   now_ = now_ + span;
   wall_now_ += span;
   for (Waiter& waiter : waiters_) {
@@ -60,25 +60,24 @@ void ManualClock::Advance(absl::Duration span) {
   for (auto waiter = waiters_.begin(); waiter != waiters_.end(); ++waiter) {
     // Waiters that came after the pass above saw the new time; those that it pinned cannot leave the list.
     if (waiter->pins == 0 || waiter->deadline > reached) continue;
-    own.unlock();
     {
-      std::lock_guard theirs(*waiter->mutex);
+      const internal::MutexUnlock unlocked(mutex_);
+      const std::lock_guard theirs(*waiter->mutex);
       waiter->cv->notify_all();
     }
-    own.lock();
     --waiter->pins;
-    changed_.notify_all();
+    changed_.NotifyAll();
   }
 }
 
 void ManualClock::StepWallTime(absl::Duration span) {
-  std::lock_guard lock(mutex_);
+  const internal::MutexLock lock(mutex_);
   wall_now_ += span;
 }
 
 void ManualClock::AwaitWaiters(size_t count) {
-  std::unique_lock own(mutex_);
-  changed_.wait(own, [&] { return waiters_.size() >= count; });
+  const internal::MutexLock own(mutex_);
+  while (waiters_.size() < count) changed_.Wait(mutex_);
 }
 
 }  // namespace stockade

@@ -12,8 +12,8 @@ bool Parker::Park(Instant until) {
     if (now < until) FutexWait(permit_, 0, SteadyAt(until, now));
     return TakePermit();
   }
-  std::unique_lock lock(mutex_);
-  if (permit_.load(std::memory_order_relaxed) == 0) clock_.WaitUntil(unparked_, lock, until);
+  const MutexLock lock(mutex_);
+  if (permit_.load(std::memory_order_relaxed) == 0) unparked_.WaitUntil(clock_, mutex_, until);
   return TakePermit();
 }
 
@@ -23,7 +23,7 @@ void Parker::Unpark() {
     return;
   }
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     permit_.store(1, std::memory_order_release);
   }
   WakeOnly(unparked_);  // Not notify_all(), which walks the whole of the hash bucket.

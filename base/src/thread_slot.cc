@@ -3,11 +3,11 @@
 #include <array>
 #include <atomic>
 #include <bit>
-#include <mutex>
 
 #include "stockade/base/asymmetric_fence.h"
 #include "stockade/base/fork_guard.h"
 #include "stockade/base/hazard_row.h"
+#include "stockade/base/mutex.h"
 
 namespace stockade::internal {
 namespace {
@@ -21,7 +21,7 @@ class SlotTable {
   }
 
   uint32_t Take() {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (size_t word = 0; word < free_.size(); ++word) {
       if (free_[word] == 0) continue;
       const int bit = std::countr_zero(free_[word]);
@@ -34,7 +34,7 @@ class SlotTable {
   }
 
   void Return(uint32_t slot) {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     free_[slot / 64] |= uint64_t{1} << (slot % 64);
   }
 
@@ -43,9 +43,9 @@ class SlotTable {
  private:
   SlotTable() { free_.fill(~uint64_t{0}); }
 
-  std::mutex mutex_;
-  std::atomic<uint32_t> used_{0};                    // Written with mutex_ held.
-  std::array<uint64_t, kMaxThreadSlots / 64> free_;  // A set bit is a free slot. Guarded by mutex_.
+  Mutex mutex_;
+  std::atomic<uint32_t> used_{0};                                                // Written with mutex_ held.
+  std::array<uint64_t, kMaxThreadSlots / 64> free_ STOCKADE_GUARDED_BY(mutex_);  // A set bit is a free slot.
 };
 
 // Gives the slot back when the thread ends. From then on the thread has none, for destructors that run later still.

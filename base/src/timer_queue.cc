@@ -10,19 +10,19 @@ TimerQueue::~TimerQueue() { Stop(); }
 
 void TimerQueue::Stop() {
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopping_ = true;
   }
-  changed_.notify_all();
+  changed_.NotifyAll();
   if (thread_.joinable()) thread_.join();
   std::map<Id, Executor::Task> dropped;  // Destroyed after the mutex is released: they are the user's.
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   dropped.swap(tasks_);
 }
 
 absl::Status TimerQueue::Start() {
   if (started_.load(std::memory_order_relaxed)) return absl::OkStatus();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return StartLocked();
 }
 
@@ -34,20 +34,20 @@ absl::Status TimerQueue::StartLocked() {
 }
 
 TimerQueue::Id TimerQueue::Schedule(Instant at, Executor::Task task) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const Id id{at, next_++};
   if (stopping_) return id;
   tasks_.emplace(id, std::move(task));
   if (const absl::Status started = StartLocked(); !started.ok()) {
     Log(LogSeverity::kWarning, Concat("timers are delayed: ", started.message()));
   }
-  if (tasks_.begin()->first == id) changed_.notify_all();
+  if (tasks_.begin()->first == id) changed_.NotifyAll();
   return id;
 }
 
 void TimerQueue::Cancel(const Id& id) {
   Executor::Task dropped;  // Destroyed after the mutex is released: it is the user's.
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = tasks_.find(id);
   if (found == tasks_.end()) return;
   dropped = std::move(found->second);
@@ -55,18 +55,17 @@ void TimerQueue::Cancel(const Id& id) {
 }
 
 void TimerQueue::Run() {
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   while (!stopping_) {
     if (tasks_.empty() || clock_->Now() < tasks_.begin()->first.first) {
-      clock_->WaitUntil(changed_, lock, tasks_.empty() ? Instant::InfiniteFuture() : tasks_.begin()->first.first);
+      changed_.WaitUntil(*clock_, mutex_, tasks_.empty() ? Instant::InfiniteFuture() : tasks_.begin()->first.first);
       continue;
     }
     Executor::Task due = std::move(tasks_.begin()->second);
     tasks_.erase(tasks_.begin());
-    lock.unlock();
+    const MutexUnlock unlocked(mutex_);
     due();
     due = nullptr;
-    lock.lock();
   }
 }
 

@@ -9,7 +9,7 @@
 #include "harness/threads.h"
 #include "locks/peers.h"
 #include "stockade/base/strings.h"
-#include "stockade/locks/thread_annotations.h"
+#include "stockade/base/thread_annotations.h"
 
 namespace stockade::bench {
 

@@ -10,6 +10,7 @@
 #include "harness/threads.h"
 #include "metrics/rows.h"
 #include "stockade/base/strings.h"
+#include "stockade/base/thread_annotations.h"
 #include "stockade/cache/loading_cache.h"
 #include "stockade/inventory/inventory.h"
 #include "stockade/inventory/sharded_stock.h"
@@ -17,7 +18,6 @@
 #include "stockade/locks/local_lock_service.h"
 #include "stockade/locks/reentrant_mutex.h"
 #include "stockade/locks/reentrant_shared_mutex.h"
-#include "stockade/locks/thread_annotations.h"
 #include "stockade/metrics/metrics_registry.h"
 
 namespace stockade::bench {

@@ -13,10 +13,10 @@
 #include "harness/threads.h"
 #include "metrics/rows.h"
 #include "stockade/base/strings.h"
+#include "stockade/base/thread_annotations.h"
 #include "stockade/cache/loading_cache.h"
 #include "stockade/inventory/sharded_stock.h"
 #include "stockade/locks/reentrant_mutex.h"
-#include "stockade/locks/thread_annotations.h"
 #include "stockade/metrics/metric_set.h"
 #include "stockade/metrics/metrics_registry.h"
 

@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
+#include "stockade/base/thread_annotations.h"
 #include "stockade/locks/lock_options.h"
-#include "stockade/locks/thread_annotations.h"
 
 namespace stockade::internal {
 

@@ -3,9 +3,9 @@
 
 #include <chrono>
 
+#include "stockade/base/thread_annotations.h"
 #include "stockade/locks/reentrant_mutex.h"
 #include "stockade/locks/reentrant_shared_mutex.h"
-#include "stockade/locks/thread_annotations.h"
 
 namespace stockade {
 namespace {

@@ -4,11 +4,11 @@
 #include <atomic>
 #include <cstddef>
 #include <memory>
-#include <mutex>
 
 #include "absl/status/status.h"
 #include "stockade/base/executor.h"
 #include "stockade/base/export.h"
+#include "stockade/base/mutex.h"
 
 namespace stockade::internal {
 
@@ -36,8 +36,8 @@ class STOCKADE_EXPORT LazyThreadPool final : public Executor {
 
  private:
   const size_t threads_;
-  std::mutex mutex_;
-  bool finished_ = false;  // Guarded by mutex_.
+  Mutex mutex_;
+  bool finished_ STOCKADE_GUARDED_BY(mutex_) = false;
   // Written with mutex_ held. Remains set while Finish() waits for the tasks, because they may call Schedule().
   std::atomic<ThreadPool*> pool_{nullptr};
 };

@@ -6,6 +6,7 @@
 
 #include "stockade/base/clock.h"
 #include "stockade/base/export.h"
+#include "stockade/base/mutex.h"
 
 namespace stockade {
 
@@ -41,11 +42,11 @@ class STOCKADE_EXPORT ManualClock final : public Clock {
     int pins = 0;
   };
 
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;  // A waiter was added, or a pin was dropped.
-  Instant now_ = Instant::FromNanoseconds(1'000'000'000);
-  absl::Time wall_now_ = absl::FromUnixSeconds(1'700'000'000);
-  std::list<Waiter> waiters_;
+  mutable internal::Mutex mutex_;
+  internal::CondVar changed_;  // A waiter was added, or a pin was dropped.
+  Instant now_ STOCKADE_GUARDED_BY(mutex_) = Instant::FromNanoseconds(1'000'000'000);
+  absl::Time wall_now_ STOCKADE_GUARDED_BY(mutex_) = absl::FromUnixSeconds(1'700'000'000);
+  std::list<Waiter> waiters_ STOCKADE_GUARDED_BY(mutex_);
 };
 
 }  // namespace stockade

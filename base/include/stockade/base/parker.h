@@ -2,13 +2,12 @@
 #define STOCKADE_BASE_PARKER_H_
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
-#include <mutex>
 
 #include "stockade/base/clock.h"
 #include "stockade/base/export.h"
 #include "stockade/base/instant.h"
+#include "stockade/base/mutex.h"
 
 namespace stockade::internal {
 
@@ -39,8 +38,8 @@ class STOCKADE_EXPORT Parker {
   const bool on_futex_;
   std::atomic<uint32_t> permit_{0};
   // Used with other clocks. A permit is left with the mutex held, so the sleeper does not miss it.
-  std::mutex mutex_;
-  std::condition_variable unparked_;
+  Mutex mutex_;
+  CondVar unparked_;
 };
 
 }  // namespace stockade::internal

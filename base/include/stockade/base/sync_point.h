@@ -1,9 +1,8 @@
 #ifndef STOCKADE_BASE_SYNC_POINT_H_
 #define STOCKADE_BASE_SYNC_POINT_H_
 
-#include <condition_variable>
-
 #include "stockade/base/export.h"
+#include "stockade/base/mutex.h"
 
 namespace stockade::internal {
 
@@ -22,9 +21,9 @@ inline void Woke(std::condition_variable&) {}
 #endif
 
 // At most one thread waits on `sleeper`.
-inline void WakeOnly(std::condition_variable& sleeper) {
-  sleeper.notify_one();
-  Woke(sleeper);
+inline void WakeOnly(CondVar& sleeper) {
+  sleeper.NotifyOne();
+  Woke(sleeper.native());
 }
 
 }  // namespace stockade::internal

@@ -2,10 +2,8 @@
 #define STOCKADE_BASE_TIMER_QUEUE_H_
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <thread>
 #include <utility>
 
@@ -14,6 +12,7 @@
 #include "stockade/base/executor.h"
 #include "stockade/base/export.h"
 #include "stockade/base/instant.h"
+#include "stockade/base/mutex.h"
 
 namespace stockade::internal {
 
@@ -45,17 +44,17 @@ class STOCKADE_EXPORT TimerQueue {
   void Cancel(const Id& id);
 
  private:
-  absl::Status StartLocked();  // Called with mutex_ held.
+  absl::Status StartLocked() STOCKADE_REQUIRES(mutex_);
   void Run();
 
   Clock* const clock_;
-  std::mutex mutex_;
-  std::condition_variable changed_;     // The earliest task or stopping_ changed.
-  std::map<Id, Executor::Task> tasks_;  // Guarded by mutex_.
-  uint64_t next_ = 0;                   // Guarded by mutex_.
-  bool stopping_ = false;               // Guarded by mutex_.
-  std::thread thread_;                  // Started under mutex_.
-  std::atomic<bool> started_{false};    // Written with mutex_ held. True if the thread runs.
+  Mutex mutex_;
+  CondVar changed_;  // The earliest task or stopping_ changed.
+  std::map<Id, Executor::Task> tasks_ STOCKADE_GUARDED_BY(mutex_);
+  uint64_t next_ STOCKADE_GUARDED_BY(mutex_) = 0;
+  bool stopping_ STOCKADE_GUARDED_BY(mutex_) = false;
+  std::thread thread_;                // Started with mutex_ held.
+  std::atomic<bool> started_{false};  // Written with mutex_ held. True if the thread runs.
 };
 
 }  // namespace stockade::internal

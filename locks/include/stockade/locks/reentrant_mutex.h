@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <string_view>
 
+#include "stockade/base/thread_annotations.h"
 #include "stockade/locks/lock_core.h"
 #include "stockade/locks/lock_options.h"
-#include "stockade/locks/thread_annotations.h"
 
 namespace stockade {
 

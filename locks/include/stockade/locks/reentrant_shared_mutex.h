@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "stockade/base/export.h"
+#include "stockade/base/thread_annotations.h"
 #include "stockade/locks/lock_core.h"
 #include "stockade/locks/lock_options.h"
-#include "stockade/locks/thread_annotations.h"
 
 namespace stockade {
 
