@@ -78,7 +78,7 @@ MetricSet::HistogramValue MetricSet::ReadHistogram(size_t metric) const {
 }
 
 double MetricSet::GaugeValue(size_t metric) const {
-  std::lock_guard lock(gauges_mutex_);
+  const MutexLock lock(gauges_mutex_);
   double sum = 0;
   for (const Gauge& gauge : gauges_) {
     if (gauge.metric == metric) sum += gauge.read();
@@ -87,13 +87,13 @@ double MetricSet::GaugeValue(size_t metric) const {
 }
 
 MetricSet::GaugeId MetricSet::AddGauge(size_t metric, GaugeReader read) {
-  std::lock_guard lock(gauges_mutex_);
+  const MutexLock lock(gauges_mutex_);
   return gauges_.insert(gauges_.end(), Gauge{metric, std::move(read)});
 }
 
 void MetricSet::RemoveGauge(GaugeId id) {
   std::list<Gauge> removed;  // Destroyed without the mutex.
-  std::lock_guard lock(gauges_mutex_);
+  const MutexLock lock(gauges_mutex_);
   removed.splice(removed.end(), gauges_, id);
 }
 

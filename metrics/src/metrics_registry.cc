@@ -67,16 +67,18 @@ MetricsRegistry* MetricsRegistry::Default() {
 
 std::shared_ptr<MetricSet> MetricsRegistry::SetFor(std::span<const MetricDef> defs, internal::MetricLabels labels) {
   for (auto& [name, value] : labels) value = internal::Printable(value);
-  std::unique_lock lock(mutex_);
   bool warns = false;
-  if (!HasOwnSeries(defs.data(), labels)) {
-    for (auto& [name, value] : labels) value = kOtherNames;
-    warns = warned_.insert(defs.data()).second;
+  std::shared_ptr<MetricSet> found;
+  {
+    const internal::MutexLock lock(mutex_);
+    if (!HasOwnSeries(defs.data(), labels)) {
+      for (auto& [name, value] : labels) value = kOtherNames;
+      warns = warned_.insert(defs.data()).second;
+    }
+    std::shared_ptr<MetricSet>& set = sets_[Key(defs.data(), labels)];
+    if (set == nullptr) set = std::make_shared<MetricSet>(defs, labels);
+    found = set;
   }
-  std::shared_ptr<MetricSet>& set = sets_[Key(defs.data(), labels)];
-  if (set == nullptr) set = std::make_shared<MetricSet>(defs, labels);
-  std::shared_ptr<MetricSet> found = set;
-  lock.unlock();
   if (warns) {
     internal::Log(
         LogSeverity::kWarning,
@@ -96,7 +98,7 @@ bool MetricsRegistry::HasOwnSeries(const MetricDef* defs, const internal::Metric
 std::vector<prometheus::MetricFamily> MetricsRegistry::Collect() const {
   std::vector<std::shared_ptr<MetricSet>> sets;
   {
-    std::lock_guard lock(mutex_);
+    const internal::MutexLock lock(mutex_);
     for (const auto& [key, set] : sets_) sets.push_back(set);
   }
   // Gauge callbacks run without mutex_: a component may be made or destroyed meanwhile.

@@ -6,7 +6,6 @@
 #include <functional>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,6 +15,7 @@
 #include "absl/time/time.h"
 #include "stockade/base/export.h"
 #include "stockade/base/instant.h"
+#include "stockade/base/mutex.h"
 #include "stockade/metrics/striped_cells.h"
 
 namespace stockade {
@@ -94,8 +94,8 @@ class STOCKADE_EXPORT MetricSet {
   const MetricLabels labels_;
   const std::vector<size_t> first_cell_;  // A histogram has its buckets, then its sum.
   StripedCells cells_;
-  mutable std::mutex gauges_mutex_;
-  std::list<Gauge> gauges_;  // Guarded by gauges_mutex_.
+  mutable Mutex gauges_mutex_;
+  std::list<Gauge> gauges_ STOCKADE_GUARDED_BY(gauges_mutex_);
 };
 
 // A component's handle for its set. If the component's metrics are disabled there is no set, and every call is one

@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <span>
 #include <string>
@@ -16,6 +15,7 @@
 #include <vector>
 
 #include "stockade/base/export.h"
+#include "stockade/base/mutex.h"
 #include "stockade/metrics/metric_set.h"
 
 namespace stockade {
@@ -57,13 +57,14 @@ class STOCKADE_EXPORT MetricsRegistry final : public prometheus::Collectable {
   // Escapes label values that are not printable UTF-8, because Prometheus would reject the whole scrape.
   std::shared_ptr<internal::MetricSet> SetFor(std::span<const internal::MetricDef> defs, internal::MetricLabels labels);
 
-  // Whether the component that the first of `labels` names has its own series. Called with mutex_ held.
-  bool HasOwnSeries(const internal::MetricDef* defs, const internal::MetricLabels& labels);
+  // Whether the component that the first of `labels` names has its own series.
+  bool HasOwnSeries(const internal::MetricDef* defs, const internal::MetricLabels& labels) STOCKADE_REQUIRES(mutex_);
 
-  mutable std::mutex mutex_;
-  std::map<Key, std::shared_ptr<internal::MetricSet>> sets_;           // Guarded by mutex_. Only grows.
-  std::map<const internal::MetricDef*, std::set<std::string>> names_;  // Guarded by mutex_. At most kMaxNames each.
-  std::set<const internal::MetricDef*> warned_;                        // Guarded by mutex_.
+  mutable internal::Mutex mutex_;
+  std::map<Key, std::shared_ptr<internal::MetricSet>> sets_ STOCKADE_GUARDED_BY(mutex_);  // Only grows.
+  // At most kMaxNames each.
+  std::map<const internal::MetricDef*, std::set<std::string>> names_ STOCKADE_GUARDED_BY(mutex_);
+  std::set<const internal::MetricDef*> warned_ STOCKADE_GUARDED_BY(mutex_);
 };
 
 }  // namespace stockade
