@@ -19,14 +19,14 @@ AskingOrder::AskingOrder(std::vector<RedisEndpoint> given) : given_(std::move(gi
 }
 
 std::vector<RedisEndpoint> AskingOrder::Get() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return order_;
 }
 
 void AskingOrder::Answered(const RedisEndpoint& server, std::span<const RedisEndpoint> others) {
   others = others.first(std::min(others.size(), kMaxLearnt - 1));
   std::vector<RedisEndpoint> order = {server};
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const RedisEndpoint& known : order_) {
     if (known != server && (Contains(given_, known) || Contains(others, known))) order.push_back(known);
   }
@@ -37,13 +37,13 @@ void AskingOrder::Answered(const RedisEndpoint& server, std::span<const RedisEnd
 }
 
 void AskingOrder::Failed(const RedisEndpoint& server) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto at = std::find(order_.begin(), order_.end(), server);
   if (at != order_.end()) std::rotate(at, at + 1, order_.end());
 }
 
 void AskingOrder::Prefer(const RedisEndpoint& server) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto at = std::find(order_.begin(), order_.end(), server);
   if (at != order_.end()) std::rotate(order_.begin(), at, at + 1);
 }

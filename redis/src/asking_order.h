@@ -2,11 +2,11 @@
 #define STOCKADE_REDIS_ASKING_ORDER_H_
 
 #include <cstddef>
-#include <mutex>
 #include <span>
 #include <vector>
 
 #include "stockade/base/instant.h"
+#include "stockade/base/mutex.h"
 #include "stockade/redis/redis_endpoint.h"
 
 namespace stockade::internal {
@@ -34,8 +34,8 @@ class AskingOrder {
  private:
   const std::vector<RedisEndpoint> given_;
 
-  mutable std::mutex mutex_;
-  std::vector<RedisEndpoint> order_;  // Guarded by mutex_.
+  mutable Mutex mutex_;
+  std::vector<RedisEndpoint> order_ STOCKADE_GUARDED_BY(mutex_);
 };
 
 // When to give up on one of `left` servers, the next ones included, that are asked in turn until `deadline`: none may

@@ -56,11 +56,11 @@ absl::Status ClusterRouter::Start(bool /*wait*/) {
 void ClusterRouter::Stop() {
   std::vector<std::shared_ptr<Pipeline>> pipelines;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopping_ = true;
     pipelines.swap(pipelines_);
   }
-  refresh_.notify_all();
+  refresh_.NotifyAll();
   const absl::Status why = absl::CancelledError(Concat("redis '", options_.name, "': the client was destroyed"));
   // All at once, so that attempts to connect end beside each other.
   for (const std::shared_ptr<Pipeline>& pipeline : pipelines) {
@@ -76,7 +76,7 @@ void ClusterRouter::Stop() {
 absl::StatusOr<Hop> ClusterRouter::Route(const RedisCommand& command) {
   const absl::StatusOr<std::optional<uint16_t>> slot = SlotOf(command);
   if (!slot.ok()) return slot.status();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (stopping_) {
     return absl::CancelledError(Concat("redis '", options_.name, "': the client was destroyed"));
   }
@@ -98,7 +98,7 @@ Verdict ClusterRouter::OnErrorReply(std::string_view error, Hop& hop) {
   if (!map_is_old && code != "TRYAGAIN" && code != "LOADING") return Verdict::kFinal;
   hop = {};
   if (map_is_old) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     WantRefresh();
   }
   return Verdict::kRetryLater;
@@ -109,7 +109,7 @@ Verdict ClusterRouter::Redirect(std::string_view error, bool asking, Hop& hop) {
   bool corrected = false;
   auto verdict = Verdict::kRetryNow;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const std::optional<uint16_t> from = Find(hop.pipeline.get());
     if (!from) {  // A newer map does not name the node.
       hop = {};
@@ -144,7 +144,7 @@ void ClusterRouter::OnChannelMoved(std::string_view channel, std::string_view er
   bool corrected = false;
   {
     const uint16_t slot = KeySlot(channel);
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (stopping_) return;
     const uint16_t owner = map_.OwnerOf(slot);
     if (owner != SlotMap::kNobody && ErrorCodeOf(error) == "MOVED") {
@@ -177,7 +177,7 @@ bool ClusterRouter::Correct(uint16_t slot, uint16_t node) {
 
 Verdict ClusterRouter::OnFailure(const absl::Status&, Hop& hop) {
   const std::shared_ptr<Pipeline> failed = std::exchange(hop, {}).pipeline;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const std::optional<uint16_t> node = Find(failed.get());
   if (!node) return Verdict::kRetryNow;  // It was retired, so there is a newer map.
   if (*node == keyless_) keyless_failed_ = true;
@@ -205,7 +205,7 @@ absl::StatusOr<std::string> ClusterRouter::ChannelHome(std::string_view channel)
 
 absl::StatusOr<std::optional<RedisEndpoint>> ClusterRouter::NodeOfChannel(std::string_view channel) const {
   const uint16_t slot = KeySlot(channel);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!sharded_.value_or(false)) return std::nullopt;
   const uint16_t owner = map_.OwnerOf(slot);
   if (owner != SlotMap::kNobody) return map_.nodes()[owner];
@@ -214,13 +214,13 @@ absl::StatusOr<std::optional<RedisEndpoint>> ClusterRouter::NodeOfChannel(std::s
 }
 
 bool ClusterRouter::sharded_channels() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return sharded_.value_or(false);
 }
 
 size_t ClusterRouter::pending() const {
   size_t sum = retired_.pending();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const std::shared_ptr<Pipeline>& pipeline : pipelines_) sum += pipeline != nullptr ? pipeline->pending() : 0;
   return sum;
 }
@@ -283,7 +283,7 @@ void ClusterRouter::Adopt(Answer answer, const RedisEndpoint& answered) {
   std::vector<std::pair<std::shared_ptr<Pipeline>, RedisEndpoint>> left;
   bool moved = false;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (stopping_) return;
     if (!sharded_) sharded_ = answer.sharded;
     moved = !map_.SameOwners(answer.map);
@@ -324,20 +324,19 @@ void ClusterRouter::Adopt(Answer answer, const RedisEndpoint& answered) {
 
 void ClusterRouter::KeepRefreshing() {
   Instant earliest = Instant::InfinitePast();
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   for (;;) {
     const Instant latest = Now() + kRefreshAtLeastEvery;
-    while (!stopping_ && !refresh_wanted_ && Clock::System()->WaitUntil(refresh_, lock, latest)) {
+    while (!stopping_ && !refresh_wanted_ && refresh_.WaitUntil(*Clock::System(), mutex_, latest)) {
     }
-    while (!stopping_ && Clock::System()->WaitUntil(refresh_, lock, earliest)) {
+    while (!stopping_ && refresh_.WaitUntil(*Clock::System(), mutex_, earliest)) {
     }
     if (stopping_) return;
     refresh_wanted_ = false;
-    lock.unlock();
+    const MutexUnlock unlocked(mutex_);
     // Without an answer the old map stays.
     (void)Refresh(Now() + options_.connect_timeout);
     earliest = Now() + kRefreshEvery;
-    lock.lock();
   }
 }
 
@@ -351,7 +350,7 @@ absl::StatusOr<std::unique_ptr<Link>> ClusterRouter::ConnectToNode(const RedisEn
   absl::StatusOr<std::unique_ptr<Link>> link = Connect(node, deadline);
   if (link.ok()) return link;
   // Commands may wait for it: another may have taken its place.
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (keyless_ < map_.nodes().size() && map_.nodes()[keyless_] == node) keyless_failed_ = true;
   WantRefresh();
   return link;
@@ -375,7 +374,7 @@ std::optional<uint16_t> ClusterRouter::Find(const Pipeline* pipeline) const {
 
 void ClusterRouter::WantRefresh() {
   refresh_wanted_ = true;
-  refresh_.notify_all();
+  refresh_.NotifyAll();
 }
 
 }  // namespace stockade::internal

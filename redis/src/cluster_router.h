@@ -1,11 +1,9 @@
 #ifndef STOCKADE_REDIS_CLUSTER_ROUTER_H_
 #define STOCKADE_REDIS_CLUSTER_ROUTER_H_
 
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -18,6 +16,7 @@
 #include "retired_pipelines.h"
 #include "router.h"
 #include "slot_map.h"
+#include "stockade/base/mutex.h"
 #include "stockade/base/timer_queue.h"
 #include "stockade/metrics/metric_set.h"
 #include "stockade/redis/redis_options.h"
@@ -76,7 +75,7 @@ class ClusterRouter final : public Router {
   };
 
   Verdict Redirect(std::string_view error, bool asking, Hop& hop);
-  void Corrected(const RedisEndpoint& owner);
+  void Corrected(const RedisEndpoint& owner) STOCKADE_EXCLUDES(mutex_);
   absl::Status Refresh(Instant deadline);
   absl::StatusOr<Answer> Ask(const RedisEndpoint& node, Instant deadline) const;
   void Adopt(Answer answer, const RedisEndpoint& answered);
@@ -85,13 +84,12 @@ class ClusterRouter final : public Router {
   absl::StatusOr<std::unique_ptr<Link>> ConnectToNode(const RedisEndpoint& node, Instant deadline);
   absl::StatusOr<std::optional<RedisEndpoint>> NodeOfChannel(std::string_view channel) const;
 
-  // These want mutex_ held.
-  // kNobody where it cannot be taken in; WantRefresh() is called then.
-  uint16_t Add(const std::optional<Redirection>& redirection);
-  bool Correct(uint16_t slot, uint16_t node);  // False: it was so already.
-  absl::StatusOr<std::shared_ptr<Pipeline>> PipelineOf(uint16_t node);
-  std::optional<uint16_t> Find(const Pipeline* pipeline) const;
-  void WantRefresh();
+  // kNobody if it cannot be added; WantRefresh() is called then.
+  uint16_t Add(const std::optional<Redirection>& redirection) STOCKADE_REQUIRES(mutex_);
+  bool Correct(uint16_t slot, uint16_t node) STOCKADE_REQUIRES(mutex_);  // False: it was so already.
+  absl::StatusOr<std::shared_ptr<Pipeline>> PipelineOf(uint16_t node) STOCKADE_REQUIRES(mutex_);
+  std::optional<uint16_t> Find(const Pipeline* pipeline) const STOCKADE_REQUIRES(mutex_);
+  void WantRefresh() STOCKADE_REQUIRES(mutex_);
 
   const RedisOptions options_;
   const LinkIdentity identity_;
@@ -101,15 +99,15 @@ class ClusterRouter final : public Router {
   AskingOrder order_;
   RetiredPipelines retired_;
 
-  mutable std::mutex mutex_;  // Guards what follows.
-  std::condition_variable refresh_;
-  SlotMap map_;
-  std::vector<std::shared_ptr<Pipeline>> pipelines_;
-  uint16_t keyless_ = 0;
-  bool keyless_failed_ = false;  // The next map chooses another.
-  std::optional<bool> sharded_;  // Set by the first map.
-  bool refresh_wanted_ = false;
-  bool stopping_ = false;
+  mutable Mutex mutex_;
+  CondVar refresh_;
+  SlotMap map_ STOCKADE_GUARDED_BY(mutex_);
+  std::vector<std::shared_ptr<Pipeline>> pipelines_ STOCKADE_GUARDED_BY(mutex_);
+  uint16_t keyless_ STOCKADE_GUARDED_BY(mutex_) = 0;
+  bool keyless_failed_ STOCKADE_GUARDED_BY(mutex_) = false;  // The next map chooses another.
+  std::optional<bool> sharded_ STOCKADE_GUARDED_BY(mutex_);  // Set by the first map.
+  bool refresh_wanted_ STOCKADE_GUARDED_BY(mutex_) = false;
+  bool stopping_ STOCKADE_GUARDED_BY(mutex_) = false;
   std::thread thread_;  // Started by Start().
 };
 

@@ -10,10 +10,10 @@ namespace stockade::internal {
 void RetiredPipelines::Add(std::shared_ptr<Pipeline> pipeline, const absl::Status& why) {
   pipeline->Retire(why);
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!stopping_ && (thread_.joinable() || StartThread(thread_, [this] { Run(); }).ok())) {
       retired_.push_back({.pipeline = std::move(pipeline), .until = Clock::System()->Now() + kGrace});
-      changed_.notify_all();
+      changed_.NotifyAll();
       return;
     }
   }
@@ -22,31 +22,32 @@ void RetiredPipelines::Add(std::shared_ptr<Pipeline> pipeline, const absl::Statu
 
 void RetiredPipelines::Stop() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopping_ = true;
   }
-  changed_.notify_all();
+  changed_.NotifyAll();
   if (thread_.joinable()) thread_.join();
 }
 
 size_t RetiredPipelines::pending() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   size_t sum = 0;
   for (const Retired& retired : retired_) sum += retired.pipeline->pending();
   return sum;
 }
 
 void RetiredPipelines::Run() {
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [this] { return stopping_ || !retired_.empty(); });
+    while (!stopping_ && retired_.empty()) changed_.Wait(mutex_);
     if (retired_.empty()) return;
-    while (!stopping_ && Clock::System()->WaitUntil(changed_, lock, retired_.front().until)) {
+    while (!stopping_ && changed_.WaitUntil(*Clock::System(), mutex_, retired_.front().until)) {
     }
     const std::shared_ptr<Pipeline> pipeline = retired_.front().pipeline;
-    lock.unlock();
-    pipeline->Stop();
-    lock.lock();
+    {
+      const MutexUnlock unlocked(mutex_);
+      pipeline->Stop();
+    }
     retired_.pop_front();
   }
 }

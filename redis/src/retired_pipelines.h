@@ -1,17 +1,16 @@
 #ifndef STOCKADE_REDIS_RETIRED_PIPELINES_H_
 #define STOCKADE_REDIS_RETIRED_PIPELINES_H_
 
-#include <condition_variable>
 #include <cstddef>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <thread>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "pipeline.h"
 #include "stockade/base/instant.h"
+#include "stockade/base/mutex.h"
 
 namespace stockade::internal {
 
@@ -37,12 +36,12 @@ class RetiredPipelines {
 
   void Run();
 
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<Retired>
-      retired_;            // Guarded by mutex_; in the order of `until`. The first one is kept until it is stopped.
-  bool stopping_ = false;  // Guarded by mutex_.
-  std::thread thread_;     // Started under mutex_, with the first one.
+  mutable Mutex mutex_;
+  CondVar changed_;
+  // In the order of `until`. The first one is kept until it is stopped.
+  std::deque<Retired> retired_ STOCKADE_GUARDED_BY(mutex_);
+  bool stopping_ STOCKADE_GUARDED_BY(mutex_) = false;
+  std::thread thread_;  // Started with mutex_ held, with the first one.
 };
 
 }  // namespace stockade::internal

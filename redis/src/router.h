@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -12,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "pipeline.h"
+#include "stockade/base/mutex.h"
 #include "stockade/redis/redis_command.h"
 
 namespace stockade::internal {
@@ -66,7 +66,7 @@ class Router {
   // `changed` is called when ChannelHome() may have become another: on any thread, with no lock held; must be short and
   // must not block. Not called any more once Stop() has returned.
   void SetOnTopologyChange(std::function<void()> changed) {
-    const std::lock_guard lock(hook_mutex_);
+    const MutexLock lock(hook_mutex_);
     on_topology_change_ = std::make_shared<const std::function<void()>>(std::move(changed));
   }
 
@@ -74,15 +74,15 @@ class Router {
   void TopologyChanged() const {
     std::shared_ptr<const std::function<void()>> changed;
     {
-      const std::lock_guard lock(hook_mutex_);
+      const MutexLock lock(hook_mutex_);
       changed = on_topology_change_;
     }
     if (changed != nullptr && *changed) (*changed)();
   }
 
  private:
-  mutable std::mutex hook_mutex_;
-  std::shared_ptr<const std::function<void()>> on_topology_change_;  // Guarded by hook_mutex_.
+  mutable Mutex hook_mutex_;
+  std::shared_ptr<const std::function<void()>> on_topology_change_ STOCKADE_GUARDED_BY(hook_mutex_);
 };
 
 }  // namespace stockade::internal

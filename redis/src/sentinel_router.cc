@@ -41,17 +41,17 @@ absl::Status SentinelRouter::Start(bool wait) {
 
 void SentinelRouter::Stop() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopping_ = true;
     if (events_ != nullptr) events_->ShutDown();
   }
-  stopped_.notify_all();
+  stopped_.NotifyAll();
   single_.Stop();
   if (thread_.joinable()) thread_.join();
 }
 
 absl::StatusOr<std::string> SentinelRouter::ChannelHome(std::string_view) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return master_ ? master_->ToString() : std::string();
 }
 
@@ -63,7 +63,7 @@ absl::StatusOr<std::unique_ptr<Link>> SentinelRouter::Connect(Instant deadline) 
 
 void SentinelRouter::SetMaster(const RedisEndpoint& master) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (master_ == master) return;
     master_ = master;
   }
@@ -81,8 +81,8 @@ void SentinelRouter::Watch() {
 }
 
 bool SentinelRouter::PauseUntil(Instant until) {
-  std::unique_lock lock(mutex_);
-  while (!stopping_ && Clock::System()->WaitUntil(stopped_, lock, until)) {
+  const MutexLock lock(mutex_);
+  while (!stopping_ && stopped_.WaitUntil(*Clock::System(), mutex_, until)) {
   }
   return !stopping_;
 }
@@ -97,12 +97,12 @@ bool SentinelRouter::WatchAt(const RedisEndpoint& sentinel) {
   const absl::StatusOr<std::vector<RedisReply>> subscribed = (*events)->RoundTrip({&subscribe, 1}, deadline);
   if (!subscribed.ok() || subscribed->front().is_error()) return false;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (stopping_) return false;
     events_ = events->get();
   }
   const bool was_of_use = WatchOn(**events, **asks);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   events_ = nullptr;
   return was_of_use;
 }
@@ -126,7 +126,7 @@ bool SentinelRouter::WatchOn(Link& events, Link& asks) {
 bool SentinelRouter::Follow(const RedisEndpoint& master) {
   bool known = false;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     known = master_ == master;
   }
   if (!known) {

@@ -1,9 +1,7 @@
 #ifndef STOCKADE_REDIS_SENTINEL_ROUTER_H_
 #define STOCKADE_REDIS_SENTINEL_ROUTER_H_
 
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,6 +11,7 @@
 #include "sentinels.h"
 #include "single_router.h"
 #include "stockade/base/backoff.h"
+#include "stockade/base/mutex.h"
 
 namespace stockade::internal {
 
@@ -62,12 +61,13 @@ class SentinelRouter final : public Router {
   const RedisOptions options_;
   Sentinels sentinels_;
 
-  mutable std::mutex mutex_;
-  std::optional<RedisEndpoint> master_;  // Guarded by mutex_: who was connected to last, or found to be the master.
-  bool stopping_ = false;                // Guarded by mutex_.
-  std::condition_variable stopped_;      // That it became true.
-  Link* events_ = nullptr;               // Guarded by mutex_: the watching thread's connection, for Stop() to break.
-  SingleRouter single_;                  // Its thread uses what stands above.
+  mutable Mutex mutex_;
+  // The server that was connected to last, or found to be the master.
+  std::optional<RedisEndpoint> master_ STOCKADE_GUARDED_BY(mutex_);
+  bool stopping_ STOCKADE_GUARDED_BY(mutex_) = false;
+  CondVar stopped_;                                     // stopping_ became true.
+  Link* events_ STOCKADE_GUARDED_BY(mutex_) = nullptr;  // The watching thread's connection, for Stop() to break.
+  SingleRouter single_;                                 // Its thread uses the members above.
   std::thread thread_;
 };
 
