@@ -56,7 +56,7 @@ void Pipeline::Run(std::span<Request> requests, Instant deadline) {
   for (const Request& request : requests) bytes += request.wire.size();
   const Instant now = Now();
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const absl::Status admitted = Admit(requests.size(), bytes);
     if (!admitted.ok()) {
       for (Request& request : requests) request.result = admitted;
@@ -80,7 +80,7 @@ void Pipeline::RunAsync(std::unique_ptr<AsyncRequest> request) {
   AfterUnlock after_unlock;
   const Instant now = Now();
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const absl::Status admitted = Admit(1, request->wire.size());
     if (!admitted.ok()) {
       request->result = admitted;
@@ -128,7 +128,7 @@ bool Pipeline::Wait(Waiter& waiter, Instant deadline) {
 void Pipeline::AbandonRequests(Waiter& waiter, std::span<Request> requests) {
   AfterUnlock after_unlock;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (Request& request : requests) {
       const uint64_t at = request.place - first_place_;  // Wraps where it has been answered.
       if (at >= pending_.size() || pending_[at].request != &request) continue;
@@ -148,7 +148,7 @@ void Pipeline::AbandonRequests(Waiter& waiter, std::span<Request> requests) {
 void Pipeline::ExpireAsync() {
   AfterUnlock after_unlock;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const Instant now = Now();
     Instant next = Instant::InfiniteFuture();
     timer_at_ = next;
@@ -171,15 +171,15 @@ void Pipeline::ExpireAsync() {
 }
 
 absl::Status Pipeline::AwaitFirstAttempt() {
-  std::unique_lock lock(mutex_);
-  attempted_.wait(lock, [this] { return attempted_once_; });
+  const MutexLock lock(mutex_);
+  while (!attempted_once_) attempted_.Wait(mutex_);
   return session_ != nullptr ? absl::OkStatus() : last_error_;
 }
 
 void Pipeline::Drop(const absl::Status& why, const RedisEndpoint* unless_to) {
   AfterUnlock after_unlock;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (session_ == nullptr || (unless_to != nullptr && session_->link->endpoint() == *unless_to)) return;
     LoseLocked(why, after_unlock);
   }
@@ -188,7 +188,7 @@ void Pipeline::Drop(const absl::Status& why, const RedisEndpoint* unless_to) {
 
 void Pipeline::ConnectNow() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (session_ != nullptr) return;
     connect_now_ = true;
   }
@@ -198,7 +198,7 @@ void Pipeline::ConnectNow() {
 void Pipeline::Retire(const absl::Status& why) {
   AfterUnlock after_unlock;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!end_.ok()) return;
     end_ = why;
     EndUnsent(after_unlock);
@@ -212,7 +212,7 @@ void Pipeline::Retire(const absl::Status& why) {
 void Pipeline::Stop() {
   AfterUnlock after_unlock;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (stopping_) return;
     stopping_ = true;
     if (end_.ok()) end_ = absl::CancelledError(Concat(options_.name, ": the client was destroyed"));
@@ -225,7 +225,7 @@ void Pipeline::Stop() {
 }
 
 size_t Pipeline::pending() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return live_;
 }
 
@@ -385,7 +385,7 @@ void Pipeline::WatchSilence() {
 void Pipeline::EndSilence() {
   AfterUnlock after_unlock;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     watches_silence_ = false;
     if (SilenceEnds() > Now()) {
       WatchSilence();

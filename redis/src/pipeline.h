@@ -2,13 +2,11 @@
 #define STOCKADE_REDIS_PIPELINE_H_
 
 #include <atomic>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -24,6 +22,7 @@
 #include "stockade/base/backoff.h"
 #include "stockade/base/event_fd.h"
 #include "stockade/base/instant.h"
+#include "stockade/base/mutex.h"
 #include "stockade/base/timer_queue.h"
 #include "stockade/metrics/metric_set.h"
 #include "stockade/redis/redis_reply.h"
@@ -75,7 +74,7 @@ struct PipelineOptions {
 //    do not wait. Otherwise it sleeps until the server closes the connection, and makes the next one. It also continues
 //    a send for which the socket had no room: it can be woken, while a driver that sleeps on the socket cannot.
 //
-// Invariants (all state is guarded by mutex_; the state of a role is used by its holder alone):
+// Invariants (mutex_ also guards waiters, entries and sessions; only the holder of a role uses the state of that role):
 //  - pending_ is in the order of sending. The commands before session_->sent were handed to the sender, and the server
 //    answers in that order. Without a session nothing in pending_ has been sent.
 //  - With a session and live requests there is a driver, or a waiter that is on its way to take the role.
@@ -118,8 +117,8 @@ class Pipeline : public std::enable_shared_from_this<Pipeline> {
   size_t pending() const;
 
  private:
-  // A thread that waits for `left` results. `word` tells what it does or is to do; all but the step from kAwake to
-  // kAsleep happens under mutex_.
+  // A thread that waits for `left` results. `word` tells what it does or is to do; mutex_ is held for all steps except
+  // that from kAwake to kAsleep.
   struct Waiter {
     enum Word : uint32_t { kAwake, kAsleep, kDrives, kDone };
     std::atomic<uint32_t> word{kAwake};
@@ -146,7 +145,7 @@ class Pipeline : public std::enable_shared_from_this<Pipeline> {
     size_t out_begin = 0;
     std::vector<RedisReply> replies;  // The driver's.
   };
-  // What is done once the mutex is free.
+  // The work that is done after the mutex is released.
   struct AfterUnlock {
     absl::InlinedVector<const std::atomic<uint32_t>*, 16> wake;
     std::vector<std::unique_ptr<AsyncRequest>> done;
@@ -168,18 +167,17 @@ class Pipeline : public std::enable_shared_from_this<Pipeline> {
   Pipeline(LinkMaker make_link, const PipelineOptions& options, TimerQueue* timers, ComponentMetrics* metrics,
            EventFd wake_background);
 
-  // These take the mutex for themselves.
-  bool Wait(Waiter& waiter, Instant deadline);  // False: not in time.
+  bool Wait(Waiter& waiter, Instant deadline) STOCKADE_EXCLUDES(mutex_);  // False: not in time.
   static bool YieldUntilChanged(const Waiter& waiter);
-  void AbandonRequests(Waiter& waiter, std::span<Request> requests);
-  void Drive(Waiter& self, Instant deadline);
-  bool ReceiveReplies(const std::shared_ptr<Session>& session, Waiter& self);
-  void Send(const std::shared_ptr<Session>& session);
-  void Lose(const std::shared_ptr<Session>& session, const absl::Status& why);
-  void Unblock(const std::shared_ptr<Session>& session);
-  void ExpireAsync();
-  void EndSilence();
-  void RunAfterUnlock(AfterUnlock& after_unlock);
+  void AbandonRequests(Waiter& waiter, std::span<Request> requests) STOCKADE_EXCLUDES(mutex_);
+  void Drive(Waiter& self, Instant deadline) STOCKADE_EXCLUDES(mutex_);
+  bool ReceiveReplies(const std::shared_ptr<Session>& session, Waiter& self) STOCKADE_EXCLUDES(mutex_);
+  void Send(const std::shared_ptr<Session>& session) STOCKADE_EXCLUDES(mutex_);
+  void Lose(const std::shared_ptr<Session>& session, const absl::Status& why) STOCKADE_EXCLUDES(mutex_);
+  void Unblock(const std::shared_ptr<Session>& session) STOCKADE_EXCLUDES(mutex_);
+  void ExpireAsync() STOCKADE_EXCLUDES(mutex_);
+  void EndSilence() STOCKADE_EXCLUDES(mutex_);
+  void RunAfterUnlock(AfterUnlock& after_unlock) STOCKADE_EXCLUDES(mutex_);
 
   // The background thread's.
   void Background();
@@ -188,25 +186,24 @@ class Pipeline : public std::enable_shared_from_this<Pipeline> {
   // Sleeps until there is something to do for the session, and does it.
   void Attend(const std::shared_ptr<Session>& session);
 
-  // These want it held.
-  absl::Status Admit(size_t commands, size_t bytes) const;
-  void EndUnsent(AfterUnlock& after_unlock);
-  void Append(Request& request, Waiter* waiter, Instant now);
-  // True: the caller is the sender, and calls Send() without the mutex.
-  bool GatherIfMaySend(AfterUnlock& after_unlock);
-  bool AwaitsReplies() const;  // The server, over session_.
-  void Deliver(Entry& entry, absl::StatusOr<RedisReply> result, AfterUnlock& after_unlock);
-  absl::Status DeliverReplies(Session& session, AfterUnlock& after_unlock);
-  void Abandon(uint64_t place);
-  void DropGivenUp();
-  void LoseLocked(const absl::Status& why, AfterUnlock& after_unlock);
-  void AppointDriver(AfterUnlock& after_unlock);
-  void ArmTimer(Instant deadline);
+  absl::Status Admit(size_t commands, size_t bytes) const STOCKADE_REQUIRES(mutex_);
+  void EndUnsent(AfterUnlock& after_unlock) STOCKADE_REQUIRES(mutex_);
+  void Append(Request& request, Waiter* waiter, Instant now) STOCKADE_REQUIRES(mutex_);
+  // True: the caller is the sender, and calls Send().
+  bool GatherIfMaySend(AfterUnlock& after_unlock) STOCKADE_REQUIRES(mutex_);
+  bool AwaitsReplies() const STOCKADE_REQUIRES(mutex_);  // The server, over session_.
+  void Deliver(Entry& entry, absl::StatusOr<RedisReply> result, AfterUnlock& after_unlock) STOCKADE_REQUIRES(mutex_);
+  absl::Status DeliverReplies(Session& session, AfterUnlock& after_unlock) STOCKADE_REQUIRES(mutex_);
+  void Abandon(uint64_t place) STOCKADE_REQUIRES(mutex_);
+  void DropGivenUp() STOCKADE_REQUIRES(mutex_);
+  void LoseLocked(const absl::Status& why, AfterUnlock& after_unlock) STOCKADE_REQUIRES(mutex_);
+  void AppointDriver(AfterUnlock& after_unlock) STOCKADE_REQUIRES(mutex_);
+  void ArmTimer(Instant deadline) STOCKADE_REQUIRES(mutex_);
   // Has EndSilence() called when the server may be silent for no longer; InfiniteFuture() while nothing is overdue.
-  void WatchSilence();
-  Instant SilenceEnds() const;
-  absl::Status NotInTime(uint64_t place) const;
-  bool Sent(uint64_t place) const { return session_ != nullptr && place < session_->sent; }
+  void WatchSilence() STOCKADE_REQUIRES(mutex_);
+  Instant SilenceEnds() const STOCKADE_REQUIRES(mutex_);
+  absl::Status NotInTime(uint64_t place) const STOCKADE_REQUIRES(mutex_);
+  bool Sent(uint64_t place) const STOCKADE_REQUIRES(mutex_) { return session_ != nullptr && place < session_->sent; }
 
   const LinkMaker make_link_;
   const PipelineOptions options_;
@@ -217,22 +214,23 @@ class Pipeline : public std::enable_shared_from_this<Pipeline> {
   Backoff backoff_;    // This and the next are the background thread's.
   Instant tried_at_ = Instant::InfinitePast();
 
-  mutable std::mutex mutex_;  // Guards what follows.
-  std::condition_variable attempted_;
-  std::shared_ptr<Session> session_;  // Null: not connected. Replaced, never mended.
-  std::deque<Entry> pending_;
-  uint64_t first_place_ = 0;  // Of pending_.front().
-  size_t live_ = 0;           // Entries with a request.
-  size_t live_async_ = 0;     // Of those, without a waiter.
-  size_t unsent_bytes_ = 0;
-  bool attempted_once_ = false;
-  absl::Status last_error_ = absl::UnavailableError("still connecting");  // Why it is not connected.
-  Instant timer_at_ = Instant::InfiniteFuture();
-  bool watches_silence_ = false;  // A timer will call EndSilence().
-  absl::Status end_;              // Not OK: retired or stopping, and what comes gets this.
-  bool connect_now_ = false;      // The next pause does not happen.
-  bool stopping_ = false;
-  std::thread thread_;
+  mutable Mutex mutex_;
+  CondVar attempted_;
+  std::shared_ptr<Session> session_ STOCKADE_GUARDED_BY(mutex_);  // Null: not connected. Replaced, never mended.
+  std::deque<Entry> pending_ STOCKADE_GUARDED_BY(mutex_);
+  uint64_t first_place_ STOCKADE_GUARDED_BY(mutex_) = 0;  // Of pending_.front().
+  size_t live_ STOCKADE_GUARDED_BY(mutex_) = 0;           // Entries with a request.
+  size_t live_async_ STOCKADE_GUARDED_BY(mutex_) = 0;     // Of those, without a waiter.
+  size_t unsent_bytes_ STOCKADE_GUARDED_BY(mutex_) = 0;
+  bool attempted_once_ STOCKADE_GUARDED_BY(mutex_) = false;
+  // Why it is not connected.
+  absl::Status last_error_ STOCKADE_GUARDED_BY(mutex_) = absl::UnavailableError("still connecting");
+  Instant timer_at_ STOCKADE_GUARDED_BY(mutex_) = Instant::InfiniteFuture();
+  bool watches_silence_ STOCKADE_GUARDED_BY(mutex_) = false;  // A timer will call EndSilence().
+  absl::Status end_ STOCKADE_GUARDED_BY(mutex_);              // Not OK: retired or stopping, and what comes gets this.
+  bool connect_now_ STOCKADE_GUARDED_BY(mutex_) = false;      // The next pause does not happen.
+  bool stopping_ STOCKADE_GUARDED_BY(mutex_) = false;
+  std::thread thread_;  // Started by Start().
 };
 
 }  // namespace stockade::internal

@@ -57,7 +57,7 @@ void Pipeline::Send(const std::shared_ptr<Session>& session) {
       session->out_begin += *sent;
       if (*sent > 0) continue;
       {
-        const std::lock_guard lock(mutex_);
+        const MutexLock lock(mutex_);
         session->blocked = true;
       }
       return wake_background_.Set();
@@ -65,7 +65,7 @@ void Pipeline::Send(const std::shared_ptr<Session>& session) {
     AfterUnlock after_unlock;
     bool sends = false;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       session->sending = false;
       if (session->out.capacity() > 4 * kMaxFlushBytes) session->out = {};
       // After some rounds for others it is their turn, or the driver's, who is there for the next reply.
@@ -81,7 +81,7 @@ void Pipeline::Drive(Waiter& self, Instant deadline) {
   std::shared_ptr<Session> session;
   for (;;) {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (session == nullptr) session = session_;
       if (session == nullptr || session != session_ || session->driver != &self) return;
     }
@@ -94,7 +94,7 @@ void Pipeline::Drive(Waiter& self, Instant deadline) {
 
 void Pipeline::Unblock(const std::shared_ptr<Session>& session) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!std::exchange(session->blocked, false)) return;
   }
   Send(session);
@@ -111,7 +111,7 @@ bool Pipeline::ReceiveReplies(const std::shared_ptr<Session>& session, Waiter& s
   bool stays = false;
   bool sends = false;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (session_ != session) return false;
     absl::Status broken = DeliverReplies(*session, after_unlock);
     if (broken.ok()) broken = more.status();
@@ -168,7 +168,7 @@ absl::Status Pipeline::DeliverReplies(Session& session, AfterUnlock& after_unloc
 void Pipeline::Lose(const std::shared_ptr<Session>& session, const absl::Status& why) {
   AfterUnlock after_unlock;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (session_ != session) return;
     LoseLocked(why, after_unlock);
   }
@@ -179,7 +179,7 @@ void Pipeline::Background() {
   for (;;) {
     std::shared_ptr<Session> session;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (stopping_ || (session_ == nullptr && !end_.ok())) return;
       session = session_;
     }
@@ -207,9 +207,9 @@ void Pipeline::Reconnect() {
   std::shared_ptr<Session> send_on;
   AfterUnlock after_unlock;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     attempted_once_ = true;
-    attempted_.notify_all();
+    attempted_.NotifyAll();
     if (!end_.ok()) return;
     if (!link.ok()) {
       last_error_ = link.status();
@@ -231,7 +231,7 @@ bool Pipeline::Pause(Instant until) {
   pollfd woken{.fd = wake_background_.get(), .events = POLLIN, .revents = 0};
   while (Now() < until) {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (!end_.ok()) return false;
       if (std::exchange(connect_now_, false)) return true;
     }
@@ -245,7 +245,7 @@ void Pipeline::Attend(const std::shared_ptr<Session>& session) {
   bool drives = false;
   short events = 0;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     drives = session->driver == &background_;
     // If another thread drives, replies do not wake this one, only the end of the connection does. So an idle
     // connection is found closed before a command is lost on it.
@@ -264,7 +264,7 @@ void Pipeline::Attend(const std::shared_ptr<Session>& session) {
     return;
   }
   // There may be replies before the end: the driver takes them.
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   session->hung_up = true;
   if (session->driver == nullptr) session->driver = &background_;
 }
