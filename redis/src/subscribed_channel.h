@@ -23,7 +23,7 @@ struct SubscribedChannel {
 
   const std::string name;
 
-  // Guarded by the hub's mutex. `home` and `error` are written by the hub's thread alone, which reads them without it.
+  // The hub's mutex guards these. Only the hub's thread writes `home` and `error`, and it reads them without the mutex.
   std::vector<std::shared_ptr<Subscription>> users = {};
   bool changed = false;              // It is in changed_.
   SubscriptionHome* home = nullptr;  // Null: not known.
@@ -51,7 +51,7 @@ struct SubscriptionHome {
   Instant unused_since = {};                  // Since when it has none.
   std::deque<SubscribedChannel*> queue = {};  // To be looked at once there is room for commands.
   std::deque<SubscriptionCommand> in_flight = {};
-  absl::Status error = {};  // Why it is not up. Guarded by the hub's mutex as a channel's error is.
+  absl::Status error = {};  // Why it is not up. The hub's mutex guards it like a channel's error.
 };
 
 }  // namespace stockade::internal

@@ -37,7 +37,7 @@ absl::StatusOr<std::shared_ptr<Subscription>> SubscriptionHub::Subscribe(std::st
     return absl::InvalidArgumentError(
         Concat(who_, ": a channel name of ", name.size(), " bytes exceeds ", kMaxRedisChannelBytes));
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (stopping_) return absl::CancelledError(Concat(who_, ": the client was destroyed"));
   if (!thread_.joinable()) {
     const absl::Status started = StartThread(thread_, [this] { Work(); });
@@ -63,7 +63,7 @@ absl::StatusOr<std::shared_ptr<Subscription>> SubscriptionHub::Subscribe(std::st
 void SubscriptionHub::Unsubscribe(Subscription& subscription) {
   if (fork_.InForkedChild()) return;
   RedisSubscriber dropped;  // Destroyed after the mutex is released: it is the user's.
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (Channel* const channel = std::exchange(subscription.channel, nullptr); channel != nullptr) {
     std::erase_if(channel->users, [&](const auto& user) { return user.get() == &subscription; });
     if (channel->users.empty()) {
@@ -75,14 +75,14 @@ void SubscriptionHub::Unsubscribe(Subscription& subscription) {
     subscription.ended_within = true;
     return;
   }
-  subscription.changed.wait(lock, [&] { return !subscription.running; });
+  while (subscription.running) subscription.changed.Wait(mutex_);
   dropped = std::exchange(subscription.subscriber, {});
 }
 
 absl::Status SubscriptionHub::AwaitSubscribed(Subscription& subscription, absl::Duration timeout) {
   fork_.Check("RedisSubscription", subscription.name);
   const Instant deadline = Clock::System()->Now() + timeout;
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   for (;;) {
     if (stopping_) return absl::CancelledError(Concat(who_, ": the client was destroyed"));
     if (subscription.confirmed) return absl::OkStatus();
@@ -92,7 +92,7 @@ absl::Status SubscriptionHub::AwaitSubscribed(Subscription& subscription, absl::
     if (std::this_thread::get_id() == thread_id_) {
       return absl::FailedPreconditionError(Concat(who_, ": AwaitSubscribed() was called on the callback thread"));
     }
-    Clock::System()->WaitUntil(subscription.changed, lock, deadline);
+    subscription.changed.WaitUntil(*Clock::System(), mutex_, deadline);
   }
 }
 
@@ -106,16 +106,16 @@ absl::Status SubscriptionHub::NotConfirmed(const Subscription& subscription, abs
 
 void SubscriptionHub::Stop() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopping_ = true;
     for (const auto& [name, channel] : channels_) {
-      for (const std::shared_ptr<Subscription>& user : channel->users) user->changed.notify_all();
+      for (const std::shared_ptr<Subscription>& user : channel->users) user->changed.NotifyAll();
     }
   }
   wake_.Set();
   if (thread_.joinable()) thread_.join();
   homes_.clear();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const auto& [name, channel] : channels_) {
     for (const std::shared_ptr<Subscription>& user : channel->users) user->channel = nullptr;
   }
@@ -125,7 +125,7 @@ void SubscriptionHub::Stop() {
 }
 
 size_t SubscriptionHub::wanted() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return wanted_;
 }
 

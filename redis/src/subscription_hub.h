@@ -2,13 +2,11 @@
 #define STOCKADE_REDIS_SUBSCRIPTION_HUB_H_
 
 #include <atomic>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <random>
 #include <string>
 #include <string_view>
@@ -23,6 +21,7 @@
 #include "stockade/base/event_fd.h"
 #include "stockade/base/fork_guard.h"
 #include "stockade/base/instant.h"
+#include "stockade/base/mutex.h"
 #include "stockade/metrics/metric_set.h"
 #include "stockade/redis/redis_options.h"
 #include "stockade/redis/redis_reply.h"
@@ -35,8 +34,8 @@ struct SubscribedChannel;
 struct SubscriptionHome;
 struct SubscriptionCommand;
 
-// What one user has of a channel. All but the name is guarded by the hub's mutex, except that the hub's thread uses
-// `subscriber` without it while `running`.
+// One user's subscription to a channel. The hub's mutex guards all members except the name. While `running` is true,
+// the hub's thread uses `subscriber` without the mutex.
 struct Subscription {
   const std::string name;
   RedisSubscriber subscriber;
@@ -44,7 +43,7 @@ struct Subscription {
   bool confirmed = false;      // on_subscribed has been called for the current connection.
   bool running = false;        // A callback of it runs.
   bool ended_within = false;   // By the running callback, after which it is destroyed.
-  std::condition_variable changed = {};
+  CondVar changed = {};
 };
 
 // The subscriptions of a client. What users want and what the server has confirmed are kept apart: users change the one
@@ -93,42 +92,41 @@ class SubscriptionHub {
   using Channel = SubscribedChannel;
   using Home = SubscriptionHome;
 
-  // The first group is for users' threads, all others are for the hub's thread. They take the mutex themselves, unless
-  // a comment says otherwise.
-  absl::Status NotConfirmed(const Subscription& subscription, absl::Duration timeout) const;  // Wants it held.
-  void MarkChanged(Channel& channel);                                                         // Wants it held.
+  // The first group is for users' threads, and the others are for the hub's thread.
+  absl::Status NotConfirmed(const Subscription& subscription, absl::Duration timeout) const STOCKADE_REQUIRES(mutex_);
+  void MarkChanged(Channel& channel) STOCKADE_REQUIRES(mutex_);
 
-  void Work();
-  bool TakeChanges();
-  void RetryLater();
-  void LeaveOldHomes();
-  void Tend(Home& home);
-  void ConnectAgain(Home& home);
-  void SendQueue(Home& home);
-  SubscriptionCommand NextCommand(Home& home);
-  void AwaitEvents();
-  void Receive(Home& home);
-  void Lose(Home& home, const absl::Status& why);
+  void Work() STOCKADE_EXCLUDES(mutex_);
+  bool TakeChanges() STOCKADE_EXCLUDES(mutex_);
+  void RetryLater() STOCKADE_EXCLUDES(mutex_);
+  void LeaveOldHomes() STOCKADE_EXCLUDES(mutex_);
+  void Tend(Home& home) STOCKADE_EXCLUDES(mutex_);
+  void ConnectAgain(Home& home) STOCKADE_EXCLUDES(mutex_);
+  void SendQueue(Home& home) STOCKADE_EXCLUDES(mutex_);
+  SubscriptionCommand NextCommand(Home& home) STOCKADE_EXCLUDES(mutex_);
+  void AwaitEvents() STOCKADE_EXCLUDES(mutex_);
+  void Receive(Home& home) STOCKADE_EXCLUDES(mutex_);
+  void Lose(Home& home, const absl::Status& why) STOCKADE_EXCLUDES(mutex_);
 
   // An error breaks the connection.
-  absl::Status TakeReply(Home& home, const RedisReply& reply);
-  absl::Status TakeSubscribed(Home& home, std::string_view name);
-  absl::Status TakeUnsubscribed(Home& home, std::string_view name);
-  absl::Status TakeError(Home& home, std::string_view text);
-  void Deliver(const Home& home, std::string_view name, std::string_view payload);
+  absl::Status TakeReply(Home& home, const RedisReply& reply) STOCKADE_EXCLUDES(mutex_);
+  absl::Status TakeSubscribed(Home& home, std::string_view name) STOCKADE_EXCLUDES(mutex_);
+  absl::Status TakeUnsubscribed(Home& home, std::string_view name) STOCKADE_EXCLUDES(mutex_);
+  absl::Status TakeError(Home& home, std::string_view text) STOCKADE_EXCLUDES(mutex_);
+  void Deliver(const Home& home, std::string_view name, std::string_view payload) STOCKADE_EXCLUDES(mutex_);
 
-  void Reconcile(Channel& channel);
-  void Seek(Channel& channel);
-  void Greet(Channel& channel);
-  void Refuse(Channel& channel, const absl::Status& why);
-  void SetHome(Channel& channel, Home* home);
-  void Unconfirm(Channel& channel);  // Wants it held.
-  void Discard(Channel& channel);    // Wants it held.
-  bool Wanted(const Channel& channel) const;
-  Channel* Find(std::string_view name);
-  std::vector<Channel*> ChannelsOf(const Home& home) const;
+  void Reconcile(Channel& channel) STOCKADE_EXCLUDES(mutex_);
+  void Seek(Channel& channel) STOCKADE_EXCLUDES(mutex_);
+  void Greet(Channel& channel) STOCKADE_EXCLUDES(mutex_);
+  void Refuse(Channel& channel, const absl::Status& why) STOCKADE_EXCLUDES(mutex_);
+  void SetHome(Channel& channel, Home* home) STOCKADE_EXCLUDES(mutex_);
+  void Unconfirm(Channel& channel) STOCKADE_REQUIRES(mutex_);
+  void Discard(Channel& channel) STOCKADE_REQUIRES(mutex_);
+  bool Wanted(const Channel& channel) const STOCKADE_EXCLUDES(mutex_);
+  Channel* Find(std::string_view name) STOCKADE_EXCLUDES(mutex_);
+  std::vector<Channel*> ChannelsOf(const Home& home) const STOCKADE_EXCLUDES(mutex_);
   template <typename Callback>
-  void RunCallback(Subscription& subscription, std::string_view what, Callback callback);
+  void RunCallback(Subscription& subscription, std::string_view what, Callback callback) STOCKADE_EXCLUDES(mutex_);
 
   const std::string who_;  // For messages.
   const SubscriptionLineOptions line_options_;
@@ -140,13 +138,14 @@ class SubscriptionHub {
   const EventFd wake_;
   std::atomic<bool> topology_changed_ = false;
 
-  mutable std::mutex mutex_;  // Guards what follows, to the blank line.
-  std::unordered_map<std::string, std::unique_ptr<Channel>, NameHash, std::equal_to<>> channels_;
-  size_t wanted_ = 0;
-  std::vector<Channel*> changed_;  // Channels whose users have changed.
-  bool stopping_ = false;
-  std::thread::id thread_id_;
-  std::thread thread_;
+  mutable Mutex mutex_;
+  std::unordered_map<std::string, std::unique_ptr<Channel>, NameHash, std::equal_to<>> channels_
+      STOCKADE_GUARDED_BY(mutex_);
+  size_t wanted_ STOCKADE_GUARDED_BY(mutex_) = 0;
+  std::vector<Channel*> changed_ STOCKADE_GUARDED_BY(mutex_);  // Channels whose users have changed.
+  bool stopping_ STOCKADE_GUARDED_BY(mutex_) = false;
+  std::thread::id thread_id_ STOCKADE_GUARDED_BY(mutex_);
+  std::thread thread_;  // Started with mutex_ held.
 
   // The hub's thread's own.
   std::map<std::string, std::unique_ptr<Home>> homes_;

@@ -45,7 +45,7 @@ void SubscriptionHub::Work() {
 bool SubscriptionHub::TakeChanges() {
   std::vector<Channel*> changes;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (stopping_) return false;
     changes.swap(changed_);
     for (Channel* channel : changes) channel->changed = false;
@@ -90,7 +90,7 @@ void SubscriptionHub::Tend(Home& home) {
   if (const std::optional<absl::Status> ended = home.line.TakeAttempt(now)) {
     metrics_->Add(ended->ok() ? kRedisConnectSuccesses : kRedisConnectErrors);
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       home.error = *ended;
     }
     if (ended->ok() && !home.name.empty() && home.name != home.line.endpoint().ToString()) {
@@ -199,7 +199,7 @@ void SubscriptionHub::Lose(Home& home, const absl::Status& why) {
   home.in_flight.clear();
   home.line.Lose(Now());
   const std::vector<Channel*> channels = ChannelsOf(home);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   home.error = absl::UnavailableError(Concat("the connection was lost: ", std::string(why.message())));
   for (Channel* channel : channels) {
     Unconfirm(*channel);
@@ -228,7 +228,7 @@ absl::Status SubscriptionHub::TakeReply(Home& home, const RedisReply& reply) {
 void SubscriptionHub::Deliver(const Home& home, std::string_view name, std::string_view payload) {
   metrics_->Add(kRedisMessages);
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto found = channels_.find(name);
     // What is still on its way when a subscription ends.
     if (found == channels_.end() || found->second->home != &home) return;
@@ -246,10 +246,10 @@ void SubscriptionHub::Deliver(const Home& home, std::string_view name, std::stri
 
 void SubscriptionHub::Greet(Channel& channel) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (const std::shared_ptr<Subscription>& user : channel.users) {
       if (std::exchange(user->confirmed, true)) continue;
-      user->changed.notify_all();
+      user->changed.NotifyAll();
       addressed_.push_back(user);
     }
   }
@@ -264,7 +264,7 @@ void SubscriptionHub::Greet(Channel& channel) {
 template <typename Callback>
 void SubscriptionHub::RunCallback(Subscription& subscription, std::string_view what, Callback callback) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (stopping_ || subscription.channel == nullptr) return;
     subscription.running = true;
   }
@@ -277,10 +277,10 @@ void SubscriptionHub::RunCallback(Subscription& subscription, std::string_view w
         Concat(who_, ": channel '", absl::CHexEscape(AbslView(subscription.name)), "': ", std::string(ran.message())));
   }
   RedisSubscriber dropped;  // Destroyed after the mutex is released: it is the user's.
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   subscription.running = false;
   if (subscription.ended_within) dropped = std::exchange(subscription.subscriber, {});
-  subscription.changed.notify_all();
+  subscription.changed.NotifyAll();
 }
 
 absl::Status SubscriptionHub::TakeSubscribed(Home& home, std::string_view name) {
@@ -295,7 +295,7 @@ absl::Status SubscriptionHub::TakeSubscribed(Home& home, std::string_view name) 
   channel.alone = false;
   channel.refusals = 0;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     channel.error = absl::OkStatus();
   }
   Reconcile(channel);
@@ -320,7 +320,7 @@ absl::Status SubscriptionHub::TakeUnsubscribed(Home& home, std::string_view name
   if (channel->state != State::kSubscribed) return absl::DataLossError("not subscribed");
   channel->state = State::kAbsent;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     Unconfirm(*channel);
   }
   router_->OnChannelMoved(name, "");
@@ -363,7 +363,7 @@ void SubscriptionHub::Reconcile(Channel& channel) {
       break;
     case State::kAbsent:
       if (!wanted) {
-        const std::lock_guard lock(mutex_);
+        const MutexLock lock(mutex_);
         Discard(channel);
         return;
       }
@@ -378,7 +378,7 @@ void SubscriptionHub::Reconcile(Channel& channel) {
 // Asks where a channel lives that is kAbsent and in no list.
 void SubscriptionHub::Seek(Channel& channel) {
   if (!Wanted(channel)) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     Discard(channel);
     return;
   }
@@ -397,9 +397,9 @@ void SubscriptionHub::Seek(Channel& channel) {
 void SubscriptionHub::Refuse(Channel& channel, const absl::Status& why) {
   Home* const before = channel.home;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     channel.error = why;
-    for (const std::shared_ptr<Subscription>& user : channel.users) user->changed.notify_all();
+    for (const std::shared_ptr<Subscription>& user : channel.users) user->changed.NotifyAll();
   }
   if (before != nullptr) {
     const absl::StatusOr<std::string> now = router_->ChannelHome(channel.name);
@@ -415,7 +415,7 @@ void SubscriptionHub::SetHome(Channel& channel, Home* home) {
   if (channel.home == home) return;
   if (channel.home != nullptr && --channel.home->channels == 0) channel.home->unused_since = Now();
   if (home != nullptr) ++home->channels;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   channel.home = home;
 }
 
@@ -431,19 +431,19 @@ void SubscriptionHub::Discard(Channel& channel) {
 }
 
 bool SubscriptionHub::Wanted(const Channel& channel) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return !channel.users.empty();
 }
 
 SubscriptionHub::Channel* SubscriptionHub::Find(std::string_view name) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = channels_.find(name);
   return found == channels_.end() ? nullptr : found->second.get();
 }
 
 std::vector<SubscriptionHub::Channel*> SubscriptionHub::ChannelsOf(const Home& home) const {
   std::vector<Channel*> channels;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const auto& [name, channel] : channels_) {
     if (channel->home == &home) channels.push_back(channel.get());
   }
