@@ -291,7 +291,7 @@ std::unique_ptr<LockWatch> RedlockEngine::Watch(const HoldKey& hold, std::functi
 }
 
 absl::Duration RedlockEngine::RandomPause(absl::Duration least, absl::Duration most) {
-  const std::lock_guard lock(random_mutex_);
+  const MutexLock lock(random_mutex_);
   return least + (most - least) * std::uniform_real_distribution<double>(0, 1)(random_);
 }
 

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <random>
 #include <span>
 #include <string>
@@ -15,6 +14,7 @@
 
 #include "redis_lock_commands.h"
 #include "stockade/base/executor.h"
+#include "stockade/base/mutex.h"
 #include "stockade/locks/lock_engine.h"
 #include "stockade/locks/redlock_service.h"
 #include "stockade/redis/redis_client.h"
@@ -71,8 +71,8 @@ class RedlockEngine final : public LockEngine {
   const std::string id_;
   const absl::Duration node_timeout_;
   const RedisLockCommands commands_;
-  std::mutex random_mutex_;
-  std::mt19937_64 random_;                           // Guarded by random_mutex_.
+  Mutex random_mutex_;
+  std::mt19937_64 random_ STOCKADE_GUARDED_BY(random_mutex_);
   std::vector<std::atomic<bool>> away_;              // By server: whether it failed to answer last time.
   InlineExecutor on_their_threads_;                  // Answers are only counted.
   std::vector<std::unique_ptr<RedisClient>> nodes_;  // Last: their callbacks use the others.

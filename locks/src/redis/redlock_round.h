@@ -1,9 +1,7 @@
 #ifndef STOCKADE_LOCKS_SRC_REDIS_REDLOCK_ROUND_H_
 #define STOCKADE_LOCKS_SRC_REDIS_REDLOCK_ROUND_H_
 
-#include <condition_variable>
 #include <cstddef>
-#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -11,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "redis_lock_commands.h"
 #include "redlock_votes.h"
+#include "stockade/base/mutex.h"
 #include "stockade/base/strings.h"
 #include "stockade/locks/lock_engine.h"
 #include "stockade/redis/redis_reply.h"
@@ -80,6 +79,7 @@ class Round {
 
   // Before anything is sent.
   void Add(Poll poll) {
+    const MutexLock lock(mutex_);
     polls_.push_back({.poll = std::move(poll), .counted = std::vector<bool>(nodes_, false)});
     ++open_;
   }
@@ -87,21 +87,21 @@ class Round {
   // Hands the poll to `count`, which counts what a server has answered: its first answer.
   template <typename Count>
   void Take(size_t at, size_t node, Count count) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     Entry& entry = polls_[at];
     if (entry.counted[node]) return;
     entry.counted[node] = true;
     const bool decided = entry.poll.Decided();
     count(entry.poll);
     if (decided || !entry.poll.Decided() || --open_ > 0) return;
-    decided_.notify_all();
+    decided_.NotifyAll();
   }
 
   // Blocks until all are decided, then hands each to `read`.
   template <typename Read>
   void Await(Read read) {
-    std::unique_lock lock(mutex_);
-    decided_.wait(lock, [this] { return open_ == 0; });
+    const MutexLock lock(mutex_);
+    while (open_ > 0) decided_.Wait(mutex_);
     for (size_t i = 0; i < polls_.size(); ++i) read(i, std::as_const(polls_[i].poll));
   }
 
@@ -112,10 +112,10 @@ class Round {
   };
 
   const size_t nodes_;
-  std::mutex mutex_;
-  std::condition_variable decided_;
-  std::vector<Entry> polls_;  // Guarded by mutex_.
-  size_t open_ = 0;           // Guarded by mutex_. Polls that are not decided.
+  Mutex mutex_;
+  CondVar decided_;
+  std::vector<Entry> polls_ STOCKADE_GUARDED_BY(mutex_);
+  size_t open_ STOCKADE_GUARDED_BY(mutex_) = 0;  // Polls that are not decided.
 };
 
 }  // namespace stockade::internal

@@ -1,7 +1,9 @@
 #include "redlock_watch.h"
 
-#include <mutex>
+#include <functional>
 #include <utility>
+
+#include "stockade/base/mutex.h"
 
 namespace stockade::internal {
 namespace {
@@ -12,14 +14,14 @@ struct Listener {
 
   void Tell(bool (QuorumHints::*what)(size_t), size_t node) {
     {
-      const std::lock_guard lock(mutex);
-      if (!(hints.*what)(node)) return;
+      const MutexLock lock(mutex);
+      if (!std::invoke(what, hints, node)) return;
     }
     on_hint();
   }
 
-  std::mutex mutex;
-  QuorumHints hints;  // Guarded by mutex.
+  Mutex mutex;
+  QuorumHints hints STOCKADE_GUARDED_BY(mutex);
   const std::function<void()> on_hint;
 };
 
