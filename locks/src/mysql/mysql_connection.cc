@@ -6,7 +6,6 @@
 #include <poll.h>
 
 #include <algorithm>
-#include <mutex>
 #include <optional>
 
 #include "stockade/base/clock.h"

@@ -39,16 +39,16 @@ absl::Status MySqlPoller::Start() {
 
 void MySqlPoller::Stop() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopping_ = true;
   }
-  changed_.notify_one();
+  changed_.NotifyOne();
   if (thread_.joinable()) thread_.join();
 }
 
 std::unique_ptr<LockWatch> MySqlPoller::Watch(const HoldKey& hold, std::function<void()> on_hint) {
   auto listener = std::make_shared<HintListener>(hold, std::move(on_hint));
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Name& name = names_[hold.name];
   name.listeners.push_back(listener);
   AskSoon(name);  // For a release between the caller's try and now.
@@ -58,11 +58,11 @@ std::unique_ptr<LockWatch> MySqlPoller::Watch(const HoldKey& hold, std::function
 void MySqlPoller::AskSoon(Name& name) {
   name.interval = options_.interval_min;
   name.due = std::min(name.due, clock_->Now() + name.interval);
-  if (name.due < sleeps_until_) changed_.notify_one();
+  if (name.due < sleeps_until_) changed_.NotifyOne();
 }
 
 void MySqlPoller::Forget(const std::shared_ptr<HintListener>& listener) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = names_.find(listener->hold().name);
   std::erase(found->second.listeners, listener);
   if (found->second.listeners.empty()) names_.erase(found);
@@ -71,7 +71,7 @@ void MySqlPoller::Forget(const std::shared_ptr<HintListener>& listener) {
 void MySqlPoller::TellReleased(std::string_view name) {
   Listeners to_notify;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto found = names_.find(name);
     if (found == names_.end()) return;
     AskSoon(found->second);
@@ -89,7 +89,7 @@ void MySqlPoller::TellReleased(std::string_view name) {
 }
 
 uint64_t MySqlPoller::questions() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return questions_;
 }
 
@@ -141,32 +141,33 @@ void MySqlPoller::Note(const std::vector<std::string>& names, const std::optiona
 }
 
 void MySqlPoller::Run() {
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   while (!stopping_) {
     const Instant now = clock_->Now();
     const Instant next = NextLook();
     if (now < next) {
       sleeps_until_ = next;
-      clock_->WaitUntil(changed_, lock, next);
+      changed_.WaitUntil(*clock_, mutex_, next);
       sleeps_until_ = Instant::InfinitePast();
       continue;
     }
     const bool purges = now >= purge_at_;
     const std::vector<std::string> names = TakeDue(now);
     if (!names.empty()) ++questions_;
-    lock.unlock();
     std::optional<std::vector<NameState>> states;
-    if (!names.empty()) states = ask_(names);
-    const bool more = purges && purge_();
-    Listeners to_notify;
-    lock.lock();
+    bool more = false;
+    {
+      const MutexUnlock unlocked(mutex_);
+      if (!names.empty()) states = ask_(names);
+      more = purges && purge_();
+    }
     if (!names.empty()) answered_ = clock_->Now();
     if (purges) purge_at_ = NextPurge(more);
+    Listeners to_notify;
     Note(names, states, to_notify);
-    lock.unlock();
+    const MutexUnlock unlocked(mutex_);
     for (const std::shared_ptr<HintListener>& listener : to_notify) listener->Notify();
     to_notify.clear();
-    lock.lock();
   }
 }
 

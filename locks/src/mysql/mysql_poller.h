@@ -1,12 +1,10 @@
 #ifndef STOCKADE_LOCKS_SRC_MYSQL_MYSQL_POLLER_H_
 #define STOCKADE_LOCKS_SRC_MYSQL_MYSQL_POLLER_H_
 
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -19,6 +17,7 @@
 #include "absl/time/time.h"
 #include "stockade/base/clock.h"
 #include "stockade/base/instant.h"
+#include "stockade/base/mutex.h"
 #include "stockade/locks/lock_engine.h"
 
 namespace stockade::internal {
@@ -94,11 +93,11 @@ class MySqlPoller {
   using Names = std::map<std::string, Name, std::less<>>;
 
   void Run();
-  Instant NextLook() const;  // With mutex_ held, as the next three.
-  std::vector<std::string> TakeDue(Instant now);
+  Instant NextLook() const STOCKADE_REQUIRES(mutex_);
+  std::vector<std::string> TakeDue(Instant now) STOCKADE_REQUIRES(mutex_);
   void Note(const std::vector<std::string>& names, const std::optional<std::vector<NameState>>& states,
-            Listeners& to_notify);
-  void AskSoon(Name& name);
+            Listeners& to_notify) STOCKADE_REQUIRES(mutex_);
+  void AskSoon(Name& name) STOCKADE_REQUIRES(mutex_);
   void Forget(const std::shared_ptr<HintListener>& listener);
   Instant NextPurge(bool soon);
 
@@ -107,15 +106,14 @@ class MySqlPoller {
   const Ask ask_;
   const std::function<bool()> purge_;
 
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  // All below are guarded by mutex_.
-  Names names_;
-  Instant answered_ = Instant::InfinitePast();
-  Instant purge_at_;
-  Instant sleeps_until_ = Instant::InfinitePast();
-  uint64_t questions_ = 0;
-  bool stopping_ = false;
+  mutable Mutex mutex_;
+  CondVar changed_;
+  Names names_ STOCKADE_GUARDED_BY(mutex_);
+  Instant answered_ STOCKADE_GUARDED_BY(mutex_) = Instant::InfinitePast();
+  Instant purge_at_ STOCKADE_GUARDED_BY(mutex_);
+  Instant sleeps_until_ STOCKADE_GUARDED_BY(mutex_) = Instant::InfinitePast();
+  uint64_t questions_ STOCKADE_GUARDED_BY(mutex_) = 0;
+  bool stopping_ STOCKADE_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

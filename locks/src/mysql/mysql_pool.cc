@@ -28,17 +28,17 @@ MySqlPool::~MySqlPool() {
 
 void MySqlPool::Stop() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopping_ = true;
   }
   stop_.Set();
-  changed_.notify_all();
-  wanted_.notify_all();
+  changed_.NotifyAll();
+  wanted_.NotifyAll();
 }
 
 absl::StatusOr<MySqlPool::Lent> MySqlPool::Borrow(Use use, Instant deadline) {
   std::vector<std::unique_ptr<MySqlConnection>> stale;  // Declared first: closed without the mutex.
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const uint64_t failures_before = failures_;
   for (;;) {
     if (stopping_) return absl::UnavailableError("the lock service is being destroyed");
@@ -71,43 +71,45 @@ absl::StatusOr<MySqlPool::Lent> MySqlPool::Borrow(Use use, Instant deadline) {
         }
       }
       ++missing_;
-      wanted_.notify_one();
+      wanted_.NotifyOne();
     }
-    Clock::System()->WaitUntil(changed_, lock, deadline);
+    changed_.WaitUntil(*Clock::System(), mutex_, deadline);
     if (may) --missing_;
   }
 }
 
 void MySqlPool::Return(std::unique_ptr<MySqlConnection> connection, Use use) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     --lent_;
     if (use == Use::kStep) --lent_for_steps_;
     if (!connection->broken()) idle_.push_back(std::move(connection));
   }
-  changed_.notify_all();
+  changed_.NotifyAll();
 }
 
 void MySqlPool::Open() {
   Backoff backoff(kFirstPause, kLongestPause, std::random_device()());
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   for (;;) {
-    wanted_.wait(lock, [this] { return stopping_ || (missing_ > 0 && idle_.empty() && lent_ < most_); });
+    while (!stopping_ && (missing_ == 0 || !idle_.empty() || lent_ >= most_)) wanted_.Wait(mutex_);
     if (stopping_) return;
-    lock.unlock();
-    absl::StatusOr<std::unique_ptr<MySqlConnection>> opened = MySqlConnection::Open(target_, stop_.get());
-    lock.lock();
+    absl::StatusOr<std::unique_ptr<MySqlConnection>> opened;
+    {
+      const MutexUnlock unlocked(mutex_);
+      opened = MySqlConnection::Open(target_, stop_.get());
+    }
     if (opened.ok()) {
       backoff.Reset();
       idle_.push_back(*std::move(opened));
-      changed_.notify_all();
+      changed_.NotifyAll();
       continue;
     }
     last_failure_ = opened.status();
     ++failures_;
-    changed_.notify_all();
+    changed_.NotifyAll();
     const Instant again = Clock::System()->Now() + backoff.Next();
-    while (!stopping_ && Clock::System()->Now() < again) Clock::System()->WaitUntil(wanted_, lock, again);
+    while (!stopping_ && Clock::System()->Now() < again) wanted_.WaitUntil(*Clock::System(), mutex_, again);
   }
 }
 

@@ -1,9 +1,7 @@
 #ifndef STOCKADE_LOCKS_SRC_MYSQL_MYSQL_POOL_H_
 #define STOCKADE_LOCKS_SRC_MYSQL_MYSQL_POOL_H_
 
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -13,6 +11,7 @@
 #include "mysql_connection.h"
 #include "stockade/base/event_fd.h"
 #include "stockade/base/instant.h"
+#include "stockade/base/mutex.h"
 
 namespace stockade::internal {
 
@@ -62,7 +61,7 @@ class MySqlPool {
   void Stop();
 
  private:
-  bool MayLend(Use use) const { return use == Use::kUpkeep || lent_for_steps_ + 1 < most_; }
+  bool MayLend(Use use) const STOCKADE_REQUIRES(mutex_) { return use == Use::kUpkeep || lent_for_steps_ + 1 < most_; }
   void Return(std::unique_ptr<MySqlConnection> connection, Use use);
   void Open();
 
@@ -70,18 +69,17 @@ class MySqlPool {
   const int most_;
   const EventFd stop_;
 
-  std::mutex mutex_;
-  std::condition_variable changed_;  // For who waits for a connection.
-  std::condition_variable wanted_;   // For the thread that makes them.
-  // All below are guarded by mutex_.
-  std::vector<std::unique_ptr<MySqlConnection>> idle_;
-  int lent_ = 0;
-  int lent_for_steps_ = 0;
-  int missing_ = 0;  // Callers that wait and may be lent a connection once there is one.
-  uint64_t failures_ = 0;
-  absl::Status last_failure_ = absl::OkStatus();
-  bool stopping_ = false;
-  std::thread opener_;  // Started under mutex_.
+  Mutex mutex_;
+  CondVar changed_;  // For callers that wait for a connection.
+  CondVar wanted_;   // For the thread that makes them.
+  std::vector<std::unique_ptr<MySqlConnection>> idle_ STOCKADE_GUARDED_BY(mutex_);
+  int lent_ STOCKADE_GUARDED_BY(mutex_) = 0;
+  int lent_for_steps_ STOCKADE_GUARDED_BY(mutex_) = 0;
+  int missing_ STOCKADE_GUARDED_BY(mutex_) = 0;  // Callers that wait and may be lent a connection once there is one.
+  uint64_t failures_ STOCKADE_GUARDED_BY(mutex_) = 0;
+  absl::Status last_failure_ STOCKADE_GUARDED_BY(mutex_) = absl::OkStatus();
+  bool stopping_ STOCKADE_GUARDED_BY(mutex_) = false;
+  std::thread opener_ STOCKADE_GUARDED_BY(mutex_);
 };
 
 }  // namespace stockade::internal
