@@ -32,9 +32,9 @@ ZooKeeperConnection::~ZooKeeperConnection() { Stop(); }
 absl::Status ZooKeeperConnection::Connect(absl::Duration timeout) {
   if (absl::Status started = StartThread(thread_, [this] { Run(); }); !started.ok()) return started;
   const Instant until = options_.clock->Now() + timeout;
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   while (session_ == nullptr && !absl::IsFailedPrecondition(why_)) {
-    if (!options_.clock->WaitUntil(changed_, lock, until)) break;
+    if (!changed_.WaitUntil(*options_.clock, mutex_, until)) break;
   }
   if (session_ != nullptr) return absl::OkStatus();
   if (!absl::IsUnavailable(why_)) return why_;
@@ -44,60 +44,64 @@ absl::Status ZooKeeperConnection::Connect(absl::Duration timeout) {
 
 void ZooKeeperConnection::Stop() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopping_ = true;
   }
-  changed_.notify_all();
+  changed_.NotifyAll();
   if (thread_.joinable()) thread_.join();
 }
 
 std::shared_ptr<ZooKeeperSession> ZooKeeperConnection::Await(Instant until, absl::Status& why) {
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   while (session_ == nullptr && !stopping_) {
-    if (!options_.clock->WaitUntil(changed_, lock, until)) break;
+    if (!changed_.WaitUntil(*options_.clock, mutex_, until)) break;
   }
   if (session_ == nullptr) why = why_;
   return session_;
 }
 
 void ZooKeeperConnection::Run() {
-  std::unique_lock lock(mutex_);
-  while (!stopping_) {
-    if (session_ == nullptr) {
-      OpenSession(lock);
-      continue;
+  std::shared_ptr<ZooKeeperSession> last;
+  {
+    const MutexLock lock(mutex_);
+    while (!stopping_) {
+      if (session_ == nullptr) {
+        OpenSession();
+        continue;
+      }
+      const Instant now = options_.clock->Now();
+      const Instant ends = session_->lease()->ValidUntil();
+      if (over_ || now >= ends) {
+        EndSession();
+      } else if (!asking_ && now >= ask_at_) {
+        AskForProof();
+      } else if (asking_ && now >= nudge_at_) {
+        Nudge();
+      } else {
+        changed_.WaitUntil(*options_.clock, mutex_, std::min(ends, asking_ ? nudge_at_ : ask_at_));
+      }
     }
-    const Instant now = options_.clock->Now();
-    const Instant ends = session_->lease()->ValidUntil();
-    if (over_ || now >= ends) {
-      EndSession(lock);
-    } else if (!asking_ && now >= ask_at_) {
-      AskForProof(lock);
-    } else if (asking_ && now >= nudge_at_) {
-      Nudge(lock);
-    } else {
-      options_.clock->WaitUntil(changed_, lock, std::min(ends, asking_ ? nudge_at_ : ask_at_));
-    }
+    last = std::exchange(session_, nullptr);
   }
-  if (session_ == nullptr) return;
-  const std::shared_ptr<ZooKeeperSession> last = std::exchange(session_, nullptr);
-  lock.unlock();
+  if (last == nullptr) return;
   last->Close();
   listener_.over(last);
 }
 
-void ZooKeeperConnection::OpenSession(std::unique_lock<std::mutex>& lock) {
+void ZooKeeperConnection::OpenSession() {
   const uint64_t number = ++opened_;
   connected_ = over_ = asking_ = false;
-  lock.unlock();
   const Instant now = options_.clock->Now();
   auto session = std::make_shared<ZooKeeperSession>(
       options_, [this, number](ZooKeeperSession::Event event) { OnEvent(number, event); });
-  absl::Status opened = session->Open();
-  lock.lock();
+  absl::Status opened;
+  {
+    const MutexUnlock unlocked(mutex_);
+    opened = session->Open();
+  }
   const Instant until = now + std::min(options_.timeout / 3, kLongestOpening);
   while (opened.ok() && !connected_ && !over_ && !stopping_) {
-    if (!options_.clock->WaitUntil(changed_, lock, until)) break;
+    if (!changed_.WaitUntil(*options_.clock, mutex_, until)) break;
   }
   if (opened.ok() && (!connected_ || over_)) {
     opened = absl::UnavailableError(Concat("no server of ", options_.servers, " has answered"));
@@ -111,73 +115,70 @@ void ZooKeeperConnection::OpenSession(std::unique_lock<std::mutex>& lock) {
     session_ = std::move(session);
     ask_at_ = Instant::InfinitePast();
     pause_.Reset();
-    changed_.notify_all();
-    lock.unlock();
+    changed_.NotifyAll();
+    const MutexUnlock unlocked(mutex_);
     listener_.heard();
-    lock.lock();
     return;
   }
   why_ = std::move(opened);
-  changed_.notify_all();
-  lock.unlock();
-  session->Close();
-  lock.lock();
+  changed_.NotifyAll();
+  {
+    const MutexUnlock unlocked(mutex_);
+    session->Close();
+  }
   const Instant again = options_.clock->Now() + pause_.Next();
-  while (!stopping_ && options_.clock->WaitUntil(changed_, lock, again)) {
+  while (!stopping_ && changed_.WaitUntil(*options_.clock, mutex_, again)) {
   }
 }
 
-void ZooKeeperConnection::EndSession(std::unique_lock<std::mutex>& lock) {
+void ZooKeeperConnection::EndSession() {
   const std::shared_ptr<ZooKeeperSession> ended = std::exchange(session_, nullptr);
   why_ =
       absl::UnavailableError(Concat("the session at ", options_.servers, over_ ? " has expired" : " may have expired"));
   Log(LogSeverity::kWarning, Concat("ZooKeeper: ", why_.message(), ": all its holds are lost"));
-  lock.unlock();
+  const MutexUnlock unlocked(mutex_);
   // Close it at the servers first: an owner that is notified of the end tries again, and must not queue behind its own
   // old node.
   ended->Close();
   listener_.over(ended);
-  lock.lock();
 }
 
-void ZooKeeperConnection::AskForProof(std::unique_lock<std::mutex>& lock) {
+void ZooKeeperConnection::AskForProof() {
   asking_ = true;
   nudge_at_ = options_.clock->Now() + kPatienceWithServer;
   const std::shared_ptr<ZooKeeperSession> session = session_;
   const uint64_t number = opened_;
   // From one answer to the next request: a tick at least, or the next one would prove nothing.
   const absl::Duration pause = std::max(session->timeout() / kProofsInTimeout, options_.tick);
-  lock.unlock();
+  const MutexUnlock unlocked(mutex_);
   session->Barrier([this, number, pause](const ZooKeeperAnswer& answer) {
     {
-      const std::lock_guard guard(mutex_);
+      const MutexLock guard(mutex_);
       if (number != opened_) return;
       asking_ = false;
       ask_at_ = options_.clock->Now() + (answer.code == ZOK ? pause : kShortestPause);
     }
-    changed_.notify_all();
+    changed_.NotifyAll();
     if (answer.code == ZOK) listener_.kept();
   });
-  lock.lock();
 }
 
-void ZooKeeperConnection::Nudge(std::unique_lock<std::mutex>& lock) {
+void ZooKeeperConnection::Nudge() {
   const std::shared_ptr<ZooKeeperSession> session = session_;
   nudge_at_ = options_.clock->Now() + kPatienceWithServer;
-  lock.unlock();
+  const MutexUnlock unlocked(mutex_);
   session->Nudge();
-  lock.lock();
 }
 
 void ZooKeeperConnection::OnEvent(uint64_t session, ZooKeeperSession::Event event) {
   bool again = false;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (session != opened_) return;
     again = event == ZooKeeperSession::Event::kConnected && std::exchange(connected_, true);
     if (event == ZooKeeperSession::Event::kOver) over_ = true;
   }
-  changed_.notify_all();
+  changed_.NotifyAll();
   if (again) listener_.heard();
 }
 

@@ -1,17 +1,16 @@
 #ifndef STOCKADE_LOCKS_SRC_ZOOKEEPER_ZOOKEEPER_CONNECTION_H_
 #define STOCKADE_LOCKS_SRC_ZOOKEEPER_ZOOKEEPER_CONNECTION_H_
 
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <thread>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "stockade/base/backoff.h"
 #include "stockade/base/instant.h"
+#include "stockade/base/mutex.h"
 #include "zookeeper_session.h"
 
 namespace stockade::internal {
@@ -46,28 +45,28 @@ class ZooKeeperConnection {
 
  private:
   void Run();
-  // Each with mutex_ held, which is given away meanwhile.
-  void OpenSession(std::unique_lock<std::mutex>& lock);
-  void EndSession(std::unique_lock<std::mutex>& lock);
-  void AskForProof(std::unique_lock<std::mutex>& lock);
-  void Nudge(std::unique_lock<std::mutex>& lock);
+  // These four release mutex_ while they call the session or the listener.
+  void OpenSession() STOCKADE_REQUIRES(mutex_);
+  void EndSession() STOCKADE_REQUIRES(mutex_);
+  void AskForProof() STOCKADE_REQUIRES(mutex_);
+  void Nudge() STOCKADE_REQUIRES(mutex_);
   void OnEvent(uint64_t session, ZooKeeperSession::Event event);
 
   const ZooKeeperSessionOptions options_;
   const Listener listener_;
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::shared_ptr<ZooKeeperSession> session_;  // Guarded by mutex_, as all below. Null while there is none.
-  uint64_t opened_ = 0;                        // How many: names the newest, whose events count.
-  bool connected_ = false;                     // The newest one has been.
-  bool over_ = false;                          // The servers say so of the newest one.
-  bool asking_ = false;                        // The newest one for proof that it is kept.
-  Instant ask_at_;
-  Instant nudge_at_;  // While asking.
-  absl::Status why_;  // Why there is none.
-  Backoff pause_;
-  bool stopping_ = false;
+  Mutex mutex_;
+  CondVar changed_;
+  std::shared_ptr<ZooKeeperSession> session_ STOCKADE_GUARDED_BY(mutex_);  // Null while there is none.
+  uint64_t opened_ STOCKADE_GUARDED_BY(mutex_) = 0;     // How many: names the newest, whose events count.
+  bool connected_ STOCKADE_GUARDED_BY(mutex_) = false;  // The newest one has been.
+  bool over_ STOCKADE_GUARDED_BY(mutex_) = false;       // The servers say so of the newest one.
+  bool asking_ STOCKADE_GUARDED_BY(mutex_) = false;     // The newest one for proof that it is kept.
+  Instant ask_at_ STOCKADE_GUARDED_BY(mutex_);
+  Instant nudge_at_ STOCKADE_GUARDED_BY(mutex_);  // While asking.
+  absl::Status why_ STOCKADE_GUARDED_BY(mutex_);  // Why there is none.
+  Backoff pause_ STOCKADE_GUARDED_BY(mutex_);
+  bool stopping_ STOCKADE_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

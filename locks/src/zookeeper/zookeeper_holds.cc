@@ -27,7 +27,7 @@ std::string ZooKeeperHolds::DirectoryOf(std::string_view lock) const { return Co
 ZooKeeperHolds::Begun ZooKeeperHolds::Begin(LockTry& step, const std::shared_ptr<ZooKeeperSession>& session,
                                             bool peeked) {
   const HoldKey& key = step.hold;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   HoldPtr hold;
   if (const auto found = holds_.find(key); found != holds_.end()) hold = found->second;
   if (hold != nullptr && hold->session != session) {
@@ -120,7 +120,7 @@ void ZooKeeperHolds::WakeAt(Instant at) {
 void ZooKeeperHolds::Expire() {
   std::vector<HoldPtr> over;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const Instant now = clock_->Now();
     while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
       over.push_back(holds_.at(deadlines_.begin()->second->key));
@@ -133,7 +133,7 @@ void ZooKeeperHolds::Expire() {
 }
 
 bool ZooKeeperHolds::Made(const HoldPtr& hold, std::string name, std::optional<int64_t> token) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!Has(hold)) return false;
   hold->name = std::move(name);
   if (!hold->token) hold->token = token;
@@ -142,14 +142,14 @@ bool ZooKeeperHolds::Made(const HoldPtr& hold, std::string name, std::optional<i
 }
 
 bool ZooKeeperHolds::Queue(const HoldPtr& hold, std::string waits_for) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!Has(hold)) return false;
   hold->waits_for = std::move(waits_for);
   return true;
 }
 
 bool ZooKeeperHolds::Enter(const HoldPtr& hold, LockTry& step) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const Instant now = clock_->Now();
   if (!Has(hold)) return false;
   const Instant until = now + step.lease;
@@ -167,19 +167,19 @@ bool ZooKeeperHolds::Enter(const HoldPtr& hold, LockTry& step) {
 }
 
 bool ZooKeeperHolds::Renew(const HoldPtr& hold, absl::Duration lease) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!Has(hold)) return false;
   SetDeadline(hold, std::max(hold->deadline, clock_->Now() + lease));
   return true;
 }
 
 ZooKeeperHolds::HoldPtr ZooKeeperHolds::FindHeld(const HoldKey& key) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return HeldAs(key, key.kind);
 }
 
 bool ZooKeeperHolds::TakeOff(const HoldPtr& hold) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!Has(hold)) return false;
   Erase(hold);
   return true;
@@ -191,17 +191,15 @@ void ZooKeeperHolds::Discard(const HoldPtr& hold, ZooKeeperJanitor::Done done) {
 }
 
 void ZooKeeperHolds::Sweep(const std::shared_ptr<ZooKeeperSession>& session) {
-  const std::lock_guard lock(mutex_);
-  absl::erase_if(holds_, [&](const auto& entry) {
-    const HoldPtr& hold = entry.second;
-    if (hold->session != session) return false;
-    deadlines_.erase({hold->deadline, hold.get()});
-    return true;
-  });
+  const MutexLock lock(mutex_);
+  for (auto at = holds_.begin(); at != holds_.end();) {
+    const HoldPtr hold = (at++)->second;
+    if (hold->session == session) Erase(hold);
+  }
 }
 
 std::optional<ZooKeeperNode> ZooKeeperHolds::WaitsFor(const HoldKey& key) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = holds_.find(key);
   if (found == holds_.end() || found->second->waits_for.empty()) return std::nullopt;
   ZooKeeperNode node = found->second->node();
@@ -211,7 +209,7 @@ std::optional<ZooKeeperNode> ZooKeeperHolds::WaitsFor(const HoldKey& key) const 
 
 absl::flat_hash_map<std::string, ZooKeeperHolds::HeldNode> ZooKeeperHolds::HeldNodes(std::string_view lock_name) const {
   absl::flat_hash_map<std::string, HeldNode> nodes;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const auto& [key, hold] : holds_) {
     if (key.name == lock_name && hold->state == State::kHeld) {
       nodes.emplace(hold->name, HeldNode{.owner = key.owner, .count = hold->count, .deadline = hold->deadline});
@@ -222,7 +220,7 @@ absl::flat_hash_map<std::string, ZooKeeperHolds::HeldNode> ZooKeeperHolds::HeldN
 
 ZooKeeperHolds::Lowered ZooKeeperHolds::Lower(const LockRelease& release) {
   const HoldKey& key = release.hold;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = holds_.find(key);
   if (found == holds_.end()) return {};
   const HoldPtr hold = found->second;

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -14,6 +13,7 @@
 #include "absl/time/time.h"
 #include "stockade/base/clock.h"
 #include "stockade/base/instant.h"
+#include "stockade/base/mutex.h"
 #include "stockade/base/timer_queue.h"
 #include "stockade/locks/lock_engine.h"
 #include "zookeeper_janitor.h"
@@ -37,14 +37,14 @@ struct ZooKeeperHold {
   const std::string directory;
   const std::string prefix;
 
-  // Changed with the table's mutex held, by the steps of this hold, which come one after another and may read them
-  // without.
+  // Only the steps of this hold change these, with the table's mutex held. The steps come one after another, so they
+  // may read these without it.
   std::string name = {};
   bool nested = false;  // Within its owner's write, whose place and token it has.
   State state = State::kAsked;
   std::optional<int64_t> token = std::nullopt;  // None: not known yet.
 
-  // All guarded by the table's mutex.
+  // The table's mutex guards the members below.
   int64_t count = 0;
   std::string waits_for = {};  // The node before it, where queued and seen so.
   uint64_t newest = 0;         // The newest step's sequence.
@@ -121,13 +121,12 @@ class ZooKeeperHolds {
   void Stop() { expiry_.Stop(); }
 
  private:
-  // All with mutex_ held.
-  HoldPtr Add(const HoldKey& key, const std::shared_ptr<ZooKeeperSession>& session);
-  HoldPtr HeldAs(const HoldKey& key, LockKind kind) const;
-  bool Has(const HoldPtr& hold) const;
-  void Erase(const HoldPtr& hold);
-  void SetDeadline(const HoldPtr& hold, Instant at);
-  void WakeAt(Instant at);
+  HoldPtr Add(const HoldKey& key, const std::shared_ptr<ZooKeeperSession>& session) STOCKADE_REQUIRES(mutex_);
+  HoldPtr HeldAs(const HoldKey& key, LockKind kind) const STOCKADE_REQUIRES(mutex_);
+  bool Has(const HoldPtr& hold) const STOCKADE_REQUIRES(mutex_);
+  void Erase(const HoldPtr& hold) STOCKADE_REQUIRES(mutex_);
+  void SetDeadline(const HoldPtr& hold, Instant at) STOCKADE_REQUIRES(mutex_);
+  void WakeAt(Instant at) STOCKADE_REQUIRES(mutex_);
 
   void Expire();
 
@@ -137,14 +136,15 @@ class ZooKeeperHolds {
   const absl::Duration place_life_;
   const std::shared_ptr<ZooKeeperJanitor> janitor_;
 
-  mutable std::mutex mutex_;
-  absl::flat_hash_map<HoldKey, HoldPtr> holds_;             // Guarded by mutex_, as all below.
-  std::set<std::pair<Instant, ZooKeeperHold*>> deadlines_;  // Of all of them.
+  mutable Mutex mutex_;
+  absl::flat_hash_map<HoldKey, HoldPtr> holds_ STOCKADE_GUARDED_BY(mutex_);
+  std::set<std::pair<Instant, ZooKeeperHold*>> deadlines_ STOCKADE_GUARDED_BY(mutex_);  // Of all of them.
   // When the timer looks at them next. It is not put off for one that has gone: a lock that is acquired and released in
   // turn is not to wake it each time.
-  Instant wakes_at_ = Instant::InfiniteFuture();
-  std::optional<TimerQueue::Id> timer_ = std::nullopt;  // Of then: the only one that is to run.
-  uint64_t attempts_ = 0;
+  Instant wakes_at_ STOCKADE_GUARDED_BY(mutex_) = Instant::InfiniteFuture();
+  // The task for that time, the only one that may run.
+  std::optional<TimerQueue::Id> timer_ STOCKADE_GUARDED_BY(mutex_) = std::nullopt;
+  uint64_t attempts_ STOCKADE_GUARDED_BY(mutex_) = 0;
   TimerQueue expiry_;  // Last: its tasks use the above.
 };
 

@@ -13,7 +13,7 @@ void ZooKeeperJanitor::Remove(ZooKeeperNode node, const HoldKey& hold, Done done
   auto removal = std::make_shared<Removal>(Removal{.node = std::move(node), .hold = hold, .done = {}, .asking = true});
   removal->done.push_back(std::move(done));
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     removals_.push_back(removal);
   }
   Ask(removal);
@@ -21,7 +21,7 @@ void ZooKeeperJanitor::Remove(ZooKeeperNode node, const HoldKey& hold, Done done
 
 void ZooKeeperJanitor::WhenClear(const HoldKey& hold, Done done) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     // They are ended in any order; the last one that there is now stands for all in most cases, as a hold has one.
     for (auto removal = removals_.rbegin(); removal != removals_.rend(); ++removal) {
       if ((*removal)->hold != hold) continue;
@@ -37,7 +37,7 @@ void ZooKeeperJanitor::WhenClear(const HoldKey& hold, Done done) {
 void ZooKeeperJanitor::Retry() {
   std::vector<std::shared_ptr<Removal>> again;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (const std::shared_ptr<Removal>& removal : removals_) {
       if (!std::exchange(removal->asking, true)) again.push_back(removal);
     }
@@ -48,7 +48,7 @@ void ZooKeeperJanitor::Retry() {
 void ZooKeeperJanitor::Forget(const std::shared_ptr<ZooKeeperSession>& session) {
   std::vector<std::shared_ptr<Removal>> over;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (const std::shared_ptr<Removal>& removal : removals_) {
       if (removal->node.session == session) over.push_back(removal);
     }
@@ -89,7 +89,7 @@ void ZooKeeperJanitor::Failed(const std::shared_ptr<Removal>& removal, int code)
     Log(LogSeverity::kWarning, Concat("ZooKeeper: ", removal->node.directory, "/", removal->node.prefix,
                                       " cannot be deleted: ", zerror(code)));
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   removal->maybe_gone |= IsUnanswered(code);
   removal->asking = false;
 }
@@ -97,7 +97,7 @@ void ZooKeeperJanitor::Failed(const std::shared_ptr<Removal>& removal, int code)
 void ZooKeeperJanitor::Finish(const std::shared_ptr<Removal>& removal, bool existed) {
   std::vector<Done> done;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     done = std::exchange(removal->done, {});
     removals_.remove(removal);
   }

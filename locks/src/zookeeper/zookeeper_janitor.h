@@ -4,10 +4,10 @@
 #include <functional>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
+#include "stockade/base/mutex.h"
 #include "stockade/locks/lock_engine.h"
 #include "zookeeper_session.h"
 
@@ -41,6 +41,7 @@ class ZooKeeperJanitor : public std::enable_shared_from_this<ZooKeeperJanitor> {
   void Forget(const std::shared_ptr<ZooKeeperSession>& session);
 
  private:
+  // The janitor's mutex guards `done` and `asking`. Only the request that is in flight changes the rest.
   struct Removal {
     ZooKeeperNode node;
     HoldKey hold;
@@ -55,8 +56,8 @@ class ZooKeeperJanitor : public std::enable_shared_from_this<ZooKeeperJanitor> {
   void Failed(const std::shared_ptr<Removal>& removal, int code);
   void Finish(const std::shared_ptr<Removal>& removal, bool existed);
 
-  std::mutex mutex_;
-  std::list<std::shared_ptr<Removal>> removals_;  // Guarded by mutex_, with what is in them.
+  Mutex mutex_;
+  std::list<std::shared_ptr<Removal>> removals_ STOCKADE_GUARDED_BY(mutex_);
 };
 
 }  // namespace stockade::internal

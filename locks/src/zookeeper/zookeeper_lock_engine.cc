@@ -1,8 +1,6 @@
 #include "zookeeper_lock_engine.h"
 
 #include <algorithm>
-#include <condition_variable>
-#include <mutex>
 #include <random>
 #include <ranges>
 #include <utility>
@@ -37,14 +35,14 @@ struct ZooKeeperLockEngine::Listener : HintListener {
 
   ZooKeeperSession::Gone on_gone = [this] {
     {
-      const std::lock_guard lock(mutex);
+      const MutexLock lock(mutex);
       watched_path.clear();
     }
     Notify();
   };
 
-  std::mutex mutex;
-  std::string watched_path;  // Guarded by mutex. The node whose deletion notifies this listener.
+  Mutex mutex;
+  std::string watched_path STOCKADE_GUARDED_BY(mutex);  // The node whose deletion notifies this listener.
 };
 
 class ZooKeeperLockEngine::NodeWatch final : public LockWatch {
@@ -54,7 +52,7 @@ class ZooKeeperLockEngine::NodeWatch final : public LockWatch {
 
   ~NodeWatch() override {
     {
-      const std::lock_guard lock(engine_->mutex_);
+      const MutexLock lock(engine_->mutex_);
       const auto found = engine_->listeners_.find(listener_->hold());
       if (found != engine_->listeners_.end() && found->second == listener_) engine_->listeners_.erase(found);
     }
@@ -122,9 +120,9 @@ ZooKeeperLockEngine::~ZooKeeperLockEngine() {
 }
 
 absl::Status ZooKeeperLockEngine::CheckRoot(Instant until) {
-  std::mutex mutex;
-  std::condition_variable never;
-  std::unique_lock lock(mutex);
+  Mutex mutex;
+  CondVar never;
+  const MutexLock lock(mutex);
   for (;;) {
     absl::Status why;
     const std::shared_ptr<ZooKeeperSession> session = connection_.Await(until, why);
@@ -133,7 +131,7 @@ absl::Status ZooKeeperLockEngine::CheckRoot(Instant until) {
     const Instant now = clock_->Now();
     if (!absl::IsUnavailable(made) || now >= until) return made;
     // The session ended meanwhile, and each step can be repeated. The pause lets the connection replace the session.
-    clock_->WaitUntil(never, lock, now + absl::Milliseconds(10));
+    never.WaitUntil(*clock_, mutex, now + absl::Milliseconds(10));
   }
 }
 
@@ -255,7 +253,7 @@ void ZooKeeperLockEngine::Release(LockRelease& release) {
     // Another acquire of its owner may wait with what is gone, and watches nothing.
     std::shared_ptr<Listener> listener;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (const auto found = listeners_.find(release.hold); found != listeners_.end()) listener = found->second;
     }
     if (listener != nullptr) listener->Notify();
@@ -323,7 +321,7 @@ absl::StatusOr<std::optional<LockKind>> ZooKeeperLockEngine::ForceRelease(std::s
 std::unique_ptr<LockWatch> ZooKeeperLockEngine::Watch(const HoldKey& hold, std::function<void()> on_hint) {
   auto listener = std::make_shared<Listener>(hold, std::move(on_hint));
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     listeners_[hold] = listener;
   }
   auto watch = std::make_unique<NodeWatch>(this, listener);
@@ -334,7 +332,7 @@ std::unique_ptr<LockWatch> ZooKeeperLockEngine::Watch(const HoldKey& hold, std::
 void ZooKeeperLockEngine::Listen(const HoldKey& hold) {
   std::shared_ptr<Listener> listener;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto found = listeners_.find(hold);
     if (found == listeners_.end()) return;
     listener = found->second;
@@ -342,7 +340,7 @@ void ZooKeeperLockEngine::Listen(const HoldKey& hold) {
   const std::optional<ZooKeeperNode> before = holds_.WaitsFor(hold);
   if (!before) return listener->Notify();  // Its place is gone.
   {
-    const std::lock_guard lock(listener->mutex);
+    const MutexLock lock(listener->mutex);
     if (std::exchange(listener->watched_path, before->path()) == before->path()) return;
   }
   before->session->WatchGone(before->path(), std::shared_ptr<ZooKeeperSession::Gone>(listener, &listener->on_gone));
@@ -351,7 +349,7 @@ void ZooKeeperLockEngine::Listen(const HoldKey& hold) {
 void ZooKeeperLockEngine::TellAll() {
   std::vector<std::shared_ptr<Listener>> listeners;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     listeners.reserve(listeners_.size());
     for (const auto& [hold, listener] : listeners_) listeners.push_back(listener);
   }

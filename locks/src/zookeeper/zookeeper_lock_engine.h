@@ -3,7 +3,6 @@
 
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -11,6 +10,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "stockade/base/mutex.h"
 #include "stockade/locks/lock_engine.h"
 #include "stockade/locks/zookeeper_lock_service.h"
 #include "zookeeper_connection.h"
@@ -67,8 +67,8 @@ class ZooKeeperLockEngine final : public LockEngine {
   const std::string id_;
   Clock* const clock_;
 
-  std::mutex mutex_;
-  absl::flat_hash_map<HoldKey, std::shared_ptr<Listener>> listeners_;  // Guarded by mutex_.
+  Mutex mutex_;
+  absl::flat_hash_map<HoldKey, std::shared_ptr<Listener>> listeners_ STOCKADE_GUARDED_BY(mutex_);
 
   const std::shared_ptr<ZooKeeperJanitor> janitor_;
   ZooKeeperHolds holds_;

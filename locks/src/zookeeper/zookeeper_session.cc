@@ -21,12 +21,12 @@ constexpr absl::Duration kClientLogPause = absl::Seconds(10);
 void LogClientLine(const char* line) {
   const std::string_view text = line;
   if (text.find(":ZOO_ERROR@") == std::string_view::npos && text.find(":ZOO_WARN@") == std::string_view::npos) return;
-  static std::mutex mutex;
-  static Instant next = Instant::InfinitePast();  // This and the next are guarded by mutex.
-  static int left_out = 0;
+  static Mutex mutex;
+  static Instant next STOCKADE_GUARDED_BY(mutex) = Instant::InfinitePast();
+  static int left_out STOCKADE_GUARDED_BY(mutex) = 0;
   int before = 0;
   {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     const Instant now = Clock::System()->Now();
     if (now < next) {
       ++left_out;
@@ -85,7 +85,7 @@ absl::Status ZooKeeperSession::Open() {
                         Concat("cannot begin to connect to ", options_.servers, ": ", threads.message()));
   }
   // The client's callbacks may come before it has returned, and wait here.
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   opened_at_ = options_.clock->Now();
   handle_ =
       zookeeper_init2(options_.servers.c_str(), &OnEvent, static_cast<int>(absl::ToInt64Milliseconds(options_.timeout)),
@@ -103,7 +103,7 @@ absl::Status ZooKeeperSession::Open() {
 void ZooKeeperSession::Close() {
   zhandle_t* handle = nullptr;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (lease_ != nullptr) lease_->End();
     handle = std::exchange(handle_, nullptr);
   }
@@ -113,23 +113,23 @@ void ZooKeeperSession::Close() {
   for (;;) {
     Call* call = nullptr;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (calls_.empty()) break;
       call = &calls_.front();
     }
     Complete(*call, {.code = ZCLOSING});
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   watched_.clear();
 }
 
 absl::Duration ZooKeeperSession::timeout() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return timeout_;
 }
 
 std::shared_ptr<const LockSession> ZooKeeperSession::lease() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return lease_;
 }
 
@@ -137,7 +137,7 @@ template <typename Send>
 void ZooKeeperSession::Ask(Answered answered, bool transaction, Send send) {
   int code = ZCLOSING;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (handle_ != nullptr) {
       Call& call = calls_.emplace_back(Call{
           .session = this, .answered = std::move(answered), .transaction = transaction, .sent = options_.clock->Now()});
@@ -154,7 +154,7 @@ void ZooKeeperSession::Ask(Answered answered, bool transaction, Send send) {
 void ZooKeeperSession::Complete(Call& call, ZooKeeperAnswer answer) {
   const Answered answered = std::move(call.answered);
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (call.transaction && answer.code == ZOK) {
       if (const std::optional<Instant> proven = proof_.Committed(call.sent, options_.clock->Now())) Extend(*proven);
     }
@@ -171,7 +171,7 @@ void ZooKeeperSession::Connected(zhandle_t* handle) {
   const absl::Duration timeout = absl::Milliseconds(zoo_recv_timeout(handle));
   absl::Duration first = timeout;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (lease_ == nullptr) {
       timeout_ = timeout;
       // It was made by a transaction, after that.
@@ -191,7 +191,7 @@ void ZooKeeperSession::Connected(zhandle_t* handle) {
 
 void ZooKeeperSession::Ended() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (lease_ != nullptr) lease_->End();
   }
   on_event_(Event::kOver);
@@ -249,7 +249,7 @@ void ZooKeeperSession::Barrier(Answered answered) {
 
 void ZooKeeperSession::WatchGone(const std::string& path, const std::weak_ptr<Gone>& gone) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     Unwatch(path, gone);
     watched_[path].push_back(gone);
   }
@@ -259,7 +259,7 @@ void ZooKeeperSession::WatchGone(const std::string& path, const std::weak_ptr<Go
       [this, path, gone](const ZooKeeperAnswer& answer) {
         if (answer.code == ZNONODE) return Fire(path);
         if (answer.code == ZOK) return;
-        const std::lock_guard lock(mutex_);
+        const MutexLock lock(mutex_);
         Unwatch(path, gone);
       },
       false,
@@ -281,7 +281,7 @@ void ZooKeeperSession::Unwatch(const std::string& path, const std::weak_ptr<Gone
 void ZooKeeperSession::Fire(const std::string& path) {
   Waiting told;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto found = watched_.find(path);
     if (found == watched_.end()) return;
     told = std::move(found->second);

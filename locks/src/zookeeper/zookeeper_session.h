@@ -5,7 +5,6 @@
 #include <functional>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,6 +15,7 @@
 #include "session_proof.h"
 #include "stockade/base/clock.h"
 #include "stockade/base/instant.h"
+#include "stockade/base/mutex.h"
 #include "stockade/locks/lock_session.h"
 #include "zookeeper/zookeeper.h"
 
@@ -109,11 +109,9 @@ class ZooKeeperSession {
   void Complete(Call& call, ZooKeeperAnswer answer);
   void Connected(zhandle_t* handle);
   void Ended();
-  // With mutex_ held.
-  void Extend(Instant since);
-  void Unwatch(const std::string& path, const std::weak_ptr<Gone>& gone);
-  // Without.
-  void Fire(const std::string& path);
+  void Extend(Instant since) STOCKADE_REQUIRES(mutex_);
+  void Unwatch(const std::string& path, const std::weak_ptr<Gone>& gone) STOCKADE_REQUIRES(mutex_);
+  void Fire(const std::string& path) STOCKADE_EXCLUDES(mutex_);
   const ACL_vector* Acl() const { return options_.creator_only ? &ZOO_CREATOR_ALL_ACL : &ZOO_OPEN_ACL_UNSAFE; }
 
   static void OnEvent(zhandle_t* handle, int type, int state, const char* path, void* context);
@@ -129,15 +127,15 @@ class ZooKeeperSession {
   const ZooKeeperSessionOptions options_;
   const Listener on_event_;
 
-  mutable std::mutex mutex_;
-  zhandle_t* handle_ = nullptr;                   // Guarded by mutex_. Null: not open any more, or not yet.
-  Instant opened_at_;                             // Guarded by mutex_.
-  absl::Duration timeout_;                        // Guarded by mutex_. As bound by the servers.
-  std::shared_ptr<LockSession> lease_ = nullptr;  // Guarded by mutex_. Null: has never been connected.
-  SessionProof proof_;                            // Guarded by mutex_.
-  // Guarded by mutex_. What the client has been given and has not answered: it forgets some when it is closed.
-  std::list<Call> calls_;
-  absl::flat_hash_map<std::string, Waiting> watched_;  // Guarded by mutex_. By path.
+  mutable Mutex mutex_;
+  zhandle_t* handle_ STOCKADE_GUARDED_BY(mutex_) = nullptr;  // Null: not open any more, or not yet.
+  Instant opened_at_ STOCKADE_GUARDED_BY(mutex_);
+  absl::Duration timeout_ STOCKADE_GUARDED_BY(mutex_);                        // As bound by the servers.
+  std::shared_ptr<LockSession> lease_ STOCKADE_GUARDED_BY(mutex_) = nullptr;  // Null: has never been connected.
+  SessionProof proof_ STOCKADE_GUARDED_BY(mutex_);
+  // The calls that the client was given and has not answered. It forgets some of them when it is closed.
+  std::list<Call> calls_ STOCKADE_GUARDED_BY(mutex_);
+  absl::flat_hash_map<std::string, Waiting> watched_ STOCKADE_GUARDED_BY(mutex_);  // By path.
 };
 
 }  // namespace stockade::internal
