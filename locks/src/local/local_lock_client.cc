@@ -1,11 +1,11 @@
 #include "local_lock_client.h"
 
-#include <mutex>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "stockade/base/log.h"
+#include "stockade/base/mutex.h"
 #include "stockade/base/strings.h"
 
 namespace stockade::internal {
@@ -16,11 +16,11 @@ constexpr int kOwnerBits = 48;
 constexpr size_t kMostClients = 60'000;
 
 struct Shared {
-  std::mutex mutex;
-  // All guarded by mutex.
-  absl::flat_hash_map<Clock*, std::weak_ptr<LocalLockEngine>> engines;
-  absl::flat_hash_set<uint16_t> clients;  // That there are. A number comes again once all others have been given.
-  uint16_t newest = 0;
+  Mutex mutex;
+  absl::flat_hash_map<Clock*, std::weak_ptr<LocalLockEngine>> engines STOCKADE_GUARDED_BY(mutex);
+  // The numbers in use. A number is used again once all others have been given.
+  absl::flat_hash_set<uint16_t> clients STOCKADE_GUARDED_BY(mutex);
+  uint16_t newest STOCKADE_GUARDED_BY(mutex) = 0;
 };
 
 Shared& TheShared() {
@@ -34,7 +34,7 @@ class SharedLocalClient final : public LocalLockClient {
       : LocalLockClient(std::move(engine), client), client_(client) {}
   ~SharedLocalClient() override {
     Shared& shared = TheShared();
-    const std::lock_guard lock(shared.mutex);
+    const MutexLock lock(shared.mutex);
     shared.clients.erase(client_);
   }
 
@@ -91,7 +91,7 @@ std::unique_ptr<LockWatch> LocalLockClient::Watch(const HoldKey& hold, std::func
 
 std::unique_ptr<LockEngine> NewSharedLocalClient(Clock* clock) {
   Shared& shared = TheShared();
-  const std::lock_guard lock(shared.mutex);
+  const MutexLock lock(shared.mutex);
   absl::erase_if(shared.engines, [](const auto& entry) { return entry.second.expired(); });
   std::weak_ptr<LocalLockEngine>& known = shared.engines[clock];
   std::shared_ptr<LocalLockEngine> engine = known.lock();

@@ -38,7 +38,7 @@ class LocalLockEngine::LocalWatch final : public LockWatch {
 
   ~LocalWatch() override {
     {
-      const std::lock_guard lock(engine_->mutex_);
+      const MutexLock lock(engine_->mutex_);
       const std::string& name = listener_->hold().name;
       std::erase(engine_->FindLock(name)->listeners, listener_);
       engine_->Tidy(name);
@@ -57,13 +57,13 @@ LocalLockEngine::~LocalLockEngine() = default;
 
 void LocalLockEngine::TryMany(std::span<LockTry> tries) {
   const Instant now = clock_->Now();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (LockTry& step : tries) Try(step, now);
 }
 
 void LocalLockEngine::RenewMany(std::span<LockRenewal> renewals, absl::Duration) {
   const Instant now = clock_->Now();
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   for (LockRenewal& renewal : renewals) {
     renewal.held = false;
     Lock* const lock = FindLock(renewal.hold.name);
@@ -82,7 +82,7 @@ void LocalLockEngine::Release(LockRelease& release) {
   Listeners to_notify;
   {
     const Instant now = clock_->Now();
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     Release(release, now, to_notify);
     Tidy(release.hold.name);
   }
@@ -91,7 +91,7 @@ void LocalLockEngine::Release(LockRelease& release) {
 
 absl::StatusOr<LockState> LocalLockEngine::Inspect(std::string_view name, OwnerId owner, absl::Duration) {
   const Instant now = clock_->Now();
-  const std::lock_guard guard(mutex_);
+  const MutexLock guard(mutex_);
   LockState state;
   Lock* const lock = FindLock(name);
   if (lock == nullptr) return state;
@@ -111,7 +111,7 @@ absl::StatusOr<std::optional<LockKind>> LocalLockEngine::ForceRelease(std::strin
   std::optional<LockKind> released;
   {
     const Instant now = clock_->Now();
-    const std::lock_guard guard(mutex_);
+    const MutexLock guard(mutex_);
     Lock* const lock = FindLock(name);
     if (lock == nullptr) return released;
     DropLapsed(*lock, now);
@@ -129,7 +129,7 @@ absl::StatusOr<std::optional<LockKind>> LocalLockEngine::ForceRelease(std::strin
 std::unique_ptr<LockWatch> LocalLockEngine::Watch(const HoldKey& hold, std::function<void()> on_hint) {
   auto listener = std::make_shared<HintListener>(hold, std::move(on_hint));
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     LockOf(hold.name).listeners.push_back(listener);
   }
   auto watch = std::make_unique<LocalWatch>(this, listener);
@@ -138,7 +138,7 @@ std::unique_ptr<LockWatch> LocalLockEngine::Watch(const HoldKey& hold, std::func
 }
 
 size_t LocalLockEngine::names() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return locks_.size();
 }
 

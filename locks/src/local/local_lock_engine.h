@@ -6,7 +6,6 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -19,6 +18,7 @@
 #include "absl/time/time.h"
 #include "stockade/base/clock.h"
 #include "stockade/base/instant.h"
+#include "stockade/base/mutex.h"
 #include "stockade/base/owner_id.h"
 #include "stockade/locks/lock_engine.h"
 
@@ -88,34 +88,34 @@ class LocalLockEngine final : public LockEngine {
   };
   using Locks = absl::flat_hash_map<std::string, Lock>;
 
-  // All below under mutex_.
-  Lock& LockOf(const std::string& name);
-  Lock* FindLock(std::string_view name);
-  void Tidy(std::string_view name);
-  void Sweep(Instant now);
+  Lock& LockOf(const std::string& name) STOCKADE_REQUIRES(mutex_);
+  Lock* FindLock(std::string_view name) STOCKADE_REQUIRES(mutex_);
+  void Tidy(std::string_view name) STOCKADE_REQUIRES(mutex_);
+  void Sweep(Instant now) STOCKADE_REQUIRES(mutex_);
   static LockKind KindOf(const Lock& lock);
   static void DropLapsed(Lock& lock, Instant now);
   static Hold* FindHold(Lock& lock, LockKind kind, OwnerId owner);
   static Waiter* FindWaiter(Lock& lock, OwnerId owner);
   static Listeners ListenersOf(const Lock& lock);
-  Step NewestStep(Lock& lock, const HoldKey& hold);
-  void Remember(const HoldKey& hold, const Step& newest);
-  void Try(LockTry& step, Instant now);
-  void EnterOrWait(LockTry& step, Lock& lock, Hold* held, Instant now);  // `held`: the owner's, or null.
-  void Enter(LockTry& step, Lock& lock, Hold* held, Instant now);
+  Step NewestStep(Lock& lock, const HoldKey& hold) STOCKADE_REQUIRES(mutex_);
+  void Remember(const HoldKey& hold, const Step& newest) STOCKADE_REQUIRES(mutex_);
+  void Try(LockTry& step, Instant now) STOCKADE_REQUIRES(mutex_);
+  // `held` is the owner's hold, or null.
+  void EnterOrWait(LockTry& step, Lock& lock, Hold* held, Instant now) STOCKADE_REQUIRES(mutex_);
+  void Enter(LockTry& step, Lock& lock, Hold* held, Instant now) STOCKADE_REQUIRES(mutex_);
   static void Answer(LockTry& step, const Step& entered);
-  void Release(LockRelease& step, Instant now, Listeners& to_notify);
+  void Release(LockRelease& step, Instant now, Listeners& to_notify) STOCKADE_REQUIRES(mutex_);
 
   Clock* const clock_;
   const std::string id_;
 
-  mutable std::mutex mutex_;
-  Locks locks_;
-  size_t sweep_at_;  // Names.
-  int64_t last_token_ = 0;
+  mutable Mutex mutex_;
+  Locks locks_ STOCKADE_GUARDED_BY(mutex_);
+  size_t sweep_at_ STOCKADE_GUARDED_BY(mutex_);  // Names.
+  int64_t last_token_ STOCKADE_GUARDED_BY(mutex_) = 0;
   // Newest steps that no hold or waiter keeps any more, the oldest first: no step is lost on its way here, but an
   // engine before this one, which loses some, may send them again.
-  std::deque<EndedHold> ended_;
+  std::deque<EndedHold> ended_ STOCKADE_GUARDED_BY(mutex_);
 };
 
 }  // namespace stockade::internal
