@@ -39,9 +39,9 @@ class AsyncAcquirer::Op final : public Waiter {
   LockService::Callback done;
   std::optional<Acquisition> acquisition;             // None once done.
   std::optional<std::stop_callback<OnStop>> on_stop;  // None once done.
-  bool ready = true;                                  // In ready_, or to be put there by Add(); guarded by mutex_.
-  bool told = false;                                  // Guarded by mutex_. `done` has been called: Cancelled.
-  std::optional<Instant> timer;                       // In timers_.
+  bool ready = true;             // In ready_, or to be put there by Add(). Guarded by its acquirer's mutex.
+  bool told = false;             // `done` has been called: Cancelled. Guarded by its acquirer's mutex.
+  std::optional<Instant> timer;  // In timers_.
 };
 
 AsyncAcquirer::AsyncAcquirer(ServiceCore& core) : core_(core) {}
@@ -49,7 +49,7 @@ AsyncAcquirer::~AsyncAcquirer() = default;
 
 absl::Status AsyncAcquirer::Add(std::string_view name, const AcquireOptions& options, LockService::Callback& done) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!stopping_ && !thread_.joinable()) {
       if (absl::Status started = StartThread(thread_, [this] { Run(); }); !started.ok()) return started;
     }
@@ -57,7 +57,7 @@ absl::Status AsyncAcquirer::Add(std::string_view name, const AcquireOptions& opt
   auto made = std::make_unique<Op>(*this, name, options, std::move(done));
   Op* const op = made.get();
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (stopping_) {
       done = std::move(op->done);
     } else {
@@ -67,22 +67,22 @@ absl::Status AsyncAcquirer::Add(std::string_view name, const AcquireOptions& opt
   }
   if (made != nullptr) return Ending();
   if (options.stop.stop_possible()) op->on_stop.emplace(options.stop, Op::OnStop{op});
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   PushReady(*op);
   return absl::OkStatus();
 }
 
 void AsyncAcquirer::Stop() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopping_ = true;
   }
-  changed_.notify_one();
+  changed_.NotifyOne();
   if (thread_.joinable()) thread_.join();
 }
 
 void AsyncAcquirer::Ready(Op& op) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!std::exchange(op.ready, true)) PushReady(op);
 }
 
@@ -91,7 +91,7 @@ void AsyncAcquirer::Stopped(Op& op) {
   LockService::Callback done;
   absl::Status cancelled;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!std::exchange(op.ready, true)) PushReady(op);
     op.told = true;
     done = std::move(op.done);
@@ -102,16 +102,16 @@ void AsyncAcquirer::Stopped(Op& op) {
 
 void AsyncAcquirer::PushReady(Op& op) {
   ready_.push_back(&op);
-  changed_.notify_one();
+  changed_.NotifyOne();
 }
 
 void AsyncAcquirer::Run() {
   Clock& clock = *core_.options().clock;
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   for (;;) {
     const Instant first = timers_.empty() ? Instant::InfiniteFuture() : timers_.begin()->first;
     if (ready_.empty() && !stopping_ && clock.Now() < first) {
-      clock.WaitUntil(changed_, lock, first);
+      changed_.WaitUntil(clock, mutex_, first);
       continue;
     }
     std::vector<Op*> ops = std::exchange(ready_, {});
@@ -121,8 +121,8 @@ void AsyncAcquirer::Run() {
     }
     for (Op* const op : ops) op->ready = false;
     const bool last = stopping_;
-    lock.unlock();
 
+    const MutexUnlock unlocked(mutex_);
     for (const Instant now = clock.Now(); !timers_.empty() && timers_.begin()->first <= now;) {
       Op* const op = timers_.begin()->second;
       timers_.erase(timers_.begin());
@@ -130,7 +130,6 @@ void AsyncAcquirer::Run() {
       if (std::find(ops.begin(), ops.end(), op) == ops.end()) ops.push_back(op);
     }
     Advance(ops);
-    lock.lock();
     if (last) return;
   }
 }
@@ -179,7 +178,7 @@ void AsyncAcquirer::Settle(Op& op, Instant again) {
   // From here on nobody makes it ready any more.
   op.acquisition.reset();
   const bool told = [&] {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return op.told;
   }();
   if (told) {  // `done` has been called. A lease that comes now has no user: its destructor releases it.
@@ -188,7 +187,7 @@ void AsyncAcquirer::Settle(Op& op, Instant again) {
     core_.Schedule([done = std::move(op.done), outcome = std::move(outcome)]() mutable { done(std::move(outcome)); });
   }
   std::unique_ptr<Op> last;  // Declared first: destroyed after the mutex is let go.
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (op.ready) std::erase(ready_, &op);
   const auto entry = ops_.find(&op);
   last = std::move(entry->second);

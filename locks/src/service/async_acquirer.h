@@ -1,9 +1,7 @@
 #ifndef STOCKADE_LOCKS_SRC_SERVICE_ASYNC_ACQUIRER_H_
 #define STOCKADE_LOCKS_SRC_SERVICE_ASYNC_ACQUIRER_H_
 
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string_view>
 #include <thread>
@@ -13,6 +11,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "stockade/base/instant.h"
+#include "stockade/base/mutex.h"
 #include "stockade/locks/lock_service.h"
 
 namespace stockade::internal {
@@ -40,24 +39,23 @@ class AsyncAcquirer {
   void Run();
   void Advance(const std::vector<Op*>& ops);
   void TryTogether(const std::vector<Op*>& ops);
-  // mutex_ held.
-  void PushReady(Op& op);
+  void PushReady(Op& op) STOCKADE_REQUIRES(mutex_);
   // After a look or a try: told, or waits for its time.
   void Settle(Op& op, Instant again);
-  // Any thread, with any mutex held but mutex_.
-  void Ready(Op& op);
+  // Called by any thread, which may hold other mutexes.
+  void Ready(Op& op) STOCKADE_EXCLUDES(mutex_);
   // Of the stop token of its options.
   void Stopped(Op& op);
 
   ServiceCore& core_;
-  std::mutex mutex_;
-  std::condition_variable changed_;  // ready_, or stopping_.
-  std::vector<Op*> ready_;           // Guarded by mutex_.
-  bool stopping_ = false;            // Guarded by mutex_.
-  std::thread thread_;               // Started under mutex_.
-  // Only the thread uses it, except that Add() inserts each op, under mutex_.
-  absl::flat_hash_map<Op*, std::unique_ptr<Op>> ops_;  // Guarded by mutex_.
-  std::set<std::pair<Instant, Op*>> timers_;           // Of the thread alone.
+  Mutex mutex_;
+  CondVar changed_;  // ready_, or stopping_.
+  std::vector<Op*> ready_ STOCKADE_GUARDED_BY(mutex_);
+  bool stopping_ STOCKADE_GUARDED_BY(mutex_) = false;
+  std::thread thread_;  // Started with mutex_ held.
+  // Only the thread uses it, except that Add() inserts each op.
+  absl::flat_hash_map<Op*, std::unique_ptr<Op>> ops_ STOCKADE_GUARDED_BY(mutex_);
+  std::set<std::pair<Instant, Op*>> timers_;  // Of the thread alone.
 };
 
 }  // namespace stockade::internal

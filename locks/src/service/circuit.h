@@ -1,12 +1,12 @@
 #ifndef STOCKADE_LOCKS_SRC_CIRCUIT_H_
 #define STOCKADE_LOCKS_SRC_CIRCUIT_H_
 
-#include <mutex>
 #include <optional>
 
 #include "absl/time/time.h"
 #include "stockade/base/clock.h"
 #include "stockade/base/instant.h"
+#include "stockade/base/mutex.h"
 
 namespace stockade::internal {
 
@@ -18,7 +18,7 @@ class Circuit {
 
   // Whether this caller is to ask.
   bool MayAsk() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!ask_again_.has_value()) return true;
     const Instant now = clock_->Now();
     if (now < *ask_again_) return false;
@@ -28,13 +28,13 @@ class Circuit {
 
   // What became of it. True: it is news.
   bool Failed() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const bool news = !ask_again_.has_value();
     ask_again_ = clock_->Now() + pause_;
     return news;
   }
   bool Answered() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const bool news = ask_again_.has_value();
     ask_again_.reset();
     return news;
@@ -43,8 +43,8 @@ class Circuit {
  private:
   Clock* const clock_;
   const absl::Duration pause_;
-  std::mutex mutex_;
-  std::optional<Instant> ask_again_;  // Guarded by mutex_. None: he answers.
+  Mutex mutex_;
+  std::optional<Instant> ask_again_ STOCKADE_GUARDED_BY(mutex_);  // None: he answers.
 };
 
 }  // namespace stockade::internal

@@ -9,22 +9,22 @@ namespace stockade::internal {
 
 void LeaseState::TellLost() {
   {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     if (released.load(std::memory_order_relaxed)) return;
     telling = std::this_thread::get_id();
   }
   lost_source.request_stop();
   {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     telling.reset();
   }
-  told.notify_all();
+  told.NotifyAll();
 }
 
 bool LeaseState::MarkReleased() {
-  std::unique_lock lock(mutex);
+  const MutexLock lock(mutex);
   const bool first = !released.exchange(true, std::memory_order_relaxed);
-  told.wait(lock, [this] { return !telling || *telling == std::this_thread::get_id(); });
+  while (telling && *telling != std::this_thread::get_id()) told.Wait(mutex);
   return first;
 }
 

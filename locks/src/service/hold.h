@@ -3,10 +3,8 @@
 
 #include <algorithm>
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -17,6 +15,7 @@
 #include "absl/status/status.h"
 #include "stockade/base/clock.h"
 #include "stockade/base/instant.h"
+#include "stockade/base/mutex.h"
 #include "stockade/base/timer_queue.h"
 #include "stockade/locks/lock_engine.h"
 
@@ -51,33 +50,38 @@ enum class LossReason : uint8_t {
 // Invariants: leases.size() is the count that the engine was last asked to have. Once lost or ended, leases is empty
 // and leased_until is the infinite past, for good: it is only moved on while ValidUntil() has not been passed.
 struct ServiceHold {
-  ServiceHold(HoldKey hold_key, Clock* hold_clock, std::shared_ptr<const LockSession> hold_session)
-      : key(std::move(hold_key)), clock(hold_clock), session(std::move(hold_session)) {}
+  ServiceHold(HoldKey hold_key, Clock* hold_clock, std::shared_ptr<const LockSession> hold_session, Instant until)
+      : key(std::move(hold_key)),
+        clock(hold_clock),
+        session(std::move(hold_session)),
+        leased_until(until.nanoseconds()) {}
 
   const HoldKey key;
   Clock* const clock;
   const std::shared_ptr<const LockSession> session;  // Null: ends with its lease only.
 
-  // Written under `mutex`. Relaxed reads do: what a caller may conclude from it is about time, not about memory.
-  std::atomic<int64_t> leased_until{Instant::InfinitePast().nanoseconds()};
+  // Written with `mutex` held. Relaxed reads are enough: a caller concludes something about time, not about memory.
+  std::atomic<int64_t> leased_until;
 
-  std::mutex mutex;
-  std::vector<std::shared_ptr<LeaseState>> leases;  // Guarded by mutex, as all below.
-  uint64_t entries = 0;                             // Leases that there have been.
-  int watched = 0;                                  // Leases that the watchdog keeps alive.
-  uint64_t newest_step = 0;                         // Of its answered steps: leased_until takes account of it.
-  Instant began;
-  std::optional<LossReason> loss = std::nullopt;
+  Mutex mutex;
+  std::vector<std::shared_ptr<LeaseState>> leases STOCKADE_GUARDED_BY(mutex);
+  uint64_t entries STOCKADE_GUARDED_BY(mutex) = 0;      // Leases that there have been.
+  int watched STOCKADE_GUARDED_BY(mutex) = 0;           // Leases that the watchdog keeps alive.
+  uint64_t newest_step STOCKADE_GUARDED_BY(mutex) = 0;  // Of its answered steps: leased_until takes account of it.
+  Instant began STOCKADE_GUARDED_BY(mutex);
+  std::optional<LossReason> loss STOCKADE_GUARDED_BY(mutex) = std::nullopt;
 
   // The timer that ends it, while nothing renews it or where its session may end.
-  std::optional<TimerQueue::Id> expiry = std::nullopt;
+  std::optional<TimerQueue::Id> expiry STOCKADE_GUARDED_BY(mutex) = std::nullopt;
 
-  // When the watchdog looks at it next; guarded by the watchdog's mutex. None: it does not.
+  // When the watchdog looks at it next. None: it does not. Guarded by the watchdog's mutex.
   std::optional<Instant> watch_at = std::nullopt;
 
   // Of its leases alone.
   Instant LeasedUntil() const { return Instant::FromNanoseconds(leased_until.load(std::memory_order_relaxed)); }
-  void SetLeasedUntil(Instant at) { leased_until.store(at.nanoseconds(), std::memory_order_relaxed); }
+  void SetLeasedUntil(Instant at) STOCKADE_REQUIRES(mutex) {
+    leased_until.store(at.nanoseconds(), std::memory_order_relaxed);
+  }
   Instant ValidUntil() const {
     return session == nullptr ? LeasedUntil() : std::min(LeasedUntil(), session->ValidUntil());
   }
@@ -96,43 +100,43 @@ struct HoldRecord {
   // Taken for each step, from its sending to its answer: an engine sees steps one after another. By any thread. False:
   // another step has not ended by `deadline`.
   bool LockSteps(Clock& clock, Instant deadline) {
-    std::unique_lock lock(mutex);
+    const MutexLock lock(mutex);
     while (stepping) {
       if (clock.Now() >= deadline) return false;
-      clock.WaitUntil(steps_free, lock, deadline);
+      steps_free.WaitUntil(clock, mutex, deadline);
     }
     stepping = true;
     return true;
   }
   bool TryLockSteps() {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     return !std::exchange(stepping, true);
   }
   void UnlockSteps() {
     {
-      const std::lock_guard lock(mutex);
+      const MutexLock lock(mutex);
       stepping = false;
     }
-    steps_free.notify_one();
+    steps_free.NotifyOne();
   }
 
-  std::mutex mutex;
-  std::condition_variable steps_free;
-  bool stepping = false;                        // Guarded by mutex.
-  std::shared_ptr<ServiceHold> hold = nullptr;  // Guarded by mutex. Null: does not hold. May be lost already.
-  bool unanswered = false;                      // Guarded by the steps. The outcome of one of them is unknown.
+  Mutex mutex;
+  CondVar steps_free;
+  bool stepping STOCKADE_GUARDED_BY(mutex) = false;
+  std::shared_ptr<ServiceHold> hold STOCKADE_GUARDED_BY(mutex) = nullptr;  // Null: does not hold. May be lost already.
+  bool unanswered = false;  // The outcome of a step is unknown. Only the caller that has the steps uses it.
 
-  std::optional<Instant> kept_until = std::nullopt;  // Guarded by mutex. For that, with a pin of its own.
+  std::optional<Instant> kept_until STOCKADE_GUARDED_BY(mutex) = std::nullopt;  // For that, with a pin of its own.
 
-  size_t users = 0;  // Guarded by the table's mutex.
+  size_t users = 0;  // Guarded by the mutex of its shard of the table.
 
   std::shared_ptr<ServiceHold> CurrentHold() {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     return hold;
   }
   // Null: does not hold it as this kind.
   std::shared_ptr<ServiceHold> HoldAs(LockKind kind) {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     return hold != nullptr && hold->key.kind == kind ? hold : nullptr;
   }
 };
@@ -149,10 +153,10 @@ struct LeaseState {
 
   std::stop_source lost_source = {};
 
-  std::mutex mutex = {};
-  std::condition_variable told = {};
-  std::atomic<bool> released{false};            // Written under mutex; relaxed reads may.
-  std::optional<std::thread::id> telling = {};  // Guarded by mutex. The thread that runs callbacks of lost().
+  Mutex mutex = {};
+  CondVar told = {};
+  std::atomic<bool> released{false};  // Written with mutex held. Relaxed reads need no mutex.
+  std::optional<std::thread::id> telling STOCKADE_GUARDED_BY(mutex) = {};  // The thread that runs callbacks of lost().
 
   // On the executor: runs the callbacks of lost(), unless it has been released.
   void TellLost();

@@ -4,12 +4,12 @@
 #include <array>
 #include <cstddef>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/hash/hash.h"
 #include "hold.h"
+#include "stockade/base/mutex.h"
 #include "stockade/locks/lock_engine.h"
 
 namespace stockade::internal {
@@ -29,8 +29,8 @@ class HoldTable {
 
  private:
   struct alignas(64) Shard {
-    std::mutex mutex;
-    absl::flat_hash_map<HoldKey, std::shared_ptr<HoldRecord>> records;  // Guarded by mutex.
+    Mutex mutex;
+    absl::flat_hash_map<HoldKey, std::shared_ptr<HoldRecord>> records STOCKADE_GUARDED_BY(mutex);
   };
   Shard& ShardOf(const HoldKey& key) { return shards_[absl::HashOf(key) % shards_.size()]; }
 

@@ -28,7 +28,7 @@ absl::StatusOr<LockLease> ServiceCore::Confirm(const std::shared_ptr<HoldRecord>
   if (StillHeld(hold)) {
     bool gone = false;
     {
-      const std::lock_guard lock(hold->mutex);
+      const MutexLock lock(hold->mutex);
       gone = answer.hold_count <= static_cast<int64_t>(hold->leases.size()) || answer.session != hold->session;
     }
     // The engine has started a new count, so the earlier hold is over: this is another hold.
@@ -50,8 +50,7 @@ absl::StatusOr<LockLease> ServiceCore::Confirm(const std::shared_ptr<HoldRecord>
   lease->thread = thread;
   for (;;) {
     if (!StillHeld(hold)) {
-      auto begun = std::make_shared<ServiceHold>(answer.hold, options_.clock, answer.session);
-      begun->SetLeasedUntil(leased_until);
+      auto begun = std::make_shared<ServiceHold>(answer.hold, options_.clock, answer.session, leased_until);
       if (!begun->InTime()) {  // By the clock as it is now: what was lost above may have taken a while to tell.
         bool held = false;
         const absl::Status released = SendRelease(answer.hold, record, 0, EngineTimeout(), held);
@@ -60,10 +59,10 @@ absl::StatusOr<LockLease> ServiceCore::Confirm(const std::shared_ptr<HoldRecord>
                    absl::FormatDuration(answer.lease), released.ok() ? "" : ", and it could not be released"));
       }
       hold = std::move(begun);
-      const std::lock_guard lock(record->mutex);
+      const MutexLock lock(record->mutex);
       record->hold = hold;
     }
-    const std::lock_guard lock(hold->mutex);
+    const MutexLock lock(hold->mutex);
     // Lost since it was looked at, or ended by a release that could not get the steps.
     if (hold->loss || hold->LeasedUntil() == Instant::InfinitePast()) continue;
     if (hold->leases.empty()) {
@@ -87,7 +86,7 @@ void ServiceCore::KeepTime(const std::shared_ptr<ServiceHold>& hold) {
   if (hold->watched > 0 && hold->session == nullptr) return;  // The watchdog looks at it.
   hold->expiry = expiry_.Schedule(hold->ValidUntil(), [this, hold] {
     if (!StillHeld(hold)) return;
-    const std::lock_guard lock(hold->mutex);  // Its session has been extended.
+    const MutexLock lock(hold->mutex);  // Its session has been extended.
     if (!hold->leases.empty()) KeepTime(hold);
   });
 }
@@ -123,7 +122,7 @@ bool ServiceCore::StillHeldAt(Instant now, const std::shared_ptr<ServiceHold>& h
 bool ServiceCore::Lose(const std::shared_ptr<ServiceHold>& hold, LossReason reason) {
   std::vector<std::shared_ptr<LeaseState>> leases;
   {
-    const std::lock_guard lock(hold->mutex);
+    const MutexLock lock(hold->mutex);
     if (hold->leases.empty()) return false;
     if (reason == LossReason::kExpired && hold->InTime()) return false;
     hold->loss = reason;
@@ -132,7 +131,7 @@ bool ServiceCore::Lose(const std::shared_ptr<ServiceHold>& hold, LossReason reas
   }
   HoldRecord& record = *leases.front()->record;
   {
-    const std::lock_guard lock(record.mutex);
+    const MutexLock lock(record.mutex);
     if (record.hold == hold) record.hold = nullptr;
   }
   if (reason == LossReason::kExpired) metrics_.Add(kServiceLostExpired);
@@ -161,7 +160,7 @@ absl::Status ServiceCore::Release(LeaseState& lease, bool wait_for_silent_engine
 void ServiceCore::CheckThread(const LeaseState& lease) {
   if (!lease.thread || *lease.thread == std::this_thread::get_id()) return;
   {
-    const std::lock_guard lock(lease.hold->mutex);
+    const MutexLock lock(lease.hold->mutex);
     const auto entered_again = [&lease](const std::shared_ptr<LeaseState>& other) {
       return other->entry > lease.entry && other->thread == lease.thread;
     };
@@ -191,7 +190,7 @@ absl::Status ServiceCore::EndLease(LeaseState& lease, bool wait_for_silent_engin
   const std::shared_ptr<ServiceHold>& hold = lease.hold;
   HoldRecord& record = *lease.record;
   const auto lost = [&hold] {
-    const std::lock_guard lock(hold->mutex);
+    const MutexLock lock(hold->mutex);
     return LostError(hold->key, hold->loss.value_or(LossReason::kExpired));
   };
   // Without the steps: an acquire that finds a loss has them while it tells it, and this may be called by what it
@@ -206,7 +205,7 @@ absl::Status ServiceCore::EndLease(LeaseState& lease, bool wait_for_silent_engin
   const Instant lapses = hold->LeasedUntil();
   bool held = StillHeldAt(now, hold);
   if (held) {
-    const std::lock_guard lock(hold->mutex);
+    const MutexLock lock(hold->mutex);
     held = !hold->loss;
     if (held) {
       std::erase_if(hold->leases, [&lease](const auto& other) { return other.get() == &lease; });
@@ -225,7 +224,7 @@ absl::Status ServiceCore::EndLease(LeaseState& lease, bool wait_for_silent_engin
     return lost();
   }
   if (keep == 0) {
-    const std::lock_guard lock(record.mutex);
+    const MutexLock lock(record.mutex);
     if (record.hold == hold) record.hold = nullptr;
   }
   bool there = true;
@@ -264,7 +263,7 @@ absl::Status ServiceCore::SendRelease(const HoldKey& key, const std::shared_ptr<
     held = release.held;
     if (release.status.ok()) {
       if (rest != nullptr) {
-        const std::lock_guard lock(rest->mutex);
+        const MutexLock lock(rest->mutex);
         rest->newest_step = std::max(rest->newest_step, release.sequence);
       }
       return absl::OkStatus();
@@ -295,7 +294,7 @@ absl::Status ServiceCore::ReleaseAll(absl::Duration timeout) {
   for (const std::shared_ptr<ServiceHold>& hold : holds_.All()) {
     std::shared_ptr<HoldRecord> record;
     {
-      const std::lock_guard lock(hold->mutex);
+      const MutexLock lock(hold->mutex);
       if (hold->leases.empty()) continue;
       record = hold->leases.front()->record;
       holds_.PinAgain(*record);
@@ -320,7 +319,7 @@ void ServiceCore::NoteUnanswered(const std::shared_ptr<HoldRecord>& record) {
   record->unanswered = true;
   const Instant until = options_.clock->Now() + kLatestArrival;
   {
-    const std::lock_guard lock(record->mutex);
+    const MutexLock lock(record->mutex);
     if (std::exchange(record->kept_until, until)) return;
   }
   holds_.PinAgain(*record);
@@ -331,7 +330,7 @@ void ServiceCore::KeepUntil(const std::shared_ptr<HoldRecord>& record, Instant u
   expiry_.Schedule(until, [this, record, until] {
     Instant later;
     {
-      const std::lock_guard lock(record->mutex);
+      const MutexLock lock(record->mutex);
       later = *record->kept_until;
       if (later == until) record->kept_until.reset();
     }
@@ -346,7 +345,7 @@ void ServiceCore::GiveUp(const HoldKey& key, HoldRecord& record, LockRelease& re
   std::shared_ptr<ServiceHold> hold = record.CurrentHold();
   if (!StillHeld(hold)) hold = nullptr;
   if (hold != nullptr) {
-    const std::lock_guard lock(hold->mutex);
+    const MutexLock lock(hold->mutex);
     release.keep = static_cast<int64_t>(hold->leases.size());
   }
   release.sequence = NextSequence();
@@ -359,7 +358,7 @@ void ServiceCore::GiveUp(const HoldKey& key, HoldRecord& record, LockRelease& re
   if (!release.status.ok()) {
     metrics_.Add(kServiceEngineErrors);
   } else if (hold != nullptr) {
-    const std::lock_guard lock(hold->mutex);
+    const MutexLock lock(hold->mutex);
     hold->newest_step = std::max(hold->newest_step, release.sequence);
   }
 }

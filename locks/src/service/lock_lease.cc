@@ -59,7 +59,7 @@ absl::Duration LockLease::remaining() const {
 
 int64_t LockLease::hold_count() const {
   if (!valid()) return 0;
-  const std::lock_guard lock(state_->hold->mutex);
+  const internal::MutexLock lock(state_->hold->mutex);
   return static_cast<int64_t>(state_->hold->leases.size());
 }
 

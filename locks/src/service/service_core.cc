@@ -60,10 +60,10 @@ ServiceCore::~ServiceCore() = default;
 
 void ServiceCore::Shutdown() {
   {
-    std::unique_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     stopping_.store(true, std::memory_order_release);
     room_.WakeAll();
-    outside_.wait(lock, [this] { return inside_ == 0; });
+    while (inside_ > 0) outside_.Wait(mutex_);
   }
   stoppable_.Stop();
   async_.Stop();
@@ -135,7 +135,7 @@ absl::StatusOr<LockLease> ServiceCore::AcquireStoppable(std::string_view name, c
         return inside.entered() ? AcquireBlocking(name, options, std::nullopt) : absl::StatusOr<LockLease>(Ending());
       });
   if (lease.ok()) {  // Not before: what its caller has left is released by another thread.
-    const std::lock_guard lock(lease->state_->hold->mutex);
+    const MutexLock lock(lease->state_->hold->mutex);
     lease->state_->thread = thread;
   }
   return lease;
@@ -211,7 +211,7 @@ void ServiceCore::NoteAnswer(const absl::Status& status) {
 void ServiceCore::Schedule(Executor::Task task) {
   if (options_.executor != nullptr) return options_.executor->Schedule(std::move(task));
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!own_thread_ended_) {
       if (own_thread_ == nullptr) {
         absl::StatusOr<std::unique_ptr<ThreadPool>> started = ThreadPool::Create(1);
@@ -226,7 +226,7 @@ void ServiceCore::Schedule(Executor::Task task) {
 void ServiceCore::EndOwnThread() {
   for (;;) {
     std::unique_ptr<ThreadPool> ending;  // Declared first: it runs what it has without the mutex, which that may take.
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ending = std::move(own_thread_);
     // What the one before has run may have needed another one.
     own_thread_ended_ = ending == nullptr;

@@ -2,10 +2,8 @@
 #define STOCKADE_LOCKS_SRC_SERVICE_SERVICE_CORE_H_
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string_view>
 #include <thread>
@@ -18,6 +16,7 @@
 #include "service_metrics.h"
 #include "stockade/base/executor.h"
 #include "stockade/base/fork_guard.h"
+#include "stockade/base/mutex.h"
 #include "stockade/base/timer_queue.h"
 #include "stockade/locks/lock_engine.h"
 #include "stockade/locks/lock_service.h"
@@ -95,14 +94,14 @@ class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
   class Inside {
    public:
     explicit Inside(ServiceCore& core) : core_(core) {
-      const std::lock_guard lock(core_.mutex_);
+      const MutexLock lock(core_.mutex_);
       entered_ = !core_.stopping();
       if (entered_) ++core_.inside_;
     }
     ~Inside() {
       if (!entered_) return;
-      const std::lock_guard lock(core_.mutex_);
-      if (--core_.inside_ == 0) core_.outside_.notify_all();
+      const MutexLock lock(core_.mutex_);
+      if (--core_.inside_ == 0) core_.outside_.NotifyAll();
     }
     Inside(const Inside&) = delete;
     Inside& operator=(const Inside&) = delete;
@@ -137,10 +136,9 @@ class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
   Instant EngineTimeout() const { return options_.clock->Now() + options_.engine_timeout; }
   // Unpins it then, or later where it has been noted again.
   void KeepUntil(const std::shared_ptr<HoldRecord>& record, Instant until);
-  // All three with the hold's mutex held.
-  void KeepTime(const std::shared_ptr<ServiceHold>& hold);
-  void StopTime(ServiceHold& hold);
-  void End(ServiceHold& hold, Instant now);
+  void KeepTime(const std::shared_ptr<ServiceHold>& hold) STOCKADE_REQUIRES(hold->mutex);
+  void StopTime(ServiceHold& hold) STOCKADE_REQUIRES(hold.mutex);
+  void End(ServiceHold& hold, Instant now) STOCKADE_REQUIRES(hold.mutex);
 
   const LockServiceOptions options_;
   const bool degraded_;
@@ -152,11 +150,11 @@ class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
   std::atomic<bool> stopping_{false};
   std::atomic<bool> engine_silent_{false};  // It has not answered what it was asked last.
 
-  std::mutex mutex_;
-  std::condition_variable outside_;         // inside_ became 0.
-  size_t inside_ = 0;                       // Guarded by mutex_. Calls.
-  std::unique_ptr<ThreadPool> own_thread_;  // Guarded by mutex_. Made when it is needed.
-  bool own_thread_ended_ = false;           // Guarded by mutex_. None is made any more.
+  Mutex mutex_;
+  CondVar outside_;                                                     // inside_ became 0.
+  size_t inside_ STOCKADE_GUARDED_BY(mutex_) = 0;                       // Calls.
+  std::unique_ptr<ThreadPool> own_thread_ STOCKADE_GUARDED_BY(mutex_);  // Made when it is needed.
+  bool own_thread_ended_ STOCKADE_GUARDED_BY(mutex_) = false;           // None is made any more.
 
   HoldTable holds_;
   WaitRoom room_;

@@ -21,16 +21,17 @@ absl::StatusOr<LockLease> StoppableAcquirer::Run(const std::stop_token& stop, co
   const auto call = std::make_shared<Call>();
   std::thread thread;
   if (!StartThread(thread, [call, acquire] { RunCall(*call, acquire); }).ok()) return acquire();
-  std::unique_lock lock(call->mutex);
-  const auto has_outcome = [&call] { return call->outcome.has_value(); };
-  if (!call->returned.wait(lock, stop, has_outcome) && !call->returned.wait_for(lock, kGrace, has_outcome)) {
+  const MutexLock lock(call->mutex);
+  const auto has_outcome = [&call]() STOCKADE_REQUIRES(call->mutex) { return call->outcome.has_value(); };
+  if (!call->returned.wait(call->mutex, stop, has_outcome) &&
+      !call->returned.wait_for(call->mutex, kGrace, has_outcome)) {
     call->left = true;
-    lock.unlock();
+    const MutexUnlock unlocked(call->mutex);
     Leave(call, std::move(thread));
     return cancelled;
   }
   absl::StatusOr<LockLease> outcome = *std::move(call->outcome);
-  lock.unlock();
+  const MutexUnlock unlocked(call->mutex);
   thread.join();
   return outcome;
 }
@@ -38,22 +39,22 @@ absl::StatusOr<LockLease> StoppableAcquirer::Run(const std::stop_token& stop, co
 void StoppableAcquirer::RunCall(Call& call, const Acquire& acquire) {
   absl::StatusOr<LockLease> outcome = acquire();
   {
-    const std::lock_guard lock(call.mutex);
+    const MutexLock lock(call.mutex);
     if (!call.left) call.outcome = std::move(outcome);
   }
   call.returned.notify_all();
   outcome = absl::CancelledError();  // Releases what nobody waits for.
-  const std::lock_guard lock(call.mutex);
+  const MutexLock lock(call.mutex);
   call.ended = true;
 }
 
 void StoppableAcquirer::Leave(std::shared_ptr<Call> call, std::thread thread) {
   std::vector<Left> ended;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     left_.push_back({std::move(call), std::move(thread)});
     const auto runs = [](const Left& left) {
-      const std::lock_guard call_lock(left.call->mutex);
+      const MutexLock call_lock(left.call->mutex);
       return !left.call->ended;
     };
     const auto first_ended = std::stable_partition(left_.begin(), left_.end(), runs);
@@ -66,7 +67,7 @@ void StoppableAcquirer::Leave(std::shared_ptr<Call> call, std::thread thread) {
 void StoppableAcquirer::Stop() {
   std::vector<Left> left;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     left = std::exchange(left_, {});
   }
   for (Left& one : left) one.thread.join();

@@ -4,13 +4,13 @@
 #include <condition_variable>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <stop_token>
 #include <thread>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "stockade/base/mutex.h"
 #include "stockade/locks/lock_lease.h"
 
 namespace stockade::internal {
@@ -36,11 +36,11 @@ class StoppableAcquirer {
 
  private:
   struct Call {
-    std::mutex mutex = {};
+    Mutex mutex = {};
     std::condition_variable_any returned = {};
-    std::optional<absl::StatusOr<LockLease>> outcome = {};  // Guarded by mutex.
-    bool left = false;                                      // Guarded by mutex. The caller is gone.
-    bool ended = false;                                     // Guarded by mutex. The thread does nothing more.
+    std::optional<absl::StatusOr<LockLease>> outcome STOCKADE_GUARDED_BY(mutex) = {};
+    bool left STOCKADE_GUARDED_BY(mutex) = false;   // The caller is gone.
+    bool ended STOCKADE_GUARDED_BY(mutex) = false;  // The thread does nothing more.
   };
   struct Left {
     std::shared_ptr<Call> call;
@@ -50,8 +50,8 @@ class StoppableAcquirer {
   static void RunCall(Call& call, const Acquire& acquire);
   void Leave(std::shared_ptr<Call> call, std::thread thread);
 
-  std::mutex mutex_;
-  std::vector<Left> left_;  // Guarded by mutex_.
+  Mutex mutex_;
+  std::vector<Left> left_ STOCKADE_GUARDED_BY(mutex_);
 };
 
 }  // namespace stockade::internal

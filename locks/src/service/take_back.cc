@@ -16,7 +16,7 @@ constexpr absl::Duration kPause = absl::Milliseconds(100);
 }  // namespace
 
 void TakeBack::Add(HoldKey key, std::shared_ptr<HoldRecord> record, Instant until) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   debts_.push_front({std::move(key), std::move(record), until});  // Before those that the engine has not answered.
   if (!thread_.joinable()) {
     if (const absl::Status started = StartThread(thread_, [this] { Run(); }); !started.ok()) {
@@ -24,36 +24,40 @@ void TakeBack::Add(HoldKey key, std::shared_ptr<HoldRecord> record, Instant unti
           Concat("lock service '", core_.options().name, "': releases are delayed: ", started.message()));
     }
   }
-  changed_.notify_one();
+  changed_.NotifyOne();
 }
 
 void TakeBack::Stop() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopping_ = true;
   }
-  changed_.notify_one();
+  changed_.NotifyOne();
   if (thread_.joinable()) thread_.join();
+  std::deque<Debt> left;  // Declared first: destroyed after the mutex is released.
+  const MutexLock lock(mutex_);
   for (const Debt& debt : debts_) core_.holds().Unpin(*debt.record);
-  debts_.clear();
+  left.swap(debts_);
 }
 
 void TakeBack::Run() {
   Clock& clock = *core_.options().clock;
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [this] { return stopping_ || !debts_.empty(); });
+    while (!stopping_ && debts_.empty()) changed_.Wait(mutex_);
     if (debts_.empty()) return;
     const Debt debt = std::move(debts_.front());
     debts_.pop_front();
-    lock.unlock();
-    const bool done = Try(debt);
-    if (done) core_.holds().Unpin(*debt.record);
-    lock.lock();
+    bool done = false;
+    {
+      const MutexUnlock unlocked(mutex_);
+      done = Try(debt);
+      if (done) core_.holds().Unpin(*debt.record);
+    }
     if (done) continue;
     debts_.push_back(debt);
     const Instant again = clock.Now() + kPause;
-    while (!stopping_ && clock.Now() < again) clock.WaitUntil(changed_, lock, again);
+    while (!stopping_ && clock.Now() < again) changed_.WaitUntil(clock, mutex_, again);
     if (stopping_) return;
   }
 }

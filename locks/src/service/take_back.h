@@ -1,14 +1,13 @@
 #ifndef STOCKADE_LOCKS_SRC_SERVICE_TAKE_BACK_H_
 #define STOCKADE_LOCKS_SRC_SERVICE_TAKE_BACK_H_
 
-#include <condition_variable>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <thread>
 
 #include "hold.h"
 #include "stockade/base/instant.h"
+#include "stockade/base/mutex.h"
 
 namespace stockade::internal {
 
@@ -38,11 +37,11 @@ class TakeBack {
   bool Try(const Debt& debt);
 
   ServiceCore& core_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<Debt> debts_;  // Guarded by mutex_.
-  bool stopping_ = false;   // Guarded by mutex_.
-  std::thread thread_;      // Started under mutex_.
+  Mutex mutex_;
+  CondVar changed_;
+  std::deque<Debt> debts_ STOCKADE_GUARDED_BY(mutex_);
+  bool stopping_ STOCKADE_GUARDED_BY(mutex_) = false;
+  std::thread thread_;  // Started with mutex_ held.
 };
 
 }  // namespace stockade::internal

@@ -12,7 +12,7 @@ HoldKey WaitRoom::QueueOf(const HoldKey& hold) const {
 
 void WaitRoom::Join(Waiter& waiter, const HoldKey& hold, Instant retry_at) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     waiter.queue_ = QueueOf(hold);
     waiter.waiting_ = true;
     waiter.retry_at_ = retry_at;
@@ -27,22 +27,22 @@ void WaitRoom::Join(Waiter& waiter, const HoldKey& hold, Instant retry_at) {
   }
   // Without the mutex, which hints take. The queue stays meanwhile, since this waiter is in it.
   std::unique_ptr<LockWatch> watch = engine_.Watch(hold, [this, key = QueueOf(hold)] { Hint(key); });
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   queues_[waiter.queue_]->watch = std::move(watch);
 }
 
 void WaitRoom::SetRetryAt(Waiter& waiter, Instant retry_at) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   waiter.retry_at_ = retry_at;
 }
 
 void WaitRoom::ForgetHint(Waiter& waiter) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   waiter.hinted_ = false;
 }
 
 bool WaitRoom::WorthATry(Waiter& waiter, Instant now, Instant& look_at) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (waiter.hinted_) return true;
   if (now < waiter.retry_at_) {
     look_at = waiter.retry_at_;
@@ -54,13 +54,13 @@ bool WaitRoom::WorthATry(Waiter& waiter, Instant now, Instant& look_at) {
 }
 
 void WaitRoom::DoubtHints(const Waiter& waiter) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (Waiter* const doubting : queues_[waiter.queue_]->waiters) Give(*doubting);
 }
 
 void WaitRoom::Leave(Waiter& waiter, bool entered) {
   std::unique_ptr<Queue> empty;  // Its watch is ended without the mutex, which hints take.
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!std::exchange(waiter.waiting_, false)) return;
   --waiters_;
   const auto entry = queues_.find(waiter.queue_);
@@ -80,19 +80,19 @@ void WaitRoom::Leave(Waiter& waiter, bool entered) {
 }
 
 void WaitRoom::WakeAll() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const auto& [key, queue] : queues_) {
     for (Waiter* const waiter : queue->waiters) waiter->Wake();
   }
 }
 
 size_t WaitRoom::waiters() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return waiters_;
 }
 
 void WaitRoom::Hint(const HoldKey& key) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto entry = queues_.find(key);
   if (entry == queues_.end()) return;
   const std::list<Waiter*>& waiters = entry->second->waiters;

@@ -4,10 +4,10 @@
 #include <cstddef>
 #include <list>
 #include <memory>
-#include <mutex>
 
 #include "absl/container/flat_hash_map.h"
 #include "stockade/base/instant.h"
+#include "stockade/base/mutex.h"
 #include "stockade/locks/lock_engine.h"
 
 namespace stockade::internal {
@@ -76,12 +76,12 @@ class WaitRoom {
 
   HoldKey QueueOf(const HoldKey& hold) const;
   void Hint(const HoldKey& queue);
-  static void Give(Waiter& waiter);
+  void Give(Waiter& waiter) STOCKADE_REQUIRES(mutex_);
 
   LockEngine& engine_;
-  mutable std::mutex mutex_;
-  absl::flat_hash_map<HoldKey, std::unique_ptr<Queue>> queues_;  // Guarded by mutex_.
-  size_t waiters_ = 0;                                           // Guarded by mutex_.
+  mutable Mutex mutex_;
+  absl::flat_hash_map<HoldKey, std::unique_ptr<Queue>> queues_ STOCKADE_GUARDED_BY(mutex_);
+  size_t waiters_ STOCKADE_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace stockade::internal

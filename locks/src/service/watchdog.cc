@@ -17,7 +17,7 @@ constexpr int kTogether = 30;
 
 absl::Status Watchdog::Start() {
   if (started_.load(std::memory_order_relaxed)) return absl::OkStatus();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (stopping_ || thread_.joinable()) return absl::OkStatus();
   absl::Status started = StartThread(thread_, [this] { Run(); });
   if (started.ok()) started_.store(true, std::memory_order_relaxed);
@@ -25,17 +25,17 @@ absl::Status Watchdog::Start() {
 }
 
 void Watchdog::WatchAt(const std::shared_ptr<ServiceHold>& hold, Instant at) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (stopping_) return;
   if (hold->watch_at) schedule_.erase({*hold->watch_at, hold.get()});
   hold->watch_at = at;
   schedule_.emplace(std::pair(at, hold.get()), hold);
-  if (at < sleeps_until_) changed_.notify_one();
+  if (at < sleeps_until_) changed_.NotifyOne();
 }
 
 void Watchdog::Forget(ServiceHold& hold) {
   std::shared_ptr<ServiceHold> last;  // Declared first: destroyed after the mutex is let go.
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!hold.watch_at) return;
   const auto place = schedule_.find({*hold.watch_at, &hold});
   last = std::move(place->second);
@@ -45,10 +45,10 @@ void Watchdog::Forget(ServiceHold& hold) {
 
 void Watchdog::Stop() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopping_ = true;
   }
-  changed_.notify_one();
+  changed_.NotifyOne();
   if (thread_.joinable()) thread_.join();
 }
 
@@ -63,13 +63,13 @@ void Watchdog::Run() {
 std::vector<Watchdog::Due> Watchdog::AwaitDue() {
   Clock& clock = *core_.options().clock;
   std::vector<Due> due;
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   for (;;) {
     if (stopping_) return {};
     const Instant first = schedule_.empty() ? Instant::InfiniteFuture() : schedule_.begin()->first.first;
     if (clock.Now() >= first) break;
     sleeps_until_ = first;
-    clock.WaitUntil(changed_, lock, first);
+    changed_.WaitUntil(clock, mutex_, first);
   }
   const Instant horizon = clock.Now() + core_.options().watchdog_lease / kTogether;
   while (!schedule_.empty() && schedule_.begin()->first.first <= horizon) {
@@ -85,7 +85,7 @@ void Watchdog::LookAt(const std::vector<Due>& due) {
   std::vector<Due> renew;
   for (const Due& one : due) {
     if (!core_.StillHeld(one.hold)) continue;
-    const std::lock_guard lock(one.hold->mutex);
+    const MutexLock lock(one.hold->mutex);
     if (one.hold->watched > 0) renew.push_back(one);
   }
   if (renew.empty()) return;
@@ -103,7 +103,7 @@ void Watchdog::Renew(const std::vector<Due>& holds) {
   for (size_t i = 0; i < holds.size(); ++i) {
     // The engine may shorten the time to live to this lease, so it covers a longer lease that the owner also has.
     ServiceHold& hold = *holds[i].hold;
-    const std::lock_guard lock(hold.mutex);
+    const MutexLock lock(hold.mutex);
     const absl::Duration longest = core_.LeaseFor(sent, hold.LeasedUntil());
     renewals[i] = {.hold = hold.key, .lease = std::max(lease, longest), .sequence = hold.newest_step};
   }
@@ -123,7 +123,7 @@ void Watchdog::Renew(const std::vector<Due>& holds) {
     }
     // Where its time is over by now, an answer does not bring it back: valid() may have been seen to be false.
     if (!core_.StillHeld(hold)) continue;
-    const std::lock_guard lock(hold->mutex);
+    const MutexLock lock(hold->mutex);
     if (hold->watched == 0) continue;  // Released meanwhile, or its last watched lease was.
     if (renewal.status.ok()) {
       hold->SetLeasedUntil(std::max(hold->LeasedUntil(), core_.ValidUntil(sent, renewal.lease)));

@@ -2,9 +2,7 @@
 #define STOCKADE_LOCKS_SRC_SERVICE_WATCHDOG_H_
 
 #include <atomic>
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -13,6 +11,7 @@
 #include "absl/status/status.h"
 #include "hold.h"
 #include "stockade/base/instant.h"
+#include "stockade/base/mutex.h"
 
 namespace stockade::internal {
 
@@ -47,14 +46,14 @@ class Watchdog {
   void Renew(const std::vector<Due>& holds);
 
   ServiceCore& core_;
-  std::mutex mutex_;
-  std::condition_variable changed_;  // A hold is due earlier than all others, or stopping_.
-  Schedule schedule_;                // Guarded by mutex_.
-  // Guarded by mutex_. When its thread wakes by itself, which is not put off for a hold that has been forgotten: a lock
-  // that is acquired and released in turn is not to wake it each time.
-  Instant sleeps_until_ = Instant::InfiniteFuture();
-  bool stopping_ = false;  // Guarded by mutex_.
-  std::thread thread_;     // Started under mutex_.
+  Mutex mutex_;
+  CondVar changed_;  // A hold is due earlier than all others, or stopping_.
+  Schedule schedule_ STOCKADE_GUARDED_BY(mutex_);
+  // When its thread wakes by itself. It is not postponed for a hold that has been forgotten, because a lock that is
+  // acquired and released in turn must not wake the thread each time.
+  Instant sleeps_until_ STOCKADE_GUARDED_BY(mutex_) = Instant::InfiniteFuture();
+  bool stopping_ STOCKADE_GUARDED_BY(mutex_) = false;
+  std::thread thread_;  // Started with mutex_ held.
   std::atomic<bool> started_{false};
 };
 
