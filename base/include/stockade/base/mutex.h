@@ -32,27 +32,30 @@ class STOCKADE_CAPABILITY("mutex") Mutex {
   std::mutex mutex_;
 };
 
+// Holds a mutex for a scope: a Mutex, or another class with lock() and unlock() that is a capability.
+template <typename Lockable>
 class STOCKADE_SCOPED_CAPABILITY MutexLock {
  public:
-  explicit MutexLock(Mutex& mutex) STOCKADE_ACQUIRE(mutex) : mutex_(mutex) { mutex_.lock(); }
+  explicit MutexLock(Lockable& mutex) STOCKADE_ACQUIRE(mutex) : mutex_(mutex) { mutex_.lock(); }
   ~MutexLock() STOCKADE_RELEASE() { mutex_.unlock(); }
   MutexLock(const MutexLock&) = delete;
   MutexLock& operator=(const MutexLock&) = delete;
 
  private:
-  Mutex& mutex_;
+  Lockable& mutex_;
 };
 
 // Releases a mutex that the caller holds, and locks it again at the end of the scope, also after an exception.
+template <typename Lockable>
 class STOCKADE_SCOPED_CAPABILITY MutexUnlock {
  public:
-  explicit MutexUnlock(Mutex& mutex) STOCKADE_RELEASE(mutex) : mutex_(mutex) { mutex_.unlock(); }
+  explicit MutexUnlock(Lockable& mutex) STOCKADE_RELEASE(mutex) : mutex_(mutex) { mutex_.unlock(); }
   ~MutexUnlock() STOCKADE_RELEASE() { mutex_.lock(); }  // Ends the release: that is how the analysis wants it.
   MutexUnlock(const MutexUnlock&) = delete;
   MutexUnlock& operator=(const MutexUnlock&) = delete;
 
  private:
-  Mutex& mutex_;
+  Lockable& mutex_;
 };
 
 class CondVar {
