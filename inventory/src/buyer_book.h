@@ -12,6 +12,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "item.h"
 #include "ranked_mutex.h"
+#include "stockade/base/mutex.h"
 #include "stockade/locks/reentrant_mutex.h"
 
 namespace stockade::internal {
@@ -20,6 +21,7 @@ namespace stockade::internal {
 // long as the item is for sale, whether their orders are remembered or not.
 class BuyerBook {
  public:
+  // The analysis does not see it, because callers lock a stripe only if an item has a limit.
   using Lock = std::unique_lock<Ranked<ReentrantMutex>>;
 
   explicit BuyerBook(size_t stripes) {
@@ -39,23 +41,25 @@ class BuyerBook {
   }
 
   int64_t Units(const Item& item, const std::string& buyer) {
-    const auto& units = StripeOf(buyer).units;
-    const auto found = units.find({&item, buyer});
-    return found == units.end() ? 0 : found->second;
+    Stripe& stripe = StripeOf(buyer);
+    stripe.mutex.AssertHeld();  // By a Lock of the caller.
+    const auto found = stripe.units.find({&item, buyer});
+    return found == stripe.units.end() ? 0 : found->second;
   }
 
   // `change` may be below zero, but not what comes of it.
   void Add(const Item& item, const std::string& buyer, int64_t change) {
-    auto& units = StripeOf(buyer).units;
-    const auto found = units.try_emplace({&item, buyer}, 0).first;
+    Stripe& stripe = StripeOf(buyer);
+    stripe.mutex.AssertHeld();  // By a Lock of the caller.
+    const auto found = stripe.units.try_emplace({&item, buyer}, 0).first;
     found->second += change;
-    if (found->second == 0) units.erase(found);
+    if (found->second == 0) stripe.units.erase(found);
   }
 
   // Takes the stripes, one after the other. O(all buyers).
   void Forget(const Item& item) {
     for (const auto& stripe : stripes_) {
-      const std::lock_guard lock(stripe->mutex);
+      const MutexLock lock(stripe->mutex);
       absl::erase_if(stripe->units, [&](const auto& entry) { return entry.first.first == &item; });
     }
   }
@@ -65,7 +69,8 @@ class BuyerBook {
     explicit Stripe(uint32_t index) : mutex(LockRank::kBuyers, index, "inventory buyers") {}
 
     Ranked<ReentrantMutex> mutex;
-    absl::flat_hash_map<std::pair<const Item*, std::string>, int64_t> units;  // Guarded by mutex. None is zero.
+    absl::flat_hash_map<std::pair<const Item*, std::string>, int64_t> units
+        STOCKADE_GUARDED_BY(mutex);  // None is zero.
   };
 
   Stripe& StripeOf(const std::string& buyer) { return *stripes_[std::hash<std::string>()(buyer) % stripes_.size()]; }

@@ -37,8 +37,8 @@ absl::Status Inventory::Core::AddSku(std::string_view sku, const SkuOptions& opt
   }
   Item* item = nullptr;
   const PendingStatus added = [&]() -> PendingStatus {
-    const std::lock_guard changes(sku_changes_mutex_);
-    const std::lock_guard lock(catalogue_mutex_);
+    const internal::MutexLock changes(sku_changes_mutex_);
+    const internal::MutexLock lock(catalogue_mutex_);
     if (const auto found = items_.find(sku); found != items_.end()) {
       const Item& known = *found->second;
       return {.status = absl::AlreadyExistsError(Concat("Inventory '", name_, "': there ",
@@ -69,10 +69,10 @@ absl::Status Inventory::Core::RemoveSku(std::string_view sku) {
   if (item == nullptr) return NoSuchSku("RemoveSku", sku);
   const PendingStatus withdrawal = [&]() -> PendingStatus {
     // Nobody is within a call on the item then.
-    const std::lock_guard changes(sku_changes_mutex_);
+    const internal::MutexLock changes(sku_changes_mutex_);
     const auto orders = LockAllOrders();
-    const std::lock_guard lock(item->mutex);
-    const std::lock_guard catalogue_lock(catalogue_mutex_);
+    const internal::MutexLock lock(item->mutex);
+    const internal::MutexLock catalogue_lock(catalogue_mutex_);
     if (item->removed()) return {.status = NoSuchSku("RemoveSku", sku), .position = item->position};
     const int64_t withdrawn = item->stock->TakeAll();
     internal::CrashPoint("remove sku: units withdrawn, before the append");
@@ -86,7 +86,7 @@ absl::Status Inventory::Core::RemoveSku(std::string_view sku) {
   absl::Status removed = Finish(withdrawal, AwaitDurable(withdrawal.position));
   if (!removed.ok()) return removed;
   {
-    const std::lock_guard lock(item->mutex);
+    const internal::MutexLock lock(item->mutex);
     item->withdrawn = nullptr;
   }
   buyers_.Forget(*item);
@@ -110,11 +110,11 @@ absl::Status Inventory::Core::Restock(std::string_view sku, int64_t units, const
                         .buyer = none,
                         .ttl = absl::InfiniteDuration()};
   const PendingStatus deposit = [&] {
-    const std::lock_guard changes(sku_changes_mutex_);
+    const internal::MutexLock changes(sku_changes_mutex_);
     if (request_id == nullptr) return Deposit(request, nullptr, 0);
     const uint64_t fingerprint = orders_.FingerprintOf(*request_id);
     OrderBook::Stripe& stripe = orders_.StripeOf(fingerprint);
-    const std::lock_guard lock(stripe.mutex);
+    const internal::MutexLock lock(stripe.mutex);
     const OrderBook::Found found = orders_.Find(stripe, fingerprint, *request_id, clock_->Now());
     const uint64_t position = found.record == nullptr ? 0 : found.record->position;
     if (found.forgotten) return PendingStatus{.status = Forgotten(*request_id), .position = position};
@@ -131,14 +131,18 @@ Inventory::Core::PendingStatus Inventory::Core::Deposit(const Request& request, 
   const auto [sku, units] = request.lines[0];
   Item* const item = FindItem(sku);
   if (item == nullptr) return {.status = NoSuchSku("Restock", sku)};
-  const std::lock_guard lock(item->mutex);
+  const internal::MutexLock lock(item->mutex);
   if (item->removed()) return {.status = NoSuchSku("Restock", sku), .position = item->position};
   const int64_t granted = item->granted();
   if (units > kMaxUnits - granted) {
     return {.status = absl::OutOfRangeError(Concat("Inventory '", name_, "': Restock '", sku, "': ", units,
                                                    " units added to ", granted, " exceed ", kMaxUnits))};
   }
-  const OrderId id = stripe == nullptr ? 0 : orders_.NextId(*stripe);
+  OrderId id = 0;
+  if (stripe != nullptr) {
+    stripe->mutex.AssertHeld();  // By Restock(). The analysis forgets it after the block.
+    id = orders_.NextId(*stripe);
+  }
   internal::CrashPoint("restock: before the append");
   const uint64_t position = Append([&] {
     return LedgerRecord{.kind = LedgerRecord::Kind::kRestock,
@@ -149,6 +153,7 @@ Inventory::Core::PendingStatus Inventory::Core::Deposit(const Request& request, 
   });
   internal::CrashPoint("restock: appended, before the deposit");
   if (stripe != nullptr) {
+    stripe->mutex.AssertHeld();
     const Instant now = clock_->Now();
     OrderRecord record =
         internal::RestockRecord(id, fingerprint, {.item = item, .quantity = units}, request.request_id, now);
@@ -166,7 +171,7 @@ Inventory::Core::PendingStatus Inventory::Core::Deposit(const Request& request, 
 absl::Status Inventory::Core::Reshard(std::string_view sku, int32_t shards) {
   Item* const item = FindItem(sku);
   if (item == nullptr) return NoSuchSku("Reshard", sku);
-  const std::lock_guard lock(item->mutex);
+  const internal::MutexLock lock(item->mutex);
   if (item->removed()) return NoSuchSku("Reshard", sku);
   return item->stock->Reshard(shards);
 }

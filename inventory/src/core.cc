@@ -23,7 +23,7 @@ Inventory::Core::Core(InventoryOptions options)
 // The reaper uses everything else, and what the ledger still has to tell all but the reaper.
 Inventory::Core::~Core() {
   {
-    const std::lock_guard lock(sku_changes_mutex_);
+    const internal::MutexLock lock(sku_changes_mutex_);
     closing_.store(true, std::memory_order_seq_cst);
   }
   reaper_.reset();
@@ -100,7 +100,7 @@ absl::Status Inventory::Core::LedgerHealth() const {
 
 absl::StatusOr<int64_t> Inventory::Core::Available(std::string_view sku) {
   if (absl::Status healthy = Ready(); !healthy.ok()) return healthy;
-  const std::shared_lock lock(catalogue_mutex_);
+  const internal::RankedReadLock lock(catalogue_mutex_);
   const auto found = items_.find(sku);
   if (found == items_.end() || found->second->removed()) return NoSuchSku("Available", sku);
   return found->second->stock->Available();
@@ -110,7 +110,7 @@ absl::StatusOr<StockFigures> Inventory::Core::Figures(std::string_view sku) {
   Item* const item = FindItem(sku);
   if (item == nullptr) return NoSuchSku("Figures", sku);
   const auto orders = LockAllOrders();
-  const std::lock_guard lock(item->mutex);
+  const internal::MutexLock lock(item->mutex);
   return StockFigures{.granted = item->granted(),
                       .available = item->removed() ? 0 : item->stock->Available(),
                       .held = item->units.held(),
@@ -118,7 +118,7 @@ absl::StatusOr<StockFigures> Inventory::Core::Figures(std::string_view sku) {
 }
 
 internal::Item* Inventory::Core::FindItem(std::string_view sku) {
-  const std::shared_lock lock(catalogue_mutex_);
+  const internal::RankedReadLock lock(catalogue_mutex_);
   const auto found = items_.find(sku);
   return found == items_.end() ? nullptr : found->second.get();
 }

@@ -8,7 +8,6 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <shared_mutex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -25,6 +24,7 @@
 #include "refuse.h"
 #include "sku_metrics.h"
 #include "stockade/base/fork_guard.h"
+#include "stockade/base/mutex.h"
 #include "stockade/inventory/inventory.h"
 #include "stockade/locks/reentrant_shared_mutex.h"
 
@@ -110,15 +110,16 @@ class [[gnu::visibility("hidden")]] Inventory::Core {
     absl::Duration ttl;
   };
 
-  // grant.cc. FindOrTake() needs the request's stripe, and the buyer's where an item has a limit; it sets
-  // granted.timed, and granted.position to that of the record which the answer rests on.
+  // grant.cc. FindOrTake() also needs the buyer's lock if an item has a limit. It sets granted.timed, and
+  // granted.position to the position of the record that the answer depends on.
   GrantResult GrantLines(Request request);
   absl::StatusOr<std::vector<Line>> SumUp(const BasketRequest& request) const;  // basket.cc
   absl::Status CheckNames(std::string_view request_id, std::string_view buyer) const;
   absl::Status CheckLine(const std::string& request_id, std::string_view sku, int64_t quantity) const;
   absl::Status CheckRequest(Request& request) const;
   absl::StatusOr<OrderBook::Ref> FindOrTake(const Request& request, uint64_t fingerprint, ItemLines lines,
-                                            OrderBook::Stripe& stripe, GrantResult& granted);
+                                            OrderBook::Stripe& stripe, GrantResult& granted)
+      STOCKADE_REQUIRES(stripe.mutex);
   bool IsTimed(uint64_t counted) const;
   absl::Status CheckBuyer(const Request& request, const ItemLines& lines);
   absl::Status Forgotten(const std::string& request_id) const;
@@ -126,20 +127,24 @@ class [[gnu::visibility("hidden")]] Inventory::Core {
   absl::Status TakeUnits(const Request& request, const ItemLines& lines);
   absl::Status Short(const Item& item, int64_t wanted) const;
 
-  // catalogue.cc. Needs sku_changes_mutex_, and the stripe of the request's id if it has one.
-  PendingStatus Deposit(const Request& request, OrderBook::Stripe* stripe, uint64_t fingerprint);
+  // catalogue.cc. If the request has an id, needs its stripe locked; otherwise `stripe` is null.
+  PendingStatus Deposit(const Request& request, OrderBook::Stripe* stripe, uint64_t fingerprint)
+      STOCKADE_REQUIRES(sku_changes_mutex_);
 
   // settle.cc
-  PendingStatus EndOrder(OrderId id, bool gives_back,
-                         absl::Status (Core::*settle)(OrderBook::Stripe&, OrderRecord&, Instant));
-  absl::Status CommitLocked(OrderBook::Stripe& stripe, OrderRecord& record, Instant now);
-  absl::Status CancelLocked(OrderBook::Stripe& stripe, OrderRecord& record, Instant now);
-  void GiveBack(OrderBook::Stripe& stripe, OrderRecord& record, LedgerRecord::Kind kind, OrderState state, Instant now);
+  // Cancels the order if it `gives_back` its units; otherwise commits it.
+  PendingStatus EndOrder(OrderId id, bool gives_back);
+  absl::Status CommitLocked(OrderBook::Stripe& stripe, OrderRecord& record, Instant now)
+      STOCKADE_REQUIRES(stripe.mutex);
+  absl::Status CancelLocked(OrderBook::Stripe& stripe, OrderRecord& record, Instant now)
+      STOCKADE_REQUIRES(stripe.mutex);
+  void GiveBack(OrderBook::Stripe& stripe, OrderRecord& record, LedgerRecord::Kind kind, OrderState state, Instant now)
+      STOCKADE_REQUIRES(stripe.mutex);
   // The pause before an expiry that the ledger refused is tried again: it must not be repeated without end while there
   // is no room.
   static constexpr absl::Duration kExpiryRetry = absl::Seconds(1);
   // Ends a held record whose deadline has come.
-  void Expire(OrderBook::Stripe& stripe, OrderRecord& record, Instant now);
+  void Expire(OrderBook::Stripe& stripe, OrderRecord& record, Instant now) STOCKADE_REQUIRES(stripe.mutex);
   // Ends the order that is due first, if one is. Returns the position of its last record.
   std::optional<uint64_t> ExpireFirst(OrderBook::Stripe& stripe, Instant now);
   // Ends some of the orders that are due, and waits for the ledger with no lock held. Returns when to end the next
@@ -148,10 +153,10 @@ class [[gnu::visibility("hidden")]] Inventory::Core {
 
   // take_back.cc. Undoes the records that the ledger has refused, after which the ledger accepts records again.
   void UndoRefusedRecords();
-  void UndoRecord(const LedgerRecord& refused);
-  void UndoSkuChange(const LedgerRecord& refused);
-  void UndoGrant(OrderBook::Stripe& stripe, const OrderBook::Ref& record);
-  void UndoEnd(OrderBook::Stripe& stripe, OrderRecord& record, LedgerRecord::Kind kind);
+  void UndoRecord(const LedgerRecord& refused) STOCKADE_REQUIRES(sku_changes_mutex_);
+  void UndoSkuChange(const LedgerRecord& refused) STOCKADE_REQUIRES(sku_changes_mutex_);
+  void UndoGrant(OrderBook::Stripe& stripe, const OrderBook::Ref& record) STOCKADE_REQUIRES(stripe.mutex);
+  void UndoEnd(OrderBook::Stripe& stripe, OrderRecord& record, LedgerRecord::Kind kind) STOCKADE_REQUIRES(stripe.mutex);
 
   // recover.cc
   absl::Status RecoverFromLedger();
@@ -180,24 +185,25 @@ class [[gnu::visibility("hidden")]] Inventory::Core {
 
   // Null: none of this name. It may have been removed.
   Item* FindItem(std::string_view sku);
-  // Needs the catalogue, alone.
-  Item* InsertItem(std::string_view sku, const SkuOptions& options, int64_t granted, int64_t available);
+  Item* InsertItem(std::string_view sku, const SkuOptions& options, int64_t granted, int64_t available)
+      STOCKADE_REQUIRES(catalogue_mutex_);
   // Locked where an item has a limit.
   internal::BuyerBook::Lock LockBuyer(bool has_limit, const std::string& buyer);
   std::vector<std::unique_lock<internal::Ranked<ReentrantMutex>>> LockAllOrders();
   SkuSnapshot SnapshotOf(const Item& item) const;
   void AddGauges();
-  // Not under a lock: it calls the registry.
-  void AddSkuGauges(const Item& item);
+  // Calls the registry, so no lock may be held.
+  void AddSkuGauges(const Item& item) STOCKADE_EXCLUDES(sku_changes_mutex_, catalogue_mutex_);
 
   // Held while a SKU is added, removed or restocked, and while refused records are taken back. With all stripes locked
   // too, every change is both in memory and in the journal, or in neither.
   internal::Ranked<ReentrantMutex> sku_changes_mutex_{internal::LockRank::kSkuChanges, 0, "inventory SKU changes"};
   internal::Ranked<ReentrantSharedMutex> catalogue_mutex_{internal::LockRank::kCatalogue, 0, "inventory catalogue"};
-  // Guarded by catalogue_mutex_. Its items stay where they are; only one whose addition is refused leaves.
-  std::map<std::string, std::unique_ptr<Item>, std::less<>> items_;
-  uint32_t next_item_number_ = 0;                   // Guarded by catalogue_mutex_.
-  std::vector<std::unique_ptr<Item>> never_added_;  // Refused by the ledger; who looked them up may still look at them.
+  // Its items stay where they are; only an item whose addition is refused leaves.
+  std::map<std::string, std::unique_ptr<Item>, std::less<>> items_ STOCKADE_GUARDED_BY(catalogue_mutex_);
+  uint32_t next_item_number_ STOCKADE_GUARDED_BY(catalogue_mutex_) = 0;
+  // Refused by the ledger. Callers that looked them up may still use them.
+  std::vector<std::unique_ptr<Item>> never_added_ STOCKADE_GUARDED_BY(catalogue_mutex_);
   internal::BuyerBook buyers_;
   OrderBook orders_;
   const std::string name_;

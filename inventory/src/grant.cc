@@ -74,7 +74,7 @@ Inventory::Core::GrantResult Inventory::Core::GrantLines(Request request) {
     ItemLines lines;
     bool has_limit = false;
     {
-      const std::shared_lock lock(catalogue_mutex_);
+      const internal::RankedReadLock lock(catalogue_mutex_);
       for (const Line& line : request.lines) {
         const auto found = items_.find(line.sku);
         lines.push_back({.item = found == items_.end() ? nullptr : found->second.get(), .quantity = line.quantity});
@@ -85,7 +85,7 @@ Inventory::Core::GrantResult Inventory::Core::GrantLines(Request request) {
     const uint64_t fingerprint = orders_.FingerprintOf(request.request_id);
     OrderBook::Stripe& stripe = orders_.StripeOf(fingerprint);
     const internal::BuyerBook::Lock buyer_lock = LockBuyer(has_limit, request.buyer);
-    const std::lock_guard lock(stripe.mutex);
+    const internal::MutexLock lock(stripe.mutex);
     absl::StatusOr<OrderBook::Ref> order = FindOrTake(request, fingerprint, std::move(lines), stripe, granted);
     if (!order.ok()) return order.status();
     granted.state = (*order)->state;

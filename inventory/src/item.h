@@ -107,8 +107,8 @@ struct Item {
   // Null once removed: that happens with all stripes, `mutex` and the catalogue locked, so that holding one of them is
   // enough to use it.
   std::unique_ptr<ShardedStock> stock;
-  // What was `stock`, from its removal until that is durable. Guarded by mutex.
-  std::unique_ptr<ShardedStock> withdrawn = nullptr;
+  // What was `stock`, from its removal until that is durable.
+  std::unique_ptr<ShardedStock> withdrawn STOCKADE_GUARDED_BY(mutex) = nullptr;
   // Of the record that added or removed it in the ledger; 0: durable since recovery, or no ledger. Guarded by the
   // inventory's sku_changes_mutex_.
   uint64_t position = 0;

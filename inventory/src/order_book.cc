@@ -21,7 +21,10 @@ std::vector<std::unique_ptr<OrderBook::Stripe>> MakeStripes(size_t count) {
 OrderBook::OrderBook(size_t stripes, absl::Duration retention)
     : retention_(retention), stripes_(MakeStripes(stripes)) {}
 
-absl::Status OrderBook::TakeOver(FingerprintKey key, const std::vector<uint64_t>& forgotten, OrderId last_id) {
+// No other thread uses the book yet, so it locks no stripe.
+STOCKADE_NO_THREAD_SAFETY_ANALYSIS absl::Status OrderBook::TakeOver(FingerprintKey key,
+                                                                    const std::vector<uint64_t>& forgotten,
+                                                                    OrderId last_id) {
   if (last_id > kMaxRecoveredId) return absl::InvalidArgumentError("its id is out of range");
   fingerprint_ = RequestFingerprint(key);
   for (const uint64_t fingerprint : forgotten) StripeOf(fingerprint).forgotten.insert(fingerprint);
@@ -37,7 +40,7 @@ void OrderBook::NoteDurable(uint64_t position) {
 
 OrderBook::Stripe* OrderBook::StripeOfOrder(OrderId id) {
   if (id >= first_id_) return stripes_[(id - first_id_) % stripes_.size()].get();
-  const std::lock_guard lock(recovered_mutex_);
+  const MutexLock lock(recovered_mutex_);
   const auto found = recovered_.find(id);
   return found == recovered_.end() ? nullptr : &StripeOf(found->second->fingerprint);
 }
@@ -55,7 +58,7 @@ const OrderBook::Ref* OrderBook::Remembered(const Stripe& stripe, OrderId id) {
     return place < stripe.made.size() ? &stripe.made[place] : nullptr;
   }
   // The map only shrinks by now, which leaves the others where they are; this one goes with the stripe locked.
-  const std::lock_guard lock(recovered_mutex_);
+  const MutexLock lock(recovered_mutex_);
   const auto found = recovered_.find(id);
   return found == recovered_.end() ? nullptr : &found->second;
 }
@@ -85,7 +88,7 @@ absl::Status OrderBook::AddRecovered(Stripe& stripe, Ref record, Instant now) {
     return absl::OkStatus();
   }
   {
-    const std::lock_guard lock(recovered_mutex_);
+    const MutexLock lock(recovered_mutex_);
     if (!recovered_.try_emplace(added.id, record).second) return absl::InvalidArgumentError("its id appears twice");
   }
   if (!stripe.records.insert({.fingerprint = added.fingerprint, .record = std::move(record)}).second) {
@@ -119,7 +122,7 @@ void OrderBook::End(Stripe& stripe, OrderRecord& record, OrderState state, Insta
 }
 
 void OrderBook::DropEnded(Stripe& stripe) {
-  const auto has_ended = [&](const Stripe::Deadline& deadline) {
+  const auto has_ended = [&](const Stripe::Deadline& deadline) STOCKADE_REQUIRES(stripe.mutex) {
     const Ref* const record = Remembered(stripe, deadline.id);
     return record == nullptr || *record == nullptr || (*record)->state != OrderState::kHeld;
   };
@@ -159,7 +162,7 @@ void OrderBook::Forget(Stripe& stripe, const OrderRecord& record) {
   stripe.forgotten.insert(fingerprint);
   stripe.records.erase(stripe.records.find(Stripe::ById{fingerprint, record.request_id}));
   if (id < first_id_) {
-    const std::lock_guard lock(recovered_mutex_);
+    const MutexLock lock(recovered_mutex_);
     recovered_.erase(id);
     return;
   }

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,6 +16,7 @@
 #include "order_record.h"
 #include "ranked_mutex.h"
 #include "request_fingerprint.h"
+#include "stockade/base/mutex.h"
 #include "stockade/locks/reentrant_mutex.h"
 
 namespace stockade::internal {
@@ -72,19 +72,19 @@ class OrderBook {
     };
 
     const uint32_t number;
-    // The members below are guarded by mutex, except earliest_due, which is read without it.
-    absl::flat_hash_set<Entry, Hash, Equal> records;
+    absl::flat_hash_set<Entry, Hash, Equal> records STOCKADE_GUARDED_BY(mutex);
     // By id, without a gap. The id of the first one is first_id_ + (forgotten_front * stripes) + number, and each
     // following id is higher by the number of stripes. Null: forgotten; the first one is never null. Orders of a former
     // run are not in it.
-    std::deque<Ref> made;
-    uint64_t forgotten_front = 0;
+    std::deque<Ref> made STOCKADE_GUARDED_BY(mutex);
+    uint64_t forgotten_front STOCKADE_GUARDED_BY(mutex) = 0;
     // A heap of the held records with a deadline, and of some that were: as many at most, and a few. The first is held.
-    std::vector<Deadline> due;
-    size_t held_due = 0;
-    std::deque<OrderRecord*> ended;  // The records that have, nearly by the time of that.
-    absl::flat_hash_set<uint64_t> forgotten;
-    std::atomic<Instant> earliest_due{Instant::InfiniteFuture()};
+    std::vector<Deadline> due STOCKADE_GUARDED_BY(mutex);
+    size_t held_due STOCKADE_GUARDED_BY(mutex) = 0;
+    // The records that have ended, nearly by the time of that.
+    std::deque<OrderRecord*> ended STOCKADE_GUARDED_BY(mutex);
+    absl::flat_hash_set<uint64_t> forgotten STOCKADE_GUARDED_BY(mutex);
+    std::atomic<Instant> earliest_due{Instant::InfiniteFuture()};  // Written with mutex held.
   };
 
   struct Found {
@@ -113,47 +113,46 @@ class OrderBook {
   // The earliest deadline in a stripe. May be earlier than it is, for a moment; of what was added before, never later.
   Instant EarliestDue(size_t index) const { return stripes_[index]->earliest_due.load(std::memory_order_seq_cst); }
 
-  // All below need the stripe locked.
-
-  Found Find(const Stripe& stripe, uint64_t fingerprint, const std::string& request_id, Instant now) const;
+  Found Find(const Stripe& stripe, uint64_t fingerprint, const std::string& request_id, Instant now) const
+      STOCKADE_REQUIRES(stripe.mutex);
   // Null: no order that is remembered.
-  Ref FindById(const Stripe& stripe, OrderId id, Instant now);
+  Ref FindById(const Stripe& stripe, OrderId id, Instant now) STOCKADE_REQUIRES(stripe.mutex);
   // The id of the next record that is added to the stripe.
-  OrderId NextId(const Stripe& stripe) const {
+  OrderId NextId(const Stripe& stripe) const STOCKADE_REQUIRES(stripe.mutex) {
     return first_id_ + (stripe.forgotten_front + stripe.made.size()) * stripes_.size() + stripe.number;
   }
   // Adds a record with that id, whose request id is new to the book. True: EarliestDue() of the stripe has changed.
   // O(log n), mostly O(1); forgets up to two others.
-  bool Add(Stripe& stripe, Ref record, Instant now);
+  bool Add(Stripe& stripe, Ref record, Instant now) STOCKADE_REQUIRES(stripe.mutex);
   // Adds a record of a former run, while nobody else uses the book, in the order in which they ended. InvalidArgument:
   // its id, or its request's, is there; or its id is 0, or leaves no room for others.
-  absl::Status AddRecovered(Stripe& stripe, Ref record, Instant now);
+  absl::Status AddRecovered(Stripe& stripe, Ref record, Instant now) STOCKADE_REQUIRES(stripe.mutex);
   // A held record ends.
-  void End(Stripe& stripe, OrderRecord& record, OrderState state, Instant now);
+  void End(Stripe& stripe, OrderRecord& record, OrderState state, Instant now) STOCKADE_REQUIRES(stripe.mutex);
   // A held record whose deadline is not after `now`; null: none.
-  Ref FirstDue(Stripe& stripe, Instant now);
+  Ref FirstDue(Stripe& stripe, Instant now) STOCKADE_REQUIRES(stripe.mutex);
 
   // The record, however long ago it ended, if it was not durable when it could have been forgotten. Null: none such.
-  Ref FindUndecided(const Stripe& stripe, OrderId id);
+  Ref FindUndecided(const Stripe& stripe, OrderId id) STOCKADE_REQUIRES(stripe.mutex);
   // The opposite of Add(), of the last record added to the stripe that has not been withdrawn. Its id is not used
   // again.
-  void Withdraw(Stripe& stripe, const Ref& record);
+  void Withdraw(Stripe& stripe, const Ref& record) STOCKADE_REQUIRES(stripe.mutex);
   // The opposite of End(). The record becomes due at `due_at`, not at its deadline; infinite: never.
-  void Reopen(Stripe& stripe, OrderRecord& record, Instant due_at);
+  void Reopen(Stripe& stripe, OrderRecord& record, Instant due_at) STOCKADE_REQUIRES(stripe.mutex);
 
  private:
   bool Forgotten(const OrderRecord& record, Instant now) const { return record.ended_at + retention_ <= now; }
   bool MayForget(const OrderRecord& record, Instant now) const {
     return Forgotten(record, now) && record.position <= durable_.load(std::memory_order_relaxed);
   }
-  bool AddDue(Stripe& stripe, const OrderRecord& record, Instant at);
-  void DropPlace(Stripe& stripe, OrderId id);
-  void DropEnded(Stripe& stripe);
-  void DropFromEnded(Stripe& stripe, const OrderRecord& record);
-  void ForgetSome(Stripe& stripe, Instant now);
-  void Forget(Stripe& stripe, const OrderRecord& record);
+  bool AddDue(Stripe& stripe, const OrderRecord& record, Instant at) STOCKADE_REQUIRES(stripe.mutex);
+  void DropPlace(Stripe& stripe, OrderId id) STOCKADE_REQUIRES(stripe.mutex);
+  void DropEnded(Stripe& stripe) STOCKADE_REQUIRES(stripe.mutex);
+  void DropFromEnded(Stripe& stripe, const OrderRecord& record) STOCKADE_REQUIRES(stripe.mutex);
+  void ForgetSome(Stripe& stripe, Instant now) STOCKADE_REQUIRES(stripe.mutex);
+  void Forget(Stripe& stripe, const OrderRecord& record) STOCKADE_REQUIRES(stripe.mutex);
   // Null, or a null one: none. Stays while the stripe is locked.
-  const Ref* Remembered(const Stripe& stripe, OrderId id);
+  const Ref* Remembered(const Stripe& stripe, OrderId id) STOCKADE_REQUIRES(stripe.mutex);
 
   const absl::Duration retention_;
   const std::vector<std::unique_ptr<Stripe>> stripes_;
@@ -161,8 +160,8 @@ class OrderBook {
   OrderId first_id_ = 1;  // Of this run's orders the lowest. Changed by TakeOver() and AddRecovered() alone.
   std::atomic<uint64_t> durable_{0};
   // Orders of a former run, by id: those that are in a stripe. Its mutex is held alone, or below a stripe's.
-  std::mutex recovered_mutex_;
-  absl::flat_hash_map<OrderId, Ref> recovered_;
+  Mutex recovered_mutex_;
+  absl::flat_hash_map<OrderId, Ref> recovered_ STOCKADE_GUARDED_BY(recovered_mutex_);
 };
 
 }  // namespace stockade::internal

@@ -107,7 +107,7 @@ absl::Status Inventory::Core::RecoverSku(const LedgerState::Sku& sku, int64_t ta
   }
   Item* item;
   {
-    const std::lock_guard lock(catalogue_mutex_);
+    const internal::MutexLock lock(catalogue_mutex_);
     item = InsertItem(sku.sku, options, sku.granted, sku.granted - taken);
     if (item != nullptr && sku.removed) item->stock = nullptr;
   }
@@ -172,7 +172,7 @@ absl::Status Inventory::Core::RecoverOrder(const LedgerState::Order& order) {
                                                 .ended_at = runs ? Instant::InfiniteFuture() : now - since_end});
   const internal::BuyerBook::Lock buyer_lock = LockBuyer(record->has_buyer_limit(), order.buyer);
   OrderBook::Stripe& stripe = orders_.StripeOf(fingerprint);
-  const std::lock_guard lock(stripe.mutex);
+  const internal::MutexLock lock(stripe.mutex);
   if (TakesUnits(order.state)) CountTaken(*record);
   if (absl::Status added = orders_.AddRecovered(stripe, record, now); !added.ok()) return damaged(added.message());
   return absl::OkStatus();
@@ -190,7 +190,7 @@ absl::Status Inventory::Core::RecoverRestock(const LedgerState::Restock& restock
   auto record = std::make_shared<OrderRecord>(internal::RestockRecord(
       restock.order_id, fingerprint, {.item = item, .quantity = restock.quantity}, restock.request_id, now - since));
   OrderBook::Stripe& stripe = orders_.StripeOf(fingerprint);
-  const std::lock_guard lock(stripe.mutex);
+  const internal::MutexLock lock(stripe.mutex);
   if (absl::Status added = orders_.AddRecovered(stripe, std::move(record), now); !added.ok()) {
     return damaged(added.message());
   }

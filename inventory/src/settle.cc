@@ -18,34 +18,33 @@ constexpr size_t kMaxQueuedExpiries = 256;
 
 using internal::Concat;
 
-Inventory::Core::PendingStatus Inventory::Core::EndOrder(OrderId id, bool gives_back,
-                                                         absl::Status (Core::*settle)(OrderBook::Stripe&, OrderRecord&,
-                                                                                      Instant)) {
+Inventory::Core::PendingStatus Inventory::Core::EndOrder(OrderId id, bool gives_back) {
   if (absl::Status healthy = Ready(); !healthy.ok()) return {.status = healthy};
   OrderBook::Stripe* const stripe = orders_.StripeOfOrder(id);
   if (stripe == nullptr) return {.status = NoSuchOrder(id)};
   internal::BuyerBook::Lock buyer_lock;
-  std::unique_lock lock(stripe->mutex);
+  const internal::MutexLock lock(stripe->mutex);
   Instant now = clock_->Now();
   OrderBook::Ref record = orders_.FindById(*stripe, id, now);
   if (record != nullptr && record->has_buyer_limit() && (gives_back || record->IsDue(now))) {
-    // The buyer's lock comes first, and only the record says which.
-    lock.unlock();
-    buyer_lock = buyers_.LockFor(record->buyer);
-    lock.lock();
+    {
+      // The buyer's lock comes first, and only the record says which.
+      const internal::MutexUnlock unlocked(stripe->mutex);
+      buyer_lock = buyers_.LockFor(record->buyer);
+    }
     now = clock_->Now();
     record = orders_.FindById(*stripe, id, now);
   }
   if (record == nullptr) return {.status = NoSuchOrder(id)};
   // The answer will say that the order is over, so a record has to say so first.
   if (record->IsDue(now)) Expire(*stripe, *record, now);
-  absl::Status status = (this->*settle)(*stripe, *record, now);
+  absl::Status status = gives_back ? CancelLocked(*stripe, *record, now) : CommitLocked(*stripe, *record, now);
   return {.status = std::move(status), .position = record->position};
 }
 
-Inventory::Core::PendingStatus Inventory::Core::Commit(OrderId id) { return EndOrder(id, false, &Core::CommitLocked); }
+Inventory::Core::PendingStatus Inventory::Core::Commit(OrderId id) { return EndOrder(id, false); }
 
-Inventory::Core::PendingStatus Inventory::Core::Cancel(OrderId id) { return EndOrder(id, true, &Core::CancelLocked); }
+Inventory::Core::PendingStatus Inventory::Core::Cancel(OrderId id) { return EndOrder(id, true); }
 
 absl::Status Inventory::Core::CommitLocked(OrderBook::Stripe& stripe, OrderRecord& record, Instant now) {
   const auto refuse = [&](std::string_view state) {
@@ -105,12 +104,12 @@ void Inventory::Core::Expire(OrderBook::Stripe& stripe, OrderRecord& record, Ins
 std::optional<uint64_t> Inventory::Core::ExpireFirst(OrderBook::Stripe& stripe, Instant now) {
   OrderBook::Ref record;
   {
-    const std::lock_guard lock(stripe.mutex);
+    const internal::MutexLock lock(stripe.mutex);
     record = orders_.FirstDue(stripe, now);
   }
   if (record == nullptr) return std::nullopt;
   const internal::BuyerBook::Lock buyer_lock = LockBuyer(record->has_buyer_limit(), record->buyer);
-  const std::lock_guard lock(stripe.mutex);
+  const internal::MutexLock lock(stripe.mutex);
   if (record->state == OrderState::kHeld) Expire(stripe, *record, clock_->Now());
   return record->position;
 }
@@ -145,7 +144,7 @@ std::optional<absl::Duration> Inventory::Core::ExpireDue() {
 absl::StatusOr<OrderState> Inventory::Core::StateOf(OrderId id) {
   OrderBook::Stripe* const stripe = orders_.StripeOfOrder(id);
   if (stripe == nullptr) return NoSuchOrder(id);
-  const std::lock_guard lock(stripe->mutex);
+  const internal::MutexLock lock(stripe->mutex);
   const Instant now = clock_->Now();
   const OrderBook::Ref record = orders_.FindById(*stripe, id, now);
   if (record == nullptr) return NoSuchOrder(id);

@@ -20,7 +20,7 @@ SkuSnapshot Inventory::Core::SnapshotOf(const Item& item) const {
 }
 
 absl::StatusOr<SkuSnapshot> Inventory::Core::Snapshot(std::string_view sku) {
-  const std::shared_lock lock(catalogue_mutex_);
+  const internal::RankedReadLock lock(catalogue_mutex_);
   const auto found = items_.find(sku);
   if (found == items_.end() || found->second->removed()) return NoSuchSku("Snapshot", sku);
   return SnapshotOf(*found->second);
@@ -28,7 +28,7 @@ absl::StatusOr<SkuSnapshot> Inventory::Core::Snapshot(std::string_view sku) {
 
 std::vector<SkuSnapshot> Inventory::Core::Snapshot() {
   std::vector<SkuSnapshot> all;
-  const std::shared_lock lock(catalogue_mutex_);
+  const internal::RankedReadLock lock(catalogue_mutex_);
   all.reserve(items_.size());
   for (const auto& [sku, item] : items_) {
     if (!item->removed()) all.push_back(SnapshotOf(*item));
@@ -40,7 +40,7 @@ void Inventory::Core::AddGauges() {
   const auto over_all = [this](internal::InventoryMetric metric, auto read, auto combine) {
     metrics_.AddGauge(metric, [this, read, combine] {
       double result = 0;
-      const std::shared_lock lock(catalogue_mutex_);
+      const internal::RankedReadLock lock(catalogue_mutex_);
       for (const auto& [sku, item] : items_) result = combine(result, static_cast<double>(read(*item)));
       return result;
     });
@@ -63,7 +63,7 @@ void Inventory::Core::AddSkuGauges(const Item& item) {
   if (metrics == nullptr) return;
   const auto add = [&](internal::SkuMetric metric, auto read) {
     metrics->AddGauge(metric, [this, &item, read] {
-      const std::shared_lock lock(catalogue_mutex_);
+      const internal::RankedReadLock lock(catalogue_mutex_);
       return static_cast<double>(read(item));
     });
   };

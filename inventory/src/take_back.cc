@@ -22,7 +22,7 @@ using Kind = LedgerRecord::Kind;
 }  // namespace
 
 void Inventory::Core::UndoRefusedRecords() {
-  const std::lock_guard changes(sku_changes_mutex_);
+  const internal::MutexLock changes(sku_changes_mutex_);
   // The ledger is about to go, and memory with it.
   if (closing_.load(std::memory_order_relaxed)) return;
   const auto buyers = buyers_.LockAll();
@@ -38,32 +38,34 @@ void Inventory::Core::UndoRecord(const LedgerRecord& refused) {
     case Kind::kRemoveSku: UndoSkuChange(refused); return;
     default: break;
   }
-  OrderBook::Stripe* const stripe = orders_.StripeOfOrder(refused.order_id);
-  const OrderBook::Ref record = stripe == nullptr ? nullptr : orders_.FindUndecided(*stripe, refused.order_id);
-  if (record == nullptr) {
-    internal::Fatal(Concat("Inventory '", name_, "': the ledger refused a record of order ", refused.order_id,
-                           ", which does not exist"));
+  if (OrderBook::Stripe* const stripe = orders_.StripeOfOrder(refused.order_id); stripe != nullptr) {
+    stripe->mutex.AssertHeld();  // By UndoRefusedRecords(), which locks all stripes.
+    if (const OrderBook::Ref record = orders_.FindUndecided(*stripe, refused.order_id); record != nullptr) {
+      switch (refused.kind) {
+        case Kind::kReserve:
+        case Kind::kTake:
+        case Kind::kReserveBasket: UndoGrant(*stripe, record); return;
+        default: UndoEnd(*stripe, *record, refused.kind); return;
+      }
+    }
   }
-  switch (refused.kind) {
-    case Kind::kReserve:
-    case Kind::kTake:
-    case Kind::kReserveBasket: UndoGrant(*stripe, record); return;
-    default: UndoEnd(*stripe, *record, refused.kind); return;
-  }
+  internal::Fatal(Concat("Inventory '", name_, "': the ledger refused a record of order ", refused.order_id,
+                         ", which does not exist"));
 }
 
 void Inventory::Core::UndoSkuChange(const LedgerRecord& refused) {
   Item* const item = FindItem(refused.sku);
-  const std::lock_guard lock(item->mutex);
+  const internal::MutexLock lock(item->mutex);
   if (refused.kind == Kind::kRestock) {
     (void)item->stock->Take(refused.quantity);
     item->Withdraw(refused.quantity);
     if (refused.order_id == 0) return;
     OrderBook::Stripe& stripe = *orders_.StripeOfOrder(refused.order_id);
+    stripe.mutex.AssertHeld();  // By UndoRefusedRecords(), which locks all stripes.
     orders_.Withdraw(stripe, orders_.FindUndecided(stripe, refused.order_id));
     return;
   }
-  const std::lock_guard catalogue_lock(catalogue_mutex_);
+  const internal::MutexLock catalogue_lock(catalogue_mutex_);
   if (refused.kind == Kind::kRemoveSku) {
     item->stock = std::move(item->withdrawn);
     item->position = 0;  // As in UndoEnd().
