@@ -16,20 +16,20 @@ absl::Status Reaper::Start() {
 
 Reaper::~Reaper() {
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopping_ = true;
   }
-  wake_.notify_all();
+  wake_.NotifyAll();
   if (thread_.joinable()) thread_.join();
 }
 
 void Reaper::WakeBy(Instant due) {
   if (due >= asleep_until_.load(std::memory_order_seq_cst)) return;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     woken_ = true;
   }
-  wake_.notify_all();
+  wake_.NotifyAll();
 }
 
 Instant Reaper::EarliestDue() const {
@@ -39,24 +39,24 @@ Instant Reaper::EarliestDue() const {
 }
 
 void Reaper::Run() {
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   while (!stopping_) {
     woken_ = false;
     asleep_until_.store(Instant::InfiniteFuture(), std::memory_order_seq_cst);
-    lock.unlock();
-    absl::Duration pause = absl::ZeroDuration();
-    const Instant now = clock_->Now();
-    if (EarliestDue() <= now) {
-      const std::optional<absl::Duration> wanted = expire_();
-      if (!wanted.has_value()) return;
-      pause = *wanted;
+    bool pauses = false;
+    Instant until;
+    {
+      const MutexUnlock unlocked(mutex_);
+      const Instant now = clock_->Now();
+      std::optional<absl::Duration> pause = absl::ZeroDuration();
+      if (EarliestDue() <= now) pause = expire_();
+      if (!pause.has_value()) return;
+      pauses = *pause > absl::ZeroDuration();
+      until = pauses ? now + *pause : EarliestDue();
     }
-    const bool pauses = pause > absl::ZeroDuration();
-    const Instant until = pauses ? now + pause : EarliestDue();
-    lock.lock();
     if (woken_ && !pauses) continue;
     asleep_until_.store(until, std::memory_order_seq_cst);
-    while ((pauses || !woken_) && !stopping_ && clock_->Now() < until) clock_->WaitUntil(wake_, lock, until);
+    while ((pauses || !woken_) && !stopping_ && clock_->Now() < until) wake_.WaitUntil(*clock_, mutex_, until);
   }
 }
 

@@ -2,9 +2,7 @@
 #define STOCKADE_INVENTORY_REAPER_H_
 
 #include <atomic>
-#include <condition_variable>
 #include <functional>
-#include <mutex>
 #include <optional>
 #include <thread>
 
@@ -12,6 +10,7 @@
 #include "absl/time/time.h"
 #include "order_book.h"
 #include "stockade/base/clock.h"
+#include "stockade/base/mutex.h"
 
 namespace stockade::internal {
 
@@ -47,10 +46,10 @@ class Reaper {
   // look, which reads what WakeBy()'s caller stored (seq_cst) before it reads this. So either the look sees the new
   // deadline, or WakeBy() sees that it may not have, and wakes the thread.
   std::atomic<Instant> asleep_until_{Instant::InfiniteFuture()};
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  bool woken_ = false;     // Guarded by mutex_.
-  bool stopping_ = false;  // Guarded by mutex_.
+  Mutex mutex_;
+  CondVar wake_;
+  bool woken_ STOCKADE_GUARDED_BY(mutex_) = false;
+  bool stopping_ STOCKADE_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

@@ -18,7 +18,7 @@ static_assert(std::size(kSkuDefs) == kSkuSoldUnits + 1);
 std::span<const MetricDef> SkuMetricDefs() { return kSkuDefs; }
 
 ComponentMetrics* SkuMetrics::Add(const std::string& sku) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (registry_ == nullptr || skus_.size() >= limit_) return nullptr;
   skus_.push_back(std::make_unique<ComponentMetrics>(registry_, SkuMetricDefs(),
                                                      MetricLabels{{"inventory", inventory_}, {"sku", sku}}));

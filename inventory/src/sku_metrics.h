@@ -4,11 +4,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "stockade/base/mutex.h"
 #include "stockade/metrics/metric_set.h"
 #include "stockade/metrics/metrics_registry.h"
 
@@ -33,8 +33,8 @@ class SkuMetrics {
   MetricsRegistry* const registry_;
   const std::string inventory_;
   const size_t limit_;
-  std::mutex mutex_;
-  std::vector<std::unique_ptr<ComponentMetrics>> skus_;  // Guarded by mutex_. At most limit_.
+  Mutex mutex_;
+  std::vector<std::unique_ptr<ComponentMetrics>> skus_ STOCKADE_GUARDED_BY(mutex_);  // At most limit_.
 };
 
 }  // namespace stockade::internal

@@ -12,7 +12,7 @@ namespace stockade::internal {
 
 absl::Status CommitQueue::Start(uint64_t last_row) {
   {
-    std::lock_guard own(mutex_);
+    const MutexLock own(mutex_);
     decided_ = flight_end_ = appended_ = last_row;
   }
   return notifier_.Start();
@@ -36,35 +36,37 @@ void CommitQueue::CheckAppended(std::string_view call, uint64_t position) const 
 }
 
 uint64_t CommitQueue::Append(LedgerRecord record) {
-  std::unique_lock own(mutex_);
-  space_.wait(own, [this] { return queue_.size() < max_queued_ || !failure_.ok() || !refused_.empty(); });
-  const uint64_t position = ++appended_;
-  if (!failure_.ok()) return position;
-  if (!refused_.empty()) {
-    refused_.push_back(std::move(record));
-    return position;
+  uint64_t position = 0;
+  {
+    const MutexLock own(mutex_);
+    while (queue_.size() >= max_queued_ && failure_.ok() && refused_.empty()) space_.Wait(mutex_);
+    position = ++appended_;
+    if (!failure_.ok()) return position;
+    if (!refused_.empty()) {
+      refused_.push_back(std::move(record));
+      return position;
+    }
+    queue_.push_back(std::move(record));
+    // The writer looks at the queue before it sleeps, so it sleeps only on an empty one.
+    if (queue_.size() > 1) return position;
   }
-  queue_.push_back(std::move(record));
-  // The writer looks at the queue before it sleeps, so it sleeps only on an empty one.
-  const bool was_empty = queue_.size() == 1;
-  own.unlock();
-  if (was_empty) work_.notify_one();
+  work_.NotifyOne();
   return position;
 }
 
 absl::Status CommitQueue::AwaitDurable(uint64_t position) {
-  std::unique_lock own(mutex_);
+  const MutexLock own(mutex_);
   CheckAppended("AwaitDurable", position);
   while (true) {
     if (std::optional<absl::Status> outcome = OutcomeOf(position)) return *std::move(outcome);
-    DecidedFor(position).wait(own);
+    DecidedFor(position).Wait(mutex_);
   }
 }
 
 void CommitQueue::NotifyDurable(uint64_t position, absl::AnyInvocable<void(absl::Status)> done) {
   std::optional<absl::Status> outcome;
   {
-    std::lock_guard own(mutex_);
+    const MutexLock own(mutex_);
     CheckAppended("NotifyDurable", position);
     outcome = OutcomeOf(position);
     if (!outcome.has_value()) {
@@ -76,21 +78,21 @@ void CommitQueue::NotifyDurable(uint64_t position, absl::AnyInvocable<void(absl:
 }
 
 absl::Status CommitQueue::Health() const {
-  std::lock_guard own(mutex_);
+  const MutexLock own(mutex_);
   if (!failure_.ok()) return failure_;
   return refused_.empty() ? absl::OkStatus() : refusal_;
 }
 
 size_t CommitQueue::size() const {
-  std::lock_guard own(mutex_);
+  const MutexLock own(mutex_);
   return queue_.size();
 }
 
 bool CommitQueue::Take(Batch& batch) {
   batch.records.clear();
   {
-    std::unique_lock own(mutex_);
-    work_.wait(own, [this] { return !queue_.empty() || closing_; });
+    const MutexLock own(mutex_);
+    while (queue_.empty() && !closing_) work_.Wait(mutex_);
     if (queue_.empty()) return false;
     batch.first_row = flight_end_ + 1 - refused_rows_;
     const auto end = queue_.begin() + static_cast<ptrdiff_t>(std::min(queue_.size(), max_batch_));
@@ -99,20 +101,20 @@ bool CommitQueue::Take(Batch& batch) {
     flight_end_ += batch.records.size();
     ++flight_;
   }
-  space_.notify_all();
+  space_.NotifyAll();
   return true;
 }
 
 void CommitQueue::Written() {
-  std::lock_guard own(mutex_);
+  const MutexLock own(mutex_);
   decided_ = flight_end_;
   notifier_.SetOutcome(decided_, absl::OkStatus());
   CrashPoint("writer: callbacks invoked, before the waiters");
-  decided_changed_[flight_ % 2].notify_all();
+  decided_changed_[flight_ % 2].NotifyAll();
 }
 
 void CommitQueue::Refused(Batch& batch, absl::Status why) {
-  std::lock_guard own(mutex_);
+  const MutexLock own(mutex_);
   refusal_ = std::move(why);
   refused_ = std::move(batch.records);
   refused_.insert(refused_.end(), std::move_iterator(queue_.begin()), std::move_iterator(queue_.end()));
@@ -123,7 +125,7 @@ void CommitQueue::Refused(Batch& batch, absl::Status why) {
 }
 
 std::vector<LedgerRecord> CommitQueue::TakeRefused() {
-  std::lock_guard own(mutex_);
+  const MutexLock own(mutex_);
   if (refused_.empty()) return {};
   // One range with that before it, where nothing was written in between.
   uint64_t first = decided_ + 1;
@@ -138,7 +140,7 @@ std::vector<LedgerRecord> CommitQueue::TakeRefused() {
 }
 
 void CommitQueue::Failed(absl::Status why) {
-  std::lock_guard own(mutex_);
+  const MutexLock own(mutex_);
   failure_ = std::move(why);
   queue_.clear();
   notifier_.SetOutcome(appended_, failure_);
@@ -146,16 +148,16 @@ void CommitQueue::Failed(absl::Status why) {
 }
 
 void CommitQueue::WakeAll() {
-  for (std::condition_variable& changed : decided_changed_) changed.notify_all();
-  space_.notify_all();
+  for (CondVar& changed : decided_changed_) changed.NotifyAll();
+  space_.NotifyAll();
 }
 
 void CommitQueue::Close() {
   {
-    std::lock_guard own(mutex_);
+    const MutexLock own(mutex_);
     closing_ = true;
   }
-  work_.notify_one();
+  work_.NotifyOne();
 }
 
 }  // namespace stockade::internal

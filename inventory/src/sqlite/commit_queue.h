@@ -1,12 +1,10 @@
 #ifndef STOCKADE_INVENTORY_SQLITE_COMMIT_QUEUE_H_
 #define STOCKADE_INVENTORY_SQLITE_COMMIT_QUEUE_H_
 
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,6 +13,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "durable_notifier.h"
+#include "stockade/base/mutex.h"
 #include "stockade/inventory/ledger.h"
 
 namespace stockade::internal {
@@ -77,13 +76,13 @@ class CommitQueue {
   void StopNotifying() { notifier_.Stop(); }
 
  private:
-  // Nothing: not known yet. With mutex_ held, as all below.
-  std::optional<absl::Status> OutcomeOf(uint64_t position) const;
-  void CheckAppended(std::string_view call, uint64_t position) const;
-  bool WasRefused(uint64_t position) const;
-  void WakeAll();
+  // Nothing: not known yet.
+  std::optional<absl::Status> OutcomeOf(uint64_t position) const STOCKADE_REQUIRES(mutex_);
+  void CheckAppended(std::string_view call, uint64_t position) const STOCKADE_REQUIRES(mutex_);
+  bool WasRefused(uint64_t position) const STOCKADE_REQUIRES(mutex_);
+  void WakeAll() STOCKADE_REQUIRES(mutex_);
   // Of the waiters for `position`.
-  std::condition_variable& DecidedFor(uint64_t position) {
+  CondVar& DecidedFor(uint64_t position) STOCKADE_REQUIRES(mutex_) {
     return decided_changed_[position <= flight_end_ ? flight_ % 2 : (flight_ + 1) % 2];
   }
 
@@ -91,29 +90,31 @@ class CommitQueue {
   const size_t max_batch_;
   const size_t max_queued_;
 
-  mutable std::mutex mutex_;       // Guards what follows.
-  std::condition_variable work_;   // There is something to write, or closing_. For the writer.
-  std::condition_variable space_;  // The queue has got shorter, or takes nothing.
+  mutable Mutex mutex_;
+  CondVar work_;   // There is something to write, or closing_. For the writer.
+  CondVar space_;  // The queue has got shorter, or takes nothing.
   // Waiters of batch n wait on n % 2, so that the end of a batch wakes those of that batch; waiters of batches after
   // the next one wait with the next one's, and move on when woken.
-  std::condition_variable decided_changed_[2];
+  CondVar decided_changed_[2];
 
   // Positions: 1 ... decided_ ... flight_end_ ... appended_. Up to decided_ they are durable, or in refused_ranges_;
   // those up to flight_end_ are with the writer, those up to appended_ in queue_, in this order and without a gap. But
   // while refused_ is not empty, all above decided_ are in it instead; and in a failed queue they are nowhere.
-  uint64_t decided_ = 0;
-  uint64_t flight_end_ = 0;
-  uint64_t appended_ = 0;
-  std::deque<LedgerRecord> queue_;
-  uint64_t flight_ = 0;        // Batches begun.
-  uint64_t refused_rows_ = 0;  // Positions of refused_ranges_: by so many a position is ahead of its row.
-  std::vector<LedgerRecord> refused_;
-  absl::Status refusal_;                         // Why, the last time; OK: never.
-  std::map<uint64_t, uint64_t> refused_ranges_;  // From the last position to the first; none touches the next.
-  absl::Status failure_;                         // Once not OK it stays.
-  bool closing_ = false;
+  uint64_t decided_ STOCKADE_GUARDED_BY(mutex_) = 0;
+  uint64_t flight_end_ STOCKADE_GUARDED_BY(mutex_) = 0;
+  uint64_t appended_ STOCKADE_GUARDED_BY(mutex_) = 0;
+  std::deque<LedgerRecord> queue_ STOCKADE_GUARDED_BY(mutex_);
+  uint64_t flight_ STOCKADE_GUARDED_BY(mutex_) = 0;  // Batches begun.
+  // The number of positions in refused_ranges_. A position is ahead of its row by this number.
+  uint64_t refused_rows_ STOCKADE_GUARDED_BY(mutex_) = 0;
+  std::vector<LedgerRecord> refused_ STOCKADE_GUARDED_BY(mutex_);
+  absl::Status refusal_ STOCKADE_GUARDED_BY(mutex_);  // Why, the last time; OK: never.
+  // From the last position to the first; none touches the next.
+  std::map<uint64_t, uint64_t> refused_ranges_ STOCKADE_GUARDED_BY(mutex_);
+  absl::Status failure_ STOCKADE_GUARDED_BY(mutex_);  // Once not OK it stays.
+  bool closing_ STOCKADE_GUARDED_BY(mutex_) = false;
 
-  DurableNotifier notifier_;  // Is told under mutex_, so that it knows whatever anybody knows.
+  DurableNotifier notifier_;  // Add() and SetOutcome() are called with mutex_ held, so it agrees with the queue.
 };
 
 }  // namespace stockade::internal

@@ -13,22 +13,22 @@ absl::Status DurableNotifier::Start() {
 void DurableNotifier::Stop() {
   if (!thread_.joinable()) return;
   {
-    std::lock_guard own(mutex_);
+    const MutexLock own(mutex_);
     stopping_ = true;
   }
-  settled_or_stopping_.notify_one();
+  settled_or_stopping_.NotifyOne();
   thread_.join();
 }
 
 void DurableNotifier::Add(uint64_t position, Done done) {
-  std::lock_guard own(mutex_);
+  const MutexLock own(mutex_);
   // Positions come nearly in order, so most go to the end.
   outstanding_.emplace_hint(outstanding_.end(), position, std::move(done));
 }
 
 void DurableNotifier::SetOutcome(uint64_t up_to, const absl::Status& outcome) {
   {
-    std::lock_guard own(mutex_);
+    const MutexLock own(mutex_);
     if (outstanding_.empty() || outstanding_.begin()->first > up_to) return;
     if (outcome.ok() && !settled_.empty() && settled_.back().outcome.ok()) {
       settled_.back().up_to = up_to;
@@ -36,14 +36,14 @@ void DurableNotifier::SetOutcome(uint64_t up_to, const absl::Status& outcome) {
       settled_.push_back({up_to, outcome});
     }
   }
-  settled_or_stopping_.notify_one();
+  settled_or_stopping_.NotifyOne();
 }
 
 void DurableNotifier::Run() {
   std::vector<std::pair<Done, absl::Status>> calls;
-  std::unique_lock own(mutex_);
+  const MutexLock own(mutex_);
   while (true) {
-    settled_or_stopping_.wait(own, [this] { return !settled_.empty() || stopping_; });
+    while (settled_.empty() && !stopping_) settled_or_stopping_.Wait(mutex_);
     if (settled_.empty()) return;
     for (const Settled& settled : settled_) {
       const auto end = outstanding_.upper_bound(settled.up_to);
@@ -53,10 +53,9 @@ void DurableNotifier::Run() {
       outstanding_.erase(outstanding_.begin(), end);
     }
     settled_.clear();
-    own.unlock();
+    const MutexUnlock unlocked(mutex_);
     for (auto& [done, outcome] : calls) done(std::move(outcome));
     calls.clear();
-    own.lock();
   }
 }
 

@@ -1,15 +1,14 @@
 #ifndef STOCKADE_INVENTORY_SQLITE_DURABLE_NOTIFIER_H_
 #define STOCKADE_INVENTORY_SQLITE_DURABLE_NOTIFIER_H_
 
-#include <condition_variable>
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <thread>
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
+#include "stockade/base/mutex.h"
 
 namespace stockade::internal {
 
@@ -43,13 +42,14 @@ class DurableNotifier {
 
   void Run();
 
-  std::mutex mutex_;  // Guards what follows. Not held while anything is called back or destroyed.
-  std::condition_variable settled_or_stopping_;
+  Mutex mutex_;  // Not held while a callback is invoked or destroyed.
+  CondVar settled_or_stopping_;
   // By position, and for one position in the order of the calls. Nothing enters that is settled: so whatever enters is
   // above all that the thread has taken out, and the thread's order is ascending.
-  std::multimap<uint64_t, Done> outstanding_;
-  std::vector<Settled> settled_;  // What the thread has not seen yet, ascending: each is of somebody outstanding.
-  bool stopping_ = false;
+  std::multimap<uint64_t, Done> outstanding_ STOCKADE_GUARDED_BY(mutex_);
+  // The outcomes that the thread has not seen yet, ascending. Each is the outcome of an outstanding callback.
+  std::vector<Settled> settled_ STOCKADE_GUARDED_BY(mutex_);
+  bool stopping_ STOCKADE_GUARDED_BY(mutex_) = false;
 
   std::thread thread_;
 };

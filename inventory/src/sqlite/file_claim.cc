@@ -1,16 +1,16 @@
 #include "file_claim.h"
 
-#include <mutex>
 #include <set>
 
 #include "absl/status/status.h"
+#include "stockade/base/mutex.h"
 
 namespace stockade::internal {
 namespace {
 
 struct Claims {
-  std::mutex mutex;
-  std::set<std::pair<dev_t, ino_t>> files;  // Guarded by mutex.
+  Mutex mutex;
+  std::set<std::pair<dev_t, ino_t>> files STOCKADE_GUARDED_BY(mutex);
 };
 
 Claims& AllClaims() {
@@ -22,14 +22,14 @@ Claims& AllClaims() {
 
 absl::StatusOr<FileClaim> FileClaim::Of(const struct stat& file) {
   const Id id(file.st_dev, file.st_ino);
-  const std::lock_guard lock(AllClaims().mutex);
+  const MutexLock lock(AllClaims().mutex);
   if (AllClaims().files.insert(id).second) return FileClaim(id);
   return absl::FailedPreconditionError("in use: this process has the file open under another name");
 }
 
 FileClaim::~FileClaim() {
   if (!file_.has_value()) return;
-  const std::lock_guard lock(AllClaims().mutex);
+  const MutexLock lock(AllClaims().mutex);
   AllClaims().files.erase(*file_);
 }
 

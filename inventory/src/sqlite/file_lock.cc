@@ -6,11 +6,10 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <condition_variable>
-#include <mutex>
 #include <string_view>
 
 #include "file_path.h"
+#include "stockade/base/mutex.h"
 #include "stockade/base/strings.h"
 
 namespace stockade::internal {
@@ -36,8 +35,8 @@ absl::StatusOr<FileLock> FileLock::Acquire(const std::string& path, absl::Durati
   if (descriptor < 0) return FileError(errno, "open", path);
   FileLock lock(descriptor);
   const Instant deadline = clock->Now() + wait;
-  std::mutex mutex;
-  std::condition_variable never;
+  Mutex mutex;
+  CondVar never;
   while (flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
     if (errno == EINTR) continue;
     if (errno != EWOULDBLOCK) return FileError(errno, "lock", path);
@@ -45,8 +44,8 @@ absl::StatusOr<FileLock> FileLock::Acquire(const std::string& path, absl::Durati
     if (now >= deadline) {
       return absl::FailedPreconditionError(Concat("in use by ", OwnerIn(descriptor), ", which holds '", path, "'"));
     }
-    std::unique_lock own(mutex);
-    clock->WaitUntil(never, own, std::min(deadline, now + kRetryPeriod));
+    const MutexLock own(mutex);
+    never.WaitUntil(*clock, mutex, std::min(deadline, now + kRetryPeriod));
   }
   return lock;
 }

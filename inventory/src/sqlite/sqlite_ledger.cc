@@ -1,7 +1,6 @@
 #include "stockade/inventory/sqlite_ledger.h"
 
 #include <algorithm>
-#include <mutex>
 #include <optional>
 #include <system_error>
 #include <utility>
@@ -12,6 +11,7 @@
 #include "ledger_writer.h"
 #include "stockade/base/fork_guard.h"
 #include "stockade/base/log.h"
+#include "stockade/base/mutex.h"
 #include "stockade/base/printable.h"
 #include "stockade/base/strings.h"
 
@@ -52,9 +52,9 @@ struct SqliteLedger::State {
   const SqliteLedgerOptions options;
   internal::CommitQueue queue;
   internal::LedgerWriter writer;
-  std::mutex mutex;
-  std::optional<LedgerState> recovered;  // Until taken. Guarded by mutex.
-  internal::ComponentMetrics metrics;    // Last: its gauges see the rest.
+  internal::Mutex mutex;
+  std::optional<LedgerState> recovered STOCKADE_GUARDED_BY(mutex);  // Until taken.
+  internal::ComponentMetrics metrics;                               // Last: its gauges see the rest.
 };
 
 absl::StatusOr<std::unique_ptr<SqliteLedger>> SqliteLedger::Open(std::string path, SqliteLedgerOptions options) {
@@ -68,7 +68,10 @@ absl::StatusOr<std::unique_ptr<SqliteLedger>> SqliteLedger::Open(std::string pat
   auto state = std::make_unique<State>(path, std::move(options), *std::move(opened));
   absl::StatusOr<LedgerState> recovered = state->writer.Recover();
   if (!recovered.ok()) return failed(recovered.status());
-  state->recovered = *std::move(recovered);
+  {
+    const internal::MutexLock own(state->mutex);
+    state->recovered = *std::move(recovered);
+  }
   if (absl::Status started = state->writer.Start(begin); !started.ok()) return failed(started);
   return std::unique_ptr<SqliteLedger>(new SqliteLedger(std::move(state)));
 }
@@ -99,7 +102,7 @@ SqliteLedger::~SqliteLedger() {
 
 LedgerState SqliteLedger::TakeRecovered() {
   state_->fork_guard.Check("SqliteLedger", state_->path);
-  const std::lock_guard own(state_->mutex);
+  const internal::MutexLock own(state_->mutex);
   if (!state_->recovered.has_value()) {
     internal::Fatal(internal::Concat("SqliteLedger '", state_->path, "': TakeRecovered() called again"));
   }
