@@ -1,7 +1,6 @@
 #include "stockade/inventory/sharded_stock.h"
 
 #include <algorithm>
-#include <mutex>
 #include <thread>
 #include <utility>
 
@@ -131,7 +130,7 @@ inline ShardedStock::Outcome ShardedStock::TakeFrom(Shard& shard, uint64_t units
 }
 
 ShardedStock::Outcome ShardedStock::TakeLocked(Shard& shard, uint64_t units) {
-  const std::lock_guard lock(shard.mutex);
+  const internal::MutexLock lock(shard.mutex);
   const uint64_t word = shard.word.load(std::memory_order_acquire);
   const Outcome outcome = Judge(word, units);
   if (outcome == Outcome::kTaken) shard.word.store(word - units, std::memory_order_release);
@@ -174,7 +173,7 @@ bool ShardedStock::TryAdd(Shard& shard, uint64_t units) {
     return (word & kBits) == 0 && units <= kUncheckedUnits && word <= kUncheckedUnits - units;
   };
   if (guard_ == ShardGuard::kMutex) {
-    const std::lock_guard lock(shard.mutex);
+    const internal::MutexLock lock(shard.mutex);
     const uint64_t word = shard.word.load(std::memory_order_acquire);
     if (fits(word)) shard.word.store(word + units, std::memory_order_release);
     return fits(word);

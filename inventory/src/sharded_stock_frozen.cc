@@ -21,7 +21,7 @@ constexpr uint64_t kFreezeSampling = 16;
 }  // namespace
 
 bool ShardedStock::TakeFreezing(uint64_t units) {
-  const std::lock_guard lock(*slow_lock_);
+  const internal::MutexLock lock(*slow_lock_);
   if (Latched()) return false;
   const uint64_t total = Freeze();
   const bool enough = total >= units;
@@ -33,7 +33,7 @@ bool ShardedStock::TakeFreezing(uint64_t units) {
 int64_t ShardedStock::TakeAll() {
   fork_guard_.Check("ShardedStock", name_);
   if (SeenLatched()) return 0;
-  const std::lock_guard lock(*slow_lock_);
+  const internal::MutexLock lock(*slow_lock_);
   if (Latched()) return 0;
   const uint64_t total = Freeze();
   Gather(total);
@@ -43,7 +43,7 @@ int64_t ShardedStock::TakeAll() {
 }
 
 absl::Status ShardedStock::DepositSlowly(uint64_t units) {
-  const std::lock_guard lock(*slow_lock_);
+  const internal::MutexLock lock(*slow_lock_);
   // With the lock held no shard is frozen, so this fails only on a latch or a full shard.
   if (TryAdd(shards_[OwnShard()], units)) return absl::OkStatus();
   const uint64_t total = Freeze();
@@ -58,7 +58,7 @@ absl::Status ShardedStock::DepositSlowly(uint64_t units) {
 int64_t ShardedStock::Available() const {
   fork_guard_.Check("ShardedStock", name_);
   if (SeenLatched()) return 0;
-  const std::lock_guard lock(*slow_lock_);
+  const internal::MutexLock lock(*slow_lock_);
   if (Latched()) return 0;
   const uint64_t total = Freeze();
   Thaw(total);
@@ -71,7 +71,7 @@ absl::Status ShardedStock::Reshard(int32_t shards) {
     return absl::InvalidArgumentError(Concat("ShardedStock '", name_, "': Reshard(", shards,
                                              "): shards must be within 1 to max_shards, which is ", max_shards_));
   }
-  const std::lock_guard lock(*slow_lock_);
+  const internal::MutexLock lock(*slow_lock_);
   const uint64_t total = Freeze();
   if (total > uint64_t{kMaxUnits}) {
     Thaw(total);

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -15,6 +14,7 @@
 #include "stockade/base/export.h"
 #include "stockade/base/fork_guard.h"
 #include "stockade/base/instant.h"
+#include "stockade/base/mutex.h"
 #include "stockade/base/thread_slot.h"
 #include "stockade/metrics/metric_set.h"
 #include "stockade/metrics/metrics_registry.h"
@@ -208,7 +208,7 @@ class STOCKADE_EXPORT ShardedStock {
   // does the holder of the slow lock while it freezes the shard.
   struct alignas(128) Shard {  // Two cache lines, because x86 prefetches them in pairs.
     std::atomic<uint64_t> word{0};
-    std::mutex mutex;  // For ShardGuard::kMutex.
+    internal::Mutex mutex;  // For ShardGuard::kMutex.
   };
 
   static constexpr uint64_t kLatched = uint64_t{1} << 63;
@@ -246,15 +246,14 @@ class STOCKADE_EXPORT ShardedStock {
   bool TakeFreezing(uint64_t units);
   absl::Status DepositSlowly(uint64_t units);
 
-  // These require the slow lock: sharded_stock_frozen.cc. Between Freeze() and its Thaw() only the caller changes
-  // words.
-  bool Latched() const;
-  uint64_t Freeze() const;
-  void Thaw(uint64_t left) const;
-  void Unfreeze() const;
-  void Latch() const;
-  void Spread(uint64_t units);
-  void Gather(uint64_t units);
+  // sharded_stock_frozen.cc. Between Freeze() and its Thaw() only the caller changes words.
+  bool Latched() const STOCKADE_REQUIRES(*slow_lock_);
+  uint64_t Freeze() const STOCKADE_REQUIRES(*slow_lock_);
+  void Thaw(uint64_t left) const STOCKADE_REQUIRES(*slow_lock_);
+  void Unfreeze() const STOCKADE_REQUIRES(*slow_lock_);
+  void Latch() const STOCKADE_REQUIRES(*slow_lock_);
+  void Spread(uint64_t units) STOCKADE_REQUIRES(*slow_lock_);
+  void Gather(uint64_t units) STOCKADE_REQUIRES(*slow_lock_);
 
   const std::string name_;
   // The number of shards in use, and in the upper half their reciprocal (see InUse()), in one word so that they are
@@ -266,8 +265,8 @@ class STOCKADE_EXPORT ShardedStock {
   const std::unique_ptr<Shard[]> shards_;
   Shard* const swapped_;  // shards_, or null if each shard has a mutex.
   const std::unique_ptr<ReentrantMutex> slow_lock_;
-  // When the shards were stopped, if that is measured; otherwise infinite. Guarded by slow_lock_.
-  mutable Instant frozen_since_ = Instant::InfiniteFuture();
+  // When the shards were stopped, if that is measured; otherwise infinite.
+  mutable Instant frozen_since_ STOCKADE_GUARDED_BY(*slow_lock_) = Instant::InfiniteFuture();
   internal::ForkGuard fork_guard_;
   std::unique_ptr<internal::ComponentMetrics> own_metrics_;  // Null in an inventory. Last: its gauge reads the shards.
   internal::ComponentMetrics* metrics_;                      // *own_metrics_, or those of the item's inventory.
