@@ -31,7 +31,7 @@ ThreadRecord* RecordIn(uint64_t word) { return reinterpret_cast<ThreadRecord*>(w
 
 }  // namespace
 
-// One thread in Enter(), on its stack. Guarded by mutex_.
+// One thread in Enter(), on its stack. Guarded by the mutex_ of its gate.
 struct AccessGate::Waiter {
   const LockMode mode;
   ThreadRecord& record;
@@ -43,25 +43,27 @@ struct AccessGate::Waiter {
 bool AccessGate::Enter(LockMode mode, SteadyDeadline deadline, LockMetrics* metrics) {
   if (deadline != kNoWait && SpinToEnter(mode)) return true;
 
-  std::unique_lock lock(mutex_);
-  Waiter self{.mode = mode, .record = ThreadRecord::Mine()};
-  Append(self);
-  if (metrics != nullptr) metrics->WaitBegins();
-  Turn turn = Turn::kMustSleep;
-  for (bool in_time = deadline != kNoWait;;) {
-    if (head_ == &self) turn = TakeTurn(self, lock, deadline, metrics);
-    if (turn != Turn::kMustSleep || !in_time) break;
-    self.record.PrepareToSleep();
-    lock.unlock();
-    // Even after the deadline it looks once more: a thread whose turn has come does not turn away.
-    in_time = self.record.Sleep(deadline);
-    lock.lock();
+  bool entered = false;
+  ThreadRecord* to_wake = nullptr;
+  {
+    const MutexLock lock(mutex_);
+    Waiter self{.mode = mode, .record = ThreadRecord::Mine()};
+    Append(self);
+    if (metrics != nullptr) metrics->WaitBegins();
+    Turn turn = Turn::kMustSleep;
+    for (bool in_time = deadline != kNoWait;;) {
+      if (head_ == &self) turn = TakeTurn(self, deadline, metrics);
+      if (turn != Turn::kMustSleep || !in_time) break;
+      self.record.PrepareToSleep();
+      const MutexUnlock unlocked(mutex_);
+      // Even after the deadline it looks once more: a thread whose turn has come does not turn away.
+      in_time = self.record.Sleep(deadline);
+    }
+    entered = turn == Turn::kEntered;
+    if (entered && mode == LockMode::kExclusive) run_of_ = nullptr;
+    to_wake = LeaveQueue(self, entered);
+    if (metrics != nullptr) metrics->WaitEnds();
   }
-  const bool entered = turn == Turn::kEntered;
-  if (entered && mode == LockMode::kExclusive) run_of_ = nullptr;
-  ThreadRecord* const to_wake = LeaveQueue(self, entered);
-  if (metrics != nullptr) metrics->WaitEnds();
-  lock.unlock();
   if (to_wake != nullptr) to_wake->Wake();
   return entered;
 }
@@ -141,19 +143,18 @@ ThreadRecord* AccessGate::WakeHead() {
   return &head_->record;
 }
 
-AccessGate::Turn AccessGate::TakeTurn(Waiter& self, std::unique_lock<std::mutex>& lock, SteadyDeadline deadline,
-                                      LockMetrics* metrics) {
+AccessGate::Turn AccessGate::TakeTurn(Waiter& self, SteadyDeadline deadline, LockMetrics* metrics) {
   bool has_spun = false;
   for (;;) {
     uint64_t word = word_.load(std::memory_order_relaxed);
     if (called_back_ != nullptr ||
         (self.mode == LockMode::kExclusive && (word & kPublished) != 0 && IsOpenToHead(word, self.mode))) {
-      if (!CallBack(lock, deadline, metrics)) return Turn::kTimedOut;
+      if (!CallBack(deadline, metrics)) return Turn::kTimedOut;
     } else if (!IsOpenToHead(word, self.mode)) {
       if (self.woken && !has_spun) {
         // Somebody was faster. Nobody will be again, and it may soon be over.
         has_spun = true;
-        ClaimAndSpin(self.mode, lock);
+        ClaimAndSpin(self.mode);
         continue;
       }
       const bool claims = fifo_ || self.woken || Readers(word) > 0;
@@ -171,25 +172,26 @@ AccessGate::Turn AccessGate::TakeTurn(Waiter& self, std::unique_lock<std::mutex>
   }
 }
 
-void AccessGate::ClaimAndSpin(LockMode mode, std::unique_lock<std::mutex>& lock) {
+void AccessGate::ClaimAndSpin(LockMode mode) {
   word_.fetch_or(kClaim, std::memory_order_relaxed);
-  lock.unlock();
+  const MutexUnlock unlocked(mutex_);
   Spin([&] { return IsOpenToHead(word_.load(std::memory_order_relaxed), mode); });
-  lock.lock();
 }
 
-bool AccessGate::CallBack(std::unique_lock<std::mutex>& lock, SteadyDeadline deadline, LockMetrics* metrics) {
+bool AccessGate::CallBack(SteadyDeadline deadline, LockMetrics* metrics) {
   // Publishing is forbidden and stays so, since the queue is not empty.
   word_.fetch_or(kClaim, std::memory_order_relaxed);
   ThreadRecord* const favoured = called_back_;
-  lock.unlock();
-  bool gone = favoured == &ThreadRecord::Mine();  // This thread, which is not in.
-  if (!gone) {
-    if (metrics != nullptr) metrics->CalledBack();
-    gone =
-        deadline == kNoWait ? !HasPublished(key_, entry_, favoured) : DrainPublished(key_, entry_, favoured, deadline);
+  bool gone = false;
+  {
+    const MutexUnlock unlocked(mutex_);
+    gone = favoured == &ThreadRecord::Mine();  // This thread, which is not in.
+    if (!gone) {
+      if (metrics != nullptr) metrics->CalledBack();
+      gone = deadline == kNoWait ? !HasPublished(key_, entry_, favoured)
+                                 : DrainPublished(key_, entry_, favoured, deadline);
+    }
   }
-  lock.lock();
   if (!gone) return false;
   called_back_ = nullptr;
   // A release: this thread has seen those who were called back leave, and others who enter by the word have not.
@@ -198,7 +200,7 @@ bool AccessGate::CallBack(std::unique_lock<std::mutex>& lock, SteadyDeadline dea
 }
 
 bool AccessGate::Favour(const ThreadRecord* record) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   // Only from a word that knows of nobody else.
   uint64_t word = kWriter;
   return word_.compare_exchange_strong(word, FavouredWord(record), std::memory_order_release,
@@ -206,7 +208,7 @@ bool AccessGate::Favour(const ThreadRecord* record) {
 }
 
 void AccessGate::Unfavour(const ThreadRecord* record) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (word_.load(std::memory_order_relaxed) == FavouredWord(record)) {
     word_.store(kWriter, std::memory_order_relaxed);
   } else {
@@ -235,7 +237,7 @@ void AccessGate::Downgrade() {
 bool AccessGate::LeaveAndWake(uint64_t& word, uint64_t minus, uint64_t plus) {
   ThreadRecord* to_wake = nullptr;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     word = word_.load(std::memory_order_relaxed);
     if ((word & kMustWake) == 0) return false;
     uint64_t next = 0;
@@ -256,7 +258,7 @@ bool AccessGate::TryUpgrade(bool published, LockMetrics* metrics) {
   if (Readers(seen) > (published ? 0u : 1u)) return false;
   if ((seen & kPublished) != 0 && SeesPublished(key_, entry_, nullptr, &ThreadRecord::Mine())) return false;
 
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   // Nobody enters meanwhile: arriving threads heed kClaim, the head needs mutex_, and readers no longer publish.
   const uint64_t before = word_.fetch_or(kClaim, std::memory_order_relaxed);
   word_.fetch_and(~kBias, std::memory_order_seq_cst);
@@ -275,7 +277,7 @@ bool AccessGate::TryUpgrade(bool published, LockMetrics* metrics) {
 }
 
 bool AccessGate::idle() {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const uint64_t word = word_.load(std::memory_order_relaxed);
   if ((word & kFavoured) != 0) return !SeesPublished(key_, entry_, RecordIn(word), nullptr);
   return (word & (kWriter | kReaders | kQueue)) == 0 &&
@@ -283,7 +285,7 @@ bool AccessGate::idle() {
 }
 
 uint64_t AccessGate::waiters() {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return waiting_;
 }
 

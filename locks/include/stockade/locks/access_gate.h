@@ -3,9 +3,9 @@
 
 #include <atomic>
 #include <cstdint>
-#include <mutex>
 
 #include "stockade/base/export.h"
+#include "stockade/base/mutex.h"
 #include "stockade/base/prefetch.h"
 #include "stockade/locks/lock_word.h"
 #include "stockade/locks/steady_deadline.h"
@@ -140,19 +140,19 @@ class STOCKADE_EXPORT AccessGate {
   // is no longer set; `word` is then the current value, and the caller leaves without this.
   bool LeaveAndWake(uint64_t& word, uint64_t minus, uint64_t plus);
 
-  // The following are called with mutex_ held. Those that take `lock` release and reacquire it.
-  void Append(Waiter& self);
+  void Append(Waiter& self) STOCKADE_REQUIRES(mutex_);
   // Returns the thread to wake after mutex_ is released, or null.
-  ThreadRecord* LeaveQueue(Waiter& self, bool entered);
-  ThreadRecord* WakeHead();
+  ThreadRecord* LeaveQueue(Waiter& self, bool entered) STOCKADE_REQUIRES(mutex_);
+  ThreadRecord* WakeHead() STOCKADE_REQUIRES(mutex_);
   // The word after `head` has become the head of the queue. Without kMustWake, the caller must wake the head.
-  uint64_t WithHead(uint64_t word, const Waiter* head) const;
+  uint64_t WithHead(uint64_t word, const Waiter* head) const STOCKADE_REQUIRES(mutex_);
+  // The three functions below release mutex_ and acquire it again.
   // Called by the head. If it returns kMustSleep, kMustWake is set.
-  Turn TakeTurn(Waiter& self, std::unique_lock<std::mutex>& lock, SteadyDeadline deadline, LockMetrics* metrics);
-  void ClaimAndSpin(LockMode mode, std::unique_lock<std::mutex>& lock);
+  Turn TakeTurn(Waiter& self, SteadyDeadline deadline, LockMetrics* metrics) STOCKADE_REQUIRES(mutex_);
+  void ClaimAndSpin(LockMode mode) STOCKADE_REQUIRES(mutex_);
   // Revokes the bias: waits for the published readers or the favoured thread to leave. Returns false if `deadline`
   // passes first.
-  bool CallBack(std::unique_lock<std::mutex>& lock, SteadyDeadline deadline, LockMetrics* metrics);
+  bool CallBack(SteadyDeadline deadline, LockMetrics* metrics) STOCKADE_REQUIRES(mutex_);
 
   std::atomic<uint64_t> word_{0};  // See lock_word.
   const uintptr_t key_;
@@ -163,20 +163,20 @@ class STOCKADE_EXPORT AccessGate {
   const ThreadRecord* run_of_ = nullptr;
   uint32_t run_ = 0;
 
-  // Guarded by mutex_, and placed here to fill the first cache line: the length of the queue, and the thread whose bias
-  // was revoked when the queue began and which may still be inside. kClaim is set while that thread is not null.
-  uint32_t waiting_ = 0;
-  ThreadRecord* called_back_ = nullptr;
+  // Placed here to fill the first cache line: the length of the queue, and the thread whose bias was revoked when the
+  // queue began and which may still be inside. kClaim is set while that thread is not null.
+  uint32_t waiting_ STOCKADE_GUARDED_BY(mutex_) = 0;
+  ThreadRecord* called_back_ STOCKADE_GUARDED_BY(mutex_) = nullptr;
 
-  // The queue. mutex_ guards it and all changes of kQueue, kMustWake and kFavoured. Invariants while mutex_ is free:
-  // kQueue is set if and only if the queue is not empty. kMustWake is set if and only if the head sleeps or is about to
-  // sleep and has not been woken. A woken head will check the word again.
-  std::mutex mutex_;
-  Waiter* head_ = nullptr;
-  Waiter* tail_ = nullptr;
+  // mutex_ also guards all changes of kQueue, kMustWake and kFavoured. Invariants while mutex_ is free: kQueue is set if
+  // and only if the queue is not empty. kMustWake is set if and only if the head sleeps or is about to sleep and has not
+  // been woken. A woken head will check the word again.
+  Mutex mutex_;
+  Waiter* head_ STOCKADE_GUARDED_BY(mutex_) STOCKADE_PT_GUARDED_BY(mutex_) = nullptr;
+  Waiter* tail_ STOCKADE_GUARDED_BY(mutex_) STOCKADE_PT_GUARDED_BY(mutex_) = nullptr;
 };
 // With the two words of LockCore before the gate, the mutex is at the start of the second cache line.
-static_assert(sizeof(AccessGate) == 48 + sizeof(std::mutex) + 2 * sizeof(void*));
+static_assert(sizeof(AccessGate) == 48 + sizeof(Mutex) + 2 * sizeof(void*));
 
 }  // namespace stockade::internal
 

@@ -7,13 +7,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "stockade/base/mutex.h"
 #include "stockade/locks/lock_core.h"
 
 namespace stockade::internal {
@@ -54,7 +54,7 @@ class KeyTable {
   Node* Find(const Key& key) {
     identity().CheckNotForked();
     Shard& shard = ShardOf(key);
-    std::lock_guard lock(shard.mutex);
+    const MutexLock lock(shard.mutex);
     auto [found, added] = shard.nodes.try_emplace(key, identity());
     ++found->second.users;
     return &*found;
@@ -62,7 +62,7 @@ class KeyTable {
 
   void Drop(Node* node) {
     Shard& shard = ShardOf(node->first);
-    std::lock_guard lock(shard.mutex);
+    const MutexLock lock(shard.mutex);
     if (--node->second.users > 0) return;
     shard.nodes.erase(shard.nodes.find(node->first));
     // Frees the buckets after a peak of many keys.
@@ -73,7 +73,7 @@ class KeyTable {
   uint64_t Waiters(const Key& key) {
     identity().CheckNotForked();
     Shard& shard = ShardOf(key);
-    std::lock_guard lock(shard.mutex);
+    const MutexLock lock(shard.mutex);
     const auto found = shard.nodes.find(key);
     return found == shard.nodes.end() ? 0 : found->second.core.waiters();
   }
@@ -83,7 +83,7 @@ class KeyTable {
     identity().CheckNotForked();
     size_t sum = 0;
     for (Shard& shard : state_->shards) {
-      std::lock_guard lock(shard.mutex);
+      const MutexLock lock(shard.mutex);
       sum += shard.nodes.size();
     }
     return sum;
@@ -95,8 +95,8 @@ class KeyTable {
   using Nodes = std::unordered_map<Key, Entry, Hash, Eq>;
 
   struct alignas(64) Shard {
-    std::mutex mutex;
-    Nodes nodes;  // Guarded by mutex.
+    Mutex mutex;
+    Nodes nodes STOCKADE_GUARDED_BY(mutex);
   };
   struct State {
     State(std::string_view kind, const LockOptions& options) : identity(kind, options) {}
