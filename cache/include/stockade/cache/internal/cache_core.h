@@ -20,6 +20,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "stockade/base/mutex.h"
 #include "stockade/base/sync_point.h"
 #include "stockade/cache/cache_callbacks.h"
 #include "stockade/cache/internal/cache_base.h"
@@ -89,7 +90,7 @@ class CacheCore final : public CacheBase {
   // By hash, because the release of a lock must not run a Hash or Eq, which may throw. Keys with the same hash share a
   // lock.
   using KeyLocks = KeyedSharedMutex<uint64_t>;
-  using ShardLock = std::unique_lock<std::mutex>;
+  using ShardLock = std::unique_lock<Mutex>;
 
   // A walk over the entries of a shard that looks for entries past all their deadlines (cache_core_sweep.h). Invariant:
   // no entry is over before `over_at`. Of the entries that the walk has passed and those stored since it began, none is
@@ -117,7 +118,7 @@ class CacheCore final : public CacheBase {
     Table entries;    // Guarded by mutex, except for lookups of hits, which read its first line.
     Flights flights;  // Guarded by mutex.
     Walk walk;        // Guarded by mutex.
-    std::mutex mutex;
+    Mutex mutex;
     // Strict calls of GetAsync() for which a task is in the queue of async_read_pool_, or is about to be. Guarded by
     // mutex.
     std::list<AsyncPtr> ready;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "stockade/base/export.h"
+#include "stockade/base/mutex.h"
 
 namespace stockade::internal {
 
@@ -45,12 +46,14 @@ class STOCKADE_EXPORT FlightNode {
   friend class LoaderFrame;
   friend class FlightWait;
 
+  static Mutex& GraphMutex();
   // If true, `path` gets the nodes from the target to this one.
-  bool Reaches(const FlightNode* target, std::vector<const FlightNode*>& path) const;
+  bool Reaches(const FlightNode* target, std::vector<const FlightNode*>& path) const STOCKADE_REQUIRES(GraphMutex());
 
   const CacheBase* const cache_;
-  const FlightNode* waits_for_ = nullptr;  // The flight that this flight's loader waits for, or its batch.
-  std::array<const FlightNode*, 2> blocked_by_{};
+  // The flight that this flight's loader waits for, or its batch.
+  const FlightNode* waits_for_ STOCKADE_GUARDED_BY(GraphMutex()) = nullptr;
+  std::array<const FlightNode*, 2> blocked_by_ STOCKADE_GUARDED_BY(GraphMutex()){};
 };
 
 // Marks that the calling thread runs the loader of `flight` during the lifetime of this object. Frames of a thread

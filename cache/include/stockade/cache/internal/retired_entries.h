@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -14,6 +13,7 @@
 #include "stockade/base/clock.h"
 #include "stockade/base/hazard_row.h"
 #include "stockade/base/instant.h"
+#include "stockade/base/mutex.h"
 #include "stockade/cache/internal/pinned.h"
 
 namespace stockade::internal {
@@ -42,7 +42,7 @@ class RetiredEntries {
     const Instant tick = clock_ != nullptr ? clock_->CoarseNow() : Instant::InfinitePast();
     std::vector<Owned> batch;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       for (Owned& entry : entries) {
         weight_ += entry->weight;
         waiting_.push_back(std::move(entry));
@@ -59,7 +59,7 @@ class RetiredEntries {
   bool Flush() {
     std::vector<Owned> batch;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       batch.swap(waiting_);
       weight_ = 0;
     }
@@ -100,7 +100,7 @@ class RetiredEntries {
   // Returns whether entries wait.
   bool KeepRead(std::vector<Owned> read) {
     if (read.empty()) return false;
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (Owned& entry : read) {
       weight_ += entry->weight;
       waiting_.push_back(std::move(entry));
@@ -124,10 +124,11 @@ class RetiredEntries {
 
   const int64_t weight_kept_;
   const Clock* const clock_;
-  std::mutex mutex_;
-  std::vector<Owned> waiting_;                  // Guarded by mutex_.
-  int64_t weight_ = 0;                          // Of `waiting_`. Guarded by mutex_.
-  Instant freed_at_ = Instant::InfinitePast();  // The tick of the last batch of Add(). Guarded by mutex_.
+  Mutex mutex_;
+  std::vector<Owned> waiting_ STOCKADE_GUARDED_BY(mutex_);
+  int64_t weight_ STOCKADE_GUARDED_BY(mutex_) = 0;  // Of `waiting_`.
+  // The tick of the last batch of Add().
+  Instant freed_at_ STOCKADE_GUARDED_BY(mutex_) = Instant::InfinitePast();
 };
 
 }  // namespace stockade::internal
