@@ -40,6 +40,9 @@ if ! printf '%s\n' "${sources[@]}" | xargs awk '
   status=1
 fi
 
+# That the thread-safety analysis notices a lock that is missing.
+tests/thread_safety/mutate.py || status=1
+
 # The libraries and examples, all sources of a target at once, so that each header is read once per target. The tests are
 # compiled by clang with the same warnings and -Wthread-safety in the dev preset. The slowest targets first.
 mapfile -t built < <(sed -n 's|^ *"file": "\(.*\)"$|\1|p' build/clang/compile_commands.json | sort -u | xargs ls -S)
