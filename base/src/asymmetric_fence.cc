@@ -10,7 +10,7 @@
 #include "stockade/base/log.h"
 #include "stockade/base/strings.h"
 
-namespace stockade::internal {
+namespace stockade::base_internal {
 namespace {
 
 long Membarrier(int command) { return syscall(__NR_membarrier, command, 0, 0); }
@@ -45,4 +45,4 @@ void HeavyFence() {
                std::strerror(errno)));
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::base_internal

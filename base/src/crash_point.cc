@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <string>
 
-namespace stockade::internal {
+namespace stockade::base_internal {
 namespace {
 
 struct Target {
@@ -49,4 +49,4 @@ void PassCrashPoint(std::string_view name) {
   (void)kill(getpid(), SIGKILL);
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::base_internal

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-namespace stockade::internal {
+namespace stockade::base_internal {
 namespace {
 
 constexpr int64_t kTicks = 4'000'000'000;  // The quarters of a nanosecond in a second.
@@ -37,4 +37,4 @@ absl::Duration DurationOf(long double count, int64_t numerator, int64_t denomina
   return absl::Seconds(static_cast<int64_t>(seconds)) + Sum(whole / kTicks, whole % kTicks);
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::base_internal

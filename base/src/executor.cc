@@ -23,9 +23,9 @@ void RunGuarded(Executor::Task& task) {
   try {
     std::move(task)();
   } catch (const std::exception& error) {
-    internal::Log(LogSeverity::kError, internal::Concat("a task on an Executor threw: ", error.what()));
+    base_internal::Log(LogSeverity::kError, base_internal::Concat("a task on an Executor threw: ", error.what()));
   } catch (...) {
-    internal::Log(LogSeverity::kError, "a task on an Executor threw something that is not a std::exception");
+    base_internal::Log(LogSeverity::kError, "a task on an Executor threw something that is not a std::exception");
   }
 }
 
@@ -34,9 +34,9 @@ void RunGuarded(Executor::Task& task) {
 void InlineExecutor::Schedule(Task task) { RunGuarded(task); }
 
 struct ThreadPool::State {
-  internal::ForkGuard fork_guard;
-  internal::Mutex mutex;
-  internal::CondVar wake;
+  base_internal::ForkGuard fork_guard;
+  base_internal::Mutex mutex;
+  base_internal::CondVar wake;
   std::deque<Task> queue STOCKADE_GUARDED_BY(mutex);
   bool stopping STOCKADE_GUARDED_BY(mutex) = false;
   std::vector<std::thread> threads;
@@ -45,13 +45,13 @@ struct ThreadPool::State {
   // thread that ran the task if by nobody else.
   void Work() {
     pool_of_this_thread = this;
-    const internal::MutexLock lock(mutex);
+    const base_internal::MutexLock lock(mutex);
     for (;;) {
       while (!stopping && queue.empty()) wake.Wait(mutex);
       if (queue.empty()) return;
       Task task = std::move(queue.front());
       queue.pop_front();
-      const internal::MutexUnlock unlocked(mutex);
+      const base_internal::MutexUnlock unlocked(mutex);
       RunGuarded(task);
       task = nullptr;  // What it captured is destroyed without the mutex: it may schedule.
     }
@@ -74,11 +74,11 @@ absl::StatusOr<std::unique_ptr<ThreadPool>> ThreadPool::Create(size_t threads) {
 }
 
 absl::Status ThreadPool::Start(size_t threads) {
-  if (threads == 0) internal::Fatal("ThreadPool(threads = 0): at least one thread is needed");
+  if (threads == 0) base_internal::Fatal("ThreadPool(threads = 0): at least one thread is needed");
   state_->threads.reserve(threads);
   while (state_->threads.size() < threads) {
     std::thread thread;
-    absl::Status started = internal::StartThread(thread, [state = state_.get()] { state->Work(); });
+    absl::Status started = base_internal::StartThread(thread, [state = state_.get()] { state->Work(); });
     if (!started.ok()) return started;
     state_->threads.push_back(std::move(thread));
   }
@@ -91,12 +91,13 @@ ThreadPool::~ThreadPool() {
     return;
   }
   {
-    const internal::MutexLock lock(state_->mutex);
+    const base_internal::MutexLock lock(state_->mutex);
     state_->stopping = true;
   }
   state_->wake.NotifyAll();
   for (std::thread& thread : state_->threads) {
-    if (thread.get_id() == std::this_thread::get_id()) internal::Fatal("ThreadPool destroyed by one of its own tasks");
+    if (thread.get_id() == std::this_thread::get_id())
+      base_internal::Fatal("ThreadPool destroyed by one of its own tasks");
     thread.join();
   }
 }
@@ -105,7 +106,7 @@ bool ThreadPool::RunningInThisThread() const { return pool_of_this_thread == sta
 
 void ThreadPool::Schedule(Task task) {
   state_->fork_guard.Check("ThreadPool", "");
-  const internal::MutexLock lock(state_->mutex);
+  const base_internal::MutexLock lock(state_->mutex);
   state_->queue.push_back(std::move(task));
   // With the mutex held: whom the task tells that it has run may destroy the pool.
   state_->wake.NotifyOne();

@@ -10,7 +10,7 @@
 #include "stockade/base/printable.h"
 #include "stockade/base/strings.h"
 
-namespace stockade::internal::fork_detail {
+namespace stockade::base_internal::fork_detail {
 
 constinit std::atomic<uint32_t> generation{0};
 
@@ -31,4 +31,4 @@ void Die(std::string_view what, std::string_view name) {
   std::abort();
 }
 
-}  // namespace stockade::internal::fork_detail
+}  // namespace stockade::base_internal::fork_detail

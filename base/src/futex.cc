@@ -10,7 +10,7 @@
 
 #include "absl/time/time.h"
 
-namespace stockade::internal {
+namespace stockade::base_internal {
 namespace {
 
 using std::chrono::steady_clock;
@@ -47,4 +47,4 @@ void FutexWake(const std::atomic<uint32_t>& word, int count) {
   syscall(SYS_futex, Address(word), FUTEX_WAKE_PRIVATE, count, nullptr, nullptr, 0);
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::base_internal

@@ -2,7 +2,7 @@
 
 #include <thread>
 
-namespace stockade::internal {
+namespace stockade::base_internal {
 namespace hazard_row_detail {
 
 constinit HazardRow rows[kMaxThreadSlots];
@@ -19,4 +19,4 @@ void AwaitReads(const void* object) {
   }
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::base_internal

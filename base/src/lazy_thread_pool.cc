@@ -7,7 +7,7 @@
 #include "stockade/base/log.h"
 #include "stockade/base/strings.h"
 
-namespace stockade::internal {
+namespace stockade::base_internal {
 
 LazyThreadPool::~LazyThreadPool() { Finish(); }
 
@@ -45,4 +45,4 @@ void LazyThreadPool::Finish() {
   pool_.store(nullptr, std::memory_order_relaxed);
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::base_internal

@@ -20,7 +20,7 @@ constexpr size_t kMaxMessageBytes = 3'000;
 
 // One write(2) a line, so that lines of several threads and processes do not mix.
 void WriteToStandardError(LogSeverity severity, std::string_view message) {
-  const std::string line = internal::Concat("stockade ", LogSeverityName(severity), ": ", message, "\n");
+  const std::string line = base_internal::Concat("stockade ", LogSeverityName(severity), ": ", message, "\n");
   std::string_view rest = line;
   while (!rest.empty()) {
     const ssize_t written = write(STDERR_FILENO, rest.data(), rest.size());
@@ -30,7 +30,7 @@ void WriteToStandardError(LogSeverity severity, std::string_view message) {
 }
 
 struct Logger {
-  internal::Mutex mutex;
+  base_internal::Mutex mutex;
   LogSink sink STOCKADE_GUARDED_BY(mutex);                              // Empty: standard error.
   Instant window STOCKADE_GUARDED_BY(mutex) = Instant::InfinitePast();  // When the current second began.
   int in_window STOCKADE_GUARDED_BY(mutex) = 0;
@@ -65,13 +65,13 @@ std::string_view LogSeverityName(LogSeverity severity) {
 void SetLogSink(LogSink sink) {
   Logger& logger = GetLogger();
   {
-    const internal::MutexLock lock(logger.mutex);
+    const base_internal::MutexLock lock(logger.mutex);
     std::swap(logger.sink, sink);
   }
   // The old sink, now in `sink`, is destroyed without the mutex: what it captured may log.
 }
 
-namespace internal {
+namespace base_internal {
 
 void Log(LogSeverity severity, std::string_view message) {
   Logger& logger = GetLogger();
@@ -100,5 +100,5 @@ void Fatal(std::string_view message) {
   std::abort();
 }
 
-}  // namespace internal
+}  // namespace base_internal
 }  // namespace stockade

@@ -6,14 +6,14 @@
 namespace stockade {
 
 Instant ManualClock::Now() const {
-  const internal::MutexLock lock(mutex_);
+  const base_internal::MutexLock lock(mutex_);
   return now_;
 }
 
 Instant ManualClock::CoarseNow() const { return Now(); }
 
 absl::Time ManualClock::WallNow() const {
-  const internal::MutexLock lock(mutex_);
+  const base_internal::MutexLock lock(mutex_);
   return wall_now_;
 }
 
@@ -24,7 +24,7 @@ bool ManualClock::WaitUntil(std::condition_variable& cv, std::unique_lock<std::m
   }
   std::list<Waiter>::iterator self;
   {
-    const internal::MutexLock own(mutex_);
+    const base_internal::MutexLock own(mutex_);
     if (now_ >= deadline) return false;
     self = waiters_.insert(waiters_.end(), Waiter{&cv, lock.mutex(), deadline});
     changed_.NotifyAll();
@@ -36,7 +36,7 @@ bool ManualClock::WaitUntil(std::condition_variable& cv, std::unique_lock<std::m
   lock.unlock();
   bool before_deadline;
   {
-    const internal::MutexLock own(mutex_);
+    const base_internal::MutexLock own(mutex_);
     while (self->pins > 0) changed_.Wait(mutex_);
     before_deadline = now_ < deadline;
     waiters_.erase(self);
@@ -47,10 +47,10 @@ bool ManualClock::WaitUntil(std::condition_variable& cv, std::unique_lock<std::m
 
 void ManualClock::Advance(absl::Duration span) {
   if (span < absl::ZeroDuration()) {
-    internal::Fatal(
-        internal::Concat("ManualClock::Advance(", absl::FormatDuration(span), "): the span must not be negative"));
+    base_internal::Fatal(
+        base_internal::Concat("ManualClock::Advance(", absl::FormatDuration(span), "): the span must not be negative"));
   }
-  const internal::MutexLock own(mutex_);
+  const base_internal::MutexLock own(mutex_);
   now_ = now_ + span;
   wall_now_ += span;
   for (Waiter& waiter : waiters_) {
@@ -61,7 +61,7 @@ void ManualClock::Advance(absl::Duration span) {
     // Waiters that came after the pass above saw the new time; those that it pinned cannot leave the list.
     if (waiter->pins == 0 || waiter->deadline > reached) continue;
     {
-      const internal::MutexUnlock unlocked(mutex_);
+      const base_internal::MutexUnlock unlocked(mutex_);
       const std::lock_guard theirs(*waiter->mutex);
       waiter->cv->notify_all();
     }
@@ -71,12 +71,12 @@ void ManualClock::Advance(absl::Duration span) {
 }
 
 void ManualClock::StepWallTime(absl::Duration span) {
-  const internal::MutexLock lock(mutex_);
+  const base_internal::MutexLock lock(mutex_);
   wall_now_ += span;
 }
 
 void ManualClock::AwaitWaiters(size_t count) {
-  const internal::MutexLock own(mutex_);
+  const base_internal::MutexLock own(mutex_);
   while (waiters_.size() < count) changed_.Wait(mutex_);
 }
 

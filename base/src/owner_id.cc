@@ -10,11 +10,11 @@ OwnerId NewOwnerId() {
   return next.fetch_add(1, std::memory_order_relaxed);
 }
 
-namespace internal::owner_id_detail {
+namespace base_internal::owner_id_detail {
 
 constinit thread_local OwnerId this_thread = kNoOwner;
 
 OwnerId AssignToThisThread() { return this_thread = NewOwnerId(); }
 
-}  // namespace internal::owner_id_detail
+}  // namespace base_internal::owner_id_detail
 }  // namespace stockade

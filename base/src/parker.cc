@@ -3,7 +3,7 @@
 #include "stockade/base/futex.h"
 #include "stockade/base/sync_point.h"
 
-namespace stockade::internal {
+namespace stockade::base_internal {
 
 bool Parker::Park(Instant until) {
   if (on_futex_) {
@@ -29,4 +29,4 @@ void Parker::Unpark() {
   WakeOnly(unparked_);  // Not notify_all(), which walks the whole of the hash bucket.
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::base_internal

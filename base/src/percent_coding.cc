@@ -2,7 +2,7 @@
 
 #include "absl/strings/ascii.h"
 
-namespace stockade::internal {
+namespace stockade::base_internal {
 namespace {
 
 constexpr std::string_view kHexDigits = "0123456789ABCDEF";
@@ -48,4 +48,4 @@ std::string PercentEncode(std::string_view text, std::string_view plain) {
   return encoded;
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::base_internal

@@ -4,7 +4,7 @@
 
 #include "stockade/base/strings.h"
 
-namespace stockade::internal {
+namespace stockade::base_internal {
 namespace {
 
 constexpr size_t kMaxShownNameBytes = 100;
@@ -85,4 +85,4 @@ absl::Status CheckName(std::string_view what, std::string_view name) {
       Concat(what, " '", Printable(name, kMaxShownNameBytes), "' is not printable UTF-8"));
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::base_internal

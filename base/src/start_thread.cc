@@ -8,7 +8,7 @@
 
 #include "stockade/base/strings.h"
 
-namespace stockade::internal {
+namespace stockade::base_internal {
 
 absl::Status StartThread(std::thread& thread, absl::AnyInvocable<void()> body) {
   try {
@@ -35,4 +35,4 @@ absl::Status TryThreads(int count) {
   return status;
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::base_internal

@@ -9,7 +9,7 @@
 #include "stockade/base/hazard_row.h"
 #include "stockade/base/mutex.h"
 
-namespace stockade::internal {
+namespace stockade::base_internal {
 namespace {
 
 // Which slots are taken. Never destroyed: threads outlive static destructors.
@@ -81,4 +81,4 @@ uint32_t Assign() {
 
 uint32_t ThreadSlotsUsed() { return SlotTable::Get().used(); }
 
-}  // namespace stockade::internal
+}  // namespace stockade::base_internal

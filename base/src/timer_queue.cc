@@ -4,7 +4,7 @@
 #include "stockade/base/start_thread.h"
 #include "stockade/base/strings.h"
 
-namespace stockade::internal {
+namespace stockade::base_internal {
 
 TimerQueue::~TimerQueue() { Stop(); }
 
@@ -69,4 +69,4 @@ void TimerQueue::Run() {
   }
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::base_internal

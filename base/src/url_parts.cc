@@ -10,7 +10,7 @@
 #include "absl/strings/numbers.h"
 #include "stockade/base/percent_coding.h"
 
-namespace stockade::internal {
+namespace stockade::base_internal {
 namespace {
 
 constexpr auto npos = std::string_view::npos;
@@ -162,4 +162,4 @@ absl::Status ParseUrlQuery(std::string_view what, std::string_view query, std::s
   return absl::OkStatus();
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::base_internal

@@ -53,8 +53,8 @@ size_t ShardsFor(size_t room) { return std::clamp<size_t>(std::bit_floor(room / 
 void AddRows(Suite& suite, const std::string& trace, const ReadKeys& read) {
   for (const size_t per_cent : {1, 10}) {
     for (const bool sharded : {false, true}) {
-      suite.Add({.name = internal::Concat("hit ratio, ", trace, ", room for ", per_cent, " %",
-                                          sharded ? ", sharded" : ", one shard"),
+      suite.Add({.name = base_internal::Concat("hit ratio, ", trace, ", room for ", per_cent, " %",
+                                               sharded ? ", sharded" : ", one shard"),
                  .unit = "%",
                  .peer = "best of LRU, SIEVE, S3-FIFO",
                  .better = Better::kHigher,
@@ -83,7 +83,7 @@ void AddTraceRows(Suite& suite, const std::string& folder) {
   for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
     if (entry.path().filename().string().ends_with(kSuffix)) files.push_back(entry.path());
   }
-  if (files.empty()) suite.LeaveOut("hit ratios of traces", internal::Concat("no *", kSuffix, " in ", folder));
+  if (files.empty()) suite.LeaveOut("hit ratios of traces", base_internal::Concat("no *", kSuffix, " in ", folder));
   std::sort(files.begin(), files.end());
   for (const std::filesystem::path& file : files) {
     std::string name = file.filename().string();

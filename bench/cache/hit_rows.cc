@@ -83,8 +83,8 @@ Throughput LruHits(World<Value>& world, size_t threads, absl::Duration span) {
 
 template <size_t kBytes>
 void AddRow(Suite& suite, const KeyCount& count, const std::string& size, size_t threads) {
-  suite.Add({.name = internal::Concat("hit, ", count.text, size,
-                                      threads == 1 ? ", alone" : internal::Concat(", ", threads, " threads")),
+  suite.Add({.name = base_internal::Concat("hit, ", count.text, size,
+                                           threads == 1 ? ", alone" : base_internal::Concat(", ", threads, " threads")),
              .unit = "M/s",
              .peer = "sharded LRU, mutexes",
              .better = Better::kHigher,

@@ -88,7 +88,7 @@ void AddLatencyRows(Suite& suite) {
     return {[=] { return OurRun(*world, span); }, [=] { return LruRun(*world, span); }};
   });
   for (const Percentile& percentile : kPercentiles) {
-    runs->AddRow(suite, internal::Concat("lookup under eviction, ", percentile.text, ", 2 threads"), "ns",
+    runs->AddRow(suite, base_internal::Concat("lookup under eviction, ", percentile.text, ", 2 threads"), "ns",
                  "sharded LRU, mutexes", [share = percentile.share](const Durations& durations) {
                    return static_cast<double>(durations.Percentile(share));
                  });

@@ -32,7 +32,7 @@ double BytesPerEntry(size_t room, const Make& make, const Value&) {
 template <size_t kBytes>
 void AddRow(Suite& suite, const char* size) {
   using Value = ValueOf<kBytes>;
-  suite.Add({.name = internal::Concat("memory an entry, keys of 8 B, values of ", size),
+  suite.Add({.name = base_internal::Concat("memory an entry, keys of 8 B, values of ", size),
              .unit = "B",
              .peer = "sharded LRU, mutexes",
              .prepare = [](const Scale& scale) -> Contestants {

@@ -143,13 +143,13 @@ double S3FifoHitRatio(Requests requests, size_t room) {
 }
 
 double OurHitRatio(Requests requests, size_t room, size_t shards) {
-  std::vector<internal::S3Fifo> queues(shards);
-  std::vector<internal::S3FifoNode> nodes(requests.key_count);
+  std::vector<cache_internal::S3Fifo> queues(shards);
+  std::vector<cache_internal::S3FifoNode> nodes(requests.key_count);
   for (size_t key = 0; key < nodes.size(); ++key) nodes[key].hash = key;
   size_t held = 0;
   size_t next_victim = 0;
   return HitRatio(requests, [&](uint32_t key) {
-    internal::S3FifoNode& node = nodes[key];
+    cache_internal::S3FifoNode& node = nodes[key];
     if (node.newer != nullptr) {
       node.Touch();
       return true;

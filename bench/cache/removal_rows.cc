@@ -157,8 +157,8 @@ void AddRemovalRows(Suite& suite) {
     });
     const auto add = [&](std::string_view what, uint64_t Longest::*of) {
       runs->AddRow(suite,
-                   internal::Concat("longest ", what, " while 100,000 entries ",
-                                    by == By::kAll ? "are all invalidated" : "of a tag are invalidated"),
+                   base_internal::Concat("longest ", what, " while 100,000 entries ",
+                                         by == By::kAll ? "are all invalidated" : "of a tag are invalidated"),
                    "us", "sharded LRU, mutexes",
                    [of](const Longest& longest) { return static_cast<double>(longest.*of) / 1e3; });
     };

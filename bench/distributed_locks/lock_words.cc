@@ -21,7 +21,8 @@ std::vector<std::string> Words(const RedisCommand& command) {
   const std::unique_ptr<redisReader, decltype(&redisReaderFree)> reader(redisReaderCreate(), &redisReaderFree);
   redisReaderFeed(reader.get(), wire.data(), wire.size());
   void* read = nullptr;
-  if (redisReaderGetReply(reader.get(), &read) != REDIS_OK || read == nullptr) internal::Fatal("bench: no command");
+  if (redisReaderGetReply(reader.get(), &read) != REDIS_OK || read == nullptr)
+    base_internal::Fatal("bench: no command");
   const std::unique_ptr<redisReply, decltype(&freeReplyObject)> array(static_cast<redisReply*>(read), &freeReplyObject);
   std::vector<std::string> words;
   for (size_t i = 0; i < array->elements; ++i) words.emplace_back(array->element[i]->str, array->element[i]->len);
@@ -40,8 +41,8 @@ StepWords Step(const std::function<RedisCommand(uint64_t)>& make) {
 
 LockWords::LockWords(const std::string& name) {
   const RedisLockOptions options;
-  const internal::RedisLockCommands commands(
-      {.client_id = internal::NewRedisLockClientId(), .token_retention = options.token_retention});
+  const locks_internal::RedisLockCommands commands(
+      {.client_id = locks_internal::NewRedisLockClientId(), .token_retention = options.token_retention});
   const HoldKey hold = {.name = name, .owner = NewOwnerId()};
   acquire = Step([&](uint64_t sequence) {
     return commands.Try({.hold = hold, .lease = options.service.watchdog_lease, .sequence = sequence});
@@ -50,8 +51,8 @@ LockWords::LockWords(const std::string& name) {
 }
 
 std::vector<std::string> LockScriptSources() {
-  return {std::string(internal::LockTryScript(LockKind::kReentrant).source()),
-          std::string(internal::LockReleaseScript(LockKind::kReentrant).source())};
+  return {std::string(locks_internal::LockTryScript(LockKind::kReentrant).source()),
+          std::string(locks_internal::LockReleaseScript(LockKind::kReentrant).source())};
 }
 
 }  // namespace stockade::bench

@@ -17,7 +17,7 @@ namespace stockade::bench {
 std::shared_ptr<OurLocks> OpenOurMySqlLocks(const std::string& sockets) {
   MySqlSession(sockets).Ask("CREATE DATABASE IF NOT EXISTS locks");
   return std::make_shared<OurLocks>(MySqlLockService::Connect(
-      internal::Concat("mysql://root@localhost/locks?create_schema=1&socket=", sockets, "/socket")));
+      base_internal::Concat("mysql://root@localhost/locks?create_schema=1&socket=", sockets, "/socket")));
 }
 
 void AddMySqlRows(Suite& suite) {

@@ -14,7 +14,7 @@ MySqlSession::MySqlSession(const std::string& sockets) : session_(mysql_init(nul
   const std::string socket = sockets + "/socket";
   if (mysql_real_connect(session_.get(), nullptr, "root", nullptr, nullptr, 0, socket.c_str(),
                          CLIENT_MULTI_STATEMENTS) == nullptr) {
-    internal::Fatal(internal::Concat("bench: MariaDB: connect: ", mysql_error(session_.get())));
+    base_internal::Fatal(base_internal::Concat("bench: MariaDB: connect: ", mysql_error(session_.get())));
   }
 }
 
@@ -30,7 +30,7 @@ std::string MySqlSession::Ask(std::string_view statements) {
     }
     if (code < 0) return answer;
     if (mysql_errno(session_.get()) == kDeadlock) continue;
-    internal::Fatal(internal::Concat("bench: MariaDB: ", mysql_error(session_.get()), ": ", statements));
+    base_internal::Fatal(base_internal::Concat("bench: MariaDB: ", mysql_error(session_.get()), ": ", statements));
   }
 }
 

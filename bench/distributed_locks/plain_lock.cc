@@ -37,7 +37,7 @@ void PlainLock::Call(StepWords& step) {
       Checked(redisCommandArgv(connection_.get(), arguments.count(), arguments.texts.data(), arguments.sizes.data()));
   // What has been done: an acquire's answer begins with it.
   const redisReply* code = reply->type == REDIS_REPLY_ARRAY && reply->elements > 0 ? reply->element[0] : reply.get();
-  if (code->integer != 1) internal::Fatal("bench: a plain lock was not acquired, or not released");
+  if (code->integer != 1) base_internal::Fatal("bench: a plain lock was not acquired, or not released");
 }
 
 void PlainLock::CallAll(std::span<const std::vector<std::string>> commands) {
@@ -54,7 +54,7 @@ void PlainLock::CallAll(std::span<const std::vector<std::string>> commands) {
 
 PlainLock::Reply PlainLock::Checked(void* reply) {
   Reply read(static_cast<redisReply*>(reply), [](redisReply* old) { freeReplyObject(old); });
-  if (read == nullptr || read->type == REDIS_REPLY_ERROR) internal::Fatal("bench: hiredis got no reply");
+  if (read == nullptr || read->type == REDIS_REPLY_ERROR) base_internal::Fatal("bench: hiredis got no reply");
   return read;
 }
 

@@ -20,15 +20,16 @@ class NamedLock final : public PlainMySqlLock {
  public:
   NamedLock(const std::string& sockets, const std::string& name)
       : session_(sockets),
-        acquire_(internal::Concat("SELECT GET_LOCK('", name, "', 60)")),
-        release_(internal::Concat("SELECT RELEASE_LOCK('", name, "')")) {}
+        acquire_(base_internal::Concat("SELECT GET_LOCK('", name, "', 60)")),
+        release_(base_internal::Concat("SELECT RELEASE_LOCK('", name, "')")) {}
 
   void Acquire() override { Call(acquire_); }
   void Release() override { Call(release_); }
 
  private:
   void Call(const std::string& statement) {
-    if (session_.Ask(statement) != "1") internal::Fatal(internal::Concat("bench: MariaDB did not do ", statement));
+    if (session_.Ask(statement) != "1")
+      base_internal::Fatal(base_internal::Concat("bench: MariaDB did not do ", statement));
   }
 
   MySqlSession session_;
@@ -53,7 +54,7 @@ class TableLock final : public PlainMySqlLock {
   }
   void Release() override {
     if (session_.Ask(scripts_.Release({.hold = hold_, .sequence = ++sequence_}).statements) != "1") {
-      internal::Fatal("bench: a plain lock was not released");
+      base_internal::Fatal("bench: a plain lock was not released");
     }
   }
 
@@ -73,7 +74,7 @@ class TableLock final : public PlainMySqlLock {
 
   const MySqlLockOptions options_;
   MySqlSession session_;
-  const internal::MySqlLockScripts scripts_;
+  const locks_internal::MySqlLockScripts scripts_;
   const HoldKey hold_;
   uint64_t sequence_ = 0;
 };

@@ -35,7 +35,7 @@ class Event {
 };
 
 void Check(int code, std::string_view what) {
-  if (code != ZOK) internal::Fatal(internal::Concat("bench: ZooKeeper: ", what, ": ", zerror(code)));
+  if (code != ZOK) base_internal::Fatal(base_internal::Concat("bench: ZooKeeper: ", what, ": ", zerror(code)));
 }
 
 // All names have one prefix, so that their order is that of the numbers behind it.
@@ -73,7 +73,7 @@ void OnSession(zhandle_t*, int, int state, const char*, void* connected) {
 }
 
 void OnEnd(zhandle_t*, int type, int, const char*, void* ended) {
-  if (type != ZOO_DELETED_EVENT) internal::Fatal("bench: ZooKeeper: the connection is lost");
+  if (type != ZOO_DELETED_EVENT) base_internal::Fatal("bench: ZooKeeper: the connection is lost");
   static_cast<Event*>(ended)->Tell();
 }
 
@@ -85,7 +85,7 @@ PlainZooKeeper::PlainZooKeeper(const std::string& server, Calls calls)
         Handle handle(zookeeper_init2(server.c_str(), &OnSession, kSessionTimeoutMs, nullptr, &connected,
                                       ZOO_NO_LOG_CLIENTENV, [](const char*) {}),
                       &zookeeper_close);
-        if (handle == nullptr) internal::Fatal("bench: ZooKeeper: no handle");
+        if (handle == nullptr) base_internal::Fatal("bench: ZooKeeper: no handle");
         connected.Await();
         zoo_set_watcher(handle.get(), nullptr);
         return handle;
@@ -107,7 +107,7 @@ void PlainZooKeeper::Make(const std::string& folder) {
 }
 
 std::string PlainZooKeeper::Acquire(const std::string& folder) {
-  const std::string prefix = internal::Concat(folder, kNodePrefix);
+  const std::string prefix = base_internal::Concat(folder, kNodePrefix);
   Entry entry;
   if (calls_ == Calls::kPipelined) {
     Check(zoo_acreate2(handle_.get(), prefix.c_str(), "", 0, &ZOO_OPEN_ACL_UNSAFE, ZOO_EPHEMERAL_SEQUENTIAL, &OnCreated,
@@ -125,7 +125,7 @@ std::string PlainZooKeeper::Acquire(const std::string& folder) {
     entry.before = Before(folder, entry.node);
   }
   while (!entry.before.empty()) {
-    AwaitEndOf(internal::Concat(folder, "/", entry.before));
+    AwaitEndOf(base_internal::Concat(folder, "/", entry.before));
     entry.before = Before(folder, entry.node);
   }
   return entry.node;

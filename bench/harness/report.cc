@@ -53,7 +53,7 @@ std::string JsonNumber(double value) { return std::isfinite(value) ? Printf("%.9
 
 std::string TargetText(const Target& target, const std::string& unit) {
   if (target.of == Target::Of::kNothing) return "-";
-  std::string text = internal::Concat(BoundText(target.bound), " ", Printf("%.6g", target.limit));
+  std::string text = base_internal::Concat(BoundText(target.bound), " ", Printf("%.6g", target.limit));
   if (target.of == Target::Of::kDifference) return "difference " + text;
   if (target.of == Target::Of::kValue) text += " " + unit;
   return text;
@@ -88,18 +88,18 @@ TableFormat::TableFormat(std::span<const Comparison> comparisons)
 }
 
 std::string TableFormat::Header() const {
-  return internal::Concat(Left("name", name_width_), Right("value", kFigureWidth), "  ", Left("unit", unit_width_),
-                          "  ", Left("peer", peer_width_), Right("peer's", kFigureWidth), Right("ratio", kFigureWidth),
-                          "  ", Left("target", target_width_), "  holds");
+  return base_internal::Concat(Left("name", name_width_), Right("value", kFigureWidth), "  ", Left("unit", unit_width_),
+                               "  ", Left("peer", peer_width_), Right("peer's", kFigureWidth),
+                               Right("ratio", kFigureWidth), "  ", Left("target", target_width_), "  holds");
 }
 
 std::string TableFormat::Line(const Row& row) const {
   const std::string ratio = row.ratio.has_value() ? Figure(*row.ratio) : "-";
   const std::string holds = !row.holds.has_value() ? "-" : *row.holds ? "holds" : "short";
-  return internal::Concat(Left(row.name, name_width_), Right(Figure(row.value), kFigureWidth), "  ",
-                          Left(row.unit, unit_width_), "  ", Left(row.peer, peer_width_),
-                          Right(Figure(row.peer_value), kFigureWidth), Right(ratio, kFigureWidth), "  ",
-                          Left(row.target, target_width_), "  ", holds);
+  return base_internal::Concat(Left(row.name, name_width_), Right(Figure(row.value), kFigureWidth), "  ",
+                               Left(row.unit, unit_width_), "  ", Left(row.peer, peer_width_),
+                               Right(Figure(row.peer_value), kFigureWidth), Right(ratio, kFigureWidth), "  ",
+                               Left(row.target, target_width_), "  ", holds);
 }
 
 std::string JsonString(const std::string& text) {
@@ -123,16 +123,17 @@ std::string Json(std::span<const Row> rows) {
   std::string json = "[";
   for (const Row& row : rows) {
     json += json.size() == 1 ? "\n" : ",\n";
-    json += internal::Concat("  {\"name\": ", JsonString(row.name), ", \"value\": ", JsonNumber(row.value),
-                             ", \"unit\": ", JsonString(row.unit), ", \"peer\": ", JsonString(row.peer),
-                             ", \"peer_value\": ", JsonNumber(row.peer_value),
-                             ", \"better\": ", std::string(row.better == Better::kLower ? "\"lower\"" : "\"higher\""),
-                             ", \"ratio\": ", row.ratio.has_value() ? JsonNumber(*row.ratio) : std::string("null"),
-                             ", \"target\": ", JsonString(row.target), ", \"holds\": ",
-                             std::string(!row.holds.has_value() ? "null"
-                                         : *row.holds           ? "true"
-                                                                : "false"),
-                             "}");
+    json +=
+        base_internal::Concat("  {\"name\": ", JsonString(row.name), ", \"value\": ", JsonNumber(row.value),
+                              ", \"unit\": ", JsonString(row.unit), ", \"peer\": ", JsonString(row.peer),
+                              ", \"peer_value\": ", JsonNumber(row.peer_value),
+                              ", \"better\": ", std::string(row.better == Better::kLower ? "\"lower\"" : "\"higher\""),
+                              ", \"ratio\": ", row.ratio.has_value() ? JsonNumber(*row.ratio) : std::string("null"),
+                              ", \"target\": ", JsonString(row.target), ", \"holds\": ",
+                              std::string(!row.holds.has_value() ? "null"
+                                          : *row.holds           ? "true"
+                                                                 : "false"),
+                              "}");
   }
   return json + (rows.empty() ? "]\n" : "\n]\n");
 }

@@ -7,7 +7,7 @@
 namespace stockade::bench {
 
 double Median(std::vector<double> values) {
-  if (values.empty()) internal::Fatal("Median: no values");
+  if (values.empty()) base_internal::Fatal("Median: no values");
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
   if (values.size() % 2 == 1) return *middle;

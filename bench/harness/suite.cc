@@ -16,7 +16,7 @@ constexpr int kBadInput = 2;
 constexpr int kNoRow = 3;  // `run` knows it.
 
 int Complain(const std::string& program, std::string_view what, int status = kBadInput) {
-  std::fputs(internal::Concat(program, ": ", what, "\n").c_str(), stderr);
+  std::fputs(base_internal::Concat(program, ": ", what, "\n").c_str(), stderr);
   return status;
 }
 
@@ -59,19 +59,20 @@ void Suite::Add(Comparison comparison) {
   using Bound = Target::Bound;
   const Bound wrong = comparison.better == Better::kLower ? Bound::kAtLeast : Bound::kAtMost;
   if (comparison.target.of != Target::Of::kNothing && comparison.target.bound == wrong) {
-    internal::Fatal(
-        internal::Concat("bench row '", comparison.name, "': its target's bound contradicts what is better"));
+    base_internal::Fatal(
+        base_internal::Concat("bench row '", comparison.name, "': its target's bound contradicts what is better"));
   }
   for (const Comparison& other : comparisons_) {
     if (other.name == comparison.name && other.peer == comparison.peer) {
-      internal::Fatal(internal::Concat("bench row '", other.name, "' against '", other.peer, "' is defined twice"));
+      base_internal::Fatal(
+          base_internal::Concat("bench row '", other.name, "' against '", other.peer, "' is defined twice"));
     }
   }
   comparisons_.push_back(std::move(comparison));
 }
 
 void Suite::LeaveOut(std::string_view rows, std::string_view why) {
-  left_out_.push_back(internal::Concat("left out: ", rows, ": ", why));
+  left_out_.push_back(base_internal::Concat("left out: ", rows, ": ", why));
 }
 
 void Suite::Filter(const std::string& text) {
@@ -106,7 +107,7 @@ int BenchMain(int argc, const char* const* argv, const std::function<void(Suite&
   add_rows(suite);
   suite.Filter(options->filter);
   if (suite.comparisons().empty()) {
-    return Complain(program, internal::Concat("no row has '", options->filter, "' in it"), kNoRow);
+    return Complain(program, base_internal::Concat("no row has '", options->filter, "' in it"), kNoRow);
   }
   if (options->list) {
     List(suite);
@@ -115,7 +116,7 @@ int BenchMain(int argc, const char* const* argv, const std::function<void(Suite&
 
   std::ofstream json;
   if (!options->json_file.empty() && !OpenPart(options->json_file, json)) {
-    return Complain(program, internal::Concat("cannot write ", options->json_file));
+    return Complain(program, base_internal::Concat("cannot write ", options->json_file));
   }
   const Scale scale = options->quick ? Scale{.quick = true, .span = absl::Milliseconds(2)} : Scale{};
   const TableFormat table(suite.comparisons());
@@ -127,13 +128,13 @@ int BenchMain(int argc, const char* const* argv, const std::function<void(Suite&
   }
   for (const std::string& line : suite.left_out()) PrintLine(line);
   if (!options->json_file.empty() && !FinishPart(options->json_file, json, rows)) {
-    return Complain(program, internal::Concat("cannot write ", options->json_file));
+    return Complain(program, base_internal::Concat("cannot write ", options->json_file));
   }
   return 0;
 }
 
 void Require(const absl::Status& status, std::string_view what) {
-  if (!status.ok()) internal::Fatal(internal::Concat("bench: ", what, ": ", status.ToString()));
+  if (!status.ok()) base_internal::Fatal(base_internal::Concat("bench: ", what, ": ", status.ToString()));
 }
 
 }  // namespace stockade::bench

@@ -188,7 +188,9 @@ struct Case {
   size_t threads;
 };
 
-std::string Threads(size_t threads) { return threads == 1 ? ", alone" : internal::Concat(", ", threads, " threads"); }
+std::string Threads(size_t threads) {
+  return threads == 1 ? ", alone" : base_internal::Concat(", ", threads, " threads");
+}
 
 template <typename Peer, template <typename> typename Work, template <typename> typename PeersWork = Work,
           typename Ours = OurStock>

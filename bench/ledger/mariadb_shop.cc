@@ -41,7 +41,7 @@ MariaDbShop::MariaDbShop(const std::string& sockets) {
   const Connection maker = Connect(sockets);
   for (const char* const sql : kTables) {
     if (mysql_query(maker.get(), sql) != 0) {
-      internal::Fatal(internal::Concat("bench: MariaDB: ", mysql_error(maker.get()), ": ", sql));
+      base_internal::Fatal(base_internal::Concat("bench: MariaDB: ", mysql_error(maker.get()), ": ", sql));
     }
   }
   for (size_t i = 0; i < kClients; ++i) {
@@ -67,14 +67,14 @@ void MariaDbShop::Commit(size_t client, const std::string& request_id) {
   const std::string_view parameters[] = {request_id};
   MYSQL_STMT* const sell = clients_[client].sell.get();
   Execute(sell, parameters);
-  if (mysql_stmt_affected_rows(sell) != 1) internal::Fatal("bench: MariaDB: a commit changed no row");
+  if (mysql_stmt_affected_rows(sell) != 1) base_internal::Fatal("bench: MariaDB: a commit changed no row");
 }
 
 MariaDbShop::Connection MariaDbShop::Connect(const std::string& sockets) {
   Connection connection(mysql_init(nullptr));
   const std::string socket = sockets + "/socket";
   if (mysql_real_connect(connection.get(), nullptr, "root", nullptr, nullptr, 0, socket.c_str(), 0) == nullptr) {
-    internal::Fatal(internal::Concat("bench: MariaDB: connect: ", mysql_error(connection.get())));
+    base_internal::Fatal(base_internal::Concat("bench: MariaDB: connect: ", mysql_error(connection.get())));
   }
   return connection;
 }
@@ -82,7 +82,7 @@ MariaDbShop::Connection MariaDbShop::Connect(const std::string& sockets) {
 MariaDbShop::Statement MariaDbShop::Prepare(MYSQL* connection, std::string_view sql) {
   Statement statement(mysql_stmt_init(connection));
   if (mysql_stmt_prepare(statement.get(), sql.data(), sql.size()) != 0) {
-    internal::Fatal(internal::Concat("bench: MariaDB: ", mysql_stmt_error(statement.get()), ": ", sql));
+    base_internal::Fatal(base_internal::Concat("bench: MariaDB: ", mysql_stmt_error(statement.get()), ": ", sql));
   }
   return statement;
 }
@@ -96,7 +96,7 @@ void MariaDbShop::Execute(MYSQL_STMT* statement, std::span<const std::string_vie
     binds[i].buffer_length = parameters[i].size();
   }
   if (mysql_stmt_bind_param(statement, binds) != 0 || mysql_stmt_execute(statement) != 0) {
-    internal::Fatal(internal::Concat("bench: MariaDB: ", mysql_stmt_error(statement)));
+    base_internal::Fatal(base_internal::Concat("bench: MariaDB: ", mysql_stmt_error(statement)));
   }
   while (mysql_stmt_next_result(statement) == 0) {
   }

@@ -63,7 +63,7 @@ class NaiveShop final : public PeerShop {
 
   void Check(int result, const char* what) {
     if (result != SQLITE_OK) {
-      internal::Fatal(internal::Concat("bench: naive SQLite: ", what, ": ", sqlite3_errmsg(database_)));
+      base_internal::Fatal(base_internal::Concat("bench: naive SQLite: ", what, ": ", sqlite3_errmsg(database_)));
     }
   }
   void Run(const char* sql) { Check(sqlite3_exec(database_, sql, nullptr, nullptr, nullptr), sql); }

@@ -95,11 +95,11 @@ Target TargetOf(const Load& load, const Peer& peer) {
 void AddRows(Suite& suite, const Load& load, std::span<const Peer> peers) {
   for (const Peer& peer : peers) {
     const auto runs = Runs(load, peer);
-    runs->AddRow(suite, RateRow(internal::Concat("durable orders, ", load.text), peer.name, TargetOf(load, peer)),
+    runs->AddRow(suite, RateRow(base_internal::Concat("durable orders, ", load.text), peer.name, TargetOf(load, peer)),
                  PerSecond);
     if (&peer != &peers.front()) continue;
     for (const Percentile& percentile : kPercentiles) {
-      runs->AddRow(suite, internal::Concat("durable order, ", percentile.text, ", ", load.text), "us", peer.name,
+      runs->AddRow(suite, base_internal::Concat("durable order, ", percentile.text, ", ", load.text), "us", peer.name,
                    [share = percentile.share](const OrderRun& run) {
                      return static_cast<double>(run.durations.Percentile(share)) / 1000;
                    });
@@ -109,8 +109,8 @@ void AddRows(Suite& suite, const Load& load, std::span<const Peer> peers) {
 
 // The peer has its orders in batches: a queue before it that answers its callers late, which is what the ledger is.
 void AddManyRow(Suite& suite, const Load& load, const Peer& peer) {
-  Comparison row = RateRow(internal::Concat("durable orders, ", load.text),
-                           internal::Concat(peer.name, ", ", kMany, " orders a transaction"));
+  Comparison row = RateRow(base_internal::Concat("durable orders, ", load.text),
+                           base_internal::Concat(peer.name, ", ", kMany, " orders a transaction"));
   row.prepare = [load, peer](const Scale& scale) -> Contestants {
     const auto world = std::make_shared<World>();
     world->peer = peer.open();
@@ -140,10 +140,11 @@ void AddOrderRows(Suite& suite, std::span<const Peer> peers) {
   for (const Peer& peer : peers) {
     if (&peer == &peers.front()) {
       Runs(threads, peer)
-          ->AddRow(suite, RateRow(internal::Concat("durable orders, ", threads.text), peer.name), PerSecond);
+          ->AddRow(suite, RateRow(base_internal::Concat("durable orders, ", threads.text), peer.name), PerSecond);
     }
     Runs(reserve, peer)
-        ->AddRow(suite, RateRow(internal::Concat("durable reserve + commit, ", reserve.text), peer.name), PerSecond);
+        ->AddRow(suite, RateRow(base_internal::Concat("durable reserve + commit, ", reserve.text), peer.name),
+                 PerSecond);
   }
 }
 

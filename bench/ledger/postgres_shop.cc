@@ -66,9 +66,10 @@ void PostgresShop::TakeMany(size_t client, std::span<const std::string> request_
 
 PostgresShop::Connection PostgresShop::Connect(const std::string& sockets) {
   Connection connection(PQconnectdb(
-      internal::Concat("host=", sockets, " user=bench dbname=postgres options=-cclient_min_messages=warning").c_str()));
+      base_internal::Concat("host=", sockets, " user=bench dbname=postgres options=-cclient_min_messages=warning")
+          .c_str()));
   if (PQstatus(connection.get()) != CONNECTION_OK) {
-    internal::Fatal(internal::Concat("bench: PostgreSQL: connect: ", PQerrorMessage(connection.get())));
+    base_internal::Fatal(base_internal::Concat("bench: PostgreSQL: connect: ", PQerrorMessage(connection.get())));
   }
   return connection;
 }
@@ -76,7 +77,7 @@ PostgresShop::Connection PostgresShop::Connect(const std::string& sockets) {
 void PostgresShop::Run(PGconn* connection, const char* sql) {
   const Result result(PQexec(connection, sql));
   if (PQresultStatus(result.get()) != PGRES_COMMAND_OK) {
-    internal::Fatal(internal::Concat("bench: PostgreSQL: ", PQerrorMessage(connection)));
+    base_internal::Fatal(base_internal::Concat("bench: PostgreSQL: ", PQerrorMessage(connection)));
   }
 }
 
@@ -87,8 +88,8 @@ void PostgresShop::Execute(size_t client, const char* statement, std::initialize
                                      nullptr, nullptr, 0));
   if (PQresultStatus(result.get()) != PGRES_COMMAND_OK ||
       std::strtoull(PQcmdTuples(result.get()), nullptr, 10) != rows) {
-    internal::Fatal(internal::Concat("bench: PostgreSQL: ", statement, " changed '", PQcmdTuples(result.get()),
-                                     "' rows: ", PQerrorMessage(connection)));
+    base_internal::Fatal(base_internal::Concat("bench: PostgreSQL: ", statement, " changed '",
+                                               PQcmdTuples(result.get()), "' rows: ", PQerrorMessage(connection)));
   }
 }
 

@@ -35,7 +35,7 @@ std::unordered_map<std::string, KeptOrder> ReadOrders(const std::string& path) {
   if (sqlite3_open_v2(path.c_str(), &database, SQLITE_OPEN_READWRITE, nullptr) != SQLITE_OK ||
       sqlite3_prepare_v2(database, "SELECT request_id, order_id, sku, quantity FROM orders", -1, &select, nullptr) !=
           SQLITE_OK) {
-    internal::Fatal("bench: the orders of the ledger cannot be read");
+    base_internal::Fatal("bench: the orders of the ledger cannot be read");
   }
   const auto text = [&](int column) { return reinterpret_cast<const char*>(sqlite3_column_text(select, column)); };
   while (sqlite3_step(select) == SQLITE_ROW) {
@@ -66,7 +66,7 @@ void AddRestartRows(Suite& suite) {
                        [=] {
                          return SecondsOf([&] {
                            if (ReadOrders(shop->path()).size() != static_cast<size_t>(orders)) {
-                             internal::Fatal("bench: the ledger has another number of orders");
+                             base_internal::Fatal("bench: the ledger has another number of orders");
                            }
                          });
                        }};

@@ -39,7 +39,7 @@ Measurement Holds(int64_t steps, absl::Duration span) {
 void AddHoldRows(Suite& suite) {
   for (const int64_t ns : {0, 100, 1000}) {
     const auto add = [&]<typename Mutex>(Peer<Mutex> peer) {
-      suite.Add({.name = internal::Concat("mutex, held for ", ns, " ns, 2 threads"),
+      suite.Add({.name = base_internal::Concat("mutex, held for ", ns, " ns, 2 threads"),
                  .unit = "ns/op",
                  .peer = std::string(peer.name),
                  .prepare = [=](const Scale& scale) -> Contestants {

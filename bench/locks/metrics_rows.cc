@@ -47,7 +47,7 @@ double NsPerStep(size_t threads, absl::Duration span, Step step) {
 
 template <typename Mode>
 void AddNamed(Suite& suite) {
-  suite.Add({.name = internal::Concat(Mode::kName, " with metrics, alone"),
+  suite.Add({.name = base_internal::Concat(Mode::kName, " with metrics, alone"),
              .unit = "ns/op",
              .peer = "ours, without",
              .prepare = [](const Scale& scale) -> Contestants {
@@ -60,7 +60,7 @@ void AddNamed(Suite& suite) {
 
 template <typename Mode>
 void AddOnTop(Suite& suite, size_t threads) {
-  suite.Add({.name = WithThreads(internal::Concat("metrics, on top of a ", Mode::kName), threads),
+  suite.Add({.name = WithThreads(base_internal::Concat("metrics, on top of a ", Mode::kName), threads),
              .unit = "ns",
              .peer = "prometheus::Counter",
              .target = Target::ValueAtMost(1),

@@ -20,8 +20,8 @@ namespace stockade::bench {
 class ThreadWatch {
  public:
   explicit ThreadWatch(pid_t thread)
-      : stat_(open(internal::Concat("/proc/self/task/", thread, "/stat").c_str(), O_RDONLY | O_CLOEXEC)) {
-    if (stat_ < 0) internal::Fatal("bench: /proc does not show the threads of this process");
+      : stat_(open(base_internal::Concat("/proc/self/task/", thread, "/stat").c_str(), O_RDONLY | O_CLOEXEC)) {
+    if (stat_ < 0) base_internal::Fatal("bench: /proc does not show the threads of this process");
   }
   ~ThreadWatch() { close(stat_); }
 
@@ -33,7 +33,7 @@ class ThreadWatch {
     using Clock = std::chrono::steady_clock;
     const Clock::time_point give_up = Clock::now() + std::chrono::seconds(30);
     while (!Sleeps()) {
-      if (Clock::now() > give_up) internal::Fatal("bench: a waiter does not park");
+      if (Clock::now() > give_up) base_internal::Fatal("bench: a waiter does not park");
       std::this_thread::yield();
     }
     const Clock::time_point settled = Clock::now() + std::chrono::microseconds(20);
@@ -45,7 +45,7 @@ class ThreadWatch {
   bool Sleeps() const {
     char text[512];
     const ssize_t size = pread(stat_, text, sizeof(text), 0);
-    if (size <= 0) internal::Fatal("bench: the state of a thread cannot be read");
+    if (size <= 0) base_internal::Fatal("bench: the state of a thread cannot be read");
     const std::string_view stat(text, static_cast<size_t>(size));
     const size_t name_end = stat.rfind(')');
     return name_end != std::string_view::npos && stat.substr(name_end + 1).starts_with(" S");

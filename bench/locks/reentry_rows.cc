@@ -38,7 +38,7 @@ Measurement Reenter(absl::Duration span) {
 
 template <int kDepth>
 void AddDepth(Suite& suite) {
-  suite.Add({.name = internal::Concat("re-entry, depth ", kDepth),
+  suite.Add({.name = base_internal::Concat("re-entry, depth ", kDepth),
              .unit = "ns/op",
              .peer = "std::recursive_mutex",
              .target = Target::ValueAtMost(2),

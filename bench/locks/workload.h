@@ -69,7 +69,7 @@ Throughput Read(Guarded<Mutex>& guarded, size_t threads, absl::Duration span) {
 
 // "<what>, alone" or "<what>, 8 threads".
 inline std::string WithThreads(std::string_view what, size_t threads) {
-  return threads == 1 ? internal::Concat(what, ", alone") : internal::Concat(what, ", ", threads, " threads");
+  return threads == 1 ? base_internal::Concat(what, ", alone") : base_internal::Concat(what, ", ", threads, " threads");
 }
 
 }  // namespace stockade::bench

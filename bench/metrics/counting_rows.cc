@@ -18,8 +18,8 @@
 namespace stockade::bench {
 namespace {
 
-using internal::MetricDef;
-using internal::MetricType;
+using metrics_internal::MetricDef;
+using metrics_internal::MetricType;
 
 constexpr MetricDef kDefs[] = {{MetricType::kCounter, "stockade_bench_operations_total", "Counted operations."}};
 constexpr int64_t kBatch = 4096;
@@ -48,9 +48,9 @@ double NsOnTop(size_t threads, absl::Duration span, Count count) {
 }
 
 struct World {
-  internal::StripedCells cells{1};
+  metrics_internal::StripedCells cells{1};
   MetricsRegistry registry;
-  internal::ComponentMetrics component{&registry, kDefs, {{"name", "bench"}}};
+  metrics_internal::ComponentMetrics component{&registry, kDefs, {{"name", "bench"}}};
   prometheus::Counter counter;
 };
 
@@ -62,9 +62,9 @@ Measurement Peer(const std::shared_ptr<World>& world, size_t threads, absl::Dura
 
 void AddCountingRows(Suite& suite) {
   for (const size_t threads : {1, 2}) {
-    const std::string condition = threads == 1 ? ", alone" : internal::Concat(", ", threads, " threads");
+    const std::string condition = threads == 1 ? ", alone" : base_internal::Concat(", ", threads, " threads");
     suite.Add(
-        {.name = internal::Concat("striped cell, on top of an operation", condition),
+        {.name = base_internal::Concat("striped cell, on top of an operation", condition),
          .unit = "ns",
          .peer = "prometheus::Counter",
          .target = Target::ValueAtMost(1),
@@ -73,7 +73,7 @@ void AddCountingRows(Suite& suite) {
            const auto span = scale.span;
            return {[=] { return NsOnTop(threads, span, [&] { world->cells.Add(0, 1); }); }, Peer(world, threads, span)};
          }});
-    suite.Add({.name = internal::Concat("component's counter, on top of an operation", condition),
+    suite.Add({.name = base_internal::Concat("component's counter, on top of an operation", condition),
                .unit = "ns",
                .peer = "prometheus::Counter",
                .target = Target::ValueAtMost(1),

@@ -191,7 +191,7 @@ struct InventoryPath {
   InventoryPath(MetricsRegistry* registry, int64_t units) : inventory({.name = "bench", .metrics = registry}) {
     Require(inventory.AddSku("a", {.stock = units}), "AddSku");
   }
-  std::string NextId(size_t thread) { return internal::Concat(thread, "-", ++next_[thread].id); }
+  std::string NextId(size_t thread) { return base_internal::Concat(thread, "-", ++next_[thread].id); }
 
   struct alignas(128) Next {
     int64_t id = 0;
@@ -248,7 +248,7 @@ struct ServiceAcquire : ServicePath {
   static constexpr std::string_view kName = "LocalLockService, Acquire + Release";
   using ServicePath::ServicePath;
   void Run(size_t thread, int64_t ops) {
-    const std::string name = internal::Concat("lock ", thread);
+    const std::string name = base_internal::Concat("lock ", thread);
     for (int64_t i = 0; i < ops; ++i) {
       absl::StatusOr<LockLease> lease = service->Acquire(name);
       KeepAlive(lease->Release().ok());
@@ -295,7 +295,7 @@ double NsPerOp(MetricsRegistry* registry, size_t threads, const Scale& scale) {
 
 template <typename Path>
 void AddRow(Suite& suite, size_t threads) {
-  suite.Add({.name = internal::Concat(Path::kName, threads == 1 ? ", alone" : ", 2 threads"),
+  suite.Add({.name = base_internal::Concat(Path::kName, threads == 1 ? ", alone" : ", 2 threads"),
              .unit = "ns",
              .peer = "metrics off",
              .target = Target::DifferenceAtMost(1),

@@ -23,8 +23,8 @@
 namespace stockade::bench {
 namespace {
 
-using internal::MetricDef;
-using internal::MetricType;
+using metrics_internal::MetricDef;
+using metrics_internal::MetricType;
 
 constexpr int kComponents = 100;
 constexpr MetricDef Def(std::string_view name) { return {MetricType::kCounter, name, "Counted."}; }
@@ -40,10 +40,10 @@ struct World {
       for (int i = 0; i < kComponents; ++i) counters.push_back(&family.Add({{"name", std::to_string(i)}}));
     }
     for (int i = 0; i < kComponents; ++i) {
-      components.emplace_back(&ours, kDefs, internal::MetricLabels{{"name", std::to_string(i)}});
+      components.emplace_back(&ours, kDefs, metrics_internal::MetricLabels{{"name", std::to_string(i)}});
     }
     RunOps(2, 1, [&](size_t, int64_t) {
-      for (internal::ComponentMetrics& component : components) {
+      for (metrics_internal::ComponentMetrics& component : components) {
         for (size_t metric = 0; metric < std::size(kDefs); ++metric) component.Add(metric);
       }
       for (prometheus::Counter* const counter : counters) counter->Increment();
@@ -52,7 +52,7 @@ struct World {
 
   MetricsRegistry ours;
   prometheus::Registry peer;
-  std::deque<internal::ComponentMetrics> components;
+  std::deque<metrics_internal::ComponentMetrics> components;
 };
 
 // A lock exports 8 series, a cache 24, a stock 24.
@@ -117,22 +117,22 @@ void AddScrapeRows(Suite& suite) {
              }});
   for (const int of_each : {18, 334}) {
     const bool is_thousand_series = of_each == 18;
-    suite.Add(
-        {.name = internal::Concat("scrape of ", is_thousand_series ? "1,008 series of 54" : "18,704 series of 1,002",
-                                  " components, in use by 2 threads"),
-         .unit = "ms",
-         .peer = "the same, not in use",
-         .target = is_thousand_series ? Target::ValueAtMost(5) : Target::None(),
-         .prepare = [=](const Scale& scale) -> Contestants {
-           const auto components = std::make_shared<Components>(of_each);
-           const int64_t scrapes = scale.Sized(1, is_thousand_series ? 50 : 5);
-           const auto scrape = [=] { return ScrapeMilliseconds(components->registry(), scrapes); };
-           return {[=] {
-                     const auto users = components->Use();
-                     return scrape();
-                   },
-                   scrape};
-         }});
+    suite.Add({.name = base_internal::Concat("scrape of ",
+                                             is_thousand_series ? "1,008 series of 54" : "18,704 series of 1,002",
+                                             " components, in use by 2 threads"),
+               .unit = "ms",
+               .peer = "the same, not in use",
+               .target = is_thousand_series ? Target::ValueAtMost(5) : Target::None(),
+               .prepare = [=](const Scale& scale) -> Contestants {
+                 const auto components = std::make_shared<Components>(of_each);
+                 const int64_t scrapes = scale.Sized(1, is_thousand_series ? 50 : 5);
+                 const auto scrape = [=] { return ScrapeMilliseconds(components->registry(), scrapes); };
+                 return {[=] {
+                           const auto users = components->Use();
+                           return scrape();
+                         },
+                         scrape};
+               }});
   }
 }
 

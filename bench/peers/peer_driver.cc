@@ -20,7 +20,7 @@ absl::StatusOr<std::string> FindPeerDriver(const std::filesystem::path& folder, 
   std::string why;
   std::ifstream note(folder / peer / "why");
   if (!std::getline(note, why) || why.empty()) why = "its driver is not built; run bench/peers/build";
-  return absl::NotFoundError(internal::AbslView(why));
+  return absl::NotFoundError(base_internal::AbslView(why));
 }
 
 absl::StatusOr<std::unique_ptr<PeerProcess>> StartPeerDriver(const std::string& driver, const CacheWorkload& workload,
@@ -34,18 +34,18 @@ absl::StatusOr<std::unique_ptr<PeerProcess>> StartPeerDriver(const std::string& 
   const absl::StatusOr<std::string> line = (*process)->ReadLine(kPatience);
   if (!line.ok()) return line.status();
   if (*line != "ready") {
-    return absl::InvalidArgumentError(internal::Concat("peer '", driver, "' said '", *line, "', not 'ready'"));
+    return absl::InvalidArgumentError(base_internal::Concat("peer '", driver, "' said '", *line, "', not 'ready'"));
   }
-  const absl::StatusOr<std::string> sum = (*process)->Ask(internal::Concat("checksum ", kCheckedDraws), kPatience);
+  const absl::StatusOr<std::string> sum = (*process)->Ask(base_internal::Concat("checksum ", kCheckedDraws), kPatience);
   if (!sum.ok()) return sum.status();
   if (*sum != std::to_string(CacheDraws::Checksum(workload, kCheckedDraws))) {
-    return absl::InvalidArgumentError(internal::Concat("peer '", driver, "' draws other keys than this program"));
+    return absl::InvalidArgumentError(base_internal::Concat("peer '", driver, "' draws other keys than this program"));
   }
   return process;
 }
 
 absl::StatusOr<double> RunPeerDriver(PeerProcess& driver, absl::Duration span) {
-  return driver.AskForRate(internal::Concat("run ", absl::ToInt64Milliseconds(span)), span + kPatience);
+  return driver.AskForRate(base_internal::Concat("run ", absl::ToInt64Milliseconds(span)), span + kPatience);
 }
 
 }  // namespace stockade::bench

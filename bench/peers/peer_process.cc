@@ -44,8 +44,8 @@ SpawnError Spawn(const std::vector<std::string>& command, int end, pid_t& pid) {
 }
 
 std::string HowItEnded(int wait_status) {
-  if (WIFSIGNALED(wait_status)) return internal::Concat("was ended by signal ", WTERMSIG(wait_status));
-  return internal::Concat("ended with status ", WEXITSTATUS(wait_status));
+  if (WIFSIGNALED(wait_status)) return base_internal::Concat("was ended by signal ", WTERMSIG(wait_status));
+  return base_internal::Concat("ended with status ", WEXITSTATUS(wait_status));
 }
 
 }  // namespace
@@ -56,14 +56,14 @@ absl::StatusOr<std::unique_ptr<PeerProcess>> PeerProcess::Start(std::vector<std:
   // A socket pair rather than pipes: sending to a child that is gone can be an error, where writing is a signal.
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
-    return absl::ErrnoToStatus(errno, internal::Concat("peer '", name, "': no socket pair"));
+    return absl::ErrnoToStatus(errno, base_internal::Concat("peer '", name, "': no socket pair"));
   }
   pid_t pid = -1;
   const SpawnError error = Spawn(command, ends[1], pid);
   close(ends[1]);
   if (error != 0) {
     close(ends[0]);
-    return absl::ErrnoToStatus(error, internal::Concat("peer '", name, "' does not start"));
+    return absl::ErrnoToStatus(error, base_internal::Concat("peer '", name, "' does not start"));
   }
   return std::unique_ptr<PeerProcess>(new PeerProcess(std::move(name), pid, ends[0]));
 }
@@ -71,7 +71,7 @@ absl::StatusOr<std::unique_ptr<PeerProcess>> PeerProcess::Start(std::vector<std:
 PeerProcess::~PeerProcess() { End(); }
 
 absl::StatusOr<std::string> PeerProcess::ReadLine(absl::Duration timeout) {
-  if (socket_ < 0) return absl::FailedPreconditionError(internal::Concat("peer '", name_, "' has already failed"));
+  if (socket_ < 0) return absl::FailedPreconditionError(base_internal::Concat("peer '", name_, "' has already failed"));
   const auto deadline = std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(timeout);
   while (true) {
     if (const size_t end = received_.find('\n'); end != std::string::npos) {
@@ -87,7 +87,8 @@ absl::StatusOr<std::string> PeerProcess::ReadLine(absl::Duration timeout) {
     if (ready < 0 && errno != EINTR) return Fail(absl::ErrnoToStatus(errno, "cannot be waited for"));
     if (ready <= 0) {
       if (std::chrono::steady_clock::now() < deadline) continue;
-      return Fail(absl::DeadlineExceededError(internal::Concat("sent no line in ", absl::FormatDuration(timeout))));
+      return Fail(
+          absl::DeadlineExceededError(base_internal::Concat("sent no line in ", absl::FormatDuration(timeout))));
     }
     char buffer[512];
     const ssize_t size = recv(socket_, buffer, sizeof(buffer), 0);
@@ -98,7 +99,7 @@ absl::StatusOr<std::string> PeerProcess::ReadLine(absl::Duration timeout) {
 }
 
 absl::StatusOr<std::string> PeerProcess::Ask(std::string_view request, absl::Duration timeout) {
-  const std::string line = internal::Concat(request, "\n");
+  const std::string line = base_internal::Concat(request, "\n");
   // A request fits the socket's buffer, so this does not block.
   for (size_t sent = 0; socket_ >= 0 && sent < line.size();) {
     const ssize_t size = send(socket_, line.data() + sent, line.size() - sent, MSG_NOSIGNAL);
@@ -115,14 +116,16 @@ absl::StatusOr<double> PeerProcess::AskForRate(std::string_view request, absl::D
   char* end = nullptr;
   const double rate = std::strtod(line->c_str(), &end);
   if (line->empty() || end != line->c_str() + line->size() || !std::isfinite(rate) || rate <= 0) {
-    return Fail(absl::InvalidArgumentError(internal::Concat("answered '", request, "' with '", *line, "', no rate")));
+    return Fail(
+        absl::InvalidArgumentError(base_internal::Concat("answered '", request, "' with '", *line, "', no rate")));
   }
   return rate;
 }
 
 absl::Status PeerProcess::Fail(absl::Status why) {
   End();
-  return {why.code(), internal::AbslView(internal::Concat("peer '", name_, "' ", std::string(why.message())))};
+  return {why.code(),
+          base_internal::AbslView(base_internal::Concat("peer '", name_, "' ", std::string(why.message())))};
 }
 
 // The other end is closed: by the child's end, or by the child, which then is of no use either.

@@ -86,7 +86,7 @@ class World {
     return RunCallers(plain_.size(), span, [&](size_t caller) {
       auto* reply = static_cast<redisReply*>(
           redisCommandArgv(plain_[caller].get(), static_cast<int>(words.size()), words.data(), sizes.data()));
-      if (reply == nullptr || reply->type == REDIS_REPLY_ERROR) internal::Fatal("bench: hiredis got no reply");
+      if (reply == nullptr || reply->type == REDIS_REPLY_ERROR) base_internal::Fatal("bench: hiredis got no reply");
       freeReplyObject(reply);
     });
   }
@@ -117,16 +117,16 @@ void AddAloneRow(Suite& suite, const Load& load) {
 }
 
 void AddCrowdRows(Suite& suite, const Load& load) {
-  const std::string crowd = internal::Concat(load.name, ", ", kCallers, " callers");
+  const std::string crowd = base_internal::Concat(load.name, ", ", kCallers, " callers");
   const auto runs = RunsBesidePlain(load, kCallers, 4);
   runs->AddRow(suite,
                {.name = crowd,
                 .unit = "1/s",
-                .peer = internal::Concat("hiredis, ", kCallers, " connections"),
+                .peer = base_internal::Concat("hiredis, ", kCallers, " connections"),
                 .better = Better::kHigher,
                 .target = Target::RatioAtLeast(5)},
                [](const CallerRun& run) { return run.per_second; });
-  runs->AddRow(suite, crowd + ", processor time", "us", internal::Concat("hiredis, ", kCallers, " connections"),
+  runs->AddRow(suite, crowd + ", processor time", "us", base_internal::Concat("hiredis, ", kCallers, " connections"),
                [](const CallerRun& run) { return run.cpu_us; });
   suite.Add({.name = crowd,
              .unit = "1/s",

@@ -20,7 +20,7 @@ inline uint16_t FreePort() {
   socklen_t size = sizeof address;
   if (bind(fd, reinterpret_cast<const sockaddr*>(&address), size) != 0 ||
       getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) {
-    internal::Fatal("bench: no free port on 127.0.0.1");
+    base_internal::Fatal("bench: no free port on 127.0.0.1");
   }
   close(fd);
   return ntohs(address.sin_port);

@@ -44,7 +44,7 @@ double RedisProcess::RedisBenchmark(const std::vector<std::string>& words, int64
   const std::vector<std::string> columns = absl::StrSplit(figures, "\",\"");
   double per_second = 0;
   if (columns.size() < 2 || !absl::SimpleAtod(columns[1], &per_second)) {
-    internal::Fatal(internal::Concat("bench: redis-benchmark printed ", figures));
+    base_internal::Fatal(base_internal::Concat("bench: redis-benchmark printed ", figures));
   }
   return per_second;
 }

@@ -20,7 +20,8 @@ class TempDir {
  public:
   TempDir() : path_(STOCKADE_BENCH_DIR "/" + kPrefix + std::to_string(::getpid()) + ".XXXXXX") {
     RemoveLeftOvers();
-    if (::mkdtemp(path_.data()) == nullptr) internal::Fatal("bench: cannot create a directory in " STOCKADE_BENCH_DIR);
+    if (::mkdtemp(path_.data()) == nullptr)
+      base_internal::Fatal("bench: cannot create a directory in " STOCKADE_BENCH_DIR);
   }
   ~TempDir() {
     std::error_code ignored;

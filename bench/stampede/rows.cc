@@ -74,7 +74,7 @@ Outcome Run(const Stampede& stampede) {
       arrived.count_down();
       const uint64_t price = cache.Get(kKey);
       moment = SteadyClock::now();
-      if (price != kPrice) internal::Fatal("bench: a caller got another value than was loaded");
+      if (price != kPrice) base_internal::Fatal("bench: a caller got another value than was loaded");
       ++answers;
       const std::lock_guard left(leaving);
     });

@@ -8,7 +8,7 @@
 #include "stockade/cache/internal/flight_graph.h"
 #include "stockade/cache/load_context.h"
 
-namespace stockade::internal {
+namespace stockade::cache_internal {
 namespace {
 
 constexpr absl::Duration kSystemSweepInterval = absl::Minutes(1);
@@ -217,4 +217,4 @@ void CacheBase::StopThreads() {
   refresh_pool_.Finish();
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::cache_internal

@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-namespace stockade::internal {
+namespace stockade::cache_internal {
 namespace {
 
 constexpr std::string_view kRequests = "stockade_cache_requests_total";
@@ -52,4 +52,4 @@ static_assert(std::size(kDefs) == kRefreshWarmUp + 1);
 
 std::span<const MetricDef> CacheMetricDefs() { return kDefs; }
 
-}  // namespace stockade::internal
+}  // namespace stockade::cache_internal

@@ -5,7 +5,7 @@
 
 #include "stockade/base/futex.h"
 
-namespace stockade::internal {
+namespace stockade::cache_internal {
 
 CallGate::Call::Call(CallGate& gate, size_t stripe) : gate_(gate), stripe_(stripe) {
   Stripe& mine = gate_.stripes_[stripe_];
@@ -36,4 +36,4 @@ void CallGate::AwaitEmpty() {
   }
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::cache_internal

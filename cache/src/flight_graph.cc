@@ -1,6 +1,6 @@
 #include "stockade/cache/internal/flight_graph.h"
 
-namespace stockade::internal {
+namespace stockade::cache_internal {
 namespace {
 
 constinit thread_local LoaderFrame* innermost = nullptr;
@@ -78,4 +78,4 @@ void FlightWait::End() {
   waiter_ = nullptr;
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::cache_internal

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <random>
 
-namespace stockade::internal {
+namespace stockade::cache_internal {
 namespace {
 
 constexpr uint64_t kGoldenRatio = 0x9E3779B97F4A7C15;
@@ -81,4 +81,4 @@ std::optional<RefreshTrigger> Freshness::Due(const EntryTimes& times, Instant no
   return std::nullopt;
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::cache_internal

@@ -3,7 +3,7 @@
 #include <new>
 #include <utility>
 
-namespace stockade::internal {
+namespace stockade::cache_internal {
 namespace {
 
 // Slots per ghost: as many at least, and after growing.
@@ -75,4 +75,4 @@ void GhostTable::GrowFor(Rooms rooms) {
   }
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::cache_internal

@@ -23,7 +23,7 @@ absl::Status LoadTerms::NotModified() {
   return status;
 }
 
-bool internal::IsNotModified(const absl::Status& status) {
+bool cache_internal::IsNotModified(const absl::Status& status) {
   return absl::IsAborted(status) && status.GetPayload(kNotModified).has_value();
 }
 

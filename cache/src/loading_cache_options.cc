@@ -13,17 +13,18 @@ namespace {
 constexpr int64_t kMaxWeight = int64_t{1} << 56;
 
 std::string Text(absl::Duration span) { return absl::FormatDuration(span); }
-std::string Text(double number) { return internal::Concat(number); }
-std::string Text(int64_t number) { return internal::Concat(number); }
+std::string Text(double number) { return base_internal::Concat(number); }
+std::string Text(int64_t number) { return base_internal::Concat(number); }
 
 }  // namespace
 
 absl::Status LoadingCacheOptions::Validate() const {
   const auto refuse = [&](std::string_view field, std::string_view value, std::string_view rule) {
-    return absl::InvalidArgumentError(internal::Concat("LoadingCache '", name, "': ", field, " = ", value, ": ", rule));
+    return absl::InvalidArgumentError(
+        base_internal::Concat("LoadingCache '", name, "': ", field, " = ", value, ": ", rule));
   };
   if (name.empty()) return refuse("name", "''", "must not be empty");
-  if (absl::Status valid = internal::CheckName("LoadingCache: name", name); !valid.ok()) return valid;
+  if (absl::Status valid = base_internal::CheckName("LoadingCache: name", name); !valid.ok()) return valid;
   if (max_weight < 1 || max_weight > kMaxWeight) {
     return refuse("max_weight", Text(max_weight), "must be from 1 to 2^56");
   }
@@ -72,7 +73,7 @@ absl::Status LoadingCacheOptions::Validate() const {
     }
     if (load_soft_timeout > load_hard_timeout) {
       return refuse("load_soft_timeout", Text(load_soft_timeout),
-                    internal::Concat("has no effect above load_hard_timeout = ", Text(load_hard_timeout)));
+                    base_internal::Concat("has no effect above load_hard_timeout = ", Text(load_hard_timeout)));
     }
   }
   return absl::OkStatus();

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace stockade::internal {
+namespace stockade::cache_internal {
 void S3Fifo::Insert(S3FifoNode& node) {
   node.uses.store(0, std::memory_order_relaxed);
   const auto ghost = ghosts_.Take(node.hash, GhostRooms());
@@ -90,4 +90,4 @@ void S3Fifo::Regret(const GhostTable::Ghost& ghost) {
   small_share_ = std::clamp(small_share_ + step / entries, kLeastShare, kMostShare);
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::cache_internal

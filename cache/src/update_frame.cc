@@ -1,6 +1,6 @@
 #include "stockade/cache/internal/update_frame.h"
 
-namespace stockade::internal {
+namespace stockade::cache_internal {
 namespace {
 
 constinit thread_local int updates = 0;
@@ -18,4 +18,4 @@ StrictReadFrame::~StrictReadFrame() { --strict_reads; }
 
 bool StrictReadFrame::InAny() { return strict_reads > 0; }
 
-}  // namespace stockade::internal
+}  // namespace stockade::cache_internal

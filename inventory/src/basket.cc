@@ -7,12 +7,12 @@
 
 namespace stockade {
 
-using internal::Concat;
+using base_internal::Concat;
 
 Inventory::Core::GrantResult Inventory::Core::Grant(const BasketRequest& request) {
   absl::StatusOr<std::vector<Line>> lines = SumUp(request);
   if (!lines.ok()) return {.order = std::move(lines).status(), .start = clock_->Now()};
-  return GrantLines({.kind = internal::OrderKind::kBasket,
+  return GrantLines({.kind = inventory_internal::OrderKind::kBasket,
                      .lines = *lines,
                      .request_id = request.request_id,
                      .buyer = request.buyer,

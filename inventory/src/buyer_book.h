@@ -15,7 +15,7 @@
 #include "stockade/base/mutex.h"
 #include "stockade/locks/reentrant_mutex.h"
 
-namespace stockade::internal {
+namespace stockade::inventory_internal {
 
 // Units that buyers hold and have bought of items with a limit per buyer, over stripes with a lock each. They count as
 // long as the item is for sale, whether their orders are remembered or not.
@@ -78,6 +78,6 @@ class BuyerBook {
   std::vector<std::unique_ptr<Stripe>> stripes_;
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::inventory_internal
 
 #endif  // STOCKADE_INVENTORY_BUYER_BOOK_H_

@@ -7,7 +7,7 @@
 namespace stockade {
 namespace {
 
-using internal::OrderRecord;
+using inventory_internal::OrderRecord;
 
 // `state`: the record's own may change at any time.
 Order OrderOf(const OrderRecord& record, OrderState state) {
@@ -21,7 +21,7 @@ void Make(const OrderRecord& record, OrderState state, absl::StatusOr<Reservatio
 }
 
 void Make(const OrderRecord& record, OrderState state, absl::StatusOr<BasketReservation>& to) {
-  to.emplace(record.id, internal::LinesOf(record), record.request_id, record.buyer, record.expires_at, state);
+  to.emplace(record.id, inventory_internal::LinesOf(record), record.request_id, record.buyer, record.expires_at, state);
 }
 
 template <class Answer>

@@ -9,13 +9,13 @@
 
 namespace stockade {
 
-using internal::Concat;
+using base_internal::Concat;
 
-internal::Item* Inventory::Core::InsertItem(std::string_view sku, const SkuOptions& options, int64_t granted,
-                                            int64_t available) {
+inventory_internal::Item* Inventory::Core::InsertItem(std::string_view sku, const SkuOptions& options, int64_t granted,
+                                                      int64_t available) {
   const int32_t shards = options.shards == 0 ? ShardedStock::DefaultShards() : options.shards;
   // Escaped, because ledgers of older versions may have SKUs that AddSku() refuses now.
-  ShardedStockOptions stock{.name = internal::Printable(sku),
+  ShardedStockOptions stock{.name = base_internal::Printable(sku),
                             .stock = available,
                             .shards = shards,
                             .max_shards = std::max(shards, max_shards_),
@@ -29,7 +29,7 @@ internal::Item* Inventory::Core::InsertItem(std::string_view sku, const SkuOptio
 absl::Status Inventory::Core::AddSku(std::string_view sku, const SkuOptions& options) {
   if (absl::Status healthy = Ready(); !healthy.ok()) return healthy;
   if (absl::Status valid = CheckLength("sku", sku, kMaxSkuBytes); !valid.ok()) return valid;
-  if (absl::Status valid = internal::CheckName("AddSku: the sku", sku); !valid.ok()) {
+  if (absl::Status valid = base_internal::CheckName("AddSku: the sku", sku); !valid.ok()) {
     return Refused(Refusal::kInvalid, Concat(valid.message()));
   }
   if (absl::Status valid = options.Validate(); !valid.ok()) {
@@ -37,8 +37,8 @@ absl::Status Inventory::Core::AddSku(std::string_view sku, const SkuOptions& opt
   }
   Item* item = nullptr;
   const PendingStatus added = [&]() -> PendingStatus {
-    const internal::MutexLock changes(sku_changes_mutex_);
-    const internal::MutexLock lock(catalogue_mutex_);
+    const base_internal::MutexLock changes(sku_changes_mutex_);
+    const base_internal::MutexLock lock(catalogue_mutex_);
     if (const auto found = items_.find(sku); found != items_.end()) {
       const Item& known = *found->second;
       return {.status = absl::AlreadyExistsError(Concat("Inventory '", name_, "': there ",
@@ -47,7 +47,7 @@ absl::Status Inventory::Core::AddSku(std::string_view sku, const SkuOptions& opt
     }
     item = InsertItem(sku, options, options.stock, options.stock);
     // Appended before anybody can find the SKU and append what needs it.
-    internal::CrashPoint("add sku: before the append");
+    base_internal::CrashPoint("add sku: before the append");
     item->position = Append([&] {
       return LedgerRecord{.kind = LedgerRecord::Kind::kAddSku,
                           .sku = item->sku,
@@ -55,7 +55,7 @@ absl::Status Inventory::Core::AddSku(std::string_view sku, const SkuOptions& opt
                           .shards = item->stock->shards(),
                           .per_buyer_limit = options.per_buyer_limit};
     });
-    internal::CrashPoint("add sku: appended");
+    base_internal::CrashPoint("add sku: appended");
     return {.position = item->position};
   }();
   absl::Status status = Finish(added, AwaitDurable(added.position));
@@ -69,16 +69,16 @@ absl::Status Inventory::Core::RemoveSku(std::string_view sku) {
   if (item == nullptr) return NoSuchSku("RemoveSku", sku);
   const PendingStatus withdrawal = [&]() -> PendingStatus {
     // Nobody is within a call on the item then.
-    const internal::MutexLock changes(sku_changes_mutex_);
+    const base_internal::MutexLock changes(sku_changes_mutex_);
     const auto orders = LockAllOrders();
-    const internal::MutexLock lock(item->mutex);
-    const internal::MutexLock catalogue_lock(catalogue_mutex_);
+    const base_internal::MutexLock lock(item->mutex);
+    const base_internal::MutexLock catalogue_lock(catalogue_mutex_);
     if (item->removed()) return {.status = NoSuchSku("RemoveSku", sku), .position = item->position};
     const int64_t withdrawn = item->stock->TakeAll();
-    internal::CrashPoint("remove sku: units withdrawn, before the append");
+    base_internal::CrashPoint("remove sku: units withdrawn, before the append");
     item->position = Append(
         [&] { return LedgerRecord{.kind = LedgerRecord::Kind::kRemoveSku, .sku = item->sku, .quantity = withdrawn}; });
-    internal::CrashPoint("remove sku: appended");
+    base_internal::CrashPoint("remove sku: appended");
     item->Withdraw(withdrawn);
     item->withdrawn = std::move(item->stock);
     return {.position = item->position};
@@ -86,7 +86,7 @@ absl::Status Inventory::Core::RemoveSku(std::string_view sku) {
   absl::Status removed = Finish(withdrawal, AwaitDurable(withdrawal.position));
   if (!removed.ok()) return removed;
   {
-    const internal::MutexLock lock(item->mutex);
+    const base_internal::MutexLock lock(item->mutex);
     item->withdrawn = nullptr;
   }
   buyers_.Forget(*item);
@@ -104,23 +104,23 @@ absl::Status Inventory::Core::Restock(std::string_view sku, int64_t units, const
   }
   const std::string none;
   const Line line{.sku = sku, .quantity = units};
-  const Request request{.kind = internal::OrderKind::kRestock,
+  const Request request{.kind = inventory_internal::OrderKind::kRestock,
                         .lines = {&line, 1},
                         .request_id = request_id == nullptr ? none : *request_id,
                         .buyer = none,
                         .ttl = absl::InfiniteDuration()};
   const PendingStatus deposit = [&] {
-    const internal::MutexLock changes(sku_changes_mutex_);
+    const base_internal::MutexLock changes(sku_changes_mutex_);
     if (request_id == nullptr) return Deposit(request, nullptr, 0);
     const uint64_t fingerprint = orders_.FingerprintOf(*request_id);
     OrderBook::Stripe& stripe = orders_.StripeOf(fingerprint);
-    const internal::MutexLock lock(stripe.mutex);
+    const base_internal::MutexLock lock(stripe.mutex);
     const OrderBook::Found found = orders_.Find(stripe, fingerprint, *request_id, clock_->Now());
     const uint64_t position = found.record == nullptr ? 0 : found.record->position;
     if (found.forgotten) return PendingStatus{.status = Forgotten(*request_id), .position = position};
     if (found.record == nullptr) return Deposit(request, &stripe, fingerprint);
     absl::Status same = CheckSame(request, *found.record);
-    if (same.ok()) metrics_.Add(internal::kRepeats);
+    if (same.ok()) metrics_.Add(inventory_internal::kRepeats);
     return PendingStatus{.status = std::move(same), .position = position};
   }();
   return Finish(deposit, AwaitDurable(deposit.position));
@@ -131,7 +131,7 @@ Inventory::Core::PendingStatus Inventory::Core::Deposit(const Request& request, 
   const auto [sku, units] = request.lines[0];
   Item* const item = FindItem(sku);
   if (item == nullptr) return {.status = NoSuchSku("Restock", sku)};
-  const internal::MutexLock lock(item->mutex);
+  const base_internal::MutexLock lock(item->mutex);
   if (item->removed()) return {.status = NoSuchSku("Restock", sku), .position = item->position};
   const int64_t granted = item->granted();
   if (units > kMaxUnits - granted) {
@@ -143,7 +143,7 @@ Inventory::Core::PendingStatus Inventory::Core::Deposit(const Request& request, 
     stripe->mutex.AssertHeld();  // By Restock(). The analysis forgets it after the block.
     id = orders_.NextId(*stripe);
   }
-  internal::CrashPoint("restock: before the append");
+  base_internal::CrashPoint("restock: before the append");
   const uint64_t position = Append([&] {
     return LedgerRecord{.kind = LedgerRecord::Kind::kRestock,
                         .order_id = id,
@@ -151,27 +151,27 @@ Inventory::Core::PendingStatus Inventory::Core::Deposit(const Request& request, 
                         .sku = item->sku,
                         .quantity = units};
   });
-  internal::CrashPoint("restock: appended, before the deposit");
+  base_internal::CrashPoint("restock: appended, before the deposit");
   if (stripe != nullptr) {
     stripe->mutex.AssertHeld();
     const Instant now = clock_->Now();
     OrderRecord record =
-        internal::RestockRecord(id, fingerprint, {.item = item, .quantity = units}, request.request_id, now);
+        inventory_internal::RestockRecord(id, fingerprint, {.item = item, .quantity = units}, request.request_id, now);
     record.position = position;
     (void)orders_.Add(*stripe, std::make_shared<OrderRecord>(std::move(record)), now);
   }
   item->PutUp(units);
   // Cannot fail: what is in the shards is at most what was granted.
   (void)item->stock->Deposit(units);
-  internal::CrashPoint("restock: deposited");
-  metrics_.Add(internal::kRestocks);
+  base_internal::CrashPoint("restock: deposited");
+  metrics_.Add(inventory_internal::kRestocks);
   return {.position = position};
 }
 
 absl::Status Inventory::Core::Reshard(std::string_view sku, int32_t shards) {
   Item* const item = FindItem(sku);
   if (item == nullptr) return NoSuchSku("Reshard", sku);
-  const internal::MutexLock lock(item->mutex);
+  const base_internal::MutexLock lock(item->mutex);
   if (item->removed()) return NoSuchSku("Reshard", sku);
   return item->stock->Reshard(shards);
 }

@@ -5,7 +5,7 @@
 
 namespace stockade {
 
-using internal::Concat;
+using base_internal::Concat;
 
 Inventory::Core::Core(InventoryOptions options)
     : buyers_(static_cast<size_t>(options.stripes)),
@@ -16,14 +16,14 @@ Inventory::Core::Core(InventoryOptions options)
       max_shards_(options.max_shards),
       retention_(options.retention),
       sku_metrics_(options.metrics, name_, options.sku_metrics),
-      metrics_(options.metrics, internal::InventoryMetricDefs(), {{"inventory", name_}}) {
+      metrics_(options.metrics, inventory_internal::InventoryMetricDefs(), {{"inventory", name_}}) {
   AddGauges();
 }
 
 // The reaper uses everything else, and what the ledger still has to tell all but the reaper.
 Inventory::Core::~Core() {
   {
-    const internal::MutexLock lock(sku_changes_mutex_);
+    const base_internal::MutexLock lock(sku_changes_mutex_);
     closing_.store(true, std::memory_order_seq_cst);
   }
   reaper_.reset();
@@ -31,7 +31,7 @@ Inventory::Core::~Core() {
 }
 
 absl::Status Inventory::Core::Refused(Refusal refusal, std::string_view what) const {
-  return internal::Refuse(refusal, Concat("Inventory '", name_, "': ", what));
+  return inventory_internal::Refuse(refusal, Concat("Inventory '", name_, "': ", what));
 }
 
 absl::Status Inventory::Core::CheckLength(std::string_view what, std::string_view name, size_t most) const {
@@ -47,7 +47,7 @@ absl::Status Inventory::Core::NoSuchOrder(OrderId id) const {
 
 absl::Status Inventory::Core::NoSuchSku(std::string_view call, std::string_view sku) const {
   if (absl::Status valid = CheckLength("sku", sku, max_sku_bytes_); !valid.ok()) return valid;
-  return Refused(Refusal::kUnknownSku, Concat(call, ": there is no SKU '", internal::Printable(sku, 100), "'"));
+  return Refused(Refusal::kUnknownSku, Concat(call, ": there is no SKU '", base_internal::Printable(sku, 100), "'"));
 }
 
 absl::Status Inventory::Core::AwaitDurable(uint64_t position) const {
@@ -100,7 +100,7 @@ absl::Status Inventory::Core::LedgerHealth() const {
 
 absl::StatusOr<int64_t> Inventory::Core::Available(std::string_view sku) {
   if (absl::Status healthy = Ready(); !healthy.ok()) return healthy;
-  const internal::RankedReadLock lock(catalogue_mutex_);
+  const inventory_internal::RankedReadLock lock(catalogue_mutex_);
   const auto found = items_.find(sku);
   if (found == items_.end() || found->second->removed()) return NoSuchSku("Available", sku);
   return found->second->stock->Available();
@@ -110,25 +110,25 @@ absl::StatusOr<StockFigures> Inventory::Core::Figures(std::string_view sku) {
   Item* const item = FindItem(sku);
   if (item == nullptr) return NoSuchSku("Figures", sku);
   const auto orders = LockAllOrders();
-  const internal::MutexLock lock(item->mutex);
+  const base_internal::MutexLock lock(item->mutex);
   return StockFigures{.granted = item->granted(),
                       .available = item->removed() ? 0 : item->stock->Available(),
                       .held = item->units.held(),
                       .sold = item->units.sold()};
 }
 
-internal::Item* Inventory::Core::FindItem(std::string_view sku) {
-  const internal::RankedReadLock lock(catalogue_mutex_);
+inventory_internal::Item* Inventory::Core::FindItem(std::string_view sku) {
+  const inventory_internal::RankedReadLock lock(catalogue_mutex_);
   const auto found = items_.find(sku);
   return found == items_.end() ? nullptr : found->second.get();
 }
 
-internal::BuyerBook::Lock Inventory::Core::LockBuyer(bool has_limit, const std::string& buyer) {
-  return has_limit ? buyers_.LockFor(buyer) : internal::BuyerBook::Lock();
+inventory_internal::BuyerBook::Lock Inventory::Core::LockBuyer(bool has_limit, const std::string& buyer) {
+  return has_limit ? buyers_.LockFor(buyer) : inventory_internal::BuyerBook::Lock();
 }
 
-std::vector<std::unique_lock<internal::Ranked<ReentrantMutex>>> Inventory::Core::LockAllOrders() {
-  std::vector<std::unique_lock<internal::Ranked<ReentrantMutex>>> locks;
+std::vector<std::unique_lock<inventory_internal::Ranked<ReentrantMutex>>> Inventory::Core::LockAllOrders() {
+  std::vector<std::unique_lock<inventory_internal::Ranked<ReentrantMutex>>> locks;
   locks.reserve(orders_.stripe_count());
   for (size_t i = 0; i < orders_.stripe_count(); ++i) locks.emplace_back(orders_.stripe(i).mutex);
   return locks;

@@ -40,7 +40,7 @@ namespace stockade {
 // Hidden again from users of a shared library: with its class, a class shows what is nested in it.
 class [[gnu::visibility("hidden")]] Inventory::Core {
  public:
-  using OrderRef = std::shared_ptr<const internal::OrderRecord>;
+  using OrderRef = std::shared_ptr<const inventory_internal::OrderRecord>;
 
   // The answer to a request, which may be a refusal. It is valid once the record at `position` is durable.
   struct GrantResult {
@@ -92,10 +92,10 @@ class [[gnu::visibility("hidden")]] Inventory::Core {
   bool InForkedChild() const { return fork_guard_.InForkedChild(); }
 
  private:
-  using Item = internal::Item;
-  using ItemLines = internal::ItemLines;
-  using OrderRecord = internal::OrderRecord;
-  using OrderBook = internal::OrderBook;
+  using Item = inventory_internal::Item;
+  using ItemLines = inventory_internal::ItemLines;
+  using OrderRecord = inventory_internal::OrderRecord;
+  using OrderBook = inventory_internal::OrderBook;
 
   struct Line {
     std::string_view sku;
@@ -103,7 +103,7 @@ class [[gnu::visibility("hidden")]] Inventory::Core {
   };
   // Any of the requests.
   struct Request {
-    internal::OrderKind kind;
+    inventory_internal::OrderKind kind;
     std::span<const Line> lines;  // Each SKU once, ascending.
     const std::string& request_id;
     const std::string& buyer;
@@ -188,8 +188,8 @@ class [[gnu::visibility("hidden")]] Inventory::Core {
   Item* InsertItem(std::string_view sku, const SkuOptions& options, int64_t granted, int64_t available)
       STOCKADE_REQUIRES(catalogue_mutex_);
   // Locked where an item has a limit.
-  internal::BuyerBook::Lock LockBuyer(bool has_limit, const std::string& buyer);
-  std::vector<std::unique_lock<internal::Ranked<ReentrantMutex>>> LockAllOrders();
+  inventory_internal::BuyerBook::Lock LockBuyer(bool has_limit, const std::string& buyer);
+  std::vector<std::unique_lock<inventory_internal::Ranked<ReentrantMutex>>> LockAllOrders();
   SkuSnapshot SnapshotOf(const Item& item) const;
   void AddGauges();
   // Calls the registry, so no lock may be held.
@@ -197,29 +197,31 @@ class [[gnu::visibility("hidden")]] Inventory::Core {
 
   // Held while a SKU is added, removed or restocked, and while refused records are taken back. With all stripes locked
   // too, every change is both in memory and in the journal, or in neither.
-  internal::Ranked<ReentrantMutex> sku_changes_mutex_{internal::LockRank::kSkuChanges, 0, "inventory SKU changes"};
-  internal::Ranked<ReentrantSharedMutex> catalogue_mutex_{internal::LockRank::kCatalogue, 0, "inventory catalogue"};
+  inventory_internal::Ranked<ReentrantMutex> sku_changes_mutex_{inventory_internal::LockRank::kSkuChanges, 0,
+                                                                "inventory SKU changes"};
+  inventory_internal::Ranked<ReentrantSharedMutex> catalogue_mutex_{inventory_internal::LockRank::kCatalogue, 0,
+                                                                    "inventory catalogue"};
   // Its items stay where they are; only an item whose addition is refused leaves.
   std::map<std::string, std::unique_ptr<Item>, std::less<>> items_ STOCKADE_GUARDED_BY(catalogue_mutex_);
   uint32_t next_item_number_ STOCKADE_GUARDED_BY(catalogue_mutex_) = 0;
   // Refused by the ledger. Callers that looked them up may still use them.
   std::vector<std::unique_ptr<Item>> never_added_ STOCKADE_GUARDED_BY(catalogue_mutex_);
-  internal::BuyerBook buyers_;
+  inventory_internal::BuyerBook buyers_;
   OrderBook orders_;
   const std::string name_;
   std::unique_ptr<Ledger> ledger_;  // Null: memory only.
   Clock* const clock_;
-  std::unique_ptr<internal::Reaper> reaper_;
+  std::unique_ptr<inventory_internal::Reaper> reaper_;
   size_t next_to_expire_ = 0;  // A stripe, modulo their number. Of the reaper's thread alone.
   const int32_t max_shards_;
   size_t max_sku_bytes_ = kMaxSkuBytes;  // Of names in requests. Set by Recover() alone.
-  internal::ForkGuard fork_guard_;
+  base_internal::ForkGuard fork_guard_;
   // From the beginning of the destructor on, which has the ledger's last callbacks run: they find nothing but refusals.
   // Set with sku_changes_mutex_ held.
   std::atomic<bool> closing_{false};
   const absl::Duration retention_;
-  internal::SkuMetrics sku_metrics_;
-  internal::ComponentMetrics metrics_;
+  inventory_internal::SkuMetrics sku_metrics_;
+  metrics_internal::ComponentMetrics metrics_;
 };
 
 }  // namespace stockade

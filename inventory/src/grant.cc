@@ -9,8 +9,8 @@
 namespace stockade {
 namespace {
 
-using internal::Concat;
-using internal::OrderKind;
+using base_internal::Concat;
+using inventory_internal::OrderKind;
 
 // More than this does not fit a clock of nanoseconds; nobody waits for it either.
 const absl::Duration kForever = absl::Hours(24 * 36500);
@@ -29,7 +29,7 @@ absl::Time WholeMicroseconds(absl::Time at) {
 }
 
 // As the ledger keeps it.
-LedgerRecord Written(const internal::OrderRecord& record) {
+LedgerRecord Written(const inventory_internal::OrderRecord& record) {
   LedgerRecord written{.kind = LedgerRecord::Kind::kReserveBasket,
                        .order_id = record.id,
                        .request_id = record.request_id,
@@ -37,7 +37,7 @@ LedgerRecord Written(const internal::OrderRecord& record) {
                        .expires_at = record.expires_at,
                        .ttl = record.ttl};
   if (record.kind == OrderKind::kBasket) {
-    written.lines = internal::LinesOf(record);
+    written.lines = inventory_internal::LinesOf(record);
     return written;
   }
   written.kind = record.kind == OrderKind::kReserve ? LedgerRecord::Kind::kReserve : LedgerRecord::Kind::kTake;
@@ -74,7 +74,7 @@ Inventory::Core::GrantResult Inventory::Core::GrantLines(Request request) {
     ItemLines lines;
     bool has_limit = false;
     {
-      const internal::RankedReadLock lock(catalogue_mutex_);
+      const inventory_internal::RankedReadLock lock(catalogue_mutex_);
       for (const Line& line : request.lines) {
         const auto found = items_.find(line.sku);
         lines.push_back({.item = found == items_.end() ? nullptr : found->second.get(), .quantity = line.quantity});
@@ -84,8 +84,8 @@ Inventory::Core::GrantResult Inventory::Core::GrantLines(Request request) {
     }
     const uint64_t fingerprint = orders_.FingerprintOf(request.request_id);
     OrderBook::Stripe& stripe = orders_.StripeOf(fingerprint);
-    const internal::BuyerBook::Lock buyer_lock = LockBuyer(has_limit, request.buyer);
-    const internal::MutexLock lock(stripe.mutex);
+    const inventory_internal::BuyerBook::Lock buyer_lock = LockBuyer(has_limit, request.buyer);
+    const base_internal::MutexLock lock(stripe.mutex);
     absl::StatusOr<OrderBook::Ref> order = FindOrTake(request, fingerprint, std::move(lines), stripe, granted);
     if (!order.ok()) return order.status();
     granted.state = (*order)->state;
@@ -98,9 +98,9 @@ absl::StatusOr<Inventory::Core::OrderRef> Inventory::Core::Finish(GrantResult gr
   if (absl::Status known = Finish(PendingStatus{.position = granted.position}, durable); !known.ok())
     granted.order = known;
   if (!granted.order.ok()) {
-    metrics_.Add(internal::RefusalMetric(RefusalOf(granted.order.status())));
+    metrics_.Add(inventory_internal::RefusalMetric(RefusalOf(granted.order.status())));
   } else if (granted.timed) {
-    metrics_.ObserveSpan(internal::kReserveSeconds, granted.start, clock_->Now());
+    metrics_.ObserveSpan(inventory_internal::kReserveSeconds, granted.start, clock_->Now());
   }
   return std::move(granted.order);
 }
@@ -131,9 +131,10 @@ absl::Status Inventory::Core::CheckLine(const std::string& request_id, std::stri
                                            "'; the quantity must be at least 1"));
 }
 
-absl::StatusOr<internal::OrderBook::Ref> Inventory::Core::FindOrTake(const Request& request, uint64_t fingerprint,
-                                                                     ItemLines lines, OrderBook::Stripe& stripe,
-                                                                     GrantResult& granted) {
+absl::StatusOr<inventory_internal::OrderBook::Ref> Inventory::Core::FindOrTake(const Request& request,
+                                                                               uint64_t fingerprint, ItemLines lines,
+                                                                               OrderBook::Stripe& stripe,
+                                                                               GrantResult& granted) {
   const Instant now = granted.start;
   OrderBook::Found found = orders_.Find(stripe, fingerprint, request.request_id, now);
   // A repeat waits, too, also if it is refused: nothing is said of the first request before that is durable.
@@ -147,7 +148,7 @@ absl::StatusOr<internal::OrderBook::Ref> Inventory::Core::FindOrTake(const Reque
       Expire(stripe, *found.record, at);
       granted.position = found.record->position;
     }
-    granted.timed = IsTimed(metrics_.Add(internal::kRepeats));
+    granted.timed = IsTimed(metrics_.Add(inventory_internal::kRepeats));
     return std::move(found.record);
   }
   if (absl::Status allowed = CheckBuyer(request, lines); !allowed.ok()) return allowed;
@@ -166,12 +167,12 @@ absl::StatusOr<internal::OrderBook::Ref> Inventory::Core::FindOrTake(const Reque
                   .state = reserve ? OrderState::kHeld : OrderState::kSold,
                   .ended_at = reserve ? Instant::InfiniteFuture() : now});
   CountTaken(*record);
-  internal::CrashPoint("grant: units taken, before the append");
+  base_internal::CrashPoint("grant: units taken, before the append");
   record->position = Append([&] { return Written(*record); });
-  internal::CrashPoint("grant: appended");
+  base_internal::CrashPoint("grant: appended");
   granted.position = record->position;
   if (orders_.Add(stripe, record, now)) reaper_->WakeBy(record->deadline);
-  granted.timed = IsTimed(metrics_.Add(reserve ? internal::kReservations : internal::kTakes));
+  granted.timed = IsTimed(metrics_.Add(reserve ? inventory_internal::kReservations : inventory_internal::kTakes));
   return record;
 }
 
@@ -207,7 +208,7 @@ absl::Status Inventory::Core::Short(const Item& item, int64_t wanted) const {
 
 // Adds the record's units to what is held, sold and the buyer's.
 void Inventory::Core::CountTaken(const OrderRecord& record) {
-  for (const internal::ItemLine& line : record.lines) {
+  for (const inventory_internal::ItemLine& line : record.lines) {
     line.item->units.Take(line.quantity);
     if (record.state == OrderState::kSold) line.item->units.Sell(line.quantity);
     // Of a removed SKU nobody asks any more; recovery meets those.
@@ -217,7 +218,7 @@ void Inventory::Core::CountTaken(const OrderRecord& record) {
 }
 
 absl::Status Inventory::Core::CheckBuyer(const Request& request, const ItemLines& lines) {
-  for (const internal::ItemLine& line : lines) {
+  for (const inventory_internal::ItemLine& line : lines) {
     if (line.item == nullptr || line.item->per_buyer_limit == 0 || line.item->removed()) continue;
     const Item& item = *line.item;
     if (request.buyer.empty()) {
@@ -246,10 +247,10 @@ absl::Status Inventory::Core::CheckSame(const Request& request, const OrderRecor
   if (request.kind != record.kind) return differs("call (one of Reserve, ReserveBasket, Take and Restock)");
   if (request.buyer != record.buyer) return differs("buyer");
   if (!std::ranges::equal(request.lines, record.lines, {}, &Line::sku,
-                          [](const internal::ItemLine& line) { return std::string_view(line.item->sku); })) {
+                          [](const inventory_internal::ItemLine& line) { return std::string_view(line.item->sku); })) {
     return differs("sku");
   }
-  if (!std::ranges::equal(request.lines, record.lines, {}, &Line::quantity, &internal::ItemLine::quantity)) {
+  if (!std::ranges::equal(request.lines, record.lines, {}, &Line::quantity, &inventory_internal::ItemLine::quantity)) {
     return differs("quantity");
   }
   // A ledger that does not keep the ttl leaves an infinite one beside a finite expires_at: nothing to compare with.

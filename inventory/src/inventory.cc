@@ -9,10 +9,10 @@
 
 namespace stockade {
 
-using internal::Concat;
+using base_internal::Concat;
 
 absl::Status InventoryOptions::Validate() const {
-  if (absl::Status valid = internal::CheckName("Inventory: name", name); !valid.ok()) return valid;
+  if (absl::Status valid = base_internal::CheckName("Inventory: name", name); !valid.ok()) return valid;
   const auto bad = [&](std::string_view what) {
     return absl::InvalidArgumentError(Concat("Inventory '", name, "': ", what));
   };
@@ -49,7 +49,7 @@ absl::StatusOr<std::unique_ptr<Inventory>> Inventory::Create(InventoryOptions op
 
 Inventory::Inventory(InventoryOptions options) {
   absl::StatusOr<std::unique_ptr<Inventory>> made = Create(std::move(options));
-  if (!made.ok()) internal::Fatal(Concat(made.status().message()));
+  if (!made.ok()) base_internal::Fatal(Concat(made.status().message()));
   core_ = std::move((*made)->core_);
 }
 

@@ -1,6 +1,6 @@
 #include "inventory_metrics.h"
 
-namespace stockade::internal {
+namespace stockade::inventory_internal {
 namespace {
 
 constexpr std::string_view kRefusalsName = "stockade_inventory_refusals_total";
@@ -55,4 +55,4 @@ InventoryMetric RefusalMetric(Refusal refusal) {
                                       static_cast<size_t>(Refusal::kSoldOut));
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::inventory_internal

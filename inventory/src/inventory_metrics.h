@@ -7,7 +7,7 @@
 #include "stockade/inventory/refusal.h"
 #include "stockade/metrics/metric_set.h"
 
-namespace stockade::internal {
+namespace stockade::inventory_internal {
 
 // The order of InventoryMetricDefs().
 enum InventoryMetric : size_t {
@@ -43,6 +43,6 @@ std::span<const MetricDef> InventoryMetricDefs();
 // Where refusals of this kind are counted. Not for kNone.
 InventoryMetric RefusalMetric(Refusal refusal);
 
-}  // namespace stockade::internal
+}  // namespace stockade::inventory_internal
 
 #endif  // STOCKADE_INVENTORY_INVENTORY_METRICS_H_

@@ -16,7 +16,7 @@
 #include "stockade/locks/reentrant_mutex.h"
 #include "stockade/metrics/metric_set.h"
 
-namespace stockade::internal {
+namespace stockade::inventory_internal {
 
 // Units that change hands from many threads: counters that a few threads share, added up when they are read.
 //
@@ -118,6 +118,6 @@ struct Item {
 
 inline int64_t AvailableUnits(const Item& item) { return item.removed() ? 0 : item.stock->ApproximateAvailable(); }
 
-}  // namespace stockade::internal
+}  // namespace stockade::inventory_internal
 
 #endif  // STOCKADE_INVENTORY_ITEM_H_

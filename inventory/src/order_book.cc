@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
-namespace stockade::internal {
+namespace stockade::inventory_internal {
 namespace {
 
 // So that a stripe's ids stay within what a ledger keeps, for as many orders as nobody can make.
@@ -211,4 +211,4 @@ void OrderBook::Reopen(Stripe& stripe, OrderRecord& record, Instant due_at) {
   (void)AddDue(stripe, record, due_at);
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::inventory_internal

@@ -19,7 +19,7 @@
 #include "stockade/base/mutex.h"
 #include "stockade/locks/reentrant_mutex.h"
 
-namespace stockade::internal {
+namespace stockade::inventory_internal {
 
 // The records of all orders, by request and by id, over stripes with a lock each: those whose time to be forgotten has
 // not come whole, the others as a fingerprint of 64 bits of their request id, which is kept for good. A fingerprint
@@ -164,6 +164,6 @@ class OrderBook {
   absl::flat_hash_map<OrderId, Ref> recovered_ STOCKADE_GUARDED_BY(recovered_mutex_);
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::inventory_internal
 
 #endif  // STOCKADE_INVENTORY_ORDER_BOOK_H_

@@ -13,7 +13,7 @@
 #include "stockade/base/instant.h"
 #include "stockade/inventory/order.h"
 
-namespace stockade::internal {
+namespace stockade::inventory_internal {
 
 enum class OrderKind : uint8_t { kTake, kReserve, kBasket, kRestock };
 
@@ -77,6 +77,6 @@ inline std::vector<OrderLine> LinesOf(const OrderRecord& record) {
   return lines;
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::inventory_internal
 
 #endif  // STOCKADE_INVENTORY_ORDER_RECORD_H_

@@ -10,7 +10,7 @@
 #include "stockade/base/log.h"
 #include "stockade/base/strings.h"
 
-namespace stockade::internal {
+namespace stockade::inventory_internal {
 namespace {
 
 using Place = std::pair<LockRank, uint32_t>;
@@ -45,6 +45,6 @@ void NoteUnlocked(LockRank rank, uint32_t index) {
   if (found != held.rend()) held.erase(std::next(found).base());
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::inventory_internal
 
 #endif  // NDEBUG

@@ -6,7 +6,7 @@
 #include "stockade/base/thread_annotations.h"
 #include "stockade/locks/lock_options.h"
 
-namespace stockade::internal {
+namespace stockade::inventory_internal {
 
 // The order in which a thread takes an inventory's locks, and those of one rank in ascending order of their index.
 // Below them come an item's slow lock and its shards, which know their own order.
@@ -75,6 +75,6 @@ class STOCKADE_SCOPED_CAPABILITY RankedReadLock {
   Ranked<Wrapped>& mutex_;
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::inventory_internal
 
 #endif  // STOCKADE_INVENTORY_RANKED_MUTEX_H_

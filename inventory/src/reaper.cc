@@ -5,7 +5,7 @@
 
 #include "stockade/base/start_thread.h"
 
-namespace stockade::internal {
+namespace stockade::inventory_internal {
 
 Reaper::Reaper(Clock* clock, const OrderBook& orders, Expire expire)
     : clock_(clock), orders_(orders), expire_(std::move(expire)) {}
@@ -60,4 +60,4 @@ void Reaper::Run() {
   }
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::inventory_internal

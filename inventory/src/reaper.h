@@ -12,7 +12,7 @@
 #include "stockade/base/clock.h"
 #include "stockade/base/mutex.h"
 
-namespace stockade::internal {
+namespace stockade::inventory_internal {
 
 // A thread that waits for the earliest deadline of the reservations that run, and has those ended whose time has come.
 // Thread-safe, from Start() on.
@@ -53,6 +53,6 @@ class Reaper {
   std::thread thread_;
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::inventory_internal
 
 #endif  // STOCKADE_INVENTORY_REAPER_H_

@@ -8,8 +8,8 @@
 namespace stockade {
 namespace {
 
-using internal::Concat;
-using internal::OrderKind;
+using base_internal::Concat;
+using inventory_internal::OrderKind;
 
 bool TakesUnits(OrderState state) { return state == OrderState::kHeld || state == OrderState::kSold; }
 
@@ -31,7 +31,7 @@ absl::Status Inventory::Core::Recover() {
   if (ledger_ != nullptr) {
     if (absl::Status recovered = RecoverFromLedger(); !recovered.ok()) return recovered;
   }
-  reaper_ = std::make_unique<internal::Reaper>(clock_, orders_, [this] { return ExpireDue(); });
+  reaper_ = std::make_unique<inventory_internal::Reaper>(clock_, orders_, [this] { return ExpireDue(); });
   absl::Status started = reaper_->Start();
   if (started.ok()) return started;
   return absl::Status(started.code(), Concat("Inventory '", name_, "': ", started.message()));
@@ -107,7 +107,7 @@ absl::Status Inventory::Core::RecoverSku(const LedgerState::Sku& sku, int64_t ta
   }
   Item* item;
   {
-    const internal::MutexLock lock(catalogue_mutex_);
+    const base_internal::MutexLock lock(catalogue_mutex_);
     item = InsertItem(sku.sku, options, sku.granted, sku.granted - taken);
     if (item != nullptr && sku.removed) item->stock = nullptr;
   }
@@ -131,7 +131,7 @@ absl::Status Inventory::Core::RecoverBought(const LedgerState::Bought& bought, i
   }
   without_buyer -= bought.units;
   if (item->per_buyer_limit == 0 || item->removed()) return absl::OkStatus();
-  const internal::BuyerBook::Lock lock = LockBuyer(true, bought.buyer);
+  const inventory_internal::BuyerBook::Lock lock = LockBuyer(true, bought.buyer);
   buyers_.Add(*item, bought.buyer, bought.units);
   return absl::OkStatus();
 }
@@ -146,7 +146,7 @@ absl::Status Inventory::Core::RecoverOrder(const LedgerState::Order& order) {
     lines.push_back({.item = FindItem(line.sku), .quantity = line.quantity});
     if (lines.back().item == nullptr) return damaged("its SKU is not in the ledger");
   }
-  const auto sku_of = [](const internal::ItemLine& line) { return std::string_view(line.item->sku); };
+  const auto sku_of = [](const inventory_internal::ItemLine& line) { return std::string_view(line.item->sku); };
   std::ranges::sort(lines, {}, sku_of);
   if (const auto twice = std::ranges::adjacent_find(lines, {}, sku_of); twice != lines.end()) {
     return damaged(Concat("it has SKU '", twice->item->sku, "' twice"));
@@ -170,9 +170,9 @@ absl::Status Inventory::Core::RecoverOrder(const LedgerState::Order& order) {
                                                 .deadline = runs ? now + left : Instant::InfiniteFuture(),
                                                 .state = order.state,
                                                 .ended_at = runs ? Instant::InfiniteFuture() : now - since_end});
-  const internal::BuyerBook::Lock buyer_lock = LockBuyer(record->has_buyer_limit(), order.buyer);
+  const inventory_internal::BuyerBook::Lock buyer_lock = LockBuyer(record->has_buyer_limit(), order.buyer);
   OrderBook::Stripe& stripe = orders_.StripeOf(fingerprint);
-  const internal::MutexLock lock(stripe.mutex);
+  const base_internal::MutexLock lock(stripe.mutex);
   if (TakesUnits(order.state)) CountTaken(*record);
   if (absl::Status added = orders_.AddRecovered(stripe, record, now); !added.ok()) return damaged(added.message());
   return absl::OkStatus();
@@ -187,10 +187,10 @@ absl::Status Inventory::Core::RecoverRestock(const LedgerState::Restock& restock
   const Instant now = clock_->Now();
   const absl::Duration since = std::max(absl::ZeroDuration(), clock_->WallNow() - restock.at);
   const uint64_t fingerprint = orders_.FingerprintOf(restock.request_id);
-  auto record = std::make_shared<OrderRecord>(internal::RestockRecord(
+  auto record = std::make_shared<OrderRecord>(inventory_internal::RestockRecord(
       restock.order_id, fingerprint, {.item = item, .quantity = restock.quantity}, restock.request_id, now - since));
   OrderBook::Stripe& stripe = orders_.StripeOf(fingerprint);
-  const internal::MutexLock lock(stripe.mutex);
+  const base_internal::MutexLock lock(stripe.mutex);
   if (absl::Status added = orders_.AddRecovered(stripe, std::move(record), now); !added.ok()) {
     return damaged(added.message());
   }

@@ -53,12 +53,12 @@ Refusal RefusalOf(const absl::Status& status) {
   const auto payload = status.GetPayload(kPayload);
   if (!payload.has_value()) return Refusal::kNone;
   for (const Refusal refusal : kAll) {
-    if (*payload == internal::AbslView(RefusalName(refusal))) return refusal;
+    if (*payload == base_internal::AbslView(RefusalName(refusal))) return refusal;
   }
   return Refusal::kNone;
 }
 
-namespace internal {
+namespace inventory_internal {
 
 absl::Status Refuse(Refusal refusal, const std::string& message) {
   absl::Status status(CodeOf(refusal), message);
@@ -66,5 +66,5 @@ absl::Status Refuse(Refusal refusal, const std::string& message) {
   return status;
 }
 
-}  // namespace internal
+}  // namespace inventory_internal
 }  // namespace stockade

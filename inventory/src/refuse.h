@@ -6,11 +6,11 @@
 #include "absl/status/status.h"
 #include "stockade/inventory/refusal.h"
 
-namespace stockade::internal {
+namespace stockade::inventory_internal {
 
 // A status of the code that belongs to `refusal`, which RefusalOf() recognizes. Not for kNone.
 absl::Status Refuse(Refusal refusal, const std::string& message);
 
-}  // namespace stockade::internal
+}  // namespace stockade::inventory_internal
 
 #endif  // STOCKADE_INVENTORY_REFUSE_H_

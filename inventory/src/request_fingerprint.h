@@ -10,7 +10,7 @@
 
 #include "stockade/inventory/ledger.h"
 
-namespace stockade::internal {
+namespace stockade::inventory_internal {
 
 // SipHash-2-4 (Aumasson and Bernstein, 2012): 64 bits of a request id that are the same in every run under the same
 // key, and that nobody without the key can aim at. 20 ns for a UUID. Thread-safe.
@@ -68,6 +68,6 @@ class RequestFingerprint {
   FingerprintKey key_;
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::inventory_internal
 
 #endif  // STOCKADE_INVENTORY_REQUEST_FINGERPRINT_H_

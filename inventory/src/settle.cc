@@ -16,20 +16,20 @@ constexpr size_t kMaxQueuedExpiries = 256;
 
 }  // namespace
 
-using internal::Concat;
+using base_internal::Concat;
 
 Inventory::Core::PendingStatus Inventory::Core::EndOrder(OrderId id, bool gives_back) {
   if (absl::Status healthy = Ready(); !healthy.ok()) return {.status = healthy};
   OrderBook::Stripe* const stripe = orders_.StripeOfOrder(id);
   if (stripe == nullptr) return {.status = NoSuchOrder(id)};
-  internal::BuyerBook::Lock buyer_lock;
-  const internal::MutexLock lock(stripe->mutex);
+  inventory_internal::BuyerBook::Lock buyer_lock;
+  const base_internal::MutexLock lock(stripe->mutex);
   Instant now = clock_->Now();
   OrderBook::Ref record = orders_.FindById(*stripe, id, now);
   if (record != nullptr && record->has_buyer_limit() && (gives_back || record->IsDue(now))) {
     {
       // The buyer's lock comes first, and only the record says which.
-      const internal::MutexUnlock unlocked(stripe->mutex);
+      const base_internal::MutexUnlock unlocked(stripe->mutex);
       buyer_lock = buyers_.LockFor(record->buyer);
     }
     now = clock_->Now();
@@ -54,12 +54,12 @@ absl::Status Inventory::Core::CommitLocked(OrderBook::Stripe& stripe, OrderRecor
   if (record.state == OrderState::kCancelled) return refuse("was cancelled");
   if (record.state == OrderState::kExpired) return refuse("has expired");
   if (record.state == OrderState::kSold) return absl::OkStatus();
-  internal::CrashPoint("commit: before the append");
+  base_internal::CrashPoint("commit: before the append");
   record.position = Append([&] { return LedgerRecord{.kind = LedgerRecord::Kind::kCommit, .order_id = record.id}; });
-  internal::CrashPoint("commit: appended");
+  base_internal::CrashPoint("commit: appended");
   orders_.End(stripe, record, OrderState::kSold, now);
-  for (const internal::ItemLine& line : record.lines) line.item->units.Sell(line.quantity);
-  metrics_.Add(internal::kCommits);
+  for (const inventory_internal::ItemLine& line : record.lines) line.item->units.Sell(line.quantity);
+  metrics_.Add(inventory_internal::kCommits);
   return absl::OkStatus();
 }
 
@@ -71,7 +71,7 @@ absl::Status Inventory::Core::CancelLocked(OrderBook::Stripe& stripe, OrderRecor
   // Otherwise its units are for sale again.
   if (record.state == OrderState::kHeld) {
     GiveBack(stripe, record, LedgerRecord::Kind::kCancel, OrderState::kCancelled, now);
-    metrics_.Add(internal::kCancels);
+    metrics_.Add(inventory_internal::kCancels);
   }
   return absl::OkStatus();
 }
@@ -79,11 +79,11 @@ absl::Status Inventory::Core::CancelLocked(OrderBook::Stripe& stripe, OrderRecor
 void Inventory::Core::GiveBack(OrderBook::Stripe& stripe, OrderRecord& record, LedgerRecord::Kind kind,
                                OrderState state, Instant now) {
   // Appended before its units can be taken, so that no crash leaves them taken twice.
-  internal::CrashPoint("give back: before the append");
+  base_internal::CrashPoint("give back: before the append");
   record.position = Append([&] { return LedgerRecord{.kind = kind, .order_id = record.id}; });
-  internal::CrashPoint("give back: appended, before the deposit");
+  base_internal::CrashPoint("give back: appended, before the deposit");
   orders_.End(stripe, record, state, now);
-  for (const internal::ItemLine& line : record.lines) {
+  for (const inventory_internal::ItemLine& line : record.lines) {
     Item& item = *line.item;
     item.units.Return(line.quantity);
     if (item.removed()) {
@@ -93,23 +93,23 @@ void Inventory::Core::GiveBack(OrderBook::Stripe& stripe, OrderRecord& record, L
       if (item.per_buyer_limit != 0) buyers_.Add(item, record.buyer, -line.quantity);
     }
   }
-  internal::CrashPoint("give back: deposited");
+  base_internal::CrashPoint("give back: deposited");
 }
 
 void Inventory::Core::Expire(OrderBook::Stripe& stripe, OrderRecord& record, Instant now) {
   GiveBack(stripe, record, LedgerRecord::Kind::kExpire, OrderState::kExpired, now);
-  metrics_.Add(internal::kExpirations);
+  metrics_.Add(inventory_internal::kExpirations);
 }
 
 std::optional<uint64_t> Inventory::Core::ExpireFirst(OrderBook::Stripe& stripe, Instant now) {
   OrderBook::Ref record;
   {
-    const internal::MutexLock lock(stripe.mutex);
+    const base_internal::MutexLock lock(stripe.mutex);
     record = orders_.FirstDue(stripe, now);
   }
   if (record == nullptr) return std::nullopt;
-  const internal::BuyerBook::Lock buyer_lock = LockBuyer(record->has_buyer_limit(), record->buyer);
-  const internal::MutexLock lock(stripe.mutex);
+  const inventory_internal::BuyerBook::Lock buyer_lock = LockBuyer(record->has_buyer_limit(), record->buyer);
+  const base_internal::MutexLock lock(stripe.mutex);
   if (record->state == OrderState::kHeld) Expire(stripe, *record, clock_->Now());
   return record->position;
 }
@@ -144,7 +144,7 @@ std::optional<absl::Duration> Inventory::Core::ExpireDue() {
 absl::StatusOr<OrderState> Inventory::Core::StateOf(OrderId id) {
   OrderBook::Stripe* const stripe = orders_.StripeOfOrder(id);
   if (stripe == nullptr) return NoSuchOrder(id);
-  const internal::MutexLock lock(stripe->mutex);
+  const base_internal::MutexLock lock(stripe->mutex);
   const Instant now = clock_->Now();
   const OrderBook::Ref record = orders_.FindById(*stripe, id, now);
   if (record == nullptr) return NoSuchOrder(id);

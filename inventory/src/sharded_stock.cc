@@ -15,7 +15,7 @@
 namespace stockade {
 namespace {
 
-using internal::Concat;
+using base_internal::Concat;
 
 // Up to here a shard is filled without a look at the others: kMaxShards of them make kMaxUnits + 1.
 constexpr uint64_t kUncheckedUnits = uint64_t{1} << 53;
@@ -24,12 +24,12 @@ static_assert(kUncheckedUnits * kMaxShards == uint64_t{kMaxUnits} + 1);
 int32_t ShardCount(int32_t wanted) { return wanted != 0 ? wanted : ShardedStock::DefaultShards(); }
 
 void DieIfBad(const ShardedStockOptions& options) {
-  if (absl::Status valid = options.Validate(); !valid.ok()) internal::Fatal(Concat(valid.message()));
+  if (absl::Status valid = options.Validate(); !valid.ok()) base_internal::Fatal(Concat(valid.message()));
 }
 
 // A number below `bound`, cheap and good enough to spread threads over shards (xorshift).
 size_t RandomBelow(size_t bound) {
-  thread_local uint64_t state = (internal::ThisThreadSlot() + uint64_t{1}) * 0x9e3779b97f4a7c15;
+  thread_local uint64_t state = (base_internal::ThisThreadSlot() + uint64_t{1}) * 0x9e3779b97f4a7c15;
   state ^= state << 13;
   state ^= state >> 7;
   state ^= state << 17;
@@ -39,7 +39,7 @@ size_t RandomBelow(size_t bound) {
 }  // namespace
 
 absl::Status ShardedStockOptions::Validate() const {
-  if (absl::Status valid = internal::CheckName("ShardedStock: name", name); !valid.ok()) return valid;
+  if (absl::Status valid = base_internal::CheckName("ShardedStock: name", name); !valid.ok()) return valid;
   if (stock < 0 || stock > kMaxUnits) {
     return absl::InvalidArgumentError(
         Concat("ShardedStock '", name, "': stock is ", stock, ", which is not within 0 to ", kMaxUnits));
@@ -62,19 +62,21 @@ int32_t ShardedStock::DefaultShards() {
 }
 
 ShardedStock::ShardedStock(ShardedStockOptions options) : ShardedStock(options, nullptr) {
-  own_metrics_ = std::make_unique<internal::ComponentMetrics>(options.metrics, internal::InventoryMetricDefs(),
-                                                              internal::MetricLabels{{"inventory", options.name}});
-  own_metrics_->AddGauge(internal::kAvailableUnits, [this] { return static_cast<double>(ApproximateAvailable()); });
-  own_metrics_->AddGauge(internal::kShardImbalance, [this] { return Imbalance(); });
+  own_metrics_ =
+      std::make_unique<metrics_internal::ComponentMetrics>(options.metrics, inventory_internal::InventoryMetricDefs(),
+                                                           metrics_internal::MetricLabels{{"inventory", options.name}});
+  own_metrics_->AddGauge(inventory_internal::kAvailableUnits,
+                         [this] { return static_cast<double>(ApproximateAvailable()); });
+  own_metrics_->AddGauge(inventory_internal::kShardImbalance, [this] { return Imbalance(); });
   metrics_ = own_metrics_.get();
-  if (internal::MetricSet* const set = own_metrics_->set(); set != nullptr) {
+  if (metrics_internal::MetricSet* const set = own_metrics_->set(); set != nullptr) {
     counts_ = &set->cells();
-    takes_cell_ = set->cell_of(internal::kTakes);
-    refusals_cell_ = set->cell_of(internal::kRefusedSoldOut);
+    takes_cell_ = set->cell_of(inventory_internal::kTakes);
+    refusals_cell_ = set->cell_of(inventory_internal::kRefusedSoldOut);
   }
 }
 
-ShardedStock::ShardedStock(ShardedStockOptions options, internal::ComponentMetrics* metrics)
+ShardedStock::ShardedStock(ShardedStockOptions options, metrics_internal::ComponentMetrics* metrics)
     : name_((DieIfBad(options), std::move(options.name))),
       in_use_(InUse(ShardCount(options.shards))),
       max_shards_(options.max_shards != 0 ? options.max_shards : ShardCount(options.shards)),
@@ -100,7 +102,7 @@ ShardedStock::~ShardedStock() {
 bool ShardedStock::TakeSlowly(int64_t units) {
   fork_guard_.Check("ShardedStock", name_);
   if (units < 1) {
-    internal::Fatal(Concat("ShardedStock '", name_, "': Take(", units, "): units must be at least 1"));
+    base_internal::Fatal(Concat("ShardedStock '", name_, "': Take(", units, "): units must be at least 1"));
   }
   const uint64_t wanted = static_cast<uint64_t>(units);
   const size_t own = OwnShard();
@@ -130,7 +132,7 @@ inline ShardedStock::Outcome ShardedStock::TakeFrom(Shard& shard, uint64_t units
 }
 
 ShardedStock::Outcome ShardedStock::TakeLocked(Shard& shard, uint64_t units) {
-  const internal::MutexLock lock(shard.mutex);
+  const base_internal::MutexLock lock(shard.mutex);
   const uint64_t word = shard.word.load(std::memory_order_acquire);
   const Outcome outcome = Judge(word, units);
   if (outcome == Outcome::kTaken) shard.word.store(word - units, std::memory_order_release);
@@ -153,7 +155,7 @@ ShardedStock::Outcome ShardedStock::TakeLocked(Shard& shard, uint64_t units) {
   for (size_t step = 1; outcome == Outcome::kUnclear && step < count; ++step) {
     outcome = TakeFrom(shards_[(own + step) % count], units);
   }
-  if (outcome == Outcome::kTaken) metrics_->Add(internal::kSteals);
+  if (outcome == Outcome::kTaken) metrics_->Add(inventory_internal::kSteals);
   return outcome == Outcome::kUnclear ? freezing() : outcome;
 }
 
@@ -173,7 +175,7 @@ bool ShardedStock::TryAdd(Shard& shard, uint64_t units) {
     return (word & kBits) == 0 && units <= kUncheckedUnits && word <= kUncheckedUnits - units;
   };
   if (guard_ == ShardGuard::kMutex) {
-    const internal::MutexLock lock(shard.mutex);
+    const base_internal::MutexLock lock(shard.mutex);
     const uint64_t word = shard.word.load(std::memory_order_acquire);
     if (fits(word)) shard.word.store(word + units, std::memory_order_release);
     return fits(word);

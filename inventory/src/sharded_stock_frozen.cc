@@ -11,7 +11,7 @@
 namespace stockade {
 namespace {
 
-using internal::Concat;
+using base_internal::Concat;
 
 // One freeze in so many of a thread is timed, the first one being the first: where units run short every take may
 // freeze, and two reads of the clock would be a good part of it. The help of stockade_inventory_freeze_seconds states
@@ -21,7 +21,7 @@ constexpr uint64_t kFreezeSampling = 16;
 }  // namespace
 
 bool ShardedStock::TakeFreezing(uint64_t units) {
-  const internal::MutexLock lock(*slow_lock_);
+  const base_internal::MutexLock lock(*slow_lock_);
   if (Latched()) return false;
   const uint64_t total = Freeze();
   const bool enough = total >= units;
@@ -33,7 +33,7 @@ bool ShardedStock::TakeFreezing(uint64_t units) {
 int64_t ShardedStock::TakeAll() {
   fork_guard_.Check("ShardedStock", name_);
   if (SeenLatched()) return 0;
-  const internal::MutexLock lock(*slow_lock_);
+  const base_internal::MutexLock lock(*slow_lock_);
   if (Latched()) return 0;
   const uint64_t total = Freeze();
   Gather(total);
@@ -43,7 +43,7 @@ int64_t ShardedStock::TakeAll() {
 }
 
 absl::Status ShardedStock::DepositSlowly(uint64_t units) {
-  const internal::MutexLock lock(*slow_lock_);
+  const base_internal::MutexLock lock(*slow_lock_);
   // With the lock held no shard is frozen, so this fails only on a latch or a full shard.
   if (TryAdd(shards_[OwnShard()], units)) return absl::OkStatus();
   const uint64_t total = Freeze();
@@ -58,7 +58,7 @@ absl::Status ShardedStock::DepositSlowly(uint64_t units) {
 int64_t ShardedStock::Available() const {
   fork_guard_.Check("ShardedStock", name_);
   if (SeenLatched()) return 0;
-  const internal::MutexLock lock(*slow_lock_);
+  const base_internal::MutexLock lock(*slow_lock_);
   if (Latched()) return 0;
   const uint64_t total = Freeze();
   Thaw(total);
@@ -71,7 +71,7 @@ absl::Status ShardedStock::Reshard(int32_t shards) {
     return absl::InvalidArgumentError(Concat("ShardedStock '", name_, "': Reshard(", shards,
                                              "): shards must be within 1 to max_shards, which is ", max_shards_));
   }
-  const internal::MutexLock lock(*slow_lock_);
+  const base_internal::MutexLock lock(*slow_lock_);
   const uint64_t total = Freeze();
   if (total > uint64_t{kMaxUnits}) {
     Thaw(total);
@@ -90,8 +90,8 @@ bool ShardedStock::Latched() const { return (shards_[0].word.load(std::memory_or
 
 // Freezes every shard, latched ones too, and returns the sum.
 uint64_t ShardedStock::Freeze() const {
-  if (internal::MetricSet* const set = metrics_->set(); set != nullptr) {
-    const uint64_t freezes = set->cells().Add(set->cell_of(internal::kFreezes), 1);
+  if (metrics_internal::MetricSet* const set = metrics_->set(); set != nullptr) {
+    const uint64_t freezes = set->cells().Add(set->cell_of(inventory_internal::kFreezes), 1);
     if (freezes % kFreezeSampling == 1) frozen_since_ = clock_->Now();
   }
   uint64_t total = 0;
@@ -111,7 +111,7 @@ void ShardedStock::Thaw(uint64_t left) const {
     Unfreeze();
   }
   if (frozen_since_ != Instant::InfiniteFuture()) {
-    metrics_->ObserveSpan(internal::kFreezeSeconds, frozen_since_, clock_->Now());
+    metrics_->ObserveSpan(inventory_internal::kFreezeSeconds, frozen_since_, clock_->Now());
     frozen_since_ = Instant::InfiniteFuture();
   }
 }
@@ -126,7 +126,7 @@ void ShardedStock::Unfreeze() const {
 
 // Every shard is frozen and empty; all have been latched before, or none.
 void ShardedStock::Latch() const {
-  if (!Latched()) metrics_->Add(internal::kLatches);
+  if (!Latched()) metrics_->Add(inventory_internal::kLatches);
   for (int32_t i = 0; i < max_shards_; ++i) shards_[i].word.store(kLatched, std::memory_order_release);
 }
 

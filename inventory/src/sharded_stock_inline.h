@@ -18,8 +18,8 @@ inline uint64_t ShardedStock::InUse(int32_t shards) {
 }
 
 inline size_t ShardedStock::OwnShard() const {
-  const uint32_t slot = internal::ThisThreadSlot();
-  return slot == internal::kNoSlot ? 0 : ShardOf(slot);
+  const uint32_t slot = base_internal::ThisThreadSlot();
+  return slot == base_internal::kNoSlot ? 0 : ShardOf(slot);
 }
 
 // What a take of `units` comes to. kUnclear: the shard has fewer, or is frozen. That proves nothing about the item.

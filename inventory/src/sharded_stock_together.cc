@@ -25,8 +25,8 @@
 namespace stockade {
 namespace {
 
-using internal::Concat;
-using internal::Fatal;
+using base_internal::Concat;
+using base_internal::Fatal;
 
 // The items of `lines`, in the order in which their slow locks are taken. Aborts on lines that make no sense.
 std::vector<ShardedStock*> InLockOrder(std::span<const StockLine> lines) {

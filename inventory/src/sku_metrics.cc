@@ -1,6 +1,6 @@
 #include "sku_metrics.h"
 
-namespace stockade::internal {
+namespace stockade::inventory_internal {
 namespace {
 
 constexpr MetricDef kSkuDefs[] = {
@@ -25,4 +25,4 @@ ComponentMetrics* SkuMetrics::Add(const std::string& sku) {
   return skus_.back().get();
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::inventory_internal

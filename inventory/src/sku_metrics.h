@@ -12,7 +12,7 @@
 #include "stockade/metrics/metric_set.h"
 #include "stockade/metrics/metrics_registry.h"
 
-namespace stockade::internal {
+namespace stockade::inventory_internal {
 
 enum SkuMetric : size_t { kSkuAvailableUnits, kSkuHeldUnits, kSkuSoldUnits };
 
@@ -37,6 +37,6 @@ class SkuMetrics {
   std::vector<std::unique_ptr<ComponentMetrics>> skus_ STOCKADE_GUARDED_BY(mutex_);  // At most limit_.
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::inventory_internal
 
 #endif  // STOCKADE_INVENTORY_SKU_METRICS_H_

@@ -20,7 +20,7 @@ SkuSnapshot Inventory::Core::SnapshotOf(const Item& item) const {
 }
 
 absl::StatusOr<SkuSnapshot> Inventory::Core::Snapshot(std::string_view sku) {
-  const internal::RankedReadLock lock(catalogue_mutex_);
+  const inventory_internal::RankedReadLock lock(catalogue_mutex_);
   const auto found = items_.find(sku);
   if (found == items_.end() || found->second->removed()) return NoSuchSku("Snapshot", sku);
   return SnapshotOf(*found->second);
@@ -28,7 +28,7 @@ absl::StatusOr<SkuSnapshot> Inventory::Core::Snapshot(std::string_view sku) {
 
 std::vector<SkuSnapshot> Inventory::Core::Snapshot() {
   std::vector<SkuSnapshot> all;
-  const internal::RankedReadLock lock(catalogue_mutex_);
+  const inventory_internal::RankedReadLock lock(catalogue_mutex_);
   all.reserve(items_.size());
   for (const auto& [sku, item] : items_) {
     if (!item->removed()) all.push_back(SnapshotOf(*item));
@@ -37,39 +37,40 @@ std::vector<SkuSnapshot> Inventory::Core::Snapshot() {
 }
 
 void Inventory::Core::AddGauges() {
-  const auto over_all = [this](internal::InventoryMetric metric, auto read, auto combine) {
+  const auto over_all = [this](inventory_internal::InventoryMetric metric, auto read, auto combine) {
     metrics_.AddGauge(metric, [this, read, combine] {
       double result = 0;
-      const internal::RankedReadLock lock(catalogue_mutex_);
+      const inventory_internal::RankedReadLock lock(catalogue_mutex_);
       for (const auto& [sku, item] : items_) result = combine(result, static_cast<double>(read(*item)));
       return result;
     });
   };
   const std::plus<> sum;
-  over_all(internal::kAvailableUnits, &internal::AvailableUnits, sum);
+  over_all(inventory_internal::kAvailableUnits, &inventory_internal::AvailableUnits, sum);
   over_all(
-      internal::kHeldUnits, [](const Item& item) { return item.units.held(); }, sum);
+      inventory_internal::kHeldUnits, [](const Item& item) { return item.units.held(); }, sum);
   over_all(
-      internal::kSoldUnits, [](const Item& item) { return item.units.sold(); }, sum);
+      inventory_internal::kSoldUnits, [](const Item& item) { return item.units.sold(); }, sum);
   over_all(
-      internal::kOversoldUnits, [](const Item& item) { return item.Oversold(); }, sum);
+      inventory_internal::kOversoldUnits, [](const Item& item) { return item.Oversold(); }, sum);
   over_all(
-      internal::kShardImbalance, [](const Item& item) { return item.removed() ? 0 : item.stock->Imbalance(); },
+      inventory_internal::kShardImbalance,
+      [](const Item& item) { return item.removed() ? 0 : item.stock->Imbalance(); },
       [](double a, double b) { return std::max(a, b); });
 }
 
 void Inventory::Core::AddSkuGauges(const Item& item) {
-  internal::ComponentMetrics* const metrics = sku_metrics_.Add(item.sku);
+  metrics_internal::ComponentMetrics* const metrics = sku_metrics_.Add(item.sku);
   if (metrics == nullptr) return;
-  const auto add = [&](internal::SkuMetric metric, auto read) {
+  const auto add = [&](inventory_internal::SkuMetric metric, auto read) {
     metrics->AddGauge(metric, [this, &item, read] {
-      const internal::RankedReadLock lock(catalogue_mutex_);
+      const inventory_internal::RankedReadLock lock(catalogue_mutex_);
       return static_cast<double>(read(item));
     });
   };
-  add(internal::kSkuAvailableUnits, &internal::AvailableUnits);
-  add(internal::kSkuHeldUnits, [](const Item& of) { return of.units.held(); });
-  add(internal::kSkuSoldUnits, [](const Item& of) { return of.units.sold(); });
+  add(inventory_internal::kSkuAvailableUnits, &inventory_internal::AvailableUnits);
+  add(inventory_internal::kSkuHeldUnits, [](const Item& of) { return of.units.held(); });
+  add(inventory_internal::kSkuSoldUnits, [](const Item& of) { return of.units.sold(); });
 }
 
 }  // namespace stockade

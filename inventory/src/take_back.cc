@@ -16,13 +16,13 @@
 namespace stockade {
 namespace {
 
-using internal::Concat;
+using base_internal::Concat;
 using Kind = LedgerRecord::Kind;
 
 }  // namespace
 
 void Inventory::Core::UndoRefusedRecords() {
-  const internal::MutexLock changes(sku_changes_mutex_);
+  const base_internal::MutexLock changes(sku_changes_mutex_);
   // The ledger is about to go, and memory with it.
   if (closing_.load(std::memory_order_relaxed)) return;
   const auto buyers = buyers_.LockAll();
@@ -49,13 +49,13 @@ void Inventory::Core::UndoRecord(const LedgerRecord& refused) {
       }
     }
   }
-  internal::Fatal(Concat("Inventory '", name_, "': the ledger refused a record of order ", refused.order_id,
-                         ", which does not exist"));
+  base_internal::Fatal(Concat("Inventory '", name_, "': the ledger refused a record of order ", refused.order_id,
+                              ", which does not exist"));
 }
 
 void Inventory::Core::UndoSkuChange(const LedgerRecord& refused) {
   Item* const item = FindItem(refused.sku);
-  const internal::MutexLock lock(item->mutex);
+  const base_internal::MutexLock lock(item->mutex);
   if (refused.kind == Kind::kRestock) {
     (void)item->stock->Take(refused.quantity);
     item->Withdraw(refused.quantity);
@@ -65,7 +65,7 @@ void Inventory::Core::UndoSkuChange(const LedgerRecord& refused) {
     orders_.Withdraw(stripe, orders_.FindUndecided(stripe, refused.order_id));
     return;
   }
-  const internal::MutexLock catalogue_lock(catalogue_mutex_);
+  const base_internal::MutexLock catalogue_lock(catalogue_mutex_);
   if (refused.kind == Kind::kRemoveSku) {
     item->stock = std::move(item->withdrawn);
     item->position = 0;  // As in UndoEnd().
@@ -79,7 +79,7 @@ void Inventory::Core::UndoSkuChange(const LedgerRecord& refused) {
 }
 
 void Inventory::Core::UndoGrant(OrderBook::Stripe& stripe, const OrderBook::Ref& record) {
-  for (const internal::ItemLine& line : record->lines) {
+  for (const inventory_internal::ItemLine& line : record->lines) {
     Item& item = *line.item;
     if (record->state == OrderState::kSold) item.units.Sell(-line.quantity);
     item.units.Return(line.quantity);
@@ -90,7 +90,7 @@ void Inventory::Core::UndoGrant(OrderBook::Stripe& stripe, const OrderBook::Ref&
 }
 
 void Inventory::Core::UndoEnd(OrderBook::Stripe& stripe, OrderRecord& record, Kind kind) {
-  for (const internal::ItemLine& line : record.lines) {
+  for (const inventory_internal::ItemLine& line : record.lines) {
     Item& item = *line.item;
     if (kind == Kind::kCommit) {
       item.units.Sell(-line.quantity);

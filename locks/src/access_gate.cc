@@ -6,7 +6,7 @@
 #include "published_holds.h"
 #include "stockade/base/cpu_relax.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 
 // NOLINTNEXTLINE(google-build-using-namespace): the words of this file's language.
 using namespace lock_word;
@@ -289,4 +289,4 @@ uint64_t AccessGate::waiters() {
   return waiting_;
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal

@@ -7,7 +7,7 @@
 
 #include "stockade/locks/lock_engine.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 
 // The listener of a LockWatch, which threads that observe a release notify. Callers must not hold a mutex that engine
 // calls acquire, because the callback may make such calls.
@@ -34,6 +34,6 @@ class HintListener {
   bool closed_ = false;
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal
 
 #endif  // STOCKADE_LOCKS_SRC_HINT_LISTENER_H_

@@ -4,7 +4,7 @@
 
 #include "lock_metrics.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 
 using std::chrono::steady_clock;
 
@@ -205,4 +205,4 @@ void LockCore::Reenter(Hold& hold, LockMode mode) const {
   hold.beyond += write ? Hold::kOneWrite : Hold::kOneRead;
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal

@@ -7,7 +7,7 @@
 #include "stockade/base/strings.h"
 #include "stockade/locks/lock_core.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 namespace {
 
 std::string CheckedName(std::string_view kind, const LockOptions& options) {
@@ -39,4 +39,4 @@ void LockIdentity::DieInForkedChild() const {
   std::abort();  // Not reached: the guard aborts.
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal

@@ -4,7 +4,7 @@
 
 #include "absl/time/time.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 namespace {
 
 constexpr std::string_view kAcquisitionsName = "stockade_lock_acquisitions_total";
@@ -56,4 +56,4 @@ void LockMetrics::CalledBack() { metrics_.Add(kRevocations); }
 
 void LockMetrics::Held(std::chrono::steady_clock::duration span) { metrics_.Observe(kHold, absl::FromChrono(span)); }
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal

@@ -9,7 +9,7 @@
 #include "stockade/locks/lock_word.h"
 #include "stockade/metrics/metric_set.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 
 // The counts of the locks of one name. Thread-safe; wait-free except for the first call of a thread.
 class LockMetrics {
@@ -31,6 +31,6 @@ class LockMetrics {
   ComponentMetrics metrics_;  // Last: its gauge reads waiters_.
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal
 
 #endif  // STOCKADE_LOCKS_SRC_LOCK_METRICS_H_

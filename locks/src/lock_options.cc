@@ -17,12 +17,12 @@ bool IsPrintableAscii(char c) { return c >= ' ' && c <= '~'; }
 
 absl::Status LockOptions::Validate() const {
   if (name.size() > kMaxNameBytes) {
-    return absl::InvalidArgumentError(
-        internal::Concat("LockOptions.name has ", name.size(), " characters; at most ", kMaxNameBytes, " are allowed"));
+    return absl::InvalidArgumentError(base_internal::Concat("LockOptions.name has ", name.size(),
+                                                            " characters; at most ", kMaxNameBytes, " are allowed"));
   }
   if (!std::all_of(name.begin(), name.end(), IsPrintableAscii)) {
-    return absl::InvalidArgumentError(internal::Concat("LockOptions.name '", internal::Printable(name),
-                                                       "' has characters that are not printable ASCII"));
+    return absl::InvalidArgumentError(base_internal::Concat("LockOptions.name '", base_internal::Printable(name),
+                                                            "' has characters that are not printable ASCII"));
   }
   return absl::OkStatus();
 }

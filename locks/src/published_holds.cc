@@ -7,7 +7,7 @@
 #include "stockade/base/asymmetric_fence.h"
 #include "stockade/base/futex.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 namespace {
 
 // Sequentially consistent: the heavy side's load, see asymmetric_fence.h; and an acquire of what the thread did.
@@ -77,4 +77,4 @@ bool DrainPublished(uintptr_t key, uint32_t entry, ThreadRecord* record, SteadyD
   return true;
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal

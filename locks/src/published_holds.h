@@ -6,7 +6,7 @@
 #include "stockade/locks/steady_deadline.h"
 #include "stockade/locks/thread_record.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 
 // The side of those who look for threads that have published themselves (see Hold). `key` is the lock's address,
 // `entry` its place in each table. A `record` narrows the search to one; null: it is O(records), a cache line each.
@@ -24,6 +24,6 @@ bool HasPublished(uintptr_t key, uint32_t entry, ThreadRecord* record);
 // Under the same conditions waits until there is none: true; or until `deadline`: false.
 bool DrainPublished(uintptr_t key, uint32_t entry, ThreadRecord* record, SteadyDeadline deadline);
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal
 
 #endif  // STOCKADE_LOCKS_SRC_PUBLISHED_HOLDS_H_

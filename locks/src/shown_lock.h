@@ -7,11 +7,11 @@
 #include "absl/strings/escaping.h"
 #include "stockade/base/strings.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 
 // A lock as messages name it, whatever bytes its name has: lock 'ticket'.
 inline std::string ShownLock(std::string_view name) { return Concat("lock '", absl::CHexEscape(AbslView(name)), "'"); }
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal
 
 #endif  // STOCKADE_LOCKS_SRC_SHOWN_LOCK_H_

@@ -11,7 +11,7 @@
 #include "stockade/base/log.h"
 #include "stockade/locks/lock_core.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 namespace {
 
 // The calling thread's record, fast or not; null before its first use of a lock and after its end.
@@ -160,4 +160,4 @@ void ThreadRecord::Wake() {
   FutexWake(signal_, 1);
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal

@@ -6,7 +6,7 @@
 
 #include "stockade/metrics/metrics_registry.h"
 
-namespace stockade::internal {
+namespace stockade::metrics_internal {
 namespace {
 
 // Bucket k of a histogram holds the values in (first * 2^(k-1), first * 2^k]; the one past the last bound, the rest.
@@ -110,4 +110,4 @@ void ComponentMetrics::AddGauge(size_t metric, MetricSet::GaugeReader read) {
   if (set_ != nullptr) gauges_.push_back(set_->AddGauge(metric, std::move(read)));
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::metrics_internal

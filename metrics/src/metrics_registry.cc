@@ -13,9 +13,9 @@
 namespace stockade {
 namespace {
 
-using internal::MetricDef;
-using internal::MetricSet;
-using internal::MetricType;
+using metrics_internal::MetricDef;
+using metrics_internal::MetricSet;
+using metrics_internal::MetricType;
 
 prometheus::MetricType ExportedType(MetricType type) {
   switch (type) {
@@ -65,12 +65,13 @@ MetricsRegistry* MetricsRegistry::Default() {
   return registry;
 }
 
-std::shared_ptr<MetricSet> MetricsRegistry::SetFor(std::span<const MetricDef> defs, internal::MetricLabels labels) {
-  for (auto& [name, value] : labels) value = internal::Printable(value);
+std::shared_ptr<MetricSet> MetricsRegistry::SetFor(std::span<const MetricDef> defs,
+                                                   metrics_internal::MetricLabels labels) {
+  for (auto& [name, value] : labels) value = base_internal::Printable(value);
   bool warns = false;
   std::shared_ptr<MetricSet> found;
   {
-    const internal::MutexLock lock(mutex_);
+    const base_internal::MutexLock lock(mutex_);
     if (!HasOwnSeries(defs.data(), labels)) {
       for (auto& [name, value] : labels) value = kOtherNames;
       warns = warned_.insert(defs.data()).second;
@@ -80,15 +81,15 @@ std::shared_ptr<MetricSet> MetricsRegistry::SetFor(std::span<const MetricDef> de
     found = set;
   }
   if (warns) {
-    internal::Log(
-        LogSeverity::kWarning,
-        internal::Concat("MetricsRegistry: more than ", kMaxNames, " names of label ", labels.front().first,
-                         ": components with further names share ", labels.front().first, "=\"", kOtherNames, "\""));
+    base_internal::Log(LogSeverity::kWarning,
+                       base_internal::Concat("MetricsRegistry: more than ", kMaxNames, " names of label ",
+                                             labels.front().first, ": components with further names share ",
+                                             labels.front().first, "=\"", kOtherNames, "\""));
   }
   return found;
 }
 
-bool MetricsRegistry::HasOwnSeries(const MetricDef* defs, const internal::MetricLabels& labels) {
+bool MetricsRegistry::HasOwnSeries(const MetricDef* defs, const metrics_internal::MetricLabels& labels) {
   if (labels.empty()) return true;
   std::set<std::string>& names = names_[defs];
   if (names.size() < kMaxNames) names.insert(labels.front().second);
@@ -98,7 +99,7 @@ bool MetricsRegistry::HasOwnSeries(const MetricDef* defs, const internal::Metric
 std::vector<prometheus::MetricFamily> MetricsRegistry::Collect() const {
   std::vector<std::shared_ptr<MetricSet>> sets;
   {
-    const internal::MutexLock lock(mutex_);
+    const base_internal::MutexLock lock(mutex_);
     for (const auto& [key, set] : sets_) sets.push_back(set);
   }
   // Gauge callbacks run without mutex_: a component may be made or destroyed meanwhile.

@@ -34,7 +34,7 @@ class Forwarder final : public prometheus::Collectable {
 }  // namespace
 
 struct MetricsServer::State {
-  internal::ForkGuard fork_guard;
+  base_internal::ForkGuard fork_guard;
   // Declared before the exposer, so that it outlives the exposer's threads.
   std::shared_ptr<Forwarder> forwarder;
   std::unique_ptr<prometheus::Exposer> exposer;
@@ -45,7 +45,7 @@ absl::Status MetricsServerOptions::Validate() const {
   in_addr parsed;
   if (inet_pton(AF_INET, address.c_str(), &parsed) != 1) {
     return absl::InvalidArgumentError(
-        internal::Concat("MetricsServer: address '", address, "' is not an IPv4 address"));
+        base_internal::Concat("MetricsServer: address '", address, "' is not an IPv4 address"));
   }
   if (registry == nullptr) return absl::InvalidArgumentError("MetricsServer: registry is null");
   return absl::OkStatus();
@@ -53,10 +53,10 @@ absl::Status MetricsServerOptions::Validate() const {
 
 absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Start(const MetricsServerOptions& options) {
   if (absl::Status valid = options.Validate(); !valid.ok()) return valid;
-  const std::string endpoint = internal::Concat(options.address, ":", options.port);
+  const std::string endpoint = base_internal::Concat(options.address, ":", options.port);
   // The exposer's HTTP server does not say so if it cannot start its first thread, and never answers.
-  if (absl::Status threads = internal::TryThreads(3); !threads.ok()) {
-    return absl::Status(threads.code(), internal::Concat("MetricsServer: ", threads.message()));
+  if (absl::Status threads = base_internal::TryThreads(3); !threads.ok()) {
+    return absl::Status(threads.code(), base_internal::Concat("MetricsServer: ", threads.message()));
   }
   auto state = std::make_unique<State>();
   state->forwarder = std::make_shared<Forwarder>(options.registry);
@@ -67,7 +67,8 @@ absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Start(const Metric
     state->exposer->RegisterCollectable(state->forwarder);
     state->port = static_cast<uint16_t>(state->exposer->GetListeningPorts().at(0));
   } catch (const std::exception& error) {
-    return absl::UnavailableError(internal::Concat("MetricsServer: cannot listen on ", endpoint, ": ", error.what()));
+    return absl::UnavailableError(
+        base_internal::Concat("MetricsServer: cannot listen on ", endpoint, ": ", error.what()));
   }
   return std::unique_ptr<MetricsServer>(new MetricsServer(std::move(state)));
 }

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <new>
 
-namespace stockade::internal {
+namespace stockade::metrics_internal {
 namespace {
 
 constexpr std::align_val_t kCacheLine{64};
@@ -46,4 +46,4 @@ uint64_t StripedCells::Sum(size_t cell) const {
   return sum;
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::metrics_internal

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace stockade::internal {
+namespace stockade::redis_internal {
 namespace {
 
 bool Contains(std::span<const RedisEndpoint> servers, const RedisEndpoint& server) {
@@ -53,4 +53,4 @@ Instant EndOfTurn(Instant now, Instant deadline, size_t left) {
   return now + (deadline - now) / static_cast<double>(std::min(left, kMostTurns) + 1);
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::redis_internal

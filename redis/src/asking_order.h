@@ -9,7 +9,7 @@
 #include "stockade/base/mutex.h"
 #include "stockade/redis/redis_endpoint.h"
 
-namespace stockade::internal {
+namespace stockade::redis_internal {
 
 // Servers each of which can answer the same question, in the order in which they are asked: who answered last comes
 // first, who failed last comes last, so that neither one dead server nor many cost every question their time-outs.
@@ -42,6 +42,6 @@ class AskingOrder {
 // take all the time, and some is left for what follows the answer.
 Instant EndOfTurn(Instant now, Instant deadline, size_t left);
 
-}  // namespace stockade::internal
+}  // namespace stockade::redis_internal
 
 #endif  // STOCKADE_REDIS_ASKING_ORDER_H_

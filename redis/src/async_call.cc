@@ -4,7 +4,7 @@
 
 #include "stockade/base/clock.h"
 
-namespace stockade::internal {
+namespace stockade::redis_internal {
 
 AsyncCall::AsyncCall(RedisCommand command, Router* router, TimerQueue* timers, ComponentMetrics* metrics,
                      Instant deadline, ReplyCallback done)
@@ -56,4 +56,4 @@ void AsyncCall::Finish(absl::StatusOr<RedisReply> result) {
   std::exchange(done_, nullptr)(std::move(result));
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::redis_internal

@@ -11,7 +11,7 @@
 #include "stockade/metrics/metric_set.h"
 #include "stockade/redis/redis_command.h"
 
-namespace stockade::internal {
+namespace stockade::redis_internal {
 
 // A command that no thread waits for. A request on its way owns it, or the timer that will continue it. If its owner is
 // destroyed without continuing it, it ends with Cancelled.
@@ -39,6 +39,6 @@ class AsyncCall {
   ReplyCallback done_;  // Empty once it was called.
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::redis_internal
 
 #endif  // STOCKADE_REDIS_ASYNC_CALL_H_

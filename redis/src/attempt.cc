@@ -9,7 +9,7 @@
 #include "stockade/base/clock.h"
 #include "stockade/base/strings.h"
 
-namespace stockade::internal {
+namespace stockade::redis_internal {
 namespace {
 
 // The pauses before a retry: they double from the one to the other.
@@ -106,4 +106,4 @@ bool Attempt::MayHaveWritten(std::string_view error) const {
 
 void CountResult(const absl::Status& result, ComponentMetrics& metrics) { metrics.Add(MetricOf(result)); }
 
-}  // namespace stockade::internal
+}  // namespace stockade::redis_internal

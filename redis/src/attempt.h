@@ -11,7 +11,7 @@
 #include "stockade/redis/redis_command.h"
 #include "stockade/redis/redis_reply.h"
 
-namespace stockade::internal {
+namespace stockade::redis_internal {
 
 // One command's way to its final answer: where it goes, what is sent, and whether what came back is the end. What waits
 // and what calls back walk it alike:
@@ -56,6 +56,6 @@ class Attempt {
 // Counts the result of a command.
 void CountResult(const absl::Status& result, ComponentMetrics& metrics);
 
-}  // namespace stockade::internal
+}  // namespace stockade::redis_internal
 
 #endif  // STOCKADE_REDIS_ATTEMPT_H_

@@ -10,7 +10,7 @@
 #include "stockade/base/start_thread.h"
 #include "stockade/base/strings.h"
 
-namespace stockade::internal {
+namespace stockade::redis_internal {
 namespace {
 
 // For a message.
@@ -377,4 +377,4 @@ void ClusterRouter::WantRefresh() {
   refresh_.NotifyAll();
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::redis_internal

@@ -22,7 +22,7 @@
 #include "stockade/redis/redis_options.h"
 #include "stockade/redis/redis_url.h"
 
-namespace stockade::internal {
+namespace stockade::redis_internal {
 
 // The nodes of a cluster. A command goes to the node that serves the slot of its keys, over one pipeline per node,
 // which is made when it is first needed. A command without keys goes to one node, always the same while that can be
@@ -111,6 +111,6 @@ class ClusterRouter final : public Router {
   std::thread thread_;  // Started by Start().
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::redis_internal
 
 #endif  // STOCKADE_REDIS_CLUSTER_ROUTER_H_

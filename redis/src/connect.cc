@@ -11,7 +11,7 @@
 #include "single_router.h"
 #include "stockade/base/strings.h"
 
-namespace stockade::internal {
+namespace stockade::redis_internal {
 
 AllowedHosts::AllowedHosts(const RedisUrl& url, const RedisOptions& options)
     : who_(Concat("redis '", options.name, "'")) {
@@ -61,4 +61,4 @@ std::unique_ptr<Router> MakeRouter(const RedisUrl& url, const RedisOptions& opti
   return std::make_unique<SingleRouter>(std::move(make_link), false, PipelineOptionsOf(options), timers, metrics);
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::redis_internal

@@ -14,7 +14,7 @@
 #include "stockade/redis/redis_options.h"
 #include "stockade/redis/redis_url.h"
 
-namespace stockade::internal {
+namespace stockade::redis_internal {
 
 // The router for what `url` names. All must outlive it.
 std::unique_ptr<Router> MakeRouter(const RedisUrl& url, const RedisOptions& options, TimerQueue* timers,
@@ -42,6 +42,6 @@ LinkIdentity IdentityOf(const RedisUrl& url);
 
 PipelineOptions PipelineOptionsOf(const RedisOptions& options);
 
-}  // namespace stockade::internal
+}  // namespace stockade::redis_internal
 
 #endif  // STOCKADE_REDIS_CONNECT_H_

@@ -8,7 +8,7 @@
 
 #include "absl/strings/ascii.h"
 
-namespace stockade::internal {
+namespace stockade::redis_internal {
 namespace {
 
 constexpr auto npos = std::string_view::npos;
@@ -51,4 +51,4 @@ bool MatchesAllowedHost(std::string_view host, std::string_view allowed) {
   return !before.empty() && !before.ends_with('.');
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::redis_internal

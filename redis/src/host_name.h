@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-namespace stockade::internal {
+namespace stockade::redis_internal {
 
 // Whether the client may connect to a host that a server names like this. True if it has 1 to 255 bytes, all of them
 // letters, digits or one of "-_.:%". All parsers of such names call this. So no two functions can read two different
@@ -17,6 +17,6 @@ bool IsAllowedHostEntry(std::string_view entry);
 // does not match an address, or a name with an empty label before it.
 bool MatchesAllowedHost(std::string_view host, std::string_view allowed);
 
-}  // namespace stockade::internal
+}  // namespace stockade::redis_internal
 
 #endif  // STOCKADE_REDIS_HOST_NAME_H_

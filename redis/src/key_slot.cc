@@ -3,7 +3,7 @@
 #include <array>
 #include <cstddef>
 
-namespace stockade::internal {
+namespace stockade::redis_internal {
 namespace {
 
 // What a byte at the high end of the register adds, for each value of it.
@@ -42,4 +42,4 @@ std::string_view HashedPart(std::string_view key) {
 
 uint16_t KeySlot(std::string_view key) { return Crc16(HashedPart(key)) % kKeySlots; }
 
-}  // namespace stockade::internal
+}  // namespace stockade::redis_internal

@@ -6,7 +6,7 @@
 
 #include "stockade/base/export.h"
 
-namespace stockade::internal {
+namespace stockade::redis_internal {
 
 inline constexpr uint16_t kKeySlots = 16'384;
 
@@ -14,6 +14,6 @@ inline constexpr uint16_t kKeySlots = 16'384;
 // and the first '}' behind it, or of the whole key where there is no such pair or nothing in it. O(length).
 STOCKADE_EXPORT uint16_t KeySlot(std::string_view key);
 
-}  // namespace stockade::internal
+}  // namespace stockade::redis_internal
 
 #endif  // STOCKADE_REDIS_KEY_SLOT_H_

@@ -10,7 +10,7 @@
 #include "stockade/base/clock.h"
 #include "stockade/base/strings.h"
 
-namespace stockade::internal {
+namespace stockade::redis_internal {
 namespace {
 
 // `status` with another code and text, but what else it says.
@@ -156,4 +156,4 @@ absl::StatusOr<std::vector<RedisReply>> Link::Exchange(std::span<const RedisComm
 
 void Link::ShutDown() { (void)shutdown(fd_.get(), SHUT_RDWR); }
 
-}  // namespace stockade::internal
+}  // namespace stockade::redis_internal

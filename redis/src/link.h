@@ -17,7 +17,7 @@
 #include "stockade/redis/redis_endpoint.h"
 #include "stockade/redis/redis_reply.h"
 
-namespace stockade::internal {
+namespace stockade::redis_internal {
 
 // The client's identity at a server.
 struct LinkIdentity {
@@ -74,6 +74,6 @@ class Link {
   std::vector<char> buffer_;
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::redis_internal
 
 #endif  // STOCKADE_REDIS_LINK_H_

@@ -11,7 +11,7 @@
 #include "stockade/base/start_thread.h"
 #include "stockade/base/strings.h"
 
-namespace stockade::internal {
+namespace stockade::redis_internal {
 namespace {
 
 // What has been sent and got no reply is unknown, whatever the reason.
@@ -410,4 +410,4 @@ void Pipeline::RunAfterUnlock(AfterUnlock& after_unlock) {
   for (std::unique_ptr<AsyncRequest>& request : after_unlock.done) request->done(std::move(request->result));
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::redis_internal

@@ -27,7 +27,7 @@
 #include "stockade/metrics/metric_set.h"
 #include "stockade/redis/redis_reply.h"
 
-namespace stockade::internal {
+namespace stockade::redis_internal {
 
 // A command on its way.
 struct Request {
@@ -233,6 +233,6 @@ class Pipeline : public std::enable_shared_from_this<Pipeline> {
   std::thread thread_;  // Started by Start().
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::redis_internal
 
 #endif  // STOCKADE_REDIS_PIPELINE_H_

@@ -7,7 +7,7 @@
 #include "redis_metrics.h"
 #include "stockade/base/strings.h"
 
-namespace stockade::internal {
+namespace stockade::redis_internal {
 
 bool Pipeline::AwaitsReplies() const {
   for (uint64_t place = first_place_; place < session_->sent && place - first_place_ < pending_.size(); ++place) {
@@ -269,4 +269,4 @@ void Pipeline::Attend(const std::shared_ptr<Session>& session) {
   if (session->driver == nullptr) session->driver = &background_;
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::redis_internal

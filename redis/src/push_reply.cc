@@ -2,7 +2,7 @@
 
 #include <span>
 
-namespace stockade::internal {
+namespace stockade::redis_internal {
 
 PushReply ReadPushReply(const RedisReply& reply, bool sharded) {
   using enum PushReply::Kind;
@@ -26,4 +26,4 @@ PushReply ReadPushReply(const RedisReply& reply, bool sharded) {
   return {};
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::redis_internal

@@ -5,7 +5,7 @@
 
 #include "stockade/redis/redis_reply.h"
 
-namespace stockade::internal {
+namespace stockade::redis_internal {
 
 // What comes over a connection for subscriptions.
 struct PushReply {
@@ -26,6 +26,6 @@ struct PushReply {
 // `sharded`: which of the two kinds of channels the connection has.
 PushReply ReadPushReply(const RedisReply& reply, bool sharded);
 
-}  // namespace stockade::internal
+}  // namespace stockade::redis_internal
 
 #endif  // STOCKADE_REDIS_PUSH_REPLY_H_

@@ -44,12 +44,12 @@ struct AsyncReply {
 void Deliver(Executor& executor, RedisClient::Callback done, absl::StatusOr<RedisReply> result,
              const std::string& client) {
   const auto reply = std::make_shared<AsyncReply>(std::move(done), std::move(result));
-  const auto thrown = internal::GuardCallback<absl::Status>("callback_executor", [&] {
+  const auto thrown = base_internal::GuardCallback<absl::Status>("callback_executor", [&] {
     executor.Schedule([reply] { reply->Call(); });
     return absl::OkStatus();
   });
   if (thrown.ok()) return;
-  internal::Log(LogSeverity::kError, internal::Concat("redis '", client, "': ", thrown.message()));
+  base_internal::Log(LogSeverity::kError, base_internal::Concat("redis '", client, "': ", thrown.message()));
   InlineExecutor().Schedule([reply] { reply->Call(); });
 }
 
@@ -59,7 +59,7 @@ struct RedisClient::Impl {
   explicit Impl(RedisOptions given)
       : options(std::move(given)),
         timers(Clock::System()),
-        metrics(options.metrics, internal::RedisMetricDefs(), {{"client", options.name}}) {}
+        metrics(options.metrics, redis_internal::RedisMetricDefs(), {{"client", options.name}}) {}
 
   ~Impl() {
     if (router == nullptr) return;
@@ -82,15 +82,15 @@ struct RedisClient::Impl {
   Instant DeadlineOf(const RedisCallOptions& call) const {
     fork.Check("RedisClient", options.name);
     const absl::Duration timeout = call.timeout.value_or(options.command_timeout);
-    return timeout > absl::ZeroDuration() ? internal::Now() + timeout : Instant::InfinitePast();
+    return timeout > absl::ZeroDuration() ? redis_internal::Now() + timeout : Instant::InfinitePast();
   }
 
-  internal::Attempt Begin(const RedisCommand& command, Instant deadline) {
-    return internal::Attempt(&command, router.get(), &metrics, deadline);
+  redis_internal::Attempt Begin(const RedisCommand& command, Instant deadline) {
+    return redis_internal::Attempt(&command, router.get(), &metrics, deadline);
   }
 
   // Goes on with a command, from what came of sending it, to its end.
-  absl::StatusOr<RedisReply> Finish(internal::Attempt& attempt, internal::Request& request) {
+  absl::StatusOr<RedisReply> Finish(redis_internal::Attempt& attempt, redis_internal::Request& request) {
     while (const std::optional<absl::Duration> pause = attempt.Judge(request.result)) {
       if (*pause > absl::ZeroDuration()) absl::SleepFor(*pause);
       const absl::Status prepared = attempt.Prepare(request);
@@ -101,21 +101,21 @@ struct RedisClient::Impl {
   }
 
   absl::StatusOr<RedisReply> Conclude(absl::StatusOr<RedisReply> result) {
-    internal::CountResult(result.status(), metrics);
+    redis_internal::CountResult(result.status(), metrics);
     return result;
   }
 
-  void Start(RedisCommand command, Instant deadline, internal::ReplyCallback done) {
-    internal::AsyncCall::Start(std::move(command), router.get(), &timers, &metrics, deadline, std::move(done));
+  void Start(RedisCommand command, Instant deadline, redis_internal::ReplyCallback done) {
+    redis_internal::AsyncCall::Start(std::move(command), router.get(), &timers, &metrics, deadline, std::move(done));
   }
 
   const RedisOptions options;
-  const internal::ForkGuard fork;
-  internal::LazyThreadPool own_thread{1};
-  internal::TimerQueue timers;
-  std::unique_ptr<internal::Router> router;
-  std::shared_ptr<internal::SubscriptionHub> hub;  // Shared with the subscriptions.
-  internal::ComponentMetrics metrics;
+  const base_internal::ForkGuard fork;
+  base_internal::LazyThreadPool own_thread{1};
+  base_internal::TimerQueue timers;
+  std::unique_ptr<redis_internal::Router> router;
+  std::shared_ptr<redis_internal::SubscriptionHub> hub;  // Shared with the subscriptions.
+  metrics_internal::ComponentMetrics metrics;
 };
 
 RedisClient::RedisClient(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -130,29 +130,29 @@ absl::StatusOr<std::unique_ptr<RedisClient>> RedisClient::Connect(std::string_vi
   const absl::Status valid = options.Validate();
   if (!valid.ok()) return valid;
   if (!options.wait_for_connection && parsed->kind != RedisUrl::Kind::kStandalone) {
-    return absl::InvalidArgumentError(internal::Concat("redis '", options.name,
-                                                       "': wait_for_connection = false needs the URL of a single "
-                                                       "server, not ",
-                                                       Redacted(*parsed)));
+    return absl::InvalidArgumentError(base_internal::Concat("redis '", options.name,
+                                                            "': wait_for_connection = false needs the URL of a single "
+                                                            "server, not ",
+                                                            Redacted(*parsed)));
   }
   auto impl = std::make_unique<Impl>(std::move(options));
-  impl->router = internal::MakeRouter(*parsed, impl->options, &impl->timers, &impl->metrics);
+  impl->router = redis_internal::MakeRouter(*parsed, impl->options, &impl->timers, &impl->metrics);
   const absl::Status started = impl->router->Start(impl->options.wait_for_connection);
   if (!started.ok()) return started;
-  impl->metrics.AddGauge(internal::kRedisPendingCommands,
+  impl->metrics.AddGauge(redis_internal::kRedisPendingCommands,
                          [router = impl->router.get()] { return static_cast<double>(router->pending()); });
-  absl::StatusOr<internal::EventFd> wake = internal::EventFd::Create();
+  absl::StatusOr<base_internal::EventFd> wake = base_internal::EventFd::Create();
   if (!wake.ok()) return wake.status();
-  impl->hub =
-      std::make_shared<internal::SubscriptionHub>(impl->options, impl->router.get(), &impl->metrics, *std::move(wake));
-  impl->metrics.AddGauge(internal::kRedisSubscriptions,
+  impl->hub = std::make_shared<redis_internal::SubscriptionHub>(impl->options, impl->router.get(), &impl->metrics,
+                                                                *std::move(wake));
+  impl->metrics.AddGauge(redis_internal::kRedisSubscriptions,
                          [hub = impl->hub.get()] { return static_cast<double>(hub->wanted()); });
   return std::unique_ptr<RedisClient>(new RedisClient(std::move(impl)));
 }
 
 absl::StatusOr<RedisReply> RedisClient::Run(const RedisCommand& command, RedisCallOptions options) {
-  internal::Attempt attempt = impl_->Begin(command, impl_->DeadlineOf(options));
-  internal::Request request;
+  redis_internal::Attempt attempt = impl_->Begin(command, impl_->DeadlineOf(options));
+  redis_internal::Request request;
   const absl::Status prepared = attempt.Prepare(request);
   if (!prepared.ok()) return impl_->Conclude(prepared);
   attempt.pipeline()->Run({&request, 1}, attempt.deadline());
@@ -163,13 +163,13 @@ std::vector<absl::StatusOr<RedisReply>> RedisClient::RunMany(std::span<const Red
                                                              RedisCallOptions options) {
   const Instant deadline = impl_->DeadlineOf(options);
   std::vector<absl::StatusOr<RedisReply>> results(commands.size(), absl::UnknownError("not answered"));
-  std::vector<internal::Attempt> attempts;
-  std::vector<internal::Request> requests;
+  std::vector<redis_internal::Attempt> attempts;
+  std::vector<redis_internal::Request> requests;
   std::vector<size_t> places;  // Of those that are sent, in `commands`.
   bool one_server = true;
   for (size_t i = 0; i < commands.size(); ++i) {
-    internal::Attempt attempt = impl_->Begin(commands[i], deadline);
-    internal::Request request;
+    redis_internal::Attempt attempt = impl_->Begin(commands[i], deadline);
+    redis_internal::Request request;
     const absl::Status prepared = attempt.Prepare(request);
     if (!prepared.ok()) {
       results[i] = impl_->Conclude(prepared);
@@ -199,7 +199,8 @@ std::vector<absl::StatusOr<RedisReply>> RedisClient::RunMany(std::span<const Red
 
 void RedisClient::RunAsync(RedisCommand command, Callback done, RedisCallOptions options) {
   const Instant deadline = impl_->DeadlineOf(options);
-  if (!done) internal::Fatal(internal::Concat("redis '", impl_->options.name, "': RunAsync() without a callback"));
+  if (!done)
+    base_internal::Fatal(base_internal::Concat("redis '", impl_->options.name, "': RunAsync() without a callback"));
   const absl::StatusOr<Executor*> executor = impl_->CallbackExecutor();
   if (!executor.ok()) {
     return InlineExecutor().Schedule([&] { done(impl_->Conclude(executor.status())); });
@@ -223,7 +224,7 @@ std::future<absl::StatusOr<RedisReply>> RedisClient::RunFuture(RedisCommand comm
 
 absl::StatusOr<RedisSubscription> RedisClient::Subscribe(std::string channel, RedisSubscriber subscriber) {
   impl_->fork.Check("RedisClient", impl_->options.name);
-  absl::StatusOr<std::shared_ptr<internal::Subscription>> subscription =
+  absl::StatusOr<std::shared_ptr<redis_internal::Subscription>> subscription =
       impl_->hub->Subscribe(std::move(channel), std::move(subscriber));
   if (!subscription.ok()) return subscription.status();
   return RedisSubscription(impl_->hub, *std::move(subscription));

@@ -1,6 +1,6 @@
 #include "redis_metrics.h"
 
-namespace stockade::internal {
+namespace stockade::redis_internal {
 
 std::span<const MetricDef> RedisMetricDefs() {
   static constexpr std::string_view kCommands = "stockade_redis_commands_total";
@@ -31,4 +31,4 @@ std::span<const MetricDef> RedisMetricDefs() {
   return kDefs;
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::redis_internal

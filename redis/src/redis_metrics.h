@@ -6,7 +6,7 @@
 
 #include "stockade/metrics/metric_set.h"
 
-namespace stockade::internal {
+namespace stockade::redis_internal {
 
 // Indices of RedisMetricDefs().
 enum RedisMetric : size_t {
@@ -30,6 +30,6 @@ enum RedisMetric : size_t {
 
 std::span<const MetricDef> RedisMetricDefs();
 
-}  // namespace stockade::internal
+}  // namespace stockade::redis_internal
 
 #endif  // STOCKADE_REDIS_REDIS_METRICS_H_

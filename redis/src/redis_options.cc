@@ -14,19 +14,19 @@ namespace {
 absl::Status Positive(std::string_view field, absl::Duration span) {
   if (span > absl::ZeroDuration()) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      internal::Concat("RedisOptions.", field, " must be more than 0, is ", absl::FormatDuration(span)));
+      base_internal::Concat("RedisOptions.", field, " must be more than 0, is ", absl::FormatDuration(span)));
 }
 
 absl::Status Positive(std::string_view field, size_t value) {
   if (value > 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(internal::Concat("RedisOptions.", field, " must be more than 0"));
+  return absl::InvalidArgumentError(base_internal::Concat("RedisOptions.", field, " must be more than 0"));
 }
 
 }  // namespace
 
 absl::Status RedisOptions::Validate() const {
   for (const absl::Status& status : {
-           internal::CheckName("RedisOptions.name", name),
+           base_internal::CheckName("RedisOptions.name", name),
            Positive("connect_timeout", connect_timeout),
            Positive("command_timeout", command_timeout),
            Positive("min_backoff", min_backoff),
@@ -39,16 +39,17 @@ absl::Status RedisOptions::Validate() const {
     if (!status.ok()) return status;
   }
   for (const std::string& host : allowed_hosts) {
-    if (!internal::IsAllowedHostEntry(host)) {
-      return absl::InvalidArgumentError(internal::Concat("RedisOptions.allowed_hosts: '", absl::CHexEscape(host),
-                                                         "' must be a host name, an address without brackets and port, "
-                                                         "or a dot and the end of host names"));
+    if (!redis_internal::IsAllowedHostEntry(host)) {
+      return absl::InvalidArgumentError(
+          base_internal::Concat("RedisOptions.allowed_hosts: '", absl::CHexEscape(host),
+                                "' must be a host name, an address without brackets and port, "
+                                "or a dot and the end of host names"));
     }
   }
   if (max_backoff < min_backoff) {
-    return absl::InvalidArgumentError(internal::Concat("RedisOptions.max_backoff (", absl::FormatDuration(max_backoff),
-                                                       ") must not be less than min_backoff (",
-                                                       absl::FormatDuration(min_backoff), ")"));
+    return absl::InvalidArgumentError(
+        base_internal::Concat("RedisOptions.max_backoff (", absl::FormatDuration(max_backoff),
+                              ") must not be less than min_backoff (", absl::FormatDuration(min_backoff), ")"));
   }
   return absl::OkStatus();
 }

@@ -11,7 +11,8 @@ namespace {
 constexpr size_t kMostShown = 200;  // Characters.
 
 absl::Status IsNot(std::string_view wanted, const RedisReply& reply) {
-  return absl::FailedPreconditionError(internal::Concat("redis: the reply ", reply.ToString(), " is not ", wanted));
+  return absl::FailedPreconditionError(
+      base_internal::Concat("redis: the reply ", reply.ToString(), " is not ", wanted));
 }
 
 void AppendTo(std::string& out, const RedisReply& reply) {
@@ -21,10 +22,10 @@ void AppendTo(std::string& out, const RedisReply& reply) {
     case RedisReply::Kind::kNil: out += "(nil)"; return;
     case RedisReply::Kind::kInteger: out += std::to_string(reply.integer()); return;
     case RedisReply::Kind::kString:
-      out += internal::Concat("\"", absl::CEscape(internal::AbslView(shown)), "\"");
+      out += base_internal::Concat("\"", absl::CEscape(base_internal::AbslView(shown)), "\"");
       return;
     case RedisReply::Kind::kStatus: out += shown; return;
-    case RedisReply::Kind::kError: out += internal::Concat("(error) ", shown); return;
+    case RedisReply::Kind::kError: out += base_internal::Concat("(error) ", shown); return;
     case RedisReply::Kind::kArray: break;
   }
   out += '[';
@@ -77,7 +78,7 @@ absl::StatusOr<std::optional<std::string_view>> RedisReply::AsText() const {
 
 absl::StatusOr<std::span<const RedisReply>> RedisReply::AsArray(std::optional<size_t> size) const {
   if (kind_ != Kind::kArray) return IsNot("an array", *this);
-  if (size && elements_.size() != *size) return IsNot(internal::Concat("an array of ", *size), *this);
+  if (size && elements_.size() != *size) return IsNot(base_internal::Concat("an array of ", *size), *this);
   return std::span<const RedisReply>(elements_);
 }
 

@@ -15,7 +15,7 @@ std::string Sha1Hex(std::string_view text) {
   unsigned char digest[EVP_MAX_MD_SIZE];
   unsigned int size = 0;
   if (EVP_Digest(text.data(), text.size(), digest, &size, EVP_sha1(), nullptr) != 1) {
-    internal::Fatal("redis: libcrypto has no SHA-1, which identifies scripts");
+    base_internal::Fatal("redis: libcrypto has no SHA-1, which identifies scripts");
   }
   return absl::BytesToHexString(absl::string_view(reinterpret_cast<const char*>(digest), size));
 }

@@ -6,8 +6,8 @@
 
 namespace stockade {
 
-RedisSubscription::RedisSubscription(std::shared_ptr<internal::SubscriptionHub> hub,
-                                     std::shared_ptr<internal::Subscription> subscription)
+RedisSubscription::RedisSubscription(std::shared_ptr<redis_internal::SubscriptionHub> hub,
+                                     std::shared_ptr<redis_internal::Subscription> subscription)
     : hub_(std::move(hub)), subscription_(std::move(subscription)) {}
 
 RedisSubscription& RedisSubscription::operator=(RedisSubscription&& other) noexcept {

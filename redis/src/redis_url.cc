@@ -18,10 +18,10 @@
 namespace stockade {
 namespace {
 
-using internal::AbslView;
-using internal::PercentDecode;
-using internal::PercentEncode;
-using internal::SplitAt;
+using base_internal::AbslView;
+using base_internal::PercentDecode;
+using base_internal::PercentEncode;
+using base_internal::SplitAt;
 
 constexpr auto npos = std::string_view::npos;
 constexpr std::string_view kMask = "***";
@@ -42,7 +42,7 @@ constexpr std::string_view kWhat = "Redis URL";
 
 template <typename... Pieces>
 absl::Status Invalid(const Pieces&... pieces) {
-  return internal::InvalidUrl(kWhat, pieces...);
+  return base_internal::InvalidUrl(kWhat, pieces...);
 }
 
 absl::StatusOr<Scheme> ParseScheme(std::string_view text) {
@@ -51,11 +51,12 @@ absl::StatusOr<Scheme> ParseScheme(std::string_view text) {
     if (scheme.name == name) return scheme;
   }
   if (std::ranges::find(kTlsSchemes, name) != std::end(kTlsSchemes)) {
-    return absl::UnimplementedError(internal::Concat("Redis URL: ", name, "://: this build of Stockade has no TLS"));
+    return absl::UnimplementedError(
+        base_internal::Concat("Redis URL: ", name, "://: this build of Stockade has no TLS"));
   }
   // What is no scheme at all, a host or a password may have got into.
   const bool shown = std::ranges::all_of(name, [](char byte) { return absl::ascii_isalnum(byte) || byte == '+'; });
-  return Invalid("the scheme", shown ? " " : "", shown ? internal::QuotedUrlValue(name) : "",
+  return Invalid("the scheme", shown ? " " : "", shown ? base_internal::QuotedUrlValue(name) : "",
                  " is not one of redis, unix, redis+sentinel, redis+cluster");
 }
 
@@ -68,7 +69,7 @@ absl::Status ParseEndpoints(std::string_view hosts, uint16_t default_port, Redis
   for (std::optional<std::string_view> rest = hosts; rest.has_value();) {
     std::string_view host;
     std::tie(host, rest) = SplitAt(*rest, ',');
-    absl::StatusOr<internal::UrlEndpoint> endpoint = internal::ParseUrlEndpoint(kWhat, host, default_port);
+    absl::StatusOr<base_internal::UrlEndpoint> endpoint = base_internal::ParseUrlEndpoint(kWhat, host, default_port);
     if (!endpoint.ok()) return endpoint.status();
     url.endpoints.push_back({.host = std::move(endpoint->host), .port = endpoint->port});
   }
@@ -78,15 +79,15 @@ absl::Status ParseEndpoints(std::string_view hosts, uint16_t default_port, Redis
 absl::Status ParseSocket(std::string_view path, RedisUrl& url) {
   std::string socket = PercentDecode(path);
   if (socket.size() < 2) return Invalid("unix:// needs the path of a socket");
-  if (absl::Status checked = internal::CheckSocketPath(kWhat, socket); !checked.ok()) return checked;
+  if (absl::Status checked = base_internal::CheckSocketPath(kWhat, socket); !checked.ok()) return checked;
   url.endpoints.push_back({.unix_socket = std::move(socket)});
   return absl::OkStatus();
 }
 
 absl::Status ParseDatabase(std::string_view text, RedisUrl& url) {
-  const auto database = internal::ParseUrlNumber(text, 0, INT_MAX);
+  const auto database = base_internal::ParseUrlNumber(text, 0, INT_MAX);
   if (!database.has_value())
-    return Invalid("database ", internal::QuotedUrlValue(text), " is not a number in 0..", INT_MAX);
+    return Invalid("database ", base_internal::QuotedUrlValue(text), " is not a number in 0..", INT_MAX);
   url.database = *database;
   if (url.kind == RedisUrl::Kind::kCluster && url.database != 0) {
     return Invalid("database ", url.database, ": a Redis Cluster has only database 0");
@@ -104,7 +105,7 @@ absl::Status ParsePath(std::string_view path, RedisUrl& url) {
     url.master_name = PercentDecode(name);
     if (url.master_name.empty()) return Invalid("redis+sentinel:// needs a /master-name after the hosts");
     if (std::ranges::any_of(url.master_name, absl::ascii_iscntrl)) {
-      return Invalid("master name ", internal::QuotedUrlValue(url.master_name), " has control bytes");
+      return Invalid("master name ", base_internal::QuotedUrlValue(url.master_name), " has control bytes");
     }
   }
   return database.value_or("").empty() ? absl::OkStatus() : ParseDatabase(PercentDecode(*database), url);
@@ -112,15 +113,15 @@ absl::Status ParsePath(std::string_view path, RedisUrl& url) {
 
 absl::Status ParseParameters(std::string_view query, bool is_unix, RedisUrl& url) {
   std::string database = "0";
-  std::vector<internal::UrlParameter> known = {{"client_name", &url.client_name}};
+  std::vector<base_internal::UrlParameter> known = {{"client_name", &url.client_name}};
   if (is_unix) known.push_back({"db", &database});
   if (url.kind == RedisUrl::Kind::kSentinel) {
     known.push_back({"sentinel_username", &url.sentinel_username});
     known.push_back({"sentinel_password", &url.sentinel_password});
   }
-  if (absl::Status parsed = internal::ParseUrlQuery(kWhat, query, known); !parsed.ok()) return parsed;
+  if (absl::Status parsed = base_internal::ParseUrlQuery(kWhat, query, known); !parsed.ok()) return parsed;
   if (!std::ranges::all_of(url.client_name, absl::ascii_isgraph)) {
-    return Invalid("client name ", internal::QuotedUrlValue(url.client_name),
+    return Invalid("client name ", base_internal::QuotedUrlValue(url.client_name),
                    " has bytes other than printable ASCII without blanks");
   }
   return is_unix ? ParseDatabase(database, url) : absl::OkStatus();
@@ -128,8 +129,8 @@ absl::Status ParseParameters(std::string_view query, bool is_unix, RedisUrl& url
 
 // What stands before the hosts, with its '@'.
 std::string RedactedUserInfo(const RedisUrl& url) {
-  if (!url.password.empty()) return internal::Concat(PercentEncode(url.username), ":", kMask, "@");
-  return url.username.empty() ? "" : internal::Concat(kMask, "@");
+  if (!url.password.empty()) return base_internal::Concat(PercentEncode(url.username), ":", kMask, "@");
+  return url.username.empty() ? "" : base_internal::Concat(kMask, "@");
 }
 
 std::string RedactedQuery(const RedisUrl& url, bool is_unix) {
@@ -147,12 +148,13 @@ std::string RedactedQuery(const RedisUrl& url, bool is_unix) {
 }  // namespace
 
 absl::StatusOr<RedisUrl> ParseRedisUrl(std::string_view text) {
-  if (absl::Status checked = internal::CheckUrlBytes(kWhat, text, kMaxRedisUrlBytes); !checked.ok()) return checked;
+  if (absl::Status checked = base_internal::CheckUrlBytes(kWhat, text, kMaxRedisUrlBytes); !checked.ok())
+    return checked;
   const size_t separator = text.find("://");
   if (separator == npos) return Invalid("there is no '://' after a scheme");
   const absl::StatusOr<Scheme> scheme = ParseScheme(text.substr(0, separator));
   if (!scheme.ok()) return scheme.status();
-  const absl::StatusOr<internal::UrlParts> parts = internal::SplitUrl(kWhat, text.substr(separator + 3));
+  const absl::StatusOr<base_internal::UrlParts> parts = base_internal::SplitUrl(kWhat, text.substr(separator + 3));
   if (!parts.ok()) return parts.status();
 
   RedisUrl url = {.kind = scheme->kind};
@@ -160,7 +162,7 @@ absl::StatusOr<RedisUrl> ParseRedisUrl(std::string_view text) {
   if (url.kind != RedisUrl::Kind::kStandalone && parts->user_info.find('@') != npos) {
     return Invalid("more than one '@': write user name and password once, before all hosts, and an '@' in them as %40");
   }
-  internal::UrlCredentials credentials = internal::DecodeUserInfo(parts->user_info);
+  base_internal::UrlCredentials credentials = base_internal::DecodeUserInfo(parts->user_info);
   url.username = std::move(credentials.username);
   url.password = std::move(credentials.password);
   const bool is_unix = scheme->default_port == 0;
@@ -180,7 +182,7 @@ std::string Redacted(const RedisUrl& url) {
   const bool is_unix = !url.endpoints.empty() && !url.endpoints.front().unix_socket.empty();
   const auto scheme = std::ranges::find_if(
       kSchemes, [&](const Scheme& each) { return each.kind == url.kind && is_unix == (each.default_port == 0); });
-  std::string text = internal::Concat(scheme->name, "://", RedactedUserInfo(url));
+  std::string text = base_internal::Concat(scheme->name, "://", RedactedUserInfo(url));
   if (is_unix) {
     text += PercentEncode(url.endpoints.front().unix_socket, "/");
   } else {

@@ -15,7 +15,7 @@
 #include "stockade/base/log.h"
 #include "stockade/base/strings.h"
 
-namespace stockade::internal {
+namespace stockade::redis_internal {
 namespace {
 
 // Of what is no string: a status, an error, a number. Redis's own are shorter; an error of a script may have any
@@ -169,4 +169,4 @@ absl::StatusOr<bool> ReplyReader::Next(RedisReply& reply) {
   return true;
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::redis_internal

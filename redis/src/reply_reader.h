@@ -10,7 +10,7 @@
 
 struct redisReader;
 
-namespace stockade::internal {
+namespace stockade::redis_internal {
 
 // Bytes from a server into replies: hiredis's parser, which builds our replies in place, within a bound. For one thread
 // at a time.
@@ -44,6 +44,6 @@ class ReplyReader {
   absl::Status error_;
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::redis_internal
 
 #endif  // STOCKADE_REDIS_REPLY_READER_H_

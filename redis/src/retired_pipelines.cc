@@ -5,7 +5,7 @@
 #include "stockade/base/clock.h"
 #include "stockade/base/start_thread.h"
 
-namespace stockade::internal {
+namespace stockade::redis_internal {
 
 void RetiredPipelines::Add(std::shared_ptr<Pipeline> pipeline, const absl::Status& why) {
   pipeline->Retire(why);
@@ -52,4 +52,4 @@ void RetiredPipelines::Run() {
   }
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::redis_internal

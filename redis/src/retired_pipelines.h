@@ -12,7 +12,7 @@
 #include "stockade/base/instant.h"
 #include "stockade/base/mutex.h"
 
-namespace stockade::internal {
+namespace stockade::redis_internal {
 
 // Pipelines to servers that are not used any more. What they have sent gets its replies for kGrace, so that a server
 // which is well and only gave its slots away leaves no outcome unknown; then they are stopped, on a thread of its own,
@@ -44,6 +44,6 @@ class RetiredPipelines {
   std::thread thread_;  // Started with mutex_ held, with the first one.
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::redis_internal
 
 #endif  // STOCKADE_REDIS_RETIRED_PIPELINES_H_

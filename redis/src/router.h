@@ -14,7 +14,7 @@
 #include "stockade/base/mutex.h"
 #include "stockade/redis/redis_command.h"
 
-namespace stockade::internal {
+namespace stockade::redis_internal {
 
 // The next step of a command.
 struct Hop {
@@ -85,6 +85,6 @@ class Router {
   std::shared_ptr<const std::function<void()>> on_topology_change_ STOCKADE_GUARDED_BY(hook_mutex_);
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::redis_internal
 
 #endif  // STOCKADE_REDIS_ROUTER_H_

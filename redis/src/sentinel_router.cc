@@ -11,7 +11,7 @@
 #include "stockade/base/start_thread.h"
 #include "stockade/base/strings.h"
 
-namespace stockade::internal {
+namespace stockade::redis_internal {
 namespace {
 
 // Sleeps until something comes, or until `deadline`, and takes in all that came. False: the connection is broken.
@@ -140,4 +140,4 @@ bool SentinelRouter::Follow(const RedisEndpoint& master) {
   return true;
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::redis_internal

@@ -13,7 +13,7 @@
 #include "stockade/base/backoff.h"
 #include "stockade/base/mutex.h"
 
-namespace stockade::internal {
+namespace stockade::redis_internal {
 
 // The master that Sentinels name, and after a failover the next one.
 //
@@ -71,6 +71,6 @@ class SentinelRouter final : public Router {
   std::thread thread_;
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::redis_internal
 
 #endif  // STOCKADE_REDIS_SENTINEL_ROUTER_H_

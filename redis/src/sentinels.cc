@@ -13,7 +13,7 @@
 #include "status.h"
 #include "stockade/base/strings.h"
 
-namespace stockade::internal {
+namespace stockade::redis_internal {
 namespace {
 
 std::optional<RedisEndpoint> EndpointOf(std::string_view host, std::string_view port) {
@@ -128,4 +128,4 @@ absl::StatusOr<RedisEndpoint> Sentinels::AskForMaster(Link& sentinel, Instant de
   return *std::move(endpoint);
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::redis_internal

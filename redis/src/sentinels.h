@@ -14,7 +14,7 @@
 #include "stockade/redis/redis_options.h"
 #include "stockade/redis/redis_url.h"
 
-namespace stockade::internal {
+namespace stockade::redis_internal {
 
 // The Sentinels of a URL, and those that these know of: they tell where the master is. Thread-safe; all that takes a
 // deadline blocks until then at the most.
@@ -50,6 +50,6 @@ class Sentinels {
   AskingOrder order_;
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::redis_internal
 
 #endif  // STOCKADE_REDIS_SENTINELS_H_

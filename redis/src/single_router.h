@@ -8,7 +8,7 @@
 #include "router.h"
 #include "status.h"
 
-namespace stockade::internal {
+namespace stockade::redis_internal {
 
 // One server; single-server routers differ only in how they find it. `finds_master`: `make_link` connects to a master
 // only, so an answer of a replica means that the master has moved.
@@ -62,6 +62,6 @@ class SingleRouter final : public Router {
   std::shared_ptr<Pipeline> pipeline_;  // Set by Start(); null: it failed.
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::redis_internal
 
 #endif  // STOCKADE_REDIS_SINGLE_ROUTER_H_

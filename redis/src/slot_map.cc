@@ -9,7 +9,7 @@
 #include "host_name.h"
 #include "stockade/base/strings.h"
 
-namespace stockade::internal {
+namespace stockade::redis_internal {
 namespace {
 
 constexpr std::string_view kUnknownHost = "?";  // Hosts are to be given by name, and this one's is not known.
@@ -116,4 +116,4 @@ std::optional<Redirection> ParseRedirection(std::string_view error, const RedisE
   return redirection;
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::redis_internal

@@ -13,7 +13,7 @@
 #include "stockade/redis/redis_endpoint.h"
 #include "stockade/redis/redis_reply.h"
 
-namespace stockade::internal {
+namespace stockade::redis_internal {
 
 // Which node of a cluster serves which slot. A value type, of 32 KiB; not thread-safe while it is changed.
 //
@@ -59,6 +59,6 @@ struct Redirection {
 // Nothing where it cannot be read, the host is not an IsHostName(), or the node's address is not known there.
 std::optional<Redirection> ParseRedirection(std::string_view error, const RedisEndpoint& asked);
 
-}  // namespace stockade::internal
+}  // namespace stockade::redis_internal
 
 #endif  // STOCKADE_REDIS_SLOT_MAP_H_

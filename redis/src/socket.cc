@@ -19,7 +19,7 @@
 #include "stockade/base/clock.h"
 #include "stockade/base/strings.h"
 
-namespace stockade::internal {
+namespace stockade::redis_internal {
 namespace {
 
 std::string ErrorText(int error) { return std::generic_category().message(error); }
@@ -159,4 +159,4 @@ void Poll(std::span<pollfd> fds, Instant deadline) {
   }
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::redis_internal

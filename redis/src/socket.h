@@ -11,7 +11,7 @@
 #include "stockade/base/instant.h"
 #include "stockade/redis/redis_endpoint.h"
 
-namespace stockade::internal {
+namespace stockade::redis_internal {
 
 // A file descriptor that is closed with the object.
 class FileDescriptor {
@@ -43,6 +43,6 @@ absl::StatusOr<bool> HasSome(int fd);
 // Blocks until one of `fds` is ready, which their revents then tell, or until `deadline`. May end early for no reason.
 void Poll(std::span<pollfd> fds, Instant deadline);
 
-}  // namespace stockade::internal
+}  // namespace stockade::redis_internal
 
 #endif  // STOCKADE_REDIS_SOCKET_H_

@@ -69,7 +69,7 @@ absl::StatusCode CodeOfErr(std::string_view text) {
 // The error's text up to the arguments of the command, if the server repeats them. They may be secret. Servers separate
 // them in different ways, so this looks only for the words that all of them use.
 std::string_view WithoutArguments(std::string_view text) {
-  const std::string lower = absl::AsciiStrToLower(internal::AbslView(text));
+  const std::string lower = absl::AsciiStrToLower(base_internal::AbslView(text));
   const size_t at = lower.find("with args beginning");
   if (at == std::string::npos) return text;
   text = text.substr(0, at);
@@ -78,7 +78,7 @@ std::string_view WithoutArguments(std::string_view text) {
 
 bool IsOneOf(std::string_view command_name, std::span<const std::string_view> names) {
   return std::any_of(names.begin(), names.end(), [&](std::string_view name) {
-    return absl::EqualsIgnoreCase(internal::AbslView(name), internal::AbslView(command_name));
+    return absl::EqualsIgnoreCase(base_internal::AbslView(name), base_internal::AbslView(command_name));
   });
 }
 
@@ -91,7 +91,7 @@ std::string RedisErrorCode(const absl::Status& status) {
   return code.has_value() ? std::string(*code) : std::string();
 }
 
-namespace internal {
+namespace redis_internal {
 
 absl::Status WithUnknownOutcome(const absl::Status& status) {
   absl::Status marked(status.code(), Concat(std::string(status.message()), "; unknown outcome"));
@@ -152,5 +152,5 @@ bool ImitatesRefusal(std::string_view error, std::optional<uint16_t> slot) {
   return imitates;
 }
 
-}  // namespace internal
+}  // namespace redis_internal
 }  // namespace stockade

@@ -9,7 +9,7 @@
 #include "stockade/base/export.h"
 #include "stockade/redis/redis_status.h"
 
-namespace stockade::internal {
+namespace stockade::redis_internal {
 
 // Marks `status` so that RedisOutcomeUnknown() is true, and says so in its text.
 STOCKADE_EXPORT absl::Status WithUnknownOutcome(const absl::Status& status);
@@ -38,6 +38,6 @@ bool RunsCode(std::string_view command_name);
 // is that of the command's key, if it has one. If a script repeats a server's words, nothing tells the two apart.
 bool ImitatesRefusal(std::string_view error, std::optional<uint16_t> slot);
 
-}  // namespace stockade::internal
+}  // namespace stockade::redis_internal
 
 #endif  // STOCKADE_REDIS_STATUS_H_

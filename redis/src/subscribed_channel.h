@@ -12,7 +12,7 @@
 #include "subscription_hub.h"
 #include "subscription_line.h"
 
-namespace stockade::internal {
+namespace stockade::redis_internal {
 
 // A channel that somebody wants, or that is on its way out.
 struct SubscribedChannel {
@@ -54,6 +54,6 @@ struct SubscriptionHome {
   absl::Status error = {};  // Why it is not up. The hub's mutex guards it like a channel's error.
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::redis_internal
 
 #endif  // STOCKADE_REDIS_SUBSCRIBED_CHANNEL_H_

@@ -9,7 +9,7 @@
 #include "stockade/base/strings.h"
 #include "subscribed_channel.h"
 
-namespace stockade::internal {
+namespace stockade::redis_internal {
 
 SubscriptionHub::SubscriptionHub(const RedisOptions& options, Router* router, ComponentMetrics* metrics, EventFd wake)
     : who_(Concat("redis '", options.name, "'")),
@@ -135,4 +135,4 @@ void SubscriptionHub::MarkChanged(Channel& channel) {
   if (changed_.size() == 1) wake_.Set();
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::redis_internal

@@ -28,7 +28,7 @@
 #include "stockade/redis/redis_subscription.h"
 #include "subscription_line.h"
 
-namespace stockade::internal {
+namespace stockade::redis_internal {
 
 struct SubscribedChannel;
 struct SubscriptionHome;
@@ -154,6 +154,6 @@ class SubscriptionHub {
   std::mt19937_64 random_;
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::redis_internal
 
 #endif  // STOCKADE_REDIS_SUBSCRIPTION_HUB_H_

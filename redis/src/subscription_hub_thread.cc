@@ -16,7 +16,7 @@
 #include "subscribed_channel.h"
 #include "subscription_hub.h"
 
-namespace stockade::internal {
+namespace stockade::redis_internal {
 namespace {
 
 using State = SubscribedChannel::State;
@@ -450,4 +450,4 @@ std::vector<SubscriptionHub::Channel*> SubscriptionHub::ChannelsOf(const Home& h
   return channels;
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::redis_internal

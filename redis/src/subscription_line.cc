@@ -10,7 +10,7 @@
 #include "stockade/base/strings.h"
 #include "stockade/redis/redis_command.h"
 
-namespace stockade::internal {
+namespace stockade::redis_internal {
 
 // A connection in the making, on a thread of its own, since names, time-outs and Sentinels take time that messages of
 // other connections do not have. If that thread cannot be started, the attempt has failed.
@@ -118,4 +118,4 @@ Instant SubscriptionLine::wakes_at() const {
   return connecting() ? Instant::InfiniteFuture() : retry_at_;
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::redis_internal

@@ -18,7 +18,7 @@
 #include "stockade/base/instant.h"
 #include "stockade/redis/redis_reply.h"
 
-namespace stockade::internal {
+namespace stockade::redis_internal {
 
 class ConnectAttempt;
 
@@ -89,6 +89,6 @@ class SubscriptionLine {
   Instant pinged_at_;  // When the last PING was sent: a late PING has as long for its answer.
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::redis_internal
 
 #endif  // STOCKADE_REDIS_SUBSCRIPTION_LINE_H_

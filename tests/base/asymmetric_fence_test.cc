@@ -16,7 +16,7 @@
 #include "support/forked_child.h"
 #include "support/scale.h"
 
-namespace stockade::internal {
+namespace stockade::base_internal {
 namespace {
 
 using testing::InForkedChild;
@@ -162,4 +162,4 @@ TEST(AsymmetricFenceDeathTest, HeavyFence_RefusedOnlyLater_Aborts) {
 }
 
 }  // namespace
-}  // namespace stockade::internal
+}  // namespace stockade::base_internal

@@ -4,7 +4,7 @@
 
 #include <set>
 
-namespace stockade::internal {
+namespace stockade::base_internal {
 namespace {
 
 TEST(BackoffTest, Next_DoublesToItsBound_AtRandomInTheUpperHalf) {
@@ -27,4 +27,4 @@ TEST(BackoffTest, Next_OfManyClients_IsSpread) {
 }
 
 }  // namespace
-}  // namespace stockade::internal
+}  // namespace stockade::base_internal

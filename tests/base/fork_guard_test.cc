@@ -13,16 +13,16 @@ namespace {
 using testing::InForkedChild;
 
 TEST(ForkGuardTest, Check_InTheSameProcess_Passes) {
-  const internal::ForkGuard guard;
+  const base_internal::ForkGuard guard;
   EXPECT_FALSE(guard.InForkedChild());
   guard.Check("Thing", "x");
 }
 
 TEST(ForkGuardTest, InForkedChild_InChildAndGrandchild_IsTrue) {
-  const internal::ForkGuard guard;
+  const base_internal::ForkGuard guard;
   const int status = InForkedChild([&] {
     if (!guard.InForkedChild()) _exit(1);
-    const internal::ForkGuard own;
+    const base_internal::ForkGuard own;
     if (own.InForkedChild()) _exit(2);
     const int grandchild = InForkedChild([&] { _exit(own.InForkedChild() && guard.InForkedChild() ? 0 : 3); });
     _exit(WEXITSTATUS(grandchild));
@@ -38,7 +38,7 @@ TEST(ForkGuardTest, ThreadPoolDestroyed_InForkedChild_DoesNothing) {
 }
 
 TEST(ForkGuardDeathTest, Check_InForkedChild_AbortsWithTheName) {
-  const internal::ForkGuard guard;
+  const base_internal::ForkGuard guard;
   EXPECT_DEATH(
       {
         const int status = InForkedChild([&] { guard.Check("LoadingCache", "products"); });

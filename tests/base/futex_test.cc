@@ -11,7 +11,7 @@
 
 #include "support/scale.h"
 
-namespace stockade::internal {
+namespace stockade::base_internal {
 namespace {
 
 using std::chrono::milliseconds;
@@ -84,4 +84,4 @@ TEST(FutexTest, WaitAndWake_TwoThreadsTakeTurns_NoWakeUpIsLost) {
 }
 
 }  // namespace
-}  // namespace stockade::internal
+}  // namespace stockade::base_internal

@@ -13,7 +13,7 @@
 #include "stockade/base/fork_guard.h"
 #include "support/scale.h"
 
-namespace stockade::internal {
+namespace stockade::base_internal {
 namespace {
 
 bool SomeRowReads(const void* object) {
@@ -197,4 +197,4 @@ TEST(HazardRowTest, Stress_NothingIsFreedThatSomebodyReads) {
 }
 
 }  // namespace
-}  // namespace stockade::internal
+}  // namespace stockade::base_internal

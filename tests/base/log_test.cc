@@ -13,7 +13,7 @@ TEST(LogTest, SetLogSink_ReceivesSeverityAndMessage) {
   SetLogSink([&](LogSeverity severity, std::string_view message) {
     lines.push_back(std::string(LogSeverityName(severity)) + " " + std::string(message));
   });
-  internal::Log(LogSeverity::kWarning, "disk nearly full");
+  base_internal::Log(LogSeverity::kWarning, "disk nearly full");
   SetLogSink({});
   ASSERT_EQ(lines.size(), 1u);
   EXPECT_EQ(lines[0], "WARNING disk nearly full");
@@ -22,7 +22,7 @@ TEST(LogTest, SetLogSink_ReceivesSeverityAndMessage) {
 TEST(LogTest, Log_ThousandsAtOnce_AreLimited) {
   size_t lines = 0;
   SetLogSink([&](LogSeverity, std::string_view) { ++lines; });
-  for (int i = 0; i < 1'000; ++i) internal::Log(LogSeverity::kInfo, "again");
+  for (int i = 0; i < 1'000; ++i) base_internal::Log(LogSeverity::kInfo, "again");
   SetLogSink({});
   EXPECT_GE(lines, 1u);
   EXPECT_LT(lines, 200u);
@@ -33,7 +33,7 @@ TEST(LogTest, Log_ThousandsAtOnce_AreLimited) {
 TEST(LogTest, Log_MessageWithControlCharacters_IsOneLineOfEscapes) {
   std::string line;
   SetLogSink([&](LogSeverity, std::string_view message) { line = message; });
-  internal::Log(LogSeverity::kFatal, "load failed: x\nstockade INFO: all is well\x1b[2K\xff");
+  base_internal::Log(LogSeverity::kFatal, "load failed: x\nstockade INFO: all is well\x1b[2K\xff");
   SetLogSink({});
   EXPECT_EQ(line, "load failed: x\\nstockade INFO: all is well\\x1b[2K\\xff");
 }
@@ -41,18 +41,18 @@ TEST(LogTest, Log_MessageWithControlCharacters_IsOneLineOfEscapes) {
 TEST(LogTest, Log_HugeMessage_IsCut) {
   std::string line;
   SetLogSink([&](LogSeverity, std::string_view message) { line = message; });
-  internal::Log(LogSeverity::kFatal, std::string(900'000, 'x'));
+  base_internal::Log(LogSeverity::kFatal, std::string(900'000, 'x'));
   SetLogSink({});
   EXPECT_LT(line.size(), 4'000u);
   EXPECT_TRUE(line.ends_with("x [cut: 900000 bytes in all]")) << line;
 }
 
 TEST(LogDeathTest, Fatal_MessageWithANewline_IsOneLine) {
-  EXPECT_DEATH(internal::Fatal("lock 'a\nb' is gone"), "stockade FATAL: lock 'a\\\\nb' is gone");
+  EXPECT_DEATH(base_internal::Fatal("lock 'a\nb' is gone"), "stockade FATAL: lock 'a\\\\nb' is gone");
 }
 
 TEST(LogDeathTest, Fatal_WritesTheMessageAndAborts) {
-  EXPECT_DEATH(internal::Fatal("lock 'till' is gone"), "stockade FATAL: lock 'till' is gone");
+  EXPECT_DEATH(base_internal::Fatal("lock 'till' is gone"), "stockade FATAL: lock 'till' is gone");
 }
 
 }  // namespace

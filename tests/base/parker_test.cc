@@ -6,7 +6,7 @@
 
 #include "stockade/base/manual_clock.h"
 
-namespace stockade::internal {
+namespace stockade::base_internal {
 namespace {
 
 constexpr int kRounds = 5'000;
@@ -95,4 +95,4 @@ TEST(ParkerTest, Stress_NoWakeUpIsLost_AndWhatCameBeforeItIsSeen) {
 }
 
 }  // namespace
-}  // namespace stockade::internal
+}  // namespace stockade::base_internal

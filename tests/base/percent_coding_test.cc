@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace stockade::internal {
+namespace stockade::base_internal {
 namespace {
 
 TEST(PercentCodingTest, EveryByte_ComesBack) {
@@ -39,4 +39,4 @@ TEST(PercentCodingTest, BadEscape_IsFoundWhereItStands) {
 }
 
 }  // namespace
-}  // namespace stockade::internal
+}  // namespace stockade::base_internal

@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace stockade::internal {
+namespace stockade::base_internal {
 namespace {
 
 TEST(PrintableTest, Printable_TextOfPrintableUtf8_StaysAsItIs) {
@@ -62,4 +62,4 @@ TEST(PrintableTest, CheckName_EmptyOrUnprintable_IsRefusedAndShownEscaped) {
 }
 
 }  // namespace
-}  // namespace stockade::internal
+}  // namespace stockade::base_internal

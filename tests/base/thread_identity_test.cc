@@ -21,8 +21,8 @@ TEST(ThreadSlotTest, RunningThreads_HaveDifferentSlots) {
     std::vector<std::jthread> threads;
     for (int i = 0; i < kThreads; ++i) {
       threads.emplace_back([&] {
-        const uint32_t slot = internal::ThisThreadSlot();
-        EXPECT_EQ(slot, internal::ThisThreadSlot());
+        const uint32_t slot = base_internal::ThisThreadSlot();
+        EXPECT_EQ(slot, base_internal::ThisThreadSlot());
         {
           std::lock_guard lock(mutex);
           slots.insert(slot);
@@ -37,15 +37,15 @@ TEST(ThreadSlotTest, RunningThreads_HaveDifferentSlots) {
 TEST(ThreadSlotTest, ThreadEnded_ItsSlotIsReused) {
   std::set<uint32_t> slots;
   for (int i = 0; i < 2'000; ++i) {
-    std::jthread([&] { slots.insert(internal::ThisThreadSlot()); }).join();
+    std::jthread([&] { slots.insert(base_internal::ThisThreadSlot()); }).join();
   }
   EXPECT_EQ(slots.size(), 1u);
-  EXPECT_LT(*slots.begin(), internal::kMaxThreadSlots);
+  EXPECT_LT(*slots.begin(), base_internal::kMaxThreadSlots);
 }
 
 struct AsksLate {
   uint32_t* out;
-  ~AsksLate() { *out = internal::ThisThreadSlot(); }
+  ~AsksLate() { *out = base_internal::ThisThreadSlot(); }
 };
 
 TEST(ThreadSlotTest, LateThreadLocalDestructor_HasNoSlot) {
@@ -53,9 +53,9 @@ TEST(ThreadSlotTest, LateThreadLocalDestructor_HasNoSlot) {
   std::jthread([&] {
     thread_local AsksLate asks{&late};  // Made before the slot's guard, so destroyed after it.
     (void)asks;
-    EXPECT_NE(internal::ThisThreadSlot(), internal::kNoSlot);
+    EXPECT_NE(base_internal::ThisThreadSlot(), base_internal::kNoSlot);
   }).join();
-  EXPECT_EQ(late, internal::kNoSlot);
+  EXPECT_EQ(late, base_internal::kNoSlot);
 }
 
 TEST(OwnerIdTest, Threads_OneAfterTheOther_NeverShareAnId) {

@@ -9,7 +9,7 @@
 
 #include "stockade/base/manual_clock.h"
 
-namespace stockade::internal {
+namespace stockade::base_internal {
 namespace {
 
 // What has run, in order.
@@ -119,4 +119,4 @@ TEST(TimerQueueTest, Destructor_TasksPending_DropsThem) {
 }
 
 }  // namespace
-}  // namespace stockade::internal
+}  // namespace stockade::base_internal

@@ -11,7 +11,7 @@
 
 #include "support/scale.h"
 
-namespace stockade::internal {
+namespace stockade::cache_internal {
 namespace {
 
 using testing::Scaled;
@@ -164,4 +164,4 @@ TEST(EntryIndexTest, Stress_ReadersMeetGrowthAndRemovals_FindWhatStays) {
 }
 
 }  // namespace
-}  // namespace stockade::internal
+}  // namespace stockade::cache_internal

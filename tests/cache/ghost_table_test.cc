@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace stockade::internal {
+namespace stockade::cache_internal {
 namespace {
 
 using Queue = GhostTable::Queue;
@@ -70,4 +70,4 @@ TEST(GhostTableTest, Take_FullTable_FindsNearlyAllThatLiveAndFewOthers) {
 }
 
 }  // namespace
-}  // namespace stockade::internal
+}  // namespace stockade::cache_internal

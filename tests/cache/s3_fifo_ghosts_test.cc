@@ -5,7 +5,7 @@
 
 #include "stockade/cache/internal/s3_fifo.h"
 
-namespace stockade::internal {
+namespace stockade::cache_internal {
 namespace {
 
 class S3FifoGhostsTest : public ::testing::Test {
@@ -111,4 +111,4 @@ TEST_F(S3FifoGhostsTest, GhostBytes_ManyEntries_AtMost18AnEntry) {
 }
 
 }  // namespace
-}  // namespace stockade::internal
+}  // namespace stockade::cache_internal

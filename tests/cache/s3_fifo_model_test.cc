@@ -13,7 +13,7 @@
 #include "stockade/cache/internal/s3_fifo.h"
 #include "support/scale.h"
 
-namespace stockade::internal {
+namespace stockade::cache_internal {
 namespace {
 
 struct ModelEntry {
@@ -206,4 +206,4 @@ TEST(S3FifoRaceTest, Touch_ByThreads_CountsSomeAndNeverTooMany) {
 }
 
 }  // namespace
-}  // namespace stockade::internal
+}  // namespace stockade::cache_internal

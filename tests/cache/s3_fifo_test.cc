@@ -6,7 +6,7 @@
 #include <deque>
 #include <vector>
 
-namespace stockade::internal {
+namespace stockade::cache_internal {
 namespace {
 
 // Nodes with the hashes 0, 1, 2 and so on.
@@ -263,4 +263,4 @@ TEST_F(S3FifoTest, Replace_InMain_FreshHasItsUses) {
 }
 
 }  // namespace
-}  // namespace stockade::internal
+}  // namespace stockade::cache_internal

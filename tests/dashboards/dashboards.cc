@@ -25,7 +25,7 @@ std::set<std::string> Matches(const std::string& text, const std::regex& form) {
 
 std::string ReadSource(const std::string& path) {
   std::ifstream in(std::string(STOCKADE_SOURCE_DIR) + "/" + path);
-  if (!in) internal::Fatal(internal::Concat("cannot read ", path));
+  if (!in) base_internal::Fatal(base_internal::Concat("cannot read ", path));
   return {std::istreambuf_iterator<char>(in), {}};
 }
 

@@ -85,11 +85,11 @@ TEST_F(LiveTest, Queries_OfDashboardsRulesAndAlerts_AreValidAndReturnData) {
   EXPECT_EQ(lint.out + lint.err, "");
 
   ASSERT_TRUE(demo.AwaitOutput("stockade: the sale opens")) << demo.err();
-  const std::string instance = internal::Concat("127.0.0.1:", PortOf(demo));
+  const std::string instance = base_internal::Concat("127.0.0.1:", PortOf(demo));
   Await("a scrape of the example's sale", [&] {
     return prometheus
-               .Ask(internal::Concat("stockade_inventory_reservations_total{instance=\"", instance, "\"} > 0 or ",
-                                     "stockade_inventory_takes_total{instance=\"", instance, "\"} > 0"))
+               .Ask(base_internal::Concat("stockade_inventory_reservations_total{instance=\"", instance, "\"} > 0 or ",
+                                          "stockade_inventory_takes_total{instance=\"", instance, "\"} > 0"))
                .samples > 0;
   });
   std::vector<Query> queries = PanelQueries();

@@ -39,15 +39,15 @@ Prometheus::Prometheus(const std::vector<uint16_t>& targets) {
     port_ = FreePort();
     const bool ready =
         process_.Start({"prometheus", "--config.file=" + config, "--storage.tsdb.path=" + dir_.File("data"),
-                        internal::Concat("--web.listen-address=127.0.0.1:", port_), "--log.level=warn"},
+                        base_internal::Concat("--web.listen-address=127.0.0.1:", port_), "--log.level=warn"},
                        "Prometheus", [&] { return HttpGet(Url("/-/ready")).find("is Ready") != std::string::npos; });
     if (ready) return;
   }
-  internal::Fatal(internal::Concat("Prometheus does not start: ", process_.log()));
+  base_internal::Fatal(base_internal::Concat("Prometheus does not start: ", process_.log()));
 }
 
 std::string Prometheus::Url(const std::string& path) const {
-  return internal::Concat("http://127.0.0.1:", port_, path);
+  return base_internal::Concat("http://127.0.0.1:", port_, path);
 }
 
 Prometheus::Answer Prometheus::Ask(const std::string& expr) const {

@@ -19,7 +19,7 @@ namespace {
 
 template <typename T>
 T Must(absl::StatusOr<T> made) {
-  if (!made.ok()) internal::Fatal(internal::Concat("the shop lacks a part: ", made.status().message()));
+  if (!made.ok()) base_internal::Fatal(base_internal::Concat("the shop lacks a part: ", made.status().message()));
   return *std::move(made);
 }
 
@@ -56,7 +56,7 @@ ShopUnderLoad::ShopUnderLoad()
       kept_(Must(redis_locks_->Acquire("the shop"))),
       server_(Must(MetricsServer::Start({.port = 0, .registry = &registry_}))) {
   for (const char* const sku : {"shoes", "socks"}) {
-    if (!inventory_.AddSku(sku, {.stock = 50, .shards = 4}).ok()) internal::Fatal("no SKU");
+    if (!inventory_.AddSku(sku, {.stock = 50, .shards = 4}).ok()) base_internal::Fatal("no SKU");
   }
   for (int thread = 0; thread < 3; ++thread) {
     Repeat([this, thread](int i) {

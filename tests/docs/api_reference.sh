@@ -16,4 +16,4 @@ for class in LoadingCache LockService Inventory RedisClient MetricsRegistry; do
   [ -s "$folder/html/classstockade_1_1$class.html" ] || { echo "no page of $class" >&2; exit 1; }
 done
 grep -q LibraryVersion "$folder/html/namespacestockade.html"
-if grep -rlE 'stockade::internal' "$folder/html" --include='classstockade_1_1internal*'; then exit 1; fi
+if grep -rlE 'stockade::[a-z]*_internal' "$folder/html" --include='classstockade_1_1*__internal*'; then exit 1; fi

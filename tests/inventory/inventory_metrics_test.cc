@@ -157,13 +157,13 @@ TEST(ShardedStockMetricsTest, Alone_CountsTakesRefusalsAndSteals) {
   EXPECT_EQ(at["stockade_inventory_available_units|seats"], 0);
 }
 
-internal::Item TenUnits() {
-  static internal::ComponentMetrics off;
+inventory_internal::Item TenUnits() {
+  static metrics_internal::ComponentMetrics off;
   return {"s", 1, 0, 10, {.name = "s", .stock = 10}, &off};
 }
 
 TEST(OversoldTest, MoreTakenThanPutUp_IsTheDifference) {
-  internal::Item item = TenUnits();
+  inventory_internal::Item item = TenUnits();
   item.units.Take(10);
   EXPECT_EQ(item.Oversold(), 0);
   item.units.Take(3);
@@ -176,7 +176,7 @@ TEST(OversoldTest, MoreTakenThanPutUp_IsTheDifference) {
 }
 
 TEST(OversoldTest, UnitsLeft_AreNoDebt) {
-  internal::Item item = TenUnits();
+  inventory_internal::Item item = TenUnits();
   item.units.Take(4);
   item.units.Sell(4);
   EXPECT_EQ(item.Oversold(), 0);
@@ -185,7 +185,7 @@ TEST(OversoldTest, UnitsLeft_AreNoDebt) {
 
 // A scrape in the midst of it must not raise the alarm: one that read the counts in another order would.
 TEST(OversoldTest, ReadWhileUnitsComeAndGo_IsZero) {
-  internal::Item item = TenUnits();
+  inventory_internal::Item item = TenUnits();
   std::atomic<bool> done = false;
   std::thread trader([&] {
     for (int i = 0; i < testing::Scaled(2'000'000, 20'000'000); ++i) {
@@ -202,7 +202,7 @@ TEST(OversoldTest, ReadWhileUnitsComeAndGo_IsZero) {
 
 // As when a full ledger refuses sales.
 TEST(OrderedUnitsTest, Held_WhileSalesAreTakenBack_IsNeverNegative) {
-  internal::OrderedUnits units;
+  inventory_internal::OrderedUnits units;
   std::atomic<bool> done = false;
   std::thread trader([&] {
     for (int i = 0; i < testing::Scaled(1'000'000, 10'000'000); ++i) {
@@ -222,7 +222,7 @@ TEST(OrderedUnitsTest, Held_WhileSalesAreTakenBack_IsNeverNegative) {
 
 // As when a full ledger refuses restocks while a page is made.
 TEST(ItemTest, Granted_WhileRestocksAreTakenBack_IsNeverWhatItNeverWas) {
-  internal::Item item = TenUnits();
+  inventory_internal::Item item = TenUnits();
   std::atomic<bool> done = false;
   std::thread keeper([&] {
     for (int i = 0; i < testing::Scaled(1'000'000, 10'000'000); ++i) {

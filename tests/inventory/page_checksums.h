@@ -14,13 +14,13 @@ namespace stockade::testing {
 // the checks behind them.
 inline void MendPageChecksums(const std::string& path) {
   std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
-  std::vector<char> page(internal::kPageBytes);
-  for (uint32_t number = 1; file.read(page.data(), internal::kPageBytes); ++number) {
+  std::vector<char> page(inventory_internal::kPageBytes);
+  for (uint32_t number = 1; file.read(page.data(), inventory_internal::kPageBytes); ++number) {
     auto* const bytes = reinterpret_cast<unsigned char*>(page.data());
-    internal::WritePageChecksum(bytes, internal::PageChecksum(bytes, number));
-    file.seekp(int64_t{number - 1} * internal::kPageBytes);
-    file.write(page.data(), internal::kPageBytes);
-    file.seekg(int64_t{number} * internal::kPageBytes);
+    inventory_internal::WritePageChecksum(bytes, inventory_internal::PageChecksum(bytes, number));
+    file.seekp(int64_t{number - 1} * inventory_internal::kPageBytes);
+    file.write(page.data(), inventory_internal::kPageBytes);
+    file.seekg(int64_t{number} * inventory_internal::kPageBytes);
   }
 }
 

@@ -6,7 +6,7 @@
 
 #include "stockade/locks/reentrant_mutex.h"
 
-namespace stockade::internal {
+namespace stockade::inventory_internal {
 namespace {
 
 using Mutex = Ranked<ReentrantMutex>;
@@ -53,4 +53,4 @@ TEST(RankedMutexDeathTest, OutOfOrder_Aborts) {
 #endif
 
 }  // namespace
-}  // namespace stockade::internal
+}  // namespace stockade::inventory_internal

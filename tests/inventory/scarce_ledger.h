@@ -60,7 +60,7 @@ class ScarceLedger final : public Ledger {
 
  private:
   void Run() {
-    internal::CommitQueue::Batch batch;
+    inventory_internal::CommitQueue::Batch batch;
     while (queue_.Take(batch)) {
       if (disk_->full || static_cast<int>(random_() % 10) < disk_->refusals_in_ten) {
         queue_.Refused(batch, absl::ResourceExhaustedError("the disk is full"));
@@ -77,7 +77,7 @@ class ScarceLedger final : public Ledger {
 
   const std::shared_ptr<ScarceDisk> disk_;
   std::minstd_rand random_;
-  internal::CommitQueue queue_;
+  inventory_internal::CommitQueue queue_;
   std::thread writer_;
 };
 

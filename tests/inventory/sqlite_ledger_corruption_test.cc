@@ -373,10 +373,10 @@ TEST(SqliteLedgerCorruptionTest, Open_WithARollbackJournalThatHasEnded_HasAll) {
 
 // What the death of a process that was making a ledger leaves in the lock file.
 void MarkAsBeingMade(const std::string& path) {
-  absl::StatusOr<internal::FileLock> lock =
-      internal::FileLock::Acquire(path + ".lock", absl::ZeroDuration(), Clock::System());
+  absl::StatusOr<inventory_internal::FileLock> lock =
+      inventory_internal::FileLock::Acquire(path + ".lock", absl::ZeroDuration(), Clock::System());
   ASSERT_TRUE(lock.ok()) << lock.status();
-  absl::StatusOr<internal::HighWaterMark> mark = internal::HighWaterMark::Read(lock->descriptor());
+  absl::StatusOr<inventory_internal::HighWaterMark> mark = inventory_internal::HighWaterMark::Read(lock->descriptor());
   ASSERT_TRUE(mark.ok()) << mark.status();
   ASSERT_EQ(mark->WriteMaking(), absl::OkStatus());
 }
@@ -391,8 +391,9 @@ std::string EmptyDatabase() {
   sql.Run("PRAGMA page_size = 4096; PRAGMA journal_mode = WAL");
   std::string page = ContentsOf(path);
   EXPECT_EQ(page.size(), kPage);
-  internal::WritePageChecksum(reinterpret_cast<unsigned char*>(page.data()),
-                              internal::PageChecksum(reinterpret_cast<const unsigned char*>(page.data()), 1));
+  inventory_internal::WritePageChecksum(
+      reinterpret_cast<unsigned char*>(page.data()),
+      inventory_internal::PageChecksum(reinterpret_cast<const unsigned char*>(page.data()), 1));
   return page;
 }
 

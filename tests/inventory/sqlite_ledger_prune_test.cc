@@ -199,7 +199,7 @@ TEST(SqliteLedgerPruneTest, Ledger_ThatNoInventoryUses_KeepsEverything) {
 
 // The first of the vectors in SipHash's paper, and of its reference implementation.
 TEST(RequestFingerprintTest, Fingerprint_OfTheVectors_IsSipHash24) {
-  const internal::RequestFingerprint fingerprint({0x0706050403020100, 0x0f0e0d0c0b0a0908});
+  const inventory_internal::RequestFingerprint fingerprint({0x0706050403020100, 0x0f0e0d0c0b0a0908});
   std::string text;
   EXPECT_EQ(fingerprint(text), 0x726fdb47dd0e0e31);
   for (char next = 0; next < 15; ++next) text.push_back(next);

@@ -50,7 +50,7 @@
 namespace stockade {
 namespace {
 
-using internal::Concat;
+using base_internal::Concat;
 using testing::RefusedCalls;
 using testing::Scarce;
 
@@ -500,7 +500,7 @@ INSTANTIATE_TEST_SUITE_P(, LimitsTest, ::testing::ValuesIn(Modules()),
                          [](const auto& module) { return module.param.name; });
 
 TEST(ThreadLimitsTest, TimerQueue_WithoutAThread_RunsItsTaskOnceThereIsOne) {
-  internal::TimerQueue timers(Clock::System());
+  base_internal::TimerQueue timers(Clock::System());
   std::promise<void> ran;
   {
     const RefusedCalls refused(Scarce::kThread, 1, INT_MAX);
@@ -512,7 +512,7 @@ TEST(ThreadLimitsTest, TimerQueue_WithoutAThread_RunsItsTaskOnceThereIsOne) {
 }
 
 TEST(ThreadLimitsTest, LazyThreadPool_WithoutAThread_RunsItsTaskWithinTheCall) {
-  internal::LazyThreadPool pool(2);
+  base_internal::LazyThreadPool pool(2);
   std::promise<std::thread::id> ran;
   {
     const RefusedCalls refused(Scarce::kThread, 2, INT_MAX);

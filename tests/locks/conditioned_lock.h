@@ -32,12 +32,12 @@ class OtherHolds {
   };
 
   OtherHolds(Where where, uint32_t place) {
-    std::array<int, internal::ThreadRecord::kEntries> used{};
+    std::array<int, locks_internal::ThreadRecord::kEntries> used{};
     for (size_t entries = 0; where != Where::kNone;) {
       const ReentrantMutex& lock = locks_.emplace_back();
       const uint32_t at = PlaceOf(&lock);
       if (where == Where::kElsewhere && at == place) continue;
-      int& there = used[at / sizeof(internal::Hold)];
+      int& there = used[at / sizeof(locks_internal::Hold)];
       entries += there++ == 0 ? 1 : 0;
       held_.push_back(&locks_.back());
       if (held_.size() > entries && (where == Where::kElsewhere || entries == used.size())) break;

@@ -45,7 +45,7 @@ TYPED_TEST(KeyedMemoryTest, ManyKeys_AllHeldAtOnce_AreGoneAfterTheRelease) {
     std::vector<int> keys(static_cast<size_t>(Scaled(200'000, 1'000'000)));
     std::iota(keys.begin(), keys.end(), 0);
     const auto held = this->mutex_.LockAll(std::move(keys));
-    EXPECT_GT(BytesInUse(), before + held.size() * sizeof(internal::LockCore));
+    EXPECT_GT(BytesInUse(), before + held.size() * sizeof(locks_internal::LockCore));
   }
   EXPECT_EQ(this->mutex_.size(), 0u);
   EXPECT_LT(BytesInUse(), before + 64 * 1024);

@@ -37,7 +37,7 @@ TEST(LockAllocationTest, EveryWayIn_AfterTheThreadsFirstUse_AllocatesNothing) {
   mutex.unlock();
   const int64_t before = allocations;
   // Favoured, re-entered, given up to oneself.
-  for (uint64_t i = 0; i < 2 * internal::lock_word::kFavourAfterWrites; ++i) {
+  for (uint64_t i = 0; i < 2 * locks_internal::lock_word::kFavourAfterWrites; ++i) {
     mutex.lock();
     mutex.unlock();
   }
@@ -48,7 +48,7 @@ TEST(LockAllocationTest, EveryWayIn_AfterTheThreadsFirstUse_AllocatesNothing) {
   mutex.downgrade();
   mutex.unlock_shared();
   // Biased, and called back.
-  for (uint64_t i = 0; i < 2 * internal::lock_word::kBiasAfterReads; ++i) {
+  for (uint64_t i = 0; i < 2 * locks_internal::lock_word::kBiasAfterReads; ++i) {
     mutex.lock_shared();
     mutex.unlock_shared();
   }
@@ -59,7 +59,7 @@ TEST(LockAllocationTest, EveryWayIn_AfterTheThreadsFirstUse_AllocatesNothing) {
 
 TEST(LockAllocationTest, WaitForAPublishedReader_AllocatesNothing) {
   ReentrantSharedMutex mutex;
-  for (uint64_t i = 0; i < 2 * internal::lock_word::kBiasAfterReads; ++i) {
+  for (uint64_t i = 0; i < 2 * locks_internal::lock_word::kBiasAfterReads; ++i) {
     mutex.lock_shared();
     mutex.unlock_shared();
   }

@@ -17,8 +17,8 @@ namespace stockade::testing {
 // What may be known of how locks work inside: to bring one into a condition, and to see that it is there.
 
 // More than it takes for a lock to expect that reads, or the writes of one thread, go on.
-inline constexpr int kManyReads = static_cast<int>(internal::lock_word::kBiasAfterReads) + 8;
-inline constexpr int kManyWrites = static_cast<int>(internal::lock_word::kFavourAfterWrites) + 8;
+inline constexpr int kManyReads = static_cast<int>(locks_internal::lock_word::kBiasAfterReads) + 8;
+inline constexpr int kManyWrites = static_cast<int>(locks_internal::lock_word::kFavourAfterWrites) + 8;
 
 template <typename Lock>
 void WriteOften(Lock& lock, int times = kManyWrites) {
@@ -30,16 +30,17 @@ inline void ReadOften(ReentrantSharedMutex& lock, int times = kManyReads) {
 
 // Whether locks come to favour a thread: where the kernel refuses the asymmetric fence they do not.
 inline bool LocksFavourThreads() {
-  internal::InitAsymmetricFence();
-  return internal::InlineLightStoreWorks();
+  base_internal::InitAsymmetricFence();
+  return base_internal::InlineLightStoreWorks();
 }
 
 // The entry of the calling thread's table with its hold of `lock`; null where it has none, or has it in the overflow.
 template <typename Lock>
-internal::Hold* EntryWithHold(const Lock& lock) {
+locks_internal::Hold* EntryWithHold(const Lock& lock) {
   const auto begin = reinterpret_cast<uintptr_t>(&lock);
-  for (size_t i = 0; i < internal::ThreadRecord::kEntries; ++i) {
-    internal::Hold& hold = internal::ThreadRecord::Mine().entry(static_cast<uint32_t>(i * sizeof(internal::Hold)));
+  for (size_t i = 0; i < locks_internal::ThreadRecord::kEntries; ++i) {
+    locks_internal::Hold& hold =
+        locks_internal::ThreadRecord::Mine().entry(static_cast<uint32_t>(i * sizeof(locks_internal::Hold)));
     const uintptr_t held = hold.lock.load(std::memory_order_relaxed);
     if (held >= begin && held < begin + sizeof(Lock)) return &hold;
   }
@@ -49,7 +50,7 @@ internal::Hold* EntryWithHold(const Lock& lock) {
 // Whether the calling thread is in by having published itself.
 template <typename Lock>
 bool IsPublished(const Lock& lock) {
-  const internal::Hold* const hold = EntryWithHold(lock);
+  const locks_internal::Hold* const hold = EntryWithHold(lock);
   return hold != nullptr && hold->is_published();
 }
 inline bool ReadsPublished(ReentrantSharedMutex& lock) {
@@ -71,11 +72,11 @@ uint32_t PlaceOf(const Lock* lock) {
     uintptr_t held = 0;
     std::thread([&] {
       std::lock_guard guard(probe);
-      held = EntryWithHold(probe)->lock.load() & ~internal::Hold::kTags;
+      held = EntryWithHold(probe)->lock.load() & ~locks_internal::Hold::kTags;
     }).join();
     return held - reinterpret_cast<uintptr_t>(&probe);
   }();
-  return internal::ThreadRecord::EntryOf(reinterpret_cast<uintptr_t>(lock) + offset);
+  return locks_internal::ThreadRecord::EntryOf(reinterpret_cast<uintptr_t>(lock) + offset);
 }
 
 }  // namespace stockade::testing

@@ -133,7 +133,7 @@ int64_t SleepsOfTheVictim(ReentrantSharedMutex& mutex) {
   while (!done) {
     mutex.unlock();
     mutex.lock();
-    for (int pause = 0; pause < 1'000; ++pause) internal::CpuRelax();
+    for (int pause = 0; pause < 1'000; ++pause) base_internal::CpuRelax();
   }
   mutex.unlock();
   victim.join();

@@ -9,7 +9,7 @@
 #include "support/scale.h"
 #include "support/test_seed.h"
 
-namespace stockade::internal::lock_word {
+namespace stockade::locks_internal::lock_word {
 namespace {
 
 using testing::Scaled;
@@ -114,4 +114,4 @@ TEST(LockWordTest, ThreadsThatComeAndGo_WhileSomebodyWaits_LeaveTheQueuesBitsAlo
 }
 
 }  // namespace
-}  // namespace stockade::internal::lock_word
+}  // namespace stockade::locks_internal::lock_word

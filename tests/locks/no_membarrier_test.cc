@@ -13,14 +13,14 @@ namespace stockade {
 namespace {
 
 TEST(FenceModeTest, LockCore_TakesTheFastPathExactlyIfTheKernelHasMembarrier) {
-  const bool fast = internal::asymmetric_fence_detail::kThreadSanitizer || testing::KernelHasMembarrier();
+  const bool fast = base_internal::asymmetric_fence_detail::kThreadSanitizer || testing::KernelHasMembarrier();
   ReentrantSharedMutex lock;
   testing::ReadOften(lock);
   EXPECT_TRUE(testing::ReadsPublished(lock));
   testing::WriteOften(lock);
   EXPECT_EQ(testing::WritesPublished(lock), fast);
   EXPECT_EQ(testing::LocksFavourThreads(), fast);
-  EXPECT_EQ(internal::ThreadRecord::Fast() != nullptr, fast);
+  EXPECT_EQ(locks_internal::ThreadRecord::Fast() != nullptr, fast);
 }
 
 }  // namespace

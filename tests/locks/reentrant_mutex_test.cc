@@ -197,7 +197,7 @@ TEST_F(ReentrantMutexDeathTest, Unlock_OfAnUnnamedLock_SaysUnnamed) {
 TEST_F(ReentrantMutexDeathTest, Lock_PastTheLargestHoldCount_Aborts) {
   EXPECT_DEATH(
       {
-        for (uint32_t i = 0; i <= internal::LockCore::kMaxHolds; ++i) mutex_.lock();
+        for (uint32_t i = 0; i <= locks_internal::LockCore::kMaxHolds; ++i) mutex_.lock();
       },
       "ReentrantMutex 'orders': held 16777216 times");
 }

@@ -272,7 +272,7 @@ TEST_F(ReentrantSharedMutexDeathTest, DowngradeAndTryUpgrade_WithoutTheHold_Abor
 TEST_F(ReentrantSharedMutexDeathTest, LockShared_PastTheLargestHoldCount_Aborts) {
   EXPECT_DEATH(
       {
-        for (uint32_t i = 0; i <= internal::LockCore::kMaxHolds; ++i) mutex_.lock_shared();
+        for (uint32_t i = 0; i <= locks_internal::LockCore::kMaxHolds; ++i) mutex_.lock_shared();
       },
       "ReentrantSharedMutex 'catalogue': held 16777216 times");
 }

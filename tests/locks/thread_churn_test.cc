@@ -19,7 +19,7 @@
 namespace stockade {
 namespace {
 
-using internal::ThreadRecord;
+using locks_internal::ThreadRecord;
 using testing::Scaled;
 using testing::Seed;
 

@@ -40,7 +40,7 @@ class TornPairTest : public ::testing::TestWithParam<bool> {
     if (IsPublished(lock_)) ++published_writes_;
     torn_ += first_ != second_ ? 1 : 0;
     ++first_;
-    for (unsigned step = 0; step < delay; ++step) internal::CpuRelax();
+    for (unsigned step = 0; step < delay; ++step) base_internal::CpuRelax();
     ++second_;
     ++changes_;
   }

@@ -4,7 +4,7 @@
 
 #include "stockade/metrics/metrics_registry.h"
 
-namespace stockade::internal {
+namespace stockade::metrics_internal {
 namespace {
 
 constexpr MetricDef kDefs[] = {
@@ -87,4 +87,4 @@ TEST(ComponentMetricsTest, Gauge_OfTwoComponents_IsSummedWhileTheyLive) {
 }
 
 }  // namespace
-}  // namespace stockade::internal
+}  // namespace stockade::metrics_internal

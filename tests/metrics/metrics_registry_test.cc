@@ -13,9 +13,9 @@
 namespace stockade {
 namespace {
 
-using internal::ComponentMetrics;
-using internal::MetricDef;
-using internal::MetricType;
+using metrics_internal::ComponentMetrics;
+using metrics_internal::MetricDef;
+using metrics_internal::MetricType;
 
 constexpr MetricDef kDefs[] = {
     {.type = MetricType::kCounter,
@@ -47,7 +47,7 @@ TEST(MetricsRegistryTest, Collect_ManyComponents_OneFamilyANameAndNoSeriesTwice)
   for (int i = 0; i < 1'000; ++i) {
     // Two of each name.
     components.push_back(std::make_unique<ComponentMetrics>(
-        &registry, kDefs, internal::MetricLabels{{"cache", "c" + std::to_string(i / 2)}}));
+        &registry, kDefs, metrics_internal::MetricLabels{{"cache", "c" + std::to_string(i / 2)}}));
     components.back()->Add(0);
   }
   const auto families = registry.Collect();

@@ -14,12 +14,12 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr internal::MetricDef kDefs[] = {
-    {.type = internal::MetricType::kCounter, .name = "test_things_total", .help = "Things."}};
+constexpr metrics_internal::MetricDef kDefs[] = {
+    {.type = metrics_internal::MetricType::kCounter, .name = "test_things_total", .help = "Things."}};
 
 TEST(MetricsServerTest, Start_FreePort_ServesTheRegistry) {
   MetricsRegistry registry;
-  internal::ComponentMetrics component(&registry, kDefs, {{"shop", "north"}});
+  metrics_internal::ComponentMetrics component(&registry, kDefs, {{"shop", "north"}});
   component.Add(0, 42);
   const auto server = MetricsServer::Start({.port = 0, .registry = &registry});
   ASSERT_TRUE(server.ok()) << server.status();

@@ -9,7 +9,7 @@
 
 #include "support/scale.h"
 
-namespace stockade::internal {
+namespace stockade::metrics_internal {
 namespace {
 
 TEST(StripedCellsTest, Add_ByManyThreads_SumsExactly) {
@@ -59,4 +59,4 @@ TEST(StripedCellsTest, Sum_WhileAdding_NeverFalls) {
 }
 
 }  // namespace
-}  // namespace stockade::internal
+}  // namespace stockade::metrics_internal

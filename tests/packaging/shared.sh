@@ -29,7 +29,7 @@ while IFS= read -r library; do
   if grep -v '^stockade::' "$work/names"; then fail "$name shows what is not ours"; fi
   if grep '::Core::' "$work/names"; then fail "$name shows an inventory's machinery"; fi
   # The first name behind the namespaces.
-  sed -E 's/^stockade::((internal|[a-z_]+_detail)::)*(\w+).*/\3/' "$work/names" | sort -u |
+  sed -E 's/^stockade::([a-z_]+_(internal|detail)::)*(\w+).*/\3/' "$work/names" | sort -u |
     comm -23 - "$work/marked" >"$work/unmarked"
   [ ! -s "$work/unmarked" ] || fail "$name shows what is not marked: $(tr '\n' ' ' <"$work/unmarked")"
 done < <(find "$work/build" -name "libstockade_*.so.$version")

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace stockade::internal {
+namespace stockade::redis_internal {
 namespace {
 
 RedisEndpoint At(const std::string& host) { return {.host = host}; }
@@ -61,4 +61,4 @@ TEST(EndOfTurnTest, OfThree_LeavesTimeForEachAndForWhatFollows) {
 }
 
 }  // namespace
-}  // namespace stockade::internal
+}  // namespace stockade::redis_internal

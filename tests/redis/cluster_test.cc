@@ -27,7 +27,7 @@
 namespace stockade {
 namespace {
 
-using internal::Concat;
+using base_internal::Concat;
 using testing::Await;
 using testing::ConnectPatiently;
 using testing::ConnectTo;
@@ -110,7 +110,7 @@ TEST_F(ClusterTest, KeySlot_OfRandomKeys_IsWhatRedisSays) {
     // Braces often, so that hash tags come up; and any byte.
     for (char& c : key) c = random() % 4 == 0 ? "{}"[random() % 2] : static_cast<char>(random());
     const testing::RawReply slot = node.Call({"CLUSTER", "KEYSLOT", key});
-    ASSERT_EQ(slot.text, Concat(internal::KeySlot(key))) << ::testing::PrintToString(key);
+    ASSERT_EQ(slot.text, Concat(redis_internal::KeySlot(key))) << ::testing::PrintToString(key);
   }
 }
 
@@ -354,9 +354,9 @@ TEST_F(ClusterTest, Channels_OfSlots_AreAtHomeAtTheirOwner) {
   const absl::StatusOr<RedisUrl> url = ParseRedisUrl(cluster.url());
   ASSERT_TRUE(url.ok()) << url.status();
   const RedisOptions options;
-  internal::TimerQueue timers(Clock::System());
-  internal::ComponentMetrics metrics;
-  const std::unique_ptr<internal::Router> router = internal::MakeRouter(*url, options, &timers, &metrics);
+  base_internal::TimerQueue timers(Clock::System());
+  metrics_internal::ComponentMetrics metrics;
+  const std::unique_ptr<redis_internal::Router> router = redis_internal::MakeRouter(*url, options, &timers, &metrics);
   std::atomic<int> changes = 0;
   ASSERT_EQ(router->Start(/*wait=*/true), absl::OkStatus());
   router->SetOnTopologyChange([&] { ++changes; });
@@ -433,7 +433,8 @@ TEST_F(ClusterTest, RedirectedToAHostWithANul_NothingIsConnected) {
 
 // An empty label is no host of the domain.
 TEST(AllowedHostsTest, EndOfHostNames_MatchesOnlyNamesWithALabelBeforeIt) {
-  const internal::AllowedHosts hosts(*ParseRedisUrl("redis+cluster://seed"), {.allowed_hosts = {".Good.example"}});
+  const redis_internal::AllowedHosts hosts(*ParseRedisUrl("redis+cluster://seed"),
+                                           {.allowed_hosts = {".Good.example"}});
   for (const char* const host : {"a.good.example", "A.B.GOOD.example", "seed", "SEED"}) {
     EXPECT_TRUE(hosts.Contains({.host = host})) << host;
   }
@@ -445,7 +446,7 @@ TEST(AllowedHostsTest, EndOfHostNames_MatchesOnlyNamesWithALabelBeforeIt) {
 }
 
 TEST(AllowedHostsTest, EndOfHostNames_MatchesNoAddress) {
-  const internal::AllowedHosts hosts(*ParseRedisUrl("redis+cluster://seed"), {.allowed_hosts = {".0.0.2"}});
+  const redis_internal::AllowedHosts hosts(*ParseRedisUrl("redis+cluster://seed"), {.allowed_hosts = {".0.0.2"}});
   EXPECT_TRUE(hosts.Contains({.host = "a.0.0.2"}));
   for (const char* const host : {"127.0.0.2", "0x7f.0.0.2", "::ffff:127.0.0.2"}) {
     EXPECT_FALSE(hosts.Contains({.host = host})) << host;

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace stockade::internal {
+namespace stockade::redis_internal {
 namespace {
 
 // The slots are what CLUSTER KEYSLOT of Redis 7.0 answers.
@@ -56,4 +56,4 @@ TEST(KeySlotTest, ManyKeys_AreInRangeAndSpread) {
 }
 
 }  // namespace
-}  // namespace stockade::internal
+}  // namespace stockade::redis_internal

@@ -90,25 +90,25 @@ TEST_F(PipelineRaceTest, CrowdWokenForNothing_StillTimesOut) {
 }
 
 TEST_F(PipelineRaceTest, StoppedAsCallersGiveUp_EachHasOneOfTheTwoErrors) {
-  const internal::PipelineOptions options = {.name = "test",
-                                             .connect_timeout = absl::Seconds(1),
-                                             .min_backoff = absl::Milliseconds(5),
-                                             .max_backoff = absl::Milliseconds(5),
-                                             .max_pending_commands = 100'000,
-                                             .max_unsent_bytes = 1 << 20};
-  internal::TimerQueue timers(Clock::System());
-  internal::ComponentMetrics metrics(nullptr, internal::RedisMetricDefs(), {{"client", "test"}});
+  const redis_internal::PipelineOptions options = {.name = "test",
+                                                   .connect_timeout = absl::Seconds(1),
+                                                   .min_backoff = absl::Milliseconds(5),
+                                                   .max_backoff = absl::Milliseconds(5),
+                                                   .max_pending_commands = 100'000,
+                                                   .max_unsent_bytes = 1 << 20};
+  base_internal::TimerQueue timers(Clock::System());
+  metrics_internal::ComponentMetrics metrics(nullptr, redis_internal::RedisMetricDefs(), {{"client", "test"}});
   for (int64_t round = 0; round < testing::Scaled(300, 3000); ++round) {
-    const auto pipeline = *internal::Pipeline::Start([](Instant) { return absl::UnavailableError("nobody there"); },
-                                                     options, &timers, &metrics);
+    const auto pipeline = *redis_internal::Pipeline::Start(
+        [](Instant) { return absl::UnavailableError("nobody there"); }, options, &timers, &metrics);
     const Instant deadline = Now() + absl::Milliseconds(2);
     std::vector<std::thread> threads;
     for (int t = 0; t < 8; ++t) {
       threads.emplace_back([&] {
-        std::vector<internal::Request> requests(100);
-        for (internal::Request& request : requests) request.wire = "PING\r\n";
+        std::vector<redis_internal::Request> requests(100);
+        for (redis_internal::Request& request : requests) request.wire = "PING\r\n";
         pipeline->Run(requests, deadline);
-        for (const internal::Request& request : requests) {
+        for (const redis_internal::Request& request : requests) {
           EXPECT_TRUE(request.result.status().code() == absl::StatusCode::kUnavailable ||
                       request.result.status().code() == absl::StatusCode::kCancelled)
               << request.result.status();
@@ -128,12 +128,12 @@ TEST_F(PipelineRaceTest, StrayBytesOnAnIdleConnection_NoCommandGetsThem_AndTheNe
       return command == "PING" ? std::string("+PONG\r\n") : "+" + std::to_string(connection) + command + "\r\n";
     });
     std::atomic<int> fd = -1;
-    internal::TimerQueue timers(Clock::System());
-    internal::ComponentMetrics metrics(nullptr, internal::RedisMetricDefs(), {{"client", "test"}});
-    const auto pipeline = *internal::Pipeline::Start(
+    base_internal::TimerQueue timers(Clock::System());
+    metrics_internal::ComponentMetrics metrics(nullptr, redis_internal::RedisMetricDefs(), {{"client", "test"}});
+    const auto pipeline = *redis_internal::Pipeline::Start(
         [&](Instant deadline) {
           auto link =
-              internal::Link::Connect({.host = "127.0.0.1", .port = peer.port()}, {}, size_t{1} << 20, deadline);
+              redis_internal::Link::Connect({.host = "127.0.0.1", .port = peer.port()}, {}, size_t{1} << 20, deadline);
           if (link.ok()) fd = (*link)->fd();
           return link;
         },
@@ -146,14 +146,14 @@ TEST_F(PipelineRaceTest, StrayBytesOnAnIdleConnection_NoCommandGetsThem_AndTheNe
         &timers, &metrics);
     ASSERT_TRUE(pipeline->AwaitFirstAttempt().ok());
     const auto ask = [&](bool alone) {
-      internal::Request request;
+      redis_internal::Request request;
       request.wire = RedisCommand("mine").Wire();
       if (alone) {
         pipeline->Run({&request, 1}, Now() + absl::Seconds(60));
         return request.result;
       }
       std::promise<absl::StatusOr<RedisReply>> promise;
-      auto async = std::make_unique<internal::AsyncRequest>();
+      auto async = std::make_unique<redis_internal::AsyncRequest>();
       async->wire = request.wire;
       async->deadline = Now() + absl::Seconds(60);
       async->done = [&](absl::StatusOr<RedisReply> reply) { promise.set_value(std::move(reply)); };
@@ -181,15 +181,15 @@ class RetiredPipelineTest : public PipelineRaceTest {
     STOCKADE_NEEDS_REDIS();
     server_.emplace();
     proxy_.emplace(server_->port());
-    const internal::PipelineOptions options = {.name = "test",
-                                               .connect_timeout = absl::Seconds(10),
-                                               .min_backoff = absl::Milliseconds(5),
-                                               .max_backoff = absl::Milliseconds(5),
-                                               .max_pending_commands = 100'000,
-                                               .max_unsent_bytes = 1 << 20};
-    pipeline_ = *internal::Pipeline::Start(
+    const redis_internal::PipelineOptions options = {.name = "test",
+                                                     .connect_timeout = absl::Seconds(10),
+                                                     .min_backoff = absl::Milliseconds(5),
+                                                     .max_backoff = absl::Milliseconds(5),
+                                                     .max_pending_commands = 100'000,
+                                                     .max_unsent_bytes = 1 << 20};
+    pipeline_ = *redis_internal::Pipeline::Start(
         [port = proxy_->port()](Instant deadline) {
-          return internal::Link::Connect({.host = "127.0.0.1", .port = port}, {}, 1 << 20, deadline);
+          return redis_internal::Link::Connect({.host = "127.0.0.1", .port = port}, {}, 1 << 20, deadline);
         },
         options, &timers_, &metrics_);
     ASSERT_TRUE(pipeline_->AwaitFirstAttempt().ok());
@@ -200,7 +200,7 @@ class RetiredPipelineTest : public PipelineRaceTest {
   }
 
   absl::Status Ping(absl::Duration timeout) {
-    internal::Request request;
+    redis_internal::Request request;
     request.wire = RedisCommand("PING").Wire();
     pipeline_->Run({&request, 1}, Now() + timeout);
     return request.result.status();
@@ -215,9 +215,9 @@ class RetiredPipelineTest : public PipelineRaceTest {
 
   std::optional<RedisServer> server_;
   std::optional<TcpProxy> proxy_;
-  internal::TimerQueue timers_{Clock::System()};
-  internal::ComponentMetrics metrics_{nullptr, internal::RedisMetricDefs(), {{"client", "test"}}};
-  std::shared_ptr<internal::Pipeline> pipeline_;
+  base_internal::TimerQueue timers_{Clock::System()};
+  metrics_internal::ComponentMetrics metrics_{nullptr, redis_internal::RedisMetricDefs(), {{"client", "test"}}};
+  std::shared_ptr<redis_internal::Pipeline> pipeline_;
 };
 
 TEST_F(RetiredPipelineTest, DriverWithNothingSent_IsToldAtOnce) {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace stockade::internal {
+namespace stockade::redis_internal {
 namespace {
 
 using Kind = PushReply::Kind;
@@ -76,4 +76,4 @@ TEST(ReadPushReplyTest, AnythingElse_IsOther) {
 }
 
 }  // namespace
-}  // namespace stockade::internal
+}  // namespace stockade::redis_internal

@@ -9,7 +9,7 @@
 namespace stockade::testing {
 namespace {
 
-using ::stockade::internal::Concat;
+using ::stockade::base_internal::Concat;
 
 class RedisClusterFixtureTest : public ::testing::Test {
  protected:

@@ -11,7 +11,7 @@
 namespace stockade {
 namespace {
 
-using internal::Concat;
+using base_internal::Concat;
 
 std::string Fault(const std::function<void(RedisOptions&)>& change) {
   RedisOptions options;

@@ -7,7 +7,7 @@
 
 #include "status.h"
 
-namespace stockade::internal {
+namespace stockade::redis_internal {
 namespace {
 
 TEST(StatusOfErrorReplyTest, RefusalsOfPasswordsAndDatabases_OfAnyVersion_HaveTheirCodes) {
@@ -87,4 +87,4 @@ TEST(RunsCodeTest, NameOfACommand_InAnyCase_IsKnown) {
 }
 
 }  // namespace
-}  // namespace stockade::internal
+}  // namespace stockade::redis_internal

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-namespace stockade::internal {
+namespace stockade::redis_internal {
 namespace {
 
 constexpr size_t kRoom = 1 << 20;
@@ -118,4 +118,4 @@ TEST(ReplyReaderTest, DeepArrays_AreReadOrRefused_NeverACrash) {
 }
 
 }  // namespace
-}  // namespace stockade::internal
+}  // namespace stockade::redis_internal

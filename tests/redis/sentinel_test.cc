@@ -25,7 +25,7 @@
 namespace stockade {
 namespace {
 
-using internal::Concat;
+using base_internal::Concat;
 using testing::Await;
 using testing::ConnectPatiently;
 using testing::InfoField;
@@ -137,9 +137,9 @@ TEST_F(SentinelTest, Switch_WithoutAnEventAndWithTheOldServerWell_IsNoticed) {
   const absl::StatusOr<RedisUrl> url = ParseRedisUrl(set.url() + "?client_name=follower");
   ASSERT_TRUE(url.ok()) << url.status();
   const RedisOptions options;
-  internal::TimerQueue timers(Clock::System());
-  internal::ComponentMetrics metrics;
-  const std::unique_ptr<internal::Router> router = internal::MakeRouter(*url, options, &timers, &metrics);
+  base_internal::TimerQueue timers(Clock::System());
+  metrics_internal::ComponentMetrics metrics;
+  const std::unique_ptr<redis_internal::Router> router = redis_internal::MakeRouter(*url, options, &timers, &metrics);
   std::mutex mutex;
   std::condition_variable changed;
   int changes = 0;

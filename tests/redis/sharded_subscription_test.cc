@@ -14,7 +14,7 @@
 #include "subscription_hub.h"
 #include "support/await.h"
 
-namespace stockade::internal {
+namespace stockade::redis_internal {
 namespace {
 
 using testing::Await;
@@ -184,4 +184,4 @@ TEST_F(ShardedSubscriptionTest, NodeDies_ItsChannelsGoToTheNewOwnerAndOthersHear
 }
 
 }  // namespace
-}  // namespace stockade::internal
+}  // namespace stockade::redis_internal

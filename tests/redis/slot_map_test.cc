@@ -8,7 +8,7 @@
 
 #include "stockade/base/strings.h"
 
-namespace stockade::internal {
+namespace stockade::redis_internal {
 namespace {
 
 const RedisEndpoint kAsked = {.host = "10.0.0.9", .port = 7009};
@@ -160,4 +160,4 @@ TEST(ParseRedirectionTest, Broken_IsNothing) {
 }
 
 }  // namespace
-}  // namespace stockade::internal
+}  // namespace stockade::redis_internal

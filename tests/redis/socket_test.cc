@@ -8,7 +8,7 @@
 #include "stockade/base/clock.h"
 #include "support/loopback.h"
 
-namespace stockade::internal {
+namespace stockade::redis_internal {
 namespace {
 
 // A caller that has checked the whole name must not be connected to the host that its beginning names.
@@ -25,4 +25,4 @@ TEST(SocketTest, ConnectSocket_HostWithANul_IsInvalidArgument) {
 }
 
 }  // namespace
-}  // namespace stockade::internal
+}  // namespace stockade::redis_internal

@@ -14,7 +14,7 @@
 #include "stockade/base/strings.h"
 #include "support/await.h"
 
-namespace stockade::internal {
+namespace stockade::redis_internal {
 namespace {
 
 using testing::ChannelRouter;
@@ -120,4 +120,4 @@ TEST(SubscriptionHubTopologyTest, ChannelsHaveAnotherHome_AllGoThereThoughTheOld
 }
 
 }  // namespace
-}  // namespace stockade::internal
+}  // namespace stockade::redis_internal

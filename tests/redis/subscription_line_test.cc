@@ -8,7 +8,7 @@
 #include "redis/support/redis_server.h"
 #include "support/await.h"
 
-namespace stockade::internal {
+namespace stockade::redis_internal {
 namespace {
 
 using testing::RedisServer;
@@ -58,4 +58,4 @@ TEST_F(SubscriptionLineTest, AskedLate_TheServerHasAsLongToAnswer) {
 }
 
 }  // namespace
-}  // namespace stockade::internal
+}  // namespace stockade::redis_internal

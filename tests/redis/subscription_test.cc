@@ -26,7 +26,7 @@
 namespace stockade {
 namespace {
 
-using internal::Concat;
+using base_internal::Concat;
 using testing::Await;
 using testing::Ear;
 using testing::RawReply;
@@ -37,9 +37,9 @@ constexpr absl::Duration kLong = absl::Seconds(30);
 
 RedisSubscription Subscribed(RedisClient& client, std::string channel, RedisSubscriber subscriber) {
   absl::StatusOr<RedisSubscription> made = client.Subscribe(std::move(channel), std::move(subscriber));
-  if (!made.ok()) internal::Fatal(made.status().ToString());
+  if (!made.ok()) base_internal::Fatal(made.status().ToString());
   const absl::Status confirmed = made->AwaitSubscribed(kLong);
-  if (!confirmed.ok()) internal::Fatal(confirmed.ToString());
+  if (!confirmed.ok()) base_internal::Fatal(confirmed.ToString());
   return *std::move(made);
 }
 
@@ -61,7 +61,7 @@ class SubscriptionTest : public ::testing::Test {
   static std::unique_ptr<RedisClient> Client(const std::string& url, RedisOptions options = {}) {
     if (options.metrics == MetricsRegistry::Default()) options.metrics = nullptr;
     absl::StatusOr<std::unique_ptr<RedisClient>> client = RedisClient::Connect(url, std::move(options));
-    if (!client.ok()) internal::Fatal(client.status().ToString());
+    if (!client.ok()) base_internal::Fatal(client.status().ToString());
     return *std::move(client);
   }
 };

@@ -17,7 +17,8 @@ template <typename Predicate>
 void Await(std::string_view what, Predicate holds) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (!holds()) {
-    if (std::chrono::steady_clock::now() > deadline) internal::Fatal(internal::Concat("waited in vain for ", what));
+    if (std::chrono::steady_clock::now() > deadline)
+      base_internal::Fatal(base_internal::Concat("waited in vain for ", what));
     poll(nullptr, 0, 5);
   }
 }

@@ -48,7 +48,7 @@ inline bool ReservePort(uint16_t port) {
     const std::string name = "stockade_test_ports_" + std::to_string(getuid()) + ".lock";
     const std::string path = std::filesystem::temp_directory_path() / name;
     const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (fd < 0) internal::Fatal("cannot open " + path);
+    if (fd < 0) base_internal::Fatal("cannot open " + path);
     return fd;
   }();
   std::lock_guard own(mutex);
@@ -74,7 +74,7 @@ inline uint16_t FreePort() {
     close(fd);
     return port;
   }
-  internal::Fatal("no free port between 20000 and 32767");
+  base_internal::Fatal("no free port between 20000 and 32767");
 }
 
 }  // namespace stockade::testing

@@ -31,7 +31,7 @@ bool ServerProcess::Start(const std::vector<std::string>& argv, std::string_view
 }
 
 std::string ServerProcess::log() const {
-  return process_ == nullptr ? earlier_log_ : internal::Concat(process_->out(), process_->err(), earlier_log_);
+  return process_ == nullptr ? earlier_log_ : base_internal::Concat(process_->out(), process_->err(), earlier_log_);
 }
 
 void ServerProcess::Stop() {

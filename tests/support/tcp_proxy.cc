@@ -75,7 +75,8 @@ TcpProxy::TcpProxy(uint16_t port, Address address)
       port_(port),
       listener_(BoundSocket(port, address_.proxy)),
       wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  if (listener_ < 0 || listen(listener_, 128) != 0) internal::Fatal(internal::Concat("port ", port_, " is taken"));
+  if (listener_ < 0 || listen(listener_, 128) != 0)
+    base_internal::Fatal(base_internal::Concat("port ", port_, " is taken"));
   thread_ = std::thread([this] { Run(); });
 }
 

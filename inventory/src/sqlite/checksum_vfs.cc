@@ -14,7 +14,7 @@
 
 #include "write_ahead_log.h"
 
-namespace stockade::internal {
+namespace stockade::inventory_internal {
 namespace {
 
 // File controls of our own, far from those of SQLite.
@@ -337,4 +337,4 @@ uint32_t ChecksumVfs::DamagedPage(sqlite3* connection) {
   return page;
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::inventory_internal

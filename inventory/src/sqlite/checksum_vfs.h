@@ -7,7 +7,7 @@
 
 #include "page_checksum.h"
 
-namespace stockade::internal {
+namespace stockade::inventory_internal {
 
 // A layer between SQLite and its default VFS that gives each page of a ledger's file a checksum, in the bytes that
 // SQLite reserves for such uses, and checks it whenever SQLite reads the page: a page that does not fit is
@@ -35,6 +35,6 @@ struct ChecksumVfs {
   static uint32_t DamagedPage(sqlite3* connection);
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::inventory_internal
 
 #endif  // STOCKADE_INVENTORY_CHECKSUM_VFS_H_

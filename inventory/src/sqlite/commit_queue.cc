@@ -8,7 +8,7 @@
 #include "stockade/base/log.h"
 #include "stockade/base/strings.h"
 
-namespace stockade::internal {
+namespace stockade::inventory_internal {
 
 absl::Status CommitQueue::Start(uint64_t last_row) {
   {
@@ -160,4 +160,4 @@ void CommitQueue::Close() {
   work_.NotifyOne();
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::inventory_internal

@@ -16,7 +16,7 @@
 #include "stockade/base/mutex.h"
 #include "stockade/inventory/ledger.h"
 
-namespace stockade::internal {
+namespace stockade::inventory_internal {
 
 // The queue between the threads that append to a ledger and the one thread that writes it.
 //
@@ -117,6 +117,6 @@ class CommitQueue {
   DurableNotifier notifier_;  // Add() and SetOutcome() are called with mutex_ held, so it agrees with the queue.
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::inventory_internal
 
 #endif  // STOCKADE_INVENTORY_SQLITE_COMMIT_QUEUE_H_

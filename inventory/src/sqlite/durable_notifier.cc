@@ -4,7 +4,7 @@
 
 #include "stockade/base/start_thread.h"
 
-namespace stockade::internal {
+namespace stockade::inventory_internal {
 
 absl::Status DurableNotifier::Start() {
   return StartThread(thread_, [this] { Run(); });
@@ -59,4 +59,4 @@ void DurableNotifier::Run() {
   }
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::inventory_internal

@@ -10,7 +10,7 @@
 #include "absl/status/status.h"
 #include "stockade/base/mutex.h"
 
-namespace stockade::internal {
+namespace stockade::inventory_internal {
 
 // Invokes callbacks with the outcome of the positions that they wait for, on a thread of its own. Thread-safe.
 class DurableNotifier {
@@ -54,6 +54,6 @@ class DurableNotifier {
   std::thread thread_;
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::inventory_internal
 
 #endif  // STOCKADE_INVENTORY_SQLITE_DURABLE_NOTIFIER_H_

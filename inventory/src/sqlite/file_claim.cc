@@ -5,7 +5,7 @@
 #include "absl/status/status.h"
 #include "stockade/base/mutex.h"
 
-namespace stockade::internal {
+namespace stockade::inventory_internal {
 namespace {
 
 struct Claims {
@@ -33,4 +33,4 @@ FileClaim::~FileClaim() {
   AllClaims().files.erase(*file_);
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::inventory_internal

@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 
-namespace stockade::internal {
+namespace stockade::inventory_internal {
 
 // The right of one ledger of this process to open a file, by whatever name it found the file. SQLite locks a file with
 // POSIX locks, and the kernel drops all of them as soon as the process closes any descriptor of the file. So a ledger
@@ -31,6 +31,6 @@ class FileClaim {
   std::optional<Id> file_;  // Nothing: moved from.
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::inventory_internal
 
 #endif  // STOCKADE_INVENTORY_SQLITE_FILE_CLAIM_H_

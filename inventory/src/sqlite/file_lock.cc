@@ -12,7 +12,7 @@
 #include "stockade/base/mutex.h"
 #include "stockade/base/strings.h"
 
-namespace stockade::internal {
+namespace stockade::inventory_internal {
 namespace {
 
 constexpr absl::Duration kRetryPeriod = absl::Milliseconds(20);
@@ -63,4 +63,4 @@ FileLock::~FileLock() {
   close(descriptor_);
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::inventory_internal

@@ -7,7 +7,7 @@
 #include "absl/time/time.h"
 #include "stockade/base/clock.h"
 
-namespace stockade::internal {
+namespace stockade::inventory_internal {
 
 // An exclusive flock(2) on a file of its own. Unlike SQLite's fcntl locks it refuses a second owner in this process
 // too, and no close() elsewhere drops it. The kernel lets go of it when the process, and every forked child that has
@@ -36,6 +36,6 @@ class FileLock {
   int descriptor_;  // -1: moved from.
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::inventory_internal
 
 #endif  // STOCKADE_INVENTORY_SQLITE_FILE_LOCK_H_

@@ -10,7 +10,7 @@
 
 #include "stockade/base/strings.h"
 
-namespace stockade::internal {
+namespace stockade::inventory_internal {
 
 absl::Status FileError(int error, std::string_view action, const std::string& path) {
   absl::StatusCode code = absl::StatusCode::kUnavailable;
@@ -60,4 +60,4 @@ absl::StatusOr<std::optional<struct stat>> FindFileWithOneName(const std::string
   return absl::FailedPreconditionError(Concat("'", path, "' has more than one hard link"));
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::inventory_internal

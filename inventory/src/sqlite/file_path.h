@@ -10,7 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-namespace stockade::internal {
+namespace stockade::inventory_internal {
 
 // "cannot <action> '<path>': ", and what `error`, an errno, means: NotFound, PermissionDenied, ResourceExhausted (no
 // space, no inode, or no quota), or Unavailable for every other one.
@@ -28,6 +28,6 @@ absl::StatusOr<std::optional<struct stat>> FindRegularFile(const std::string& pa
 // The same; FailedPrecondition also if the file has a second hard link.
 absl::StatusOr<std::optional<struct stat>> FindFileWithOneName(const std::string& path);
 
-}  // namespace stockade::internal
+}  // namespace stockade::inventory_internal
 
 #endif  // STOCKADE_INVENTORY_SQLITE_FILE_PATH_H_

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-namespace stockade::internal {
+namespace stockade::inventory_internal {
 
 // 64-bit words as the column forgotten.fingerprints keeps them: 8 bytes each, little-endian.
 inline std::string ToBlob(std::span<const uint64_t> words) {
@@ -28,6 +28,6 @@ inline void AddFromBlob(std::string_view blob, std::vector<uint64_t>& words) {
   }
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::inventory_internal
 
 #endif  // STOCKADE_INVENTORY_SQLITE_FINGERPRINT_BLOB_H_

@@ -13,7 +13,7 @@
 #include "request_fingerprint.h"
 #include "stockade/base/strings.h"
 
-namespace stockade::internal {
+namespace stockade::inventory_internal {
 namespace {
 
 // Behind the process id, and within one sector, so that it is there as a whole or as it was.
@@ -105,4 +105,4 @@ absl::Status HighWaterMark::Advance(uint64_t position) {
   return Write() ? absl::OkStatus() : WriteError();
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::inventory_internal

@@ -7,7 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-namespace stockade::internal {
+namespace stockade::inventory_internal {
 
 // How far the journal had been acknowledged. The mark is kept beside the ledger, in its lock file. It shows that a
 // ledger file or log that ends before the mark has lost orders. It is written after each commit, before any caller is
@@ -53,6 +53,6 @@ class HighWaterMark {
   std::string boot_;
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::inventory_internal
 
 #endif  // STOCKADE_INVENTORY_HIGH_WATER_MARK_H_

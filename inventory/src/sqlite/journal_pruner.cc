@@ -8,7 +8,7 @@
 #include "stockade/base/crash_point.h"
 #include "stockade/base/strings.h"
 
-namespace stockade::internal {
+namespace stockade::inventory_internal {
 
 using Kind = LedgerRecord::Kind;
 
@@ -196,4 +196,4 @@ absl::Status JournalPruner::Write(const Fold& fold) {
   return status;
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::inventory_internal

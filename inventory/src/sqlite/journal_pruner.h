@@ -17,7 +17,7 @@
 #include "sqlite_database.h"
 #include "stockade/inventory/ledger.h"
 
-namespace stockade::internal {
+namespace stockade::inventory_internal {
 
 // The start of the journal.
 struct JournalStart {
@@ -92,6 +92,6 @@ class JournalPruner {
   SqliteStatement update_start_;
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::inventory_internal
 
 #endif  // STOCKADE_INVENTORY_SQLITE_JOURNAL_PRUNER_H_

@@ -6,7 +6,7 @@
 #include "ledger_names.h"
 #include "stockade/base/strings.h"
 
-namespace stockade::internal {
+namespace stockade::inventory_internal {
 
 absl::StatusOr<JournalReader> JournalReader::Create(SqliteDatabase& database, uint64_t start, uint64_t end) {
   const std::string among = Concat(" WHERE position > ", start, " AND position <= ", end, " ORDER BY position");
@@ -49,4 +49,4 @@ absl::StatusOr<bool> JournalReader::Next() {
   return true;
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::inventory_internal

@@ -10,7 +10,7 @@
 #include "sqlite_database.h"
 #include "stockade/inventory/ledger.h"
 
-namespace stockade::internal {
+namespace stockade::inventory_internal {
 
 // One row of the journal, with its lines.
 struct JournalRow {
@@ -42,6 +42,6 @@ class JournalReader {
   JournalRow row_;
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::inventory_internal
 
 #endif  // STOCKADE_INVENTORY_SQLITE_JOURNAL_READER_H_

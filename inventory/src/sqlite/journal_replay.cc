@@ -9,7 +9,7 @@
 #include "ledger_names.h"
 #include "stockade/base/strings.h"
 
-namespace stockade::internal {
+namespace stockade::inventory_internal {
 namespace {
 
 using Kind = LedgerRecord::Kind;
@@ -172,4 +172,4 @@ absl::Status JournalReplay::Finish() const {
   return absl::OkStatus();
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::inventory_internal

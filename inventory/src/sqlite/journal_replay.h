@@ -12,7 +12,7 @@
 #include "stock_book.h"
 #include "stockade/inventory/ledger.h"
 
-namespace stockade::internal {
+namespace stockade::inventory_internal {
 
 // The state from which the journal goes on, as far as the other tables do not show it.
 struct ReplayStart {
@@ -65,6 +65,6 @@ class JournalReplay {
   uint64_t last_position_;
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::inventory_internal
 
 #endif  // STOCKADE_INVENTORY_SQLITE_JOURNAL_REPLAY_H_

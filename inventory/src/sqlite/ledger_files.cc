@@ -15,7 +15,7 @@
 #include "stockade/base/crash_point.h"
 #include "stockade/base/strings.h"
 
-namespace stockade::internal {
+namespace stockade::inventory_internal {
 namespace {
 
 // Of the header of a database file, https://sqlite.org/fileformat2.html#the_database_header.
@@ -231,4 +231,4 @@ absl::StatusOr<RecoveredLedger> OpenedLedger::Examine() {
   return found;
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::inventory_internal

@@ -19,7 +19,7 @@
 #include "stockade/base/clock.h"
 #include "write_ahead_log.h"
 
-namespace stockade::internal {
+namespace stockade::inventory_internal {
 
 // What is at a ledger's path, seen before SQLite opens it: SQLite makes and overwrites files that are evidence.
 struct LedgerFiles {
@@ -85,6 +85,6 @@ class OpenedLedger {
   std::optional<SqliteDatabase> database_;
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::inventory_internal
 
 #endif  // STOCKADE_INVENTORY_LEDGER_FILES_H_

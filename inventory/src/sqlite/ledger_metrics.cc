@@ -1,6 +1,6 @@
 #include "ledger_metrics.h"
 
-namespace stockade::internal {
+namespace stockade::inventory_internal {
 
 std::span<const MetricDef> LedgerMetricDefs() {
   static constexpr MetricDef kDefs[] = {
@@ -23,4 +23,4 @@ std::span<const MetricDef> LedgerMetricDefs() {
   return kDefs;
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::inventory_internal

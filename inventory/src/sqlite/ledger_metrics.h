@@ -6,7 +6,7 @@
 
 #include "stockade/metrics/metric_set.h"
 
-namespace stockade::internal {
+namespace stockade::inventory_internal {
 
 // Indices of LedgerMetricDefs().
 enum LedgerMetric : size_t {
@@ -26,6 +26,6 @@ enum LedgerMetric : size_t {
 
 std::span<const MetricDef> LedgerMetricDefs();
 
-}  // namespace stockade::internal
+}  // namespace stockade::inventory_internal
 
 #endif  // STOCKADE_INVENTORY_SQLITE_LEDGER_METRICS_H_

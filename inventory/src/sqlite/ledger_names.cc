@@ -1,6 +1,6 @@
 #include "ledger_names.h"
 
-namespace stockade::internal {
+namespace stockade::inventory_internal {
 namespace {
 
 using Kind = LedgerRecord::Kind;
@@ -66,4 +66,4 @@ OrderState StateAfter(Kind kind) {
   }
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::inventory_internal

@@ -6,7 +6,7 @@
 
 #include "stockade/inventory/ledger.h"
 
-namespace stockade::internal {
+namespace stockade::inventory_internal {
 
 // What the columns journal.kind and orders.state say. Nothing for a value that there is not; the tables' constraints
 // refuse both that and "unknown".
@@ -18,6 +18,6 @@ std::optional<OrderState> StateCalled(std::string_view name);
 // The state of an order after its record: `kind` is none of a SKU.
 OrderState StateAfter(LedgerRecord::Kind kind);
 
-}  // namespace stockade::internal
+}  // namespace stockade::inventory_internal
 
 #endif  // STOCKADE_INVENTORY_SQLITE_LEDGER_NAMES_H_

@@ -14,7 +14,7 @@
 #include "line_reader.h"
 #include "stockade/base/strings.h"
 
-namespace stockade::internal {
+namespace stockade::inventory_internal {
 namespace {
 
 absl::Status CheckFile(SqliteDatabase& database) {
@@ -224,4 +224,4 @@ absl::StatusOr<RecoveredLedger> RecoverLedger(SqliteDatabase& database) {
   return recovered;
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::inventory_internal

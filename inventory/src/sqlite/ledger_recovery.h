@@ -10,7 +10,7 @@
 #include "stock_book.h"
 #include "stockade/inventory/ledger.h"
 
-namespace stockade::internal {
+namespace stockade::inventory_internal {
 
 struct RecoveredLedger {
   LedgerState state;
@@ -26,6 +26,6 @@ struct RecoveredLedger {
 // O(journal * log(orders)).
 absl::StatusOr<RecoveredLedger> RecoverLedger(SqliteDatabase& database);
 
-}  // namespace stockade::internal
+}  // namespace stockade::inventory_internal
 
 #endif  // STOCKADE_INVENTORY_SQLITE_LEDGER_RECOVERY_H_

@@ -5,7 +5,7 @@
 
 #include "stockade/base/strings.h"
 
-namespace stockade::internal {
+namespace stockade::inventory_internal {
 namespace {
 
 // skus, orders and order_lines are the state. journal and journal_lines are its history: one row of journal per record,
@@ -184,4 +184,4 @@ absl::Status PrepareLedgerFile(SqliteDatabase& database, bool fresh) {
   return empty ? MakeTables(database) : absl::OkStatus();
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::inventory_internal

@@ -6,7 +6,7 @@
 #include "absl/status/status.h"
 #include "sqlite_database.h"
 
-namespace stockade::internal {
+namespace stockade::inventory_internal {
 
 // PRAGMA application_id of a ledger: "Stkd". PRAGMA user_version: of its tables.
 inline constexpr int64_t kLedgerApplicationId = 0x53746b64;
@@ -16,6 +16,6 @@ inline constexpr int64_t kLedgerSchemaVersion = 4;
 // version, or an empty database; left as it is.
 absl::Status PrepareLedgerFile(SqliteDatabase& database, bool fresh);
 
-}  // namespace stockade::internal
+}  // namespace stockade::inventory_internal
 
 #endif  // STOCKADE_INVENTORY_SQLITE_LEDGER_SCHEMA_H_

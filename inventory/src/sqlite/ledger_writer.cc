@@ -12,7 +12,7 @@
 #include "stockade/base/start_thread.h"
 #include "stockade/base/strings.h"
 
-namespace stockade::internal {
+namespace stockade::inventory_internal {
 namespace {
 
 // 16 MiB: a page that many batches write to is moved into the file once, and a checkpoint takes 10 to 25 ms.
@@ -221,4 +221,4 @@ void LedgerWriter::ShowFileSize() {
   if (pages.ok() && page_bytes.ok()) file_bytes_.store(*pages * *page_bytes, std::memory_order_relaxed);
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::inventory_internal

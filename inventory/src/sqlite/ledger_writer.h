@@ -19,7 +19,7 @@
 #include "stockade/inventory/sqlite_ledger.h"
 #include "stockade/metrics/metric_set.h"
 
-namespace stockade::internal {
+namespace stockade::inventory_internal {
 
 // The one thread that touches the file of a ledger, and what it does there: commit what is queued, prune the journal,
 // move the write-ahead log into the file. All that it is given must outlive it.
@@ -79,6 +79,6 @@ class LedgerWriter {
   std::thread thread_;
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::inventory_internal
 
 #endif  // STOCKADE_INVENTORY_SQLITE_LEDGER_WRITER_H_

@@ -2,7 +2,7 @@
 
 #include "stockade/base/strings.h"
 
-namespace stockade::internal {
+namespace stockade::inventory_internal {
 
 absl::StatusOr<LineReader> LineReader::Create(SqliteDatabase& database, std::string_view sql, std::string name) {
   absl::StatusOr<SqliteStatement> rows = database.Prepare(sql);
@@ -35,4 +35,4 @@ absl::StatusOr<std::vector<OrderLine>> LineReader::LinesOf(int64_t owner) {
 
 absl::Status LineReader::ExpectEnd() { return at_row_ ? Astray() : absl::OkStatus(); }
 
-}  // namespace stockade::internal
+}  // namespace stockade::inventory_internal

@@ -12,7 +12,7 @@
 #include "sqlite_database.h"
 #include "stockade/inventory/ledger.h"
 
-namespace stockade::internal {
+namespace stockade::inventory_internal {
 
 // Reads a table of lines beside the table of those whom they belong to. Must be gone before its database.
 class LineReader {
@@ -38,6 +38,6 @@ class LineReader {
   bool at_row_ = false;  // rows_ is at a row that nobody has been given.
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::inventory_internal
 
 #endif  // STOCKADE_INVENTORY_SQLITE_LINE_READER_H_

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <cstring>
 
-namespace stockade::internal {
+namespace stockade::inventory_internal {
 
 inline constexpr int kPageBytes = 4096;
 inline constexpr int kPageChecksumBytes = 8;  // The last ones of a page. SQLite leaves them alone: "reserved bytes".
@@ -61,6 +61,6 @@ inline bool PageIsIntact(const unsigned char* page, uint32_t number) {
          (number == 1 && checksum == PageChecksum(page, 1, LogNeed::kNeedsLog));
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::inventory_internal
 
 #endif  // STOCKADE_INVENTORY_PAGE_CHECKSUM_H_

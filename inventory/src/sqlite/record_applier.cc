@@ -6,7 +6,7 @@
 #include "stockade/base/crash_point.h"
 #include "stockade/base/strings.h"
 
-namespace stockade::internal {
+namespace stockade::inventory_internal {
 namespace {
 
 absl::Status CheckLength(std::string_view what, std::string_view name, size_t most) {
@@ -307,4 +307,4 @@ absl::StatusOr<std::vector<OrderLine>> RecordApplier::WriteJournalLines(uint64_t
   return lines;
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::inventory_internal

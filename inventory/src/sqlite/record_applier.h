@@ -17,7 +17,7 @@
 #include "stock_book.h"
 #include "stockade/inventory/ledger.h"
 
-namespace stockade::internal {
+namespace stockade::inventory_internal {
 
 // Writes records into the tables, a batch a transaction. For one thread at a time. Must be gone before `database`.
 class RecordApplier {
@@ -88,6 +88,6 @@ class RecordApplier {
   std::vector<uint64_t> new_requests_;  // Those of this batch.
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::inventory_internal
 
 #endif  // STOCKADE_INVENTORY_SQLITE_RECORD_APPLIER_H_

@@ -10,7 +10,7 @@
 #include "stockade/base/strings.h"
 #include "write_ahead_log.h"
 
-namespace stockade::internal {
+namespace stockade::inventory_internal {
 namespace {
 
 absl::StatusCode CodeFor(int code, int system_errno) {
@@ -251,4 +251,4 @@ void SqliteDatabase::set_checkpoint_on_close(bool on) {
   sqlite3_db_config(connection_.get(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, on ? 0 : 1, nullptr);
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::inventory_internal

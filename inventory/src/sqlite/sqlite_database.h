@@ -13,7 +13,7 @@
 #include "absl/time/time.h"
 #include "page_checksum.h"
 
-namespace stockade::internal {
+namespace stockade::inventory_internal {
 
 // A prepared statement: bind, step, read columns, reset; and again. What is bound must live until Reset(). An error of
 // a bind shows at the next Step(). Not thread-safe. Must be gone before its database.
@@ -105,6 +105,6 @@ class SqliteDatabase {
   std::unique_ptr<sqlite3, Close> connection_;
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::inventory_internal
 
 #endif  // STOCKADE_INVENTORY_SQLITE_DATABASE_H_

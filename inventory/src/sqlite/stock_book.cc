@@ -5,7 +5,7 @@
 
 #include "stockade/base/strings.h"
 
-namespace stockade::internal {
+namespace stockade::inventory_internal {
 namespace {
 
 absl::Status Refuse(const std::string& sku, std::string_view why) {
@@ -114,4 +114,4 @@ StockBook::Result StockBook::GiveBack(const std::string& sku, int64_t quantity) 
   return &stock;
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::inventory_internal

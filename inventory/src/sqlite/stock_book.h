@@ -12,7 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-namespace stockade::internal {
+namespace stockade::inventory_internal {
 
 // 0 <= available <= granted, and available is 0 once removed. The rest of granted is held or sold.
 struct SkuStock {
@@ -68,6 +68,6 @@ class StockBook {
   std::vector<Change> changes_;  // Since Keep() or RollBack(), oldest first.
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::inventory_internal
 
 #endif  // STOCKADE_INVENTORY_SQLITE_STOCK_BOOK_H_

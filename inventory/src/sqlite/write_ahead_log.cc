@@ -28,7 +28,7 @@
 
 #include "stockade/base/strings.h"
 
-namespace stockade::internal {
+namespace stockade::inventory_internal {
 namespace {
 
 constexpr uint32_t kMagic = 0x377f0682;  // The last bit: big-endian checksums.
@@ -138,4 +138,4 @@ absl::StatusOr<LogState> CheckLog(const std::string& path) {
   return scan.number() == 0 ? LogState::kNoHeader : LogState::kReadable;
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::inventory_internal

@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "page_checksum.h"
 
-namespace stockade::internal {
+namespace stockade::inventory_internal {
 
 // SQLite's write-ahead log, https://sqlite.org/fileformat2.html#the_write_ahead_log: a header, then frames, each a
 // header and a page.
@@ -59,6 +59,6 @@ enum class LogState : uint8_t {
 // says where. O(size).
 absl::StatusOr<LogState> CheckLog(const std::string& path);
 
-}  // namespace stockade::internal
+}  // namespace stockade::inventory_internal
 
 #endif  // STOCKADE_INVENTORY_WRITE_AHEAD_LOG_H_

@@ -30,15 +30,15 @@ constexpr std::string_view kRedlock = "redlock:";
 
 [[maybe_unused]] absl::Status NotBuilt(std::string_view scheme, std::string_view target, std::string_view needs) {
   return absl::UnimplementedError(
-      internal::Concat("locks at ", scheme, ": this build of Stockade has no stockade::", target,
-                       ", which is built if CMake finds ", needs, "; install it and build again"));
+      base_internal::Concat("locks at ", scheme, ": this build of Stockade has no stockade::", target,
+                            ", which is built if CMake finds ", needs, "; install it and build again"));
 }
 
 Connected ConnectLocal(std::string_view scheme, std::string_view url, const LockServiceOptions& options) {
   if (url.size() != scheme.size()) {
     return absl::InvalidArgumentError("the URL local: must have nothing after the colon");
   }
-  return EngineLockService::Create(internal::NewSharedLocalClient(options.clock), options);
+  return EngineLockService::Create(locks_internal::NewSharedLocalClient(options.clock), options);
 }
 
 #ifdef STOCKADE_HAS_LOCKS_REDIS
@@ -103,16 +103,17 @@ Connected ConnectLockService(std::string_view url, const LockServiceOptions& opt
   if (absl::Status valid = options.Validate(); !valid.ok()) return valid;
   std::string known;
   for (const Scheme& scheme : kSchemes) {
-    if (absl::StartsWithIgnoreCase(internal::AbslView(url), internal::AbslView(scheme.prefix))) {
+    if (absl::StartsWithIgnoreCase(base_internal::AbslView(url), base_internal::AbslView(scheme.prefix))) {
       return scheme.connect(scheme.prefix, url, options);
     }
-    known += internal::Concat(known.empty() ? "" : ", ", scheme.prefix);
+    known += base_internal::Concat(known.empty() ? "" : ", ", scheme.prefix);
   }
   // What comes before the first colon is shown where it looks like a scheme: it is no password then.
   const std::string_view scheme = url.substr(0, url.find("://"));
   const bool shown = scheme.size() < url.size() && scheme.find_first_of("@:/") == std::string_view::npos;
-  return absl::InvalidArgumentError(internal::Concat("the URL of a lock service begins with one of ", known,
-                                                     shown ? internal::Concat("; not with ", scheme, "://") : ""));
+  return absl::InvalidArgumentError(
+      base_internal::Concat("the URL of a lock service begins with one of ", known,
+                            shown ? base_internal::Concat("; not with ", scheme, "://") : ""));
 }
 
 }  // namespace stockade

@@ -8,7 +8,7 @@
 #include "stockade/base/mutex.h"
 #include "stockade/base/strings.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 namespace {
 
 // A process that made an owner each microsecond would have as many in nine years.
@@ -102,4 +102,4 @@ std::unique_ptr<LockEngine> NewSharedLocalClient(Clock* clock) {
   return std::make_unique<SharedLocalClient>(std::move(engine), shared.newest);
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal

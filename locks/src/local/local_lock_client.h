@@ -13,7 +13,7 @@
 #include "stockade/base/export.h"
 #include "stockade/locks/lock_engine.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 
 // One of several clients of one engine in memory: its owners are others than those of the other clients, though a
 // thread has one id for all, as they would be if each client were a process. Thread-safe.
@@ -46,6 +46,6 @@ class LocalLockClient : public LockEngine {
 // the last of them.
 STOCKADE_EXPORT std::unique_ptr<LockEngine> NewSharedLocalClient(Clock* clock);
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal
 
 #endif  // STOCKADE_LOCKS_SRC_LOCAL_LOCAL_LOCK_CLIENT_H_

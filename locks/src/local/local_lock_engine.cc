@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "stockade/base/strings.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 namespace {
 
 constexpr size_t kMinSweep = 64;
@@ -314,4 +314,4 @@ void LocalLockEngine::Release(LockRelease& step, Instant now, Listeners& to_noti
   if (was_first || (held != nullptr && opens)) to_notify = ListenersOf(lock);
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal

@@ -22,7 +22,7 @@
 #include "stockade/base/owner_id.h"
 #include "stockade/locks/lock_engine.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 
 // Locks in the memory of one process. Thread-safe; a call blocks only while other calls of the engine run. A step is
 // O(holds and waiters of its lock). The memory of a lock is freed with its last hold, waiter and watch. If no step
@@ -118,6 +118,6 @@ class LocalLockEngine final : public LockEngine {
   std::deque<EndedHold> ended_ STOCKADE_GUARDED_BY(mutex_);
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal
 
 #endif  // STOCKADE_LOCKS_SRC_LOCAL_LOCAL_LOCK_ENGINE_H_

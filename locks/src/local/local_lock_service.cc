@@ -8,7 +8,7 @@
 namespace stockade {
 
 absl::StatusOr<std::unique_ptr<LockService>> LocalLockService::Create(LockServiceOptions options) {
-  auto engine = std::make_unique<internal::LocalLockEngine>(options.clock);
+  auto engine = std::make_unique<locks_internal::LocalLockEngine>(options.clock);
   return EngineLockService::Create(std::move(engine), std::move(options));
 }
 

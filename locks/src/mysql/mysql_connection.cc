@@ -11,7 +11,7 @@
 #include "stockade/base/clock.h"
 #include "stockade/base/strings.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 namespace {
 
 // What a session is to be like, whatever the server's defaults are. A wait for a row or for a table's definition ends
@@ -215,4 +215,4 @@ void MySqlConnection::Fail(MySqlReply& reply) {
   broken_ = broken_ || IsMySqlClientError(error) || reply.remedy == MySqlRemedy::kReconnect;
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal

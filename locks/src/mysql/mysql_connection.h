@@ -14,7 +14,7 @@
 
 struct st_mysql;  // MYSQL of the connector.
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 
 // The server to connect to, and how.
 struct MySqlTarget {
@@ -60,6 +60,6 @@ class MySqlConnection {
   bool broken_ = false;
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal
 
 #endif  // STOCKADE_LOCKS_SRC_MYSQL_MYSQL_CONNECTION_H_

@@ -5,7 +5,7 @@
 
 #include "stockade/base/strings.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 namespace {
 
 using absl::StatusCode;
@@ -82,4 +82,4 @@ absl::Status MySqlErrorStatus(unsigned error, std::string_view text) {
   return absl::Status(MeaningOfMySqlError(error).code, Concat("MySQL error ", error, ": ", text));
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal

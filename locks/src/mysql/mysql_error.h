@@ -6,7 +6,7 @@
 
 #include "absl/status/status.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 
 // What to do about an error.
 enum class MySqlRemedy : uint8_t {
@@ -32,6 +32,6 @@ inline bool IsMySqlClientError(unsigned error) {
 // "<doing what>: MySQL error 1146: Table ... doesn't exist".
 absl::Status MySqlErrorStatus(unsigned error, std::string_view text);
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal
 
 #endif  // STOCKADE_LOCKS_SRC_MYSQL_MYSQL_ERROR_H_

@@ -10,7 +10,7 @@
 #include "stockade/base/clock.h"
 #include "stockade/base/strings.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 namespace {
 
 // A deadlock's victim runs again at once; after so many it is more than luck.
@@ -254,4 +254,4 @@ bool MySqlLockEngine::Purge() {
   return std::ranges::find(reply.rows_matched, kMostPurged) != reply.rows_matched.end();
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal

@@ -17,7 +17,7 @@
 #include "stockade/locks/lock_engine.h"
 #include "stockade/locks/mysql_lock_service.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 
 // Locks in two tables of a database.
 class MySqlLockEngine final : public LockEngine {
@@ -70,6 +70,6 @@ class MySqlLockEngine final : public LockEngine {
   MySqlPoller poller_;  // The last: its thread uses the others.
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal
 
 #endif  // STOCKADE_LOCKS_SRC_MYSQL_MYSQL_LOCK_ENGINE_H_

@@ -10,7 +10,7 @@
 #include "mysql_schema.h"
 #include "stockade/base/strings.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 namespace {
 
 // Microseconds since 1970 when the statement began. In UTC by itself, so that no time zone or leap hour counts.
@@ -286,4 +286,4 @@ std::string MySqlLockScripts::Purge(absl::Duration token_retention, int most) co
                 " ORDER BY used_at LIMIT ", most);
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal

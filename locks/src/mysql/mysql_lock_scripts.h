@@ -13,7 +13,7 @@
 #include "mysql_reply.h"
 #include "stockade/locks/lock_engine.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 
 // What a hold's row says of its newest step.
 enum class MySqlNewestStep : uint8_t {
@@ -66,6 +66,6 @@ class MySqlLockScripts {
   const std::string client_id_;  // In hexadecimal.
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal
 
 #endif  // STOCKADE_LOCKS_SRC_MYSQL_MYSQL_LOCK_SCRIPTS_H_

@@ -16,13 +16,13 @@ namespace {
 constexpr size_t kMaxPrefixBytes = 32;
 
 absl::Status Invalid(std::string_view field, std::string_view value, std::string_view rule) {
-  return absl::InvalidArgumentError(internal::Concat("MySqlLockOptions: ", field, " = ", value, " ", rule));
+  return absl::InvalidArgumentError(base_internal::Concat("MySqlLockOptions: ", field, " = ", value, " ", rule));
 }
 
 absl::Status InRange(std::string_view field, absl::Duration value, absl::Duration least, absl::Duration most) {
   if (value >= least && value <= most) return absl::OkStatus();
   return Invalid(field, absl::FormatDuration(value),
-                 internal::Concat("is not in ", absl::FormatDuration(least), "..", absl::FormatDuration(most)));
+                 base_internal::Concat("is not in ", absl::FormatDuration(least), "..", absl::FormatDuration(most)));
 }
 
 bool IsPrefixByte(char byte) { return absl::ascii_isalnum(byte) || byte == '_'; }
@@ -31,9 +31,9 @@ bool IsPrefixByte(char byte) { return absl::ascii_isalnum(byte) || byte == '_'; 
 
 absl::Status MySqlLockOptions::Validate() const {
   if (table_prefix.size() > kMaxPrefixBytes || !std::ranges::all_of(table_prefix, IsPrefixByte)) {
-    return Invalid(
-        "table_prefix", internal::QuotedUrlValue(table_prefix),
-        internal::Concat("has more than ", kMaxPrefixBytes, " bytes, or bytes other than letters, digits and '_'"));
+    return Invalid("table_prefix", base_internal::QuotedUrlValue(table_prefix),
+                   base_internal::Concat("has more than ", kMaxPrefixBytes,
+                                         " bytes, or bytes other than letters, digits and '_'"));
   }
   if (tls_cert_file.empty() != tls_key_file.empty()) {
     return Invalid(tls_cert_file.empty() ? "tls_key_file" : "tls_cert_file",
@@ -62,11 +62,14 @@ absl::Status MySqlLockOptions::Validate() const {
 }
 
 absl::StatusOr<std::unique_ptr<LockService>> MySqlLockService::Connect(std::string_view url, MySqlLockOptions options) {
-  absl::StatusOr<std::unique_ptr<internal::MySqlLockEngine>> engine = internal::MySqlLockEngine::Connect(url, options);
+  absl::StatusOr<std::unique_ptr<locks_internal::MySqlLockEngine>> engine =
+      locks_internal::MySqlLockEngine::Connect(url, options);
   if (!engine.ok()) return engine.status();
   return EngineLockService::Create(*std::move(engine), std::move(options.service));
 }
 
-std::string MySqlLockService::Schema(std::string_view table_prefix) { return internal::MySqlSchema(table_prefix); }
+std::string MySqlLockService::Schema(std::string_view table_prefix) {
+  return locks_internal::MySqlSchema(table_prefix);
+}
 
 }  // namespace stockade

@@ -6,7 +6,7 @@
 
 #include "stockade/base/start_thread.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 namespace {
 
 // The pause before the next purge if the last one did not delete everything.
@@ -171,4 +171,4 @@ void MySqlPoller::Run() {
   }
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal

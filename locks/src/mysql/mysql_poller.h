@@ -20,7 +20,7 @@
 #include "stockade/base/mutex.h"
 #include "stockade/locks/lock_engine.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 
 // How a name is held at one moment, in the detail that waiters need.
 struct NameState {
@@ -117,6 +117,6 @@ class MySqlPoller {
   std::thread thread_;
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal
 
 #endif  // STOCKADE_LOCKS_SRC_MYSQL_MYSQL_POLLER_H_

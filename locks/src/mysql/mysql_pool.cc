@@ -7,7 +7,7 @@
 #include "stockade/base/start_thread.h"
 #include "stockade/base/strings.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 namespace {
 
 // Between attempts to connect that fail.
@@ -113,4 +113,4 @@ void MySqlPool::Open() {
   }
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal

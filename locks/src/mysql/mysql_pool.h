@@ -13,7 +13,7 @@
 #include "stockade/base/instant.h"
 #include "stockade/base/mutex.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 
 // A few connections to one server, lent out. They are made when somebody has to wait for one, by a thread of the pool's
 // one after another, with pauses where that fails: so a server that is away is asked by one thread however many wait,
@@ -82,6 +82,6 @@ class MySqlPool {
   std::thread opener_ STOCKADE_GUARDED_BY(mutex_);
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal
 
 #endif  // STOCKADE_LOCKS_SRC_MYSQL_MYSQL_POOL_H_

@@ -2,7 +2,7 @@
 
 #include "absl/strings/numbers.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 
 int64_t MySqlNumber(const MySqlRow& row, size_t place, int64_t otherwise) {
   int64_t number = 0;
@@ -10,4 +10,4 @@ int64_t MySqlNumber(const MySqlRow& row, size_t place, int64_t otherwise) {
   return number;
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal

@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "mysql_error.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 
 // A row as the server writes it; none: NULL.
 using MySqlRow = std::vector<std::optional<std::string>>;
@@ -28,6 +28,6 @@ struct MySqlReply {
   MySqlRows rows = {};                     // Of the last that gave some.
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal
 
 #endif  // STOCKADE_LOCKS_SRC_MYSQL_MYSQL_REPLY_H_

@@ -7,7 +7,7 @@
 #include "mysql_literal.h"
 #include "stockade/base/strings.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 namespace {
 
 // In the tables' comments. Another one: another version of Stockade made them.
@@ -134,4 +134,4 @@ absl::Status CheckMySqlSchema(std::string_view prefix, const MySqlRows& answer) 
   return absl::OkStatus();
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal

@@ -7,7 +7,7 @@
 #include "absl/status/status.h"
 #include "mysql_reply.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 
 // "`stockade_locks`": a row for each name. Every step locks it first, so that the steps of one name are one after
 // another; it is never locked by a client that may stop, as a step is one packet. It has the newest fencing token.
@@ -30,6 +30,6 @@ std::string MySqlSchema(std::string_view prefix);
 std::string MySqlSchemaQuery(std::string_view prefix);
 absl::Status CheckMySqlSchema(std::string_view prefix, const MySqlRows& answer);
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal
 
 #endif  // STOCKADE_LOCKS_SRC_MYSQL_MYSQL_SCHEMA_H_

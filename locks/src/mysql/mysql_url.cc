@@ -8,7 +8,7 @@
 #include "stockade/base/strings.h"
 #include "stockade/base/url_parts.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 namespace {
 
 constexpr std::string_view kWhat = "MySQL URL";
@@ -102,4 +102,4 @@ absl::StatusOr<MySqlUrl> ParseMySqlUrl(std::string_view text, MySqlLockOptions& 
   return url;
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal

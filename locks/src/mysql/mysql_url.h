@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "stockade/locks/mysql_lock_service.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 
 // The address of the database. Everything is decoded.
 struct MySqlUrl {
@@ -26,6 +26,6 @@ struct MySqlUrl {
 // MySqlLockService::Connect() says what it reads. What it says of options goes to `options`. O(length).
 absl::StatusOr<MySqlUrl> ParseMySqlUrl(std::string_view url, MySqlLockOptions& options);
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal
 
 #endif  // STOCKADE_LOCKS_SRC_MYSQL_MYSQL_URL_H_

@@ -2,7 +2,7 @@
 
 #include "redis_lock_fragments.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 namespace {
 
 // KEYS  4 the queue, 5 its times, 6 the note of a head that did not come;  ARGV  6 '1' to queue, 7 the command to
@@ -123,4 +123,4 @@ const RedisScript& FairReleaseScript() {
   return script;
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal

@@ -3,7 +3,7 @@
 
 #include "stockade/redis/redis_script.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 
 // The scripts of the fair lock: as the reentrant one, with a LIST of waiters in order of arrival, and a ZSET of the
 // times (ms) at which each waiter is considered dead. A Redisson waiter enters a time that is 300 s after that of the
@@ -20,6 +20,6 @@ namespace stockade::internal {
 const RedisScript& FairTryScript();
 const RedisScript& FairReleaseScript();
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal
 
 #endif  // STOCKADE_LOCKS_REDIS_FAIR_SCRIPTS_H_

@@ -11,7 +11,7 @@
 #include "stockade/base/strings.h"
 #include "stockade/redis/redis_status.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 namespace {
 
 // How long a holder's record outlives its hold; the scripts know it too. So late may a step come that is still refused.
@@ -234,4 +234,4 @@ std::string RedisLockCommands::Channel(const HoldKey& hold) const {
   return hold.kind == LockKind::kFair ? channel + LockHolder(dialect_.client_id, hold) : channel;
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal

@@ -13,7 +13,7 @@
 #include "stockade/redis/redis_command.h"
 #include "stockade/redis/redis_reply.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 
 struct RedisLockDialect {
   std::string client_id = {};               // NewRedisLockClientId().
@@ -59,6 +59,6 @@ int64_t LeaseMs(absl::Duration lease);
 // A client's error as an engine's: that there was no answer in time is Unavailable, and the lock is named.
 absl::Status LockError(std::string_view name, const absl::Status& error);
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal
 
 #endif  // STOCKADE_LOCKS_REDIS_LOCK_COMMANDS_H_

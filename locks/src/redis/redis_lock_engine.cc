@@ -10,7 +10,7 @@
 #include "stockade/base/strings.h"
 #include "stockade/redis/redis_url.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 namespace {
 
 // "redis 127.0.0.1:6379/0", "redis mymaster@10.0.0.1:26379,10.0.0.2:26379/0".
@@ -174,4 +174,4 @@ std::unique_ptr<LockWatch> RedisLockEngine::Watch(const HoldKey& hold, std::func
   return std::make_unique<Subscribed>(*std::move(subscription));
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal

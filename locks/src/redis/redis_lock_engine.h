@@ -14,7 +14,7 @@
 #include "stockade/locks/redis_lock_service.h"
 #include "stockade/redis/redis_client.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 
 // Locks on one server, behind Sentinels or on a cluster.
 class RedisLockEngine final : public LockEngine {
@@ -57,6 +57,6 @@ class RedisLockEngine final : public LockEngine {
   const absl::Duration replica_timeout_;
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal
 
 #endif  // STOCKADE_LOCKS_REDIS_LOCK_ENGINE_H_

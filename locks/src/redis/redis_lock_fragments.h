@@ -7,7 +7,7 @@
 #include "stockade/base/strings.h"
 #include "stockade/redis/redis_script.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 
 // What the scripts of all kinds begin and end with. Numbers go to Redis as they are, by "%.17g", which writes all that
 // are below 2^53 in digits. All scripts have
@@ -243,6 +243,6 @@ inline RedisScript ReleaseScript(std::string_view body, std::string_view mark = 
   return LockScript(kShape, "local mark = '", mark, "'\n", kBeginRelease, body, kEndRelease);
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal
 
 #endif  // STOCKADE_LOCKS_REDIS_LOCK_FRAGMENTS_H_

@@ -7,7 +7,7 @@
 
 #include "stockade/base/strings.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 namespace {
 
 bool HasBrace(std::string_view name) { return name.find('{') != std::string_view::npos; }
@@ -60,4 +60,4 @@ std::string LockChannel(std::string_view name, LockKind kind) {
   return PrefixedLockKey("redisson_lock__channel", name);
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal

@@ -6,7 +6,7 @@
 
 #include "stockade/locks/lock_engine.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 
 // The names under which Redisson keeps a lock. All keys and channels of a lock are in the slot of its name. The
 // exceptions are names with braces in which Redis finds no hash tag ("a{b", "a}b"); clusters refuse their locks.
@@ -38,6 +38,6 @@ std::string FairNoteKey(std::string_view name);
 // What a release is published on: of a fair lock, with the holder behind it who waits.
 std::string LockChannel(std::string_view name, LockKind kind);
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal
 
 #endif  // STOCKADE_LOCKS_REDIS_LOCK_KEYS_H_

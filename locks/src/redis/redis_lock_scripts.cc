@@ -4,7 +4,7 @@
 #include "redis_lock_fragments.h"
 #include "redis_rw_scripts.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 namespace {
 
 // The hash of a read-write lock has the field `mode`.
@@ -165,4 +165,4 @@ const RedisScript& LockForceScript() {
   return script;
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal

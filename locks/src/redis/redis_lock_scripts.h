@@ -4,7 +4,7 @@
 #include "stockade/locks/acquire_options.h"
 #include "stockade/redis/redis_script.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 
 // What Redis runs for a lock, each in one step. redis_lock_commands.cc says their keys and arguments, and reads what
 // they answer.
@@ -46,6 +46,6 @@ const RedisScript& LockInspectScript();
 // Of all kinds. Answers the LockKind that it was held as; -1: nobody held it; -2: the key is not a lock.
 const RedisScript& LockForceScript();
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal
 
 #endif  // STOCKADE_LOCKS_REDIS_LOCK_SCRIPTS_H_

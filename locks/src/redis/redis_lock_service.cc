@@ -10,7 +10,7 @@ namespace stockade {
 namespace {
 
 absl::Status Invalid(std::string_view field, std::string_view value, std::string_view rule) {
-  return absl::InvalidArgumentError(internal::Concat("RedisLockOptions: ", field, " = ", value, " ", rule));
+  return absl::InvalidArgumentError(base_internal::Concat("RedisLockOptions: ", field, " = ", value, " ", rule));
 }
 
 }  // namespace
@@ -33,7 +33,8 @@ absl::Status RedisLockOptions::Validate() const {
 
 absl::StatusOr<std::unique_ptr<LockService>> RedisLockService::Connect(std::string_view url, RedisLockOptions options) {
   if (absl::Status valid = options.Validate(); !valid.ok()) return valid;
-  absl::StatusOr<std::unique_ptr<internal::RedisLockEngine>> engine = internal::RedisLockEngine::Connect(url, options);
+  absl::StatusOr<std::unique_ptr<locks_internal::RedisLockEngine>> engine =
+      locks_internal::RedisLockEngine::Connect(url, options);
   if (!engine.ok()) return engine.status();
   return EngineLockService::Create(*std::move(engine), std::move(options.service));
 }

@@ -2,7 +2,7 @@
 
 #include "redis_lock_fragments.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 namespace {
 
 // ARGV  6 what the time-out keys begin with. Before the lock itself has lapsed, a reader's own hold may have.
@@ -128,4 +128,4 @@ const RedisScript& WriteReleaseScript() {
   return script;
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal

@@ -3,7 +3,7 @@
 
 #include "stockade/redis/redis_script.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 
 // Of the read-write lock. Its hash has `mode`, "read" or "write", beside the holders; a reader is there while one of
 // its time-out keys is, 1 to its count, so that one who crashed keeps nobody out for longer than its lease, whatever
@@ -13,6 +13,6 @@ const RedisScript& WriteTryScript();
 const RedisScript& ReadReleaseScript();
 const RedisScript& WriteReleaseScript();
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal
 
 #endif  // STOCKADE_LOCKS_REDIS_RW_SCRIPTS_H_

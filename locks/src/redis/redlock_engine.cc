@@ -13,7 +13,7 @@
 #include "stockade/redis/redis_status.h"
 #include "stockade/redis/redis_url.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 namespace {
 
 // When to retry without a hint. The pause is random, so that tries that collided do not collide again: up to
@@ -295,4 +295,4 @@ absl::Duration RedlockEngine::RandomPause(absl::Duration least, absl::Duration m
   return least + (most - least) * std::uniform_real_distribution<double>(0, 1)(random_);
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal

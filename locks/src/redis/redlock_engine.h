@@ -19,7 +19,7 @@
 #include "stockade/locks/redlock_service.h"
 #include "stockade/redis/redis_client.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 
 // The RedLock algorithm: one lock kept on N servers that know nothing of each other, and held while a majority of them
 // has it. Each step is sent to all at once, and ends as soon as what has not been answered cannot change its outcome;
@@ -78,6 +78,6 @@ class RedlockEngine final : public LockEngine {
   std::vector<std::unique_ptr<RedisClient>> nodes_;  // Last: their callbacks use the others.
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal
 
 #endif  // STOCKADE_LOCKS_SRC_REDIS_REDLOCK_ENGINE_H_

@@ -14,7 +14,7 @@
 #include "stockade/locks/lock_engine.h"
 #include "stockade/redis/redis_reply.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 
 // The errors of the servers. The caller gets one of them, preferably one that a retry does not fix.
 struct Failures {
@@ -118,6 +118,6 @@ class Round {
   size_t open_ STOCKADE_GUARDED_BY(mutex_) = 0;  // Polls that are not decided.
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal
 
 #endif  // STOCKADE_LOCKS_SRC_REDIS_REDLOCK_ROUND_H_

@@ -12,8 +12,8 @@ absl::Status RedlockOptions::Validate() const {
   if (absl::Status valid = service.Validate(); !valid.ok()) return valid;
   if (absl::Status valid = redis.Validate(); !valid.ok()) return valid;
   if (node_timeout < absl::Milliseconds(1) || node_timeout > absl::Minutes(1)) {
-    return absl::InvalidArgumentError(
-        internal::Concat("RedlockOptions: node_timeout = ", absl::FormatDuration(node_timeout), " is not in 1ms..1m"));
+    return absl::InvalidArgumentError(base_internal::Concat(
+        "RedlockOptions: node_timeout = ", absl::FormatDuration(node_timeout), " is not in 1ms..1m"));
   }
   return absl::OkStatus();
 }
@@ -21,7 +21,8 @@ absl::Status RedlockOptions::Validate() const {
 absl::StatusOr<std::unique_ptr<LockService>> RedlockService::Connect(std::span<const std::string> urls,
                                                                      RedlockOptions options) {
   if (absl::Status valid = options.Validate(); !valid.ok()) return valid;
-  absl::StatusOr<std::unique_ptr<internal::RedlockEngine>> engine = internal::RedlockEngine::Connect(urls, options);
+  absl::StatusOr<std::unique_ptr<locks_internal::RedlockEngine>> engine =
+      locks_internal::RedlockEngine::Connect(urls, options);
   if (!engine.ok()) return engine.status();
   return EngineLockService::Create(*std::move(engine), std::move(options.service));
 }

@@ -10,7 +10,7 @@
 
 #include "absl/time/time.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 
 // What N independent servers have answered to one step, and what follows from it as soon as the answers that are
 // missing cannot change it. Plain values.
@@ -106,6 +106,6 @@ class HoldVotes {
   size_t failed_ = 0;
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal
 
 #endif  // STOCKADE_LOCKS_SRC_REDIS_REDLOCK_VOTES_H_

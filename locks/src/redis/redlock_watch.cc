@@ -5,7 +5,7 @@
 
 #include "stockade/base/mutex.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 namespace {
 
 // Shared with the callbacks, one of which may end the watch.
@@ -49,4 +49,4 @@ std::unique_ptr<LockWatch> WatchQuorum(std::span<const std::unique_ptr<RedisClie
   return std::make_unique<RedlockWatch>(std::move(subscriptions));
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal

@@ -14,7 +14,7 @@
 #include "stockade/locks/lock_engine.h"
 #include "stockade/redis/redis_client.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 
 // Makes one hint of what N nodes tell of one release, when a majority has told it: at the first a try would come too
 // early, and a hint for each would wake as many waiters. For one thread at a time.
@@ -52,6 +52,6 @@ class QuorumHints {
 std::unique_ptr<LockWatch> WatchQuorum(std::span<const std::unique_ptr<RedisClient>> nodes, const std::string& channel,
                                        std::function<void()> on_hint);
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal
 
 #endif  // STOCKADE_LOCKS_SRC_REDIS_REDLOCK_WATCH_H_

@@ -11,8 +11,8 @@
 namespace stockade {
 namespace {
 
-using internal::AbslView;
-using internal::Concat;
+using base_internal::AbslView;
+using base_internal::Concat;
 
 std::string Described(const LockTarget& target) {
   return Concat("lock \"", absl::CEscape(AbslView(target.name)), "\" of ", target.service->id());

@@ -16,12 +16,12 @@ std::string_view LockKindName(LockKind kind) {
 
 absl::Status AcquireOptions::Validate() const {
   if (kind > LockKind::kWrite) {
-    return absl::InvalidArgumentError(internal::Concat("kind is not a LockKind: ", static_cast<int>(kind)));
+    return absl::InvalidArgumentError(base_internal::Concat("kind is not a LockKind: ", static_cast<int>(kind)));
   }
   if (lease != absl::ZeroDuration() && (lease < kMinLease || lease > kMaxLease)) {
-    return absl::InvalidArgumentError(internal::Concat("lease must be 0 or from ", absl::FormatDuration(kMinLease),
-                                                       " to ", absl::FormatDuration(kMaxLease), ", not ",
-                                                       absl::FormatDuration(lease)));
+    return absl::InvalidArgumentError(base_internal::Concat("lease must be 0 or from ", absl::FormatDuration(kMinLease),
+                                                            " to ", absl::FormatDuration(kMaxLease), ", not ",
+                                                            absl::FormatDuration(lease)));
   }
   if (owner && owner->id() == kNoOwner) return absl::InvalidArgumentError("owner has the id kNoOwner");
   return absl::OkStatus();

@@ -9,7 +9,7 @@
 #include "service_core.h"
 #include "stockade/base/strings.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 namespace {
 
 // Between tries that the engine does not answer: doubles from the one to the other.
@@ -221,4 +221,4 @@ absl::Status Acquisition::Busy() const {
           : Concat(ShownLock(key_.name), " (", LockKindName(key_.kind), "): others hold it"));
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal

@@ -14,7 +14,7 @@
 #include "stockade/locks/lock_lease.h"
 #include "wait_room.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 
 // One acquire, from its first try to its outcome, in steps; who drives it decides on which threads, one at a time:
 //
@@ -84,6 +84,6 @@ class Acquisition {
   std::optional<absl::StatusOr<LockLease>> outcome_;
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal
 
 #endif  // STOCKADE_LOCKS_SRC_SERVICE_ACQUISITION_H_

@@ -9,7 +9,7 @@
 #include "service_core.h"
 #include "stockade/base/start_thread.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 namespace {
 
 constexpr size_t kMostTogether = 256;
@@ -194,4 +194,4 @@ void AsyncAcquirer::Settle(Op& op, Instant again) {
   ops_.erase(entry);
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal

@@ -14,7 +14,7 @@
 #include "stockade/base/mutex.h"
 #include "stockade/locks/lock_service.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 
 class ServiceCore;
 
@@ -58,6 +58,6 @@ class AsyncAcquirer {
   std::set<std::pair<Instant, Op*>> timers_;  // Of the thread alone.
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal
 
 #endif  // STOCKADE_LOCKS_SRC_SERVICE_ASYNC_ACQUIRER_H_

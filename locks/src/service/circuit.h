@@ -8,7 +8,7 @@
 #include "stockade/base/instant.h"
 #include "stockade/base/mutex.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 
 // Spares callers the time-out of somebody who has just failed to answer: he is left alone for a pause, and then asked
 // by one caller in each pause until he answers. Thread-safe.
@@ -47,6 +47,6 @@ class Circuit {
   std::optional<Instant> ask_again_ STOCKADE_GUARDED_BY(mutex_);  // None: he answers.
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal
 
 #endif  // STOCKADE_LOCKS_SRC_CIRCUIT_H_

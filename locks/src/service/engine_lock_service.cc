@@ -8,12 +8,12 @@
 
 namespace stockade {
 
-EngineLockService::EngineLockService(std::shared_ptr<internal::ServiceCore> core) : core_(std::move(core)) {}
+EngineLockService::EngineLockService(std::shared_ptr<locks_internal::ServiceCore> core) : core_(std::move(core)) {}
 
 EngineLockService::~EngineLockService() {
   if (core_->fork_guard().InForkedChild()) {
     // Its threads are not here to be joined.
-    new (std::nothrow) std::shared_ptr<internal::ServiceCore>(core_);
+    new (std::nothrow) std::shared_ptr<locks_internal::ServiceCore>(core_);
     return;
   }
   core_->Shutdown();
@@ -21,7 +21,7 @@ EngineLockService::~EngineLockService() {
 
 absl::StatusOr<std::unique_ptr<LockService>> EngineLockService::Create(std::unique_ptr<LockEngine> engine,
                                                                        LockServiceOptions options) {
-  return internal::MakeEngineLockService(std::move(engine), std::move(options), /*degraded=*/false);
+  return locks_internal::MakeEngineLockService(std::move(engine), std::move(options), /*degraded=*/false);
 }
 
 absl::StatusOr<LockLease> EngineLockService::Acquire(std::string_view name, AcquireOptions options) {
@@ -44,13 +44,13 @@ absl::Status EngineLockService::ReleaseAll(Duration timeout) { return core_->Rel
 
 std::string_view EngineLockService::id() const { return core_->engine().id(); }
 
-absl::StatusOr<std::unique_ptr<LockService>> internal::MakeEngineLockService(std::unique_ptr<LockEngine> engine,
-                                                                             LockServiceOptions options,
-                                                                             bool degraded) {
+absl::StatusOr<std::unique_ptr<LockService>> locks_internal::MakeEngineLockService(std::unique_ptr<LockEngine> engine,
+                                                                                   LockServiceOptions options,
+                                                                                   bool degraded) {
   if (engine == nullptr) return absl::InvalidArgumentError("a lock service needs an engine");
   if (absl::Status valid = options.Validate(); !valid.ok()) return valid;
-  return std::unique_ptr<LockService>(
-      new EngineLockService(std::make_shared<internal::ServiceCore>(std::move(engine), std::move(options), degraded)));
+  return std::unique_ptr<LockService>(new EngineLockService(
+      std::make_shared<locks_internal::ServiceCore>(std::move(engine), std::move(options), degraded)));
 }
 
 }  // namespace stockade

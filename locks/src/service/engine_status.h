@@ -7,7 +7,7 @@
 #include "absl/status/status.h"
 #include "stockade/base/strings.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 
 // Whether a step that an engine failed with this may succeed when it is sent again.
 inline bool MayPass(const absl::Status& status) {
@@ -22,6 +22,6 @@ inline absl::Status CallerGaveUp(std::string_view lock) {
   return absl::CancelledError(Concat(ShownLock(lock), ": its caller has given up"));
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal
 
 #endif  // STOCKADE_LOCKS_SRC_SERVICE_ENGINE_STATUS_H_

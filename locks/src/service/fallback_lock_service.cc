@@ -14,10 +14,10 @@
 namespace stockade {
 namespace {
 
-using internal::Concat;
+using base_internal::Concat;
 
-constexpr internal::MetricDef kMetrics[] = {
-    {internal::MetricType::kCounter, "stockade_lock_service_degraded_acquisitions_total",
+constexpr metrics_internal::MetricDef kMetrics[] = {
+    {metrics_internal::MetricType::kCounter, "stockade_lock_service_degraded_acquisitions_total",
      "Acquisitions of a local lock because the primary was unavailable; owners in other processes may hold the lock, "
      "too."},
 };
@@ -37,13 +37,13 @@ class Choice {
   bool Stands(const absl::Status& answer) {
     if (absl::IsUnavailable(answer)) {
       if (circuit_.Failed()) {
-        internal::Log(LogSeverity::kWarning, Concat(subject_, " falls back to local locks: ", answer.message()));
+        base_internal::Log(LogSeverity::kWarning, Concat(subject_, " falls back to local locks: ", answer.message()));
       }
       return false;
     }
     // Other errors (Cancelled, InvalidArgument, ...) are returned without asking the engine.
     if ((answer.ok() || absl::IsDeadlineExceeded(answer)) && circuit_.Answered()) {
-      internal::Log(LogSeverity::kInfo, Concat(subject_, " answers again"));
+      base_internal::Log(LogSeverity::kInfo, Concat(subject_, " answers again"));
     }
     return true;
   }
@@ -54,8 +54,8 @@ class Choice {
 
  private:
   const std::string subject_;
-  internal::Circuit circuit_;
-  internal::ComponentMetrics metrics_;
+  locks_internal::Circuit circuit_;
+  metrics_internal::ComponentMetrics metrics_;
 };
 
 class Fallback final : public LockService {
@@ -142,8 +142,8 @@ absl::StatusOr<std::unique_ptr<LockService>> FallbackLockService::Create(std::un
                                                                          const LockServiceOptions& options) {
   if (primary == nullptr) return absl::InvalidArgumentError("FallbackLockService has no primary");
   if (absl::Status status = options.Validate(); !status.ok()) return status;
-  absl::StatusOr<std::unique_ptr<LockService>> local = internal::MakeEngineLockService(
-      std::make_unique<internal::LocalLockEngine>(options.clock), options, /*degraded=*/true);
+  absl::StatusOr<std::unique_ptr<LockService>> local = locks_internal::MakeEngineLockService(
+      std::make_unique<locks_internal::LocalLockEngine>(options.clock), options, /*degraded=*/true);
   if (!local.ok()) return local.status();
   return std::make_unique<Fallback>(std::move(primary), *std::move(local), options);
 }

@@ -5,7 +5,7 @@
 #include "../shown_lock.h"
 #include "stockade/base/strings.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 
 void LeaseState::TellLost() {
   {
@@ -39,4 +39,4 @@ absl::Status LostError(const HoldKey& key, LossReason reason) {
   return absl::FailedPreconditionError(Concat(ShownLock(key.name), " (", LockKindName(key.kind), ") was lost: ", why));
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal

@@ -19,7 +19,7 @@
 #include "stockade/base/timer_queue.h"
 #include "stockade/locks/lock_engine.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 
 class ServiceCore;
 struct HoldRecord;
@@ -167,6 +167,6 @@ struct LeaseState {
 // FailedPrecondition, with the lock and the reason.
 absl::Status LostError(const HoldKey& key, LossReason reason);
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal
 
 #endif  // STOCKADE_LOCKS_SRC_SERVICE_HOLD_H_

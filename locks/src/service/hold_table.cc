@@ -1,6 +1,6 @@
 #include "hold_table.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 namespace {
 
 HoldKey RecordKey(HoldKey key) {
@@ -60,4 +60,4 @@ std::vector<std::shared_ptr<ServiceHold>> HoldTable::All() {
   return holds;
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal

@@ -12,7 +12,7 @@
 #include "stockade/base/mutex.h"
 #include "stockade/locks/lock_engine.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 
 // The records of one service. A record is there exactly while somebody has it pinned. Thread-safe; O(1).
 class HoldTable {
@@ -37,6 +37,6 @@ class HoldTable {
   std::array<Shard, 16> shards_;
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal
 
 #endif  // STOCKADE_LOCKS_SRC_SERVICE_HOLD_TABLE_H_

@@ -10,7 +10,7 @@
 #include "stockade/base/parker.h"
 #include "stockade/base/strings.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 namespace {
 
 // So late may a request come whose sender has given up: as long as engines remember the steps of what has ended.
@@ -363,4 +363,4 @@ void ServiceCore::GiveUp(const HoldKey& key, HoldRecord& record, LockRelease& re
   }
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal

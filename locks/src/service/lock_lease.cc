@@ -16,17 +16,17 @@ absl::Status OfNothing() { return absl::FailedPreconditionError("the lease is em
 
 }  // namespace
 
-LockLease::LockLease(std::shared_ptr<internal::LeaseState> state) : state_(std::move(state)) {}
+LockLease::LockLease(std::shared_ptr<locks_internal::LeaseState> state) : state_(std::move(state)) {}
 
 LockLease::~LockLease() {
   if (state_ == nullptr) return;
   if (state_->core->fork_guard().InForkedChild()) {
     // It is the parent's, and what it needs for its end is not here.
-    new (std::nothrow) std::shared_ptr<internal::LeaseState>(std::move(state_));
+    new (std::nothrow) std::shared_ptr<locks_internal::LeaseState>(std::move(state_));
     return;
   }
   if (const absl::Status released = state_->core->ReleaseOnce(*state_); !released.ok()) {
-    internal::Log(LogSeverity::kWarning, internal::Concat("a lease ended: ", released.message()));
+    base_internal::Log(LogSeverity::kWarning, base_internal::Concat("a lease ended: ", released.message()));
   }
 }
 
@@ -46,8 +46,9 @@ std::stop_token LockLease::lost() const {
 absl::StatusOr<int64_t> LockLease::fencing_token() const {
   if (state_ == nullptr) return OfNothing();
   if (!state_->token) {
-    return absl::FailedPreconditionError(internal::Concat(
-        internal::ShownLock(name()), " has no fencing token: ", degraded() ? "it is degraded" : "its engine has none"));
+    return absl::FailedPreconditionError(
+        base_internal::Concat(locks_internal::ShownLock(name()),
+                              " has no fencing token: ", degraded() ? "it is degraded" : "its engine has none"));
   }
   return *state_->token;
 }
@@ -59,7 +60,7 @@ absl::Duration LockLease::remaining() const {
 
 int64_t LockLease::hold_count() const {
   if (!valid()) return 0;
-  const internal::MutexLock lock(state_->hold->mutex);
+  const base_internal::MutexLock lock(state_->hold->mutex);
   return static_cast<int64_t>(state_->hold->leases.size());
 }
 

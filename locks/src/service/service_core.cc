@@ -12,7 +12,7 @@
 #include "stockade/base/parker.h"
 #include "stockade/base/strings.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 namespace {
 
 // Clocks that count in milliseconds, ours and the engine's.
@@ -242,4 +242,4 @@ absl::Duration ServiceCore::LeaseFor(Instant sent, Instant until) const {
   return (until - sent + kClockGrain) / (1 - options_.clock_drift);
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal

@@ -27,7 +27,7 @@
 #include "wait_room.h"
 #include "watchdog.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 
 // What an EngineLockService and its leases share; leases keep it alive, without its engine, once the service is gone.
 //
@@ -166,6 +166,6 @@ class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
   ComponentMetrics metrics_;  // Last: its gauges read the above.
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal
 
 #endif  // STOCKADE_LOCKS_SRC_SERVICE_SERVICE_CORE_H_

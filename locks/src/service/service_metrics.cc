@@ -1,6 +1,6 @@
 #include "service_metrics.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 
 std::span<const MetricDef> ServiceMetricDefs() {
   static constexpr std::string_view kAcquisitions = "stockade_lock_service_acquisitions_total";
@@ -43,4 +43,4 @@ std::span<const MetricDef> ServiceMetricDefs() {
   return kDefs;
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal

@@ -6,7 +6,7 @@
 
 #include "stockade/metrics/metric_set.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 
 // Indices of ServiceMetricDefs().
 enum ServiceMetric : size_t {
@@ -31,6 +31,6 @@ enum ServiceMetric : size_t {
 
 std::span<const MetricDef> ServiceMetricDefs();
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal
 
 #endif  // STOCKADE_LOCKS_SRC_SERVICE_SERVICE_METRICS_H_

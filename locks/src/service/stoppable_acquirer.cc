@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "stockade/base/start_thread.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 namespace {
 
 // An engine that answers lets the acquire end within this time, and its place in a queue is given up then.
@@ -73,4 +73,4 @@ void StoppableAcquirer::Stop() {
   for (Left& one : left) one.thread.join();
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal

@@ -13,7 +13,7 @@
 #include "stockade/base/mutex.h"
 #include "stockade/locks/lock_lease.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 
 // Runs acquires that a stop token may end. Each has a thread of its own, because a caller that waits for the engine
 // itself cannot leave while the engine does not answer. Thread-safe.
@@ -54,6 +54,6 @@ class StoppableAcquirer {
   std::vector<Left> left_ STOCKADE_GUARDED_BY(mutex_);
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal
 
 #endif  // STOCKADE_LOCKS_SRC_SERVICE_STOPPABLE_ACQUIRER_H_

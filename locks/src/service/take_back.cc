@@ -8,7 +8,7 @@
 #include "stockade/base/start_thread.h"
 #include "stockade/base/strings.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 namespace {
 
 constexpr absl::Duration kPause = absl::Milliseconds(100);
@@ -73,4 +73,4 @@ bool TakeBack::Try(const Debt& debt) {
   return release.status.ok();
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal

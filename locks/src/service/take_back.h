@@ -9,7 +9,7 @@
 #include "stockade/base/instant.h"
 #include "stockade/base/mutex.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 
 // Takes back tries whose outcome stayed unknown, and places in queues of callers who could not wait for it, after they
 // have left: until the engine has answered, or what it may have granted has lapsed by itself. One thread, which starts
@@ -44,6 +44,6 @@ class TakeBack {
   std::thread thread_;  // Started with mutex_ held.
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal
 
 #endif  // STOCKADE_LOCKS_SRC_SERVICE_TAKE_BACK_H_

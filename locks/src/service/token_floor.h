@@ -7,7 +7,7 @@
 
 #include "stockade/base/instant.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 
 // What the next fencing token of an engine has to be at least. Tokens of Redis and MySQL are the server's time in
 // microseconds, so the tokens that a service has seen tell it how far the server's clock is ahead of its own. After a
@@ -37,6 +37,6 @@ class TokenFloor {
   std::atomic<int64_t> ahead_{kNone};  // Relaxed: the number is all there is.
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal
 
 #endif  // STOCKADE_LOCKS_SRC_SERVICE_TOKEN_FLOOR_H_

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 
 HoldKey WaitRoom::QueueOf(const HoldKey& hold) const {
   HoldKey queue = hold;
@@ -104,4 +104,4 @@ void WaitRoom::Give(Waiter& waiter) {
   if (!std::exchange(waiter.hinted_, true)) waiter.Wake();
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal

@@ -10,7 +10,7 @@
 #include "stockade/base/mutex.h"
 #include "stockade/locks/lock_engine.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 
 class WaitRoom;
 
@@ -84,6 +84,6 @@ class WaitRoom {
   size_t waiters_ STOCKADE_GUARDED_BY(mutex_) = 0;
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal
 
 #endif  // STOCKADE_LOCKS_SRC_SERVICE_WAIT_ROOM_H_

@@ -5,7 +5,7 @@
 #include "service_core.h"
 #include "stockade/base/start_thread.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 namespace {
 
 // A renewal that failed is tried again so often within a lease.
@@ -137,4 +137,4 @@ void Watchdog::Renew(const std::vector<Due>& holds) {
   }
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal

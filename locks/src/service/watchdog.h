@@ -13,7 +13,7 @@
 #include "stockade/base/instant.h"
 #include "stockade/base/mutex.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 
 // Looks at holds when it is time: those that are to be renewed go to the engine together, those whose time is over are
 // lost. One thread, which Start() starts. A hold is taken off before its release is sent, so none is
@@ -57,6 +57,6 @@ class Watchdog {
   std::atomic<bool> started_{false};
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal
 
 #endif  // STOCKADE_LOCKS_SRC_SERVICE_WATCHDOG_H_

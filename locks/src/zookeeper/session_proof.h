@@ -6,7 +6,7 @@
 #include "absl/time/time.h"
 #include "stockade/base/instant.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 
 // Since when the servers certainly count a ZooKeeper session: from then on it lives for its time-out, whichever server
 // leads.
@@ -47,6 +47,6 @@ class SessionProof {
   std::optional<Exchange> heard_ = std::nullopt;  // Not proven yet.
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal
 
 #endif  // STOCKADE_LOCKS_SRC_ZOOKEEPER_SESSION_PROOF_H_

@@ -8,7 +8,7 @@
 #include "stockade/base/start_thread.h"
 #include "stockade/base/strings.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 namespace {
 
 constexpr absl::Duration kShortestPause = absl::Milliseconds(20);
@@ -182,4 +182,4 @@ void ZooKeeperConnection::OnEvent(uint64_t session, ZooKeeperSession::Event even
   if (again) listener_.heard();
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal

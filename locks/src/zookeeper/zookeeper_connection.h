@@ -13,7 +13,7 @@
 #include "stockade/base/mutex.h"
 #include "zookeeper_session.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 
 // Has a session, one after the other: a thread keeps it, and makes another one when it is over, by what the servers
 // say or by our clock. Thread-safe.
@@ -70,6 +70,6 @@ class ZooKeeperConnection {
   std::thread thread_;
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal
 
 #endif  // STOCKADE_LOCKS_SRC_ZOOKEEPER_ZOOKEEPER_CONNECTION_H_

@@ -6,7 +6,7 @@
 #include "stockade/base/strings.h"
 #include "zookeeper_nodes.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 namespace {
 
 using State = ZooKeeperHold::State;
@@ -239,4 +239,4 @@ ZooKeeperHolds::Lowered ZooKeeperHolds::Lower(const LockRelease& release) {
   return {.free = hold, .held = held};
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal

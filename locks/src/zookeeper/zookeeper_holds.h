@@ -18,7 +18,7 @@
 #include "stockade/locks/lock_engine.h"
 #include "zookeeper_janitor.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 
 // The hold of one owner on one lock.
 //
@@ -148,6 +148,6 @@ class ZooKeeperHolds {
   TimerQueue expiry_;  // Last: its tasks use the above.
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal
 
 #endif  // STOCKADE_LOCKS_SRC_ZOOKEEPER_ZOOKEEPER_HOLDS_H_

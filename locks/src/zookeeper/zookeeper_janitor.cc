@@ -7,7 +7,7 @@
 #include "stockade/base/strings.h"
 #include "zookeeper_nodes.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 
 void ZooKeeperJanitor::Remove(ZooKeeperNode node, const HoldKey& hold, Done done) {
   auto removal = std::make_shared<Removal>(Removal{.node = std::move(node), .hold = hold, .done = {}, .asking = true});
@@ -104,4 +104,4 @@ void ZooKeeperJanitor::Finish(const std::shared_ptr<Removal>& removal, bool exis
   for (const Done& each : done) each(existed);
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal

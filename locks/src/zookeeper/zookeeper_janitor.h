@@ -11,7 +11,7 @@
 #include "stockade/locks/lock_engine.h"
 #include "zookeeper_session.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 
 // A node of ours, or one that was asked for and may come to be.
 struct ZooKeeperNode {
@@ -60,6 +60,6 @@ class ZooKeeperJanitor : public std::enable_shared_from_this<ZooKeeperJanitor> {
   std::list<std::shared_ptr<Removal>> removals_ STOCKADE_GUARDED_BY(mutex_);
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal
 
 #endif  // STOCKADE_LOCKS_SRC_ZOOKEEPER_ZOOKEEPER_JANITOR_H_

@@ -15,7 +15,7 @@
 #include "zookeeper_round.h"
 #include "zookeeper_try.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 namespace {
 
 // Nobody else's, so that nodes are found again by it.
@@ -357,4 +357,4 @@ void ZooKeeperLockEngine::TellAll() {
     listener->on_gone();  // Deletions in between may have been missed.
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal

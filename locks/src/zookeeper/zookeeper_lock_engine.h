@@ -18,7 +18,7 @@
 #include "zookeeper_janitor.h"
 #include "zookeeper_url.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 
 // Locks as nodes of ZooKeeper; zookeeper_nodes.h has how. Re-entries are counted here, and leases that end before their
 // session are ended from here.
@@ -75,6 +75,6 @@ class ZooKeeperLockEngine final : public LockEngine {
   ZooKeeperConnection connection_;  // Last: its thread, and what it calls, use the above.
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal
 
 #endif  // STOCKADE_LOCKS_SRC_ZOOKEEPER_ZOOKEEPER_LOCK_ENGINE_H_

@@ -11,9 +11,9 @@ namespace {
 
 absl::Status CheckSpan(std::string_view field, absl::Duration value, absl::Duration least, absl::Duration most) {
   if (value >= least && value <= most) return absl::OkStatus();
-  return absl::InvalidArgumentError(internal::Concat("ZooKeeperLockOptions: ", field, " = ",
-                                                     absl::FormatDuration(value), " is not in ",
-                                                     absl::FormatDuration(least), "..", absl::FormatDuration(most)));
+  return absl::InvalidArgumentError(
+      base_internal::Concat("ZooKeeperLockOptions: ", field, " = ", absl::FormatDuration(value), " is not in ",
+                            absl::FormatDuration(least), "..", absl::FormatDuration(most)));
 }
 
 }  // namespace
@@ -30,8 +30,8 @@ absl::Status ZooKeeperLockOptions::Validate() const {
 
 absl::StatusOr<std::unique_ptr<LockService>> ZooKeeperLockService::Connect(std::string_view url,
                                                                            ZooKeeperLockOptions options) {
-  absl::StatusOr<std::unique_ptr<internal::ZooKeeperLockEngine>> engine =
-      internal::ZooKeeperLockEngine::Connect(url, options);
+  absl::StatusOr<std::unique_ptr<locks_internal::ZooKeeperLockEngine>> engine =
+      locks_internal::ZooKeeperLockEngine::Connect(url, options);
   if (!engine.ok()) return engine.status();
   return EngineLockService::Create(*std::move(engine), std::move(options.service));
 }

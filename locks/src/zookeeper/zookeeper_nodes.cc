@@ -6,7 +6,7 @@
 #include "stockade/base/percent_coding.h"
 #include "stockade/base/strings.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 namespace {
 
 constexpr std::pair<char, LockKind> kLetters[] = {
@@ -133,4 +133,4 @@ std::optional<std::string> FindByPrefix(std::span<const std::string> children, s
   return std::nullopt;
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal

@@ -10,7 +10,7 @@
 
 #include "stockade/locks/acquire_options.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 
 // How locks are laid out in ZooKeeper, and who is in. A lock is a node, and its children are its queue: holders in
 // front, waiters behind them, each named
@@ -66,6 +66,6 @@ LockKind KindOf(std::span<const std::string> in);
 // The one whose name begins so.
 std::optional<std::string> FindByPrefix(std::span<const std::string> children, std::string_view prefix);
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal
 
 #endif  // STOCKADE_LOCKS_SRC_ZOOKEEPER_ZOOKEEPER_NODES_H_

@@ -11,7 +11,7 @@
 #include "stockade/base/mutex.h"
 #include "zookeeper_session.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 
 // Requests that are asked together, and awaited by the thread that asks. Answers come from any thread, and those that
 // come late find it still there.
@@ -62,6 +62,6 @@ class ZooKeeperRound : public std::enable_shared_from_this<ZooKeeperRound> {
   bool over_ STOCKADE_GUARDED_BY(mutex_) = false;
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal
 
 #endif  // STOCKADE_LOCKS_SRC_ZOOKEEPER_ZOOKEEPER_ROUND_H_

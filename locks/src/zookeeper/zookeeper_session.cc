@@ -8,7 +8,7 @@
 #include "stockade/base/start_thread.h"
 #include "stockade/base/strings.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 namespace {
 
 // Clocks that count in milliseconds, ours and the servers'.
@@ -345,4 +345,4 @@ void ZooKeeperSession::OnChildren(int code, const String_vector* children, const
   call.session->Complete(call, std::move(answer));
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal

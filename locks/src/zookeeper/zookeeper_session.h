@@ -19,7 +19,7 @@
 #include "stockade/locks/lock_session.h"
 #include "zookeeper/zookeeper.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 
 // All that is the same for the sessions of one service.
 struct ZooKeeperSessionOptions {
@@ -138,6 +138,6 @@ class ZooKeeperSession {
   absl::flat_hash_map<std::string, Waiting> watched_ STOCKADE_GUARDED_BY(mutex_);  // By path.
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal
 
 #endif  // STOCKADE_LOCKS_SRC_ZOOKEEPER_ZOOKEEPER_SESSION_H_

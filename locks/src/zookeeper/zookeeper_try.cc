@@ -6,7 +6,7 @@
 #include "stockade/base/strings.h"
 #include "zookeeper_nodes.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 namespace {
 
 // A node of ours that is gone again and again, or a lock's node that is cleaned up whenever it has been made.
@@ -215,4 +215,4 @@ void ZooKeeperTry::Lapsed() {
   Finish();
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal

@@ -10,7 +10,7 @@
 #include "zookeeper_holds.h"
 #include "zookeeper_round.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 
 // One try, in rounds: Send() and Read() by turns until done(). Most take one round. Not thread-safe.
 //
@@ -76,6 +76,6 @@ class ZooKeeperTry {
   bool done_ = false;
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal
 
 #endif  // STOCKADE_LOCKS_SRC_ZOOKEEPER_ZOOKEEPER_TRY_H_

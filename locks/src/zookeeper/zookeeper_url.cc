@@ -10,7 +10,7 @@
 #include "stockade/base/strings.h"
 #include "stockade/base/url_parts.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 namespace {
 
 constexpr std::string_view kWhat = "ZooKeeper URL";
@@ -99,4 +99,4 @@ absl::StatusOr<ZooKeeperUrl> ParseZooKeeperUrl(std::string_view text) {
   return url;
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal

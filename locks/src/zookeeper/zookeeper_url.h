@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 
 // What zookeeper_lock_service.h says of URLs, read. Everything is decoded.
 struct ZooKeeperUrl {
@@ -24,6 +24,6 @@ struct ZooKeeperUrl {
 // InvalidArgument: what is wrong, never with what may be a password.
 absl::StatusOr<ZooKeeperUrl> ParseZooKeeperUrl(std::string_view url);
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal
 
 #endif  // STOCKADE_LOCKS_SRC_ZOOKEEPER_ZOOKEEPER_URL_H_

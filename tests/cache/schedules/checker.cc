@@ -222,9 +222,9 @@ std::string CheckHistory(const Rules& rules, const History& history, int keys) {
     if (!search.fits()) return "the history is too long to be judged";
     if (search.Explains()) continue;
     const Step& step = search.obstacle();
-    return internal::Concat("no order of steps explains what was seen of key ", key, "; none gets beyond the ",
-                            step.kind == Step::Kind::kCall ? "call" : "load", " of events ", step.begin, " to ",
-                            step.end);
+    return base_internal::Concat("no order of steps explains what was seen of key ", key, "; none gets beyond the ",
+                                 step.kind == Step::Kind::kCall ? "call" : "load", " of events ", step.begin, " to ",
+                                 step.end);
   }
   return {};
 }

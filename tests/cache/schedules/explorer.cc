@@ -47,11 +47,11 @@ std::string Explorer::Explore(uint64_t seed) {
   Choice choice(seed);
   Workload workload(plan, seed, &scheduler_);
   const auto report = [&](std::string_view what) {
-    return internal::Concat(what, "\nSTOCKADE_SCHEDULE_SEED=", seed, ": ", plan.Text(), "\n", Trace());
+    return base_internal::Concat(what, "\nSTOCKADE_SCHEDULE_SEED=", seed, ": ", plan.Text(), "\n", Trace());
   };
   const auto bodies = workload.Bodies();
   scheduler_.Run(
-      bodies, choice, [&] { workload.CheckStep(); }, [&](const char* why) { internal::Fatal(report(why)); });
+      bodies, choice, [&] { workload.CheckStep(); }, [&](const char* why) { base_internal::Fatal(report(why)); });
   if (workload.wrong().empty()) workload.CheckEnd();
   if (!workload.wrong().empty()) return report(workload.wrong());
   FindCircles(workload.history());

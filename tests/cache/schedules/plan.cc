@@ -71,15 +71,15 @@ Plan::Plan(uint64_t seed) {
 
 std::string Plan::Text() const {
   const auto text = [](int64_t span) {
-    return span == Scheduler::kNever ? std::string("infinite") : internal::Concat(span);
+    return span == Scheduler::kNever ? std::string("infinite") : base_internal::Concat(span);
   };
-  return internal::Concat("ttl ", text(rules.ttl), ", ttl_jitter ", rules.ttl_jitter, ", refresh_ahead ",
-                          rules.refresh_ahead, ", negative_ttl ", rules.negative_ttl, ", stale_while_revalidate ",
-                          rules.stale_while_revalidate, ", stale_if_error ", rules.stale_if_error, ", retry_backoff ",
-                          rules.retry_backoff, ", load_hard_timeout ", text(rules.load_hard_timeout), ", max_weight ",
-                          max_weight, pinned ? ", values pinned" : ", values copied", ", load threads ", load_threads,
-                          ", batches ", batches ? 1 : 0, ", keys ", keys, ", callers ", callers, " of ", calls,
-                          " calls");
+  return base_internal::Concat(
+      "ttl ", text(rules.ttl), ", ttl_jitter ", rules.ttl_jitter, ", refresh_ahead ", rules.refresh_ahead,
+      ", negative_ttl ", rules.negative_ttl, ", stale_while_revalidate ", rules.stale_while_revalidate,
+      ", stale_if_error ", rules.stale_if_error, ", retry_backoff ", rules.retry_backoff, ", load_hard_timeout ",
+      text(rules.load_hard_timeout), ", max_weight ", max_weight, pinned ? ", values pinned" : ", values copied",
+      ", load threads ", load_threads, ", batches ", batches ? 1 : 0, ", keys ", keys, ", callers ", callers, " of ",
+      calls, " calls");
 }
 
 }  // namespace stockade::testing

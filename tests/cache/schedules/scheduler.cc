@@ -45,7 +45,7 @@ Scheduler::~Scheduler() {
   quit_ = true;
   for (Thread& thread : threads_) {
     thread.baton.store(1, std::memory_order_release);
-    internal::FutexWake(thread.baton, 1);
+    base_internal::FutexWake(thread.baton, 1);
     if (thread.thread.joinable()) thread.thread.join();
   }
 }
@@ -80,7 +80,7 @@ void Scheduler::Main(int index) {
     self.state = State::kDone;
     const int next = Next(index);
     threads_[static_cast<size_t>(next)].baton.store(1, std::memory_order_release);
-    internal::FutexWake(threads_[static_cast<size_t>(next)].baton, 1);
+    base_internal::FutexWake(threads_[static_cast<size_t>(next)].baton, 1);
   }
 }
 
@@ -136,14 +136,14 @@ void Scheduler::HandOn(int from) {
   const int next = Next(from);
   if (next == from) return;
   threads_[static_cast<size_t>(next)].baton.store(1, std::memory_order_release);
-  internal::FutexWake(threads_[static_cast<size_t>(next)].baton, 1);
+  base_internal::FutexWake(threads_[static_cast<size_t>(next)].baton, 1);
   Await(from);
 }
 
 void Scheduler::Await(int index) {
   std::atomic<uint32_t>& baton = threads_[static_cast<size_t>(index)].baton;
   while (baton.load(std::memory_order_acquire) == 0) {
-    internal::FutexWait(baton, 0, std::chrono::steady_clock::time_point::max());
+    base_internal::FutexWait(baton, 0, std::chrono::steady_clock::time_point::max());
   }
   baton.store(0, std::memory_order_relaxed);
 }
@@ -196,15 +196,15 @@ std::string Scheduler::Trace() const {
   std::string text;
   for (size_t i = 0; i < events_.size(); ++i) {
     const Event& event = events_[i];
-    text += internal::Concat(i + 1, " [", event.time - kStart, "] ");
-    text += internal::Concat("thread ", event.thread, ": ", event.what, " ", event.a, " ", event.b, "\n");
+    text += base_internal::Concat(i + 1, " [", event.time - kStart, "] ");
+    text += base_internal::Concat("thread ", event.thread, ": ", event.what, " ", event.a, " ", event.b, "\n");
   }
   return text;
 }
 
 }  // namespace stockade::testing
 
-namespace stockade::internal {
+namespace stockade::base_internal {
 
 void SyncPoint() {
   if (testing::Scheduler* const scheduler = testing::Scheduler::Current()) scheduler->Step();
@@ -214,4 +214,4 @@ void Woke(std::condition_variable& sleeper) {
   if (testing::Scheduler* const scheduler = testing::Scheduler::Current()) scheduler->Woke(&sleeper);
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::base_internal

@@ -20,8 +20,8 @@ struct Stamp {
   int64_t time = 0;
 };
 
-// Runs threads one at a time. Exactly one has the baton. At its points (internal::SyncPoint() and waits) the Choice
-// picks the next one, so a seed gives the same schedule each time. The threads are real, because the library has
+// Runs threads one at a time. Exactly one has the baton. At its points (base_internal::SyncPoint() and waits) the
+// Choice picks the next one, so a seed gives the same schedule each time. The threads are real, because the library has
 // thread-local state, and are kept from schedule to schedule.
 //
 // Only the thread with the baton touches the state here. Passing the baton orders the actions of one thread before

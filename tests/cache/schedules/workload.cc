@@ -40,7 +40,7 @@ Outcome OutcomeOf(const SteppedCache::Answer& answer) {
 std::vector<std::string> Names(unsigned tags) {
   std::vector<std::string> names;
   for (int tag = 0; tag < kTags; ++tag) {
-    if ((tags >> tag & 1) != 0) names.push_back(internal::Concat("tag", tag));
+    if ((tags >> tag & 1) != 0) names.push_back(base_internal::Concat("tag", tag));
   }
   return names;
 }
@@ -257,7 +257,7 @@ absl::StatusOr<int64_t> Workload::Load(int key, LoadContext& context) {
   const bool throws = result.outcome.kind == Outcome::Kind::kError && random_.OneIn(2);
   scheduler_.Step();
   recorder_.EndLoad(load, {result});
-  if (throws) throw std::runtime_error(internal::Concat("boom ", std::string(1, kMark), result.outcome.id));
+  if (throws) throw std::runtime_error(base_internal::Concat("boom ", std::string(1, kMark), result.outcome.id));
   return Result(result.outcome);
 }
 
@@ -281,7 +281,7 @@ absl::Status Workload::LoadAll(const std::vector<int>& keys, const SteppedCache:
 
 absl::StatusOr<int64_t> Workload::Result(Outcome outcome) const {
   if (outcome.kind == Outcome::Kind::kValue) return outcome.id;
-  const std::string text = internal::Concat(std::string(1, kMark), outcome.id);
+  const std::string text = base_internal::Concat(std::string(1, kMark), outcome.id);
   if (outcome.kind == Outcome::Kind::kAbsent) return absl::NotFoundError(text);
   return absl::UnavailableError(text);
 }

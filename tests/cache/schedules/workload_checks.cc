@@ -7,7 +7,7 @@
 namespace stockade::testing {
 
 void Workload::Expect(bool right, std::string_view what, int64_t found) {
-  if (!right && wrong_.empty()) wrong_ = internal::Concat(what, ": ", found);
+  if (!right && wrong_.empty()) wrong_ = base_internal::Concat(what, ": ", found);
 }
 
 void Workload::CheckStep() {

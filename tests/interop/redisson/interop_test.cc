@@ -92,7 +92,7 @@ void InteropTest::SetUp() {
 
 std::string InteropTest::NewName() {
   static std::atomic<int> names = 0;
-  return internal::Concat(::testing::UnitTest::GetInstance()->current_test_info()->name(), "#", ++names);
+  return base_internal::Concat(::testing::UnitTest::GetInstance()->current_test_info()->name(), "#", ++names);
 }
 
 std::unique_ptr<LockService> InteropTest::Connect(absl::Duration watchdog_lease) const {

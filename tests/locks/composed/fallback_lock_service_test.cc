@@ -157,7 +157,7 @@ TEST_F(FallbackLockServiceTest, BadInput_IsRefused) {
 
 TEST(CircuitTest, Failed_OneCallerAsksInEachPause) {
   ManualClock clock;
-  internal::Circuit circuit(&clock, absl::Seconds(3));
+  locks_internal::Circuit circuit(&clock, absl::Seconds(3));
   EXPECT_TRUE(circuit.MayAsk());
   EXPECT_TRUE(circuit.Failed());
   EXPECT_FALSE(circuit.MayAsk());
@@ -176,7 +176,7 @@ TEST(CircuitTest, Failed_OneCallerAsksInEachPause) {
 
 TEST(CircuitTest, Answered_AllAskAgain) {
   ManualClock clock;
-  internal::Circuit circuit(&clock, absl::Seconds(3));
+  locks_internal::Circuit circuit(&clock, absl::Seconds(3));
   EXPECT_FALSE(circuit.Answered());
   circuit.Failed();
   EXPECT_TRUE(circuit.Answered());

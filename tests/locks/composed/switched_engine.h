@@ -60,7 +60,7 @@ class SwitchedEngine final : public LockEngine {
 
   EngineSwitch& control_;
   const std::string id_;
-  internal::LocalLockEngine locks_{Clock::System()};
+  locks_internal::LocalLockEngine locks_{Clock::System()};
 };
 
 inline std::unique_ptr<LockService> SwitchedService(EngineSwitch& control, std::string id,

@@ -64,7 +64,7 @@ TEST_P(ProcessExclusionSuiteTest, Acquire_ProcessesWithThreads_LoseNoAddition) {
     const std::string file = dir.File(std::string(LockKindName(kind)));
     std::ofstream(file) << 0;
     const std::string add =
-        internal::Concat("add ", NewName(), " ", LockKindName(kind), " ", file, " ", kThreadsEach, " ", times);
+        base_internal::Concat("add ", NewName(), " ", LockKindName(kind), " ", file, " ", kThreadsEach, " ", times);
     std::vector<size_t> running;
     for (const auto& agent : agents) running.push_back(agent->Begin(add));
     for (size_t i = 0; i < agents.size(); ++i) EXPECT_EQ(agents[i]->Answer(running[i]), "OK");

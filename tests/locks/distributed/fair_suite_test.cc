@@ -19,7 +19,7 @@
 namespace stockade {
 namespace {
 
-using internal::Concat;
+using base_internal::Concat;
 using testing::AgentProcess;
 using testing::Await;
 using testing::IsFree;

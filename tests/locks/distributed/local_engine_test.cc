@@ -53,7 +53,7 @@ class LocalEngineTest : public ::testing::Test {
   }
 
   ManualClock clock_;
-  internal::LocalLockEngine engine_{&clock_};
+  locks_internal::LocalLockEngine engine_{&clock_};
   uint64_t sequence_ = 0;
 };
 
@@ -279,7 +279,7 @@ TEST_F(LocalEngineTest, Memory_AllReleased_IsGivenBack) {
 
 TEST_F(LocalEngineTest, Memory_ManyNamesLapse_IsGivenBackWhileOthersCome) {
   for (int i = 0; i < 10'000; ++i) {
-    Try({.name = internal::Concat("order ", i), .kind = LockKind::kReentrant, .owner = 1});
+    Try({.name = base_internal::Concat("order ", i), .kind = LockKind::kReentrant, .owner = 1});
     clock_.Advance(kLease / 10);
   }
   EXPECT_LE(engine_.names(), 64u);

@@ -58,17 +58,17 @@ LockKind KindOf(const std::string& name) {
   for (const LockKind kind : {LockKind::kReentrant, LockKind::kFair, LockKind::kRead, LockKind::kWrite}) {
     if (name == LockKindName(kind)) return kind;
   }
-  internal::Fatal(internal::Concat("no kind of lock: '", name, "'"));
+  base_internal::Fatal(base_internal::Concat("no kind of lock: '", name, "'"));
 }
 
 // Not safe against others: that is what the lock is for.
 void AddOne(const std::string& path) {
   const int file = open(path.c_str(), O_RDWR | O_CLOEXEC);
   char text[32] = {};
-  if (file < 0 || pread(file, text, sizeof text - 1, 0) < 0) internal::Fatal("cannot read " + path);
+  if (file < 0 || pread(file, text, sizeof text - 1, 0) < 0) base_internal::Fatal("cannot read " + path);
   const std::string sum = std::to_string(std::atoll(text) + 1);
   if (pwrite(file, sum.data(), sum.size(), 0) != static_cast<ssize_t>(sum.size())) {
-    internal::Fatal("cannot write " + path);
+    base_internal::Fatal("cannot write " + path);
   }
   close(file);
 }
@@ -85,12 +85,12 @@ class Agent {
     if (command == "add") return Add(words);
     size_t handle = 0;
     words >> handle;
-    if (handle >= leases_.size()) internal::Fatal("no such handle: " + line);
+    if (handle >= leases_.size()) base_internal::Fatal("no such handle: " + line);
     LockLease& lease = leases_[handle];
     if (command == "valid") return lease.valid() ? "true" : "false";
     if (command == "await-lost") return AwaitLost(lease);
     if (command == "release") return lease.Release().ToString();
-    internal::Fatal("no such command: " + line);
+    base_internal::Fatal("no such command: " + line);
   }
 
  private:
@@ -104,8 +104,8 @@ class Agent {
         name, {.kind = KindOf(kind), .wait = absl::Milliseconds(wait_ms), .lease = absl::Milliseconds(lease_ms)});
     if (!lease.ok()) return lease.status().ToString();
     leases_.push_back(*std::move(lease));
-    return internal::Concat("held ", leases_.size() - 1, " ", leases_.back().hold_count(), " ",
-                            leases_.back().fencing_token().value_or(-1));
+    return base_internal::Concat("held ", leases_.size() - 1, " ", leases_.back().hold_count(), " ",
+                                 leases_.back().fencing_token().value_or(-1));
   }
 
   static std::string AwaitLost(const LockLease& lease) {
@@ -149,8 +149,8 @@ class Agent {
 }  // namespace stockade
 
 int main(int argc, char** argv) {
-  using stockade::internal::Concat;
-  if (argc != 4) stockade::internal::Fatal("usage: lock_agent <url> <watchdog lease, ms> <clock skew, ms>");
+  using stockade::base_internal::Concat;
+  if (argc != 4) stockade::base_internal::Fatal("usage: lock_agent <url> <watchdog lease, ms> <clock skew, ms>");
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   stockade::SkewedClock clock(absl::Milliseconds(std::atoll(argv[3])));
   const std::unique_ptr<stockade::LockService> locks =

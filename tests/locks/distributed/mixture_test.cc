@@ -31,7 +31,7 @@
 namespace stockade {
 namespace {
 
-using internal::Concat;
+using base_internal::Concat;
 using testing::Await;
 
 constexpr absl::Duration kLease = absl::Minutes(10);

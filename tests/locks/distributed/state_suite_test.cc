@@ -212,7 +212,7 @@ TEST_P(StateSuiteTest, Acquire_NameOfAnyBytes_IsALockOfItsOwn) {
     std::vector<LockLease> leases;
     for (const std::string& odd :
          {std::string("\0\xff\r\n", 4), std::string("\0\xff\r", 3), std::string("a{b}c"), std::string(":x:")}) {
-      const std::string name = internal::Concat(LockKindName(kind), base, odd);
+      const std::string name = base_internal::Concat(LockKindName(kind), base, odd);
       leases.push_back(MustAcquire(*locks, name, NewOwner({.kind = kind, .wait = absl::ZeroDuration()})));
       EXPECT_EQ(leases.back().name(), name);
     }

@@ -15,10 +15,11 @@
 namespace stockade::testing {
 
 // Null, and a failure that says why, where it cannot be had.
-inline std::unique_ptr<internal::MySqlLockEngine> EngineOn(const std::string& url, MySqlLockOptions options = {}) {
+inline std::unique_ptr<locks_internal::MySqlLockEngine> EngineOn(const std::string& url,
+                                                                 MySqlLockOptions options = {}) {
   options.create_schema = true;
-  absl::StatusOr<std::unique_ptr<internal::MySqlLockEngine>> engine =
-      internal::MySqlLockEngine::Connect(url, std::move(options));
+  absl::StatusOr<std::unique_ptr<locks_internal::MySqlLockEngine>> engine =
+      locks_internal::MySqlLockEngine::Connect(url, std::move(options));
   EXPECT_TRUE(engine.ok()) << engine.status();
   return engine.ok() ? *std::move(engine) : nullptr;
 }
@@ -51,7 +52,7 @@ class MySqlEngineTest : public ::testing::Test {
                    std::to_string(absl::ToInt64Microseconds(span)) + " WHERE name = '" + name + "'");
   }
 
-  std::unique_ptr<internal::MySqlLockEngine> engine_;
+  std::unique_ptr<locks_internal::MySqlLockEngine> engine_;
 };
 
 }  // namespace stockade::testing

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 #include <mysqld_error.h>
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 namespace {
 
 struct Case {
@@ -72,4 +72,4 @@ TEST(MySqlErrorTest, Status_HasTheNumberAndTheText) {
 }
 
 }  // namespace
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal

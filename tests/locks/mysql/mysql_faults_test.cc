@@ -31,12 +31,13 @@ class MySqlFaultsTest : public testing::MySqlEngineTest {
    public:
     Client() {
       MySqlLockOptions options;
-      session_ = internal::MySqlConnection::Open({.url = internal::ParseMySqlUrl(server().url(), options).value()}, -1)
+      session_ = locks_internal::MySqlConnection::Open(
+                     {.url = locks_internal::ParseMySqlUrl(server().url(), options).value()}, -1)
                      .value();
       Run("SET SESSION innodb_lock_wait_timeout=50");
     }
     void Run(const std::string& sql) {
-      const internal::MySqlReply reply = session_->Run(sql, Clock::System()->Now() + absl::Seconds(40));
+      const locks_internal::MySqlReply reply = session_->Run(sql, Clock::System()->Now() + absl::Seconds(40));
       EXPECT_TRUE(reply.status.ok()) << sql << ": " << reply.status;
     }
     void LockGate(const std::string& name) {
@@ -45,7 +46,7 @@ class MySqlFaultsTest : public testing::MySqlEngineTest {
     }
 
    private:
-    std::unique_ptr<internal::MySqlConnection> session_;
+    std::unique_ptr<locks_internal::MySqlConnection> session_;
   };
 
   static void AwaitLockWait() {

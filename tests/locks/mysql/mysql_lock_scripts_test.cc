@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 namespace {
 
 TEST(MySqlLockScriptsTest, AnswerThatIsNone_IsInternalAndTheStepMayHaveRun) {
@@ -23,4 +23,4 @@ TEST(MySqlLockScriptsTest, AnswerThatIsNone_IsInternalAndTheStepMayHaveRun) {
 }
 
 }  // namespace
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal

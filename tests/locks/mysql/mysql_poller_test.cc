@@ -12,7 +12,7 @@
 #include "stockade/base/manual_clock.h"
 #include "support/await.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 namespace {
 
 using stockade::testing::Await;
@@ -233,4 +233,4 @@ TEST_F(MySqlPollerTest, Purge_ComesByItself_AndSoonAgainWhereSomethingIsLeft) {
 }
 
 }  // namespace
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 namespace {
 
 using ::testing::AllOf;
@@ -105,4 +105,4 @@ TEST(MySqlUrlTest, Password_IsNeverShown) {
 }
 
 }  // namespace
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal

@@ -19,9 +19,10 @@
 namespace stockade::testing {
 
 // Null, and a failure that says why, where it cannot be had.
-inline std::unique_ptr<internal::RedisLockEngine> EngineOn(const std::string& url, RedisLockOptions options = {}) {
-  absl::StatusOr<std::unique_ptr<internal::RedisLockEngine>> engine =
-      internal::RedisLockEngine::Connect(url, std::move(options));
+inline std::unique_ptr<locks_internal::RedisLockEngine> EngineOn(const std::string& url,
+                                                                 RedisLockOptions options = {}) {
+  absl::StatusOr<std::unique_ptr<locks_internal::RedisLockEngine>> engine =
+      locks_internal::RedisLockEngine::Connect(url, std::move(options));
   EXPECT_TRUE(engine.ok()) << engine.status();
   return engine.ok() ? *std::move(engine) : nullptr;
 }
@@ -41,9 +42,11 @@ class RedisEngineTest : public ::testing::Test {
     ASSERT_NE(engine_, nullptr);
   }
 
-  std::string FieldOf(const Holder& holder) const { return internal::LockHolder(engine_->client_id(), holder.hold()); }
+  std::string FieldOf(const Holder& holder) const {
+    return locks_internal::LockHolder(engine_->client_id(), holder.hold());
+  }
   std::string RecordOf(const Holder& holder) const {
-    return internal::LockRecordKey(holder.hold().name, FieldOf(holder));
+    return locks_internal::LockRecordKey(holder.hold().name, FieldOf(holder));
   }
   RawReply Call(const std::vector<std::string>& command) const { return server_->Call(command); }
   int64_t Number(const std::vector<std::string>& command) const {
@@ -53,7 +56,7 @@ class RedisEngineTest : public ::testing::Test {
   }
 
   std::unique_ptr<RedisServer> server_;
-  std::unique_ptr<internal::RedisLockEngine> engine_;
+  std::unique_ptr<locks_internal::RedisLockEngine> engine_;
 };
 
 }  // namespace stockade::testing

@@ -29,7 +29,7 @@ class RedisTopologyTest : public ::testing::TestWithParam<RedisSetup> {
   }
 
   std::unique_ptr<testing::RedisDeployment> servers_;
-  std::unique_ptr<internal::RedisLockEngine> engine_;
+  std::unique_ptr<locks_internal::RedisLockEngine> engine_;
 };
 
 INSTANTIATE_TEST_SUITE_P(Redis, RedisTopologyTest, ::testing::ValuesIn(testing::RedisSetups()),

@@ -18,7 +18,7 @@ class RedlockHintTest : public testing::FiveServersTest {
   void SetUp() override {
     FiveServersTest::SetUp();
     if (IsSkipped()) return;
-    engine_ = internal::RedlockEngine::Connect(Urls(), {.redis = {.metrics = nullptr}}).value();
+    engine_ = locks_internal::RedlockEngine::Connect(Urls(), {.redis = {.metrics = nullptr}}).value();
     LockTry step = {.hold = hold_, .lease = absl::Hours(1), .sequence = 1, .timeout = absl::Seconds(20)};
     engine_->TryMany({&step, 1});
     ASSERT_TRUE(step.acquired) << step.status;
@@ -33,7 +33,7 @@ class RedlockHintTest : public testing::FiveServersTest {
   }
 
   const HoldKey hold_ = {.name = "a", .owner = LockOwner::ThisThread().id()};
-  std::unique_ptr<internal::RedlockEngine> engine_;
+  std::unique_ptr<locks_internal::RedlockEngine> engine_;
   std::atomic<int> hints_ = 0;
 };
 

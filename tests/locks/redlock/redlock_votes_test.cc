@@ -8,7 +8,7 @@
 
 #include "redlock_watch.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 namespace {
 
 enum class Answer { kRefused, kFailed, kFirst, kSecond, kThird };  // Granted: with that count.
@@ -155,4 +155,4 @@ TEST(QuorumHintsTest, OneThatHadAGap_CountsAgain) {
 }
 
 }  // namespace
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal

@@ -26,7 +26,7 @@ enum class Fault {
 struct FlakyWorld {
   explicit FlakyWorld(Clock* clock) : engine(clock) {}
 
-  internal::LocalLockEngine engine;
+  locks_internal::LocalLockEngine engine;
 
   // Asked for each step; any thread, one at a time. Empty: no faults.
   std::function<Fault(const LockTry&)> on_try = {};

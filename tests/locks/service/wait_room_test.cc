@@ -6,7 +6,7 @@
 #include "local/local_lock_engine.h"
 #include "stockade/base/manual_clock.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 namespace {
 
 class CountedWaiter final : public Waiter {
@@ -43,4 +43,4 @@ TEST(WaitRoomTest, FirstLeavesAfterTheNextOneLooked_TheNextIsWoken) {
 }
 
 }  // namespace
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 namespace {
 
 constexpr absl::Duration kTick = absl::Milliseconds(100);
@@ -42,4 +42,4 @@ TEST(SessionProofTest, ManyTransactions_ProveOneEachTick) {
 }
 
 }  // namespace
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal

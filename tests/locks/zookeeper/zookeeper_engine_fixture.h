@@ -24,10 +24,10 @@ namespace stockade::testing {
 inline constexpr std::string_view kLockRoot = "/stockade/locks";
 
 // Null, and a failure that says why, where it cannot be had.
-inline std::unique_ptr<internal::ZooKeeperLockEngine> ZooKeeperEngineOn(const std::string& url,
-                                                                        const ZooKeeperLockOptions& options = {}) {
-  absl::StatusOr<std::unique_ptr<internal::ZooKeeperLockEngine>> engine =
-      internal::ZooKeeperLockEngine::Connect(url, options);
+inline std::unique_ptr<locks_internal::ZooKeeperLockEngine> ZooKeeperEngineOn(
+    const std::string& url, const ZooKeeperLockOptions& options = {}) {
+  absl::StatusOr<std::unique_ptr<locks_internal::ZooKeeperLockEngine>> engine =
+      locks_internal::ZooKeeperLockEngine::Connect(url, options);
   EXPECT_TRUE(engine.ok()) << engine.status();
   return engine.ok() ? *std::move(engine) : nullptr;
 }
@@ -72,7 +72,7 @@ class ZooKeeperEngineTest : public ::testing::Test {
 
   ZooKeeperServer* server_ = nullptr;
   std::unique_ptr<RawZooKeeper> raw_;
-  std::unique_ptr<internal::ZooKeeperLockEngine> engine_;
+  std::unique_ptr<locks_internal::ZooKeeperLockEngine> engine_;
 };
 
 }  // namespace stockade::testing

@@ -12,8 +12,8 @@
 namespace stockade {
 namespace {
 
-using internal::ZooKeeperHolds;
-using internal::ZooKeeperSession;
+using locks_internal::ZooKeeperHolds;
+using locks_internal::ZooKeeperSession;
 
 // Counts how often somebody looks at it.
 class CountingClock final : public Clock {
@@ -38,7 +38,7 @@ class CountingClock final : public Clock {
 
 // Never opened: it answers each request with ZCLOSING.
 std::shared_ptr<ZooKeeperSession> ClosedSession(Clock* clock) {
-  return std::make_shared<ZooKeeperSession>(internal::ZooKeeperSessionOptions{.clock = clock},
+  return std::make_shared<ZooKeeperSession>(locks_internal::ZooKeeperSessionOptions{.clock = clock},
                                             [](ZooKeeperSession::Event) {});
 }
 
@@ -47,7 +47,8 @@ TEST(ZooKeeperHoldsTest, Begin_OwnerHasLostWhatIsThere_DiscardsIt) {
   using Next = ZooKeeperHolds::Next;
   ManualClock clock;
   const auto session = ClosedSession(&clock);
-  ZooKeeperHolds holds(&clock, "/locks", "client", absl::Hours(2), std::make_shared<internal::ZooKeeperJanitor>());
+  ZooKeeperHolds holds(&clock, "/locks", "client", absl::Hours(2),
+                       std::make_shared<locks_internal::ZooKeeperJanitor>());
   uint64_t sequence = 0;
   const auto begin = [&](LockKind kind, bool first, bool outside_write) {
     LockTry step = {.hold = {.name = "a", .kind = kind},
@@ -76,7 +77,8 @@ TEST(ZooKeeperHoldsTest, ManyShortHoldsBesideALongOne_LeaveNoTimersBehind) {
   constexpr int kHolds = 50;
   CountingClock clock;
   const auto session = ClosedSession(&clock);
-  ZooKeeperHolds holds(&clock, "/locks", "client", absl::Hours(2), std::make_shared<internal::ZooKeeperJanitor>());
+  ZooKeeperHolds holds(&clock, "/locks", "client", absl::Hours(2),
+                       std::make_shared<locks_internal::ZooKeeperJanitor>());
   uint64_t sequence = 0;
   const auto enter = [&](const std::string& name, absl::Duration lease) {
     LockTry step = {.hold = {.name = name}, .lease = lease, .sequence = ++sequence, .queue = true};

@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_format.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 namespace {
 
 using ::testing::ElementsAre;
@@ -157,4 +157,4 @@ TEST(ZooKeeperNodesTest, FindByPrefix_TellsAttemptsApart) {
 }
 
 }  // namespace
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal

@@ -26,7 +26,7 @@ class ZooKeeperSessionTest : public ZooKeeperEngineTest {
   }
 
   // By way of the proxy.
-  std::unique_ptr<internal::ZooKeeperLockEngine> Connect(absl::Duration session_timeout) {
+  std::unique_ptr<locks_internal::ZooKeeperLockEngine> Connect(absl::Duration session_timeout) {
     return ZooKeeperEngineOn(url_, {.session_timeout = session_timeout});
   }
   // A lock's first node costs more than one request: it is taken and given back once.
@@ -267,8 +267,8 @@ TEST_F(ZooKeeperSessionTest, DestroyedWhileAReleaseIsNotAnswered_FreesAll) {
 }
 
 TEST_F(ZooKeeperSessionTest, TimeoutTooShort_IsRefusedWithBothValues) {
-  const auto engine = internal::ZooKeeperLockEngine::Connect("zookeeper://127.0.0.1:" + std::to_string(server_->port()),
-                                                             {.session_timeout = absl::Seconds(5)});
+  const auto engine = locks_internal::ZooKeeperLockEngine::Connect(
+      "zookeeper://127.0.0.1:" + std::to_string(server_->port()), {.session_timeout = absl::Seconds(5)});
   EXPECT_TRUE(absl::IsFailedPrecondition(engine.status())) << engine.status();
   EXPECT_THAT(std::string(engine.status().message()), HasSubstr("5s"));
   EXPECT_THAT(std::string(engine.status().message()), HasSubstr("2s"));
@@ -284,7 +284,7 @@ TEST_F(ZooKeeperSessionTest, Credentials_KeepOthersOut) {
   EXPECT_TRUE(holder.Queue().acquired);
   EXPECT_TRUE(holder.Renew(absl::Seconds(30)).held);
   for (const std::string user : {"", "shop:wrong@", "other:secret@"}) {
-    const auto other = internal::ZooKeeperLockEngine::Connect("zookeeper://" + user + tail, {});
+    const auto other = locks_internal::ZooKeeperLockEngine::Connect("zookeeper://" + user + tail, {});
     EXPECT_TRUE(absl::IsPermissionDenied(other.status())) << user << other.status();
     EXPECT_THAT(std::string(other.status().message()), HasSubstr("/secured/locks"));
     EXPECT_THAT(std::string(other.status().message()), Not(HasSubstr("wrong")));

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 namespace {
 
 using ::testing::ElementsAre;
@@ -65,4 +65,4 @@ TEST(ParseZooKeeperUrlTest, Malformed_SaysWhatAndNotThePassword) {
 }
 
 }  // namespace
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal

@@ -15,8 +15,8 @@
 
 namespace stockade::testing {
 
-using ::stockade::internal::Concat;
-using ::stockade::internal::Fatal;
+using ::stockade::base_internal::Concat;
+using ::stockade::base_internal::Fatal;
 
 namespace {
 

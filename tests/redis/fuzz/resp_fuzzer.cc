@@ -40,7 +40,7 @@ void operator delete(void* memory, size_t) noexcept { operator delete(memory); }
 namespace stockade {
 namespace {
 
-using internal::ReplyReader;
+using redis_internal::ReplyReader;
 
 void Check(bool holds) {
   if (!holds) std::abort();

@@ -10,13 +10,19 @@
 namespace stockade::testing {
 
 // For tests of subscriptions by themselves: a router that has no way for commands.
-class ChannelRouter : public internal::Router {
+class ChannelRouter : public redis_internal::Router {
  public:
   absl::Status Start(bool /*wait*/) override { return absl::OkStatus(); }
   void Stop() override {}
-  absl::StatusOr<internal::Hop> Route(const RedisCommand&) override { return absl::UnimplementedError("no commands"); }
-  internal::Verdict OnErrorReply(std::string_view, internal::Hop&) override { return internal::Verdict::kFinal; }
-  internal::Verdict OnFailure(const absl::Status&, internal::Hop&) override { return internal::Verdict::kFinal; }
+  absl::StatusOr<redis_internal::Hop> Route(const RedisCommand&) override {
+    return absl::UnimplementedError("no commands");
+  }
+  redis_internal::Verdict OnErrorReply(std::string_view, redis_internal::Hop&) override {
+    return redis_internal::Verdict::kFinal;
+  }
+  redis_internal::Verdict OnFailure(const absl::Status&, redis_internal::Hop&) override {
+    return redis_internal::Verdict::kFinal;
+  }
   size_t pending() const override { return 0; }
 };
 

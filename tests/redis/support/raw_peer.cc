@@ -57,7 +57,7 @@ RawPeer::RawPeer(Answer answer) : answer_(std::move(answer)) {
     port_ = FreePort();
     listener_ = BoundSocket(port_);
   }
-  if (listener_ < 0 || listen(listener_, 16) != 0) internal::Fatal("no port for a raw peer");
+  if (listener_ < 0 || listen(listener_, 16) != 0) base_internal::Fatal("no port for a raw peer");
   acceptor_ = std::thread([this] { Accept(); });
 }
 

@@ -50,8 +50,8 @@ void RawRedis::LimitWaits() {
 }
 
 std::string RawRedis::Encode(const std::vector<std::string>& command) {
-  std::string bytes = internal::Concat("*", command.size(), "\r\n");
-  for (const std::string& word : command) bytes += internal::Concat("$", word.size(), "\r\n", word, "\r\n");
+  std::string bytes = base_internal::Concat("*", command.size(), "\r\n");
+  for (const std::string& word : command) bytes += base_internal::Concat("$", word.size(), "\r\n", word, "\r\n");
   return bytes;
 }
 
@@ -113,7 +113,7 @@ RawReply RawRedis::Read() {
 RawReply CallRedis(uint16_t port, const std::vector<std::string>& command) { return RawRedis(port).Call(command); }
 
 std::string InfoField(std::string_view info, std::string_view field) {
-  const std::string begin = internal::Concat(field, ":");
+  const std::string begin = base_internal::Concat(field, ":");
   size_t at = info.starts_with(begin) ? 0 : info.find("\n" + begin);
   if (at == std::string_view::npos) return "";
   at = info.find(':', at) + 1;

@@ -9,8 +9,8 @@
 
 namespace stockade::testing {
 
-using ::stockade::internal::Concat;
-using ::stockade::internal::Fatal;
+using ::stockade::base_internal::Concat;
+using ::stockade::base_internal::Fatal;
 
 std::string RedisUrl(uint16_t port) { return Concat("redis://127.0.0.1:", port); }
 

@@ -11,7 +11,7 @@
 namespace stockade::testing {
 namespace {
 
-using ::stockade::internal::Concat;
+using ::stockade::base_internal::Concat;
 
 size_t Running(const std::vector<std::unique_ptr<RedisServer>>& servers) {
   size_t running = 0;
@@ -54,7 +54,7 @@ void SentinelSet::Hasten(RedisServer& sentinel) {
   const RawReply done = sentinel.Call({"SENTINEL", "DEBUG", "publish-period", "400", "info-period", "100",
                                        "ping-period", "300", "ask-period", "100", "tilt-period", "500",
                                        "election-timeout", "1000", "min-link-reconnect-period", "100"});
-  if (done.type != '+') internal::Fatal(Concat("SENTINEL DEBUG: ", done.text));
+  if (done.type != '+') base_internal::Fatal(Concat("SENTINEL DEBUG: ", done.text));
 }
 
 std::string SentinelSet::url() const {
@@ -71,14 +71,14 @@ uint16_t SentinelSet::master_port() const {
     const RawReply address = sentinel->Call({"SENTINEL", "GET-MASTER-ADDR-BY-NAME", "mymaster"});
     if (address.items.size() == 2) return static_cast<uint16_t>(std::atoi(address.items[1].text.c_str()));
   }
-  internal::Fatal("no Sentinel knows the master");
+  base_internal::Fatal("no Sentinel knows the master");
 }
 
 RedisServer& SentinelSet::ServerOn(uint16_t port) {
   for (const auto& server : servers_) {
     if (server->port() == port) return *server;
   }
-  internal::Fatal(Concat("port ", port, " is none of the set's"));
+  base_internal::Fatal(Concat("port ", port, " is none of the set's"));
 }
 
 // All that run agree on a master which runs, and hold its other servers for replicas of it and each other for
@@ -105,7 +105,7 @@ void SentinelSet::AwaitSettled() {
 
 void SentinelSet::Failover() {
   const auto up = std::find_if(sentinels_.begin(), sentinels_.end(), [](const auto& s) { return s->running(); });
-  if (up == sentinels_.end()) internal::Fatal("every Sentinel is down");
+  if (up == sentinels_.end()) base_internal::Fatal("every Sentinel is down");
   const RedisServer& sentinel = **up;
   const uint16_t old = master_port();
   do {  // Again where it gave up halfway.

@@ -11,7 +11,7 @@
 
 namespace stockade::testing {
 
-using ::stockade::internal::Concat;
+using ::stockade::base_internal::Concat;
 
 namespace {
 

@@ -4,8 +4,9 @@
 #include <atomic>
 
 #include "stockade/base/export.h"
+#include "stockade/base/floors.h"
 
-namespace stockade::internal {
+namespace stockade::base_internal {
 
 // Orders a store before a later load (Dekker's pattern) for two threads, one of which takes its path often (hot) and
 // the other seldom (rare):
@@ -66,6 +67,6 @@ inline void LightStore(std::atomic<T>& target, T value) {
   }
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::base_internal
 
 #endif  // STOCKADE_BASE_ASYMMETRIC_FENCE_H_

@@ -7,8 +7,9 @@
 
 #include "absl/time/time.h"
 #include "stockade/base/export.h"
+#include "stockade/base/floors.h"
 
-namespace stockade::internal {
+namespace stockade::base_internal {
 
 // Computes the delay before the next attempt: a random part, between half and all, of a span that doubles from `least`
 // to `most`. The delay is at least half of the span so that an unreachable server is not contacted without a pause, and
@@ -31,6 +32,6 @@ class Backoff {
   std::mt19937_64 random_;
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::base_internal
 
 #endif  // STOCKADE_BASE_BACKOFF_H_

@@ -2,8 +2,9 @@
 #define STOCKADE_BASE_CPU_RELAX_H_
 
 #include "stockade/base/export.h"
+#include "stockade/base/floors.h"
 
-namespace stockade::internal {
+namespace stockade::base_internal {
 
 // Tells the CPU that the thread spins, so that a sibling hyperthread gets the core's resources.
 inline void CpuRelax() {
@@ -14,6 +15,6 @@ inline void CpuRelax() {
 #endif
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::base_internal
 
 #endif  // STOCKADE_BASE_CPU_RELAX_H_

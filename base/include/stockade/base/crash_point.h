@@ -5,8 +5,9 @@
 #include <string_view>
 
 #include "stockade/base/export.h"
+#include "stockade/base/floors.h"
 
-namespace stockade::internal {
+namespace stockade::base_internal {
 
 // Marks a step of a protocol after which the process may crash, so that tests can produce crashes that are rare in
 // practice. A point has an effect only if the library is built with the CMake option STOCKADE_CRASH_POINTS and the
@@ -26,6 +27,6 @@ inline void CrashPoint(std::string_view name) {
 inline void CrashPoint(std::string_view) {}
 #endif
 
-}  // namespace stockade::internal
+}  // namespace stockade::base_internal
 
 #endif  // STOCKADE_BASE_CRASH_POINT_H_

@@ -8,10 +8,11 @@
 
 #include "absl/time/time.h"
 #include "stockade/base/export.h"
+#include "stockade/base/floors.h"
 
 namespace stockade {
 
-namespace internal {
+namespace base_internal {
 
 __extension__ using Int128 = __int128;
 
@@ -21,7 +22,7 @@ STOCKADE_EXPORT absl::Duration DurationOf(Int128 count, int64_t numerator, int64
 STOCKADE_EXPORT absl::Duration DurationOf(long double count, int64_t numerator, int64_t denominator,
                                           long double precision);
 
-}  // namespace internal
+}  // namespace base_internal
 
 // A time span in options and arguments: an absl::Duration that std::chrono durations also convert to. A plain number
 // does not convert, because it has no unit. Arithmetic saturates.
@@ -50,10 +51,10 @@ class Duration : public absl::Duration {
   template <typename Rep>
   static absl::Duration From(Rep count, int64_t numerator, int64_t denominator) {
     if constexpr (std::chrono::treat_as_floating_point_v<Rep>) {
-      return internal::DurationOf(static_cast<long double>(count), numerator, denominator,
-                                  std::numeric_limits<Rep>::epsilon() / 2);
+      return base_internal::DurationOf(static_cast<long double>(count), numerator, denominator,
+                                       std::numeric_limits<Rep>::epsilon() / 2);
     } else {
-      return internal::DurationOf(static_cast<internal::Int128>(count), numerator, denominator);
+      return base_internal::DurationOf(static_cast<base_internal::Int128>(count), numerator, denominator);
     }
   }
 };

@@ -11,9 +11,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "stockade/base/floors.h"
 #include "stockade/base/strings.h"
 
-namespace stockade::internal {
+namespace stockade::base_internal {
 
 // Wakes a thread that waits in poll(2). Thread-safe.
 class EventFd {
@@ -49,6 +50,6 @@ class EventFd {
   int fd_;  // -1: moved from.
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::base_internal
 
 #endif  // STOCKADE_BASE_EVENT_FD_H_

@@ -6,8 +6,9 @@
 #include <string_view>
 
 #include "stockade/base/export.h"
+#include "stockade/base/floors.h"
 
-namespace stockade::internal {
+namespace stockade::base_internal {
 
 namespace fork_detail {
 // The number of forks between the first process and this one. Changed only in a child, by a pthread_atfork handler.
@@ -41,6 +42,6 @@ class ForkGuard {
   uint32_t generation_;
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::base_internal
 
 #endif  // STOCKADE_BASE_FORK_GUARD_H_

@@ -6,9 +6,10 @@
 #include <cstdint>
 
 #include "stockade/base/export.h"
+#include "stockade/base/floors.h"
 #include "stockade/base/instant.h"
 
-namespace stockade::internal {
+namespace stockade::base_internal {
 
 // futex(2) within one process. std::atomic::wait() has no deadline.
 
@@ -25,6 +26,6 @@ STOCKADE_EXPORT std::chrono::steady_clock::time_point SteadyAt(Instant until, In
 // Wakes up to `count` threads that sleep on `word`. Uses only the address, so the memory may already be freed.
 STOCKADE_EXPORT void FutexWake(const std::atomic<uint32_t>& word, int count);
 
-}  // namespace stockade::internal
+}  // namespace stockade::base_internal
 
 #endif  // STOCKADE_BASE_FUTEX_H_

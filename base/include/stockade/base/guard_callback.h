@@ -5,9 +5,10 @@
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "stockade/base/floors.h"
 #include "stockade/base/strings.h"
 
-namespace stockade::internal {
+namespace stockade::base_internal {
 
 // Runs a user's callback that returns a Status or StatusOr. An exception becomes kInternal, "<what> threw: <text>".
 template <typename Result, typename Callback>
@@ -21,6 +22,6 @@ Result GuardCallback(std::string_view what, Callback&& callback) {
   }
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::base_internal
 
 #endif  // STOCKADE_BASE_GUARD_CALLBACK_H_

@@ -10,9 +10,10 @@
 
 #include "stockade/base/asymmetric_fence.h"
 #include "stockade/base/export.h"
+#include "stockade/base/floors.h"
 #include "stockade/base/thread_slot.h"
 
-namespace stockade::internal {
+namespace stockade::base_internal {
 
 // The shared objects that one thread uses without a lock: hazard pointers (Michael, IEEE TPDS 2004) and pins. The order
 // between a reader's store and its second check comes from the remover's fence (asymmetric_fence.h). A pin lives longer
@@ -107,6 +108,6 @@ STOCKADE_EXPORT std::span<HazardRow> HazardRows();
 // Waits until no thread is in a Read of `object`, and yields meanwhile. The caller ensures that no new one begins.
 STOCKADE_EXPORT void AwaitReads(const void* object);
 
-}  // namespace stockade::internal
+}  // namespace stockade::base_internal
 
 #endif  // STOCKADE_BASE_HAZARD_ROW_H_

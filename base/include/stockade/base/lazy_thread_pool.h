@@ -8,9 +8,10 @@
 #include "absl/status/status.h"
 #include "stockade/base/executor.h"
 #include "stockade/base/export.h"
+#include "stockade/base/floors.h"
 #include "stockade/base/mutex.h"
 
-namespace stockade::internal {
+namespace stockade::base_internal {
 
 // A ThreadPool that starts its threads when they are first needed. Thread-safe.
 class STOCKADE_EXPORT LazyThreadPool final : public Executor {
@@ -42,6 +43,6 @@ class STOCKADE_EXPORT LazyThreadPool final : public Executor {
   std::atomic<ThreadPool*> pool_{nullptr};
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::base_internal
 
 #endif  // STOCKADE_BASE_LAZY_THREAD_POOL_H_

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "stockade/base/export.h"
+#include "stockade/base/floors.h"
 
 namespace stockade {
 
@@ -23,7 +24,7 @@ using LogSink = std::function<void(LogSeverity severity, std::string_view messag
 // Replaces the sink; an empty one restores standard error. Returns after the last call of the old sink has returned.
 STOCKADE_EXPORT void SetLogSink(LogSink sink);
 
-namespace internal {
+namespace base_internal {
 
 // Passes `message`, escaped and truncated, to the sink. At most 20 messages per second are passed on in total; the
 // first message after that limit was reached says how many were dropped. kFatal messages are never dropped.
@@ -32,7 +33,7 @@ STOCKADE_EXPORT void Log(LogSeverity severity, std::string_view message);
 // Reports a programming error: logs `message` as kFatal and aborts. `message` must name the object and the value.
 [[noreturn]] STOCKADE_EXPORT void Fatal(std::string_view message);
 
-}  // namespace internal
+}  // namespace base_internal
 }  // namespace stockade
 
 #endif  // STOCKADE_BASE_LOG_H_

@@ -42,8 +42,8 @@ class STOCKADE_EXPORT ManualClock final : public Clock {
     int pins = 0;
   };
 
-  mutable internal::Mutex mutex_;
-  internal::CondVar changed_;  // A waiter was added, or a pin was dropped.
+  mutable base_internal::Mutex mutex_;
+  base_internal::CondVar changed_;  // A waiter was added, or a pin was dropped.
   Instant now_ STOCKADE_GUARDED_BY(mutex_) = Instant::FromNanoseconds(1'000'000'000);
   absl::Time wall_now_ STOCKADE_GUARDED_BY(mutex_) = absl::FromUnixSeconds(1'700'000'000);
   std::list<Waiter> waiters_ STOCKADE_GUARDED_BY(mutex_);

@@ -5,10 +5,11 @@
 #include <mutex>
 
 #include "stockade/base/clock.h"
+#include "stockade/base/floors.h"
 #include "stockade/base/instant.h"
 #include "stockade/base/thread_annotations.h"
 
-namespace stockade::internal {
+namespace stockade::base_internal {
 
 // std::mutex and std::condition_variable with the attributes of clang's thread-safety analysis. They cost the same.
 // State says what guards it (STOCKADE_GUARDED_BY), and functions say what they need (STOCKADE_REQUIRES).
@@ -91,6 +92,6 @@ class CondVar {
   std::condition_variable condition_;
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::base_internal
 
 #endif  // STOCKADE_BASE_MUTEX_H_

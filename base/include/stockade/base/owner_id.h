@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "stockade/base/export.h"
+#include "stockade/base/floors.h"
 
 namespace stockade {
 
@@ -14,19 +15,19 @@ inline constexpr OwnerId kNoOwner = 0;
 // Returns a new id, for an owner that is not a thread (a task, a coroutine).
 STOCKADE_EXPORT OwnerId NewOwnerId();
 
-namespace internal::owner_id_detail {
+namespace base_internal::owner_id_detail {
 STOCKADE_EXPORT extern constinit thread_local OwnerId this_thread;
 STOCKADE_EXPORT OwnerId AssignToThisThread();
-}  // namespace internal::owner_id_detail
+}  // namespace base_internal::owner_id_detail
 
 // The calling thread's id, assigned by its first call. Unlike a pthread_t or a slot it is never assigned to another
 // thread. Usable in destructors of thread_local objects. Costs one load of a thread_local.
 inline OwnerId ThisThreadOwnerId() {
-  const OwnerId id = internal::owner_id_detail::this_thread;
+  const OwnerId id = base_internal::owner_id_detail::this_thread;
   if (id != kNoOwner) [[likely]] {
     return id;
   }
-  return internal::owner_id_detail::AssignToThisThread();
+  return base_internal::owner_id_detail::AssignToThisThread();
 }
 
 }  // namespace stockade

@@ -6,10 +6,11 @@
 
 #include "stockade/base/clock.h"
 #include "stockade/base/export.h"
+#include "stockade/base/floors.h"
 #include "stockade/base/instant.h"
 #include "stockade/base/mutex.h"
 
-namespace stockade::internal {
+namespace stockade::base_internal {
 
 // Lets one thread sleep until another wakes it. Unpark() leaves a permit, at most one, and Park() takes it, so a
 // wake-up that comes first is not lost. Everything before Unpark() happens before the return of the Park() that takes
@@ -42,6 +43,6 @@ class STOCKADE_EXPORT Parker {
   CondVar unparked_;
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::base_internal
 
 #endif  // STOCKADE_BASE_PARKER_H_

@@ -2,8 +2,9 @@
 #define STOCKADE_BASE_PREFETCH_H_
 
 #include "stockade/base/export.h"
+#include "stockade/base/floors.h"
 
-namespace stockade::internal {
+namespace stockade::base_internal {
 
 // Requests the cache line of `address` in exclusive state. A load followed by a write would transfer it twice from
 // another core.
@@ -16,6 +17,6 @@ inline void PrefetchForWrite(const void* address) {
 #endif
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::base_internal
 
 #endif  // STOCKADE_BASE_PREFETCH_H_

@@ -7,8 +7,9 @@
 
 #include "absl/status/status.h"
 #include "stockade/base/export.h"
+#include "stockade/base/floors.h"
 
-namespace stockade::internal {
+namespace stockade::base_internal {
 
 // Helpers for text from outside (a server, an exception, a caller's data) that goes into a log line or a message.
 //
@@ -25,6 +26,6 @@ STOCKADE_EXPORT std::string Printable(std::string_view text, size_t max_bytes = 
 // "LoadingCache: name". InvalidArgument, "<what> is empty" or "<what> 'caf\xe9' is not printable UTF-8".
 STOCKADE_EXPORT absl::Status CheckName(std::string_view what, std::string_view name);
 
-}  // namespace stockade::internal
+}  // namespace stockade::base_internal
 
 #endif  // STOCKADE_BASE_PRINTABLE_H_

@@ -6,8 +6,9 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "stockade/base/export.h"
+#include "stockade/base/floors.h"
 
-namespace stockade::internal {
+namespace stockade::base_internal {
 
 // Starts `thread`, which must not be running, with `body`. ResourceExhausted, with the system's message: no further
 // thread can be started now, and `body` was not called. The library starts all its threads through this function,
@@ -19,6 +20,6 @@ STOCKADE_EXPORT absl::Status StartThread(std::thread& thread, absl::AnyInvocable
 // one.
 STOCKADE_EXPORT absl::Status TryThreads(int count);
 
-}  // namespace stockade::internal
+}  // namespace stockade::base_internal
 
 #endif  // STOCKADE_BASE_START_THREAD_H_

@@ -8,8 +8,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "stockade/base/export.h"
+#include "stockade/base/floors.h"
 
-namespace stockade::internal {
+namespace stockade::base_internal {
 
 // Debian's Abseil has its own string_view; other builds use std::string_view. This compiles with both.
 inline absl::string_view AbslView(std::string_view text) { return {text.data(), text.size()}; }
@@ -29,6 +30,6 @@ std::string Concat(const Pieces&... pieces) {
   return absl::StrCat(AbslPiece(pieces)...);
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::base_internal
 
 #endif  // STOCKADE_BASE_STRINGS_H_

@@ -2,9 +2,10 @@
 #define STOCKADE_BASE_SYNC_POINT_H_
 
 #include "stockade/base/export.h"
+#include "stockade/base/floors.h"
 #include "stockade/base/mutex.h"
 
-namespace stockade::internal {
+namespace stockade::base_internal {
 
 // Marks places at which a thread is about to access shared data. A test that is built with STOCKADE_TEST_SCHEDULES
 // defines the two functions and decides at each place which thread continues, so that it covers interleavings that are
@@ -26,6 +27,6 @@ inline void WakeOnly(CondVar& sleeper) {
   Woke(sleeper.native());
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::base_internal
 
 #endif  // STOCKADE_BASE_SYNC_POINT_H_

@@ -4,8 +4,9 @@
 #include <cstdint>
 
 #include "stockade/base/export.h"
+#include "stockade/base/floors.h"
 
-namespace stockade::internal {
+namespace stockade::base_internal {
 
 // A small number that belongs to one running thread, used as an index into per-thread cells. A thread gets the lowest
 // free number and returns it when it ends, so numbers stay dense and two running threads never share one. A thread with
@@ -40,6 +41,6 @@ inline uint32_t ThisThreadSlotIfAny() { return thread_slot_detail::slot; }
 // ThisThreadSlot() returns.
 STOCKADE_EXPORT uint32_t ThreadSlotsUsed();
 
-}  // namespace stockade::internal
+}  // namespace stockade::base_internal
 
 #endif  // STOCKADE_BASE_THREAD_SLOT_H_

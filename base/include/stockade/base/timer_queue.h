@@ -11,10 +11,11 @@
 #include "stockade/base/clock.h"
 #include "stockade/base/executor.h"
 #include "stockade/base/export.h"
+#include "stockade/base/floors.h"
 #include "stockade/base/instant.h"
 #include "stockade/base/mutex.h"
 
-namespace stockade::internal {
+namespace stockade::base_internal {
 
 // Runs tasks at given times, one after another, on one thread of its own, which starts when it is first needed. Tasks
 // must be short, because a long one delays the others. Thread-safe.
@@ -57,6 +58,6 @@ class STOCKADE_EXPORT TimerQueue {
   std::atomic<bool> started_{false};  // Written with mutex_ held. True if the thread runs.
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::base_internal
 
 #endif  // STOCKADE_BASE_TIMER_QUEUE_H_

@@ -13,9 +13,10 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/escaping.h"
 #include "stockade/base/export.h"
+#include "stockade/base/floors.h"
 #include "stockade/base/strings.h"
 
-namespace stockade::internal {
+namespace stockade::base_internal {
 
 // Parses URLs of servers: scheme://[user[:password]@]host[:port][,...][/path][?key=value&...]. Every error is
 // InvalidArgument with a message that begins with `what` ("Redis URL") and never contains what may be a password.
@@ -74,6 +75,6 @@ struct UrlParameter {
 STOCKADE_EXPORT absl::Status ParseUrlQuery(std::string_view what, std::string_view query,
                                            std::span<UrlParameter> known);
 
-}  // namespace stockade::internal
+}  // namespace stockade::base_internal
 
 #endif  // STOCKADE_BASE_URL_PARTS_H_

@@ -17,10 +17,10 @@
 
 namespace stockade {
 
-namespace internal {
+namespace cache_internal {
 template <typename Key, typename Value, typename Hash, typename Eq>
 class CacheCore;
-}  // namespace internal
+}  // namespace cache_internal
 
 // One load of several keys: the terms for a batch loader, and the place for its results. A key without a result has no
 // value (NotFoundError) if the loader returns OK; otherwise it gets the error that the loader returned.
@@ -28,7 +28,7 @@ template <typename Key, typename Value, typename Hash = std::hash<Key>, typename
 class BatchLoad final : public LoadTerms {
  public:
   // The result for one key.
-  using Result = absl::StatusOr<internal::Pinned<Value>>;
+  using Result = absl::StatusOr<cache_internal::Pinned<Value>>;
 
   // For tests of loaders; a cache creates its own. `clock` must outlive the batch.
   BatchLoad(const Clock* clock, Instant deadline, std::stop_token stop, std::span<const Key> keys)
@@ -41,7 +41,7 @@ class BatchLoad final : public LoadTerms {
   bool Add(const Key& key, Value value, const EntryOptions& entry = {}) {
     const auto found = items_.find(key);
     if (found == items_.end()) return false;
-    found->second.result = internal::Pinned<Value>::Make(std::move(value));
+    found->second.result = cache_internal::Pinned<Value>::Make(std::move(value));
     found->second.entry = entry;
     return true;
   }
@@ -70,16 +70,16 @@ class BatchLoad final : public LoadTerms {
   }
 
  private:
-  friend class internal::CacheCore<Key, Value, Hash, Eq>;
+  friend class cache_internal::CacheCore<Key, Value, Hash, Eq>;
 
   struct Item {
-    internal::Pinned<Value> previous;
+    cache_internal::Pinned<Value> previous;
     std::optional<Result> result;
     EntryOptions entry;
   };
 
   std::unordered_map<Key, Item, Hash, Eq> items_;
-  internal::Asked* asked_ = nullptr;
+  cache_internal::Asked* asked_ = nullptr;
 };
 
 }  // namespace stockade

@@ -11,7 +11,7 @@
 
 namespace stockade {
 
-namespace internal {
+namespace cache_internal {
 template <typename Key, typename Value, typename Hash, typename Eq>
 class CacheCore;
 template <typename Value>
@@ -74,7 +74,7 @@ class CopiedValue {
   std::optional<Value> value_;
 };
 
-}  // namespace internal
+}  // namespace cache_internal
 
 // Pins one value of a LoadingCache. The value stays unchanged and valid after its entry is replaced, invalidated or
 // evicted, and after the cache is destroyed. Only that value is kept alive; its weight does not count in the cache
@@ -94,19 +94,19 @@ class CacheHandle {
 
  private:
   template <typename, typename, typename, typename>
-  friend class internal::CacheCore;
-  friend struct internal::AsyncReply<Value>;
+  friend class cache_internal::CacheCore;
+  friend struct cache_internal::AsyncReply<Value>;
 
-  using Held =
-      std::conditional_t<internal::kCopiedOut<Value>, internal::CopiedValue<Value>, internal::HeldValue<Value>>;
+  using Held = std::conditional_t<cache_internal::kCopiedOut<Value>, cache_internal::CopiedValue<Value>,
+                                  cache_internal::HeldValue<Value>>;
 
-  explicit CacheHandle(internal::Pinned<Value> pinned) : held_(std::move(pinned)) {}
+  explicit CacheHandle(cache_internal::Pinned<Value> pinned) : held_(std::move(pinned)) {}
   template <typename Entry>
-  CacheHandle(internal::HazardRow& row, const Entry& entry) : held_(MakeHeld(row, entry)) {}
+  CacheHandle(base_internal::HazardRow& row, const Entry& entry) : held_(MakeHeld(row, entry)) {}
 
   template <typename Entry>
-  static Held MakeHeld(internal::HazardRow& row, const Entry& entry) {
-    if constexpr (internal::kCopiedOut<Value>) {
+  static Held MakeHeld(base_internal::HazardRow& row, const Entry& entry) {
+    if constexpr (cache_internal::kCopiedOut<Value>) {
       return Held(entry.shown.value);
     } else {
       return Held(row, entry.shown);

@@ -79,7 +79,7 @@ class LoadContext : public LoadTerms {
   EntryOptions entry_;
 };
 
-namespace internal {
+namespace cache_internal {
 
 // Whether a loader of the cache has ever called previous(). Never reset.
 class Asked {
@@ -93,7 +93,7 @@ class Asked {
   std::atomic<bool> set_{false};
 };
 
-}  // namespace internal
+}  // namespace cache_internal
 
 // The context of a cache's loaders. A loader that does not use previous() can take a LoadContext&.
 template <typename Value>
@@ -101,7 +101,7 @@ class ValueLoadContext final : public LoadContext {
  public:
   // For tests of loaders, like LoadContext's. `previous` must outlive the context.
   ValueLoadContext(const Clock* clock, Instant deadline, std::stop_token stop, const Value* previous,
-                   internal::Asked* asked = nullptr)
+                   cache_internal::Asked* asked = nullptr)
       : LoadContext(clock, deadline, std::move(stop)), previous_(previous), asked_(asked) {}
 
   // The last value of the key, which has expired or is being refreshed, for use in a conditional query. Null if the
@@ -115,7 +115,7 @@ class ValueLoadContext final : public LoadContext {
 
  private:
   const Value* const previous_;
-  internal::Asked* const asked_;
+  cache_internal::Asked* const asked_;
 };
 
 // The loader of one key. Constructed from a copyable function of (const Key&, LoadContext&), (const Key&,
@@ -162,9 +162,9 @@ class CacheLoader final : public std::function<absl::StatusOr<Value>(const Key&,
   }
 };
 
-namespace internal {
+namespace cache_internal {
 STOCKADE_EXPORT bool IsNotModified(const absl::Status& status);
-}  // namespace internal
+}  // namespace cache_internal
 
 }  // namespace stockade
 

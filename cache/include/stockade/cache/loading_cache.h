@@ -73,7 +73,7 @@ concept EqualityOfKey = std::is_default_constructible_v<Eq> && std::is_invocable
 template <typename Key, typename Value, typename Hash = std::hash<Key>, typename Eq = std::equal_to<Key>>
   requires HashOfKey<Hash, Key> && EqualityOfKey<Eq, Key>
 class LoadingCache {
-  using Core = internal::CacheCore<Key, Value, Hash, Eq>;
+  using Core = cache_internal::CacheCore<Key, Value, Hash, Eq>;
 
  public:
   // See CacheCallbacks and CacheHandle.
@@ -87,11 +87,11 @@ class LoadingCache {
 
   // Aborts with the message of Validate() if an option is invalid, or if the loader is empty.
   LoadingCache(LoadingCacheOptions options, Loader loader, Weigher weigher = {}) {
-    if (absl::Status valid = Check(options, loader); !valid.ok()) internal::FatalStatus(valid);
+    if (absl::Status valid = Check(options, loader); !valid.ok()) cache_internal::FatalStatus(valid);
     core_ = MakeCore(std::move(options), {.load = std::move(loader), .weigh = std::move(weigher)});
   }
   LoadingCache(LoadingCacheOptions options, Callbacks callbacks) {
-    if (absl::Status valid = options.Validate(); !valid.ok()) internal::FatalStatus(valid);
+    if (absl::Status valid = options.Validate(); !valid.ok()) cache_internal::FatalStatus(valid);
     core_ = MakeCore(std::move(options), std::move(callbacks));
   }
   // A cache that is filled by GetOrLoad() and Put().
@@ -146,7 +146,7 @@ class LoadingCache {
   template <typename CallLoader>
   absl::StatusOr<Handle> GetOrLoad(const Key& key, const CallLoader& loader, const CacheGetOptions& options = {}) {
     const auto copy = [&]() -> absl::StatusOr<std::shared_ptr<const Loader>> {
-      return internal::GuardCallback<absl::StatusOr<std::shared_ptr<const Loader>>>(
+      return base_internal::GuardCallback<absl::StatusOr<std::shared_ptr<const Loader>>>(
           "copying a loader", [&] { return std::make_shared<const Loader>(loader); });
     };
     const typename Core::MakeLoader make_loader = copy;
@@ -228,7 +228,7 @@ class LoadingCache {
  private:
   static absl::Status Check(const LoadingCacheOptions& options, const Loader& loader) {
     if (absl::Status valid = options.Validate(); !valid.ok()) return valid;
-    return loader ? absl::OkStatus() : internal::EmptyLoaderError(options.name);
+    return loader ? absl::OkStatus() : cache_internal::EmptyLoaderError(options.name);
   }
   static std::unique_ptr<Core> MakeCore(LoadingCacheOptions options, Callbacks callbacks) {
     return std::make_unique<Core>(std::move(options), std::move(callbacks));

@@ -24,7 +24,7 @@ namespace stockade {
 class ReentrantMutex;
 class ShardedStock;
 
-namespace internal {
+namespace inventory_internal {
 struct Item;
 }
 
@@ -110,8 +110,8 @@ class STOCKADE_EXPORT ShardedStock {
 
   // Takes `units` (at least 1; aborts otherwise) and returns true, or takes nothing and returns false.
   bool Take(int64_t units = 1) {
-    const uint32_t slot = internal::ThisThreadSlotIfAny();
-    if (slot >= internal::kMaxThreadSlots || swapped_ == nullptr || fork_guard_.InForkedChild()) [[unlikely]] {
+    const uint32_t slot = base_internal::ThisThreadSlotIfAny();
+    if (slot >= base_internal::kMaxThreadSlots || swapped_ == nullptr || fork_guard_.InForkedChild()) [[unlikely]] {
       return TakeSlowly(units);
     }
     // The path of most takes and refusals: one load of the thread's own shard, and one compare-and-swap.
@@ -180,11 +180,11 @@ class STOCKADE_EXPORT ShardedStock {
 
  private:
   friend class ShardedStockPeer;  // Puts units into a given shard, for tests.
-  friend struct internal::Item;
+  friend struct inventory_internal::Item;
 
   // An item of an inventory, which counts takes and refusals itself: the item adds only steals and freezes to
   // `metrics`, and options.metrics is not used.
-  ShardedStock(ShardedStockOptions options, internal::ComponentMetrics* metrics);
+  ShardedStock(ShardedStockOptions options, metrics_internal::ComponentMetrics* metrics);
 
   // Invariants over all shards of an item. A word holds {latched, frozen, units}, with the units in the low 62 bits.
   //  - Only the holder of the slow lock sets or clears the two bits. When the lock is free, no word is frozen, and
@@ -208,7 +208,7 @@ class STOCKADE_EXPORT ShardedStock {
   // does the holder of the slow lock while it freezes the shard.
   struct alignas(128) Shard {  // Two cache lines, because x86 prefetches them in pairs.
     std::atomic<uint64_t> word{0};
-    internal::Mutex mutex;  // For ShardGuard::kMutex.
+    base_internal::Mutex mutex;  // For ShardGuard::kMutex.
   };
 
   static constexpr uint64_t kLatched = uint64_t{1} << 63;
@@ -225,7 +225,7 @@ class STOCKADE_EXPORT ShardedStock {
   // would take longer than the rest of a refusal. The reciprocal is rounded up; with slots times shards at most 2^24,
   // the result never reaches the next quotient.
   size_t ShardOf(uint64_t slot) const {
-    static_assert(uint64_t{internal::kMaxThreadSlots} * kMaxShards <= uint64_t{1} << kReciprocalBits);
+    static_assert(uint64_t{base_internal::kMaxThreadSlots} * kMaxShards <= uint64_t{1} << kReciprocalBits);
     const uint64_t in_use = in_use_.load(std::memory_order_relaxed);
     const uint64_t quotient = slot * (in_use >> 32) >> kReciprocalBits;
     return slot - quotient * (in_use & UINT32_MAX);
@@ -267,12 +267,13 @@ class STOCKADE_EXPORT ShardedStock {
   const std::unique_ptr<ReentrantMutex> slow_lock_;
   // When the shards were stopped, if that is measured; otherwise infinite.
   mutable Instant frozen_since_ STOCKADE_GUARDED_BY(*slow_lock_) = Instant::InfiniteFuture();
-  internal::ForkGuard fork_guard_;
-  std::unique_ptr<internal::ComponentMetrics> own_metrics_;  // Null in an inventory. Last: its gauge reads the shards.
-  internal::ComponentMetrics* metrics_;                      // *own_metrics_, or those of the item's inventory.
+  base_internal::ForkGuard fork_guard_;
+  std::unique_ptr<metrics_internal::ComponentMetrics>
+      own_metrics_;                              // Null in an inventory. Last: its gauge reads the shards.
+  metrics_internal::ComponentMetrics* metrics_;  // *own_metrics_, or those of the item's inventory.
   // The cells that count takes and refusals. Kept here because a refusal is so short that every load matters. Null if
   // disabled.
-  internal::StripedCells* counts_ = nullptr;
+  metrics_internal::StripedCells* counts_ = nullptr;
   size_t takes_cell_ = 0;
   size_t refusals_cell_ = 0;
 };

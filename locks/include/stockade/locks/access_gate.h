@@ -11,7 +11,7 @@
 #include "stockade/locks/steady_deadline.h"
 #include "stockade/locks/thread_record.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 
 class LockMetrics;
 
@@ -168,9 +168,9 @@ class STOCKADE_EXPORT AccessGate {
   uint32_t waiting_ STOCKADE_GUARDED_BY(mutex_) = 0;
   ThreadRecord* called_back_ STOCKADE_GUARDED_BY(mutex_) = nullptr;
 
-  // mutex_ also guards all changes of kQueue, kMustWake and kFavoured. Invariants while mutex_ is free: kQueue is set if
-  // and only if the queue is not empty. kMustWake is set if and only if the head sleeps or is about to sleep and has not
-  // been woken. A woken head will check the word again.
+  // mutex_ also guards all changes of kQueue, kMustWake and kFavoured. Invariants while mutex_ is free: kQueue is set
+  // if and only if the queue is not empty. kMustWake is set if and only if the head sleeps or is about to sleep and has
+  // not been woken. A woken head will check the word again.
   Mutex mutex_;
   Waiter* head_ STOCKADE_GUARDED_BY(mutex_) STOCKADE_PT_GUARDED_BY(mutex_) = nullptr;
   Waiter* tail_ STOCKADE_GUARDED_BY(mutex_) STOCKADE_PT_GUARDED_BY(mutex_) = nullptr;
@@ -178,6 +178,6 @@ class STOCKADE_EXPORT AccessGate {
 // With the two words of LockCore before the gate, the mutex is at the start of the second cache line.
 static_assert(sizeof(AccessGate) == 48 + sizeof(Mutex) + 2 * sizeof(void*));
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal
 
 #endif  // STOCKADE_LOCKS_ACCESS_GATE_H_

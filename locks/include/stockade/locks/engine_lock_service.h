@@ -11,12 +11,12 @@
 
 namespace stockade {
 
-namespace internal {
+namespace locks_internal {
 class ServiceCore;
 STOCKADE_EXPORT absl::StatusOr<std::unique_ptr<LockService>> MakeEngineLockService(std::unique_ptr<LockEngine> engine,
                                                                                    LockServiceOptions options,
                                                                                    bool degraded);
-}  // namespace internal
+}  // namespace locks_internal
 
 // The LockService on top of any engine: it implements waiting, re-entry, renewal, the detection of losses, and metrics.
 class STOCKADE_EXPORT EngineLockService : public LockService {
@@ -34,11 +34,11 @@ class STOCKADE_EXPORT EngineLockService : public LockService {
   std::string_view id() const override;
 
  private:
-  friend absl::StatusOr<std::unique_ptr<LockService>> internal::MakeEngineLockService(std::unique_ptr<LockEngine>,
-                                                                                      LockServiceOptions, bool);
-  explicit EngineLockService(std::shared_ptr<internal::ServiceCore> core);
+  friend absl::StatusOr<std::unique_ptr<LockService>> locks_internal::MakeEngineLockService(std::unique_ptr<LockEngine>,
+                                                                                            LockServiceOptions, bool);
+  explicit EngineLockService(std::shared_ptr<locks_internal::ServiceCore> core);
 
-  const std::shared_ptr<internal::ServiceCore> core_;
+  const std::shared_ptr<locks_internal::ServiceCore> core_;
 };
 
 }  // namespace stockade

@@ -16,7 +16,7 @@
 #include "stockade/base/mutex.h"
 #include "stockade/locks/lock_core.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 
 // The locks of a keyed mutex: a separate lock for each key that is held or waited for. Only the search for a key's lock
 // is divided into shards. A shard's mutex is never held while a thread waits for a key.
@@ -200,6 +200,6 @@ class [[nodiscard]] KeyGuard {
   LockMode mode_ = LockMode::kExclusive;
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal
 
 #endif  // STOCKADE_LOCKS_KEY_TABLE_H_

@@ -34,32 +34,32 @@ namespace stockade {
 // needs operator<.
 template <typename Key, typename Hash = std::hash<Key>, typename Eq = std::equal_to<Key>>
 class KeyedMutex {
-  using Table = internal::KeyTable<Key, Hash, Eq>;
+  using Table = locks_internal::KeyTable<Key, Hash, Eq>;
 
  public:
   // One hold of one key. Movable. Release() releases it early; the conversion to bool tells whether it holds the key.
-  using Guard = internal::KeyGuard<Table>;
+  using Guard = locks_internal::KeyGuard<Table>;
 
   KeyedMutex() : KeyedMutex(LockOptions{}) {}
   // Aborts with the message of options.Validate() if an option is invalid.
   explicit KeyedMutex(const LockOptions& options) : table_("KeyedMutex", options) {}
 
   // Blocks until `key` is acquired.
-  [[nodiscard]] Guard Lock(const Key& key) { return Guard::Take(table_, key, internal::LockMode::kExclusive); }
+  [[nodiscard]] Guard Lock(const Key& key) { return Guard::Take(table_, key, locks_internal::LockMode::kExclusive); }
 
   // Returns an empty optional if another thread holds `key`. Does not block.
-  [[nodiscard]] std::optional<Guard> TryLock(const Key& key) { return TryTake(key, internal::kNoWait); }
+  [[nodiscard]] std::optional<Guard> TryLock(const Key& key) { return TryTake(key, locks_internal::kNoWait); }
 
   // Waits on the steady clock, and returns an empty optional no earlier than after `wait`. A negative wait does not
   // wait, an infinite one has no limit.
   [[nodiscard]] std::optional<Guard> TryLockFor(const Key& key, Duration wait) {
-    return TryTake(key, internal::DeadlineAfter(absl::ToChronoNanoseconds(wait)));
+    return TryTake(key, locks_internal::DeadlineAfter(absl::ToChronoNanoseconds(wait)));
   }
 
   // Acquires each of `keys` once, in ascending order, and returns one guard per key in that order. Threads that hold
   // several keys only through one LockAll() each never deadlock. O(n log n).
   [[nodiscard]] std::vector<Guard> LockAll(std::vector<Key> keys) {
-    return Guard::TakeAll(table_, std::move(keys), internal::LockMode::kExclusive);
+    return Guard::TakeAll(table_, std::move(keys), locks_internal::LockMode::kExclusive);
   }
 
   // The number of keys that are held or waited for. O(1).
@@ -70,8 +70,8 @@ class KeyedMutex {
   uint64_t waiters(const Key& key) { return table_.Waiters(key); }
 
  private:
-  std::optional<Guard> TryTake(const Key& key, internal::SteadyDeadline deadline) {
-    return Guard::TryTake(table_, key, internal::LockMode::kExclusive, deadline);
+  std::optional<Guard> TryTake(const Key& key, locks_internal::SteadyDeadline deadline) {
+    return Guard::TryTake(table_, key, locks_internal::LockMode::kExclusive, deadline);
   }
 
   Table table_;

@@ -25,13 +25,13 @@ namespace stockade {
 //   { auto writing = by_sku.Lock("air-force-one"); ... }
 template <typename Key, typename Hash = std::hash<Key>, typename Eq = std::equal_to<Key>>
 class KeyedSharedMutex {
-  using Table = internal::KeyTable<Key, Hash, Eq>;
-  using Mode = internal::LockMode;
+  using Table = locks_internal::KeyTable<Key, Hash, Eq>;
+  using Mode = locks_internal::LockMode;
 
  public:
   // One hold of one key, for writing or reading. Movable. Release() releases it early; the conversion to bool tells
   // whether it holds the key.
-  using Guard = internal::KeyGuard<Table>;
+  using Guard = locks_internal::KeyGuard<Table>;
 
   KeyedSharedMutex() : KeyedSharedMutex(LockOptions{}) {}
   // Aborts with the message of options.Validate() if an option is invalid.
@@ -40,22 +40,22 @@ class KeyedSharedMutex {
   // For writing.
   [[nodiscard]] Guard Lock(const Key& key) { return Guard::Take(table_, key, Mode::kExclusive); }
   [[nodiscard]] std::optional<Guard> TryLock(const Key& key) {
-    return TryTake(key, Mode::kExclusive, internal::kNoWait);
+    return TryTake(key, Mode::kExclusive, locks_internal::kNoWait);
   }
   // Waits on the steady clock, and returns an empty optional no earlier than after `wait`. A negative wait does not
   // wait, an infinite one has no limit.
   [[nodiscard]] std::optional<Guard> TryLockFor(const Key& key, Duration wait) {
-    return TryTake(key, Mode::kExclusive, internal::DeadlineAfter(absl::ToChronoNanoseconds(wait)));
+    return TryTake(key, Mode::kExclusive, locks_internal::DeadlineAfter(absl::ToChronoNanoseconds(wait)));
   }
 
   // For reading.
   [[nodiscard]] Guard LockShared(const Key& key) { return Guard::Take(table_, key, Mode::kShared); }
   [[nodiscard]] std::optional<Guard> TryLockShared(const Key& key) {
-    return TryTake(key, Mode::kShared, internal::kNoWait);
+    return TryTake(key, Mode::kShared, locks_internal::kNoWait);
   }
   // Like TryLockFor().
   [[nodiscard]] std::optional<Guard> TryLockSharedFor(const Key& key, Duration wait) {
-    return TryTake(key, Mode::kShared, internal::DeadlineAfter(absl::ToChronoNanoseconds(wait)));
+    return TryTake(key, Mode::kShared, locks_internal::DeadlineAfter(absl::ToChronoNanoseconds(wait)));
   }
 
   // Acquires each of `keys` once, for writing or for reading, in ascending order, and returns one guard per key in that
@@ -75,7 +75,7 @@ class KeyedSharedMutex {
   uint64_t waiters(const Key& key) { return table_.Waiters(key); }
 
  private:
-  std::optional<Guard> TryTake(const Key& key, Mode mode, internal::SteadyDeadline deadline) {
+  std::optional<Guard> TryTake(const Key& key, Mode mode, locks_internal::SteadyDeadline deadline) {
     return Guard::TryTake(table_, key, mode, deadline);
   }
 

@@ -14,7 +14,7 @@
 #include "stockade/locks/thread_record.h"
 #include "stockade/metrics/striped_cells.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 
 // The name, queue policy and metrics of a lock. The locks of all keys of a KeyedMutex share one.
 class STOCKADE_EXPORT LockIdentity {
@@ -239,6 +239,6 @@ class STOCKADE_EXPORT alignas(64) LockCore {
 };
 static_assert(sizeof(LockCore) == 128);
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal
 
 #endif  // STOCKADE_LOCKS_LOCK_CORE_H_

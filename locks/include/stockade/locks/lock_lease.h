@@ -14,10 +14,10 @@
 
 namespace stockade {
 
-namespace internal {
+namespace locks_internal {
 struct LeaseState;
 class ServiceCore;
-}  // namespace internal
+}  // namespace locks_internal
 
 // One hold of a lock, which is released with this object. Movable. Any thread may use it, one at a time; valid() and
 // lost() may be called by several threads at once. Before a lease is moved to another thread, see
@@ -27,8 +27,8 @@ class ServiceCore;
 // All leases of one owner on one lock share one hold in the engine: they are valid, and are lost, together.
 class [[nodiscard]] STOCKADE_EXPORT LockLease {
  public:
-  LockLease() = default;                                            // Empty: not valid.
-  explicit LockLease(std::shared_ptr<internal::LeaseState> state);  // For services.
+  LockLease() = default;                                                  // Empty: not valid.
+  explicit LockLease(std::shared_ptr<locks_internal::LeaseState> state);  // For services.
   // Calls Release(), and logs the error if that fails. If the engine has not answered the last request, the release is
   // sent in the background until the lease ends, and the destructor does not wait.
   ~LockLease();
@@ -86,9 +86,9 @@ class [[nodiscard]] STOCKADE_EXPORT LockLease {
   absl::Status Release();
 
  private:
-  friend class internal::ServiceCore;
+  friend class locks_internal::ServiceCore;
 
-  std::shared_ptr<internal::LeaseState> state_;  // Null: empty.
+  std::shared_ptr<locks_internal::LeaseState> state_;  // Null: empty.
 };
 
 }  // namespace stockade

@@ -5,7 +5,7 @@
 
 #include "stockade/base/export.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 
 enum class LockMode : uint8_t { kExclusive, kShared };
 
@@ -82,6 +82,6 @@ constexpr uint64_t Entered(uint64_t word, LockMode mode) {
 }
 
 }  // namespace lock_word
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal
 
 #endif  // STOCKADE_LOCKS_LOCK_WORD_H_

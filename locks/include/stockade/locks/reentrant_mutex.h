@@ -46,12 +46,13 @@ class STOCKADE_CAPABILITY("mutex") ReentrantMutex {
   template <typename Rep, typename Period>
   bool try_lock_for(const std::chrono::duration<Rep, Period>& span)
       STOCKADE_TRY_ACQUIRE(true) STOCKADE_NO_THREAD_SAFETY_ANALYSIS {
-    return core_.TryLockUntil(internal::DeadlineAfter(internal::SaturatingNanoseconds(span)));
+    return core_.TryLockUntil(locks_internal::DeadlineAfter(locks_internal::SaturatingNanoseconds(span)));
   }
   template <typename Clock, typename Duration>
   bool try_lock_until(const std::chrono::time_point<Clock, Duration>& deadline)
       STOCKADE_TRY_ACQUIRE(true) STOCKADE_NO_THREAD_SAFETY_ANALYSIS {
-    return internal::TryUntilOnClock(deadline, [this](internal::SteadyDeadline at) { return core_.TryLockUntil(at); });
+    return locks_internal::TryUntilOnClock(
+        deadline, [this](locks_internal::SteadyDeadline at) { return core_.TryLockUntil(at); });
   }
 
   // Releases one hold; after the last one, other threads can lock the mutex. Does not block.
@@ -69,8 +70,8 @@ class STOCKADE_CAPABILITY("mutex") ReentrantMutex {
  private:
   friend class ReentrantMutexGuard;
 
-  internal::LockIdentity identity_;
-  internal::LockCore core_;
+  locks_internal::LockIdentity identity_;
+  locks_internal::LockCore core_;
 };
 
 // Holds a ReentrantMutex for a scope.

@@ -68,23 +68,24 @@ class STOCKADE_CAPABILITY("shared_mutex") ReentrantSharedMutex {
   template <typename Rep, typename Period>
   bool try_lock_for(const std::chrono::duration<Rep, Period>& span)
       STOCKADE_TRY_ACQUIRE(true) STOCKADE_NO_THREAD_SAFETY_ANALYSIS {
-    return core_.TryLockUntil(internal::DeadlineAfter(internal::SaturatingNanoseconds(span)));
+    return core_.TryLockUntil(locks_internal::DeadlineAfter(locks_internal::SaturatingNanoseconds(span)));
   }
   template <typename Clock, typename Duration>
   bool try_lock_until(const std::chrono::time_point<Clock, Duration>& deadline)
       STOCKADE_TRY_ACQUIRE(true) STOCKADE_NO_THREAD_SAFETY_ANALYSIS {
-    return internal::TryUntilOnClock(deadline, [this](internal::SteadyDeadline at) { return core_.TryLockUntil(at); });
+    return locks_internal::TryUntilOnClock(
+        deadline, [this](locks_internal::SteadyDeadline at) { return core_.TryLockUntil(at); });
   }
   template <typename Rep, typename Period>
   bool try_lock_shared_for(const std::chrono::duration<Rep, Period>& span)
       STOCKADE_TRY_ACQUIRE_SHARED(true) STOCKADE_NO_THREAD_SAFETY_ANALYSIS {
-    return core_.TryLockSharedUntil(internal::DeadlineAfter(internal::SaturatingNanoseconds(span)));
+    return core_.TryLockSharedUntil(locks_internal::DeadlineAfter(locks_internal::SaturatingNanoseconds(span)));
   }
   template <typename Clock, typename Duration>
   bool try_lock_shared_until(const std::chrono::time_point<Clock, Duration>& deadline)
       STOCKADE_TRY_ACQUIRE_SHARED(true) STOCKADE_NO_THREAD_SAFETY_ANALYSIS {
-    return internal::TryUntilOnClock(deadline,
-                                     [this](internal::SteadyDeadline at) { return core_.TryLockSharedUntil(at); });
+    return locks_internal::TryUntilOnClock(
+        deadline, [this](locks_internal::SteadyDeadline at) { return core_.TryLockSharedUntil(at); });
   }
 
   // Turns one write hold of the calling thread, which must have one, into a read hold. If it was the last one, other
@@ -111,8 +112,8 @@ class STOCKADE_CAPABILITY("shared_mutex") ReentrantSharedMutex {
   friend class WriteGuard;
   friend class ReadGuard;
 
-  internal::LockIdentity identity_;
-  internal::LockCore core_;
+  locks_internal::LockIdentity identity_;
+  locks_internal::LockCore core_;
 };
 
 // ReentrantSharedMutex::downgrade() for a std::unique_lock, which is empty afterwards. `held` must own its lock

@@ -8,7 +8,7 @@
 
 #include "stockade/base/export.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 
 // The end of a timed call, on the steady clock. kNever means no deadline, kNoWait means not to wait.
 using SteadyDeadline = std::chrono::steady_clock::time_point;
@@ -54,6 +54,6 @@ bool TryUntilOnClock(const std::chrono::time_point<std::chrono::steady_clock, Du
   return try_until(SteadyDeadline(std::max(at, std::chrono::nanoseconds::zero())));
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal
 
 #endif  // STOCKADE_LOCKS_STEADY_DEADLINE_H_

@@ -11,7 +11,7 @@
 #include "stockade/base/asymmetric_fence.h"
 #include "stockade/base/export.h"
 
-namespace stockade::internal {
+namespace stockade::locks_internal {
 
 class LockCore;
 class ThreadRecord;
@@ -166,6 +166,6 @@ class alignas(128) ThreadRecord {
 static_assert(sizeof(ThreadRecord) <= 1280);
 static_assert(alignof(ThreadRecord) > 64);  // lock_word::kFavoured is kept in the low bits of an address.
 
-}  // namespace stockade::internal
+}  // namespace stockade::locks_internal
 
 #endif  // STOCKADE_LOCKS_THREAD_RECORD_H_

@@ -22,7 +22,7 @@ namespace stockade {
 
 class MetricsRegistry;
 
-namespace internal {
+namespace metrics_internal {
 
 enum class MetricType {
   kCounter,
@@ -147,7 +147,7 @@ class STOCKADE_EXPORT ComponentMetrics {
   std::vector<MetricSet::GaugeId> gauges_;
 };
 
-}  // namespace internal
+}  // namespace metrics_internal
 }  // namespace stockade
 
 #endif  // STOCKADE_METRICS_METRIC_SET_H_

@@ -50,21 +50,23 @@ class STOCKADE_EXPORT MetricsRegistry final : public prometheus::Collectable {
   std::vector<prometheus::MetricFamily> Collect() const override;
 
  private:
-  friend class internal::ComponentMetrics;
+  friend class metrics_internal::ComponentMetrics;
 
-  using Key = std::pair<const internal::MetricDef*, internal::MetricLabels>;
+  using Key = std::pair<const metrics_internal::MetricDef*, metrics_internal::MetricLabels>;
 
   // Escapes label values that are not printable UTF-8, because Prometheus would reject the whole scrape.
-  std::shared_ptr<internal::MetricSet> SetFor(std::span<const internal::MetricDef> defs, internal::MetricLabels labels);
+  std::shared_ptr<metrics_internal::MetricSet> SetFor(std::span<const metrics_internal::MetricDef> defs,
+                                                      metrics_internal::MetricLabels labels);
 
   // Whether the component that the first of `labels` names has its own series.
-  bool HasOwnSeries(const internal::MetricDef* defs, const internal::MetricLabels& labels) STOCKADE_REQUIRES(mutex_);
+  bool HasOwnSeries(const metrics_internal::MetricDef* defs, const metrics_internal::MetricLabels& labels)
+      STOCKADE_REQUIRES(mutex_);
 
-  mutable internal::Mutex mutex_;
-  std::map<Key, std::shared_ptr<internal::MetricSet>> sets_ STOCKADE_GUARDED_BY(mutex_);  // Only grows.
+  mutable base_internal::Mutex mutex_;
+  std::map<Key, std::shared_ptr<metrics_internal::MetricSet>> sets_ STOCKADE_GUARDED_BY(mutex_);  // Only grows.
   // At most kMaxNames each.
-  std::map<const internal::MetricDef*, std::set<std::string>> names_ STOCKADE_GUARDED_BY(mutex_);
-  std::set<const internal::MetricDef*> warned_ STOCKADE_GUARDED_BY(mutex_);
+  std::map<const metrics_internal::MetricDef*, std::set<std::string>> names_ STOCKADE_GUARDED_BY(mutex_);
+  std::set<const metrics_internal::MetricDef*> warned_ STOCKADE_GUARDED_BY(mutex_);
 };
 
 }  // namespace stockade

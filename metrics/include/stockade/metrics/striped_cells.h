@@ -9,7 +9,7 @@
 #include "stockade/base/export.h"
 #include "stockade/base/thread_slot.h"
 
-namespace stockade::internal {
+namespace stockade::metrics_internal {
 
 // A row of 64-bit sums that threads add to without sharing cache lines. Each thread slot has its own row, created when
 // it is first used, and a read adds up the rows. LongAdder (Java) and folly's ThreadCachedInt work in the same way.
@@ -71,6 +71,6 @@ class STOCKADE_EXPORT StripedCells {
   std::array<std::atomic<std::atomic<uint64_t>*>, kRows> rows_{};
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::metrics_internal
 
 #endif  // STOCKADE_METRICS_STRIPED_CELLS_H_

@@ -15,9 +15,9 @@
 
 namespace stockade {
 
-namespace internal {
+namespace redis_internal {
 class ReplyReader;
-}  // namespace internal
+}  // namespace redis_internal
 
 // A reply of Redis (RESP2). A value type; any thread may read it.
 class STOCKADE_EXPORT RedisReply {
@@ -59,7 +59,7 @@ class STOCKADE_EXPORT RedisReply {
   friend bool operator==(const RedisReply&, const RedisReply&) = default;
 
  private:
-  friend class internal::ReplyReader;  // Fills arrays in place.
+  friend class redis_internal::ReplyReader;  // Fills arrays in place.
 
   Kind kind_ = Kind::kNil;
   int64_t integer_ = 0;

@@ -15,10 +15,10 @@ namespace stockade {
 
 class RedisClient;
 
-namespace internal {
+namespace redis_internal {
 struct Subscription;
 class SubscriptionHub;
-}  // namespace internal
+}  // namespace redis_internal
 
 // The callbacks of a subscription. The client invokes the callbacks of all channels on one subscription thread, so they
 // must be short and must not block. They may call Subscribe(), Unsubscribe() and RunAsync(). Exceptions that they throw
@@ -67,11 +67,11 @@ class STOCKADE_EXPORT RedisSubscription {
 
  private:
   friend class RedisClient;
-  RedisSubscription(std::shared_ptr<internal::SubscriptionHub> hub,
-                    std::shared_ptr<internal::Subscription> subscription);
+  RedisSubscription(std::shared_ptr<redis_internal::SubscriptionHub> hub,
+                    std::shared_ptr<redis_internal::Subscription> subscription);
 
-  std::shared_ptr<internal::SubscriptionHub> hub_;
-  std::shared_ptr<internal::Subscription> subscription_;  // Null if not subscribed.
+  std::shared_ptr<redis_internal::SubscriptionHub> hub_;
+  std::shared_ptr<redis_internal::Subscription> subscription_;  // Null if not subscribed.
 };
 
 // The longest name of a channel, in bytes.

@@ -18,18 +18,18 @@ class AgentProcess {
  public:
   // `clock_skew`: by how much its wall clock is ahead.
   AgentProcess(const std::string& url, absl::Duration watchdog_lease, absl::Duration clock_skew = absl::ZeroDuration())
-      : process_({STOCKADE_LOCK_AGENT, url, internal::Concat(absl::ToInt64Milliseconds(watchdog_lease)),
-                  internal::Concat(absl::ToInt64Milliseconds(clock_skew))},
+      : process_({STOCKADE_LOCK_AGENT, url, base_internal::Concat(absl::ToInt64Milliseconds(watchdog_lease)),
+                  base_internal::Concat(absl::ToInt64Milliseconds(clock_skew))},
                  Subprocess::kInputStaysOpen) {}
 
   // Does not wait for the answer.
   size_t Begin(std::string_view command) {
-    process_.Send(internal::Concat(command, "\n"));
+    process_.Send(base_internal::Concat(command, "\n"));
     return ++commands_;
   }
   // Blocks until there is one. Empty where the process has ended before.
   std::string Answer(size_t command) {
-    const std::string mark = internal::Concat("[", command, "] ");
+    const std::string mark = base_internal::Concat("[", command, "] ");
     // An answer is "[<command>] <text>\n[<command>] .\n", so that its text is known to be whole.
     if (!process_.AwaitOutput(mark + ".\n")) return "";
     const std::string out = process_.out();
@@ -41,7 +41,7 @@ class AgentProcess {
   std::string Acquire(std::string_view name, std::string_view kind) {
     std::string answer;
     for (int attempt = 0; attempt < 20; ++attempt) {
-      answer = Do(internal::Concat("acquire ", name, " ", kind, " 0 0"));
+      answer = Do(base_internal::Concat("acquire ", name, " ", kind, " 0 0"));
       if (answer.find("took longer to answer than the lease") == std::string::npos) break;
     }
     return answer;

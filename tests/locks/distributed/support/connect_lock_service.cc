@@ -47,7 +47,8 @@ std::unique_ptr<LockService> ConnectLockService(const std::string& url, LockServ
   absl::StatusOr<std::unique_ptr<LockService>> service = Connect(url, options);
   const Instant limit = Clock::System()->Now() + absl::Minutes(1);
   while (absl::IsUnavailable(service.status()) && Clock::System()->Now() < limit) service = Connect(url, options);
-  if (!service.ok()) internal::Fatal(internal::Concat("connecting to ", url, ": ", service.status().ToString()));
+  if (!service.ok())
+    base_internal::Fatal(base_internal::Concat("connecting to ", url, ": ", service.status().ToString()));
   return *std::move(service);
 }
 

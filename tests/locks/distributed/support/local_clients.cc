@@ -13,7 +13,7 @@ namespace stockade::testing {
 
 class LocalClients::Shared {
  public:
-  internal::LocalLockEngine& engine() { return engine_; }
+  locks_internal::LocalLockEngine& engine() { return engine_; }
 
   void Note(const LockTry& step) {
     const std::lock_guard lock(mutex_);
@@ -33,12 +33,12 @@ class LocalClients::Shared {
   }
 
  private:
-  internal::LocalLockEngine engine_{Clock::System()};
+  locks_internal::LocalLockEngine engine_{Clock::System()};
   mutable std::mutex mutex_;
   std::set<std::pair<std::string, OwnerId>> queued_;
 };
 
-class LocalClients::Client final : public internal::LocalLockClient {
+class LocalClients::Client final : public locks_internal::LocalLockClient {
  public:
   Client(std::shared_ptr<Shared> shared, uint16_t client)
       : LocalLockClient({shared, &shared->engine()}, client), shared_(std::move(shared)) {}
@@ -64,7 +64,7 @@ std::unique_ptr<LockService> LocalClients::New(LockServiceOptions options) {
   auto client = std::make_unique<Client>(shared_, ++clients_);
   absl::StatusOr<std::unique_ptr<LockService>> service =
       EngineLockService::Create(std::move(client), std::move(options));
-  if (!service.ok()) internal::Fatal(service.status().ToString());
+  if (!service.ok()) base_internal::Fatal(service.status().ToString());
   return *std::move(service);
 }
 

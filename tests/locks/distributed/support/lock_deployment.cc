@@ -36,12 +36,12 @@ class RedisLockDeployment final : public ServerDeployment {
     return ConnectLockService(url(), options);
   }
   int64_t Queued(const std::string& name) override {
-    return std::stoll(servers_.Call(name, {"LLEN", internal::Concat("redisson_lock_queue:{", name, "}")}).text);
+    return std::stoll(servers_.Call(name, {"LLEN", base_internal::Concat("redisson_lock_queue:{", name, "}")}).text);
   }
 
   std::string url() const override { return servers_.url(); }
   bool Listened(const std::string& name) override {
-    const std::string channel = internal::Concat("redisson_lock__channel:{", name, "}");
+    const std::string channel = base_internal::Concat("redisson_lock__channel:{", name, "}");
     const char* const count = servers_.cluster() != nullptr ? "SHARDNUMSUB" : "NUMSUB";
     return std::stoll(servers_.Call(name, {"PUBSUB", count, channel}).ValueOf(channel)) > 0;
   }
@@ -144,7 +144,7 @@ LockDeployment& DeploymentOf(LockSetup setup) {
 }
 
 ServerDeployment& ServersOf(LockSetup setup) {
-  if (setup == LockSetup::kLocal) internal::Fatal("the local set-up has no servers");
+  if (setup == LockSetup::kLocal) base_internal::Fatal("the local set-up has no servers");
   static std::map<LockSetup, std::unique_ptr<ServerDeployment>> deployments;
   std::unique_ptr<ServerDeployment>& deployment = deployments[setup];
   if (deployment == nullptr) deployment = NewServers(setup);

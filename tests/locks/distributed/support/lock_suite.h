@@ -120,7 +120,7 @@ class LockSuiteTest : public ::testing::TestWithParam<LockSetup> {
   static std::string NewName() {
     static int names = 0;
     const ::testing::TestInfo* const test = ::testing::UnitTest::GetInstance()->current_test_info();
-    return internal::Concat(test->name(), "#", ++names);
+    return base_internal::Concat(test->name(), "#", ++names);
   }
 
   LockDeployment* deployment_ = nullptr;

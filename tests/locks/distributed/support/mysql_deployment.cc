@@ -14,15 +14,15 @@ std::unique_ptr<LockService> MySqlDeployment::NewClient(LockServiceOptions optio
 }
 
 int64_t MySqlDeployment::Queued(const std::string& name) {
-  internal::Fatal(internal::Concat("MySQL has no fair locks, such as ", name));
+  base_internal::Fatal(base_internal::Concat("MySQL has no fair locks, such as ", name));
 }
 
 bool MySqlDeployment::Listened(const std::string& name) {
   // Longer than a waiter is silent.
   constexpr absl::Duration kPatience = absl::Milliseconds(300);
   const std::string asked =
-      internal::Concat("SELECT COUNT(*) FROM mysql.general_log WHERE user_host LIKE 'stockade%' AND LOCATE(HEX('", name,
-                       "'), argument)");
+      base_internal::Concat("SELECT COUNT(*) FROM mysql.general_log WHERE user_host LIKE 'stockade%' AND LOCATE(HEX('",
+                            name, "'), argument)");
   server_.Query("TRUNCATE TABLE mysql.general_log");
   server_.Query("SET GLOBAL log_output = 'TABLE', GLOBAL general_log = 1");
   const Instant deadline = Clock::System()->Now() + kPatience;

@@ -49,7 +49,7 @@ class OneRedis final : public Alone<RedisServer> {
       const bool record =
           key.text.find(":stockade:") != std::string::npos && left_ms >= 0 && absl::Milliseconds(left_ms) <= within;
       const bool token = key.text.starts_with("redisson_lock_token:");
-      if (!record && !token && left_ms != -2) remains += internal::Concat(key.text, " (", left_ms, " ms) ");
+      if (!record && !token && left_ms != -2) remains += base_internal::Concat(key.text, " (", left_ms, " ms) ");
     }
     return remains;
   }
@@ -84,7 +84,7 @@ class OneMariaDb final : public Alone<MariaDbServer> {
     std::string remains;
     for (const auto& row : server_.Query("SELECT name, hold_count FROM test.stockade_lock_holds WHERE hold_count > 0 "
                                          "AND expires_at > UNIX_TIMESTAMP(NOW(6)) * 1000000")) {
-      remains += internal::Concat(row[0], " (", row[1], ") ");
+      remains += base_internal::Concat(row[0], " (", row[1], ") ");
     }
     return remains;
   }

@@ -31,7 +31,7 @@ class ProxiedServerTest : public ::testing::TestWithParam<LockSetup> {
     std::unique_ptr<LockService> locks = ConnectLockService(server_->UrlOf(proxy_->port()), std::move(options));
     // So that the next reply is not one about connections or scripts.
     for (const LockKind kind : server_->kinds()) {
-      const LockLease ready = MustAcquire(*locks, internal::Concat("ready ", LockKindName(kind)), {.kind = kind});
+      const LockLease ready = MustAcquire(*locks, base_internal::Concat("ready ", LockKindName(kind)), {.kind = kind});
     }
     return locks;
   }

@@ -23,7 +23,7 @@ std::unique_ptr<LockService> RedlockDeployment::NewClient(LockServiceOptions opt
 }
 
 int64_t RedlockDeployment::Queued(const std::string& name) {
-  internal::Fatal(internal::Concat("RedLock has no fair locks, such as ", name));
+  base_internal::Fatal(base_internal::Concat("RedLock has no fair locks, such as ", name));
 }
 
 std::string RedlockDeployment::url() const {
@@ -33,7 +33,7 @@ std::string RedlockDeployment::url() const {
 }
 
 bool RedlockDeployment::Listened(const std::string& name) {
-  const std::string channel = internal::Concat("redisson_lock__channel:{", name, "}");
+  const std::string channel = base_internal::Concat("redisson_lock__channel:{", name, "}");
   return std::all_of(servers_.begin(), servers_.end(), [&](const auto& server) {
     return std::stoll(server->Call({"PUBSUB", "NUMSUB", channel}).ValueOf(channel)) > 0;
   });

@@ -33,7 +33,7 @@ std::string ZooKeeperDeployment::url() const {
 }
 
 size_t NodesOfLock(const ZooKeeperServer& server, const std::string& name) {
-  const auto nodes = RawZooKeeper(server.port()).Children("/stockade/locks/" + internal::PercentEncode(name));
+  const auto nodes = RawZooKeeper(server.port()).Children("/stockade/locks/" + base_internal::PercentEncode(name));
   return nodes ? nodes->size() : 0;
 }
 

@@ -22,7 +22,7 @@
 #include "stockade/cache/removal.h"
 #include "stockade/metrics/metric_set.h"
 
-namespace stockade::internal {
+namespace stockade::cache_internal {
 
 STOCKADE_EXPORT absl::Status EmptyLoaderError(std::string_view name);
 [[noreturn]] STOCKADE_EXPORT void FatalStatus(const absl::Status& status);
@@ -121,6 +121,6 @@ class STOCKADE_EXPORT CacheBase {
   const size_t hit_cell_ = metrics_.enabled() ? metrics_.set()->cell_of(kRequestHit) : 0;
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::cache_internal
 
 #endif  // STOCKADE_CACHE_INTERNAL_CACHE_BASE_H_

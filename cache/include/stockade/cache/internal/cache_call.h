@@ -20,7 +20,7 @@
 #include "stockade/cache/internal/cache_metrics.h"
 #include "stockade/cache/internal/flight.h"
 
-namespace stockade::internal {
+namespace stockade::cache_internal {
 
 // One lookup of one key, from its start to its answer. Used by the thread that makes it.
 template <typename Key, typename Value, typename Eq>
@@ -87,6 +87,6 @@ struct AsyncCall : AsyncReply<Value> {
   std::optional<std::stop_callback<std::function<void()>>> on_stop;
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::cache_internal
 
 #endif  // STOCKADE_CACHE_INTERNAL_CACHE_CALL_H_

@@ -31,7 +31,7 @@
 #include "stockade/cache/internal/update_frame.h"
 #include "stockade/locks/keyed_shared_mutex.h"
 
-namespace stockade::internal {
+namespace stockade::cache_internal {
 
 // LoadingCache without the checks of its options. The public class documents the calls.
 //
@@ -84,7 +84,7 @@ class CacheCore final : public CacheBase {
   using Call = CacheCall<Key, Value, Eq>;
   using AsyncPtr = std::shared_ptr<Async>;
   using Reply = AsyncReply<Value>;
-  using Pinned = internal::Pinned<Value>;
+  using Pinned = cache_internal::Pinned<Value>;
   using Answer = absl::StatusOr<Pinned>;
   using Batch = typename Callbacks::Batch;
   // By hash, because the release of a lock must not run a Hash or Eq, which may throw. Keys with the same hash share a
@@ -371,7 +371,7 @@ class CacheCore final : public CacheBase {
   KeyLocks key_locks_;                  // Held by updates and, if options_.strict, by reads.
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::cache_internal
 
 #include "stockade/cache/internal/cache_core_async.h"         // IWYU pragma: export
 #include "stockade/cache/internal/cache_core_batch.h"         // IWYU pragma: export

@@ -9,7 +9,7 @@
 #include "stockade/base/log.h"
 #include "stockade/cache/internal/cache_core.h"
 
-namespace stockade::internal {
+namespace stockade::cache_internal {
 
 template <typename Key, typename Value, typename Hash, typename Eq>
 void CacheCore<Key, Value, Hash, Eq>::GetAsync(const Key& key, Executor& executor, typename Async::Done done,
@@ -181,6 +181,6 @@ void CacheCore<Key, Value, Hash, Eq>::Deliver(std::shared_ptr<Reply> reply, Answ
   }
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::cache_internal
 
 #endif  // STOCKADE_CACHE_INTERNAL_CACHE_CORE_ASYNC_H_

@@ -12,7 +12,7 @@
 #include "stockade/base/guard_callback.h"
 #include "stockade/cache/internal/cache_core.h"
 
-namespace stockade::internal {
+namespace stockade::cache_internal {
 
 // One distinct key of a call for many keys.
 template <typename Key, typename Value, typename Hash, typename Eq>
@@ -325,6 +325,6 @@ auto CacheCore<Key, Value, Hash, Eq>::LoadMissing(const std::vector<Key>& keys, 
   return report;
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::cache_internal
 
 #endif  // STOCKADE_CACHE_INTERNAL_CACHE_CORE_BATCH_H_

@@ -5,7 +5,7 @@
 
 #include "stockade/cache/internal/cache_core.h"
 
-namespace stockade::internal {
+namespace stockade::cache_internal {
 
 template <typename Key, typename Value, typename Hash, typename Eq>
 void CacheCore<Key, Value, Hash, Eq>::Put(const Key& key, Value&& value, EntryOptions entry) {
@@ -197,6 +197,6 @@ void CacheCore<Key, Value, Hash, Eq>::Shutdown() {
   }
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::cache_internal
 
 #endif  // STOCKADE_CACHE_INTERNAL_CACHE_CORE_CHANGES_H_

@@ -10,7 +10,7 @@
 #include "stockade/base/log.h"
 #include "stockade/cache/internal/cache_core.h"
 
-namespace stockade::internal {
+namespace stockade::cache_internal {
 
 inline std::vector<std::string> EachOnce(std::vector<std::string> tags) {
   std::sort(tags.begin(), tags.end());
@@ -213,6 +213,6 @@ void CacheCore<Key, Value, Hash, Eq>::CheckNotInListener() const {
   if (Notices::Of(this) != nullptr) DestroyedFromWithin("listener");
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::cache_internal
 
 #endif  // STOCKADE_CACHE_INTERNAL_CACHE_CORE_ENTRIES_H_

@@ -9,7 +9,7 @@
 
 #include "stockade/cache/internal/cache_core.h"
 
-namespace stockade::internal {
+namespace stockade::cache_internal {
 
 // Adds the call to the key's current flight, which it starts if there is none. Otherwise returns the reason why not.
 template <typename Key, typename Value, typename Hash, typename Eq>
@@ -327,6 +327,6 @@ void CacheCore<Key, Value, Hash, Eq>::ReplaceError(FlightT& flight, Entry* old, 
   error = old->value;
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::cache_internal
 
 #endif  // STOCKADE_CACHE_INTERNAL_CACHE_CORE_FLIGHTS_H_

@@ -9,7 +9,7 @@
 #include "stockade/base/guard_callback.h"
 #include "stockade/cache/internal/cache_core.h"
 
-namespace stockade::internal {
+namespace stockade::cache_internal {
 
 // A task that runs flights whose `queued` flag is set, as one batch or one by one. It may run after the cache is gone
 // or after another thread has run the flights. A task that is destroyed without having run was dropped by its executor,
@@ -241,6 +241,6 @@ void CacheCore<Key, Value, Hash, Eq>::MarkQueued(FlightT& flight, bool FlightT::
   flight.hard_deadline = now + options_.load_hard_timeout;
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::cache_internal
 
 #endif  // STOCKADE_CACHE_INTERNAL_CACHE_CORE_LOADS_H_

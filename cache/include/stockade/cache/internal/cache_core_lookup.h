@@ -5,7 +5,7 @@
 
 #include "stockade/cache/internal/cache_core.h"
 
-namespace stockade::internal {
+namespace stockade::cache_internal {
 
 // The hit path: no lock, no read-modify-write, and no store to shared data except for the first few uses of an entry. A
 // hit does not enter the gate; the destructor waits for it by AwaitReads().
@@ -268,6 +268,6 @@ void CacheCore<Key, Value, Hash, Eq>::Refresh(const Key& key) {
   }
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::cache_internal
 
 #endif  // STOCKADE_CACHE_INTERNAL_CACHE_CORE_LOOKUP_H_

@@ -7,7 +7,7 @@
 
 #include "stockade/cache/internal/cache_core.h"
 
-namespace stockade::internal {
+namespace stockade::cache_internal {
 
 template <typename Key, typename Value, typename Hash, typename Eq>
 void CacheCore<Key, Value, Hash, Eq>::CountRequest(const Call& call) {
@@ -48,6 +48,6 @@ void CacheCore<Key, Value, Hash, Eq>::Settle(Aftermath& after) noexcept {
   if (!after.removed.empty()) Notify(std::exchange(after.removed, {}));
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::cache_internal
 
 #endif  // STOCKADE_CACHE_INTERNAL_CACHE_CORE_SETTLE_H_

@@ -18,7 +18,7 @@
 
 #include "stockade/cache/internal/cache_core.h"
 
-namespace stockade::internal {
+namespace stockade::cache_internal {
 
 // Lives as long as an update of a strict cache has, or waits for, its key's lock.
 template <typename Key, typename Value, typename Hash, typename Eq>
@@ -174,6 +174,6 @@ void CacheCore<Key, Value, Hash, Eq>::LeaveLobby(Async& async) {
   std::exchange(async.lobby, nullptr)->erase(async.place);
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::cache_internal
 
 #endif  // STOCKADE_CACHE_INTERNAL_CACHE_CORE_STRICT_ASYNC_H_

@@ -11,7 +11,7 @@
 
 #include "stockade/cache/internal/cache_core.h"
 
-namespace stockade::internal {
+namespace stockade::cache_internal {
 
 // The time at which a sweep removes the entry.
 template <typename Key, typename Value, typename Hash, typename Eq>
@@ -99,6 +99,6 @@ void CacheCore<Key, Value, Hash, Eq>::Sweep() {
   if (more) PlanSweep();
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::cache_internal
 
 #endif  // STOCKADE_CACHE_INTERNAL_CACHE_CORE_SWEEP_H_

@@ -13,7 +13,7 @@
 #include "stockade/base/guard_callback.h"
 #include "stockade/cache/internal/cache_core.h"
 
-namespace stockade::internal {
+namespace stockade::cache_internal {
 
 template <typename Key, typename Value, typename Hash, typename Eq>
 absl::Status CacheCore<Key, Value, Hash, Eq>::UpdateThrough(const Key& key, absl::FunctionRef<absl::Status()> write,
@@ -87,6 +87,6 @@ void CacheCore<Key, Value, Hash, Eq>::TakeReadLocks(std::span<Part> parts, Insta
   }
 }
 
-}  // namespace stockade::internal
+}  // namespace stockade::cache_internal
 
 #endif  // STOCKADE_CACHE_INTERNAL_CACHE_CORE_UPDATES_H_

@@ -6,7 +6,7 @@
 
 #include "stockade/metrics/metric_set.h"
 
-namespace stockade::internal {
+namespace stockade::cache_internal {
 
 // Indices into CacheMetricDefs(). Each request counts as exactly one of the first five.
 enum CacheMetric : size_t {
@@ -39,6 +39,6 @@ enum CacheMetric : size_t {
 
 std::span<const MetricDef> CacheMetricDefs();
 
-}  // namespace stockade::internal
+}  // namespace stockade::cache_internal
 
 #endif  // STOCKADE_CACHE_INTERNAL_CACHE_METRICS_H_

@@ -8,7 +8,7 @@
 
 #include "stockade/base/export.h"
 
-namespace stockade::internal {
+namespace stockade::cache_internal {
 
 // Counts the calls inside a cache, for which its destructor waits. Tasks in an executor's queue share the gate: a task
 // that runs after the cache is gone finds the gate closed and accesses nothing else.
@@ -56,6 +56,6 @@ class STOCKADE_EXPORT CallGate {
   std::array<Stripe, kStripes> stripes_;
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::cache_internal
 
 #endif  // STOCKADE_CACHE_INTERNAL_CALL_GATE_H_

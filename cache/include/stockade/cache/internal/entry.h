@@ -18,7 +18,7 @@
 #include "stockade/cache/internal/tag_groups.h"
 #include "stockade/cache/removal.h"
 
-namespace stockade::internal {
+namespace stockade::cache_internal {
 
 // The data for a handle: a copy of the value, or its box. Empty if the entry has no value.
 template <typename Value>
@@ -81,6 +81,6 @@ struct alignas(64) CacheEntry : EntryHead<Key, Value>, S3FifoNode {
   RemovalCause cause{};                    // Set when it has left.
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::cache_internal
 
 #endif  // STOCKADE_CACHE_INTERNAL_ENTRY_H_

@@ -9,7 +9,7 @@
 
 #include "stockade/base/export.h"
 
-namespace stockade::internal {
+namespace stockade::cache_internal {
 
 // An array of 2^n cells and n in one word, so that a lookup gets both with one load: the array is aligned to 64 bytes,
 // and n is in the low bits of its address. Does not own the array; a value type.
@@ -58,6 +58,6 @@ class EntryCells {
   uintptr_t word_ = 0;
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::cache_internal
 
 #endif  // STOCKADE_CACHE_INTERNAL_ENTRY_CELLS_H_

@@ -12,7 +12,7 @@
 #include "stockade/base/sync_point.h"
 #include "stockade/cache/internal/entry_cells.h"
 
-namespace stockade::internal {
+namespace stockade::cache_internal {
 
 // Finds entries by key: a hash table with linear probing. Lookups may read it without a lock; changes need the shard's
 // mutex. A cell is the address of an entry, with the upper 16 bits of its hash in the bits that addresses do not use. A
@@ -189,6 +189,6 @@ class EntryIndex {
   size_t size_ = 0;
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::cache_internal
 
 #endif  // STOCKADE_CACHE_INTERNAL_ENTRY_INDEX_H_

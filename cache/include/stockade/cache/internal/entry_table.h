@@ -13,7 +13,7 @@
 #include "stockade/cache/internal/s3_fifo.h"
 #include "stockade/cache/internal/tag_groups.h"
 
-namespace stockade::internal {
+namespace stockade::cache_internal {
 
 // The entries of one shard. Guarded by the shard's mutex, except for FindUnlocked().
 //
@@ -99,6 +99,6 @@ class EntryTable {
   TagGroups<Entry> tagged_;
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::cache_internal
 
 #endif  // STOCKADE_CACHE_INTERNAL_ENTRY_TABLE_H_

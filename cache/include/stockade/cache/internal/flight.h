@@ -26,7 +26,7 @@
 #include "stockade/cache/internal/pinned.h"
 #include "stockade/cache/load_context.h"
 
-namespace stockade::internal {
+namespace stockade::cache_internal {
 
 template <typename Key, typename Value, typename Eq>
 struct AsyncCall;
@@ -133,6 +133,6 @@ struct Flight final : FlightNode {
   absl::StatusOr<Pinned<Value>> answer = absl::UnknownError("");
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::cache_internal
 
 #endif  // STOCKADE_CACHE_INTERNAL_FLIGHT_H_

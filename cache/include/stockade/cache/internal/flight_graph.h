@@ -8,7 +8,7 @@
 #include "stockade/base/export.h"
 #include "stockade/base/mutex.h"
 
-namespace stockade::internal {
+namespace stockade::cache_internal {
 
 class CacheBase;
 
@@ -93,6 +93,6 @@ class STOCKADE_EXPORT FlightWait {
   FlightNode* waiter_ = nullptr;
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::cache_internal
 
 #endif  // STOCKADE_CACHE_INTERNAL_FLIGHT_GRAPH_H_

@@ -13,7 +13,7 @@
 
 #include "stockade/cache/internal/flight.h"
 
-namespace stockade::internal {
+namespace stockade::cache_internal {
 
 // The flights of one shard. Guarded by the shard's mutex.
 //
@@ -167,6 +167,6 @@ class FlightTable {
   Map flights_;
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::cache_internal
 
 #endif  // STOCKADE_CACHE_INTERNAL_FLIGHT_TABLE_H_

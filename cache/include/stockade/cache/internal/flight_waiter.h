@@ -9,7 +9,7 @@
 #include "stockade/base/instant.h"
 #include "stockade/base/parker.h"
 
-namespace stockade::internal {
+namespace stockade::cache_internal {
 
 // One thread that waits for a flight. Each has its own parker, so that thousands that are answered at once do not
 // contend for a mutex.
@@ -45,6 +45,6 @@ class FlightWaiter {
   std::atomic<bool> answered_{false};
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::cache_internal
 
 #endif  // STOCKADE_CACHE_INTERNAL_FLIGHT_WAITER_H_

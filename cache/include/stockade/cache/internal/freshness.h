@@ -11,7 +11,7 @@
 #include "stockade/base/instant.h"
 #include "stockade/cache/loading_cache_options.h"
 
-namespace stockade::internal {
+namespace stockade::cache_internal {
 
 // The times at which an entry changes its state. They are compared with the clock at each call. Invariant: expires_at
 // <= revalidate_until, stale_until.
@@ -71,6 +71,6 @@ class STOCKADE_EXPORT Freshness {
   std::atomic<uint64_t> random_;
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::cache_internal
 
 #endif  // STOCKADE_CACHE_INTERNAL_FRESHNESS_H_

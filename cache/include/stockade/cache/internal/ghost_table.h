@@ -9,7 +9,7 @@
 
 #include "stockade/base/export.h"
 
-namespace stockade::internal {
+namespace stockade::cache_internal {
 
 // The hashes of entries that two queues have evicted recently, called ghosts. Each queue has a clock that counts its
 // evictions. The age of a ghost follows from its queue's clock, so that it expires without any work.
@@ -69,6 +69,6 @@ class GhostTable {
   std::unique_ptr<Bucket[]> buckets_;  // bucket_count_ of them.
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::cache_internal
 
 #endif  // STOCKADE_CACHE_INTERNAL_GHOST_TABLE_H_

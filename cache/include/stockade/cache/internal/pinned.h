@@ -8,7 +8,7 @@
 
 #include "stockade/base/export.h"
 
-namespace stockade::internal {
+namespace stockade::cache_internal {
 
 // Whether values of this type are copied instead of pinned.
 template <typename Value>
@@ -71,6 +71,6 @@ class Pinned {
   const Box* box_ = nullptr;
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::cache_internal
 
 #endif  // STOCKADE_CACHE_INTERNAL_PINNED_H_

@@ -16,7 +16,7 @@
 #include "stockade/base/mutex.h"
 #include "stockade/cache/internal/pinned.h"
 
-namespace stockade::internal {
+namespace stockade::cache_internal {
 
 // Entries that have left their table and may still be read by a hit that found them before. They are freed in batches,
 // which share the cost of a HeavyFence(). Thread-safe.
@@ -131,6 +131,6 @@ class RetiredEntries {
   Instant freed_at_ STOCKADE_GUARDED_BY(mutex_) = Instant::InfinitePast();
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::cache_internal
 
 #endif  // STOCKADE_CACHE_INTERNAL_RETIRED_ENTRIES_H_

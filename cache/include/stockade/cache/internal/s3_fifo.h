@@ -8,7 +8,7 @@
 #include "stockade/base/export.h"
 #include "stockade/cache/internal/ghost_table.h"
 
-namespace stockade::internal {
+namespace stockade::cache_internal {
 
 // The data that S3Fifo keeps per entry, which derives from this: 40 bytes. The entry sets weight and hash before it is
 // inserted; S3Fifo uses the rest.
@@ -135,6 +135,6 @@ class STOCKADE_EXPORT S3Fifo {
   double small_share_ = kFirstShare;  // Between kLeastShare and kMostShare.
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::cache_internal
 
 #endif  // STOCKADE_CACHE_INTERNAL_S3_FIFO_H_

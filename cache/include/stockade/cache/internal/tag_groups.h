@@ -11,7 +11,7 @@
 
 #include "stockade/base/export.h"
 
-namespace stockade::internal {
+namespace stockade::cache_internal {
 
 struct TagLink {
   TagLink* next = nullptr;
@@ -101,6 +101,6 @@ class TagGroups {
   std::list<Group> doomed_;
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::cache_internal
 
 #endif  // STOCKADE_CACHE_INTERNAL_TAG_GROUPS_H_

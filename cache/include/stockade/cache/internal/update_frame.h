@@ -3,7 +3,7 @@
 
 #include "stockade/base/export.h"
 
-namespace stockade::internal {
+namespace stockade::cache_internal {
 
 // Marks that the calling thread runs the write of an update, of any cache, during the lifetime of this object.
 class STOCKADE_EXPORT UpdateFrame {
@@ -28,6 +28,6 @@ class STOCKADE_EXPORT StrictReadFrame {
   static bool InAny();
 };
 
-}  // namespace stockade::internal
+}  // namespace stockade::cache_internal
 
 #endif  // STOCKADE_CACHE_INTERNAL_UPDATE_FRAME_H_
