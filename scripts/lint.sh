@@ -26,6 +26,11 @@ for module in "${!forbidden[@]}"; do
   fi
 done
 
+if grep -rn '#include ".*engines/' locks/src/core locks/src/service; then
+  echo "lint: the lock service knows no engine" >&2
+  status=1
+fi
+
 # Phrases that readers have to read twice.
 scripts/check-english || status=1
 

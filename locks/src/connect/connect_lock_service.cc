@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "../local/local_lock_client.h"
+#include "../engines/local/local_lock_client.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_split.h"
 #include "stockade/base/strings.h"

@@ -4,9 +4,9 @@
 #include <string>
 #include <utility>
 
-#include "../shown_lock.h"
 #include "engine_status.h"
 #include "service_core.h"
+#include "shown_lock.h"
 #include "stockade/base/strings.h"
 
 namespace stockade::locks_internal {

@@ -3,7 +3,6 @@
 #include <new>
 #include <utility>
 
-#include "make_service.h"
 #include "service_core.h"
 
 namespace stockade {

@@ -3,8 +3,8 @@
 
 #include <string_view>
 
-#include "../shown_lock.h"
 #include "absl/status/status.h"
+#include "shown_lock.h"
 #include "stockade/base/strings.h"
 
 namespace stockade::locks_internal {

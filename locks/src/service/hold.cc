@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-#include "../shown_lock.h"
+#include "shown_lock.h"
 #include "stockade/base/strings.h"
 
 namespace stockade::locks_internal {

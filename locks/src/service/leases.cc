@@ -3,9 +3,9 @@
 #include <utility>
 #include <vector>
 
-#include "../shown_lock.h"
 #include "engine_status.h"
 #include "service_core.h"
+#include "shown_lock.h"
 #include "stockade/base/log.h"
 #include "stockade/base/parker.h"
 #include "stockade/base/strings.h"

@@ -4,8 +4,8 @@
 #include <new>
 #include <utility>
 
-#include "../shown_lock.h"
 #include "service_core.h"
+#include "shown_lock.h"
 #include "stockade/base/log.h"
 #include "stockade/base/strings.h"
 

@@ -4,9 +4,9 @@
 #include <string>
 #include <utility>
 
-#include "../shown_lock.h"
 #include "acquisition.h"
 #include "engine_status.h"
+#include "shown_lock.h"
 #include "stockade/base/guard_callback.h"
 #include "stockade/base/log.h"
 #include "stockade/base/parker.h"

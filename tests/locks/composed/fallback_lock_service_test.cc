@@ -8,8 +8,8 @@
 #include <string>
 #include <utility>
 
+#include "engines/local/circuit.h"
 #include "locks/composed/switched_engine.h"
-#include "service/circuit.h"
 #include "stockade/base/manual_clock.h"
 #include "stockade/metrics/metrics_registry.h"
 #include "support/await.h"

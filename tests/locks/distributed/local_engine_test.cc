@@ -4,7 +4,7 @@
 #include <string>
 
 #include "absl/time/time.h"
-#include "local/local_lock_engine.h"
+#include "engines/local/local_lock_engine.h"
 #include "stockade/base/manual_clock.h"
 #include "stockade/base/strings.h"
 

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <utility>
 
-#include "local/local_lock_engine.h"
+#include "engines/local/local_lock_engine.h"
 #include "stockade/locks/lock_engine.h"
 
 namespace stockade::testing {

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "local/local_lock_engine.h"
+#include "engines/local/local_lock_engine.h"
 #include "stockade/base/manual_clock.h"
 
 namespace stockade::locks_internal {

@@ -13,6 +13,7 @@ namespace stockade {
 
 namespace locks_internal {
 class ServiceCore;
+// As EngineLockService::Create(). If `degraded`, its leases are degraded() and have no tokens.
 STOCKADE_EXPORT absl::StatusOr<std::unique_ptr<LockService>> MakeEngineLockService(std::unique_ptr<LockEngine> engine,
                                                                                    LockServiceOptions options,
                                                                                    bool degraded);

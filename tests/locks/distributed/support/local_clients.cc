@@ -4,7 +4,7 @@
 #include <set>
 #include <utility>
 
-#include "local/local_lock_client.h"
+#include "engines/local/local_lock_client.h"
 #include "stockade/base/clock.h"
 #include "stockade/base/log.h"
 #include "stockade/locks/engine_lock_service.h"

@@ -1,0 +1,65 @@
+#ifndef STOCKADE_LOCKS_SRC_ENGINES_MYSQL_MYSQL_CONNECTION_H_
+#define STOCKADE_LOCKS_SRC_ENGINES_MYSQL_MYSQL_CONNECTION_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "mysql_reply.h"
+#include "mysql_url.h"
+#include "stockade/base/instant.h"
+#include "stockade/locks/mysql_lock_service.h"
+
+struct st_mysql;  // MYSQL of the connector.
+
+namespace stockade::locks_internal {
+
+// The server to connect to, and how.
+struct MySqlTarget {
+  MySqlUrl url = {};
+  MySqlTls tls = MySqlTls::kOff;
+  std::string tls_ca_file = {};
+  std::string tls_cert_file = {};
+  std::string tls_key_file = {};
+  absl::Duration connect_timeout = absl::Seconds(5);
+};
+
+// A session of a database server, in which every packet of statements begins and ends without a transaction. For one
+// thread at a time. Its time-outs are exact, on the system's clock: the connector, which counts seconds, asks us to
+// wait for the socket (MARIADB_OPT_IO_WAIT).
+class MySqlConnection {
+ public:
+  // Blocks at most target.connect_timeout, or until `stop_fd` is readable: Unavailable. The name's resolution is not
+  // bounded.
+  static absl::StatusOr<std::unique_ptr<MySqlConnection>> Open(const MySqlTarget& target, int stop_fd);
+  ~MySqlConnection();
+  MySqlConnection(const MySqlConnection&) = delete;
+  MySqlConnection& operator=(const MySqlConnection&) = delete;
+
+  // Sends statements, separated by ';', in one packet, and collects the result of each. Blocks until then, until
+  // `deadline` or until `stop_fd` is readable; in the last two cases the connection is broken. If a statement failed
+  // and the connection is not broken, no transaction is left open. `on_sent`, if any, is called once the packet is
+  // sent.
+  MySqlReply Run(std::string_view statements, Instant deadline, int stop_fd = -1,
+                 const std::function<void()>& on_sent = nullptr);
+
+  bool broken() const { return broken_; }
+  // Whether the server has closed it, or said something unasked, while it was idle. Does not block.
+  bool Stale() const;
+
+ private:
+  explicit MySqlConnection(st_mysql* session) : session_(session) {}
+
+  MySqlReply Exchange(std::string_view statements, const std::function<void()>& on_sent = nullptr);
+  void TakeRows(MySqlReply& reply);
+  void Fail(MySqlReply& reply);
+
+  st_mysql* const session_;
+  bool broken_ = false;
+};
+
+}  // namespace stockade::locks_internal
+
+#endif  // STOCKADE_LOCKS_SRC_ENGINES_MYSQL_MYSQL_CONNECTION_H_

@@ -1,0 +1,289 @@
+#include "mysql_lock_scripts.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "../../service/shown_lock.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/numbers.h"
+#include "mysql_literal.h"
+#include "mysql_schema.h"
+#include "stockade/base/strings.h"
+
+namespace stockade::locks_internal {
+namespace {
+
+// Microseconds since 1970 when the statement began. In UTC by itself, so that no time zone or leap hour counts.
+constexpr std::string_view kNow = "TIMESTAMPDIFF(MICROSECOND,'1970-01-01',UTC_TIMESTAMP(6))";
+
+// How long a hold's row outlives the hold. So late may a step come that is still refused.
+constexpr int64_t kAfterlifeUs = 20'000'000;
+
+// An index takes 3,072 bytes, so longer names go by the beginning and a hash: 256 bytes, which no other name has.
+constexpr size_t kMostWholeBytes = 255;
+constexpr size_t kBeginningBytes = 192;
+
+// Answers of the statements of Try().
+enum TryAnswer : int { kBusy = 0, kAcquired = 1, kStaleTry = 2, kOtherKind = 3 };
+// Of those of Release(), beside those of MySqlNewestStep.
+constexpr int kStaleRelease = 4;
+
+std::string NameExpression(std::string_view name) {
+  if (name.size() <= kMostWholeBytes) return MySqlLiteral(name);
+  return Concat("CONCAT(", MySqlLiteral(name.substr(0, kBeginningBytes)), ",SHA2(", MySqlLiteral(name), ",256))");
+}
+
+int64_t Microseconds(absl::Duration span) {
+  constexpr absl::Duration kMost = absl::Hours(24 * 365 * 100);
+  return absl::ToInt64Microseconds(absl::Ceil(std::min(span, kMost), absl::Microseconds(1)));
+}
+
+int Number(LockKind kind) { return static_cast<int>(kind); }
+int Number(MySqlNewestStep step) { return static_cast<int>(step); }
+
+// The kinds that one name is used with together.
+std::string_view Family(LockKind kind) {
+  static_assert(static_cast<int>(LockKind::kReentrant) == 0 && static_cast<int>(LockKind::kRead) == 2 &&
+                static_cast<int>(LockKind::kWrite) == 3);
+  return kind == LockKind::kReentrant ? "(0)" : "(2,3)";
+}
+
+// Those of which another owner's hold keeps this one out.
+std::string_view Excluding(LockKind kind) {
+  if (kind == LockKind::kReentrant) return "(0)";
+  return kind == LockKind::kRead ? "(3)" : "(2,3)";
+}
+
+const MySqlRow& OnlyRow(const MySqlReply& reply) {
+  static const MySqlRow none;
+  return reply.rows.empty() ? none : reply.rows.front();
+}
+
+absl::Status Overtaken(std::string_view name) {
+  return absl::AbortedError(Concat(ShownLock(name), ": a later step of its holder has been run"));
+}
+
+absl::Status Unexpected(std::string_view name) {
+  return absl::InternalError(Concat(ShownLock(name), ": MySQL returned an unexpected result"));
+}
+
+}  // namespace
+
+MySqlLockScripts::MySqlLockScripts(std::string_view table_prefix, std::string_view client_id)
+    : locks_(MySqlLocksTable(table_prefix)),
+      holds_(MySqlHoldsTable(table_prefix)),
+      client_id_(absl::BytesToHexString(AbslView(client_id))) {}
+
+std::string MySqlLockScripts::Owner(OwnerId owner) const {
+  return Concat("X'", client_id_, absl::Hex(owner, absl::kZeroPad16), "'");
+}
+
+std::string MySqlLockScripts::BeginStep(std::string_view name) const {
+  return Concat("START TRANSACTION;INSERT INTO ", locks_, " (name,token,used_at) VALUES (", name, ",0,", kNow,
+                ") ON DUPLICATE KEY UPDATE token=token;");
+}
+
+// What has lapsed ends for good before anybody is let in: a renewal that waits for its row finds it so. The rows of a
+// name change under its lock, except by renewals, which end nothing: so what is read then still lives at the end. A
+// write of an owner that reads has to wait for the last of those that keep it out.
+MySqlPacket MySqlLockScripts::Try(const LockTry& step) const {
+  const std::string name = NameExpression(step.hold.name);
+  const std::string owner = Owner(step.hold.owner);
+  const LockKind kind = step.hold.kind;
+  const int64_t lease = Microseconds(step.lease);
+  const std::string own = Concat("kind=", Number(kind), " AND owner=", owner);
+  // What remains of the owner's own read lease blocks its write, unless the write is a re-entry.
+  const std::string read_until =
+      kind == LockKind::kWrite
+          ? Concat("IF(MAX(", own, " AND hold_count>0),NULL,MAX(IF(hold_count>0 AND kind=", Number(LockKind::kRead),
+                   " AND owner=", owner, ",expires_at,NULL)))")
+          : "CAST(NULL AS SIGNED)";
+  return {.statements = Concat(
+              BeginStep(name), "UPDATE ", holds_, " SET hold_count=0 WHERE name=", name,
+              " AND hold_count>0 AND expires_at<=", kNow,
+              ";"
+              "SELECT now_us,GREATEST(COALESCE(free_at,read_until),COALESCE(read_until,free_at)),",
+              "GREATEST(token+1,now_us,", step.least_token, "),own_count+(NOT sequence<=>", step.sequence, "),",
+              "CASE WHEN sequence>", step.sequence, " OR (sequence=", step.sequence, " AND (newest_step<>",
+              Number(MySqlNewestStep::kTry), " OR own_count=0)) THEN ", int{kStaleTry},                           //
+              " WHEN strange THEN ", int{kOtherKind},                                                             //
+              " WHEN free_at IS NOT NULL OR read_until IS NOT NULL THEN ", int{kBusy},                            //
+              " ELSE ", int{kAcquired}, " END ",                                                                  //
+              "INTO @now,@free_at,@token,@count,@answer FROM (SELECT ", kNow, " AS now_us,",                      //
+              "(SELECT token FROM ", locks_, " WHERE name=", name, ") AS token,",                                 //
+              "MAX(IF(", own, ",sequence,NULL)) AS sequence,",                                                    //
+              "MAX(IF(", own, ",newest_step,NULL)) AS newest_step,",                                              //
+              "COALESCE(MAX(IF(", own, ",hold_count,0)),0) AS own_count,",                                        //
+              "MAX(hold_count>0 AND kind NOT IN ", Family(kind), ") AS strange,", read_until, " AS read_until,",  //
+              "MAX(IF(hold_count>0 AND kind IN ", Excluding(kind), " AND owner<>", owner,
+              ",expires_at,NULL)) AS free_at ", "FROM ", holds_, " WHERE name=", name, ") AS found;",  //
+              "UPDATE ", locks_, " SET token=@token,used_at=@now WHERE name=", name, " AND @answer=", int{kAcquired},
+              ";INSERT INTO ", holds_, " (name,kind,owner,hold_count,expires_at,sequence,newest_step) SELECT ", name,
+              ",", Number(kind), ",", owner, ",@count,@now+", lease, ",", step.sequence, ",",
+              Number(MySqlNewestStep::kTry), " FROM DUAL WHERE @answer=", int{kAcquired},
+              " ON DUPLICATE KEY UPDATE hold_count=@count,expires_at=GREATEST(expires_at,@now+", lease,
+              "),sequence=", step.sequence, ",newest_step=", Number(MySqlNewestStep::kTry),
+              ";COMMIT;SELECT @answer,@count,@token,@free_at-@now"),
+          .commit = 6};
+}
+
+void MySqlLockScripts::TakeAnswer(const MySqlReply& reply, LockTry& step) {
+  const MySqlRow& row = OnlyRow(reply);
+  step.status = absl::OkStatus();
+  switch (MySqlNumber(row, 0, -1)) {
+    case kAcquired:
+      step.acquired = true;
+      step.hold_count = MySqlNumber(row, 1);
+      step.fencing_token = MySqlNumber(row, 2);
+      return;
+    case kBusy: step.retry_after = absl::Microseconds(std::max<int64_t>(MySqlNumber(row, 3), 0)); return;
+    case kStaleTry: step.status = Overtaken(step.hold.name); return;
+    case kOtherKind:
+      step.status = absl::FailedPreconditionError(Concat(ShownLock(step.hold.name), ": held as another kind"));
+      return;
+    default: step.status = Unexpected(step.hold.name); step.outcome_unknown = true;
+  }
+}
+
+// @drops: the row goes; @runs without it: it stays, with what is kept or, of a hold that has ended, to be remembered.
+MySqlPacket MySqlLockScripts::Release(const LockRelease& step) const {
+  const std::string name = NameExpression(step.hold.name);
+  const std::string owner = Owner(step.hold.owner);
+  const std::string own = Concat("kind=", Number(step.hold.kind), " AND owner=", owner);
+  const bool outlives = step.repeated || step.gives_up;
+  const std::string live = Concat("hold_count>0 AND expires_at>", kNow);
+  return {
+      .statements = Concat(
+          BeginStep(name), "SELECT now_us,others,LEAST(own_count,", std::max<int64_t>(step.keep, 0), "),",
+          "sequence IS NULL OR sequence<", step.sequence, " OR (sequence=", step.sequence,
+          " AND newest_step=", Number(MySqlNewestStep::kTry), "),",       //
+          "CASE WHEN sequence>", step.sequence, " THEN ", kStaleRelease,  //
+          " WHEN sequence=", step.sequence, " AND newest_step<>", Number(MySqlNewestStep::kTry), " THEN newest_step",
+          " WHEN own_count>0 THEN ", Number(MySqlNewestStep::kReleased),                                 //
+          " WHEN sequence IS NULL THEN ", Number(MySqlNewestStep::kNeverHeard),                          //
+          " ELSE ", Number(MySqlNewestStep::kNotHeld), " END,",                                          //
+          "own_count>0 INTO @now,@others,@keep,@runs,@answer,@held FROM (SELECT ", kNow, " AS now_us,",  //
+          "MAX(IF(", own, ",sequence,NULL)) AS sequence,",                                               //
+          "MAX(IF(", own, ",newest_step,NULL)) AS newest_step,",                                         //
+          "COALESCE(MAX(IF(", own, " AND ", live, ",hold_count,0)),0) AS own_count,",                    //
+          "COALESCE(SUM(", live, " AND NOT (", own, ")),0) AS others FROM ", holds_, " WHERE name=", name,
+          ") AS found;"
+          "SET @drops=@runs AND @held AND @keep=0 AND ",
+          outlives ? 0 : 1, ";",  //
+          "INSERT INTO ", holds_, " (name,kind,owner,hold_count,expires_at,sequence,newest_step) SELECT ", name, ",",
+          Number(step.hold.kind), ",", owner, ",@keep,@now,", step.sequence,
+          ",@answer FROM DUAL WHERE @runs AND NOT @drops",
+          " ON DUPLICATE KEY UPDATE expires_at=IF(@keep>0,expires_at,@now),hold_count=@keep,sequence=", step.sequence,
+          ",newest_step=@answer;"
+          "DELETE FROM ",
+          holds_, " WHERE name=", name, " AND ", own,
+          " AND @drops;"
+          "COMMIT;SELECT @answer,@runs AND @held AND @keep=0,@others"),
+      .commit = 6};
+}
+
+bool MySqlLockScripts::TakeAnswer(const MySqlReply& reply, LockRelease& step) {
+  const MySqlRow& row = OnlyRow(reply);
+  step.status = absl::OkStatus();
+  switch (MySqlNumber(row, 0, -1)) {
+    case kStaleRelease: step.status = Overtaken(step.hold.name); return false;
+    case static_cast<int>(MySqlNewestStep::kReleased): step.held = true; break;
+    case static_cast<int>(MySqlNewestStep::kNotHeld): break;
+    // The first time it took the row along with the hold.
+    case static_cast<int>(MySqlNewestStep::kNeverHeard): step.held = step.resent; break;
+    default:
+      step.status = Unexpected(step.hold.name);
+      step.outcome_unknown = true;
+      return false;
+  }
+  const bool ended = MySqlNumber(row, 1) != 0;
+  return ended && (step.hold.kind == LockKind::kWrite || MySqlNumber(row, 2) == 0);
+}
+
+void MySqlLockScripts::SortForRenewal(std::vector<LockRenewal*>& renewals) {
+  std::ranges::sort(renewals, {}, [](const LockRenewal* renewal) {
+    return std::tie(renewal->hold.name, renewal->hold.kind, renewal->hold.owner);
+  });
+}
+
+// A hold lives as long as the lease from now on, not longer: that corrects an end that became too late when the
+// database's clock stepped back. After a later step, which may have set a longer lease, it is not made earlier.
+MySqlPacket MySqlLockScripts::Renew(std::span<LockRenewal* const> renewals) const {
+  MySqlPacket packet = {.statements = "START TRANSACTION;", .commit = renewals.size() + 1};
+  for (const LockRenewal* const renewal : renewals) {
+    packet.statements +=
+        Concat("UPDATE ", holds_, " SET expires_at=GREATEST(IF(sequence>", renewal->sequence, ",expires_at,0),", kNow,
+               "+", Microseconds(renewal->lease), ") WHERE name=", NameExpression(renewal->hold.name),
+               " AND kind=", Number(renewal->hold.kind), " AND owner=", Owner(renewal->hold.owner),
+               " AND hold_count>0 AND expires_at>", kNow, ";");
+  }
+  packet.statements += "COMMIT";
+  return packet;
+}
+
+MySqlPacket MySqlLockScripts::ForceRelease(std::string_view name) const {
+  const std::string expression = NameExpression(name);
+  const std::string live = Concat(" WHERE name=", expression, " AND hold_count>0 AND expires_at>", kNow, ";");
+  return {.statements = Concat(BeginStep(expression), "SELECT MAX(kind) INTO @kind FROM ", holds_, live, "UPDATE ",
+                               holds_, " SET hold_count=0,expires_at=", kNow, live, "COMMIT;SELECT @kind"),
+          .commit = 4};
+}
+
+std::optional<LockKind> MySqlLockScripts::ForceReleaseAnswer(const MySqlReply& reply) {
+  const int64_t kind = MySqlNumber(OnlyRow(reply), 0, -1);
+  return kind < 0 ? std::nullopt : std::optional(static_cast<LockKind>(kind));
+}
+
+// The greatest kind of those that go together is what the lock is held as.
+std::string MySqlLockScripts::Inspect(std::string_view name, OwnerId owner) const {
+  static_assert(LockKind::kWrite > LockKind::kRead);
+  return Concat("SELECT MAX(expires_at)-", kNow, ",MAX(kind),SUM(IF(owner=", Owner(owner), ",hold_count,0)) FROM ",
+                holds_, " WHERE name=", NameExpression(name), " AND hold_count>0 AND expires_at>", kNow);
+}
+
+LockState MySqlLockScripts::InspectAnswer(const MySqlReply& reply) {
+  const MySqlRow& row = OnlyRow(reply);
+  const int64_t left = MySqlNumber(row, 0, -1);
+  if (left < 0) return {};
+  return {.locked = true,
+          .kind = static_cast<LockKind>(MySqlNumber(row, 1)),
+          .owner_holds = MySqlNumber(row, 2),
+          .remaining = absl::Microseconds(left)};
+}
+
+std::string MySqlLockScripts::Ask(std::span<const std::string> names) const {
+  std::string wanted;
+  for (size_t i = 0; i < names.size(); ++i) {
+    wanted += Concat(i == 0 ? "SELECT " : " UNION ALL SELECT ", i, " AS place,", NameExpression(names[i]), " AS name");
+  }
+  return Concat("SELECT wanted.place,held.kind,BIT_XOR((CRC32(held.owner)<<32)^held.sequence) FROM (", wanted,
+                ") AS wanted STRAIGHT_JOIN ", holds_, " AS held ON held.name=wanted.name ",
+                "WHERE held.hold_count>0 AND held.expires_at>", kNow, " GROUP BY wanted.place,held.kind");
+}
+
+std::vector<NameState> MySqlLockScripts::AskAnswer(const MySqlReply& reply, size_t names) {
+  std::vector<NameState> states(names);
+  for (const MySqlRow& row : reply.rows) {
+    const auto place = static_cast<size_t>(MySqlNumber(row, 0));
+    if (place >= names) continue;
+    NameState& state = states[place];
+    switch (static_cast<LockKind>(MySqlNumber(row, 1))) {
+      case LockKind::kRead: state.read = true; break;
+      case LockKind::kWrite: state.written = true; break;
+      default: state.held = true;
+    }
+    uint64_t newest = 0;
+    if (row.size() > 2 && row[2] && absl::SimpleAtoi(*row[2], &newest)) state.newest ^= newest;
+  }
+  return states;
+}
+
+std::string MySqlLockScripts::Purge(absl::Duration token_retention, int most) const {
+  std::string holds = Concat("DELETE FROM ", holds_, " WHERE expires_at<", kNow, "-", kAfterlifeUs,
+                             " ORDER BY expires_at LIMIT ", most);
+  if (token_retention == absl::InfiniteDuration()) return holds;
+  return Concat(holds, ";DELETE FROM ", locks_, " WHERE used_at<", kNow, "-", Microseconds(token_retention),
+                " ORDER BY used_at LIMIT ", most);
+}
+
+}  // namespace stockade::locks_internal
