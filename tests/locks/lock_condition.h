@@ -8,9 +8,9 @@
 #include <thread>
 
 #include "stockade/base/asymmetric_fence.h"
-#include "stockade/locks/lock_word.h"
+#include "stockade/locks/internal/lock_word.h"
+#include "stockade/locks/internal/thread_record.h"
 #include "stockade/locks/reentrant_shared_mutex.h"
-#include "stockade/locks/thread_record.h"
 
 namespace stockade::testing {
 

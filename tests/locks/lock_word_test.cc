@@ -1,4 +1,4 @@
-#include "stockade/locks/lock_word.h"
+#include "stockade/locks/internal/lock_word.h"
 
 #include <gtest/gtest.h>
 

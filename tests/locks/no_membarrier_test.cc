@@ -6,8 +6,8 @@
 #include "base/refuse_membarrier.h"
 #include "lock_condition.h"
 #include "stockade/base/asymmetric_fence.h"
+#include "stockade/locks/internal/thread_record.h"
 #include "stockade/locks/reentrant_shared_mutex.h"
-#include "stockade/locks/thread_record.h"
 
 namespace stockade {
 namespace {

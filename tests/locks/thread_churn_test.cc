@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "lock_condition.h"
+#include "stockade/locks/internal/thread_record.h"
 #include "stockade/locks/reentrant_shared_mutex.h"
-#include "stockade/locks/thread_record.h"
 #include "support/scale.h"
 #include "support/test_seed.h"
 

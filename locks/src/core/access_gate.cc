@@ -1,4 +1,4 @@
-#include "stockade/locks/access_gate.h"
+#include "stockade/locks/internal/access_gate.h"
 
 #include <utility>
 

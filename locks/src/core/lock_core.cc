@@ -1,4 +1,4 @@
-#include "stockade/locks/lock_core.h"
+#include "stockade/locks/internal/lock_core.h"
 
 #include <chrono>
 

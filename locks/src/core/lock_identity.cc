@@ -5,7 +5,7 @@
 #include "lock_metrics.h"
 #include "stockade/base/log.h"
 #include "stockade/base/strings.h"
-#include "stockade/locks/lock_core.h"
+#include "stockade/locks/internal/lock_core.h"
 
 namespace stockade::locks_internal {
 namespace {

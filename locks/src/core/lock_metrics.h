@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "stockade/locks/lock_word.h"
+#include "stockade/locks/internal/lock_word.h"
 #include "stockade/metrics/metric_set.h"
 
 namespace stockade::locks_internal {

@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "stockade/locks/steady_deadline.h"
-#include "stockade/locks/thread_record.h"
+#include "stockade/locks/internal/steady_deadline.h"
+#include "stockade/locks/internal/thread_record.h"
 
 namespace stockade::locks_internal {
 

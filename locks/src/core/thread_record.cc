@@ -1,4 +1,4 @@
-#include "stockade/locks/thread_record.h"
+#include "stockade/locks/internal/thread_record.h"
 
 #include <pthread.h>
 
@@ -9,7 +9,7 @@
 #include "stockade/base/fork_guard.h"
 #include "stockade/base/futex.h"
 #include "stockade/base/log.h"
-#include "stockade/locks/lock_core.h"
+#include "stockade/locks/internal/lock_core.h"
 
 namespace stockade::locks_internal {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "absl/time/time.h"
 #include "stockade/base/duration.h"
-#include "stockade/locks/key_table.h"
+#include "stockade/locks/internal/key_table.h"
 #include "stockade/locks/lock_options.h"
 
 namespace stockade {

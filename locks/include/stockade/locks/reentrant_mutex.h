@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "stockade/base/thread_annotations.h"
-#include "stockade/locks/lock_core.h"
+#include "stockade/locks/internal/lock_core.h"
 #include "stockade/locks/lock_options.h"
 
 namespace stockade {

@@ -10,7 +10,7 @@
 
 #include "stockade/base/export.h"
 #include "stockade/base/thread_annotations.h"
-#include "stockade/locks/lock_core.h"
+#include "stockade/locks/internal/lock_core.h"
 #include "stockade/locks/lock_options.h"
 
 namespace stockade {

@@ -1,5 +1,5 @@
-#ifndef STOCKADE_LOCKS_LOCK_CORE_H_
-#define STOCKADE_LOCKS_LOCK_CORE_H_
+#ifndef STOCKADE_LOCKS_INTERNAL_LOCK_CORE_H_
+#define STOCKADE_LOCKS_INTERNAL_LOCK_CORE_H_
 
 #include <cstdint>
 #include <memory>
@@ -8,10 +8,10 @@
 
 #include "stockade/base/export.h"
 #include "stockade/base/fork_guard.h"
-#include "stockade/locks/access_gate.h"
+#include "stockade/locks/internal/access_gate.h"
+#include "stockade/locks/internal/steady_deadline.h"
+#include "stockade/locks/internal/thread_record.h"
 #include "stockade/locks/lock_options.h"
-#include "stockade/locks/steady_deadline.h"
-#include "stockade/locks/thread_record.h"
 #include "stockade/metrics/striped_cells.h"
 
 namespace stockade::locks_internal {
@@ -241,4 +241,4 @@ static_assert(sizeof(LockCore) == 128);
 
 }  // namespace stockade::locks_internal
 
-#endif  // STOCKADE_LOCKS_LOCK_CORE_H_
+#endif  // STOCKADE_LOCKS_INTERNAL_LOCK_CORE_H_

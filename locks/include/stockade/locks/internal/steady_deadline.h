@@ -1,5 +1,5 @@
-#ifndef STOCKADE_LOCKS_STEADY_DEADLINE_H_
-#define STOCKADE_LOCKS_STEADY_DEADLINE_H_
+#ifndef STOCKADE_LOCKS_INTERNAL_STEADY_DEADLINE_H_
+#define STOCKADE_LOCKS_INTERNAL_STEADY_DEADLINE_H_
 
 #include <algorithm>
 #include <chrono>
@@ -56,4 +56,4 @@ bool TryUntilOnClock(const std::chrono::time_point<std::chrono::steady_clock, Du
 
 }  // namespace stockade::locks_internal
 
-#endif  // STOCKADE_LOCKS_STEADY_DEADLINE_H_
+#endif  // STOCKADE_LOCKS_INTERNAL_STEADY_DEADLINE_H_

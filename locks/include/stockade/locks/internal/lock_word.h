@@ -1,5 +1,5 @@
-#ifndef STOCKADE_LOCKS_LOCK_WORD_H_
-#define STOCKADE_LOCKS_LOCK_WORD_H_
+#ifndef STOCKADE_LOCKS_INTERNAL_LOCK_WORD_H_
+#define STOCKADE_LOCKS_INTERNAL_LOCK_WORD_H_
 
 #include <cstdint>
 
@@ -84,4 +84,4 @@ constexpr uint64_t Entered(uint64_t word, LockMode mode) {
 }  // namespace lock_word
 }  // namespace stockade::locks_internal
 
-#endif  // STOCKADE_LOCKS_LOCK_WORD_H_
+#endif  // STOCKADE_LOCKS_INTERNAL_LOCK_WORD_H_

@@ -1,5 +1,5 @@
-#ifndef STOCKADE_LOCKS_THREAD_RECORD_H_
-#define STOCKADE_LOCKS_THREAD_RECORD_H_
+#ifndef STOCKADE_LOCKS_INTERNAL_THREAD_RECORD_H_
+#define STOCKADE_LOCKS_INTERNAL_THREAD_RECORD_H_
 
 #include <array>
 #include <atomic>
@@ -168,4 +168,4 @@ static_assert(alignof(ThreadRecord) > 64);  // lock_word::kFavoured is kept in t
 
 }  // namespace stockade::locks_internal
 
-#endif  // STOCKADE_LOCKS_THREAD_RECORD_H_
+#endif  // STOCKADE_LOCKS_INTERNAL_THREAD_RECORD_H_

@@ -1,5 +1,5 @@
-#ifndef STOCKADE_LOCKS_KEY_TABLE_H_
-#define STOCKADE_LOCKS_KEY_TABLE_H_
+#ifndef STOCKADE_LOCKS_INTERNAL_KEY_TABLE_H_
+#define STOCKADE_LOCKS_INTERNAL_KEY_TABLE_H_
 
 #include <algorithm>
 #include <array>
@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "stockade/base/mutex.h"
-#include "stockade/locks/lock_core.h"
+#include "stockade/locks/internal/lock_core.h"
 
 namespace stockade::locks_internal {
 
@@ -202,4 +202,4 @@ class [[nodiscard]] KeyGuard {
 
 }  // namespace stockade::locks_internal
 
-#endif  // STOCKADE_LOCKS_KEY_TABLE_H_
+#endif  // STOCKADE_LOCKS_INTERNAL_KEY_TABLE_H_

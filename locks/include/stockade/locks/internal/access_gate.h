@@ -1,5 +1,5 @@
-#ifndef STOCKADE_LOCKS_ACCESS_GATE_H_
-#define STOCKADE_LOCKS_ACCESS_GATE_H_
+#ifndef STOCKADE_LOCKS_INTERNAL_ACCESS_GATE_H_
+#define STOCKADE_LOCKS_INTERNAL_ACCESS_GATE_H_
 
 #include <atomic>
 #include <cstdint>
@@ -7,9 +7,9 @@
 #include "stockade/base/export.h"
 #include "stockade/base/mutex.h"
 #include "stockade/base/prefetch.h"
-#include "stockade/locks/lock_word.h"
-#include "stockade/locks/steady_deadline.h"
-#include "stockade/locks/thread_record.h"
+#include "stockade/locks/internal/lock_word.h"
+#include "stockade/locks/internal/steady_deadline.h"
+#include "stockade/locks/internal/thread_record.h"
 
 namespace stockade::locks_internal {
 
@@ -180,4 +180,4 @@ static_assert(sizeof(AccessGate) == 48 + sizeof(Mutex) + 2 * sizeof(void*));
 
 }  // namespace stockade::locks_internal
 
-#endif  // STOCKADE_LOCKS_ACCESS_GATE_H_
+#endif  // STOCKADE_LOCKS_INTERNAL_ACCESS_GATE_H_
