@@ -126,7 +126,6 @@ struct Flight final : FlightNode {
   uint64_t voids = 0;                      // The number of invalidations of tags so far.
   std::map<std::string, uint64_t> voided;  // For each tag its first invalidation in this run, as a value of `voids`.
 
-  bool timed_out = false;
   bool answered = false;
   bool stale = false;                 // The answer is an expired value that replaces an error.
   uint64_t fit_below = kNeverVoided;  // The answer is valid for calls that joined at a smaller `voids`.
