@@ -175,13 +175,14 @@ TEST_F(LossTest, ReleaseOfAReadUnheard_ItsWriteWaitsUntilThatIsOver) {
     clock_.Advance(absl::Milliseconds(100));
   }
   EXPECT_TRUE(absl::IsUnavailable(released.get()));
+  const AcquireOptions write = {.kind = LockKind::kWrite, .owner = LockOwner::ThisThread()};
+  const absl::Status busy = service_->Acquire("a", {.kind = LockKind::kWrite, .wait = absl::ZeroDuration()}).status();
+  EXPECT_TRUE(absl::IsDeadlineExceeded(busy)) << busy;
   {
+    // From here on the service, which goes on to release the read, may be heard.
     const std::lock_guard lock(world_->mutex);
     world_->on_release = nullptr;
   }
-  const AcquireOptions write = {.kind = LockKind::kWrite, .owner = LockOwner::ThisThread()};
-  EXPECT_TRUE(absl::IsDeadlineExceeded(
-      service_->Acquire("a", {.kind = LockKind::kWrite, .wait = absl::ZeroDuration()}).status()));
   auto waiting = AcquireInThread("a", write);
   while (waiting.wait_for(std::chrono::milliseconds(1)) != std::future_status::ready) clock_.Advance(kLease);
   EXPECT_TRUE(waiting.get().ok());
