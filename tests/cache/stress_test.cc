@@ -154,8 +154,8 @@ TEST_P(StressTest, EverythingAtOnce_NobodySeesWhatWasInvalidatedBeforeItsCall) {
     EXPECT_GT(world.answers, 0);
     SpinUntil([&] { return Metric(world.registry, "stockade_cache_flights") == 0; });
     EXPECT_EQ(Metric(world.registry, "stockade_cache_waiters"), 0);
-    EXPECT_LE(world.cache.weight(), kMaxWeight);
-    EXPECT_EQ(world.cache.weight(), world.cache.size());
+    // A flight ends before the thread that ran it has evicted entries in favour of its result.
+    SpinUntil([&] { return world.cache.weight() <= kMaxWeight && world.cache.weight() == world.cache.size(); });
   }
 }
 
