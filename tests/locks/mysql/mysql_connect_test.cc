@@ -38,10 +38,7 @@ class MySqlConnectTest : public testing::MySqlEngineTest {
   }
   // The cipher of a connection made so; empty where it has none.
   static absl::StatusOr<std::string> Cipher(const std::string& url) {
-    MySqlLockOptions options;
-    const locks_internal::MySqlUrl parsed = locks_internal::ParseMySqlUrl(url, options).value();
-    const auto connection = locks_internal::MySqlConnection::Open(
-        {.url = parsed, .tls = options.tls, .tls_ca_file = options.tls_ca_file}, -1);
+    const auto connection = locks_internal::MySqlConnection::Open(locks_internal::ParseMySqlUrl(url).value(), -1);
     if (!connection.ok()) return connection.status();
     const locks_internal::MySqlReply reply =
         (*connection)->Run("SHOW SESSION STATUS LIKE 'Ssl_cipher'", Clock::System()->Now() + absl::Seconds(20));
@@ -63,8 +60,8 @@ TEST_F(MySqlConnectTest, NoTables_NamesWhatIsMissingAndWhatToDo) {
 
 TEST_F(MySqlConnectTest, SchemaByAnAdministrator_IsTaken) {
   server().Wipe();
-  locks_internal::MySqlUrl root = {.socket = server().unix_socket(), .username = "root", .database = "test"};
-  const auto connection = locks_internal::MySqlConnection::Open({.url = root}, -1).value();
+  const locks_internal::MySqlTarget root = {.socket = server().unix_socket(), .username = "root", .database = "test"};
+  const auto connection = locks_internal::MySqlConnection::Open(root, -1).value();
   const Instant deadline = Clock::System()->Now() + absl::Seconds(20);
   EXPECT_TRUE(connection->Run(MySqlLockService::Schema("mine_"), deadline).status.ok());
   EXPECT_TRUE(Connect("?table_prefix=mine_").ok());
@@ -138,10 +135,8 @@ TEST_F(MySqlConnectTest, Tls_OffRequiredVerified) {
 // A server may ask for any file of the client's, as an answer to whatever it was sent, unless the client has ruled it
 // out.
 TEST_F(MySqlConnectTest, FilesOfThisMachine_AreNotSent) {
-  MySqlLockOptions options;
   const auto connection =
-      locks_internal::MySqlConnection::Open({.url = locks_internal::ParseMySqlUrl(server().url(), options).value()}, -1)
-          .value();
+      locks_internal::MySqlConnection::Open(locks_internal::ParseMySqlUrl(server().url()).value(), -1).value();
   const locks_internal::MySqlReply reply =
       connection->Run("LOAD DATA LOCAL INFILE '" + server().ca_file() + "' INTO TABLE stockade_locks (name)",
                       Clock::System()->Now() + absl::Seconds(20));

@@ -30,10 +30,8 @@ class MySqlFaultsTest : public testing::MySqlEngineTest {
   class Client {
    public:
     Client() {
-      MySqlLockOptions options;
-      session_ = locks_internal::MySqlConnection::Open(
-                     {.url = locks_internal::ParseMySqlUrl(server().url(), options).value()}, -1)
-                     .value();
+      session_ =
+          locks_internal::MySqlConnection::Open(locks_internal::ParseMySqlUrl(server().url()).value(), -1).value();
       Run("SET SESSION innodb_lock_wait_timeout=50");
     }
     void Run(const std::string& sql) {

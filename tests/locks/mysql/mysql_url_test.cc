@@ -3,8 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace stockade::locks_internal {
 namespace {
@@ -13,26 +15,20 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-MySqlUrl Parsed(std::string_view text, MySqlLockOptions& options) {
-  const absl::StatusOr<MySqlUrl> url = ParseMySqlUrl(text, options);
-  EXPECT_TRUE(url.ok()) << url.status();
-  return url.ok() ? *url : MySqlUrl();
+MySqlTarget Parsed(std::string_view text, MySqlTarget target = {}) {
+  const absl::StatusOr<MySqlTarget> parsed = ParseMySqlUrl(text, std::move(target));
+  EXPECT_TRUE(parsed.ok()) << parsed.status();
+  return parsed.ok() ? *parsed : MySqlTarget();
 }
 
-MySqlUrl Parsed(std::string_view text) {
-  MySqlLockOptions options;
-  return Parsed(text, options);
-}
-
-std::string Refused(std::string_view text) {
-  MySqlLockOptions options;
-  const absl::StatusOr<MySqlUrl> url = ParseMySqlUrl(text, options);
-  EXPECT_EQ(url.status().code(), absl::StatusCode::kInvalidArgument) << text;
-  return std::string(url.status().message());
+std::string Refused(std::string_view text, std::span<const UrlParameter> more = {}) {
+  const absl::StatusOr<MySqlTarget> parsed = ParseMySqlUrl(text, {}, more);
+  EXPECT_EQ(parsed.status().code(), absl::StatusCode::kInvalidArgument) << text;
+  return std::string(parsed.status().message());
 }
 
 TEST(MySqlUrlTest, AllParts_AreDecoded) {
-  const MySqlUrl url = Parsed("mysql://shop%40:p%2Fw%3A@db.example:3307/lo%63ks");
+  const MySqlTarget url = Parsed("mysql://shop%40:p%2Fw%3A@db.example:3307/lo%63ks");
   EXPECT_EQ(url.username, "shop@");
   EXPECT_EQ(url.password, "p/w:");
   EXPECT_EQ(url.host, "db.example");
@@ -42,7 +38,7 @@ TEST(MySqlUrlTest, AllParts_AreDecoded) {
 }
 
 TEST(MySqlUrlTest, LeastParts_HaveDefaults) {
-  const MySqlUrl url = Parsed("MariaDB://h/d");
+  const MySqlTarget url = Parsed("MariaDB://h/d");
   EXPECT_EQ(url.port, 3306);
   EXPECT_EQ(url.username, "");
   EXPECT_EQ(url.password, "");
@@ -56,7 +52,7 @@ TEST(MySqlUrlTest, Ipv6_StandsInBrackets) {
 TEST(MySqlUrlTest, Socket_IsInPlaceOfAHost) {
   for (const char* const text :
        {"mysql://root@localhost/d?socket=/run/my%20sql.sock", "mysql:///d?socket=/run/my%20sql.sock"}) {
-    const MySqlUrl url = Parsed(text);
+    const MySqlTarget url = Parsed(text);
     EXPECT_EQ(url.Endpoint(), "/run/my sql.sock");
     EXPECT_EQ(url.host, "");
   }
@@ -64,21 +60,25 @@ TEST(MySqlUrlTest, Socket_IsInPlaceOfAHost) {
   EXPECT_THAT(Refused("mysql:///d?socket=/" + std::string(200, 's')), HasSubstr("107 bytes"));
 }
 
-TEST(MySqlUrlTest, Parameters_GoBeforeTheOptions) {
-  MySqlLockOptions options = {.table_prefix = "mine_", .tls_ca_file = "/ca"};
-  Parsed("mysql://h/d?create_schema=1&tls=verify&tls_ca=/other&tls_cert=/c&tls_key=/k&table_prefix=yours_", options);
-  EXPECT_TRUE(options.create_schema);
-  EXPECT_EQ(options.tls, MySqlTls::kVerify);
-  EXPECT_EQ(options.tls_ca_file, "/other");
-  EXPECT_EQ(options.tls_cert_file, "/c");
-  EXPECT_EQ(options.tls_key_file, "/k");
-  EXPECT_EQ(options.table_prefix, "yours_");
-  Parsed("mysql://h/d?tls=off&create_schema=0", options);
-  EXPECT_FALSE(options.create_schema);
-  EXPECT_EQ(options.tls, MySqlTls::kOff);
-  EXPECT_EQ(options.table_prefix, "yours_");
-  Parsed("mysql://h/d?tls=required", options);
-  EXPECT_EQ(options.tls, MySqlTls::kRequired);
+TEST(MySqlUrlTest, Parameters_OverrideTheTarget) {
+  const MySqlTarget url = Parsed("mysql://h/d?tls=verify&tls_ca=/other&tls_cert=/c&tls_key=/k", {.tls_ca_file = "/ca"});
+  EXPECT_EQ(url.tls, MySqlTls::kVerify);
+  EXPECT_EQ(url.tls_ca_file, "/other");
+  EXPECT_EQ(url.tls_cert_file, "/c");
+  EXPECT_EQ(url.tls_key_file, "/k");
+  const MySqlTarget off = Parsed("mysql://h/d?tls=off", {.tls = MySqlTls::kVerify, .tls_ca_file = "/ca"});
+  EXPECT_EQ(off.tls, MySqlTls::kOff);
+  EXPECT_EQ(off.tls_ca_file, "/ca");
+  EXPECT_EQ(Parsed("mysql://h/d?tls=required").tls, MySqlTls::kRequired);
+}
+
+TEST(MySqlUrlTest, ParametersOfTheCaller_AreSetAndListed) {
+  std::string size;
+  const UrlParameter more[] = {{"size", &size}};
+  EXPECT_TRUE(ParseMySqlUrl("mysql://h/d?size=%33", {}, more).ok());
+  EXPECT_EQ(size, "3");
+  EXPECT_THAT(Refused("mysql://h/d?pool=3", more),
+              HasSubstr("'pool' is not one of size, socket, tls, tls_ca, tls_cert, tls_key"));
 }
 
 TEST(MySqlUrlTest, Wrong_IsNamed) {
@@ -90,8 +90,6 @@ TEST(MySqlUrlTest, Wrong_IsNamed) {
   EXPECT_THAT(Refused("mysql://a,b/d"), HasSubstr("more than one host"));
   EXPECT_THAT(Refused("mysql://h:70000/d"), HasSubstr("port 70000 of host 'h'"));
   EXPECT_THAT(Refused("mysql://h/d?tls=maybe"), HasSubstr("tls='maybe' is not one of off, required, verify"));
-  EXPECT_THAT(Refused("mysql://h/d?create_schema=yes"), HasSubstr("create_schema='yes' is not 0 or 1"));
-  EXPECT_THAT(Refused("mysql://h/d?pool=3"), HasSubstr("'pool' is not one of create_schema, "));
   EXPECT_THAT(Refused("mysql://h/" + std::string(65, 'd')), HasSubstr("more than 64 bytes"));
   EXPECT_THAT(Refused("mysql://h/%00"), HasSubstr("control bytes"));
 }

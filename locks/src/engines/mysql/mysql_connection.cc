@@ -82,7 +82,7 @@ void SetOptions(MYSQL* session, const MySqlTarget& target) {
     SetOption(session, option, WholeSeconds(target.connect_timeout));
   }
   SetOption(session, MYSQL_OPT_PROTOCOL,
-            static_cast<unsigned>(target.url.socket.empty() ? MYSQL_PROTOCOL_TCP : MYSQL_PROTOCOL_SOCKET));
+            static_cast<unsigned>(target.socket.empty() ? MYSQL_PROTOCOL_TCP : MYSQL_PROTOCOL_SOCKET));
   mysql_optionsv(session, MYSQL_SET_CHARSET_NAME, "utf8mb4");
   mysql_optionsv(session, MYSQL_OPT_CONNECT_ATTR_ADD, "program_name", "stockade");
   const my_bool yes = 1;
@@ -108,15 +108,14 @@ absl::StatusOr<std::unique_ptr<MySqlConnection>> MySqlConnection::Open(const MyS
   std::unique_ptr<MySqlConnection> connection(new MySqlConnection(session));
   SetOptions(session, target);
 
-  const MySqlUrl& url = target.url;
   const Instant deadline = Clock::System()->Now() + target.connect_timeout;
   const ScopedWaitLimit limit(deadline, stop_fd, /*connecting=*/true);
-  if (mysql_real_connect(session, TextOrNull(url.host), TextOrNull(url.username), TextOrNull(url.password),
-                         url.database.c_str(), url.port, TextOrNull(url.socket),
+  if (mysql_real_connect(session, TextOrNull(target.host), TextOrNull(target.username), TextOrNull(target.password),
+                         target.database.c_str(), target.port, TextOrNull(target.socket),
                          CLIENT_MULTI_STATEMENTS | CLIENT_FOUND_ROWS) == nullptr) {
     connection->broken_ = true;
     absl::Status failed = MySqlErrorStatus(mysql_errno(session), mysql_error(session));
-    return absl::Status(failed.code(), Concat("MySQL at ", url.Endpoint(), ": ", failed.message()));
+    return absl::Status(failed.code(), Concat("MySQL at ", target.Endpoint(), ": ", failed.message()));
   }
   const int socket = mysql_get_socket(session);
   fcntl(socket, F_SETFD, FD_CLOEXEC);
@@ -124,11 +123,11 @@ absl::StatusOr<std::unique_ptr<MySqlConnection>> MySqlConnection::Open(const MyS
   fcntl(socket, F_SETFL, fcntl(socket, F_GETFL) | O_NONBLOCK);
   // The connector goes on in the clear with a server that has no TLS.
   if (target.tls != MySqlTls::kOff && mysql_get_ssl_cipher(session) == nullptr) {
-    return absl::FailedPreconditionError(Concat("MySQL at ", url.Endpoint(), ": the server does not support TLS"));
+    return absl::FailedPreconditionError(Concat("MySQL at ", target.Endpoint(), ": the server does not support TLS"));
   }
   const MySqlReply set = connection->Run(kSessionSettings, deadline, stop_fd);
   if (!set.status.ok()) {
-    return absl::Status(set.status.code(), Concat("MySQL at ", url.Endpoint(), ": ", set.status.message()));
+    return absl::Status(set.status.code(), Concat("MySQL at ", target.Endpoint(), ": ", set.status.message()));
   }
   return connection;
 }

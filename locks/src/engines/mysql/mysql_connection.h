@@ -3,28 +3,16 @@
 
 #include <functional>
 #include <memory>
-#include <string>
 #include <string_view>
 
 #include "absl/status/statusor.h"
 #include "mysql_reply.h"
 #include "mysql_url.h"
 #include "stockade/base/instant.h"
-#include "stockade/locks/mysql_lock_service.h"
 
 struct st_mysql;  // MYSQL of the connector.
 
 namespace stockade::locks_internal {
-
-// The server to connect to, and how.
-struct MySqlTarget {
-  MySqlUrl url = {};
-  MySqlTls tls = MySqlTls::kOff;
-  std::string tls_ca_file = {};
-  std::string tls_cert_file = {};
-  std::string tls_key_file = {};
-  absl::Duration connect_timeout = absl::Seconds(5);
-};
 
 // A session of a database server, in which every packet of statements begins and ends without a transaction. For one
 // thread at a time. Its time-outs are exact, on the system's clock: the connector, which counts seconds, asks us to

@@ -9,6 +9,7 @@
 #include "mysql_schema.h"
 #include "stockade/base/clock.h"
 #include "stockade/base/strings.h"
+#include "stockade/base/url_parts.h"
 
 namespace stockade::locks_internal {
 namespace {
@@ -48,35 +49,52 @@ absl::Status PrepareSchema(MySqlConnection& connection, const MySqlLockOptions& 
 
 }  // namespace
 
+absl::StatusOr<MySqlTarget> ParseMySqlLockUrl(std::string_view url, MySqlLockOptions& options) {
+  std::string create_schema;
+  const UrlParameter more[] = {{"create_schema", &create_schema}, {"table_prefix", &options.table_prefix}};
+  absl::StatusOr<MySqlTarget> target = ParseMySqlUrl(url,
+                                                     {.tls = options.tls,
+                                                      .tls_ca_file = options.tls_ca_file,
+                                                      .tls_cert_file = options.tls_cert_file,
+                                                      .tls_key_file = options.tls_key_file,
+                                                      .connect_timeout = options.connect_timeout},
+                                                     more);
+  if (!target.ok()) return target;
+  if (create_schema == "0" || create_schema == "1") {
+    options.create_schema = create_schema == "1";
+  } else if (!create_schema.empty()) {
+    return InvalidUrl("MySQL URL", "create_schema=", QuotedUrlValue(create_schema), " is not 0 or 1");
+  }
+  options.tls = target->tls;
+  options.tls_ca_file = target->tls_ca_file;
+  options.tls_cert_file = target->tls_cert_file;
+  options.tls_key_file = target->tls_key_file;
+  return target;
+}
+
 absl::StatusOr<std::unique_ptr<MySqlLockEngine>> MySqlLockEngine::Connect(std::string_view url,
                                                                           MySqlLockOptions options) {
-  absl::StatusOr<MySqlUrl> parsed = ParseMySqlUrl(url, options);
-  if (!parsed.ok()) return parsed.status();
+  absl::StatusOr<MySqlTarget> target = ParseMySqlLockUrl(url, options);
+  if (!target.ok()) return target.status();
   if (absl::Status valid = options.Validate(); !valid.ok()) return valid;
-  MySqlTarget target = {.url = *std::move(parsed),
-                        .tls = options.tls,
-                        .tls_ca_file = options.tls_ca_file,
-                        .tls_cert_file = options.tls_cert_file,
-                        .tls_key_file = options.tls_key_file,
-                        .connect_timeout = options.connect_timeout};
   const Instant deadline = Now() + options.connect_timeout;
-  absl::StatusOr<std::unique_ptr<MySqlConnection>> first = MySqlConnection::Open(target, -1);
+  absl::StatusOr<std::unique_ptr<MySqlConnection>> first = MySqlConnection::Open(*target, -1);
   if (!first.ok()) return first.status();
   if (absl::Status ready = PrepareSchema(**first, options, deadline); !ready.ok()) {
-    return absl::Status(ready.code(), Concat("MySQL at ", target.url.Endpoint(), ", database ", target.url.database,
-                                             ": ", ready.message()));
+    return absl::Status(
+        ready.code(), Concat("MySQL at ", target->Endpoint(), ", database ", target->database, ": ", ready.message()));
   }
   absl::StatusOr<EventFd> stop = EventFd::Create();
   if (!stop.ok()) return stop.status();
   std::unique_ptr<MySqlLockEngine> engine(
-      new MySqlLockEngine(std::move(target), *std::move(first), *std::move(stop), options));
+      new MySqlLockEngine(*std::move(target), *std::move(first), *std::move(stop), options));
   if (absl::Status started = engine->poller_.Start(); !started.ok()) return started;
   return engine;
 }
 
 MySqlLockEngine::MySqlLockEngine(MySqlTarget target, std::unique_ptr<MySqlConnection> first, EventFd stop,
                                  const MySqlLockOptions& options)
-    : id_(Concat("mysql ", target.url.Endpoint(), "/", target.url.database, "/", options.table_prefix)),
+    : id_(Concat("mysql ", target.Endpoint(), "/", target.database, "/", options.table_prefix)),
       scripts_(options.table_prefix, NewClientId()),
       engine_timeout_(options.service.engine_timeout),
       token_retention_(options.token_retention),

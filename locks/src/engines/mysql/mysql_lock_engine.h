@@ -19,6 +19,10 @@
 
 namespace stockade::locks_internal {
 
+// Returns the target of a URL for MySqlLockService::Connect(), and overrides `options` by its parameters. Does not
+// validate `options`.
+absl::StatusOr<MySqlTarget> ParseMySqlLockUrl(std::string_view url, MySqlLockOptions& options);
+
 // Locks in two tables of a database.
 class MySqlLockEngine final : public LockEngine {
  public:

@@ -60,14 +60,14 @@ absl::StatusOr<MySqlPool::Lent> MySqlPool::Borrow(Use use, Instant deadline) {
     if (late) {
       if (failed) return last_failure_;
       return absl::UnavailableError(
-          may ? Concat("MySQL at ", target_.url.Endpoint(), ": no connection in time")
-              : Concat("MySQL at ", target_.url.Endpoint(), ": all ", most_, " connections are in use"));
+          may ? Concat("MySQL at ", target_.Endpoint(), ": no connection in time")
+              : Concat("MySQL at ", target_.Endpoint(), ": all ", most_, " connections are in use"));
     }
     if (may) {
       if (!opener_.joinable()) {
         const absl::Status started = StartThread(opener_, [this] { Open(); });
         if (!started.ok()) {
-          return absl::Status(started.code(), Concat("MySQL at ", target_.url.Endpoint(), ": ", started.message()));
+          return absl::Status(started.code(), Concat("MySQL at ", target_.Endpoint(), ": ", started.message()));
         }
       }
       ++missing_;

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "stockade/base/percent_coding.h"
 #include "stockade/base/strings.h"
-#include "stockade/base/url_parts.h"
 
 namespace stockade::locks_internal {
 namespace {
@@ -33,30 +33,25 @@ absl::Status SetTls(const std::string& value, MySqlTls& tls) {
   return absl::OkStatus();
 }
 
-absl::Status ParseParameters(std::string_view query, MySqlUrl& url, MySqlLockOptions& options) {
-  std::string create_schema;
+absl::Status ParseParameters(std::string_view query, std::span<const UrlParameter> more, MySqlTarget& target) {
   std::string tls;
-  UrlParameter known[] = {
-      {"create_schema", &create_schema},       {"socket", &url.socket},
-      {"table_prefix", &options.table_prefix}, {"tls", &tls},
-      {"tls_ca", &options.tls_ca_file},        {"tls_cert", &options.tls_cert_file},
-      {"tls_key", &options.tls_key_file},
-  };
+  std::vector<UrlParameter> known = {{"socket", &target.socket},
+                                     {"tls", &tls},
+                                     {"tls_ca", &target.tls_ca_file},
+                                     {"tls_cert", &target.tls_cert_file},
+                                     {"tls_key", &target.tls_key_file}};
+  known.insert(known.end(), more.begin(), more.end());
+  std::ranges::sort(known, {}, &UrlParameter::key);  // The order in which an error lists them.
   if (absl::Status parsed = ParseUrlQuery(kWhat, query, known); !parsed.ok()) return parsed;
-  if (create_schema == "0" || create_schema == "1") {
-    options.create_schema = create_schema == "1";
-  } else if (!create_schema.empty()) {
-    return Invalid("create_schema=", QuotedUrlValue(create_schema), " is not 0 or 1");
-  }
-  return SetTls(tls, options.tls);
+  return SetTls(tls, target.tls);
 }
 
-absl::Status ParseDatabase(std::string_view path, MySqlUrl& url) {
+absl::Status ParseDatabase(std::string_view path, MySqlTarget& target) {
   if (!path.empty()) path.remove_prefix(1);
-  url.database = PercentDecode(path);
-  if (url.database.empty()) return Invalid("there is no /database after the host");
-  if (url.database.size() > kMaxDatabaseBytes || std::ranges::any_of(url.database, absl::ascii_iscntrl)) {
-    return Invalid("database ", QuotedUrlValue(url.database), " has more than ", kMaxDatabaseBytes,
+  target.database = PercentDecode(path);
+  if (target.database.empty()) return Invalid("there is no /database after the host");
+  if (target.database.size() > kMaxDatabaseBytes || std::ranges::any_of(target.database, absl::ascii_iscntrl)) {
+    return Invalid("database ", QuotedUrlValue(target.database), " has more than ", kMaxDatabaseBytes,
                    " bytes, or control bytes");
   }
   return absl::OkStatus();
@@ -64,42 +59,42 @@ absl::Status ParseDatabase(std::string_view path, MySqlUrl& url) {
 
 }  // namespace
 
-std::string MySqlUrl::Endpoint() const {
+std::string MySqlTarget::Endpoint() const {
   if (!socket.empty()) return socket;
   return host.find(':') == std::string::npos ? Concat(host, ":", port) : Concat("[", host, "]:", port);
 }
 
-absl::StatusOr<MySqlUrl> ParseMySqlUrl(std::string_view text, MySqlLockOptions& options) {
-  if (absl::Status checked = CheckUrlBytes(kWhat, text, kMaxUrlBytes); !checked.ok()) return checked;
-  const size_t separator = text.find("://");
-  const std::string scheme = absl::AsciiStrToLower(AbslView(text.substr(0, std::min(separator, text.size()))));
+absl::StatusOr<MySqlTarget> ParseMySqlUrl(std::string_view url, MySqlTarget target,
+                                          std::span<const UrlParameter> more) {
+  if (absl::Status checked = CheckUrlBytes(kWhat, url, kMaxUrlBytes); !checked.ok()) return checked;
+  const size_t separator = url.find("://");
+  const std::string scheme = absl::AsciiStrToLower(AbslView(url.substr(0, std::min(separator, url.size()))));
   // Not shown: a host or a password may have got there.
   if (separator == std::string_view::npos || (scheme != "mysql" && scheme != "mariadb")) {
     return Invalid("it begins with neither mysql:// nor mariadb://");
   }
-  const absl::StatusOr<UrlParts> parts = SplitUrl(kWhat, text.substr(separator + 3));
+  const absl::StatusOr<UrlParts> parts = SplitUrl(kWhat, url.substr(separator + 3));
   if (!parts.ok()) return parts.status();
-  MySqlUrl url;
   UrlCredentials credentials = DecodeUserInfo(parts->user_info);
-  url.username = std::move(credentials.username);
-  url.password = std::move(credentials.password);
+  target.username = std::move(credentials.username);
+  target.password = std::move(credentials.password);
   // The connector would stop reading at a NUL byte.
-  if (url.username.find('\0') != std::string::npos || url.password.find('\0') != std::string::npos) {
+  if (target.username.find('\0') != std::string::npos || target.password.find('\0') != std::string::npos) {
     return Invalid("the user name or the password has a NUL byte");
   }
-  if (absl::Status parsed = ParseParameters(parts->query, url, options); !parsed.ok()) return parsed;
-  if (absl::Status checked = CheckSocketPath(kWhat, url.socket); !checked.ok()) return checked;
-  if (url.socket.empty()) {
+  if (absl::Status parsed = ParseParameters(parts->query, more, target); !parsed.ok()) return parsed;
+  if (absl::Status checked = CheckSocketPath(kWhat, target.socket); !checked.ok()) return checked;
+  if (target.socket.empty()) {
     if (parts->hosts.find(',') != std::string_view::npos) return Invalid("there is more than one host");
-    absl::StatusOr<UrlEndpoint> endpoint = ParseUrlEndpoint(kWhat, parts->hosts, url.port);
+    absl::StatusOr<UrlEndpoint> endpoint = ParseUrlEndpoint(kWhat, parts->hosts, target.port);
     if (!endpoint.ok()) return endpoint.status();
-    url.host = std::move(endpoint->host);
-    url.port = endpoint->port;
+    target.host = std::move(endpoint->host);
+    target.port = endpoint->port;
   } else if (!parts->hosts.empty() && parts->hosts != "localhost") {
     return Invalid("with a socket, the host must be localhost or empty");
   }
-  if (absl::Status parsed = ParseDatabase(parts->path, url); !parsed.ok()) return parsed;
-  return url;
+  if (absl::Status parsed = ParseDatabase(parts->path, target); !parsed.ok()) return parsed;
+  return target;
 }
 
 }  // namespace stockade::locks_internal

@@ -2,29 +2,42 @@
 #define STOCKADE_LOCKS_SRC_ENGINES_MYSQL_MYSQL_URL_H_
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "stockade/base/url_parts.h"
 #include "stockade/locks/mysql_lock_service.h"
 
 namespace stockade::locks_internal {
 
-// The address of the database. Everything is decoded.
-struct MySqlUrl {
+// The server and database to connect to, and how. Nothing in it is encoded.
+struct MySqlTarget {
   std::string host = {};    // Empty if there is a socket.
   uint16_t port = 3306;     // The port of `host`.
-  std::string socket = {};  // A UNIX socket's path.
+  std::string socket = {};  // The path of a UNIX socket.
   std::string username = {};
   std::string password = {};
   std::string database = {};
+  MySqlTls tls = MySqlTls::kOff;
+  std::string tls_ca_file = {};
+  std::string tls_cert_file = {};
+  std::string tls_key_file = {};
+  absl::Duration connect_timeout = absl::Seconds(5);
 
   // "127.0.0.1:3306", "[::1]:3306", "/run/mysqld.sock".
   std::string Endpoint() const;
 };
 
-// MySqlLockService::Connect() says what it reads. What it says of options goes to `options`. O(length).
-absl::StatusOr<MySqlUrl> ParseMySqlUrl(std::string_view url, MySqlLockOptions& options);
+// Returns `target`, which has no address yet, with the address and the TLS settings of a URL of one of these forms:
+//   mysql://[user[:password]@]host[:port]/database[?parameter=value&...]
+//   mysql://[user[:password]@][localhost]/database?socket=/path/to.sock[&parameter=value...]
+// mariadb:// is equivalent. The parameters are socket, tls, tls_ca, tls_cert, tls_key, and those in `more`,
+// which are the caller's. Every error is InvalidArgument; its message never contains a password. O(length).
+absl::StatusOr<MySqlTarget> ParseMySqlUrl(std::string_view url, MySqlTarget target = {},
+                                          std::span<const UrlParameter> more = {});
 
 }  // namespace stockade::locks_internal
 
