@@ -16,8 +16,9 @@ fi
 
 # An include never goes up a floor, and cache and inventory never include each other.
 declare -A forbidden=(
-  [base]='metrics|redis|locks|cache|inventory' [metrics]='redis|locks|cache|inventory'
-  [redis]='locks|cache|inventory' [locks]='cache|inventory' [cache]='inventory' [inventory]='cache')
+  [base]='metrics|redis|mysql|locks|cache|inventory' [metrics]='redis|mysql|locks|cache|inventory'
+  [redis]='mysql|locks|cache|inventory' [mysql]='redis|locks|cache|inventory'
+  [locks]='cache|inventory' [cache]='inventory' [inventory]='cache')
 for module in "${!forbidden[@]}"; do
   [ -d "$module" ] || continue
   if grep -rnE "#include [<\"]stockade/(${forbidden[$module]})/" "$module"; then

@@ -59,7 +59,8 @@ bool Contains(const std::vector<std::string>& text, const std::vector<std::strin
 
 std::vector<fs::path> Documents() {
   std::vector<fs::path> documents = Files(kSource, ".md", false);
-  for (const char* dir : {"base", "metrics", "locks", "cache", "inventory", "redis", "docs", "bench", "examples"}) {
+  for (const char* dir :
+       {"base", "metrics", "locks", "cache", "inventory", "redis", "mysql", "docs", "bench", "examples"}) {
     for (const fs::path& file : Files(kSource / dir, ".md", true)) documents.push_back(file);
   }
   return documents;

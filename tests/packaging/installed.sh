@@ -52,6 +52,7 @@ if has redis; then
   refuses "component redis needs hiredis 0.14 or newer" "$prefix" "COMPONENTS;redis"
   refuses "for component locks_redis" "$prefix" "COMPONENTS;locks_redis"
   refuses "Name the COMPONENTS that you use" "$prefix" ""
+  ! has mysql || refuses "component mysql needs libmariadb 3.3 or newer" "$prefix" "COMPONENTS;locks_mysql"
   unset PKG_CONFIG_LIBDIR PKG_CONFIG_PATH
 fi
 

@@ -17,7 +17,7 @@ readelf -d "$work/build/consumer" | grep -q "NEEDED.*\[libstockade_cache.so.$sov
 
 # Collects all names that are declared with STOCKADE_EXPORT. Every symbol that a library defines must belong to one of
 # them, except weak symbols (instances of templates and inline functions).
-grep -rhE -A1 'STOCKADE_EXPORT' --include='*.h' --include='*.h.in' "$source"/{base,metrics,redis,locks,cache,inventory} |
+grep -rhE -A1 'STOCKADE_EXPORT' --include='*.h' --include='*.h.in' "$source"/{base,metrics,redis,mysql,locks,cache,inventory} |
   grep -oE '\w+' | sort -u >"$work/marked"
 shown=0
 while IFS= read -r library; do
@@ -40,12 +40,13 @@ cmake --install "$work/build" --component stockade_runtime --prefix "$work/prefi
 if find "$work/prefix" -not -type d | grep -vE "/libstockade_\w+\.so\.[0-9.]+$"; then fail "that is in the runtime"; fi
 cmake --install "$work/build" --component stockade_development --prefix "$work/prefix" >/dev/null
 
-# What only the libraries use, who links them does not need.
-if [ -n "$(find "$work/prefix" -name stockade-redis.pc)" ]; then
-  PKG_CONFIG_LIBDIR=/nowhere finds "$work/prefix" "COMPONENTS;redis"
-fi
+# Programs that link the shared libraries do not need the packages that only these use.
+for component in redis mysql; do
+  [ -z "$(find "$work/prefix" -name stockade-$component.pc)" ] ||
+    PKG_CONFIG_LIBDIR=/nowhere finds "$work/prefix" "COMPONENTS;$component"
+done
 build_with_pkg_config "$work/prefix" "$work/consumer/locks.cc" "$work/by_pkg_config" stockade-locks_connect
-[[ $(pkg-config --libs stockade) != *hiredis* ]] || fail "stockade.pc asks for hiredis"
+[[ ! $(pkg-config --libs stockade) =~ hiredis|mariadb ]] || fail "stockade.pc asks for a client of a database"
 [ "$("$work/by_pkg_config")" = "held" ] || fail "by_pkg_config"
 
 # Tests reach what is hidden.

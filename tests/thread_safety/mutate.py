@@ -20,7 +20,7 @@ import sys
 import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-MODULES = ["base", "metrics", "redis", "locks", "cache", "inventory"]
+MODULES = ["base", "metrics", "redis", "mysql", "locks", "cache", "inventory"]
 LOCK = re.compile(r"^ *const (?:base_internal::)?MutexLock \w+\(.*\);.*\n", re.M)
 
 

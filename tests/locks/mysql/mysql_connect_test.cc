@@ -6,9 +6,9 @@
 #include <string>
 
 #include "locks/mysql/mysql_engine_fixture.h"
-#include "mysql_connection.h"
 #include "mysql_schema.h"
 #include "stockade/base/clock.h"
+#include "stockade/mysql/internal/mysql_connection.h"
 
 namespace stockade {
 namespace {
@@ -38,9 +38,9 @@ class MySqlConnectTest : public testing::MySqlEngineTest {
   }
   // The cipher of a connection made so; empty where it has none.
   static absl::StatusOr<std::string> Cipher(const std::string& url) {
-    const auto connection = locks_internal::MySqlConnection::Open(locks_internal::ParseMySqlUrl(url).value(), -1);
+    const auto connection = mysql_internal::MySqlConnection::Open(mysql_internal::ParseMySqlUrl(url).value(), -1);
     if (!connection.ok()) return connection.status();
-    const locks_internal::MySqlReply reply =
+    const mysql_internal::MySqlReply reply =
         (*connection)->Run("SHOW SESSION STATUS LIKE 'Ssl_cipher'", Clock::System()->Now() + absl::Seconds(20));
     if (!reply.status.ok()) return reply.status;
     return reply.rows.at(0).at(1).value_or("");
@@ -60,8 +60,8 @@ TEST_F(MySqlConnectTest, NoTables_NamesWhatIsMissingAndWhatToDo) {
 
 TEST_F(MySqlConnectTest, SchemaByAnAdministrator_IsTaken) {
   server().Wipe();
-  const locks_internal::MySqlTarget root = {.socket = server().unix_socket(), .username = "root", .database = "test"};
-  const auto connection = locks_internal::MySqlConnection::Open(root, -1).value();
+  const mysql_internal::MySqlTarget root = {.socket = server().unix_socket(), .username = "root", .database = "test"};
+  const auto connection = mysql_internal::MySqlConnection::Open(root, -1).value();
   const Instant deadline = Clock::System()->Now() + absl::Seconds(20);
   EXPECT_TRUE(connection->Run(MySqlLockService::Schema("mine_"), deadline).status.ok());
   EXPECT_TRUE(Connect("?table_prefix=mine_").ok());
@@ -136,8 +136,8 @@ TEST_F(MySqlConnectTest, Tls_OffRequiredVerified) {
 // out.
 TEST_F(MySqlConnectTest, FilesOfThisMachine_AreNotSent) {
   const auto connection =
-      locks_internal::MySqlConnection::Open(locks_internal::ParseMySqlUrl(server().url()).value(), -1).value();
-  const locks_internal::MySqlReply reply =
+      mysql_internal::MySqlConnection::Open(mysql_internal::ParseMySqlUrl(server().url()).value(), -1).value();
+  const mysql_internal::MySqlReply reply =
       connection->Run("LOAD DATA LOCAL INFILE '" + server().ca_file() + "' INTO TABLE stockade_locks (name)",
                       Clock::System()->Now() + absl::Seconds(20));
   EXPECT_FALSE(reply.status.ok());

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "locks/mysql/mysql_engine_fixture.h"
-#include "mysql_connection.h"
 #include "stockade/base/clock.h"
+#include "stockade/mysql/internal/mysql_connection.h"
 #include "support/await.h"
 
 namespace stockade {
@@ -31,11 +31,11 @@ class MySqlFaultsTest : public testing::MySqlEngineTest {
    public:
     Client() {
       session_ =
-          locks_internal::MySqlConnection::Open(locks_internal::ParseMySqlUrl(server().url()).value(), -1).value();
+          mysql_internal::MySqlConnection::Open(mysql_internal::ParseMySqlUrl(server().url()).value(), -1).value();
       Run("SET SESSION innodb_lock_wait_timeout=50");
     }
     void Run(const std::string& sql) {
-      const locks_internal::MySqlReply reply = session_->Run(sql, Clock::System()->Now() + absl::Seconds(40));
+      const mysql_internal::MySqlReply reply = session_->Run(sql, Clock::System()->Now() + absl::Seconds(40));
       EXPECT_TRUE(reply.status.ok()) << sql << ": " << reply.status;
     }
     void LockGate(const std::string& name) {
@@ -44,7 +44,7 @@ class MySqlFaultsTest : public testing::MySqlEngineTest {
     }
 
    private:
-    std::unique_ptr<locks_internal::MySqlConnection> session_;
+    std::unique_ptr<mysql_internal::MySqlConnection> session_;
   };
 
   static void AwaitLockWait() {

@@ -14,10 +14,15 @@ namespace redis_internal {
 using namespace base_internal;
 using namespace metrics_internal;
 }  // namespace redis_internal
+namespace mysql_internal {
+using namespace base_internal;
+using namespace metrics_internal;
+}  // namespace mysql_internal
 namespace locks_internal {
 using namespace base_internal;
 using namespace metrics_internal;
 using namespace redis_internal;
+using namespace mysql_internal;
 }  // namespace locks_internal
 namespace cache_internal {
 using namespace base_internal;
@@ -27,6 +32,7 @@ using namespace locks_internal;
 namespace inventory_internal {
 using namespace base_internal;
 using namespace metrics_internal;
+using namespace mysql_internal;
 using namespace locks_internal;
 }  // namespace inventory_internal
 }  // namespace stockade

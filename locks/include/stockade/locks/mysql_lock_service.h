@@ -1,7 +1,6 @@
 #ifndef STOCKADE_LOCKS_MYSQL_LOCK_SERVICE_H_
 #define STOCKADE_LOCKS_MYSQL_LOCK_SERVICE_H_
 
-#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -11,15 +10,9 @@
 #include "stockade/base/duration.h"
 #include "stockade/base/export.h"
 #include "stockade/locks/lock_service.h"
+#include "stockade/mysql/mysql_tls.h"
 
 namespace stockade {
-
-// How the connection is encrypted.
-enum class MySqlTls : uint8_t {
-  kOff,
-  kRequired,  // Encrypted, but the server is not verified.
-  kVerify,    // The certificate must also be signed by the CA of tls_ca_file or the system, for the URL's host.
-};
 
 // Options of a MySqlLockService.
 struct STOCKADE_EXPORT MySqlLockOptions {

@@ -11,11 +11,11 @@
 
 #include "mysql_lock_scripts.h"
 #include "mysql_poller.h"
-#include "mysql_pool.h"
 #include "stockade/base/event_fd.h"
 #include "stockade/base/instant.h"
 #include "stockade/locks/lock_engine.h"
 #include "stockade/locks/mysql_lock_service.h"
+#include "stockade/mysql/internal/mysql_pool.h"
 
 namespace stockade::locks_internal {
 

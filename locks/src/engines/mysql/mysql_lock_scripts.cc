@@ -6,9 +6,9 @@
 #include "../../service/shown_lock.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
-#include "mysql_literal.h"
 #include "mysql_schema.h"
 #include "stockade/base/strings.h"
+#include "stockade/mysql/internal/mysql_literal.h"
 
 namespace stockade::locks_internal {
 namespace {

@@ -10,8 +10,8 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "mysql_poller.h"
-#include "mysql_reply.h"
 #include "stockade/locks/lock_engine.h"
+#include "stockade/mysql/internal/mysql_reply.h"
 
 namespace stockade::locks_internal {
 

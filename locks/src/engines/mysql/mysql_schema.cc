@@ -4,8 +4,8 @@
 #include <span>
 
 #include "absl/strings/ascii.h"
-#include "mysql_literal.h"
 #include "stockade/base/strings.h"
+#include "stockade/mysql/internal/mysql_literal.h"
 
 namespace stockade::locks_internal {
 namespace {

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "absl/status/status.h"
-#include "mysql_reply.h"
+#include "stockade/mysql/internal/mysql_reply.h"
 
 namespace stockade::locks_internal {
 

@@ -1,4 +1,4 @@
-#include "mysql_url.h"
+#include "stockade/mysql/internal/mysql_url.h"
 
 #include <algorithm>
 #include <utility>
@@ -8,7 +8,7 @@
 #include "stockade/base/percent_coding.h"
 #include "stockade/base/strings.h"
 
-namespace stockade::locks_internal {
+namespace stockade::mysql_internal {
 namespace {
 
 constexpr std::string_view kWhat = "MySQL URL";
@@ -97,4 +97,4 @@ absl::StatusOr<MySqlTarget> ParseMySqlUrl(std::string_view url, MySqlTarget targ
   return target;
 }
 
-}  // namespace stockade::locks_internal
+}  // namespace stockade::mysql_internal

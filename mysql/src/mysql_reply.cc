@@ -1,8 +1,8 @@
-#include "mysql_reply.h"
+#include "stockade/mysql/internal/mysql_reply.h"
 
 #include "absl/strings/numbers.h"
 
-namespace stockade::locks_internal {
+namespace stockade::mysql_internal {
 
 int64_t MySqlNumber(const MySqlRow& row, size_t place, int64_t otherwise) {
   int64_t number = 0;
@@ -10,4 +10,4 @@ int64_t MySqlNumber(const MySqlRow& row, size_t place, int64_t otherwise) {
   return number;
 }
 
-}  // namespace stockade::locks_internal
+}  // namespace stockade::mysql_internal

@@ -1,4 +1,4 @@
-#include "mysql_url.h"
+#include "stockade/mysql/internal/mysql_url.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-namespace stockade::locks_internal {
+namespace stockade::mysql_internal {
 namespace {
 
 using ::testing::AllOf;
@@ -103,4 +103,4 @@ TEST(MySqlUrlTest, Password_IsNeverShown) {
 }
 
 }  // namespace
-}  // namespace stockade::locks_internal
+}  // namespace stockade::mysql_internal

@@ -1,10 +1,10 @@
-#include "mysql_error.h"
+#include "stockade/mysql/internal/mysql_error.h"
 
 #include <errmsg.h>
 #include <gtest/gtest.h>
 #include <mysqld_error.h>
 
-namespace stockade::locks_internal {
+namespace stockade::mysql_internal {
 namespace {
 
 struct Case {
@@ -72,4 +72,4 @@ TEST(MySqlErrorTest, Status_HasTheNumberAndTheText) {
 }
 
 }  // namespace
-}  // namespace stockade::locks_internal
+}  // namespace stockade::mysql_internal

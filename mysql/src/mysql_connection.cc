@@ -1,4 +1,4 @@
-#include "mysql_connection.h"
+#include "stockade/mysql/internal/mysql_connection.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +11,7 @@
 #include "stockade/base/clock.h"
 #include "stockade/base/strings.h"
 
-namespace stockade::locks_internal {
+namespace stockade::mysql_internal {
 namespace {
 
 // What a session is to be like, whatever the server's defaults are. A wait for a row or for a table's definition ends
@@ -214,4 +214,4 @@ void MySqlConnection::Fail(MySqlReply& reply) {
   broken_ = broken_ || IsMySqlClientError(error) || reply.remedy == MySqlRemedy::kReconnect;
 }
 
-}  // namespace stockade::locks_internal
+}  // namespace stockade::mysql_internal

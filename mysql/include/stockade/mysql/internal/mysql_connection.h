@@ -1,26 +1,27 @@
-#ifndef STOCKADE_LOCKS_SRC_ENGINES_MYSQL_MYSQL_CONNECTION_H_
-#define STOCKADE_LOCKS_SRC_ENGINES_MYSQL_MYSQL_CONNECTION_H_
+#ifndef STOCKADE_MYSQL_INTERNAL_MYSQL_CONNECTION_H_
+#define STOCKADE_MYSQL_INTERNAL_MYSQL_CONNECTION_H_
 
 #include <functional>
 #include <memory>
 #include <string_view>
 
 #include "absl/status/statusor.h"
-#include "mysql_reply.h"
-#include "mysql_url.h"
+#include "stockade/base/export.h"
 #include "stockade/base/instant.h"
+#include "stockade/mysql/internal/mysql_reply.h"
+#include "stockade/mysql/internal/mysql_url.h"
 
 struct st_mysql;  // MYSQL of the connector.
 
-namespace stockade::locks_internal {
+namespace stockade::mysql_internal {
 
 // A session of a database server, in which every packet of statements begins and ends without a transaction. For one
 // thread at a time. Its time-outs are exact, on the system's clock: the connector, which counts seconds, asks us to
 // wait for the socket (MARIADB_OPT_IO_WAIT).
-class MySqlConnection {
+class STOCKADE_EXPORT MySqlConnection {
  public:
-  // Blocks at most target.connect_timeout, or until `stop_fd` is readable: Unavailable. The name's resolution is not
-  // bounded.
+  // Blocks for at most target.connect_timeout, or until `stop_fd` is readable: Unavailable. Resolving the host's name
+  // is not bounded.
   static absl::StatusOr<std::unique_ptr<MySqlConnection>> Open(const MySqlTarget& target, int stop_fd);
   ~MySqlConnection();
   MySqlConnection(const MySqlConnection&) = delete;
@@ -34,7 +35,7 @@ class MySqlConnection {
                  const std::function<void()>& on_sent = nullptr);
 
   bool broken() const { return broken_; }
-  // Whether the server has closed it, or said something unasked, while it was idle. Does not block.
+  // Whether the server has closed it or sent unexpected bytes while it was idle. Does not block.
   bool Stale() const;
 
  private:
@@ -48,6 +49,6 @@ class MySqlConnection {
   bool broken_ = false;
 };
 
-}  // namespace stockade::locks_internal
+}  // namespace stockade::mysql_internal
 
-#endif  // STOCKADE_LOCKS_SRC_ENGINES_MYSQL_MYSQL_CONNECTION_H_
+#endif  // STOCKADE_MYSQL_INTERNAL_MYSQL_CONNECTION_H_

@@ -1,11 +1,11 @@
-#include "mysql_error.h"
+#include "stockade/mysql/internal/mysql_error.h"
 
 #include <algorithm>
 #include <iterator>
 
 #include "stockade/base/strings.h"
 
-namespace stockade::locks_internal {
+namespace stockade::mysql_internal {
 namespace {
 
 using absl::StatusCode;
@@ -82,4 +82,4 @@ absl::Status MySqlErrorStatus(unsigned error, std::string_view text) {
   return absl::Status(MeaningOfMySqlError(error).code, Concat("MySQL error ", error, ": ", text));
 }
 
-}  // namespace stockade::locks_internal
+}  // namespace stockade::mysql_internal

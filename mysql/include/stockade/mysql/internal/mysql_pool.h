@@ -1,5 +1,5 @@
-#ifndef STOCKADE_LOCKS_SRC_ENGINES_MYSQL_MYSQL_POOL_H_
-#define STOCKADE_LOCKS_SRC_ENGINES_MYSQL_MYSQL_POOL_H_
+#ifndef STOCKADE_MYSQL_INTERNAL_MYSQL_POOL_H_
+#define STOCKADE_MYSQL_INTERNAL_MYSQL_POOL_H_
 
 #include <memory>
 #include <thread>
@@ -8,23 +8,24 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "mysql_connection.h"
 #include "stockade/base/event_fd.h"
+#include "stockade/base/export.h"
 #include "stockade/base/instant.h"
 #include "stockade/base/mutex.h"
+#include "stockade/mysql/internal/mysql_connection.h"
 
-namespace stockade::locks_internal {
+namespace stockade::mysql_internal {
 
-// A few connections to one server, lent out. They are made when somebody has to wait for one, by a thread of the pool's
-// one after another, with pauses where that fails: so a server that is away is asked by one thread however many wait,
-// and nobody waits for longer than he said. Thread-safe; must outlive what it lends.
+// Lends a few connections to one server. If a caller has to wait for one, the pool's thread opens connections one after
+// another, with a back-off after failures. So a single thread contacts a server that is down, and callers wait until
+// their own deadlines at most. Thread-safe; must outlive the connections that it lends.
 //
 // Invariant: idle_.size() + lent_ <= most_, and one of most_ is never lent for steps.
-class MySqlPool {
+class STOCKADE_EXPORT MySqlPool {
  public:
   enum class Use {
-    kStep,    // May wait for rows that others have locked.
-    kUpkeep,  // Renewals and questions, for which one is kept free.
+    kStep,    // Statements that may wait for row locks.
+    kUpkeep,  // Other statements, for which one connection is reserved.
   };
 
   class Lent {
@@ -55,9 +56,9 @@ class MySqlPool {
   // connects cannot be started.
   absl::StatusOr<Lent> Borrow(Use use, Instant deadline);
 
-  // Readable once the pool is to stop: users of connections lent for kUpkeep should then stop waiting.
+  // Readable after Stop(): users of connections lent for kUpkeep should then stop waiting.
   int stop_fd() const { return stop_.get(); }
-  // Sets stop_fd(); nothing is lent from now on.
+  // Sets stop_fd(). From then on no connection is lent.
   void Stop();
 
  private:
@@ -71,7 +72,7 @@ class MySqlPool {
 
   Mutex mutex_;
   CondVar changed_;  // For callers that wait for a connection.
-  CondVar wanted_;   // For the thread that makes them.
+  CondVar wanted_;   // For the thread that opens connections.
   std::vector<std::unique_ptr<MySqlConnection>> idle_ STOCKADE_GUARDED_BY(mutex_);
   int lent_ STOCKADE_GUARDED_BY(mutex_) = 0;
   int lent_for_steps_ STOCKADE_GUARDED_BY(mutex_) = 0;
@@ -82,6 +83,6 @@ class MySqlPool {
   std::thread opener_ STOCKADE_GUARDED_BY(mutex_);
 };
 
-}  // namespace stockade::locks_internal
+}  // namespace stockade::mysql_internal
 
-#endif  // STOCKADE_LOCKS_SRC_ENGINES_MYSQL_MYSQL_POOL_H_
+#endif  // STOCKADE_MYSQL_INTERNAL_MYSQL_POOL_H_

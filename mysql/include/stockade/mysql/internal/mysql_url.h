@@ -1,5 +1,5 @@
-#ifndef STOCKADE_LOCKS_SRC_ENGINES_MYSQL_MYSQL_URL_H_
-#define STOCKADE_LOCKS_SRC_ENGINES_MYSQL_MYSQL_URL_H_
+#ifndef STOCKADE_MYSQL_INTERNAL_MYSQL_URL_H_
+#define STOCKADE_MYSQL_INTERNAL_MYSQL_URL_H_
 
 #include <cstdint>
 #include <span>
@@ -8,13 +8,14 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "stockade/base/export.h"
 #include "stockade/base/url_parts.h"
-#include "stockade/locks/mysql_lock_service.h"
+#include "stockade/mysql/mysql_tls.h"
 
-namespace stockade::locks_internal {
+namespace stockade::mysql_internal {
 
 // The server and database to connect to, and how. Nothing in it is encoded.
-struct MySqlTarget {
+struct STOCKADE_EXPORT MySqlTarget {
   std::string host = {};    // Empty if there is a socket.
   uint16_t port = 3306;     // The port of `host`.
   std::string socket = {};  // The path of a UNIX socket.
@@ -36,9 +37,9 @@ struct MySqlTarget {
 //   mysql://[user[:password]@][localhost]/database?socket=/path/to.sock[&parameter=value...]
 // mariadb:// is equivalent. The parameters are socket, tls, tls_ca, tls_cert, tls_key, and those in `more`,
 // which are the caller's. Every error is InvalidArgument; its message never contains a password. O(length).
-absl::StatusOr<MySqlTarget> ParseMySqlUrl(std::string_view url, MySqlTarget target = {},
-                                          std::span<const UrlParameter> more = {});
+STOCKADE_EXPORT absl::StatusOr<MySqlTarget> ParseMySqlUrl(std::string_view url, MySqlTarget target = {},
+                                                          std::span<const UrlParameter> more = {});
 
-}  // namespace stockade::locks_internal
+}  // namespace stockade::mysql_internal
 
-#endif  // STOCKADE_LOCKS_SRC_ENGINES_MYSQL_MYSQL_URL_H_
+#endif  // STOCKADE_MYSQL_INTERNAL_MYSQL_URL_H_

@@ -1,4 +1,4 @@
-#include "mysql_pool.h"
+#include "stockade/mysql/internal/mysql_pool.h"
 
 #include <random>
 
@@ -7,10 +7,10 @@
 #include "stockade/base/start_thread.h"
 #include "stockade/base/strings.h"
 
-namespace stockade::locks_internal {
+namespace stockade::mysql_internal {
 namespace {
 
-// Between attempts to connect that fail.
+// Between failed attempts to connect.
 constexpr absl::Duration kFirstPause = absl::Milliseconds(50);
 constexpr absl::Duration kLongestPause = absl::Seconds(1);
 
@@ -113,4 +113,4 @@ void MySqlPool::Open() {
   }
 }
 
-}  // namespace stockade::locks_internal
+}  // namespace stockade::mysql_internal
