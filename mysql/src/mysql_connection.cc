@@ -14,17 +14,17 @@
 namespace stockade::mysql_internal {
 namespace {
 
-// What a session is to be like, whatever the server's defaults are. A wait for a row or for a table's definition ends
-// after a second, the least there is. A transaction stays open where such a wait ended, until our ROLLBACK comes; if it
-// does not come, MariaDB ends it after 5 s, and MySQL, which has no such setting, with the connection. No surprise is
-// to come from sql_mode, and COMMIT is to be only that.
+// Replaces the server's defaults. A wait for a row or for a table's definition ends after 1 s, the smallest value. The
+// transaction stays open after such a wait, until the client sends ROLLBACK. If the client does not send it, MariaDB
+// ends the transaction after 5 s; MySQL has no such setting and ends it with the connection. sql_mode and
+// completion_type make statements and COMMIT behave alike on all servers.
 constexpr std::string_view kSessionSettings =
     "SET SESSION autocommit=1, sql_mode='STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', time_zone='+00:00', "
     "innodb_lock_wait_timeout=1, lock_wait_timeout=1, completion_type='NO_CHAIN', sql_safe_updates=0"
     "/*M!100300 , idle_transaction_timeout=5 */; "
     "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE";
 
-// How long the call that runs may wait. Of the thread, because the connector passes nothing along.
+// The limit of the current call. It belongs to the thread, because the connector passes no argument to AwaitSocket().
 struct WaitLimit {
   Instant deadline = Instant::InfinitePast();
   int stop_fd = -1;
@@ -45,7 +45,8 @@ class ScopedWaitLimit {
   const WaitLimit before_;
 };
 
-// Called by the connector where the socket is not ready: 1 when it is, 0 to give up. Its own time-out is not looked at.
+// The connector calls this if the socket is not ready. Returns 1 when it is, and 0 to give up. Ignores the connector's
+// own time-out.
 int AwaitSocket(my_socket socket, my_bool is_read, int /*timeout_ms*/) {
   if (wait_limit.connecting) fcntl(socket, F_SETFD, FD_CLOEXEC);  // The connector does not.
   for (;;) {
@@ -62,7 +63,7 @@ int AwaitSocket(my_socket socket, my_bool is_read, int /*timeout_ms*/) {
   }
 }
 
-// The connector's own time-outs, which count in the middle of a TLS handshake alone.
+// For the connector's own time-outs, which apply only in the middle of a TLS handshake.
 unsigned WholeSeconds(absl::Duration span) {
   return static_cast<unsigned>(std::clamp<int64_t>(absl::ToInt64Seconds(absl::Ceil(span, absl::Seconds(1))), 1, 3600));
 }
@@ -102,7 +103,7 @@ const char* TextOrNull(const std::string& text) { return text.empty() ? nullptr 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<MySqlConnection>> MySqlConnection::Open(const MySqlTarget& target, int stop_fd) {
-  static const int library = mysql_library_init(0, nullptr, nullptr);  // Not safe by several threads at once.
+  static const int library = mysql_library_init(0, nullptr, nullptr);  // Not thread-safe.
   MYSQL* const session = library == 0 ? mysql_init(nullptr) : nullptr;
   if (session == nullptr) return absl::ResourceExhaustedError("MySQL's connector is out of memory");
   std::unique_ptr<MySqlConnection> connection(new MySqlConnection(session));
@@ -121,7 +122,7 @@ absl::StatusOr<std::unique_ptr<MySqlConnection>> MySqlConnection::Open(const MyS
   fcntl(socket, F_SETFD, FD_CLOEXEC);
   // So that TLS waits by AwaitSocket() too.
   fcntl(socket, F_SETFL, fcntl(socket, F_GETFL) | O_NONBLOCK);
-  // The connector goes on in the clear with a server that has no TLS.
+  // If the server has no TLS, the connector continues without encryption.
   if (target.tls != MySqlTls::kOff && mysql_get_ssl_cipher(session) == nullptr) {
     return absl::FailedPreconditionError(Concat("MySQL at ", target.Endpoint(), ": the server does not support TLS"));
   }
@@ -133,7 +134,7 @@ absl::StatusOr<std::unique_ptr<MySqlConnection>> MySqlConnection::Open(const MyS
 }
 
 MySqlConnection::~MySqlConnection() {
-  // Says good-bye, without waiting; to a server that does not read it is not said.
+  // Sends COM_QUIT, unless that would block.
   const ScopedWaitLimit limit(Instant::InfinitePast(), -1);
   mysql_close(session_);
 }
@@ -148,7 +149,7 @@ MySqlReply MySqlConnection::Run(std::string_view statements, Instant deadline, i
   const ScopedWaitLimit limit(deadline, stop_fd);
   MySqlReply reply = Exchange(statements, on_sent);
   if (!reply.status.ok() && !broken_) {
-    // Before anything else: START TRANSACTION would commit what is left.
+    // Before any other statement, because START TRANSACTION would commit the open transaction.
     const MySqlReply rolled_back = Exchange("ROLLBACK");
     if (!rolled_back.status.ok()) broken_ = true;
   }
@@ -170,7 +171,7 @@ MySqlReply MySqlConnection::Exchange(std::string_view statements, const std::fun
     if (broken_) return reply;
     more = mysql_next_result(session_);
   }
-  // No more results; but also: the connection was lost within the description of one.
+  // There are no more results, or the connection was lost within the description of one.
   if (more < 0 && mysql_errno(session_) == 0) {
     reply.unanswered = false;
     return reply;
@@ -181,7 +182,7 @@ MySqlReply MySqlConnection::Exchange(std::string_view statements, const std::fun
 
 void MySqlConnection::TakeRows(MySqlReply& reply) {
   MYSQL_RES* const result = mysql_store_result(session_);
-  // The connector forgets the fields where the connection is lost within the rows.
+  // If the connection is lost within the rows, the connector forgets the fields.
   if (result == nullptr && (mysql_field_count(session_) != 0 || mysql_errno(session_) != 0)) {
     Fail(reply);
     return;

@@ -41,7 +41,8 @@ absl::StatusOr<MySqlPool::Lent> MySqlPool::Borrow(Use use, Instant deadline) {
   const MutexLock lock(mutex_);
   const uint64_t failures_before = failures_;
   for (;;) {
-    if (stopping_) return absl::UnavailableError("the lock service is being destroyed");
+    if (stopping_)
+      return absl::UnavailableError(Concat("MySQL at ", target_.Endpoint(), ": the pool is being destroyed"));
     const bool may = MayLend(use);
     const bool late = Clock::System()->Now() >= deadline;
     while (may && !late && !idle_.empty()) {

@@ -15,9 +15,9 @@ struct st_mysql;  // MYSQL of the connector.
 
 namespace stockade::mysql_internal {
 
-// A session of a database server, in which every packet of statements begins and ends without a transaction. For one
-// thread at a time. Its time-outs are exact, on the system's clock: the connector, which counts seconds, asks us to
-// wait for the socket (MARIADB_OPT_IO_WAIT).
+// A session of a database server. Every packet of statements begins and ends without an open transaction. For one
+// thread at a time. The connector counts its time-outs in seconds. Ours are exact, on the system's clock, because the
+// connector calls us to wait for the socket (MARIADB_OPT_IO_WAIT).
 class STOCKADE_EXPORT MySqlConnection {
  public:
   // Blocks for at most target.connect_timeout, or until `stop_fd` is readable: Unavailable. Resolving the host's name
