@@ -1,140 +1,85 @@
 #include "harness/suite.h"
 
-#include <filesystem>
-#include <fstream>
-#include <system_error>
+#include <memory>
 
-#include "harness/options.h"
-#include "harness/stats.h"
+#include "harness/reporter.h"
 #include "stockade/base/log.h"
 #include "stockade/base/strings.h"
 
 namespace stockade::bench {
 namespace {
 
-constexpr int kBadInput = 2;
-constexpr int kNoRow = 3;  // `run` knows it.
+// The pair that runs. There is one for a program, because what a pair works on can be large.
+struct Current {
+  const Suite::Entry* entry = nullptr;
+  Contestants contestants;
+  bool is_warm[2] = {};
+};
 
-int Complain(const std::string& program, std::string_view what, int status = kBadInput) {
-  std::fputs(base_internal::Concat(program, ": ", what, "\n").c_str(), stderr);
-  return status;
-}
-
-// Written beside the file and renamed at the end, so that a run that is broken off leaves the last whole one.
-std::string PartOf(const std::string& file) { return file + ".part"; }
-
-bool OpenPart(const std::string& file, std::ofstream& out) {
-  std::error_code error;
-  const std::filesystem::path folder = std::filesystem::path(file).parent_path();
-  if (!folder.empty()) std::filesystem::create_directories(folder, error);
-  if (error || std::filesystem::is_directory(file, error)) return false;
-  out.open(PartOf(file), std::ios::trunc);
-  return out.good();
-}
-
-bool FinishPart(const std::string& file, std::ofstream& out, std::span<const Row> rows) {
-  out << Json(rows);
-  out.close();
-  std::error_code error;
-  if (out.good()) std::filesystem::rename(PartOf(file), file, error);
-  return out.good() && !error;
-}
-
-void List(const Suite& suite) {
-  for (const Comparison& row : suite.comparisons()) {
-    std::printf("%s [%s, %s is better] against %s, target %s\n", row.name.c_str(), row.unit.c_str(),
-                row.better == Better::kLower ? "lower" : "higher", row.peer.c_str(),
-                TargetText(row.target, row.unit).c_str());
+// Thread 0 prepares the pair, and all threads run one repetition.
+void RunOnce(benchmark::State& state, const Suite::Entry& entry, bool is_ours, const Scale& scale, Crew& crew,
+             Current& current) {
+  const Comparison& row = entry.rows[0];
+  Worker worker(crew, static_cast<size_t>(state.thread_index()));
+  worker.Once([&] {
+    if (current.entry == &entry) return;
+    current = {};
+    current = {&entry, entry.pair.prepare(scale)};
+  });
+  const Measurement& measure = is_ours ? current.contestants.ours : current.contestants.peer;
+  if (!current.is_warm[is_ours]) measure(worker);
+  for (auto _ : state) {
+    const Figures figures = measure(worker);
+    if (worker.thread() > 0) continue;
+    current.is_warm[is_ours] = true;
+    for (const auto& [name, figure] : figures) state.counters[name.empty() ? row.unit : name] = figure;
+    // The time is the figure, or its inverse if higher is better, so that compare.py judges each row correctly. Google
+    // Benchmark divides it by the number of threads, and then by the iterations of all threads.
+    const double figure = figures.at(row.counter);
+    const auto divisor = static_cast<double>(worker.threads() * worker.threads());
+    state.SetIterationTime(1e-9 * divisor * (row.better == Better::kLower ? figure : 1 / figure));
   }
-}
-
-void PrintLine(const std::string& line) {
-  std::printf("%s\n", line.c_str());
-  std::fflush(stdout);
 }
 
 }  // namespace
 
-void Suite::Add(Comparison comparison) {
-  using Bound = Target::Bound;
-  const Bound wrong = comparison.better == Better::kLower ? Bound::kAtLeast : Bound::kAtMost;
-  if (comparison.target.of != Target::Of::kNothing && comparison.target.bound == wrong) {
-    base_internal::Fatal(
-        base_internal::Concat("bench row '", comparison.name, "': its target's bound contradicts what is better"));
+void Suite::AddRows(std::vector<Comparison> rows, Pair pair) {
+  for (const Comparison& row : rows) {
+    MakeRow(row, 1, 1);  // Aborts if the target is malformed.
+    if (names_.insert(NameOf(row, true)).second) continue;
+    base_internal::Fatal(base_internal::Concat("bench row '", row.name, "' against '", row.peer, "' is defined twice"));
   }
-  for (const Comparison& other : comparisons_) {
-    if (other.name == comparison.name && other.peer == comparison.peer) {
-      base_internal::Fatal(
-          base_internal::Concat("bench row '", other.name, "' against '", other.peer, "' is defined twice"));
-    }
-  }
-  comparisons_.push_back(std::move(comparison));
+  entries_.push_back({std::move(rows), std::move(pair)});
 }
 
 void Suite::LeaveOut(std::string_view rows, std::string_view why) {
-  left_out_.push_back(base_internal::Concat("left out: ", rows, ": ", why));
+  left_out_ += base_internal::Concat("left out: ", rows, ": ", why, "\n");
 }
 
-void Suite::Filter(const std::string& text) {
-  std::erase_if(comparisons_, [&](const Comparison& row) {
-    return row.name.find(text) == std::string::npos && row.peer.find(text) == std::string::npos;
-  });
+void Suite::Filter(std::string_view text) {
+  for (Entry& entry : entries_) {
+    std::erase_if(entry.rows, [&](const Comparison& row) {
+      return row.name.find(text) == std::string::npos && row.peer.find(text) == std::string::npos;
+    });
+  }
+  std::erase_if(entries_, [](const Entry& entry) { return entry.rows.empty(); });
 }
 
-Row RunComparison(const Comparison& comparison, const Scale& scale) {
-  const Contestants contestants = comparison.prepare(scale);
-  contestants.ours();
-  contestants.peer();
-  std::vector<double> ours;
-  std::vector<double> peers;
-  for (int i = 0; i < kRepetitions; ++i) {
-    ours.push_back(contestants.ours());
-    peers.push_back(contestants.peer());
+// Google Benchmark runs all repetitions of a benchmark one after another, or mixes those of all benchmarks. A benchmark
+// of its own for each repetition makes a pair take turns.
+void Register(const Suite& suite, const Scale& scale) {
+  const auto current = std::make_shared<Current>();
+  for (const Suite::Entry& entry : suite.entries()) {
+    for (int turn = 0; turn < 2 * kRepetitions; ++turn) {
+      const bool is_ours = turn % 2 == 0;
+      const auto crew = std::make_shared<Crew>(is_ours ? entry.pair.threads : entry.pair.peer_threads);
+      const auto run = [=, &entry](benchmark::State& state) { RunOnce(state, entry, is_ours, scale, *crew, *current); };
+      benchmark::RegisterBenchmark(NameOf(entry.rows[0], is_ours).c_str(), run)
+          ->Threads(static_cast<int>(crew->runs.size()))
+          ->Iterations(1)
+          ->UseManualTime();
+    }
   }
-  return MakeRow(comparison, Median(std::move(ours)), Median(std::move(peers)));
-}
-
-int BenchMain(int argc, const char* const* argv, const std::function<void(Suite&)>& add_rows) {
-  const std::string program = std::filesystem::path(argv[0]).filename().string();
-  const absl::StatusOr<BenchOptions> options = ParseBenchOptions(std::span(argv + 1, static_cast<size_t>(argc) - 1));
-  if (!options.ok()) return Complain(program, std::string(options.status().message()));
-  if (options->help) {
-    std::fputs(BenchUsage(program).c_str(), stdout);
-    return 0;
-  }
-
-  Suite suite(options->quick);
-  add_rows(suite);
-  suite.Filter(options->filter);
-  if (suite.comparisons().empty()) {
-    return Complain(program, base_internal::Concat("no row has '", options->filter, "' in it"), kNoRow);
-  }
-  if (options->list) {
-    List(suite);
-    return 0;
-  }
-
-  std::ofstream json;
-  if (!options->json_file.empty() && !OpenPart(options->json_file, json)) {
-    return Complain(program, base_internal::Concat("cannot write ", options->json_file));
-  }
-  const Scale scale = options->quick ? Scale{.quick = true, .span = absl::Milliseconds(2)} : Scale{};
-  const TableFormat table(suite.comparisons());
-  PrintLine(table.Header());
-  std::vector<Row> rows;
-  for (const Comparison& comparison : suite.comparisons()) {
-    rows.push_back(RunComparison(comparison, scale));
-    PrintLine(table.Line(rows.back()));
-  }
-  for (const std::string& line : suite.left_out()) PrintLine(line);
-  if (!options->json_file.empty() && !FinishPart(options->json_file, json, rows)) {
-    return Complain(program, base_internal::Concat("cannot write ", options->json_file));
-  }
-  return 0;
-}
-
-void Require(const absl::Status& status, std::string_view what) {
-  if (!status.ok()) base_internal::Fatal(base_internal::Concat("bench: ", what, ": ", status.ToString()));
 }
 
 }  // namespace stockade::bench

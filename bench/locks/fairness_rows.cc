@@ -15,10 +15,10 @@ namespace {
 constexpr int64_t kFairnessBatch = 16;
 
 template <typename Mutex>
-Measurement SlowestShare(size_t threads, const Scale& scale) {
+Measurement SlowestShare(const Scale& scale) {
   const absl::Duration span = scale.quick ? scale.span : absl::Milliseconds(500);
-  return [=, guarded = std::make_shared<Guarded<Mutex>>()] {
-    return Write(*guarded, threads, span, kFairnessBatch).SlowestShare();
+  return [=, guarded = std::make_shared<Guarded<Mutex>>()](Worker& worker) {
+    return Write(*guarded, worker, span, kFairnessBatch).SlowestShare();
   };
 }
 
@@ -30,9 +30,9 @@ void AddFairnessRows(Suite& suite) {
       suite.Add({.name = WithThreads("mutex, slowest thread's share", threads),
                  .unit = "share",
                  .peer = std::string(peer.name),
-                 .better = Better::kHigher,
-                 .prepare = [=](const Scale& scale) -> Contestants {
-                   return {SlowestShare<ReentrantMutex>(threads, scale), SlowestShare<Mutex>(threads, scale)};
+                 .better = Better::kHigher},
+                {.threads = threads, .prepare = [](const Scale& scale) -> Contestants {
+                   return {SlowestShare<ReentrantMutex>(scale), SlowestShare<Mutex>(scale)};
                  }});
     };
     add(Peer<std::mutex>{"std::mutex"});

@@ -3,14 +3,16 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "harness/stats.h"
 #include "locks/parked.h"
 #include "locks/rows.h"
 #include "locks/workload.h"
@@ -27,9 +29,14 @@ template <typename Mutex>
 class PingPong {
  public:
   // The median of `turns` hand-offs, in microseconds.
-  double Run(int64_t turns) {
-    RunOps(2, turns, [this](size_t thread, int64_t last) { Play(static_cast<int64_t>(thread), last); });
-    return Median(std::move(handoffs_us_));
+  double Run(Worker& worker, int64_t turns) {
+    worker.RunOps(turns, [this](size_t thread, int64_t last) { Play(static_cast<int64_t>(thread), last); });
+    worker.Once([this] {
+      const auto middle = handoffs_us_.begin() + static_cast<std::ptrdiff_t>(handoffs_us_.size() / 2);
+      std::nth_element(handoffs_us_.begin(), middle, handoffs_us_.end());
+      median_us_ = *middle;
+    });
+    return median_us_;
   }
 
  private:
@@ -66,13 +73,15 @@ class PingPong {
   alignas(128) Mutex mutex_;
   alignas(128) SteadyClock::time_point let_go_;  // Guarded by mutex_, as is what follows.
   std::vector<double> handoffs_us_;
+  double median_us_ = 0;
 };
 
 template <typename Mutex>
 Measurement HandOff(const Scale& scale) {
-  return [turns = scale.Sized(20, 1000)] {
+  return [turns = scale.Sized(20, 1000), game = std::make_shared<std::optional<PingPong<Mutex>>>()](Worker& worker) {
     [[maybe_unused]] const Conditions<Mutex> conditions{};
-    return PingPong<Mutex>().Run(turns);
+    worker.Once([&] { game->emplace(); });
+    return (*game)->Run(worker, turns);
   };
 }
 
@@ -80,10 +89,8 @@ Measurement HandOff(const Scale& scale) {
 
 void AddHandoffRows(Suite& suite) {
   const auto add = [&]<typename Mutex>(Peer<Mutex> peer) {
-    suite.Add({.name = "mutex, hand-off to a sleeping thread",
-               .unit = "us",
-               .peer = std::string(peer.name),
-               .prepare = [](const Scale& scale) -> Contestants {
+    suite.Add({.name = "mutex, hand-off to a sleeping thread", .unit = "us", .peer = std::string(peer.name)},
+              {.threads = 2, .prepare = [](const Scale& scale) -> Contestants {
                  return {HandOff<ReentrantMutex>(scale), HandOff<Mutex>(scale)};
                }});
   };

@@ -24,8 +24,8 @@ void Hold(Guarded<Mutex>& guarded, Work& work, int64_t steps) STOCKADE_NO_THREAD
 
 template <typename Mutex>
 Measurement Holds(int64_t steps, absl::Duration span) {
-  return [=, guarded = std::make_shared<Guarded<Mutex>>()] {
-    return Hammer<Mutex>(2, span, kBatch,
+  return [=, guarded = std::make_shared<Guarded<Mutex>>()](Worker& worker) {
+    return Hammer<Mutex>(worker, span, kBatch,
                          [&](size_t, int64_t ops) {
                            Work work;
                            for (int64_t i = 0; i < ops; ++i) Hold(*guarded, work, steps);
@@ -41,8 +41,8 @@ void AddHoldRows(Suite& suite) {
     const auto add = [&]<typename Mutex>(Peer<Mutex> peer) {
       suite.Add({.name = base_internal::Concat("mutex, held for ", ns, " ns, 2 threads"),
                  .unit = "ns/op",
-                 .peer = std::string(peer.name),
-                 .prepare = [=](const Scale& scale) -> Contestants {
+                 .peer = std::string(peer.name)},
+                {.threads = 2, .prepare = [=](const Scale& scale) -> Contestants {
                    const int64_t steps = StepsFor(ns);
                    return {Holds<ReentrantMutex>(steps, scale.span), Holds<Mutex>(steps, scale.span)};
                  }});

@@ -1,5 +1,6 @@
 #include "locks/peers.h"
 #include "locks/rows.h"
+#include "measure/bench_main.h"
 
 int main(int argc, char** argv) {
   return stockade::bench::BenchMain(argc, argv, [](stockade::bench::Suite& suite) {

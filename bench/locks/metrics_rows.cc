@@ -37,25 +37,24 @@ struct World {
 
 // Nanoseconds a thread spends on one step.
 template <typename Step>
-double NsPerStep(size_t threads, absl::Duration span, Step step) {
-  const Throughput throughput = RunFor(threads, span, kBatch, [&](size_t, int64_t ops) {
+double NsPerStep(Worker& worker, absl::Duration span, Step step) {
+  const Throughput throughput = worker.RunFor(span, kBatch, [&](size_t, int64_t ops) {
     Step here = step;
     for (int64_t i = 0; i < ops; ++i) here();
   });
-  return throughput.NsPerOp() * static_cast<double>(threads);
+  return throughput.NsPerOp() * static_cast<double>(worker.threads());
 }
 
 template <typename Mode>
 void AddNamed(Suite& suite) {
-  suite.Add({.name = base_internal::Concat(Mode::kName, " with metrics, alone"),
-             .unit = "ns/op",
-             .peer = "ours, without",
-             .prepare = [](const Scale& scale) -> Contestants {
-               const auto world = std::make_shared<World<Mode>>();
-               const absl::Duration span = scale.span;
-               return {[=] { return NsPerStep(1, span, [&lock = world->named] { Mode::Use(lock); }); },
-                       [=] { return NsPerStep(1, span, [&lock = world->unnamed] { Mode::Use(lock); }); }};
-             }});
+  suite.Add(
+      {.name = base_internal::Concat(Mode::kName, " with metrics, alone"), .unit = "ns/op", .peer = "ours, without"},
+      {.prepare = [](const Scale& scale) -> Contestants {
+        const auto world = std::make_shared<World<Mode>>();
+        const absl::Duration span = scale.span;
+        return {[=](Worker& worker) { return NsPerStep(worker, span, [&lock = world->named] { Mode::Use(lock); }); },
+                [=](Worker& worker) { return NsPerStep(worker, span, [&lock = world->unnamed] { Mode::Use(lock); }); }};
+      }});
 }
 
 template <typename Mode>
@@ -63,16 +62,16 @@ void AddOnTop(Suite& suite, size_t threads) {
   suite.Add({.name = WithThreads(base_internal::Concat("metrics, on top of a ", Mode::kName), threads),
              .unit = "ns",
              .peer = "prometheus::Counter",
-             .target = Target::ValueAtMost(1),
-             .prepare = [=](const Scale& scale) -> Contestants {
+             .target = "<= 1 ns"},
+            {.threads = threads, .prepare = [](const Scale& scale) -> Contestants {
                const auto world = std::make_shared<World<Mode>>();
-               const auto on_top = [=, span = scale.span](auto counted) {
-                 const double bare = NsPerStep(threads, span, [&lock = world->unnamed] { Mode::Use(lock); });
-                 return NsPerStep(threads, span, counted) - bare;
+               const auto on_top = [=, span = scale.span](Worker& worker, auto counted) {
+                 const double bare = NsPerStep(worker, span, [&lock = world->unnamed] { Mode::Use(lock); });
+                 return NsPerStep(worker, span, counted) - bare;
                };
-               return {[=] { return on_top([&lock = world->named] { Mode::Use(lock); }); },
-                       [=] {
-                         return on_top([&lock = world->unnamed, &counter = world->counter] {
+               return {[=](Worker& worker) { return on_top(worker, [&lock = world->named] { Mode::Use(lock); }); },
+                       [=](Worker& worker) {
+                         return on_top(worker, [&lock = world->unnamed, &counter = world->counter] {
                            Mode::Use(lock);
                            counter.Increment();
                          });

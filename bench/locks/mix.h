@@ -21,8 +21,8 @@ class Mix {
     for (size_t i = 0; i < threads; ++i) patterns_.emplace_back(i, writes);
   }
 
-  Throughput Run(absl::Duration span) {
-    return Hammer<Mutex>(patterns_.size(), span, WritePattern::kOps, [this](size_t thread, int64_t) {
+  Throughput Run(Worker& worker, absl::Duration span) {
+    return Hammer<Mutex>(worker, span, WritePattern::kOps, [this](size_t thread, int64_t) {
       Guarded<Mutex>& here = guarded_;
       for (const bool write : patterns_[thread].is_write()) {
         if (write) {

@@ -15,8 +15,8 @@ namespace {
 // compiler must take it that somebody looks at the lock, so that none is merged with another or left out.
 template <typename Mutex, int kDepth>
 Measurement Reenter(absl::Duration span) {
-  return [=, mutex = std::make_shared<Mutex>()]() STOCKADE_NO_THREAD_SAFETY_ANALYSIS {
-    return Hammer<Mutex>(1, span, int64_t{1} << 14,
+  return [=, mutex = std::make_shared<Mutex>()](Worker& worker) STOCKADE_NO_THREAD_SAFETY_ANALYSIS {
+    return Hammer<Mutex>(worker, span, int64_t{1} << 14,
                          [&](size_t, int64_t ops) STOCKADE_NO_THREAD_SAFETY_ANALYSIS {
                            Mutex& here = *mutex;
                            here.lock();
@@ -41,10 +41,10 @@ void AddDepth(Suite& suite) {
   suite.Add({.name = base_internal::Concat("re-entry, depth ", kDepth),
              .unit = "ns/op",
              .peer = "std::recursive_mutex",
-             .target = Target::ValueAtMost(2),
-             .prepare = [](const Scale& scale) -> Contestants {
-               return {Reenter<ReentrantMutex, kDepth>(scale.span), Reenter<std::recursive_mutex, kDepth>(scale.span)};
-             }});
+             .target = "<= 2 ns/op"},
+            {.prepare = [](const Scale& scale) -> Contestants {
+              return {Reenter<ReentrantMutex, kDepth>(scale.span), Reenter<std::recursive_mutex, kDepth>(scale.span)};
+            }});
 }
 
 }  // namespace

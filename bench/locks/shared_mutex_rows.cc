@@ -11,13 +11,16 @@ namespace {
 
 template <typename Mutex>
 Measurement NsAlone(absl::Duration span) {
-  return [=, guarded = std::make_shared<Guarded<Mutex>>()] { return Read(*guarded, 1, span).NsPerOp(); };
+  return [=, guarded = std::make_shared<Guarded<Mutex>>()](Worker& worker) {
+    return Read(*guarded, worker, span).NsPerOp();
+  };
 }
 
 template <typename Mutex>
-Measurement MillionsPerSecond(size_t threads, absl::Duration span) {
-  return
-      [=, guarded = std::make_shared<Guarded<Mutex>>()] { return Read(*guarded, threads, span).MillionsPerSecond(); };
+Measurement MillionsPerSecond(absl::Duration span) {
+  return [=, guarded = std::make_shared<Guarded<Mutex>>()](Worker& worker) {
+    return Read(*guarded, worker, span).MillionsPerSecond();
+  };
 }
 
 }  // namespace
@@ -27,19 +30,19 @@ void AddSharedMutexRows(Suite& suite) {
     suite.Add({.name = "read lock, alone",
                .unit = "ns/op",
                .peer = std::string(peer.name),
-               .target = peer.name == "std::shared_mutex" ? Target::RatioAtMost(0.3) : Target::None(),
-               .prepare = [](const Scale& scale) -> Contestants {
-                 return {NsAlone<ReentrantSharedMutex>(scale.span), NsAlone<Mutex>(scale.span)};
-               }});
+               .target = peer.name == "std::shared_mutex" ? "<= 0.3" : "-"},
+              {.prepare = [](const Scale& scale) -> Contestants {
+                return {NsAlone<ReentrantSharedMutex>(scale.span), NsAlone<Mutex>(scale.span)};
+              }});
   });
   suite.Add({.name = "read lock, 2 threads",
              .unit = "M/s",
              .peer = "ours, 1 thread",
              .better = Better::kHigher,
-             .target = Target::RatioAtLeast(1.8),
-             .prepare = [](const Scale& scale) -> Contestants {
-               return {MillionsPerSecond<ReentrantSharedMutex>(2, scale.span),
-                       MillionsPerSecond<ReentrantSharedMutex>(1, scale.span)};
+             .target = ">= 1.8"},
+            {.threads = 2, .peer_threads = 1, .prepare = [](const Scale& scale) -> Contestants {
+               return {MillionsPerSecond<ReentrantSharedMutex>(scale.span),
+                       MillionsPerSecond<ReentrantSharedMutex>(scale.span)};
              }});
   for (const size_t threads : {2, 4, 8}) {
     ForEachSharedMutex([&]<typename Mutex>(Peer<Mutex> peer) {
@@ -48,10 +51,9 @@ void AddSharedMutexRows(Suite& suite) {
                  .unit = "M/s",
                  .peer = std::string(peer.name),
                  .better = Better::kHigher,
-                 .target = claimed ? Target::RatioAtLeast(15) : Target::None(),
-                 .prepare = [=](const Scale& scale) -> Contestants {
-                   return {MillionsPerSecond<ReentrantSharedMutex>(threads, scale.span),
-                           MillionsPerSecond<Mutex>(threads, scale.span)};
+                 .target = claimed ? ">= 15" : "-"},
+                {.threads = threads, .prepare = [](const Scale& scale) -> Contestants {
+                   return {MillionsPerSecond<ReentrantSharedMutex>(scale.span), MillionsPerSecond<Mutex>(scale.span)};
                  }});
     });
   }

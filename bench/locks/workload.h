@@ -6,8 +6,8 @@
 #include <memory>
 #include <string>
 
-#include "harness/threads.h"
 #include "locks/peers.h"
+#include "measure/threads.h"
 #include "stockade/base/strings.h"
 #include "stockade/base/thread_annotations.h"
 
@@ -25,14 +25,15 @@ struct Guarded {
   alignas(128) int64_t counter = 0;
 };
 
-// RunFor() under the conditions of the contestant `Mutex`.
+// Worker::RunFor() under the conditions of the contestant `Mutex`, which each thread sets up before the start and takes
+// back after the end.
 //
 // A body first copies the captures that its loop needs: KeepAlive() makes the compiler load captures again in every
 // round, but not the variables that only the loop can see.
 template <typename Mutex, typename Body>
-Throughput Hammer(size_t threads, absl::Duration span, int64_t batch, Body&& body) {
+Throughput Hammer(Worker& worker, absl::Duration span, int64_t batch, Body&& body) {
   [[maybe_unused]] const Conditions<Mutex> conditions{};
-  return RunFor(threads, span, batch, body);
+  return worker.RunFor(span, batch, body);
 }
 
 template <typename Mutex>
@@ -51,8 +52,8 @@ void LockSharedAndLook(Guarded<Mutex>& guarded) STOCKADE_NO_THREAD_SAFETY_ANALYS
 
 // All threads do nothing but LockAndAdd().
 template <typename Mutex>
-Throughput Write(Guarded<Mutex>& guarded, size_t threads, absl::Duration span, int64_t batch = kBatch) {
-  return Hammer<Mutex>(threads, span, batch, [&](size_t, int64_t ops) {
+Throughput Write(Guarded<Mutex>& guarded, Worker& worker, absl::Duration span, int64_t batch = kBatch) {
+  return Hammer<Mutex>(worker, span, batch, [&](size_t, int64_t ops) {
     Guarded<Mutex>& here = guarded;
     for (int64_t i = 0; i < ops; ++i) LockAndAdd(here);
   });
@@ -60,8 +61,8 @@ Throughput Write(Guarded<Mutex>& guarded, size_t threads, absl::Duration span, i
 
 // All threads do nothing but LockSharedAndLook().
 template <typename Mutex>
-Throughput Read(Guarded<Mutex>& guarded, size_t threads, absl::Duration span) {
-  return Hammer<Mutex>(threads, span, kBatch, [&](size_t, int64_t ops) {
+Throughput Read(Guarded<Mutex>& guarded, Worker& worker, absl::Duration span) {
+  return Hammer<Mutex>(worker, span, kBatch, [&](size_t, int64_t ops) {
     Guarded<Mutex>& here = guarded;
     for (int64_t i = 0; i < ops; ++i) LockSharedAndLook(here);
   });

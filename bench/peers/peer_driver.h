@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "harness/comparison.h"
+#include "measure/scale.h"
 #include "peers/cache_workload.h"
 #include "peers/peer_process.h"
 

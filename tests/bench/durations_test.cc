@@ -1,4 +1,4 @@
-#include "harness/durations.h"
+#include "measure/durations.h"
 
 #include <gtest/gtest.h>
 

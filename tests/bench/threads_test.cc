@@ -1,20 +1,33 @@
-#include "harness/threads.h"
+#include "measure/threads.h"
 
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <set>
 #include <thread>
+#include <vector>
 
 namespace stockade::bench {
 namespace {
 
-TEST(RunOpsTest, EachThreadRunsItsShareOnce) {
+// The result of `work` on thread 0 of a crew.
+template <typename Work>
+Throughput RunOn(size_t threads, const Work& work) {
+  Throughput result;
+  RunCrew(threads, [&](Worker& worker) {
+    const Throughput mine = work(worker);
+    if (worker.thread() == 0) result = mine;
+  });
+  return result;
+}
+
+TEST(WorkerTest, RunOps_EachThreadRunsItsShareOnce) {
   std::atomic<int64_t> done = 0;
   std::atomic<uint32_t> threads_seen = 0;
-  const Throughput throughput = RunOps(3, 1000, [&](size_t thread, int64_t ops) {
-    done += ops;
-    threads_seen |= 1u << thread;
+  const Throughput throughput = RunOn(3, [&](Worker& worker) {
+    return worker.RunOps(1000, [&](size_t thread, int64_t ops) {
+      done += ops;
+      threads_seen |= 1u << thread;
+    });
   });
   EXPECT_EQ(done, 3000);
   EXPECT_EQ(threads_seen, 0b111u);
@@ -22,33 +35,56 @@ TEST(RunOpsTest, EachThreadRunsItsShareOnce) {
   EXPECT_GT(throughput.seconds, 0);
 }
 
-TEST(RunOpsTest, ThreadsRunAtTheSameTime) {
+TEST(WorkerTest, RunOps_ThreadsRunAtTheSameTime) {
   // Each waits for the other: one after the other they would hang.
   std::atomic<int> inside = 0;
-  RunOps(2, 1, [&](size_t, int64_t) {
-    ++inside;
-    while (inside < 2) std::this_thread::yield();
+  RunOn(2, [&](Worker& worker) {
+    return worker.RunOps(1, [&](size_t, int64_t) {
+      ++inside;
+      while (inside < 2) std::this_thread::yield();
+    });
   });
   EXPECT_EQ(inside, 2);
 }
 
-TEST(RunForTest, CountsWholeBatches_AndRunsForItsSpan) {
+TEST(WorkerTest, RunFor_CountsWholeBatchesAndRunsForItsSpan) {
   std::atomic<int64_t> done = 0;
-  const Throughput throughput = RunFor(2, absl::Milliseconds(5), 16, [&](size_t, int64_t ops) { done += ops; });
+  const Throughput throughput = RunOn(2, [&](Worker& worker) {
+    return worker.RunFor(absl::Milliseconds(5), 16, [&](size_t, int64_t ops) { done += ops; });
+  });
   EXPECT_EQ(throughput.ops, done);
   EXPECT_EQ(done % 16, 0);
   EXPECT_GE(throughput.seconds, 0.005);
 }
 
-TEST(RunForTest, EachThreadsOps_AreKeptApart) {
+TEST(WorkerTest, RunFor_OpsOfEachThreadAreKeptApart) {
   std::atomic<int64_t> done[2] = {0, 0};
-  const Throughput throughput = RunFor(2, absl::Milliseconds(1), 16, [&](size_t thread, int64_t ops) {
-    done[thread] += ops;
-    if (thread == 1) std::this_thread::yield();
+  const Throughput throughput = RunOn(2, [&](Worker& worker) {
+    return worker.RunFor(absl::Milliseconds(1), 16, [&](size_t thread, int64_t ops) {
+      done[thread] += ops;
+      if (thread == 1) std::this_thread::yield();
+    });
   });
   ASSERT_EQ(throughput.ops_by_thread.size(), 2u);
   EXPECT_EQ(throughput.ops_by_thread[0], done[0]);
   EXPECT_EQ(throughput.ops_by_thread[1], done[1]);
+}
+
+TEST(WorkerTest, Once_IsDoneBeforeAnyThreadGoesOn) {
+  int done = 0;
+  RunCrew(3, [&](Worker& worker) {
+    worker.Once([&] { ++done; });
+    EXPECT_EQ(done, 1);
+  });
+}
+
+TEST(WorkerTest, Gather_GivesThreadZeroTheValuesOfAll) {
+  std::vector<size_t> gathered;
+  RunCrew(3, [&](Worker& worker) {
+    const size_t mine = 10 * worker.thread();
+    worker.Gather(mine, [&](size_t value) { gathered.push_back(value); });
+    EXPECT_EQ(gathered, (std::vector<size_t>{0, 10, 20}));
+  });
 }
 
 TEST(ThroughputTest, SlowestShare_IsOneWhereAllDidTheSame) {

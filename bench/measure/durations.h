@@ -1,5 +1,5 @@
-#ifndef STOCKADE_BENCH_HARNESS_DURATIONS_H_
-#define STOCKADE_BENCH_HARNESS_DURATIONS_H_
+#ifndef STOCKADE_BENCH_MEASURE_DURATIONS_H_
+#define STOCKADE_BENCH_MEASURE_DURATIONS_H_
 
 #include <array>
 #include <bit>
@@ -67,4 +67,4 @@ class Durations {
 
 }  // namespace stockade::bench
 
-#endif  // STOCKADE_BENCH_HARNESS_DURATIONS_H_
+#endif  // STOCKADE_BENCH_MEASURE_DURATIONS_H_
