@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 
-#include "harness/threads.h"
+#include "measure/threads.h"
 #include "metrics/rows.h"
 #include "stockade/base/strings.h"
 #include "stockade/metrics/metric_set.h"
@@ -32,16 +32,16 @@ struct alignas(128) Operation {
 
 // Nanoseconds a thread spends on `count`, on top of an operation.
 template <typename Count>
-double NsOnTop(size_t threads, absl::Duration span, Count count) {
+double NsOnTop(Worker& worker, absl::Duration span, Count count) {
   const auto measure = [&](auto step) {
-    const Throughput throughput = RunFor(threads, span, kBatch, [&](size_t, int64_t ops) {
+    const Throughput throughput = worker.RunFor(span, kBatch, [&](size_t, int64_t ops) {
       Operation operation;
       for (int64_t i = 0; i < ops; ++i) {
         operation.Run();
         step();
       }
     });
-    return throughput.NsPerOp() * static_cast<double>(threads);
+    return throughput.NsPerOp() * static_cast<double>(worker.threads());
   };
   const double bare = measure([] {});
   return measure(count) - bare;
@@ -54,8 +54,8 @@ struct World {
   prometheus::Counter counter;
 };
 
-Measurement Peer(const std::shared_ptr<World>& world, size_t threads, absl::Duration span) {
-  return [=] { return NsOnTop(threads, span, [&] { world->counter.Increment(); }); };
+Measurement Peer(const std::shared_ptr<World>& world, absl::Duration span) {
+  return [=](Worker& worker) { return NsOnTop(worker, span, [&] { world->counter.Increment(); }); };
 }
 
 }  // namespace
@@ -63,25 +63,25 @@ Measurement Peer(const std::shared_ptr<World>& world, size_t threads, absl::Dura
 void AddCountingRows(Suite& suite) {
   for (const size_t threads : {1, 2}) {
     const std::string condition = threads == 1 ? ", alone" : base_internal::Concat(", ", threads, " threads");
-    suite.Add(
-        {.name = base_internal::Concat("striped cell, on top of an operation", condition),
-         .unit = "ns",
-         .peer = "prometheus::Counter",
-         .target = Target::ValueAtMost(1),
-         .prepare = [=](const Scale& scale) -> Contestants {
-           const auto world = std::make_shared<World>();
-           const auto span = scale.span;
-           return {[=] { return NsOnTop(threads, span, [&] { world->cells.Add(0, 1); }); }, Peer(world, threads, span)};
-         }});
+    suite.Add({.name = base_internal::Concat("striped cell, on top of an operation", condition),
+               .unit = "ns",
+               .peer = "prometheus::Counter",
+               .target = "<= 1 ns"},
+              {.threads = threads, .prepare = [](const Scale& scale) -> Contestants {
+                 const auto world = std::make_shared<World>();
+                 const auto span = scale.span;
+                 return {[=](Worker& worker) { return NsOnTop(worker, span, [&] { world->cells.Add(0, 1); }); },
+                         Peer(world, span)};
+               }});
     suite.Add({.name = base_internal::Concat("component's counter, on top of an operation", condition),
                .unit = "ns",
                .peer = "prometheus::Counter",
-               .target = Target::ValueAtMost(1),
-               .prepare = [=](const Scale& scale) -> Contestants {
+               .target = "<= 1 ns"},
+              {.threads = threads, .prepare = [](const Scale& scale) -> Contestants {
                  const auto world = std::make_shared<World>();
                  const auto span = scale.span;
-                 return {[=] { return NsOnTop(threads, span, [&] { world->component.Add(0); }); },
-                         Peer(world, threads, span)};
+                 return {[=](Worker& worker) { return NsOnTop(worker, span, [&] { world->component.Add(0); }); },
+                         Peer(world, span)};
                }});
   }
 }

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "harness/threads.h"
+#include "measure/threads.h"
 #include "metrics/rows.h"
 #include "stockade/base/strings.h"
 #include "stockade/base/thread_annotations.h"
@@ -272,25 +272,37 @@ struct LeaseValid : ServicePath {
 constexpr int kSlices = 100;
 
 template <typename Path>
-double NsPerOp(MetricsRegistry* registry, size_t threads, const Scale& scale) {
+double NsPerOp(Worker& worker, std::unique_ptr<Path>& path, MetricsRegistry* registry, const Scale& scale) {
   constexpr int64_t kBatch = 64;
   double fastest = std::numeric_limits<double>::infinity();
   const auto keep = [&](const Throughput& run) {
-    fastest = std::min(fastest, run.NsPerOp() * static_cast<double>(threads));
+    fastest = std::min(fastest, run.NsPerOp() * static_cast<double>(worker.threads()));
+  };
+  const auto make = [&] {
+    path.reset();  // The new one is to have the place and the name of the old one.
+    path = std::make_unique<Path>(registry);
   };
   if constexpr (std::derived_from<Path, Grows>) {
     // A component for each run, of as many operations as leave it in the core's own memory.
     for (int64_t slice = 0; slice < scale.Sized(2, kSlices); ++slice) {
-      Path path(registry);
-      keep(RunOps(threads, 2048, [&](size_t thread, int64_t ops) { path.Run(thread, ops); }));
+      worker.Once(make);
+      keep(worker.RunOps(2048, [&](size_t thread, int64_t ops) { path->Run(thread, ops); }));
     }
   } else {
-    const auto path = std::make_unique<Path>(registry);
+    worker.Once(make);
     for (int slice = 0; slice < kSlices; ++slice) {
-      keep(RunFor(threads, scale.span / kSlices, kBatch, [&](size_t thread, int64_t ops) { path->Run(thread, ops); }));
+      keep(worker.RunFor(scale.span / kSlices, kBatch, [&](size_t thread, int64_t ops) { path->Run(thread, ops); }));
     }
   }
+  worker.Once([&] { path.reset(); });
   return fastest;
+}
+
+template <typename Path>
+Measurement Measure(const std::shared_ptr<MetricsRegistry>& registry, const Scale& scale) {
+  return [=, path = std::make_shared<std::unique_ptr<Path>>()](Worker& worker) {
+    return NsPerOp(worker, *path, registry.get(), scale);
+  };
 }
 
 template <typename Path>
@@ -298,11 +310,9 @@ void AddRow(Suite& suite, size_t threads) {
   suite.Add({.name = base_internal::Concat(Path::kName, threads == 1 ? ", alone" : ", 2 threads"),
              .unit = "ns",
              .peer = "metrics off",
-             .target = Target::DifferenceAtMost(1),
-             .prepare = [=](const Scale& scale) -> Contestants {
-               const auto registry = std::make_shared<MetricsRegistry>();
-               return {[=] { return NsPerOp<Path>(registry.get(), threads, scale); },
-                       [=] { return NsPerOp<Path>(nullptr, threads, scale); }};
+             .target = "difference <= 1"},
+            {.threads = threads, .prepare = [](const Scale& scale) -> Contestants {
+               return {Measure<Path>(std::make_shared<MetricsRegistry>(), scale), Measure<Path>(nullptr, scale)};
              }});
 }
 

@@ -1,3 +1,4 @@
+#include "measure/bench_main.h"
 #include "metrics/rows.h"
 
 int main(int argc, char** argv) {

@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "harness/threads.h"
+#include "measure/threads.h"
 #include "metrics/rows.h"
 #include "stockade/base/strings.h"
 #include "stockade/base/thread_annotations.h"
@@ -42,7 +42,7 @@ struct World {
     for (int i = 0; i < kComponents; ++i) {
       components.emplace_back(&ours, kDefs, metrics_internal::MetricLabels{{"name", std::to_string(i)}});
     }
-    RunOps(2, 1, [&](size_t, int64_t) {
+    RunCrew(2, [&](Worker&) {
       for (metrics_internal::ComponentMetrics& component : components) {
         for (size_t metric = 0; metric < std::size(kDefs); ++metric) component.Add(metric);
       }
@@ -95,8 +95,8 @@ class Components {
   std::deque<ShardedStock> stocks_;
 };
 
-double ScrapeMilliseconds(const prometheus::Collectable& collectable, int64_t scrapes) {
-  const Throughput throughput = RunOps(1, scrapes, [&](size_t, int64_t ops) {
+double ScrapeMilliseconds(Worker& worker, const prometheus::Collectable& collectable, int64_t scrapes) {
+  const Throughput throughput = worker.RunOps(scrapes, [&](size_t, int64_t ops) {
     for (int64_t i = 0; i < ops; ++i) KeepAlive(collectable.Collect().size());
   });
   return throughput.NsPerOp() / 1e6;
@@ -105,16 +105,13 @@ double ScrapeMilliseconds(const prometheus::Collectable& collectable, int64_t sc
 }  // namespace
 
 void AddScrapeRows(Suite& suite) {
-  suite.Add({.name = "scrape of 1,000 series",
-             .unit = "ms",
-             .peer = "prometheus::Registry",
-             .target = Target::ValueAtMost(5),
-             .prepare = [](const Scale& scale) -> Contestants {
-               const auto world = std::make_shared<World>();
-               const int64_t scrapes = scale.Sized(1, 50);
-               return {[=] { return ScrapeMilliseconds(world->ours, scrapes); },
-                       [=] { return ScrapeMilliseconds(world->peer, scrapes); }};
-             }});
+  suite.Add({.name = "scrape of 1,000 series", .unit = "ms", .peer = "prometheus::Registry", .target = "<= 5 ms"},
+            {.prepare = [](const Scale& scale) -> Contestants {
+              const auto world = std::make_shared<World>();
+              const int64_t scrapes = scale.Sized(1, 50);
+              return {[=](Worker& worker) { return ScrapeMilliseconds(worker, world->ours, scrapes); },
+                      [=](Worker& worker) { return ScrapeMilliseconds(worker, world->peer, scrapes); }};
+            }});
   for (const int of_each : {18, 334}) {
     const bool is_thousand_series = of_each == 18;
     suite.Add({.name = base_internal::Concat("scrape of ",
@@ -122,17 +119,19 @@ void AddScrapeRows(Suite& suite) {
                                              " components, in use by 2 threads"),
                .unit = "ms",
                .peer = "the same, not in use",
-               .target = is_thousand_series ? Target::ValueAtMost(5) : Target::None(),
-               .prepare = [=](const Scale& scale) -> Contestants {
-                 const auto components = std::make_shared<Components>(of_each);
-                 const int64_t scrapes = scale.Sized(1, is_thousand_series ? 50 : 5);
-                 const auto scrape = [=] { return ScrapeMilliseconds(components->registry(), scrapes); };
-                 return {[=] {
-                           const auto users = components->Use();
-                           return scrape();
-                         },
-                         scrape};
-               }});
+               .target = is_thousand_series ? "<= 5 ms" : "-"},
+              {.prepare = [=](const Scale& scale) -> Contestants {
+                const auto components = std::make_shared<Components>(of_each);
+                const int64_t scrapes = scale.Sized(1, is_thousand_series ? 50 : 5);
+                const auto scrape = [=](Worker& worker) {
+                  return ScrapeMilliseconds(worker, components->registry(), scrapes);
+                };
+                return {[=](Worker& worker) {
+                          const auto users = components->Use();
+                          return scrape(worker);
+                        },
+                        scrape};
+              }});
   }
 }
 
