@@ -11,8 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "harness/shared_runs.h"
-#include "harness/threads.h"
+#include "measure/threads.h"
 #include "servers/redis_process.h"
 #include "stockade/base/log.h"
 #include "stockade/base/strings.h"
@@ -56,11 +55,11 @@ double CpuSeconds() {
 }
 
 template <typename Body>
-CallerRun RunCallers(size_t callers, absl::Duration span, Body&& body) {
+CallerRun RunCallers(Worker& worker, absl::Duration span, Body&& body) {
   const double cpu = CpuSeconds();
-  const Throughput run = RunFor(callers, span, 1, [&](size_t caller, int64_t) { body(caller); });
+  const Throughput run = worker.RunFor(span, 1, [&](size_t caller, int64_t) { body(caller); });
   return {.per_second = run.PerSecond(),
-          .us = run.NsPerOp() * static_cast<double>(callers) / 1000,
+          .us = run.NsPerOp() * static_cast<double>(worker.threads()) / 1000,
           .cpu_us = (CpuSeconds() - cpu) * 1e6 / static_cast<double>(run.ops)};
 }
 
@@ -72,18 +71,18 @@ class World {
     for (size_t i = 0; i < callers; ++i) plain_.emplace_back(redisConnect("127.0.0.1", server_.port()), &redisFree);
   }
 
-  CallerRun Ours(const Load& load, absl::Duration span) {
-    return RunCallers(plain_.size(), span, [&](size_t) { Require(ours_->Run(load.command).status(), load.name); });
+  CallerRun Ours(Worker& worker, const Load& load, absl::Duration span) {
+    return RunCallers(worker, span, [&](size_t) { Require(ours_->Run(load.command).status(), load.name); });
   }
 
-  CallerRun Plain(const Load& load, absl::Duration span) {
+  CallerRun Plain(Worker& worker, const Load& load, absl::Duration span) {
     std::vector<const char*> words;
     std::vector<size_t> sizes;
     for (const std::string& word : load.words) {
       words.push_back(word.data());
       sizes.push_back(word.size());
     }
-    return RunCallers(plain_.size(), span, [&](size_t caller) {
+    return RunCallers(worker, span, [&](size_t caller) {
       auto* reply = static_cast<redisReply*>(
           redisCommandArgv(plain_[caller].get(), static_cast<int>(words.size()), words.data(), sizes.data()));
       if (reply == nullptr || reply->type == REDIS_REPLY_ERROR) base_internal::Fatal("bench: hiredis got no reply");
@@ -99,44 +98,45 @@ class World {
   std::vector<std::unique_ptr<redisContext, void (*)(redisContext*)>> plain_;
 };
 
-using CallerRuns = SharedRuns<CallerRun>;
+constexpr char kRate[] = "rate";
+constexpr char kTime[] = "time";
+constexpr char kProcessorTime[] = "processor_time";
 
-std::shared_ptr<CallerRuns> RunsBesidePlain(const Load& load, size_t callers, int spans) {
-  return CallerRuns::Of([=](const Scale& scale) -> CallerRuns::Sides {
-    const auto world = std::make_shared<World>(callers);
-    const absl::Duration span = spans * scale.span;
-    return {[=] { return world->Ours(load, span); }, [=] { return world->Plain(load, span); }};
-  });
+Pair BesidePlain(const Load& load, size_t callers, int spans) {
+  return {.threads = callers, .prepare = [=](const Scale& scale) -> Contestants {
+            const auto world = std::make_shared<World>(callers);
+            const auto measure = [=, span = spans * scale.span](auto run) {
+              return [=](Worker& worker) -> Figures {
+                const CallerRun figures = (*world.*run)(worker, load, span);
+                return {{kRate, figures.per_second}, {kTime, figures.us}, {kProcessorTime, figures.cpu_us}};
+              };
+            };
+            return {measure(&World::Ours), measure(&World::Plain)};
+          }};
 }
 
 void AddAloneRow(Suite& suite, const Load& load) {
-  RunsBesidePlain(load, 1, 2)
-      ->AddRow(suite,
-               {.name = load.name + ", alone", .unit = "us", .peer = "hiredis", .target = Target::RatioAtMost(1.1)},
-               [](const CallerRun& run) { return run.us; });
+  suite.Add({.name = load.name + ", alone", .unit = "us", .peer = "hiredis", .target = "<= 1.1", .counter = kTime},
+            BesidePlain(load, 1, 2));
 }
 
 void AddCrowdRows(Suite& suite, const Load& load) {
   const std::string crowd = base_internal::Concat(load.name, ", ", kCallers, " callers");
-  const auto runs = RunsBesidePlain(load, kCallers, 4);
-  runs->AddRow(suite,
-               {.name = crowd,
-                .unit = "1/s",
-                .peer = base_internal::Concat("hiredis, ", kCallers, " connections"),
-                .better = Better::kHigher,
-                .target = Target::RatioAtLeast(5)},
-               [](const CallerRun& run) { return run.per_second; });
-  runs->AddRow(suite, crowd + ", processor time", "us", base_internal::Concat("hiredis, ", kCallers, " connections"),
-               [](const CallerRun& run) { return run.cpu_us; });
+  const std::string plain = base_internal::Concat("hiredis, ", kCallers, " connections");
+  const Comparison rate = {
+      .name = crowd, .unit = "1/s", .peer = plain, .better = Better::kHigher, .target = ">= 5", .counter = kRate};
+  const Comparison processor_time = {
+      .name = crowd + ", processor time", .unit = "us", .peer = plain, .counter = kProcessorTime};
+  suite.AddRows({rate, processor_time}, BesidePlain(load, kCallers, 4));
   suite.Add({.name = crowd,
              .unit = "1/s",
              .peer = "redis-benchmark -c 4 -P 16",
              .better = Better::kHigher,
-             .target = Target::RatioAtLeast(0.8),
-             .prepare = [load](const Scale& scale) -> Contestants {
+             .target = ">= 0.8"},
+            {.threads = kCallers, .peer_threads = 1, .prepare = [load](const Scale& scale) -> Contestants {
                const auto world = std::make_shared<World>(kCallers);
-               return {[=] { return world->Ours(load, 4 * scale.span).per_second; },
-                       [=] { return world->RedisBenchmark(load, scale.Sized(10'000, 200'000)); }};
+               return {[=](Worker& worker) { return world->Ours(worker, load, 4 * scale.span).per_second; },
+                       [=](Worker&) { return world->RedisBenchmark(load, scale.Sized(10'000, 200'000)); }};
              }});
 }
 
