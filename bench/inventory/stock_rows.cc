@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "harness/threads.h"
 #include "inventory/rows.h"
+#include "measure/threads.h"
 #include "stockade/base/strings.h"
 #include "stockade/inventory/sharded_stock.h"
 #include "stockade/metrics/metrics_registry.h"
@@ -171,13 +171,15 @@ Measurement Runs(int64_t units, size_t threads, absl::Duration span) {
   struct alignas(128) Turn {
     int64_t count = 0;
   };
-  return [=, stock = std::make_shared<Stock>(units), turns = std::make_shared<std::vector<Turn>>(threads)] {
-    return RunFor(threads, span, kBatch,
-                  [&](size_t thread, int64_t ops) {
-                    int64_t turn = (*turns)[thread].count;
-                    for (int64_t i = 0; i < ops; ++i) Work<Stock>::Do(*stock, ++turn);
-                    (*turns)[thread].count = turn;
-                  })
+  return [=, stock = std::make_shared<Stock>(units),
+          turns = std::make_shared<std::vector<Turn>>(threads)](Worker& worker) {
+    return worker
+        .RunFor(span, kBatch,
+                [&](size_t thread, int64_t ops) {
+                  int64_t turn = (*turns)[thread].count;
+                  for (int64_t i = 0; i < ops; ++i) Work<Stock>::Do(*stock, ++turn);
+                  (*turns)[thread].count = turn;
+                })
         .MillionsPerSecond();
   };
 }
@@ -194,15 +196,15 @@ std::string Threads(size_t threads) {
 
 template <typename Peer, template <typename> typename Work, template <typename> typename PeersWork = Work,
           typename Ours = OurStock>
-void AddAgainst(Suite& suite, const Case& what, std::string peer, Target target = Target::None(),
+void AddAgainst(Suite& suite, const Case& what, std::string peer, const std::string& target = "-",
                 size_t peer_threads = 0) {
   if (peer_threads == 0) peer_threads = what.threads;
   suite.Add({.name = what.name + Threads(what.threads),
              .unit = "M/s",
              .peer = std::move(peer),
              .better = Better::kHigher,
-             .target = target,
-             .prepare = [=](const Scale& scale) -> Contestants {
+             .target = target},
+            {.threads = what.threads, .peer_threads = peer_threads, .prepare = [=](const Scale& scale) -> Contestants {
                return {Runs<Ours, Work>(what.units, what.threads, scale.span),
                        Runs<Peer, PeersWork>(what.units, peer_threads, scale.span)};
              }});
@@ -213,12 +215,12 @@ void AddAgainst(Suite& suite, const Case& what, std::string peer, Target target 
 void AddStockRows(Suite& suite) {
   for (const size_t threads : {1, 2, 4, 8}) {
     const Case take{"take", kPlenty, threads};
-    AddAgainst<MutexStock, TakeOne>(suite, take, "one mutex", threads == 2 ? Target::RatioAtLeast(12) : Target::None());
+    AddAgainst<MutexStock, TakeOne>(suite, take, "one mutex", threads == 2 ? ">= 12" : "-");
     AddAgainst<AtomicStock, TakeOne>(suite, take, "one atomic, CAS");
     AddAgainst<SemaphoreStock, TakeOne>(suite, take, "std::counting_semaphore");
     AddAgainst<OurMutexes, TakeOne>(suite, take, "ours, a mutex per shard");
   }
-  AddAgainst<OurStock, TakeOne>(suite, {"take", kPlenty, 2}, "ours, 1 thread", Target::RatioAtLeast(1.8), 1);
+  AddAgainst<OurStock, TakeOne>(suite, {"take", kPlenty, 2}, "ours, 1 thread", ">= 1.8", 1);
   // What the peers do not do either.
   AddAgainst<MutexStock, TakeOne, TakeOne, OurUncounted>(suite, {"take, metrics off", kPlenty, 2}, "one mutex");
   AddAgainst<MutexStock, TakeOne, TakeOne, OurUncounted>(suite, {"refusal once sold out, metrics off", 0, 2},
@@ -231,8 +233,7 @@ void AddStockRows(Suite& suite) {
     AddAgainst<OurMutexes, TakeThree>(suite, three, "ours, a mutex per shard");
 
     const Case refusal{"refusal once sold out", 0, threads};
-    AddAgainst<MutexStock, TakeOne>(suite, refusal, "one mutex",
-                                    threads == 2 ? Target::RatioAtLeast(30) : Target::None());
+    AddAgainst<MutexStock, TakeOne>(suite, refusal, "one mutex", threads == 2 ? ">= 30" : "-");
     AddAgainst<AtomicStock, TakeOne>(suite, refusal, "one atomic, CAS");
     AddAgainst<SemaphoreStock, TakeOne>(suite, refusal, "std::counting_semaphore");
     AddAgainst<OurMutexes, TakeOne>(suite, refusal, "ours, a mutex per shard");
