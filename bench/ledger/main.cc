@@ -2,6 +2,7 @@
 
 #include "ledger/peers.h"
 #include "ledger/rows.h"
+#include "measure/bench_main.h"
 
 int main(int argc, char** argv) {
   return stockade::bench::BenchMain(argc, argv, [](stockade::bench::Suite& suite) {

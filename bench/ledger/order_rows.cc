@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "harness/shared_runs.h"
 #include "ledger/our_shop.h"
 #include "ledger/rows.h"
 #include "stockade/base/strings.h"
@@ -14,8 +13,6 @@ namespace stockade::bench {
 namespace {
 
 constexpr size_t kMany = 100;  // Orders in one transaction of a peer.
-
-using OrderRuns = SharedRuns<OrderRun>;
 
 // Ours waits in a thread for each order, as a simple service does, or starts the next where one is called back.
 enum class Ours { kThreads, kAsync, kReserveAndCommit };
@@ -46,7 +43,10 @@ struct World {
   std::shared_ptr<PeerShop> peer;  // Null where there is none.
 };
 
-OrderRun OurRun(World& world, const Load& load, const Scale& scale) {
+size_t OurThreads(const Load& load) { return load.ours == Ours::kThreads ? load.outstanding : 1; }
+size_t PeerThreads(const Load& load) { return std::min(PeerShop::kClients, load.outstanding); }
+
+OrderRun OurRun(Worker& worker, World& world, const Load& load, const Scale& scale) {
   const absl::Duration span = load.spans * scale.span;
   switch (load.ours) {
     case Ours::kAsync: return RunAsyncOrders(load.outstanding, span, world.ours.Takes(world.ids));
@@ -54,11 +54,11 @@ OrderRun OurRun(World& world, const Load& load, const Scale& scale) {
       return RunAsyncOrders(load.outstanding, span, world.ours.ReservesAndCommits(world.ids));
     case Ours::kThreads: break;
   }
-  return RunOrders(load.outstanding, load.outstanding, span, [&](size_t) { world.ours.Take(world.ids.Next()); });
+  return RunOrders(worker, load.outstanding, span, [&](size_t) { world.ours.Take(world.ids.Next()); });
 }
 
-OrderRun PeerRun(World& world, const Load& load, const Scale& scale) {
-  return RunOrders(load.outstanding, PeerShop::kClients, load.peer_spans * scale.span, [&](size_t client) {
+OrderRun PeerRun(Worker& worker, World& world, const Load& load, const Scale& scale) {
+  return RunOrders(worker, load.outstanding, load.peer_spans * scale.span, [&](size_t client) {
     const std::string request_id = world.ids.Next();
     if (load.ours == Ours::kReserveAndCommit) {
       world.peer->Reserve(client, request_id);
@@ -69,63 +69,76 @@ OrderRun PeerRun(World& world, const Load& load, const Scale& scale) {
   });
 }
 
-std::shared_ptr<OrderRuns> Runs(const Load& load, const Peer& peer) {
-  return OrderRuns::Of([load, peer](const Scale& scale) -> OrderRuns::Sides {
-    const auto world = std::make_shared<World>();
-    world->peer = peer.open();
-    return {[=] { return OurRun(*world, load, scale); }, [=] { return PeerRun(*world, load, scale); }};
-  });
+constexpr char kRate[] = "rate";
+
+Figures FiguresOf(const OrderRun& run) {
+  Figures figures = {{kRate, run.per_second}};
+  for (const Percentile& percentile : kPercentiles) {
+    figures[percentile.text] = static_cast<double>(run.durations.Percentile(percentile.share)) / 1000;
+  }
+  return figures;
 }
 
-double PerSecond(const OrderRun& run) { return run.per_second; }
+Pair OrderPair(const Load& load, const Peer& peer) {
+  return {.threads = OurThreads(load),
+          .peer_threads = PeerThreads(load),
+          .prepare = [load, peer](const Scale& scale) -> Contestants {
+            const auto world = std::make_shared<World>();
+            world->peer = peer.open();
+            return {[=](Worker& worker) { return FiguresOf(OurRun(worker, *world, load, scale)); },
+                    [=](Worker& worker) { return FiguresOf(PeerRun(worker, *world, load, scale)); }};
+          }};
+}
 
-Comparison RateRow(std::string name, std::string peer, Target target = Target::None()) {
+Comparison RateRow(std::string name, std::string peer, std::string target = "-") {
   return {.name = std::move(name),
           .unit = "orders/s",
           .peer = std::move(peer),
           .better = Better::kHigher,
-          .target = target};
+          .target = std::move(target),
+          .counter = kRate};
 }
 
-Target TargetOf(const Load& load, const Peer& peer) {
-  if (!peer.has_targets || load.outstanding < 256) return Target::None();
-  return Target::RatioAtLeast(load.outstanding < 4096 ? 20 : 35);
+std::string TargetOf(const Load& load, const Peer& peer) {
+  if (!peer.has_targets || load.outstanding < 256) return "-";
+  return load.outstanding < 4096 ? ">= 20" : ">= 35";
 }
 
 void AddRows(Suite& suite, const Load& load, std::span<const Peer> peers) {
   for (const Peer& peer : peers) {
-    const auto runs = Runs(load, peer);
-    runs->AddRow(suite, RateRow(base_internal::Concat("durable orders, ", load.text), peer.name, TargetOf(load, peer)),
-                 PerSecond);
-    if (&peer != &peers.front()) continue;
+    std::vector<Comparison> rows = {
+        RateRow(base_internal::Concat("durable orders, ", load.text), peer.name, TargetOf(load, peer))};
     for (const Percentile& percentile : kPercentiles) {
-      runs->AddRow(suite, base_internal::Concat("durable order, ", percentile.text, ", ", load.text), "us", peer.name,
-                   [share = percentile.share](const OrderRun& run) {
-                     return static_cast<double>(run.durations.Percentile(share)) / 1000;
-                   });
+      if (&peer != &peers.front()) break;
+      rows.push_back({.name = base_internal::Concat("durable order, ", percentile.text, ", ", load.text),
+                      .unit = "us",
+                      .peer = peer.name,
+                      .counter = percentile.text});
     }
+    suite.AddRows(std::move(rows), OrderPair(load, peer));
   }
 }
 
 // The peer has its orders in batches: a queue before it that answers its callers late, which is what the ledger is.
 void AddManyRow(Suite& suite, const Load& load, const Peer& peer) {
-  Comparison row = RateRow(base_internal::Concat("durable orders, ", load.text),
-                           base_internal::Concat(peer.name, ", ", kMany, " orders a transaction"));
-  row.prepare = [load, peer](const Scale& scale) -> Contestants {
-    const auto world = std::make_shared<World>();
-    world->peer = peer.open();
-    const auto order_many = [world, peer](size_t client) {
-      std::vector<std::string> request_ids(kMany);
-      std::generate(request_ids.begin(), request_ids.end(), [&] { return world->ids.Next(); });
-      peer.take_many(*world->peer, client, request_ids);
-    };
-    return {[=] { return OurRun(*world, load, scale).per_second; },
-            [=] {
-              return kMany *
-                     RunOrders(PeerShop::kClients, PeerShop::kClients, load.spans * scale.span, order_many).per_second;
-            }};
-  };
-  suite.Add(std::move(row));
+  suite.Add(RateRow(base_internal::Concat("durable orders, ", load.text),
+                    base_internal::Concat(peer.name, ", ", kMany, " orders a transaction")),
+            {.threads = OurThreads(load),
+             .peer_threads = PeerShop::kClients,
+             .prepare = [load, peer](const Scale& scale) -> Contestants {
+               const auto world = std::make_shared<World>();
+               world->peer = peer.open();
+               const auto order_many = [world, peer](size_t client) {
+                 std::vector<std::string> request_ids(kMany);
+                 std::generate(request_ids.begin(), request_ids.end(), [&] { return world->ids.Next(); });
+                 peer.take_many(*world->peer, client, request_ids);
+               };
+               return {[=](Worker& worker) { return FiguresOf(OurRun(worker, *world, load, scale)); },
+                       [=](Worker& worker) -> Figures {
+                         const absl::Duration span = load.spans * scale.span;
+                         return {{kRate, kMany * RunOrders(worker, PeerShop::kClients, span, order_many).per_second}};
+                       }};
+             }});
 }
 
 }  // namespace
@@ -139,12 +152,10 @@ void AddOrderRows(Suite& suite, std::span<const Peer> peers) {
   const Load reserve = {"256 outstanding", 256, Ours::kReserveAndCommit, 6, 6};
   for (const Peer& peer : peers) {
     if (&peer == &peers.front()) {
-      Runs(threads, peer)
-          ->AddRow(suite, RateRow(base_internal::Concat("durable orders, ", threads.text), peer.name), PerSecond);
+      suite.Add(RateRow(base_internal::Concat("durable orders, ", threads.text), peer.name), OrderPair(threads, peer));
     }
-    Runs(reserve, peer)
-        ->AddRow(suite, RateRow(base_internal::Concat("durable reserve + commit, ", reserve.text), peer.name),
-                 PerSecond);
+    suite.Add(RateRow(base_internal::Concat("durable reserve + commit, ", reserve.text), peer.name),
+              OrderPair(reserve, peer));
   }
 }
 

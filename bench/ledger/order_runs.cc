@@ -1,14 +1,11 @@
 #include "ledger/order_runs.h"
 
-#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
 #include <utility>
 #include <vector>
-
-#include "harness/threads.h"
 
 namespace stockade::bench {
 namespace {
@@ -89,24 +86,19 @@ class AsyncRun {
 
 }  // namespace
 
-OrderRun RunOrders(size_t outstanding, size_t threads, absl::Duration span, const std::function<void(size_t)>& order) {
-  struct alignas(128) Thread {
-    std::deque<SteadyClock::time_point> waiting;  // When each became outstanding. The first is the next to be done.
-    Durations durations;
-  };
-  threads = std::min(threads, outstanding);
-  std::vector<Thread> all(threads);
-  const Throughput throughput = RunFor(threads, span, 1, [&](size_t at, int64_t) {
-    Thread& thread = all[at];
-    if (thread.waiting.empty()) thread.waiting.assign(outstanding / threads, SteadyClock::now());
-    order(at);
+OrderRun RunOrders(Worker& worker, size_t outstanding, absl::Duration span, const std::function<void(size_t)>& order) {
+  std::deque<SteadyClock::time_point> waiting;  // When each became outstanding. The first is the next to be done.
+  Durations durations;
+  const Throughput throughput = worker.RunFor(span, 1, [&](size_t thread, int64_t) {
+    if (waiting.empty()) waiting.assign(outstanding / worker.threads(), SteadyClock::now());
+    order(thread);
     const auto now = SteadyClock::now();
-    thread.durations.Add(Nanoseconds(now - thread.waiting.front()));
-    thread.waiting.pop_front();
-    thread.waiting.push_back(now);
+    durations.Add(Nanoseconds(now - waiting.front()));
+    waiting.pop_front();
+    waiting.push_back(now);
   });
   OrderRun run{.per_second = throughput.PerSecond()};
-  for (const Thread& thread : all) run.durations.AddAll(thread.durations);
+  worker.Gather(durations, [&](const Durations& other) { run.durations.AddAll(other); });
   return run;
 }
 

@@ -7,7 +7,8 @@
 
 #include "absl/functional/any_invocable.h"
 #include "absl/time/time.h"
-#include "harness/durations.h"
+#include "measure/durations.h"
+#include "measure/threads.h"
 
 namespace stockade::bench {
 
@@ -17,9 +18,10 @@ struct OrderRun {
   Durations durations = {};  // Of each order, from when it was outstanding to its answer.
 };
 
-// A number of threads does them, each its share, first come, first served: what is outstanding beyond their number
-// waits for them. order(thread) blocks until it is done. `threads` is lowered to `outstanding`.
-OrderRun RunOrders(size_t outstanding, size_t threads, absl::Duration span, const std::function<void(size_t)>& order);
+// All threads of the benchmark call this, and each does its share of the orders, first come, first served: orders
+// beyond the number of threads wait. order(thread) blocks until the order is done. The result is that of all threads,
+// for thread 0; the others get an empty one.
+OrderRun RunOrders(Worker& worker, size_t outstanding, absl::Duration span, const std::function<void(size_t)>& order);
 
 // start(done) blocks on nothing, and calls `done` once the order is done, on whatever thread, also before
 // it has returned. No call of it runs on once RunAsyncOrders has returned. `orders`: stops after so many at the latest.
