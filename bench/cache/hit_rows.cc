@@ -4,12 +4,11 @@
 #include <memory>
 #include <string>
 #include <type_traits>
-#include <vector>
 
 #include "cache/rows.h"
 #include "cache/sharded_lru.h"
 #include "cache/values.h"
-#include "harness/threads.h"
+#include "measure/threads.h"
 #include "stockade/base/strings.h"
 #include "stockade/cache/loading_cache.h"
 #include "stockade/metrics/metrics_registry.h"
@@ -48,30 +47,26 @@ struct World {
 
 // `get` looks one key up. Drawing a key is a few instructions that both sides pay.
 template <typename Get>
-Throughput Hits(uint64_t keys, size_t threads, absl::Duration span, Get get) {
-  struct alignas(128) Random {
-    uint64_t state;
-  };
-  std::vector<Random> random(threads);
-  for (size_t i = 0; i < threads; ++i) random[i].state = 0x9E3779B97F4A7C15u * (i + 1);
-  return RunFor(threads, span, kBatch, [&](size_t thread, int64_t ops) {
-    uint64_t state = random[thread].state;
+Throughput Hits(Worker& worker, uint64_t keys, absl::Duration span, Get get) {
+  alignas(128) uint64_t next = 0x9E3779B97F4A7C15u * (worker.thread() + 1);
+  return worker.RunFor(span, kBatch, [&](size_t, int64_t ops) {
+    uint64_t state = next;
     for (int64_t i = 0; i < ops; ++i) {
       state = state * 6364136223846793005u + 1442695040888963407u;
       get((state >> 33) & (keys - 1));
     }
-    random[thread].state = state;
+    next = state;
   });
 }
 
 template <typename Value>
-Throughput OurHits(World<Value>& world, size_t threads, absl::Duration span) {
-  return Hits(world.keys, threads, span, [&](uint64_t key) { KeepAlive(FirstWord(*world.ours.Get(key).value())); });
+Throughput OurHits(Worker& worker, World<Value>& world, absl::Duration span) {
+  return Hits(worker, world.keys, span, [&](uint64_t key) { KeepAlive(FirstWord(*world.ours.Get(key).value())); });
 }
 
 template <typename Value>
-Throughput LruHits(World<Value>& world, size_t threads, absl::Duration span) {
-  return Hits(world.keys, threads, span, [&](uint64_t key) {
+Throughput LruHits(Worker& worker, World<Value>& world, absl::Duration span) {
+  return Hits(worker, world.keys, span, [&](uint64_t key) {
     const auto held = world.lru.Get(key).value();
     if constexpr (std::is_same_v<decltype(held), const Value>) {
       KeepAlive(FirstWord(held));
@@ -87,13 +82,13 @@ void AddRow(Suite& suite, const KeyCount& count, const std::string& size, size_t
                                            threads == 1 ? ", alone" : base_internal::Concat(", ", threads, " threads")),
              .unit = "M/s",
              .peer = "sharded LRU, mutexes",
-             .better = Better::kHigher,
-             .prepare = [=](const Scale& scale) -> Contestants {
+             .better = Better::kHigher},
+            {.threads = threads, .prepare = [=](const Scale& scale) -> Contestants {
                const uint64_t keys = scale.quick ? std::min<uint64_t>(count.keys, 1024) : count.keys;
                const auto world = std::make_shared<World<ValueOf<kBytes>>>(keys);
                const auto span = scale.span;
-               return {[=] { return OurHits(*world, threads, span).MillionsPerSecond(); },
-                       [=] { return LruHits(*world, threads, span).MillionsPerSecond(); }};
+               return {[=](Worker& worker) { return OurHits(worker, *world, span).MillionsPerSecond(); },
+                       [=](Worker& worker) { return LruHits(worker, *world, span).MillionsPerSecond(); }};
              }});
 }
 
@@ -107,16 +102,14 @@ void AddHitRows(Suite& suite) {
     AddRow<256>(suite, k1024Keys, ", 256 B", threads);
     AddRow<4096>(suite, k1024Keys, ", 4 KiB", threads);
   }
-  suite.Add({.name = "hit, 1 key, time a thread, 2 threads",
-             .unit = "ns",
-             .peer = "ours, 1 thread",
-             .target = Target::RatioAtMost(1.2),
-             .prepare = [](const Scale& scale) -> Contestants {
-               const auto world = std::make_shared<World<uint64_t>>(1);
-               const auto span = scale.span;
-               return {[=] { return 2 * OurHits(*world, 2, span).NsPerOp(); },
-                       [=] { return OurHits(*world, 1, span).NsPerOp(); }};
-             }});
+  suite.Add(
+      {.name = "hit, 1 key, time a thread, 2 threads", .unit = "ns", .peer = "ours, 1 thread", .target = "<= 1.2"},
+      {.threads = 2, .peer_threads = 1, .prepare = [](const Scale& scale) -> Contestants {
+         const auto world = std::make_shared<World<uint64_t>>(1);
+         const auto span = scale.span;
+         return {[=](Worker& worker) { return 2 * OurHits(worker, *world, span).NsPerOp(); },
+                 [=](Worker& worker) { return OurHits(worker, *world, span).NsPerOp(); }};
+       }});
 }
 
 }  // namespace stockade::bench

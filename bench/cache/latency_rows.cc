@@ -1,13 +1,13 @@
 // How long lookups take while entries are evicted: two threads, keys by Zipf's law of ten times as many as there is
 // room for, and a loader that costs nothing. Each lookup is timed, and both sides pay for the clock: some tens of ns.
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "cache/rows.h"
 #include "cache/sharded_lru.h"
-#include "harness/durations.h"
-#include "harness/shared_runs.h"
-#include "harness/threads.h"
+#include "measure/durations.h"
+#include "measure/threads.h"
 #include "peers/cache_workload.h"
 #include "stockade/base/strings.h"
 #include "stockade/cache/loading_cache.h"
@@ -48,51 +48,51 @@ struct World {
 };
 
 template <typename Get>
-Durations Run(const World& world, absl::Duration span, const Get& get) {
+Figures Run(Worker& worker, const World& world, absl::Duration span, const Get& get) {
   struct alignas(128) Thread {
     CacheDraws draws;
-    Durations durations;
-  };
-  std::vector<Thread> threads;
-  for (const CacheDraws& draws : world.draws) threads.push_back({draws, {}});
-  RunFor(kThreads, span, kBatch, [&](size_t at, int64_t ops) {
-    Thread& thread = threads[at];
+    Durations durations = {};
+  } thread{world.draws[worker.thread()]};
+  worker.RunFor(span, kBatch, [&](size_t, int64_t ops) {
     for (int64_t i = 0; i < ops; ++i) {
       const uint64_t key = thread.draws.NextKey();
       thread.durations.Add(NanosecondsOf([&] { KeepAlive(get(key)); }));
     }
   });
   Durations all;
-  for (const Thread& thread : threads) all.AddAll(thread.durations);
-  return all;
-}
-
-Durations OurRun(World& world, absl::Duration span) {
-  return Run(world, span, [&](uint64_t key) { return *world.ours.Get(key).value(); });
-}
-
-Durations LruRun(World& world, absl::Duration span) {
-  return Run(world, span, [&](uint64_t key) {
-    if (const auto found = world.lru.Get(key)) return *found;
-    world.lru.Put(key, key);
-    return key;
-  });
+  worker.Gather(thread.durations, [&](const Durations& durations) { all.AddAll(durations); });
+  Figures figures;
+  for (const Percentile& percentile : kPercentiles) {
+    figures[percentile.text] = static_cast<double>(all.Percentile(percentile.share));
+  }
+  return figures;
 }
 
 }  // namespace
 
 void AddLatencyRows(Suite& suite) {
-  const auto runs = SharedRuns<Durations>::Of([](const Scale& scale) -> SharedRuns<Durations>::Sides {
-    const auto world = std::make_shared<World>(scale.quick ? 1 << 12 : 1 << 20);
-    const auto span = 4 * scale.span;  // So that p99.99 is not of a handful.
-    return {[=] { return OurRun(*world, span); }, [=] { return LruRun(*world, span); }};
-  });
+  std::vector<Comparison> rows;
   for (const Percentile& percentile : kPercentiles) {
-    runs->AddRow(suite, base_internal::Concat("lookup under eviction, ", percentile.text, ", 2 threads"), "ns",
-                 "sharded LRU, mutexes", [share = percentile.share](const Durations& durations) {
-                   return static_cast<double>(durations.Percentile(share));
-                 });
+    rows.push_back({.name = base_internal::Concat("lookup under eviction, ", percentile.text, ", 2 threads"),
+                    .unit = "ns",
+                    .peer = "sharded LRU, mutexes",
+                    .counter = percentile.text});
   }
+  suite.AddRows(std::move(rows), {.threads = kThreads, .prepare = [](const Scale& scale) -> Contestants {
+                                    const auto world = std::make_shared<World>(scale.quick ? 1 << 12 : 1 << 20);
+                                    const auto span = 4 * scale.span;  // So that p99.99 is not of a handful.
+                                    return {[=](Worker& worker) {
+                                              return Run(worker, *world, span,
+                                                         [&](uint64_t key) { return *world->ours.Get(key).value(); });
+                                            },
+                                            [=](Worker& worker) {
+                                              return Run(worker, *world, span, [&](uint64_t key) {
+                                                if (const auto found = world->lru.Get(key)) return *found;
+                                                world->lru.Put(key, key);
+                                                return key;
+                                              });
+                                            }};
+                                  }});
 }
 
 }  // namespace stockade::bench

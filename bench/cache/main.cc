@@ -1,4 +1,5 @@
 #include "cache/rows.h"
+#include "measure/bench_main.h"
 
 int main(int argc, char** argv) {
   using namespace stockade::bench;

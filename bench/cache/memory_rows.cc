@@ -34,19 +34,19 @@ void AddRow(Suite& suite, const char* size) {
   using Value = ValueOf<kBytes>;
   suite.Add({.name = base_internal::Concat("memory an entry, keys of 8 B, values of ", size),
              .unit = "B",
-             .peer = "sharded LRU, mutexes",
-             .prepare = [](const Scale& scale) -> Contestants {
-               const auto room = static_cast<size_t>(scale.Sized(10'000, 1'000'000));
-               MetricsRegistry registry;
-               const auto make_ours = [&] {
-                 return std::make_unique<LoadingCache<uint64_t, Value>>(LoadingCacheOptions{
-                     .name = "bench", .max_weight = static_cast<int64_t>(room), .metrics = &registry});
-               };
-               const double ours = BytesPerEntry(room, make_ours, Value());
-               const double lru = BytesPerEntry(
-                   room, [&] { return std::make_unique<ShardedLru<Value>>(room); }, Value());
-               return {[=] { return ours; }, [=] { return lru; }};
-             }});
+             .peer = "sharded LRU, mutexes"},
+            {.prepare = [](const Scale& scale) -> Contestants {
+              const auto room = static_cast<size_t>(scale.Sized(10'000, 1'000'000));
+              MetricsRegistry registry;
+              const auto make_ours = [&] {
+                return std::make_unique<LoadingCache<uint64_t, Value>>(LoadingCacheOptions{
+                    .name = "bench", .max_weight = static_cast<int64_t>(room), .metrics = &registry});
+              };
+              const double ours = BytesPerEntry(room, make_ours, Value());
+              const double lru = BytesPerEntry(
+                  room, [&] { return std::make_unique<ShardedLru<Value>>(room); }, Value());
+              return {[=](Worker&) { return ours; }, [=](Worker&) { return lru; }};
+            }});
 }
 
 }  // namespace

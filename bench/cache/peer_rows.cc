@@ -8,7 +8,7 @@
 
 #include "cache/rows.h"
 #include "cache/values.h"
-#include "harness/threads.h"
+#include "measure/threads.h"
 #include "peers/peer_driver.h"
 #include "stockade/cache/loading_cache.h"
 #include "stockade/metrics/metrics_registry.h"
@@ -24,28 +24,28 @@ constexpr int64_t kBatch = 256;
 
 // One run of the workload: get(key) looks a key up, put(key) writes it.
 template <typename Get, typename Put>
-double OpsPerSecond(const CacheWorkload& workload, const CacheDraws::Zipf* zipf, absl::Duration span, Get get,
-                    Put put) {
-  struct alignas(128) Thread {
-    CacheDraws draws;
-  };
-  std::vector<Thread> all;
-  for (size_t i = 0; i < workload.threads; ++i) all.push_back({CacheDraws(workload, zipf, i)});
-  return RunFor(workload.threads, span, kBatch,
-                [&](size_t thread, int64_t ops) {
-                  CacheDraws draws = all[thread].draws;
-                  for (int64_t i = 0; i < ops; ++i) {
-                    const uint64_t key = draws.NextKey();
-                    if (draws.IsWrite()) {
-                      put(key);
-                    } else {
-                      get(key);
-                    }
+double OpsPerSecond(Worker& worker, const CacheWorkload& workload, const CacheDraws::Zipf* zipf, absl::Duration span,
+                    Get get, Put put) {
+  alignas(128) CacheDraws next(workload, zipf, worker.thread());
+  return worker
+      .RunFor(span, kBatch,
+              [&](size_t, int64_t ops) {
+                CacheDraws draws = next;
+                for (int64_t i = 0; i < ops; ++i) {
+                  const uint64_t key = draws.NextKey();
+                  if (draws.IsWrite()) {
+                    put(key);
+                  } else {
+                    get(key);
                   }
-                  all[thread].draws = draws;
-                })
+                }
+                next = draws;
+              })
       .PerSecond();
 }
+
+// A repetition of one side: operations per second.
+using CacheRun = std::function<double(Worker& worker, absl::Duration span)>;
 
 template <typename Value>
 class Ours {
@@ -58,9 +58,9 @@ class Ours {
     for (uint64_t key = 0; key < workload.keys; ++key) cache_.Put(key, MakeValue<Value>(key));
   }
 
-  double Run(absl::Duration span) {
+  double Run(Worker& worker, absl::Duration span) {
     return OpsPerSecond(
-        workload_, zipf_.empty() ? nullptr : &zipf_, span,
+        worker, workload_, zipf_.empty() ? nullptr : &zipf_, span,
         [this](uint64_t key) { KeepAlive(FirstWord(*cache_.Get(key).value())); },
         [this](uint64_t key) { cache_.Put(key, MakeValue<Value>(key)); });
   }
@@ -73,12 +73,12 @@ class Ours {
 };
 
 template <typename Value>
-std::function<double(absl::Duration)> OursOf(const CacheWorkload& workload) {
+CacheRun OursOf(const CacheWorkload& workload) {
   const auto ours = std::make_shared<Ours<Value>>(workload);
-  return [ours](absl::Duration span) { return ours->Run(span); };
+  return [ours](Worker& worker, absl::Duration span) { return ours->Run(worker, span); };
 }
 
-std::function<double(absl::Duration)> OurRun(const CacheWorkload& workload) {
+CacheRun OurRun(const CacheWorkload& workload) {
   switch (workload.value_bytes) {
     case 8: return OursOf<ValueOf<8>>(workload);
     case 256: return OursOf<ValueOf<256>>(workload);
@@ -88,14 +88,14 @@ std::function<double(absl::Duration)> OurRun(const CacheWorkload& workload) {
 
 #ifdef STOCKADE_BENCH_TBB
 // Has lookups only; its function makes what is missing. No copies: a handle gives the value's place.
-std::function<double(absl::Duration)> TbbRun(const CacheWorkload& workload) {
+CacheRun TbbRun(const CacheWorkload& workload) {
   using Cache = tbb::concurrent_lru_cache<uint64_t, uint64_t>;
   const auto cache = std::make_shared<Cache>(
       +[](uint64_t key) { return key; }, workload.Capacity());
   for (uint64_t key = 0; key < workload.keys; ++key) (*cache)[key];
-  return [=](absl::Duration span) {
+  return [=](Worker& worker, absl::Duration span) {
     return OpsPerSecond(
-        workload, nullptr, span, [&](uint64_t key) { KeepAlive((*cache)[key].value()); }, [](uint64_t) {});
+        worker, workload, nullptr, span, [&](uint64_t key) { KeepAlive((*cache)[key].value()); }, [](uint64_t) {});
   };
 }
 #endif
@@ -103,19 +103,19 @@ std::function<double(absl::Duration)> TbbRun(const CacheWorkload& workload) {
 struct PeerRow {
   const char* name;
   CacheWorkload workload;
-  Target caffeine = Target::None();
+  std::string caffeine = "-";
 };
 
 const PeerRow kRows[] = {
     {"hit, 1 key, alone", {.keys = 1}},
-    {"hit, 1 key, 2 threads", {.keys = 1, .threads = 2}, Target::RatioAtLeast(7)},
+    {"hit, 1 key, 2 threads", {.keys = 1, .threads = 2}, ">= 7"},
     {"hit, 1 key, 8 threads", {.keys = 1, .threads = 8}},
     {"hit, 1,024 keys, alone", {}},
-    {"hit, 1,024 keys, 2 threads", {.threads = 2}, Target::RatioAtLeast(2)},
+    {"hit, 1,024 keys, 2 threads", {.threads = 2}, ">= 2"},
     {"hit, 1,024 keys, 4 threads", {.threads = 4}},
     {"hit, 1,024 keys, 8 threads", {.threads = 8}},
     {"hit, 1 M keys, alone", {.keys = 1 << 20}},
-    {"hit, 1 M keys, 2 threads", {.keys = 1 << 20, .threads = 2}, Target::RatioAtLeast(4)},
+    {"hit, 1 M keys, 2 threads", {.keys = 1 << 20, .threads = 2}, ">= 4"},
     {"hit, 1 M keys, 8 threads", {.keys = 1 << 20, .threads = 8}},
     {"hit, 1 M keys, Zipf, 2 threads", {.keys = 1 << 20, .threads = 2, .distribution = Distribution::kZipf}},
     {"hit, 1,024 keys, 256 B, alone", {.value_bytes = 256}},
@@ -125,22 +125,22 @@ const PeerRow kRows[] = {
     {"50 % writes, 1,024 keys, 2 threads", {.threads = 2, .writes_percent = 50}},
 };
 
-// What a repetition of the peer is made of, from the row's workload.
-using MakePeer = std::function<std::function<double(absl::Duration)>(const CacheWorkload&, const Scale&)>;
+// Makes the peer for the workload of a row.
+using MakePeer = std::function<CacheRun(const CacheWorkload&, const Scale&)>;
 
-void AddRow(Suite& suite, const PeerRow& row, const std::string& peer, Target target, const MakePeer& make_peer) {
-  suite.Add({.name = row.name,
-             .unit = "M/s",
-             .peer = peer,
-             .better = Better::kHigher,
-             .target = target,
+void AddRow(Suite& suite, const PeerRow& row, const std::string& peer, size_t peer_threads, const std::string& target,
+            const MakePeer& make_peer) {
+  suite.Add({.name = row.name, .unit = "M/s", .peer = peer, .better = Better::kHigher, .target = target},
+            {.threads = row.workload.threads,
+             .peer_threads = peer_threads,
              .prepare = [workload = row.workload, make_peer](const Scale& scale) -> Contestants {
                CacheWorkload scaled = workload;
                if (scale.quick) scaled.keys = std::min<uint64_t>(scaled.keys, 1024);
                const auto ours = OurRun(scaled);
                const auto theirs = make_peer(scaled, scale);
                const auto span = scale.span;
-               return {[=] { return ours(span) / 1e6; }, [=] { return theirs(span) / 1e6; }};
+               return {[=](Worker& worker) { return ours(worker, span) / 1e6; },
+                       [=](Worker& worker) { return theirs(worker, span) / 1e6; }};
              }});
 }
 
@@ -152,9 +152,11 @@ void AddDriverRows(Suite& suite, const std::string& name, const std::string& fol
   }
   const MakePeer make_peer = [name, driver = *driver](const CacheWorkload& workload, const Scale& scale) {
     const std::shared_ptr<PeerProcess> process = Require(StartPeerDriver(driver, workload, scale), name);
-    return [name, process](absl::Duration span) { return Require(RunPeerDriver(*process, span), name); };
+    return [name, process](Worker&, absl::Duration span) { return Require(RunPeerDriver(*process, span), name); };
   };
-  for (const PeerRow& row : kRows) AddRow(suite, row, name, has_targets ? row.caffeine : Target::None(), make_peer);
+  for (const PeerRow& row : kRows) {
+    AddRow(suite, row, name, 1, has_targets ? row.caffeine : "-", make_peer);
+  }
 }
 
 }  // namespace
@@ -167,7 +169,8 @@ void AddPeerRows(Suite& suite) {
     const CacheWorkload& workload = row.workload;
     const bool is_plain = workload.writes_percent == 0 && workload.value_bytes == 8;
     if (!is_plain || workload.distribution != Distribution::kUniform) continue;
-    AddRow(suite, row, "oneTBB LRU", Target::None(), [](const CacheWorkload& w, const Scale&) { return TbbRun(w); });
+    AddRow(suite, row, "oneTBB LRU", workload.threads, "-",
+           [](const CacheWorkload& w, const Scale&) { return TbbRun(w); });
   }
 #else
   suite.LeaveOut("oneTBB LRU", "its library was not found when this was built (Debian: libtbb-dev)");

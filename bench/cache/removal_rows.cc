@@ -7,16 +7,14 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <functional>
 #include <memory>
-#include <string_view>
+#include <string>
 #include <thread>
 
 #include "cache/rows.h"
 #include "cache/sharded_lru.h"
-#include "harness/durations.h"
-#include "harness/shared_runs.h"
-#include "harness/threads.h"
+#include "measure/durations.h"
+#include "measure/threads.h"
 #include "stockade/base/strings.h"
 #include "stockade/cache/loading_cache.h"
 #include "stockade/metrics/metrics_registry.h"
@@ -99,51 +97,75 @@ struct Longest {
   uint64_t put = 0;
 };
 
-// Of what overlapped one removal.
+// One removal, by thread 0, and the calls of thread 1 meanwhile.
 template <typename Cache>
-Longest LongestDuring(Cache& cache, uint64_t entries) {
-  cache.Fill();
+class Removal {
+ public:
+  Removal(uint64_t entries, By by) : entries_(entries), cache_(entries, by) {}
+
+  void Run(Worker& worker) {
+    worker.Once([this] {
+      cache_.Fill();
+      phase_ = kBefore;
+      calling_ = false;
+      longest_ = {};
+    });
+    worker.RunOps(1, [this](size_t thread, int64_t) { thread == 0 ? Remove() : Call(); });
+  }
+
+  // The longest calls that overlapped the last removal. Only for thread 0, which begins the next one.
+  const Longest& longest() const { return longest_; }
+
+ private:
   enum Phase { kBefore, kRemoving, kDone };
-  std::atomic<Phase> phase = kBefore;
-  std::atomic<bool> calling = false;
-  Longest longest;
-  // `call` returns if it counts.
-  const auto time = [&](const auto& call, uint64_t& most) {
+
+  void Remove() {
+    while (!calling_.load()) std::this_thread::yield();
+    phase_.store(kRemoving);
+    cache_.Remove();
+    phase_.store(kDone);
+  }
+
+  void Call() {
+    for (uint64_t i = 0; phase_.load() != kDone; ++i) {
+      const uint64_t key = entries_ + i % kOthers;
+      Time([&] { return cache_.Put(key), true; }, longest_.put);
+      Time([&] { return cache_.Find(key); }, longest_.hit);  // Unless it was removed in between.
+      if (i == kOthers) calling_.store(true);
+    }
+  }
+
+  // `call` returns whether it counts.
+  template <typename F>
+  void Time(const F& call, uint64_t& most) {
     const int64_t preemptions = Preemptions();
-    const Phase before = phase.load();
+    const Phase before = phase_.load();
     bool counts = false;
     const uint64_t nanoseconds = NanosecondsOf([&] { counts = call(); });
-    counts = counts && (before == kRemoving || phase.load() != before) && Preemptions() == preemptions;
+    counts = counts && (before == kRemoving || phase_.load() != before) && Preemptions() == preemptions;
     if (counts) most = std::max(most, nanoseconds);
-  };
-  RunOps(2, 1, [&](size_t thread, int64_t) {
-    if (thread == 0) {
-      while (!calling.load()) std::this_thread::yield();
-      phase.store(kRemoving);
-      cache.Remove();
-      phase.store(kDone);
-      return;
-    }
-    for (uint64_t i = 0; phase.load() != kDone; ++i) {
-      const uint64_t key = entries + i % kOthers;
-      time([&] { return cache.Put(key), true; }, longest.put);
-      time([&] { return cache.Find(key); }, longest.hit);  // Unless it was removed in between.
-      if (i == kOthers) calling.store(true);
-    }
-  });
-  return longest;
-}
+  }
+
+  const uint64_t entries_;
+  Cache cache_;
+  std::atomic<Phase> phase_ = kBefore;
+  std::atomic<bool> calling_ = false;
+  Longest longest_;
+};
 
 template <typename Cache>
-std::function<Longest()> MedianOf(uint64_t entries, By by) {
-  return [=, cache = std::make_shared<Cache>(entries, by)] {
+Measurement Medians(uint64_t entries, By by) {
+  return [removal = std::make_shared<Removal<Cache>>(entries, by)](Worker& worker) -> Figures {
     std::array<Longest, kRemovals> all;
-    for (Longest& longest : all) longest = LongestDuring(*cache, entries);
-    const auto median = [&](uint64_t Longest::*of) {
+    for (Longest& longest : all) {
+      removal->Run(worker);
+      if (worker.thread() == 0) longest = removal->longest();
+    }
+    const auto median_us = [&](uint64_t Longest::*of) {
       std::ranges::nth_element(all, all.begin() + kRemovals / 2, {}, of);
-      return all[kRemovals / 2].*of;
+      return static_cast<double>(all[kRemovals / 2].*of) / 1e3;
     };
-    return Longest{median(&Longest::hit), median(&Longest::put)};
+    return {{"hit", median_us(&Longest::hit)}, {"Put", median_us(&Longest::put)}};
   };
 }
 
@@ -151,19 +173,17 @@ std::function<Longest()> MedianOf(uint64_t entries, By by) {
 
 void AddRemovalRows(Suite& suite) {
   for (const By by : {By::kAll, By::kTag}) {
-    const auto runs = SharedRuns<Longest>::Of([by](const Scale& scale) -> SharedRuns<Longest>::Sides {
-      const auto entries = static_cast<uint64_t>(scale.Sized(1'000, 100'000));
-      return {MedianOf<Ours>(entries, by), MedianOf<Lru>(entries, by)};
-    });
-    const auto add = [&](std::string_view what, uint64_t Longest::*of) {
-      runs->AddRow(suite,
-                   base_internal::Concat("longest ", what, " while 100,000 entries ",
-                                         by == By::kAll ? "are all invalidated" : "of a tag are invalidated"),
-                   "us", "sharded LRU, mutexes",
-                   [of](const Longest& longest) { return static_cast<double>(longest.*of) / 1e3; });
+    const auto row = [by](const std::string& call) -> Comparison {
+      return {.name = base_internal::Concat("longest ", call, " while 100,000 entries ",
+                                            by == By::kAll ? "are all invalidated" : "of a tag are invalidated"),
+              .unit = "us",
+              .peer = "sharded LRU, mutexes",
+              .counter = call};
     };
-    add("hit", &Longest::hit);
-    add("Put", &Longest::put);
+    suite.AddRows({row("hit"), row("Put")}, {.threads = 2, .prepare = [by](const Scale& scale) -> Contestants {
+                                               const auto entries = static_cast<uint64_t>(scale.Sized(1'000, 100'000));
+                                               return {Medians<Ours>(entries, by), Medians<Lru>(entries, by)};
+                                             }});
   }
 }
 
