@@ -87,37 +87,29 @@ Outcome Run(const Stampede& stampede) {
 }
 
 template <typename Cache>
-Measurement Loads(const Stampede& stampede) {
-  return [=] { return static_cast<double>(Run<Cache>(stampede).loads); };
-}
-
-template <typename Cache>
-Measurement LastAnswer(const Stampede& stampede) {
-  return [=] { return Run<Cache>(stampede).last_answer_ms; };
-}
-
-Stampede Sized(Key key, const Scale& scale) {
-  return {key, scale.Sized(20, 10'000), milliseconds(scale.Sized(1, 200))};
+Measurement Measure(const Stampede& stampede) {
+  return [=](Worker&) -> Figures {
+    const Outcome outcome = Run<Cache>(stampede);
+    return {{"loads", static_cast<double>(outcome.loads)}, {"last_answer", outcome.last_answer_ms}};
+  };
 }
 
 template <typename Peer>
 void AddRows(Suite& suite, Key key, const std::string& of, const char* peer) {
-  suite.Add({.name = "loads, 10,000 callers of " + of,
-             .unit = "loads",
-             .peer = peer,
-             .target = Target::ValueExactly(1),
-             .prepare = [=](const Scale& scale) -> Contestants {
-               const Stampede stampede = Sized(key, scale);
-               return {Loads<OurCache>(stampede), Loads<Peer>(stampede)};
-             }});
-  suite.Add({.name = "last answer after the load, 10,000 waiters on " + of,
-             .unit = "ms",
-             .peer = peer,
-             .target = Target::ValueAtMost(50),
-             .prepare = [=](const Scale& scale) -> Contestants {
-               const Stampede stampede = Sized(key, scale);
-               return {LastAnswer<OurCache>(stampede), LastAnswer<Peer>(stampede)};
-             }});
+  const Comparison loads = {.name = "loads, 10,000 callers of " + of,
+                            .unit = "loads",
+                            .peer = peer,
+                            .target = "= 1 loads",
+                            .counter = "loads"};
+  const Comparison last_answer = {.name = "last answer after the load, 10,000 waiters on " + of,
+                                  .unit = "ms",
+                                  .peer = peer,
+                                  .target = "<= 50 ms",
+                                  .counter = "last_answer"};
+  suite.AddRows({loads, last_answer}, {.prepare = [=](const Scale& scale) -> Contestants {
+                  const Stampede stampede = {key, scale.Sized(20, 10'000), milliseconds(scale.Sized(1, 200))};
+                  return {Measure<OurCache>(stampede), Measure<Peer>(stampede)};
+                }});
 }
 
 }  // namespace
