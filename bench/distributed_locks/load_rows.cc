@@ -23,24 +23,25 @@ constexpr Load kLoads[] = {
 }  // namespace
 
 LockRun RunOf(std::shared_ptr<OurLocks> ours) {
-  return [ours = std::move(ours)](size_t threads, bool own_names, absl::Duration span) {
-    return ours->Run(LockKind::kReentrant, threads, own_names, span);
+  return [ours = std::move(ours)](Worker& worker, bool own_names, absl::Duration span) {
+    return ours->Run(worker, LockKind::kReentrant, own_names, span);
   };
 }
 
-void AddLoadRows(Suite& suite, const std::string& engine, const std::string& peer, Target target,
+void AddLoadRows(Suite& suite, const std::string& engine, const std::string& peer, const std::string& target,
                  const std::function<LockSides(const Scale& scale)>& open) {
   for (const Load& load : kLoads) {
     suite.Add({.name = engine + ": lock + unlock, " + load.name,
                .unit = "us",
                .peer = peer,
-               .target = load.has_target ? target : Target::None(),
-               .prepare = [=](const Scale& scale) -> Contestants {
+               .target = load.has_target ? target : "-"},
+              {.threads = load.threads, .prepare = [=](const Scale& scale) -> Contestants {
                  const LockSides sides = open(scale);
-                 const auto figure = [load, span = 10 * scale.span](const LockRun& run) {
-                   return run(load.threads, load.own_names, span).NsPerOp() / 1000;
+                 const auto figure = [load, span = 10 * scale.span](Worker& worker, const LockRun& run) {
+                   return run(worker, load.own_names, span).NsPerOp() / 1000;
                  };
-                 return {[=] { return figure(sides.ours); }, [=] { return figure(sides.peer); }};
+                 return {[=](Worker& worker) { return figure(worker, sides.ours); },
+                         [=](Worker& worker) { return figure(worker, sides.peer); }};
                }});
   }
 }

@@ -1,4 +1,5 @@
 #include "distributed_locks/rows.h"
+#include "measure/bench_main.h"
 
 int main(int argc, char** argv) {
   return stockade::bench::BenchMain(argc, argv, [](stockade::bench::Suite& suite) {

@@ -69,13 +69,12 @@ class Waiting {
 }  // namespace
 
 void AddMySqlWaitingRow(Suite& suite, const std::function<const DiskServer&()>& server) {
-  suite.Add({.name = "MySQL: 16 threads wait, statements",
-             .unit = "1/s",
-             .peer = "libmariadb, each asks",
-             .prepare = [=](const Scale& scale) -> Contestants {
-               const auto waiting = std::make_shared<Waiting>(server().address());
-               return {[=] { return waiting->Ours(scale.span); }, [=] { return waiting->Plain(scale.span); }};
-             }});
+  suite.Add({.name = "MySQL: 16 threads wait, statements", .unit = "1/s", .peer = "libmariadb, each asks"},
+            {.prepare = [=](const Scale& scale) -> Contestants {
+              const auto waiting = std::make_shared<Waiting>(server().address());
+              return {[=](Worker&) { return waiting->Ours(scale.span); },
+                      [=](Worker&) { return waiting->Plain(scale.span); }};
+            }});
 }
 
 }  // namespace stockade::bench

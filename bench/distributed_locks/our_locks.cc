@@ -1,15 +1,13 @@
 #include "distributed_locks/our_locks.h"
 
 #include <string>
-#include <vector>
 
 namespace stockade::bench {
 
-Throughput OurLocks::Run(LockKind kind, size_t threads, bool own_names, absl::Duration span) {
-  std::vector<std::string> names;
-  for (size_t i = 0; i < threads; ++i) names.push_back(own_names ? "ours" + std::to_string(i) : "ours");
-  return RunFor(threads, span, 1, [&](size_t thread, int64_t) {
-    LockLease lease = Require(service_->Acquire(names[thread], {.kind = kind}), "Acquire");
+Throughput OurLocks::Run(Worker& worker, LockKind kind, bool own_names, absl::Duration span) {
+  const std::string name = own_names ? "ours" + std::to_string(worker.thread()) : "ours";
+  return worker.RunFor(span, 1, [&](size_t, int64_t) {
+    LockLease lease = Require(service_->Acquire(name, {.kind = kind}), "Acquire");
     Require(lease.Release(), "Release");
   });
 }

@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "harness/suite.h"
-#include "harness/threads.h"
+#include "measure/threads.h"
 #include "stockade/locks/lock_service.h"
 
 namespace stockade::bench {
@@ -19,8 +19,9 @@ class OurLocks {
   explicit OurLocks(absl::StatusOr<std::unique_ptr<LockService>> service)
       : service_(Require(std::move(service), "a lock service")) {}
 
-  // `threads` that acquire and release: each a lock of its own, or all the same one. An operation is both.
-  Throughput Run(LockKind kind, size_t threads, bool own_names, absl::Duration span);
+  // All threads of the benchmark acquire and release: each a lock of its own, or all the same one. An operation is
+  // both.
+  Throughput Run(Worker& worker, LockKind kind, bool own_names, absl::Duration span);
 
   LockService& service() { return *service_; }
 

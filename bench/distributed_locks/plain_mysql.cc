@@ -90,14 +90,12 @@ std::unique_ptr<PlainMySqlLock> MakeNamedLock(const std::string& sockets, const 
 }
 
 LockRun RunOf(MakePlainMySqlLock make, std::string sockets) {
-  return [make = std::move(make), sockets = std::move(sockets)](size_t threads, bool own_names, absl::Duration span) {
-    std::vector<std::unique_ptr<PlainMySqlLock>> locks;
-    locks.reserve(threads);
-    for (size_t i = 0; i < threads; ++i)
-      locks.push_back(make(sockets, own_names ? "plain" + std::to_string(i) : "plain"));
-    return RunFor(threads, span, 1, [&](size_t thread, int64_t) {
-      locks[thread]->Acquire();
-      locks[thread]->Release();
+  return [make = std::move(make), sockets = std::move(sockets)](Worker& worker, bool own_names, absl::Duration span) {
+    const std::string name = own_names ? "plain" + std::to_string(worker.thread()) : "plain";
+    const std::unique_ptr<PlainMySqlLock> lock = make(sockets, name);
+    return worker.RunFor(span, 1, [&](size_t, int64_t) {
+      lock->Acquire();
+      lock->Release();
     });
   };
 }

@@ -91,14 +91,10 @@ PlainZooKeeper::PlainZooKeeper(const std::string& server, Calls calls)
         return handle;
       }()) {}
 
-Throughput PlainZooKeeper::Run(size_t threads, bool own_names, absl::Duration span) {
-  std::vector<std::string> folders;
-  folders.reserve(threads);
-  for (size_t i = 0; i < threads; ++i) {
-    folders.push_back(own_names ? "/plain" + std::to_string(i) : "/plain");
-    Make(folders.back());
-  }
-  return RunFor(threads, span, 1, [&](size_t thread, int64_t) { Release(Acquire(folders[thread])); });
+Throughput PlainZooKeeper::Run(Worker& worker, bool own_names, absl::Duration span) {
+  const std::string folder = own_names ? "/plain" + std::to_string(worker.thread()) : "/plain";
+  Make(folder);
+  return worker.RunFor(span, 1, [&](size_t, int64_t) { Release(Acquire(folder)); });
 }
 
 void PlainZooKeeper::Make(const std::string& folder) {

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "absl/time/time.h"
-#include "harness/threads.h"
+#include "measure/threads.h"
 
 namespace stockade::bench {
 
@@ -25,7 +25,7 @@ class PlainZooKeeper {
   PlainZooKeeper(const std::string& server, Calls calls);
 
   // As OurLocks::Run(), all threads with this handle.
-  Throughput Run(size_t threads, bool own_names, absl::Duration span);
+  Throughput Run(Worker& worker, bool own_names, absl::Duration span);
 
  private:
   using Handle = std::unique_ptr<zhandle_t, int (*)(zhandle_t*)>;

@@ -43,14 +43,15 @@ void AddRow(Suite& suite, const std::string& driver, const Load& load) {
   suite.Add({.name = load.name,
              .unit = alone ? "us" : "1/s",
              .peer = "Redisson",
-             .better = alone ? Better::kLower : Better::kHigher,
-             .prepare = [=](const Scale& scale) -> Contestants {
+             .better = alone ? Better::kLower : Better::kHigher},
+            {.threads = load.threads, .peer_threads = 1, .prepare = [=](const Scale& scale) -> Contestants {
                const auto world = std::make_shared<World>(driver, load, scale);
                const absl::Duration span = 4 * scale.span;
                const auto figure = [=](double per_second) { return alone ? 1e6 / per_second : per_second; };
-               return {
-                   [=] { return figure(world->ours.Run(load.kind, load.threads, load.own_names, span).PerSecond()); },
-                   [=] { return figure(Require(RunPeerDriver(*world->java, span), "Redisson")); }};
+               return {[=](Worker& worker) {
+                         return figure(world->ours.Run(worker, load.kind, load.own_names, span).PerSecond());
+                       },
+                       [=](Worker&) { return figure(Require(RunPeerDriver(*world->java, span), "Redisson")); }};
              }});
 }
 

@@ -23,18 +23,19 @@ void AddZooKeeperRows(Suite& suite) {
     suite.LeaveOut("ZooKeeper's rows", std::string(here.message()));
     return;
   }
-  const auto add = [&, server = DiskServer::OnDemand(kKind)](const std::string& peer, Target target, Calls calls) {
+  const auto add = [&, server = DiskServer::OnDemand(kKind)](const std::string& peer, const std::string& target,
+                                                             Calls calls) {
     AddLoadRows(suite, "ZooKeeper", peer, target, [=](const Scale& scale) -> LockSides {
       const std::string address = server().address();
       const auto plain = std::make_shared<PlainZooKeeper>(address, calls);
-      plain->Run(16, true, 25 * scale.span);  // The JVM compiles what it runs.
-      return {
-          RunOf(std::make_shared<OurLocks>(ZooKeeperLockService::Connect("zookeeper://" + address))),
-          [=](size_t threads, bool own_names, absl::Duration span) { return plain->Run(threads, own_names, span); }};
+      RunCrew(16,
+              [&](Worker& worker) { plain->Run(worker, true, 25 * scale.span); });  // The JVM compiles what it runs.
+      return {RunOf(std::make_shared<OurLocks>(ZooKeeperLockService::Connect("zookeeper://" + address))),
+              [=](Worker& worker, bool own_names, absl::Duration span) { return plain->Run(worker, own_names, span); }};
     });
   };
-  add("libzookeeper, create and list in one", Target::RatioAtMost(1.2), Calls::kPipelined);
-  add("libzookeeper, one call after another", Target::None(), Calls::kSynchronous);
+  add("libzookeeper, create and list in one", "<= 1.2", Calls::kPipelined);
+  add("libzookeeper, one call after another", "-", Calls::kSynchronous);
 }
 
 }  // namespace stockade::bench
