@@ -1,7 +1,12 @@
 // Lock, add one, unlock. Nanoseconds an operation are of all threads together: elapsed time / operations.
+#include <algorithm>
+#include <array>
 #include <memory>
 #include <mutex>
+#include <numeric>
+#include <random>
 #include <string>
+#include <vector>
 
 #include "locks/rows.h"
 #include "locks/workload.h"
@@ -14,6 +19,33 @@ template <typename Mutex, typename... Args>
 Measurement Contend(absl::Duration span, const Args&... args) {
   return [=, guarded = std::make_shared<Guarded<Mutex>>(args...)](Worker& worker) {
     return Write(*guarded, worker, span).NsPerOp();
+  };
+}
+
+// The locks are beside each other in an array, and each thread uses all of them, one after another.
+enum class Order { kOfTheArray, kRandom };
+
+template <typename Mutex>
+Measurement ContendForMany(size_t threads, Order order, absl::Duration span) {
+  using Indices = std::array<size_t, 1000>;
+  std::vector<Indices> turns(threads);
+  for (size_t thread = 0; thread < threads; ++thread) {
+    std::iota(turns[thread].begin(), turns[thread].end(), size_t{0});
+    if (order == Order::kOfTheArray) continue;
+    std::shuffle(turns[thread].begin(), turns[thread].end(), std::mt19937(static_cast<uint32_t>(thread + 1)));
+  }
+  const auto locks = std::make_shared<std::array<Mutex, Indices().size()>>();
+  return [=, turns = std::move(turns)](Worker& worker) {
+    const auto body = [&](size_t thread, int64_t) STOCKADE_NO_THREAD_SAFETY_ANALYSIS {
+      auto& here = *locks;
+      int64_t counter = 0;
+      for (const size_t i : turns[thread]) {
+        here[i].lock();
+        KeepAlive(++counter);
+        here[i].unlock();
+      }
+    };
+    return Hammer<Mutex>(worker, span, Indices().size(), body).NsPerOp();
   };
 }
 
@@ -39,6 +71,16 @@ void AddMutexRows(Suite& suite) {
                    return {Contend<ReentrantMutex>(scale.span), Contend<Mutex>(scale.span)};
                  }});
     });
+  }
+  for (const size_t threads : {1, 2}) {
+    for (const Order order : {Order::kOfTheArray, Order::kRandom}) {
+      const char* const what = order == Order::kRandom ? "mutex, 1,000 at random" : "mutex, 1,000 in turn";
+      suite.Add({.name = WithThreads(what, threads), .unit = "ns/op", .peer = "std::recursive_mutex", .target = "<= 1"},
+                {.threads = threads, .prepare = [=](const Scale& scale) -> Contestants {
+                   return {ContendForMany<ReentrantMutex>(threads, order, scale.span),
+                           ContendForMany<std::recursive_mutex>(threads, order, scale.span)};
+                 }});
+    }
   }
   suite.Add({.name = "mutex, FIFO, 2 threads", .unit = "ns/op", .peer = "std::mutex"},
             {.threads = 2, .prepare = [](const Scale& scale) -> Contestants {

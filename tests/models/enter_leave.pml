@@ -106,7 +106,7 @@ inline GiveUp() {
 #else
 #define MUST_CALL_BACK (ENTERABLE(mine) && mine == exclusive && published)
 #endif
-#define MAY_SPIN (woken[me] && !spun)
+#define MAY_SPIN ((woken[me] || IS_FIFO) && !spun)
 
 inline Enter() {
   Lock();

@@ -151,8 +151,9 @@ AccessGate::Turn AccessGate::TakeTurn(Waiter& self, SteadyDeadline deadline, Loc
         (self.mode == LockMode::kExclusive && (word & kPublished) != 0 && IsOpenToHead(word, self.mode))) {
       if (!CallBack(deadline, metrics)) return Turn::kTimedOut;
     } else if (!IsOpenToHead(word, self.mode)) {
-      if (self.woken && !has_spun) {
-        // Somebody was faster. Nobody will be again, and it may soon be over.
+      if (!has_spun && (self.woken || (fifo_ && deadline != kNoWait))) {
+        // A woken head found that another thread was faster, and no other will be. With FIFO, no thread spins before it
+        // is the head.
         has_spun = true;
         ClaimAndSpin(self.mode);
         continue;
