@@ -124,7 +124,8 @@ TEST(HandleTest, Evicted_StaysAndHoldsBackOneValue) {
     handle = *cache.Get(7);
     for (int key = 100; key < 100 + Scaled(20'000, 1'000'000); ++key) ASSERT_EQ((*cache.Get(key))->number, key);
     EXPECT_FALSE(cache.GetIfPresent(7).has_value());
-    EXPECT_LE(live, 100 + 1 + 1);  // A hundredth of the bound may wait to be freed.
+    // A hundredth of the bound may wait to be freed, and the caches' thread may be freeing as many.
+    EXPECT_LE(live, 100 + 1 + 2);
   }
   EXPECT_EQ(live, 1);
   EXPECT_EQ((*handle)->number, 7);

@@ -36,6 +36,7 @@ struct World {
     options.ttl = absl::Milliseconds(2);
     options.ttl_jitter = 1;
     options.metrics = nullptr;
+    options.sweep_interval = absl::InfiniteDuration();  // A sweep on the cache's thread tells after it has removed.
     return options;
   }
   static std::string TagOf(int key) { return "tag:" + std::to_string(key % 4); }
