@@ -16,10 +16,12 @@ namespace {
 // How a thread waits before it sleeps: it looks at the word after 1, 2, 4 ... pauses, so that it disturbs the one that
 // is in less and less; in all some 2 us, less than it costs to fall asleep and be woken.
 constexpr int kSpinRounds = 7;
+// Some 16 us, longer than it takes to wake a thread.
+constexpr int kSpinRoundsBehindHead = 10;
 
 template <typename Done>
-bool Spin(Done done) {
-  for (int round = 0; round < kSpinRounds; ++round) {
+bool Spin(Done done, int rounds = kSpinRounds) {
+  for (int round = 0; round < rounds; ++round) {
     for (int pause = 0; pause < 1 << round; ++pause) CpuRelax();
     if (done()) return true;
   }
@@ -55,7 +57,10 @@ bool AccessGate::Enter(LockMode mode, SteadyDeadline deadline, LockMetrics* metr
       if (head_ == &self) turn = TakeTurn(self, deadline, metrics);
       if (turn != Turn::kMustSleep || !in_time) break;
       self.record.PrepareToSleep();
+      // With FIFO, two threads that contend would otherwise wake each other at each hold, once one of them has slept.
+      const bool spins = fifo_ && self.previous == head_;
       const MutexUnlock unlocked(mutex_);
+      if (spins) Spin([&] { return self.record.IsWoken(); }, kSpinRoundsBehindHead);
       // Even after the deadline it looks once more: a thread whose turn has come does not turn away.
       in_time = self.record.Sleep(deadline);
     }

@@ -137,6 +137,7 @@ class alignas(128) ThreadRecord {
   // Only the record's own thread sleeps; others wake it. A wake-up may arrive late and end a later sleep, so the
   // sleeper always checks its condition again. Only a wake-up that is sent after PrepareToSleep() counts.
   void PrepareToSleep() { signal_.store(0, std::memory_order_relaxed); }
+  bool IsWoken() const { return signal_.load(std::memory_order_relaxed) != 0; }
   // Returns false if `deadline` has passed without a wake-up.
   bool Sleep(std::chrono::steady_clock::time_point deadline);
   void Wake();
