@@ -7,6 +7,11 @@
 
 namespace stockade::locks_internal {
 
+bool LeaseState::IsLost() const {
+  const MutexLock lock(hold->mutex);
+  return hold->loss.has_value() && !released.load(std::memory_order_relaxed);
+}
+
 void LeaseState::TellLost() {
   {
     const MutexLock lock(mutex);

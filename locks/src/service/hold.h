@@ -158,6 +158,8 @@ struct LeaseState {
   std::atomic<bool> released{false};  // Written with mutex held. Relaxed reads need no mutex.
   std::optional<std::thread::id> telling STOCKADE_GUARDED_BY(mutex) = {};  // The thread that runs callbacks of lost().
 
+  // Lost, and not released before or since.
+  bool IsLost() const;
   // On the executor: runs the callbacks of lost(), unless it has been released.
   void TellLost();
   // No callback will begin any more; waits for those that run, unless this is called by one. False: had been called.

@@ -39,7 +39,13 @@ bool LockLease::valid() const { return state_ != nullptr && state_->core->Valid(
 
 std::stop_token LockLease::lost() const {
   if (state_ == nullptr) return {};
-  (void)valid();  // If the lease is over by now, this call notices it.
+  if (!valid() && state_->IsLost()) {
+    // Another thread may not have requested the stop yet. A request from here would run the callbacks that are already
+    // registered on this thread, so this token is of another source.
+    std::stop_source lost;
+    lost.request_stop();
+    return lost.get_token();
+  }
   return state_->lost_source.get_token();
 }
 
