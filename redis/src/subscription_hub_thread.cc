@@ -169,13 +169,14 @@ void SubscriptionHub::AwaitEvents() {
     ready.push_back({.fd = home->line.fd(), .events = static_cast<short>(events), .revents = 0});
     polled.push_back(home.get());
   }
-  Poll(ready, deadline);
+  // Read before: what comes while this thread then stands still must not count as silence.
   const Instant polled_at = Now();
+  Poll(ready, deadline);
   if (ready[0].revents != 0) wake_.Clear();
   for (size_t i = 0; i < polled.size(); ++i) {
     if ((ready[i + 1].revents & ~POLLOUT) != 0) {
       Receive(*polled[i]);
-    } else if (const absl::Status alive = polled[i]->line.JudgeSilence(polled_at); !alive.ok()) {
+    } else if (const absl::Status alive = polled[i]->line.JudgeSilence(polled_at, Now()); !alive.ok()) {
       Lose(*polled[i], alive);
     }
   }

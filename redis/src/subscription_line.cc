@@ -90,13 +90,13 @@ absl::Status SubscriptionLine::TakePong() {
   return absl::OkStatus();
 }
 
-absl::Status SubscriptionLine::JudgeSilence(Instant polled_at) {
+absl::Status SubscriptionLine::JudgeSilence(Instant polled_at, Instant now) {
   if (polled_at < wakes_at()) return absl::OkStatus();
   if (pings_ == 0) {
     static const std::string kPing = RedisCommand("PING").Wire();
     Write(kPing);
     ++pings_;
-    pinged_at_ = polled_at;
+    pinged_at_ = now;
     return Flush();
   }
   return absl::UnavailableError(

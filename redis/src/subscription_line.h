@@ -65,8 +65,8 @@ class SubscriptionLine {
   absl::StatusOr<bool> Receive(Instant now);
   absl::StatusOr<bool> Next(RedisReply& reply) { return link_->Next(reply); }
   absl::Status TakePong();
-  // At `polled_at` there was nothing to receive.
-  absl::Status JudgeSilence(Instant polled_at);
+  // At `polled_at` there was nothing to receive. `now` may be later.
+  absl::Status JudgeSilence(Instant polled_at, Instant now);
 
   // The connection broke. If it had lasted long, the next one is made at once, otherwise after a pause.
   void Lose(Instant now);

@@ -30,6 +30,8 @@ class SubscriptionLineTest : public ::testing::Test {
     testing::Await("the connection", [this] { return line_.TakeAttempt(up_) == absl::OkStatus(); });
   }
 
+  absl::Status Judge(Instant now) { return line_.JudgeSilence(now, now); }
+
   const Instant up_ = Instant() + absl::Hours(1);
   std::optional<RedisServer> server_;
   EventFd connected_ = *EventFd::Create();
@@ -42,19 +44,30 @@ class SubscriptionLineTest : public ::testing::Test {
 
 TEST_F(SubscriptionLineTest, Silence_IsAskedAndThenBroken) {
   EXPECT_EQ(line_.wakes_at(), up_ + kSilence);
-  EXPECT_EQ(line_.JudgeSilence(up_ + kSilence - kInstant), absl::OkStatus());
-  EXPECT_EQ(line_.JudgeSilence(up_ + kSilence), absl::OkStatus());
-  EXPECT_EQ(line_.JudgeSilence(up_ + 2 * kSilence - kInstant), absl::OkStatus());
-  EXPECT_EQ(line_.JudgeSilence(up_ + 2 * kSilence).code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(Judge(up_ + kSilence - kInstant), absl::OkStatus());
+  EXPECT_EQ(Judge(up_ + kSilence), absl::OkStatus());
+  EXPECT_EQ(Judge(up_ + 2 * kSilence - kInstant), absl::OkStatus());
+  EXPECT_EQ(Judge(up_ + 2 * kSilence).code(), absl::StatusCode::kUnavailable);
 }
 
 // The process stood still: that is no silence of the server's.
 TEST_F(SubscriptionLineTest, AskedLate_TheServerHasAsLongToAnswer) {
   const Instant late = up_ + 10 * kSilence;
-  EXPECT_EQ(line_.JudgeSilence(late), absl::OkStatus());
+  EXPECT_EQ(Judge(late), absl::OkStatus());
   EXPECT_EQ(line_.wakes_at(), late + kSilence);
-  EXPECT_EQ(line_.JudgeSilence(late + kSilence - kInstant), absl::OkStatus());
-  EXPECT_EQ(line_.JudgeSilence(late + kSilence).code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(Judge(late + kSilence - kInstant), absl::OkStatus());
+  EXPECT_EQ(Judge(late + kSilence).code(), absl::StatusCode::kUnavailable);
+}
+
+// The thread stood still after it had polled: what came since then is still to be received.
+TEST_F(SubscriptionLineTest, JudgedLate_SilenceEndsWhenItWasPolled_AndThePingIsOfNow) {
+  const Instant late = up_ + 10 * kSilence;
+  EXPECT_EQ(line_.JudgeSilence(up_ + kSilence - kInstant, late), absl::OkStatus());
+  EXPECT_EQ(line_.wakes_at(), up_ + kSilence);
+  EXPECT_EQ(line_.JudgeSilence(up_ + kSilence, late), absl::OkStatus());
+  EXPECT_EQ(line_.wakes_at(), late + kSilence);
+  EXPECT_EQ(line_.JudgeSilence(late + kSilence - kInstant, late + 10 * kSilence), absl::OkStatus());
+  EXPECT_EQ(line_.JudgeSilence(late + kSilence, late + kSilence).code(), absl::StatusCode::kUnavailable);
 }
 
 }  // namespace
