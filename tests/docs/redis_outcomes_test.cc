@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "docs/document_table.h"
+#include "redis/support/connect_to.h"
 #include "redis/support/raw_peer.h"
 #include "redis/support/redis_server.h"
 #include "stockade/redis/redis_client.h"
@@ -42,10 +43,8 @@ struct Bench {
 
   RedisServer server;
   TcpProxy proxy{server.port()};
-  std::unique_ptr<RedisClient> redis =
-      RedisClient::Connect(testing::RedisUrl(proxy.port()),
-                           {.max_pending_commands = 10, .max_reply_bytes = 1000, .metrics = nullptr})
-          .value();
+  std::unique_ptr<RedisClient> redis = ConnectTo(
+      testing::RedisUrl(proxy.port()), {.max_pending_commands = 10, .max_reply_bytes = 1000, .metrics = nullptr});
 };
 
 struct Failure {

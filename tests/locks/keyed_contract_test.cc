@@ -135,7 +135,7 @@ TEST_P(KeyedSharedContractTest, TryLockFor_ReadByAnother_IsEmptyAfterItsTimeAndN
     return std::chrono::steady_clock::now() - began;
   });
   EXPECT_GE(took, std::chrono::milliseconds(20));
-  EXPECT_LT(took, std::chrono::milliseconds(3000));
+  EXPECT_LT(took, std::chrono::seconds(15));
   EXPECT_TRUE(OtherReads());
 }
 

@@ -79,7 +79,7 @@ TYPED_TEST(KeyedLockTest, TryLockFor_HeldByAnother_IsEmptyAfterItsTimeAndLeavesN
     return steady_clock::now() - began;
   });
   EXPECT_GE(took, std::chrono::milliseconds(20));
-  EXPECT_LT(took, std::chrono::milliseconds(3000));
+  EXPECT_LT(took, std::chrono::seconds(15));
   EXPECT_EQ(mutex.size(), 1u);
   guard.Release();
   EXPECT_FALSE(guard.holds());

@@ -107,6 +107,7 @@ TEST_P(LostWakeUpTest, BiasedLock_WritersGiveUpWhileTheyCallBack_ReadersAndAPati
   std::atomic<int64_t> entered = 0;
   std::atomic<int64_t> published = 0;
   const int64_t times = Times(20'000, 500'000);
+  testing::ReadOften(lock);
   Run(
       3, times,
       [&](auto& random) {
@@ -122,6 +123,7 @@ TEST_P(LostWakeUpTest, BiasedLock_WritersGiveUpWhileTheyCallBack_ReadersAndAPati
       },
       2,
       [&](auto& random) {
+        if (published == 0) return std::this_thread::yield();  // There is no reader to call back yet.
         std::unique_lock(lock, microseconds(random() % 10)).owns_lock();
         for (unsigned i = random() % 64; i > 0; --i) std::this_thread::yield();
       });

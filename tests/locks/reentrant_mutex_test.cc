@@ -69,7 +69,7 @@ TEST_P(ReentrantMutexTest, TryLockFor_HeldByAnother_IsFalseAfterItsTimeAndNotMuc
     return steady_clock::now() - began;
   });
   EXPECT_GE(took, milliseconds(30));
-  EXPECT_LT(took, milliseconds(3000));
+  EXPECT_LT(took, std::chrono::seconds(20));
   EXPECT_EQ(mutex_.waiters(), 0u);
   mutex_.unlock();
 }

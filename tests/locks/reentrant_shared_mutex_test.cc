@@ -103,7 +103,7 @@ TEST_P(ReentrantSharedMutexTest, TryLockFor_HeldByAWriter_IsFalseAfterItsTime) {
     EXPECT_FALSE(mutex_.try_lock_shared_for(milliseconds(20)));
     const auto both = steady_clock::now() - began;
     EXPECT_GE(both, milliseconds(40));
-    EXPECT_LT(both, milliseconds(3000));
+    EXPECT_LT(both, std::chrono::seconds(15));
     return 0;
   });
   mutex_.unlock();

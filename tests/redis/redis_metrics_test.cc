@@ -6,9 +6,9 @@
 #include <future>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
+#include "redis/support/connect_to.h"
 #include "redis/support/redis_server.h"
 #include "stockade/metrics/metrics_registry.h"
 #include "stockade/redis/redis_client.h"
@@ -30,7 +30,7 @@ class RedisMetricsTest : public ::testing::Test {
   std::unique_ptr<RedisClient> Connect(const std::string& url, RedisOptions options = {}) {
     options.name = "till";
     options.metrics = &registry_;
-    return RedisClient::Connect(url, std::move(options)).value();
+    return testing::ConnectTo(url, options);
   }
 
   double Value(const std::string& name) const {

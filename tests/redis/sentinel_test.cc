@@ -195,9 +195,10 @@ TEST_F(SentinelTest, Sentinels_OneDeadAndOneThatHangs_ConnectAsksTheThird) {
   const std::string url = set.url();
   set.sentinel(0).Kill();
   set.sentinel(1).Pause();
-  const auto client = ConnectPatiently(url);
-  ASSERT_NE(client, nullptr);
-  EXPECT_EQ(PortOf(*client), Concat(set.server(0).port()));
+  const auto client =
+      RedisClient::Connect(url, {.connect_timeout = absl::Seconds(4), .command_timeout = testing::kFailoverTimeout});
+  ASSERT_TRUE(client.ok()) << client.status();
+  EXPECT_EQ(PortOf(**client), Concat(set.server(0).port()));
 }
 
 TEST_F(SentinelTest, Sentinels_OfTheUrlDownLater_FollowsThroughThoseItLearnt) {

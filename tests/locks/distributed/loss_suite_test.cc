@@ -83,7 +83,8 @@ TEST_P(LossSuiteTest, Servers_RestartWithTheirData_TheHoldStays) {
   const auto others = NewPatient(kLongerThanTheRestart);
   const std::string name = NewName();
   LockLease lease = MustAcquire(*mine, name);
-  std::future<LockLease> waiter = std::async(std::launch::async, [&] { return MustAcquire(*others, name); });
+  std::future<LockLease> waiter =
+      std::async(std::launch::async, [&] { return MustAcquire(*others, name, {.wait = 3 * kLongerThanTheRestart}); });
   servers_->RestartAll();
   EXPECT_TRUE(lease.valid());
   EXPECT_EQ(MustInspect(*mine, name).owner_holds, 1);

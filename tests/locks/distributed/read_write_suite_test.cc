@@ -78,7 +78,7 @@ TEST_P(ReadWriteSuiteTest, Write_ReleasedWhileReading_LetsWaitingReadersInAndNoW
 }
 
 TEST_P(ReadWriteSuiteTest, Write_ReleasedWhileReading_TheReadHoldIsStillRenewed) {
-  const auto mine = NewClient(kKeptLease);
+  const auto mine = NewClient(2 * kKeptLease);
   const auto others = NewClient();
   const std::string name = NewName();
   LockLease writer = MustAcquire(*mine, name, {.kind = LockKind::kWrite});
@@ -101,7 +101,7 @@ TEST_P(ReadWriteSuiteTest, Write_OwnerOnlyReads_IsFailedPreconditionAndStillRead
 }
 
 TEST_P(ReadWriteSuiteTest, ForceRelease_ReadAndWriteHeld_TakesBoth) {
-  const auto mine = NewClient(kKeptLease);
+  const auto mine = NewClient();
   const auto others = NewClient();
   const std::string name = NewName();
   LockLease writer = MustAcquire(*mine, name, {.kind = LockKind::kWrite});
@@ -114,7 +114,7 @@ TEST_P(ReadWriteSuiteTest, ForceRelease_ReadAndWriteHeld_TakesBoth) {
 }
 
 TEST_P(ReadWriteSuiteTest, Read_LapsesWhileAnotherReads_DoesNotKeepTheWriterOut) {
-  const auto mine = NewClient(kKeptLease);
+  const auto mine = NewClient(2 * kKeptLease);
   const auto others = NewClient();
   const std::string name = NewName();
   const LockLease lapsing = MustAcquire(*others, name, NewOwner({.kind = LockKind::kRead, .lease = kShortLease}));
@@ -140,14 +140,14 @@ TEST_P(ReadWriteSuiteTest, Acquire_NameHeldAsAnotherKind_IsFailedPrecondition) {
 TEST_P(CrashedReaderSuiteTest, Reader_IsKilled_TheWriterEntersWithinALease) {
   const auto others = NewClient();
   const std::string name = NewName();
-  const std::unique_ptr<AgentProcess> agent = NewAgent(kShortLease);
+  const std::unique_ptr<AgentProcess> agent = NewAgent(kKeptLease);
   const std::string held = agent->Acquire(name, "read");
   ASSERT_TRUE(absl::StartsWith(held, "held 0 1 ")) << held;
   EXPECT_FALSE(IsFree(*others, name, LockKind::kWrite));
   agent->End();
   const Stopwatch watch;
   EXPECT_TRUE(MustAcquire(*others, name, {.kind = LockKind::kWrite}).valid());
-  EXPECT_LT(watch.elapsed(), servers_->HolderAfterlife(kShortLease) + kSlack);
+  EXPECT_LT(watch.elapsed(), servers_->HolderAfterlife(kKeptLease) + kSlack);
 }
 
 }  // namespace

@@ -25,6 +25,7 @@ using testing::kSlack;
 using testing::LockSetup;
 using testing::LostSignal;
 using testing::MustAcquire;
+using testing::MustAcquirePatiently;
 using testing::OneServer;
 using testing::RedisServer;
 using testing::Stopwatch;
@@ -105,7 +106,7 @@ TEST_P(ServerAwayTest, Stop_ServerStandsStill_IsCancelledAtOnce) {
 }
 
 TEST_P(ServerAwayTest, Holder_ServerStaysAway_LosesItWithItsLease) {
-  LockLease lease = MustAcquire(*locks_, "seat");
+  LockLease lease = MustAcquirePatiently(*locks_, "seat");
   LostSignal lost(lease.lost());
   server_->Kill();
   const Stopwatch watch;
@@ -127,14 +128,15 @@ TEST_F(ForgetfulServerTest, Holder_ComesBackEmpty_LearnsIt) {
 }
 
 TEST_P(ServerAwayTest, Release_ServerStandsStill_IsUnavailableWithinTheTimeoutAndNotRenewed) {
-  LockLease lease = MustAcquire(*locks_, "seat");
+  LockLease lease = MustAcquirePatiently(*locks_, "seat");
   server_->Pause();
   const Stopwatch watch;
   const absl::Status refused = lease.Release();
   EXPECT_EQ(refused.code(), absl::StatusCode::kUnavailable) << refused;
   EXPECT_LT(watch.elapsed(), kTimeout + kSlack);
   server_->Resume();
-  const auto others = ConnectLockService(server_->url(), {.watchdog_lease = kLongLease});
+  const auto others =
+      ConnectLockService(server_->url(), {.watchdog_lease = kLongLease, .engine_timeout = testing::kPatience});
   EXPECT_TRUE(MustAcquire(*others, "seat").valid());
 }
 

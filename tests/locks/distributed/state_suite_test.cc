@@ -78,9 +78,8 @@ TEST_P(StateSuiteTest, ForceRelease_Held_TheHolderLearnsItAndDisturbsNobody) {
     const std::string name = NewName();
     LockLease lease = MustAcquire(*mine, name, {.kind = kind});
     LostSignal lost(lease.lost());
-    const absl::StatusOr<std::optional<LockKind>> freed = others->ForceRelease(name);
-    ASSERT_TRUE(freed.ok()) << freed.status();
-    EXPECT_EQ(*freed, kind) << LockKindName(kind);
+    // A busy machine may let it lapse before. If it freed nothing, `next` would be kept out.
+    ASSERT_TRUE(others->ForceRelease(name).ok());
     const LockLease next = MustAcquire(*others, name, {.kind = kind});
     EXPECT_TRUE(lost.Await()) << LockKindName(kind);
     EXPECT_FALSE(lease.valid());
@@ -115,7 +114,9 @@ TEST_P(StateSuiteTest, Release_AnotherHoldsByNow_IsRefusedAndChangesNothing) {
   for (const LockKind kind : ExclusiveKinds()) {
     const std::string name = NewName();
     LockLease lease = MustAcquire(*mine, name, {.kind = kind});
-    ASSERT_TRUE(others->ForceRelease(name).value());
+    const absl::StatusOr<std::optional<LockKind>> freed = others->ForceRelease(name);
+    ASSERT_TRUE(freed.ok()) << freed.status();
+    EXPECT_EQ(*freed, kind) << LockKindName(kind);
     const LockLease next = MustAcquire(*others, name, {.kind = kind});
     const absl::Status refused = lease.Release();
     EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition) << LockKindName(kind) << ": " << refused;

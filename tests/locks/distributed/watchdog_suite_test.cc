@@ -45,7 +45,7 @@ TEST_P(WatchdogSuiteTest, Watchdog_TenLeases_KeepsEveryKind) {
 }
 
 TEST_P(WatchdogSuiteTest, Watchdog_Reentered_KeepsItUntilTheLastWatchedLeaseEnds) {
-  const auto mine = NewClient(kKeptLease);
+  const auto mine = NewClient(2 * kKeptLease);
   const auto others = NewClient();
   const std::string name = NewName();
   LockLease outer = MustAcquire(*mine, name);
@@ -77,16 +77,19 @@ TEST_P(WatchdogSuiteTest, Watchdog_OwnerAlsoHasALongerLease_DoesNotShortenIt) {
 
 // "An immortal lock": renewed by a watchdog that nothing has told.
 TEST_P(WatchdogSuiteTest, Watchdog_Released_RenewsNoMore) {
-  const auto mine = NewClient(kShortLease);
-  const auto others = NewClient(kShortLease);
+  const auto mine = NewClient(kKeptLease);
+  const auto others = NewClient(kKeptLease);
+  std::vector<LockLease> given;  // Of all kinds at the same time, so that one lease is waited for.
   for (const LockKind kind : ExclusiveKinds()) {
     const std::string name = NewName();
     LockLease watched = MustAcquire(*mine, name, {.kind = kind});
-    const LockLease given = MustAcquire(*mine, name, {.kind = kind, .lease = kShortLease});
-    EXPECT_TRUE(watched.Release().ok());
-    const LockLease next = MustAcquire(*others, name, {.kind = kind});
-    EXPECT_TRUE(next.valid()) << LockKindName(kind);
-    EXPECT_FALSE(given.valid()) << LockKindName(kind);
+    given.push_back(MustAcquire(*mine, name, {.kind = kind, .lease = kKeptLease}));
+    EXPECT_TRUE(watched.Release().ok()) << LockKindName(kind);
+  }
+  for (const LockLease& lease : given) {
+    const LockLease next = MustAcquire(*others, std::string(lease.name()), {.kind = lease.kind()});
+    EXPECT_TRUE(next.valid()) << LockKindName(lease.kind());
+    EXPECT_FALSE(lease.valid()) << LockKindName(lease.kind());
   }
 }
 

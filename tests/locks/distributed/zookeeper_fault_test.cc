@@ -35,6 +35,7 @@ using testing::kSlack;
 using testing::LeaseWitness;
 using testing::LostSignal;
 using testing::MustAcquire;
+using testing::MustAcquirePatiently;
 using testing::NodesOfLock;
 using testing::Stopwatch;
 using testing::ZooKeeperEnsemble;
@@ -106,15 +107,24 @@ TEST_P(HolderOnServerTest, Holder_ItsServerIsLost_KnowsItBeforeTheWaiterEnters) 
   const auto mine = ClientOf(servers_->url(victim), GetParam().session);
   const auto others = ClientOf(servers_->url_without(victim), kPatientSession);
   const std::string name = Name();
-  LockLease lease = MustAcquire(*mine, name);
+  const auto& leader = servers_->server(servers_->LeaderIndex());
+  LockLease lease;
+  std::future<LockLease> waiter;
+  // A busy machine may end a short session before the trouble begins.
+  for (int attempt = 0; attempt < 20 && !lease.valid(); ++attempt) {
+    if (waiter.valid()) {
+      EXPECT_TRUE(waiter.get().valid());
+    }
+    lease = MustAcquire(*mine, name);
+    waiter = std::async(std::launch::async, [&] {
+      LockLease next = MustAcquire(*others, name);
+      EXPECT_FALSE(lease.valid()) << "two hold it";
+      return next;
+    });
+    Await("a holder and a waiter", [&] { return !lease.valid() || NodesOfLock(leader, name) == 2; });
+  }
+  ASSERT_TRUE(lease.valid());
   LostSignal lost(lease.lost());
-  std::future<LockLease> waiter = std::async(std::launch::async, [&] {
-    LockLease next = MustAcquire(*others, name);
-    EXPECT_FALSE(lease.valid()) << "two hold it";
-    return next;
-  });
-  AwaitNodes(name, 2);
-  EXPECT_TRUE(lease.valid());
   Make(GetParam().trouble, victim);
   LockLease next = waiter.get();
   EXPECT_TRUE(next.valid());
@@ -169,7 +179,7 @@ TEST_F(ZooKeeperFaultTest, Acquire_NoMajority_IsUnavailableInTimeAndTheHolderLos
   constexpr absl::Duration kTimeout = absl::Milliseconds(500);
   const auto locks = ConnectLockService(servers_->url(), {.watchdog_lease = kShortSession, .engine_timeout = kTimeout});
   const std::string name = Name();
-  LockLease lease = MustAcquire(*locks, name);
+  LockLease lease = MustAcquirePatiently(*locks, name);
   LostSignal lost(lease.lost());
   const size_t left = servers_->FollowerIndex();
   for (size_t i = 0; i < kSize; ++i) {

@@ -217,7 +217,7 @@ TEST_F(MySqlFaultsTest, ServerPaused_IsUnavailableInTime_AndTheStepThatComesLate
     holder.set_sequence(1);
     server().Pause();
     const Instant began = Clock::System()->Now();
-    LockTry step = StepOf(holder, absl::Milliseconds(300));
+    LockTry step = StepOf(holder, absl::Seconds(1));
     engine->TryMany({&step, 1});
     EXPECT_EQ(step.status.code(), kUnavailable) << step.status;
     EXPECT_TRUE(step.outcome_unknown);

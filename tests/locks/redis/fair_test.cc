@@ -287,8 +287,8 @@ TEST_F(RedisFairTest, DeadRedissonHead_IsToldOnceAndDroppedThreeSecondsLater) {
   ASSERT_TRUE(ear.AwaitConfirmations(1));
   Plant(kJava, 330'000);
   Holder waiter = Waiter();
-  EXPECT_FALSE(waiter.Queue().acquired);
   const auto told = std::chrono::steady_clock::now();
+  EXPECT_FALSE(waiter.Queue().acquired);
   Holder other = Waiter();
   EXPECT_FALSE(other.Queue().acquired);
   Await("the lock behind a dead waiter", [&] {

@@ -368,7 +368,7 @@ TEST_F(RedisReentrantTest, Try_ServerAway_IsUnavailableInTimeAndNamesTheLock) {
 TEST_F(RedisReentrantTest, Try_NoReply_OutcomeIsUnknown) {
   Holder holder(*engine_, "stock");
   server_->Pause();
-  LockTry step = {.hold = holder.hold(), .lease = absl::Seconds(30), .sequence = 1, .timeout = absl::Milliseconds(200)};
+  LockTry step = {.hold = holder.hold(), .lease = absl::Seconds(30), .sequence = 1, .timeout = absl::Seconds(1)};
   engine_->TryMany({&step, 1});
   EXPECT_EQ(step.status.code(), absl::StatusCode::kUnavailable) << step.status;
   EXPECT_TRUE(step.outcome_unknown);

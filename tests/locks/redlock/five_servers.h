@@ -20,6 +20,9 @@ namespace stockade::testing {
 class FiveServersTest : public ::testing::Test {
  protected:
   static constexpr size_t kServers = 5;
+  // How long servers are waited for: kHasty where some are away and all are asked.
+  static constexpr absl::Duration kPatient = absl::Seconds(5);
+  static constexpr absl::Duration kHasty = absl::Milliseconds(500);
 
   void SetUp() override {
     STOCKADE_NEEDS_REDIS();
@@ -33,12 +36,13 @@ class FiveServersTest : public ::testing::Test {
     for (const auto& server : servers_) urls.push_back(server->url());
     return urls;
   }
-  std::unique_ptr<LockService> Connect(LockServiceOptions options = LongLeases()) {
-    return Connect(Urls(), std::move(options));
+  std::unique_ptr<LockService> Connect(LockServiceOptions options = LongLeases(),
+                                       absl::Duration node_timeout = kPatient) {
+    return Connect(Urls(), std::move(options), node_timeout);
   }
   static std::unique_ptr<LockService> Connect(const std::vector<std::string>& urls,
                                               LockServiceOptions options = LongLeases(),
-                                              absl::Duration node_timeout = absl::Milliseconds(500)) {
+                                              absl::Duration node_timeout = kPatient) {
     options.metrics = nullptr;
     auto locks = RedlockService::Connect(
         urls, {.service = options, .redis = {.metrics = nullptr}, .node_timeout = node_timeout});

@@ -15,7 +15,7 @@ namespace {
 class RedlockContentionTest : public testing::FiveServersTest {
  protected:
   void Contend(int64_t rounds) {
-    const std::unique_ptr<LockService> services[] = {Connect(), Connect()};
+    const std::unique_ptr<LockService> services[] = {Connect(LongLeases(), kHasty), Connect(LongLeases(), kHasty)};
     // Two steps, so that two who are in together lose one.
     std::atomic<int64_t> counter = 0;
     testing::RunThreads(6, [&](int thread) {

@@ -61,7 +61,7 @@ TEST_F(RedlockTest, OtherKinds_AreUnimplemented) {
 
 // Any two of the five.
 TEST_F(RedlockTest, TwoPaused_Works) {
-  const auto locks = Connect(), others = Connect();
+  const auto locks = Connect(LongLeases(), kHasty), others = Connect(LongLeases(), kHasty);
   for (size_t i = 0; i < kServers; ++i) {
     for (size_t j = i + 1; j < kServers; ++j) {
       const std::string name = "lock " + std::to_string(i) + std::to_string(j);
@@ -81,7 +81,7 @@ TEST_F(RedlockTest, TwoPaused_Works) {
 }
 
 TEST_F(RedlockTest, TwoKilled_Works) {
-  const auto locks = Connect(), others = Connect();
+  const auto locks = Connect(LongLeases(), kHasty), others = Connect(LongLeases(), kHasty);
   for (size_t i = 0; i < kServers; ++i) {
     const size_t j = (i + 2) % kServers;
     const std::string name = "lock " + std::to_string(i);
@@ -125,7 +125,7 @@ TEST_F(RedlockThreeAwayTest, Killed_IsUnavailable_AndNothingIsHeld) {
 }
 
 TEST_F(RedlockThreeAwayTest, Paused_IsUnavailable_AndNothingIsHeldWhenTheyGoOn) {
-  const auto locks = Connect(ShortTimeout());
+  const auto locks = Connect(ShortTimeout(), kHasty);
   for (size_t i = 0; i < 3; ++i) server(i).Pause();
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_EQ(locks->Acquire("a").status().code(), absl::StatusCode::kUnavailable);
@@ -163,10 +163,11 @@ TEST_F(RedlockTest, MinorityHeldByAnother_IsAcquired) {
 }
 
 TEST_F(RedlockTest, InspectAndForceRelease_AreForAllServers) {
-  const auto locks = Connect({.watchdog_lease = absl::Hours(1), .engine_timeout = absl::Seconds(1)});
+  const auto locks = Connect({.watchdog_lease = absl::Hours(1), .engine_timeout = absl::Seconds(1)}, kHasty);
   EXPECT_FALSE(locks->Inspect("a").value().locked);
   EXPECT_FALSE(locks->ForceRelease("a").value());
   const LockLease held = locks->Acquire("a").value();
+  AwaitHeldOn(5, "a");
   server(0).Kill();
   server(1).Kill();
   const LockState state = locks->Inspect("a").value();
@@ -183,7 +184,7 @@ TEST_F(RedlockTest, InspectAndForceRelease_AreForAllServers) {
 TEST_F(RedlockTest, Connect_TwoAway_TheyAreUsedOnceTheyAreBack) {
   server(1).Kill();
   server(4).Kill();
-  const auto locks = Connect();
+  const auto locks = Connect(LongLeases(), kHasty);
   { EXPECT_TRUE(locks->Acquire("a").ok()); }
   server(1).Restart();
   server(4).Restart();

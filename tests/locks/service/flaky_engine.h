@@ -41,9 +41,11 @@ struct FlakyWorld {
   std::atomic<int> renewals{0};
   std::atomic<int> watches{0};  // Open now.
 
+  // Counts the step and decides together: what is installed after a step was counted does not apply to it.
   template <typename Decide, typename Step>
-  Fault FaultOf(const Decide& decide, const Step& step) {
+  Fault FaultOf(std::atomic<int>& steps, const Decide& decide, const Step& step) {
     const std::lock_guard lock(mutex);
+    ++steps;
     return decide ? decide(step) : Fault::kNone;
   }
 };
@@ -59,8 +61,7 @@ class FlakyEngine final : public LockEngine {
 
   void TryMany(std::span<LockTry> tries) override {
     for (LockTry& one : tries) {
-      ++world_->tries;
-      Pass(world_->FaultOf(world_->on_try, one), one, [&] { world_->engine.TryMany({&one, 1}); });
+      Pass(world_->FaultOf(world_->tries, world_->on_try, one), one, [&] { world_->engine.TryMany({&one, 1}); });
       const std::lock_guard lock(world_->mutex);
       if (one.acquired) one.session = world_->session;
     }
@@ -68,16 +69,15 @@ class FlakyEngine final : public LockEngine {
 
   void RenewMany(std::span<LockRenewal> renewals, absl::Duration timeout) override {
     for (LockRenewal& one : renewals) {
-      ++world_->renewals;
-      const Fault fault = world_->FaultOf(world_->on_renewal, one);
+      const Fault fault = world_->FaultOf(world_->renewals, world_->on_renewal, one);
       if (fault == Fault::kNone || fault == Fault::kReplyLost) world_->engine.RenewMany({&one, 1}, timeout);
       if (fault != Fault::kNone) one.status = Away();
     }
   }
 
   void Release(LockRelease& release) override {
-    ++world_->releases;
-    Pass(world_->FaultOf(world_->on_release, release), release, [&] { world_->engine.Release(release); });
+    Pass(world_->FaultOf(world_->releases, world_->on_release, release), release,
+         [&] { world_->engine.Release(release); });
   }
 
   absl::StatusOr<LockState> Inspect(std::string_view name, OwnerId owner, absl::Duration timeout) override {

@@ -22,10 +22,13 @@ class ServiceTest : public ::testing::Test {
  protected:
   static constexpr absl::Duration kWatchdogLease = absl::Seconds(30);
 
-  std::unique_ptr<LockService> NewService() {
-    absl::StatusOr<std::unique_ptr<LockService>> service = EngineLockService::Create(
-        std::make_unique<FlakyEngine>(world_),
-        {.watchdog_lease = kWatchdogLease, .clock = &clock_, .executor = &executor_, .metrics = &registry_});
+  std::unique_ptr<LockService> NewService(absl::Duration engine_timeout = absl::Seconds(3)) {
+    absl::StatusOr<std::unique_ptr<LockService>> service =
+        EngineLockService::Create(std::make_unique<FlakyEngine>(world_), {.watchdog_lease = kWatchdogLease,
+                                                                          .engine_timeout = engine_timeout,
+                                                                          .clock = &clock_,
+                                                                          .executor = &executor_,
+                                                                          .metrics = &registry_});
     EXPECT_TRUE(service.ok()) << service.status();
     return *std::move(service);
   }

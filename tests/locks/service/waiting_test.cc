@@ -136,9 +136,9 @@ TEST_F(WaitingTest, StopRequested_ThreadAcquiresAgain_HoldsWhatItAcquiredLast) {
   EXPECT_TRUE(absl::IsCancelled(service_->Acquire("a", {.stop = stop.get_token()}).status()));
   std::jthread answerer([&] { answer.count_down(); });
   LockLease lease = Must(service_->Acquire("a"));
-  Await("what came late to be released", [this] { return world_->releases > 0; });
+  Await("what came late to be released",
+        [this] { return world_->releases > 0 && HoldsOf("a", LockOwner::ThisThread()) == 1; });
   EXPECT_TRUE(lease.valid());
-  EXPECT_EQ(HoldsOf("a", LockOwner::ThisThread()), 1);
   EXPECT_TRUE(lease.Release().ok());
   EXPECT_FALSE(service_->Inspect("a")->locked);
 }

@@ -20,11 +20,13 @@ std::string RedisSetupName(const ::testing::TestParamInfo<RedisSetup>& setup) {
   return "";
 }
 
-RedisDeployment::RedisDeployment(RedisSetup setup) {
+RedisDeployment::RedisDeployment(RedisSetup setup, absl::Duration down_after) {
   const RedisServerOptions server = {.appendonly = true};
   switch (setup) {
     case RedisSetup::kStandalone: server_ = std::make_unique<RedisServer>(server); break;
-    case RedisSetup::kSentinel: sentinels_ = std::make_unique<SentinelSet>(SentinelSetOptions{.server = server}); break;
+    case RedisSetup::kSentinel:
+      sentinels_ = std::make_unique<SentinelSet>(SentinelSetOptions{.server = server, .down_after = down_after});
+      break;
     case RedisSetup::kCluster: cluster_ = std::make_unique<RedisCluster>(RedisClusterOptions{.server = server}); break;
   }
 }

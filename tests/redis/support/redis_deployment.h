@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "redis/support/redis_cluster.h"
 #include "redis/support/redis_server.h"
 #include "redis/support/sentinel_set.h"
@@ -24,7 +25,9 @@ std::string RedisSetupName(const ::testing::TestParamInfo<RedisSetup>& setup);
 // cluster of three masters. Data outlive restarts. For one thread.
 class RedisDeployment {
  public:
-  explicit RedisDeployment(RedisSetup setup);
+  // `down_after`: as SentinelSetOptions has it. So long that Sentinels promote nobody unasked, unless a test kills a
+  // master.
+  explicit RedisDeployment(RedisSetup setup, absl::Duration down_after = absl::Seconds(10));
 
   std::string url() const;
 

@@ -35,9 +35,10 @@ SentinelSet::SentinelSet(SentinelSetOptions options) {
   const uint16_t master = servers_[0]->port();
   options.server.replica_of = master;
   for (int i = 0; i < 2; ++i) servers_.push_back(std::make_unique<RedisServer>(options.server));
-  std::vector<std::string> config = {Concat("sentinel monitor mymaster 127.0.0.1 ", master, " 2"),
-                                     "sentinel down-after-milliseconds mymaster 400",
-                                     "sentinel failover-timeout mymaster 2000", "sentinel parallel-syncs mymaster 1"};
+  std::vector<std::string> config = {
+      Concat("sentinel monitor mymaster 127.0.0.1 ", master, " 2"),
+      Concat("sentinel down-after-milliseconds mymaster ", absl::ToInt64Milliseconds(options.down_after)),
+      "sentinel failover-timeout mymaster 2000", "sentinel parallel-syncs mymaster 1"};
   config.insert(config.end(), options.sentinel_config.begin(), options.sentinel_config.end());
   for (int i = 0; i < 3; ++i) {
     sentinels_.push_back(std::make_unique<RedisServer>(RedisServerOptions{.sentinel = true, .config = config}));

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "redis/support/redis_server.h"
 
 namespace stockade::testing {
@@ -14,6 +15,8 @@ namespace stockade::testing {
 struct SentinelSetOptions {
   RedisServerOptions server = {};                 // Of the master and the replicas.
   std::vector<std::string> sentinel_config = {};  // More lines for each Sentinel: passwords and the like.
+  // What answers nothing for so long is down. On a busy machine that happens to a master that is well.
+  absl::Duration down_after = absl::Milliseconds(400);
 };
 
 // A master called "mymaster" with two replicas, and three Sentinels of which two must agree. What Sentinels do every 1

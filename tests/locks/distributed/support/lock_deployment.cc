@@ -30,7 +30,7 @@ class LocalDeployment final : public LockDeployment {
 
 class RedisLockDeployment final : public ServerDeployment {
  public:
-  explicit RedisLockDeployment(RedisSetup setup) : servers_(setup) {}
+  explicit RedisLockDeployment(RedisSetup setup) : servers_(setup, SentinelSetOptions().down_after) {}
 
   std::unique_ptr<LockService> NewClient(LockServiceOptions options) override {
     return ConnectLockService(url(), options);

@@ -61,6 +61,18 @@ inline LockLease MustAcquire(LockService& locks, const std::string& name, Acquir
   return lease.ok() ? *std::move(lease) : LockLease();
 }
 
+// The same with a service that gives up sooner than a busy machine may answer.
+inline LockLease MustAcquirePatiently(LockService& locks, const std::string& name, AcquireOptions options = {}) {
+  if (options.wait == absl::InfiniteDuration()) options.wait = kPatience;
+  const Stopwatch watch;
+  absl::StatusOr<LockLease> lease;
+  do {
+    lease = locks.Acquire(name, options);
+  } while (absl::IsUnavailable(lease.status()) && watch.elapsed() < kPatience);
+  EXPECT_TRUE(lease.ok()) << name << ": " << lease.status();
+  return lease.ok() ? *std::move(lease) : LockLease();
+}
+
 inline LockState MustInspect(LockService& locks, const std::string& name, LockOwner owner = LockOwner::ThisThread()) {
   // A server that has just come back, or a busy machine, may leave one call unanswered.
   const Stopwatch watch;

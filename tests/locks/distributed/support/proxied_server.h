@@ -23,15 +23,16 @@ class ProxiedServerTest : public ::testing::TestWithParam<LockSetup> {
     if (IsSkipped() || HasFatalFailure()) return;
     server_ = NewOneServer(GetParam());
     proxy_ = std::make_unique<TcpProxy>(server_->port());
-    locks_ = NewProxied({.watchdog_lease = kLongLease, .engine_timeout = kPatience});
-    others_ = ConnectLockService(server_->url(), {.watchdog_lease = kLongLease});
+    locks_ = NewProxied(*proxy_, {.watchdog_lease = kLongLease, .engine_timeout = kPatience});
+    others_ = ConnectLockService(server_->url(), {.watchdog_lease = kLongLease, .engine_timeout = kPatience});
   }
 
-  std::unique_ptr<LockService> NewProxied(LockServiceOptions options) {
-    std::unique_ptr<LockService> locks = ConnectLockService(server_->UrlOf(proxy_->port()), std::move(options));
+  std::unique_ptr<LockService> NewProxied(const TcpProxy& proxy, LockServiceOptions options) {
+    std::unique_ptr<LockService> locks = ConnectLockService(server_->UrlOf(proxy.port()), std::move(options));
     // So that the next reply is not one about connections or scripts.
     for (const LockKind kind : server_->kinds()) {
-      const LockLease ready = MustAcquire(*locks, base_internal::Concat("ready ", LockKindName(kind)), {.kind = kind});
+      const std::string name = base_internal::Concat("ready ", LockKindName(kind), " ", proxy.port());
+      const LockLease ready = MustAcquirePatiently(*locks, name, {.kind = kind});
     }
     return locks;
   }
