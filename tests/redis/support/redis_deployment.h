@@ -25,8 +25,8 @@ std::string RedisSetupName(const ::testing::TestParamInfo<RedisSetup>& setup);
 // cluster of three masters. Data outlive restarts. For one thread.
 class RedisDeployment {
  public:
-  // `down_after`: as SentinelSetOptions has it. So long that Sentinels promote nobody unasked, unless a test kills a
-  // master.
+  // `down_after` is that of SentinelSetOptions. By default it is so long that Sentinels do not replace a slow master. A
+  // test that kills the master passes a short one.
   explicit RedisDeployment(RedisSetup setup, absl::Duration down_after = absl::Seconds(10));
 
   std::string url() const;
