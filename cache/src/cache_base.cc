@@ -2,10 +2,10 @@
 
 #include <utility>
 
+#include "flight_graph.h"
 #include "stockade/base/guard_callback.h"
 #include "stockade/base/log.h"
 #include "stockade/base/strings.h"
-#include "stockade/cache/internal/flight_graph.h"
 #include "stockade/cache/load_context.h"
 
 namespace stockade::cache_internal {

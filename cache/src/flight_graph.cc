@@ -1,4 +1,4 @@
-#include "stockade/cache/internal/flight_graph.h"
+#include "flight_graph.h"
 
 namespace stockade::cache_internal {
 namespace {

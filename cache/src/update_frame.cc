@@ -1,4 +1,4 @@
-#include "stockade/cache/internal/update_frame.h"
+#include "update_frame.h"
 
 namespace stockade::cache_internal {
 namespace {

@@ -19,7 +19,7 @@ namespace stockade {
 
 namespace cache_internal {
 template <typename Key, typename Value, typename Hash, typename Eq>
-class CacheCore;
+class TypedCache;
 }  // namespace cache_internal
 
 // One load of several keys: the terms for a batch loader, and the place for its results. A key without a result has no
@@ -28,7 +28,7 @@ template <typename Key, typename Value, typename Hash = std::hash<Key>, typename
 class BatchLoad final : public LoadTerms {
  public:
   // The result for one key.
-  using Result = absl::StatusOr<cache_internal::Pinned<Value>>;
+  using Result = absl::StatusOr<cache_internal::PinnedOf<Value>>;
 
   // For tests of loaders; a cache creates its own. `clock` must outlive the batch.
   BatchLoad(const Clock* clock, Instant deadline, std::stop_token stop, std::span<const Key> keys)
@@ -41,7 +41,7 @@ class BatchLoad final : public LoadTerms {
   bool Add(const Key& key, Value value, const EntryOptions& entry = {}) {
     const auto found = items_.find(key);
     if (found == items_.end()) return false;
-    found->second.result = cache_internal::Pinned<Value>::Make(std::move(value));
+    found->second.result = cache_internal::PinnedOf<Value>::Make(std::move(value));
     found->second.entry = entry;
     return true;
   }
@@ -60,7 +60,7 @@ class BatchLoad final : public LoadTerms {
   const Value* previous(const Key& key) const {
     if (asked_ != nullptr) asked_->Set();
     const auto found = items_.find(key);
-    return found == items_.end() ? nullptr : found->second.previous.get();
+    return found == items_.end() ? nullptr : found->second.previous;
   }
 
   // The result for `key`, or null if there is none yet.
@@ -70,10 +70,10 @@ class BatchLoad final : public LoadTerms {
   }
 
  private:
-  friend class cache_internal::CacheCore<Key, Value, Hash, Eq>;
+  friend class cache_internal::TypedCache<Key, Value, Hash, Eq>;
 
   struct Item {
-    cache_internal::Pinned<Value> previous;
+    const Value* previous = nullptr;
     std::optional<Result> result;
     EntryOptions entry;
   };

@@ -13,9 +13,7 @@ namespace stockade {
 
 namespace cache_internal {
 template <typename Key, typename Value, typename Hash, typename Eq>
-class CacheCore;
-template <typename Value>
-struct AsyncReply;
+class TypedCache;
 
 // Pins a value by a hazard pin of the thread that created it, or by a share if `pin` is null.
 //
@@ -24,11 +22,9 @@ struct AsyncReply;
 template <typename Value>
 class HeldValue {
  public:
-  using Box = ValueBox<Value>;
-
-  explicit HeldValue(Pinned<Value> pinned) : box_(pinned.Release()) {}
+  explicit HeldValue(Pinned pinned) : box_(pinned.Release()) {}
   // `row.reads` must protect the object that has a share in `box`.
-  HeldValue(HazardRow& row, const Box* box) : box_(box), pin_(row.TryPin(box)) {
+  HeldValue(HazardRow& row, const ValueBox* box) : box_(box), pin_(row.TryPin(box)) {
     if (pin_ == nullptr) box->Share();
   }
   ~HeldValue() {
@@ -46,10 +42,10 @@ class HeldValue {
     return *this;
   }
 
-  const Value* get() const { return box_ == nullptr ? nullptr : &box_->value; }
+  const Value* get() const { return box_ == nullptr ? nullptr : &box_->value<Value>(); }
 
  private:
-  const Box* box_;
+  const ValueBox* box_;
   std::atomic<uintptr_t>* pin_ = nullptr;
 };
 
@@ -57,7 +53,7 @@ class HeldValue {
 template <typename Value>
 class CopiedValue {
  public:
-  explicit CopiedValue(const Pinned<Value>& pinned) : value_(*pinned) {}
+  explicit CopiedValue(const Pinned& pinned) : value_(pinned.box()->value<Value>()) {}
   explicit CopiedValue(const Value& value) : value_(value) {}
   CopiedValue(const CopiedValue&) = default;
   CopiedValue& operator=(const CopiedValue&) = default;
@@ -94,13 +90,12 @@ class CacheHandle {
 
  private:
   template <typename, typename, typename, typename>
-  friend class cache_internal::CacheCore;
-  friend struct cache_internal::AsyncReply<Value>;
+  friend class cache_internal::TypedCache;
 
   using Held = std::conditional_t<cache_internal::kCopiedOut<Value>, cache_internal::CopiedValue<Value>,
                                   cache_internal::HeldValue<Value>>;
 
-  explicit CacheHandle(cache_internal::Pinned<Value> pinned) : held_(std::move(pinned)) {}
+  explicit CacheHandle(cache_internal::Pinned pinned) : held_(std::move(pinned)) {}
   template <typename Entry>
   CacheHandle(base_internal::HazardRow& row, const Entry& entry) : held_(MakeHeld(row, entry)) {}
 

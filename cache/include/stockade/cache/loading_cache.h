@@ -17,12 +17,11 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "stockade/base/executor.h"
-#include "stockade/base/guard_callback.h"
 #include "stockade/base/log.h"
 #include "stockade/cache/cache_callbacks.h"
 #include "stockade/cache/cache_handle.h"
 #include "stockade/cache/entry_options.h"
-#include "stockade/cache/internal/cache_core.h"
+#include "stockade/cache/internal/typed_cache.h"
 #include "stockade/cache/loading_cache_options.h"
 
 namespace stockade {
@@ -73,7 +72,7 @@ concept EqualityOfKey = std::is_default_constructible_v<Eq> && std::is_invocable
 template <typename Key, typename Value, typename Hash = std::hash<Key>, typename Eq = std::equal_to<Key>>
   requires HashOfKey<Hash, Key> && EqualityOfKey<Eq, Key>
 class LoadingCache {
-  using Core = cache_internal::CacheCore<Key, Value, Hash, Eq>;
+  using Core = cache_internal::TypedCache<Key, Value, Hash, Eq>;
 
  public:
   // See CacheCallbacks and CacheHandle.
@@ -145,10 +144,7 @@ class LoadingCache {
   // or refer to objects that outlive the cache. InvalidArgument: the call has to load, and `loader` is empty.
   template <typename CallLoader>
   absl::StatusOr<Handle> GetOrLoad(const Key& key, const CallLoader& loader, const CacheGetOptions& options = {}) {
-    const auto copy = [&]() -> absl::StatusOr<std::shared_ptr<const Loader>> {
-      return base_internal::GuardCallback<absl::StatusOr<std::shared_ptr<const Loader>>>(
-          "copying a loader", [&] { return std::make_shared<const Loader>(loader); });
-    };
+    const auto copy = [&] { return core_->CopyLoader(loader); };
     const typename Core::MakeLoader make_loader = copy;
     return core_->Get(key, options, &make_loader);
   }
@@ -191,9 +187,7 @@ class LoadingCache {
 
   // Stores `value`. Takes precedence over a load in progress: callers that wait for the load get `value` at once, and
   // the result of the load is dropped. With a TTL of zero or less the key is only invalidated.
-  void Put(const Key& key, Value value, EntryOptions entry = {}) {
-    core_->Put(key, std::move(value), std::move(entry));
-  }
+  void Put(const Key& key, Value value, EntryOptions entry = {}) { core_->Put(key, std::move(value), entry); }
   void Put(const Key& key, Value value, Duration ttl) { core_->Put(key, std::move(value), {.ttl = ttl}); }
 
   // A call that begins after this returns sees no value that was stored before, and no value whose load began before.

@@ -1,11 +1,10 @@
-#ifndef STOCKADE_CACHE_INTERNAL_FLIGHT_GRAPH_H_
-#define STOCKADE_CACHE_INTERNAL_FLIGHT_GRAPH_H_
+#ifndef STOCKADE_CACHE_SRC_FLIGHT_GRAPH_H_
+#define STOCKADE_CACHE_SRC_FLIGHT_GRAPH_H_
 
 #include <array>
 #include <string>
 #include <vector>
 
-#include "stockade/base/export.h"
 #include "stockade/base/mutex.h"
 
 namespace stockade::cache_internal {
@@ -19,7 +18,7 @@ class CacheBase;
 // table of flights, and a batch releases its flights before it ends. One mutex of the process guards all edges. It is
 // locked after a shard's mutex, and no mutex is locked after it. Only loads within loads, and loads that wait for an
 // older load of their key, lock it.
-class STOCKADE_EXPORT FlightNode {
+class FlightNode {
  public:
   // `cache` distinguishes the flights of one cache from those of others.
   explicit FlightNode(const CacheBase* cache) : cache_(cache) {}
@@ -58,7 +57,7 @@ class STOCKADE_EXPORT FlightNode {
 
 // Marks that the calling thread runs the loader of `flight` during the lifetime of this object. Frames of a thread
 // nest.
-class STOCKADE_EXPORT LoaderFrame {
+class LoaderFrame {
  public:
   explicit LoaderFrame(FlightNode* flight);
   ~LoaderFrame();
@@ -77,7 +76,7 @@ class STOCKADE_EXPORT LoaderFrame {
 };
 
 // The wait of the calling thread's innermost loader for another flight. Has no effect outside of loaders.
-class STOCKADE_EXPORT FlightWait {
+class FlightWait {
  public:
   FlightWait() = default;
   ~FlightWait() { End(); }
@@ -95,4 +94,4 @@ class STOCKADE_EXPORT FlightWait {
 
 }  // namespace stockade::cache_internal
 
-#endif  // STOCKADE_CACHE_INTERNAL_FLIGHT_GRAPH_H_
+#endif  // STOCKADE_CACHE_SRC_FLIGHT_GRAPH_H_

@@ -1,35 +1,31 @@
-#ifndef STOCKADE_CACHE_INTERNAL_CACHE_CORE_SETTLE_H_
-#define STOCKADE_CACHE_INTERNAL_CACHE_CORE_SETTLE_H_
-
-// Bodies of CacheCore: work that is done when no mutex is held. Included by cache_core.h.
+// Work that is done when no mutex is held.
 
 #include <utility>
 
+#include "queued_load.h"
+#include "shard.h"
 #include "stockade/cache/internal/cache_core.h"
 
 namespace stockade::cache_internal {
 
-template <typename Key, typename Value, typename Hash, typename Eq>
-void CacheCore<Key, Value, Hash, Eq>::CountRequest(const Call& call) {
+void CacheCore::CountRequest(const CacheCall& call) {
   Count(call.result);
   if (call.waited) Observe(kWaitSeconds, Now() - call.begun);
 }
 
 // Runs no user code; no mutex is held.
-template <typename Key, typename Value, typename Hash, typename Eq>
-void CacheCore<Key, Value, Hash, Eq>::Wake(Aftermath& after) {
+void CacheCore::Wake(Aftermath& after) {
   for (const auto& waiter : std::exchange(after.woken, {})) waiter->Wake(true);
 }
 
 // Does all the work in `after`. No mutex may be held, and this thread may not run a flight.
-template <typename Key, typename Value, typename Hash, typename Eq>
-void CacheCore<Key, Value, Hash, Eq>::Settle(Aftermath& after) noexcept {
+void CacheCore::Settle(Aftermath& after) noexcept {
   Wake(after);
   for (FlightPtr& flight : std::exchange(after.for_load_executor, {})) {
-    Offer(options_.load_executor, QueuedLoad(*this, &FlightT::on_load_executor, {std::move(flight)}, false));
+    Offer(options_.load_executor, QueuedLoad(*this, &Flight::on_load_executor, {std::move(flight)}, false));
   }
   for (FlightPtr& flight : std::exchange(after.for_refresh_executor, {})) {
-    Offer(RefreshExecutor(), QueuedLoad(*this, &FlightT::on_refresh_executor, {std::move(flight)}, false));
+    Offer(RefreshExecutor(), QueuedLoad(*this, &Flight::on_refresh_executor, {std::move(flight)}, false));
   }
   for (const AsyncPtr& async : std::exchange(after.answered, {})) {
     const FlightPtr flight = std::move(async->call.flight);
@@ -49,5 +45,3 @@ void CacheCore<Key, Value, Hash, Eq>::Settle(Aftermath& after) noexcept {
 }
 
 }  // namespace stockade::cache_internal
-
-#endif  // STOCKADE_CACHE_INTERNAL_CACHE_CORE_SETTLE_H_

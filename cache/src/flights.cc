@@ -1,19 +1,42 @@
-#ifndef STOCKADE_CACHE_INTERNAL_CACHE_CORE_FLIGHTS_H_
-#define STOCKADE_CACHE_INTERNAL_CACHE_CORE_FLIGHTS_H_
-
-// Bodies of CacheCore: flights that are started, joined, waited for and given up. Included by cache_core.h. All are
+// Flights that are started, joined, waited for and given up.  All are
 // called with the mutex of the flight's shard held.
 
 #include <algorithm>
 #include <functional>
 
+#include "flight_graph.h"
+#include "queued_load.h"
+#include "shard.h"
 #include "stockade/cache/internal/cache_core.h"
 
 namespace stockade::cache_internal {
 
+// Adds one to the number of waiters from Count() on.
+class CacheCore::WaiterCount {
+ public:
+  explicit WaiterCount(std::atomic<int64_t>& waiters) : waiters_(waiters) {}
+  ~WaiterCount() {
+    if (counted_) waiters_.fetch_sub(1, std::memory_order_relaxed);
+  }
+  WaiterCount(const WaiterCount&) = delete;
+  WaiterCount& operator=(const WaiterCount&) = delete;
+
+  bool counted() const { return counted_; }
+  void Count() {
+    if (!std::exchange(counted_, true)) waiters_.fetch_add(1, std::memory_order_relaxed);
+  }
+
+ private:
+  std::atomic<int64_t>& waiters_;
+  bool counted_ = false;
+};
+
+bool Flight::*CacheCore::QueuedFlag(const Executor* executor) const {
+  return executor == options_.load_executor ? &Flight::on_load_executor : &Flight::on_refresh_executor;
+}
+
 // Adds the call to the key's current flight, which it starts if there is none. Otherwise returns the reason why not.
-template <typename Key, typename Value, typename Hash, typename Eq>
-absl::Status CacheCore<Key, Value, Hash, Eq>::Join(const HashedKey& at, Call& call, Instant now) {
+absl::Status CacheCore::Join(const KeyAt& at, CacheCall& call, Instant now) {
   if (shards_[at.shard].closed) return CancelledError();
   if (absl::Status refusal = CheckNotItsOwn(at.key); !refusal.ok()) return refusal;
   if (call.stop.stop_requested()) return StoppedError();
@@ -28,7 +51,7 @@ absl::Status CacheCore<Key, Value, Hash, Eq>::Join(const HashedKey& at, Call& ca
   call.joined = call.flight->voids;
   call.soft_deadline = Instant::InfiniteFuture();
   if (options_.load_soft_timeout != absl::InfiniteDuration()) {
-    const Entry* const entry = FindValue(at);
+    const CacheEntry* const entry = FindValue(at);
     if (entry != nullptr && now < entry->times.stale_until) {
       call.soft_deadline = call.begun + options_.load_soft_timeout;
     }
@@ -36,26 +59,23 @@ absl::Status CacheCore<Key, Value, Hash, Eq>::Join(const HashedKey& at, Call& ca
   return absl::OkStatus();
 }
 
-template <typename Key, typename Value, typename Hash, typename Eq>
-auto CacheCore<Key, Value, Hash, Eq>::StartFlight(const HashedKey& at, LoaderPtr loader, Instant now) -> FlightPtr {
-  FlightPtr flight = shards_[at.shard].flights.Start(this, options_.name, at.key, at.hash, at.shard, std::move(loader));
+FlightPtr CacheCore::StartFlight(const KeyAt& at, LoaderPtr loader, Instant now) {
+  FlightPtr flight = shards_[at.shard].flights.Start(this, options_.name, Keep(at), std::move(loader));
   flight->hard_deadline = now + options_.load_hard_timeout;
   flights_.fetch_add(1, std::memory_order_relaxed);
   return flight;
 }
 
 // The calling thread is going to run the flight, which is ready.
-template <typename Key, typename Value, typename Hash, typename Eq>
-void CacheCore<Key, Value, Hash, Eq>::Begin(FlightT& flight, Instant now) {
-  const Entry* const entry = FindValue(KeyOf(flight));
-  const bool has_value = entry != nullptr && shards_[flight.shard].clearings == 0;
+void CacheCore::Begin(Flight& flight, Instant now) {
+  const CacheEntry* const entry = FindValue(flight.key.at());
+  const bool has_value = entry != nullptr && shards_[flight.key.shard].clearings == 0;
   flight.Begin(now + options_.load_hard_timeout, has_value ? entry->value : nullptr,
                has_value ? entry->TagNames() : std::vector<std::string>());
 }
 
 // Enqueues the calling thread as a waiter of the flight that the call has joined.
-template <typename Key, typename Value, typename Hash, typename Eq>
-void CacheCore<Key, Value, Hash, Eq>::Sit(Call& call) {
+void CacheCore::Sit(CacheCall& call) {
   call.waiter = std::make_shared<FlightWaiter>(*options_.clock, call.deadline, MustRunHere(call));
   call.waiter->place = call.flight->waiters.insert(call.flight->waiters.end(), call.waiter);
   call.waiter->seated = true;
@@ -66,10 +86,9 @@ void CacheCore<Key, Value, Hash, Eq>::Sit(Call& call) {
 //
 // A call within a loader, or on a thread of the executor itself, never waits for a thread of an executor: it runs the
 // flight itself if that has not started, so that a full executor cannot block it.
-template <typename Key, typename Value, typename Hash, typename Eq>
-auto CacheCore<Key, Value, Hash, Eq>::Await(Call& call, ShardLock& lock, Aftermath& after) -> std::optional<Answer> {
+std::optional<Answer> CacheCore::Await(CacheCall& call, ShardLock& lock, Aftermath& after) {
   const FlightPtr flight = call.flight;
-  Shard& shard = shards_[flight->shard];
+  Shard& shard = shards_[flight->key.shard];
   Executor* const executor = ExecutorFor(call);
   std::optional<std::stop_callback<std::function<void()>>> on_stop;
   std::optional<Answer> answer;
@@ -79,12 +98,12 @@ auto CacheCore<Key, Value, Hash, Eq>::Await(Call& call, ShardLock& lock, Afterma
     const Instant now = Now();
     answer = GiveUp(call, now, after);
     if (answer.has_value() || flight->answered) break;
-    if (flight->phase == Phase::kReady && executor == nullptr && MayRunHere(call)) {
+    if (flight->phase == Flight::Phase::kReady && executor == nullptr && MayRunHere(call)) {
       Begin(*flight, now);
       lock.unlock();
       answer = Run(flight, {call.deadline, call.stop});
       lock = Lock(shard);
-    } else if (flight->phase == Phase::kReady && executor != nullptr && !((*flight).*QueuedFlag(executor))) {
+    } else if (flight->phase == Flight::Phase::kReady && executor != nullptr && !((*flight).*QueuedFlag(executor))) {
       QueuedLoad load(*this, QueuedFlag(executor), {flight}, false);
       MarkQueued(*flight, QueuedFlag(executor), now);
       lock.unlock();
@@ -116,8 +135,7 @@ auto CacheCore<Key, Value, Hash, Eq>::Await(Call& call, ShardLock& lock, Afterma
 }
 
 // The answer for a call that its caller has stopped, or whose deadline has passed.
-template <typename Key, typename Value, typename Hash, typename Eq>
-auto CacheCore<Key, Value, Hash, Eq>::Expired(const Call& call, Instant now) const -> std::optional<Answer> {
+std::optional<Answer> CacheCore::Expired(const CacheCall& call, Instant now) const {
   if (call.stop.stop_requested()) return StoppedError();
   if (now >= call.deadline) return DeadlineError();
   return std::nullopt;
@@ -125,14 +143,13 @@ auto CacheCore<Key, Value, Hash, Eq>::Expired(const Call& call, Instant now) con
 
 // The answer for a call that has waited long enough for its flight. Returns nothing if the call continues to wait, or
 // if the flight has timed out and has its answer.
-template <typename Key, typename Value, typename Hash, typename Eq>
-auto CacheCore<Key, Value, Hash, Eq>::GiveUp(Call& call, Instant now, Aftermath& after) -> std::optional<Answer> {
+std::optional<Answer> CacheCore::GiveUp(CacheCall& call, Instant now, Aftermath& after) {
   if (std::optional<Answer> expired = Expired(call, now)) return expired;
   if (IsHung(*call.flight, now)) {
     Fail(*call.flight, HardTimeoutError(), now, after);
   } else if (now >= call.soft_deadline) {
     call.soft_deadline = Instant::InfiniteFuture();
-    const Entry* const entry = FindValue(KeyOf(*call.flight));
+    const CacheEntry* const entry = FindValue(call.flight->key.at());
     if (entry != nullptr && now < entry->times.stale_until) {
       call.result = kRequestStale;
       return entry->value;
@@ -145,8 +162,7 @@ auto CacheCore<Key, Value, Hash, Eq>::GiveUp(Call& call, Instant now, Aftermath&
 // that the next runner does not give up as well. With `relay`, only that waiter or a loader that needs the flight may
 // run it. Waiters within loaders are woken, too, because the chosen one may pass the flight to an executor, which
 // loaders must not wait for. O(waiters).
-template <typename Key, typename Value, typename Hash, typename Eq>
-void CacheCore<Key, Value, Hash, Eq>::Rouse(FlightT& flight, bool relay) {
+void CacheCore::Rouse(Flight& flight, bool relay) {
   FlightWaiter* longest = nullptr;
   for (const auto& waiter : flight.waiters) {
     if (!waiter->parked) continue;
@@ -158,14 +174,12 @@ void CacheCore<Key, Value, Hash, Eq>::Rouse(FlightT& flight, bool relay) {
   if (longest != nullptr) longest->Wake(false);
 }
 
-template <typename Key, typename Value, typename Hash, typename Eq>
-bool CacheCore<Key, Value, Hash, Eq>::MayRunHere(const Call& call) {
+bool CacheCore::MayRunHere(const CacheCall& call) {
   return !call.flight->relayed || call.flight->roused == call.waiter.get() || MustRunHere(call);
 }
 
 // The executor for loads of the call, independent of the calling thread; null for the caller's own thread.
-template <typename Key, typename Value, typename Hash, typename Eq>
-Executor* CacheCore<Key, Value, Hash, Eq>::PreferredExecutor(const Call& call) {
+Executor* CacheCore::PreferredExecutor(const CacheCall& call) {
   if (options_.load_executor != nullptr) return options_.load_executor;
   // If no threads can be started, the call cannot return before its load.
   return call.soft_deadline != Instant::InfiniteFuture() && StartRefreshThreads().ok() ? RefreshExecutor() : nullptr;
@@ -173,36 +187,32 @@ Executor* CacheCore<Key, Value, Hash, Eq>::PreferredExecutor(const Call& call) {
 
 // Whether the calling thread must not wait for an executor, because it runs a loader or is a thread that the executor
 // needs.
-template <typename Key, typename Value, typename Hash, typename Eq>
-bool CacheCore<Key, Value, Hash, Eq>::MustRunHere(const Call& call) {
+bool CacheCore::MustRunHere(const CacheCall& call) {
   if (LoaderFrame::Innermost() != nullptr) return true;
   const Executor* const executor = PreferredExecutor(call);
   return executor != nullptr && executor->RunningInThisThread();
 }
 
 // The executor that runs the call's flight; null for the calling thread.
-template <typename Key, typename Value, typename Hash, typename Eq>
-Executor* CacheCore<Key, Value, Hash, Eq>::ExecutorFor(const Call& call) {
+Executor* CacheCore::ExecutorFor(const CacheCall& call) {
   return MustRunHere(call) ? nullptr : PreferredExecutor(call);
 }
 
-template <typename Key, typename Value, typename Hash, typename Eq>
-void CacheCore<Key, Value, Hash, Eq>::Leave(Shard& shard, const Call& call, Aftermath& after) {
-  FlightT& flight = *call.flight;
+void CacheCore::Leave(Shard& shard, const CacheCall& call, Aftermath& after) {
+  Flight& flight = *call.flight;
   if (!call.waiter->seated) return;
   call.waiter->seated = false;
   flight.waiters.erase(call.waiter->place);
-  if (flight.phase == Phase::kReady && flight.roused == call.waiter.get()) Rouse(flight, flight.relayed);
+  if (flight.phase == Flight::Phase::kReady && flight.roused == call.waiter.get()) Rouse(flight, flight.relayed);
   DropIfUnwanted(shard, flight, after);
 }
 
 // Gives up the call's place with a flight after an exception. The mutex is not held.
-template <typename Key, typename Value, typename Hash, typename Eq>
-void CacheCore<Key, Value, Hash, Eq>::Abandon(Call& call) noexcept {
+void CacheCore::Abandon(CacheCall& call) noexcept {
   if (call.flight == nullptr) return;
   Aftermath after(*this);
   const FlightPtr flight = std::move(call.flight);
-  Shard& shard = shards_[flight->shard];
+  Shard& shard = shards_[flight->key.shard];
   const ShardLock lock = Lock(shard);
   if (call.waiter != nullptr && call.waiter->seated) {
     call.flight = flight;
@@ -214,24 +224,21 @@ void CacheCore<Key, Value, Hash, Eq>::Abandon(Call& call) noexcept {
 }
 
 // Ends a flight that has not started and has no thread left to run it. A ready background flight is in a queue.
-template <typename Key, typename Value, typename Hash, typename Eq>
-void CacheCore<Key, Value, Hash, Eq>::DropIfUnwanted(Shard& shard, FlightT& flight, Aftermath& after) {
+void CacheCore::DropIfUnwanted(Shard& shard, Flight& flight, Aftermath& after) {
   if (flight.started() || flight.awaited() || flight.queued() || flight.in_background) return;
   Drop(shard, flight, after);
 }
 
-template <typename Key, typename Value, typename Hash, typename Eq>
-void CacheCore<Key, Value, Hash, Eq>::Drop(Shard& shard, FlightT& flight, Aftermath& after) {
+void CacheCore::Drop(Shard& shard, Flight& flight, Aftermath& after) {
   after.dropped.push_back(shard.flights.Drop(flight));
   flights_.fetch_sub(1, std::memory_order_relaxed);
 }
 
 // Refuses a key whose loader this thread already runs, also if that flight is detached.
-template <typename Key, typename Value, typename Hash, typename Eq>
-absl::Status CacheCore<Key, Value, Hash, Eq>::CheckNotItsOwn(const Key& key) const {
+absl::Status CacheCore::CheckNotItsOwn(const void* key) const {
   for (const LoaderFrame* frame = LoaderFrame::Innermost(); frame != nullptr; frame = frame->outer()) {
-    if (frame->flight()->cache() != this || !frame->flight()->IsFor(&key)) continue;
-    std::string circle = Concat("'", options_.name, "' key ", KeyText(key));
+    if (frame->flight()->cache() != this || !frame->flight()->IsFor(key)) continue;
+    std::string circle = Concat("'", options_.name, "' key ", TextOf(key));
     for (const LoaderFrame* f = LoaderFrame::Innermost(); f != frame->outer(); f = f->outer()) {
       circle = Concat(f->flight()->Text(), " -> ", circle);
     }
@@ -241,8 +248,7 @@ absl::Status CacheCore<Key, Value, Hash, Eq>::CheckNotItsOwn(const Key& key) con
 }
 
 // Called once per flight.
-template <typename Key, typename Value, typename Hash, typename Eq>
-void CacheCore<Key, Value, Hash, Eq>::AnswerFlight(FlightT& flight, Answer answer, Aftermath& after) {
+void CacheCore::AnswerFlight(Flight& flight, Answer answer, Aftermath& after) {
   flight.answer = std::move(answer);
   flight.answered = true;
   for (const auto& waiter : flight.waiters) waiter->seated = false;
@@ -255,8 +261,7 @@ void CacheCore<Key, Value, Hash, Eq>::AnswerFlight(FlightT& flight, Answer answe
 }
 
 // The flight, which has its answer, stops being the current one.
-template <typename Key, typename Value, typename Hash, typename Eq>
-void CacheCore<Key, Value, Hash, Eq>::Displace(Shard& shard, FlightT& flight, Aftermath& after) {
+void CacheCore::Displace(Shard& shard, Flight& flight, Aftermath& after) {
   if (flight.started()) {
     shard.flights.DetachRunning(flight);
   } else {
@@ -266,17 +271,15 @@ void CacheCore<Key, Value, Hash, Eq>::Displace(Shard& shard, FlightT& flight, Af
 
 // Whether the flight is past its hard time-out. A flight that only waits for its turn on a caller's thread gets a new
 // deadline.
-template <typename Key, typename Value, typename Hash, typename Eq>
-bool CacheCore<Key, Value, Hash, Eq>::IsHung(FlightT& flight, Instant now) const {
+bool CacheCore::IsHung(Flight& flight, Instant now) const {
   if (flight.answered || now < flight.hard_deadline) return false;
-  if (flight.phase != Phase::kReady || flight.queued()) return true;
+  if (flight.phase != Flight::Phase::kReady || flight.queued()) return true;
   flight.hard_deadline = now + options_.load_hard_timeout;
   return false;
 }
 
 // Frees the key of a current flight that is past its hard time-out. Returns whether there was one.
-template <typename Key, typename Value, typename Hash, typename Eq>
-bool CacheCore<Key, Value, Hash, Eq>::TimeOutHung(const HashedKey& at, Instant now, Aftermath& after) {
+bool CacheCore::TimeOutHung(const KeyAt& at, Instant now, Aftermath& after) {
   const FlightPtr current = Current(at);
   if (current == nullptr || !IsHung(*current, now)) return false;
   Fail(*current, HardTimeoutError(), now, after);
@@ -285,18 +288,16 @@ bool CacheCore<Key, Value, Hash, Eq>::TimeOutHung(const HashedKey& at, Instant n
 
 // Answers a flight that has no answer yet: its loader has not begun, has not ended, or has ended too late. `entry` has
 // the loader's options for the result.
-template <typename Key, typename Value, typename Hash, typename Eq>
-void CacheCore<Key, Value, Hash, Eq>::Fail(FlightT& flight, Answer error, Instant now, Aftermath& after,
-                                           const EntryOptions& entry) noexcept {
-  Shard& shard = shards_[flight.shard];
+void CacheCore::Fail(Flight& flight, Answer error, Instant now, Aftermath& after, const EntryOptions& entry) noexcept {
+  Shard& shard = shards_[flight.key.shard];
   const bool is_current = shard.flights.IsCurrent(flight);
-  Entry* old = nullptr;
-  if (is_current && TryFindEntry(KeyOf(flight), old)) {
-    Owned remembered;
+  CacheEntry* old = nullptr;
+  if (is_current && TryFindEntry(flight.key.at(), old)) {
+    OwnedEntry remembered;
     const bool stays = old != nullptr && !old->times.Over(now);
-    const bool voided = flight.FirstVoid(entry.tags) != FlightT::kNeverVoided;
+    const bool voided = flight.FirstVoid(entry.tags) != Flight::kNeverVoided;
     if (!stays && !voided && absl::IsDeadlineExceeded(error.status())) {
-      remembered = MakeAbsence(KeyOf(flight), error.status(), entry, now);
+      remembered = MakeAbsence(flight.key.at(), error.status(), entry, now);
     }
     ReplaceError(flight, old, now, error, remembered, after);
   }
@@ -307,10 +308,9 @@ void CacheCore<Key, Value, Hash, Eq>::Fail(FlightT& flight, Answer error, Instan
 // Replaces the error by the value of the key's entry, `old` or null, if that may still be returned, and sets the time
 // of the next try. Removes an entry that is past all its deadlines. If the key then has no entry, stores `remembered`,
 // unless that is null.
-template <typename Key, typename Value, typename Hash, typename Eq>
-void CacheCore<Key, Value, Hash, Eq>::ReplaceError(FlightT& flight, Entry* old, Instant now, Answer& error,
-                                                   Owned& remembered, Aftermath& after) {
-  Shard& shard = shards_[flight.shard];
+void CacheCore::ReplaceError(Flight& flight, CacheEntry* old, Instant now, Answer& error, OwnedEntry& remembered,
+                             Aftermath& after) {
+  Shard& shard = shards_[flight.key.shard];
   if (old != nullptr && old->times.Over(now)) {
     Remove(shard, *old, RemovalCause::kExpired, after);
     old = nullptr;
@@ -328,5 +328,3 @@ void CacheCore<Key, Value, Hash, Eq>::ReplaceError(FlightT& flight, Entry* old, 
 }
 
 }  // namespace stockade::cache_internal
-
-#endif  // STOCKADE_CACHE_INTERNAL_CACHE_CORE_FLIGHTS_H_

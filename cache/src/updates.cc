@@ -1,7 +1,4 @@
-#ifndef STOCKADE_CACHE_INTERNAL_CACHE_CORE_UPDATES_H_
-#define STOCKADE_CACHE_INTERNAL_CACHE_CORE_UPDATES_H_
-
-// Bodies of CacheCore: updates, and the read locks of strict mode. Included by cache_core.h.
+// Updates, and the read locks of strict mode.
 //
 // Locks cannot deadlock. An update holds no other lock of a cache while it waits for its key's lock, because updates
 // are refused within a loader, a strict read or another update of any cache. A read waits for a lock only if it is the
@@ -10,26 +7,26 @@
 // Reads within loaders and updates acquire no lock. This is safe, because everything that they store for a key that is
 // being written is invalidated after the write.
 
+#include "key_locks.h"
+#include "part.h"
+#include "shard.h"
 #include "stockade/base/guard_callback.h"
 #include "stockade/cache/internal/cache_core.h"
+#include "update_frame.h"
+#include "update_mark.h"
 
 namespace stockade::cache_internal {
 
-template <typename Key, typename Value, typename Hash, typename Eq>
-absl::Status CacheCore<Key, Value, Hash, Eq>::UpdateThrough(const Key& key, absl::FunctionRef<absl::Status()> write,
-                                                            absl::Duration timeout) {
-  CheckFork();
+absl::Status CacheCore::UpdateThrough(const KeyAt& at, absl::FunctionRef<absl::Status()> write,
+                                      absl::Duration timeout) {
   try {
-    const HashedKey at = Hashed(key);
-    CallGate::Call inside(*gate_, at.shard);
-    if (!inside.inside()) return CancelledError();
     if (LoaderFrame::Innermost() != nullptr || StrictReadFrame::InAny() || UpdateFrame::InAny()) {
       return UpdateRefusedError();
     }
     Aftermath after(*this);          // Declared before the lock, so that its work is done after the release.
     std::optional<UpdateMark> mark;  // Ends after the lock, too.
     if (options_.strict) mark.emplace(*this, at);
-    const auto writing = key_locks_.TryLockFor(at.hash, timeout);
+    const auto writing = key_locks_->TryLockFor(at.hash, timeout);
     if (!writing.has_value()) return DeadlineError();
     InvalidateWithin(at, after);
     absl::Status written = [&] {
@@ -44,13 +41,12 @@ absl::Status CacheCore<Key, Value, Hash, Eq>::UpdateThrough(const Key& key, absl
 }
 
 // Returns false if the deadline passed.
-template <typename Key, typename Value, typename Hash, typename Eq>
-bool CacheCore<Key, Value, Hash, Eq>::TakeReadLock(uint64_t hash, Instant deadline, ReadHold& hold) {
+bool CacheCore::TakeReadLock(uint64_t hash, Instant deadline, ReadHold& hold) {
   if (LoaderFrame::Innermost() != nullptr || StrictReadFrame::InAny() || UpdateFrame::InAny()) return true;
   if (deadline == Instant::InfiniteFuture()) {
-    hold.guard = key_locks_.LockShared(hash);
+    hold.guard = key_locks_->LockShared(hash);
   } else {
-    hold.guard = key_locks_.TryLockSharedFor(hash, deadline - Now());
+    hold.guard = key_locks_->TryLockSharedFor(hash, deadline - Now());
   }
   if (hold.guard.has_value()) hold.frame.emplace();
   return hold.guard.has_value();
@@ -58,14 +54,12 @@ bool CacheCore<Key, Value, Hash, Eq>::TakeReadLock(uint64_t hash, Instant deadli
 
 // Answers the parts whose lock is not free before the deadline. If a lock is not free, it releases all others, waits
 // for that lock, and then tries the others again.
-template <typename Key, typename Value, typename Hash, typename Eq>
-void CacheCore<Key, Value, Hash, Eq>::TakeReadLocks(std::span<Part> parts, Instant deadline,
-                                                    std::vector<typename KeyLocks::Guard>& guards) {
+void CacheCore::TakeReadLocks(std::span<Part> parts, Instant deadline, LockGuards& guards) {
   if (LoaderFrame::Innermost() != nullptr || StrictReadFrame::InAny() || UpdateFrame::InAny()) return;
   for (Part* awaited = parts.empty() ? nullptr : &parts.front(); awaited != nullptr;) {
     guards.clear();
     ReadHold first;
-    if (TakeReadLock(awaited->hash, deadline, first)) {
+    if (TakeReadLock(awaited->at.hash, deadline, first)) {
       guards.push_back(*std::move(first.guard));
     } else {
       awaited->answer = DeadlineError();
@@ -73,7 +67,7 @@ void CacheCore<Key, Value, Hash, Eq>::TakeReadLocks(std::span<Part> parts, Insta
     Part* next = nullptr;
     for (Part& part : parts) {
       if (&part == awaited || part.answer.has_value()) continue;
-      auto guard = key_locks_.TryLockShared(part.hash);
+      auto guard = key_locks_->TryLockShared(part.at.hash);
       if (guard.has_value()) {
         guards.push_back(*std::move(guard));
       } else if (Now() >= deadline) {
@@ -88,5 +82,3 @@ void CacheCore<Key, Value, Hash, Eq>::TakeReadLocks(std::span<Part> parts, Insta
 }
 
 }  // namespace stockade::cache_internal
-
-#endif  // STOCKADE_CACHE_INTERNAL_CACHE_CORE_UPDATES_H_

@@ -1,5 +1,5 @@
-#ifndef STOCKADE_CACHE_INTERNAL_RETIRED_ENTRIES_H_
-#define STOCKADE_CACHE_INTERNAL_RETIRED_ENTRIES_H_
+#ifndef STOCKADE_CACHE_SRC_RETIRED_ENTRIES_H_
+#define STOCKADE_CACHE_SRC_RETIRED_ENTRIES_H_
 
 #include <algorithm>
 #include <atomic>
@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "entry_table.h"
 #include "stockade/base/asymmetric_fence.h"
 #include "stockade/base/clock.h"
 #include "stockade/base/hazard_row.h"
@@ -25,25 +26,23 @@ namespace stockade::cache_internal {
 // their total weight is at most `weight_kept`. In addition there may be one entry per thread, which the thread was
 // reading when its batch was freed. Entries that no later Add() frees are freed by the caller's Flush(). After the
 // batch of a pinned value was freed, its handles own it: each has a share.
-template <typename Entry, typename Value>
 class RetiredEntries {
  public:
-  using Owned = std::unique_ptr<Entry>;
-
-  // If `clock` is null, only entries that are being read wait.
-  RetiredEntries(int64_t weight_kept, const Clock* clock) : weight_kept_(weight_kept), clock_(clock) {}
+  // `pins`: handles pin values instead of copying them. If `clock` is null, only entries that are being read wait.
+  RetiredEntries(bool pins, int64_t weight_kept, const Clock* clock)
+      : pins_(pins), weight_kept_(weight_kept), clock_(clock) {}
   // No thread reads any of them any more.
   ~RetiredEntries() { Free(std::move(waiting_)); }
   RetiredEntries(const RetiredEntries&) = delete;
   RetiredEntries& operator=(const RetiredEntries&) = delete;
 
   // Runs destructors of keys and values, so no mutex may be held. Returns whether entries wait.
-  bool Add(std::vector<Owned> entries) {
+  bool Add(Entries entries) {
     const Instant tick = clock_ != nullptr ? clock_->CoarseNow() : Instant::InfinitePast();
-    std::vector<Owned> batch;
+    Entries batch;
     {
       const MutexLock lock(mutex_);
-      for (Owned& entry : entries) {
+      for (OwnedEntry& entry : entries) {
         weight_ += entry->weight;
         waiting_.push_back(std::move(entry));
       }
@@ -57,7 +56,7 @@ class RetiredEntries {
 
   // Frees the waiting entries that are not being read. Otherwise like Add().
   bool Flush() {
-    std::vector<Owned> batch;
+    Entries batch;
     {
       const MutexLock lock(mutex_);
       batch.swap(waiting_);
@@ -70,12 +69,12 @@ class RetiredEntries {
   static constexpr size_t kBatch = 64;
 
   // Returns the entries that are being read.
-  static std::vector<Owned> Free(std::vector<Owned> batch) {
-    std::vector<Owned> kept;
+  Entries Free(Entries batch) const {
+    Entries kept;
     if (batch.empty()) return kept;
-    std::vector<std::pair<uintptr_t, const ValueBox<Value>*>> boxes;
-    if constexpr (!kCopiedOut<Value>) {
-      for (const Owned& entry : batch) {
+    std::vector<std::pair<uintptr_t, const ValueBox*>> boxes;
+    if (pins_) {
+      for (const OwnedEntry& entry : batch) {
         const auto* const box = entry->value.box();
         if (box != nullptr) boxes.emplace_back(reinterpret_cast<uintptr_t>(box), box);
       }
@@ -87,21 +86,21 @@ class RetiredEntries {
       // Before the pins: a value that is no longer being read has its pin by then.
       const void* const reads = row.reads.load(std::memory_order_seq_cst);
       if (reads != nullptr) read.push_back(reads);
-      if constexpr (!kCopiedOut<Value>) {
+      if (pins_) {
         for (std::atomic<uintptr_t>& pin : row.pins) HandOver(pin, boxes);
       }
     }
-    for (Owned& entry : batch) {
+    for (OwnedEntry& entry : batch) {
       if (std::find(read.begin(), read.end(), entry.get()) != read.end()) kept.push_back(std::move(entry));
     }
     return kept;
   }
 
   // Returns whether entries wait.
-  bool KeepRead(std::vector<Owned> read) {
+  bool KeepRead(Entries read) {
     if (read.empty()) return false;
     const MutexLock lock(mutex_);
-    for (Owned& entry : read) {
+    for (OwnedEntry& entry : read) {
       weight_ += entry->weight;
       waiting_.push_back(std::move(entry));
     }
@@ -110,11 +109,10 @@ class RetiredEntries {
 
   // If the pin pins one of `boxes`, each of which has a share of its own here, replaces the pin by a share for its
   // owner.
-  static void HandOver(std::atomic<uintptr_t>& pin,
-                       const std::vector<std::pair<uintptr_t, const ValueBox<Value>*>>& boxes) {
+  static void HandOver(std::atomic<uintptr_t>& pin, const std::vector<std::pair<uintptr_t, const ValueBox*>>& boxes) {
     uintptr_t pinned = pin.load(std::memory_order_acquire);
     if (pinned == 0) return;
-    const auto found = std::lower_bound(boxes.begin(), boxes.end(), std::pair(pinned, (const ValueBox<Value>*)nullptr));
+    const auto found = std::lower_bound(boxes.begin(), boxes.end(), std::pair(pinned, (const ValueBox*)nullptr));
     if (found == boxes.end() || found->first != pinned) return;
     found->second->Share();
     if (!pin.compare_exchange_strong(pinned, pinned | HazardRow::kHandedOver, std::memory_order_acq_rel)) {
@@ -122,10 +120,11 @@ class RetiredEntries {
     }
   }
 
+  const bool pins_;
   const int64_t weight_kept_;
   const Clock* const clock_;
   Mutex mutex_;
-  std::vector<Owned> waiting_ STOCKADE_GUARDED_BY(mutex_);
+  Entries waiting_ STOCKADE_GUARDED_BY(mutex_);
   int64_t weight_ STOCKADE_GUARDED_BY(mutex_) = 0;  // Of `waiting_`.
   // The tick of the last batch of Add().
   Instant freed_at_ STOCKADE_GUARDED_BY(mutex_) = Instant::InfinitePast();
@@ -133,4 +132,4 @@ class RetiredEntries {
 
 }  // namespace stockade::cache_internal
 
-#endif  // STOCKADE_CACHE_INTERNAL_RETIRED_ENTRIES_H_
+#endif  // STOCKADE_CACHE_SRC_RETIRED_ENTRIES_H_

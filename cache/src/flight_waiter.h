@@ -1,5 +1,5 @@
-#ifndef STOCKADE_CACHE_INTERNAL_FLIGHT_WAITER_H_
-#define STOCKADE_CACHE_INTERNAL_FLIGHT_WAITER_H_
+#ifndef STOCKADE_CACHE_SRC_FLIGHT_WAITER_H_
+#define STOCKADE_CACHE_SRC_FLIGHT_WAITER_H_
 
 #include <atomic>
 #include <list>
@@ -47,4 +47,4 @@ class FlightWaiter {
 
 }  // namespace stockade::cache_internal
 
-#endif  // STOCKADE_CACHE_INTERNAL_FLIGHT_WAITER_H_
+#endif  // STOCKADE_CACHE_SRC_FLIGHT_WAITER_H_

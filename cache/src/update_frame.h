@@ -1,12 +1,10 @@
-#ifndef STOCKADE_CACHE_INTERNAL_UPDATE_FRAME_H_
-#define STOCKADE_CACHE_INTERNAL_UPDATE_FRAME_H_
-
-#include "stockade/base/export.h"
+#ifndef STOCKADE_CACHE_SRC_UPDATE_FRAME_H_
+#define STOCKADE_CACHE_SRC_UPDATE_FRAME_H_
 
 namespace stockade::cache_internal {
 
 // Marks that the calling thread runs the write of an update, of any cache, during the lifetime of this object.
-class STOCKADE_EXPORT UpdateFrame {
+class UpdateFrame {
  public:
   UpdateFrame();
   ~UpdateFrame();
@@ -18,7 +16,7 @@ class STOCKADE_EXPORT UpdateFrame {
 
 // Marks that the calling thread reads in strict mode, in any cache, during the lifetime of this object. Reads in a
 // loader or a listener acquire no further lock meanwhile, so that readers and writers cannot deadlock.
-class STOCKADE_EXPORT StrictReadFrame {
+class StrictReadFrame {
  public:
   StrictReadFrame();
   ~StrictReadFrame();
@@ -30,4 +28,4 @@ class STOCKADE_EXPORT StrictReadFrame {
 
 }  // namespace stockade::cache_internal
 
-#endif  // STOCKADE_CACHE_INTERNAL_UPDATE_FRAME_H_
+#endif  // STOCKADE_CACHE_SRC_UPDATE_FRAME_H_

@@ -1,41 +1,33 @@
-#ifndef STOCKADE_CACHE_INTERNAL_CACHE_CORE_BATCH_H_
-#define STOCKADE_CACHE_INTERNAL_CACHE_CORE_BATCH_H_
-
-// Bodies of CacheCore: many keys at once. Included by cache_core.h.
+// Many keys at once.
 
 #include <algorithm>
 #include <atomic>
 #include <span>
 #include <unordered_map>
 
+#include "flight_graph.h"
+#include "key_locks.h"
+#include "part.h"
+#include "queued_load.h"
+#include "run.h"
+#include "shard.h"
 #include "stockade/base/executor.h"
 #include "stockade/base/guard_callback.h"
 #include "stockade/cache/internal/cache_core.h"
+#include "update_frame.h"
 
 namespace stockade::cache_internal {
 
-// One distinct key of a call for many keys.
-template <typename Key, typename Value, typename Hash, typename Eq>
-struct CacheCore<Key, Value, Hash, Eq>::Part {
-  const Key& key;
-  uint64_t hash;
-  size_t shard;
-  Call call;
-  std::optional<Answer> answer;
-};
-
 // The flights that a call for many keys has started, to be loaded by one batch. A thread that gets to them first may
 // run them.
-template <typename Key, typename Value, typename Hash, typename Eq>
-struct CacheCore<Key, Value, Hash, Eq>::Claimed {
+struct CacheCore::Claimed {
   std::vector<FlightPtr> here;
   std::vector<FlightPtr> elsewhere;
   Executor* executor = nullptr;  // For `elsewhere`.
 };
 
 // A running batch. Its flights wait for everything that its loader waits for, until each is published.
-template <typename Key, typename Value, typename Hash, typename Eq>
-class CacheCore<Key, Value, Hash, Eq>::BatchNode final : public FlightNode {
+class CacheCore::BatchNode final : public FlightNode {
  public:
   BatchNode(const CacheBase* cache, const std::vector<FlightPtr>& flights) : FlightNode(cache), flights_(flights) {
     for (const FlightPtr& flight : flights_) flight->RunWithin(this);
@@ -58,70 +50,32 @@ class CacheCore<Key, Value, Hash, Eq>::BatchNode final : public FlightNode {
   const std::vector<FlightPtr>& flights_;
 };
 
-template <typename Key, typename Value, typename Hash, typename Eq>
-auto CacheCore<Key, Value, Hash, Eq>::GetAll(const std::vector<Key>& keys, const CacheGetOptions& options)
-    -> std::vector<absl::StatusOr<Handle>> {
-  CheckFork();
-  try {
-    return FindAll(keys, options);
-  } catch (...) {
-    return std::vector<absl::StatusOr<Handle>>(keys.size(), ThrownError());
-  }
-}
-
-template <typename Key, typename Value, typename Hash, typename Eq>
-auto CacheCore<Key, Value, Hash, Eq>::FindAll(const std::vector<Key>& keys, const CacheGetOptions& options)
-    -> std::vector<absl::StatusOr<Handle>> {
-  CallGate::Call inside(*gate_, 0);
-  if (!inside.inside()) return std::vector<absl::StatusOr<Handle>>(keys.size(), CancelledError());
-  const Call call = NewCall(options);
-  std::vector<size_t> part_of;  // The part of each key.
-  std::vector<Part> parts = PartsOf(keys, call, part_of);
-  std::vector<typename KeyLocks::Guard> reading;
+std::vector<Answer> CacheCore::FindAll(const std::vector<KeyAt>& keys, const CacheGetOptions& options) {
+  const CacheCall call = NewCall(options);
+  std::vector<Part> parts = PartsOf(keys, call);
+  LockGuards reading;
   std::optional<StrictReadFrame> frame;
   if (options_.strict) TakeReadLocks(parts, call.deadline, reading);
   if (!reading.empty()) frame.emplace();
   FindAll(parts, {call.deadline, call.stop}, false);
   for (const Part& part : parts) CountRequest(part.call);
-  std::vector<absl::StatusOr<Handle>> answers;
-  answers.reserve(keys.size());
-  for (const size_t part : part_of) {
-    const Answer& answer = *parts[part].answer;
-    if (answer.ok()) {
-      answers.push_back(Handle(*answer));
-    } else {
-      answers.push_back(answer.status());
-    }
-  }
+  std::vector<Answer> answers;
+  answers.reserve(parts.size());
+  for (Part& part : parts) answers.push_back(*std::move(part.answer));
   return answers;
 }
 
-// Each distinct key once; `part_of` gets the index of each key's part.
-template <typename Key, typename Value, typename Hash, typename Eq>
-auto CacheCore<Key, Value, Hash, Eq>::PartsOf(const std::vector<Key>& keys, const Call& call,
-                                              std::vector<size_t>& part_of) const -> std::vector<Part> {
-  const auto hash = [](const Key* key) { return static_cast<size_t>(HashOf(*key)); };
-  const auto equal = [](const Key* a, const Key* b) { return Eq()(*a, *b); };
-  std::unordered_map<const Key*, size_t, decltype(hash), decltype(equal)> seen(keys.size(), hash, equal);
+std::vector<CacheCore::Part> CacheCore::PartsOf(const std::vector<KeyAt>& keys, const CacheCall& call) const {
   std::vector<Part> parts;
   parts.reserve(keys.size());
-  part_of.reserve(keys.size());
-  for (const Key& key : keys) {
-    const auto [found, added] = seen.try_emplace(&key, parts.size());
-    if (added) {
-      const HashedKey at = Hashed(key);
-      parts.push_back(Part{key, at.hash, at.shard, call, std::nullopt});
-    }
-    part_of.push_back(found->second);
-  }
+  for (const KeyAt& at : keys) parts.push_back(Part{at, call, std::nullopt});
   return parts;
 }
 
 // Answers each part that has no answer yet. It first looks up all of them and claims the missing ones without waiting
 // in between, then runs the batch, and only then waits for loads of other threads. Two calls that need each other's
 // keys therefore do not deadlock.
-template <typename Key, typename Value, typename Hash, typename Eq>
-void CacheCore<Key, Value, Hash, Eq>::FindAll(std::span<Part> parts, const Runner& runner, bool warm_up) {
+void CacheCore::FindAll(std::span<Part> parts, const Runner& runner, bool warm_up) {
   Claimed claimed;
   claimed.here.reserve(parts.size());
   claimed.elsewhere.reserve(parts.size());
@@ -136,11 +90,10 @@ void CacheCore<Key, Value, Hash, Eq>::FindAll(std::span<Part> parts, const Runne
 }
 
 // Waits for the flight of a part, or runs it.
-template <typename Key, typename Value, typename Hash, typename Eq>
-auto CacheCore<Key, Value, Hash, Eq>::AwaitPart(Part& part) noexcept -> Answer {
+Answer CacheCore::AwaitPart(Part& part) noexcept {
   try {
     Aftermath after(*this);
-    ShardLock lock = Lock(shards_[part.shard]);
+    ShardLock lock = Lock(shards_[part.at.shard]);
     if (std::optional<Answer> answer = Await(part.call, lock, after)) return *std::move(answer);
   } catch (...) {
     Answer thrown = ThrownError();
@@ -148,12 +101,11 @@ auto CacheCore<Key, Value, Hash, Eq>::AwaitPart(Part& part) noexcept -> Answer {
     return thrown;
   }
   part.call.flight.reset();
-  return Find(KeyOf(part), part.call, nullptr);
+  return Find(part.at, part.call, nullptr);
 }
 
 // Looks up a part, or adds it to a flight.
-template <typename Key, typename Value, typename Hash, typename Eq>
-void CacheCore<Key, Value, Hash, Eq>::Open(Part& part, bool warm_up, Claimed& claimed) noexcept {
+void CacheCore::Open(Part& part, bool warm_up, Claimed& claimed) noexcept {
   try {
     OpenOrThrow(part, warm_up, claimed);
   } catch (...) {
@@ -162,11 +114,10 @@ void CacheCore<Key, Value, Hash, Eq>::Open(Part& part, bool warm_up, Claimed& cl
   }
 }
 
-template <typename Key, typename Value, typename Hash, typename Eq>
-void CacheCore<Key, Value, Hash, Eq>::OpenOrThrow(Part& part, bool warm_up, Claimed& claimed) {
-  const HashedKey at = KeyOf(part);
-  Shard& shard = shards_[part.shard];
-  Call& call = part.call;
+void CacheCore::OpenOrThrow(Part& part, bool warm_up, Claimed& claimed) {
+  const KeyAt& at = part.at;
+  Shard& shard = shards_[part.at.shard];
+  CacheCall& call = part.call;
   for (;;) {
     const Instant now = Now();
     std::optional<RefreshTrigger> due;
@@ -187,9 +138,9 @@ void CacheCore<Key, Value, Hash, Eq>::OpenOrThrow(Part& part, bool warm_up, Clai
     Sit(call);
     if (call.result != kRequestMiss) return;
     if (warm_up) Count(kRefreshWarmUp);
-    if (call.flight->phase != Phase::kReady) return;
+    if (call.flight->phase != Flight::Phase::kReady) return;
     Executor* const executor = ExecutorFor(call);
-    if (!callbacks_.load_all) {
+    if (!has_.load_all) {
       if (executor != nullptr) QueueUp(call.flight, now, after);
     } else if (executor == nullptr) {
       claimed.here.push_back(call.flight);
@@ -201,12 +152,11 @@ void CacheCore<Key, Value, Hash, Eq>::OpenOrThrow(Part& part, bool warm_up, Clai
   }
 }
 
-template <typename Key, typename Value, typename Hash, typename Eq>
-void CacheCore<Key, Value, Hash, Eq>::QueueBatch(Executor* executor, std::vector<FlightPtr> flights) {
-  bool FlightT::*const queued = QueuedFlag(executor);
+void CacheCore::QueueBatch(Executor* executor, std::vector<FlightPtr> flights) {
+  bool Flight::*const queued = QueuedFlag(executor);
   std::erase_if(flights, [&](const FlightPtr& flight) {
-    const ShardLock lock = Lock(shards_[flight->shard]);
-    if (flight->phase != Phase::kReady || (*flight).*queued) return true;
+    const ShardLock lock = Lock(shards_[flight->key.shard]);
+    if (flight->phase != Flight::Phase::kReady || (*flight).*queued) return true;
     MarkQueued(*flight, queued, Now());
     return false;
   });
@@ -215,9 +165,7 @@ void CacheCore<Key, Value, Hash, Eq>::QueueBatch(Executor* executor, std::vector
 
 // Begins the flights that this thread is to run, and returns them. `queued` as in BeginQueued(); null if they were not
 // in a queue.
-template <typename Key, typename Value, typename Hash, typename Eq>
-auto CacheCore<Key, Value, Hash, Eq>::BeginAll(const std::vector<FlightPtr>& flights, bool FlightT::*queued)
-    -> std::vector<FlightPtr> {
+std::vector<FlightPtr> CacheCore::BeginAll(const std::vector<FlightPtr>& flights, bool Flight::*queued) {
   std::vector<FlightPtr> begun;
   begun.reserve(flights.size());
   for (const FlightPtr& flight : flights) {
@@ -228,33 +176,20 @@ auto CacheCore<Key, Value, Hash, Eq>::BeginAll(const std::vector<FlightPtr>& fli
 
 // Runs the batch loader for flights that this thread has begun; no mutex is held. For one flight, returns the same as
 // Run().
-template <typename Key, typename Value, typename Hash, typename Eq>
-auto CacheCore<Key, Value, Hash, Eq>::RunBatch(const std::vector<FlightPtr>& flights, const Runner& runner) noexcept
-    -> std::optional<Answer> {
+std::optional<Answer> CacheCore::RunBatch(const std::vector<FlightPtr>& flights, const Runner& runner) noexcept {
   Instant hard_deadline = Instant::InfiniteFuture();
   for (const FlightPtr& flight : flights) hard_deadline = std::min(hard_deadline, flight->hard_deadline);
   const Instant started = Now();
   Aftermath after(*this);  // Done when all is published, because user code must not need a flight of this thread.
   BatchNode node(this, flights);
   LoaderFrame frame(&node);
-  std::optional<Batch> batch;
   bool threw = true;
-  std::vector<typename Batch::Item*> items;  // By flight, so that no key is looked up after the loader has run.
+  std::vector<LoadResult> results;
+  std::vector<LoadRequest> requests;
   absl::Status done = GuardCallback<absl::Status>(loader_label_, [&] {
-    std::vector<Key> keys;
-    keys.reserve(flights.size());
-    for (const FlightPtr& flight : flights) keys.push_back(flight->key);
-    batch.emplace(options_.clock, std::min(runner.deadline, hard_deadline), runner.stop, keys);
-    batch->asked_ = &previous_asked_;
-    std::vector<typename Batch::Item*> found;
-    for (const FlightPtr& flight : flights) {
-      found.push_back(&batch->items_.find(flight->key)->second);
-      found.back()->previous = flight->previous;
-    }
-    items = std::move(found);
-    absl::Status loaded = callbacks_.load_all(keys, *batch);
-    threw = false;
-    return loaded;
+    requests.reserve(flights.size());
+    for (const FlightPtr& flight : flights) requests.push_back({flight->key.holder->key(), flight->previous.box()});
+    return LoadAll(requests, std::min(runner.deadline, hard_deadline), runner.stop, results, threw);
   });
   if (threw && flights.front()->in_background) LogFailedRefresh(done);
   const Instant ended = Now();
@@ -263,39 +198,27 @@ auto CacheCore<Key, Value, Hash, Eq>::RunBatch(const std::vector<FlightPtr>& fli
   std::optional<Answer> own;
   for (size_t i = 0; i < flights.size(); ++i) {
     Loaded loaded{done, {}, ended - started, ended};
-    if (!items.empty()) {
-      if (items[i]->result.has_value()) loaded.answer = *std::move(items[i]->result);
-      loaded.entry = std::move(items[i]->entry);
+    if (!results.empty()) {
+      if (results[i].answer.has_value()) loaded.answer = *std::move(results[i].answer);
+      loaded.entry = std::move(results[i].entry);
     }
     own = Publish(flights[i], std::move(loaded), runner, after);
   }
   return own;
 }
 
-template <typename Key, typename Value, typename Hash, typename Eq>
-auto CacheCore<Key, Value, Hash, Eq>::WarmUp(const std::vector<Key>& keys, const WarmUpOptions& options)
-    -> absl::StatusOr<WarmUpReport> {
-  CheckFork();
+absl::Status CacheCore::CheckWarmUp(const WarmUpOptions& options) const {
   if (absl::Status valid = options.Validate(); !valid.ok()) return valid;
   if (LoaderFrame::Innermost() != nullptr || StrictReadFrame::InAny() || UpdateFrame::InAny()) {
     return WarmUpRefusedError();
   }
-  CallGate::Call inside(*gate_, 0);
-  if (!inside.inside()) return CancelledError();
-  try {
-    return LoadMissing(keys, options);
-  } catch (...) {
-    return ThrownError();
-  }
+  return absl::OkStatus();
 }
 
-template <typename Key, typename Value, typename Hash, typename Eq>
-auto CacheCore<Key, Value, Hash, Eq>::LoadMissing(const std::vector<Key>& keys, const WarmUpOptions& options)
-    -> absl::StatusOr<WarmUpReport> {
-  const Call call = NewCall({.timeout = options.timeout});
-  std::vector<size_t> part_of;
-  std::vector<Part> parts = PartsOf(keys, call, part_of);
-  const size_t step = callbacks_.load_all ? options.batch_size : 1;
+absl::StatusOr<WarmUpReport> CacheCore::WarmUp(const std::vector<KeyAt>& keys, const WarmUpOptions& options) {
+  const CacheCall call = NewCall({.timeout = options.timeout});
+  std::vector<Part> parts = PartsOf(keys, call);
+  const size_t step = has_.load_all ? options.batch_size : 1;
   const size_t steps = parts.size() / step + (parts.size() % step != 0 ? 1 : 0);
   if (steps > 0) {
     std::atomic<size_t> next{0};
@@ -326,5 +249,3 @@ auto CacheCore<Key, Value, Hash, Eq>::LoadMissing(const std::vector<Key>& keys, 
 }
 
 }  // namespace stockade::cache_internal
-
-#endif  // STOCKADE_CACHE_INTERNAL_CACHE_CORE_BATCH_H_

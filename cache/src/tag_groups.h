@@ -1,5 +1,5 @@
-#ifndef STOCKADE_CACHE_INTERNAL_TAG_GROUPS_H_
-#define STOCKADE_CACHE_INTERNAL_TAG_GROUPS_H_
+#ifndef STOCKADE_CACHE_SRC_TAG_GROUPS_H_
+#define STOCKADE_CACHE_SRC_TAG_GROUPS_H_
 
 #include <cstddef>
 #include <functional>
@@ -9,30 +9,15 @@
 #include <unordered_map>
 #include <utility>
 
-#include "stockade/base/export.h"
+#include "stockade/cache/internal/entry.h"
 
 namespace stockade::cache_internal {
-
-struct TagLink {
-  TagLink* next = nullptr;
-  TagLink* previous = nullptr;
-};
-
-// One tag of an entry. The entry owns it and never moves it.
-template <typename Entry>
-struct EntryTag : TagLink {
-  EntryTag(std::string n, Entry* e) : name(std::move(n)), entry(e) {}
-
-  std::string name;
-  Entry* entry;
-};
 
 // The entries of a shard by tag: one ring per tag, linked through the entries themselves, so that a tag with many
 // entries is neither rehashed nor freed at once. Guarded by the shard's mutex. O(1) each.
 //
 // Invariant: each tag that was added and not removed is in one ring: that of its name, or that of a doomed group of its
 // name. The ring of a name is never empty.
-template <typename Entry>
 class TagGroups {
   struct Group : TagLink {
     explicit Group(std::string n) : name(std::move(n)) { next = previous = this; }
@@ -43,8 +28,8 @@ class TagGroups {
   };
 
  public:
-  using Tag = EntryTag<Entry>;
-  using Doomed = typename std::list<Group>::iterator;
+  using Tag = EntryTag;
+  using Doomed = std::list<Group>::iterator;
 
   TagGroups() = default;
   TagGroups(const TagGroups&) = delete;
@@ -82,7 +67,7 @@ class TagGroups {
     return doomed_.begin();
   }
   // Some entry that was set apart because of the tag, in any group. Null if there is none. O(groups).
-  Entry* AnyDoomed(std::string_view name) {
+  CacheEntry* AnyDoomed(std::string_view name) {
     for (Group& group : doomed_) {
       if (group.name == name && !group.empty()) return static_cast<Tag*>(group.next)->entry;
     }
@@ -103,4 +88,4 @@ class TagGroups {
 
 }  // namespace stockade::cache_internal
 
-#endif  // STOCKADE_CACHE_INTERNAL_TAG_GROUPS_H_
+#endif  // STOCKADE_CACHE_SRC_TAG_GROUPS_H_

@@ -1,5 +1,5 @@
-#ifndef STOCKADE_CACHE_INTERNAL_FLIGHT_TABLE_H_
-#define STOCKADE_CACHE_INTERNAL_FLIGHT_TABLE_H_
+#ifndef STOCKADE_CACHE_SRC_FLIGHT_TABLE_H_
+#define STOCKADE_CACHE_SRC_FLIGHT_TABLE_H_
 
 #include <algorithm>
 #include <cstddef>
@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "stockade/cache/internal/flight.h"
+#include "flight.h"
 
 namespace stockade::cache_internal {
 
@@ -23,33 +23,53 @@ namespace stockade::cache_internal {
 //
 // Records are found by the key's hash, which the caller has, and then by key; the record of a flight is found by the
 // flight. A flight that has begun can therefore end without calling Hash, Eq or a key, which may throw.
-template <typename Key, typename Value, typename Eq>
 class FlightTable {
- public:
-  using FlightT = Flight<Key, Value, Eq>;
-  using LoaderPtr = std::shared_ptr<const typename FlightT::Loader>;
-  using FlightPtr = std::shared_ptr<FlightT>;
-  using Phase = typename FlightT::Phase;
+  struct OfKey {
+    FlightPtr current;
+    std::vector<FlightPtr> detached;  // At most two; they run.
 
-  FlightPtr Current(uint64_t hash, const Key& key) const {
+    bool IsFor(const void* key) const { return (current != nullptr ? current : detached.front())->IsFor(key); }
+    bool Has(const Flight& flight) const {
+      return current.get() == &flight ||
+             std::any_of(detached.begin(), detached.end(), [&](const FlightPtr& d) { return d.get() == &flight; });
+    }
+  };
+  using Map = std::unordered_multimap<uint64_t, OfKey>;
+
+  // `flights` is const or not.
+  static auto Find(auto& flights, uint64_t hash, const void* key) {
+    auto [found, end] = flights.equal_range(hash);
+    while (found != end && !found->second.IsFor(key)) ++found;
+    return found == end ? flights.end() : found;
+  }
+  static auto FindRecord(auto& flights, const Flight& flight) {
+    auto [found, end] = flights.equal_range(flight.key.hash);
+    while (found != end && !found->second.Has(flight)) ++found;
+    return found == end ? flights.end() : found;
+  }
+
+ public:
+  using Phase = Flight::Phase;
+
+  FlightPtr Current(uint64_t hash, const void* key) const {
     const auto found = Find(flights_, hash, key);
     return found == flights_.end() ? nullptr : found->second.current;
   }
 
-  bool IsCurrent(const FlightT& flight) const {
+  bool IsCurrent(const Flight& flight) const {
     const auto found = FindRecord(flights_, flight);
     return found != flights_.end() && found->second.current.get() == &flight;
   }
 
   // Creates the key's current flight; there must be none. If it throws, nothing has changed.
-  FlightPtr Start(const CacheBase* cache, const std::string& cache_name, const Key& key, uint64_t hash, size_t shard,
-                  LoaderPtr loader) {
-    auto flight = std::make_shared<FlightT>(cache, cache_name, key, hash, shard, std::move(loader));
-    auto record = Find(flights_, hash, key);
+  FlightPtr Start(const CacheBase* cache, const std::string& cache_name, KeptKey key, LoaderPtr loader) {
+    auto flight = std::make_shared<Flight>(cache, cache_name, std::move(key), std::move(loader));
+    const KeyAt at = flight->key.at();
+    auto record = Find(flights_, at.hash, at.key);
     if (record == flights_.end()) {
       OfKey of_key;
       of_key.detached.reserve(2);  // DetachRunning() must not throw.
-      record = flights_.emplace(hash, std::move(of_key));
+      record = flights_.emplace(at.hash, std::move(of_key));
     }
     OfKey& of_key = record->second;
     of_key.current = flight;
@@ -62,14 +82,14 @@ class FlightTable {
 
   // Detaches the current flight, so that later calls do not join it. A flight that has not started stays, because it
   // will load current data.
-  void DetachRunning(uint64_t hash, const Key& key) {
+  void DetachRunning(uint64_t hash, const void* key) {
     if (const auto found = Find(flights_, hash, key); found != flights_.end()) DetachRunning(found->second);
   }
-  void DetachRunning(const FlightT& flight) {
+  void DetachRunning(const Flight& flight) {
     if (const auto found = FindRecord(flights_, flight); found != flights_.end()) DetachRunning(found->second);
   }
   void DetachAllRunning() {
-    DetachRunningIf([](const FlightT&) { return true; });
+    DetachRunningIf([](const Flight&) { return true; });
   }
   template <typename Predicate>
   void DetachRunningIf(const Predicate& is_to_be_detached) {
@@ -86,7 +106,7 @@ class FlightTable {
   }
 
   // `flight` is current and has not started; it never will. The caller releases it without the mutex.
-  [[nodiscard]] FlightPtr Drop(FlightT& flight) {
+  [[nodiscard]] FlightPtr Drop(Flight& flight) {
     flight.phase = Phase::kFinished;
     flight.Unblock();
     const auto found = FindRecord(flights_, flight);
@@ -100,7 +120,7 @@ class FlightTable {
     bool was_current;
     FlightPtr unblocked;
   };
-  Finished Finish(FlightT& flight) {
+  Finished Finish(Flight& flight) {
     Finished finished{};
     flight.phase = Phase::kFinished;
     const auto found = FindRecord(flights_, flight);
@@ -130,37 +150,13 @@ class FlightTable {
   }
 
  private:
-  struct OfKey {
-    FlightPtr current;
-    std::vector<FlightPtr> detached;  // At most two; they run.
-
-    const Key& key() const { return current != nullptr ? current->key : detached.front()->key; }
-    bool Has(const FlightT& flight) const {
-      return current.get() == &flight ||
-             std::any_of(detached.begin(), detached.end(), [&](const FlightPtr& d) { return d.get() == &flight; });
-    }
-  };
-  using Map = std::unordered_multimap<uint64_t, OfKey>;
-
-  // `flights` is const or not.
-  static auto Find(auto& flights, uint64_t hash, const Key& key) {
-    auto [found, end] = flights.equal_range(hash);
-    while (found != end && !Eq()(found->second.key(), key)) ++found;
-    return found == end ? flights.end() : found;
-  }
-  static auto FindRecord(auto& flights, const FlightT& flight) {
-    auto [found, end] = flights.equal_range(flight.hash);
-    while (found != end && !found->second.Has(flight)) ++found;
-    return found == end ? flights.end() : found;
-  }
-
   static void DetachRunning(OfKey& of_key) {
     if (of_key.current == nullptr || of_key.current->phase != Phase::kRunning) return;
     of_key.detached.push_back(std::move(of_key.current));
     of_key.current.reset();
   }
 
-  void EraseIfEmpty(typename Map::iterator of_key) {
+  void EraseIfEmpty(Map::iterator of_key) {
     if (of_key->second.current == nullptr && of_key->second.detached.empty()) flights_.erase(of_key);
   }
 
@@ -169,4 +165,4 @@ class FlightTable {
 
 }  // namespace stockade::cache_internal
 
-#endif  // STOCKADE_CACHE_INTERNAL_FLIGHT_TABLE_H_
+#endif  // STOCKADE_CACHE_SRC_FLIGHT_TABLE_H_

@@ -1,33 +1,17 @@
-#ifndef STOCKADE_CACHE_INTERNAL_CACHE_CORE_ASYNC_H_
-#define STOCKADE_CACHE_INTERNAL_CACHE_CORE_ASYNC_H_
-
-// Bodies of CacheCore: calls that are answered by a callback. Included by cache_core.h.
+// Calls that are answered by a callback.
 
 #include <algorithm>
 
+#include "shard.h"
 #include "stockade/base/guard_callback.h"
 #include "stockade/base/log.h"
 #include "stockade/cache/internal/cache_core.h"
 
 namespace stockade::cache_internal {
 
-template <typename Key, typename Value, typename Hash, typename Eq>
-void CacheCore<Key, Value, Hash, Eq>::GetAsync(const Key& key, Executor& executor, typename Async::Done done,
-                                               const CacheGetOptions& options) {
-  CheckFork();
-  if (!done) NoCallbackFatal();
-  AsyncPtr async;
-  try {
-    const HashedKey at = Hashed(key);
-    async = std::make_shared<Async>(key, at.hash, at.shard, executor, NewCall(options));
-  } catch (...) {
-    Answer thrown = ThrownError();
-    const auto reply = std::make_shared<Reply>(executor);
-    reply->done = std::move(done);
-    return Deliver(reply, std::move(thrown));
-  }
-  async->done = std::move(done);
-  CallGate::Call inside(*gate_, async->shard);
+void CacheCore::GetAsync(KeptKey key, Executor& executor, AnswerCallback done, const CacheGetOptions& options) {
+  const auto async = std::make_shared<AsyncCall>(std::move(key), executor, std::move(done), NewCall(options));
+  CallGate::Call inside(*gate_, async->key.shard);
   if (!inside.inside()) {
     Deliver(async, CancelledError());
   } else if (options_.strict) {
@@ -37,9 +21,12 @@ void CacheCore<Key, Value, Hash, Eq>::GetAsync(const Key& key, Executor& executo
   }
 }
 
+void CacheCore::Deliver(Executor& executor, AnswerCallback done, Answer answer) {
+  Deliver(std::make_shared<AsyncReply>(executor, std::move(done)), std::move(answer));
+}
+
 // Starts what a call needs to wait without a thread. ResourceExhausted: the threads cannot be started.
-template <typename Key, typename Value, typename Hash, typename Eq>
-absl::Status CacheCore<Key, Value, Hash, Eq>::StartAsyncThreads(const Call& call) {
+absl::Status CacheCore::StartAsyncThreads(const CacheCall& call) {
   absl::Status started = options_.load_executor != nullptr ? absl::OkStatus() : StartRefreshThreads();
   const bool timed = call.deadline != Instant::InfiniteFuture() || call.stop.stop_possible() ||
                      std::min(options_.load_soft_timeout, options_.load_hard_timeout) != absl::InfiniteDuration();
@@ -48,8 +35,7 @@ absl::Status CacheCore<Key, Value, Hash, Eq>::StartAsyncThreads(const Call& call
 }
 
 // Answers the call or makes it wait. No mutex is held.
-template <typename Key, typename Value, typename Hash, typename Eq>
-void CacheCore<Key, Value, Hash, Eq>::StartAsync(const AsyncPtr& async) noexcept {
+void CacheCore::StartAsync(const AsyncPtr& async) noexcept {
   std::optional<Answer> answer;
   try {
     answer = FindOrWait(async);
@@ -63,11 +49,10 @@ void CacheCore<Key, Value, Hash, Eq>::StartAsync(const AsyncPtr& async) noexcept
 }
 
 // Returns nothing if the call waits for a flight and will get its answer.
-template <typename Key, typename Value, typename Hash, typename Eq>
-auto CacheCore<Key, Value, Hash, Eq>::FindOrWait(const AsyncPtr& async) -> std::optional<Answer> {
-  const HashedKey at = KeyOf(*async);
+std::optional<Answer> CacheCore::FindOrWait(const AsyncPtr& async) {
+  const KeyAt at = async->key.at();
   Shard& shard = shards_[at.shard];
-  Call& call = async->call;
+  CacheCall& call = async->call;
   for (;;) {
     const Instant now = Now();
     std::optional<RefreshTrigger> due;
@@ -88,7 +73,7 @@ auto CacheCore<Key, Value, Hash, Eq>::FindOrWait(const AsyncPtr& async) -> std::
     waiters_.fetch_add(1, std::memory_order_relaxed);
     call.waited = async->waits = true;
     try {
-      if (flight->phase == Phase::kReady) QueueUp(flight, now, after);
+      if (flight->phase == Flight::Phase::kReady) QueueUp(flight, now, after);
       WatchAsync(async);
       return std::nullopt;
     } catch (...) {  // Before another thread can answer the call.
@@ -101,9 +86,8 @@ auto CacheCore<Key, Value, Hash, Eq>::FindOrWait(const AsyncPtr& async) -> std::
 }
 
 // Schedules checks of a waiting call. Called with the shard's mutex held.
-template <typename Key, typename Value, typename Hash, typename Eq>
-void CacheCore<Key, Value, Hash, Eq>::WatchAsync(const AsyncPtr& async) {
-  const Call& call = async->call;
+void CacheCore::WatchAsync(const AsyncPtr& async) {
+  const CacheCall& call = async->call;
   // Weak: a flight owns its calls, so objects that the calls keep alive must not own them.
   const auto check = [this, weak = std::weak_ptr(async)] {
     if (const AsyncPtr waiting = weak.lock()) CheckAsync(waiting);
@@ -118,15 +102,14 @@ void CacheCore<Key, Value, Hash, Eq>::WatchAsync(const AsyncPtr& async) {
 }
 
 // Runs on the timers' thread.
-template <typename Key, typename Value, typename Hash, typename Eq>
-void CacheCore<Key, Value, Hash, Eq>::CheckAsync(const AsyncPtr& async) noexcept {
-  CallGate::Call inside(*gate_, async->shard);
+void CacheCore::CheckAsync(const AsyncPtr& async) noexcept {
+  CallGate::Call inside(*gate_, async->key.shard);
   if (!inside.inside()) return;
-  Call& call = async->call;
+  CacheCall& call = async->call;
   std::optional<Answer> answer;
   Aftermath after(*this);
   {
-    Shard& shard = shards_[async->shard];
+    Shard& shard = shards_[async->key.shard];
     const ShardLock lock = Lock(shard);
     const bool in_lobby = async->lobby != nullptr;
     if (!async->waits && !in_lobby) return;
@@ -149,16 +132,14 @@ void CacheCore<Key, Value, Hash, Eq>::CheckAsync(const AsyncPtr& async) noexcept
 }
 
 // Called with the shard's mutex held.
-template <typename Key, typename Value, typename Hash, typename Eq>
-void CacheCore<Key, Value, Hash, Eq>::StopWaiting(Async& async) {
+void CacheCore::StopWaiting(AsyncCall& async) {
   async.waits = false;
   waiters_.fetch_sub(1, std::memory_order_relaxed);
   StopWatching(async);
 }
 
 // With the shard's mutex held.
-template <typename Key, typename Value, typename Hash, typename Eq>
-void CacheCore<Key, Value, Hash, Eq>::StopWatching(Async& async) {
+void CacheCore::StopWatching(AsyncCall& async) {
   if (async.timer.has_value()) timers_->Cancel(*async.timer);
   async.timer.reset();
   async.on_stop.reset();
@@ -166,8 +147,7 @@ void CacheCore<Key, Value, Hash, Eq>::StopWatching(Async& async) {
 
 // Does not access the cache. If the executor throws, it has not taken the callback, which then runs here. If it drops
 // the callback, it has taken it.
-template <typename Key, typename Value, typename Hash, typename Eq>
-void CacheCore<Key, Value, Hash, Eq>::Deliver(std::shared_ptr<Reply> reply, Answer answer) noexcept {
+void CacheCore::Deliver(std::shared_ptr<AsyncReply> reply, Answer answer) noexcept {
   reply->answer = std::move(answer);
   try {
     reply->executor.Schedule([reply] { reply->Call(); });
@@ -182,5 +162,3 @@ void CacheCore<Key, Value, Hash, Eq>::Deliver(std::shared_ptr<Reply> reply, Answ
 }
 
 }  // namespace stockade::cache_internal
-
-#endif  // STOCKADE_CACHE_INTERNAL_CACHE_CORE_ASYNC_H_

@@ -1,7 +1,4 @@
-#ifndef STOCKADE_CACHE_INTERNAL_CACHE_CORE_SWEEP_H_
-#define STOCKADE_CACHE_INTERNAL_CACHE_CORE_SWEEP_H_
-
-// Bodies of CacheCore: removal of expired entries without requests. Included by cache_core.h.
+// Removal of expired entries without requests.
 //
 // Each store walks over a few homes of its shard if the earliest time at which one of the shard's entries is over has
 // passed. A timer walks over all shards, one after another, so that entries also leave a cache in which nothing is
@@ -9,19 +6,18 @@
 
 #include <algorithm>
 
+#include "shard.h"
 #include "stockade/cache/internal/cache_core.h"
 
 namespace stockade::cache_internal {
 
 // The time at which a sweep removes the entry.
-template <typename Key, typename Value, typename Hash, typename Eq>
-Instant CacheCore<Key, Value, Hash, Eq>::LeavesAt(const Entry& entry) const {
+Instant CacheCore::LeavesAt(const CacheEntry& entry) const {
   const bool may_be_compared = entry.value != nullptr && previous_asked_.get();
   return may_be_compared ? Instant::InfiniteFuture() : entry.times.OverAt();
 }
 
-template <typename Key, typename Value, typename Hash, typename Eq>
-void CacheCore<Key, Value, Hash, Eq>::ExpectExpiry(Shard& shard, const Entry& stored, Aftermath& after) {
+void CacheCore::ExpectExpiry(Shard& shard, const CacheEntry& stored, Aftermath& after) {
   const Instant leaves_at = LeavesAt(stored);
   if (leaves_at == Instant::InfiniteFuture()) return;
   shard.walk.over_at = std::min(shard.walk.over_at, leaves_at);
@@ -30,11 +26,10 @@ void CacheCore<Key, Value, Hash, Eq>::ExpectExpiry(Shard& shard, const Entry& st
 }
 
 // Called with the shard's mutex held.
-template <typename Key, typename Value, typename Hash, typename Eq>
-void CacheCore<Key, Value, Hash, Eq>::SweepSome(Shard& shard, size_t homes, Instant now, Aftermath& after) {
-  Walk& walk = shard.walk;
+void CacheCore::SweepSome(Shard& shard, size_t homes, Instant now, Aftermath& after) {
+  Shard::Walk& walk = shard.walk;
   if (now < walk.over_at) return;
-  for (Entry* const entry : shard.entries.Some(walk.position, homes)) {
+  for (CacheEntry* const entry : shard.entries.Some(walk.position, homes)) {
     const Instant leaves_at = LeavesAt(*entry);
     if (now >= leaves_at) {
       Remove(shard, *entry, RemovalCause::kExpired, after);
@@ -42,12 +37,11 @@ void CacheCore<Key, Value, Hash, Eq>::SweepSome(Shard& shard, size_t homes, Inst
       walk.passed_over_at = std::min(walk.passed_over_at, leaves_at);
     }
   }
-  if (walk.position == Table::kEnd) walk = {.over_at = walk.passed_over_at};
+  if (walk.position == EntryTable::kEnd) walk = {.over_at = walk.passed_over_at};
 }
 
 // Schedules a sweep unless one is pending. No mutex is held.
-template <typename Key, typename Value, typename Hash, typename Eq>
-void CacheCore<Key, Value, Hash, Eq>::PlanSweep() {
+void CacheCore::PlanSweep() {
   if (sweep_interval_ == absl::InfiniteDuration() || sweep_planned_.load(std::memory_order_relaxed)) return;
   if (sweep_planned_.exchange(true, std::memory_order_relaxed)) return;
   const auto sweep = [this, gate = gate_] {
@@ -78,8 +72,7 @@ void CacheCore<Key, Value, Hash, Eq>::PlanSweep() {
 }
 
 // Clears the pending flag first, so that entries that are stored behind the walk schedule another sweep.
-template <typename Key, typename Value, typename Hash, typename Eq>
-void CacheCore<Key, Value, Hash, Eq>::Sweep() {
+void CacheCore::Sweep() {
   sweep_planned_.store(false, std::memory_order_relaxed);
   const Instant now = Now();
   bool more = false;
@@ -89,16 +82,14 @@ void CacheCore<Key, Value, Hash, Eq>::Sweep() {
     const ShardLock lock = Lock(shard);
     if (shard.closed) return;
     if (now >= shard.walk.over_at) {
-      SweepSome(shard, Table::kSome, now, after);
+      SweepSome(shard, EntryTable::kSome, now, after);
     } else {
       more = more || shard.walk.over_at != Instant::InfiniteFuture();
       ++index;
     }
   }
-  if (retired_.Flush() && options_.clock == Clock::System()) PlanReclaim();
+  FlushRetired();
   if (more) PlanSweep();
 }
 
 }  // namespace stockade::cache_internal
-
-#endif  // STOCKADE_CACHE_INTERNAL_CACHE_CORE_SWEEP_H_

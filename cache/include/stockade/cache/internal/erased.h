@@ -1,0 +1,71 @@
+#ifndef STOCKADE_CACHE_INTERNAL_ERASED_H_
+#define STOCKADE_CACHE_INTERNAL_ERASED_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
+#include "stockade/cache/entry_options.h"
+#include "stockade/cache/internal/pinned.h"
+
+namespace stockade::cache_internal {
+
+// Types that stand for keys, values and loaders in the core of a cache, which does not know theirs.
+
+// A value or an error.
+using Answer = absl::StatusOr<Pinned>;
+using AnswerCallback = absl::AnyInvocable<void(Answer)>;
+
+// The loader of one call: a CacheLoader.
+using LoaderPtr = std::shared_ptr<const void>;
+
+// A key and its hash, which is computed once per call.
+struct KeyAt {
+  const void* key;
+  uint64_t hash;
+  size_t shard;
+};
+
+// A copy of a key.
+class KeyHolder {
+ public:
+  KeyHolder() = default;
+  virtual ~KeyHolder() = default;
+  KeyHolder(const KeyHolder&) = delete;
+  KeyHolder& operator=(const KeyHolder&) = delete;
+
+  virtual const void* key() const = 0;
+  // Whether it equals `*key`, which has the same type. Runs Eq, which may throw.
+  virtual bool Is(const void* key) const = 0;
+  // For messages.
+  virtual std::string Text() const = 0;
+};
+
+// A copy of the key of a KeyAt.
+struct KeptKey {
+  KeyAt at() const { return {holder->key(), hash, shard}; }
+
+  std::unique_ptr<const KeyHolder> holder;
+  uint64_t hash;
+  size_t shard;
+};
+
+// A key to be loaded, and what its loader may ask for.
+struct LoadRequest {
+  const void* key;
+  const ValueBox* previous;  // Null: none.
+};
+
+// The result of a loader for one key.
+struct LoadResult {
+  std::optional<Answer> answer;
+  EntryOptions entry;
+};
+
+}  // namespace stockade::cache_internal
+
+#endif  // STOCKADE_CACHE_INTERNAL_ERASED_H_

@@ -1,0 +1,395 @@
+#ifndef STOCKADE_CACHE_INTERNAL_TYPED_CACHE_H_
+#define STOCKADE_CACHE_INTERNAL_TYPED_CACHE_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/escaping.h"
+#include "stockade/base/guard_callback.h"
+#include "stockade/base/hazard_row.h"
+#include "stockade/base/strings.h"
+#include "stockade/cache/cache_callbacks.h"
+#include "stockade/cache/cache_handle.h"
+#include "stockade/cache/internal/cache_core.h"
+#include "stockade/cache/internal/entry.h"
+#include "stockade/cache/internal/erased.h"
+
+namespace stockade::cache_internal {
+
+// A key for messages: quoted if it is text, otherwise as printed by operator<<, or "?".
+template <typename Key>
+std::string KeyText(const Key& key) {
+  constexpr size_t kLongest = 100;  // Bytes.
+  std::string text = "?";
+  try {
+    if constexpr (std::is_convertible_v<const Key&, std::string_view>) {
+      text = Concat("'", absl::CHexEscape(AbslView(std::string_view(key).substr(0, kLongest))), "'");
+    } else if constexpr (requires(std::ostream& out) { out << key; }) {
+      std::ostringstream out;
+      out << key;
+      text = std::move(out).str().substr(0, kLongest);
+    }
+  } catch (...) {  // A key that cannot be printed.
+  }
+  return text;
+}
+
+template <typename Key, typename Eq>
+class KeyHolderOf final : public KeyHolder {
+ public:
+  explicit KeyHolderOf(const Key& key) : key_(key) {}
+
+  const void* key() const override { return &key_; }
+  bool Is(const void* key) const override { return Eq()(key_, *static_cast<const Key*>(key)); }
+  std::string Text() const override { return KeyText(key_); }
+
+ private:
+  const Key key_;
+};
+
+// The part of a cache that depends on its types: it answers hits, and runs the user's functions for the core.
+template <typename Key, typename Value, typename Hash, typename Eq>
+class TypedCache final : public CacheCore {
+ public:
+  using Callbacks = CacheCallbacks<Key, Value, Hash, Eq>;
+  using Handle = CacheHandle<Value>;
+  using Done = absl::AnyInvocable<void(absl::StatusOr<Handle>)>;
+
+  TypedCache(LoadingCacheOptions options, Callbacks callbacks)
+      : CacheCore(std::move(options),
+                  {.load = static_cast<bool>(callbacks.load),
+                   .load_all = static_cast<bool>(callbacks.load_all),
+                   .weigh = static_cast<bool>(callbacks.weigh),
+                   .on_removal = static_cast<bool>(callbacks.on_removal)},
+                  !kCopiedOut<Value>),
+        callbacks_(std::move(callbacks)) {}
+
+  [[gnu::always_inline]] absl::StatusOr<Handle> Get(const Key& key) {
+    try {
+      return FindOr<absl::StatusOr<Handle>>(key,
+                                            [&](const Look& look) { return Find(key, default_call_, nullptr, look); });
+    } catch (...) {
+      return ThrownError();
+    }
+  }
+  [[gnu::always_inline]] absl::StatusOr<Handle> Get(const Key& key, const CacheGetOptions& options,
+                                                    const MakeLoader* make_loader) {
+    try {
+      return FindOr<absl::StatusOr<Handle>>(key,
+                                            [&](const Look& look) { return Find(key, options, make_loader, look); });
+    } catch (...) {
+      return ThrownError();
+    }
+  }
+  [[gnu::always_inline]] std::optional<Handle> GetIfPresent(const Key& key) {
+    try {
+      return FindOr<std::optional<Handle>>(key, [&](const Look& look) { return FindPresent(key, look); });
+    } catch (...) {
+      LogThrown("GetIfPresent() finds nothing");
+      return std::nullopt;
+    }
+  }
+
+  // For a MakeLoader. InvalidArgument: the loader is empty.
+  template <typename CallLoader>
+  absl::StatusOr<LoaderPtr> CopyLoader(const CallLoader& loader) const {
+    return base_internal::GuardCallback<absl::StatusOr<LoaderPtr>>(
+        "copying a loader", [&]() -> absl::StatusOr<LoaderPtr> {
+          auto copy = std::make_shared<const typename Callbacks::Loader>(loader);
+          if (!*copy) return EmptyLoaderError(options_.name);
+          return copy;
+        });
+  }
+
+  std::vector<absl::StatusOr<Handle>> GetAll(const std::vector<Key>& keys, const CacheGetOptions& options) {
+    CheckFork();
+    try {
+      CallGate::Call inside(*gate_, 0);
+      if (!inside.inside()) return std::vector<absl::StatusOr<Handle>>(keys.size(), CancelledError());
+      std::vector<size_t> index_of;
+      const std::vector<Answer> found = FindAll(EachOnce(keys, index_of), options);
+      std::vector<absl::StatusOr<Handle>> answers;
+      answers.reserve(keys.size());
+      for (const size_t index : index_of) answers.push_back(HandleOf(found[index]));
+      return answers;
+    } catch (...) {
+      return std::vector<absl::StatusOr<Handle>>(keys.size(), ThrownError());
+    }
+  }
+
+  absl::StatusOr<WarmUpReport> WarmUp(const std::vector<Key>& keys, const WarmUpOptions& options) {
+    CheckFork();
+    if (absl::Status allowed = CheckWarmUp(options); !allowed.ok()) return allowed;
+    CallGate::Call inside(*gate_, 0);
+    if (!inside.inside()) return CancelledError();
+    try {
+      std::vector<size_t> index_of;
+      return CacheCore::WarmUp(EachOnce(keys, index_of), options);
+    } catch (...) {
+      return ThrownError();
+    }
+  }
+
+  void GetAsync(const Key& key, Executor& executor, Done done, const CacheGetOptions& options) {
+    CheckFork();
+    if (!done) NoCallbackFatal();
+    AnswerCallback deliver = [done = std::move(done)](Answer answer) mutable { done(HandleOf(std::move(answer))); };
+    KeptKey kept;
+    try {
+      kept = Keep(Hashed(key));
+    } catch (...) {
+      return Deliver(executor, std::move(deliver), ThrownError());
+    }
+    CacheCore::GetAsync(std::move(kept), executor, std::move(deliver), options);
+  }
+
+  void Refresh(const Key& key) {
+    CheckFork();
+    try {
+      const KeyAt at = Hashed(key);
+      CallGate::Call inside(*gate_, at.shard);
+      if (inside.inside()) StartRefresh(at, RefreshTrigger::kManual, nullptr);
+    } catch (...) {
+      LogThrown("a refresh does not start");
+    }
+  }
+
+  void Put(const Key& key, Value&& value, const EntryOptions& entry) {
+    CheckFork();
+    try {
+      const KeyAt at = Hashed(key);
+      CallGate::Call inside(*gate_, at.shard);
+      if (inside.inside()) Store(at, PinnedOf<Value>::Make(std::move(value)), entry);
+    } catch (...) {
+      LogThrown("Put() stores nothing and invalidates the key");
+      Invalidate(key);  // The old value is outdated.
+    }
+  }
+
+  void Invalidate(const Key& key) {
+    CheckFork();
+    try {
+      const KeyAt at = Hashed(key);
+      CallGate::Call inside(*gate_, at.shard);
+      if (inside.inside()) CacheCore::Invalidate(at);
+    } catch (...) {
+      InvalidateUnknown();
+    }
+  }
+
+  absl::Status UpdateThrough(const Key& key, absl::FunctionRef<absl::Status()> write, absl::Duration timeout) {
+    CheckFork();
+    try {
+      const KeyAt at = Hashed(key);
+      CallGate::Call inside(*gate_, at.shard);
+      if (!inside.inside()) return CancelledError();
+      return CacheCore::UpdateThrough(at, write, timeout);
+    } catch (...) {
+      return ThrownError();
+    }
+  }
+
+ private:
+  using EntryT = EntryOf<Key, Value, Eq>;
+  using Batch = typename Callbacks::Batch;
+
+  // The state of a lookup without a lock.
+  struct Look {
+    HazardRow* open = nullptr;          // The thread's row, in a HazardRow::Read of this cache. Null: there is no read.
+    const CacheEntry* entry = nullptr;  // The key's entry, protected by `open`. Null: none was found yet.
+  };
+
+  // std::hash of a number is the number itself. The two halves of a product spread it over all bits (Wang Yi's wyhash).
+  // The index uses the lowest and the 16 highest bits, the shards use others.
+  static uint64_t HashOf(const Key& key) {
+    __extension__ using Product = unsigned __int128;
+    const Product product = Product{uint64_t{Hash()(key)}} * 0x9E3779B97F4A7C15;
+    return static_cast<uint64_t>(product >> 64) ^ static_cast<uint64_t>(product);
+  }
+  KeyAt Hashed(const Key& key) const {
+    const uint64_t hash = HashOf(key);
+    return {&key, hash, ShardOfHash(hash)};
+  }
+  static const Key& KeyOf(const void* key) { return *static_cast<const Key*>(key); }
+  static const EntryT& Typed(const CacheEntry& entry) { return static_cast<const EntryT&>(entry); }
+  static auto Equals(const Key& key) {
+    return [&key](const CacheEntry& entry) { return Eq()(Typed(entry).stored_key, key); };
+  }
+
+  static absl::StatusOr<Handle> HandleOf(Answer answer) {
+    if (!answer.ok()) return answer.status();
+    return Handle(*std::move(answer));
+  }
+
+  // The hit path: no lock, no read-modify-write, and no store to shared data except for the first few uses of an entry.
+  // A hit does not enter the gate; the destructor waits for it by AwaitReads().
+  //
+  // FindOr() handles the simplest hits in as few instructions as possible, because that number limits what a core can
+  // do while it waits for memory. `otherwise` handles the other cases; it gets the open read and the entry that was
+  // found.
+  template <typename Result, typename Otherwise>
+  [[gnu::always_inline]] Result FindOr(const Key& key, const Otherwise& otherwise) {
+    HazardRow* const row = ThisLightRow();
+    if (row == nullptr || row->caller.load(std::memory_order_relaxed) != nullptr) return otherwise(Look());
+    HazardRow::Read read = HazardRow::Read::Light(*row, this);
+    const uint64_t hash = HashOf(key);
+    CacheEntry* const entry = IndexOf(hash).FindAtHome(hash, *row, Equals(key));
+    if (entry != nullptr && Typed(*entry).quiet_until == Instant::InfiniteFuture() && TryCountHit()) [[likely]] {
+      entry->Touch();
+      return Handle(*row, Typed(*entry));
+    }
+    return otherwise({.open = read.Release(), .entry = entry});
+  }
+
+  // Hits that need a clock or a longer search. Returns null if the call must look up the key under the mutex. This is
+  // also the case for an Eq or a clock that uses a cache from within a hit. `read` protects the entry, and is open
+  // whenever the thread may read.
+  const EntryT* FindUnlocked(const Key& key, const Look& look, const HazardRow::Read& read) {
+    const CacheEntry* entry = look.entry;
+    if (entry == nullptr) {
+      if (read.row() == nullptr) return nullptr;
+      const uint64_t hash = HashOf(key);
+      entry = IndexOf(hash).FindUnlocked(hash, *read.row(), Equals(key));
+    }
+    if (entry == nullptr || !IsQuiet(Typed(*entry).quiet_until)) return nullptr;
+    Count(kRequestHit);
+    const_cast<CacheEntry*>(entry)->Touch();
+    return &Typed(*entry);
+  }
+
+  HazardRow::Read Open(const Look& look) const {
+    if (look.open != nullptr) return HazardRow::Read(look.open);
+    HazardRow* const row = ThisHazardRow();
+    if (row == nullptr || row->caller.load(std::memory_order_relaxed) != nullptr) return {};
+    return {*row, this};
+  }
+
+  [[gnu::noinline]] absl::StatusOr<Handle> Find(const Key& key, const CacheGetOptions& options,
+                                                const MakeLoader* make_loader, const Look& look) {
+    CheckFork();
+    HazardRow::Read read = Open(look);
+    if (const EntryT* const entry = FindUnlocked(key, look, read)) return Handle(*read.row(), *entry);
+    const KeyAt at = Hashed(key);
+    CallGate::Call inside(*gate_, at.shard);
+    if (!inside.inside()) return CancelledError();
+    read.End();
+    return HandleOf(CacheCore::Find(at, options, make_loader));
+  }
+
+  [[gnu::noinline]] std::optional<Handle> FindPresent(const Key& key, const Look& look) {
+    CheckFork();
+    HazardRow::Read read = Open(look);
+    if (const EntryT* const entry = FindUnlocked(key, look, read)) return Handle(*read.row(), *entry);
+    const KeyAt at = Hashed(key);
+    CallGate::Call inside(*gate_, at.shard);
+    if (!inside.inside()) return std::nullopt;
+    read.End();
+    std::optional<Pinned> value = FindIfPresent(at);
+    if (!value.has_value()) return std::nullopt;
+    return Handle(*std::move(value));
+  }
+
+  // Each distinct key once; `index_of` gets the index of each of `keys`.
+  std::vector<KeyAt> EachOnce(const std::vector<Key>& keys, std::vector<size_t>& index_of) const {
+    const auto hash = [](const Key* key) { return static_cast<size_t>(HashOf(*key)); };
+    const auto equal = [](const Key* a, const Key* b) { return Eq()(*a, *b); };
+    std::unordered_map<const Key*, size_t, decltype(hash), decltype(equal)> seen(keys.size(), hash, equal);
+    std::vector<KeyAt> distinct;
+    distinct.reserve(keys.size());
+    index_of.reserve(keys.size());
+    for (const Key& key : keys) {
+      const auto [found, added] = seen.try_emplace(&key, distinct.size());
+      if (added) distinct.push_back(Hashed(key));
+      index_of.push_back(found->second);
+    }
+    return distinct;
+  }
+
+  std::unique_ptr<const KeyHolder> KeepKey(const void* key) const override {
+    return std::make_unique<const KeyHolderOf<Key, Eq>>(KeyOf(key));
+  }
+  OwnedEntry NewEntry(const KeyAt& at, EntryParts parts) const override {
+    const bool quiet = !options_.strict;  // Strict reads go through the key's lock.
+    return std::make_unique<EntryT>(KeyOf(at.key), at.hash, std::move(parts), quiet);
+  }
+  std::string TextOf(const void* key) const override { return KeyText(KeyOf(key)); }
+  int64_t Weigh(const void* key, const ValueBox& value) const override {
+    return callbacks_.weigh(KeyOf(key), value.value<Value>());
+  }
+  void TellRemoval(const CacheEntry& entry) const override {
+    callbacks_.on_removal(KeyOf(entry.key()), Handle(entry.value), entry.cause);
+  }
+
+  static const Value* PreviousOf(const LoadRequest& request) {
+    return request.previous == nullptr ? nullptr : &request.previous->value<Value>();
+  }
+
+  LoadResult Load(const LoadRequest& request, const LoaderPtr& loader, Instant deadline, const std::stop_token& stop,
+                  bool& threw) override {
+    const auto& load =
+        loader != nullptr ? *static_cast<const typename Callbacks::Loader*>(loader.get()) : callbacks_.load;
+    ValueLoadContext<Value> context(options_.clock, deadline, stop, PreviousOf(request), &previous_asked_);
+    LoadResult result;
+    result.answer = base_internal::GuardCallback<Answer>(loader_label_, [&]() -> Answer {
+      absl::StatusOr<Value> value = load(KeyOf(request.key), context);
+      Answer loaded = value.ok() ? Answer(PinnedOf<Value>::Make(*std::move(value))) : Answer(value.status());
+      threw = false;
+      return loaded;
+    });
+    const absl::Status copied = base_internal::GuardCallback<absl::Status>(loader_label_, [&] {
+      result.entry = context.entry();  // Counts whatever came of the load, also if the loader threw.
+      return absl::OkStatus();
+    });
+    if (!copied.ok()) result.answer = copied;
+    return result;
+  }
+
+  absl::Status LoadAll(std::span<const LoadRequest> requests, Instant deadline, const std::stop_token& stop,
+                       std::vector<LoadResult>& results, bool& threw) override {
+    std::vector<Key> keys;
+    keys.reserve(requests.size());
+    for (const LoadRequest& request : requests) keys.push_back(KeyOf(request.key));
+    Batch batch(options_.clock, deadline, stop, keys);
+    batch.asked_ = &previous_asked_;
+    std::vector<typename Batch::Item*> items;  // By request, so that no key is looked up after the loader has run.
+    items.reserve(requests.size());
+    for (const LoadRequest& request : requests) {
+      items.push_back(&batch.items_.find(KeyOf(request.key))->second);
+      items.back()->previous = PreviousOf(request);
+    }
+    std::vector<LoadResult> slots(requests.size());
+    const absl::Status done = base_internal::GuardCallback<absl::Status>(loader_label_, [&] {
+      absl::Status loaded = callbacks_.load_all(keys, batch);
+      threw = false;
+      return loaded;
+    });
+    for (size_t i = 0; i < items.size(); ++i) {
+      if (items[i]->result.has_value()) slots[i].answer = *std::move(items[i]->result);
+      slots[i].entry = std::move(items[i]->entry);
+    }
+    results = std::move(slots);
+    return done;
+  }
+
+  const Callbacks callbacks_;
+  const CacheGetOptions default_call_;
+};
+
+}  // namespace stockade::cache_internal
+
+#endif  // STOCKADE_CACHE_INTERNAL_TYPED_CACHE_H_

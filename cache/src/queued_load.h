@@ -1,0 +1,57 @@
+#ifndef STOCKADE_CACHE_SRC_QUEUED_LOAD_H_
+#define STOCKADE_CACHE_SRC_QUEUED_LOAD_H_
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "flight.h"
+#include "run.h"
+#include "stockade/cache/internal/cache_core.h"
+
+namespace stockade::cache_internal {
+
+// A task that runs flights whose `queued` flag is set, as one batch or one by one. It may run after the cache is gone
+// or after another thread has run the flights. A task that is destroyed without having run was dropped by its executor,
+// and its flights are answered with an error.
+class CacheCore::QueuedLoad {
+ public:
+  QueuedLoad(CacheCore& core, bool Flight::*queued, std::vector<FlightPtr> flights, bool batch)
+      : core_(core), gate_(core.gate_), queued_(queued), flights_(std::move(flights)), batch_(batch) {}
+  ~QueuedLoad() {
+    if (flights_.empty()) return;
+    CallGate::Call inside(*gate_, flights_.front()->key.shard);
+    if (inside.inside()) core_.Dropped(queued_, std::move(flights_));
+  }
+  QueuedLoad(QueuedLoad&& other) noexcept
+      : core_(other.core_),
+        gate_(other.gate_),
+        queued_(other.queued_),
+        flights_(std::exchange(other.flights_, {})),
+        batch_(other.batch_) {}
+  QueuedLoad& operator=(QueuedLoad&&) = delete;
+
+  void operator()() {
+    const std::vector<FlightPtr> flights = std::exchange(flights_, {});
+    CallGate::Call inside(*gate_, flights.front()->key.shard);
+    if (!inside.inside()) return;
+    if (batch_) {
+      if (const auto begun = core_.BeginAll(flights, queued_); !begun.empty()) core_.RunBatch(begun, Runner());
+    } else {
+      for (const FlightPtr& flight : flights) {
+        if (core_.BeginQueued(*flight, queued_)) core_.Run(flight, Runner());
+      }
+    }
+  }
+
+ private:
+  CacheCore& core_;
+  const std::shared_ptr<CallGate> gate_;
+  bool Flight::*queued_;
+  std::vector<FlightPtr> flights_;
+  bool batch_;
+};
+
+}  // namespace stockade::cache_internal
+
+#endif  // STOCKADE_CACHE_SRC_QUEUED_LOAD_H_
