@@ -65,8 +65,9 @@ int64_t CacheBase::weight() const {
 }
 
 void CacheBase::AddEntries(int64_t count, int64_t weight) {
-  entries_.fetch_add(count, std::memory_order_relaxed);
-  weight_.fetch_add(weight, std::memory_order_relaxed);
+  // All shards share these lines, so they are only written if need be.
+  if (count != 0) entries_.fetch_add(count, std::memory_order_relaxed);
+  if (weight != 0) weight_.fetch_add(weight, std::memory_order_relaxed);
 }
 
 void CacheBase::CountLoad(const absl::Status& result, absl::Duration took, bool late) {
@@ -87,8 +88,7 @@ void CacheBase::CountRefresh(RefreshTrigger trigger) {
   }
 }
 
-void CacheBase::CountRemoval(RemovalCause cause, int64_t weight) {
-  AddEntries(-1, -weight);
+void CacheBase::CountRemoval(RemovalCause cause) {
   switch (cause) {
     case RemovalCause::kInvalidated: return Count(kEvictionInvalidated);
     case RemovalCause::kReplaced: return;

@@ -12,6 +12,28 @@ constexpr size_t kStep = 256;
 
 }  // namespace
 
+bool CacheCore::TryOverwrite(const KeyAt& at, std::optional<absl::Duration> ttl,
+                             absl::FunctionRef<void(CacheEntry&)> write) {
+  if (has_.weigh || has_.on_removal) return false;
+  Aftermath after(*this);
+  Shard& shard = shards_[at.shard];
+  const ShardLock lock = Lock(shard);
+  CacheEntry* const entry = FindEntry(at);
+  if (entry == nullptr || !entry->has_value || !entry->tags.empty() || Current(at) != nullptr) return false;
+  const bool timeless = ttl.value_or(options_.ttl) == absl::InfiniteDuration() &&
+                        entry->times.expires_at == Instant::InfiniteFuture() &&
+                        shard.walk.over_at == Instant::InfiniteFuture();
+  const Instant now = timeless ? Instant::InfinitePast() : Now();
+  if (now >= entry->times.expires_at) return false;  // Its removal counts as an expiry.
+  const std::optional<EntryTimes> times = freshness_.OfValue(now, ttl, absl::ZeroDuration());
+  if (!times.has_value()) return false;
+  entry->times = *times;
+  write(*entry);
+  ExpectExpiry(shard, *entry, after);
+  SweepSome(shard, Shard::kSweptByStore, now, after);
+  return true;
+}
+
 void CacheCore::Store(const KeyAt& at, const Pinned& pinned, const EntryOptions& entry) {
   Aftermath after(*this);
   const Instant now = Now();
@@ -27,7 +49,7 @@ void CacheCore::Store(const KeyAt& at, const Pinned& pinned, const EntryOptions&
       if (!flight->answered) AnswerFlight(*flight, pinned, after);
       Displace(shard, *flight, after);
     }
-    stored = Replace(shard, old, std::move(fresh), cause, after, now);
+    stored = Replace(shard, old, std::move(fresh), cause, false, after, now);
   }
   Wake(after);
   if (stored != nullptr) Trim(stored, after);

@@ -18,9 +18,6 @@ std::vector<std::string> EachOnce(std::vector<std::string> tags) {
   return tags;
 }
 
-// The number of homes that a store checks when a sweep is due.
-constexpr size_t kSweptByStore = 16;
-
 }  // namespace
 
 bool CacheCore::TryFindEntry(const KeyAt& at, CacheEntry*& entry) noexcept {
@@ -35,7 +32,7 @@ bool CacheCore::TryFindEntry(const KeyAt& at, CacheEntry*& entry) noexcept {
 
 CacheEntry* CacheCore::FindValue(const KeyAt& at) noexcept {
   CacheEntry* entry = nullptr;
-  return TryFindEntry(at, entry) && entry != nullptr && entry->value != nullptr ? entry : nullptr;
+  return TryFindEntry(at, entry) && entry != nullptr && entry->has_value ? entry : nullptr;
 }
 
 // Returns null if the value is not to be stored or the copy of the key throws. Runs the weigher, so no mutex may be
@@ -79,32 +76,33 @@ std::optional<int64_t> CacheCore::WeightOf(const KeyAt& at, const ValueBox& valu
 }
 
 // Replaces the key's entry, `old` or null, by `fresh`, which may be null. Returns the stored entry, or null. `cause` is
-// the cause for an entry that has not expired. An entry whose value is stored again has not left the cache.
-const CacheEntry* CacheCore::Replace(Shard& shard, CacheEntry* old, OwnedEntry fresh, RemovalCause cause,
+// the cause for an entry that has not expired. `renews`: the value of `old` is stored again, so it does not leave the
+// cache.
+const CacheEntry* CacheCore::Replace(Shard& shard, CacheEntry* old, OwnedEntry fresh, RemovalCause cause, bool renews,
                                      Aftermath& after, Instant now) {
   if (fresh == nullptr) {
     if (old != nullptr) Remove(shard, *old, now >= old->times.expires_at ? RemovalCause::kExpired : cause, after);
     return nullptr;
   }
   const CacheEntry* const stored = fresh.get();
-  AddEntries(1, stored->weight);
+  AddEntries(old == nullptr ? 1 : 0, stored->weight - (old == nullptr ? 0 : old->weight));
   ExpectExpiry(shard, *stored, after);
   if (old == nullptr) {
     shard.entries.Insert(std::move(fresh));
-  } else if (old->value != nullptr && old->value == stored->value) {
-    AddEntries(-1, -old->weight);
+  } else if (renews) {
     after.renewed.push_back(shard.entries.Replace(*old, std::move(fresh)));
   } else {
     old->cause = now >= old->times.expires_at ? RemovalCause::kExpired : cause;
-    CountRemoval(old->cause, old->weight);
+    CountRemoval(old->cause);
     after.removed.push_back(shard.entries.Replace(*old, std::move(fresh)));
   }
-  SweepSome(shard, kSweptByStore, now, after);
+  SweepSome(shard, Shard::kSweptByStore, now, after);
   return stored;
 }
 
 void CacheCore::Remove(Shard& shard, CacheEntry& entry, RemovalCause cause, Aftermath& after) {
-  CountRemoval(cause, entry.weight);
+  AddEntries(-1, -entry.weight);
+  CountRemoval(cause);
   entry.cause = cause;
   after.removed.push_back(shard.entries.Remove(entry));
 }
@@ -129,7 +127,8 @@ bool CacheCore::EvictOne(size_t index, const CacheEntry* spared, Aftermath& afte
   OwnedEntry victim = shard.entries.Evict(spared);
   if (victim == nullptr) return false;
   victim->cause = now < victim->times.expires_at ? RemovalCause::kSize : RemovalCause::kExpired;
-  CountRemoval(victim->cause, victim->weight);
+  AddEntries(-1, -victim->weight);
+  CountRemoval(victim->cause);
   after.removed.push_back(std::move(victim));
   return true;
 }
@@ -162,7 +161,7 @@ void CacheCore::Notify(Entries removed) {
   while (!notices.pending.empty()) {
     Entries told = std::exchange(notices.pending, {});
     for (const OwnedEntry& entry : told) {
-      if (entry->value == nullptr) continue;
+      if (!entry->has_value) continue;
       const absl::Status status = GuardCallback<absl::Status>(listener_label_, [&] {
         TellRemoval(*entry);
         return absl::OkStatus();

@@ -3,7 +3,7 @@
 namespace stockade::cache_internal {
 
 CacheEntry::CacheEntry(uint64_t h, EntryParts parts)
-    : value(std::move(parts.value)), times(parts.times), absence(std::move(parts.absence)) {
+    : has_value(parts.value != nullptr), times(parts.times), absence(std::move(parts.absence)) {
   hash = h;
   weight = parts.weight;
   tags.reserve(parts.tags.size());

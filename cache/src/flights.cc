@@ -70,7 +70,7 @@ FlightPtr CacheCore::StartFlight(const KeyAt& at, LoaderPtr loader, Instant now)
 void CacheCore::Begin(Flight& flight, Instant now) {
   const CacheEntry* const entry = FindValue(flight.key.at());
   const bool has_value = entry != nullptr && shards_[flight.key.shard].clearings == 0;
-  flight.Begin(now + options_.load_hard_timeout, has_value ? entry->value : nullptr,
+  flight.Begin(now + options_.load_hard_timeout, has_value ? entry->value() : nullptr,
                has_value ? entry->TagNames() : std::vector<std::string>());
 }
 
@@ -152,7 +152,7 @@ std::optional<Answer> CacheCore::GiveUp(CacheCall& call, Instant now, Aftermath&
     const CacheEntry* const entry = FindValue(call.flight->key.at());
     if (entry != nullptr && now < entry->times.stale_until) {
       call.result = kRequestStale;
-      return entry->value;
+      return entry->value();
     }
   }
   return std::nullopt;
@@ -317,14 +317,14 @@ void CacheCore::ReplaceError(Flight& flight, CacheEntry* old, Instant now, Answe
   }
   if (old == nullptr) {
     if (remembered == nullptr) return;
-    Replace(shard, nullptr, std::move(remembered), RemovalCause::kReplaced, after, now);
+    Replace(shard, nullptr, std::move(remembered), RemovalCause::kReplaced, false, after, now);
     after.may_exceed = true;
     return;
   }
   old->times.retry_at = now + options_.retry_backoff;
-  if (old->value == nullptr || now >= old->times.stale_until) return;
+  if (!old->has_value || now >= old->times.stale_until) return;
   flight.stale = now >= old->times.expires_at;
-  error = old->value;
+  error = old->value();
 }
 
 }  // namespace stockade::cache_internal

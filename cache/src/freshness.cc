@@ -43,6 +43,7 @@ double Freshness::Draw() {
 std::optional<EntryTimes> Freshness::OfValue(Instant now, std::optional<absl::Duration> ttl, absl::Duration load_time) {
   absl::Duration span = ttl.value_or(ttl_);
   if (span <= absl::ZeroDuration()) return std::nullopt;
+  if (span == absl::InfiniteDuration()) return EntryTimes{};
   // An infinite span has no share, and one that the clock cannot reach is none.
   const bool finite = now + span != Instant::InfiniteFuture();
   if (finite && jitter_ > 0) span = std::max(span * (1 - jitter_ * Draw()), absl::Nanoseconds(1));

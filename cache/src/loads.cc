@@ -86,8 +86,9 @@ std::optional<Answer> CacheCore::Run(const FlightPtr& flight, const Runner& runn
 std::optional<Answer> CacheCore::Publish(const FlightPtr& flight, Loaded loaded, const Runner& runner,
                                          Aftermath& after) noexcept {
   const Pinned previous = std::move(flight->previous);  // Only the runner uses it, and releases it without the mutex.
+  const bool renews = IsNotModified(loaded.answer.status()) && previous != nullptr;
   if (IsNotModified(loaded.answer.status())) {
-    if (previous == nullptr) {
+    if (!renews) {
       loaded.answer = NothingToKeepError();
     } else {
       loaded.answer = previous;
@@ -132,7 +133,7 @@ std::optional<Answer> CacheCore::Publish(const FlightPtr& flight, Loaded loaded,
         ReplaceError(*flight, old, now, loaded.answer, voided ? unused : fresh, after);
       }
     } else if (first_void == Flight::kNeverVoided) {
-      stored = Replace(shard, old, std::move(fresh), RemovalCause::kReplaced, after, now);
+      stored = Replace(shard, old, std::move(fresh), RemovalCause::kReplaced, renews, after, now);
     } else if (old != nullptr) {
       Remove(shard, *old, RemovalCause::kInvalidated, after);
     }

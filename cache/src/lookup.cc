@@ -102,12 +102,12 @@ std::optional<Answer> CacheCore::Serve(const KeyAt& at, Instant now, bool stale_
   if (entry == nullptr) return std::nullopt;
   const bool fresh = now < entry->times.expires_at;
   if (!fresh) {
-    if (!stale_too || entry->value == nullptr) return std::nullopt;
+    if (!stale_too || !entry->has_value) return std::nullopt;
     const bool backs_off = now < entry->times.retry_at && now < entry->times.stale_until;
     if (now >= entry->times.revalidate_until && !backs_off) return std::nullopt;
   }
   entry->Touch();
-  if (entry->value == nullptr) {
+  if (!entry->has_value) {
     result = kRequestNegative;
     return entry->absence;
   }
@@ -116,7 +116,7 @@ std::optional<Answer> CacheCore::Serve(const KeyAt& at, Instant now, bool stale_
     const FlightPtr current = Current(at);
     if (current == nullptr || IsHung(*current, now)) due = freshness_.Due(entry->times, now);
   }
-  return entry->value;
+  return entry->value();
 }
 
 // Loads in the background unless the key is being loaded. Except with a manual trigger, also does nothing if the value
@@ -138,7 +138,7 @@ void CacheCore::StartRefresh(const KeyAt& at, RefreshTrigger trigger, LoaderPtr 
     if (Current(at) != nullptr) return;
     if (trigger != RefreshTrigger::kManual) {
       const CacheEntry* const entry = FindEntry(at);
-      if (entry == nullptr || entry->value == nullptr || !entry->times.MayBeDue(now)) return;
+      if (entry == nullptr || !entry->has_value || !entry->times.MayBeDue(now)) return;
     }
     const FlightPtr flight = StartFlight(at, std::move(loader), now);
     flight->in_background = true;

@@ -75,7 +75,7 @@ class RetiredEntries {
     std::vector<std::pair<uintptr_t, const ValueBox*>> boxes;
     if (pins_) {
       for (const OwnedEntry& entry : batch) {
-        const auto* const box = entry->value.box();
+        const auto* const box = entry->value().box();
         if (box != nullptr) boxes.emplace_back(reinterpret_cast<uintptr_t>(box), box);
       }
       std::sort(boxes.begin(), boxes.end());

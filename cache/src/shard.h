@@ -35,6 +35,9 @@ struct alignas(64) CacheCore::Shard {
     std::list<AsyncPtr> parked;  // Strict calls of GetAsync() that wait for the end of one.
   };
 
+  // The number of homes that a store checks when a sweep is due.
+  static constexpr size_t kSweptByStore = 16;
+
   Mutex mutex;
   EntryTable entries;
   FlightTable flights;

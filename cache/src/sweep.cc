@@ -13,7 +13,7 @@ namespace stockade::cache_internal {
 
 // The time at which a sweep removes the entry.
 Instant CacheCore::LeavesAt(const CacheEntry& entry) const {
-  const bool may_be_compared = entry.value != nullptr && previous_asked_.get();
+  const bool may_be_compared = entry.has_value && previous_asked_.get();
   return may_be_compared ? Instant::InfiniteFuture() : entry.times.OverAt();
 }
 

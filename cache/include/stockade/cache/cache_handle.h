@@ -96,15 +96,16 @@ class CacheHandle {
                                   cache_internal::HeldValue<Value>>;
 
   explicit CacheHandle(cache_internal::Pinned pinned) : held_(std::move(pinned)) {}
-  template <typename Entry>
-  CacheHandle(base_internal::HazardRow& row, const Entry& entry) : held_(MakeHeld(row, entry)) {}
+  // For a hit. `seen` is a ValueCell's.
+  template <typename Seen>
+  CacheHandle(base_internal::HazardRow& row, const Seen& seen) : held_(MakeHeld(row, seen)) {}
 
-  template <typename Entry>
-  static Held MakeHeld(base_internal::HazardRow& row, const Entry& entry) {
+  template <typename Seen>
+  static Held MakeHeld(base_internal::HazardRow& row, const Seen& seen) {
     if constexpr (cache_internal::kCopiedOut<Value>) {
-      return Held(entry.shown.value);
+      return Held(seen.copy.value);
     } else {
-      return Held(row, entry.shown);
+      return Held(row, seen.box);
     }
   }
 

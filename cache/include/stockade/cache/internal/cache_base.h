@@ -51,7 +51,7 @@ class STOCKADE_EXPORT CacheBase {
   void CountLoad(const absl::Status& result, absl::Duration took, bool late);
   void CountRefresh(RefreshTrigger trigger);
   // Counts an entry that left the cache.
-  void CountRemoval(RemovalCause cause, int64_t weight);
+  void CountRemoval(RemovalCause cause);
 
   // Adds to the number and weight of the entries.
   void AddEntries(int64_t count, int64_t weight);

@@ -78,6 +78,9 @@ class STOCKADE_EXPORT CacheCore : public CacheBase {
   // Has `executor` run `done` with the answer.
   static void Deliver(Executor& executor, AnswerCallback done, Answer answer);
   void StartRefresh(const KeyAt& at, RefreshTrigger trigger, LoaderPtr loader) noexcept;
+  // Replaces the value of the key's entry in place, which `write` does, if it has one and no other work is due. Returns
+  // false if Store() has to be called.
+  bool TryOverwrite(const KeyAt& at, std::optional<absl::Duration> ttl, absl::FunctionRef<void(CacheEntry&)> write);
   void Store(const KeyAt& at, const Pinned& value, const EntryOptions& entry);
   void Invalidate(const KeyAt& at) noexcept;
   // A Hash or Eq has thrown, so it is unknown which entries and loads are affected: all are invalidated. Called in a
@@ -224,8 +227,8 @@ class STOCKADE_EXPORT CacheCore : public CacheBase {
   OwnedEntry MakeAbsence(const KeyAt& at, const absl::Status& absence, const EntryOptions& options,
                          Instant now) noexcept;
   std::optional<int64_t> WeightOf(const KeyAt& at, const ValueBox& value) const;
-  const CacheEntry* Replace(Shard& shard, CacheEntry* old, OwnedEntry fresh, RemovalCause cause, Aftermath& after,
-                            Instant now);
+  const CacheEntry* Replace(Shard& shard, CacheEntry* old, OwnedEntry fresh, RemovalCause cause, bool renews,
+                            Aftermath& after, Instant now);
   void Remove(Shard& shard, CacheEntry& entry, RemovalCause cause, Aftermath& after);
   void Trim(const CacheEntry* spared, Aftermath& after);
   bool EvictOne(size_t shard, const CacheEntry* spared, Aftermath& after);

@@ -16,10 +16,11 @@ namespace stockade::cache_internal {
 // The times at which an entry changes its state. They are compared with the clock at each call. Invariant: expires_at
 // <= revalidate_until, stale_until.
 struct EntryTimes {
-  Instant expires_at;        // From then on it is not fresh.
-  Instant revalidate_until;  // Until then it is returned nevertheless, while it is reloaded.
-  Instant stale_until;       // Until then it may be returned if a load failed.
-  Instant refresh_at;        // From then on a hit starts a refresh.
+  Instant expires_at = Instant::InfiniteFuture();  // From then on it is not fresh.
+  Instant revalidate_until =
+      Instant::InfiniteFuture();                    // Until then it is returned nevertheless, while it is reloaded.
+  Instant stale_until = Instant::InfiniteFuture();  // Until then it may be returned if a load failed.
+  Instant refresh_at = Instant::InfiniteFuture();   // From then on a hit starts a refresh.
   // From then on a hit starts a refresh with probability exp(-(expires_at - now) / xfetch_scale).
   Instant xfetch_at = Instant::InfiniteFuture();
   absl::Duration xfetch_scale = {};

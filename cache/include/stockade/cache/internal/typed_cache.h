@@ -174,7 +174,12 @@ class TypedCache final : public CacheCore {
     try {
       const KeyAt at = Hashed(key);
       CallGate::Call inside(*gate_, at.shard);
-      if (inside.inside()) Store(at, PinnedOf<Value>::Make(std::move(value)), entry);
+      if (!inside.inside()) return;
+      if constexpr (kCopiedOut<Value>) {
+        const auto write = [&](CacheEntry& old) { static_cast<EntryT&>(old).cell.Write(value, QuietUntil(old.times)); };
+        if (entry.tags.empty() && TryOverwrite(at, entry.ttl, write)) return;
+      }
+      Store(at, PinnedOf<Value>::Make(std::move(value)), entry);
     } catch (...) {
       LogThrown("Put() stores nothing and invalidates the key");
       Invalidate(key);  // The old value is outdated.
@@ -206,12 +211,13 @@ class TypedCache final : public CacheCore {
 
  private:
   using EntryT = EntryOf<Key, Value, Eq>;
+  using Seen = typename ValueCell<Value>::Seen;
   using Batch = typename Callbacks::Batch;
 
   // The state of a lookup without a lock.
   struct Look {
-    HazardRow* open = nullptr;          // The thread's row, in a HazardRow::Read of this cache. Null: there is no read.
-    const CacheEntry* entry = nullptr;  // The key's entry, protected by `open`. Null: none was found yet.
+    HazardRow* open = nullptr;    // The thread's row, in a HazardRow::Read of this cache. Null: there is no read.
+    CacheEntry* entry = nullptr;  // The key's entry, protected by `open`. Null: none was found yet.
   };
 
   // std::hash of a number is the number itself. The two halves of a product spread it over all bits (Wang Yi's wyhash).
@@ -249,27 +255,30 @@ class TypedCache final : public CacheCore {
     HazardRow::Read read = HazardRow::Read::Light(*row, this);
     const uint64_t hash = HashOf(key);
     CacheEntry* const entry = IndexOf(hash).FindAtHome(hash, *row, Equals(key));
-    if (entry != nullptr && Typed(*entry).quiet_until == Instant::InfiniteFuture() && TryCountHit()) [[likely]] {
+    Seen seen;
+    if (entry != nullptr && Typed(*entry).cell.Read(seen) && seen.quiet_until == Instant::InfiniteFuture() &&
+        TryCountHit()) [[likely]] {
       entry->Touch();
-      return Handle(*row, Typed(*entry));
+      return Handle(*row, seen);
     }
     return otherwise({.open = read.Release(), .entry = entry});
   }
 
-  // Hits that need a clock or a longer search. Returns null if the call must look up the key under the mutex. This is
-  // also the case for an Eq or a clock that uses a cache from within a hit. `read` protects the entry, and is open
+  // Hits that need a clock or a longer search. Returns nothing if the call must look up the key under the mutex. This
+  // is also the case for an Eq or a clock that uses a cache from within a hit. `read` protects the entry, and is open
   // whenever the thread may read.
-  const EntryT* FindUnlocked(const Key& key, const Look& look, const HazardRow::Read& read) {
-    const CacheEntry* entry = look.entry;
+  std::optional<Handle> FindUnlocked(const Key& key, const Look& look, const HazardRow::Read& read) {
+    CacheEntry* entry = look.entry;
     if (entry == nullptr) {
-      if (read.row() == nullptr) return nullptr;
+      if (read.row() == nullptr) return std::nullopt;
       const uint64_t hash = HashOf(key);
       entry = IndexOf(hash).FindUnlocked(hash, *read.row(), Equals(key));
     }
-    if (entry == nullptr || !IsQuiet(Typed(*entry).quiet_until)) return nullptr;
+    Seen seen;
+    if (entry == nullptr || !Typed(*entry).cell.Read(seen) || !IsQuiet(seen.quiet_until)) return std::nullopt;
     Count(kRequestHit);
-    const_cast<CacheEntry*>(entry)->Touch();
-    return &Typed(*entry);
+    entry->Touch();
+    return Handle(*read.row(), seen);
   }
 
   HazardRow::Read Open(const Look& look) const {
@@ -283,7 +292,7 @@ class TypedCache final : public CacheCore {
                                                 const MakeLoader* make_loader, const Look& look) {
     CheckFork();
     HazardRow::Read read = Open(look);
-    if (const EntryT* const entry = FindUnlocked(key, look, read)) return Handle(*read.row(), *entry);
+    if (std::optional<Handle> hit = FindUnlocked(key, look, read)) return *std::move(hit);
     const KeyAt at = Hashed(key);
     CallGate::Call inside(*gate_, at.shard);
     if (!inside.inside()) return CancelledError();
@@ -294,7 +303,7 @@ class TypedCache final : public CacheCore {
   [[gnu::noinline]] std::optional<Handle> FindPresent(const Key& key, const Look& look) {
     CheckFork();
     HazardRow::Read read = Open(look);
-    if (const EntryT* const entry = FindUnlocked(key, look, read)) return Handle(*read.row(), *entry);
+    if (std::optional<Handle> hit = FindUnlocked(key, look, read)) return *std::move(hit);
     const KeyAt at = Hashed(key);
     CallGate::Call inside(*gate_, at.shard);
     if (!inside.inside()) return std::nullopt;
@@ -320,19 +329,24 @@ class TypedCache final : public CacheCore {
     return distinct;
   }
 
+  // Hits may use an entry without a lock until then. Strict reads go through the key's lock.
+  Instant QuietUntil(const EntryTimes& times) const {
+    return options_.strict ? Instant::InfinitePast() : times.QuietUntil();
+  }
+
   std::unique_ptr<const KeyHolder> KeepKey(const void* key) const override {
     return std::make_unique<const KeyHolderOf<Key, Eq>>(KeyOf(key));
   }
   OwnedEntry NewEntry(const KeyAt& at, EntryParts parts) const override {
-    const bool quiet = !options_.strict;  // Strict reads go through the key's lock.
-    return std::make_unique<EntryT>(KeyOf(at.key), at.hash, std::move(parts), quiet);
+    const Instant quiet_until = QuietUntil(parts.times);
+    return std::make_unique<EntryT>(KeyOf(at.key), at.hash, std::move(parts), quiet_until);
   }
   std::string TextOf(const void* key) const override { return KeyText(KeyOf(key)); }
   int64_t Weigh(const void* key, const ValueBox& value) const override {
     return callbacks_.weigh(KeyOf(key), value.value<Value>());
   }
   void TellRemoval(const CacheEntry& entry) const override {
-    callbacks_.on_removal(KeyOf(entry.key()), Handle(entry.value), entry.cause);
+    callbacks_.on_removal(KeyOf(entry.key()), Handle(entry.value()), entry.cause);
   }
 
   static const Value* PreviousOf(const LoadRequest& request) {
@@ -373,7 +387,7 @@ class TypedCache final : public CacheCore {
       items.back()->previous = PreviousOf(request);
     }
     std::vector<LoadResult> slots(requests.size());
-    const absl::Status done = base_internal::GuardCallback<absl::Status>(loader_label_, [&] {
+    absl::Status done = base_internal::GuardCallback<absl::Status>(loader_label_, [&] {
       absl::Status loaded = callbacks_.load_all(keys, batch);
       threw = false;
       return loaded;
