@@ -143,20 +143,35 @@ double S3FifoHitRatio(Requests requests, size_t room) {
 }
 
 double OurHitRatio(Requests requests, size_t room, size_t shards) {
-  std::vector<cache_internal::S3Fifo> queues(shards);
-  std::vector<cache_internal::S3FifoNode> nodes(requests.key_count);
-  for (size_t key = 0; key < nodes.size(); ++key) nodes[key].hash = key;
-  size_t held = 0;
+  using cache_internal::S3Fifo;
+  using cache_internal::Slab;
+  using cache_internal::Slot;
+  Slab slab;
+  slab.Use(Slab::TypeOf<Slot>());
+  std::deque<S3Fifo> queues;
+  for (size_t i = 0; i < shards; ++i) queues.emplace_back(slab);
+  std::vector<bool> held(requests.key_count);
+  std::vector<uint32_t> ids(requests.key_count);  // By key.
+  for (size_t key = 0; key < ids.size(); ++key) {
+    ids[key] = slab.Take();
+    slab[ids[key]].hash = static_cast<uint32_t>(key);
+    slab[ids[key]].weight = 1;
+  }
+  size_t count = 0;
   size_t next_victim = 0;
   return HitRatio(requests, [&](uint32_t key) {
-    cache_internal::S3FifoNode& node = nodes[key];
-    if (node.newer != nullptr) {
-      node.Touch();
+    Slot& slot = slab[ids[key]];
+    if (held[key]) {
+      slot.Touch();
       return true;
     }
-    queues[(key * 0x9E3779B97F4A7C15u >> 32) & (shards - 1)].Insert(node);
-    for (++held; held > room;) {
-      if (queues[next_victim++ & (shards - 1)].Evict(&node) != nullptr) --held;
+    held[key] = true;
+    queues[(key * 0x9E3779B97F4A7C15u >> 32) & (shards - 1)].Insert(ids[key]);
+    for (++count; count > room;) {
+      const uint32_t victim = queues[next_victim++ & (shards - 1)].Evict(&slot);
+      if (victim == 0) continue;
+      held[slab[victim].hash] = false;
+      --count;
     }
     return false;
   });

@@ -1,55 +1,50 @@
 // Put, invalidation, shutdown.
 
-#include "retired_entries.h"
 #include "shard.h"
 #include "stockade/cache/internal/cache_core.h"
 
 namespace stockade::cache_internal {
 namespace {
 
-// The number of a tag's entries that are removed while the mutex is held once.
-constexpr size_t kStep = 256;
+// The number of slots that an invalidation looks at while it holds the mutex once.
+constexpr uint32_t kStep = 64;
 
 }  // namespace
 
-bool CacheCore::TryOverwrite(const KeyAt& at, std::optional<absl::Duration> ttl,
-                             absl::FunctionRef<void(CacheEntry&)> write) {
-  if (has_.weigh || has_.on_removal) return false;
+// Takes the time only if something may expire, and makes a box for the key only if it is new.
+void CacheCore::Store(const KeyAt& at, const void* value, const Pinned& box, const EntryOptions& entry) {
   Aftermath after(*this);
-  Shard& shard = shards_[at.shard];
-  const ShardLock lock = Lock(shard);
-  CacheEntry* const entry = FindEntry(at);
-  if (entry == nullptr || !entry->has_value || !entry->tags.empty() || Current(at) != nullptr) return false;
-  const bool timeless = ttl.value_or(options_.ttl) == absl::InfiniteDuration() &&
-                        entry->times.expires_at == Instant::InfiniteFuture() &&
-                        shard.walk.over_at == Instant::InfiniteFuture();
-  const Instant now = timeless ? Instant::InfinitePast() : Now();
-  if (now >= entry->times.expires_at) return false;  // Its removal counts as an expiry.
-  const std::optional<EntryTimes> times = freshness_.OfValue(now, ttl, absl::ZeroDuration());
-  if (!times.has_value()) return false;
-  entry->times = *times;
-  write(*entry);
-  ExpectExpiry(shard, *entry, after);
-  SweepSome(shard, Shard::kSweptByStore, now, after);
-  return true;
-}
-
-void CacheCore::Store(const KeyAt& at, const Pinned& pinned, const EntryOptions& entry) {
-  Aftermath after(*this);
-  const Instant now = Now();
-  OwnedEntry fresh = MakeEntry(at, pinned, entry, absl::ZeroDuration(), now);
+  const absl::Duration ttl = entry.ttl.value_or(options_.ttl);
+  const bool expires = ttl != absl::InfiniteDuration();
+  Instant now = expires ? Now() : Instant::InfinitePast();
+  const std::optional<EntryTimes> times = freshness_.OfValue(now, entry.ttl, absl::ZeroDuration());
+  const std::optional<int64_t> weight = times.has_value() ? WeightOf(at, value) : std::nullopt;
+  const bool fits = weight.has_value() && *weight <= options_.max_weight;
   const RemovalCause cause =
       entry.ttl.value_or(options_.ttl) > absl::ZeroDuration() ? RemovalCause::kReplaced : RemovalCause::kInvalidated;
-  const CacheEntry* stored;
+  NewEntry fresh;
+  if (fits) {
+    fresh = {value, box, *weight, times->QuietUntil(), EntryExtra::For(*times, entry.tags)};
+  }
+  const Slot* stored = nullptr;
   {
     Shard& shard = shards_[at.shard];
-    const ShardLock lock = Lock(shard);
-    CacheEntry* const old = FindEntry(at);
+    ShardLock lock = Lock(shard);
+    Slot* old = FindEntry(at);
+    if (old == nullptr && fits && has_.key_boxes) {
+      lock.unlock();
+      fresh.box = BoxFor(at.key, nullptr);
+      lock.lock();
+      old = FindEntry(at);
+    }
     if (const FlightPtr flight = Current(at); flight != nullptr) {
-      if (!flight->answered) AnswerFlight(*flight, pinned, after);
+      if (!flight->answered) AnswerFlight(*flight, box == nullptr ? Boxed(value) : box, after);
       Displace(shard, *flight, after);
     }
-    stored = Replace(shard, old, std::move(fresh), cause, false, after, now);
+    const bool may_be_over = shard.walk.over_at != Instant::InfiniteFuture() ||
+                             (old != nullptr && old->expires_at() != Instant::InfiniteFuture());
+    if (!expires && may_be_over) now = Now();
+    stored = Replace(at, old, fits ? &fresh : nullptr, cause, false, after, now);
   }
   Wake(after);
   if (stored != nullptr) Trim(stored, after);
@@ -64,7 +59,7 @@ void CacheCore::InvalidateWithin(const KeyAt& at, Aftermath& after) noexcept {
   try {
     Shard& shard = shards_[at.shard];
     const ShardLock lock = Lock(shard);
-    CacheEntry* const entry = FindEntry(at);
+    Slot* const entry = FindEntry(at);
     shard.flights.DetachRunning(at.hash, at.key);
     if (entry != nullptr) Remove(shard, *entry, RemovalCause::kInvalidated, after);
   } catch (...) {
@@ -113,14 +108,14 @@ void CacheCore::InvalidateTag(std::string_view tag) {
       const ShardLock lock = Lock(shard);
       if (!doomed.has_value()) {
         shard.flights.DetachRunningIf([&](const Flight& flight) {
-          CacheEntry* entry = nullptr;  // If Eq throws, the flight's entry may have the tag.
+          Slot* entry = nullptr;  // If Eq throws, the flight's entry may have the tag.
           return !TryFindEntry(flight.key.at(), entry) || (entry != nullptr && entry->HasTag(tag));
         });
         shard.flights.Void(tag);
         doomed = shard.entries.DoomTagged(tag);
       }
-      CacheEntry* entry = shard.entries.AnyDoomed(tag);
-      for (size_t step = 0; step < kStep && entry != nullptr; ++step) {
+      Slot* entry = shard.entries.AnyDoomed(tag);
+      for (uint32_t step = 0; step < kStep && entry != nullptr; ++step) {
         Remove(shard, *entry, RemovalCause::kInvalidated, after);
         entry = shard.entries.AnyDoomed(tag);
       }
@@ -140,12 +135,18 @@ void CacheCore::InvalidateAll() {
   for (size_t index = 0; index < shard_count_; ++index) {
     Shard& shard = shards_[index];
     const Clearing clearing(shard);
-    for (uint64_t position = 0; position != EntryTable::kEnd;) {
+    uint32_t end = 1;
+    for (uint32_t next = 1; next == 1 || next < end;) {
       Aftermath after(*this);
       const ShardLock lock = Lock(shard);
-      if (position == 0) shard.flights.DetachAllRunning();
-      for (CacheEntry* const entry : shard.entries.Some(position)) {
-        Remove(shard, *entry, RemovalCause::kInvalidated, after);
+      if (next == 1) {
+        shard.flights.DetachAllRunning();
+        end = shard.entries.end();
+      }
+      for (const uint32_t stop = next + kStep; next < stop; ++next) {
+        if (next < end && !shard.entries[next].free()) {
+          Remove(shard, shard.entries[next], RemovalCause::kInvalidated, after);
+        }
       }
     }
   }
@@ -182,13 +183,16 @@ void CacheCore::Shutdown() {
   AwaitReads(this);
   StopThreads();
   for (size_t index = 0; index < shard_count_; ++index) {
-    EntryTable& entries = shards_[index].entries;
-    for (uint64_t position = 0; position != EntryTable::kEnd;) {
-      Entries removed;
-      for (CacheEntry* const entry : entries.Some(position)) removed.push_back(entries.Remove(*entry));
-      retired_->Add(std::move(removed));
+    Shard& shard = shards_[index];
+    for (uint32_t id = 1; id < shard.entries.end(); ++id) {
+      if (shard.entries[id].free()) continue;
+      Slot& slot = shard.entries[id];
+      shard.entries.Free(shard.entries.Unlink(slot), [&] {
+        if (const Box* const box = Write(slot, nullptr, nullptr); box != nullptr) shard.retired.boxes.push_back(box);
+      });
     }
   }
+  FlushRetired();
 }
 
 }  // namespace stockade::cache_internal

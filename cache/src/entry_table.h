@@ -5,88 +5,102 @@
 #include <cstdint>
 #include <memory>
 #include <string_view>
-#include <vector>
+#include <utility>
 
-#include "stockade/cache/internal/entry.h"
 #include "stockade/cache/internal/entry_index.h"
-#include "stockade/cache/internal/erased.h"
 #include "stockade/cache/internal/s3_fifo.h"
+#include "stockade/cache/internal/slab.h"
+#include "stockade/cache/internal/slot.h"
 #include "tag_groups.h"
 
 namespace stockade::cache_internal {
 
 // The entries of one shard. Guarded by the shard's mutex.
 //
-// Invariant: index_ and queue_ contain exactly the entries that were inserted and not removed, at most one per key, and
-// tagged_ contains their tags. The table owns them. A removed entry is passed to the caller, who must not free it at
-// once because it may still be read (RetiredEntries). All entries are removed before the destructor.
+// Invariant: index_ and queue_ contain exactly the slots that were inserted and not removed, at most one per key, and
+// tagged_ contains their tags; the other slots are free. All entries are removed before the destructor.
 class EntryTable {
  public:
   // Called once, before everything else. Lookups of hits read `index` without the mutex.
-  void Use(EntryIndex<CacheEntry>& index) { index_ = &index; }
-
-  CacheEntry* Find(const KeyAt& at) {
-    return index_->Find(at.hash, [&](const CacheEntry& entry) { return entry.IsFor(at.key); });
+  void Use(Slab::Type type, EntryIndex& index) {
+    slab_.Use(type);
+    index_ = &index;
   }
 
-  // The key must not be in the table.
-  CacheEntry* Insert(OwnedEntry fresh) {
-    CacheEntry& entry = *fresh.release();
-    Tag(entry);
-    index_->Insert(entry);
-    queue_.Insert(entry);
-    return &entry;
+  template <typename Equal>
+  Slot* Find(uint64_t hash, const Equal& equal) const {
+    return index_->Find(hash, equal);
+  }
+  size_t size() const { return queue_.size(); }
+  int64_t weight() const { return queue_.weight(); }
+
+  // Adds a slot, into which `write` puts the key, the value and the time. The key must not be in the table. Throws
+  // std::bad_alloc. `reader`: see EntryIndex.
+  template <typename Write>
+  Slot& Insert(uint64_t hash, int64_t weight, std::unique_ptr<EntryExtra> extra, const void* reader,
+               const Write& write) {
+    index_->Reserve(reader);
+    const uint32_t id = slab_.Take();
+    Slot& slot = slab_[id];
+    slot.hash = SlotHash(hash);
+    slot.weight = weight;
+    write(slot);
+    if (extra != nullptr) SetExtra(slot, std::move(extra));
+    queue_.Insert(id);
+    index_->Insert(slot);
+    return slot;
   }
 
-  // `fresh` has the key of `old` and takes its place.
-  OwnedEntry Replace(CacheEntry& old, OwnedEntry fresh) {
-    CacheEntry& entry = *fresh.release();
-    Tag(entry);
-    index_->Replace(old, entry);
-    queue_.Replace(old, entry);
-    Untag(old);
-    return OwnedEntry(&old);
+  void Reweigh(Slot& slot, int64_t weight) { queue_.Reweigh(slot, weight); }
+
+  // Replaces the tags with the rest of `extra`.
+  void SetExtra(Slot& slot, std::unique_ptr<EntryExtra> extra) {
+    if (slot.extra != nullptr) {
+      for (EntryTag& tag : slot.extra->tags) tagged_.Remove(tag);
+    }
+    slot.extra = std::move(extra);
+    if (slot.extra == nullptr) return;
+    for (EntryTag& tag : slot.extra->tags) {
+      tag.slot = &slot;
+      tagged_.Add(tag);
+    }
   }
 
-  OwnedEntry Remove(CacheEntry& entry) {
-    queue_.Remove(entry);
-    index_->Remove(entry);
-    Untag(entry);
-    return OwnedEntry(&entry);
+  // Takes the slot out of its queue: the caller must pass its number to Free().
+  uint32_t Unlink(const Slot& slot) {
+    const uint32_t id = queue_.IdOf(slot);
+    queue_.Remove(id);
+    return id;
   }
 
-  // All entries, some at a time: see EntryIndex.
-  static constexpr uint64_t kEnd = EntryIndex<CacheEntry>::kEnd;
-  static constexpr size_t kSome = EntryIndex<CacheEntry>::kSome;
-  std::vector<CacheEntry*> Some(uint64_t& position, size_t homes = kSome) const {
-    return index_->Some(position, homes);
+  // The next victim, which is never `spared`, is out of its queue: the caller must pass it to Free(). 0: there is none.
+  // O(1) amortized.
+  uint32_t Evict(const Slot* spared) { return queue_.Evict(spared); }
+  // `clear` takes out what the slot owns.
+  template <typename Clear>
+  void Free(uint32_t id, const Clear& clear) {
+    Slot& slot = slab_[id];
+    index_->Remove(slot);
+    if (slot.extra != nullptr) SetExtra(slot, nullptr);
+    clear();
+    slot.weight = 0;
+    slab_.Give(id);
   }
+
+  Slot& operator[](uint32_t id) const { return slab_[id]; }
+  // Slots have the numbers from 1 to end() - 1; some may be free.
+  uint32_t end() const { return slab_.end(); }
 
   // Sets the entries with the tag apart, to be removed some at a time: see TagGroups.
   using Doomed = TagGroups::Doomed;
   Doomed DoomTagged(std::string_view tag) { return tagged_.Doom(tag); }
-  CacheEntry* AnyDoomed(std::string_view tag) { return tagged_.AnyDoomed(tag); }
+  Slot* AnyDoomed(std::string_view tag) { return tagged_.AnyDoomed(tag); }
   void ForgetDoomed(Doomed doomed) { tagged_.Forget(doomed); }
 
-  // Removes the next victim, which is never `spared`. Null if there is none. O(1) amortized.
-  OwnedEntry Evict(const CacheEntry* spared) {
-    auto* const victim = static_cast<CacheEntry*>(queue_.Evict(spared));
-    if (victim == nullptr) return nullptr;
-    index_->Remove(*victim);
-    Untag(*victim);
-    return OwnedEntry(victim);
-  }
-
  private:
-  void Tag(CacheEntry& entry) {
-    for (EntryTag& tag : entry.tags) tagged_.Add(tag);
-  }
-  void Untag(CacheEntry& entry) {
-    for (EntryTag& tag : entry.tags) tagged_.Remove(tag);
-  }
-
-  EntryIndex<CacheEntry>* index_ = nullptr;
-  S3Fifo queue_;
+  Slab slab_;
+  EntryIndex* index_ = nullptr;
+  S3Fifo queue_{slab_};
   TagGroups tagged_;
 };
 

@@ -52,6 +52,7 @@ class FlightTable {
   using Phase = Flight::Phase;
 
   FlightPtr Current(uint64_t hash, const void* key) const {
+    if (flights_.empty()) return nullptr;
     const auto found = Find(flights_, hash, key);
     return found == flights_.end() ? nullptr : found->second.current;
   }

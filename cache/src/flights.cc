@@ -51,8 +51,8 @@ absl::Status CacheCore::Join(const KeyAt& at, CacheCall& call, Instant now) {
   call.joined = call.flight->voids;
   call.soft_deadline = Instant::InfiniteFuture();
   if (options_.load_soft_timeout != absl::InfiniteDuration()) {
-    const CacheEntry* const entry = FindValue(at);
-    if (entry != nullptr && now < entry->times.stale_until) {
+    const Slot* const entry = FindValue(at);
+    if (entry != nullptr && now < TimesOf(*entry).stale_until) {
       call.soft_deadline = call.begun + options_.load_soft_timeout;
     }
   }
@@ -68,9 +68,9 @@ FlightPtr CacheCore::StartFlight(const KeyAt& at, LoaderPtr loader, Instant now)
 
 // The calling thread is going to run the flight, which is ready.
 void CacheCore::Begin(Flight& flight, Instant now) {
-  const CacheEntry* const entry = FindValue(flight.key.at());
+  const Slot* const entry = FindValue(flight.key.at());
   const bool has_value = entry != nullptr && shards_[flight.key.shard].clearings == 0;
-  flight.Begin(now + options_.load_hard_timeout, has_value ? entry->value() : nullptr,
+  flight.Begin(now + options_.load_hard_timeout, has_value ? ValueOf(*entry) : nullptr,
                has_value ? entry->TagNames() : std::vector<std::string>());
 }
 
@@ -149,10 +149,10 @@ std::optional<Answer> CacheCore::GiveUp(CacheCall& call, Instant now, Aftermath&
     Fail(*call.flight, HardTimeoutError(), now, after);
   } else if (now >= call.soft_deadline) {
     call.soft_deadline = Instant::InfiniteFuture();
-    const CacheEntry* const entry = FindValue(call.flight->key.at());
-    if (entry != nullptr && now < entry->times.stale_until) {
+    const Slot* const entry = FindValue(call.flight->key.at());
+    if (entry != nullptr && now < TimesOf(*entry).stale_until) {
       call.result = kRequestStale;
-      return entry->value();
+      return ValueOf(*entry);
     }
   }
   return std::nullopt;
@@ -291,15 +291,15 @@ bool CacheCore::TimeOutHung(const KeyAt& at, Instant now, Aftermath& after) {
 void CacheCore::Fail(Flight& flight, Answer error, Instant now, Aftermath& after, const EntryOptions& entry) noexcept {
   Shard& shard = shards_[flight.key.shard];
   const bool is_current = shard.flights.IsCurrent(flight);
-  CacheEntry* old = nullptr;
+  Slot* old = nullptr;
   if (is_current && TryFindEntry(flight.key.at(), old)) {
-    OwnedEntry remembered;
-    const bool stays = old != nullptr && !old->times.Over(now);
+    EntryPtr remembered;
+    const bool stays = old != nullptr && !TimesOf(*old).Over(now);
     const bool voided = flight.FirstVoid(entry.tags) != Flight::kNeverVoided;
     if (!stays && !voided && absl::IsDeadlineExceeded(error.status())) {
       remembered = MakeAbsence(flight.key.at(), error.status(), entry, now);
     }
-    ReplaceError(flight, old, now, error, remembered, after);
+    ReplaceError(flight, old, now, error, remembered.get(), after);
   }
   AnswerFlight(flight, std::move(error), after);
   if (is_current) Displace(shard, flight, after);
@@ -308,23 +308,23 @@ void CacheCore::Fail(Flight& flight, Answer error, Instant now, Aftermath& after
 // Replaces the error by the value of the key's entry, `old` or null, if that may still be returned, and sets the time
 // of the next try. Removes an entry that is past all its deadlines. If the key then has no entry, stores `remembered`,
 // unless that is null.
-void CacheCore::ReplaceError(Flight& flight, CacheEntry* old, Instant now, Answer& error, OwnedEntry& remembered,
+void CacheCore::ReplaceError(Flight& flight, Slot* old, Instant now, Answer& error, NewEntry* remembered,
                              Aftermath& after) {
-  Shard& shard = shards_[flight.key.shard];
-  if (old != nullptr && old->times.Over(now)) {
-    Remove(shard, *old, RemovalCause::kExpired, after);
+  if (old != nullptr && TimesOf(*old).Over(now)) {
+    Remove(shards_[flight.key.shard], *old, RemovalCause::kExpired, after);
     old = nullptr;
   }
   if (old == nullptr) {
     if (remembered == nullptr) return;
-    Replace(shard, nullptr, std::move(remembered), RemovalCause::kReplaced, false, after, now);
+    Replace(flight.key.at(), nullptr, remembered, RemovalCause::kReplaced, false, after, now);
     after.may_exceed = true;
     return;
   }
-  old->times.retry_at = now + options_.retry_backoff;
-  if (!old->has_value || now >= old->times.stale_until) return;
-  flight.stale = now >= old->times.expires_at;
-  error = old->value();
+  EntryTimes& times = KeptTimesOf(*old);
+  times.retry_at = now + options_.retry_backoff;
+  if (!old->has_value() || now >= times.stale_until) return;
+  flight.stale = now >= times.expires_at;
+  error = ValueOf(*old);
 }
 
 }  // namespace stockade::cache_internal

@@ -21,14 +21,14 @@ uint64_t SeedFrom(uint64_t seed) {
 }  // namespace
 
 Freshness::Freshness(const LoadingCacheOptions& options)
-    : ttl_(options.ttl),
+    : ttl_(NanosecondsOf(options.ttl)),
       jitter_(options.ttl_jitter),
       refresh_ahead_(options.refresh_ahead),
       xfetch_beta_(options.xfetch_beta),
-      negative_ttl_(options.negative_ttl),
-      error_ttl_(options.error_ttl),
-      stale_while_revalidate_(options.stale_while_revalidate),
-      stale_if_error_(options.stale_if_error),
+      negative_ttl_(NanosecondsOf(options.negative_ttl)),
+      error_ttl_(NanosecondsOf(options.error_ttl)),
+      stale_while_revalidate_(NanosecondsOf(options.stale_while_revalidate)),
+      stale_if_error_(NanosecondsOf(options.stale_if_error)),
       random_(SeedFrom(options.seed)) {}
 
 // SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): its state is a counter, so threads share it with one addition.
@@ -41,34 +41,29 @@ double Freshness::Draw() {
 }
 
 std::optional<EntryTimes> Freshness::OfValue(Instant now, std::optional<absl::Duration> ttl, absl::Duration load_time) {
-  absl::Duration span = ttl.value_or(ttl_);
-  if (span <= absl::ZeroDuration()) return std::nullopt;
-  if (span == absl::InfiniteDuration()) return EntryTimes{};
+  const Nanoseconds span = ttl.has_value() ? NanosecondsOf(*ttl) : ttl_;
+  if (span <= 0) return std::nullopt;
+  Instant expires_at = After(now, span);
   // An infinite span has no share, and one that the clock cannot reach is none.
-  const bool finite = now + span != Instant::InfiniteFuture();
-  if (finite && jitter_ > 0) span = std::max(span * (1 - jitter_ * Draw()), absl::Nanoseconds(1));
-  const Instant expires_at = now + span;
-  EntryTimes times{
-      .expires_at = expires_at,
-      .revalidate_until = expires_at + stale_while_revalidate_,
-      .stale_until = expires_at + stale_if_error_,
-      .refresh_at = finite && refresh_ahead_ > 0 ? now + span * refresh_ahead_ : Instant::InfiniteFuture(),
-  };
-  if (finite && xfetch_beta_ > 0 && load_time > absl::ZeroDuration()) {
-    times.xfetch_scale = load_time * xfetch_beta_;
-    times.xfetch_at = expires_at - times.xfetch_scale * kXFetchReach;
+  if (expires_at == Instant::InfiniteFuture()) return EntryTimes{};
+  auto used = static_cast<double>(span);
+  if (jitter_ > 0) {
+    used = std::max(used * (1 - jitter_ * Draw()), 1.0);
+    expires_at = After(now, static_cast<Nanoseconds>(used));
+  }
+  EntryTimes times = Of(expires_at);
+  if (refresh_ahead_ > 0) times.refresh_at = After(now, static_cast<Nanoseconds>(used * refresh_ahead_));
+  if (xfetch_beta_ > 0 && load_time > absl::ZeroDuration()) {
+    times.xfetch_scale = static_cast<double>(NanosecondsOf(load_time)) * xfetch_beta_;
+    times.xfetch_at = expires_at - absl::Nanoseconds(times.xfetch_scale * kXFetchReach);
   }
   return times;
 }
 
-std::optional<EntryTimes> Freshness::OfAbsence(Instant now, std::optional<absl::Duration> ttl) const {
-  const absl::Duration span = ttl.value_or(negative_ttl_);
-  if (span <= absl::ZeroDuration()) return std::nullopt;
-  const Instant expires_at = now + span;
-  return EntryTimes{.expires_at = expires_at,
-                    .revalidate_until = expires_at,
-                    .stale_until = expires_at,
-                    .refresh_at = Instant::InfiniteFuture()};
+std::optional<EntryTimes> Freshness::OfAbsence(Instant now, Nanoseconds span) {
+  if (span <= 0) return std::nullopt;
+  const Instant expires_at = After(now, span);
+  return EntryTimes{.expires_at = expires_at, .revalidate_until = expires_at, .stale_until = expires_at};
 }
 
 // XFetch: with u from (0, 1], it is time when now - scale * ln(u) >= expiry, where scale is the load's time times beta.
@@ -76,7 +71,8 @@ std::optional<RefreshTrigger> Freshness::Due(const EntryTimes& times, Instant no
   if (now < times.retry_at) return std::nullopt;
   if (now >= times.expires_at) return RefreshTrigger::kStale;
   if (now >= times.refresh_at) return RefreshTrigger::kAhead;
-  if (now >= times.xfetch_at && now + times.xfetch_scale * -std::log(1 - Draw()) >= times.expires_at) {
+  if (now >= times.xfetch_at &&
+      now + absl::Nanoseconds(times.xfetch_scale * -std::log(1 - Draw())) >= times.expires_at) {
     return RefreshTrigger::kXFetch;
   }
   return std::nullopt;

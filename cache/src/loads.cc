@@ -101,13 +101,13 @@ std::optional<Answer> CacheCore::Publish(const FlightPtr& flight, Loaded loaded,
   const bool gave_up = (absl::IsDeadlineExceeded(loaded.answer.status()) && loaded.ended >= runner.deadline) ||
                        (absl::IsCancelled(loaded.answer.status()) && runner.stop.stop_requested());
   const Instant now = Now();
-  OwnedEntry fresh, unused;
+  EntryPtr fresh;
   if (!late && loaded.answer.ok()) fresh = MakeEntry(flight->key.at(), *loaded.answer, loaded.entry, loaded.took, now);
   const bool fails = !knows && !gave_up && !absl::IsCancelled(loaded.answer.status());
   if (!late && (absent || fails)) fresh = MakeAbsence(flight->key.at(), loaded.answer.status(), loaded.entry, now);
   flight->RunWithin(nullptr);
   std::optional<Answer> own;
-  const CacheEntry* stored = nullptr;
+  const Slot* stored = nullptr;
   Shard& shard = shards_[flight->key.shard];
   {
     const ShardLock lock = Lock(shard);
@@ -120,7 +120,7 @@ std::optional<Answer> CacheCore::Publish(const FlightPtr& flight, Loaded loaded,
       }
       flight->fit_below = 0;  // They look up the key again.
     }
-    CacheEntry* old = nullptr;
+    Slot* old = nullptr;
     const bool found = TryFindEntry(flight->key.at(), old);
     const auto [was_current, unblocked] = shard.flights.Finish(*flight);
     const uint64_t first_void = knows ? flight->FirstVoid(loaded.entry.tags) : Flight::kNeverVoided;
@@ -130,10 +130,10 @@ std::optional<Answer> CacheCore::Publish(const FlightPtr& flight, Loaded loaded,
       // A caller that gave up does not tell anything about the key, and an answered flight keeps its answer.
       const bool voided = flight->FirstVoid(loaded.entry.tags) != Flight::kNeverVoided;
       if (!gave_up && !flight->answered) {
-        ReplaceError(*flight, old, now, loaded.answer, voided ? unused : fresh, after);
+        ReplaceError(*flight, old, now, loaded.answer, voided ? nullptr : fresh.get(), after);
       }
     } else if (first_void == Flight::kNeverVoided) {
-      stored = Replace(shard, old, std::move(fresh), RemovalCause::kReplaced, renews, after, now);
+      stored = Replace(flight->key.at(), old, fresh.get(), RemovalCause::kReplaced, renews, after, now);
     } else if (old != nullptr) {
       Remove(shard, *old, RemovalCause::kInvalidated, after);
     }

@@ -85,8 +85,8 @@ std::optional<Pinned> CacheCore::FindIfPresent(const KeyAt& at) {
     Shard& shard = shards_[at.shard];
     const ShardLock lock = Lock(shard);
     answer = Serve(at, now, false, result, due);
-    CacheEntry* const entry = answer.has_value() ? nullptr : FindEntry(at);
-    if (entry != nullptr && entry->times.Over(now)) Remove(shard, *entry, RemovalCause::kExpired, after);
+    Slot* const entry = answer.has_value() ? nullptr : FindEntry(at);
+    if (entry != nullptr && TimesOf(*entry).Over(now)) Remove(shard, *entry, RemovalCause::kExpired, after);
   }
   Count(result);
   if (due.has_value()) StartRefresh(at, *due, nullptr);
@@ -98,25 +98,26 @@ std::optional<Pinned> CacheCore::FindIfPresent(const KeyAt& at) {
 // find that its value is still valid. Called with the shard's mutex held.
 std::optional<Answer> CacheCore::Serve(const KeyAt& at, Instant now, bool stale_too, CacheMetric& result,
                                        std::optional<RefreshTrigger>& due) {
-  CacheEntry* const entry = FindEntry(at);
+  Slot* const entry = FindEntry(at);
   if (entry == nullptr) return std::nullopt;
-  const bool fresh = now < entry->times.expires_at;
+  const EntryTimes times = TimesOf(*entry);
+  const bool fresh = now < times.expires_at;
   if (!fresh) {
-    if (!stale_too || !entry->has_value) return std::nullopt;
-    const bool backs_off = now < entry->times.retry_at && now < entry->times.stale_until;
-    if (now >= entry->times.revalidate_until && !backs_off) return std::nullopt;
+    if (!stale_too || !entry->has_value()) return std::nullopt;
+    const bool backs_off = now < times.retry_at && now < times.stale_until;
+    if (now >= times.revalidate_until && !backs_off) return std::nullopt;
   }
   entry->Touch();
-  if (!entry->has_value) {
+  if (!entry->has_value()) {
     result = kRequestNegative;
-    return entry->absence;
+    return entry->extra->absence;
   }
   result = fresh ? kRequestHit : kRequestStale;
-  if (entry->times.MayBeDue(now)) {
+  if (times.MayBeDue(now)) {
     const FlightPtr current = Current(at);
-    if (current == nullptr || IsHung(*current, now)) due = freshness_.Due(entry->times, now);
+    if (current == nullptr || IsHung(*current, now)) due = freshness_.Due(times, now);
   }
-  return entry->value();
+  return ValueOf(*entry);
 }
 
 // Loads in the background unless the key is being loaded. Except with a manual trigger, also does nothing if the value
@@ -132,13 +133,13 @@ void CacheCore::StartRefresh(const KeyAt& at, RefreshTrigger trigger, LoaderPtr 
     if (shard.closed) return;
     TimeOutHung(at, now, after);
     if (trigger == RefreshTrigger::kManual) {
-      CacheEntry* const entry = FindEntry(at);
+      Slot* const entry = FindEntry(at);
       if (entry != nullptr && entry->IsError()) Remove(shard, *entry, RemovalCause::kInvalidated, after);
     }
     if (Current(at) != nullptr) return;
     if (trigger != RefreshTrigger::kManual) {
-      const CacheEntry* const entry = FindEntry(at);
-      if (entry == nullptr || !entry->has_value || !entry->times.MayBeDue(now)) return;
+      const Slot* const entry = FindEntry(at);
+      if (entry == nullptr || !entry->has_value() || !TimesOf(*entry).MayBeDue(now)) return;
     }
     const FlightPtr flight = StartFlight(at, std::move(loader), now);
     flight->in_background = true;

@@ -3,77 +3,76 @@
 #include <algorithm>
 
 namespace stockade::cache_internal {
-void S3Fifo::Insert(S3FifoNode& node) {
-  node.uses.store(0, std::memory_order_relaxed);
-  const auto ghost = ghosts_.Take(node.hash, GhostRooms());
+
+void S3Fifo::Insert(uint32_t id) {
+  Slot& slot = slab_[id];
+  slot.uses.store(0, std::memory_order_relaxed);
+  const auto ghost = ghosts_.Take(slot.hash, GhostRooms());
   if (ghost.has_value()) Regret(*ghost);
-  Link(node, ghost.has_value());
+  Link(id, ghost.has_value());
 }
 
-void S3Fifo::Replace(S3FifoNode& old, S3FifoNode& fresh) {
-  fresh.uses.store(old.uses.load(std::memory_order_relaxed), std::memory_order_relaxed);
-  fresh.in_main = old.in_main;
-  fresh.newer = old.newer;
-  fresh.older = old.older;
-  fresh.newer->older = &fresh;
-  fresh.older->newer = &fresh;
-  QueueOf(fresh).weight += fresh.weight - old.weight;
-  old.newer = old.older = nullptr;
+void S3Fifo::Reweigh(Slot& slot, int64_t weight) {
+  QueueOf(slot).weight += weight - slot.weight;
+  slot.weight = weight;
 }
 
-void S3Fifo::Remove(S3FifoNode& node) { Unlink(node); }
-
-S3FifoNode* S3Fifo::Evict(const S3FifoNode* spared) {
+uint32_t S3Fifo::Evict(const Slot* spared) {
   for (size_t steps = 0;;) {
-    Queue& queue = QueueToEvictFrom(spared);
-    S3FifoNode* node = queue.Oldest();
-    if (node == spared) node = node->newer;
-    if (node == &queue.ends) return nullptr;
-    const bool in_main = node->in_main;
-    Unlink(*node);
-    const uint8_t uses = node->uses.load(std::memory_order_relaxed);
+    const Queue& queue = QueueToEvictFrom(spared);
+    uint32_t id = queue.oldest;
+    if (id != 0 && &slab_[id] == spared) id = spared->newer;
+    if (id == 0) return 0;
+    Slot& slot = slab_[id];
+    if (slot.newer != 0) __builtin_prefetch(&slab_[slot.newer]);
+    const bool in_main = slot.in_main;
+    Remove(id);
+    const uint8_t uses = slot.uses.load(std::memory_order_relaxed);
     if (uses > 0 && steps++ < kMostSteps) {
-      node->uses.store(in_main && !restless() ? uses - 1 : 0, std::memory_order_relaxed);
-      Link(*node, in_main || uses > 1 || !restless());
+      slot.uses.store(in_main && !restless() ? uses - 1 : 0, std::memory_order_relaxed);
+      Link(id, in_main || uses > 1 || !restless());
       continue;
     }
-    ghosts_.Remember(node->hash, in_main ? GhostTable::Queue::kMain : GhostTable::Queue::kSmall, GhostRooms());
-    return node;
+    ghosts_.Remember(slot.hash, in_main ? GhostTable::Queue::kMain : GhostTable::Queue::kSmall, GhostRooms());
+    return id;
   }
 }
 
-S3FifoNode* S3Fifo::Any() {
-  if (size() == 0) return nullptr;
-  return (small_.size > 0 ? small_ : main_).Oldest();
+uint32_t S3Fifo::IdOf(const Slot& slot) const {
+  if (slot.newer != 0) return slab_[slot.newer].older;
+  return (slot.in_main ? main_ : small_).newest;
 }
 
 // As the newest.
-void S3Fifo::Link(S3FifoNode& node, bool in_main) {
-  node.in_main = in_main;
-  Queue& queue = QueueOf(node);
-  node.newer = &queue.ends;
-  node.older = queue.ends.older;
-  node.newer->older = &node;
-  node.older->newer = &node;
+void S3Fifo::Link(uint32_t id, bool in_main) {
+  Slot& slot = slab_[id];
+  slot.in_main = in_main;
+  Queue& queue = QueueOf(slot);
+  slot.newer = 0;
+  slot.older = queue.newest;
+  (slot.older != 0 ? slab_[slot.older].newer : queue.oldest) = id;
+  queue.newest = id;
   ++queue.size;
-  queue.weight += node.weight;
+  queue.weight += slot.weight;
 }
 
-void S3Fifo::Unlink(S3FifoNode& node) {
-  Queue& queue = QueueOf(node);
-  node.newer->older = node.older;
-  node.older->newer = node.newer;
-  node.newer = node.older = nullptr;
+void S3Fifo::Remove(uint32_t id) {
+  Slot& slot = slab_[id];
+  Queue& queue = QueueOf(slot);
+  (slot.newer != 0 ? slab_[slot.newer].older : queue.newest) = slot.older;
+  (slot.older != 0 ? slab_[slot.older].newer : queue.oldest) = slot.newer;
   --queue.size;
-  queue.weight -= node.weight;
+  queue.weight -= slot.weight;
 }
 
-// The one whose turn it is, where it holds another node than `spared`, else the other.
-S3Fifo::Queue& S3Fifo::QueueToEvictFrom(const S3FifoNode* spared) {
-  const bool small_has = small_.Oldest() != &small_.ends && (small_.size > 1 || small_.Oldest() != spared);
-  const bool main_has = main_.Oldest() != &main_.ends && (main_.size > 1 || main_.Oldest() != spared);
+bool S3Fifo::HasOther(const Queue& queue, const Slot* spared) const {
+  return queue.size > 1 || (queue.size == 1 && &slab_[queue.oldest] != spared);
+}
+
+// The one whose turn it is, where it holds another slot than `spared`, else the other.
+S3Fifo::Queue& S3Fifo::QueueToEvictFrom(const Slot* spared) {
   const bool small_is_due = static_cast<double>(small_.weight) > small_share_ * static_cast<double>(weight());
-  return small_has && (small_is_due || !main_has) ? small_ : main_;
+  return HasOther(small_, spared) && (small_is_due || !HasOther(main_, spared)) ? small_ : main_;
 }
 
 GhostTable::Rooms S3Fifo::GhostRooms() const {

@@ -15,6 +15,7 @@ void CacheCore::CountRequest(const CacheCall& call) {
 
 // Runs no user code; no mutex is held.
 void CacheCore::Wake(Aftermath& after) {
+  if (after.woken.empty()) return;
   for (const auto& waiter : std::exchange(after.woken, {})) waiter->Wake(true);
 }
 
@@ -40,8 +41,9 @@ void CacheCore::Settle(Aftermath& after) noexcept {
   if (after.stored_mortal) PlanSweep();
   if (after.may_exceed) Trim(nullptr, after);
   after.dropped.clear();
-  if (!after.renewed.empty()) Retire(std::exchange(after.renewed, {}));
   if (!after.removed.empty()) Notify(std::exchange(after.removed, {}));
+  if (!after.boxes.empty()) FreeBoxes(std::exchange(after.boxes, {}));
+  if (after.retired) PlanReclaim();
 }
 
 }  // namespace stockade::cache_internal

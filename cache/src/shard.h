@@ -26,7 +26,28 @@ struct alignas(64) CacheCore::Shard {
   struct Walk {
     Instant over_at = Instant::InfiniteFuture();
     Instant passed_over_at = Instant::InfiniteFuture();
-    uint64_t position = 0;
+    uint32_t next = 1;  // The number of a slot.
+  };
+
+  // Boxes that have left their slots and may still be read by a hit that found them before. Invariant: all were added
+  // within the tick of the coarse clock in which others were freed last, except for those that were being read then.
+  // They are fewer than kMostBoxes, with less than kMostBytes, and those of all shards have at most 1/kWeightPart of
+  // max_weight.
+  struct Retired {
+    static constexpr size_t kMostBoxes = 64;
+    static constexpr size_t kMostBytes = size_t{64} << 10;
+    static constexpr int64_t kWeightPart = 100;
+
+    void Clear() {
+      boxes.clear();
+      bytes = 0;
+      weight = 0;
+    }
+
+    std::vector<const Box*> boxes;
+    size_t bytes = 0;
+    int64_t weight = 0;
+    Instant freed_at = Instant::InfinitePast();
   };
 
   // The updates of the keys of one hash, those that wait for their lock included.
@@ -35,13 +56,15 @@ struct alignas(64) CacheCore::Shard {
     std::list<AsyncPtr> parked;  // Strict calls of GetAsync() that wait for the end of one.
   };
 
-  // The number of homes that a store checks when a sweep is due.
-  static constexpr size_t kSweptByStore = 16;
+  // The number of slots that a store checks when a sweep is due, and a sweep under one lock.
+  static constexpr uint32_t kSweptByStore = 16;
+  static constexpr uint32_t kSweptAtOnce = 256;
 
   Mutex mutex;
   EntryTable entries;
   FlightTable flights;
   Walk walk;
+  Retired retired;
   // Strict calls of GetAsync() for which a task is in the queue of async_read_pool_, or is about to be.
   std::list<AsyncPtr> ready;
   std::unordered_map<uint64_t, Updates> updates;  // If options.strict, by the key's hash.
@@ -53,13 +76,21 @@ struct alignas(64) CacheCore::Shard {
 // thread has published everything that other threads or that code may wait for. The destructor does the work.
 struct CacheCore::Aftermath {
   explicit Aftermath(CacheCore& c) : core(c) {}
-  ~Aftermath() { core.Settle(*this); }
+  ~Aftermath() {
+    if (!idle()) core.Settle(*this);
+  }
   Aftermath(const Aftermath&) = delete;
   Aftermath& operator=(const Aftermath&) = delete;
 
+  bool idle() const {
+    return removed.empty() && boxes.empty() && dropped.empty() && for_load_executor.empty() &&
+           for_refresh_executor.empty() && woken.empty() && answered.empty() && !stored_mortal && !may_exceed &&
+           !retired;
+  }
+
   CacheCore& core;
-  Entries removed;
-  Entries renewed;                 // Replaced entries whose values stay in the cache.
+  std::vector<Removal> removed;    // For the listener.
+  std::vector<const Box*> boxes;   // To be freed.
   std::vector<FlightPtr> dropped;  // Their last owner may have to run a destructor.
   std::vector<FlightPtr> for_load_executor;
   std::vector<FlightPtr> for_refresh_executor;
@@ -67,13 +98,16 @@ struct CacheCore::Aftermath {
   std::vector<AsyncPtr> answered;                  // Their flights are answered.
   bool stored_mortal = false;                      // A stored entry expires.
   bool may_exceed = false;                         // A stored entry may exceed max_weight.
+  bool retired = false;                            // Boxes wait to be freed.
 };
 
 inline CacheCore::ShardLock CacheCore::Lock(Shard& shard) {
   SyncPoint();
   return ShardLock(shard.mutex);
 }
-inline CacheEntry* CacheCore::FindEntry(const KeyAt& at) { return shards_[at.shard].entries.Find(at); }
+inline Slot* CacheCore::FindEntry(const KeyAt& at) {
+  return shards_[at.shard].entries.Find(at.hash, [&](const Slot& slot) { return IsFor(slot, at.key); });
+}
 inline FlightPtr CacheCore::Current(const KeyAt& at) const {
   return shards_[at.shard].flights.Current(at.hash, at.key);
 }

@@ -1,6 +1,6 @@
 // Removal of expired entries without requests.
 //
-// Each store walks over a few homes of its shard if the earliest time at which one of the shard's entries is over has
+// Each store walks over a few slots of its shard if the earliest time at which one of the shard's entries is over has
 // passed. A timer walks over all shards, one after another, so that entries also leave a cache in which nothing is
 // stored.
 
@@ -12,12 +12,12 @@
 namespace stockade::cache_internal {
 
 // The time at which a sweep removes the entry.
-Instant CacheCore::LeavesAt(const CacheEntry& entry) const {
-  const bool may_be_compared = entry.has_value && previous_asked_.get();
-  return may_be_compared ? Instant::InfiniteFuture() : entry.times.OverAt();
+Instant CacheCore::LeavesAt(const Slot& slot) const {
+  const bool may_be_compared = slot.has_value() && previous_asked_.get();
+  return may_be_compared ? Instant::InfiniteFuture() : TimesOf(slot).OverAt();
 }
 
-void CacheCore::ExpectExpiry(Shard& shard, const CacheEntry& stored, Aftermath& after) {
+void CacheCore::ExpectExpiry(Shard& shard, const Slot& stored, Aftermath& after) {
   const Instant leaves_at = LeavesAt(stored);
   if (leaves_at == Instant::InfiniteFuture()) return;
   shard.walk.over_at = std::min(shard.walk.over_at, leaves_at);
@@ -26,18 +26,20 @@ void CacheCore::ExpectExpiry(Shard& shard, const CacheEntry& stored, Aftermath& 
 }
 
 // Called with the shard's mutex held.
-void CacheCore::SweepSome(Shard& shard, size_t homes, Instant now, Aftermath& after) {
+void CacheCore::SweepSome(Shard& shard, uint32_t slots, Instant now, Aftermath& after) {
   Shard::Walk& walk = shard.walk;
   if (now < walk.over_at) return;
-  for (CacheEntry* const entry : shard.entries.Some(walk.position, homes)) {
-    const Instant leaves_at = LeavesAt(*entry);
+  for (; slots > 0 && walk.next < shard.entries.end(); --slots, ++walk.next) {
+    Slot& slot = shard.entries[walk.next];
+    if (slot.free()) continue;
+    const Instant leaves_at = LeavesAt(slot);
     if (now >= leaves_at) {
-      Remove(shard, *entry, RemovalCause::kExpired, after);
+      Remove(shard, slot, RemovalCause::kExpired, after);
     } else {
       walk.passed_over_at = std::min(walk.passed_over_at, leaves_at);
     }
   }
-  if (walk.position == EntryTable::kEnd) walk = {.over_at = walk.passed_over_at};
+  if (walk.next >= shard.entries.end()) walk = {.over_at = walk.passed_over_at};
 }
 
 // Schedules a sweep unless one is pending. No mutex is held.
@@ -82,7 +84,7 @@ void CacheCore::Sweep() {
     const ShardLock lock = Lock(shard);
     if (shard.closed) return;
     if (now >= shard.walk.over_at) {
-      SweepSome(shard, EntryTable::kSome, now, after);
+      SweepSome(shard, Shard::kSweptAtOnce, now, after);
     } else {
       more = more || shard.walk.over_at != Instant::InfiniteFuture();
       ++index;

@@ -9,7 +9,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "stockade/cache/internal/entry.h"
+#include "stockade/cache/internal/slot.h"
 
 namespace stockade::cache_internal {
 
@@ -67,9 +67,9 @@ class TagGroups {
     return doomed_.begin();
   }
   // Some entry that was set apart because of the tag, in any group. Null if there is none. O(groups).
-  CacheEntry* AnyDoomed(std::string_view name) {
+  Slot* AnyDoomed(std::string_view name) {
     for (Group& group : doomed_) {
-      if (group.name == name && !group.empty()) return static_cast<Tag*>(group.next)->entry;
+      if (group.name == name && !group.empty()) return static_cast<Tag*>(group.next)->slot;
     }
     return nullptr;
   }

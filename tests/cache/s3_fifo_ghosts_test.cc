@@ -1,8 +1,9 @@
 // What S3Fifo remembers of the evicted, and what it learns when they come back.
 #include <gtest/gtest.h>
 
-#include <deque>
+#include <vector>
 
+#include "slot_queues.h"
 #include "stockade/cache/internal/s3_fifo.h"
 
 namespace stockade::cache_internal {
@@ -10,11 +11,10 @@ namespace {
 
 class S3FifoGhostsTest : public ::testing::Test {
  protected:
-  S3FifoNode& Insert(uint64_t hash) {
-    S3FifoNode& node = nodes_.emplace_back();
-    node.hash = hash;
-    queues_.Insert(node);
-    return node;
+  Slot& Insert(uint64_t hash) {
+    Slot& slot = *slots_.emplace_back(&queues_.New(hash));
+    queues_.Insert(slot);
+    return slot;
   }
 
   // Inserts and evicts the hashes from `first` on.
@@ -25,8 +25,8 @@ class S3FifoGhostsTest : public ::testing::Test {
     }
   }
 
-  std::deque<S3FifoNode> nodes_;
-  S3Fifo queues_;
+  std::vector<Slot*> slots_;
+  SlotQueues queues_;
 };
 
 TEST_F(S3FifoGhostsTest, Insert_Unknown_EntersSmall) { EXPECT_FALSE(Insert(0).in_main); }
@@ -63,14 +63,14 @@ TEST_F(S3FifoGhostsTest, Insert_Removed_EntersSmall) {
 TEST_F(S3FifoGhostsTest, Insert_ComesBackTwice_IsRememberedOnce) {
   for (uint64_t hash = 0; hash < 100; ++hash) Insert(hash);
   ASSERT_EQ(queues_.Evict(nullptr)->hash, 0u);
-  S3FifoNode& back = Insert(0);
+  Slot& back = Insert(0);
   queues_.Remove(back);
   EXPECT_FALSE(Insert(0).in_main);
 }
 
 TEST_F(S3FifoGhostsTest, Insert_EvictedFromMain_EntersMainAndShrinksSmall) {
   for (uint64_t hash = 0; hash < 100; ++hash) Insert(hash).Touch();
-  S3FifoNode& heavy = Insert(100);
+  Slot& heavy = Insert(100);
   queues_.Remove(heavy);
   heavy.weight = 1'000'000;
   queues_.Insert(heavy);
@@ -85,7 +85,7 @@ TEST_F(S3FifoGhostsTest, Evict_ScanOfNewEntries_KeepsMainAndShare) {
   for (uint64_t hash = 0; hash < 90; ++hash) Insert(hash).Touch();
   PassThrough(1000, 500);
   int64_t in_main = 0;
-  for (uint64_t hash = 0; hash < 90; ++hash) in_main += nodes_[hash].in_main && nodes_[hash].newer != nullptr;
+  for (uint64_t hash = 0; hash < 90; ++hash) in_main += slots_[hash]->in_main && queues_.Has(*slots_[hash]);
   EXPECT_GE(in_main, 80) << "the small queue takes its tenth, no more";
   EXPECT_DOUBLE_EQ(queues_.small_share(), S3Fifo::kFirstShare);
 }
@@ -93,7 +93,7 @@ TEST_F(S3FifoGhostsTest, Evict_ScanOfNewEntries_KeepsMainAndShare) {
 TEST_F(S3FifoGhostsTest, SmallShare_HoweverMuchIsRegretted_StaysWithinItsBounds) {
   for (uint64_t hash = 0; hash < 4; ++hash) Insert(hash);
   for (int i = 0; i < 1000; ++i) {
-    S3FifoNode* const victim = queues_.Evict(nullptr);
+    Slot* const victim = queues_.Evict(nullptr);
     queues_.Insert(*victim);
     ASSERT_GE(queues_.small_share(), S3Fifo::kLeastShare);
     ASSERT_LE(queues_.small_share(), S3Fifo::kMostShare);

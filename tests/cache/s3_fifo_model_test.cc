@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "slot_queues.h"
 #include "stockade/cache/internal/s3_fifo.h"
 #include "support/scale.h"
 
@@ -36,7 +37,7 @@ class Model {
     (ghost.has_value() ? main_ : small_).push_back({hash, weight, 0});
   }
 
-  void Replace(uint64_t hash, int64_t weight) { Find(hash).weight = weight; }
+  void Reweigh(uint64_t hash, int64_t weight) { Find(hash).weight = weight; }
   void Touch(uint64_t hash) { Find(hash).uses = std::min(Find(hash).uses + 1, 3); }
   void Remove(uint64_t hash) {
     for (auto* const queue : {&small_, &main_}) std::erase_if(*queue, [&](auto& entry) { return entry.hash == hash; });
@@ -105,45 +106,35 @@ TEST(S3FifoModelTest, SeededOperations_AsTheModel) {
     const size_t room = 1 + random() % 60;
     const int64_t heaviest = seed % 2 == 0 ? 1 : 1 + static_cast<int64_t>(random() % 50);
     const auto weigh = [&] { return 1 + static_cast<int64_t>(random() % static_cast<uint64_t>(heaviest)); };
-    S3Fifo queues;
+    SlotQueues queues;
     Model model;
-    // Two nodes a key: one that is in a queue, maybe, and one to replace it with.
-    std::deque<S3FifoNode> nodes(2 * kKeys);
-    std::vector<S3FifoNode*> in(kKeys), out(kKeys);
-    for (uint64_t key = 0; key < kKeys; ++key) {
-      nodes[2 * key].hash = nodes[2 * key + 1].hash = key;
-      out[key] = &nodes[2 * key];
-    }
-    const auto leave = [&](uint64_t key) { out[key] = std::exchange(in[key], nullptr); };
+    std::vector<Slot*> slots(kKeys);
+    for (uint64_t key = 0; key < kKeys; ++key) slots[key] = &queues.New(key);
     for (int i = 0; i < 3000; ++i) {
       // Small keys are asked for more often.
       const uint64_t key = std::min(random() % kKeys, random() % kKeys);
       const uint64_t dice = random() % 20;
-      if (in[key] == nullptr) {
-        out[key]->weight = weigh();
-        queues.Insert(*out[key]);
-        model.Insert(key, out[key]->weight);
-        in[key] = std::exchange(out[key], nullptr);
+      Slot& slot = *slots[key];
+      if (!queues.Has(slot)) {
+        slot.weight = weigh();
+        queues.Insert(slot);
+        model.Insert(key, slot.weight);
         while (queues.size() > room) {
           const bool spares = dice % 4 != 0;
-          S3FifoNode* const victim = queues.Evict(spares ? in[key] : nullptr);
+          const Slot* const victim = queues.Evict(spares ? &slot : nullptr);
           const int64_t of_model = model.Evict(spares ? key : kNone);
           ASSERT_EQ(victim == nullptr ? -1 : static_cast<int64_t>(victim->hash), of_model) << "seed " << seed;
           if (victim == nullptr) break;
-          leave(victim->hash);
         }
       } else if (dice == 0) {
-        queues.Remove(*in[key]);
+        queues.Remove(slot);
         model.Remove(key);
-        leave(key);
       } else if (dice == 1) {
-        S3FifoNode& fresh = in[key] == &nodes[2 * key] ? nodes[2 * key + 1] : nodes[2 * key];
-        fresh.weight = weigh();
-        queues.Replace(*in[key], fresh);
-        model.Replace(key, fresh.weight);
-        in[key] = &fresh;
+        const int64_t weight = weigh();
+        queues.Reweigh(slot, weight);
+        model.Reweigh(key, weight);
       } else {
-        in[key]->Touch();
+        slot.Touch();
         model.Touch(key);
       }
       ASSERT_EQ(queues.size(), model.Size()) << "seed " << seed;
@@ -155,43 +146,43 @@ TEST(S3FifoModelTest, SeededOperations_AsTheModel) {
 
 TEST(S3FifoRaceTest, Touch_ByThreadsDuringEvictions_QueuesStayWhole) {
   constexpr size_t kNodes = 1000, kRoom = 300;
-  std::deque<S3FifoNode> nodes(kNodes);
-  for (size_t i = 0; i < kNodes; ++i) nodes[i].hash = i;
-  S3Fifo queues;
+  SlotQueues queues;
+  std::vector<Slot*> slots(kNodes);
+  for (size_t i = 0; i < kNodes; ++i) slots[i] = &queues.New(i);
   std::vector<std::jthread> touching;
   for (size_t thread = 0; thread < 3; ++thread) {
-    touching.emplace_back([&nodes, thread](const std::stop_token& stop) {
-      for (size_t i = thread; !stop.stop_requested(); ++i) nodes[i * 7 % kNodes].Touch();
+    touching.emplace_back([&slots, thread](const std::stop_token& stop) {
+      for (size_t i = thread; !stop.stop_requested(); ++i) slots[i * 7 % kNodes]->Touch();
     });
   }
   std::mt19937_64 random(1);
   for (int64_t i = 0; i < testing::Scaled(100'000, 5'000'000); ++i) {
-    S3FifoNode& node = nodes[random() % kNodes];
-    if (node.newer != nullptr) {
-      queues.Remove(node);
+    Slot& slot = *slots[random() % kNodes];
+    if (queues.Has(slot)) {
+      queues.Remove(slot);
       continue;
     }
-    queues.Insert(node);
+    queues.Insert(slot);
     if (queues.size() <= kRoom) continue;
-    S3FifoNode* const victim = queues.Evict(&node);
+    const Slot* const victim = queues.Evict(&slot);
     ASSERT_NE(victim, nullptr);
-    ASSERT_NE(victim, &node);
+    ASSERT_NE(victim, &slot);
   }
   touching.clear();  // Stops and joins them.
   size_t linked = 0;
-  for (const S3FifoNode& node : nodes) {
-    linked += node.newer != nullptr ? 1 : 0;
-    EXPECT_LE(node.uses, S3FifoNode::kMostUses);
+  for (const Slot* const slot : slots) {
+    linked += queues.Has(*slot) ? 1 : 0;
+    EXPECT_LE(slot->uses, Slot::kMostUses);
   }
   EXPECT_EQ(queues.size(), linked);
   EXPECT_EQ(queues.weight(), static_cast<int64_t>(linked));
-  while (S3FifoNode* const node = queues.Evict(nullptr)) linked -= node->newer == nullptr ? 1 : 0;
+  while (queues.Evict(nullptr) != nullptr) --linked;
   EXPECT_EQ(linked, 0u);
 }
 
 TEST(S3FifoRaceTest, Touch_ByThreads_CountsSomeAndNeverTooMany) {
   for (int64_t round = 0; round < testing::Scaled(200, 10'000); ++round) {
-    S3FifoNode node;
+    Slot node;
     {
       std::vector<std::jthread> threads;
       for (int t = 0; t < 2; ++t) {
@@ -201,7 +192,7 @@ TEST(S3FifoRaceTest, Touch_ByThreads_CountsSomeAndNeverTooMany) {
       }
     }
     ASSERT_GE(node.uses, 1);
-    ASSERT_LE(node.uses, S3FifoNode::kMostUses);
+    ASSERT_LE(node.uses, Slot::kMostUses);
   }
 }
 

@@ -3,8 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <deque>
 #include <vector>
+
+#include "slot_queues.h"
 
 namespace stockade::cache_internal {
 namespace {
@@ -12,28 +13,23 @@ namespace {
 // Nodes with the hashes 0, 1, 2 and so on.
 class S3FifoTest : public ::testing::Test {
  protected:
-  S3FifoNode& New(int64_t weight = 1) {
-    S3FifoNode& node = nodes_.emplace_back();
-    node.hash = nodes_.size() - 1;
-    node.weight = weight;
-    return node;
-  }
+  Slot& New(int64_t weight = 1) { return queues_.New(next_hash_++, weight); }
 
-  S3FifoNode& Insert(int64_t weight = 1) {
-    S3FifoNode& node = New(weight);
+  Slot& Insert(int64_t weight = 1) {
+    Slot& node = New(weight);
     queues_.Insert(node);
     return node;
   }
 
   // Main holds `count` nodes without a use, in the order of the result; the small queue is empty.
-  std::vector<S3FifoNode*> FillMain(size_t count) {
-    std::vector<S3FifoNode*> main;
+  std::vector<Slot*> FillMain(size_t count) {
+    std::vector<Slot*> main;
     while (main.size() < count) {
       for (size_t batch = std::min(S3Fifo::kMostSteps / 2, count - main.size()); batch > 0; --batch) {
         main.push_back(&Insert());
         main.back()->Touch();
       }
-      S3FifoNode& heavy = Insert(1'000'000);  // The small queue is due until it is gone.
+      Slot& heavy = Insert(1'000'000);  // The small queue is due until it is gone.
       EXPECT_EQ(queues_.Evict(nullptr), &heavy);
     }
     return main;
@@ -42,7 +38,7 @@ class S3FifoTest : public ::testing::Test {
   // Newcomers that were evicted just before come back until the share has grown. Leaves what is in main there.
   void MakeRestless() {
     while (queues_.small_share() <= S3Fifo::kRestlessShare) {
-      S3FifoNode& back = Insert(100);
+      Slot& back = Insert(100);
       ASSERT_EQ(queues_.Evict(nullptr), &back);
       queues_.Insert(back);
       ASSERT_TRUE(back.in_main);
@@ -50,27 +46,26 @@ class S3FifoTest : public ::testing::Test {
     }
   }
 
-  std::deque<S3FifoNode> nodes_;
-  S3Fifo queues_;
+  SlotQueues queues_;
+  uint64_t next_hash_ = 0;
 };
 
 TEST_F(S3FifoTest, Evict_Empty_IsNull) {
   EXPECT_EQ(queues_.Evict(nullptr), nullptr);
-  EXPECT_EQ(queues_.Any(), nullptr);
   EXPECT_EQ(queues_.size(), 0u);
   EXPECT_EQ(queues_.weight(), 0);
 }
 
 TEST_F(S3FifoTest, Evict_NoUses_InOrderOfArrival) {
-  std::vector<S3FifoNode*> nodes;
+  std::vector<Slot*> nodes;
   for (int i = 0; i < 5; ++i) nodes.push_back(&Insert());
-  for (S3FifoNode* const node : nodes) EXPECT_EQ(queues_.Evict(nullptr), node);
+  for (Slot* const node : nodes) EXPECT_EQ(queues_.Evict(nullptr), node);
   EXPECT_EQ(queues_.size(), 0u);
 }
 
 TEST_F(S3FifoTest, Evict_UsedInSmall_GoesToMainWithoutUses) {
-  S3FifoNode& used = Insert();
-  S3FifoNode& unused = Insert();
+  Slot& used = Insert();
+  Slot& unused = Insert();
   used.Touch();
   used.Touch();
   EXPECT_EQ(queues_.Evict(nullptr), &unused);
@@ -81,22 +76,22 @@ TEST_F(S3FifoTest, Evict_UsedInSmall_GoesToMainWithoutUses) {
 
 TEST_F(S3FifoTest, Evict_SmallAboveItsShare_SparesMain) {
   const auto main = FillMain(5);
-  S3FifoNode& fresh = Insert();
+  Slot& fresh = Insert();
   EXPECT_EQ(queues_.Evict(nullptr), &fresh);
   EXPECT_EQ(queues_.Evict(nullptr), main[0]);
 }
 
 TEST_F(S3FifoTest, Evict_SmallWithinItsShare_TakesFromMain) {
   const auto main = FillMain(20);
-  S3FifoNode& fresh = Insert();
+  Slot& fresh = Insert();
   EXPECT_EQ(queues_.Evict(nullptr), main[0]);
   EXPECT_FALSE(fresh.in_main);
 }
 
 TEST_F(S3FifoTest, Evict_SharesAreOfWeight_HeavyNewcomerGoesFirst) {
   const auto main = FillMain(20);
-  S3FifoNode& heavy = Insert(5);
-  S3FifoNode& light = Insert(1);
+  Slot& heavy = Insert(5);
+  Slot& light = Insert(1);
   EXPECT_EQ(queues_.weight(), 26);
   EXPECT_EQ(queues_.Evict(nullptr), &heavy);
   EXPECT_EQ(queues_.weight(), 21);
@@ -107,7 +102,7 @@ TEST_F(S3FifoTest, Evict_SharesAreOfWeight_HeavyNewcomerGoesFirst) {
 TEST_F(S3FifoTest, Evict_UsedInMain_StaysForEachUse) {
   const auto main = FillMain(3);
   for (int i = 0; i < 5; ++i) main[0]->Touch();
-  EXPECT_EQ(main[0]->uses, S3FifoNode::kMostUses);
+  EXPECT_EQ(main[0]->uses, Slot::kMostUses);
   main[1]->Touch();
   EXPECT_EQ(queues_.Evict(nullptr), main[2]);
   EXPECT_EQ(main[0]->uses, 2);
@@ -128,9 +123,9 @@ TEST_F(S3FifoTest, Evict_Restless_MainTakesAllUsesAtOnce) {
 TEST_F(S3FifoTest, Evict_Restless_OneUseInSmallIsARoundThereAndTwoLeadToMain) {
   FillMain(10);
   MakeRestless();
-  S3FifoNode& once = Insert(5);
-  S3FifoNode& twice = Insert(5);
-  S3FifoNode& unused = Insert(5);
+  Slot& once = Insert(5);
+  Slot& twice = Insert(5);
+  Slot& unused = Insert(5);
   once.Touch();
   twice.Touch();
   twice.Touch();
@@ -144,7 +139,7 @@ TEST_F(S3FifoTest, Evict_Restless_OneUseInSmallIsARoundThereAndTwoLeadToMain) {
 
 TEST_F(S3FifoTest, Evict_AllHot_EndsAfterItsMostSteps) {
   const auto main = FillMain(10 * S3Fifo::kMostSteps);
-  for (S3FifoNode* const node : main) {
+  for (Slot* const node : main) {
     for (int i = 0; i < 3; ++i) node->Touch();
   }
   EXPECT_EQ(queues_.Evict(nullptr), main[S3Fifo::kMostSteps]);
@@ -153,7 +148,7 @@ TEST_F(S3FifoTest, Evict_AllHot_EndsAfterItsMostSteps) {
 }
 
 TEST_F(S3FifoTest, Evict_OnlySpared_IsNullAndKeepsIt) {
-  S3FifoNode& spared = Insert(1'000'000);
+  Slot& spared = Insert(1'000'000);
   EXPECT_EQ(queues_.Evict(&spared), nullptr);
   spared.Touch();
   EXPECT_EQ(queues_.Evict(&spared), nullptr);
@@ -167,44 +162,44 @@ TEST_F(S3FifoTest, Evict_SparedInMainAlone_IsNull) {
 }
 
 TEST_F(S3FifoTest, Evict_SparedIsOldest_TakesTheNext) {
-  S3FifoNode& spared = Insert();
-  S3FifoNode& other = Insert();
+  Slot& spared = Insert();
+  Slot& other = Insert();
   EXPECT_EQ(queues_.Evict(&spared), &other);
-  EXPECT_EQ(queues_.Any(), &spared);
+  EXPECT_TRUE(queues_.Has(spared));
 }
 
 TEST_F(S3FifoTest, Evict_SmallHoldsSparedOnly_TakesFromMainHoweverHot) {
   const auto main = FillMain(2);
-  for (S3FifoNode* const node : main) {
+  for (Slot* const node : main) {
     for (int i = 0; i < 3; ++i) node->Touch();
   }
-  S3FifoNode& spared = Insert(100);
+  Slot& spared = Insert(100);
   EXPECT_EQ(queues_.Evict(&spared), main[0]);
   EXPECT_EQ(queues_.Evict(&spared), main[1]);
   EXPECT_EQ(queues_.Evict(&spared), nullptr);
 }
 
 TEST_F(S3FifoTest, Evict_MainHoldsSparedOnly_TakesFromSmallHoweverLittle) {
-  S3FifoNode& spared = *FillMain(1)[0];
-  S3FifoNode& small = Insert();
+  Slot& spared = *FillMain(1)[0];
+  Slot& small = Insert();
   small.Touch();
   EXPECT_EQ(queues_.Evict(&spared), &small);
 }
 
 TEST_F(S3FifoTest, Evict_SparedHasLeft_IsNoMatter) {
-  S3FifoNode& left = Insert();
-  S3FifoNode& other = Insert();
+  Slot& left = Insert();
+  Slot& other = Insert();
   queues_.Remove(left);
   EXPECT_EQ(queues_.Evict(&left), &other);
 }
 
 // What a cache of one entry does.
 TEST_F(S3FifoTest, Evict_RoomForOne_TheLastInsertedStays) {
-  S3FifoNode* held = &Insert();
-  S3FifoNode* evicted = nullptr;
+  Slot* held = &Insert();
+  Slot* evicted = nullptr;
   for (int i = 0; i < 20; ++i) {
     for (int hits = 0; hits < i % 5; ++hits) held->Touch();
-    S3FifoNode& fresh = i % 3 == 2 ? *evicted : New();
+    Slot& fresh = i % 3 == 2 ? *evicted : New();
     queues_.Insert(fresh);
     evicted = queues_.Evict(&fresh);
     ASSERT_EQ(evicted, held);
@@ -214,7 +209,7 @@ TEST_F(S3FifoTest, Evict_RoomForOne_TheLastInsertedStays) {
 }
 
 TEST_F(S3FifoTest, Remove_AnyPlace_LeavesTheOthersInOrder) {
-  std::vector<S3FifoNode*> nodes;
+  std::vector<Slot*> nodes;
   for (int i = 0; i < 5; ++i) nodes.push_back(&Insert(i + 1));
   for (const int i : {2, 0, 4}) queues_.Remove(*nodes[i]);
   EXPECT_EQ(queues_.size(), 2u);
@@ -223,43 +218,29 @@ TEST_F(S3FifoTest, Remove_AnyPlace_LeavesTheOthersInOrder) {
   EXPECT_EQ(queues_.Evict(nullptr), nodes[3]);
 }
 
-TEST_F(S3FifoTest, Any_UntilEmpty_RemovesEach) {
-  FillMain(3);
-  Insert();
-  size_t removed = 0;
-  while (S3FifoNode* const node = queues_.Any()) {
-    queues_.Remove(*node);
-    ++removed;
-  }
-  EXPECT_EQ(removed, 4u);
-  EXPECT_EQ(queues_.weight(), 0);
-}
-
-TEST_F(S3FifoTest, Replace_InSmall_FreshHasItsPlace) {
-  S3FifoNode& old = Insert(2);
-  S3FifoNode& next = Insert();
-  S3FifoNode& fresh = New(7);
-  queues_.Replace(old, fresh);
+TEST_F(S3FifoTest, Reweigh_InSmall_KeepsItsPlace) {
+  Slot& slot = Insert(2);
+  Slot& next = Insert();
+  queues_.Reweigh(slot, 7);
+  EXPECT_EQ(slot.weight, 7);
   EXPECT_EQ(queues_.weight(), 8);
   EXPECT_EQ(queues_.size(), 2u);
-  EXPECT_EQ(queues_.Evict(nullptr), &fresh);
+  EXPECT_EQ(queues_.Evict(nullptr), &slot);
   EXPECT_EQ(queues_.Evict(nullptr), &next);
   EXPECT_EQ(queues_.weight(), 0);
 }
 
-TEST_F(S3FifoTest, Replace_InMain_FreshHasItsUses) {
+TEST_F(S3FifoTest, Reweigh_InMain_KeepsItsUses) {
   const auto main = FillMain(3);
   main[0]->Touch();
   main[0]->Touch();
-  S3FifoNode& fresh = New(7);
-  fresh.Touch();
-  queues_.Replace(*main[0], fresh);
-  EXPECT_TRUE(fresh.in_main);
-  EXPECT_EQ(fresh.uses, 2);
+  queues_.Reweigh(*main[0], 7);
+  EXPECT_TRUE(main[0]->in_main);
+  EXPECT_EQ(main[0]->uses, 2);
   EXPECT_EQ(queues_.weight(), 9);
   EXPECT_EQ(queues_.Evict(nullptr), main[1]);
   EXPECT_EQ(queues_.Evict(nullptr), main[2]);
-  EXPECT_EQ(queues_.Evict(nullptr), &fresh);
+  EXPECT_EQ(queues_.Evict(nullptr), main[0]);
 }
 
 }  // namespace

@@ -1,65 +1,61 @@
-// How a hit reads an entry that may leave at any moment, and keeps its value.
+// How a hit reads the box of a slot that may leave at any moment, and keeps its value.
 //
-// Reader(r)  a thread that looks the key up without a lock, pins the value that it finds, and lets go of it, ROUNDS times:
-//            EntryIndex::FindUnlocked(), HeldValue's constructor (HazardRow::TryPin()), the end of HazardRow::Read, and
-//            HeldValue's destructor (HazardRow::Unpin()).
-// Remover    a thread that puts the key anew, renews it (the same value in another entry), and removes it, and each time
-//            frees what has left: EntryIndex::Replace() and Remove(), then RetiredEntries::Free() and HandOver().
+// Reader(r)  a thread that looks at the slot without a lock, pins the box that it finds, and lets go of it, ROUNDS times:
+//            SlotOf::Read(), HeldValue's constructor (HazardRow::TryPin()), the end of HazardRow::Read, and HeldValue's
+//            destructor (HazardRow::Unpin()).
+// Remover    a thread that puts the key anew, renews its value (the same box is stored again), and removes it, and each
+//            time frees the box that has left: SlotOf::Write(), then CacheCore::FreeBoxes() and HandOver().
 //
-// Invariants. An entry is not freed while a reader that has found it uses it; a value is not freed while an entry has it
-// or a handle pins it; at the end all are freed.
+// Invariants. A box is not freed while a reader that has found it uses it, or while a handle pins it; at the end all are
+// freed.
 //
 // Memory. A reader's stores to its row are on their way in `buffer[r]`, in their order, which being releases they keep on
 // arm64 too; Drain(r) brings them to the memory, at any time. Its exchange in Unpin() waits for them. membarrier(2) is
-// a moment at which the buffer is empty, for one reader after the other. The remover's store to the cell is followed by
-// that fence, and its compare-and-swaps of a pin are atomic. FALLBACK: no membarrier, and the stores of `reads` are
-// sequentially consistent: they empty the buffer.
+// a moment at which the buffer is empty, for one reader after the other. The remover's stores to the slot are followed
+// by that fence, and its compare-and-swaps of a pin are atomic. FALLBACK: no membarrier, and the stores of `reads` are
+// sequentially consistent: they empty the buffer. seqlock.pml has the order of what a slot holds.
 //
-// Abstracted: one cell, which the entries of the key share. That cells move changes nothing for a reader that looks at
-// the cell again where it has found the entry. A batch is one entry, and one that is being read is looked after again
-// and again; in the code it goes with the next batch.
+// Abstracted: one slot and one key. A slot that gets another key is written in the same way, and its number changes. A
+// batch is one box, and one that is being read is looked after again and again; in the code it goes with the next batch.
 //
 // Broken: NO_FENCE (the remover does not wait for the stores on their way), NO_SECOND_LOOK (a reader does not look at
-// the cell again), PINS_FIRST (the remover looks at the pins before `reads`), READ_ENDS_FIRST (a reader ends its read
-// before it pins), NO_HAND_OVER (pins are left alone), PLAIN_UNPIN (a pin is let go of by a load and a store).
+// the slot's number again), PINS_FIRST (the remover looks at the pins before `reads`), READ_ENDS_FIRST (a reader ends
+// its read before it pins), NO_HAND_OVER (pins are left alone), PLAIN_UNPIN (a pin is let go of by a load and a store),
+// NO_NUMBER (the remover does not change the number).
 
 #define READERS 2
 #define ROUNDS 2
-#define ENTRIES 3
 #define HANDED 8
 
 #define reads_of 0
 #define pin_of 1
 
-// Entry 1 has value 1; entry 2 and, renewed, entry 3 have value 2.
-#define VALUE(entry) (entry == 1 -> 1 : 2)
-
-byte cell = 1;  // 0: the key is not there.
+byte seq;
+byte box = 1;  // 0: the key is not there.
 byte reads[READERS];
-byte pin[READERS];  // A value, perhaps with HANDED.
+byte pin[READERS];  // A box, perhaps with HANDED.
 chan buffer[READERS] = [3] of { byte, byte };
 
 // Ghosts.
-bool entry_there[ENTRIES + 1];
-byte shares[3];  // Of a value: one of each entry that has it, and those that were handed over.
-bool value_there[3];
+byte shares[3];  // Of a box: the slot's, and those that were handed over.
+bool box_there[3];
 byte ended;
 
-inline Unshare(value) {
-  assert(value_there[value]);
-  shares[value]--;
+inline Unshare(which) {
+  assert(box_there[which]);
+  shares[which]--;
   if
-  :: shares[value] == 0 -> value_there[value] = false
+  :: shares[which] == 0 -> box_there[which] = false
   :: else
   fi
 }
 
 // LightStore().
-inline SayReads(entry) {
+inline SayReads(which) {
 #ifdef FALLBACK
-  atomic { empty(buffer[r]) -> reads[r] = entry }
+  atomic { empty(buffer[r]) -> reads[r] = which }
 #else
-  buffer[r]!reads_of, entry
+  buffer[r]!reads_of, which
 #endif
 }
 
@@ -82,36 +78,36 @@ end:
 
 proctype Reader(byte r) {
   byte round;
-  byte entry;
+  byte first;
   byte held;
   bool found;
   do
   :: round == ROUNDS -> break
   :: round < ROUNDS ->
      round++;
-     entry = cell;
+     first = seq;
+     held = box;
      if
-     :: entry == 0
-     :: entry != 0 ->
-        SayReads(entry);
+     :: held == 0
+     :: held != 0 ->
+        SayReads(held);
 #ifdef NO_SECOND_LOOK
         found = true;
 #else
-        found = (cell == entry);
+        found = (seq == first && first % 2 == 0);
 #endif
         if
         :: found ->
-           assert(entry_there[entry]);
-           held = VALUE(entry);
+           assert(box_there[held]);
 #ifdef READ_ENDS_FIRST
            EndRead();
 #endif
            buffer[r]!pin_of, held;
-           assert(entry_there[entry]);
+           assert(box_there[held]);
 #ifndef READ_ENDS_FIRST
            EndRead();
 #endif
-           assert(value_there[held]);
+           assert(box_there[held]);
 #ifdef PLAIN_UNPIN
            bool handed;
            empty(buffer[r]);
@@ -129,12 +125,12 @@ proctype Reader(byte r) {
              :: else -> pin[r] = 0
              fi }
 #endif
-           held = 0;
            found = false
         :: else -> EndRead()
         fi
      fi;
-     entry = 0
+     held = 0;
+     first = 0
   od;
   ended++
 }
@@ -143,11 +139,11 @@ inline LookAtPins(r) {
   seen = pin[r];
   if
 #ifndef NO_HAND_OVER
-  :: seen == VALUE(old) ->
-     shares[VALUE(old)]++;
+  :: seen == old ->
+     shares[old]++;
      if
      :: atomic { pin[r] == seen -> pin[r] = seen + HANDED }
-     :: atomic { pin[r] != seen -> Unshare(VALUE(old)) }
+     :: atomic { pin[r] != seen -> Unshare(old) }
      fi
 #endif
   :: else
@@ -180,33 +176,37 @@ inline Free() {
      :: else -> break
      fi
   od;
-  atomic { entry_there[old] = false; Unshare(VALUE(old)) }
+  atomic { Unshare(old) }
 }
 
-inline Make(entry) {
+inline Make(which) {
   d_step {
-    entry_there[entry] = true;
-    shares[VALUE(entry)]++;
-    value_there[VALUE(entry)] = true
+    shares[which] = 1;
+    box_there[which] = true
   }
+}
+
+inline Write(which) {
+#ifndef NO_NUMBER
+  seq++;
+#endif
+  box = which;
+#ifndef NO_NUMBER
+  seq++
+#endif
 }
 
 proctype Remover() {
   byte old = 1;
   byte seen;
   bool is_read;
-  do
-  :: old > ENTRIES -> break
-  :: old <= ENTRIES ->
-     if
-     :: old < ENTRIES ->
-        Make(old + 1);
-        cell = old + 1
-     :: old == ENTRIES -> cell = 0
-     fi;
-     Free();
-     old++
-  od;
+  Make(2);
+  Write(2);
+  Free();
+  old = 2;
+  Write(2);
+  Write(0);
+  Free();
   ended++
 }
 
@@ -220,5 +220,5 @@ init {
     run Remover()
   }
   ended == READERS + 1 ->
-  assert(!value_there[1] && !value_there[2])
+  assert(!box_there[1] && !box_there[2])
 }

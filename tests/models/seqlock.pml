@@ -1,15 +1,16 @@
-// How a hit copies a small value that a Put may be replacing.
+// How a hit copies the words of a slot that a thread may be writing.
 //
-// Writer     puts the key WRITES times, with the shard's mutex held: CopiedCell::Write().
-// Reader(r)  copies the value LOOKS times without the mutex: CopiedCell::Read().
+// Writer     writes the slot WRITES times, with the shard's mutex held: SlotOf::Write().
+// Reader(r)  copies the words LOOKS times without the mutex: SlotOf::Read().
 //
-// Invariant. A copy that a reader accepts has both words of one value: the value that belongs to the number that the
-// reader has seen. At the end the value is the last one.
+// Invariant. A copy that a reader accepts has both words of one write: the one that belongs to the number that the
+// reader has seen. At the end the words are those of the last one. The words are a key and a value, so this holds also
+// for a slot that is freed and given to another key: a reader never finds a key with the value of another.
 //
 // Memory. What the fences do not order happens in any order: the two words among themselves, and in the broken variants
 // also the words and the numbers.
 //
-// Abstracted: the time until which the value is fresh is a third word.
+// Abstracted: the time until which the value is fresh, and the address of a box, are words like these.
 //
 // Broken: NO_RELEASE_FENCE (a word may be stored before the odd number), PLAIN_END (the even number may be stored before
 // a word), NO_ACQUIRE (a word may be read before the first look), NO_ACQUIRE_FENCE (a word may be read after the second

@@ -41,7 +41,7 @@ class BatchLoad final : public LoadTerms {
   bool Add(const Key& key, Value value, const EntryOptions& entry = {}) {
     const auto found = items_.find(key);
     if (found == items_.end()) return false;
-    found->second.result = cache_internal::PinnedOf<Value>::Make(std::move(value));
+    found->second.result = cache_internal::MakeBox<Key, Value>(found->first, std::move(value));
     found->second.entry = entry;
     return true;
   }

@@ -24,7 +24,7 @@ class HeldValue {
  public:
   explicit HeldValue(Pinned pinned) : box_(pinned.Release()) {}
   // `row.reads` must protect the object that has a share in `box`.
-  HeldValue(HazardRow& row, const ValueBox* box) : box_(box), pin_(row.TryPin(box)) {
+  HeldValue(HazardRow& row, const Box* box) : box_(box), pin_(row.TryPin(box)) {
     if (pin_ == nullptr) box->Share();
   }
   ~HeldValue() {
@@ -45,7 +45,7 @@ class HeldValue {
   const Value* get() const { return box_ == nullptr ? nullptr : &box_->value<Value>(); }
 
  private:
-  const ValueBox* box_;
+  const Box* box_;
   std::atomic<uintptr_t>* pin_ = nullptr;
 };
 
@@ -96,16 +96,16 @@ class CacheHandle {
                                   cache_internal::HeldValue<Value>>;
 
   explicit CacheHandle(cache_internal::Pinned pinned) : held_(std::move(pinned)) {}
-  // For a hit. `seen` is a ValueCell's.
+  // For a hit. `seen` is the value of SlotOf::Seen.
   template <typename Seen>
   CacheHandle(base_internal::HazardRow& row, const Seen& seen) : held_(MakeHeld(row, seen)) {}
 
   template <typename Seen>
   static Held MakeHeld(base_internal::HazardRow& row, const Seen& seen) {
     if constexpr (cache_internal::kCopiedOut<Value>) {
-      return Held(seen.copy.value);
+      return Held(seen.value);
     } else {
-      return Held(row, seen.box);
+      return Held(row, seen);
     }
   }
 

@@ -20,9 +20,10 @@
 #include "stockade/base/export.h"
 #include "stockade/base/mutex.h"
 #include "stockade/cache/internal/cache_base.h"
-#include "stockade/cache/internal/entry.h"
 #include "stockade/cache/internal/entry_index.h"
 #include "stockade/cache/internal/erased.h"
+#include "stockade/cache/internal/slab.h"
+#include "stockade/cache/internal/slot.h"
 
 namespace stockade::cache_internal {
 
@@ -31,7 +32,6 @@ struct CacheCall;
 struct AsyncCall;
 struct AsyncReply;
 class KeyLocks;
-class RetiredEntries;
 
 // A LoadingCache without its types and without the checks of its options. The public class documents the calls;
 // TypedCache answers hits and runs the user's functions.
@@ -49,16 +49,16 @@ class STOCKADE_EXPORT CacheCore : public CacheBase {
   // Copies the loader of a call; an exception becomes the status.
   using MakeLoader = absl::FunctionRef<absl::StatusOr<LoaderPtr>()>;
 
-  // The functions of the user that there are.
+  // The functions of the user that there are, and a property of the types.
   struct Has {
     bool load;
     bool load_all;
     bool weigh;
     bool on_removal;
+    bool key_boxes;  // An entry has a box for its key only: see SlotOf.
   };
 
-  // `pins`: handles pin values instead of copying them.
-  CacheCore(LoadingCacheOptions options, Has has, bool pins);
+  CacheCore(LoadingCacheOptions options, Has has, Slab::Type slots);
   virtual ~CacheCore();
 
   void InvalidateTag(std::string_view tag);
@@ -78,10 +78,8 @@ class STOCKADE_EXPORT CacheCore : public CacheBase {
   // Has `executor` run `done` with the answer.
   static void Deliver(Executor& executor, AnswerCallback done, Answer answer);
   void StartRefresh(const KeyAt& at, RefreshTrigger trigger, LoaderPtr loader) noexcept;
-  // Replaces the value of the key's entry in place, which `write` does, if it has one and no other work is due. Returns
-  // false if Store() has to be called.
-  bool TryOverwrite(const KeyAt& at, std::optional<absl::Duration> ttl, absl::FunctionRef<void(CacheEntry&)> write);
-  void Store(const KeyAt& at, const Pinned& value, const EntryOptions& entry);
+  // `value` is a Value, or, where those are not copied, `box` has it.
+  void Store(const KeyAt& at, const void* value, const Pinned& box, const EntryOptions& entry);
   void Invalidate(const KeyAt& at) noexcept;
   // A Hash or Eq has thrown, so it is unknown which entries and loads are affected: all are invalidated. Called in a
   // catch clause.
@@ -91,7 +89,7 @@ class STOCKADE_EXPORT CacheCore : public CacheBase {
   KeptKey Keep(const KeyAt& at) const { return {KeepKey(at.key), at.hash, at.shard}; }
   size_t ShardOfHash(uint64_t hash) const { return (hash >> 40) & shard_mask_; }
   // Lookups of hits read the index of a shard without its mutex.
-  const EntryIndex<CacheEntry>& IndexOf(uint64_t hash) const { return indexes_[ShardOfHash(hash)]; }
+  const EntryIndex& IndexOf(uint64_t hash) const { return indexes_[ShardOfHash(hash)]; }
   // Whether the entry is neither expired nor due.
   bool IsQuiet(Instant quiet_until) const;
 
@@ -117,10 +115,19 @@ class STOCKADE_EXPORT CacheCore : public CacheBase {
 
   // The operations that depend on the types of the cache. They may throw, except for the loads.
   virtual std::unique_ptr<const KeyHolder> KeepKey(const void* key) const = 0;
-  virtual OwnedEntry NewEntry(const KeyAt& at, EntryParts parts) const = 0;
   virtual std::string TextOf(const void* key) const = 0;
-  virtual int64_t Weigh(const void* key, const ValueBox& value) const = 0;
-  virtual void TellRemoval(const CacheEntry& entry) const = 0;
+  virtual int64_t Weigh(const void* key, const void* value) const = 0;
+  virtual void TellRemoval(const Removal& removal) const = 0;
+  // The box of an entry with this key and this value, which may be null. Null if its slot needs none.
+  virtual Pinned BoxFor(const void* key, const Pinned& value) const = 0;
+  // A box for a value that is kept in slots.
+  virtual Pinned Boxed(const void* value) const = 0;
+  // These are called with the shard's mutex held, for slots that are not free.
+  virtual bool IsFor(const Slot& slot, const void* key) const = 0;
+  virtual Pinned ValueOf(const Slot& slot) const = 0;
+  virtual Removal RemovalOf(const Slot& slot, RemovalCause cause) const = 0;
+  // As SlotOf::Write(): `key` is null if the slot has it. If neither is given, there is no entry any more.
+  virtual const Box* Write(Slot& slot, const void* key, NewEntry* entry) const = 0;
   // Runs the loader, or the cache's own if it is null. Sets `threw` if it threw.
   virtual LoadResult Load(const LoadRequest& request, const LoaderPtr& loader, Instant deadline,
                           const std::stop_token& stop, bool& threw) = 0;
@@ -129,11 +136,11 @@ class STOCKADE_EXPORT CacheCore : public CacheBase {
                                std::vector<LoadResult>& results, bool& threw) = 0;
 
   static ShardLock Lock(Shard& shard);
-  CacheEntry* FindEntry(const KeyAt& at);
+  Slot* FindEntry(const KeyAt& at);
   // Returns false if Eq threw, so that it is unknown whether there is an entry.
-  bool TryFindEntry(const KeyAt& at, CacheEntry*& entry) noexcept;
+  bool TryFindEntry(const KeyAt& at, Slot*& entry) noexcept;
   // The entry of the key if it has a value. Also null if Eq throws.
-  CacheEntry* FindValue(const KeyAt& at) noexcept;
+  Slot* FindValue(const KeyAt& at) noexcept;
   FlightPtr Current(const KeyAt& at) const;
   bool HasLoader() const { return has_.load || has_.load_all; }
   void CountRequest(const CacheCall& call);
@@ -171,8 +178,7 @@ class STOCKADE_EXPORT CacheCore : public CacheBase {
   void Displace(Shard& shard, Flight& flight, Aftermath& after);
   bool TimeOutHung(const KeyAt& at, Instant now, Aftermath& after);
   void Fail(Flight& flight, Answer error, Instant now, Aftermath& after, const EntryOptions& entry = {}) noexcept;
-  void ReplaceError(Flight& flight, CacheEntry* old, Instant now, Answer& error, OwnedEntry& remembered,
-                    Aftermath& after);
+  void ReplaceError(Flight& flight, Slot* old, Instant now, Answer& error, NewEntry* remembered, Aftermath& after);
 
   // Loads (loads.cc).
   void Offer(Executor* executor, QueuedLoad load) noexcept;
@@ -222,25 +228,33 @@ class STOCKADE_EXPORT CacheCore : public CacheBase {
   void InvalidateWithin(const KeyAt& at, Aftermath& after) noexcept;
 
   // Entries (entries.cc).
-  OwnedEntry MakeEntry(const KeyAt& at, const Pinned& value, const EntryOptions& options, absl::Duration load_time,
-                       Instant now) noexcept;
-  OwnedEntry MakeAbsence(const KeyAt& at, const absl::Status& absence, const EntryOptions& options,
-                         Instant now) noexcept;
-  std::optional<int64_t> WeightOf(const KeyAt& at, const ValueBox& value) const;
-  const CacheEntry* Replace(Shard& shard, CacheEntry* old, OwnedEntry fresh, RemovalCause cause, bool renews,
-                            Aftermath& after, Instant now);
-  void Remove(Shard& shard, CacheEntry& entry, RemovalCause cause, Aftermath& after);
-  void Trim(const CacheEntry* spared, Aftermath& after);
-  bool EvictOne(size_t shard, const CacheEntry* spared, Aftermath& after);
-  void Notify(Entries removed);
-  void Retire(Entries entries);
-  void FlushRetired();
+  EntryPtr MakeEntry(const KeyAt& at, const Pinned& value, const EntryOptions& options, absl::Duration load_time,
+                     Instant now) noexcept;
+  EntryPtr MakeAbsence(const KeyAt& at, const absl::Status& absence, const EntryOptions& options, Instant now) noexcept;
+  std::optional<int64_t> WeightOf(const KeyAt& at, const void* value) const;
+  EntryTimes TimesOf(const Slot& slot) const;
+  EntryTimes& KeptTimesOf(Slot& slot);
+  const Slot* Replace(const KeyAt& at, Slot* old, NewEntry* fresh, RemovalCause cause, bool renews, Aftermath& after,
+                      Instant now);
+  const Slot* Insert(const KeyAt& at, NewEntry& fresh, Aftermath& after, Instant now);
+  void Overwrite(Shard& shard, Slot& slot, NewEntry& fresh, Aftermath& after);
+  void Remove(Shard& shard, Slot& slot, RemovalCause cause, Aftermath& after);
+  void Leave(Shard& shard, uint32_t id, RemovalCause cause, Aftermath& after);
+  RemovalCause VictimsCause(const Slot& victim, Instant now) const;
+  void Trim(const Slot* spared, Aftermath& after);
+  bool EvictOne(size_t shard, const Slot* spared, Instant now, Aftermath& after);
+  void Notify(std::vector<Removal> removed);
+
+  // Boxes that have left their slots (retire.cc).
+  void Retire(Shard& shard, const Box* box, int64_t weight, Aftermath& after);
+  void FreeBoxes(std::vector<const Box*> boxes) noexcept;
+  void FlushRetired() noexcept;
   void PlanReclaim() noexcept;
 
   // Expired entries without requests (sweep.cc).
-  Instant LeavesAt(const CacheEntry& entry) const;
-  void ExpectExpiry(Shard& shard, const CacheEntry& stored, Aftermath& after);
-  void SweepSome(Shard& shard, size_t homes, Instant now, Aftermath& after);
+  Instant LeavesAt(const Slot& slot) const;
+  void ExpectExpiry(Shard& shard, const Slot& stored, Aftermath& after);
+  void SweepSome(Shard& shard, uint32_t slots, Instant now, Aftermath& after);
   void PlanSweep();
   void Sweep();
   void CheckNotInListener() const;
@@ -249,9 +263,8 @@ class STOCKADE_EXPORT CacheCore : public CacheBase {
   // Fewer for a small bound, so that evicted entries are close to the least recently used ones. A power of two.
   const size_t shard_count_;
   const size_t shard_mask_;
-  const std::unique_ptr<EntryIndex<CacheEntry>[]> indexes_;  // By shard.
+  const std::unique_ptr<EntryIndex[]> indexes_;  // By shard.
   const std::unique_ptr<Shard[]> shards_;
-  const std::unique_ptr<RetiredEntries> retired_;
   std::atomic<bool> reclaim_planned_{false};
   std::atomic<size_t> next_victim_{0};         // The shard that evicts next.
   const std::unique_ptr<KeyLocks> key_locks_;  // Held by updates and, if options_.strict, by reads.

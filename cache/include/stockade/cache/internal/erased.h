@@ -11,6 +11,8 @@
 #include "absl/status/statusor.h"
 #include "stockade/cache/entry_options.h"
 #include "stockade/cache/internal/pinned.h"
+#include "stockade/cache/internal/slot.h"
+#include "stockade/cache/removal.h"
 
 namespace stockade::cache_internal {
 
@@ -57,13 +59,30 @@ struct KeptKey {
 // A key to be loaded, and what its loader may ask for.
 struct LoadRequest {
   const void* key;
-  const ValueBox* previous;  // Null: none.
+  const Box* previous;  // Null: none.
 };
 
 // The result of a loader for one key.
 struct LoadResult {
   std::optional<Answer> answer;
   EntryOptions entry;
+};
+
+// An entry that is to be stored. Made without a mutex held.
+struct NewEntry {
+  const void* value = nullptr;  // The Value, in a box if it is not copied into slots. Null: there is none.
+  Pinned box;                   // The new box of the slot, if it has one: CacheCore::BoxFor().
+  int64_t weight = 1;
+  Instant quiet_until;
+  std::unique_ptr<EntryExtra> extra;
+};
+using EntryPtr = std::unique_ptr<NewEntry>;
+
+// One call of the removal listener.
+struct Removal {
+  Pinned key;  // A KeyBox.
+  Pinned value;
+  RemovalCause cause;
 };
 
 }  // namespace stockade::cache_internal

@@ -23,7 +23,7 @@ struct EntryTimes {
   Instant refresh_at = Instant::InfiniteFuture();   // From then on a hit starts a refresh.
   // From then on a hit starts a refresh with probability exp(-(expires_at - now) / xfetch_scale).
   Instant xfetch_at = Instant::InfiniteFuture();
-  absl::Duration xfetch_scale = {};
+  double xfetch_scale = 0;                     // Nanoseconds.
   Instant retry_at = Instant::InfinitePast();  // After a failed load, no load is tried before this.
 
   // Whether Freshness::Due() may return a trigger.
@@ -35,6 +35,11 @@ struct EntryTimes {
   // From then on it is useful only as previous() of a loader.
   Instant OverAt() const { return std::max({expires_at, revalidate_until, stale_until}); }
   bool Over(Instant now) const { return now >= OverAt(); }
+  // Whether Freshness::Of() cannot tell them.
+  bool MustBeKept() const {
+    return refresh_at != Instant::InfiniteFuture() || xfetch_at != Instant::InfiniteFuture() ||
+           retry_at != Instant::InfinitePast();
+  }
 };
 
 // The reason for a refresh.
@@ -48,27 +53,49 @@ class STOCKADE_EXPORT Freshness {
   // For a value stored at `now` with `ttl`, or the cache's if not set, whose load took `load_time`. Returns nothing if
   // it is not to be stored.
   std::optional<EntryTimes> OfValue(Instant now, std::optional<absl::Duration> ttl, absl::Duration load_time);
-  std::optional<EntryTimes> OfAbsence(Instant now, std::optional<absl::Duration> ttl) const;
+  std::optional<EntryTimes> OfAbsence(Instant now, std::optional<absl::Duration> ttl) const {
+    return OfAbsence(now, ttl.has_value() ? NanosecondsOf(*ttl) : negative_ttl_);
+  }
   // For another error. `ttl` only says whether it is to be stored.
   std::optional<EntryTimes> OfError(Instant now, std::optional<absl::Duration> ttl) const {
     if (ttl.has_value() && *ttl <= absl::ZeroDuration()) return std::nullopt;
     return OfAbsence(now, error_ttl_);
   }
+  // The times of an entry of which only the time of expiry is kept: MustBeKept() is false for others.
+  EntryTimes Of(Instant expires_at) const {
+    return {.expires_at = expires_at,
+            .revalidate_until = After(expires_at, stale_while_revalidate_),
+            .stale_until = After(expires_at, stale_if_error_)};
+  }
   // The refresh that a lookup of a value at `now` starts, if any.
   std::optional<RefreshTrigger> Due(const EntryTimes& times, Instant now);
 
  private:
+  using Nanoseconds = int64_t;
+  static constexpr Nanoseconds kInfinite = INT64_MAX;
+
+  // At least 1 for a positive span, otherwise 0.
+  static Nanoseconds NanosecondsOf(absl::Duration span) {
+    return span > absl::ZeroDuration() ? std::max<int64_t>(absl::ToInt64Nanoseconds(span), 1) : 0;
+  }
+  static Instant After(Instant at, Nanoseconds span) {
+    Nanoseconds sum = 0;
+    const bool infinite = span == kInfinite || __builtin_add_overflow(at.nanoseconds(), span, &sum);
+    return infinite ? Instant::InfiniteFuture() : Instant::FromNanoseconds(sum);
+  }
+
+  static std::optional<EntryTimes> OfAbsence(Instant now, Nanoseconds span);
   // Uniformly distributed in [0, 1).
   double Draw();
 
-  const absl::Duration ttl_;
+  const Nanoseconds ttl_;
   const double jitter_;
   const double refresh_ahead_;
   const double xfetch_beta_;
-  const absl::Duration negative_ttl_;
-  const absl::Duration error_ttl_;
-  const absl::Duration stale_while_revalidate_;
-  const absl::Duration stale_if_error_;
+  const Nanoseconds negative_ttl_;
+  const Nanoseconds error_ttl_;
+  const Nanoseconds stale_while_revalidate_;
+  const Nanoseconds stale_if_error_;
   std::atomic<uint64_t> random_;
 };
 

@@ -2,6 +2,7 @@
 #define STOCKADE_CACHE_INTERNAL_PINNED_H_
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <type_traits>
 #include <utility>
@@ -10,16 +11,26 @@
 
 namespace stockade::cache_internal {
 
-// Whether values of this type are copied instead of pinned.
-template <typename Value>
-inline constexpr bool kCopiedOut = std::is_trivially_copyable_v<Value> && std::is_copy_constructible_v<Value> &&
-                                   std::is_copy_assignable_v<Value> && sizeof(Value) <= 16;
+// Whether keys or values of this type are copied instead of boxed.
+template <typename T>
+inline constexpr bool kCopiedOut = std::is_trivially_copyable_v<T> && std::is_copy_constructible_v<T> &&
+                                   std::is_copy_assignable_v<T> && sizeof(T) <= 16;
 
-// A value of any type, and the number of its shares.
-class ValueBox {
+// The memory of a value in bytes, with that of a string or a vector; what it points to otherwise is not known.
+template <typename T>
+size_t FootprintOf(const T& value) {
+  if constexpr (requires { value.capacity() * sizeof(typename T::value_type); }) {
+    return sizeof(T) + static_cast<size_t>(value.capacity()) * sizeof(typename T::value_type);
+  } else {
+    return sizeof(T);
+  }
+}
+
+// A value of any type, a key of any type, or both, and the number of its shares.
+class Box {
  public:
-  ValueBox(const ValueBox&) = delete;
-  ValueBox& operator=(const ValueBox&) = delete;
+  Box(const Box&) = delete;
+  Box& operator=(const Box&) = delete;
 
   void Share() const { shares_.fetch_add(1, std::memory_order_relaxed); }
   void Unshare() const {
@@ -28,40 +39,68 @@ class ValueBox {
 
   // The box must have been made for a Value.
   template <typename Value>
-  const Value& value() const;
+  const Value& value() const {
+    return *static_cast<const Value*>(value_);
+  }
+  // Null: it has only a key.
+  const void* raw() const { return value_; }
+  // Its memory; see FootprintOf().
+  virtual size_t bytes() const = 0;
 
  protected:
-  ValueBox() = default;
-  virtual ~ValueBox() = default;
+  explicit Box(const void* value) : value_(value) {}
+  virtual ~Box() = default;
 
  private:
   mutable std::atomic<int64_t> shares_{1};
+  const void* const value_;
 };
 
 template <typename Value>
-class ValueBoxOf final : public ValueBox {
+class ValueBox final : public Box {
  public:
-  explicit ValueBoxOf(Value&& v) : value(std::move(v)) {}
-
-  const Value value;
+  explicit ValueBox(Value&& value) : Box(&stored_), stored_(std::move(value)) {}
+  size_t bytes() const override { return sizeof(*this) - sizeof(Value) + FootprintOf(stored_); }
 
  private:
-  ~ValueBoxOf() override = default;
+  ~ValueBox() override = default;
+
+  const Value stored_;
 };
 
-template <typename Value>
-const Value& ValueBox::value() const {
-  return static_cast<const ValueBoxOf<Value>*>(this)->value;
-}
+template <typename Key>
+class KeyBox : public Box {
+ public:
+  explicit KeyBox(const Key& k) : KeyBox(k, nullptr) {}
+  size_t bytes() const override { return sizeof(*this) - sizeof(Key) + FootprintOf(key); }
 
-// A share of a value, or null: a std::shared_ptr without deleter and weak pointers, which a pin of a HazardRow can
+  const Key key;
+
+ protected:
+  KeyBox(const Key& k, const void* value) : Box(value), key(k) {}
+  ~KeyBox() override = default;
+};
+
+template <typename Key, typename Value>
+class KeyedBox final : public KeyBox<Key> {
+ public:
+  KeyedBox(const Key& key, Value&& value) : KeyBox<Key>(key, &stored_), stored_(std::move(value)) {}
+  size_t bytes() const override { return sizeof(*this) - sizeof(Value) + FootprintOf(stored_); }
+
+ private:
+  ~KeyedBox() override = default;
+
+  const Value stored_;
+};
+
+// A share of a box, or null: a std::shared_ptr without deleter and weak pointers, which a pin of a HazardRow can
 // replace.
 class Pinned {
  public:
   Pinned() = default;
   Pinned(std::nullptr_t) {}  // NOLINT(google-explicit-constructor): as std::shared_ptr.
   // Takes over a share.
-  explicit Pinned(const ValueBox* box) : box_(box) {}
+  explicit Pinned(const Box* box) : box_(box) {}
   ~Pinned() {
     if (box_ != nullptr) box_->Unshare();
   }
@@ -74,30 +113,39 @@ class Pinned {
     return *this;
   }
 
-  const ValueBox* box() const { return box_; }
-  const ValueBox* Release() { return std::exchange(box_, nullptr); }
+  const Box* box() const { return box_; }
+  const Box* Release() { return std::exchange(box_, nullptr); }
+  // The value; null if there is none.
+  const void* raw() const { return box_ == nullptr ? nullptr : box_->raw(); }
 
   friend bool operator==(const Pinned& a, const Pinned& b) { return a.box_ == b.box_; }
   friend bool operator==(const Pinned& a, std::nullptr_t) { return a.box_ == nullptr; }
 
  private:
-  const ValueBox* box_ = nullptr;
+  const Box* box_ = nullptr;
 };
 
-// A share of a Value, or null.
+// A share of a box that has a Value, or null.
 template <typename Value>
 class PinnedOf : public Pinned {
  public:
   PinnedOf() = default;
-  static PinnedOf Make(Value&& value) { return PinnedOf(new ValueBoxOf<Value>(std::move(value))); }
+  explicit PinnedOf(const Box* box) : Pinned(box) {}
 
   const Value& operator*() const { return box()->template value<Value>(); }
   const Value* operator->() const { return &**this; }
   const Value* get() const { return box() == nullptr ? nullptr : &**this; }
-
- private:
-  explicit PinnedOf(const ValueBox* box) : Pinned(box) {}
 };
+
+// A box for a value, with the key if a slot holds no copy of either (SlotOf).
+template <typename Key, typename Value>
+PinnedOf<Value> MakeBox(const Key& key, std::type_identity_t<Value>&& value) {
+  if constexpr (kCopiedOut<Key> || kCopiedOut<Value>) {
+    return PinnedOf<Value>(new ValueBox<Value>(std::move(value)));
+  } else {
+    return PinnedOf<Value>(new KeyedBox<Key, Value>(key, std::move(value)));
+  }
+}
 
 }  // namespace stockade::cache_internal
 

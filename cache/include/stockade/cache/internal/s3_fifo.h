@@ -1,38 +1,14 @@
 #ifndef STOCKADE_CACHE_INTERNAL_S3_FIFO_H_
 #define STOCKADE_CACHE_INTERNAL_S3_FIFO_H_
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
 #include "stockade/base/export.h"
 #include "stockade/cache/internal/ghost_table.h"
+#include "stockade/cache/internal/slab.h"
 
 namespace stockade::cache_internal {
-
-// The data that S3Fifo keeps per entry, which derives from this: 40 bytes. The entry sets weight and hash before it is
-// inserted; S3Fifo uses the rest.
-struct S3FifoNode {
-  S3FifoNode() = default;
-  S3FifoNode(const S3FifoNode&) = delete;
-  S3FifoNode& operator=(const S3FifoNode&) = delete;
-
-  static constexpr uint8_t kMostUses = 3;
-
-  // Counts a hit. Called by any thread at any time in the node's life, in a queue or not. A node with the maximum is
-  // only read, so that its cache line stays shared. Some of several concurrent hits may not count.
-  [[gnu::always_inline]] void Touch() {
-    const uint8_t counted = uses.load(std::memory_order_relaxed);
-    if (counted < kMostUses) uses.store(counted + 1, std::memory_order_relaxed);
-  }
-
-  std::atomic<uint8_t> uses{0};  // 0 to kMostUses: hits that the queues have not used up.
-  bool in_main = false;
-  uint64_t hash = 0;            // Of its key; need not be well distributed. Does not change while it is in a queue.
-  int64_t weight = 1;           // At least 1. Does not change while it is in a queue.
-  S3FifoNode* newer = nullptr;  // In its queue; null if it is in none.
-  S3FifoNode* older = nullptr;
-};
 
 // Selects the entry of a shard that is evicted next: S3-FIFO (Yang et al., "FIFO queues are all you need for cache
 // eviction", SOSP 2023), by weight, with an adaptive share of the small queue.
@@ -54,32 +30,32 @@ struct S3FifoNode {
 // An S3Fifo manages one shard, but the bound applies to the whole cache, which calls Evict() of its shards in turn
 // while it exceeds its weight. Shares refer to the shard's current weight.
 //
-// Guarded by the shard's mutex, except Touch(). Nodes belong to the caller and are never destroyed here. Complexity:
-// O(1); Evict() is amortized O(1), because a step removes uses from a node or moves it to the main queue, and takes at
-// most kMostSteps + 1 steps per call. Memory: 40 bytes per entry and 11 to 16 bytes per ghost; there are 1.1 ghosts per
-// entry.
+// Guarded by the shard's mutex. Complexity: O(1); Evict() is amortized O(1), because a step removes uses from an entry
+// or moves it to the main queue, and takes at most kMostSteps + 1 steps per call. Memory: 11 to 16 bytes per ghost;
+// there are 1.1 ghosts per entry.
 class STOCKADE_EXPORT S3Fifo {
  public:
-  S3Fifo() = default;
+  // Queues slots of `slab`, which have their weight and hash.
+  explicit S3Fifo(Slab& slab) : slab_(slab) {}
   S3Fifo(const S3Fifo&) = delete;
   S3Fifo& operator=(const S3Fifo&) = delete;
 
-  // The node must be in no queue; its uses start at 0.
-  void Insert(S3FifoNode& node);
+  // The slot must be in no queue; its uses start at 0.
+  void Insert(uint32_t id);
 
-  // Puts `fresh`, which must be in no queue, in the place of `old`, with its uses. A value that is reloaded or
-  // overwritten is not a new entry, and a popular one stays popular.
-  void Replace(S3FifoNode& old, S3FifoNode& fresh);
+  // Changes the weight of a slot in a queue. A value that is reloaded or overwritten is not a new entry, so a popular
+  // one stays popular.
+  void Reweigh(Slot& slot, int64_t weight);
 
-  // Unlinks a node without remembering its hash.
-  void Remove(S3FifoNode& node);
+  // Unlinks a slot without remembering its hash.
+  void Remove(uint32_t id);
 
   // Unlinks and returns the next victim. Never returns `spared`, which may be null or in no queue, because only its
-  // address is used. Null if there is no other node.
-  S3FifoNode* Evict(const S3FifoNode* spared);
+  // address is used. 0: there is no other.
+  uint32_t Evict(const Slot* spared);
 
-  // Any node; null if there is none. `while (S3FifoNode* node = Any()) Remove(*node)` empties it.
-  S3FifoNode* Any();
+  // The number of a slot in a queue.
+  uint32_t IdOf(const Slot& slot) const;
 
   size_t size() const { return small_.size + main_.size; }
   int64_t weight() const { return small_.weight + main_.weight; }
@@ -110,25 +86,23 @@ class STOCKADE_EXPORT S3Fifo {
   static constexpr size_t kMostSteps = 128;
 
  private:
-  // A ring through `ends`: ends.older is the newest node, ends.newer the oldest. Invariant: size and weight are those
-  // of the nodes in the ring; their in_main is set in main_ only.
+  // Invariant: size and weight are those of the slots in the queue; their in_main is set in main_ only.
   struct Queue {
-    Queue() { ends.newer = ends.older = &ends; }
-    S3FifoNode* Oldest() { return ends.newer; }
-
-    S3FifoNode ends;
+    uint32_t newest = 0;  // 0: none.
+    uint32_t oldest = 0;
     size_t size = 0;
     int64_t weight = 0;
   };
 
-  Queue& QueueOf(const S3FifoNode& node) { return node.in_main ? main_ : small_; }
-  void Link(S3FifoNode& node, bool in_main);
-  void Unlink(S3FifoNode& node);
-  Queue& QueueToEvictFrom(const S3FifoNode* spared);
+  Queue& QueueOf(const Slot& slot) { return slot.in_main ? main_ : small_; }
+  void Link(uint32_t id, bool in_main);
+  bool HasOther(const Queue& queue, const Slot* spared) const;
+  Queue& QueueToEvictFrom(const Slot* spared);
   bool restless() const { return small_share_ > kRestlessShare; }
   GhostTable::Rooms GhostRooms() const;
   void Regret(const GhostTable::Ghost& ghost);
 
+  Slab& slab_;
   Queue small_;
   Queue main_;
   GhostTable ghosts_;

@@ -26,8 +26,9 @@
 #include "stockade/cache/cache_callbacks.h"
 #include "stockade/cache/cache_handle.h"
 #include "stockade/cache/internal/cache_core.h"
-#include "stockade/cache/internal/entry.h"
 #include "stockade/cache/internal/erased.h"
+#include "stockade/cache/internal/pinned.h"
+#include "stockade/cache/internal/slot.h"
 
 namespace stockade::cache_internal {
 
@@ -75,8 +76,9 @@ class TypedCache final : public CacheCore {
                   {.load = static_cast<bool>(callbacks.load),
                    .load_all = static_cast<bool>(callbacks.load_all),
                    .weigh = static_cast<bool>(callbacks.weigh),
-                   .on_removal = static_cast<bool>(callbacks.on_removal)},
-                  !kCopiedOut<Value>),
+                   .on_removal = static_cast<bool>(callbacks.on_removal),
+                   .key_boxes = !SlotT::kKeyCopied && SlotT::kValueCopied},
+                  Slab::TypeOf<SlotT>()),
         callbacks_(std::move(callbacks)) {}
 
   [[gnu::always_inline]] absl::StatusOr<Handle> Get(const Key& key) {
@@ -175,11 +177,12 @@ class TypedCache final : public CacheCore {
       const KeyAt at = Hashed(key);
       CallGate::Call inside(*gate_, at.shard);
       if (!inside.inside()) return;
-      if constexpr (kCopiedOut<Value>) {
-        const auto write = [&](CacheEntry& old) { static_cast<EntryT&>(old).cell.Write(value, QuietUntil(old.times)); };
-        if (entry.tags.empty() && TryOverwrite(at, entry.ttl, write)) return;
+      if constexpr (SlotT::kValueCopied) {
+        Store(at, &value, nullptr, entry);
+      } else {
+        const Pinned box = MakeBox<Key, Value>(key, std::move(value));
+        Store(at, box.raw(), box, entry);
       }
-      Store(at, PinnedOf<Value>::Make(std::move(value)), entry);
     } catch (...) {
       LogThrown("Put() stores nothing and invalidates the key");
       Invalidate(key);  // The old value is outdated.
@@ -210,14 +213,14 @@ class TypedCache final : public CacheCore {
   }
 
  private:
-  using EntryT = EntryOf<Key, Value, Eq>;
-  using Seen = typename ValueCell<Value>::Seen;
+  using SlotT = SlotOf<Key, Value>;
+  using Seen = typename SlotT::Seen;
+  using SlotLook = typename SlotT::Look;
   using Batch = typename Callbacks::Batch;
 
   // The state of a lookup without a lock.
   struct Look {
-    HazardRow* open = nullptr;    // The thread's row, in a HazardRow::Read of this cache. Null: there is no read.
-    CacheEntry* entry = nullptr;  // The key's entry, protected by `open`. Null: none was found yet.
+    HazardRow* open = nullptr;  // The thread's row, in a HazardRow::Read of this cache. Null: there is no read.
   };
 
   // std::hash of a number is the number itself. The two halves of a product spread it over all bits (Wang Yi's wyhash).
@@ -232,10 +235,10 @@ class TypedCache final : public CacheCore {
     return {&key, hash, ShardOfHash(hash)};
   }
   static const Key& KeyOf(const void* key) { return *static_cast<const Key*>(key); }
-  static const EntryT& Typed(const CacheEntry& entry) { return static_cast<const EntryT&>(entry); }
-  static auto Equals(const Key& key) {
-    return [&key](const CacheEntry& entry) { return Eq()(Typed(entry).stored_key, key); };
-  }
+  static SlotT& Typed(Slot& slot) { return static_cast<SlotT&>(slot); }
+  static const SlotT& Typed(const Slot& slot) { return static_cast<const SlotT&>(slot); }
+  // Hits announce this as their caller.
+  const void* Reader() const { return static_cast<const CacheCore*>(this); }
 
   static absl::StatusOr<Handle> HandleOf(Answer answer) {
     if (!answer.ok()) return answer.status();
@@ -252,47 +255,55 @@ class TypedCache final : public CacheCore {
   [[gnu::always_inline]] Result FindOr(const Key& key, const Otherwise& otherwise) {
     HazardRow* const row = ThisLightRow();
     if (row == nullptr || row->caller.load(std::memory_order_relaxed) != nullptr) return otherwise(Look());
-    HazardRow::Read read = HazardRow::Read::Light(*row, this);
+    HazardRow::Read read = HazardRow::Read::Light(*row, Reader());
     const uint64_t hash = HashOf(key);
-    CacheEntry* const entry = IndexOf(hash).FindAtHome(hash, *row, Equals(key));
+    Slot* const slot = IndexOf(hash).AtHome(hash);
     Seen seen;
-    if (entry != nullptr && Typed(*entry).cell.Read(seen) && seen.quiet_until == Instant::InfiniteFuture() &&
-        TryCountHit()) [[likely]] {
-      entry->Touch();
-      return Handle(*row, seen);
+    if (slot != nullptr && Typed(*slot).template Read<true, Eq>(key, *row, seen) == SlotLook::kThis &&
+        seen.quiet_until == Instant::InfiniteFuture() && TryCountHit()) [[likely]] {
+      slot->Touch();
+      return Handle(*row, seen.value);
     }
-    return otherwise({.open = read.Release(), .entry = entry});
+    return otherwise({.open = read.Release()});
   }
 
   // Hits that need a clock or a longer search. Returns nothing if the call must look up the key under the mutex. This
-  // is also the case for an Eq or a clock that uses a cache from within a hit. `read` protects the entry, and is open
-  // whenever the thread may read.
-  std::optional<Handle> FindUnlocked(const Key& key, const Look& look, const HazardRow::Read& read) {
-    CacheEntry* entry = look.entry;
-    if (entry == nullptr) {
-      if (read.row() == nullptr) return std::nullopt;
-      const uint64_t hash = HashOf(key);
-      entry = IndexOf(hash).FindUnlocked(hash, *read.row(), Equals(key));
-    }
-    Seen seen;
-    if (entry == nullptr || !Typed(*entry).cell.Read(seen) || !IsQuiet(seen.quiet_until)) return std::nullopt;
-    Count(kRequestHit);
-    entry->Touch();
-    return Handle(*read.row(), seen);
+  // is also the case for an Eq or a clock that uses a cache from within a hit. `read` is open whenever the thread may
+  // read.
+  std::optional<Handle> FindUnlocked(const Key& key, const HazardRow::Read& read) {
+    constexpr int kLooks = 16;  // At a slot that is being written.
+    std::optional<Handle> hit;
+    if (read.row() == nullptr) return hit;
+    const uint64_t hash = HashOf(key);
+    IndexOf(hash).FindUnlocked(hash, [&](Slot& slot) {
+      Seen seen;
+      SlotLook look = SlotLook::kChanging;
+      for (int i = 0; i < kLooks && look == SlotLook::kChanging; ++i) {
+        look = Typed(slot).template Read<false, Eq>(key, *read.row(), seen);
+      }
+      if (look == SlotLook::kOther) return false;
+      if (look == SlotLook::kThis && IsQuiet(seen.quiet_until)) {
+        Count(kRequestHit);
+        slot.Touch();
+        hit = Handle(*read.row(), seen.value);
+      }
+      return true;
+    });
+    return hit;
   }
 
   HazardRow::Read Open(const Look& look) const {
     if (look.open != nullptr) return HazardRow::Read(look.open);
     HazardRow* const row = ThisHazardRow();
     if (row == nullptr || row->caller.load(std::memory_order_relaxed) != nullptr) return {};
-    return {*row, this};
+    return {*row, Reader()};
   }
 
   [[gnu::noinline]] absl::StatusOr<Handle> Find(const Key& key, const CacheGetOptions& options,
                                                 const MakeLoader* make_loader, const Look& look) {
     CheckFork();
     HazardRow::Read read = Open(look);
-    if (std::optional<Handle> hit = FindUnlocked(key, look, read)) return *std::move(hit);
+    if (std::optional<Handle> hit = FindUnlocked(key, read)) return *std::move(hit);
     const KeyAt at = Hashed(key);
     CallGate::Call inside(*gate_, at.shard);
     if (!inside.inside()) return CancelledError();
@@ -303,7 +314,7 @@ class TypedCache final : public CacheCore {
   [[gnu::noinline]] std::optional<Handle> FindPresent(const Key& key, const Look& look) {
     CheckFork();
     HazardRow::Read read = Open(look);
-    if (std::optional<Handle> hit = FindUnlocked(key, look, read)) return *std::move(hit);
+    if (std::optional<Handle> hit = FindUnlocked(key, read)) return *std::move(hit);
     const KeyAt at = Hashed(key);
     CallGate::Call inside(*gate_, at.shard);
     if (!inside.inside()) return std::nullopt;
@@ -329,24 +340,47 @@ class TypedCache final : public CacheCore {
     return distinct;
   }
 
-  // Hits may use an entry without a lock until then. Strict reads go through the key's lock.
-  Instant QuietUntil(const EntryTimes& times) const {
-    return options_.strict ? Instant::InfinitePast() : times.QuietUntil();
-  }
-
   std::unique_ptr<const KeyHolder> KeepKey(const void* key) const override {
     return std::make_unique<const KeyHolderOf<Key, Eq>>(KeyOf(key));
   }
-  OwnedEntry NewEntry(const KeyAt& at, EntryParts parts) const override {
-    const Instant quiet_until = QuietUntil(parts.times);
-    return std::make_unique<EntryT>(KeyOf(at.key), at.hash, std::move(parts), quiet_until);
-  }
   std::string TextOf(const void* key) const override { return KeyText(KeyOf(key)); }
-  int64_t Weigh(const void* key, const ValueBox& value) const override {
-    return callbacks_.weigh(KeyOf(key), value.value<Value>());
+  int64_t Weigh(const void* key, const void* value) const override {
+    return callbacks_.weigh(KeyOf(key), *static_cast<const Value*>(value));
   }
-  void TellRemoval(const CacheEntry& entry) const override {
-    callbacks_.on_removal(KeyOf(entry.key()), Handle(entry.value()), entry.cause);
+  void TellRemoval(const Removal& removal) const override {
+    const auto& key = static_cast<const KeyBox<Key>&>(*removal.key.box());
+    callbacks_.on_removal(key.key, Handle(removal.value), removal.cause);
+  }
+  Pinned BoxFor(const void* key, const Pinned& value) const override {
+    if constexpr (!SlotT::kBoxed) return nullptr;
+    if (!SlotT::kValueCopied && value != nullptr) return value;
+    return SlotT::kKeyCopied ? nullptr : Pinned(new KeyBox<Key>(KeyOf(key)));
+  }
+  Pinned Boxed(const void* value) const override {
+    if constexpr (SlotT::kValueCopied) return Pinned(new ValueBox<Value>(Value(*static_cast<const Value*>(value))));
+    return nullptr;
+  }
+  bool IsFor(const Slot& slot, const void* key) const override {
+    return Typed(slot).WithKey([&](const Key& stored) { return Eq()(stored, KeyOf(key)); });
+  }
+  Pinned ValueOf(const Slot& slot) const override { return Typed(slot).value(); }
+  Removal RemovalOf(const Slot& slot, RemovalCause cause) const override {
+    const SlotT& typed = Typed(slot);
+    if constexpr (SlotT::kKeyCopied) {
+      return {typed.WithKey([](const Key& key) { return Pinned(new KeyBox<Key>(key)); }), typed.value(), cause};
+    } else {
+      return {typed.SharedBox(), typed.value(), cause};
+    }
+  }
+  const Box* Write(Slot& slot, const void* key, NewEntry* entry) const override {
+    SlotT& typed = Typed(slot);
+    if (entry == nullptr) return typed.Write(nullptr, nullptr, nullptr, Instant::InfinitePast());
+    const auto* const value = static_cast<const Value*>(entry->value);
+    // The box of a value that is kept in its slot has the key, which stays.
+    const bool keeps_box = SlotT::kValueCopied && key == nullptr;
+    const Box* const box = keeps_box ? typed.box() : entry->box.Release();
+    const Box* const old = typed.Write(static_cast<const Key*>(key), value, box, entry->quiet_until);
+    return keeps_box ? nullptr : old;
   }
 
   static const Value* PreviousOf(const LoadRequest& request) {
@@ -361,7 +395,8 @@ class TypedCache final : public CacheCore {
     LoadResult result;
     result.answer = base_internal::GuardCallback<Answer>(loader_label_, [&]() -> Answer {
       absl::StatusOr<Value> value = load(KeyOf(request.key), context);
-      Answer loaded = value.ok() ? Answer(PinnedOf<Value>::Make(*std::move(value))) : Answer(value.status());
+      Answer loaded =
+          value.ok() ? Answer(MakeBox<Key, Value>(KeyOf(request.key), *std::move(value))) : Answer(value.status());
       threw = false;
       return loaded;
     });

@@ -1,0 +1,99 @@
+#include "stockade/cache/internal/entry_index.h"
+
+#include <memory>
+#include <new>
+
+#include "huge_pages.h"
+#include "stockade/base/asymmetric_fence.h"
+#include "stockade/base/cpu_relax.h"
+#include "stockade/base/hazard_row.h"
+
+namespace stockade::cache_internal {
+namespace {
+
+// Whether each thread that was in a read of `reader` before the caller's last HeavyFence() has left it; does not wait
+// for long.
+bool ReadsHaveEnded(const void* reader) {
+  constexpr int kLooks = 200;
+  for (const HazardRow& row : HazardRows()) {
+    int looks = 0;
+    while (row.caller.load(std::memory_order_seq_cst) == reader) {
+      if (++looks == kLooks) return false;
+      CpuRelax();
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+EntryCells::EntryCells(int log2_count) {
+  const size_t count = size_t{1} << log2_count;
+  auto* const first = static_cast<Cell*>(AllocateHuge(count * sizeof(Cell)));
+  std::uninitialized_value_construct_n(first, count);
+  word_ = reinterpret_cast<uintptr_t>(first) | static_cast<uintptr_t>(log2_count);
+}
+
+void EntryCells::Free() const { FreeHuge(first(), count() * sizeof(Cell)); }
+
+EntryIndex::EntryIndex() : current_(kFewest) { cells_.store(current_, std::memory_order_release); }
+
+EntryIndex::~EntryIndex() {
+  const EntryCells seen = cells_.load(std::memory_order_relaxed);
+  if (!(seen == current_)) seen.Free();
+  current_.Free();
+  for (const EntryCells& cells : old_) cells.Free();
+}
+
+void EntryIndex::Reserve(const void* reader) {
+  if ((size_ + 1) * 8 > current_.count() * 3) Grow(reader);
+}
+
+void EntryIndex::Insert(Slot& slot) {
+  Place(current_, CellFor(slot));
+  ++size_;
+}
+
+// Moves back cells that had to skip the hole (Knuth, vol. 3, 6.4, algorithm R), so that probing still ends at empty
+// cells.
+void EntryIndex::Remove(const Slot& slot) {
+  const uint64_t removed = CellFor(slot);
+  size_t hole = HomeOf(current_, removed);
+  while (current_[hole].load(std::memory_order_relaxed) != removed) hole = current_.Next(hole);
+  for (size_t at = current_.Next(hole);; at = current_.Next(at)) {
+    const uint64_t cell = current_[at].load(std::memory_order_relaxed);
+    if (cell == 0) break;
+    const size_t home = HomeOf(current_, cell);
+    if (current_.Distance(home, at) < current_.Distance(hole, at)) continue;
+    current_[hole].store(cell, std::memory_order_release);
+    hole = at;
+  }
+  current_[hole].store(0, std::memory_order_release);
+  --size_;
+}
+
+void EntryIndex::Place(EntryCells cells, uint64_t cell) {
+  size_t at = HomeOf(cells, cell);
+  while (cells[at].load(std::memory_order_relaxed) != 0) at = cells.Next(at);
+  cells[at].store(cell, std::memory_order_release);
+}
+
+void EntryIndex::Grow(const void* reader) {
+  old_.reserve(old_.size() + 1);
+  const EntryCells old = current_;
+  const EntryCells grown(old.log2_count() + 1);
+  for (size_t at = 0; at < old.count(); ++at) {
+    const uint64_t cell = old[at].load(std::memory_order_relaxed);
+    if (cell != 0) Place(grown, cell);
+  }
+  current_ = grown;
+  if (!(cells_.load(std::memory_order_relaxed) == old)) return old.Free();  // Hidden.
+  cells_.store(grown, std::memory_order_release);
+  old_.push_back(old);
+  HeavyFence();
+  if (!ReadsHaveEnded(reader)) return;
+  for (const EntryCells& cells : old_) cells.Free();
+  old_.clear();
+}
+
+}  // namespace stockade::cache_internal
