@@ -37,8 +37,6 @@ class Sentinels {
   absl::StatusOr<RedisEndpoint> AskForMaster(Link& sentinel, Instant deadline);
   void Failed(const RedisEndpoint& sentinel) { order_.Failed(sentinel); }
 
-  const std::string& master_name() const { return master_name_; }
-
  private:
   absl::StatusOr<RedisEndpoint> AskForMasterAt(const RedisEndpoint& sentinel, Instant deadline);
 

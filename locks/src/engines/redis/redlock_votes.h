@@ -55,7 +55,6 @@ class TryVotes {
 
   size_t granted() const { return counts_.size(); }
   size_t refused() const { return refused_; }
-  size_t failed() const { return failed_; }
   size_t missing() const { return nodes_ - granted() - refused_ - failed_; }
   size_t majority() const { return MajorityOf(nodes_); }
   // When the first of those who refused may grant it; infinite where none knows.
@@ -95,7 +94,6 @@ class HoldVotes {
   }
 
   size_t answered() const { return held_ + lost_; }
-  size_t failed() const { return failed_; }
   size_t missing() const { return nodes_ - answered() - failed_; }
   size_t majority() const { return MajorityOf(nodes_); }
 
