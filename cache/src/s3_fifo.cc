@@ -9,7 +9,7 @@ void S3Fifo::Insert(uint32_t id) {
   slot.uses.store(0, std::memory_order_relaxed);
   const auto ghost = ghosts_.Take(slot.hash, GhostRooms());
   if (ghost.has_value()) Regret(*ghost);
-  Link(id, ghost.has_value());
+  Link(id, ghost.has_value() && (ghost->queue == GhostTable::Queue::kSmall || restless()));
 }
 
 void S3Fifo::Reweigh(Slot& slot, int64_t weight) {
@@ -28,9 +28,10 @@ uint32_t S3Fifo::Evict(const Slot* spared) {
     const bool in_main = slot.in_main;
     Remove(id);
     const uint8_t uses = slot.uses.load(std::memory_order_relaxed);
-    if (uses > 0 && steps++ < kMostSteps) {
+    const uint8_t needed = in_main || restless() ? 1 : 2;
+    if (uses >= needed && steps++ < kMostSteps) {
       slot.uses.store(in_main && !restless() ? uses - 1 : 0, std::memory_order_relaxed);
-      Link(id, in_main || uses > 1 || !restless());
+      Link(id, in_main || uses > 1);
       continue;
     }
     ghosts_.Remember(slot.hash, in_main ? GhostTable::Queue::kMain : GhostTable::Queue::kSmall, GhostRooms());
@@ -81,10 +82,12 @@ GhostTable::Rooms S3Fifo::GhostRooms() const {
           .main = static_cast<uint32_t>(std::max(1.0, kWindow * entries))};
 }
 
-// Moves the share towards the queue that a node which comes back was evicted from, within the window.
+// Moves the share towards the queue that a node which comes back was evicted from, within the window. Skipped while the
+// small queue is far above its share.
 void S3Fifo::Regret(const GhostTable::Ghost& ghost) {
   const double entries = static_cast<double>(std::max<size_t>(size(), 1));
   if (ghost.age >= std::max(1.0, kWindow * entries)) return;
+  if (static_cast<double>(small_.weight) > (small_share_ + kShareSlack) * static_cast<double>(weight())) return;
   const double step = ghost.queue == GhostTable::Queue::kSmall ? kSmallStep : -kMainStep;
   small_share_ = std::clamp(small_share_ + step / entries, kLeastShare, kMostShare);
 }

@@ -63,7 +63,7 @@ TEST(BoundTest, Put_FullCache_EvictsWhatWasUsedLongestAgo) {
   MetricsRegistry registry;
   IntCache cache({.max_weight = 3, .metrics = &registry}, Itself);
   for (int key : {1, 2, 3}) cache.Put(key, key);
-  EXPECT_TRUE(cache.GetIfPresent(1).has_value());
+  for (int use = 0; use < 2; ++use) EXPECT_TRUE(cache.GetIfPresent(1).has_value());
   cache.Put(4, 4);
   EXPECT_FALSE(cache.GetIfPresent(2).has_value());
   for (int key : {1, 3, 4}) EXPECT_TRUE(cache.GetIfPresent(key).has_value());

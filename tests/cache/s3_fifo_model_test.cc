@@ -29,12 +29,15 @@ class Model {
   void Insert(uint64_t hash, int64_t weight) {
     const double entries = static_cast<double>(Size());
     const auto ghost = ghosts_.Take(hash, Rooms());
-    if (ghost.has_value() && ghost->age < std::max(1.0, S3Fifo::kWindow * std::max(1.0, entries))) {
-      const bool of_small = ghost->queue == GhostTable::Queue::kSmall;
+    const bool of_small = ghost.has_value() && ghost->queue == GhostTable::Queue::kSmall;
+    const bool filling =
+        static_cast<double>(Weight(small_)) > (share_ + S3Fifo::kShareSlack) * static_cast<double>(TotalWeight());
+    if (ghost.has_value() && !filling && ghost->age < std::max(1.0, S3Fifo::kWindow * std::max(1.0, entries))) {
       share_ += (of_small ? S3Fifo::kSmallStep : -S3Fifo::kMainStep) / std::max(1.0, entries);
       share_ = std::min(std::max(share_, S3Fifo::kLeastShare), S3Fifo::kMostShare);
     }
-    (ghost.has_value() ? main_ : small_).push_back({hash, weight, 0});
+    const bool enters_main = of_small || (ghost.has_value() && share_ > S3Fifo::kRestlessShare);
+    (enters_main ? main_ : small_).push_back({hash, weight, 0});
   }
 
   void Reweigh(uint64_t hash, int64_t weight) { Find(hash).weight = weight; }
@@ -57,8 +60,8 @@ class Model {
       const auto oldest = std::find_if(queue.begin(), queue.end(), [&](auto& entry) { return entry.hash != spared; });
       ModelEntry entry = *oldest;
       queue.erase(oldest);
-      if (entry.uses > 0 && step < S3Fifo::kMostSteps) {
-        const bool restless = share_ > S3Fifo::kRestlessShare;
+      const bool restless = share_ > S3Fifo::kRestlessShare;
+      if (entry.uses > (from_small && !restless ? 1 : 0) && step < S3Fifo::kMostSteps) {
         const bool stays_small = from_small && restless && entry.uses == 1;
         entry.uses = from_small || restless ? 0 : entry.uses - 1;
         (stays_small ? small_ : main_).push_back(entry);

@@ -28,6 +28,7 @@ class S3FifoTest : public ::testing::Test {
       for (size_t batch = std::min(S3Fifo::kMostSteps / 2, count - main.size()); batch > 0; --batch) {
         main.push_back(&Insert());
         main.back()->Touch();
+        main.back()->Touch();
       }
       Slot& heavy = Insert(1'000'000);  // The small queue is due until it is gone.
       EXPECT_EQ(queues_.Evict(nullptr), &heavy);
@@ -37,7 +38,7 @@ class S3FifoTest : public ::testing::Test {
 
   // Newcomers that were evicted just before come back until the share has grown. Leaves what is in main there.
   void MakeRestless() {
-    while (queues_.small_share() <= S3Fifo::kRestlessShare) {
+    while (queues_.small_share() <= S3Fifo::kRestlessShare + 0.02) {
       Slot& back = Insert(100);
       ASSERT_EQ(queues_.Evict(nullptr), &back);
       queues_.Insert(back);
@@ -72,6 +73,13 @@ TEST_F(S3FifoTest, Evict_UsedInSmall_GoesToMainWithoutUses) {
   EXPECT_TRUE(used.in_main);
   EXPECT_EQ(used.uses, 0);
   EXPECT_EQ(queues_.Evict(nullptr), &used);
+}
+
+TEST_F(S3FifoTest, Evict_UsedOnceInSmall_IsEvicted) {
+  Slot& once = Insert();
+  Insert();
+  once.Touch();
+  EXPECT_EQ(queues_.Evict(nullptr), &once);
 }
 
 TEST_F(S3FifoTest, Evict_SmallAboveItsShare_SparesMain) {
@@ -137,6 +145,14 @@ TEST_F(S3FifoTest, Evict_Restless_OneUseInSmallIsARoundThereAndTwoLeadToMain) {
   EXPECT_EQ(queues_.Evict(nullptr), &once);
 }
 
+TEST_F(S3FifoTest, Insert_RestlessAndEvictedFromMain_EntersMain) {
+  const auto main = FillMain(100);
+  MakeRestless();
+  ASSERT_EQ(queues_.Evict(nullptr), main[0]);
+  queues_.Insert(*main[0]);
+  EXPECT_TRUE(main[0]->in_main);
+}
+
 TEST_F(S3FifoTest, Evict_AllHot_EndsAfterItsMostSteps) {
   const auto main = FillMain(10 * S3Fifo::kMostSteps);
   for (Slot* const node : main) {
@@ -182,6 +198,7 @@ TEST_F(S3FifoTest, Evict_SmallHoldsSparedOnly_TakesFromMainHoweverHot) {
 TEST_F(S3FifoTest, Evict_MainHoldsSparedOnly_TakesFromSmallHoweverLittle) {
   Slot& spared = *FillMain(1)[0];
   Slot& small = Insert();
+  small.Touch();
   small.Touch();
   EXPECT_EQ(queues_.Evict(&spared), &small);
 }
