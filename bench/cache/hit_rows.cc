@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <memory>
 #include <string>
-#include <type_traits>
 
 #include "cache/rows.h"
 #include "cache/sharded_lru.h"
@@ -66,14 +65,7 @@ Throughput OurHits(Worker& worker, World<Value>& world, absl::Duration span) {
 
 template <typename Value>
 Throughput LruHits(Worker& worker, World<Value>& world, absl::Duration span) {
-  return Hits(worker, world.keys, span, [&](uint64_t key) {
-    const auto held = world.lru.Get(key).value();
-    if constexpr (std::is_same_v<decltype(held), const Value>) {
-      KeepAlive(FirstWord(held));
-    } else {
-      KeepAlive(FirstWord(*held));
-    }
-  });
+  return Hits(worker, world.keys, span, [&](uint64_t key) { KeepAlive(FirstWord(world.lru.Get(key).value())); });
 }
 
 template <size_t kBytes>

@@ -41,6 +41,7 @@ class ShardedLru {
     Shard& shard = ShardOf(key);
     const std::lock_guard lock(shard.mutex);
     if (const auto found = shard.entries.find(key); found != shard.entries.end()) {
+      shard.recent.splice(shard.recent.begin(), shard.recent, found->second);
       std::swap(found->second->second, held);
       return;
     }

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <type_traits>
 
 namespace stockade::bench {
@@ -16,6 +17,11 @@ inline uint64_t FirstWord(uint64_t value) { return value; }
 template <size_t kWords>
 uint64_t FirstWord(const std::array<uint64_t, kWords>& value) {
   return value[0];
+}
+
+template <typename Value>
+uint64_t FirstWord(const std::shared_ptr<const Value>& value) {
+  return FirstWord(*value);
 }
 
 template <typename Value>
