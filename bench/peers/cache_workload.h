@@ -8,18 +8,36 @@
 
 namespace stockade::bench {
 
-enum class Distribution { kUniform, kZipf };
+enum class Distribution { kUniform, kZipf, kHotKey };  // kHotKey: all operations are for one of the keys.
 
-// What a cache is put to, by us and by the peers' drivers alike.
+enum class KeyKind { kDense, kRandom };
+
+// How much room a cache has for its keys. With kAmple an uneven spread over shards evicts nothing. With kExact a cache
+// that records reads only if it is nearly full records them.
+enum class Room { kAmple, kExact };
+
+// The same for our cache and for the peers' drivers.
 struct CacheWorkload {
-  uint64_t keys = 1024;  // A power of two; the keys are 0 to keys - 1.
+  uint64_t keys = 1024;  // How many; a power of two.
   size_t threads = 1;
   size_t value_bytes = 8;  // A multiple of 8.
   int writes_percent = 0;  // The rest are lookups, all of them hits.
   Distribution distribution = Distribution::kUniform;
+  KeyKind key_kind = KeyKind::kDense;
+  Room room = Room::kAmple;
 
-  // Far more than there are keys, so that an uneven spread over shards evicts nothing.
-  uint64_t Capacity() const { return 2 * keys + (1 << 16); }
+  uint64_t Capacity() const { return room == Room::kExact ? keys : 2 * keys + (1 << 16); }
+
+  // The key of a number from 0 to keys - 1: the number itself, or 64 random bits.
+  uint64_t KeyOf(uint64_t number) const { return key_kind == KeyKind::kDense ? number : RandomKey(number); }
+
+  // A bijection. It is not linear, so a multiplicative hash does not spread its results evenly, as it spreads 0,
+  // 1, 2...
+  static uint64_t RandomKey(uint64_t number) {
+    uint64_t key = (number + 1) * 0x9E3779B97F4A7C15u;
+    key = (key ^ (key >> 32)) * 0xD6E8FEB86659FD93u;
+    return key ^ (key >> 32);
+  }
 };
 
 // The position of a thread in its sequence of operations. It follows from the workload and the thread's number, and
@@ -31,21 +49,23 @@ class CacheDraws {
   // `zipf` is of DrawZipf(keys) and outlives this; null: keys are drawn evenly.
   CacheDraws(const CacheWorkload& workload, const Zipf* zipf, size_t thread)
       : state_(kFirstState * (thread + 1)),
-        mask_(workload.keys - 1),
+        mask_(workload.distribution == Distribution::kHotKey ? 0 : workload.keys - 1),
+        is_random_(workload.key_kind == KeyKind::kRandom),
         writes_of_1024_(static_cast<uint64_t>(workload.writes_percent) * 1024 / 100),
         zipf_(zipf),
         position_(state_ >> 33) {}
 
   uint64_t NextKey() {
     state_ = NextState(state_);
-    if (zipf_ != nullptr) return (*zipf_)[position_++ & (zipf_->size() - 1)];
-    return (state_ >> 33) & mask_;
+    const uint64_t number = zipf_ != nullptr ? (*zipf_)[position_++ & (zipf_->size() - 1)] : (state_ >> 33) & mask_;
+    return is_random_ ? CacheWorkload::RandomKey(number) : number;
   }
 
   // Whether the key that was drawn last is to be written.
   bool IsWrite() const { return state_ >> 54 < writes_of_1024_; }
 
-  // 2^20 keys with Zipf's distribution, exponent 0.99. Drawn beforehand: its inverse costs more than a lookup.
+  // 2^20 numbers of keys with Zipf's distribution, exponent 0.99. Drawn beforehand: its inverse costs more than a
+  // lookup.
   static Zipf DrawZipf(uint64_t keys);
 
   // The checksum of the first `count` operations of thread 0. If a driver's differs, it draws other keys than this
@@ -59,6 +79,7 @@ class CacheDraws {
 
   uint64_t state_;
   uint64_t mask_;
+  bool is_random_;
   uint64_t writes_of_1024_;
   const Zipf* zipf_;
   uint64_t position_;

@@ -12,6 +12,15 @@ namespace {
 
 constexpr absl::Duration kPatience = absl::Minutes(2);  // Far more than filling 4 GiB takes.
 
+std::string NameOf(Distribution distribution) {
+  switch (distribution) {
+    case Distribution::kUniform: return "uniform";
+    case Distribution::kZipf: return "zipf";
+    case Distribution::kHotKey: return "hot-key";
+  }
+  return "";
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> FindPeerDriver(const std::filesystem::path& folder, const std::string& peer) {
@@ -28,8 +37,9 @@ absl::StatusOr<std::unique_ptr<PeerProcess>> StartPeerDriver(const std::string& 
   absl::StatusOr<std::unique_ptr<PeerProcess>> process = PeerProcess::Start(
       {driver, "--keys", std::to_string(workload.keys), "--threads", std::to_string(workload.threads), "--value-bytes",
        std::to_string(workload.value_bytes), "--writes-percent", std::to_string(workload.writes_percent),
-       "--distribution", workload.distribution == Distribution::kZipf ? "zipf" : "uniform", "--warm-up-ms",
-       std::to_string(scale.Sized(10, 1500))});
+       "--distribution", NameOf(workload.distribution), "--key-kind",
+       workload.key_kind == KeyKind::kDense ? "dense" : "random", "--capacity", std::to_string(workload.Capacity()),
+       "--warm-up-ms", std::to_string(scale.Sized(10, 1500))});
   if (!process.ok()) return process;
   const absl::StatusOr<std::string> line = (*process)->ReadLine(kPatience);
   if (!line.ok()) return line.status();

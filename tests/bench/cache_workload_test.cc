@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
 #include <vector>
 
 namespace stockade::bench {
@@ -43,6 +44,37 @@ TEST(CacheDrawsTest, NextKey_Zipf_DrawsRanksAsOftenAsItsExponentSays) {
   EXPECT_NEAR(counts[9], kDraws / 7.74 / 9.77, kDraws * 0.003);
 }
 
+TEST(CacheDrawsTest, NextKey_HotKey_IsAlwaysTheSame) {
+  CacheDraws draws({.distribution = Distribution::kHotKey}, nullptr, 1);
+  for (int i = 0; i < 1000; ++i) EXPECT_EQ(draws.NextKey(), 0);
+}
+
+TEST(CacheDrawsTest, NextKey_Random_IsTheKeyOfTheDrawnNumber) {
+  for (const Distribution distribution : {Distribution::kUniform, Distribution::kZipf, Distribution::kHotKey}) {
+    const CacheWorkload dense = {.distribution = distribution};
+    CacheWorkload random = dense;
+    random.key_kind = KeyKind::kRandom;
+    const CacheDraws::Zipf zipf = CacheDraws::DrawZipf(dense.keys);
+    const auto* const table = distribution == Distribution::kZipf ? &zipf : nullptr;
+    CacheDraws numbers(dense, table, 0);
+    CacheDraws keys(random, table, 0);
+    for (int i = 0; i < 1000; ++i) EXPECT_EQ(keys.NextKey(), random.KeyOf(numbers.NextKey()));
+  }
+}
+
+TEST(CacheWorkloadTest, KeyOf_Random_IsUniqueAndNotEvenlySpreadByAMultiplicativeHash) {
+  const CacheWorkload workload = {.key_kind = KeyKind::kRandom};
+  std::set<uint64_t> keys;
+  std::set<uint64_t> buckets;
+  for (uint64_t number = 0; number < workload.keys; ++number) {
+    keys.insert(workload.KeyOf(number));
+    buckets.insert(workload.KeyOf(number) * 0x9E3779B97F4A7C15u >> 54);
+  }
+  EXPECT_EQ(keys.size(), 1024);
+  // Of 1,024 buckets, 1,024 keys that are drawn independently leave 1 in e empty. The keys 0 to 1,023 leave fewer.
+  EXPECT_NEAR(static_cast<double>(buckets.size()), 1024 * (1 - 1 / 2.718), 50);
+}
+
 TEST(CacheDrawsTest, IsWrite_TenPercent_IsTrueOfATenthWhateverTheKey) {
   CacheDraws draws({.keys = 2, .writes_percent = 10}, nullptr, 0);
   int writes[2] = {};
@@ -65,6 +97,9 @@ TEST(CacheDrawsTest, Checksum_OtherKeysOrWrites_Differs) {
   EXPECT_NE(CacheDraws::Checksum(workload, 1000), CacheDraws::Checksum(other, 1000));
   other = workload;
   other.distribution = Distribution::kZipf;
+  EXPECT_NE(CacheDraws::Checksum(workload, 1000), CacheDraws::Checksum(other, 1000));
+  other = workload;
+  other.key_kind = KeyKind::kRandom;
   EXPECT_NE(CacheDraws::Checksum(workload, 1000), CacheDraws::Checksum(other, 1000));
 }
 

@@ -75,11 +75,16 @@ TEST_F(PeerDriverTest, Start_NotReady_IsInvalidAndQuotesIt) {
 
 TEST_F(PeerDriverTest, Start_Workload_IsToldInOptions) {
   const std::string driver = Driver("echo \"$*\"; read -r line");
-  const CacheWorkload workload = {
+  CacheWorkload workload = {
       .keys = 64, .threads = 2, .value_bytes = 256, .writes_percent = 10, .distribution = Distribution::kZipf};
-  EXPECT_THAT(
-      std::string(StartPeerDriver(driver, workload, kQuick).status().message()),
-      HasSubstr("'--keys 64 --threads 2 --value-bytes 256 --writes-percent 10 --distribution zipf --warm-up-ms"));
+  EXPECT_THAT(std::string(StartPeerDriver(driver, workload, kQuick).status().message()),
+              HasSubstr("'--keys 64 --threads 2 --value-bytes 256 --writes-percent 10 --distribution zipf "
+                        "--key-kind dense --capacity 65664 --warm-up-ms"));
+  workload.distribution = Distribution::kHotKey;
+  workload.key_kind = KeyKind::kRandom;
+  workload.room = Room::kExact;
+  EXPECT_THAT(std::string(StartPeerDriver(driver, workload, kQuick).status().message()),
+              HasSubstr("--distribution hot-key --key-kind random --capacity 64 --warm-up-ms"));
 }
 
 }  // namespace

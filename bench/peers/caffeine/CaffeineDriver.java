@@ -23,8 +23,11 @@ final class CaffeineDriver {
     Bench(Workload workload, Values<V> values) {
       this.workload = workload;
       this.values = values;
-      cache = Caffeine.newBuilder().maximumSize(2 * workload.keys + (1 << 16)).build();
-      for (long key = 0; key < workload.keys; ++key) cache.put(key, values.make(key));
+      cache = Caffeine.newBuilder().maximumSize(workload.capacity).build();
+      for (long number = 0; number < workload.keys; ++number) {
+        long key = workload.keyOf(number);
+        cache.put(key, values.make(key));
+      }
       cache.cleanUp();
     }
 

@@ -6,8 +6,11 @@ final class Workload {
   final int threads;
   final int valueBytes;
   final int warmUpMillis;
+  final long capacity;
   private final int writesOf1024;
   private final int[] zipf; // Null: keys are drawn evenly.
+  private final long mask;
+  private final boolean isRandom;
 
   Workload(String[] args) {
     long keys = 1024;
@@ -15,7 +18,10 @@ final class Workload {
     int valueBytes = 8;
     int warmUpMillis = 1000;
     int writesPercent = 0;
+    long capacity = 0;
     boolean isZipf = false;
+    boolean isHotKey = false;
+    boolean isRandom = false;
     for (int i = 0; i < args.length; i += 2) {
       if (i + 1 == args.length) throw new IllegalArgumentException(args[i] + " needs a value");
       String value = args[i + 1];
@@ -27,8 +33,14 @@ final class Workload {
         case "--warm-up-ms" -> warmUpMillis = Integer.parseInt(value);
         case "--distribution" -> {
           isZipf = value.equals("zipf");
-          if (!isZipf && !value.equals("uniform")) throw new IllegalArgumentException(value);
+          isHotKey = value.equals("hot-key");
+          if (!isZipf && !isHotKey && !value.equals("uniform")) throw new IllegalArgumentException(value);
         }
+        case "--key-kind" -> {
+          isRandom = value.equals("random");
+          if (!isRandom && !value.equals("dense")) throw new IllegalArgumentException(value);
+        }
+        case "--capacity" -> capacity = Long.parseLong(value);
         default -> throw new IllegalArgumentException("unknown option " + args[i]);
       }
     }
@@ -37,11 +49,22 @@ final class Workload {
       throw new IllegalArgumentException("bad workload: " + String.join(" ", args));
     }
     this.keys = keys;
+    this.capacity = capacity > 0 ? capacity : 2 * keys + (1 << 16);
     this.threads = threads;
     this.valueBytes = valueBytes;
     this.warmUpMillis = warmUpMillis;
     this.writesOf1024 = writesPercent * 1024 / 100;
     this.zipf = isZipf ? drawZipf((int) keys) : null;
+    this.mask = isHotKey ? 0 : keys - 1;
+    this.isRandom = isRandom;
+  }
+
+  /** The key of a number from 0 to keys - 1. */
+  long keyOf(long number) {
+    if (!isRandom) return number;
+    long key = (number + 1) * 0x9E3779B97F4A7C15L;
+    key = (key ^ (key >>> 32)) * 0xD6E8FEB86659FD93L;
+    return key ^ (key >>> 32);
   }
 
   /** Where a thread is in its sequence of operations. */
@@ -56,8 +79,7 @@ final class Workload {
 
     long nextKey() {
       state = state * 6364136223846793005L + 1442695040888963407L;
-      if (zipf != null) return zipf[position++ & (zipf.length - 1)];
-      return (state >>> 33) & (keys - 1);
+      return keyOf(zipf != null ? zipf[position++ & (zipf.length - 1)] : (state >>> 33) & mask);
     }
 
     /** Whether the key that was drawn last is to be written. */

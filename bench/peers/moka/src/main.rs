@@ -38,9 +38,10 @@ type Cache<V> = moka::sync::Cache<u64, V, ahash::RandomState>;
 
 fn fill<V: Value>(workload: &Workload) -> Cache<V> {
     let cache = moka::sync::Cache::builder()
-        .max_capacity(2 * workload.keys + (1 << 16))
+        .max_capacity(workload.capacity)
         .build_with_hasher(ahash::RandomState::default());
-    for key in 0..workload.keys {
+    for number in 0..workload.keys {
+        let key = workload.key_of(number);
         cache.insert(key, V::make(key, workload.value_bytes));
     }
     cache.run_pending_tasks();

@@ -9,15 +9,27 @@ pub struct Workload {
     pub threads: usize,
     pub value_bytes: usize,
     pub warm_up_ms: u64,
+    pub capacity: u64,
     writes_of_1024: u64,
+    mask: u64,
+    is_random: bool,
     zipf: Option<Vec<u32>>, // None: keys are drawn evenly.
 }
 
 impl Workload {
     pub fn parse(args: &[String]) -> Result<Self, String> {
-        let mut workload =
-            Self { keys: 1024, threads: 1, value_bytes: 8, warm_up_ms: 1000, writes_of_1024: 0, zipf: None };
-        let mut is_zipf = false;
+        let mut workload = Self {
+            keys: 1024,
+            threads: 1,
+            value_bytes: 8,
+            warm_up_ms: 1000,
+            capacity: 0,
+            writes_of_1024: 0,
+            mask: 0,
+            is_random: false,
+            zipf: None,
+        };
+        let mut distribution = "uniform".to_string();
         for pair in args.chunks(2) {
             let [name, value] = pair else { return Err(format!("{} needs a value", pair[0])) };
             let number = || value.parse::<u64>().map_err(|error| format!("{name} {value}: {error}"));
@@ -27,7 +39,11 @@ impl Workload {
                 "--value-bytes" => workload.value_bytes = number()? as usize,
                 "--writes-percent" => workload.writes_of_1024 = number()? * 1024 / 100,
                 "--warm-up-ms" => workload.warm_up_ms = number()?,
-                "--distribution" if value == "zipf" || value == "uniform" => is_zipf = value == "zipf",
+                "--capacity" => workload.capacity = number()?,
+                "--distribution" if ["uniform", "zipf", "hot-key"].contains(&value.as_str()) => {
+                    distribution = value.clone()
+                }
+                "--key-kind" if value == "dense" || value == "random" => workload.is_random = value == "random",
                 _ => return Err(format!("bad option {name} {value}")),
             }
         }
@@ -40,10 +56,25 @@ impl Workload {
         if !valid {
             return Err(format!("bad workload: {}", args.join(" ")));
         }
-        if is_zipf {
+        if workload.capacity == 0 {
+            workload.capacity = 2 * workload.keys + (1 << 16);
+        }
+        workload.mask = if distribution == "hot-key" { 0 } else { workload.keys - 1 };
+        if distribution == "zipf" {
             workload.zipf = Some(draw_zipf(workload.keys as usize));
         }
         Ok(workload)
+    }
+
+    /// The key of a number from 0 to keys - 1.
+    #[inline]
+    pub fn key_of(&self, number: u64) -> u64 {
+        if !self.is_random {
+            return number;
+        }
+        let key = (number + 1).wrapping_mul(0x9E3779B97F4A7C15);
+        let key = (key ^ (key >> 32)).wrapping_mul(0xD6E8FEB86659FD93);
+        key ^ (key >> 32)
     }
 }
 
@@ -67,13 +98,14 @@ impl<'a> Draws<'a> {
     #[inline]
     pub fn next_key(&mut self) -> u64 {
         self.state = next_state(self.state);
-        match &self.workload.zipf {
-            None => (self.state >> 33) & (self.workload.keys - 1),
+        let number = match &self.workload.zipf {
+            None => (self.state >> 33) & self.workload.mask,
             Some(drawn) => {
                 self.position += 1;
                 u64::from(drawn[(self.position - 1) & (drawn.len() - 1)])
             }
-        }
+        };
+        self.workload.key_of(number)
     }
 
     /// Whether the key that was drawn last is to be written.
@@ -86,7 +118,7 @@ impl<'a> Draws<'a> {
     pub fn checksum(mut self, count: usize) -> u64 {
         (0..count).fold(0u64, |sum, _| {
             let key = self.next_key();
-            sum.wrapping_mul(31).wrapping_add(2 * key + u64::from(self.is_write()))
+            sum.wrapping_mul(31).wrapping_add(key.wrapping_mul(2)).wrapping_add(u64::from(self.is_write()))
         })
     }
 }
