@@ -1,5 +1,7 @@
-// How long lookups take while entries are evicted: two threads, keys by Zipf's law of ten times as many as there is
-// room for, and a loader that costs nothing. Each lookup is timed, and both sides pay for the clock: some tens of ns.
+// How long calls take while entries are evicted. In the first rows two threads look up keys with Zipf's distribution,
+// ten times as many as there is room for, with a loader that costs nothing. In the last rows one thread inserts, and
+// another one looks up. Each call is timed, and the figures of both sides include the time to read the clock: some tens
+// of ns.
 #include <memory>
 #include <utility>
 #include <vector>
@@ -68,6 +70,72 @@ Figures Run(Worker& worker, const World& world, absl::Duration span, const Get& 
   return figures;
 }
 
+// One thread inserts new keys, each of which evicts an entry. The other one looks up keys that are used too often to be
+// evicted.
+struct PutWorld {
+  explicit PutWorld(uint64_t capacity)
+      : ours({.name = "bench", .max_weight = static_cast<int64_t>(capacity), .metrics = &registry}), lru(capacity) {
+    for (uint64_t number = 0; number < 2 * capacity; ++number) {
+      const uint64_t key = CacheWorkload::RandomKey(kFirstNew + number);
+      ours.Put(key, key);
+      lru.Put(key, key);
+    }
+  }
+
+  static constexpr uint64_t kFirstNew = uint64_t{1} << 32;
+  static constexpr CacheWorkload kLookups = {.threads = kThreads, .key_kind = KeyKind::kRandom};
+
+  MetricsRegistry registry;
+  LoadingCache<uint64_t, uint64_t> ours;
+  ShardedLru<uint64_t> lru;
+};
+
+// `find` returns whether the cache has the key. `next` is the number of the next new key.
+template <typename Put, typename Find>
+Figures RunPuts(Worker& worker, uint64_t& next, absl::Duration span, const Put& put, const Find& find) {
+  struct alignas(128) Thread {
+    CacheDraws draws;
+    Durations durations = {};
+  } thread{CacheDraws(PutWorld::kLookups, nullptr, worker.thread())};
+  worker.RunFor(span, kBatch, [&](size_t number, int64_t ops) {
+    for (int64_t i = 0; i < ops; ++i) {
+      const uint64_t key = number == 0 ? CacheWorkload::RandomKey(next++) : thread.draws.NextKey();
+      bool is_found = true;
+      thread.durations.Add(NanosecondsOf([&] { number == 0 ? put(key) : void(is_found = find(key)); }));
+      if (!is_found) put(key);
+    }
+  });
+  Figures figures;
+  worker.Gather(thread.durations, [&](const Durations& durations) {
+    figures[figures.empty() ? "Put" : "lookup"] = static_cast<double>(durations.Percentile(0.999));
+  });
+  return figures;
+}
+
+void AddPutRows(Suite& suite) {
+  const auto row = [](const char* name, const char* counter) -> Comparison {
+    return {.name = name, .unit = "ns", .peer = "sharded LRU, mutexes", .target = "<= 1", .counter = counter};
+  };
+  suite.AddRows({row("lookup beside insert + evict, p99.9, 2 threads", "lookup"),
+                 row("insert + evict beside lookups, p99.9, 2 threads", "Put")},
+                {.threads = kThreads, .prepare = [](const Scale& scale) -> Contestants {
+                   const auto capacity = static_cast<uint64_t>(scale.Sized(1 << 12, 1 << 16));
+                   const auto world = std::make_shared<PutWorld>(capacity);
+                   const auto span = 4 * scale.span;
+                   const uint64_t first = PutWorld::kFirstNew + 2 * capacity;
+                   return {[=, next = std::make_shared<uint64_t>(first)](Worker& worker) {
+                             return RunPuts(
+                                 worker, *next, span, [&](uint64_t key) { world->ours.Put(key, key); },
+                                 [&](uint64_t key) { return world->ours.GetIfPresent(key).has_value(); });
+                           },
+                           [=, next = std::make_shared<uint64_t>(first)](Worker& worker) {
+                             return RunPuts(
+                                 worker, *next, span, [&](uint64_t key) { world->lru.Put(key, key); },
+                                 [&](uint64_t key) { return world->lru.Get(key).has_value(); });
+                           }};
+                 }});
+}
+
 }  // namespace
 
 void AddLatencyRows(Suite& suite) {
@@ -93,6 +161,7 @@ void AddLatencyRows(Suite& suite) {
                                               });
                                             }};
                                   }});
+  AddPutRows(suite);
 }
 
 }  // namespace stockade::bench

@@ -5,10 +5,12 @@ int main(int argc, char** argv) {
   using namespace stockade::bench;
   return BenchMain(argc, argv, [](Suite& suite) {
     AddHitRows(suite);
+    AddWriteRows(suite);
     AddLatencyRows(suite);
     AddRemovalRows(suite);
     AddMemoryRows(suite);
     AddPeerRows(suite);
     AddHitRatioRows(suite);
+    AddBuildRows(suite);
   });
 }

@@ -5,12 +5,14 @@
 
 namespace stockade::bench {
 
+void AddBuildRows(Suite& suite);
 void AddHitRatioRows(Suite& suite);
 void AddHitRows(Suite& suite);
 void AddLatencyRows(Suite& suite);
 void AddMemoryRows(Suite& suite);
 void AddPeerRows(Suite& suite);
 void AddRemovalRows(Suite& suite);
+void AddWriteRows(Suite& suite);
 
 }  // namespace stockade::bench
 
