@@ -6,15 +6,12 @@
 #include <unordered_map>
 
 #include "flight_graph.h"
-#include "key_locks.h"
-#include "part.h"
-#include "queued_load.h"
-#include "run.h"
+#include "loads.h"
 #include "shard.h"
 #include "stockade/base/executor.h"
 #include "stockade/base/guard_callback.h"
 #include "stockade/cache/internal/cache_core.h"
-#include "update_frame.h"
+#include "strict.h"
 
 namespace stockade::cache_internal {
 
@@ -207,15 +204,9 @@ std::optional<Answer> CacheCore::RunBatch(const std::vector<FlightPtr>& flights,
   return own;
 }
 
-absl::Status CacheCore::CheckWarmUp(const WarmUpOptions& options) const {
-  if (absl::Status valid = options.Validate(); !valid.ok()) return valid;
-  if (LoaderFrame::Innermost() != nullptr || StrictReadFrame::InAny() || UpdateFrame::InAny()) {
-    return WarmUpRefusedError();
-  }
-  return absl::OkStatus();
-}
-
 absl::StatusOr<WarmUpReport> CacheCore::WarmUp(const std::vector<KeyAt>& keys, const WarmUpOptions& options) {
+  if (absl::Status valid = options.Validate(); !valid.ok()) return valid;
+  if (IsNested()) return WarmUpRefusedError();
   const CacheCall call = NewCall({.timeout = options.timeout});
   std::vector<Part> parts = PartsOf(keys, call);
   const size_t step = has_.load_all ? options.batch_size : 1;

@@ -170,8 +170,6 @@ void CacheBase::LogFailedRefresh(const absl::Status& thrown) {
   Log(LogSeverity::kError, Concat(thrown.message(), "; a refresh fails"));
 }
 
-void CacheBase::LogRefusal(bool load) const { Log(LogSeverity::kError, Concat(RefusedError(load).message())); }
-
 Executor* CacheBase::RefreshExecutor() {
   return options_.refresh_executor != nullptr ? options_.refresh_executor : &refresh_pool_;
 }

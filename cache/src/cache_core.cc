@@ -4,8 +4,8 @@
 #include <bit>
 #include <utility>
 
-#include "key_locks.h"
 #include "shard.h"
+#include "strict.h"
 
 namespace stockade::cache_internal {
 

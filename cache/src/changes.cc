@@ -1,6 +1,9 @@
 // Put, invalidation, shutdown.
 
+#include "absl/cleanup/cleanup.h"
 #include "shard.h"
+#include "stockade/base/mutex.h"
+#include "stockade/base/sync_point.h"
 #include "stockade/cache/internal/cache_core.h"
 
 namespace stockade::cache_internal {
@@ -8,6 +11,19 @@ namespace {
 
 // The number of slots that an invalidation looks at while it holds the mutex once.
 constexpr uint32_t kStep = 64;
+
+// While the result exists, loaders of the shard get no previous value. NotModified() would store that value again,
+// behind the steps of an invalidation.
+template <typename Shard>
+auto Clear(Shard& shard) {
+  const auto add = [&shard](int count) {
+    SyncPoint();
+    const MutexLock lock(shard.mutex);
+    shard.clearings += count;
+  };
+  add(1);
+  return absl::Cleanup([add] { add(-1); });
+}
 
 }  // namespace
 
@@ -72,25 +88,6 @@ void CacheCore::InvalidateUnknown() noexcept {
   InvalidateAll();
 }
 
-// While one exists, loaders of the shard get no previous value. NotModified() would store that value again, behind the
-// steps of an invalidation.
-class CacheCore::Clearing {
- public:
-  explicit Clearing(Shard& shard) : shard_(shard) {
-    const ShardLock lock = Lock(shard_);
-    ++shard_.clearings;
-  }
-  ~Clearing() {
-    const ShardLock lock = Lock(shard_);
-    --shard_.clearings;
-  }
-  Clearing(const Clearing&) = delete;
-  Clearing& operator=(const Clearing&) = delete;
-
- private:
-  Shard& shard_;
-};
-
 // The tags of a load's result are unknown while it runs: the load records the tag and is checked at its end. If the key
 // has an entry with the tag, the load is detached. All this is the first step. Then the entries with the tag are
 // removed in steps, so that no other call waits for long. This includes entries that another such call has set apart
@@ -101,7 +98,7 @@ void CacheCore::InvalidateTag(std::string_view tag) {
   if (!inside.inside()) return;
   for (size_t index = 0; index < shard_count_; ++index) {
     Shard& shard = shards_[index];
-    const Clearing clearing(shard);
+    const auto clearing = Clear(shard);
     std::optional<EntryTable::Doomed> doomed;
     for (bool more = true; more;) {
       Aftermath after(*this);
@@ -134,13 +131,13 @@ void CacheCore::InvalidateAll() {
   if (!inside.inside()) return;
   for (size_t index = 0; index < shard_count_; ++index) {
     Shard& shard = shards_[index];
-    const Clearing clearing(shard);
+    const auto clearing = Clear(shard);
     uint32_t end = 1;
     for (uint32_t next = 1; next == 1 || next < end;) {
       Aftermath after(*this);
       const ShardLock lock = Lock(shard);
       if (next == 1) {
-        shard.flights.DetachAllRunning();
+        shard.flights.DetachRunningIf([](const Flight&) { return true; });
         end = shard.entries.end();
       }
       for (const uint32_t stop = next + kStep; next < stop; ++next) {

@@ -5,7 +5,6 @@
 #include <memory>
 #include <new>
 #include <optional>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -15,6 +14,7 @@
 #include "stockade/cache/internal/cache_core.h"
 
 namespace stockade::cache_internal {
+
 bool CacheCore::TryFindEntry(const KeyAt& at, Slot*& entry) noexcept {
   try {
     entry = FindEntry(at);

@@ -2,6 +2,7 @@
 #define STOCKADE_CACHE_SRC_FLIGHT_H_
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <limits>
 #include <list>
@@ -15,8 +16,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "flight_graph.h"
-#include "flight_waiter.h"
+#include "stockade/base/clock.h"
 #include "stockade/base/instant.h"
+#include "stockade/base/parker.h"
 #include "stockade/base/strings.h"
 #include "stockade/cache/internal/erased.h"
 #include "stockade/cache/internal/pinned.h"
@@ -24,6 +26,40 @@
 namespace stockade::cache_internal {
 
 struct AsyncCall;
+
+// One thread that waits for a flight. Each has its own parker, so that thousands that are answered at once do not
+// contend for a mutex.
+//
+// Invariant: it is in its flight's list, or it has left, or the flight is answered and a thread will call Wake(true).
+class FlightWaiter {
+ public:
+  FlightWaiter(Clock& clock, Instant until, bool in_loader) : deadline(until), nested(in_loader), parker_(clock) {}
+
+  // Sleeps until it is woken or the clock passes `until`; wake-ups may be spurious. Returns true if the flight has its
+  // answer, which the caller may read without a lock. After false the caller must check the flight again.
+  bool Wait(Instant until) {
+    parker_.Park(until);
+    return answered_.load(std::memory_order_acquire);
+  }
+
+  // Not lost if Wait() comes later. The caller must hold a pointer to this object, because the waiter may leave at
+  // once.
+  void Wake(bool answered) {
+    if (answered) answered_.store(true, std::memory_order_release);
+    parker_.Unpark();
+  }
+
+  const Instant deadline;
+  const bool nested;  // Its thread runs a loader, so it must not wait for an executor.
+  // Guarded by the mutex of the flight's shard.
+  bool seated = false;  // Is in the list, at `place`.
+  bool parked = false;  // Is in Wait(), or was woken from it and has not checked the flight yet.
+  std::list<std::shared_ptr<FlightWaiter>>::iterator place;
+
+ private:
+  Parker parker_;
+  std::atomic<bool> answered_{false};
+};
 
 // One load of one key. Everything except the constants is guarded by the mutex of the key's shard.
 //

@@ -89,9 +89,6 @@ class FlightTable {
   void DetachRunning(const Flight& flight) {
     if (const auto found = FindRecord(flights_, flight); found != flights_.end()) DetachRunning(found->second);
   }
-  void DetachAllRunning() {
-    DetachRunningIf([](const Flight&) { return true; });
-  }
   template <typename Predicate>
   void DetachRunningIf(const Predicate& is_to_be_detached) {
     for (auto& [hash, of_key] : flights_) {

@@ -1,35 +1,16 @@
-// Flights that are started, joined, waited for and given up.  All are
-// called with the mutex of the flight's shard held.
+// Flights that are started, joined, waited for and given up. All are called with the mutex of the flight's shard held.
 
 #include <algorithm>
 #include <functional>
+#include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "flight_graph.h"
-#include "queued_load.h"
+#include "loads.h"
 #include "shard.h"
 #include "stockade/cache/internal/cache_core.h"
 
 namespace stockade::cache_internal {
-
-// Adds one to the number of waiters from Count() on.
-class CacheCore::WaiterCount {
- public:
-  explicit WaiterCount(std::atomic<int64_t>& waiters) : waiters_(waiters) {}
-  ~WaiterCount() {
-    if (counted_) waiters_.fetch_sub(1, std::memory_order_relaxed);
-  }
-  WaiterCount(const WaiterCount&) = delete;
-  WaiterCount& operator=(const WaiterCount&) = delete;
-
-  bool counted() const { return counted_; }
-  void Count() {
-    if (!std::exchange(counted_, true)) waiters_.fetch_add(1, std::memory_order_relaxed);
-  }
-
- private:
-  std::atomic<int64_t>& waiters_;
-  bool counted_ = false;
-};
 
 bool Flight::*CacheCore::QueuedFlag(const Executor* executor) const {
   return executor == options_.load_executor ? &Flight::on_load_executor : &Flight::on_refresh_executor;
@@ -93,7 +74,10 @@ std::optional<Answer> CacheCore::Await(CacheCall& call, ShardLock& lock, Afterma
   std::optional<std::stop_callback<std::function<void()>>> on_stop;
   std::optional<Answer> answer;
   FlightWait wait;  // Declared after `flight`: the edge ends before its target may.
-  WaiterCount waits(waiters_);
+  bool waits = false;
+  const absl::Cleanup leaves = [&] {
+    if (waits) waiters_.fetch_sub(1, std::memory_order_relaxed);
+  };
   while (!flight->answered) {
     const Instant now = Now();
     answer = GiveUp(call, now, after);
@@ -111,10 +95,10 @@ std::optional<Answer> CacheCore::Await(CacheCall& call, ShardLock& lock, Afterma
       lock = Lock(shard);
     } else if (call.stop.stop_possible() && !on_stop.has_value()) {
       on_stop.emplace(call.stop, [waiter = call.waiter] { waiter->Wake(false); });
-    } else if (std::string circle; !waits.counted() && !wait.TryBegin(flight.get(), circle)) {
+    } else if (std::string circle; !waits && !wait.TryBegin(flight.get(), circle)) {
       answer = CircleError(circle);
     } else {
-      waits.Count();
+      if (!std::exchange(waits, true)) waiters_.fetch_add(1, std::memory_order_relaxed);
       call.waited = call.waiter->parked = true;
       const Instant until = std::min({call.deadline, call.soft_deadline, flight->hard_deadline});
       lock.unlock();

@@ -3,6 +3,7 @@
 #include <limits>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "stockade/base/printable.h"
 #include "stockade/base/strings.h"
@@ -37,15 +38,14 @@ absl::Status LoadingCacheOptions::Validate() const {
   if (!(xfetch_beta >= 0 && xfetch_beta <= std::numeric_limits<double>::max())) {
     return refuse("xfetch_beta", Text(xfetch_beta), "must be at least 0 and finite");
   }
-  if (negative_ttl < absl::ZeroDuration()) return refuse("negative_ttl", Text(negative_ttl), "must not be negative");
-  if (error_ttl < absl::ZeroDuration()) return refuse("error_ttl", Text(error_ttl), "must not be negative");
-  if (stale_while_revalidate < absl::ZeroDuration()) {
-    return refuse("stale_while_revalidate", Text(stale_while_revalidate), "must not be negative");
+  const std::pair<std::string_view, absl::Duration> spans[] = {{"negative_ttl", negative_ttl},
+                                                               {"error_ttl", error_ttl},
+                                                               {"stale_while_revalidate", stale_while_revalidate},
+                                                               {"stale_if_error", stale_if_error},
+                                                               {"retry_backoff", retry_backoff}};
+  for (const auto& [field, span] : spans) {
+    if (span < absl::ZeroDuration()) return refuse(field, Text(span), "must not be negative");
   }
-  if (stale_if_error < absl::ZeroDuration()) {
-    return refuse("stale_if_error", Text(stale_if_error), "must not be negative");
-  }
-  if (retry_backoff < absl::ZeroDuration()) return refuse("retry_backoff", Text(retry_backoff), "must not be negative");
   if (load_soft_timeout <= absl::ZeroDuration()) {
     return refuse("load_soft_timeout", Text(load_soft_timeout), "must be above 0");
   }

@@ -1,10 +1,9 @@
 // Lookups, and the refreshes that they start.
 
 #include "flight_graph.h"
-#include "key_locks.h"
 #include "shard.h"
 #include "stockade/cache/internal/cache_core.h"
-#include "update_frame.h"
+#include "strict.h"
 
 namespace stockade::cache_internal {
 
@@ -20,6 +19,11 @@ bool CacheCore::IsQuiet(Instant quiet_until) const {
 CacheCall CacheCore::NewCall(const CacheGetOptions& options) const {
   const Instant now = Now();
   return {.begun = now, .deadline = now + options.timeout, .stop = options.stop};
+}
+
+void CacheCore::CountRequest(const CacheCall& call) {
+  Count(call.result);
+  if (call.waited) Observe(kWaitSeconds, Now() - call.begun);
 }
 
 // Blocks if a load is needed.

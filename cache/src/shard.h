@@ -11,7 +11,6 @@
 #include "cache_call.h"
 #include "entry_table.h"
 #include "flight_table.h"
-#include "flight_waiter.h"
 #include "stockade/base/mutex.h"
 #include "stockade/base/sync_point.h"
 #include "stockade/cache/internal/cache_core.h"

@@ -7,22 +7,49 @@
 // Reads within loaders and updates acquire no lock. This is safe, because everything that they store for a key that is
 // being written is invalidated after the write.
 
-#include "key_locks.h"
-#include "part.h"
+#include "loads.h"
 #include "shard.h"
 #include "stockade/base/guard_callback.h"
 #include "stockade/cache/internal/cache_core.h"
-#include "update_frame.h"
-#include "update_mark.h"
+#include "strict.h"
 
 namespace stockade::cache_internal {
+
+// Lives as long as an update of a strict cache has, or waits for, its key's lock.
+class CacheCore::UpdateMark {
+ public:
+  UpdateMark(CacheCore& core, const KeyAt& at) : core_(core), hash_(at.hash), shard_(at.shard) {
+    const ShardLock lock = Lock(core_.shards_[shard_]);
+    ++core_.shards_[shard_].updates[hash_].under_way;
+  }
+  // The lock must be released.
+  ~UpdateMark() {
+    Shard& shard = core_.shards_[shard_];
+    size_t woken = 0;
+    {
+      const ShardLock lock = Lock(shard);
+      const auto updates = shard.updates.find(hash_);
+      std::list<AsyncPtr>& parked = updates->second.parked;
+      for (const AsyncPtr& async : parked) async->lobby = &shard.ready;
+      woken = parked.size();
+      shard.ready.splice(shard.ready.end(), parked);
+      if (--updates->second.under_way == 0) shard.updates.erase(updates);
+    }
+    for (; woken > 0; --woken) core_.ScheduleRead(shard_);
+  }
+  UpdateMark(const UpdateMark&) = delete;
+  UpdateMark& operator=(const UpdateMark&) = delete;
+
+ private:
+  CacheCore& core_;
+  const uint64_t hash_;
+  const size_t shard_;
+};
 
 absl::Status CacheCore::UpdateThrough(const KeyAt& at, absl::FunctionRef<absl::Status()> write,
                                       absl::Duration timeout) {
   try {
-    if (LoaderFrame::Innermost() != nullptr || StrictReadFrame::InAny() || UpdateFrame::InAny()) {
-      return UpdateRefusedError();
-    }
+    if (IsNested()) return UpdateRefusedError();
     Aftermath after(*this);          // Declared before the lock, so that its work is done after the release.
     std::optional<UpdateMark> mark;  // Ends after the lock, too.
     if (options_.strict) mark.emplace(*this, at);
@@ -42,7 +69,7 @@ absl::Status CacheCore::UpdateThrough(const KeyAt& at, absl::FunctionRef<absl::S
 
 // Returns false if the deadline passed.
 bool CacheCore::TakeReadLock(uint64_t hash, Instant deadline, ReadHold& hold) {
-  if (LoaderFrame::Innermost() != nullptr || StrictReadFrame::InAny() || UpdateFrame::InAny()) return true;
+  if (IsNested()) return true;
   if (deadline == Instant::InfiniteFuture()) {
     hold.guard = key_locks_->LockShared(hash);
   } else {
@@ -55,7 +82,7 @@ bool CacheCore::TakeReadLock(uint64_t hash, Instant deadline, ReadHold& hold) {
 // Answers the parts whose lock is not free before the deadline. If a lock is not free, it releases all others, waits
 // for that lock, and then tries the others again.
 void CacheCore::TakeReadLocks(std::span<Part> parts, Instant deadline, LockGuards& guards) {
-  if (LoaderFrame::Innermost() != nullptr || StrictReadFrame::InAny() || UpdateFrame::InAny()) return;
+  if (IsNested()) return;
   for (Part* awaited = parts.empty() ? nullptr : &parts.front(); awaited != nullptr;) {
     guards.clear();
     ReadHold first;

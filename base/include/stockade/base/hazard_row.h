@@ -40,8 +40,8 @@ struct alignas(64) HazardRow {
     // Continues a read that Release() left open.
     explicit Read(HazardRow* open) : row_(open) {}
     [[gnu::always_inline]] ~Read() { End(); }
-    Read(Read&& other) noexcept : row_(other.Release()) {}
-    Read& operator=(Read&&) = delete;
+    Read(const Read&) = delete;
+    Read& operator=(const Read&) = delete;
 
     // `row` is ThisLightRow().
     [[gnu::always_inline]] static Read Light(HazardRow& row, const void* object) {

@@ -76,7 +76,6 @@ class STOCKADE_EXPORT CacheBase {
   static void LogThrownBy(std::string_view what);
   // An executor has dropped a load or a refresh.
   absl::Status RefusedError(bool load) const;
-  void LogRefusal(bool load) const;
   // Logs an exception of a loader that no call may receive.
   static void LogFailedRefresh(const absl::Status& thrown);
 

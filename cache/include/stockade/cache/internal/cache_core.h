@@ -73,7 +73,6 @@ class STOCKADE_EXPORT CacheCore : public CacheBase {
   // Each key once.
   std::vector<Answer> FindAll(const std::vector<KeyAt>& keys, const CacheGetOptions& options);
   absl::StatusOr<WarmUpReport> WarmUp(const std::vector<KeyAt>& keys, const WarmUpOptions& options);
-  absl::Status CheckWarmUp(const WarmUpOptions& options) const;
   void GetAsync(KeptKey key, Executor& executor, AnswerCallback done, const CacheGetOptions& options);
   // Has `executor` run `done` with the answer.
   static void Deliver(Executor& executor, AnswerCallback done, Answer answer);
@@ -104,9 +103,7 @@ class STOCKADE_EXPORT CacheCore : public CacheBase {
   struct Notices;
   class BatchNode;
   class UpdateMark;
-  class Clearing;
   class QueuedLoad;
-  class WaiterCount;
   class LockGuards;
 
   using FlightPtr = std::shared_ptr<Flight>;
@@ -212,7 +209,7 @@ class STOCKADE_EXPORT CacheCore : public CacheBase {
   void StopWaiting(AsyncCall& async);
   static void Deliver(std::shared_ptr<AsyncReply> reply, Answer answer) noexcept;
 
-  // Strict ones (strict_async.cc).
+  // Those of a strict cache.
   void StartStrictAsync(const AsyncPtr& async) noexcept;
   std::optional<Answer> FindOrQueue(const AsyncPtr& async);
   void ScheduleRead(size_t shard) noexcept;

@@ -1,15 +1,39 @@
-#ifndef STOCKADE_CACHE_SRC_QUEUED_LOAD_H_
-#define STOCKADE_CACHE_SRC_QUEUED_LOAD_H_
+#ifndef STOCKADE_CACHE_SRC_LOADS_H_
+#define STOCKADE_CACHE_SRC_LOADS_H_
 
 #include <memory>
+#include <optional>
+#include <stop_token>
 #include <utility>
 #include <vector>
 
-#include "flight.h"
-#include "run.h"
+#include "absl/time/time.h"
+#include "cache_call.h"
+#include "stockade/base/instant.h"
 #include "stockade/cache/internal/cache_core.h"
 
 namespace stockade::cache_internal {
+
+// One distinct key of a call for many keys.
+struct CacheCore::Part {
+  const KeyAt at;
+  CacheCall call;
+  std::optional<Answer> answer;
+};
+
+// The caller that a loader runs for: the call whose thread runs it, or none.
+struct CacheCore::Runner {
+  Instant deadline = Instant::InfiniteFuture();
+  std::stop_token stop = {};
+};
+
+// The result of a loader for one key.
+struct CacheCore::Loaded {
+  Answer answer;
+  EntryOptions entry;
+  absl::Duration took;
+  Instant ended;
+};
 
 // A task that runs flights whose `queued` flag is set, as one batch or one by one. It may run after the cache is gone
 // or after another thread has run the flights. A task that is destroyed without having run was dropped by its executor,
@@ -54,4 +78,4 @@ class CacheCore::QueuedLoad {
 
 }  // namespace stockade::cache_internal
 
-#endif  // STOCKADE_CACHE_SRC_QUEUED_LOAD_H_
+#endif  // STOCKADE_CACHE_SRC_LOADS_H_
