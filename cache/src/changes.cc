@@ -10,7 +10,7 @@ namespace stockade::cache_internal {
 namespace {
 
 // The number of slots that an invalidation looks at while it holds the mutex once.
-constexpr uint32_t kStep = 64;
+constexpr uint32_t kStep = 16;
 
 // While the result exists, loaders of the shard get no previous value. NotModified() would store that value again,
 // behind the steps of an invalidation.
@@ -100,7 +100,7 @@ void CacheCore::InvalidateTag(std::string_view tag) {
     Shard& shard = shards_[index];
     const auto clearing = Clear(shard);
     std::optional<EntryTable::Doomed> doomed;
-    for (bool more = true; more;) {
+    for (bool more = true; more; GiveWay(shard)) {
       Aftermath after(*this);
       const ShardLock lock = Lock(shard);
       if (!doomed.has_value()) {
@@ -133,7 +133,7 @@ void CacheCore::InvalidateAll() {
     Shard& shard = shards_[index];
     const auto clearing = Clear(shard);
     uint32_t end = 1;
-    for (uint32_t next = 1; next == 1 || next < end;) {
+    for (uint32_t next = 1; next == 1 || next < end; GiveWay(shard)) {
       Aftermath after(*this);
       const ShardLock lock = Lock(shard);
       if (next == 1) {

@@ -1,16 +1,20 @@
 #ifndef STOCKADE_CACHE_SRC_SHARD_H_
 #define STOCKADE_CACHE_SRC_SHARD_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <list>
 #include <memory>
+#include <mutex>
+#include <thread>
 #include <unordered_map>
 #include <vector>
 
 #include "cache_call.h"
 #include "entry_table.h"
 #include "flight_table.h"
+#include "stockade/base/cpu_relax.h"
 #include "stockade/base/mutex.h"
 #include "stockade/base/sync_point.h"
 #include "stockade/cache/internal/cache_core.h"
@@ -60,6 +64,7 @@ struct alignas(64) CacheCore::Shard {
   static constexpr uint32_t kSweptAtOnce = 256;
 
   Mutex mutex;
+  std::atomic<int> waiting{0};  // Threads that wait for the mutex; only a hint, for GiveWay().
   EntryTable entries;
   FlightTable flights;
   Walk walk;
@@ -100,9 +105,27 @@ struct CacheCore::Aftermath {
   bool retired = false;                            // Boxes wait to be freed.
 };
 
+// Spins before it sleeps, because the mutex is mostly held for some 100 ns.
 inline CacheCore::ShardLock CacheCore::Lock(Shard& shard) {
+  constexpr int kSpins = 100;
+  constexpr int kPauses = 8;  // Between two tries, so that the holder keeps the mutex's cache line.
   SyncPoint();
-  return ShardLock(shard.mutex);
+  ShardLock lock(shard.mutex, std::try_to_lock);
+  if (lock.owns_lock()) return lock;
+  shard.waiting.fetch_add(1, std::memory_order_relaxed);
+  for (int spin = 0; spin < kSpins && !lock.owns_lock(); ++spin) {
+    for (int pause = 0; pause < kPauses; ++pause) CpuRelax();
+    (void)lock.try_lock();
+  }
+  if (!lock.owns_lock()) lock.lock();
+  shard.waiting.fetch_sub(1, std::memory_order_relaxed);
+  return lock;
+}
+// Called between the steps of a long work, which would otherwise take the mutex again before a thread that waits for it
+// has woken. Bounded, so that the work ends however many threads come.
+inline void CacheCore::GiveWay(const Shard& shard) {
+  constexpr int kYields = 100;
+  for (int i = 0; i < kYields && shard.waiting.load(std::memory_order_relaxed) > 0; ++i) std::this_thread::yield();
 }
 inline Slot* CacheCore::FindEntry(const KeyAt& at) {
   return shards_[at.shard].entries.Find(at.hash, [&](const Slot& slot) { return IsFor(slot, at.key); });

@@ -133,6 +133,7 @@ class STOCKADE_EXPORT CacheCore : public CacheBase {
                                std::vector<LoadResult>& results, bool& threw) = 0;
 
   static ShardLock Lock(Shard& shard);
+  static void GiveWay(const Shard& shard);
   Slot* FindEntry(const KeyAt& at);
   // Returns false if Eq threw, so that it is unknown whether there is an entry.
   bool TryFindEntry(const KeyAt& at, Slot*& entry) noexcept;
