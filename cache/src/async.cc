@@ -11,8 +11,6 @@
 // fair. So a series of updates cannot starve it.
 
 #include <algorithm>
-#include <cstddef>
-#include <optional>
 
 #include "shard.h"
 #include "stockade/base/guard_callback.h"

@@ -1,10 +1,12 @@
-// Put, invalidation, shutdown.
+// Construction, Put, invalidation, shutdown.
+
+#include <algorithm>
+#include <bit>
 
 #include "absl/cleanup/cleanup.h"
 #include "shard.h"
-#include "stockade/base/mutex.h"
-#include "stockade/base/sync_point.h"
 #include "stockade/cache/internal/cache_core.h"
+#include "strict.h"
 
 namespace stockade::cache_internal {
 namespace {
@@ -26,6 +28,23 @@ auto Clear(Shard& shard) {
 }
 
 }  // namespace
+
+CacheCore::CacheCore(LoadingCacheOptions options, Has has, Slab::Type slots)
+    : CacheBase(std::move(options)),
+      has_(has),
+      shard_count_(
+          std::clamp<size_t>(std::bit_floor(static_cast<uint64_t>(options_.max_weight) / 64), 1, CallGate::kStripes)),
+      shard_mask_(shard_count_ - 1),
+      indexes_(std::make_unique<EntryIndex[]>(shard_count_)),
+      shards_(std::make_unique<Shard[]>(shard_count_)),
+      key_locks_(std::make_unique<KeyLocks>()) {
+  for (size_t i = 0; i < shard_count_; ++i) {
+    if (options_.strict) indexes_[i].Hide();  // Strict reads go through the key's lock.
+    shards_[i].entries.Use(slots, indexes_[i]);
+  }
+}
+
+CacheCore::~CacheCore() = default;
 
 // Takes the time only if something may expire, and makes a box for the key only if it is new.
 void CacheCore::Store(const KeyAt& at, const void* value, const Pinned& box, const EntryOptions& entry) {

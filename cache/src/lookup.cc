@@ -1,6 +1,5 @@
 // Lookups, and the refreshes that they start.
 
-#include "flight_graph.h"
 #include "shard.h"
 #include "stockade/cache/internal/cache_core.h"
 #include "strict.h"
