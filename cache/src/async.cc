@@ -61,42 +61,46 @@ void CacheCore::StartAsync(const AsyncPtr& async) noexcept {
 
 // Returns nothing if the call waits for a flight and will get its answer.
 std::optional<Answer> CacheCore::FindOrWait(const AsyncPtr& async) {
-  const KeyAt at = async->key.at();
-  Shard& shard = shards_[at.shard];
   CacheCall& call = async->call;
-  for (;;) {
-    const Instant now = Now();
-    std::optional<RefreshTrigger> due;
-    Aftermath after(*this);
-    ShardLock lock = Lock(shard);
-    if (std::optional<Answer> served = Serve(at, now, true, call.result, due)) {
-      lock.unlock();
-      if (due.has_value()) StartRefresh(at, *due, nullptr);
-      return served;
-    }
-    call.result = kRequestMiss;
-    if (TimeOutHung(at, now, after)) continue;
-    absl::Status refusal = StartAsyncThreads(call);
-    if (refusal.ok()) refusal = Join(at, call, now);
-    if (!refusal.ok()) return refusal;
-    const FlightPtr flight = call.flight;
-    async->place = flight->async.insert(flight->async.end(), async);
-    waiters_.fetch_add(1, std::memory_order_relaxed);
-    call.waited = async->waits = true;
-    try {
-      if (flight->phase == Flight::Phase::kReady) QueueUp(flight, now, after);
-      WatchAsync(async);
+  Aftermath after(*this);
+  ShardLock lock;
+  if (std::optional<Answer> answer = Open(async->key.at(), call, nullptr, lock)) return answer;
+  const FlightPtr flight = call.flight;
+  absl::Status refusal = StartAsyncThreads(call);
+  try {
+    if (refusal.ok()) {
+      call.waited = true;
+      WaitIn(flight->waiters, async);
+      if (flight->phase == Flight::Phase::kReady) QueueUp(flight, Now(), after);
       return std::nullopt;
-    } catch (...) {  // Before another thread can answer the call.
-      StopWaiting(*async);
-      flight->async.erase(async->place);
-      DropIfUnwanted(shard, *flight, after);
-      return ThrownError();
     }
+  } catch (...) {  // Before another thread can answer the call.
+    if (async->waits()) StopWaiting(*async);
+    refusal = ThrownError();
+  }
+  DropIfUnwanted(shards_[async->key.shard], *flight, after);
+  return refusal;
+}
+
+// The call waits in a list, where the timers look after it. With the shard's mutex held, as the next ones.
+void CacheCore::WaitIn(Waiter::List& list, const AsyncPtr& async) {
+  async->Enter(list, async);
+  if (async->call.flight != nullptr) waiters_.fetch_add(1, std::memory_order_relaxed);
+  try {
+    WatchAsync(async);
+  } catch (...) {
+    StopWaiting(*async);
+    throw;
   }
 }
 
-// Schedules checks of a waiting call. Called with the shard's mutex held.
+void CacheCore::StopWaiting(AsyncCall& async) {
+  StopWatching(async);
+  if (async.call.flight != nullptr) waiters_.fetch_sub(1, std::memory_order_relaxed);
+  async.Leave();
+}
+
+// Schedules checks of a waiting call.
 void CacheCore::WatchAsync(const AsyncPtr& async) {
   const CacheCall& call = async->call;
   // Weak: a flight owns its calls, so objects that the calls keep alive must not own them.
@@ -122,34 +126,21 @@ void CacheCore::CheckAsync(const AsyncPtr& async) noexcept {
   {
     Shard& shard = shards_[async->key.shard];
     const ShardLock lock = Lock(shard);
-    const bool in_lobby = async->lobby != nullptr;
-    if (!async->waits && !in_lobby) return;
+    if (!async->waits()) return;
     const Instant now = Now();
-    answer = in_lobby ? Expired(call, now) : GiveUp(call, now, after);
+    answer = call.flight == nullptr ? Expired(call, now) : GiveUp(call, now, after);
     if (!answer.has_value()) {
-      if (async->waits || in_lobby) WatchAsync(async);
+      if (async->waits()) WatchAsync(async);
       return;
     }
-    if (in_lobby) {
-      LeaveLobby(*async);
-    } else {
-      StopWaiting(*async);
-      call.flight->async.erase(async->place);
-      DropIfUnwanted(shard, *call.flight, after);
-    }
+    StopWaiting(*async);
+    if (call.flight != nullptr) DropIfUnwanted(shard, *call.flight, after);
   }
   CountRequest(call);
   Deliver(async, *std::move(answer));
 }
 
-// Called with the shard's mutex held.
-void CacheCore::StopWaiting(AsyncCall& async) {
-  async.waits = false;
-  waiters_.fetch_sub(1, std::memory_order_relaxed);
-  StopWatching(async);
-}
-
-// With the shard's mutex held.
+// Of a call that stops to wait. Only one thread does it: that which makes it leave its list, or answers its flight.
 void CacheCore::StopWatching(AsyncCall& async) {
   if (async.timer.has_value()) timers_->Cancel(*async.timer);
   async.timer.reset();
@@ -209,7 +200,7 @@ std::optional<Answer> CacheCore::FindOrQueue(const AsyncPtr& async) {
   if (!started.ok()) return started;
   const ShardLock lock = Lock(shard);
   if (shard.closed) return CancelledError();
-  EnterLobby(async, shard.ready);
+  WaitIn(shard.ready, async);
   return std::nullopt;
 }
 
@@ -235,8 +226,8 @@ AsyncPtr CacheCore::TakeReady(size_t index) {
   Shard& shard = shards_[index];
   const ShardLock lock = Lock(shard);
   if (shard.ready.empty()) return nullptr;
-  AsyncPtr async = shard.ready.front();
-  LeaveLobby(*async);
+  AsyncPtr async = std::static_pointer_cast<AsyncCall>(shard.ready.front());
+  StopWaiting(*async);
   return async;
 }
 
@@ -263,27 +254,9 @@ bool CacheCore::Park(const AsyncPtr& async) {
   Shard& shard = shards_[async->key.shard];
   const ShardLock lock = Lock(shard);
   const auto updates = shard.updates.find(async->key.hash);
-  if (updates == shard.updates.end() || async->parked || shard.closed) return false;
-  EnterLobby(async, updates->second.parked);
-  async->parked = true;
-  return true;
-}
-
-// The call waits in `lobby`, where the timers look after it. With the shard's mutex held, as the next one.
-void CacheCore::EnterLobby(const AsyncPtr& async, std::list<AsyncPtr>& lobby) {
-  async->place = lobby.insert(lobby.end(), async);
-  async->lobby = &lobby;
-  try {
-    WatchAsync(async);
-  } catch (...) {
-    LeaveLobby(*async);
-    throw;
-  }
-}
-
-void CacheCore::LeaveLobby(AsyncCall& async) {
-  StopWatching(async);
-  std::exchange(async.lobby, nullptr)->erase(async.place);
+  if (updates == shard.updates.end() || async->outlasted_update || shard.closed) return false;
+  WaitIn(updates->second.parked, async);
+  return async->outlasted_update = true;
 }
 
 }  // namespace stockade::cache_internal

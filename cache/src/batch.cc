@@ -20,7 +20,7 @@ namespace stockade::cache_internal {
 struct CacheCore::Claimed {
   std::vector<FlightPtr> here;
   std::vector<FlightPtr> elsewhere;
-  Executor* executor = nullptr;  // For `elsewhere`.
+  LoadQueue queue = LoadQueue::kNone;  // For `elsewhere`.
 };
 
 // A running batch. Its flights wait for everything that its loader waits for, until each is published.
@@ -77,96 +77,58 @@ void CacheCore::FindAll(std::span<Part> parts, const Runner& runner, bool warm_u
   claimed.here.reserve(parts.size());
   claimed.elsewhere.reserve(parts.size());
   for (Part& part : parts) {
-    if (!part.answer.has_value()) Open(part, warm_up, claimed);
+    if (!part.answer.has_value()) Claim(part, warm_up, claimed);
   }
-  if (!claimed.elsewhere.empty()) QueueBatch(claimed.executor, std::move(claimed.elsewhere));
-  if (const auto begun = BeginAll(claimed.here, nullptr); !begun.empty()) RunBatch(begun, runner);
+  if (!claimed.elsewhere.empty()) QueueBatch(claimed.queue, std::move(claimed.elsewhere));
+  if (const auto begun = BeginAll(claimed.here, LoadQueue::kNone); !begun.empty()) RunBatch(begun, runner);
   for (Part& part : parts) {
-    if (!part.answer.has_value()) part.answer = AwaitPart(part);
+    if (!part.answer.has_value()) part.answer = Find(part.at, part.call, nullptr);
   }
 }
 
-// Waits for the flight of a part, or runs it.
-Answer CacheCore::AwaitPart(Part& part) noexcept {
-  try {
-    Aftermath after(*this);
-    ShardLock lock = Lock(shards_[part.at.shard]);
-    if (std::optional<Answer> answer = Await(part.call, lock, after)) return *std::move(answer);
-  } catch (...) {
-    Answer thrown = ThrownError();
-    Abandon(part.call);
-    return thrown;
-  }
-  part.call.flight.reset();
-  return Find(part.at, part.call, nullptr);
-}
-
-// Looks up a part, or adds it to a flight.
-void CacheCore::Open(Part& part, bool warm_up, Claimed& claimed) noexcept {
-  try {
-    OpenOrThrow(part, warm_up, claimed);
-  } catch (...) {
-    part.answer = ThrownError();
-    Abandon(part.call);
-  }
-}
-
-void CacheCore::OpenOrThrow(Part& part, bool warm_up, Claimed& claimed) {
-  const KeyAt& at = part.at;
-  Shard& shard = shards_[part.at.shard];
+// Looks up a part, or adds it to a flight, which it claims if it has started it.
+void CacheCore::Claim(Part& part, bool warm_up, Claimed& claimed) noexcept {
   CacheCall& call = part.call;
-  for (;;) {
-    const Instant now = Now();
-    std::optional<RefreshTrigger> due;
+  try {
     Aftermath after(*this);
-    ShardLock lock = Lock(shard);
-    part.answer = Serve(at, now, true, call.result, due);
-    if (part.answer.has_value()) {
-      lock.unlock();
-      if (due.has_value()) StartRefresh(at, *due, nullptr);
-      return;
-    }
-    call.result = kRequestMiss;
-    if (TimeOutHung(at, now, after)) continue;
-    if (absl::Status refusal = Join(at, call, now); !refusal.ok()) {
-      part.answer = refusal;
-      return;
-    }
+    ShardLock lock;
+    part.answer = Open(part.at, call, nullptr, lock);
+    if (part.answer.has_value()) return;
     Sit(call);
     if (call.result != kRequestMiss) return;
     if (warm_up) Count(kRefreshWarmUp);
     if (call.flight->phase != Flight::Phase::kReady) return;
-    Executor* const executor = ExecutorFor(call);
+    const LoadQueue queue = QueueFor(call);
     if (!has_.load_all) {
-      if (executor != nullptr) QueueUp(call.flight, now, after);
-    } else if (executor == nullptr) {
+      if (queue != LoadQueue::kNone) QueueUp(call.flight, Now(), after);
+    } else if (queue == LoadQueue::kNone) {
       claimed.here.push_back(call.flight);
     } else {
-      claimed.executor = executor;
+      claimed.queue = queue;
       claimed.elsewhere.push_back(call.flight);
     }
-    return;
+  } catch (...) {
+    part.answer = ThrownError();
+    Abandon(call);
   }
 }
 
-void CacheCore::QueueBatch(Executor* executor, std::vector<FlightPtr> flights) {
-  bool Flight::*const queued = QueuedFlag(executor);
+void CacheCore::QueueBatch(LoadQueue queue, std::vector<FlightPtr> flights) {
   std::erase_if(flights, [&](const FlightPtr& flight) {
     const ShardLock lock = Lock(shards_[flight->key.shard]);
-    if (flight->phase != Flight::Phase::kReady || (*flight).*queued) return true;
-    MarkQueued(*flight, queued, Now());
+    if (flight->phase != Flight::Phase::kReady || flight->In(queue)) return true;
+    EnterQueue(*flight, queue, Now());
     return false;
   });
-  if (!flights.empty()) Offer(executor, QueuedLoad(*this, queued, std::move(flights), true));
+  if (!flights.empty()) Offer(queue, QueuedLoad(*this, queue, std::move(flights), true));
 }
 
-// Begins the flights that this thread is to run, and returns them. `queued` as in BeginQueued(); null if they were not
-// in a queue.
-std::vector<FlightPtr> CacheCore::BeginAll(const std::vector<FlightPtr>& flights, bool Flight::*queued) {
+// Begins the flights that this thread is to run, and returns them. See BeginQueued().
+std::vector<FlightPtr> CacheCore::BeginAll(const std::vector<FlightPtr>& flights, LoadQueue queue) {
   std::vector<FlightPtr> begun;
   begun.reserve(flights.size());
   for (const FlightPtr& flight : flights) {
-    if (BeginQueued(*flight, queued)) begun.push_back(flight);
+    if (BeginQueued(*flight, queue)) begun.push_back(flight);
   }
   return begun;
 }

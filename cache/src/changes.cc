@@ -175,7 +175,7 @@ void CacheCore::Shutdown() {
   gate_->Close();
   for (size_t index = 0; index < shard_count_; ++index) {
     Aftermath after(*this);
-    std::list<AsyncPtr> cancelled;
+    Waiter::List cancelled;  // They wait for a lock.
     {
       Shard& shard = shards_[index];
       const ShardLock lock = Lock(shard);
@@ -183,14 +183,12 @@ void CacheCore::Shutdown() {
       shard.flights.ForEach([&](Flight& flight) {
         if (!flight.answered) AnswerFlight(flight, CancelledError(), after);
       });
-      for (auto& [hash, updates] : shard.updates) cancelled.splice(cancelled.end(), updates.parked);
-      cancelled.splice(cancelled.end(), shard.ready);
-      for (const AsyncPtr& async : cancelled) {
-        StopWatching(*async);
-        async->lobby = nullptr;
-      }
+      for (auto& [hash, updates] : shard.updates) Waiter::MoveAll(updates.parked, cancelled, false);
+      Waiter::MoveAll(shard.ready, cancelled, false);
     }
-    for (const AsyncPtr& async : cancelled) {
+    for (const std::shared_ptr<Waiter>& waiter : cancelled) {
+      const AsyncPtr async = std::static_pointer_cast<AsyncCall>(waiter);
+      StopWatching(*async);
       CountRequest(async->call);
       Deliver(async, CancelledError());
     }

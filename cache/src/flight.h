@@ -4,10 +4,13 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <list>
 #include <map>
 #include <memory>
+#include <optional>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -17,23 +20,62 @@
 #include "absl/status/statusor.h"
 #include "flight_graph.h"
 #include "stockade/base/clock.h"
+#include "stockade/base/executor.h"
 #include "stockade/base/instant.h"
 #include "stockade/base/parker.h"
 #include "stockade/base/strings.h"
+#include "stockade/base/timer_queue.h"
+#include "stockade/cache/internal/cache_metrics.h"
 #include "stockade/cache/internal/erased.h"
 #include "stockade/cache/internal/pinned.h"
 
 namespace stockade::cache_internal {
 
-struct AsyncCall;
+struct Flight;
+using FlightPtr = std::shared_ptr<Flight>;
 
-// One thread that waits for a flight. Each has its own parker, so that thousands that are answered at once do not
-// contend for a mutex.
+// A thread or a callback that waits. Everything except the constants is guarded by the mutex of its key's shard.
 //
-// Invariant: it is in its flight's list, or it has left, or the flight is answered and a thread will call Wake(true).
-class FlightWaiter {
+// Invariant: it is in one list, or it has left, or its flight is answered and a thread that answers it calls Wake().
+class Waiter {
  public:
-  FlightWaiter(Clock& clock, Instant until, bool in_loader) : deadline(until), nested(in_loader), parker_(clock) {}
+  using List = std::list<std::shared_ptr<Waiter>>;
+
+  // `in_loader`: it is a thread that runs a loader, so it must not wait for an executor.
+  Waiter(Instant until, bool in_loader) : deadline(until), nested(in_loader) {}
+  virtual ~Waiter() = default;
+  Waiter(const Waiter&) = delete;
+  Waiter& operator=(const Waiter&) = delete;
+
+  // Makes a thread check its flight, which is `answered`. Has no effect on a callback.
+  virtual void Wake(bool answered) = 0;
+  virtual bool is_callback() const = 0;
+
+  bool waits() const { return list_ != nullptr; }
+  void Enter(List& list, std::shared_ptr<Waiter> self) {
+    place_ = list.insert(list.end(), std::move(self));
+    list_ = &list;
+  }
+  void Leave() { std::exchange(list_, nullptr)->erase(place_); }
+  // Moves all waiters of a list to another one, which they leave by themselves if it is `theirs`.
+  static void MoveAll(List& from, List& to, bool theirs) {
+    for (const auto& waiter : from) waiter->list_ = theirs ? &to : nullptr;
+    to.splice(to.end(), from);
+  }
+
+  const Instant deadline;
+  const bool nested;
+  bool parked = false;  // Is in ThreadWaiter::Wait(), or was woken from it and has not checked the flight yet.
+
+ private:
+  List* list_ = nullptr;  // Null: in none, or in one that it does not leave by itself.
+  List::iterator place_;
+};
+
+// Each has its own parker, so that thousands of threads that are answered at once do not contend for a mutex.
+class ThreadWaiter final : public Waiter {
+ public:
+  ThreadWaiter(Clock& clock, Instant until, bool in_loader) : Waiter(until, in_loader), parker_(clock) {}
 
   // Sleeps until it is woken or the clock passes `until`; wake-ups may be spurious. Returns true if the flight has its
   // answer, which the caller may read without a lock. After false the caller must check the flight again.
@@ -44,29 +86,77 @@ class FlightWaiter {
 
   // Not lost if Wait() comes later. The caller must hold a pointer to this object, because the waiter may leave at
   // once.
-  void Wake(bool answered) {
+  void Wake(bool answered) override {
     if (answered) answered_.store(true, std::memory_order_release);
     parker_.Unpark();
   }
-
-  const Instant deadline;
-  const bool nested;  // Its thread runs a loader, so it must not wait for an executor.
-  // Guarded by the mutex of the flight's shard.
-  bool seated = false;  // Is in the list, at `place`.
-  bool parked = false;  // Is in Wait(), or was woken from it and has not checked the flight yet.
-  std::list<std::shared_ptr<FlightWaiter>>::iterator place;
+  bool is_callback() const override { return false; }
 
  private:
   Parker parker_;
   std::atomic<bool> answered_{false};
 };
 
+// One lookup of one key, from its start to its answer. Used by the thread that makes it.
+struct CacheCall {
+  const Instant begun;
+  const Instant deadline;
+  const std::stop_token stop;
+  LoaderPtr loader = nullptr;  // The call's own loader, once it is needed.
+  CacheMetric result = kRequestMiss;
+  bool waited = false;
+
+  FlightPtr flight = nullptr;                         // The one that it has joined.
+  uint64_t joined = 0;                                // The flight's `voids` at that time.
+  Instant soft_deadline = Instant::InfiniteFuture();  // After this an expired value is accepted, if there still is one.
+  std::shared_ptr<ThreadWaiter> waiter = nullptr;     // Null for a callback.
+};
+
+// A callback and its answer.
+struct AsyncReply {
+  AsyncReply(Executor& e, AnswerCallback d) : executor(e), done(std::move(d)) {}
+
+  // Only the first call has an effect, because an executor may run a task and throw nevertheless.
+  void Call() {
+    if (called.exchange(true, std::memory_order_acq_rel)) return;
+    AnswerCallback run = std::move(done);
+    run(std::move(answer));
+  }
+
+  Executor& executor;
+  AnswerCallback done;
+  Answer answer = absl::UnknownError("");  // Set before the executor gets the callback.
+  std::atomic<bool> called{false};
+};
+
+// A lookup that is answered by a callback. It waits for a flight or, without one, for its key's lock (async.cc). When
+// it waits for neither, exactly one thread owns it, which answers it or makes it wait again.
+struct AsyncCall final : AsyncReply, Waiter {
+  AsyncCall(KeptKey k, Executor& e, AnswerCallback d, CacheCall c)
+      : AsyncReply(e, std::move(d)), Waiter(c.deadline, false), key(std::move(k)), call(std::move(c)) {}
+
+  void Wake(bool) override {}
+  bool is_callback() const override { return true; }
+
+  const KeptKey key;
+  CacheCall call;
+  // Guarded by the mutex of the key's shard.
+  bool outlasted_update = false;  // Has waited for the end of an update of its key.
+  // These check it while it waits.
+  std::optional<TimerQueue::Id> timer;
+  std::optional<std::stop_callback<std::function<void()>>> on_stop;
+};
+using AsyncPtr = std::shared_ptr<AsyncCall>;
+
+// The queues of executors that a flight may be in: none, one or both.
+enum class LoadQueue : uint8_t { kNone = 0, kLoad = 1, kRefresh = 2 };
+
 // One load of one key. Everything except the constants is guarded by the mutex of the key's shard.
 //
 // Invariants: the thread that changes the phase from kReady to kRunning runs the loader. The phase changes back only if
 // that thread's caller gave up and others wait. `answer` is final when `answered` is true. That may be before the
 // loader has ended (a Put, a time-out, the destruction of the cache), and is the case at the latest then. A call that
-// has joined stays in `waiters` or `async` until it has its answer or leaves.
+// has joined stays in `waiters` until it has its answer or leaves.
 struct Flight final : FlightNode {
   enum class Phase {
     kBlocked,  // Two older loads of the key still run.
@@ -83,8 +173,14 @@ struct Flight final : FlightNode {
   std::string Text() const override { return Concat("'", cache_name, "' key ", key.holder->Text()); }
 
   bool started() const { return phase == Phase::kRunning || phase == Phase::kFinished; }
-  bool queued() const { return on_load_executor || on_refresh_executor; }
-  bool awaited() const { return !waiters.empty() || !async.empty(); }
+  bool queued() const { return queues != 0; }
+  bool In(LoadQueue queue) const { return (queues & static_cast<uint8_t>(queue)) != 0; }
+  void Enter(LoadQueue queue) { queues |= static_cast<uint8_t>(queue); }
+  void Leave(LoadQueue queue) { queues &= static_cast<uint8_t>(~static_cast<uint8_t>(queue)); }
+  // Whether it runs even if no thread waits for it. O(waiters).
+  bool NeedsExecutor() const {
+    return in_background || std::any_of(waiters.begin(), waiters.end(), [](const auto& w) { return w->is_callback(); });
+  }
 
   // From here on the loader sees current data. `was` and `was_tags` are the value and the tags that the key has.
   void Begin(Instant hard, Pinned was, std::vector<std::string> was_tags) {
@@ -116,16 +212,14 @@ struct Flight final : FlightNode {
   const LoaderPtr loader;  // The loader of the call that started it; null for the cache's.
 
   Phase phase = Phase::kReady;
-  bool on_load_executor = false;  // Was passed to that executor.
-  bool on_refresh_executor = false;
-  bool in_background = false;  // Runs even if no thread waits for it.
+  uint8_t queues = 0;          // Of LoadQueue.
+  bool in_background = false;  // Runs even if no call waits for it.
   // The waiter that was woken to run it, and whether only that waiter may, because the last runner gave up.
-  const FlightWaiter* roused = nullptr;
+  const Waiter* roused = nullptr;
   bool relayed = false;
   // Counted from the creation, then from the queueing, then from the start: while calls wait, it only moves later.
   Instant hard_deadline = Instant::InfiniteFuture();
-  std::list<std::shared_ptr<FlightWaiter>> waiters;
-  std::list<std::shared_ptr<AsyncCall>> async;
+  Waiter::List waiters;
 
   Pinned previous;  // The value of the key when the run began.
   std::vector<std::string> previous_tags;
@@ -137,7 +231,6 @@ struct Flight final : FlightNode {
   uint64_t fit_below = kNeverVoided;  // The answer is valid for calls that joined at a smaller `voids`.
   Answer answer = absl::UnknownError("");
 };
-using FlightPtr = std::shared_ptr<Flight>;
 
 }  // namespace stockade::cache_internal
 

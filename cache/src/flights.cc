@@ -12,10 +12,6 @@
 
 namespace stockade::cache_internal {
 
-bool Flight::*CacheCore::QueuedFlag(const Executor* executor) const {
-  return executor == options_.load_executor ? &Flight::on_load_executor : &Flight::on_refresh_executor;
-}
-
 // Adds the call to the key's current flight, which it starts if there is none. Otherwise returns the reason why not.
 absl::Status CacheCore::Join(const KeyAt& at, CacheCall& call, Instant now) {
   if (shards_[at.shard].closed) return CancelledError();
@@ -57,20 +53,21 @@ void CacheCore::Begin(Flight& flight, Instant now) {
 
 // Enqueues the calling thread as a waiter of the flight that the call has joined.
 void CacheCore::Sit(CacheCall& call) {
-  call.waiter = std::make_shared<FlightWaiter>(*options_.clock, call.deadline, MustRunHere(call));
-  call.waiter->place = call.flight->waiters.insert(call.flight->waiters.end(), call.waiter);
-  call.waiter->seated = true;
+  call.waiter = std::make_shared<ThreadWaiter>(*options_.clock, call.deadline, MustRunHere(call));
+  call.waiter->Enter(call.flight->waiters, call.waiter);
 }
 
-// Waits for the flight that the call has joined, or runs it. Releases `lock`. Returns nothing if the flight's result is
+// Waits for the flight that the call has joined, or runs it. Returns nothing if the flight's result is
 // not valid for this call, which must look up the key again.
 //
 // A call within a loader, or on a thread of the executor itself, never waits for a thread of an executor: it runs the
 // flight itself if that has not started, so that a full executor cannot block it.
-std::optional<Answer> CacheCore::Await(CacheCall& call, ShardLock& lock, Aftermath& after) {
+std::optional<Answer> CacheCore::Await(CacheCall& call, ShardLock held) {
+  Aftermath after(*this);
+  ShardLock lock = std::move(held);
   const FlightPtr flight = call.flight;
   Shard& shard = shards_[flight->key.shard];
-  Executor* const executor = ExecutorFor(call);
+  const LoadQueue queue = QueueFor(call);
   std::optional<std::stop_callback<std::function<void()>>> on_stop;
   std::optional<Answer> answer;
   FlightWait wait;  // Declared after `flight`: the edge ends before its target may.
@@ -82,16 +79,17 @@ std::optional<Answer> CacheCore::Await(CacheCall& call, ShardLock& lock, Afterma
     const Instant now = Now();
     answer = GiveUp(call, now, after);
     if (answer.has_value() || flight->answered) break;
-    if (flight->phase == Flight::Phase::kReady && executor == nullptr && MayRunHere(call)) {
+    const bool ready = flight->phase == Flight::Phase::kReady;
+    if (ready && queue == LoadQueue::kNone && MayRunHere(call)) {
       Begin(*flight, now);
       lock.unlock();
       answer = Run(flight, {call.deadline, call.stop});
       lock = Lock(shard);
-    } else if (flight->phase == Flight::Phase::kReady && executor != nullptr && !((*flight).*QueuedFlag(executor))) {
-      QueuedLoad load(*this, QueuedFlag(executor), {flight}, false);
-      MarkQueued(*flight, QueuedFlag(executor), now);
+    } else if (ready && queue != LoadQueue::kNone && !flight->In(queue)) {
+      QueuedLoad load(*this, queue, {flight}, false);
+      EnterQueue(*flight, queue, now);
       lock.unlock();
-      Offer(executor, std::move(load));
+      Offer(queue, std::move(load));
       lock = Lock(shard);
     } else if (call.stop.stop_possible() && !on_stop.has_value()) {
       on_stop.emplace(call.stop, [waiter = call.waiter] { waiter->Wake(false); });
@@ -147,7 +145,7 @@ std::optional<Answer> CacheCore::GiveUp(CacheCall& call, Instant now, Aftermath&
 // run it. Waiters within loaders are woken, too, because the chosen one may pass the flight to an executor, which
 // loaders must not wait for. O(waiters).
 void CacheCore::Rouse(Flight& flight, bool relay) {
-  FlightWaiter* longest = nullptr;
+  Waiter* longest = nullptr;
   for (const auto& waiter : flight.waiters) {
     if (!waiter->parked) continue;
     if (waiter->nested) waiter->Wake(false);
@@ -162,31 +160,35 @@ bool CacheCore::MayRunHere(const CacheCall& call) {
   return !call.flight->relayed || call.flight->roused == call.waiter.get() || MustRunHere(call);
 }
 
-// The executor for loads of the call, independent of the calling thread; null for the caller's own thread.
-Executor* CacheCore::PreferredExecutor(const CacheCall& call) {
-  if (options_.load_executor != nullptr) return options_.load_executor;
+Executor* CacheCore::ExecutorOf(LoadQueue queue) {
+  return queue == LoadQueue::kLoad ? options_.load_executor : RefreshExecutor();
+}
+
+// The queue for loads of the call, independent of the calling thread; none for the caller's own thread.
+LoadQueue CacheCore::PreferredQueue(const CacheCall& call) {
+  if (options_.load_executor != nullptr) return LoadQueue::kLoad;
   // If no threads can be started, the call cannot return before its load.
-  return call.soft_deadline != Instant::InfiniteFuture() && StartRefreshThreads().ok() ? RefreshExecutor() : nullptr;
+  const bool returns_early = call.soft_deadline != Instant::InfiniteFuture() && StartRefreshThreads().ok();
+  return returns_early ? LoadQueue::kRefresh : LoadQueue::kNone;
 }
 
 // Whether the calling thread must not wait for an executor, because it runs a loader or is a thread that the executor
 // needs.
 bool CacheCore::MustRunHere(const CacheCall& call) {
   if (LoaderFrame::Innermost() != nullptr) return true;
-  const Executor* const executor = PreferredExecutor(call);
-  return executor != nullptr && executor->RunningInThisThread();
+  const LoadQueue queue = PreferredQueue(call);
+  return queue != LoadQueue::kNone && ExecutorOf(queue)->RunningInThisThread();
 }
 
-// The executor that runs the call's flight; null for the calling thread.
-Executor* CacheCore::ExecutorFor(const CacheCall& call) {
-  return MustRunHere(call) ? nullptr : PreferredExecutor(call);
+// The queue from which the call's flight is run; none for the calling thread.
+LoadQueue CacheCore::QueueFor(const CacheCall& call) {
+  return MustRunHere(call) ? LoadQueue::kNone : PreferredQueue(call);
 }
 
 void CacheCore::Leave(Shard& shard, const CacheCall& call, Aftermath& after) {
   Flight& flight = *call.flight;
-  if (!call.waiter->seated) return;
-  call.waiter->seated = false;
-  flight.waiters.erase(call.waiter->place);
+  if (!call.waiter->waits()) return;
+  call.waiter->Leave();
   if (flight.phase == Flight::Phase::kReady && flight.roused == call.waiter.get()) Rouse(flight, flight.relayed);
   DropIfUnwanted(shard, flight, after);
 }
@@ -198,7 +200,7 @@ void CacheCore::Abandon(CacheCall& call) noexcept {
   const FlightPtr flight = std::move(call.flight);
   Shard& shard = shards_[flight->key.shard];
   const ShardLock lock = Lock(shard);
-  if (call.waiter != nullptr && call.waiter->seated) {
+  if (call.waiter != nullptr && call.waiter->waits()) {
     call.flight = flight;
     Leave(shard, call, after);
     call.flight.reset();
@@ -209,7 +211,7 @@ void CacheCore::Abandon(CacheCall& call) noexcept {
 
 // Ends a flight that has not started and has no thread left to run it. A ready background flight is in a queue.
 void CacheCore::DropIfUnwanted(Shard& shard, Flight& flight, Aftermath& after) {
-  if (flight.started() || flight.awaited() || flight.queued() || flight.in_background) return;
+  if (flight.started() || !flight.waiters.empty() || flight.queued() || flight.in_background) return;
   Drop(shard, flight, after);
 }
 
@@ -235,13 +237,7 @@ absl::Status CacheCore::CheckNotItsOwn(const void* key) const {
 void CacheCore::AnswerFlight(Flight& flight, Answer answer, Aftermath& after) {
   flight.answer = std::move(answer);
   flight.answered = true;
-  for (const auto& waiter : flight.waiters) waiter->seated = false;
-  after.woken.splice(after.woken.end(), flight.waiters);
-  for (AsyncPtr& async : flight.async) {
-    StopWaiting(*async);
-    after.answered.push_back(std::move(async));
-  }
-  flight.async.clear();
+  Waiter::MoveAll(flight.waiters, after.answered, false);
 }
 
 // The flight, which has its answer, stops being the current one.

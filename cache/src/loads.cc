@@ -12,9 +12,9 @@
 namespace stockade::cache_internal {
 
 // No mutex is held.
-void CacheCore::Offer(Executor* executor, QueuedLoad load) noexcept {
+void CacheCore::Offer(LoadQueue queue, QueuedLoad load) noexcept {
   try {
-    executor->Schedule(std::move(load));
+    ExecutorOf(queue)->Schedule(std::move(load));
   } catch (...) {  // The task has been destroyed or will be, which answers its flights.
     LogThrownBy("an executor, which was to run a load,");
   }
@@ -22,41 +22,41 @@ void CacheCore::Offer(Executor* executor, QueuedLoad load) noexcept {
 
 // The executor may hold a mutex of its own, and waiters of the flights may be called back on that executor. The timers'
 // thread therefore answers the flights.
-void CacheCore::Dropped(bool Flight::*queued, std::vector<FlightPtr> flights) noexcept {
+void CacheCore::Dropped(LoadQueue queue, std::vector<FlightPtr> flights) noexcept {
   const auto dropped = std::make_shared<std::vector<FlightPtr>>(std::move(flights));
   try {
-    if (!timers_->Start().ok()) return Refused(queued, *dropped);
-    timers_->Schedule(Instant::InfinitePast(), [this, gate = gate_, queued, dropped] {
+    if (!timers_->Start().ok()) return Refused(queue, *dropped);
+    timers_->Schedule(Instant::InfinitePast(), [this, gate = gate_, queue, dropped] {
       CallGate::Call inside(*gate, 0);
-      if (inside.inside()) Refused(queued, *dropped);
+      if (inside.inside()) Refused(queue, *dropped);
     });
   } catch (...) {  // Out of memory.
-    Refused(queued, *dropped);
+    Refused(queue, *dropped);
   }
 }
 
 // Answers the flights that no thread has begun. No mutex is held.
-void CacheCore::Refused(bool Flight::*queued, const std::vector<FlightPtr>& flights) noexcept {
-  const bool load = queued == &Flight::on_load_executor;
+void CacheCore::Refused(LoadQueue queue, const std::vector<FlightPtr>& flights) noexcept {
+  const absl::Status refusal = RefusedError(queue == LoadQueue::kLoad);
   for (const FlightPtr& flight : flights) {
     Aftermath after(*this);
     const ShardLock lock = Lock(shards_[flight->key.shard]);
-    (*flight).*queued = false;
+    flight->Leave(queue);
     if (flight->started() || flight->queued() || flight->answered) continue;
-    if (flight->in_background) Log(LogSeverity::kError, Concat(RefusedError(load).message()));
-    Fail(*flight, RefusedError(load), Now(), after);
+    if (flight->in_background) Log(LogSeverity::kError, Concat(refusal.message()));
+    Fail(*flight, refusal, Now(), after);
   }
 }
 
-// Whether the calling thread is to run the flight: no other thread does, and it is still wanted. `queued`: the flag of
-// the queue that the flight was in, if any.
-bool CacheCore::BeginQueued(Flight& flight, bool Flight::*queued) {
+// Whether the calling thread is to run the flight: no other thread does, and it is still wanted. The flight
+// leaves `queue`.
+bool CacheCore::BeginQueued(Flight& flight, LoadQueue queue) {
   Aftermath after(*this);
   Shard& shard = shards_[flight.key.shard];
   const ShardLock lock = Lock(shard);
-  if (queued != nullptr) flight.*queued = false;
+  flight.Leave(queue);
   if (flight.phase != Flight::Phase::kReady || flight.answered) return false;
-  if (!flight.awaited() && !flight.in_background) {
+  if (flight.waiters.empty() && !flight.in_background) {
     if (!flight.queued()) Drop(shard, flight, after);
     return false;
   }
@@ -112,7 +112,7 @@ std::optional<Answer> CacheCore::Publish(const FlightPtr& flight, Loaded loaded,
   {
     const ShardLock lock = Lock(shard);
     if (late && !flight->answered) Fail(*flight, HardTimeoutError(), now, after, loaded.entry);
-    if (gave_up && !flight->answered && (flight->waiters.size() > 1 || !flight->async.empty())) {
+    if (gave_up && !flight->answered && flight->waiters.size() > 1) {
       own = loaded.answer;
       if (shard.flights.IsCurrent(*flight)) {
         HandOn(flight, now, after);
@@ -142,9 +142,7 @@ std::optional<Answer> CacheCore::Publish(const FlightPtr& flight, Loaded loaded,
       AnswerFlight(*flight, std::move(loaded.answer), after);
     }
     if (unblocked != nullptr && !unblocked->answered) {
-      if (options_.load_executor != nullptr || unblocked->in_background || !unblocked->async.empty()) {
-        QueueUp(unblocked, now, after);
-      }
+      if (options_.load_executor != nullptr || unblocked->NeedsExecutor()) QueueUp(unblocked, now, after);
       Rouse(*unblocked, false);
     }
   }
@@ -158,7 +156,7 @@ std::optional<Answer> CacheCore::Publish(const FlightPtr& flight, Loaded loaded,
 void CacheCore::HandOn(const FlightPtr& flight, Instant now, Aftermath& after) {
   flight->phase = Flight::Phase::kReady;
   flight->hard_deadline = now + options_.load_hard_timeout;
-  if (flight->in_background || !flight->async.empty()) QueueUp(flight, now, after);
+  if (flight->NeedsExecutor()) QueueUp(flight, now, after);
   Rouse(*flight, true);
 }
 
@@ -166,32 +164,35 @@ void CacheCore::HandOn(const FlightPtr& flight, Instant now, Aftermath& after) {
 void CacheCore::QueueUp(const FlightPtr& flight, Instant now, Aftermath& after) {
   if (flight->queued()) return;
   const bool load = options_.load_executor != nullptr && !flight->in_background;
-  (load ? after.for_load_executor : after.for_refresh_executor).push_back(flight);
-  MarkQueued(*flight, load ? &Flight::on_load_executor : &Flight::on_refresh_executor, now);
+  const LoadQueue queue = load ? LoadQueue::kLoad : LoadQueue::kRefresh;
+  after.queued.emplace_back(queue, flight);
+  EnterQueue(*flight, queue, now);
 }
 
 // The same if the caller passes the flight to the executor.
-void CacheCore::MarkQueued(Flight& flight, bool Flight::*queued, Instant now) {
-  flight.*queued = true;
+void CacheCore::EnterQueue(Flight& flight, LoadQueue queue, Instant now) {
+  flight.Enter(queue);
   flight.hard_deadline = now + options_.load_hard_timeout;
 }
 
-// Runs no user code; no mutex is held.
+// Wakes threads, and leaves callbacks in the list. Runs no user code; no mutex is held.
 void CacheCore::Wake(Aftermath& after) {
-  if (after.woken.empty()) return;
-  for (const auto& waiter : std::exchange(after.woken, {})) waiter->Wake(true);
+  after.answered.remove_if([](const std::shared_ptr<Waiter>& waiter) {
+    waiter->Wake(true);
+    return !waiter->is_callback();
+  });
 }
 
 // Does all the work in `after`. No mutex may be held, and this thread may not run a flight.
 void CacheCore::Settle(Aftermath& after) noexcept {
   Wake(after);
-  for (FlightPtr& flight : std::exchange(after.for_load_executor, {})) {
-    Offer(options_.load_executor, QueuedLoad(*this, &Flight::on_load_executor, {std::move(flight)}, false));
+  for (auto& [queue, flight] : std::exchange(after.queued, {})) {
+    Offer(queue, QueuedLoad(*this, queue, {std::move(flight)}, false));
   }
-  for (FlightPtr& flight : std::exchange(after.for_refresh_executor, {})) {
-    Offer(RefreshExecutor(), QueuedLoad(*this, &Flight::on_refresh_executor, {std::move(flight)}, false));
-  }
-  for (const AsyncPtr& async : std::exchange(after.answered, {})) {
+  for (const std::shared_ptr<Waiter>& waiter : std::exchange(after.answered, {})) {
+    const AsyncPtr async = std::static_pointer_cast<AsyncCall>(waiter);
+    StopWatching(*async);
+    waiters_.fetch_sub(1, std::memory_order_relaxed);
     const FlightPtr flight = std::move(async->call.flight);
     if (async->call.joined < flight->fit_below) {
       if (flight->stale) async->call.result = kRequestStale;

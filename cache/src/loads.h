@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "cache_call.h"
+#include "flight.h"
 #include "stockade/base/instant.h"
 #include "stockade/cache/internal/cache_core.h"
 
@@ -35,22 +35,22 @@ struct CacheCore::Loaded {
   Instant ended;
 };
 
-// A task that runs flights whose `queued` flag is set, as one batch or one by one. It may run after the cache is gone
+// A task of an executor that runs flights of its queue, as one batch or one by one. It may run after the cache is gone
 // or after another thread has run the flights. A task that is destroyed without having run was dropped by its executor,
 // and its flights are answered with an error.
 class CacheCore::QueuedLoad {
  public:
-  QueuedLoad(CacheCore& core, bool Flight::*queued, std::vector<FlightPtr> flights, bool batch)
-      : core_(core), gate_(core.gate_), queued_(queued), flights_(std::move(flights)), batch_(batch) {}
+  QueuedLoad(CacheCore& core, LoadQueue queue, std::vector<FlightPtr> flights, bool batch)
+      : core_(core), gate_(core.gate_), queue_(queue), flights_(std::move(flights)), batch_(batch) {}
   ~QueuedLoad() {
     if (flights_.empty()) return;
     CallGate::Call inside(*gate_, flights_.front()->key.shard);
-    if (inside.inside()) core_.Dropped(queued_, std::move(flights_));
+    if (inside.inside()) core_.Dropped(queue_, std::move(flights_));
   }
   QueuedLoad(QueuedLoad&& other) noexcept
       : core_(other.core_),
         gate_(other.gate_),
-        queued_(other.queued_),
+        queue_(other.queue_),
         flights_(std::exchange(other.flights_, {})),
         batch_(other.batch_) {}
   QueuedLoad& operator=(QueuedLoad&&) = delete;
@@ -60,10 +60,10 @@ class CacheCore::QueuedLoad {
     CallGate::Call inside(*gate_, flights.front()->key.shard);
     if (!inside.inside()) return;
     if (batch_) {
-      if (const auto begun = core_.BeginAll(flights, queued_); !begun.empty()) core_.RunBatch(begun, Runner());
+      if (const auto begun = core_.BeginAll(flights, queue_); !begun.empty()) core_.RunBatch(begun, Runner());
     } else {
       for (const FlightPtr& flight : flights) {
-        if (core_.BeginQueued(*flight, queued_)) core_.Run(flight, Runner());
+        if (core_.BeginQueued(*flight, queue_)) core_.Run(flight, Runner());
       }
     }
   }
@@ -71,7 +71,7 @@ class CacheCore::QueuedLoad {
  private:
   CacheCore& core_;
   const std::shared_ptr<CallGate> gate_;
-  bool Flight::*queued_;
+  LoadQueue queue_;
   std::vector<FlightPtr> flights_;
   bool batch_;
 };

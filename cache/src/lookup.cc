@@ -46,34 +46,49 @@ Answer CacheCore::Find(const KeyAt& at, CacheCall& call, const MakeLoader* make_
 
 Answer CacheCore::FindOrLoad(const KeyAt& at, CacheCall& call, const MakeLoader* make_loader) {
   ReadHold reading;
-  if (options_.strict && !TakeReadLock(at.hash, call.deadline, reading)) return DeadlineError();
-  Shard& shard = shards_[at.shard];
+  for (;;) {
+    ShardLock lock;
+    if (call.flight != nullptr) {  // Of FindAll().
+      lock = Lock(shards_[at.shard]);
+    } else {
+      if (options_.strict && !TakeReadLock(at.hash, call.deadline, reading)) return DeadlineError();
+      if (std::optional<Answer> answer = Open(at, call, make_loader, lock)) return *std::move(answer);
+      Sit(call);
+    }
+    if (std::optional<Answer> answer = Await(call, std::move(lock))) return *std::move(answer);
+    call.flight.reset();  // Here and not under the mutex, because it may be the last owner of a value.
+  }
+}
+
+// The first step of every lookup that may load: answers it, or has it join a flight, which it starts if there is none.
+// In the second case, returns nothing and locks the shard's mutex.
+std::optional<Answer> CacheCore::Open(const KeyAt& at, CacheCall& call, const MakeLoader* make_loader,
+                                      ShardLock& lock) {
   for (;;) {
     const Instant now = Now();
     Aftermath after(*this);
-    ShardLock lock = Lock(shard);
+    ShardLock locked = Lock(shards_[at.shard]);
     std::optional<RefreshTrigger> due;
     if (std::optional<Answer> served = Serve(at, now, true, call.result, due)) {
-      lock.unlock();
+      locked.unlock();
       if (due.has_value()) {
         absl::StatusOr<LoaderPtr> loader = make_loader != nullptr ? (*make_loader)() : nullptr;
         if (loader.ok()) StartRefresh(at, *due, *std::move(loader));
       }
-      return *std::move(served);
+      return served;
     }
     call.result = kRequestMiss;
     if (TimeOutHung(at, now, after)) continue;
     if (make_loader != nullptr && call.loader == nullptr && Current(at) == nullptr) {
-      lock.unlock();
+      locked.unlock();
       absl::StatusOr<LoaderPtr> loader = (*make_loader)();
       if (!loader.ok()) return loader.status();
       call.loader = *std::move(loader);
       continue;
     }
     if (absl::Status refusal = Join(at, call, now); !refusal.ok()) return refusal;
-    Sit(call);
-    if (std::optional<Answer> answer = Await(call, lock, after)) return *std::move(answer);
-    call.flight.reset();  // Here and not under the mutex, because it may be the last owner of a value.
+    lock = std::move(locked);
+    return std::nullopt;
   }
 }
 

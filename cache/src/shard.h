@@ -4,15 +4,15 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <list>
 #include <memory>
 #include <mutex>
 #include <thread>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
-#include "cache_call.h"
 #include "entry_table.h"
+#include "flight.h"
 #include "flight_table.h"
 #include "stockade/base/cpu_relax.h"
 #include "stockade/base/mutex.h"
@@ -55,8 +55,8 @@ struct alignas(64) CacheCore::Shard {
 
   // The updates of the keys of one hash, those that wait for their lock included.
   struct Updates {
-    int under_way = 0;           // More than 0.
-    std::list<AsyncPtr> parked;  // Strict calls of GetAsync() that wait for the end of one.
+    int under_way = 0;    // More than 0.
+    Waiter::List parked;  // Strict calls of GetAsync() that wait for the end of one.
   };
 
   // The number of slots that a store checks when a sweep is due, and a sweep under one lock.
@@ -70,7 +70,7 @@ struct alignas(64) CacheCore::Shard {
   Walk walk;
   Retired retired;
   // Strict calls of GetAsync() for which a task is in the queue of async_read_pool_, or is about to be.
-  std::list<AsyncPtr> ready;
+  Waiter::List ready;
   std::unordered_map<uint64_t, Updates> updates;  // If options.strict, by the key's hash.
   int clearings = 0;                              // Invalidations of a tag or of all keys in progress.
   bool closed = false;                            // No flight begins any more.
@@ -87,22 +87,19 @@ struct CacheCore::Aftermath {
   Aftermath& operator=(const Aftermath&) = delete;
 
   bool idle() const {
-    return removed.empty() && boxes.empty() && dropped.empty() && for_load_executor.empty() &&
-           for_refresh_executor.empty() && woken.empty() && answered.empty() && !stored_mortal && !may_exceed &&
-           !retired;
+    return removed.empty() && boxes.empty() && dropped.empty() && queued.empty() && answered.empty() &&
+           !stored_mortal && !may_exceed && !retired;
   }
 
   CacheCore& core;
-  std::vector<Removal> removed;    // For the listener.
-  std::vector<const Box*> boxes;   // To be freed.
-  std::vector<FlightPtr> dropped;  // Their last owner may have to run a destructor.
-  std::vector<FlightPtr> for_load_executor;
-  std::vector<FlightPtr> for_refresh_executor;
-  std::list<std::shared_ptr<FlightWaiter>> woken;  // Their flights are answered.
-  std::vector<AsyncPtr> answered;                  // Their flights are answered.
-  bool stored_mortal = false;                      // A stored entry expires.
-  bool may_exceed = false;                         // A stored entry may exceed max_weight.
-  bool retired = false;                            // Boxes wait to be freed.
+  std::vector<Removal> removed;                         // For the listener.
+  std::vector<const Box*> boxes;                        // To be freed.
+  std::vector<FlightPtr> dropped;                       // Their last owner may have to run a destructor.
+  std::vector<std::pair<LoadQueue, FlightPtr>> queued;  // To be passed to the queue's executor.
+  Waiter::List answered;                                // Their flights are answered.
+  bool stored_mortal = false;                           // A stored entry expires.
+  bool may_exceed = false;                              // A stored entry may exceed max_weight.
+  bool retired = false;                                 // Boxes wait to be freed.
 };
 
 // Spins before it sleeps, because the mutex is mostly held for some 100 ns.

@@ -29,10 +29,8 @@ class CacheCore::UpdateMark {
     {
       const ShardLock lock = Lock(shard);
       const auto updates = shard.updates.find(hash_);
-      std::list<AsyncPtr>& parked = updates->second.parked;
-      for (const AsyncPtr& async : parked) async->lobby = &shard.ready;
-      woken = parked.size();
-      shard.ready.splice(shard.ready.end(), parked);
+      woken = updates->second.parked.size();
+      Waiter::MoveAll(updates->second.parked, shard.ready, true);
       if (--updates->second.under_way == 0) shard.updates.erase(updates);
     }
     for (; woken > 0; --woken) core_.ScheduleRead(shard_);

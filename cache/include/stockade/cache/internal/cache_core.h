@@ -29,8 +29,10 @@ namespace stockade::cache_internal {
 
 struct Flight;
 struct CacheCall;
+class Waiter;
 struct AsyncCall;
 struct AsyncReply;
+enum class LoadQueue : uint8_t;
 class KeyLocks;
 
 // A LoadingCache without its types and without the checks of its options. The public class documents the calls;
@@ -149,6 +151,7 @@ class STOCKADE_EXPORT CacheCore : public CacheBase {
   CacheCall NewCall(const CacheGetOptions& options) const;
   Answer Find(const KeyAt& at, CacheCall& call, const MakeLoader* make_loader) noexcept;
   Answer FindOrLoad(const KeyAt& at, CacheCall& call, const MakeLoader* make_loader);
+  std::optional<Answer> Open(const KeyAt& at, CacheCall& call, const MakeLoader* make_loader, ShardLock& lock);
   std::optional<Answer> Serve(const KeyAt& at, Instant now, bool stale_too, CacheMetric& result,
                               std::optional<RefreshTrigger>& due);
 
@@ -156,19 +159,19 @@ class STOCKADE_EXPORT CacheCore : public CacheBase {
   absl::Status Join(const KeyAt& at, CacheCall& call, Instant now);
   FlightPtr StartFlight(const KeyAt& at, LoaderPtr loader, Instant now);
   void Begin(Flight& flight, Instant now);
-  std::optional<Answer> Await(CacheCall& call, ShardLock& lock, Aftermath& after);
+  std::optional<Answer> Await(CacheCall& call, ShardLock held);
   std::optional<Answer> Expired(const CacheCall& call, Instant now) const;
   std::optional<Answer> GiveUp(CacheCall& call, Instant now, Aftermath& after);
   void DropIfUnwanted(Shard& shard, Flight& flight, Aftermath& after);
   void Drop(Shard& shard, Flight& flight, Aftermath& after);
   bool IsHung(Flight& flight, Instant now) const;
-  bool Flight::*QueuedFlag(const Executor* executor) const;
   void Sit(CacheCall& call);
   static void Rouse(Flight& flight, bool relay);
-  Executor* PreferredExecutor(const CacheCall& call);
+  Executor* ExecutorOf(LoadQueue queue);
+  LoadQueue PreferredQueue(const CacheCall& call);
   bool MustRunHere(const CacheCall& call);
   bool MayRunHere(const CacheCall& call);
-  Executor* ExecutorFor(const CacheCall& call);
+  LoadQueue QueueFor(const CacheCall& call);
   void Leave(Shard& shard, const CacheCall& call, Aftermath& after);
   void Abandon(CacheCall& call) noexcept;
   absl::Status CheckNotItsOwn(const void* key) const;
@@ -179,25 +182,23 @@ class STOCKADE_EXPORT CacheCore : public CacheBase {
   void ReplaceError(Flight& flight, Slot* old, Instant now, Answer& error, NewEntry* remembered, Aftermath& after);
 
   // Loads (loads.cc).
-  void Offer(Executor* executor, QueuedLoad load) noexcept;
-  void Dropped(bool Flight::*queued, std::vector<FlightPtr> flights) noexcept;
-  void Refused(bool Flight::*queued, const std::vector<FlightPtr>& flights) noexcept;
+  void Offer(LoadQueue queue, QueuedLoad load) noexcept;
+  void Dropped(LoadQueue queue, std::vector<FlightPtr> flights) noexcept;
+  void Refused(LoadQueue queue, const std::vector<FlightPtr>& flights) noexcept;
   std::optional<Answer> Run(const FlightPtr& flight, const Runner& runner) noexcept;
   std::optional<Answer> Publish(const FlightPtr& flight, Loaded loaded, const Runner& runner,
                                 Aftermath& after) noexcept;
-  bool BeginQueued(Flight& flight, bool Flight::*queued);
+  bool BeginQueued(Flight& flight, LoadQueue queue);
   void HandOn(const FlightPtr& flight, Instant now, Aftermath& after);
   void QueueUp(const FlightPtr& flight, Instant now, Aftermath& after);
-  void MarkQueued(Flight& flight, bool Flight::*queued, Instant now);
+  void EnterQueue(Flight& flight, LoadQueue queue, Instant now);
 
   // Batches (batch.cc).
   std::vector<Part> PartsOf(const std::vector<KeyAt>& keys, const CacheCall& call) const;
   void FindAll(std::span<Part> parts, const Runner& runner, bool warm_up);
-  Answer AwaitPart(Part& part) noexcept;
-  void Open(Part& part, bool warm_up, Claimed& claimed) noexcept;
-  void OpenOrThrow(Part& part, bool warm_up, Claimed& claimed);
-  void QueueBatch(Executor* executor, std::vector<FlightPtr> flights);
-  std::vector<FlightPtr> BeginAll(const std::vector<FlightPtr>& flights, bool Flight::*queued);
+  void Claim(Part& part, bool warm_up, Claimed& claimed) noexcept;
+  void QueueBatch(LoadQueue queue, std::vector<FlightPtr> flights);
+  std::vector<FlightPtr> BeginAll(const std::vector<FlightPtr>& flights, LoadQueue queue);
   std::optional<Answer> RunBatch(const std::vector<FlightPtr>& flights, const Runner& runner) noexcept;
 
   // Calls without a thread (async.cc).
@@ -207,6 +208,7 @@ class STOCKADE_EXPORT CacheCore : public CacheBase {
   void WatchAsync(const AsyncPtr& async);
   void CheckAsync(const AsyncPtr& async) noexcept;
   void StopWatching(AsyncCall& async);
+  void WaitIn(std::list<std::shared_ptr<Waiter>>& list, const AsyncPtr& async);
   void StopWaiting(AsyncCall& async);
   static void Deliver(std::shared_ptr<AsyncReply> reply, Answer answer) noexcept;
 
@@ -217,8 +219,6 @@ class STOCKADE_EXPORT CacheCore : public CacheBase {
   AsyncPtr TakeReady(size_t shard);
   void ReadNext(size_t shard) noexcept;
   bool Park(const AsyncPtr& async);
-  void EnterLobby(const AsyncPtr& async, std::list<AsyncPtr>& lobby);
-  void LeaveLobby(AsyncCall& async);
 
   // Strict reads and updates (updates.cc).
   [[nodiscard]] bool TakeReadLock(uint64_t hash, Instant deadline, ReadHold& hold);
