@@ -26,7 +26,7 @@ struct CacheCore::Claimed {
 // A running batch. Its flights wait for everything that its loader waits for, until each is published.
 class CacheCore::BatchNode final : public FlightNode {
  public:
-  BatchNode(const CacheBase* cache, const std::vector<FlightPtr>& flights) : FlightNode(cache), flights_(flights) {
+  BatchNode(const CacheCore* cache, const std::vector<FlightPtr>& flights) : FlightNode(cache), flights_(flights) {
     for (const FlightPtr& flight : flights_) flight->RunWithin(this);
   }
 
@@ -150,10 +150,9 @@ std::optional<Answer> CacheCore::RunBatch(const std::vector<FlightPtr>& flights,
     for (const FlightPtr& flight : flights) requests.push_back({flight->key.holder->key(), flight->previous.box()});
     return LoadAll(requests, std::min(runner.deadline, hard_deadline), runner.stop, results, threw);
   });
-  if (threw && flights.front()->in_background) LogFailedRefresh(done);
   const Instant ended = Now();
-  CountLoad(done, ended - started, ended >= hard_deadline);
-  if (done.ok()) done = BatchMissError();
+  EndLoad(done, ended - started, ended >= hard_deadline, threw && flights.front()->in_background);
+  if (done.ok()) done = absl::NotFoundError(Named(": the batch loader found no value"));
   std::optional<Answer> own;
   for (size_t i = 0; i < flights.size(); ++i) {
     Loaded loaded{done, {}, ended - started, ended};
@@ -168,7 +167,9 @@ std::optional<Answer> CacheCore::RunBatch(const std::vector<FlightPtr>& flights,
 
 absl::StatusOr<WarmUpReport> CacheCore::WarmUp(const std::vector<KeyAt>& keys, const WarmUpOptions& options) {
   if (absl::Status valid = options.Validate(); !valid.ok()) return valid;
-  if (IsNested()) return WarmUpRefusedError();
+  if (IsNested()) {
+    return absl::FailedPreconditionError(Named(": WarmUp() was called within a loader, an update or a strict read"));
+  }
   const CacheCall call = NewCall({.timeout = options.timeout});
   std::vector<Part> parts = PartsOf(keys, call);
   const size_t step = has_.load_all ? options.batch_size : 1;

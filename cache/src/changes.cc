@@ -1,7 +1,6 @@
-// Construction, Put, invalidation, shutdown.
+// Put and invalidation.
 
 #include <algorithm>
-#include <bit>
 
 #include "absl/cleanup/cleanup.h"
 #include "shard.h"
@@ -28,23 +27,6 @@ auto Clear(Shard& shard) {
 }
 
 }  // namespace
-
-CacheCore::CacheCore(LoadingCacheOptions options, Has has, Slab::Type slots)
-    : CacheBase(std::move(options)),
-      has_(has),
-      shard_count_(
-          std::clamp<size_t>(std::bit_floor(static_cast<uint64_t>(options_.max_weight) / 64), 1, CallGate::kStripes)),
-      shard_mask_(shard_count_ - 1),
-      indexes_(std::make_unique<EntryIndex[]>(shard_count_)),
-      shards_(std::make_unique<Shard[]>(shard_count_)),
-      key_locks_(std::make_unique<KeyLocks>()) {
-  for (size_t i = 0; i < shard_count_; ++i) {
-    if (options_.strict) indexes_[i].Hide();  // Strict reads go through the key's lock.
-    shards_[i].entries.Use(slots, indexes_[i]);
-  }
-}
-
-CacheCore::~CacheCore() = default;
 
 // Takes the time only if something may expire, and makes a box for the key only if it is new.
 void CacheCore::Store(const KeyAt& at, const void* value, const Pinned& box, const EntryOptions& entry) {
@@ -164,46 +146,6 @@ void CacheCore::InvalidateAll() {
           Remove(shard, shard.entries[next], RemovalCause::kInvalidated, after);
         }
       }
-    }
-  }
-  FlushRetired();
-}
-
-void CacheCore::Shutdown() {
-  CheckNotInLoader();
-  CheckNotInListener();
-  gate_->Close();
-  for (size_t index = 0; index < shard_count_; ++index) {
-    Aftermath after(*this);
-    Waiter::List cancelled;  // They wait for a lock.
-    {
-      Shard& shard = shards_[index];
-      const ShardLock lock = Lock(shard);
-      shard.closed = true;
-      shard.flights.ForEach([&](Flight& flight) {
-        if (!flight.answered) AnswerFlight(flight, CancelledError(), after);
-      });
-      for (auto& [hash, updates] : shard.updates) Waiter::MoveAll(updates.parked, cancelled, false);
-      Waiter::MoveAll(shard.ready, cancelled, false);
-    }
-    for (const std::shared_ptr<Waiter>& waiter : cancelled) {
-      const AsyncPtr async = std::static_pointer_cast<AsyncCall>(waiter);
-      StopWatching(*async);
-      CountRequest(async->call);
-      Deliver(async, CancelledError());
-    }
-  }
-  gate_->AwaitEmpty();
-  AwaitReads(this);
-  StopThreads();
-  for (size_t index = 0; index < shard_count_; ++index) {
-    Shard& shard = shards_[index];
-    for (uint32_t id = 1; id < shard.entries.end(); ++id) {
-      if (shard.entries[id].free()) continue;
-      Slot& slot = shard.entries[id];
-      shard.entries.Free(shard.entries.Unlink(slot), [&] {
-        if (const Box* const box = Write(slot, nullptr, nullptr); box != nullptr) shard.retired.boxes.push_back(box);
-      });
     }
   }
   FlushRetired();

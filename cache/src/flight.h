@@ -165,7 +165,7 @@ struct Flight final : FlightNode {
     kFinished,
   };
 
-  Flight(const CacheBase* cache, const std::string& n, KeptKey k, LoaderPtr l)
+  Flight(const CacheCore* cache, const std::string& n, KeptKey k, LoaderPtr l)
       : FlightNode(cache), cache_name(n), key(std::move(k)), loader(std::move(l)) {}
 
   bool IsFor(const void* other) const override { return key.holder->Is(other); }

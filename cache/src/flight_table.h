@@ -63,7 +63,7 @@ class FlightTable {
   }
 
   // Creates the key's current flight; there must be none. If it throws, nothing has changed.
-  FlightPtr Start(const CacheBase* cache, const std::string& cache_name, KeptKey key, LoaderPtr loader) {
+  FlightPtr Start(const CacheCore* cache, const std::string& cache_name, KeptKey key, LoaderPtr loader) {
     auto flight = std::make_shared<Flight>(cache, cache_name, std::move(key), std::move(loader));
     const KeyAt at = flight->key.at();
     auto record = Find(flights_, at.hash, at.key);

@@ -1,6 +1,7 @@
 // Lookups, and the refreshes that they start.
 
 #include "shard.h"
+#include "stockade/base/log.h"
 #include "stockade/cache/internal/cache_core.h"
 #include "strict.h"
 
@@ -142,7 +143,10 @@ std::optional<Answer> CacheCore::Serve(const KeyAt& at, Instant now, bool stale_
 // is no longer due.
 void CacheCore::StartRefresh(const KeyAt& at, RefreshTrigger trigger, LoaderPtr loader) noexcept {
   if (loader == nullptr && !HasLoader()) return;
-  if (const absl::Status started = StartRefreshThreads(); !started.ok()) return LogNoRefresh(started);
+  if (const absl::Status started = StartRefreshThreads(); !started.ok()) {
+    Log(LogSeverity::kWarning, Named(Concat(": a refresh is skipped: ", started.message())));
+    return;
+  }
   try {
     Aftermath after(*this);
     const Instant now = Now();
@@ -162,7 +166,7 @@ void CacheCore::StartRefresh(const KeyAt& at, RefreshTrigger trigger, LoaderPtr 
     const FlightPtr flight = StartFlight(at, std::move(loader), now);
     flight->in_background = true;
     if (flight->phase == Flight::Phase::kReady) QueueUp(flight, now, after);
-    CountRefresh(trigger);
+    Count(static_cast<CacheMetric>(kRefreshAhead + static_cast<size_t>(trigger)));
   } catch (...) {
     LogThrown("a refresh does not start");
   }

@@ -47,7 +47,10 @@ class CacheCore::UpdateMark {
 absl::Status CacheCore::UpdateThrough(const KeyAt& at, absl::FunctionRef<absl::Status()> write,
                                       absl::Duration timeout) {
   try {
-    if (IsNested()) return UpdateRefusedError();
+    if (IsNested()) {
+      return absl::FailedPreconditionError(
+          Named(": UpdateThrough() was called within a loader, another update or a strict read"));
+    }
     Aftermath after(*this);          // Declared before the lock, so that its work is done after the release.
     std::optional<UpdateMark> mark;  // Ends after the lock, too.
     if (options_.strict) mark.emplace(*this, at);

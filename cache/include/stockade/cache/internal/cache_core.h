@@ -17,13 +17,22 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "stockade/base/executor.h"
 #include "stockade/base/export.h"
+#include "stockade/base/fork_guard.h"
+#include "stockade/base/lazy_thread_pool.h"
 #include "stockade/base/mutex.h"
-#include "stockade/cache/internal/cache_base.h"
+#include "stockade/base/timer_queue.h"
+#include "stockade/cache/internal/cache_metrics.h"
+#include "stockade/cache/internal/call_gate.h"
 #include "stockade/cache/internal/entry_index.h"
 #include "stockade/cache/internal/erased.h"
+#include "stockade/cache/internal/freshness.h"
 #include "stockade/cache/internal/slab.h"
 #include "stockade/cache/internal/slot.h"
+#include "stockade/cache/load_context.h"
+#include "stockade/cache/loading_cache_options.h"
+#include "stockade/metrics/metric_set.h"
 
 namespace stockade::cache_internal {
 
@@ -34,6 +43,9 @@ struct AsyncCall;
 struct AsyncReply;
 enum class LoadQueue : uint8_t;
 class KeyLocks;
+
+STOCKADE_EXPORT absl::Status EmptyLoaderError(std::string_view name);
+[[noreturn]] STOCKADE_EXPORT void FatalStatus(const absl::Status& status);
 
 // A LoadingCache without its types and without the checks of its options. The public class documents the calls;
 // TypedCache answers hits and runs the user's functions.
@@ -46,7 +58,7 @@ class KeyLocks;
 // Functions that are not noexcept pass on the exceptions of keys, Hash and Eq, and the calls of the public class turn
 // them into a status or log them. Functions that must answer a caller are noexcept: those that run or end a flight, and
 // those that give up a waiter's place.
-class STOCKADE_EXPORT CacheCore : public CacheBase {
+class STOCKADE_EXPORT CacheCore {
  public:
   // Copies the loader of a call; an exception becomes the status.
   using MakeLoader = absl::FunctionRef<absl::StatusOr<LoaderPtr>()>;
@@ -62,13 +74,31 @@ class STOCKADE_EXPORT CacheCore : public CacheBase {
 
   CacheCore(LoadingCacheOptions options, Has has, Slab::Type slots);
   virtual ~CacheCore();
+  CacheCore(const CacheCore&) = delete;
+  CacheCore& operator=(const CacheCore&) = delete;
 
+  bool InForkedChild() const { return fork_guard_.InForkedChild(); }
+  int64_t size() const;
+  int64_t weight() const;
   void InvalidateTag(std::string_view tag);
   void InvalidateAll();
   // Called once, before the destructor.
   void Shutdown();
 
  protected:
+  void CheckFork() const { fork_guard_.Check("LoadingCache", options_.name); }
+  Instant Now() const { return options_.clock->Now(); }
+  void Count(CacheMetric metric) { metrics_.Add(metric); }
+  // Counts kRequestHit if one load and one store are enough. Otherwise returns false and counts nothing.
+  bool TryCountHit() { return cells_ == nullptr || cells_->TryAdd(ThisThreadSlotIfAny(), hit_cell_, 1); }
+
+  absl::Status CancelledError() const;
+  [[noreturn]] void NoCallbackFatal() const;
+  // Called in a catch clause: reports an exception of user code as a status (kInternal), or logs it with its
+  // consequence.
+  absl::Status ThrownError() const;
+  void LogThrown(std::string_view consequence) const;
+
   // The calls; the caller is inside the gate, except for GetAsync().
   Answer Find(const KeyAt& at, const CacheGetOptions& options, const MakeLoader* make_loader) noexcept;
   std::optional<Pinned> FindIfPresent(const KeyAt& at);
@@ -93,6 +123,11 @@ class STOCKADE_EXPORT CacheCore : public CacheBase {
   const EntryIndex& IndexOf(uint64_t hash) const { return indexes_[ShardOfHash(hash)]; }
   // Whether the entry is neither expired nor due.
   bool IsQuiet(Instant quiet_until) const;
+
+  const LoadingCacheOptions options_;
+  const std::string loader_label_;  // For errors about its exceptions.
+  const std::shared_ptr<CallGate> gate_ = std::make_shared<CallGate>();
+  Asked previous_asked_;
 
  private:
   struct Shard;
@@ -134,6 +169,21 @@ class STOCKADE_EXPORT CacheCore : public CacheBase {
   virtual absl::Status LoadAll(std::span<const LoadRequest> requests, Instant deadline, const std::stop_token& stop,
                                std::vector<LoadResult>& results, bool& threw) = 0;
 
+  // Parts of all others (cache_core.cc). `Named`: a message that begins with the cache's name.
+  std::string Named(std::string_view rest) const;
+  absl::Status StoppedError() const;
+  absl::Status DeadlineError() const;
+  absl::Status HardTimeoutError() const;
+  static void LogThrownBy(std::string_view what);
+  void Observe(CacheMetric metric, absl::Duration span) { metrics_.Observe(metric, span); }
+  void CountRemoval(RemovalCause cause);
+  void AddEntries(int64_t count, int64_t weight);
+  Executor* RefreshExecutor();
+  absl::Status StartRefreshThreads();
+  void CheckNotInLoader() const;
+  [[noreturn]] void DestroyedFromWithin(std::string_view callback) const;
+  static absl::Status ScheduleReclaim(Executor::Task reclaim);
+
   static ShardLock Lock(Shard& shard);
   static void GiveWay(const Shard& shard);
   Slot* FindEntry(const KeyAt& at);
@@ -174,6 +224,7 @@ class STOCKADE_EXPORT CacheCore : public CacheBase {
   LoadQueue QueueFor(const CacheCall& call);
   void Leave(Shard& shard, const CacheCall& call, Aftermath& after);
   void Abandon(CacheCall& call) noexcept;
+  absl::Status CircleError(std::string_view circle) const;
   absl::Status CheckNotItsOwn(const void* key) const;
   void AnswerFlight(Flight& flight, Answer answer, Aftermath& after);
   void Displace(Shard& shard, Flight& flight, Aftermath& after);
@@ -181,13 +232,13 @@ class STOCKADE_EXPORT CacheCore : public CacheBase {
   void Fail(Flight& flight, Answer error, Instant now, Aftermath& after, const EntryOptions& entry = {}) noexcept;
   void ReplaceError(Flight& flight, Slot* old, Instant now, Answer& error, NewEntry* remembered, Aftermath& after);
 
-  // Loads (loads.cc).
   void Offer(LoadQueue queue, QueuedLoad load) noexcept;
   void Dropped(LoadQueue queue, std::vector<FlightPtr> flights) noexcept;
   void Refused(LoadQueue queue, const std::vector<FlightPtr>& flights) noexcept;
   std::optional<Answer> Run(const FlightPtr& flight, const Runner& runner) noexcept;
   std::optional<Answer> Publish(const FlightPtr& flight, Loaded loaded, const Runner& runner,
                                 Aftermath& after) noexcept;
+  void EndLoad(const absl::Status& result, absl::Duration took, bool late, bool failed_refresh);
   bool BeginQueued(Flight& flight, LoadQueue queue);
   void HandOn(const FlightPtr& flight, Instant now, Aftermath& after);
   void QueueUp(const FlightPtr& flight, Instant now, Aftermath& after);
@@ -249,7 +300,6 @@ class STOCKADE_EXPORT CacheCore : public CacheBase {
   void FlushRetired() noexcept;
   void PlanReclaim() noexcept;
 
-  // Expired entries without requests (sweep.cc).
   Instant LeavesAt(const Slot& slot) const;
   void ExpectExpiry(Shard& shard, const Slot& stored, Aftermath& after);
   void SweepSome(Shard& shard, uint32_t slots, Instant now, Aftermath& after);
@@ -258,6 +308,11 @@ class STOCKADE_EXPORT CacheCore : public CacheBase {
   void CheckNotInListener() const;
 
   const Has has_;
+  const std::string weigher_label_;
+  const std::string listener_label_;
+  const std::string write_label_;
+  const std::string keys_label_;
+  Freshness freshness_;
   // Fewer for a small bound, so that evicted entries are close to the least recently used ones. A power of two.
   const size_t shard_count_;
   const size_t shard_mask_;
@@ -266,6 +321,20 @@ class STOCKADE_EXPORT CacheCore : public CacheBase {
   std::atomic<bool> reclaim_planned_{false};
   std::atomic<size_t> next_victim_{0};         // The shard that evicts next.
   const std::unique_ptr<KeyLocks> key_locks_;  // Held by updates and, if options_.strict, by reads.
+  const absl::Duration sweep_interval_;
+  std::atomic<bool> sweep_planned_{false};
+  std::optional<TimerQueue> timers_;  // For calls without a thread, and sweeps. Empty: stopped.
+  LazyThreadPool async_read_pool_;    // Strict reads without a thread wait here, never on a user's executor.
+  LazyThreadPool refresh_pool_;
+  ForkGuard fork_guard_;
+  std::atomic<int64_t> flights_{0};
+  std::atomic<int64_t> waiters_{0};
+  std::atomic<int64_t> entries_{0};
+  std::atomic<int64_t> weight_{0};
+  // Last: its gauges read the counts above.
+  ComponentMetrics metrics_;
+  StripedCells* const cells_ = metrics_.enabled() ? &metrics_.set()->cells() : nullptr;
+  const size_t hit_cell_ = metrics_.enabled() ? metrics_.set()->cell_of(kRequestHit) : 0;
 };
 
 }  // namespace stockade::cache_internal

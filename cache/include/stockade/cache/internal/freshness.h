@@ -42,7 +42,7 @@ struct EntryTimes {
   }
 };
 
-// The reason for a refresh.
+// The reason for a refresh, in the order of their metrics.
 enum class RefreshTrigger { kAhead, kXFetch, kStale, kManual };
 
 // Computes the times of entries. Thread-safe.

@@ -1,0 +1,205 @@
+// Construction and destruction, errors, counts and threads.
+
+#include "stockade/cache/internal/cache_core.h"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "flight_graph.h"
+#include "shard.h"
+#include "stockade/base/guard_callback.h"
+#include "stockade/base/log.h"
+#include "stockade/base/strings.h"
+#include "strict.h"
+
+namespace stockade::cache_internal {
+namespace {
+
+constexpr absl::Duration kSystemSweepInterval = absl::Minutes(1);
+constexpr size_t kRefreshThreads = 2;
+constexpr size_t kAsyncReadThreads = 2;
+constexpr absl::Duration kReclaimDelay = absl::Milliseconds(50);
+
+MetricSet::GaugeReader Reader(const std::atomic<int64_t>& count) {
+  return [&count] { return static_cast<double>(count.load(std::memory_order_relaxed)); };
+}
+
+}  // namespace
+
+absl::Status EmptyLoaderError(std::string_view name) {
+  return absl::InvalidArgumentError(Concat("LoadingCache '", name, "': the loader is empty"));
+}
+
+void FatalStatus(const absl::Status& status) {
+  const absl::string_view text = status.message();
+  Fatal({text.data(), text.size()});
+}
+
+CacheCore::CacheCore(LoadingCacheOptions options, Has has, Slab::Type slots)
+    : options_(std::move(options)),
+      loader_label_(Concat("the loader of ", Named(""))),
+      has_(has),
+      weigher_label_(Concat("the weigher of ", Named(""))),
+      listener_label_(Concat("the removal listener of ", Named(""))),
+      write_label_(Concat("the write of an update of ", Named(""))),
+      keys_label_(Named(": a key, its Hash or its Eq")),
+      freshness_(options_),
+      shard_count_(
+          std::clamp<size_t>(std::bit_floor(static_cast<uint64_t>(options_.max_weight) / 64), 1, CallGate::kStripes)),
+      shard_mask_(shard_count_ - 1),
+      indexes_(std::make_unique<EntryIndex[]>(shard_count_)),
+      shards_(std::make_unique<Shard[]>(shard_count_)),
+      key_locks_(std::make_unique<KeyLocks>()),
+      sweep_interval_(options_.sweep_interval.value_or(options_.clock == Clock::System() ? kSystemSweepInterval
+                                                                                         : absl::InfiniteDuration())),
+      timers_(std::in_place, options_.clock),
+      async_read_pool_(kAsyncReadThreads),
+      refresh_pool_(kRefreshThreads),
+      metrics_(options_.metrics, CacheMetricDefs(), {{"cache", options_.name}}) {
+  for (size_t i = 0; i < shard_count_; ++i) {
+    if (options_.strict) indexes_[i].Hide();  // Strict reads go through the key's lock.
+    shards_[i].entries.Use(slots, indexes_[i]);
+  }
+  metrics_.AddGauge(kFlights, Reader(flights_));
+  metrics_.AddGauge(kWaiters, Reader(waiters_));
+  metrics_.AddGauge(kEntries, Reader(entries_));
+  metrics_.AddGauge(kWeight, Reader(weight_));
+  metrics_.AddGauge(kMaxWeight, [bound = static_cast<double>(options_.max_weight)] { return bound; });
+}
+
+CacheCore::~CacheCore() = default;
+
+void CacheCore::Shutdown() {
+  CheckNotInLoader();
+  CheckNotInListener();
+  gate_->Close();
+  for (size_t index = 0; index < shard_count_; ++index) {
+    Aftermath after(*this);
+    Waiter::List cancelled;  // They wait for a lock.
+    {
+      Shard& shard = shards_[index];
+      const ShardLock lock = Lock(shard);
+      shard.closed = true;
+      shard.flights.ForEach([&](Flight& flight) {
+        if (!flight.answered) AnswerFlight(flight, CancelledError(), after);
+      });
+      for (auto& [hash, updates] : shard.updates) Waiter::MoveAll(updates.parked, cancelled, false);
+      Waiter::MoveAll(shard.ready, cancelled, false);
+    }
+    for (const std::shared_ptr<Waiter>& waiter : cancelled) {
+      const AsyncPtr async = std::static_pointer_cast<AsyncCall>(waiter);
+      StopWatching(*async);
+      CountRequest(async->call);
+      Deliver(async, CancelledError());
+    }
+  }
+  gate_->AwaitEmpty();
+  AwaitReads(this);
+  timers_.reset();
+  async_read_pool_.Finish();
+  refresh_pool_.Finish();
+  for (size_t index = 0; index < shard_count_; ++index) {
+    Shard& shard = shards_[index];
+    for (uint32_t id = 1; id < shard.entries.end(); ++id) {
+      if (shard.entries[id].free()) continue;
+      Slot& slot = shard.entries[id];
+      shard.entries.Free(shard.entries.Unlink(slot), [&] {
+        if (const Box* const box = Write(slot, nullptr, nullptr); box != nullptr) shard.retired.boxes.push_back(box);
+      });
+    }
+  }
+  FlushRetired();
+}
+
+int64_t CacheCore::size() const {
+  CheckFork();
+  return entries_.load(std::memory_order_relaxed);
+}
+
+int64_t CacheCore::weight() const {
+  CheckFork();
+  return weight_.load(std::memory_order_relaxed);
+}
+
+void CacheCore::AddEntries(int64_t count, int64_t weight) {
+  // All shards share these lines, so they are only written if need be.
+  if (count != 0) entries_.fetch_add(count, std::memory_order_relaxed);
+  if (weight != 0) weight_.fetch_add(weight, std::memory_order_relaxed);
+}
+
+void CacheCore::CountRemoval(RemovalCause cause) {
+  switch (cause) {
+    case RemovalCause::kInvalidated: return Count(kEvictionInvalidated);
+    case RemovalCause::kReplaced: return;
+    case RemovalCause::kExpired: return Count(kEvictionExpired);
+    case RemovalCause::kSize: return Count(kEvictionSize);
+  }
+}
+
+std::string CacheCore::Named(std::string_view rest) const { return Concat("LoadingCache '", options_.name, "'", rest); }
+
+absl::Status CacheCore::CancelledError() const { return absl::CancelledError(Named(" is being destroyed")); }
+
+absl::Status CacheCore::DeadlineError() const {
+  return absl::DeadlineExceededError(Named(": the time-out passed before a load ended"));
+}
+
+absl::Status CacheCore::StoppedError() const { return absl::CancelledError(Named(": the caller requested a stop")); }
+
+absl::Status CacheCore::HardTimeoutError() const {
+  return absl::DeadlineExceededError(
+      Named(Concat(": a load took longer than ", absl::FormatDuration(options_.load_hard_timeout))));
+}
+
+void CacheCore::NoCallbackFatal() const { Fatal(Named(": GetAsync() was called without a callback")); }
+
+absl::Status CacheCore::ThrownError() const {
+  return GuardCallback<absl::Status>(keys_label_, []() -> absl::Status { throw; });
+}
+
+void CacheCore::LogThrown(std::string_view consequence) const {
+  Log(LogSeverity::kError, Concat(ThrownError().message(), "; ", consequence));
+}
+
+void CacheCore::LogThrownBy(std::string_view what) {
+  const auto thrown = GuardCallback<absl::Status>(what, []() -> absl::Status { throw; });
+  Log(LogSeverity::kError, Concat(thrown.message()));
+}
+
+Executor* CacheCore::RefreshExecutor() {
+  return options_.refresh_executor != nullptr ? options_.refresh_executor : &refresh_pool_;
+}
+
+absl::Status CacheCore::StartRefreshThreads() {
+  return options_.refresh_executor != nullptr ? absl::OkStatus() : refresh_pool_.Start();
+}
+
+void CacheCore::CheckNotInLoader() const {
+  for (const LoaderFrame* frame = LoaderFrame::Innermost(); frame != nullptr; frame = frame->outer()) {
+    if (frame->flight()->cache() == this) DestroyedFromWithin("loader");
+  }
+}
+
+void CacheCore::DestroyedFromWithin(std::string_view callback) const {
+  Fatal(Named(Concat(" destroyed by its own ", callback)));
+}
+
+absl::Status CacheCore::ScheduleReclaim(Executor::Task reclaim) {
+  struct Reclaimer {
+    ForkGuard fork_guard;
+    TimerQueue timers{Clock::System()};
+  };
+  // Never destroyed: caches may live as long. A forked child has neither the thread nor, perhaps, a free mutex.
+  static std::atomic<Reclaimer*> current{new Reclaimer};
+  Reclaimer* reclaimer = current.load(std::memory_order_acquire);
+  if (reclaimer->fork_guard.InForkedChild()) {
+    auto fresh = std::make_unique<Reclaimer>();
+    if (current.compare_exchange_strong(reclaimer, fresh.get(), std::memory_order_acq_rel)) reclaimer = fresh.release();
+  }
+  if (absl::Status started = reclaimer->timers.Start(); !started.ok()) return started;
+  reclaimer->timers.Schedule(Clock::System()->Now() + kReclaimDelay, std::move(reclaim));
+  return absl::OkStatus();
+}
+
+}  // namespace stockade::cache_internal
