@@ -66,14 +66,13 @@ class KeySearch {
       steps_.push_back({Step::Kind::kLoadBegins, static_cast<int>(i), load.cause.step, load.begin.step});
       steps_.push_back({Step::Kind::kLoadEnds, static_cast<int>(i), load.end.step, load.ended.step});
     }
-    // Whether it has left shows in nothing but its tags.
+    // Whether it has left shows in nothing but its tags. Each store of the shard sweeps some slots.
     for (const Call& call : history.calls) {
-      const bool removes = call.kind == CallKind::kGetIfPresent && call.key == key;
+      const bool removes = call.kind == CallKind::kPut || (call.kind == CallKind::kGetIfPresent && call.key == key);
       if (tags_ && removes) AddEviction(call.begin, call.end, true);
     }
     for (const Load& load : history.loads) {
-      const bool removes = load.outcome.kind == Outcome::Kind::kError && load.key == key;
-      if (tags_ && removes) AddEviction(load.end, load.ended, true);
+      if (tags_) AddEviction(load.end, load.ended, true);
     }
     if (rules.load_hard_timeout != Scheduler::kNever) {
       for (const Load& load : history.loads) timed_out_from_.push_back(TimesOutFrom(load));
