@@ -40,6 +40,7 @@ CacheCore::CacheCore(LoadingCacheOptions options, Has has, Slab::Type slots)
     : options_(std::move(options)),
       loader_label_(Concat("the loader of ", Named(""))),
       has_(has),
+      puts_are_plain_(!has.weigh && !has.on_removal && options_.ttl == absl::InfiniteDuration()),
       weigher_label_(Concat("the weigher of ", Named(""))),
       listener_label_(Concat("the removal listener of ", Named(""))),
       write_label_(Concat("the write of an update of ", Named(""))),

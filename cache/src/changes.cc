@@ -28,6 +28,19 @@ auto Clear(Shard& shard) {
 
 }  // namespace
 
+bool CacheCore::TryOverwrite(const KeyAt& at, const void* value) {
+  if (!puts_are_plain_) return false;
+  SyncPoint();
+  Shard& shard = shards_[at.shard];
+  const ShardLock lock(shard.mutex, std::try_to_lock);
+  if (!lock.owns_lock() || !shard.flights.empty() || shard.walk.over_at != Instant::InfiniteFuture()) return false;
+  Slot* const entry = FindEntry(at);
+  if (entry == nullptr || entry->extra != nullptr || entry->expires_at() != Instant::InfiniteFuture()) return false;
+  NewEntry fresh{value, nullptr, 1, Instant::InfiniteFuture(), nullptr};
+  Write(*entry, nullptr, &fresh);
+  return true;
+}
+
 // Takes the time only if something may expire, and makes a box for the key only if it is new.
 void CacheCore::Store(const KeyAt& at, const void* value, const Pinned& box, const EntryOptions& entry) {
   Aftermath after(*this);

@@ -51,6 +51,8 @@ class FlightTable {
  public:
   using Phase = Flight::Phase;
 
+  bool empty() const { return flights_.empty(); }
+
   FlightPtr Current(uint64_t hash, const void* key) const {
     if (flights_.empty()) return nullptr;
     const auto found = Find(flights_, hash, key);

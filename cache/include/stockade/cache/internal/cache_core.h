@@ -109,7 +109,9 @@ class STOCKADE_EXPORT CacheCore {
   // Has `executor` run `done` with the answer.
   static void Deliver(Executor& executor, AnswerCallback done, Answer answer);
   void StartRefresh(const KeyAt& at, RefreshTrigger trigger, LoaderPtr loader) noexcept;
+  // Replaces a copied value without options of its own if nothing else is to be done, and nobody is to be waited for.
   // `value` is a Value, or, where those are not copied, `box` has it.
+  bool TryOverwrite(const KeyAt& at, const void* value);
   void Store(const KeyAt& at, const void* value, const Pinned& box, const EntryOptions& entry);
   void Invalidate(const KeyAt& at) noexcept;
   // A Hash or Eq has thrown, so it is unknown which entries and loads are affected: all are invalidated. Called in a
@@ -308,6 +310,7 @@ class STOCKADE_EXPORT CacheCore {
   void CheckNotInListener() const;
 
   const Has has_;
+  const bool puts_are_plain_;  // A Put without options neither runs user code nor expires.
   const std::string weigher_label_;
   const std::string listener_label_;
   const std::string write_label_;

@@ -174,6 +174,11 @@ class TypedCache final : public CacheCore {
     CheckFork();
     try {
       const KeyAt at = Hashed(key);
+      if constexpr (SlotT::kValueCopied) {
+        // Within a read instead of the gate: the destructor waits for both, and a read costs less.
+        const HazardRow::Read read = Open({});
+        if (read.row() != nullptr && !entry.ttl.has_value() && entry.tags.empty() && TryOverwrite(at, &value)) return;
+      }
       CallGate::Call inside(*gate_, at.shard);
       if (!inside.inside()) return;
       if constexpr (SlotT::kValueCopied) {
