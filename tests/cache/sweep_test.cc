@@ -49,6 +49,18 @@ TEST(SweepTest, Stores_TakeExpiredOnesWithThem) {
   EXPECT_EQ(swept.others, 0);
 }
 
+// Such stores take a shorter way through the cache if nothing else is to be done.
+TEST(SweepTest, StoresOverAnEternalValue_TakeExpiredOnesWithThem) {
+  ManualClock clock;
+  IntCache cache({.max_weight = 60, .clock = &clock, .metrics = nullptr});
+  cache.Put(0, 0);
+  for (int key = 1; key <= 40; ++key) cache.Put(key, key, {.ttl = absl::Seconds(10)});
+  clock.Advance(absl::Seconds(10));
+  for (int value = 1; value <= 10; ++value) cache.Put(0, value);
+  EXPECT_EQ(cache.size(), 1);
+  EXPECT_EQ(**cache.GetIfPresent(0), 10);
+}
+
 TEST(SweepTest, Loads_TakeExpiredOnesWithThem) {
   Swept swept({.max_weight = 200, .ttl = absl::Seconds(10)});
   swept.PutAll(0, 60);
