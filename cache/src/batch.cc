@@ -23,30 +23,6 @@ struct CacheCore::Claimed {
   LoadQueue queue = LoadQueue::kNone;  // For `elsewhere`.
 };
 
-// A running batch. Its flights wait for everything that its loader waits for, until each is published.
-class CacheCore::BatchNode final : public FlightNode {
- public:
-  BatchNode(const CacheCore* cache, const std::vector<FlightPtr>& flights) : FlightNode(cache), flights_(flights) {
-    for (const FlightPtr& flight : flights_) flight->RunWithin(this);
-  }
-
-  bool IsFor(const void* key) const override {
-    return std::any_of(flights_.begin(), flights_.end(), [&](const FlightPtr& flight) { return flight->IsFor(key); });
-  }
-
-  std::string Text() const override {
-    constexpr size_t kNamed = 8;
-    std::string text = flights_.size() == 1 ? "a batch of " : Concat("a batch of ", flights_.size(), ", with ");
-    for (size_t i = 0; i < std::min(flights_.size(), kNamed); ++i) {
-      text += Concat(i == 0 ? "" : ", ", flights_[i]->Text());
-    }
-    return text;
-  }
-
- private:
-  const std::vector<FlightPtr>& flights_;
-};
-
 std::vector<Answer> CacheCore::FindAll(const std::vector<KeyAt>& keys, const CacheGetOptions& options) {
   const CacheCall call = NewCall(options);
   std::vector<Part> parts = PartsOf(keys, call);
@@ -80,7 +56,7 @@ void CacheCore::FindAll(std::span<Part> parts, const Runner& runner, bool warm_u
     if (!part.answer.has_value()) Claim(part, warm_up, claimed);
   }
   if (!claimed.elsewhere.empty()) QueueBatch(claimed.queue, std::move(claimed.elsewhere));
-  if (const auto begun = BeginAll(claimed.here, LoadQueue::kNone); !begun.empty()) RunBatch(begun, runner);
+  if (const auto begun = BeginAll(claimed.here, LoadQueue::kNone); !begun.empty()) Run(begun, true, runner);
   for (Part& part : parts) {
     if (!part.answer.has_value()) part.answer = Find(part.at, part.call, nullptr);
   }
@@ -131,38 +107,6 @@ std::vector<FlightPtr> CacheCore::BeginAll(const std::vector<FlightPtr>& flights
     if (BeginQueued(*flight, queue)) begun.push_back(flight);
   }
   return begun;
-}
-
-// Runs the batch loader for flights that this thread has begun; no mutex is held. For one flight, returns the same as
-// Run().
-std::optional<Answer> CacheCore::RunBatch(const std::vector<FlightPtr>& flights, const Runner& runner) noexcept {
-  Instant hard_deadline = Instant::InfiniteFuture();
-  for (const FlightPtr& flight : flights) hard_deadline = std::min(hard_deadline, flight->hard_deadline);
-  const Instant started = Now();
-  Aftermath after(*this);  // Done when all is published, because user code must not need a flight of this thread.
-  BatchNode node(this, flights);
-  LoaderFrame frame(&node);
-  bool threw = true;
-  std::vector<LoadResult> results;
-  std::vector<LoadRequest> requests;
-  absl::Status done = GuardCallback<absl::Status>(loader_label_, [&] {
-    requests.reserve(flights.size());
-    for (const FlightPtr& flight : flights) requests.push_back({flight->key.holder->key(), flight->previous.box()});
-    return LoadAll(requests, std::min(runner.deadline, hard_deadline), runner.stop, results, threw);
-  });
-  const Instant ended = Now();
-  EndLoad(done, ended - started, ended >= hard_deadline, threw && flights.front()->in_background);
-  if (done.ok()) done = absl::NotFoundError(Named(": the batch loader found no value"));
-  std::optional<Answer> own;
-  for (size_t i = 0; i < flights.size(); ++i) {
-    Loaded loaded{done, {}, ended - started, ended};
-    if (!results.empty()) {
-      if (results[i].answer.has_value()) loaded.answer = *std::move(results[i].answer);
-      loaded.entry = std::move(results[i].entry);
-    }
-    own = Publish(flights[i], std::move(loaded), runner, after);
-  }
-  return own;
 }
 
 absl::StatusOr<WarmUpReport> CacheCore::WarmUp(const std::vector<KeyAt>& keys, const WarmUpOptions& options) {

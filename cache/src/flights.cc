@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <span>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
@@ -88,7 +89,7 @@ std::optional<Answer> CacheCore::Await(CacheCall& call, ShardLock held) {
     if (ready && queue == LoadQueue::kNone && MayRunHere(call)) {
       Begin(*flight, now);
       lock.unlock();
-      answer = Run(flight, {call.deadline, call.stop});
+      answer = Run({&flight, 1}, false, {call.deadline, call.stop});
       lock = Lock(shard);
     } else if (ready && queue != LoadQueue::kNone && !flight->In(queue)) {
       QueuedLoad load(*this, queue, {flight}, false);
@@ -371,20 +372,66 @@ bool CacheCore::BeginQueued(Flight& flight, LoadQueue queue) {
   return true;
 }
 
-// Runs the loader of a flight that this thread has begun; no mutex is held. Returns the runner's answer if it differs
-// from the flight's.
-std::optional<Answer> CacheCore::Run(const FlightPtr& flight, const Runner& runner) noexcept {
-  if (flight->loader == nullptr && !has_.load) return RunBatch({flight}, runner);
+// A running batch. Its flights wait for everything that its loader waits for, until each is published.
+class CacheCore::BatchNode final : public FlightNode {
+ public:
+  BatchNode(const CacheCore* cache, std::span<const FlightPtr> flights) : FlightNode(cache), flights_(flights) {
+    for (const FlightPtr& flight : flights_) flight->RunWithin(this);
+  }
+
+  bool IsFor(const void* key) const override {
+    return std::any_of(flights_.begin(), flights_.end(), [&](const FlightPtr& flight) { return flight->IsFor(key); });
+  }
+
+  std::string Text() const override {
+    constexpr size_t kNamed = 8;
+    std::string text = flights_.size() == 1 ? "a batch of " : Concat("a batch of ", flights_.size(), ", with ");
+    for (size_t i = 0; i < std::min(flights_.size(), kNamed); ++i) {
+      text += Concat(i == 0 ? "" : ", ", flights_[i]->Text());
+    }
+    return text;
+  }
+
+ private:
+  const std::span<const FlightPtr> flights_;
+};
+
+// Runs flights that this thread has begun, no mutex is held: all of them by the batch loader, or one by its own loader
+// if there is one. For one, returns the runner's answer if it differs from the flight's.
+std::optional<Answer> CacheCore::Run(std::span<const FlightPtr> flights, bool as_batch, const Runner& runner) noexcept {
+  const FlightPtr& first = flights.front();
+  Instant hard_deadline = Instant::InfiniteFuture();
+  for (const FlightPtr& flight : flights) hard_deadline = std::min(hard_deadline, flight->hard_deadline);
+  const Instant deadline = std::min(runner.deadline, hard_deadline);
   const Instant started = Now();
-  Aftermath after(*this);
-  LoaderFrame frame(flight.get());  // The weigher runs in it, too.
+  Aftermath after(*this);  // Done when all is published, because user code must not need a flight of this thread.
+  std::optional<BatchNode> batch;
+  if (as_batch || (first->loader == nullptr && !has_.load)) batch.emplace(this, flights);
+  LoaderFrame frame(batch.has_value() ? static_cast<FlightNode*>(&*batch)
+                                      : first.get());  // The weigher runs in it, too.
   bool threw = true;
-  LoadResult loaded = Load({flight->key.holder->key(), flight->previous.box()}, flight->loader,
-                           std::min(runner.deadline, flight->hard_deadline), runner.stop, threw);
-  Answer& answer = *loaded.answer;
+  std::vector<LoadResult> results;
+  absl::Status done = GuardCallback<absl::Status>(loader_label_, [&]() -> absl::Status {
+    std::vector<LoadRequest> requests;
+    requests.reserve(flights.size());
+    for (const FlightPtr& flight : flights) requests.push_back({flight->key.holder->key(), flight->previous.box()});
+    if (batch.has_value()) return LoadAll(requests, deadline, runner.stop, results, threw);
+    results.push_back(Load(requests.front(), first->loader, deadline, runner.stop, threw));
+    return results.front().answer->status();
+  });
   const Instant ended = Now();
-  EndLoad(answer.status(), ended - started, ended >= flight->hard_deadline, threw && flight->in_background);
-  return Publish(flight, {std::move(answer), std::move(loaded.entry), ended - started, ended}, runner, after);
+  EndLoad(done, ended - started, ended >= hard_deadline, threw && first->in_background);
+  if (done.ok()) done = absl::NotFoundError(Named(": the batch loader found no value"));
+  std::optional<Answer> own;
+  for (size_t i = 0; i < flights.size(); ++i) {
+    Loaded loaded{done, {}, ended - started, ended};
+    if (!results.empty()) {
+      if (results[i].answer.has_value()) loaded.answer = *std::move(results[i].answer);
+      loaded.entry = std::move(results[i].entry);
+    }
+    own = Publish(flights[i], std::move(loaded), runner, after);
+  }
+  return own;
 }
 
 // Counts the run of a loader, and logs its exception if no call may receive that.

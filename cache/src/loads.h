@@ -60,10 +60,10 @@ class CacheCore::QueuedLoad {
     CallGate::Call inside(*gate_, flights.front()->key.shard);
     if (!inside.inside()) return;
     if (batch_) {
-      if (const auto begun = core_.BeginAll(flights, queue_); !begun.empty()) core_.RunBatch(begun, Runner());
+      if (const auto begun = core_.BeginAll(flights, queue_); !begun.empty()) core_.Run(begun, true, Runner());
     } else {
       for (const FlightPtr& flight : flights) {
-        if (core_.BeginQueued(*flight, queue_)) core_.Run(flight, Runner());
+        if (core_.BeginQueued(*flight, queue_)) core_.Run({&flight, 1}, false, Runner());
       }
     }
   }

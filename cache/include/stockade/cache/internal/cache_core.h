@@ -237,7 +237,7 @@ class STOCKADE_EXPORT CacheCore {
   void Offer(LoadQueue queue, QueuedLoad load) noexcept;
   void Dropped(LoadQueue queue, std::vector<FlightPtr> flights) noexcept;
   void Refused(LoadQueue queue, const std::vector<FlightPtr>& flights) noexcept;
-  std::optional<Answer> Run(const FlightPtr& flight, const Runner& runner) noexcept;
+  std::optional<Answer> Run(std::span<const FlightPtr> flights, bool as_batch, const Runner& runner) noexcept;
   std::optional<Answer> Publish(const FlightPtr& flight, Loaded loaded, const Runner& runner,
                                 Aftermath& after) noexcept;
   void EndLoad(const absl::Status& result, absl::Duration took, bool late, bool failed_refresh);
@@ -252,7 +252,6 @@ class STOCKADE_EXPORT CacheCore {
   void Claim(Part& part, bool warm_up, Claimed& claimed) noexcept;
   void QueueBatch(LoadQueue queue, std::vector<FlightPtr> flights);
   std::vector<FlightPtr> BeginAll(const std::vector<FlightPtr>& flights, LoadQueue queue);
-  std::optional<Answer> RunBatch(const std::vector<FlightPtr>& flights, const Runner& runner) noexcept;
 
   // Calls without a thread (async.cc).
   absl::Status StartAsyncThreads(const CacheCall& call);
