@@ -16,7 +16,6 @@
 #include "stockade/base/guard_callback.h"
 #include "stockade/base/log.h"
 #include "stockade/cache/internal/cache_core.h"
-#include "strict.h"
 
 namespace stockade::cache_internal {
 

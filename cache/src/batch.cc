@@ -5,13 +5,10 @@
 #include <span>
 #include <unordered_map>
 
-#include "flight_graph.h"
-#include "loads.h"
 #include "shard.h"
 #include "stockade/base/executor.h"
 #include "stockade/base/guard_callback.h"
 #include "stockade/cache/internal/cache_core.h"
-#include "strict.h"
 
 namespace stockade::cache_internal {
 

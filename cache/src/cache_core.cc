@@ -6,12 +6,10 @@
 #include <bit>
 #include <utility>
 
-#include "flight_graph.h"
 #include "shard.h"
 #include "stockade/base/guard_callback.h"
 #include "stockade/base/log.h"
 #include "stockade/base/strings.h"
-#include "strict.h"
 
 namespace stockade::cache_internal {
 namespace {

@@ -272,7 +272,7 @@ class STOCKADE_EXPORT CacheCore {
   void ReadNext(size_t shard) noexcept;
   bool Park(const AsyncPtr& async);
 
-  // Strict reads and updates (updates.cc).
+  // Strict reads and updates (changes.cc).
   [[nodiscard]] bool TakeReadLock(uint64_t hash, Instant deadline, ReadHold& hold);
   void TakeReadLocks(std::span<Part> parts, Instant deadline, LockGuards& guards);
   void InvalidateWithin(const KeyAt& at, Aftermath& after) noexcept;

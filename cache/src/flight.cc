@@ -1,4 +1,4 @@
-#include "flight_graph.h"
+#include "flight.h"
 
 namespace stockade::cache_internal {
 namespace {
