@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "stockade/cache/internal/s3_fifo.h"
+#include "stockade/cache/internal/eviction.h"
 
 namespace stockade::bench {
 namespace {

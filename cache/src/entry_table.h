@@ -11,10 +11,8 @@
 #include <unordered_map>
 #include <utility>
 
-#include "stockade/cache/internal/entry_index.h"
-#include "stockade/cache/internal/s3_fifo.h"
-#include "stockade/cache/internal/slab.h"
-#include "stockade/cache/internal/slot.h"
+#include "stockade/cache/internal/eviction.h"
+#include "stockade/cache/internal/slots.h"
 
 namespace stockade::cache_internal {
 

@@ -1,5 +1,3 @@
-#include "stockade/cache/internal/entry_index.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,6 +9,7 @@
 #include <vector>
 
 #include "stockade/base/hazard_row.h"
+#include "stockade/cache/internal/slots.h"
 #include "support/scale.h"
 
 namespace stockade::cache_internal {

@@ -1,6 +1,6 @@
-#include "stockade/cache/internal/ghost_table.h"
-
 #include <gtest/gtest.h>
+
+#include "stockade/cache/internal/eviction.h"
 
 namespace stockade::cache_internal {
 namespace {

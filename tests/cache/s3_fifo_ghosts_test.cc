@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "slot_queues.h"
-#include "stockade/cache/internal/s3_fifo.h"
+#include "stockade/cache/internal/eviction.h"
 
 namespace stockade::cache_internal {
 namespace {

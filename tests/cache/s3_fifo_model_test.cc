@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "slot_queues.h"
-#include "stockade/cache/internal/s3_fifo.h"
+#include "stockade/cache/internal/eviction.h"
 #include "support/scale.h"
 
 namespace stockade::cache_internal {

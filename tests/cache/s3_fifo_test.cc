@@ -1,11 +1,10 @@
-#include "stockade/cache/internal/s3_fifo.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <vector>
 
 #include "slot_queues.h"
+#include "stockade/cache/internal/eviction.h"
 
 namespace stockade::cache_internal {
 namespace {

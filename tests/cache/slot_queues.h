@@ -8,9 +8,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "stockade/cache/internal/s3_fifo.h"
-#include "stockade/cache/internal/slab.h"
-#include "stockade/cache/internal/slot.h"
+#include "stockade/cache/internal/eviction.h"
+#include "stockade/cache/internal/slots.h"
 
 namespace stockade::cache_internal {
 

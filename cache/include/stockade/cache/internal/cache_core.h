@@ -25,11 +25,9 @@
 #include "stockade/base/timer_queue.h"
 #include "stockade/cache/internal/cache_metrics.h"
 #include "stockade/cache/internal/call_gate.h"
-#include "stockade/cache/internal/entry_index.h"
 #include "stockade/cache/internal/erased.h"
 #include "stockade/cache/internal/freshness.h"
-#include "stockade/cache/internal/slab.h"
-#include "stockade/cache/internal/slot.h"
+#include "stockade/cache/internal/slots.h"
 #include "stockade/cache/load_context.h"
 #include "stockade/cache/loading_cache_options.h"
 #include "stockade/metrics/metric_set.h"
@@ -295,7 +293,7 @@ class STOCKADE_EXPORT CacheCore {
   bool EvictOne(size_t shard, const Slot* spared, Instant now, Aftermath& after);
   void Notify(std::vector<Removal> removed);
 
-  // Boxes that have left their slots (retire.cc).
+  // Boxes that have left their slots (entries.cc).
   void Retire(Shard& shard, const Box* box, int64_t weight, Aftermath& after);
   void FreeBoxes(std::vector<const Box*> boxes) noexcept;
   void FlushRetired() noexcept;

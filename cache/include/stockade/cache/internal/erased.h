@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "stockade/cache/entry_options.h"
 #include "stockade/cache/internal/pinned.h"
-#include "stockade/cache/internal/slot.h"
+#include "stockade/cache/internal/slots.h"
 #include "stockade/cache/removal.h"
 
 namespace stockade::cache_internal {

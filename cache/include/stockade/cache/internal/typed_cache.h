@@ -28,7 +28,7 @@
 #include "stockade/cache/internal/cache_core.h"
 #include "stockade/cache/internal/erased.h"
 #include "stockade/cache/internal/pinned.h"
-#include "stockade/cache/internal/slot.h"
+#include "stockade/cache/internal/slots.h"
 
 namespace stockade::cache_internal {
 

@@ -1,15 +1,32 @@
-#include "stockade/cache/internal/entry_index.h"
+#include "stockade/cache/internal/slots.h"
 
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstddef>
 #include <memory>
 #include <new>
+#include <set>
 
-#include "huge_pages.h"
 #include "stockade/base/asymmetric_fence.h"
 #include "stockade/base/cpu_relax.h"
 #include "stockade/base/hazard_row.h"
 
 namespace stockade::cache_internal {
 namespace {
+
+constexpr size_t kHugePage = size_t{2} << 20;  // Bytes.
+
+std::align_val_t AlignmentFor(size_t bytes) { return std::align_val_t{bytes >= kHugePage ? kHugePage : 64}; }
+
+// Memory on whole cache lines, and on huge pages if it is large enough for one and the kernel has them. Throws
+// std::bad_alloc.
+void* AllocateHuge(size_t bytes) {
+  void* const memory = ::operator new(bytes, AlignmentFor(bytes));
+  if (bytes >= kHugePage) madvise(memory, bytes, MADV_HUGEPAGE);  // A wish: the result does not matter.
+  return memory;
+}
+void FreeHuge(void* memory, size_t bytes) { ::operator delete(memory, AlignmentFor(bytes)); }
 
 // Whether each thread that was in a read of `reader` before the caller's last HeavyFence() has left it; does not wait
 // for long.
@@ -94,6 +111,50 @@ void EntryIndex::Grow(const void* reader) {
   if (!ReadsHaveEnded(reader)) return;
   for (const EntryCells& cells : old_) cells.Free();
   old_.clear();
+}
+
+// A slot that is free owns nothing, so none needs a destructor.
+Slab::~Slab() {
+  for (const Block& block : blocks_) FreeHuge(block.memory, block.bytes);
+}
+
+uint32_t Slab::TakeFresh() {
+  if (end_ / kGranule == granules_.size()) Grow();
+  return end_++;
+}
+
+void Slab::Grow() {
+  const size_t granule = kGranule * type_.size;
+  const size_t count = std::clamp<size_t>(granules_.size() / 8, 1, std::max<size_t>(kHugePage / granule, 1));
+  if (granules_.size() + count > granules_.capacity()) granules_.reserve(2 * granules_.size() + count);
+  if (blocks_.size() == blocks_.capacity()) blocks_.reserve(2 * blocks_.size() + 1);
+  auto* const memory = static_cast<std::byte*>(AllocateHuge(count * granule));
+  type_.construct(memory, count * kGranule);
+  blocks_.push_back({memory, count * granule});
+  for (size_t i = 0; i < count; ++i) granules_.push_back(memory + i * granule);
+}
+
+std::unique_ptr<EntryExtra> EntryExtra::For(const EntryTimes& times, const std::vector<std::string>& tag_names,
+                                            const absl::Status& absence) {
+  if (tag_names.empty() && absence.ok() && !times.MustBeKept()) return nullptr;
+  auto extra = std::make_unique<EntryExtra>(times, absence);
+  const std::set<std::string> distinct(tag_names.begin(), tag_names.end());
+  extra->tags.reserve(distinct.size());
+  for (const std::string& name : distinct) extra->tags.emplace_back(name);
+  return extra;
+}
+
+std::vector<std::string> Slot::TagNames() const {
+  std::vector<std::string> names;
+  if (extra == nullptr) return names;
+  names.reserve(extra->tags.size());
+  for (const EntryTag& tag : extra->tags) names.push_back(tag.name);
+  return names;
+}
+
+bool Slot::HasTag(std::string_view name) const {
+  return extra != nullptr &&
+         std::any_of(extra->tags.begin(), extra->tags.end(), [&](const EntryTag& tag) { return tag.name == name; });
 }
 
 }  // namespace stockade::cache_internal
