@@ -144,7 +144,7 @@ const Slot* CacheCore::Insert(const KeyAt& at, NewEntry& fresh, Aftermath& after
   EntryTable& entries = shard.entries;
   int64_t count = 1;
   int64_t weight = fresh.weight;
-  if (entries.size() >= kMany && this->weight() + weight > options_.max_weight &&
+  if (entries.size() >= kMany && weight_.load(std::memory_order_relaxed) + weight > options_.max_weight &&
       static_cast<double>(entries.weight()) * static_cast<double>(shard_count_) >=
           0.9 * static_cast<double>(options_.max_weight)) {
     const uint32_t victim = entries.Evict(nullptr);
@@ -192,10 +192,11 @@ void CacheCore::Leave(Shard& shard, uint32_t id, RemovalCause cause, Aftermath& 
 // not exist any more, so only its address is used. The shards take turns, so evicted entries are close to the least
 // recently used ones.
 void CacheCore::Trim(const Slot* spared, Aftermath& after) {
-  if (weight() <= options_.max_weight) return;
+  const auto exceeds = [this] { return weight_.load(std::memory_order_relaxed) > options_.max_weight; };
+  if (!exceeds()) return;
   const Instant now = Now();
   size_t shard = 0;
-  for (size_t in_vain = 0; weight() > options_.max_weight && in_vain < shard_count_;) {
+  for (size_t in_vain = 0; exceeds() && in_vain < shard_count_;) {
     // After a shard without a victim comes the next one, whatever other threads have drawn meanwhile, so that none is
     // left out.
     shard = in_vain == 0 ? next_victim_.fetch_add(1, std::memory_order_relaxed) : shard + 1;
@@ -346,6 +347,7 @@ Instant CacheCore::LeavesAt(const Slot& slot) const {
 }
 
 void CacheCore::ExpectExpiry(Shard& shard, const Slot& stored, Aftermath& after) {
+  if (stored.expires_at() == Instant::InfiniteFuture()) return;
   const Instant leaves_at = LeavesAt(stored);
   if (leaves_at == Instant::InfiniteFuture()) return;
   shard.walk.over_at = std::min(shard.walk.over_at, leaves_at);

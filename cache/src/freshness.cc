@@ -40,8 +40,7 @@ double Freshness::Draw() {
   return static_cast<double>(z >> 11) * 0x1p-53;
 }
 
-std::optional<EntryTimes> Freshness::OfValue(Instant now, std::optional<absl::Duration> ttl, absl::Duration load_time) {
-  const Nanoseconds span = ttl.has_value() ? NanosecondsOf(*ttl) : ttl_;
+std::optional<EntryTimes> Freshness::OfSpan(Instant now, Nanoseconds span, absl::Duration load_time) {
   if (span <= 0) return std::nullopt;
   Instant expires_at = After(now, span);
   // An infinite span has no share, and one that the clock cannot reach is none.

@@ -66,6 +66,12 @@ void EntryIndex::Reserve(const void* reader) {
   if ((size_ + 1) * 8 > current_.count() * 3) Grow(reader);
 }
 
+inline void EntryIndex::Place(EntryCells cells, uint64_t cell) {
+  size_t at = HomeOf(cells, cell);
+  while (cells[at].load(std::memory_order_relaxed) != 0) at = cells.Next(at);
+  cells[at].store(cell, std::memory_order_release);
+}
+
 void EntryIndex::Insert(Slot& slot) {
   Place(current_, CellFor(slot));
   ++size_;
@@ -74,25 +80,19 @@ void EntryIndex::Insert(Slot& slot) {
 // Moves back cells that had to skip the hole (Knuth, vol. 3, 6.4, algorithm R), so that probing still ends at empty
 // cells.
 void EntryIndex::Remove(const Slot& slot) {
+  const EntryCells cells = current_;
   const uint64_t removed = CellFor(slot);
-  size_t hole = HomeOf(current_, removed);
-  while (current_[hole].load(std::memory_order_relaxed) != removed) hole = current_.Next(hole);
-  for (size_t at = current_.Next(hole);; at = current_.Next(at)) {
-    const uint64_t cell = current_[at].load(std::memory_order_relaxed);
+  size_t hole = HomeOf(cells, removed);
+  while (cells[hole].load(std::memory_order_relaxed) != removed) hole = cells.Next(hole);
+  for (size_t at = cells.Next(hole);; at = cells.Next(at)) {
+    const uint64_t cell = cells[at].load(std::memory_order_relaxed);
     if (cell == 0) break;
-    const size_t home = HomeOf(current_, cell);
-    if (current_.Distance(home, at) < current_.Distance(hole, at)) continue;
-    current_[hole].store(cell, std::memory_order_release);
+    if (cells.Distance(HomeOf(cells, cell), at) < cells.Distance(hole, at)) continue;
+    cells[hole].store(cell, std::memory_order_release);
     hole = at;
   }
-  current_[hole].store(0, std::memory_order_release);
+  cells[hole].store(0, std::memory_order_release);
   --size_;
-}
-
-void EntryIndex::Place(EntryCells cells, uint64_t cell) {
-  size_t at = HomeOf(cells, cell);
-  while (cells[at].load(std::memory_order_relaxed) != 0) at = cells.Next(at);
-  cells[at].store(cell, std::memory_order_release);
 }
 
 void EntryIndex::Grow(const void* reader) {
@@ -134,9 +134,8 @@ void Slab::Grow() {
   for (size_t i = 0; i < count; ++i) granules_.push_back(memory + i * granule);
 }
 
-std::unique_ptr<EntryExtra> EntryExtra::For(const EntryTimes& times, const std::vector<std::string>& tag_names,
-                                            const absl::Status& absence) {
-  if (tag_names.empty() && absence.ok() && !times.MustBeKept()) return nullptr;
+std::unique_ptr<EntryExtra> EntryExtra::Make(const EntryTimes& times, const std::vector<std::string>& tag_names,
+                                             const absl::Status& absence) {
   auto extra = std::make_unique<EntryExtra>(times, absence);
   const std::set<std::string> distinct(tag_names.begin(), tag_names.end());
   extra->tags.reserve(distinct.size());

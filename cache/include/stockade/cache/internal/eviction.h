@@ -13,7 +13,7 @@
 namespace stockade::cache_internal {
 
 // The hashes of entries that two queues have evicted recently, called ghosts. Each queue has a clock that counts its
-// evictions. The age of a ghost follows from its queue's clock, so that it expires without any work.
+// evictions, so that ghosts expire without any work.
 //
 // A bucket is one cache line of eight ghosts. A new ghost replaces the one that has the shortest time to live or has
 // been dead for longest. In a full table some 2 % of the ghosts are replaced before they expire, the oldest ones first.
@@ -22,7 +22,7 @@ namespace stockade::cache_internal {
 //
 // Memory: 11 to 16 bytes per possible ghost. If the table cannot grow because memory is short, more ghosts are replaced
 // early. Complexity: one cache line per call, except that Remember() copies the table when it grows.
-class GhostTable {
+class STOCKADE_EXPORT GhostTable {
  public:
   enum class Queue : uint8_t { kSmall, kMain };
 
@@ -31,7 +31,7 @@ class GhostTable {
     uint32_t age;  // Evictions of that queue since then: 0 for the latest.
   };
 
-  // The largest number of live ghosts of each queue.
+  // The largest number of live ghosts of each queue, below 2^29.
   struct Rooms {
     uint32_t small;
     uint32_t main;
@@ -45,27 +45,20 @@ class GhostTable {
   size_t bytes() const { return bucket_count_ * sizeof(Bucket); }
 
  private:
-  // The lower 31 bits of the queue's clock at the eviction, and the queue.
-  struct Slot {
-    uint32_t fingerprint = 0;
-    uint32_t stamp = 0;
-  };
+  static constexpr size_t kWays = 8;
   struct alignas(64) Bucket {
-    std::array<Slot, 8> slots;
+    std::array<uint32_t, kWays> fingerprints{};
+    std::array<uint32_t, kWays> stamps{};  // The queue's clock at the eviction.
   };
 
-  static Queue QueueOf(Slot slot) { return static_cast<Queue>(slot.stamp >> 31); }
-  uint32_t AgeOf(Slot slot) const;
-  int64_t LifeLeft(Slot slot, Rooms rooms) const;
+  std::array<int32_t, kWays> LivesOf(const Bucket& bucket, Rooms rooms) const;
   Bucket& BucketOf(uint32_t fingerprint) { return buckets_[uint64_t{fingerprint} * bucket_count_ >> 32]; }
-  void Place(Slot slot, Rooms rooms);
-  void GrowFor(Rooms rooms);
+  void Place(uint32_t fingerprint, uint32_t stamp, Rooms rooms);
+  void Grow(uint64_t ghosts, Rooms rooms);
 
-  // The initial value of the clocks, so that an empty slot is as old as possible. The clocks wrap: a ghost that was not
-  // removed for 2^31 evictions may become alive again.
-  static constexpr uint32_t kFirstTick = 1u << 30;
-
-  std::array<uint32_t, 2> clocks_{kFirstTick, kFirstTick};  // By queue.
+  // By queue. A clock advances by 2, so its lowest bit says which one it is. The initial values make an empty place as
+  // old as possible. The clocks wrap: a ghost that was not removed for 2^30 evictions may become alive again.
+  std::array<uint32_t, 2> clocks_{1u << 31, (1u << 31) + 1};
   size_t bucket_count_ = 0;
   std::unique_ptr<Bucket[]> buckets_;  // bucket_count_ of them.
 };
@@ -118,7 +111,7 @@ class STOCKADE_EXPORT S3Fifo {
   void Reweigh(Slot& slot, int64_t weight);
 
   // Unlinks a slot without remembering its hash.
-  void Remove(uint32_t id);
+  void Remove(uint32_t id) { Unlink(slab_[id]); }
 
   // Unlinks and returns the next victim. Never returns `spared`, which may be null or in no queue, because only its
   // address is used. 0: there is no other.
@@ -127,7 +120,7 @@ class STOCKADE_EXPORT S3Fifo {
   // The number of a slot in a queue.
   uint32_t IdOf(const Slot& slot) const;
 
-  size_t size() const { return small_.size + main_.size; }
+  size_t size() const { return size_t{small_.size} + main_.size; }
   int64_t weight() const { return small_.weight + main_.weight; }
 
   double small_share() const { return small_share_; }
@@ -141,7 +134,7 @@ class STOCKADE_EXPORT S3Fifo {
   // entries in the paper; the main queue has one window.
   static constexpr double kSmallGhosts = 0.9;
   static constexpr double kWindow = 0.2;
-  static constexpr size_t kMostGhosts = 1u << 29;  // Per queue: far below a wrap of its clock.
+  static constexpr size_t kMostGhosts = 1u << 29;  // Per queue: below a wrap of its clock.
 
   // A regret moves the share by this many mean entries. The step of the main queue is larger, because entries that the
   // small queue regrets are more often requested only once more.
@@ -163,22 +156,25 @@ class STOCKADE_EXPORT S3Fifo {
   struct Queue {
     uint32_t newest = 0;  // 0: none.
     uint32_t oldest = 0;
-    size_t size = 0;
+    uint32_t size = 0;
     int64_t weight = 0;
   };
 
   Queue& QueueOf(const Slot& slot) { return slot.in_main ? main_ : small_; }
-  void Link(uint32_t id, bool in_main);
-  bool HasOther(const Queue& queue, const Slot* spared) const;
-  Queue& QueueToEvictFrom(const Slot* spared);
+  void Link(Slot& slot, uint32_t id, bool in_main);
+  void Unlink(Slot& slot);
+  uint32_t OldestBut(const Slot* spared, const Queue& queue) const;
   bool restless() const { return small_share_ > kRestlessShare; }
-  GhostTable::Rooms GhostRooms() const;
+  GhostTable::Rooms GhostRooms();
   void Regret(const GhostTable::Ghost& ghost);
 
   Slab& slab_;
   Queue small_;
   Queue main_;
   GhostTable ghosts_;
+  GhostTable::Rooms
+      rooms_{};  // For rooms_size_ entries: in a full queue an eviction and an insertion ask for the same.
+  size_t rooms_size_ = ~size_t{0};
   double small_share_ = kFirstShare;  // Between kLeastShare and kMostShare.
 };
 

@@ -52,7 +52,10 @@ class STOCKADE_EXPORT Freshness {
 
   // For a value stored at `now` with `ttl`, or the cache's if not set, whose load took `load_time`. Returns nothing if
   // it is not to be stored.
-  std::optional<EntryTimes> OfValue(Instant now, std::optional<absl::Duration> ttl, absl::Duration load_time);
+  std::optional<EntryTimes> OfValue(Instant now, std::optional<absl::Duration> ttl, absl::Duration load_time) {
+    if (!ttl.has_value() && ttl_ == kInfinite) return EntryTimes();
+    return OfSpan(now, ttl.has_value() ? NanosecondsOf(*ttl) : ttl_, load_time);
+  }
   std::optional<EntryTimes> OfAbsence(Instant now, std::optional<absl::Duration> ttl) const {
     return OfAbsence(now, ttl.has_value() ? NanosecondsOf(*ttl) : negative_ttl_);
   }
@@ -84,6 +87,7 @@ class STOCKADE_EXPORT Freshness {
     return infinite ? Instant::InfiniteFuture() : Instant::FromNanoseconds(sum);
   }
 
+  std::optional<EntryTimes> OfSpan(Instant now, Nanoseconds span, absl::Duration load_time);
   static std::optional<EntryTimes> OfAbsence(Instant now, Nanoseconds span);
   // Uniformly distributed in [0, 1).
   double Draw();

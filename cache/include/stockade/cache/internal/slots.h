@@ -43,7 +43,12 @@ struct EntryTag : TagLink {
 struct STOCKADE_EXPORT EntryExtra {
   // For an entry with these; null if it needs none.
   static std::unique_ptr<EntryExtra> For(const EntryTimes& times, const std::vector<std::string>& tag_names,
-                                         const absl::Status& absence = absl::OkStatus());
+                                         const absl::Status& absence = absl::OkStatus()) {
+    if (tag_names.empty() && absence.ok() && !times.MustBeKept()) return nullptr;
+    return Make(times, tag_names, absence);
+  }
+  static std::unique_ptr<EntryExtra> Make(const EntryTimes& times, const std::vector<std::string>& tag_names,
+                                          const absl::Status& absence);
 
   EntryTimes times;
   absl::Status absence;  // Not OK: there is no value, but the loader's NotFoundError or, for error_ttl, another error.
@@ -410,9 +415,7 @@ class STOCKADE_EXPORT EntryIndex {
     return reinterpret_cast<uintptr_t>(&slot) >> 6 << kTagBits | slot.hash >> (32 - kTagBits);
   }
   static size_t HomeOf(EntryCells cells, uint64_t cell) {
-    const uint64_t hash =
-        cells.log2_count() <= kTagBits ? (cell & kTagMask) << 18 : uint64_t{SlotOfCell(cell)->hash} << 8;
-    return cells.Home(hash);
+    return cells.Home(cells.log2_count() <= kTagBits ? cell << 18 : uint64_t{SlotOfCell(cell)->hash} << 8);
   }
   static void Place(EntryCells cells, uint64_t cell);
   void Grow(const void* reader);
