@@ -56,7 +56,7 @@ std::optional<GhostTable::Ghost> GhostTable::Take(uint64_t hash, Rooms rooms) {
   for (size_t way = 0; way < kWays; ++way) {
     if (bucket.fingerprints[way] != fingerprint) continue;
     if (LivesOf(bucket, rooms)[way] <= 0) continue;
-    const uint32_t stamp = std::exchange(bucket.stamps[way], 0);
+    const uint32_t stamp = std::exchange(bucket.stamps[way], clocks_[0] - kDead);
     bucket.fingerprints[way] = 0;
     return Ghost{static_cast<Queue>(stamp & 1), (clocks_[stamp & 1] - stamp) / 2};
   }

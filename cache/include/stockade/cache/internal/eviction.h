@@ -56,9 +56,10 @@ class STOCKADE_EXPORT GhostTable {
   void Place(uint32_t fingerprint, uint32_t stamp, Rooms rooms);
   void Grow(uint64_t ghosts, Rooms rooms);
 
-  // By queue. A clock advances by 2, so its lowest bit says which one it is. The initial values make an empty place as
-  // old as possible. The clocks wrap: a ghost that was not removed for 2^30 evictions may become alive again.
-  std::array<uint32_t, 2> clocks_{1u << 31, (1u << 31) + 1};
+  // By queue. A clock advances by 2, so its lowest bit says which one it is. The clocks wrap: a ghost that was neither
+  // taken nor replaced for 2^30 evictions may become alive again. An empty place has been dead for long: kDead.
+  static constexpr uint32_t kDead = 1u << 30;
+  std::array<uint32_t, 2> clocks_{kDead, kDead + 1};
   size_t bucket_count_ = 0;
   std::unique_ptr<Bucket[]> buckets_;  // bucket_count_ of them.
 };
