@@ -19,17 +19,33 @@
 namespace stockade::cache_internal {
 namespace {
 
-// If the pin pins one of `boxes`, each of which has a share of its own here, replaces the pin by a share for its owner.
-void HandOver(std::atomic<uintptr_t>& pin, const std::vector<const Box*>& boxes) {
-  uintptr_t pinned = pin.load(std::memory_order_acquire);
-  if (pinned == 0) return;
-  const auto found = std::lower_bound(boxes.begin(), boxes.end(), pinned, [](const Box* box, uintptr_t address) {
-    return reinterpret_cast<uintptr_t>(box) < address;
-  });
-  if (found == boxes.end() || reinterpret_cast<uintptr_t>(*found) != pinned) return;
-  (*found)->Share();
-  if (!pin.compare_exchange_strong(pinned, pinned | HazardRow::kHandedOver, std::memory_order_acq_rel)) {
-    (*found)->Unshare();
+bool Contains(const std::vector<const Box*>& boxes, const Box* box) {
+  return std::binary_search(boxes.begin(), boxes.end(), box);
+}
+
+// Replaces the pins of `boxes`, which are sorted and have a share each, by shares for the owners of the pins. Adds
+// boxes to `kept` for which another remover has to finish first.
+void HandOver(const std::vector<const Box*>& boxes, std::vector<const Box*>& kept) {
+  std::vector<std::pair<HazardRow::Pin*, const Box*>> offers;
+  for (HazardRow& row : HazardRows()) {
+    for (HazardRow::Pin& pin : row.pins) {
+      const auto* const box = static_cast<const Box*>(pin.object.load(std::memory_order_seq_cst));
+      if (box == nullptr || !Contains(boxes, box) || HazardRow::IsHandedOver(pin, box)) continue;
+      box->Share();
+      if (HazardRow::Offer(pin, box)) {
+        offers.emplace_back(&pin, box);
+      } else {
+        box->Unshare();
+        kept.push_back(box);
+      }
+    }
+  }
+  if (offers.empty()) return;
+  HeavyFence();
+  for (const auto& [pin, box] : offers) {
+    const HazardRow::Offered offered = HazardRow::Confirm(*pin, box);
+    if (offered == HazardRow::Offered::kTakenBack) box->Unshare();
+    if (offered == HazardRow::Offered::kUnknown) kept.push_back(box);
   }
 }
 
@@ -247,24 +263,29 @@ void CacheCore::FreeBoxes(std::vector<const Box*> boxes) noexcept {
   if (boxes.empty()) return;
   std::sort(boxes.begin(), boxes.end());
   HeavyFence();
-  std::vector<const Box*> read;
-  for (HazardRow& row : HazardRows()) {
-    // Before the pins: a value that is no longer being read has its pin by then.
+  // Before the pins: a value that is no longer being read has its pin by then.
+  std::vector<const Box*> kept;
+  for (const HazardRow& row : HazardRows()) {
     const auto* const reads = static_cast<const Box*>(row.reads.load(std::memory_order_seq_cst));
-    if (reads != nullptr && std::binary_search(boxes.begin(), boxes.end(), reads)) read.push_back(reads);
-    for (std::atomic<uintptr_t>& pin : row.pins) HandOver(pin, boxes);
+    if (reads != nullptr && Contains(boxes, reads)) kept.push_back(reads);
   }
-  if (!read.empty()) {
-    std::sort(read.begin(), read.end());
-    read.erase(std::unique(read.begin(), read.end()), read.end());
-    const ShardLock lock = Lock(shards_[0]);
-    std::vector<const Box*>& kept = shards_[0].retired.boxes;
-    kept.insert(kept.end(), read.begin(), read.end());
-  }
+  HandOver(boxes, kept);
+  std::sort(kept.begin(), kept.end());
+  std::vector<const Box*> retired;
   for (const Box* const box : boxes) {
-    if (!std::binary_search(read.begin(), read.end(), box)) box->Unshare();
+    if (Contains(kept, box)) {
+      retired.push_back(box);
+    } else {
+      box->Unshare();
+    }
   }
-  if (!read.empty() && options_.clock == Clock::System()) PlanReclaim();
+  if (retired.empty()) return;
+  {
+    const ShardLock lock = Lock(shards_[0]);
+    std::vector<const Box*>& waiting = shards_[0].retired.boxes;
+    waiting.insert(waiting.end(), retired.begin(), retired.end());
+  }
+  if (options_.clock == Clock::System()) PlanReclaim();
 }
 
 // Frees what waits in all shards.

@@ -116,22 +116,44 @@ TEST(HazardRowTest, LightRow_InAForkedChild_IsNull) {
 TEST(HazardRowTest, Pins_AreRefusedWhereAllAreTaken_AndFreeAgain) {
   const int64_t object = 0;
   HazardRow& row = *ThisHazardRow();
-  std::vector<std::atomic<uintptr_t>*> pins;
+  std::vector<HazardRow::Pin*> pins;
   while (auto* const pin = row.TryPin(&object)) pins.push_back(pin);
   EXPECT_EQ(pins.size(), HazardRow::kPins);
-  std::thread elsewhere([&] { EXPECT_TRUE(HazardRow::Unpin(*pins.back())); });
+  std::thread elsewhere([&] { EXPECT_EQ(HazardRow::Unpin(*pins.back()), nullptr); });
   elsewhere.join();
   auto* const again = row.TryPin(&object);
   EXPECT_EQ(again, pins.back());
-  for (auto* const pin : pins) EXPECT_TRUE(HazardRow::Unpin(*pin));
+  for (auto* const pin : pins) EXPECT_EQ(HazardRow::Unpin(*pin), nullptr);
 }
 
-TEST(HazardRowTest, Unpin_TellsWhetherThePinWasHandedOver) {
+TEST(HazardRowTest, Unpin_AfterAGift_GivesItToTheOwner) {
   const int64_t object = 0;
-  auto* const pin = ThisHazardRow()->TryPin(&object);
-  *pin |= HazardRow::kHandedOver;
-  EXPECT_FALSE(HazardRow::Unpin(*pin));
-  EXPECT_EQ(*pin, 0);
+  HazardRow& row = *ThisHazardRow();
+  auto* const pin = row.TryPin(&object);
+  ASSERT_TRUE(HazardRow::Offer(*pin, &object));
+  EXPECT_FALSE(HazardRow::IsHandedOver(*pin, &object));
+  HeavyFence();
+  EXPECT_EQ(HazardRow::Confirm(*pin, &object), HazardRow::Offered::kHandedOver);
+  EXPECT_TRUE(HazardRow::IsHandedOver(*pin, &object));
+  EXPECT_FALSE(HazardRow::Offer(*pin, &object)) << "it has a gift";
+  EXPECT_EQ(HazardRow::Unpin(*pin), &object);
+  EXPECT_FALSE(HazardRow::IsHandedOver(*pin, &object));
+  EXPECT_EQ(row.TryPin(&object), pin);
+  EXPECT_EQ(HazardRow::Unpin(*pin), nullptr);
+}
+
+TEST(HazardRowTest, Confirm_AfterTheOwnerHasLeft_TakesTheGiftBack) {
+  const int64_t object = 0;
+  HazardRow& row = *ThisHazardRow();
+  auto* const pin = row.TryPin(&object);
+  EXPECT_EQ(HazardRow::Unpin(*pin), nullptr);
+  ASSERT_TRUE(HazardRow::Offer(*pin, &object));
+  auto* const other = row.TryPin(&object);
+  EXPECT_NE(other, pin) << "a pin with a gift is not used";
+  EXPECT_EQ(HazardRow::Confirm(*pin, &object), HazardRow::Offered::kTakenBack);
+  EXPECT_EQ(HazardRow::Confirm(*pin, &object), HazardRow::Offered::kUnpinned);
+  EXPECT_EQ(HazardRow::Confirm(*other, &object), HazardRow::Offered::kUnknown) << "nothing was offered";
+  EXPECT_EQ(HazardRow::Unpin(*other), nullptr);
 }
 
 TEST(HazardRowTest, AwaitReads_ReturnsAfterTheReadsOfThatObject) {

@@ -23,13 +23,26 @@ namespace stockade::base_internal {
 //   remover: remove p (seq_cst);  HeavyFence();  for all rows: if p is in `reads`, free it later; otherwise free it now
 //
 // Invariants: `caller` and `reads` are written by the thread that has the slot, and are null outside of a read. That
-// thread sets a pin, from zero, while `reads` protects the object. A remover that checks `reads` first and the pins
+// thread sets a pin, from null, while `reads` protects the object. A remover that checks `reads` first and the pins
 // afterwards therefore misses none. The owner of a pin clears it, on any thread.
+//
+// A remover that frees a pinned object hands the pin over: its owner gets a reference count instead.
+//
+//   owner:   LightStore(pin.object, null);  if pin.gift is set, exchange it for null; who gets it gives the count back
+//   remover: count; gift = p, from null;  HeavyFence();  if the pin still has p, confirm the gift; otherwise take it
+//   back
+//
+// A gift has a count of its object, which belongs to the thread that takes the gift out. If the remover still sees the
+// pin after its fence, its owner will see the gift. Then it is confirmed, and removers do not take it back.
 struct alignas(64) HazardRow {
   static constexpr size_t kPins = 6;
-  // Flag in a pin: the pin has been handed over, and its owner has a reference count instead. Pinned objects have even
-  // addresses.
-  static constexpr uintptr_t kHandedOver = 1;
+  // Flag in a gift. Pinned objects have even addresses.
+  static constexpr uintptr_t kConfirmed = 1;
+
+  struct Pin {
+    std::atomic<const void*> object{nullptr};
+    std::atomic<uintptr_t> gift{0};  // The object that was handed over, perhaps with kConfirmed.
+  };
 
   // A read of data that belongs to `object`, which must not be destroyed meanwhile. A thread has at most one. May be
   // empty.
@@ -65,25 +78,59 @@ struct alignas(64) HazardRow {
   };
 
   // Returns null if all pins are in use. `object` must be protected by `reads`.
-  std::atomic<uintptr_t>* TryPin(const void* object) {
-    for (std::atomic<uintptr_t>& pin : pins) {
+  Pin* TryPin(const void* object) {
+    for (Pin& pin : pins) {
       // Acquire: what the previous owner did, perhaps on another thread, happens before what a remover does that sees
       // this pin.
-      if (pin.load(std::memory_order_acquire) != 0) continue;
-      pin.store(reinterpret_cast<uintptr_t>(object), std::memory_order_release);
+      if (pin.object.load(std::memory_order_acquire) != nullptr || pin.gift.load(std::memory_order_relaxed) != 0) {
+        continue;
+      }
+      pin.object.store(object, std::memory_order_release);
       return &pin;
     }
     return nullptr;
   }
 
-  // Returns false if the pin had been handed over; the caller then has a reference count to give back.
-  static bool Unpin(std::atomic<uintptr_t>& pin) {
-    return (pin.exchange(0, std::memory_order_acq_rel) & kHandedOver) == 0;
+  // Returns the object of which the caller has to give back a reference count, because the pin had been handed over.
+  // Null: none.
+  static const void* Unpin(Pin& pin) {
+    LightStore(pin.object, static_cast<const void*>(nullptr));
+    if (pin.gift.load(std::memory_order_seq_cst) == 0) [[likely]] {
+      return nullptr;
+    }
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): the address is stored together with a flag in an integer.
+    return reinterpret_cast<const void*>(pin.gift.exchange(0, std::memory_order_acq_rel) & ~kConfirmed);
+  }
+
+  // For a remover that sees `object` in the pin and has a count of it for the gift. Returns false if there is another
+  // gift, which soon goes.
+  static bool Offer(Pin& pin, const void* object) {
+    uintptr_t none = 0;
+    return pin.gift.compare_exchange_strong(none, reinterpret_cast<uintptr_t>(object), std::memory_order_seq_cst);
+  }
+  static bool IsHandedOver(const Pin& pin, const void* object) {
+    return pin.gift.load(std::memory_order_acquire) == (reinterpret_cast<uintptr_t>(object) | kConfirmed);
+  }
+  enum class Offered {
+    kHandedOver,
+    kUnpinned,   // The pin's owner has left, and has the gift or none.
+    kTakenBack,  // The same, and the caller has the count again.
+    kUnknown,    // Another thread has taken the gift, so the pin may have none.
+  };
+  // After a HeavyFence().
+  static Offered Confirm(Pin& pin, const void* object) {
+    uintptr_t gift = reinterpret_cast<uintptr_t>(object);
+    if (pin.object.load(std::memory_order_seq_cst) != object) {
+      const bool taken = pin.gift.compare_exchange_strong(gift, 0, std::memory_order_acq_rel);
+      return taken ? Offered::kTakenBack : Offered::kUnpinned;
+    }
+    const bool confirmed = pin.gift.compare_exchange_strong(gift, gift | kConfirmed, std::memory_order_acq_rel);
+    return confirmed ? Offered::kHandedOver : Offered::kUnknown;
   }
 
   std::atomic<const void*> caller{nullptr};
   std::atomic<const void*> reads{nullptr};
-  std::array<std::atomic<uintptr_t>, kPins> pins{};
+  std::array<Pin, kPins> pins{};
 };
 
 namespace hazard_row_detail {

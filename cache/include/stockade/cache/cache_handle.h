@@ -1,8 +1,6 @@
 #ifndef STOCKADE_CACHE_CACHE_HANDLE_H_
 #define STOCKADE_CACHE_CACHE_HANDLE_H_
 
-#include <atomic>
-#include <cstdint>
 #include <optional>
 #include <utility>
 
@@ -28,7 +26,12 @@ class HeldValue {
     if (pin_ == nullptr) box->Share();
   }
   ~HeldValue() {
-    if (box_ != nullptr && (pin_ == nullptr || !HazardRow::Unpin(*pin_))) box_->Unshare();
+    if (box_ == nullptr) return;
+    if (pin_ == nullptr) {
+      box_->Unshare();
+    } else if (const void* const counted = HazardRow::Unpin(*pin_); counted != nullptr) {
+      static_cast<const Box*>(counted)->Unshare();
+    }
   }
   // A copy takes a share, because a pin may be set only while a read protects the value.
   HeldValue(const HeldValue& other) : box_(other.box_) {
@@ -46,7 +49,7 @@ class HeldValue {
 
  private:
   const Box* box_;
-  std::atomic<uintptr_t>* pin_ = nullptr;
+  HazardRow::Pin* pin_ = nullptr;
 };
 
 // A copy of a small value.
