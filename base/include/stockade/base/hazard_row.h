@@ -82,9 +82,8 @@ struct alignas(64) HazardRow {
     for (Pin& pin : pins) {
       // Acquire: what the previous owner did, perhaps on another thread, happens before what a remover does that sees
       // this pin.
-      if (pin.object.load(std::memory_order_acquire) != nullptr || pin.gift.load(std::memory_order_relaxed) != 0) {
-        continue;
-      }
+      const bool taken = pin.object.load(std::memory_order_acquire) != nullptr;
+      if (taken || pin.gift.load(std::memory_order_relaxed) != 0) continue;
       pin.object.store(object, std::memory_order_release);
       return &pin;
     }

@@ -370,7 +370,7 @@ class STOCKADE_EXPORT EntryIndex {
     SyncPoint();
     const EntryCells cells = cells_.load(std::memory_order_acquire);
     const uint64_t cell = cells[cells.Home(hash)].load(std::memory_order_acquire);
-    return cell != 0 && HasTag(cell, hash) ? SlotOfCell(cell) : nullptr;
+    return HasTag(cell, hash) ? SlotOfCell(cell) : nullptr;  // An empty cell leads to null, too.
   }
 
   // Calls `accepts` for one slot after another that may have the key, without a lock, until it returns true.
