@@ -131,10 +131,7 @@ const Slot* CacheCore::Replace(const KeyAt& at, Slot* old, NewEntry* fresh, Remo
     return nullptr;
   }
   if (old == nullptr) return Insert(at, *fresh, after, now);
-  if (!renews) {
-    CountRemoval(cause);
-    if (has_.on_removal && old->has_value()) after.removed.push_back(RemovalOf(*old, cause));
-  }
+  if (!renews) ReportLeaving(*old, cause, after);
   Overwrite(shard, *old, *fresh, after);
   SweepSome(shard, Shard::kSweptByStore, now, after);
   return old->free() ? nullptr : old;
@@ -151,31 +148,39 @@ void CacheCore::Overwrite(Shard& shard, Slot& slot, NewEntry& fresh, Aftermath& 
   ExpectExpiry(shard, slot, after);
 }
 
-// The key has no entry. A full shard with many entries evicts one of its own first: then the weight that all shards
-// share often does not change. In a cache with few entries per shard the shards take turns (Trim()), because an entry
-// that a small shard evicts may be far from the least useful one of the cache.
+// The key has no entry. A full shard with many entries evicts one of its own, whose slot the new entry gets: then the
+// weight that all shards share often does not change. In a cache with few entries per shard the shards take turns
+// (Trim()), because an entry that a small shard evicts may be far from the least useful one of the cache.
 const Slot* CacheCore::Insert(const KeyAt& at, NewEntry& fresh, Aftermath& after, Instant now) {
-  constexpr size_t kMany = 1000;
   Shard& shard = shards_[at.shard];
   EntryTable& entries = shard.entries;
+  constexpr size_t kMany = 1000;
   int64_t count = 1;
   int64_t weight = fresh.weight;
-  if (entries.size() >= kMany && weight_.load(std::memory_order_relaxed) + weight > options_.max_weight &&
+  uint32_t victim = 0;
+  if (weight_.load(std::memory_order_relaxed) + weight > options_.max_weight && entries.size() >= kMany &&
       static_cast<double>(entries.weight()) * static_cast<double>(shard_count_) >=
           0.9 * static_cast<double>(options_.max_weight)) {
-    const uint32_t victim = entries.Evict(nullptr);
+    victim = entries.Evict(nullptr);
     weight -= entries[victim].weight;
     --count;
-    Leave(shard, victim, VictimsCause(entries[victim], now), after);
   }
-  const Slot* stored = nullptr;
-  try {
-    stored = &entries.Insert(at.hash, fresh.weight, std::move(fresh.extra), this,
-                             [&](Slot& slot) { Write(slot, at.key, &fresh); });
-  } catch (const std::bad_alloc&) {
-    LogThrown("a value is not stored");
-    --count;
-    weight -= fresh.weight;
+  const auto write = [&](Slot& slot) { return Write(slot, at.key, &fresh); };
+  Slot* stored = nullptr;
+  if (victim != 0 && fresh.extra == nullptr) {
+    stored = &entries[victim];
+    const int64_t old_weight = stored->weight;
+    ReportLeaving(*stored, VictimsCause(*stored, now), after);
+    Retire(shard, entries.Reuse(victim, at.hash, fresh.weight, write), old_weight, after);
+  } else {
+    if (victim != 0) Leave(shard, victim, VictimsCause(entries[victim], now), after);
+    try {
+      stored = &entries.Insert(at.hash, fresh.weight, std::move(fresh.extra), this, write);
+    } catch (const std::bad_alloc&) {
+      LogThrown("a value is not stored");
+      --count;
+      weight -= fresh.weight;
+    }
   }
   AddEntries(count, weight);
   if (stored == nullptr) return nullptr;
@@ -189,16 +194,20 @@ void CacheCore::Remove(Shard& shard, Slot& slot, RemovalCause cause, Aftermath& 
   Leave(shard, shard.entries.Unlink(slot), cause, after);
 }
 
-RemovalCause CacheCore::VictimsCause(const Slot& victim, Instant now) const {
+inline RemovalCause CacheCore::VictimsCause(const Slot& victim, Instant now) const {
   return now < victim.expires_at() ? RemovalCause::kSize : RemovalCause::kExpired;
+}
+
+inline void CacheCore::ReportLeaving(const Slot& slot, RemovalCause cause, Aftermath& after) {
+  CountRemoval(cause);
+  if (has_.on_removal && slot.has_value()) after.removed.push_back(RemovalOf(slot, cause));
 }
 
 // The slot is out of its queue.
 void CacheCore::Leave(Shard& shard, uint32_t id, RemovalCause cause, Aftermath& after) {
   Slot& slot = shard.entries[id];
   const int64_t weight = slot.weight;
-  CountRemoval(cause);
-  if (has_.on_removal && slot.has_value()) after.removed.push_back(RemovalOf(slot, cause));
+  ReportLeaving(slot, cause, after);
   const Box* box = nullptr;
   shard.entries.Free(id, [&] { box = Write(slot, nullptr, nullptr); });
   Retire(shard, box, weight, after);
@@ -367,7 +376,7 @@ Instant CacheCore::LeavesAt(const Slot& slot) const {
   return may_be_compared ? Instant::InfiniteFuture() : TimesOf(slot).OverAt();
 }
 
-void CacheCore::ExpectExpiry(Shard& shard, const Slot& stored, Aftermath& after) {
+inline void CacheCore::ExpectExpiry(Shard& shard, const Slot& stored, Aftermath& after) {
   if (stored.expires_at() == Instant::InfiniteFuture()) return;
   const Instant leaves_at = LeavesAt(stored);
   if (leaves_at == Instant::InfiniteFuture()) return;

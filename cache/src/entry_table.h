@@ -116,13 +116,18 @@ class EntryTable {
     index_->Reserve(reader);
     const uint32_t id = slab_.Take();
     Slot& slot = slab_[id];
-    slot.hash = SlotHash(hash);
-    slot.weight = weight;
-    write(slot);
     if (extra != nullptr) SetExtra(slot, std::move(extra));
-    queue_.Insert(id);
-    index_->Insert(slot);
+    Fill(slot, id, hash, weight, write);
     return slot;
+  }
+
+  // Gives the slot of a victim to another entry, without memory. Returns what `write` returns.
+  template <typename Write>
+  auto Reuse(uint32_t id, uint64_t hash, int64_t weight, const Write& write) {
+    Slot& slot = slab_[id];
+    index_->Remove(slot);
+    if (slot.extra != nullptr) SetExtra(slot, nullptr);
+    return Fill(slot, id, hash, weight, write);
   }
 
   void Reweigh(Slot& slot, int64_t weight) { queue_.Reweigh(slot, weight); }
@@ -147,8 +152,8 @@ class EntryTable {
     return id;
   }
 
-  // The next victim, which is never `spared`, is out of its queue: the caller must pass it to Free(). 0: there is none.
-  // O(1) amortized.
+  // The next victim, which is never `spared`, is out of its queue: the caller must pass it to Free() or Reuse(). 0:
+  // there is none. O(1) amortized.
   uint32_t Evict(const Slot* spared) { return queue_.Evict(spared); }
   // `clear` takes out what the slot owns.
   template <typename Clear>
@@ -172,6 +177,16 @@ class EntryTable {
   void ForgetDoomed(Doomed doomed) { tagged_.Forget(doomed); }
 
  private:
+  template <typename Write>
+  auto Fill(Slot& slot, uint32_t id, uint64_t hash, int64_t weight, const Write& write) {
+    slot.hash = SlotHash(hash);
+    slot.weight = weight;
+    const auto written = write(slot);
+    queue_.Insert(id);
+    index_->Insert(slot);
+    return written;
+  }
+
   Slab slab_;
   EntryIndex* index_ = nullptr;
   S3Fifo queue_{slab_};

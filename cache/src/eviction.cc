@@ -106,7 +106,7 @@ inline void S3Fifo::Link(Slot& slot, uint32_t id, bool in_main) {
   queue.weight += slot.weight;
 }
 
-void S3Fifo::Unlink(Slot& slot) {
+inline void S3Fifo::Unlink(Slot& slot) {
   Queue& queue = QueueOf(slot);
   (slot.newer != 0 ? slab_[slot.newer].older : queue.newest) = slot.older;
   (slot.older != 0 ? slab_[slot.older].newer : queue.oldest) = slot.newer;
@@ -126,6 +126,8 @@ void S3Fifo::Reweigh(Slot& slot, int64_t weight) {
   QueueOf(slot).weight += weight - slot.weight;
   slot.weight = weight;
 }
+
+void S3Fifo::Remove(uint32_t id) { Unlink(slab_[id]); }
 
 uint32_t S3Fifo::Evict(const Slot* spared) {
   for (size_t steps = 0;;) {

@@ -288,6 +288,7 @@ class STOCKADE_EXPORT CacheCore {
   void Overwrite(Shard& shard, Slot& slot, NewEntry& fresh, Aftermath& after);
   void Remove(Shard& shard, Slot& slot, RemovalCause cause, Aftermath& after);
   void Leave(Shard& shard, uint32_t id, RemovalCause cause, Aftermath& after);
+  void ReportLeaving(const Slot& slot, RemovalCause cause, Aftermath& after);
   RemovalCause VictimsCause(const Slot& victim, Instant now) const;
   void Trim(const Slot* spared, Aftermath& after);
   bool EvictOne(size_t shard, const Slot* spared, Instant now, Aftermath& after);

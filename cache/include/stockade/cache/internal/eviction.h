@@ -112,7 +112,7 @@ class STOCKADE_EXPORT S3Fifo {
   void Reweigh(Slot& slot, int64_t weight);
 
   // Unlinks a slot without remembering its hash.
-  void Remove(uint32_t id) { Unlink(slab_[id]); }
+  void Remove(uint32_t id);
 
   // Unlinks and returns the next victim. Never returns `spared`, which may be null or in no queue, because only its
   // address is used. 0: there is no other.
