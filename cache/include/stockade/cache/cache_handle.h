@@ -52,12 +52,13 @@ class HeldValue {
   HazardRow::Pin* pin_ = nullptr;
 };
 
-// A copy of a small value.
+// A copy of a small value. `copy` is a SlotOf::CopyOf.
 template <typename Value>
 class CopiedValue {
  public:
   explicit CopiedValue(const Pinned& pinned) : value_(pinned.box()->value<Value>()) {}
-  explicit CopiedValue(const Value& value) : value_(value) {}
+  template <typename Copy>
+  CopiedValue(HazardRow&, const Copy& copy) : value_(copy.value) {}
   CopiedValue(const CopiedValue&) = default;
   CopiedValue& operator=(const CopiedValue&) = default;
   CopiedValue(CopiedValue&& other) noexcept : value_(std::exchange(other.value_, std::nullopt)) {}
@@ -101,16 +102,7 @@ class CacheHandle {
   explicit CacheHandle(cache_internal::Pinned pinned) : held_(std::move(pinned)) {}
   // For a hit. `seen` is the value of SlotOf::Seen.
   template <typename Seen>
-  CacheHandle(base_internal::HazardRow& row, const Seen& seen) : held_(MakeHeld(row, seen)) {}
-
-  template <typename Seen>
-  static Held MakeHeld(base_internal::HazardRow& row, const Seen& seen) {
-    if constexpr (cache_internal::kCopiedOut<Value>) {
-      return Held(seen.value);
-    } else {
-      return Held(row, seen);
-    }
-  }
+  CacheHandle(base_internal::HazardRow& row, const Seen& seen) : held_(row, seen) {}
 
   Held held_;
 };

@@ -56,39 +56,28 @@ class Box {
   const void* const value_;
 };
 
-template <typename Value>
-class ValueBox final : public Box {
- public:
-  explicit ValueBox(Value&& value) : Box(&stored_), stored_(std::move(value)) {}
-  size_t bytes() const override { return sizeof(*this) - sizeof(Value) + FootprintOf(stored_); }
-
- private:
-  ~ValueBox() override = default;
-
-  const Value stored_;
-};
-
 template <typename Key>
 class KeyBox : public Box {
  public:
-  explicit KeyBox(const Key& k) : KeyBox(k, nullptr) {}
+  explicit KeyBox(const Key& k, const void* value = nullptr) : Box(value), key(k) {}
   size_t bytes() const override { return sizeof(*this) - sizeof(Key) + FootprintOf(key); }
 
   const Key key;
 
  protected:
-  KeyBox(const Key& k, const void* value) : Box(value), key(k) {}
   ~KeyBox() override = default;
 };
 
-template <typename Key, typename Value>
-class KeyedBox final : public KeyBox<Key> {
+// With a key, Base is a KeyBox.
+template <typename Value, typename Base = Box>
+class ValueBox final : public Base {
  public:
-  KeyedBox(const Key& key, Value&& value) : KeyBox<Key>(key, &stored_), stored_(std::move(value)) {}
+  template <typename... Key>
+  explicit ValueBox(Value&& value, const Key&... key) : Base(key..., &stored_), stored_(std::move(value)) {}
   size_t bytes() const override { return sizeof(*this) - sizeof(Value) + FootprintOf(stored_); }
 
  private:
-  ~KeyedBox() override = default;
+  ~ValueBox() override = default;
 
   const Value stored_;
 };
@@ -143,7 +132,7 @@ PinnedOf<Value> MakeBox(const Key& key, std::type_identity_t<Value>&& value) {
   if constexpr (kCopiedOut<Key> || kCopiedOut<Value>) {
     return PinnedOf<Value>(new ValueBox<Value>(std::move(value)));
   } else {
-    return PinnedOf<Value>(new KeyedBox<Key, Value>(key, std::move(value)));
+    return PinnedOf<Value>(new ValueBox<Value, KeyBox<Key>>(std::move(value), key));
   }
 }
 

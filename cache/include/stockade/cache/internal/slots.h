@@ -114,20 +114,16 @@ class alignas(64) SlotOf final : public Slot {
   struct None {};
 
   // A copy. Empty until it is filled.
-  union KeyCopy {
-    KeyCopy() : none() {}
+  template <typename T>
+  union CopyOf {
+    CopyOf() : none() {}
     char none;
-    Key key;
-  };
-  union ValueCopy {
-    ValueCopy() : none() {}
-    char none;
-    Value value;
+    T value;
   };
   // The result of a look.
   struct Seen {
     Instant quiet_until;
-    std::conditional_t<kValueCopied, ValueCopy, const Box*> value;
+    std::conditional_t<kValueCopied, CopyOf<Value>, const Box*> value;
   };
   enum class Look {
     kThis,
@@ -141,7 +137,7 @@ class alignas(64) SlotOf final : public Slot {
   [[gnu::always_inline]] Look Read(const Key& key, HazardRow& row, Seen& seen) const {
     const uint32_t first = seq.load(std::memory_order_acquire);
     SyncPoint();
-    std::conditional_t<kKeyCopied, KeyCopy, None> copy;
+    std::conditional_t<kKeyCopied, CopyOf<Key>, None> copy;
     if constexpr (kKeyCopied) CopyTo(copy, 0);
     if constexpr (kValueCopied) CopyTo(seen.value, kKeyWords);
     SyncPoint();
@@ -162,7 +158,7 @@ class alignas(64) SlotOf final : public Slot {
     }
     if constexpr (!kValueCopied) seen.value = box;
     if constexpr (kKeyCopied) {
-      return Eq()(copy.key, key) ? Look::kThis : Look::kOther;
+      return Eq()(copy.value, key) ? Look::kThis : Look::kOther;
     } else {
       return box != nullptr && Eq()(KeyIn(*box), key) ? Look::kThis : Look::kOther;
     }
@@ -170,20 +166,19 @@ class alignas(64) SlotOf final : public Slot {
 
   // The others need the shard's mutex.
 
-  template <typename Function>
-  auto WithKey(const Function& function) const {
+  std::conditional_t<kKeyCopied, Key, const Key&> key() const {
     if constexpr (kKeyCopied) {
-      KeyCopy copy;
+      CopyOf<Key> copy;
       CopyTo(copy, 0);
-      return function(std::as_const(copy.key));
+      return copy.value;
     } else {
-      return function(KeyIn(*box()));
+      return KeyIn(*box());
     }
   }
   // Makes a box if values are copied. The slot must have a value.
   Pinned value() const {
     if constexpr (kValueCopied) {
-      ValueCopy copy;
+      CopyOf<Value> copy;
       CopyTo(copy, kKeyWords);
       return Pinned(new ValueBox<Value>(Value(copy.value)));
     } else {

@@ -364,14 +364,12 @@ class TypedCache final : public CacheCore {
     if constexpr (SlotT::kValueCopied) return Pinned(new ValueBox<Value>(Value(*static_cast<const Value*>(value))));
     return nullptr;
   }
-  bool IsFor(const Slot& slot, const void* key) const override {
-    return Typed(slot).WithKey([&](const Key& stored) { return Eq()(stored, KeyOf(key)); });
-  }
+  bool IsFor(const Slot& slot, const void* key) const override { return Eq()(Typed(slot).key(), KeyOf(key)); }
   Pinned ValueOf(const Slot& slot) const override { return Typed(slot).value(); }
   Removal RemovalOf(const Slot& slot, RemovalCause cause) const override {
     const SlotT& typed = Typed(slot);
     if constexpr (SlotT::kKeyCopied) {
-      return {typed.WithKey([](const Key& key) { return Pinned(new KeyBox<Key>(key)); }), typed.value(), cause};
+      return {Pinned(new KeyBox<Key>(typed.key())), typed.value(), cause};
     } else {
       return {typed.SharedBox(), typed.value(), cause};
     }
