@@ -49,6 +49,20 @@ void HandOver(const std::vector<const Box*>& boxes, std::vector<const Box*>& kep
   }
 }
 
+// Calls `plan` unless its task is pending. If there is no thread (false) or no memory for the task, the next call tries
+// again.
+template <typename Plan>
+void PlanOnce(std::atomic<bool>& planned, const Plan& plan) noexcept {
+  if (planned.load(std::memory_order_relaxed) || planned.exchange(true, std::memory_order_relaxed)) return;
+  bool done = false;
+  try {
+    done = plan();
+  } catch (...) {
+    done = false;
+  }
+  if (!done) planned.store(false, std::memory_order_relaxed);
+}
+
 }  // namespace
 
 bool CacheCore::TryFindEntry(const KeyAt& at, Slot*& entry) noexcept {
@@ -132,20 +146,16 @@ const Slot* CacheCore::Replace(const KeyAt& at, Slot* old, NewEntry* fresh, Remo
   }
   if (old == nullptr) return Insert(at, *fresh, after, now);
   if (!renews) ReportLeaving(*old, cause, after);
-  Overwrite(shard, *old, *fresh, after);
+  const int64_t weight = old->weight;
+  if (fresh->weight != weight) {
+    AddEntries(0, fresh->weight - weight);
+    shard.entries.Reweigh(*old, fresh->weight);
+  }
+  if (old->extra != nullptr || fresh->extra != nullptr) shard.entries.SetExtra(*old, std::move(fresh->extra));
+  Retire(shard, Write(*old, nullptr, fresh), weight, after);
+  ExpectExpiry(shard, *old, after);
   SweepSome(shard, Shard::kSweptByStore, now, after);
   return old->free() ? nullptr : old;
-}
-
-void CacheCore::Overwrite(Shard& shard, Slot& slot, NewEntry& fresh, Aftermath& after) {
-  const int64_t weight = slot.weight;
-  if (fresh.weight != weight) {
-    AddEntries(0, fresh.weight - weight);
-    shard.entries.Reweigh(slot, fresh.weight);
-  }
-  if (slot.extra != nullptr || fresh.extra != nullptr) shard.entries.SetExtra(slot, std::move(fresh.extra));
-  Retire(shard, Write(slot, nullptr, &fresh), weight, after);
-  ExpectExpiry(shard, slot, after);
 }
 
 // The key has no entry. A full shard with many entries evicts one of its own, whose slot the new entry gets: then the
@@ -310,20 +320,15 @@ void CacheCore::FlushRetired() noexcept {
 }
 
 void CacheCore::PlanReclaim() noexcept {
-  if (reclaim_planned_.load(std::memory_order_relaxed)) return;
-  if (reclaim_planned_.exchange(true, std::memory_order_relaxed)) return;
-  try {
-    const absl::Status planned = ScheduleReclaim([this, gate = gate_] {
+  PlanOnce(reclaim_planned_, [&] {
+    const auto reclaim = [this, gate = gate_] {
       CallGate::Call inside(*gate, 0);
       if (!inside.inside()) return;
       reclaim_planned_.store(false, std::memory_order_relaxed);  // First: later boxes plan another reclaim.
       FlushRetired();
-    });
-    // No thread: the next retired box tries again.
-    if (!planned.ok()) reclaim_planned_.store(false, std::memory_order_relaxed);
-  } catch (...) {  // Out of memory: the same.
-    reclaim_planned_.store(false, std::memory_order_relaxed);
-  }
+    };
+    return ScheduleReclaim(reclaim).ok();
+  });
 }
 
 // Entries that the calling thread has removed while the listener runs for another entry. A listener that removes
@@ -401,19 +406,15 @@ void CacheCore::SweepSome(Shard& shard, uint32_t slots, Instant now, Aftermath& 
   if (walk.next >= shard.entries.end()) walk = {.over_at = walk.passed_over_at};
 }
 
-// Schedules a sweep unless one is pending. No mutex is held.
+// No mutex is held.
 void CacheCore::PlanSweep() {
-  if (sweep_interval_ == absl::InfiniteDuration() || sweep_planned_.load(std::memory_order_relaxed)) return;
-  if (sweep_planned_.exchange(true, std::memory_order_relaxed)) return;
-  const auto sweep = [this, gate = gate_] {
-    CallGate::Call inside(*gate, 0);
-    if (inside.inside()) Sweep();
-  };
-  if (!timers_->Start().ok()) {  // No thread: the next store tries again.
-    sweep_planned_.store(false, std::memory_order_relaxed);
-    return;
-  }
-  try {
+  if (sweep_interval_ == absl::InfiniteDuration()) return;
+  PlanOnce(sweep_planned_, [&] {
+    if (!timers_->Start().ok()) return false;
+    const auto sweep = [this, gate = gate_] {
+      CallGate::Call inside(*gate, 0);
+      if (inside.inside()) Sweep();
+    };
     timers_->Schedule(Now() + sweep_interval_, [this, gate = gate_, sweep, executor = options_.refresh_executor] {
       if (executor == nullptr) return sweep();
       CallGate::Call inside(*gate, 0);
@@ -427,9 +428,8 @@ void CacheCore::PlanSweep() {
         PlanSweep();
       }
     });
-  } catch (...) {  // Out of memory: the next store tries again.
-    sweep_planned_.store(false, std::memory_order_relaxed);
-  }
+    return true;
+  });
 }
 
 // Clears the pending flag first, so that entries that are stored behind the walk schedule another sweep.

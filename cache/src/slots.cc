@@ -115,7 +115,7 @@ void EntryIndex::Grow(const void* reader) {
 
 // A slot that is free owns nothing, so none needs a destructor.
 Slab::~Slab() {
-  for (const Block& block : blocks_) FreeHuge(block.memory, block.bytes);
+  for (const std::span<std::byte> block : blocks_) FreeHuge(block.data(), block.size());
 }
 
 uint32_t Slab::TakeFresh() {
@@ -130,7 +130,7 @@ void Slab::Grow() {
   if (blocks_.size() == blocks_.capacity()) blocks_.reserve(2 * blocks_.size() + 1);
   auto* const memory = static_cast<std::byte*>(AllocateHuge(count * granule));
   type_.construct(memory, count * kGranule);
-  blocks_.push_back({memory, count * granule});
+  blocks_.emplace_back(memory, count * granule);
   for (size_t i = 0; i < count; ++i) granules_.push_back(memory + i * granule);
 }
 

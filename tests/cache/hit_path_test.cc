@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "cache/counted_value.h"
 #include "cache/test_cache.h"
 #include "support/scale.h"
 
@@ -145,6 +146,46 @@ TEST(HitPathClockTest, AtItsExpiry_AValueIsGone) {
     while (clock->Now() < expired) (void)cache.GetIfPresent(1);
     ASSERT_FALSE(cache.GetIfPresent(1).has_value()) << round;
   }
+}
+
+// An Eq that stops the hits of one thread.
+struct StoppingEq {
+  static inline constinit thread_local testing::Door* door = nullptr;
+  bool operator()(int a, int b) const {
+    if (door != nullptr) door->Pass();
+    return a == b;
+  }
+};
+
+// The box of the value leaves its slot twice, each time with a share, while the hit prevents that it is freed.
+TEST(HitPathRenewalTest, Hit_WhileItsValueIsRenewedTwice_KeepsNoShare) {
+  std::atomic<int64_t> live = 0;
+  ManualClock clock;
+  InlineExecutor executor;
+  {
+    LoadingCache<int, testing::CountedText, std::hash<int>, StoppingEq> cache(
+        {.name = "c", .max_weight = 10, .clock = &clock, .refresh_executor = &executor},
+        [&](const int& key, ValueLoadContext<testing::CountedText>& load) -> absl::StatusOr<testing::CountedText> {
+          if (load.previous() != nullptr) return LoadContext::NotModified();
+          return testing::CountedText(static_cast<uint64_t>(key), live);
+        });
+    ASSERT_TRUE(cache.Get(1).ok());
+    testing::Door door;
+    std::thread reader([&] {
+      StoppingEq::door = &door;
+      const auto hit = cache.GetIfPresent(1);
+      StoppingEq::door = nullptr;
+      ASSERT_TRUE(hit.has_value());
+      EXPECT_TRUE((*hit)->Right(1));
+    });
+    door.AwaitArrivals(1);
+    cache.Refresh(1);
+    cache.Refresh(1);
+    door.Open();
+    reader.join();
+    EXPECT_EQ(live, 1);
+  }
+  EXPECT_EQ(live, 0);
 }
 
 // An Eq that looks something up in another cache, within a hit of the first: its read must not end the outer one's.

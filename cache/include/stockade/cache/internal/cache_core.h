@@ -285,7 +285,6 @@ class STOCKADE_EXPORT CacheCore {
   const Slot* Replace(const KeyAt& at, Slot* old, NewEntry* fresh, RemovalCause cause, bool renews, Aftermath& after,
                       Instant now);
   const Slot* Insert(const KeyAt& at, NewEntry& fresh, Aftermath& after, Instant now);
-  void Overwrite(Shard& shard, Slot& slot, NewEntry& fresh, Aftermath& after);
   void Remove(Shard& shard, Slot& slot, RemovalCause cause, Aftermath& after);
   void Leave(Shard& shard, uint32_t id, RemovalCause cause, Aftermath& after);
   void ReportLeaving(const Slot& slot, RemovalCause cause, Aftermath& after);

@@ -71,20 +71,13 @@ class STOCKADE_EXPORT GhostTable {
 // total, otherwise from the main queue. An entry at the end of the small queue that was used twice moves to the main
 // queue; otherwise it is the victim, and its hash is remembered. An entry at the end of the main queue that was used is
 // reinserted there with one use less; otherwise it is the victim. An entry that comes back while its hash is remembered
-// by the small queue enters the main queue at once. Entries that are requested once or twice in a burst therefore pass
-// through quickly, and a hit moves nothing.
-//
-// An entry that the main queue evicted starts in the small queue when it comes back. If it entered the main queue at
-// once, a loop that is longer than the main queue would replace that queue's entries one after another, and each of
-// them would be evicted shortly before its next request. This costs much more than a wrong share: with room for 2,200
-// entries and every second request for the next of 2,000 keys in a loop, 23 % of the requests would hit instead of
-// 54 % (`loop and Zipf 0.9` in bench/cache/generators.cc).
+// by the small queue enters the main queue at once. One that the main queue evicted does not: a loop that is longer
+// than the main queue would replace that queue's entries shortly before their next requests (`loop and Zipf 0.9` in
+// bench/cache/generators.cc: 23 % instead of 54 % of the requests would hit).
 //
 // The share follows regrets, as in ARC (Megiddo, Modha, FAST 2003) and the paper's S3-FIFO-D. A miss of an entry that
 // was among the last evictions of the small queue would have been a hit if that queue had been a little larger; the
-// same holds for the main queue. Both windows have the same length, so the two rates show the benefit of more room for
-// either queue, and the share moves until they are equal. While a cache fills up, nearly all entries are in the small
-// queue. Its evictions then say nothing about its share, so regrets do not count while it is far above its share.
+// same holds for the main queue. Both windows have the same length, so the share moves until both have the same rate.
 //
 // A large share means that the popular entries change quickly. The cache is then called restless. The main queue clears
 // all uses of an entry at once, so that formerly popular entries do not stay for three more rounds. One use in the
@@ -95,8 +88,7 @@ class STOCKADE_EXPORT GhostTable {
 // while it exceeds its weight. Shares refer to the shard's current weight.
 //
 // Guarded by the shard's mutex. Complexity: O(1); Evict() is amortized O(1), because a step removes uses from an entry
-// or moves it to the main queue, and takes at most kMostSteps + 1 steps per call. Memory: 11 to 16 bytes per ghost;
-// there are 1.1 ghosts per entry.
+// or moves it to the main queue. Memory: 11 to 16 bytes per ghost; there are 1.1 ghosts per entry.
 class STOCKADE_EXPORT S3Fifo {
  public:
   // Queues slots of `slab`, which have their weight and hash.
@@ -142,10 +134,10 @@ class STOCKADE_EXPORT S3Fifo {
   static constexpr double kSmallStep = 0.75;
   static constexpr double kMainStep = 1.05;
 
-  // Regrets do not count while the small queue has this much more of the weight than its share.
+  // Regrets do not count while the small queue has this much more of the weight than its share: while a cache fills up,
+  // nearly all entries are in the small queue, so its evictions say nothing about its share.
   static constexpr double kShareSlack = 0.1;
 
-  // The popular entries are assumed to change quickly while the small queue's share is above this.
   static constexpr double kRestlessShare = 0.13;
 
   // Evict() honours uses for at most this many steps per call. This bounds the time that the shard's mutex is held, and
@@ -173,8 +165,8 @@ class STOCKADE_EXPORT S3Fifo {
   Queue small_;
   Queue main_;
   GhostTable ghosts_;
-  GhostTable::Rooms
-      rooms_{};  // For rooms_size_ entries: in a full queue an eviction and an insertion ask for the same.
+  // Of rooms_size_ entries. In a full queue, evictions and insertions ask for the same.
+  GhostTable::Rooms rooms_{};
   size_t rooms_size_ = ~size_t{0};
   double small_share_ = kFirstShare;  // Between kLeastShare and kMostShare.
 };

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -287,17 +288,13 @@ class STOCKADE_EXPORT Slab {
 
  private:
   static constexpr uint32_t kGranule = 64;
-  struct Block {
-    std::byte* memory;
-    size_t bytes;
-  };
 
   uint32_t TakeFresh();
   void Grow();
 
   Type type_{};
   std::vector<std::byte*> granules_;
-  std::vector<Block> blocks_;
+  std::vector<std::span<std::byte>> blocks_;  // Of granules.
   uint32_t end_ = 1;
   uint32_t free_ = 0;  // 0: none.
 };
