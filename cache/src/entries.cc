@@ -6,6 +6,8 @@
 #include <iterator>
 #include <memory>
 #include <optional>
+#include <span>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -23,29 +25,32 @@ bool Contains(const std::vector<const Box*>& boxes, const Box* box) {
   return std::binary_search(boxes.begin(), boxes.end(), box);
 }
 
-// Replaces the pins of `boxes`, which are sorted and have a share each, by shares for the owners of the pins. Adds
-// boxes to `kept` for which another remover has to finish first.
-void HandOver(const std::vector<const Box*>& boxes, std::vector<const Box*>& kept) {
-  std::vector<std::pair<HazardRow::Pin*, const Box*>> offers;
-  for (HazardRow& row : HazardRows()) {
-    for (HazardRow::Pin& pin : row.pins) {
-      const auto* const box = static_cast<const Box*>(pin.object.load(std::memory_order_seq_cst));
-      if (box == nullptr || !Contains(boxes, box) || HazardRow::IsHandedOver(pin, box)) continue;
-      box->Share();
-      if (HazardRow::Offer(pin, box)) {
-        offers.emplace_back(&pin, box);
-      } else {
-        box->Unshare();
-        kept.push_back(box);
+// Replaces the pins of `boxes`, which are sorted and have a share each, by shares for the owners of the pins. Repeats
+// this while another thread does the same for one of the pins.
+void HandOver(const std::vector<const Box*>& boxes) {
+  for (bool contended = true; contended;) {
+    contended = false;
+    std::vector<std::pair<HazardRow::Pin*, const Box*>> offers;
+    for (HazardRow& row : HazardRows()) {
+      for (HazardRow::Pin& pin : row.pins) {
+        const auto* const box = static_cast<const Box*>(pin.object.load(std::memory_order_seq_cst));
+        if (box == nullptr || !Contains(boxes, box) || HazardRow::IsHandedOver(pin, box)) continue;
+        box->Share();
+        if (HazardRow::Offer(pin, box)) {
+          offers.emplace_back(&pin, box);
+        } else {
+          box->Unshare();
+          contended = true;
+        }
       }
     }
-  }
-  if (offers.empty()) return;
-  HeavyFence();
-  for (const auto& [pin, box] : offers) {
-    const HazardRow::Offered offered = HazardRow::Confirm(*pin, box);
-    if (offered == HazardRow::Offered::kTakenBack) box->Unshare();
-    if (offered == HazardRow::Offered::kUnknown) kept.push_back(box);
+    if (!offers.empty()) HeavyFence();
+    for (const auto& [pin, box] : offers) {
+      const HazardRow::Offered offered = HazardRow::Confirm(*pin, box);
+      if (offered == HazardRow::Offered::kTakenBack) box->Unshare();
+      contended = contended || offered == HazardRow::Offered::kUnknown;
+    }
+    if (contended) std::this_thread::yield();
   }
 }
 
@@ -283,28 +288,21 @@ void CacheCore::FreeBoxes(std::vector<const Box*> boxes) noexcept {
   std::sort(boxes.begin(), boxes.end());
   HeavyFence();
   // Before the pins: a value that is no longer being read has its pin by then.
-  std::vector<const Box*> kept;
+  std::vector<const Box*> read;
   for (const HazardRow& row : HazardRows()) {
     const auto* const reads = static_cast<const Box*>(row.reads.load(std::memory_order_seq_cst));
-    if (reads != nullptr && Contains(boxes, reads)) kept.push_back(reads);
+    if (reads != nullptr && Contains(boxes, reads)) read.push_back(reads);
   }
-  HandOver(boxes, kept);
-  std::sort(kept.begin(), kept.end());
-  std::vector<const Box*> retired;
-  for (const Box* const box : boxes) {
-    if (Contains(kept, box)) {
-      retired.push_back(box);
-    } else {
-      box->Unshare();
-    }
-  }
-  if (retired.empty()) return;
-  {
+  HandOver(boxes);
+  std::sort(read.begin(), read.end());
+  // A box that was stored again may be in the batch more than once.
+  const auto kept = std::partition(boxes.begin(), boxes.end(), [&](const Box* box) { return !Contains(read, box); });
+  if (kept != boxes.end()) {
     const ShardLock lock = Lock(shards_[0]);
-    std::vector<const Box*>& waiting = shards_[0].retired.boxes;
-    waiting.insert(waiting.end(), retired.begin(), retired.end());
+    shards_[0].retired.boxes.insert(shards_[0].retired.boxes.end(), kept, boxes.end());
   }
-  if (options_.clock == Clock::System()) PlanReclaim();
+  for (const Box* const box : std::span(boxes.begin(), kept)) box->Unshare();
+  if (!read.empty() && options_.clock == Clock::System()) PlanReclaim();
 }
 
 // Frees what waits in all shards.

@@ -188,6 +188,47 @@ TEST(HitPathRenewalTest, Hit_WhileItsValueIsRenewedTwice_KeepsNoShare) {
   EXPECT_EQ(live, 0);
 }
 
+// With a clock of its own, the cache frees each box at once. Renewals and removals of one value therefore hand over the
+// same pins at the same time, while their owners drop them.
+TEST(HitPathRenewalTest, Stress_RenewalsMeetRemovalsAndHandles_HandlesStayRight) {
+  std::atomic<int64_t> live = 0;
+  ManualClock clock;
+  InlineExecutor executor;
+  {
+    LoadingCache<int, testing::CountedText> cache(
+        {.name = "c", .max_weight = 10, .clock = &clock, .refresh_executor = &executor},
+        [&](const int& key, ValueLoadContext<testing::CountedText>& load) -> absl::StatusOr<testing::CountedText> {
+          if (load.previous() != nullptr) return LoadContext::NotModified();
+          return testing::CountedText(static_cast<uint64_t>(key), live);
+        });
+    std::atomic<bool> stop = false;
+    std::vector<std::thread> threads;
+    for (int reader = 0; reader < kReaders; ++reader) {
+      threads.emplace_back([&] {
+        while (!stop) {
+          const auto kept = cache.GetIfPresent(1);
+          for (int i = 0; i < 3; ++i) {
+            const auto hit = cache.GetIfPresent(1);
+            if (hit.has_value()) ASSERT_TRUE((*hit)->Right(1));
+          }
+          if (kept.has_value()) ASSERT_TRUE((*kept)->Right(1));
+        }
+      });
+    }
+    threads.emplace_back([&] {
+      while (!stop) cache.Refresh(1);
+    });
+    for (int64_t i = Scaled(2'000, 100'000); i > 0; --i) {
+      ASSERT_TRUE(cache.Get(1).ok());
+      cache.Refresh(1);
+      if (i % 3 == 0) cache.Invalidate(1);
+    }
+    stop = true;
+    for (std::thread& thread : threads) thread.join();
+  }
+  EXPECT_EQ(live, 0);
+}
+
 // An Eq that looks something up in another cache, within a hit of the first: its read must not end the outer one's.
 struct AskingEq {
   static inline LoadingCache<int, std::string>* other = nullptr;

@@ -101,8 +101,8 @@ struct alignas(64) HazardRow {
     return reinterpret_cast<const void*>(pin.gift.exchange(0, std::memory_order_acq_rel) & ~kConfirmed);
   }
 
-  // For a remover that sees `object` in the pin and has a count of it for the gift. Returns false if there is another
-  // gift, which soon goes.
+  // For a remover that sees `object` in the pin and has a count of it for the gift. Returns false if another remover is
+  // between Offer() and Confirm().
   static bool Offer(Pin& pin, const void* object) {
     uintptr_t none = 0;
     return pin.gift.compare_exchange_strong(none, reinterpret_cast<uintptr_t>(object), std::memory_order_seq_cst);
@@ -114,7 +114,7 @@ struct alignas(64) HazardRow {
     kHandedOver,
     kUnpinned,   // The pin's owner has left, and has the gift or none.
     kTakenBack,  // The same, and the caller has the count again.
-    kUnknown,    // Another thread has taken the gift, so the pin may have none.
+    kUnknown,    // Another thread has taken the gift, so the pin may have none: offer one again.
   };
   // After a HeavyFence().
   static Offered Confirm(Pin& pin, const void* object) {
