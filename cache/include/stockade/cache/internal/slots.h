@@ -369,7 +369,8 @@ class STOCKADE_EXPORT EntryIndex {
   template <typename Accepts>
   void FindUnlocked(uint64_t hash, const Accepts& accepts) const {
     SyncPoint();
-    const EntryCells cells = cells_.load(std::memory_order_acquire);
+    // After the store of `caller`, if that is a seq_cst one because there is no membarrier: see Grow().
+    const EntryCells cells = cells_.load(std::memory_order_seq_cst);
     size_t at = cells.Home(hash);
     for (size_t step = 0; step < cells.count(); ++step, at = cells.Next(at)) {
       const uint64_t cell = cells[at].load(std::memory_order_acquire);
