@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "stockade/cache/internal/eviction.h"
+#include "entry_table.h"
 
 namespace stockade::bench {
 namespace {

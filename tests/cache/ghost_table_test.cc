@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "stockade/cache/internal/eviction.h"
+#include "entry_table.h"
 
 namespace stockade::cache_internal {
 namespace {

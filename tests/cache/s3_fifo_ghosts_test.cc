@@ -4,8 +4,8 @@
 #include <random>
 #include <vector>
 
+#include "entry_table.h"
 #include "slot_queues.h"
-#include "stockade/cache/internal/eviction.h"
 
 namespace stockade::cache_internal {
 namespace {

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "entry_table.h"
 #include "slot_queues.h"
-#include "stockade/cache/internal/eviction.h"
 #include "support/scale.h"
 
 namespace stockade::cache_internal {

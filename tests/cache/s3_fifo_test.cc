@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "entry_table.h"
 #include "slot_queues.h"
-#include "stockade/cache/internal/eviction.h"
 
 namespace stockade::cache_internal {
 namespace {

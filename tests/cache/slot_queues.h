@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "stockade/cache/internal/eviction.h"
+#include "entry_table.h"
 #include "stockade/cache/internal/slots.h"
 
 namespace stockade::cache_internal {

@@ -1,4 +1,4 @@
-#include "stockade/cache/internal/eviction.h"
+#include "entry_table.h"
 
 #include <algorithm>
 #include <new>
