@@ -63,6 +63,17 @@ TEST_F(TcpProxyFixtureTest, CutReplyAfter_TheFirstOfTwo_TheSecondIsLost) {
   EXPECT_TRUE(client.Read().lost());
 }
 
+TEST_F(TcpProxyFixtureTest, SwitchTo_AnotherServer_OpenClientsAreClosedAndNewOnesReachIt) {
+  RedisServer other;
+  RawRedis client(proxy_->port());
+  EXPECT_EQ(client.Call({"SET", "k", "first"}), "OK");
+  proxy_->SwitchTo(other.port());
+  EXPECT_TRUE(client.Call({"GET", "k"}).lost());
+  EXPECT_EQ(CallRedis(proxy_->port(), {"GET", "k"}).type, '_');
+  proxy_->SwitchTo(server_->port());
+  EXPECT_EQ(CallRedis(proxy_->port(), {"GET", "k"}), "first");
+}
+
 TEST_F(TcpProxyFixtureTest, CloseAll_TwoClients_BothAreClosedAndNewOnesPass) {
   RawRedis one(proxy_->port());
   RawRedis two(proxy_->port());

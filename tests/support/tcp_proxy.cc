@@ -57,9 +57,9 @@ pollfd Watched(int fd, bool reads, bool writes) {
 }  // namespace
 
 TcpProxy::TcpProxy(uint16_t server_port)
-    : server_port_(server_port),
-      address_({.server = kLoopbackHost, .proxy = kLoopbackHost}),
-      wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+    : address_({.server = kLoopbackHost, .proxy = kLoopbackHost}),
+      wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      server_port_(server_port) {
   do {  // Another may take the port before it listens.
     if (listener_ >= 0) close(listener_);
     port_ = FreePort();
@@ -69,12 +69,12 @@ TcpProxy::TcpProxy(uint16_t server_port)
 }
 
 TcpProxy::TcpProxy(uint16_t port, Address address)
-    : server_port_(port),
-      address_(std::move(address)),
+    : address_(std::move(address)),
       patience_(1000),
       port_(port),
       listener_(BoundSocket(port, address_.proxy)),
-      wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+      wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      server_port_(port) {
   if (listener_ < 0 || listen(listener_, 128) != 0)
     base_internal::Fatal(base_internal::Concat("port ", port_, " is taken"));
   thread_ = std::thread([this] { Run(); });
@@ -102,6 +102,15 @@ void TcpProxy::CutReplyAfter(uint64_t bytes) {
 void TcpProxy::CloseAll() {
   {
     const std::lock_guard lock(mutex_);
+    for (const auto& link : links_) Close(*link);
+  }
+  Wake();
+}
+
+void TcpProxy::SwitchTo(uint16_t server_port) {
+  {
+    const std::lock_guard lock(mutex_);
+    server_port_ = server_port;
     for (const auto& link : links_) Close(*link);
   }
   Wake();

@@ -58,6 +58,9 @@ class TcpProxy {
   void Refuse();
   void Accept();
 
+  // Closes the connections that are open, and passes those that clients open from now on to another server.
+  void SwitchTo(uint16_t server_port);
+
   // Keeps what the server sends, as a slow server would, until Release().
   void Hold();
   void Release();
@@ -97,7 +100,6 @@ class TcpProxy {
   void Close(Link& link);
   void FreeClosed();
 
-  const uint16_t server_port_;
   const Address address_;
   const std::chrono::milliseconds patience_{0};  // With a server that does not listen.
   uint16_t port_ = 0;
@@ -107,6 +109,7 @@ class TcpProxy {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   Counts counts_;
+  uint16_t server_port_;
   std::vector<std::unique_ptr<Link>> links_;
   std::vector<Caller> callers_;  // Not put through yet.
   std::optional<uint64_t> cut_after_;
