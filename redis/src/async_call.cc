@@ -7,11 +7,11 @@
 namespace stockade::redis_internal {
 
 AsyncCall::AsyncCall(RedisCommand command, Router* router, TimerQueue* timers, ComponentMetrics* metrics,
-                     Instant deadline, ReplyCallback done)
+                     CallTerms terms, ReplyCallback done)
     : command_(std::move(command)),
       timers_(timers),
       metrics_(metrics),
-      attempt_(&command_, router, metrics, deadline),
+      attempt_(&command_, router, metrics, std::move(terms)),
       done_(std::move(done)) {}
 
 AsyncCall::~AsyncCall() {
@@ -19,9 +19,9 @@ AsyncCall::~AsyncCall() {
 }
 
 void AsyncCall::Start(RedisCommand command, Router* router, TimerQueue* timers, ComponentMetrics* metrics,
-                      Instant deadline, ReplyCallback done) {
+                      CallTerms terms, ReplyCallback done) {
   std::unique_ptr<AsyncCall> call(
-      new AsyncCall(std::move(command), router, timers, metrics, deadline, std::move(done)));
+      new AsyncCall(std::move(command), router, timers, metrics, std::move(terms), std::move(done)));
   // Deadlines and pauses need it.
   if (const absl::Status started = timers->Start(); !started.ok()) return call->Finish(started);
   Send(std::move(call));

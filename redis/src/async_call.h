@@ -6,7 +6,6 @@
 #include "attempt.h"
 #include "pipeline.h"
 #include "router.h"
-#include "stockade/base/instant.h"
 #include "stockade/base/timer_queue.h"
 #include "stockade/metrics/metric_set.h"
 #include "stockade/redis/redis_command.h"
@@ -20,13 +19,13 @@ class AsyncCall {
   // `done` is called once, on any thread, perhaps within this call; it must be short. The pointers must outlive all
   // calls.
   static void Start(RedisCommand command, Router* router, TimerQueue* timers, ComponentMetrics* metrics,
-                    Instant deadline, ReplyCallback done);
+                    CallTerms terms, ReplyCallback done);
   ~AsyncCall();
   AsyncCall(const AsyncCall&) = delete;
   AsyncCall& operator=(const AsyncCall&) = delete;
 
  private:
-  AsyncCall(RedisCommand command, Router* router, TimerQueue* timers, ComponentMetrics* metrics, Instant deadline,
+  AsyncCall(RedisCommand command, Router* router, TimerQueue* timers, ComponentMetrics* metrics, CallTerms terms,
             ReplyCallback done);
   static void Send(std::unique_ptr<AsyncCall> call);
   static void Take(std::unique_ptr<AsyncCall> call, absl::StatusOr<RedisReply> result);

@@ -21,6 +21,7 @@ RedisMetric MetricOf(const absl::Status& status) {
   if (!RedisErrorCode(status).empty() && !RedisOutcomeUnknown(status)) return kRedisCommandErrors;
   switch (status.code()) {
     case absl::StatusCode::kDeadlineExceeded: return kRedisCommandTimeouts;
+    case absl::StatusCode::kAborted: return RedisOutcomeUnknown(status) ? kRedisCommandUnknown : kRedisCommandRefused;
     case absl::StatusCode::kCancelled: return kRedisCommandCancelled;
     case absl::StatusCode::kResourceExhausted:
     case absl::StatusCode::kInvalidArgument:
@@ -32,8 +33,11 @@ RedisMetric MetricOf(const absl::Status& status) {
 }  // namespace
 
 absl::Status Attempt::Prepare(Request& request) {
-  if (deadline_ == Instant::InfinitePast())
+  if (deadline() == Instant::InfinitePast())
     return absl::DeadlineExceededError("redis: the time-out is not above 0; not sent");
+  if (terms_.on_server && terms_.on_server->empty()) {
+    return absl::InvalidArgumentError("RedisCallOptions.on_server must not be empty; not sent");
+  }
   if (!hop_.refused.ok()) return Final(hop_.refused);
   if (hop_.pipeline == nullptr) {
     absl::StatusOr<Hop> hop = router_->Route(*command_);
@@ -44,6 +48,7 @@ absl::Status Attempt::Prepare(Request& request) {
   request.wire = hop_.asking ? kAsking : std::string();
   request.wire += whole_script_ ? command_->WholeScriptWire() : command_->Wire();
   request.replies = hop_.asking ? 2 : 1;
+  request.on_server = terms_.on_server;
   return absl::OkStatus();
 }
 
@@ -86,7 +91,7 @@ std::optional<absl::Duration> Attempt::Again(Verdict verdict) {
   if (verdict == Verdict::kFinal) return std::nullopt;
   absl::Duration pause;
   if (verdict == Verdict::kRetryLater) pause = std::min(kLeastPause * (1 << std::min(pauses_++, 10)), kMostPause);
-  if (Clock::System()->Now() + pause >= deadline_) return std::nullopt;
+  if (Clock::System()->Now() + pause >= deadline()) return std::nullopt;
   metrics_->Add(kRedisRetries);
   return pause;
 }

@@ -3,6 +3,9 @@
 
 #include <memory>
 #include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -13,6 +16,12 @@
 
 namespace stockade::redis_internal {
 
+// RedisCallOptions, with the time-out as a deadline.
+struct CallTerms {
+  Instant deadline;
+  std::optional<std::string> on_server = {};
+};
+
 // One command's way to its final answer: where it goes, what is sent, and whether what came back is the end. What waits
 // and what calls back walk it alike:
 //
@@ -21,10 +30,10 @@ namespace stockade::redis_internal {
 class Attempt {
  public:
   // All must outlive it.
-  Attempt(const RedisCommand* command, Router* router, ComponentMetrics* metrics, Instant deadline)
-      : command_(command), router_(router), metrics_(metrics), deadline_(deadline) {}
+  Attempt(const RedisCommand* command, Router* router, ComponentMetrics* metrics, CallTerms terms)
+      : command_(command), router_(router), metrics_(metrics), terms_(std::move(terms)) {}
 
-  Instant deadline() const { return deadline_; }
+  Instant deadline() const { return terms_.deadline; }
   const std::shared_ptr<Pipeline>& pipeline() const { return hop_.pipeline; }
 
   // Fills in what is to be sent through pipeline(). An error is final.
@@ -46,7 +55,7 @@ class Attempt {
   const RedisCommand* command_;
   Router* router_;
   ComponentMetrics* metrics_;
-  Instant deadline_;
+  CallTerms terms_;
   Hop hop_;
   bool whole_script_ = false;
   bool may_have_run_ = false;  // An earlier attempt's reply was lost.

@@ -39,7 +39,11 @@ void AllowedHosts::Filter(std::vector<RedisEndpoint>& servers) const {
 }
 
 LinkIdentity IdentityOf(const RedisUrl& url) {
-  return {.username = url.username, .password = url.password, .database = url.database, .client_name = url.client_name};
+  return {.username = url.username,
+          .password = url.password,
+          .database = url.database,
+          .client_name = url.client_name,
+          .identify_server = true};
 }
 
 PipelineOptions PipelineOptionsOf(const RedisOptions& options) {

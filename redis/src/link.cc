@@ -2,9 +2,12 @@
 
 #include <sys/socket.h>
 
+#include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/cord.h"
 #include "status.h"
 #include "stockade/base/clock.h"
@@ -59,6 +62,37 @@ absl::Status Refusal(std::string_view command, std::string_view error, const Lin
   return Restated(refusal, code, std::string(refusal.message()));
 }
 
+// The value of run_id in the reply to INFO. FailedPrecondition if the server does not tell it.
+absl::StatusOr<std::string> RunIdOf(const RedisReply& info, const LinkIdentity& identity) {
+  if (info.is_error()) {
+    const ServerText show = identity.password.empty() ? ServerText::kShown : ServerText::kHidden;
+    const absl::Status refusal = StatusOfErrorReply(info.text(), show);
+    return Restated(refusal, absl::StatusCode::kFailedPrecondition,
+                    Concat("it refuses INFO: ", std::string(refusal.message())));
+  }
+  constexpr std::string_view kField = "run_id:";
+  constexpr size_t kMaxRunIdBytes = 128;
+  std::string_view text = info.text();
+  while (!text.starts_with(kField)) {
+    const size_t end = text.find('\n');
+    if (end == std::string_view::npos) return absl::FailedPreconditionError("its reply to INFO has no run_id");
+    text.remove_prefix(end + 1);
+  }
+  text.remove_prefix(kField.size());
+  const std::string_view run_id = text.substr(0, text.find_first_of("\r\n"));
+  if (run_id.empty() || run_id.size() > kMaxRunIdBytes ||
+      !std::all_of(run_id.begin(), run_id.end(), absl::ascii_isalnum)) {
+    return absl::FailedPreconditionError("the run_id in its reply to INFO is not made of letters and digits");
+  }
+  return std::string(run_id);
+}
+
+// Later connections have larger numbers.
+uint64_t NextGeneration() {
+  static std::atomic<uint64_t> last = 0;
+  return last.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Link>> Link::Connect(const RedisEndpoint& endpoint, const LinkIdentity& identity,
@@ -66,12 +100,20 @@ absl::StatusOr<std::unique_ptr<Link>> Link::Connect(const RedisEndpoint& endpoin
   absl::StatusOr<FileDescriptor> fd = ConnectSocket(endpoint, deadline);
   if (!fd.ok()) return fd.status();
   std::unique_ptr<Link> link(new Link(endpoint, *std::move(fd), max_reply_bytes));
-  const absl::Status introduced = link->Introduce(identity, deadline);
-  if (!introduced.ok()) return Named(endpoint, introduced);
-  return link;
+  const absl::StatusOr<bool> introduced = link->Introduce(identity, deadline);
+  if (!introduced.ok()) return Named(endpoint, introduced.status());
+  if (!link->server_.run_id.ok()) link->server_.run_id = Named(endpoint, link->server_.run_id.status());
+  link->server_.generation = NextGeneration();
+  if (*introduced) return link;
+  // Some proxies close the connection, or the reply is larger than the bound. Commands work without it.
+  LinkIdentity without_info = identity;
+  without_info.identify_server = false;
+  absl::StatusOr<std::unique_ptr<Link>> other = Connect(endpoint, without_info, max_reply_bytes, deadline);
+  if (other.ok()) (*other)->server_.run_id = link->server_.run_id;
+  return other;
 }
 
-absl::Status Link::Introduce(const LinkIdentity& identity, Instant deadline) {
+absl::StatusOr<bool> Link::Introduce(const LinkIdentity& identity, Instant deadline) {
   std::vector<RedisCommand> commands;
   if (!identity.password.empty()) {
     RedisCommand& auth = commands.emplace_back("AUTH");
@@ -83,23 +125,38 @@ absl::Status Link::Introduce(const LinkIdentity& identity, Instant deadline) {
   if (identity.database != 0) commands.push_back(RedisCommand("SELECT").Arg(identity.database));
   // Whether a server that asks for a password, or still loads its data, would take commands shows here and not later.
   commands.emplace_back("PING");
+  if (identity.identify_server) commands.push_back(RedisCommand("INFO").Arg("server"));
   // Without a look at what came before: a server that has too many clients says so unasked.
-  const absl::StatusOr<std::vector<RedisReply>> replies = Exchange(commands, deadline);
-  if (!replies.ok()) return replies.status();
-  for (size_t i = 0; i < commands.size(); ++i) {
+  std::vector<RedisReply> replies;
+  const absl::Status exchanged = Exchange(commands, deadline, replies);
+  const bool broke_at_info = (absl::IsUnavailable(exchanged) || absl::IsResourceExhausted(exchanged)) &&
+                             identity.identify_server && replies.size() + 1 == commands.size() &&
+                             Clock::System()->Now() < deadline;
+  if (!exchanged.ok() && !broke_at_info) return exchanged;
+  for (size_t i = 0; i < replies.size(); ++i) {
     const std::string_view name = commands[i].name();
-    const RedisReply& reply = (*replies)[i];
+    const RedisReply& reply = replies[i];
+    if (name == "INFO" && (reply.is_error() || reply.is_nil() || reply.kind() == RedisReply::Kind::kString)) {
+      server_.run_id = RunIdOf(reply, identity);
+      continue;
+    }
     if (reply.is_error()) {
       // A user who may not PING is known all the same.
       if (name == "PING" && ErrorCodeOf(reply.text()) == "NOPERM") continue;
       return Refusal(name, reply.text(), identity);
     }
-    if (reply.kind() == RedisReply::Kind::kStatus && reply.text() == (name == "PING" ? "PONG" : "OK")) continue;
+    const bool is_status = reply.kind() == RedisReply::Kind::kStatus && name != "INFO";
+    if (is_status && reply.text() == (name == "PING" ? "PONG" : "OK")) continue;
     return absl::DataLossError(
         Concat("a reply to ", name, " that belongs to another command (", RedisReplyKindName(reply.kind()), ")"));
   }
+  if (broke_at_info) {
+    server_.run_id =
+        absl::FailedPreconditionError(Concat("it does not answer INFO: ", std::string(exchanged.message())));
+    return false;
+  }
   if (HasUnread()) return absl::DataLossError("more was received than the replies to the first commands");
-  return absl::OkStatus();
+  return true;
 }
 
 absl::StatusOr<bool> Link::Receive() {
@@ -122,14 +179,17 @@ absl::StatusOr<std::vector<RedisReply>> Link::RoundTrip(std::span<const RedisCom
   if (HasUnread()) return absl::DataLossError("bytes that no command waits for");
   const absl::Status quiet = CheckNothingCame();
   if (!quiet.ok()) return quiet;
-  return Exchange(commands, deadline);
+  std::vector<RedisReply> replies;
+  const absl::Status exchanged = Exchange(commands, deadline, replies);
+  if (!exchanged.ok()) return exchanged;
+  return replies;
 }
 
-absl::StatusOr<std::vector<RedisReply>> Link::Exchange(std::span<const RedisCommand> commands, Instant deadline) {
+absl::Status Link::Exchange(std::span<const RedisCommand> commands, Instant deadline,
+                            std::vector<RedisReply>& replies) {
   std::string wire;
   for (const RedisCommand& command : commands) wire += command.Wire();
   std::string_view unsent = wire;
-  std::vector<RedisReply> replies;
   while (replies.size() < commands.size()) {
     if (!unsent.empty()) {
       const absl::StatusOr<size_t> sent = Send(unsent);
@@ -151,7 +211,7 @@ absl::StatusOr<std::vector<RedisReply>> Link::Exchange(std::span<const RedisComm
         .fd = fd_.get(), .events = static_cast<short>(unsent.empty() ? POLLIN : POLLIN | POLLOUT), .revents = 0};
     Poll({&waiting, 1}, deadline);
   }
-  return replies;
+  return absl::OkStatus();
 }
 
 void Link::ShutDown() { (void)shutdown(fd_.get(), SHUT_RDWR); }

@@ -15,6 +15,7 @@
 #include "stockade/base/instant.h"
 #include "stockade/redis/redis_command.h"
 #include "stockade/redis/redis_endpoint.h"
+#include "stockade/redis/redis_options.h"
 #include "stockade/redis/redis_reply.h"
 
 namespace stockade::redis_internal {
@@ -25,6 +26,7 @@ struct LinkIdentity {
   std::string password = {};  // Empty: no authentication.
   int database = 0;
   std::string client_name = {};  // Empty: none.
+  bool identify_server = false;  // Whether the server's run id is read.
 };
 
 // One connection to one server, for its whole life: it is made, authenticated, used, and never mended. One thread may
@@ -37,6 +39,8 @@ class Link {
                                                        size_t max_reply_bytes, Instant deadline);
 
   const RedisEndpoint& endpoint() const { return endpoint_; }
+  // Which server process this is. It never changes.
+  const RedisServerIdentity& server() const { return server_; }
   int fd() const { return fd_.get(); }
 
   // What the socket takes at once. For one thread at a time.
@@ -65,10 +69,13 @@ class Link {
   Link(const RedisEndpoint& endpoint, FileDescriptor fd, size_t max_reply_bytes)
       : endpoint_(endpoint), fd_(std::move(fd)), reader_(max_reply_bytes), buffer_(size_t{64} << 10) {}
 
-  absl::Status Introduce(const LinkIdentity& identity, Instant deadline);
-  absl::StatusOr<std::vector<RedisReply>> Exchange(std::span<const RedisCommand> commands, Instant deadline);
+  // False: INFO broke the connection, and everything before it succeeded. server() then says why.
+  absl::StatusOr<bool> Introduce(const LinkIdentity& identity, Instant deadline);
+  // Appends the replies that have arrived to `replies`, also if it fails.
+  absl::Status Exchange(std::span<const RedisCommand> commands, Instant deadline, std::vector<RedisReply>& replies);
 
   const RedisEndpoint endpoint_;
+  RedisServerIdentity server_;  // Constant once Connect() has returned.
   const FileDescriptor fd_;
   ReplyReader reader_;
   std::vector<char> buffer_;

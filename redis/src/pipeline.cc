@@ -4,9 +4,11 @@
 #include <random>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "now.h"
 #include "redis_metrics.h"
 #include "status.h"
+#include "stockade/base/clock.h"
 #include "stockade/base/futex.h"
 #include "stockade/base/start_thread.h"
 #include "stockade/base/strings.h"
@@ -62,7 +64,15 @@ void Pipeline::Run(std::span<Request> requests, Instant deadline) {
       for (Request& request : requests) request.result = admitted;
       return;
     }
-    for (Request& request : requests) Append(request, &waiter, now);
+    for (Request& request : requests) {
+      const absl::Status bound = CheckSession(request);
+      if (bound.ok()) {
+        Append(request, &waiter, now);
+      } else {
+        request.result = bound;
+      }
+    }
+    if (waiter.left == 0) return;
     waiter.in_crowd = live_ >= kCrowd;
     if (session_ != nullptr && session_->driver == nullptr) {
       session_->driver = &waiter;
@@ -81,7 +91,8 @@ void Pipeline::RunAsync(std::unique_ptr<AsyncRequest> request) {
   const Instant now = Now();
   {
     const MutexLock lock(mutex_);
-    const absl::Status admitted = Admit(1, request->wire.size());
+    absl::Status admitted = Admit(1, request->wire.size());
+    if (admitted.ok()) admitted = CheckSession(*request);
     if (!admitted.ok()) {
       request->result = admitted;
       after_unlock.done.push_back(std::move(request));
@@ -176,6 +187,18 @@ absl::Status Pipeline::AwaitFirstAttempt() {
   return session_ != nullptr ? absl::OkStatus() : last_error_;
 }
 
+absl::StatusOr<RedisServerIdentity> Pipeline::AwaitServer(Instant deadline) {
+  const MutexLock lock(mutex_);
+  while (end_.ok() && (session_ == nullptr || session_->hung_up) &&
+         attempted_.WaitUntil(*Clock::System(), mutex_, deadline)) {
+  }
+  if (!end_.ok()) return end_;
+  if (session_ != nullptr && !session_->hung_up) return session_->link->server();
+  return absl::UnavailableError(
+      Concat(options_.name, ": not connected: ",
+             session_ == nullptr ? std::string(last_error_.message()) : "the server has closed the connection"));
+}
+
 void Pipeline::Drop(const absl::Status& why, const RedisEndpoint* unless_to) {
   AfterUnlock after_unlock;
   {
@@ -201,6 +224,7 @@ void Pipeline::Retire(const absl::Status& why) {
     const MutexLock lock(mutex_);
     if (!end_.ok()) return;
     end_ = why;
+    attempted_.NotifyAll();
     EndUnsent(after_unlock);
     // Without one that was sent nobody needs the connection; and where it has a driver, that one's own command is gone.
     if (live_ == 0 && session_ != nullptr) LoseLocked(why, after_unlock);
@@ -216,6 +240,7 @@ void Pipeline::Stop() {
     if (stopping_) return;
     stopping_ = true;
     if (end_.ok()) end_ = absl::CancelledError(Concat(options_.name, ": the client was destroyed"));
+    attempted_.NotifyAll();
     if (session_ != nullptr) LoseLocked(end_, after_unlock);
     EndUnsent(after_unlock);
     after_unlock.wake_background = true;
@@ -243,6 +268,36 @@ absl::Status Pipeline::Admit(size_t commands, size_t bytes) const {
                                                "); not sent"));
   }
   return absl::OkStatus();
+}
+
+absl::Status Pipeline::CheckServer(const Request& request, const Link& link) const {
+  if (!request.on_server) return absl::OkStatus();
+  const absl::StatusOr<std::string>& run_id = link.server().run_id;
+  if (run_id.ok() && *run_id == *request.on_server) return absl::OkStatus();
+  return absl::AbortedError(Concat(options_.name, ": the command is bound to the server with run id '",
+                                   absl::CHexEscape(*request.on_server), "', but ",
+                                   run_id.ok()
+                                       ? Concat(link.endpoint().ToString(), " has run id '", *run_id, "'")
+                                       : Concat("the run id is unknown: ", std::string(run_id.status().message())),
+                                   "; not sent"));
+}
+
+absl::Status Pipeline::CheckSession(const Request& request) const {
+  // If the server has hung up, the request waits for the next connection.
+  if (session_ == nullptr || session_->hung_up) return absl::OkStatus();
+  return CheckServer(request, *session_->link);
+}
+
+void Pipeline::RefuseBoundElsewhere(const Link& link, AfterUnlock& after_unlock) {
+  for (Entry& entry : pending_) {
+    if (entry.request == nullptr) continue;
+    const absl::Status bound = CheckServer(*entry.request, link);
+    if (bound.ok()) continue;
+    unsent_bytes_ -= entry.request->wire.size();
+    entry.replies = 0;
+    Deliver(entry, bound, after_unlock);
+  }
+  DropGivenUp();
 }
 
 void Pipeline::EndUnsent(AfterUnlock& after_unlock) {

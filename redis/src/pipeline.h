@@ -7,6 +7,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -33,6 +34,7 @@ namespace stockade::redis_internal {
 struct Request {
   std::string wire;
   int replies = 1;  // That it will have; the last one is its own. (ASKING goes before a redirected command.)
+  std::optional<std::string> on_server = {};  // The run id of the only server that may get it.
   absl::StatusOr<RedisReply> result = absl::UnknownError("no reply yet");
   uint64_t place = 0;  // The pipeline's: its number in the order of sending.
 };
@@ -82,6 +84,8 @@ struct PipelineOptions {
 //    "unknown outcome", and the others stay for the next one.
 //  - While no reply is due, nothing may arrive. If something has arrived then, the connection is closed before the next
 //    command is put onto it, because each later command would get the reply of the one before.
+//  - A request that is bound to a server is checked against the session when it is appended, or else when the next
+//    session begins. So what is unsent during a session may be sent to its server.
 //  - A request that was given up after it was sent keeps its place, so that its reply is matched with it and dropped.
 //
 // Thread-safe. Call Stop() before the last reference goes.
@@ -100,6 +104,9 @@ class Pipeline : public std::enable_shared_from_this<Pipeline> {
 
   // Blocks until the first attempt to connect has ended. OK where it is connected, else why it is not.
   absl::Status AwaitFirstAttempt();
+  // The server that commands are sent to. Blocks until there is a connection, or until `deadline`: then Unavailable,
+  // with the reason. Retire()'s or Stop()'s status once they were called.
+  absl::StatusOr<RedisServerIdentity> AwaitServer(Instant deadline);
   // Ends the connection, unless it is to `unless_to`, as if the server had done so, and makes the next one.
   void Drop(const absl::Status& why, const RedisEndpoint* unless_to = nullptr);
 
@@ -187,6 +194,10 @@ class Pipeline : public std::enable_shared_from_this<Pipeline> {
   void Attend(const std::shared_ptr<Session>& session);
 
   absl::Status Admit(size_t commands, size_t bytes) const STOCKADE_REQUIRES(mutex_);
+  // Not OK: `request` is bound to another server than `link`'s.
+  absl::Status CheckServer(const Request& request, const Link& link) const;
+  absl::Status CheckSession(const Request& request) const STOCKADE_REQUIRES(mutex_);
+  void RefuseBoundElsewhere(const Link& link, AfterUnlock& after_unlock) STOCKADE_REQUIRES(mutex_);
   void EndUnsent(AfterUnlock& after_unlock) STOCKADE_REQUIRES(mutex_);
   void Append(Request& request, Waiter* waiter, Instant now) STOCKADE_REQUIRES(mutex_);
   // True: the caller is the sender, and calls Send().

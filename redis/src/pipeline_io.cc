@@ -215,6 +215,7 @@ void Pipeline::Reconnect() {
       last_error_ = link.status();
       return;
     }
+    RefuseBoundElsewhere(**link, after_unlock);
     session_ = std::make_shared<Session>();
     session_->link = *std::move(link);
     session_->sent = first_place_;

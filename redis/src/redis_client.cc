@@ -79,14 +79,17 @@ struct RedisClient::Impl {
     return &own_thread;
   }
 
-  Instant DeadlineOf(const RedisCallOptions& call) const {
+  Instant DeadlineAfter(std::optional<absl::Duration> call_timeout) const {
     fork.Check("RedisClient", options.name);
-    const absl::Duration timeout = call.timeout.value_or(options.command_timeout);
+    const absl::Duration timeout = call_timeout.value_or(options.command_timeout);
     return timeout > absl::ZeroDuration() ? redis_internal::Now() + timeout : Instant::InfinitePast();
   }
+  redis_internal::CallTerms TermsOf(RedisCallOptions call) const {
+    return {.deadline = DeadlineAfter(call.timeout), .on_server = std::move(call.on_server)};
+  }
 
-  redis_internal::Attempt Begin(const RedisCommand& command, Instant deadline) {
-    return redis_internal::Attempt(&command, router.get(), &metrics, deadline);
+  redis_internal::Attempt Begin(const RedisCommand& command, redis_internal::CallTerms terms) {
+    return redis_internal::Attempt(&command, router.get(), &metrics, std::move(terms));
   }
 
   // Goes on with a command, from what came of sending it, to its end.
@@ -105,8 +108,9 @@ struct RedisClient::Impl {
     return result;
   }
 
-  void Start(RedisCommand command, Instant deadline, redis_internal::ReplyCallback done) {
-    redis_internal::AsyncCall::Start(std::move(command), router.get(), &timers, &metrics, deadline, std::move(done));
+  void Start(RedisCommand command, redis_internal::CallTerms terms, redis_internal::ReplyCallback done) {
+    redis_internal::AsyncCall::Start(std::move(command), router.get(), &timers, &metrics, std::move(terms),
+                                     std::move(done));
   }
 
   const RedisOptions options;
@@ -151,7 +155,7 @@ absl::StatusOr<std::unique_ptr<RedisClient>> RedisClient::Connect(std::string_vi
 }
 
 absl::StatusOr<RedisReply> RedisClient::Run(const RedisCommand& command, RedisCallOptions options) {
-  redis_internal::Attempt attempt = impl_->Begin(command, impl_->DeadlineOf(options));
+  redis_internal::Attempt attempt = impl_->Begin(command, impl_->TermsOf(std::move(options)));
   redis_internal::Request request;
   const absl::Status prepared = attempt.Prepare(request);
   if (!prepared.ok()) return impl_->Conclude(prepared);
@@ -161,14 +165,14 @@ absl::StatusOr<RedisReply> RedisClient::Run(const RedisCommand& command, RedisCa
 
 std::vector<absl::StatusOr<RedisReply>> RedisClient::RunMany(std::span<const RedisCommand> commands,
                                                              RedisCallOptions options) {
-  const Instant deadline = impl_->DeadlineOf(options);
+  const redis_internal::CallTerms terms = impl_->TermsOf(std::move(options));
   std::vector<absl::StatusOr<RedisReply>> results(commands.size(), absl::UnknownError("not answered"));
   std::vector<redis_internal::Attempt> attempts;
   std::vector<redis_internal::Request> requests;
   std::vector<size_t> places;  // Of those that are sent, in `commands`.
   bool one_server = true;
   for (size_t i = 0; i < commands.size(); ++i) {
-    redis_internal::Attempt attempt = impl_->Begin(commands[i], deadline);
+    redis_internal::Attempt attempt = impl_->Begin(commands[i], terms);
     redis_internal::Request request;
     const absl::Status prepared = attempt.Prepare(request);
     if (!prepared.ok()) {
@@ -181,14 +185,14 @@ std::vector<absl::StatusOr<RedisReply>> RedisClient::RunMany(std::span<const Red
     places.push_back(i);
   }
   if (one_server) {
-    if (!requests.empty()) attempts.front().pipeline()->Run(requests, deadline);
+    if (!requests.empty()) attempts.front().pipeline()->Run(requests, terms.deadline);
     for (size_t i = 0; i < requests.size(); ++i) results[places[i]] = impl_->Finish(attempts[i], requests[i]);
     return results;
   }
   // To all servers at once; this thread can drive only one connection.
   std::latch answered(static_cast<std::ptrdiff_t>(places.size()));
   for (const size_t place : places) {
-    impl_->Start(commands[place], deadline, [&answered, &result = results[place]](absl::StatusOr<RedisReply> reply) {
+    impl_->Start(commands[place], terms, [&answered, &result = results[place]](absl::StatusOr<RedisReply> reply) {
       result = std::move(reply);
       answered.count_down();
     });
@@ -198,14 +202,14 @@ std::vector<absl::StatusOr<RedisReply>> RedisClient::RunMany(std::span<const Red
 }
 
 void RedisClient::RunAsync(RedisCommand command, Callback done, RedisCallOptions options) {
-  const Instant deadline = impl_->DeadlineOf(options);
+  redis_internal::CallTerms terms = impl_->TermsOf(std::move(options));
   if (!done)
     base_internal::Fatal(base_internal::Concat("redis '", impl_->options.name, "': RunAsync() without a callback"));
   const absl::StatusOr<Executor*> executor = impl_->CallbackExecutor();
   if (!executor.ok()) {
     return InlineExecutor().Schedule([&] { done(impl_->Conclude(executor.status())); });
   }
-  impl_->Start(std::move(command), deadline,
+  impl_->Start(std::move(command), std::move(terms),
                [executor = *executor, done = std::move(done),
                 name = &impl_->options.name](absl::StatusOr<RedisReply> result) mutable {
                  Deliver(*executor, std::move(done), std::move(result), *name);
@@ -215,11 +219,23 @@ void RedisClient::RunAsync(RedisCommand command, Callback done, RedisCallOptions
 std::future<absl::StatusOr<RedisReply>> RedisClient::RunFuture(RedisCommand command, RedisCallOptions options) {
   std::promise<absl::StatusOr<RedisReply>> promise;
   std::future<absl::StatusOr<RedisReply>> future = promise.get_future();
-  impl_->Start(std::move(command), impl_->DeadlineOf(options),
+  impl_->Start(std::move(command), impl_->TermsOf(std::move(options)),
                [promise = std::move(promise)](absl::StatusOr<RedisReply> result) mutable {
                  promise.set_value(std::move(result));
                });
   return future;
+}
+
+absl::StatusOr<RedisServerIdentity> RedisClient::ServerOf(std::string_view key, std::optional<Duration> timeout) {
+  const Instant deadline = impl_->DeadlineAfter(timeout);
+  const RedisCommand command = RedisCommand("").RouteBy(key);
+  for (;;) {
+    const absl::StatusOr<redis_internal::Hop> hop = impl_->router->Route(command);
+    if (!hop.ok()) return hop.status();
+    absl::StatusOr<RedisServerIdentity> server = hop->pipeline->AwaitServer(deadline);
+    // A node that the cluster no longer uses ends the wait early; then another one serves the key.
+    if (!absl::IsUnavailable(server.status()) || redis_internal::Now() >= deadline) return server;
+  }
 }
 
 absl::StatusOr<RedisSubscription> RedisClient::Subscribe(std::string channel, RedisSubscriber subscriber) {

@@ -44,7 +44,7 @@ struct Bench {
   RedisServer server;
   TcpProxy proxy{server.port()};
   std::unique_ptr<RedisClient> redis = ConnectTo(
-      testing::RedisUrl(proxy.port()), {.max_pending_commands = 10, .max_reply_bytes = 1000, .metrics = nullptr});
+      testing::RedisUrl(proxy.port()), {.max_pending_commands = 10, .max_reply_bytes = 10'000, .metrics = nullptr});
 };
 
 struct Failure {
@@ -70,6 +70,22 @@ std::vector<Failure> Failures() {
          return b.Incr(kSoon);
        }},
       {"a time-out of zero or less", [](Bench& b) { return b.Incr(absl::ZeroDuration()); }},
+      {"`on_server` names another server, or the run id is unknown",
+       [](Bench& b) {
+         return b.redis->Run(RedisCommand("INCR").Key("n"), {.timeout = kForever, .on_server = "another"}).status();
+       }},
+      {"`on_server`, an idempotent command's reply was lost, and the next connection is to another server",
+       [](Bench& b) {
+         const RedisServer other;
+         const std::string run_id = *b.redis->ServerOf("n", kForever).value().run_id;
+         b.proxy.Hold();
+         auto lost =
+             b.redis->RunFuture(RedisCommand("INCR").Key("n").Idempotent(), {.timeout = kForever, .on_server = run_id});
+         EXPECT_TRUE(b.proxy.Await([](const TcpProxy::Counts& counts) { return counts.held > 0; }));
+         b.proxy.SwitchTo(other.port());
+         b.proxy.Release();
+         return lost.get().status();
+       }},
       {"the queue is full (`max_pending_commands`, `max_unsent_bytes`)",
        [](Bench& b) {
          b.proxy.Hold();
@@ -77,7 +93,7 @@ std::vector<Failure> Failures() {
          return b.Incr();
        }},
       {"its reply is larger than `max_reply_bytes`",
-       [](Bench& b) { return b.Run(RedisCommand("ECHO").Arg(std::string(2000, 'x'))); }},
+       [](Bench& b) { return b.Run(RedisCommand("ECHO").Arg(std::string(20'000, 'x'))); }},
       {"the client was destroyed, it had been sent",
        [](Bench& b) {
          b.proxy.Hold();
@@ -123,6 +139,7 @@ std::vector<Failure> Failures() {
        [](Bench&) {
          const RawPeer node([](size_t, const std::string& command) -> std::string {
            if (command == "PING") return "+PONG\r\n";
+           if (command == "INFO server") return "$-1\r\n";
            if (command == "CLUSTER SLOTS") return "*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$9\r\n127.0.0.2\r\n:6379\r\n";
            return "+OK\r\n";
          });

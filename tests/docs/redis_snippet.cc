@@ -60,6 +60,16 @@ absl::Status TakeFromAStock(const std::string& url) {
   absl::Status subscribed = heard->AwaitSubscribed(absl::Seconds(3));
   if (!subscribed.ok()) return subscribed;
 
+  absl::StatusOr<stockade::RedisServerIdentity> server = redis.ServerOf("stock");
+  if (!server.ok()) return server.status();                  // Not connected.
+  if (!server->run_id.ok()) return server->run_id.status();  // The server does not tell its run id.
+  absl::StatusOr<stockade::RedisReply> bound =
+      redis.Run(stockade::RedisCommand("INCR").Key("stock"), {.on_server = *server->run_id});
+  if (absl::IsAborted(bound.status())) {
+    looks = true;  // Another server has taken over: read the state again.
+  }
+
+  EXPECT_EQ(bound.value().AsInteger().value(), 2000);
   EXPECT_TRUE(redis.Run(stockade::RedisCommand("PUBLISH").Arg("sold-out").Arg("shoe")).ok());
   EXPECT_EQ(sold_out.get_future().get(), "shoe");
   EXPECT_EQ(left->AsInteger().value(), 1999);

@@ -114,6 +114,84 @@ TEST_F(ClusterTest, KeySlot_OfRandomKeys_IsWhatRedisSays) {
   }
 }
 
+// INFO on the connection that the command takes.
+std::string RunIdSeen(const absl::StatusOr<RedisReply>& info) {
+  return info.ok() ? InfoField(info->text(), "run_id") : info.status().ToString();
+}
+RedisCommand InfoAt(const std::string& key) { return RedisCommand("INFO").Arg("server").RouteBy(key); }
+
+TEST_F(ClusterTest, ServerOf_EachKey_IsTheNodeOfItsSlot_BoundCommandsRunThereOnly) {
+  RedisCluster cluster;
+  const auto client = ConnectPatiently(cluster.url());
+  ASSERT_NE(client, nullptr);
+  const std::string keys[] = {"foo", "bar", "c"};  // A node each.
+  std::vector<RedisServerIdentity> servers;
+  for (const std::string& key : keys) {
+    servers.push_back(client->ServerOf(key).value());
+    EXPECT_EQ(servers.back().run_id.value(), cluster.NodeOf(key).Info("run_id"));
+    EXPECT_EQ(RunIdSeen(client->Run(InfoAt(key), {.on_server = servers.back().run_id.value()})),
+              servers.back().run_id.value());
+  }
+  EXPECT_NE(servers[0].generation, servers[1].generation);
+  ASSERT_NE(servers[0].run_id.value(), servers[1].run_id.value());
+  ASSERT_NE(servers[2].run_id.value(), servers[1].run_id.value());
+  std::vector<RedisCommand> sets;
+  for (const std::string& key : keys) sets.push_back(Set(key, "v"));
+  const auto replies = client->RunMany(sets, {.on_server = servers[1].run_id.value()});
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(replies[i].status().code(), i == 1 ? absl::StatusCode::kOk : absl::StatusCode::kAborted);
+    EXPECT_EQ(cluster.NodeOf(keys[i]).Call({"GET", keys[i]}).type, i == 1 ? '$' : '_');
+  }
+}
+
+TEST_F(ClusterTest, OnServer_SlotMovesOrIsOnItsWay_RedirectedCommandIsAborted) {
+  RedisCluster cluster;
+  const auto client = ConnectPatiently(cluster.url());
+  ASSERT_NE(client, nullptr);
+  const size_t from = cluster.OwnerOf(kFooSlot);
+  const size_t to = (from + 1) % 3;
+  const RedisServerIdentity before = client->ServerOf("foo").value();
+  const RedisCallOptions bound = {.on_server = before.run_id.value()};
+  EXPECT_TRUE(client->Run(Set("foo", "1"), bound).ok());
+  cluster.BeginMove(kFooSlot, from, to);
+  EXPECT_TRUE(client->Run(Set("foo", "2"), bound).ok());
+  cluster.MigrateKey("foo", from, to);
+  // ASK.
+  EXPECT_TRUE(absl::IsAborted(client->Run(Set("foo", "3"), bound).status()));
+  EXPECT_TRUE(absl::IsAborted(client->RunFuture(Set("foo", "3"), bound).get().status()));
+  EXPECT_EQ(Answer(*client, Get("foo")), "\"2\"");
+  cluster.FinishMove(kFooSlot, from, to);
+  // MOVED, then the corrected map.
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(absl::IsAborted(client->Run(Set("foo", "4"), bound).status()));
+  EXPECT_EQ(Answer(*client, Get("foo")), "\"2\"");
+  const RedisServerIdentity after = client->ServerOf("foo").value();
+  EXPECT_EQ(after.run_id.value(), cluster.node(to).Info("run_id"));
+  EXPECT_NE(after.generation, before.generation);
+  EXPECT_TRUE(client->Run(Set("foo", "5"), {.on_server = after.run_id.value()}).ok());
+}
+
+TEST_F(ClusterTest, OnServer_NodeFailsOver_BoundCommandsThatWaitAreAborted) {
+  RedisCluster cluster({.replicas = true});
+  const auto client = ConnectPatiently(cluster.url());
+  ASSERT_NE(client, nullptr);
+  const std::string run_id = client->ServerOf("foo").value().run_id.value();
+  ASSERT_EQ(RunIdSeen(client->Run(InfoAt("foo"), {.on_server = run_id})), run_id);
+  cluster.NodeOf("foo").Kill();
+  const RedisCallOptions bound = {.on_server = run_id};
+  std::vector<std::future<absl::StatusOr<RedisReply>>> waiting;
+  for (int i = 0; i < 10; ++i) waiting.push_back(client->RunFuture(Set("foo", "bound"), bound));
+  const absl::Status status = client->Run(Set("foo", "bound"), bound).status();
+  EXPECT_TRUE(absl::IsAborted(status)) << status;
+  for (auto& future : waiting) {
+    const absl::Status waited = future.get().status();
+    EXPECT_TRUE(absl::IsAborted(waited)) << waited;
+  }
+  const absl::StatusOr<RedisServerIdentity> after = client->ServerOf("foo", kFailoverTimeout);
+  ASSERT_TRUE(after.ok()) << after.status();
+  EXPECT_NE(after->run_id.value(), run_id);
+  EXPECT_EQ(Answer(*client, Get("foo")), "(nil)");
+}
+
 TEST_F(ClusterTest, Keys_OfAllNodes_OneByOneTogetherAndAsync_ReachTheirNodes) {
   RedisCluster cluster;
   const auto client = ConnectPatiently(cluster.url() + "?client_name=spread");
@@ -389,6 +467,7 @@ TEST_F(ClusterTest, RedirectedToAHostThatIsNotAllowed_NamesIt_AndNothingIsConnec
     std::atomic<uint16_t> port = 0;
     const RawPeer node([&](size_t, const std::string& command) {
       if (command == "PING") return std::string("+PONG\r\n");
+      if (command == "INFO server") return std::string("$-1\r\n");
       if (command == "CLUSTER INFO") return std::string("+cluster_state:ok\r\n");
       if (command == "CLUSTER SLOTS")
         return Concat("*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$0\r\n\r\n:", port.load(), "\r\n");
@@ -420,6 +499,7 @@ TEST_F(ClusterTest, RedirectedToAHostWithANul_NothingIsConnected) {
     std::atomic<uint16_t> port = 0;
     const RawPeer node([&](size_t, const std::string& command) {
       if (command == "PING") return std::string("+PONG\r\n");
+      if (command == "INFO server") return std::string("$-1\r\n");
       if (command == "CLUSTER INFO") return std::string("+cluster_state:ok\r\n");
       if (command == "CLUSTER SLOTS")
         return Concat("*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$0\r\n\r\n:", port.load(), "\r\n");

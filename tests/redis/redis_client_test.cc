@@ -288,7 +288,9 @@ TEST_F(RedisClientTest, Connect_PingHasAnotherCommandsAnswer_IsRefused) {
 
 TEST_F(RedisClientTest, Connect_MoreThanTheAnswersHasCome_IsRefused) {
   for (const std::string stray : {"+OK\r\n", "+O", "*2\r\n", "*2\r\n:1\r\n", "$5\r\nab"}) {
-    const testing::RawPeer peer([&](size_t, const std::string&) { return "+PONG\r\n" + stray; });
+    const testing::RawPeer peer([&](size_t, const std::string& command) {
+      return command == "PING" ? std::string("+PONG\r\n") : "$-1\r\n" + stray;
+    });
     const absl::Status status = RedisClient::Connect("redis://127.0.0.1:" + std::to_string(peer.port())).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << stray << status;
   }

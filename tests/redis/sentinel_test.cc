@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/ascii.h"
 #include "absl/time/time.h"
 #include "connect.h"
 #include "redis/support/connect_to.h"
@@ -21,6 +23,8 @@
 #include "stockade/redis/redis_client.h"
 #include "stockade/redis/redis_url.h"
 #include "support/await.h"
+#include "support/run_threads.h"
+#include "support/scale.h"
 
 namespace stockade {
 namespace {
@@ -30,6 +34,7 @@ using testing::Await;
 using testing::ConnectPatiently;
 using testing::InfoField;
 using testing::RedisServer;
+using testing::Scaled;
 using testing::SentinelSet;
 
 class SentinelTest : public ::testing::Test {
@@ -129,6 +134,66 @@ TEST_F(SentinelTest, Failover_OfAMasterThatHangs_ConnectionToItIsLeft) {
   old.Resume();
   set.AwaitSettled();
   EXPECT_EQ(PortOf(*client), Concat(set.master_port()));
+}
+
+// Commands that are bound to the master, while the Sentinels replace it. Each server has a command of its own, so that
+// it counts the commands that ran on it.
+TEST_F(SentinelTest, Failovers_CommandsBoundToTheOldMaster_NeverRunOnTheNewOne) {
+  constexpr int kClients = 25;
+  const int64_t failovers = Scaled(1, 500 / kClients);
+  const std::string commands[] = {"LASTSAVE", "TIME", "ECHO"};
+  SentinelSet set;
+  std::map<std::string, size_t> servers;  // By run id.
+  for (size_t i = 0; i < 3; ++i) servers[set.server(i).Info("run_id")] = i;
+  ASSERT_EQ(servers.size(), 3);
+  std::vector<std::unique_ptr<RedisClient>> clients;
+  for (int i = 0; i < kClients; ++i) clients.push_back(ConnectPatiently(set.url()));
+  std::atomic<int64_t> tries = 0;
+  for (int64_t failover = 0; failover < failovers; ++failover) {
+    const std::string old = set.master().Info("run_id");
+    std::atomic<int> bound = 0;
+    std::thread sentinels([&] {
+      Await("the clients", [&] { return bound == kClients; });
+      set.Failover();
+    });
+    testing::RunThreads(kClients, [&](int i) {
+      RedisClient& client = *clients[static_cast<size_t>(i)];
+      Await("the master", [&] {
+        const absl::StatusOr<RedisServerIdentity> server = client.ServerOf("k");
+        return server.ok() && server->run_id.ok() && *server->run_id == old;
+      });
+      RedisCommand command(commands[servers.at(old)]);
+      if (command.name() == "ECHO") command.Arg("x");
+      if (i % 2 == 0) command.Idempotent();
+      absl::Status status;
+      for (int n = 0; !absl::IsAborted(status); ++n) {
+        status = n % 2 == 0 ? client.Run(command, {.on_server = old}).status()
+                            : client.RunFuture(command, {.on_server = old}).get().status();
+        EXPECT_TRUE(status.ok() || absl::IsAborted(status) || absl::IsUnavailable(status)) << status;
+        if (n == 0) ++bound;
+      }
+      const absl::StatusOr<RedisServerIdentity> server = client.ServerOf("k");
+      EXPECT_TRUE(server.ok() && server->run_id.ok() && *server->run_id != old) << server.status();
+      ++tries;
+    });
+    sentinels.join();
+    EXPECT_NE(set.master().Info("run_id"), old);
+  }
+  EXPECT_EQ(tries, failovers * kClients);
+  bool ran = false;
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(servers.at(set.server(i).Info("run_id")), i);
+    const std::string stats = set.server(i).Call({"INFO", "commandstats"}).text;
+    for (size_t of = 0; of < 3; ++of) {
+      const std::string calls = InfoField(stats, Concat("cmdstat_", absl::AsciiStrToLower(commands[of])));
+      if (of == i) {
+        ran = ran || !calls.empty();
+      } else {
+        EXPECT_EQ(calls, "") << commands[of] << " on server " << i;
+      }
+    }
+  }
+  EXPECT_TRUE(ran);
 }
 
 TEST_F(SentinelTest, Switch_WithoutAnEventAndWithTheOldServerWell_IsNoticed) {

@@ -3,6 +3,7 @@
 
 #include <future>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -11,6 +12,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "stockade/base/duration.h"
 #include "stockade/base/export.h"
 #include "stockade/redis/redis_command.h"
 #include "stockade/redis/redis_options.h"
@@ -75,6 +77,12 @@ class STOCKADE_EXPORT RedisClient {
 
   // Like RunAsync(). A callback must not wait for the future.
   std::future<absl::StatusOr<RedisReply>> RunFuture(RedisCommand command, RedisCallOptions options = {});
+
+  // The server process that a command with `key` would be sent to now. Blocks until there is a connection to it, for at
+  // most `timeout`; if not set, RedisOptions::command_timeout. If zero or negative, it does not wait. Sends nothing.
+  //   Unavailable: there is no connection; the message says why.
+  // RedisServerIdentity::run_id is a status of its own if the server does not tell its run id.
+  absl::StatusOr<RedisServerIdentity> ServerOf(std::string_view key, std::optional<Duration> timeout = std::nullopt);
 
   // Receives the messages on `channel`, whose name may contain any bytes, until the subscription ends. Never blocks on
   // the network: on_subscribed is invoked when the subscription has begun.

@@ -2,11 +2,13 @@
 #define STOCKADE_REDIS_REDIS_OPTIONS_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "stockade/base/duration.h"
 #include "stockade/base/executor.h"
@@ -84,6 +86,28 @@ struct RedisCallOptions {
   // The time limit from the call to the reply. If not set, RedisOptions::command_timeout. If zero or negative, the call
   // is DeadlineExceeded and nothing is sent.
   std::optional<absl::Duration> timeout = std::nullopt;
+
+  // The run id of a server (RedisServerIdentity). The command is sent to that server process only: the first time, and
+  // when it is sent again, is redirected, or has waited for a connection. If the connection that would carry it is to
+  // a server with another run id, or with an unknown one, the call is Aborted and the command is not sent. Must not be
+  // empty (InvalidArgument).
+  std::optional<std::string> on_server = std::nullopt;
+};
+
+// Which server process a connection is to. RedisClient::ServerOf() returns it. A plain value.
+struct RedisServerIdentity {
+  // The run id, which each server process chooses at random when it starts (INFO server). The client reads it at the
+  // beginning of each connection, before it sends commands. FailedPrecondition, with the reason, if it is unknown
+  // because the server does not tell it: the user may not run INFO (NOPERM), the server or a proxy has no such command,
+  // or the reply has no run id or is larger than RedisOptions::max_reply_bytes.
+  //
+  // A master that was demoted and promoted again without a restart has the run id that it had before.
+  absl::StatusOr<std::string> run_id = absl::FailedPreconditionError("the run id was not read");
+
+  // The number of the connection. It also identifies connections whose run id is unknown. Two equal numbers mean the
+  // same connection, and thus the same server process. Connections that are established later have larger numbers. In
+  // a cluster, a slot may move to a node whose connection is older, so compare for equality to detect a change.
+  uint64_t generation = 0;
 };
 
 }  // namespace stockade

@@ -20,6 +20,7 @@ namespace stockade {
 //   Unknown             any other error of the server, such as ERR
 //   InvalidArgument     refused before it was sent: keys of two slots for a cluster, or the server does not have the
 //                       URL's database
+//   Aborted             RedisCallOptions::on_server, and the command would go to another server
 //   Cancelled           the client was destroyed
 
 // True if the command was sent and it is unknown whether Redis has run it. False if it has not run or the server has
