@@ -1,8 +1,11 @@
 #include "attempt.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/match.h"
 #include "key_slot.h"
 #include "redis_metrics.h"
 #include "status.h"
@@ -30,6 +33,18 @@ RedisMetric MetricOf(const absl::Status& status) {
   }
 }
 
+absl::Status CheckTransaction(const RedisCommand& command) {
+  static constexpr std::string_view kNotWithin[] = {"MULTI", "EXEC", "DISCARD", "WATCH", "QUIT", "RESET"};
+  for (const std::string& name : command.transaction_commands()) {
+    for (const std::string_view other : kNotWithin) {
+      if (absl::EqualsIgnoreCase(AbslView(name), AbslView(other))) {
+        return absl::InvalidArgumentError(Concat("redis: ", name, " cannot be a command of a transaction; not sent"));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status Attempt::Prepare(Request& request) {
@@ -38,6 +53,8 @@ absl::Status Attempt::Prepare(Request& request) {
   if (terms_.on_server && terms_.on_server->empty()) {
     return absl::InvalidArgumentError("RedisCallOptions.on_server must not be empty; not sent");
   }
+  const absl::Status valid = CheckTransaction(*command_);
+  if (!valid.ok()) return valid;
   if (!hop_.refused.ok()) return Final(hop_.refused);
   if (hop_.pipeline == nullptr) {
     absl::StatusOr<Hop> hop = router_->Route(*command_);
@@ -45,18 +62,33 @@ absl::Status Attempt::Prepare(Request& request) {
     hop_ = *std::move(hop);
   }
   static const std::string kAsking = RedisCommand("ASKING").Wire();
+  static const std::string kProof = RedisCommand::Transaction({}).Wire();
+  request.on_server = terms_.on_server;
+  request.parts.clear();
+  if (proving_) {
+    request.wire = kProof;
+    request.replies = 2;
+    request.kind = Request::Kind::kProof;
+    return absl::OkStatus();
+  }
   request.wire = hop_.asking ? kAsking : std::string();
   request.wire += whole_script_ ? command_->WholeScriptWire() : command_->Wire();
   request.replies = hop_.asking ? 2 : 1;
-  request.on_server = terms_.on_server;
+  request.kind = Request::Kind::kCommand;
+  if (command_->is_transaction()) {
+    request.replies += 1 + static_cast<int>(command_->transaction_commands().size());
+    request.kind = Request::Kind::kTransaction;
+  }
   return absl::OkStatus();
 }
 
 std::optional<absl::Duration> Attempt::Judge(absl::StatusOr<RedisReply>& result) {
+  if (IsUnproven(result.status())) return SetProving(true, result);
   if (result.ok()) {
+    if (command_->is_transaction()) return JudgeTransaction(result);
     if (!result->is_error()) return std::nullopt;
     if (!command_->idempotent() && MayHaveWritten(result->text())) {
-      result = WithUnknownOutcome(StatusOf(result->text()));
+      result = WithUnknownOutcome(StatusOfErrorTo(command_->name(), result->text()));
       return std::nullopt;
     }
     if (ErrorCodeOf(result->text()) == "NOSCRIPT" && command_->has_script() && !whole_script_) {
@@ -69,9 +101,12 @@ std::optional<absl::Duration> Attempt::Judge(absl::StatusOr<RedisReply>& result)
     const std::optional<absl::Duration> again = Again(verdict);
     if (again) return again;
     // What the server refused has not run now, but may have before.
-    absl::Status refused = StatusOf(result->text());
+    absl::Status refused = StatusOfErrorTo(command_->name(), result->text());
     result = verdict == Verdict::kFinal ? std::move(refused) : Final(refused);
     return std::nullopt;
+  }
+  if (std::exchange(proving_, false) && RedisOutcomeUnknown(result.status())) {
+    result = absl::Status(result.status().code(), "redis: no reply to an empty transaction; not sent");
   }
   const bool unknown = RedisOutcomeUnknown(result.status());
   std::optional<absl::Duration> again;
@@ -81,6 +116,50 @@ std::optional<absl::Duration> Attempt::Judge(absl::StatusOr<RedisReply>& result)
   if (!again) result = Final(result.status());
   may_have_run_ = may_have_run_ || unknown;
   return again;
+}
+
+std::optional<absl::Duration> Attempt::SetProving(bool proving, absl::StatusOr<RedisReply>& result) {
+  proving_ = proving;
+  if (Clock::System()->Now() < deadline()) return absl::ZeroDuration();
+  result = Final(absl::DeadlineExceededError("redis: no time is left for the transaction; not sent"));
+  return std::nullopt;
+}
+
+std::optional<absl::Duration> Attempt::JudgeTransaction(absl::StatusOr<RedisReply>& result) {
+  const std::vector<RedisReply> replies = std::move(*result).TakeElements();
+  std::span<const RedisReply> parts = replies;  // MULTI, the commands, EXEC.
+  if (hop_.asking && !proving_) parts = parts.subspan(1);
+  const RedisReply& exec = parts.back();
+  const std::span<const RedisReply> queued = parts.subspan(1, parts.size() - 2);
+  if (exec.kind() == RedisReply::Kind::kArray && exec.elements().size() == queued.size()) {
+    if (proving_) return SetProving(false, result);
+    result = exec;
+    return std::nullopt;
+  }
+  proving_ = false;
+  const auto failed = std::find_if(parts.begin(), parts.end(), [](const RedisReply& part) { return part.is_error(); });
+  const auto at = static_cast<size_t>(failed - parts.begin());
+  const bool queued_or_refused = std::all_of(
+      queued.begin(), queued.end(), [](const RedisReply& part) { return part.is_error() || part.text() == "QUEUED"; });
+  if (!exec.is_error() || !queued_or_refused || (at == 0 && !queued.empty())) {
+    // MULTI was refused although it was not before, or the peer does not reply as Redis does.
+    result = WithUnknownOutcome(absl::UnknownError("redis: these are not the replies to a transaction"));
+    return std::nullopt;
+  }
+  // If EXEC is refused, the reason follows this.
+  constexpr std::string_view kBecause = "EXECABORT Transaction discarded because of: ";
+  std::string_view error = failed->text();
+  if (error.starts_with(kBecause)) error.remove_prefix(kBecause.size());
+  const std::optional<absl::Duration> again = Again(router_->OnErrorReply(error, hop_));
+  if (again) return again;
+  std::string name = at == 0 ? "MULTI" : "EXEC";
+  std::string refused = name;
+  if (at > 0 && at + 1 < parts.size()) {
+    name = command_->transaction_commands()[at - 1];
+    refused = Concat("command ", at, " of the transaction (", name, ")");
+  }
+  result = Final(StatusOfErrorTo(name, error, Concat(refused, " was refused, and nothing was run")));
+  return std::nullopt;
 }
 
 absl::Status Attempt::Final(const absl::Status& error) const {
@@ -94,13 +173,6 @@ std::optional<absl::Duration> Attempt::Again(Verdict verdict) {
   if (Clock::System()->Now() + pause >= deadline()) return std::nullopt;
   metrics_->Add(kRedisRetries);
   return pause;
-}
-
-absl::Status Attempt::StatusOf(std::string_view error) const {
-  if (!MayCarryPassword(command_->name())) return StatusOfErrorReply(error);
-  return StatusOfErrorReply(
-      error, ServerText::kHidden,
-      Concat("the rest is not shown, because an answer to ", command_->name(), " may repeat a password"));
 }
 
 bool Attempt::MayHaveWritten(std::string_view error) const {

@@ -48,7 +48,10 @@ class Attempt {
 
  private:
   std::optional<absl::Duration> Again(Verdict verdict);
-  absl::Status StatusOf(std::string_view error) const;
+  // The result of a transaction, which has all its replies, or of the proof before it.
+  std::optional<absl::Duration> JudgeTransaction(absl::StatusOr<RedisReply>& result);
+  // Sends the proof, or what it was for. Nothing, and an error in `result`: no time is left.
+  std::optional<absl::Duration> SetProving(bool proving, absl::StatusOr<RedisReply>& result);
   // Whether an error may be the script's own, after it has written, though it begins like a refusal of the server.
   bool MayHaveWritten(std::string_view error) const;
 
@@ -58,6 +61,7 @@ class Attempt {
   CallTerms terms_;
   Hop hop_;
   bool whole_script_ = false;
+  bool proving_ = false;       // The proof before a transaction is sent, and not the transaction.
   bool may_have_run_ = false;  // An earlier attempt's reply was lost.
   int pauses_ = 0;
 };

@@ -65,11 +65,11 @@ void Pipeline::Run(std::span<Request> requests, Instant deadline) {
       return;
     }
     for (Request& request : requests) {
-      const absl::Status bound = CheckSession(request);
-      if (bound.ok()) {
+      const absl::Status may_be_sent = CheckSession(request);
+      if (may_be_sent.ok()) {
         Append(request, &waiter, now);
       } else {
-        request.result = bound;
+        request.result = may_be_sent;
       }
     }
     if (waiter.left == 0) return;
@@ -285,17 +285,19 @@ absl::Status Pipeline::CheckServer(const Request& request, const Link& link) con
 absl::Status Pipeline::CheckSession(const Request& request) const {
   // If the server has hung up, the request waits for the next connection.
   if (session_ == nullptr || session_->hung_up) return absl::OkStatus();
+  if (request.kind == Request::Kind::kTransaction && !session_->runs_transactions) return UnprovenError();
   return CheckServer(request, *session_->link);
 }
 
-void Pipeline::RefuseBoundElsewhere(const Link& link, AfterUnlock& after_unlock) {
+void Pipeline::RefuseWhatMustNotBeSent(const Link& link, AfterUnlock& after_unlock) {
   for (Entry& entry : pending_) {
     if (entry.request == nullptr) continue;
-    const absl::Status bound = CheckServer(*entry.request, link);
-    if (bound.ok()) continue;
+    const absl::Status refused =
+        entry.request->kind == Request::Kind::kTransaction ? UnprovenError() : CheckServer(*entry.request, link);
+    if (refused.ok()) continue;
     unsent_bytes_ -= entry.request->wire.size();
     entry.replies = 0;
-    Deliver(entry, bound, after_unlock);
+    Deliver(entry, refused, after_unlock);
   }
   DropGivenUp();
 }
@@ -316,7 +318,11 @@ void Pipeline::EndUnsent(AfterUnlock& after_unlock) {
 
 void Pipeline::Append(Request& request, Waiter* waiter, Instant now) {
   request.place = first_place_ + pending_.size();
-  pending_.push_back({.request = &request, .waiter = waiter, .replies = request.replies, .since = now});
+  pending_.push_back({.request = &request,
+                      .waiter = waiter,
+                      .replies = request.replies,
+                      .since = now,
+                      .transaction = request.kind != Request::Kind::kCommand});
   unsent_bytes_ += request.wire.size();
   ++live_;
   if (waiter != nullptr) {

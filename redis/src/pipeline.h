@@ -35,6 +35,10 @@ struct Request {
   std::string wire;
   int replies = 1;  // That it will have; the last one is its own. (ASKING goes before a redirected command.)
   std::optional<std::string> on_server = {};  // The run id of the only server that may get it.
+  // MULTI, commands, EXEC. Its result is an array of all replies. Is sent only after a proof: an empty transaction that
+  // has succeeded on the same connection. Otherwise a refused MULTI would have the commands run one by one.
+  enum class Kind : uint8_t { kCommand, kTransaction, kProof } kind = Kind::kCommand;
+  std::vector<RedisReply> parts = {};  // The pipeline's: of a transaction, the replies so far.
   absl::StatusOr<RedisReply> result = absl::UnknownError("no reply yet");
   uint64_t place = 0;  // The pipeline's: its number in the order of sending.
 };
@@ -84,8 +88,8 @@ struct PipelineOptions {
 //    "unknown outcome", and the others stay for the next one.
 //  - While no reply is due, nothing may arrive. If something has arrived then, the connection is closed before the next
 //    command is put onto it, because each later command would get the reply of the one before.
-//  - A request that is bound to a server is checked against the session when it is appended, or else when the next
-//    session begins. So what is unsent during a session may be sent to its server.
+//  - A request that is bound to a server, or is a transaction, is checked against the session when it is appended, or
+//    else when the next session begins. So what is unsent during a session may be sent on it.
 //  - A request that was given up after it was sent keeps its place, so that its reply is matched with it and dropped.
 //
 // Thread-safe. Call Stop() before the last reference goes.
@@ -138,6 +142,8 @@ class Pipeline : public std::enable_shared_from_this<Pipeline> {
     Waiter* waiter;    // Null: an AsyncRequest, owned.
     int replies;       // That have yet to come; 0: given up before it was sent.
     Instant since;
+    bool transaction;
+    bool in_multi = false;  // The server has accepted a part of the transaction.
   };
   struct Session {
     std::unique_ptr<Link> link;
@@ -145,10 +151,11 @@ class Pipeline : public std::enable_shared_from_this<Pipeline> {
     Instant answered_at;           // When the last reply came, or the connection was made.
     std::deque<uint64_t> flushes;  // Where each flush with unanswered commands ended.
     Waiter* driver = nullptr;
-    bool sending = false;  // Somebody is the sender, or
-    bool blocked = false;  // the socket was full: the background thread goes on when it is not.
-    bool hung_up = false;  // The server has ended it: what it had sent may still be there.
-    std::string out;       // The sender's: what is being sent, from out_begin on.
+    bool sending = false;            // Somebody is the sender, or
+    bool blocked = false;            // the socket was full: the background thread goes on when it is not.
+    bool hung_up = false;            // The server has ended it: what it had sent may still be there.
+    bool runs_transactions = false;  // A proof, or another transaction, has succeeded.
+    std::string out;                 // The sender's: what is being sent, from out_begin on.
     size_t out_begin = 0;
     std::vector<RedisReply> replies;  // The driver's.
   };
@@ -196,8 +203,10 @@ class Pipeline : public std::enable_shared_from_this<Pipeline> {
   absl::Status Admit(size_t commands, size_t bytes) const STOCKADE_REQUIRES(mutex_);
   // Not OK: `request` is bound to another server than `link`'s.
   absl::Status CheckServer(const Request& request, const Link& link) const;
+  // Not OK: `request` must not be sent on session_.
   absl::Status CheckSession(const Request& request) const STOCKADE_REQUIRES(mutex_);
-  void RefuseBoundElsewhere(const Link& link, AfterUnlock& after_unlock) STOCKADE_REQUIRES(mutex_);
+  // For a session that begins on `link`.
+  void RefuseWhatMustNotBeSent(const Link& link, AfterUnlock& after_unlock) STOCKADE_REQUIRES(mutex_);
   void EndUnsent(AfterUnlock& after_unlock) STOCKADE_REQUIRES(mutex_);
   void Append(Request& request, Waiter* waiter, Instant now) STOCKADE_REQUIRES(mutex_);
   // True: the caller is the sender, and calls Send().
@@ -205,6 +214,8 @@ class Pipeline : public std::enable_shared_from_this<Pipeline> {
   bool AwaitsReplies() const STOCKADE_REQUIRES(mutex_);  // The server, over session_.
   void Deliver(Entry& entry, absl::StatusOr<RedisReply> result, AfterUnlock& after_unlock) STOCKADE_REQUIRES(mutex_);
   absl::Status DeliverReplies(Session& session, AfterUnlock& after_unlock) STOCKADE_REQUIRES(mutex_);
+  // Takes EXEC's reply, and makes it the array of all. Not OK: the connection may still be within the transaction.
+  absl::Status FinishTransaction(Entry& entry, RedisReply& exec, Session& session) STOCKADE_REQUIRES(mutex_);
   void Abandon(uint64_t place) STOCKADE_REQUIRES(mutex_);
   void DropGivenUp() STOCKADE_REQUIRES(mutex_);
   void LoseLocked(const absl::Status& why, AfterUnlock& after_unlock) STOCKADE_REQUIRES(mutex_);

@@ -1,10 +1,13 @@
 // The two roles of a pipeline, and the thread that makes its connections.
 #include <algorithm>
+#include <iterator>
+#include <string_view>
 #include <utility>
 
 #include "now.h"
 #include "pipeline.h"
 #include "redis_metrics.h"
+#include "status.h"
 #include "stockade/base/strings.h"
 
 namespace stockade::redis_internal {
@@ -149,20 +152,46 @@ absl::Status Pipeline::DeliverReplies(Session& session, AfterUnlock& after_unloc
     }
     Entry& entry = pending_.front();
     if (--entry.replies > 0) {
-      if (reply.is_error() || reply.kind() == RedisReply::Kind::kStatus) continue;
-      return absl::DataLossError(Concat(session.link->endpoint().ToString(), ": a reply to ASKING that belongs to ",
-                                        "another command (", RedisReplyKindName(reply.kind()), ")"));
+      if (!reply.is_error() && reply.kind() != RedisReply::Kind::kStatus) {
+        return absl::DataLossError(Concat(session.link->endpoint().ToString(), ": a reply to ",
+                                          entry.transaction ? "a part of a transaction" : "ASKING",
+                                          " that belongs to another command (", RedisReplyKindName(reply.kind()), ")"));
+      }
+      entry.in_multi = entry.in_multi || !reply.is_error();
+      if (entry.transaction && entry.request != nullptr) entry.request->parts.push_back(std::move(reply));
+      continue;
     }
+    const absl::Status ended = entry.transaction ? FinishTransaction(entry, reply, session) : absl::OkStatus();
     metrics_->Observe(kRedisRoundTripSeconds, now - entry.since);
     if (entry.request != nullptr) Deliver(entry, std::move(reply), after_unlock);
     pending_.pop_front();
     ++first_place_;
+    if (!ended.ok()) return ended;
   }
   if (!session.replies.empty()) session.answered_at = now;
   session.replies.clear();
   WatchSilence();
   while (!session.flushes.empty() && session.flushes.front() <= first_place_) session.flushes.pop_front();
   return absl::OkStatus();
+}
+
+absl::Status Pipeline::FinishTransaction(Entry& entry, RedisReply& exec, Session& session) {
+  absl::Status ended;
+  if (exec.kind() == RedisReply::Kind::kArray) {
+    session.runs_transactions = true;
+  } else if (exec.is_error() && entry.in_multi) {
+    // With these, the server has ended the transaction. If it has not, it would queue the commands of other callers.
+    static constexpr std::string_view kEnded[] = {"EXECABORT", "MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN"};
+    if (std::find(std::begin(kEnded), std::end(kEnded), ErrorCodeOf(exec.text())) == std::end(kEnded)) {
+      ended = absl::UnavailableError(
+          Concat(session.link->endpoint().ToString(), ": EXEC was refused, and the transaction may not have ended"));
+    }
+  }
+  if (entry.request != nullptr) {
+    entry.request->parts.push_back(std::move(exec));
+    exec = RedisReply::Array(std::move(entry.request->parts));
+  }
+  return ended;
 }
 
 void Pipeline::Lose(const std::shared_ptr<Session>& session, const absl::Status& why) {
@@ -215,7 +244,7 @@ void Pipeline::Reconnect() {
       last_error_ = link.status();
       return;
     }
-    RefuseBoundElsewhere(**link, after_unlock);
+    RefuseWhatMustNotBeSent(**link, after_unlock);
     session_ = std::make_shared<Session>();
     session_->link = *std::move(link);
     session_->sent = first_place_;

@@ -13,6 +13,7 @@
 #include "now.h"
 #include "redis_metrics.h"
 #include "router.h"
+#include "status.h"
 #include "stockade/base/clock.h"
 #include "stockade/base/event_fd.h"
 #include "stockade/base/executor.h"
@@ -198,6 +199,23 @@ std::vector<absl::StatusOr<RedisReply>> RedisClient::RunMany(std::span<const Red
     });
   }
   answered.wait();
+  return results;
+}
+
+absl::StatusOr<std::vector<absl::StatusOr<RedisReply>>> RedisClient::RunTransaction(
+    std::span<const RedisCommand> commands, RedisCallOptions options) {
+  absl::StatusOr<RedisReply> ran = Run(RedisCommand::Transaction(commands), std::move(options));
+  if (!ran.ok()) return ran.status();
+  std::vector<RedisReply> replies = std::move(*ran).TakeElements();
+  std::vector<absl::StatusOr<RedisReply>> results;
+  results.reserve(replies.size());
+  for (size_t i = 0; i < replies.size(); ++i) {
+    if (replies[i].is_error()) {
+      results.emplace_back(redis_internal::StatusOfErrorTo(commands[i].name(), replies[i].text()));
+    } else {
+      results.emplace_back(std::move(replies[i]));
+    }
+  }
   return results;
 }
 

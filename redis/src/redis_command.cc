@@ -1,5 +1,6 @@
 #include "stockade/redis/redis_command.h"
 
+#include "stockade/base/log.h"
 #include "stockade/base/strings.h"
 
 namespace stockade {
@@ -26,13 +27,34 @@ RedisCommand::RedisCommand(const RedisScript& script, std::span<const std::strin
   for (const std::string_view key : keys) Key(key);
 }
 
+RedisCommand RedisCommand::Transaction(std::span<const RedisCommand> commands) {
+  RedisCommand transaction("MULTI");
+  transaction.is_transaction_ = true;
+  transaction.idempotent_ = true;
+  for (const RedisCommand& command : commands) {
+    transaction.body_ += command.has_script() ? command.WholeScriptWire() : command.Wire();
+    const size_t begin = transaction.body_.size() - command.body_.size();
+    for (const Span& key : command.keys_) transaction.keys_.push_back({.begin = begin + key.begin, .size = key.size});
+    if (!transaction.route_) transaction.route_ = command.route_;
+    transaction.idempotent_ = transaction.idempotent_ && command.idempotent_;
+    transaction.transaction_commands_.push_back(command.name_);
+  }
+  return transaction;
+}
+
+void RedisCommand::AbortIfTransaction(std::string_view method) const {
+  if (is_transaction_) base_internal::Fatal(base_internal::Concat("RedisCommand: ", method, "() of a transaction"));
+}
+
 RedisCommand& RedisCommand::Key(std::string_view key) & {
+  AbortIfTransaction("Key");
   keys_.push_back({.begin = AppendBulk(body_, key), .size = key.size()});
   ++body_args_;
   return *this;
 }
 
 RedisCommand& RedisCommand::Arg(std::string_view arg) & {
+  AbortIfTransaction("Arg");
   AppendBulk(body_, arg);
   ++body_args_;
   return *this;
@@ -51,7 +73,10 @@ std::string RedisCommand::WireWith(std::initializer_list<std::string_view> first
   return wire;
 }
 
-std::string RedisCommand::Wire() const { return script_ ? WireWith({name_, script_->sha1()}) : WireWith({name_}); }
+std::string RedisCommand::Wire() const {
+  if (is_transaction_) return base_internal::Concat("*1\r\n$5\r\nMULTI\r\n", body_, "*1\r\n$4\r\nEXEC\r\n");
+  return script_ ? WireWith({name_, script_->sha1()}) : WireWith({name_});
+}
 
 std::string RedisCommand::WholeScriptWire() const { return WireWith({"EVAL", script_->source()}); }
 

@@ -19,6 +19,7 @@ namespace {
 
 constexpr char kOutcomeUrl[] = "stockade/redis/outcome";
 constexpr char kErrorCodeUrl[] = "stockade/redis/error_code";
+constexpr char kUnprovenUrl[] = "stockade/redis/unproven";
 
 // Nothing for a word that is not known.
 std::optional<absl::StatusCode> CodeOf(std::string_view error_code) {
@@ -112,6 +113,21 @@ absl::Status StatusOfErrorReply(std::string_view text, ServerText show, std::str
   status.SetPayload(kErrorCodeUrl, absl::Cord(AbslView(error_code)));
   return status;
 }
+
+absl::Status StatusOfErrorTo(std::string_view command_name, std::string_view text, std::string_view explanation) {
+  if (!MayCarryPassword(command_name)) return StatusOfErrorReply(text, ServerText::kShown, explanation);
+  return StatusOfErrorReply(text, ServerText::kHidden,
+                            Concat("the rest is not shown, because an answer to ", command_name,
+                                   " may repeat a password", explanation.empty() ? "" : "; ", explanation));
+}
+
+absl::Status UnprovenError() {
+  absl::Status status = absl::UnavailableError("redis: the connection has run no transaction yet");
+  status.SetPayload(kUnprovenUrl, absl::Cord("unproven"));
+  return status;
+}
+
+bool IsUnproven(const absl::Status& status) { return status.GetPayload(kUnprovenUrl).has_value(); }
 
 bool MayCarryPassword(std::string_view command_name) {
   static constexpr std::string_view kNames[] = {"AUTH", "HELLO", "ACL", "CONFIG", "MIGRATE", "SENTINEL"};

@@ -27,6 +27,13 @@ absl::Status StatusOfErrorReply(std::string_view text, ServerText show = ServerT
 // Whether a command of this name may have a password among its arguments, which the server's error may repeat.
 bool MayCarryPassword(std::string_view command_name);
 
+// StatusOfErrorReply() for the answer to a command of this name, with kHidden if it may have a password.
+absl::Status StatusOfErrorTo(std::string_view command_name, std::string_view text, std::string_view explanation = {});
+
+// A transaction was not sent, because the connection has not yet shown that it takes transactions.
+absl::Status UnprovenError();
+bool IsUnproven(const absl::Status& status);
+
 // The first word of a server's error.
 std::string_view ErrorCodeOf(std::string_view text);
 

@@ -70,6 +70,16 @@ absl::Status TakeFromAStock(const std::string& url) {
   }
 
   EXPECT_EQ(bound.value().AsInteger().value(), 2000);
+
+  const stockade::RedisCommand order[] = {stockade::RedisCommand("DECR").Key("{shoe}stock"),
+                                          stockade::RedisCommand("LPUSH").Key("{shoe}orders").Arg(17)};
+  absl::StatusOr<std::vector<absl::StatusOr<stockade::RedisReply>>> ordered = redis.RunTransaction(order);
+  if (!ordered.ok()) return ordered.status();  // Nothing has run, or the outcome is unknown.
+  for (const auto& reply : *ordered) {
+    if (!reply.ok()) return reply.status();  // This command failed. The others have run.
+  }
+
+  EXPECT_EQ(ordered->at(1)->AsInteger().value(), 1);
   EXPECT_TRUE(redis.Run(stockade::RedisCommand("PUBLISH").Arg("sold-out").Arg("shoe")).ok());
   EXPECT_EQ(sold_out.get_future().get(), "shoe");
   EXPECT_EQ(left->AsInteger().value(), 1999);

@@ -192,6 +192,46 @@ TEST_F(ClusterTest, OnServer_NodeFailsOver_BoundCommandsThatWaitAreAborted) {
   EXPECT_EQ(Answer(*client, Get("foo")), "(nil)");
 }
 
+TEST_F(ClusterTest, Transaction_OfTwoSlots_IsInvalidArgument) {
+  RedisCluster cluster;
+  const auto client = ConnectPatiently(cluster.url());
+  ASSERT_NE(client, nullptr);
+  const RedisCommand commands[] = {Set("foo", "1"), RedisCommand("PING"), Set("bar", "1")};
+  const absl::Status status = client->RunTransaction(commands).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_NE(status.message().find("the keys 'foo' (slot 12182) and 'bar' (slot 5061) are in different slots"),
+            std::string::npos)
+      << status;
+  EXPECT_EQ(Answer(*client, Get("foo")), "(nil)");
+}
+
+TEST_F(ClusterTest, Transaction_SlotMovesStepByStep_RunsAsAWholeWhereItsKeysAre) {
+  RedisCluster cluster;
+  const auto client = ConnectPatiently(cluster.url());
+  ASSERT_NE(client, nullptr);
+  const size_t from = cluster.OwnerOf(kFooSlot);
+  const size_t to = (from + 1) % 3;
+  const RedisCommand adds[] = {RedisCommand("INCR").Key("foo"), RedisCommand("PING"),
+                               RedisCommand("INCR").Key("{foo}2")};
+  const RedisCommand transaction = RedisCommand::Transaction(adds);
+  EXPECT_EQ(Answer(*client, transaction), "[1, PONG, 1]");
+  cluster.BeginMove(kFooSlot, from, to);
+  EXPECT_EQ(Answer(*client, transaction), "[2, PONG, 2]");
+  cluster.MigrateKey("foo", from, to);
+  // Half of it is there: neither node runs it.
+  auto waits = client->RunFuture(transaction);
+  EXPECT_FALSE(client->Run(transaction, {.timeout = absl::Milliseconds(200)}).ok());
+  EXPECT_EQ(cluster.node(from).Call({"GET", "{foo}2"}), "2");
+  cluster.MigrateKey("{foo}2", from, to);
+  // ASK.
+  EXPECT_EQ(Show(waits.get()), "[3, PONG, 3]");
+  EXPECT_EQ(Answer(*client, transaction), "[4, PONG, 4]");
+  cluster.FinishMove(kFooSlot, from, to);
+  // MOVED.
+  EXPECT_EQ(Answer(*client, transaction), "[5, PONG, 5]");
+  EXPECT_EQ(cluster.node(to).Call({"GET", "foo"}), "5");
+}
+
 TEST_F(ClusterTest, Keys_OfAllNodes_OneByOneTogetherAndAsync_ReachTheirNodes) {
   RedisCluster cluster;
   const auto client = ConnectPatiently(cluster.url() + "?client_name=spread");

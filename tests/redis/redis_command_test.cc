@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -53,6 +54,31 @@ TEST(RedisCommandTest, RouteBy_ChoosesTheNodeAndIsNotSent) {
   EXPECT_EQ(wait.routing_key(), "stock");
   EXPECT_EQ(RedisCommand("GET").Key("k").RouteBy("stock").routing_key(), "k");
   EXPECT_EQ(RedisCommand("PING").routing_key(), std::nullopt);
+}
+
+TEST(RedisCommandTest, Transaction_HasTheCommandsWithTheirKeysBetweenMultiAndExec) {
+  const RedisScript script("return 1");
+  const RedisCommand commands[] = {RedisCommand("PING").RouteBy("ignored"), RedisCommand("SET").Key("{a}").Arg("v"),
+                                   RedisCommand(script, {"{a}2"})};
+  const RedisCommand transaction = RedisCommand::Transaction(commands);
+  EXPECT_EQ(transaction.Wire(), "*1\r\n$5\r\nMULTI\r\n" + commands[0].Wire() + commands[1].Wire() +
+                                    commands[2].WholeScriptWire() + "*1\r\n$4\r\nEXEC\r\n");
+  ASSERT_EQ(transaction.key_count(), 2);
+  EXPECT_EQ(transaction.key(0), "{a}");
+  EXPECT_EQ(transaction.key(1), "{a}2");
+  EXPECT_EQ(transaction.routing_key(), "{a}");
+  EXPECT_TRUE(transaction.is_transaction());
+  EXPECT_EQ(transaction.transaction_commands()[2], "EVALSHA");
+  EXPECT_FALSE(transaction.has_script());
+  EXPECT_EQ(RedisCommand::Transaction(std::span(commands, 1)).routing_key(), "ignored");
+}
+
+TEST(RedisCommandTest, Transaction_IsIdempotentIfAllItsCommandsAre) {
+  const RedisCommand one[] = {RedisCommand("GET").Key("k").Idempotent()};
+  const RedisCommand two[] = {one[0], RedisCommand("INCR").Key("k")};
+  EXPECT_TRUE(RedisCommand::Transaction(one).idempotent());
+  EXPECT_FALSE(RedisCommand::Transaction(two).idempotent());
+  EXPECT_TRUE(RedisCommand::Transaction(two).Idempotent().idempotent());
 }
 
 TEST(RedisCommandTest, Idempotent_OnlyWhereItIsSaid) {

@@ -192,6 +192,55 @@ TEST_P(RedisSuiteTest, MixedCommands_OfManyThreads_EachHasItsOwnReply) {
   EXPECT_EQ(total, kThreads * each);
 }
 
+// Each transaction adds to two keys, which are equal whenever another one reads them. Connections are lost meanwhile.
+TEST_P(RedisSuiteTest, Transactions_OfManyThreadsWithConnectionsKilled_AreAtomicAndMixWithNothing) {
+  constexpr int kPairs = 12;
+  const auto key = [](int64_t pair, const char* name) { return "{pair" + std::to_string(pair % kPairs) + "}" + name; };
+  Counted counted[kPairs];
+  std::atomic<int64_t> rounds = 0;
+  std::atomic<bool> stop = false;
+  std::thread killer([&] {
+    for (int64_t i = 0; i < Scaled(10, 200); ++i) {
+      const int64_t before = rounds;
+      testing::Await("the load to get on", [&] { return rounds > before + 50; });
+      servers_->KillConnections();
+    }
+    stop = true;
+  });
+  RunThreads(8, [&](int t) {
+    for (int64_t i = t; !stop; ++i, ++rounds) {
+      const std::string one = key(i, "one"), two = key(i, "two");
+      const RedisCommand add[] = {RedisCommand("INCR").Key(one), RedisCommand("ECHO").Arg(i),
+                                  RedisCommand("INCR").Key(two)};
+      const RedisCommand read[] = {RedisCommand("GET").Key(one).Idempotent(),
+                                   RedisCommand("GET").Key(two).Idempotent()};
+      auto later = redis_->RunFuture(RedisCommand::Transaction(add));
+      const auto echo = redis_->Run(RedisCommand("ECHO").Arg(-i).Idempotent());
+      ASSERT_TRUE(echo.ok()) << echo.status();
+      ASSERT_EQ(echo->text(), std::to_string(-i));
+      const auto seen = redis_->RunTransaction(read);
+      ASSERT_TRUE(seen.ok()) << seen.status();
+      ASSERT_EQ((*seen)[0].value(), (*seen)[1].value());
+      const absl::StatusOr<RedisReply> added = later.get();
+      counted[i % kPairs].Add(added);
+      ASSERT_TRUE(added.ok() || RedisOutcomeUnknown(added.status())) << added.status();
+      if (added.ok()) {
+        ASSERT_EQ(added->elements()[0], added->elements()[2]);
+        ASSERT_EQ(added->elements()[1].text(), std::to_string(i));
+      }
+    }
+  });
+  killer.join();
+  int64_t answered = 0;
+  for (int i = 0; i < kPairs; ++i) {
+    EXPECT_EQ(Counter(key(i, "one")), Counter(key(i, "two"))) << i;
+    EXPECT_GE(Counter(key(i, "one")), counted[i].answered) << i;
+    EXPECT_LE(Counter(key(i, "one")), counted[i].answered + counted[i].unknown) << i;
+    answered += counted[i].answered;
+  }
+  EXPECT_GT(answered, 0);
+}
+
 TEST_P(RedisSuiteTest, ConnectionsKilledUnderLoad_EveryCommandIsAnsweredOrUnknown_AndTheCountsAddUp) {
   constexpr int kKeys = 24;
   const auto key = [](int64_t i) { return "killed" + std::to_string(i % kKeys); };

@@ -32,7 +32,7 @@ namespace stockade {
 // All commands for one server use one connection and are pipelined automatically: callers share round trips, and no
 // caller waits for another caller's reply. A single caller sends and receives on its own thread. Callers must not send
 // commands that block the connection (BLPOP, WAIT with a long time-out) or change its state (SELECT, MULTI, SUBSCRIBE,
-// CLIENT REPLY); the client does not check for them.
+// CLIENT REPLY); the client does not check for them. RunTransaction() sends MULTI and EXEC.
 //
 // The client replaces a lost connection with exponential back-off. Commands wait for it until their time-out. A command
 // that had been sent on the lost connection is Unavailable and RedisOutcomeUnknown() is true, because Redis may have
@@ -67,6 +67,18 @@ class STOCKADE_EXPORT RedisClient {
   // replies are in the order of the commands. An error of one command does not affect the others.
   std::vector<absl::StatusOr<RedisReply>> RunMany(std::span<const RedisCommand> commands,
                                                   RedisCallOptions options = {});
+
+  // Runs `commands` as one transaction (RedisCommand::Transaction(), which RunAsync() and RunFuture() take, too) and
+  // blocks until it has run. The replies are in the order of the commands. A command that failed when it ran has a
+  // status instead; the others have run all the same.
+  //
+  // The status of the call is that of a command. It is an error if the transaction has not run, or if that is unknown.
+  // If the server refuses a command before the transaction runs, the status is that of this error and names the
+  // command. The transaction is sent again as a whole after a redirection or a refusal, and after a lost reply if all
+  // commands are Idempotent(). Before the first transaction on a connection, an empty one is sent and awaited, so that
+  // no command runs on its own if the user may not run MULTI and EXEC (PermissionDenied).
+  absl::StatusOr<std::vector<absl::StatusOr<RedisReply>>> RunTransaction(std::span<const RedisCommand> commands,
+                                                                         RedisCallOptions options = {});
 
   // Never blocks on the network. `done` must not be empty (aborts). It is invoked once, on
   // RedisOptions::callback_executor; exceptions that it throws are logged. If that executor throws, which is logged,

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "absl/container/inlined_vector.h"
 #include "stockade/base/export.h"
@@ -34,7 +35,21 @@ class STOCKADE_EXPORT RedisCommand {
   RedisCommand(const RedisScript& script, std::initializer_list<std::string_view> keys)
       : RedisCommand(script, std::span(keys.begin(), keys.size())) {}
 
-  // Appends a key, which may contain any bytes.
+  // A transaction: the server runs `commands` one after another, and runs no other client's command in between (MULTI,
+  // EXEC). The reply is an array with the reply of each command. A command that fails when it runs has an error as its
+  // reply, and the others run all the same. If the server refuses a command before the transaction runs, nothing runs,
+  // and the status names the command. RedisClient::RunTransaction() returns the replies with a status each.
+  //
+  // In a cluster all keys must be in one slot. The transaction is idempotent if all commands are, or if Idempotent() is
+  // called for it. It goes to the node of the first key; without keys, of the first RouteBy(). Scripts are sent with
+  // their source, because a script that is unknown would be noticed only after other commands have run. MULTI, EXEC,
+  // DISCARD, WATCH, QUIT and RESET cannot be part of it (InvalidArgument).
+  static RedisCommand Transaction(std::span<const RedisCommand> commands);
+  bool is_transaction() const { return is_transaction_; }
+  // The names of the commands of a transaction.
+  std::span<const std::string> transaction_commands() const { return transaction_commands_; }
+
+  // Appends a key, which may contain any bytes. Not for a transaction (aborts); nor is Arg().
   RedisCommand& Key(std::string_view key) &;
   RedisCommand&& Key(std::string_view key) && { return std::move(Key(key)); }
 
@@ -70,7 +85,8 @@ class STOCKADE_EXPORT RedisCommand {
   size_t key_count() const { return keys_.size(); }
   std::string_view key(size_t at) const { return std::string_view(body_).substr(keys_[at].begin, keys_[at].size); }
 
-  // The encoded command (RESP). A script is sent by its hash (EVALSHA).
+  // The encoded command (RESP). A script is sent by its hash (EVALSHA). Of a transaction: all its commands, with MULTI
+  // and EXEC around them.
   std::string Wire() const;
   // The encoded command with the script's source (EVAL). Only if has_script().
   std::string WholeScriptWire() const;
@@ -83,14 +99,17 @@ class STOCKADE_EXPORT RedisCommand {
   };
 
   std::string WireWith(std::initializer_list<std::string_view> first) const;
+  void AbortIfTransaction(std::string_view method) const;
 
   std::string name_;
   std::optional<RedisScript> script_;
-  std::string body_;                   // The encoded arguments after the name or the script.
-  size_t body_args_ = 0;               // Arguments in body_.
+  std::string body_;      // The encoded arguments after the name or the script, or a transaction's commands.
+  size_t body_args_ = 0;  // Arguments in body_.
   absl::InlinedVector<Span, 2> keys_;  // Their positions in body_.
   std::optional<std::string> route_;
   bool idempotent_ = false;
+  bool is_transaction_ = false;
+  std::vector<std::string> transaction_commands_;
 };
 
 }  // namespace stockade

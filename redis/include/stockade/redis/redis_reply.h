@@ -43,6 +43,7 @@ class STOCKADE_EXPORT RedisReply {
   std::string_view text() const { return text_; }
   std::string TakeText() && { return std::move(text_); }
   std::span<const RedisReply> elements() const { return elements_; }
+  std::vector<RedisReply> TakeElements() && { return std::move(elements_); }
 
   // The value of an integer, or of a string that is a decimal integer. Otherwise FailedPrecondition, with the actual
   // reply.
