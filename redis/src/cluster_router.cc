@@ -188,7 +188,10 @@ Verdict ClusterRouter::OnFailure(const absl::Status&, Hop& hop) {
 absl::StatusOr<std::unique_ptr<Link>> ClusterRouter::ConnectForChannel(std::string_view channel, Instant deadline) {
   const absl::StatusOr<std::optional<RedisEndpoint>> home = NodeOfChannel(channel);
   if (!home.ok()) return home.status();
-  if (*home) return Connect(**home, deadline);
+  return *home ? Connect(**home, deadline) : ConnectForPattern(deadline);
+}
+
+absl::StatusOr<std::unique_ptr<Link>> ClusterRouter::ConnectForPattern(Instant deadline) {
   const std::vector<RedisEndpoint> nodes = order_.Get();
   absl::StatusOr<std::unique_ptr<Link>> link;
   for (size_t i = 0; i < nodes.size() && !link.ok(); ++i) {

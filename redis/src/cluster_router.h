@@ -55,6 +55,7 @@ class ClusterRouter final : public Router {
   Verdict OnFailure(const absl::Status& status, Hop& hop) override;
 
   absl::StatusOr<std::unique_ptr<Link>> ConnectForChannel(std::string_view channel, Instant deadline) override;
+  absl::StatusOr<std::unique_ptr<Link>> ConnectForPattern(Instant deadline) override;
   // The node of the channel's slot. Where channels are not sharded, every node hears all of them: empty. Unavailable
   // where nobody serves the slot.
   absl::StatusOr<std::string> ChannelHome(std::string_view channel) override;

@@ -15,12 +15,19 @@ PushReply ReadPushReply(const RedisReply& reply, bool sharded) {
   const std::string_view what = parts[0].text();
   const std::string_view channel = parts[1].text();
   if (parts.size() == 2) return what == "pong" ? PushReply{.kind = kPong} : PushReply{};
+  if (parts.size() == 4 && what == "pmessage") {
+    if (parts[2].kind() != ReplyKind::kString || parts[3].kind() != ReplyKind::kString) return {};
+    return {
+        .kind = kMessage, .pattern = true, .channel = channel, .text = parts[3].text(), .published = parts[2].text()};
+  }
   if (parts.size() != 3) return {};
   if (what == (sharded ? "smessage" : "message")) {
     if (parts[2].kind() != ReplyKind::kString) return {};
     return {.kind = kMessage, .channel = channel, .text = parts[2].text()};
   }
   if (parts[2].kind() != ReplyKind::kInteger) return {};
+  if (what == "psubscribe") return {.kind = kSubscribed, .pattern = true, .channel = channel};
+  if (what == "punsubscribe") return {.kind = kUnsubscribed, .pattern = true, .channel = channel};
   if (what == (sharded ? "ssubscribe" : "subscribe")) return {.kind = kSubscribed, .channel = channel};
   if (what == (sharded ? "sunsubscribe" : "unsubscribe")) return {.kind = kUnsubscribed, .channel = channel};
   return {};

@@ -18,12 +18,15 @@ struct PushReply {
     kOther,  // Nothing that belongs there.
   };
   Kind kind = Kind::kOther;
-  // Both point into the reply.
+  // Whether `channel` is the pattern of a pattern subscription.
+  bool pattern = false;
+  // All point into the reply.
   std::string_view channel = {};
-  std::string_view text = {};  // The message, or the error.
+  std::string_view text = {};       // The message, or the error.
+  std::string_view published = {};  // The channel of a message to a pattern.
 };
 
-// `sharded`: which of the two kinds of channels the connection has.
+// `sharded`: which of the two kinds of channels the connection has. Any connection may have patterns.
 PushReply ReadPushReply(const RedisReply& reply, bool sharded);
 
 }  // namespace stockade::redis_internal

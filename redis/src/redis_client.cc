@@ -264,6 +264,15 @@ absl::StatusOr<RedisSubscription> RedisClient::Subscribe(std::string channel, Re
   return RedisSubscription(impl_->hub, *std::move(subscription));
 }
 
+absl::StatusOr<RedisSubscription> RedisClient::SubscribePattern(std::string pattern,
+                                                                RedisPatternSubscriber subscriber) {
+  impl_->fork.Check("RedisClient", impl_->options.name);
+  absl::StatusOr<std::shared_ptr<redis_internal::Subscription>> subscription =
+      impl_->hub->SubscribePattern(std::move(pattern), std::move(subscriber));
+  if (!subscription.ok()) return subscription.status();
+  return RedisSubscription(impl_->hub, *std::move(subscription));
+}
+
 bool RedisClient::sharded_channels() const { return impl_->hub->sharded(); }
 
 std::string_view RedisClient::publish_command() const { return sharded_channels() ? "SPUBLISH" : "PUBLISH"; }

@@ -31,7 +31,7 @@ enum class Verdict {
 };
 
 // Which connection a command takes: one server, the master that sentinels name, or the nodes of a cluster. Thread-safe;
-// only Start(), Stop() and ConnectForChannel() block.
+// only Start(), Stop(), ConnectForChannel() and ConnectForPattern() block.
 class Router {
  public:
   virtual ~Router() = default;
@@ -58,6 +58,10 @@ class Router {
   virtual void OnChannelMoved(std::string_view channel, std::string_view error) { (void)channel, (void)error; }
   // Makes a connection for subscriptions: to the home of `channel`. Blocks.
   virtual absl::StatusOr<std::unique_ptr<Link>> ConnectForChannel(std::string_view channel, Instant deadline) = 0;
+  // The same for subscriptions to patterns, which belong to no slot.
+  virtual absl::StatusOr<std::unique_ptr<Link>> ConnectForPattern(Instant deadline) {
+    return ConnectForChannel({}, deadline);
+  }
   // True: channels belong to slots (SSUBSCRIBE, SPUBLISH).
   virtual bool sharded_channels() const { return false; }
 

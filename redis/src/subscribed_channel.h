@@ -14,7 +14,7 @@
 
 namespace stockade::redis_internal {
 
-// A channel that somebody wants, or that is on its way out.
+// A channel, or a pattern of channels, that somebody wants, or that is on its way out.
 struct SubscribedChannel {
   // What the server knows on the connection that there is.
   enum class State { kAbsent, kSubscribing, kSubscribed, kUnsubscribing };
@@ -22,6 +22,7 @@ struct SubscribedChannel {
   enum class Place { kNowhere, kQueue, kLater };
 
   const std::string name;
+  const bool pattern;
 
   // The hub's mutex guards these. Only the hub's thread writes `home` and `error`, and it reads them without the mutex.
   std::vector<std::shared_ptr<Subscription>> users = {};
@@ -39,6 +40,7 @@ struct SubscribedChannel {
 // A command that waits for answers, one for each channel, or one error for all.
 struct SubscriptionCommand {
   bool subscribe = true;  // Or unsubscribe.
+  bool pattern = false;   // What its channels are.
   std::vector<SubscribedChannel*> channels = {};
   size_t answered = 0;
 };

@@ -33,9 +33,20 @@ SubscriptionHub::SubscriptionHub(const RedisOptions& options, Router* router, Co
 SubscriptionHub::~SubscriptionHub() = default;
 
 absl::StatusOr<std::shared_ptr<Subscription>> SubscriptionHub::Subscribe(std::string name, RedisSubscriber subscriber) {
+  RedisPatternSubscriber general{.on_subscribed = std::move(subscriber.on_subscribed)};
+  if (subscriber.on_message) {
+    general.on_message = [on_message = std::move(subscriber.on_message)](std::string_view, std::string_view payload) {
+      on_message(payload);
+    };
+  }
+  return Add(std::move(name), false, std::move(general));
+}
+
+absl::StatusOr<std::shared_ptr<Subscription>> SubscriptionHub::Add(std::string name, bool pattern,
+                                                                   RedisPatternSubscriber subscriber) {
   if (name.size() > kMaxRedisChannelBytes) {
-    return absl::InvalidArgumentError(
-        Concat(who_, ": a channel name of ", name.size(), " bytes exceeds ", kMaxRedisChannelBytes));
+    return absl::InvalidArgumentError(Concat(who_, pattern ? ": a pattern of " : ": a channel name of ", name.size(),
+                                             " bytes exceeds ", kMaxRedisChannelBytes));
   }
   const MutexLock lock(mutex_);
   if (stopping_) return absl::CancelledError(Concat(who_, ": the client was destroyed"));
@@ -45,15 +56,15 @@ absl::StatusOr<std::shared_ptr<Subscription>> SubscriptionHub::Subscribe(std::st
     thread_id_ = thread_.get_id();
   }
   std::unique_ptr<Channel>* channel = nullptr;
-  if (const auto found = channels_.find(name); found != channels_.end()) {
+  if (const auto found = channels_.find(NameView(pattern, name)); found != channels_.end()) {
     channel = &found->second;
   } else if (channels_.size() >= max_channels_) {
     return absl::ResourceExhaustedError(Concat(who_, ": max_channels (", max_channels_, ") is reached"));
   } else {
-    channel = &channels_[name];
-    channel->reset(new Channel{.name = name});
+    channel = &channels_[{pattern, name}];
+    channel->reset(new Channel{.name = name, .pattern = pattern});
   }
-  auto subscription = std::make_shared<Subscription>(std::move(name), std::move(subscriber), channel->get());
+  auto subscription = std::make_shared<Subscription>(std::move(name), pattern, std::move(subscriber), channel->get());
   if ((*channel)->users.empty()) ++wanted_;
   (*channel)->users.push_back(subscription);
   MarkChanged(**channel);
@@ -62,7 +73,7 @@ absl::StatusOr<std::shared_ptr<Subscription>> SubscriptionHub::Subscribe(std::st
 
 void SubscriptionHub::Unsubscribe(Subscription& subscription) {
   if (fork_.InForkedChild()) return;
-  RedisSubscriber dropped;  // Destroyed after the mutex is released: it is the user's.
+  RedisPatternSubscriber dropped;  // Destroyed after the mutex is released: it is the user's.
   const MutexLock lock(mutex_);
   if (Channel* const channel = std::exchange(subscription.channel, nullptr); channel != nullptr) {
     std::erase_if(channel->users, [&](const auto& user) { return user.get() == &subscription; });
@@ -96,8 +107,12 @@ absl::Status SubscriptionHub::AwaitSubscribed(Subscription& subscription, absl::
   }
 }
 
+std::string SubscriptionHub::Shown(const Subscription& subscription) {
+  return Concat(subscription.pattern ? "pattern '" : "channel '", absl::CHexEscape(AbslView(subscription.name)), "'");
+}
+
 absl::Status SubscriptionHub::NotConfirmed(const Subscription& subscription, absl::Duration timeout) const {
-  const std::string where = Concat(who_, ": channel '", absl::CHexEscape(AbslView(subscription.name)), "': ");
+  const std::string where = Concat(who_, ": ", Shown(subscription), ": ");
   const Channel& channel = *subscription.channel;
   const absl::Status& why = channel.error.ok() && channel.home != nullptr ? channel.home->error : channel.error;
   if (!why.ok()) return absl::Status(why.code(), Concat(where, std::string(why.message())));

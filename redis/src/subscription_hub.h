@@ -12,6 +12,7 @@
 #include <string_view>
 #include <thread>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -30,15 +31,17 @@
 
 namespace stockade::redis_internal {
 
+struct PushReply;
 struct SubscribedChannel;
 struct SubscriptionHome;
 struct SubscriptionCommand;
 
-// One user's subscription to a channel. The hub's mutex guards all members except the name. While `running` is true,
-// the hub's thread uses `subscriber` without the mutex.
+// One user's subscription to a channel, or to the channels that match a pattern. The hub's mutex guards all members
+// except the name and `pattern`. While `running` is true, the hub's thread uses `subscriber` without the mutex.
 struct Subscription {
   const std::string name;
-  RedisSubscriber subscriber;
+  const bool pattern;
+  RedisPatternSubscriber subscriber;
   SubscribedChannel* channel;  // Null: ended, by its user or with the client.
   bool confirmed = false;      // on_subscribed has been called for the current connection.
   bool running = false;        // A callback of it runs.
@@ -74,6 +77,10 @@ class SubscriptionHub {
 
   // ResourceExhausted also if the thread cannot be started.
   absl::StatusOr<std::shared_ptr<Subscription>> Subscribe(std::string name, RedisSubscriber subscriber);
+  absl::StatusOr<std::shared_ptr<Subscription>> SubscribePattern(std::string pattern,
+                                                                 RedisPatternSubscriber subscriber) {
+    return Add(std::move(pattern), true, std::move(subscriber));
+  }
   void Unsubscribe(Subscription& subscription);
   absl::Status AwaitSubscribed(Subscription& subscription, absl::Duration timeout);
 
@@ -81,20 +88,28 @@ class SubscriptionHub {
   void Stop();
 
   bool sharded() const { return sharded_; }
-  // Channels that have users.
+  // Channels and patterns that have users.
   size_t wanted() const;
 
  private:
+  // A channel and a pattern may have the same name. `first` is true for a pattern.
+  using NameView = std::pair<bool, std::string_view>;
   struct NameHash {
     using is_transparent = void;
-    size_t operator()(std::string_view name) const { return std::hash<std::string_view>()(name); }
+    size_t operator()(NameView name) const { return std::hash<std::string_view>()(name.second) ^ (name.first ? 1 : 0); }
+  };
+  struct NameEqual {
+    using is_transparent = void;
+    bool operator()(NameView a, NameView b) const { return a == b; }
   };
   using Channel = SubscribedChannel;
   using Home = SubscriptionHome;
 
   // The first group is for users' threads, and the others are for the hub's thread.
+  absl::StatusOr<std::shared_ptr<Subscription>> Add(std::string name, bool pattern, RedisPatternSubscriber subscriber);
   absl::Status NotConfirmed(const Subscription& subscription, absl::Duration timeout) const STOCKADE_REQUIRES(mutex_);
   void MarkChanged(Channel& channel) STOCKADE_REQUIRES(mutex_);
+  static std::string Shown(const Subscription& subscription);
 
   void Work() STOCKADE_EXCLUDES(mutex_);
   bool TakeChanges() STOCKADE_EXCLUDES(mutex_);
@@ -110,10 +125,10 @@ class SubscriptionHub {
 
   // An error breaks the connection.
   absl::Status TakeReply(Home& home, const RedisReply& reply) STOCKADE_EXCLUDES(mutex_);
-  absl::Status TakeSubscribed(Home& home, std::string_view name) STOCKADE_EXCLUDES(mutex_);
-  absl::Status TakeUnsubscribed(Home& home, std::string_view name) STOCKADE_EXCLUDES(mutex_);
+  absl::Status TakeSubscribed(Home& home, NameView name) STOCKADE_EXCLUDES(mutex_);
+  absl::Status TakeUnsubscribed(Home& home, NameView name) STOCKADE_EXCLUDES(mutex_);
   absl::Status TakeError(Home& home, std::string_view text) STOCKADE_EXCLUDES(mutex_);
-  void Deliver(const Home& home, std::string_view name, std::string_view payload) STOCKADE_EXCLUDES(mutex_);
+  void Deliver(const Home& home, const PushReply& message) STOCKADE_EXCLUDES(mutex_);
 
   void Reconcile(Channel& channel) STOCKADE_EXCLUDES(mutex_);
   void Seek(Channel& channel) STOCKADE_EXCLUDES(mutex_);
@@ -123,7 +138,9 @@ class SubscriptionHub {
   void Unconfirm(Channel& channel) STOCKADE_REQUIRES(mutex_);
   void Discard(Channel& channel) STOCKADE_REQUIRES(mutex_);
   bool Wanted(const Channel& channel) const STOCKADE_EXCLUDES(mutex_);
-  Channel* Find(std::string_view name) STOCKADE_EXCLUDES(mutex_);
+  Channel* Find(NameView name) STOCKADE_EXCLUDES(mutex_);
+  // A pattern is not in a slot: its home has any node.
+  absl::StatusOr<std::string> HomeOf(const Channel& channel) const;
   std::vector<Channel*> ChannelsOf(const Home& home) const STOCKADE_EXCLUDES(mutex_);
   template <typename Callback>
   void RunCallback(Subscription& subscription, std::string_view what, Callback callback) STOCKADE_EXCLUDES(mutex_);
@@ -139,7 +156,7 @@ class SubscriptionHub {
   std::atomic<bool> topology_changed_ = false;
 
   mutable Mutex mutex_;
-  std::unordered_map<std::string, std::unique_ptr<Channel>, NameHash, std::equal_to<>> channels_
+  std::unordered_map<std::pair<bool, std::string>, std::unique_ptr<Channel>, NameHash, NameEqual> channels_
       STOCKADE_GUARDED_BY(mutex_);
   size_t wanted_ STOCKADE_GUARDED_BY(mutex_) = 0;
   std::vector<Channel*> changed_ STOCKADE_GUARDED_BY(mutex_);  // Channels whose users have changed.

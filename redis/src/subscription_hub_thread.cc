@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/escaping.h"
 #include "now.h"
 #include "push_reply.h"
 #include "redis_metrics.h"
@@ -74,7 +73,7 @@ void SubscriptionHub::LeaveOldHomes() {
   for (Home* home : up) {
     const std::vector<Channel*> channels = ChannelsOf(*home);
     const bool left = std::all_of(channels.begin(), channels.end(), [&](const Channel* channel) {
-      const absl::StatusOr<std::string> now = router_->ChannelHome(channel->name);
+      const absl::StatusOr<std::string> now = HomeOf(*channel);
       return now.ok() && *now != home->name;
     });
     if (!left) continue;
@@ -112,17 +111,19 @@ void SubscriptionHub::ConnectAgain(Home& home) {
   }
   const std::vector<Channel*> channels = ChannelsOf(home);
   if (channels.empty()) return;
-  home.line.Connect([router = router_, name = channels.front()->name](
-                        Instant deadline) { return router->ConnectForChannel(name, deadline); },
-                    Now(), &wake_);
+  home.line.Connect(
+      [router = router_, name = channels.front()->name, pattern = channels.front()->pattern](Instant deadline) {
+        return pattern ? router->ConnectForPattern(deadline) : router->ConnectForChannel(name, deadline);
+      },
+      Now(), &wake_);
 }
 
 void SubscriptionHub::SendQueue(Home& home) {
   while (home.line.HasRoom() && !home.queue.empty()) {
     SubscriptionCommand next = NextCommand(home);
     if (next.channels.empty()) continue;
-    RedisCommand command(next.subscribe ? (sharded_ ? "SSUBSCRIBE" : "SUBSCRIBE")
-                                        : (sharded_ ? "SUNSUBSCRIBE" : "UNSUBSCRIBE"));
+    const std::string_view kind = next.pattern ? "P" : sharded_ ? "S" : "";
+    RedisCommand command(Concat(kind, next.subscribe ? "SUBSCRIBE" : "UNSUBSCRIBE"));
     for (const Channel* channel : next.channels) command.Arg(channel->name);
     home.line.Write(command.Wire());
     home.in_flight.push_back(std::move(next));
@@ -132,16 +133,19 @@ void SubscriptionHub::SendQueue(Home& home) {
 }
 
 SubscriptionCommand SubscriptionHub::NextCommand(Home& home) {
-  // Sharded: channels of one command must be of one slot, and few are.
-  const size_t most = sharded_ ? 1 : kMostChannels;
   SubscriptionCommand command;
+  // Sharded: channels of one command must be of one slot, and few are.
+  size_t most = kMostChannels;
   size_t bytes = 0;
   while (!home.queue.empty() && command.channels.size() < most && bytes < kMostNameBytes) {
     Channel& channel = *home.queue.front();
     const bool wanted = Wanted(channel);
     const bool subscribe = wanted && channel.state == State::kAbsent;
     const bool needs_command = subscribe || (!wanted && channel.state == State::kSubscribed);
-    if (needs_command && !command.channels.empty() && (subscribe != command.subscribe || channel.alone)) break;
+    if (needs_command && !command.channels.empty() &&
+        (subscribe != command.subscribe || channel.pattern != command.pattern || channel.alone)) {
+      break;
+    }
     home.queue.pop_front();
     channel.place = Place::kNowhere;
     if (!needs_command) {
@@ -151,6 +155,8 @@ SubscriptionCommand SubscriptionHub::NextCommand(Home& home) {
     channel.state = subscribe ? State::kSubscribing : State::kUnsubscribing;
     bytes += channel.name.size();
     command.subscribe = subscribe;
+    command.pattern = channel.pattern;
+    if (sharded_ && !channel.pattern) most = 1;
     command.channels.push_back(&channel);
     if (channel.alone) break;
   }
@@ -214,9 +220,9 @@ absl::Status SubscriptionHub::TakeReply(Home& home, const RedisReply& reply) {
   const PushReply push = ReadPushReply(reply, sharded_);
   absl::Status taken = absl::DataLossError("its type was not expected");
   switch (push.kind) {
-    case PushReply::Kind::kMessage: Deliver(home, push.channel, push.text); return absl::OkStatus();
-    case PushReply::Kind::kSubscribed: taken = TakeSubscribed(home, push.channel); break;
-    case PushReply::Kind::kUnsubscribed: taken = TakeUnsubscribed(home, push.channel); break;
+    case PushReply::Kind::kMessage: Deliver(home, push); return absl::OkStatus();
+    case PushReply::Kind::kSubscribed: taken = TakeSubscribed(home, {push.pattern, push.channel}); break;
+    case PushReply::Kind::kUnsubscribed: taken = TakeUnsubscribed(home, {push.pattern, push.channel}); break;
     case PushReply::Kind::kError: taken = TakeError(home, push.text); break;
     case PushReply::Kind::kPong: taken = home.line.TakePong(); break;
     case PushReply::Kind::kOther: break;
@@ -226,11 +232,11 @@ absl::Status SubscriptionHub::TakeReply(Home& home, const RedisReply& reply) {
                                     ") on a connection for subscriptions: ", std::string(taken.message())));
 }
 
-void SubscriptionHub::Deliver(const Home& home, std::string_view name, std::string_view payload) {
+void SubscriptionHub::Deliver(const Home& home, const PushReply& message) {
   metrics_->Add(kRedisMessages);
   {
     const MutexLock lock(mutex_);
-    const auto found = channels_.find(name);
+    const auto found = channels_.find(NameView(message.pattern, message.channel));
     // What is still on its way when a subscription ends.
     if (found == channels_.end() || found->second->home != &home) return;
     for (const std::shared_ptr<Subscription>& user : found->second->users) {
@@ -239,7 +245,7 @@ void SubscriptionHub::Deliver(const Home& home, std::string_view name, std::stri
   }
   for (const std::shared_ptr<Subscription>& user : addressed_) {
     RunCallback(*user, "on_message", [&] {
-      if (user->subscriber.on_message) user->subscriber.on_message(payload);
+      if (user->subscriber.on_message) user->subscriber.on_message(message.published, message.text);
     });
   }
   addressed_.clear();
@@ -274,23 +280,23 @@ void SubscriptionHub::RunCallback(Subscription& subscription, std::string_view w
     return absl::OkStatus();
   });
   if (!ran.ok()) {
-    Log(LogSeverity::kError,
-        Concat(who_, ": channel '", absl::CHexEscape(AbslView(subscription.name)), "': ", std::string(ran.message())));
+    Log(LogSeverity::kError, Concat(who_, ": ", Shown(subscription), ": ", std::string(ran.message())));
   }
-  RedisSubscriber dropped;  // Destroyed after the mutex is released: it is the user's.
+  RedisPatternSubscriber dropped;  // Destroyed after the mutex is released: it is the user's.
   const MutexLock lock(mutex_);
   subscription.running = false;
   if (subscription.ended_within) dropped = std::exchange(subscription.subscriber, {});
   subscription.changed.NotifyAll();
 }
 
-absl::Status SubscriptionHub::TakeSubscribed(Home& home, std::string_view name) {
+absl::Status SubscriptionHub::TakeSubscribed(Home& home, NameView name) {
   if (home.in_flight.empty() || !home.in_flight.front().subscribe) {
     return absl::DataLossError("no command asked for it");
   }
   SubscriptionCommand& command = home.in_flight.front();
   Channel& channel = *command.channels[command.answered];
-  if (channel.name != name) return absl::DataLossError("a reply for another channel was due");
+  if (NameView(channel.pattern, channel.name) != name)
+    return absl::DataLossError("a reply for another channel was due");
   if (++command.answered == command.channels.size()) home.in_flight.pop_front();
   channel.state = State::kSubscribed;
   channel.alone = false;
@@ -303,18 +309,18 @@ absl::Status SubscriptionHub::TakeSubscribed(Home& home, std::string_view name) 
   return absl::OkStatus();
 }
 
-absl::Status SubscriptionHub::TakeUnsubscribed(Home& home, std::string_view name) {
+absl::Status SubscriptionHub::TakeUnsubscribed(Home& home, NameView name) {
   if (!home.in_flight.empty() && !home.in_flight.front().subscribe) {
     SubscriptionCommand& command = home.in_flight.front();
     Channel& channel = *command.channels[command.answered];
-    if (channel.name == name) {
+    if (NameView(channel.pattern, channel.name) == name) {
       if (++command.answered == command.channels.size()) home.in_flight.pop_front();
       channel.state = State::kAbsent;
       Reconcile(channel);
       return absl::OkStatus();
     }
   }
-  Channel* const channel = sharded_ ? Find(name) : nullptr;
+  Channel* const channel = sharded_ && !name.first ? Find(name) : nullptr;
   if (channel == nullptr || channel->home != &home) return absl::DataLossError("no command asked for it");
   // The slot has gone from the server, which then answers our own command with MOVED.
   if (channel->state == State::kUnsubscribing) return absl::OkStatus();
@@ -324,7 +330,7 @@ absl::Status SubscriptionHub::TakeUnsubscribed(Home& home, std::string_view name
     const MutexLock lock(mutex_);
     Unconfirm(*channel);
   }
-  router_->OnChannelMoved(name, "");
+  router_->OnChannelMoved(channel->name, "");
   // In the queue, it finds out there.
   if (channel->place == Place::kNowhere) Refuse(*channel, absl::UnavailableError("the channel's slot has moved"));
   return absl::OkStatus();
@@ -383,7 +389,7 @@ void SubscriptionHub::Seek(Channel& channel) {
     Discard(channel);
     return;
   }
-  const absl::StatusOr<std::string> name = router_->ChannelHome(channel.name);
+  const absl::StatusOr<std::string> name = HomeOf(channel);
   if (!name.ok()) {
     SetHome(channel, nullptr);
     return Refuse(channel, name.status());
@@ -403,7 +409,7 @@ void SubscriptionHub::Refuse(Channel& channel, const absl::Status& why) {
     for (const std::shared_ptr<Subscription>& user : channel.users) user->changed.NotifyAll();
   }
   if (before != nullptr) {
-    const absl::StatusOr<std::string> now = router_->ChannelHome(channel.name);
+    const absl::StatusOr<std::string> now = HomeOf(channel);
     if (now.ok() && *now != before->name) return Seek(channel);
   }
   const absl::Duration span = line_options_.min_backoff * (1 << std::min(channel.refusals++, 16));
@@ -428,7 +434,7 @@ void SubscriptionHub::Unconfirm(Channel& channel) {
 void SubscriptionHub::Discard(Channel& channel) {
   if (!channel.users.empty() || channel.changed || channel.place != Place::kNowhere) return;
   if (channel.home != nullptr && --channel.home->channels == 0) channel.home->unused_since = Now();
-  channels_.erase(channels_.find(channel.name));
+  channels_.erase(channels_.find(NameView(channel.pattern, channel.name)));
 }
 
 bool SubscriptionHub::Wanted(const Channel& channel) const {
@@ -436,7 +442,12 @@ bool SubscriptionHub::Wanted(const Channel& channel) const {
   return !channel.users.empty();
 }
 
-SubscriptionHub::Channel* SubscriptionHub::Find(std::string_view name) {
+absl::StatusOr<std::string> SubscriptionHub::HomeOf(const Channel& channel) const {
+  if (channel.pattern && sharded_) return std::string();
+  return router_->ChannelHome(channel.name);
+}
+
+SubscriptionHub::Channel* SubscriptionHub::Find(NameView name) {
   const MutexLock lock(mutex_);
   const auto found = channels_.find(name);
   return found == channels_.end() ? nullptr : found->second.get();

@@ -38,6 +38,25 @@ TEST(ReadPushReplyTest, Confirmation_OfItsKindOfChannels_NamesTheChannel) {
   EXPECT_EQ(ReadPushReply(Push("subscribe", Text("a"), count), true).kind, Kind::kOther);
 }
 
+TEST(ReadPushReplyTest, Pattern_OnAnyConnection_HasPatternChannelAndText) {
+  for (const bool sharded : {false, true}) {
+    const RedisReply message = RedisReply::Array({Text("pmessage"), Text("n*"), Text("news"), Text("hello")});
+    const PushReply push = ReadPushReply(message, sharded);
+    EXPECT_EQ(push.kind, Kind::kMessage);
+    EXPECT_TRUE(push.pattern);
+    EXPECT_EQ(push.channel, "n*");
+    EXPECT_EQ(push.published, "news");
+    EXPECT_EQ(push.text, "hello");
+    const RedisReply confirmed = Push("psubscribe", Text("n*"), RedisReply::Integer(1));
+    const RedisReply ended = Push("punsubscribe", Text("n*"), RedisReply::Integer(0));
+    EXPECT_EQ(ReadPushReply(confirmed, sharded).kind, Kind::kSubscribed);
+    EXPECT_TRUE(ReadPushReply(confirmed, sharded).pattern);
+    EXPECT_EQ(ReadPushReply(ended, sharded).kind, Kind::kUnsubscribed);
+    EXPECT_TRUE(ReadPushReply(ended, sharded).pattern);
+  }
+  EXPECT_FALSE(ReadPushReply(Push("subscribe", Text("n*"), RedisReply::Integer(1)), false).pattern);
+}
+
 TEST(ReadPushReplyTest, Pong_WithAndWithoutSubscriptions_IsPong) {
   EXPECT_EQ(ReadPushReply(RedisReply::Array({Text("pong"), Text("")}), false).kind, Kind::kPong);
   EXPECT_EQ(ReadPushReply(RedisReply::Text(ReplyKind::kStatus, "PONG"), false).kind, Kind::kPong);
@@ -66,7 +85,11 @@ TEST(ReadPushReplyTest, AnythingElse_IsOther) {
            Push("message", Text("a"), RedisReply()),
            Push("subscribe", Text("a"), Text("1")),
            Push("subscribe", RedisReply(), one),
-           Push("psubscribe", Text("a"), one),
+           Push("psubscribe", Text("a"), Text("b")),
+           Push("pmessage", Text("a"), Text("b")),
+           RedisReply::Array({Text("pmessage"), Text("a"), Text("b"), one}),
+           RedisReply::Array({Text("pmessage"), Text("a"), one, Text("b")}),
+           RedisReply::Array({Text("pmessage"), Text("a"), RedisReply(), Text("b")}),
            RedisReply::Array({one, Text("a"), Text("b")}),
            RedisReply::Array({RedisReply::Array({}), Text("a"), one}),
            RedisReply::Array({Text("message"), Text("a"), Text("b"), Text("c")}),

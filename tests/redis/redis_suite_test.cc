@@ -316,6 +316,46 @@ TEST_P(RedisSuiteTest, Channels_WhoseConnectionsAreKilled_AreHeardAgain) {
   }
 }
 
+// In a cluster, PUBLISH goes to any node, and patterns are heard over any other.
+TEST_P(RedisSuiteTest, Patterns_WhoseConnectionsAreKilled_AreHeardAgainBesideChannels) {
+  testing::Ear all, some, channel;
+  const auto publish = [&](const std::string& to, const std::string& payload) {
+    EXPECT_TRUE(redis_->Run(RedisCommand("PUBLISH").Arg(to).Arg(payload).RouteBy(to).Idempotent()).ok());
+  };
+  RedisSubscription subscriptions[] = {redis_->SubscribePattern("pattern.*", all.pattern_subscriber()).value(),
+                                       redis_->SubscribePattern("pattern.[ab]", some.pattern_subscriber()).value(),
+                                       redis_->Subscribe("pattern.*", channel.subscriber()).value()};
+  for (const RedisSubscription& subscription : subscriptions) {
+    ASSERT_TRUE(subscription.AwaitSubscribed(absl::Seconds(30)).ok());
+    EXPECT_TRUE(subscription.channel() == "pattern.*" || subscription.channel() == "pattern.[ab]");
+  }
+  for (int round = 0; round < 3; ++round) {
+    const std::string text = std::to_string(round);
+    testing::Await("messages by patterns", [&] {
+      for (const std::string to : {"pattern.a", "pattern.c", "other"}) publish(to, text);
+      const std::vector<std::string> by_all = all.heard(), by_some = some.heard();
+      const auto has = [](const std::vector<std::string>& heard, const std::string& message) {
+        return std::find(heard.begin(), heard.end(), message) != heard.end();
+      };
+      return has(by_all, "pattern.a: " + text) && has(by_all, "pattern.c: " + text) &&
+             has(by_some, "pattern.a: " + text);
+    });
+    const int before = all.confirmations();
+    servers_->KillConnections();
+    ASSERT_TRUE(all.AwaitConfirmations(before + 1));
+  }
+  for (const std::string& message : all.heard()) EXPECT_TRUE(message.starts_with("pattern.")) << message;
+  for (const std::string& message : some.heard()) EXPECT_TRUE(message.starts_with("pattern.a: ")) << message;
+  EXPECT_TRUE(channel.heard().empty());
+  subscriptions[0].Unsubscribe();
+  const RedisCommand to_channel = RedisCommand(redis_->publish_command()).Key("pattern.*").Arg("mine").Idempotent();
+  testing::Await("the channel with a pattern's name", [&] {
+    EXPECT_TRUE(redis_->Run(to_channel).ok());
+    return !channel.heard().empty();
+  });
+  EXPECT_EQ(channel.heard().front(), "mine");
+}
+
 TEST_P(RedisSuiteTest, RestartedUnderLoad_WorksWithinTheTimeOut_AndTheCountsAddUp) {
   constexpr int kKeys = 24;
   const auto key = [](int64_t i) { return "restarted" + std::to_string(i % kKeys); };

@@ -66,6 +66,98 @@ class SubscriptionTest : public ::testing::Test {
   }
 };
 
+TEST_F(SubscriptionTest, Pattern_EachMessageOnceInOrderWithItsChannel_ChannelsOfTheSameNameApart) {
+  const RedisServer server;
+  const auto client = Client(server.url());
+  Ear pattern, twice, channel;
+  RedisSubscription first = client->SubscribePattern("n*", pattern.pattern_subscriber()).value();
+  const RedisSubscription second = client->SubscribePattern("n*", twice.pattern_subscriber()).value();
+  const RedisSubscription named = Subscribed(*client, "n*", channel.subscriber());
+  ASSERT_TRUE(first.AwaitSubscribed(kLong).ok());
+  ASSERT_TRUE(second.AwaitSubscribed(kLong).ok());
+  EXPECT_EQ(server.Call({"PUBSUB", "NUMPAT"}), "1");
+  EXPECT_EQ(SubscribersOf(server, "n*"), "1");
+  std::vector<std::string> sent;
+  for (int i = 0; i < 100; ++i) {
+    const std::string to = i % 3 == 0 ? "n*" : i % 3 == 1 ? "news" : std::string("n\0\n", 3);
+    sent.push_back(to + ": " + std::to_string(i));
+    ASSERT_TRUE(client->Run(RedisCommand("PUBLISH").Arg(to).Arg(i)).ok());
+    ASSERT_TRUE(client->Run(RedisCommand("PUBLISH").Arg("olds").Arg(i)).ok());
+  }
+  ASSERT_TRUE(pattern.AwaitMessages(100));
+  ASSERT_TRUE(twice.AwaitMessages(100));
+  ASSERT_TRUE(channel.AwaitMessages(34));
+  EXPECT_EQ(pattern.heard(), sent);
+  EXPECT_EQ(twice.heard(), sent);
+  EXPECT_EQ(channel.heard().back(), "99");
+  first.Unsubscribe();
+  ASSERT_TRUE(client->Run(RedisCommand("PUBLISH").Arg("news").Arg("more")).ok());
+  ASSERT_TRUE(twice.AwaitMessage("news: more"));
+  EXPECT_EQ(pattern.heard(), sent);
+}
+
+TEST_F(SubscriptionTest, Pattern_LastUserLeaves_ServerForgetsIt) {
+  const RedisServer server;
+  const auto client = Client(server.url());
+  for (int i = 0; i < 3; ++i) {
+    RedisSubscription subscription = client->SubscribePattern("n*", {}).value();
+    ASSERT_TRUE(subscription.AwaitSubscribed(kLong).ok());
+    EXPECT_EQ(server.Call({"PUBSUB", "NUMPAT"}), "1");
+    subscription.Unsubscribe();
+    Await("PUNSUBSCRIBE", [&] { return server.Call({"PUBSUB", "NUMPAT"}) == "0"; });
+  }
+}
+
+TEST_F(SubscriptionTest, Pattern_ConnectionLost_IsConfirmedAgain) {
+  const RedisServer server;
+  const auto client = Client(server.url());
+  Ear ear;
+  const RedisSubscription subscription = client->SubscribePattern("n*", ear.pattern_subscriber()).value();
+  for (int i = 1; i <= 3; ++i) {
+    ASSERT_TRUE(ear.AwaitConfirmations(i));
+    ASSERT_TRUE(client->Run(RedisCommand("PUBLISH").Arg("news").Arg(i).Idempotent()).ok());
+    ASSERT_TRUE(ear.AwaitMessage(Concat("news: ", i)));
+    server.KillConnections();
+  }
+}
+
+TEST_F(SubscriptionTest, Pattern_ForbiddenOrTooLong_SaysSo_AndOthersAreHeard) {
+  const RedisServer server({.users = {"ear on nopass ~* &* resetchannels &news.* +@all"}});
+  const auto client = Client(Concat("redis://ear:x@127.0.0.1:", server.port()));
+  const RedisSubscription refused = client->SubscribePattern("other.*", {}).value();
+  const absl::Status status = refused.AwaitSubscribed(kLong);
+  EXPECT_EQ(status.code(), absl::StatusCode::kPermissionDenied) << status;
+  EXPECT_NE(status.message().find("pattern 'other.*': redis answered: NOPERM"), std::string::npos) << status;
+  const RedisSubscription allowed = client->SubscribePattern("news.*", {}).value();
+  EXPECT_TRUE(allowed.AwaitSubscribed(kLong).ok());
+  const absl::Status long_one = client->SubscribePattern(std::string(70'000, 'x'), {}).status();
+  EXPECT_EQ(long_one, absl::InvalidArgumentError("redis 'default': a pattern of 70000 bytes exceeds 65536"));
+}
+
+TEST_F(SubscriptionTest, Patterns_CountForMaxChannels) {
+  const RedisServer server;
+  const auto client = Client(server.url(), {.max_channels = 2});
+  const RedisSubscription channel = client->Subscribe("a", {}).value();
+  const RedisSubscription pattern = client->SubscribePattern("a", {}).value();
+  EXPECT_TRUE(absl::IsResourceExhausted(client->SubscribePattern("b", {}).status()));
+  EXPECT_TRUE(client->SubscribePattern("a", {}).ok());
+}
+
+TEST_F(SubscriptionTest, Pattern_CallbackThrows_IsLoggedWithThePattern) {
+  const RedisServer server;
+  std::promise<std::string> logged;
+  SetLogSink([&, first = true](LogSeverity, std::string_view text) mutable {
+    if (std::exchange(first, false)) logged.set_value(std::string(text));
+  });
+  {
+    const auto client = Client(server.url());
+    const RedisSubscription subscription =
+        client->SubscribePattern("n*", {.on_subscribed = [] { throw std::runtime_error("too bad"); }}).value();
+    EXPECT_EQ(logged.get_future().get(), "redis 'default': pattern 'n*': on_subscribed threw: too bad");
+  }
+  SetLogSink({});
+}
+
 TEST_F(SubscriptionTest, Messages_TwoSubscribersOfAChannel_EachHearsAllOnceInOrder) {
   const RedisServer server;
   const auto client = Client(server.url());

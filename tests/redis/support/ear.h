@@ -21,6 +21,15 @@ class Ear {
             .on_subscribed = [this] { Note([&] { ++confirmations_; }); }};
   }
 
+  // Hears each message as "channel: payload".
+  RedisPatternSubscriber pattern_subscriber() {
+    return {.on_message =
+                [this](std::string_view channel, std::string_view payload) {
+                  Note([&] { heard_.push_back(std::string(channel) + ": " + std::string(payload)); });
+                },
+            .on_subscribed = [this] { Note([&] { ++confirmations_; }); }};
+  }
+
   // Block until there are so many or more; false where that takes 30 seconds.
   bool AwaitMessages(size_t count) {
     return Await([&] { return heard_.size() >= count; });

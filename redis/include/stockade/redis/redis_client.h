@@ -103,6 +103,12 @@ class STOCKADE_EXPORT RedisClient {
   //   Cancelled, in a callback: the client is being destroyed.
   absl::StatusOr<RedisSubscription> Subscribe(std::string channel, RedisSubscriber subscriber);
 
+  // Receives the messages on all channels that match `pattern` (PSUBSCRIBE), such as "news.*", and otherwise behaves
+  // like Subscribe(), also if connections are lost. A channel that matches several subscriptions has its messages
+  // delivered to each of them. In a cluster it receives what PUBLISH sends to any node, but nothing of SPUBLISH
+  // (publish_command()): Redis has no patterns for sharded channels.
+  absl::StatusOr<RedisSubscription> SubscribePattern(std::string pattern, RedisPatternSubscriber subscriber);
+
   // Whether channels belong to hash slots. True for a cluster of Redis 7 or newer, where a message reaches only the
   // node of the channel's slot.
   bool sharded_channels() const;

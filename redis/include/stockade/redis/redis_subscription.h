@@ -34,9 +34,16 @@ struct RedisSubscriber {
   std::function<void()> on_subscribed = {};
 };
 
-// A subscription to one channel, which ends with this object. A client's subscriptions to the same channel share one
-// subscription at the server. All of them share one connection (in a cluster with sharded channels: one per node),
-// which the client restores after it breaks. A message larger than RedisOptions::max_reply_bytes also breaks the
+// Like RedisSubscriber, for the channels that match a pattern.
+struct RedisPatternSubscriber {
+  // Both views may contain any bytes and are valid during the call.
+  std::function<void(std::string_view channel, std::string_view payload)> on_message = {};
+  std::function<void()> on_subscribed = {};
+};
+
+// A subscription to one channel or pattern, which ends with this object. A client's subscriptions to the same channel
+// share one subscription at the server. All of them share one connection (in a cluster with sharded channels: one per
+// node), which the client restores after it breaks. A message larger than RedisOptions::max_reply_bytes also breaks the
 // connection, and is lost.
 //
 // Callable from any thread, by one thread at a time. A subscription may outlive its client and does nothing then. Not
@@ -62,7 +69,7 @@ class STOCKADE_EXPORT RedisSubscription {
   //   FailedPrecondition: the subscription has ended, or this is the callback thread, on which the state cannot change.
   absl::Status AwaitSubscribed(Duration timeout) const;
 
-  // The channel; empty if there is no subscription or it has ended.
+  // The channel or the pattern; empty if there is no subscription or it has ended.
   std::string_view channel() const;
 
  private:
@@ -74,7 +81,7 @@ class STOCKADE_EXPORT RedisSubscription {
   std::shared_ptr<redis_internal::Subscription> subscription_;  // Null if not subscribed.
 };
 
-// The longest name of a channel, in bytes.
+// The longest name of a channel, or pattern, in bytes.
 inline constexpr size_t kMaxRedisChannelBytes = size_t{64} << 10;
 
 }  // namespace stockade
