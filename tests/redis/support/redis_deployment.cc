@@ -1,5 +1,7 @@
 #include "redis/support/redis_deployment.h"
 
+#include <utility>
+
 #include "stockade/base/log.h"
 #include "stockade/base/strings.h"
 #include "support/scale.h"
@@ -20,8 +22,8 @@ std::string RedisSetupName(const ::testing::TestParamInfo<RedisSetup>& setup) {
   return "";
 }
 
-RedisDeployment::RedisDeployment(RedisSetup setup, absl::Duration down_after) {
-  const RedisServerOptions server = {.appendonly = true};
+RedisDeployment::RedisDeployment(RedisSetup setup, absl::Duration down_after, std::vector<std::string> users) {
+  const RedisServerOptions server = {.appendonly = true, .users = std::move(users)};
   switch (setup) {
     case RedisSetup::kStandalone: server_ = std::make_unique<RedisServer>(server); break;
     case RedisSetup::kSentinel:

@@ -26,8 +26,9 @@ std::string RedisSetupName(const ::testing::TestParamInfo<RedisSetup>& setup);
 class RedisDeployment {
  public:
   // `down_after` is that of SentinelSetOptions. By default it is so long that Sentinels do not replace a slow master. A
-  // test that kills the master passes a short one.
-  explicit RedisDeployment(RedisSetup setup, absl::Duration down_after = absl::Seconds(10));
+  // test that kills the master passes a short one. `users` are those of RedisServerOptions.
+  explicit RedisDeployment(RedisSetup setup, absl::Duration down_after = absl::Seconds(10),
+                           std::vector<std::string> users = {});
 
   std::string url() const;
 
