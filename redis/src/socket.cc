@@ -1,6 +1,5 @@
 #include "socket.h"
 
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -16,6 +15,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/time/time.h"
+#include "resolve.h"
 #include "stockade/base/clock.h"
 #include "stockade/base/strings.h"
 
@@ -73,21 +73,27 @@ absl::StatusOr<FileDescriptor> ConnectUnix(const RedisEndpoint& endpoint, Instan
   return ConnectTo(endpoint, reinterpret_cast<const sockaddr*>(&address), sizeof address, deadline);
 }
 
+void SetPort(sockaddr_storage& address, uint16_t port) {
+  if (address.ss_family == AF_INET) reinterpret_cast<sockaddr_in&>(address).sin_port = htons(port);
+  if (address.ss_family == AF_INET6) reinterpret_cast<sockaddr_in6&>(address).sin6_port = htons(port);
+}
+
 absl::StatusOr<FileDescriptor> ConnectTcp(const RedisEndpoint& endpoint, Instant deadline) {
   if (endpoint.host.find('\0') != std::string::npos) {
     // getaddrinfo() would read another name than the one that was checked.
     return absl::InvalidArgumentError(Concat("the host '", absl::CHexEscape(endpoint.host), "' has a NUL byte"));
   }
-  addrinfo hints = {};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_NUMERICSERV;
-  addrinfo* found = nullptr;
-  const int failed = getaddrinfo(endpoint.host.c_str(), std::to_string(endpoint.port).c_str(), &hints, &found);
-  if (failed != 0) return CannotConnect(endpoint, failed == EAI_SYSTEM ? ErrorText(errno) : gai_strerror(failed));
-  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> addresses(found, &freeaddrinfo);
+  const absl::StatusOr<std::shared_ptr<const addrinfo>> addresses = Resolve(endpoint.host, deadline);
+  if (absl::IsUnavailable(addresses.status())) {
+    return CannotConnect(endpoint, std::string(addresses.status().message()));
+  }
+  if (!addresses.ok()) return addresses.status();
   absl::StatusOr<FileDescriptor> fd = CannotConnect(endpoint, "the name has no address");
-  for (const addrinfo* at = found; at != nullptr && !fd.ok(); at = at->ai_next) {
-    fd = ConnectTo(endpoint, at->ai_addr, at->ai_addrlen, deadline);
+  for (const addrinfo* at = addresses->get(); at != nullptr && !fd.ok(); at = at->ai_next) {
+    sockaddr_storage address = {};
+    std::memcpy(&address, at->ai_addr, at->ai_addrlen);
+    SetPort(address, endpoint.port);
+    fd = ConnectTo(endpoint, reinterpret_cast<const sockaddr*>(&address), at->ai_addrlen, deadline);
   }
   if (fd.ok()) {
     SetOption(fd->get(), IPPROTO_TCP, TCP_NODELAY, 1);

@@ -23,8 +23,8 @@ struct STOCKADE_EXPORT RedisOptions {
   // metrics. Must not be empty and must be printable UTF-8 without control characters.
   std::string name = "default";
 
-  // The time limit for each attempt to connect, which includes authentication and everything else before the first
-  // command. Names are resolved by getaddrinfo(3), which has its own time-outs.
+  // The time limit for each attempt to connect, which includes resolving the name, authentication and everything else
+  // before the first command.
   Duration connect_timeout = absl::Seconds(1);
 
   // If false, Connect() does not wait for the first connection and does not fail if there is none. The client keeps
