@@ -1,6 +1,7 @@
 #include "attempt.h"
 
 #include <algorithm>
+#include <iterator>
 #include <span>
 #include <utility>
 #include <vector>
@@ -47,17 +48,31 @@ absl::Status CheckTransaction(const RedisCommand& command) {
 
 }  // namespace
 
-absl::Status Attempt::Prepare(Request& request) {
+absl::Status Attempt::Check() const {
   if (deadline() == Instant::InfinitePast())
     return absl::DeadlineExceededError("redis: the time-out is not above 0; not sent");
   if (terms_.on_server && terms_.on_server->empty()) {
     return absl::InvalidArgumentError("RedisCallOptions.on_server must not be empty; not sent");
   }
-  const absl::Status valid = CheckTransaction(*command_);
+  if (terms_.read_from == RedisReadFrom::kReplica) {
+    if (terms_.on_server) {
+      return absl::InvalidArgumentError("RedisCallOptions.on_server excludes read_from = kReplica; not sent");
+    }
+    if (!OnlyReads(command_->name())) {
+      return absl::InvalidArgumentError(Concat(
+          "redis: ", command_->name(), " is no command that reads only, as read_from = kReplica needs; not sent"));
+    }
+  }
+  return CheckTransaction(*command_);
+}
+
+absl::Status Attempt::Prepare(Request& request) {
+  const absl::Status valid = Check();
   if (!valid.ok()) return valid;
   if (!hop_.refused.ok()) return Final(hop_.refused);
   if (hop_.pipeline == nullptr) {
-    absl::StatusOr<Hop> hop = router_->Route(*command_);
+    const bool at_replica = terms_.read_from == RedisReadFrom::kReplica && !left_replicas_;
+    absl::StatusOr<Hop> hop = at_replica ? router_->RouteToReplica(*command_) : router_->Route(*command_);
     if (!hop.ok()) return Final(hop.status());
     hop_ = *std::move(hop);
   }
@@ -84,10 +99,11 @@ absl::Status Attempt::Prepare(Request& request) {
 
 std::optional<absl::Duration> Attempt::Judge(absl::StatusOr<RedisReply>& result) {
   if (IsUnproven(result.status())) return SetProving(true, result);
+  if (hop_.at_replica) return JudgeReplica(result);
   if (result.ok()) {
     if (command_->is_transaction()) return JudgeTransaction(result);
     if (!result->is_error()) return std::nullopt;
-    if (!command_->idempotent() && MayHaveWritten(result->text())) {
+    if (!repeatable() && MayHaveWritten(result->text())) {
       result = WithUnknownOutcome(StatusOfErrorTo(command_->name(), result->text()));
       return std::nullopt;
     }
@@ -110,7 +126,7 @@ std::optional<absl::Duration> Attempt::Judge(absl::StatusOr<RedisReply>& result)
   }
   const bool unknown = RedisOutcomeUnknown(result.status());
   std::optional<absl::Duration> again;
-  if (result.status().code() == absl::StatusCode::kUnavailable && (!unknown || command_->idempotent())) {
+  if (result.status().code() == absl::StatusCode::kUnavailable && (!unknown || repeatable())) {
     again = Again(router_->OnFailure(result.status(), hop_));
   }
   if (!again) result = Final(result.status());
@@ -160,6 +176,22 @@ std::optional<absl::Duration> Attempt::JudgeTransaction(absl::StatusOr<RedisRepl
   }
   result = Final(StatusOfErrorTo(name, error, Concat(refused, " was refused, and nothing was run")));
   return std::nullopt;
+}
+
+std::optional<absl::Duration> Attempt::JudgeReplica(absl::StatusOr<RedisReply>& result) {
+  static constexpr std::string_view kCannotAnswer[] = {"LOADING", "MASTERDOWN",  "MOVED",
+                                                       "ASK",     "CLUSTERDOWN", "TRYAGAIN"};
+  bool needs_master = absl::IsUnavailable(result.status());
+  if (result.ok()) {
+    if (!result->is_error()) return std::nullopt;
+    const std::string_view code = ErrorCodeOf(result->text());
+    needs_master = std::find(std::begin(kCannotAnswer), std::end(kCannotAnswer), code) != std::end(kCannotAnswer);
+    result = StatusOfErrorTo(command_->name(), result->text());
+  }
+  if (!needs_master) return std::nullopt;
+  left_replicas_ = true;
+  hop_ = {};
+  return Again(Verdict::kRetryNow);
 }
 
 absl::Status Attempt::Final(const absl::Status& error) const {

@@ -12,6 +12,7 @@
 #include "router.h"
 #include "stockade/base/instant.h"
 #include "stockade/redis/redis_command.h"
+#include "stockade/redis/redis_options.h"
 #include "stockade/redis/redis_reply.h"
 
 namespace stockade::redis_internal {
@@ -20,6 +21,7 @@ namespace stockade::redis_internal {
 struct CallTerms {
   Instant deadline;
   std::optional<std::string> on_server = {};
+  RedisReadFrom read_from = RedisReadFrom::kMaster;
 };
 
 // One command's way to its final answer: where it goes, what is sent, and whether what came back is the end. What waits
@@ -47,7 +49,13 @@ class Attempt {
   absl::Status Final(const absl::Status& error) const;
 
  private:
+  // OK if the command and its terms are valid.
+  absl::Status Check() const;
+  // May be sent again after a lost reply.
+  bool repeatable() const { return command_->idempotent() || terms_.read_from == RedisReadFrom::kReplica; }
   std::optional<absl::Duration> Again(Verdict verdict);
+  // The result of a hop to a replica. If that cannot answer, the master is asked.
+  std::optional<absl::Duration> JudgeReplica(absl::StatusOr<RedisReply>& result);
   // The result of a transaction, which has all its replies, or of the proof before it.
   std::optional<absl::Duration> JudgeTransaction(absl::StatusOr<RedisReply>& result);
   // Sends the proof, or what it was for. Nothing, and an error in `result`: no time is left.
@@ -60,6 +68,7 @@ class Attempt {
   ComponentMetrics* metrics_;
   CallTerms terms_;
   Hop hop_;
+  bool left_replicas_ = false;  // The master is asked, because a replica could not answer.
   bool whole_script_ = false;
   bool proving_ = false;       // The proof before a transaction is sent, and not the transaction.
   bool may_have_run_ = false;  // An earlier attempt's reply was lost.

@@ -59,6 +59,8 @@ void ClusterRouter::Stop() {
     const MutexLock lock(mutex_);
     stopping_ = true;
     pipelines.swap(pipelines_);
+    for (auto& [name, pipeline] : replicas_) pipelines.push_back(std::move(pipeline));
+    replicas_.clear();
   }
   refresh_.NotifyAll();
   const absl::Status why = absl::CancelledError(Concat("redis '", options_.name, "': the client was destroyed"));
@@ -88,6 +90,26 @@ absl::StatusOr<Hop> ClusterRouter::Route(const RedisCommand& command) {
   absl::StatusOr<std::shared_ptr<Pipeline>> pipeline = PipelineOf(node);
   if (!pipeline.ok()) return pipeline.status();
   return Hop{.pipeline = *std::move(pipeline)};
+}
+
+absl::StatusOr<Hop> ClusterRouter::RouteToReplica(const RedisCommand& command) {
+  const absl::StatusOr<std::optional<uint16_t>> slot = SlotOf(command);
+  if (!slot.ok()) return slot.status();
+  if (*slot) {
+    const MutexLock lock(mutex_);
+    const uint16_t owner = map_.OwnerOf(**slot);
+    const std::span<const RedisEndpoint> replicas =
+        owner == SlotMap::kNobody || stopping_ ? std::span<const RedisEndpoint>() : map_.ReplicasOf(owner);
+    const size_t first = next_replica_++;
+    for (size_t i = 0; i < replicas.size(); ++i) {
+      const RedisEndpoint& replica = replicas[(first + i) % replicas.size()];
+      if (!allowed_hosts_.Contains(replica)) continue;
+      absl::StatusOr<std::shared_ptr<Pipeline>> pipeline = PipelineToReplica(replica);
+      if (!pipeline.ok()) return pipeline.status();
+      if ((*pipeline)->connected()) return Hop{.pipeline = *std::move(pipeline), .at_replica = true};
+    }
+  }
+  return Route(command);
 }
 
 Verdict ClusterRouter::OnErrorReply(std::string_view error, Hop& hop) {
@@ -225,6 +247,7 @@ size_t ClusterRouter::pending() const {
   size_t sum = retired_.pending();
   const MutexLock lock(mutex_);
   for (const std::shared_ptr<Pipeline>& pipeline : pipelines_) sum += pipeline != nullptr ? pipeline->pending() : 0;
+  for (const auto& [name, pipeline] : replicas_) sum += pipeline->pending();
   return sum;
 }
 
@@ -283,7 +306,7 @@ void ClusterRouter::Adopt(Answer answer, const RedisEndpoint& answered) {
   std::vector<RedisEndpoint> known(answer.map.nodes().begin(), answer.map.nodes().end());
   known.insert(known.end(), answer.map.replicas().begin(), answer.map.replicas().end());
   allowed_hosts_.Filter(known);
-  std::vector<std::pair<std::shared_ptr<Pipeline>, RedisEndpoint>> left;
+  std::vector<std::pair<std::shared_ptr<Pipeline>, std::string>> left;
   bool moved = false;
   {
     const MutexLock lock(mutex_);
@@ -308,7 +331,17 @@ void ClusterRouter::Adopt(Answer answer, const RedisEndpoint& answered) {
       if (at < nodes.size()) {
         pipelines[at] = std::move(pipelines_[i]);
       } else {
-        left.emplace_back(std::move(pipelines_[i]), map_.nodes()[i]);
+        left.emplace_back(std::move(pipelines_[i]), map_.nodes()[i].ToString());
+      }
+    }
+    for (auto at = replicas_.begin(); at != replicas_.end();) {
+      const std::span<const RedisEndpoint> named = answer.map.replicas();
+      const auto is_it = [&](const RedisEndpoint& replica) { return replica.ToString() == at->first; };
+      if (std::any_of(named.begin(), named.end(), is_it)) {
+        ++at;
+      } else {
+        left.emplace_back(std::move(at->second), at->first);
+        at = replicas_.erase(at);
       }
     }
     map_ = std::move(answer.map);
@@ -319,7 +352,7 @@ void ClusterRouter::Adopt(Answer answer, const RedisEndpoint& answered) {
   if (answer.healthy) order_.Answered(answered, known);
   for (auto& [pipeline, node] : left) {
     retired_.Add(std::move(pipeline),
-                 absl::UnavailableError(Concat("redis '", options_.name, "': ", node.ToString(),
+                 absl::UnavailableError(Concat("redis '", options_.name, "': ", node,
                                                " serves no slots of the cluster any more; not sent")));
   }
   if (moved) TopologyChanged();
@@ -343,10 +376,13 @@ void ClusterRouter::KeepRefreshing() {
   }
 }
 
-absl::StatusOr<std::unique_ptr<Link>> ClusterRouter::Connect(const RedisEndpoint& node, Instant deadline) const {
+absl::StatusOr<std::unique_ptr<Link>> ClusterRouter::Connect(const RedisEndpoint& node, Instant deadline,
+                                                             bool read_only) const {
   const absl::Status allowed = allowed_hosts_.Check(node);
   if (!allowed.ok()) return allowed;
-  return Link::Connect(node, identity_, options_.max_reply_bytes, deadline);
+  LinkIdentity identity = identity_;
+  identity.read_only = read_only;
+  return Link::Connect(node, identity, options_.max_reply_bytes, deadline);
 }
 
 absl::StatusOr<std::unique_ptr<Link>> ClusterRouter::ConnectToNode(const RedisEndpoint& node, Instant deadline) {
@@ -365,6 +401,20 @@ absl::StatusOr<std::shared_ptr<Pipeline>> ClusterRouter::PipelineOf(uint16_t nod
       [this, endpoint = map_.nodes()[node]](Instant deadline) { return ConnectToNode(endpoint, deadline); },
       PipelineOptionsOf(options_), timers_, metrics_);
   if (started.ok()) pipelines_[node] = *started;
+  return started;
+}
+
+absl::StatusOr<std::shared_ptr<Pipeline>> ClusterRouter::PipelineToReplica(const RedisEndpoint& replica) {
+  std::shared_ptr<Pipeline>& pipeline = replicas_[replica.ToString()];
+  if (pipeline != nullptr) return pipeline;
+  absl::StatusOr<std::shared_ptr<Pipeline>> started =
+      Pipeline::Start([this, replica](Instant deadline) { return Connect(replica, deadline, /*read_only=*/true); },
+                      PipelineOptionsOf(options_), timers_, metrics_);
+  if (started.ok()) {
+    pipeline = *started;
+  } else {
+    replicas_.erase(replica.ToString());
+  }
   return started;
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -51,6 +52,8 @@ class ClusterRouter final : public Router {
   // ResourceExhausted: Pipeline::Start()'s, for a node that was not needed before. O(bytes of its keys), and one short
   // lock.
   absl::StatusOr<Hop> Route(const RedisCommand& command) override;
+  // There is one connection per replica in use, besides those to the masters. The replicas of a slot take turns.
+  absl::StatusOr<Hop> RouteToReplica(const RedisCommand& command) override;
   Verdict OnErrorReply(std::string_view error, Hop& hop) override;
   Verdict OnFailure(const absl::Status& status, Hop& hop) override;
 
@@ -81,7 +84,8 @@ class ClusterRouter final : public Router {
   absl::StatusOr<Answer> Ask(const RedisEndpoint& node, Instant deadline) const;
   void Adopt(Answer answer, const RedisEndpoint& answered);
   void KeepRefreshing();
-  absl::StatusOr<std::unique_ptr<Link>> Connect(const RedisEndpoint& node, Instant deadline) const;
+  absl::StatusOr<std::unique_ptr<Link>> Connect(const RedisEndpoint& node, Instant deadline,
+                                                bool read_only = false) const;
   absl::StatusOr<std::unique_ptr<Link>> ConnectToNode(const RedisEndpoint& node, Instant deadline);
   absl::StatusOr<std::optional<RedisEndpoint>> NodeOfChannel(std::string_view channel) const;
 
@@ -89,6 +93,7 @@ class ClusterRouter final : public Router {
   uint16_t Add(const std::optional<Redirection>& redirection) STOCKADE_REQUIRES(mutex_);
   bool Correct(uint16_t slot, uint16_t node) STOCKADE_REQUIRES(mutex_);  // False: it was so already.
   absl::StatusOr<std::shared_ptr<Pipeline>> PipelineOf(uint16_t node) STOCKADE_REQUIRES(mutex_);
+  absl::StatusOr<std::shared_ptr<Pipeline>> PipelineToReplica(const RedisEndpoint& replica) STOCKADE_REQUIRES(mutex_);
   std::optional<uint16_t> Find(const Pipeline* pipeline) const STOCKADE_REQUIRES(mutex_);
   void WantRefresh() STOCKADE_REQUIRES(mutex_);
 
@@ -104,6 +109,9 @@ class ClusterRouter final : public Router {
   CondVar refresh_;
   SlotMap map_ STOCKADE_GUARDED_BY(mutex_);
   std::vector<std::shared_ptr<Pipeline>> pipelines_ STOCKADE_GUARDED_BY(mutex_);
+  // By RedisEndpoint::ToString(). Those that the map does not name as replicas are retired.
+  std::map<std::string, std::shared_ptr<Pipeline>> replicas_ STOCKADE_GUARDED_BY(mutex_);
+  size_t next_replica_ STOCKADE_GUARDED_BY(mutex_) = 0;
   uint16_t keyless_ STOCKADE_GUARDED_BY(mutex_) = 0;
   bool keyless_failed_ STOCKADE_GUARDED_BY(mutex_) = false;  // The next map chooses another.
   std::optional<bool> sharded_ STOCKADE_GUARDED_BY(mutex_);  // Set by the first map.

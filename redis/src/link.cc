@@ -123,6 +123,7 @@ absl::StatusOr<bool> Link::Introduce(const LinkIdentity& identity, Instant deadl
   if (!identity.client_name.empty())
     commands.push_back(RedisCommand("CLIENT").Arg("SETNAME").Arg(identity.client_name));
   if (identity.database != 0) commands.push_back(RedisCommand("SELECT").Arg(identity.database));
+  if (identity.read_only) commands.emplace_back("READONLY");
   // Whether a server that asks for a password, or still loads its data, would take commands shows here and not later.
   commands.emplace_back("PING");
   if (identity.identify_server) commands.push_back(RedisCommand("INFO").Arg("server"));

@@ -27,6 +27,7 @@ struct LinkIdentity {
   int database = 0;
   std::string client_name = {};  // Empty: none.
   bool identify_server = false;  // Whether the server's run id is read.
+  bool read_only = false;        // At a replica of a cluster: it then serves reads.
 };
 
 // One connection to one server, for its whole life: it is made, authenticated, used, and never mended. One thread may

@@ -254,6 +254,11 @@ size_t Pipeline::pending() const {
   return live_;
 }
 
+bool Pipeline::connected() const {
+  const MutexLock lock(mutex_);
+  return end_.ok() && session_ != nullptr && !session_->hung_up;
+}
+
 absl::Status Pipeline::Admit(size_t commands, size_t bytes) const {
   if (!end_.ok()) return end_;
   if (commands > options_.max_pending_commands - std::min(pending_.size(), options_.max_pending_commands)) {

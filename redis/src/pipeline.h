@@ -126,6 +126,7 @@ class Pipeline : public std::enable_shared_from_this<Pipeline> {
   void Stop();
 
   size_t pending() const;
+  bool connected() const;
 
  private:
   // A thread that waits for `left` results. `word` tells what it does or is to do; mutex_ is held for all steps except

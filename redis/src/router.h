@@ -20,6 +20,7 @@ namespace stockade::redis_internal {
 struct Hop {
   std::shared_ptr<Pipeline> pipeline = nullptr;  // Null: Route() is to be asked.
   bool asking = false;                           // ASKING goes before it: the slot is on its way there.
+  bool at_replica = false;                       // RouteToReplica() has found one.
   int redirections = 0;                          // The router's: how many in a row, without a pause.
   absl::Status refused = {};                     // Not OK: the command ends with it.
 };
@@ -43,6 +44,8 @@ class Router {
   virtual void Stop() = 0;
 
   virtual absl::StatusOr<Hop> Route(const RedisCommand& command) = 0;
+  // A replica that is connected, or else as Route(). What comes of a hop to a replica is not asked about below.
+  virtual absl::StatusOr<Hop> RouteToReplica(const RedisCommand& command) { return Route(command); }
 
   // The server at `hop` has answered with an error, whose text is `error`. If the error means that the command has not
   // run and may yet, sets `hop` to the next step, or to nothing, so that Route() is asked.

@@ -30,6 +30,8 @@ SentinelRouter::SentinelRouter(const RedisUrl& url, const RedisOptions& options,
                                ComponentMetrics* metrics)
     : options_(options),
       sentinels_(url, options),
+      timers_(timers),
+      metrics_(metrics),
       single_([this](Instant deadline) { return Connect(deadline); }, true, PipelineOptionsOf(options), timers,
               metrics) {}
 
@@ -39,14 +41,37 @@ absl::Status SentinelRouter::Start(bool wait) {
   return started;
 }
 
+absl::StatusOr<Hop> SentinelRouter::RouteToReplica(const RedisCommand& command) {
+  {
+    const MutexLock lock(mutex_);
+    if (replica_ == nullptr && !stopping_) {
+      absl::StatusOr<std::shared_ptr<Pipeline>> started =
+          Pipeline::Start([this](Instant deadline) { return sentinels_.ConnectToReplica(deadline); },
+                          PipelineOptionsOf(options_), timers_, metrics_);
+      if (!started.ok()) return started.status();
+      replica_ = *std::move(started);
+    }
+    if (replica_ != nullptr && replica_->connected()) return Hop{.pipeline = replica_, .at_replica = true};
+  }
+  return Route(command);
+}
+
+size_t SentinelRouter::pending() const {
+  const MutexLock lock(mutex_);
+  return single_.pending() + (replica_ != nullptr ? replica_->pending() : 0);
+}
+
 void SentinelRouter::Stop() {
+  std::shared_ptr<Pipeline> replica;
   {
     const MutexLock lock(mutex_);
     stopping_ = true;
+    replica = replica_;
     if (events_ != nullptr) events_->ShutDown();
   }
   stopped_.NotifyAll();
   single_.Stop();
+  if (replica != nullptr) replica->Stop();
   if (thread_.joinable()) thread_.join();
 }
 
@@ -62,11 +87,15 @@ absl::StatusOr<std::unique_ptr<Link>> SentinelRouter::Connect(Instant deadline) 
 }
 
 void SentinelRouter::SetMaster(const RedisEndpoint& master) {
+  std::shared_ptr<Pipeline> replica;
   {
     const MutexLock lock(mutex_);
     if (master_ == master) return;
     master_ = master;
+    replica = replica_;
   }
+  // It may be the new master, or follow the old one.
+  if (replica != nullptr) replica->Drop(absl::UnavailableError("the Sentinels name another master"));
   TopologyChanged();
 }
 

@@ -31,6 +31,8 @@ class SentinelRouter final : public Router {
   void Stop() override;
 
   absl::StatusOr<Hop> Route(const RedisCommand& command) override { return single_.Route(command); }
+  // After the first call there is a connection to a replica, besides that to the master.
+  absl::StatusOr<Hop> RouteToReplica(const RedisCommand& command) override;
   Verdict OnErrorReply(std::string_view error, Hop& hop) override { return single_.OnErrorReply(error, hop); }
   Verdict OnFailure(const absl::Status& status, Hop& hop) override { return single_.OnFailure(status, hop); }
 
@@ -39,7 +41,7 @@ class SentinelRouter final : public Router {
   }
   absl::StatusOr<std::string> ChannelHome(std::string_view channel) override;
 
-  size_t pending() const override { return single_.pending(); }
+  size_t pending() const override;
 
  private:
   static constexpr absl::Duration kAskEvery = absl::Seconds(1);
@@ -60,10 +62,13 @@ class SentinelRouter final : public Router {
 
   const RedisOptions options_;
   Sentinels sentinels_;
+  TimerQueue* const timers_;
+  ComponentMetrics* const metrics_;
 
   mutable Mutex mutex_;
   // The server that was connected to last, or found to be the master.
   std::optional<RedisEndpoint> master_ STOCKADE_GUARDED_BY(mutex_);
+  std::shared_ptr<Pipeline> replica_ STOCKADE_GUARDED_BY(mutex_);  // Null: not needed yet. Lock order: after mutex_.
   bool stopping_ STOCKADE_GUARDED_BY(mutex_) = false;
   CondVar stopped_;                                     // stopping_ became true.
   Link* events_ STOCKADE_GUARDED_BY(mutex_) = nullptr;  // The watching thread's connection, for Stop() to break.

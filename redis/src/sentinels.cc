@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <optional>
+#include <random>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -25,17 +26,20 @@ std::optional<RedisEndpoint> EndpointOf(std::string_view host, std::string_view 
   return endpoint;
 }
 
+std::string_view FieldOf(std::span<const RedisReply> fields, std::string_view name) {
+  for (size_t i = 0; i + 1 < fields.size(); i += 2) {
+    if (fields[i].text() == name) return fields[i + 1].text();
+  }
+  return {};
+}
+
 // Of SENTINEL SENTINELS: an array of names and values for each. What cannot be read is left out.
 std::vector<RedisEndpoint> OthersOf(const RedisReply& reply) {
   std::vector<RedisEndpoint> others;
   for (const RedisReply& other : reply.elements()) {
-    const std::span<const RedisReply> fields = other.elements();
-    std::string_view host, port;
-    for (size_t i = 0; i + 1 < fields.size(); i += 2) {
-      if (fields[i].text() == "ip") host = fields[i + 1].text();
-      if (fields[i].text() == "port") port = fields[i + 1].text();
-    }
-    if (std::optional<RedisEndpoint> endpoint = EndpointOf(host, port)) others.push_back(*std::move(endpoint));
+    std::optional<RedisEndpoint> endpoint =
+        EndpointOf(FieldOf(other.elements(), "ip"), FieldOf(other.elements(), "port"));
+    if (endpoint) others.push_back(*std::move(endpoint));
   }
   return others;
 }
@@ -96,6 +100,61 @@ absl::StatusOr<std::unique_ptr<Link>> Sentinels::ConnectAsMaster(const RedisEndp
                                ? std::string(StatusOfErrorReply(reply.text(), ServerText::kHidden).message())
                                : "its ROLE differs";
   return absl::UnavailableError(Concat(server.ToString(), " is not the master: ", said));
+}
+
+absl::StatusOr<std::unique_ptr<Link>> Sentinels::ConnectToReplica(Instant deadline) {
+  absl::Status failed = absl::UnavailableError(Concat("no replica of '", master_name_, "' is up"));
+  const std::vector<RedisEndpoint> sentinels = order_.Get();
+  for (size_t i = 0; i < sentinels.size(); ++i) {
+    const Instant end = EndOfTurn(Now(), deadline, sentinels.size() - i);
+    absl::StatusOr<std::vector<RedisEndpoint>> replicas = AskForReplicasAt(sentinels[i], end);
+    if (!replicas.ok()) {
+      failed = replicas.status();
+      continue;
+    }
+    std::shuffle(replicas->begin(), replicas->end(), std::minstd_rand(std::random_device{}()));
+    for (size_t at = 0; at < replicas->size(); ++at) {
+      absl::StatusOr<std::unique_ptr<Link>> link =
+          ConnectAsReplica((*replicas)[at], EndOfTurn(Now(), deadline, replicas->size() - at));
+      if (link.ok()) return link;
+      failed = link.status();
+    }
+  }
+  return failed;
+}
+
+absl::StatusOr<std::vector<RedisEndpoint>> Sentinels::AskForReplicasAt(const RedisEndpoint& sentinel,
+                                                                       Instant deadline) const {
+  const absl::StatusOr<std::unique_ptr<Link>> link = Connect(sentinel, deadline);
+  if (!link.ok()) return link.status();
+  const RedisCommand question = RedisCommand("SENTINEL").Arg("REPLICAS").Arg(master_name_);
+  const absl::StatusOr<std::vector<RedisReply>> replies = (*link)->RoundTrip({&question, 1}, deadline);
+  if (!replies.ok()) return replies.status();
+  if (replies->front().is_error()) return StatusOfErrorReply(replies->front().text());
+  std::vector<RedisEndpoint> replicas;
+  for (const RedisReply& replica : replies->front().elements()) {
+    const std::string_view flags = FieldOf(replica.elements(), "flags");
+    if (flags.find("down") != std::string_view::npos || flags.find("disconnected") != std::string_view::npos) continue;
+    if (FieldOf(replica.elements(), "master-link-status") != "ok") continue;
+    const std::optional<RedisEndpoint> endpoint =
+        EndpointOf(FieldOf(replica.elements(), "ip"), FieldOf(replica.elements(), "port"));
+    if (endpoint) replicas.push_back(*endpoint);
+  }
+  allowed_hosts_.Filter(replicas);
+  return replicas;
+}
+
+absl::StatusOr<std::unique_ptr<Link>> Sentinels::ConnectAsReplica(const RedisEndpoint& server, Instant deadline) const {
+  absl::StatusOr<std::unique_ptr<Link>> link = Link::Connect(server, at_master_, max_reply_bytes_, deadline);
+  if (!link.ok()) return link;
+  const RedisCommand role("ROLE");
+  const absl::StatusOr<std::vector<RedisReply>> replies = (*link)->RoundTrip({&role, 1}, deadline);
+  if (!replies.ok()) return replies.status();
+  const RedisReply& reply = replies->front();
+  if (reply.is_error() && ErrorCodeOf(reply.text()) == "NOPERM") return link;
+  const std::span<const RedisReply> parts = reply.elements();
+  if (parts.size() >= 4 && parts[0].text() == "slave" && parts[3].text() == "connected") return link;
+  return absl::UnavailableError(Concat(server.ToString(), " is not a replica that follows its master"));
 }
 
 absl::StatusOr<std::unique_ptr<Link>> Sentinels::Connect(const RedisEndpoint& sentinel, Instant deadline) const {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -30,6 +31,10 @@ class Sentinels {
   // Connects to `server`, which a Sentinel has named. Unavailable where it is no master.
   absl::StatusOr<std::unique_ptr<Link>> ConnectAsMaster(const RedisEndpoint& server, Instant deadline) const;
 
+  // Connects to a replica that a Sentinel names as up, one of them at random, and that itself says that it follows its
+  // master. Unavailable where there is none, with the reason.
+  absl::StatusOr<std::unique_ptr<Link>> ConnectToReplica(Instant deadline);
+
   // For a caller that watches one Sentinel: the Sentinel to use, a connection to it, the master that it names, and a
   // way to report that it was of no use.
   RedisEndpoint Next() const { return order_.Get().front(); }
@@ -39,6 +44,8 @@ class Sentinels {
 
  private:
   absl::StatusOr<RedisEndpoint> AskForMasterAt(const RedisEndpoint& sentinel, Instant deadline);
+  absl::StatusOr<std::vector<RedisEndpoint>> AskForReplicasAt(const RedisEndpoint& sentinel, Instant deadline) const;
+  absl::StatusOr<std::unique_ptr<Link>> ConnectAsReplica(const RedisEndpoint& server, Instant deadline) const;
 
   const std::string master_name_;
   const LinkIdentity at_sentinels_;

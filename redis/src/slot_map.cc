@@ -54,14 +54,21 @@ absl::StatusOr<SlotMap> SlotMap::Parse(const RedisReply& reply, const RedisEndpo
     if (first < 0 || first > last || last >= kKeySlots) return NotASlotMap("no range of slots", range);
     const absl::StatusOr<std::optional<RedisEndpoint>> master = NodeOf(parts[2], asked);
     if (!master.ok()) return master.status();
+    std::vector<RedisEndpoint>* of_master = nullptr;
     if (*master) {
       const uint16_t owner = map.Add(**master);
       if (owner == kNobody) return NotASlotMap(Concat("more than ", kMaxNodes, " nodes"), reply);
       std::fill(map.owners_.begin() + first, map.owners_.begin() + last + 1, owner);
+      map.replicas_of_.resize(map.nodes_.size());
+      of_master = &map.replicas_of_[owner];
     }
     for (const RedisReply& part : parts.subspan(3)) {
       absl::StatusOr<std::optional<RedisEndpoint>> replica = NodeOf(part, asked);
       if (!replica.ok()) return replica.status();
+      if (*replica && of_master != nullptr && of_master->size() < kMaxNodes &&
+          std::find(of_master->begin(), of_master->end(), **replica) == of_master->end()) {
+        of_master->push_back(**replica);
+      }
       if (*replica && map.replicas_.size() < kMaxNodes &&
           std::find(map.replicas_.begin(), map.replicas_.end(), **replica) == map.replicas_.end()) {
         map.replicas_.push_back(**std::move(replica));
@@ -70,6 +77,11 @@ absl::StatusOr<SlotMap> SlotMap::Parse(const RedisReply& reply, const RedisEndpo
   }
   if (map.nodes_.empty()) return NotASlotMap("no slot is served", reply);
   return map;
+}
+
+std::span<const RedisEndpoint> SlotMap::ReplicasOf(uint16_t node) const {
+  if (node >= replicas_of_.size()) return {};
+  return replicas_of_[node];
 }
 
 uint16_t SlotMap::Add(const RedisEndpoint& node) {

@@ -34,6 +34,8 @@ class SlotMap {
   uint16_t OwnerOf(uint16_t slot) const { return owners_[slot]; }
   // All that serve slots, and those that were added.
   std::span<const RedisEndpoint> nodes() const { return nodes_; }
+  // The replicas of a node, by its index in nodes().
+  std::span<const RedisEndpoint> ReplicasOf(uint16_t node) const;
   // Serve none, but know who does.
   std::span<const RedisEndpoint> replicas() const { return replicas_; }
 
@@ -49,6 +51,7 @@ class SlotMap {
   std::vector<RedisEndpoint> nodes_;
   std::vector<uint16_t> owners_;
   std::vector<RedisEndpoint> replicas_;
+  std::vector<std::vector<RedisEndpoint>> replicas_of_;  // Of the first nodes_; those that were added have none.
 };
 
 // "MOVED 3999 127.0.0.1:6381" or "ASK ...", as the node `asked` answers it.

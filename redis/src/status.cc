@@ -140,6 +140,18 @@ bool RunsCode(std::string_view command_name) {
   return IsOneOf(command_name, kNames) || command_name.find('.') != std::string_view::npos;
 }
 
+bool OnlyReads(std::string_view command_name) {
+  static constexpr std::string_view kNames =
+      " BITCOUNT BITFIELD_RO BITPOS DBSIZE DUMP ECHO EVALSHA_RO EVAL_RO EXISTS EXPIRETIME FCALL_RO GEODIST "
+      "GEOHASH GEOPOS GEORADIUSBYMEMBER_RO GEORADIUS_RO GEOSEARCH GET GETBIT GETRANGE HEXISTS HGET HGETALL "
+      "HKEYS HLEN HMGET HRANDFIELD HSCAN HSTRLEN HVALS KEYS LCS LINDEX LLEN LPOS LRANGE MGET PEXPIRETIME "
+      "PING PTTL RANDOMKEY SCAN SCARD SDIFF SINTER SINTERCARD SISMEMBER SMEMBERS SMISMEMBER SORT_RO "
+      "SRANDMEMBER SSCAN STRLEN SUBSTR SUNION TIME TTL TYPE XINFO XLEN XPENDING XRANGE XREVRANGE ZCARD "
+      "ZCOUNT ZDIFF ZINTER ZINTERCARD ZLEXCOUNT ZMSCORE ZRANDMEMBER ZRANGE ZRANGEBYLEX ZRANGEBYSCORE ZRANK "
+      "ZREVRANGE ZREVRANGEBYLEX ZREVRANGEBYSCORE ZREVRANK ZSCAN ZSCORE ZUNION ";
+  return kNames.find(Concat(" ", absl::AsciiStrToUpper(AbslView(command_name)), " ")) != std::string_view::npos;
+}
+
 bool ImitatesRefusal(std::string_view error, std::optional<uint16_t> slot) {
   const std::string_view code = ErrorCodeOf(error);
   if (code == "MOVED" || code == "ASK") {

@@ -40,6 +40,10 @@ std::string_view ErrorCodeOf(std::string_view text);
 // Whether a command of this name runs code of its users on the server: scripts, functions, modules.
 bool RunsCode(std::string_view command_name);
 
+// Whether a command of this name changes no data, in any form: those of Redis that replicas serve. False for names that
+// are not known.
+bool OnlyReads(std::string_view command_name);
+
 // Whether `error` begins with a word by which servers refuse a command for now (LOADING, MOVED, ...), but is none of
 // the errors that Redis 2.6 to 8 and Valkey have for it. A script can end with any error after it has written. `slot`
 // is that of the command's key, if it has one. If a script repeats a server's words, nothing tells the two apart.

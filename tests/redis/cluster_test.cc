@@ -17,6 +17,7 @@
 #include "redis/support/raw_peer.h"
 #include "redis/support/redis_cluster.h"
 #include "router.h"
+#include "status.h"
 #include "stockade/base/clock.h"
 #include "stockade/base/strings.h"
 #include "stockade/redis/redis_client.h"
@@ -112,6 +113,26 @@ TEST_F(ClusterTest, KeySlot_OfRandomKeys_IsWhatRedisSays) {
     const testing::RawReply slot = node.Call({"CLUSTER", "KEYSLOT", key});
     ASSERT_EQ(slot.text, Concat(redis_internal::KeySlot(key))) << ::testing::PrintToString(key);
   }
+}
+
+TEST_F(ClusterTest, OnlyReads_OfEveryCommandOfRedis_IsTrueOfNoneThatWrites) {
+  RedisServer server;
+  int known = 0;
+  std::string unknown;
+  for (const testing::RawReply& command : server.Call({"COMMAND"}).items) {
+    const std::string& name = command.items.at(0).text;
+    bool writes = false, reads = false;
+    for (const testing::RawReply& flag : command.items.at(2).items) {
+      writes = writes || flag == "write";
+      reads = reads || flag == "readonly";
+    }
+    const bool only_reads = redis_internal::OnlyReads(name);
+    EXPECT_FALSE(only_reads && writes) << name;
+    known += only_reads ? 1 : 0;
+    if (reads && !only_reads) unknown += " " + name;
+  }
+  EXPECT_GT(known, 80);
+  RecordProperty("readonly_but_refused", unknown);
 }
 
 // INFO on the connection that the command takes.
@@ -230,6 +251,69 @@ TEST_F(ClusterTest, Transaction_SlotMovesStepByStep_RunsAsAWholeWhereItsKeysAre)
   // MOVED.
   EXPECT_EQ(Answer(*client, transaction), "[5, PONG, 5]");
   EXPECT_EQ(cluster.node(to).Call({"GET", "foo"}), "5");
+}
+
+TEST_F(ClusterTest, ReadFromReplica_OfEachNode_IsServedByItsReplica_OrByTheMaster) {
+  RedisCluster cluster({.replicas = true});
+  const auto client = ConnectPatiently(cluster.url());
+  ASSERT_NE(client, nullptr);
+  const RedisCallOptions from_replica = {.read_from = RedisReadFrom::kReplica};
+  const auto calls = [&](size_t node) {
+    const std::string stats = InfoField(cluster.node(node).Call({"INFO", "commandstats"}).text, "cmdstat_strlen");
+    return stats.empty() ? 0 : std::stoll(stats.substr(std::string("calls=").size()));
+  };
+  const auto read = [&](const std::string& key) { return client->Run(RedisCommand("STRLEN").Key(key), from_replica); };
+  for (const std::string key : {"foo", "bar", "c"}) {
+    ASSERT_TRUE(client->Run(Set(key, "value")).ok());
+    const size_t master = cluster.OwnerOf(cluster.SlotOf(key));
+    Await("a read from the replica", [&] {
+      const absl::StatusOr<RedisReply> length = read(key);
+      EXPECT_TRUE(length.ok()) << length.status();
+      return length.ok() && length->integer() == 5 && calls(master + 3) > 0;
+    });
+    const int64_t at_master = calls(master);
+    for (int i = 0; i < 50; ++i) EXPECT_EQ(read(key).value().integer(), 5);
+    EXPECT_EQ(calls(master), at_master);
+  }
+  const absl::Status write = client->Run(Set("foo", "x"), from_replica).status();
+  EXPECT_EQ(write.code(), absl::StatusCode::kInvalidArgument) << write;
+  const RedisCommand many[] = {RedisCommand("STRLEN").Key("foo"), RedisCommand("STRLEN").Key("bar"),
+                               RedisCommand("SET").Key("foo").Arg(1)};
+  const auto replies = client->RunMany(many, from_replica);
+  EXPECT_EQ(replies[0].value().integer() + replies[1].value().integer(), 10);
+  EXPECT_EQ(replies[2].status().code(), absl::StatusCode::kInvalidArgument);
+  const size_t master = cluster.OwnerOf(kFooSlot);
+  const int64_t at_master = calls(master);
+  cluster.node(master + 3).Kill();
+  for (int i = 0; i < 50; ++i) EXPECT_EQ(read("foo").value().integer(), 5);
+  EXPECT_GT(calls(master), at_master);
+}
+
+TEST_F(ClusterTest, ReadFromReplica_SlotMovesAndNodeFailsOver_GoesOn) {
+  RedisCluster cluster({.replicas = true});
+  const auto client = ConnectPatiently(cluster.url());
+  ASSERT_NE(client, nullptr);
+  ASSERT_TRUE(client->Run(Set("foo", "value")).ok());
+  std::atomic<bool> ending = false;
+  std::atomic<int64_t> reads = 0;
+  std::thread reader([&] {
+    while (!ending) {
+      const absl::StatusOr<RedisReply> got =
+          client->Run(RedisCommand("STRLEN").Key("foo"), {.read_from = RedisReadFrom::kReplica});
+      EXPECT_TRUE(got.ok()) << got.status();
+      ++reads;
+    }
+  });
+  const size_t from = cluster.OwnerOf(kFooSlot);
+  const size_t to = (from + 1) % 3;
+  cluster.MoveSlot(kFooSlot, from, to);
+  cluster.node(to).Kill();
+  cluster.AwaitSettled();
+  const int64_t before = reads;
+  Await("reads", [&] { return reads > before + 100; });
+  ending = true;
+  reader.join();
+  EXPECT_EQ(Answer(*client, RedisCommand("STRLEN").Key("foo")), "5");
 }
 
 TEST_F(ClusterTest, Keys_OfAllNodes_OneByOneTogetherAndAsync_ReachTheirNodes) {

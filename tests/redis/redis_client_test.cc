@@ -229,6 +229,17 @@ TEST_F(RedisClientTest, Connect_UserDatabaseAndName_AreTheServers) {
   EXPECT_EQ(server.Call({"GET", "k"}).type, '_');
 }
 
+TEST_F(RedisClientTest, ReadFromReplica_OfOneServer_IsThatServer_WritesAreRefused) {
+  RedisServer server;
+  const auto redis = ConnectTo(server.url());
+  const RedisCallOptions from_replica = {.read_from = RedisReadFrom::kReplica};
+  ASSERT_TRUE(redis->Run(RedisCommand("SET").Key("k").Arg("v")).ok());
+  EXPECT_EQ(redis->Run(RedisCommand("GET").Key("k"), from_replica).value().text(), "v");
+  EXPECT_EQ(redis->RunFuture(RedisCommand("DEL").Key("k"), from_replica).get().status().code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(server.Call({"GET", "k"}), "v");
+}
+
 TEST_F(RedisClientTest, Connect_UnixSocket_Works) {
   RedisServer server({.unix_socket = true});
   const auto redis = ConnectTo("unix://" + server.unix_socket());

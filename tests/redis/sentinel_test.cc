@@ -196,6 +196,98 @@ TEST_F(SentinelTest, Failovers_CommandsBoundToTheOldMaster_NeverRunOnTheNewOne) 
   EXPECT_TRUE(ran);
 }
 
+// How often the server was sent the command.
+int64_t CallsOf(const RedisServer& server, const std::string& command) {
+  const std::string stats = InfoField(server.Call({"INFO", "commandstats"}).text, "cmdstat_" + command);
+  return stats.empty() ? 0 : std::stoll(stats.substr(std::string("calls=").size()));
+}
+
+TEST_F(SentinelTest, ReadFromReplica_IsServedByOne_OrByTheMasterIfNoneIsThere) {
+  SentinelSet set;
+  const auto client = ConnectPatiently(set.url());
+  ASSERT_NE(client, nullptr);
+  ASSERT_TRUE(client->Run(RedisCommand("SET").Key("k").Arg("value")).ok());
+  const RedisCallOptions from_replica = {.read_from = RedisReadFrom::kReplica};
+  const auto reads_of_replicas = [&] {
+    int64_t calls = 0;
+    for (size_t i = 0; i < 3; ++i) {
+      RedisServer& server = set.server(i);
+      if (server.running() && server.port() != set.master_port()) calls += CallsOf(server, "strlen");
+    }
+    return calls;
+  };
+  const auto read = [&] { return client->Run(RedisCommand("STRLEN").Key("k"), from_replica); };
+  // At first at the master. Replication is behind, perhaps.
+  Await("a read from a replica", [&] {
+    const absl::StatusOr<RedisReply> length = read();
+    EXPECT_TRUE(length.ok()) << length.status();
+    return length.ok() && length->integer() == 5 && reads_of_replicas() > 0;
+  });
+  const int64_t at_master = CallsOf(set.master(), "strlen");
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(read().value().integer(), 5);
+  EXPECT_EQ(CallsOf(set.master(), "strlen"), at_master);
+  EXPECT_EQ(client->RunFuture(RedisCommand("STRLEN").Key("k"), from_replica).get().value().integer(), 5);
+  EXPECT_EQ(RedisErrorCode(client->Run(RedisCommand("LLEN").Key("k"), from_replica).status()), "WRONGTYPE");
+  const uint16_t master = set.master_port();
+  for (size_t i = 0; i < 3; ++i) {
+    if (set.server(i).port() != master) set.server(i).Kill();
+  }
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(read().value().integer(), 5);
+  EXPECT_GT(CallsOf(set.master(), "strlen"), at_master);
+  for (size_t i = 0; i < 3; ++i) {
+    if (set.server(i).port() != master) set.server(i).Restart();
+  }
+  set.AwaitSettled();
+  Await("a read from a replica that came back", [&] {
+    const absl::StatusOr<RedisReply> length = read();
+    EXPECT_TRUE(length.ok()) << length.status();
+    return reads_of_replicas() > 0;
+  });
+}
+
+TEST_F(SentinelTest, ReadFromReplica_DuringFailovers_GoesOn) {
+  SentinelSet set;
+  const auto client = ConnectPatiently(set.url());
+  ASSERT_NE(client, nullptr);
+  ASSERT_TRUE(client->Run(RedisCommand("SET").Key("k").Arg("value").Idempotent()).ok());
+  std::atomic<bool> ending = false;
+  std::atomic<int64_t> reads = 0;
+  std::thread reader([&] {
+    while (!ending) {
+      const absl::StatusOr<RedisReply> got =
+          client->Run(RedisCommand("EXISTS").Key("k"), {.read_from = RedisReadFrom::kReplica});
+      EXPECT_TRUE(got.ok()) << got.status();
+      ++reads;
+    }
+  });
+  set.Failover();
+  set.KillMaster();
+  const int64_t before = reads;
+  Await("reads", [&] { return reads > before + 100; });
+  ending = true;
+  reader.join();
+}
+
+TEST_F(SentinelTest, ReadFromReplica_OfACommandThatMayWrite_IsInvalidArgument) {
+  SentinelSet set;
+  const auto client = ConnectPatiently(set.url());
+  ASSERT_NE(client, nullptr);
+  const RedisScript script("return 1");
+  const RedisCommand reads[] = {RedisCommand("GET").Key("k")};
+  for (const RedisCommand& command :
+       {RedisCommand("SET").Key("k").Arg("v"), RedisCommand("getdel").Key("k"), RedisCommand(script, {"k"}),
+        RedisCommand("FT.SEARCH").Key("k"), RedisCommand::Transaction(reads)}) {
+    const absl::Status status = client->Run(command, {.read_from = RedisReadFrom::kReplica}).status();
+    EXPECT_EQ(status, absl::InvalidArgumentError(
+                          Concat("redis: ", command.name(),
+                                 " is no command that reads only, as read_from = kReplica needs; not sent")));
+  }
+  EXPECT_EQ(client->Run(reads[0], {.on_server = "x", .read_from = RedisReadFrom::kReplica}).status(),
+            absl::InvalidArgumentError("RedisCallOptions.on_server excludes read_from = kReplica; not sent"));
+  EXPECT_TRUE(client->Run(RedisCommand("get").Key("k"), {.read_from = RedisReadFrom::kReplica}).ok());
+  EXPECT_EQ(set.master().Call({"EXISTS", "k"}), "0");
+}
+
 TEST_F(SentinelTest, Switch_WithoutAnEventAndWithTheOldServerWell_IsNoticed) {
   SentinelSet set;
   RedisServer other;

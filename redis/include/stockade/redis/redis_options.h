@@ -81,6 +81,23 @@ struct STOCKADE_EXPORT RedisOptions {
   absl::Status Validate() const;
 };
 
+// Where a command is sent.
+enum class RedisReadFrom : uint8_t {
+  // The master.
+  kMaster,
+
+  // A replica of the master, if Sentinels or a cluster name one and the client is connected to it; otherwise the
+  // master. A connection to a replica is established in the background after the first such call. Only for commands
+  // that read and are known as such (GET, HGETALL, ZRANGE, EVAL_RO, ...): InvalidArgument for any other. The client may
+  // send them again, as if they were Idempotent().
+  //
+  // The reply may be stale: replication is asynchronous. A read may miss a write that has returned, and a later read
+  // may
+  // be older than an earlier one. A replica that has lost its master serves what it has, of any age, unless the server
+  // sets replica-serve-stale-data to no: then the client asks the master.
+  kReplica,
+};
+
 // Options of one call.
 struct RedisCallOptions {
   // The time limit from the call to the reply. If not set, RedisOptions::command_timeout. If zero or negative, the call
@@ -92,6 +109,9 @@ struct RedisCallOptions {
   // a server with another run id, or with an unknown one, the call is Aborted and the command is not sent. Must not be
   // empty (InvalidArgument).
   std::optional<std::string> on_server = std::nullopt;
+
+  // InvalidArgument if kReplica is combined with on_server.
+  RedisReadFrom read_from = RedisReadFrom::kMaster;
 };
 
 // Which server process a connection is to. RedisClient::ServerOf() returns it. A plain value.
