@@ -38,10 +38,10 @@ absl::StatusOr<std::optional<uint16_t>> SlotOf(const RedisCommand& command) {
 
 }  // namespace
 
-ClusterRouter::ClusterRouter(const RedisUrl& url, const RedisOptions& options, TimerQueue* timers,
-                             ComponentMetrics* metrics)
+ClusterRouter::ClusterRouter(const RedisUrl& url, const RedisOptions& options, std::shared_ptr<TlsContext> tls,
+                             TimerQueue* timers, ComponentMetrics* metrics)
     : options_(options),
-      identity_(IdentityOf(url)),
+      identity_(IdentityOf(url, std::move(tls))),
       allowed_hosts_(url, options),
       timers_(timers),
       metrics_(metrics),

@@ -42,7 +42,8 @@ namespace stockade::redis_internal {
 class ClusterRouter final : public Router {
  public:
   // `timers` and `metrics` must outlive it.
-  ClusterRouter(const RedisUrl& url, const RedisOptions& options, TimerQueue* timers, ComponentMetrics* metrics);
+  ClusterRouter(const RedisUrl& url, const RedisOptions& options, std::shared_ptr<TlsContext> tls, TimerQueue* timers,
+                ComponentMetrics* metrics);
 
   // Blocks until a node has given the map, also without `wait`; else what each node has said.
   absl::Status Start(bool wait) override;

@@ -38,12 +38,13 @@ void AllowedHosts::Filter(std::vector<RedisEndpoint>& servers) const {
   std::erase_if(servers, [this](const RedisEndpoint& server) { return !Contains(server); });
 }
 
-LinkIdentity IdentityOf(const RedisUrl& url) {
+LinkIdentity IdentityOf(const RedisUrl& url, std::shared_ptr<TlsContext> tls) {
   return {.username = url.username,
           .password = url.password,
           .database = url.database,
           .client_name = url.client_name,
-          .identify_server = true};
+          .identify_server = true,
+          .tls = std::move(tls)};
 }
 
 PipelineOptions PipelineOptionsOf(const RedisOptions& options) {
@@ -56,12 +57,44 @@ PipelineOptions PipelineOptionsOf(const RedisOptions& options) {
           .max_silence = 2 * std::max(options.command_timeout, options.connect_timeout)};
 }
 
-std::unique_ptr<Router> MakeRouter(const RedisUrl& url, const RedisOptions& options, TimerQueue* timers,
-                                   ComponentMetrics* metrics) {
-  if (url.kind == RedisUrl::Kind::kSentinel) return std::make_unique<SentinelRouter>(url, options, timers, metrics);
-  if (url.kind == RedisUrl::Kind::kCluster) return std::make_unique<ClusterRouter>(url, options, timers, metrics);
-  LinkMaker make_link = [endpoint = url.endpoints.front(), identity = IdentityOf(url), most = options.max_reply_bytes](
-                            Instant deadline) { return Link::Connect(endpoint, identity, most, deadline); };
+namespace {
+
+// Null for a URL without TLS.
+absl::StatusOr<std::shared_ptr<TlsContext>> MakeTls(const RedisUrl& url, const RedisOptions& options) {
+  if (!url.tls.has_value()) {
+    if (options.tls == RedisTlsOptions()) return nullptr;
+    return absl::InvalidArgumentError(
+        Concat("redis '", options.name, "': RedisOptions.tls is set, but the URL is ", "without TLS: ", Redacted(url)));
+  }
+  RedisTlsOptions tls = options.tls;
+  const auto take = [](const std::string& given, std::string& field) {
+    if (!given.empty()) field = given;
+  };
+  take(url.tls->ca_file, tls.ca_file);
+  take(url.tls->cert_file, tls.cert_file);
+  take(url.tls->key_file, tls.key_file);
+  take(url.tls->server_name, tls.server_name);
+  if (url.tls->verify.has_value()) tls.verify = url.tls->verify;
+  if (absl::Status valid = tls.Validate(); !valid.ok()) return valid;
+  return TlsContext::Create(tls);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Router>> MakeRouter(const RedisUrl& url, const RedisOptions& options, TimerQueue* timers,
+                                                   ComponentMetrics* metrics) {
+  absl::StatusOr<std::shared_ptr<TlsContext>> tls = MakeTls(url, options);
+  if (!tls.ok()) return tls.status();
+  if (url.kind == RedisUrl::Kind::kSentinel) {
+    return std::make_unique<SentinelRouter>(url, options, *std::move(tls), timers, metrics);
+  }
+  if (url.kind == RedisUrl::Kind::kCluster) {
+    return std::make_unique<ClusterRouter>(url, options, *std::move(tls), timers, metrics);
+  }
+  LinkMaker make_link = [endpoint = url.endpoints.front(), identity = IdentityOf(url, *std::move(tls)),
+                         most = options.max_reply_bytes](Instant deadline) {
+    return Link::Connect(endpoint, identity, most, deadline);
+  };
   return std::make_unique<SingleRouter>(std::move(make_link), false, PipelineOptionsOf(options), timers, metrics);
 }
 

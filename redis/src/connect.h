@@ -16,9 +16,9 @@
 
 namespace stockade::redis_internal {
 
-// The router for what `url` names. All must outlive it.
-std::unique_ptr<Router> MakeRouter(const RedisUrl& url, const RedisOptions& options, TimerQueue* timers,
-                                   ComponentMetrics* metrics);
+// The router for what `url` names. All must outlive it. InvalidArgument if TLS cannot be used as they say.
+absl::StatusOr<std::unique_ptr<Router>> MakeRouter(const RedisUrl& url, const RedisOptions& options, TimerQueue* timers,
+                                                   ComponentMetrics* metrics);
 
 // The hosts that a client may connect to. Immutable.
 class AllowedHosts {
@@ -37,8 +37,8 @@ class AllowedHosts {
   std::vector<std::string> hosts_;  // In lower case. Empty: all.
 };
 
-// The client's identity, as `url` gives it.
-LinkIdentity IdentityOf(const RedisUrl& url);
+// The client's identity, as `url` gives it. `tls` is null if the URL is one without TLS.
+LinkIdentity IdentityOf(const RedisUrl& url, std::shared_ptr<TlsContext> tls);
 
 PipelineOptions PipelineOptionsOf(const RedisOptions& options);
 

@@ -99,7 +99,13 @@ absl::StatusOr<std::unique_ptr<Link>> Link::Connect(const RedisEndpoint& endpoin
                                                     size_t max_reply_bytes, Instant deadline) {
   absl::StatusOr<FileDescriptor> fd = ConnectSocket(endpoint, deadline);
   if (!fd.ok()) return fd.status();
-  std::unique_ptr<Link> link(new Link(endpoint, *std::move(fd), max_reply_bytes));
+  std::unique_ptr<TlsChannel> tls;
+  if (identity.tls != nullptr) {
+    absl::StatusOr<std::unique_ptr<TlsChannel>> opened = TlsChannel::Open(identity.tls, endpoint, fd->get(), deadline);
+    if (!opened.ok()) return opened.status();
+    tls = *std::move(opened);
+  }
+  std::unique_ptr<Link> link(new Link(endpoint, *std::move(fd), std::move(tls), max_reply_bytes));
   const absl::StatusOr<bool> introduced = link->Introduce(identity, deadline);
   if (!introduced.ok()) return Named(endpoint, introduced.status());
   if (!link->server_.run_id.ok()) link->server_.run_id = Named(endpoint, link->server_.run_id.status());
@@ -161,16 +167,24 @@ absl::StatusOr<bool> Link::Introduce(const LinkIdentity& identity, Instant deadl
 }
 
 absl::StatusOr<bool> Link::Receive() {
-  const absl::StatusOr<size_t> got = ReceiveSome(fd_.get(), buffer_);
-  if (!got.ok()) return got.status();
+  const absl::StatusOr<size_t> got = tls_ != nullptr ? tls_->Receive(buffer_) : ReceiveSome(fd_.get(), buffer_);
+  if (!got.ok()) {
+    if (heard_ || tls_ != nullptr) return got.status();
+    return absl::UnavailableError(Concat(std::string(got.status().message()), " before it answered anything, as a ",
+                                         "server does that requires TLS: its URL must begin with rediss"));
+  }
   if (*got == 0) return false;
+  // Records of TLS begin so, and no reply does.
+  if (!std::exchange(heard_, true) && (buffer_[0] == 0x15 || buffer_[0] == 0x16)) {
+    return absl::FailedPreconditionError("the server answers with TLS: its URL must begin with rediss");
+  }
   const absl::Status fed = reader_.Feed(std::string_view(buffer_.data(), *got));
   if (!fed.ok()) return fed;
   return true;
 }
 
 absl::Status Link::CheckNothingCame() const {
-  const absl::StatusOr<bool> came = HasSome(fd_.get());
+  const absl::StatusOr<bool> came = tls_ != nullptr ? tls_->DataCame() : HasSome();
   if (!came.ok()) return came.status();
   return *came ? absl::DataLossError(Concat(endpoint_.ToString(), ": bytes that no command waits for"))
                : absl::OkStatus();
@@ -194,7 +208,11 @@ absl::Status Link::Exchange(std::span<const RedisCommand> commands, Instant dead
   while (replies.size() < commands.size()) {
     if (!unsent.empty()) {
       const absl::StatusOr<size_t> sent = Send(unsent);
-      if (!sent.ok()) return sent.status();
+      if (!sent.ok()) {
+        // A server that refuses the connection may have said why before it closed it.
+        const absl::StatusOr<bool> received = Receive();
+        return received.ok() ? sent.status() : received.status();
+      }
       unsent.remove_prefix(*sent);
     }
     const absl::StatusOr<bool> received = Receive();

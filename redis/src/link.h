@@ -17,6 +17,7 @@
 #include "stockade/redis/redis_endpoint.h"
 #include "stockade/redis/redis_options.h"
 #include "stockade/redis/redis_reply.h"
+#include "tls.h"
 
 namespace stockade::redis_internal {
 
@@ -25,9 +26,10 @@ struct LinkIdentity {
   std::string username = {};  // With a password only; empty: the default user.
   std::string password = {};  // Empty: no authentication.
   int database = 0;
-  std::string client_name = {};  // Empty: none.
-  bool identify_server = false;  // Whether the server's run id is read.
-  bool read_only = false;        // At a replica of a cluster: it then serves reads.
+  std::string client_name = {};               // Empty: none.
+  bool identify_server = false;               // Whether the server's run id is read.
+  bool read_only = false;                     // At a replica of a cluster: it then serves reads.
+  std::shared_ptr<TlsContext> tls = nullptr;  // Null: without TLS.
 };
 
 // One connection to one server, for its whole life: it is made, authenticated, used, and never mended. One thread may
@@ -35,7 +37,8 @@ struct LinkIdentity {
 class Link {
  public:
   // Blocks until the server has taken authentication, name and database, or until `deadline`. Unavailable where it
-  // cannot be reached or refuses for now; the server's own refusal otherwise (Unauthenticated, ...).
+  // cannot be reached or refuses for now; the server's own refusal otherwise (Unauthenticated, ...). Errors of TLS are
+  // those of TlsChannel::Open().
   static absl::StatusOr<std::unique_ptr<Link>> Connect(const RedisEndpoint& endpoint, const LinkIdentity& identity,
                                                        size_t max_reply_bytes, Instant deadline);
 
@@ -44,8 +47,11 @@ class Link {
   const RedisServerIdentity& server() const { return server_; }
   int fd() const { return fd_.get(); }
 
-  // What the socket takes at once. For one thread at a time.
-  absl::StatusOr<size_t> Send(std::string_view bytes) { return SendSome(fd_.get(), bytes); }
+  // How many of `bytes` the socket takes at once. If 0, the next call's must begin with the same. For one thread at a
+  // time.
+  absl::StatusOr<size_t> Send(std::string_view bytes) {
+    return tls_ != nullptr ? tls_->Send(bytes) : SendSome(fd_.get(), bytes);
+  }
 
   // The three below for one thread at a time.
   //
@@ -62,13 +68,19 @@ class Link {
   // While no reply is due. DataLoss if something has come, which a later command would take for its reply; Unavailable
   // if the connection has ended. Any thread; does not wait.
   absl::Status CheckNothingCame() const;
+  // Whether there is something to receive, which is left there. Any thread; does not wait.
+  absl::StatusOr<bool> HasSome() const { return redis_internal::HasSome(fd_.get()); }
 
   // May be called on any thread. A thread that sends or receives, or sleeps until it can, finds the connection broken.
   void ShutDown();
 
  private:
-  Link(const RedisEndpoint& endpoint, FileDescriptor fd, size_t max_reply_bytes)
-      : endpoint_(endpoint), fd_(std::move(fd)), reader_(max_reply_bytes), buffer_(size_t{64} << 10) {}
+  Link(const RedisEndpoint& endpoint, FileDescriptor fd, std::unique_ptr<TlsChannel> tls, size_t max_reply_bytes)
+      : endpoint_(endpoint),
+        fd_(std::move(fd)),
+        tls_(std::move(tls)),
+        reader_(max_reply_bytes),
+        buffer_(TlsChannel::kMinBuffer) {}
 
   // False: INFO broke the connection, and everything before it succeeded. server() then says why.
   absl::StatusOr<bool> Introduce(const LinkIdentity& identity, Instant deadline);
@@ -78,8 +90,10 @@ class Link {
   const RedisEndpoint endpoint_;
   RedisServerIdentity server_;  // Constant once Connect() has returned.
   const FileDescriptor fd_;
+  const std::unique_ptr<TlsChannel> tls_;  // Null: without TLS.
   ReplyReader reader_;
   std::vector<char> buffer_;
+  bool heard_ = false;  // Something has come.
 };
 
 }  // namespace stockade::redis_internal

@@ -455,7 +455,7 @@ void Pipeline::EndSilence() {
     watches_silence_ = false;
     if (SilenceEnds() > Now()) {
       WatchSilence();
-    } else if (absl::IsDataLoss(session_->link->CheckNothingCame())) {
+    } else if (session_->link->HasSome().value_or(false)) {
       // Replies have come, and no thread has received them because no caller waits for one.
       if (session_->driver == nullptr) {
         session_->driver = &background_;

@@ -142,7 +142,10 @@ absl::StatusOr<std::unique_ptr<RedisClient>> RedisClient::Connect(std::string_vi
                                                             Redacted(*parsed)));
   }
   auto impl = std::make_unique<Impl>(std::move(options));
-  impl->router = redis_internal::MakeRouter(*parsed, impl->options, &impl->timers, &impl->metrics);
+  absl::StatusOr<std::unique_ptr<redis_internal::Router>> router =
+      redis_internal::MakeRouter(*parsed, impl->options, &impl->timers, &impl->metrics);
+  if (!router.ok()) return router.status();
+  impl->router = *std::move(router);
   const absl::Status started = impl->router->Start(impl->options.wait_for_connection);
   if (!started.ok()) return started;
   impl->metrics.AddGauge(redis_internal::kRedisPendingCommands,

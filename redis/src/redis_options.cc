@@ -1,8 +1,10 @@
 #include "stockade/redis/redis_options.h"
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "host_name.h"
 #include "stockade/base/printable.h"
@@ -22,7 +24,30 @@ absl::Status Positive(std::string_view field, size_t value) {
   return absl::InvalidArgumentError(base_internal::Concat("RedisOptions.", field, " must be more than 0"));
 }
 
+// Without what would make a file's name end early, or the wrong line of a message.
+absl::Status Printable(std::string_view field, const std::string& value) {
+  if (std::ranges::none_of(value, absl::ascii_iscntrl)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      base_internal::Concat("RedisTlsOptions.", field, ": '", absl::CHexEscape(value), "' has control bytes"));
+}
+
 }  // namespace
+
+absl::Status RedisTlsOptions::Validate() const {
+  for (const absl::Status& status :
+       {Printable("ca_file", ca_file), Printable("cert_file", cert_file), Printable("key_file", key_file)}) {
+    if (!status.ok()) return status;
+  }
+  if (cert_file.empty() != key_file.empty()) {
+    return absl::InvalidArgumentError(base_internal::Concat(
+        "RedisTlsOptions: cert_file ('", cert_file, "') and key_file ('", key_file, "') must be set both or neither"));
+  }
+  if (!server_name.empty() && !redis_internal::IsHostName(server_name)) {
+    return absl::InvalidArgumentError(base_internal::Concat(
+        "RedisTlsOptions.server_name: '", absl::CHexEscape(server_name), "' is not a host name or an address"));
+  }
+  return absl::OkStatus();
+}
 
 absl::Status RedisOptions::Validate() const {
   for (const absl::Status& status : {
@@ -35,6 +60,7 @@ absl::Status RedisOptions::Validate() const {
            Positive("max_unsent_bytes", max_unsent_bytes),
            Positive("max_reply_bytes", max_reply_bytes),
            Positive("max_channels", max_channels),
+           tls.Validate(),
        }) {
     if (!status.ok()) return status;
   }

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_replace.h"
+#include "host_name.h"
 #include "stockade/base/percent_coding.h"
 #include "stockade/base/strings.h"
 #include "stockade/base/url_parts.h"
@@ -30,13 +31,19 @@ struct Scheme {
   std::string_view name;
   RedisUrl::Kind kind;
   uint16_t default_port;  // 0: a UNIX socket.
+  bool tls = false;
 };
 
 constexpr Scheme kSchemes[] = {{"redis", RedisUrl::Kind::kStandalone, 6379},
                                {"unix", RedisUrl::Kind::kStandalone, 0},
                                {"redis+sentinel", RedisUrl::Kind::kSentinel, 26379},
-                               {"redis+cluster", RedisUrl::Kind::kCluster, 6379}};
-constexpr std::string_view kTlsSchemes[] = {"rediss", "rediss+sentinel", "rediss+cluster"};
+                               {"redis+cluster", RedisUrl::Kind::kCluster, 6379},
+                               {"rediss", RedisUrl::Kind::kStandalone, 6379, true},
+                               {"rediss+sentinel", RedisUrl::Kind::kSentinel, 26379, true},
+                               {"rediss+cluster", RedisUrl::Kind::kCluster, 6379, true}};
+
+constexpr std::pair<std::string_view, RedisTlsVerify> kVerifies[] = {
+    {"full", RedisTlsVerify::kFull}, {"chain", RedisTlsVerify::kChain}, {"none", RedisTlsVerify::kNone}};
 
 constexpr std::string_view kWhat = "Redis URL";
 
@@ -50,21 +57,18 @@ absl::StatusOr<Scheme> ParseScheme(std::string_view text) {
   for (const Scheme& scheme : kSchemes) {
     if (scheme.name == name) return scheme;
   }
-  if (std::ranges::find(kTlsSchemes, name) != std::end(kTlsSchemes)) {
-    return absl::UnimplementedError(
-        base_internal::Concat("Redis URL: ", name, "://: this build of Stockade has no TLS"));
-  }
   // What is no scheme at all, a host or a password may have got into.
   const bool shown = std::ranges::all_of(name, [](char byte) { return absl::ascii_isalnum(byte) || byte == '+'; });
   return Invalid("the scheme", shown ? " " : "", shown ? base_internal::QuotedUrlValue(name) : "",
-                 " is not one of redis, unix, redis+sentinel, redis+cluster");
+                 " is not one of redis, unix, redis+sentinel, redis+cluster, rediss, rediss+sentinel, rediss+cluster");
 }
 
 absl::Status ParseEndpoints(std::string_view hosts, uint16_t default_port, RedisUrl& url) {
   const auto count = static_cast<size_t>(std::ranges::count(hosts, ',')) + 1;
   if (count > kMaxRedisUrlEndpoints) return Invalid(count, " hosts are more than ", kMaxRedisUrlEndpoints);
   if (url.kind == RedisUrl::Kind::kStandalone && count > 1) {
-    return Invalid(count, " hosts, but redis:// accepts one; lists are for redis+sentinel:// and redis+cluster://");
+    return Invalid(
+        count, " hosts, but redis:// and rediss:// accept one; lists are for redis+sentinel:// and redis+cluster://");
   }
   for (std::optional<std::string_view> rest = hosts; rest.has_value();) {
     std::string_view host;
@@ -111,6 +115,25 @@ absl::Status ParsePath(std::string_view path, RedisUrl& url) {
   return database.value_or("").empty() ? absl::OkStatus() : ParseDatabase(PercentDecode(*database), url);
 }
 
+absl::Status CheckTls(const std::string& verify, RedisTlsOptions& tls) {
+  const auto is_bad = [](const std::string& file) { return std::ranges::any_of(file, absl::ascii_iscntrl); };
+  for (const auto& [key, file] : {std::pair("tls_ca", &tls.ca_file), std::pair("tls_cert", &tls.cert_file),
+                                  std::pair("tls_key", &tls.key_file)}) {
+    if (is_bad(*file)) return Invalid(key, " ", base_internal::QuotedUrlValue(*file), " has control bytes");
+  }
+  if (!tls.server_name.empty() && !redis_internal::IsHostName(tls.server_name)) {
+    return Invalid("tls_server_name ", base_internal::QuotedUrlValue(tls.server_name),
+                   " is not a host name or an address");
+  }
+  if (verify.empty()) return absl::OkStatus();
+  const auto known = std::ranges::find(kVerifies, verify, &std::pair<std::string_view, RedisTlsVerify>::first);
+  if (known == std::end(kVerifies)) {
+    return Invalid("tls_verify ", base_internal::QuotedUrlValue(verify), " is not one of full, chain, none");
+  }
+  tls.verify = known->second;
+  return absl::OkStatus();
+}
+
 absl::Status ParseParameters(std::string_view query, bool is_unix, RedisUrl& url) {
   std::string database = "0";
   std::vector<base_internal::UrlParameter> known = {{"client_name", &url.client_name}};
@@ -119,7 +142,18 @@ absl::Status ParseParameters(std::string_view query, bool is_unix, RedisUrl& url
     known.push_back({"sentinel_username", &url.sentinel_username});
     known.push_back({"sentinel_password", &url.sentinel_password});
   }
+  std::string verify;
+  if (url.tls.has_value()) {
+    known.push_back({"tls_ca", &url.tls->ca_file});
+    known.push_back({"tls_cert", &url.tls->cert_file});
+    known.push_back({"tls_key", &url.tls->key_file});
+    known.push_back({"tls_server_name", &url.tls->server_name});
+    known.push_back({"tls_verify", &verify});
+  }
   if (absl::Status parsed = base_internal::ParseUrlQuery(kWhat, query, known); !parsed.ok()) return parsed;
+  if (url.tls.has_value()) {
+    if (absl::Status checked = CheckTls(verify, *url.tls); !checked.ok()) return checked;
+  }
   if (!std::ranges::all_of(url.client_name, absl::ascii_isgraph)) {
     return Invalid("client name ", base_internal::QuotedUrlValue(url.client_name),
                    " has bytes other than printable ASCII without blanks");
@@ -142,6 +176,14 @@ std::string RedactedQuery(const RedisUrl& url, bool is_unix) {
   if (!url.client_name.empty()) add("client_name", PercentEncode(url.client_name));
   if (!url.sentinel_username.empty()) add("sentinel_username", PercentEncode(url.sentinel_username));
   if (!url.sentinel_password.empty()) add("sentinel_password", std::string(kMask));
+  if (!url.tls.has_value()) return query;
+  if (!url.tls->ca_file.empty()) add("tls_ca", PercentEncode(url.tls->ca_file, "/"));
+  if (!url.tls->cert_file.empty()) add("tls_cert", PercentEncode(url.tls->cert_file, "/"));
+  if (!url.tls->key_file.empty()) add("tls_key", PercentEncode(url.tls->key_file, "/"));
+  if (!url.tls->server_name.empty()) add("tls_server_name", PercentEncode(url.tls->server_name));
+  for (const auto& [name, verify] : kVerifies) {
+    if (url.tls->verify == verify) add("tls_verify", std::string(name));
+  }
   return query;
 }
 
@@ -158,6 +200,7 @@ absl::StatusOr<RedisUrl> ParseRedisUrl(std::string_view text) {
   if (!parts.ok()) return parts.status();
 
   RedisUrl url = {.kind = scheme->kind};
+  if (scheme->tls) url.tls.emplace();
   // For one host the last '@' is what everybody takes. Before a list, it may as well be a password before each host.
   if (url.kind != RedisUrl::Kind::kStandalone && parts->user_info.find('@') != npos) {
     return Invalid("more than one '@': write user name and password once, before all hosts, and an '@' in them as %40");
@@ -180,8 +223,9 @@ absl::StatusOr<RedisUrl> ParseRedisUrl(std::string_view text) {
 
 std::string Redacted(const RedisUrl& url) {
   const bool is_unix = !url.endpoints.empty() && !url.endpoints.front().unix_socket.empty();
-  const auto scheme = std::ranges::find_if(
-      kSchemes, [&](const Scheme& each) { return each.kind == url.kind && is_unix == (each.default_port == 0); });
+  const auto scheme = std::ranges::find_if(kSchemes, [&](const Scheme& each) {
+    return each.kind == url.kind && is_unix == (each.default_port == 0) && each.tls == url.tls.has_value();
+  });
   std::string text = base_internal::Concat(scheme->name, "://", RedactedUserInfo(url));
   if (is_unix) {
     text += PercentEncode(url.endpoints.front().unix_socket, "/");

@@ -26,10 +26,10 @@ bool AwaitEvent(Link& events, Instant deadline) {
 
 }  // namespace
 
-SentinelRouter::SentinelRouter(const RedisUrl& url, const RedisOptions& options, TimerQueue* timers,
-                               ComponentMetrics* metrics)
+SentinelRouter::SentinelRouter(const RedisUrl& url, const RedisOptions& options, std::shared_ptr<TlsContext> tls,
+                               TimerQueue* timers, ComponentMetrics* metrics)
     : options_(options),
-      sentinels_(url, options),
+      sentinels_(url, options, std::move(tls)),
       timers_(timers),
       metrics_(metrics),
       single_([this](Instant deadline) { return Connect(deadline); }, true, PipelineOptionsOf(options), timers,

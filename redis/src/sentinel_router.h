@@ -24,7 +24,8 @@ namespace stockade::redis_internal {
 class SentinelRouter final : public Router {
  public:
   // `timers` and `metrics` must outlive it.
-  SentinelRouter(const RedisUrl& url, const RedisOptions& options, TimerQueue* timers, ComponentMetrics* metrics);
+  SentinelRouter(const RedisUrl& url, const RedisOptions& options, std::shared_ptr<TlsContext> tls, TimerQueue* timers,
+                 ComponentMetrics* metrics);
 
   // Without a master that can be reached: the error of Sentinels::ConnectToMaster().
   absl::Status Start(bool wait) override;

@@ -46,10 +46,10 @@ std::vector<RedisEndpoint> OthersOf(const RedisReply& reply) {
 
 }  // namespace
 
-Sentinels::Sentinels(const RedisUrl& url, const RedisOptions& options)
+Sentinels::Sentinels(const RedisUrl& url, const RedisOptions& options, std::shared_ptr<TlsContext> tls)
     : master_name_(url.master_name),
-      at_sentinels_{.username = url.sentinel_username, .password = url.sentinel_password},
-      at_master_(IdentityOf(url)),
+      at_sentinels_{.username = url.sentinel_username, .password = url.sentinel_password, .tls = tls},
+      at_master_(IdentityOf(url, std::move(tls))),
       max_reply_bytes_(options.max_reply_bytes),
       allowed_hosts_(url, options),
       order_(url.endpoints) {}

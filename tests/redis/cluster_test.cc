@@ -562,7 +562,8 @@ TEST_F(ClusterTest, Channels_OfSlots_AreAtHomeAtTheirOwner) {
   const RedisOptions options;
   base_internal::TimerQueue timers(Clock::System());
   metrics_internal::ComponentMetrics metrics;
-  const std::unique_ptr<redis_internal::Router> router = redis_internal::MakeRouter(*url, options, &timers, &metrics);
+  const std::unique_ptr<redis_internal::Router> router =
+      redis_internal::MakeRouter(*url, options, &timers, &metrics).value();
   std::atomic<int> changes = 0;
   ASSERT_EQ(router->Start(/*wait=*/true), absl::OkStatus());
   router->SetOnTopologyChange([&] { ++changes; });

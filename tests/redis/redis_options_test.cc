@@ -50,6 +50,14 @@ TEST(RedisOptionsTest, Validate_BadField_IsNamedWithItsValue) {
     const std::string fault = Fault([&, &h = host](RedisOptions& o) { o.allowed_hosts = {h}; });
     EXPECT_EQ(fault.find(Concat("RedisOptions.allowed_hosts: '", shown, "' must be")), 0u) << fault;
   }
+  EXPECT_EQ(Fault([](RedisOptions& o) { o.tls.ca_file = std::string("a\0-", 3); }),
+            "RedisTlsOptions.ca_file: 'a\\x00-' has control bytes");
+  EXPECT_EQ(Fault([](RedisOptions& o) { o.tls.cert_file = "a"; }),
+            "RedisTlsOptions: cert_file ('a') and key_file ('') must be set both or neither");
+  EXPECT_EQ(Fault([](RedisOptions& o) { o.tls.key_file = "a"; }),
+            "RedisTlsOptions: cert_file ('') and key_file ('a') must be set both or neither");
+  EXPECT_EQ(Fault([](RedisOptions& o) { o.tls.server_name = "a b"; }),
+            "RedisTlsOptions.server_name: 'a b' is not a host name or an address");
   EXPECT_EQ(Fault([](RedisOptions& o) { o.max_reply_bytes = 0; }), "RedisOptions.max_reply_bytes must be more than 0");
 }
 

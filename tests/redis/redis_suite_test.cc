@@ -41,6 +41,9 @@ class RedisSuiteTest : public ::testing::TestWithParam<RedisSetup> {
 
   void SetUp() override {
     STOCKADE_NEEDS_REDIS();
+    if (GetParam() >= RedisSetup::kTlsStandalone) {
+      STOCKADE_NEEDS_OPENSSL();
+    }
     std::unique_ptr<RedisDeployment>& deployment = deployments_[GetParam()];
     if (deployment == nullptr) deployment = std::make_unique<RedisDeployment>(GetParam());
     servers_ = deployment.get();
@@ -388,6 +391,8 @@ TEST_P(RedisSuiteTest, RestartedUnderLoad_WorksWithinTheTimeOut_AndTheCountsAddU
 }
 
 INSTANTIATE_TEST_SUITE_P(Redis, RedisSuiteTest, ::testing::ValuesIn(testing::RedisSetups()), testing::RedisSetupName);
+INSTANTIATE_TEST_SUITE_P(RedisTls, RedisSuiteTest, ::testing::ValuesIn(testing::RedisTlsSetups()),
+                         testing::RedisSetupName);
 
 }  // namespace
 }  // namespace stockade

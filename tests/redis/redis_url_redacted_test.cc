@@ -17,6 +17,11 @@ TEST(RedactedRedisUrlTest, UrlWithoutPasswords_ComesBackAsItWas) {
            "redis+sentinel://s1:26379,[::1]:26380/ma%2Fin",
            "redis+sentinel://s1:26379/main/2?client_name=%25%26&sentinel_username=wa%40tch",
            "redis+cluster://n1:7000,n2:6379?client_name=web",
+           "rediss://cache:6379",
+           "rediss://cache:6379?tls_verify=full",
+           "rediss+sentinel://s1:26379/main/2?sentinel_username=watch&tls_ca=/etc/a%20b.pem&tls_verify=none",
+           "rediss+cluster://"
+           "n1:7000?client_name=web&tls_cert=c&tls_key=k&tls_server_name=n.example.com&tls_verify=chain",
        }) {
     const absl::StatusOr<RedisUrl> url = ParseRedisUrl(text);
     ASSERT_TRUE(url.ok()) << url.status();

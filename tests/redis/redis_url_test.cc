@@ -4,10 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <climits>
+#include <optional>
 #include <string>
 #include <string_view>
-
-#include "absl/strings/str_cat.h"
+#include <utility>
 
 namespace stockade {
 namespace {
@@ -150,7 +150,7 @@ TEST(ParseRedisUrlTest, Cluster_HasNodesAndDatabaseZero) {
 TEST(ParseRedisUrlTest, ListOfHosts_HasNoEmptyOneAndOneUserInfo) {
   EXPECT_THAT(Refused("redis+cluster://n1,,n2"), HasSubstr("a host is empty"));
   EXPECT_THAT(Refused("redis+cluster://n1,"), HasSubstr("a host is empty"));
-  EXPECT_THAT(Refused("redis://a,b"), HasSubstr("2 hosts, but redis:// accepts one"));
+  EXPECT_THAT(Refused("redis://a,b"), HasSubstr("2 hosts, but redis:// and rediss:// accept one"));
   EXPECT_THAT(Refused("redis+cluster://u:secret@n1,u:secret@n2"),
               AllOf(HasSubstr("more than one '@'"), Not(HasSubstr("secret"))));
 }
@@ -168,12 +168,43 @@ TEST(ParseRedisUrlTest, Length_IsBounded) {
   EXPECT_THAT(Refused(url + "h"), HasSubstr("4097 bytes are more than 4096"));
 }
 
-TEST(ParseRedisUrlTest, Tls_IsUnimplementedAndSaysSo) {
-  for (const char* const scheme : {"rediss", "rediss+sentinel", "rediss+cluster", "REDISS"}) {
-    const absl::Status status = ParseRedisUrl(absl::StrCat(scheme, "://:secret@h/m")).status();
-    EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented) << scheme;
-    EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("has no TLS"), Not(HasSubstr("secret"))));
+TEST(ParseRedisUrlTest, Tls_IsThatOfTheScheme) {
+  for (const auto& [with, without] :
+       {std::pair("rediss://:secret@h/1", "redis://:secret@h/1"), std::pair("REDISS://h:7000", "redis://h:7000"),
+        std::pair("rediss+sentinel://a,b/m/2?sentinel_password=men", "redis+sentinel://a,b/m/2?sentinel_password=men"),
+        std::pair("rediss+cluster://a,b", "redis+cluster://a,b")}) {
+    RedisUrl expected = Parsed(without);
+    EXPECT_EQ(expected.tls, std::nullopt);
+    expected.tls = RedisTlsOptions();
+    EXPECT_EQ(Parsed(with), expected) << with;
   }
+}
+
+TEST(ParseRedisUrlTest, TlsParameters_AreRead) {
+  EXPECT_EQ(Parsed("rediss://h?tls_ca=/etc/ca%20s.pem&tls_cert=c&tls_key=k&tls_server_name=cache.example.com&tls_"
+                   "verify=chain"),
+            (RedisUrl{.endpoints = {At("h", 6379)},
+                      .tls = RedisTlsOptions{.ca_file = "/etc/ca s.pem",
+                                             .cert_file = "c",
+                                             .key_file = "k",
+                                             .server_name = "cache.example.com",
+                                             .verify = RedisTlsVerify::kChain}}));
+  EXPECT_EQ(Parsed("rediss+cluster://h?tls_verify=none").tls->verify, RedisTlsVerify::kNone);
+  EXPECT_EQ(Parsed("rediss+sentinel://h/m?tls_verify=full").tls->verify, RedisTlsVerify::kFull);
+  EXPECT_EQ(Parsed("rediss://h?tls_verify=").tls->verify, std::nullopt);
+}
+
+TEST(ParseRedisUrlTest, BadTlsParameters_AreNamed) {
+  EXPECT_THAT(Refused("rediss://h?tls_verify=yes"), HasSubstr("tls_verify 'yes' is not one of full, chain, none"));
+  EXPECT_THAT(Refused("rediss://h?tls_server_name=a/b"), HasSubstr("tls_server_name 'a/b' is not a host name"));
+  EXPECT_THAT(Refused("rediss://h?tls_server_name=a%00b"), HasSubstr("tls_server_name 'a\\000b' is not a host name"));
+  EXPECT_THAT(Refused("rediss://h?tls_ca=a%00b"), HasSubstr("tls_ca 'a\\000b' has control bytes"));
+  EXPECT_THAT(Refused("rediss://h?tls_cert=a%0ab"), HasSubstr("tls_cert 'a\\nb' has control bytes"));
+  EXPECT_THAT(Refused("rediss://h?tls_key=a%7fb"), HasSubstr("tls_key 'a\\177b' has control bytes"));
+  EXPECT_THAT(Refused("rediss://h?tls_ca=a&tls_ca=a"), HasSubstr("appears twice"));
+  // A URL without TLS has none of them: they are not ignored.
+  EXPECT_THAT(Refused("redis://h?tls_ca=a"), HasSubstr("query parameter 'tls_ca' is not one of client_name"));
+  EXPECT_THAT(Refused("unix:///s?tls_verify=full"), HasSubstr("query parameter 'tls_verify' is not one of"));
 }
 
 TEST(ParseRedisUrlTest, OtherScheme_IsNamed) {

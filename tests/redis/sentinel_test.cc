@@ -296,7 +296,8 @@ TEST_F(SentinelTest, Switch_WithoutAnEventAndWithTheOldServerWell_IsNoticed) {
   const RedisOptions options;
   base_internal::TimerQueue timers(Clock::System());
   metrics_internal::ComponentMetrics metrics;
-  const std::unique_ptr<redis_internal::Router> router = redis_internal::MakeRouter(*url, options, &timers, &metrics);
+  const std::unique_ptr<redis_internal::Router> router =
+      redis_internal::MakeRouter(*url, options, &timers, &metrics).value();
   std::mutex mutex;
   std::condition_variable changed;
   int changes = 0;

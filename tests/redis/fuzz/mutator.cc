@@ -12,7 +12,7 @@ constexpr size_t kMaxMutations = 6;
 // What URLs and RESP take for more than a letter, and numbers at the ends of their ranges.
 constexpr std::string_view kMarks = "\n %@:/?#&=,[]$*+-0\x7f\xff";
 constexpr std::string_view kTokens[] = {
-    "\r\n", "%00", "%zz", "://", "-1", "65536", "536870913", "2147483648", "9223372036854775808"};
+    "\r\n", "%00", "%zz", "://", "-1", "65536", "536870913", "2147483648", "9223372036854775808", "rediss", "&tls_"};
 
 // The finalizer of SplitMix64.
 uint64_t Mixed(uint64_t z) {

@@ -84,8 +84,8 @@ const RedisServer& RedisCluster::AnyUp() const {
 
 std::string RedisCluster::url() const {
   std::string hosts;
-  for (size_t i = 0; i < kMasters; ++i) hosts += Concat(i == 0 ? "" : ",", "127.0.0.1:", nodes_[i]->port());
-  return Concat("redis+cluster://", hosts);
+  for (size_t i = 0; i < kMasters; ++i) hosts += (i == 0 ? "" : ",") + nodes_[i]->Host();
+  return nodes_[0]->Url("+cluster", hosts);
 }
 
 int RedisCluster::SlotOf(const std::string& key) const {
@@ -95,8 +95,9 @@ int RedisCluster::SlotOf(const std::string& key) const {
 size_t RedisCluster::OwnerOf(int slot) const {
   for (const RawReply& range : AnyUp().Call({"CLUSTER", "SLOTS"}).items) {
     if (slot < Number(range.items[0]) || slot > Number(range.items[1])) continue;
-    const auto owner = std::find_if(nodes_.begin(), nodes_.end(),
-                                    [&](const auto& node) { return node->port() == Number(range.items[2].items[1]); });
+    const auto owner = std::find_if(nodes_.begin(), nodes_.end(), [&](const auto& node) {
+      return node->plain_port() == Number(range.items[2].items[1]);
+    });
     return static_cast<size_t>(std::distance(nodes_.begin(), owner));
   }
   Fatal(Concat("slot ", slot, " has no owner"));

@@ -13,22 +13,37 @@ std::vector<RedisSetup> RedisSetups() {
   return {RedisSetup::kStandalone, RedisSetup::kSentinel, RedisSetup::kCluster};
 }
 
+std::vector<RedisSetup> RedisTlsSetups() {
+  if (kSanitized) return {RedisSetup::kTlsStandalone};
+  return {RedisSetup::kTlsStandalone, RedisSetup::kTlsSentinel, RedisSetup::kTlsCluster};
+}
+
 std::string RedisSetupName(const ::testing::TestParamInfo<RedisSetup>& setup) {
   switch (setup.param) {
     case RedisSetup::kStandalone: return "Standalone";
     case RedisSetup::kSentinel: return "Sentinel";
     case RedisSetup::kCluster: return "Cluster";
+    case RedisSetup::kTlsStandalone: return "TlsStandalone";
+    case RedisSetup::kTlsSentinel: return "TlsSentinel";
+    case RedisSetup::kTlsCluster: return "TlsCluster";
   }
   return "";
 }
 
 RedisDeployment::RedisDeployment(RedisSetup setup, absl::Duration down_after, std::vector<std::string> users) {
-  const RedisServerOptions server = {.appendonly = true, .users = std::move(users)};
+  RedisServerOptions server = {.appendonly = true, .users = std::move(users)};
+  if (setup >= RedisSetup::kTlsStandalone) {
+    authority_ = std::make_unique<CertificateAuthority>();
+    server.tls = TlsOf(*authority_);
+  }
   switch (setup) {
+    case RedisSetup::kTlsStandalone:
     case RedisSetup::kStandalone: server_ = std::make_unique<RedisServer>(server); break;
+    case RedisSetup::kTlsSentinel:
     case RedisSetup::kSentinel:
       sentinels_ = std::make_unique<SentinelSet>(SentinelSetOptions{.server = server, .down_after = down_after});
       break;
+    case RedisSetup::kTlsCluster:
     case RedisSetup::kCluster: cluster_ = std::make_unique<RedisCluster>(RedisClusterOptions{.server = server}); break;
   }
 }

@@ -14,15 +14,17 @@
 
 namespace stockade::testing {
 
-enum class RedisSetup { kStandalone, kSentinel, kCluster };
+enum class RedisSetup { kStandalone, kSentinel, kCluster, kTlsStandalone, kTlsSentinel, kTlsCluster };
 
-// All three; one server alone under a sanitizer, which slows the tests enough. For
+// The first three; one server alone under a sanitizer, which slows the tests enough. For
 //   INSTANTIATE_TEST_SUITE_P(Redis, MyTest, ::testing::ValuesIn(RedisSetups()), RedisSetupName);
 std::vector<RedisSetup> RedisSetups();
+// The others.
+std::vector<RedisSetup> RedisTlsSetups();
 std::string RedisSetupName(const ::testing::TestParamInfo<RedisSetup>& setup);
 
 // What a client can be pointed at by its URL alone: a server, three Sentinels before a master and two replicas, or a
-// cluster of three masters. Data outlive restarts. For one thread.
+// cluster of three masters; without TLS or with it. Data outlive restarts. For one thread.
 class RedisDeployment {
  public:
   // `down_after` is that of SentinelSetOptions. By default it is so long that Sentinels do not replace a slow master. A
@@ -52,6 +54,7 @@ class RedisDeployment {
  private:
   std::vector<RedisServer*> Servers();
 
+  std::unique_ptr<CertificateAuthority> authority_;
   std::unique_ptr<RedisServer> server_;
   std::unique_ptr<SentinelSet> sentinels_;
   std::unique_ptr<RedisCluster> cluster_;

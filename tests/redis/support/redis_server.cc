@@ -14,9 +14,14 @@ using ::stockade::base_internal::Fatal;
 
 std::string RedisUrl(uint16_t port) { return Concat("redis://127.0.0.1:", port); }
 
+RedisServerTls TlsOf(CertificateAuthority& authority) {
+  return {.ca_file = authority.ca_file(), .certificate = authority.Issue()};
+}
+
 RedisServer::RedisServer(RedisServerOptions options) : options_(std::move(options)) {
   for (int attempt = 0; attempt < 10; ++attempt) {
     port_ = FreePort();
+    if (options_.tls) plain_port_ = FreePort();
     if (options_.cluster) bus_port_ = FreePort();
     WriteConfig();
     if (Start()) return;
@@ -28,11 +33,17 @@ RedisServer::~RedisServer() = default;
 
 void RedisServer::WriteConfig() const {
   std::ofstream config(dir_.File("redis.conf"));
-  config << "port " << port_ << "\nbind 127.0.0.1\ndir " << dir_.path() << "\nsave \"\"\nshutdown-timeout 0\n"
+  config << "port " << plain_port() << "\nbind 127.0.0.1\ndir " << dir_.path() << "\nsave \"\"\nshutdown-timeout 0\n"
          << "repl-diskless-sync-delay 0\nappendonly " << (options_.appendonly ? "yes\n" : "no\n");
   if (options_.unix_socket) config << "unixsocket " << unix_socket() << '\n';
   if (options_.cluster) config << "cluster-enabled yes\ncluster-port " << bus_port_ << '\n';
   if (!options_.password.empty()) config << "requirepass " << options_.password << '\n';
+  if (options_.tls) {
+    const auto& [ca_file, certificate, requires_certificates] = *options_.tls;
+    config << "tls-port " << port_ << "\ntls-ca-cert-file " << ca_file << "\ntls-cert-file " << certificate.cert_file
+           << "\ntls-key-file " << certificate.key_file << "\ntls-replication yes\ntls-cluster yes\ntls-auth-clients "
+           << (requires_certificates ? "yes\n" : "no\n");
+  }
   for (const std::string& user : options_.users) config << "user " << user << '\n';
   if (options_.replica_of) config << "replicaof 127.0.0.1 " << *options_.replica_of << '\n';
   for (const std::string& line : options_.config) config << line << '\n';
@@ -49,8 +60,18 @@ bool RedisServer::Start() {
   return false;
 }
 
+std::string RedisServer::Host() const { return Concat("127.0.0.1:", port_); }
+
+std::string RedisServer::Url(std::string_view kind, const std::string& hosts) const {
+  if (!options_.tls) return Concat("redis", kind, "://", hosts);
+  const auto& [ca_file, certificate, requires_certificates] = *options_.tls;
+  const std::string mine =
+      requires_certificates ? Concat("&tls_cert=", certificate.cert_file, "&tls_key=", certificate.key_file) : "";
+  return Concat("rediss", kind, "://", hosts, "?tls_ca=", ca_file, mine);
+}
+
 RawReply RedisServer::Call(const std::vector<std::string>& command) const {
-  RawRedis connection(port_);
+  RawRedis connection(plain_port());
   if (!options_.password.empty()) {
     RawReply allowed = connection.Call({"AUTH", options_.password});
     if (allowed.type != '+') return allowed;

@@ -4,9 +4,11 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "redis/support/raw_redis.h"
+#include "support/certificates.h"
 #include "support/needs_program.h"
 #include "support/server_process.h"
 #include "support/temp_dir.h"
@@ -19,6 +21,16 @@ namespace stockade::testing {
 // Of a server on 127.0.0.1, or of a proxy before one.
 std::string RedisUrl(uint16_t port);
 
+// Of a server that uses TLS, and of the clients that its URL is for.
+struct RedisServerTls {
+  std::string ca_file = {};
+  Certificate certificate = {};
+  bool requires_certificates = false;  // Of clients. The server's own then serves them, too.
+};
+
+// TLS by a new certificate of `authority`, for the names that Certificate has by default.
+RedisServerTls TlsOf(CertificateAuthority& authority);
+
 struct RedisServerOptions {
   // Whether its data outlive it; a server without comes back empty. Scripts never outlive it.
   bool appendonly = false;
@@ -28,6 +40,7 @@ struct RedisServerOptions {
   std::string password = {};                  // The default user's.
   std::vector<std::string> users = {};        // As ACL files have them: "alice on >secret ~* &* +@all".
   std::optional<uint16_t> replica_of = {};    // A port of 127.0.0.1.
+  std::optional<RedisServerTls> tls = {};     // For clients, replication and the bus of a cluster.
   std::vector<std::string> config = {};       // More lines of its configuration file.
   std::vector<std::string> environment = {};  // "NAME=value".
 };
@@ -41,7 +54,12 @@ class RedisServer {
   ~RedisServer();
 
   uint16_t port() const { return port_; }
-  std::string url() const { return RedisUrl(port_); }
+  // Another one if it uses TLS, for tests that look behind a client's back.
+  uint16_t plain_port() const { return options_.tls ? plain_port_ : port_; }
+  std::string url() const { return Url("", Host()); }
+  // "redis+sentinel://hosts", or rediss and what a client needs for it, for a set of servers like this one.
+  std::string Url(std::string_view kind, const std::string& hosts) const;
+  std::string Host() const;  // "127.0.0.1:port"
   std::string unix_socket() const { return dir_.File("socket"); }
   bool running() const { return process_.running(); }
   // What it and those before it on this port have logged, the last one first.
@@ -72,6 +90,7 @@ class RedisServer {
   const RedisServerOptions options_;
   const TempDir dir_;
   uint16_t port_ = 0;
+  uint16_t plain_port_ = 0;
   uint16_t bus_port_ = 0;
   ServerProcess process_;
 };

@@ -41,7 +41,8 @@ SentinelSet::SentinelSet(SentinelSetOptions options) {
       "sentinel failover-timeout mymaster 2000", "sentinel parallel-syncs mymaster 1"};
   config.insert(config.end(), options.sentinel_config.begin(), options.sentinel_config.end());
   for (int i = 0; i < 3; ++i) {
-    sentinels_.push_back(std::make_unique<RedisServer>(RedisServerOptions{.sentinel = true, .config = config}));
+    sentinels_.push_back(std::make_unique<RedisServer>(
+        RedisServerOptions{.sentinel = true, .tls = options.server.tls, .config = config}));
     Hasten(*sentinels_.back());
   }
   AwaitSettled();
@@ -61,9 +62,9 @@ void SentinelSet::Hasten(RedisServer& sentinel) {
 std::string SentinelSet::url() const {
   std::string hosts;
   for (const auto& sentinel : sentinels_) {
-    hosts += Concat(hosts.empty() ? "" : ",", "127.0.0.1:", sentinel->port());
+    hosts += (hosts.empty() ? "" : ",") + sentinel->Host();
   }
-  return Concat("redis+sentinel://", hosts, "/mymaster");
+  return sentinels_[0]->Url("+sentinel", hosts + "/mymaster");
 }
 
 uint16_t SentinelSet::master_port() const {

@@ -14,6 +14,7 @@
 #include "stockade/base/executor.h"
 #include "stockade/base/export.h"
 #include "stockade/metrics/metrics_registry.h"
+#include "stockade/redis/redis_tls_options.h"
 
 namespace stockade {
 
@@ -69,6 +70,10 @@ struct STOCKADE_EXPORT RedisOptions {
   // failover to a master that is not allowed, commands wait and then are Unavailable, with the host in the message. A
   // host name from a server with bytes other than letters, digits and "-_.:%" is refused, whatever the list.
   std::vector<std::string> allowed_hosts = {};
+
+  // How TLS is used. Whether it is used depends on the URL alone: it is if that begins with rediss. Connect() returns
+  // InvalidArgument if a field is set and the URL is one without TLS, or a file cannot be used.
+  RedisTlsOptions tls = {};
 
   // Runs the callbacks of commands; must outlive the client. If null, they run on a thread of the client, which starts
   // with the first callback.

@@ -2,6 +2,7 @@
 #define STOCKADE_REDIS_REDIS_URL_H_
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "stockade/base/export.h"
 #include "stockade/redis/redis_endpoint.h"
+#include "stockade/redis/redis_tls_options.h"
 
 namespace stockade {
 
@@ -36,6 +38,10 @@ struct RedisUrl {
   // The database for SELECT, 0 to INT_MAX; the server knows how many it has. 0 for kCluster.
   int database = 0;
 
+  // Set for a URL with TLS. The fields are those of the URL's parameters; those that it does not have are taken from
+  // RedisOptions::tls.
+  std::optional<RedisTlsOptions> tls = std::nullopt;
+
   // The name for CLIENT SETNAME: printable ASCII without blanks. If empty, no name is set.
   std::string client_name = {};
 
@@ -58,6 +64,9 @@ inline constexpr size_t kMaxRedisUrlEndpoints = 64;
 //   redis+sentinel://[user[:password]@]host[:port][,host[:port]...]/master-name[/database]
 //       [?client_name=..&sentinel_username=..&sentinel_password=..]
 //   redis+cluster://[user[:password]@]host[:port][,host[:port]...][?client_name=..]
+// and rediss://, rediss+sentinel:// and rediss+cluster://, which are the same with TLS, for all connections, those to
+// Sentinels too. They also have the parameters tls_ca, tls_cert and tls_key (files), tls_server_name, and tls_verify
+// (full, chain or none); redis_tls_options.h says what they mean.
 // The default port is 6379, for Sentinels 26379. IPv6 addresses are in brackets, with a zone as in [fe80::1%25eth0].
 // Any byte may be encoded as %XX. Control characters, blanks and '#' must be encoded, and in user names and passwords
 // also '/' and '?'. A '+' stands for itself.
@@ -65,8 +74,7 @@ inline constexpr size_t kMaxRedisUrlEndpoints = 64;
 // redis://:secret@host has only a password. In redis://name@host the name is a user name, as in redis-py and ioredis;
 // redis-cli and Lettuce treat it as a password.
 //
-//   InvalidArgument: the message says what is wrong. It quotes the value only if that cannot be part of a password.
-//   Unimplemented: rediss:// and similar schemes, because this build has no TLS.
+// InvalidArgument: the message says what is wrong. It quotes the value only if that cannot be part of a password.
 // Thread-safe; does not connect to anything. O(length).
 STOCKADE_EXPORT absl::StatusOr<RedisUrl> ParseRedisUrl(std::string_view url);
 
