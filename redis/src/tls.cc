@@ -109,11 +109,12 @@ bool IsAboutCertificate(int alert) {
   }
 }
 
-absl::Status AwaitReady(int fd, short events, Instant deadline) {
-  if (Now() >= deadline) return absl::UnavailableError("the TLS handshake timed out");
+// False: not before `deadline`.
+bool AwaitReady(int fd, short events, Instant deadline) {
+  if (Now() >= deadline) return false;
   pollfd ready{.fd = fd, .events = events, .revents = 0};
   Poll({&ready, 1}, deadline);
-  return absl::OkStatus();
+  return true;
 }
 
 }  // namespace
@@ -250,23 +251,28 @@ absl::Status TlsChannel::FlushUntil(Instant deadline) {
   for (;;) {
     if (absl::Status flushed = Flush(); !flushed.ok()) return flushed;
     if (unsent_begin_ == unsent_.size()) return absl::OkStatus();
-    if (absl::Status ready = AwaitReady(fd_, POLLOUT, deadline); !ready.ok()) return ready;
+    if (!AwaitReady(fd_, POLLOUT, deadline)) return absl::UnavailableError("the TLS handshake timed out");
   }
 }
 
 absl::Status TlsChannel::FillUntil(Instant deadline) {
   for (;;) {
     absl::StatusOr<size_t> filled;
+    bool heard = false;
     {
       const MutexLock lock(mutex_);
       filled = Fill();
+      heard = !first_bytes_.empty();
     }
     if (!filled.ok()) {
       return absl::Status(filled.status().code(),
                           Concat(std::string(filled.status().message()), " during the TLS handshake"));
     }
     if (*filled > 0) return absl::OkStatus();
-    if (absl::Status ready = AwaitReady(fd_, POLLIN, deadline); !ready.ok()) return ready;
+    if (AwaitReady(fd_, POLLIN, deadline)) continue;
+    return absl::UnavailableError(
+        heard ? "the TLS handshake timed out"
+              : "the TLS handshake timed out: the server says nothing, as one without TLS does");
   }
 }
 
@@ -357,10 +363,14 @@ void TlsChannel::Break(const absl::Status& why) {
 
 absl::Status TlsChannel::FailureOf(int error) {
   if (error == SSL_ERROR_ZERO_RETURN) return absl::UnavailableError("the server closed the connection");
-  const unsigned long first = ERR_get_error();
+  // OpenSSL's parts report before the one that speaks TLS, which says what it means.
+  unsigned long failure = ERR_get_error();
+  for (unsigned long next = failure; next != 0 && ERR_GET_LIB(failure) != ERR_LIB_SSL; next = ERR_get_error()) {
+    if (ERR_GET_LIB(next) == ERR_LIB_SSL) failure = next;
+  }
   ERR_clear_error();
-  const std::string reason = first == 0 ? Concat("error ", error) : ReasonOf(first);
-  if (ERR_GET_LIB(first) == ERR_LIB_SSL && ERR_GET_REASON(first) == SSL_R_CERTIFICATE_VERIFY_FAILED) {
+  const std::string reason = failure == 0 ? Concat("error ", error) : ReasonOf(failure);
+  if (ERR_GET_LIB(failure) == ERR_LIB_SSL && ERR_GET_REASON(failure) == SSL_R_CERTIFICATE_VERIFY_FAILED) {
     const long result = SSL_get_verify_result(ssl_.get());
     const bool misnamed = result == X509_V_ERR_HOSTNAME_MISMATCH || result == X509_V_ERR_IP_ADDRESS_MISMATCH;
     return absl::UnauthenticatedError(
@@ -368,7 +378,7 @@ absl::Status TlsChannel::FailureOf(int error) {
                misnamed ? Concat(": it is not for '", name_, "'") : ""));
   }
   // OpenSSL adds this to the number of an alert.
-  const int alert = ERR_GET_LIB(first) == ERR_LIB_SSL ? ERR_GET_REASON(first) - SSL_AD_REASON_OFFSET : -1;
+  const int alert = ERR_GET_LIB(failure) == ERR_LIB_SSL ? ERR_GET_REASON(failure) - SSL_AD_REASON_OFFSET : -1;
   if (asked_for_certificate_ && alert >= 0 && context_->options().cert_file.empty()) {
     return absl::UnauthenticatedError(
         Concat("the server asks for a certificate of the client, and none is set: ", reason));
