@@ -91,6 +91,30 @@ absl::Status TakeFromAStock(const std::string& url) {
   return absl::OkStatus();
 }
 
+// What came of the second connection.
+absl::Status ConnectWithTls(const std::string& managed_url, const std::string& own_url, const std::string& cert_file,
+                            const std::string& key_file) {
+  // "rediss://:secret@cache.example.com:6380": a CA of the system must have signed the server's certificate.
+  absl::StatusOr<std::unique_ptr<stockade::RedisClient>> managed = stockade::RedisClient::Connect(managed_url);
+
+  // "rediss+cluster://n1:6380?tls_ca=/etc/redis/ca.pem": the CA of a company. The client has a certificate, too.
+  absl::StatusOr<std::unique_ptr<stockade::RedisClient>> own =
+      stockade::RedisClient::Connect(own_url, {.tls = {.cert_file = cert_file, .key_file = key_file}});
+
+  EXPECT_EQ(managed.status().code(), absl::StatusCode::kUnauthenticated) << managed.status();
+  return own.status();
+}
+
+TEST(DocumentsTest, RedisSnippet_ConnectsWithTls) {
+  STOCKADE_NEEDS_REDIS();
+  STOCKADE_NEEDS_OPENSSL();
+  stockade::testing::CertificateAuthority authority;
+  stockade::testing::RedisServerTls tls = stockade::testing::TlsOf(authority);
+  const stockade::testing::RedisServer server({.tls = tls});
+  const auto [cert_file, key_file] = authority.Issue();
+  EXPECT_EQ(ConnectWithTls("rediss://" + server.Host(), server.url(), cert_file, key_file), absl::OkStatus());
+}
+
 TEST(DocumentsTest, RedisSnippet_TakesFromAStock) {
   STOCKADE_NEEDS_REDIS();
   const stockade::testing::RedisServer server;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "absl/strings/str_split.h"
+#include "docs/document_table.h"
 #include "redis/support/connect_to.h"
 #include "redis/support/ear.h"
 #include "redis/support/raw_peer.h"
@@ -61,30 +63,6 @@ class RedisTlsTest : public ::testing::Test {
   std::unique_ptr<CertificateAuthority> authority_;
   std::unique_ptr<CertificateAuthority> other_;
 };
-
-// The rows of the table under `heading`, without its head, each as its cells.
-std::vector<std::vector<std::string>> TableUnder(const std::string& heading) {
-  std::ifstream readme(STOCKADE_REDIS_README);
-  std::vector<std::vector<std::string>> rows;
-  bool under = false;
-  for (std::string line; std::getline(readme, line);) {
-    if (line.starts_with("## ")) under = line == heading;
-    if (!under || !line.starts_with("| ")) continue;
-    std::vector<std::string> cells;
-    for (size_t at = 2; at < line.size();) {
-      const size_t end = line.find(" |", at);
-      cells.push_back(line.substr(at, end - at));
-      at = end + 3;
-    }
-    rows.push_back(std::move(cells));
-  }
-  return rows.size() < 2 ? std::vector<std::vector<std::string>>() : std::vector(rows.begin() + 2, rows.end());
-}
-
-std::string WithoutTicks(std::string cell) {
-  std::erase(cell, '`');
-  return cell;
-}
 
 // Every row of the README's table is made here, and has the status and the words that the client has.
 TEST_F(RedisTlsTest, TableOfErrors_IsWhatConnectReturns) {
@@ -169,14 +147,15 @@ TEST_F(RedisTlsTest, TableOfErrors_IsWhatConnectReturns) {
        [&] { return connect("redis://" + server->Host(), trusting); }},
   };
 
-  const auto rows = TableUnder("## TLS: what goes wrong");
-  ASSERT_EQ(rows.size(), std::size(made)) << "in " << STOCKADE_REDIS_README;
-  for (size_t i = 0; i < rows.size(); ++i) {
+  std::vector<std::string> documented = testing::DocumentedTable("redis/README.md", "| what goes wrong |");
+  ASSERT_EQ(documented.size(), std::size(made) + 2);
+  documented.erase(documented.begin(), documented.begin() + 2);  // The head, and the line below it.
+  for (size_t i = 0; i < documented.size(); ++i) {
     const absl::Status status = made[i].second();
-    ASSERT_EQ(rows[i].size(), 3);
-    EXPECT_EQ(rows[i][0], made[i].first);
-    EXPECT_EQ(rows[i][1], absl::StatusCodeToString(status.code())) << made[i].first << ": " << status;
-    EXPECT_THAT(std::string(status.message()), HasSubstr(WithoutTicks(rows[i][2]))) << made[i].first;
+    const std::string told = Concat("| ", made[i].first, " | ", absl::StatusCodeToString(status.code()), " | `");
+    EXPECT_TRUE(documented[i].starts_with(told)) << documented[i] << "\nbut it is\n" << told << "\n" << status;
+    const std::string words = documented[i].substr(std::min(told.size(), documented[i].size()));
+    EXPECT_THAT(std::string(status.message()), HasSubstr(words.substr(0, words.find('`')))) << made[i].first;
   }
 }
 
