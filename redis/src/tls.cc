@@ -185,13 +185,13 @@ TlsChannel::~TlsChannel() {
   const MutexLock lock(mutex_);
   if (ssl_ == nullptr) return;
   ERR_clear_error();
-  if (established_ && broken_.ok() && unsent_begin_ == unsent_.size() && SSL_shutdown(ssl_.get()) >= 0) {
+  if (established_ && broken_.ok() && unsent_begin_ == unsent_.size() && SSL_shutdown(ssl()) >= 0) {
     TakeEncrypted();
     (void)SendSome(fd_, unsent_);
   }
   ERR_clear_error();
   // Otherwise OpenSSL forbids to resume the session of a connection that has just broken.
-  if (established_) SSL_set_shutdown(ssl_.get(), SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
+  if (established_) SSL_set_shutdown(ssl(), SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
 }
 
 absl::Status TlsChannel::Prepare() {
@@ -205,21 +205,21 @@ absl::Status TlsChannel::Prepare() {
     ssl_.reset();
     return absl::ResourceExhaustedError(TakeReason());
   }
-  SSL_set_bio(ssl_.get(), in_, out_);
-  SSL_set_connect_state(ssl_.get());
-  SSL_set_app_data(ssl_.get(), this);
-  SSL_set_cert_cb(ssl_.get(), &OnCertificateRequest, this);
+  SSL_set_bio(ssl(), in_, out_);
+  SSL_set_connect_state(ssl());
+  SSL_set_app_data(ssl(), this);
+  SSL_set_cert_cb(ssl(), &OnCertificateRequest, this);
   const bool is_address = IsAddress(name_);
-  bool named = is_address || SSL_set_tlsext_host_name(ssl_.get(), name_.c_str()) == 1;
+  bool named = is_address || SSL_set_tlsext_host_name(ssl(), name_.c_str()) == 1;
   if (VerifyOf(context_->options()) == RedisTlsVerify::kFull) {
-    SSL_set_hostflags(ssl_.get(), X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
-    named = named && (is_address ? X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl_.get()), name_.c_str()) == 1
-                                 : SSL_set1_host(ssl_.get(), name_.c_str()) == 1);
+    SSL_set_hostflags(ssl(), X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+    named = named && (is_address ? X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl()), name_.c_str()) == 1
+                                 : SSL_set1_host(ssl(), name_.c_str()) == 1);
   }
   if (!named) return absl::InvalidArgumentError(Concat("no name for a certificate: '", absl::CHexEscape(name_), "'"));
   const TlsSession session = context_->TakeSession(server_);
   // One that OpenSSL does not take is one less: the handshake is a full one.
-  if (session != nullptr) (void)SSL_set_session(ssl_.get(), session.get());
+  if (session != nullptr) (void)SSL_set_session(ssl(), session.get());
   return absl::OkStatus();
 }
 
@@ -230,9 +230,9 @@ absl::Status TlsChannel::Handshake(Instant deadline) {
     {
       const MutexLock lock(mutex_);
       ERR_clear_error();
-      const int result = SSL_do_handshake(ssl_.get());
+      const int result = SSL_do_handshake(ssl());
       done = established_ = result == 1;
-      const int error = done ? SSL_ERROR_NONE : SSL_get_error(ssl_.get(), result);
+      const int error = done ? SSL_ERROR_NONE : SSL_get_error(ssl(), result);
       if (!done && error != SSL_ERROR_WANT_READ) failed = FailureOf(error);
       TakeEncrypted();
     }
@@ -298,8 +298,8 @@ absl::StatusOr<size_t> TlsChannel::Send(std::string_view bytes) {
     if (!broken_.ok()) return broken_;
     if (bytes.empty()) return 0;
     ERR_clear_error();
-    if (SSL_write_ex(ssl_.get(), bytes.data(), std::min(bytes.size(), kMaxChunk), &encrypted_) != 1) {
-      Break(FailureOf(SSL_get_error(ssl_.get(), 0)));
+    if (SSL_write_ex(ssl(), bytes.data(), std::min(bytes.size(), kMaxChunk), &encrypted_) != 1) {
+      Break(FailureOf(SSL_get_error(ssl(), 0)));
       return broken_;
     }
     TakeEncrypted();
@@ -344,11 +344,11 @@ absl::StatusOr<size_t> TlsChannel::Decrypt(std::span<char> buffer) {
   while (got < buffer.size() && broken_.ok()) {
     ERR_clear_error();
     size_t more = 0;
-    if (SSL_read_ex(ssl_.get(), buffer.data() + got, buffer.size() - got, &more) == 1) {
+    if (SSL_read_ex(ssl(), buffer.data() + got, buffer.size() - got, &more) == 1) {
       got += more;
       continue;
     }
-    const int error = SSL_get_error(ssl_.get(), 0);
+    const int error = SSL_get_error(ssl(), 0);
     if (error == SSL_ERROR_WANT_READ) break;
     Break(FailureOf(error));
   }
@@ -371,7 +371,7 @@ absl::Status TlsChannel::FailureOf(int error) {
   ERR_clear_error();
   const std::string reason = failure == 0 ? Concat("error ", error) : ReasonOf(failure);
   if (ERR_GET_LIB(failure) == ERR_LIB_SSL && ERR_GET_REASON(failure) == SSL_R_CERTIFICATE_VERIFY_FAILED) {
-    const long result = SSL_get_verify_result(ssl_.get());
+    const long result = SSL_get_verify_result(ssl());
     const bool misnamed = result == X509_V_ERR_HOSTNAME_MISMATCH || result == X509_V_ERR_IP_ADDRESS_MISMATCH;
     return absl::UnauthenticatedError(
         Concat("the certificate of the server is refused: ", X509_verify_cert_error_string(result),
@@ -417,7 +417,7 @@ void TlsChannel::TrackRecords(std::string_view bytes) {
 
 bool TlsChannel::resumed() const {
   const MutexLock lock(mutex_);
-  return SSL_session_reused(ssl_.get()) == 1;
+  return SSL_session_reused(ssl()) == 1;
 }
 
 // OpenSSL calls both within the handshake, or while it reads: with mutex_ held.
