@@ -1,5 +1,6 @@
 #include "stockade/mysql/internal/mysql_connection.h"
 
+#include <errmsg.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <mysql.h>
@@ -7,6 +8,8 @@
 
 #include <algorithm>
 #include <optional>
+#include <string>
+#include <utility>
 
 #include "stockade/base/clock.h"
 #include "stockade/base/strings.h"
@@ -98,6 +101,18 @@ void SetOptions(MYSQL* session, const MySqlTarget& target) {
   SetFile(session, MYSQL_OPT_SSL_KEY, target.tls_key_file);
 }
 
+// The connector's errors of TLS do not name the file that they are about.
+std::string FilesOf(const MySqlTarget& target, unsigned error) {
+  if (error != CR_SSL_CONNECTION_ERROR) return "";
+  std::string files;
+  for (const auto& [name, file] :
+       {std::pair("tls_ca", &target.tls_ca_file), std::pair("tls_cert", &target.tls_cert_file),
+        std::pair("tls_key", &target.tls_key_file)}) {
+    if (!file->empty()) files += Concat(files.empty() ? " (" : ", ", name, "=", *file);
+  }
+  return files.empty() ? "" : files + ")";
+}
+
 const char* TextOrNull(const std::string& text) { return text.empty() ? nullptr : text.c_str(); }
 
 }  // namespace
@@ -116,7 +131,8 @@ absl::StatusOr<std::unique_ptr<MySqlConnection>> MySqlConnection::Open(const MyS
                          CLIENT_MULTI_STATEMENTS | CLIENT_FOUND_ROWS) == nullptr) {
     connection->broken_ = true;
     absl::Status failed = MySqlErrorStatus(mysql_errno(session), mysql_error(session));
-    return absl::Status(failed.code(), Concat("MySQL at ", target.Endpoint(), ": ", failed.message()));
+    return absl::Status(failed.code(), Concat("MySQL at ", target.Endpoint(), ": ", failed.message(),
+                                              FilesOf(target, mysql_errno(session))));
   }
   const int socket = mysql_get_socket(session);
   fcntl(socket, F_SETFD, FD_CLOEXEC);

@@ -44,7 +44,10 @@ void MustRun(const std::vector<std::string>& argv) {
 
 MariaDbServer::MariaDbServer(MariaDbServerOptions options) : options_(std::move(options)) {
   Install();
-  if (options_.tls) MakeCertificates();
+  if (options_.tls) {
+    authority_ = std::make_unique<CertificateAuthority>();
+    certificate_ = authority_->Issue(options_.names, options_.days);
+  }
   for (int attempt = 0; attempt < 10; ++attempt) {
     port_ = FreePort();
     if (Start()) return;
@@ -66,20 +69,6 @@ void MariaDbServer::Install() const {
                                           "GRANT ALL ON test.* TO stockade@localhost;\n";
 }
 
-void MariaDbServer::MakeCertificates() const {
-  for (const char* const authority : {"ca", "other-ca"}) {
-    MustRun({"openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days",
-             "2", "-subj", Concat("/CN=", authority), "-keyout", dir_.File(Concat(authority, "-key.pem")), "-out",
-             dir_.File(Concat(authority, ".pem"))});
-  }
-  MustRun({"openssl", "req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-subj",
-           "/CN=127.0.0.1", "-keyout", dir_.File("key.pem"), "-out", dir_.File("request.pem")});
-  std::ofstream(dir_.File("names")) << "subjectAltName=IP:127.0.0.1,DNS:localhost\n";
-  MustRun({"openssl", "x509", "-req", "-days", "2", "-in", dir_.File("request.pem"), "-CA", ca_file(), "-CAkey",
-           dir_.File("ca-key.pem"), "-CAcreateserial", "-extfile", dir_.File("names"), "-out",
-           dir_.File("certificate.pem")});
-}
-
 // False: another program has the port.
 bool MariaDbServer::Start() {
   std::vector<std::string> argv = WithUser(
@@ -88,8 +77,8 @@ bool MariaDbServer::Start() {
        "--bind-address=127.0.0.1", "--init-file=" + dir_.File("init.sql"), "--skip-log-bin", "--skip-name-resolve",
        "--innodb-flush-log-at-trx-commit=2", "--innodb-buffer-pool-size=16M", "--innodb-log-file-size=8M"});
   if (options_.tls) {
-    argv.insert(argv.end(), {"--ssl-ca=" + ca_file(), "--ssl-cert=" + dir_.File("certificate.pem"),
-                             "--ssl-key=" + dir_.File("key.pem")});
+    argv.insert(argv.end(), {"--ssl-ca=" + ca_file(), "--ssl-cert=" + certificate_.cert_file,
+                             "--ssl-key=" + certificate_.key_file});
   }
   argv.insert(argv.end(), options_.flags.begin(), options_.flags.end());
   if (process_.Start(argv, "mariadbd", [&] { return TryQuery("SELECT 1").has_value(); })) return true;

@@ -2,10 +2,12 @@
 #define STOCKADE_TESTS_MYSQL_SUPPORT_MARIADB_SERVER_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "support/certificates.h"
 #include "support/needs_program.h"
 #include "support/server_process.h"
 #include "support/temp_dir.h"
@@ -17,7 +19,10 @@
 namespace stockade::testing {
 
 struct MariaDbServerOptions {
-  bool tls = false;                     // It has a certificate: see ca_file().
+  bool tls = false;  // It has a certificate: see ca_file().
+  // Of the certificate, as CertificateAuthority::Issue() has it.
+  std::string names = "IP:127.0.0.1,DNS:localhost";
+  int days = 2;
   std::vector<std::string> flags = {};  // More of its command line: "--max-connections=20".
 };
 
@@ -41,9 +46,9 @@ class MariaDbServer {
   // The same by way of another port, a proxy's.
   static std::string UrlOf(uint16_t port);
   std::string unix_socket() const { return dir_.File("socket"); }
-  // Of the authority that has signed the certificate for 127.0.0.1, and of one that has not.
-  std::string ca_file() const { return dir_.File("ca.pem"); }
-  std::string other_ca_file() const { return dir_.File("other-ca.pem"); }
+  // The authority that has signed the certificate. Only with TLS.
+  CertificateAuthority& authority() { return *authority_; }
+  std::string ca_file() const { return authority_->ca_file(); }
   bool running() const { return process_.running(); }
   // What it and those before it have printed, the last one first.
   std::string log() const { return process_.log(); }
@@ -75,12 +80,13 @@ class MariaDbServer {
   };
   std::string TemporaryFiles() const;
   void Install() const;
-  void MakeCertificates() const;
   bool Start();
   Answer Ask(const std::string& sql) const;
 
   const MariaDbServerOptions options_;
   const TempDir dir_;
+  std::unique_ptr<CertificateAuthority> authority_;
+  Certificate certificate_;
   uint16_t port_ = 0;
   ServerProcess process_;
 };
