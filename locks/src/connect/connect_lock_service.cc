@@ -56,7 +56,7 @@ Connected ConnectRedlock(std::string_view, std::string_view url, const LockServi
 }
 #else
 Connected ConnectRedis(std::string_view scheme, std::string_view, const LockServiceOptions&) {
-  return NotBuilt(scheme, "locks_redis", "hiredis and OpenSSL's libcrypto (libhiredis-dev, libssl-dev)");
+  return NotBuilt(scheme, "locks_redis", "hiredis and OpenSSL (libhiredis-dev, libssl-dev)");
 }
 Connected ConnectRedlock(std::string_view scheme, std::string_view url, const LockServiceOptions& options) {
   return ConnectRedis(scheme, url, options);
@@ -91,11 +91,18 @@ struct Scheme {
   Connected (*connect)(std::string_view scheme, std::string_view url, const LockServiceOptions& options);
 };
 
-constexpr Scheme kSchemes[] = {
-    {"local:", ConnectLocal},    {kRedlock, ConnectRedlock},          {"redis://", ConnectRedis},
-    {"rediss://", ConnectRedis}, {"redis+sentinel://", ConnectRedis}, {"redis+cluster://", ConnectRedis},
-    {"unix://", ConnectRedis},   {"zookeeper://", ConnectZooKeeper},  {"mysql://", ConnectMySql},
-    {"mariadb://", ConnectMySql}};
+constexpr Scheme kSchemes[] = {{"local:", ConnectLocal},
+                               {kRedlock, ConnectRedlock},
+                               {"redis://", ConnectRedis},
+                               {"rediss://", ConnectRedis},
+                               {"redis+sentinel://", ConnectRedis},
+                               {"redis+cluster://", ConnectRedis},
+                               {"rediss+sentinel://", ConnectRedis},
+                               {"rediss+cluster://", ConnectRedis},
+                               {"unix://", ConnectRedis},
+                               {"zookeeper://", ConnectZooKeeper},
+                               {"mysql://", ConnectMySql},
+                               {"mariadb://", ConnectMySql}};
 
 }  // namespace
 

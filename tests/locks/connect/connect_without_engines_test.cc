@@ -19,6 +19,9 @@ TEST(ConnectWithoutEnginesTest, EnginesUrl_TellsHowToBuildIt) {
     std::string package;
   } engines[] = {{"redis://u:secret@127.0.0.1", "stockade::locks_redis", "libhiredis-dev"},
                  {"redis+cluster://127.0.0.1", "stockade::locks_redis", "libhiredis-dev"},
+                 {"rediss://u:secret@127.0.0.1", "stockade::locks_redis", "libssl-dev"},
+                 {"rediss+sentinel://u:secret@127.0.0.1/m", "stockade::locks_redis", "libssl-dev"},
+                 {"rediss+cluster://127.0.0.1", "stockade::locks_redis", "libssl-dev"},
                  {"redlock:redis://a,redis://b,redis://c", "stockade::locks_redis", "libhiredis-dev"},
                  {"zookeeper://u:secret@127.0.0.1:2181", "stockade::locks_zookeeper", "libzookeeper-mt-dev"},
                  {"mysql://u:secret@127.0.0.1/db", "stockade::locks_mysql", "libmariadb-dev"},

@@ -23,6 +23,9 @@ class RedisTopologyTest : public ::testing::TestWithParam<RedisSetup> {
  protected:
   void SetUp() override {
     STOCKADE_NEEDS_REDIS();
+    if (GetParam() >= RedisSetup::kTlsStandalone) {
+      STOCKADE_NEEDS_OPENSSL();
+    }
     servers_ = std::make_unique<testing::RedisDeployment>(GetParam());
     engine_ = testing::EngineOn(servers_->url());
     ASSERT_NE(engine_, nullptr);
@@ -33,6 +36,8 @@ class RedisTopologyTest : public ::testing::TestWithParam<RedisSetup> {
 };
 
 INSTANTIATE_TEST_SUITE_P(Redis, RedisTopologyTest, ::testing::ValuesIn(testing::RedisSetups()),
+                         testing::RedisSetupName);
+INSTANTIATE_TEST_SUITE_P(RedisTls, RedisTopologyTest, ::testing::ValuesIn(testing::RedisTlsSetups()),
                          testing::RedisSetupName);
 
 TEST_P(RedisTopologyTest, EveryStepOfEveryKind_OnEveryNode_IsRunAndWakesWhoWaits) {
@@ -83,9 +88,9 @@ TEST_P(RedisTopologyTest, Renew_ManyOfAllNodes_AllAreRenewed) {
 }
 
 TEST_P(RedisTopologyTest, Id_NamesTheServersInOrder) {
-  if (GetParam() == RedisSetup::kStandalone) {
+  if (servers_->server() != nullptr) {
     EXPECT_THAT(std::string(engine_->id()), ::testing::MatchesRegex("redis 127.0.0.1:[0-9]+/0"));
-  } else if (GetParam() == RedisSetup::kSentinel) {
+  } else if (servers_->sentinels() != nullptr) {
     EXPECT_THAT(std::string(engine_->id()), ::testing::MatchesRegex("redis [a-z]+@(127.0.0.1:[0-9]+,?){3}/0"));
   } else {
     EXPECT_THAT(std::string(engine_->id()), ::testing::MatchesRegex("redis (127.0.0.1:[0-9]+,?){3}/0"));

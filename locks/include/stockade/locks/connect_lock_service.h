@@ -16,7 +16,7 @@ namespace stockade {
 //
 //   local:                                      in this process; all services from this URL share their locks
 //   redis://.., redis+sentinel://..,            RedisLockService; redis_url.h describes the form
-//   redis+cluster://.., unix://..
+//   redis+cluster://.., unix://..             rediss://.. and so on with TLS
 //   redlock:redis://a,redis://b,redis://c       RedlockService with these servers
 //   zookeeper://host[:port][,host..][/chroot]   ZooKeeperLockService; zookeeper_lock_service.h describes the form
 //   mysql://user@host[:port]/database           MySqlLockService; mysql_lock_service.h describes the form
