@@ -320,9 +320,12 @@ absl::StatusOr<size_t> TlsChannel::Receive(std::span<char> buffer) {
 absl::StatusOr<bool> TlsChannel::DataCame() {
   const MutexLock lock(mutex_);
   const absl::StatusOr<size_t> filled = Fill();
+  // Without more bytes there is no data that Receive() has left.
+  const bool more = filled.ok() && *filled > 0;
   char first = 0;
-  const absl::StatusOr<size_t> got = Decrypt({&first, 1});
+  const absl::StatusOr<size_t> got = more ? Decrypt({&first, 1}) : 0;
   if (!got.ok()) return got.status();
+  if (!broken_.ok()) return broken_;
   if (*got > 0 || header_bytes_ > 0) return true;
   if (!filled.ok()) return filled.status();
   return false;
@@ -346,6 +349,8 @@ absl::StatusOr<size_t> TlsChannel::Decrypt(std::span<char> buffer) {
     size_t more = 0;
     if (SSL_read_ex(ssl(), buffer.data() + got, buffer.size() - got, &more) == 1) {
       got += more;
+      // Otherwise it would say the same at the price of another call.
+      if (SSL_pending(ssl()) == 0 && BIO_ctrl_pending(in_) == 0) break;
       continue;
     }
     const int error = SSL_get_error(ssl(), 0);
