@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "measure/threads.h"
+#include "redis_client/libssl_connection.h"
 #include "servers/redis_process.h"
 #include "stockade/base/log.h"
 #include "stockade/base/strings.h"
@@ -98,26 +99,55 @@ class World {
   std::vector<std::unique_ptr<redisContext, void (*)(redisContext*)>> plain_;
 };
 
+// The same with TLS, beside loops over libssl.
+class TlsWorld {
+ public:
+  explicit TlsWorld(size_t callers) : ours_(Require(RedisClient::Connect(server_.url()), "RedisClient")) {
+    for (const Load& load : Loads()) Require(ours_->Run(load.command).status(), load.name);
+    for (size_t i = 0; i < callers; ++i) {
+      plain_.push_back(std::make_unique<LibsslConnection>(server_.port(), server_.ca_file()));
+    }
+  }
+
+  CallerRun Ours(Worker& worker, const Load& load, absl::Duration span) {
+    return RunCallers(worker, span, [&](size_t) { Require(ours_->Run(load.command).status(), load.name); });
+  }
+
+  CallerRun Plain(Worker& worker, const Load& load, absl::Duration span) {
+    std::string wire = base_internal::Concat("*", load.words.size(), "\r\n");
+    for (const std::string& word : load.words) {
+      wire += base_internal::Concat("$", word.size(), "\r\n", word, "\r\n");
+    }
+    return RunCallers(worker, span, [&](size_t caller) { plain_[caller]->Call(wire); });
+  }
+
+ private:
+  RedisProcess server_{RedisProcess::Tls::kWith};
+  std::unique_ptr<RedisClient> ours_;
+  std::vector<std::unique_ptr<LibsslConnection>> plain_;
+};
+
 constexpr char kRate[] = "rate";
 constexpr char kTime[] = "time";
 constexpr char kProcessorTime[] = "processor_time";
 
+template <typename Setting>
 Pair BesidePlain(const Load& load, size_t callers, int spans) {
   return {.threads = callers, .prepare = [=](const Scale& scale) -> Contestants {
-            const auto world = std::make_shared<World>(callers);
+            const auto world = std::make_shared<Setting>(callers);
             const auto measure = [=, span = spans * scale.span](auto run) {
               return [=](Worker& worker) -> Figures {
                 const CallerRun figures = (*world.*run)(worker, load, span);
                 return {{kRate, figures.per_second}, {kTime, figures.us}, {kProcessorTime, figures.cpu_us}};
               };
             };
-            return {measure(&World::Ours), measure(&World::Plain)};
+            return {measure(&Setting::Ours), measure(&Setting::Plain)};
           }};
 }
 
 void AddAloneRow(Suite& suite, const Load& load) {
   suite.Add({.name = load.name + ", alone", .unit = "us", .peer = "hiredis", .target = "<= 1.1", .counter = kTime},
-            BesidePlain(load, 1, 2));
+            BesidePlain<World>(load, 1, 2));
 }
 
 void AddCrowdRows(Suite& suite, const Load& load) {
@@ -127,7 +157,7 @@ void AddCrowdRows(Suite& suite, const Load& load) {
       .name = crowd, .unit = "1/s", .peer = plain, .better = Better::kHigher, .target = ">= 5", .counter = kRate};
   const Comparison processor_time = {
       .name = crowd + ", processor time", .unit = "us", .peer = plain, .counter = kProcessorTime};
-  suite.AddRows({rate, processor_time}, BesidePlain(load, kCallers, 4));
+  suite.AddRows({rate, processor_time}, BesidePlain<World>(load, kCallers, 4));
   suite.Add({.name = crowd,
              .unit = "1/s",
              .peer = "redis-benchmark -c 4 -P 16",
@@ -140,6 +170,20 @@ void AddCrowdRows(Suite& suite, const Load& load) {
              }});
 }
 
+void AddTlsRows(Suite& suite, const Load& load) {
+  const std::string alone = load.name + " with TLS, alone";
+  const Comparison time = {.name = alone, .unit = "us", .peer = "libssl", .target = "<= 1.15", .counter = kTime};
+  const Comparison processor_time = {
+      .name = alone + ", processor time", .unit = "us", .peer = "libssl", .counter = kProcessorTime};
+  suite.AddRows({time, processor_time}, BesidePlain<TlsWorld>(load, 1, 2));
+  suite.Add({.name = base_internal::Concat(load.name, " with TLS, ", kCallers, " callers"),
+             .unit = "1/s",
+             .peer = base_internal::Concat("libssl, ", kCallers, " connections"),
+             .better = Better::kHigher,
+             .counter = kRate},
+            BesidePlain<TlsWorld>(load, kCallers, 4));
+}
+
 }  // namespace
 
 void AddRedisClientRows(Suite& suite) {
@@ -150,6 +194,7 @@ void AddRedisClientRows(Suite& suite) {
   const std::vector<Load> loads = Loads();
   for (const Load& load : loads) AddAloneRow(suite, load);
   for (const Load& load : loads) AddCrowdRows(suite, load);
+  for (const Load& load : {loads[0], loads[1]}) AddTlsRows(suite, load);
 }
 
 }  // namespace stockade::bench

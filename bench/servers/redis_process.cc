@@ -17,17 +17,38 @@ absl::Status RedisProcess::Check() {
   for (const char* program : {"redis-server", "redis-benchmark", "setpriv"}) {
     if (const absl::Status there = PeerProcess::Start({program, "--version"}).status(); !there.ok()) return there;
   }
-  return absl::OkStatus();
+  return PeerProcess::Start({"openssl", "version"}).status();
 }
 
-RedisProcess::RedisProcess() : port_(FreePort()) {
-  process_ = Require(PeerProcess::Start({"setpriv", "--pdeathsig", "KILL", "redis-server", "--bind", "127.0.0.1",
-                                         "--port", std::to_string(port_), "--save", "", "--appendonly", "no"}),
-                     "redis-server");
+RedisProcess::RedisProcess(Tls tls) : port_(FreePort()) {
+  std::vector<std::string> line = {"setpriv",   "--pdeathsig", "KILL", "redis-server", "--bind",
+                                   "127.0.0.1", "--save",      "",     "--appendonly", "no"};
+  if (tls == Tls::kWith) {
+    directory_ = std::make_unique<TempDir>();
+    const std::string key_file = directory_->path() + "/key.pem";
+    std::vector<std::string> request = {"sh", "-c", "exec openssl req -x509 \"$@\" 2>/dev/null", "sh"};
+    request.insert(request.end(),
+                   {"-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"});
+    request.insert(request.end(), {"-subj", "/CN=stockade bench", "-addext", "subjectAltName=IP:127.0.0.1"});
+    request.insert(request.end(), {"-keyout", key_file, "-out", ca_file()});
+    const auto openssl = Require(PeerProcess::Start(std::move(request)), "openssl");
+    // It prints nothing to its standard output, whose end is that of the program.
+    (void)openssl->ReadLine(absl::Seconds(30));
+    line.insert(line.end(), {"--port", "0", "--tls-port", std::to_string(port_), "--tls-cert-file", ca_file(),
+                             "--tls-key-file", key_file, "--tls-ca-cert-file", ca_file(), "--tls-auth-clients", "no"});
+  } else {
+    line.insert(line.end(), {"--port", std::to_string(port_)});
+  }
+  process_ = Require(PeerProcess::Start(std::move(line)), "redis-server");
   for (;;) {
     const std::string line = Require(process_->ReadLine(absl::Seconds(30)), "redis-server");
     if (line.find("Ready to accept connections") != std::string::npos) return;
   }
+}
+
+std::string RedisProcess::url() const {
+  const std::string host = "127.0.0.1:" + std::to_string(port_);
+  return directory_ == nullptr ? "redis://" + host : "rediss://" + host + "?tls_ca=" + ca_file();
 }
 
 double RedisProcess::RedisBenchmark(const std::vector<std::string>& words, int64_t commands,

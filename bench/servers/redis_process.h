@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "peers/peer_process.h"
+#include "servers/temp_dir.h"
 
 namespace stockade::bench {
 
@@ -18,11 +19,14 @@ class RedisProcess {
   // OK: it can be run here. Otherwise the status is one line that says why not.
   static absl::Status Check();
 
-  // Aborts if it does not start.
-  RedisProcess();
+  // Aborts if it does not start. With TLS it has no other port.
+  enum class Tls { kWithout, kWith };
+  explicit RedisProcess(Tls tls = Tls::kWithout);
 
   uint16_t port() const { return port_; }
-  std::string url() const { return "redis://127.0.0.1:" + std::to_string(port_); }
+  std::string url() const;
+  // With TLS: its certificate, which nobody else has signed.
+  std::string ca_file() const { return directory_->path() + "/cert.pem"; }
 
   // The number of commands that redis-benchmark sends per second, over four connections with 16 commands outstanding
   // each. If `random_below` is not 0, each "__rand_int__" in the words is a number below it, in twelve digits, drawn
@@ -31,6 +35,7 @@ class RedisProcess {
 
  private:
   uint16_t port_ = 0;
+  std::unique_ptr<TempDir> directory_;  // Null: without TLS.
   std::unique_ptr<PeerProcess> process_;
 };
 
