@@ -38,6 +38,8 @@ TEST(ParseZooKeeperUrlTest, EveryPart_IsReadAndDecoded) {
 TEST(ParseZooKeeperUrlTest, Malformed_SaysWhatAndNotThePassword) {
   const std::pair<const char*, const char*> cases[] = {
       {"redis://secret@zk1", "zookeeper://"},
+      {"zookeepers://user:secret@zk1", "zookeeper://"},
+      {"zookeeper://user:secret@zk1?tls=verify", "'tls' is not one of tick_ms, session_timeout_ms"},
       {"zookeeper://", "host"},
       {"zookeeper://zk1,", "host"},
       {"zookeeper://zk1:0", "port 0"},

@@ -63,6 +63,9 @@ struct STOCKADE_EXPORT ZooKeeperLockOptions {
 //
 // For a hold of another process, LockState::remaining is the session time-out, because ZooKeeper provides no more.
 //
+// There is no TLS, because Debian's build of ZooKeeper's C client has none. The password and all data are sent
+// unencrypted.
+//
 // ZooKeeper's C client creates sockets that programs executed by this one inherit, unless it was built with
 // SOCK_CLOEXEC_ENABLED, which Debian's is not. Such a child keeps a connection open, but no session.
 //
