@@ -1,5 +1,6 @@
 #include "stockade/redis/redis_script.h"
 
+#include <openssl/crypto.h>
 #include <openssl/evp.h>
 
 #include <cstddef>
@@ -12,6 +13,7 @@ namespace stockade {
 namespace {
 
 std::string Sha1Hex(std::string_view text) {
+  OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, nullptr);  // For TLS, as tls.cc says: the first call decides.
   unsigned char digest[EVP_MAX_MD_SIZE];
   unsigned int size = 0;
   if (EVP_Digest(text.data(), text.size(), digest, &size, EVP_sha1(), nullptr) != 1) {

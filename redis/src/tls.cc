@@ -124,6 +124,8 @@ void FreeTls::operator()(ssl_session_st* session) const { SSL_SESSION_free(sessi
 void FreeTls::operator()(ssl_st* ssl) const { SSL_free(ssl); }
 
 absl::StatusOr<std::shared_ptr<TlsContext>> TlsContext::Create(const RedisTlsOptions& options) {
+  // A client may be destroyed, and connects until then, after OpenSSL would have cleaned up at the end of the process.
+  OPENSSL_init_ssl(OPENSSL_INIT_NO_ATEXIT, nullptr);
   ERR_clear_error();
   std::unique_ptr<SSL_CTX, FreeTls> context(SSL_CTX_new(TLS_client_method()));
   if (context == nullptr) return absl::ResourceExhaustedError(Concat("redis: cannot use TLS: ", TakeReason()));

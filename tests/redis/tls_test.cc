@@ -258,6 +258,26 @@ TEST_F(RedisTlsTest, ServerThatComesBackWithAForeignCertificate_IsRefused) {
   EXPECT_TRUE(redis->Run(RedisCommand("SET").Key("k").Arg("v"), {.timeout = absl::Minutes(1)}).ok());
 }
 
+// Destroyed after OpenSSL would have cleaned up, which its first use registers.
+std::unique_ptr<RedisClient> late_client;  // NOLINT
+
+TEST_F(RedisTlsTest, ClientThatIsDestroyedAtTheEndOfTheProcess_EndsIt) {
+  const auto server = Server();
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        const RedisScript script("return 1");  // Uses OpenSSL, too.
+        // Without a CA that it trusts, its thread is in one handshake after another.
+        late_client = RedisClient::Connect(Url(*server), {.wait_for_connection = false,
+                                                          .min_backoff = absl::Nanoseconds(1),
+                                                          .max_backoff = absl::Nanoseconds(1)})
+                          .value();
+        (void)late_client->Run(RedisCommand("PING"), {.timeout = absl::Milliseconds(100)});
+        exit(0);
+      },
+      ::testing::ExitedWithCode(0), "");
+}
+
 TEST_F(RedisTlsTest, SentinelsAndNodes_AreRefusedLikeServers) {
   const testing::SentinelSet sentinels({.server = {.tls = testing::TlsOf(*authority_)}});
   const auto code = [](const std::string& url, const std::string& ca_file) {
