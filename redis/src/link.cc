@@ -170,7 +170,8 @@ absl::StatusOr<bool> Link::Receive() {
   const absl::StatusOr<size_t> got = tls_ != nullptr ? tls_->Receive(buffer_) : ReceiveSome(fd_.get(), buffer_);
   if (!got.ok()) {
     if (heard_ || tls_ != nullptr) return got.status();
-    return absl::UnavailableError(Concat(std::string(got.status().message()), " before it answered anything; if it requires ",
+    return absl::UnavailableError(Concat(std::string(got.status().message()),
+                                         " before it answered anything; if it requires ",
                                          "TLS, the URL must begin with rediss"));
   }
   if (*got == 0) return false;

@@ -242,7 +242,7 @@ absl::Status TlsChannel::Handshake(Instant deadline) {
       (void)Flush();  // The alert, from which the server knows why.
       return failed;
     }
-    const absl::Status flushed = FlushUntil(deadline);
+    absl::Status flushed = FlushUntil(deadline);
     if (done) return flushed;
     // A server that takes no more bytes may have said why.
     if (absl::Status filled = FillUntil(deadline); !filled.ok()) return filled;
@@ -313,7 +313,7 @@ absl::StatusOr<size_t> TlsChannel::Send(std::string_view bytes) {
 absl::StatusOr<size_t> TlsChannel::Receive(std::span<char> buffer) {
   const MutexLock lock(mutex_);
   const absl::StatusOr<size_t> filled = Fill();
-  const absl::StatusOr<size_t> got = Decrypt(buffer);
+  absl::StatusOr<size_t> got = Decrypt(buffer);
   if (filled.ok() || !got.ok() || *got > 0) return got;
   // Replies that are whole have been given out, so nothing is taken for complete that is not.
   return broken_ = absl::UnavailableError(Concat(std::string(filled.status().message()), ", without an end of TLS"));
@@ -335,7 +335,7 @@ absl::StatusOr<bool> TlsChannel::DataCame() {
 
 // What the socket has goes to OpenSSL, as much as Receive()'s buffer has room for once it is decrypted.
 absl::StatusOr<size_t> TlsChannel::Fill() {
-  const absl::StatusOr<size_t> got = ReceiveSome(fd_, received_);
+  absl::StatusOr<size_t> got = ReceiveSome(fd_, received_);
   if (!got.ok() || *got == 0) return got;
   TrackRecords({received_.data(), *got});
   if (BIO_write(in_, received_.data(), static_cast<int>(*got)) != static_cast<int>(*got)) {
