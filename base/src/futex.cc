@@ -16,6 +16,7 @@ namespace {
 using std::chrono::steady_clock;
 
 static_assert(sizeof(std::atomic<uint32_t>) == sizeof(uint32_t));
+static_assert(kAllFutexBits == FUTEX_BITSET_MATCH_ANY);
 
 uint32_t* Address(const std::atomic<uint32_t>& word) {
   return const_cast<uint32_t*>(reinterpret_cast<const uint32_t*>(&word));
@@ -35,16 +36,16 @@ steady_clock::time_point SteadyAt(Instant until, Instant now) {
   return steady_clock::now() + absl::ToChronoNanoseconds(std::min(until - now, absl::Hours(24)));
 }
 
-bool FutexWait(const std::atomic<uint32_t>& word, uint32_t expected, steady_clock::time_point deadline) {
+bool FutexWait(const std::atomic<uint32_t>& word, uint32_t expected, steady_clock::time_point deadline, uint32_t bits) {
   const bool timed = deadline != steady_clock::time_point::max();
   const timespec at = timed ? ToTimespec(deadline) : timespec{};
-  const long result = syscall(SYS_futex, Address(word), FUTEX_WAIT_BITSET_PRIVATE, expected, timed ? &at : nullptr,
-                              nullptr, FUTEX_BITSET_MATCH_ANY);
+  const long result =
+      syscall(SYS_futex, Address(word), FUTEX_WAIT_BITSET_PRIVATE, expected, timed ? &at : nullptr, nullptr, bits);
   return result == 0 || errno != ETIMEDOUT;
 }
 
-void FutexWake(const std::atomic<uint32_t>& word, int count) {
-  syscall(SYS_futex, Address(word), FUTEX_WAKE_PRIVATE, count, nullptr, nullptr, 0);
+void FutexWake(const std::atomic<uint32_t>& word, int count, uint32_t bits) {
+  syscall(SYS_futex, Address(word), FUTEX_WAKE_BITSET_PRIVATE, count, nullptr, nullptr, bits);
 }
 
 }  // namespace stockade::base_internal

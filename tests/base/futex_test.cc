@@ -66,6 +66,26 @@ TEST(FutexTest, Wake_All_EndsEveryWait) {
   for (std::thread& sleeper : sleepers) sleeper.join();
 }
 
+// The word stays as it is, so only a wake-up with the sleeper's bit can have ended its wait.
+TEST(FutexTest, Wake_OneBit_EndsTheWaitsWithThatBitOnly) {
+  const std::atomic<uint32_t> word{0};
+  std::atomic<bool> first_woken = false;
+  std::atomic<bool> second_woken = false;
+  std::thread first([&] {
+    EXPECT_TRUE(FutexWait(word, 0, kNever, 0b01));
+    first_woken = true;
+  });
+  std::thread second([&] {
+    EXPECT_TRUE(FutexWait(word, 0, kNever, 0b10));
+    second_woken = true;
+  });
+  while (!first_woken) FutexWake(word, INT_MAX, 0b101);
+  EXPECT_FALSE(second_woken);
+  while (!second_woken) FutexWake(word, INT_MAX, 0b110);
+  first.join();
+  second.join();
+}
+
 // Each sleeps until the other has stored and woken it; one wake-up lost, and both sleep for ever.
 TEST(FutexTest, WaitAndWake_TwoThreadsTakeTurns_NoWakeUpIsLost) {
   std::atomic<uint32_t> word{0};
