@@ -86,8 +86,8 @@ absl::Status Attempt::Prepare(Request& request) {
     request.kind = Request::Kind::kProof;
     return absl::OkStatus();
   }
-  request.wire = hop_.asking ? kAsking : std::string();
-  request.wire += whole_script_ ? command_->WholeScriptWire() : command_->Wire();
+  request.wire = whole_script_ ? command_->WholeScriptWire() : command_->Wire();
+  if (hop_.asking) request.wire.insert(0, kAsking);
   request.replies = hop_.asking ? 2 : 1;
   request.kind = Request::Kind::kCommand;
   if (command_->is_transaction()) {
