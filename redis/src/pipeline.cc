@@ -1,6 +1,7 @@
 #include "pipeline.h"
 
 #include <algorithm>
+#include <limits>
 #include <random>
 #include <utility>
 
@@ -73,7 +74,7 @@ void Pipeline::Run(std::span<Request> requests, Instant deadline) {
       }
     }
     if (waiter.left == 0) return;
-    waiter.in_crowd = live_ >= kCrowd;
+    waiter.in_crowd = InCrowd();
     if (session_ != nullptr && session_->driver == nullptr) {
       session_->driver = &waiter;
       waiter.word.store(Waiter::kDrives, std::memory_order_relaxed);
@@ -107,29 +108,25 @@ void Pipeline::RunAsync(std::unique_ptr<AsyncRequest> request) {
   RunAfterUnlock(after_unlock);
 }
 
-bool Pipeline::YieldUntilChanged(const Waiter& waiter) {
-  for (int i = 0; i < kYieldsInCrowd; ++i) {
-    std::this_thread::yield();
-    if (waiter.word.load(std::memory_order_acquire) != Waiter::kAwake) return true;
-  }
-  return false;
-}
-
 bool Pipeline::Wait(Waiter& waiter, Instant deadline) {
+  int yields = waiter.in_crowd ? kYieldsInCrowd : 0;
   for (;;) {
     uint32_t word = waiter.word.load(std::memory_order_acquire);
     if (word == Waiter::kDone) return true;
     if (word == Waiter::kDrives) {
       Drive(waiter, deadline);
       if (waiter.word.load(std::memory_order_acquire) == Waiter::kDone) return true;
+    } else if (word == Waiter::kAwake && yields-- > 0) {
+      std::this_thread::yield();
+      continue;
     } else {
-      // It may still be asleep: a wake-up for nothing.
-      if (word == Waiter::kAwake) {
-        if (waiter.in_crowd && YieldUntilChanged(waiter)) continue;
-        // If the exchange fails, the word has changed.
-        if (!waiter.word.compare_exchange_strong(word, Waiter::kAsleep)) continue;
-      }
-      FutexWait(waiter.word, Waiter::kAsleep, SteadyAt(deadline, Now()));
+      // The count is read before the word is checked. A thread that changes the word later changes the count after
+      // that, so it ends the sleep or prevents it. If the exchange fails, the word has changed. The word may still be
+      // kAsleep after a spurious wake-up.
+      std::atomic<uint32_t>& futex = waiter.wake.group->wakes;
+      const uint32_t wakes = futex.load(std::memory_order_acquire);
+      if (!waiter.word.compare_exchange_strong(word, Waiter::kAsleep)) continue;
+      FutexWait(futex, wakes, SteadyAt(deadline, Now()), waiter.wake.bits);
       if (waiter.word.load(std::memory_order_acquire) != Waiter::kAsleep) continue;
     }
     if (Now() >= deadline) return false;
@@ -146,6 +143,7 @@ void Pipeline::AbandonRequests(Waiter& waiter, std::span<Request> requests) {
       request.result = NotInTime(request.place);
       Abandon(request.place);
     }
+    if (std::exchange(waiter.left, 0) > 0) --callers_;
     DropGivenUp();
     WatchSilence();
     if (session_ != nullptr && session_->driver == &waiter) {
@@ -331,7 +329,9 @@ void Pipeline::Append(Request& request, Waiter* waiter, Instant now) {
   unsent_bytes_ += request.wire.size();
   ++live_;
   if (waiter != nullptr) {
-    ++waiter->left;
+    if (waiter->left++ == 0) ++callers_;
+    waiter->wake = {.group = &wake_groups_[request.place / WakeGroup::kSize % wake_groups_.size()],
+                    .bits = uint32_t{1} << request.place % WakeGroup::kSize};
   } else {
     ++live_async_;
   }
@@ -345,10 +345,19 @@ void Pipeline::Deliver(Entry& entry, absl::StatusOr<RedisReply> result, AfterUnl
     --live_async_;
     after_unlock.done.emplace_back(static_cast<AsyncRequest*>(request));
   } else if (--entry.waiter->left == 0) {
-    // Acquired by the waiter with the word: it may return, and its request go, before it is woken.
-    if (entry.waiter->word.exchange(Waiter::kDone, std::memory_order_acq_rel) == Waiter::kAsleep) {
-      after_unlock.wake.push_back(&entry.waiter->word);
-    }
+    --callers_;
+    SetWord(*entry.waiter, Waiter::kDone, after_unlock);
+  }
+}
+
+void Pipeline::SetWord(Waiter& waiter, Waiter::Word word, AfterUnlock& after_unlock) {
+  // Acquired by the waiter with the word: once that is kDone, it may return, and its request go, before it is woken.
+  const Wake wake = waiter.wake;
+  if (waiter.word.exchange(word, std::memory_order_acq_rel) != Waiter::kAsleep) return;
+  if (after_unlock.wakes.empty() || after_unlock.wakes.back().group != wake.group) {
+    after_unlock.wakes.push_back(wake);
+  } else {
+    after_unlock.wakes.back().bits |= wake.bits;
   }
 }
 
@@ -414,9 +423,7 @@ void Pipeline::AppointDriver(AfterUnlock& after_unlock) {
   auto at = pending_.rbegin();
   while (at->request == nullptr) ++at;
   session_->driver = at->waiter;
-  if (at->waiter->word.exchange(Waiter::kDrives, std::memory_order_acq_rel) == Waiter::kAsleep) {
-    after_unlock.wake.push_back(&at->waiter->word);
-  }
+  SetWord(*at->waiter, Waiter::kDrives, after_unlock);
 }
 
 void Pipeline::ArmTimer(Instant deadline) {
@@ -471,7 +478,10 @@ void Pipeline::EndSilence() {
 }
 
 void Pipeline::RunAfterUnlock(AfterUnlock& after_unlock) {
-  for (const std::atomic<uint32_t>* word : after_unlock.wake) FutexWake(*word, 1);
+  for (const Wake& wake : after_unlock.wakes) {
+    wake.group->wakes.fetch_add(1, std::memory_order_release);
+    FutexWake(wake.group->wakes, std::numeric_limits<int>::max(), wake.bits);
+  }
   if (after_unlock.wake_background) wake_background_.Set();
   for (std::unique_ptr<AsyncRequest>& request : after_unlock.done) request->done(std::move(request->result));
 }

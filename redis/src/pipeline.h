@@ -1,6 +1,8 @@
 #ifndef STOCKADE_REDIS_PIPELINE_H_
 #define STOCKADE_REDIS_PIPELINE_H_
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -39,8 +41,8 @@ struct Request {
   // has succeeded on the same connection. Otherwise a refused MULTI would have the commands run one by one.
   enum class Kind : uint8_t { kCommand, kTransaction, kProof } kind = Kind::kCommand;
   std::vector<RedisReply> parts = {};  // The pipeline's: of a transaction, the replies so far.
-  absl::StatusOr<RedisReply> result = absl::UnknownError("no reply yet");
-  uint64_t place = 0;  // The pipeline's: its number in the order of sending.
+  absl::StatusOr<RedisReply> result;   // Unknown until the reply comes.
+  uint64_t place = 0;                  // The pipeline's: its number in the order of sending.
 };
 
 // Is called once, on whatever thread, with no lock held; must be short and must not block.
@@ -73,7 +75,7 @@ struct PipelineOptions {
 //  - The sender puts the gathered commands onto the socket. A thread that adds a command and finds no sender becomes
 //    the sender, so a command leaves on its caller's thread. The number of unanswered flushes is bounded; further
 //    commands gather until a reply comes, and leave together. With few callers, none waits for another; with many, they
-//    share system calls.
+//    share system calls: the sender first yields, so that the callers that are ready to run add their commands.
 //  - The driver receives, and hands each reply to its request. A thread that waits and finds no driver becomes the
 //    driver. It leaves with its own reply, and hands the role to the waiter that came last, which will stay longest. So
 //    a lone caller sends and receives on its own thread. The background thread drives only for commands whose callers
@@ -129,12 +131,23 @@ class Pipeline : public std::enable_shared_from_this<Pipeline> {
   bool connected() const;
 
  private:
+  // A futex that the waiters of kSize successive commands share, each with its own bit. One system call wakes all of
+  // them whose replies have arrived, and no others.
+  struct alignas(64) WakeGroup {
+    static constexpr size_t kSize = 32;
+    std::atomic<uint32_t> wakes{0};  // How often waiters were woken.
+  };
+  struct Wake {
+    WakeGroup* group;
+    uint32_t bits;
+  };
   // A thread that waits for `left` results. `word` tells what it does or is to do; mutex_ is held for all steps except
   // that from kAwake to kAsleep.
   struct Waiter {
     enum Word : uint32_t { kAwake, kAsleep, kDrives, kDone };
     std::atomic<uint32_t> word{kAwake};
     size_t left = 0;
+    Wake wake = {};          // What wakes it: the bit of its last command.
     bool may_drive = false;  // Also once it is done, which then was not by its own driving: it has to hand the role on.
     bool in_crowd = false;
   };
@@ -152,29 +165,31 @@ class Pipeline : public std::enable_shared_from_this<Pipeline> {
     Instant answered_at;           // When the last reply came, or the connection was made.
     std::deque<uint64_t> flushes;  // Where each flush with unanswered commands ended.
     Waiter* driver = nullptr;
+    size_t flushed_callers = 0;      // callers_ at the last flush.
     bool sending = false;            // Somebody is the sender, or
     bool blocked = false;            // the socket was full: the background thread goes on when it is not.
     bool hung_up = false;            // The server has ended it: what it had sent may still be there.
     bool runs_transactions = false;  // A proof, or another transaction, has succeeded.
-    std::string out;                 // The sender's: what is being sent, from out_begin on.
+    std::string out;                 // The sender's: what is being sent, from out_begin on. Empty: it has yet to gather.
     size_t out_begin = 0;
     std::vector<RedisReply> replies;  // The driver's.
   };
   // The work that is done after the mutex is released.
   struct AfterUnlock {
-    absl::InlinedVector<const std::atomic<uint32_t>*, 16> wake;
+    absl::InlinedVector<Wake, 4> wakes;
     std::vector<std::unique_ptr<AsyncRequest>> done;
     bool wake_background = false;
   };
 
-  // So many live requests are a crowd: then what counts is to do much with each system call and each change of threads.
+  // So many waiting callers are a crowd, and so many live requests for the number of flushes. Then throughput depends
+  // on how much each system call and each thread switch achieves.
   static constexpr size_t kCrowd = 16;
   // Unanswered flushes beyond which commands gather, without a crowd and with one.
   static constexpr size_t kMaxFlushes = 8;
   static constexpr size_t kMaxFlushesInCrowd = 2;
   // Times that a waiter in a crowd lets others run before it sleeps. The reply is often there by then, and to fall
   // asleep and be woken costs several times as much.
-  static constexpr int kYieldsInCrowd = 4;
+  static constexpr int kYieldsInCrowd = 3;
   // After which a sender goes back to its caller.
   static constexpr int kMaxFlushesInARow = 8;
   static constexpr size_t kMaxFlushBytes = size_t{256} << 10;
@@ -183,7 +198,6 @@ class Pipeline : public std::enable_shared_from_this<Pipeline> {
            EventFd wake_background);
 
   bool Wait(Waiter& waiter, Instant deadline) STOCKADE_EXCLUDES(mutex_);  // False: not in time.
-  static bool YieldUntilChanged(const Waiter& waiter);
   void AbandonRequests(Waiter& waiter, std::span<Request> requests) STOCKADE_EXCLUDES(mutex_);
   void Drive(Waiter& self, Instant deadline) STOCKADE_EXCLUDES(mutex_);
   bool ReceiveReplies(const std::shared_ptr<Session>& session, Waiter& self) STOCKADE_EXCLUDES(mutex_);
@@ -210,8 +224,17 @@ class Pipeline : public std::enable_shared_from_this<Pipeline> {
   void RefuseWhatMustNotBeSent(const Link& link, AfterUnlock& after_unlock) STOCKADE_REQUIRES(mutex_);
   void EndUnsent(AfterUnlock& after_unlock) STOCKADE_REQUIRES(mutex_);
   void Append(Request& request, Waiter* waiter, Instant now) STOCKADE_REQUIRES(mutex_);
-  // True: the caller is the sender, and calls Send().
+  // True: the caller is the sender, and calls Send(). In a crowd, Send() gathers the commands.
   bool GatherIfMaySend(AfterUnlock& after_unlock) STOCKADE_REQUIRES(mutex_);
+  // The sender's. False: there is nothing to send, and the caller is no longer the sender.
+  bool Gather(AfterUnlock& after_unlock) STOCKADE_REQUIRES(mutex_);
+  // The same, after other threads could add their commands.
+  bool GatherFromCrowd(const std::shared_ptr<Session>& session) STOCKADE_EXCLUDES(mutex_);
+  // The callers of one flush get their replies, and call again, together. So the first one of them already counts as
+  // part of the crowd.
+  bool InCrowd() const STOCKADE_REQUIRES(mutex_) {
+    return session_ != nullptr && std::max(callers_, session_->flushed_callers) >= kCrowd;
+  }
   bool AwaitsReplies() const STOCKADE_REQUIRES(mutex_);  // The server, over session_.
   void Deliver(Entry& entry, absl::StatusOr<RedisReply> result, AfterUnlock& after_unlock) STOCKADE_REQUIRES(mutex_);
   absl::Status DeliverReplies(Session& session, AfterUnlock& after_unlock) STOCKADE_REQUIRES(mutex_);
@@ -220,6 +243,7 @@ class Pipeline : public std::enable_shared_from_this<Pipeline> {
   void Abandon(uint64_t place) STOCKADE_REQUIRES(mutex_);
   void DropGivenUp() STOCKADE_REQUIRES(mutex_);
   void LoseLocked(const absl::Status& why, AfterUnlock& after_unlock) STOCKADE_REQUIRES(mutex_);
+  static void SetWord(Waiter& waiter, Waiter::Word word, AfterUnlock& after_unlock);
   void AppointDriver(AfterUnlock& after_unlock) STOCKADE_REQUIRES(mutex_);
   void ArmTimer(Instant deadline) STOCKADE_REQUIRES(mutex_);
   // Has EndSilence() called when the server may be silent for no longer; InfiniteFuture() while nothing is overdue.
@@ -237,6 +261,8 @@ class Pipeline : public std::enable_shared_from_this<Pipeline> {
   Backoff backoff_;    // This and the next are the background thread's.
   Instant tried_at_ = Instant::InfinitePast();
 
+  std::array<WakeGroup, 32> wake_groups_;  // By place. Waiters with the same bit may wake spuriously.
+
   mutable Mutex mutex_;
   CondVar attempted_;
   std::shared_ptr<Session> session_ STOCKADE_GUARDED_BY(mutex_);  // Null: not connected. Replaced, never mended.
@@ -244,6 +270,7 @@ class Pipeline : public std::enable_shared_from_this<Pipeline> {
   uint64_t first_place_ STOCKADE_GUARDED_BY(mutex_) = 0;  // Of pending_.front().
   size_t live_ STOCKADE_GUARDED_BY(mutex_) = 0;           // Entries with a request.
   size_t live_async_ STOCKADE_GUARDED_BY(mutex_) = 0;     // Of those, without a waiter.
+  size_t callers_ STOCKADE_GUARDED_BY(mutex_) = 0;        // Waiters with live requests.
   size_t unsent_bytes_ STOCKADE_GUARDED_BY(mutex_) = 0;
   bool attempted_once_ STOCKADE_GUARDED_BY(mutex_) = false;
   // Why it is not connected.

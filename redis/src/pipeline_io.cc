@@ -20,13 +20,20 @@ bool Pipeline::AwaitsReplies() const {
 }
 
 bool Pipeline::GatherIfMaySend(AfterUnlock& after_unlock) {
-  if (session_ == nullptr || session_->sending || session_->hung_up) return false;
+  if (session_ == nullptr || session_->sending || session_->hung_up || unsent_bytes_ == 0) return false;
   if (session_->flushes.size() >= (live_ < kCrowd ? kMaxFlushes : kMaxFlushesInCrowd)) return false;
+  session_->sending = true;
+  session_->out.clear();
+  session_->out_begin = 0;
+  return InCrowd() || Gather(after_unlock);
+}
+
+bool Pipeline::Gather(AfterUnlock& after_unlock) {
   Session& session = *session_;
-  uint64_t place = std::max(session.sent, first_place_);
-  const uint64_t end = first_place_ + pending_.size();
-  while (place < end && pending_[place - first_place_].request == nullptr) ++place;
-  if (place == end) return false;
+  if (session.hung_up || unsent_bytes_ == 0) {
+    session.sending = false;
+    return false;
+  }
   if (!AwaitsReplies()) {
     const absl::Status quiet = session.link->CheckNothingCame();
     if (!quiet.ok()) {
@@ -35,8 +42,8 @@ bool Pipeline::GatherIfMaySend(AfterUnlock& after_unlock) {
     }
   }
   int64_t commands = 0;
-  session.out.clear();
-  session.out_begin = 0;
+  uint64_t place = std::max(session.sent, first_place_);
+  const uint64_t end = first_place_ + pending_.size();
   for (; place < end && session.out.size() < kMaxFlushBytes; ++place) {
     const Entry& entry = pending_[place - first_place_];
     if (entry.request == nullptr) continue;
@@ -45,14 +52,28 @@ bool Pipeline::GatherIfMaySend(AfterUnlock& after_unlock) {
     ++commands;
   }
   session.sent = place;
-  session.sending = true;
   session.flushes.push_back(place);
+  session.flushed_callers = callers_;
   metrics_->ObserveCount(kRedisPipelineCommands, commands);
   return true;
 }
 
+bool Pipeline::GatherFromCrowd(const std::shared_ptr<Session>& session) {
+  // Callers that are ready to run add their commands now, and this flush takes them along.
+  std::this_thread::yield();
+  AfterUnlock after_unlock;
+  bool gathered = false;
+  {
+    const MutexLock lock(mutex_);
+    gathered = session_ == session && Gather(after_unlock);
+  }
+  RunAfterUnlock(after_unlock);
+  return gathered;
+}
+
 void Pipeline::Send(const std::shared_ptr<Session>& session) {
   for (int flushes = 1;; ++flushes) {
+    if (session->out.empty() && !GatherFromCrowd(session)) return;
     while (session->out_begin < session->out.size()) {
       const absl::StatusOr<size_t> sent =
           session->link->Send(std::string_view(session->out).substr(session->out_begin));

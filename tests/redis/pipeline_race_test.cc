@@ -172,8 +172,8 @@ TEST_F(PipelineRaceTest, StrayBytesOnAnIdleConnection_NoCommandGetsThem_AndTheNe
   }
 }
 
-// Pipelines themselves, to a proxy: what a router does to them.
-class RetiredPipelineTest : public PipelineRaceTest {
+// Pipelines themselves, to a proxy that holds everything back.
+class HeldPipelineTest : public PipelineRaceTest {
  protected:
   void SetUp() override {
     STOCKADE_NEEDS_REDIS();
@@ -218,7 +218,45 @@ class RetiredPipelineTest : public PipelineRaceTest {
   std::shared_ptr<redis_internal::Pipeline> pipeline_;
 };
 
-TEST_F(RetiredPipelineTest, DriverWithNothingSent_IsToldAtOnce) {
+// Every 1,024th place has the same wake-up. The first caller's reply is received long before the last one's.
+TEST_F(HeldPipelineTest, SleepersThatShareAWakeUp_EachReturnsWithItsOwnReply) {
+  for (int64_t round = 0; round < testing::Scaled(20, 500); ++round) {
+    if (round > 0) proxy_->Hold();
+    // Has the background thread drive, so that all callers sleep.
+    std::promise<absl::Status> promise;
+    auto async = std::make_unique<redis_internal::AsyncRequest>();
+    async->wire = RedisCommand("PING").Wire();
+    async->deadline = Now() + absl::Minutes(5);
+    async->done = [&](const absl::StatusOr<RedisReply>& reply) { promise.set_value(reply.status()); };
+    pipeline_->RunAsync(std::move(async));
+    std::vector<std::thread> threads;
+    size_t pending = 1;
+    const auto call = [&](size_t commands, const std::string& text) {
+      threads.emplace_back([this, commands, text] {
+        std::vector<redis_internal::Request> requests(commands);
+        for (redis_internal::Request& request : requests) request.wire = RedisCommand("ECHO").Arg(text).Wire();
+        pipeline_->Run(requests, Now() + absl::Minutes(5));
+        for (const redis_internal::Request& request : requests) {
+          ASSERT_TRUE(request.result.ok()) << request.result.status();
+          EXPECT_EQ(request.result->text(), text);
+        }
+      });
+      AwaitPending(pending += commands);
+    };
+    call(1, "first");
+    call(1023, std::string(200, 'x'));
+    call(1, "last");
+    for (int i = 0; i < 30; ++i) call(1, "crowd" + std::to_string(i));
+    const Instant released = Now();
+    proxy_->Release();
+    for (std::thread& thread : threads) thread.join();
+    // A sleeper that nobody woke would return at its deadline, with its reply.
+    ASSERT_LT(Now() - released, absl::Minutes(1));
+    EXPECT_EQ(promise.get_future().get(), absl::OkStatus());
+  }
+}
+
+TEST_F(HeldPipelineTest, DriverWithNothingSent_IsToldAtOnce) {
   FillFlushes(8);
   const Instant begin = Now();
   std::thread caller([&] { EXPECT_EQ(Ping(absl::Seconds(20)).code(), absl::StatusCode::kAborted); });
@@ -228,7 +266,7 @@ TEST_F(RetiredPipelineTest, DriverWithNothingSent_IsToldAtOnce) {
   EXPECT_LT(Now() - begin, absl::Seconds(10));
 }
 
-TEST_F(RetiredPipelineTest, DriverWithNothingSent_LeavesTheRoleToWhoWaitsForAReply) {
+TEST_F(HeldPipelineTest, DriverWithNothingSent_LeavesTheRoleToWhoWaitsForAReply) {
   std::thread first([&] { EXPECT_TRUE(RedisOutcomeUnknown(Ping(absl::Seconds(3)))); });
   AwaitPending(1);
   std::thread sent([&] { EXPECT_EQ(Ping(absl::Seconds(20)), absl::OkStatus()); });
