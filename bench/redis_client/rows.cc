@@ -5,6 +5,8 @@
 #include <hiredis.h>
 #include <sys/resource.h>
 
+#include <array>
+#include <atomic>
 #include <memory>
 #include <span>
 #include <string>
@@ -22,6 +24,10 @@ namespace stockade::bench {
 namespace {
 
 constexpr size_t kCallers = 64;
+constexpr size_t kAsyncThreads = 2;
+// Callbacks that a thread has outstanding. It starts the next half of them when half of them have run.
+constexpr int kOutstanding = 500;
+constexpr int kRefill = kOutstanding / 2;
 constexpr char kScript[] = "return redis.call('INCRBY', KEYS[1], ARGV[1])";
 
 // The same command for each of the three.
@@ -91,10 +97,32 @@ class World {
     });
   }
 
+  double Async(Worker& worker, const Load& load, absl::Duration span) {
+    std::atomic<int>& outstanding = windows_[worker.thread()].outstanding;
+    const auto done = [&outstanding, &load](const absl::StatusOr<RedisReply>& reply) {
+      Require(reply.status(), load.name);
+      const int left = outstanding.fetch_sub(1) - 1;
+      if (left == kOutstanding - kRefill || left == 0) outstanding.notify_one();
+    };
+    const auto refill = [&](size_t, int64_t batch) {
+      for (int now = 0; (now = outstanding.load()) > kOutstanding - kRefill;) outstanding.wait(now);
+      outstanding += kRefill;
+      for (int64_t i = 0; i < batch; ++i) ours_->RunAsync(load.command, done);
+    };
+    const double per_second = worker.RunFor(span, kRefill, refill).PerSecond();
+    for (int now = 0; (now = outstanding.load()) > 0;) outstanding.wait(now);
+    return per_second;
+  }
+
   double RedisBenchmark(const Load& load, int64_t commands) { return server_.RedisBenchmark(load.words, commands); }
 
  private:
+  struct alignas(128) Window {
+    std::atomic<int> outstanding{0};
+  };
+
   RedisProcess server_;
+  std::array<Window, kAsyncThreads> windows_;  // Of the threads of Async().
   std::unique_ptr<RedisClient> ours_;
   std::vector<std::unique_ptr<redisContext, void (*)(redisContext*)>> plain_;
 };
@@ -150,6 +178,21 @@ void AddAloneRow(Suite& suite, const Load& load) {
             BesidePlain<World>(load, 1, 2));
 }
 
+// `run` is our side: `threads` threads, for a span of time, to commands per second.
+template <typename Run>
+void AddRowBesideRedisBenchmark(Suite& suite, const std::string& name, const Load& load, size_t threads, Run run) {
+  suite.Add({.name = name,
+             .unit = "1/s",
+             .peer = "redis-benchmark -c 4 -P 16",
+             .better = Better::kHigher,
+             .target = ">= 0.8"},
+            {.threads = threads, .peer_threads = 1, .prepare = [=](const Scale& scale) -> Contestants {
+               const auto world = std::make_shared<World>(threads);
+               return {[=](Worker& worker) { return run(*world, worker, 4 * scale.span); },
+                       [=](Worker&) { return world->RedisBenchmark(load, scale.Sized(10'000, 200'000)); }};
+             }});
+}
+
 void AddCrowdRows(Suite& suite, const Load& load) {
   const std::string crowd = base_internal::Concat(load.name, ", ", kCallers, " callers");
   const std::string plain = base_internal::Concat("hiredis, ", kCallers, " connections");
@@ -158,16 +201,15 @@ void AddCrowdRows(Suite& suite, const Load& load) {
   const Comparison processor_time = {
       .name = crowd + ", processor time", .unit = "us", .peer = plain, .counter = kProcessorTime};
   suite.AddRows({rate, processor_time}, BesidePlain<World>(load, kCallers, 4));
-  suite.Add({.name = crowd,
-             .unit = "1/s",
-             .peer = "redis-benchmark -c 4 -P 16",
-             .better = Better::kHigher,
-             .target = ">= 0.8"},
-            {.threads = kCallers, .peer_threads = 1, .prepare = [load](const Scale& scale) -> Contestants {
-               const auto world = std::make_shared<World>(kCallers);
-               return {[=](Worker& worker) { return world->Ours(worker, load, 4 * scale.span).per_second; },
-                       [=](Worker&) { return world->RedisBenchmark(load, scale.Sized(10'000, 200'000)); }};
-             }});
+  AddRowBesideRedisBenchmark(suite, crowd, load, kCallers, [=](World& world, Worker& worker, absl::Duration span) {
+    return world.Ours(worker, load, span).per_second;
+  });
+}
+
+void AddAsyncRow(Suite& suite, const Load& load) {
+  AddRowBesideRedisBenchmark(
+      suite, load.name + ", 1,000 callbacks outstanding", load, kAsyncThreads,
+      [=](World& world, Worker& worker, absl::Duration span) { return world.Async(worker, load, span); });
 }
 
 void AddTlsRows(Suite& suite, const Load& load) {
@@ -194,6 +236,7 @@ void AddRedisClientRows(Suite& suite) {
   const std::vector<Load> loads = Loads();
   for (const Load& load : loads) AddAloneRow(suite, load);
   for (const Load& load : loads) AddCrowdRows(suite, load);
+  for (const Load& load : loads) AddAsyncRow(suite, load);
   for (const Load& load : {loads[0], loads[1]}) AddTlsRows(suite, load);
 }
 
