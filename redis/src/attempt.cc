@@ -67,7 +67,7 @@ absl::Status Attempt::Check() const {
 }
 
 absl::Status Attempt::Prepare(Request& request) {
-  const absl::Status valid = Check();
+  absl::Status valid = Check();
   if (!valid.ok()) return valid;
   if (!hop_.refused.ok()) return Final(hop_.refused);
   if (hop_.pipeline == nullptr) {

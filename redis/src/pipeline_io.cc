@@ -182,7 +182,7 @@ absl::Status Pipeline::DeliverReplies(Session& session, AfterUnlock& after_unloc
       if (entry.transaction && entry.request != nullptr) entry.request->parts.push_back(std::move(reply));
       continue;
     }
-    const absl::Status ended = entry.transaction ? FinishTransaction(entry, reply, session) : absl::OkStatus();
+    absl::Status ended = entry.transaction ? FinishTransaction(entry, reply, session) : absl::OkStatus();
     metrics_->Observe(kRedisRoundTripSeconds, now - entry.since);
     if (entry.request != nullptr) Deliver(entry, std::move(reply), after_unlock);
     pending_.pop_front();

@@ -86,7 +86,7 @@ struct STOCKADE_EXPORT RedisOptions {
   absl::Status Validate() const;
 };
 
-// Where a command is sent.
+// The server that a command is sent to.
 enum class RedisReadFrom : uint8_t {
   // The master.
   kMaster,
