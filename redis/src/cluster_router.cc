@@ -38,7 +38,7 @@ absl::StatusOr<std::optional<uint16_t>> SlotOf(const RedisCommand& command) {
 
 }  // namespace
 
-ClusterRouter::ClusterRouter(const RedisUrl& url, const RedisOptions& options, std::shared_ptr<TlsContext> tls,
+ClusterRouter::ClusterRouter(const RedisUrl& url, const RedisOptions& options, std::shared_ptr<TlsConfig> tls,
                              TimerQueue* timers, ComponentMetrics* metrics)
     : options_(options),
       identity_(IdentityOf(url, std::move(tls))),

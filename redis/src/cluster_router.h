@@ -42,7 +42,7 @@ namespace stockade::redis_internal {
 class ClusterRouter final : public Router {
  public:
   // `timers` and `metrics` must outlive it.
-  ClusterRouter(const RedisUrl& url, const RedisOptions& options, std::shared_ptr<TlsContext> tls, TimerQueue* timers,
+  ClusterRouter(const RedisUrl& url, const RedisOptions& options, std::shared_ptr<TlsConfig> tls, TimerQueue* timers,
                 ComponentMetrics* metrics);
 
   // Blocks until a node has given the map, also without `wait`; else what each node has said.

@@ -38,7 +38,7 @@ void AllowedHosts::Filter(std::vector<RedisEndpoint>& servers) const {
   std::erase_if(servers, [this](const RedisEndpoint& server) { return !Contains(server); });
 }
 
-LinkIdentity IdentityOf(const RedisUrl& url, std::shared_ptr<TlsContext> tls) {
+LinkIdentity IdentityOf(const RedisUrl& url, std::shared_ptr<TlsConfig> tls) {
   return {.username = url.username,
           .password = url.password,
           .database = url.database,
@@ -60,7 +60,7 @@ PipelineOptions PipelineOptionsOf(const RedisOptions& options) {
 namespace {
 
 // Null for a URL without TLS.
-absl::StatusOr<std::shared_ptr<TlsContext>> MakeTls(const RedisUrl& url, const RedisOptions& options) {
+absl::StatusOr<std::shared_ptr<TlsConfig>> MakeTls(const RedisUrl& url, const RedisOptions& options) {
   if (!url.tls.has_value()) {
     if (options.tls == RedisTlsOptions()) return nullptr;
     return absl::InvalidArgumentError(
@@ -76,14 +76,14 @@ absl::StatusOr<std::shared_ptr<TlsContext>> MakeTls(const RedisUrl& url, const R
   take(url.tls->server_name, tls.server_name);
   if (url.tls->verify.has_value()) tls.verify = url.tls->verify;
   if (absl::Status valid = tls.Validate(); !valid.ok()) return valid;
-  return TlsContext::Create(tls);
+  return TlsConfig::Create(tls);
 }
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Router>> MakeRouter(const RedisUrl& url, const RedisOptions& options, TimerQueue* timers,
                                                    ComponentMetrics* metrics) {
-  absl::StatusOr<std::shared_ptr<TlsContext>> tls = MakeTls(url, options);
+  absl::StatusOr<std::shared_ptr<TlsConfig>> tls = MakeTls(url, options);
   if (!tls.ok()) return tls.status();
   if (url.kind == RedisUrl::Kind::kSentinel) {
     return std::make_unique<SentinelRouter>(url, options, *std::move(tls), timers, metrics);

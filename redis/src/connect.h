@@ -38,7 +38,7 @@ class AllowedHosts {
 };
 
 // The client's identity, as `url` gives it. `tls` is null if the URL is one without TLS.
-LinkIdentity IdentityOf(const RedisUrl& url, std::shared_ptr<TlsContext> tls);
+LinkIdentity IdentityOf(const RedisUrl& url, std::shared_ptr<TlsConfig> tls);
 
 PipelineOptions PipelineOptionsOf(const RedisOptions& options);
 

@@ -101,7 +101,8 @@ absl::StatusOr<std::unique_ptr<Link>> Link::Connect(const RedisEndpoint& endpoin
   if (!fd.ok()) return fd.status();
   std::unique_ptr<TlsChannel> tls;
   if (identity.tls != nullptr) {
-    absl::StatusOr<std::unique_ptr<TlsChannel>> opened = TlsChannel::Open(identity.tls, endpoint, fd->get(), deadline);
+    absl::StatusOr<std::unique_ptr<TlsChannel>> opened =
+        TlsChannel::Open(identity.tls->Get(), endpoint, fd->get(), deadline);
     if (!opened.ok()) return opened.status();
     tls = *std::move(opened);
   }

@@ -26,10 +26,10 @@ struct LinkIdentity {
   std::string username = {};  // With a password only; empty: the default user.
   std::string password = {};  // Empty: no authentication.
   int database = 0;
-  std::string client_name = {};               // Empty: none.
-  bool identify_server = false;               // Whether the server's run id is read.
-  bool read_only = false;                     // At a replica of a cluster: it then serves reads.
-  std::shared_ptr<TlsContext> tls = nullptr;  // Null: without TLS.
+  std::string client_name = {};              // Empty: none.
+  bool identify_server = false;              // Whether the server's run id is read.
+  bool read_only = false;                    // At a replica of a cluster: it then serves reads.
+  std::shared_ptr<TlsConfig> tls = nullptr;  // Null: without TLS.
 };
 
 // One connection to one server, for its whole life: it is made, authenticated, used, and never mended. One thread may

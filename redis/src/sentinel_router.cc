@@ -26,7 +26,7 @@ bool AwaitEvent(Link& events, Instant deadline) {
 
 }  // namespace
 
-SentinelRouter::SentinelRouter(const RedisUrl& url, const RedisOptions& options, std::shared_ptr<TlsContext> tls,
+SentinelRouter::SentinelRouter(const RedisUrl& url, const RedisOptions& options, std::shared_ptr<TlsConfig> tls,
                                TimerQueue* timers, ComponentMetrics* metrics)
     : options_(options),
       sentinels_(url, options, std::move(tls)),

@@ -24,7 +24,7 @@ namespace stockade::redis_internal {
 class SentinelRouter final : public Router {
  public:
   // `timers` and `metrics` must outlive it.
-  SentinelRouter(const RedisUrl& url, const RedisOptions& options, std::shared_ptr<TlsContext> tls, TimerQueue* timers,
+  SentinelRouter(const RedisUrl& url, const RedisOptions& options, std::shared_ptr<TlsConfig> tls, TimerQueue* timers,
                  ComponentMetrics* metrics);
 
   // Without a master that can be reached: the error of Sentinels::ConnectToMaster().

@@ -46,7 +46,7 @@ std::vector<RedisEndpoint> OthersOf(const RedisReply& reply) {
 
 }  // namespace
 
-Sentinels::Sentinels(const RedisUrl& url, const RedisOptions& options, std::shared_ptr<TlsContext> tls)
+Sentinels::Sentinels(const RedisUrl& url, const RedisOptions& options, std::shared_ptr<TlsConfig> tls)
     : master_name_(url.master_name),
       at_sentinels_{.username = url.sentinel_username, .password = url.sentinel_password, .tls = tls},
       at_master_(IdentityOf(url, std::move(tls))),

@@ -21,7 +21,7 @@ namespace stockade::redis_internal {
 // deadline blocks until then at the most.
 class Sentinels {
  public:
-  Sentinels(const RedisUrl& url, const RedisOptions& options, std::shared_ptr<TlsContext> tls);
+  Sentinels(const RedisUrl& url, const RedisOptions& options, std::shared_ptr<TlsConfig> tls);
 
   // Connects to the server that the Sentinels name, asked one after another until one names a server that itself says
   // that it is a master. FailedPrecondition where those that answer do not know the master's name, else mostly

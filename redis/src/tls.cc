@@ -6,6 +6,7 @@
 #include <openssl/x509v3.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <system_error>
@@ -76,6 +77,18 @@ absl::Status LoadCas(const RedisTlsOptions& options, SSL_CTX* context) {
   }
   if (SSL_CTX_load_verify_locations(context, options.ca_file.c_str(), nullptr) == 1) return absl::OkStatus();
   return CannotUse("ca_file", options.ca_file, TakeReason());
+}
+
+// Another text once a file is another one, or has been written.
+std::string StampOf(const RedisTlsOptions& options) {
+  std::string stamp;
+  for (const std::string* file : {&options.ca_file, &options.cert_file, &options.key_file}) {
+    struct stat state = {};
+    if (file->empty() || stat(file->c_str(), &state) != 0) state = {};
+    stamp += Concat(state.st_dev, " ", state.st_ino, " ", state.st_size, " ", state.st_mtim.tv_sec, " ",
+                    state.st_mtim.tv_nsec, ";");
+  }
+  return stamp;
 }
 
 RedisTlsVerify VerifyOf(const RedisTlsOptions& options) { return options.verify.value_or(RedisTlsVerify::kFull); }
@@ -160,6 +173,23 @@ void TlsContext::KeepSession(const std::string& server, TlsSession session) {
   std::vector<TlsSession>& sessions = sessions_[server];
   if (sessions.size() >= kMaxSessionsPerServer) sessions.erase(sessions.begin());
   sessions.push_back(std::move(session));
+}
+
+absl::StatusOr<std::shared_ptr<TlsConfig>> TlsConfig::Create(const RedisTlsOptions& options) {
+  std::string stamp = StampOf(options);
+  absl::StatusOr<std::shared_ptr<TlsContext>> context = TlsContext::Create(options);
+  if (!context.ok()) return context.status();
+  return std::shared_ptr<TlsConfig>(new TlsConfig(std::move(stamp), *std::move(context)));
+}
+
+std::shared_ptr<TlsContext> TlsConfig::Get() {
+  const MutexLock lock(mutex_);
+  std::string stamp = StampOf(context_->options());
+  if (stamp == stamp_) return context_;
+  stamp_ = std::move(stamp);
+  absl::StatusOr<std::shared_ptr<TlsContext>> context = TlsContext::Create(context_->options());
+  if (context.ok()) context_ = *std::move(context);
+  return context_;
 }
 
 TlsChannel::TlsChannel(std::shared_ptr<TlsContext> context, const RedisEndpoint& server, int fd)

@@ -32,8 +32,8 @@ struct FreeTls {
 };
 using TlsSession = std::unique_ptr<ssl_session_st, FreeTls>;
 
-// What the connections of a client have in common: its files, its checks, and the sessions that shorten the handshake
-// of later connections to the same server. Thread-safe.
+// What connections of a client have in common: the files as they were read, the checks, and the sessions that shorten
+// the handshake of later connections to the same server. Thread-safe.
 class TlsContext {
  public:
   // `options` are valid. InvalidArgument if a file cannot be used; names it, with OpenSSL's reason.
@@ -58,6 +58,26 @@ class TlsContext {
   const std::unique_ptr<ssl_ctx_st, FreeTls> context_;
   Mutex mutex_;
   std::map<std::string, std::vector<TlsSession>> sessions_ STOCKADE_GUARDED_BY(mutex_);  // The newest one last.
+};
+
+// A client's settings of TLS. Thread-safe.
+class TlsConfig {
+ public:
+  // As TlsContext::Create().
+  static absl::StatusOr<std::shared_ptr<TlsConfig>> Create(const RedisTlsOptions& options);
+
+  // The context for a new connection. It is a new one, without sessions, if a file has changed since the last call. If
+  // the files cannot be used then, which may be so while they are being replaced, it stays the same until they change
+  // again.
+  std::shared_ptr<TlsContext> Get() STOCKADE_EXCLUDES(mutex_);
+
+ private:
+  TlsConfig(std::string stamp, std::shared_ptr<TlsContext> context)
+      : stamp_(std::move(stamp)), context_(std::move(context)) {}
+
+  Mutex mutex_;
+  std::string stamp_ STOCKADE_GUARDED_BY(mutex_);  // Of the files when they were last read.
+  std::shared_ptr<TlsContext> context_ STOCKADE_GUARDED_BY(mutex_);
 };
 
 // TLS over one connected socket, which does not block. OpenSSL never touches the socket: it encrypts into one buffer in

@@ -131,7 +131,7 @@ class TlsChannelTest : public ::testing::TestWithParam<int> {
     STOCKADE_NEEDS_OPENSSL();
     authority_ = std::make_unique<CertificateAuthority>();
     certificate_ = authority_->Issue();
-    context_ = TlsContext::Create({.ca_file = authority_->ca_file()}).value();
+    config_ = TlsConfig::Create({.ca_file = authority_->ca_file()}).value();
   }
 
   // What the peer does once the link is there.
@@ -143,14 +143,14 @@ class TlsChannelTest : public ::testing::TestWithParam<int> {
   }
   std::unique_ptr<Link> Connect(const TlsPeer& peer) const {
     absl::StatusOr<std::unique_ptr<Link>> link =
-        Link::Connect(peer.endpoint(), {.tls = context_}, size_t{64} << 20, Deadline());
+        Link::Connect(peer.endpoint(), {.tls = config_}, size_t{64} << 20, Deadline());
     EXPECT_TRUE(link.ok()) << link.status();
     return link.ok() ? *std::move(link) : nullptr;
   }
 
   std::unique_ptr<CertificateAuthority> authority_;
   Certificate certificate_;
-  std::shared_ptr<TlsContext> context_;
+  std::shared_ptr<TlsConfig> config_;
 };
 
 class Tls13ChannelTest : public TlsChannelTest {};
@@ -389,14 +389,14 @@ TEST_P(Tls13ChannelTest, NewSessionWhileIdle_IsKeptAndNoReply) {
     EXPECT_EQ(Read(ssl), "");
   });
   const auto link = Connect(*peer);
-  while (context_->TakeSession(peer->endpoint().ToString()) != nullptr) {
+  while (config_->Get()->TakeSession(peer->endpoint().ToString()) != nullptr) {
   }
   go.set_value();
   ASSERT_TRUE(IsReadable(*link));
   const RedisCommand ping("PING");
   const auto replies = link->RoundTrip({&ping, 1}, Deadline());
   ASSERT_TRUE(replies.ok()) << replies.status();
-  EXPECT_NE(context_->TakeSession(peer->endpoint().ToString()), nullptr);
+  EXPECT_NE(config_->Get()->TakeSession(peer->endpoint().ToString()), nullptr);
 }
 
 // A real server resumes sessions, and how a connection ended does not matter.
@@ -447,7 +447,7 @@ TEST_P(TlsChannelTest, NameOfTheServer_IsCheckedWithoutDotAndZone) {
         std::pair("FE80:0::1", true), std::pair("cache.example.com..", false), std::pair("ache.example.com", false),
         std::pair("fe80::2", false), std::pair("127.0.0.1", false)}) {
     const FileDescriptor fd = ConnectSocket(peer.endpoint(), Deadline()).value();
-    const absl::Status status = TlsChannel::Open(context_, {.host = host}, fd.get(), Deadline()).status();
+    const absl::Status status = TlsChannel::Open(config_->Get(), {.host = host}, fd.get(), Deadline()).status();
     EXPECT_EQ(status.code(), fits ? absl::StatusCode::kOk : absl::StatusCode::kUnauthenticated) << host << status;
   }
 }

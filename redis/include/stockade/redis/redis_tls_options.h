@@ -18,9 +18,11 @@ enum class RedisTlsVerify : uint8_t {
 };
 
 // How a client with a URL of rediss://, rediss+sentinel:// or rediss+cluster:// uses TLS, for all its connections: to
-// data servers and to Sentinels, for commands and for subscriptions. TLS 1.2 and 1.3 are supported. The client reads
-// the files once, in RedisClient::Connect(). A parameter of the URL (tls_ca, tls_cert, tls_key, tls_server_name,
-// tls_verify) takes precedence over the field of the same meaning.
+// data servers and to Sentinels, for commands and for subscriptions. TLS 1.2 and 1.3 are supported. A parameter of the
+// URL (tls_ca, tls_cert, tls_key, tls_server_name, tls_verify) takes precedence over the field of the same meaning.
+//
+// RedisClient::Connect() reads the files. Each later connection reads them again if one of them has changed. If they
+// cannot be used then, for example while they are being replaced, those that were read before count.
 struct STOCKADE_EXPORT RedisTlsOptions {
   // A PEM file with the certificates of the CAs that may sign a server's certificate. If empty, those of the system.
   std::string ca_file = {};
