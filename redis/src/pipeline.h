@@ -170,7 +170,7 @@ class Pipeline : public std::enable_shared_from_this<Pipeline> {
     bool blocked = false;            // the socket was full: the background thread goes on when it is not.
     bool hung_up = false;            // The server has ended it: what it had sent may still be there.
     bool runs_transactions = false;  // A proof, or another transaction, has succeeded.
-    std::string out;                 // The sender's: what is being sent, from out_begin on. Empty: it has yet to gather.
+    std::string out;  // The sender's: what is being sent, from out_begin on. Empty: it has yet to gather.
     size_t out_begin = 0;
     std::vector<RedisReply> replies;  // The driver's.
   };
