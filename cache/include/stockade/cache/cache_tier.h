@@ -1,0 +1,174 @@
+#ifndef STOCKADE_CACHE_CACHE_TIER_H_
+#define STOCKADE_CACHE_CACHE_TIER_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "stockade/base/export.h"
+#include "stockade/base/instant.h"
+
+namespace stockade {
+
+// The second level of LoadingCache, which the caches of one name in all processes of a fleet share. Keys and values are
+// bytes here. RedisCacheTier (redis_cache_tier.h) is the implementation for Redis; this header is for who writes
+// another one.
+//
+// Terms. A *position* is a point in the tier's journal of invalidations: a number that grows with each invalidation. A
+// record or a lease of position p takes account of all invalidations up to p. A *reign* is the time during which one
+// server keeps the journal without a gap; a new reign begins with an empty tier.
+//
+// What a tier promises:
+//   C1. At any time at most one live lease of a key exists.
+//   C2. Fill() stores a value only if nothing that concerns it (its key, its tags, all) was invalidated since its lease
+//       was granted.
+//   C3. trusted_until() is in the future only if every invalidation that was accepted before trusted_until() less
+//       max_staleness() has been given to OnInvalidated() or OnReset(), and that call has returned.
+//   C4. The position of an answer is that of a moment within the call.
+//   C5. No call blocks for longer than the tier's time-out.
+
+// A value or an absence in the tier.
+struct TierRecord {
+  bool absent = false;            // A cached absence, of which `bytes` is the message.
+  std::string bytes;              // The encoded value.
+  std::vector<std::string> tags;  // At most 64, of at most 255 bytes each.
+  absl::Duration ttl;             // From the fill to the expiry.
+  absl::Duration left;            // Until the expiry. Zero or less: expired, but within its grace.
+  absl::Duration load_time;       // What the loader took.
+  uint64_t position = 0;          // The journal's position at the moment of the answer.
+  uint64_t version = 0;           // Differs between fills of one key. Not 0.
+};
+
+// The right to load a key for the whole fleet. The tier keeps it alive from the grant to Fill(), Fail() or the longest
+// time of a load.
+struct TierLease {
+  std::string token;      // Empty: none.
+  uint64_t position = 0;  // When it was granted.
+};
+
+// A question for one key.
+struct TierAsk {
+  std::string_view key;
+  // 0: a lookup, for which any fresh record will do. Otherwise a refresh of the record with this version: a fresh
+  // record of the same version is no answer.
+  uint64_t known_version = 0;
+};
+
+struct TierAnswer {
+  enum class Kind {
+    kHit,      // `record` is fresh and, for a refresh, another one than the known.
+    kGranted,  // The caller loads the key and ends `lease`. `record`: an expired value in its grace, if there is one.
+    kBusy,     // Another load of the key is in progress. `record` as above. Ask again after `retry_after`.
+    kAway,     // The tier cannot be asked, or an invalidation of the key is still queued: load without a lease.
+  };
+  Kind kind = Kind::kAway;
+  std::optional<TierRecord> record = std::nullopt;
+  TierLease lease = {};
+  absl::Duration retry_after = absl::ZeroDuration();
+};
+
+// The result of a load. Its views are valid during the call.
+struct TierFill {
+  std::string_view key;
+  TierLease lease;
+  bool absent = false;
+  std::string_view bytes;
+  std::span<const std::string> tags;
+  absl::Duration ttl;    // Zero or less: the value is not stored, and the lease ends.
+  absl::Duration grace;  // How long it is kept after its expiry.
+  absl::Duration load_time;
+};
+
+struct TierFilled {
+  enum class Kind {
+    kStored,    // At `position`, as `version`.
+    kUnstored,  // The tier does not take it: too large, too many tags, a TTL of zero. The lease has ended.
+    kRefused,   // The lease was lost or voided, by an invalidation for example. The value may be outdated.
+    kAway,      // Unknown: the tier did not answer.
+  };
+  Kind kind = Kind::kAway;
+  uint64_t position = 0;
+  uint64_t version = 0;
+};
+
+// What an invalidation concerns.
+struct TierTarget {
+  enum class Kind { kKey, kTag, kAll };
+  Kind kind = Kind::kAll;
+  std::string_view text = {};  // The encoded key, or the tag.
+};
+
+// The result of an invalidation.
+struct TierInvalidated {
+  bool accepted = false;  // False: it is queued, and the tier sends it until it is accepted.
+  uint64_t position = 0;  // If accepted: records of smaller positions are outdated.
+  TierLease lease = {};   // If asked for and granted.
+};
+
+// The side of the cache. Called by one thread of the tier at a time, with no lock of the tier held. Must not throw.
+class TierListener {
+ public:
+  // Records of `target` with a position below `position` are outdated. In the order of the journal, and including the
+  // cache's own invalidations.
+  virtual void OnInvalidated(uint64_t position, const TierTarget& target) = 0;
+  // The journal has a gap, or a new reign has begun: everything may be outdated.
+  virtual void OnReset() = 0;
+
+ protected:
+  ~TierListener() = default;
+};
+
+// One cache of one process in a tier. Thread-safe. Does not throw. Calls block for at most the tier's time-out.
+class TierCache {
+ public:
+  // Must come after the last call; must not be called on the listener. Ends all leases. No listener is called
+  // afterwards. Invalidations that are still queued are lost, which is logged and counted.
+  virtual ~TierCache() = default;
+
+  // The answers are in the order of the questions, and come in one round trip.
+  virtual std::vector<TierAnswer> Ask(std::span<const TierAsk> questions) = 0;
+  // Ends the leases.
+  virtual std::vector<TierFilled> Fill(std::span<const TierFill> fills) = 0;
+  // Ends a lease without a value.
+  virtual void Fail(std::string_view key, const TierLease& lease) = 0;
+  // An invalidation takes two steps, between which the cache removes what it has itself. From the first step on until
+  // the tier has accepted it, questions that it concerns are kAway. The first step does not block.
+  virtual uint64_t Queue(const TierTarget& target) = 0;
+  // Waits until the tier has accepted the invalidation `queued`, at most for the time-out, and not at all while the
+  // tier cannot be reached. `with_lease`: also asks for the key's lease in the same step.
+  virtual TierInvalidated Await(uint64_t queued, bool with_lease) = 0;
+  // Waits until all queued invalidations of this cache are accepted, at most until `deadline`. Returns whether they
+  // are.
+  virtual bool AwaitAll(Instant deadline) = 0;
+
+  // Until then the cache has applied all invalidations that are older than max_staleness(). The clock is the system's
+  // (Clock::System()). Lock-free.
+  virtual Instant trusted_until() const = 0;
+  // How outdated a value may be that the cache serves, at most.
+  virtual absl::Duration max_staleness() const = 0;
+  // The longest life of a record, with its grace.
+  virtual absl::Duration max_ttl() const = 0;
+};
+
+// Thread-safe. Caches share it, and it must outlive none of them: each keeps it.
+class CacheTier {
+ public:
+  virtual ~CacheTier() = default;
+
+  // `cache` is the cache's name, and `codec` names the format of its values: 1 to 32 printable characters without
+  // braces and spaces. Blocks for at most the time-out; a tier that cannot be reached now is no error.
+  //   InvalidArgument: a name is invalid. FailedPrecondition: the tier has an open cache of this name.
+  virtual absl::StatusOr<std::unique_ptr<TierCache>> Open(std::string_view cache, std::string_view codec,
+                                                          TierListener& listener) = 0;
+};
+
+}  // namespace stockade
+
+#endif  // STOCKADE_CACHE_CACHE_TIER_H_
