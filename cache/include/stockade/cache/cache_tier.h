@@ -12,7 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "stockade/base/export.h"
+#include "stockade/base/clock.h"
 #include "stockade/base/instant.h"
 
 namespace stockade {
@@ -148,8 +148,8 @@ class TierCache {
   // are.
   virtual bool AwaitAll(Instant deadline) = 0;
 
-  // Until then the cache has applied all invalidations that are older than max_staleness(). The clock is the system's
-  // (Clock::System()). Lock-free.
+  // Until then, on the tier's clock, the cache has applied all invalidations that are older than max_staleness().
+  // Lock-free. Acquire: a cache that sees the time also sees what the listener has removed before it.
   virtual Instant trusted_until() const = 0;
   // How outdated a value may be that the cache serves, at most.
   virtual absl::Duration max_staleness() const = 0;
@@ -162,6 +162,8 @@ class CacheTier {
  public:
   virtual ~CacheTier() = default;
 
+  // The clock of trusted_until(), and the one that its caches must have.
+  virtual Clock* clock() const = 0;
   // `cache` is the cache's name, and `codec` names the format of its values: 1 to 32 printable characters without
   // braces and spaces. Blocks for at most the time-out; a tier that cannot be reached now is no error.
   //   InvalidArgument: a name is invalid. FailedPrecondition: the tier has an open cache of this name.
