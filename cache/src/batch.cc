@@ -53,7 +53,7 @@ void CacheCore::FindAll(std::span<Part> parts, const Runner& runner, bool warm_u
     if (!part.answer.has_value()) Claim(part, warm_up, claimed);
   }
   if (!claimed.elsewhere.empty()) QueueBatch(claimed.queue, std::move(claimed.elsewhere));
-  if (const auto begun = BeginAll(claimed.here, LoadQueue::kNone); !begun.empty()) Run(begun, true, runner);
+  if (const auto begun = BeginAll(claimed.here, LoadQueue::kNone); !begun.empty()) Run(begun, has_.load_all, runner);
   for (Part& part : parts) {
     if (!part.answer.has_value()) part.answer = Find(part.at, part.call, nullptr);
   }
@@ -72,7 +72,7 @@ void CacheCore::Claim(Part& part, bool warm_up, Claimed& claimed) noexcept {
     if (warm_up) Count(kRefreshWarmUp);
     if (call.flight->phase != Flight::Phase::kReady) return;
     const LoadQueue queue = QueueFor(call);
-    if (!has_.load_all) {
+    if (!has_.load_all && (queue != LoadQueue::kNone || tier_ == nullptr)) {
       if (queue != LoadQueue::kNone) QueueUp(call.flight, Now(), after);
     } else if (queue == LoadQueue::kNone) {
       claimed.here.push_back(call.flight);

@@ -38,11 +38,13 @@ CacheCore::CacheCore(LoadingCacheOptions options, Has has, Slab::Type slots)
     : options_(std::move(options)),
       loader_label_(Concat("the loader of ", Named(""))),
       has_(has),
-      puts_are_plain_(!has.weigh && !has.on_removal && options_.ttl == absl::InfiniteDuration()),
+      puts_are_plain_(options_.tier == nullptr && !has.weigh && !has.on_removal &&
+                      options_.ttl == absl::InfiniteDuration()),
       weigher_label_(Concat("the weigher of ", Named(""))),
       listener_label_(Concat("the removal listener of ", Named(""))),
       write_label_(Concat("the write of an update of ", Named(""))),
       keys_label_(Named(": a key, its Hash or its Eq")),
+      codec_label_(Concat("the codec of ", Named(""))),
       freshness_(options_),
       shard_count_(
           std::clamp<size_t>(std::bit_floor(static_cast<uint64_t>(options_.max_weight) / 64), 1, CallGate::kStripes)),
@@ -95,6 +97,7 @@ void CacheCore::Shutdown() {
   }
   gate_->AwaitEmpty();
   AwaitReads(this);
+  if (tier_ != nullptr) tier_->cache.reset();
   timers_.reset();
   async_read_pool_.Finish();
   refresh_pool_.Finish();
@@ -139,6 +142,12 @@ void CacheCore::CountRemoval(RemovalCause cause) {
 std::string CacheCore::Named(std::string_view rest) const { return Concat("LoadingCache '", options_.name, "'", rest); }
 
 absl::Status CacheCore::CancelledError() const { return absl::CancelledError(Named(" is being destroyed")); }
+
+absl::Status CacheCore::IncompleteCodecError(bool without_id) const {
+  return absl::InvalidArgumentError(
+      Named(without_id ? ": tier: codec.id = '': must be set, because a function of the codec is not a default"
+                       : ": tier: the codec lacks a function for a type other than std::string, bool and integers"));
+}
 
 absl::Status CacheCore::DeadlineError() const {
   return absl::DeadlineExceededError(Named(": the time-out passed before a load ended"));

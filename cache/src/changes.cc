@@ -50,6 +50,7 @@ bool CacheCore::TryOverwrite(const KeyAt& at, const void* value) {
 
 // Takes the time only if something may expire, and makes a box for the key only if it is new.
 void CacheCore::Store(const KeyAt& at, const void* value, const Pinned& box, const EntryOptions& entry) {
+  if (tier_ != nullptr) return PutInTier(at, box == nullptr ? Boxed(value) : box, entry);
   Aftermath after(*this);
   const absl::Duration ttl = entry.ttl.value_or(options_.ttl);
   const bool expires = ttl != absl::InfiniteDuration();
@@ -94,14 +95,32 @@ void CacheCore::Invalidate(const KeyAt& at) noexcept {
 
 void CacheCore::InvalidateWithin(const KeyAt& at, Aftermath& after) noexcept {
   try {
-    Shard& shard = shards_[at.shard];
-    const ShardLock lock = Lock(shard);
-    Slot* const entry = FindEntry(at);
-    shard.flights.DetachRunning(at.hash, at.key);
-    if (entry != nullptr) Remove(shard, *entry, RemovalCause::kInvalidated, after);
+    if (tier_ == nullptr) return ClearKey(at, kAnyPosition, after);
+    const TierInvalidated done = InvalidateInTier(
+        at, [&] { ClearKey(at, kAnyPosition, after); }, false);
+    if (done.accepted) ClearKey(at, done.position, after);
   } catch (...) {
     InvalidateUnknown();
   }
+}
+
+// Removes the key's entry, and has nobody join its load any more, if they are older than the position `before`.
+void CacheCore::ClearKey(const KeyAt& at, uint64_t before, Aftermath& after) {
+  Shard& shard = shards_[at.shard];
+  const ShardLock lock = Lock(shard);
+  Slot* const entry = FindEntry(at);
+  if (const FlightPtr flight = Current(at); flight != nullptr && flight->lease.position < before) {
+    DropOldLease(flight, before, after);
+    shard.flights.DetachRunning(*flight);
+  }
+  if (entry != nullptr && entry->stamp().position < before) Remove(shard, *entry, RemovalCause::kInvalidated, after);
+}
+
+// A flight that has not begun stays, because it will load current data. But the tier would refuse that for an old
+// lease.
+void CacheCore::DropOldLease(const FlightPtr& flight, uint64_t before, Aftermath& after) {
+  if (flight->started() || flight->lease.token.empty() || flight->lease.position >= before) return;
+  after.released.emplace_back(flight, std::exchange(flight->lease, {}));
 }
 
 void CacheCore::InvalidateUnknown() noexcept {
@@ -117,6 +136,13 @@ void CacheCore::InvalidateTag(std::string_view tag) {
   CheckFork();
   CallGate::Call inside(*gate_, 0);
   if (!inside.inside()) return;
+  if (tier_ == nullptr) return ClearTag(tag, kAnyPosition);
+  const TierInvalidated done = InvalidateInTier(
+      {TierTarget::Kind::kTag, tag}, [&] { ClearTag(tag, kAnyPosition); }, false);
+  if (done.accepted) ClearTag(tag, done.position);
+}
+
+void CacheCore::ClearTag(std::string_view tag, uint64_t before) {
   for (size_t index = 0; index < shard_count_; ++index) {
     Shard& shard = shards_[index];
     const auto clearing = Clear(shard);
@@ -125,16 +151,21 @@ void CacheCore::InvalidateTag(std::string_view tag) {
       Aftermath after(*this);
       const ShardLock lock = Lock(shard);
       if (!doomed.has_value()) {
-        shard.flights.DetachRunningIf([&](const Flight& flight) {
+        shard.flights.DetachRunningIf([&](const FlightPtr& flight) {
           Slot* entry = nullptr;  // If Eq throws, the flight's entry may have the tag.
-          return !TryFindEntry(flight.key.at(), entry) || (entry != nullptr && entry->HasTag(tag));
+          return flight->lease.position < before &&
+                 (!TryFindEntry(flight->key.at(), entry) || (entry != nullptr && entry->HasTag(tag)));
         });
-        shard.flights.Void(tag);
+        shard.flights.Void(tag, before);
         doomed = shard.entries.DoomTagged(tag);
       }
       Slot* entry = shard.entries.AnyDoomed(tag);
       for (uint32_t step = 0; step < kStep && entry != nullptr; ++step) {
-        Remove(shard, *entry, RemovalCause::kInvalidated, after);
+        if (entry->stamp().position < before) {
+          Remove(shard, *entry, RemovalCause::kInvalidated, after);
+        } else {
+          shard.entries.Spare(*entry, tag);
+        }
         entry = shard.entries.AnyDoomed(tag);
       }
       more = entry != nullptr;
@@ -150,6 +181,13 @@ void CacheCore::InvalidateAll() {
   CheckFork();
   CallGate::Call inside(*gate_, 0);
   if (!inside.inside()) return;
+  if (tier_ == nullptr) return ClearAll(kAnyPosition);
+  const TierInvalidated done = InvalidateInTier(
+      {TierTarget::Kind::kAll}, [&] { ClearAll(kAnyPosition); }, false);
+  if (done.accepted) ClearAll(done.position);
+}
+
+void CacheCore::ClearAll(uint64_t before) {
   for (size_t index = 0; index < shard_count_; ++index) {
     Shard& shard = shards_[index];
     const auto clearing = Clear(shard);
@@ -158,11 +196,14 @@ void CacheCore::InvalidateAll() {
       Aftermath after(*this);
       const ShardLock lock = Lock(shard);
       if (next == 1) {
-        shard.flights.DetachRunningIf([](const Flight&) { return true; });
+        shard.flights.DetachRunningIf([&](const FlightPtr& flight) {
+          DropOldLease(flight, before, after);
+          return flight->lease.position < before;
+        });
         end = shard.entries.end();
       }
       for (const uint32_t stop = next + kStep; next < stop; ++next) {
-        if (next < end && !shard.entries[next].free()) {
+        if (next < end && !shard.entries[next].free() && shard.entries[next].stamp().position < before) {
           Remove(shard, shard.entries[next], RemovalCause::kInvalidated, after);
         }
       }

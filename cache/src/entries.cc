@@ -87,15 +87,18 @@ Slot* CacheCore::FindValue(const KeyAt& at) noexcept {
 
 // Returns null if the value is not to be stored or the copy of the key throws. Runs the weigher, so no mutex may be
 // held.
-EntryPtr CacheCore::MakeEntry(const KeyAt& at, const Pinned& value, const EntryOptions& options,
-                              absl::Duration load_time, Instant now) noexcept {
+EntryPtr CacheCore::MakeEntry(const KeyAt& at, const Loaded& loaded, Instant now) noexcept {
   try {
-    const std::optional<EntryTimes> times = freshness_.OfValue(now, options.ttl, load_time);
+    std::optional<EntryTimes> times = loaded.times;
+    if (!times.has_value()) times = freshness_.OfValue(now, loaded.entry.ttl, loaded.took);
     if (!times.has_value()) return nullptr;
+    times->KeepUntil(loaded.kept_until);
+    const Pinned& value = *loaded.answer;
     const std::optional<int64_t> weight = WeightOf(at, value.raw());
     if (!weight.has_value() || *weight > options_.max_weight) return nullptr;
-    return std::make_unique<NewEntry>(NewEntry{value.raw(), BoxFor(at.key, value), *weight, times->QuietUntil(),
-                                               EntryExtra::For(*times, options.tags)});
+    return std::make_unique<NewEntry>(
+        NewEntry{value.raw(), BoxFor(at.key, value), *weight, times->QuietUntil(),
+                 EntryExtra::For(*times, loaded.entry.tags, absl::OkStatus(), loaded.stamp)});
   } catch (...) {
     LogThrown("a value is not stored");
     return nullptr;
@@ -103,16 +106,19 @@ EntryPtr CacheCore::MakeEntry(const KeyAt& at, const Pinned& value, const EntryO
 }
 
 // For a NotFoundError, or for another error that is to be cached. Returns null in the same cases as MakeEntry().
-EntryPtr CacheCore::MakeAbsence(const KeyAt& at, const absl::Status& absence, const EntryOptions& options,
-                                Instant now) noexcept {
+EntryPtr CacheCore::MakeAbsence(const KeyAt& at, const Loaded& loaded, Instant now) noexcept {
   try {
-    const bool absent = absl::IsNotFound(absence);
-    const std::optional<EntryTimes> times =
-        absent ? freshness_.OfAbsence(now, options.ttl) : freshness_.OfError(now, options.ttl);
+    const absl::Status& absence = loaded.answer.status();
+    std::optional<EntryTimes> times = loaded.times;
+    if (!times.has_value()) {
+      times = absl::IsNotFound(absence) ? freshness_.OfAbsence(now, loaded.entry.ttl)
+                                        : freshness_.OfError(now, loaded.entry.ttl);
+    }
     if (!times.has_value() || options_.negative_weight > options_.max_weight) return nullptr;
+    times->KeepUntil(loaded.kept_until);
     return std::make_unique<NewEntry>(NewEntry{nullptr, BoxFor(at.key, nullptr), options_.negative_weight,
                                                Instant::InfinitePast(),
-                                               EntryExtra::For(*times, options.tags, absence)});
+                                               EntryExtra::For(*times, loaded.entry.tags, absence, loaded.stamp)});
   } catch (...) {
     LogThrown("an absence or an error is not cached");
     return nullptr;

@@ -335,6 +335,14 @@ class EntryTable {
   using Doomed = TagGroups::Doomed;
   Doomed DoomTagged(std::string_view tag) { return tagged_.Doom(tag); }
   Slot* AnyDoomed(std::string_view tag) { return tagged_.AnyDoomed(tag); }
+  // The entry has the tag, is set apart because of it, and is to stay.
+  void Spare(Slot& slot, std::string_view tag) {
+    for (EntryTag& own : slot.extra->tags) {
+      if (own.name != tag) continue;
+      tagged_.Remove(own);
+      tagged_.Add(own);
+    }
+  }
   void ForgetDoomed(Doomed doomed) { tagged_.Forget(doomed); }
 
  private:

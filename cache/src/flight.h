@@ -26,6 +26,7 @@
 #include "stockade/base/parker.h"
 #include "stockade/base/strings.h"
 #include "stockade/base/timer_queue.h"
+#include "stockade/cache/cache_tier.h"
 #include "stockade/cache/internal/cache_metrics.h"
 #include "stockade/cache/internal/erased.h"
 #include "stockade/cache/internal/pinned.h"
@@ -293,8 +294,10 @@ struct Flight final : FlightNode {
   }
 
   // From here on the loader sees current data. `was` and `was_tags` are the value and the tags that the key has.
-  void Begin(Instant hard, Pinned was, std::vector<std::string> was_tags) {
+  void Begin(Instant now, Instant hard, Pinned was, std::vector<std::string> was_tags) {
     phase = Phase::kRunning;
+    begun = now;
+    if (lease.token.empty()) lease.position = 0;
     hard_deadline = hard;
     previous = std::move(was);
     previous_tags = std::move(was_tags);
@@ -331,10 +334,17 @@ struct Flight final : FlightNode {
   Instant hard_deadline = Instant::InfiniteFuture();
   Waiter::List waiters;
 
-  Pinned previous;  // The value of the key when the run began.
+  Instant begun = Instant::InfinitePast();  // The last run.
+  Pinned previous;                          // The value of the key when the run began.
   std::vector<std::string> previous_tags;
   uint64_t voids = 0;                      // The number of invalidations of tags so far.
   std::map<std::string, uint64_t> voided;  // For each tag its first invalidation in this run, as a value of `voids`.
+
+  // Of a cache with a tier. The lease of a flight that has not begun is kept for its next run.
+  TierLease lease;
+  Instant not_before = Instant::InfinitePast();  // kReady: another process loads the key. Ask again then.
+  uint64_t known_version = 0;                    // Of the entry that it refreshes.
+  Instant busy_since = Instant::InfiniteFuture();
 
   bool answered = false;
   bool stale = false;                 // The answer is an expired value that replaces an error.

@@ -24,8 +24,9 @@ FlightPtr CacheCore::StartFlight(const KeyAt& at, LoaderPtr loader, Instant now)
 void CacheCore::Begin(Flight& flight, Instant now) {
   const Slot* const entry = FindValue(flight.key.at());
   const bool has_value = entry != nullptr && shards_[flight.key.shard].clearings == 0;
-  flight.Begin(now + options_.load_hard_timeout, has_value ? ValueOf(*entry) : nullptr,
+  flight.Begin(now, now + options_.load_hard_timeout, has_value ? ValueOf(*entry) : nullptr,
                has_value ? entry->TagNames() : std::vector<std::string>());
+  flight.known_version = entry != nullptr ? entry->stamp().version : 0;
 }
 
 // Called for a flight that became ready while all its waiters are parked. Wakes the waiter with the latest deadline, so
@@ -52,6 +53,7 @@ void CacheCore::DropIfUnwanted(Shard& shard, Flight& flight, Aftermath& after) {
 
 void CacheCore::Drop(Shard& shard, Flight& flight, Aftermath& after) {
   after.dropped.push_back(shard.flights.Drop(flight));
+  if (!flight.lease.token.empty()) after.released.emplace_back(after.dropped.back(), std::exchange(flight.lease, {}));
   flights_.fetch_sub(1, std::memory_order_relaxed);
 }
 
@@ -99,7 +101,7 @@ void CacheCore::Fail(Flight& flight, Answer error, Instant now, Aftermath& after
     const bool stays = old != nullptr && !TimesOf(*old).Over(now);
     const bool voided = flight.FirstVoid(entry.tags) != Flight::kNeverVoided;
     if (!stays && !voided && absl::IsDeadlineExceeded(error.status())) {
-      remembered = MakeAbsence(flight.key.at(), error.status(), entry, now);
+      remembered = MakeAbsence(flight.key.at(), {.answer = error, .entry = entry}, now);
     }
     ReplaceError(flight, old, now, error, remembered.get(), after);
   }
@@ -125,6 +127,7 @@ void CacheCore::ReplaceError(Flight& flight, Slot* old, Instant now, Answer& err
   EntryTimes& times = KeptTimesOf(*old);
   times.retry_at = now + options_.retry_backoff;
   if (!old->has_value() || now >= times.stale_until) return;
+  if (!MayServe(*old, now) && options_.stale_if_error == absl::ZeroDuration()) return;
   flight.stale = now >= times.expires_at;
   error = ValueOf(*old);
 }
@@ -207,42 +210,74 @@ class CacheCore::BatchNode final : public FlightNode {
   const std::span<const FlightPtr> flights_;
 };
 
-// Runs flights that this thread has begun, no mutex is held: all of them by the batch loader, or one by its own loader
-// if there is one. For one, returns the runner's answer if it differs from the flight's.
+// Runs flights that this thread has begun; no mutex is held. A tier may have the values already, or know of a process
+// that loads them. For one flight, returns the runner's answer if it differs from the flight's.
 std::optional<Answer> CacheCore::Run(std::span<const FlightPtr> flights, bool as_batch, const Runner& runner) noexcept {
+  Aftermath after(*this);  // Done when all is published, because user code must not need a flight of this thread.
+  const FlightPtr& first = flights.front();
+  as_batch = as_batch || (first->loader == nullptr && !has_.load);
+  const bool nested = LoaderFrame::Innermost() != nullptr;
+  std::optional<BatchNode> together;
+  if (as_batch || flights.size() > 1) together.emplace(this, flights);
+  LoaderFrame frame(together.has_value() ? static_cast<FlightNode*>(&*together)
+                                         : first.get());  // Other callbacks, too.
+  if (tier_ == nullptr) return RunLoader(flights, as_batch, runner, after);
+  const std::vector<FlightPtr> missing = AskTier(flights, as_batch, nested, after);
+  return missing.empty() ? std::nullopt : RunLoader(missing, as_batch, runner, after);
+}
+
+// Loads all flights by the batch loader, or one by its own loader, and publishes the results.
+std::optional<Answer> CacheCore::RunLoader(std::span<const FlightPtr> flights, bool as_batch, const Runner& runner,
+                                           Aftermath& after) noexcept {
   const FlightPtr& first = flights.front();
   Instant hard_deadline = Instant::InfiniteFuture();
   for (const FlightPtr& flight : flights) hard_deadline = std::min(hard_deadline, flight->hard_deadline);
   const Instant deadline = std::min(runner.deadline, hard_deadline);
   const Instant started = Now();
-  Aftermath after(*this);  // Done when all is published, because user code must not need a flight of this thread.
-  std::optional<BatchNode> batch;
-  if (as_batch || (first->loader == nullptr && !has_.load)) batch.emplace(this, flights);
-  LoaderFrame frame(batch.has_value() ? static_cast<FlightNode*>(&*batch)
-                                      : first.get());  // The weigher runs in it, too.
   bool threw = true;
   std::vector<LoadResult> results;
+  std::vector<Loaded> loaded;
   absl::Status done = GuardCallback<absl::Status>(loader_label_, [&]() -> absl::Status {
     std::vector<LoadRequest> requests;
     requests.reserve(flights.size());
+    loaded.resize(flights.size());
     for (const FlightPtr& flight : flights) requests.push_back({flight->key.holder->key(), flight->previous.box()});
-    if (batch.has_value()) return LoadAll(requests, deadline, runner.stop, results, threw);
+    if (as_batch) return LoadAll(requests, deadline, runner.stop, results, threw);
     results.push_back(Load(requests.front(), first->loader, deadline, runner.stop, threw));
     return results.front().answer->status();
   });
   const Instant ended = Now();
   EndLoad(done, ended - started, ended >= hard_deadline, threw && first->in_background);
   if (done.ok()) done = absl::NotFoundError(Named(": the batch loader found no value"));
+  for (size_t i = 0; i < loaded.size(); ++i) {
+    loaded[i] = {.answer = done, .took = ended - started, .ended = ended};
+    if (!results.empty()) {
+      if (results[i].answer.has_value()) loaded[i].answer = *std::move(results[i].answer);
+      loaded[i].entry = std::move(results[i].entry);
+    }
+    Resolve(*flights[i], loaded[i]);
+  }
+  if (tier_ != nullptr) FillTier(flights, loaded);
   std::optional<Answer> own;
   for (size_t i = 0; i < flights.size(); ++i) {
-    Loaded loaded{done, {}, ended - started, ended};
-    if (!results.empty()) {
-      if (results[i].answer.has_value()) loaded.answer = *std::move(results[i].answer);
-      loaded.entry = std::move(results[i].entry);
-    }
-    own = Publish(flights[i], std::move(loaded), runner, after);
+    own = Publish(flights[i], loaded.empty() ? Loaded{.answer = done, .ended = ended} : std::move(loaded[i]), runner,
+                  after);
   }
   return own;
+}
+
+// The answer of a loader that has renewed the previous value is that value, with its tags.
+void CacheCore::Resolve(Flight& flight, Loaded& loaded) const {
+  loaded.previous = std::move(flight.previous);  // Only the runner uses it, and releases it without the mutex.
+  if (!IsNotModified(loaded.answer.status())) return;
+  loaded.renews = loaded.previous != nullptr;
+  if (!loaded.renews) {
+    loaded.answer =
+        absl::InternalError(Concat(loader_label_, " returned NotModified() although there was no previous value"));
+    return;
+  }
+  loaded.answer = loaded.previous;
+  loaded.entry.tags.insert(loaded.entry.tags.end(), flight.previous_tags.begin(), flight.previous_tags.end());
 }
 
 // Counts the run of a loader, and logs its exception if no call may receive that.
@@ -260,17 +295,6 @@ void CacheCore::EndLoad(const absl::Status& result, absl::Duration took, bool la
 // the runner's own answer if its caller gave up and others load again.
 std::optional<Answer> CacheCore::Publish(const FlightPtr& flight, Loaded loaded, const Runner& runner,
                                          Aftermath& after) noexcept {
-  const Pinned previous = std::move(flight->previous);  // Only the runner uses it, and releases it without the mutex.
-  const bool renews = IsNotModified(loaded.answer.status()) && previous != nullptr;
-  if (IsNotModified(loaded.answer.status())) {
-    if (!renews) {
-      loaded.answer =
-          absl::InternalError(Concat(loader_label_, " returned NotModified() although there was no previous value"));
-    } else {
-      loaded.answer = previous;
-      loaded.entry.tags.insert(loaded.entry.tags.end(), flight->previous_tags.begin(), flight->previous_tags.end());
-    }
-  }
   const bool late = loaded.ended >= flight->hard_deadline;
   const bool absent = absl::IsNotFound(loaded.answer.status());
   const bool knows = loaded.answer.ok() || absent;
@@ -278,9 +302,9 @@ std::optional<Answer> CacheCore::Publish(const FlightPtr& flight, Loaded loaded,
                        (absl::IsCancelled(loaded.answer.status()) && runner.stop.stop_requested());
   const Instant now = Now();
   EntryPtr fresh;
-  if (!late && loaded.answer.ok()) fresh = MakeEntry(flight->key.at(), *loaded.answer, loaded.entry, loaded.took, now);
+  if (!late && loaded.answer.ok()) fresh = MakeEntry(flight->key.at(), loaded, now);
   const bool fails = !knows && !gave_up && !absl::IsCancelled(loaded.answer.status());
-  if (!late && (absent || fails)) fresh = MakeAbsence(flight->key.at(), loaded.answer.status(), loaded.entry, now);
+  if (!late && (absent || fails)) fresh = MakeAbsence(flight->key.at(), loaded, now);
   flight->RunWithin(nullptr);
   std::optional<Answer> own;
   const Slot* stored = nullptr;
@@ -298,9 +322,9 @@ std::optional<Answer> CacheCore::Publish(const FlightPtr& flight, Loaded loaded,
     }
     Slot* old = nullptr;
     const bool found = TryFindEntry(flight->key.at(), old);
-    const auto [was_current, unblocked] = shard.flights.Finish(*flight);
+    const bool was_current = Finish(flight, now, after);
     const uint64_t first_void = knows ? flight->FirstVoid(loaded.entry.tags) : Flight::kNeverVoided;
-    if (!was_current || !found) {
+    if (!was_current || !found || loaded.refused || (loaded.stamp.version != 0 && !tier_->MayStore(loaded.stamp))) {
       // Stores nothing.
     } else if (!knows) {
       // A caller that gave up does not tell anything about the key, and an answered flight keeps its answer.
@@ -309,7 +333,7 @@ std::optional<Answer> CacheCore::Publish(const FlightPtr& flight, Loaded loaded,
         ReplaceError(*flight, old, now, loaded.answer, voided ? nullptr : fresh.get(), after);
       }
     } else if (first_void == Flight::kNeverVoided) {
-      stored = Replace(flight->key.at(), old, fresh.get(), RemovalCause::kReplaced, renews, after, now);
+      stored = Replace(flight->key.at(), old, fresh.get(), RemovalCause::kReplaced, loaded.renews, after, now);
     } else if (old != nullptr) {
       Remove(shard, *old, RemovalCause::kInvalidated, after);
     }
@@ -317,15 +341,24 @@ std::optional<Answer> CacheCore::Publish(const FlightPtr& flight, Loaded loaded,
       flight->fit_below = std::min(flight->fit_below, first_void);
       AnswerFlight(*flight, std::move(loaded.answer), after);
     }
-    if (unblocked != nullptr && !unblocked->answered) {
-      if (options_.load_executor != nullptr || unblocked->NeedsExecutor()) QueueUp(unblocked, now, after);
-      Rouse(*unblocked, false);
-    }
   }
   flights_.fetch_sub(1, std::memory_order_relaxed);
   Wake(after);
   if (stored != nullptr) Trim(stored, after);
   return own;
+}
+
+// Ends a flight that runs, with its shard's mutex held; it is answered now or before the mutex is released. Its lease
+// goes back to the tier, and a flight that it has blocked becomes ready. Returns whether it was its key's current one.
+// The caller counts it as ended when the mutex is released.
+bool CacheCore::Finish(const FlightPtr& flight, Instant now, Aftermath& after) {
+  const auto [was_current, unblocked] = shards_[flight->key.shard].flights.Finish(*flight);
+  if (!flight->lease.token.empty()) after.released.emplace_back(flight, std::exchange(flight->lease, {}));
+  if (unblocked != nullptr && !unblocked->answered) {
+    if (options_.load_executor != nullptr || unblocked->NeedsExecutor()) QueueUp(unblocked, now, after);
+    Rouse(*unblocked, false);
+  }
+  return was_current;
 }
 
 // The runner's caller gave up, and others still wait for the flight.
@@ -380,6 +413,7 @@ void CacheCore::Settle(Aftermath& after) noexcept {
   }
   if (after.stored_mortal) PlanSweep();
   if (after.may_exceed) Trim(nullptr, after);
+  if (!after.released.empty()) Release(std::exchange(after.released, {}));
   after.dropped.clear();
   if (!after.removed.empty()) Notify(std::exchange(after.removed, {}));
   if (!after.boxes.empty()) FreeBoxes(std::exchange(after.boxes, {}));

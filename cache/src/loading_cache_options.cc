@@ -7,6 +7,7 @@
 
 #include "stockade/base/printable.h"
 #include "stockade/base/strings.h"
+#include "stockade/cache/cache_tier.h"
 
 namespace stockade {
 namespace {
@@ -56,6 +57,11 @@ absl::Status LoadingCacheOptions::Validate() const {
     return refuse("sweep_interval", Text(*sweep_interval), "must be above 0");
   }
   if (clock == nullptr) return refuse("clock", "null", "must be set");
+  if (tier != nullptr) {
+    if (strict)
+      return refuse("strict", "true", "cannot be combined with a tier, which other processes read without locks");
+    if (tier->clock() != clock) return refuse("clock", "another than the tier's", "must be the clock of the tier");
+  }
   // What would have no effect is a mistake.
   if (ttl == absl::InfiniteDuration()) {
     const std::string_view rule = "has no effect with ttl = inf: set a finite ttl";

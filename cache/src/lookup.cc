@@ -105,6 +105,10 @@ absl::Status CacheCore::Join(const KeyAt& at, CacheCall& call, Instant now) {
   if (call.stop.stop_requested()) return StoppedError();
   if (call.deadline <= now) return DeadlineError();
   call.flight = Current(at);
+  if (call.flight != nullptr && !MayJoin(*call.flight, now)) {
+    shards_[at.shard].flights.DetachRunning(*call.flight);
+    call.flight = nullptr;
+  }
   if (call.flight == nullptr) {
     if (call.loader == nullptr && !HasLoader()) {
       return absl::FailedPreconditionError(Named(" has no loader; only GetOrLoad() and Put() fill it"));
@@ -152,7 +156,7 @@ std::optional<Answer> CacheCore::Await(CacheCall& call, ShardLock held) {
     const Instant now = Now();
     answer = GiveUp(call, now, after);
     if (answer.has_value() || flight->answered) break;
-    const bool ready = flight->phase == Flight::Phase::kReady;
+    const bool ready = flight->phase == Flight::Phase::kReady && now >= flight->not_before;
     if (ready && queue == LoadQueue::kNone && MayRunHere(call)) {
       Begin(*flight, now);
       lock.unlock();
@@ -171,7 +175,8 @@ std::optional<Answer> CacheCore::Await(CacheCall& call, ShardLock held) {
     } else {
       if (!std::exchange(waits, true)) waiters_.fetch_add(1, std::memory_order_relaxed);
       call.waited = call.waiter->parked = true;
-      const Instant until = std::min({call.deadline, call.soft_deadline, flight->hard_deadline});
+      Instant until = std::min({call.deadline, call.soft_deadline, flight->hard_deadline});
+      if (now < flight->not_before && MayRunHere(call)) until = std::min(until, flight->not_before);
       lock.unlock();
       if (call.waiter->Wait(until)) break;
       lock = Lock(shard);
@@ -312,6 +317,10 @@ std::optional<Answer> CacheCore::Serve(const KeyAt& at, Instant now, bool stale_
   if (entry == nullptr) return std::nullopt;
   const EntryTimes times = TimesOf(*entry);
   const bool fresh = now < times.expires_at;
+  if (!MayServe(*entry, now)) {
+    due = RefreshTrigger::kStale;  // For a lookup that does not load.
+    return std::nullopt;
+  }
   if (!fresh) {
     if (!stale_too || !entry->has_value()) return std::nullopt;
     const bool backs_off = now < times.retry_at && now < times.stale_until;

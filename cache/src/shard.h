@@ -107,14 +107,18 @@ class FlightTable {
   template <typename Predicate>
   void DetachRunningIf(const Predicate& is_to_be_detached) {
     for (auto& [hash, of_key] : flights_) {
-      if (of_key.current != nullptr && is_to_be_detached(*of_key.current)) DetachRunning(of_key);
+      if (of_key.current != nullptr && is_to_be_detached(of_key.current)) DetachRunning(of_key);
     }
   }
 
   // For running current flights: calls that join from now on must not get a result with `tag`.
-  void Void(std::string_view tag) {
+  // Those whose lease is not older than the position `before` already know.
+  void Void(std::string_view tag, uint64_t before) {
     for (auto& [hash, of_key] : flights_) {
-      if (of_key.current != nullptr && of_key.current->phase == Phase::kRunning) of_key.current->Void(tag);
+      Flight* const current = of_key.current.get();
+      if (current != nullptr && current->phase == Phase::kRunning && current->lease.position < before) {
+        current->Void(tag);
+      }
     }
   }
 
@@ -243,18 +247,19 @@ struct CacheCore::Aftermath {
 
   bool idle() const {
     return removed.empty() && boxes.empty() && dropped.empty() && queued.empty() && answered.empty() &&
-           !stored_mortal && !may_exceed && !retired;
+           !stored_mortal && !may_exceed && !retired && released.empty();
   }
 
   CacheCore& core;
-  std::vector<Removal> removed;                         // For the listener.
-  std::vector<const Box*> boxes;                        // To be freed.
-  std::vector<FlightPtr> dropped;                       // Their last owner may have to run a destructor.
-  std::vector<std::pair<LoadQueue, FlightPtr>> queued;  // To be passed to the queue's executor.
-  Waiter::List answered;                                // Their flights are answered.
-  bool stored_mortal = false;                           // A stored entry expires.
-  bool may_exceed = false;                              // A stored entry may exceed max_weight.
-  bool retired = false;                                 // Boxes wait to be freed.
+  std::vector<Removal> removed;                           // For the listener.
+  std::vector<const Box*> boxes;                          // To be freed.
+  std::vector<FlightPtr> dropped;                         // Their last owner may have to run a destructor.
+  std::vector<std::pair<LoadQueue, FlightPtr>> queued;    // To be passed to the queue's executor.
+  Waiter::List answered;                                  // Their flights are answered.
+  std::vector<std::pair<FlightPtr, TierLease>> released;  // To be given back to the tier.
+  bool stored_mortal = false;                             // A stored entry expires.
+  bool may_exceed = false;                                // A stored entry may exceed max_weight.
+  bool retired = false;                                   // Boxes wait to be freed.
 };
 
 // Spins before it sleeps, because the mutex is mostly held for some 100 ns.
@@ -301,10 +306,39 @@ struct CacheCore::Runner {
 
 // The result of a loader for one key.
 struct CacheCore::Loaded {
-  Answer answer;
-  EntryOptions entry;
-  absl::Duration took;
-  Instant ended;
+  Answer answer = absl::UnknownError("");
+  EntryOptions entry = {};
+  absl::Duration took = absl::ZeroDuration();
+  Instant ended = Instant::InfinitePast();
+  Pinned previous = nullptr;  // The value that the loader could renew.
+  bool renews = false;        // The answer is that value.
+
+  // With a tier. A value that the tier does not have is kept until its fleet may know a newer one.
+  std::optional<EntryTimes> times = std::nullopt;  // Null: to be computed from `entry`.
+  TierStamp stamp = {};
+  Instant kept_until = Instant::InfiniteFuture();
+  bool refused = false;  // The tier has refused the value, which may be outdated.
+};
+
+// The tier of a cache: what the tier calls, and what is asked of it (tier.cc).
+//
+// Invariants. An entry with a stamp is served only while the tier trusts that all invalidations are applied. Everything
+// that comes from the tier is stored only if no invalidation of a later position has been applied: `applied` is set
+// before the entries are removed, and checked under the mutex of the shard.
+struct CacheCore::TierSide final : TierListener {
+  TierSide(CacheCore& c, std::shared_ptr<CacheTier> t) : core(c), tier(std::move(t)) {}
+
+  void OnInvalidated(uint64_t position, const TierTarget& target) override;
+  void OnReset() override;
+
+  bool Trusts(Instant now) const { return now < cache->trusted_until(); }
+  bool MayStore(TierStamp stamp) const { return applied.load(std::memory_order_relaxed) <= stamp.position; }
+
+  CacheCore& core;
+  const std::shared_ptr<CacheTier> tier;
+  std::unique_ptr<TierCache> cache;
+  std::atomic<uint64_t> applied{0};
+  std::atomic<uint64_t> resets{0};
 };
 
 // A task of an executor that runs flights of its queue, as one batch or one by one. It may run after the cache is gone

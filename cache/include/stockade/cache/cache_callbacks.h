@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "stockade/cache/batch_load.h"
+#include "stockade/cache/cache_codec.h"
 #include "stockade/cache/cache_handle.h"
 #include "stockade/cache/load_context.h"
 #include "stockade/cache/removal.h"
@@ -42,6 +43,8 @@ struct CacheCallbacks {
   BatchLoader load_all = {};
   Weigher weigh = {};
   RemovalListener on_removal = {};
+  // For a cache with a tier.
+  CacheCodec<Key, Value> codec = {};
 };
 
 }  // namespace stockade

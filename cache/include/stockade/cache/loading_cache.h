@@ -88,23 +88,26 @@ class LoadingCache {
   LoadingCache(LoadingCacheOptions options, Loader loader, Weigher weigher = {}) {
     if (absl::Status valid = Check(options, loader); !valid.ok()) cache_internal::FatalStatus(valid);
     core_ = MakeCore(std::move(options), {.load = std::move(loader), .weigh = std::move(weigher)});
+    if (absl::Status opened = core_->OpenTier(); !opened.ok()) cache_internal::FatalStatus(opened);
   }
   LoadingCache(LoadingCacheOptions options, Callbacks callbacks) {
     if (absl::Status valid = options.Validate(); !valid.ok()) cache_internal::FatalStatus(valid);
     core_ = MakeCore(std::move(options), std::move(callbacks));
+    if (absl::Status opened = core_->OpenTier(); !opened.ok()) cache_internal::FatalStatus(opened);
   }
   // A cache that is filled by GetOrLoad() and Put().
   explicit LoadingCache(LoadingCacheOptions options) : LoadingCache(std::move(options), Callbacks{}) {}
 
-  // Like the constructors, but returns InvalidArgument instead of aborting.
+  // Like the constructors, but returns InvalidArgument instead of aborting. With a tier also FailedPrecondition: it has
+  // an open cache of this name.
   static absl::StatusOr<std::unique_ptr<LoadingCache>> Create(LoadingCacheOptions options, Loader loader,
                                                               Weigher weigher = {}) {
     if (absl::Status valid = Check(options, loader); !valid.ok()) return valid;
-    return std::make_unique<LoadingCache>(std::move(options), std::move(loader), std::move(weigher));
+    return Open(MakeCore(std::move(options), {.load = std::move(loader), .weigh = std::move(weigher)}));
   }
   static absl::StatusOr<std::unique_ptr<LoadingCache>> Create(LoadingCacheOptions options, Callbacks callbacks) {
     if (absl::Status valid = options.Validate(); !valid.ok()) return valid;
-    return std::make_unique<LoadingCache>(std::move(options), std::move(callbacks));
+    return Open(MakeCore(std::move(options), std::move(callbacks)));
   }
 
   // Completes calls that wait for a load with Cancelled at once. Then waits for all calls, loaders and refreshes in
@@ -220,6 +223,13 @@ class LoadingCache {
   int64_t weight() const { return core_->weight(); }
 
  private:
+  struct Made {};  // Makes the constructor's call unambiguous.
+  LoadingCache(std::unique_ptr<Core> core, Made) : core_(std::move(core)) {}
+  static absl::StatusOr<std::unique_ptr<LoadingCache>> Open(std::unique_ptr<Core> core) {
+    std::unique_ptr<LoadingCache> cache(new LoadingCache(std::move(core), Made{}));
+    if (absl::Status opened = cache->core_->OpenTier(); !opened.ok()) return opened;
+    return cache;
+  }
   static absl::Status Check(const LoadingCacheOptions& options, const Loader& loader) {
     if (absl::Status valid = options.Validate(); !valid.ok()) return valid;
     return loader ? absl::OkStatus() : cache_internal::EmptyLoaderError(options.name);

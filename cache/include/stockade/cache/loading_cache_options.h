@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -16,6 +17,8 @@
 #include "stockade/metrics/metrics_registry.h"
 
 namespace stockade {
+
+class CacheTier;
 
 // Options of a LoadingCache. Most users set only max_weight and ttl; the other features are off or have common
 // defaults. A Duration can be constructed from an absl::Duration or a std::chrono duration.
@@ -94,6 +97,11 @@ struct STOCKADE_EXPORT LoadingCacheOptions {
   // Runs refreshes, and loads of GetAsync() if there is no load_executor. If null, a pool of two threads that starts
   // when it is first needed. Must outlive the cache.
   Executor* refresh_executor = nullptr;
+
+  // A second level that the caches of this name in all processes share (redis_cache_tier.h, cache_tier.h): one load per
+  // key in the whole fleet, and invalidations that reach every process. The callbacks need a codec. Its clock must be
+  // `clock`. Cannot be combined with `strict`. docs/CACHE.md, "Across machines", says what changes.
+  std::shared_ptr<CacheTier> tier = nullptr;
 
   // The seed of the random numbers for jitter and XFetch. 0: the system chooses a seed.
   uint64_t seed = 0;

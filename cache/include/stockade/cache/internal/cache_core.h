@@ -23,6 +23,7 @@
 #include "stockade/base/lazy_thread_pool.h"
 #include "stockade/base/mutex.h"
 #include "stockade/base/timer_queue.h"
+#include "stockade/cache/cache_tier.h"
 #include "stockade/cache/internal/cache_metrics.h"
 #include "stockade/cache/internal/call_gate.h"
 #include "stockade/cache/internal/erased.h"
@@ -82,6 +83,8 @@ class STOCKADE_EXPORT CacheCore {
   void InvalidateAll();
   // Called once, before the destructor.
   void Shutdown();
+  // Called once, before all calls: joins the tier of the options, if there is one.
+  absl::Status OpenTier();
 
  protected:
   void CheckFork() const { fork_guard_.Check("LoadingCache", options_.name); }
@@ -91,6 +94,7 @@ class STOCKADE_EXPORT CacheCore {
   bool TryCountHit() { return cells_ == nullptr || cells_->TryAdd(ThisThreadSlotIfAny(), hit_cell_, 1); }
 
   absl::Status CancelledError() const;
+  absl::Status IncompleteCodecError(bool without_id) const;
   [[noreturn]] void NoCallbackFatal() const;
   // Called in a catch clause: reports an exception of user code as a status (kInternal), or logs it with its
   // consequence.
@@ -123,6 +127,8 @@ class STOCKADE_EXPORT CacheCore {
   const EntryIndex& IndexOf(uint64_t hash) const { return indexes_[ShardOfHash(hash)]; }
   // Whether the entry is neither expired nor due.
   bool IsQuiet(Instant quiet_until) const;
+  // Until when entries may be served without a look at the tier. To be called before an entry is read.
+  Instant TrustedUntil() const { return tier_ == nullptr ? Instant::InfiniteFuture() : TierTrust(); }
 
   const LoadingCacheOptions options_;
   const std::string loader_label_;  // For errors about its exceptions.
@@ -135,6 +141,7 @@ class STOCKADE_EXPORT CacheCore {
   struct ReadHold;
   struct Runner;
   struct Loaded;
+  struct TierSide;
   struct Part;
   struct Claimed;
   struct Notices;
@@ -165,6 +172,12 @@ class STOCKADE_EXPORT CacheCore {
   // Runs the loader, or the cache's own if it is null. Sets `threw` if it threw.
   virtual LoadResult Load(const LoadRequest& request, const LoaderPtr& loader, Instant deadline,
                           const std::stop_token& stop, bool& threw) = 0;
+  // The codec of a cache with a tier. Functions of the user, so they may throw.
+  virtual absl::StatusOr<std::string> CodecId() const = 0;
+  virtual absl::Status EncodeKey(const void* key, std::string* bytes) const = 0;
+  virtual absl::Status EncodeValue(const Pinned& value, std::string* bytes) const = 0;
+  virtual absl::StatusOr<Pinned> DecodeValue(const void* key, std::string_view bytes) const = 0;
+  virtual absl::Status WithKey(std::string_view bytes, absl::FunctionRef<void(const KeyAt&)> function) const = 0;
   // Runs the batch loader. `results` gets the result of each request, or stays empty. Sets `threw` if it threw.
   virtual absl::Status LoadAll(std::span<const LoadRequest> requests, Instant deadline, const std::stop_token& stop,
                                std::vector<LoadResult>& results, bool& threw) = 0;
@@ -236,8 +249,12 @@ class STOCKADE_EXPORT CacheCore {
   void Dropped(LoadQueue queue, std::vector<FlightPtr> flights) noexcept;
   void Refused(LoadQueue queue, const std::vector<FlightPtr>& flights) noexcept;
   std::optional<Answer> Run(std::span<const FlightPtr> flights, bool as_batch, const Runner& runner) noexcept;
+  std::optional<Answer> RunLoader(std::span<const FlightPtr> flights, bool as_batch, const Runner& runner,
+                                  Aftermath& after) noexcept;
+  void Resolve(Flight& flight, Loaded& loaded) const;
   std::optional<Answer> Publish(const FlightPtr& flight, Loaded loaded, const Runner& runner,
                                 Aftermath& after) noexcept;
+  bool Finish(const FlightPtr& flight, Instant now, Aftermath& after);
   void EndLoad(const absl::Status& result, absl::Duration took, bool late, bool failed_refresh);
   bool BeginQueued(Flight& flight, LoadQueue queue);
   void HandOn(const FlightPtr& flight, Instant now, Aftermath& after);
@@ -275,10 +292,33 @@ class STOCKADE_EXPORT CacheCore {
   void TakeReadLocks(std::span<Part> parts, Instant deadline, LockGuards& guards);
   void InvalidateWithin(const KeyAt& at, Aftermath& after) noexcept;
 
+  // The tier (tier.cc).
+  Instant TierTrust() const;
+  bool MayServe(const Slot& entry, Instant now) const;
+  bool MayJoin(const Flight& flight, Instant now) const;
+  std::vector<FlightPtr> AskTier(std::span<const FlightPtr> flights, bool as_batch, bool nested,
+                                 Aftermath& after) noexcept;
+  bool TakeAnswer(const FlightPtr& flight, TierAnswer answer, Instant sent, Aftermath& after);
+  bool StoreCopy(const FlightPtr& flight, const TierRecord& record, Instant sent, bool answers, Aftermath& after);
+  bool AnswerStale(const FlightPtr& flight, Aftermath& after);
+  bool Postpone(const FlightPtr& flight, absl::Duration delay, Aftermath& after);
+  void LookUpAgain(const FlightPtr& flight, Instant now, Aftermath& after);
+  TierLease TakeLease(Flight& flight);
+  void FillTier(std::span<const FlightPtr> flights, std::span<Loaded> loaded) noexcept;
+  void Release(std::vector<std::pair<FlightPtr, TierLease>> leases) noexcept;
+  void PutInTier(const KeyAt& at, const Pinned& box, const EntryOptions& entry);
+  TierInvalidated InvalidateInTier(const KeyAt& at, absl::FunctionRef<void()> locally, bool with_lease);
+  TierInvalidated InvalidateInTier(const TierTarget& target, absl::FunctionRef<void()> locally, bool with_lease);
+
+  static constexpr uint64_t kAnyPosition = UINT64_MAX;
+  void ClearKey(const KeyAt& at, uint64_t before, Aftermath& after);
+  static void DropOldLease(const FlightPtr& flight, uint64_t before, Aftermath& after);
+  void ClearTag(std::string_view tag, uint64_t before);
+  void ClearAll(uint64_t before);
+
   // Entries (entries.cc).
-  EntryPtr MakeEntry(const KeyAt& at, const Pinned& value, const EntryOptions& options, absl::Duration load_time,
-                     Instant now) noexcept;
-  EntryPtr MakeAbsence(const KeyAt& at, const absl::Status& absence, const EntryOptions& options, Instant now) noexcept;
+  EntryPtr MakeEntry(const KeyAt& at, const Loaded& loaded, Instant now) noexcept;
+  EntryPtr MakeAbsence(const KeyAt& at, const Loaded& loaded, Instant now) noexcept;
   std::optional<int64_t> WeightOf(const KeyAt& at, const void* value) const;
   EntryTimes TimesOf(const Slot& slot) const;
   EntryTimes& KeptTimesOf(Slot& slot);
@@ -312,6 +352,7 @@ class STOCKADE_EXPORT CacheCore {
   const std::string listener_label_;
   const std::string write_label_;
   const std::string keys_label_;
+  const std::string codec_label_;
   Freshness freshness_;
   // Fewer for a small bound, so that evicted entries are close to the least recently used ones. A power of two.
   const size_t shard_count_;
@@ -326,6 +367,7 @@ class STOCKADE_EXPORT CacheCore {
   std::optional<TimerQueue> timers_;  // For calls without a thread, and sweeps. Empty: stopped.
   LazyThreadPool async_read_pool_;    // Strict reads without a thread wait here, never on a user's executor.
   LazyThreadPool refresh_pool_;
+  std::unique_ptr<TierSide> tier_;  // Null: there is none.
   ForkGuard fork_guard_;
   std::atomic<int64_t> flights_{0};
   std::atomic<int64_t> waiters_{0};

@@ -30,6 +30,12 @@ struct EntryTimes {
   bool MayBeDue(Instant now) const {
     return now >= retry_at && (now >= refresh_at || now >= xfetch_at || now >= expires_at);
   }
+  // Ends all that it is good for at `latest` at the latest, except for standing in for an error.
+  void KeepUntil(Instant latest) {
+    if (latest >= expires_at) return;
+    stale_until = expires_at == Instant::InfiniteFuture() ? latest : latest + (stale_until - expires_at);
+    expires_at = revalidate_until = latest;
+  }
   // Before this time it is neither over nor due, whatever load fails.
   Instant QuietUntil() const { return std::min({expires_at, refresh_at, xfetch_at}); }
   // From then on it is useful only as previous() of a loader.

@@ -40,13 +40,21 @@ struct EntryTag : TagLink {
   Slot* slot = nullptr;
 };
 
+// What the tier of the cache has told about an entry: TierRecord.
+struct TierStamp {
+  uint64_t position = 0;
+  uint64_t version = 0;  // 0: it is not in the tier.
+};
+
 // Parts that only few entries have.
 struct STOCKADE_EXPORT EntryExtra {
   // For an entry with these; null if it needs none.
   static std::unique_ptr<EntryExtra> For(const EntryTimes& times, const std::vector<std::string>& tag_names,
-                                         const absl::Status& absence = absl::OkStatus()) {
-    if (tag_names.empty() && absence.ok() && !times.MustBeKept()) return nullptr;
-    return Make(times, tag_names, absence);
+                                         const absl::Status& absence = absl::OkStatus(), TierStamp stamp = {}) {
+    if (tag_names.empty() && absence.ok() && !times.MustBeKept() && stamp.version == 0) return nullptr;
+    std::unique_ptr<EntryExtra> extra = Make(times, tag_names, absence);
+    extra->stamp = stamp;
+    return extra;
   }
   static std::unique_ptr<EntryExtra> Make(const EntryTimes& times, const std::vector<std::string>& tag_names,
                                           const absl::Status& absence);
@@ -54,6 +62,7 @@ struct STOCKADE_EXPORT EntryExtra {
   EntryTimes times;
   absl::Status absence;  // Not OK: there is no value, but the loader's NotFoundError or, for error_ttl, another error.
   std::vector<EntryTag> tags;
+  TierStamp stamp = {};
 };
 
 // The place of one entry, without its key and value. A slot is used for one entry after another and is never freed
@@ -77,6 +86,7 @@ struct STOCKADE_EXPORT Slot {
   Instant expires_at() const {
     return extra != nullptr ? extra->times.expires_at : quiet_until.load(std::memory_order_relaxed);
   }
+  TierStamp stamp() const { return extra != nullptr ? extra->stamp : TierStamp{}; }
   // True for a cached error that is not an absence.
   bool IsError() const { return !has_value() && !absl::IsNotFound(extra->absence); }
   bool HasTag(std::string_view name) const;

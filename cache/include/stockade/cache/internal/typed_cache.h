@@ -79,7 +79,12 @@ class TypedCache final : public CacheCore {
                    .on_removal = static_cast<bool>(callbacks.on_removal),
                    .key_boxes = !SlotT::kKeyCopied && SlotT::kValueCopied},
                   Slab::TypeOf<SlotT>()),
-        callbacks_(std::move(callbacks)) {}
+        callbacks_(std::move(callbacks)) {
+    if (options_.tier != nullptr) {
+      codec_ = callbacks_.codec;
+      CompleteCodec(codec_);
+    }
+  }
 
   [[gnu::always_inline]] absl::StatusOr<Handle> Get(const Key& key) {
     try {
@@ -278,6 +283,7 @@ class TypedCache final : public CacheCore {
     constexpr int kLooks = 16;  // At a slot that is being written.
     std::optional<Handle> hit;
     if (read.row() == nullptr) return hit;
+    const Instant trusted_until = TrustedUntil();
     const uint64_t hash = HashOf(key);
     IndexOf(hash).FindUnlocked(hash, [&](Slot& slot) {
       Seen seen;
@@ -286,7 +292,7 @@ class TypedCache final : public CacheCore {
         look = Typed(slot).template Read<false, Eq>(key, *read.row(), seen);
       }
       if (look == SlotLook::kOther) return false;
-      if (look == SlotLook::kThis && IsQuiet(seen.quiet_until)) {
+      if (look == SlotLook::kThis && IsQuiet(std::min(seen.quiet_until, trusted_until))) {
         Count(kRequestHit);
         slot.Touch();
         hit = Handle(*read.row(), seen.value);
@@ -344,6 +350,28 @@ class TypedCache final : public CacheCore {
     return distinct;
   }
 
+  absl::StatusOr<std::string> CodecId() const override {
+    const bool complete = codec_.encode_key && codec_.decode_key && codec_.encode_value && codec_.decode_value;
+    if (complete && !codec_.id.empty()) return codec_.id;
+    return IncompleteCodecError(complete);
+  }
+  absl::Status EncodeKey(const void* key, std::string* bytes) const override {
+    return codec_.encode_key(KeyOf(key), bytes);
+  }
+  absl::Status EncodeValue(const Pinned& value, std::string* bytes) const override {
+    return codec_.encode_value(value.box()->template value<Value>(), bytes);
+  }
+  absl::StatusOr<Pinned> DecodeValue(const void* key, std::string_view bytes) const override {
+    absl::StatusOr<Value> value = codec_.decode_value(bytes);
+    if (!value.ok()) return value.status();
+    return Pinned(MakeBox<Key, Value>(KeyOf(key), *std::move(value)));
+  }
+  absl::Status WithKey(std::string_view bytes, absl::FunctionRef<void(const KeyAt&)> function) const override {
+    const absl::StatusOr<Key> key = codec_.decode_key(bytes);
+    if (!key.ok()) return key.status();
+    function(Hashed(*key));
+    return absl::OkStatus();
+  }
   std::unique_ptr<const KeyHolder> KeepKey(const void* key) const override {
     return std::make_unique<const KeyHolderOf<Key, Eq>>(KeyOf(key));
   }
@@ -438,6 +466,7 @@ class TypedCache final : public CacheCore {
   }
 
   const Callbacks callbacks_;
+  CacheCodec<Key, Value> codec_;  // Complete if there is a tier.
   const CacheGetOptions default_call_;
 };
 

@@ -1,0 +1,400 @@
+// A cache with a tier: the way of a key to the other processes and back.
+//
+// A flight asks the tier when it runs, and then loads only with the tier's lease, or if the tier is away. A key that
+// another process loads makes its flight ready again, with a time before which no thread runs it. What a loader returns
+// goes to the tier first, which refuses it if it may be outdated. A value that comes from the tier has a stamp: it is
+// stored only if no later invalidation has been applied, and served only while the tier trusts that all are applied. A
+// value without a stamp was loaded while the tier was away. It is served until max_staleness() after its load began.
+
+#include <algorithm>
+#include <utility>
+
+#include "shard.h"
+#include "stockade/base/guard_callback.h"
+#include "stockade/base/log.h"
+#include "stockade/cache/cache_tier.h"
+#include "stockade/cache/internal/cache_core.h"
+
+namespace stockade::cache_internal {
+namespace {
+
+// How long a call within a loader waits for another process. A circle of loads over two processes ends after it.
+constexpr absl::Duration kNestedWait = absl::Milliseconds(250);
+
+}  // namespace
+
+absl::Status CacheCore::OpenTier() {
+  if (options_.tier == nullptr) return absl::OkStatus();
+  const absl::StatusOr<std::string> codec = CodecId();
+  if (!codec.ok()) return codec.status();
+  if (absl::Status started = timers_->Start(); !started.ok()) return started;
+  auto side = std::make_unique<TierSide>(*this, options_.tier);
+  // The listener needs `tier_`, which calls find only when they begin, after this.
+  tier_ = std::move(side);
+  absl::StatusOr<std::unique_ptr<TierCache>> opened = options_.tier->Open(options_.name, *codec, *tier_);
+  if (!opened.ok()) {
+    tier_.reset();
+    return opened.status();
+  }
+  tier_->cache = *std::move(opened);
+  return absl::OkStatus();
+}
+
+Instant CacheCore::TierTrust() const { return tier_->cache->trusted_until(); }
+
+// Whether the entry is not older than the tier promises.
+bool CacheCore::MayServe(const Slot& entry, Instant now) const {
+  return tier_ == nullptr || entry.stamp().version == 0 || tier_->Trusts(now);
+}
+
+// Whether the result of a flight that runs is not older than the tier promises.
+bool CacheCore::MayJoin(const Flight& flight, Instant now) const {
+  return tier_ == nullptr || flight.phase != Flight::Phase::kRunning || tier_->Trusts(now) ||
+         now < flight.begun + tier_->cache->max_staleness();
+}
+
+// Asks the tier for flights that this thread has begun. Publishes what the tier has, puts back what other processes
+// load, and returns what this thread must load.
+std::vector<FlightPtr> CacheCore::AskTier(std::span<const FlightPtr> flights, bool as_batch, bool nested,
+                                          Aftermath& after) noexcept {
+  try {
+    std::vector<FlightPtr> missing;
+    std::vector<FlightPtr> asking;
+    std::vector<std::string> keys;
+    std::vector<TierAsk> questions;
+    keys.reserve(flights.size());  // Its strings do not move.
+    const Instant sent = Now();
+    for (const FlightPtr& flight : flights) {
+      std::string& key = keys.emplace_back();
+      if (!flight->lease.token.empty() || (nested && sent >= flight->busy_since + kNestedWait) ||
+          !EncodeKey(flight->key.holder->key(), &key).ok()) {
+        missing.push_back(flight);
+        continue;
+      }
+      asking.push_back(flight);
+      questions.push_back({key, flight->in_background ? flight->known_version : 0});
+    }
+    if (questions.empty()) return missing;
+    std::vector<TierAnswer> answers = tier_->cache->Ask(questions);
+    for (size_t i = 0; i < asking.size(); ++i) {
+      if (TakeAnswer(asking[i], std::move(answers[i]), sent, after)) missing.push_back(asking[i]);
+    }
+    if (as_batch || missing.size() < 2) return missing;
+    // They are loaded one by one by the thread that looks them up, which may be another one meanwhile.
+    for (const FlightPtr& flight : missing) {
+      const ShardLock lock = Lock(shards_[flight->key.shard]);
+      if (!flight->answered && shards_[flight->key.shard].flights.IsCurrent(*flight)) {
+        flight->RunWithin(nullptr);
+        HandOn(flight, Now(), after);
+      } else {
+        LookUpAgain(flight, Now(), after);
+      }
+    }
+    return {};
+  } catch (...) {
+    LogThrown("a load does not ask the tier");
+    return {flights.begin(), flights.end()};
+  }
+}
+
+// Whether this thread must load the key.
+bool CacheCore::TakeAnswer(const FlightPtr& flight, TierAnswer answer, Instant sent, Aftermath& after) {
+  switch (answer.kind) {
+    case TierAnswer::Kind::kAway: return true;
+    case TierAnswer::Kind::kHit: {
+      if (StoreCopy(flight, *answer.record, sent, true, after)) return false;
+      // It cannot be decoded: this is a refresh of just that value.
+      std::string key;
+      if (!EncodeKey(flight->key.holder->key(), &key).ok()) return true;
+      const TierAsk again{key, answer.record->version};
+      TierAnswer second = std::move(tier_->cache->Ask({&again, 1}).front());
+      if (second.kind == TierAnswer::Kind::kHit)
+        second = {.kind = TierAnswer::Kind::kAway};  // Another one of its kind.
+      second.record.reset();
+      return TakeAnswer(flight, std::move(second), sent, after);
+    }
+    case TierAnswer::Kind::kGranted: {
+      Shard& shard = shards_[flight->key.shard];
+      {
+        const ShardLock lock = Lock(shard);
+        flight->lease = std::move(answer.lease);
+        flight->busy_since = Instant::InfiniteFuture();
+      }
+      if (answer.record.has_value()) StoreCopy(flight, *answer.record, sent, false, after);
+      return true;
+    }
+    case TierAnswer::Kind::kBusy:
+      if (answer.record.has_value() && StoreCopy(flight, *answer.record, sent, false, after)) {
+        if (AnswerStale(flight, after)) return false;
+      }
+      return !Postpone(flight, answer.retry_after, after);
+  }
+  return true;
+}
+
+// Stores what the tier has for the key of the flight. `answers`: it is also the flight's answer. Returns false if it
+// cannot be decoded.
+bool CacheCore::StoreCopy(const FlightPtr& flight, const TierRecord& record, Instant sent, bool answers,
+                          Aftermath& after) {
+  Loaded copy{.took = record.load_time, .ended = sent, .stamp = {record.position, record.version}};
+  copy.entry = {.ttl = record.ttl, .tags = record.tags};
+  if (record.absent) {
+    copy.answer = absl::NotFoundError(record.bytes);
+  } else {
+    const absl::Status decoded = GuardCallback<absl::Status>(codec_label_, [&] {
+      absl::StatusOr<Pinned> value = DecodeValue(flight->key.holder->key(), record.bytes);
+      if (!value.ok()) return value.status();
+      copy.answer = *std::move(value);
+      return absl::OkStatus();
+    });
+    if (!decoded.ok()) {
+      Log(LogSeverity::kError, Named(Concat(": a value of the tier is loaded again: ", decoded.message())));
+      return false;
+    }
+  }
+  // As if it had been stored when the tier stored it.
+  const Instant stored_at = sent - (record.ttl - record.left);
+  copy.times = record.absent ? freshness_.OfAbsence(stored_at, record.ttl)
+                             : freshness_.OfValue(stored_at, record.ttl, record.load_time);
+  if (answers) {
+    Publish(flight, std::move(copy), Runner(), after);
+    return true;
+  }
+  const Instant now = Now();
+  const KeyAt at = flight->key.at();
+  const EntryPtr fresh = record.absent ? nullptr : MakeEntry(at, copy, now);
+  if (fresh == nullptr) return true;
+  Shard& shard = shards_[at.shard];
+  const ShardLock lock = Lock(shard);
+  Slot* old = nullptr;
+  if (!shard.flights.IsCurrent(*flight) || !TryFindEntry(at, old) || !tier_->MayStore(copy.stamp)) return true;
+  if (old != nullptr && MayServe(*old, now)) return true;  // This process's own is not older.
+  Replace(at, old, fresh.get(), RemovalCause::kReplaced, false, after, now);
+  after.may_exceed = true;
+  if (flight->previous == nullptr) flight->previous = *copy.answer;
+  return true;
+}
+
+// Answers a flight whose key another process loads, if an expired value may be served meanwhile.
+bool CacheCore::AnswerStale(const FlightPtr& flight, Aftermath& after) {
+  const Instant now = Now();
+  Shard& shard = shards_[flight->key.shard];
+  {
+    const ShardLock lock = Lock(shard);
+    const Slot* const entry = FindValue(flight->key.at());
+    if (flight->answered || flight->in_background || entry == nullptr || !MayServe(*entry, now)) return false;
+    if (now >= TimesOf(*entry).revalidate_until) return false;
+    flight->RunWithin(nullptr);
+    flight->stale = now >= entry->expires_at();
+    Finish(flight, now, after);
+    AnswerFlight(*flight, ValueOf(*entry), after);
+  }
+  flights_.fetch_sub(1, std::memory_order_relaxed);
+  return true;
+}
+
+// Another process loads the key of the flight, which runs on this thread. It is ready again after `delay`. A refresh
+// that nobody waits for just ends. Always succeeds, except without memory.
+bool CacheCore::Postpone(const FlightPtr& flight, absl::Duration delay, Aftermath& after) {
+  const Instant now = Now();
+  Shard& shard = shards_[flight->key.shard];
+  const ShardLock lock = Lock(shard);
+  Slot* entry = nullptr;
+  if (flight->in_background && flight->waiters.empty() && TryFindEntry(flight->key.at(), entry) && entry != nullptr) {
+    KeptTimesOf(*entry).retry_at = now + delay;
+  }
+  const bool wanted = !flight->answered && !flight->waiters.empty();
+  if (!wanted || !shard.flights.IsCurrent(*flight)) {
+    LookUpAgain(flight, now, after);
+    return true;
+  }
+  if (flight->NeedsExecutor()) {
+    timers_->Schedule(now + delay, [this, gate = gate_, weak = std::weak_ptr(flight)] {
+      const FlightPtr postponed = weak.lock();
+      if (postponed == nullptr) return;
+      CallGate::Call inside(*gate, postponed->key.shard);
+      if (!inside.inside()) return;
+      Aftermath later(*this);
+      const ShardLock held = Lock(shards_[postponed->key.shard]);
+      if (postponed->phase == Flight::Phase::kReady && !postponed->answered) QueueUp(postponed, Now(), later);
+    });
+  }
+  flight->RunWithin(nullptr);
+  flight->busy_since = std::min(flight->busy_since, now);
+  flight->not_before = now + delay;
+  flight->phase = Flight::Phase::kReady;
+  flight->hard_deadline = now + options_.load_hard_timeout;
+  Rouse(*flight, true);
+  return true;
+}
+
+// Ends a flight that runs without a result. With the shard's mutex held. Those who wait look up the key again.
+void CacheCore::LookUpAgain(const FlightPtr& flight, Instant now, Aftermath& after) {
+  flight->RunWithin(nullptr);
+  if (!flight->answered) {
+    flight->fit_below = 0;
+    AnswerFlight(*flight, absl::UnknownError(""), after);
+  }
+  Finish(flight, now, after);
+  flights_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+// Gives the results of loaders to the tier, which says whether they are current. No mutex is held.
+void CacheCore::FillTier(std::span<const FlightPtr> flights, std::span<Loaded> loaded) noexcept {
+  const Instant now = Now();
+  const absl::Duration grace = std::max<absl::Duration>(options_.stale_while_revalidate, options_.stale_if_error);
+  std::vector<size_t> filled;
+  std::vector<std::string> bytes;  // Two for each fill: the key and the value.
+  std::vector<TierFill> fills;
+  try {
+    bytes.reserve(2 * flights.size());
+    for (size_t i = 0; i < flights.size(); ++i) {
+      Loaded& result = loaded[i];
+      const bool absent = absl::IsNotFound(result.answer.status());
+      result.kept_until = flights[i]->begun + tier_->cache->max_staleness();
+      if (flights[i]->lease.token.empty() || (!result.answer.ok() && !absent)) continue;
+      std::string& key = bytes.emplace_back();
+      std::string& value = bytes.emplace_back(absent ? std::string(result.answer.status().message()) : "");
+      const absl::Status encoded = GuardCallback<absl::Status>(codec_label_, [&] {
+        const absl::Status done = EncodeKey(flights[i]->key.holder->key(), &key);
+        return !done.ok() || absent ? done : EncodeValue(*result.answer, &value);
+      });
+      if (!encoded.ok()) {
+        Log(LogSeverity::kError, Named(Concat(": a value is not shared: ", encoded.message())));
+        continue;
+      }
+      result.times =
+          absent ? freshness_.OfAbsence(now, result.entry.ttl) : freshness_.OfValue(now, result.entry.ttl, result.took);
+      const absl::Duration ttl = result.times.has_value() ? result.times->expires_at - now : absl::ZeroDuration();
+      fills.push_back({.key = key,
+                       .lease = TakeLease(*flights[i]),
+                       .absent = absent,
+                       .bytes = value,
+                       .tags = result.entry.tags,
+                       .ttl = std::min(ttl, tier_->cache->max_ttl()),
+                       .grace = absent ? absl::ZeroDuration() : grace,
+                       .load_time = result.took});
+      filled.push_back(i);
+    }
+    if (fills.empty()) return;
+    const std::vector<TierFilled> results = tier_->cache->Fill(fills);
+    for (size_t n = 0; n < filled.size(); ++n) {
+      Loaded& result = loaded[filled[n]];
+      result.refused = results[n].kind == TierFilled::Kind::kRefused;
+      if (results[n].kind == TierFilled::Kind::kStored) {
+        result.stamp = {results[n].position, results[n].version};
+      } else if (results[n].kind == TierFilled::Kind::kUnstored) {
+        result.stamp = {fills[n].lease.position, 1};
+      }
+      if (result.stamp.version != 0) result.kept_until = now + tier_->cache->max_ttl();
+    }
+  } catch (...) {
+    LogThrown("values are not shared");
+  }
+}
+
+// The lease ends with the fill. Its position stays known, for invalidations that come before the result is published.
+TierLease CacheCore::TakeLease(Flight& flight) {
+  const ShardLock lock = Lock(shards_[flight.key.shard]);
+  return {std::exchange(flight.lease.token, {}), flight.lease.position};
+}
+
+// Gives leases back that led to no value. No mutex is held.
+void CacheCore::Release(std::vector<std::pair<FlightPtr, TierLease>> leases) noexcept {
+  for (const auto& [flight, lease] : leases) {
+    try {
+      std::string key;
+      if (EncodeKey(flight->key.holder->key(), &key).ok()) tier_->cache->Fail(key, lease);
+    } catch (...) {
+      LogThrown("a lease lapses");
+    }
+  }
+}
+
+// Removes what this process has by `locally`, and tells the tier. In between, what this process asks the tier for is
+// not older than the invalidation.
+TierInvalidated CacheCore::InvalidateInTier(const TierTarget& target, absl::FunctionRef<void()> locally,
+                                            bool with_lease) {
+  const uint64_t queued = tier_->cache->Queue(target);
+  locally();
+  return tier_->cache->Await(queued, with_lease);
+}
+
+TierInvalidated CacheCore::InvalidateInTier(const KeyAt& at, absl::FunctionRef<void()> locally, bool with_lease) {
+  std::string key;
+  if (EncodeKey(at.key, &key).ok()) return InvalidateInTier({TierTarget::Kind::kKey, key}, locally, with_lease);
+  locally();  // It is not shared.
+  return {};
+}
+
+// A Put is an invalidation that is granted the lease, and a fill. If the tier does not confirm both, nothing is stored:
+// then an invalidation that came in between would not be noticed, and the next lookup loads.
+void CacheCore::PutInTier(const KeyAt& at, const Pinned& box, const EntryOptions& entry) {
+  Aftermath after(*this);
+  const uint64_t resets = tier_->resets.load(std::memory_order_relaxed);
+  const auto displace = [&](Shard& shard) {
+    const FlightPtr flight = Current(at);
+    if (flight == nullptr) return;
+    if (!flight->answered) AnswerFlight(*flight, box, after);
+    Displace(shard, *flight, after);
+  };
+  const bool stores = entry.ttl.value_or(options_.ttl) > absl::ZeroDuration();
+  const TierInvalidated done = InvalidateInTier(
+      at,
+      [&] {
+        Shard& shard = shards_[at.shard];
+        const ShardLock lock = Lock(shard);
+        displace(shard);
+        Slot* const old = FindEntry(at);
+        if (old != nullptr) {
+          Remove(shard, *old, stores ? RemovalCause::kReplaced : RemovalCause::kInvalidated, after);
+        }
+      },
+      stores);
+  if (done.accepted) ClearKey(at, done.position, after);
+  if (done.lease.token.empty()) return;
+  const FlightPtr flight = std::make_shared<Flight>(this, options_.name, Keep(at), nullptr);  // In no table.
+  flight->lease = done.lease;
+  Loaded put{.answer = box, .entry = entry};
+  FillTier({&flight, 1}, {&put, 1});
+  if (!flight->lease.token.empty()) after.released.emplace_back(flight, std::exchange(flight->lease, {}));
+  const Instant now = Now();
+  const EntryPtr fresh = put.stamp.version != 0 ? MakeEntry(at, put, now) : nullptr;
+  if (fresh == nullptr) return;
+  Shard& shard = shards_[at.shard];
+  const ShardLock lock = Lock(shard);
+  if (!tier_->MayStore(put.stamp) || tier_->resets.load(std::memory_order_relaxed) != resets) return;
+  displace(shard);
+  Replace(at, FindEntry(at), fresh.get(), RemovalCause::kReplaced, false, after, now);
+  after.may_exceed = true;
+}
+
+void CacheCore::TierSide::OnInvalidated(uint64_t position, const TierTarget& target) {
+  CallGate::Call inside(*core.gate_, 0);
+  if (!inside.inside()) return;
+  applied.store(position, std::memory_order_relaxed);  // Before the first mutex: see the invariants.
+  switch (target.kind) {
+    case TierTarget::Kind::kKey: {
+      const absl::Status cleared = GuardCallback<absl::Status>(core.codec_label_, [&] {
+        return core.WithKey(target.text, [&](const KeyAt& at) {
+          Aftermath after(core);
+          core.ClearKey(at, position, after);
+        });
+      });
+      if (!cleared.ok()) core.ClearAll(position);  // Whatever key it is.
+      return;
+    }
+    case TierTarget::Kind::kTag: return core.ClearTag(target.text, position);
+    case TierTarget::Kind::kAll: return core.ClearAll(position);
+  }
+}
+
+void CacheCore::TierSide::OnReset() {
+  CallGate::Call inside(*core.gate_, 0);
+  if (!inside.inside()) return;
+  applied.store(0, std::memory_order_relaxed);
+  resets.fetch_add(1, std::memory_order_relaxed);
+  core.ClearAll(kAnyPosition);
+}
+
+}  // namespace stockade::cache_internal

@@ -1,0 +1,566 @@
+// A cache with a tier, and what its processes see. The tier is in memory (fake_tier.h); tests/cache/redis has the same
+// on Redis.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <future>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "cache/test_cache.h"
+#include "cache/tier/fake_tier.h"
+
+namespace stockade::testing {
+namespace {
+
+using Cache = LoadingCache<int, std::string>;
+
+// What all processes load from: each write of a key is a new version.
+class Database {
+ public:
+  std::string Read(int key) {
+    const std::lock_guard lock(mutex_);
+    ++reads_;
+    return base_internal::Concat(key, " v", versions_[key]);
+  }
+  void Write(int key) {
+    const std::lock_guard lock(mutex_);
+    ++versions_[key];
+  }
+  int reads() {
+    const std::lock_guard lock(mutex_);
+    return reads_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<int, int> versions_;
+  int reads_ = 0;
+};
+
+// Two processes with one tier.
+class TierTest : public ::testing::Test {
+ protected:
+  LoadingCacheOptions Options() {
+    LoadingCacheOptions options;
+    options.name = "products";
+    options.ttl = absl::Minutes(1);
+    options.clock = &clock;
+    options.tier = tier;
+    options.metrics = nullptr;
+    return options;
+  }
+  std::unique_ptr<Cache> NewCache(LoadingCacheOptions options) {
+    return Cache::Create(std::move(options),
+                         [this](const int& key, LoadContext&) -> absl::StatusOr<std::string> { return db.Read(key); })
+        .value();
+  }
+  void Open(const LoadingCacheOptions& options) {
+    a = NewCache(options);
+    b = NewCache(options);
+  }
+  static std::string Get(Cache& cache, int key) {
+    const absl::StatusOr<CacheHandle<std::string>> found = cache.Get(key);
+    return found.ok() ? **found : CodeOf(found.status());
+  }
+  void BeatAll() {
+    tier->process(0).Beat();
+    tier->process(1).Beat();
+  }
+
+  ManualClock clock;
+  Database db;
+  std::shared_ptr<FakeTier> tier = std::make_shared<FakeTier>(&clock);
+  std::unique_ptr<Cache> a;
+  std::unique_ptr<Cache> b;
+};
+
+TEST_F(TierTest, Get_LoadedByAnotherProcess_IsNotLoadedAgain) {
+  Open(Options());
+  EXPECT_EQ(Get(*a, 1), "1 v0");
+  EXPECT_EQ(Get(*b, 1), "1 v0");
+  EXPECT_EQ(db.reads(), 1);
+  const int64_t asks = tier->asks();
+  EXPECT_EQ(Get(*a, 1), "1 v0");
+  EXPECT_EQ(Get(*b, 1), "1 v0");
+  EXPECT_EQ(tier->asks(), asks) << "both have it";
+  EXPECT_EQ(tier->leases(), 0u);
+}
+
+TEST_F(TierTest, Invalidate_IsSeenByTheOwnProcessAtOnceAndByOthersAfterAHeartbeat) {
+  Open(Options());
+  Get(*a, 1);
+  Get(*b, 1);
+  db.Write(1);
+  a->Invalidate(1);
+  EXPECT_EQ(Get(*a, 1), "1 v1");
+  EXPECT_EQ(Get(*b, 1), "1 v0") << "trusts its heartbeat";
+  tier->process(1).Beat();
+  EXPECT_EQ(Get(*b, 1), "1 v1");
+  EXPECT_EQ(db.reads(), 2);
+}
+
+TEST_F(TierTest, Heartbeat_AfterTheOwnInvalidation_LeavesTheNewValue) {
+  Open(Options());
+  a->Invalidate(1);
+  EXPECT_EQ(Get(*a, 1), "1 v0");
+  const int64_t asks = tier->asks();
+  BeatAll();
+  EXPECT_EQ(Get(*a, 1), "1 v0");
+  EXPECT_EQ(tier->asks(), asks);
+}
+
+TEST_F(TierTest, NoHeartbeatForMaxStaleness_EveryHitIsAskedFor) {
+  Open(Options());
+  Get(*a, 1);
+  Get(*b, 1);
+  db.Write(1);
+  a->Invalidate(1);
+  EXPECT_EQ(Get(*a, 1), "1 v1");
+  clock.Advance(FakeTier::kMaxStaleness - absl::Nanoseconds(1));
+  EXPECT_EQ(Get(*b, 1), "1 v0");
+  clock.Advance(absl::Nanoseconds(1));
+  EXPECT_EQ(Get(*b, 1), "1 v1");
+  EXPECT_EQ(db.reads(), 2);
+}
+
+TEST_F(TierTest, InvalidateTagAndAll_ReachOtherProcesses) {
+  LoadingCacheOptions options = Options();
+  const auto load = [this](const int& key, LoadContext& load) -> absl::StatusOr<std::string> {
+    if (key % 2 == 0) load.AddTag("even");
+    return db.Read(key);
+  };
+  a = Cache::Create(options, load).value();
+  b = Cache::Create(options, load).value();
+  for (const int key : {1, 2, 3, 4}) Get(*b, key);
+  for (const int key : {1, 2, 3, 4}) db.Write(key);
+  a->InvalidateTag("even");
+  tier->process(1).Beat();
+  EXPECT_EQ(Get(*b, 1), "1 v0");
+  EXPECT_EQ(Get(*b, 2), "2 v1");
+  EXPECT_EQ(Get(*b, 4), "4 v1");
+  EXPECT_EQ(Get(*a, 3), "3 v0");
+  a->InvalidateAll();
+  tier->process(1).Beat();
+  EXPECT_EQ(Get(*b, 1), "1 v1");
+  EXPECT_EQ(Get(*b, 3), "3 v1");
+  EXPECT_EQ(db.reads(), 4 + 2 + 2);
+  tier->process(0).Beat();
+  const int64_t asks = tier->asks();
+  EXPECT_EQ(Get(*b, 2), "2 v1");
+  EXPECT_GT(tier->asks(), asks) << "InvalidateAll() has removed it";
+}
+
+TEST_F(TierTest, Put_ReachesOtherProcessesWithoutALoad) {
+  Open(Options());
+  Get(*a, 1);
+  Get(*b, 1);
+  a->Put(1, "put");
+  EXPECT_EQ(Get(*a, 1), "put");
+  tier->process(1).Beat();
+  EXPECT_EQ(Get(*b, 1), "put");
+  EXPECT_EQ(db.reads(), 1);
+  EXPECT_EQ(tier->leases(), 0u);
+  a->Put(1, "gone", absl::ZeroDuration());
+  EXPECT_FALSE(tier->HasRecord("1"));
+  EXPECT_EQ(Get(*a, 1), "1 v0");
+}
+
+TEST_F(TierTest, Fill_AfterAnInvalidationByAnotherProcess_IsRefusedAndStoredNowhere) {
+  Door door;
+  std::atomic<bool> slow{true};
+  const auto load = [&](const int& key, LoadContext&) -> absl::StatusOr<std::string> {
+    std::string read = db.Read(key);
+    if (slow.exchange(false)) door.Pass();
+    return read;
+  };
+  a = Cache::Create(Options(), load).value();
+  b = Cache::Create(Options(), load).value();
+  std::jthread loading([&] { EXPECT_EQ(Get(*a, 1), "1 v0"); });
+  door.AwaitArrivals(1);
+  db.Write(1);
+  b->Invalidate(1);
+  door.Open();
+  loading.join();
+  EXPECT_FALSE(tier->HasRecord("1"));
+  EXPECT_EQ(Get(*a, 1), "1 v1");
+  EXPECT_EQ(Get(*b, 1), "1 v1");
+  EXPECT_EQ(db.reads(), 2);
+}
+
+TEST_F(TierTest, OtherProcessLoads_CallsWaitForItsValue) {
+  Clock* const system = Clock::System();
+  tier = std::make_shared<FakeTier>(system);
+  LoadingCacheOptions options = Options();
+  options.clock = system;
+  for (const bool executor : {false, true}) {
+    SCOPED_TRACE(executor);
+    ThreadPool pool(2);
+    options.load_executor = executor ? &pool : nullptr;
+    const int key = executor ? 2 : 1;
+    const int before = db.reads();
+    Door door;
+    const auto load = [&](const int& k, LoadContext&) -> absl::StatusOr<std::string> {
+      door.Pass();
+      return db.Read(k);
+    };
+    a = Cache::Create(options, load).value();
+    b = Cache::Create(options, load).value();
+    std::vector<std::jthread> callers;
+    callers.emplace_back([&] { EXPECT_EQ(Get(*a, key), base_internal::Concat(key, " v0")); });
+    door.AwaitArrivals(1);
+    for (int i = 0; i < 8; ++i) {
+      callers.emplace_back([&] { EXPECT_EQ(Get(*b, key), base_internal::Concat(key, " v0")); });
+    }
+    const int64_t asks = tier->asks();
+    SpinUntil([&] { return tier->asks() > asks + 3; });
+    EXPECT_EQ(CodeOf(b->Get(key, {.timeout = absl::Milliseconds(20)}).status()), "DEADLINE_EXCEEDED");
+    door.Open();
+    callers.clear();
+    EXPECT_EQ(db.reads() - before, 1);
+    a.reset();
+    b.reset();
+  }
+}
+
+TEST_F(TierTest, GetAsync_OtherProcessLoads_IsAnsweredByIt) {
+  Clock* const system = Clock::System();
+  tier = std::make_shared<FakeTier>(system);
+  LoadingCacheOptions options = Options();
+  options.clock = system;
+  Door door;
+  const auto load = [&](const int& k, LoadContext&) -> absl::StatusOr<std::string> {
+    door.Pass();
+    return db.Read(k);
+  };
+  a = Cache::Create(options, load).value();
+  b = Cache::Create(options, load).value();
+  std::jthread loading([&] { EXPECT_EQ(Get(*a, 1), "1 v0"); });
+  door.AwaitArrivals(1);
+  ThreadPool pool(1);
+  std::promise<std::string> answer;
+  b->GetAsync(1, pool, [&](absl::StatusOr<CacheHandle<std::string>> found) { answer.set_value(**found); });
+  const int64_t asks = tier->asks();
+  SpinUntil([&] { return tier->asks() > asks + 3; });
+  door.Open();
+  EXPECT_EQ(answer.get_future().get(), "1 v0");
+  EXPECT_EQ(db.reads(), 1);
+}
+
+TEST_F(TierTest, Away_EachProcessLoadsAndKeepsItForMaxStaleness) {
+  Open(Options());
+  Get(*a, 1);
+  for (size_t i = 0; i < 2; ++i) tier->process(i).away = true;
+  clock.Advance(FakeTier::kMaxStaleness);
+  EXPECT_EQ(Get(*a, 1), "1 v0");
+  EXPECT_EQ(Get(*b, 1), "1 v0");
+  EXPECT_EQ(db.reads(), 3);
+  db.Write(1);
+  EXPECT_EQ(Get(*a, 1), "1 v0");
+  EXPECT_EQ(db.reads(), 3);
+  clock.Advance(FakeTier::kMaxStaleness);
+  EXPECT_EQ(Get(*a, 1), "1 v1");
+  EXPECT_EQ(db.reads(), 4);
+}
+
+TEST_F(TierTest, Away_InvalidationIsQueued_AndSentByAHeartbeat) {
+  Open(Options());
+  Get(*b, 1);
+  db.Write(1);
+  tier->process(0).away = true;
+  a->Invalidate(1);
+  EXPECT_EQ(Get(*a, 1), "1 v1") << "not what the tier still has";
+  EXPECT_EQ(Get(*b, 1), "1 v0");
+  tier->process(0).away = false;
+  db.Write(1);
+  EXPECT_EQ(Get(*a, 1), "1 v1") << "its own load is young";
+  a->Invalidate(2);  // Sends both.
+  BeatAll();
+  EXPECT_EQ(Get(*b, 1), "1 v2");
+}
+
+TEST_F(TierTest, LostReplyOfAnInvalidation_IsRepeated) {
+  Open(Options());
+  Get(*a, 1);
+  Get(*b, 1);
+  db.Write(1);
+  tier->process(0).replies_to_lose = 1;
+  a->Invalidate(1);
+  EXPECT_EQ(Get(*a, 1), "1 v1");
+  BeatAll();
+  EXPECT_EQ(Get(*b, 1), "1 v1");
+}
+
+TEST_F(TierTest, LostReplies_OfAskAndFill_LoadWithoutALease) {
+  Open(Options());
+  tier->process(0).replies_to_lose = 1;
+  EXPECT_EQ(Get(*a, 1), "1 v0");
+  tier->LapseLeases();
+  EXPECT_EQ(Get(*b, 1), "1 v0");
+  EXPECT_EQ(db.reads(), 2);
+}
+
+TEST_F(TierTest, NewReign_EverythingIsLoadedOnceAgain) {
+  Open(Options());
+  Get(*a, 1);
+  Get(*b, 1);
+  db.Write(1);
+  tier->BeginReign();
+  BeatAll();
+  EXPECT_EQ(Get(*a, 1), "1 v1");
+  EXPECT_EQ(Get(*b, 1), "1 v1");
+  EXPECT_EQ(db.reads(), 2);
+}
+
+TEST_F(TierTest, NewReign_DuringALoad_ItsResultIsNotStored) {
+  Door door;
+  std::atomic<bool> slow{true};
+  const auto load = [&](const int& key, LoadContext&) -> absl::StatusOr<std::string> {
+    std::string read = db.Read(key);
+    if (slow.exchange(false)) door.Pass();
+    return read;
+  };
+  a = Cache::Create(Options(), load).value();
+  std::jthread loading([&] { EXPECT_EQ(Get(*a, 1), "1 v0"); });
+  door.AwaitArrivals(1);
+  db.Write(1);
+  tier->BeginReign();
+  tier->process(0).Beat();
+  EXPECT_EQ(Get(*a, 1), "1 v1") << "does not join the old load";
+  door.Open();
+  loading.join();
+  EXPECT_EQ(Get(*a, 1), "1 v1");
+}
+
+TEST_F(TierTest, TrimmedJournal_EntriesAreAskedForAndNotLoaded) {
+  Open(Options());
+  for (int key = 0; key < 10; ++key) Get(*b, key);
+  db.Write(3);
+  a->Invalidate(3);
+  a->Invalidate(4);
+  tier->TrimJournal();
+  BeatAll();
+  for (int key = 0; key < 10; ++key) EXPECT_EQ(Get(*b, key), base_internal::Concat(key, key == 3 ? " v1" : " v0"));
+  EXPECT_EQ(db.reads(), 12);
+}
+
+TEST_F(TierTest, JoinedLoad_OfAProcessThatIsCutOff_IsNotOlderThanMaxStaleness) {
+  Door door;
+  std::atomic<bool> slow{true};
+  const auto load = [&](const int& key, LoadContext&) -> absl::StatusOr<std::string> {
+    std::string read = db.Read(key);
+    if (slow.exchange(false)) door.Pass();
+    return read;
+  };
+  a = Cache::Create(Options(), load).value();
+  b = Cache::Create(Options(), load).value();
+  std::jthread loading([&] { EXPECT_EQ(Get(*a, 1), "1 v0"); });
+  door.AwaitArrivals(1);
+  tier->process(0).away = true;
+  db.Write(1);
+  b->Invalidate(1);
+  clock.Advance(FakeTier::kMaxStaleness);
+  EXPECT_EQ(Get(*a, 1), "1 v1");
+  door.Open();
+}
+
+TEST_F(TierTest, GetAll_AsksOnceAndSharesTheLoads) {
+  LoadingCacheOptions options = Options();
+  const auto callbacks = [&](bool batch) {
+    Cache::Callbacks made;
+    if (batch) {
+      made.load_all = [this](const std::vector<int>& keys, Cache::Callbacks::Batch& load) {
+        for (const int key : keys) load.Add(key, db.Read(key));
+        return absl::OkStatus();
+      };
+    } else {
+      made.load = [this](const int& key, ValueLoadContext<std::string>&) -> absl::StatusOr<std::string> {
+        return db.Read(key);
+      };
+    }
+    return made;
+  };
+  for (const bool batch : {false, true}) {
+    SCOPED_TRACE(batch);
+    options.name = batch ? "batches" : "single";
+    a = Cache::Create(options, callbacks(batch)).value();
+    b = Cache::Create(options, callbacks(batch)).value();
+    const int first = batch ? 100 : 0;
+    const int before = db.reads();
+    Get(*a, first);
+    int64_t asks = tier->asks();
+    std::vector<absl::StatusOr<CacheHandle<std::string>>> all = b->GetAll({first, first + 1, first + 2});
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(**all[static_cast<size_t>(i)], base_internal::Concat(first + i, " v0"));
+    EXPECT_EQ(tier->asks() - asks, 1);
+    EXPECT_EQ(db.reads() - before, 3);
+    EXPECT_TRUE(a->GetAll({first, first + 1, first + 2})[2].ok());
+    EXPECT_EQ(db.reads() - before, 3);
+    EXPECT_EQ(tier->leases(), 0u);
+  }
+}
+
+TEST_F(TierTest, FailedLoad_LetsTheNextOneTry) {
+  std::atomic<int> loads{0};
+  const auto load = [&](const int&, LoadContext&) -> absl::StatusOr<std::string> {
+    if (++loads == 1) return absl::InternalError("first");
+    return "second";
+  };
+  a = Cache::Create(Options(), load).value();
+  b = Cache::Create(Options(), load).value();
+  EXPECT_EQ(Get(*a, 1), "INTERNAL");
+  EXPECT_EQ(tier->leases(), 0u);
+  EXPECT_EQ(Get(*b, 1), "second");
+}
+
+TEST_F(TierTest, Absence_IsShared) {
+  LoadingCacheOptions options = Options();
+  options.negative_ttl = absl::Seconds(5);
+  std::atomic<int> loads{0};
+  const auto load = [&](const int&, LoadContext&) -> absl::StatusOr<std::string> {
+    ++loads;
+    return absl::NotFoundError("no such product");
+  };
+  a = Cache::Create(options, load).value();
+  b = Cache::Create(options, load).value();
+  EXPECT_EQ(Get(*a, 1), "NOT_FOUND");
+  EXPECT_EQ(b->Get(1).status().message(), "no such product");
+  EXPECT_EQ(loads, 1);
+  clock.Advance(absl::Seconds(5));
+  EXPECT_EQ(Get(*b, 1), "NOT_FOUND");
+  EXPECT_EQ(loads, 2);
+}
+
+TEST_F(TierTest, Expiry_IsThatOfTheFirstProcess) {
+  Open(Options());
+  Get(*a, 1);
+  clock.Advance(absl::Seconds(40));
+  BeatAll();
+  EXPECT_EQ(Get(*b, 1), "1 v0");
+  db.Write(1);
+  clock.Advance(absl::Seconds(19));
+  BeatAll();
+  EXPECT_EQ(Get(*b, 1), "1 v0");
+  clock.Advance(absl::Seconds(1));
+  EXPECT_EQ(Get(*b, 1), "1 v1");
+  EXPECT_EQ(Get(*a, 1), "1 v1");
+  EXPECT_EQ(db.reads(), 2);
+}
+
+TEST_F(TierTest, RefreshAhead_LoadsOnceInTheFleet) {
+  LoadingCacheOptions options = Options();
+  options.refresh_ahead = 0.5;
+  Open(options);
+  Get(*a, 1);
+  Get(*b, 1);
+  db.Write(1);
+  clock.Advance(absl::Seconds(30));
+  BeatAll();
+  EXPECT_EQ(Get(*a, 1), "1 v0");
+  SpinUntil([&] { return Get(*a, 1) == "1 v1"; });
+  SpinUntil([&] { return Get(*b, 1) == "1 v1"; });
+  EXPECT_EQ(db.reads(), 2);
+}
+
+TEST_F(TierTest, StaleWhileRevalidate_IsServedWhileAnotherProcessLoads) {
+  LoadingCacheOptions options = Options();
+  options.stale_while_revalidate = absl::Minutes(1);
+  Door door;
+  std::atomic<int> loads{0};
+  const auto load = [&](const int& key, LoadContext&) -> absl::StatusOr<std::string> {
+    if (++loads == 2) door.Pass();
+    return db.Read(key);
+  };
+  a = Cache::Create(options, load).value();
+  b = Cache::Create(options, load).value();
+  Get(*a, 1);
+  clock.Advance(absl::Seconds(61));
+  BeatAll();
+  db.Write(1);
+  EXPECT_EQ(Get(*a, 1), "1 v0");
+  door.AwaitArrivals(1);
+  EXPECT_EQ(Get(*b, 1), "1 v0") << "this process had never seen it";
+  door.Open();
+  SpinUntil([&] { return Get(*a, 1) == "1 v1"; });
+  SpinUntil([&] { return Get(*b, 1) == "1 v1"; });
+  EXPECT_EQ(db.reads(), 2);
+}
+
+TEST_F(TierTest, ValueThatCannotBeDecoded_IsLoadedAndOverwritten) {
+  using Numbers = LoadingCache<std::string, int>;
+  LoadingCacheOptions options = Options();
+  std::atomic<int> loads{0};
+  const auto load = [&](const std::string&, LoadContext&) -> absl::StatusOr<int> { return ++loads; };
+  auto one = Numbers::Create(options, load).value();
+  auto other = Numbers::Create(options, load).value();
+  EXPECT_EQ(**one->Get("n"), 1);
+  tier->Corrupt("n", "not a number");
+  EXPECT_EQ(**other->Get("n"), 2);
+  one->Invalidate("m");
+  BeatAll();
+  EXPECT_EQ(**one->Get("n"), 1);
+  EXPECT_EQ(tier->leases(), 0u);
+}
+
+TEST_F(TierTest, CodecThatThrows_LoadsWithoutTheTier) {
+  struct Thing {
+    int number;
+  };
+  using Things = LoadingCache<int, Thing>;
+  Things::Callbacks callbacks;
+  callbacks.load = [](const int& key, ValueLoadContext<Thing>&) -> absl::StatusOr<Thing> { return Thing{key}; };
+  EXPECT_EQ(Things::Create(Options(), callbacks).status().code(), absl::StatusCode::kInvalidArgument);
+  callbacks.codec.encode_value = [](const Thing&, std::string*) -> absl::Status { throw std::runtime_error("codec"); };
+  callbacks.codec.decode_value = [](std::string_view) -> absl::StatusOr<Thing> { throw std::runtime_error("codec"); };
+  EXPECT_EQ(Things::Create(Options(), callbacks).status().code(), absl::StatusCode::kInvalidArgument) << "no id";
+  callbacks.codec.id = "thing/1";
+  auto things = Things::Create(Options(), callbacks).value();
+  EXPECT_EQ((**things->Get(7)).number, 7);
+  EXPECT_EQ((**things->Get(7)).number, 7);
+  things->Put(7, Thing{8});
+  EXPECT_EQ((**things->Get(7)).number, 7);
+  EXPECT_EQ(tier->leases(), 0u);
+}
+
+TEST_F(TierTest, UpdateThrough_ReachesOtherProcesses) {
+  Open(Options());
+  Get(*a, 1);
+  Get(*b, 1);
+  EXPECT_TRUE(a->UpdateThrough(1, [&] {
+                 db.Write(1);
+                 return absl::OkStatus();
+               }).ok());
+  tier->process(1).Beat();
+  EXPECT_EQ(Get(*b, 1), "1 v1");
+  EXPECT_EQ(Get(*a, 1), "1 v1");
+}
+
+TEST_F(TierTest, GetIfPresent_WithoutTrust_FindsNothingAndAsks) {
+  Open(Options());
+  Get(*a, 1);
+  EXPECT_TRUE(a->GetIfPresent(1).has_value());
+  clock.Advance(FakeTier::kMaxStaleness);
+  EXPECT_FALSE(a->GetIfPresent(1).has_value());
+  tier->process(0).Beat();
+  SpinUntil([&] { return a->GetIfPresent(1).has_value(); });
+  EXPECT_EQ(db.reads(), 1);
+}
+
+TEST_F(TierTest, Options_ThatATierCannotServe_AreRefused) {
+  LoadingCacheOptions options = Options();
+  options.strict = true;
+  EXPECT_THAT(std::string(options.Validate().message()), ::testing::HasSubstr("strict"));
+  options.strict = false;
+  options.clock = Clock::System();
+  EXPECT_THAT(std::string(options.Validate().message()), ::testing::HasSubstr("clock"));
+}
+
+}  // namespace
+}  // namespace stockade::testing
