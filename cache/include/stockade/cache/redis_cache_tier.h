@@ -1,0 +1,88 @@
+#ifndef STOCKADE_CACHE_REDIS_CACHE_TIER_H_
+#define STOCKADE_CACHE_REDIS_CACHE_TIER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "stockade/base/duration.h"
+#include "stockade/base/export.h"
+#include "stockade/cache/cache_tier.h"
+#include "stockade/metrics/metrics_registry.h"
+#include "stockade/redis/redis_options.h"
+
+namespace stockade {
+
+// Options of a RedisCacheTier. All processes that share caches should use the same values.
+struct STOCKADE_EXPORT RedisCacheTierOptions {
+  // The tier's name in Redis: all its keys begin with "sc1:{<prefix>}:". Tiers of the same prefix on the same Redis are
+  // one tier, so two services need two prefixes. Required: 1 to 64 printable ASCII characters without blanks and
+  // braces. In a cluster the prefix selects the slot, and thus the node; open several tiers to use several nodes.
+  std::string prefix = {};
+
+  // How often the tier reads the journal of invalidations. An invalidation by another process takes effect within this
+  // time, plus a round trip, as long as Redis can be reached. Jittered by a tenth. At least 1 ms and at most a quarter
+  // of max_staleness.
+  Duration heartbeat = absl::Milliseconds(250);
+
+  // How outdated a value may be that a process serves from its memory, at most, also while Redis cannot be reached: the
+  // time from an invalidation that Redis has accepted to the last moment at which another process serves the old value.
+  // Longer values let processes that are cut off from Redis use their memory for longer. 10 ms to 1 h.
+  Duration max_staleness = absl::Seconds(10);
+
+  // The time limit of a call to Redis. If Redis answers nothing for that long, calls stop waiting for it until a
+  // heartbeat succeeds. Replaces redis.command_timeout. 1 ms to 1 min.
+  Duration timeout = absl::Milliseconds(500);
+
+  // How long the right to load a key outlives its loader. It is renewed every third of this time. If a loader is
+  // killed, another process loads the key after at most this time. 10 ms to 1 min, and at least 3 * heartbeat is
+  // advised.
+  Duration lease = absl::Seconds(2);
+
+  // How long the lease of one load is renewed. A load that takes longer loses its lease, and its value is not stored in
+  // Redis. At least `lease`.
+  Duration max_load = absl::Minutes(1);
+
+  // The number of invalidations that the journal keeps, approximately. A process that has missed more drops all that it
+  // has in memory. 100 to 10,000,000; an entry takes some 50 bytes of Redis's memory, plus the key or tag.
+  int64_t journal_length = 10'000;
+
+  // The longest life of a value in Redis, its grace period included. 1 s to 366 days.
+  Duration max_ttl = absl::Hours(24);
+
+  // The largest encoded value. Larger ones are not stored in Redis. 0 to 256 MiB.
+  size_t max_value_bytes = size_t{1} << 20;
+
+  // The registry that exports the metrics; null disables them. Must outlive the tier and its caches.
+  MetricsRegistry* metrics = MetricsRegistry::Default();
+
+  // Options of the connections, of which there are two: one for the calls, and one for heartbeats, leases and retries.
+  // command_timeout and callback_executor are not used.
+  RedisOptions redis = {};
+
+  // InvalidArgument if a field is invalid; the message names the field and the value.
+  absl::Status Validate() const;
+};
+
+// The second level of LoadingCache in Redis 6.2 or newer: one server, Sentinels, or a slot of a cluster, depending on
+// the URL (redis_url.h). docs/CACHE.md, "Across machines", says what is promised and how Redis is to be configured;
+// docs/FLEET_CACHE_WIRE.md describes the keys.
+class STOCKADE_EXPORT RedisCacheTier {
+ public:
+  // Blocks until the connections are established and the first heartbeat has been answered.
+  //   Errors as for RedisClient::Connect().
+  //   PermissionDenied: the user may not run the commands or use the keys.
+  //   FailedPrecondition: a key of the tier has another type.
+  // A server that refuses for now (LOADING, READONLY, out of memory) is no error: the tier begins without it. If the
+  // user may not run INFO, failovers cannot be detected; this is logged as a warning.
+  static absl::StatusOr<std::shared_ptr<CacheTier>> Connect(std::string_view url, RedisCacheTierOptions options);
+};
+
+}  // namespace stockade
+
+#endif  // STOCKADE_CACHE_REDIS_CACHE_TIER_H_

@@ -1,0 +1,103 @@
+#ifndef STOCKADE_CACHE_SRC_REDIS_INVALIDATION_QUEUE_H_
+#define STOCKADE_CACHE_SRC_REDIS_INVALIDATION_QUEUE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "redis_tier_record.h"
+#include "stockade/base/instant.h"
+#include "stockade/cache/cache_tier.h"
+
+namespace stockade::cache_internal {
+
+// An invalidation that Redis has not accepted yet.
+struct PendingInvalidation {
+  enum class State {
+    kHeld,      // Its caller removes the entries of the process, and then sends it.
+    kSending,   // Its caller sends it.
+    kQueued,    // The caller could not send it. The tier's thread will.
+    kRetrying,  // The tier's thread sends it.
+  };
+  TierTarget::Kind kind = TierTarget::Kind::kAll;
+  std::string text;
+  State state = State::kHeld;
+  Instant since;
+  uint64_t last_id = 0;  // It stands for all ids from its own one to this one.
+  // Identifies the operation in the journal, so that a repeat is recognised.
+  std::string operation;
+  // If it may have run: the reign that it was sent in, and a position from before that.
+  uint64_t sent_in = 0;
+  uint64_t sent_after = 0;
+};
+
+// The pending invalidations of one cache. The tier's mutex guards it.
+//
+// Invariants: an invalidation stays pending until Redis has accepted it or one that covers it. Only kQueued ones are
+// merged, because a kSending or kRetrying one may run before the new one is requested.
+class InvalidationQueue {
+ public:
+  using State = PendingInvalidation::State;
+  static constexpr size_t kMaxPending = 65'536;
+
+  // `tokens` makes the operations; the tier's mutex guards it, too.
+  explicit InvalidationQueue(TierTokens* tokens) : tokens_(tokens) {}
+
+  // Returns the id of the pending invalidation that covers `target` from now on: a new one, or a queued one, which gets
+  // the new operation.
+  uint64_t Add(const TierTarget& target, Instant now);
+  // Null if it has been accepted.
+  PendingInvalidation* Find(uint64_t id);
+  // Removes an accepted one.
+  void Accept(uint64_t id);
+  // kSending or kRetrying, or kHeld, to kQueued. If there are too many, they become one invalidation of all.
+  void Enqueue(uint64_t id);
+  // Held ones from before `limit` become queued: their callers do not come.
+  void EnqueueHeldBefore(Instant limit);
+  // Turns one that is being sent into an invalidation of all, with a new operation.
+  void Widen(uint64_t id);
+  // Up to `count` queued ones, oldest first, which become kRetrying.
+  std::vector<uint64_t> TakeQueued(size_t count);
+
+  enum class Concern {
+    kNone,
+    kInFlight,  // Its caller is about to send it, or has sent it.
+    kQueued,
+  };
+  Concern ConcernOf(std::string_view key) const;
+
+  bool empty() const { return pending_.empty(); }
+  size_t size() const { return pending_.size(); }
+  size_t queued() const { return queued_; }
+  // The id of the newest one, 0 if there has been none.
+  uint64_t newest() const { return next_ - 1; }
+  bool AnyUpTo(uint64_t id) const { return !pending_.empty() && pending_.begin()->first <= id; }
+
+ private:
+  using Pending = std::map<uint64_t, PendingInvalidation>;
+
+  static std::string TargetOf(TierTarget::Kind kind, std::string_view text);
+  static bool InFlight(State state) { return state == State::kHeld || state == State::kSending; }
+  uint64_t QueuedFor(const std::string& target) const;
+  void Insert(uint64_t id, PendingInvalidation pending);
+  void Erase(Pending::iterator at);
+  void Merge();
+
+  TierTokens* const tokens_;
+  Pending pending_;  // By the first id that each stands for.
+  // Ids by target. A target has at most one queued, and one for each caller that sends now.
+  absl::flat_hash_map<std::string, std::vector<uint64_t>> by_target_;
+  std::vector<uint64_t> merged_;  // Those that stand for several ids.
+  uint64_t next_ = 1;
+  size_t queued_ = 0;
+  size_t wide_ = 0;            // Those of tags and all.
+  size_t wide_in_flight_ = 0;  // Of these, kHeld and kSending.
+};
+
+}  // namespace stockade::cache_internal
+
+#endif  // STOCKADE_CACHE_SRC_REDIS_INVALIDATION_QUEUE_H_

@@ -1,0 +1,230 @@
+#include "redis_tier_cache.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+
+#include "redis_tier_scripts.h"
+
+namespace stockade::cache_internal {
+namespace {
+
+// Callers poll while another process loads: after a quarter of the time that the load has taken so far, within these
+// bounds. So they are late by at most a quarter of the load time, and a long load is polled rarely.
+constexpr absl::Duration kShortestPoll = absl::Milliseconds(5);
+constexpr absl::Duration kLongestPoll = absl::Milliseconds(200);
+
+int64_t IntegerAt(std::span<const RedisReply> parts, size_t at) { return parts[at].integer(); }
+
+// At least 1 ms if it is positive.
+absl::Duration WholeMilliseconds(absl::Duration span) {
+  return span > absl::ZeroDuration() ? std::max(absl::Trunc(span, absl::Milliseconds(1)), absl::Milliseconds(1))
+                                     : absl::ZeroDuration();
+}
+
+}  // namespace
+
+RedisTierCache::~RedisTierCache() {
+  if (!tier_->InForkedChild()) tier_->Close(space_);
+}
+
+std::vector<TierAnswer> RedisTierCache::Ask(std::span<const TierAsk> questions) {
+  tier_->CheckFork();
+  const Instant deadline = tier_->clock()->Now() + tier_->options().timeout;
+  std::vector<TierAnswer> answers(questions.size());  // All kAway.
+  std::vector<size_t> open;
+  for (size_t n = 0; n < questions.size(); ++n) {
+    if (questions[n].key.size() <= kMaxTierKeyBytes) open.push_back(n);
+  }
+  uint64_t beat = 0;
+  for (int attempt = 0; attempt < 3 && !open.empty(); ++attempt) {
+    const std::shared_ptr<const TierReign> reign = tier_->AwaitReign(*space_, questions, open, beat, deadline);
+    if (reign == nullptr || open.empty()) break;
+    if (beat > 0) tier_->AwaitServer(*reign, deadline);
+    open = AskOnce(*reign, questions, open, deadline, answers, beat);
+  }
+  for (const TierAnswer& answer : answers) space_->metrics.Add(kTierHit + static_cast<size_t>(answer.kind));
+  return answers;
+}
+
+std::vector<size_t> RedisTierCache::AskOnce(const TierReign& reign, std::span<const TierAsk> questions,
+                                            const std::vector<size_t>& open, Instant deadline,
+                                            std::vector<TierAnswer>& answers, uint64_t& beat) {
+  const RedisCacheTierOptions& options = tier_->options();
+  const std::vector<std::string> tokens = tier_->NewTokens(open.size());
+  std::vector<RedisCommand> commands;
+  commands.reserve(open.size());
+  for (size_t n = 0; n < open.size(); ++n) {
+    const TierAsk& ask = questions[open[n]];
+    const std::string record = space_->keys.Record(ask.key);
+    const std::string lease = space_->keys.Lease(ask.key);
+    commands.push_back(RedisCommand(TierAskScript(), {tier_->keys().state, record, lease})
+                           .Arg(reign.incarnation)
+                           .Arg(space_->cache)
+                           .Arg(space_->codec)
+                           .Arg(tokens[n])
+                           .Arg(absl::ToInt64Milliseconds(options.lease))
+                           .Arg(ask.known_version == 0 ? std::string() : TierVersionBytes(ask.known_version))
+                           .Idempotent());
+  }
+  const Instant sent = tier_->clock()->Now();
+  const std::vector<absl::StatusOr<RedisReply>> replies = tier_->calls().RunMany(commands, reign.Call(deadline - sent));
+  space_->metrics.ObserveSpan(kTierAskSeconds, sent, tier_->clock()->Now());
+
+  std::vector<size_t> again;
+  bool unregistered = false;
+  bool another_reign = false;
+  for (size_t n = 0; n < open.size(); ++n) {
+    const absl::StatusOr<RedisReply>& reply = replies[n];
+    const std::string_view key = questions[open[n]].key;
+    tier_->NoteReply(reply.status());
+    if (!reply.ok()) {
+      if (RedisOutcomeUnknown(reply.status())) {
+        tier_->GiveBack(*space_, key, tokens[n]);
+        space_->metrics.Add(kTierLeasesReturned);
+      }
+      if (absl::IsAborted(reply.status())) {
+        another_reign = true;
+        again.push_back(open[n]);
+      }
+      continue;
+    }
+    const std::span<const RedisReply> parts = reply->elements();
+    const std::string_view code = parts.empty() ? std::string_view() : parts[0].text();
+    if (code == "A" || code == "R") {
+      (code == "A" ? another_reign : unregistered) = true;
+      again.push_back(open[n]);
+      continue;
+    }
+    TierAnswer& answer = answers[open[n]];
+    const bool busy = code == "B" && parts.size() == 6;
+    const bool granted = code == "G" && parts.size() == 4;
+    if (!busy && !granted && (code != "H" || parts.size() != 4)) continue;
+    const uint64_t position = reign.Expose(static_cast<uint64_t>(IntegerAt(parts, 1)));
+    if (!parts[3].is_nil()) {
+      answer.record = DecodeTierRecord(parts[3].text(), absl::Milliseconds(IntegerAt(parts, 2)), position);
+    }
+    if (granted) {
+      answer.kind = TierAnswer::Kind::kGranted;
+      answer.lease = {.token = tokens[n], .position = position};
+      tier_->Hold(*space_, tokens[n],
+                  {.key = space_->keys.Lease(key),
+                   .reign = reign.ordinal,
+                   .renew_at = sent + options.lease / 3,
+                   .give_up_at = sent + options.max_load});
+    } else if (busy) {
+      answer.kind = TierAnswer::Kind::kBusy;
+      const absl::Duration poll = std::clamp(absl::Milliseconds(IntegerAt(parts, 5)) / 4, kShortestPoll, kLongestPoll) *
+                                  (0.8 + 0.4 * tier_->Share());
+      const absl::Duration lapsed = absl::Milliseconds(IntegerAt(parts, 4)) + options.lease * (tier_->Share() / 10);
+      answer.retry_after = std::min<absl::Duration>(poll, lapsed);
+    } else if (answer.record) {
+      answer.kind = TierAnswer::Kind::kHit;
+    }
+  }
+  if (another_reign) beat = tier_->RequestBeat();
+  if (unregistered) tier_->Register(*space_, reign, deadline - tier_->clock()->Now());
+  return again;
+}
+
+bool RedisTierCache::Storable(const TierFill& fill) const {
+  return fill.ttl > absl::ZeroDuration() && fill.bytes.size() <= tier_->options().max_value_bytes &&
+         fill.tags.size() <= kMaxTierTags &&
+         std::all_of(fill.tags.begin(), fill.tags.end(),
+                     [](const std::string& tag) { return tag.size() <= kMaxTierTagBytes; });
+}
+
+std::vector<TierFilled> RedisTierCache::Fill(std::span<const TierFill> fills) {
+  tier_->CheckFork();
+  const RedisCacheTierOptions& options = tier_->options();
+  const Instant begun = tier_->clock()->Now();
+  std::vector<TierFilled> results(fills.size());  // All kAway.
+  const std::shared_ptr<const TierReign> reign = tier_->ReignNow();
+  std::vector<RedisCommand> commands;
+  std::vector<size_t> sent;
+  for (size_t n = 0; n < fills.size(); ++n) {
+    const TierFill& fill = fills[n];
+    if (fill.lease.token.size() != kTierTokenBytes) {
+      results[n].kind = TierFilled::Kind::kRefused;
+      continue;
+    }
+    tier_->Unhold(*space_, fill.lease.token);
+    if (reign == nullptr) continue;
+    if (fill.lease.position >> TierReign::kPositionBits != reign->ordinal) {
+      results[n].kind = TierFilled::Kind::kRefused;
+      continue;
+    }
+    sent.push_back(n);
+    if (!Storable(fill)) {
+      commands.push_back(RedisTier::EndCommand(*space_, fill.key, fill.lease.token, true));
+      continue;
+    }
+    const absl::Duration ttl = WholeMilliseconds(std::min<absl::Duration>(fill.ttl, options.max_ttl));
+    const absl::Duration grace = WholeMilliseconds(std::min<absl::Duration>(fill.grace, options.max_ttl - ttl));
+    const uint64_t position = fill.lease.position & ((uint64_t{1} << TierReign::kPositionBits) - 1);
+    const std::string record = space_->keys.Record(fill.key);
+    const std::string lease = space_->keys.Lease(fill.key);
+    commands.push_back(
+        RedisCommand(TierFillScript(), {tier_->keys().state, record, lease})
+            .Arg(reign->incarnation)
+            .Arg(space_->cache)
+            .Arg(space_->codec)
+            .Arg(fill.lease.token)
+            .Arg(absl::ToInt64Milliseconds(ttl + grace))
+            .Arg(EncodeTierRecord({.incarnation = reign->incarnation, .position = position, .token = fill.lease.token},
+                                  fill, ttl, grace))
+            .Idempotent());
+  }
+  if (!commands.empty()) {
+    const std::vector<absl::StatusOr<RedisReply>> replies =
+        tier_->calls().RunMany(commands, reign->Call(options.timeout));
+    space_->metrics.ObserveSpan(kTierFillSeconds, begun, tier_->clock()->Now());
+    for (size_t n = 0; n < sent.size(); ++n) {
+      const TierFill& fill = fills[sent[n]];
+      TierFilled& result = results[sent[n]];
+      tier_->NoteReply(replies[n].status());
+      if (!replies[n].ok()) {
+        // The lease may still be there.
+        if (!absl::IsAborted(replies[n].status())) tier_->GiveBack(*space_, fill.key, fill.lease.token);
+        continue;
+      }
+      const RedisReply& reply = *replies[n];
+      const std::string_view code = reply.elements().empty() ? std::string_view() : reply.elements()[0].text();
+      if (code == "K" && reply.elements().size() == 2) {
+        result = {.kind = TierFilled::Kind::kStored,
+                  .position = reign->Expose(static_cast<uint64_t>(reply.elements()[1].integer())),
+                  .version = TierVersionOf(fill.lease.token)};
+      } else if (code == "U" || reply.integer() == 1) {
+        result = {.kind = TierFilled::Kind::kUnstored, .position = fill.lease.position};
+      } else {
+        result.kind = TierFilled::Kind::kRefused;
+      }
+    }
+  }
+  for (const TierFilled& result : results) space_->metrics.Add(kTierStored + static_cast<size_t>(result.kind));
+  return results;
+}
+
+void RedisTierCache::Fail(std::string_view key, const TierLease& lease) {
+  tier_->CheckFork();
+  if (lease.token.size() != kTierTokenBytes) return;
+  tier_->Unhold(*space_, lease.token);
+  if (tier_->ReignNow() != nullptr) tier_->GiveBack(*space_, key, lease.token);
+}
+
+uint64_t RedisTierCache::Queue(const TierTarget& target) {
+  tier_->CheckFork();
+  return tier_->Queue(*space_, target);
+}
+
+TierInvalidated RedisTierCache::Await(uint64_t queued, bool with_lease) {
+  tier_->CheckFork();
+  return tier_->Await(*space_, queued, with_lease);
+}
+
+bool RedisTierCache::AwaitAll(Instant deadline) {
+  tier_->CheckFork();
+  return tier_->AwaitAll(*space_, deadline);
+}
+
+}  // namespace stockade::cache_internal

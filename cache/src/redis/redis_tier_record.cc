@@ -1,0 +1,129 @@
+#include "redis_tier_record.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "stockade/base/strings.h"
+
+namespace stockade::cache_internal {
+namespace {
+
+constexpr char kLayout = 1;
+constexpr size_t kHeadBytes = 65;  // Without tags.
+
+void AppendNumber(std::string& out, uint64_t number, int bytes) {
+  for (int shift = 8 * (bytes - 1); shift >= 0; shift -= 8) out.push_back(static_cast<char>(number >> shift & 0xff));
+}
+
+uint64_t ReadNumber(std::string_view bytes) {
+  uint64_t number = 0;
+  for (const char byte : bytes) number = number << 8 | static_cast<unsigned char>(byte);
+  return number;
+}
+
+uint64_t Milliseconds(absl::Duration span) { return static_cast<uint64_t>(absl::ToInt64Milliseconds(span)); }
+
+// What a foreign record may say is limited, so that sums of times do not overflow.
+absl::Duration FromMilliseconds(uint64_t count) {
+  return absl::Milliseconds(static_cast<int64_t>(std::min(count, uint64_t{1} << 53)));
+}
+
+}  // namespace
+
+TierKeys::TierKeys(std::string_view prefix) {
+  const std::string base = Concat("sc1:{", prefix, "}:");
+  state = base + "s";
+  journal = base + "j";
+  records = base + "v:";
+  leases = base + "l:";
+}
+
+TierEntryKeys::TierEntryKeys(const TierKeys& keys, std::string_view cache, std::string_view codec)
+    : records(Concat(keys.records, cache, ":", codec, ":")), leases(Concat(keys.leases, cache, ":", codec, ":")) {}
+
+std::string TierEntryKeys::Record(std::string_view key) const { return Concat(records, key); }
+std::string TierEntryKeys::Lease(std::string_view key) const { return Concat(leases, key); }
+
+std::string EncodeTierRecord(const TierRecordHead& head, const TierFill& fill, absl::Duration ttl,
+                             absl::Duration grace) {
+  size_t length = kHeadBytes;
+  for (const std::string& tag : fill.tags) length += 1 + tag.size();
+  std::string out;
+  out.reserve(length + fill.bytes.size());
+  out.push_back(kLayout);
+  out.push_back(fill.absent ? 1 : 0);
+  out += head.incarnation;
+  AppendNumber(out, head.position, 8);
+  out += head.token;
+  AppendNumber(out, Milliseconds(grace), 8);
+  AppendNumber(out, Milliseconds(ttl), 8);
+  const int64_t took =
+      std::clamp<int64_t>(absl::ToInt64Microseconds(fill.load_time), 0, std::numeric_limits<uint32_t>::max());
+  AppendNumber(out, static_cast<uint64_t>(took), 4);
+  AppendNumber(out, length, 2);
+  AppendNumber(out, fill.tags.size(), 1);
+  for (const std::string& tag : fill.tags) {
+    AppendNumber(out, tag.size(), 1);
+    out += tag;
+  }
+  out += fill.bytes;
+  return out;
+}
+
+std::optional<TierRecord> DecodeTierRecord(std::string_view bytes, absl::Duration left, uint64_t position) {
+  if (bytes.size() < kHeadBytes || bytes[0] != kLayout) return std::nullopt;
+  const size_t length = ReadNumber(bytes.substr(62, 2));
+  if (length < kHeadBytes || length > bytes.size()) return std::nullopt;
+  TierRecord record;
+  record.absent = bytes[1] != 0;
+  record.position = position;
+  record.version = TierVersionOf(bytes.substr(26, kTierTokenBytes));
+  record.ttl = FromMilliseconds(ReadNumber(bytes.substr(50, 8)));
+  record.left = std::min(left, record.ttl);
+  record.load_time = absl::Microseconds(static_cast<int64_t>(ReadNumber(bytes.substr(58, 4))));
+  size_t at = kHeadBytes;
+  for (size_t tags = ReadNumber(bytes.substr(64, 1)); tags > 0; --tags) {
+    if (at >= length) return std::nullopt;
+    const size_t size = static_cast<unsigned char>(bytes[at]);
+    if (at + 1 + size > length) return std::nullopt;
+    record.tags.emplace_back(bytes.substr(at + 1, size));
+    at += 1 + size;
+  }
+  record.bytes = bytes.substr(length);
+  return record;
+}
+
+uint64_t TierVersionOf(std::string_view token) { return ReadNumber(token.substr(0, 8)); }
+
+std::string TierVersionBytes(uint64_t version) {
+  std::string out;
+  AppendNumber(out, version, 8);
+  return out;
+}
+
+TierTokens::TierTokens() {
+  std::random_device device;
+  std::array<uint32_t, 8> words{};
+  for (uint32_t& word : words) word = device();
+  std::seed_seq seed(words.begin(), words.end());
+  random_.seed(seed);
+}
+
+std::string TierTokens::Token() {
+  std::string token;
+  AppendNumber(token, std::max<uint64_t>(random_(), 1), 8);
+  AppendNumber(token, random_(), 8);
+  return token;
+}
+
+std::string TierTokens::Incarnation() {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string digits;
+  for (uint64_t number = random_(), n = 0; n < kTierIncarnationBytes; ++n, number >>= 4) {
+    digits.push_back(kDigits[number & 15]);
+  }
+  return digits;
+}
+
+}  // namespace stockade::cache_internal

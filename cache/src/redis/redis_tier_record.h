@@ -1,0 +1,74 @@
+#ifndef STOCKADE_CACHE_SRC_REDIS_REDIS_TIER_RECORD_H_
+#define STOCKADE_CACHE_SRC_REDIS_REDIS_TIER_RECORD_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <random>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "absl/time/time.h"
+#include "stockade/cache/cache_tier.h"
+
+namespace stockade::cache_internal {
+
+// The bytes of a record and the names of keys. docs/FLEET_CACHE_WIRE.md describes both.
+
+inline constexpr size_t kTierTokenBytes = 16;
+inline constexpr size_t kTierIncarnationBytes = 16;  // Hexadecimal digits.
+inline constexpr size_t kMaxTierKeyBytes = 1024;
+inline constexpr size_t kMaxTierTags = 64;
+inline constexpr size_t kMaxTierTagBytes = 255;
+
+// The keys of a tier.
+struct TierKeys {
+  explicit TierKeys(std::string_view prefix);
+  std::string state;
+  std::string journal;
+  std::string records;  // What the keys of records begin with.
+  std::string leases;
+};
+
+// The keys of a cache's entries of one codec.
+struct TierEntryKeys {
+  TierEntryKeys(const TierKeys& keys, std::string_view cache, std::string_view codec);
+  std::string Record(std::string_view key) const;
+  std::string Lease(std::string_view key) const;
+  std::string records;
+  std::string leases;
+};
+
+// What a record says besides the time that is left.
+struct TierRecordHead {
+  std::string_view incarnation;  // kTierIncarnationBytes.
+  uint64_t position = 0;
+  std::string_view token;  // kTierTokenBytes: the lease that it was loaded with.
+};
+
+// `fill` has at most kMaxTierTags tags of at most kMaxTierTagBytes. Times are in whole milliseconds.
+std::string EncodeTierRecord(const TierRecordHead& head, const TierFill& fill, absl::Duration ttl,
+                             absl::Duration grace);
+// nullopt if the bytes are not a record. `left` is limited to the record's TTL.
+std::optional<TierRecord> DecodeTierRecord(std::string_view bytes, absl::Duration left, uint64_t position);
+
+// The version that a record has whose lease had this token: its first 8 bytes.
+uint64_t TierVersionOf(std::string_view token);
+std::string TierVersionBytes(uint64_t version);
+
+// Tokens and incarnations that do not repeat. Not thread-safe.
+class TierTokens {
+ public:
+  TierTokens();
+  std::string Token();        // Its version is not 0.
+  std::string Incarnation();  // In hexadecimal digits.
+  double Share() { return std::uniform_real_distribution<double>(0, 1)(random_); }
+
+ private:
+  std::mt19937_64 random_;
+};
+
+}  // namespace stockade::cache_internal
+
+#endif  // STOCKADE_CACHE_SRC_REDIS_REDIS_TIER_RECORD_H_

@@ -1,0 +1,333 @@
+#include "redis_tier_scripts.h"
+
+#include <string>
+
+#include "stockade/base/strings.h"
+
+namespace stockade::cache_internal {
+namespace {
+
+// What all scripts begin with. `life` is how long the state and the journal outlive their last use, in milliseconds.
+// An expired state is harmless: the next script begins a new reign. Lua's numbers are exact below 2^53.
+constexpr std::string_view kCommon = R"lua(
+local call = redis.call
+local function has(list, word) return string.find(' ' .. list .. ' ', ' ' .. word .. ' ', 1, true) ~= nil end
+local function touch(life)
+  for n = 1, #KEYS do
+    if n <= 2 and call('pttl', KEYS[n]) < life / 2 then call('pexpire', KEYS[n], life) end
+  end
+end
+local function life_of(max_ttl) return math.max(604800000, 3 * (tonumber(max_ttl) or 0)) end
+)lua";
+
+// Reads records and leases, and judges positions. KEYS 1 is the state.
+//
+// A record is valid if it is of the present incarnation, and its position is not below those of the cache's last
+// invalidation of all, of the codec's registration (`floor`) and of the last invalidation of each of its tags.
+// Whatever is not a record or a lease counts as absent.
+constexpr std::string_view kRecords = R"lua(
+local function parse(text, rest)
+  if #text < 65 or string.byte(text) ~= 1 then return nil end
+  local length, count = struct.unpack('>I2B', text, 63)
+  if length < 65 then return nil end
+  if length > #text and rest then text = rest(length) end
+  if length > #text then return nil end
+  local tags, at = {}, 66
+  for n = 1, count do
+    local size = at <= length and string.byte(text, at)
+    if not size or at + size > length then return nil end
+    tags[n] = string.sub(text, at + 1, at + size)
+    at = at + 1 + size
+  end
+  return {incarnation = string.sub(text, 3, 18), position = (struct.unpack('>I8', text, 19)),
+          version = string.sub(text, 27, 42), grace = (struct.unpack('>I8', text, 43)), tags = tags}
+end
+local function read_record(key)
+  local head = redis.pcall('getrange', key, 0, 255)
+  if type(head) ~= 'string' then return nil, true end
+  return parse(head, function(length) return call('getrange', key, 0, length - 1) end), #head > 0
+end
+local function read_lease(key)
+  local text = redis.pcall('get', key)
+  if type(text) ~= 'string' or #text ~= 49 or string.byte(text) ~= 76 then return nil end
+  return {incarnation = string.sub(text, 2, 17), token = string.sub(text, 18, 33),
+          position = (struct.unpack('>I8', text, 34)), granted = (struct.unpack('>I8', text, 42))}
+end
+local function now_ms()
+  local time = call('time')
+  return tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+end
+local function set_lease(key, incarnation, token, position, ms)
+  call('set', key, 'L' .. incarnation .. token .. struct.pack('>I8I8', position, now_ms()), 'px', ms)
+end
+local function floor_of(all, registered)
+  return math.max(all and (tonumber(all) or 2^53) or 0, tonumber(registered) or 2^53)
+end
+local function current(position, tags, cache, floor, newest)
+  if position < floor or position > newest then return false end
+  if #tags == 0 then return true end
+  local fields = {}
+  for n, tag in ipairs(tags) do fields[n] = 't:' .. cache .. ':' .. tag end
+  for _, at in ipairs(call('hmget', KEYS[1], unpack(fields))) do
+    if at and (tonumber(at) or 2^53) > position then return false end
+  end
+  return true
+end
+)lua";
+
+// KEYS  1 state, 2 journal.
+// ARGV  1 run id of this server or '', 2 incarnation of the new reign, 3 incarnations that the caller knows to be over,
+//       4 max_ttl and 5 max_staleness in milliseconds.
+// Answers {incarnation, sequence, incarnations before it}.
+//
+// The state is deleted first: after a write that frees memory, Redis refuses no further write of the script for want of
+// memory. The field `h` never exists; deleting it is the first write where nothing else is to be deleted.
+constexpr std::string_view kAdopt = R"lua(
+local state = call('hmget', KEYS[1], 'i', 'q', 'w', 'o', 'T', 'B')
+local incarnation, sequence, older = state[1], tonumber(state[2] or ''), state[4] or ''
+local max_ttl = math.max(tonumber(state[5] or '') or 0, tonumber(ARGV[4]))
+local trust = math.max(tonumber(state[6] or '') or 0, tonumber(ARGV[5]))
+if not incarnation or #incarnation ~= 16 or not sequence or has(ARGV[3], incarnation)
+    or ARGV[1] ~= '' and state[3] ~= ARGV[1] then
+  if incarnation and #incarnation == 16 then older = string.sub(incarnation .. ' ' .. older, 1, 17 * 8 - 1) end
+  incarnation, sequence = ARGV[2], 1
+  call('del', KEYS[1], KEYS[2])
+  call('hset', KEYS[1], 'i', incarnation, 'q', 1, 'w', ARGV[1], 'o', older, 'T', max_ttl, 'B', trust)
+elseif tonumber(state[5] or '') ~= max_ttl or tonumber(state[6] or '') ~= trust then
+  call('hdel', KEYS[1], 'h')
+  call('hset', KEYS[1], 'T', max_ttl, 'B', trust)
+end
+touch(life_of(max_ttl))
+return {incarnation, sequence, older}
+)lua";
+
+// KEYS  1 state.  ARGV  1 incarnation, 2 cache, 3 codec.  Answers {'K'}.
+//
+// Records of the codec from before its registration are not valid. So a codec can be dropped at any time, which happens
+// to the oldest of 8, and can be registered again: what was not invalidated for it in between is void.
+constexpr std::string_view kOpen = R"lua(
+local list, field = 'c:' .. ARGV[2], 'c:' .. ARGV[2] .. ':' .. ARGV[3]
+local state = call('hmget', KEYS[1], 'i', 'q', field, list, 'k')
+if state[1] ~= ARGV[1] or not tonumber(state[2]) then return {'A'} end
+if state[3] and has(state[4] or '', ARGV[3]) then return {'K'} end
+call('hdel', KEYS[1], 'h')
+local codecs = {}
+for codec in string.gmatch(state[4] or '', '%S+') do
+  if codec ~= ARGV[3] then codecs[#codecs + 1] = codec end
+end
+while #codecs >= 8 do call('hdel', KEYS[1], list .. ':' .. table.remove(codecs, 1)) end
+codecs[#codecs + 1] = ARGV[3]
+call('hset', KEYS[1], field, state[2], list, table.concat(codecs, ' '))
+if not has(state[5] or '', ARGV[2]) then
+  call('hset', KEYS[1], 'k', state[5] and state[5] .. ' ' .. ARGV[2] or ARGV[2])
+end
+return {'K'}
+)lua";
+
+// KEYS  1 state, 2 journal.  ARGV  1 incarnation, 2 the last position that was applied, 3 entries at most.
+// Answers {'K', sequence, entries}, or {'G', sequence}: the journal no longer has what follows the position.
+//
+// hdel is refused by a server that accepts no writes, and changes nothing, so that it is not replicated.
+constexpr std::string_view kSync = R"lua(
+local state = call('hmget', KEYS[1], 'i', 'q', 'T')
+local sequence = tonumber(state[2] or '')
+if state[1] ~= ARGV[1] or not sequence then return {'A'} end
+call('hdel', KEYS[1], 'h')
+touch(life_of(state[3]))
+local applied = tonumber(ARGV[2])
+if sequence == applied then return {'K', sequence, {}} end
+if sequence < applied then return {'G', sequence} end
+local entries = redis.pcall('xrange', KEYS[2], string.format('%.0f-0', applied + 1), '+', 'count', ARGV[3])
+if entries.err then
+  call('del', KEYS[2])
+  return {'G', sequence}
+end
+return {'K', sequence, entries}
+)lua";
+
+// KEYS  1 state, 2 record, 3 lease.
+// ARGV  1 incarnation, 2 cache, 3 codec, 4 token, 5 lease in milliseconds, 6 the known version or ''.
+// Answers {'R'}: the codec is not registered;
+//   {'H', sequence, time left, record};
+//   {'G', position of the lease, time left, expired record or nil};
+//   {'B', sequence, time left, expired record or nil, time until the lease ends, age of the load}.
+constexpr std::string_view kAsk = R"lua(
+local state = call('hmget', KEYS[1], 'i', 'q', 'a:' .. ARGV[2], 'c:' .. ARGV[2] .. ':' .. ARGV[3])
+local sequence = tonumber(state[2] or '')
+if state[1] ~= ARGV[1] or not sequence then return {'A'} end
+if not state[4] then return {'R'} end
+local record, there = read_record(KEYS[2])
+local left
+if record and record.incarnation == ARGV[1]
+    and current(record.position, record.tags, ARGV[2], floor_of(state[3], state[4]), sequence) then
+  local life = call('pttl', KEYS[2])
+  if life >= 0 then left = life - record.grace end
+end
+if there and not left then call('del', KEYS[2]) end
+if left and left > 0 and string.sub(record.version, 1, 8) ~= ARGV[6] then
+  return {'H', sequence, left, call('get', KEYS[2])}
+end
+local expired = left and left <= 0 and call('get', KEYS[2]) or false
+local lease = read_lease(KEYS[3])
+if lease and lease.incarnation == ARGV[1] then
+  if lease.token == ARGV[4] then return {'G', lease.position, left or 0, expired} end
+  local life = call('pttl', KEYS[3])
+  if life >= 0 then return {'B', sequence, left or 0, expired, life, now_ms() - lease.granted} end
+end
+set_lease(KEYS[3], ARGV[1], ARGV[4], sequence, ARGV[5])
+return {'G', sequence, left or 0, expired}
+)lua";
+
+// KEYS  1 state, 2 record, 3 lease.
+// ARGV  1 incarnation, 2 cache, 3 codec, 4 token, 5 life in milliseconds, 6 record.
+// Answers {'K', position}, {'U', position}: the server has no memory for it, or {'X'}: refused.
+//
+// A repeat finds the lease gone and its own record, and judges that record by what was invalidated up to now.
+constexpr std::string_view kFill = R"lua(
+local state = call('hmget', KEYS[1], 'i', 'q', 'a:' .. ARGV[2], 'c:' .. ARGV[2] .. ':' .. ARGV[3])
+local sequence = tonumber(state[2] or '')
+if state[1] ~= ARGV[1] or not sequence then return {'A'} end
+local record, lease = parse(ARGV[6]), read_lease(KEYS[3])
+local mine = lease and lease.incarnation == ARGV[1] and lease.token == ARGV[4]
+local held = mine and lease or read_record(KEYS[2])
+if not mine and (not held or held.incarnation ~= ARGV[1] or held.version ~= ARGV[4]) then return {'X'} end
+if not state[4] or not record or record.position ~= held.position
+    or not current(held.position, record.tags, ARGV[2], floor_of(state[3], state[4]), sequence) then
+  if mine then call('del', KEYS[3]) end
+  return {'X'}
+end
+if not mine then return {'K', held.position} end
+if redis.pcall('set', KEYS[2], ARGV[6], 'px', ARGV[5]).err then
+  call('del', KEYS[2], KEYS[3])
+  return {'U', held.position}
+end
+call('del', KEYS[3])
+return {'K', sequence}
+)lua";
+
+// KEYS  1 record, 2 lease.  ARGV  1 token, 2 '1': the record goes as well.  Answers whether the lease was there.
+constexpr std::string_view kEnd = R"lua(
+local lease = read_lease(KEYS[2])
+if not lease or lease.token ~= ARGV[1] then return 0 end
+call('del', KEYS[2])
+if ARGV[2] == '1' then call('del', KEYS[1]) end
+return 1
+)lua";
+
+// KEYS  1 state, 2 lease.  ARGV  1 incarnation, 2 token, 3 lease in milliseconds.  Answers whether the lease was there.
+constexpr std::string_view kExtend = R"lua(
+if call('hget', KEYS[1], 'i') ~= ARGV[1] then return 0 end
+local lease = read_lease(KEYS[2])
+if not lease or lease.incarnation ~= ARGV[1] or lease.token ~= ARGV[2] then return 0 end
+return call('pexpire', KEYS[2], ARGV[3])
+)lua";
+
+// KEYS  1 state, 2 journal; for a key: the record and the lease of each registered codec, in the order of the list.
+// ARGV  1 incarnation, 2 operation, 3 length of the journal, 4 cache, 5 kind ('k', 't' or 'a'), 6 key or tag,
+//       7 the list of codecs that the keys are of, 8 '' or, for a repeat, a position from before the operation,
+//       9 token of the lease to grant, or '', 10 its milliseconds, 11 the number of its key in KEYS.
+// Answers {'R', list of codecs}: the keys are of other codecs; or {'K', position, 1 if the lease is granted, 1 if tags
+// were dropped}.
+//
+// What is deleted comes first, so that the values are gone even if the server refuses all else for want of memory; and
+// after that write it does not refuse the rest.
+constexpr std::string_view kInvalidate = R"lua(
+local state = call('hmget', KEYS[1], 'i', 'q', 'T', 'k', 'c:' .. ARGV[4])
+local sequence = tonumber(state[2] or '')
+if state[1] ~= ARGV[1] or not sequence then return {'A'} end
+if ARGV[5] == 'k' and (state[5] or '') ~= ARGV[7] then return {'R', state[5] or ''} end
+if ARGV[8] ~= '' then
+  local entries = redis.pcall('xrevrange', KEYS[2], '+', string.format('%.0f-0', tonumber(ARGV[8]) + 1), 'count', 1000)
+  for _, entry in ipairs(entries) do
+    if entry[2][2] == ARGV[2] then
+      local lease = ARGV[9] ~= '' and read_lease(KEYS[tonumber(ARGV[11])])
+      return {'K', tonumber(string.match(entry[1], '^%d+')), lease and lease.token == ARGV[9] and 1 or 0, 0}
+    end
+  end
+end
+if #KEYS > 2 then call('del', unpack(KEYS, 3)) else call('hdel', KEYS[1], 'h') end
+sequence = sequence + 1
+call('hset', KEYS[1], 'q', sequence)
+if ARGV[5] == 't' then call('hset', KEYS[1], 't:' .. ARGV[4] .. ':' .. ARGV[6], sequence) end
+if ARGV[5] == 'a' then call('hset', KEYS[1], 'a:' .. ARGV[4], sequence) end
+local function append()
+  return redis.pcall('xadd', KEYS[2], 'maxlen', '~', ARGV[3], string.format('%.0f-0', sequence),
+                     'o', ARGV[2], 'c', ARGV[4], 'k', ARGV[5], 't', ARGV[6])
+end
+local added = append()
+if type(added) == 'table' and added.err then
+  call('del', KEYS[2])
+  append()
+end
+local granted, dropped = 0, 0
+if ARGV[9] ~= '' then
+  set_lease(KEYS[tonumber(ARGV[11])], ARGV[1], ARGV[9], sequence, ARGV[10])
+  granted = 1
+end
+if ARGV[5] == 't' and call('hlen', KEYS[1]) > 100000 then
+  local fields, caches = {'i', 'q', 'w', 'o', 'T', 'B', 'k'}, {}
+  for cache in string.gmatch(state[4] or '', '%S+') do
+    caches[#caches + 1] = cache
+    fields[#fields + 1] = 'c:' .. cache
+    for codec in string.gmatch(call('hget', KEYS[1], 'c:' .. cache) or '', '%S+') do
+      fields[#fields + 1] = 'c:' .. cache .. ':' .. codec
+    end
+  end
+  local kept = {}
+  for n, field in ipairs(fields) do kept[n] = call('hget', KEYS[1], field) end
+  call('unlink', KEYS[1])
+  for n, field in ipairs(fields) do
+    if kept[n] then call('hset', KEYS[1], field, kept[n]) end
+  end
+  for _, cache in ipairs(caches) do call('hset', KEYS[1], 'a:' .. cache, sequence) end
+  dropped = 1
+end
+touch(life_of(state[3]))
+return {'K', sequence, granted, dropped}
+)lua";
+
+RedisScript WithRecords(std::string_view body) { return RedisScript(Concat(kCommon, kRecords, body)); }
+
+}  // namespace
+
+const RedisScript& TierAdoptScript() {
+  static const RedisScript script(Concat(kCommon, kAdopt));
+  return script;
+}
+
+const RedisScript& TierOpenScript() {
+  static const RedisScript script(Concat(kCommon, kOpen));
+  return script;
+}
+
+const RedisScript& TierSyncScript() {
+  static const RedisScript script(Concat(kCommon, kSync));
+  return script;
+}
+
+const RedisScript& TierAskScript() {
+  static const RedisScript script = WithRecords(kAsk);
+  return script;
+}
+
+const RedisScript& TierFillScript() {
+  static const RedisScript script = WithRecords(kFill);
+  return script;
+}
+
+const RedisScript& TierEndScript() {
+  static const RedisScript script = WithRecords(kEnd);
+  return script;
+}
+
+const RedisScript& TierExtendScript() {
+  static const RedisScript script = WithRecords(kExtend);
+  return script;
+}
+
+const RedisScript& TierInvalidateScript() {
+  static const RedisScript script = WithRecords(kInvalidate);
+  return script;
+}
+
+}  // namespace stockade::cache_internal

@@ -1,0 +1,31 @@
+#ifndef STOCKADE_CACHE_SRC_REDIS_REDIS_TIER_SCRIPTS_H_
+#define STOCKADE_CACHE_SRC_REDIS_REDIS_TIER_SCRIPTS_H_
+
+#include "stockade/redis/redis_script.h"
+
+namespace stockade::cache_internal {
+
+// The steps that Redis runs for a tier, each atomically. docs/FLEET_CACHE_WIRE.md describes the keys, and
+// redis_tier_scripts.cc the arguments and the answers. Each script except adopt and end takes the incarnation that its
+// caller works with, and answers {'A'} ("adopt first") if that is not the present one.
+
+// Takes the present reign, or begins a new one.
+const RedisScript& TierAdoptScript();
+// Registers a codec.
+const RedisScript& TierOpenScript();
+// Proves that the server accepts writes, and reads the journal.
+const RedisScript& TierSyncScript();
+// A value, or the lease to load it.
+const RedisScript& TierAskScript();
+// Stores a value and ends its lease.
+const RedisScript& TierFillScript();
+// Ends a lease without a value.
+const RedisScript& TierEndScript();
+// Prolongs a lease.
+const RedisScript& TierExtendScript();
+// Invalidates a key, a tag or all.
+const RedisScript& TierInvalidateScript();
+
+}  // namespace stockade::cache_internal
+
+#endif  // STOCKADE_CACHE_SRC_REDIS_REDIS_TIER_SCRIPTS_H_
