@@ -20,11 +20,6 @@ using Answer = TierAnswer::Kind;
 using Filled = TierFilled::Kind;
 using Target = TierTarget::Kind;
 
-constexpr char kState[] = "sc1:{test}:s";
-constexpr char kJournal[] = "sc1:{test}:j";
-constexpr char kRecord[] = "sc1:{test}:v:products:product/1:k";
-constexpr char kLease[] = "sc1:{test}:l:products:product/1:k";
-
 class TierFaultTest : public ::testing::Test {
  protected:
   void SetUp() override { STOCKADE_NEEDS_REDIS(); }

@@ -3,12 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <ostream>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,9 +18,16 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "stockade/base/log.h"
 #include "stockade/cache/redis_cache_tier.h"
 
 namespace stockade::testing {
+
+// The keys of PatientTier(), and those of key "k" of a TierNode.
+inline constexpr char kState[] = "sc1:{test}:s";
+inline constexpr char kJournal[] = "sc1:{test}:j";
+inline constexpr char kRecord[] = "sc1:{test}:v:products:product/1:k";
+inline constexpr char kLease[] = "sc1:{test}:l:products:product/1:k";
 
 // Records the calls of a tier. Thread-safe.
 class TierEar final : public TierListener {

@@ -1,0 +1,131 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+
+#include "redis/support/redis_server.h"
+#include "stockade/base/log.h"
+#include "stockade/cache/redis_cache_tier.h"
+
+namespace stockade::testing {
+namespace {
+
+TEST(RedisCacheTierOptionsTest, Validate_APrefix_IsEnough) {
+  RedisCacheTierOptions options;
+  options.prefix = "shop";
+  EXPECT_TRUE(options.Validate().ok()) << options.Validate();
+}
+
+TEST(RedisCacheTierOptionsTest, Validate_BadValues_NameTheFieldAndTheValue) {
+  struct Case {
+    std::function<void(RedisCacheTierOptions&)> change;
+    std::string message;
+  };
+  const Case cases[] = {
+      {[](auto& o) { o.prefix = ""; }, "prefix = '' is not 1 to 64 printable"},
+      {[](auto& o) { o.prefix = "a b"; }, "prefix = 'a b' is not"},
+      {[](auto& o) { o.prefix = "a\nb"; }, "prefix = 'a\\nb' is not"},
+      {[](auto& o) { o.prefix = "{a}"; }, "prefix = '{a}' is not"},
+      {[](auto& o) { o.prefix = std::string(65, 'x'); }, "prefix = 'xxx"},
+      {[](auto& o) { o.heartbeat = absl::ZeroDuration(); }, "heartbeat = 0 is not in 1ms..2.5s"},
+      {[](auto& o) { o.heartbeat = absl::Seconds(3); }, "heartbeat = 3s is not in 1ms..2.5s"},
+      {[](auto& o) { o.max_staleness = absl::Milliseconds(9); }, "max_staleness = 9ms is not in 10ms..1h"},
+      {[](auto& o) { o.max_staleness = absl::InfiniteDuration(); }, "max_staleness = inf is not in"},
+      {[](auto& o) { o.timeout = absl::ZeroDuration(); }, "timeout = 0 is not in 1ms..1m"},
+      {[](auto& o) { o.lease = absl::Minutes(2); }, "lease = 2m is not in 10ms..1m"},
+      {[](auto& o) { o.max_load = absl::Seconds(1); }, "max_load = 1s is not in 2s..24h"},
+      {[](auto& o) { o.max_ttl = absl::Milliseconds(999); }, "max_ttl = 999ms is not in 1s..8784h"},
+      {[](auto& o) { o.max_ttl = absl::InfiniteDuration(); }, "max_ttl = inf is not in"},
+      {[](auto& o) { o.journal_length = 99; }, "journal_length = 99 is not in 100..10000000"},
+      {[](auto& o) { o.max_value_bytes = 64 << 20; }, "max_value_bytes = 67108864 is not 64 KiB below"},
+      {[](auto& o) { o.redis.name = ""; }, "name"},
+  };
+  for (const Case& one : cases) {
+    RedisCacheTierOptions options;
+    options.prefix = "shop";
+    one.change(options);
+    const absl::Status invalid = options.Validate();
+    EXPECT_TRUE(absl::IsInvalidArgument(invalid)) << one.message;
+    EXPECT_THAT(std::string(invalid.message()), ::testing::HasSubstr(one.message));
+    EXPECT_EQ(RedisCacheTier::Connect("redis://127.0.0.1:1", options).status(), invalid);
+  }
+}
+
+TEST(RedisCacheTierOptionsTest, Connect_NobodyListens_IsUnavailable) {
+  RedisCacheTierOptions options;
+  options.prefix = "shop";
+  EXPECT_TRUE(absl::IsUnavailable(RedisCacheTier::Connect("redis://127.0.0.1:1", options).status()));
+}
+
+class RedisCacheTierUserTest : public ::testing::Test {
+ protected:
+  void SetUp() override { STOCKADE_NEEDS_REDIS(); }
+
+  struct Ear final : TierListener {
+    void OnInvalidated(uint64_t, const TierTarget&) override {}
+    void OnReset() override {}
+  };
+
+  static RedisCacheTierOptions Options() {
+    RedisCacheTierOptions options;
+    options.prefix = "shop";
+    options.timeout = absl::Seconds(30);
+    options.max_staleness = absl::Minutes(10);
+    options.redis.connect_timeout = absl::Seconds(30);
+    return options;
+  }
+};
+
+// The user of docs/CACHE.md, which has the rights that the tier needs, and no others.
+TEST_F(RedisCacheTierUserTest, User_WithTheDocumentedRights_CanDoEverything) {
+  const std::string rights =
+      "~sc1:{shop}:* resetchannels -@all +info +eval +evalsha +time +hmget +hget +hset +hdel +hlen +get +getrange "
+      "+set +del +unlink +pttl +pexpire +xadd +xrange +xrevrange";
+  RedisServer server({.users = {"alice on >secret " + rights}});
+  const std::string url = "redis://alice:secret@127.0.0.1:" + std::to_string(server.port());
+  absl::StatusOr<std::shared_ptr<CacheTier>> tier = RedisCacheTier::Connect(url, Options());
+  ASSERT_TRUE(tier.ok()) << tier.status();
+  Ear ear;
+  std::unique_ptr<TierCache> cache = (*tier)->Open("products", "c", ear).value();
+  const TierAsk ask{.key = "k"};
+  for (int round = 0; round < 2; ++round) {
+    const TierAnswer granted = cache->Ask({&ask, 1})[0];
+    ASSERT_EQ(granted.kind, TierAnswer::Kind::kGranted);
+    const std::vector<std::string> tags = {"tag"};
+    const TierFill fill{.key = "k", .lease = granted.lease, .bytes = "v", .tags = tags, .ttl = absl::Hours(1)};
+    EXPECT_EQ(cache->Fill({&fill, 1})[0].kind, TierFilled::Kind::kStored);
+    EXPECT_EQ(cache->Ask({&ask, 1})[0].kind, TierAnswer::Kind::kHit);
+    for (const TierTarget& target : {TierTarget{.kind = TierTarget::Kind::kKey, .text = "k"},
+                                     TierTarget{.kind = TierTarget::Kind::kTag, .text = "tag"}, TierTarget{}}) {
+      EXPECT_TRUE(cache->Await(cache->Queue(target), target.kind == TierTarget::Kind::kKey).accepted);
+    }
+    server.Call({"FLUSHALL"});
+  }
+}
+
+TEST_F(RedisCacheTierUserTest, User_WithoutTheKeys_IsPermissionDenied) {
+  RedisServer server({.users = {"alice on >secret ~sc1:{other}:* +@all"}});
+  const std::string url = "redis://alice:secret@127.0.0.1:" + std::to_string(server.port());
+  const absl::Status refused = RedisCacheTier::Connect(url, Options()).status();
+  EXPECT_TRUE(absl::IsPermissionDenied(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()), ::testing::HasSubstr("RedisCacheTier 'shop'"));
+}
+
+TEST_F(RedisCacheTierUserTest, User_WithoutInfo_WorksAndIsWarned) {
+  RedisServer server({.users = {"alice on >secret ~* +@all -info"}});
+  std::string logged;
+  SetLogSink([&](LogSeverity, std::string_view message) { logged += message; });
+  const std::string url = "redis://alice:secret@127.0.0.1:" + std::to_string(server.port());
+  absl::StatusOr<std::shared_ptr<CacheTier>> tier = RedisCacheTier::Connect(url, Options());
+  SetLogSink({});
+  ASSERT_TRUE(tier.ok()) << tier.status();
+  EXPECT_THAT(logged, ::testing::HasSubstr("failovers and restarts of Redis cannot be detected"));
+  Ear ear;
+  std::unique_ptr<TierCache> cache = (*tier)->Open("products", "c", ear).value();
+  const TierAsk ask{.key = "k"};
+  EXPECT_EQ(cache->Ask({&ask, 1})[0].kind, TierAnswer::Kind::kGranted);
+}
+
+}  // namespace
+}  // namespace stockade::testing

@@ -1,0 +1,219 @@
+// Keys that are not what the tier has written: no crash, and a miss or a clear error.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+#include <string>
+#include <vector>
+
+#include "cache/redis/tier_node.h"
+#include "redis/support/redis_server.h"
+#include "support/await.h"
+#include "support/scale.h"
+#include "support/test_seed.h"
+
+namespace stockade::testing {
+namespace {
+
+using Answer = TierAnswer::Kind;
+using Filled = TierFilled::Kind;
+
+class TierForeignTest : public ::testing::Test {
+ protected:
+  void SetUp() override { STOCKADE_NEEDS_REDIS(); }
+
+  // Makes the key one of another type.
+  void MakeList(const char* key) {
+    server.Call({"DEL", key});
+    ASSERT_EQ(server.Call({"RPUSH", key, "x"}).text, "1");
+  }
+
+  RedisServer server;
+};
+
+TEST_F(TierForeignTest, Connect_StateIsOfAnotherType_IsAnError) {
+  ASSERT_EQ(server.Call({"SET", kState, "mine"}).text, "OK");
+  RedisCacheTierOptions options = PatientTier();
+  const absl::Status refused = RedisCacheTier::Connect(server.url(), options).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()),
+              ::testing::AllOf(::testing::HasSubstr("sc1:{test}:s"), ::testing::HasSubstr("WRONGTYPE")));
+}
+
+TEST_F(TierForeignTest, StateBecomesAnotherType_TheTierIsAwayUntilItIsGone) {
+  RedisCacheTierOptions options = PatientTier();
+  options.max_staleness = absl::Milliseconds(100);
+  options.timeout = absl::Milliseconds(100);
+  TierNode a(server.url(), options);
+  MakeList(kState);
+  Await("the end of answers", [&] { return a.Ask("k").kind == Answer::kAway; });
+  Await("the end of trust", [&] { return !a.trusted(); });
+  EXPECT_FALSE(a.InvalidateKey("k").accepted);
+  server.Call({"DEL", kState});
+  Await("answers", [&] { return a.Ask("k").kind == Answer::kGranted; });
+  EXPECT_TRUE(a.cache->AwaitAll(a.tier->clock()->Now() + absl::Minutes(1)));
+}
+
+TEST_F(TierForeignTest, StateHasOtherValues_ANewReignBegins) {
+  for (const auto& [field, value] : std::vector<std::pair<std::string, std::string>>{
+           {"i", "short"}, {"q", "many"}, {"i", std::string(16, 'x')}, {"q", ""}}) {
+    SCOPED_TRACE(field + "=" + value);
+    TierNode a(server.url());
+    ASSERT_EQ(a.Load("k", "old").kind, Filled::kStored);
+    ASSERT_EQ(server.Call({"HSET", kState, field, value}).text, "0");
+    ASSERT_TRUE(a.ear->AwaitResets(1));
+    const TierAnswer answer = a.Ask("k");
+    ASSERT_EQ(answer.kind, Answer::kGranted);
+    EXPECT_EQ(a.Fill("k", answer.lease, "new").kind, Filled::kStored);
+    ASSERT_TRUE(a.InvalidateKey("k").accepted);
+    server.Call({"FLUSHALL"});
+  }
+}
+
+// A sequence that went back means that the state was restored.
+TEST_F(TierForeignTest, SequenceGoesBack_ANewReignBegins) {
+  TierNode a(server.url());
+  for (int n = 0; n < 5; ++n) ASSERT_TRUE(a.ear->AwaitPosition(a.InvalidateKey("k").position));
+  ASSERT_EQ(a.Load("k", "old").kind, Filled::kStored);
+  ASSERT_EQ(server.Call({"HSET", kState, "q", "2"}).text, "0");
+  ASSERT_TRUE(a.ear->AwaitResets(1));
+  EXPECT_EQ(a.Ask("k").kind, Answer::kGranted);
+}
+
+TEST_F(TierForeignTest, TagAndAllAndCodecHaveOtherValues_WhatTheyConcernIsVoid) {
+  TierNode a(server.url());
+  ASSERT_EQ(a.Load("k", TierNode::Value{.bytes = "v", .tags = {"tag"}}).kind, Filled::kStored);
+  server.Call({"HSET", kState, "t:products:tag", "soon"});
+  const TierAnswer tagged = a.Ask("k");
+  ASSERT_EQ(tagged.kind, Answer::kGranted);
+  EXPECT_EQ(a.Fill("k", tagged.lease, TierNode::Value{.bytes = "v", .tags = {"tag"}}).kind, Filled::kRefused);
+  ASSERT_TRUE(a.InvalidateTag("tag").accepted);
+  EXPECT_EQ(a.Load("k", TierNode::Value{.bytes = "v", .tags = {"tag"}}).kind, Filled::kStored);
+  server.Call({"HSET", kState, "a:products", "never"});
+  const TierAnswer all = a.Ask("k");
+  ASSERT_EQ(all.kind, Answer::kGranted);
+  EXPECT_EQ(a.Fill("k", all.lease, "v").kind, Filled::kRefused);
+  ASSERT_TRUE(a.InvalidateAll().accepted);
+  EXPECT_EQ(a.Load("k", "v").kind, Filled::kStored);
+}
+
+TEST_F(TierForeignTest, JournalIsOfAnotherType_IsReplaced) {
+  TierNode a(server.url());
+  TierNode b(server.url());
+  MakeList(kJournal);
+  ASSERT_TRUE(b.InvalidateKey("1").accepted);
+  EXPECT_EQ(server.Call({"TYPE", kJournal}).text, "stream");
+  const uint64_t last = b.InvalidateKey("2").position;
+  ASSERT_TRUE(a.ear->AwaitPosition(last));
+}
+
+TEST_F(TierForeignTest, JournalHasForeignEntries_AProcessResets) {
+  TierNode a(server.url());
+  ASSERT_NE(server.Call({"XADD", kJournal, "77-3", "x", "y"}).type, '-');
+  const uint64_t position = a.InvalidateKey("1").position;
+  ASSERT_GT(position, 0u);
+  // A gap, or the entry itself if the heartbeat came in between.
+  Await("the invalidation", [&] { return a.ear->resets() > 0 || !a.ear->heard().empty(); });
+  ASSERT_TRUE(a.ear->AwaitPosition(a.InvalidateKey("2").position));
+}
+
+TEST_F(TierForeignTest, JournalEntryOfAnUnknownKind_CountsAsAll) {
+  TierNode a(server.url());
+  RawRedis raw(server.port());
+  ASSERT_EQ(raw.Call({"EVAL",
+                      "redis.call('xadd', KEYS[2], '2-0', 'new', '1', 'k', 'z', 'c', 'products', 't', 'x') "
+                      "return redis.call('hset', KEYS[1], 'q', 2)",
+                      "2", kState, kJournal})
+                .text,
+            "0");
+  ASSERT_TRUE(a.ear->AwaitPosition(2));
+  const std::vector<TierEar::Heard> heard = a.ear->heard();
+  ASSERT_EQ(heard.size(), 1u);
+  EXPECT_EQ(heard[0].kind, TierTarget::Kind::kAll);
+}
+
+TEST_F(TierForeignTest, RecordAndLeaseAreOfAnotherType_CountAsAbsent) {
+  TierNode a(server.url());
+  MakeList(kRecord);
+  MakeList(kLease);
+  const TierAnswer granted = a.Ask("k");
+  ASSERT_EQ(granted.kind, Answer::kGranted);
+  EXPECT_FALSE(granted.record.has_value());
+  MakeList(kLease);
+  EXPECT_EQ(a.Fill("k", granted.lease, "v").kind, Filled::kRefused);
+  MakeList(kRecord);
+  MakeList(kLease);
+  EXPECT_TRUE(a.InvalidateKey("k").accepted);
+  EXPECT_EQ(a.Load("k", "v").kind, Filled::kStored);
+}
+
+// Random changes of a record and of a lease, by seed: an answer, and never a value that is not the whole one.
+TEST_F(TierForeignTest, RecordAndLeaseAreDamaged_NoCrashAndAnAnswer) {
+  TierNode a(server.url());
+  std::mt19937_64 random(Seed());
+  const std::string value(300, 'v');
+  const std::vector<std::string> tags = {"one", "two"};
+  const int64_t rounds = Scaled(400, 20'000);
+  for (int64_t round = 0; round < rounds; ++round) {
+    server.Call({"DEL", kRecord, kLease});
+    ASSERT_EQ(a.Load("k", TierNode::Value{.bytes = value, .tags = tags}).kind, Filled::kStored);
+    std::string bytes = server.Call({"GET", kRecord}).text;
+    std::string lease;
+    const TierAnswer held = a.Ask("k", a.Ask("k").record->version);
+    ASSERT_EQ(held.kind, Answer::kGranted);
+    lease = server.Call({"GET", kLease}).text;
+    for (std::string* text : {&bytes, &lease}) {
+      if (random() % 4 == 0) {
+        text->resize(random() % (text->size() + 1));
+      } else {
+        const size_t changes = 1 + random() % 4;
+        for (size_t n = 0; n < changes; ++n)
+          (*text)[random() % std::min<size_t>(text->size(), 80)] = static_cast<char>(random());
+      }
+    }
+    server.Call({"SET", kRecord, bytes, "PX", "3600000"});
+    server.Call({"SET", kLease, lease, "PX", "60000"});
+    const TierAnswer answer = a.Ask("k");
+    if (answer.kind == Answer::kHit) {
+      EXPECT_LE(answer.record->bytes.size(), value.size() + 50);
+      EXPECT_LE(answer.record->left, answer.record->ttl);
+    }
+    a.Fill("k", held.lease, "late");
+    ASSERT_TRUE(a.InvalidateKey("k").accepted);
+    EXPECT_NE(a.Ask("k").kind, Answer::kHit);
+  }
+}
+
+TEST_F(TierForeignTest, RecordIsHuge_IsNotReadIntoTheScript) {
+  TierNode a(server.url());
+  server.Call({"SET", kRecord, std::string(30 << 20, '\1')});
+  EXPECT_EQ(a.Ask("k").kind, Answer::kGranted);
+  EXPECT_EQ(server.Call({"EXISTS", kRecord}).text, "0");
+}
+
+// The client's limit for replies is not the tier's for values.
+TEST_F(TierForeignTest, RecordIsLargerThanAReplyMayBe_IsAway) {
+  RedisCacheTierOptions large = PatientTier();
+  large.max_value_bytes = 4 << 20;
+  TierNode writer(server.url(), large);
+  RedisCacheTierOptions small = PatientTier();
+  small.redis.max_reply_bytes = 1 << 20;
+  small.max_value_bytes = 64 << 10;
+  TierNode reader(server.url(), small);
+  ASSERT_EQ(writer.Load("k", std::string(3 << 20, 'v')).kind, Filled::kStored);
+  EXPECT_EQ(reader.Ask("k").kind, Answer::kAway);
+  EXPECT_EQ(reader.Ask("other").kind, Answer::kGranted);
+  EXPECT_EQ(writer.Ask("k").record->bytes.size(), size_t{3} << 20);
+}
+
+TEST_F(TierForeignTest, KeysWithoutATimeToLive_CountAsAbsent) {
+  TierNode a(server.url());
+  ASSERT_EQ(a.Load("k", "v").kind, Filled::kStored);
+  ASSERT_EQ(server.Call({"PERSIST", kRecord}).text, "1");
+  ASSERT_EQ(a.Ask("k").kind, Answer::kGranted);
+  ASSERT_EQ(server.Call({"PERSIST", kLease}).text, "1");
+  EXPECT_EQ(a.Ask("k").kind, Answer::kGranted) << "a lease that never ends is none";
+}
+
+}  // namespace
+}  // namespace stockade::testing
