@@ -116,7 +116,10 @@ RedisTier::RedisTier(RedisCacheTierOptions options)
 absl::StatusOr<std::shared_ptr<CacheTier>> RedisTier::Connect(std::string_view url, RedisCacheTierOptions options) {
   options.redis.command_timeout = options.timeout;
   options.redis.callback_executor = nullptr;
-  std::shared_ptr<RedisTier> tier(new RedisTier(std::move(options)));
+  // A forked child leaks it, because other threads may have held its locks.
+  std::shared_ptr<RedisTier> tier(new RedisTier(std::move(options)), [](RedisTier* one) {
+    if (!one->InForkedChild()) delete one;
+  });
   for (std::unique_ptr<RedisClient>* client : {&tier->calls_, &tier->service_}) {
     absl::StatusOr<std::unique_ptr<RedisClient>> connected = RedisClient::Connect(url, tier->options_.redis);
     if (!connected.ok()) return connected.status();
@@ -135,10 +138,6 @@ absl::StatusOr<std::shared_ptr<CacheTier>> RedisTier::Connect(std::string_view u
 }
 
 RedisTier::~RedisTier() {
-  if (fork_.InForkedChild()) {
-    if (thread_.joinable()) thread_.detach();
-    return;
-  }
   {
     const MutexLock lock(mutex_);
     stopping_ = true;
@@ -241,6 +240,7 @@ void RedisTier::NoteReply(const absl::Status& status) {
   if (!Silent()) return;
   const MutexLock lock(mutex_);
   if (std::exchange(away_, true)) return;
+  RequestBeatLocked();  // It ends the absence if the silence was only this call's.
   Log(LogSeverity::kWarning,
       Concat("RedisCacheTier '", options_.prefix, "': Redis does not answer: ", std::string(status.message())));
   changed_.NotifyAll();
