@@ -70,8 +70,7 @@ struct STOCKADE_EXPORT RedisCacheTierOptions {
 };
 
 // The second level of LoadingCache in Redis 6.2 or newer: one server, Sentinels, or a slot of a cluster, depending on
-// the URL (redis_url.h). docs/CACHE.md, "Across machines", says what is promised and how Redis is to be configured;
-// docs/FLEET_CACHE_WIRE.md describes the keys.
+// the URL (redis_url.h). docs/FLEET_CACHE_WIRE.md says how Redis is to be configured, and describes the keys.
 class STOCKADE_EXPORT RedisCacheTier {
  public:
   // Blocks until the connections are established and the first heartbeat has been answered.

@@ -1,0 +1,37 @@
+-- Invalidates in the caches that share a second level in Redis, from any language. docs/FLEET_CACHE_WIRE.md describes
+-- the keys.
+--
+--   redis-cli --eval fleet_cache_invalidate.lua 'sc1:{shop}:s' 'sc1:{shop}:j' , products k air-force-one
+--   redis-cli --eval fleet_cache_invalidate.lua 'sc1:{shop}:s' 'sc1:{shop}:j' , products t brand:nike
+--   redis-cli --eval fleet_cache_invalidate.lua 'sc1:{shop}:s' 'sc1:{shop}:j' , products a
+--
+-- KEYS  1 state, 2 journal.
+-- ARGV  1 cache, 2 kind: k (a key), t (a tag) or a (all), 3 the encoded key or the tag.
+-- Returns the position of the invalidation, or 0 if the state is lost: then everything is void already.
+--
+-- Send it again if the reply was lost: an invalidation that runs twice costs one more load, and nothing else.
+local call, cache, kind, text = redis.call, ARGV[1], ARGV[2], ARGV[3] or ''
+if kind ~= 'k' and kind ~= 't' and kind ~= 'a' then return redis.error_reply('ERR the kind is not k, t or a') end
+local state = call('hmget', KEYS[1], 'i', 'q', 'c:' .. cache)
+local sequence = tonumber(state[2] or '')
+if not state[1] or not sequence then return 0 end
+
+-- The values and the leases of all registered codecs go first: after that Redis does not refuse the rest for want of
+-- memory. The field h does not exist.
+call('hdel', KEYS[1], 'h')
+if kind == 'k' then
+  local base = string.sub(KEYS[1], 1, -2)
+  for codec in string.gmatch(state[3] or '', '%S+') do
+    local entry = cache .. ':' .. codec .. ':' .. text
+    call('del', base .. 'v:' .. entry, base .. 'l:' .. entry)
+  end
+end
+
+sequence = sequence + 1
+call('hset', KEYS[1], 'q', sequence)
+if kind == 't' then call('hset', KEYS[1], 't:' .. cache .. ':' .. text, sequence) end
+if kind == 'a' then call('hset', KEYS[1], 'a:' .. cache, sequence) end
+call('xadd', KEYS[2], 'maxlen', '~', 10000, string.format('%.0f-0', sequence),
+     'o', 'external', 'c', cache, 'k', kind, 't', text)
+if call('pttl', KEYS[2]) < 0 then call('pexpire', KEYS[2], math.max(call('pttl', KEYS[1]), 604800000)) end
+return sequence

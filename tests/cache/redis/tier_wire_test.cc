@@ -1,0 +1,156 @@
+// docs/FLEET_CACHE_WIRE.md: the bytes, and the script for other languages.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "cache/redis/tier_node.h"
+#include "redis/support/redis_server.h"
+#include "redis_tier_record.h"
+
+namespace stockade::testing {
+namespace {
+
+using Answer = TierAnswer::Kind;
+using Filled = TierFilled::Kind;
+
+TEST(TierRecordTest, Encode_IsWhatTheDocumentSays) {
+  const std::vector<std::string> tags = {"ab", ""};
+  const TierFill fill{.absent = true, .bytes = "value", .tags = tags, .load_time = absl::Microseconds(0x01020304)};
+  const std::string record = cache_internal::EncodeTierRecord(
+      {.incarnation = "0123456789abcdef", .position = 0x1122334455, .token = "ABCDEFGHIJKLMNOP"}, fill,
+      absl::Milliseconds(0x10203), absl::Milliseconds(0x405));
+  using std::string_literals::operator""s;
+  EXPECT_EQ(record, "\x01\x01"s + "0123456789abcdef" + "\0\0\0\x11\x22\x33\x44\x55"s + "ABCDEFGHIJKLMNOP" +
+                        "\0\0\0\0\0\0\x04\x05"s + "\0\0\0\0\0\x01\x02\x03"s + "\x01\x02\x03\x04"s + "\0\x45"s +
+                        "\x02\x02"s + "ab" + "\0"s + "value");
+  const std::optional<TierRecord> read = cache_internal::DecodeTierRecord(record, absl::Milliseconds(5), 7);
+  ASSERT_TRUE(read.has_value());
+  EXPECT_TRUE(read->absent);
+  EXPECT_EQ(read->bytes, "value");
+  EXPECT_EQ(read->tags, tags);
+  EXPECT_EQ(read->ttl, absl::Milliseconds(0x10203));
+  EXPECT_EQ(read->left, absl::Milliseconds(5));
+  EXPECT_EQ(read->load_time, absl::Microseconds(0x01020304));
+  EXPECT_EQ(read->version, 0x4142434445464748u);
+  EXPECT_EQ(read->position, 7u);
+}
+
+TEST(TierRecordTest, Decode_APart_IsNone) {
+  const std::vector<std::string> tags = {"ab"};
+  const TierFill fill{.tags = tags};
+  const std::string record = cache_internal::EncodeTierRecord(
+      {.incarnation = "0123456789abcdef", .token = "ABCDEFGHIJKLMNOP"}, fill, absl::Seconds(1), absl::ZeroDuration());
+  for (size_t bytes = 0; bytes < record.size(); ++bytes) {
+    EXPECT_FALSE(cache_internal::DecodeTierRecord(record.substr(0, bytes), absl::Seconds(1), 1)) << bytes;
+  }
+  EXPECT_TRUE(cache_internal::DecodeTierRecord(record, absl::Seconds(1), 1));
+}
+
+class TierWireTest : public ::testing::Test {
+ protected:
+  void SetUp() override { STOCKADE_NEEDS_REDIS(); }
+
+  // Runs the documented script.
+  std::string Invalidate(const std::string& cache, const std::string& kind, const std::string& text) {
+    std::ifstream in(std::string(STOCKADE_SOURCE_DIR) + "/docs/fleet_cache_invalidate.lua");
+    std::stringstream script;
+    script << in.rdbuf();
+    const RawReply reply = server.Call({"EVAL", script.str(), "2", kState, kJournal, cache, kind, text});
+    return reply.type == '-' ? "error: " + reply.text : reply.text;
+  }
+
+  RedisServer server;
+};
+
+TEST_F(TierWireTest, RecordAndLease_AreWhatTheDocumentSays) {
+  TierNode a(server.url());
+  const TierAnswer granted = a.Ask("k");
+  const std::string incarnation = server.Call({"HGET", kState, "i"}).text;
+  const std::string lease = server.Call({"GET", kLease}).text;
+  ASSERT_EQ(lease.size(), 49u);
+  EXPECT_EQ(lease.substr(0, 33), "L" + incarnation + granted.lease.token);
+  EXPECT_EQ(lease.substr(33, 8), std::string("\0\0\0\0\0\0\0\1", 8));
+  ASSERT_EQ(a.Fill("k", granted.lease, TierNode::Value{.bytes = "value", .tags = {"tag"}}).kind, Filled::kStored);
+  const std::string record = server.Call({"GET", kRecord}).text;
+  EXPECT_EQ(record.substr(0, 2), std::string("\1\0", 2));
+  EXPECT_EQ(record.substr(2, 16), incarnation);
+  EXPECT_EQ(record.substr(26, 16), granted.lease.token);
+  EXPECT_TRUE(record.ends_with("\3tagvalue"));
+  EXPECT_EQ(server.Call({"HGET", kState, "c:products"}).text, "product/1");
+  EXPECT_EQ(server.Call({"HGET", kState, "k"}).text, "products");
+  EXPECT_EQ(server.Call({"HGET", kState, "w"}).text, server.Info("run_id"));
+}
+
+// A reader of this version skips what a later one adds before the value.
+TEST_F(TierWireTest, Record_HasMoreInItsHead_IsRead) {
+  TierNode a(server.url());
+  ASSERT_EQ(a.Load("k", "value").kind, Filled::kStored);
+  std::string record = server.Call({"GET", kRecord}).text;
+  record.insert(65, std::string(300, 'x'));
+  record[62] = static_cast<char>(365 >> 8);
+  record[63] = static_cast<char>(365 & 0xff);
+  server.Call({"SET", kRecord, record, "PX", "100000"});
+  const TierAnswer hit = a.Ask("k");
+  ASSERT_EQ(hit.kind, Answer::kHit);
+  EXPECT_EQ(hit.record->bytes, "value");
+}
+
+TEST_F(TierWireTest, State_KeepsTheLargestSettings) {
+  RedisCacheTierOptions larger = PatientTier();
+  larger.max_ttl = absl::Hours(24 * 30);
+  larger.max_staleness = absl::Minutes(20);
+  TierNode a(server.url());
+  EXPECT_EQ(server.Call({"HGET", kState, "T"}).text, "86400000");
+  EXPECT_EQ(server.Call({"HGET", kState, "B"}).text, "600000");
+  EXPECT_LE(std::stoll(server.Call({"PTTL", kState}).text), 604'800'000);
+  TierNode b(server.url(), larger);
+  TierNode c(server.url());
+  EXPECT_EQ(server.Call({"HGET", kState, "T"}).text, "2592000000");
+  EXPECT_EQ(server.Call({"HGET", kState, "B"}).text, "1200000");
+  ASSERT_TRUE(c.InvalidateKey("k").accepted);
+  for (const char* key : {kState, kJournal}) {
+    EXPECT_GT(std::stoll(server.Call({"PTTL", key}).text), int64_t{2} * 2'592'000'000) << key;
+  }
+}
+
+TEST_F(TierWireTest, Script_InvalidatesAsAProcessDoes) {
+  EXPECT_EQ(Invalidate("products", "k", "k"), "0") << "there is no state";
+  TierNode a(server.url());
+  TierNode b(server.url(), PatientTier(), "products", "product/2");
+  const TierAnswer loading = a.Ask("k");
+  ASSERT_EQ(b.Load("k", "old").kind, Filled::kStored);
+  ASSERT_EQ(b.Load("tagged", TierNode::Value{.bytes = "old", .tags = {"tag"}}).kind, Filled::kStored);
+  ASSERT_EQ(b.Load("kept", "v").kind, Filled::kStored);
+  EXPECT_EQ(Invalidate("products", "k", "k"), "2");
+  EXPECT_EQ(a.Fill("k", loading.lease, "old").kind, Filled::kRefused);
+  EXPECT_EQ(b.Ask("k").kind, Answer::kGranted);
+  EXPECT_EQ(Invalidate("products", "t", "tag"), "3");
+  EXPECT_EQ(b.Ask("tagged").kind, Answer::kGranted);
+  EXPECT_EQ(b.Ask("kept").kind, Answer::kHit);
+  EXPECT_EQ(Invalidate("products", "a", ""), "4");
+  EXPECT_EQ(b.Ask("kept").kind, Answer::kGranted);
+  EXPECT_THAT(Invalidate("products", "x", ""), ::testing::HasSubstr("the kind is not k, t or a"));
+  ASSERT_TRUE(a.ear->AwaitPosition(a.InvalidateKey("last").position));
+  const std::vector<TierEar::Heard> heard = a.ear->heard();
+  ASSERT_EQ(heard.size(), 4u);
+  EXPECT_EQ(heard[0].text, "k");
+  EXPECT_EQ(heard[1].kind, TierTarget::Kind::kTag);
+  EXPECT_EQ(heard[1].text, "tag");
+  EXPECT_EQ(heard[2].kind, TierTarget::Kind::kAll);
+}
+
+TEST_F(TierWireTest, Script_WithoutMemory_Invalidates) {
+  TierNode a(server.url());
+  ASSERT_EQ(a.Load("k", "old").kind, Filled::kStored);
+  ASSERT_EQ(server.Call({"CONFIG", "SET", "maxmemory", "1"}).text, "OK");
+  EXPECT_EQ(Invalidate("products", "k", "k"), "2");
+  ASSERT_EQ(server.Call({"CONFIG", "SET", "maxmemory", "0"}).text, "OK");
+  EXPECT_EQ(a.Ask("k").kind, Answer::kGranted);
+}
+
+}  // namespace
+}  // namespace stockade::testing
