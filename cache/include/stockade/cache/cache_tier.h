@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "stockade/base/clock.h"
+#include "stockade/base/export.h"
 #include "stockade/base/instant.h"
 
 namespace stockade {
@@ -36,21 +37,21 @@ namespace stockade {
 
 // A value or an absence in the tier.
 struct TierRecord {
-  bool absent = false;            // A cached absence, of which `bytes` is the message.
-  std::string bytes;              // The encoded value.
-  std::vector<std::string> tags;  // At most 64, of at most 255 bytes each.
-  absl::Duration ttl;             // From the fill to the expiry.
-  absl::Duration left;            // Until the expiry. Zero or less: expired, but within its grace.
-  absl::Duration load_time;       // What the loader took.
-  uint64_t position = 0;          // The journal's position at the moment of the answer.
-  uint64_t version = 0;           // Differs between fills of one key. Not 0.
+  bool absent = false;                 // A cached absence, of which `bytes` is the message.
+  std::string bytes = {};              // The encoded value.
+  std::vector<std::string> tags = {};  // At most 64, of at most 255 bytes each.
+  absl::Duration ttl = {};             // From the fill to the expiry.
+  absl::Duration left = {};            // Until the expiry. Zero or less: expired, but within its grace.
+  absl::Duration load_time = {};       // What the loader took.
+  uint64_t position = 0;               // The journal's position at the moment of the answer.
+  uint64_t version = 0;                // Differs between fills of one key. Not 0.
 };
 
 // The right to load a key for the whole fleet. The tier keeps it alive from the grant to Fill(), Fail() or the longest
 // time of a load.
 struct TierLease {
-  std::string token;      // Empty: none.
-  uint64_t position = 0;  // When it was granted.
+  std::string token = {};  // Empty: none.
+  uint64_t position = 0;   // When it was granted.
 };
 
 // A question for one key.
@@ -77,19 +78,20 @@ struct TierAnswer {
 // The result of a load. Its views are valid during the call.
 struct TierFill {
   std::string_view key;
-  TierLease lease;
+  TierLease lease = {};
   bool absent = false;
-  std::string_view bytes;
-  std::span<const std::string> tags;
-  absl::Duration ttl;    // Zero or less: the value is not stored, and the lease ends.
-  absl::Duration grace;  // How long it is kept after its expiry.
-  absl::Duration load_time;
+  std::string_view bytes = {};
+  std::span<const std::string> tags = {};
+  absl::Duration ttl = {};    // Zero or less: the value is not stored, and the lease ends.
+  absl::Duration grace = {};  // How long it is kept after its expiry.
+  absl::Duration load_time = {};
 };
 
 struct TierFilled {
   enum class Kind {
     kStored,    // At `position`, as `version`.
-    kUnstored,  // The tier does not take it: too large, too many tags, a TTL of zero. The lease has ended.
+    kUnstored,  // The tier does not take it: too large, too many tags, a TTL of zero. The lease, whose position
+                // `position` is, has ended.
     kRefused,   // The lease was lost or voided, by an invalidation for example. The value may be outdated.
     kAway,      // Unknown: the tier did not answer.
   };
@@ -113,7 +115,7 @@ struct TierInvalidated {
 };
 
 // The side of the cache. Called by one thread of the tier at a time, with no lock of the tier held. Must not throw.
-class TierListener {
+class STOCKADE_EXPORT TierListener {
  public:
   // Records of `target` with a position below `position` are outdated. In the order of the journal, and including the
   // cache's own invalidations.
@@ -126,13 +128,14 @@ class TierListener {
 };
 
 // One cache of one process in a tier. Thread-safe. Does not throw. Calls block for at most the tier's time-out.
-class TierCache {
+class STOCKADE_EXPORT TierCache {
  public:
   // Must come after the last call; must not be called on the listener. Ends all leases. No listener is called
   // afterwards. Invalidations that are still queued are lost, which is logged and counted.
   virtual ~TierCache() = default;
 
-  // The answers are in the order of the questions, and come in one round trip.
+  // The answers are in the order of the questions, and come in one round trip. A question waits, within the time-out,
+  // for an invalidation of its key that another thread is about to make.
   virtual std::vector<TierAnswer> Ask(std::span<const TierAsk> questions) = 0;
   // Ends the leases.
   virtual std::vector<TierFilled> Fill(std::span<const TierFill> fills) = 0;
@@ -158,14 +161,15 @@ class TierCache {
 };
 
 // Thread-safe. Caches share it, and it must outlive none of them: each keeps it.
-class CacheTier {
+class STOCKADE_EXPORT CacheTier {
  public:
   virtual ~CacheTier() = default;
 
   // The clock of trusted_until(), and the one that its caches must have.
   virtual Clock* clock() const = 0;
-  // `cache` is the cache's name, and `codec` names the format of its values: 1 to 32 printable characters without
-  // braces and spaces. Blocks for at most the time-out; a tier that cannot be reached now is no error.
+  // `cache` is the cache's name, of at most 64 characters, and `codec` names the format of its values, with at most 32:
+  // printable ASCII without braces, colons and spaces. Blocks for at most the time-out; a tier that cannot be reached
+  // now is no error. The listener may be called before Open() has returned.
   //   InvalidArgument: a name is invalid. FailedPrecondition: the tier has an open cache of this name.
   virtual absl::StatusOr<std::unique_ptr<TierCache>> Open(std::string_view cache, std::string_view codec,
                                                           TierListener& listener) = 0;
