@@ -24,12 +24,12 @@ struct PendingInvalidation {
     kRetrying,  // The tier's thread sends it.
   };
   TierTarget::Kind kind = TierTarget::Kind::kAll;
-  std::string text;
+  std::string text = {};
   State state = State::kHeld;
-  Instant since;
+  Instant since = {};
   uint64_t last_id = 0;  // It stands for all ids from its own one to this one.
   // Identifies the operation in the journal, so that a repeat is recognised.
-  std::string operation;
+  std::string operation = {};
   // If it may have run: the reign that it was sent in, and a position from before that.
   uint64_t sent_in = 0;
   uint64_t sent_after = 0;

@@ -54,8 +54,8 @@ std::string_view KindCode(TierTarget::Kind kind) {
 
 struct JournalEntry {
   uint64_t position = 0;
-  std::string_view cache;
-  TierTarget target;  // An unknown kind counts as all.
+  std::string_view cache = {};
+  TierTarget target = {};  // An unknown kind counts as all.
 };
 
 // nullopt if it is not an entry of this layout. Unknown fields are ignored.

@@ -40,8 +40,8 @@ namespace stockade::cache_internal {
 // A reign, as this process sees it. Immutable.
 struct TierReign {
   uint64_t ordinal = 0;  // In this process, from 1.
-  std::string incarnation;
-  std::optional<std::string> run_id;  // Unknown if the user may not run INFO.
+  std::string incarnation = {};
+  std::optional<std::string> run_id = {};  // Unknown if the user may not run INFO.
 
   // Positions as caches see them: those of a later reign are larger, although each journal begins at 1.
   static constexpr int kPositionBits = 40;
@@ -51,10 +51,10 @@ struct TierReign {
 };
 
 struct HeldLease {
-  std::string key;  // Of the lease in Redis.
+  std::string key = {};  // Of the lease in Redis.
   uint64_t reign = 0;
-  Instant renew_at;
-  Instant give_up_at;
+  Instant renew_at = {};
+  Instant give_up_at = {};
 };
 
 // An open cache. The tier's mutex guards all that is not const or atomic.
@@ -81,8 +81,8 @@ struct InvalidationReply {
   uint64_t position = 0;
   bool granted = false;
   bool dropped_tags = false;
-  std::string codecs;   // kCodecs: those that are registered.
-  absl::Status status;  // kAdopt, kFailed.
+  std::string codecs = {};   // kCodecs: those that are registered.
+  absl::Status status = {};  // kAdopt, kFailed.
 };
 
 class RedisTier final : public CacheTier, public std::enable_shared_from_this<RedisTier> {

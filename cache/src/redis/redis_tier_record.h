@@ -42,9 +42,9 @@ struct TierEntryKeys {
 
 // What a record says besides the time that is left.
 struct TierRecordHead {
-  std::string_view incarnation;  // kTierIncarnationBytes.
+  std::string_view incarnation = {};  // kTierIncarnationBytes.
   uint64_t position = 0;
-  std::string_view token;  // kTierTokenBytes: the lease that it was loaded with.
+  std::string_view token = {};  // kTierTokenBytes: the lease that it was loaded with.
 };
 
 // `fill` has at most kMaxTierTags tags of at most kMaxTierTagBytes. Times are in whole milliseconds.

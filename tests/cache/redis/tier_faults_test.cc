@@ -448,9 +448,13 @@ TEST_F(TierFaultTest, KeysAreLost_BetweenAnyTwoSteps_NothingOldIsServed) {
       const bool journal = loss.back() == kJournal && lost_before > 1;
       if (!all && !journal) continue;
       // All processes notice it, also those that have not called.
-      if (journal) ASSERT_TRUE(b.InvalidateKey("other").accepted);
+      if (journal) {
+        ASSERT_TRUE(b.InvalidateKey("other").accepted);
+      }
       for (TierNode* node : {&a, &b, &c}) {
-        if (all) ASSERT_TRUE(node->ear->AwaitResets(1));
+        if (all) {
+          ASSERT_TRUE(node->ear->AwaitResets(1));
+        }
         Await("trust", [&] { return node->trusted(); });
       }
     }

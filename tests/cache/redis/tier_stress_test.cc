@@ -119,7 +119,9 @@ TEST(TierStressTest, CallsWritesAndFaults_NoAnswerIsOlderThanItsLastInvalidation
     for (const auto& node : nodes) {
       TierAnswer answer;
       Await("an answer", [&] { return (answer = node->Ask("k" + std::to_string(at))).kind != Answer::kAway; });
-      if (answer.kind == Answer::kHit) EXPECT_EQ(std::stoi(answer.record->bytes), database[at]);
+      if (answer.kind == Answer::kHit) {
+        EXPECT_EQ(std::stoi(answer.record->bytes), database[at]);
+      }
     }
   }
   RecordProperty("hits", std::to_string(hits));

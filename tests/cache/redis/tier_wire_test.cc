@@ -19,7 +19,13 @@ using Filled = TierFilled::Kind;
 
 TEST(TierRecordTest, Encode_IsWhatTheDocumentSays) {
   const std::vector<std::string> tags = {"ab", ""};
-  const TierFill fill{.absent = true, .bytes = "value", .tags = tags, .load_time = absl::Microseconds(0x01020304)};
+  const TierFill fill{.key = {},
+                      .absent = true,
+                      .bytes = "value",
+                      .tags = tags,
+                      .ttl = {},
+                      .grace = {},
+                      .load_time = absl::Microseconds(0x01020304)};
   const std::string record = cache_internal::EncodeTierRecord(
       {.incarnation = "0123456789abcdef", .position = 0x1122334455, .token = "ABCDEFGHIJKLMNOP"}, fill,
       absl::Milliseconds(0x10203), absl::Milliseconds(0x405));
@@ -41,7 +47,7 @@ TEST(TierRecordTest, Encode_IsWhatTheDocumentSays) {
 
 TEST(TierRecordTest, Decode_APart_IsNone) {
   const std::vector<std::string> tags = {"ab"};
-  const TierFill fill{.tags = tags};
+  const TierFill fill{.key = {}, .tags = tags};
   const std::string record = cache_internal::EncodeTierRecord(
       {.incarnation = "0123456789abcdef", .token = "ABCDEFGHIJKLMNOP"}, fill, absl::Seconds(1), absl::ZeroDuration());
   for (size_t bytes = 0; bytes < record.size(); ++bytes) {
