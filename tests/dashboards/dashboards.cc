@@ -102,7 +102,7 @@ std::map<std::string, std::string> DocumentedMetrics() {
 }
 
 std::string NameLabelOf(const std::string& metric) {
-  static const std::regex label("`(cache|client|inventory|ledger|lock|service)`");
+  static const std::regex label("`(cache|client|inventory|ledger|lock|service|tier)`");
   static const std::string text = ReadSource("docs/METRICS.md");
   const size_t row = text.find("\n| `" + metric + "` |");
   if (row == std::string::npos) return "";

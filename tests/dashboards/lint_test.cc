@@ -143,7 +143,7 @@ TEST(DashboardLintTest, Queries_AskForTheChosenNames) {
         }
       }
     }
-    for (const std::string label : {"cache", "client", "inventory", "ledger", "lock", "service"}) {
+    for (const std::string label : {"cache", "client", "inventory", "ledger", "lock", "service", "tier"}) {
       EXPECT_EQ(VariableOf(dashboard, label) != nullptr, applied.contains(label)) << dashboard.file << ": $" << label;
     }
   }

@@ -49,6 +49,11 @@ ShopUnderLoad::ShopUnderLoad()
                if (key % 10 == 9) return absl::NotFoundError("no such product");
                return key;
              }),
+      tier_(Must(RedisCacheTier::Connect(redis_server_.url(), {.prefix = "shop",
+                                                               .timeout = absl::Seconds(10),
+                                                               .metrics = &registry_,
+                                                               .redis = {.name = "tier", .metrics = &registry_}}))),
+      shared_(Must(tier_->Open("products", "product/1", ignored_))),
       inventory_({.name = "shop",
                   .ledger = Must(SqliteLedger::Open(dir_.File("orders.db"), {.name = "orders", .metrics = &registry_})),
                   .metrics = &registry_,
@@ -63,6 +68,7 @@ ShopUnderLoad::ShopUnderLoad()
       View(i);
       Order(i * 3 + thread);
       Lock(i);
+      Share(i * 3 + thread);
     });
   }
 }
@@ -90,6 +96,17 @@ void ShopUnderLoad::Order(int i) {
   if (i % 8 != 0) return;
   (void)inventory_.Restock("socks", 6);
   (void)inventory_.Restock("shoes", 9);
+}
+
+void ShopUnderLoad::Share(int i) {
+  const std::string key = std::to_string(i / 10 % 20);
+  const TierAsk ask{.key = key};
+  const TierAnswer answer = shared_->Ask({&ask, 1})[0];
+  if (answer.kind == TierAnswer::Kind::kGranted) {
+    const TierFill fill{.key = key, .lease = answer.lease, .bytes = "shoe", .ttl = absl::Seconds(1)};
+    (void)shared_->Fill({&fill, 1});
+  }
+  if (i % 16 == 0) (void)shared_->Await(shared_->Queue({.kind = TierTarget::Kind::kKey, .text = key}), false);
 }
 
 void ShopUnderLoad::Lock(int i) {

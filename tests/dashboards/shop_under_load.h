@@ -10,6 +10,7 @@
 
 #include "redis/support/redis_server.h"
 #include "stockade/cache/loading_cache.h"
+#include "stockade/cache/redis_cache_tier.h"
 #include "stockade/inventory/inventory.h"
 #include "stockade/locks/lock_lease.h"
 #include "stockade/locks/lock_service.h"
@@ -36,6 +37,7 @@ class ShopUnderLoad {
   void View(int i);
   void Order(int i);
   void Lock(int i);
+  void Share(int i);
 
   const TempDir dir_;
   const RedisServer redis_server_;
@@ -48,6 +50,14 @@ class ShopUnderLoad {
   ReentrantMutex mutex_{{.name = "till", .metrics = &registry_}};
   ReentrantSharedMutex shared_mutex_{{.name = "prices", .metrics = &registry_}};
   LoadingCache<int, int> cache_;
+  // Used without a cache, so that each of its series moves.
+  struct IgnoredInvalidations final : TierListener {
+    void OnInvalidated(uint64_t, const TierTarget&) override {}
+    void OnReset() override {}
+  };
+  IgnoredInvalidations ignored_;
+  const std::shared_ptr<CacheTier> tier_;
+  const std::unique_ptr<TierCache> shared_;
   Inventory inventory_;
   LockLease kept_;  // Held throughout, and renewed; lost only if nothing runs for two thirds of its lease.
   const std::unique_ptr<MetricsServer> server_;

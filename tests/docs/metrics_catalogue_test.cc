@@ -12,6 +12,7 @@
 #include "mysql/support/mariadb_server.h"
 #include "redis/support/redis_server.h"
 #include "stockade/cache/loading_cache.h"
+#include "stockade/cache/redis_cache_tier.h"
 #include "stockade/inventory/inventory.h"
 #include "stockade/inventory/sqlite_ledger.h"
 #include "stockade/locks/fallback_lock_service.h"
@@ -62,6 +63,11 @@ std::string LabelsOf(const prometheus::MetricFamily& family) {
   return text;
 }
 
+struct IgnoredInvalidations final : TierListener {
+  void OnInvalidated(uint64_t, const TierTarget&) override {}
+  void OnReset() override {}
+};
+
 std::vector<std::string> ExportedRows() {
   const testing::TempDir directory;
   MetricsRegistry registry;
@@ -79,6 +85,12 @@ std::vector<std::string> ExportedRows() {
   const testing::RedisServer server;
   const auto redis = RedisClient::Connect(server.url(), {.name = kName, .metrics = &registry});
   EXPECT_TRUE(redis.ok()) << redis.status();
+  const auto tier =
+      RedisCacheTier::Connect(server.url(), {.prefix = kName, .metrics = &registry, .redis = {.metrics = nullptr}});
+  EXPECT_TRUE(tier.ok()) << tier.status();
+  IgnoredInvalidations ignored;
+  const auto shared = (*tier)->Open(kName, "codec", ignored);
+  EXPECT_TRUE(shared.ok()) << shared.status();
   const LockServiceOptions service = {.name = kName, .metrics = &registry};
   const RedisOptions no_metrics = {.metrics = nullptr};
   auto locks = RedisLockService::Connect(server.url(), {.service = service, .redis = no_metrics});
