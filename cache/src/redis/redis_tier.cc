@@ -7,6 +7,7 @@
 #include "redis_tier_cache.h"
 #include "redis_tier_scripts.h"
 #include "stockade/base/log.h"
+#include "stockade/base/printable.h"
 #include "stockade/base/start_thread.h"
 #include "stockade/base/strings.h"
 

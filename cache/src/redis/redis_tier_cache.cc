@@ -16,6 +16,15 @@ constexpr absl::Duration kLongestPoll = absl::Milliseconds(200);
 
 int64_t IntegerAt(std::span<const RedisReply> parts, size_t at) { return parts[at].integer(); }
 
+std::vector<absl::StatusOr<RedisReply>> RunAll(RedisClient& client, std::span<const RedisCommand> commands,
+                                               RedisCallOptions call) {
+  if (commands.size() != 1) return client.RunMany(commands, std::move(call));
+  // Cheaper than RunMany().
+  std::vector<absl::StatusOr<RedisReply>> replies;
+  replies.push_back(client.Run(commands[0], std::move(call)));
+  return replies;
+}
+
 // At least 1 ms if it is positive.
 absl::Duration WholeMilliseconds(absl::Duration span) {
   return span > absl::ZeroDuration() ? std::max(absl::Trunc(span, absl::Milliseconds(1)), absl::Milliseconds(1))
@@ -177,7 +186,7 @@ std::vector<TierFilled> RedisTierCache::Fill(std::span<const TierFill> fills) {
   }
   if (!commands.empty()) {
     const std::vector<absl::StatusOr<RedisReply>> replies =
-        tier_->calls().RunMany(commands, reign->Call(options.timeout));
+        RunAll(tier_->calls(), commands, reign->Call(options.timeout));
     space_->metrics.ObserveSpan(kTierFillSeconds, begun, tier_->clock()->Now());
     for (size_t n = 0; n < sent.size(); ++n) {
       const TierFill& fill = fills[sent[n]];

@@ -7,51 +7,27 @@
 namespace stockade::cache_internal {
 namespace {
 
-// What all scripts begin with. `life` is how long the state and the journal outlive their last use, in milliseconds.
-// An expired state is harmless: the next script begins a new reign. Lua's numbers are exact below 2^53.
-constexpr std::string_view kCommon = R"lua(
+// For scripts that write the state. `life` is how long the state and the journal outlive their last use, in
+// milliseconds. An expired state is harmless: the next script begins a new reign. Lua's numbers are exact below 2^53.
+constexpr std::string_view kState = R"lua(
 local call = redis.call
 local function has(list, word) return string.find(' ' .. list .. ' ', ' ' .. word .. ' ', 1, true) ~= nil end
-local function touch(life)
-  for n = 1, #KEYS do
-    if n <= 2 and call('pttl', KEYS[n]) < life / 2 then call('pexpire', KEYS[n], life) end
+local function touch(max_ttl)
+  local life = math.max(604800000, 3 * (tonumber(max_ttl) or 0))
+  for n = 1, 2 do
+    if call('pttl', KEYS[n]) < life / 2 then call('pexpire', KEYS[n], life) end
   end
 end
-local function life_of(max_ttl) return math.max(604800000, 3 * (tonumber(max_ttl) or 0)) end
 )lua";
 
-// Reads records and leases, and judges positions. KEYS 1 is the state.
-//
-// A record is valid if it is of the present incarnation, and its position is not below those of the cache's last
-// invalidation of all, of the codec's registration (`floor`) and of the last invalidation of each of its tags.
-// Whatever is not a record or a lease counts as absent.
-constexpr std::string_view kRecords = R"lua(
-local function parse(text, rest)
-  if #text < 65 or string.byte(text) ~= 1 then return nil end
-  local length, count = struct.unpack('>I2B', text, 63)
-  if length < 65 then return nil end
-  if length > #text and rest then text = rest(length) end
-  if length > #text then return nil end
-  local tags, at = {}, 66
-  for n = 1, count do
-    local size = at <= length and string.byte(text, at)
-    if not size or at + size > length then return nil end
-    tags[n] = string.sub(text, at + 1, at + size)
-    at = at + 1 + size
-  end
-  return {incarnation = string.sub(text, 3, 18), position = (struct.unpack('>I8', text, 19)),
-          version = string.sub(text, 27, 42), grace = (struct.unpack('>I8', text, 43)), tags = tags}
-end
-local function read_record(key)
-  local head = redis.pcall('getrange', key, 0, 255)
-  if type(head) ~= 'string' then return nil, true end
-  return parse(head, function(length) return call('getrange', key, 0, length - 1) end), #head > 0
-end
+// Reads leases. Whatever is not a lease counts as absent.
+constexpr std::string_view kLeases = R"lua(
+local call = redis.call
 local function read_lease(key)
   local text = redis.pcall('get', key)
   if type(text) ~= 'string' or #text ~= 49 or string.byte(text) ~= 76 then return nil end
-  return {incarnation = string.sub(text, 2, 17), token = string.sub(text, 18, 33),
-          position = (struct.unpack('>I8', text, 34)), granted = (struct.unpack('>I8', text, 42))}
+  local _, incarnation, token, position, granted = struct.unpack('>Bc16c16I8I8', text)
+  return {incarnation = incarnation, token = token, position = position, granted = granted}
 end
 local function now_ms()
   local time = call('time')
@@ -60,11 +36,42 @@ end
 local function set_lease(key, incarnation, token, position, ms)
   call('set', key, 'L' .. incarnation .. token .. struct.pack('>I8I8', position, now_ms()), 'px', ms)
 end
-local function floor_of(all, registered)
-  return math.max(all and (tonumber(all) or 2^53) or 0, tonumber(registered) or 2^53)
+)lua";
+
+// Reads records. KEYS 1 is the state.
+//
+// A record is valid if it is of the present incarnation, and its position is not below those of the cache's last
+// invalidation of all, of the codec's registration and of the last invalidation of each of its tags. Whatever is not a
+// record counts as absent.
+constexpr std::string_view kRecords = R"lua(
+local call = redis.call
+local function parse(text, rest)
+  if #text < 65 or string.byte(text) ~= 1 then return nil end
+  local _, _, incarnation, position, version, grace, _, _, length, count = struct.unpack('>BBc16I8c16I8I8I4I2B', text)
+  if length > #text and rest then text = rest(length) end
+  if length < 65 or length > #text then return nil end
+  local tags, at = {}, 66
+  for n = 1, count do
+    local size = at <= length and string.byte(text, at)
+    if not size or at + size > length then return nil end
+    tags[n] = string.sub(text, at + 1, at + size)
+    at = at + 1 + size
+  end
+  return {incarnation = incarnation, position = position, version = version, grace = grace, tags = tags}
 end
-local function current(position, tags, cache, floor, newest)
-  if position < floor or position > newest then return false end
+local function read_record(key)
+  local text = redis.pcall('getrange', key, 0, 4095)
+  if type(text) ~= 'string' then return nil, true end
+  local record = parse(text, function(length) return call('getrange', key, 0, length - 1) end)
+  if record and #text < 4096 then record.whole = text end
+  return record, #text > 0
+end
+local function current(record, cache, all, registered, newest)
+  local position, tags = record.position, record.tags
+  if record.incarnation ~= ARGV[1] or position > newest or position < (tonumber(registered) or 2^53)
+      or all and position < (tonumber(all) or 2^53) then
+    return false
+  end
   if #tags == 0 then return true end
   local fields = {}
   for n, tag in ipairs(tags) do fields[n] = 't:' .. cache .. ':' .. tag end
@@ -97,7 +104,7 @@ elseif tonumber(state[5] or '') ~= max_ttl or tonumber(state[6] or '') ~= trust 
   call('hdel', KEYS[1], 'h')
   call('hset', KEYS[1], 'T', max_ttl, 'B', trust)
 end
-touch(life_of(max_ttl))
+touch(max_ttl)
 return {incarnation, sequence, older}
 )lua";
 
@@ -133,7 +140,7 @@ local state = call('hmget', KEYS[1], 'i', 'q', 'T')
 local sequence = tonumber(state[2] or '')
 if state[1] ~= ARGV[1] or not sequence then return {'A'} end
 call('hdel', KEYS[1], 'h')
-touch(life_of(state[3]))
+touch(state[3])
 local applied = tonumber(ARGV[2])
 if sequence == applied then return {'K', sequence, {}} end
 if sequence < applied then return {'G', sequence} end
@@ -158,16 +165,19 @@ if state[1] ~= ARGV[1] or not sequence then return {'A'} end
 if not state[4] then return {'R'} end
 local record, there = read_record(KEYS[2])
 local left
-if record and record.incarnation == ARGV[1]
-    and current(record.position, record.tags, ARGV[2], floor_of(state[3], state[4]), sequence) then
+if record and current(record, ARGV[2], state[3], state[4], sequence) then
   local life = call('pttl', KEYS[2])
   if life >= 0 then left = life - record.grace end
 end
 if there and not left then call('del', KEYS[2]) end
 if left and left > 0 and string.sub(record.version, 1, 8) ~= ARGV[6] then
-  return {'H', sequence, left, call('get', KEYS[2])}
+  return {'H', sequence, left, record.whole or call('get', KEYS[2])}
 end
-local expired = left and left <= 0 and call('get', KEYS[2]) or false
+)lua";
+
+// Goes on after kLeases, which a hit does not need.
+constexpr std::string_view kAskForLease = R"lua(
+local expired = left and left <= 0 and (record.whole or call('get', KEYS[2])) or false
 local lease = read_lease(KEYS[3])
 if lease and lease.incarnation == ARGV[1] then
   if lease.token == ARGV[4] then return {'G', lease.position, left or 0, expired} end
@@ -192,7 +202,7 @@ local mine = lease and lease.incarnation == ARGV[1] and lease.token == ARGV[4]
 local held = mine and lease or read_record(KEYS[2])
 if not mine and (not held or held.incarnation ~= ARGV[1] or held.version ~= ARGV[4]) then return {'X'} end
 if not state[4] or not record or record.position ~= held.position
-    or not current(held.position, record.tags, ARGV[2], floor_of(state[3], state[4]), sequence) then
+    or not current(record, ARGV[2], state[3], state[4], sequence) then
   if mine then call('del', KEYS[3]) end
   return {'X'}
 end
@@ -282,51 +292,49 @@ if ARGV[5] == 't' and call('hlen', KEYS[1]) > 100000 then
   for _, cache in ipairs(caches) do call('hset', KEYS[1], 'a:' .. cache, sequence) end
   dropped = 1
 end
-touch(life_of(state[3]))
+touch(state[3])
 return {'K', sequence, granted, dropped}
 )lua";
-
-RedisScript WithRecords(std::string_view body) { return RedisScript(Concat(kCommon, kRecords, body)); }
 
 }  // namespace
 
 const RedisScript& TierAdoptScript() {
-  static const RedisScript script(Concat(kCommon, kAdopt));
+  static const RedisScript script(Concat(kState, kAdopt));
   return script;
 }
 
 const RedisScript& TierOpenScript() {
-  static const RedisScript script(Concat(kCommon, kOpen));
+  static const RedisScript script(Concat(kState, kOpen));
   return script;
 }
 
 const RedisScript& TierSyncScript() {
-  static const RedisScript script(Concat(kCommon, kSync));
+  static const RedisScript script(Concat(kState, kSync));
   return script;
 }
 
 const RedisScript& TierAskScript() {
-  static const RedisScript script = WithRecords(kAsk);
+  static const RedisScript script(Concat(kRecords, kAsk, kLeases, kAskForLease));
   return script;
 }
 
 const RedisScript& TierFillScript() {
-  static const RedisScript script = WithRecords(kFill);
+  static const RedisScript script(Concat(kLeases, kRecords, kFill));
   return script;
 }
 
 const RedisScript& TierEndScript() {
-  static const RedisScript script = WithRecords(kEnd);
+  static const RedisScript script(Concat(kLeases, kEnd));
   return script;
 }
 
 const RedisScript& TierExtendScript() {
-  static const RedisScript script = WithRecords(kExtend);
+  static const RedisScript script(Concat(kLeases, kExtend));
   return script;
 }
 
 const RedisScript& TierInvalidateScript() {
-  static const RedisScript script = WithRecords(kInvalidate);
+  static const RedisScript script(Concat(kState, kLeases, kInvalidate));
   return script;
 }
 
