@@ -19,14 +19,14 @@
 namespace stockade {
 
 // The second level of LoadingCache, which the caches of one name in all processes of a fleet share. Keys and values are
-// bytes here. RedisCacheTier (redis_cache_tier.h) is the implementation for Redis; this header is for who writes
+// bytes here. RedisCacheTier (redis_cache_tier.h) is the implementation for Redis. This header is for authors of
 // another one.
 //
 // Terms. A *position* is a point in the tier's journal of invalidations: a number that grows with each invalidation. A
 // record or a lease of position p takes account of all invalidations up to p. A *reign* is the time during which one
 // server keeps the journal without a gap; a new reign begins with an empty tier.
 //
-// What a tier promises:
+// A tier promises:
 //   C1. At any time at most one live lease of a key exists.
 //   C2. Fill() stores a value only if nothing that concerns it (its key, its tags, all) was invalidated since its lease
 //       was granted.
@@ -42,7 +42,7 @@ struct TierRecord {
   std::vector<std::string> tags = {};  // At most 64, of at most 255 bytes each.
   absl::Duration ttl = {};             // From the fill to the expiry.
   absl::Duration left = {};            // Until the expiry. Zero or less: expired, but within its grace.
-  absl::Duration load_time = {};       // What the loader took.
+  absl::Duration load_time = {};       // Of the loader.
   uint64_t position = 0;               // The journal's position at the moment of the answer.
   uint64_t version = 0;                // Differs between fills of one key. Not 0.
 };
@@ -100,7 +100,7 @@ struct TierFilled {
   uint64_t version = 0;
 };
 
-// What an invalidation concerns.
+// The records that an invalidation concerns.
 struct TierTarget {
   enum class Kind { kKey, kTag, kAll };
   Kind kind = Kind::kAll;
