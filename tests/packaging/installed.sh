@@ -10,7 +10,7 @@ prefix=$work/prefix
 if find "$prefix/include" -path '*/src/*' | grep .; then fail "a private header was installed"; fi
 
 components="cache;inventory;locks_connect"
-if has redis; then components+=";redis"; fi
+if has redis; then components+=";redis;cache_redis"; fi
 cmake -S "$work/consumer" -B "$work/build" -G Ninja -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_CXX_FLAGS="$flags" \
   -DCOMPONENTS="$components" -DCMAKE_PREFIX_PATH="$prefix"
 cmake --build "$work/build"
@@ -51,6 +51,7 @@ if has redis; then
   finds "$prefix" "COMPONENTS;cache;inventory"
   refuses "component redis needs hiredis 0.14 or newer" "$prefix" "COMPONENTS;redis"
   refuses "for component locks_redis" "$prefix" "COMPONENTS;locks_redis"
+  refuses "for component cache_redis" "$prefix" "COMPONENTS;cache_redis"
   refuses "Name the COMPONENTS that you use" "$prefix" ""
   ! has mysql || refuses "component mysql needs libmariadb 3.3 or newer" "$prefix" "COMPONENTS;locks_mysql"
   unset PKG_CONFIG_LIBDIR PKG_CONFIG_PATH

@@ -20,7 +20,7 @@ local function touch(max_ttl)
 end
 )lua";
 
-// Reads leases. Whatever is not a lease counts as absent.
+// Reads leases. A value that is not a lease counts as absent.
 constexpr std::string_view kLeases = R"lua(
 local call = redis.call
 local function read_lease(key)
@@ -41,8 +41,8 @@ end
 // Reads records. KEYS 1 is the state.
 //
 // A record is valid if it is of the present incarnation, and its position is not below those of the cache's last
-// invalidation of all, of the codec's registration and of the last invalidation of each of its tags. Whatever is not a
-// record counts as absent.
+// invalidation of all, of the codec's registration and of the last invalidation of each of its tags. A value that is
+// not a record counts as absent.
 constexpr std::string_view kRecords = R"lua(
 local call = redis.call
 local function parse(text, rest)
