@@ -108,10 +108,7 @@ RedisTier::RedisTier(RedisCacheTierOptions options)
       keys_(options_.prefix),
       metrics_(options_.metrics, TierMetricDefs(), {{"tier", options_.prefix}}) {
   metrics_.AddGauge(kTierTrusted, [this] { return clock_->Now() < trusted_until() ? 1.0 : 0.0; });
-  metrics_.AddGauge(kTierIsAway, [this] {
-    const MutexLock lock(mutex_);
-    return away_ ? 1.0 : 0.0;
-  });
+  metrics_.AddGauge(kTierIsAway, [this] { return away_ ? 1.0 : 0.0; });
 }
 
 absl::StatusOr<std::shared_ptr<CacheTier>> RedisTier::Connect(std::string_view url, RedisCacheTierOptions options) {
@@ -152,21 +149,20 @@ absl::StatusOr<std::unique_ptr<TierCache>> RedisTier::Open(std::string_view cach
   CheckFork();
   if (absl::Status valid = CheckTierName("cache", cache, 64); !valid.ok()) return valid;
   if (absl::Status valid = CheckTierName("codec", codec, 32); !valid.ok()) return valid;
-  std::shared_ptr<TierSpace> space;
+  // Outside of the mutex, because the metrics have locks of their own.
+  const auto space = std::make_shared<TierSpace>(keys_, cache, codec, listener, &tokens_, options_.metrics);
   std::shared_ptr<const TierReign> reign;
   {
     const MutexLock lock(mutex_);
-    if (spaces_.contains(cache)) {
+    if (!spaces_.emplace(std::string(cache), space).second) {
       return absl::FailedPreconditionError(
           Concat("RedisCacheTier '", options_.prefix, "': the cache '", cache, "' is already open"));
     }
-    space = std::make_shared<TierSpace>(keys_, cache, codec, listener, &tokens_, options_.metrics);
-    spaces_.emplace(std::string(cache), space);
     if (!away_) reign = reign_;
   }
   // If this fails, the first question registers the codec.
   if (reign != nullptr) Register(*space, *reign, options_.timeout);
-  return std::make_unique<RedisTierCache>(shared_from_this(), std::move(space));
+  return std::make_unique<RedisTierCache>(shared_from_this(), space);
 }
 
 void RedisTier::Register(const TierSpace& space, const TierReign& reign, absl::Duration timeout) {
@@ -238,12 +234,12 @@ void RedisTier::NoteReply(const absl::Status& status) {
     return;
   }
   if (!absl::IsUnavailable(status) && !absl::IsDeadlineExceeded(status)) return;
-  if (!Silent()) return;
-  const MutexLock lock(mutex_);
-  if (std::exchange(away_, true)) return;
-  RequestBeatLocked();  // It ends the absence if the silence was only this call's.
+  if (!Silent() || away_) return;
   Log(LogSeverity::kWarning,
       Concat("RedisCacheTier '", options_.prefix, "': Redis does not answer: ", std::string(status.message())));
+  const MutexLock lock(mutex_);
+  away_ = true;
+  RequestBeatLocked();  // It ends the absence if the silence was only this call's.
   changed_.NotifyAll();
 }
 

@@ -188,7 +188,7 @@ class RedisTier final : public CacheTier, public std::enable_shared_from_this<Re
   uint64_t beats_ended_ STOCKADE_GUARDED_BY(mutex_) = 0;
   uint64_t newest_accepted_ STOCKADE_GUARDED_BY(mutex_) = 0;  // As exposed.
   bool beat_requested_ STOCKADE_GUARDED_BY(mutex_) = false;
-  bool away_ STOCKADE_GUARDED_BY(mutex_) = false;
+  std::atomic<bool> away_{false};                     // Written with the mutex held.
   bool calling_ STOCKADE_GUARDED_BY(mutex_) = false;  // The thread calls listeners.
   bool stopping_ STOCKADE_GUARDED_BY(mutex_) = false;
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "redis_tier_scripts.h"
 
@@ -16,12 +17,26 @@ constexpr absl::Duration kLongestPoll = absl::Milliseconds(200);
 
 int64_t IntegerAt(std::span<const RedisReply> parts, size_t at) { return parts[at].integer(); }
 
-std::vector<absl::StatusOr<RedisReply>> RunAll(RedisClient& client, std::span<const RedisCommand> commands,
-                                               RedisCallOptions call) {
-  if (commands.size() != 1) return client.RunMany(commands, std::move(call));
-  // Cheaper than RunMany().
+// Fewer than RedisOptions::max_pending_commands has by default.
+constexpr size_t kCommandsPerBatch = 10'000;
+
+std::vector<absl::StatusOr<RedisReply>> RunAll(RedisTier& tier, const TierReign& reign,
+                                               std::span<const RedisCommand> commands, Instant deadline) {
   std::vector<absl::StatusOr<RedisReply>> replies;
-  replies.push_back(client.Run(commands[0], std::move(call)));
+  if (commands.size() == 1) {
+    // Cheaper than RunMany().
+    replies.push_back(tier.calls().Run(commands[0], reign.Call(deadline - tier.clock()->Now())));
+    return replies;
+  }
+  replies.reserve(commands.size());
+  while (!commands.empty()) {
+    const size_t count = std::min(commands.size(), kCommandsPerBatch);
+    for (absl::StatusOr<RedisReply>& reply :
+         tier.calls().RunMany(commands.first(count), reign.Call(deadline - tier.clock()->Now()))) {
+      replies.push_back(std::move(reply));
+    }
+    commands = commands.subspan(count);
+  }
   return replies;
 }
 
@@ -77,7 +92,7 @@ std::vector<size_t> RedisTierCache::AskOnce(const TierReign& reign, std::span<co
                            .Idempotent());
   }
   const Instant sent = tier_->clock()->Now();
-  const std::vector<absl::StatusOr<RedisReply>> replies = tier_->calls().RunMany(commands, reign.Call(deadline - sent));
+  const std::vector<absl::StatusOr<RedisReply>> replies = RunAll(*tier_, reign, commands, deadline);
   space_->metrics.ObserveSpan(kTierAskSeconds, sent, tier_->clock()->Now());
 
   std::vector<size_t> again;
@@ -126,7 +141,7 @@ std::vector<size_t> RedisTierCache::AskOnce(const TierReign& reign, std::span<co
       const absl::Duration poll = std::clamp(absl::Milliseconds(IntegerAt(parts, 5)) / 4, kShortestPoll, kLongestPoll) *
                                   (0.8 + 0.4 * tier_->Share());
       const absl::Duration lapsed = absl::Milliseconds(IntegerAt(parts, 4)) + options.lease * (tier_->Share() / 10);
-      answer.retry_after = std::min<absl::Duration>(poll, lapsed);
+      answer.retry_after = std::max(std::min<absl::Duration>(poll, lapsed), absl::Milliseconds(1));
     } else if (answer.record) {
       answer.kind = TierAnswer::Kind::kHit;
     }
@@ -185,16 +200,18 @@ std::vector<TierFilled> RedisTierCache::Fill(std::span<const TierFill> fills) {
             .Idempotent());
   }
   if (!commands.empty()) {
-    const std::vector<absl::StatusOr<RedisReply>> replies =
-        RunAll(tier_->calls(), commands, reign->Call(options.timeout));
+    const std::vector<absl::StatusOr<RedisReply>> replies = RunAll(*tier_, *reign, commands, begun + options.timeout);
     space_->metrics.ObserveSpan(kTierFillSeconds, begun, tier_->clock()->Now());
     for (size_t n = 0; n < sent.size(); ++n) {
       const TierFill& fill = fills[sent[n]];
       TierFilled& result = results[sent[n]];
       tier_->NoteReply(replies[n].status());
       if (!replies[n].ok()) {
-        // The lease may still be there.
-        if (!absl::IsAborted(replies[n].status())) tier_->GiveBack(*space_, fill.key, fill.lease.token);
+        if (absl::IsAborted(replies[n].status())) {
+          tier_->RequestBeat();
+        } else {
+          tier_->GiveBack(*space_, fill.key, fill.lease.token);  // The lease may still be there.
+        }
         continue;
       }
       const RedisReply& reply = *replies[n];
@@ -207,6 +224,7 @@ std::vector<TierFilled> RedisTierCache::Fill(std::span<const TierFill> fills) {
         result = {.kind = TierFilled::Kind::kUnstored, .position = fill.lease.position};
       } else {
         result.kind = TierFilled::Kind::kRefused;
+        if (code == "A") tier_->RequestBeat();
       }
     }
   }

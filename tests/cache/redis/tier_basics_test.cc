@@ -80,6 +80,25 @@ TEST_F(TierTest, Ask_ManyKeys_AreAnsweredInOrder) {
   EXPECT_EQ(answers[3].kind, Answer::kGranted);
 }
 
+// More than a connection of the client may have pending by default.
+TEST_F(TierTest, Ask_MoreKeysThanMayBePending_AreAllAnswered) {
+  TierNode a(server.url());
+  std::vector<std::string> keys;
+  for (int n = 0; n < 70'000; ++n) keys.push_back(std::to_string(n));
+  std::vector<TierAsk> asks;
+  for (const std::string& key : keys) asks.push_back({.key = key});
+  std::vector<TierAnswer> answers = a.cache->Ask(asks);
+  ASSERT_EQ(answers.size(), keys.size());
+  std::vector<TierFill> fills;
+  for (size_t n = 0; n < keys.size(); ++n) {
+    ASSERT_EQ(answers[n].kind, Answer::kGranted) << n;
+    fills.push_back({.key = keys[n], .lease = answers[n].lease, .bytes = keys[n], .ttl = absl::Hours(1)});
+  }
+  for (const TierFilled& filled : a.cache->Fill(fills)) ASSERT_EQ(filled.kind, Filled::kStored);
+  answers = a.cache->Ask(asks);
+  for (size_t n = 0; n < keys.size(); ++n) ASSERT_EQ(answers[n].record->bytes, keys[n]);
+}
+
 TEST_F(TierTest, Fill_AnAbsence_IsAnAbsenceForOthers) {
   TierNode a(server.url());
   ASSERT_EQ(a.Load("k", TierNode::Value{.bytes = "no such product", .absent = true}).kind, Filled::kStored);
@@ -334,6 +353,15 @@ TEST_F(TierTest, Open_BadNames_AreRefused) {
   EXPECT_THAT(std::string(twice.message()), ::testing::HasSubstr("'products'"));
   a.cache.reset();
   EXPECT_TRUE(a.tier->Open("products", "codec", ear).ok());
+}
+
+TEST_F(TierTest, Destruction_OfTheTierBeforeItsCaches_KeepsTheseUsable) {
+  TierNode a(server.url());
+  TierNode b(server.url());
+  a.tier.reset();
+  EXPECT_EQ(a.Load("k", "v").kind, Filled::kStored);
+  ASSERT_TRUE(a.ear->AwaitPosition(a.InvalidateKey("k").position));
+  EXPECT_EQ(b.Ask("k").kind, Answer::kGranted);
 }
 
 TEST_F(TierTest, Destruction_EndsLeasesAndListening) {

@@ -1,0 +1,123 @@
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <map>
+#include <string>
+#include <thread>
+
+#include "cache/redis/tier_node.h"
+#include "redis/support/redis_server.h"
+#include "support/await.h"
+
+namespace stockade::testing {
+namespace {
+
+using Answer = TierAnswer::Kind;
+
+class TierMetricsTest : public ::testing::Test {
+ protected:
+  void SetUp() override { STOCKADE_NEEDS_REDIS(); }
+
+  RedisCacheTierOptions Options() {
+    RedisCacheTierOptions options = PatientTier();
+    options.timeout = absl::Milliseconds(100);
+    options.metrics = &registry;
+    return options;
+  }
+
+  // "requests_total hit": the sum over all series of that name and label value; of histograms their count.
+  double Value(const std::string& name, const std::string& label = {}) {
+    double sum = 0;
+    bool found = false;
+    for (const auto& family : registry.Collect()) {
+      if (family.name != "stockade_cache_tier_" + name) continue;
+      for (const auto& metric : family.metric) {
+        bool matches = label.empty();
+        for (const auto& one : metric.label) matches |= one.value == label;
+        if (!matches) continue;
+        found = true;
+        sum += metric.counter.value + metric.gauge.value + static_cast<double>(metric.histogram.sample_count);
+      }
+    }
+    EXPECT_TRUE(found) << name << " " << label;
+    return sum;
+  }
+
+  MetricsRegistry registry;
+  RedisServer server;
+};
+
+TEST_F(TierMetricsTest, Calls_CountOnceEach) {
+  TierNode a(server.url(), Options());
+  TierNode b(server.url());
+  EXPECT_EQ(Value("reigns_total", "test"), 1);
+  EXPECT_EQ(Value("trusted"), 1);
+  EXPECT_EQ(Value("away"), 0) << "the gauge, and not the label value";
+  ASSERT_EQ(b.Ask("busy").kind, Answer::kGranted);
+  const TierAnswer granted = a.Ask("k");
+  EXPECT_EQ(Value("leases"), 1);
+  EXPECT_EQ(a.Fill("k", granted.lease, "v").kind, TierFilled::Kind::kStored);
+  EXPECT_EQ(Value("leases"), 0);
+  EXPECT_EQ(a.Ask("k").kind, Answer::kHit);
+  EXPECT_EQ(a.Ask("busy").kind, Answer::kBusy);
+  EXPECT_EQ(a.Ask(std::string(2000, 'k')).kind, Answer::kAway);
+  for (const char* result : {"hit", "granted", "busy", "away"}) EXPECT_EQ(Value("requests_total", result), 1) << result;
+  EXPECT_EQ(a.Load("z", TierNode::Value{.bytes = "v", .ttl = absl::ZeroDuration()}).kind, TierFilled::Kind::kUnstored);
+  EXPECT_EQ(a.Fill("z", granted.lease, "v").kind, TierFilled::Kind::kRefused);
+  for (const char* result : {"stored", "unstored", "refused"}) EXPECT_EQ(Value("fills_total", result), 1) << result;
+  EXPECT_EQ(Value("round_trip_seconds", "ask"), 4);
+  EXPECT_EQ(Value("round_trip_seconds", "fill"), 3);
+  ASSERT_TRUE(a.InvalidateKey("k").accepted);
+  const uint64_t last = b.InvalidateKey("k").position;
+  ASSERT_TRUE(a.ear->AwaitPosition(last));
+  EXPECT_EQ(Value("invalidations_total", "own"), 1);
+  EXPECT_EQ(Value("invalidation_seconds"), 1);
+  Await("the count", [&] { return Value("invalidations_total", "journal") == 2; });
+  EXPECT_GE(Value("heartbeats_total", "ok"), 1);
+  EXPECT_GE(Value("heartbeat_seconds"), 1);
+}
+
+TEST_F(TierMetricsTest, Failures_AreCounted) {
+  TierNode a(server.url(), Options());
+  const TierAnswer granted = a.Ask("k");
+  server.Call({"DEL", kLease});
+  RedisCacheTierOptions short_lease = Options();
+  short_lease.prefix = "other";
+  short_lease.lease = absl::Milliseconds(60);
+  TierNode b(server.url(), short_lease, "orders");
+  ASSERT_EQ(b.Ask("k").kind, Answer::kGranted);
+  server.Call({"DEL", "sc1:{other}:l:orders:product/1:k"});
+  Await("the loss", [&] { return Value("leases_lost_total", "orders") == 1; });
+  server.Call({"DEL", kState});
+  Await("the reign", [&] { return Value("reigns_total", "test") == 2; });
+  server.Pause();
+  EXPECT_EQ(a.Ask("k").kind, Answer::kAway);
+  Await("being away", [&] { return Value("away", "test") == 1; });
+  EXPECT_EQ(Value("leases_returned_total", "products"), 1);
+  EXPECT_EQ(a.Fill("k", granted.lease, "v").kind, TierFilled::Kind::kAway);
+  EXPECT_EQ(Value("fills_total", "away"), 1);
+  EXPECT_FALSE(a.InvalidateKey("k").accepted);
+  EXPECT_EQ(Value("invalidations_pending", "products"), 1);
+  Await("a failed heartbeat", [&] { return Value("heartbeats_total", "error") >= 1; });
+  a.cache.reset();
+  EXPECT_EQ(Value("invalidations_dropped_total", "products"), 1);
+  server.Resume();
+}
+
+// The registry's locks and the tier's are taken in one order.
+TEST_F(TierMetricsTest, ScrapesWhileCachesOpenAndClose_DoNotBlock) {
+  TierNode a(server.url(), Options());
+  std::atomic<bool> stop{false};
+  std::thread scraper([&] {
+    while (!stop) (void)registry.Collect();
+  });
+  for (int n = 0; n < 50; ++n) {
+    TierNode other(a, "cache" + std::to_string(n));
+    EXPECT_EQ(other.Ask("k").kind, Answer::kGranted);
+  }
+  stop = true;
+  scraper.join();
+}
+
+}  // namespace
+}  // namespace stockade::testing
