@@ -381,7 +381,7 @@ void CacheCore::TierSide::OnInvalidated(uint64_t position, const TierTarget& tar
           core.ClearKey(at, position, after);
         });
       });
-      if (!cleared.ok()) core.ClearAll(position);  // Whatever key it is.
+      if (!cleared.ok()) core.ClearAll(position);  // The key is unknown.
       return;
     }
     case TierTarget::Kind::kTag: return core.ClearTag(target.text, position);

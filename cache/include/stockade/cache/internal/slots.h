@@ -40,7 +40,7 @@ struct EntryTag : TagLink {
   Slot* slot = nullptr;
 };
 
-// What the tier of the cache has told about an entry: TierRecord.
+// The place of an entry in the journal of the tier, and its version: see TierRecord.
 struct TierStamp {
   uint64_t position = 0;
   uint64_t version = 0;  // 0: it is not in the tier.
