@@ -634,6 +634,7 @@ absl::Status RedisTier::Adopt() {
   metrics_.Add(kTierReigns);
   Reset();
   std::vector<RedisCommand> registrations;
+  registrations.reserve(spaces.size());
   for (const std::shared_ptr<TierSpace>& space : spaces) {
     registrations.push_back(RedisCommand(TierOpenScript(), {keys_.state})
                                 .Arg(reign->incarnation)

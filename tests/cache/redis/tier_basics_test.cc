@@ -1,6 +1,7 @@
 // What a tier does while nothing fails.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 
 #include <string>
 #include <vector>
@@ -8,6 +9,8 @@
 #include "cache/redis/tier_node.h"
 #include "redis/support/redis_server.h"
 #include "support/await.h"
+#include "support/forked_child.h"
+#include "support/scale.h"
 
 namespace stockade::testing {
 namespace {
@@ -84,7 +87,7 @@ TEST_F(TierTest, Ask_ManyKeys_AreAnsweredInOrder) {
 TEST_F(TierTest, Ask_MoreKeysThanMayBePending_AreAllAnswered) {
   TierNode a(server.url());
   std::vector<std::string> keys;
-  for (int n = 0; n < 70'000; ++n) keys.push_back(std::to_string(n));
+  for (int64_t n = 0; n < Scaled(70'000, 70'000); ++n) keys.push_back(std::to_string(n));
   std::vector<TierAsk> asks;
   for (const std::string& key : keys) asks.push_back({.key = key});
   std::vector<TierAnswer> answers = a.cache->Ask(asks);
@@ -362,6 +365,24 @@ TEST_F(TierTest, Destruction_OfTheTierBeforeItsCaches_KeepsTheseUsable) {
   EXPECT_EQ(a.Load("k", "v").kind, Filled::kStored);
   ASSERT_TRUE(a.ear->AwaitPosition(a.InvalidateKey("k").position));
   EXPECT_EQ(b.Ask("k").kind, Answer::kGranted);
+}
+
+TEST_F(TierTest, ForkedChild_CallsAbortAndDestructionDoesNothing) {
+  TierNode a(server.url());
+  const auto aborts = [](auto call) {
+    const int status = InForkedChild(call);
+    return WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
+  };
+  EXPECT_TRUE(aborts([&] { a.Ask("k"); }));
+  EXPECT_TRUE(aborts([&] { a.Fill("k", {}, "v"); }));
+  EXPECT_TRUE(aborts([&] { a.InvalidateKey("k"); }));
+  EXPECT_TRUE(aborts([&] { (void)a.tier->Open("orders", "codec", *a.ear); }));
+  EXPECT_EQ(InForkedChild([&] {
+              a.cache.reset();
+              a.tier.reset();
+            }),
+            0);
+  EXPECT_EQ(a.Load("k", "v").kind, Filled::kStored);
 }
 
 TEST_F(TierTest, Destruction_EndsLeasesAndListening) {
