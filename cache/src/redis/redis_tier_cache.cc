@@ -17,9 +17,6 @@ constexpr absl::Duration kLongestPoll = absl::Milliseconds(200);
 
 int64_t IntegerAt(std::span<const RedisReply> parts, size_t at) { return parts[at].integer(); }
 
-// Fewer than RedisOptions::max_pending_commands has by default.
-constexpr size_t kCommandsPerBatch = 10'000;
-
 std::vector<absl::StatusOr<RedisReply>> RunAll(RedisTier& tier, const TierReign& reign,
                                                std::span<const RedisCommand> commands, Instant deadline) {
   std::vector<absl::StatusOr<RedisReply>> replies;
@@ -28,9 +25,11 @@ std::vector<absl::StatusOr<RedisReply>> RunAll(RedisTier& tier, const TierReign&
     replies.push_back(tier.calls().Run(commands[0], reign.Call(deadline - tier.clock()->Now())));
     return replies;
   }
+  // Other threads use the connection as well, and more than it may have pending would be refused.
+  const size_t most = std::max<size_t>(tier.options().redis.max_pending_commands / 4, 1);
   replies.reserve(commands.size());
   while (!commands.empty()) {
-    const size_t count = std::min(commands.size(), kCommandsPerBatch);
+    const size_t count = std::min(commands.size(), most);
     for (absl::StatusOr<RedisReply>& reply :
          tier.calls().RunMany(commands.first(count), reign.Call(deadline - tier.clock()->Now()))) {
       replies.push_back(std::move(reply));
