@@ -2,8 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <functional>
 #include <latch>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -11,6 +13,7 @@
 #include "cache/redis/tier_node.h"
 #include "redis/support/redis_server.h"
 #include "support/await.h"
+#include "support/run_threads.h"
 #include "support/tcp_proxy.h"
 
 namespace stockade::testing {
@@ -459,6 +462,30 @@ TEST_F(TierFaultTest, KeysAreLost_BetweenAnyTwoSteps_NothingOldIsServed) {
       }
     }
   }
+}
+
+TEST_F(TierFaultTest, StateIsLost_ManyAdoptAtOnce_OneReignBeginsForAll) {
+  std::vector<std::unique_ptr<TierNode>> nodes(6);
+  RunThreads(6, [&](int n) { nodes[static_cast<size_t>(n)] = std::make_unique<TierNode>(server.url()); });
+  std::string before = server.Call({"HGET", kState, "i"}).text;
+  for (int round = 0; round < 10; ++round) {
+    ASSERT_EQ(server.Call({"FLUSHALL"}).text, "OK");
+    std::atomic<int> granted{0};
+    std::atomic<int> busy{0};
+    RunThreads(6, [&](int n) {
+      const TierAnswer answer = nodes[static_cast<size_t>(n)]->Ask("k");
+      if (answer.kind == Answer::kGranted) ++granted;
+      if (answer.kind == Answer::kBusy) ++busy;
+    });
+    EXPECT_EQ(granted, 1);
+    EXPECT_EQ(busy, 5);
+    const std::string incarnation = server.Call({"HGET", kState, "i"}).text;
+    EXPECT_NE(incarnation, before);
+    before = incarnation;
+    for (const auto& node : nodes) ASSERT_TRUE(node->ear->AwaitResets(round + 1));
+  }
+  EXPECT_EQ(server.Call({"HGET", kState, "i"}).text, before);
+  for (const auto& node : nodes) EXPECT_EQ(node->ear->resets(), 10);
 }
 
 TEST_F(TierFaultTest, Destruction_WithPendingInvalidations_IsLogged) {
