@@ -526,6 +526,7 @@ bool RedisTier::AnyQueued() const {
 
 absl::Status RedisTier::Beat() {
   const Instant begun = clock_->Now();
+  const Instant deadline = begun + options_.timeout;  // Of all calls together: the destructor may wait for it.
   std::shared_ptr<const TierReign> reign;
   {
     const MutexLock lock(mutex_);
@@ -534,16 +535,16 @@ absl::Status RedisTier::Beat() {
     reign = reign_;
     for (const auto& [name, space] : spaces_) space->queue.EnqueueHeldBefore(begun - options_.timeout);
   }
-  absl::Status status = reign != nullptr ? Sync(*reign) : absl::AbortedError("no reign yet");
+  absl::Status status = reign != nullptr ? Sync(*reign, deadline) : absl::AbortedError("no reign yet");
   // Another process may begin a new reign in between.
   for (int attempt = 0; absl::IsAborted(status) && attempt < 3; ++attempt) {
-    status = Adopt();
+    status = Adopt(deadline);
     if (!status.ok()) continue;
     {
       const MutexLock lock(mutex_);
       reign = reign_;
     }
-    status = Sync(*reign);
+    status = Sync(*reign, deadline);
   }
   metrics_.Add(status.ok() ? kTierHeartbeatsOk : kTierHeartbeatsFailed);
   if (status.ok()) metrics_.ObserveSpan(kTierHeartbeatSeconds, begun, clock_->Now());
@@ -573,8 +574,9 @@ void RedisTier::Leave(std::string_view incarnation) {
   if (left_.size() > kMaxLeft) left_.pop_front();
 }
 
-absl::Status RedisTier::Adopt() {
-  const absl::StatusOr<RedisServerIdentity> server = service_->ServerOf(keys_.state, options_.timeout);
+absl::Status RedisTier::Adopt(Instant deadline) {
+  const absl::StatusOr<RedisServerIdentity> server =
+      service_->ServerOf(keys_.state, Duration(deadline - clock_->Now()));
   NoteReply(server.status());
   if (!server.ok()) return server.status();
   std::optional<std::string> run_id;
@@ -599,7 +601,8 @@ absl::Status RedisTier::Adopt() {
                                  .Arg(absl::ToInt64Milliseconds(options_.max_ttl))
                                  .Arg(absl::ToInt64Milliseconds(options_.max_staleness))
                                  .Idempotent();
-  const absl::StatusOr<RedisReply> reply = service_->Run(adopt, {.timeout = options_.timeout, .on_server = run_id});
+  const absl::StatusOr<RedisReply> reply =
+      service_->Run(adopt, {.timeout = deadline - clock_->Now(), .on_server = run_id});
   NoteReply(reply.status());
   if (!reply.ok()) return reply.status();
   const std::span<const RedisReply> parts = reply->elements();
@@ -643,7 +646,7 @@ absl::Status RedisTier::Adopt() {
                                 .Idempotent());
   }
   // If one fails, the first question of that cache registers its codec.
-  if (!registrations.empty()) service_->RunMany(registrations, reign->Call(options_.timeout));
+  if (!registrations.empty()) service_->RunMany(registrations, reign->Call(deadline - clock_->Now()));
   return absl::OkStatus();
 }
 
@@ -668,7 +671,7 @@ void RedisTier::Reset() {
   });
 }
 
-absl::Status RedisTier::Sync(const TierReign& reign) {
+absl::Status RedisTier::Sync(const TierReign& reign, Instant deadline) {
   for (;;) {
     uint64_t applied = 0;
     {
@@ -681,7 +684,7 @@ absl::Status RedisTier::Sync(const TierReign& reign) {
                                   .Arg(kEntriesPerSync)
                                   .Idempotent();
     const Instant sent = clock_->Now();
-    const absl::StatusOr<RedisReply> reply = service_->Run(sync, reign.Call(options_.timeout));
+    const absl::StatusOr<RedisReply> reply = service_->Run(sync, reign.Call(deadline - sent));
     NoteReply(reply.status());
     if (!reply.ok()) return reply.status();
     const std::string_view code = CodeOf(reply);

@@ -143,9 +143,9 @@ class RedisTier final : public CacheTier, public std::enable_shared_from_this<Re
   // The thread.
   void Loop();
   absl::Status Beat();
-  absl::Status Adopt();
+  absl::Status Adopt(Instant deadline);
   // kAborted: adopt first.
-  absl::Status Sync(const TierReign& reign);
+  absl::Status Sync(const TierReign& reign, Instant deadline);
   // Passes entries that follow `applied` without a gap to the listeners, and advances it; or returns false.
   bool Apply(const TierReign& reign, std::span<const RedisReply> entries, uint64_t& applied);
   void Leave(std::string_view incarnation);
