@@ -141,7 +141,8 @@ std::vector<size_t> RedisTierCache::AskOnce(const TierReign& reign, std::span<co
                                   (0.8 + 0.4 * tier_->Share());
       const absl::Duration lapsed = absl::Milliseconds(IntegerAt(parts, 4)) + options.lease * (tier_->Share() / 10);
       answer.retry_after = std::max(std::min<absl::Duration>(poll, lapsed), absl::Milliseconds(1));
-    } else if (answer.record) {
+    } else if (answer.record && tier_->clock()->Now() < tier_->trusted_until()) {
+      // Without trust, a server that accepts no writes may be one that was replaced: a question writes nothing.
       answer.kind = TierAnswer::Kind::kHit;
     }
   }
