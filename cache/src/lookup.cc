@@ -361,7 +361,8 @@ void CacheCore::StartRefresh(const KeyAt& at, RefreshTrigger trigger, LoaderPtr 
     if (Current(at) != nullptr) return;
     if (trigger != RefreshTrigger::kManual) {
       const Slot* const entry = FindEntry(at);
-      if (entry == nullptr || !entry->has_value() || !TimesOf(*entry).MayBeDue(now)) return;
+      if (entry == nullptr || !entry->has_value()) return;
+      if (MayServe(*entry, now) && !TimesOf(*entry).MayBeDue(now)) return;
     }
     const FlightPtr flight = StartFlight(at, std::move(loader), now);
     flight->in_background = true;

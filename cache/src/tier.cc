@@ -75,6 +75,7 @@ std::vector<FlightPtr> CacheCore::AskTier(std::span<const FlightPtr> flights, bo
       questions.push_back({key, flight->in_background ? flight->known_version : 0});
     }
     if (questions.empty()) return missing;
+    missing.reserve(flights.size());  // What follows does not throw: a flight may have its answer already.
     std::vector<TierAnswer> answers = tier_->cache->Ask(questions);
     for (size_t i = 0; i < asking.size(); ++i) {
       if (TakeAnswer(asking[i], std::move(answers[i]), sent, after)) missing.push_back(asking[i]);
@@ -98,7 +99,7 @@ std::vector<FlightPtr> CacheCore::AskTier(std::span<const FlightPtr> flights, bo
 }
 
 // Whether this thread must load the key.
-bool CacheCore::TakeAnswer(const FlightPtr& flight, TierAnswer answer, Instant sent, Aftermath& after) {
+bool CacheCore::TakeAnswer(const FlightPtr& flight, TierAnswer answer, Instant sent, Aftermath& after) noexcept try {
   switch (answer.kind) {
     case TierAnswer::Kind::kAway: return true;
     case TierAnswer::Kind::kHit: {
@@ -127,8 +128,12 @@ bool CacheCore::TakeAnswer(const FlightPtr& flight, TierAnswer answer, Instant s
       if (answer.record.has_value() && StoreCopy(flight, *answer.record, sent, false, after)) {
         if (AnswerStale(flight, after)) return false;
       }
-      return !Postpone(flight, answer.retry_after, after);
+      Postpone(flight, answer.retry_after, after);
+      return false;
   }
+  return true;
+} catch (...) {  // Before the flight was answered or given up.
+  LogThrown("an answer of the tier is not used");
   return true;
 }
 
@@ -184,18 +189,19 @@ bool CacheCore::AnswerStale(const FlightPtr& flight, Aftermath& after) {
     const Slot* const entry = FindValue(flight->key.at());
     if (flight->answered || flight->in_background || entry == nullptr || !MayServe(*entry, now)) return false;
     if (now >= TimesOf(*entry).revalidate_until) return false;
+    Answer value = ValueOf(*entry);
     flight->RunWithin(nullptr);
     flight->stale = now >= entry->expires_at();
     Finish(flight, now, after);
-    AnswerFlight(*flight, ValueOf(*entry), after);
+    AnswerFlight(*flight, std::move(value), after);
   }
   flights_.fetch_sub(1, std::memory_order_relaxed);
   return true;
 }
 
 // Another process loads the key of the flight, which runs on this thread. It is ready again after `delay`. A refresh
-// that nobody waits for just ends. Always succeeds, except without memory.
-bool CacheCore::Postpone(const FlightPtr& flight, absl::Duration delay, Aftermath& after) {
+// that nobody waits for just ends.
+void CacheCore::Postpone(const FlightPtr& flight, absl::Duration delay, Aftermath& after) {
   const Instant now = Now();
   Shard& shard = shards_[flight->key.shard];
   const ShardLock lock = Lock(shard);
@@ -204,10 +210,7 @@ bool CacheCore::Postpone(const FlightPtr& flight, absl::Duration delay, Aftermat
     KeptTimesOf(*entry).retry_at = now + delay;
   }
   const bool wanted = !flight->answered && !flight->waiters.empty();
-  if (!wanted || !shard.flights.IsCurrent(*flight)) {
-    LookUpAgain(flight, now, after);
-    return true;
-  }
+  if (!wanted || !shard.flights.IsCurrent(*flight)) return LookUpAgain(flight, now, after);
   if (flight->NeedsExecutor()) {
     timers_->Schedule(now + delay, [this, gate = gate_, weak = std::weak_ptr(flight)] {
       const FlightPtr postponed = weak.lock();
@@ -225,7 +228,6 @@ bool CacheCore::Postpone(const FlightPtr& flight, absl::Duration delay, Aftermat
   flight->phase = Flight::Phase::kReady;
   flight->hard_deadline = now + options_.load_hard_timeout;
   Rouse(*flight, true);
-  return true;
 }
 
 // Ends a flight that runs without a result. With the shard's mutex held. Those who wait look up the key again.

@@ -547,7 +547,9 @@ TEST_F(TierTest, GetIfPresent_WithoutTrust_FindsNothingAndAsks) {
   Get(*a, 1);
   EXPECT_TRUE(a->GetIfPresent(1).has_value());
   clock.Advance(FakeTier::kMaxStaleness);
+  const int64_t asks = tier->asks();
   EXPECT_FALSE(a->GetIfPresent(1).has_value());
+  SpinUntil([&] { return tier->asks() > asks; });
   tier->process(0).Beat();
   SpinUntil([&] { return a->GetIfPresent(1).has_value(); });
   EXPECT_EQ(db.reads(), 1);

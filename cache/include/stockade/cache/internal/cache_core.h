@@ -298,10 +298,10 @@ class STOCKADE_EXPORT CacheCore {
   bool MayJoin(const Flight& flight, Instant now) const;
   std::vector<FlightPtr> AskTier(std::span<const FlightPtr> flights, bool as_batch, bool nested,
                                  Aftermath& after) noexcept;
-  bool TakeAnswer(const FlightPtr& flight, TierAnswer answer, Instant sent, Aftermath& after);
+  bool TakeAnswer(const FlightPtr& flight, TierAnswer answer, Instant sent, Aftermath& after) noexcept;
   bool StoreCopy(const FlightPtr& flight, const TierRecord& record, Instant sent, bool answers, Aftermath& after);
   bool AnswerStale(const FlightPtr& flight, Aftermath& after);
-  bool Postpone(const FlightPtr& flight, absl::Duration delay, Aftermath& after);
+  void Postpone(const FlightPtr& flight, absl::Duration delay, Aftermath& after);
   void LookUpAgain(const FlightPtr& flight, Instant now, Aftermath& after);
   TierLease TakeLease(Flight& flight);
   void FillTier(std::span<const FlightPtr> flights, std::span<Loaded> loaded) noexcept;
