@@ -1,36 +1,44 @@
-// The first level of the fleet cache: what one process may serve, and until when. One key.
+// The first level of the fleet cache: what one process may serve, and until when. One key, within one reign.
 //
-// Callers    calls of Get() of the process: each hits, starts a flight, joins the running one, or replaces it.
+// Callers    calls of Get(): each hits, starts a flight, joins the running one, or replaces it.
 // Flight     the running flight: it asks the tier, loads with or without a lease, fills, and publishes.
 // Heartbeat  asks for the journal, applies it, and gives trust.
-// Own        the process writes the database and invalidates: CacheTier's Queue(), the first level, and Await().
-// Others     the rest of the fleet writes and invalidates, and fills the second level. Leases lapse, values are evicted,
-//            the journal is trimmed.
+// Own        the process writes the database and invalidates the key: TierCache::Queue(), the removal from the first
+//            level, and TierCache::Await().
+// Others     other processes write, invalidate, and fill the second level. Leases lapse, values are evicted, and the
+//            journal is trimmed.
 // Time       passes in steps. max_staleness is M steps.
 //
 // Invariants. Each call gets a value that is at least as new as
-//  - P2: each invalidation that was accepted max_staleness before the call began,
-//  - each that was accepted before a heartbeat ran that the process trusts when the call begins,
+//  - P2: each invalidation that was accepted max_staleness before the call began;
+//  - each one that was accepted before a heartbeat ran that gives the process its trust when the call begins;
 //  - P3: each own one that returned before the call began, accepted or not.
 //
-// The second level is what fleet_lease.pml shows: an answer (value, position) takes account of all invalidations up to the
-// position, and a fill is stored only if none was run since its lease was granted. So each invalidation removes the value
-// and the lease here. An invalidation's reply may be lost, and the invalidation repeated: that changes nothing here.
-// Versions of the database count up; a value is its version plus 1.
+// The second level is as fleet_lease.pml shows it: an answer (value, position) takes account of all invalidations up to
+// the position, and a fill is stored only if no invalidation ran since its lease was granted. So each invalidation
+// removes the value and the lease here, and repeats need no step. Versions of the database count up; a value is its
+// version plus 1.
 //
-// A request is run when it arrives; then its reply is on its way. One that arrives late is one that is sent late, and a
-// reply that comes late to a queued invalidation changes nothing, as asks may find the tier away at any time.
+// A request runs when it is sent, and its reply comes later. A request that arrives late is the same as one that is
+// sent late. A late reply to a queued invalidation only prolongs the time in which asks find the tier away, and they
+// may find it away at any time.
 //
-// Detached flights go on without new callers; what they store in Redis is what others may store.
+// PUT: the own call is a Put, which is an invalidation that is granted the lease in the same step, and then a fill. No
+// other process writes between the Put's write of the database and the grant: which of the two is newer is up to the
+// callers.
 //
-// Broken: FROM_RECEIPT (trust is counted from when the heartbeat's reply came), TRUST_FIRST (trust is given before the
-// journal was applied), TRUST_PART (although entries are missing), NO_RESET (a gap in the journal is not noticed),
-// RESET_KEEPS_ASKS (after a gap, the answer to an older ask is stored), RESET_KEEPS_LOADS (or a load), LATE_ANSWER
-// (positions are not compared when an answer comes), KEEPS_LOADS (an invalidation does not detach a running load),
-// KEEPS_AWAY_LOADS (nor one without a lease), KEEPS_ASKS (an own invalidation does not make a flight ask again),
-// FIRST_LEVEL_FIRST (an own invalidation is queued after the first level was cleared), ASKS_WHILE_QUEUED (asks do not
-// bypass the second level), JOINS_OLD (a call joins any flight), AWAY_OUTLIVES (what was loaded without a lease is kept),
-// STALE_ON_ERROR (a value without trust stands in for a load that failed).
+// A detached flight continues for the callers that it has. It may store in Redis what others may store.
+//
+// Broken: FROM_RECEIPT (trust counts from the receipt of the heartbeat's reply), TRUST_FIRST (trust is given before the
+// journal is applied), TRUST_PART (trust is given although entries are missing), NO_RESET (a gap in the journal goes
+// unnoticed), RESET_KEEPS_ASKS (after a gap, the answer to an older ask is stored), RESET_KEEPS_LOADS (after a gap, an
+// older load is stored), LATE_ANSWER (the position of an answer is not compared), KEEPS_LOADS (an invalidation does not
+// detach a running load), KEEPS_AWAY_LOADS (it does not detach one without a lease), KEEPS_ASKS (an own invalidation
+// does not make a flight ask again), FIRST_LEVEL_FIRST (an own invalidation is queued after the removal from the first
+// level), ASKS_WHILE_QUEUED (asks are sent while an own invalidation is queued), JOINS_OLD (a call joins any flight),
+// AWAY_OUTLIVES (a value that was loaded without a lease is kept longer), STALE_ON_ERROR (a value without trust
+// replaces a load that failed), PUT_UNREGISTERED (a Put's value is stored in the first level although it was
+// invalidated between the grant and the fill's answer; with PUT).
 
 #ifndef M
 #define M 1
@@ -45,7 +53,7 @@
 #define NEVER 15
 
 mtype = { idle, asked, loading, stored, refused };
-mtype = { ready, queued, cleared };
+mtype = { ready, queued, cleared, filled };
 
 byte db;
 byte accepted;
@@ -63,8 +71,8 @@ byte first, first_position, first_age = M;  // The first level. A position of 0:
 
 mtype flight = idle;
 bool leased;
-bool again;  // It has to ask again.
-byte least;  // So it has, if the answer's position is smaller.
+bool again;  // The flight has to ask again,
+byte least;  // or has to if the answer's position is smaller.
 byte flight_value, flight_position, flight_age;
 
 byte beat_q, beat_age;  // Of the heartbeat whose answer is on its way. 0: there is none.
@@ -72,6 +80,12 @@ bool gap;
 
 mtype own = ready;
 byte pending;  // The version of the queued invalidation.
+#ifdef PUT
+bool put;  // The own call is one.
+bool put_lease;
+byte put_position, put_least;
+bool put_reset;
+#endif
 
 // Ghosts.
 byte due;
@@ -121,7 +135,7 @@ inline EndFlight() {
   flight_floor = 0
 }
 
-// Callers that have joined get what it loaded, or loads from now on.
+// Callers that have joined get the value that it has loaded, or loads from now on.
 inline Detach() {
   assert(flight_value == 0 || flight == asked && OUTDATED || flight_value > flight_floor);
   lease = false;
@@ -138,13 +152,20 @@ inline LoadAway() {
   flight_age = 0
 }
 
+// A running Put has no lease.
+#ifdef PUT
+#define FREE (value != 0 || !put_lease)
+#else
+#define FREE true
+#endif
+
 // The answer is on its way, or the tier is away.
 inline Ask() {
   if
 #ifdef ASKS_WHILE_QUEUED
   :: true ->
 #else
-  :: pending == 0 ->
+  :: pending == 0 && FREE ->
 #endif
      flight = asked;
      leased = false;
@@ -238,6 +259,9 @@ end:
 }
 
 inline OnReset() {
+#ifdef PUT
+  put_reset = put;
+#endif
   DropFirst();
   if
   :: flight == idle
@@ -259,6 +283,9 @@ inline OnReset() {
 #endif
 
 inline OnInvalidated(position) {
+#ifdef PUT
+  put_least = (put -> position : 0);
+#endif
   if
   :: first != 0 && first_position < position -> DropFirst()
   :: else
@@ -354,6 +381,19 @@ inline Clear() {
   fi
 }
 
+inline Return() {
+#ifdef PUT
+  put = false;
+  put_lease = false;
+  put_position = 0;
+  put_least = 0;
+  put_reset = false;
+#endif
+  own_returned = version;
+  version = 0;
+  own = ready
+}
+
 proctype Own() {
   byte version;
 end:
@@ -362,10 +402,46 @@ end:
   :: atomic { own == ready && owns < OWN -> owns++; db++; version = db; own = queued; Clear() }
   :: atomic { own == queued -> pending = version; own = cleared }
 #else
-  :: atomic { own == ready && owns < OWN -> owns++; db++; version = db; pending = version; own = queued }
+  :: atomic {
+       own == ready && owns < OWN ->
+       owns++;
+       db++;
+       version = db;
+#ifdef PUT
+       put = true;
+#endif
+       pending = version;
+       own = queued
+     }
   :: atomic { own == queued -> Clear(); own = cleared }
 #endif
-  :: atomic { own == cleared -> own_returned = version; version = 0; own = ready }  // Accepted or not.
+  :: atomic { own == cleared || own == filled -> Return() }  // Accepted or not.
+#ifdef PUT
+  :: atomic {
+       own == cleared && put_lease ->
+       assert(version + 1 > accepted);
+       value = version + 1;
+       put_lease = false;
+       own = filled
+     }
+  :: atomic {
+       own == filled ->
+       if
+#ifdef PUT_UNREGISTERED
+       :: true ->
+#else
+       :: !put_reset && put_position >= put_least ->
+#endif
+          first = version + 1;
+          first_position = put_position;
+          first_age = M
+#ifndef PUT_UNREGISTERED
+       :: else
+#endif
+       fi;
+       Return()
+     }
+#endif
   od
 }
 
@@ -373,17 +449,31 @@ inline Invalidate(version) {
   q++;
   accepted = MAX(accepted, version);
   value = 0;
-  lease = false
+  lease = false;
+#ifdef PUT
+  put_lease = false
+#endif
 }
 
 proctype Others() {
 end:
   do
   :: atomic { others < OTHERS -> others++; db++; Invalidate(db) }
-  :: atomic { pending != 0 -> Invalidate(pending); pending = 0 }
-  :: atomic { value == 0 && !lease -> value = accepted + 1 }
-  :: atomic { value == 0 && !lease && db > accepted -> value = db + 1 }
+  :: atomic {
+       pending != 0 ->
+       Invalidate(pending);
+#ifdef PUT
+       put_lease = (put && own == cleared && db == pending);
+       put_position = (put_lease -> q : 0);
+#endif
+       pending = 0
+     }
+  :: atomic { value == 0 && !lease && FREE -> value = accepted + 1 }
+  :: atomic { value == 0 && !lease && FREE && db > accepted -> value = db + 1 }
   :: atomic { lease -> lease = false }
+#ifdef PUT
+  :: atomic { put_lease -> put_lease = false }
+#endif
   :: atomic { value != 0 -> value = 0 }
   :: atomic { trimmed < q -> trimmed = q }
   od

@@ -1,32 +1,34 @@
-// The cache's second level in Redis, one key in one reign: what its scripts store and answer, whoever asks, in any order.
+// The second level of the fleet cache: what the scripts in Redis store and answer. One key, within one reign.
 //
-// Loader(c)  a call that misses in one process: it asks, loads from the database if it is granted the lease, and fills.
-//            Each call has its own token. TOKENS calls in all, in two processes.
-// Writer     a process that writes the database and invalidates the key, or a tag that the value has (or all), or
-//            stores a value by Put: an invalidation that is granted the lease in the same step, then a fill.
-// Late       requests that were sent, given up, and arrive at any later time. Their replies reach nobody.
+// Loader(c)  a call that misses, in one of two processes: it asks, loads from the database if it is granted the lease,
+//            and fills. Each call has its own token. There are TOKENS calls in all.
+// Writer     a process that writes the database and invalidates the key or a tag that the value has (or "all"), or that
+//            calls Put: an invalidation that is granted the lease in the same step, and then a fill.
+// Late       requests whose client has given up, and that arrive at any later time. Nobody receives their replies.
 // Faults     a lease lapses or is evicted, the value expires or is evicted, and Redis forgets an invalidation's id.
 //
 // Invariants.
-//  - P1: no script stores or returns a value that is older than an invalidation that was run before.
+//  - P1: no script stores or returns a value that is older than an invalidation that ran before.
 //  - An answer (value, position) is right: the value takes account of all invalidations up to the position. The first
 //    level relies on this (fleet_cache.pml).
 //  - P4: a lease is granted only if each loader that is loading has lost its own, because it lapsed or was voided.
-//  - An invalidation that is repeated is run once, unless its id was forgotten.
+//  - An invalidation that is repeated runs once, unless its id was forgotten.
 //
-// A request is run when it arrives, and its reply may be lost: then the client repeats it, or gives up. A client that
-// receives a reply late is a client that takes its next step late. The scripts see one reign (fleet_reign.pml has more).
-// Versions of the database count up; a value is its version plus 1.
+// A request runs when it arrives. Its reply may be lost; then the client repeats the request or gives up. A late reply
+// needs no step of its own, because it is the same as a client that takes its next step late. Versions of the database
+// count up; a value is its version plus 1.
 //
-// Put. The caller wrote the database before, perhaps long ago. While the call runs, its value counts as written at the
-// moment at which Redis grants it the lease; so that is where the database's version counts up. After the call has been
+// Put. The caller wrote the database before the call, perhaps long ago. While the call runs, its value counts as
+// written at the moment at which Redis grants the lease, so the version counts up at that moment. After the call was
 // given up, the value may be outdated.
 //
-// Broken: NO_VOID (an invalidation of the key leaves its lease), NO_TAG_AT_FILL, NO_TAG_AT_ASK (the tag's position is not
-// compared), ANY_TOKEN (a fill does not compare the token), NO_POSITION (a fill does not compare its position with the
-// lease's), REPEAT_UNCHECKED (a repeated fill says the position of now), FAIL_BLIND (a lease is given back without
-// comparing the token), ASK_TAKES_LEASE (an ask does not look for a lease), LATE_PUT (a grant that comes after its call
-// is used), NO_IDS (invalidations have no ids), REFUSED_IS_RUN 
+// Broken: NO_VOID (an invalidation of the key keeps its lease), NO_TAG_AT_FILL, NO_TAG_AT_ASK (the tag's position is
+// not compared), ANY_TOKEN (a fill does not compare the token), NO_POSITION (a fill does not compare its position with
+// the lease's), REPEAT_UNCHECKED (a repeated fill checks nothing, and answers with the present position), FAIL_BLIND (a
+// lease is given back without a comparison of the token), ASK_TAKES_LEASE (an ask ignores a lease), LATE_PUT (a grant
+// that comes after its call is used), NO_IDS (invalidations have no ids), REFUSED_IS_RUN (a client takes a refused
+// invalidation for one that ran), FORGETS_TAGS (the position of a tag is dropped, and that of "all" is not raised).
+
 #ifndef TOKENS
 #define TOKENS 2
 #endif
@@ -57,7 +59,7 @@ byte late_id, late_token, late_version;
 bool late_of_tag;
 
 // Ghosts.
-byte run_version;  // The newest version that an invalidation was run for.
+byte run_version;  // The newest version of which an invalidation ran.
 byte version_at[POSITIONS];
 byte loading[2];  // Tokens.
 bool lost_lease[TOKENS + WRITES + 2];
@@ -216,7 +218,7 @@ inline Invalidate(id, version, token, of_tag) {
   answer = (token != NONE && lease == token -> granted : done)
 }
 
-// The reply is lost, and the request may arrive once more.
+// The reply may be lost.
 inline MayLose() {
   if
   :: true
@@ -232,7 +234,7 @@ proctype Loader(byte c) {
 end:
   do
   :: atomic {
-       token != NONE || tokens < TOKENS && tokens >= c ->  // The first call is Loader(0)'s: the two are alike.
+       token != NONE || tokens < TOKENS && tokens >= c ->  // The first call is Loader(0)'s, by symmetry.
        if
        :: token == NONE -> tokens++; token = tokens
        :: else
@@ -345,7 +347,15 @@ proctype Writer() {
         :: answer == unknown || answer == refused -> break
         fi
      od;
-     atomic { put_open = false; put_value = 0; of_tag = false; token = NONE; position = 0; version = 0; answer = unknown }
+     atomic {
+       put_open = false;
+       put_value = 0;
+       of_tag = false;
+       token = NONE;
+       position = 0;
+       version = 0;
+       answer = unknown
+     }
   :: id == WRITES -> break
   od
 }
@@ -387,6 +397,9 @@ end:
   :: atomic { lease != NONE -> LoseLease() }
   :: atomic { value != NONE -> DropValue() }
   :: atomic { known_position[1] != 0 -> known_position[1] = 0; ran[1] = false }
+#ifdef FORGETS_TAGS
+  :: atomic { tag_position != 0 -> tag_position = 0 }
+#endif
   od
 }
 

@@ -3,40 +3,42 @@
 //
 // Process  a process with a first level: it adopts a reign, sends heartbeats, asks, loads, fills, invalidates, and
 //          reconnects to either server at any time.
-// Other    stands for the other processes: it adopts, invalidates, and fills, but keeps nothing.
+// Other    another process, which adopts, invalidates and fills, and has no first level.
 // Servers  server 0 is the master, and server 1 replicates it late. At any time server 1 is promoted, perhaps without
 //          the newest writes. Server 0 then refuses writes, because it was demoted, or because it is isolated and has
-//          min-replicas-to-write; it still answers reads. State, values and leases are lost at any time. FAILBACK:
-//          server 0 becomes the master once more, with its old state.
+//          min-replicas-to-write; it still answers reads. Values and leases are lost at any time, and LOSSES times the
+//          state. FAILBACK: server 0 becomes the master once more, with its old state.
 //
-// A reign is an incarnation, which is a random number, and has a number that counts up. A process takes the reign of a
-// server only if the server's run id is the one of the reign, and the reign's number is above that of the reign that the
-// process leaves; otherwise it makes a new one. Each command names the server and the incarnation that it is for.
+// A reign has an incarnation, which is random, and a number, which counts up. A process takes the reign of a server
+// only if the server's run id is the one of the reign, and the reign's number is above that of the reign that the
+// process leaves. Otherwise it makes a new reign. Each command names the server and the incarnation that it is for.
 //
-// Invariants. A call of the process gets a value that is at least as new as each invalidation, on whichever server it was
-// accepted, also if a failover has lost it,
-//  - that was accepted max_staleness before the call began,
-//  - that was accepted before a heartbeat ran that the process trusts, or has trusted before,
-//  - that the process itself made.
+// Invariants. A call of the process gets a value that is at least as new as each of these invalidations, on either
+// server, even if a failover has lost them:
+//  - those that were accepted max_staleness before the call began;
+//  - those that were accepted before a heartbeat ran that gives the process its trust, or gave it before;
+//  - those that the process made.
 // Each failover begins one reign, and each loss of the state at most one per process. No ask waits for a lease of
 // another reign.
 //
-// With FAILBACK, what server 1 alone has accepted is unknown to a process that has never been there. So what was accepted
-// is counted per server then, and the first of the three is left out.
+// With FAILBACK, server 1 has replicated only the beginning of the first reign, and a process that was never at server
+// 1 cannot know the invalidations that server 1 alone accepted. So accepted invalidations are counted per server then,
+// and the first of the three is left out.
 //
 // Abstracted. fleet_cache.pml has time (max_staleness is one step here), joins, and loads without a lease; those are as
-// new as their beginning, so they need no step here. An invalidation removes the value and the lease; fleet_lease.pml has
-// tags, tokens and repeats.
+// new as their beginning, so they need no step here. An invalidation removes the value and the lease; fleet_lease.pml
+// has tags, tokens and repeats.
 //
-// CODECS: the process has a format of which the other does not know, and registers it in the state of a reign.
+// CODECS: the process has a codec that the other does not have, and registers it in the state of a reign.
 //
 // Broken: KEEP_REIGN (the run id is not compared), NOT_BOUND (commands do not name their server), ANY_INCARNATION
-// (scripts do not compare the incarnation), ANY_VALUE (nor that of a value), ANY_LEASE (nor that of a lease),
-// NO_NUMBER (a process takes each reign), ONLY_LEFT (it refuses only those that it has left itself; with FAILBACK),
-// ADOPT_BLIND (it takes none), NO_RESET (the first level is kept in a new reign), RESET_KEEPS_FLIGHT (a flight of a
-// former reign is stored), OLD_BEAT (a heartbeat of a former reign gives trust), BEAT_READS (a heartbeat does not write),
-// HIT_WITHOUT_TRUST (a call is served from Redis although the process has no trust), ISOLATED_WRITES (an isolated master
-// takes writes), UNREGISTERED (scripts do not ask whether a codec is registered).
+// (scripts do not compare the incarnation), ANY_VALUE (they do not compare that of a value), ANY_LEASE (they do not
+// compare that of a lease), NO_NUMBER (a process takes each reign; with FAILBACK), ONLY_LEFT (a process refuses only
+// reigns that it has left; with FAILBACK), ADOPT_BLIND (a process takes no reign), NO_RESET (the first level is kept in
+// a new reign), RESET_KEEPS_FLIGHT (a flight of a former reign is stored), OLD_BEAT (a heartbeat of a former reign
+// gives trust), BEAT_READS (a heartbeat does not write), HIT_WITHOUT_TRUST (a call is served from Redis although the
+// process has no trust), ISOLATED_WRITES (an isolated master takes writes), UNREGISTERED (scripts do not ask whether a
+// codec is registered).
 
 #ifndef WRITES
 #define WRITES 1
@@ -408,7 +410,8 @@ end:
      }
   :: atomic { db < WRITES && OTHER_ADOPTED && WRITABLE(other_connected) -> Invalidate(other_connected) }
   :: atomic {
-       OTHER_FILLS && OTHER_ADOPTED && WRITABLE(other_connected) && !VALID(other_connected) && !LEASED(other_connected) ->
+       OTHER_FILLS && OTHER_ADOPTED && WRITABLE(other_connected) &&
+         !VALID(other_connected) && !LEASED(other_connected) ->
        Store(other_connected, db + 1)
      }
   od
@@ -439,8 +442,16 @@ end:
   do
   :: atomic { true -> Elapse() }
 #if FAILOVERS
+#ifndef FAILBACK
   :: atomic { !promoted -> Copy(servers[1], servers[0]) }
-  :: atomic { !promoted -> promoted = true; master = 1; reigns_allowed = reigns_allowed + REIGNS; accepted[1] = accepted[0] }
+#endif
+  :: atomic {
+       !promoted ->
+       promoted = true;
+       master = 1;
+       reigns_allowed = reigns_allowed + REIGNS;
+       accepted[1] = accepted[0]
+     }
 #endif
 #ifdef FAILBACK
   :: atomic { master == 1 && !returned -> returned = true; master = 0; reigns_allowed = reigns_allowed + REIGNS }
