@@ -9,17 +9,17 @@
 //          min-replicas-to-write; it still answers reads. Values and leases are lost at any time, and LOSSES times the
 //          state. FAILBACK: server 0 becomes the master once more, with its old state.
 //
-// A reign has an incarnation, which is random, and a number, which counts up. A process takes the reign of a server
-// only if the server's run id is the one of the reign, and the reign's number is above that of the reign that the
-// process leaves. Otherwise it makes a new reign. Each command names the server and the incarnation that it is for.
+// A reign has a random incarnation, and the list of those before it. A process takes the reign of a server only if the
+// server's run id is the one of the reign, and the process does not know that the reign is over. It knows that of the
+// reigns that it has left, and of those before the ones that it has taken. Otherwise it makes a new reign. Each command
+// names the server and the incarnation that it is for.
 //
 // Invariants. A call of the process gets a value that is at least as new as each of these invalidations, on either
 // server, even if a failover has lost them:
 //  - those that were accepted max_staleness before the call began;
 //  - those that were accepted before a heartbeat ran that gives the process its trust, or gave it before;
 //  - those that the process made.
-// Each failover begins one reign, and each loss of the state at most one per process. No ask waits for a lease of
-// another reign.
+// Each failover and each loss of the state begins one reign at most. No ask waits for a lease of another reign.
 //
 // With FAILBACK, server 1 has replicated only the beginning of the first reign, and a process that was never at server
 // 1 cannot know the invalidations that server 1 alone accepted. So accepted invalidations are counted per server then,
@@ -33,7 +33,7 @@
 //
 // Broken: KEEP_REIGN (the run id is not compared), NOT_BOUND (commands do not name their server), ANY_INCARNATION
 // (scripts do not compare the incarnation), ANY_VALUE (they do not compare that of a value), ANY_LEASE (they do not
-// compare that of a lease), NO_NUMBER (a process takes each reign; with FAILBACK), ONLY_LEFT (a process refuses only
+// compare that of a lease), NO_LIST (a process takes each reign; with FAILBACK), ONLY_LEFT (a process refuses only
 // reigns that it has left; with FAILBACK), ADOPT_BLIND (a process takes no reign), NO_RESET (the first level is kept in
 // a new reign), RESET_KEEPS_FLIGHT (a flight of a former reign is stored), OLD_BEAT (a heartbeat of a former reign
 // gives trust), BEAT_READS (a heartbeat does not write), HIT_WITHOUT_TRUST (a call is served from Redis although the
@@ -49,11 +49,6 @@
 #ifndef FAILOVERS
 #define FAILOVERS 1
 #endif
-#if LOSSES
-#define REIGNS 2  // That an event may begin.
-#else
-#define REIGNS 1
-#endif
 
 mtype = { idle, asked, loading, filled };
 
@@ -61,7 +56,7 @@ byte db;
 
 typedef Server {
   byte incarnation;  // 0: there is no state.
-  byte number;
+  byte older;   // The set of incarnations before it.
   byte server;  // Of the reign: its run id.
   byte q;
   bool registered;
@@ -78,7 +73,6 @@ byte incarnations = 1;
 // A process's reign, as it knows it.
 typedef Reign {
   byte incarnation;
-  byte number;
   byte server;
 }
 Reign reign, other;
@@ -86,7 +80,9 @@ byte connected, other_connected;
 
 // The process.
 Reign adopted;  // The answer of adopt, on its way. An incarnation of 0: none.
+byte adopted_older;
 byte adopted_q;
+byte left, other_left;  // The incarnations that the two know to be over.
 byte applied;
 bool trusted;
 byte first;  // The first level.
@@ -112,14 +108,6 @@ byte reigns_allowed = 1;
 byte losses;
 #ifdef FAILBACK
 bool returned;
-#endif
-#ifdef ONLY_LEFT
-byte left, other_left;  // Sets of incarnations.
-#define LEFT left
-#define OTHER_LEFT other_left
-#else
-#define LEFT 0
-#define OTHER_LEFT 0
 #endif
 
 #define MAX(a, b) (a > b -> a : b)
@@ -163,14 +151,12 @@ byte left, other_left;  // Sets of incarnations.
 #else
 #define OF_SERVER(s) (servers[s].server == s)
 #endif
-#if defined(NO_NUMBER)
-#define TAKES(s, mine, left) true
-#elif defined(ONLY_LEFT)
-#define TAKES(s, mine, left) (((left >> servers[s].incarnation) & 1) == 0)
+#if defined(NO_LIST)
+#define TAKES(s, over) true
 #elif defined(ADOPT_BLIND)
-#define TAKES(s, mine, left) false
+#define TAKES(s, over) false
 #else
-#define TAKES(s, mine, left) (servers[s].number > mine.number || servers[s].incarnation == mine.incarnation)
+#define TAKES(s, over) (((over >> servers[s].incarnation) & 1) == 0)
 #endif
 
 #ifdef CODECS
@@ -193,22 +179,23 @@ byte left, other_left;  // Sets of incarnations.
 #endif
 
 // The scripts.
-inline Adopt(s, mine, left, to) {
+inline Adopt(s, over, to) {
   if
-  :: servers[s].incarnation != 0 && OF_SERVER(s) && TAKES(s, mine, left)
+  :: servers[s].incarnation != 0 && OF_SERVER(s) && TAKES(s, over)
   :: else ->
      incarnations++;
 #ifndef ISOLATED_WRITES
      assert(incarnations <= reigns_allowed);
 #endif
+#ifndef ONLY_LEFT
+     servers[s].older = servers[s].older | (1 << servers[s].incarnation);
+#endif
      servers[s].incarnation = incarnations;
-     servers[s].number = MAX(servers[s].number, mine.number) + 1;
      servers[s].server = s;
      servers[s].q = 1;
      servers[s].registered = false
   fi;
   to.incarnation = servers[s].incarnation;
-  to.number = servers[s].number;
   to.server = s
 }
 
@@ -277,18 +264,15 @@ inline TakeReign() {
   :: adopted.incarnation != reign.incarnation ->
      trusted = false;
      OnReset();
-#ifdef ONLY_LEFT
-     left = left | (1 << reign.incarnation);
-#endif
+     left = left | (1 << reign.incarnation) | adopted_older;
      reign.incarnation = adopted.incarnation;
-     reign.number = adopted.number;
      applied = adopted_q
   :: else
   fi;
   reign.server = adopted.server;
   adopted.incarnation = 0;
-  adopted.number = 0;
   adopted.server = 0;
+  adopted_older = 0;
   adopted_q = 0
 }
 
@@ -361,7 +345,8 @@ end:
   :: atomic { connected = 1 - connected }
   :: atomic {
        !ADOPTED && WRITABLE(connected) && adopted.incarnation == 0 && BEGIN ->
-       Adopt(connected, reign, LEFT, adopted);
+       Adopt(connected, left, adopted);
+       adopted_older = servers[connected].older;
        adopted_q = servers[connected].q
      }
   :: atomic { adopted.incarnation != 0 -> TakeReign() }
@@ -398,15 +383,19 @@ end:
 }
 
 proctype Other() {
+  byte was;
 end:
   do
   :: atomic { other_connected = 1 - other_connected }
   :: atomic {
        !OTHER_ADOPTED && WRITABLE(other_connected) && BEGIN ->
-#ifdef ONLY_LEFT
-       other_left = other_left | (1 << other.incarnation);
-#endif
-       Adopt(other_connected, other, OTHER_LEFT, other)
+       was = other.incarnation;
+       Adopt(other_connected, other_left, other);
+       if
+       :: other.incarnation != was -> other_left = other_left | (1 << was) | servers[other_connected].older
+       :: else
+       fi;
+       was = 0
      }
   :: atomic { db < WRITES && OTHER_ADOPTED && WRITABLE(other_connected) -> Invalidate(other_connected) }
   :: atomic {
@@ -419,7 +408,7 @@ end:
 
 inline Copy(to, from) {
   to.incarnation = from.incarnation;
-  to.number = from.number;
+  to.older = from.older;
   to.server = from.server;
   to.q = from.q;
   to.registered = from.registered;
@@ -449,12 +438,12 @@ end:
        !promoted ->
        promoted = true;
        master = 1;
-       reigns_allowed = reigns_allowed + REIGNS;
+       reigns_allowed++;
        accepted[1] = accepted[0]
      }
 #endif
 #ifdef FAILBACK
-  :: atomic { master == 1 && !returned -> returned = true; master = 0; reigns_allowed = reigns_allowed + REIGNS }
+  :: atomic { master == 1 && !returned -> returned = true; master = 0; reigns_allowed++ }
 #endif
   :: atomic { servers[master].lease -> EndLease(master) }
   :: atomic { servers[master].value != 0 -> DropValue(master) }
@@ -462,9 +451,9 @@ end:
   :: atomic {
        losses < LOSSES && servers[master].incarnation != 0 ->
        losses++;
-       reigns_allowed = reigns_allowed + REIGNS;
+       reigns_allowed++;
        servers[master].incarnation = 0;
-       servers[master].number = 0;
+       servers[master].older = 0;
        servers[master].server = 0;
        servers[master].q = 0;
        servers[master].registered = false
@@ -476,7 +465,6 @@ end:
 init {
   atomic {
     servers[0].incarnation = 1;
-    servers[0].number = 1;
     servers[0].q = 1;
     Copy(servers[1], servers[0]);
     run Process();
