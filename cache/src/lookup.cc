@@ -316,15 +316,16 @@ std::optional<Answer> CacheCore::Serve(const KeyAt& at, Instant now, bool stale_
   Slot* const entry = FindEntry(at);
   if (entry == nullptr) return std::nullopt;
   const EntryTimes times = TimesOf(*entry);
-  const bool fresh = now < times.expires_at;
-  if (!MayServe(*entry, now)) {
-    due = RefreshTrigger::kStale;  // For a lookup that does not load.
-    return std::nullopt;
-  }
+  const bool current = MayServe(*entry, now);
+  const bool fresh = current && now < times.expires_at;
   if (!fresh) {
-    if (!stale_too || !entry->has_value()) return std::nullopt;
-    const bool backs_off = now < times.retry_at && now < times.stale_until;
-    if (now >= times.revalidate_until && !backs_off) return std::nullopt;
+    const bool backs_off =
+        now < times.retry_at && now < times.stale_until && (current || options_.stale_if_error > absl::ZeroDuration());
+    const bool revalidates = current && now < times.revalidate_until;
+    if (!stale_too || !entry->has_value() || (!revalidates && !backs_off)) {
+      if (!current) due = RefreshTrigger::kStale;  // For a lookup that does not load.
+      return std::nullopt;
+    }
   }
   entry->Touch();
   if (!entry->has_value()) {

@@ -66,8 +66,8 @@ std::vector<FlightPtr> CacheCore::AskTier(std::span<const FlightPtr> flights, bo
     const Instant sent = Now();
     for (const FlightPtr& flight : flights) {
       std::string& key = keys.emplace_back();
-      if (!flight->lease.token.empty() || (nested && sent >= flight->busy_since + kNestedWait) ||
-          !EncodeKey(flight->key.holder->key(), &key).ok()) {
+      if (!flight->lease.token.empty() || std::exchange(flight->loads_alone, false) ||
+          (nested && sent >= flight->busy_since + kNestedWait) || !EncodeKey(flight->key.holder->key(), &key).ok()) {
         missing.push_back(flight);
         continue;
       }
@@ -86,6 +86,7 @@ std::vector<FlightPtr> CacheCore::AskTier(std::span<const FlightPtr> flights, bo
       const ShardLock lock = Lock(shards_[flight->key.shard]);
       if (!flight->answered && shards_[flight->key.shard].flights.IsCurrent(*flight)) {
         flight->RunWithin(nullptr);
+        flight->loads_alone = flight->lease.token.empty();
         HandOn(flight, Now(), after);
       } else {
         LookUpAgain(flight, Now(), after);

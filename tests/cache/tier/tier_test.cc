@@ -407,6 +407,35 @@ TEST_F(TierTest, GetAll_AsksOnceAndSharesTheLoads) {
   }
 }
 
+TEST_F(TierTest, GetAll_Away_AsksOnce) {
+  Open(Options());
+  tier->process(0).away = true;
+  const int64_t asks = tier->asks();
+  for (const auto& found : a->GetAll({1, 2, 3})) EXPECT_TRUE(found.ok());
+  EXPECT_EQ(tier->asks() - asks, 1);
+  EXPECT_EQ(db.reads(), 3);
+}
+
+TEST_F(TierTest, StaleIfError_AwayAndTheLoaderFails_TriesOncePerBackoff) {
+  LoadingCacheOptions options = Options();
+  options.stale_if_error = absl::Hours(1);
+  options.retry_backoff = absl::Seconds(5);
+  std::atomic<int> loads{0};
+  const auto load = [&](const int&, LoadContext&) -> absl::StatusOr<std::string> {
+    if (++loads == 1) return "old";
+    return absl::InternalError("down");
+  };
+  a = Cache::Create(options, load).value();
+  EXPECT_EQ(Get(*a, 1), "old");
+  tier->process(0).away = true;
+  clock.Advance(FakeTier::kMaxStaleness);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(Get(*a, 1), "old");
+  EXPECT_EQ(loads, 2);
+  clock.Advance(absl::Seconds(5));
+  EXPECT_EQ(Get(*a, 1), "old");
+  EXPECT_EQ(loads, 3);
+}
+
 TEST_F(TierTest, FailedLoad_LetsTheNextOneTry) {
   std::atomic<int> loads{0};
   const auto load = [&](const int&, LoadContext&) -> absl::StatusOr<std::string> {
