@@ -56,38 +56,42 @@ struct TierLease {
 
 // A question for one key.
 struct TierAsk {
-  std::string_view key;
+  std::string_view key;  // Encoded.
   // 0: a lookup, for which any fresh record will do. Otherwise a refresh of the record with this version: a fresh
   // record of the same version is no answer.
   uint64_t known_version = 0;
 };
 
+// The answer to a question.
 struct TierAnswer {
+  // It says what the caller does next.
   enum class Kind {
     kHit,      // `record` is fresh and, for a refresh, another one than the known.
     kGranted,  // The caller loads the key and ends `lease`. `record`: an expired value in its grace, if there is one.
     kBusy,     // Another load of the key is in progress. `record` as above. Ask again after `retry_after`.
     kAway,     // The tier cannot be asked, or an invalidation of the key is still queued: load without a lease.
   };
-  Kind kind = Kind::kAway;
-  std::optional<TierRecord> record = std::nullopt;
-  TierLease lease = {};
-  absl::Duration retry_after = absl::ZeroDuration();
+  Kind kind = Kind::kAway;                            // As above.
+  std::optional<TierRecord> record = std::nullopt;    // A value or an absence, if there is one.
+  TierLease lease = {};                               // For kGranted.
+  absl::Duration retry_after = absl::ZeroDuration();  // For kBusy.
 };
 
 // The result of a load. Its views are valid during the call.
 struct TierFill {
-  std::string_view key;
-  TierLease lease = {};
-  bool absent = false;
-  std::string_view bytes = {};
-  std::span<const std::string> tags = {};
-  absl::Duration ttl = {};    // Zero or less: the value is not stored, and the lease ends.
-  absl::Duration grace = {};  // How long it is kept after its expiry.
-  absl::Duration load_time = {};
+  std::string_view key;                    // Encoded.
+  TierLease lease = {};                    // As granted.
+  bool absent = false;                     // As in TierRecord, and so the next two.
+  std::string_view bytes = {};             // The encoded value, or the message.
+  std::span<const std::string> tags = {};  // Of the value.
+  absl::Duration ttl = {};                 // Zero or less: the value is not stored, and the lease ends.
+  absl::Duration grace = {};               // How long it is kept after its expiry.
+  absl::Duration load_time = {};           // Of the loader.
 };
 
+// The result of a fill.
 struct TierFilled {
+  // It says what became of the value and the lease.
   enum class Kind {
     kStored,    // At `position`, as `version`.
     kUnstored,  // The tier does not take it: too large, too many tags, a TTL of zero. The lease, whose position
@@ -95,15 +99,16 @@ struct TierFilled {
     kRefused,   // The lease was lost or voided, by an invalidation for example. The value may be outdated.
     kAway,      // Unknown: the tier did not answer.
   };
-  Kind kind = Kind::kAway;
-  uint64_t position = 0;
-  uint64_t version = 0;
+  Kind kind = Kind::kAway;  // As above.
+  uint64_t position = 0;    // For kStored and kUnstored.
+  uint64_t version = 0;     // For kStored.
 };
 
 // The records that an invalidation concerns.
 struct TierTarget {
+  // One key, all records with a tag, or all records of the cache.
   enum class Kind { kKey, kTag, kAll };
-  Kind kind = Kind::kAll;
+  Kind kind = Kind::kAll;      // As above.
   std::string_view text = {};  // The encoded key, or the tag.
 };
 
