@@ -33,10 +33,10 @@ class TierFaultTest : public ::testing::Test {
     options.heartbeat = absl::Minutes(2);
     return options;
   }
-  // A short time-out for calls. Leases do not lapse by themselves.
+  // A short time-out, but one that a busy machine keeps. Leases do not lapse by themselves.
   static RedisCacheTierOptions Hasty() {
     RedisCacheTierOptions options = PatientTier();
-    options.timeout = absl::Milliseconds(50);
+    options.timeout = absl::Seconds(1);
     return options;
   }
   // Whether another process gets the lease.
@@ -183,13 +183,13 @@ TEST_F(TierFaultTest, Lease_LapsedAndLoadedByOthers_TheFirstFillIsRefused) {
 
 TEST_F(TierFaultTest, Lease_IsRenewedWhileItsLoadTakesLong) {
   RedisCacheTierOptions options = PatientTier();
-  options.lease = absl::Milliseconds(300);
+  options.lease = absl::Seconds(2);
   TierNode a(server.url(), options);
   TierNode b(server.url());
   const TierAnswer granted = a.Ask("k");
   // Each renewal sets the time to live to the whole lease. It falls between two of them.
   int64_t last = std::stoll(server.Call({"PTTL", kLease}).text);
-  for (int renewals = 0; renewals < 6;) {
+  for (int renewals = 0; renewals < 2;) {
     const int64_t left = std::stoll(server.Call({"PTTL", kLease}).text);
     if (left > last) ++renewals;
     last = left;
@@ -218,7 +218,7 @@ TEST_F(TierFaultTest, Lease_LapsesWhenItsProcessStops) {
 TEST_F(TierFaultTest, Ask_TimesOutAndIsGrantedLate_TheLeaseIsGivenBack) {
   TierNode a(server.url(), Hasty());
   TierNode b(server.url());
-  ASSERT_EQ(a.Load("warm", "v").kind, Filled::kStored);
+  ASSERT_EQ(b.Load("warm", "v").kind, Filled::kStored);
   server.Pause();
   EXPECT_EQ(a.Ask("k").kind, Answer::kAway);
   server.Resume();
@@ -230,8 +230,8 @@ TEST_F(TierFaultTest, Ask_TimesOutAndIsGrantedLate_TheLeaseIsGivenBack) {
 TEST_F(TierFaultTest, Put_TimesOutAndIsGrantedLate_DecaysToAnInvalidation) {
   TierNode a(server.url(), Hasty());
   TierNode b(server.url());
-  ASSERT_TRUE(a.InvalidateKey("warm").accepted);
-  ASSERT_EQ(a.Load("k", "old").kind, Filled::kStored);
+  ASSERT_TRUE(b.InvalidateKey("warm").accepted);
+  ASSERT_EQ(b.Load("k", "old").kind, Filled::kStored);
   server.Pause();
   const TierInvalidated put = a.Invalidate(Target::kKey, "k", true);
   EXPECT_FALSE(put.accepted);
@@ -286,7 +286,6 @@ TEST_F(TierFaultTest, Ask_WhileItsInvalidationIsNeverSent_IsAway) {
   RedisCacheTierOptions options = Hasty();
   options.heartbeat = absl::Minutes(2);
   TierNode a(server.url(), options);
-  ASSERT_EQ(a.Load("k", "old").kind, Filled::kStored);
   a.cache->Queue({.kind = Target::kTag, .text = "any"});
   EXPECT_EQ(a.Ask("k").kind, Answer::kAway);
 }

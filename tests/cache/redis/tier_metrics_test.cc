@@ -20,7 +20,7 @@ class TierMetricsTest : public ::testing::Test {
 
   RedisCacheTierOptions Options() {
     RedisCacheTierOptions options = PatientTier();
-    options.timeout = absl::Milliseconds(100);
+    options.timeout = absl::Seconds(2);
     options.metrics = &registry;
     return options;
   }

@@ -70,7 +70,8 @@ TEST_F(TierTopologyTest, Failover_LosesAnInvalidation_NothingOldIsServed) {
   EXPECT_EQ(a.Fill("loading", loading.lease, "old").kind, Filled::kRefused);
   EXPECT_EQ(a.Fill("k", answer.lease, "new").kind, Filled::kStored);
   TierNode c(set.url(), Options());
-  EXPECT_EQ(c.Ask("k").record->bytes, "new");
+  Await("the value", [&] { return (answer = c.Ask("k")).kind == Answer::kHit; });
+  EXPECT_EQ(answer.record->bytes, "new");
 }
 
 TEST_F(TierTopologyTest, Failover_AndBack_EachTimeANewReign) {
