@@ -90,6 +90,7 @@ TEST_F(TierMetricsTest, Failures_AreCounted) {
   Await("the loss", [&] { return Value("leases_lost_total", "orders") == 1; });
   server.Call({"DEL", kState});
   Await("the reign", [&] { return Value("reigns_total", "test") == 2; });
+  Await("trust", [&] { return a.trusted() && b.trusted(); });
   server.Pause();
   EXPECT_EQ(a.Ask("k").kind, Answer::kAway);
   Await("being away", [&] { return Value("away", "test") == 1; });
