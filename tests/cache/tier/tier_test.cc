@@ -53,7 +53,7 @@ class TierTest : public ::testing::Test {
     LoadingCacheOptions options;
     options.name = "products";
     options.ttl = absl::Minutes(1);
-    options.clock = &clock;
+    options.clock = tier->clock();
     options.tier = tier;
     options.metrics = nullptr;
     return options;
@@ -269,6 +269,24 @@ TEST_F(TierTest, Away_EachProcessLoadsAndKeepsItForMaxStaleness) {
   clock.Advance(FakeTier::kMaxStaleness);
   EXPECT_EQ(Get(*a, 1), "1 v1");
   EXPECT_EQ(db.reads(), 4);
+}
+
+TEST_F(TierTest, Away_ValueIsNotRevalidatedBeyondMaxStaleness) {
+  for (const absl::Duration ttl : {FakeTier::kMaxStaleness / 2, FakeTier::kMaxStaleness * 2}) {
+    SCOPED_TRACE(ttl);
+    tier = std::make_shared<FakeTier>(&clock);
+    LoadingCacheOptions options = Options();
+    options.ttl = ttl;
+    options.stale_while_revalidate = absl::Hours(1);
+    Open(options);
+    tier->process(0).away = true;
+    const std::string loaded = Get(*a, 1);
+    db.Write(1);
+    clock.Advance(FakeTier::kMaxStaleness);
+    EXPECT_NE(Get(*a, 1), loaded);
+    a.reset();
+    b.reset();
+  }
 }
 
 TEST_F(TierTest, Away_InvalidationIsQueued_AndSentByAHeartbeat) {

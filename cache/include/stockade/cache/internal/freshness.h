@@ -32,9 +32,12 @@ struct EntryTimes {
   }
   // Ends all that it is good for at `latest` at the latest, except for standing in for an error.
   void KeepUntil(Instant latest) {
+    if (latest >= revalidate_until) return;
+    revalidate_until = latest;
+    refresh_at = std::min(refresh_at, latest);  // Freshness::Of() cannot tell these times.
     if (latest >= expires_at) return;
     stale_until = expires_at == Instant::InfiniteFuture() ? latest : latest + (stale_until - expires_at);
-    expires_at = revalidate_until = latest;
+    expires_at = latest;
   }
   // Before this time it is neither over nor due, whatever load fails.
   Instant QuietUntil() const { return std::min({expires_at, refresh_at, xfetch_at}); }
