@@ -1,5 +1,7 @@
 #include "flight.h"
 
+#include <utility>
+
 namespace stockade::cache_internal {
 namespace {
 
@@ -38,19 +40,21 @@ bool FlightNode::Reaches(const FlightNode* target, std::vector<const FlightNode*
   return reaches;
 }
 
-// An edge to a flight that begins to run closes no circle: it has no edge of its own yet.
+// An edge to a flight that begins to run closes no circle: it has no edge of its own yet. The loader around it may have
+// an edge already: it waits for just this flight, whose key another process of the tier was loading until now, and will
+// wait on if that process still does.
 LoaderFrame::LoaderFrame(FlightNode* flight) : flight_(flight), outer_(innermost) {
   innermost = this;
   if (outer_ == nullptr) return;
   const MutexLock lock(FlightNode::GraphMutex());
-  outer_->flight_->waits_for_ = flight;
+  outer_waits_for_ = std::exchange(outer_->flight_->waits_for_, flight);
 }
 
 LoaderFrame::~LoaderFrame() {
   innermost = outer_;
   if (outer_ == nullptr) return;
   const MutexLock lock(FlightNode::GraphMutex());
-  outer_->flight_->waits_for_ = nullptr;
+  outer_->flight_->waits_for_ = outer_waits_for_;
 }
 
 const LoaderFrame* LoaderFrame::Innermost() { return innermost; }

@@ -99,6 +99,7 @@ class LoaderFrame {
  private:
   FlightNode* const flight_;
   LoaderFrame* const outer_;
+  const FlightNode* outer_waits_for_ = nullptr;  // Before this frame.
 };
 
 // The wait of the calling thread's innermost loader for another flight. Has no effect outside of loaders.

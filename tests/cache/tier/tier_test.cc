@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <functional>
 #include <future>
 #include <map>
 #include <memory>
@@ -58,11 +59,18 @@ class TierTest : public ::testing::Test {
     options.metrics = nullptr;
     return options;
   }
-  std::unique_ptr<Cache> NewCache(LoadingCacheOptions options) {
+  std::unique_ptr<Cache> NewCache(LoadingCacheOptions options, std::function<std::string(int key)> load) {
     return Cache::Create(std::move(options),
-                         [this](const int& key, LoadContext&) -> absl::StatusOr<std::string> { return db.Read(key); })
+                         [load = std::move(load)](const int& key, LoadContext&) -> absl::StatusOr<std::string> {
+                           return load(key);
+                         })
         .value();
   }
+  std::unique_ptr<Cache> NewCache(LoadingCacheOptions options) {
+    return NewCache(std::move(options), [this](int key) { return db.Read(key); });
+  }
+  // For tests in which a call waits for another process.
+  void UseSystemClock() { tier = std::make_shared<FakeTier>(Clock::System()); }
   void Open(const LoadingCacheOptions& options) {
     a = NewCache(options);
     b = NewCache(options);
@@ -609,6 +617,46 @@ TEST_F(TierTest, Options_ThatATierCannotServe_AreRefused) {
   options.strict = false;
   options.clock = Clock::System();
   EXPECT_THAT(std::string(options.Validate().message()), ::testing::HasSubstr("clock"));
+}
+
+// A loader waits for a key that another process loads, and asks for it now and then. That must not hide from the
+// circle that this process closes by loading the key on another thread.
+TEST_F(TierTest, LoaderThatPolls_StaysPartOfACircle) {
+  UseSystemClock();
+  for (std::atomic<bool> closed{false}; !closed;) {  // Until the other thread gets the lease.
+    tier = std::make_shared<FakeTier>(Clock::System());
+    Door door;
+    std::atomic<std::thread::id> other{};
+    const auto nested = [this](int key) {
+      const auto got = a->Get(key, {.timeout = absl::Minutes(1)});
+      return got.ok() ? **got : CodeOf(got.status());
+    };
+    a = NewCache(Options(), [&](int key) {
+      if (key == 1 && std::this_thread::get_id() == other.load()) closed = true;
+      return nested(3 - key);
+    });
+    b = NewCache(Options(), [&](int) {
+      door.Pass();
+      return std::string("outdated");
+    });
+    std::jthread loading([&] { Get(*b, 1); });
+    door.AwaitArrivals(1);
+    std::jthread polling([&] { EXPECT_NE(Get(*a, 2), "DEADLINE_EXCEEDED"); });
+    const int64_t asks = tier->asks();
+    SpinUntil([&] { return tier->asks() > asks + 3; });
+    std::jthread closing([&] {
+      other = std::this_thread::get_id();
+      EXPECT_NE(Get(*a, 1), "DEADLINE_EXCEEDED");
+    });
+    SpinUntil([&] { return tier->asks() > asks + 6; });
+    b->Invalidate(1);
+    door.Open();
+    loading.join();
+    polling.join();
+    closing.join();
+    a.reset();
+    b.reset();
+  }
 }
 
 }  // namespace
