@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <map>
 #include <memory>
@@ -17,13 +18,15 @@
 
 #include "stockade/base/clock.h"
 #include "stockade/base/strings.h"
+#include "stockade/base/sync_point.h"
 #include "stockade/cache/cache_tier.h"
 
 namespace stockade::testing {
 
 // A tier in memory: a second implementation of the contract of cache_tier.h, of which a test decides when heartbeats
 // come, leases lapse, replies are lost, a process is cut off and a new reign begins. All caches of it have one name;
-// each stands for a process. Thread-safe. No call blocks.
+// each stands for a process. Thread-safe. No call blocks. It has a SyncPoint() before each use of its mutex and none
+// while it holds it, so tests/cache/schedules can step it.
 class FakeTier final : public CacheTier {
  public:
   static constexpr absl::Duration kMaxStaleness = absl::Seconds(10);
@@ -31,7 +34,37 @@ class FakeTier final : public CacheTier {
 
   class Process;
 
-  explicit FakeTier(Clock* clock) : clock_(clock) {}
+  struct Spans {
+    absl::Duration max_staleness = kMaxStaleness;
+    absl::Duration lease = kLease;
+    absl::Duration retry_after = absl::Milliseconds(5);
+  };
+
+  // What happens on the server, and what its processes are told.
+  struct Event {
+    enum class Kind {
+      kAway,     // A question for the key `text` was answered kAway.
+      kGranted,  // The process has the lease `token` of the key `text`.
+      kEnded,    // The process has ended the lease `token`, by Fill() or Fail().
+      kReload,   // The key `text` may be loaded once more: it has expired, is refreshed, or its lease has lapsed.
+      kStored,   // The key `text` has the value `bytes`.
+      kQueued,   // The process has queued its invalidation `number`.
+      kAccepted,
+      kShown,  // A heartbeat has seen all that has been accepted so far.
+    };
+    Kind kind;
+    size_t process;
+    std::string_view text = {};
+    std::string_view token = {};
+    std::string_view bytes = {};
+    uint64_t number = 0;
+  };
+  // Invoked with the mutex held.
+  using Observer = std::function<void(const Event&)>;
+
+  explicit FakeTier(Clock* clock) : FakeTier(clock, Spans(), [](const Event&) {}) {}
+  FakeTier(Clock* clock, const Spans& spans, Observer observer)
+      : clock_(clock), spans_(spans), observe_(std::move(observer)) {}
 
   Clock* clock() const override { return clock_; }
   absl::StatusOr<std::unique_ptr<TierCache>> Open(std::string_view cache, std::string_view codec,
@@ -42,15 +75,15 @@ class FakeTier final : public CacheTier {
 
   // What happens to the server.
   void LapseLeases() {
-    const std::lock_guard lock(mutex_);
+    const auto lock = Lock();
     leases_.clear();
   }
   void DropRecords() {
-    const std::lock_guard lock(mutex_);
+    const auto lock = Lock();
     records_.clear();
   }
   void BeginReign() {
-    const std::lock_guard lock(mutex_);
+    const auto lock = Lock();
     ++reign_;
     position_ = 1;
     all_ = 0;
@@ -60,19 +93,19 @@ class FakeTier final : public CacheTier {
     journal_.clear();
   }
   void TrimJournal() {
-    const std::lock_guard lock(mutex_);
+    const auto lock = Lock();
     journal_.clear();
   }
   bool HasRecord(const std::string& key) {
-    const std::lock_guard lock(mutex_);
+    const auto lock = Lock();
     return records_.contains(key);
   }
   void Corrupt(const std::string& key, std::string bytes) {
-    const std::lock_guard lock(mutex_);
+    const auto lock = Lock();
     records_.at(key).record.bytes = std::move(bytes);
   }
   size_t leases() {
-    const std::lock_guard lock(mutex_);
+    const auto lock = Lock();
     return leases_.size();
   }
   int64_t asks() const { return asks_; }
@@ -94,6 +127,11 @@ class FakeTier final : public CacheTier {
     std::string text;
   };
 
+  std::unique_lock<std::mutex> Lock() {
+    base_internal::SyncPoint();
+    return std::unique_lock(mutex_);
+  }
+
   // With the mutex held.
   bool Outdated(uint64_t position, std::span<const std::string> tags) const {
     if (position < all_) return true;
@@ -103,11 +141,13 @@ class FakeTier final : public CacheTier {
     });
   }
   std::string NewToken() { return base_internal::Concat("lease ", ++tokens_); }
-  TierAnswer Answer(const TierAsk& question, Instant now);
-  TierFilled Store(const TierFill& fill, Instant now);
+  TierAnswer Answer(size_t process, const TierAsk& question, Instant now);
+  TierFilled Store(size_t process, const TierFill& fill, Instant now);
   uint64_t Append(TierTarget::Kind kind, const std::string& text);
 
   Clock* const clock_;
+  const Spans spans_;
+  const Observer observe_;
   std::mutex mutex_;
   uint64_t reign_ = 1;
   uint64_t position_ = 1;
@@ -125,10 +165,13 @@ class FakeTier final : public CacheTier {
 // One process. The test sets what is wrong with its connection.
 class FakeTier::Process final : public TierCache {
  public:
-  Process(FakeTier& tier, TierListener& listener) : tier_(tier), listener_(listener), reign_(tier.reign_) {}
+  Process(FakeTier& tier, TierListener& listener)
+      : tier_(tier), index_(tier.processes_.size()), listener_(listener), reign_(tier.reign_) {}
 
   std::atomic<bool> away{false};        // Nothing reaches the server.
   std::atomic<int> replies_to_lose{0};  // The server runs it, and this process does not hear of it.
+  // Invoked while the reply to a question is on its way. Set before other threads use the process.
+  std::function<void()> on_reply = [] {};
 
   // A heartbeat: sends what is queued, applies the journal, and then trusts.
   void Beat() {
@@ -137,8 +180,9 @@ class FakeTier::Process final : public TierCache {
     std::vector<Entry> entries;
     bool reset = false;
     {
-      const std::lock_guard lock(tier_.mutex_);
+      const auto lock = tier_.Lock();
       SendQueue();
+      Tell({Event::Kind::kShown, index_});
       reset = reign_ != tier_.reign_ || HasGap();
       if (reset) {
         reign_ = tier_.reign_;
@@ -155,75 +199,93 @@ class FakeTier::Process final : public TierCache {
       listener_.OnReset();
     }
     for (const Entry& entry : entries) listener_.OnInvalidated(entry.position, {entry.kind, entry.text});
-    trusted_until_.store(sent + kMaxStaleness, std::memory_order_release);
+    base_internal::SyncPoint();
+    trusted_until_.store(sent + tier_.spans_.max_staleness, std::memory_order_release);
   }
 
   std::vector<TierAnswer> Ask(std::span<const TierAsk> questions) override {
     ++tier_.asks_;
     std::vector<TierAnswer> answers(questions.size());
-    const std::lock_guard lock(tier_.mutex_);
-    if (away || reign_ != tier_.reign_) return answers;
-    const bool lost = LosesReply();
-    for (size_t i = 0; i < questions.size(); ++i) {
-      if (Pends(questions[i].key)) continue;
-      TierAnswer answer = tier_.Answer(questions[i], tier_.clock_->Now());
-      if (!lost) answers[i] = std::move(answer);
+    {
+      const auto lock = tier_.Lock();
+      const bool reached = !away && reign_ == tier_.reign_;
+      const bool lost = reached && LosesReply();
+      for (size_t i = 0; i < questions.size(); ++i) {
+        if (reached && !Pends(questions[i].key)) {
+          TierAnswer answer = tier_.Answer(index_, questions[i], tier_.clock_->Now());
+          if (!lost) answers[i] = std::move(answer);
+        }
+        const TierAnswer& told = answers[i];
+        if (told.kind == TierAnswer::Kind::kAway) Tell({Event::Kind::kAway, index_, questions[i].key});
+        if (told.kind == TierAnswer::Kind::kGranted) {
+          Tell({Event::Kind::kGranted, index_, questions[i].key, told.lease.token});
+        }
+      }
     }
+    base_internal::SyncPoint();
+    on_reply();
     return answers;
   }
 
   std::vector<TierFilled> Fill(std::span<const TierFill> fills) override {
     std::vector<TierFilled> results(fills.size());
-    const std::lock_guard lock(tier_.mutex_);
-    if (away) return results;
-    const bool lost = LosesReply();
-    for (size_t i = 0; i < fills.size(); ++i) {
-      const TierFilled result = reign_ == tier_.reign_ ? tier_.Store(fills[i], tier_.clock_->Now())
-                                                       : TierFilled{.kind = TierFilled::Kind::kRefused};
-      if (!lost) results[i] = result;
+    {
+      const auto lock = tier_.Lock();
+      for (const TierFill& fill : fills) Tell({Event::Kind::kEnded, index_, fill.key, fill.lease.token});
+      if (away) return results;
+      const bool lost = LosesReply();
+      for (size_t i = 0; i < fills.size(); ++i) {
+        const TierFilled result = reign_ == tier_.reign_ ? tier_.Store(index_, fills[i], tier_.clock_->Now())
+                                                         : TierFilled{.kind = TierFilled::Kind::kRefused};
+        if (!lost) results[i] = result;
+      }
     }
+    base_internal::SyncPoint();
     return results;
   }
 
   void Fail(std::string_view key, const TierLease& lease) override {
-    const std::lock_guard lock(tier_.mutex_);
+    const auto lock = tier_.Lock();
+    Tell({Event::Kind::kEnded, index_, key, lease.token});
     const auto found = tier_.leases_.find(std::string(key));
     if (!away && found != tier_.leases_.end() && found->second.token == lease.token) tier_.leases_.erase(found);
   }
 
   uint64_t Queue(const TierTarget& target) override {
-    const std::lock_guard lock(tier_.mutex_);
-    queue_.push_back({++queued_, target.kind, std::string(target.text), 0});
+    const auto lock = tier_.Lock();
+    queue_.push_back({++queued_, target.kind, std::string(target.text)});
+    Tell({.kind = Event::Kind::kQueued, .process = index_, .number = queued_});
     return queued_;
   }
 
   TierInvalidated Await(uint64_t queued, bool with_lease) override {
-    const std::lock_guard lock(tier_.mutex_);
+    const auto lock = tier_.Lock();
     if (away) return {};
     const auto mine = std::find_if(queue_.begin(), queue_.end(), [&](const Queued& q) { return q.number == queued; });
     if (mine == queue_.end()) return {};  // A heartbeat has sent it.
     const std::string text = mine->text;
     if (LosesReply()) {  // It is sent again.
-      tier_.Append(mine->kind, text);
+      Accept(*mine);
       return {};
     }
     SendQueue();
     TierInvalidated done{.accepted = true, .position = tier_.position_, .lease = {}};
     if (with_lease) {
       done.lease = {tier_.NewToken(), tier_.position_};
-      tier_.leases_[text] = {done.lease.token, tier_.position_, tier_.clock_->Now() + kLease};
+      tier_.leases_[text] = {done.lease.token, tier_.position_, tier_.clock_->Now() + tier_.spans_.lease};
+      Tell({Event::Kind::kGranted, index_, text, done.lease.token});
     }
     return done;
   }
 
   bool AwaitAll(Instant) override {
-    const std::lock_guard lock(tier_.mutex_);
+    const auto lock = tier_.Lock();
     if (!away) SendQueue();
     return queue_.empty();
   }
 
   Instant trusted_until() const override { return trusted_until_.load(std::memory_order_acquire); }
-  absl::Duration max_staleness() const override { return kMaxStaleness; }
+  absl::Duration max_staleness() const override { return tier_.spans_.max_staleness; }
   absl::Duration max_ttl() const override { return absl::Hours(24); }
 
  private:
@@ -231,12 +293,16 @@ class FakeTier::Process final : public TierCache {
     uint64_t number;
     TierTarget::Kind kind;
     std::string text;
-    uint64_t position;
   };
 
   // With the tier's mutex held.
+  void Tell(const Event& event) const { tier_.observe_(event); }
+  void Accept(const Queued& queued) {
+    tier_.Append(queued.kind, queued.text);
+    Tell({.kind = Event::Kind::kAccepted, .process = index_, .number = queued.number});
+  }
   void SendQueue() {
-    for (Queued& q : queue_) tier_.Append(q.kind, q.text);
+    for (const Queued& q : queue_) Accept(q);
     queue_.clear();
   }
   bool Pends(std::string_view key) const {
@@ -254,6 +320,7 @@ class FakeTier::Process final : public TierCache {
   }
 
   FakeTier& tier_;
+  const size_t index_;
   TierListener& listener_;
   uint64_t reign_;
   uint64_t applied_ = 1;
@@ -270,12 +337,13 @@ inline absl::StatusOr<std::unique_ptr<TierCache>> FakeTier::Open(std::string_vie
   return process;
 }
 
-inline TierAnswer FakeTier::Answer(const TierAsk& question, Instant now) {
+inline TierAnswer FakeTier::Answer(size_t process, const TierAsk& question, Instant now) {
   const std::string key(question.key);
   TierAnswer answer;
   auto found = records_.find(key);
   if (found != records_.end() && (now >= found->second.expires_at + found->second.grace ||
                                   Outdated(found->second.record.position, found->second.record.tags))) {
+    if (now >= found->second.expires_at) observe_({Event::Kind::kReload, process, key});
     records_.erase(found);
     found = records_.end();
   }
@@ -292,16 +360,17 @@ inline TierAnswer FakeTier::Answer(const TierAsk& question, Instant now) {
   const auto lease = leases_.find(key);
   if (lease != leases_.end() && now < lease->second.until) {
     answer.kind = TierAnswer::Kind::kBusy;
-    answer.retry_after = absl::Milliseconds(5);
+    answer.retry_after = spans_.retry_after;
     return answer;
   }
+  if (lease != leases_.end() || found != records_.end()) observe_({Event::Kind::kReload, process, key});
   answer.kind = TierAnswer::Kind::kGranted;
   answer.lease = {NewToken(), position_};
-  leases_[key] = {answer.lease.token, position_, now + kLease};
+  leases_[key] = {answer.lease.token, position_, now + spans_.lease};
   return answer;
 }
 
-inline TierFilled FakeTier::Store(const TierFill& fill, Instant now) {
+inline TierFilled FakeTier::Store(size_t process, const TierFill& fill, Instant now) {
   const std::string key(fill.key);
   const auto lease = leases_.find(key);
   const bool holds = lease != leases_.end() && lease->second.token == fill.lease.token && now < lease->second.until;
@@ -318,6 +387,7 @@ inline TierFilled FakeTier::Store(const TierFill& fill, Instant now) {
                     .position = granted,
                     .version = ++versions_};
   records_[key] = {record, now + fill.ttl, fill.grace};
+  observe_({.kind = Event::Kind::kStored, .process = process, .text = fill.key, .bytes = fill.bytes});
   return {TierFilled::Kind::kStored, position_, record.version};
 }
 

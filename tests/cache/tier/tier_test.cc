@@ -619,6 +619,220 @@ TEST_F(TierTest, Options_ThatATierCannotServe_AreRefused) {
   EXPECT_THAT(std::string(options.Validate().message()), ::testing::HasSubstr("clock"));
 }
 
+// Interleavings in which a fleet could serve what is outdated, or load too often.
+
+TEST_F(TierTest, Fill_AfterAnInvalidation_AnswersItsWaitersOnceAndIsStoredInNoProcess) {
+  UseSystemClock();
+  Door door;
+  std::atomic<bool> slow{true};
+  MetricsRegistry registry;
+  LoadingCacheOptions options = Options();
+  options.metrics = &registry;
+  a = NewCache(options, [&](int key) {
+    std::string read = db.Read(key);
+    if (slow.exchange(false)) door.Pass();
+    return read;
+  });
+  b = NewCache(Options());
+  std::vector<std::jthread> callers;
+  std::atomic<int> answers{0};
+  for (int i = 0; i < 4; ++i) {
+    callers.emplace_back([&] {
+      EXPECT_EQ(Get(*a, 1), "1 v0");
+      ++answers;
+    });
+  }
+  door.AwaitArrivals(1);
+  AwaitWaiters(registry, 3);
+  db.Write(1);
+  b->Invalidate(1);
+  door.Open();
+  callers.clear();
+  EXPECT_EQ(answers, 4);
+  EXPECT_FALSE(tier->HasRecord("1"));
+  EXPECT_FALSE(a->GetIfPresent(1).has_value());
+  EXPECT_FALSE(b->GetIfPresent(1).has_value());
+  EXPECT_EQ(db.reads(), 1);
+}
+
+TEST_F(TierTest, Fill_AfterItsLeaseHasLapsedAndOthersHaveFilled_LeavesTheirValue) {
+  Door door;
+  std::atomic<bool> slow{true};
+  a = NewCache(Options(), [&](int key) {
+    std::string read = db.Read(key);
+    if (slow.exchange(false)) door.Pass();
+    return read;
+  });
+  b = NewCache(Options());
+  const std::unique_ptr<Cache> c = NewCache(Options());
+  std::jthread loading([&] { EXPECT_EQ(Get(*a, 1), "1 v0"); });
+  door.AwaitArrivals(1);
+  tier->LapseLeases();
+  EXPECT_EQ(Get(*b, 1), "1 v0");
+  db.Write(1);
+  b->Invalidate(1);
+  EXPECT_EQ(Get(*c, 1), "1 v1");
+  door.Open();
+  loading.join();
+  EXPECT_EQ(Get(*a, 1), "1 v1");
+  EXPECT_EQ(Get(*b, 1), "1 v1");
+  EXPECT_EQ(db.reads(), 3);
+  EXPECT_EQ(tier->leases(), 0u);
+}
+
+TEST_F(TierTest, AnswerOvertakenByAnInvalidation_IsNotStored) {
+  Open(Options());
+  Get(*a, 1);
+  std::atomic<bool> overtakes{true};
+  tier->process(1).on_reply = [&] {
+    if (!overtakes.exchange(false)) return;
+    db.Write(1);
+    a->Invalidate(1);
+    tier->process(1).Beat();
+  };
+  Get(*b, 1);  // It began before the invalidation, and may have either value.
+  EXPECT_FALSE(overtakes);
+  EXPECT_FALSE(b->GetIfPresent(1).has_value());
+  EXPECT_EQ(Get(*b, 1), "1 v1");
+  EXPECT_EQ(db.reads(), 2);
+}
+
+TEST_F(TierTest, AnswerThatKnowsAnInvalidationBeforeTheHeartbeat_IsStoredAndStays) {
+  Open(Options());
+  Get(*a, 1);
+  db.Write(1);
+  a->Invalidate(1);
+  EXPECT_EQ(Get(*a, 1), "1 v1");
+  EXPECT_EQ(Get(*b, 1), "1 v1");
+  const int64_t asks = tier->asks();
+  tier->process(1).Beat();
+  EXPECT_EQ(Get(*b, 1), "1 v1");
+  EXPECT_EQ(tier->asks(), asks);
+  EXPECT_EQ(db.reads(), 2);
+}
+
+TEST_F(TierTest, TagOrAllInvalidatedByAnotherProcessDuringALoad_JoinersLookAgain) {
+  UseSystemClock();
+  for (const bool all : {false, true}) {
+    SCOPED_TRACE(all);
+    const int key = all ? 4 : 2;
+    Door door;
+    std::atomic<bool> slow{true};
+    MetricsRegistry registry;
+    LoadingCacheOptions options = Options();
+    options.metrics = &registry;
+    const auto load = [&](const int& k, LoadContext& context) -> absl::StatusOr<std::string> {
+      std::string read = db.Read(k);
+      if (slow.exchange(false)) door.Pass();
+      context.AddTag("even");
+      return read;
+    };
+    tier = std::make_shared<FakeTier>(Clock::System());
+    options.tier = tier;
+    a = Cache::Create(options, load).value();
+    options.metrics = nullptr;
+    b = Cache::Create(options, load).value();
+    std::jthread loading([&] { EXPECT_EQ(Get(*a, key), base_internal::Concat(key, " v0")); });
+    door.AwaitArrivals(1);
+    db.Write(key);
+    all ? b->InvalidateAll() : b->InvalidateTag("even");
+    tier->process(0).Beat();
+    std::jthread joiner([&] { EXPECT_EQ(Get(*a, key), base_internal::Concat(key, " v1")); });
+    AwaitWaiters(registry, 1);
+    door.Open();
+    loading.join();
+    joiner.join();
+    EXPECT_EQ(Get(*b, key), base_internal::Concat(key, " v1"));
+    EXPECT_EQ(db.reads(), all ? 4 : 2);
+    a.reset();
+    b.reset();
+  }
+}
+
+TEST_F(TierTest, GetAllOfTheSameKeysInTwoProcesses_BothEndAndLoadEachKeyOnce) {
+  UseSystemClock();
+  Door door;
+  const auto load = [&](int key) {
+    door.Pass();
+    return db.Read(key);
+  };
+  // Each process has the lease of one of the two keys when it asks for both.
+  a = NewCache(Options(), load);
+  b = NewCache(Options(), load);
+  std::vector<std::jthread> callers;
+  callers.emplace_back([&] { EXPECT_EQ(Get(*a, 1), "1 v0"); });
+  callers.emplace_back([&] { EXPECT_EQ(Get(*b, 2), "2 v0"); });
+  door.AwaitArrivals(2);
+  const int64_t asks = tier->asks();
+  for (Cache* const cache : {a.get(), b.get()}) {
+    callers.emplace_back([this, cache] {
+      const std::vector<int> keys = cache == a.get() ? std::vector<int>{1, 2} : std::vector<int>{2, 1};
+      const auto answers = cache->GetAll(keys);
+      for (size_t i = 0; i < keys.size(); ++i) EXPECT_EQ(**answers[i], base_internal::Concat(keys[i], " v0"));
+    });
+  }
+  SpinUntil([&] { return tier->asks() >= asks + 2; });
+  door.Open();
+  callers.clear();
+  EXPECT_EQ(db.reads(), 2);
+  EXPECT_EQ(tier->leases(), 0u);
+}
+
+TEST_F(TierTest, LoadersOfTwoProcessesThatNeedEachOthersKeys_End) {
+  UseSystemClock();
+  Door door;
+  const auto load = [&](std::unique_ptr<Cache>& cache, int first, int key) {
+    if (key == first) door.Pass();
+    const auto nested = cache->Get(3 - key);
+    return base_internal::Concat(db.Read(key), nested.ok() ? " with the other" : "");
+  };
+  a = NewCache(Options(), [&](int key) { return load(a, 1, key); });
+  b = NewCache(Options(), [&](int key) { return load(b, 2, key); });
+  std::jthread one([&] { EXPECT_EQ(Get(*a, 1), "1 v0 with the other"); });
+  std::jthread two([&] { EXPECT_EQ(Get(*b, 2), "2 v0 with the other"); });
+  door.AwaitArrivals(2);
+  door.Open();
+  one.join();
+  two.join();
+  EXPECT_EQ(tier->leases(), 0u);
+}
+
+TEST_F(TierTest, FailingLoader_OneLoadAtATimeInTheFleetAndOneInEachProcess) {
+  UseSystemClock();
+  constexpr int kProcesses = 8;
+  constexpr int kCallers = 4;
+  Door door;
+  std::atomic<int> loads{0};
+  std::atomic<int> running{0};
+  const auto load = [&](const int&, LoadContext&) -> absl::StatusOr<std::string> {
+    EXPECT_EQ(++running, 1);
+    ++loads;
+    door.Pass();
+    --running;
+    return absl::UnavailableError("the database is away");
+  };
+  std::vector<std::unique_ptr<MetricsRegistry>> registries;
+  std::vector<std::unique_ptr<Cache>> caches;
+  std::vector<std::jthread> callers;
+  for (int i = 0; i < kProcesses; ++i) {
+    LoadingCacheOptions options = Options();
+    options.metrics = registries.emplace_back(std::make_unique<MetricsRegistry>()).get();
+    Cache& cache = *caches.emplace_back(Cache::Create(options, load).value());
+    for (int j = 0; j < kCallers; ++j) {
+      callers.emplace_back([&cache] { EXPECT_EQ(CodeOf(cache.Get(1).status()), "UNAVAILABLE"); });
+    }
+  }
+  SpinUntil([&] {
+    double waiters = 0;
+    for (const auto& registry : registries) waiters += Metric(*registry, "stockade_cache_waiters");
+    return waiters == kProcesses * kCallers - 1;
+  });
+  door.Open();
+  callers.clear();
+  EXPECT_EQ(loads, kProcesses);
+  EXPECT_EQ(tier->leases(), 0u);
+}
+
 // A loader waits for a key that another process loads, and asks for it now and then. That must not hide from the
 // circle that this process closes by loading the key on another thread.
 TEST_F(TierTest, LoaderThatPolls_StaysPartOfACircle) {
