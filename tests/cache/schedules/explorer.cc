@@ -6,10 +6,13 @@
 #include <charconv>
 #include <csignal>
 #include <cstring>
+#include <functional>
+#include <iostream>
 #include <string_view>
 
 #include "cache/schedules/checker.h"
 #include "cache/schedules/choice.h"
+#include "cache/schedules/fleet_workload.h"
 #include "cache/schedules/plan.h"
 #include "cache/schedules/workload.h"
 #include "stockade/base/log.h"
@@ -56,6 +59,30 @@ std::string Explorer::Explore(uint64_t seed) {
   if (!workload.wrong().empty()) return report(workload.wrong());
   FindCircles(workload.history());
   const std::string wrong = CheckHistory(plan.rules, workload.history(), plan.keys);
+  return wrong.empty() ? wrong : report(wrong);
+}
+
+std::string Explorer::ExploreFleet(uint64_t seed) {
+  running_seed.store(seed, std::memory_order_relaxed);
+  scheduler_.Reset();
+  const FleetPlan plan(seed);
+  Choice choice(seed);
+  FleetWorkload workload(plan, seed, &scheduler_);
+  const auto report = [&](std::string_view what) {
+    return base_internal::Concat(what, "\nSTOCKADE_SCHEDULE_SEED=", seed, ": ", plan.Text(), "\n", Trace());
+  };
+  const std::function<void(const char*)> stuck = [&](const char* why) {
+    std::cerr << report(why);  // A log line is cut.
+    base_internal::Fatal(why);
+  };
+  const std::function<void()> at_each_step = [] {};
+  const auto bodies = workload.Bodies();
+  scheduler_.Run(bodies, choice, at_each_step, stuck);
+  const auto settling = workload.SettlingBodies();
+  if (workload.wrong().empty()) scheduler_.Continue(settling);
+  if (workload.wrong().empty()) workload.CheckEnd();
+  if (!workload.wrong().empty()) return report(workload.wrong());
+  const std::string wrong = CheckFleet({plan.max_staleness, plan.rules.stale_if_error > 0}, workload.history());
   return wrong.empty() ? wrong : report(wrong);
 }
 

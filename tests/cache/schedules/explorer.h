@@ -16,6 +16,8 @@ class Explorer {
 
   // Empty: all was right; else what was not, with the seed, the options and the trace.
   std::string Explore(uint64_t seed);
+  // The same for two processes with one tier.
+  std::string ExploreFleet(uint64_t seed);
 
   // Of the last schedule.
   std::string Trace() const { return scheduler_.Trace(); }

@@ -6,11 +6,6 @@
 #include "stockade/base/strings.h"
 
 namespace stockade::testing {
-namespace {
-
-constexpr int64_t kUnit = 1'000;  // Of virtual time.
-
-}  // namespace
 
 Plan::Plan(uint64_t seed) {
   Random random(seed);

@@ -8,6 +8,8 @@
 
 namespace stockade::testing {
 
+inline constexpr int64_t kUnit = 1'000;  // Of virtual time, in nanoseconds.
+
 // What a seed's schedules are sure to have; the rest is drawn.
 enum class Family { kPlain, kExpiry, kStale, kRevalidate, kRefresh, kExecutor, kBatch, kBound, kTimeout };
 inline constexpr int kFamilies = 9;

@@ -55,8 +55,16 @@ void Scheduler::Run(const std::vector<std::function<void()>>& bodies, Choice& ch
   choice_ = &choice;
   at_each_step_ = &at_each_step;
   stuck_ = &stuck;
+  Reset();
+  Continue(bodies);
+}
+
+void Scheduler::Reset() {
   events_.clear();
   now_ = kStart;
+}
+
+void Scheduler::Continue(const std::vector<std::function<void()>>& bodies) {
   ending_ = false;
   for (size_t i = 0; i < bodies.size(); ++i) {
     threads_[i].state = State::kReady;

@@ -44,11 +44,16 @@ class Scheduler {
   Scheduler(const Scheduler&) = delete;
   Scheduler& operator=(const Scheduler&) = delete;
 
+  // Sets the time to that at which a schedule begins, for what is made before Run().
+  void Reset();
+
   // A schedule in which each of `bodies` runs on a thread of its own; returns when all have ended. `at_each_step` is
   // called at each point. `stuck`: no thread can go on, or they go on for ever; must not return, because threads that
   // hang in the library cannot be brought back.
   void Run(const std::vector<std::function<void()>>& bodies, Choice& choice, const std::function<void()>& at_each_step,
            const std::function<void(const char* why)>& stuck);
+  // The next part of that schedule: the trace and the time continue.
+  void Continue(const std::vector<std::function<void()>>& bodies);
 
   // The scheduler of the calling thread; null where it is under none.
   static Scheduler* Current();

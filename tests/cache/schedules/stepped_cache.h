@@ -30,6 +30,8 @@ class SteppedCache {
 
   virtual Answer Get(int key, const CacheGetOptions& options) = 0;
   virtual std::vector<Answer> GetAll(const std::vector<int>& keys, const CacheGetOptions& options) = 0;
+  virtual void GetAsync(int key, Executor& executor, std::function<void(const Answer&)> done,
+                        const CacheGetOptions& options) = 0;
   virtual std::optional<int64_t> GetIfPresent(int key) = 0;
   virtual void Put(int key, int64_t id, EntryOptions entry) = 0;
   virtual void Refresh(int key) = 0;
@@ -82,6 +84,12 @@ class SteppedCacheOf : public SteppedCache {
     for (auto& handle : cache_->GetAll(keys, options)) answers.push_back(Keep(std::move(handle)));
     return answers;
   }
+  void GetAsync(int key, Executor& executor, std::function<void(const Answer&)> done,
+                const CacheGetOptions& options) override {
+    cache_->GetAsync(
+        key, executor, [this, done = std::move(done)](absl::StatusOr<Handle> handle) { done(Keep(std::move(handle))); },
+        options);
+  }
   std::optional<int64_t> GetIfPresent(int key) override {
     std::optional<Handle> handle = cache_->GetIfPresent(key);
     if (!handle.has_value()) return std::nullopt;
@@ -112,6 +120,15 @@ class SteppedCacheOf : public SteppedCache {
     typename Cache::Callbacks callbacks;
     callbacks.load = [this, load = loaders.load](const int& key, LoadContext& context) -> absl::StatusOr<Value> {
       const Answer id = load(key, context);
+      if (!id.ok()) return id.status();
+      return Value(*id, &live_);
+    };
+    callbacks.codec.id = "id";  // Used if there is a tier.
+    callbacks.codec.encode_value = [](const Value& value, std::string* bytes) {
+      return cache_internal::EncodePlainly(value.id, bytes);
+    };
+    callbacks.codec.decode_value = [this](std::string_view bytes) -> absl::StatusOr<Value> {
+      const absl::StatusOr<int64_t> id = cache_internal::DecodePlainly<int64_t>(bytes);
       if (!id.ok()) return id.status();
       return Value(*id, &live_);
     };

@@ -3,51 +3,13 @@
 #include <algorithm>
 #include <numeric>
 #include <stdexcept>
-#include <string_view>
 
-#include "stockade/base/strings.h"
+#include "cache/schedules/outcome.h"
 
 namespace stockade::testing {
 namespace {
 
-constexpr int64_t kUnit = 1'000;
 constexpr int kDeepest = 3;  // Loads within loads.
-constexpr int kTags = 2;
-
-// Errors and absences carry their id behind this.
-constexpr char kMark = '#';
-
-int64_t IdOf(const absl::Status& status) {
-  const absl::string_view text = status.message();
-  const size_t mark = text.rfind(kMark);
-  return mark == absl::string_view::npos ? -1 : std::stoll(std::string(text.substr(mark + 1)));
-}
-
-Outcome OutcomeOf(const SteppedCache::Answer& answer) {
-  using Kind = Outcome::Kind;
-  if (answer.ok()) return {Kind::kValue, *answer};
-  const absl::Status& status = answer.status();
-  switch (status.code()) {
-    case absl::StatusCode::kNotFound: return {Kind::kAbsent, IdOf(status)};
-    case absl::StatusCode::kUnavailable:
-    case absl::StatusCode::kInternal: return {Kind::kError, IdOf(status)};
-    case absl::StatusCode::kDeadlineExceeded: return {Kind::kDeadline, 0};
-    case absl::StatusCode::kFailedPrecondition: return {Kind::kCircle, 0};
-    default: return {Kind::kUnexpected, 0};
-  }
-}
-
-std::vector<std::string> Names(unsigned tags) {
-  std::vector<std::string> names;
-  for (int tag = 0; tag < kTags; ++tag) {
-    if ((tags >> tag & 1) != 0) names.push_back(base_internal::Concat("tag", tag));
-  }
-  return names;
-}
-
-absl::Duration Span(int64_t span) {
-  return span == Scheduler::kNever ? absl::InfiniteDuration() : absl::Nanoseconds(span);
-}
 
 }  // namespace
 
@@ -97,14 +59,14 @@ Workload::Workload(const Plan& plan, uint64_t seed, Scheduler* scheduler)
 LoadingCacheOptions Workload::Options() {
   LoadingCacheOptions options;
   options.max_weight = plan_.max_weight;
-  options.ttl = Span(plan_.rules.ttl);
+  options.ttl = SpanOf(plan_.rules.ttl);
   options.ttl_jitter = plan_.rules.ttl_jitter;
   options.refresh_ahead = plan_.rules.refresh_ahead;
-  options.negative_ttl = Span(plan_.rules.negative_ttl);
-  options.stale_while_revalidate = Span(plan_.rules.stale_while_revalidate);
-  options.stale_if_error = Span(plan_.rules.stale_if_error);
-  options.retry_backoff = Span(plan_.rules.retry_backoff);
-  options.load_hard_timeout = Span(plan_.rules.load_hard_timeout);
+  options.negative_ttl = SpanOf(plan_.rules.negative_ttl);
+  options.stale_while_revalidate = SpanOf(plan_.rules.stale_while_revalidate);
+  options.stale_if_error = SpanOf(plan_.rules.stale_if_error);
+  options.retry_backoff = SpanOf(plan_.rules.retry_backoff);
+  options.load_hard_timeout = SpanOf(plan_.rules.load_hard_timeout);
   options.clock = &clock_;
   options.load_executor = plan_.load_threads > 0 ? &load_executor_ : nullptr;
   options.refresh_executor = &refresh_executor_;
@@ -144,7 +106,7 @@ void Workload::GetIfPresent() { DoGetIfPresent(AnyKey()); }
 void Workload::DoGet(int key, int64_t timeout) {
   const size_t call = recorder_.BeginCall(CallKind::kGet, "Get", {key});
   recorder_.call(call).timeout = timeout;
-  recorder_.EndCall(call, {OutcomeOf(cache_->Get(key, {.timeout = Span(timeout)}))});
+  recorder_.EndCall(call, {OutcomeOf(cache_->Get(key, {.timeout = SpanOf(timeout)}))});
 }
 
 void Workload::DoGetIfPresent(int key) {
@@ -163,8 +125,8 @@ void Workload::Put() {
   recorder_.call(call).ttl = ttl;
   recorder_.call(call).tags = AnyTags();
   scheduler_.Note("  value, of tags", value, recorder_.call(call).tags);
-  EntryOptions entry{.ttl = ttl.has_value() ? std::optional(Span(*ttl)) : std::nullopt,
-                     .tags = Names(recorder_.call(call).tags)};
+  EntryOptions entry{.ttl = ttl.has_value() ? std::optional(SpanOf(*ttl)) : std::nullopt,
+                     .tags = TagNames(recorder_.call(call).tags)};
   cache_->Put(key, value, std::move(entry));
   recorder_.EndCall(call, {Outcome()});
 }
@@ -178,7 +140,7 @@ void Workload::GetAll() {
   const int64_t timeout = random_.OneIn(4) ? random_.Below(6) * kUnit : Scheduler::kNever;
   const size_t call = recorder_.BeginCall(CallKind::kGet, "GetAll", keys);
   for (size_t i = 0; i < keys.size(); ++i) recorder_.call(call + i).timeout = timeout;
-  const auto answers = cache_->GetAll(asked, {.timeout = Span(timeout)});
+  const auto answers = cache_->GetAll(asked, {.timeout = SpanOf(timeout)});
   Expect(answers.size() == asked.size(), "answers of GetAll", static_cast<int64_t>(answers.size()));
   std::vector<std::optional<Outcome>> outcomes(keys.size());
   for (size_t i = 0; i < asked.size(); ++i) {
@@ -205,7 +167,7 @@ void Workload::InvalidateTag() {
   const size_t call = recorder_.BeginCall(CallKind::kInvalidateTag, "InvalidateTag", {kAllKeys});
   recorder_.call(call).tags = tag;
   scheduler_.Note("  tag", tag);
-  cache_->InvalidateTag(Names(tag).front());
+  cache_->InvalidateTag(TagNames(tag).front());
   recorder_.EndCall(call, {Outcome()});
 }
 
@@ -252,13 +214,13 @@ absl::StatusOr<int64_t> Workload::Load(int key, LoadContext& context) {
   const size_t load = recorder_.BeginLoad({key});
   Dally({key});
   const Recorder::Result result = DrawResult();
-  if (result.ttl.has_value()) context.set_ttl(Span(*result.ttl));
-  for (std::string& tag : Names(result.tags)) context.AddTag(std::move(tag));
+  if (result.ttl.has_value()) context.set_ttl(SpanOf(*result.ttl));
+  for (std::string& tag : TagNames(result.tags)) context.AddTag(std::move(tag));
   const bool throws = result.outcome.kind == Outcome::Kind::kError && random_.OneIn(2);
   scheduler_.Step();
   recorder_.EndLoad(load, {result});
-  if (throws) throw std::runtime_error(base_internal::Concat("boom ", std::string(1, kMark), result.outcome.id));
-  return Result(result.outcome);
+  if (throws) throw std::runtime_error(ErrorText(result.outcome.id));
+  return AnswerOf(result.outcome);
 }
 
 absl::Status Workload::LoadAll(const std::vector<int>& keys, const SteppedCache::Add& add) {
@@ -271,19 +233,12 @@ absl::Status Workload::LoadAll(const std::vector<int>& keys, const SteppedCache:
     results.push_back(fails ? Recorder::Result{failure, std::nullopt} : DrawResult());
     const Recorder::Result& result = results.back();
     if (fails) continue;
-    const auto ttl = result.ttl.has_value() ? std::optional(Span(*result.ttl)) : std::nullopt;
-    add(key, Result(result.outcome), {.ttl = ttl, .tags = Names(result.tags)});
+    const auto ttl = result.ttl.has_value() ? std::optional(SpanOf(*result.ttl)) : std::nullopt;
+    add(key, AnswerOf(result.outcome), {.ttl = ttl, .tags = TagNames(result.tags)});
   }
   scheduler_.Step();
   recorder_.EndLoad(load, results);
-  return fails ? Result(failure).status() : absl::OkStatus();
-}
-
-absl::StatusOr<int64_t> Workload::Result(Outcome outcome) const {
-  if (outcome.kind == Outcome::Kind::kValue) return outcome.id;
-  const std::string text = base_internal::Concat(std::string(1, kMark), outcome.id);
-  if (outcome.kind == Outcome::Kind::kAbsent) return absl::NotFoundError(text);
-  return absl::UnavailableError(text);
+  return fails ? AnswerOf(failure).status() : absl::OkStatus();
 }
 
 }  // namespace stockade::testing

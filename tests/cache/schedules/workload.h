@@ -47,7 +47,6 @@ class Workload {
   // What a loader does before it knows its result.
   void Dally(const std::vector<int>& keys);
   Recorder::Result DrawResult();
-  absl::StatusOr<int64_t> Result(Outcome outcome) const;
   int AnyKey() { return random_.Below(plan_.keys); }
   std::optional<int64_t> OwnTtl();
   unsigned AnyTags();
