@@ -666,6 +666,12 @@ void RedisTier::CallListeners(const Call& call) {
 
 void RedisTier::Reset() {
   trusted_until_.store(Instant::InfinitePast().nanoseconds(), std::memory_order_release);
+  {
+    // Redis answers. Questions wait for the end of this heartbeat: otherwise those for the values that are dropped now
+    // would be loaded by each process.
+    const MutexLock lock(mutex_);
+    away_ = false;
+  }
   CallListeners([](const auto& spaces) {
     for (const auto& [name, space] : spaces) space->listener.OnReset();
   });

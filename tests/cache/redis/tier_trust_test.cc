@@ -1,8 +1,12 @@
 // How long a process may trust its memory.
 #include <gtest/gtest.h>
+#include <poll.h>
 
+#include <atomic>
+#include <future>
 #include <latch>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "cache/redis/tier_node.h"
@@ -65,6 +69,33 @@ TEST_F(TierTrustTest, NetworkIsCut_TrustEndsAndWhatWasMissedIsApplied) {
     return true;
   });
   EXPECT_EQ(a.ear->resets(), 0);
+}
+
+// When Redis comes back, each process drops what it has in memory. If it could not be asked at once, each process of
+// the fleet would load all its keys.
+TEST_F(TierTrustTest, ServerComesBack_QuestionsAfterTheResetWaitForIt) {
+  RedisCacheTierOptions options = PatientTier();
+  options.timeout = absl::Seconds(5);
+  options.redis.max_backoff = absl::Milliseconds(20);
+  TierNode a(server.url(), options);
+  std::atomic<bool> restarted = false;
+  std::jthread asking;
+  std::promise<TierAnswer> answer;
+  a.ear->during = [&] {
+    if (!restarted.exchange(false)) return;
+    std::latch asks(1);
+    asking = std::jthread([&] {
+      asks.count_down();
+      answer.set_value(a.Ask("k"));
+    });
+    asks.wait();
+    poll(nullptr, 0, 50);  // It would be answered by now if it did not wait.
+  };
+  server.Kill();
+  Await("the end of answers", [&] { return a.Ask("k").kind == Answer::kAway; });
+  restarted = true;
+  server.Restart();
+  EXPECT_EQ(answer.get_future().get().kind, Answer::kGranted);
 }
 
 TEST_F(TierTrustTest, ReplyIsSlow_TrustCountsFromWhenTheHeartbeatWasSent) {
