@@ -41,9 +41,7 @@ absl::StatusOr<std::unique_ptr<OwnRedis>> OwnRedis::Start() {
   if (mkdtemp(directory.data()) == nullptr) {
     return absl::UnavailableError(absl::StrCat(directory, ": ", std::strerror(errno)));
   }
-  absl::StatusOr<Process> server = Process::Start({"redis-server", "--port", "0", "--unixsocket", directory + "/socket",
-                                                   "--dir", directory, "--save", "", "--appendonly", "no"},
-                                                  directory + "/log");
+  absl::StatusOr<Process> server = StartServer(directory);
   if (!server.ok()) {
     Remove(directory);
     return server.status();
@@ -51,6 +49,24 @@ absl::StatusOr<std::unique_ptr<OwnRedis>> OwnRedis::Start() {
   std::unique_ptr<OwnRedis> redis(new OwnRedis(directory, *std::move(server)));
   if (absl::Status answered = redis->AwaitAnswer(); !answered.ok()) return answered;
   return redis;
+}
+
+absl::StatusOr<Process> OwnRedis::StartServer(const std::string& directory) {
+  return Process::Start({"redis-server", "--port", "0", "--unixsocket", directory + "/socket", "--dir", directory,
+                         "--save", "", "--appendonly", "no"},
+                        directory + "/log");
+}
+
+void OwnRedis::Kill() {
+  server_.Signal(SIGKILL);
+  while (!server_.ended()) server_.Await();
+}
+
+absl::Status OwnRedis::Restart() {
+  absl::StatusOr<Process> server = StartServer(directory_);
+  if (!server.ok()) return server.status();
+  server_ = *std::move(server);
+  return AwaitAnswer();
 }
 
 absl::Status OwnRedis::AwaitAnswer() {

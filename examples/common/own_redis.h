@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/process.h"
 
@@ -20,8 +21,14 @@ class OwnRedis {
 
   std::string url() const { return "unix://" + directory_ + "/socket"; }
 
+  // Kills the server.
+  void Kill();
+  // Starts a killed server again, empty and with the same URL. Blocks until it answers. Errors as for Start().
+  absl::Status Restart();
+
  private:
   OwnRedis(std::string directory, Process server) : directory_(std::move(directory)), server_(std::move(server)) {}
+  static absl::StatusOr<Process> StartServer(const std::string& directory);
   absl::Status AwaitAnswer();
 
   std::string directory_;
