@@ -1,0 +1,196 @@
+// One process of the fleet under test: reads and writes keys at random until it is told to stop, and checks each
+// answer.
+//
+//   cache_fleet_member FILE PROCESS URL SEED BREAKAGE
+#include <poll.h>
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "cache/fleet/fleet_tables.h"
+#include "cache/fleet/observed_tier.h"
+#include "stockade/cache/loading_cache.h"
+#include "stockade/cache/redis_cache_tier.h"
+
+namespace stockade::testing {
+namespace {
+
+using Cache = LoadingCache<std::string, int64_t>;
+
+constexpr int kThreads = 3;
+constexpr int kBatch = 16;
+constexpr int kBatchesPerWrite = 200;
+constexpr int kProcessesPerOwner = 4;  // Processes whose numbers differ by this are one after the other.
+
+class Member {
+ public:
+  Member(FleetTables* tables, int process, std::string url, uint64_t seed, Breakage breakage)
+      : tables_(*tables), process_(process), seed_(seed) {
+    RedisCacheTierOptions options = {.prefix = "fleet"};
+    options.heartbeat = absl::Milliseconds(25);
+    options.max_staleness = absl::Nanoseconds(kFleetStaleness);
+    options.timeout = absl::Milliseconds(200);
+    options.lease = absl::Nanoseconds(kFleetLease);
+    options.max_load = absl::Seconds(10);
+    options.metrics = nullptr;
+    options.redis.metrics = nullptr;
+    options.redis.max_backoff = absl::Milliseconds(100);
+    absl::StatusOr<std::shared_ptr<CacheTier>> tier = absl::UnavailableError("");
+    while (!tier.ok() && !tables_.stop) tier = RedisCacheTier::Connect(url, options);
+    if (!tier.ok()) return;
+    tier_ = std::make_shared<ObservedTier>(*std::move(tier), tables, process, breakage,
+                                           [this](const std::string& what) { Violation(what); });
+    LoadingCacheOptions cache_options = {.name = "keys", .ttl = absl::Nanoseconds(kFleetTtl)};
+    cache_options.tier = tier_;
+    cache_options.metrics = nullptr;
+    cache_ = std::make_unique<Cache>(std::move(cache_options),
+                                     Cache::Callbacks{.load = [this](const std::string& key, LoadContext& load) {
+                                       return Load(FleetKeyOf(key), load);
+                                     }});
+  }
+
+  void Run() {
+    if (cache_ == nullptr) return;
+    std::vector<std::jthread> threads;
+    for (int thread = 0; thread < kThreads; ++thread) {
+      threads.emplace_back([this, thread] { Work(std::mt19937_64(seed_ + static_cast<uint64_t>(thread))); });
+    }
+    ++tables_.ready;
+    threads.clear();
+    // What is queued yet would be lost.
+    tier_->observed->AwaitAll(tier_->clock()->Now() + absl::Seconds(30));
+  }
+
+ private:
+  void Violation(const std::string& what) {
+    if (++tables_.violations <= 20) std::fprintf(stderr, "VIOLATION in process %d: %s\n", process_, what.c_str());
+  }
+
+  absl::StatusOr<int64_t> Load(int key, LoadContext& load) {
+    ++tables_.loads;
+    tier_->observed->NoteLoad(key);
+    const int64_t version = tables_.version[key];
+    load.AddTag(key % 2 == 0 ? "t0" : "t1");
+    // Most answers of the database come at once, some late: the version is as old as the beginning of the query.
+    poll(nullptr, 0, (version + key) % 8 == 0 ? 50 : 1);
+    return version;
+  }
+
+  void Work(std::mt19937_64 random) {
+    while (!tables_.stop) {
+      for (int n = 0; n < kBatch; ++n) Read(random);
+      tables_.operations += kBatch;
+      if (random() % kBatchesPerWrite == 0) Write(random);
+      poll(nullptr, 0, 1);
+    }
+  }
+
+  void Read(std::mt19937_64& random) {
+    const int key = static_cast<int>(random() % kFleetKeys);
+    std::array<int64_t, kFleetKeys> floor;
+    for (int i = 0; i < kFleetKeys; ++i) floor[static_cast<size_t>(i)] = own_floor_[static_cast<size_t>(i)];
+    const int64_t begin = FleetNow();
+    const auto check = [&](int of, const absl::StatusOr<Cache::Handle>& answer) {
+      if (!answer.ok()) return Violation("k" + std::to_string(of) + ": " + answer.status().ToString());
+      const int64_t seen = **answer;
+      if (seen < floor[static_cast<size_t>(of)]) {
+        return Violation("k" + std::to_string(of) + ": version " + std::to_string(seen) +
+                         " although this process had invalidated it after " +
+                         std::to_string(floor[static_cast<size_t>(of)]));
+      }
+      if (const int64_t newer = tables_.NewerThan(of, seen, begin); newer != 0) {
+        Violation("k" + std::to_string(of) + ": version " + std::to_string(seen) + ", but " + std::to_string(newer) +
+                  " was invalidated " + std::to_string((begin - tables_.invalidated_at[of][newer]) / kMillisecond) +
+                  " ms before");
+      }
+    };
+    switch (random() % 32) {
+      case 0: {
+        const int other = (key + 3) % kFleetKeys;
+        const auto answers = cache_->GetAll({Name(key), Name(other)});
+        check(key, answers[0]);
+        check(other, answers[1]);
+        break;
+      }
+      case 1:
+        if (const auto present = cache_->GetIfPresent(Name(key)); present.has_value()) check(key, *present);
+        break;
+      default: check(key, cache_->Get(Name(key)));
+    }
+  }
+
+  void Write(std::mt19937_64& random) {
+    const int key = static_cast<int>(random() % kFleetKeys);
+    invalidations_accepted = true;
+    int64_t version = 0;
+    const auto write = [&] {
+      version = ++tables_.version[key];
+      if (version >= kFleetVersions) base_internal::Fatal("too many versions for one run");
+      return absl::OkStatus();
+    };
+    const char* const tag = key % 2 == 0 ? "t0" : "t1";
+    if (key >= kFleetKeys - 2) {
+      // A Put must not overtake a later write, so one process at a time writes these keys.
+      if (key % kProcessesPerOwner != process_ % kProcessesPerOwner) return;
+      const std::lock_guard lock(put_mutex_);
+      write().IgnoreError();
+      cache_->Put(Name(key), version, EntryOptions{.tags = {tag}});
+    } else {
+      switch (random() % 16) {
+        case 0:
+          write().IgnoreError();
+          cache_->InvalidateAll();
+          break;
+        case 1:
+        case 2:
+          write().IgnoreError();
+          cache_->InvalidateTag(tag);
+          break;
+        case 3:
+        case 4:
+          if (!cache_->UpdateThrough(Name(key), write).ok()) Violation("an update failed");
+          break;
+        default: write().IgnoreError(); cache_->Invalidate(Name(key));
+      }
+    }
+    std::atomic<int64_t>& floor = own_floor_[static_cast<size_t>(key)];
+    for (int64_t old = floor; old < version && !floor.compare_exchange_weak(old, version);) {
+    }
+    ++tables_.operations;
+    if (!invalidations_accepted && !tier_->observed->AwaitAll(tier_->clock()->Now() + absl::Seconds(30))) return;
+    tables_.invalidated_at[key][version] = FleetNow();
+  }
+
+  static std::string Name(int key) { return "k" + std::to_string(key); }
+
+  FleetTables& tables_;
+  const int process_;
+  const uint64_t seed_;
+  std::shared_ptr<ObservedTier> tier_;
+  std::unique_ptr<Cache> cache_;
+  std::mutex put_mutex_;
+  // What this process has invalidated: it never sees older versions, without any delay.
+  std::array<std::atomic<int64_t>, kFleetKeys> own_floor_ = {};
+};
+
+}  // namespace
+}  // namespace stockade::testing
+
+int main(int argc, char** argv) {
+  using namespace stockade::testing;
+  if (argc != 6) return 2;
+  Member(FleetTables::Map(argv[1]), std::atoi(argv[2]), argv[3], std::strtoull(argv[4], nullptr, 10),
+         static_cast<Breakage>(std::atoi(argv[5])))
+      .Run();
+  return 0;
+}

@@ -1,0 +1,262 @@
+#ifndef STOCKADE_TESTS_CACHE_FLEET_OBSERVED_TIER_H_
+#define STOCKADE_TESTS_CACHE_FLEET_OBSERVED_TIER_H_
+
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cache/fleet/fleet_tables.h"
+#include "stockade/cache/cache_tier.h"
+
+namespace stockade::testing {
+
+// Whether all invalidations that this thread has made since it was set to true were accepted at once.
+inline thread_local bool invalidations_accepted = true;
+
+// The number of a key that is "k<number>".
+inline int FleetKeyOf(std::string_view key) { return std::atoi(std::string(key.substr(1)).c_str()); }
+
+// Records what passes between a cache and its tier, and checks that an absent tier leads to one load per process and
+// key within the time for which a value is kept then.
+class ObservedCache final : public TierCache, public TierListener {
+ public:
+  ObservedCache(FleetTables* tables, int process, Breakage breakage, std::function<void(const std::string&)> violation)
+      : tables_(*tables), process_(process), breakage_(breakage), violation_(std::move(violation)) {}
+
+  TierListener& ListenFor(TierListener& listener) {
+    listener_ = &listener;
+    return *this;
+  }
+  void Observe(std::unique_ptr<TierCache> cache) { cache_ = std::move(cache); }
+
+  ~ObservedCache() override { cache_.reset(); }
+
+  std::vector<TierAnswer> Ask(std::span<const TierAsk> questions) override {
+    const int64_t begin = FleetNow();
+    std::vector<TierAnswer> answers =
+        breakage_ == Breakage::kImpatient ? std::vector<TierAnswer>(questions.size()) : cache_->Ask(questions);
+    const int64_t answered = FleetNow();
+    const std::lock_guard lock(mutex_);
+    for (size_t n = 0; n < questions.size(); ++n) {
+      const int key = FleetKeyOf(questions[n].key);
+      TierAnswer& answer = answers[n];
+      if (breakage_ == Breakage::kGreedy && answer.kind == TierAnswer::Kind::kBusy) {
+        answer.kind = TierAnswer::Kind::kGranted;
+        answer.lease = {.token = "greedy " + std::to_string(++made_up_), .position = answer.lease.position};
+      }
+      Away& away = away_[key];
+      switch (answer.kind) {
+        case TierAnswer::Kind::kHit:
+          ++tables_.hits;
+          away.asked = away.loaded = 0;
+          break;
+        case TierAnswer::Kind::kGranted: {
+          ++tables_.granted;
+          away.asked = away.loaded = 0;
+          FleetRecord& record = tables_.Add(FleetRecord::Kind::kGrant, key, process_, begin);
+          record.answered = answered;
+          loads_[answer.lease.token] = &record;
+          break;
+        }
+        case TierAnswer::Kind::kAway:
+          ++tables_.away;
+          away.asked = begin;
+          break;
+        case TierAnswer::Kind::kBusy: break;
+      }
+    }
+    return answers;
+  }
+
+  // A loader begins. (A question is not always followed by a load: GetAll() asks for all its keys at once, and asks
+  // again when it loads them one by one.)
+  void NoteLoad(int key) {
+    const std::lock_guard lock(mutex_);
+    Away& away = away_[key];
+    const int64_t asked = std::exchange(away.asked, 0);
+    if (asked == 0) return;  // It has a lease.
+    if (away.loaded != 0 && asked < away.loaded + kFleetStaleness - kFleetTick) {
+      violation_("k" + std::to_string(key) + " is loaded twice by one process while Redis is away");
+    }
+    away.loaded = asked > away.voided ? asked : 0;
+  }
+
+  std::vector<TierFilled> Fill(std::span<const TierFill> fills) override {
+    const int64_t begin = FleetNow();
+    const std::vector<TierFilled> results = cache_->Fill(fills);
+    const int64_t end = FleetNow();
+    const std::lock_guard lock(mutex_);
+    for (size_t n = 0; n < fills.size(); ++n) {
+      const auto load = loads_.find(fills[n].lease.token);
+      const bool stored = results[n].kind == TierFilled::Kind::kStored;
+      if (load == loads_.end()) {
+        if (!stored) continue;
+        FleetRecord& put = tables_.Add(FleetRecord::Kind::kPut, FleetKeyOf(fills[n].key), process_, begin);
+        put.fill_begin = begin;
+        put.end = end;
+        continue;
+      }
+      if (stored) load->second->fill_begin = begin;
+      // A fill without an answer may have been stored, and is repeated for at most the time-out.
+      load->second->end = end;
+      loads_.erase(load);
+    }
+    return results;
+  }
+
+  void Fail(std::string_view key, const TierLease& lease) override {
+    cache_->Fail(key, lease);
+    const std::lock_guard lock(mutex_);
+    const auto load = loads_.find(lease.token);
+    if (load == loads_.end()) return;
+    load->second->end = FleetNow() + kFleetLease;  // If it cannot be given back, it lapses.
+    loads_.erase(load);
+  }
+
+  uint64_t Queue(const TierTarget& target) override {
+    const std::lock_guard lock(mutex_);
+    std::vector<FleetRecord*> records;
+    for (int key = 0; key < kFleetKeys; ++key) {
+      if (!Concerns(target, key)) continue;
+      records.push_back(&tables_.Add(FleetRecord::Kind::kInvalidation, key, process_, FleetNow()));
+      Void(key);
+    }
+    const uint64_t queued = cache_->Queue(target);
+    auto& open = invalidations_[queued];
+    open.insert(open.end(), records.begin(), records.end());
+    return queued;
+  }
+
+  TierInvalidated Await(uint64_t queued, bool with_lease) override {
+    TierInvalidated result = cache_->Await(queued, with_lease);
+    const std::lock_guard lock(mutex_);
+    if (!result.accepted) {
+      invalidations_accepted = false;
+      return result;
+    }
+    const auto open = invalidations_.find(queued);
+    if (open == invalidations_.end()) return result;
+    for (FleetRecord* record : open->second) {
+      record->end = FleetNow();
+      Void(record->key);
+    }
+    invalidations_.erase(open);
+    return result;
+  }
+
+  bool AwaitAll(Instant deadline) override {
+    std::vector<uint64_t> before;
+    {
+      const std::lock_guard lock(mutex_);
+      for (const auto& [queued, records] : invalidations_) before.push_back(queued);
+    }
+    if (!cache_->AwaitAll(deadline)) return false;
+    const std::lock_guard lock(mutex_);
+    for (const uint64_t queued : before) {
+      const auto open = invalidations_.find(queued);
+      if (open == invalidations_.end()) continue;
+      for (FleetRecord* record : open->second) record->end = FleetNow();
+      invalidations_.erase(open);
+    }
+    return true;
+  }
+
+  Instant trusted_until() const override { return cache_->trusted_until(); }
+  absl::Duration max_staleness() const override {
+    return breakage_ == Breakage::kImpatient ? absl::Milliseconds(50) : cache_->max_staleness();
+  }
+  absl::Duration max_ttl() const override { return cache_->max_ttl(); }
+
+  void OnInvalidated(uint64_t position, const TierTarget& target) override {
+    {
+      const std::lock_guard lock(mutex_);
+      for (int key = 0; key < kFleetKeys; ++key) {
+        if (Concerns(target, key)) Void(key);
+      }
+    }
+    if (breakage_ != Breakage::kDeaf) listener_->OnInvalidated(position, target);
+  }
+  void OnReset() override {
+    {
+      const std::lock_guard lock(mutex_);
+      for (int key = 0; key < kFleetKeys; ++key) Void(key);
+    }
+    listener_->OnReset();
+  }
+
+ private:
+  struct Away {
+    int64_t asked = 0;   // The last question, if it was answered with "away".
+    int64_t loaded = 0;  // The question before the last load without a lease. 0: the key may be loaded again.
+    int64_t voided = 0;  // When the process last dropped its value.
+  };
+
+  void Void(int key) {
+    Away& away = away_[key];
+    away.loaded = 0;
+    away.voided = FleetNow();
+  }
+
+  // Even keys have the tag "t0", odd ones "t1".
+  static bool Concerns(const TierTarget& target, int key) {
+    switch (target.kind) {
+      case TierTarget::Kind::kKey: return FleetKeyOf(target.text) == key;
+      case TierTarget::Kind::kTag: return FleetKeyOf(target.text) == key % 2;
+      case TierTarget::Kind::kAll: return true;
+    }
+    return true;
+  }
+
+  FleetTables& tables_;
+  const int process_;
+  const Breakage breakage_;
+  const std::function<void(const std::string&)> violation_;
+  TierListener* listener_ = nullptr;
+  std::unique_ptr<TierCache> cache_;
+  std::mutex mutex_;                                             // Guards what follows.
+  std::map<std::string, FleetRecord*> loads_;                    // By the tokens of their leases.
+  std::map<uint64_t, std::vector<FleetRecord*>> invalidations_;  // Not accepted yet.
+  std::map<int, Away> away_;
+  int made_up_ = 0;
+};
+
+class ObservedTier final : public CacheTier {
+ public:
+  ObservedTier(std::shared_ptr<CacheTier> tier, FleetTables* tables, int process, Breakage breakage,
+               std::function<void(const std::string&)> violation)
+      : tier_(std::move(tier)),
+        tables_(tables),
+        process_(process),
+        breakage_(breakage),
+        violation_(std::move(violation)) {}
+
+  Clock* clock() const override { return tier_->clock(); }
+
+  absl::StatusOr<std::unique_ptr<TierCache>> Open(std::string_view cache, std::string_view codec,
+                                                  TierListener& listener) override {
+    auto observed = std::make_unique<ObservedCache>(tables_, process_, breakage_, violation_);
+    absl::StatusOr<std::unique_ptr<TierCache>> opened = tier_->Open(cache, codec, observed->ListenFor(listener));
+    if (!opened.ok()) return opened.status();
+    observed->Observe(*std::move(opened));
+    this->observed = observed.get();
+    return observed;
+  }
+
+  ObservedCache* observed = nullptr;  // The one that was opened.
+
+ private:
+  const std::shared_ptr<CacheTier> tier_;
+  FleetTables* const tables_;
+  const int process_;
+  const Breakage breakage_;
+  const std::function<void(const std::string&)> violation_;
+};
+
+}  // namespace stockade::testing
+
+#endif  // STOCKADE_TESTS_CACHE_FLEET_OBSERVED_TIER_H_
