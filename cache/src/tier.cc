@@ -303,7 +303,7 @@ TierLease CacheCore::TakeLease(Flight& flight) {
 }
 
 // Gives leases back that led to no value. No mutex is held.
-void CacheCore::Release(std::vector<std::pair<FlightPtr, TierLease>> leases) noexcept {
+void CacheCore::Release(const std::vector<std::pair<FlightPtr, TierLease>>& leases) noexcept {
   for (const auto& [flight, lease] : leases) {
     try {
       std::string key;

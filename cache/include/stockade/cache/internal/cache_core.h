@@ -305,7 +305,7 @@ class STOCKADE_EXPORT CacheCore {
   void LookUpAgain(const FlightPtr& flight, Instant now, Aftermath& after);
   TierLease TakeLease(Flight& flight);
   void FillTier(std::span<const FlightPtr> flights, std::span<Loaded> loaded) noexcept;
-  void Release(std::vector<std::pair<FlightPtr, TierLease>> leases) noexcept;
+  void Release(const std::vector<std::pair<FlightPtr, TierLease>>& leases) noexcept;
   void PutInTier(const KeyAt& at, const Pinned& box, const EntryOptions& entry);
   TierInvalidated InvalidateInTier(const KeyAt& at, absl::FunctionRef<void()> locally, bool with_lease);
   TierInvalidated InvalidateInTier(const TierTarget& target, absl::FunctionRef<void()> locally, bool with_lease);
