@@ -97,7 +97,7 @@ struct FleetRules {
   bool stale_if_error = false;  // The rules P2 and away do not hold.
 };
 
-// Empty: the history keeps the rules. Else which one it breaks.
+// Returns the rule that the history breaks, or nothing if it keeps them all.
 std::string CheckFleet(const FleetRules& rules, const FleetHistory& history);
 
 }  // namespace stockade::testing

@@ -40,7 +40,7 @@ class FakeTier final : public CacheTier {
     absl::Duration retry_after = absl::Milliseconds(5);
   };
 
-  // What happens on the server, and what its processes are told.
+  // Something that happens on the server, or a reply of it.
   struct Event {
     enum class Kind {
       kAway,     // A question for the key `text` was answered kAway.
