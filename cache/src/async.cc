@@ -70,7 +70,10 @@ std::optional<Answer> CacheCore::FindOrWait(const AsyncPtr& async) {
     if (refusal.ok()) {
       call.waited = true;
       WaitIn(flight->waiters, async);
-      if (flight->phase == Flight::Phase::kReady) QueueUp(flight, Now(), after);
+      if (flight->phase == Flight::Phase::kReady) {
+        const Instant now = Now();
+        now < flight->not_before ? QueueUpLater(flight) : QueueUp(flight, now, after);
+      }
       return std::nullopt;
     }
   } catch (...) {  // Before another thread can answer the call.

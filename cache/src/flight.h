@@ -343,9 +343,10 @@ struct Flight final : FlightNode {
 
   // Of a cache with a tier. The lease of a flight that has not begun is kept for its next run.
   TierLease lease;
-  Instant not_before = Instant::InfinitePast();  // kReady: another process loads the key. Ask again then.
-  bool loads_alone = false;                      // The tier was away: the next run does not ask again.
-  uint64_t known_version = 0;                    // Of the entry that it refreshes.
+  Instant not_before = Instant::InfinitePast();    // kReady: another process loads the key. Ask again then.
+  Instant queued_up_at = Instant::InfinitePast();  // The time for which QueueUpLater() has scheduled a timer.
+  bool loads_alone = false;                        // The tier was away: the next run does not ask again.
+  uint64_t known_version = 0;                      // Of the entry that it refreshes.
   Instant busy_since = Instant::InfiniteFuture();
 
   bool answered = false;

@@ -212,23 +212,30 @@ void CacheCore::Postpone(const FlightPtr& flight, absl::Duration delay, Aftermat
   }
   const bool wanted = !flight->answered && !flight->waiters.empty();
   if (!wanted || !shard.flights.IsCurrent(*flight)) return LookUpAgain(flight, now, after);
-  if (flight->NeedsExecutor()) {
-    timers_->Schedule(now + delay, [this, gate = gate_, weak = std::weak_ptr(flight)] {
-      const FlightPtr postponed = weak.lock();
-      if (postponed == nullptr) return;
-      CallGate::Call inside(*gate, postponed->key.shard);
-      if (!inside.inside()) return;
-      Aftermath later(*this);
-      const ShardLock held = Lock(shards_[postponed->key.shard]);
-      if (postponed->phase == Flight::Phase::kReady && !postponed->answered) QueueUp(postponed, Now(), later);
-    });
-  }
+  flight->not_before = now + delay;
+  if (flight->NeedsExecutor()) QueueUpLater(flight);
   flight->RunWithin(nullptr);
   flight->busy_since = std::min(flight->busy_since, now);
-  flight->not_before = now + delay;
   flight->phase = Flight::Phase::kReady;
   flight->hard_deadline = now + options_.load_hard_timeout;
   Rouse(*flight, true);
+}
+
+// Has an executor run a flight when it is time to ask again. With the shard's mutex held.
+void CacheCore::QueueUpLater(const FlightPtr& flight) {
+  if (flight->queued_up_at == flight->not_before) return;
+  timers_->Schedule(flight->not_before, [this, gate = gate_, weak = std::weak_ptr(flight)] {
+    const FlightPtr postponed = weak.lock();
+    if (postponed == nullptr) return;
+    CallGate::Call inside(*gate, postponed->key.shard);
+    if (!inside.inside()) return;
+    Aftermath after(*this);
+    const ShardLock lock = Lock(shards_[postponed->key.shard]);
+    const Instant now = Now();
+    const bool ready = postponed->phase == Flight::Phase::kReady && now >= postponed->not_before;
+    if (ready && !postponed->answered) QueueUp(postponed, now, after);
+  });
+  flight->queued_up_at = flight->not_before;
 }
 
 // Ends a flight that runs without a result. With the shard's mutex held. Those who wait look up the key again.

@@ -18,7 +18,7 @@ inline constexpr absl::Duration kTtl = absl::Seconds(1);
 // By which a cache may round its TTL down.
 inline constexpr absl::Duration kRounding = absl::Milliseconds(10);
 
-// What one process of the fleet reports.
+// The report of one process of the fleet.
 struct ProcessRow {
   std::atomic<int64_t> granted = 0;  // Answers of the tier: "load it, with this lease".
   std::atomic<int64_t> away = 0;     // Loads without a lease because Redis could not be asked.
@@ -33,7 +33,7 @@ struct ProcessRow {
 // one that a perfect cache would have saved.
 class Database {
  public:
-  // What the parent process orders of any one process of the fleet.
+  // An order of the parent process, for any one process of the fleet.
   enum class Order { kNone, kInvalidate, kDieInAQuery };
 
   // Creates the file if it does not exist. Unavailable: it cannot be created or mapped.

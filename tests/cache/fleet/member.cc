@@ -1,4 +1,4 @@
-// One process of the fleet under test: reads and writes keys at random until it is told to stop, and checks each
+// One process of the fleet under test: reads and writes keys at random until the checker stops it, and checks each
 // answer.
 //
 //   cache_fleet_member FILE PROCESS URL SEED BREAKAGE

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "cache/manual_executor.h"
 #include "cache/test_cache.h"
 #include "cache/tier/fake_tier.h"
 
@@ -261,6 +262,34 @@ TEST_F(TierTest, GetAsync_OtherProcessLoads_IsAnsweredByIt) {
   door.Open();
   EXPECT_EQ(answer.get_future().get(), "1 v0");
   EXPECT_EQ(db.reads(), 1);
+}
+
+TEST_F(TierTest, GetAsync_WhileAnotherProcessLoads_DoesNotAskBeforeItsTime) {
+  const std::string key = "1";
+  Open(Options());
+  ManualExecutor refreshes;
+  LoadingCacheOptions options = Options();
+  options.refresh_executor = &refreshes;
+  const std::unique_ptr<Cache> c = NewCache(options);
+  const TierAsk question{key};
+  const std::vector<TierAnswer> granted = tier->process(0).Ask({&question, 1});  // The other process.
+  ASSERT_EQ(granted.front().kind, TierAnswer::Kind::kGranted);
+  InlineExecutor here;
+  std::atomic<int> answers{0};
+  const int64_t asks = tier->asks();
+  const auto ask = [&] { c->GetAsync(1, here, [&](const auto&) { ++answers; }); };
+  ask();
+  refreshes.RunAll();
+  EXPECT_EQ(tier->asks(), asks + 1);
+  for (int i = 0; i < 10; ++i) ask();
+  refreshes.RunAll();
+  EXPECT_EQ(tier->asks(), asks + 1);
+  tier->process(0).Fail(key, granted.front().lease);
+  clock.Advance(absl::Milliseconds(5));
+  SpinUntil([&] { return refreshes.scheduled() > 1; });
+  refreshes.RunAll();
+  EXPECT_EQ(tier->asks(), asks + 2);
+  EXPECT_EQ(answers, 11);
 }
 
 TEST_F(TierTest, Away_EachProcessLoadsAndKeepsItForMaxStaleness) {

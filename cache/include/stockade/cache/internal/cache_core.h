@@ -302,6 +302,7 @@ class STOCKADE_EXPORT CacheCore {
   bool StoreCopy(const FlightPtr& flight, const TierRecord& record, Instant sent, bool answers, Aftermath& after);
   bool AnswerStale(const FlightPtr& flight, Aftermath& after);
   void Postpone(const FlightPtr& flight, absl::Duration delay, Aftermath& after);
+  void QueueUpLater(const FlightPtr& flight);
   void LookUpAgain(const FlightPtr& flight, Instant now, Aftermath& after);
   TierLease TakeLease(Flight& flight);
   void FillTier(std::span<const FlightPtr> flights, std::span<Loaded> loaded) noexcept;
