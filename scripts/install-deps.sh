@@ -17,7 +17,7 @@ declare -A packages=(
   [test]="$build libbenchmark-dev libgtest-dev libgmock-dev clang-16 lld-16 libclang-rt-16-dev llvm-16 chromium curl
           doxygen git procps prometheus python3 redis-server redis-sentinel sqlite3 zookeeper mariadb-server openssl spin"
   [bench]="$build libbenchmark-dev libtbb-dev libnsync-dev libboost-thread-dev postgresql mariadb-server libpq-dev
-         openssl python3 zookeeper libzookeeper-mt-dev"
+         openssl python3 valgrind zookeeper libzookeeper-mt-dev"
   [bench-peers]=""
   [lint]="$build libgtest-dev libgmock-dev clang-16 clang-tidy-16 clang-format-16 python3"
   [tsan]="$build libgtest-dev libgmock-dev dpkg-dev lld"

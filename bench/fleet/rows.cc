@@ -1,0 +1,224 @@
+// A cache with a second level in Redis: what a hit in memory costs more than without, what a hit in Redis costs beside
+// a bare script, and how many processes load a cold key.
+#include "fleet/rows.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <limits>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "fleet/tier_cache.h"
+#include "measure/threads.h"
+#include "peers/peer_process.h"
+#include "servers/redis_process.h"
+#include "stockade/base/log.h"
+#include "stockade/base/strings.h"
+#include "stockade/redis/redis_client.h"
+
+namespace stockade::bench {
+namespace {
+
+constexpr char kWithout[] = "the cache without a tier";
+constexpr int64_t kRoom = 1 << 16;
+constexpr int64_t kBatch = 256;
+constexpr uint64_t kKeys = 1024;
+constexpr size_t kProcesses = 8;
+constexpr size_t kThreads = 16;
+
+// The instructions of all threads of a process that gets one key `hits` times.
+double Instructions(const std::string& url, int64_t hits) {
+  const std::string out = base_internal::Concat(STOCKADE_BENCH_DIR, "/fleet_instructions");
+  const std::string command =
+      base_internal::Concat("valgrind --tool=callgrind --callgrind-out-file=/dev/null '", STOCKADE_BENCH_FLEET_PROCESS,
+                            "' hits ", hits, " '", url, "' 2>'", out, "'");
+  if (std::system(command.c_str()) != 0) base_internal::Fatal("bench: this failed: " + command);
+  std::ifstream in(out);
+  constexpr std::string_view kLabel = "Collected : ";
+  for (std::string line; std::getline(in, line);) {
+    const size_t at = line.find(kLabel);
+    if (at != std::string::npos) return std::atof(line.c_str() + at + kLabel.size());
+  }
+  base_internal::Fatal("bench: valgrind counted nothing: " + command);
+}
+
+// Without what the process does besides. Counted once; the least of several, because the tier's thread runs, too.
+double InstructionsPerHit(const std::string& url) {
+  constexpr int64_t kHits = 1'000'000;
+  double best = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < 3; ++i) {
+    best = std::min(best, (Instructions(url, 2 * kHits) - Instructions(url, kHits)) / static_cast<double>(kHits));
+  }
+  return best;
+}
+
+void AddInstructionRow(Suite& suite) {
+  if (suite.quick()) return suite.LeaveOut("instructions per hit", "a smoke test does not count them");
+  if (std::system("valgrind --version >/dev/null 2>&1") != 0) {
+    return suite.LeaveOut("instructions per hit", "valgrind is not installed");
+  }
+  suite.Add({.name = "hit in memory, 1 key, instructions", .unit = "instr", .peer = kWithout, .target = "<= 1.1"},
+            {.prepare = [](const Scale&) -> Contestants {
+              const RedisProcess redis;
+              return {[ours = InstructionsPerHit(redis.url())](Worker&) { return ours; },
+                      [without = InstructionsPerHit("")](Worker&) { return without; }};
+            }});
+}
+
+absl::StatusOr<uint64_t> Load(uint64_t key) { return key; }
+
+Measurement MeasureHits(std::shared_ptr<RedisProcess> redis, const std::string& url, absl::Duration span) {
+  std::shared_ptr<NumberCache> cache = MakeNumberCache(url, kRoom, Load);
+  for (uint64_t key = 0; key < kKeys; ++key) Require(cache->Get(key).status(), "Get");
+  return [keep = std::move(redis), cache, span](Worker& worker) {
+    return worker
+        .RunFor(span, kBatch,
+                [&](size_t thread, int64_t ops) {
+                  uint64_t state = 0x9E3779B97F4A7C15u * (thread + 1);
+                  for (int64_t i = 0; i < ops; ++i) {
+                    state = state * 6364136223846793005u + 1442695040888963407u;
+                    KeepAlive(*cache->Get((state >> 33) % kKeys).value());
+                  }
+                })
+        .NsPerOp();
+  };
+}
+
+void AddHitRow(Suite& suite) {
+  suite.Add({.name = "hit in memory, 1,024 keys, alone", .unit = "ns/op", .peer = kWithout, .target = "<= 1.1"},
+            {.prepare = [](const Scale& scale) -> Contestants {
+              const auto redis = std::make_shared<RedisProcess>();
+              return {MeasureHits(redis, redis->url(), scale.span), MeasureHits(redis, "", scale.span)};
+            }});
+}
+
+// A cache that has room for one entry in memory, and all its values in Redis; and a script of a client beside it.
+struct SecondLevel {
+  explicit SecondLevel(size_t threads)
+      : cache(MakeNumberCache(redis.url(), 1, Load)),
+        client(Require(RedisClient::Connect(redis.url()), "RedisClient")),
+        turns(threads) {
+    for (uint64_t key = 0; key < kKeys; ++key) Require(cache->Get(key).status(), "Get");
+    RunScript();
+  }
+
+  // Each thread has keys of its own, so that no lookup waits for another one's.
+  void Get(size_t thread) {
+    uint64_t& turn = turns[thread].value;
+    turn = (turn + 1) % (kKeys / turns.size());
+    KeepAlive(*Require(cache->Get(turn * turns.size() + thread), "Get"));
+  }
+  void RunScript() { Require(client->Run(command).status(), "EVALSHA"); }
+
+  struct alignas(128) Turn {
+    uint64_t value = 0;
+  };
+  RedisProcess redis;
+  std::unique_ptr<NumberCache> cache;
+  std::unique_ptr<RedisClient> client;
+  const RedisScript script{"return 1"};
+  const RedisCommand command{script, {"key"}};
+  std::vector<Turn> turns;
+};
+
+void AddSecondLevelRow(Suite& suite, size_t threads) {
+  suite.Add(
+      {.name = threads == 1 ? "hit in Redis, alone" : base_internal::Concat("hit in Redis, ", threads, " threads"),
+       .unit = "us",
+       .peer = "EVALSHA of a trivial script",
+       .target = "<= 1.3"},
+      {.threads = threads, .prepare = [threads](const Scale& scale) -> Contestants {
+         const auto world = std::make_shared<SecondLevel>(threads);
+         const auto measure = [span = 4 * scale.span, threads](auto body) {
+           return [=](Worker& worker) {
+             const Throughput run = worker.RunFor(span, 1, [&](size_t thread, int64_t) { body(thread); });
+             return run.NsPerOp() * static_cast<double>(threads) / 1000;
+           };
+         };
+         return {measure([world](size_t thread) { world->Get(thread); }),
+                 measure([world](size_t) { world->RunScript(); })};
+       }});
+}
+
+// Processes that all get the same cold key at once.
+class ColdFleet {
+ public:
+  explicit ColdFleet(const std::string& url) {
+    for (size_t i = 0; i < kProcesses; ++i) {
+      processes_.push_back(Require(
+          PeerProcess::Start({STOCKADE_BENCH_FLEET_PROCESS, "cold", std::to_string(kThreads), url}), "a process"));
+    }
+    Run(0);  // Each has its connections now.
+  }
+
+  Figures Run(int64_t load_ms) {
+    const std::string request = base_internal::Concat(++key_, " ", load_ms);
+    std::vector<std::string> answers(processes_.size());
+    {
+      std::vector<std::jthread> askers;
+      for (size_t i = 0; i < processes_.size(); ++i) {
+        askers.emplace_back(
+            [&, i] { answers[i] = Require(processes_[i]->Ask(request, absl::Minutes(1)), "a process"); });
+      }
+    }
+    int64_t loads = 0;
+    int64_t load_end = 0;
+    int64_t answered = 0;
+    for (const std::string& answer : answers) {
+      long long its_loads = 0;
+      long long its_end = 0;
+      long long its_answered = 0;
+      if (std::sscanf(answer.c_str(), "%lld %lld %lld", &its_loads, &its_end, &its_answered) != 3) {
+        base_internal::Fatal("bench: a process answered " + answer);
+      }
+      loads += its_loads;
+      load_end = std::max<int64_t>(load_end, its_end);
+      answered = std::max<int64_t>(answered, its_answered);
+    }
+    return {{"loads", static_cast<double>(loads)}, {"last", static_cast<double>(answered - load_end) / 1e6}};
+  }
+
+ private:
+  std::vector<std::unique_ptr<PeerProcess>> processes_;
+  uint64_t key_ = 0;
+};
+
+void AddColdRows(Suite& suite) {
+  const std::string of = base_internal::Concat(kProcesses, " processes x ", kThreads, " threads");
+  const Comparison loads = {.name = "loads of a cold key, " + of,
+                            .unit = "loads",
+                            .peer = "a cache in each process",
+                            .target = "= 1 loads",
+                            .counter = "loads"};
+  const Comparison last = {
+      .name = "last answer after the load, " + of, .unit = "ms", .peer = "a cache in each process", .counter = "last"};
+  suite.AddRows({loads, last}, {.prepare = [](const Scale& scale) -> Contestants {
+                  const auto redis = std::make_shared<RedisProcess>();
+                  const auto ours = std::make_shared<ColdFleet>(redis->url());
+                  const auto without = std::make_shared<ColdFleet>("");
+                  const int64_t load_ms = scale.Sized(50, 200);
+                  return {[=, keep = redis](Worker&) { return ours->Run(load_ms); },
+                          [=](Worker&) { return without->Run(load_ms); }};
+                }});
+}
+
+}  // namespace
+
+void AddFleetRows(Suite& suite) {
+  if (const absl::Status there = RedisProcess::Check(); !there.ok()) {
+    suite.LeaveOut("all rows", std::string(there.message()));
+    return;
+  }
+  AddInstructionRow(suite);
+  AddHitRow(suite);
+  AddSecondLevelRow(suite, 1);
+  AddSecondLevelRow(suite, 16);
+  AddColdRows(suite);
+}
+
+}  // namespace stockade::bench

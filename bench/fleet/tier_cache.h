@@ -1,0 +1,33 @@
+#ifndef STOCKADE_BENCH_FLEET_TIER_CACHE_H_
+#define STOCKADE_BENCH_FLEET_TIER_CACHE_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "measure/require.h"
+#include "stockade/cache/loading_cache.h"
+#include "stockade/cache/redis_cache_tier.h"
+
+namespace stockade::bench {
+
+using NumberCache = LoadingCache<uint64_t, uint64_t>;
+
+// A cache whose values expire after an hour; with a second level in the Redis of `url` unless that is empty.
+inline std::unique_ptr<NumberCache> MakeNumberCache(const std::string& url, int64_t max_weight,
+                                                    NumberCache::Loader loader) {
+  LoadingCacheOptions options = {.name = "bench", .max_weight = max_weight, .ttl = absl::Hours(1)};
+  if (!url.empty()) {
+    RedisCacheTierOptions tier = {.prefix = "bench"};
+    tier.timeout = absl::Seconds(10);  // A busy machine is not a fault.
+    tier.lease = absl::Seconds(10);
+    options.tier = Require(RedisCacheTier::Connect(url, std::move(tier)), "RedisCacheTier");
+  }
+  return Require(NumberCache::Create(std::move(options), std::move(loader)), "LoadingCache");
+}
+
+}  // namespace stockade::bench
+
+#endif  // STOCKADE_BENCH_FLEET_TIER_CACHE_H_
