@@ -40,6 +40,14 @@ absl::Status CacheCore::OpenTier() {
   return absl::OkStatus();
 }
 
+absl::Status CacheCore::AwaitInvalidations(absl::Duration timeout) {
+  CheckFork();
+  CallGate::Call inside(*gate_, 0);
+  if (!inside.inside()) return CancelledError();
+  if (tier_ == nullptr || tier_->cache->AwaitAll(Now() + timeout)) return absl::OkStatus();
+  return absl::DeadlineExceededError(Named(": the tier has not accepted all invalidations within the time-out"));
+}
+
 Instant CacheCore::TierTrust() const { return tier_->cache->trusted_until(); }
 
 // Whether the entry is not older than the tier promises.

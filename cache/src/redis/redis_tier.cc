@@ -526,7 +526,7 @@ bool RedisTier::AnyQueued() const {
 
 absl::Status RedisTier::Beat() {
   const Instant begun = clock_->Now();
-  const Instant deadline = begun + options_.timeout;  // Of all calls together: the destructor may wait for it.
+  const Instant deadline = begun + options_.timeout;  // Of nearly all calls: the destructor may wait for it.
   std::shared_ptr<const TierReign> reign;
   {
     const MutexLock lock(mutex_);
@@ -544,7 +544,8 @@ absl::Status RedisTier::Beat() {
       const MutexLock lock(mutex_);
       reign = reign_;
     }
-    status = Sync(*reign, deadline);
+    // The way to a new reign may have taken all the time, and questions wait for this heartbeat.
+    status = Sync(*reign, std::max(deadline, clock_->Now() + options_.timeout / 2));
   }
   metrics_.Add(status.ok() ? kTierHeartbeatsOk : kTierHeartbeatsFailed);
   if (status.ok()) metrics_.ObserveSpan(kTierHeartbeatSeconds, begun, clock_->Now());

@@ -342,6 +342,18 @@ TEST_F(TierTest, Away_InvalidationIsQueued_AndSentByAHeartbeat) {
   EXPECT_EQ(Get(*b, 1), "1 v2");
 }
 
+TEST_F(TierTest, AwaitInvalidations_SaysWhetherTheTierHasAcceptedThem) {
+  Open(Options());
+  tier->process(0).away = true;
+  EXPECT_TRUE(a->UpdateThrough(1, [] { return absl::OkStatus(); }).ok());
+  EXPECT_EQ(CodeOf(a->AwaitInvalidations(absl::ZeroDuration())), "DEADLINE_EXCEEDED");
+  EXPECT_EQ(CodeOf(b->AwaitInvalidations(absl::ZeroDuration())), "OK");
+  tier->process(0).away = false;
+  EXPECT_EQ(CodeOf(a->AwaitInvalidations(absl::Seconds(1))), "OK");
+  IntCache without({}, {});
+  EXPECT_EQ(CodeOf(without.AwaitInvalidations(absl::ZeroDuration())), "OK");
+}
+
 TEST_F(TierTest, LostReplyOfAnInvalidation_IsRepeated) {
   Open(Options());
   Get(*a, 1);

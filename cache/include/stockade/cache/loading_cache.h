@@ -202,11 +202,16 @@ class LoadingCache {
   // The same for all keys, shard by shard. O(entries).
   void InvalidateAll() { core_->InvalidateAll(); }
 
+  // Waits until the tier has accepted all that this cache has invalidated or put before. DeadlineExceeded: it has not
+  // within `timeout`; the tier goes on trying. OK at once without a tier.
+  absl::Status AwaitInvalidations(Duration timeout) { return core_->AwaitInvalidations(timeout); }
+
   // Runs `write`, which writes the key's new value to the source that the loader reads. Invalidates the key before and
   // after, whatever `write` returned, because a failed write may have taken effect. A call that begins after this
   // returns does not see the old value. Holds the key's write lock: there is one update of a key at a time, and with
   // options.strict reads of the key wait, except those by loaders and by `write` itself, which acquire no lock.
-  // `timeout` limits the wait for the lock, on the steady clock.
+  // `timeout` limits the wait for the lock, on the steady clock. With a tier, the invalidations may still be queued
+  // when this returns: see AwaitInvalidations().
   //
   // Returns the result of `write`, or kInternal if it threw. On these errors `write` did not run, unless it returned
   // them itself: DeadlineExceeded; FailedPrecondition (called in a loader, in a listener that a strict read runs, or

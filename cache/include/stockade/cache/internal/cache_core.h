@@ -81,6 +81,7 @@ class STOCKADE_EXPORT CacheCore {
   int64_t weight() const;
   void InvalidateTag(std::string_view tag);
   void InvalidateAll();
+  absl::Status AwaitInvalidations(absl::Duration timeout);
   // Called once, before the destructor.
   void Shutdown();
   // Called once, before all calls: joins the tier of the options, if there is one.
