@@ -186,10 +186,10 @@ std::shared_ptr<TlsContext> TlsConfig::Get() {
   const MutexLock lock(mutex_);
   std::string stamp = StampOf(context_->options());
   if (stamp == stamp_) return context_;
-  stamp_ = std::move(stamp);
   absl::StatusOr<std::shared_ptr<TlsContext>> context = TlsContext::Create(context_->options());
-  if (context.ok()) context_ = *std::move(context);
-  return context_;
+  if (!context.ok()) return context_;
+  stamp_ = std::move(stamp);
+  return context_ = *std::move(context);
 }
 
 TlsChannel::TlsChannel(std::shared_ptr<TlsContext> context, const RedisEndpoint& server, int fd)

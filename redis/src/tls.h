@@ -66,9 +66,9 @@ class TlsConfig {
   // As TlsContext::Create().
   static absl::StatusOr<std::shared_ptr<TlsConfig>> Create(const RedisTlsOptions& options);
 
-  // The context for a new connection. It is a new one, without sessions, if a file has changed since the last call. If
-  // the files cannot be used then, which may be so while they are being replaced, it stays the same until they change
-  // again.
+  // The context for a new connection. It is a new one, without sessions, if a file has changed since they were read. If
+  // the files cannot be used then, which may be so while they are being replaced, it stays the same, and the next call
+  // reads them again.
   std::shared_ptr<TlsContext> Get() STOCKADE_EXCLUDES(mutex_);
 
  private:
@@ -76,7 +76,7 @@ class TlsConfig {
       : stamp_(std::move(stamp)), context_(std::move(context)) {}
 
   Mutex mutex_;
-  std::string stamp_ STOCKADE_GUARDED_BY(mutex_);  // Of the files when they were last read.
+  std::string stamp_ STOCKADE_GUARDED_BY(mutex_);  // Of the files that context_ has read.
   std::shared_ptr<TlsContext> context_ STOCKADE_GUARDED_BY(mutex_);
 };
 

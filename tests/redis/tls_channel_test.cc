@@ -3,10 +3,13 @@
 #include <gtest/gtest.h>
 #include <openssl/ssl.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <csignal>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <future>
 #include <memory>
@@ -23,6 +26,7 @@
 #include "support/certificates.h"
 #include "support/loopback.h"
 #include "support/scale.h"
+#include "support/temp_dir.h"
 #include "tls.h"
 
 namespace stockade::redis_internal {
@@ -450,6 +454,31 @@ TEST_P(TlsChannelTest, NameOfTheServer_IsCheckedWithoutDotAndZone) {
     const absl::Status status = TlsChannel::Open(config_->Get(), {.host = host}, fd.get(), Deadline()).status();
     EXPECT_EQ(status.code(), fits ? absl::StatusCode::kOk : absl::StatusCode::kUnauthenticated) << host << status;
   }
+}
+
+// A new file that cannot be read yet, because the process has no file descriptor for it, or it gets its permissions a
+// moment after its name, looks the same once it can be read.
+TEST(TlsConfigTest, ChangedFileThatCannotBeRead_IsReadForALaterConnection) {
+  STOCKADE_NEEDS_OPENSSL();
+  CertificateAuthority authority;
+  const testing::TempDir dir;
+  const std::string file = dir.File("ca.pem");
+  std::filesystem::copy_file(authority.ca_file(), file);
+  const std::shared_ptr<TlsConfig> config = TlsConfig::Create({.ca_file = file}).value();
+  const std::shared_ptr<TlsContext> first = config->Get();
+  std::ofstream(file, std::ios::app) << "\n";
+
+  rlimit old = {};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &old), 0);
+  const rlimit none{.rlim_cur = 0, .rlim_max = old.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  const std::shared_ptr<TlsContext> meanwhile = config->Get();
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &old), 0);
+
+  EXPECT_EQ(meanwhile, first);
+  const std::shared_ptr<TlsContext> second = config->Get();
+  EXPECT_NE(second, first);
+  EXPECT_EQ(config->Get(), second);
 }
 
 std::string VersionName(const ::testing::TestParamInfo<int>& version) {

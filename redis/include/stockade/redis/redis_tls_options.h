@@ -22,7 +22,8 @@ enum class RedisTlsVerify : uint8_t {
 // URL (tls_ca, tls_cert, tls_key, tls_server_name, tls_verify) takes precedence over the field of the same meaning.
 //
 // RedisClient::Connect() reads the files. Each later connection reads them again if one of them has changed. If they
-// cannot be used then, for example while they are being replaced, those that were read before count.
+// cannot be used then, for example while they are being replaced, those that were read before count, and the next
+// connection tries again.
 struct STOCKADE_EXPORT RedisTlsOptions {
   // A PEM file with the certificates of the CAs that may sign a server's certificate. If empty, those of the system.
   std::string ca_file = {};
