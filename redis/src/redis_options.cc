@@ -46,6 +46,10 @@ absl::Status RedisTlsOptions::Validate() const {
     return absl::InvalidArgumentError(base_internal::Concat(
         "RedisTlsOptions.server_name: '", absl::CHexEscape(server_name), "' is not a host name or an address"));
   }
+  if (verify && (*verify < RedisTlsVerify::kFull || *verify > RedisTlsVerify::kNone)) {
+    return absl::InvalidArgumentError(
+        base_internal::Concat("RedisTlsOptions.verify: ", static_cast<int>(*verify), " is not a RedisTlsVerify"));
+  }
   return absl::OkStatus();
 }
 

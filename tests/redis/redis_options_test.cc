@@ -58,6 +58,8 @@ TEST(RedisOptionsTest, Validate_BadField_IsNamedWithItsValue) {
             "RedisTlsOptions: cert_file ('') and key_file ('a') must be set both or neither");
   EXPECT_EQ(Fault([](RedisOptions& o) { o.tls.server_name = "a b"; }),
             "RedisTlsOptions.server_name: 'a b' is not a host name or an address");
+  EXPECT_EQ(Fault([](RedisOptions& o) { o.tls.verify = static_cast<RedisTlsVerify>(3); }),
+            "RedisTlsOptions.verify: 3 is not a RedisTlsVerify");
   EXPECT_EQ(Fault([](RedisOptions& o) { o.max_reply_bytes = 0; }), "RedisOptions.max_reply_bytes must be more than 0");
 }
 
