@@ -179,8 +179,8 @@ std::optional<absl::Duration> Attempt::JudgeTransaction(absl::StatusOr<RedisRepl
 }
 
 std::optional<absl::Duration> Attempt::JudgeReplica(absl::StatusOr<RedisReply>& result) {
-  static constexpr std::string_view kCannotAnswer[] = {"LOADING", "MASTERDOWN",  "MOVED",
-                                                       "ASK",     "CLUSTERDOWN", "TRYAGAIN"};
+  static constexpr std::string_view kCannotAnswer[] = {"LOADING", "MASTERDOWN", "BUSY",        "NOSCRIPT",
+                                                       "MOVED",   "ASK",        "CLUSTERDOWN", "TRYAGAIN"};
   bool needs_master = absl::IsUnavailable(result.status());
   if (result.ok()) {
     if (!result->is_error()) return std::nullopt;

@@ -268,6 +268,41 @@ TEST_F(SentinelTest, ReadFromReplica_DuringFailovers_GoesOn) {
   reader.join();
 }
 
+// The master may know a script that the replica does not, and may serve commands while a script keeps the replica busy.
+TEST_F(SentinelTest, ReadFromReplica_ReplicaCannotServeItNow_IsServedByTheMaster) {
+  SentinelSet set({.down_after = absl::Minutes(1)});  // A Sentinel kills the script of a replica that is down.
+  const auto client = ConnectPatiently(set.url());
+  ASSERT_NE(client, nullptr);
+  ASSERT_TRUE(client->Run(RedisCommand("SET").Key("k").Arg("value")).ok());
+  std::vector<RedisServer*> replicas;
+  for (size_t i = 0; i < 3; ++i) {
+    if (set.server(i).port() != set.master_port()) replicas.push_back(&set.server(i));
+  }
+  const RedisCallOptions from_replica = {.read_from = RedisReadFrom::kReplica};
+  Await("a read from a replica", [&] {
+    EXPECT_TRUE(client->Run(RedisCommand("STRLEN").Key("k"), from_replica).ok());
+    return CallsOf(*replicas[0], "strlen") + CallsOf(*replicas[1], "strlen") > 0;
+  });
+
+  const testing::RawReply sha = set.master().Call({"SCRIPT", "LOAD", "return redis.call('STRLEN', KEYS[1])"});
+  const absl::StatusOr<RedisReply> by_script =
+      client->Run(RedisCommand("EVALSHA_RO").Arg(sha.text).Arg(1).Key("k"), from_replica);
+  ASSERT_TRUE(by_script.ok()) << by_script.status();
+  EXPECT_EQ(by_script->integer(), 5);
+
+  std::vector<std::unique_ptr<testing::RawRedis>> callers;
+  for (const RedisServer* replica : replicas) {
+    replica->Call({"CONFIG", "SET", "busy-reply-threshold", "1"});
+    callers.push_back(std::make_unique<testing::RawRedis>(replica->port()));
+    callers.back()->Send(testing::RawRedis::Encode({"EVAL_RO", "while true do end", "0"}));
+    Await("a busy replica", [&] { return replica->Call({"GET", "k"}).text.starts_with("BUSY"); });
+  }
+  const absl::StatusOr<RedisReply> read = client->Run(RedisCommand("STRLEN").Key("k"), from_replica);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->integer(), 5);
+  for (const RedisServer* replica : replicas) replica->Call({"SCRIPT", "KILL"});
+}
+
 TEST_F(SentinelTest, ReadFromReplica_OfACommandThatMayWrite_IsInvalidArgument) {
   SentinelSet set;
   const auto client = ConnectPatiently(set.url());
