@@ -95,7 +95,9 @@ std::string RedisErrorCode(const absl::Status& status) {
 namespace redis_internal {
 
 absl::Status WithUnknownOutcome(const absl::Status& status) {
-  absl::Status marked(status.code(), Concat(std::string(status.message()), "; unknown outcome"));
+  // If the last attempt did not send it, an earlier one has.
+  const std::string_view again = absl::EndsWith(status.message(), "; not sent") ? " again" : "";
+  absl::Status marked(status.code(), Concat(std::string(status.message()), again, "; unknown outcome"));
   status.ForEachPayload([&](absl::string_view url, const absl::Cord& payload) { marked.SetPayload(url, payload); });
   marked.SetPayload(kOutcomeUrl, absl::Cord("unknown"));
   return marked;

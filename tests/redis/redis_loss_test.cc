@@ -80,6 +80,7 @@ TEST_F(RedisLossTest, ReplyLost_OfAnIdempotentCommandThatCannotBeSentAgain_IsUnk
   const auto check = [](const absl::Status& status) {
     EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
     EXPECT_TRUE(RedisOutcomeUnknown(status)) << status;
+    EXPECT_TRUE(std::string(status.message()).ends_with("; not sent again; unknown outcome")) << status;
   };
   proxy.Refuse();
   proxy.DropReply();
