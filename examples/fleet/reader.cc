@@ -86,6 +86,7 @@ void RunReader(const ReaderPlan& plan) {
   }
 
   std::vector<std::jthread> threads;
+  threads.reserve(kThreads);
   for (int i = 0; i < kThreads; ++i) {
     threads.emplace_back([&] {
       while (!database.stop()) {
