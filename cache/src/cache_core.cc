@@ -75,6 +75,7 @@ void CacheCore::Shutdown() {
   CheckNotInLoader();
   CheckNotInListener();
   gate_->Close();
+  if (tier_ != nullptr) tier_->cache->CancelWaits();
   for (size_t index = 0; index < shard_count_; ++index) {
     Aftermath after(*this);
     Waiter::List cancelled;  // They wait for a lock.

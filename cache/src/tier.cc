@@ -45,6 +45,7 @@ absl::Status CacheCore::AwaitInvalidations(absl::Duration timeout) {
   CallGate::Call inside(*gate_, 0);
   if (!inside.inside()) return CancelledError();
   if (tier_ == nullptr || tier_->cache->AwaitAll(Now() + timeout)) return absl::OkStatus();
+  if (gate_->closed()) return CancelledError();
   return absl::DeadlineExceededError(Named(": the tier has not accepted all invalidations within the time-out"));
 }
 

@@ -443,9 +443,16 @@ bool RedisTier::AwaitAll(const TierSpace& space, Instant deadline) {
   const MutexLock lock(mutex_);
   const uint64_t newest = space.queue.newest();
   while (space.queue.AnyUpTo(newest)) {
+    if (space.waits_cancelled) return false;
     if (!changed_.WaitUntil(*clock_, mutex_, deadline)) return !space.queue.AnyUpTo(newest);
   }
   return true;
+}
+
+void RedisTier::CancelWaits(TierSpace& space) {
+  const MutexLock lock(mutex_);
+  space.waits_cancelled = true;
+  changed_.NotifyAll();
 }
 
 void RedisTier::Close(const std::shared_ptr<TierSpace>& space) {

@@ -68,7 +68,8 @@ struct TierSpace {
   TierListener& listener;
   InvalidationQueue queue;
   absl::flat_hash_map<std::string, HeldLease> leases;  // By token.
-  std::string codecs;  // Those that the invalidation of a key covers, as Redis has last listed them.
+  std::string codecs;            // Those that the invalidation of a key covers, as Redis has last listed them.
+  bool waits_cancelled = false;  // By the destruction of the cache.
   std::atomic<size_t> lease_count{0};
   std::atomic<size_t> pending_count{0};
   ComponentMetrics metrics;
@@ -131,6 +132,7 @@ class RedisTier final : public CacheTier, public std::enable_shared_from_this<Re
   uint64_t Queue(TierSpace& space, const TierTarget& target);
   TierInvalidated Await(TierSpace& space, uint64_t id, bool with_lease);
   bool AwaitAll(const TierSpace& space, Instant deadline);
+  void CancelWaits(TierSpace& space);
 
   RedisClient& calls() { return *calls_; }
   double Share();  // A random number in [0, 1).

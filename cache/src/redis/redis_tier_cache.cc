@@ -254,4 +254,6 @@ bool RedisTierCache::AwaitAll(Instant deadline) {
   return tier_->AwaitAll(*space_, deadline);
 }
 
+void RedisTierCache::CancelWaits() { tier_->CancelWaits(*space_); }
+
 }  // namespace stockade::cache_internal

@@ -25,6 +25,7 @@ class RedisTierCache final : public TierCache {
   uint64_t Queue(const TierTarget& target) override;
   TierInvalidated Await(uint64_t queued, bool with_lease) override;
   bool AwaitAll(Instant deadline) override;
+  void CancelWaits() override;
   Instant trusted_until() const override { return tier_->trusted_until(); }
   absl::Duration max_staleness() const override { return tier_->options().max_staleness; }
   absl::Duration max_ttl() const override { return tier_->options().max_ttl; }

@@ -166,6 +166,8 @@ class ObservedCache final : public TierCache, public TierListener {
     return true;
   }
 
+  void CancelWaits() override { cache_->CancelWaits(); }
+
   Instant trusted_until() const override { return cache_->trusted_until(); }
   absl::Duration max_staleness() const override {
     return breakage_ == Breakage::kImpatient ? absl::Milliseconds(50) : cache_->max_staleness();

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <functional>
+#include <future>
 #include <latch>
 #include <memory>
 #include <string>
@@ -241,6 +242,17 @@ TEST_F(TierFaultTest, Put_TimesOutAndIsGrantedLate_DecaysToAnInvalidation) {
   ASSERT_TRUE(a.cache->AwaitAll(a.tier->clock()->Now() + absl::Minutes(1)));
   Await("the end of the lease", [&] { return Grants(b, "k"); });
   EXPECT_EQ(server.Call({"XLEN", kJournal}).text, "2") << "one for each invalidation";
+}
+
+TEST_F(TierFaultTest, AwaitAll_WaitsAreCancelled_ReturnsWhileRedisIsAway) {
+  TierNode a(server.url(), Hasty());
+  server.Pause();
+  EXPECT_FALSE(a.InvalidateKey("k").accepted);
+  std::future<bool> before =
+      std::async(std::launch::async, [&] { return a.cache->AwaitAll(Instant::InfiniteFuture()); });
+  a.cache->CancelWaits();
+  EXPECT_FALSE(before.get());
+  EXPECT_FALSE(a.cache->AwaitAll(Instant::InfiniteFuture()));
 }
 
 TEST_F(TierFaultTest, Invalidate_WhileRedisIsAway_IsQueuedAtOnceAndSentLater) {

@@ -172,6 +172,8 @@ class FakeTier::Process final : public TierCache {
   std::atomic<int> replies_to_lose{0};  // The server runs it, and this process does not hear of it.
   // Invoked while the reply to a question is on its way. Set before other threads use the process.
   std::function<void()> on_reply = [] {};
+  std::function<void()> on_await_all = [] {};
+  std::atomic<bool> waits_cancelled{false};
 
   // A heartbeat: sends what is queued, applies the journal, and then trusts.
   void Beat() {
@@ -279,10 +281,12 @@ class FakeTier::Process final : public TierCache {
   }
 
   bool AwaitAll(Instant) override {
+    on_await_all();
     const auto lock = tier_.Lock();
     if (!away) SendQueue();
     return queue_.empty();
   }
+  void CancelWaits() override { waits_cancelled = true; }
 
   Instant trusted_until() const override { return trusted_until_.load(std::memory_order_acquire); }
   absl::Duration max_staleness() const override { return tier_.spans_.max_staleness; }

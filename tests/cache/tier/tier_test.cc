@@ -914,5 +914,22 @@ TEST_F(TierTest, LoaderThatPolls_StaysPartOfACircle) {
   }
 }
 
+TEST_F(TierTest, AwaitInvalidations_CacheIsDestroyed_IsCancelled) {
+  Open(Options());
+  FakeTier::Process& process = tier->process(0);
+  std::promise<void> entered;
+  process.on_await_all = [&] {
+    entered.set_value();
+    SpinUntil([&] { return process.waits_cancelled.load(); });
+  };
+  process.away = true;
+  a->Invalidate(1);
+  std::future<absl::Status> awaited =
+      std::async(std::launch::async, [&cache = *a] { return cache.AwaitInvalidations(absl::InfiniteDuration()); });
+  entered.get_future().wait();
+  a.reset();
+  EXPECT_TRUE(absl::IsCancelled(awaited.get()));
+}
+
 }  // namespace
 }  // namespace stockade::testing

@@ -155,6 +155,8 @@ class STOCKADE_EXPORT TierCache {
   // Waits until all queued invalidations of this cache are accepted, at most until `deadline`. Returns whether they
   // are.
   virtual bool AwaitAll(Instant deadline) = 0;
+  // Makes AwaitAll() return without waiting, now and in future calls. The cache is being destroyed.
+  virtual void CancelWaits() = 0;
 
   // Until then, on the tier's clock, the cache has applied all invalidations that are older than max_staleness().
   // Lock-free. Acquire: a cache that sees the time also sees what the listener has removed before it.

@@ -203,7 +203,7 @@ class LoadingCache {
   void InvalidateAll() { core_->InvalidateAll(); }
 
   // Waits until the tier has accepted all that this cache has invalidated or put before. DeadlineExceeded: it has not
-  // within `timeout`; the tier goes on trying. OK at once without a tier.
+  // within `timeout`; the tier goes on trying. Cancelled: the cache is being destroyed. OK at once without a tier.
   absl::Status AwaitInvalidations(Duration timeout) { return core_->AwaitInvalidations(timeout); }
 
   // Runs `write`, which writes the key's new value to the source that the loader reads. Invalidates the key before and

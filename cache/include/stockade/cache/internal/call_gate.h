@@ -56,6 +56,7 @@ class CallGate {
   void Close() {
     for (Stripe& stripe : stripes_) stripe.word.fetch_or(kClosed, std::memory_order_acq_rel);
   }
+  bool closed() const { return (stripes_.back().word.load(std::memory_order_relaxed) & kClosed) != 0; }
   void AwaitEmpty() {
     for (Stripe& stripe : stripes_) {
       for (uint32_t word = stripe.word.load(std::memory_order_acquire); word != kClosed;
