@@ -350,7 +350,7 @@ TEST_F(TierTest, AwaitInvalidations_SaysWhetherTheTierHasAcceptedThem) {
   EXPECT_EQ(CodeOf(b->AwaitInvalidations(absl::ZeroDuration())), "OK");
   tier->process(0).away = false;
   EXPECT_EQ(CodeOf(a->AwaitInvalidations(absl::Seconds(1))), "OK");
-  IntCache without({}, {});
+  IntCache without(LoadingCacheOptions{});
   EXPECT_EQ(CodeOf(without.AwaitInvalidations(absl::ZeroDuration())), "OK");
 }
 
