@@ -86,8 +86,15 @@ bool CacheCore::IsHung(Flight& flight, Instant now) const {
 bool CacheCore::TimeOutHung(const KeyAt& at, Instant now, Aftermath& after) {
   const FlightPtr current = Current(at);
   if (current == nullptr || !IsHung(*current, now)) return false;
-  Fail(*current, HardTimeoutError(), now, after);
+  FailHung(current, now, after);
   return true;
+}
+
+// Answers a flight that is past its hard time-out, and gives its lease back: the result of its load is discarded, so
+// other processes need not wait for it.
+void CacheCore::FailHung(const FlightPtr& flight, Instant now, Aftermath& after) {
+  Fail(*flight, HardTimeoutError(), now, after);
+  if (!flight->lease.token.empty()) after.released.emplace_back(flight, std::exchange(flight->lease, {}));
 }
 
 // Answers a flight that has no answer yet: its loader has not begun, has not ended, or has ended too late. `entry` has

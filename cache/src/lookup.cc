@@ -206,7 +206,7 @@ std::optional<Answer> CacheCore::Expired(const CacheCall& call, Instant now) con
 std::optional<Answer> CacheCore::GiveUp(CacheCall& call, Instant now, Aftermath& after) {
   if (std::optional<Answer> expired = Expired(call, now)) return expired;
   if (IsHung(*call.flight, now)) {
-    Fail(*call.flight, HardTimeoutError(), now, after);
+    FailHung(call.flight, now, after);
   } else if (now >= call.soft_deadline) {
     call.soft_deadline = Instant::InfiniteFuture();
     const Slot* const entry = FindValue(call.flight->key.at());

@@ -914,6 +914,23 @@ TEST_F(TierTest, LoaderThatPolls_StaysPartOfACircle) {
   }
 }
 
+TEST_F(TierTest, Get_LoadExceedsItsHardTimeout_GivesTheLeaseBack) {
+  UseSystemClock();
+  ThreadPool pool(1);
+  Door door;
+  LoadingCacheOptions options = Options();
+  options.load_hard_timeout = absl::Milliseconds(20);
+  options.load_executor = &pool;
+  a = NewCache(options, [&](int) {
+    door.Pass();
+    return "late";
+  });
+  EXPECT_EQ(CodeOf(a->Get(1).status()), "DEADLINE_EXCEEDED");
+  EXPECT_EQ(tier->leases(), 0u) << "other processes wait for a load whose result is discarded";
+  door.Open();
+  a.reset();
+}
+
 TEST_F(TierTest, AwaitInvalidations_CacheIsDestroyed_IsCancelled) {
   Open(Options());
   FakeTier::Process& process = tier->process(0);

@@ -243,6 +243,7 @@ class STOCKADE_EXPORT CacheCore {
   void AnswerFlight(Flight& flight, Answer answer, Aftermath& after);
   void Displace(Shard& shard, Flight& flight, Aftermath& after);
   bool TimeOutHung(const KeyAt& at, Instant now, Aftermath& after);
+  void FailHung(const FlightPtr& flight, Instant now, Aftermath& after);
   void Fail(Flight& flight, Answer error, Instant now, Aftermath& after, const EntryOptions& entry = {}) noexcept;
   void ReplaceError(Flight& flight, Slot* old, Instant now, Answer& error, NewEntry* remembered, Aftermath& after);
 
