@@ -75,7 +75,7 @@ std::vector<FlightPtr> CacheCore::AskTier(std::span<const FlightPtr> flights, bo
     const Instant sent = Now();
     for (const FlightPtr& flight : flights) {
       std::string& key = keys.emplace_back();
-      if (!flight->lease.token.empty() || std::exchange(flight->loads_alone, false) ||
+      if (HoldsLease(*flight) || std::exchange(flight->loads_alone, false) ||
           (nested && sent >= flight->busy_since + kNestedWait) || !EncodeKey(flight->key.holder->key(), &key).ok()) {
         missing.push_back(flight);
         continue;
@@ -271,7 +271,7 @@ void CacheCore::FillTier(std::span<const FlightPtr> flights, std::span<Loaded> l
       Loaded& result = loaded[i];
       const bool absent = absl::IsNotFound(result.answer.status());
       result.kept_until = flights[i]->begun + tier_->cache->max_staleness();
-      if (flights[i]->lease.token.empty() || (!result.answer.ok() && !absent)) continue;
+      if ((!result.answer.ok() && !absent) || !HoldsLease(*flights[i])) continue;
       std::string& key = bytes.emplace_back();
       std::string& value = bytes.emplace_back(absent ? std::string(result.answer.status().message()) : "");
       const absl::Status encoded = GuardCallback<absl::Status>(codec_label_, [&] {
@@ -282,11 +282,13 @@ void CacheCore::FillTier(std::span<const FlightPtr> flights, std::span<Loaded> l
         Log(LogSeverity::kError, Named(Concat(": a value is not shared: ", encoded.message())));
         continue;
       }
+      TierLease lease = TakeLease(*flights[i]);
+      if (lease.token.empty()) continue;  // The load's hard time-out has given it back.
       result.times =
           absent ? freshness_.OfAbsence(now, result.entry.ttl) : freshness_.OfValue(now, result.entry.ttl, result.took);
       const absl::Duration ttl = result.times.has_value() ? result.times->expires_at - now : absl::ZeroDuration();
       fills.push_back({.key = key,
-                       .lease = TakeLease(*flights[i]),
+                       .lease = std::move(lease),
                        .absent = absent,
                        .bytes = value,
                        .tags = result.entry.tags,
@@ -310,6 +312,11 @@ void CacheCore::FillTier(std::span<const FlightPtr> flights, std::span<Loaded> l
   } catch (...) {
     LogThrown("values are not shared");
   }
+}
+
+bool CacheCore::HoldsLease(const Flight& flight) {
+  const ShardLock lock = Lock(shards_[flight.key.shard]);
+  return !flight.lease.token.empty();
 }
 
 // The lease ends with the fill. Its position stays known, for invalidations that come before the result is published.

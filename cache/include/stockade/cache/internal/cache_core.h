@@ -306,6 +306,7 @@ class STOCKADE_EXPORT CacheCore {
   void Postpone(const FlightPtr& flight, absl::Duration delay, Aftermath& after);
   void QueueUpLater(const FlightPtr& flight);
   void LookUpAgain(const FlightPtr& flight, Instant now, Aftermath& after);
+  bool HoldsLease(const Flight& flight);
   TierLease TakeLease(Flight& flight);
   void FillTier(std::span<const FlightPtr> flights, std::span<Loaded> loaded) noexcept;
   void Release(const std::vector<std::pair<FlightPtr, TierLease>>& leases) noexcept;
