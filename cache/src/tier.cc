@@ -66,6 +66,22 @@ bool CacheCore::MayJoin(const Flight& flight, Instant now) const {
 // load, and returns what this thread must load.
 std::vector<FlightPtr> CacheCore::AskTier(std::span<const FlightPtr> flights, bool as_batch, bool nested,
                                           Aftermath& after) noexcept {
+  // Several flights without a batch loader are loaded one by one by the thread that looks them up, which may be another
+  // one meanwhile.
+  const bool here = as_batch || flights.size() == 1;
+  const auto hand_on = [&](std::span<const FlightPtr> loads) {
+    for (const FlightPtr& flight : loads) {
+      const ShardLock lock = Lock(shards_[flight->key.shard]);
+      if (!flight->answered && shards_[flight->key.shard].flights.IsCurrent(*flight)) {
+        flight->RunWithin(nullptr);
+        flight->loads_alone = flight->lease.token.empty();
+        HandOn(flight, Now(), after);
+      } else {
+        LookUpAgain(flight, Now(), after);
+      }
+    }
+    return std::vector<FlightPtr>();
+  };
   try {
     std::vector<FlightPtr> missing;
     std::vector<FlightPtr> asking;
@@ -76,36 +92,29 @@ std::vector<FlightPtr> CacheCore::AskTier(std::span<const FlightPtr> flights, bo
     for (const FlightPtr& flight : flights) {
       std::string& key = keys.emplace_back();
       if (HoldsLease(*flight) || std::exchange(flight->loads_alone, false) ||
-          (nested && sent >= flight->busy_since + kNestedWait) || !EncodeKey(flight->key.holder->key(), &key).ok()) {
+          (nested && sent >= flight->busy_since + kNestedWait) || !TryEncodeKey(*flight, key)) {
         missing.push_back(flight);
         continue;
       }
       asking.push_back(flight);
       questions.push_back({key, flight->in_background ? flight->known_version : 0});
     }
-    if (questions.empty()) return missing;
     missing.reserve(flights.size());  // What follows does not throw: a flight may have its answer already.
-    std::vector<TierAnswer> answers = tier_->cache->Ask(questions);
+    std::vector<TierAnswer> answers;
+    if (!questions.empty()) answers = tier_->cache->Ask(questions);
     for (size_t i = 0; i < asking.size(); ++i) {
       if (TakeAnswer(asking[i], std::move(answers[i]), sent, after)) missing.push_back(asking[i]);
     }
-    if (as_batch || missing.size() < 2) return missing;
-    // They are loaded one by one by the thread that looks them up, which may be another one meanwhile.
-    for (const FlightPtr& flight : missing) {
-      const ShardLock lock = Lock(shards_[flight->key.shard]);
-      if (!flight->answered && shards_[flight->key.shard].flights.IsCurrent(*flight)) {
-        flight->RunWithin(nullptr);
-        flight->loads_alone = flight->lease.token.empty();
-        HandOn(flight, Now(), after);
-      } else {
-        LookUpAgain(flight, Now(), after);
-      }
-    }
-    return {};
-  } catch (...) {
+    return here ? missing : hand_on(missing);
+  } catch (...) {  // Out of memory, before the first answer.
     LogThrown("a load does not ask the tier");
-    return {flights.begin(), flights.end()};
+    return here ? std::vector<FlightPtr>(flights.begin(), flights.end()) : hand_on(flights);
   }
+}
+
+// False: the codec has no bytes for the key, or throws.
+bool CacheCore::TryEncodeKey(const Flight& flight, std::string& bytes) const {
+  return GuardCallback<absl::Status>(codec_label_, [&] { return EncodeKey(flight.key.holder->key(), &bytes); }).ok();
 }
 
 // Whether this thread must load the key.
@@ -116,7 +125,7 @@ bool CacheCore::TakeAnswer(const FlightPtr& flight, TierAnswer answer, Instant s
       if (StoreCopy(flight, *answer.record, sent, true, after)) return false;
       // It cannot be decoded: this is a refresh of just that value.
       std::string key;
-      if (!EncodeKey(flight->key.holder->key(), &key).ok()) return true;
+      if (!TryEncodeKey(*flight, key)) return true;
       const TierAsk again{key, answer.record->version};
       TierAnswer second = std::move(tier_->cache->Ask({&again, 1}).front());
       if (second.kind == TierAnswer::Kind::kHit)

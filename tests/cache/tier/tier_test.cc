@@ -625,6 +625,34 @@ TEST_F(TierTest, CodecThatThrows_LoadsWithoutTheTier) {
   EXPECT_EQ(tier->leases(), 0u);
 }
 
+TEST_F(TierTest, KeyThatCannotBeEncoded_IsLoadedWithoutTheTier) {
+  for (const bool throws : {false, true}) {
+    SCOPED_TRACE(throws);
+    Cache::Callbacks callbacks;
+    callbacks.load = [this](const int& key, ValueLoadContext<std::string>&) -> absl::StatusOr<std::string> {
+      return db.Read(key);
+    };
+    callbacks.codec.encode_key = [throws](const int& key, std::string* bytes) -> absl::Status {
+      if (key % 2 == 1 && throws) throw std::runtime_error("odd");
+      if (key % 2 == 1) return absl::InvalidArgumentError("odd");
+      *bytes = std::to_string(key);
+      return absl::OkStatus();
+    };
+    LoadingCacheOptions options = Options();
+    options.name = throws ? "throws" : "refuses";
+    a = Cache::Create(options, callbacks).value();
+    const auto found = a->GetAll({1, 2, 3, 4});
+    for (size_t i = 0; i < found.size(); ++i) EXPECT_EQ(**found[i], base_internal::Concat(i + 1, " v0"));
+    EXPECT_EQ(Get(*a, 5), "5 v0");
+    a->Put(1, "put");
+    a->Invalidate(3);
+    EXPECT_TRUE(a->UpdateThrough(1, [] { return absl::OkStatus(); }).ok());
+    a->Refresh(1);
+    EXPECT_TRUE(a->WarmUp({1, 2, 3}).ok());
+    EXPECT_EQ(tier->leases(), 0u);
+  }
+}
+
 TEST_F(TierTest, UpdateThrough_ReachesOtherProcesses) {
   Open(Options());
   Get(*a, 1);

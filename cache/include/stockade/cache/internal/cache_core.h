@@ -300,6 +300,7 @@ class STOCKADE_EXPORT CacheCore {
   bool MayJoin(const Flight& flight, Instant now) const;
   std::vector<FlightPtr> AskTier(std::span<const FlightPtr> flights, bool as_batch, bool nested,
                                  Aftermath& after) noexcept;
+  bool TryEncodeKey(const Flight& flight, std::string& bytes) const;
   bool TakeAnswer(const FlightPtr& flight, TierAnswer answer, Instant sent, Aftermath& after) noexcept;
   bool StoreCopy(const FlightPtr& flight, const TierRecord& record, Instant sent, bool answers, Aftermath& after);
   bool AnswerStale(const FlightPtr& flight, Aftermath& after);
