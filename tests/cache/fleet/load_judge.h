@@ -29,9 +29,9 @@ struct LoadCause {
 
 // What happened to one key.
 struct KeyHistory {
-  std::vector<LeasedLoad> loads;
-  std::vector<LoadCause> causes;  // Invalidations and new reigns.
-  std::vector<int64_t> puts;      // When values were stored without a load.
+  std::vector<LeasedLoad> loads = {};
+  std::vector<LoadCause> causes = {};  // Invalidations and new reigns.
+  std::vector<int64_t> puts = {};      // When values were stored without a load.
 };
 
 // Finds loads that nothing explains. Each load needs a cause of its own: the cold start, an invalidation, a new reign,
