@@ -90,7 +90,7 @@ class Recorder {
 
   struct Result {
     Outcome outcome;
-    std::optional<int64_t> ttl;
+    std::optional<int64_t> ttl = std::nullopt;
     unsigned tags = 0;
   };
   size_t BeginLoad(const std::vector<int>& keys);
