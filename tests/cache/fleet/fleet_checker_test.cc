@@ -162,8 +162,8 @@ class FleetRun {
   std::map<int, int64_t> killed_at_;
 };
 
-// Beside other tests, a process may be so late that its load comes when the load's reason has passed. The full size,
-// which runs alone, allows no such load.
+// Beside other tests a few loads had no reason, and it is not known whether the judge or the fleet is at fault. The
+// full size, which runs alone, allows none.
 int64_t LateLoads() { return Scaled(3, 0); }
 
 TEST(FleetCheckerTest, Faults_NothingOldIsSeenAndEachLoadHasAReason) {
