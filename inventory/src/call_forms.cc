@@ -1,13 +1,11 @@
-// The calls that wait for the ledger, each in its forms. Core does what is asked for; the form waits, and answers.
+// The calls that wait for the ledger, each in its forms. LocalCore does what is asked for; the form waits, and answers.
 
 #include <utility>
 
-#include "core.h"
+#include "local_core.h"
 
-namespace stockade {
+namespace stockade::inventory_internal {
 namespace {
-
-using inventory_internal::OrderRecord;
 
 // `state`: the record's own may change at any time.
 Order OrderOf(const OrderRecord& record, OrderState state) {
@@ -33,8 +31,8 @@ absl::StatusOr<Answer> AnswerOf(absl::StatusOr<std::shared_ptr<const OrderRecord
 }
 
 // A call's own answer: of a grant `Answer`, of what settles an order its status.
-template <class Result, class Core, class Asked>
-Result Answered(Core& core, Asked asked, const absl::Status& durable) {
+template <class Result, class Asked>
+Result Answered(LocalCore& core, Asked asked, const absl::Status& durable) {
   if constexpr (std::is_same_v<Result, absl::Status>) {
     return core.Finish(std::move(asked), durable);
   } else {
@@ -43,14 +41,14 @@ Result Answered(Core& core, Asked asked, const absl::Status& durable) {
   }
 }
 
-template <class Result, class Core, class Asked>
-Result Wait(Core& core, Asked asked) {
+template <class Result, class Asked>
+Result Wait(LocalCore& core, Asked asked) {
   const absl::Status durable = core.AwaitDurable(asked.position);
   return Answered<Result>(core, std::move(asked), durable);
 }
 
-template <class Result, class Core, class Asked>
-void Notify(Core& core, Asked asked, Executor& executor, absl::AnyInvocable<void(Result)> done) {
+template <class Result, class Asked>
+void Notify(LocalCore& core, Asked asked, Executor& executor, absl::AnyInvocable<void(Result)> done) {
   const uint64_t position = asked.position;
   core.WhenDurable(position, [&core, asked = std::move(asked), &executor,
                               done = std::move(done)](const absl::Status& durable) mutable {
@@ -61,8 +59,8 @@ void Notify(Core& core, Asked asked, Executor& executor, absl::AnyInvocable<void
 }
 
 // Asks all before it waits for any.
-template <class Result, class Core, class Request, class Ask>
-std::vector<Result> WaitForAll(Core& core, std::span<const Request> requests, Ask ask) {
+template <class Result, class Request, class Ask>
+std::vector<Result> WaitForAll(LocalCore& core, std::span<const Request> requests, Ask ask) {
   std::vector<decltype(ask(requests[0]))> asked;
   asked.reserve(requests.size());
   for (const Request& request : requests) asked.push_back(ask(request));
@@ -74,79 +72,60 @@ std::vector<Result> WaitForAll(Core& core, std::span<const Request> requests, As
 
 }  // namespace
 
-absl::StatusOr<Reservation> Inventory::Reserve(const ReserveRequest& request) {
-  core_->CheckNotForked();
-  return Wait<absl::StatusOr<Reservation>>(*core_, core_->Grant(request));
+absl::StatusOr<Reservation> LocalCore::Reserve(const ReserveRequest& request) {
+  return Wait<absl::StatusOr<Reservation>>(*this, Grant(request));
 }
 
-void Inventory::ReserveAsync(const ReserveRequest& request, Executor& executor,
+void LocalCore::ReserveAsync(const ReserveRequest& request, Executor& executor,
                              absl::AnyInvocable<void(absl::StatusOr<Reservation>)> done) {
-  core_->CheckNotForked();
-  Notify(*core_, core_->Grant(request), executor, std::move(done));
+  Notify(*this, Grant(request), executor, std::move(done));
 }
 
-std::vector<absl::StatusOr<Reservation>> Inventory::ReserveMany(std::span<const ReserveRequest> requests) {
-  core_->CheckNotForked();
-  return WaitForAll<absl::StatusOr<Reservation>>(*core_, requests,
-                                                 [&](const ReserveRequest& request) { return core_->Grant(request); });
+std::vector<absl::StatusOr<Reservation>> LocalCore::ReserveMany(std::span<const ReserveRequest> requests) {
+  return WaitForAll<absl::StatusOr<Reservation>>(*this, requests,
+                                                 [&](const ReserveRequest& request) { return Grant(request); });
 }
 
-absl::StatusOr<BasketReservation> Inventory::ReserveBasket(const BasketRequest& request) {
-  core_->CheckNotForked();
-  return Wait<absl::StatusOr<BasketReservation>>(*core_, core_->Grant(request));
+absl::StatusOr<BasketReservation> LocalCore::ReserveBasket(const BasketRequest& request) {
+  return Wait<absl::StatusOr<BasketReservation>>(*this, Grant(request));
 }
 
-void Inventory::ReserveBasketAsync(const BasketRequest& request, Executor& executor,
+void LocalCore::ReserveBasketAsync(const BasketRequest& request, Executor& executor,
                                    absl::AnyInvocable<void(absl::StatusOr<BasketReservation>)> done) {
-  core_->CheckNotForked();
-  Notify(*core_, core_->Grant(request), executor, std::move(done));
+  Notify(*this, Grant(request), executor, std::move(done));
 }
 
-absl::StatusOr<Order> Inventory::Take(const TakeRequest& request) {
-  core_->CheckNotForked();
-  return Wait<absl::StatusOr<Order>>(*core_, core_->Grant(request));
+absl::StatusOr<Order> LocalCore::Take(const TakeRequest& request) {
+  return Wait<absl::StatusOr<Order>>(*this, Grant(request));
 }
 
-void Inventory::TakeAsync(const TakeRequest& request, Executor& executor,
+void LocalCore::TakeAsync(const TakeRequest& request, Executor& executor,
                           absl::AnyInvocable<void(absl::StatusOr<Order>)> done) {
-  core_->CheckNotForked();
-  Notify(*core_, core_->Grant(request), executor, std::move(done));
+  Notify(*this, Grant(request), executor, std::move(done));
 }
 
-std::vector<absl::StatusOr<Order>> Inventory::TakeMany(std::span<const TakeRequest> requests) {
-  core_->CheckNotForked();
-  return WaitForAll<absl::StatusOr<Order>>(*core_, requests,
-                                           [&](const TakeRequest& request) { return core_->Grant(request); });
+std::vector<absl::StatusOr<Order>> LocalCore::TakeMany(std::span<const TakeRequest> requests) {
+  return WaitForAll<absl::StatusOr<Order>>(*this, requests, [&](const TakeRequest& request) { return Grant(request); });
 }
 
-absl::Status Inventory::Commit(OrderId id) {
-  core_->CheckNotForked();
-  return Wait<absl::Status>(*core_, core_->Commit(id));
+absl::Status LocalCore::Commit(OrderId id) { return Wait<absl::Status>(*this, EndOrder(id, false)); }
+
+void LocalCore::CommitAsync(OrderId id, Executor& executor, absl::AnyInvocable<void(absl::Status)> done) {
+  Notify(*this, EndOrder(id, false), executor, std::move(done));
 }
 
-void Inventory::CommitAsync(OrderId id, Executor& executor, absl::AnyInvocable<void(absl::Status)> done) {
-  core_->CheckNotForked();
-  Notify(*core_, core_->Commit(id), executor, std::move(done));
+std::vector<absl::Status> LocalCore::CommitMany(std::span<const OrderId> ids) {
+  return WaitForAll<absl::Status>(*this, ids, [&](OrderId id) { return EndOrder(id, false); });
 }
 
-std::vector<absl::Status> Inventory::CommitMany(std::span<const OrderId> ids) {
-  core_->CheckNotForked();
-  return WaitForAll<absl::Status>(*core_, ids, [&](OrderId id) { return core_->Commit(id); });
+absl::Status LocalCore::Cancel(OrderId id) { return Wait<absl::Status>(*this, EndOrder(id, true)); }
+
+void LocalCore::CancelAsync(OrderId id, Executor& executor, absl::AnyInvocable<void(absl::Status)> done) {
+  Notify(*this, EndOrder(id, true), executor, std::move(done));
 }
 
-absl::Status Inventory::Cancel(OrderId id) {
-  core_->CheckNotForked();
-  return Wait<absl::Status>(*core_, core_->Cancel(id));
+std::vector<absl::Status> LocalCore::CancelMany(std::span<const OrderId> ids) {
+  return WaitForAll<absl::Status>(*this, ids, [&](OrderId id) { return EndOrder(id, true); });
 }
 
-void Inventory::CancelAsync(OrderId id, Executor& executor, absl::AnyInvocable<void(absl::Status)> done) {
-  core_->CheckNotForked();
-  Notify(*core_, core_->Cancel(id), executor, std::move(done));
-}
-
-std::vector<absl::Status> Inventory::CancelMany(std::span<const OrderId> ids) {
-  core_->CheckNotForked();
-  return WaitForAll<absl::Status>(*core_, ids, [&](OrderId id) { return core_->Cancel(id); });
-}
-
-}  // namespace stockade
+}  // namespace stockade::inventory_internal

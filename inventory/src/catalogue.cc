@@ -2,17 +2,13 @@
 
 #include <algorithm>
 
-#include "core.h"
+#include "local_core.h"
 #include "stockade/base/crash_point.h"
 #include "stockade/base/printable.h"
-#include "stockade/base/strings.h"
 
-namespace stockade {
+namespace stockade::inventory_internal {
 
-using base_internal::Concat;
-
-inventory_internal::Item* Inventory::Core::InsertItem(std::string_view sku, const SkuOptions& options, int64_t granted,
-                                                      int64_t available) {
+Item* LocalCore::InsertItem(std::string_view sku, const SkuOptions& options, int64_t granted, int64_t available) {
   const int32_t shards = options.shards == 0 ? ShardedStock::DefaultShards() : options.shards;
   // Escaped, because ledgers of older versions may have SKUs that AddSku() refuses now.
   ShardedStockOptions stock{.name = base_internal::Printable(sku),
@@ -26,24 +22,16 @@ inventory_internal::Item* Inventory::Core::InsertItem(std::string_view sku, cons
   return is_new ? place->second.get() : nullptr;
 }
 
-absl::Status Inventory::Core::AddSku(std::string_view sku, const SkuOptions& options) {
+absl::Status LocalCore::AddSku(std::string_view sku, const SkuOptions& options) {
   if (absl::Status healthy = Ready(); !healthy.ok()) return healthy;
-  if (absl::Status valid = CheckLength("sku", sku, kMaxSkuBytes); !valid.ok()) return valid;
-  if (absl::Status valid = base_internal::CheckName("AddSku: the sku", sku); !valid.ok()) {
-    return Refused(Refusal::kInvalid, Concat(valid.message()));
-  }
-  if (absl::Status valid = options.Validate(); !valid.ok()) {
-    return Refused(Refusal::kInvalid, Concat("AddSku '", sku, "': ", valid.message()));
-  }
+  if (absl::Status valid = checks_.CheckNewSku("AddSku", sku, options); !valid.ok()) return valid;
   Item* item = nullptr;
   const PendingStatus added = [&]() -> PendingStatus {
     const base_internal::MutexLock changes(sku_changes_mutex_);
     const base_internal::MutexLock lock(catalogue_mutex_);
     if (const auto found = items_.find(sku); found != items_.end()) {
       const Item& known = *found->second;
-      return {.status = absl::AlreadyExistsError(Concat("Inventory '", name_, "': there ",
-                                                        known.removed() ? "was" : "is", " a SKU '", sku, "' already")),
-              .position = known.position};
+      return {.status = checks_.SkuExists(sku, known.removed()), .position = known.position};
     }
     item = InsertItem(sku, options, options.stock, options.stock);
     // Appended before anybody can find the SKU and append what needs it.
@@ -63,17 +51,17 @@ absl::Status Inventory::Core::AddSku(std::string_view sku, const SkuOptions& opt
   return status;
 }
 
-absl::Status Inventory::Core::RemoveSku(std::string_view sku) {
+absl::Status LocalCore::RemoveSku(std::string_view sku) {
   if (absl::Status healthy = Ready(); !healthy.ok()) return healthy;
   Item* const item = FindItem(sku);
-  if (item == nullptr) return NoSuchSku("RemoveSku", sku);
+  if (item == nullptr) return checks_.NoSuchSku("RemoveSku", sku);
   const PendingStatus withdrawal = [&]() -> PendingStatus {
     // Nobody is within a call on the item then.
     const base_internal::MutexLock changes(sku_changes_mutex_);
     const auto orders = LockAllOrders();
     const base_internal::MutexLock lock(item->mutex);
     const base_internal::MutexLock catalogue_lock(catalogue_mutex_);
-    if (item->removed()) return {.status = NoSuchSku("RemoveSku", sku), .position = item->position};
+    if (item->removed()) return {.status = checks_.NoSuchSku("RemoveSku", sku), .position = item->position};
     const int64_t withdrawn = item->stock->TakeAll();
     base_internal::CrashPoint("remove sku: units withdrawn, before the append");
     item->position = Append(
@@ -93,18 +81,12 @@ absl::Status Inventory::Core::RemoveSku(std::string_view sku) {
   return removed;
 }
 
-absl::Status Inventory::Core::Restock(std::string_view sku, int64_t units, const std::string* request_id) {
+absl::Status LocalCore::Restock(std::string_view sku, int64_t units, const std::string* request_id) {
   if (absl::Status healthy = Ready(); !healthy.ok()) return healthy;
-  if (request_id != nullptr) {
-    if (absl::Status valid = CheckNames(*request_id, ""); !valid.ok()) return valid;
-  }
-  if (absl::Status valid = CheckLength("sku", sku, max_sku_bytes_); !valid.ok()) return valid;
-  if (units < 1) {
-    return Refused(Refusal::kInvalid, Concat("Restock '", sku, "': ", units, " units; at least one can be added"));
-  }
+  if (absl::Status valid = checks_.CheckRestock(request_id, sku, units); !valid.ok()) return valid;
   const std::string none;
-  const Line line{.sku = sku, .quantity = units};
-  const Request request{.kind = inventory_internal::OrderKind::kRestock,
+  const RequestLine line{.sku = sku, .quantity = units};
+  const Request request{.kind = OrderKind::kRestock,
                         .lines = {&line, 1},
                         .request_id = request_id == nullptr ? none : *request_id,
                         .buyer = none,
@@ -117,27 +99,23 @@ absl::Status Inventory::Core::Restock(std::string_view sku, int64_t units, const
     const base_internal::MutexLock lock(stripe.mutex);
     const OrderBook::Found found = orders_.Find(stripe, fingerprint, *request_id, clock_->Now());
     const uint64_t position = found.record == nullptr ? 0 : found.record->position;
-    if (found.forgotten) return PendingStatus{.status = Forgotten(*request_id), .position = position};
+    if (found.forgotten) return PendingStatus{.status = checks_.Forgotten(*request_id), .position = position};
     if (found.record == nullptr) return Deposit(request, &stripe, fingerprint);
     absl::Status same = CheckSame(request, *found.record);
-    if (same.ok()) metrics_.Add(inventory_internal::kRepeats);
+    if (same.ok()) metrics_.Add(kRepeats);
     return PendingStatus{.status = std::move(same), .position = position};
   }();
   return Finish(deposit, AwaitDurable(deposit.position));
 }
 
-Inventory::Core::PendingStatus Inventory::Core::Deposit(const Request& request, OrderBook::Stripe* stripe,
-                                                        uint64_t fingerprint) {
+LocalCore::PendingStatus LocalCore::Deposit(const Request& request, OrderBook::Stripe* stripe, uint64_t fingerprint) {
   const auto [sku, units] = request.lines[0];
   Item* const item = FindItem(sku);
-  if (item == nullptr) return {.status = NoSuchSku("Restock", sku)};
+  if (item == nullptr) return {.status = checks_.NoSuchSku("Restock", sku)};
   const base_internal::MutexLock lock(item->mutex);
-  if (item->removed()) return {.status = NoSuchSku("Restock", sku), .position = item->position};
+  if (item->removed()) return {.status = checks_.NoSuchSku("Restock", sku), .position = item->position};
   const int64_t granted = item->granted();
-  if (units > kMaxUnits - granted) {
-    return {.status = absl::OutOfRangeError(Concat("Inventory '", name_, "': Restock '", sku, "': ", units,
-                                                   " units added to ", granted, " exceed ", kMaxUnits))};
-  }
+  if (units > kMaxUnits - granted) return {.status = checks_.TooManyUnits(sku, units, granted)};
   OrderId id = 0;
   if (stripe != nullptr) {
     stripe->mutex.AssertHeld();  // By Restock(). The analysis forgets it after the block.
@@ -155,8 +133,7 @@ Inventory::Core::PendingStatus Inventory::Core::Deposit(const Request& request, 
   if (stripe != nullptr) {
     stripe->mutex.AssertHeld();
     const Instant now = clock_->Now();
-    OrderRecord record =
-        inventory_internal::RestockRecord(id, fingerprint, {.item = item, .quantity = units}, request.request_id, now);
+    OrderRecord record = RestockRecord(id, fingerprint, {.item = item, .quantity = units}, request.request_id, now);
     record.position = position;
     (void)orders_.Add(*stripe, std::make_shared<OrderRecord>(std::move(record)), now);
   }
@@ -164,16 +141,16 @@ Inventory::Core::PendingStatus Inventory::Core::Deposit(const Request& request, 
   // Cannot fail: what is in the shards is at most what was granted.
   (void)item->stock->Deposit(units);
   base_internal::CrashPoint("restock: deposited");
-  metrics_.Add(inventory_internal::kRestocks);
+  metrics_.Add(kRestocks);
   return {.position = position};
 }
 
-absl::Status Inventory::Core::Reshard(std::string_view sku, int32_t shards) {
+absl::Status LocalCore::Reshard(std::string_view sku, int32_t shards) {
   Item* const item = FindItem(sku);
-  if (item == nullptr) return NoSuchSku("Reshard", sku);
+  if (item == nullptr) return checks_.NoSuchSku("Reshard", sku);
   const base_internal::MutexLock lock(item->mutex);
-  if (item->removed()) return NoSuchSku("Reshard", sku);
+  if (item->removed()) return checks_.NoSuchSku("Reshard", sku);
   return item->stock->Reshard(shards);
 }
 
-}  // namespace stockade
+}  // namespace stockade::inventory_internal

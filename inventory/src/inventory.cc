@@ -2,12 +2,14 @@
 
 #include <utility>
 
-#include "core.h"
+#include "local_core.h"
 #include "stockade/base/log.h"
 #include "stockade/base/printable.h"
 #include "stockade/base/strings.h"
 
 namespace stockade {
+
+inventory_internal::InventoryCore::~InventoryCore() = default;
 
 using base_internal::Concat;
 
@@ -42,7 +44,7 @@ absl::Status SkuOptions::Validate() const {
 
 absl::StatusOr<std::unique_ptr<Inventory>> Inventory::Create(InventoryOptions options) {
   if (absl::Status valid = options.Validate(); !valid.ok()) return valid;
-  auto core = std::make_unique<Core>(std::move(options));
+  auto core = std::make_unique<inventory_internal::LocalCore>(std::move(options));
   if (absl::Status recovered = core->Recover(); !recovered.ok()) return recovered;
   return std::unique_ptr<Inventory>(new Inventory(std::move(core)));
 }
@@ -53,66 +55,87 @@ Inventory::Inventory(InventoryOptions options) {
   core_ = std::move((*made)->core_);
 }
 
-Inventory::Inventory(std::unique_ptr<Core> core) : core_(std::move(core)) {}
+Inventory::Inventory(std::unique_ptr<inventory_internal::InventoryCore> core) : core_(std::move(core)) {}
 
 Inventory::~Inventory() {
   // In a forked child: the reaper, and any thread that held a lock, stayed with the parent.
   if (core_ != nullptr && core_->InForkedChild()) (void)core_.release();
 }
 
-absl::Status Inventory::AddSku(std::string_view sku, const SkuOptions& options) {
-  core_->CheckNotForked();
-  return core_->AddSku(sku, options);
-}
+absl::Status Inventory::AddSku(std::string_view sku, const SkuOptions& options) { return core().AddSku(sku, options); }
 
-absl::Status Inventory::RemoveSku(std::string_view sku) {
-  core_->CheckNotForked();
-  return core_->RemoveSku(sku);
-}
+absl::Status Inventory::RemoveSku(std::string_view sku) { return core().RemoveSku(sku); }
 
 absl::Status Inventory::Restock(const RestockRequest& request) {
-  core_->CheckNotForked();
-  return core_->Restock(request.sku, request.quantity, &request.request_id);
+  return core().Restock(request.sku, request.quantity, &request.request_id);
 }
 
-absl::Status Inventory::Restock(std::string_view sku, int64_t units) {
-  core_->CheckNotForked();
-  return core_->Restock(sku, units, nullptr);
+absl::Status Inventory::Restock(std::string_view sku, int64_t units) { return core().Restock(sku, units, nullptr); }
+
+absl::Status Inventory::Reshard(std::string_view sku, int32_t shards) { return core().Reshard(sku, shards); }
+
+absl::StatusOr<Reservation> Inventory::Reserve(const ReserveRequest& request) { return core().Reserve(request); }
+
+void Inventory::ReserveAsync(const ReserveRequest& request, Executor& executor,
+                             absl::AnyInvocable<void(absl::StatusOr<Reservation>)> done) {
+  core().ReserveAsync(request, executor, std::move(done));
 }
 
-absl::Status Inventory::Reshard(std::string_view sku, int32_t shards) {
-  core_->CheckNotForked();
-  return core_->Reshard(sku, shards);
+std::vector<absl::StatusOr<Reservation>> Inventory::ReserveMany(std::span<const ReserveRequest> requests) {
+  return core().ReserveMany(requests);
 }
 
-absl::StatusOr<OrderState> Inventory::StateOf(OrderId id) const {
-  core_->CheckNotForked();
-  return core_->StateOf(id);
+absl::StatusOr<BasketReservation> Inventory::ReserveBasket(const BasketRequest& request) {
+  return core().ReserveBasket(request);
 }
 
-absl::StatusOr<int64_t> Inventory::Available(std::string_view sku) const {
-  core_->CheckNotForked();
-  return core_->Available(sku);
+void Inventory::ReserveBasketAsync(const BasketRequest& request, Executor& executor,
+                                   absl::AnyInvocable<void(absl::StatusOr<BasketReservation>)> done) {
+  core().ReserveBasketAsync(request, executor, std::move(done));
 }
 
-absl::StatusOr<StockFigures> Inventory::Figures(std::string_view sku) const {
-  core_->CheckNotForked();
-  return core_->Figures(sku);
+absl::StatusOr<Order> Inventory::Take(const TakeRequest& request) { return core().Take(request); }
+
+void Inventory::TakeAsync(const TakeRequest& request, Executor& executor,
+                          absl::AnyInvocable<void(absl::StatusOr<Order>)> done) {
+  core().TakeAsync(request, executor, std::move(done));
 }
 
-absl::StatusOr<SkuSnapshot> Inventory::Snapshot(std::string_view sku) const {
-  core_->CheckNotForked();
-  return core_->Snapshot(sku);
+std::vector<absl::StatusOr<Order>> Inventory::TakeMany(std::span<const TakeRequest> requests) {
+  return core().TakeMany(requests);
 }
 
-std::vector<SkuSnapshot> Inventory::Snapshot() const {
-  core_->CheckNotForked();
-  return core_->Snapshot();
+absl::Status Inventory::Commit(OrderId id) { return core().Commit(id); }
+
+void Inventory::CommitAsync(OrderId id, Executor& executor, absl::AnyInvocable<void(absl::Status)> done) {
+  core().CommitAsync(id, executor, std::move(done));
 }
 
-absl::Status Inventory::Health() const {
+std::vector<absl::Status> Inventory::CommitMany(std::span<const OrderId> ids) { return core().CommitMany(ids); }
+
+absl::Status Inventory::Cancel(OrderId id) { return core().Cancel(id); }
+
+void Inventory::CancelAsync(OrderId id, Executor& executor, absl::AnyInvocable<void(absl::Status)> done) {
+  core().CancelAsync(id, executor, std::move(done));
+}
+
+std::vector<absl::Status> Inventory::CancelMany(std::span<const OrderId> ids) { return core().CancelMany(ids); }
+
+absl::StatusOr<OrderState> Inventory::StateOf(OrderId id) const { return core().StateOf(id); }
+
+absl::StatusOr<int64_t> Inventory::Available(std::string_view sku) const { return core().Available(sku); }
+
+absl::StatusOr<StockFigures> Inventory::Figures(std::string_view sku) const { return core().Figures(sku); }
+
+absl::StatusOr<SkuSnapshot> Inventory::Snapshot(std::string_view sku) const { return core().Snapshot(sku); }
+
+std::vector<SkuSnapshot> Inventory::Snapshot() const { return core().Snapshot(); }
+
+absl::Status Inventory::Health() const { return core().Health(); }
+
+inventory_internal::InventoryCore& Inventory::core() const {
   core_->CheckNotForked();
-  return core_->Health();
+  return *core_;
 }
 
 }  // namespace stockade

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <span>
 
+#include "stockade/base/export.h"
 #include "stockade/inventory/refusal.h"
 #include "stockade/metrics/metric_set.h"
 
@@ -38,10 +39,10 @@ enum InventoryMetric : size_t {
   kFreezeSeconds,
 };
 
-std::span<const MetricDef> InventoryMetricDefs();
+STOCKADE_EXPORT std::span<const MetricDef> InventoryMetricDefs();
 
 // Where refusals of this kind are counted. Not for kNone.
-InventoryMetric RefusalMetric(Refusal refusal);
+STOCKADE_EXPORT InventoryMetric RefusalMetric(Refusal refusal);
 
 }  // namespace stockade::inventory_internal
 

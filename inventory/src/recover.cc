@@ -2,14 +2,13 @@
 
 #include <algorithm>
 
-#include "core.h"
+#include "local_core.h"
 #include "stockade/base/strings.h"
 
-namespace stockade {
+namespace stockade::inventory_internal {
 namespace {
 
 using base_internal::Concat;
-using inventory_internal::OrderKind;
 
 bool TakesUnits(OrderState state) { return state == OrderState::kHeld || state == OrderState::kSold; }
 
@@ -27,17 +26,17 @@ OrderKind KindOf(const LedgerState::Order& order) {
 
 }  // namespace
 
-absl::Status Inventory::Core::Recover() {
+absl::Status LocalCore::Recover() {
   if (ledger_ != nullptr) {
     if (absl::Status recovered = RecoverFromLedger(); !recovered.ok()) return recovered;
   }
-  reaper_ = std::make_unique<inventory_internal::Reaper>(clock_, orders_, [this] { return ExpireDue(); });
+  reaper_ = std::make_unique<Reaper>(clock_, orders_, [this] { return ExpireDue(); });
   absl::Status started = reaper_->Start();
   if (started.ok()) return started;
   return absl::Status(started.code(), Concat("Inventory '", name_, "': ", started.message()));
 }
 
-absl::Status Inventory::Core::RecoverFromLedger() {
+absl::Status LocalCore::RecoverFromLedger() {
   if (absl::Status healthy = Health(); !healthy.ok()) return healthy;
   LedgerState state = ledger_->TakeRecovered();
   ledger_->SetRetention(retention_);
@@ -82,7 +81,7 @@ absl::Status Inventory::Core::RecoverFromLedger() {
   return absl::OkStatus();
 }
 
-absl::Status Inventory::Core::RecoverForgotten(const LedgerState& state) {
+absl::Status LocalCore::RecoverForgotten(const LedgerState& state) {
   if (!state.fingerprint_key.has_value()) {
     if (state.forgotten.empty() && state.last_forgotten_id == 0) return absl::OkStatus();
     return absl::DataLossError(Concat("Inventory '", name_, "': there are forgotten orders, but no fingerprint key"));
@@ -93,7 +92,7 @@ absl::Status Inventory::Core::RecoverForgotten(const LedgerState& state) {
       Concat("Inventory '", name_, "': last forgotten order ", state.last_forgotten_id, ": ", taken.message()));
 }
 
-absl::Status Inventory::Core::RecoverSku(const LedgerState::Sku& sku, int64_t taken) {
+absl::Status LocalCore::RecoverSku(const LedgerState::Sku& sku, int64_t taken) {
   const SkuOptions options{.stock = sku.granted, .shards = sku.shards, .per_buyer_limit = sku.per_buyer_limit};
   absl::Status valid = options.Validate();
   if (valid.ok() && taken > sku.granted) {
@@ -116,12 +115,12 @@ absl::Status Inventory::Core::RecoverSku(const LedgerState::Sku& sku, int64_t ta
   }
   item->units.Take(sku.sold_forgotten);
   item->units.Sell(sku.sold_forgotten);
-  max_sku_bytes_ = std::max(max_sku_bytes_, sku.sku.size());
+  checks_.RaiseMaxSkuBytes(sku.sku.size());
   if (!sku.removed) AddSkuGauges(*item);
   return absl::OkStatus();
 }
 
-absl::Status Inventory::Core::RecoverBought(const LedgerState::Bought& bought, int64_t& without_buyer) {
+absl::Status LocalCore::RecoverBought(const LedgerState::Bought& bought, int64_t& without_buyer) {
   const Item* const item = FindItem(bought.sku);
   if (item == nullptr || bought.units < 1 || bought.units > without_buyer) {
     return absl::DataLossError(Concat(
@@ -131,12 +130,12 @@ absl::Status Inventory::Core::RecoverBought(const LedgerState::Bought& bought, i
   }
   without_buyer -= bought.units;
   if (item->per_buyer_limit == 0 || item->removed()) return absl::OkStatus();
-  const inventory_internal::BuyerBook::Lock lock = LockBuyer(true, bought.buyer);
+  const BuyerBook::Lock lock = LockBuyer(true, bought.buyer);
   buyers_.Add(*item, bought.buyer, bought.units);
   return absl::OkStatus();
 }
 
-absl::Status Inventory::Core::RecoverOrder(const LedgerState::Order& order) {
+absl::Status LocalCore::RecoverOrder(const LedgerState::Order& order) {
   const auto damaged = [&](const auto& what) {
     return absl::DataLossError(Concat("Inventory '", name_, "': order ", order.order_id, ": ", what));
   };
@@ -146,7 +145,7 @@ absl::Status Inventory::Core::RecoverOrder(const LedgerState::Order& order) {
     lines.push_back({.item = FindItem(line.sku), .quantity = line.quantity});
     if (lines.back().item == nullptr) return damaged("its SKU is not in the ledger");
   }
-  const auto sku_of = [](const inventory_internal::ItemLine& line) { return std::string_view(line.item->sku); };
+  const auto sku_of = [](const ItemLine& line) { return std::string_view(line.item->sku); };
   std::ranges::sort(lines, {}, sku_of);
   if (const auto twice = std::ranges::adjacent_find(lines, {}, sku_of); twice != lines.end()) {
     return damaged(Concat("it has SKU '", twice->item->sku, "' twice"));
@@ -170,7 +169,7 @@ absl::Status Inventory::Core::RecoverOrder(const LedgerState::Order& order) {
                                                 .deadline = runs ? now + left : Instant::InfiniteFuture(),
                                                 .state = order.state,
                                                 .ended_at = runs ? Instant::InfiniteFuture() : now - since_end});
-  const inventory_internal::BuyerBook::Lock buyer_lock = LockBuyer(record->has_buyer_limit(), order.buyer);
+  const BuyerBook::Lock buyer_lock = LockBuyer(record->has_buyer_limit(), order.buyer);
   OrderBook::Stripe& stripe = orders_.StripeOf(fingerprint);
   const base_internal::MutexLock lock(stripe.mutex);
   if (TakesUnits(order.state)) CountTaken(*record);
@@ -178,7 +177,7 @@ absl::Status Inventory::Core::RecoverOrder(const LedgerState::Order& order) {
   return absl::OkStatus();
 }
 
-absl::Status Inventory::Core::RecoverRestock(const LedgerState::Restock& restock) {
+absl::Status LocalCore::RecoverRestock(const LedgerState::Restock& restock) {
   const auto damaged = [&](const auto& what) {
     return absl::DataLossError(Concat("Inventory '", name_, "': restock ", restock.order_id, ": ", what));
   };
@@ -187,7 +186,7 @@ absl::Status Inventory::Core::RecoverRestock(const LedgerState::Restock& restock
   const Instant now = clock_->Now();
   const absl::Duration since = std::max(absl::ZeroDuration(), clock_->WallNow() - restock.at);
   const uint64_t fingerprint = orders_.FingerprintOf(restock.request_id);
-  auto record = std::make_shared<OrderRecord>(inventory_internal::RestockRecord(
+  auto record = std::make_shared<OrderRecord>(RestockRecord(
       restock.order_id, fingerprint, {.item = item, .quantity = restock.quantity}, restock.request_id, now - since));
   OrderBook::Stripe& stripe = orders_.StripeOf(fingerprint);
   const base_internal::MutexLock lock(stripe.mutex);
@@ -197,4 +196,4 @@ absl::Status Inventory::Core::RecoverRestock(const LedgerState::Restock& restock
   return absl::OkStatus();
 }
 
-}  // namespace stockade
+}  // namespace stockade::inventory_internal

@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <optional>
 
-#include "core.h"
+#include "local_core.h"
 #include "stockade/base/crash_point.h"
-#include "stockade/base/strings.h"
 
-namespace stockade {
+namespace stockade::inventory_internal {
 namespace {
 
 // Expiries in the ledger's queue, at the most: a take that is appended behind them waits for these and no more. A
@@ -16,13 +15,11 @@ constexpr size_t kMaxQueuedExpiries = 256;
 
 }  // namespace
 
-using base_internal::Concat;
-
-Inventory::Core::PendingStatus Inventory::Core::EndOrder(OrderId id, bool gives_back) {
+LocalCore::PendingStatus LocalCore::EndOrder(OrderId id, bool gives_back) {
   if (absl::Status healthy = Ready(); !healthy.ok()) return {.status = healthy};
   OrderBook::Stripe* const stripe = orders_.StripeOfOrder(id);
-  if (stripe == nullptr) return {.status = NoSuchOrder(id)};
-  inventory_internal::BuyerBook::Lock buyer_lock;
+  if (stripe == nullptr) return {.status = checks_.NoSuchOrder(id)};
+  BuyerBook::Lock buyer_lock;
   const base_internal::MutexLock lock(stripe->mutex);
   Instant now = clock_->Now();
   OrderBook::Ref record = orders_.FindById(*stripe, id, now);
@@ -35,55 +32,43 @@ Inventory::Core::PendingStatus Inventory::Core::EndOrder(OrderId id, bool gives_
     now = clock_->Now();
     record = orders_.FindById(*stripe, id, now);
   }
-  if (record == nullptr) return {.status = NoSuchOrder(id)};
+  if (record == nullptr) return {.status = checks_.NoSuchOrder(id)};
   // The answer will say that the order is over, so a record has to say so first.
   if (record->IsDue(now)) Expire(*stripe, *record, now);
   absl::Status status = gives_back ? CancelLocked(*stripe, *record, now) : CommitLocked(*stripe, *record, now);
   return {.status = std::move(status), .position = record->position};
 }
 
-Inventory::Core::PendingStatus Inventory::Core::Commit(OrderId id) { return EndOrder(id, false); }
-
-Inventory::Core::PendingStatus Inventory::Core::Cancel(OrderId id) { return EndOrder(id, true); }
-
-absl::Status Inventory::Core::CommitLocked(OrderBook::Stripe& stripe, OrderRecord& record, Instant now) {
-  const auto refuse = [&](std::string_view state) {
-    return absl::FailedPreconditionError(
-        Concat("Inventory '", name_, "': order ", record.id, " cannot be committed: it ", state));
-  };
-  if (record.state == OrderState::kCancelled) return refuse("was cancelled");
-  if (record.state == OrderState::kExpired) return refuse("has expired");
+absl::Status LocalCore::CommitLocked(OrderBook::Stripe& stripe, OrderRecord& record, Instant now) {
   if (record.state == OrderState::kSold) return absl::OkStatus();
+  if (record.state != OrderState::kHeld) return checks_.CannotCommit(record.id, record.state);
   base_internal::CrashPoint("commit: before the append");
   record.position = Append([&] { return LedgerRecord{.kind = LedgerRecord::Kind::kCommit, .order_id = record.id}; });
   base_internal::CrashPoint("commit: appended");
   orders_.End(stripe, record, OrderState::kSold, now);
-  for (const inventory_internal::ItemLine& line : record.lines) line.item->units.Sell(line.quantity);
-  metrics_.Add(inventory_internal::kCommits);
+  for (const ItemLine& line : record.lines) line.item->units.Sell(line.quantity);
+  metrics_.Add(kCommits);
   return absl::OkStatus();
 }
 
-absl::Status Inventory::Core::CancelLocked(OrderBook::Stripe& stripe, OrderRecord& record, Instant now) {
-  if (record.state == OrderState::kSold) {
-    return absl::FailedPreconditionError(
-        Concat("Inventory '", name_, "': order ", record.id, " cannot be cancelled: it is sold"));
-  }
+absl::Status LocalCore::CancelLocked(OrderBook::Stripe& stripe, OrderRecord& record, Instant now) {
+  if (record.state == OrderState::kSold) return checks_.CannotCancel(record.id);
   // Otherwise its units are for sale again.
   if (record.state == OrderState::kHeld) {
     GiveBack(stripe, record, LedgerRecord::Kind::kCancel, OrderState::kCancelled, now);
-    metrics_.Add(inventory_internal::kCancels);
+    metrics_.Add(kCancels);
   }
   return absl::OkStatus();
 }
 
-void Inventory::Core::GiveBack(OrderBook::Stripe& stripe, OrderRecord& record, LedgerRecord::Kind kind,
-                               OrderState state, Instant now) {
+void LocalCore::GiveBack(OrderBook::Stripe& stripe, OrderRecord& record, LedgerRecord::Kind kind, OrderState state,
+                         Instant now) {
   // Appended before its units can be taken, so that no crash leaves them taken twice.
   base_internal::CrashPoint("give back: before the append");
   record.position = Append([&] { return LedgerRecord{.kind = kind, .order_id = record.id}; });
   base_internal::CrashPoint("give back: appended, before the deposit");
   orders_.End(stripe, record, state, now);
-  for (const inventory_internal::ItemLine& line : record.lines) {
+  for (const ItemLine& line : record.lines) {
     Item& item = *line.item;
     item.units.Return(line.quantity);
     if (item.removed()) {
@@ -96,25 +81,25 @@ void Inventory::Core::GiveBack(OrderBook::Stripe& stripe, OrderRecord& record, L
   base_internal::CrashPoint("give back: deposited");
 }
 
-void Inventory::Core::Expire(OrderBook::Stripe& stripe, OrderRecord& record, Instant now) {
+void LocalCore::Expire(OrderBook::Stripe& stripe, OrderRecord& record, Instant now) {
   GiveBack(stripe, record, LedgerRecord::Kind::kExpire, OrderState::kExpired, now);
-  metrics_.Add(inventory_internal::kExpirations);
+  metrics_.Add(kExpirations);
 }
 
-std::optional<uint64_t> Inventory::Core::ExpireFirst(OrderBook::Stripe& stripe, Instant now) {
+std::optional<uint64_t> LocalCore::ExpireFirst(OrderBook::Stripe& stripe, Instant now) {
   OrderBook::Ref record;
   {
     const base_internal::MutexLock lock(stripe.mutex);
     record = orders_.FirstDue(stripe, now);
   }
   if (record == nullptr) return std::nullopt;
-  const inventory_internal::BuyerBook::Lock buyer_lock = LockBuyer(record->has_buyer_limit(), record->buyer);
+  const BuyerBook::Lock buyer_lock = LockBuyer(record->has_buyer_limit(), record->buyer);
   const base_internal::MutexLock lock(stripe.mutex);
   if (record->state == OrderState::kHeld) Expire(stripe, *record, clock_->Now());
   return record->position;
 }
 
-std::optional<absl::Duration> Inventory::Core::ExpireDue() {
+std::optional<absl::Duration> LocalCore::ExpireDue() {
   const Instant now = clock_->Now();
   const size_t stripes = orders_.stripe_count();
   uint64_t position = 0;
@@ -141,15 +126,15 @@ std::optional<absl::Duration> Inventory::Core::ExpireDue() {
   return absl::IsResourceExhausted(durable) ? kExpiryRetry : absl::ZeroDuration();
 }
 
-absl::StatusOr<OrderState> Inventory::Core::StateOf(OrderId id) {
+absl::StatusOr<OrderState> LocalCore::StateOf(OrderId id) {
   OrderBook::Stripe* const stripe = orders_.StripeOfOrder(id);
-  if (stripe == nullptr) return NoSuchOrder(id);
+  if (stripe == nullptr) return checks_.NoSuchOrder(id);
   const base_internal::MutexLock lock(stripe->mutex);
   const Instant now = clock_->Now();
   const OrderBook::Ref record = orders_.FindById(*stripe, id, now);
-  if (record == nullptr) return NoSuchOrder(id);
+  if (record == nullptr) return checks_.NoSuchOrder(id);
   if (record->IsDue(now)) return OrderState::kExpired;
   return record->state;
 }
 
-}  // namespace stockade
+}  // namespace stockade::inventory_internal

@@ -9,11 +9,11 @@
 
 #include <ranges>
 
-#include "core.h"
+#include "local_core.h"
 #include "stockade/base/log.h"
 #include "stockade/base/strings.h"
 
-namespace stockade {
+namespace stockade::inventory_internal {
 namespace {
 
 using base_internal::Concat;
@@ -21,7 +21,7 @@ using Kind = LedgerRecord::Kind;
 
 }  // namespace
 
-void Inventory::Core::UndoRefusedRecords() {
+void LocalCore::UndoRefusedRecords() {
   const base_internal::MutexLock changes(sku_changes_mutex_);
   // The ledger is about to go, and memory with it.
   if (closing_.load(std::memory_order_relaxed)) return;
@@ -31,7 +31,7 @@ void Inventory::Core::UndoRefusedRecords() {
   for (const LedgerRecord& record : std::views::reverse(refused)) UndoRecord(record);
 }
 
-void Inventory::Core::UndoRecord(const LedgerRecord& refused) {
+void LocalCore::UndoRecord(const LedgerRecord& refused) {
   switch (refused.kind) {
     case Kind::kAddSku:
     case Kind::kRestock:
@@ -53,7 +53,7 @@ void Inventory::Core::UndoRecord(const LedgerRecord& refused) {
                               ", which does not exist"));
 }
 
-void Inventory::Core::UndoSkuChange(const LedgerRecord& refused) {
+void LocalCore::UndoSkuChange(const LedgerRecord& refused) {
   Item* const item = FindItem(refused.sku);
   const base_internal::MutexLock lock(item->mutex);
   if (refused.kind == Kind::kRestock) {
@@ -78,8 +78,8 @@ void Inventory::Core::UndoSkuChange(const LedgerRecord& refused) {
   never_added_.push_back(std::move(items_.extract(refused.sku).mapped()));
 }
 
-void Inventory::Core::UndoGrant(OrderBook::Stripe& stripe, const OrderBook::Ref& record) {
-  for (const inventory_internal::ItemLine& line : record->lines) {
+void LocalCore::UndoGrant(OrderBook::Stripe& stripe, const OrderBook::Ref& record) {
+  for (const ItemLine& line : record->lines) {
     Item& item = *line.item;
     if (record->state == OrderState::kSold) item.units.Sell(-line.quantity);
     item.units.Return(line.quantity);
@@ -89,8 +89,8 @@ void Inventory::Core::UndoGrant(OrderBook::Stripe& stripe, const OrderBook::Ref&
   orders_.Withdraw(stripe, record);
 }
 
-void Inventory::Core::UndoEnd(OrderBook::Stripe& stripe, OrderRecord& record, Kind kind) {
-  for (const inventory_internal::ItemLine& line : record.lines) {
+void LocalCore::UndoEnd(OrderBook::Stripe& stripe, OrderRecord& record, Kind kind) {
+  for (const ItemLine& line : record.lines) {
     Item& item = *line.item;
     if (kind == Kind::kCommit) {
       item.units.Sell(-line.quantity);
@@ -111,4 +111,4 @@ void Inventory::Core::UndoEnd(OrderBook::Stripe& stripe, OrderRecord& record, Ki
   reaper_->WakeBy(due_at);
 }
 
-}  // namespace stockade
+}  // namespace stockade::inventory_internal

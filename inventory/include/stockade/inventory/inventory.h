@@ -24,6 +24,11 @@
 
 namespace stockade {
 
+namespace inventory_internal {
+class STOCKADE_EXPORT InventoryCore;
+}
+class FleetInventory;
+
 // Options of an Inventory.
 struct STOCKADE_EXPORT InventoryOptions {
   // The inventory's name in messages and the value of the metrics label `inventory`. Must not be empty and must be
@@ -245,10 +250,12 @@ class STOCKADE_EXPORT Inventory {
   absl::Status Health() const;
 
  private:
-  class Core;
-  explicit Inventory(std::unique_ptr<Core> core);
+  friend class FleetInventory;
+  explicit Inventory(std::unique_ptr<inventory_internal::InventoryCore> core);
 
-  std::unique_ptr<Core> core_;
+  inventory_internal::InventoryCore& core() const;
+
+  std::unique_ptr<inventory_internal::InventoryCore> core_;
 };
 
 }  // namespace stockade

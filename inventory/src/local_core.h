@@ -1,5 +1,5 @@
-#ifndef STOCKADE_INVENTORY_CORE_H_
-#define STOCKADE_INVENTORY_CORE_H_
+#ifndef STOCKADE_INVENTORY_LOCAL_CORE_H_
+#define STOCKADE_INVENTORY_LOCAL_CORE_H_
 
 #include <atomic>
 #include <cstddef>
@@ -16,31 +16,30 @@
 
 #include "absl/functional/any_invocable.h"
 #include "buyer_book.h"
+#include "inventory_core.h"
 #include "inventory_metrics.h"
 #include "order_book.h"
 #include "order_record.h"
 #include "ranked_mutex.h"
 #include "reaper.h"
-#include "refuse.h"
+#include "request_checks.h"
 #include "sku_metrics.h"
 #include "stockade/base/fork_guard.h"
 #include "stockade/base/mutex.h"
 #include "stockade/inventory/inventory.h"
 #include "stockade/locks/reentrant_shared_mutex.h"
 
-namespace stockade {
+namespace stockade::inventory_internal {
 
-// What an Inventory is made of.
+// The core of an inventory in one process.
 //
 // Lock order: the changes of SKUs; a buyer's stripe; stripes of orders, ascending; an item's mutex; the catalogue;
 // items' slow locks, sorted; shards. Below those, each held alone and for a moment: the index of recovered orders, the
 // reaper's, the ledger's. The ledger is appended to under these locks, which is what orders its records, but waited for
 // under none.
-//
-// Hidden again from users of a shared library: with its class, a class shows what is nested in it.
-class [[gnu::visibility("hidden")]] Inventory::Core {
+class LocalCore final : public InventoryCore {
  public:
-  using OrderRef = std::shared_ptr<const inventory_internal::OrderRecord>;
+  using OrderRef = std::shared_ptr<const OrderRecord>;
 
   // The answer to a request, which may be a refusal. It is valid once the record at `position` is durable.
   struct GrantResult {
@@ -55,24 +54,53 @@ class [[gnu::visibility("hidden")]] Inventory::Core {
     uint64_t position = 0;
   };
 
-  explicit Core(InventoryOptions options);
-  ~Core();
+  explicit LocalCore(InventoryOptions options);
+  ~LocalCore() override;
 
   // Once, before any other call: takes over what the ledger recovered, and starts the reaper.
   absl::Status Recover();
 
-  absl::Status AddSku(std::string_view sku, const SkuOptions& options);
-  absl::Status RemoveSku(std::string_view sku);
-  // `request_id`: null without one.
-  absl::Status Restock(std::string_view sku, int64_t units, const std::string* request_id);
-  absl::Status Reshard(std::string_view sku, int32_t shards);
+  absl::Status AddSku(std::string_view sku, const SkuOptions& options) override;
+  absl::Status RemoveSku(std::string_view sku) override;
+  absl::Status Restock(std::string_view sku, int64_t units, const std::string* request_id) override;
+  absl::Status Reshard(std::string_view sku, int32_t shards) override;
 
-  // These do not wait for the ledger. What they return is passed to Finish(), whatever it is.
+  // call_forms.cc
+  absl::StatusOr<Reservation> Reserve(const ReserveRequest& request) override;
+  void ReserveAsync(const ReserveRequest& request, Executor& executor,
+                    absl::AnyInvocable<void(absl::StatusOr<Reservation>)> done) override;
+  std::vector<absl::StatusOr<Reservation>> ReserveMany(std::span<const ReserveRequest> requests) override;
+  absl::StatusOr<BasketReservation> ReserveBasket(const BasketRequest& request) override;
+  void ReserveBasketAsync(const BasketRequest& request, Executor& executor,
+                          absl::AnyInvocable<void(absl::StatusOr<BasketReservation>)> done) override;
+  absl::StatusOr<Order> Take(const TakeRequest& request) override;
+  void TakeAsync(const TakeRequest& request, Executor& executor,
+                 absl::AnyInvocable<void(absl::StatusOr<Order>)> done) override;
+  std::vector<absl::StatusOr<Order>> TakeMany(std::span<const TakeRequest> requests) override;
+  absl::Status Commit(OrderId id) override;
+  void CommitAsync(OrderId id, Executor& executor, absl::AnyInvocable<void(absl::Status)> done) override;
+  std::vector<absl::Status> CommitMany(std::span<const OrderId> ids) override;
+  absl::Status Cancel(OrderId id) override;
+  void CancelAsync(OrderId id, Executor& executor, absl::AnyInvocable<void(absl::Status)> done) override;
+  std::vector<absl::Status> CancelMany(std::span<const OrderId> ids) override;
+
+  absl::StatusOr<OrderState> StateOf(OrderId id) override;
+  absl::StatusOr<int64_t> Available(std::string_view sku) override;
+  absl::StatusOr<StockFigures> Figures(std::string_view sku) override;
+  absl::StatusOr<SkuSnapshot> Snapshot(std::string_view sku) override;
+  std::vector<SkuSnapshot> Snapshot() override;
+  absl::Status Health() const override;
+
+  void CheckNotForked() const override { fork_guard_.Check("Inventory", name_); }
+  bool InForkedChild() const override { return fork_guard_.InForkedChild(); }
+
+  // What the forms of the calls above consist of. These do not wait for the ledger, and what they return is passed to
+  // Finish(), whatever it is.
   GrantResult Grant(const ReserveRequest& request);
   GrantResult Grant(const TakeRequest& request);
   GrantResult Grant(const BasketRequest& request);
-  PendingStatus Commit(OrderId id);
-  PendingStatus Cancel(OrderId id);
+  // Cancels the order if it `gives_back` its units; otherwise commits it.
+  PendingStatus EndOrder(OrderId id, bool gives_back);
 
   // The answer, given whether it is durable.
   absl::StatusOr<OrderRef> Finish(GrantResult granted, const absl::Status& durable);
@@ -81,30 +109,11 @@ class [[gnu::visibility("hidden")]] Inventory::Core {
   // Calls `done` as soon as AwaitDurable() would return, with what it would return; perhaps at once.
   void WhenDurable(uint64_t position, absl::AnyInvocable<void(absl::Status)> done);
 
-  absl::StatusOr<OrderState> StateOf(OrderId id);
-  absl::StatusOr<int64_t> Available(std::string_view sku);
-  absl::StatusOr<StockFigures> Figures(std::string_view sku);
-  absl::StatusOr<SkuSnapshot> Snapshot(std::string_view sku);
-  std::vector<SkuSnapshot> Snapshot();
-  absl::Status Health() const;
-
-  void CheckNotForked() const { fork_guard_.Check("Inventory", name_); }
-  bool InForkedChild() const { return fork_guard_.InForkedChild(); }
-
  private:
-  using Item = inventory_internal::Item;
-  using ItemLines = inventory_internal::ItemLines;
-  using OrderRecord = inventory_internal::OrderRecord;
-  using OrderBook = inventory_internal::OrderBook;
-
-  struct Line {
-    std::string_view sku;
-    int64_t quantity;
-  };
   // Any of the requests.
   struct Request {
-    inventory_internal::OrderKind kind;
-    std::span<const Line> lines;  // Each SKU once, ascending.
+    OrderKind kind;
+    std::span<const RequestLine> lines;  // Each SKU once, ascending.
     const std::string& request_id;
     const std::string& buyer;
     absl::Duration ttl;
@@ -113,27 +122,22 @@ class [[gnu::visibility("hidden")]] Inventory::Core {
   // grant.cc. FindOrTake() also needs the buyer's lock if an item has a limit. It sets granted.timed, and
   // granted.position to the position of the record that the answer depends on.
   GrantResult GrantLines(Request request);
-  absl::StatusOr<std::vector<Line>> SumUp(const BasketRequest& request) const;  // basket.cc
-  absl::Status CheckNames(std::string_view request_id, std::string_view buyer) const;
-  absl::Status CheckLine(const std::string& request_id, std::string_view sku, int64_t quantity) const;
   absl::Status CheckRequest(Request& request) const;
   absl::StatusOr<OrderBook::Ref> FindOrTake(const Request& request, uint64_t fingerprint, ItemLines lines,
                                             OrderBook::Stripe& stripe, GrantResult& granted)
       STOCKADE_REQUIRES(stripe.mutex);
   bool IsTimed(uint64_t counted) const;
   absl::Status CheckBuyer(const Request& request, const ItemLines& lines);
-  absl::Status Forgotten(const std::string& request_id) const;
   absl::Status CheckSame(const Request& request, const OrderRecord& record) const;
   absl::Status TakeUnits(const Request& request, const ItemLines& lines);
-  absl::Status Short(const Item& item, int64_t wanted) const;
+  absl::Status Short(const ItemLine& wanted) const;
 
-  // catalogue.cc. If the request has an id, needs its stripe locked; otherwise `stripe` is null.
+  // catalogue.cc
+  // If the request has an id, needs its stripe locked; otherwise `stripe` is null.
   PendingStatus Deposit(const Request& request, OrderBook::Stripe* stripe, uint64_t fingerprint)
       STOCKADE_REQUIRES(sku_changes_mutex_);
 
   // settle.cc
-  // Cancels the order if it `gives_back` its units; otherwise commits it.
-  PendingStatus EndOrder(OrderId id, bool gives_back);
   absl::Status CommitLocked(OrderBook::Stripe& stripe, OrderRecord& record, Instant now)
       STOCKADE_REQUIRES(stripe.mutex);
   absl::Status CancelLocked(OrderBook::Stripe& stripe, OrderRecord& record, Instant now)
@@ -172,11 +176,6 @@ class [[gnu::visibility("hidden")]] Inventory::Core {
   absl::Status Ready();
   // ResourceExhausted: it refuses.
   absl::Status LedgerHealth() const;
-  absl::Status Refused(Refusal refusal, std::string_view what) const;
-  // kInvalid: `name`, which is `what` of a request, has more than `most` bytes.
-  absl::Status CheckLength(std::string_view what, std::string_view name, size_t most) const;
-  absl::Status NoSuchOrder(OrderId id) const;
-  absl::Status NoSuchSku(std::string_view call, std::string_view sku) const;
   // Appends what `make` returns, if there is a ledger; its position.
   template <typename Make>
   uint64_t Append(Make make) {
@@ -188,8 +187,8 @@ class [[gnu::visibility("hidden")]] Inventory::Core {
   Item* InsertItem(std::string_view sku, const SkuOptions& options, int64_t granted, int64_t available)
       STOCKADE_REQUIRES(catalogue_mutex_);
   // Locked where an item has a limit.
-  inventory_internal::BuyerBook::Lock LockBuyer(bool has_limit, const std::string& buyer);
-  std::vector<std::unique_lock<inventory_internal::Ranked<ReentrantMutex>>> LockAllOrders();
+  BuyerBook::Lock LockBuyer(bool has_limit, const std::string& buyer);
+  std::vector<std::unique_lock<Ranked<ReentrantMutex>>> LockAllOrders();
   SkuSnapshot SnapshotOf(const Item& item) const;
   void AddGauges();
   // Calls the registry, so no lock may be held.
@@ -197,33 +196,31 @@ class [[gnu::visibility("hidden")]] Inventory::Core {
 
   // Held while a SKU is added, removed or restocked, and while refused records are taken back. With all stripes locked
   // too, every change is both in memory and in the journal, or in neither.
-  inventory_internal::Ranked<ReentrantMutex> sku_changes_mutex_{inventory_internal::LockRank::kSkuChanges, 0,
-                                                                "inventory SKU changes"};
-  inventory_internal::Ranked<ReentrantSharedMutex> catalogue_mutex_{inventory_internal::LockRank::kCatalogue, 0,
-                                                                    "inventory catalogue"};
+  Ranked<ReentrantMutex> sku_changes_mutex_{LockRank::kSkuChanges, 0, "inventory SKU changes"};
+  Ranked<ReentrantSharedMutex> catalogue_mutex_{LockRank::kCatalogue, 0, "inventory catalogue"};
   // Its items stay where they are; only an item whose addition is refused leaves.
   std::map<std::string, std::unique_ptr<Item>, std::less<>> items_ STOCKADE_GUARDED_BY(catalogue_mutex_);
   uint32_t next_item_number_ STOCKADE_GUARDED_BY(catalogue_mutex_) = 0;
   // Refused by the ledger. Callers that looked them up may still use them.
   std::vector<std::unique_ptr<Item>> never_added_ STOCKADE_GUARDED_BY(catalogue_mutex_);
-  inventory_internal::BuyerBook buyers_;
+  BuyerBook buyers_;
   OrderBook orders_;
   const std::string name_;
+  RequestChecks checks_;
   std::unique_ptr<Ledger> ledger_;  // Null: memory only.
   Clock* const clock_;
-  std::unique_ptr<inventory_internal::Reaper> reaper_;
+  std::unique_ptr<Reaper> reaper_;
   size_t next_to_expire_ = 0;  // A stripe, modulo their number. Of the reaper's thread alone.
   const int32_t max_shards_;
-  size_t max_sku_bytes_ = kMaxSkuBytes;  // Of names in requests. Set by Recover() alone.
   base_internal::ForkGuard fork_guard_;
   // From the beginning of the destructor on, which has the ledger's last callbacks run: they find nothing but refusals.
   // Set with sku_changes_mutex_ held.
   std::atomic<bool> closing_{false};
   const absl::Duration retention_;
-  inventory_internal::SkuMetrics sku_metrics_;
+  SkuMetrics sku_metrics_;
   metrics_internal::ComponentMetrics metrics_;
 };
 
-}  // namespace stockade
+}  // namespace stockade::inventory_internal
 
-#endif  // STOCKADE_INVENTORY_CORE_H_
+#endif  // STOCKADE_INVENTORY_LOCAL_CORE_H_

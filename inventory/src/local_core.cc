@@ -1,0 +1,117 @@
+#include "local_core.h"
+
+#include "stockade/base/strings.h"
+
+namespace stockade::inventory_internal {
+
+using base_internal::Concat;
+
+LocalCore::LocalCore(InventoryOptions options)
+    : buyers_(static_cast<size_t>(options.stripes)),
+      orders_(static_cast<size_t>(options.stripes), options.retention),
+      name_(std::move(options.name)),
+      checks_(name_),
+      ledger_(std::move(options.ledger)),
+      clock_(options.clock),
+      max_shards_(options.max_shards),
+      retention_(options.retention),
+      sku_metrics_(options.metrics, name_, options.sku_metrics),
+      metrics_(options.metrics, InventoryMetricDefs(), {{"inventory", name_}}) {
+  AddGauges();
+}
+
+// The reaper uses everything else, and what the ledger still has to tell all but the reaper.
+LocalCore::~LocalCore() {
+  {
+    const base_internal::MutexLock lock(sku_changes_mutex_);
+    closing_.store(true, std::memory_order_seq_cst);
+  }
+  reaper_.reset();
+  ledger_.reset();
+}
+
+absl::Status LocalCore::AwaitDurable(uint64_t position) const {
+  return position == 0 ? absl::OkStatus() : ledger_->AwaitDurable(position);
+}
+
+void LocalCore::WhenDurable(uint64_t position, absl::AnyInvocable<void(absl::Status)> done) {
+  if (position == 0) {
+    done(absl::OkStatus());
+  } else {
+    ledger_->NotifyDurable(position, std::move(done));
+  }
+}
+
+absl::Status LocalCore::Finish(PendingStatus settled, const absl::Status& durable) {
+  if (durable.ok()) {
+    if (settled.position != 0) orders_.NoteDurable(settled.position);
+    return std::move(settled.status);
+  }
+  if (absl::IsResourceExhausted(durable)) {
+    UndoRefusedRecords();
+    return checks_.Refused(Refusal::kUnavailable, Concat("nothing has changed: ", durable.message()));
+  }
+  return checks_.Refused(Refusal::kUnavailable, Concat("not known to be durable: ", durable.message()));
+}
+
+absl::Status LocalCore::Ready() {
+  absl::Status health = LedgerHealth();
+  // If there is no room later, the operation that meets this is refused then.
+  if (absl::IsResourceExhausted(health)) {
+    UndoRefusedRecords();
+    return absl::OkStatus();
+  }
+  return health.ok() ? health : checks_.Refused(Refusal::kUnavailable, Concat(health.message()));
+}
+
+absl::Status LocalCore::Health() const {
+  absl::Status health = LedgerHealth();
+  return health.ok() ? health : checks_.Refused(Refusal::kUnavailable, Concat(health.message()));
+}
+
+absl::Status LocalCore::LedgerHealth() const {
+  if (closing_.load(std::memory_order_relaxed)) [[unlikely]]
+    return absl::UnavailableError("it is being destroyed");
+  if (ledger_ == nullptr) return absl::OkStatus();
+  absl::Status health = ledger_->Health();
+  if (health.ok()) return health;
+  return absl::Status(health.code(), Concat("the ledger writes nothing: ", health.message()));
+}
+
+absl::StatusOr<int64_t> LocalCore::Available(std::string_view sku) {
+  if (absl::Status healthy = Ready(); !healthy.ok()) return healthy;
+  const RankedReadLock lock(catalogue_mutex_);
+  const auto found = items_.find(sku);
+  if (found == items_.end() || found->second->removed()) return checks_.NoSuchSku("Available", sku);
+  return found->second->stock->Available();
+}
+
+absl::StatusOr<StockFigures> LocalCore::Figures(std::string_view sku) {
+  Item* const item = FindItem(sku);
+  if (item == nullptr) return checks_.NoSuchSku("Figures", sku);
+  const auto orders = LockAllOrders();
+  const base_internal::MutexLock lock(item->mutex);
+  return StockFigures{.granted = item->granted(),
+                      .available = item->removed() ? 0 : item->stock->Available(),
+                      .held = item->units.held(),
+                      .sold = item->units.sold()};
+}
+
+Item* LocalCore::FindItem(std::string_view sku) {
+  const RankedReadLock lock(catalogue_mutex_);
+  const auto found = items_.find(sku);
+  return found == items_.end() ? nullptr : found->second.get();
+}
+
+BuyerBook::Lock LocalCore::LockBuyer(bool has_limit, const std::string& buyer) {
+  return has_limit ? buyers_.LockFor(buyer) : BuyerBook::Lock();
+}
+
+std::vector<std::unique_lock<Ranked<ReentrantMutex>>> LocalCore::LockAllOrders() {
+  std::vector<std::unique_lock<Ranked<ReentrantMutex>>> locks;
+  locks.reserve(orders_.stripe_count());
+  for (size_t i = 0; i < orders_.stripe_count(); ++i) locks.emplace_back(orders_.stripe(i).mutex);
+  return locks;
+}
+
+}  // namespace stockade::inventory_internal

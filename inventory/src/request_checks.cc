@@ -1,0 +1,151 @@
+#include "request_checks.h"
+
+#include "refuse.h"
+#include "stockade/base/printable.h"
+#include "stockade/base/strings.h"
+
+namespace stockade::inventory_internal {
+
+using base_internal::Concat;
+
+std::string RequestChecks::Text(std::string_view what) const { return Concat("Inventory '", inventory_, "': ", what); }
+
+absl::Status RequestChecks::CheckLength(std::string_view what, std::string_view name, size_t most) const {
+  if (name.size() <= most) return absl::OkStatus();
+  // Without the name itself: the text may go to a log.
+  return Invalid(Concat("the ", what, " has ", name.size(), " bytes; at most ", most, " are allowed"));
+}
+
+absl::Status RequestChecks::CheckNames(std::string_view request_id, std::string_view buyer) const {
+  if (request_id.empty()) return Invalid("the request_id is empty");
+  if (absl::Status valid = CheckLength("request_id", request_id, kMaxRequestIdBytes); !valid.ok()) return valid;
+  return CheckLength("buyer", buyer, kMaxBuyerBytes);
+}
+
+absl::Status RequestChecks::CheckLine(std::string_view request_id, std::string_view sku, int64_t quantity) const {
+  if (absl::Status valid = CheckLength("sku", sku, max_sku_bytes_); !valid.ok()) return valid;
+  if (quantity >= 1) return absl::OkStatus();
+  return Invalid(
+      Concat("request '", request_id, "' wants ", quantity, " units of '", sku, "'; the quantity must be at least 1"));
+}
+
+absl::Status RequestChecks::CheckTtl(std::string_view request_id, absl::Duration& ttl) const {
+  ttl = WholeMicroseconds(ttl);
+  if (ttl > absl::ZeroDuration()) return absl::OkStatus();
+  return Invalid(Concat("request '", request_id, "' has a ttl below a microsecond"));
+}
+
+absl::StatusOr<std::vector<RequestLine>> RequestChecks::SumUp(const BasketRequest& request) const {
+  if (absl::Status valid = CheckNames(request.request_id, request.buyer); !valid.ok()) return valid;
+  if (request.lines.empty()) {
+    return Invalid(Concat("the basket of request '", request.request_id, "' has no lines"));
+  }
+  if (request.lines.size() > kMaxBasketLines) {
+    return Invalid(Concat("the basket of request '", request.request_id, "' has ", request.lines.size(),
+                          " lines; at most ", kMaxBasketLines, " are allowed"));
+  }
+  std::vector<RequestLine> lines;
+  lines.reserve(request.lines.size());
+  for (const OrderLine& line : request.lines) {
+    if (absl::Status valid = CheckLine(request.request_id, line.sku, line.quantity); !valid.ok()) return valid;
+    lines.push_back({.sku = line.sku, .quantity = line.quantity});
+  }
+  std::ranges::sort(lines, {}, &RequestLine::sku);
+  size_t last = 0;
+  for (size_t i = 1; i < lines.size(); ++i) {
+    if (lines[i].sku != lines[last].sku) {
+      lines[++last] = lines[i];
+    } else if (__builtin_add_overflow(lines[last].quantity, lines[i].quantity, &lines[last].quantity)) {
+      return Invalid(Concat("the basket of request '", request.request_id, "' wants more units of '", lines[i].sku,
+                            "' than can be counted"));
+    }
+  }
+  lines.resize(last + 1);
+  return lines;
+}
+
+absl::Status RequestChecks::CheckNewSku(std::string_view call, std::string_view sku, const SkuOptions& options) const {
+  if (absl::Status valid = CheckLength("sku", sku, kMaxSkuBytes); !valid.ok()) return valid;
+  if (absl::Status valid = base_internal::CheckName(Concat(call, ": the sku"), sku); !valid.ok()) {
+    return Invalid(Concat(valid.message()));
+  }
+  if (absl::Status valid = options.Validate(); !valid.ok()) {
+    return Invalid(Concat(call, " '", sku, "': ", valid.message()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RequestChecks::CheckRestock(const std::string* request_id, std::string_view sku, int64_t units) const {
+  if (request_id != nullptr) {
+    if (absl::Status valid = CheckNames(*request_id, ""); !valid.ok()) return valid;
+  }
+  if (absl::Status valid = CheckLength("sku", sku, max_sku_bytes_); !valid.ok()) return valid;
+  if (units >= 1) return absl::OkStatus();
+  return Invalid(Concat("Restock '", sku, "': ", units, " units; at least one can be added"));
+}
+
+absl::Status RequestChecks::Refused(Refusal refusal, std::string_view what) const {
+  return Refuse(refusal, Text(what));
+}
+
+absl::Status RequestChecks::UnknownSku(std::string_view sku) const {
+  return Refused(Refusal::kUnknownSku, Concat("there is no SKU '", sku, "'"));
+}
+
+absl::Status RequestChecks::NoSuchSku(std::string_view call, std::string_view sku) const {
+  if (absl::Status valid = CheckLength("sku", sku, max_sku_bytes_); !valid.ok()) return valid;
+  return Refused(Refusal::kUnknownSku, Concat(call, ": there is no SKU '", base_internal::Printable(sku, 100), "'"));
+}
+
+absl::Status RequestChecks::MissingBuyer(std::string_view request_id, std::string_view sku) const {
+  return Invalid(Concat("'", sku, "' has a limit per buyer, and request '", request_id, "' names no buyer"));
+}
+
+absl::Status RequestChecks::OverBuyerLimit(std::string_view buyer, int64_t has, const RequestLine& wanted,
+                                           int64_t limit) const {
+  return Refused(Refusal::kBuyerLimit, Concat("buyer '", buyer, "' has ", has, " units of '", wanted.sku,
+                                              "' and wants ", wanted.quantity, " more, but a buyer may have ", limit));
+}
+
+absl::Status RequestChecks::Short(const RequestLine& wanted, int64_t unsold) const {
+  if (unsold >= wanted.quantity) {
+    return Refused(Refusal::kAllHeld, Concat("'", wanted.sku, "' has fewer than ", wanted.quantity,
+                                             " units left, but some are held and may come back"));
+  }
+  return Refused(Refusal::kSoldOut,
+                 Concat("'", wanted.sku, "' is sold out: fewer than ", wanted.quantity, " units left"));
+}
+
+absl::Status RequestChecks::Forgotten(std::string_view request_id) const {
+  return Refused(Refusal::kRequestForgotten,
+                 Concat("request id '", request_id, "' was used before, and its answer is no longer kept"));
+}
+
+absl::Status RequestChecks::Mismatch(std::string_view request_id, std::string_view what) const {
+  return Refused(Refusal::kRequestMismatch,
+                 Concat("request id '", request_id, "' was used before, with another ", what));
+}
+
+absl::Status RequestChecks::NoSuchOrder(OrderId id) const {
+  return absl::NotFoundError(Text(Concat("there is no order ", id)));
+}
+
+absl::Status RequestChecks::CannotCommit(OrderId id, OrderState state) const {
+  return absl::FailedPreconditionError(Text(Concat("order ", id, " cannot be committed: it ",
+                                                   state == OrderState::kCancelled ? "was cancelled" : "has expired")));
+}
+
+absl::Status RequestChecks::CannotCancel(OrderId id) const {
+  return absl::FailedPreconditionError(Text(Concat("order ", id, " cannot be cancelled: it is sold")));
+}
+
+absl::Status RequestChecks::SkuExists(std::string_view sku, bool removed) const {
+  return absl::AlreadyExistsError(Text(Concat("there ", removed ? "was" : "is", " a SKU '", sku, "' already")));
+}
+
+absl::Status RequestChecks::TooManyUnits(std::string_view sku, int64_t units, int64_t granted) const {
+  return absl::OutOfRangeError(
+      Text(Concat("Restock '", sku, "': ", units, " units added to ", granted, " exceed ", kMaxUnits)));
+}
+
+}  // namespace stockade::inventory_internal

@@ -1,0 +1,102 @@
+#ifndef STOCKADE_INVENTORY_REQUEST_CHECKS_H_
+#define STOCKADE_INVENTORY_REQUEST_CHECKS_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "stockade/base/export.h"
+#include "stockade/inventory/inventory.h"
+
+namespace stockade::inventory_internal {
+
+// A ttl of this length or longer is infinite: the nanoseconds of longer ones do not fit a clock.
+inline constexpr absl::Duration kForever = absl::Hours(24 * 36500);
+
+// Rounded down to what a ledger keeps.
+inline absl::Duration WholeMicroseconds(absl::Duration ttl) {
+  return ttl >= kForever ? absl::InfiniteDuration() : absl::Microseconds(absl::ToInt64Microseconds(ttl));
+}
+inline absl::Time WholeMicroseconds(absl::Time at) {
+  return at == absl::InfiniteFuture() ? at : absl::FromUnixMicros(absl::ToUnixMicros(at));
+}
+
+// A line of a request. The request owns the name.
+struct RequestLine {
+  std::string_view sku;
+  int64_t quantity;
+};
+
+// The checks that need nothing but the request, and the refusals of every core, in the same words. Thread-safe, except
+// for RaiseMaxSkuBytes().
+class STOCKADE_EXPORT RequestChecks {
+ public:
+  explicit RequestChecks(std::string inventory) : inventory_(std::move(inventory)) {}
+
+  // Accepts names of SKUs up to `bytes` from now on, except for new SKUs. Before the first request: a ledger may have
+  // longer names than kMaxSkuBytes.
+  void RaiseMaxSkuBytes(size_t bytes) { max_sku_bytes_ = std::max(max_sku_bytes_, bytes); }
+
+  // OK, or kInvalid.
+  //
+  // `what` of a request, which is `name`, has at most `most` bytes. The text does not contain the name.
+  absl::Status CheckLength(std::string_view what, std::string_view name, size_t most) const;
+  // To be called first: the texts of the other calls contain the request id.
+  absl::Status CheckNames(std::string_view request_id, std::string_view buyer) const;
+  absl::Status CheckLine(std::string_view request_id, std::string_view sku, int64_t quantity) const;
+  // Rounds the ttl down to whole microseconds. kForever and more becomes infinite.
+  absl::Status CheckTtl(std::string_view request_id, absl::Duration& ttl) const;
+  // Checks everything except the ttl. Lines of the same SKU are added up, and the result is ascending by SKU.
+  absl::StatusOr<std::vector<RequestLine>> SumUp(const BasketRequest& request) const;
+  absl::Status CheckNewSku(std::string_view call, std::string_view sku, const SkuOptions& options) const;
+  // `request_id`: null without one.
+  absl::Status CheckRestock(const std::string* request_id, std::string_view sku, int64_t units) const;
+
+  // Refusals.
+  absl::Status Refused(Refusal refusal, std::string_view what) const;
+  // kUnknownSku, to a request for units.
+  absl::Status UnknownSku(std::string_view sku) const;
+  // kUnknownSku, to any other call. kInvalid: the name is too long.
+  absl::Status NoSuchSku(std::string_view call, std::string_view sku) const;
+  // kInvalid: the SKU has a limit per buyer.
+  absl::Status MissingBuyer(std::string_view request_id, std::string_view sku) const;
+  // kBuyerLimit: the buyer has `has` units of at most `limit`.
+  absl::Status OverBuyerLimit(std::string_view buyer, int64_t has, const RequestLine& wanted, int64_t limit) const;
+  // kAllHeld if `unsold` units, of which some are held, would be enough; otherwise kSoldOut.
+  absl::Status Short(const RequestLine& wanted, int64_t unsold) const;
+  // kRequestForgotten.
+  absl::Status Forgotten(std::string_view request_id) const;
+  // kRequestMismatch. `what`: kCallKind, "buyer", "sku", "quantity" or "ttl".
+  absl::Status Mismatch(std::string_view request_id, std::string_view what) const;
+  static constexpr std::string_view kCallKind = "call (one of Reserve, ReserveBasket, Take and Restock)";
+
+  // Errors that are no refusals.
+  //
+  // NotFound.
+  absl::Status NoSuchOrder(OrderId id) const;
+  // FailedPrecondition. `state` is not kHeld, and not that which the call would lead to.
+  absl::Status CannotCommit(OrderId id, OrderState state) const;
+  absl::Status CannotCancel(OrderId id) const;
+  // AlreadyExists.
+  absl::Status SkuExists(std::string_view sku, bool removed) const;
+  // OutOfRange: a restock of a SKU with `granted` units.
+  absl::Status TooManyUnits(std::string_view sku, int64_t units, int64_t granted) const;
+
+ private:
+  std::string Text(std::string_view what) const;
+  absl::Status Invalid(std::string_view what) const { return Refused(Refusal::kInvalid, what); }
+
+  const std::string inventory_;
+  size_t max_sku_bytes_ = kMaxSkuBytes;
+};
+
+}  // namespace stockade::inventory_internal
+
+#endif  // STOCKADE_INVENTORY_REQUEST_CHECKS_H_
