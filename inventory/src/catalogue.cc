@@ -23,15 +23,31 @@ Item* LocalCore::InsertItem(std::string_view sku, const SkuOptions& options, int
 }
 
 absl::Status LocalCore::AddSku(std::string_view sku, const SkuOptions& options) {
+  return AddItem("AddSku", sku, options, false);
+}
+
+absl::Status LocalCore::EnsureSku(std::string_view sku, const SkuOptions& options) {
+  return AddItem("EnsureSku", sku, options, true);
+}
+
+absl::Status LocalCore::AddItem(std::string_view call, std::string_view sku, const SkuOptions& options,
+                                bool may_exist) {
   if (absl::Status healthy = Ready(); !healthy.ok()) return healthy;
-  if (absl::Status valid = checks_.CheckNewSku("AddSku", sku, options); !valid.ok()) return valid;
+  if (absl::Status valid = checks_.CheckNewSku(call, sku, options); !valid.ok()) return valid;
   Item* item = nullptr;
   const PendingStatus added = [&]() -> PendingStatus {
     const base_internal::MutexLock changes(sku_changes_mutex_);
     const base_internal::MutexLock lock(catalogue_mutex_);
     if (const auto found = items_.find(sku); found != items_.end()) {
       const Item& known = *found->second;
-      return {.status = checks_.SkuExists(sku, known.removed()), .position = known.position};
+      // What it is now may not be durable yet.
+      PendingStatus existing{.position = known.position};
+      if (!may_exist || known.removed()) {
+        existing.status = checks_.SkuExists(sku, known.removed());
+      } else if (known.per_buyer_limit != options.per_buyer_limit) {
+        existing.status = checks_.OtherBuyerLimit(sku, known.per_buyer_limit, options.per_buyer_limit);
+      }
+      return existing;
     }
     item = InsertItem(sku, options, options.stock, options.stock);
     // Appended before anybody can find the SKU and append what needs it.
@@ -47,7 +63,7 @@ absl::Status LocalCore::AddSku(std::string_view sku, const SkuOptions& options) 
     return {.position = item->position};
   }();
   absl::Status status = Finish(added, AwaitDurable(added.position));
-  if (status.ok()) AddSkuGauges(*item);
+  if (status.ok() && item != nullptr) AddSkuGauges(*item);
   return status;
 }
 

@@ -64,6 +64,10 @@ Inventory::~Inventory() {
 
 absl::Status Inventory::AddSku(std::string_view sku, const SkuOptions& options) { return core().AddSku(sku, options); }
 
+absl::Status Inventory::EnsureSku(std::string_view sku, const SkuOptions& options) {
+  return core().EnsureSku(sku, options);
+}
+
 absl::Status Inventory::RemoveSku(std::string_view sku) { return core().RemoveSku(sku); }
 
 absl::Status Inventory::Restock(const RestockRequest& request) {

@@ -27,6 +27,7 @@ class STOCKADE_EXPORT InventoryCore {
   InventoryCore& operator=(const InventoryCore&) = delete;
 
   virtual absl::Status AddSku(std::string_view sku, const SkuOptions& options) = 0;
+  virtual absl::Status EnsureSku(std::string_view sku, const SkuOptions& options) = 0;
   virtual absl::Status RemoveSku(std::string_view sku) = 0;
   // `request_id`: null without one.
   virtual absl::Status Restock(std::string_view sku, int64_t units, const std::string* request_id) = 0;

@@ -61,6 +61,7 @@ class LocalCore final : public InventoryCore {
   absl::Status Recover();
 
   absl::Status AddSku(std::string_view sku, const SkuOptions& options) override;
+  absl::Status EnsureSku(std::string_view sku, const SkuOptions& options) override;
   absl::Status RemoveSku(std::string_view sku) override;
   absl::Status Restock(std::string_view sku, int64_t units, const std::string* request_id) override;
   absl::Status Reshard(std::string_view sku, int32_t shards) override;
@@ -133,6 +134,8 @@ class LocalCore final : public InventoryCore {
   absl::Status Short(const ItemLine& wanted) const;
 
   // catalogue.cc
+  // `may_exist`: OK if an item of this name is for sale on the same terms.
+  absl::Status AddItem(std::string_view call, std::string_view sku, const SkuOptions& options, bool may_exist);
   // If the request has an id, needs its stripe locked; otherwise `stripe` is null.
   PendingStatus Deposit(const Request& request, OrderBook::Stripe* stripe, uint64_t fingerprint)
       STOCKADE_REQUIRES(sku_changes_mutex_);

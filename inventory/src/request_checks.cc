@@ -143,6 +143,11 @@ absl::Status RequestChecks::SkuExists(std::string_view sku, bool removed) const 
   return absl::AlreadyExistsError(Text(Concat("there ", removed ? "was" : "is", " a SKU '", sku, "' already")));
 }
 
+absl::Status RequestChecks::OtherBuyerLimit(std::string_view sku, int64_t limit, int64_t wanted) const {
+  return absl::FailedPreconditionError(
+      Text(Concat("EnsureSku '", sku, "': its per_buyer_limit is ", limit, ", not ", wanted)));
+}
+
 absl::Status RequestChecks::TooManyUnits(std::string_view sku, int64_t units, int64_t granted) const {
   return absl::OutOfRangeError(
       Text(Concat("Restock '", sku, "': ", units, " units added to ", granted, " exceed ", kMaxUnits)));

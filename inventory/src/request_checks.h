@@ -55,6 +55,7 @@ class STOCKADE_EXPORT RequestChecks {
   absl::Status CheckTtl(std::string_view request_id, absl::Duration& ttl) const;
   // Checks everything except the ttl. Lines of the same SKU are added up, and the result is ascending by SKU.
   absl::StatusOr<std::vector<RequestLine>> SumUp(const BasketRequest& request) const;
+  // `call`: AddSku or EnsureSku.
   absl::Status CheckNewSku(std::string_view call, std::string_view sku, const SkuOptions& options) const;
   // `request_id`: null without one.
   absl::Status CheckRestock(const std::string* request_id, std::string_view sku, int64_t units) const;
@@ -86,6 +87,8 @@ class STOCKADE_EXPORT RequestChecks {
   absl::Status CannotCancel(OrderId id) const;
   // AlreadyExists.
   absl::Status SkuExists(std::string_view sku, bool removed) const;
+  // FailedPrecondition, by EnsureSku().
+  absl::Status OtherBuyerLimit(std::string_view sku, int64_t limit, int64_t wanted) const;
   // OutOfRange: a restock of a SKU with `granted` units.
   absl::Status TooManyUnits(std::string_view sku, int64_t units, int64_t granted) const;
 

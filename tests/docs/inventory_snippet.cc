@@ -26,8 +26,8 @@ absl::Status Sell(const std::string& file, const std::string& click_id, std::vec
   absl::StatusOr<std::unique_ptr<stockade::Inventory>> shop =
       stockade::Inventory::Create({.ledger = *std::move(ledger)});
   if (!shop.ok()) return shop.status();
-  absl::Status added = (*shop)->AddSku("sneaker", {.stock = 2000, .per_buyer_limit = 2});
-  if (!added.ok() && !absl::IsAlreadyExists(added)) return added;  // After a restart the ledger has it.
+  absl::Status added = (*shop)->EnsureSku("sneaker", {.stock = 2000, .per_buyer_limit = 2});
+  if (!added.ok()) return added;  // Also OK after a restart: the ledger has it.
 
   // Reserve one article for ten minutes.
   absl::StatusOr<stockade::Reservation> held =

@@ -1,8 +1,11 @@
 #include <atomic>
 #include <cstdint>
+#include <future>
 #include <memory>
+#include <mutex>
 #include <numeric>
 #include <string>
+#include <string_view>
 #include <thread>
 
 #include "gmock/gmock.h"
@@ -140,6 +143,94 @@ TEST_F(InventoryCatalogueTest, AddAndRemove_WhileOthersSell_EveryUnitIsAccounted
     granted += at.granted;
   }
   EXPECT_EQ(granted, sold);
+  EXPECT_TRUE(testing::Replay(disk_->Journal()).never_oversold);
+}
+
+TEST_F(InventoryCatalogueTest, EnsureSku_AddsTheSkuOnce) {
+  for (int restart = 0; restart < 2; ++restart) {
+    ASSERT_TRUE(shop_->EnsureSku("hat", {.stock = 10, .shards = 2, .per_buyer_limit = 3}).ok());
+    // The stock and the shards of a SKU that exists stay.
+    ASSERT_TRUE(shop_->EnsureSku("hat", {.stock = 20, .shards = 4, .per_buyer_limit = 3}).ok());
+    EXPECT_EQ(shop_->Figures("hat").value().granted, 10);
+    EXPECT_EQ(shop_->Snapshot("hat").value().shards, 2);
+    EXPECT_EQ(shop_->Snapshot("hat").value().per_buyer_limit, 3);
+    EXPECT_TRUE(Take("hat", std::to_string(restart)).ok());
+    Open();
+  }
+  EXPECT_EQ(shop_->Available("hat").value(), 8);
+  EXPECT_EQ(shop_->AddSku("hat", {.per_buyer_limit = 3}).code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_TRUE(shop_->EnsureSku("new", {}).ok());
+}
+
+TEST_F(InventoryCatalogueTest, EnsureSku_OfAnotherLimit_NamesBoth) {
+  const absl::Status other = shop_->EnsureSku("old", {.stock = 10, .per_buyer_limit = 6});
+  EXPECT_EQ(other.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(RefusalOf(other), Refusal::kNone);
+  EXPECT_THAT(std::string(other.message()), HasSubstr("EnsureSku 'old': its per_buyer_limit is 5, not 6"));
+  EXPECT_EQ(shop_->EnsureSku("old", {}).code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(shop_->Snapshot("old").value().per_buyer_limit, 5);
+}
+
+TEST_F(InventoryCatalogueTest, EnsureSku_OfARemovedSku_IsAlreadyExists) {
+  ASSERT_TRUE(shop_->RemoveSku("old").ok());
+  for (const int64_t limit : {5, 6}) {
+    const absl::Status again = shop_->EnsureSku("old", {.stock = 10, .per_buyer_limit = limit});
+    EXPECT_EQ(again.code(), absl::StatusCode::kAlreadyExists);
+    EXPECT_THAT(std::string(again.message()), HasSubstr("there was a SKU 'old'"));
+  }
+  EXPECT_EQ(RefusalOf(shop_->Available("old").status()), Refusal::kUnknownSku);
+}
+
+TEST_F(InventoryCatalogueTest, EnsureSku_Invalid_IsRefusedAsByAddSku) {
+  const auto expect_invalid = [&](std::string_view sku, const SkuOptions& options, const std::string& text) {
+    const absl::Status refused = shop_->EnsureSku(sku, options);
+    EXPECT_EQ(RefusalOf(refused), Refusal::kInvalid) << refused;
+    EXPECT_THAT(std::string(refused.message()), HasSubstr(text));
+  };
+  expect_invalid("", {}, "EnsureSku: the sku is empty");
+  expect_invalid(std::string(kMaxSkuBytes + 1, 'x'), {}, "the sku has 256 bytes");
+  expect_invalid("old", {.stock = -1, .per_buyer_limit = 5}, "EnsureSku 'old': stock is -1");
+}
+
+// One that exists is not OK before its addition is durable.
+TEST_F(InventoryCatalogueTest, EnsureSku_WaitsForTheAdditionOfAnother) {
+  disk_->HoldUp(true);
+  auto added = std::async(std::launch::async, [&] { return shop_->AddSku("hat", {.stock = 10}); });
+  disk_->AwaitWaiting(1);
+  auto ensured = std::async(std::launch::async, [&] { return shop_->EnsureSku("hat", {.stock = 20}); });
+  disk_->AwaitWaiting(2);
+  EXPECT_EQ(disk_->Journal().size(), 3u);
+  {
+    const std::lock_guard lock(disk_->mutex);
+    disk_->fail_at = 3;
+  }
+  disk_->HoldUp(false);
+  EXPECT_EQ(RefusalOf(added.get()), Refusal::kUnavailable);
+  EXPECT_EQ(RefusalOf(ensured.get()), Refusal::kUnavailable);
+}
+
+TEST_F(InventoryCatalogueTest, EnsureSku_ByManyAtOnce_AddsOnce) {
+  const int64_t rounds = testing::Scaled(200, 5'000);
+  testing::RunThreads(4, [&](int thread) {
+    for (int64_t i = 0; i < rounds; ++i) {
+      const std::string sku = "sku-" + std::to_string(i);
+      if (thread == 0) {
+        const absl::Status added = shop_->AddSku(sku, {.stock = 10});
+        EXPECT_TRUE(added.ok() || absl::IsAlreadyExists(added)) << added;
+      } else if (thread == 1 && i % 2 == 0) {
+        EXPECT_TRUE(shop_->EnsureSku(sku, {.stock = 10}).ok());
+        EXPECT_TRUE(shop_->RemoveSku(sku).ok());
+      } else {
+        const absl::Status ensured = shop_->EnsureSku(sku, {.stock = 10});
+        if (!ensured.ok()) EXPECT_TRUE(i % 2 == 0 && absl::IsAlreadyExists(ensured)) << ensured;
+      }
+    }
+  });
+  for (int64_t i = 0; i < rounds; ++i) {
+    EXPECT_EQ(shop_->Figures("sku-" + std::to_string(i)).value().granted, i % 2 == 0 ? 0 : 10);
+  }
+  // One addition per SKU, and each removal once.
+  EXPECT_EQ(disk_->Journal().size(), static_cast<size_t>(2 + rounds + (rounds + 1) / 2));
   EXPECT_TRUE(testing::Replay(disk_->Journal()).never_oversold);
 }
 
