@@ -29,7 +29,7 @@ class STOCKADE_EXPORT InventoryCore;
 }
 class FleetInventory;
 
-// Options of an Inventory.
+// Options of an Inventory in one process.
 struct STOCKADE_EXPORT InventoryOptions {
   // The inventory's name in messages and the value of the metrics label `inventory`. Must not be empty and must be
   // printable UTF-8 without control characters.
@@ -64,7 +64,7 @@ struct STOCKADE_EXPORT InventoryOptions {
 struct STOCKADE_EXPORT SkuOptions {
   // The initial number of units: 0 to kMaxUnits.
   int64_t stock = 0;
-  // See ShardedStockOptions::shards.
+  // In one process: see ShardedStockOptions::shards.
   int32_t shards = 0;
   // The largest number of units that one buyer may hold and have bought in total. Cancelled orders do not count, nor do
   // expired ones after their units are available again. 0 means no limit.
@@ -98,6 +98,10 @@ struct SkuSnapshot {
 
 // A catalogue of items for sale, the requests that took units of them, and the ledger that stores both.
 //
+// Create() and the constructor make an inventory in one process. FleetInventory::Connect() makes one that many
+// processes share. The comments of this class hold for both, except for sentences that begin with "In one process": for
+// those, fleet_inventory.h says what a fleet does instead.
+//
 //   stockade::Inventory shop({.name = "shop"});
 //   absl::Status added = shop.AddSku("air-force-one", {.stock = 2000, .shards = 8, .per_buyer_limit = 1});
 //   if (!added.ok()) return added;
@@ -117,34 +121,37 @@ struct SkuSnapshot {
 //
 // With a ledger, OK means durable. Every call that changes something blocks until the change is durable, and holds no
 // lock meanwhile. A call whose answer depends on the state of an order, a request id or a SKU, for example that a
-// reservation is over, also blocks until that state is durable. The refusals kSoldOut, kAllHeld, kBuyerLimit and
-// kUnknownSku do not wait: they describe the memory at a moment of the call, and a crash may undo the changes that they
-// rest on.
+// reservation is over, also blocks until that state is durable. In one process the refusals kSoldOut, kAllHeld,
+// kBuyerLimit and kUnknownSku do not wait: they describe the memory at a moment of the call, and a crash may undo the
+// changes that they rest on.
 //
-// If the ledger has no room, such a call is Unavailable and nothing has changed: the units are where they were, the
-// same request id takes units as soon as there is room, and nothing needs to be reopened. If the ledger fails, calls
-// with an unknown outcome and all later calls that would change something are Unavailable, and the units that they took
-// stay taken. To resolve this, open the ledger again in a new inventory and repeat the request ids, which shows the
-// outcome of each. The message says which of the two cases it is.
+// If a call is Unavailable, either nothing has changed, or its outcome is unknown. The message says which. In both
+// cases the same request id may be sent again. In one process nothing has changed if the ledger has no room: the units
+// are where they were, the same request id takes units as soon as there is room, and nothing needs to be reopened. In
+// one process the outcome is unknown if the ledger fails: such calls and all later calls that would change something
+// are Unavailable, and the units that they took stay taken. To resolve this, open the ledger again in a new inventory
+// and repeat the request ids, which shows the outcome of each.
 //
 // RefusalOf() classifies the errors. InvalidArgument means that the request is invalid and nothing has happened: the
 // request_id is empty, a quantity is below 1, a basket has no lines, a ttl is below a microsecond, the buyer is missing
 // although the SKU has a per_buyer_limit, or a name or a basket exceeds kMaxSkuBytes, kMaxBuyerBytes,
-// kMaxRequestIdBytes or kMaxBasketLines. These limits apply to every call. Longer names that a ledger recovered are
-// kept: their orders are ended by their ids, and SKU names are accepted up to the longest recovered one.
+// kMaxRequestIdBytes or kMaxBasketLines. These limits apply to every call. In one process longer names that a ledger
+// recovered are kept: their orders are ended by their ids, and SKU names are accepted up to the longest recovered one.
 //
 // Calls on orders have three forms. The first one blocks. ...Async() does not wait until the answer is durable and
 // invokes `done`, which must not be empty, once on `executor`, which must outlive the inventory. ...Many() waits once
 // for all its requests: each request is independent, they are processed in the given order, and each answer is at its
 // request's index. If `done` runs during the destructor, the inventory is Unavailable for it.
 //
-// Thread-safe. Apart from the ledger, calls block only on short locks: those of the request's and the buyer's stripe,
-// and the item's slow lock. If the ledger's queue is full (SqliteLedgerOptions::max_queued_records), every call that
-// changes something blocks, and so do calls that need the same locks. Not usable in a forked child.
+// Thread-safe. Not usable in a forked child. In one process calls block, apart from the ledger, only on short locks:
+// those of the request's and the buyer's stripe, and the item's slow lock. In one process every call that changes
+// something blocks if the ledger's queue is full (SqliteLedgerOptions::max_queued_records), and so do calls that need
+// the same locks.
 class STOCKADE_EXPORT Inventory {
  public:
-  // Recovers the contents of the ledger: its SKUs are for sale again, its request ids are known, and its reservations
-  // continue for the time that the wall clock leaves them, but at most for their TTL. O(orders).
+  // An inventory in one process. Recovers the contents of the ledger: its SKUs are for sale again, its request ids are
+  // known, and its reservations continue for the time that the wall clock leaves them, but at most for their TTL.
+  // O(orders).
   //   InvalidArgument: an option is invalid; the message is that of Validate().
   //   DataLoss: the recovered data is inconsistent.
   //   Unavailable: the ledger has already failed.
@@ -174,8 +181,8 @@ class STOCKADE_EXPORT Inventory {
   absl::Status EnsureSku(std::string_view sku, const SkuOptions& options);
 
   // Permanently removes a SKU from sale: its available units are withdrawn, and further requests for it are
-  // kUnknownSku. Its reservations continue; units that they return are withdrawn, too. Acquires all request stripes,
-  // for O(stripes).
+  // kUnknownSku. Its reservations continue; units that they return are withdrawn, too. In one process it acquires
+  // all request stripes, for O(stripes).
   //   NotFound: no such SKU.
   absl::Status RemoveSku(std::string_view sku);
 
@@ -187,12 +194,13 @@ class STOCKADE_EXPORT Inventory {
   //   AlreadyExists: kRequestMismatch, kRequestForgotten.
   //   Unavailable: there was no room and nothing has changed, or the ledger has failed.
   absl::Status Restock(const RestockRequest& request);
-  // The same without a request id, so that a repeat adds the units again. If the result is Unavailable because the
-  // ledger has failed, only Figures().granted of the reopened ledger shows whether the units were added.
+  // The same without a request id, so that a repeat adds the units again. If the result is Unavailable and the outcome
+  // is unknown, only Figures().granted shows whether the units were added. In one process that is the figure of the
+  // reopened ledger.
   absl::Status Restock(std::string_view sku, int64_t units);
 
-  // Changes the number of shards of a SKU while it is sold: see ShardedStock::Reshard(). Not written to the ledger:
-  // after recovery the SKU has the number that AddSku() gave it.
+  // Changes the number of shards of a SKU while it is sold. In one process see ShardedStock::Reshard(); the number is
+  // not written to the ledger, so after recovery the SKU has the number that AddSku() gave it.
   //   NotFound: no such SKU.
   //   InvalidArgument: the number is not within 1 and the SKU's maximum.
   absl::Status Reshard(std::string_view sku, int32_t shards);
@@ -208,7 +216,7 @@ class STOCKADE_EXPORT Inventory {
   // Sets the units of several SKUs aside under one order id, either all or none. The order is committed, cancelled and
   // expires as a whole. Sold out only if at one moment of the call one of the SKUs had fewer units than wanted. Errors
   // as for Reserve(), for one of the SKUs: the buyer's limits are checked first, then unknown SKUs, then the units.
-  // Stops the shards of its SKUs for a moment.
+  // In one process it stops the shards of its SKUs for a moment.
   absl::StatusOr<BasketReservation> ReserveBasket(const BasketRequest& request);
   void ReserveBasketAsync(const BasketRequest& request, Executor& executor,
                           absl::AnyInvocable<void(absl::StatusOr<BasketReservation>)> done);
@@ -234,21 +242,22 @@ class STOCKADE_EXPORT Inventory {
   void CancelAsync(OrderId id, Executor& executor, absl::AnyInvocable<void(absl::Status)> done);
   std::vector<absl::Status> CancelMany(std::span<const OrderId> ids);
 
-  // The state of an order. A reservation whose TTL has passed is kExpired, whether it was reaped or not. Does not wait
-  // for the ledger, so a crash or a ledger without room may undo the state; the answers of Commit() and Cancel() are
-  // durable.
+  // The state of an order. A reservation whose TTL has passed is kExpired, whether it was reaped or not. The answers
+  // of Commit() and Cancel() are durable. In one process this one does not wait for the ledger, so a crash or a ledger
+  // without room may undo the state.
   //   NotFound: the order does not exist or is no longer kept.
   absl::StatusOr<OrderState> StateOf(OrderId id) const;
 
-  // The exact number of units that can be taken, as ShardedStock::Available(). NotFound: no such SKU.
+  // The exact number of units that can be taken, at one moment of the call. In one process see
+  // ShardedStock::Available(). NotFound: no such SKU.
   absl::StatusOr<int64_t> Available(std::string_view sku) const;
 
-  // The exact figures of a SKU at one moment, for audits. Acquires all request stripes, so it is not meant for hot
-  // paths. Works from memory, also after the ledger has failed and for removed SKUs. NotFound: there never was such a
-  // SKU.
+  // The exact figures of a SKU at one moment, for audits, also of a removed SKU. Not meant for hot paths. In one
+  // process it acquires all request stripes, and works from memory, also after the ledger has failed. NotFound: there
+  // never was such a SKU.
   absl::StatusOr<StockFigures> Figures(std::string_view sku) const;
 
-  // A view for display. Does not block other threads. O(shards). NotFound: no such SKU.
+  // A view for display. Does not block other threads. In one process O(shards). NotFound: no such SKU.
   absl::StatusOr<SkuSnapshot> Snapshot(std::string_view sku) const;
   // All SKUs for sale, ascending by name.
   std::vector<SkuSnapshot> Snapshot() const;
