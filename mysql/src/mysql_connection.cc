@@ -155,6 +155,8 @@ MySqlConnection::~MySqlConnection() {
   mysql_close(session_);
 }
 
+uint64_t MySqlConnection::id() const { return mysql_thread_id(session_); }
+
 bool MySqlConnection::Stale() const {
   pollfd fd = {.fd = mysql_get_socket(session_), .events = POLLIN, .revents = 0};
   return poll(&fd, 1, 0) != 0;
@@ -205,12 +207,12 @@ void MySqlConnection::TakeRows(MySqlReply& reply) {
   }
   reply.rows_matched.push_back(static_cast<int64_t>(mysql_affected_rows(session_)));
   if (result == nullptr) return;
-  reply.rows.clear();
-  reply.rows.reserve(mysql_num_rows(result));
+  MySqlRows& rows = reply.results.emplace_back();
+  rows.reserve(mysql_num_rows(result));
   const unsigned fields = mysql_num_fields(result);
   while (MYSQL_ROW row = mysql_fetch_row(result)) {
     const unsigned long* const lengths = mysql_fetch_lengths(result);
-    MySqlRow& taken = reply.rows.emplace_back();
+    MySqlRow& taken = rows.emplace_back();
     taken.reserve(fields);
     for (unsigned i = 0; i < fields; ++i) {
       taken.push_back(row[i] == nullptr ? std::nullopt : std::optional<std::string>({row[i], lengths[i]}));
@@ -221,6 +223,7 @@ void MySqlConnection::TakeRows(MySqlReply& reply) {
 
 void MySqlConnection::Fail(MySqlReply& reply) {
   const unsigned error = mysql_errno(session_);
+  reply.error = error;
   reply.status = MySqlErrorStatus(error, mysql_error(session_));
   reply.remedy = MeaningOfMySqlError(error).remedy;
   if (!IsMySqlClientError(error)) {

@@ -43,7 +43,7 @@ class MySqlConnectTest : public testing::MySqlEngineTest {
     const mysql_internal::MySqlReply reply =
         (*connection)->Run("SHOW SESSION STATUS LIKE 'Ssl_cipher'", Clock::System()->Now() + absl::Seconds(20));
     if (!reply.status.ok()) return reply.status;
-    return reply.rows.at(0).at(1).value_or("");
+    return reply.rows().at(0).at(1).value_or("");
   }
 };
 

@@ -9,7 +9,7 @@ namespace {
 TEST(MySqlLockScriptsTest, AnswerThatIsNone_IsInternalAndTheStepMayHaveRun) {
   for (const MySqlRows& rows : {MySqlRows(), MySqlRows({{std::nullopt}}), MySqlRows({{"77", "1"}})}) {
     MySqlReply reply;
-    reply.rows = rows;
+    reply.results = {rows};
     LockTry step = {.hold = {.name = "stock"}};
     MySqlLockScripts::TakeAnswer(reply, step);
     EXPECT_EQ(step.status.code(), absl::StatusCode::kInternal) << step.status;

@@ -44,7 +44,7 @@ absl::Status PrepareSchema(MySqlConnection& connection, const MySqlLockOptions& 
     if (!made.status.ok()) return made.status;
   }
   const MySqlReply answer = connection.Run(MySqlSchemaQuery(prefix), deadline);
-  return answer.status.ok() ? CheckMySqlSchema(prefix, answer.rows) : answer.status;
+  return answer.status.ok() ? CheckMySqlSchema(prefix, answer.rows()) : answer.status;
 }
 
 }  // namespace

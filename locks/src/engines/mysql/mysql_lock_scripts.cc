@@ -56,7 +56,7 @@ std::string_view Excluding(LockKind kind) {
 
 const MySqlRow& OnlyRow(const MySqlReply& reply) {
   static const MySqlRow none;
-  return reply.rows.empty() ? none : reply.rows.front();
+  return reply.rows().empty() ? none : reply.rows().front();
 }
 
 absl::Status Overtaken(std::string_view name) {
@@ -263,7 +263,7 @@ std::string MySqlLockScripts::Ask(std::span<const std::string> names) const {
 
 std::vector<NameState> MySqlLockScripts::AskAnswer(const MySqlReply& reply, size_t names) {
   std::vector<NameState> states(names);
-  for (const MySqlRow& row : reply.rows) {
+  for (const MySqlRow& row : reply.rows()) {
     const auto place = static_cast<size_t>(MySqlNumber(row, 0));
     if (place >= names) continue;
     NameState& state = states[place];

@@ -1,6 +1,7 @@
 #ifndef STOCKADE_MYSQL_INTERNAL_MYSQL_CONNECTION_H_
 #define STOCKADE_MYSQL_INTERNAL_MYSQL_CONNECTION_H_
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string_view>
@@ -35,6 +36,8 @@ class STOCKADE_EXPORT MySqlConnection {
                  const std::function<void()>& on_sent = nullptr);
 
   bool broken() const { return broken_; }
+  // As the server, or a proxy before it, has told it when the connection was opened.
+  uint64_t id() const;
   // Whether the server has closed it or sent unexpected bytes while it was idle. Does not block.
   bool Stale() const;
 

@@ -22,11 +22,19 @@ STOCKADE_EXPORT int64_t MySqlNumber(const MySqlRow& row, size_t place, int64_t o
 // The result of the statements of one packet. The server runs them one after another, up to the first that fails.
 struct MySqlReply {
   absl::Status status = absl::OkStatus();
+  unsigned error = 0;  // Of the server or of the connector; 0 if there is none, or the reason is not known.
   MySqlRemedy remedy = MySqlRemedy::kNone;
   // Not OK, and the server has not answered: it may have run the rest of the packet, or may still run it.
   bool unanswered = false;
-  std::vector<int64_t> rows_matched = {};  // One for each statement that ran.
-  MySqlRows rows = {};                     // Those of the last statement that returned some.
+  // One for each statement that ran, so the first that failed has the index rows_matched.size().
+  std::vector<int64_t> rows_matched = {};
+  std::vector<MySqlRows> results = {};  // One for each statement that returns rows.
+
+  // The last result; empty if there is none.
+  const MySqlRows& rows() const {
+    static const MySqlRows kNone;
+    return results.empty() ? kNone : results.back();
+  }
 };
 
 }  // namespace stockade::mysql_internal
