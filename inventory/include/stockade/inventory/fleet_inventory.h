@@ -1,0 +1,107 @@
+#ifndef STOCKADE_INVENTORY_FLEET_INVENTORY_H_
+#define STOCKADE_INVENTORY_FLEET_INVENTORY_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "stockade/base/clock.h"
+#include "stockade/base/duration.h"
+#include "stockade/base/export.h"
+#include "stockade/inventory/inventory.h"
+#include "stockade/metrics/metrics_registry.h"
+
+namespace stockade {
+
+// Options of an inventory that many processes share.
+struct STOCKADE_EXPORT FleetInventoryOptions {
+  // The primary of the database that has the ledger:
+  //   mysql://[user[:password]@]host[:port]/database[?parameter=value&...]
+  //   mysql://[user[:password]@][localhost]/database?socket=/path/to.sock[&parameter=value...]
+  // mariadb:// is equivalent. The parameters are socket, tls (off, required, verify), tls_ca, tls_cert, tls_key.
+  // MariaDB 10.6 or MySQL 8.0.16 and newer, with a synchronized binary log (log_bin=ON, sync_binlog=1,
+  // innodb_flush_log_at_trx_commit=1), so that nobody is told what a crash undoes. A Galera cluster, and a proxy that
+  // sends reads to replicas, are refused.
+  std::string ledger = {};
+  // The prefix of the fleet's tables: lower-case letters, digits and '_', 1 to 24. Processes with the same prefix in
+  // the same database sell the same stock.
+  std::string fleet = "stockade";
+  // The inventory's name in messages and the value of the metrics label `inventory`. Empty: `fleet`.
+  std::string name = {};
+  // Writers of this process, 1 to 64: each has a thread and a connection, and makes one group commit after another.
+  // With more than one, a group is collected while another one is written.
+  int32_t lanes = 2;
+  // The largest number of requests in a group commit, 1 to 1024.
+  int32_t max_batch = 512;
+  // How long a call waits while the ledger cannot be used, before it is Unavailable. A call that is in a packet waits
+  // for its reply as long again. 10 ms to 10 min.
+  Duration patience = absl::Seconds(5);
+  // The largest number of calls that wait for a writer, 1 to 10^7. A call beyond it is Unavailable at once, and has
+  // changed nothing.
+  int32_t max_waiting_calls = 100'000;
+  // As InventoryOptions::retention, but for the whole fleet: the shortest of its processes' applies.
+  Duration retention = absl::Hours(24);
+  // Of `patience`. Must outlive the inventory. Not null. Reservations expire by the database's clock.
+  Clock* clock = Clock::System();
+  // Null disables metrics.
+  MetricsRegistry* metrics = MetricsRegistry::Default();
+  // Of a connection.
+  Duration connect_timeout = absl::Seconds(5);
+
+  // InvalidArgument if a field is invalid; the message names the field and the value, and never contains a password.
+  absl::Status Validate() const;
+};
+
+// An Inventory whose stock and orders are in tables of MySQL or MariaDB, which any number of processes share. The calls
+// are those of Inventory, and each answer is true for the whole fleet.
+//
+//   absl::StatusOr<std::unique_ptr<stockade::Inventory>> shop =
+//       stockade::FleetInventory::Connect({.ledger = "mysql://shop:secret@db/shop", .fleet = "shop"});
+//   if (!shop.ok()) return shop.status();
+//   absl::Status there = (*shop)->EnsureSku("sneaker", {.stock = 2000, .per_buyer_limit = 2});
+//
+// Every change is one SQL transaction, and the requests of a process are collected into group commits. A stock has
+// segments, rows of their own, so that the writers of several processes do not wait for each other's commits; one that
+// runs out is merged with the others. No process owns units: one that ends, however it ends, leaves nothing to be
+// reclaimed. Constraints of the tables keep units from being sold twice.
+//
+// What is different from an Inventory in one process; docs/INVENTORY.md has a table of every call:
+// - kSoldOut, kAllHeld, kBuyerLimit, kUnknownSku are as durable and as true as every other answer.
+// - kUnavailable: the ledger could not be used for `patience`, or too many calls wait. Nothing has to be opened again.
+//   Unless the message says that nothing has changed, the same request id shows the outcome once the ledger is back.
+// - SkuOptions::shards and Reshard() are about segments in the ledger, for all processes, and are durable.
+// - StateOf(), Available(), Figures() and Snapshot() ask the ledger and block for a round trip; what they return is
+//   durable. Snapshot() of all SKUs is empty if the ledger cannot be used.
+// - Reservations expire by the database's clock. The units of an expired one are for sale again within a second.
+// - A request id that was refused as kRequestForgotten in one process is so in all.
+//
+// Request ids, buyers and order ids are unique in the fleet. Request ids and buyers are stored as keyed hashes.
+class STOCKADE_EXPORT FleetInventory {
+ public:
+  // Blocks until a connection is established and the server and the tables are checked, at most for connect_timeout
+  // plus patience.
+  //   InvalidArgument     an option is invalid
+  //   PermissionDenied    the server refuses the user, or the user lacks a privilege
+  //   FailedPrecondition  the server may lose what it acknowledges, or the tables are missing or of another version:
+  //                       the message names the setting or says what to do
+  //   Unavailable         the server cannot be reached, or is read-only
+  //   ResourceExhausted   a thread cannot be started
+  static absl::StatusOr<std::unique_ptr<Inventory>> Connect(FleetInventoryOptions options);
+
+  // Creates the tables of the fleet, or brings them up to this version. Run it before the first process connects, and
+  // before a new version of Stockade is rolled out: processes with the version before continue to work. Needs the
+  // privileges CREATE, ALTER and INSERT. Idempotent. Errors as for Connect().
+  static absl::Status Migrate(const FleetInventoryOptions& options);
+
+  // The statements that create the tables, for administrators that run them themselves; Migrate() then adds the row of
+  // the fleet. Processes need SELECT, INSERT, UPDATE and DELETE on the tables.
+  static std::string Schema(std::string_view fleet = "stockade");
+};
+
+}  // namespace stockade
+
+#endif  // STOCKADE_INVENTORY_FLEET_INVENTORY_H_

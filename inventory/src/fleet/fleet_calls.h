@@ -1,0 +1,87 @@
+#ifndef STOCKADE_INVENTORY_FLEET_FLEET_CALLS_H_
+#define STOCKADE_INVENTORY_FLEET_FLEET_CALLS_H_
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "order_record.h"
+#include "stockade/base/instant.h"
+#include "stockade/inventory/order.h"
+#include "stockade/mysql/internal/mysql_literal.h"
+#include "stockade/mysql/internal/mysql_reply.h"
+
+namespace stockade::inventory_internal {
+
+// A keyed hash that stands for a request id or a buyer in the tables. A buyer without a name has only zeros.
+using FleetHash = std::array<char, 16>;
+
+inline std::string FleetHashLiteral(const FleetHash& hash) {
+  return mysql_internal::MySqlLiteral(std::string_view(hash.data(), hash.size()));
+}
+inline FleetHash FleetHashAt(const mysql_internal::MySqlRow& row, size_t place) {
+  FleetHash hash = {};
+  if (place < row.size() && row[place].has_value()) {
+    std::copy_n(row[place]->data(), std::min(row[place]->size(), hash.size()), hash.data());
+  }
+  return hash;
+}
+
+// What a request got.
+struct FleetGrant {
+  OrderId id = 0;
+  OrderState state = OrderState::kHeld;
+  absl::Time expires_at = absl::InfiniteFuture();
+};
+
+struct FleetCall {
+  Instant start;
+};
+
+// A Take, Reserve or ReserveBasket.
+struct FleetGrantCall : FleetCall {
+  OrderKind kind;
+  std::vector<OrderLine> lines;  // Ascending by SKU, each once.
+  std::vector<uint64_t> skus;    // Their ids in the tables.
+  std::string request_id;
+  std::string buyer;
+  absl::Duration ttl;
+  FleetHash request;
+  FleetHash buyer_hash;
+  // The ledger is read before a transaction tries to take the units: whether the id has taken units already, whether
+  // there are units, whether the buyer may have them.
+  bool look = false;
+  absl::AnyInvocable<void(const FleetGrantCall&, absl::StatusOr<FleetGrant>)> done;
+};
+
+// A Commit, a Cancel, or the expiry of an order.
+struct FleetEndCall : FleetCall {
+  OrderId id;
+  OrderState to;  // kSold, kCancelled or kExpired.
+  absl::AnyInvocable<void(absl::Status)> done;
+};
+
+class FleetLane;
+
+// Any other call. A lane's thread calls `run` until it returns the answer; nullopt: the ledger could not be used, or
+// the transaction has to be run again, and nothing has changed.
+struct FleetStepCall : FleetCall {
+  std::function<std::optional<absl::Status>(FleetLane&)> run;
+  absl::AnyInvocable<void(absl::Status)> done;
+};
+
+using FleetGrants = std::vector<std::unique_ptr<FleetGrantCall>>;
+using FleetEnds = std::vector<std::unique_ptr<FleetEndCall>>;
+
+}  // namespace stockade::inventory_internal
+
+#endif  // STOCKADE_INVENTORY_FLEET_FLEET_CALLS_H_

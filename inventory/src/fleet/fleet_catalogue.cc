@@ -1,0 +1,299 @@
+// SKUs: adding, restocking, resharding and removing them, and what they have.
+
+#include <algorithm>
+#include <utility>
+
+#include "fleet_core.h"
+#include "stockade/base/printable.h"
+#include "stockade/base/strings.h"
+
+namespace stockade::inventory_internal {
+namespace {
+
+using base_internal::Concat;
+using base_internal::MutexLock;
+using mysql_internal::MySqlNumber;
+using mysql_internal::MySqlReply;
+using mysql_internal::MySqlRow;
+
+// Rows of buyers of a removed SKU that one statement deletes.
+constexpr int kBuyersAtOnce = 10'000;
+
+// `units` of segment `segment` of `segments`, as SQL and as numbers.
+std::string Share(std::string_view units, int32_t segments, std::string_view segment) {
+  return Concat("(", units, " DIV ", segments, "+(", segment, "<", units, " MOD ", segments, "))");
+}
+
+}  // namespace
+
+std::string FleetCore::SkusQuery(std::string_view where) const {
+  return Concat("SELECT s.sku_id,s.sku,s.per_buyer_limit,s.removed,s.granted,t.units,t.held,t.sold FROM ",
+                ledger_.tables.skus, " s JOIN ", ledger_.tables.stock, " t ON t.sku_id=s.sku_id WHERE ", where,
+                " ORDER BY s.sku_id,t.segment");
+}
+
+void FleetCore::TakeSkuRows(const mysql_internal::MySqlRows& rows, SkuRows& skus) {
+  for (const MySqlRow& row : rows) {
+    SkuRow& sku = skus[static_cast<uint64_t>(MySqlNumber(row, 0))];
+    sku.name = row.at(1).value_or("");
+    sku.per_buyer_limit = MySqlNumber(row, 2);
+    sku.removed = MySqlNumber(row, 3) != 0;
+    sku.granted = MySqlNumber(row, 4);
+    sku.units += MySqlNumber(row, 5);
+    sku.held += MySqlNumber(row, 6);
+    sku.sold += MySqlNumber(row, 7);
+    sku.segment_units.push_back(MySqlNumber(row, 5));
+  }
+}
+
+bool FleetCore::ReadSkus(FleetLane& writer, std::string_view where, SkuRows& rows) {
+  const MySqlReply reply = writer.Read(SkusQuery(where));
+  if (!reply.status.ok()) {
+    NoteHealth(reply.status);
+    return false;
+  }
+  TakeSkuRows(reply.rows(), rows);
+  return true;
+}
+
+std::optional<absl::Status> FleetCore::Finish(const FleetOutcome& outcome) const {
+  switch (outcome.kind) {
+    case FleetOutcome::Kind::kDone: return absl::OkStatus();
+    case FleetOutcome::Kind::kUnknown: return InDoubt(outcome.status);
+    case FleetOutcome::Kind::kSurprise:
+    case FleetOutcome::Kind::kAgain:
+    case FleetOutcome::Kind::kAway: return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+absl::Status FleetCore::AddSku(std::string_view sku, const SkuOptions& options) {
+  return Add("AddSku", sku, options, false);
+}
+
+absl::Status FleetCore::EnsureSku(std::string_view sku, const SkuOptions& options) {
+  return Add("EnsureSku", sku, options, true);
+}
+
+absl::Status FleetCore::Add(std::string_view call, std::string_view sku, const SkuOptions& options, bool may_exist) {
+  if (absl::Status valid = checks_.CheckNewSku(call, sku, options); !valid.ok()) return valid;
+  const uint64_t id = SkuId(sku);
+  return RunStep([&](FleetLane& writer) -> std::optional<absl::Status> {
+    SkuRows rows;
+    if (!ReadSkus(writer, Concat("s.sku_id=", id), rows)) return std::nullopt;
+    if (!rows.empty()) {
+      const SkuRow& row = rows.begin()->second;
+      if (row.name != sku)
+        return absl::InternalError(Concat("the SKUs '", sku, "' and '", row.name, "' have one hash"));
+      if (!may_exist || row.removed) return checks_.SkuExists(sku, row.removed);
+      if (row.per_buyer_limit == options.per_buyer_limit) return absl::OkStatus();
+      return checks_.OtherBuyerLimit(sku, row.per_buyer_limit, options.per_buyer_limit);
+    }
+    const int32_t segments = std::max(options.shards, 1);
+    std::string stock;
+    for (int32_t i = 0; i < segments; ++i) {
+      stock += Concat(i == 0 ? "" : ",", "(", id, ",", i, ",",
+                      options.stock / segments + (i < options.stock % segments ? 1 : 0), ",0,0)");
+    }
+    FleetPacket packet;
+    packet.Add(Concat("INSERT INTO ", ledger_.tables.skus,
+                      " (sku_id,sku,granted,per_buyer_limit,segments,removed,sold_forgotten) VALUES (", id, ",",
+                      mysql_internal::MySqlLiteral(sku), ",", options.stock, ",", options.per_buyer_limit, ",",
+                      segments, ",0,0)"),
+               FleetPacket::kAnyTag);
+    packet.Add(Concat("INSERT INTO ", ledger_.tables.stock, " (sku_id,segment,units,held,sold) VALUES ", stock),
+               FleetPacket::kAnyTag);
+    return Finish(RunUntilKnown(writer, packet));
+  });
+}
+
+absl::Status FleetCore::RemoveSku(std::string_view sku) {
+  const uint64_t id = SkuId(sku);
+  bool removed = false;
+  return RunStep([&](FleetLane& writer) -> std::optional<absl::Status> {
+    if (!removed) {
+      SkuRows rows;
+      if (!ReadSkus(writer, Concat("s.sku_id=", id), rows)) return std::nullopt;
+      if (rows.empty() || rows.begin()->second.removed) return checks_.NoSuchSku("RemoveSku", sku);
+      FleetPacket packet;
+      packet.AddGuarded(Concat("UPDATE ", ledger_.tables.skus, " SET removed=1 WHERE sku_id=", id, " AND removed=0"), 1,
+                        FleetPacket::kAnyTag);
+      packet.Add(Concat("SELECT SUM(units) INTO @units FROM ", ledger_.tables.stock, kByKey, " WHERE sku_id=", id,
+                        " FOR UPDATE"),
+                 FleetPacket::kAnyTag);
+      packet.AddGuarded(Concat("UPDATE ", ledger_.tables.skus, " SET granted=granted-@units WHERE sku_id=", id), 1,
+                        FleetPacket::kAnyTag);
+      packet.Add(Concat("UPDATE ", ledger_.tables.stock, kByKey, " SET units=0 WHERE sku_id=", id),
+                 FleetPacket::kAnyTag);
+      const FleetOutcome outcome = RunUntilKnown(writer, packet);
+      if (outcome.kind != FleetOutcome::Kind::kDone) return Finish(outcome);
+      removed = true;
+    }
+    // Nothing reads them any more.
+    const MySqlReply deleted = writer.Read(
+        Concat("DELETE FROM ", ledger_.tables.buyers, " WHERE sku_id=", id, " ORDER BY buyer LIMIT ", kBuyersAtOnce));
+    if (deleted.status.ok() && deleted.rows_matched.at(0) == kBuyersAtOnce) return std::nullopt;
+    return absl::OkStatus();
+  });
+}
+
+absl::Status FleetCore::Restock(std::string_view sku, int64_t units, const std::string* request_id) {
+  if (absl::Status valid = checks_.CheckRestock(request_id, sku, units); !valid.ok()) return valid;
+  const uint64_t id = SkuId(sku);
+  const FleetHash request = request_id == nullptr ? FleetHash{} : RequestHash(*request_id);
+  return RunStep([&](FleetLane& writer) -> std::optional<absl::Status> {
+    SkuRows rows;
+    if (!ReadSkus(writer, Concat("s.sku_id=", id), rows)) return std::nullopt;
+    if (request_id != nullptr) {
+      std::optional<absl::Status> repeated;
+      if (!FindRestock(writer, *request_id, request, id, units, repeated)) return std::nullopt;
+      if (repeated.has_value()) return repeated;
+    }
+    if (rows.empty() || rows.begin()->second.removed) return checks_.NoSuchSku("Restock", sku);
+    const SkuRow& row = rows.begin()->second;
+    if (units > kMaxUnits - row.granted) return checks_.TooManyUnits(sku, units, row.granted);
+
+    if (absl::Status ready = writer.Prepare(); !ready.ok()) return std::nullopt;
+    FleetPacket packet;
+    packet.AddGuarded(Concat("UPDATE ", ledger_.tables.skus, " SET granted=granted+", units, " WHERE sku_id=", id,
+                             " AND removed=0 AND granted<=", kMaxUnits - units),
+                      1, FleetPacket::kAnyTag);
+    if (request_id != nullptr) {
+      const OrderId order = writer.NextOrders(1);
+      packet.Add(Concat("INSERT INTO ", ledger_.tables.requests, " (id,order_id) VALUES (", FleetHashLiteral(request),
+                        ",", order, ")"),
+                 FleetPacket::kAnyTag);
+      packet.Add(Concat("INSERT INTO ", ledger_.tables.orders,
+                        " (order_id,fence,request,sku_id,quantity,buyer,kind,state,created_at,ttl_us,at) VALUES (",
+                        order, ",@fence,", FleetHashLiteral(request), ",", id, ",", units, ",",
+                        FleetHashLiteral(FleetHash{}), ",", static_cast<int>(OrderKind::kRestock), ",",
+                        static_cast<int>(OrderState::kSold), ",@now,", kNever, ",@now)"),
+                 FleetPacket::kAnyTag);
+    }
+    const auto segments = static_cast<int32_t>(row.segment_units.size());
+    packet.AddGuarded(Concat("UPDATE ", ledger_.tables.stock, kByKey, " SET units=units+",
+                             Share(Concat(units), segments, "segment"), " WHERE sku_id=", id),
+                      segments, FleetPacket::kAnyTag);
+    std::optional<absl::Status> finished = Finish(RunUntilKnown(writer, packet));
+    if (finished.has_value() && finished->ok()) metrics_.Add(kRestocks);
+    return finished;
+  });
+}
+
+// `repeated`: the answer, if the id was used. False: the ledger cannot be used.
+bool FleetCore::FindRestock(FleetLane& writer, const std::string& request_id, const FleetHash& request, uint64_t sku,
+                            int64_t units, std::optional<absl::Status>& repeated) {
+  const MySqlReply reply =
+      writer.Read(Concat("SELECT order_id FROM ", ledger_.tables.requests, " WHERE id=", FleetHashLiteral(request)));
+  if (!reply.status.ok()) {
+    NoteHealth(reply.status);
+    return false;
+  }
+  if (reply.rows().empty()) return true;
+  OrderRows orders;
+  int64_t now = 0;
+  if (!ReadOrders(writer, Concat("o.order_id=", MySqlNumber(reply.rows()[0], 0)), orders, now)) return false;
+  if (orders.empty()) {
+    repeated = checks_.Forgotten(request_id);
+    return true;
+  }
+  const OrderRow& order = orders.begin()->second;
+  if (order.kind != OrderKind::kRestock) {
+    repeated = checks_.Mismatch(request_id, RequestChecks::kCallKind);
+  } else if (!order.lines.contains(sku)) {
+    repeated = checks_.Mismatch(request_id, "sku");
+  } else if (order.lines.at(sku) != units) {
+    repeated = checks_.Mismatch(request_id, "quantity");
+  } else {
+    metrics_.Add(kRepeats);
+    repeated = absl::OkStatus();
+  }
+  return true;
+}
+
+absl::Status FleetCore::Reshard(std::string_view sku, int32_t shards) {
+  if (absl::Status valid = checks_.CheckLength("sku", sku, kMaxSkuBytes); !valid.ok()) return valid;
+  if (shards < 1 || shards > kMaxShards) {
+    return absl::InvalidArgumentError(Concat("Inventory '", options_.name, "': Reshard '",
+                                             base_internal::Printable(sku, 100), "': ", shards,
+                                             " shards, which is not within 1 to ", kMaxShards));
+  }
+  const uint64_t id = SkuId(sku);
+  return RunStep([&](FleetLane& writer) -> std::optional<absl::Status> {
+    SkuRows rows;
+    if (!ReadSkus(writer, Concat("s.sku_id=", id), rows)) return std::nullopt;
+    if (rows.empty() || rows.begin()->second.removed) return checks_.NoSuchSku("Reshard", sku);
+    FleetPacket packet;
+    packet.AddGuarded(
+        Concat("UPDATE ", ledger_.tables.skus, " SET segments=", shards, " WHERE sku_id=", id, " AND removed=0"), 1,
+        FleetPacket::kAnyTag);
+    packet.Add(Concat("SELECT SUM(units),SUM(held),SUM(sold) INTO @units,@held,@sold FROM ", ledger_.tables.stock,
+                      kByKey, " WHERE sku_id=", id, " FOR UPDATE"),
+               FleetPacket::kAnyTag);
+    packet.Add(Concat("DELETE FROM ", ledger_.tables.stock, " WHERE sku_id=", id), FleetPacket::kAnyTag);
+    std::string stock;
+    for (int32_t i = 0; i < shards; ++i) {
+      stock += Concat(i == 0 ? "" : ",", "(", id, ",", i, ",", Share("@units", shards, Concat(i)),
+                      i == 0 ? ",@held,@sold)" : ",0,0)");
+    }
+    packet.Add(Concat("INSERT INTO ", ledger_.tables.stock, " (sku_id,segment,units,held,sold) VALUES ", stock),
+               FleetPacket::kAnyTag);
+    return Finish(RunUntilKnown(writer, packet));
+  });
+}
+
+absl::StatusOr<FleetCore::SkuRow> FleetCore::ReadSku(std::string_view call, std::string_view sku, bool of_removed) {
+  SkuRows rows;
+  const absl::Status read = RunStep([&](FleetLane& writer) -> std::optional<absl::Status> {
+    if (!ReadSkus(writer, Concat("s.sku_id=", SkuId(sku)), rows)) return std::nullopt;
+    return absl::OkStatus();
+  });
+  if (!read.ok()) return read;
+  if (rows.empty() || (rows.begin()->second.removed && !of_removed)) return checks_.NoSuchSku(call, sku);
+  return std::move(rows.begin()->second);
+}
+
+absl::StatusOr<int64_t> FleetCore::Available(std::string_view sku) {
+  absl::StatusOr<SkuRow> row = ReadSku("Available", sku, false);
+  if (!row.ok()) return row.status();
+  return row->units;
+}
+
+absl::StatusOr<StockFigures> FleetCore::Figures(std::string_view sku) {
+  absl::StatusOr<SkuRow> row = ReadSku("Figures", sku, true);
+  if (!row.ok()) return row.status();
+  return StockFigures{.granted = row->granted, .available = row->units, .held = row->held, .sold = row->sold};
+}
+
+SkuSnapshot FleetCore::SnapshotOf(const SkuRow& row) {
+  return {.sku = row.name,
+          .granted = row.granted,
+          .available = row.units,
+          .held = row.held,
+          .sold = row.sold,
+          .per_buyer_limit = row.per_buyer_limit,
+          .sold_out = row.units == 0,
+          .shards = static_cast<int32_t>(row.segment_units.size()),
+          .shard_units = row.segment_units};
+}
+
+absl::StatusOr<SkuSnapshot> FleetCore::Snapshot(std::string_view sku) {
+  absl::StatusOr<SkuRow> row = ReadSku("Snapshot", sku, false);
+  if (!row.ok()) return row.status();
+  return SnapshotOf(*row);
+}
+
+std::vector<SkuSnapshot> FleetCore::Snapshot() {
+  SkuRows rows;
+  const absl::Status read = RunStep([&](FleetLane& writer) -> std::optional<absl::Status> {
+    if (!ReadSkus(writer, "s.removed=0", rows)) return std::nullopt;
+    return absl::OkStatus();
+  });
+  std::vector<SkuSnapshot> all;
+  if (!read.ok()) return all;
+  for (const auto& [id, row] : rows) all.push_back(SnapshotOf(row));
+  std::ranges::sort(all, {}, &SkuSnapshot::sku);
+  return all;
+}
+
+}  // namespace stockade::inventory_internal

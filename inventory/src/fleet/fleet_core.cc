@@ -1,0 +1,227 @@
+#include "fleet_core.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "request_fingerprint.h"
+#include "stockade/base/backoff.h"
+#include "stockade/base/start_thread.h"
+#include "stockade/base/strings.h"
+
+namespace stockade::inventory_internal {
+namespace {
+
+using base_internal::Concat;
+using base_internal::MutexLock;
+using base_internal::MutexUnlock;
+
+// Between attempts to use a ledger that cannot be used.
+constexpr absl::Duration kFirstPause = absl::Milliseconds(20);
+constexpr absl::Duration kLongestPause = absl::Seconds(1);
+
+// In a packet: the lines of all its orders. With 60 bytes each they are well below max_allowed_packet.
+constexpr size_t kMaxLines = 8192;
+
+FleetHash HashOf(const std::array<FingerprintKey, 2>& keys, std::string_view text) {
+  FleetHash hash;
+  for (size_t i = 0; i < keys.size(); ++i) {
+    const uint64_t half = RequestFingerprint(keys[i])(text);
+    std::memcpy(hash.data() + i * sizeof half, &half, sizeof half);
+  }
+  return hash;
+}
+
+}  // namespace
+
+FleetCore::FleetCore(FleetInventoryOptions options, FleetLedger ledger)
+    : options_(std::move(options)),
+      ledger_(std::move(ledger)),
+      checks_(options_.name),
+      clock_(*options_.clock),
+      metrics_(options_.metrics, InventoryMetricDefs(), {{"inventory", options_.name}}) {}
+
+FleetCore::~FleetCore() {
+  {
+    const MutexLock lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.NotifyAll();
+  for (std::thread& thread : threads_) thread.join();
+  notifier_.Finish();
+}
+
+absl::Status FleetCore::Start() {
+  threads_.reserve(static_cast<size_t>(options_.lanes));
+  for (int32_t i = 0; i < options_.lanes; ++i) {
+    std::thread thread;
+    absl::Status started = base_internal::StartThread(thread, [this, i] { RunLane(i); });
+    if (!started.ok()) return started;
+    threads_.push_back(std::move(thread));
+  }
+  return absl::OkStatus();
+}
+
+void FleetCore::RunLane(int32_t index) {
+  Lane lane{.writer = FleetLane(ledger_), .index = index};
+  base_internal::Backoff backoff(kFirstPause, kLongestPause, static_cast<uint64_t>(index));
+  Instant upkeep = index == 0 ? clock_.Now() : Instant::InfiniteFuture();
+  const MutexLock lock(mutex_);
+  for (;;) {
+    const bool idle = queues_.size() == 0;
+    if (stopping_ && idle) return;
+    if (!stopping_ && clock_.Now() >= upkeep) {
+      const MutexUnlock unlocked(mutex_);
+      upkeep = clock_.Now() + Upkeep(lane);
+    } else if (idle) {
+      changed_.WaitUntil(clock_, mutex_, upkeep);
+    } else if (ServeNext(lane)) {
+      backoff.Reset();
+    } else {
+      WaitAway(backoff.Next());
+    }
+  }
+}
+
+bool FleetCore::ServeNext(Lane& lane) {
+  GiveUpLate();
+  if (!queues_.steps.empty()) {
+    std::unique_ptr<FleetStepCall> step = std::move(queues_.steps.front());
+    queues_.steps.pop_front();
+    const MutexUnlock unlocked(mutex_);
+    return ServeStep(lane, std::move(step));
+  }
+  const auto most = static_cast<size_t>(options_.max_batch);
+  lane.ends_next = !lane.ends_next;
+  if (!queues_.ends.empty() && (lane.ends_next || queues_.grants.empty())) {
+    FleetEnds ends;
+    while (!queues_.ends.empty() && ends.size() < most) {
+      ends.push_back(std::move(queues_.ends.front()));
+      queues_.ends.pop_front();
+    }
+    const MutexUnlock unlocked(mutex_);
+    return ServeEnds(lane, std::move(ends));
+  }
+  FleetGrants grants;
+  size_t lines = 0;
+  while (!queues_.grants.empty() && grants.size() < most) {
+    lines += queues_.grants.front()->lines.size();
+    if (lines > kMaxLines && !grants.empty()) break;
+    grants.push_back(std::move(queues_.grants.front()));
+    queues_.grants.pop_front();
+  }
+  const MutexUnlock unlocked(mutex_);
+  return grants.empty() || ServeGrants(lane, std::move(grants));
+}
+
+bool FleetCore::ServeStep(Lane& lane, std::unique_ptr<FleetStepCall> call) {
+  std::optional<absl::Status> answer = call->run(lane.writer);
+  if (answer.has_value()) {
+    call->done(*std::move(answer));
+    return true;
+  }
+  std::vector<std::unique_ptr<FleetStepCall>> again;
+  again.push_back(std::move(call));
+  PutBack(&Queues::steps, std::move(again));
+  return lane.writer.usable();
+}
+
+FleetOutcome FleetCore::RunUntilKnown(FleetLane& writer, const FleetPacket& packet) {
+  const Instant start = clock_.Now();
+  FleetOutcome outcome = writer.Run(packet);
+  base_internal::Backoff backoff(kFirstPause, kLongestPause, 0);
+  while (outcome.kind == FleetOutcome::Kind::kUnknown && clock_.Now() < start + options_.patience) {
+    NoteHealth(outcome.status);
+    {
+      const MutexLock lock(mutex_);
+      WaitAway(backoff.Next());
+    }
+    outcome = writer.Resume();
+  }
+  NoteHealth(outcome.status);
+  return outcome;
+}
+
+void FleetCore::WaitAway(absl::Duration pause) {
+  const Instant until = clock_.Now() + pause;
+  do {
+    GiveUpLate();
+    const Instant next =
+        std::min({until, EndOfPatience(queues_.steps), EndOfPatience(queues_.ends), EndOfPatience(queues_.grants)});
+    if (clock_.Now() < next) changed_.WaitUntil(clock_, mutex_, next);
+  } while (clock_.Now() < until && !stopping_);
+}
+
+template <typename Call>
+void FleetCore::GiveUpLate(std::deque<std::unique_ptr<Call>> Queues::*queue) {
+  std::deque<std::unique_ptr<Call>>& calls = queues_.*queue;
+  // Those that were put back are at the front, and began before those behind them.
+  while (!calls.empty() && (IsLate(*calls.front()) || (stopping_ && !health_.ok()))) {
+    const std::unique_ptr<Call> call = std::move(calls.front());
+    calls.pop_front();
+    absl::Status status = TooLate();
+    const MutexUnlock unlocked(mutex_);
+    AnswerUnavailable(*call, std::move(status));
+  }
+}
+
+void FleetCore::GiveUpLate() {
+  GiveUpLate(&Queues::steps);
+  GiveUpLate(&Queues::ends);
+  GiveUpLate(&Queues::grants);
+}
+
+absl::Status FleetCore::TooLate() const {
+  return checks_.Refused(
+      Refusal::kUnavailable,
+      Concat("nothing has changed: ", health_.ok() ? "the ledger did not get to it in time" : health_.message()));
+}
+
+absl::Status FleetCore::TooMany() const {
+  return checks_.Refused(Refusal::kUnavailable,
+                         Concat("nothing has changed: ", options_.max_waiting_calls, " calls wait for the ledger"));
+}
+
+absl::Status FleetCore::InDoubt(const absl::Status& why) const {
+  return checks_.Refused(Refusal::kUnavailable, Concat("not known to be durable: ", why.message(),
+                                                       "; the same request shows the outcome once "
+                                                       "the ledger is back"));
+}
+
+void FleetCore::NoteHealth(const absl::Status& status) {
+  const MutexLock lock(mutex_);
+  health_ = status;
+}
+
+absl::Status FleetCore::Health() const {
+  const MutexLock lock(mutex_);
+  return health_.ok() ? health_ : checks_.Refused(Refusal::kUnavailable, Concat(health_.message()));
+}
+
+absl::Status FleetCore::RunStep(std::function<std::optional<absl::Status>(FleetLane&)> step) {
+  base_internal::Mutex mutex;
+  base_internal::CondVar answered;
+  std::optional<absl::Status> answer;
+  auto call = std::make_unique<FleetStepCall>();
+  call->start = clock_.Now();
+  call->run = std::move(step);
+  call->done = [&](absl::Status status) {
+    const MutexLock lock(mutex);
+    answer = std::move(status);
+    answered.NotifyAll();
+  };
+  Enqueue(&Queues::steps, std::move(call));
+  const MutexLock lock(mutex);
+  while (!answer.has_value()) answered.Wait(mutex);
+  return *std::move(answer);
+}
+
+// Fits a signed number.
+uint64_t FleetCore::SkuId(std::string_view sku) const { return RequestFingerprint(ledger_.keys.sku)(sku) >> 1; }
+
+FleetHash FleetCore::RequestHash(std::string_view request_id) const { return HashOf(ledger_.keys.request, request_id); }
+
+FleetHash FleetCore::BuyerHash(std::string_view buyer) const {
+  return buyer.empty() ? FleetHash{} : HashOf(ledger_.keys.buyer, buyer);
+}
+
+}  // namespace stockade::inventory_internal

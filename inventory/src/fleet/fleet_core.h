@@ -1,0 +1,262 @@
+#ifndef STOCKADE_INVENTORY_FLEET_FLEET_CORE_H_
+#define STOCKADE_INVENTORY_FLEET_FLEET_CORE_H_
+
+#include <algorithm>
+#include <deque>
+#include <functional>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "fleet_calls.h"
+#include "fleet_lane.h"
+#include "fleet_schema.h"
+#include "inventory_core.h"
+#include "inventory_metrics.h"
+#include "request_checks.h"
+#include "stockade/base/fork_guard.h"
+#include "stockade/base/lazy_thread_pool.h"
+#include "stockade/base/mutex.h"
+#include "stockade/inventory/fleet_inventory.h"
+#include "stockade/metrics/metric_set.h"
+
+namespace stockade::inventory_internal {
+
+// An inventory over the tables of a fleet. Callers put their calls into queues; each lane takes as many as it can,
+// makes one transaction of them, and answers. What memory says (which SKUs are scarce, which segment has units) only
+// decides what a transaction tries: the tables decide what is so.
+//
+// Lock order of the tables, in every transaction: lanes, skus, requests, existing orders, buyers, new orders,
+// order_lines, stock; within a table ascending by primary key. A transaction that puts units into stock has locked the
+// rows of their SKUs.
+class FleetCore final : public InventoryCore {
+ public:
+  FleetCore(FleetInventoryOptions options, FleetLedger ledger);
+  // Answers the calls that still wait.
+  ~FleetCore() override;
+  // Once, before any call. ResourceExhausted: a thread cannot be started.
+  absl::Status Start();
+
+  absl::Status AddSku(std::string_view sku, const SkuOptions& options) override;
+  absl::Status EnsureSku(std::string_view sku, const SkuOptions& options) override;
+  absl::Status RemoveSku(std::string_view sku) override;
+  absl::Status Restock(std::string_view sku, int64_t units, const std::string* request_id) override;
+  absl::Status Reshard(std::string_view sku, int32_t shards) override;
+
+  absl::StatusOr<Reservation> Reserve(const ReserveRequest& request) override;
+  void ReserveAsync(const ReserveRequest& request, Executor& executor,
+                    absl::AnyInvocable<void(absl::StatusOr<Reservation>)> done) override;
+  std::vector<absl::StatusOr<Reservation>> ReserveMany(std::span<const ReserveRequest> requests) override;
+  absl::StatusOr<BasketReservation> ReserveBasket(const BasketRequest& request) override;
+  void ReserveBasketAsync(const BasketRequest& request, Executor& executor,
+                          absl::AnyInvocable<void(absl::StatusOr<BasketReservation>)> done) override;
+  absl::StatusOr<Order> Take(const TakeRequest& request) override;
+  void TakeAsync(const TakeRequest& request, Executor& executor,
+                 absl::AnyInvocable<void(absl::StatusOr<Order>)> done) override;
+  std::vector<absl::StatusOr<Order>> TakeMany(std::span<const TakeRequest> requests) override;
+  absl::Status Commit(OrderId id) override;
+  void CommitAsync(OrderId id, Executor& executor, absl::AnyInvocable<void(absl::Status)> done) override;
+  std::vector<absl::Status> CommitMany(std::span<const OrderId> ids) override;
+  absl::Status Cancel(OrderId id) override;
+  void CancelAsync(OrderId id, Executor& executor, absl::AnyInvocable<void(absl::Status)> done) override;
+  std::vector<absl::Status> CancelMany(std::span<const OrderId> ids) override;
+
+  absl::StatusOr<OrderState> StateOf(OrderId id) override;
+  absl::StatusOr<int64_t> Available(std::string_view sku) override;
+  absl::StatusOr<StockFigures> Figures(std::string_view sku) override;
+  absl::StatusOr<SkuSnapshot> Snapshot(std::string_view sku) override;
+  std::vector<SkuSnapshot> Snapshot() override;
+  absl::Status Health() const override;
+
+  void CheckNotForked() const override { fork_guard_.Check("Inventory", options_.name); }
+  bool InForkedChild() const override { return fork_guard_.InForkedChild(); }
+
+ private:
+  // What a process remembers of a SKU for sale. Only hints, except for the limit, which never changes.
+  struct Sku {
+    int64_t per_buyer_limit = 0;
+    int32_t segments = 1;
+    // Requests look before they try, because the last look found fewer units than a request wanted.
+    bool scarce = false;
+    // A lane's own segment had too little: lanes pay from segment 0, into which the others are merged.
+    bool merged = false;
+    bool merge_next = false;  // The next payment does that.
+  };
+  // A row of skus, and what its segments have, all of one moment.
+  struct SkuRow {
+    std::string name = {};
+    int64_t per_buyer_limit = 0;
+    int32_t segments = 1;
+    bool removed = false;
+    int64_t granted = 0;
+    int64_t units = 0;
+    int64_t held = 0;
+    int64_t sold = 0;
+    std::vector<int64_t> segment_units = {};
+  };
+  using SkuRows = std::map<uint64_t, SkuRow>;
+  // A row of orders, and its lines.
+  struct OrderRow {
+    OrderId id = 0;
+    OrderKind kind = OrderKind::kTake;
+    OrderState state = OrderState::kHeld;
+    std::map<uint64_t, int64_t> lines = {};  // Quantities by SKU.
+    FleetHash buyer = {};
+    int64_t created_at = 0;
+    int64_t ttl_us = 0;
+    int64_t at = 0;
+
+    // Adds a row of kOrderColumns, which begins at `first`.
+    void Add(const mysql_internal::MySqlRow& row, size_t first);
+  };
+  using OrderRows = std::map<OrderId, OrderRow>;
+  // Of `orders` o, left-joined with `order_lines` l. A row for each line.
+  static constexpr std::string_view kOrderColumns =
+      "o.order_id,o.kind,o.state,o.buyer,o.created_at,o.ttl_us,o.at,COALESCE(l.sku_id,o.sku_id),"
+      "COALESCE(l.quantity,o.quantity)";
+  // A thread's own.
+  struct Lane {
+    FleetLane writer;
+    int32_t index;
+    bool ends_next = false;  // The queues of grants and ends take turns.
+    int look_batches = 0;    // Grants look before they try: repeats were seen lately.
+    int64_t swept_at = 0;    // The database's time when Upkeep() last read the whole index.
+  };
+  struct Queues {
+    std::deque<std::unique_ptr<FleetStepCall>> steps = {};
+    std::deque<std::unique_ptr<FleetEndCall>> ends = {};
+    std::deque<std::unique_ptr<FleetGrantCall>> grants = {};
+    size_t size() const { return steps.size() + ends.size() + grants.size(); }
+  };
+  struct Looked;
+
+  // fleet_core.cc
+  void RunLane(int32_t index);
+  // Handles calls that are ready, if there are any. False: the ledger cannot be used.
+  bool ServeNext(Lane& lane) STOCKADE_REQUIRES(mutex_);
+  bool ServeStep(Lane& lane, std::unique_ptr<FleetStepCall> call);
+  FleetOutcome RunUntilKnown(FleetLane& writer, const FleetPacket& packet);
+  // Waits after the ledger could not be used, and gives up the calls whose patience ends.
+  void WaitAway(absl::Duration pause) STOCKADE_REQUIRES(mutex_);
+  void GiveUpLate() STOCKADE_REQUIRES(mutex_);
+  template <typename Call>
+  void GiveUpLate(std::deque<std::unique_ptr<Call>> Queues::*queue) STOCKADE_REQUIRES(mutex_);
+  template <typename Calls>
+  Instant EndOfPatience(const Calls& queue) const {
+    return queue.empty() ? Instant::InfiniteFuture() : queue.front()->start + options_.patience;
+  }
+  bool IsLate(const FleetCall& call) const { return clock_.Now() >= call.start + options_.patience; }
+  absl::Status TooLate() const STOCKADE_REQUIRES(mutex_);
+  absl::Status TooMany() const;
+  // Of a call that was in a transaction.
+  absl::Status InDoubt(const absl::Status& why) const;
+  void AnswerUnavailable(FleetStepCall& call, absl::Status status) { call.done(std::move(status)); }
+  void AnswerUnavailable(FleetEndCall& call, absl::Status status) { call.done(std::move(status)); }
+  void AnswerUnavailable(FleetGrantCall& call, absl::Status status) { Answer(call, std::move(status)); }
+  template <typename Call>
+  void Enqueue(std::deque<std::unique_ptr<Call>> Queues::*queue, std::unique_ptr<Call> call) {
+    {
+      const base_internal::MutexLock lock(mutex_);
+      if (queues_.size() < static_cast<size_t>(options_.max_waiting_calls)) {
+        (queues_.*queue).push_back(std::move(call));
+      }
+    }
+    if (call == nullptr) {
+      changed_.NotifyAll();
+    } else {
+      AnswerUnavailable(*call, TooMany());
+    }
+  }
+  // To the front, in their order.
+  template <typename Call>
+  void PutBack(std::deque<std::unique_ptr<Call>> Queues::*queue, std::vector<std::unique_ptr<Call>> calls) {
+    const base_internal::MutexLock lock(mutex_);
+    std::move(calls.rbegin(), calls.rend(), std::front_inserter(queues_.*queue));
+  }
+  absl::Status RunStep(std::function<std::optional<absl::Status>(FleetLane&)> step);
+  void NoteHealth(const absl::Status& status);
+  uint64_t SkuId(std::string_view sku) const;
+  FleetHash RequestHash(std::string_view request_id) const;
+  FleetHash BuyerHash(std::string_view buyer) const;
+  static int32_t SegmentOf(const Sku& sku, const Lane& lane) { return sku.merged ? 0 : lane.index % sku.segments; }
+
+  // fleet_forms.cc
+  std::unique_ptr<FleetGrantCall> CallOf(OrderKind kind, const std::string& request_id, const std::string& buyer,
+                                         std::span<const RequestLine> lines, absl::Duration ttl) const;
+  absl::StatusOr<std::unique_ptr<FleetGrantCall>> CallOf(const ReserveRequest& request) const;
+  absl::StatusOr<std::unique_ptr<FleetGrantCall>> CallOf(const TakeRequest& request) const;
+  absl::StatusOr<std::unique_ptr<FleetGrantCall>> CallOf(const BasketRequest& request) const;
+  template <typename Answer, typename Request>
+  void Ask(const Request& request, absl::AnyInvocable<void(absl::StatusOr<Answer>)> done);
+  template <typename Answer, typename Request>
+  std::vector<absl::StatusOr<Answer>> AskAll(std::span<const Request> requests);
+  void End(OrderId id, OrderState to, absl::AnyInvocable<void(absl::Status)> done);
+  std::vector<absl::Status> EndAll(std::span<const OrderId> ids, OrderState to);
+
+  // fleet_grants.cc. Each returns false if the ledger cannot be used.
+  bool ServeGrants(Lane& lane, FleetGrants calls);
+  // Answers the calls that a read can answer. Those that may be tried together go to `trying`.
+  bool Look(Lane& lane, FleetGrants calls, FleetGrants& trying);
+  bool ReadLooked(FleetLane& writer, const FleetGrants& calls, Looked& looked);
+  void Judge(std::unique_ptr<FleetGrantCall> call, Looked& looked, FleetGrants& trying, FleetGrants& later);
+  void AnswerRepeat(std::unique_ptr<FleetGrantCall> call, const OrderRow& order, int64_t now);
+  absl::Status CheckSame(const FleetGrantCall& call, const OrderRow& order) const;
+  void NoteLook(const Lane& lane, const Looked& looked);
+  bool Try(Lane& lane, FleetGrants calls);
+  bool TryFailed(Lane& lane, FleetGrants calls, const FleetOutcome& outcome, std::span<const uint64_t> skus);
+  void Answer(FleetGrantCall& call, absl::StatusOr<FleetGrant> grant);
+
+  // fleet_ends.cc
+  bool ServeEnds(Lane& lane, FleetEnds calls);
+  // The lane's work besides calls: ends the orders that are due, and forgets old ones, unless another process does it.
+  // Returns when to come again.
+  absl::Duration Upkeep(Lane& lane);
+  // Forgets orders that ended before that time, in microseconds of the database.
+  bool Forget(Lane& lane, int64_t from, int64_t before);
+  bool ReadOrders(FleetLane& writer, std::string_view where, OrderRows& orders, int64_t& now);
+  void AnswerEnd(FleetEndCall& call, std::optional<OrderState> state);
+
+  // fleet_catalogue.cc
+  absl::Status Add(std::string_view call, std::string_view sku, const SkuOptions& options, bool may_exist);
+  // nullopt: nothing has changed, and it is to be run again.
+  std::optional<absl::Status> Finish(const FleetOutcome& outcome) const;
+  bool FindRestock(FleetLane& writer, const std::string& request_id, const FleetHash& request, uint64_t sku,
+                   int64_t units, std::optional<absl::Status>& repeated);
+  // The rows of the SKUs `s` that fulfil a condition, of one moment. False: the ledger cannot be used.
+  bool ReadSkus(FleetLane& writer, std::string_view where, SkuRows& rows);
+  std::string SkusQuery(std::string_view where) const;
+  static void TakeSkuRows(const mysql_internal::MySqlRows& rows, SkuRows& skus);
+  // NotFound: no such SKU, or it was removed and `of_removed` is false.
+  absl::StatusOr<SkuRow> ReadSku(std::string_view call, std::string_view sku, bool of_removed);
+  static SkuSnapshot SnapshotOf(const SkuRow& row);
+
+  const FleetInventoryOptions options_;
+  const FleetLedger ledger_;
+  const RequestChecks checks_;
+  Clock& clock_;
+  base_internal::ForkGuard fork_guard_;
+
+  mutable base_internal::Mutex mutex_;
+  base_internal::CondVar changed_;
+  Queues queues_ STOCKADE_GUARDED_BY(mutex_);
+  bool stopping_ STOCKADE_GUARDED_BY(mutex_) = false;
+  absl::Status health_ STOCKADE_GUARDED_BY(mutex_) = absl::OkStatus();
+  absl::flat_hash_map<uint64_t, Sku> skus_ STOCKADE_GUARDED_BY(mutex_);
+
+  std::vector<std::thread> threads_;
+  // Passes the answers of ...Async() to their executors: one that runs a task at once must not stop a lane.
+  base_internal::LazyThreadPool notifier_{1};
+  metrics_internal::ComponentMetrics metrics_;
+};
+
+}  // namespace stockade::inventory_internal
+
+#endif  // STOCKADE_INVENTORY_FLEET_FLEET_CORE_H_

@@ -1,0 +1,280 @@
+// How orders end, once: they are committed, cancelled or expire; and how they are forgotten.
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_join.h"
+#include "fleet_core.h"
+#include "stockade/base/strings.h"
+
+namespace stockade::inventory_internal {
+namespace {
+
+using base_internal::Concat;
+using base_internal::MutexLock;
+using mysql_internal::MySqlNumber;
+using mysql_internal::MySqlReply;
+using mysql_internal::MySqlRow;
+
+// Orders that Upkeep() ends or forgets in one transaction.
+constexpr int kUpkeepOrders = 256;
+// Between two times.
+constexpr absl::Duration kUpkeepInterval = absl::Seconds(1);
+// The process that does the upkeep keeps it for so long without a sign of life; in the database's time.
+constexpr int64_t kJanitorUs = 3'000'000;
+
+// Orders whose time came longer ago than this are looked for once in this time.
+constexpr int64_t kSweepUs = 60'000'000;
+
+}  // namespace
+
+bool FleetCore::ReadOrders(FleetLane& writer, std::string_view where, OrderRows& orders, int64_t& now) {
+  const MySqlReply reply = writer.Read(Concat("SELECT ", kOrderColumns, " FROM ", ledger_.tables.orders,
+                                              " o LEFT JOIN ", ledger_.tables.order_lines,
+                                              " l ON l.order_id=o.order_id WHERE ", where, ";SELECT ", kFleetNow));
+  if (!reply.status.ok()) {
+    NoteHealth(reply.status);
+    return false;
+  }
+  for (const MySqlRow& row : reply.results.at(0)) orders[static_cast<OrderId>(MySqlNumber(row, 0))].Add(row, 0);
+  now = MySqlNumber(reply.rows().at(0), 0);
+  return true;
+}
+
+bool FleetCore::ServeEnds(Lane& lane, FleetEnds calls) {
+  std::map<OrderId, std::unique_ptr<FleetEndCall>> ending;
+  FleetEnds later;  // Of the same orders.
+  for (std::unique_ptr<FleetEndCall>& call : calls) {
+    std::unique_ptr<FleetEndCall>& first = ending[call->id];
+    (first == nullptr ? first : later.emplace_back()) = std::move(call);
+  }
+  PutBack(&Queues::ends, std::move(later));
+  const auto put_back = [&] {
+    FleetEnds again;
+    for (auto& [id, call] : ending) again.push_back(std::move(call));
+    PutBack(&Queues::ends, std::move(again));
+  };
+
+  std::vector<OrderId> ids;
+  for (const auto& [id, call] : ending) ids.push_back(id);
+  OrderRows orders;
+  int64_t now = 0;
+  SkuRows skus;
+  const std::string in_ids = Concat("o.order_id IN (", absl::StrJoin(ids, ","), ")");
+  if (!ReadOrders(lane.writer, in_ids, orders, now)) {
+    put_back();
+    return false;
+  }
+  std::vector<uint64_t> sku_ids;
+  std::map<OrderId, OrderState> ends;
+  for (auto& [id, call] : ending) {
+    const auto found = orders.find(id);
+    if (found == orders.end() || found->second.kind == OrderKind::kRestock) {
+      AnswerEnd(*call, std::nullopt);
+      call.reset();
+      continue;
+    }
+    const OrderRow& order = found->second;
+    const bool due = order.at <= now;
+    if (order.state != OrderState::kHeld || (call->to == OrderState::kExpired && !due)) {
+      AnswerEnd(*call, order.state);
+      call.reset();
+      continue;
+    }
+    ends[id] = due ? OrderState::kExpired : call->to;
+    for (const auto& [sku, quantity] : order.lines) sku_ids.push_back(sku);
+  }
+  std::erase_if(ending, [](const auto& entry) { return entry.second == nullptr; });
+  if (ending.empty()) return true;
+  if (!ReadSkus(lane.writer, Concat("s.sku_id IN (", absl::StrJoin(sku_ids, ","), ")"), skus)) {
+    put_back();
+    return false;
+  }
+
+  struct Effect {
+    int64_t sold = 0;
+    int64_t back = 0;
+    std::map<FleetHash, int64_t> buyers = {};
+  };
+  std::map<uint64_t, Effect> effects;
+  std::map<OrderState, std::vector<OrderId>> by_state;
+  for (const auto& [id, state] : ends) {
+    by_state[state].push_back(id);
+    const OrderRow& order = orders[id];
+    for (const auto& [sku, quantity] : order.lines) {
+      Effect& effect = effects[sku];
+      if (state == OrderState::kSold) {
+        effect.sold += quantity;
+        continue;
+      }
+      effect.back += quantity;
+      if (skus[sku].per_buyer_limit != 0 && !skus[sku].removed) effect.buyers[order.buyer] += quantity;
+    }
+  }
+
+  FleetPacket packet;
+  for (const auto& [id, effect] : effects) {
+    if (effect.back == 0) continue;
+    if (skus[id].removed) {
+      packet.AddGuarded(Concat("UPDATE ", ledger_.tables.skus, " SET granted=granted-", effect.back,
+                               " WHERE sku_id=", id, " AND removed=1"),
+                        1, FleetPacket::kAnyTag);
+    } else {
+      packet.Add("SET @removed=1", FleetPacket::kAnyTag);
+      packet.Add(Concat("SELECT removed INTO @removed FROM ", ledger_.tables.skus, " WHERE sku_id=", id,
+                        " LOCK IN SHARE MODE"),
+                 FleetPacket::kAnyTag);
+      packet.AddCondition("@removed=0", FleetPacket::kAnyTag);
+    }
+  }
+  for (const auto& [state, of_state] : by_state) {
+    packet.AddGuarded(Concat("UPDATE ", ledger_.tables.orders, kByKey, " SET state=", static_cast<int>(state),
+                             ",at=@now WHERE order_id IN (", absl::StrJoin(of_state, ","), ") AND state=0 AND at",
+                             state == OrderState::kExpired ? "<=" : ">", "@now"),
+                      static_cast<int64_t>(of_state.size()), FleetPacket::kAnyTag);
+  }
+  std::string buyers;
+  int64_t buyer_rows = 0;
+  for (const auto& [id, effect] : effects) {
+    for (const auto& [buyer, units] : effect.buyers) {
+      buyers += Concat(buyer_rows++ == 0 ? "SELECT " : " UNION ALL SELECT ", id, " AS sku_id,", FleetHashLiteral(buyer),
+                       " AS buyer,", units, " AS units");
+    }
+  }
+  if (buyer_rows > 0) {
+    packet.AddGuarded(Concat("UPDATE (", buyers, ") d STRAIGHT_JOIN ", ledger_.tables.buyers,
+                             " b ON b.sku_id=d.sku_id AND b.buyer=d.buyer SET b.units=b.units-d.units"),
+                      buyer_rows, FleetPacket::kAnyTag);
+  }
+  for (const auto& [id, effect] : effects) {
+    const SkuRow& row = skus[id];
+    const auto segment = row.removed ? 0 : lane.index % std::max<size_t>(row.segment_units.size(), 1);
+    packet.AddGuarded(
+        Concat("UPDATE ", ledger_.tables.stock, " SET units=units+", row.removed ? 0 : effect.back, ",held=held-",
+               effect.back + effect.sold, ",sold=sold+", effect.sold, " WHERE sku_id=", id, " AND segment=", segment),
+        1, FleetPacket::kAnyTag);
+  }
+
+  const FleetOutcome outcome = RunUntilKnown(lane.writer, packet);
+  if (outcome.kind == FleetOutcome::Kind::kUnknown) {
+    for (auto& [id, call] : ending) call->done(InDoubt(outcome.status));
+    return false;
+  }
+  if (outcome.kind != FleetOutcome::Kind::kDone) {
+    put_back();  // Something has changed since the orders were read.
+    return outcome.kind != FleetOutcome::Kind::kAway;
+  }
+  for (auto& [id, call] : ending) {
+    const OrderState state = ends[id];
+    metrics_.Add(state == OrderState::kSold ? kCommits : state == OrderState::kCancelled ? kCancels : kExpirations);
+    AnswerEnd(*call, state);
+  }
+  return true;
+}
+
+// `state`: that of the order; nullopt: there is none.
+void FleetCore::AnswerEnd(FleetEndCall& call, std::optional<OrderState> state) {
+  if (!state.has_value()) return call.done(checks_.NoSuchOrder(call.id));
+  if (call.to == OrderState::kSold && *state != OrderState::kSold) {
+    return call.done(checks_.CannotCommit(call.id, *state));
+  }
+  if (call.to == OrderState::kCancelled && *state == OrderState::kSold) {
+    return call.done(checks_.CannotCancel(call.id));
+  }
+  call.done(absl::OkStatus());
+}
+
+absl::StatusOr<OrderState> FleetCore::StateOf(OrderId id) {
+  absl::StatusOr<OrderState> state = checks_.NoSuchOrder(id);
+  const absl::Status asked = RunStep([this, id, &state](FleetLane& writer) -> std::optional<absl::Status> {
+    OrderRows orders;
+    int64_t now = 0;
+    if (!ReadOrders(writer, Concat("o.order_id=", id), orders, now)) return std::nullopt;
+    if (!orders.empty() && orders.begin()->second.kind != OrderKind::kRestock) {
+      const OrderRow& order = orders.begin()->second;
+      state = order.state == OrderState::kHeld && order.at <= now ? OrderState::kExpired : order.state;
+    }
+    return absl::OkStatus();
+  });
+  return asked.ok() ? state : asked;
+}
+
+absl::Duration FleetCore::Upkeep(Lane& lane) {
+  if (!lane.writer.Prepare().ok()) return kUpkeepInterval;
+  // One process does it for all, as long as it lives. A clock that was set back ends that, too.
+  const std::string me = Concat(lane.writer.nonce());
+  const MySqlReply reply =
+      lane.writer.Read(Concat("UPDATE ", ledger_.tables.fleet, " SET janitor=", me, ",janitor_until=", kFleetNow, "+",
+                              kJanitorUs, " WHERE one=1 AND (janitor=", me, " OR janitor_until<", kFleetNow,
+                              " OR janitor_until>", kFleetNow, "+", 2 * kJanitorUs, ");SELECT ", kFleetNow));
+  if (!reply.status.ok() || reply.rows_matched.at(0) != 1) return kUpkeepInterval;
+  const int64_t now = MySqlNumber(reply.rows().at(0), 0);
+
+  // Entries of ended orders stay in the index for a while. Only now and then it is read from its beginning.
+  const bool whole = now < lane.swept_at || now - lane.swept_at > kSweepUs;
+  const int64_t from = whole ? 0 : lane.swept_at - kSweepUs;
+  if (whole) lane.swept_at = now;
+  const MySqlReply due = lane.writer.Read(Concat("SELECT order_id,at FROM ", ledger_.tables.orders,
+                                                 " FORCE INDEX (upkeep) WHERE state=0 AND at>=", from,
+                                                 " ORDER BY at LIMIT ", kUpkeepOrders));
+  if (!due.status.ok()) return kUpkeepInterval;
+  FleetEnds expiring;
+  int64_t next = now + absl::ToInt64Microseconds(kUpkeepInterval);
+  for (const MySqlRow& row : due.rows()) {
+    if (MySqlNumber(row, 1) > now) {
+      next = std::min(next, MySqlNumber(row, 1));
+      break;
+    }
+    auto call = std::make_unique<FleetEndCall>();
+    call->start = clock_.Now();
+    call->id = static_cast<OrderId>(MySqlNumber(row, 0));
+    call->to = OrderState::kExpired;
+    call->done = [](absl::Status) {};
+    expiring.push_back(std::move(call));
+  }
+  const size_t expired = expiring.size();
+  if (!expiring.empty() && !ServeEnds(lane, std::move(expiring))) return kUpkeepInterval;
+  if (options_.retention < absl::InfiniteDuration() &&
+      !Forget(lane, from, now - absl::ToInt64Microseconds(options_.retention))) {
+    return kUpkeepInterval;
+  }
+  return expired == kUpkeepOrders ? absl::ZeroDuration() : absl::Microseconds(std::max<int64_t>(next - now, 1'000));
+}
+
+bool FleetCore::Forget(Lane& lane, int64_t from, int64_t before) {
+  const auto of_state = [&](OrderState state) {
+    return Concat(
+        "(SELECT order_id FROM ", ledger_.tables.orders, " FORCE INDEX (upkeep) WHERE state=", static_cast<int>(state),
+        " AND at>=", std::min(from, before - kSweepUs), " AND at<", before, " ORDER BY at LIMIT ", kUpkeepOrders, ")");
+  };
+  OrderRows orders;
+  int64_t now = 0;
+  if (!ReadOrders(lane.writer,
+                  Concat("o.order_id IN (SELECT order_id FROM (", of_state(OrderState::kSold), " UNION ALL ",
+                         of_state(OrderState::kCancelled), " UNION ALL ", of_state(OrderState::kExpired), ") old)"),
+                  orders, now)) {
+    return false;
+  }
+  if (orders.empty()) return true;
+  std::vector<OrderId> ids;
+  std::map<uint64_t, int64_t> sold;
+  for (const auto& [id, order] : orders) {
+    ids.push_back(id);
+    if (order.state != OrderState::kSold || order.kind == OrderKind::kRestock) continue;
+    for (const auto& [sku, quantity] : order.lines) sold[sku] += quantity;
+  }
+  FleetPacket packet;
+  for (const auto& [sku, quantity] : sold) {
+    packet.AddGuarded(
+        Concat("UPDATE ", ledger_.tables.skus, " SET sold_forgotten=sold_forgotten+", quantity, " WHERE sku_id=", sku),
+        1, FleetPacket::kAnyTag);
+  }
+  const std::string in_ids = Concat(" WHERE order_id IN (", absl::StrJoin(ids, ","), ")");
+  packet.AddGuarded(Concat("DELETE FROM ", ledger_.tables.orders, in_ids, " AND state<>0"),
+                    static_cast<int64_t>(ids.size()), FleetPacket::kAnyTag);
+  packet.Add(Concat("DELETE FROM ", ledger_.tables.order_lines, in_ids), FleetPacket::kAnyTag);
+  // Another outcome than kDone: they are found again the next time.
+  return RunUntilKnown(lane.writer, packet).kind != FleetOutcome::Kind::kAway;
+}
+
+}  // namespace stockade::inventory_internal

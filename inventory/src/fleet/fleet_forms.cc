@@ -1,0 +1,198 @@
+// The calls on orders, each in its forms.
+
+#include <utility>
+
+#include "fleet_core.h"
+
+namespace stockade::inventory_internal {
+namespace {
+
+using base_internal::MutexLock;
+
+Order OrderOf(const FleetGrantCall& call, const FleetGrant& grant) {
+  return Order(grant.id, call.lines[0].sku, call.lines[0].quantity, call.request_id, call.buyer, grant.state);
+}
+
+void Make(const FleetGrantCall& call, const FleetGrant& grant, absl::StatusOr<Order>& to) { to = OrderOf(call, grant); }
+
+void Make(const FleetGrantCall& call, const FleetGrant& grant, absl::StatusOr<Reservation>& to) {
+  to.emplace(OrderOf(call, grant), grant.expires_at);
+}
+
+void Make(const FleetGrantCall& call, const FleetGrant& grant, absl::StatusOr<BasketReservation>& to) {
+  to.emplace(grant.id, call.lines, call.request_id, call.buyer, grant.expires_at, grant.state);
+}
+
+// Results of calls that are answered by other threads.
+template <typename Result>
+class Results {
+ public:
+  explicit Results(size_t count) : results_(count), missing_(count) {}
+
+  auto Slot(size_t index) {
+    return [this, index](Result result) {
+      const MutexLock lock(mutex_);
+      results_[index] = std::move(result);
+      if (--missing_ == 0) complete_.NotifyAll();
+    };
+  }
+  std::vector<Result> Wait() {
+    const MutexLock lock(mutex_);
+    while (missing_ > 0) complete_.Wait(mutex_);
+    std::vector<Result> all;
+    all.reserve(results_.size());
+    for (std::optional<Result>& result : results_) all.push_back(*std::move(result));
+    return all;
+  }
+
+ private:
+  base_internal::Mutex mutex_;
+  base_internal::CondVar complete_;
+  std::vector<std::optional<Result>> results_ STOCKADE_GUARDED_BY(mutex_);
+  size_t missing_ STOCKADE_GUARDED_BY(mutex_);
+};
+
+template <typename Result>
+auto On(Executor& notifier, Executor& executor, absl::AnyInvocable<void(Result)> done) {
+  return [&notifier, &executor, done = std::move(done)](Result result) mutable {
+    notifier.Schedule([&executor, result = std::move(result), done = std::move(done)]() mutable {
+      executor.Schedule([result = std::move(result), done = std::move(done)]() mutable { done(std::move(result)); });
+    });
+  };
+}
+
+}  // namespace
+
+std::unique_ptr<FleetGrantCall> FleetCore::CallOf(OrderKind kind, const std::string& request_id,
+                                                  const std::string& buyer, std::span<const RequestLine> lines,
+                                                  absl::Duration ttl) const {
+  auto call = std::make_unique<FleetGrantCall>();
+  call->start = clock_.Now();
+  call->kind = kind;
+  for (const RequestLine& line : lines) {
+    call->lines.push_back({.sku = std::string(line.sku), .quantity = line.quantity});
+    call->skus.push_back(SkuId(line.sku));
+  }
+  call->request_id = request_id;
+  call->buyer = buyer;
+  call->ttl = ttl;
+  call->request = RequestHash(request_id);
+  call->buyer_hash = BuyerHash(buyer);
+  return call;
+}
+
+absl::StatusOr<std::unique_ptr<FleetGrantCall>> FleetCore::CallOf(const ReserveRequest& request) const {
+  if (absl::Status valid = checks_.CheckNames(request.request_id, request.buyer); !valid.ok()) return valid;
+  if (absl::Status valid = checks_.CheckLine(request.request_id, request.sku, request.quantity); !valid.ok())
+    return valid;
+  absl::Duration ttl = request.ttl;
+  if (absl::Status valid = checks_.CheckTtl(request.request_id, ttl); !valid.ok()) return valid;
+  const RequestLine line{.sku = request.sku, .quantity = request.quantity};
+  return CallOf(OrderKind::kReserve, request.request_id, request.buyer, {&line, 1}, ttl);
+}
+
+absl::StatusOr<std::unique_ptr<FleetGrantCall>> FleetCore::CallOf(const TakeRequest& request) const {
+  if (absl::Status valid = checks_.CheckNames(request.request_id, request.buyer); !valid.ok()) return valid;
+  if (absl::Status valid = checks_.CheckLine(request.request_id, request.sku, request.quantity); !valid.ok())
+    return valid;
+  const RequestLine line{.sku = request.sku, .quantity = request.quantity};
+  return CallOf(OrderKind::kTake, request.request_id, request.buyer, {&line, 1}, absl::InfiniteDuration());
+}
+
+absl::StatusOr<std::unique_ptr<FleetGrantCall>> FleetCore::CallOf(const BasketRequest& request) const {
+  absl::StatusOr<std::vector<RequestLine>> lines = checks_.SumUp(request);
+  if (!lines.ok()) return lines.status();
+  absl::Duration ttl = request.ttl;
+  if (absl::Status valid = checks_.CheckTtl(request.request_id, ttl); !valid.ok()) return valid;
+  return CallOf(OrderKind::kBasket, request.request_id, request.buyer, *lines, ttl);
+}
+
+template <typename Answer, typename Request>
+void FleetCore::Ask(const Request& request, absl::AnyInvocable<void(absl::StatusOr<Answer>)> done) {
+  absl::StatusOr<std::unique_ptr<FleetGrantCall>> call = CallOf(request);
+  if (!call.ok()) {
+    metrics_.Add(RefusalMetric(RefusalOf(call.status())));
+    done(std::move(call).status());
+    return;
+  }
+  (*call)->done = [done = std::move(done)](const FleetGrantCall& of, absl::StatusOr<FleetGrant> grant) mutable {
+    if (!grant.ok()) return done(std::move(grant).status());
+    absl::StatusOr<Answer> answer;
+    Make(of, *grant, answer);
+    done(std::move(answer));
+  };
+  Enqueue(&Queues::grants, *std::move(call));
+}
+
+template <typename Answer, typename Request>
+std::vector<absl::StatusOr<Answer>> FleetCore::AskAll(std::span<const Request> requests) {
+  Results<absl::StatusOr<Answer>> results(requests.size());
+  for (size_t i = 0; i < requests.size(); ++i) Ask<Answer>(requests[i], results.Slot(i));
+  return results.Wait();
+}
+
+void FleetCore::End(OrderId id, OrderState to, absl::AnyInvocable<void(absl::Status)> done) {
+  auto call = std::make_unique<FleetEndCall>();
+  call->start = clock_.Now();
+  call->id = id;
+  call->to = to;
+  call->done = std::move(done);
+  Enqueue(&Queues::ends, std::move(call));
+}
+
+std::vector<absl::Status> FleetCore::EndAll(std::span<const OrderId> ids, OrderState to) {
+  Results<absl::Status> results(ids.size());
+  for (size_t i = 0; i < ids.size(); ++i) End(ids[i], to, results.Slot(i));
+  return results.Wait();
+}
+
+absl::StatusOr<Reservation> FleetCore::Reserve(const ReserveRequest& request) { return ReserveMany({&request, 1})[0]; }
+
+void FleetCore::ReserveAsync(const ReserveRequest& request, Executor& executor,
+                             absl::AnyInvocable<void(absl::StatusOr<Reservation>)> done) {
+  Ask<Reservation>(request, On(notifier_, executor, std::move(done)));
+}
+
+std::vector<absl::StatusOr<Reservation>> FleetCore::ReserveMany(std::span<const ReserveRequest> requests) {
+  return AskAll<Reservation>(requests);
+}
+
+absl::StatusOr<BasketReservation> FleetCore::ReserveBasket(const BasketRequest& request) {
+  return AskAll<BasketReservation>(std::span<const BasketRequest>(&request, 1))[0];
+}
+
+void FleetCore::ReserveBasketAsync(const BasketRequest& request, Executor& executor,
+                                   absl::AnyInvocable<void(absl::StatusOr<BasketReservation>)> done) {
+  Ask<BasketReservation>(request, On(notifier_, executor, std::move(done)));
+}
+
+absl::StatusOr<Order> FleetCore::Take(const TakeRequest& request) { return TakeMany({&request, 1})[0]; }
+
+void FleetCore::TakeAsync(const TakeRequest& request, Executor& executor,
+                          absl::AnyInvocable<void(absl::StatusOr<Order>)> done) {
+  Ask<Order>(request, On(notifier_, executor, std::move(done)));
+}
+
+std::vector<absl::StatusOr<Order>> FleetCore::TakeMany(std::span<const TakeRequest> requests) {
+  return AskAll<Order>(requests);
+}
+
+absl::Status FleetCore::Commit(OrderId id) { return CommitMany({&id, 1})[0]; }
+
+void FleetCore::CommitAsync(OrderId id, Executor& executor, absl::AnyInvocable<void(absl::Status)> done) {
+  End(id, OrderState::kSold, On(notifier_, executor, std::move(done)));
+}
+
+std::vector<absl::Status> FleetCore::CommitMany(std::span<const OrderId> ids) { return EndAll(ids, OrderState::kSold); }
+
+absl::Status FleetCore::Cancel(OrderId id) { return CancelMany({&id, 1})[0]; }
+
+void FleetCore::CancelAsync(OrderId id, Executor& executor, absl::AnyInvocable<void(absl::Status)> done) {
+  End(id, OrderState::kCancelled, On(notifier_, executor, std::move(done)));
+}
+
+std::vector<absl::Status> FleetCore::CancelMany(std::span<const OrderId> ids) {
+  return EndAll(ids, OrderState::kCancelled);
+}
+
+}  // namespace stockade::inventory_internal

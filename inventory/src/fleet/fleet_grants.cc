@@ -1,0 +1,400 @@
+// How requests get their units: many in one transaction, each once.
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_join.h"
+#include "fleet_core.h"
+#include "stockade/base/strings.h"
+#include "stockade/mysql/internal/mysql_literal.h"
+
+namespace stockade::inventory_internal {
+namespace {
+
+using base_internal::Concat;
+using base_internal::MutexLock;
+using mysql_internal::MySqlNumber;
+using mysql_internal::MySqlReply;
+using mysql_internal::MySqlRow;
+
+// The tags of the statements of a grant. The payment of SKU i has kStock + i.
+enum Tag : size_t { kRequests, kBuyers, kOrders, kOrderLines, kStock };
+
+// After a repeat was met, so many packets of the lane look for repeats first: a repeat that is met in a transaction
+// rolls all of it back.
+constexpr int kLooksAfterRepeat = 8;
+
+absl::Time ExpiresAt(int64_t created_at, int64_t ttl_us) {
+  return ttl_us == kNever ? absl::InfiniteFuture() : absl::FromUnixMicros(created_at + ttl_us);
+}
+
+int64_t TtlUs(absl::Duration ttl) { return ttl == absl::InfiniteDuration() ? kNever : absl::ToInt64Microseconds(ttl); }
+
+}  // namespace
+
+// What the ledger says of some requests. The stock was read first, then the buyers, and the request ids last: so a
+// request that is refused for lack of units had not taken any when they were counted.
+struct FleetCore::Looked {
+  int64_t now = 0;
+  SkuRows skus = {};
+  std::map<std::pair<uint64_t, FleetHash>, int64_t> buyer_units = {};
+  std::map<FleetHash, std::optional<OrderRow>> orders = {};  // nullopt: forgotten.
+
+  // What requests that may be tried together leave of the units and of the limits.
+  std::map<uint64_t, int64_t> units_left = {};
+  std::map<std::pair<uint64_t, FleetHash>, int64_t> taken_by_buyer = {};
+  absl::flat_hash_set<uint64_t> short_skus = {};
+  bool found_repeat = false;
+};
+
+bool FleetCore::ServeGrants(Lane& lane, FleetGrants calls) {
+  FleetGrants looking;
+  FleetGrants trying;
+  FleetGrants later;
+  absl::flat_hash_set<std::string_view> ids;
+  {
+    const MutexLock lock(mutex_);
+    for (std::unique_ptr<FleetGrantCall>& call : calls) {
+      if (!ids.insert(std::string_view(call->request.data(), call->request.size())).second) {
+        call->look = true;  // The first one decides.
+        later.push_back(std::move(call));
+        continue;
+      }
+      bool look = call->look || lane.look_batches > 0;
+      for (size_t i = 0; i < call->skus.size() && !look; ++i) {
+        const auto known = skus_.find(call->skus[i]);
+        look = known == skus_.end() || known->second.scarce || call->lines[i].quantity > kMaxUnits ||
+               (known->second.per_buyer_limit != 0 &&
+                (call->buyer.empty() || call->lines[i].quantity > known->second.per_buyer_limit));
+      }
+      (look ? looking : trying).push_back(std::move(call));
+    }
+  }
+  PutBack(&Queues::grants, std::move(later));
+  if (!looking.empty() && !Look(lane, std::move(looking), trying)) {
+    PutBack(&Queues::grants, std::move(trying));
+    return false;
+  }
+  return trying.empty() || Try(lane, std::move(trying));
+}
+
+bool FleetCore::Look(Lane& lane, FleetGrants calls, FleetGrants& trying) {
+  Looked looked;
+  if (!ReadLooked(lane.writer, calls, looked)) {
+    PutBack(&Queues::grants, std::move(calls));
+    return false;
+  }
+  FleetGrants later;
+  for (std::unique_ptr<FleetGrantCall>& call : calls) Judge(std::move(call), looked, trying, later);
+  lane.look_batches = looked.found_repeat ? kLooksAfterRepeat : std::max(lane.look_batches - 1, 0);
+  NoteLook(lane, looked);
+  PutBack(&Queues::grants, std::move(later));
+  return true;
+}
+
+bool FleetCore::ReadLooked(FleetLane& writer, const FleetGrants& calls, Looked& looked) {
+  absl::flat_hash_set<uint64_t> skus;
+  std::map<uint64_t, std::vector<std::string>> buyers;
+  std::vector<std::string> ids;
+  for (const std::unique_ptr<FleetGrantCall>& call : calls) {
+    ids.push_back(FleetHashLiteral(call->request));
+    for (const uint64_t sku : call->skus) {
+      skus.insert(sku);
+      if (!call->buyer.empty()) buyers[sku].push_back(FleetHashLiteral(call->buyer_hash));
+    }
+  }
+  std::string buyers_sql;
+  for (const auto& [sku, of_sku] : buyers) {
+    buyers_sql +=
+        Concat(buyers_sql.empty() ? "" : " OR ", "(sku_id=", sku, " AND buyer IN (", absl::StrJoin(of_sku, ","), "))");
+  }
+  const MySqlReply reply = writer.Read(
+      Concat(SkusQuery(Concat("s.sku_id IN (", absl::StrJoin(skus, ","), ")")), ";SELECT sku_id,buyer,units FROM ",
+             ledger_.tables.buyers, " WHERE ", buyers_sql.empty() ? "FALSE" : buyers_sql, ";SELECT r.id,",
+             kOrderColumns, " FROM ", ledger_.tables.requests, " r LEFT JOIN ", ledger_.tables.orders,
+             " o ON o.order_id=r.order_id LEFT JOIN ", ledger_.tables.order_lines,
+             " l ON l.order_id=o.order_id WHERE r.id IN (", absl::StrJoin(ids, ","), ");SELECT ", kFleetNow));
+  if (!reply.status.ok()) {
+    NoteHealth(reply.status);
+    return false;
+  }
+  TakeSkuRows(reply.results.at(0), looked.skus);
+  for (const MySqlRow& row : reply.results.at(1)) {
+    looked.buyer_units[{static_cast<uint64_t>(MySqlNumber(row, 0)), FleetHashAt(row, 1)}] = MySqlNumber(row, 2);
+  }
+  for (const MySqlRow& row : reply.results.at(2)) {
+    std::optional<OrderRow>& order = looked.orders[FleetHashAt(row, 0)];
+    if (!row.at(1).has_value()) continue;
+    if (!order.has_value()) order.emplace();
+    order->Add(row, 1);
+  }
+  looked.now = MySqlNumber(reply.rows().at(0), 0);
+  for (const auto& [id, row] : looked.skus) looked.units_left[id] = row.units;
+  return true;
+}
+
+void FleetCore::OrderRow::Add(const MySqlRow& row, size_t first) {
+  id = static_cast<OrderId>(MySqlNumber(row, first));
+  kind = static_cast<OrderKind>(MySqlNumber(row, first + 1));
+  state = static_cast<OrderState>(MySqlNumber(row, first + 2));
+  buyer = FleetHashAt(row, first + 3);
+  created_at = MySqlNumber(row, first + 4);
+  ttl_us = MySqlNumber(row, first + 5);
+  at = MySqlNumber(row, first + 6);
+  lines[static_cast<uint64_t>(MySqlNumber(row, first + 7))] = MySqlNumber(row, first + 8);
+}
+
+void FleetCore::Judge(std::unique_ptr<FleetGrantCall> call, Looked& looked, FleetGrants& trying, FleetGrants& later) {
+  if (const auto found = looked.orders.find(call->request); found != looked.orders.end()) {
+    looked.found_repeat = true;
+    if (!found->second.has_value()) return Answer(*call, checks_.Forgotten(call->request_id));
+    return AnswerRepeat(std::move(call), *found->second, looked.now);
+  }
+  const auto row_of = [&](size_t line) -> const SkuRow* {
+    const auto row = looked.skus.find(call->skus[line]);
+    if (row == looked.skus.end() || row->second.removed || row->second.name != call->lines[line].sku) return nullptr;
+    return &row->second;
+  };
+  // In the order that Inventory states: the buyer, unknown SKUs, units.
+  bool is_first = true;  // Nothing before it in this packet stands in its way.
+  for (size_t i = 0; i < call->lines.size(); ++i) {
+    const SkuRow* const row = row_of(i);
+    if (row == nullptr || row->per_buyer_limit == 0) continue;
+    const OrderLine& line = call->lines[i];
+    if (call->buyer.empty()) return Answer(*call, checks_.MissingBuyer(call->request_id, line.sku));
+    const std::pair key(call->skus[i], call->buyer_hash);
+    const auto known = looked.buyer_units.find(key);
+    const int64_t has = known == looked.buyer_units.end() ? 0 : known->second;
+    if (line.quantity > row->per_buyer_limit - has) {
+      return Answer(*call, checks_.OverBuyerLimit(call->buyer, has, {.sku = line.sku, .quantity = line.quantity},
+                                                  row->per_buyer_limit));
+    }
+    is_first &= line.quantity <= row->per_buyer_limit - has - looked.taken_by_buyer[key];
+  }
+  for (size_t i = 0; i < call->lines.size(); ++i) {
+    if (row_of(i) == nullptr) return Answer(*call, checks_.UnknownSku(call->lines[i].sku));
+  }
+  for (size_t i = 0; i < call->lines.size(); ++i) {
+    const OrderLine& line = call->lines[i];
+    const SkuRow& row = *row_of(i);
+    if (line.quantity > row.units) {
+      looked.short_skus.insert(call->skus[i]);
+      return Answer(*call, checks_.Short({.sku = line.sku, .quantity = line.quantity}, row.granted - row.sold));
+    }
+    is_first &= line.quantity <= looked.units_left[call->skus[i]];
+  }
+  if (!is_first) {
+    call->look = true;
+    later.push_back(std::move(call));
+    return;
+  }
+  for (size_t i = 0; i < call->lines.size(); ++i) {
+    looked.units_left[call->skus[i]] -= call->lines[i].quantity;
+    looked.taken_by_buyer[{call->skus[i], call->buyer_hash}] += call->lines[i].quantity;
+  }
+  call->look = false;
+  trying.push_back(std::move(call));
+}
+
+void FleetCore::AnswerRepeat(std::unique_ptr<FleetGrantCall> call, const OrderRow& order, int64_t now) {
+  if (absl::Status same = CheckSame(*call, order); !same.ok()) return Answer(*call, std::move(same));
+  if (order.state == OrderState::kHeld && order.at <= now) {
+    // The answer will say that it has expired, so the ledger has to say it first.
+    auto expiry = std::make_unique<FleetEndCall>();
+    expiry->start = call->start;
+    expiry->id = order.id;
+    expiry->to = OrderState::kExpired;
+    expiry->done = [this, call = std::move(call)](absl::Status) mutable {
+      call->look = true;
+      Enqueue(&Queues::grants, std::move(call));
+    };
+    return Enqueue(&Queues::ends, std::move(expiry));
+  }
+  metrics_.Add(kRepeats);
+  Answer(*call,
+         FleetGrant{.id = order.id, .state = order.state, .expires_at = ExpiresAt(order.created_at, order.ttl_us)});
+}
+
+absl::Status FleetCore::CheckSame(const FleetGrantCall& call, const OrderRow& order) const {
+  const auto differs = [&](std::string_view what) { return checks_.Mismatch(call.request_id, what); };
+  if (call.kind != order.kind) return differs(RequestChecks::kCallKind);
+  if (call.buyer_hash != order.buyer) return differs("buyer");
+  std::map<uint64_t, int64_t> lines;
+  for (size_t i = 0; i < call.lines.size(); ++i) lines[call.skus[i]] = call.lines[i].quantity;
+  const auto same_sku = [](const auto& a, const auto& b) { return a.first == b.first; };
+  if (!std::ranges::equal(lines, order.lines, same_sku)) return differs("sku");
+  if (lines != order.lines) return differs("quantity");
+  if (call.kind != OrderKind::kTake && TtlUs(call.ttl) != order.ttl_us) return differs("ttl");
+  return absl::OkStatus();
+}
+
+void FleetCore::NoteLook(const Lane& lane, const Looked& looked) {
+  const MutexLock lock(mutex_);
+  for (const auto& [id, row] : looked.skus) {
+    if (row.removed) {
+      skus_.erase(id);
+      continue;
+    }
+    Sku& sku = skus_[id];
+    sku.per_buyer_limit = row.per_buyer_limit;
+    sku.segments = std::max<int32_t>(static_cast<int32_t>(row.segment_units.size()), 1);
+    sku.scarce = looked.short_skus.contains(id);
+    const int64_t own = row.segment_units[static_cast<size_t>(lane.index % sku.segments)];
+    if (own >= options_.max_batch) sku.merged = false;
+  }
+}
+
+bool FleetCore::Try(Lane& lane, FleetGrants calls) {
+  if (absl::Status ready = lane.writer.Prepare(); !ready.ok()) {
+    NoteHealth(ready);
+    PutBack(&Queues::grants, std::move(calls));
+    return false;
+  }
+  std::ranges::sort(calls, {}, [](const auto& call) { return call->request; });
+  const OrderId first = lane.writer.NextOrders(calls.size());
+
+  struct Payment {
+    int64_t held = 0;
+    int64_t sold = 0;
+    Sku sku = {};
+  };
+  std::map<uint64_t, Payment> payments;
+  std::map<std::pair<uint64_t, FleetHash>, std::pair<int64_t, int64_t>> buyers;  // Units and limit.
+  std::string requests;
+  std::string orders;
+  std::string lines;
+  {
+    const MutexLock lock(mutex_);
+    for (const auto& call : calls) {
+      for (const uint64_t sku : call->skus) {
+        Sku& known = skus_[sku];
+        payments[sku].sku = known;
+      }
+    }
+    for (auto& [id, payment] : payments) skus_[id].merge_next = false;
+  }
+  const auto separate = [](std::string& list) { list += list.empty() ? "" : ","; };
+  for (size_t i = 0; i < calls.size(); ++i) {
+    const FleetGrantCall& call = *calls[i];
+    const OrderId id = first + i;
+    const bool holds = call.kind != OrderKind::kTake;
+    const bool basket = call.kind == OrderKind::kBasket;
+    const std::string request = FleetHashLiteral(call.request);
+    separate(requests);
+    requests += Concat("(", request, ",", id, ")");
+    const int64_t ttl_us = TtlUs(call.ttl);
+    separate(orders);
+    orders += Concat("(", id, ",@fence,", request, ",", basket ? 0 : call.skus[0], ",",
+                     basket ? 0 : call.lines[0].quantity, ",", FleetHashLiteral(call.buyer_hash), ",",
+                     static_cast<int>(call.kind), ",", holds ? 0 : 1, ",@now,", ttl_us, ",");
+    orders += !holds ? "@now)" : ttl_us == kNever ? Concat(kNever, ")") : Concat("@now+", ttl_us, ")");
+    for (size_t k = 0; k < call.lines.size(); ++k) {
+      const int64_t quantity = call.lines[k].quantity;
+      Payment& payment = payments[call.skus[k]];
+      (holds ? payment.held : payment.sold) += quantity;
+      if (payment.sku.per_buyer_limit != 0) {
+        auto& [units, limit] = buyers[{call.skus[k], call.buyer_hash}];
+        units += quantity;
+        limit = payment.sku.per_buyer_limit;
+      }
+      if (!basket) continue;
+      separate(lines);
+      lines += Concat("(", id, ",", call.skus[k], ",", quantity, ")");
+    }
+  }
+
+  FleetPacket packet;
+  packet.Add(Concat("INSERT INTO ", ledger_.tables.requests, " (id,order_id) VALUES ", requests), kRequests);
+  if (!buyers.empty()) {
+    std::string rows;
+    for (const auto& [key, value] : buyers) {
+      separate(rows);
+      rows += Concat("(", key.first, ",", FleetHashLiteral(key.second), ",", value.first, ",", value.second, ")");
+    }
+    packet.Add(Concat("INSERT INTO ", ledger_.tables.buyers, " (sku_id,buyer,units,most) VALUES ", rows,
+                      " ON DUPLICATE KEY UPDATE units=units+VALUES(units)"),
+               kBuyers);
+  }
+  packet.Add(Concat("INSERT INTO ", ledger_.tables.orders,
+                    " (order_id,fence,request,sku_id,quantity,buyer,kind,state,created_at,ttl_us,at) VALUES ", orders),
+             kOrders);
+  if (!lines.empty()) {
+    packet.Add(Concat("INSERT INTO ", ledger_.tables.order_lines, " (order_id,sku_id,quantity) VALUES ", lines),
+               kOrderLines);
+  }
+  std::vector<uint64_t> skus;
+  for (const auto& [id, payment] : payments) {
+    const size_t tag = kStock + skus.size();
+    skus.push_back(id);
+    const int64_t units = payment.held + payment.sold;
+    if (payment.sku.merge_next) {
+      packet.Add(Concat("SELECT SUM(units) INTO @units FROM ", ledger_.tables.stock,
+                        " FORCE INDEX (PRIMARY) WHERE sku_id=", id, " FOR UPDATE"),
+                 tag);
+      packet.Add(Concat("UPDATE ", ledger_.tables.stock, " FORCE INDEX (PRIMARY) SET held=held+IF(segment=0,",
+                        payment.held, ",0),sold=sold+IF(segment=0,", payment.sold, ",0),units=IF(segment=0,@units-",
+                        units, ",0) WHERE sku_id=", id),
+                 tag);
+      packet.AddCondition("ROW_COUNT()>0", tag);
+    } else {
+      packet.AddGuarded(
+          Concat("UPDATE ", ledger_.tables.stock, " SET units=units-", units, ",held=held+", payment.held,
+                 ",sold=sold+", payment.sold, " WHERE sku_id=", id, " AND segment=", SegmentOf(payment.sku, lane)),
+          1, tag);
+    }
+  }
+
+  const FleetOutcome outcome = RunUntilKnown(lane.writer, packet);
+  if (outcome.kind != FleetOutcome::Kind::kDone) return TryFailed(lane, std::move(calls), outcome, skus);
+  if (outcome.now == 0) {
+    // Committed, but the reply was lost: when, only the rows say.
+    for (auto& call : calls) call->look = true;
+    PutBack(&Queues::grants, std::move(calls));
+    return true;
+  }
+  for (size_t i = 0; i < calls.size(); ++i) {
+    FleetGrantCall& call = *calls[i];
+    const bool holds = call.kind != OrderKind::kTake;
+    metrics_.Add(holds ? kReservations : kTakes);
+    Answer(call, FleetGrant{.id = first + i,
+                            .state = holds ? OrderState::kHeld : OrderState::kSold,
+                            .expires_at = holds ? ExpiresAt(outcome.now, TtlUs(call.ttl)) : absl::InfiniteFuture()});
+  }
+  return true;
+}
+
+// Nothing has changed, or nobody knows.
+bool FleetCore::TryFailed(Lane& lane, FleetGrants calls, const FleetOutcome& outcome, std::span<const uint64_t> skus) {
+  using Kind = FleetOutcome::Kind;
+  if (outcome.kind == Kind::kUnknown) {
+    for (auto& call : calls) Answer(*call, InDoubt(outcome.status));
+    return false;
+  }
+  if (outcome.kind == Kind::kSurprise) {
+    if (outcome.tag == kRequests) lane.look_batches = kLooksAfterRepeat;
+    if (outcome.tag == kOrders || outcome.tag == kOrderLines) lane.writer.Renew();  // Its ids are taken.
+    const uint64_t sku = outcome.tag >= kStock ? skus[outcome.tag - kStock] : 0;
+    if (outcome.tag >= kStock) {
+      const MutexLock lock(mutex_);
+      Sku& known = skus_[sku];
+      known.merge_next = known.merged = known.segments > 1;
+    }
+    for (auto& call : calls) {
+      call->look |= outcome.tag < kOrders || (outcome.tag >= kStock && std::ranges::count(call->skus, sku) > 0);
+    }
+  }
+  PutBack(&Queues::grants, std::move(calls));
+  return outcome.kind != Kind::kAway;
+}
+
+void FleetCore::Answer(FleetGrantCall& call, absl::StatusOr<FleetGrant> grant) {
+  if (grant.ok()) {
+    metrics_.ObserveSpan(kReserveSeconds, call.start, clock_.Now());
+  } else {
+    metrics_.Add(RefusalMetric(RefusalOf(grant.status())));
+  }
+  call.done(call, std::move(grant));
+}
+
+}  // namespace stockade::inventory_internal

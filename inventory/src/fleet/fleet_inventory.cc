@@ -1,0 +1,101 @@
+#include "stockade/inventory/fleet_inventory.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "fleet_core.h"
+#include "stockade/base/printable.h"
+#include "stockade/base/strings.h"
+#include "stockade/mysql/internal/mysql_url.h"
+
+namespace stockade {
+
+using base_internal::Concat;
+using inventory_internal::FleetCore;
+using mysql_internal::MySqlConnection;
+using mysql_internal::MySqlTarget;
+
+namespace {
+
+constexpr size_t kMaxPrefixBytes = 24;
+
+bool IsPrefixByte(char byte) { return (byte >= 'a' && byte <= 'z') || (byte >= '0' && byte <= '9') || byte == '_'; }
+
+absl::Status Invalid(std::string_view field, std::string_view value, std::string_view rule) {
+  return absl::InvalidArgumentError(Concat("FleetInventoryOptions: ", field, " is ", value, ", which is ", rule));
+}
+
+absl::Status InRange(std::string_view field, absl::Duration value, absl::Duration least, absl::Duration most) {
+  if (value >= least && value <= most) return absl::OkStatus();
+  return Invalid(field, absl::FormatDuration(value),
+                 Concat("not within ", absl::FormatDuration(least), " to ", absl::FormatDuration(most)));
+}
+
+absl::Status InRange(std::string_view field, int64_t value, int64_t least, int64_t most) {
+  if (value >= least && value <= most) return absl::OkStatus();
+  return Invalid(field, Concat(value), Concat("not within ", least, " to ", most));
+}
+
+absl::StatusOr<MySqlTarget> TargetOf(const FleetInventoryOptions& options) {
+  return mysql_internal::ParseMySqlUrl(options.ledger, {.connect_timeout = options.connect_timeout});
+}
+
+}  // namespace
+
+absl::Status FleetInventoryOptions::Validate() const {
+  if (fleet.empty() || fleet.size() > kMaxPrefixBytes || !std::ranges::all_of(fleet, IsPrefixByte)) {
+    return Invalid("fleet", Concat("'", base_internal::Printable(fleet, 100), "'"),
+                   Concat("not 1 to ", kMaxPrefixBytes, " lower-case letters, digits and '_'"));
+  }
+  if (!name.empty()) {
+    if (absl::Status valid = base_internal::CheckName("FleetInventoryOptions: name", name); !valid.ok()) return valid;
+  }
+  if (clock == nullptr) return absl::InvalidArgumentError("FleetInventoryOptions: clock is null");
+  for (const absl::Status& status : {
+           InRange("lanes", lanes, 1, 64),
+           InRange("max_batch", max_batch, 1, 1024),
+           InRange("max_waiting_calls", max_waiting_calls, 1, 10'000'000),
+           InRange("patience", patience, absl::Milliseconds(10), absl::Minutes(10)),
+           InRange("retention", retention, absl::Seconds(1), absl::InfiniteDuration()),
+           InRange("connect_timeout", connect_timeout, absl::Milliseconds(100), absl::Minutes(10)),
+           TargetOf(*this).status(),
+       }) {
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<Inventory>> FleetInventory::Connect(FleetInventoryOptions options) {
+  if (options.name.empty()) options.name = options.fleet;
+  if (absl::Status valid = options.Validate(); !valid.ok()) return valid;
+  inventory_internal::FleetLedger ledger{.target = TargetOf(options).value(),
+                                         .tables = inventory_internal::FleetTables(options.fleet),
+                                         .keys = {},
+                                         .packet_timeout = options.patience};
+  absl::StatusOr<std::unique_ptr<MySqlConnection>> connection = MySqlConnection::Open(ledger.target, -1);
+  if (!connection.ok()) return connection.status();
+  const Instant deadline = Clock::System()->Now() + options.patience;
+  if (absl::Status prepared =
+          inventory_internal::PrepareFleetConnection(**connection, ledger.tables, nullptr, deadline);
+      !prepared.ok()) {
+    return prepared;
+  }
+  absl::StatusOr<inventory_internal::FleetKeys> keys =
+      inventory_internal::CheckFleetSchema(**connection, options.fleet, deadline);
+  if (!keys.ok()) return keys.status();
+  ledger.keys = *keys;
+  auto core = std::make_unique<FleetCore>(std::move(options), std::move(ledger));
+  if (absl::Status started = core->Start(); !started.ok()) return started;
+  return std::unique_ptr<Inventory>(new Inventory(std::move(core)));
+}
+
+absl::Status FleetInventory::Migrate(const FleetInventoryOptions& options) {
+  if (absl::Status valid = options.Validate(); !valid.ok()) return valid;
+  absl::StatusOr<std::unique_ptr<MySqlConnection>> connection = MySqlConnection::Open(TargetOf(options).value(), -1);
+  if (!connection.ok()) return connection.status();
+  return inventory_internal::MigrateFleet(**connection, options.fleet, Clock::System()->Now() + options.patience);
+}
+
+std::string FleetInventory::Schema(std::string_view fleet) { return inventory_internal::FleetSchema(fleet); }
+
+}  // namespace stockade

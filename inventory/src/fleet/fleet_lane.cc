@@ -1,0 +1,172 @@
+#include "fleet_lane.h"
+
+#include <utility>
+
+#include "stockade/base/clock.h"
+#include "stockade/base/crash_point.h"
+#include "stockade/base/strings.h"
+
+namespace stockade::inventory_internal {
+namespace {
+
+using base_internal::Concat;
+using mysql_internal::MySqlConnection;
+using mysql_internal::MySqlNumber;
+using mysql_internal::MySqlRemedy;
+using mysql_internal::MySqlReply;
+
+constexpr unsigned kDuplicate = 1062;
+constexpr unsigned kNullGuard = 1048;
+constexpr unsigned kDeadlock = 1213;
+constexpr unsigned kConflict = 3101;
+
+// Lower lane ids are free for ids of orders that are imported.
+constexpr uint32_t kLeastLane = 1U << 20;
+
+// A lane has ids for that many orders. More than a packet has are left over.
+constexpr uint32_t kLastSequence = UINT32_MAX - (1U << 20);
+
+// Statements of a transaction before those of the packet: SET, START TRANSACTION, UPDATE, SET.
+constexpr size_t kBefore = 4;
+
+}  // namespace
+
+FleetLane::FleetLane(const FleetLedger& ledger) : ledger_(ledger) {}
+
+Instant FleetLane::Deadline() const { return Clock::System()->Now() + ledger_.packet_timeout; }
+
+std::string FleetLane::Row() const {
+  return Concat(" WHERE lane_id=", lane_id_, " AND nonce=", nonce_, " AND fence=", fence_);
+}
+
+absl::Status FleetLane::Prepare() {
+  if (connection_ == nullptr || connection_->broken()) {
+    connection_.reset();
+    absl::StatusOr<std::unique_ptr<MySqlConnection>> opened = MySqlConnection::Open(ledger_.target, -1);
+    if (!opened.ok()) return opened.status();
+    if (absl::Status prepared = PrepareFleetConnection(**opened, ledger_.tables, &ledger_.keys, Deadline());
+        !prepared.ok()) {
+      return prepared;
+    }
+    connection_ = *std::move(opened);
+  }
+  if (unsettled_) {
+    if (absl::Status settled = Settle(); !settled.ok()) return settled;
+  }
+  if (sequence_ >= kLastSequence) lane_id_ = 0;
+  return lane_id_ == 0 ? Register() : absl::OkStatus();
+}
+
+absl::Status FleetLane::Register() {
+  for (;;) {
+    // Both, and the ids of orders, fit a signed number.
+    const uint32_t lane_id = random_() >> 1 | kLeastLane;
+    const uint64_t nonce = uint64_t{random_() >> 1} << 32 | random_();
+    const MySqlReply reply = connection_->Run(
+        Concat("INSERT INTO ", ledger_.tables.lanes, " (lane_id,nonce,fence,batch,created_at) VALUES (", lane_id, ",",
+               nonce, ",1,0,", kFleetNow, ")"),
+        Deadline());
+    if (reply.error == kDuplicate) continue;
+    if (!reply.status.ok()) return reply.status;
+    lane_id_ = lane_id;
+    nonce_ = nonce;
+    fence_ = 1;
+    batch_ = 0;
+    sequence_ = 0;
+    return absl::OkStatus();
+  }
+}
+
+absl::Status FleetLane::Settle() {
+  // The UPDATE waits for a transaction of this lane that is running. If it matches nothing, an earlier try of this has
+  // raised the fence already, or somebody has closed the lane.
+  const MySqlReply reply =
+      connection_->Run(Concat("UPDATE ", ledger_.tables.lanes, " SET fence=fence+1", Row(), ";SELECT fence,batch FROM ",
+                              ledger_.tables.lanes, " WHERE lane_id=", lane_id_, " AND nonce=", nonce_),
+                       Deadline());
+  if (!reply.status.ok()) return reply.status;
+  unsettled_ = false;
+  if (reply.rows().empty()) {
+    // The ledger was put back to a time before the lane. What was in doubt is not there.
+    committed_ = 0;
+    lane_id_ = 0;
+    return absl::OkStatus();
+  }
+  fence_ = MySqlNumber(reply.rows()[0], 0);
+  committed_ = MySqlNumber(reply.rows()[0], 1);
+  return absl::OkStatus();
+}
+
+OrderId FleetLane::NextOrders(size_t count) {
+  const OrderId first = OrderId{lane_id_} << 32 | (sequence_ + 1);
+  sequence_ += static_cast<uint32_t>(count);
+  return first;
+}
+
+FleetOutcome FleetLane::Run(const FleetPacket& packet) {
+  if (absl::Status ready = Prepare(); !ready.ok()) return {.kind = FleetOutcome::Kind::kAway, .status = ready};
+  batch_in_doubt_ = ++batch_;
+  const std::string sql =
+      Concat("SET @miss=NULL,@now=", kFleetNow, ";START TRANSACTION;UPDATE ", ledger_.tables.lanes,
+             " SET batch=", batch_, Row(), ";SET @fence=IF(ROW_COUNT()=1,", fence_, ",NULL)", packet.sql(),
+             ";SET @end=IF(@fence IS NOT NULL AND @miss IS NULL,'COMMIT','ROLLBACK');PREPARE "
+             "stockade_end FROM @end;EXECUTE stockade_end;SELECT @fence,@miss,@now");
+  unsettled_ = true;
+  base_internal::CrashPoint("fleet: before the packet");
+  const MySqlReply reply = connection_->Run(sql, Deadline());
+  base_internal::CrashPoint("fleet: after the packet");
+  return Interpret(packet, reply);
+}
+
+FleetOutcome FleetLane::Interpret(const FleetPacket& packet, const MySqlReply& reply) {
+  using Kind = FleetOutcome::Kind;
+  if (reply.status.ok()) {
+    unsettled_ = false;
+    const mysql_internal::MySqlRow& end = reply.rows().at(0);
+    if (!end.at(0).has_value()) {
+      Renew();
+      return {.kind = Kind::kAgain};
+    }
+    if (end.at(1).has_value()) return {.kind = Kind::kSurprise, .tag = static_cast<size_t>(MySqlNumber(end, 1))};
+    return {.kind = Kind::kDone, .now = MySqlNumber(end, 2)};
+  }
+  const size_t failed = reply.rows_matched.size();
+  // After the packet's come SET, PREPARE, EXECUTE and SELECT. Only some errors of a COMMIT say that it was rolled back.
+  const bool at_commit = failed >= kBefore + packet.size() + 2;
+  if (reply.unanswered || (at_commit && reply.error != kDeadlock && reply.error != kConflict)) {
+    // The server may still be running the transaction for the old connection.
+    connection_.reset();
+    FleetOutcome resumed = Resume();
+    if (resumed.kind == Kind::kUnknown) resumed.status = reply.status;
+    return resumed;
+  }
+  unsettled_ = false;
+  if (reply.error == kNullGuard) {
+    Renew();
+    return {.kind = Kind::kAgain};
+  }
+  if (reply.remedy == MySqlRemedy::kRunAgain || reply.remedy == MySqlRemedy::kRollBack) {
+    return {.kind = Kind::kAgain, .error = reply.error};
+  }
+  const bool is_of_packet = failed >= kBefore && failed < kBefore + packet.size();
+  if (!is_of_packet || reply.remedy != MySqlRemedy::kNone || absl::IsUnavailable(reply.status)) {
+    return {.kind = Kind::kAway, .error = reply.error, .status = reply.status};
+  }
+  return {.kind = Kind::kSurprise, .tag = packet.tag(failed - kBefore), .error = reply.error, .status = reply.status};
+}
+
+FleetOutcome FleetLane::Resume() {
+  using Kind = FleetOutcome::Kind;
+  const absl::Status ready = Prepare();
+  if (unsettled_) return {.kind = Kind::kUnknown, .status = ready};
+  return {.kind = committed_ == batch_in_doubt_ ? Kind::kDone : Kind::kAgain};
+}
+
+MySqlReply FleetLane::Read(std::string_view statements) {
+  if (absl::Status ready = Prepare(); !ready.ok()) {
+    return {.status = ready, .remedy = MySqlRemedy::kReconnect};
+  }
+  return connection_->Run(statements, Deadline());
+}
+
+}  // namespace stockade::inventory_internal

@@ -1,0 +1,99 @@
+#ifndef STOCKADE_INVENTORY_FLEET_FLEET_LANE_H_
+#define STOCKADE_INVENTORY_FLEET_FLEET_LANE_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <random>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "fleet_packet.h"
+#include "fleet_schema.h"
+#include "stockade/inventory/order.h"
+#include "stockade/mysql/internal/mysql_connection.h"
+
+namespace stockade::inventory_internal {
+
+// What lanes need in order to connect.
+struct FleetLedger {
+  mysql_internal::MySqlTarget target;
+  FleetTables tables;
+  FleetKeys keys;
+  absl::Duration packet_timeout;  // For a packet and its reply.
+};
+
+// How a transaction ended.
+struct FleetOutcome {
+  enum class Kind {
+    kDone,      // It was committed.
+    kSurprise,  // It was rolled back, because the statement of `tag` failed with `error`, or (0) matched other rows.
+    kAgain,     // It was rolled back by a deadlock or a time-out, or because the lane was closed. May be run again.
+    kAway,      // The ledger cannot be used, as `status` says. It was not committed, and never will be.
+    kUnknown,   // The ledger cannot be used, as `status` says. It may have been committed: see Resume().
+  };
+  Kind kind;
+  size_t tag = 0;
+  unsigned error = 0;
+  int64_t now = 0;  // kDone: the database's time in the transaction, in microseconds since 1970; 0 if it is not known.
+  absl::Status status = absl::OkStatus();
+};
+
+// A writer of the ledger: a connection, and a row of `lanes`. Every transaction names the lane, its nonce and its
+// fence, and raises its batch. Whoever raises the fence stops all transactions of the lane that are still on their way,
+// so that afterwards `batch` says which was the last that was committed. For one thread at a time.
+//
+// Invariant: while the outcome of a transaction is not known, no other one is sent. tests/models/fleet_orders.pml is
+// the model.
+class FleetLane {
+ public:
+  explicit FleetLane(const FleetLedger& ledger);
+
+  // Connects, learns the outcome of the transaction before, and has a row: what must be done before anything else.
+  // Blocks for at most the time-outs of the ledger. OK at once if there is nothing to do.
+  absl::Status Prepare();
+  // Of the next `count` orders.
+  OrderId NextOrders(size_t count);
+
+  // Runs a transaction. Blocks until its outcome is known, or for at most twice the packet's time-out and once that of
+  // connecting.
+  FleetOutcome Run(const FleetPacket& packet);
+  // After kUnknown: tries again to learn it. kDone, kAgain or kUnknown. Blocks as long.
+  FleetOutcome Resume();
+  // Runs statements that only read, one snapshot each.
+  mysql_internal::MySqlReply Read(std::string_view statements);
+  // The row is not used any more: Prepare() makes another.
+  void Renew() { lane_id_ = 0; }
+  // False: the ledger could not be used lately.
+  bool usable() const { return connection_ != nullptr && !connection_->broken() && !unsettled_; }
+  // Tells this lane from all others, once it is prepared.
+  uint64_t nonce() const { return nonce_; }
+
+ private:
+  absl::Status Register();
+  // Raises the fence, after which the transaction before either was committed or never will be.
+  absl::Status Settle();
+  FleetOutcome Interpret(const FleetPacket& packet, const mysql_internal::MySqlReply& reply);
+  std::string Row() const;
+  Instant Deadline() const;
+
+  const FleetLedger& ledger_;
+  std::random_device random_;
+  std::unique_ptr<mysql_internal::MySqlConnection> connection_;
+  uint32_t lane_id_ = 0;  // 0: it has no row.
+  uint64_t nonce_ = 0;
+  int64_t fence_ = 0;
+  int64_t batch_ = 0;
+  // Whether the outcome of the last transaction, which had the batch `batch_in_doubt_`, is not known. Otherwise, after
+  // Settle(), `committed_` is the batch of the last one that was committed.
+  bool unsettled_ = false;
+  int64_t batch_in_doubt_ = 0;
+  int64_t committed_ = 0;
+  uint32_t sequence_ = 0;
+};
+
+}  // namespace stockade::inventory_internal
+
+#endif  // STOCKADE_INVENTORY_FLEET_FLEET_LANE_H_

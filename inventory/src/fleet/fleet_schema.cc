@@ -1,0 +1,259 @@
+#include "fleet_schema.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <random>
+#include <span>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "stockade/base/strings.h"
+#include "stockade/mysql/internal/mysql_literal.h"
+
+namespace stockade::inventory_internal {
+namespace {
+
+using base_internal::Concat;
+using mysql_internal::MySqlConnection;
+using mysql_internal::MySqlNumber;
+using mysql_internal::MySqlReply;
+
+// Longer than the connection's default: a lane waits for the group commits of others.
+constexpr std::string_view kSettings =
+    "SET SESSION innodb_lock_wait_timeout=5, lock_wait_timeout=5/*M!100300 , check_constraint_checks=1*/";
+
+constexpr std::string_view kConstraints[] = {"paid", "within", "fenced"};
+
+std::string Table(std::string_view prefix, std::string_view name) { return Concat("`", prefix, "_", name, "`"); }
+
+absl::Status Failed(std::string_view what) {
+  return absl::FailedPreconditionError(Concat("the ledger's server ", what));
+}
+
+std::string Text(const mysql_internal::MySqlRow& row, size_t place) {
+  return place < row.size() ? row[place].value_or("") : "";
+}
+
+bool IsOn(std::string_view value) { return value == "ON" || value == "1"; }
+
+std::string RandomBytes(size_t count) {
+  std::random_device random;
+  std::string bytes(count, '\0');
+  for (char& byte : bytes) byte = static_cast<char>(random());
+  return bytes;
+}
+
+// "10.11.6-MariaDB-0+deb12u1": {10, 11}.
+std::pair<int, int> MajorAndMinor(std::string_view version) {
+  int major = 0;
+  int minor = 0;
+  const size_t dot = version.find('.');
+  (void)absl::SimpleAtoi(base_internal::AbslView(version.substr(0, dot)), &major);
+  if (dot != std::string_view::npos) {
+    const std::string_view rest = version.substr(dot + 1);
+    (void)absl::SimpleAtoi(base_internal::AbslView(rest.substr(0, rest.find_first_not_of("0123456789"))), &minor);
+  }
+  return {major, minor};
+}
+
+absl::Status CheckServer(const std::map<std::string, std::string>& settings) {
+  const auto value = [&](const char* name) {
+    const auto found = settings.find(name);
+    return found == settings.end() ? std::string() : found->second;
+  };
+  const std::string version = value("version");
+  const bool mariadb = version.find("MariaDB") != std::string::npos;
+  const auto least = mariadb ? std::pair(10, 6) : std::pair(8, 0);
+  if (MajorAndMinor(version) < least) {
+    return Failed(Concat("has version ", version, "; MariaDB 10.6 or MySQL 8.0.16 are the oldest that it can have"));
+  }
+  if (IsOn(value("wsrep_on"))) {
+    return Failed("is a node of a Galera cluster, which accepts writes at several nodes: wsrep_on is ON");
+  }
+  // Otherwise a reader sees what a crash of the server may still undo, and an answer would rest on it.
+  for (const auto& [name, wanted] :
+       {std::pair("log_bin", "ON"), std::pair("sync_binlog", "1"), std::pair("innodb_flush_log_at_trx_commit", "1")}) {
+    if (value(name) != wanted) {
+      return Failed(Concat("may lose what it has acknowledged: ", name, " is '", value(name), "', not ", wanted));
+    }
+  }
+  if (value("sql_mode").find("STRICT_ALL_TABLES") == std::string::npos) {
+    return Failed(Concat("does not take sql_mode STRICT_ALL_TABLES: it is '", value("sql_mode"), "'"));
+  }
+  if (mariadb && !IsOn(value("check_constraint_checks"))) {
+    return Failed("does not check constraints: check_constraint_checks is OFF");
+  }
+  int64_t packet = 0;
+  if (!absl::SimpleAtoi(value("max_allowed_packet"), &packet) || packet < int64_t{4} << 20) {
+    return Failed(Concat("has max_allowed_packet ", value("max_allowed_packet"), "; at least 4 MiB are needed"));
+  }
+  if (IsOn(value("read_only"))) return absl::UnavailableError("the ledger's server is read-only");
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+FleetTables::FleetTables(std::string_view prefix)
+    : fleet(Table(prefix, "fleet")),
+      lanes(Table(prefix, "lanes")),
+      skus(Table(prefix, "skus")),
+      stock(Table(prefix, "stock")),
+      requests(Table(prefix, "requests")),
+      orders(Table(prefix, "orders")),
+      order_lines(Table(prefix, "order_lines")),
+      buyers(Table(prefix, "buyers")),
+      forgotten(Table(prefix, "forgotten")) {}
+
+FleetKeys FleetKeys::Of(std::string_view bytes) {
+  FleetKeys keys;
+  static_assert(sizeof(FleetKeys) == kBytes);
+  std::memcpy(static_cast<void*>(&keys), bytes.data(), std::min(bytes.size(), kBytes));
+  return keys;
+}
+
+std::string FleetSchema(std::string_view prefix) {
+  const FleetTables tables(prefix);
+  const auto create = [](std::string_view table, std::string_view columns) {
+    return Concat("CREATE TABLE IF NOT EXISTS ", table, " (\n", columns, "\n) ENGINE=InnoDB;\n");
+  };
+  const auto constraint = [&](std::string_view name, std::string_view rule) {
+    return Concat("  CONSTRAINT `", prefix, "_", name, "` CHECK (", rule, ")");
+  };
+  return Concat(create(tables.fleet,
+                       "  one TINYINT NOT NULL PRIMARY KEY,\n"
+                       "  version INT NOT NULL,\n"
+                       "  oldest_code INT NOT NULL,\n"
+                       "  hash_keys BINARY(80) NOT NULL,\n"
+                       "  legacy_key BINARY(16) NULL,\n"
+                       "  janitor BIGINT UNSIGNED NOT NULL,\n"
+                       "  janitor_until BIGINT NOT NULL"),
+                create(tables.lanes, Concat("  lane_id INT UNSIGNED NOT NULL PRIMARY KEY,\n"
+                                            "  nonce BIGINT UNSIGNED NOT NULL,\n"
+                                            "  fence BIGINT NOT NULL,\n"
+                                            "  batch BIGINT NOT NULL,\n"
+                                            "  created_at BIGINT NOT NULL,\n",
+                                            constraint("fenced", "fence > 0"))),
+                create(tables.skus,
+                       "  sku_id BIGINT UNSIGNED NOT NULL PRIMARY KEY,\n"
+                       "  sku VARBINARY(255) NOT NULL,\n"
+                       "  granted BIGINT NOT NULL,\n"
+                       "  per_buyer_limit BIGINT NOT NULL,\n"
+                       "  segments INT NOT NULL,\n"
+                       "  removed TINYINT NOT NULL,\n"
+                       "  sold_forgotten BIGINT NOT NULL"),
+                create(tables.stock, Concat("  sku_id BIGINT UNSIGNED NOT NULL,\n"
+                                            "  segment INT NOT NULL,\n"
+                                            "  units BIGINT NOT NULL,\n"
+                                            "  held BIGINT NOT NULL,\n"
+                                            "  sold BIGINT NOT NULL,\n"
+                                            "  PRIMARY KEY (sku_id, segment),\n",
+                                            constraint("paid", "units >= 0"))),
+                create(tables.requests,
+                       "  id BINARY(16) NOT NULL PRIMARY KEY,\n"
+                       "  order_id BIGINT UNSIGNED NOT NULL"),
+                create(tables.orders,
+                       "  order_id BIGINT UNSIGNED NOT NULL PRIMARY KEY,\n"
+                       "  fence BIGINT NOT NULL,\n"
+                       "  request BINARY(16) NOT NULL,\n"
+                       "  sku_id BIGINT UNSIGNED NOT NULL,\n"
+                       "  quantity BIGINT NOT NULL,\n"
+                       "  buyer BINARY(16) NOT NULL,\n"
+                       "  kind TINYINT NOT NULL,\n"
+                       "  state TINYINT NOT NULL,\n"
+                       "  created_at BIGINT NOT NULL,\n"
+                       "  ttl_us BIGINT NOT NULL,\n"
+                       "  at BIGINT NOT NULL,\n"
+                       "  KEY upkeep (state, at)"),
+                create(tables.order_lines,
+                       "  order_id BIGINT UNSIGNED NOT NULL,\n"
+                       "  sku_id BIGINT UNSIGNED NOT NULL,\n"
+                       "  quantity BIGINT NOT NULL,\n"
+                       "  PRIMARY KEY (order_id, sku_id)"),
+                create(tables.buyers, Concat("  sku_id BIGINT UNSIGNED NOT NULL,\n"
+                                             "  buyer BINARY(16) NOT NULL,\n"
+                                             "  units BIGINT NOT NULL,\n"
+                                             "  most BIGINT NOT NULL,\n"
+                                             "  PRIMARY KEY (sku_id, buyer),\n",
+                                             constraint("within", "units <= most"))),
+                create(tables.forgotten, "  fingerprint BIGINT UNSIGNED NOT NULL PRIMARY KEY"));
+}
+
+absl::Status MigrateFleet(MySqlConnection& connection, std::string_view prefix, Instant deadline) {
+  std::string statements = FleetSchema(prefix);
+  statements +=
+      Concat("INSERT IGNORE INTO ", FleetTables(prefix).fleet, " VALUES (1,", kFleetSchemaVersion, ",",
+             kFleetSchemaVersion, ",", mysql_internal::MySqlLiteral(RandomBytes(FleetKeys::kBytes)), ",NULL,0,0)");
+  return connection.Run(statements, deadline).status;
+}
+
+absl::StatusOr<FleetKeys> CheckFleetSchema(MySqlConnection& connection, std::string_view prefix, Instant deadline) {
+  const auto wrong = [&](std::string_view what) {
+    return absl::FailedPreconditionError(Concat("the fleet '", prefix, "' ", what));
+  };
+  const MySqlReply row = connection.Run(
+      Concat("SELECT version, oldest_code, hash_keys FROM ", FleetTables(prefix).fleet, " WHERE one=1"), deadline);
+  constexpr unsigned kNoSuchTable = 1146;
+  if (row.error == kNoSuchTable || (row.status.ok() && row.rows().empty())) {
+    return wrong("has no tables in this database; FleetInventory::Migrate() makes them");
+  }
+  if (!row.status.ok()) return row.status;
+  const int64_t version = MySqlNumber(row.rows()[0], 0);
+  const int64_t oldest_code = MySqlNumber(row.rows()[0], 1);
+  if (version < kFleetSchemaVersion || oldest_code > kFleetSchemaVersion) {
+    return wrong(Concat("has tables of version ", version, " for code from version ", oldest_code,
+                        " on; this code has version ", kFleetSchemaVersion,
+                        version < kFleetSchemaVersion ? "; FleetInventory::Migrate() brings them up to date" : ""));
+  }
+  const std::string keys = Text(row.rows()[0], 2);
+  if (keys.size() != FleetKeys::kBytes) return wrong("has damaged keys");
+
+  // MySQL says whether a constraint is enforced, MariaDB always enforces those that it knows.
+  const bool mysql = !connection
+                          .Run(
+                              "SELECT 1 FROM information_schema.COLUMNS WHERE TABLE_SCHEMA='information_schema' AND "
+                              "TABLE_NAME='TABLE_CONSTRAINTS' AND COLUMN_NAME='ENFORCED'",
+                              deadline)
+                          .rows()
+                          .empty();
+  const MySqlReply constraints = connection.Run(
+      Concat("SELECT CONSTRAINT_NAME FROM information_schema.TABLE_CONSTRAINTS WHERE CONSTRAINT_SCHEMA=DATABASE() AND "
+             "CONSTRAINT_TYPE='CHECK'",
+             mysql ? " AND ENFORCED='YES'" : ""),
+      deadline);
+  if (!constraints.status.ok()) return constraints.status;
+  for (const std::string_view name : kConstraints) {
+    const std::string whole = Concat(prefix, "_", name);
+    const bool is_there =
+        std::ranges::any_of(constraints.rows(), [&](const auto& found) { return Text(found, 0) == whole; });
+    if (!is_there) return wrong(Concat("has no enforced constraint ", whole));
+  }
+  return FleetKeys::Of(keys);
+}
+
+absl::Status PrepareFleetConnection(MySqlConnection& connection, const FleetTables& tables, const FleetKeys* keys,
+                                    Instant deadline) {
+  const MySqlReply reply = connection.Run(
+      Concat(kSettings,
+             ";SHOW VARIABLES WHERE Variable_name IN ('version','wsrep_on','log_bin','sync_binlog',"
+             "'innodb_flush_log_at_trx_commit','sql_mode','check_constraint_checks','max_allowed_packet','read_only')"
+             ";SELECT CONNECTION_ID()"),
+      deadline);
+  if (!reply.status.ok()) return reply.status;
+  std::map<std::string, std::string> settings;
+  for (const auto& row : reply.results[0]) settings[Text(row, 0)] = Text(row, 1);
+  if (absl::Status server = CheckServer(settings); !server.ok()) return server;
+  if (static_cast<uint64_t>(MySqlNumber(reply.rows()[0], 0)) != connection.id()) {
+    return Failed("is behind a proxy that reads SQL, which may send reads to a replica; connect to the primary");
+  }
+  if (keys == nullptr) return absl::OkStatus();
+  const MySqlReply row = connection.Run(Concat("SELECT hash_keys FROM ", tables.fleet, " WHERE one=1"), deadline);
+  if (!row.status.ok()) return row.status;
+  if (row.rows().empty() || FleetKeys::Of(Text(row.rows()[0], 0)) != *keys) {
+    return Failed("has another fleet than the one that this inventory was connected to");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace stockade::inventory_internal

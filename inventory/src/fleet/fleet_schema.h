@@ -1,0 +1,82 @@
+#ifndef STOCKADE_INVENTORY_FLEET_FLEET_SCHEMA_H_
+#define STOCKADE_INVENTORY_FLEET_FLEET_SCHEMA_H_
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "order_record.h"
+#include "stockade/inventory/ledger.h"
+#include "stockade/mysql/internal/mysql_connection.h"
+
+namespace stockade::inventory_internal {
+
+// The version of the tables that this code writes, and the oldest one that it can use. A row of `fleet` has the
+// version of the tables and the oldest version of the code that may use them, so that processes with the code of one
+// version and of the next work side by side.
+inline constexpr int64_t kFleetSchemaVersion = 1;
+
+// Numbers in the tables, which never change.
+static_assert(static_cast<int>(OrderState::kHeld) == 0 && static_cast<int>(OrderState::kSold) == 1 &&
+              static_cast<int>(OrderState::kCancelled) == 2 && static_cast<int>(OrderState::kExpired) == 3);
+static_assert(static_cast<int>(OrderKind::kTake) == 0 && static_cast<int>(OrderKind::kReserve) == 1 &&
+              static_cast<int>(OrderKind::kBasket) == 2 && static_cast<int>(OrderKind::kRestock) == 3);
+
+// The database's time in microseconds since 1970, as SQL.
+inline constexpr std::string_view kFleetNow = "TIMESTAMPDIFF(MICROSECOND,'1970-01-01',UTC_TIMESTAMP(6))";
+
+// `at` of an order that never expires.
+inline constexpr int64_t kNever = INT64_MAX;
+
+// The names of the tables of one fleet, quoted. docs/INVENTORY.md describes the columns.
+struct FleetTables {
+  explicit FleetTables(std::string_view prefix);
+
+  std::string fleet;
+  std::string lanes;
+  std::string skus;
+  std::string stock;
+  std::string requests;
+  std::string orders;
+  std::string order_lines;
+  std::string buyers;
+  std::string forgotten;
+};
+
+// The keys of the hashes that stand for names in the tables. A fleet has its own, in its row, so that nobody who
+// chooses names can aim at a hash.
+struct FleetKeys {
+  static constexpr size_t kBytes = 80;
+  // Of that many bytes.
+  static FleetKeys Of(std::string_view bytes);
+
+  friend bool operator==(const FleetKeys&, const FleetKeys&) = default;
+
+  FingerprintKey sku;
+  std::array<FingerprintKey, 2> request;
+  std::array<FingerprintKey, 2> buyer;
+};
+
+// The statements that create the tables of a fleet, without its row.
+std::string FleetSchema(std::string_view prefix);
+
+// Creates the tables and the row of the fleet where they are missing. Must not run in a transaction. Idempotent.
+absl::Status MigrateFleet(mysql_internal::MySqlConnection& connection, std::string_view prefix, Instant deadline);
+
+// Reads the keys of the fleet. FailedPrecondition: the tables are missing, are of a version that this code cannot use,
+// or their constraints are missing or not enforced.
+absl::StatusOr<FleetKeys> CheckFleetSchema(mysql_internal::MySqlConnection& connection, std::string_view prefix,
+                                           Instant deadline);
+
+// For each connection: sets what the statements rely on, reads it back, and checks that the server keeps the promises
+// that an inventory makes and that its fleet has these keys. FailedPrecondition: it does not, and the message names the
+// setting. Unavailable: it is read-only.
+absl::Status PrepareFleetConnection(mysql_internal::MySqlConnection& connection, const FleetTables& tables,
+                                    const FleetKeys* keys, Instant deadline);
+
+}  // namespace stockade::inventory_internal
+
+#endif  // STOCKADE_INVENTORY_FLEET_FLEET_SCHEMA_H_

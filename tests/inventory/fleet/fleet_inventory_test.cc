@@ -1,0 +1,142 @@
+#include <algorithm>
+#include <future>
+#include <set>
+#include <thread>
+
+#include "inventory/fleet/fleet_test.h"
+#include "stockade/base/executor.h"
+#include "support/await.h"
+
+namespace stockade {
+namespace {
+
+using base_internal::Concat;
+
+class FleetInventoryTest : public testing::FleetTest {};
+
+TEST_F(FleetInventoryTest, UnitsAreSoldOnceInTwoProcesses) {
+  const auto one = Connect();
+  const auto two = Connect();
+  ASSERT_TRUE(one->EnsureSku("sneaker", {.stock = 3}).ok());
+  ASSERT_TRUE(two->EnsureSku("sneaker", {.stock = 3}).ok());
+  const auto first = one->Take({.sku = "sneaker", .quantity = 2, .request_id = "a"});
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_EQ(first->state(), OrderState::kSold);
+  const auto again = two->Take({.sku = "sneaker", .quantity = 2, .request_id = "a"});
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(*again, *first);
+  EXPECT_EQ(RefusalOf(two->Take({.sku = "sneaker", .quantity = 2, .request_id = "b"}).status()), Refusal::kSoldOut);
+  EXPECT_EQ(RefusalOf(two->Take({.sku = "sneaker", .quantity = 1, .request_id = "a"}).status()),
+            Refusal::kRequestMismatch);
+  EXPECT_EQ(RefusalOf(two->Take({.sku = "boot", .request_id = "c"}).status()), Refusal::kUnknownSku);
+  EXPECT_TRUE(two->Take({.sku = "sneaker", .request_id = "d"}).ok());
+  const auto figures = one->Figures("sneaker");
+  ASSERT_TRUE(figures.ok()) << figures.status();
+  EXPECT_EQ(figures->granted, 3);
+  EXPECT_EQ(figures->available, 0);
+  EXPECT_EQ(figures->sold, 3);
+}
+
+TEST_F(FleetInventoryTest, ReservationsEndOnceInAnyProcess) {
+  const auto one = Connect();
+  const auto two = Connect();
+  ASSERT_TRUE(one->AddSku("sneaker", {.stock = 4, .shards = 2, .per_buyer_limit = 2}).ok());
+  const auto held = one->Reserve({.sku = "sneaker", .quantity = 2, .request_id = "a", .buyer = "ann"});
+  ASSERT_TRUE(held.ok()) << held.status();
+  EXPECT_EQ(held->state(), OrderState::kHeld);
+  EXPECT_EQ(RefusalOf(two->Reserve({.sku = "sneaker", .request_id = "b", .buyer = "ann"}).status()),
+            Refusal::kBuyerLimit);
+  EXPECT_EQ(RefusalOf(two->Reserve({.sku = "sneaker", .quantity = 3, .request_id = "c"}).status()), Refusal::kInvalid);
+  EXPECT_TRUE(two->Commit(held->id()).ok());
+  EXPECT_TRUE(one->Commit(held->id()).ok());
+  EXPECT_TRUE(absl::IsFailedPrecondition(one->Cancel(held->id())));
+  EXPECT_EQ(two->StateOf(held->id()).value(), OrderState::kSold);
+  EXPECT_TRUE(absl::IsNotFound(two->StateOf(77).status()));
+  const auto other = two->Reserve({.sku = "sneaker", .quantity = 2, .request_id = "d", .buyer = "bob"});
+  ASSERT_TRUE(other.ok()) << other.status();
+  EXPECT_EQ(RefusalOf(one->Take({.sku = "sneaker", .request_id = "e", .buyer = "eve"}).status()), Refusal::kAllHeld);
+  EXPECT_TRUE(one->Cancel(other->id()).ok());
+  EXPECT_TRUE(two->Cancel(other->id()).ok());
+  EXPECT_TRUE(absl::IsFailedPrecondition(two->Commit(other->id())));
+  EXPECT_EQ(one->Available("sneaker").value(), 2);
+}
+
+TEST_F(FleetInventoryTest, ExpiresByTheDatabasesClock) {
+  const auto shop = Connect();
+  ASSERT_TRUE(shop->AddSku("sneaker", {.stock = 1}).ok());
+  const auto held = shop->Reserve({.sku = "sneaker", .request_id = "a", .ttl = absl::Milliseconds(1)});
+  ASSERT_TRUE(held.ok()) << held.status();
+  testing::Await("the expiry", [&] { return shop->Available("sneaker").value() == 1; });
+  EXPECT_EQ(shop->StateOf(held->id()).value(), OrderState::kExpired);
+  const auto again = shop->Reserve({.sku = "sneaker", .request_id = "a", .ttl = absl::Milliseconds(1)});
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->state(), OrderState::kExpired);
+}
+
+TEST_F(FleetInventoryTest, BasketsRestocksReshardAndRemoval) {
+  const auto shop = Connect();
+  ASSERT_TRUE(shop->AddSku("a", {.stock = 5}).ok());
+  ASSERT_TRUE(shop->AddSku("b", {.stock = 1, .shards = 4}).ok());
+  const auto basket = shop->ReserveBasket({.lines = {{"b", 1}, {"a", 1}, {"a", 1}}, .request_id = "1"});
+  ASSERT_TRUE(basket.ok()) << basket.status();
+  EXPECT_EQ(basket->lines(), (std::vector<OrderLine>{{"a", 2}, {"b", 1}}));
+  EXPECT_EQ(RefusalOf(shop->ReserveBasket({.lines = {{"a", 1}, {"b", 1}}, .request_id = "2"}).status()),
+            Refusal::kAllHeld);
+  EXPECT_EQ(shop->Available("a").value(), 3);
+  EXPECT_TRUE(shop->Restock({.sku = "b", .quantity = 10, .request_id = "r"}).ok());
+  EXPECT_TRUE(shop->Restock({.sku = "b", .quantity = 10, .request_id = "r"}).ok());
+  EXPECT_EQ(shop->Available("b").value(), 10);
+  EXPECT_TRUE(absl::IsAlreadyExists(shop->Restock({.sku = "b", .quantity = 9, .request_id = "r"})));
+  EXPECT_EQ(RefusalOf(shop->Take({.sku = "b", .request_id = "r"}).status()), Refusal::kRequestMismatch);
+  EXPECT_TRUE(shop->Reshard("b", 3).ok());
+  EXPECT_EQ(shop->Snapshot("b")->shard_units, (std::vector<int64_t>{4, 3, 3}));
+  EXPECT_TRUE(shop->Take({.sku = "b", .quantity = 8, .request_id = "3"}).ok()) << "merges the segments";
+  EXPECT_TRUE(shop->RemoveSku("b").ok());
+  EXPECT_TRUE(shop->Cancel(basket->id()).ok());
+  const auto figures = shop->Figures("b");
+  EXPECT_EQ(figures->granted, 8);
+  EXPECT_EQ(figures->available, 0);
+  EXPECT_EQ(RefusalOf(shop->Take({.sku = "b", .request_id = "4"}).status()), Refusal::kUnknownSku);
+  EXPECT_TRUE(absl::IsAlreadyExists(shop->EnsureSku("b", {.stock = 1})));
+  ASSERT_EQ(shop->Snapshot().size(), 1);
+  EXPECT_EQ(shop->Snapshot()[0].available, 5);
+}
+
+TEST_F(FleetInventoryTest, ManyThreadsOfTwoProcessesSellWhatThereIs) {
+  constexpr int kUnits = 2000;
+  const std::unique_ptr<Inventory> shops[] = {Connect(), Connect()};
+  ASSERT_TRUE(shops[0]->AddSku("sneaker", {.stock = kUnits, .shards = 4}).ok());
+  std::atomic<int> sold = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 8; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 10; ++i) {
+        std::vector<TakeRequest> requests;
+        for (int k = 0; k < 50; ++k) requests.push_back({.sku = "sneaker", .request_id = Concat(t, ".", i, ".", k)});
+        for (const auto& order : shops[t % 2]->TakeMany(requests)) {
+          if (order.ok()) {
+            ++sold;
+          } else {
+            EXPECT_EQ(RefusalOf(order.status()), Refusal::kSoldOut) << order.status();
+          }
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(sold, kUnits);
+}
+
+TEST_F(FleetInventoryTest, AnswersAsyncCallsOnTheirExecutor) {
+  const auto shop = Connect();
+  ASSERT_TRUE(shop->AddSku("sneaker", {.stock = 5}).ok());
+  InlineExecutor inline_executor;
+  std::promise<absl::Status> committed;
+  shop->ReserveAsync({.sku = "sneaker", .request_id = "a"}, inline_executor, [&](absl::StatusOr<Reservation> held) {
+    committed.set_value(held.ok() ? shop->Commit(held->id()) : held.status());
+  });
+  EXPECT_TRUE(committed.get_future().get().ok());
+}
+
+}  // namespace
+}  // namespace stockade
