@@ -23,10 +23,11 @@
 namespace stockade::inventory_internal {
 
 // A keyed hash that stands for a request id or a buyer in the tables. A buyer without a name has only zeros.
-using FleetHash = std::array<char, 16>;
+// Compares as the tables do.
+using FleetHash = std::array<uint8_t, 16>;
 
 inline std::string FleetHashLiteral(const FleetHash& hash) {
-  return mysql_internal::MySqlLiteral(std::string_view(hash.data(), hash.size()));
+  return mysql_internal::MySqlLiteral(std::string_view(reinterpret_cast<const char*>(hash.data()), hash.size()));
 }
 inline FleetHash FleetHashAt(const mysql_internal::MySqlRow& row, size_t place) {
   FleetHash hash = {};

@@ -1,7 +1,6 @@
 #include "fleet_core.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "request_fingerprint.h"
 #include "stockade/base/backoff.h"
@@ -25,8 +24,8 @@ constexpr size_t kMaxLines = 8192;
 FleetHash HashOf(const std::array<FingerprintKey, 2>& keys, std::string_view text) {
   FleetHash hash;
   for (size_t i = 0; i < keys.size(); ++i) {
-    const uint64_t half = RequestFingerprint(keys[i])(text);
-    std::memcpy(hash.data() + i * sizeof half, &half, sizeof half);
+    uint64_t half = RequestFingerprint(keys[i])(text);
+    for (size_t k = 0; k < sizeof half; ++k, half >>= 8) hash[i * sizeof half + k] = static_cast<uint8_t>(half);
   }
   return hash;
 }
@@ -76,6 +75,7 @@ void FleetCore::RunLane(int32_t index) {
       changed_.WaitUntil(clock_, mutex_, upkeep);
     } else if (ServeNext(lane)) {
       backoff.Reset();
+      health_ = absl::OkStatus();
     } else {
       WaitAway(backoff.Next());
     }
@@ -137,7 +137,9 @@ FleetOutcome FleetCore::RunUntilKnown(FleetLane& writer, const FleetPacket& pack
     }
     outcome = writer.Resume();
   }
-  NoteHealth(outcome.status);
+  if (outcome.kind == FleetOutcome::Kind::kAway || outcome.kind == FleetOutcome::Kind::kUnknown) {
+    NoteHealth(outcome.status);
+  }
   return outcome;
 }
 

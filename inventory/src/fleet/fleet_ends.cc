@@ -98,8 +98,10 @@ bool FleetCore::ServeEnds(Lane& lane, FleetEnds calls) {
   };
   std::map<uint64_t, Effect> effects;
   std::map<OrderState, std::vector<OrderId>> by_state;
+  std::vector<OrderId> ending_ids;
   for (const auto& [id, state] : ends) {
     by_state[state].push_back(id);
+    ending_ids.push_back(id);
     const OrderRow& order = orders[id];
     for (const auto& [sku, quantity] : order.lines) {
       Effect& effect = effects[sku];
@@ -127,12 +129,17 @@ bool FleetCore::ServeEnds(Lane& lane, FleetEnds calls) {
       packet.AddCondition("@removed=0", FleetPacket::kAnyTag);
     }
   }
-  for (const auto& [state, of_state] : by_state) {
-    packet.AddGuarded(Concat("UPDATE ", ledger_.tables.orders, kByKey, " SET state=", static_cast<int>(state),
-                             ",at=@now WHERE order_id IN (", absl::StrJoin(of_state, ","), ") AND state=0 AND at",
-                             state == OrderState::kExpired ? "<=" : ">", "@now"),
-                      static_cast<int64_t>(of_state.size()), FleetPacket::kAnyTag);
-  }
+  // In one statement, so that its order is that of the keys.
+  const auto in = [&](OrderState state) {
+    const auto found = by_state.find(state);
+    return found == by_state.end() ? std::string("FALSE")
+                                   : Concat("order_id IN (", absl::StrJoin(found->second, ","), ")");
+  };
+  packet.AddGuarded(
+      Concat("UPDATE ", ledger_.tables.orders, kByKey, " SET state=IF(", in(OrderState::kSold), ",1,IF(",
+             in(OrderState::kCancelled), ",2,3)),at=@now WHERE order_id IN (", absl::StrJoin(ending_ids, ","),
+             ") AND state=0 AND IF(", in(OrderState::kExpired), ",at<=@now,at>@now)"),
+      static_cast<int64_t>(ending_ids.size()), FleetPacket::kAnyTag);
   std::string buyers;
   int64_t buyer_rows = 0;
   for (const auto& [id, effect] : effects) {

@@ -25,6 +25,9 @@ enum Tag : size_t { kRequests, kBuyers, kOrders, kOrderLines, kStock };
 // rolls all of it back.
 constexpr int kLooksAfterRepeat = 8;
 
+// Requests for more look first, so that no sum of those that do not overflows.
+constexpr int64_t kLargeQuantity = int64_t{1} << 40;
+
 absl::Time ExpiresAt(int64_t created_at, int64_t ttl_us) {
   return ttl_us == kNever ? absl::InfiniteFuture() : absl::FromUnixMicros(created_at + ttl_us);
 }
@@ -52,11 +55,11 @@ bool FleetCore::ServeGrants(Lane& lane, FleetGrants calls) {
   FleetGrants looking;
   FleetGrants trying;
   FleetGrants later;
-  absl::flat_hash_set<std::string_view> ids;
+  absl::flat_hash_set<FleetHash> ids;
   {
     const MutexLock lock(mutex_);
     for (std::unique_ptr<FleetGrantCall>& call : calls) {
-      if (!ids.insert(std::string_view(call->request.data(), call->request.size())).second) {
+      if (!ids.insert(call->request).second) {
         call->look = true;  // The first one decides.
         later.push_back(std::move(call));
         continue;
@@ -64,7 +67,7 @@ bool FleetCore::ServeGrants(Lane& lane, FleetGrants calls) {
       bool look = call->look || lane.look_batches > 0;
       for (size_t i = 0; i < call->skus.size() && !look; ++i) {
         const auto known = skus_.find(call->skus[i]);
-        look = known == skus_.end() || known->second.scarce || call->lines[i].quantity > kMaxUnits ||
+        look = known == skus_.end() || known->second.scarce || call->lines[i].quantity > kLargeQuantity ||
                (known->second.per_buyer_limit != 0 &&
                 (call->buyer.empty() || call->lines[i].quantity > known->second.per_buyer_limit));
       }

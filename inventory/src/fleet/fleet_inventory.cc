@@ -76,7 +76,7 @@ absl::StatusOr<std::unique_ptr<Inventory>> FleetInventory::Connect(FleetInventor
   if (!connection.ok()) return connection.status();
   const Instant deadline = Clock::System()->Now() + options.patience;
   if (absl::Status prepared =
-          inventory_internal::PrepareFleetConnection(**connection, ledger.tables, nullptr, deadline);
+          inventory_internal::PrepareFleetConnection(**connection, ledger.tables, nullptr, options.patience);
       !prepared.ok()) {
     return prepared;
   }

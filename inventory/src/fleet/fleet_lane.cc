@@ -44,7 +44,7 @@ absl::Status FleetLane::Prepare() {
     connection_.reset();
     absl::StatusOr<std::unique_ptr<MySqlConnection>> opened = MySqlConnection::Open(ledger_.target, -1);
     if (!opened.ok()) return opened.status();
-    if (absl::Status prepared = PrepareFleetConnection(**opened, ledger_.tables, &ledger_.keys, Deadline());
+    if (absl::Status prepared = PrepareFleetConnection(**opened, ledger_.tables, &ledger_.keys, ledger_.packet_timeout);
         !prepared.ok()) {
       return prepared;
     }

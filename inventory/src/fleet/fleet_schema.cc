@@ -1,7 +1,6 @@
 #include "fleet_schema.h"
 
 #include <algorithm>
-#include <cstring>
 #include <map>
 #include <random>
 #include <span>
@@ -9,6 +8,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
+#include "stockade/base/clock.h"
 #include "stockade/base/strings.h"
 #include "stockade/mysql/internal/mysql_literal.h"
 
@@ -20,9 +20,13 @@ using mysql_internal::MySqlConnection;
 using mysql_internal::MySqlNumber;
 using mysql_internal::MySqlReply;
 
-// Longer than the connection's default: a lane waits for the group commits of others.
-constexpr std::string_view kSettings =
-    "SET SESSION innodb_lock_wait_timeout=5, lock_wait_timeout=5/*M!100300 , check_constraint_checks=1*/";
+// Longer than the connection's default, because a lane waits for the group commits of others, but shorter than it waits
+// for a reply.
+std::string Settings(absl::Duration reply_timeout) {
+  const int64_t seconds = std::clamp<int64_t>(absl::ToInt64Seconds(reply_timeout / 2), 1, 5);
+  return Concat("SET SESSION innodb_lock_wait_timeout=", seconds, ", lock_wait_timeout=", seconds,
+                "/*M!100300 , check_constraint_checks=1*/");
+}
 
 constexpr std::string_view kConstraints[] = {"paid", "within", "fenced"};
 
@@ -108,8 +112,14 @@ FleetTables::FleetTables(std::string_view prefix)
 
 FleetKeys FleetKeys::Of(std::string_view bytes) {
   FleetKeys keys;
-  static_assert(sizeof(FleetKeys) == kBytes);
-  std::memcpy(static_cast<void*>(&keys), bytes.data(), std::min(bytes.size(), kBytes));
+  FingerprintKey* const all[] = {&keys.sku, &keys.request[0], &keys.request[1], &keys.buyer[0], &keys.buyer[1]};
+  size_t place = 0;
+  for (FingerprintKey* const key : all) {
+    for (uint64_t& word : *key) {
+      word = 0;  // Little-endian, whatever the machine.
+      for (size_t i = 0; i < sizeof word; ++i) word |= uint64_t{static_cast<uint8_t>(bytes[place++])} << 8 * i;
+    }
+  }
   return keys;
 }
 
@@ -233,9 +243,10 @@ absl::StatusOr<FleetKeys> CheckFleetSchema(MySqlConnection& connection, std::str
 }
 
 absl::Status PrepareFleetConnection(MySqlConnection& connection, const FleetTables& tables, const FleetKeys* keys,
-                                    Instant deadline) {
+                                    absl::Duration reply_timeout) {
+  const Instant deadline = Clock::System()->Now() + reply_timeout;
   const MySqlReply reply = connection.Run(
-      Concat(kSettings,
+      Concat(Settings(reply_timeout),
              ";SHOW VARIABLES WHERE Variable_name IN ('version','wsrep_on','log_bin','sync_binlog',"
              "'innodb_flush_log_at_trx_commit','sql_mode','check_constraint_checks','max_allowed_packet','read_only')"
              ";SELECT CONNECTION_ID()"),
@@ -250,7 +261,8 @@ absl::Status PrepareFleetConnection(MySqlConnection& connection, const FleetTabl
   if (keys == nullptr) return absl::OkStatus();
   const MySqlReply row = connection.Run(Concat("SELECT hash_keys FROM ", tables.fleet, " WHERE one=1"), deadline);
   if (!row.status.ok()) return row.status;
-  if (row.rows().empty() || FleetKeys::Of(Text(row.rows()[0], 0)) != *keys) {
+  if (row.rows().empty() || Text(row.rows()[0], 0).size() != FleetKeys::kBytes ||
+      FleetKeys::Of(Text(row.rows()[0], 0)) != *keys) {
     return Failed("has another fleet than the one that this inventory was connected to");
   }
   return absl::OkStatus();

@@ -73,9 +73,9 @@ absl::StatusOr<FleetKeys> CheckFleetSchema(mysql_internal::MySqlConnection& conn
 
 // For each connection: sets what the statements rely on, reads it back, and checks that the server keeps the promises
 // that an inventory makes and that its fleet has these keys. FailedPrecondition: it does not, and the message names the
-// setting. Unavailable: it is read-only.
+// setting. Unavailable: it is read-only. `keys`: null if they are not known yet.
 absl::Status PrepareFleetConnection(mysql_internal::MySqlConnection& connection, const FleetTables& tables,
-                                    const FleetKeys* keys, Instant deadline);
+                                    const FleetKeys* keys, absl::Duration reply_timeout);
 
 }  // namespace stockade::inventory_internal
 
