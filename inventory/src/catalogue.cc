@@ -17,7 +17,7 @@ Item* LocalCore::InsertItem(std::string_view sku, const SkuOptions& options, int
                             .max_shards = std::max(shards, max_shards_),
                             .clock = clock_};
   auto item = std::make_unique<Item>(std::string(sku), next_item_number_++, options.per_buyer_limit, granted,
-                                     std::move(stock), &metrics_);
+                                     std::move(stock), &stock_metrics_);
   const auto [place, is_new] = items_.emplace(item->sku, std::move(item));
   return is_new ? place->second.get() : nullptr;
 }

@@ -23,6 +23,13 @@ constexpr MetricDef kDefs[] = {
     {MetricType::kCounter, kRefusalsName, kRefusalsHelp, "reason", "request_mismatch"},
     {MetricType::kCounter, kRefusalsName, kRefusalsHelp, "reason", "request_forgotten"},
     {MetricType::kCounter, kRefusalsName, kRefusalsHelp, "reason", "invalid"},
+    {MetricType::kSecondsHistogram, "stockade_inventory_reserve_seconds",
+     "Duration of a Reserve, ReserveBasket or Take call that was not refused, including the wait for the ledger; "
+     "without a ledger, a sample of 1 in 64 calls per thread."},
+};
+static_assert(std::size(kDefs) == kReserveSeconds + 1);
+
+constexpr MetricDef kStockDefs[] = {
     {MetricType::kCounter, "stockade_inventory_freezes_total",
      "Times that an item's shards were stopped: to combine units of several shards, to refuse a take, or for an exact "
      "total."},
@@ -38,17 +45,15 @@ constexpr MetricDef kDefs[] = {
     {MetricType::kGauge, "stockade_inventory_shard_imbalance",
      "Units of the fullest shard in use divided by the mean of the shards in use (1 is even); the maximum over all "
      "SKUs."},
-    {MetricType::kSecondsHistogram, "stockade_inventory_reserve_seconds",
-     "Duration of a Reserve, ReserveBasket or Take call that was not refused, including the wait for the ledger; "
-     "without a ledger, a sample of 1 in 64 calls per thread."},
     {MetricType::kSecondsHistogram, "stockade_inventory_freeze_seconds",
      "Duration for which an item's shards were stopped; a sample of 1 in 16 freezes per thread."},
 };
-static_assert(std::size(kDefs) == kFreezeSeconds + 1);
+static_assert(std::size(kStockDefs) == kFreezeSeconds + 1);
 
 }  // namespace
 
 std::span<const MetricDef> InventoryMetricDefs() { return kDefs; }
+std::span<const MetricDef> StockMetricDefs() { return kStockDefs; }
 
 InventoryMetric RefusalMetric(Refusal refusal) {
   return static_cast<InventoryMetric>(kRefusedSoldOut + static_cast<size_t>(refusal) -

@@ -10,7 +10,7 @@
 
 namespace stockade::inventory_internal {
 
-// The order of InventoryMetricDefs().
+// The order of InventoryMetricDefs(): what every inventory counts of its calls.
 enum InventoryMetric : size_t {
   kTakes,
   kReservations,
@@ -27,6 +27,11 @@ enum InventoryMetric : size_t {
   kRefusedRequestMismatch,
   kRefusedRequestForgotten,
   kRefusedInvalid,
+  kReserveSeconds,
+};
+
+// The order of StockMetricDefs(): of stock in this process.
+enum StockMetric : size_t {
   kFreezes,
   kSteals,
   kLatches,
@@ -35,11 +40,11 @@ enum InventoryMetric : size_t {
   kSoldUnits,
   kOversoldUnits,
   kShardImbalance,
-  kReserveSeconds,
   kFreezeSeconds,
 };
 
 STOCKADE_EXPORT std::span<const MetricDef> InventoryMetricDefs();
+std::span<const MetricDef> StockMetricDefs();
 
 // Where refusals of this kind are counted. Not for kNone.
 STOCKADE_EXPORT InventoryMetric RefusalMetric(Refusal refusal);

@@ -16,7 +16,8 @@ LocalCore::LocalCore(InventoryOptions options)
       max_shards_(options.max_shards),
       retention_(options.retention),
       sku_metrics_(options.metrics, name_, options.sku_metrics),
-      metrics_(options.metrics, InventoryMetricDefs(), {{"inventory", name_}}) {
+      metrics_(options.metrics, InventoryMetricDefs(), {{"inventory", name_}}),
+      stock_metrics_(options.metrics, StockMetricDefs(), {{"inventory", name_}}) {
   AddGauges();
 }
 

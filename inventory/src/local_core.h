@@ -222,6 +222,7 @@ class LocalCore final : public InventoryCore {
   const absl::Duration retention_;
   SkuMetrics sku_metrics_;
   metrics_internal::ComponentMetrics metrics_;
+  metrics_internal::ComponentMetrics stock_metrics_;
 };
 
 }  // namespace stockade::inventory_internal

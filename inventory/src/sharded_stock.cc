@@ -61,15 +61,24 @@ int32_t ShardedStock::DefaultShards() {
   return static_cast<int32_t>(std::clamp<uint32_t>(std::thread::hardware_concurrency(), 1, kMaxShards));
 }
 
+// Of a stock without an inventory.
+struct ShardedStock::OwnMetrics {
+  OwnMetrics(MetricsRegistry* registry, const metrics_internal::MetricLabels& labels)
+      : requests(registry, inventory_internal::InventoryMetricDefs(), labels),
+        stock(registry, inventory_internal::StockMetricDefs(), labels) {}
+
+  metrics_internal::ComponentMetrics requests;
+  metrics_internal::ComponentMetrics stock;
+};
+
 ShardedStock::ShardedStock(ShardedStockOptions options) : ShardedStock(options, nullptr) {
   own_metrics_ =
-      std::make_unique<metrics_internal::ComponentMetrics>(options.metrics, inventory_internal::InventoryMetricDefs(),
-                                                           metrics_internal::MetricLabels{{"inventory", options.name}});
-  own_metrics_->AddGauge(inventory_internal::kAvailableUnits,
-                         [this] { return static_cast<double>(ApproximateAvailable()); });
-  own_metrics_->AddGauge(inventory_internal::kShardImbalance, [this] { return Imbalance(); });
-  metrics_ = own_metrics_.get();
-  if (metrics_internal::MetricSet* const set = own_metrics_->set(); set != nullptr) {
+      std::make_unique<OwnMetrics>(options.metrics, metrics_internal::MetricLabels{{"inventory", options.name}});
+  metrics_ = &own_metrics_->stock;
+  metrics_->AddGauge(inventory_internal::kAvailableUnits,
+                     [this] { return static_cast<double>(ApproximateAvailable()); });
+  metrics_->AddGauge(inventory_internal::kShardImbalance, [this] { return Imbalance(); });
+  if (metrics_internal::MetricSet* const set = own_metrics_->requests.set(); set != nullptr) {
     counts_ = &set->cells();
     takes_cell_ = set->cell_of(inventory_internal::kTakes);
     refusals_cell_ = set->cell_of(inventory_internal::kRefusedSoldOut);

@@ -37,8 +37,8 @@ std::vector<SkuSnapshot> LocalCore::Snapshot() {
 }
 
 void LocalCore::AddGauges() {
-  const auto over_all = [this](InventoryMetric metric, auto read, auto combine) {
-    metrics_.AddGauge(metric, [this, read, combine] {
+  const auto over_all = [this](StockMetric metric, auto read, auto combine) {
+    stock_metrics_.AddGauge(metric, [this, read, combine] {
       double result = 0;
       const RankedReadLock lock(catalogue_mutex_);
       for (const auto& [sku, item] : items_) result = combine(result, static_cast<double>(read(*item)));

@@ -268,9 +268,9 @@ class STOCKADE_EXPORT ShardedStock {
   // When the shards were stopped, if that is measured; otherwise infinite.
   mutable Instant frozen_since_ STOCKADE_GUARDED_BY(*slow_lock_) = Instant::InfiniteFuture();
   base_internal::ForkGuard fork_guard_;
-  std::unique_ptr<metrics_internal::ComponentMetrics>
-      own_metrics_;                              // Null in an inventory. Last: its gauge reads the shards.
-  metrics_internal::ComponentMetrics* metrics_;  // *own_metrics_, or those of the item's inventory.
+  struct OwnMetrics;
+  std::unique_ptr<OwnMetrics> own_metrics_;      // Null in an inventory. Last: its gauge reads the shards.
+  metrics_internal::ComponentMetrics* metrics_;  // Of *own_metrics_, or of the item's inventory.
   // The cells that count takes and refusals. Kept here because a refusal is so short that every load matters. Null if
   // disabled.
   metrics_internal::StripedCells* counts_ = nullptr;
