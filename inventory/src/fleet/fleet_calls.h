@@ -14,6 +14,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "fleet_schema.h"
 #include "order_record.h"
 #include "stockade/base/instant.h"
 #include "stockade/inventory/order.h"
@@ -21,10 +22,6 @@
 #include "stockade/mysql/internal/mysql_reply.h"
 
 namespace stockade::inventory_internal {
-
-// A keyed hash that stands for a request id or a buyer in the tables. A buyer without a name has only zeros.
-// Compares as the tables do.
-using FleetHash = std::array<uint8_t, 16>;
 
 inline std::string FleetHashLiteral(const FleetHash& hash) {
   return mysql_internal::MySqlLiteral(std::string_view(reinterpret_cast<const char*>(hash.data()), hash.size()));
@@ -58,6 +55,7 @@ struct FleetGrantCall : FleetCall {
   absl::Duration ttl;
   FleetHash request;
   FleetHash buyer_hash;
+  uint64_t imported_fingerprint = 0;  // If the fleet has those of an imported ledger.
   // The ledger is read before a transaction tries to take the units: whether the id has taken units already, whether
   // there are units, whether the buyer may have them.
   bool look = false;

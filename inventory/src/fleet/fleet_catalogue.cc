@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "fleet_core.h"
+#include "request_fingerprint.h"
 #include "stockade/base/printable.h"
 #include "stockade/base/strings.h"
 
@@ -77,7 +78,7 @@ absl::Status FleetCore::EnsureSku(std::string_view sku, const SkuOptions& option
 
 absl::Status FleetCore::Add(std::string_view call, std::string_view sku, const SkuOptions& options, bool may_exist) {
   if (absl::Status valid = checks_.CheckNewSku(call, sku, options); !valid.ok()) return valid;
-  const uint64_t id = SkuId(sku);
+  const uint64_t id = ledger_.keys.SkuId(sku);
   return RunStep([&](FleetLane& writer) -> std::optional<absl::Status> {
     SkuRows rows;
     if (!ReadSkus(writer, Concat("s.sku_id=", id), rows)) return std::nullopt;
@@ -108,7 +109,7 @@ absl::Status FleetCore::Add(std::string_view call, std::string_view sku, const S
 }
 
 absl::Status FleetCore::RemoveSku(std::string_view sku) {
-  const uint64_t id = SkuId(sku);
+  const uint64_t id = ledger_.keys.SkuId(sku);
   bool removed = false;
   return RunStep([&](FleetLane& writer) -> std::optional<absl::Status> {
     if (!removed) {
@@ -139,8 +140,8 @@ absl::Status FleetCore::RemoveSku(std::string_view sku) {
 
 absl::Status FleetCore::Restock(std::string_view sku, int64_t units, const std::string* request_id) {
   if (absl::Status valid = checks_.CheckRestock(request_id, sku, units); !valid.ok()) return valid;
-  const uint64_t id = SkuId(sku);
-  const FleetHash request = request_id == nullptr ? FleetHash{} : RequestHash(*request_id);
+  const uint64_t id = ledger_.keys.SkuId(sku);
+  const FleetHash request = request_id == nullptr ? FleetHash{} : ledger_.keys.RequestHash(*request_id);
   return RunStep([&](FleetLane& writer) -> std::optional<absl::Status> {
     SkuRows rows;
     if (!ReadSkus(writer, Concat("s.sku_id=", id), rows)) return std::nullopt;
@@ -183,11 +184,19 @@ absl::Status FleetCore::Restock(std::string_view sku, int64_t units, const std::
 // `repeated`: the answer, if the id was used. False: the ledger cannot be used.
 bool FleetCore::FindRestock(FleetLane& writer, const std::string& request_id, const FleetHash& request, uint64_t sku,
                             int64_t units, std::optional<absl::Status>& repeated) {
+  const std::string fingerprint = ledger_.keys.imported.has_value()
+                                      ? Concat("fingerprint=", RequestFingerprint(*ledger_.keys.imported)(request_id))
+                                      : std::string("FALSE");
   const MySqlReply reply =
-      writer.Read(Concat("SELECT order_id FROM ", ledger_.tables.requests, " WHERE id=", FleetHashLiteral(request)));
+      writer.Read(Concat("SELECT 1 FROM ", ledger_.tables.forgotten, " WHERE ", fingerprint, ";SELECT order_id FROM ",
+                         ledger_.tables.requests, " WHERE id=", FleetHashLiteral(request)));
   if (!reply.status.ok()) {
     NoteHealth(reply.status);
     return false;
+  }
+  if (!reply.results.at(0).empty()) {
+    repeated = checks_.Forgotten(request_id);
+    return true;
   }
   if (reply.rows().empty()) return true;
   OrderRows orders;
@@ -218,7 +227,7 @@ absl::Status FleetCore::Reshard(std::string_view sku, int32_t shards) {
                                              base_internal::Printable(sku, 100), "': ", shards,
                                              " shards, which is not within 1 to ", kMaxShards));
   }
-  const uint64_t id = SkuId(sku);
+  const uint64_t id = ledger_.keys.SkuId(sku);
   return RunStep([&](FleetLane& writer) -> std::optional<absl::Status> {
     SkuRows rows;
     if (!ReadSkus(writer, Concat("s.sku_id=", id), rows)) return std::nullopt;
@@ -245,7 +254,7 @@ absl::Status FleetCore::Reshard(std::string_view sku, int32_t shards) {
 absl::StatusOr<FleetCore::SkuRow> FleetCore::ReadSku(std::string_view call, std::string_view sku, bool of_removed) {
   SkuRows rows;
   const absl::Status read = RunStep([&](FleetLane& writer) -> std::optional<absl::Status> {
-    if (!ReadSkus(writer, Concat("s.sku_id=", SkuId(sku)), rows)) return std::nullopt;
+    if (!ReadSkus(writer, Concat("s.sku_id=", ledger_.keys.SkuId(sku)), rows)) return std::nullopt;
     return absl::OkStatus();
   });
   if (!read.ok()) return read;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "request_fingerprint.h"
 #include "stockade/base/backoff.h"
 #include "stockade/base/start_thread.h"
 #include "stockade/base/strings.h"
@@ -20,15 +19,6 @@ constexpr absl::Duration kLongestPause = absl::Seconds(1);
 
 // In a packet: the lines of all its orders. With 60 bytes each they are well below max_allowed_packet.
 constexpr size_t kMaxLines = 8192;
-
-FleetHash HashOf(const std::array<FingerprintKey, 2>& keys, std::string_view text) {
-  FleetHash hash;
-  for (size_t i = 0; i < keys.size(); ++i) {
-    uint64_t half = RequestFingerprint(keys[i])(text);
-    for (size_t k = 0; k < sizeof half; ++k, half >>= 8) hash[i * sizeof half + k] = static_cast<uint8_t>(half);
-  }
-  return hash;
-}
 
 }  // namespace
 
@@ -215,15 +205,6 @@ absl::Status FleetCore::RunStep(std::function<std::optional<absl::Status>(FleetL
   const MutexLock lock(mutex);
   while (!answer.has_value()) answered.Wait(mutex);
   return *std::move(answer);
-}
-
-// Fits a signed number.
-uint64_t FleetCore::SkuId(std::string_view sku) const { return RequestFingerprint(ledger_.keys.sku)(sku) >> 1; }
-
-FleetHash FleetCore::RequestHash(std::string_view request_id) const { return HashOf(ledger_.keys.request, request_id); }
-
-FleetHash FleetCore::BuyerHash(std::string_view buyer) const {
-  return buyer.empty() ? FleetHash{} : HashOf(ledger_.keys.buyer, buyer);
 }
 
 }  // namespace stockade::inventory_internal

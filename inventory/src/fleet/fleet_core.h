@@ -183,9 +183,6 @@ class FleetCore final : public InventoryCore {
   }
   absl::Status RunStep(std::function<std::optional<absl::Status>(FleetLane&)> step);
   void NoteHealth(const absl::Status& status);
-  uint64_t SkuId(std::string_view sku) const;
-  FleetHash RequestHash(std::string_view request_id) const;
-  FleetHash BuyerHash(std::string_view buyer) const;
   static int32_t SegmentOf(const Sku& sku, const Lane& lane) { return sku.merged ? 0 : lane.index % sku.segments; }
 
   // fleet_forms.cc
@@ -205,6 +202,7 @@ class FleetCore final : public InventoryCore {
   bool ServeGrants(Lane& lane, FleetGrants calls);
   // Answers the calls that a read can answer. Those that may be tried together go to `trying`.
   bool Look(Lane& lane, FleetGrants calls, FleetGrants& trying);
+  std::string InImported(const FleetGrants& calls) const;
   bool ReadLooked(FleetLane& writer, const FleetGrants& calls, Looked& looked);
   void Judge(std::unique_ptr<FleetGrantCall> call, Looked& looked, FleetGrants& trying, FleetGrants& later);
   void AnswerRepeat(std::unique_ptr<FleetGrantCall> call, const OrderRow& order, int64_t now);

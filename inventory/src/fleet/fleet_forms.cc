@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "fleet_core.h"
+#include "request_fingerprint.h"
 
 namespace stockade::inventory_internal {
 namespace {
@@ -71,13 +72,16 @@ std::unique_ptr<FleetGrantCall> FleetCore::CallOf(OrderKind kind, const std::str
   call->kind = kind;
   for (const RequestLine& line : lines) {
     call->lines.push_back({.sku = std::string(line.sku), .quantity = line.quantity});
-    call->skus.push_back(SkuId(line.sku));
+    call->skus.push_back(ledger_.keys.SkuId(line.sku));
   }
   call->request_id = request_id;
   call->buyer = buyer;
   call->ttl = ttl;
-  call->request = RequestHash(request_id);
-  call->buyer_hash = BuyerHash(buyer);
+  call->request = ledger_.keys.RequestHash(request_id);
+  call->buyer_hash = ledger_.keys.BuyerHash(buyer);
+  if (ledger_.keys.imported.has_value()) {
+    call->imported_fingerprint = RequestFingerprint(*ledger_.keys.imported)(request_id);
+  }
   return call;
 }
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "fleet_core.h"
 #include "stockade/base/strings.h"
@@ -96,6 +97,16 @@ bool FleetCore::Look(Lane& lane, FleetGrants calls, FleetGrants& trying) {
   return true;
 }
 
+// The condition that a fingerprint is that of one of the calls.
+std::string FleetCore::InImported(const FleetGrants& calls) const {
+  if (!ledger_.keys.imported.has_value()) return "FALSE";
+  return Concat(
+      "fingerprint IN (",
+      absl::StrJoin(calls, ",",
+                    [](std::string* out, const auto& call) { absl::StrAppend(out, call->imported_fingerprint); }),
+      ")");
+}
+
 bool FleetCore::ReadLooked(FleetLane& writer, const FleetGrants& calls, Looked& looked) {
   absl::flat_hash_set<uint64_t> skus;
   std::map<uint64_t, std::vector<std::string>> buyers;
@@ -117,7 +128,8 @@ bool FleetCore::ReadLooked(FleetLane& writer, const FleetGrants& calls, Looked& 
              ledger_.tables.buyers, " WHERE ", buyers_sql.empty() ? "FALSE" : buyers_sql, ";SELECT r.id,",
              kOrderColumns, " FROM ", ledger_.tables.requests, " r LEFT JOIN ", ledger_.tables.orders,
              " o ON o.order_id=r.order_id LEFT JOIN ", ledger_.tables.order_lines,
-             " l ON l.order_id=o.order_id WHERE r.id IN (", absl::StrJoin(ids, ","), ");SELECT ", kFleetNow));
+             " l ON l.order_id=o.order_id WHERE r.id IN (", absl::StrJoin(ids, ","), ");SELECT fingerprint FROM ",
+             ledger_.tables.forgotten, " WHERE ", InImported(calls), ";SELECT ", kFleetNow));
   if (!reply.status.ok()) {
     NoteHealth(reply.status);
     return false;
@@ -131,6 +143,11 @@ bool FleetCore::ReadLooked(FleetLane& writer, const FleetGrants& calls, Looked& 
     if (!row.at(1).has_value()) continue;
     if (!order.has_value()) order.emplace();
     order->Add(row, 1);
+  }
+  for (const MySqlRow& row : reply.results.at(3)) {
+    for (const auto& call : calls) {
+      if (call->imported_fingerprint == mysql_internal::MySqlUnsigned(row, 0)) looked.orders.try_emplace(call->request);
+    }
   }
   looked.now = MySqlNumber(reply.rows().at(0), 0);
   for (const auto& [id, row] : looked.skus) looked.units_left[id] = row.units;
@@ -308,6 +325,11 @@ bool FleetCore::Try(Lane& lane, FleetGrants calls) {
   }
 
   FleetPacket packet;
+  if (ledger_.keys.imported.has_value()) {
+    packet.Add(Concat("SELECT COUNT(*) INTO @forgotten FROM ", ledger_.tables.forgotten, " WHERE ", InImported(calls)),
+               kRequests);
+    packet.AddCondition("@forgotten=0", kRequests);
+  }
   packet.Add(Concat("INSERT INTO ", ledger_.tables.requests, " (id,order_id) VALUES ", requests), kRequests);
   if (!buyers.empty()) {
     std::string rows;

@@ -42,6 +42,34 @@ absl::StatusOr<MySqlTarget> TargetOf(const FleetInventoryOptions& options) {
 
 }  // namespace
 
+absl::StatusOr<inventory_internal::FleetLedger> inventory_internal::FleetLedger::Check(
+    const FleetInventoryOptions& options) {
+  if (absl::Status valid = options.Validate(); !valid.ok()) return valid;
+  FleetLedger ledger{.target = TargetOf(options).value(),
+                     .tables = FleetTables(options.fleet),
+                     .keys = {},
+                     .packet_timeout = options.patience};
+  absl::StatusOr<std::unique_ptr<MySqlConnection>> connection = MySqlConnection::Open(ledger.target, -1);
+  if (!connection.ok()) return connection.status();
+  if (absl::Status prepared = PrepareFleetConnection(**connection, ledger.tables, nullptr, options.patience);
+      !prepared.ok()) {
+    return prepared;
+  }
+  absl::StatusOr<FleetKeys> keys =
+      CheckFleetSchema(**connection, options.fleet, Clock::System()->Now() + options.patience);
+  if (!keys.ok()) return keys.status();
+  ledger.keys = *keys;
+  return ledger;
+}
+
+absl::StatusOr<std::unique_ptr<MySqlConnection>> inventory_internal::FleetLedger::Open() const {
+  absl::StatusOr<std::unique_ptr<MySqlConnection>> connection = MySqlConnection::Open(target, -1);
+  if (!connection.ok()) return connection;
+  absl::Status prepared = PrepareFleetConnection(**connection, tables, &keys, packet_timeout);
+  if (!prepared.ok()) return prepared;
+  return connection;
+}
+
 absl::Status FleetInventoryOptions::Validate() const {
   if (fleet.empty() || fleet.size() > kMaxPrefixBytes || !std::ranges::all_of(fleet, IsPrefixByte)) {
     return Invalid("fleet", Concat("'", base_internal::Printable(fleet, 100), "'"),
@@ -67,24 +95,9 @@ absl::Status FleetInventoryOptions::Validate() const {
 
 absl::StatusOr<std::unique_ptr<Inventory>> FleetInventory::Connect(FleetInventoryOptions options) {
   if (options.name.empty()) options.name = options.fleet;
-  if (absl::Status valid = options.Validate(); !valid.ok()) return valid;
-  inventory_internal::FleetLedger ledger{.target = TargetOf(options).value(),
-                                         .tables = inventory_internal::FleetTables(options.fleet),
-                                         .keys = {},
-                                         .packet_timeout = options.patience};
-  absl::StatusOr<std::unique_ptr<MySqlConnection>> connection = MySqlConnection::Open(ledger.target, -1);
-  if (!connection.ok()) return connection.status();
-  const Instant deadline = Clock::System()->Now() + options.patience;
-  if (absl::Status prepared =
-          inventory_internal::PrepareFleetConnection(**connection, ledger.tables, nullptr, options.patience);
-      !prepared.ok()) {
-    return prepared;
-  }
-  absl::StatusOr<inventory_internal::FleetKeys> keys =
-      inventory_internal::CheckFleetSchema(**connection, options.fleet, deadline);
-  if (!keys.ok()) return keys.status();
-  ledger.keys = *keys;
-  auto core = std::make_unique<FleetCore>(std::move(options), std::move(ledger));
+  absl::StatusOr<inventory_internal::FleetLedger> ledger = inventory_internal::FleetLedger::Check(options);
+  if (!ledger.ok()) return ledger.status();
+  auto core = std::make_unique<FleetCore>(std::move(options), *std::move(ledger));
   if (absl::Status started = core->Start(); !started.ok()) return started;
   return std::unique_ptr<Inventory>(new Inventory(std::move(core)));
 }

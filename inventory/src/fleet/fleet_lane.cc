@@ -5,6 +5,7 @@
 #include "stockade/base/clock.h"
 #include "stockade/base/crash_point.h"
 #include "stockade/base/strings.h"
+#include "stockade/mysql/internal/mysql_literal.h"
 
 namespace stockade::inventory_internal {
 namespace {
@@ -42,12 +43,8 @@ std::string FleetLane::Row() const {
 absl::Status FleetLane::Prepare() {
   if (connection_ == nullptr || connection_->broken()) {
     connection_.reset();
-    absl::StatusOr<std::unique_ptr<MySqlConnection>> opened = MySqlConnection::Open(ledger_.target, -1);
+    absl::StatusOr<std::unique_ptr<MySqlConnection>> opened = ledger_.Open();
     if (!opened.ok()) return opened.status();
-    if (absl::Status prepared = PrepareFleetConnection(**opened, ledger_.tables, &ledger_.keys, ledger_.packet_timeout);
-        !prepared.ok()) {
-      return prepared;
-    }
     connection_ = *std::move(opened);
   }
   if (unsettled_) {
@@ -62,12 +59,20 @@ absl::Status FleetLane::Register() {
     // Both, and the ids of orders, fit a signed number.
     const uint32_t lane_id = random_() >> 1 | kLeastLane;
     const uint64_t nonce = uint64_t{random_() >> 1} << 32 | random_();
-    const MySqlReply reply = connection_->Run(
-        Concat("INSERT INTO ", ledger_.tables.lanes, " (lane_id,nonce,fence,batch,created_at) VALUES (", lane_id, ",",
-               nonce, ",1,0,", kFleetNow, ")"),
-        Deadline());
+    // Only in the fleet whose keys this lane uses: an import, which changes them, needs a fleet without lanes.
+    const std::string imported = ledger_.keys.imported.has_value()
+                                     ? mysql_internal::MySqlLiteral(FleetKeyBytes(*ledger_.keys.imported))
+                                     : "NULL";
+    const MySqlReply reply =
+        connection_->Run(Concat("INSERT INTO ", ledger_.tables.lanes, " (lane_id,nonce,fence,batch,created_at) SELECT ",
+                                lane_id, ",", nonce, ",1,0,", kFleetNow, " FROM ", ledger_.tables.fleet,
+                                " WHERE one=1 AND imported_key<=>", imported, " LOCK IN SHARE MODE"),
+                         Deadline());
     if (reply.error == kDuplicate) continue;
     if (!reply.status.ok()) return reply.status;
+    if (reply.rows_matched.at(0) != 1) {
+      return absl::FailedPreconditionError("the fleet was imported after this inventory had connected to it");
+    }
     lane_id_ = lane_id;
     nonce_ = nonce;
     fence_ = 1;

@@ -12,13 +12,19 @@
 #include "absl/status/statusor.h"
 #include "fleet_packet.h"
 #include "fleet_schema.h"
+#include "stockade/inventory/fleet_inventory.h"
 #include "stockade/inventory/order.h"
 #include "stockade/mysql/internal/mysql_connection.h"
 
 namespace stockade::inventory_internal {
 
-// What lanes need in order to connect.
+// Where a fleet's ledger is, and how to use it.
 struct FleetLedger {
+  // Connects once and checks the options, the server and the tables. The errors of FleetInventory::Connect().
+  static absl::StatusOr<FleetLedger> Check(const FleetInventoryOptions& options);
+  // A connection to the same fleet. Blocks for at most the two time-outs.
+  absl::StatusOr<std::unique_ptr<mysql_internal::MySqlConnection>> Open() const;
+
   mysql_internal::MySqlTarget target;
   FleetTables tables;
   FleetKeys keys;

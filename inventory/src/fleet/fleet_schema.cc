@@ -8,6 +8,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
+#include "request_fingerprint.h"
 #include "stockade/base/clock.h"
 #include "stockade/base/strings.h"
 #include "stockade/mysql/internal/mysql_literal.h"
@@ -38,6 +39,24 @@ absl::Status Failed(std::string_view what) {
 
 std::string Text(const mysql_internal::MySqlRow& row, size_t place) {
   return place < row.size() ? row[place].value_or("") : "";
+}
+
+// Little-endian, whatever the machine.
+FingerprintKey KeyAt(std::string_view bytes, size_t index) {
+  FingerprintKey key = {};
+  for (size_t i = 0; i < sizeof key; ++i) {
+    key[i / 8] |= uint64_t{static_cast<uint8_t>(bytes[index * sizeof key + i])} << 8 * (i % 8);
+  }
+  return key;
+}
+
+FleetHash HashOf(const std::array<FingerprintKey, 2>& keys, std::string_view text) {
+  FleetHash hash;
+  for (size_t i = 0; i < keys.size(); ++i) {
+    uint64_t half = RequestFingerprint(keys[i])(text);
+    for (size_t k = 0; k < sizeof half; ++k, half >>= 8) hash[i * sizeof half + k] = static_cast<uint8_t>(half);
+  }
+  return hash;
 }
 
 bool IsOn(std::string_view value) { return value == "ON" || value == "1"; }
@@ -110,17 +129,24 @@ FleetTables::FleetTables(std::string_view prefix)
       buyers(Table(prefix, "buyers")),
       forgotten(Table(prefix, "forgotten")) {}
 
-FleetKeys FleetKeys::Of(std::string_view bytes) {
-  FleetKeys keys;
-  FingerprintKey* const all[] = {&keys.sku, &keys.request[0], &keys.request[1], &keys.buyer[0], &keys.buyer[1]};
-  size_t place = 0;
-  for (FingerprintKey* const key : all) {
-    for (uint64_t& word : *key) {
-      word = 0;  // Little-endian, whatever the machine.
-      for (size_t i = 0; i < sizeof word; ++i) word |= uint64_t{static_cast<uint8_t>(bytes[place++])} << 8 * i;
-    }
+uint64_t FleetKeys::SkuId(std::string_view name) const { return RequestFingerprint(sku)(name) >> 1; }
+
+FleetHash FleetKeys::RequestHash(std::string_view request_id) const { return HashOf(request, request_id); }
+
+FleetHash FleetKeys::BuyerHash(std::string_view name) const { return name.empty() ? FleetHash{} : HashOf(buyer, name); }
+
+FleetHash RandomFleetHash() {
+  FleetHash hash;
+  std::ranges::copy(RandomBytes(hash.size()), hash.begin());
+  return hash;
+}
+
+std::string FleetKeyBytes(const FingerprintKey& key) {
+  std::string bytes;
+  for (const uint64_t word : key) {
+    for (size_t i = 0; i < sizeof word; ++i) bytes += static_cast<char>(word >> 8 * i);
   }
-  return keys;
+  return bytes;
 }
 
 std::string FleetSchema(std::string_view prefix) {
@@ -136,7 +162,7 @@ std::string FleetSchema(std::string_view prefix) {
                        "  version INT NOT NULL,\n"
                        "  oldest_code INT NOT NULL,\n"
                        "  hash_keys BINARY(80) NOT NULL,\n"
-                       "  legacy_key BINARY(16) NULL,\n"
+                       "  imported_key BINARY(16) NULL,\n"
                        "  janitor BIGINT UNSIGNED NOT NULL,\n"
                        "  janitor_until BIGINT NOT NULL"),
                 create(tables.lanes, Concat("  lane_id INT UNSIGNED NOT NULL PRIMARY KEY,\n"
@@ -198,26 +224,41 @@ absl::Status MigrateFleet(MySqlConnection& connection, std::string_view prefix, 
   return connection.Run(statements, deadline).status;
 }
 
+absl::StatusOr<FleetRow> ReadFleetRow(MySqlConnection& connection, std::string_view table, Instant deadline) {
+  const MySqlReply reply = connection.Run(
+      Concat("SELECT version,oldest_code,hash_keys,imported_key FROM ", table, " WHERE one=1"), deadline);
+  constexpr unsigned kNoSuchTable = 1146;
+  if (reply.error == kNoSuchTable || (reply.status.ok() && reply.rows().empty())) {
+    return absl::FailedPreconditionError(Concat("there is no fleet in this database: ", table,
+                                                " is missing or empty; FleetInventory::Migrate() makes it"));
+  }
+  if (!reply.status.ok()) return reply.status;
+  const mysql_internal::MySqlRow& row = reply.rows()[0];
+  const std::string keys = Text(row, 2);
+  const std::string imported = Text(row, 3);
+  if (keys.size() != FleetKeys::kBytes || (!imported.empty() && imported.size() != sizeof(FingerprintKey))) {
+    return absl::FailedPreconditionError(Concat("the keys in ", table, " are damaged"));
+  }
+  return FleetRow{.version = MySqlNumber(row, 0),
+                  .oldest_code = MySqlNumber(row, 1),
+                  .keys = {.sku = KeyAt(keys, 0),
+                           .request = {KeyAt(keys, 1), KeyAt(keys, 2)},
+                           .buyer = {KeyAt(keys, 3), KeyAt(keys, 4)},
+                           .imported = imported.empty() ? std::nullopt : std::optional(KeyAt(imported, 0))}};
+}
+
 absl::StatusOr<FleetKeys> CheckFleetSchema(MySqlConnection& connection, std::string_view prefix, Instant deadline) {
   const auto wrong = [&](std::string_view what) {
     return absl::FailedPreconditionError(Concat("the fleet '", prefix, "' ", what));
   };
-  const MySqlReply row = connection.Run(
-      Concat("SELECT version, oldest_code, hash_keys FROM ", FleetTables(prefix).fleet, " WHERE one=1"), deadline);
-  constexpr unsigned kNoSuchTable = 1146;
-  if (row.error == kNoSuchTable || (row.status.ok() && row.rows().empty())) {
-    return wrong("has no tables in this database; FleetInventory::Migrate() makes them");
+  const absl::StatusOr<FleetRow> row = ReadFleetRow(connection, FleetTables(prefix).fleet, deadline);
+  if (!row.ok()) return row.status();
+  if (row->version < kFleetSchemaVersion || row->oldest_code > kFleetSchemaVersion) {
+    return wrong(
+        Concat("has tables of version ", row->version, " for code from version ", row->oldest_code,
+               " on; this code has version ", kFleetSchemaVersion,
+               row->version < kFleetSchemaVersion ? "; FleetInventory::Migrate() brings them up to date" : ""));
   }
-  if (!row.status.ok()) return row.status;
-  const int64_t version = MySqlNumber(row.rows()[0], 0);
-  const int64_t oldest_code = MySqlNumber(row.rows()[0], 1);
-  if (version < kFleetSchemaVersion || oldest_code > kFleetSchemaVersion) {
-    return wrong(Concat("has tables of version ", version, " for code from version ", oldest_code,
-                        " on; this code has version ", kFleetSchemaVersion,
-                        version < kFleetSchemaVersion ? "; FleetInventory::Migrate() brings them up to date" : ""));
-  }
-  const std::string keys = Text(row.rows()[0], 2);
-  if (keys.size() != FleetKeys::kBytes) return wrong("has damaged keys");
 
   // MySQL says whether a constraint is enforced, MariaDB always enforces those that it knows.
   const bool mysql = !connection
@@ -239,7 +280,7 @@ absl::StatusOr<FleetKeys> CheckFleetSchema(MySqlConnection& connection, std::str
         std::ranges::any_of(constraints.rows(), [&](const auto& found) { return Text(found, 0) == whole; });
     if (!is_there) return wrong(Concat("has no enforced constraint ", whole));
   }
-  return FleetKeys::Of(keys);
+  return row->keys;
 }
 
 absl::Status PrepareFleetConnection(MySqlConnection& connection, const FleetTables& tables, const FleetKeys* keys,
@@ -259,12 +300,9 @@ absl::Status PrepareFleetConnection(MySqlConnection& connection, const FleetTabl
     return Failed("is behind a proxy that reads SQL, which may send reads to a replica; connect to the primary");
   }
   if (keys == nullptr) return absl::OkStatus();
-  const MySqlReply row = connection.Run(Concat("SELECT hash_keys FROM ", tables.fleet, " WHERE one=1"), deadline);
-  if (!row.status.ok()) return row.status;
-  if (row.rows().empty() || Text(row.rows()[0], 0).size() != FleetKeys::kBytes ||
-      FleetKeys::Of(Text(row.rows()[0], 0)) != *keys) {
-    return Failed("has another fleet than the one that this inventory was connected to");
-  }
+  const absl::StatusOr<FleetRow> row = ReadFleetRow(connection, tables.fleet, deadline);
+  if (!row.ok()) return row.status();
+  if (row->keys != *keys) return Failed("has another fleet than the one that this inventory was connected to");
   return absl::OkStatus();
 }
 

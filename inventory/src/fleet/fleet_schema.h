@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -46,19 +47,44 @@ struct FleetTables {
   std::string forgotten;
 };
 
+// A keyed hash that stands for a request id or a buyer in the tables. A buyer without a name has only zeros. Compares
+// as the tables do.
+using FleetHash = std::array<uint8_t, 16>;
+
+// Stands for nobody.
+FleetHash RandomFleetHash();
+
 // The keys of the hashes that stand for names in the tables. A fleet has its own, in its row, so that nobody who
 // chooses names can aim at a hash.
 struct FleetKeys {
   static constexpr size_t kBytes = 80;
-  // Of that many bytes.
-  static FleetKeys Of(std::string_view bytes);
+
+  // Fits a signed number.
+  uint64_t SkuId(std::string_view name) const;
+  FleetHash RequestHash(std::string_view request_id) const;
+  FleetHash BuyerHash(std::string_view name) const;
 
   friend bool operator==(const FleetKeys&, const FleetKeys&) = default;
 
   FingerprintKey sku;
   std::array<FingerprintKey, 2> request;
   std::array<FingerprintKey, 2> buyer;
+  // Of the fingerprints in `forgotten`, which were imported. None: there are none.
+  std::optional<FingerprintKey> imported;
 };
+
+// A row of `fleet`.
+struct FleetRow {
+  int64_t version = 0;
+  int64_t oldest_code = 0;
+  FleetKeys keys = {};
+};
+// FailedPrecondition: there is none, or it is damaged.
+absl::StatusOr<FleetRow> ReadFleetRow(mysql_internal::MySqlConnection& connection, std::string_view table,
+                                      Instant deadline);
+
+// As bytes of the column `imported_key`.
+std::string FleetKeyBytes(const FingerprintKey& key);
 
 // The statements that create the tables of a fleet, without its row.
 std::string FleetSchema(std::string_view prefix);

@@ -97,6 +97,21 @@ class STOCKADE_EXPORT FleetInventory {
   // privileges CREATE, ALTER and INSERT. Idempotent. Errors as for Connect().
   static absl::Status Migrate(const FleetInventoryOptions& options);
 
+  // Takes over what a ledger of one process holds: SKUs, orders, buyers and the ids of forgotten requests, so that a
+  // shop goes on where it was. The ledger must have been opened for this, and is closed afterwards; use it for nothing
+  // else, or units are sold twice. The fleet must be new: no process has connected to it yet. One transaction, so all
+  // is taken over or nothing. O(orders).
+  //   FailedPrecondition  the fleet is in use, or as for Connect()
+  //   DataLoss            what the ledger holds is inconsistent
+  //   otherwise as for Connect()
+  static absl::Status Import(const FleetInventoryOptions& options, Ledger& ledger);
+
+  // Forgets who a buyer is: the hash of the name is replaced by a random number in all orders, and what the buyer has
+  // bought no longer counts against a limit. The orders stay, and can be ended by their ids; a repeat of their requests
+  // is kRequestMismatch. Reads all orders; blocks other requests of the buyer meanwhile. OK if there is no such buyer.
+  // Errors as for Connect(); Unavailable: perhaps done, and may be repeated.
+  static absl::Status ForgetBuyer(const FleetInventoryOptions& options, std::string_view buyer);
+
   // The statements that create the tables, for administrators that run them themselves; Migrate() then adds the row of
   // the fleet. Processes need SELECT, INSERT, UPDATE and DELETE on the tables.
   static std::string Schema(std::string_view fleet = "stockade");

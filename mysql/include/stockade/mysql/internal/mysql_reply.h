@@ -18,6 +18,7 @@ using MySqlRows = std::vector<MySqlRow>;
 
 // The number at a place of a row; `otherwise` if it is NULL or missing.
 STOCKADE_EXPORT int64_t MySqlNumber(const MySqlRow& row, size_t place, int64_t otherwise = 0);
+STOCKADE_EXPORT uint64_t MySqlUnsigned(const MySqlRow& row, size_t place, uint64_t otherwise = 0);
 
 // The result of the statements of one packet. The server runs them one after another, up to the first that fails.
 struct MySqlReply {

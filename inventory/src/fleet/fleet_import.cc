@@ -1,0 +1,229 @@
+// Takes the contents of a ledger of one process over into the tables of a fleet.
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "fleet_calls.h"
+#include "fleet_lane.h"
+#include "stockade/base/clock.h"
+#include "stockade/base/strings.h"
+#include "stockade/mysql/internal/mysql_literal.h"
+
+namespace stockade {
+namespace {
+
+using base_internal::Concat;
+using inventory_internal::FleetHash;
+using inventory_internal::FleetHashLiteral;
+using inventory_internal::FleetKeys;
+using inventory_internal::FleetLedger;
+using inventory_internal::OrderKind;
+using mysql_internal::MySqlConnection;
+using mysql_internal::MySqlNumber;
+using mysql_internal::MySqlReply;
+
+// Rows of one INSERT.
+constexpr size_t kRows = 1'000;
+
+absl::Status Damaged(std::string_view what) {
+  return absl::DataLossError(Concat("the ledger that is imported is inconsistent: ", what));
+}
+
+// Inserts many rows, some at a time. The first error stays.
+class Inserter {
+ public:
+  Inserter(MySqlConnection& connection, absl::Duration timeout, std::string into)
+      : connection_(connection), timeout_(timeout), into_(std::move(into)) {}
+
+  void Add(std::string_view row) {
+    rows_ += Concat(count_++ == 0 ? "" : ",", "(", row, ")");
+    if (count_ == kRows) (void)Flush();  // The last one returns the error.
+  }
+  absl::Status Flush() {
+    if (count_ > 0 && status_.ok()) {
+      status_ = connection_
+                    .Run(Concat("INSERT INTO ", into_, " VALUES ", std::exchange(rows_, {})),
+                         Clock::System()->Now() + timeout_)
+                    .status;
+    }
+    count_ = 0;
+    return status_;
+  }
+
+ private:
+  MySqlConnection& connection_;
+  const absl::Duration timeout_;
+  const std::string into_;
+  std::string rows_;
+  size_t count_ = 0;
+  absl::Status status_;
+};
+
+int64_t Micros(absl::Duration span) {
+  return span == absl::InfiniteDuration() ? inventory_internal::kNever : absl::ToInt64Microseconds(span);
+}
+
+struct Totals {
+  int64_t held = 0;
+  int64_t sold = 0;
+};
+
+// What the rows of stock and of buyers add up to.
+struct Sums {
+  std::map<std::string, const LedgerState::Sku*, std::less<>> skus = {};
+  std::map<std::string, Totals, std::less<>> totals = {};
+  std::map<std::pair<std::string, FleetHash>, int64_t> buyers = {};
+
+  absl::Status Add(std::string_view sku, int64_t units, OrderState state, const FleetHash& buyer) {
+    const auto found = skus.find(sku);
+    if (found == skus.end()) return Damaged(Concat("there is no SKU '", sku, "', of which an order has units"));
+    if (units < 1) return Damaged(Concat("an order has ", units, " units of '", sku, "'"));
+    if (state != OrderState::kHeld && state != OrderState::kSold) return absl::OkStatus();
+    Totals& of_sku = totals[found->first];
+    int64_t& total = state == OrderState::kHeld ? of_sku.held : of_sku.sold;
+    if (__builtin_add_overflow(total, units, &total)) return Damaged(Concat("'", sku, "' has too many units"));
+    if (found->second->per_buyer_limit != 0 && !found->second->removed) buyers[{found->first, buyer}] += units;
+    return absl::OkStatus();
+  }
+};
+
+absl::Status InsertAll(MySqlConnection& connection, const FleetLedger& ledger, const LedgerState& state, int64_t now) {
+  const FleetKeys& keys = ledger.keys;
+  const auto into = [&](const std::string& table) { return Inserter(connection, ledger.packet_timeout, table); };
+  Sums sums;
+  for (const LedgerState::Sku& sku : state.skus) {
+    if (!sums.skus.emplace(sku.sku, &sku).second) return Damaged(Concat("SKU '", sku.sku, "' is there twice"));
+    if (sku.sold_forgotten < 0) return Damaged(Concat("'", sku.sku, "' has sold_forgotten = ", sku.sold_forgotten));
+    sums.totals[sku.sku].sold = sku.sold_forgotten;
+  }
+  Inserter requests = into(ledger.tables.requests);
+  Inserter orders = into(ledger.tables.orders);
+  Inserter lines = into(ledger.tables.order_lines);
+  const auto add = [&](uint64_t id, const std::string& request_id, uint64_t sku, int64_t quantity,
+                       const FleetHash& buyer, OrderKind kind, OrderState order_state, int64_t created_at,
+                       int64_t ttl_us, int64_t at) {
+    const std::string request = FleetHashLiteral(keys.RequestHash(request_id));
+    requests.Add(Concat(request, ",", id));
+    orders.Add(Concat(id, ",1,", request, ",", sku, ",", quantity, ",", FleetHashLiteral(buyer), ",",
+                      static_cast<int>(kind), ",", static_cast<int>(order_state), ",", created_at, ",", ttl_us, ",",
+                      at));
+  };
+  for (const LedgerState::Order& order : state.orders) {
+    const FleetHash buyer = keys.BuyerHash(order.buyer);
+    const bool basket = !order.lines.empty();
+    if (!basket) {
+      if (absl::Status added = sums.Add(order.sku, order.quantity, order.state, buyer); !added.ok()) return added;
+    }
+    for (const OrderLine& line : order.lines) {
+      if (absl::Status added = sums.Add(line.sku, line.quantity, order.state, buyer); !added.ok()) return added;
+      lines.Add(Concat(order.order_id, ",", keys.SkuId(line.sku), ",", line.quantity));
+    }
+    const OrderKind kind = basket ? OrderKind::kBasket : order.reserved ? OrderKind::kReserve : OrderKind::kTake;
+    const int64_t ttl_us = Micros(order.ttl);
+    const int64_t ended_at = absl::ToUnixMicros(order.ended_at);
+    const bool expires = ttl_us != inventory_internal::kNever && order.expires_at != absl::InfiniteFuture();
+    const int64_t created_at = expires                            ? absl::ToUnixMicros(order.expires_at) - ttl_us
+                               : order.state == OrderState::kHeld ? now
+                                                                  : ended_at;
+    // By the wall clock, which may have been set meanwhile: but never longer than the buyer was promised.
+    const int64_t due_at = expires ? std::min(created_at, now) + ttl_us : inventory_internal::kNever;
+    add(order.order_id, order.request_id, basket ? 0 : keys.SkuId(order.sku), basket ? 0 : order.quantity, buyer, kind,
+        order.state, created_at, ttl_us, order.state == OrderState::kHeld ? due_at : ended_at);
+  }
+  for (const LedgerState::Restock& restock : state.restocks) {
+    const int64_t at = absl::ToUnixMicros(restock.at);
+    add(restock.order_id, restock.request_id, keys.SkuId(restock.sku), restock.quantity, FleetHash{},
+        OrderKind::kRestock, OrderState::kSold, at, inventory_internal::kNever, at);
+  }
+  for (const LedgerState::Bought& bought : state.bought) {
+    const auto found = sums.skus.find(bought.sku);
+    if (found == sums.skus.end() || bought.units < 1 || bought.units > found->second->sold_forgotten) {
+      return Damaged(Concat("a buyer has bought ", bought.units, " units of '", bought.sku, "'"));
+    }
+    if (found->second->per_buyer_limit == 0 || found->second->removed) continue;
+    sums.buyers[{bought.sku, keys.BuyerHash(bought.buyer)}] += bought.units;
+  }
+  Inserter buyers = into(ledger.tables.buyers);
+  for (const auto& [key, units] : sums.buyers) {
+    buyers.Add(Concat(keys.SkuId(key.first), ",", FleetHashLiteral(key.second), ",", units, ",",
+                      sums.skus.at(key.first)->per_buyer_limit));
+  }
+  Inserter skus = into(ledger.tables.skus);
+  Inserter stock = into(ledger.tables.stock);
+  for (const auto& [name, sku] : sums.skus) {
+    const Totals& totals = sums.totals[name];
+    const int64_t units = sku->granted - totals.held - totals.sold;
+    if (units < 0 || (sku->removed && units > 0)) return Damaged(Concat("'", name, "' has ", units, " units for sale"));
+    skus.Add(Concat(keys.SkuId(name), ",", mysql_internal::MySqlLiteral(name), ",", sku->granted, ",",
+                    sku->per_buyer_limit, ",1,", sku->removed ? 1 : 0, ",", sku->sold_forgotten));
+    stock.Add(Concat(keys.SkuId(name), ",0,", units, ",", totals.held, ",", totals.sold));
+  }
+  Inserter forgotten = into(ledger.tables.forgotten);
+  for (const uint64_t fingerprint : state.forgotten) forgotten.Add(Concat(fingerprint));
+  for (Inserter* const each : {&skus, &stock, &requests, &orders, &lines, &buyers, &forgotten}) {
+    if (absl::Status inserted = each->Flush(); !inserted.ok()) return inserted;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status FleetInventory::Import(const FleetInventoryOptions& options, Ledger& ledger) {
+  absl::StatusOr<FleetLedger> fleet = FleetLedger::Check(options);
+  if (!fleet.ok()) return fleet.status();
+  absl::StatusOr<std::unique_ptr<MySqlConnection>> connection = fleet->Open();
+  if (!connection.ok()) return connection.status();
+  if (absl::Status healthy = ledger.Health(); !healthy.ok()) return healthy;
+  const LedgerState state = ledger.TakeRecovered();
+  const auto run = [&](const std::string& statements) {
+    return (*connection)->Run(statements, Clock::System()->Now() + fleet->packet_timeout);
+  };
+  // The fleet's row, which a lane reads to get a row of its own, stays locked.
+  const std::string imported =
+      state.fingerprint_key.has_value()
+          ? mysql_internal::MySqlLiteral(inventory_internal::FleetKeyBytes(*state.fingerprint_key))
+          : "NULL";
+  const MySqlReply begun =
+      run(Concat("START TRANSACTION;UPDATE ", fleet->tables.fleet, " SET imported_key=", imported,
+                 " WHERE one=1;SELECT (SELECT COUNT(*) FROM ", fleet->tables.lanes, ")+(SELECT COUNT(*) FROM ",
+                 fleet->tables.skus, "),", inventory_internal::kFleetNow));
+  if (!begun.status.ok()) return begun.status;
+  absl::Status done;
+  if (MySqlNumber(begun.rows()[0], 0) != 0) {
+    done = absl::FailedPreconditionError(
+        Concat("the fleet '", options.fleet, "' is in use: only a new one can take over a ledger"));
+  } else {
+    done = InsertAll(**connection, *fleet, state, MySqlNumber(begun.rows()[0], 1));
+  }
+  const absl::Status ended = run(done.ok() ? "COMMIT" : "ROLLBACK").status;
+  return done.ok() ? ended : done;
+}
+
+absl::Status FleetInventory::ForgetBuyer(const FleetInventoryOptions& options, std::string_view buyer) {
+  if (buyer.empty()) return absl::InvalidArgumentError("ForgetBuyer: the buyer is empty");
+  absl::StatusOr<FleetLedger> fleet = FleetLedger::Check(options);
+  if (!fleet.ok()) return fleet.status();
+  absl::StatusOr<std::unique_ptr<MySqlConnection>> connection = fleet->Open();
+  if (!connection.ok()) return connection.status();
+  const std::string hash = FleetHashLiteral(fleet->keys.BuyerHash(buyer));
+  const std::string nobody = FleetHashLiteral(inventory_internal::RandomFleetHash());
+  // The rows of the buyer are locked first, so that no order that a limit counts is added meanwhile. They keep what
+  // their orders have, under the new name; what forgotten orders have bought is dropped.
+  const std::string lines = Concat(
+      "(SELECT o.order_id,o.state,COALESCE(l.sku_id,o.sku_id) AS sku_id,COALESCE(l.quantity,o.quantity) AS "
+      "quantity FROM ",
+      fleet->tables.orders, " o LEFT JOIN ", fleet->tables.order_lines,
+      " l ON l.order_id=o.order_id WHERE o.buyer=", hash, ")");
+  return (*connection)
+      ->Run(Concat("START TRANSACTION;SELECT COUNT(*) FROM ", fleet->tables.buyers, " WHERE buyer=", hash,
+                   " FOR UPDATE;UPDATE ", fleet->tables.buyers,
+                   " b LEFT JOIN (SELECT sku_id,SUM(quantity) AS units FROM ", lines,
+                   " each_line WHERE state<2 GROUP BY sku_id) d ON d.sku_id=b.sku_id SET b.buyer=", nobody,
+                   ",b.units=COALESCE(d.units,0) WHERE b.buyer=", hash, ";UPDATE ", fleet->tables.orders,
+                   " SET buyer=", nobody, " WHERE buyer=", hash, ";COMMIT"),
+            Clock::System()->Now() + fleet->packet_timeout)
+      .status;
+}
+
+}  // namespace stockade
