@@ -43,6 +43,9 @@ struct FleetGrant {
 
 struct FleetCall {
   Instant start;
+  // Transactions with it that a surprise has rolled back. After some it has one of its own, so that rows that do not
+  // fit together stop no other call; after many it is given up.
+  int surprises = 0;
 };
 
 // A Take, Reserve or ReserveBasket.

@@ -20,6 +20,9 @@ constexpr absl::Duration kLongestPause = absl::Seconds(1);
 // In a packet: the lines of all its orders. With 60 bytes each they are well below max_allowed_packet.
 constexpr size_t kMaxLines = 8192;
 
+size_t LinesOf(const FleetGrantCall& call) { return call.lines.size(); }
+size_t LinesOf(const FleetEndCall&) { return 1; }  // Its order may have more, but they take few bytes.
+
 }  // namespace
 
 FleetCore::FleetCore(FleetInventoryOptions options, FleetLedger ledger)
@@ -74,33 +77,44 @@ void FleetCore::RunLane(int32_t index) {
 
 bool FleetCore::ServeNext(Lane& lane) {
   GiveUpLate();
-  if (!queues_.steps.empty()) {
-    std::unique_ptr<FleetStepCall> step = std::move(queues_.steps.front());
-    queues_.steps.pop_front();
-    const MutexUnlock unlocked(mutex_);
-    return ServeStep(lane, std::move(step));
-  }
-  const auto most = static_cast<size_t>(options_.max_batch);
-  lane.ends_next = !lane.ends_next;
-  if (!queues_.ends.empty() && (lane.ends_next || queues_.grants.empty())) {
-    FleetEnds ends;
-    while (!queues_.ends.empty() && ends.size() < most) {
-      ends.push_back(std::move(queues_.ends.front()));
-      queues_.ends.pop_front();
+  constexpr int kQueues = 3;
+  for (int i = 0; i < kQueues; ++i) {
+    lane.turn = (lane.turn + 1) % kQueues;
+    if (lane.turn == 0 && !queues_.steps.empty()) {
+      std::unique_ptr<FleetStepCall> step = std::move(queues_.steps.front());
+      queues_.steps.pop_front();
+      const MutexUnlock unlocked(mutex_);
+      return ServeStep(lane, std::move(step));
     }
-    const MutexUnlock unlocked(mutex_);
-    return ServeEnds(lane, std::move(ends));
+    if (lane.turn == 1 && !queues_.ends.empty()) {
+      FleetEnds ends = TakeCalls(&Queues::ends);
+      const MutexUnlock unlocked(mutex_);
+      return ServeEnds(lane, std::move(ends));
+    }
+    if (lane.turn == 2 && !queues_.grants.empty()) {
+      FleetGrants grants = TakeCalls(&Queues::grants);
+      const MutexUnlock unlocked(mutex_);
+      return ServeGrants(lane, std::move(grants));
+    }
   }
-  FleetGrants grants;
+  return true;
+}
+
+template <typename Call>
+std::vector<std::unique_ptr<Call>> FleetCore::TakeCalls(std::deque<std::unique_ptr<Call>> Queues::*queue) {
+  std::deque<std::unique_ptr<Call>>& waiting = queues_.*queue;
+  std::vector<std::unique_ptr<Call>> calls;
   size_t lines = 0;
-  while (!queues_.grants.empty() && grants.size() < most) {
-    lines += queues_.grants.front()->lines.size();
-    if (lines > kMaxLines && !grants.empty()) break;
-    grants.push_back(std::move(queues_.grants.front()));
-    queues_.grants.pop_front();
+  while (!waiting.empty() && calls.size() < static_cast<size_t>(options_.max_batch)) {
+    const Call& next = *waiting.front();
+    const bool alone = next.surprises >= kSurprisesInCompany;
+    lines += LinesOf(next);
+    if (!calls.empty() && (alone || lines > kMaxLines)) break;
+    calls.push_back(std::move(waiting.front()));
+    waiting.pop_front();
+    if (alone) break;
   }
-  const MutexUnlock unlocked(mutex_);
-  return grants.empty() || ServeGrants(lane, std::move(grants));
+  return calls;
 }
 
 bool FleetCore::ServeStep(Lane& lane, std::unique_ptr<FleetStepCall> call) {
@@ -171,6 +185,12 @@ absl::Status FleetCore::TooLate() const {
 absl::Status FleetCore::TooMany() const {
   return checks_.Refused(Refusal::kUnavailable,
                          Concat("nothing has changed: ", options_.max_waiting_calls, " calls wait for the ledger"));
+}
+
+absl::Status FleetCore::TooManySurprises() const {
+  return checks_.Refused(Refusal::kUnavailable,
+                         Concat("nothing has changed: the ledger's rows were not as they were read ", kMaxSurprises,
+                                " times; docs/fleet_audit.sql shows whether they are damaged"));
 }
 
 absl::Status FleetCore::InDoubt(const absl::Status& why) const {

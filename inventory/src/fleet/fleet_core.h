@@ -126,9 +126,9 @@ class FleetCore final : public InventoryCore {
   struct Lane {
     FleetLane writer;
     int32_t index;
-    bool ends_next = false;  // The queues of grants and ends take turns.
-    int look_batches = 0;    // Grants look before they try: repeats were seen lately.
-    int64_t swept_at = 0;    // The database's time when Upkeep() last read the whole index.
+    int turn = 0;          // Of the queues.
+    int look_batches = 0;  // Grants look before they try: repeats were seen lately.
+    int64_t swept_at = 0;  // The database's time when Upkeep() last read the whole index.
   };
   struct Queues {
     std::deque<std::unique_ptr<FleetStepCall>> steps = {};
@@ -138,11 +138,28 @@ class FleetCore final : public InventoryCore {
   };
   struct Looked;
 
+  static constexpr int kSurprisesInCompany = 8;
+  static constexpr int kMaxSurprises = 64;
+
   // fleet_core.cc
   void RunLane(int32_t index);
   // Handles calls that are ready, if there are any. False: the ledger cannot be used.
   bool ServeNext(Lane& lane) STOCKADE_REQUIRES(mutex_);
   bool ServeStep(Lane& lane, std::unique_ptr<FleetStepCall> call);
+  // Those at the front that go into one packet.
+  template <typename Call>
+  std::vector<std::unique_ptr<Call>> TakeCalls(std::deque<std::unique_ptr<Call>> Queues::*queue)
+      STOCKADE_REQUIRES(mutex_);
+  // After a surprise: to be tried again, except for those that are given up.
+  template <typename Call>
+  void TryAgain(std::deque<std::unique_ptr<Call>> Queues::*queue, std::vector<std::unique_ptr<Call>> calls) {
+    std::erase_if(calls, [&](std::unique_ptr<Call>& call) {
+      if (++call->surprises < kMaxSurprises) return false;
+      AnswerUnavailable(*call, TooManySurprises());
+      return true;
+    });
+    PutBack(queue, std::move(calls));
+  }
   FleetOutcome RunUntilKnown(FleetLane& writer, const FleetPacket& packet);
   // Waits after the ledger could not be used, and gives up the calls whose patience ends.
   void WaitAway(absl::Duration pause) STOCKADE_REQUIRES(mutex_);
@@ -156,6 +173,7 @@ class FleetCore final : public InventoryCore {
   bool IsLate(const FleetCall& call) const { return clock_.Now() >= call.start + options_.patience; }
   absl::Status TooLate() const STOCKADE_REQUIRES(mutex_);
   absl::Status TooMany() const;
+  absl::Status TooManySurprises() const;
   // Of a call that was in a transaction.
   absl::Status InDoubt(const absl::Status& why) const;
   void AnswerUnavailable(FleetStepCall& call, absl::Status status) { call.done(std::move(status)); }

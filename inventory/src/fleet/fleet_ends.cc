@@ -49,10 +49,10 @@ bool FleetCore::ServeEnds(Lane& lane, FleetEnds calls) {
     (first == nullptr ? first : later.emplace_back()) = std::move(call);
   }
   PutBack(&Queues::ends, std::move(later));
-  const auto put_back = [&] {
+  const auto all = [&] {
     FleetEnds again;
     for (auto& [id, call] : ending) again.push_back(std::move(call));
-    PutBack(&Queues::ends, std::move(again));
+    return again;
   };
 
   std::vector<OrderId> ids;
@@ -62,7 +62,7 @@ bool FleetCore::ServeEnds(Lane& lane, FleetEnds calls) {
   SkuRows skus;
   const std::string in_ids = Concat("o.order_id IN (", absl::StrJoin(ids, ","), ")");
   if (!ReadOrders(lane.writer, in_ids, orders, now)) {
-    put_back();
+    PutBack(&Queues::ends, all());
     return false;
   }
   std::vector<uint64_t> sku_ids;
@@ -87,7 +87,7 @@ bool FleetCore::ServeEnds(Lane& lane, FleetEnds calls) {
   std::erase_if(ending, [](const auto& entry) { return entry.second == nullptr; });
   if (ending.empty()) return true;
   if (!ReadSkus(lane.writer, Concat("s.sku_id IN (", absl::StrJoin(sku_ids, ","), ")"), skus)) {
-    put_back();
+    PutBack(&Queues::ends, all());
     return false;
   }
 
@@ -167,8 +167,12 @@ bool FleetCore::ServeEnds(Lane& lane, FleetEnds calls) {
     for (auto& [id, call] : ending) call->done(InDoubt(outcome.status));
     return false;
   }
+  if (outcome.kind == FleetOutcome::Kind::kSurprise) {
+    TryAgain(&Queues::ends, all());  // Something has changed since the orders were read.
+    return true;
+  }
   if (outcome.kind != FleetOutcome::Kind::kDone) {
-    put_back();  // Something has changed since the orders were read.
+    PutBack(&Queues::ends, all());
     return outcome.kind != FleetOutcome::Kind::kAway;
   }
   for (auto& [id, call] : ending) {

@@ -396,21 +396,23 @@ bool FleetCore::TryFailed(Lane& lane, FleetGrants calls, const FleetOutcome& out
     for (auto& call : calls) Answer(*call, InDoubt(outcome.status));
     return false;
   }
-  if (outcome.kind == Kind::kSurprise) {
-    if (outcome.tag == kRequests) lane.look_batches = kLooksAfterRepeat;
-    if (outcome.tag == kOrders || outcome.tag == kOrderLines) lane.writer.Renew();  // Its ids are taken.
-    const uint64_t sku = outcome.tag >= kStock ? skus[outcome.tag - kStock] : 0;
-    if (outcome.tag >= kStock) {
-      const MutexLock lock(mutex_);
-      Sku& known = skus_[sku];
-      known.merge_next = known.merged = known.segments > 1;
-    }
-    for (auto& call : calls) {
-      call->look |= outcome.tag < kOrders || (outcome.tag >= kStock && std::ranges::count(call->skus, sku) > 0);
-    }
+  if (outcome.kind != Kind::kSurprise) {
+    PutBack(&Queues::grants, std::move(calls));
+    return outcome.kind != Kind::kAway;
   }
-  PutBack(&Queues::grants, std::move(calls));
-  return outcome.kind != Kind::kAway;
+  if (outcome.tag == kRequests) lane.look_batches = kLooksAfterRepeat;
+  if (outcome.tag == kOrders || outcome.tag == kOrderLines) lane.writer.Renew();  // Its ids are taken.
+  const uint64_t sku = outcome.tag >= kStock ? skus[outcome.tag - kStock] : 0;
+  if (outcome.tag >= kStock) {
+    const MutexLock lock(mutex_);
+    Sku& known = skus_[sku];
+    known.merge_next = known.merged = known.segments > 1;
+  }
+  for (auto& call : calls) {
+    call->look |= outcome.tag < kOrders || (outcome.tag >= kStock && std::ranges::count(call->skus, sku) > 0);
+  }
+  TryAgain(&Queues::grants, std::move(calls));
+  return true;
 }
 
 void FleetCore::Answer(FleetGrantCall& call, absl::StatusOr<FleetGrant> grant) {

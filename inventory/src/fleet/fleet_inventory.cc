@@ -83,7 +83,7 @@ absl::Status FleetInventoryOptions::Validate() const {
            InRange("lanes", lanes, 1, 64),
            InRange("max_batch", max_batch, 1, 1024),
            InRange("max_waiting_calls", max_waiting_calls, 1, 10'000'000),
-           InRange("patience", patience, absl::Milliseconds(10), absl::Minutes(10)),
+           InRange("patience", patience, absl::Milliseconds(100), absl::Minutes(10)),
            InRange("retention", retention, absl::Seconds(1), absl::InfiniteDuration()),
            InRange("connect_timeout", connect_timeout, absl::Milliseconds(100), absl::Minutes(10)),
            TargetOf(*this).status(),

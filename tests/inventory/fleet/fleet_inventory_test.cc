@@ -128,6 +128,30 @@ TEST_F(FleetInventoryTest, ManyThreadsOfTwoProcessesSellWhatThereIs) {
   EXPECT_EQ(sold, kUnits);
 }
 
+TEST_F(FleetInventoryTest, DamagedRowsStopNoOtherCall) {
+  const auto shop = Connect();
+  ASSERT_TRUE(shop->AddSku("sneaker", {.stock = 100, .per_buyer_limit = 50}).ok());
+  ASSERT_TRUE(shop->Take({.sku = "sneaker", .quantity = 1, .request_id = "a", .buyer = "ann"}).ok());
+  ASSERT_TRUE(shop->Reserve({.sku = "sneaker", .quantity = 1, .request_id = "b", .buyer = "bob"}).ok());
+  const OrderId held = shop->Reserve({.sku = "sneaker", .quantity = 1, .request_id = "c", .buyer = "eve"})->id();
+  server().Query("UPDATE " + Table("buyers") + " SET most=units WHERE units=1");
+  std::vector<TakeRequest> requests;
+  for (int i = 0; i < 40; ++i) {
+    requests.push_back(
+        {.sku = "sneaker", .request_id = Concat("r", i), .buyer = i % 8 == 0 ? "ann" : Concat("buyer", i)});
+  }
+  const auto orders = shop->TakeMany(requests);
+  for (int i = 0; i < 40; ++i) {
+    EXPECT_EQ(RefusalOf(orders[static_cast<size_t>(i)].status()), i % 8 == 0 ? Refusal::kUnavailable : Refusal::kNone)
+        << i << ": " << orders[static_cast<size_t>(i)].status();
+  }
+  server().Query("DELETE FROM " + Table("buyers") + " WHERE units=1 AND most=1");
+  EXPECT_EQ(RefusalOf(shop->Cancel(held)), Refusal::kUnavailable);
+  EXPECT_NE(shop->Cancel(held).message().find("fleet_audit.sql"), std::string_view::npos);
+  EXPECT_TRUE(shop->Health().ok());
+  server().Query("DELETE FROM " + Table("buyers"));
+}
+
 TEST_F(FleetInventoryTest, AnswersAsyncCallsOnTheirExecutor) {
   const auto shop = Connect();
   ASSERT_TRUE(shop->AddSku("sneaker", {.stock = 5}).ok());

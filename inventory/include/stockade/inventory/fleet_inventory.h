@@ -38,7 +38,7 @@ struct STOCKADE_EXPORT FleetInventoryOptions {
   // The largest number of requests in a group commit, 1 to 1024.
   int32_t max_batch = 512;
   // How long a call waits while the ledger cannot be used, before it is Unavailable. A call that is in a packet waits
-  // for its reply as long again. 10 ms to 10 min.
+  // for its reply as long again. 100 ms to 10 min.
   Duration patience = absl::Seconds(5);
   // The largest number of calls that wait for a writer, 1 to 10^7. A call beyond it is Unavailable at once, and has
   // changed nothing.
