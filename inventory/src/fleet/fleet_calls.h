@@ -46,6 +46,7 @@ struct FleetCall {
   // Transactions with it that a surprise has rolled back. After some it has one of its own, so that rows that do not
   // fit together stop no other call; after many it is given up.
   int surprises = 0;
+  bool in_doubt = false;  // A transaction with it was perhaps committed.
 };
 
 // A Take, Reserve or ReserveBasket.

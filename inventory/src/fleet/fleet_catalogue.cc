@@ -239,14 +239,20 @@ absl::Status FleetCore::Reshard(std::string_view sku, int32_t shards) {
     packet.Add(Concat("SELECT SUM(units),SUM(held),SUM(sold) INTO @units,@held,@sold FROM ", ledger_.tables.stock,
                       kByKey, " WHERE sku_id=", id, " FOR UPDATE"),
                FleetPacket::kAnyTag);
-    packet.Add(Concat("DELETE FROM ", ledger_.tables.stock, " WHERE sku_id=", id), FleetPacket::kAnyTag);
-    std::string stock;
-    for (int32_t i = 0; i < shards; ++i) {
-      stock += Concat(i == 0 ? "" : ",", "(", id, ",", i, ",", Share("@units", shards, Concat(i)),
-                      i == 0 ? ",@held,@sold)" : ",0,0)");
-    }
-    packet.Add(Concat("INSERT INTO ", ledger_.tables.stock, " (sku_id,segment,units,held,sold) VALUES ", stock),
+    // Whoever merges or reshards locks segment 0 first, which is always there.
+    packet.Add(Concat("DELETE FROM ", ledger_.tables.stock, " WHERE sku_id=", id, " AND segment>0"),
                FleetPacket::kAnyTag);
+    packet.AddGuarded(Concat("UPDATE ", ledger_.tables.stock, " SET units=", Share("@units", shards, "0"),
+                             ",held=@held,sold=@sold WHERE sku_id=", id, " AND segment=0"),
+                      1, FleetPacket::kAnyTag);
+    std::string stock;
+    for (int32_t i = 1; i < shards; ++i) {
+      stock += Concat(i == 1 ? "" : ",", "(", id, ",", i, ",", Share("@units", shards, Concat(i)), ",0,0)");
+    }
+    if (shards > 1) {
+      packet.Add(Concat("INSERT INTO ", ledger_.tables.stock, " (sku_id,segment,units,held,sold) VALUES ", stock),
+                 FleetPacket::kAnyTag);
+    }
     return Finish(RunUntilKnown(writer, packet));
   });
 }

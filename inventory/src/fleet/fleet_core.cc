@@ -133,7 +133,7 @@ FleetOutcome FleetCore::RunUntilKnown(FleetLane& writer, const FleetPacket& pack
   const Instant start = clock_.Now();
   FleetOutcome outcome = writer.Run(packet);
   base_internal::Backoff backoff(kFirstPause, kLongestPause, 0);
-  while (outcome.kind == FleetOutcome::Kind::kUnknown && clock_.Now() < start + options_.patience) {
+  while (outcome.kind == FleetOutcome::Kind::kUnknown && !writer.usable() && clock_.Now() < start + options_.patience) {
     NoteHealth(outcome.status);
     {
       const MutexLock lock(mutex_);
@@ -164,7 +164,7 @@ void FleetCore::GiveUpLate(std::deque<std::unique_ptr<Call>> Queues::*queue) {
   while (!calls.empty() && (IsLate(*calls.front()) || (stopping_ && !health_.ok()))) {
     const std::unique_ptr<Call> call = std::move(calls.front());
     calls.pop_front();
-    absl::Status status = TooLate();
+    absl::Status status = call->in_doubt ? InDoubt(health_) : TooLate();
     const MutexUnlock unlocked(mutex_);
     AnswerUnavailable(*call, std::move(status));
   }

@@ -374,7 +374,7 @@ bool FleetCore::Try(Lane& lane, FleetGrants calls) {
   if (outcome.kind != FleetOutcome::Kind::kDone) return TryFailed(lane, std::move(calls), outcome, skus);
   if (outcome.now == 0) {
     // Committed, but the reply was lost: when, only the rows say.
-    for (auto& call : calls) call->look = true;
+    for (auto& call : calls) call->look = call->in_doubt = true;
     PutBack(&Queues::grants, std::move(calls));
     return true;
   }

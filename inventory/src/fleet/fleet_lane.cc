@@ -91,9 +91,8 @@ absl::Status FleetLane::Settle() {
                        Deadline());
   if (!reply.status.ok()) return reply.status;
   unsettled_ = false;
-  if (reply.rows().empty()) {
-    // The ledger was put back to a time before the lane. What was in doubt is not there.
-    committed_ = 0;
+  lost_ = reply.rows().empty();
+  if (lost_) {
     lane_id_ = 0;
     return absl::OkStatus();
   }
@@ -164,6 +163,7 @@ FleetOutcome FleetLane::Resume() {
   using Kind = FleetOutcome::Kind;
   const absl::Status ready = Prepare();
   if (unsettled_) return {.kind = Kind::kUnknown, .status = ready};
+  if (lost_) return {.kind = Kind::kUnknown, .status = absl::DataLossError("the lane's row in the ledger is gone")};
   return {.kind = committed_ == batch_in_doubt_ ? Kind::kDone : Kind::kAgain};
 }
 

@@ -66,7 +66,8 @@ class FleetLane {
   // Runs a transaction. Blocks until its outcome is known, or for at most twice the packet's time-out and once that of
   // connecting.
   FleetOutcome Run(const FleetPacket& packet);
-  // After kUnknown: tries again to learn it. kDone, kAgain or kUnknown. Blocks as long.
+  // After kUnknown: tries again to learn it. kDone, kAgain or kUnknown; the last although the lane is usable() if it
+  // never will be known. Blocks as long.
   FleetOutcome Resume();
   // Runs statements that only read, one snapshot each.
   mysql_internal::MySqlReply Read(std::string_view statements);
@@ -97,6 +98,7 @@ class FleetLane {
   bool unsettled_ = false;
   int64_t batch_in_doubt_ = 0;
   int64_t committed_ = 0;
+  bool lost_ = false;  // Settle() found no row: nobody can tell.
   uint32_t sequence_ = 0;
 };
 

@@ -43,16 +43,16 @@ TEST_F(FleetImportTest, AShopGoesOnWhereItWas) {
   OrderId basket_id = 0;
   {
     const auto shop = Inventory::Create({.ledger = Open(), .metrics = nullptr}).value();
-    ASSERT_TRUE(shop->AddSku("sneaker", {.stock = 10, .per_buyer_limit = 3}).ok());
-    ASSERT_TRUE(shop->AddSku("laces", {.stock = 5}).ok());
-    ASSERT_TRUE(shop->AddSku("boot", {.stock = 5}).ok());
+    ASSERT_EQ(shop->AddSku("sneaker", {.stock = 10, .per_buyer_limit = 3}), absl::OkStatus());
+    ASSERT_EQ(shop->AddSku("laces", {.stock = 5}), absl::OkStatus());
+    ASSERT_EQ(shop->AddSku("boot", {.stock = 5}), absl::OkStatus());
     ASSERT_TRUE(shop->Take({.sku = "sneaker", .quantity = 2, .request_id = "sold", .buyer = "ann"}).ok());
     held_id = shop->Reserve({.sku = "sneaker", .request_id = "held", .buyer = "ann", .ttl = absl::Hours(1)})->id();
     basket_id = shop->ReserveBasket({.lines = {{"laces", 2}, {"boot", 1}}, .request_id = "basket"})->id();
     const auto cancelled = shop->Reserve({.sku = "laces", .request_id = "cancelled"});
-    ASSERT_TRUE(shop->Cancel(cancelled->id()).ok());
-    ASSERT_TRUE(shop->Restock({.sku = "laces", .quantity = 7, .request_id = "more"}).ok());
-    ASSERT_TRUE(shop->RemoveSku("boot").ok());
+    ASSERT_EQ(shop->Cancel(cancelled->id()), absl::OkStatus());
+    ASSERT_EQ(shop->Restock({.sku = "laces", .quantity = 7, .request_id = "more"}), absl::OkStatus());
+    ASSERT_EQ(shop->RemoveSku("boot"), absl::OkStatus());
   }
   ASSERT_TRUE(Import().ok());
 
@@ -70,10 +70,10 @@ TEST_F(FleetImportTest, AShopGoesOnWhereItWas) {
   EXPECT_EQ(RefusalOf(shop->Take({.sku = "sneaker", .request_id = "4th", .buyer = "ann"}).status()),
             Refusal::kBuyerLimit);
   EXPECT_EQ(shop->Reserve({.sku = "laces", .request_id = "cancelled"})->state(), OrderState::kCancelled);
-  EXPECT_TRUE(shop->Restock({.sku = "laces", .quantity = 7, .request_id = "more"}).ok());
+  EXPECT_EQ(shop->Restock({.sku = "laces", .quantity = 7, .request_id = "more"}), absl::OkStatus());
   EXPECT_EQ(shop->Available("laces").value(), 10) << "the restock was a repeat";
-  EXPECT_TRUE(shop->Commit(basket_id).ok());
-  EXPECT_TRUE(shop->Cancel(held_id).ok());
+  EXPECT_EQ(shop->Commit(basket_id), absl::OkStatus());
+  EXPECT_EQ(shop->Cancel(held_id), absl::OkStatus());
   EXPECT_EQ(shop->Available("sneaker").value(), 8);
   EXPECT_EQ(RefusalOf(shop->Take({.sku = "boot", .request_id = "b"}).status()), Refusal::kUnknownSku);
 }
@@ -84,7 +84,7 @@ TEST_F(FleetImportTest, ForgottenRequestsStayForgotten) {
                     .forgotten = {FingerprintOf("old"), FingerprintOf("restock")},
                     .last_forgotten_id = 2,
                     .fingerprint_key = kKey});
-  ASSERT_TRUE(FleetInventory::Import(Options(), ledger).ok());
+  ASSERT_EQ(FleetInventory::Import(Options(), ledger), absl::OkStatus());
 
   const auto shop = Connect();
   EXPECT_EQ(RefusalOf(shop->Take({.sku = "sneaker", .request_id = "old"}).status()), Refusal::kRequestForgotten);
@@ -98,11 +98,11 @@ TEST_F(FleetImportTest, ForgottenRequestsStayForgotten) {
 TEST_F(FleetImportTest, AFleetInUseTakesOverNothing) {
   {
     const auto shop = Inventory::Create({.ledger = Open(), .metrics = nullptr}).value();
-    ASSERT_TRUE(shop->AddSku("sneaker", {.stock = 9}).ok());
+    ASSERT_EQ(shop->AddSku("sneaker", {.stock = 9}), absl::OkStatus());
   }
   {
     const auto shop = Connect();
-    ASSERT_TRUE(shop->AddSku("boot", {.stock = 1}).ok());
+    ASSERT_EQ(shop->AddSku("boot", {.stock = 1}), absl::OkStatus());
   }
   const absl::Status imported = Import();
   EXPECT_TRUE(absl::IsFailedPrecondition(imported)) << imported;
@@ -119,20 +119,20 @@ TEST_F(FleetImportTest, ADamagedLedgerLeavesTheFleetNew) {
 
 TEST_F(FleetImportTest, AForgottenBuyerIsNobody) {
   const auto shop = Connect();
-  ASSERT_TRUE(shop->AddSku("sneaker", {.stock = 9, .per_buyer_limit = 2}).ok());
-  ASSERT_TRUE(shop->AddSku("laces", {.stock = 9}).ok());
+  ASSERT_EQ(shop->AddSku("sneaker", {.stock = 9, .per_buyer_limit = 2}), absl::OkStatus());
+  ASSERT_EQ(shop->AddSku("laces", {.stock = 9}), absl::OkStatus());
   const auto held = shop->Reserve({.sku = "sneaker", .request_id = "a", .buyer = "ann"});
   ASSERT_TRUE(shop->Take({.sku = "sneaker", .request_id = "b", .buyer = "ann"}).ok());
   ASSERT_TRUE(shop->Take({.sku = "laces", .request_id = "c", .buyer = "ann"}).ok());
   ASSERT_TRUE(shop->Take({.sku = "laces", .request_id = "d", .buyer = "bob"}).ok());
-  ASSERT_TRUE(FleetInventory::ForgetBuyer(Options(), "ann").ok());
-  ASSERT_TRUE(FleetInventory::ForgetBuyer(Options(), "ann").ok()) << "there is no such buyer any more";
+  ASSERT_EQ(FleetInventory::ForgetBuyer(Options(), "ann"), absl::OkStatus());
+  ASSERT_EQ(FleetInventory::ForgetBuyer(Options(), "ann"), absl::OkStatus()) << "there is no such buyer any more";
   EXPECT_EQ(Audit(), std::vector<std::string>());
   EXPECT_TRUE(shop->Take({.sku = "sneaker", .quantity = 2, .request_id = "e", .buyer = "ann"}).ok());
   EXPECT_EQ(RefusalOf(shop->Take({.sku = "laces", .request_id = "c", .buyer = "ann"}).status()),
             Refusal::kRequestMismatch);
   EXPECT_TRUE(shop->Take({.sku = "laces", .request_id = "d", .buyer = "bob"}).ok());
-  EXPECT_TRUE(shop->Cancel(held->id()).ok());
+  EXPECT_EQ(shop->Cancel(held->id()), absl::OkStatus());
   EXPECT_TRUE(absl::IsInvalidArgument(FleetInventory::ForgetBuyer(Options(), "")));
 }
 

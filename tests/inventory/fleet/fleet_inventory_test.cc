@@ -17,8 +17,8 @@ class FleetInventoryTest : public testing::FleetTest {};
 TEST_F(FleetInventoryTest, UnitsAreSoldOnceInTwoProcesses) {
   const auto one = Connect();
   const auto two = Connect();
-  ASSERT_TRUE(one->EnsureSku("sneaker", {.stock = 3}).ok());
-  ASSERT_TRUE(two->EnsureSku("sneaker", {.stock = 3}).ok());
+  ASSERT_EQ(one->EnsureSku("sneaker", {.stock = 3}), absl::OkStatus());
+  ASSERT_EQ(two->EnsureSku("sneaker", {.stock = 3}), absl::OkStatus());
   const auto first = one->Take({.sku = "sneaker", .quantity = 2, .request_id = "a"});
   ASSERT_TRUE(first.ok()) << first.status();
   EXPECT_EQ(first->state(), OrderState::kSold);
@@ -40,30 +40,30 @@ TEST_F(FleetInventoryTest, UnitsAreSoldOnceInTwoProcesses) {
 TEST_F(FleetInventoryTest, ReservationsEndOnceInAnyProcess) {
   const auto one = Connect();
   const auto two = Connect();
-  ASSERT_TRUE(one->AddSku("sneaker", {.stock = 4, .shards = 2, .per_buyer_limit = 2}).ok());
+  ASSERT_EQ(one->AddSku("sneaker", {.stock = 4, .shards = 2, .per_buyer_limit = 2}), absl::OkStatus());
   const auto held = one->Reserve({.sku = "sneaker", .quantity = 2, .request_id = "a", .buyer = "ann"});
   ASSERT_TRUE(held.ok()) << held.status();
   EXPECT_EQ(held->state(), OrderState::kHeld);
   EXPECT_EQ(RefusalOf(two->Reserve({.sku = "sneaker", .request_id = "b", .buyer = "ann"}).status()),
             Refusal::kBuyerLimit);
   EXPECT_EQ(RefusalOf(two->Reserve({.sku = "sneaker", .quantity = 3, .request_id = "c"}).status()), Refusal::kInvalid);
-  EXPECT_TRUE(two->Commit(held->id()).ok());
-  EXPECT_TRUE(one->Commit(held->id()).ok());
+  EXPECT_EQ(two->Commit(held->id()), absl::OkStatus());
+  EXPECT_EQ(one->Commit(held->id()), absl::OkStatus());
   EXPECT_TRUE(absl::IsFailedPrecondition(one->Cancel(held->id())));
   EXPECT_EQ(two->StateOf(held->id()).value(), OrderState::kSold);
   EXPECT_TRUE(absl::IsNotFound(two->StateOf(77).status()));
   const auto other = two->Reserve({.sku = "sneaker", .quantity = 2, .request_id = "d", .buyer = "bob"});
   ASSERT_TRUE(other.ok()) << other.status();
   EXPECT_EQ(RefusalOf(one->Take({.sku = "sneaker", .request_id = "e", .buyer = "eve"}).status()), Refusal::kAllHeld);
-  EXPECT_TRUE(one->Cancel(other->id()).ok());
-  EXPECT_TRUE(two->Cancel(other->id()).ok());
+  EXPECT_EQ(one->Cancel(other->id()), absl::OkStatus());
+  EXPECT_EQ(two->Cancel(other->id()), absl::OkStatus());
   EXPECT_TRUE(absl::IsFailedPrecondition(two->Commit(other->id())));
   EXPECT_EQ(one->Available("sneaker").value(), 2);
 }
 
 TEST_F(FleetInventoryTest, ExpiresByTheDatabasesClock) {
   const auto shop = Connect();
-  ASSERT_TRUE(shop->AddSku("sneaker", {.stock = 1}).ok());
+  ASSERT_EQ(shop->AddSku("sneaker", {.stock = 1}), absl::OkStatus());
   const auto held = shop->Reserve({.sku = "sneaker", .request_id = "a", .ttl = absl::Milliseconds(1)});
   ASSERT_TRUE(held.ok()) << held.status();
   testing::Await("the expiry", [&] { return shop->Available("sneaker").value() == 1; });
@@ -75,25 +75,25 @@ TEST_F(FleetInventoryTest, ExpiresByTheDatabasesClock) {
 
 TEST_F(FleetInventoryTest, BasketsRestocksReshardAndRemoval) {
   const auto shop = Connect();
-  ASSERT_TRUE(shop->AddSku("a", {.stock = 5}).ok());
-  ASSERT_TRUE(shop->AddSku("b", {.stock = 1, .shards = 4}).ok());
+  ASSERT_EQ(shop->AddSku("a", {.stock = 5}), absl::OkStatus());
+  ASSERT_EQ(shop->AddSku("b", {.stock = 1, .shards = 4}), absl::OkStatus());
   const auto basket = shop->ReserveBasket({.lines = {{"b", 1}, {"a", 1}, {"a", 1}}, .request_id = "1"});
   ASSERT_TRUE(basket.ok()) << basket.status();
   EXPECT_EQ(basket->lines(), (std::vector<OrderLine>{{"a", 2}, {"b", 1}}));
   EXPECT_EQ(RefusalOf(shop->ReserveBasket({.lines = {{"a", 1}, {"b", 1}}, .request_id = "2"}).status()),
             Refusal::kAllHeld);
   EXPECT_EQ(shop->Available("a").value(), 3);
-  EXPECT_TRUE(shop->Restock({.sku = "b", .quantity = 10, .request_id = "r"}).ok());
-  EXPECT_TRUE(shop->Restock({.sku = "b", .quantity = 10, .request_id = "r"}).ok());
+  EXPECT_EQ(shop->Restock({.sku = "b", .quantity = 10, .request_id = "r"}), absl::OkStatus());
+  EXPECT_EQ(shop->Restock({.sku = "b", .quantity = 10, .request_id = "r"}), absl::OkStatus());
   EXPECT_EQ(shop->Available("b").value(), 10);
   EXPECT_TRUE(absl::IsAlreadyExists(shop->Restock({.sku = "b", .quantity = 9, .request_id = "r"})));
   EXPECT_EQ(RefusalOf(shop->Take({.sku = "b", .request_id = "r"}).status()), Refusal::kRequestMismatch);
-  EXPECT_TRUE(shop->Reshard("b", 3).ok());
-  EXPECT_TRUE(shop->Reshard("b", 3).ok()) << "as it is already";
+  EXPECT_EQ(shop->Reshard("b", 3), absl::OkStatus());
+  EXPECT_EQ(shop->Reshard("b", 3), absl::OkStatus()) << "as it is already";
   EXPECT_EQ(shop->Snapshot("b")->shard_units, (std::vector<int64_t>{4, 3, 3}));
   EXPECT_TRUE(shop->Take({.sku = "b", .quantity = 8, .request_id = "3"}).ok()) << "merges the segments";
-  EXPECT_TRUE(shop->RemoveSku("b").ok());
-  EXPECT_TRUE(shop->Cancel(basket->id()).ok());
+  EXPECT_EQ(shop->RemoveSku("b"), absl::OkStatus());
+  EXPECT_EQ(shop->Cancel(basket->id()), absl::OkStatus());
   const auto figures = shop->Figures("b");
   EXPECT_EQ(figures->granted, 8);
   EXPECT_EQ(figures->available, 0);
@@ -130,7 +130,7 @@ TEST_F(FleetInventoryTest, ManyThreadsOfTwoProcessesSellWhatThereIs) {
 
 TEST_F(FleetInventoryTest, DamagedRowsStopNoOtherCall) {
   const auto shop = Connect();
-  ASSERT_TRUE(shop->AddSku("sneaker", {.stock = 100, .per_buyer_limit = 50}).ok());
+  ASSERT_EQ(shop->AddSku("sneaker", {.stock = 100, .per_buyer_limit = 50}), absl::OkStatus());
   ASSERT_TRUE(shop->Take({.sku = "sneaker", .quantity = 1, .request_id = "a", .buyer = "ann"}).ok());
   ASSERT_TRUE(shop->Reserve({.sku = "sneaker", .quantity = 1, .request_id = "b", .buyer = "bob"}).ok());
   const OrderId held = shop->Reserve({.sku = "sneaker", .quantity = 1, .request_id = "c", .buyer = "eve"})->id();
@@ -154,7 +154,7 @@ TEST_F(FleetInventoryTest, DamagedRowsStopNoOtherCall) {
 
 TEST_F(FleetInventoryTest, AnswersAsyncCallsOnTheirExecutor) {
   const auto shop = Connect();
-  ASSERT_TRUE(shop->AddSku("sneaker", {.stock = 5}).ok());
+  ASSERT_EQ(shop->AddSku("sneaker", {.stock = 5}), absl::OkStatus());
   InlineExecutor inline_executor;
   std::promise<absl::Status> committed;
   shop->ReserveAsync({.sku = "sneaker", .request_id = "a"}, inline_executor, [&](absl::StatusOr<Reservation> held) {
