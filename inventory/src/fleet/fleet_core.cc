@@ -138,6 +138,7 @@ FleetOutcome FleetCore::RunUntilKnown(FleetLane& writer, const FleetPacket& pack
     {
       const MutexLock lock(mutex_);
       WaitAway(backoff.Next());
+      if (stopping_) break;
     }
     outcome = writer.Resume();
   }
