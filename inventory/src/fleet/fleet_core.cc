@@ -133,7 +133,8 @@ FleetOutcome FleetCore::RunUntilKnown(FleetLane& writer, const FleetPacket& pack
   const Instant start = clock_.Now();
   FleetOutcome outcome = writer.Run(packet);
   base_internal::Backoff backoff(kFirstPause, kLongestPause, 0);
-  while (outcome.kind == FleetOutcome::Kind::kUnknown && !writer.usable() && clock_.Now() < start + options_.patience) {
+  while (outcome.kind == FleetOutcome::Kind::kUnknown && !writer.settled() &&
+         clock_.Now() < start + options_.patience) {
     NoteHealth(outcome.status);
     {
       const MutexLock lock(mutex_);
@@ -165,7 +166,8 @@ void FleetCore::GiveUpLate(std::deque<std::unique_ptr<Call>> Queues::*queue) {
   while (!calls.empty() && (IsLate(*calls.front()) || (stopping_ && !health_.ok()))) {
     const std::unique_ptr<Call> call = std::move(calls.front());
     calls.pop_front();
-    absl::Status status = call->in_doubt ? InDoubt(health_) : TooLate();
+    const absl::Status why = health_.ok() ? absl::UnavailableError("the ledger did not get to it in time") : health_;
+    absl::Status status = call->in_doubt ? InDoubt(why) : TooLate(why);
     const MutexUnlock unlocked(mutex_);
     AnswerUnavailable(*call, std::move(status));
   }
@@ -177,10 +179,8 @@ void FleetCore::GiveUpLate() {
   GiveUpLate(&Queues::grants);
 }
 
-absl::Status FleetCore::TooLate() const {
-  return checks_.Refused(
-      Refusal::kUnavailable,
-      Concat("nothing has changed: ", health_.ok() ? "the ledger did not get to it in time" : health_.message()));
+absl::Status FleetCore::TooLate(const absl::Status& why) const {
+  return checks_.Refused(Refusal::kUnavailable, Concat("nothing has changed: ", why.message()));
 }
 
 absl::Status FleetCore::TooMany() const {

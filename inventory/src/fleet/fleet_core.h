@@ -171,7 +171,7 @@ class FleetCore final : public InventoryCore {
     return queue.empty() ? Instant::InfiniteFuture() : queue.front()->start + options_.patience;
   }
   bool IsLate(const FleetCall& call) const { return clock_.Now() >= call.start + options_.patience; }
-  absl::Status TooLate() const STOCKADE_REQUIRES(mutex_);
+  absl::Status TooLate(const absl::Status& why) const;
   absl::Status TooMany() const;
   absl::Status TooManySurprises() const;
   // Of a call that was in a transaction.

@@ -20,6 +20,8 @@ constexpr unsigned kDuplicate = 1062;
 constexpr unsigned kNullGuard = 1048;
 constexpr unsigned kDeadlock = 1213;
 constexpr unsigned kConflict = 3101;
+constexpr unsigned kCheckOfMySql = 3819;
+constexpr unsigned kCheckOfMariaDb = 4025;
 
 // Lower lane ids are free for ids of orders that are imported.
 constexpr uint32_t kLeastLane = 1U << 20;
@@ -41,7 +43,8 @@ std::string FleetLane::Row() const {
 }
 
 absl::Status FleetLane::Prepare() {
-  if (connection_ == nullptr || connection_->broken()) {
+  // A packet that is sent to a server that has gone would have an unknown outcome.
+  if (connection_ == nullptr || connection_->broken() || connection_->Stale()) {
     connection_.reset();
     absl::StatusOr<std::unique_ptr<MySqlConnection>> opened = ledger_.Open();
     if (!opened.ok()) return opened.status();
@@ -108,6 +111,7 @@ OrderId FleetLane::NextOrders(size_t count) {
 }
 
 FleetOutcome FleetLane::Run(const FleetPacket& packet) {
+  usable_ = false;
   if (absl::Status ready = Prepare(); !ready.ok()) return {.kind = FleetOutcome::Kind::kAway, .status = ready};
   batch_in_doubt_ = ++batch_;
   const std::string sql =
@@ -119,7 +123,9 @@ FleetOutcome FleetLane::Run(const FleetPacket& packet) {
   base_internal::CrashPoint("fleet: before the packet");
   const MySqlReply reply = connection_->Run(sql, Deadline());
   base_internal::CrashPoint("fleet: after the packet");
-  return Interpret(packet, reply);
+  FleetOutcome outcome = Interpret(packet, reply);
+  usable_ = outcome.kind != FleetOutcome::Kind::kAway && outcome.kind != FleetOutcome::Kind::kUnknown;
+  return outcome;
 }
 
 FleetOutcome FleetLane::Interpret(const FleetPacket& packet, const MySqlReply& reply) {
@@ -153,9 +159,8 @@ FleetOutcome FleetLane::Interpret(const FleetPacket& packet, const MySqlReply& r
     return {.kind = Kind::kAgain, .error = reply.error};
   }
   const bool is_of_packet = failed >= kBefore && failed < kBefore + packet.size();
-  if (!is_of_packet || reply.remedy != MySqlRemedy::kNone || absl::IsUnavailable(reply.status)) {
-    return {.kind = Kind::kAway, .error = reply.error, .status = reply.status};
-  }
+  const bool is_expected = reply.error == kDuplicate || reply.error == kCheckOfMySql || reply.error == kCheckOfMariaDb;
+  if (!is_of_packet || !is_expected) return {.kind = Kind::kAway, .error = reply.error, .status = reply.status};
   return {.kind = Kind::kSurprise, .tag = packet.tag(failed - kBefore), .error = reply.error, .status = reply.status};
 }
 
@@ -169,9 +174,12 @@ FleetOutcome FleetLane::Resume() {
 
 MySqlReply FleetLane::Read(std::string_view statements) {
   if (absl::Status ready = Prepare(); !ready.ok()) {
+    usable_ = false;
     return {.status = ready, .remedy = MySqlRemedy::kReconnect};
   }
-  return connection_->Run(statements, Deadline());
+  MySqlReply reply = connection_->Run(statements, Deadline());
+  usable_ = reply.status.ok();
+  return reply;
 }
 
 }  // namespace stockade::inventory_internal

@@ -66,15 +66,17 @@ class FleetLane {
   // Runs a transaction. Blocks until its outcome is known, or for at most twice the packet's time-out and once that of
   // connecting.
   FleetOutcome Run(const FleetPacket& packet);
-  // After kUnknown: tries again to learn it. kDone, kAgain or kUnknown; the last although the lane is usable() if it
-  // never will be known. Blocks as long.
+  // After kUnknown: tries again to learn it. kDone, kAgain or kUnknown; the last although the lane is settled() if
+  // it never will be known. Blocks as long.
   FleetOutcome Resume();
+  // False while Resume() may still learn the outcome.
+  bool settled() const { return !unsettled_; }
   // Runs statements that only read, one snapshot each.
   mysql_internal::MySqlReply Read(std::string_view statements);
   // The row is not used any more: Prepare() makes another.
   void Renew() { lane_id_ = 0; }
-  // False: the ledger could not be used lately.
-  bool usable() const { return connection_ != nullptr && !connection_->broken() && !unsettled_; }
+  // False: the ledger could not be used the last time.
+  bool usable() const { return usable_; }
   // Tells this lane from all others, once it is prepared.
   uint64_t nonce() const { return nonce_; }
 
@@ -100,6 +102,7 @@ class FleetLane {
   int64_t committed_ = 0;
   bool lost_ = false;  // Settle() found no row: nobody can tell.
   uint32_t sequence_ = 0;
+  bool usable_ = false;
 };
 
 }  // namespace stockade::inventory_internal
