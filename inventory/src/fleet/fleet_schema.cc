@@ -26,7 +26,7 @@ using mysql_internal::MySqlReply;
 std::string Settings(absl::Duration reply_timeout) {
   const int64_t seconds = std::clamp<int64_t>(absl::ToInt64Seconds(reply_timeout / 2), 1, 5);
   return Concat("SET SESSION innodb_lock_wait_timeout=", seconds, ", lock_wait_timeout=", seconds,
-                "/*M!100300 , check_constraint_checks=1*/");
+                ", sql_select_limit=18446744073709551615/*M!100300 , check_constraint_checks=1*/");
 }
 
 constexpr std::string_view kConstraints[] = {"paid", "within", "fenced"};
