@@ -28,8 +28,8 @@ std::string Share(std::string_view units, int32_t segments, std::string_view seg
 }  // namespace
 
 std::string FleetCore::SkusQuery(std::string_view where) const {
-  return Concat("SELECT s.sku_id,s.sku,s.per_buyer_limit,s.removed,s.granted,t.units,t.held,t.sold FROM ",
-                ledger_.tables.skus, " s JOIN ", ledger_.tables.stock, " t ON t.sku_id=s.sku_id WHERE ", where,
+  return Concat("SELECT s.sku_id,s.sku,s.per_buyer_limit,s.removed,s.granted,s.segments,t.units,t.held,t.sold FROM ",
+                ledger_.tables.skus, " s LEFT JOIN ", ledger_.tables.stock, " t ON t.sku_id=s.sku_id WHERE ", where,
                 " ORDER BY s.sku_id,t.segment");
 }
 
@@ -40,11 +40,20 @@ void FleetCore::TakeSkuRows(const mysql_internal::MySqlRows& rows, SkuRows& skus
     sku.per_buyer_limit = MySqlNumber(row, 2);
     sku.removed = MySqlNumber(row, 3) != 0;
     sku.granted = MySqlNumber(row, 4);
-    sku.units += MySqlNumber(row, 5);
-    sku.held += MySqlNumber(row, 6);
-    sku.sold += MySqlNumber(row, 7);
-    sku.segment_units.push_back(MySqlNumber(row, 5));
+    sku.segments = static_cast<int32_t>(MySqlNumber(row, 5));
+    if (!row.at(6).has_value()) continue;
+    sku.units += MySqlNumber(row, 6);
+    sku.held += MySqlNumber(row, 7);
+    sku.sold += MySqlNumber(row, 8);
+    sku.segment_units.push_back(MySqlNumber(row, 6));
   }
+}
+
+absl::Status FleetCore::CheckWhole(const SkuRow& row) const {
+  if (row.segment_units.size() == static_cast<size_t>(row.segments)) return absl::OkStatus();
+  return checks_.Refused(Refusal::kUnavailable,
+                         Concat("nothing has changed: the ledger is damaged: '", row.name, "' has ",
+                                row.segment_units.size(), " rows of stock instead of ", row.segments));
 }
 
 bool FleetCore::ReadSkus(FleetLane& writer, std::string_view where, SkuRows& rows) {
@@ -152,6 +161,7 @@ absl::Status FleetCore::Restock(std::string_view sku, int64_t units, const std::
     }
     if (rows.empty() || rows.begin()->second.removed) return checks_.NoSuchSku("Restock", sku);
     const SkuRow& row = rows.begin()->second;
+    if (absl::Status whole = CheckWhole(row); !whole.ok()) return whole;
     if (units > kMaxUnits - row.granted) return checks_.TooManyUnits(sku, units, row.granted);
 
     if (absl::Status ready = writer.Prepare(); !ready.ok()) return std::nullopt;
@@ -232,6 +242,7 @@ absl::Status FleetCore::Reshard(std::string_view sku, int32_t shards) {
     SkuRows rows;
     if (!ReadSkus(writer, Concat("s.sku_id=", id), rows)) return std::nullopt;
     if (rows.empty() || rows.begin()->second.removed) return checks_.NoSuchSku("Reshard", sku);
+    if (absl::Status whole = CheckWhole(rows.begin()->second); !whole.ok()) return whole;
     FleetPacket packet;
     packet.AddGuarded(
         Concat("UPDATE ", ledger_.tables.skus, " SET segments=", shards, " WHERE sku_id=", id, " AND removed=0"), 1,

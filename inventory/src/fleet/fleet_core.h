@@ -249,6 +249,8 @@ class FleetCore final : public InventoryCore {
   // The rows of the SKUs `s` that fulfil a condition, of one moment. False: the ledger cannot be used.
   bool ReadSkus(FleetLane& writer, std::string_view where, SkuRows& rows);
   std::string SkusQuery(std::string_view where) const;
+  // Unavailable: rows of its stock are missing, so that nothing may be paid from it or into it.
+  absl::Status CheckWhole(const SkuRow& row) const;
   static void TakeSkuRows(const mysql_internal::MySqlRows& rows, SkuRows& skus);
   // NotFound: no such SKU, or it was removed and `of_removed` is false.
   absl::StatusOr<SkuRow> ReadSku(std::string_view call, std::string_view sku, bool of_removed);

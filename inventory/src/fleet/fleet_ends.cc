@@ -91,6 +91,18 @@ bool FleetCore::ServeEnds(Lane& lane, FleetEnds calls) {
     return false;
   }
 
+  std::erase_if(ending, [&](auto& entry) {
+    for (const auto& [sku, quantity] : orders[entry.first].lines) {
+      absl::Status whole = CheckWhole(skus[sku]);
+      if (whole.ok()) continue;
+      entry.second->done(std::move(whole));
+      ends.erase(entry.first);
+      return true;
+    }
+    return false;
+  });
+  if (ending.empty()) return true;
+
   struct Effect {
     int64_t sold = 0;
     int64_t back = 0;
@@ -155,7 +167,7 @@ bool FleetCore::ServeEnds(Lane& lane, FleetEnds calls) {
   }
   for (const auto& [id, effect] : effects) {
     const SkuRow& row = skus[id];
-    const auto segment = row.removed ? 0 : lane.index % std::max<size_t>(row.segment_units.size(), 1);
+    const auto segment = row.removed ? 0 : static_cast<size_t>(lane.index) % row.segment_units.size();
     packet.AddGuarded(
         Concat("UPDATE ", ledger_.tables.stock, " SET units=units+", row.removed ? 0 : effect.back, ",held=held-",
                effect.back + effect.sold, ",sold=sold+", effect.sold, " WHERE sku_id=", id, " AND segment=", segment),

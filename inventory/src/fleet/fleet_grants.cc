@@ -193,7 +193,9 @@ void FleetCore::Judge(std::unique_ptr<FleetGrantCall> call, Looked& looked, Flee
     is_first &= line.quantity <= row->per_buyer_limit - has - looked.taken_by_buyer[key];
   }
   for (size_t i = 0; i < call->lines.size(); ++i) {
-    if (row_of(i) == nullptr) return Answer(*call, checks_.UnknownSku(call->lines[i].sku));
+    const SkuRow* const row = row_of(i);
+    if (row == nullptr) return Answer(*call, checks_.UnknownSku(call->lines[i].sku));
+    if (absl::Status whole = CheckWhole(*row); !whole.ok()) return Answer(*call, std::move(whole));
   }
   for (size_t i = 0; i < call->lines.size(); ++i) {
     const OrderLine& line = call->lines[i];
@@ -260,6 +262,7 @@ void FleetCore::NoteLook(const Lane& lane, const Looked& looked) {
     sku.per_buyer_limit = row.per_buyer_limit;
     sku.segments = std::max<int32_t>(static_cast<int32_t>(row.segment_units.size()), 1);
     sku.scarce = looked.short_skus.contains(id);
+    if (!CheckWhole(row).ok()) continue;
     const int64_t own = row.segment_units[static_cast<size_t>(lane.index % sku.segments)];
     if (own >= options_.max_batch) sku.merged = false;
   }
@@ -357,11 +360,11 @@ bool FleetCore::Try(Lane& lane, FleetGrants calls) {
       packet.Add(Concat("SELECT SUM(units) INTO @units FROM ", ledger_.tables.stock,
                         " FORCE INDEX (PRIMARY) WHERE sku_id=", id, " FOR UPDATE"),
                  tag);
-      packet.Add(Concat("UPDATE ", ledger_.tables.stock, " FORCE INDEX (PRIMARY) SET held=held+IF(segment=0,",
-                        payment.held, ",0),sold=sold+IF(segment=0,", payment.sold, ",0),units=IF(segment=0,@units-",
-                        units, ",0) WHERE sku_id=", id),
+      packet.AddGuarded(Concat("UPDATE ", ledger_.tables.stock, " SET units=@units-", units, ",held=held+",
+                               payment.held, ",sold=sold+", payment.sold, " WHERE sku_id=", id, " AND segment=0"),
+                        1, tag);
+      packet.Add(Concat("UPDATE ", ledger_.tables.stock, kByKey, " SET units=0 WHERE sku_id=", id, " AND segment>0"),
                  tag);
-      packet.AddCondition("ROW_COUNT()>0", tag);
     } else {
       packet.AddGuarded(
           Concat("UPDATE ", ledger_.tables.stock, " SET units=units-", units, ",held=held+", payment.held,
