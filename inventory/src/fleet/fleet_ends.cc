@@ -208,18 +208,26 @@ void FleetCore::AnswerEnd(FleetEndCall& call, std::optional<OrderState> state) {
 }
 
 absl::StatusOr<OrderState> FleetCore::StateOf(OrderId id) {
-  absl::StatusOr<OrderState> state = checks_.NoSuchOrder(id);
-  const absl::Status asked = RunStep([this, id, &state](FleetLane& writer) -> std::optional<absl::Status> {
-    OrderRows orders;
-    int64_t now = 0;
-    if (!ReadOrders(writer, Concat("o.order_id=", id), orders, now)) return std::nullopt;
-    if (!orders.empty() && orders.begin()->second.kind != OrderKind::kRestock) {
-      const OrderRow& order = orders.begin()->second;
-      state = order.state == OrderState::kHeld && order.at <= now ? OrderState::kExpired : order.state;
-    }
-    return absl::OkStatus();
-  });
-  return asked.ok() ? state : asked;
+  for (;;) {
+    absl::StatusOr<OrderState> state = checks_.NoSuchOrder(id);
+    bool due = false;
+    const absl::Status asked = RunStep([&](FleetLane& writer) -> std::optional<absl::Status> {
+      OrderRows orders;
+      int64_t now = 0;
+      if (!ReadOrders(writer, Concat("o.order_id=", id), orders, now)) return std::nullopt;
+      if (!orders.empty() && orders.begin()->second.kind != OrderKind::kRestock) {
+        const OrderRow& order = orders.begin()->second;
+        state = order.state;
+        due = order.state == OrderState::kHeld && order.at <= now;
+      }
+      return absl::OkStatus();
+    });
+    if (!asked.ok()) return asked;
+    if (!due) return state;
+    // The answer will say that it has expired, so the ledger has to say it first.
+    const absl::Status expired = EndAll({&id, 1}, OrderState::kExpired)[0];
+    if (!expired.ok()) return expired;
+  }
 }
 
 absl::Duration FleetCore::Upkeep(Lane& lane) {
