@@ -57,16 +57,18 @@ void FleetCore::RunLane(int32_t index) {
   Lane lane{.writer = FleetLane(ledger_), .index = index};
   base_internal::Backoff backoff(kFirstPause, kLongestPause, static_cast<uint64_t>(index));
   Instant upkeep = index == 0 ? clock_.Now() : Instant::InfiniteFuture();
+  bool is_calls_turn = false;
   const MutexLock lock(mutex_);
   for (;;) {
     const bool idle = queues_.size() == 0;
     if (stopping_ && idle) return;
-    if (!stopping_ && clock_.Now() >= upkeep) {
+    if (!stopping_ && clock_.Now() >= upkeep && (idle || !is_calls_turn)) {
+      is_calls_turn = true;
       const MutexUnlock unlocked(mutex_);
       upkeep = clock_.Now() + Upkeep(lane);
     } else if (idle) {
       changed_.WaitUntil(clock_, mutex_, upkeep);
-    } else if (ServeNext(lane)) {
+    } else if (is_calls_turn = false; ServeNext(lane)) {
       backoff.Reset();
       health_ = absl::OkStatus();
     } else {

@@ -235,8 +235,8 @@ class FleetCore final : public InventoryCore {
   // The lane's work besides calls: ends the orders that are due, and forgets old ones, unless another process does it.
   // Returns when to come again.
   absl::Duration Upkeep(Lane& lane);
-  // Forgets orders that ended before that time, in microseconds of the database.
-  bool Forget(Lane& lane, int64_t from, int64_t before);
+  // Forgets orders that ended before that time, in microseconds of the database. Sets `is_more` if some may be left.
+  bool Forget(Lane& lane, int64_t from, int64_t before, bool& is_more);
   bool ReadOrders(FleetLane& writer, std::string_view where, OrderRows& orders, int64_t& now);
   void AnswerEnd(FleetEndCall& call, std::optional<OrderState> state);
 

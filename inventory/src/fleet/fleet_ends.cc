@@ -244,7 +244,6 @@ absl::Duration FleetCore::Upkeep(Lane& lane) {
   // Entries of ended orders stay in the index for a while. Only now and then it is read from its beginning.
   const bool whole = now < lane.swept_at || now - lane.swept_at > kSweepUs;
   const int64_t from = whole ? 0 : lane.swept_at - kSweepUs;
-  if (whole) lane.swept_at = now;
   const MySqlReply due = lane.writer.Read(Concat("SELECT order_id,at FROM ", ledger_.tables.orders,
                                                  " FORCE INDEX (upkeep) WHERE state=0 AND at>=", from,
                                                  " ORDER BY at LIMIT ", kUpkeepOrders));
@@ -263,16 +262,18 @@ absl::Duration FleetCore::Upkeep(Lane& lane) {
     call->done = [](absl::Status) {};
     expiring.push_back(std::move(call));
   }
-  const size_t expired = expiring.size();
+  bool is_more = expiring.size() == kUpkeepOrders;
   if (!expiring.empty() && !ServeEnds(lane, std::move(expiring))) return kUpkeepInterval;
   if (options_.retention < absl::InfiniteDuration() &&
-      !Forget(lane, from, now - absl::ToInt64Microseconds(options_.retention))) {
+      !Forget(lane, from, now - absl::ToInt64Microseconds(options_.retention), is_more)) {
     return kUpkeepInterval;
   }
-  return expired == kUpkeepOrders ? absl::ZeroDuration() : absl::Microseconds(std::max<int64_t>(next - now, 1'000));
+  if (is_more) return absl::ZeroDuration();
+  if (whole) lane.swept_at = now;
+  return absl::Microseconds(std::max<int64_t>(next - now, 1'000));
 }
 
-bool FleetCore::Forget(Lane& lane, int64_t from, int64_t before) {
+bool FleetCore::Forget(Lane& lane, int64_t from, int64_t before, bool& is_more) {
   const auto of_state = [&](OrderState state) {
     return Concat(
         "(SELECT order_id FROM ", ledger_.tables.orders, " FORCE INDEX (upkeep) WHERE state=", static_cast<int>(state),
@@ -305,7 +306,9 @@ bool FleetCore::Forget(Lane& lane, int64_t from, int64_t before) {
                     static_cast<int64_t>(ids.size()), FleetPacket::kAnyTag);
   packet.Add(Concat("DELETE FROM ", ledger_.tables.order_lines, in_ids), FleetPacket::kAnyTag);
   // Another outcome than kDone: they are found again the next time.
-  return RunUntilKnown(lane.writer, packet).kind != FleetOutcome::Kind::kAway;
+  const FleetOutcome outcome = RunUntilKnown(lane.writer, packet);
+  is_more |= outcome.kind == FleetOutcome::Kind::kDone && orders.size() >= kUpkeepOrders;
+  return outcome.kind != FleetOutcome::Kind::kAway;
 }
 
 }  // namespace stockade::inventory_internal
