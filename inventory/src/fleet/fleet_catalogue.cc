@@ -119,30 +119,28 @@ absl::Status FleetCore::Add(std::string_view call, std::string_view sku, const S
 
 absl::Status FleetCore::RemoveSku(std::string_view sku) {
   const uint64_t id = ledger_.keys.SkuId(sku);
-  bool removed = false;
   return RunStep([&](FleetLane& writer) -> std::optional<absl::Status> {
-    if (!removed) {
-      SkuRows rows;
-      if (!ReadSkus(writer, Concat("s.sku_id=", id), rows)) return std::nullopt;
-      if (rows.empty() || rows.begin()->second.removed) return checks_.NoSuchSku("RemoveSku", sku);
-      FleetPacket packet;
-      packet.AddGuarded(Concat("UPDATE ", ledger_.tables.skus, " SET removed=1 WHERE sku_id=", id, " AND removed=0"), 1,
-                        FleetPacket::kAnyTag);
-      packet.Add(Concat("SELECT SUM(units) INTO @units FROM ", ledger_.tables.stock, kByKey, " WHERE sku_id=", id,
-                        " FOR UPDATE"),
-                 FleetPacket::kAnyTag);
-      packet.AddGuarded(Concat("UPDATE ", ledger_.tables.skus, " SET granted=granted-@units WHERE sku_id=", id), 1,
-                        FleetPacket::kAnyTag);
-      packet.Add(Concat("UPDATE ", ledger_.tables.stock, kByKey, " SET units=0 WHERE sku_id=", id),
-                 FleetPacket::kAnyTag);
-      const FleetOutcome outcome = RunUntilKnown(writer, packet);
-      if (outcome.kind != FleetOutcome::Kind::kDone) return Finish(outcome);
-      removed = true;
-    }
-    // Nothing reads them any more.
-    const MySqlReply deleted = writer.Read(
-        Concat("DELETE FROM ", ledger_.tables.buyers, " WHERE sku_id=", id, " ORDER BY buyer LIMIT ", kBuyersAtOnce));
-    if (deleted.status.ok() && deleted.rows_matched.at(0) == kBuyersAtOnce) return std::nullopt;
+    SkuRows rows;
+    if (!ReadSkus(writer, Concat("s.sku_id=", id), rows)) return std::nullopt;
+    if (rows.empty() || rows.begin()->second.removed) return checks_.NoSuchSku("RemoveSku", sku);
+    FleetPacket packet;
+    packet.AddGuarded(Concat("UPDATE ", ledger_.tables.skus, " SET removed=1 WHERE sku_id=", id, " AND removed=0"), 1,
+                      FleetPacket::kAnyTag);
+    packet.Add(Concat("SELECT SUM(units) INTO @units FROM ", ledger_.tables.stock, kByKey, " WHERE sku_id=", id,
+                      " FOR UPDATE"),
+               FleetPacket::kAnyTag);
+    packet.AddGuarded(
+        Concat("UPDATE ", ledger_.tables.skus, " SET granted=granted-COALESCE(@units,0) WHERE sku_id=", id), 1,
+        FleetPacket::kAnyTag);
+    packet.Add(Concat("UPDATE ", ledger_.tables.stock, kByKey, " SET units=0 WHERE sku_id=", id), FleetPacket::kAnyTag);
+    const FleetOutcome outcome = RunUntilKnown(writer, packet);
+    if (outcome.kind != FleetOutcome::Kind::kDone) return Finish(outcome);
+    // Nothing reads the buyers any more. What is left of them after a failure does no harm.
+    MySqlReply deleted;
+    do {
+      deleted = writer.Read(
+          Concat("DELETE FROM ", ledger_.tables.buyers, " WHERE sku_id=", id, " ORDER BY buyer LIMIT ", kBuyersAtOnce));
+    } while (deleted.status.ok() && deleted.rows_matched.at(0) == kBuyersAtOnce);
     return absl::OkStatus();
   });
 }
