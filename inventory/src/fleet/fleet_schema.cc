@@ -29,7 +29,9 @@ std::string Settings(absl::Duration reply_timeout) {
                 ", sql_select_limit=18446744073709551615/*M!100300 , check_constraint_checks=1*/");
 }
 
-constexpr std::string_view kConstraints[] = {"paid", "within", "fenced"};
+// Tables and their constraints.
+constexpr std::pair<std::string_view, std::string_view> kConstraints[] = {
+    {"stock", "paid"}, {"buyers", "within"}, {"lanes", "fenced"}};
 
 std::string Table(std::string_view prefix, std::string_view name) { return Concat("`", prefix, "_", name, "`"); }
 
@@ -268,16 +270,18 @@ absl::StatusOr<FleetKeys> CheckFleetSchema(MySqlConnection& connection, std::str
                               deadline)
                           .rows()
                           .empty();
-  const MySqlReply constraints = connection.Run(
-      Concat("SELECT CONSTRAINT_NAME FROM information_schema.TABLE_CONSTRAINTS WHERE CONSTRAINT_SCHEMA=DATABASE() AND "
-             "CONSTRAINT_TYPE='CHECK'",
-             mysql ? " AND ENFORCED='YES'" : ""),
-      deadline);
+  const MySqlReply constraints =
+      connection.Run(Concat("SELECT TABLE_NAME,CONSTRAINT_NAME FROM information_schema.TABLE_CONSTRAINTS WHERE "
+                            "CONSTRAINT_SCHEMA=DATABASE() AND "
+                            "CONSTRAINT_TYPE='CHECK'",
+                            mysql ? " AND ENFORCED='YES'" : ""),
+                     deadline);
   if (!constraints.status.ok()) return constraints.status;
-  for (const std::string_view name : kConstraints) {
+  for (const auto& [table, name] : kConstraints) {
+    const std::string of = Concat(prefix, "_", table);
     const std::string whole = Concat(prefix, "_", name);
-    const bool is_there =
-        std::ranges::any_of(constraints.rows(), [&](const auto& found) { return Text(found, 0) == whole; });
+    const bool is_there = std::ranges::any_of(
+        constraints.rows(), [&](const auto& found) { return Text(found, 0) == of && Text(found, 1) == whole; });
     if (!is_there) return wrong(Concat("has no enforced constraint ", whole));
   }
   return row->keys;
