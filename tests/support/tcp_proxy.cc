@@ -99,6 +99,21 @@ void TcpProxy::CutReplyAfter(uint64_t bytes) {
   cut_after_ = bytes;
 }
 
+void TcpProxy::CutRequestAfter(uint64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  cut_request_after_ = bytes;
+}
+
+void TcpProxy::CancelCut() {
+  const std::lock_guard lock(mutex_);
+  cut_after_.reset();
+  cut_request_after_.reset();
+  for (const auto& link : links_) {
+    link->cut_after.reset();
+    link->cut_request_after.reset();
+  }
+}
+
 void TcpProxy::CloseAll() {
   {
     const std::lock_guard lock(mutex_);
@@ -223,7 +238,17 @@ void TcpProxy::Pump(Link& link) {
   const bool client_there = Read(link.client, link.to_server);
   const size_t at = address_.client_says.empty() ? std::string::npos : link.to_server.find(address_.client_says);
   if (at != std::string::npos) link.to_server.replace(at, address_.client_says.size(), address_.server_reads);
-  const bool passed = Write(link.server, link.to_server, link.to_server.size(), counts_.to_server);
+  if (cut_request_after_ && !link.to_server.empty()) {
+    link.cut_request_after = std::exchange(cut_request_after_, std::nullopt);
+  }
+  const size_t pending = link.to_server.size();
+  const size_t limit = std::min<uint64_t>(link.cut_request_after.value_or(pending), pending);
+  const bool passed = Write(link.server, link.to_server, limit, counts_.to_server);
+  if (link.cut_request_after) *link.cut_request_after -= pending - link.to_server.size();
+  if (link.cut_request_after == uint64_t{0}) {
+    ++counts_.cut;
+    return Close(link);
+  }
   const size_t before = link.to_client.size();
   if (!Read(link.server, link.to_client) || !passed) link.server_ended = true;
   counts_.held += link.to_client.size() - before;

@@ -26,7 +26,7 @@ class TcpProxy {
     uint64_t to_server = 0;  // Bytes passed.
     uint64_t to_client = 0;
     uint64_t held = 0;  // Bytes of the server that wait for Release().
-    uint64_t cut = 0;   // Connections that CutReplyAfter() has closed.
+    uint64_t cut = 0;   // Connections that CutReplyAfter() and CutRequestAfter() have closed.
   };
 
   explicit TcpProxy(uint16_t server_port);
@@ -52,6 +52,10 @@ class TcpProxy {
   // call, after which all passes as before.
   void CutReplyAfter(uint64_t bytes);
   void DropReply() { CutReplyAfter(0); }
+  // The same of what a client sends: the server gets `bytes` of it, and the client no reply.
+  void CutRequestAfter(uint64_t bytes);
+  // A cut that is still to come does not come.
+  void CancelCut();
 
   // Closes the connections that are open, or that clients open until Accept().
   void CloseAll();
@@ -80,9 +84,10 @@ class TcpProxy {
     int server;
     std::string to_server = {};
     std::string to_client = {};
-    std::optional<uint64_t> cut_after = {};  // Bytes to the client.
-    bool server_ended = false;               // Closed once the client has what is left for it.
-    bool closed = false;                     // Shut down; the thread frees it, which may be waiting on its sockets.
+    std::optional<uint64_t> cut_after = {};          // Bytes to the client.
+    std::optional<uint64_t> cut_request_after = {};  // Bytes to the server.
+    bool server_ended = false;                       // Closed once the client has what is left for it.
+    bool closed = false;  // Shut down; the thread frees it, which may be waiting on its sockets.
   };
 
   struct Caller {
@@ -113,6 +118,7 @@ class TcpProxy {
   std::vector<std::unique_ptr<Link>> links_;
   std::vector<Caller> callers_;  // Not put through yet.
   std::optional<uint64_t> cut_after_;
+  std::optional<uint64_t> cut_request_after_;
   bool refusing_ = false;
   bool holding_ = false;
   bool frozen_ = false;

@@ -81,6 +81,10 @@ bool MariaDbServer::Start() {
                              "--ssl-key=" + certificate_.key_file});
   }
   argv.insert(argv.end(), options_.flags.begin(), options_.flags.end());
+  if (!options_.environment.empty()) {
+    argv.insert(argv.begin(), options_.environment.begin(), options_.environment.end());
+    argv.insert(argv.begin(), "env");
+  }
   if (process_.Start(argv, "mariadbd", [&] { return TryQuery("SELECT 1").has_value(); })) return true;
   if (log().find("ddress already in use") == std::string::npos) Fatal(Concat("mariadbd: ", log()));
   return false;

@@ -23,7 +23,8 @@ struct MariaDbServerOptions {
   // Of the certificate, as CertificateAuthority::Issue() has it.
   std::string names = "IP:127.0.0.1,DNS:localhost";
   int days = 2;
-  std::vector<std::string> flags = {};  // More of its command line: "--max-connections=20".
+  std::vector<std::string> flags = {};        // More of its command line: "--max-connections=20".
+  std::vector<std::string> environment = {};  // "NAME=value".
 };
 
 // The rows of an answer; NULL is "NULL".
