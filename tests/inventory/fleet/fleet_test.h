@@ -25,10 +25,7 @@ inline std::vector<std::string> FleetServerFlags() {
 // Tests over one server, each with a fleet of its own.
 class FleetTest : public ::testing::Test {
  protected:
-  static void SetUpTestSuite() {
-    STOCKADE_NEEDS_MARIADB();
-    server_ = new MariaDbServer({.flags = FleetServerFlags()});
-  }
+  static void SetUpTestSuite() { StartServer({}); }
   static void TearDownTestSuite() {
     delete server_;
     server_ = nullptr;
@@ -41,10 +38,17 @@ class FleetTest : public ::testing::Test {
     ASSERT_TRUE(migrated.ok()) << migrated;
   }
   void TearDown() override {
-    if (server_ == nullptr || fleet_.empty()) return;
+    if (server_ == nullptr || fleet_.empty() || tables_are_damaged_) return;
     for (const std::string& problem : Audit()) ADD_FAILURE() << problem;
   }
 
+  // In SetUpTestSuite(). With what a fleet needs besides.
+  static void StartServer(MariaDbServerOptions options) {
+    STOCKADE_NEEDS_MARIADB();
+    const std::vector<std::string> needed = FleetServerFlags();
+    options.flags.insert(options.flags.begin(), needed.begin(), needed.end());
+    server_ = new MariaDbServer(std::move(options));
+  }
   static MariaDbServer& server() { return *server_; }
   const std::string& fleet() const { return fleet_; }
   FleetInventoryOptions Options() const {
@@ -61,6 +65,9 @@ class FleetTest : public ::testing::Test {
   std::string Table(std::string_view name) const { return base_internal::Concat("test.", fleet_, "_", name); }
   // What is wrong in the tables; empty if nothing is.
   std::vector<std::string> Audit() const;
+
+  // The test has damaged the tables, so the audit at its end is left out.
+  bool tables_are_damaged_ = false;
 
  private:
   static inline MariaDbServer* server_ = nullptr;

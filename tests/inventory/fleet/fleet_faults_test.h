@@ -1,0 +1,89 @@
+#ifndef STOCKADE_TESTS_INVENTORY_FLEET_FLEET_FAULTS_TEST_H_
+#define STOCKADE_TESTS_INVENTORY_FLEET_FLEET_FAULTS_TEST_H_
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "inventory/fleet/fleet_test.h"
+#include "stockade/base/clock.h"
+#include "stockade/mysql/internal/mysql_connection.h"
+#include "support/await.h"
+#include "support/tcp_proxy.h"
+
+namespace stockade::testing {
+
+inline constexpr std::string_view kNothingHasChanged = "nothing has changed";
+inline constexpr std::string_view kNotKnown = "not known";
+
+// Whether the ledger was away, and the message says so.
+inline bool Says(const absl::Status& status, std::string_view text) {
+  return RefusalOf(status) == Refusal::kUnavailable && std::string(status.message()).find(text) != std::string::npos;
+}
+
+// Tests over one server, with a proxy before it.
+class FleetFaultsTest : public FleetTest {
+ protected:
+  // Another client of the database, which may keep a transaction open.
+  class Client {
+   public:
+    Client() {
+      session_ =
+          mysql_internal::MySqlConnection::Open(mysql_internal::ParseMySqlUrl(server().url()).value(), -1).value();
+      Run("SET SESSION innodb_lock_wait_timeout=50, idle_transaction_timeout=0");
+    }
+    void Run(const std::string& sql) {
+      const mysql_internal::MySqlReply reply = session_->Run(sql, Clock::System()->Now() + absl::Seconds(60));
+      EXPECT_TRUE(reply.status.ok()) << sql << ": " << reply.status;
+    }
+
+   private:
+    std::unique_ptr<mysql_internal::MySqlConnection> session_;
+  };
+
+  void SetUp() override {
+    FleetTest::SetUp();
+    if (!IsSkipped()) proxy_ = std::make_unique<TcpProxy>(server().port());
+  }
+  TcpProxy& proxy() { return *proxy_; }
+
+  FleetInventoryOptions OptionsWith(absl::Duration patience) const {
+    FleetInventoryOptions options = Options();
+    options.patience = patience;
+    return options;
+  }
+  FleetInventoryOptions ByProxy(absl::Duration patience = absl::Seconds(60)) const {
+    FleetInventoryOptions options = OptionsWith(patience);
+    options.ledger = MariaDbServer::UrlOf(proxy_->port());
+    return options;
+  }
+
+  static int64_t Number(const std::string& sql) { return std::stoll(server().Value(sql)); }
+  int64_t Orders() const { return Number("SELECT COUNT(*) FROM " + Table("orders")); }
+  // Not by innodb_trx: it is a copy, which is as old as the last pause of 100 ms between two questions.
+  static void AwaitLockWait() {
+    Await("a transaction that waits for a row", [] {
+      return Number(
+                 "SELECT variable_value FROM information_schema.global_status "
+                 "WHERE variable_name='Innodb_row_lock_current_waits'") > 0;
+    });
+  }
+  // The connection that waits for a row of a table of this fleet, in an UPDATE.
+  std::string AwaitWaitingConnection(std::string_view table) const {
+    AwaitLockWait();
+    return server().Value(base_internal::Concat(
+        "SELECT id FROM information_schema.processlist WHERE user='stockade' AND info LIKE 'UPDATE %", fleet(), "_",
+        table, "%'"));
+  }
+
+ private:
+  std::unique_ptr<TcpProxy> proxy_;
+};
+
+}  // namespace stockade::testing
+
+#endif  // STOCKADE_TESTS_INVENTORY_FLEET_FLEET_FAULTS_TEST_H_
