@@ -248,7 +248,7 @@ absl::Status FleetCore::Reshard(std::string_view sku, int32_t shards) {
     packet.Add(Concat("SELECT SUM(units),SUM(held),SUM(sold) INTO @units,@held,@sold FROM ", ledger_.tables.stock,
                       kByKey, " WHERE sku_id=", id, " FOR UPDATE"),
                FleetPacket::kAnyTag);
-    // Whoever merges or reshards locks segment 0 first, which is always there.
+    // A merge and a reshard lock segment 0 first, which is always there.
     packet.Add(Concat("DELETE FROM ", ledger_.tables.stock, " WHERE sku_id=", id, " AND segment>0"),
                FleetPacket::kAnyTag);
     packet.AddGuarded(Concat("UPDATE ", ledger_.tables.stock, " SET units=", Share("@units", shards, "0"),

@@ -56,6 +56,7 @@ bool FleetCore::ServeEnds(Lane& lane, FleetEnds calls) {
   };
 
   std::vector<OrderId> ids;
+  ids.reserve(ending.size());
   for (const auto& [id, call] : ending) ids.push_back(id);
   OrderRows orders;
   int64_t now = 0;
@@ -259,7 +260,7 @@ absl::Duration FleetCore::Upkeep(Lane& lane) {
     call->start = clock_.Now();
     call->id = static_cast<OrderId>(MySqlNumber(row, 0));
     call->to = OrderState::kExpired;
-    call->done = [](absl::Status) {};
+    call->done = [](const absl::Status&) {};
     expiring.push_back(std::move(call));
   }
   bool is_more = expiring.size() == kUpkeepOrders;

@@ -227,7 +227,7 @@ void FleetCore::AnswerRepeat(std::unique_ptr<FleetGrantCall> call, const OrderRo
     expiry->start = call->start;
     expiry->id = order.id;
     expiry->to = OrderState::kExpired;
-    expiry->done = [this, call = std::move(call)](absl::Status) mutable {
+    expiry->done = [this, call = std::move(call)](const absl::Status&) mutable {
       call->look = true;
       Enqueue(&Queues::grants, std::move(call));
     };

@@ -18,7 +18,7 @@
 
 namespace stockade::inventory_internal {
 
-// Where a fleet's ledger is, and how to use it.
+// The place of a fleet's ledger, and how to connect to it.
 struct FleetLedger {
   // Connects once and checks the options, the server and the tables. The errors of FleetInventory::Connect().
   static absl::StatusOr<FleetLedger> Check(const FleetInventoryOptions& options);
@@ -48,7 +48,7 @@ struct FleetOutcome {
 };
 
 // A writer of the ledger: a connection, and a row of `lanes`. Every transaction names the lane, its nonce and its
-// fence, and raises its batch. Whoever raises the fence stops all transactions of the lane that are still on their way,
+// fence, and raises its batch. A raise of the fence stops all transactions of the lane that are still on their way,
 // so that afterwards `batch` says which was the last that was committed. For one thread at a time.
 //
 // Invariant: while the outcome of a transaction is not known, no other one is sent. tests/models/fleet_orders.pml is

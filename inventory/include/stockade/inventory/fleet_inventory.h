@@ -24,8 +24,8 @@ struct STOCKADE_EXPORT FleetInventoryOptions {
   //   mysql://[user[:password]@][localhost]/database?socket=/path/to.sock[&parameter=value...]
   // mariadb:// is equivalent. The parameters are socket, tls (off, required, verify), tls_ca, tls_cert, tls_key.
   // MariaDB 10.6 or MySQL 8.0.16 and newer, with a synchronized binary log (log_bin=ON, sync_binlog=1,
-  // innodb_flush_log_at_trx_commit=1), so that nobody is told what a crash undoes. A Galera cluster, and a proxy that
-  // sends reads to replicas, are refused.
+  // innodb_flush_log_at_trx_commit=1), so that no crash undoes what was acknowledged. A Galera cluster, and a proxy
+  // that sends reads to replicas, are refused.
   std::string ledger = {};
   // The prefix of the fleet's tables: lower-case letters, digits and '_', 1 to 24. Processes with the same prefix in
   // the same database sell the same stock.
@@ -43,7 +43,7 @@ struct STOCKADE_EXPORT FleetInventoryOptions {
   // The largest number of calls that wait for a writer, 1 to 10^7. A call beyond it is Unavailable at once, and has
   // changed nothing.
   int32_t max_waiting_calls = 100'000;
-  // As InventoryOptions::retention, but for the whole fleet: the shortest of its processes' applies.
+  // As InventoryOptions::retention. It applies to all orders of the fleet: the shortest one of its processes counts.
   Duration retention = absl::Hours(24);
   // Of `patience`. Must outlive the inventory. Not null. Reservations expire by the database's clock.
   Clock* clock = Clock::System();
@@ -69,7 +69,7 @@ struct STOCKADE_EXPORT FleetInventoryOptions {
 // runs out is merged with the others. No process owns units: one that ends, however it ends, leaves nothing to be
 // reclaimed. Constraints of the tables keep units from being sold twice.
 //
-// What is different from an Inventory in one process; docs/INVENTORY.md has a table of every call:
+// Differences from an Inventory in one process (docs/INVENTORY.md has a table of every call):
 // - kSoldOut, kAllHeld, kBuyerLimit, kUnknownSku are as durable and as true as every other answer.
 // - kUnavailable: the ledger could not be used for `patience`, or too many calls wait. Nothing has to be opened again.
 //   Unless the message says that nothing has changed, the same request id shows the outcome once the ledger is back.
