@@ -206,10 +206,10 @@ class FleetCore final : public InventoryCore {
   absl::StatusOr<std::unique_ptr<FleetGrantCall>> CallOf(const ReserveRequest& request) const;
   absl::StatusOr<std::unique_ptr<FleetGrantCall>> CallOf(const TakeRequest& request) const;
   absl::StatusOr<std::unique_ptr<FleetGrantCall>> CallOf(const BasketRequest& request) const;
-  template <typename Answer, typename Request>
-  void Ask(const Request& request, absl::AnyInvocable<void(absl::StatusOr<Answer>)> done);
-  template <typename Answer, typename Request>
-  std::vector<absl::StatusOr<Answer>> AskAll(std::span<const Request> requests);
+  template <typename Response, typename Request>
+  void Ask(const Request& request, absl::AnyInvocable<void(absl::StatusOr<Response>)> done);
+  template <typename Response, typename Request>
+  std::vector<absl::StatusOr<Response>> AskAll(std::span<const Request> requests);
   void End(OrderId id, OrderState to, absl::AnyInvocable<void(absl::Status)> done);
   std::vector<absl::Status> EndAll(std::span<const OrderId> ids, OrderState to);
 

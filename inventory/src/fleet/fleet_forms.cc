@@ -111,8 +111,8 @@ absl::StatusOr<std::unique_ptr<FleetGrantCall>> FleetCore::CallOf(const BasketRe
   return CallOf(OrderKind::kBasket, request.request_id, request.buyer, *lines, ttl);
 }
 
-template <typename Answer, typename Request>
-void FleetCore::Ask(const Request& request, absl::AnyInvocable<void(absl::StatusOr<Answer>)> done) {
+template <typename Response, typename Request>
+void FleetCore::Ask(const Request& request, absl::AnyInvocable<void(absl::StatusOr<Response>)> done) {
   absl::StatusOr<std::unique_ptr<FleetGrantCall>> call = CallOf(request);
   if (!call.ok()) {
     metrics_.Add(RefusalMetric(RefusalOf(call.status())));
@@ -121,17 +121,17 @@ void FleetCore::Ask(const Request& request, absl::AnyInvocable<void(absl::Status
   }
   (*call)->done = [done = std::move(done)](const FleetGrantCall& of, absl::StatusOr<FleetGrant> grant) mutable {
     if (!grant.ok()) return done(std::move(grant).status());
-    absl::StatusOr<Answer> answer;
+    absl::StatusOr<Response> answer;
     Make(of, *grant, answer);
     done(std::move(answer));
   };
   Enqueue(&Queues::grants, *std::move(call));
 }
 
-template <typename Answer, typename Request>
-std::vector<absl::StatusOr<Answer>> FleetCore::AskAll(std::span<const Request> requests) {
-  Results<absl::StatusOr<Answer>> results(requests.size());
-  for (size_t i = 0; i < requests.size(); ++i) Ask<Answer>(requests[i], results.Slot(i));
+template <typename Response, typename Request>
+std::vector<absl::StatusOr<Response>> FleetCore::AskAll(std::span<const Request> requests) {
+  Results<absl::StatusOr<Response>> results(requests.size());
+  for (size_t i = 0; i < requests.size(); ++i) Ask<Response>(requests[i], results.Slot(i));
   return results.Wait();
 }
 
