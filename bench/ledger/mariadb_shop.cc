@@ -37,14 +37,14 @@ END
 
 }  // namespace
 
-MariaDbShop::MariaDbShop(const std::string& sockets) {
+MariaDbShop::MariaDbShop(const std::string& sockets, size_t clients) {
   const Connection maker = Connect(sockets);
   for (const char* const sql : kTables) {
     if (mysql_query(maker.get(), sql) != 0) {
       base_internal::Fatal(base_internal::Concat("bench: MariaDB: ", mysql_error(maker.get()), ": ", sql));
     }
   }
-  for (size_t i = 0; i < kClients; ++i) {
+  for (size_t i = 0; i < clients; ++i) {
     Client client{.connection = Connect(sockets), .place = nullptr, .sell = nullptr};
     client.place = Prepare(client.connection.get(), "CALL shop.place(?, ?)");
     client.sell = Prepare(client.connection.get(),

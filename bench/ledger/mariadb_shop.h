@@ -18,7 +18,7 @@ namespace stockade::bench {
 class MariaDbShop final : public PeerShop {
  public:
   // Empties the database of the server whose socket is in the folder `sockets`.
-  explicit MariaDbShop(const std::string& sockets);
+  explicit MariaDbShop(const std::string& sockets, size_t clients = kClients);
 
   void Take(size_t client, const std::string& request_id) override;
   void Reserve(size_t client, const std::string& request_id) override;
@@ -43,7 +43,7 @@ class MariaDbShop final : public PeerShop {
   static Statement Prepare(MYSQL* connection, std::string_view sql);
   static void Execute(MYSQL_STMT* statement, std::span<const std::string_view> parameters);
 
-  std::vector<Client> clients_;  // kClients.
+  std::vector<Client> clients_;
 };
 
 }  // namespace stockade::bench

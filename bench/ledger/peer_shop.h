@@ -12,11 +12,12 @@ namespace stockade::bench {
 // What a call did is durable when it returns; what cannot be done aborts.
 class PeerShop {
  public:
+  // Unless its constructor is given another number.
   static constexpr size_t kClients = 8;
 
   virtual ~PeerShop() = default;
 
-  // `client` < kClients, each one thread at a time. Sells a unit at once.
+  // `client`: below the number of clients, each one thread at a time. Sells a unit at once.
   virtual void Take(size_t client, const std::string& request_id) = 0;
 
   // Sets a unit aside; Commit() sells it.

@@ -34,9 +34,9 @@ PREPARE sell(text) AS UPDATE orders SET state = 'sold' WHERE request_id = $1 AND
 
 }  // namespace
 
-PostgresShop::PostgresShop(const std::string& sockets) {
+PostgresShop::PostgresShop(const std::string& sockets, size_t clients) {
   Run(Connect(sockets).get(), kTables);
-  for (size_t client = 0; client < kClients; ++client) {
+  for (size_t client = 0; client < clients; ++client) {
     connections_.push_back(Connect(sockets));
     Run(connections_.back().get(), kStatements);
   }

@@ -17,7 +17,7 @@ namespace stockade::bench {
 class PostgresShop final : public PeerShop {
  public:
   // Empties the database of the server whose socket is in the folder `sockets`.
-  explicit PostgresShop(const std::string& sockets);
+  explicit PostgresShop(const std::string& sockets, size_t clients = kClients);
 
   void Take(size_t client, const std::string& request_id) override;
   void Reserve(size_t client, const std::string& request_id) override;
@@ -37,7 +37,7 @@ class PostgresShop final : public PeerShop {
   // Runs the prepared `statement`, which changes `rows` rows.
   void Execute(size_t client, const char* statement, std::initializer_list<const char*> parameters, size_t rows = 1);
 
-  std::vector<Connection> connections_;  // kClients.
+  std::vector<Connection> connections_;  // One for each client.
 };
 
 }  // namespace stockade::bench

@@ -14,6 +14,7 @@ std::vector<std::string> Script(DiskServer::Kind kind, const std::string& what) 
   switch (kind) {
     case DiskServer::Kind::kPostgres: return {STOCKADE_BENCH_SERVE_SCRIPT, "postgres", what};
     case DiskServer::Kind::kMariaDb: return {STOCKADE_BENCH_SERVE_SCRIPT, "mariadb", what};
+    case DiskServer::Kind::kMariaDbBinlog: return {STOCKADE_BENCH_SERVE_SCRIPT, "mariadb-binlog", what};
     case DiskServer::Kind::kZooKeeper: break;
   }
   return {STOCKADE_BENCH_SERVE_SCRIPT, "zookeeper", what, std::to_string(FreePort())};

@@ -17,7 +17,7 @@ namespace stockade::bench {
 // its data go with this object, also if this process ends without destructors.
 class DiskServer {
  public:
-  enum class Kind { kPostgres, kMariaDb, kZooKeeper };
+  enum class Kind { kPostgres, kMariaDb, kMariaDbBinlog, kZooKeeper };
 
   // OK: it can be run here, and should be. A smoke test does without such servers, because they take seconds to start,
   // unless STOCKADE_BENCH_SERVERS is set. Otherwise the status is one line that says why not.

@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
 # Runs a server with its data on the disk for as long as a bench runs.
 #
-#   serve.sh postgres|mariadb|zookeeper check     prints "here", or why it cannot be run
-#   serve.sh postgres|mariadb FOLDER              serves with its data in FOLDER, an empty one
-#   serve.sh zookeeper FOLDER PORT                the same, at PORT of 127.0.0.1
+#   serve.sh KIND check              prints "here", or why it cannot be run
+#   serve.sh KIND FOLDER             serves with its data in FOLDER, an empty one
+#   serve.sh zookeeper FOLDER PORT   the same, at PORT of 127.0.0.1
+#
+# KIND is postgres, mariadb, mariadb-binlog (with a synchronized binary log, as a server with replicas has it) or zookeeper.
 #
 # Prints "ready ADDRESS" once it answers: the folder of its socket, or HOST:PORT. At the line "stop", or at the end of the
 # standard input, when the bench is gone however it ended, it stops the server, removes its folders and prints "stopped".
@@ -11,8 +13,12 @@
 # What is acknowledged is on the disk: every commit waits for its fsync, and torn pages are guarded against. Otherwise the
 # server has what a busy shop would give it: memory, and a log that needs no checkpoint while it is measured.
 set -euo pipefail
-kind=$1
+kind=${1%-binlog}
 folder=$2
+# With a binary log, a buffer pool in which the indexes of 10^7 orders have room.
+mariadb_flags=(--skip-log-bin --innodb-buffer-pool-size=512M)
+[ "$1" = "$kind" ] ||
+  mariadb_flags=(--log-bin=binlog --sync-binlog=1 --server-id=1 --innodb-buffer-pool-size=2G)
 
 postgres_bin=$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | sort -V | tail -n 1)
 PATH=$PATH${postgres_bin:+:$postgres_bin}:/usr/sbin
@@ -79,8 +85,8 @@ case $kind in
     "${as_user[@]}" mariadb-install-db --no-defaults --datadir="$folder/data" --tmpdir="$folder" --auth-root-authentication-method=normal \
       --skip-test-db >>"$log" 2>&1 || fail "mariadb-install-db failed"
     serve mariadbd --no-defaults --datadir="$folder/data" --socket="$sockets/socket" --pid-file="$sockets/pid" --tmpdir="$folder" \
-      --skip-networking --skip-log-bin --innodb-flush-log-at-trx-commit=1 --innodb-doublewrite=ON \
-      --innodb-buffer-pool-size=512M --innodb-log-file-size=2G
+      --skip-networking "${mariadb_flags[@]}" --innodb-flush-log-at-trx-commit=1 --innodb-doublewrite=ON \
+      --innodb-log-file-size=2G
     answers() { mariadb-admin --no-defaults --socket="$sockets/socket" --user=root --silent ping >/dev/null 2>&1; }
     ;;
   zookeeper)
