@@ -1,0 +1,106 @@
+// docs/fleet_audit.sql finds each error that it says it looks for.
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "inventory/fleet/fleet_test.h"
+
+namespace stockade {
+namespace {
+
+using base_internal::Concat;
+
+class FleetAuditTest : public testing::FleetTest {
+ protected:
+  void SetUp() override {
+    FleetTest::SetUp();
+    if (IsSkipped()) return;
+    shop_ = Connect();
+    ASSERT_TRUE(shop_->AddSku("sneaker", {.stock = 100, .shards = 2, .per_buyer_limit = 5}).ok());
+    ASSERT_TRUE(shop_->AddSku("lace", {.stock = 100}).ok());
+    ASSERT_TRUE(shop_->AddSku("boot", {.stock = 100}).ok());
+    ASSERT_TRUE(shop_->Take({.sku = "sneaker", .quantity = 2, .request_id = "1", .buyer = "ann"}).ok());
+    ASSERT_TRUE(shop_->Reserve({.sku = "lace", .request_id = "2"}).ok());
+    ASSERT_TRUE(shop_->ReserveBasket({.lines = {{"sneaker", 1}, {"lace", 3}}, .request_id = "3", .buyer = "bob"}).ok());
+    ASSERT_TRUE(shop_->Cancel(shop_->Reserve({.sku = "lace", .request_id = "4"})->id()).ok());
+    ASSERT_TRUE(shop_->Restock({.sku = "lace", .quantity = 7, .request_id = "5"}).ok());
+    ASSERT_TRUE(shop_->RemoveSku("boot").ok());
+  }
+  // The damage stays.
+  void TearDown() override {}
+
+  // Changes the tables, whose names begin with "@", and returns the statements that find it.
+  std::set<std::string> FoundAfter(std::string sql) {
+    for (size_t at = sql.find('@'); at != std::string::npos; at = sql.find('@', at)) sql.replace(at, 1, Table(""));
+    // Constraints refuse some of it.
+    server().Query(Concat("SET STATEMENT check_constraint_checks=0 FOR ", sql));
+    std::set<std::string> names;
+    for (const testing::FleetFinding& found : Audit()) names.insert(found.statement);
+    return names;
+  }
+
+  std::unique_ptr<Inventory> shop_;
+};
+
+using Names = std::set<std::string>;
+
+TEST_F(FleetAuditTest, SoundTables_NothingIsFound) { EXPECT_EQ(FoundAfter("DELETE FROM @lanes WHERE FALSE"), Names()); }
+
+TEST_F(FleetAuditTest, UnitsThatNobodyGranted_AreFound) {
+  EXPECT_EQ(FoundAfter("UPDATE @stock SET units=units+1 WHERE segment=1"), Names({"stock"}));
+}
+
+TEST_F(FleetAuditTest, OversoldUnits_AreFound) {
+  EXPECT_EQ(FoundAfter("UPDATE @stock SET sold=sold+units+1,units=-1 WHERE segment=1"), Names({"totals", "units"}));
+}
+
+TEST_F(FleetAuditTest, UnitsOfARemovedSku_AreFound) {
+  EXPECT_EQ(FoundAfter("UPDATE @skus s JOIN @stock t ON t.sku_id=s.sku_id SET granted=1,units=1 WHERE sku='boot'"),
+            Names({"units"}));
+}
+
+TEST_F(FleetAuditTest, MissingSegment_IsFound) {
+  EXPECT_EQ(FoundAfter("UPDATE @stock SET segment=7 WHERE segment=1"), Names({"segments"}));
+}
+
+TEST_F(FleetAuditTest, LostOrder_IsFound) {
+  EXPECT_EQ(FoundAfter("DELETE FROM @orders WHERE kind=0"), Names({"buyers", "totals"}));
+}
+
+TEST_F(FleetAuditTest, OrderOfAnUnknownSku_IsFound) {
+  EXPECT_EQ(FoundAfter("UPDATE @order_lines SET sku_id=5 WHERE quantity=3"), Names({"totals", "unknown"}));
+}
+
+TEST_F(FleetAuditTest, RequestThatTookTwice_IsFound) {
+  EXPECT_EQ(FoundAfter("UPDATE @orders o JOIN @orders p ON p.kind=3 SET o.request=p.request WHERE o.kind=1"),
+            Names({"requests"}));
+}
+
+TEST_F(FleetAuditTest, RequestThatWasForgottenTooEarly_IsFound) {
+  EXPECT_EQ(FoundAfter("DELETE FROM @requests ORDER BY id LIMIT 1"), Names({"requests"}));
+}
+
+TEST_F(FleetAuditTest, ReservationWithAnotherEnd_IsFound) {
+  EXPECT_EQ(FoundAfter("UPDATE @orders SET at=at+1 WHERE kind=2"), Names({"orders"}));
+}
+
+TEST_F(FleetAuditTest, BasketWithoutLines_IsFound) {
+  EXPECT_EQ(FoundAfter("DELETE FROM @order_lines"), Names({"buyers", "lines", "totals"}));
+}
+
+TEST_F(FleetAuditTest, OrderUnderAFenceThatItsLaneNeverHad_IsFound) {
+  EXPECT_EQ(FoundAfter("UPDATE @orders SET fence=2 WHERE kind=0"), Names({"lanes"}));
+}
+
+TEST_F(FleetAuditTest, BuyerOverTheLimit_IsFound) {
+  EXPECT_EQ(FoundAfter("UPDATE @buyers SET units=6 ORDER BY buyer LIMIT 1"), Names({"buyers"}));
+}
+
+TEST_F(FleetAuditTest, BuyerThatIsMissing_IsFound) {
+  EXPECT_EQ(FoundAfter("DELETE FROM @buyers ORDER BY buyer LIMIT 1"), Names({"buyers"}));
+}
+
+}  // namespace
+}  // namespace stockade
