@@ -22,7 +22,8 @@ uint64_t InvalidationQueue::QueuedFor(const std::string& target) const {
 
 uint64_t InvalidationQueue::Add(const TierTarget& target, Instant now) {
   uint64_t id = QueuedFor(TargetOf(TierTarget::Kind::kAll, {}));
-  if (id == 0) id = QueuedFor(TargetOf(target.kind, target.text));
+  // One of all that has perhaps run would run twice, and the whole fleet would load everything again.
+  if (id == 0 || pending_.at(id).sent_in != 0) id = QueuedFor(TargetOf(target.kind, target.text));
   if (id != 0) {
     // An earlier attempt may have run before this call. So the operation is a new one.
     PendingInvalidation& pending = pending_.at(id);

@@ -48,7 +48,7 @@ class InvalidationQueue {
   explicit InvalidationQueue(TierTokens* tokens) : tokens_(tokens) {}
 
   // Returns the id of the pending invalidation that covers `target` from now on: a new one, or a queued one, which gets
-  // the new operation.
+  // a new operation. That is one of the same target, or one of all that has not been sent.
   uint64_t Add(const TierTarget& target, Instant now);
   // Null if it has been accepted.
   PendingInvalidation* Find(uint64_t id);

@@ -83,6 +83,21 @@ TEST_F(InvalidationQueueTest, Add_WhileAllIsQueued_IsCovered) {
   EXPECT_EQ(queue.size(), 1u);
 }
 
+TEST_F(InvalidationQueueTest, Add_WhileAllIsQueuedThatMayHaveRun_IsAnother) {
+  const uint64_t all = AddQueued(Kind::kAll);
+  queue.Find(all)->sent_in = 3;
+  const std::string operation = queue.Find(all)->operation;
+  const uint64_t key = Add(Kind::kKey, "k");
+  EXPECT_NE(key, all);
+  EXPECT_NE(Add(Kind::kTag, "t"), all);
+  EXPECT_EQ(queue.Find(all)->operation, operation) << "a repeat removes nothing; a new one would remove all again";
+  EXPECT_EQ(Add(Kind::kAll), all);
+  EXPECT_NE(queue.Find(all)->operation, operation);
+  EXPECT_EQ(Add(Kind::kKey, "other"), all) << "it has not been sent";
+  EXPECT_EQ(queue.size(), 3u);
+  EXPECT_EQ(queue.ConcernOf("any"), Concern::kQueued);
+}
+
 TEST_F(InvalidationQueueTest, Enqueue_TooMany_BecomeOneOfAll) {
   const uint64_t held = Add(Kind::kKey, "held");
   const uint64_t first = AddQueued(Kind::kKey, "first");
