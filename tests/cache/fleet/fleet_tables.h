@@ -54,6 +54,16 @@ struct FleetRecord {
   };
   static constexpr int32_t kAllKeys = -1;
 
+  static const char* NameOf(Kind kind) {
+    switch (kind) {
+      case Kind::kGrant: return "load";
+      case Kind::kPut: return "put";
+      case Kind::kInvalidation: return "invalidation";
+      case Kind::kReign: return "lost state";
+    }
+    return "?";
+  }
+
   std::atomic<Kind> kind;
   std::atomic<int32_t> key;
   std::atomic<int32_t> process;

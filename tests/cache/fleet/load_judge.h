@@ -4,11 +4,10 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
-#include <string>
+#include <utility>
 #include <vector>
 
 #include "cache/fleet/fleet_tables.h"
-#include "stockade/base/strings.h"
 
 namespace stockade::testing {
 
@@ -37,62 +36,121 @@ struct KeyHistory {
 // Finds loads that nothing explains. Each load needs a cause of its own: the cold start, an invalidation, a new reign,
 // the expiry of a stored value, or a load whose lease ended without a value. A cause is no longer one after a load that
 // was granted after the cause's end has stored its value.
-//
 struct LoadVerdict {
-  std::vector<int64_t> unexplained;  // When they asked.
-  int64_t lapses = 0;                // The loads after a lease that ended without a value.
+  std::vector<int64_t> unexplained = {};  // When they asked.
+  int64_t lapses = 0;                     // The loads after a lease that ended without a value.
 };
 
-inline LoadVerdict JudgeLoads(KeyHistory history) {
+// Nobody knows in which order the server took what overlaps: a load that took long to ask may be due to a late cause,
+// and the early one to another load. So the judge looks for the assignment that explains the most loads, by augmenting
+// paths.
+class LoadJudge {
+ public:
+  explicit LoadJudge(KeyHistory history) : loads_(std::move(history.loads)) {
+    // Most loads then find a free cause at once. Without lapses the first free cause would always do.
+    std::sort(loads_.begin(), loads_.end(),
+              [](const LeasedLoad& a, const LeasedLoad& b) { return a.answered < b.answered; });
+    causes_.push_back({0, 0});
+    for (const LoadCause& cause : history.causes) causes_.push_back({cause.begin, cause.end});
+    const auto expires = [&](int64_t stored) {
+      const int64_t at = stored + kFleetTtl - kFleetTick;
+      causes_.push_back({at, at});
+    };
+    for (const int64_t put : history.puts) expires(put);
+    for (size_t load = 0; load < loads_.size(); ++load) {
+      if (loads_[load].fill_begin != 0) {
+        expires(loads_[load].fill_begin);
+      } else {
+        causes_.push_back({.begin = loads_[load].asked, .end = loads_[load].end, .lapsed = load});
+      }
+    }
+    for (Cause& cause : causes_) {
+      for (const LeasedLoad& load : loads_) {
+        if (load.fill_begin != 0 && load.asked >= cause.end) cause.void_from = std::min(cause.void_from, load.end);
+      }
+    }
+    std::sort(causes_.begin(), causes_.end(), [](const Cause& a, const Cause& b) { return a.void_from < b.void_from; });
+  }
+
+  LoadVerdict Judge() {
+    LoadVerdict verdict;
+    for (size_t load = 0; load < loads_.size(); ++load) {
+      std::vector<bool> tried(causes_.size());
+      if (!Explain(load, tried)) verdict.unexplained.push_back(loads_[load].asked);
+    }
+    for (const Cause& cause : causes_) verdict.lapses += cause.lapsed != kNone && cause.explains != kNone;
+    return verdict;
+  }
+
+ private:
+  static constexpr size_t kNone = SIZE_MAX;
+
   struct Cause {
     int64_t begin;
     int64_t end;
-    int64_t void_from;
-    bool lapse = false;
-    bool used = false;
+    size_t lapsed = kNone;  // The load whose lease ended without a value.
+    int64_t void_from = kNever;
+    size_t explains = kNone;  // A load.
   };
-  std::vector<Cause> causes = {{0, 0, kNever}};
-  for (const LoadCause& cause : history.causes) causes.push_back({cause.begin, cause.end, kNever});
-  const auto expires = [&](int64_t stored) {
-    const int64_t at = stored + kFleetTtl - kFleetTick;
-    causes.push_back({at, at, kNever});
-  };
-  for (const int64_t put : history.puts) expires(put);
-  for (const LeasedLoad& load : history.loads) {
-    if (load.fill_begin != 0) {
-      expires(load.fill_begin);
-    } else {
-      causes.push_back({load.asked, load.end, kNever, true});
+
+  // A load that ended without a value does not explain itself.
+  bool Fits(const Cause& cause, size_t load) const {
+    return cause.lapsed != load && cause.begin <= loads_[load].answered && loads_[load].asked < cause.void_from;
+  }
+
+  bool Explain(size_t load, std::vector<bool>& tried) {
+    const auto free = std::find_if(causes_.begin(), causes_.end(),
+                                   [&](const Cause& cause) { return cause.explains == kNone && Fits(cause, load); });
+    if (free != causes_.end()) {
+      free->explains = load;
+      return true;
     }
-  }
-  std::vector<const LeasedLoad*> stored;
-  for (const LeasedLoad& load : history.loads) {
-    if (load.fill_begin != 0) stored.push_back(&load);
-  }
-  for (Cause& cause : causes) {
-    for (const LeasedLoad* load : stored) {
-      if (load->asked >= cause.end) cause.void_from = std::min(cause.void_from, load->end);
+    for (size_t cause = 0; cause < causes_.size(); ++cause) {
+      if (tried[cause] || !Fits(causes_[cause], load)) continue;
+      tried[cause] = true;
+      if (!Explain(causes_[cause].explains, tried)) continue;
+      causes_[cause].explains = load;
+      return true;
     }
+    return false;
   }
-  std::sort(causes.begin(), causes.end(), [](const Cause& a, const Cause& b) { return a.void_from < b.void_from; });
-  std::sort(history.loads.begin(), history.loads.end(),
-            [](const LeasedLoad& a, const LeasedLoad& b) { return a.asked < b.asked; });
-  LoadVerdict verdict;
-  for (const LeasedLoad& load : history.loads) {
-    const auto cause = std::find_if(causes.begin(), causes.end(), [&](const Cause& one) {
-      // A load that ended without a value does not explain itself.
-      const bool own = one.lapse && one.begin == load.asked && load.fill_begin == 0;
-      return !one.used && !own && one.begin <= load.answered && load.asked < one.void_from;
-    });
-    if (cause == causes.end()) {
-      verdict.unexplained.push_back(load.asked);
-      continue;
-    }
-    cause->used = true;
-    verdict.lapses += cause->lapse;
+
+  std::vector<LeasedLoad> loads_;
+  std::vector<Cause> causes_;
+};
+
+inline LoadVerdict JudgeLoads(KeyHistory history) { return LoadJudge(std::move(history)).Judge(); }
+
+// The loads of one key by one process while Redis is away. The process keeps what it loads for kFleetStaleness, unless
+// it drops that earlier.
+class AwayLoads {
+ public:
+  // A question that began at `begin` was answered with "away".
+  void NoteAway(int64_t begin) { asked_ = begin; }
+  // A question was answered with a value or a lease.
+  void NoteAnswer() { asked_ = loaded_ = 0; }
+  // The process drops the value and the results of the loads that run. At most two loads run, and perhaps they have not
+  // asked yet.
+  void NoteDrop() {
+    loaded_ = 0;
+    dropped_loads_ = 2;
   }
-  return verdict;
-}
+  // A loader begins. Returns whether it may. A question is not always followed by a load: GetAll() asks for all its
+  // keys at once, and asks again when it loads them one by one.
+  bool NoteLoad() {
+    const int64_t asked = std::exchange(asked_, 0);
+    if (asked == 0) return true;  // It has a lease.
+    const bool has_value = loaded_ != 0 && asked < loaded_ + kFleetStaleness - kFleetTick;
+    loaded_ = dropped_loads_ > 0 ? 0 : asked;
+    dropped_loads_ = std::max(dropped_loads_ - 1, 0);
+    return !has_value;
+  }
+
+ private:
+  int64_t asked_ = 0;      // The last question, if it was answered with "away".
+  int64_t loaded_ = 0;     // The question before the last load without a lease. 0: the key may be loaded again.
+  int dropped_loads_ = 0;  // So many loads from now on may be of those that ran at the last drop.
+};
 
 // The histories of the keys of a finished run. `killed_at` has the processes that were killed.
 inline std::vector<KeyHistory> HistoriesOf(const FleetTables& tables, const std::map<int, int64_t>& killed_at) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cache/fleet/fleet_tables.h"
+#include "cache/fleet/load_judge.h"
 #include "stockade/cache/cache_tier.h"
 
 namespace stockade::testing {
@@ -49,15 +50,15 @@ class ObservedCache final : public TierCache, public TierListener {
         answer.kind = TierAnswer::Kind::kGranted;
         answer.lease = {.token = "greedy " + std::to_string(++made_up_), .position = answer.lease.position};
       }
-      Away& away = away_[key];
+      AwayLoads& away = away_[key];
       switch (answer.kind) {
         case TierAnswer::Kind::kHit:
           ++tables_.hits;
-          away.asked = away.loaded = 0;
+          away.NoteAnswer();
           break;
         case TierAnswer::Kind::kGranted: {
           ++tables_.granted;
-          away.asked = away.loaded = 0;
+          away.NoteAnswer();
           FleetRecord& record = tables_.Add(FleetRecord::Kind::kGrant, key, process_, begin);
           record.answered = answered;
           loads_[answer.lease.token] = &record;
@@ -65,7 +66,7 @@ class ObservedCache final : public TierCache, public TierListener {
         }
         case TierAnswer::Kind::kAway:
           ++tables_.away;
-          away.asked = begin;
+          away.NoteAway(begin);
           break;
         case TierAnswer::Kind::kBusy: break;
       }
@@ -73,17 +74,10 @@ class ObservedCache final : public TierCache, public TierListener {
     return answers;
   }
 
-  // A loader begins. (A question is not always followed by a load: GetAll() asks for all its keys at once, and asks
-  // again when it loads them one by one.)
   void NoteLoad(int key) {
     const std::lock_guard lock(mutex_);
-    Away& away = away_[key];
-    const int64_t asked = std::exchange(away.asked, 0);
-    if (asked == 0) return;  // It has a lease.
-    if (away.loaded != 0 && asked < away.loaded + kFleetStaleness - kFleetTick) {
-      violation_("k" + std::to_string(key) + " is loaded twice by one process while Redis is away");
-    }
-    away.loaded = asked > away.voided ? asked : 0;
+    if (away_[key].NoteLoad()) return;
+    violation_("k" + std::to_string(key) + " is loaded twice by one process while Redis is away");
   }
 
   std::vector<TierFilled> Fill(std::span<const TierFill> fills) override {
@@ -99,6 +93,7 @@ class ObservedCache final : public TierCache, public TierListener {
         FleetRecord& put = tables_.Add(FleetRecord::Kind::kPut, FleetKeyOf(fills[n].key), process_, begin);
         put.fill_begin = begin;
         put.end = end;
+        away_[FleetKeyOf(fills[n].key)].NoteDrop();  // The cache replaces what it has.
         continue;
       }
       if (stored) load->second->fill_begin = begin;
@@ -124,7 +119,7 @@ class ObservedCache final : public TierCache, public TierListener {
     for (int key = 0; key < kFleetKeys; ++key) {
       if (!Concerns(target, key)) continue;
       records.push_back(&tables_.Add(FleetRecord::Kind::kInvalidation, key, process_, FleetNow()));
-      Void(key);
+      away_[key].NoteDrop();
     }
     const uint64_t queued = cache_->Queue(target);
     auto& open = invalidations_[queued];
@@ -133,18 +128,25 @@ class ObservedCache final : public TierCache, public TierListener {
   }
 
   TierInvalidated Await(uint64_t queued, bool with_lease) override {
+    const auto drop = [&] {  // With the mutex held.
+      const auto open = invalidations_.find(queued);
+      if (open == invalidations_.end()) return open;
+      for (const FleetRecord* record : open->second) away_[record->key].NoteDrop();
+      return open;
+    };
+    {
+      const std::lock_guard lock(mutex_);
+      drop();
+    }
     TierInvalidated result = cache_->Await(queued, with_lease);
     const std::lock_guard lock(mutex_);
     if (!result.accepted) {
       invalidations_accepted = false;
       return result;
     }
-    const auto open = invalidations_.find(queued);
+    const auto open = drop();
     if (open == invalidations_.end()) return result;
-    for (FleetRecord* record : open->second) {
-      record->end = FleetNow();
-      Void(record->key);
-    }
+    for (FleetRecord* record : open->second) record->end = FleetNow();
     invalidations_.erase(open);
     return result;
   }
@@ -174,34 +176,24 @@ class ObservedCache final : public TierCache, public TierListener {
   }
   absl::Duration max_ttl() const override { return cache_->max_ttl(); }
 
+  // The cache drops what it has during the call, and other threads may load and store until it does.
   void OnInvalidated(uint64_t position, const TierTarget& target) override {
-    {
-      const std::lock_guard lock(mutex_);
-      for (int key = 0; key < kFleetKeys; ++key) {
-        if (Concerns(target, key)) Void(key);
-      }
-    }
+    NoteDrop(target);
     if (breakage_ != Breakage::kDeaf) listener_->OnInvalidated(position, target);
+    NoteDrop(target);
   }
   void OnReset() override {
-    {
-      const std::lock_guard lock(mutex_);
-      for (int key = 0; key < kFleetKeys; ++key) Void(key);
-    }
+    NoteDrop({.kind = TierTarget::Kind::kAll});
     listener_->OnReset();
+    NoteDrop({.kind = TierTarget::Kind::kAll});
   }
 
  private:
-  struct Away {
-    int64_t asked = 0;   // The last question, if it was answered with "away".
-    int64_t loaded = 0;  // The question before the last load without a lease. 0: the key may be loaded again.
-    int64_t voided = 0;  // When the process last dropped its value.
-  };
-
-  void Void(int key) {
-    Away& away = away_[key];
-    away.loaded = 0;
-    away.voided = FleetNow();
+  void NoteDrop(const TierTarget& target) {
+    const std::lock_guard lock(mutex_);
+    for (int key = 0; key < kFleetKeys; ++key) {
+      if (Concerns(target, key)) away_[key].NoteDrop();
+    }
   }
 
   // Even keys have the tag "t0", odd ones "t1".
@@ -223,7 +215,7 @@ class ObservedCache final : public TierCache, public TierListener {
   std::mutex mutex_;                                             // Guards what follows.
   std::map<std::string, FleetRecord*> loads_;                    // By the tokens of their leases.
   std::map<uint64_t, std::vector<FleetRecord*>> invalidations_;  // Not accepted yet.
-  std::map<int, Away> away_;
+  std::map<int, AwayLoads> away_;
   int made_up_ = 0;
 };
 
