@@ -346,7 +346,8 @@ struct Flight final : FlightNode {
   Instant not_before = Instant::InfinitePast();    // kReady: another process loads the key. Ask again then.
   Instant queued_up_at = Instant::InfinitePast();  // The time for which QueueUpLater() has scheduled a timer.
   bool loads_alone = false;                        // The tier was away: the next run does not ask again.
-  uint64_t known_version = 0;                      // Of the entry that it refreshes.
+  bool checks = false;         // In background: the tier shall confirm the entry, whose trust had ended. Not a refresh.
+  uint64_t known_version = 0;  // Of the entry that it refreshes.
   Instant busy_since = Instant::InfiniteFuture();
 
   bool answered = false;

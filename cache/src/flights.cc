@@ -26,7 +26,8 @@ void CacheCore::Begin(Flight& flight, Instant now) {
   const bool has_value = entry != nullptr && shards_[flight.key.shard].clearings == 0;
   flight.Begin(now, now + options_.load_hard_timeout, has_value ? ValueOf(*entry) : nullptr,
                has_value ? entry->TagNames() : std::vector<std::string>());
-  flight.known_version = entry != nullptr && MayServe(*entry, now) ? entry->stamp().version : 0;
+  const bool refreshes = entry != nullptr && !flight.checks && MayServe(*entry, now);
+  flight.known_version = refreshes ? entry->stamp().version : 0;
 }
 
 // Called for a flight that became ready while all its waiters are parked. Wakes the waiter with the latest deadline, so

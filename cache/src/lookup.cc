@@ -360,13 +360,16 @@ void CacheCore::StartRefresh(const KeyAt& at, RefreshTrigger trigger, LoaderPtr 
       if (entry != nullptr && entry->IsError()) Remove(shard, *entry, RemovalCause::kInvalidated, after);
     }
     if (Current(at) != nullptr) return;
+    bool checks = false;
     if (trigger != RefreshTrigger::kManual) {
       const Slot* const entry = FindEntry(at);
       if (entry == nullptr || !entry->has_value()) return;
-      if (MayServe(*entry, now) && !TimesOf(*entry).MayBeDue(now)) return;
+      checks = !MayServe(*entry, now);
+      if (!checks && !TimesOf(*entry).MayBeDue(now)) return;
     }
     const FlightPtr flight = StartFlight(at, std::move(loader), now);
     flight->in_background = true;
+    flight->checks = checks;
     if (flight->phase == Flight::Phase::kReady) QueueUp(flight, now, after);
     Count(static_cast<CacheMetric>(kRefreshAhead + static_cast<size_t>(trigger)));
   } catch (...) {

@@ -679,6 +679,20 @@ TEST_F(TierTest, GetIfPresent_WithoutTrust_FindsNothingAndAsks) {
   EXPECT_EQ(db.reads(), 1);
 }
 
+TEST_F(TierTest, GetIfPresent_TrustReturnsBeforeTheCheckRuns_DoesNotLoad) {
+  ManualExecutor refreshes;
+  LoadingCacheOptions options = Options();
+  options.refresh_executor = &refreshes;
+  Open(options);
+  Get(*a, 1);
+  clock.Advance(FakeTier::kMaxStaleness);
+  EXPECT_FALSE(a->GetIfPresent(1).has_value());
+  tier->process(0).Beat();
+  refreshes.RunAll();
+  EXPECT_EQ(db.reads(), 1);
+  EXPECT_TRUE(a->GetIfPresent(1).has_value());
+}
+
 TEST_F(TierTest, Options_ThatATierCannotServe_AreRefused) {
   LoadingCacheOptions options = Options();
   options.strict = true;
