@@ -135,20 +135,21 @@ class AwayLoads {
     loaded_ = 0;
     dropped_loads_ = 2;
   }
-  // A loader begins. Returns whether it may. A question is not always followed by a load: GetAll() asks for all its
-  // keys at once, and asks again when it loads them one by one.
-  bool NoteLoad() {
+  // A loader begins, on the thread of a lookup that began at `lookup`; 0: not on such a thread. Returns whether it may.
+  // The value is kept from a moment between the lookup's beginning and its question. A question is not always followed
+  // by a load: GetAll() asks for all its keys at once, and asks again when it loads them one by one.
+  bool NoteLoad(int64_t lookup) {
     const int64_t asked = std::exchange(asked_, 0);
     if (asked == 0) return true;  // It has a lease.
     const bool has_value = loaded_ != 0 && asked < loaded_ + kFleetStaleness - kFleetTick;
-    loaded_ = dropped_loads_ > 0 ? 0 : asked;
+    loaded_ = dropped_loads_ > 0 ? 0 : lookup;
     dropped_loads_ = std::max(dropped_loads_ - 1, 0);
     return !has_value;
   }
 
  private:
   int64_t asked_ = 0;      // The last question, if it was answered with "away".
-  int64_t loaded_ = 0;     // The question before the last load without a lease. 0: the key may be loaded again.
+  int64_t loaded_ = 0;     // The lookup of the last load without a lease. 0: the key may be loaded again.
   int dropped_loads_ = 0;  // So many loads from now on may be of those that ran at the last drop.
 };
 

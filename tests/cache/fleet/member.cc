@@ -99,7 +99,7 @@ class Member {
     const int key = static_cast<int>(random() % kFleetKeys);
     std::array<int64_t, kFleetKeys> floor;
     for (int i = 0; i < kFleetKeys; ++i) floor[static_cast<size_t>(i)] = own_floor_[static_cast<size_t>(i)];
-    const int64_t begin = FleetNow();
+    const int64_t begin = lookup_began = FleetNow();
     const auto check = [&](int of, const absl::StatusOr<Cache::Handle>& answer) {
       if (!answer.ok()) return Violation("k" + std::to_string(of) + ": " + answer.status().ToString());
       const int64_t seen = **answer;

@@ -19,6 +19,9 @@ namespace stockade::testing {
 // Whether all invalidations that this thread has made since it was set to true were accepted at once.
 inline thread_local bool invalidations_accepted = true;
 
+// When this thread has begun its lookup. 0: it makes none.
+inline thread_local int64_t lookup_began = 0;
+
 // The number of a key that is "k<number>".
 inline int FleetKeyOf(std::string_view key) { return std::atoi(std::string(key.substr(1)).c_str()); }
 
@@ -76,7 +79,7 @@ class ObservedCache final : public TierCache, public TierListener {
 
   void NoteLoad(int key) {
     const std::lock_guard lock(mutex_);
-    if (away_[key].NoteLoad()) return;
+    if (away_[key].NoteLoad(lookup_began)) return;
     violation_("k" + std::to_string(key) + " is loaded twice by one process while Redis is away");
   }
 
