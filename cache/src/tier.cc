@@ -192,10 +192,15 @@ bool CacheCore::StoreCopy(const FlightPtr& flight, const TierRecord& record, Ins
   const ShardLock lock = Lock(shard);
   Slot* old = nullptr;
   if (!shard.flights.IsCurrent(*flight) || !TryFindEntry(at, old) || !tier_->MayStore(copy.stamp)) return true;
+  // This process has invalidated a tag since, and MayStore() compares with what heartbeats have reported.
+  if (flight->FirstVoid(copy.entry.tags) != Flight::kNeverVoided) return true;
   if (old != nullptr && MayServe(*old, now)) return true;  // This process's own is not older.
   Replace(at, old, fresh.get(), RemovalCause::kReplaced, false, after, now);
   after.may_exceed = true;
-  if (flight->previous == nullptr) flight->previous = *copy.answer;
+  if (flight->previous == nullptr) {
+    flight->previous = *copy.answer;
+    flight->previous_tags = std::move(copy.entry.tags);
+  }
   return true;
 }
 

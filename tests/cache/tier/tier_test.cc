@@ -780,6 +780,54 @@ TEST_F(TierTest, AnswerOvertakenByAnInvalidation_IsNotStored) {
   EXPECT_EQ(db.reads(), 2);
 }
 
+TEST_F(TierTest, ExpiredCopyOvertakenByAnOwnTagInvalidation_IsNotStored) {
+  LoadingCacheOptions options = Options();
+  options.stale_if_error = absl::Hours(1);
+  std::atomic<bool> fails{false};
+  const auto load = [&](const int& key, LoadContext& context) -> absl::StatusOr<std::string> {
+    if (fails) return absl::InternalError("down");
+    context.AddTag("tag");
+    return db.Read(key);
+  };
+  a = Cache::Create(options, load).value();
+  b = Cache::Create(options, load).value();
+  Get(*a, 1);
+  clock.Advance(absl::Minutes(1));
+  BeatAll();
+  fails = true;
+  std::atomic<bool> overtakes{true};
+  tier->process(1).on_reply = [&] {
+    if (overtakes.exchange(false)) b->InvalidateTag("tag");
+  };
+  Get(*b, 1);  // It began before the invalidation, and may have either answer.
+  EXPECT_FALSE(overtakes);
+  EXPECT_EQ(Get(*b, 1), "INTERNAL");
+}
+
+TEST_F(TierTest, NotModified_OfAnExpiredCopy_KeepsItsTags) {
+  LoadingCacheOptions options = Options();
+  options.stale_if_error = absl::Hours(1);
+  std::atomic<bool> modified{true};
+  const auto load = [&](const int& key, ValueLoadContext<std::string>& context) -> absl::StatusOr<std::string> {
+    if (!modified && context.previous() != nullptr) return LoadContext::NotModified();
+    context.AddTag("tag");
+    return db.Read(key);
+  };
+  a = Cache::Create(options, load).value();
+  b = Cache::Create(options, load).value();
+  Get(*a, 1);
+  clock.Advance(absl::Minutes(1));
+  BeatAll();
+  modified = false;
+  EXPECT_EQ(Get(*b, 1), "1 v0");
+  EXPECT_EQ(db.reads(), 1);
+  db.Write(1);
+  modified = true;
+  a->InvalidateTag("tag");
+  BeatAll();
+  EXPECT_EQ(Get(*b, 1), "1 v1");
+}
+
 TEST_F(TierTest, AnswerThatKnowsAnInvalidationBeforeTheHeartbeat_IsStoredAndStays) {
   Open(Options());
   Get(*a, 1);
