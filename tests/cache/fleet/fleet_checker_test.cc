@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstdlib>
@@ -106,13 +107,16 @@ class FleetRun {
     return tables_->violations + unexplained;
   }
 
-  // Returns the number of loads without a reason, also during the run: what happens later is no reason for them.
+  // Returns the number of loads without a reason. During the run it does not count those of the last seconds, because
+  // what explains them may not have been recorded yet.
   int64_t JudgeAllLoads(bool at_end = false) {
     int64_t unexplained = 0;
+    const int64_t recorded = at_end ? kNever : FleetNow() - 2 * kFleetStaleness;
     const std::vector<KeyHistory> histories = HistoriesOf(*tables_, killed_at_);
     for (size_t key = 0; key < histories.size(); ++key) {
       const LoadVerdict verdict = JudgeLoads(histories[key]);
-      unexplained += static_cast<int64_t>(verdict.unexplained.size());
+      unexplained += std::count_if(verdict.unexplained.begin(), verdict.unexplained.end(),
+                                   [&](int64_t at) { return at < recorded; });
       if (!at_end) continue;
       lapses += verdict.lapses;
       for (const int64_t at : verdict.unexplained) {

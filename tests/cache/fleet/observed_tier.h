@@ -90,7 +90,8 @@ class ObservedCache final : public TierCache, public TierListener {
     const std::lock_guard lock(mutex_);
     for (size_t n = 0; n < fills.size(); ++n) {
       const auto load = loads_.find(fills[n].lease.token);
-      const bool stored = results[n].kind == TierFilled::Kind::kStored;
+      // A tier that grants two leases would store both values.
+      const bool stored = results[n].kind == TierFilled::Kind::kStored || breakage_ == Breakage::kGreedy;
       if (load == loads_.end()) {
         if (!stored) continue;
         FleetRecord& put = tables_.Add(FleetRecord::Kind::kPut, FleetKeyOf(fills[n].key), process_, begin);
