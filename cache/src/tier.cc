@@ -97,7 +97,7 @@ std::vector<FlightPtr> CacheCore::AskTier(std::span<const FlightPtr> flights, bo
         continue;
       }
       asking.push_back(flight);
-      questions.push_back({key, flight->in_background ? flight->known_version : 0});
+      questions.push_back({.key = key, .known_version = flight->in_background ? flight->known_version : 0});
     }
     missing.reserve(flights.size());  // What follows does not throw: a flight may have its answer already.
     std::vector<TierAnswer> answers;
@@ -126,7 +126,7 @@ bool CacheCore::TakeAnswer(const FlightPtr& flight, TierAnswer answer, Instant s
       // It cannot be decoded: this is a refresh of just that value.
       std::string key;
       if (!TryEncodeKey(*flight, key)) return true;
-      const TierAsk again{key, answer.record->version};
+      const TierAsk again{.key = key, .known_version = answer.record->version, .undecodable = true};
       TierAnswer second = std::move(tier_->cache->Ask({&again, 1}).front());
       if (second.kind == TierAnswer::Kind::kHit)
         second = {.kind = TierAnswer::Kind::kAway};  // Another one of its kind.

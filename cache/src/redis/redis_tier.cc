@@ -165,6 +165,42 @@ absl::StatusOr<std::unique_ptr<TierCache>> RedisTier::Open(std::string_view cach
   return std::make_unique<RedisTierCache>(shared_from_this(), space);
 }
 
+TierStats RedisTier::Stats() const {
+  CheckFork();
+  const auto count = [](const ComponentMetrics& metrics, size_t metric) {
+    return metrics.enabled() ? metrics.set()->CounterValue(metric) : 0;
+  };
+  TierStats stats = {.trusted = clock_->Now() < trusted_until(),
+                     .away = away_,
+                     .heartbeats = count(metrics_, kTierHeartbeatsOk),
+                     .heartbeats_failed = count(metrics_, kTierHeartbeatsFailed),
+                     .reigns = count(metrics_, kTierReigns),
+                     .gaps = count(metrics_, kTierGaps),
+                     .tags_dropped = count(metrics_, kTierTagsDropped)};
+  const MutexLock lock(mutex_);
+  for (const auto& [name, space] : spaces_) {
+    const auto of = [&](TierCacheMetric metric) { return count(space->metrics, metric); };
+    stats.caches.push_back({.cache = name,
+                            .hits = of(kTierHit),
+                            .granted = of(kTierGranted),
+                            .busy = of(kTierBusy),
+                            .away = of(kTierAway),
+                            .undecodable = of(kTierUndecodable),
+                            .stored = of(kTierStored),
+                            .unstored = of(kTierUnstored),
+                            .refused = of(kTierRefused),
+                            .unanswered = of(kTierFillAway),
+                            .leases_lost = of(kTierLeasesLost),
+                            .leases_returned = of(kTierLeasesReturned),
+                            .invalidations_accepted = of(kTierInvalidationsOwn),
+                            .invalidations_applied = of(kTierInvalidationsReported),
+                            .invalidations_dropped = of(kTierInvalidationsDropped),
+                            .invalidations_pending = static_cast<int64_t>(space->queue.size()),
+                            .leases = static_cast<int64_t>(space->leases.size())});
+  }
+  return stats;
+}
+
 void RedisTier::Register(const TierSpace& space, const TierReign& reign, absl::Duration timeout) {
   const RedisCommand open = RedisCommand(TierOpenScript(), {keys_.state})
                                 .Arg(reign.incarnation)

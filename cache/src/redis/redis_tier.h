@@ -96,6 +96,7 @@ class RedisTier final : public CacheTier, public std::enable_shared_from_this<Re
   Clock* clock() const override { return clock_; }
   absl::StatusOr<std::unique_ptr<TierCache>> Open(std::string_view cache, std::string_view codec,
                                                   TierListener& listener) override;
+  TierStats Stats() const override;
 
   const RedisCacheTierOptions& options() const { return options_; }
   const TierKeys& keys() const { return keys_; }

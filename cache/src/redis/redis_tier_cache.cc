@@ -67,6 +67,9 @@ std::vector<TierAnswer> RedisTierCache::Ask(std::span<const TierAsk> questions) 
     open = AskOnce(*reign, questions, open, deadline, answers, beat);
   }
   for (const TierAnswer& answer : answers) space_->metrics.Add(kTierHit + static_cast<size_t>(answer.kind));
+  for (const TierAsk& question : questions) {
+    if (question.undecodable) space_->metrics.Add(kTierUndecodable);
+  }
   return answers;
 }
 

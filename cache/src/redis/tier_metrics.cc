@@ -28,6 +28,8 @@ constexpr MetricDef kCacheDefs[] = {
     {MetricType::kCounter, kRequests, kRequestsHelp, "result", "granted"},
     {MetricType::kCounter, kRequests, kRequestsHelp, "result", "busy"},
     {MetricType::kCounter, kRequests, kRequestsHelp, "result", "away"},
+    {MetricType::kCounter, "stockade_cache_tier_undecodable_total",
+     "Values in Redis that the codec refused, so that they were loaded again."},
     {MetricType::kCounter, kFills, kFillsHelp, "result", "stored"},
     {MetricType::kCounter, kFills, kFillsHelp, "result", "unstored"},
     {MetricType::kCounter, kFills, kFillsHelp, "result", "refused"},

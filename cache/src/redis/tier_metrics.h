@@ -14,6 +14,7 @@ enum TierCacheMetric : size_t {
   kTierGranted,
   kTierBusy,
   kTierAway,
+  kTierUndecodable,
   kTierStored,  // In the order of TierFilled::Kind.
   kTierUnstored,
   kTierRefused,

@@ -105,6 +105,83 @@ TEST_F(TierMetricsTest, Failures_AreCounted) {
   server.Resume();
 }
 
+TEST_F(TierMetricsTest, Stats_AreTheCountsOfTheMetrics) {
+  TierNode a(server.url(), Options());
+  TierNode orders(a, "orders");
+  TierNode b(server.url());
+  ASSERT_EQ(b.Ask("busy").kind, Answer::kGranted);
+  ASSERT_EQ(b.Load("k", "v").kind, TierFilled::Kind::kStored);
+  const TierAnswer hit = a.Ask("k");
+  ASSERT_EQ(hit.kind, Answer::kHit);
+  EXPECT_EQ(a.Ask("busy").kind, Answer::kBusy);
+  EXPECT_EQ(a.Ask(std::string(2000, 'k')).kind, Answer::kAway);
+  const TierAsk refused{.key = "k", .known_version = hit.record->version, .undecodable = true};
+  const TierAnswer granted = std::move(a.cache->Ask({&refused, 1})[0]);
+  ASSERT_EQ(granted.kind, Answer::kGranted);
+  EXPECT_EQ(a.tier->Stats().caches[1].leases, 1);
+  EXPECT_EQ(a.Fill("k", granted.lease, "new").kind, TierFilled::Kind::kStored);
+  EXPECT_EQ(a.Fill("k", {}, "old").kind, TierFilled::Kind::kRefused);
+  EXPECT_EQ(orders.Load("z", TierNode::Value{.bytes = "v", .ttl = absl::ZeroDuration()}).kind,
+            TierFilled::Kind::kUnstored);
+  ASSERT_TRUE(a.InvalidateKey("k").accepted);
+  ASSERT_TRUE(a.ear->AwaitPosition(b.InvalidateKey("k").position));
+  Await("the count", [&] { return a.tier->Stats().caches[1].invalidations_applied == 2; });
+  const uint64_t queued = orders.cache->Queue({.kind = TierTarget::Kind::kTag, .text = "tag"});
+  TierStats stats = a.tier->Stats();
+  EXPECT_TRUE(stats.trusted);
+  EXPECT_FALSE(stats.away);
+  EXPECT_GE(stats.heartbeats, 1u);
+  EXPECT_EQ(stats.heartbeats_failed, 0u);
+  EXPECT_EQ(stats.reigns, 1u);
+  EXPECT_EQ(stats.gaps + stats.tags_dropped, 0u);
+  ASSERT_EQ(stats.caches.size(), 2u);
+  EXPECT_EQ(stats.caches[0].cache, "orders");
+  EXPECT_EQ(stats.caches[0].granted, 1u);
+  EXPECT_EQ(stats.caches[0].unstored, 1u);
+  EXPECT_EQ(stats.caches[0].invalidations_pending, 1);
+  const TierCacheStats& products = stats.caches[1];
+  EXPECT_EQ(products.cache, "products");
+  EXPECT_EQ(products.hits, 1u);
+  EXPECT_EQ(products.granted, 1u);
+  EXPECT_EQ(products.busy, 1u);
+  EXPECT_EQ(products.away, 1u);
+  EXPECT_EQ(products.undecodable, 1u);
+  EXPECT_EQ(products.undecodable, Value("undecodable_total", "products"));
+  EXPECT_EQ(products.stored, 1u);
+  EXPECT_EQ(products.refused, 1u);
+  EXPECT_EQ(products.unstored + products.unanswered + products.leases_lost + products.leases_returned, 0u);
+  EXPECT_EQ(products.invalidations_accepted, 1u);
+  EXPECT_EQ(products.invalidations_pending, 0);
+  EXPECT_EQ(products.leases, 0);
+  EXPECT_TRUE(orders.cache->Await(queued, false).accepted);
+  orders.cache.reset();
+  EXPECT_EQ(a.tier->Stats().caches.size(), 1u);
+}
+
+TEST_F(TierMetricsTest, Stats_WithoutMetrics_HaveTheStateAlone) {
+  TierNode a(server.url());
+  ASSERT_EQ(a.Ask("k").kind, Answer::kGranted);
+  const TierStats stats = a.tier->Stats();
+  EXPECT_TRUE(stats.trusted);
+  EXPECT_EQ(stats.reigns, 0u);
+  ASSERT_EQ(stats.caches.size(), 1u);
+  EXPECT_EQ(stats.caches[0].granted, 0u);
+  EXPECT_EQ(stats.caches[0].leases, 1);
+}
+
+TEST_F(TierMetricsTest, Stats_WhileRedisIsAway_SayIt) {
+  RedisCacheTierOptions options = Options();
+  options.max_staleness = absl::Milliseconds(300);
+  TierNode a(server.url(), options);
+  server.Pause();
+  Await("being away", [&] { return a.tier->Stats().away && !a.tier->Stats().trusted; });
+  EXPECT_GE(a.tier->Stats().heartbeats_failed, 1u);
+  EXPECT_FALSE(a.InvalidateKey("k").accepted);
+  EXPECT_EQ(a.tier->Stats().caches[0].invalidations_pending, 1);
+  server.Resume();
+  Await("the end of being away", [&] { return !a.tier->Stats().away && a.tier->Stats().trusted; });
+}
+
 // The registry's locks and the tier's are taken in one order.
 TEST_F(TierMetricsTest, ScrapesWhileCachesOpenAndClose_DoNotBlock) {
   TierNode a(server.url(), Options());

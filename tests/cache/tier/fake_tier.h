@@ -109,6 +109,7 @@ class FakeTier final : public CacheTier {
     return leases_.size();
   }
   int64_t asks() const { return asks_; }
+  int64_t undecodable() const { return undecodable_; }
 
  private:
   struct Record {
@@ -160,6 +161,7 @@ class FakeTier final : public CacheTier {
   std::vector<Entry> journal_;
   std::vector<Process*> processes_;
   std::atomic<int64_t> asks_{0};
+  std::atomic<int64_t> undecodable_{0};
 };
 
 // One process. The test sets what is wrong with its connection.
@@ -207,6 +209,7 @@ class FakeTier::Process final : public TierCache {
 
   std::vector<TierAnswer> Ask(std::span<const TierAsk> questions) override {
     ++tier_.asks_;
+    for (const TierAsk& question : questions) tier_.undecodable_ += question.undecodable;
     std::vector<TierAnswer> answers(questions.size());
     {
       const auto lock = tier_.Lock();

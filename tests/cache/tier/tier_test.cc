@@ -598,7 +598,9 @@ TEST_F(TierTest, ValueThatCannotBeDecoded_IsLoadedAndOverwritten) {
   auto other = Numbers::Create(options, load).value();
   EXPECT_EQ(**one->Get("n"), 1);
   tier->Corrupt("n", "not a number");
+  EXPECT_EQ(tier->undecodable(), 0);
   EXPECT_EQ(**other->Get("n"), 2);
+  EXPECT_EQ(tier->undecodable(), 1);
   one->Invalidate("m");
   BeatAll();
   EXPECT_EQ(**one->Get("n"), 1);

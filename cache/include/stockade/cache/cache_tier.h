@@ -60,6 +60,8 @@ struct TierAsk {
   // 0: a lookup, for which any fresh record will do. Otherwise a refresh of the record with this version: a fresh
   // record of the same version is no answer.
   uint64_t known_version = 0;
+  // The codec refused the record of `known_version`. For the tier's counts only.
+  bool undecodable = false;
 };
 
 // The answer to a question.
@@ -167,6 +169,41 @@ class STOCKADE_EXPORT TierCache {
   virtual absl::Duration max_ttl() const = 0;
 };
 
+// What one open cache of a tier has done and has to do.
+struct TierCacheStats {
+  std::string cache = {};  // Its name.
+  // Keys that were asked for, by TierAnswer::Kind.
+  uint64_t hits = 0;
+  uint64_t granted = 0;
+  uint64_t busy = 0;
+  uint64_t away = 0;
+  uint64_t undecodable = 0;  // Of the hits: values that the codec refused, so that they were loaded again.
+  // Values that were to be stored, by TierFilled::Kind.
+  uint64_t stored = 0;
+  uint64_t unstored = 0;
+  uint64_t refused = 0;
+  uint64_t unanswered = 0;
+  uint64_t leases_lost = 0;             // They lapsed, or an invalidation voided them, before they could be renewed.
+  uint64_t leases_returned = 0;         // They were given back because their question had timed out.
+  uint64_t invalidations_accepted = 0;  // Of this process.
+  uint64_t invalidations_applied = 0;   // Of all processes, read from the journal.
+  uint64_t invalidations_dropped = 0;   // They were still queued when their cache was destroyed.
+  int64_t invalidations_pending = 0;    // Now: not accepted yet.
+  int64_t leases = 0;                   // Now: held for loads.
+};
+
+// What a tier has done, and its state.
+struct TierStats {
+  bool trusted = false;                     // Now: the caches may serve what they have in memory.
+  bool away = false;                        // Now: the server is not asked, because it does not answer.
+  uint64_t heartbeats = 0;                  // That succeeded.
+  uint64_t heartbeats_failed = 0;           // Others.
+  uint64_t reigns = 0;                      // New reigns that the process has seen, the first one included.
+  uint64_t gaps = 0;                        // Times that the journal had lost what the process had missed.
+  uint64_t tags_dropped = 0;                // Times that so many tags became one invalidation of all.
+  std::vector<TierCacheStats> caches = {};  // The open ones, in the order of their names.
+};
+
 // Thread-safe. Caches share it, and it must outlive none of them: each keeps it.
 class STOCKADE_EXPORT CacheTier {
  public:
@@ -180,6 +217,10 @@ class STOCKADE_EXPORT CacheTier {
   //   InvalidArgument: a name is invalid. FailedPrecondition: the tier has an open cache of this name.
   virtual absl::StatusOr<std::unique_ptr<TierCache>> Open(std::string_view cache, std::string_view codec,
                                                           TierListener& listener) = 0;
+
+  // For health checks and tests; metrics have the same counts over time. They are read one after the other, so calls
+  // that run meanwhile may be in some of them. O(caches). A tier that counts nothing returns zeros.
+  virtual TierStats Stats() const { return {}; }
 };
 
 }  // namespace stockade

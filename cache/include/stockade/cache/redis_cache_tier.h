@@ -58,7 +58,9 @@ struct STOCKADE_EXPORT RedisCacheTierOptions {
   // The largest encoded value. Larger ones are not stored in Redis. 0 to 256 MiB.
   size_t max_value_bytes = size_t{1} << 20;
 
-  // The registry that exports the metrics; null disables them. Must outlive the tier and its caches.
+  // The registry that exports the metrics; null disables them. Must outlive the tier and its caches. CacheTier::Stats()
+  // reads the same counters. So it has zeros for what is counted if this is null, and sums over tiers of one prefix and
+  // caches of one name that use the same registry, like the metrics.
   MetricsRegistry* metrics = MetricsRegistry::Default();
 
   // Options of the connections, of which there are two: one for the calls, and one for heartbeats, leases and retries.
