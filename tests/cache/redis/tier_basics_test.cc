@@ -328,12 +328,14 @@ TEST_F(TierTest, Open_ACodecRegistersWhileAnotherIsUsed_ItsValuesAreInvalidatedA
 TEST_F(TierTest, Open_ACodecThatWasDropped_NeverReadsWhatWasInvalidatedMeanwhile) {
   TierNode old(server.url(), PatientTier(), "products", "c0");
   ASSERT_EQ(old.Load("k", "old").kind, Filled::kStored);
+  const TierAnswer loading = old.Ask("loading");
   std::vector<std::unique_ptr<TierNode>> newer;
   for (int n = 1; n <= 8; ++n) {
     newer.push_back(std::make_unique<TierNode>(server.url(), PatientTier(), "products", "c" + std::to_string(n)));
   }
   EXPECT_EQ(server.Call({"HGET", "sc1:{test}:s", "c:products"}).text, "c1 c2 c3 c4 c5 c6 c7 c8");
   ASSERT_TRUE(newer[0]->InvalidateKey("k").accepted) << "does not cover c0";
+  EXPECT_EQ(old.Fill("loading", loading.lease, "v").kind, Filled::kRefused);
   const TierAnswer again = old.Ask("k");
   EXPECT_EQ(again.kind, Answer::kGranted) << "registered again, and its old value is void";
   EXPECT_EQ(old.Fill("k", again.lease, "new").kind, Filled::kStored);

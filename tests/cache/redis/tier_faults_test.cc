@@ -244,6 +244,25 @@ TEST_F(TierFaultTest, Put_TimesOutAndIsGrantedLate_DecaysToAnInvalidation) {
   EXPECT_EQ(server.Call({"XLEN", kJournal}).text, "2") << "one for each invalidation";
 }
 
+TEST_F(TierFaultTest, Put_ItsFillIsDelayedBeyondAnInvalidation_IsRefused) {
+  TcpProxy proxy(server.port());
+  TierNode a(RedisUrl(proxy.port()), Quiet());
+  TierNode b(server.url());
+  const TierInvalidated put = a.Invalidate(Target::kKey, "k", true);
+  ASSERT_FALSE(put.lease.token.empty());
+  proxy.Freeze();
+  std::latch filling(1);
+  std::thread filler([&] {
+    filling.count_down();
+    EXPECT_EQ(a.Fill("k", put.lease, "late").kind, Filled::kRefused);
+  });
+  filling.wait();
+  ASSERT_TRUE(b.InvalidateKey("k").accepted);
+  proxy.Thaw();
+  filler.join();
+  EXPECT_EQ(b.Ask("k").kind, Answer::kGranted);
+}
+
 TEST_F(TierFaultTest, AwaitAll_WaitsAreCancelled_ReturnsWhileRedisIsAway) {
   TierNode a(server.url(), Hasty());
   server.Pause();
@@ -273,6 +292,25 @@ TEST_F(TierFaultTest, Invalidate_WhileRedisIsAway_IsQueuedAtOnceAndSentLater) {
   EXPECT_EQ(b.Ask("tagged").kind, Answer::kGranted);
   EXPECT_EQ(b.Ask("other").kind, Answer::kHit);
   Await("the end of being away", [&] { return a.Ask("other").kind == Answer::kHit; });
+}
+
+// A pause of Redis, for a fork for example, must not make each process load all that it uses.
+TEST_F(TierFaultTest, Ask_RedisPausesForLessThanTheTimeout_IsAnswered) {
+  TierNode a(server.url());
+  ASSERT_EQ(a.Load("k", "v").kind, Filled::kStored);
+  server.Pause();
+  std::latch asking(8);
+  std::vector<std::thread> askers;
+  for (int n = 0; n < 8; ++n) {
+    askers.emplace_back([&] {
+      asking.count_down();
+      EXPECT_EQ(a.Ask("k").kind, Answer::kHit);
+    });
+  }
+  asking.wait();
+  server.Resume();
+  for (std::thread& asker : askers) asker.join();
+  EXPECT_FALSE(a.tier->Stats().away);
 }
 
 TEST_F(TierFaultTest, Ask_WhileItsInvalidationIsOnItsWay_WaitsForIt) {
@@ -327,7 +365,8 @@ TEST_F(TierFaultTest, OutOfMemory_InvalidationsAreAcceptedAndHitsGoOn) {
   ASSERT_EQ(server.Call({"CONFIG", "SET", "maxmemory", "1"}).text, "OK");
   EXPECT_EQ(a.Fill("loading", granted.lease, "v").kind, Filled::kUnstored);
   EXPECT_EQ(a.Ask("kept").kind, Answer::kHit);
-  EXPECT_EQ(a.Ask("missing").kind, Answer::kAway) << "no memory for the lease";
+  for (int n = 0; n < 20; ++n) EXPECT_EQ(a.Ask("missing").kind, Answer::kAway) << "no memory for the lease";
+  EXPECT_FALSE(a.tier->Stats().away) << "Redis answers, although with errors";
   EXPECT_TRUE(a.InvalidateKey("k").accepted);
   EXPECT_TRUE(a.InvalidateTag("tag").accepted);
   EXPECT_TRUE(b.InvalidateAll().accepted);
@@ -399,7 +438,10 @@ TEST_F(TierFaultTest, Journal_MoreThanOneCallReads_IsAppliedCompletely) {
 }
 
 TEST_F(TierFaultTest, Tags_TooMany_BecomeOneInvalidationOfAll) {
-  TierNode a(server.url());
+  MetricsRegistry registry;
+  RedisCacheTierOptions options = PatientTier();
+  options.metrics = &registry;
+  TierNode a(server.url(), options);
   ASSERT_EQ(a.Load("k", TierNode::Value{.bytes = "v", .tags = {"kept"}}).kind, Filled::kStored);
   RawRedis raw(server.port());
   for (int batch = 0; batch < 100; ++batch) {
@@ -421,6 +463,7 @@ TEST_F(TierFaultTest, Tags_TooMany_BecomeOneInvalidationOfAll) {
   ASSERT_TRUE(a.InvalidateTag("again").accepted);
   EXPECT_EQ(a.Ask("k").record->bytes, "new");
   EXPECT_EQ(a.ear->resets(), 0) << "the reign goes on";
+  EXPECT_EQ(a.tier->Stats().tags_dropped, 1u);
 }
 
 // Each loss between each two steps of: A gets the lease, B invalidates, A fills, C loads and fills, A fills once more.

@@ -30,11 +30,11 @@ class TierTopologyTest : public ::testing::Test {
   }
 };
 
-// The old master had the invalidation, the new one has the old value.
-TEST_F(TierTopologyTest, Failover_LosesAnInvalidation_NothingOldIsServed) {
+// The old master had the invalidation, the new one has the old value. `dies`: so does the process that invalidated.
+void LoseAnInvalidation(const RedisCacheTierOptions& options, bool dies) {
   SentinelSet set;
-  TierNode a(set.url(), Options());
-  TierNode b(set.url(), Options());
+  TierNode a(set.url(), options);
+  TierNode b(set.url(), options);
   ASSERT_EQ(a.Load("k", "old").kind, Filled::kStored);
   const TierAnswer loading = a.Ask("loading");
   const TierAnswer voided = a.Ask("voided");
@@ -53,8 +53,10 @@ TEST_F(TierTopologyTest, Failover_LosesAnInvalidation_NothingOldIsServed) {
   ASSERT_TRUE(b.InvalidateKey("k").accepted);
   ASSERT_TRUE(b.InvalidateKey("voided").accepted);
   master.Kill();
-  b.cache.reset();  // The process that invalidated dies as well.
-  b.tier.reset();
+  if (dies) {
+    b.cache.reset();
+    b.tier.reset();
+  }
   for (RedisServer* replica : replicas) replica->Resume();
   set.AwaitSettled();
   ASSERT_NE(set.master_port(), master.port());
@@ -69,9 +71,18 @@ TEST_F(TierTopologyTest, Failover_LosesAnInvalidation_NothingOldIsServed) {
   EXPECT_EQ(a.Fill("voided", voided.lease, "old").kind, Filled::kRefused) << "the lease came back with the replica";
   EXPECT_EQ(a.Fill("loading", loading.lease, "old").kind, Filled::kRefused);
   EXPECT_EQ(a.Fill("k", answer.lease, "new").kind, Filled::kStored);
-  TierNode c(set.url(), Options());
-  Await("the value", [&] { return (answer = c.Ask("k")).kind == Answer::kHit; });
-  EXPECT_EQ(answer.record->bytes, "new");
+  TierNode c(set.url(), options);
+  for (TierNode* node : {&c, &b}) {
+    if (dies && node == &b) continue;
+    Await("the value", [&] { return (answer = node->Ask("k")).kind == Answer::kHit; });
+    EXPECT_EQ(answer.record->bytes, "new");
+  }
+}
+
+TEST_F(TierTopologyTest, Failover_LosesAnInvalidation_NothingOldIsServed) { LoseAnInvalidation(Options(), false); }
+
+TEST_F(TierTopologyTest, Failover_LosesAnInvalidationWhoseProcessDies_NothingOldIsServed) {
+  LoseAnInvalidation(Options(), true);
 }
 
 TEST_F(TierTopologyTest, Failover_AndBack_EachTimeANewReign) {

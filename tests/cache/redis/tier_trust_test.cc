@@ -175,6 +175,8 @@ TEST_F(TierTrustTest, ServerRestartsWithItsData_ANewReignBegins) {
   ASSERT_EQ(durable.Call({"EXISTS", "sc1:{test}:v:products:product/1:k"}).text, "1");
   ASSERT_TRUE(a.ear->AwaitResets(1));
   ASSERT_TRUE(b.ear->AwaitResets(1));
+  ASSERT_EQ(durable.Call({"EXISTS", "sc1:{test}:l:products:product/1:loading"}).text, "1");
+  EXPECT_EQ(b.Ask("loading").kind, Answer::kGranted) << "a lease of the former reign is none";
   EXPECT_EQ(a.Fill("loading", loading.lease, "old").kind, Filled::kRefused);
   const TierAnswer granted = a.Ask("k");
   EXPECT_EQ(granted.kind, Answer::kGranted);

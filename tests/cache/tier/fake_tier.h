@@ -174,6 +174,7 @@ class FakeTier::Process final : public TierCache {
   std::atomic<int> replies_to_lose{0};  // The server runs it, and this process does not hear of it.
   // Invoked while the reply to a question is on its way. Set before other threads use the process.
   std::function<void()> on_reply = [] {};
+  std::function<void()> on_fill = [] {};  // The same, of a fill.
   std::function<void()> on_await_all = [] {};
   std::atomic<bool> waits_cancelled{false};
 
@@ -246,6 +247,7 @@ class FakeTier::Process final : public TierCache {
       }
     }
     base_internal::SyncPoint();
+    on_fill();
     return results;
   }
 

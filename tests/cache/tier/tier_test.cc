@@ -503,6 +503,19 @@ TEST_F(TierTest, StaleIfError_AwayAndTheLoaderFails_TriesOncePerBackoff) {
   EXPECT_EQ(loads, 3);
 }
 
+TEST_F(TierTest, NoStaleIfError_AwayAndTheLoaderFails_IsAnError) {
+  std::atomic<int> loads{0};
+  a = Cache::Create(Options(), [&](const int&, LoadContext&) -> absl::StatusOr<std::string> {
+        if (++loads == 1) return "old";
+        return absl::InternalError("down");
+      }).value();
+  EXPECT_EQ(Get(*a, 1), "old");
+  tier->process(0).away = true;
+  clock.Advance(FakeTier::kMaxStaleness);
+  EXPECT_EQ(Get(*a, 1), "INTERNAL");
+  EXPECT_FALSE(a->GetIfPresent(1).has_value());
+}
+
 TEST_F(TierTest, FailedLoad_LetsTheNextOneTry) {
   std::atomic<int> loads{0};
   const auto load = [&](const int&, LoadContext&) -> absl::StatusOr<std::string> {
@@ -830,6 +843,50 @@ TEST_F(TierTest, NotModified_OfAnExpiredCopy_KeepsItsTags) {
   EXPECT_EQ(Get(*b, 1), "1 v1");
 }
 
+// The same, and the tier has not accepted the invalidation, so that no position can show that the answer is older.
+TEST_F(TierTest, AnswerOvertakenByAnInvalidationThatIsQueued_IsAskedForAgain) {
+  const auto load = [&](const int& key, LoadContext& context) -> absl::StatusOr<std::string> {
+    context.AddTag("even");
+    return db.Read(key);
+  };
+  const std::vector<std::function<void(Cache&)>> invalidations = {
+      [](Cache& cache) { cache.Invalidate(2); },
+      [](Cache& cache) { cache.InvalidateTag("even"); },
+      [](Cache& cache) { cache.InvalidateAll(); },
+  };
+  for (size_t i = 0; i < invalidations.size(); ++i) {
+    SCOPED_TRACE(i);
+    tier = std::make_shared<FakeTier>(&clock);
+    MetricsRegistry registry;
+    LoadingCacheOptions options = Options();
+    a = Cache::Create(options, load).value();
+    options.metrics = &registry;
+    b = Cache::Create(options, load).value();
+    const std::string old = Get(*a, 2);
+    std::atomic<bool> overtakes{true};
+    std::atomic<bool> answered{false};
+    std::jthread joiner;
+    FakeTier::Process& process = tier->process(1);
+    process.on_reply = [&] {
+      if (!overtakes.exchange(false)) return;
+      process.away = true;
+      db.Write(2);
+      invalidations[i](*b);
+      joiner = std::jthread([&] {
+        EXPECT_NE(Get(*b, 2), old);
+        answered = true;
+      });
+      SpinUntil([&] { return answered || Metric(registry, "stockade_cache_waiters") == 1; });
+    };
+    Get(*b, 2);  // It began before the invalidation, and may have either value.
+    EXPECT_FALSE(overtakes);
+    joiner.join();
+    EXPECT_NE(Get(*b, 2), old);
+    a.reset();
+    b.reset();
+  }
+}
+
 TEST_F(TierTest, AnswerThatKnowsAnInvalidationBeforeTheHeartbeat_IsStoredAndStays) {
   Open(Options());
   Get(*a, 1);
@@ -1021,6 +1078,52 @@ TEST_F(TierTest, Get_LoadExceedsItsHardTimeout_GivesTheLeaseBack) {
   EXPECT_EQ(tier->leases(), 0u) << "other processes wait for a load whose result is discarded";
   door.Open();
   a.reset();
+}
+
+TEST_F(TierTest, Destruction_DuringEachStepOfAFlight_CancelsItsCallsAndLeavesNoLease) {
+  UseSystemClock();
+  for (const std::string step : {"asks", "waits for another process", "loads", "fills"}) {
+    SCOPED_TRACE(step);
+    tier = std::make_shared<FakeTier>(Clock::System());
+    Door door;
+    Door other;
+    MetricsRegistry registry;
+    LoadingCacheOptions options = Options();
+    options.metrics = &registry;
+    a = NewCache(options, [&](int key) {
+      if (step == "loads") door.Pass();
+      return db.Read(key);
+    });
+    b = NewCache(Options(), [&](int key) {
+      other.Pass();
+      return db.Read(key);
+    });
+    const auto pass = [&] { door.Pass(); };
+    if (step == "asks") tier->process(0).on_reply = pass;
+    if (step == "fills") tier->process(0).on_fill = pass;
+    const bool waits = step == "waits for another process";
+    std::jthread holder;
+    if (waits) {
+      holder = std::jthread([&] { EXPECT_EQ(Get(*b, 1), "1 v0"); });
+      other.AwaitArrivals(1);
+    }
+    Cache& cache = *a;
+    std::jthread first([&] { EXPECT_NE(Get(cache, 1), waits ? "1 v0" : ""); });
+    if (!waits) door.AwaitArrivals(1);
+    const int64_t asks = tier->asks();
+    std::jthread second([&] { EXPECT_EQ(Get(cache, 1), "CANCELLED"); });
+    AwaitWaiters(registry, waits ? 2 : 1);
+    if (waits) SpinUntil([&] { return tier->asks() > asks; });
+    std::jthread destroyer([&] { a.reset(); });
+    second.join();
+    door.Open();
+    first.join();
+    destroyer.join();
+    other.Open();
+    if (holder.joinable()) holder.join();
+    EXPECT_EQ(tier->leases(), 0u);
+    b.reset();
+  }
 }
 
 TEST_F(TierTest, AwaitInvalidations_CacheIsDestroyed_IsCancelled) {

@@ -1,0 +1,118 @@
+// Caches over a real Redis: what a cache and its tier show only together. tests/cache/tier tests a cache's side with a
+// tier in memory.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cache/redis/tier_node.h"
+#include "cache/test_cache.h"
+#include "redis/support/redis_server.h"
+#include "stockade/cache/loading_cache.h"
+#include "support/await.h"
+#include "support/scale.h"
+
+namespace stockade::testing {
+namespace {
+
+class CacheOverRedisTest : public ::testing::Test {
+ protected:
+  using Cache = LoadingCache<int64_t, int64_t>;
+
+  void SetUp() override { STOCKADE_NEEDS_REDIS(); }
+
+  // A process.
+  struct Process {
+    std::unique_ptr<MetricsRegistry> registry = std::make_unique<MetricsRegistry>();
+    std::shared_ptr<CacheTier> tier = {};
+    std::unique_ptr<Cache> cache = {};
+    std::unique_ptr<std::atomic<int64_t>> loads = std::make_unique<std::atomic<int64_t>>(0);
+
+    TierCacheStats stats() const { return tier->Stats().caches.at(0); }
+  };
+  Process Start(RedisCacheTierOptions options, int64_t version = 0) {
+    Process process;
+    options.metrics = process.registry.get();
+    options.redis.connect_timeout = absl::Seconds(30);
+    process.tier = RedisCacheTier::Connect(server.url(), std::move(options)).value();
+    process.cache = std::make_unique<Cache>(
+        LoadingCacheOptions{
+            .name = "numbers", .max_weight = 1 << 20, .ttl = absl::Hours(1), .tier = process.tier, .metrics = nullptr},
+        [loads = process.loads.get(), version](const int64_t& key, LoadContext&) -> absl::StatusOr<int64_t> {
+          ++*loads;
+          return key + version;
+        });
+    return process;
+  }
+
+  RedisServer server;
+};
+
+TEST_F(CacheOverRedisTest, RedisIsSilent_HitsEndInTimeAndNoCallHangs) {
+  RedisCacheTierOptions options = PatientTier();
+  options.max_staleness = absl::Milliseconds(400);
+  options.timeout = absl::Seconds(1);
+  const Process a = Start(options);
+  const Process b = Start(options, 1000);
+  ASSERT_EQ(**a.cache->Get(1), 1);
+  ASSERT_EQ(**b.cache->Get(1), 1) << "from Redis";
+  ASSERT_EQ(*b.loads, 0);
+  Clock* const clock = a.tier->clock();
+  server.Pause();
+  const Instant silent = clock->Now();
+  Instant last_hit = silent;
+  for (;;) {
+    const Instant begin = clock->Now();
+    ASSERT_TRUE(b.cache->Get(1).ok());
+    EXPECT_LT(clock->Now() - begin, absl::Seconds(20)) << "its time-out is a second";
+    if (*b.loads > 0) break;
+    last_hit = begin;
+  }
+  EXPECT_LE(last_hit, silent + options.max_staleness + absl::Milliseconds(10)) << "a tick of the coarse clock";
+  EXPECT_EQ(**b.cache->Get(1), 1001);
+  server.Resume();
+  Await("the value of the fleet", [&] { return **b.cache->Get(1) == 1; });
+}
+
+TEST_F(CacheOverRedisTest, JournalIsTrimmed_EverythingIsAskedForInBatchesAndNothingIsLoaded) {
+  constexpr size_t kProcesses = 8;
+  constexpr int64_t kPage = 500;
+  const int64_t pages = std::max<int64_t>(Scaled(4, 100), 1);
+  const int64_t entries = pages * kPage;
+  std::vector<Process> processes;
+  for (size_t n = 0; n < kProcesses; ++n) processes.push_back(Start(PatientTier()));
+  const auto read_all = [&](const Process& process) {
+    for (int64_t page = 0; page < pages; ++page) {
+      std::vector<int64_t> keys(kPage);
+      for (int64_t i = 0; i < kPage; ++i) keys[static_cast<size_t>(i)] = page * kPage + i;
+      const auto found = process.cache->GetAll(keys);
+      for (size_t i = 0; i < keys.size(); ++i) ASSERT_EQ(**found[i], keys[i]);
+    }
+  };
+  for (const Process& process : processes) read_all(process);
+  EXPECT_EQ(*processes[0].loads, entries);
+  // As if there had been more invalidations than the journal keeps.
+  server.Call({"EVAL", "redis.call('hincrby', KEYS[1], 'q', 5) redis.call('del', KEYS[2])", "2", kState, kJournal});
+  for (const Process& process : processes) {
+    Await("the gap", [&] { return process.tier->Stats().gaps == 1 && process.tier->Stats().trusted; });
+  }
+  for (const Process& process : processes) {
+    const auto round_trips = [&] { return Metric(*process.registry, "stockade_cache_tier_round_trip_seconds", "ask"); };
+    const uint64_t hits = process.stats().hits + static_cast<uint64_t>(entries);
+    const double trips = round_trips() + static_cast<double>(pages);
+    for (const char* from : {"Redis", "memory"}) {
+      read_all(process);
+      EXPECT_EQ(process.stats().hits, hits) << from;
+      EXPECT_EQ(round_trips(), trips) << from;
+    }
+  }
+  EXPECT_EQ(*processes[0].loads, entries);
+  for (size_t n = 1; n < kProcesses; ++n) EXPECT_EQ(*processes[n].loads, 0);
+}
+
+}  // namespace
+}  // namespace stockade::testing
