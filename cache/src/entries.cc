@@ -156,6 +156,15 @@ const Slot* CacheCore::Replace(const KeyAt& at, Slot* old, NewEntry* fresh, Remo
     return nullptr;
   }
   if (old == nullptr) return Insert(at, *fresh, after, now);
+  if (fresh->extra != nullptr) {
+    try {
+      shard.entries.AddTags(*old, *fresh->extra);
+    } catch (const std::bad_alloc&) {
+      LogThrown("a value is not stored");
+      Remove(shard, *old, cause, after);
+      return nullptr;
+    }
+  }
   if (!renews) ReportLeaving(*old, cause, after);
   const int64_t weight = old->weight;
   if (fresh->weight != weight) {

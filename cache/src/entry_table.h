@@ -277,7 +277,13 @@ class EntryTable {
     index_->Reserve(reader);
     const uint32_t id = slab_.Take();
     Slot& slot = slab_[id];
-    if (extra != nullptr) SetExtra(slot, std::move(extra));
+    try {
+      if (extra != nullptr) AddTags(slot, *extra);
+    } catch (...) {
+      slab_.Give(id);
+      throw;
+    }
+    SetExtra(slot, std::move(extra));
     Fill(slot, id, hash, weight, write);
     return slot;
   }
@@ -293,17 +299,30 @@ class EntryTable {
 
   void Reweigh(Slot& slot, int64_t weight) { queue_.Reweigh(slot, weight); }
 
-  // Replaces the tags with the rest of `extra`.
+  // Enters the tags of `extra`, which is then to be the slot's: see SetExtra(). All of them, or throws std::bad_alloc.
+  void AddTags(Slot& slot, EntryExtra& extra) {
+    size_t added = 0;
+    try {
+      for (EntryTag& tag : extra.tags) {
+        tag.slot = &slot;
+        tagged_.Add(tag);
+        ++added;
+      }
+    } catch (...) {
+      for (EntryTag& tag : extra.tags) {
+        if (added-- == 0) break;
+        tagged_.Remove(tag);
+      }
+      throw;
+    }
+  }
+
+  // Replaces the tags with the rest of `extra`, whose tags were added.
   void SetExtra(Slot& slot, std::unique_ptr<EntryExtra> extra) {
     if (slot.extra != nullptr) {
       for (EntryTag& tag : slot.extra->tags) tagged_.Remove(tag);
     }
     slot.extra = std::move(extra);
-    if (slot.extra == nullptr) return;
-    for (EntryTag& tag : slot.extra->tags) {
-      tag.slot = &slot;
-      tagged_.Add(tag);
-    }
   }
 
   // Takes the slot out of its queue: the caller must pass its number to Free().
