@@ -98,7 +98,10 @@ void CacheCore::Shutdown() {
   }
   gate_->AwaitEmpty();
   AwaitReads(this);
-  if (tier_ != nullptr) tier_->cache.reset();
+  if (tier_ != nullptr) {
+    tier_->cache.reset();
+    tier_->notifier.Finish();
+  }
   timers_.reset();
   async_read_pool_.Finish();
   refresh_pool_.Finish();

@@ -380,6 +380,16 @@ void CacheCore::Notify(std::vector<Removal> removed) {
   Notices::innermost = notices.outer;
 }
 
+// Runs `body`, and leaves the listener's part of it to another thread.
+void CacheCore::NotifyLater(absl::FunctionRef<void()> body) {
+  Notices notices{this, {}, Notices::innermost};
+  Notices::innermost = &notices;
+  body();
+  Notices::innermost = notices.outer;
+  if (notices.pending.empty()) return;
+  tier_->notifier.Schedule([this, removed = std::move(notices.pending)]() mutable { Notify(std::move(removed)); });
+}
+
 void CacheCore::CheckNotInListener() const {
   if (Notices::Of(this) != nullptr) DestroyedFromWithin("listener");
 }

@@ -339,6 +339,8 @@ struct CacheCore::TierSide final : TierListener {
   std::unique_ptr<TierCache> cache;
   std::atomic<uint64_t> applied{0};
   std::atomic<uint64_t> resets{0};
+  // For the removal listener, which must not delay a heartbeat. One thread, so that it keeps the order.
+  LazyThreadPool notifier{1};
 };
 
 // A task of an executor that runs flights of its queue, as one batch or one by one. It may run after the cache is gone

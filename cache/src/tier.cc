@@ -413,20 +413,17 @@ void CacheCore::TierSide::OnInvalidated(uint64_t position, const TierTarget& tar
   CallGate::Call inside(*core.gate_, 0);
   if (!inside.inside()) return;
   applied.store(position, std::memory_order_relaxed);  // Before the first mutex: see the invariants.
-  switch (target.kind) {
-    case TierTarget::Kind::kKey: {
-      const absl::Status cleared = GuardCallback<absl::Status>(core.codec_label_, [&] {
-        return core.WithKey(target.text, [&](const KeyAt& at) {
-          Aftermath after(core);
-          core.ClearKey(at, position, after);
-        });
+  core.NotifyLater([&] {
+    if (target.kind == TierTarget::Kind::kTag) return core.ClearTag(target.text, position);
+    if (target.kind == TierTarget::Kind::kAll) return core.ClearAll(position);
+    const absl::Status cleared = GuardCallback<absl::Status>(core.codec_label_, [&] {
+      return core.WithKey(target.text, [&](const KeyAt& at) {
+        Aftermath after(core);
+        core.ClearKey(at, position, after);
       });
-      if (!cleared.ok()) core.ClearAll(position);  // The key is unknown.
-      return;
-    }
-    case TierTarget::Kind::kTag: return core.ClearTag(target.text, position);
-    case TierTarget::Kind::kAll: return core.ClearAll(position);
-  }
+    });
+    if (!cleared.ok()) core.ClearAll(position);  // The key is unknown.
+  });
 }
 
 void CacheCore::TierSide::OnReset() {
@@ -434,7 +431,7 @@ void CacheCore::TierSide::OnReset() {
   if (!inside.inside()) return;
   applied.store(0, std::memory_order_relaxed);
   resets.fetch_add(1, std::memory_order_relaxed);
-  core.ClearAll(kAnyPosition);
+  core.NotifyLater([&] { core.ClearAll(kAnyPosition); });
 }
 
 }  // namespace stockade::cache_internal

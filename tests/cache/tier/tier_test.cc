@@ -668,6 +668,38 @@ TEST_F(TierTest, KeyThatCannotBeEncoded_IsLoadedWithoutTheTier) {
   }
 }
 
+TEST_F(TierTest, RemovalListener_IsSlow_DelaysNoHeartbeat) {
+  Door door;
+  std::vector<std::string> removed;
+  std::vector<std::thread::id> threads;
+  Cache::Callbacks callbacks;
+  callbacks.load = [this](const int& key, ValueLoadContext<std::string>&) -> absl::StatusOr<std::string> {
+    return db.Read(key);
+  };
+  a = Cache::Create(Options(), callbacks).value();
+  callbacks.on_removal = [&](const int&, const CacheHandle<std::string>& value, RemovalCause cause) {
+    door.Pass();
+    EXPECT_EQ(cause, RemovalCause::kInvalidated);
+    removed.push_back(*value);
+    threads.push_back(std::this_thread::get_id());
+  };
+  b = Cache::Create(Options(), callbacks).value();
+  for (int key = 1; key <= 3; ++key) Get(*b, key);
+  for (int key = 1; key <= 2; ++key) {
+    a->Invalidate(key);
+    tier->process(1).Beat();
+    EXPECT_FALSE(b->GetIfPresent(key).has_value());
+  }
+  tier->BeginReign();
+  tier->process(1).Beat();
+  EXPECT_EQ(b->size(), 0);
+  door.AwaitArrivals(1);
+  door.Open();
+  b.reset();
+  EXPECT_EQ(removed, (std::vector<std::string>{"1 v0", "2 v0", "3 v0"}));
+  for (const std::thread::id thread : threads) EXPECT_NE(thread, std::this_thread::get_id());
+}
+
 TEST_F(TierTest, UpdateThrough_ReachesOtherProcesses) {
   Open(Options());
   Get(*a, 1);

@@ -337,6 +337,7 @@ class STOCKADE_EXPORT CacheCore {
   void Trim(const Slot* spared, Aftermath& after);
   bool EvictOne(size_t shard, const Slot* spared, Instant now, Aftermath& after);
   void Notify(std::vector<Removal> removed);
+  void NotifyLater(absl::FunctionRef<void()> body);
 
   // Boxes that have left their slots (entries.cc).
   void Retire(Shard& shard, const Box* box, int64_t weight, Aftermath& after);
