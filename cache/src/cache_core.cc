@@ -49,6 +49,8 @@ CacheCore::CacheCore(LoadingCacheOptions options, Has has, Slab::Type slots)
       shard_count_(
           std::clamp<size_t>(std::bit_floor(static_cast<uint64_t>(options_.max_weight) / 64), 1, CallGate::kStripes)),
       shard_mask_(shard_count_ - 1),
+      full_shard_(
+          static_cast<int64_t>(0.9 * static_cast<double>(options_.max_weight) / static_cast<double>(shard_count_))),
       indexes_(std::make_unique<EntryIndex[]>(shard_count_)),
       shards_(std::make_unique<Shard[]>(shard_count_)),
       key_locks_(std::make_unique<KeyLocks>()),

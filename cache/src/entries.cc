@@ -178,39 +178,46 @@ const Slot* CacheCore::Replace(const KeyAt& at, Slot* old, NewEntry* fresh, Remo
   return old->free() ? nullptr : old;
 }
 
-// The key has no entry. A full shard with many entries evicts one of its own, whose slot the new entry gets: then the
-// weight that all shards share often does not change. In a cache with few entries per shard the shards take turns
-// (Trim()), because an entry that a small shard evicts may be far from the least useful one of the cache.
+// Whether a shard makes room for a new entry by evicting one of its own: then the weight that all shards share often
+// does not change. In a cache with few entries per shard the shards take turns (Trim()), because an entry that a small
+// shard evicts may be far from the least useful one of the cache.
+inline bool CacheCore::EvictsItsOwn(const EntryTable& entries, int64_t weight) const {
+  constexpr size_t kMany = 1000;
+  return weight_.load(std::memory_order_relaxed) + weight > options_.max_weight && entries.size() >= kMany &&
+         entries.weight() >= full_shard_;
+}
+
+// Gives the slot of a victim to a new entry that has neither a box nor other parts. No cache with a box, a listener or
+// an expiry calls this, so nothing is left to be done after the mutex is released.
+bool CacheCore::TryReplaceVictim(EntryTable& entries, const KeyAt& at, NewEntry& fresh) {
+  if (!EvictsItsOwn(entries, fresh.weight)) return false;
+  const int64_t weight = entries.weight();
+  Write(entries.ReplaceVictim(at.hash, fresh.weight), at.key, &fresh);
+  AddEntries(0, entries.weight() - weight);
+  Count(kEvictionSize);
+  return true;
+}
+
+// The key has no entry.
 const Slot* CacheCore::Insert(const KeyAt& at, NewEntry& fresh, Aftermath& after, Instant now) {
   Shard& shard = shards_[at.shard];
   EntryTable& entries = shard.entries;
-  constexpr size_t kMany = 1000;
   int64_t count = 1;
   int64_t weight = fresh.weight;
-  uint32_t victim = 0;
-  if (weight_.load(std::memory_order_relaxed) + weight > options_.max_weight && entries.size() >= kMany &&
-      static_cast<double>(entries.weight()) * static_cast<double>(shard_count_) >=
-          0.9 * static_cast<double>(options_.max_weight)) {
-    victim = entries.Evict(nullptr);
+  if (EvictsItsOwn(entries, weight)) {
+    const uint32_t victim = entries.Evict(nullptr);
     weight -= entries[victim].weight;
     --count;
+    Leave(shard, victim, VictimsCause(entries[victim], now), after);
   }
-  const auto write = [&](Slot& slot) { return Write(slot, at.key, &fresh); };
   Slot* stored = nullptr;
-  if (victim != 0 && fresh.extra == nullptr) {
-    stored = &entries[victim];
-    const int64_t old_weight = stored->weight;
-    ReportLeaving(*stored, VictimsCause(*stored, now), after);
-    Retire(shard, entries.Reuse(victim, at.hash, fresh.weight, write), old_weight, after);
-  } else {
-    if (victim != 0) Leave(shard, victim, VictimsCause(entries[victim], now), after);
-    try {
-      stored = &entries.Insert(at.hash, fresh.weight, std::move(fresh.extra), this, write);
-    } catch (const std::bad_alloc&) {
-      LogThrown("a value is not stored");
-      --count;
-      weight -= fresh.weight;
-    }
+  try {
+    stored = &entries.Insert(at.hash, fresh.weight, std::move(fresh.extra), this,
+                             [&](Slot& slot) { Write(slot, at.key, &fresh); });
+  } catch (const std::bad_alloc&) {
+    LogThrown("a value is not stored");
+    --count;
+    weight -= fresh.weight;
   }
   AddEntries(count, weight);
   if (stored == nullptr) return nullptr;

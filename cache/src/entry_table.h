@@ -13,7 +13,6 @@
 #include <unordered_map>
 #include <utility>
 
-#include "stockade/base/export.h"
 #include "stockade/cache/internal/slots.h"
 
 namespace stockade::cache_internal {
@@ -21,14 +20,14 @@ namespace stockade::cache_internal {
 // The hashes of entries that two queues have evicted recently, called ghosts. Each queue has a clock that counts its
 // evictions, so that ghosts expire without any work.
 //
-// A bucket is one cache line of eight ghosts. A new ghost replaces the one that has the shortest time to live or has
-// been dead for longest. In a full table some 2 % of the ghosts are replaced before they expire, the oldest ones first.
+// A bucket is one cache line of eight ghosts. A new ghost replaces a dead one, or the one that has the shortest time to
+// live. In a full table some 2 % of the ghosts are replaced before they expire, the oldest ones first.
 // Two hashes are mistaken for each other with a probability of about 8 * buckets / 2^32; the only consequence is that a
 // new entry gets a better place than it should.
 //
 // Memory: 11 to 16 bytes per possible ghost. If the table cannot grow because memory is short, more ghosts are replaced
 // early. Complexity: one cache line per call, except that Remember() copies the table when it grows.
-class STOCKADE_EXPORT GhostTable {
+class GhostTable {
  public:
   enum class Queue : uint8_t { kSmall, kMain };
 
@@ -37,16 +36,21 @@ class STOCKADE_EXPORT GhostTable {
     uint32_t age;  // Evictions of that queue since then: 0 for the latest.
   };
 
-  // The largest number of live ghosts of each queue, below 2^29.
+  // The largest number of live ghosts of each queue, at most kMostGhosts.
   struct Rooms {
     uint32_t small;
     uint32_t main;
   };
 
+  static constexpr uint32_t kMostGhosts = 1u << 26;  // Place() multiplies twice as many by kWays in 32 bits.
+
   void Remember(uint64_t hash, Queue queue, Rooms rooms);
 
   // Removes and returns the ghost of this hash, if it is alive.
   std::optional<Ghost> Take(uint64_t hash, Rooms rooms);
+
+  // Fetches the line of the hash into the processor's cache.
+  void Prefetch(uint64_t hash) const;
 
   size_t bytes() const { return bucket_count_ * sizeof(Bucket); }
 
@@ -58,7 +62,7 @@ class STOCKADE_EXPORT GhostTable {
   };
 
   std::array<int32_t, kWays> LivesOf(const Bucket& bucket, Rooms rooms) const;
-  Bucket& BucketOf(uint32_t fingerprint) { return buckets_[uint64_t{fingerprint} * bucket_count_ >> 32]; }
+  Bucket& BucketOf(uint32_t fingerprint) const { return buckets_[uint64_t{fingerprint} * bucket_count_ >> 32]; }
   void Place(uint32_t fingerprint, uint32_t stamp, Rooms rooms);
   void Grow(uint64_t ghosts, Rooms rooms);
 
@@ -95,7 +99,7 @@ class STOCKADE_EXPORT GhostTable {
 //
 // Guarded by the shard's mutex. Complexity: O(1); Evict() is amortized O(1), because a step removes uses from an entry
 // or moves it to the main queue. Memory: 11 to 16 bytes per ghost; there are 1.1 ghosts per entry.
-class STOCKADE_EXPORT S3Fifo {
+class S3Fifo {
  public:
   // Queues slots of `slab`, which have their weight and hash.
   explicit S3Fifo(Slab& slab) : slab_(slab) {}
@@ -122,6 +126,8 @@ class STOCKADE_EXPORT S3Fifo {
   size_t size() const { return size_t{small_.size} + main_.size; }
   int64_t weight() const { return small_.weight + main_.weight; }
 
+  void PrefetchGhost(uint32_t hash) const { ghosts_.Prefetch(hash); }
+
   double small_share() const { return small_share_; }
   size_t ghost_bytes() const { return ghosts_.bytes(); }
 
@@ -133,7 +139,6 @@ class STOCKADE_EXPORT S3Fifo {
   // entries in the paper; the main queue has one window.
   static constexpr double kSmallGhosts = 0.9;
   static constexpr double kWindow = 0.2;
-  static constexpr size_t kMostGhosts = 1u << 29;  // Per queue: below a wrap of its clock.
 
   // A regret moves the share by this many mean entries. The step of the main queue is larger, because entries that the
   // small queue regrets are more often requested only once more.
@@ -284,18 +289,14 @@ class EntryTable {
       throw;
     }
     SetExtra(slot, std::move(extra));
-    Fill(slot, id, hash, weight, write);
+    write(slot);
+    Fill(slot, id, hash, weight);
     return slot;
   }
 
-  // Gives the slot of a victim to another entry, without memory. Returns what `write` returns.
-  template <typename Write>
-  auto Reuse(uint32_t id, uint64_t hash, int64_t weight, const Write& write) {
-    Slot& slot = slab_[id];
-    index_->Remove(slot);
-    if (slot.extra != nullptr) SetExtra(slot, nullptr);
-    return Fill(slot, id, hash, weight, write);
-  }
+  // Gives the slot of the next victim to another entry, whose key, value and time the caller writes into it. There is a
+  // victim, and it owns no box. Needs no memory.
+  Slot& ReplaceVictim(uint64_t hash, int64_t weight);
 
   void Reweigh(Slot& slot, int64_t weight) { queue_.Reweigh(slot, weight); }
 
@@ -332,8 +333,8 @@ class EntryTable {
     return id;
   }
 
-  // The next victim, which is never `spared`, is out of its queue: the caller must pass it to Free() or Reuse(). 0:
-  // there is none. O(1) amortized.
+  // The next victim, which is never `spared`, is out of its queue: the caller must pass it to Free(). 0: there is none.
+  // O(1) amortized.
   uint32_t Evict(const Slot* spared) { return queue_.Evict(spared); }
   // `clear` takes out what the slot owns.
   template <typename Clear>
@@ -365,14 +366,11 @@ class EntryTable {
   void ForgetDoomed(Doomed doomed) { tagged_.Forget(doomed); }
 
  private:
-  template <typename Write>
-  auto Fill(Slot& slot, uint32_t id, uint64_t hash, int64_t weight, const Write& write) {
+  void Fill(Slot& slot, uint32_t id, uint64_t hash, int64_t weight) {
     slot.hash = SlotHash(hash);
     slot.weight = weight;
-    const auto written = write(slot);
     queue_.Insert(id);
     index_->Insert(slot);
-    return written;
   }
 
   Slab slab_;

@@ -66,35 +66,6 @@ void EntryIndex::Reserve(const void* reader) {
   if ((size_ + 1) * 8 > current_.count() * 3) Grow(reader);
 }
 
-inline void EntryIndex::Place(EntryCells cells, uint64_t cell) {
-  size_t at = HomeOf(cells, cell);
-  while (cells[at].load(std::memory_order_relaxed) != 0) at = cells.Next(at);
-  cells[at].store(cell, std::memory_order_release);
-}
-
-void EntryIndex::Insert(Slot& slot) {
-  Place(current_, CellFor(slot));
-  ++size_;
-}
-
-// Moves back cells that had to skip the hole (Knuth, vol. 3, 6.4, algorithm R), so that probing still ends at empty
-// cells.
-void EntryIndex::Remove(const Slot& slot) {
-  const EntryCells cells = current_;
-  const uint64_t removed = CellFor(slot);
-  size_t hole = HomeOf(cells, removed);
-  while (cells[hole].load(std::memory_order_relaxed) != removed) hole = cells.Next(hole);
-  for (size_t at = cells.Next(hole);; at = cells.Next(at)) {
-    const uint64_t cell = cells[at].load(std::memory_order_relaxed);
-    if (cell == 0) break;
-    if (cells.Distance(HomeOf(cells, cell), at) < cells.Distance(hole, at)) continue;
-    cells[hole].store(cell, std::memory_order_release);
-    hole = at;
-  }
-  cells[hole].store(0, std::memory_order_release);
-  --size_;
-}
-
 void EntryIndex::Grow(const void* reader) {
   old_.reserve(old_.size() + 1);
   const EntryCells old = current_;

@@ -105,6 +105,102 @@ TEST(BoundTest, Absences_WeighAsConfigured) {
   EXPECT_EQ(cache.weight(), 100);
 }
 
+// If a shard has 1,000 entries or more, a Put of a new key takes over the slot of the entry that it evicts.
+
+constexpr int kMany = 20'000;  // In 16 shards.
+
+int CountFound(IntCache& cache, int keys) {
+  int found = 0;
+  for (int key = 0; key < keys; ++key) {
+    const auto hit = cache.GetIfPresent(key);
+    if (!hit.has_value()) continue;
+    EXPECT_EQ(**hit, -key);
+    ++found;
+  }
+  return found;
+}
+
+TEST(BoundTest, Put_NewKeysIntoManyEntries_EachEvictsOne) {
+  MetricsRegistry registry;
+  IntCache cache({.max_weight = kMany, .metrics = &registry});
+  for (int key = 0; key < 3 * kMany; ++key) cache.Put(key, -key);
+  EXPECT_EQ(cache.size(), kMany);
+  EXPECT_EQ(cache.weight(), kMany);
+  EXPECT_EQ(Metric(registry, "stockade_cache_evictions_total", "size"), 2 * kMany);
+  EXPECT_TRUE(cache.GetIfPresent(3 * kMany - 1).has_value());
+  EXPECT_EQ(CountFound(cache, 3 * kMany), kMany);
+}
+
+TEST(BoundTest, Put_NewKeysIntoManyTaggedEntries_DoNotInheritTheTags) {
+  IntCache cache({.max_weight = kMany, .metrics = nullptr});
+  for (int key = 0; key < kMany; ++key) cache.Put(key, -key, {.tags = {"old"}});
+  for (int key = kMany; key < kMany + kMany / 2; ++key) cache.Put(key, -key);
+  const int tagged = CountFound(cache, kMany);
+  EXPECT_GT(tagged, 0);
+  cache.InvalidateTag("old");
+  EXPECT_EQ(cache.size(), kMany - tagged);
+  EXPECT_EQ(CountFound(cache, 2 * kMany), kMany - tagged);
+}
+
+TEST(BoundTest, Put_NewKeysIntoManyAbsences_WeightIsExact) {
+  constexpr int64_t kAbsence = 3;
+  IntCache cache(
+      {.max_weight = kMany, .negative_weight = kAbsence, .negative_ttl = absl::InfiniteDuration(), .metrics = nullptr},
+      [](const int&, LoadContext&) -> absl::StatusOr<int> { return absl::NotFoundError(""); });
+  for (int key = 0; key < kMany; ++key) cache.Put(key, -key);
+  for (int key = kMany; key < kMany + 1'000; ++key) EXPECT_FALSE(cache.Get(key).ok());
+  for (int key = 2 * kMany; key < 4 * kMany; ++key) {
+    cache.Put(key, -key);
+    ASSERT_LE(cache.weight(), kMany);
+    ASSERT_LE(cache.size(), cache.weight());
+  }
+  EXPECT_EQ(cache.weight(), kMany);
+  EXPECT_EQ(cache.size(), kMany);
+}
+
+TEST(BoundTest, Put_NewKeyIntoManyEntriesDuringItsLoad_AnswersTheCallersOfTheLoad) {
+  Door door;
+  IntCache cache({.max_weight = kMany, .metrics = nullptr}, [&](const int&, LoadContext&) -> absl::StatusOr<int> {
+    door.Pass();
+    return 1;
+  });
+  for (int key = 0; key < 2 * kMany; ++key) cache.Put(key, -key);
+  std::jthread leader([&] { EXPECT_EQ(**cache.Get(-1), 2); });
+  door.AwaitArrivals(1);
+  cache.Put(-1, 2);
+  EXPECT_EQ(**cache.Get(-1), 2);
+  door.Open();
+  leader.join();
+  EXPECT_EQ(**cache.Get(-1), 2);
+  EXPECT_EQ(cache.size(), kMany);
+}
+
+TEST(BoundTest, Put_NewKeysIntoManyEntriesByManyThreads_HitsSeeTheValuesOfTheirKeys) {
+  constexpr int kThreads = 3;
+  IntCache cache({.max_weight = kMany, .metrics = nullptr});
+  std::atomic<int> next{0};
+  const int keys = static_cast<int>(Scaled(200'000, 5'000'000));
+  {
+    std::vector<std::jthread> threads;
+    for (int t = 0; t < kThreads; ++t) {
+      threads.emplace_back([&] {
+        for (int key = next++; key < keys; key = next++) {
+          cache.Put(key, -key);
+          for (const int old : {key, key - kMany / 2, key - kMany}) {
+            const auto hit = cache.GetIfPresent(old);
+            if (hit.has_value()) {
+              ASSERT_EQ(**hit, -old);
+            }
+          }
+          ASSERT_LE(cache.weight(), kMany + kThreads);
+        }
+      });
+    }
+  }
+  EXPECT_EQ(cache.weight(), kMany);
+  EXPECT_EQ(CountFound(cache, keys), kMany);
+}
+
 // Counts the values that are alive.
 struct Tracked {
   explicit Tracked(std::atomic<int>* count, int n) : live(count), number(n) { ++*live; }

@@ -41,6 +41,7 @@ class Waiter;
 struct AsyncCall;
 struct AsyncReply;
 enum class LoadQueue : uint8_t;
+class EntryTable;
 class KeyLocks;
 
 STOCKADE_EXPORT absl::Status EmptyLoaderError(std::string_view name);
@@ -112,9 +113,10 @@ class STOCKADE_EXPORT CacheCore {
   // Has `executor` run `done` with the answer.
   static void Deliver(Executor& executor, AnswerCallback done, Answer answer);
   void StartRefresh(const KeyAt& at, RefreshTrigger trigger, LoaderPtr loader) noexcept;
-  // Replaces a copied value without options of its own if nothing else is to be done, and nobody is to be waited for.
-  // `value` is a Value, or, where those are not copied, `box` has it.
-  bool TryOverwrite(const KeyAt& at, const void* value);
+  // Stores a copied value without options of its own, over a key or in a full cache, if nothing else is to be done and
+  // nobody is to be waited for.
+  bool TryPut(const KeyAt& at, const void* value);
+  // `value` is a Value, or, if those are not copied, `box` has it.
   void Store(const KeyAt& at, const void* value, const Pinned& box, const EntryOptions& entry);
   void Invalidate(const KeyAt& at) noexcept;
   // A Hash or Eq has thrown, so it is unknown which entries and loads are affected: all are invalidated. Called in a
@@ -330,6 +332,8 @@ class STOCKADE_EXPORT CacheCore {
   const Slot* Replace(const KeyAt& at, Slot* old, NewEntry* fresh, RemovalCause cause, bool renews, Aftermath& after,
                       Instant now);
   const Slot* Insert(const KeyAt& at, NewEntry& fresh, Aftermath& after, Instant now);
+  bool EvictsItsOwn(const EntryTable& entries, int64_t weight) const;
+  bool TryReplaceVictim(EntryTable& entries, const KeyAt& at, NewEntry& fresh);
   void Remove(Shard& shard, Slot& slot, RemovalCause cause, Aftermath& after);
   void Leave(Shard& shard, uint32_t id, RemovalCause cause, Aftermath& after);
   void ReportLeaving(const Slot& slot, RemovalCause cause, Aftermath& after);
@@ -363,6 +367,7 @@ class STOCKADE_EXPORT CacheCore {
   // Fewer for a small bound, so that evicted entries are close to the least recently used ones. A power of two.
   const size_t shard_count_;
   const size_t shard_mask_;
+  const int64_t full_shard_;                     // The weight from which on a shard is full.
   const std::unique_ptr<EntryIndex[]> indexes_;  // By shard.
   const std::unique_ptr<Shard[]> shards_;
   std::atomic<bool> reclaim_planned_{false};

@@ -375,6 +375,12 @@ class STOCKADE_EXPORT EntryIndex {
     return HasTag(cell, hash) ? SlotOfCell(cell) : nullptr;  // An empty cell leads to null, too.
   }
 
+  // Fetches the first cell into the processor's cache. Needs no mutex.
+  void Prefetch(uint64_t hash) const {
+    const EntryCells cells = cells_.load(std::memory_order_acquire);
+    __builtin_prefetch(&cells[cells.Home(hash)]);
+  }
+
   // Calls `accepts` for one slot after another that may have the key, without a lock, until it returns true.
   template <typename Accepts>
   void FindUnlocked(uint64_t hash, const Accepts& accepts) const {
@@ -429,6 +435,35 @@ class STOCKADE_EXPORT EntryIndex {
   size_t size_ = 0;
   std::vector<EntryCells> old_;
 };
+
+inline void EntryIndex::Place(EntryCells cells, uint64_t cell) {
+  size_t at = HomeOf(cells, cell);
+  while (cells[at].load(std::memory_order_relaxed) != 0) at = cells.Next(at);
+  cells[at].store(cell, std::memory_order_release);
+}
+
+inline void EntryIndex::Insert(Slot& slot) {
+  Place(current_, CellFor(slot));
+  ++size_;
+}
+
+// Moves back cells that had to skip the hole (Knuth, vol. 3, 6.4, algorithm R), so that probing still ends at empty
+// cells.
+inline void EntryIndex::Remove(const Slot& slot) {
+  const EntryCells cells = current_;
+  const uint64_t removed = CellFor(slot);
+  size_t hole = HomeOf(cells, removed);
+  while (cells[hole].load(std::memory_order_relaxed) != removed) hole = cells.Next(hole);
+  for (size_t at = cells.Next(hole);; at = cells.Next(at)) {
+    const uint64_t cell = cells[at].load(std::memory_order_relaxed);
+    if (cell == 0) break;
+    if (cells.Distance(HomeOf(cells, cell), at) < cells.Distance(hole, at)) continue;
+    cells[hole].store(cell, std::memory_order_release);
+    hole = at;
+  }
+  cells[hole].store(0, std::memory_order_release);
+  --size_;
+}
 
 }  // namespace stockade::cache_internal
 

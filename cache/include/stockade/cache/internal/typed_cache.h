@@ -182,7 +182,7 @@ class TypedCache final : public CacheCore {
       if constexpr (SlotT::kValueCopied) {
         // Within a read instead of the gate: the destructor waits for both, and a read costs less.
         const HazardRow::Read read = Open({});
-        if (read.row() != nullptr && !entry.ttl.has_value() && entry.tags.empty() && TryOverwrite(at, &value)) return;
+        if (read.row() != nullptr && !entry.ttl.has_value() && entry.tags.empty() && TryPut(at, &value)) return;
       }
       CallGate::Call inside(*gate_, at.shard);
       if (!inside.inside()) return;
