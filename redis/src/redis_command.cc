@@ -1,17 +1,33 @@
 #include "stockade/redis/redis_command.h"
 
+#include <algorithm>
+#include <array>
+#include <charconv>
+
 #include "stockade/base/log.h"
 #include "stockade/base/strings.h"
 
 namespace stockade {
 namespace {
 
+// "*7\r\n" or "$7\r\n", in `buffer`.
+using Header = std::array<char, 24>;
+std::string_view HeaderOf(char type, size_t count, Header& buffer) {
+  buffer[0] = type;
+  char* end = std::to_chars(buffer.data() + 1, buffer.data() + buffer.size() - 2, count).ptr;
+  *end++ = '\r';
+  *end++ = '\n';
+  return {buffer.data(), end};
+}
+
 // A bulk string, as every part of a command is sent. Where its text begins.
 size_t AppendBulk(std::string& out, std::string_view text) {
-  out += '$';
-  out += std::to_string(text.size());
-  out += "\r\n";
-  const size_t begin = out.size();
+  Header buffer;
+  const std::string_view header = HeaderOf('$', text.size(), buffer);
+  const size_t begin = out.size() + header.size();
+  const size_t end = begin + text.size() + 2;
+  if (end > out.capacity()) out.reserve(std::max(2 * end, size_t{240}));
+  out += header;
   out += text;
   out += "\r\n";
   return begin;
@@ -65,9 +81,8 @@ std::string RedisCommand::WireWith(std::initializer_list<std::string_view> first
   for (const std::string_view part : first) bytes += part.size() + 16;
   std::string wire;
   wire.reserve(bytes);
-  wire += '*';
-  wire += std::to_string(first.size() + body_args_);
-  wire += "\r\n";
+  Header buffer;
+  wire += HeaderOf('*', first.size() + body_args_, buffer);
   for (const std::string_view part : first) AppendBulk(wire, part);
   wire += body_;
   return wire;
