@@ -131,7 +131,28 @@ void FleetCore::Ask(const Request& request, absl::AnyInvocable<void(absl::Status
 template <typename Response, typename Request>
 std::vector<absl::StatusOr<Response>> FleetCore::AskAll(std::span<const Request> requests) {
   Results<absl::StatusOr<Response>> results(requests.size());
-  for (size_t i = 0; i < requests.size(); ++i) Ask<Response>(requests[i], results.Slot(i));
+  // Of one id, each request waits for the one before. Otherwise another lane could refuse the second one for lack of
+  // units, while the first one takes some.
+  absl::flat_hash_map<std::string_view, size_t> last;
+  std::vector<size_t> next(requests.size(), requests.size());
+  std::vector<size_t> first;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    const auto [place, is_first] = last.try_emplace(requests[i].request_id, i);
+    if (is_first) {
+      first.push_back(i);
+    } else {
+      next[std::exchange(place->second, i)] = i;
+    }
+  }
+  const std::function<void(size_t)> ask = [&](size_t i) {
+    Ask<Response>(requests[i], [&, i, slot = results.Slot(i)](absl::StatusOr<Response> answer) mutable {
+      const size_t following = next[i];  // After the last answer these variables are gone.
+      const bool is_last = following == requests.size();
+      slot(std::move(answer));
+      if (!is_last) ask(following);
+    });
+  };
+  for (const size_t i : first) ask(i);
   return results.Wait();
 }
 
