@@ -81,6 +81,7 @@ absl::Status FleetLane::Register() {
     fence_ = 1;
     batch_ = 0;
     sequence_ = 0;
+    base_internal::CrashPoint("fleet: lane registered");
     return absl::OkStatus();
   }
 }
@@ -88,6 +89,7 @@ absl::Status FleetLane::Register() {
 absl::Status FleetLane::Settle() {
   // The UPDATE waits for a transaction of this lane that is running. If it matches nothing, an earlier try of this has
   // raised the fence already, or somebody has closed the lane.
+  base_internal::CrashPoint("fleet: outcome not known");
   const MySqlReply reply =
       connection_->Run(Concat("UPDATE ", ledger_.tables.lanes, " SET fence=fence+1", Row(), ";SELECT fence,batch FROM ",
                               ledger_.tables.lanes, " WHERE lane_id=", lane_id_, " AND nonce=", nonce_),
