@@ -1,7 +1,9 @@
 #include "inventory/crash/audit.h"
 
 #include <fstream>
+#include <optional>
 #include <sstream>
+#include <unordered_map>
 
 #include "absl/strings/str_cat.h"
 
@@ -35,6 +37,23 @@ std::string RowOf(sqlite3_stmt* statement) {
     absl::StrAppend(&row, i == 0 ? "" : ", ", sqlite3_column_name(statement, i), "=", text == nullptr ? "NULL" : text);
   }
   return row;
+}
+
+std::string Text(sqlite3_stmt* row, int column) {
+  const auto* const text = reinterpret_cast<const char*>(sqlite3_column_text(row, column));
+  return text == nullptr ? "" : text;
+}
+
+int64_t OrElse(sqlite3_stmt* row, int column, int64_t null) {
+  return sqlite3_column_type(row, column) == SQLITE_NULL ? null : sqlite3_column_int64(row, column);
+}
+
+std::optional<OrderState> StateCalled(std::string_view name) {
+  if (name == "held") return OrderState::kHeld;
+  if (name == "sold") return OrderState::kSold;
+  if (name == "cancelled") return OrderState::kCancelled;
+  if (name == "expired") return OrderState::kExpired;
+  return std::nullopt;
 }
 
 }  // namespace
@@ -74,6 +93,39 @@ void ExpectAuditHolds(PlainSql& sql) {
     ADD_FAILURE() << "audit by SQL: " << findings[i].statement << ": " << findings[i].row;
   }
   EXPECT_EQ(findings.size(), 0u);
+}
+
+LedgerContents ContentsOf(PlainSql& sql) {
+  LedgerContents contents;
+  std::unordered_map<uint64_t, std::vector<OrderLine>> baskets;
+  ForEachRow(sql, "SELECT order_id, sku, quantity FROM order_lines ORDER BY order_id, line", [&](sqlite3_stmt* row) {
+    baskets[static_cast<uint64_t>(sqlite3_column_int64(row, 0))].push_back(
+        {.sku = Text(row, 1), .quantity = sqlite3_column_int64(row, 2)});
+  });
+  ForEachRow(sql,
+             "SELECT order_id, request_id, sku, quantity, buyer, state, reserved, expires_at_us, ttl_us FROM orders",
+             [&](sqlite3_stmt* row) {
+               const std::optional<Key> key = KeyCalled(Text(row, 1));
+               const std::optional<OrderState> state = StateCalled(Text(row, 5));
+               ASSERT_TRUE(key.has_value() && state.has_value()) << "an order of nobody: " << Text(row, 1);
+               const auto order_id = static_cast<uint64_t>(sqlite3_column_int64(row, 0));
+               std::vector<OrderLine> lines = {{.sku = Text(row, 2), .quantity = sqlite3_column_int64(row, 3)}};
+               contents.orders.push_back({.key = *key,
+                                          .order_id = order_id,
+                                          .lines = lines[0].sku.empty() ? baskets[order_id] : lines,
+                                          .buyer = Text(row, 4),
+                                          .state = *state,
+                                          .reserved = sqlite3_column_int64(row, 6) != 0,
+                                          .expires_us = OrElse(row, 7, -1),
+                                          .ttl_us = OrElse(row, 8, -1)});
+             });
+  ForEachRow(sql, "SELECT sku, granted, removed, sold_forgotten FROM skus", [&](sqlite3_stmt* row) {
+    contents.skus.push_back({.sku = Text(row, 0),
+                             .granted = sqlite3_column_int64(row, 1),
+                             .removed = sqlite3_column_int64(row, 2) != 0,
+                             .sold_forgotten = sqlite3_column_int64(row, 3)});
+  });
+  return contents;
 }
 
 }  // namespace stockade::testing

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "inventory/crash/witness.h"
 #include "inventory/sqlite_ledger_support.h"
 
 namespace stockade::testing {
@@ -29,6 +30,9 @@ std::vector<Finding> AuditBySql(PlainSql& sql);
 
 // Fails the test with what that finds, if anything.
 void ExpectAuditHolds(PlainSql& sql);
+
+// While nobody has the ledger open.
+LedgerContents ContentsOf(PlainSql& sql);
 
 }  // namespace stockade::testing
 

@@ -30,7 +30,7 @@ Ended Chain::Run(const Round& like, const Death& death) {
   // One that died before its first commit holds nothing at all.
   if (sql.QueryInt("SELECT count(*) FROM sqlite_schema") == 0) return ended;
   ExpectAuditHolds(sql);
-  witness_.Inspect(sql);
+  witness_.Inspect(ContentsOf(sql));
   return ended;
 }
 

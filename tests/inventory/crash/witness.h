@@ -2,6 +2,7 @@
 #define STOCKADE_TESTS_INVENTORY_CRASH_WITNESS_H_
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -10,9 +11,30 @@
 #include "absl/time/time.h"
 #include "inventory/crash/plan.h"
 #include "inventory/crash/victim.h"
-#include "inventory/sqlite_ledger_support.h"
 
 namespace stockade::testing {
+
+// All that a ledger holds of the world.
+struct LedgerContents {
+  struct Order {
+    Key key;
+    uint64_t order_id;
+    std::vector<OrderLine> lines;
+    std::string buyer;
+    OrderState state;
+    bool reserved;
+    int64_t expires_us;  // -1: never.
+    int64_t ttl_us;      // -1: for ever.
+  };
+  struct Sku {
+    std::string sku;
+    int64_t granted;
+    bool removed;
+    int64_t sold_forgotten;
+  };
+  std::vector<Order> orders = {};
+  std::vector<Sku> skus = {};
+};
 
 // Remembers every answer that a shop gave over all rounds, and every order that its ledger was seen to hold, and holds
 // both against what comes later. It fails the test where they differ.
@@ -25,8 +47,8 @@ class Witness {
   // A line of a Trader.
   void Hear(std::string_view line);
 
-  // Looks through the ledger's tables, while nobody has it open.
-  void Inspect(PlainSql& sql);
+  // Looks through all that the ledger holds.
+  void Inspect(const LedgerContents& contents);
 
   // Requests of each thread that were answered in the last round.
   const std::vector<uint32_t>& answered() const { return answered_; }
@@ -54,7 +76,6 @@ class Witness {
     bool added = false;
     bool removed = false;
   };
-  struct Row;
 
   void HearGrant(const Key& key, Known& known, const std::vector<std::string>& words);
   void HearRefusal(const Key& key, const Known& known, const std::string& refusal);
@@ -62,10 +83,10 @@ class Witness {
   void HearCancel(const Key& key, Known& known, const std::string& answer);
   void HearStock(char what, const std::vector<std::string>& words);
 
-  void InspectOrder(const Row& row);
-  void InspectState(const Row& row, const Plan& plan, Known& known);
+  void InspectOrder(const LedgerContents::Order& row);
+  void InspectState(const LedgerContents::Order& row, const Plan& plan, Known& known);
   void InspectMissing();
-  void InspectStock(PlainSql& sql);
+  void InspectStock(std::span<const LedgerContents::Sku> skus);
 
   // Whether the order of this request can have ended so long ago that it need not be remembered.
   bool MayBeForgotten(const Key& key) const;

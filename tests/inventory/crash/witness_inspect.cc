@@ -5,73 +5,18 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "inventory/crash/audit.h"
 #include "inventory/crash/witness.h"
 
 namespace stockade::testing {
-namespace {
-
-std::string Text(sqlite3_stmt* row, int column) {
-  const auto* const text = reinterpret_cast<const char*>(sqlite3_column_text(row, column));
-  return text == nullptr ? "" : text;
-}
-
-int64_t OrElse(sqlite3_stmt* row, int column, int64_t null) {
-  return sqlite3_column_type(row, column) == SQLITE_NULL ? null : sqlite3_column_int64(row, column);
-}
-
-std::optional<OrderState> StateCalled(std::string_view name) {
-  if (name == "held") return OrderState::kHeld;
-  if (name == "sold") return OrderState::kSold;
-  if (name == "cancelled") return OrderState::kCancelled;
-  if (name == "expired") return OrderState::kExpired;
-  return std::nullopt;
-}
-
-}  // namespace
-
-// An order as it stands in the ledger.
-struct Witness::Row {
-  Key key;
-  uint64_t order_id;
-  std::vector<OrderLine> lines;
-  std::string buyer;
-  OrderState state;
-  bool reserved;
-  int64_t expires_us;  // -1: never.
-  int64_t ttl_us;      // -1: for ever.
-};
-
-void Witness::Inspect(PlainSql& sql) {
+void Witness::Inspect(const LedgerContents& contents) {
   ++inspections_;
   for (auto& [sku, stock] : stock_) stock.sold = 0;
-  std::unordered_map<uint64_t, std::vector<OrderLine>> baskets;
-  ForEachRow(sql, "SELECT order_id, sku, quantity FROM order_lines ORDER BY order_id, line", [&](sqlite3_stmt* row) {
-    baskets[static_cast<uint64_t>(sqlite3_column_int64(row, 0))].push_back(
-        {.sku = Text(row, 1), .quantity = sqlite3_column_int64(row, 2)});
-  });
-  ForEachRow(sql,
-             "SELECT order_id, request_id, sku, quantity, buyer, state, reserved, expires_at_us, ttl_us FROM orders",
-             [&](sqlite3_stmt* row) {
-               const std::optional<Key> key = KeyCalled(Text(row, 1));
-               const std::optional<OrderState> state = StateCalled(Text(row, 5));
-               if (!key.has_value() || !state.has_value()) return Complain("an order of nobody: " + Text(row, 1));
-               const auto order_id = static_cast<uint64_t>(sqlite3_column_int64(row, 0));
-               std::vector<OrderLine> lines = {{.sku = Text(row, 2), .quantity = sqlite3_column_int64(row, 3)}};
-               InspectOrder({.key = *key,
-                             .order_id = order_id,
-                             .lines = lines[0].sku.empty() ? baskets[order_id] : lines,
-                             .buyer = Text(row, 4),
-                             .state = *state,
-                             .reserved = sqlite3_column_int64(row, 6) != 0,
-                             .expires_us = OrElse(row, 7, -1),
-                             .ttl_us = OrElse(row, 8, -1)});
-             });
+  for (const LedgerContents::Order& order : contents.orders) InspectOrder(order);
   InspectMissing();
-  InspectStock(sql);
+  InspectStock(contents.skus);
 }
 
-void Witness::InspectOrder(const Row& row) {
+void Witness::InspectOrder(const LedgerContents::Order& row) {
   if (row.key.round >= begun_.size()) return Complain(row.key, "is of a round that is still to come");
   const Plan plan = PlanOf(world_, row.key);
   const bool reserved = plan.call != Plan::Call::kTake;
@@ -99,7 +44,7 @@ void Witness::InspectOrder(const Row& row) {
   for (const OrderLine& line : row.lines) stock_[line.sku].sold += line.quantity;
 }
 
-void Witness::InspectState(const Row& row, const Plan& plan, Known& known) {
+void Witness::InspectState(const LedgerContents::Order& row, const Plan& plan, Known& known) {
   const bool over = row.expires_us >= 0 && absl::FromUnixMicros(row.expires_us) <= absl::Now();
   bool right = false;
   switch (row.state) {
@@ -128,21 +73,18 @@ void Witness::InspectMissing() {
   }
 }
 
-void Witness::InspectStock(PlainSql& sql) {
+void Witness::InspectStock(std::span<const LedgerContents::Sku> skus) {
   std::unordered_map<std::string, int64_t> sold;
   for (const auto& [packed, known] : known_) {
     if (!known.sold) continue;
     for (const OrderLine& line : PlanOf(world_, Key::Unpacked(packed)).lines) sold[line.sku] += line.quantity;
   }
   std::unordered_map<std::string, bool> listed;
-  ForEachRow(sql, "SELECT sku, granted, removed, sold_forgotten FROM skus", [&](sqlite3_stmt* row) {
-    const std::string sku = Text(row, 0);
-    const int64_t granted = sqlite3_column_int64(row, 1);
-    const bool removed = sqlite3_column_int64(row, 2) != 0;
+  for (const auto& [sku, granted, removed, sold_forgotten] : skus) {
     listed.emplace(sku, removed);
     const bool own = absl::StartsWith(sku, "only-");
     const Stock stock = stock_[sku];
-    const int64_t in_ledger = stock.sold + sqlite3_column_int64(row, 3);
+    const int64_t in_ledger = stock.sold + sold_forgotten;
     const int64_t first = own ? kOwnStock : world_.stock;
     if (granted > first + stock.attempted || (!removed && granted < first + stock.promised)) {
       Complain(
@@ -153,7 +95,7 @@ void Witness::InspectStock(PlainSql& sql) {
       Complain(absl::StrCat(sku, ": ", sold[sku], " units were said to be sold, the ledger has ", in_ledger, " of ",
                             granted));
     }
-  });
+  }
   for (const auto& [sku, stock] : stock_) {
     if (stock.added && !listed.contains(sku)) Complain(sku + " was added, and is not in the ledger");
   }
