@@ -1,11 +1,12 @@
 #ifndef STOCKADE_TESTS_INVENTORY_SHARDED_STOCK_HISTORY_H_
 #define STOCKADE_TESTS_INVENTORY_SHARDED_STOCK_HISTORY_H_
 
-#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
+
+#include "inventory/history.h"
 
 namespace stockade::testing {
 
@@ -52,20 +53,8 @@ inline bool Apply(const Operation& op, Stocks& stocks) {
   return false;
 }
 
-// True where the operations that are not in `done` (a bit each) can be put in an order that respects real time and in
-// which every answer is right.
-inline bool Explains(const std::vector<Operation>& history, const Stocks& stocks, uint32_t done = 0) {
-  if (done == (uint32_t{1} << history.size()) - 1) return true;
-  uint64_t first_end = UINT64_MAX;
-  for (size_t i = 0; i < history.size(); ++i) {
-    if ((done >> i & 1) == 0) first_end = std::min(first_end, history[i].end);
-  }
-  for (size_t i = 0; i < history.size(); ++i) {
-    if ((done >> i & 1) != 0 || history[i].begin > first_end) continue;
-    Stocks after = stocks;
-    if (Apply(history[i], after) && Explains(history, after, done | uint32_t{1} << i)) return true;
-  }
-  return false;
+inline bool Explains(const std::vector<Operation>& history, const Stocks& stocks) {
+  return HasExplanation(history, stocks);
 }
 
 inline std::string Describe(const std::vector<Operation>& history) {

@@ -37,7 +37,8 @@ class FleetAuditTest : public testing::FleetTest {
     // Constraints refuse some of it.
     server().Query(Concat("SET STATEMENT check_constraint_checks=0 FOR ", sql));
     std::set<std::string> names;
-    for (const testing::FleetFinding& found : testing::AuditFleet(server(), "test." + fleet())) names.insert(found.statement);
+    for (const testing::FleetFinding& found : testing::AuditFleet(server(), "test." + fleet()))
+      names.insert(found.statement);
     return names;
   }
 
