@@ -118,6 +118,7 @@ TEST(CrashPointTableTest, Table_HasEachPointOfTheSources) {
   std::multiset<std::string> in_sources;
   for (const auto& file : std::filesystem::recursive_directory_iterator(STOCKADE_INVENTORY_SOURCES)) {
     if (file.path().extension() != ".cc" && file.path().extension() != ".h") continue;
+    if (file.path().parent_path().filename() == "fleet") continue;  // fleet_kill_test.cc has those.
     std::ifstream in(file.path());
     const std::string text((std::istreambuf_iterator<char>(in)), {});
     for (std::sregex_iterator it(text.begin(), text.end(), call), end; it != end; ++it) in_sources.insert((*it)[1]);

@@ -5,9 +5,14 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
+#include <fstream>
 #include <iostream>
+#include <iterator>
 #include <memory>
 #include <random>
+#include <regex>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -29,6 +34,10 @@ namespace {
 
 constexpr uint32_t kProcesses = 3;
 constexpr uint32_t kThreads = 4;  // Of each.
+
+// Where a process may end itself.
+constexpr std::array<std::string_view, 4> kCrashPoints = {"fleet: after the packet", "fleet: before the packet",
+                                                          "fleet: lane registered", "fleet: outcome not known"};
 
 // A process of the fleet. Its answers go to the witness in the order in which they were written.
 class Shop {
@@ -195,9 +204,7 @@ TEST_F(FleetKillTest, ProcessesAndServerAreKilledUnderLoad_NothingIsOversoldLost
     // One ends itself at a step of the protocol, if the library is built for it.
     std::string crash_at;
 #ifdef STOCKADE_CRASH_POINTS
-    const char* const kPoints[] = {"fleet: before the packet", "fleet: after the packet", "fleet: lane registered",
-                                   "fleet: outcome not known"};
-    crash_at = kPoints[below(std::size(kPoints))];
+    crash_at = kCrashPoints[below(kCrashPoints.size())];
     absl::StrAppend(&crash_at, "#", crash_at.ends_with("packet") ? 1 + below(200) : 1 + below(2));
 #endif
     const uint32_t suicide = below(kProcesses);
@@ -255,6 +262,17 @@ TEST_F(FleetKillTest, ProcessesAndServerAreKilledUnderLoad_NothingIsOversoldLost
   std::cout << killed << " kills, of them " << crash_points << " at crash points and " << server_kills
             << " of the server; " << stops << " stops; " << witness.orders() << " orders, "
             << witness.repeats_of_former_rounds() << " of them answered again\n";
+}
+
+TEST(FleetCrashPointsTest, EachPointOfTheSources_IsTried) {
+  const std::regex call("CrashPoint\\(\"([^\"]*)\"\\)");
+  std::multiset<std::string> in_sources;
+  for (const auto& file : std::filesystem::directory_iterator(STOCKADE_FLEET_SOURCES)) {
+    std::ifstream in(file.path());
+    const std::string text((std::istreambuf_iterator<char>(in)), {});
+    for (std::sregex_iterator it(text.begin(), text.end(), call), end; it != end; ++it) in_sources.insert((*it)[1]);
+  }
+  EXPECT_EQ(in_sources, std::multiset<std::string>(kCrashPoints.begin(), kCrashPoints.end()));
 }
 
 // A process that stops for longer than any lease, with its lanes fenced meanwhile, goes on as if nothing had been.
