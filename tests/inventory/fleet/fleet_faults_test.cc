@@ -383,6 +383,26 @@ TEST_F(FleetFaultsTest, LaneIsFencedBeforeItsPacketArrives_ThePacketChangesNothi
   EXPECT_EQ(shop->Available("sneaker").value(), 9);
 }
 
+// A packet that a network delivers late: as the server's log has it, and as it was sent.
+TEST_F(FleetFaultsTest, PacketArrivesAfterItsLaneWasFenced_ItChangesNothing) {
+  server().Query("SET GLOBAL log_output='TABLE', GLOBAL general_log=1");
+  FleetInventoryOptions options = Options();
+  options.lanes = 1;
+  const auto shop = Connect(options);
+  ASSERT_TRUE(shop->AddSku("sneaker", {.stock = 1}).ok());
+  ASSERT_TRUE(shop->Restock("sneaker", 10).ok());
+  server().Query("SET GLOBAL general_log=0");
+  const std::string packet = server().Value(
+      Concat("SELECT argument FROM mysql.general_log WHERE command_type='Query' AND argument LIKE 'SET @miss%", fleet(),
+             "_stock%' ORDER BY event_time DESC LIMIT 1"));
+  Client late;
+  late.Run(packet);
+  EXPECT_EQ(shop->Available("sneaker").value(), 21) << "the lane has not been fenced yet";
+  server().Query("UPDATE " + Table("lanes") + " SET fence=fence+1");
+  late.Run(packet);
+  EXPECT_EQ(shop->Available("sneaker").value(), 21);
+}
+
 TEST_F(FleetFaultsTest, LaneRowDeleted_ItGoesOnAsAnother) {
   const auto shop = Connect();
   ASSERT_TRUE(shop->AddSku("sneaker", {.stock = 9}).ok());
