@@ -23,12 +23,14 @@
 namespace stockade::bench {
 namespace {
 
-// As users have it: default options, metrics on. Processes that draw the same UUIDs would get each other's orders, so
-// each has a prefix of its own.
+// As users have it: default options, metrics on, but with more patience for a disk that stalls. Processes that draw the
+// same UUIDs would get each other's orders, so each has a prefix of its own.
 class Seller {
  public:
   Seller(std::string url, std::string fleet)
-      : shop_(Require(FleetInventory::Connect({.ledger = std::move(url), .fleet = std::move(fleet)}), "Connect")),
+      : shop_(Require(FleetInventory::Connect(
+                          {.ledger = std::move(url), .fleet = std::move(fleet), .patience = absl::Minutes(1)}),
+                      "Connect")),
         prefix_(base_internal::Concat(getpid(), "-")) {}
 
   void Take(absl::AnyInvocable<void()> done) {
