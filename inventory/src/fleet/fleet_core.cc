@@ -54,7 +54,7 @@ absl::Status FleetCore::Start() {
 }
 
 void FleetCore::RunLane(int32_t index) {
-  Lane lane{.writer = FleetLane(ledger_), .index = index};
+  Lane lane{.writer = FleetLane(ledger_), .index = first_index_ + index};
   base_internal::Backoff backoff(kFirstPause, kLongestPause, static_cast<uint64_t>(index));
   Instant upkeep = index == 0 ? clock_.Now() : Instant::InfiniteFuture();
   bool is_calls_turn = false;

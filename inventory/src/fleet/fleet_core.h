@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <random>
 #include <span>
 #include <string>
 #include <string_view>
@@ -125,7 +126,7 @@ class FleetCore final : public InventoryCore {
   // A thread's own.
   struct Lane {
     FleetLane writer;
-    int32_t index;
+    int32_t index;         // It pays from this segment, modulo their number.
     int turn = 0;          // Of the queues.
     int look_batches = 0;  // Grants look before they try: repeats were seen lately.
     int64_t swept_at = 0;  // The database's time when Upkeep() last read the whole index.
@@ -266,6 +267,8 @@ class FleetCore final : public InventoryCore {
   absl::Status health_ STOCKADE_GUARDED_BY(mutex_) = absl::OkStatus();
   absl::flat_hash_map<uint64_t, Sku> skus_ STOCKADE_GUARDED_BY(mutex_);
 
+  // Random, so that the lanes of several processes are spread over all segments.
+  const int32_t first_index_ = static_cast<int32_t>(std::random_device()() >> 8);
   std::vector<std::thread> threads_;
   // Passes the answers of ...Async() to their executors: one that runs a task at once must not stop a lane.
   base_internal::LazyThreadPool notifier_{1};

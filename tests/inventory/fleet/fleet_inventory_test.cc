@@ -128,6 +128,18 @@ TEST_F(FleetInventoryTest, ManyThreadsOfTwoProcessesSellWhatThereIs) {
   EXPECT_EQ(sold, kUnits);
 }
 
+TEST_F(FleetInventoryTest, ProcessesPayFromDifferentSegments) {
+  const auto first = Connect();
+  ASSERT_EQ(first->AddSku("sneaker", {.stock = 16'000, .shards = 16}), absl::OkStatus());
+  for (int process = 0; process < 10; ++process) {
+    FleetInventoryOptions options = Options();
+    options.lanes = 1;
+    ASSERT_TRUE(Connect(options)->Take({.sku = "sneaker", .request_id = Concat(process)}).ok());
+  }
+  // That ten processes have the same two segments by chance is one in 2^27.
+  EXPECT_GT(server().Query("SELECT segment FROM " + Table("stock") + " WHERE sold>0").size(), 2u);
+}
+
 TEST_F(FleetInventoryTest, DamagedRowsStopNoOtherCall) {
   tables_are_damaged_ = true;
   const auto shop = Connect();
