@@ -104,6 +104,10 @@ absl::Status CheckServer(const std::map<std::string, std::string>& settings) {
       return Failed(Concat("may lose what it has acknowledged: ", name, " is '", value(name), "', not ", wanted));
     }
   }
+  // The transactions are READ COMMITTED, which InnoDB cannot log as statements.
+  if (value("binlog_format") == "STATEMENT") {
+    return Failed("cannot log the fleet's transactions: binlog_format is 'STATEMENT', not MIXED or ROW");
+  }
   if (value("sql_mode").find("STRICT_ALL_TABLES") == std::string::npos) {
     return Failed(Concat("does not take sql_mode STRICT_ALL_TABLES: it is '", value("sql_mode"), "'"));
   }
@@ -292,7 +296,7 @@ absl::Status PrepareFleetConnection(MySqlConnection& connection, const FleetTabl
   const Instant deadline = Clock::System()->Now() + reply_timeout;
   const MySqlReply reply = connection.Run(
       Concat(Settings(reply_timeout),
-             ";SHOW VARIABLES WHERE Variable_name IN ('version','wsrep_on','log_bin','sync_binlog',"
+             ";SHOW VARIABLES WHERE Variable_name IN ('version','wsrep_on','log_bin','sync_binlog','binlog_format',"
              "'innodb_flush_log_at_trx_commit','sql_mode','check_constraint_checks','max_allowed_packet','read_only')"
              ";SELECT CONNECTION_ID()"),
       deadline);

@@ -140,6 +140,14 @@ TEST_F(FleetInventoryTest, ProcessesPayFromDifferentSegments) {
   EXPECT_GT(server().Query("SELECT segment FROM " + Table("stock") + " WHERE sold>0").size(), 2u);
 }
 
+TEST_F(FleetInventoryTest, ServerThatLogsStatements_IsRefused) {
+  server().Query("SET GLOBAL binlog_format='STATEMENT'");
+  const auto shop = FleetInventory::Connect(Options());
+  server().Query("SET GLOBAL binlog_format='MIXED'");
+  EXPECT_TRUE(absl::IsFailedPrecondition(shop.status())) << shop.status();
+  EXPECT_NE(shop.status().message().find("binlog_format"), std::string_view::npos);
+}
+
 TEST_F(FleetInventoryTest, DamagedRowsStopNoOtherCall) {
   tables_are_damaged_ = true;
   const auto shop = Connect();
