@@ -148,6 +148,22 @@ TEST_F(FleetInventoryTest, ServerThatLogsStatements_IsRefused) {
   EXPECT_NE(shop.status().message().find("binlog_format"), std::string_view::npos);
 }
 
+TEST_F(FleetInventoryTest, ProcessNeedsOnlyPrivilegesOnRows) {
+  server().Query("CREATE USER clerk@'127.0.0.1' IDENTIFIED BY 'secret'");
+  server().Query("GRANT SELECT, INSERT, UPDATE, DELETE ON test.* TO clerk@'127.0.0.1'");
+  FleetInventoryOptions options = Options();
+  options.ledger = Concat("mysql://clerk:secret@127.0.0.1:", server().port(), "/test");
+  const auto shop = Connect(options);
+  ASSERT_EQ(shop->AddSku("sneaker", {.stock = 9, .shards = 2, .per_buyer_limit = 5}), absl::OkStatus());
+  const auto held = shop->Reserve({.sku = "sneaker", .quantity = 5, .request_id = "a", .buyer = "ann"});
+  ASSERT_TRUE(held.ok()) << held.status();
+  EXPECT_EQ(shop->Cancel(held->id()), absl::OkStatus());
+  EXPECT_EQ(shop->Reshard("sneaker", 3), absl::OkStatus());
+  EXPECT_EQ(shop->RemoveSku("sneaker"), absl::OkStatus());
+  options.fleet = "another";
+  EXPECT_TRUE(absl::IsPermissionDenied(FleetInventory::Migrate(options))) << FleetInventory::Migrate(options);
+}
+
 TEST_F(FleetInventoryTest, DamagedRowsStopNoOtherCall) {
   tables_are_damaged_ = true;
   const auto shop = Connect();
