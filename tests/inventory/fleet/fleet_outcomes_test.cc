@@ -35,17 +35,16 @@ void Age(const MariaDbServer& server, const std::string& orders, absl::Duration 
                       absl::ToInt64Microseconds(time)));
 }
 
-// The tables of `options` are empty before each shop.
+// A fleet whose tables were emptied.
 class FleetOutcomeShop final : public OutcomeShop {
  public:
-  FleetOutcomeShop(const MariaDbServer& server, const FleetInventoryOptions& options)
-      : server_(server), orders_(Concat("test.", options.fleet, "_orders")) {
-    for (const char* const table : {"lanes", "skus", "stock", "requests", "orders", "order_lines", "buyers"}) {
-      server.Query(Concat("DELETE FROM test.", options.fleet, "_", table));
+  FleetOutcomeShop(const MariaDbServer& server, const std::string& tables, Inventory& shop)
+      : server_(server), orders_(tables + "orders"), shop_(shop) {
+    for (const char* const table : {"skus", "stock", "requests", "orders", "order_lines"}) {
+      server.Query(Concat("DELETE FROM ", tables, table));
     }
-    shop_ = FleetInventory::Connect(options).value();
   }
-  Inventory& shop() override { return *shop_; }
+  Inventory& shop() override { return shop_; }
   void Pass(absl::Duration time) override {
     Age(server_, orders_, time);
     if (time < kRetention) return;
@@ -55,11 +54,12 @@ class FleetOutcomeShop final : public OutcomeShop {
  private:
   const MariaDbServer& server_;
   const std::string orders_;
-  std::unique_ptr<Inventory> shop_;
+  Inventory& shop_;
 };
 
 TEST_F(FleetOutcomesTest, OrderTable_EachCallInEachState_IsThatOfOneProcess) {
-  const auto make = [&] { return std::make_unique<FleetOutcomeShop>(server(), Patient()); };
+  const auto shop = Connect(Patient());
+  const auto make = [&] { return std::make_unique<FleetOutcomeShop>(server(), Table(""), *shop); };
   EXPECT_EQ(OrderOutcomes(make), DocumentedTable("docs/INVENTORY.md", "| the order is"));
 }
 
