@@ -316,9 +316,9 @@ RedisCommand RedisTier::EndCommand(const TierSpace& space, std::string_view key,
 }
 
 void RedisTier::GiveBack(const TierSpace& space, std::string_view key, std::string_view token) {
-  // The connection keeps the order, so this runs after the command whose outcome is unknown. If the server does not know
-  // the script yet, it is sent again, and a later question may overtake it: that is then kBusy, and asks again. A lease
-  // that has lapsed needs no end.
+  // The connection keeps the order, so this runs after the command whose outcome is unknown. If the server does not
+  // know the script yet, it is sent again, and a later question may overtake it: that is then kBusy, and asks again. A
+  // lease that has lapsed needs no end.
   calls_->RunAsync(EndCommand(space, key, token, false), [](const absl::StatusOr<RedisReply>&) {},
                    {.timeout = std::max<absl::Duration>(options_.lease, options_.timeout)});
 }
