@@ -62,7 +62,9 @@ TEST_F(FleetFaultsTest, SameBuyerInTwoProcessesAtOnce_GetsNoMoreThanTheLimit) {
       int got = 0;
       for (const auto& order : shop.TakeMany(requests)) {
         got += order.ok() ? 1 : 0;
-        if (!order.ok()) EXPECT_EQ(RefusalOf(order.status()), Refusal::kBuyerLimit) << order.status();
+        if (!order.ok()) {
+          EXPECT_EQ(RefusalOf(order.status()), Refusal::kBuyerLimit) << order.status();
+        }
       }
       return got;
     };
@@ -284,7 +286,9 @@ TEST_F(FleetFaultsTest, CommitFails_TheOutcomeIsAskedFor) {
   const auto order = taking.get();
   EXPECT_TRUE(order.ok() || Says(order.status(), kNotKnown) || Says(order.status(), kNothingHasChanged))
       << order.status();
-  if (Says(order.status(), kNothingHasChanged)) EXPECT_EQ(Orders(), 1);
+  if (Says(order.status(), kNothingHasChanged)) {
+    EXPECT_EQ(Orders(), 1);
+  }
   Await("the order", [&] { return shop->Take({.sku = "sneaker", .request_id = "b"}).ok(); });
   EXPECT_EQ(Number("SELECT units FROM " + Table("stock")), 3);
 }
@@ -340,7 +344,9 @@ TEST_F(FleetFaultsTest, StockRowLockedForLongerThanPatience_IsUnavailableAndTheS
   const auto order = shop->Take({.sku = "sneaker", .request_id = "b"});
   EXPECT_EQ(RefusalOf(order.status()), Refusal::kUnavailable) << order.status();
   other.Run("COMMIT");
-  if (Says(order.status(), kNothingHasChanged)) EXPECT_EQ(Orders(), 1);
+  if (Says(order.status(), kNothingHasChanged)) {
+    EXPECT_EQ(Orders(), 1);
+  }
   Await("the order", [&] { return shop->Take({.sku = "sneaker", .request_id = "b"}).ok(); });
   EXPECT_EQ(Number("SELECT units FROM " + Table("stock")), 3);
 }
@@ -645,7 +651,9 @@ TEST_F(FleetFaultsTest, TooManyCalls_AreUnavailableAtOnce) {
   int granted = 0;
   for (const auto& order : taking.get()) {
     granted += order.ok() ? 1 : 0;
-    if (!order.ok()) EXPECT_TRUE(Says(order.status(), kNothingHasChanged)) << order.status();
+    if (!order.ok()) {
+      EXPECT_TRUE(Says(order.status(), kNothingHasChanged)) << order.status();
+    }
   }
   EXPECT_GE(granted, 3);
   EXPECT_LT(granted, 10);

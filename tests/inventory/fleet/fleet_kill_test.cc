@@ -198,7 +198,7 @@ TEST_F(FleetKillTest, ProcessesAndServerAreKilledUnderLoad_NothingIsOversoldLost
   int stops = 0;
   for (uint32_t number = 0; killed < kills; ++number) {
     SCOPED_TRACE(absl::StrCat("round ", number));
-    Round round{.world = world, .number = number, .threads = kProcesses * kThreads};
+    Round round{.ledger = "", .world = world, .number = number, .threads = kProcesses * kThreads};
     round.former = witness.answered();
     witness.BeginRound(round);
     // One ends itself at a step of the protocol, if the library is built for it.
@@ -280,7 +280,7 @@ TEST_F(FleetKillTest, ProcessIsStoppedAndItsLanesAreFenced_ItGoesOn) {
   const World world{.seed = 7, .skus = 4, .stock = 30};
   Witness witness(world);
   Ear ear(witness);
-  Round round{.world = world, .number = 0, .threads = kProcesses * kThreads, .requests = 120};
+  Round round{.ledger = "", .world = world, .number = 0, .threads = kProcesses * kThreads, .requests = 120};
   witness.BeginRound(round);
   const auto shop = Start(round, 0, "");
   Await("answers", [&] { return shop->bytes() > 2'000 || shop->process().ended(); });

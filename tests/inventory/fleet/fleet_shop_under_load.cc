@@ -29,14 +29,15 @@ int Run(int argc, char** argv) {
   });
   // The kernel kills this process as soon as its parent is gone.
   (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-  Round round{.world = {.seed = Number(argv[3]), .skus = Number(argv[4]), .stock = Number(argv[5])},
+  Round round{.ledger = argv[1],
+              .world = {.seed = Number(argv[3]), .skus = Number(argv[4]), .stock = Number(argv[5])},
               .number = Number(argv[6]),
               .threads = Number(argv[8]),
               .requests = Number(argv[9])};
   for (int i = 10; i < argc; ++i) round.former.push_back(Number(argv[i]));
   const uint32_t first_thread = Number(argv[7]);
   // Longer than the server is ever away: Trader takes Unavailable for a failure.
-  absl::StatusOr<std::unique_ptr<Inventory>> shop = FleetInventory::Connect({.ledger = argv[1],
+  absl::StatusOr<std::unique_ptr<Inventory>> shop = FleetInventory::Connect({.ledger = round.ledger,
                                                                              .fleet = argv[2],
                                                                              .patience = absl::Minutes(2),
                                                                              .retention = absl::InfiniteDuration(),
