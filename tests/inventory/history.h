@@ -7,10 +7,10 @@
 
 namespace stockade::testing {
 
-// True where the operations that are not in `done` (a bit each) can be put in an order that respects real time and in
-// which every answer is right. An operation has `begin` and `end`, ticks of one shared counter: a.end < b.begin only
-// where a returned before b was called. Apply(operation, state) is true where it may give its answer if it takes place
-// now, and then changes the state as it does.
+// Returns whether the operations that are not in `done` (one bit each) can be put in an order that respects real time
+// and in which every answer is right. An operation has `begin` and `end`, ticks of one shared counter: a.end < b.begin
+// only if a returned before b was called. Apply(operation, state) returns whether the operation may give its answer if
+// it takes place now, and then changes the state as the operation does.
 template <typename Operation, typename State>
 bool HasExplanation(const std::vector<Operation>& history, const State& state, uint32_t done = 0) {
   if (done == (uint32_t{1} << history.size()) - 1) return true;

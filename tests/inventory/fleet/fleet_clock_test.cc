@@ -1,4 +1,4 @@
-// Reservations of a fleet expire by the clock of the server, whatever becomes of it.
+// Reservations of a fleet expire by the clock of the server, even if it steps.
 
 #include <vector>
 
@@ -73,7 +73,7 @@ TEST_F(FleetClockTest, OrderThatIsSaidToHaveExpired_IsNeverSold) {
   other.Run("COMMIT");
 }
 
-// As after a time without any process, when more than one transaction's orders became due.
+// More orders are due than one transaction ends, as after a time without any process.
 TEST_F(FleetClockTest, ManyOrdersAreLongOverdue_AllExpireAtOnce) {
   constexpr int kOrders = 700;
   const auto shop = Connect();

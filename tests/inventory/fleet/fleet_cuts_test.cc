@@ -96,7 +96,7 @@ class FleetCutsTest : public testing::FleetFaultsTest, public ::testing::WithPar
   void SetUp() override {
     FleetFaultsTest::SetUp();
     if (IsSkipped()) return;
-    // Does the upkeep for all, most likely: those of the proxy have little to say besides their calls.
+    // It connects first and so does the upkeep, so that the others send little more than their calls.
     direct_ = Connect();
   }
   void TearDown() override {

@@ -80,14 +80,18 @@ TEST_F(FleetFaultsTest, ServerIsDown_CallsAreUnavailableAfterTheirPatienceAndHav
   ASSERT_TRUE(shop->Take({.sku = "sneaker", .request_id = "a"}).ok());
   EXPECT_TRUE(shop->Health().ok()) << shop->Health();
   server().Kill();
-  const auto order = shop->Take({.sku = "sneaker", .request_id = "b"});
-  EXPECT_TRUE(Says(order.status(), kNothingHasChanged)) << order.status();
-  const auto reserved = shop->Reserve({.sku = "sneaker", .request_id = "c"});
-  EXPECT_TRUE(Says(reserved.status(), kNothingHasChanged)) << reserved.status();
-  EXPECT_TRUE(Says(shop->Commit(1), kNothingHasChanged));
-  EXPECT_TRUE(Says(shop->Restock("sneaker", 1), kNothingHasChanged));
-  EXPECT_TRUE(Says(shop->RemoveSku("sneaker"), kNothingHasChanged));
-  EXPECT_TRUE(Says(shop->Available("sneaker").status(), kNothingHasChanged));
+  std::future<absl::Status> calls[] = {
+      InThread([&] { return shop->Take({.sku = "sneaker", .request_id = "b"}).status(); }),
+      InThread([&] { return shop->Reserve({.sku = "sneaker", .request_id = "c"}).status(); }),
+      InThread([&] { return shop->Commit(1); }),
+      InThread([&] { return shop->Restock("sneaker", 1); }),
+      InThread([&] { return shop->RemoveSku("sneaker"); }),
+      InThread([&] { return shop->Available("sneaker").status(); }),
+  };
+  for (std::future<absl::Status>& call : calls) {
+    const absl::Status status = call.get();
+    EXPECT_TRUE(Says(status, kNothingHasChanged)) << status;
+  }
   EXPECT_TRUE(shop->Snapshot().empty());
   EXPECT_EQ(RefusalOf(shop->Health()), Refusal::kUnavailable);
   server().Restart();
@@ -120,7 +124,7 @@ TEST_F(FleetFaultsTest, ServerIsSilentForLongerThanPatience_TheSameIdShowsTheOut
   EXPECT_EQ(other->Available("sneaker").value(), 2);
 }
 
-// The order is there before the reply is given up. Whoever is told that nothing has changed would order elsewhere.
+// The order is there before the lane gives the reply up. A caller that reads "nothing has changed" orders elsewhere.
 TEST_F(FleetFaultsTest, ReplyComesAfterPatience_NobodyIsToldThatNothingHasChanged) {
   auto options = ByProxy(absl::Seconds(1));
   options.connect_timeout = absl::Seconds(30);
@@ -567,7 +571,7 @@ TEST_F(FleetFaultsTest, ServerThatMayLoseAcknowledgedOrders_IsRefused) {
 }
 
 TEST_F(FleetFaultsTest, ProxyThatReadsSql_IsRefused) {
-  // Behind such a proxy, the id of the connection is another one than the client was told.
+  // Behind such a proxy, the server reports another id of the connection than the handshake did.
   server().Query("GRANT BINLOG REPLAY ON *.* TO stockade@'127.0.0.1'");
   server().Query("SET GLOBAL init_connect='SET pseudo_thread_id=12345'");
   const auto shop = FleetInventory::Connect(Options());

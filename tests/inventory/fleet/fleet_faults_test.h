@@ -64,7 +64,7 @@ class FleetFaultsTest : public FleetTest {
 
   static int64_t Number(const std::string& sql) { return std::stoll(server().Value(sql)); }
   int64_t Orders() const { return Number("SELECT COUNT(*) FROM " + Table("orders")); }
-  // Not by innodb_trx: it is a copy, which is as old as the last pause of 100 ms between two questions.
+  // The table innodb_trx would not show it: the server refreshes it only if nobody has read it for 100 ms.
   static void AwaitLockWait() {
     Await("a transaction that waits for a row", [] {
       return Number(

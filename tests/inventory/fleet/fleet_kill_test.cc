@@ -35,7 +35,7 @@ namespace {
 constexpr uint32_t kProcesses = 3;
 constexpr uint32_t kThreads = 4;  // Of each.
 
-// Where a process may end itself.
+// The steps at which a process may end itself.
 constexpr std::array<std::string_view, 4> kCrashPoints = {"fleet: after the packet", "fleet: before the packet",
                                                           "fleet: lane registered", "fleet: outcome not known"};
 
@@ -91,7 +91,7 @@ class FleetKillTest : public FleetTest {
   std::string RequestHash(std::string_view request_id) const { return Hash(2, request_id); }
   std::string BuyerHash(std::string_view buyer) const { return Hash(6, buyer); }
 
-  // `answered`: by round, how many requests of each thread were.
+  // `answered`: how many requests of each thread were answered, for each round.
   LedgerContents Contents(const World& world, const std::vector<std::vector<uint32_t>>& answered) const {
     std::unordered_map<std::string, Key> keys;
     for (uint32_t round = 0; round < answered.size(); ++round) {
@@ -157,7 +157,7 @@ class FleetKillTest : public FleetTest {
   std::array<uint64_t, 10> keys_ = {};
 };
 
-// What was heard of a process, and whether the tables have it.
+// Passes the answers of processes to the witness, and checks that the tables have the orders.
 class Ear {
  public:
   explicit Ear(Witness& witness) : witness_(witness) {}
@@ -201,7 +201,7 @@ TEST_F(FleetKillTest, ProcessesAndServerAreKilledUnderLoad_NothingIsOversoldLost
     Round round{.ledger = "", .world = world, .number = number, .threads = kProcesses * kThreads};
     round.former = witness.answered();
     witness.BeginRound(round);
-    // One ends itself at a step of the protocol, if the library is built for it.
+    // One process ends itself at a step of the protocol, if the library is built with crash points.
     std::string crash_at;
 #ifdef STOCKADE_CRASH_POINTS
     crash_at = kCrashPoints[below(kCrashPoints.size())];
@@ -226,7 +226,7 @@ TEST_F(FleetKillTest, ProcessesAndServerAreKilledUnderLoad_NothingIsOversoldLost
       check();
     };
 
-    // A process that stops, and is taken for dead meanwhile: what it had sent must not be carried out any more.
+    // A process stops, and its lanes are fenced meanwhile: what it has sent must not be carried out any more.
     Shop& stopped = *shops[(suicide + 1) % kProcesses];
     await_answers(stopped, below(20'000));
     if (below(2) == 0) {
@@ -244,7 +244,7 @@ TEST_F(FleetKillTest, ProcessesAndServerAreKilledUnderLoad_NothingIsOversoldLost
       check();
       for (const auto& shop : shops) await_answers(*shop, 1'000);
     }
-    // It kills itself, or is killed here.
+    // This process ends itself, or the test kills it.
     Shop& suicidal = *shops[suicide];
     await_answers(suicidal, crash_at.empty() ? below(20'000) : 30'000);
     crash_points += suicidal.process().ended() ? 1 : 0;

@@ -1,6 +1,6 @@
 // Small concurrent histories of three processes over one SKU's stock or two, each checked by brute force: is there an
-// order of its calls that respects real time and in which every answer is right? Refusals, repeated ids, cancels and
-// expiries included.
+// order of its calls that respects real time and in which every answer is right? The histories include refusals,
+// repeated ids, cancels and expiries.
 
 #include <array>
 #include <atomic>
@@ -255,7 +255,7 @@ TEST_F(FleetLinearizabilityTest, ThreeProcesses_EveryHistoryIsExplained) {
         made[process].clear();
         for (size_t i = 0; i < kOperationsEach; ++i) {
           FleetOperation& op = plan.history[process * kOperationsEach + i];
-          // Those that run out are left to themselves.
+          // Nobody ends the orders that run out.
           const bool leaves = (op.kind == kCommit || op.kind == kCancel) &&
                               (plan.history[op.request].is_short || plan.history[op.request].kind == kTake);
           op.begin = tick.fetch_add(1);
@@ -284,7 +284,7 @@ TEST_F(FleetLinearizabilityTest, ThreeProcesses_EveryHistoryIsExplained) {
       history.push_back(op);
       refusals += op.answer == kDone ? 0 : 1;
       if (!op.is_short || op.answer != kDone) continue;
-      // It comes back at some time, or not before the end.
+      // Its units come back at some time, perhaps after all other calls.
       ++expiries;
       history.push_back({.kind = kExpiry, .request = op.request, .begin = op.begin, .end = UINT64_MAX});
     }

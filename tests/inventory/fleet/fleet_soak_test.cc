@@ -32,7 +32,7 @@ class FleetSoakTest : public FleetTest, public ::testing::WithParamInterface<int
   int64_t Packets() const { return std::stoll(server().Value("SELECT SUM(batch) FROM " + Table("lanes"))); }
 };
 
-// A caller: whatever its requests get, no call may be Unavailable.
+// A caller, whose requests may be refused, but must not be Unavailable.
 class Caller {
  public:
   Caller(Inventory& shop, std::string name, uint32_t seed) : shop_(shop), name_(std::move(name)), random_(seed) {}
