@@ -182,14 +182,15 @@ class FleetCore final : public InventoryCore {
   void AnswerUnavailable(FleetGrantCall& call, absl::Status status) { Answer(call, std::move(status)); }
   template <typename Call>
   void Enqueue(std::deque<std::unique_ptr<Call>> Queues::*queue, std::unique_ptr<Call> call) {
-    bool full = false;
     {
       const base_internal::MutexLock lock(mutex_);
-      full = queues_.size() >= static_cast<size_t>(options_.max_waiting_calls);
-      if (!full) (queues_.*queue).push_back(std::move(call));
+      if (queues_.size() < static_cast<size_t>(options_.max_waiting_calls)) {
+        (queues_.*queue).push_back(std::move(call));
+        changed_.NotifyAll();
+        return;
+      }
     }
-    if (full) return AnswerUnavailable(*call, TooMany());
-    changed_.NotifyAll();
+    AnswerUnavailable(*call, TooMany());
   }
   // To the front, in their order.
   template <typename Call>
