@@ -145,9 +145,9 @@ FleetOutcome FleetCore::RunUntilKnown(FleetLane& writer, const FleetPacket& pack
     }
     outcome = writer.Resume();
   }
-  if (outcome.kind == FleetOutcome::Kind::kAway || outcome.kind == FleetOutcome::Kind::kUnknown) {
-    NoteHealth(outcome.status);
-  }
+  // Before the calls are answered, so that Health() agrees with the answers.
+  const bool failed = outcome.kind == FleetOutcome::Kind::kAway || outcome.kind == FleetOutcome::Kind::kUnknown;
+  NoteHealth(failed ? outcome.status : absl::OkStatus());
   return outcome;
 }
 
