@@ -96,7 +96,7 @@ TEST_F(FleetFaultsTest, ServerIsDown_CallsAreUnavailableAfterTheirPatienceAndHav
   EXPECT_EQ(RefusalOf(shop->Health()), Refusal::kUnavailable);
   server().Restart();
   Await("the ledger", [&] { return shop->Take({.sku = "sneaker", .request_id = "b"}).ok(); });
-  EXPECT_TRUE(shop->Health().ok()) << shop->Health();
+  Await("the health", [&] { return shop->Health().ok(); });  // Another lane may have failed last.
   EXPECT_EQ(Number("SELECT units FROM " + Table("stock")), 3);
 }
 
