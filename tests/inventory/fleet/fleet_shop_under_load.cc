@@ -15,6 +15,7 @@
 #include "inventory/crash/trader.h"
 #include "stockade/base/log.h"
 #include "stockade/inventory/fleet_inventory.h"
+#include "support/await.h"
 #include "support/run_threads.h"
 
 namespace stockade::testing {
@@ -36,13 +37,18 @@ int Run(int argc, char** argv) {
               .requests = Number(argv[9])};
   for (int i = 10; i < argc; ++i) round.former.push_back(Number(argv[i]));
   const uint32_t first_thread = Number(argv[7]);
-  // Longer than the server is ever away: Trader takes Unavailable for a failure.
-  absl::StatusOr<std::unique_ptr<Inventory>> shop = FleetInventory::Connect({.ledger = round.ledger,
-                                                                             .fleet = argv[2],
-                                                                             .patience = absl::Minutes(2),
-                                                                             .retention = absl::InfiniteDuration(),
-                                                                             .metrics = nullptr,
-                                                                             .connect_timeout = absl::Minutes(1)});
+  absl::StatusOr<std::unique_ptr<Inventory>> shop;
+  // The server may be killed meanwhile.
+  Await("a server that stays", [&] {
+    // Longer than the server is ever away: Trader takes Unavailable for a failure.
+    shop = FleetInventory::Connect({.ledger = round.ledger,
+                                    .fleet = argv[2],
+                                    .patience = absl::Minutes(2),
+                                    .retention = absl::InfiniteDuration(),
+                                    .metrics = nullptr,
+                                    .connect_timeout = absl::Minutes(1)});
+    return !absl::IsUnavailable(shop.status());
+  });
   if (!shop.ok()) GiveUp("Connect", shop.status());
   Say("open");
   for (uint32_t i = 0; i < round.world.skus; ++i) {
