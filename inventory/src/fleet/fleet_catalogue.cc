@@ -58,10 +58,8 @@ absl::Status FleetCore::CheckWhole(const SkuRow& row) const {
 
 bool FleetCore::ReadSkus(FleetLane& writer, std::string_view where, SkuRows& rows) {
   const MySqlReply reply = writer.Read(SkusQuery(where));
-  if (!reply.status.ok()) {
-    NoteHealth(reply.status);
-    return false;
-  }
+  NoteHealth(reply.status);
+  if (!reply.status.ok()) return false;
   TakeSkuRows(reply.rows(), rows);
   return true;
 }
@@ -198,10 +196,8 @@ bool FleetCore::FindRestock(FleetLane& writer, const std::string& request_id, co
   const MySqlReply reply =
       writer.Read(Concat("SELECT 1 FROM ", ledger_.tables.forgotten, " WHERE ", fingerprint, ";SELECT order_id FROM ",
                          ledger_.tables.requests, " WHERE id=", FleetHashLiteral(request)));
-  if (!reply.status.ok()) {
-    NoteHealth(reply.status);
-    return false;
-  }
+  NoteHealth(reply.status);
+  if (!reply.status.ok()) return false;
   if (!reply.results.at(0).empty()) {
     repeated = checks_.Forgotten(request_id);
     return true;

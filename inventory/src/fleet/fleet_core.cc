@@ -70,7 +70,6 @@ void FleetCore::RunLane(int32_t index) {
       changed_.WaitUntil(clock_, mutex_, upkeep);
     } else if (is_calls_turn = false; ServeNext(lane)) {
       backoff.Reset();
-      health_ = absl::OkStatus();
     } else {
       WaitAway(backoff.Next());
     }

@@ -32,10 +32,8 @@ bool FleetCore::ReadOrders(FleetLane& writer, std::string_view where, OrderRows&
   const MySqlReply reply = writer.Read(Concat("SELECT ", kOrderColumns, " FROM ", ledger_.tables.orders,
                                               " o LEFT JOIN ", ledger_.tables.order_lines,
                                               " l ON l.order_id=o.order_id WHERE ", where, ";SELECT ", kFleetNow));
-  if (!reply.status.ok()) {
-    NoteHealth(reply.status);
-    return false;
-  }
+  NoteHealth(reply.status);
+  if (!reply.status.ok()) return false;
   for (const MySqlRow& row : reply.results.at(0)) orders[static_cast<OrderId>(MySqlNumber(row, 0))].Add(row, 0);
   now = MySqlNumber(reply.rows().at(0), 0);
   return true;

@@ -130,10 +130,8 @@ bool FleetCore::ReadLooked(FleetLane& writer, const FleetGrants& calls, Looked& 
              " o ON o.order_id=r.order_id LEFT JOIN ", ledger_.tables.order_lines,
              " l ON l.order_id=o.order_id WHERE r.id IN (", absl::StrJoin(ids, ","), ");SELECT fingerprint FROM ",
              ledger_.tables.forgotten, " WHERE ", InImported(calls), ";SELECT ", kFleetNow));
-  if (!reply.status.ok()) {
-    NoteHealth(reply.status);
-    return false;
-  }
+  NoteHealth(reply.status);
+  if (!reply.status.ok()) return false;
   TakeSkuRows(reply.results.at(0), looked.skus);
   for (const MySqlRow& row : reply.results.at(1)) {
     looked.buyer_units[{static_cast<uint64_t>(MySqlNumber(row, 0)), FleetHashAt(row, 1)}] = MySqlNumber(row, 2);
