@@ -41,7 +41,7 @@ double BytesPerEntry(size_t room, const Make& make, const Value&) {
 template <size_t kBytes>
 void AddRow(Suite& suite, const char* size, const char* target) {
   using Value = ValueOf<kBytes>;
-  suite.Add({.name = base_internal::Concat("resident memory per entry, keys of 8 B, values of ", size),
+  suite.Add({.name = base_internal::Concat("memory an entry, keys of 8 B, values of ", size),
              .unit = "B",
              .peer = "sharded LRU, mutexes",
              .target = target},

@@ -32,11 +32,11 @@ inline std::array<int32_t, GhostTable::kWays> GhostTable::LivesOf(const Bucket& 
 inline void GhostTable::Place(uint32_t fingerprint, uint32_t stamp, Rooms rooms) {
   Bucket& bucket = BucketOf(fingerprint);
   const auto lives = LivesOf(bucket, rooms);
-  // The lowest bits are the way, so that no branch depends on the lives, which nothing could predict.
-  constexpr auto kAll = static_cast<int32_t>(kWays);
-  int32_t least = std::max(lives[0], 0) * kAll;
-  for (int32_t way = 1; way < kAll; ++way) least = std::min(least, std::max(lives[way], 0) * kAll + way);
-  const size_t way = static_cast<uint32_t>(least) % kWays;
+  // Without branches, which nothing could predict: the lowest bits are the way.
+  constexpr int64_t kAll = kWays;
+  int64_t least = INT64_MAX;
+  for (int64_t way = 0; way < kAll; ++way) least = std::min(least, lives[way] * kAll + way);
+  const size_t way = static_cast<uint64_t>(least) % kWays;
   bucket.fingerprints[way] = fingerprint;
   bucket.stamps[way] = stamp;
 }
@@ -89,7 +89,7 @@ std::optional<GhostTable::Ghost> GhostTable::Take(uint64_t hash, Rooms rooms) {
 inline GhostTable::Rooms S3Fifo::GhostRooms() {
   if (size() == rooms_size_) return rooms_;
   rooms_size_ = size();
-  const auto entries = static_cast<double>(std::min<size_t>(rooms_size_, GhostTable::kMostGhosts));
+  const auto entries = static_cast<double>(std::min(rooms_size_, kMostGhosts));
   rooms_ = {.small = static_cast<uint32_t>(std::max(1.0, kSmallGhosts * entries)),
             .main = static_cast<uint32_t>(std::max(1.0, kWindow * entries))};
   return rooms_;

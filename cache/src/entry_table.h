@@ -20,8 +20,8 @@ namespace stockade::cache_internal {
 // The hashes of entries that two queues have evicted recently, called ghosts. Each queue has a clock that counts its
 // evictions, so that ghosts expire without any work.
 //
-// A bucket is one cache line of eight ghosts. A new ghost replaces a dead one, or the one that has the shortest time to
-// live. In a full table some 2 % of the ghosts are replaced before they expire, the oldest ones first.
+// A bucket is one cache line of eight ghosts. A new ghost replaces the one that has the shortest time to live or has
+// been dead for longest. In a full table some 2 % of the ghosts are replaced before they expire, the oldest ones first.
 // Two hashes are mistaken for each other with a probability of about 8 * buckets / 2^32; the only consequence is that a
 // new entry gets a better place than it should.
 //
@@ -36,13 +36,11 @@ class GhostTable {
     uint32_t age;  // Evictions of that queue since then: 0 for the latest.
   };
 
-  // The largest number of live ghosts of each queue, at most kMostGhosts.
+  // The largest number of live ghosts of each queue, below 2^29.
   struct Rooms {
     uint32_t small;
     uint32_t main;
   };
-
-  static constexpr uint32_t kMostGhosts = 1u << 26;  // Place() multiplies twice as many by kWays in 32 bits.
 
   void Remember(uint64_t hash, Queue queue, Rooms rooms);
 
@@ -139,6 +137,7 @@ class S3Fifo {
   // entries in the paper; the main queue has one window.
   static constexpr double kSmallGhosts = 0.9;
   static constexpr double kWindow = 0.2;
+  static constexpr size_t kMostGhosts = 1u << 29;  // Per queue: below a wrap of its clock.
 
   // A regret moves the share by this many mean entries. The step of the main queue is larger, because entries that the
   // small queue regrets are more often requested only once more.
