@@ -230,13 +230,17 @@ absl::StatusOr<OrderState> FleetCore::StateOf(OrderId id) {
 }
 
 absl::Duration FleetCore::Upkeep(Lane& lane) {
-  if (!lane.writer.Prepare().ok()) return kUpkeepInterval;
+  if (absl::Status ready = lane.writer.Prepare(); !ready.ok()) {
+    NoteHealth(ready);
+    return kUpkeepInterval;
+  }
   // One process does it for all, as long as it lives. A clock that was set back ends that, too.
   const std::string me = Concat(lane.writer.nonce());
   const MySqlReply reply =
       lane.writer.Read(Concat("UPDATE ", ledger_.tables.fleet, " SET janitor=", me, ",janitor_until=", kFleetNow, "+",
                               kJanitorUs, " WHERE one=1 AND (janitor=", me, " OR janitor_until<", kFleetNow,
                               " OR janitor_until>", kFleetNow, "+", 2 * kJanitorUs, ");SELECT ", kFleetNow));
+  NoteHealth(reply.status);  // Processes without calls have no other sign of it.
   if (!reply.status.ok() || reply.rows_matched.at(0) != 1) return kUpkeepInterval;
   const int64_t now = MySqlNumber(reply.rows().at(0), 0);
 
