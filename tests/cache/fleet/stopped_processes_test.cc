@@ -52,7 +52,7 @@ class StoppedProcessesTest : public ::testing::Test {
     EXPECT_TRUE(process->AwaitOutput("ready\n")) << process->err();
     return process;
   }
-  // The number that it prints after `word` when it is told to `call`.
+  // The number that it prints after `word` after the command `call`.
   static int64_t Ask(Subprocess& process, const std::string& call, const std::string& word) {
     const size_t known = NumbersAfter(word, process.out()).size();
     process.Send(call + "\n");

@@ -31,11 +31,12 @@ struct CacheCallbacks {
   // The weight of an entry, in the unit of max_weight. A weight below 1 counts as 1. If the weigher throws, the value
   // is returned and not stored.
   using Weigher = std::function<int64_t(const Key&, const Value&)>;
-  // Invoked once for each value that leaves the cache, by the thread that removed it, after the removal. What another
-  // process has invalidated through a tier is reported by a thread of the cache's own, in the order of the
-  // invalidations, so that a slow listener does not delay the tier's heartbeats. Until it is reported, it uses memory
-  // that weight() does not count. May call the cache; values that this removes are reported after it has returned.
-  // Exceptions are logged. Not invoked for absences, nor for the values that the cache contains when it is destroyed.
+  // Invoked once for each value that leaves the cache, by the thread that removed it, after the removal. Values that
+  // another process has invalidated through a tier are reported by a thread of the cache's own, in the order of the
+  // invalidations, so that a slow listener does not delay the tier's heartbeats. Until they are reported, they use
+  // memory that weight() does not count. May call the cache; values that this removes are reported after it has
+  // returned. Exceptions are logged. Not invoked for absences, nor for the values that the cache contains when it is
+  // destroyed.
   using RemovalListener = std::function<void(const Key&, const CacheHandle<Value>&, RemovalCause)>;
 
   // Without `load`, a single key is loaded as a batch of one. Without `load` and `load_all`, values come from

@@ -169,7 +169,7 @@ class STOCKADE_EXPORT TierCache {
   virtual absl::Duration max_ttl() const = 0;
 };
 
-// What one open cache of a tier has done and has to do.
+// The counts of one open cache of a tier, and its pending work.
 struct TierCacheStats {
   std::string cache = {};  // Its name.
   // Keys that were asked for, by TierAnswer::Kind.
@@ -192,7 +192,7 @@ struct TierCacheStats {
   int64_t leases = 0;                   // Now: held for loads.
 };
 
-// What a tier has done, and its state.
+// The counts of a tier, and its state.
 struct TierStats {
   bool trusted = false;                     // Now: the caches may serve what they have in memory.
   bool away = false;                        // Now: the server is not asked, because it does not answer.
