@@ -331,7 +331,8 @@ struct Flight final : FlightNode {
   // The waiter that was woken to run it, and whether only that waiter may, because the last runner gave up.
   const Waiter* roused = nullptr;
   bool relayed = false;
-  // Counted from the creation, then from the queueing, then from the start: while calls wait, it only moves later.
+  // Counted from the creation, then from the queueing, then from the start, or from `busy_since` while another process
+  // loads the key: while calls wait, it only moves later.
   Instant hard_deadline = Instant::InfiniteFuture();
   Waiter::List waiters;
 
@@ -348,7 +349,8 @@ struct Flight final : FlightNode {
   bool loads_alone = false;                        // The tier was away: the next run does not ask again.
   bool checks = false;         // In background: the tier shall confirm the entry, whose trust had ended. Not a refresh.
   uint64_t known_version = 0;  // Of the entry that it refreshes.
-  Instant busy_since = Instant::InfiniteFuture();
+  Instant busy_since = Instant::InfiniteFuture();  // When the tier first said that another process loads the key.
+  bool IsBusy() const { return busy_since != Instant::InfiniteFuture(); }
 
   bool answered = false;
   bool stale = false;                 // The answer is an expired value that replaces an error.

@@ -24,7 +24,7 @@ FlightPtr CacheCore::StartFlight(const KeyAt& at, LoaderPtr loader, Instant now)
 void CacheCore::Begin(Flight& flight, Instant now) {
   const Slot* const entry = FindValue(flight.key.at());
   const bool has_value = entry != nullptr && shards_[flight.key.shard].clearings == 0;
-  flight.Begin(now, now + options_.load_hard_timeout, has_value ? ValueOf(*entry) : nullptr,
+  flight.Begin(now, HardDeadline(flight, now), has_value ? ValueOf(*entry) : nullptr,
                has_value ? entry->TagNames() : std::vector<std::string>());
   const bool refreshes = entry != nullptr && !flight.checks && MayServe(*entry, now);
   flight.known_version = refreshes ? entry->stamp().version : 0;
@@ -74,12 +74,18 @@ void CacheCore::Displace(Shard& shard, Flight& flight, Aftermath& after) {
   }
 }
 
+// The hard time-out of a step that begins now. The steps in which a flight asks for a key that another process loads
+// count as one.
+Instant CacheCore::HardDeadline(const Flight& flight, Instant now) const {
+  return std::min(now, flight.busy_since) + options_.load_hard_timeout;
+}
+
 // Whether the flight is past its hard time-out. A flight that only waits for its turn on a caller's thread gets a new
 // deadline.
 bool CacheCore::IsHung(Flight& flight, Instant now) const {
   if (flight.answered || now < flight.hard_deadline) return false;
-  if (flight.phase != Flight::Phase::kReady || flight.queued()) return true;
-  flight.hard_deadline = now + options_.load_hard_timeout;
+  if (flight.phase != Flight::Phase::kReady || flight.queued() || flight.IsBusy()) return true;
+  flight.hard_deadline = HardDeadline(flight, now);
   return false;
 }
 
@@ -389,7 +395,7 @@ void CacheCore::QueueUp(const FlightPtr& flight, Instant now, Aftermath& after) 
 // The same if the caller passes the flight to the executor.
 void CacheCore::EnterQueue(Flight& flight, LoadQueue queue, Instant now) {
   flight.Enter(queue);
-  flight.hard_deadline = now + options_.load_hard_timeout;
+  flight.hard_deadline = HardDeadline(flight, now);
 }
 
 // Wakes threads, and leaves callbacks in the list. Runs no user code; no mutex is held.

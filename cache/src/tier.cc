@@ -75,6 +75,7 @@ std::vector<FlightPtr> CacheCore::AskTier(std::span<const FlightPtr> flights, bo
       if (!flight->answered && shards_[flight->key.shard].flights.IsCurrent(*flight)) {
         flight->RunWithin(nullptr);
         flight->loads_alone = flight->lease.token.empty();
+        flight->busy_since = Instant::InfiniteFuture();
         HandOn(flight, Now(), after);
       } else {
         LookUpAgain(flight, Now(), after);
@@ -105,7 +106,13 @@ std::vector<FlightPtr> CacheCore::AskTier(std::span<const FlightPtr> flights, bo
     for (size_t i = 0; i < asking.size(); ++i) {
       if (TakeAnswer(asking[i], std::move(answers[i]), sent, after)) missing.push_back(asking[i]);
     }
-    return here ? missing : hand_on(missing);
+    if (!here) return hand_on(missing);
+    for (const FlightPtr& flight : missing) {
+      if (!flight->IsBusy()) continue;
+      const ShardLock lock = Lock(shards_[flight->key.shard]);
+      EndBusy(*flight);
+    }
+    return missing;
   } catch (...) {  // Out of memory, before the first answer.
     LogThrown("a load does not ask the tier");
     return here ? std::vector<FlightPtr>(flights.begin(), flights.end()) : hand_on(flights);
@@ -138,7 +145,7 @@ bool CacheCore::TakeAnswer(const FlightPtr& flight, TierAnswer answer, Instant s
       {
         const ShardLock lock = Lock(shard);
         flight->lease = std::move(answer.lease);
-        flight->busy_since = Instant::InfiniteFuture();
+        EndBusy(*flight);
       }
       if (answer.record.has_value()) StoreCopy(flight, *answer.record, sent, false, after);
       return true;
@@ -240,8 +247,14 @@ void CacheCore::Postpone(const FlightPtr& flight, absl::Duration delay, Aftermat
   flight->RunWithin(nullptr);
   flight->busy_since = std::min(flight->busy_since, now);
   flight->phase = Flight::Phase::kReady;
-  flight->hard_deadline = now + options_.load_hard_timeout;
+  flight->hard_deadline = HardDeadline(*flight, now);
   Rouse(*flight, true);
+}
+
+// From now on this process loads the key. With the shard's mutex held.
+void CacheCore::EndBusy(Flight& flight) {
+  flight.busy_since = Instant::InfiniteFuture();
+  flight.hard_deadline = HardDeadline(flight, Now());
 }
 
 // Has an executor run a flight when it is time to ask again. With the shard's mutex held.

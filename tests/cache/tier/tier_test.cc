@@ -1158,6 +1158,40 @@ TEST_F(TierTest, Destruction_DuringEachStepOfAFlight_CancelsItsCallsAndLeavesNoL
   }
 }
 
+// The loader of the other process hangs, and its cache has no hard time-out.
+TEST_F(TierTest, HardTimeout_WhileAnotherProcessLoads_EndsTheWait) {
+  tier = std::make_shared<FakeTier>(Clock::System(), FakeTier::Spans{.lease = absl::Hours(1)},
+                                    [](const FakeTier::Event&) {});
+  ThreadPool pool(2);
+  for (const bool by_executor : {false, true}) {
+    Door door;
+    LoadingCacheOptions options = Options();
+    a = NewCache(options, [&](int) {
+      door.Pass();
+      return "late";
+    });
+    options.load_hard_timeout = absl::Milliseconds(20);
+    options.load_executor = by_executor ? &pool : nullptr;
+    options.retry_backoff = absl::ZeroDuration();
+    b = NewCache(options, [](int) { return "own"; });
+    std::thread loading([&] { Get(*a, 1); });
+    door.AwaitArrivals(1);
+    EXPECT_EQ(Get(*b, 1), "DEADLINE_EXCEEDED") << by_executor;
+    EXPECT_EQ(CodeOf(b->GetAll({1, 2})[0].status()), "DEADLINE_EXCEEDED") << by_executor;
+    std::promise<std::string> answered;
+    b->GetAsync(1, pool, [&](const absl::StatusOr<CacheHandle<std::string>>& got) {
+      answered.set_value(got.ok() ? **got : CodeOf(got.status()));
+    });
+    EXPECT_EQ(answered.get_future().get(), "DEADLINE_EXCEEDED") << by_executor;
+    door.Open();
+    loading.join();
+    EXPECT_EQ(Get(*b, 1), "late") << by_executor;
+    b->InvalidateAll();
+    a.reset();
+    b.reset();
+  }
+}
+
 TEST_F(TierTest, AwaitInvalidations_CacheIsDestroyed_IsCancelled) {
   Open(Options());
   FakeTier::Process& process = tier->process(0);

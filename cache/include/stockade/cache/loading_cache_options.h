@@ -73,8 +73,8 @@ struct STOCKADE_EXPORT LoadingCacheOptions {
   // How long a load may take, from its start; the loader gets this as its deadline. Afterwards the key is free for the
   // next load, waiting calls get the value from stale_if_error or DeadlineExceeded, and the result of the load is
   // discarded. The loader itself is not stopped, and a call whose thread runs it returns when the loader returns. A
-  // load that cannot start, because two other loads of its key still run or its executor is full, is given up after the
-  // same time. Above 0. Infinite: no limit.
+  // load that cannot start, because two other loads of its key still run, its executor is full or another process loads
+  // the key, is given up after the same time. Above 0. Infinite: no limit.
   Duration load_hard_timeout = absl::InfiniteDuration();
 
   // Reads wait while UpdateThrough() writes the key: they hold the key's read lock from the lookup to the end of the

@@ -230,6 +230,7 @@ class STOCKADE_EXPORT CacheCore {
   std::optional<Answer> GiveUp(CacheCall& call, Instant now, Aftermath& after);
   void DropIfUnwanted(Shard& shard, Flight& flight, Aftermath& after);
   void Drop(Shard& shard, Flight& flight, Aftermath& after);
+  Instant HardDeadline(const Flight& flight, Instant now) const;
   bool IsHung(Flight& flight, Instant now) const;
   void Sit(CacheCall& call);
   static void Rouse(Flight& flight, bool relay);
@@ -307,6 +308,7 @@ class STOCKADE_EXPORT CacheCore {
   bool StoreCopy(const FlightPtr& flight, const TierRecord& record, Instant sent, bool answers, Aftermath& after);
   bool AnswerStale(const FlightPtr& flight, Aftermath& after);
   void Postpone(const FlightPtr& flight, absl::Duration delay, Aftermath& after);
+  void EndBusy(Flight& flight);
   void QueueUpLater(const FlightPtr& flight);
   void LookUpAgain(const FlightPtr& flight, Instant now, Aftermath& after);
   bool HoldsLease(const Flight& flight);
