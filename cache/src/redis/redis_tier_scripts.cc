@@ -42,12 +42,13 @@ end
 //
 // A record is valid if it is of the present incarnation, and its position is not below those of the cache's last
 // invalidation of all, of the codec's registration and of the last invalidation of each of its tags. A value that is
-// not a record counts as absent.
+// not a record counts as absent, and so does a record that lives longer than it was stored for, because the server's
+// clock was set back.
 constexpr std::string_view kRecords = R"lua(
 local call = redis.call
 local function parse(text, rest)
   if #text < 65 or string.byte(text) ~= 1 then return nil end
-  local _, _, incarnation, position, version, grace, _, _, length, count = struct.unpack('>BBc16I8c16I8I8I4I2B', text)
+  local _, _, incarnation, position, version, grace, ttl, _, length, count = struct.unpack('>BBc16I8c16I8I8I4I2B', text)
   if length > #text and rest then text = rest(length) end
   if length < 65 or length > #text then return nil end
   local tags, at = {}, 66
@@ -57,7 +58,7 @@ local function parse(text, rest)
     tags[n] = string.sub(text, at + 1, at + size)
     at = at + 1 + size
   end
-  return {incarnation = incarnation, position = position, version = version, grace = grace, tags = tags}
+  return {incarnation = incarnation, position = position, version = version, grace = grace, ttl = ttl, tags = tags}
 end
 local function read_record(key)
   local text = redis.pcall('getrange', key, 0, 4095)
@@ -167,7 +168,7 @@ local record, there = read_record(KEYS[2])
 local left
 if record and current(record, ARGV[2], state[3], state[4], sequence) then
   local life = call('pttl', KEYS[2])
-  if life >= 0 then left = life - record.grace end
+  if life >= 0 and life <= record.ttl + record.grace then left = life - record.grace end
 end
 if there and not left then call('del', KEYS[2]) end
 if left and left > 0 and string.sub(record.version, 1, 8) ~= ARGV[6] then
@@ -181,8 +182,13 @@ local expired = left and left <= 0 and (record.whole or call('get', KEYS[2])) or
 local lease = read_lease(KEYS[3])
 if lease and lease.incarnation == ARGV[1] then
   if lease.token == ARGV[4] then return {'G', lease.position, left or 0, expired} end
-  local life = call('pttl', KEYS[3])
-  if life >= 0 then return {'B', sequence, left or 0, expired, life, now_ms() - lease.granted} end
+  local life, age = call('pttl', KEYS[3]), now_ms() - lease.granted
+  if age < 0 then
+    -- The server's clock was set back, and the lease would last for as much longer. It begins again.
+    life, age = math.min(life, tonumber(ARGV[5])), 0
+    set_lease(KEYS[3], ARGV[1], lease.token, lease.position, ARGV[5])
+  end
+  if life >= 0 then return {'B', sequence, left or 0, expired, life, age} end
 end
 set_lease(KEYS[3], ARGV[1], ARGV[4], sequence, ARGV[5])
 return {'G', sequence, left or 0, expired}

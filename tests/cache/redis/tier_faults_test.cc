@@ -15,6 +15,7 @@
 #include "redis/support/redis_server.h"
 #include "support/await.h"
 #include "support/run_threads.h"
+#include "support/server_clock.h"
 #include "support/tcp_proxy.h"
 
 namespace stockade::testing {
@@ -573,6 +574,25 @@ TEST_F(TierFaultTest, Destruction_WaitsForACallOfTheListener) {
   const size_t heard = a.ear->heard().size();
   ASSERT_TRUE(b.ear->AwaitPosition(b.InvalidateKey("k").position));
   EXPECT_EQ(a.ear->heard().size(), heard);
+}
+
+// Redis expires keys by the wall clock of its machine, so what it has would outlive its time by the step.
+TEST_F(TierFaultTest, ServerClockIsSetBack_ValuesAreVoidAndLeasesBeginAgain) {
+  ServerClock clock;
+  const RedisServer stepping({.environment = clock.environment()});
+  TierNode a(stepping.url());
+  TierNode b(stepping.url());
+  const TierAnswer granted = a.Ask("k");
+  ASSERT_EQ(granted.kind, Answer::kGranted);
+  ASSERT_EQ(a.Load("stored", {.bytes = "value", .ttl = absl::Hours(1), .grace = absl::Hours(1)}).kind, Filled::kStored);
+  clock.Step(-absl::Hours(3));
+  EXPECT_EQ(b.Ask("stored").kind, Answer::kGranted) << "it would be fresh for 4 hours";
+
+  EXPECT_EQ(b.Ask("k").kind, Answer::kBusy);
+  const RawReply life = stepping.Call({"PTTL", kLease});
+  EXPECT_LE(std::stoll(life.text), absl::ToInt64Milliseconds(PatientTier().lease)) << "if the loader is killed now";
+  EXPECT_EQ(a.Fill("k", granted.lease, "loaded").kind, Filled::kStored) << "its lease is the same one";
+  EXPECT_EQ(b.Ask("k").kind, Answer::kHit);
 }
 
 }  // namespace
