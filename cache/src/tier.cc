@@ -147,8 +147,8 @@ bool CacheCore::TakeAnswer(const FlightPtr& flight, TierAnswer answer, Instant s
         flight->lease = std::move(answer.lease);
         EndBusy(*flight);
       }
-      if (answer.record.has_value()) StoreCopy(flight, *answer.record, sent, false, after);
-      return true;
+      return !answer.record.has_value() || !StoreCopy(flight, *answer.record, sent, false, after) ||
+             !AnswerStale(flight, after);
     }
     case TierAnswer::Kind::kBusy:
       if (answer.record.has_value() && StoreCopy(flight, *answer.record, sent, false, after)) {
@@ -211,7 +211,8 @@ bool CacheCore::StoreCopy(const FlightPtr& flight, const TierRecord& record, Ins
   return true;
 }
 
-// Answers a flight whose key another process loads, if an expired value may be served meanwhile.
+// Answers a flight whose key is loaded by another process, or by this one if it has the lease, if an expired value may
+// be served meanwhile. A lease goes to a refresh in the background.
 bool CacheCore::AnswerStale(const FlightPtr& flight, Aftermath& after) {
   const Instant now = Now();
   Shard& shard = shards_[flight->key.shard];
@@ -220,11 +221,26 @@ bool CacheCore::AnswerStale(const FlightPtr& flight, Aftermath& after) {
     const Slot* const entry = FindValue(flight->key.at());
     if (flight->answered || flight->in_background || entry == nullptr || !MayServe(*entry, now)) return false;
     if (now >= TimesOf(*entry).revalidate_until) return false;
+    const bool loads = !flight->lease.token.empty();
+    if (loads && (!shard.flights.IsCurrent(*flight) || !StartRefreshThreads().ok())) return false;
     Answer value = ValueOf(*entry);
+    after.released.reserve(after.released.size() + 1);
+    after.queued.reserve(after.queued.size() + 1);  // From here on only the refresh throws.
     flight->RunWithin(nullptr);
     flight->stale = now >= entry->expires_at();
+    TierLease lease = std::exchange(flight->lease, {});
     Finish(flight, now, after);
     AnswerFlight(*flight, std::move(value), after);
+    if (loads) try {
+        const FlightPtr refresh = StartFlight(flight->key.at(), flight->loader, now);
+        refresh->in_background = true;
+        refresh->lease = std::move(lease);
+        QueueUp(refresh, now, after);
+        Count(static_cast<CacheMetric>(kRefreshAhead + static_cast<size_t>(RefreshTrigger::kStale)));
+      } catch (...) {  // Out of memory.
+        LogThrown("a refresh does not start");
+        after.released.emplace_back(flight, std::move(lease));
+      }
   }
   flights_.fetch_sub(1, std::memory_order_relaxed);
   return true;

@@ -602,6 +602,36 @@ TEST_F(TierTest, StaleWhileRevalidate_IsServedWhileAnotherProcessLoads) {
   EXPECT_EQ(db.reads(), 2);
 }
 
+TEST_F(TierTest, StaleWhileRevalidate_ValueIsOnlyInTheTier_IsServedWhileThisProcessLoads) {
+  LoadingCacheOptions options = Options();
+  options.stale_while_revalidate = absl::Minutes(1);
+  Door door;
+  a = NewCache(options);
+  b = NewCache(options, [&](int key) {
+    door.Pass();
+    return db.Read(key);
+  });
+  for (const int key : {1, 2}) Get(*a, key);
+  clock.Advance(absl::Seconds(61));
+  BeatAll();
+  for (const int key : {1, 2}) db.Write(key);
+  std::future<std::string> one = std::async(std::launch::async, [&] { return Get(*b, 1); });
+  std::future<std::string> many = std::async(std::launch::async, [&] { return **b->GetAll({2})[0]; });
+  for (const auto* const lookup : {&one, &many}) {
+    EXPECT_EQ(lookup->wait_for(std::chrono::minutes(1)), std::future_status::ready) << "it waits for the load";
+  }
+  door.AwaitArrivals(2);
+  EXPECT_EQ(tier->leases(), 2u);
+  door.Open();
+  EXPECT_EQ(one.get(), "1 v0");
+  EXPECT_EQ(many.get(), "2 v0");
+  for (const int key : {1, 2}) {
+    SpinUntil([&] { return Get(*b, key) == base_internal::Concat(key, " v1"); });
+  }
+  EXPECT_EQ(db.reads(), 4);
+  EXPECT_EQ(tier->leases(), 0u);
+}
+
 TEST_F(TierTest, ValueThatCannotBeDecoded_IsLoadedAndOverwritten) {
   using Numbers = LoadingCache<std::string, int>;
   LoadingCacheOptions options = Options();
