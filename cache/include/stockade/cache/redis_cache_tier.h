@@ -55,7 +55,8 @@ struct STOCKADE_EXPORT RedisCacheTierOptions {
   // The longest life of a value in Redis, its grace period included. 1 s to 366 days.
   Duration max_ttl = absl::Hours(24);
 
-  // The largest encoded value. Larger ones are not stored in Redis. 0 to 256 MiB.
+  // The largest encoded value. Larger ones are not stored in Redis. 0 to 256 MiB, and at least 64 KiB less than
+  // redis.max_reply_bytes and redis.max_unsent_bytes.
   size_t max_value_bytes = size_t{1} << 20;
 
   // The registry that exports the metrics; null disables them. Must outlive the tier and its caches. CacheTier::Stats()
@@ -77,8 +78,9 @@ class STOCKADE_EXPORT RedisCacheTier {
  public:
   // Blocks until the connections are established and the first heartbeat has been answered.
   //   Errors as for RedisClient::Connect().
-  //   PermissionDenied: the user may not run the commands or use the keys.
-  //   FailedPrecondition: a key of the tier has another type.
+  //   PermissionDenied: the user may not run the heartbeat's commands or use the state and the journal. Missing rights
+  //     to other commands and keys show later: calls behave as if Redis were away.
+  //   FailedPrecondition: the state has another type.
   // A server that refuses for now (LOADING, READONLY, out of memory) is no error: the tier begins without it. If the
   // user may not run INFO, failovers cannot be detected; this is logged as a warning.
   static absl::StatusOr<std::shared_ptr<CacheTier>> Connect(std::string_view url, RedisCacheTierOptions options);
