@@ -39,7 +39,7 @@ int Run(int argc, char** argv) {
   const uint32_t first_thread = Number(argv[7]);
   absl::StatusOr<std::unique_ptr<Inventory>> shop;
   // The server may be killed meanwhile.
-  Await("a server that stays", [&] {
+  testing::Await("a server that stays", [&] {
     // Longer than the server is ever away: Trader takes Unavailable for a failure.
     shop = FleetInventory::Connect({.ledger = round.ledger,
                                     .fleet = argv[2],
