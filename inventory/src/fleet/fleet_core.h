@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "fleet_calls.h"
 #include "fleet_lane.h"
 #include "fleet_schema.h"
@@ -89,7 +90,6 @@ class FleetCore final : public InventoryCore {
     bool scarce = false;
     // A lane's own segment had too little: lanes pay from segment 0, into which the others are merged.
     bool merged = false;
-    bool merge_next = false;  // The next payment does that.
   };
   // A row of skus, and what its segments have, all of one moment.
   struct SkuRow {
@@ -130,6 +130,8 @@ class FleetCore final : public InventoryCore {
     int turn = 0;          // Of the queues.
     int look_batches = 0;  // Grants look before they try: repeats were seen lately.
     int64_t swept_at = 0;  // The database's time when Upkeep() last read the whole index.
+    // SKUs whose segments the next payment merges, because its own has too little.
+    absl::flat_hash_set<uint64_t> merging = {};
   };
   struct Queues {
     std::deque<std::unique_ptr<FleetStepCall>> steps = {};
@@ -140,7 +142,7 @@ class FleetCore final : public InventoryCore {
   struct Looked;
 
   static constexpr int kSurprisesInCompany = 8;
-  static constexpr int kMaxSurprises = 64;
+  static constexpr int kMaxSurprises = 256;
 
   // fleet_core.cc
   void RunLane(int32_t index);
@@ -224,7 +226,7 @@ class FleetCore final : public InventoryCore {
   void Judge(std::unique_ptr<FleetGrantCall> call, Looked& looked, FleetGrants& trying, FleetGrants& later);
   void AnswerRepeat(std::unique_ptr<FleetGrantCall> call, const OrderRow& order, int64_t now);
   absl::Status CheckSame(const FleetGrantCall& call, const OrderRow& order) const;
-  void NoteLook(const Lane& lane, const Looked& looked);
+  void NoteLook(Lane& lane, const Looked& looked);
   bool Try(Lane& lane, FleetGrants calls);
   bool TryFailed(Lane& lane, FleetGrants calls, const FleetOutcome& outcome, std::span<const uint64_t> skus);
   void Answer(FleetGrantCall& call, absl::StatusOr<FleetGrant> grant);

@@ -249,7 +249,7 @@ absl::Status FleetCore::CheckSame(const FleetGrantCall& call, const OrderRow& or
   return absl::OkStatus();
 }
 
-void FleetCore::NoteLook(const Lane& lane, const Looked& looked) {
+void FleetCore::NoteLook(Lane& lane, const Looked& looked) {
   const MutexLock lock(mutex_);
   for (const auto& [id, row] : looked.skus) {
     if (row.removed) {
@@ -263,6 +263,11 @@ void FleetCore::NoteLook(const Lane& lane, const Looked& looked) {
     if (!CheckWhole(row).ok()) continue;
     const int64_t own = row.segment_units[static_cast<size_t>(lane.index % sku.segments)];
     if (own >= options_.max_batch) sku.merged = false;
+    // Of the units that there are, what the requests to be tried want.
+    const int64_t wanted = row.units - looked.units_left.at(id);
+    if (row.segment_units[static_cast<size_t>(SegmentOf(sku, lane))] >= wanted) continue;
+    lane.merging.insert(id);
+    sku.merged = true;
   }
 }
 
@@ -293,7 +298,6 @@ bool FleetCore::Try(Lane& lane, FleetGrants calls) {
         payments[sku].sku = known;
       }
     }
-    for (auto& [id, payment] : payments) skus_[id].merge_next = false;
   }
   const auto separate = [](std::string& list) { list += list.empty() ? "" : ","; };
   for (size_t i = 0; i < calls.size(); ++i) {
@@ -354,7 +358,7 @@ bool FleetCore::Try(Lane& lane, FleetGrants calls) {
     const size_t tag = kStock + skus.size();
     skus.push_back(id);
     const int64_t units = payment.held + payment.sold;
-    if (payment.sku.merge_next) {
+    if (lane.merging.erase(id) > 0) {
       packet.Add(Concat("SELECT SUM(units) INTO @units FROM ", ledger_.tables.stock,
                         " FORCE INDEX (PRIMARY) WHERE sku_id=", id, " FOR UPDATE"),
                  tag);
@@ -407,7 +411,8 @@ bool FleetCore::TryFailed(Lane& lane, FleetGrants calls, const FleetOutcome& out
   if (outcome.tag >= kStock) {
     const MutexLock lock(mutex_);
     Sku& known = skus_[sku];
-    known.merge_next = known.merged = known.segments > 1;
+    known.merged = known.segments > 1;
+    if (known.merged) lane.merging.insert(sku);
   }
   for (auto& call : calls) {
     call->look |= outcome.tag < kOrders || (outcome.tag >= kStock && std::ranges::count(call->skus, sku) > 0);
