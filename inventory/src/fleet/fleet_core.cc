@@ -32,12 +32,16 @@ FleetCore::FleetCore(FleetInventoryOptions options, FleetLedger ledger)
       clock_(*options_.clock),
       metrics_(options_.metrics, InventoryMetricDefs(), {{"inventory", options_.name}}) {}
 
-FleetCore::~FleetCore() {
+void FleetCore::Stop() {
   {
     const MutexLock lock(mutex_);
     stopping_ = true;
   }
   changed_.NotifyAll();
+}
+
+FleetCore::~FleetCore() {
+  Stop();
   for (std::thread& thread : threads_) thread.join();
   notifier_.Finish();
 }

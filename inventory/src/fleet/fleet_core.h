@@ -145,6 +145,7 @@ class FleetCore final : public InventoryCore {
   static constexpr int kMaxSurprises = 256;
 
   // fleet_core.cc
+  void Stop();
   void RunLane(int32_t index);
   // Handles calls that are ready, if there are any. False: the ledger cannot be used.
   bool ServeNext(Lane& lane) STOCKADE_REQUIRES(mutex_);
