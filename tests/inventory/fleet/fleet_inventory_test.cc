@@ -164,6 +164,15 @@ TEST_F(FleetInventoryTest, ProcessNeedsOnlyPrivilegesOnRows) {
   EXPECT_TRUE(absl::IsPermissionDenied(FleetInventory::Migrate(options))) << FleetInventory::Migrate(options);
 }
 
+TEST_F(FleetInventoryTest, UnitsAreInOtherSegments_TheFirstPacketMergesThem) {
+  ASSERT_EQ(Connect()->AddSku("sneaker", {.stock = 4, .shards = 2}), absl::OkStatus());
+  const auto shop = Connect();
+  const auto order = shop->Take({.sku = "sneaker", .quantity = 4, .request_id = "a"});
+  ASSERT_TRUE(order.ok()) << order.status();
+  // A lane counts its packets, those too that were rolled back and followed by another one.
+  EXPECT_EQ(server().Value(Concat("SELECT batch FROM ", Table("lanes"), " WHERE lane_id=", order->id() >> 32)), "1");
+}
+
 TEST_F(FleetInventoryTest, DamagedRowsStopNoOtherCall) {
   tables_are_damaged_ = true;
   const auto shop = Connect();
