@@ -294,8 +294,7 @@ bool FleetCore::Try(Lane& lane, FleetGrants calls) {
     const MutexLock lock(mutex_);
     for (const auto& call : calls) {
       for (const uint64_t sku : call->skus) {
-        Sku& known = skus_[sku];
-        payments[sku].sku = known;
+        payments[sku].sku = skus_[sku];
       }
     }
   }
@@ -359,8 +358,8 @@ bool FleetCore::Try(Lane& lane, FleetGrants calls) {
     skus.push_back(id);
     const int64_t units = payment.held + payment.sold;
     if (lane.merging.erase(id) > 0) {
-      packet.Add(Concat("SELECT SUM(units) INTO @units FROM ", ledger_.tables.stock,
-                        " FORCE INDEX (PRIMARY) WHERE sku_id=", id, " FOR UPDATE"),
+      packet.Add(Concat("SELECT SUM(units) INTO @units FROM ", ledger_.tables.stock, kByKey, " WHERE sku_id=", id,
+                        " FOR UPDATE"),
                  tag);
       packet.AddGuarded(Concat("UPDATE ", ledger_.tables.stock, " SET units=@units-", units, ",held=held+",
                                payment.held, ",sold=sold+", payment.sold, " WHERE sku_id=", id, " AND segment=0"),

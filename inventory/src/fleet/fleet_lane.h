@@ -71,7 +71,8 @@ class FleetLane {
   FleetOutcome Resume();
   // False while Resume() may still learn the outcome.
   bool settled() const { return !unsettled_; }
-  // Runs statements that only read, one snapshot each.
+  // Runs statements outside of a transaction, one snapshot each: those that read, and those whose outcome need not be
+  // known, because they may be repeated.
   mysql_internal::MySqlReply Read(std::string_view statements);
   // The row is not used any more: Prepare() makes another.
   void Renew() { lane_id_ = 0; }

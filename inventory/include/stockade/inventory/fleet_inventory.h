@@ -76,14 +76,15 @@ struct STOCKADE_EXPORT FleetInventoryOptions {
 // - SkuOptions::shards and Reshard() are about segments in the ledger, for all processes, and are durable.
 // - StateOf(), Available(), Figures() and Snapshot() ask the ledger and block for a round trip; what they return is
 //   durable. Snapshot() of all SKUs is empty if the ledger cannot be used.
-// - Reservations expire by the database's clock. The units of an expired one are for sale again within a second.
+// - Reservations expire by the database's clock. The units of an expired one are for sale again within a second, or
+//   within 4 s after the process that watched over them has ended.
 // - A request id that was refused as kRequestForgotten in one process is so in all.
 //
 // Request ids, buyers and order ids are unique in the fleet. Request ids and buyers are stored as keyed hashes.
 class STOCKADE_EXPORT FleetInventory {
  public:
   // Blocks until a connection is established and the server and the tables are checked, at most for connect_timeout
-  // plus patience.
+  // plus twice patience.
   //   InvalidArgument     an option is invalid
   //   PermissionDenied    the server refuses the user, or the user lacks a privilege
   //   FailedPrecondition  the server may lose what it acknowledges, or the tables are missing or of another version:
