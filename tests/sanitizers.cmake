@@ -4,8 +4,6 @@ set(not_our_code  # Test fixtures, other people's programs, documents.
   redisson_interop_test shop_test zookeeper_ensemble_fixture_test zookeeper_fixture_test)
 set(too_slow_for_servers  # Sentinels, cluster nodes and ensembles elect a new leader while a sanitizer delays the client.
   cache_redis_topology_test lock_service_failover_test locks_redis_topology_test redis_topology_test zookeeper_fault_test)
-set(preloads  # They preload a library without a sanitizer into servers.
-  lock_service_mixture_test)
 set(limits  # A limit of the address space leaves none for a sanitizer, which also takes pthread_create() for itself.
   limits_test)
 set(one_thread  # There is nothing to race with.
@@ -16,8 +14,8 @@ set(one_thread  # There is nothing to race with.
 set(seen_elsewhere  # inventory_crash_test kills and restarts the same program.
   inventory_soak_test)
 
-set(STOCKADE_NOT_UNDER_address ${not_our_code} ${too_slow_for_servers} ${preloads} ${limits} ${seen_elsewhere})
-set(STOCKADE_NOT_UNDER_thread ${not_our_code} ${too_slow_for_servers} ${preloads} ${limits} ${one_thread})
+set(STOCKADE_NOT_UNDER_address ${not_our_code} ${too_slow_for_servers} ${limits} ${seen_elsewhere})
+set(STOCKADE_NOT_UNDER_thread ${not_our_code} ${too_slow_for_servers} ${limits} ${one_thread})
 
 # Whether this build excludes the test program, or the folder, of this name.
 function(stockade_excluded name result)
