@@ -81,10 +81,10 @@ struct LedgerState {
   // One order.
   struct Order {
     uint64_t order_id = 0;                           // From 1, never reused.
-    std::string request_id;                          // The request that created the order.
-    std::string sku;                                 // Empty for a basket.
+    std::string request_id = {};                     // The request that created the order.
+    std::string sku = {};                            // Empty for a basket.
     int64_t quantity = 0;                            // 0 for a basket.
-    std::string buyer;                               // Empty if not given.
+    std::string buyer = {};                          // Empty if not given.
     OrderState state = OrderState::kHeld;            // The current state.
     bool reserved = false;                           // True for kReserve and kReserveBasket, false for kTake.
     absl::Time expires_at = absl::InfiniteFuture();  // Wall time.
