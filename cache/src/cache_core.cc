@@ -216,4 +216,41 @@ absl::Status CacheCore::ScheduleReclaim(Executor::Task reclaim) {
   return absl::OkStatus();
 }
 
+absl::Status CacheCore::OpenTier() {
+  if (options_.tier == nullptr) return absl::OkStatus();
+  const absl::StatusOr<std::string> codec = CodecId();
+  if (!codec.ok()) return codec.status();
+  if (absl::Status started = timers_->Start(); !started.ok()) return started;
+  options_.tier->link_(*this);  // The listener needs `tier_`, which calls find only when they begin, after this.
+  absl::StatusOr<std::unique_ptr<TierCache>> opened = options_.tier->Open(options_.name, *codec, *tier_);
+  if (!opened.ok()) {
+    tier_.reset();
+    return opened.status();
+  }
+  tier_->cache = *std::move(opened);
+  return absl::OkStatus();
+}
+
+absl::Status CacheCore::AwaitInvalidations(absl::Duration timeout) {
+  CheckFork();
+  CallGate::Call inside(*gate_, 0);
+  if (!inside.inside()) return CancelledError();
+  if (tier_ == nullptr || tier_->cache->AwaitAll(Now() + timeout)) return absl::OkStatus();
+  if (gate_->closed()) return CancelledError();
+  return absl::DeadlineExceededError(Named(": the tier has not accepted all invalidations within the time-out"));
+}
+
+Instant CacheCore::TierTrust() const { return tier_->cache->trusted_until(); }
+
+// Whether the entry is not older than the tier promises.
+bool CacheCore::MayServe(const Slot& entry, Instant now) const {
+  return tier_ == nullptr || entry.stamp().version == 0 || tier_->Trusts(now);
+}
+
+// Whether the result of a flight that runs is not older than the tier promises.
+bool CacheCore::MayJoin(const Flight& flight, Instant now) const {
+  return tier_ == nullptr || flight.phase != Flight::Phase::kRunning || tier_->Trusts(now) ||
+         now < flight.begun + tier_->cache->max_staleness();
+}
+
 }  // namespace stockade::cache_internal

@@ -52,7 +52,7 @@ bool CacheCore::TryPut(const KeyAt& at, const void* value) {
 
 // Takes the time only if something may expire, and makes a box for the key only if it is new.
 void CacheCore::Store(const KeyAt& at, const void* value, const Pinned& box, const EntryOptions& entry) {
-  if (tier_ != nullptr) return PutInTier(at, box == nullptr ? Boxed(value) : box, entry);
+  if (tier_ != nullptr) return tier_->Put(at, box == nullptr ? Boxed(value) : box, entry);
   Aftermath after(*this);
   const absl::Duration ttl = entry.ttl.value_or(options_.ttl);
   const bool expires = ttl != absl::InfiniteDuration();
@@ -98,8 +98,7 @@ void CacheCore::Invalidate(const KeyAt& at) noexcept {
 void CacheCore::InvalidateWithin(const KeyAt& at, Aftermath& after) noexcept {
   try {
     if (tier_ == nullptr) return ClearKey(at, kAnyPosition, after);
-    const TierInvalidated done = InvalidateInTier(
-        at, [&] { ClearKey(at, kAnyPosition, after); }, false);
+    const TierInvalidated done = tier_->Invalidate(at, [&] { ClearKey(at, kAnyPosition, after); });
     if (done.accepted) ClearKey(at, done.position, after);
   } catch (...) {
     InvalidateUnknown();
@@ -139,8 +138,7 @@ void CacheCore::InvalidateTag(std::string_view tag) {
   CallGate::Call inside(*gate_, 0);
   if (!inside.inside()) return;
   if (tier_ == nullptr) return ClearTag(tag, kAnyPosition);
-  const TierInvalidated done = InvalidateInTier(
-      {TierTarget::Kind::kTag, tag}, [&] { ClearTag(tag, kAnyPosition); }, false);
+  const TierInvalidated done = tier_->Invalidate({TierTarget::Kind::kTag, tag}, [&] { ClearTag(tag, kAnyPosition); });
   if (done.accepted) ClearTag(tag, done.position);
 }
 
@@ -184,8 +182,7 @@ void CacheCore::InvalidateAll() {
   CallGate::Call inside(*gate_, 0);
   if (!inside.inside()) return;
   if (tier_ == nullptr) return ClearAll(kAnyPosition);
-  const TierInvalidated done = InvalidateInTier(
-      {TierTarget::Kind::kAll}, [&] { ClearAll(kAnyPosition); }, false);
+  const TierInvalidated done = tier_->Invalidate({TierTarget::Kind::kAll}, [&] { ClearAll(kAnyPosition); });
   if (done.accepted) ClearAll(done.position);
 }
 

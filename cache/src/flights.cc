@@ -236,7 +236,7 @@ std::optional<Answer> CacheCore::Run(std::span<const FlightPtr> flights, bool as
   LoaderFrame frame(together.has_value() ? static_cast<FlightNode*>(&*together)
                                          : first.get());  // Other callbacks, too.
   if (tier_ == nullptr) return RunLoader(flights, as_batch, runner, after);
-  const std::vector<FlightPtr> missing = AskTier(flights, as_batch, nested, after);
+  const std::vector<FlightPtr> missing = tier_->Ask(flights, as_batch, nested, after);
   return missing.empty() ? std::nullopt : RunLoader(missing, as_batch, runner, after);
 }
 
@@ -271,7 +271,7 @@ std::optional<Answer> CacheCore::RunLoader(std::span<const FlightPtr> flights, b
     }
     Resolve(*flights[i], loaded[i]);
   }
-  if (tier_ != nullptr) FillTier(flights, loaded);
+  if (tier_ != nullptr) tier_->Fill(flights, loaded);
   std::optional<Answer> own;
   for (size_t i = 0; i < flights.size(); ++i) {
     own = Publish(flights[i], loaded.empty() ? Loaded{.answer = done, .ended = ended} : std::move(loaded[i]), runner,
@@ -392,6 +392,23 @@ void CacheCore::QueueUp(const FlightPtr& flight, Instant now, Aftermath& after) 
   EnterQueue(*flight, queue, now);
 }
 
+// Has an executor run a flight when it is time to ask again. With the shard's mutex held.
+void CacheCore::QueueUpLater(const FlightPtr& flight) {
+  if (flight->queued_up_at == flight->not_before) return;
+  timers_->Schedule(flight->not_before, [this, gate = gate_, weak = std::weak_ptr(flight)] {
+    const FlightPtr postponed = weak.lock();
+    if (postponed == nullptr) return;
+    CallGate::Call inside(*gate, postponed->key.shard);
+    if (!inside.inside()) return;
+    Aftermath after(*this);
+    const ShardLock lock = Lock(shards_[postponed->key.shard]);
+    const Instant now = Now();
+    const bool ready = postponed->phase == Flight::Phase::kReady && now >= postponed->not_before;
+    if (ready && !postponed->answered) QueueUp(postponed, now, after);
+  });
+  flight->queued_up_at = flight->not_before;
+}
+
 // The same if the caller passes the flight to the executor.
 void CacheCore::EnterQueue(Flight& flight, LoadQueue queue, Instant now) {
   flight.Enter(queue);
@@ -427,7 +444,7 @@ void CacheCore::Settle(Aftermath& after) noexcept {
   }
   if (after.stored_mortal) PlanSweep();
   if (after.may_exceed) Trim(nullptr, after);
-  if (!after.released.empty()) Release(std::exchange(after.released, {}));
+  if (!after.released.empty()) tier_->Release(std::exchange(after.released, {}));
   after.dropped.clear();
   if (!after.removed.empty()) Notify(std::exchange(after.removed, {}));
   if (!after.boxes.empty()) FreeBoxes(std::exchange(after.boxes, {}));

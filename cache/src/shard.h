@@ -320,16 +320,25 @@ struct CacheCore::Loaded {
   bool refused = false;  // The tier has refused the value, which may be outdated.
 };
 
-// The tier of a cache: what the tier calls, and what is asked of it (tier.cc).
+// The tier of a cache: what the tier calls, and what is asked of it. The calls are virtual because only programs with
+// an implementation of CacheTier link tier.cc.
 //
 // Invariants. An entry with a stamp is served only while the tier trusts that all invalidations are applied. Everything
 // that comes from the tier is stored only if no invalidation of a later position has been applied: `applied` is set
 // before the entries are removed, and checked under the mutex of the shard.
-struct CacheCore::TierSide final : TierListener {
-  TierSide(CacheCore& c, std::shared_ptr<CacheTier> t) : core(c), tier(std::move(t)) {}
+class CacheCore::TierSide : public TierListener {
+ public:
+  explicit TierSide(CacheCore& c) : core(c), tier(c.options_.tier) {}
+  virtual ~TierSide() = default;
 
-  void OnInvalidated(uint64_t position, const TierTarget& target) override;
-  void OnReset() override;
+  // As tier.cc documents them.
+  virtual std::vector<FlightPtr> Ask(std::span<const FlightPtr> flights, bool as_batch, bool nested,
+                                     Aftermath& after) noexcept = 0;
+  virtual void Fill(std::span<const FlightPtr> flights, std::span<Loaded> loaded) noexcept = 0;
+  virtual void Release(const std::vector<std::pair<FlightPtr, TierLease>>& leases) noexcept = 0;
+  virtual void Put(const KeyAt& at, const Pinned& box, const EntryOptions& entry) = 0;
+  virtual TierInvalidated Invalidate(const KeyAt& at, absl::FunctionRef<void()> locally) = 0;
+  virtual TierInvalidated Invalidate(const TierTarget& target, absl::FunctionRef<void()> locally) = 0;
 
   bool Trusts(Instant now) const { return now < cache->trusted_until(); }
   bool MayStore(TierStamp stamp) const { return applied.load(std::memory_order_relaxed) <= stamp.position; }

@@ -23,44 +23,28 @@ constexpr absl::Duration kNestedWait = absl::Milliseconds(250);
 
 }  // namespace
 
-absl::Status CacheCore::OpenTier() {
-  if (options_.tier == nullptr) return absl::OkStatus();
-  const absl::StatusOr<std::string> codec = CodecId();
-  if (!codec.ok()) return codec.status();
-  if (absl::Status started = timers_->Start(); !started.ok()) return started;
-  auto side = std::make_unique<TierSide>(*this, options_.tier);
-  // The listener needs `tier_`, which calls find only when they begin, after this.
-  tier_ = std::move(side);
-  absl::StatusOr<std::unique_ptr<TierCache>> opened = options_.tier->Open(options_.name, *codec, *tier_);
-  if (!opened.ok()) {
-    tier_.reset();
-    return opened.status();
+class CacheCore::LinkedTierSide final : public CacheCore::TierSide {
+ public:
+  using TierSide::TierSide;
+
+  std::vector<FlightPtr> Ask(std::span<const FlightPtr> flights, bool as_batch, bool nested,
+                             Aftermath& after) noexcept override {
+    return core.AskTier(flights, as_batch, nested, after);
   }
-  tier_->cache = *std::move(opened);
-  return absl::OkStatus();
-}
-
-absl::Status CacheCore::AwaitInvalidations(absl::Duration timeout) {
-  CheckFork();
-  CallGate::Call inside(*gate_, 0);
-  if (!inside.inside()) return CancelledError();
-  if (tier_ == nullptr || tier_->cache->AwaitAll(Now() + timeout)) return absl::OkStatus();
-  if (gate_->closed()) return CancelledError();
-  return absl::DeadlineExceededError(Named(": the tier has not accepted all invalidations within the time-out"));
-}
-
-Instant CacheCore::TierTrust() const { return tier_->cache->trusted_until(); }
-
-// Whether the entry is not older than the tier promises.
-bool CacheCore::MayServe(const Slot& entry, Instant now) const {
-  return tier_ == nullptr || entry.stamp().version == 0 || tier_->Trusts(now);
-}
-
-// Whether the result of a flight that runs is not older than the tier promises.
-bool CacheCore::MayJoin(const Flight& flight, Instant now) const {
-  return tier_ == nullptr || flight.phase != Flight::Phase::kRunning || tier_->Trusts(now) ||
-         now < flight.begun + tier_->cache->max_staleness();
-}
+  void Fill(std::span<const FlightPtr> flights, std::span<Loaded> loaded) noexcept override {
+    core.FillTier(flights, loaded);
+  }
+  void Release(const std::vector<std::pair<FlightPtr, TierLease>>& leases) noexcept override { core.Release(leases); }
+  void Put(const KeyAt& at, const Pinned& box, const EntryOptions& entry) override { core.PutInTier(at, box, entry); }
+  TierInvalidated Invalidate(const KeyAt& at, absl::FunctionRef<void()> locally) override {
+    return core.InvalidateInTier(at, locally, false);
+  }
+  TierInvalidated Invalidate(const TierTarget& target, absl::FunctionRef<void()> locally) override {
+    return core.InvalidateInTier(target, locally, false);
+  }
+  void OnInvalidated(uint64_t position, const TierTarget& target) override;
+  void OnReset() override;
+};
 
 // Asks the tier for flights that this thread has begun. Publishes what the tier has, puts back what other processes
 // load, and returns what this thread must load.
@@ -273,23 +257,6 @@ void CacheCore::EndBusy(Flight& flight) {
   flight.hard_deadline = HardDeadline(flight, Now());
 }
 
-// Has an executor run a flight when it is time to ask again. With the shard's mutex held.
-void CacheCore::QueueUpLater(const FlightPtr& flight) {
-  if (flight->queued_up_at == flight->not_before) return;
-  timers_->Schedule(flight->not_before, [this, gate = gate_, weak = std::weak_ptr(flight)] {
-    const FlightPtr postponed = weak.lock();
-    if (postponed == nullptr) return;
-    CallGate::Call inside(*gate, postponed->key.shard);
-    if (!inside.inside()) return;
-    Aftermath after(*this);
-    const ShardLock lock = Lock(shards_[postponed->key.shard]);
-    const Instant now = Now();
-    const bool ready = postponed->phase == Flight::Phase::kReady && now >= postponed->not_before;
-    if (ready && !postponed->answered) QueueUp(postponed, now, after);
-  });
-  flight->queued_up_at = flight->not_before;
-}
-
 // Ends a flight that runs without a result. With the shard's mutex held. Those who wait look up the key again.
 void CacheCore::LookUpAgain(const FlightPtr& flight, Instant now, Aftermath& after) {
   flight->RunWithin(nullptr);
@@ -438,7 +405,7 @@ void CacheCore::PutInTier(const KeyAt& at, const Pinned& box, const EntryOptions
   after.may_exceed = true;
 }
 
-void CacheCore::TierSide::OnInvalidated(uint64_t position, const TierTarget& target) {
+void CacheCore::LinkedTierSide::OnInvalidated(uint64_t position, const TierTarget& target) {
   CallGate::Call inside(*core.gate_, 0);
   if (!inside.inside()) return;
   applied.store(position, std::memory_order_relaxed);  // Before the first mutex: see the invariants.
@@ -455,7 +422,7 @@ void CacheCore::TierSide::OnInvalidated(uint64_t position, const TierTarget& tar
   });
 }
 
-void CacheCore::TierSide::OnReset() {
+void CacheCore::LinkedTierSide::OnReset() {
   CallGate::Call inside(*core.gate_, 0);
   if (!inside.inside()) return;
   applied.store(0, std::memory_order_relaxed);
@@ -463,4 +430,12 @@ void CacheCore::TierSide::OnReset() {
   core.NotifyLater([&] { core.ClearAll(kAnyPosition); });
 }
 
+void CacheCore::LinkTier(CacheCore& core) { core.tier_ = std::make_unique<LinkedTierSide>(core); }
+
 }  // namespace stockade::cache_internal
+
+namespace stockade {
+
+CacheTier::CacheTier() : link_(&cache_internal::CacheCore::LinkTier) {}
+
+}  // namespace stockade

@@ -18,6 +18,15 @@ cmake --build "$work/build"
 [ "$("$work/build/lock_consumer")" = "held" ] || fail "lock_consumer"
 ! has redis || [ "$("$work/build/redis_consumer")" = UNAVAILABLE ] || fail "redis_consumer"
 
+# Only a program with a tier pays for what the cache does with one.
+nm -C "$work/build/consumer" >"$work/symbols"
+grep -q 'CacheCore::RunLoader' "$work/symbols" || fail "nm"
+! grep -q 'CacheCore::AskTier' "$work/symbols" || fail "a program without a tier links it"
+if has redis; then
+  nm -C "$work/build/redis_consumer" >"$work/symbols"
+  grep -q 'CacheCore::AskTier' "$work/symbols" || fail "a program with a tier does not link it"
+fi
+
 # README.md's programs, by pkg-config and the commands that stand there. "Install" is what this script has done. They
 # need Redis.
 if has locks_redis; then

@@ -17,6 +17,9 @@
 #include "stockade/base/instant.h"
 
 namespace stockade {
+namespace cache_internal {
+class CacheCore;
+}
 
 // The second level of LoadingCache, which the caches of one name in all processes of a fleet share. Keys and values are
 // bytes here. RedisCacheTier (redis_cache_tier.h) is the implementation for Redis. This header is for authors of
@@ -221,6 +224,14 @@ class STOCKADE_EXPORT CacheTier {
   // For health checks and tests; metrics have the same counts over time. They are read one after the other, so calls
   // that run meanwhile may be in some of them. O(caches). A tier that counts nothing returns zeros.
   virtual TierStats Stats() const { return {}; }
+
+ protected:
+  CacheTier();
+
+ private:
+  friend class cache_internal::CacheCore;
+
+  void (*const link_)(cache_internal::CacheCore& core);  // So that only programs with a tier link a cache's side of it.
 };
 
 }  // namespace stockade

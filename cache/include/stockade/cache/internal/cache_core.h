@@ -87,6 +87,8 @@ class STOCKADE_EXPORT CacheCore {
   void Shutdown();
   // Called once, before all calls: joins the tier of the options, if there is one.
   absl::Status OpenTier();
+  // Sets the core's side of its tier.
+  static void LinkTier(CacheCore& core);
 
  protected:
   void CheckFork() const { fork_guard_.Check("LoadingCache", options_.name); }
@@ -144,7 +146,8 @@ class STOCKADE_EXPORT CacheCore {
   struct ReadHold;
   struct Runner;
   struct Loaded;
-  struct TierSide;
+  class TierSide;
+  class LinkedTierSide;
   struct Part;
   struct Claimed;
   struct Notices;
@@ -264,6 +267,7 @@ class STOCKADE_EXPORT CacheCore {
   bool BeginQueued(Flight& flight, LoadQueue queue);
   void HandOn(const FlightPtr& flight, Instant now, Aftermath& after);
   void QueueUp(const FlightPtr& flight, Instant now, Aftermath& after);
+  void QueueUpLater(const FlightPtr& flight);
   void EnterQueue(Flight& flight, LoadQueue queue, Instant now);
 
   // Batches (batch.cc).
@@ -297,10 +301,12 @@ class STOCKADE_EXPORT CacheCore {
   void TakeReadLocks(std::span<Part> parts, Instant deadline, LockGuards& guards);
   void InvalidateWithin(const KeyAt& at, Aftermath& after) noexcept;
 
-  // The tier (tier.cc).
+  // Whether there is a tier, or not (cache_core.cc).
   Instant TierTrust() const;
   bool MayServe(const Slot& entry, Instant now) const;
   bool MayJoin(const Flight& flight, Instant now) const;
+
+  // The tier (tier.cc).
   std::vector<FlightPtr> AskTier(std::span<const FlightPtr> flights, bool as_batch, bool nested,
                                  Aftermath& after) noexcept;
   bool TryEncodeKey(const Flight& flight, std::string& bytes) const;
@@ -309,7 +315,6 @@ class STOCKADE_EXPORT CacheCore {
   bool AnswerStale(const FlightPtr& flight, Aftermath& after);
   void Postpone(const FlightPtr& flight, absl::Duration delay, Aftermath& after);
   void EndBusy(Flight& flight);
-  void QueueUpLater(const FlightPtr& flight);
   void LookUpAgain(const FlightPtr& flight, Instant now, Aftermath& after);
   bool HoldsLease(const Flight& flight);
   TierLease TakeLease(Flight& flight);
