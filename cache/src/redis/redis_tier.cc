@@ -95,6 +95,12 @@ TierSpace::TierSpace(const TierKeys& tier_keys, std::string_view cache_name, std
       codec(codec_id),
       keys(tier_keys, cache_name, codec_id),
       listener(cache_listener),
+      read_state(RedisCommand("HMGET")
+                     .Key(tier_keys.state)
+                     .Arg("i")
+                     .Arg("q")
+                     .Arg(Concat("a:", cache))
+                     .Arg(Concat("c:", cache, ":", codec))),
       queue(tokens),
       codecs(codec_id),
       metrics(registry, TierCacheMetricDefs(), {{"cache", cache}}) {

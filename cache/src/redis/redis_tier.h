@@ -66,10 +66,12 @@ struct TierSpace {
   const std::string codec;
   const TierEntryKeys keys;
   TierListener& listener;
+  const RedisCommand read_state;  // The incarnation, and the positions that its records are compared with.
   InvalidationQueue queue;
   absl::flat_hash_map<std::string, HeldLease> leases;  // By token.
-  std::string codecs;            // Those that the invalidation of a key covers, as Redis has last listed them.
-  bool waits_cancelled = false;  // By the destruction of the cache.
+  std::string codecs;                 // Those that the invalidation of a key covers, as Redis has last listed them.
+  bool waits_cancelled = false;       // By the destruction of the cache.
+  std::atomic<bool> has_tags{false};  // A record had one.
   std::atomic<size_t> lease_count{0};
   std::atomic<size_t> pending_count{0};
   ComponentMetrics metrics;

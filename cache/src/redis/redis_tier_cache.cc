@@ -1,8 +1,10 @@
 #include "redis_tier_cache.h"
 
 #include <algorithm>
+#include <charconv>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include "redis_tier_scripts.h"
@@ -39,6 +41,23 @@ std::vector<absl::StatusOr<RedisReply>> RunAll(RedisTier& tier, const TierReign&
   return replies;
 }
 
+bool ReadPosition(std::string_view text, uint64_t& position) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), position);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+// Reads the reply to TierSpace::read_state. False: the state is of another reign, or the codec is not registered.
+bool ReadBounds(const absl::StatusOr<RedisReply>& state, TierBounds& bounds) {
+  if (!state.ok() || state->elements().size() != 4) return false;
+  const std::span<const RedisReply> fields = state->elements();
+  uint64_t all = 0;
+  if (fields[0].text() != bounds.incarnation || !ReadPosition(fields[1].text(), bounds.newest)) return false;
+  if (!fields[2].is_nil() && !ReadPosition(fields[2].text(), all)) return false;
+  if (!ReadPosition(fields[3].text(), bounds.oldest)) return false;
+  bounds.oldest = std::max(bounds.oldest, all);
+  return true;
+}
+
 // At least 1 ms if it is positive.
 absl::Duration WholeMilliseconds(absl::Duration span) {
   return span > absl::ZeroDuration() ? std::max(absl::Trunc(span, absl::Milliseconds(1)), absl::Milliseconds(1))
@@ -60,17 +79,75 @@ std::vector<TierAnswer> RedisTierCache::Ask(std::span<const TierAsk> questions) 
     if (questions[n].key.size() <= kMaxTierKeyBytes) open.push_back(n);
   }
   uint64_t beat = 0;
-  for (int attempt = 0; attempt < 3 && !open.empty(); ++attempt) {
+  // Only the script compares tags.
+  for (int attempt = space_->has_tags.load(std::memory_order_relaxed) ? 1 : 0; attempt < 4 && !open.empty();
+       ++attempt) {
     const std::shared_ptr<const TierReign> reign = tier_->AwaitReign(*space_, questions, open, beat, deadline);
     if (reign == nullptr || open.empty()) break;
     if (beat > 0) tier_->AwaitServer(*reign, deadline);
-    open = AskOnce(*reign, questions, open, deadline, answers, beat);
+    open = attempt == 0 ? AnswerHits(*reign, questions, open, deadline, answers)
+                        : AskOnce(*reign, questions, open, deadline, answers, beat);
   }
   for (const TierAnswer& answer : answers) space_->metrics.Add(kTierHit + static_cast<size_t>(answer.kind));
   for (const TierAsk& question : questions) {
     if (question.undecodable) space_->metrics.Add(kTierUndecodable);
   }
   return answers;
+}
+
+// Plain commands cost Redis less than a script. The state is read first and the record last, so the answer is that of a
+// script that ran when the state was read, or has a newer value: the invalidation of a key deletes its records. A
+// record that was stored after PTTL ran expires later than its predecessor would have. No command runs out of order by
+// being repeated or redirected: none is idempotent, and all are bound to one server.
+std::vector<size_t> RedisTierCache::AnswerHits(const TierReign& reign, std::span<const TierAsk> questions,
+                                               const std::vector<size_t>& open, Instant deadline,
+                                               std::vector<TierAnswer>& answers) {
+  std::vector<RedisCommand> commands;
+  commands.reserve(1 + 2 * open.size());
+  commands.push_back(space_->read_state);
+  // A larger one is not read whole.
+  const size_t most = kTierHeadBytes + tier_->options().max_value_bytes;
+  std::vector<size_t> others;
+  std::vector<size_t> asked;
+  for (const size_t n : open) {
+    if (questions[n].known_version != 0) {
+      others.push_back(n);
+      continue;
+    }
+    asked.push_back(n);
+    const std::string record = space_->keys.Record(questions[n].key);
+    commands.push_back(RedisCommand("PTTL").Key(record));
+    commands.push_back(RedisCommand("GETRANGE").Key(record).Arg(0).Arg(most));
+  }
+  if (asked.empty() || !reign.run_id.has_value()) return open;
+  const Instant sent = tier_->clock()->Now();
+  const std::vector<absl::StatusOr<RedisReply>> replies = RunAll(*tier_, reign, commands, deadline);
+  const Instant now = tier_->clock()->Now();
+  space_->metrics.ObserveSpan(kTierAskSeconds, sent, now);
+  tier_->NoteReply(replies[0].status());
+
+  TierBounds bounds = {.incarnation = reign.incarnation};
+  const bool current = ReadBounds(replies[0], bounds) && now < tier_->trusted_until();
+  for (size_t i = 0; i < asked.size(); ++i) {
+    const absl::StatusOr<RedisReply>& life = replies[1 + 2 * i];
+    const absl::StatusOr<RedisReply>& record = replies[2 + 2 * i];
+    absl::Duration left;
+    TierValidity validity = TierValidity::kOther;
+    if (current && life.ok() && record.ok() && record->text().size() <= most) {
+      validity = JudgeTierRecord(record->text(), bounds, absl::Milliseconds(life->integer()), left);
+    }
+    if (validity == TierValidity::kTagged) space_->has_tags.store(true, std::memory_order_relaxed);
+    TierAnswer& answer = answers[asked[i]];
+    if (validity == TierValidity::kValid) {
+      answer.record = DecodeTierRecord(record->text(), left, reign.Expose(bounds.newest));
+    }
+    if (answer.record.has_value()) {
+      answer.kind = TierAnswer::Kind::kHit;
+    } else {
+      others.push_back(asked[i]);
+    }
+  }
+  return others;
 }
 
 std::vector<size_t> RedisTierCache::AskOnce(const TierReign& reign, std::span<const TierAsk> questions,
@@ -182,6 +259,7 @@ std::vector<TierFilled> RedisTierCache::Fill(std::span<const TierFill> fills) {
       continue;
     }
     sent.push_back(n);
+    if (!fill.tags.empty()) space_->has_tags.store(true, std::memory_order_relaxed);
     if (!Storable(fill)) {
       commands.push_back(RedisTier::EndCommand(*space_, fill.key, fill.lease.token, true));
       continue;

@@ -31,6 +31,9 @@ class RedisTierCache final : public TierCache {
   absl::Duration max_ttl() const override { return tier_->options().max_ttl; }
 
  private:
+  // Answers questions whose records are hits for certain. Returns the others.
+  std::vector<size_t> AnswerHits(const TierReign& reign, std::span<const TierAsk> questions,
+                                 const std::vector<size_t>& open, Instant deadline, std::vector<TierAnswer>& answers);
   // Asks once. Returns those of `open` that are to be asked again.
   std::vector<size_t> AskOnce(const TierReign& reign, std::span<const TierAsk> questions,
                               const std::vector<size_t>& open, Instant deadline, std::vector<TierAnswer>& answers,

@@ -10,7 +10,6 @@ namespace stockade::cache_internal {
 namespace {
 
 constexpr char kLayout = 1;
-constexpr size_t kHeadBytes = 65;  // Without tags.
 
 void AppendNumber(std::string& out, uint64_t number, int bytes) {
   for (int shift = 8 * (bytes - 1); shift >= 0; shift -= 8) out.push_back(static_cast<char>(number >> shift & 0xff));
@@ -47,7 +46,7 @@ std::string TierEntryKeys::Lease(std::string_view key) const { return Concat(lea
 
 std::string EncodeTierRecord(const TierRecordHead& head, const TierFill& fill, absl::Duration ttl,
                              absl::Duration grace) {
-  size_t length = kHeadBytes;
+  size_t length = kTierHeadBytes;
   for (const std::string& tag : fill.tags) length += 1 + tag.size();
   std::string out;
   out.reserve(length + fill.bytes.size());
@@ -72,9 +71,9 @@ std::string EncodeTierRecord(const TierRecordHead& head, const TierFill& fill, a
 }
 
 std::optional<TierRecord> DecodeTierRecord(std::string_view bytes, absl::Duration left, uint64_t position) {
-  if (bytes.size() < kHeadBytes || bytes[0] != kLayout) return std::nullopt;
+  if (bytes.size() < kTierHeadBytes || bytes[0] != kLayout) return std::nullopt;
   const size_t length = ReadNumber(bytes.substr(62, 2));
-  if (length < kHeadBytes || length > bytes.size()) return std::nullopt;
+  if (length < kTierHeadBytes || length > bytes.size()) return std::nullopt;
   TierRecord record;
   record.absent = bytes[1] != 0;
   record.position = position;
@@ -82,7 +81,7 @@ std::optional<TierRecord> DecodeTierRecord(std::string_view bytes, absl::Duratio
   record.ttl = FromMilliseconds(ReadNumber(bytes.substr(50, 8)));
   record.left = std::min(left, record.ttl);
   record.load_time = absl::Microseconds(static_cast<int64_t>(ReadNumber(bytes.substr(58, 4))));
-  size_t at = kHeadBytes;
+  size_t at = kTierHeadBytes;
   for (size_t tags = ReadNumber(bytes.substr(64, 1)); tags > 0; --tags) {
     if (at >= length) return std::nullopt;
     const size_t size = static_cast<unsigned char>(bytes[at]);
@@ -92,6 +91,19 @@ std::optional<TierRecord> DecodeTierRecord(std::string_view bytes, absl::Duratio
   }
   record.bytes = bytes.substr(length);
   return record;
+}
+
+TierValidity JudgeTierRecord(std::string_view bytes, const TierBounds& bounds, absl::Duration life,
+                             absl::Duration& left) {
+  if (bytes.size() < kTierHeadBytes || bytes[0] != kLayout) return TierValidity::kOther;
+  if (ReadNumber(bytes.substr(64, 1)) != 0) return TierValidity::kTagged;
+  const uint64_t position = ReadNumber(bytes.substr(18, 8));
+  if (bytes.substr(2, kTierIncarnationBytes) != bounds.incarnation) return TierValidity::kOther;
+  if (position < bounds.oldest || position > bounds.newest) return TierValidity::kOther;
+  const absl::Duration grace = FromMilliseconds(ReadNumber(bytes.substr(42, 8)));
+  const absl::Duration ttl = FromMilliseconds(ReadNumber(bytes.substr(50, 8)));
+  left = life - grace;
+  return life <= ttl + grace && left > absl::ZeroDuration() ? TierValidity::kValid : TierValidity::kOther;
 }
 
 uint64_t TierVersionOf(std::string_view token) { return ReadNumber(token.substr(0, 8)); }

@@ -19,6 +19,7 @@ namespace stockade::cache_internal {
 inline constexpr size_t kTierTokenBytes = 16;
 inline constexpr size_t kTierIncarnationBytes = 16;  // Hexadecimal digits.
 inline constexpr size_t kMaxTierKeyBytes = 1024;
+inline constexpr size_t kTierHeadBytes = 65;  // Of a record without tags, before its value.
 inline constexpr size_t kMaxTierTags = 64;
 inline constexpr size_t kMaxTierTagBytes = 255;
 
@@ -52,6 +53,18 @@ std::string EncodeTierRecord(const TierRecordHead& head, const TierFill& fill, a
                              absl::Duration grace);
 // nullopt if the bytes are not a record. `left` is limited to the record's TTL.
 std::optional<TierRecord> DecodeTierRecord(std::string_view bytes, absl::Duration left, uint64_t position);
+
+// What a record without tags must have to be valid.
+struct TierBounds {
+  std::string_view incarnation = {};
+  uint64_t oldest = 0;  // Positions.
+  uint64_t newest = 0;
+};
+enum class TierValidity { kValid, kTagged, kOther };
+// Judges a record as the scripts do, except for its tags. `left` gets the time until its expiry if it is valid: `life`
+// is that of its key.
+TierValidity JudgeTierRecord(std::string_view bytes, const TierBounds& bounds, absl::Duration life,
+                             absl::Duration& left);
 
 // The version that a record has whose lease had this token: its first 8 bytes.
 uint64_t TierVersionOf(std::string_view token);

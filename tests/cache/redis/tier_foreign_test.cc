@@ -97,6 +97,33 @@ TEST_F(TierForeignTest, TagAndAllAndCodecHaveOtherValues_WhatTheyConcernIsVoid) 
   EXPECT_EQ(a.Load("k", "v").kind, Filled::kStored);
 }
 
+// Without tags, hits are judged by the process.
+TEST_F(TierForeignTest, StateHasOtherValues_RecordsWithoutTagsAreVoid) {
+  for (const char* field : {"a:products", "c:products:product/1", "i", "q"}) {
+    for (const char* value : {"never", "", "7x"}) {
+      SCOPED_TRACE(std::string(field) + "=" + value);
+      TierNode a(server.url());
+      ASSERT_EQ(a.Load("k", "v").kind, Filled::kStored);
+      ASSERT_EQ(a.Ask("k").kind, Answer::kHit);
+      server.Call({"HSET", kState, field, value});
+      EXPECT_NE(a.Ask("k").kind, Answer::kHit);
+      server.Call({"FLUSHALL"});
+    }
+  }
+}
+
+TEST_F(TierForeignTest, RecordIsHuge_IsNotReadWhole) {
+  TierNode a(server.url());
+  server.Call({"SETRANGE", kRecord, std::to_string(100 << 20), "x"});
+  const auto sent = [&] {
+    const std::string text = server.Call({"INFO", "stats"}).text;
+    return std::stoll(text.substr(text.find("total_net_output_bytes:") + 23));
+  };
+  const int64_t before = sent();
+  EXPECT_EQ(a.Ask("k").kind, Answer::kGranted);
+  EXPECT_LT(sent() - before, 3 << 20);
+}
+
 TEST_F(TierForeignTest, JournalIsOfAnotherType_IsReplaced) {
   TierNode a(server.url());
   TierNode b(server.url());
