@@ -5,7 +5,6 @@
 // Writer     a process that writes the database and invalidates the key or a tag that the value has (or "all"), or that
 //            calls Put: an invalidation that is granted the lease in the same step, and then a fill.
 // Late       requests whose client has given up, and that arrive at any later time. Nobody receives their replies.
-// Reader     reads the state and then the record, without a script (with PLAIN).
 // Faults     a lease lapses or is evicted, the value expires or is evicted, and Redis forgets an invalidation's id.
 //
 // Invariants.
@@ -27,7 +26,7 @@
 // not compared), ANY_TOKEN (a fill does not compare the token), NO_POSITION (a fill does not compare its position with
 // the lease's), REPEAT_UNCHECKED (a repeated fill checks nothing, and answers with the present position), FAIL_BLIND (a
 // lease is given back without a comparison of the token), ASK_TAKES_LEASE (an ask ignores a lease), LATE_PUT (a grant
-// that comes after its call is used), RECORD_FIRST (the plain reader reads the record before the state), NO_IDS (invalidations have no ids), REFUSED_IS_RUN (a client takes a refused
+// that comes after its call is used), NO_IDS (invalidations have no ids), REFUSED_IS_RUN (a client takes a refused
 // invalidation for one that ran), FORGETS_TAGS (the position of a tag is dropped, and that of "all" is not raised).
 
 #ifndef TOKENS
@@ -392,34 +391,6 @@ end:
   od
 }
 
-// What it has is as if a script had answered when it read the state. The record may be a newer one.
-#ifdef PLAIN
-proctype Reader() {
-  byte x, x_position;
-  byte position, of_tag;
-end:
-  do
-#ifdef RECORD_FIRST
-  :: atomic { true -> x = value; x_position = value_position }
-     atomic { position = q; of_tag = tag_position }
-#else
-  :: atomic { true -> position = q; of_tag = tag_position }
-     atomic { x = value; x_position = value_position }
-#endif
-     atomic {
-       if
-       :: x != NONE && x_position >= of_tag && x_position <= position -> assert(x > version_at[position])
-       :: else
-       fi;
-       x = NONE;
-       x_position = 0;
-       position = 0;
-       of_tag = 0
-     }
-  od
-}
-#endif
-
 proctype Faults() {
 end:
   do
@@ -438,9 +409,6 @@ init {
     run Loader(1);
     run Writer();
     run Late();
-#ifdef PLAIN
-    run Reader();
-#endif
     run Faults()
   }
 }

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <system_error>
+#include <tuple>
 #include <utility>
 
 #include "redis_tier_scripts.h"
@@ -78,15 +79,19 @@ std::vector<TierAnswer> RedisTierCache::Ask(std::span<const TierAsk> questions) 
   for (size_t n = 0; n < questions.size(); ++n) {
     if (questions[n].key.size() <= kMaxTierKeyBytes) open.push_back(n);
   }
+  // Only the script compares tags and versions.
+  const bool may_hit =
+      questions.size() == 1 && questions[0].known_version == 0 && !space_->has_tags.load(std::memory_order_relaxed);
   uint64_t beat = 0;
-  // Only the script compares tags.
-  for (int attempt = space_->has_tags.load(std::memory_order_relaxed) ? 1 : 0; attempt < 4 && !open.empty();
-       ++attempt) {
+  for (int attempt = may_hit ? 0 : 1; attempt < 4 && !open.empty(); ++attempt) {
     const std::shared_ptr<const TierReign> reign = tier_->AwaitReign(*space_, questions, open, beat, deadline);
     if (reign == nullptr || open.empty()) break;
     if (beat > 0) tier_->AwaitServer(*reign, deadline);
-    open = attempt == 0 ? AnswerHits(*reign, questions, open, deadline, answers)
-                        : AskOnce(*reign, questions, open, deadline, answers, beat);
+    if (attempt > 0) {
+      open = AskOnce(*reign, questions, open, deadline, answers, beat);
+    } else if (TryHit(*reign, questions[0].key, deadline, answers[0])) {
+      break;
+    }
   }
   for (const TierAnswer& answer : answers) space_->metrics.Add(kTierHit + static_cast<size_t>(answer.kind));
   for (const TierAsk& question : questions) {
@@ -95,59 +100,30 @@ std::vector<TierAnswer> RedisTierCache::Ask(std::span<const TierAsk> questions) 
   return answers;
 }
 
-// Plain commands cost Redis less than a script. The state is read first and the record last, so the answer is that of a
-// script that ran when the state was read, or has a newer value: the invalidation of a key deletes its records. A
-// record that was stored after PTTL ran expires later than its predecessor would have. No command runs out of order by
-// being repeated or redirected: none is idempotent, and all are bound to one server.
-std::vector<size_t> RedisTierCache::AnswerHits(const TierReign& reign, std::span<const TierAsk> questions,
-                                               const std::vector<size_t>& open, Instant deadline,
-                                               std::vector<TierAnswer>& answers) {
-  std::vector<RedisCommand> commands;
-  commands.reserve(1 + 2 * open.size());
-  commands.push_back(space_->read_state);
+// A transaction of three plain commands costs less than the script.
+bool RedisTierCache::TryHit(const TierReign& reign, std::string_view key, Instant deadline, TierAnswer& answer) {
+  const std::string record_key = space_->keys.Record(key);
   // A larger one is not read whole.
   const size_t most = kTierHeadBytes + tier_->options().max_value_bytes;
-  std::vector<size_t> others;
-  std::vector<size_t> asked;
-  for (const size_t n : open) {
-    if (questions[n].known_version != 0) {
-      others.push_back(n);
-      continue;
-    }
-    asked.push_back(n);
-    const std::string record = space_->keys.Record(questions[n].key);
-    commands.push_back(RedisCommand("PTTL").Key(record));
-    commands.push_back(RedisCommand("GETRANGE").Key(record).Arg(0).Arg(most));
-  }
-  if (asked.empty() || !reign.run_id.has_value()) return open;
+  const RedisCommand commands[] = {space_->read_state, RedisCommand("PTTL").Key(record_key),
+                                   RedisCommand("GETRANGE").Key(record_key).Arg(0).Arg(most)};
   const Instant sent = tier_->clock()->Now();
-  const std::vector<absl::StatusOr<RedisReply>> replies = RunAll(*tier_, reign, commands, deadline);
+  const auto replies = tier_->calls().RunTransaction(commands, reign.Call(deadline - sent));
   const Instant now = tier_->clock()->Now();
   space_->metrics.ObserveSpan(kTierAskSeconds, sent, now);
-  tier_->NoteReply(replies[0].status());
-
+  tier_->NoteReply(replies.status());
+  if (!replies.ok() || now >= tier_->trusted_until()) return false;
+  const auto& [state, life, record] = std::tie((*replies)[0], (*replies)[1], (*replies)[2]);
   TierBounds bounds = {.incarnation = reign.incarnation};
-  const bool current = ReadBounds(replies[0], bounds) && now < tier_->trusted_until();
-  for (size_t i = 0; i < asked.size(); ++i) {
-    const absl::StatusOr<RedisReply>& life = replies[1 + 2 * i];
-    const absl::StatusOr<RedisReply>& record = replies[2 + 2 * i];
-    absl::Duration left;
-    TierValidity validity = TierValidity::kOther;
-    if (current && life.ok() && record.ok() && record->text().size() <= most) {
-      validity = JudgeTierRecord(record->text(), bounds, absl::Milliseconds(life->integer()), left);
-    }
-    if (validity == TierValidity::kTagged) space_->has_tags.store(true, std::memory_order_relaxed);
-    TierAnswer& answer = answers[asked[i]];
-    if (validity == TierValidity::kValid) {
-      answer.record = DecodeTierRecord(record->text(), left, reign.Expose(bounds.newest));
-    }
-    if (answer.record.has_value()) {
-      answer.kind = TierAnswer::Kind::kHit;
-    } else {
-      others.push_back(asked[i]);
-    }
-  }
-  return others;
+  if (!ReadBounds(state, bounds) || !life.ok() || !record.ok() || record->text().size() > most) return false;
+  absl::Duration left;
+  const TierValidity validity = JudgeTierRecord(record->text(), bounds, absl::Milliseconds(life->integer()), left);
+  if (validity == TierValidity::kTagged) space_->has_tags.store(true, std::memory_order_relaxed);
+  if (validity != TierValidity::kValid) return false;
+  answer.record = DecodeTierRecord(record->text(), left, reign.Expose(bounds.newest));
+  if (!answer.record.has_value()) return false;
+  answer.kind = TierAnswer::Kind::kHit;
+  return true;
 }
 
 std::vector<size_t> RedisTierCache::AskOnce(const TierReign& reign, std::span<const TierAsk> questions,

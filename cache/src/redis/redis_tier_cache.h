@@ -31,9 +31,8 @@ class RedisTierCache final : public TierCache {
   absl::Duration max_ttl() const override { return tier_->options().max_ttl; }
 
  private:
-  // Answers questions whose records are hits for certain. Returns the others.
-  std::vector<size_t> AnswerHits(const TierReign& reign, std::span<const TierAsk> questions,
-                                 const std::vector<size_t>& open, Instant deadline, std::vector<TierAnswer>& answers);
+  // Answers the question if its record is a hit and has no tags. Otherwise, and if anything fails, returns false.
+  bool TryHit(const TierReign& reign, std::string_view key, Instant deadline, TierAnswer& answer);
   // Asks once. Returns those of `open` that are to be asked again.
   std::vector<size_t> AskOnce(const TierReign& reign, std::span<const TierAsk> questions,
                               const std::vector<size_t>& open, Instant deadline, std::vector<TierAnswer>& answers,

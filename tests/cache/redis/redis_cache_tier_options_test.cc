@@ -2,7 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <regex>
 #include <string>
+#include <string_view>
 
 #include "redis/support/redis_server.h"
 #include "stockade/base/log.h"
@@ -81,7 +83,7 @@ class RedisCacheTierUserTest : public ::testing::Test {
 TEST_F(RedisCacheTierUserTest, User_WithTheDocumentedRights_CanDoEverything) {
   const std::string rights =
       "~sc1:{shop}:* resetchannels -@all +info +eval +evalsha +time +hmget +hget +hset +hdel +hlen +get +getrange "
-      "+set +del +unlink +pttl +pexpire +xadd +xrange +xrevrange";
+      "+set +del +unlink +pttl +pexpire +xadd +xrange +xrevrange +multi +exec";
   RedisServer server({.users = {"alice on >secret " + rights}});
   const std::string url = "redis://alice:secret@127.0.0.1:" + std::to_string(server.port());
   absl::StatusOr<std::shared_ptr<CacheTier>> tier = RedisCacheTier::Connect(url, Options());
@@ -101,6 +103,30 @@ TEST_F(RedisCacheTierUserTest, User_WithTheDocumentedRights_CanDoEverything) {
       EXPECT_TRUE(cache->Await(cache->Queue(target), target.kind == TierTarget::Kind::kKey).accepted);
     }
     server.Call({"FLUSHALL"});
+  }
+}
+
+// A hit without tags is a transaction; a script does the same.
+TEST_F(RedisCacheTierUserTest, User_WithOrWithoutTransactions_GetsHits) {
+  for (const char* rights : {"+@all", "+@all -multi", "+@all -exec"}) {
+    SCOPED_TRACE(rights);
+    RedisServer server({.users = {std::string("alice on >secret ~* ") + rights}});
+    const std::string url = "redis://alice:secret@127.0.0.1:" + std::to_string(server.port());
+    absl::StatusOr<std::shared_ptr<CacheTier>> tier = RedisCacheTier::Connect(url, Options());
+    ASSERT_TRUE(tier.ok()) << tier.status();
+    Ear ear;
+    std::unique_ptr<TierCache> cache = (*tier)->Open("products", "c", ear).value();
+    const TierAsk ask{.key = "k"};
+    const TierAnswer granted = cache->Ask({&ask, 1})[0];
+    ASSERT_EQ(granted.kind, TierAnswer::Kind::kGranted);
+    const TierFill fill{.key = "k", .lease = granted.lease, .bytes = "v", .ttl = absl::Hours(1)};
+    ASSERT_EQ(cache->Fill({&fill, 1})[0].kind, TierFilled::Kind::kStored);
+    const TierAnswer hit = cache->Ask({&ask, 1})[0];
+    ASSERT_EQ(hit.kind, TierAnswer::Kind::kHit);
+    EXPECT_EQ(hit.record->bytes, "v");
+    const std::string calls = server.Call({"INFO", "commandstats"}).text;
+    const std::regex has_run("cmdstat_exec:calls=[1-9][^\n]*,failed_calls=0");
+    EXPECT_EQ(std::regex_search(calls, has_run), std::string_view(rights) == "+@all") << calls;
   }
 }
 

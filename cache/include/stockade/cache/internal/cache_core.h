@@ -301,7 +301,7 @@ class STOCKADE_EXPORT CacheCore {
   void TakeReadLocks(std::span<Part> parts, Instant deadline, LockGuards& guards);
   void InvalidateWithin(const KeyAt& at, Aftermath& after) noexcept;
 
-  // Whether there is a tier, or not (cache_core.cc).
+  // With a tier or without (cache_core.cc).
   Instant TierTrust() const;
   bool MayServe(const Slot& entry, Instant now) const;
   bool MayJoin(const Flight& flight, Instant now) const;
