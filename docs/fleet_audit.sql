@@ -4,11 +4,18 @@
 --   sed 's/{fleet}/shop/g' fleet_audit.sql | mariadb --batch database
 -- Each statement reads one snapshot, so no process has to stop. It takes no lock, but reads whole tables.
 
--- stock: the units granted to a SKU differ from those that are available, held and sold
-SELECT s.sku, s.granted, SUM(t.units) AS available, SUM(t.held) AS held, SUM(t.sold) AS sold
+-- stock: the units granted to a SKU differ from those that are available, in limbo, held and sold
+SELECT s.sku, s.granted, SUM(t.units) AS available, s.limbo, SUM(t.held) AS held, SUM(t.sold) AS sold
 FROM {fleet}_skus s LEFT JOIN {fleet}_stock t ON t.sku_id = s.sku_id
-GROUP BY s.sku_id, s.sku, s.granted
-HAVING NOT s.granted <=> SUM(t.units) + SUM(t.held) + SUM(t.sold);
+GROUP BY s.sku_id, s.sku, s.granted, s.limbo
+HAVING NOT s.granted <=> s.limbo + SUM(t.units) + SUM(t.held) + SUM(t.sold);
+
+-- latch: a SKU's mode is none, units are for sale although it is latched or in limbo although it is not draining, or a
+-- segment differs from the SKU
+SELECT s.sku, s.mode, s.limbo, t.segment, t.units, t.latched
+FROM {fleet}_skus s LEFT JOIN {fleet}_stock t ON t.sku_id = s.sku_id
+WHERE s.mode NOT BETWEEN 0 AND 2 OR s.limbo < 0 OR (s.limbo <> 0 AND s.mode <> 2) OR (s.removed = 1 AND s.mode <> 0)
+   OR t.latched <> (s.mode <> 0) OR (t.latched <> 0 AND t.units <> 0);
 
 -- units: a segment has fewer than no units, which is what oversold means; or a removed SKU has units for sale
 SELECT t.sku_id, t.segment, t.units, s.removed

@@ -20,17 +20,14 @@ using mysql_internal::MySqlRow;
 // Rows of buyers of a removed SKU that one statement deletes.
 constexpr int kBuyersAtOnce = 10'000;
 
-// `units` of segment `segment` of `segments`, as SQL and as numbers.
-std::string Share(std::string_view units, int32_t segments, std::string_view segment) {
-  return Concat("(", units, " DIV ", segments, "+(", segment, "<", units, " MOD ", segments, "))");
-}
-
 }  // namespace
 
 std::string FleetCore::SkusQuery(std::string_view where) const {
-  return Concat("SELECT s.sku_id,s.sku,s.per_buyer_limit,s.removed,s.granted,s.segments,t.units,t.held,t.sold FROM ",
-                ledger_.tables.skus, " s LEFT JOIN ", ledger_.tables.stock, " t ON t.sku_id=s.sku_id WHERE ", where,
-                " ORDER BY s.sku_id,t.segment");
+  return Concat(
+      "SELECT s.sku_id,s.sku,s.per_buyer_limit,s.removed,s.granted,s.segments,s.mode,s.epoch,s.lease_us,s.limbo,"
+      "t.units,t.held,t.sold FROM ",
+      ledger_.tables.skus, " s LEFT JOIN ", ledger_.tables.stock, " t ON t.sku_id=s.sku_id WHERE ", where,
+      " ORDER BY s.sku_id,t.segment");
 }
 
 void FleetCore::TakeSkuRows(const mysql_internal::MySqlRows& rows, SkuRows& skus) {
@@ -41,11 +38,15 @@ void FleetCore::TakeSkuRows(const mysql_internal::MySqlRows& rows, SkuRows& skus
     sku.removed = MySqlNumber(row, 3) != 0;
     sku.granted = MySqlNumber(row, 4);
     sku.segments = static_cast<int32_t>(MySqlNumber(row, 5));
-    if (!row.at(6).has_value()) continue;
-    sku.units += MySqlNumber(row, 6);
-    sku.held += MySqlNumber(row, 7);
-    sku.sold += MySqlNumber(row, 8);
-    sku.segment_units.push_back(MySqlNumber(row, 6));
+    sku.latch = {.mode = static_cast<FleetMode>(MySqlNumber(row, 6)),
+                 .epoch = MySqlNumber(row, 7),
+                 .lease = absl::Microseconds(MySqlNumber(row, 8)),
+                 .limbo = MySqlNumber(row, 9)};
+    if (!row.at(10).has_value()) continue;
+    sku.units += MySqlNumber(row, 10);
+    sku.held += MySqlNumber(row, 11);
+    sku.sold += MySqlNumber(row, 12);
+    sku.segment_units.push_back(MySqlNumber(row, 10));
   }
 }
 
@@ -57,10 +58,12 @@ absl::Status FleetCore::CheckWhole(const SkuRow& row) const {
 }
 
 bool FleetCore::ReadSkus(FleetLane& writer, std::string_view where, SkuRows& rows) {
+  const Instant sent = clock_.Now();
   const MySqlReply reply = writer.Read(SkusQuery(where));
   NoteHealth(reply.status);
   if (!reply.status.ok()) return false;
   TakeSkuRows(reply.rows(), rows);
+  NoteLatches(rows, sent);
   return true;
 }
 
@@ -122,15 +125,17 @@ absl::Status FleetCore::RemoveSku(std::string_view sku) {
     if (!ReadSkus(writer, Concat("s.sku_id=", id), rows)) return std::nullopt;
     if (rows.empty() || rows.begin()->second.removed) return checks_.NoSuchSku("RemoveSku", sku);
     FleetPacket packet;
-    packet.AddGuarded(Concat("UPDATE ", ledger_.tables.skus, " SET removed=1 WHERE sku_id=", id, " AND removed=0"), 1,
-                      FleetPacket::kAnyTag);
+    packet.AddGuarded(Concat("UPDATE ", ledger_.tables.skus, " SET removed=1,granted=granted-limbo,limbo=0,mode=0",
+                             " WHERE sku_id=", id, " AND removed=0"),
+                      1, FleetPacket::kAnyTag);
     packet.Add(Concat("SELECT SUM(units) INTO @units FROM ", ledger_.tables.stock, kByKey, " WHERE sku_id=", id,
                       " FOR UPDATE"),
                FleetPacket::kAnyTag);
     packet.AddGuarded(
         Concat("UPDATE ", ledger_.tables.skus, " SET granted=granted-COALESCE(@units,0) WHERE sku_id=", id), 1,
         FleetPacket::kAnyTag);
-    packet.Add(Concat("UPDATE ", ledger_.tables.stock, kByKey, " SET units=0 WHERE sku_id=", id), FleetPacket::kAnyTag);
+    packet.Add(Concat("UPDATE ", ledger_.tables.stock, kByKey, " SET units=0,latched=0 WHERE sku_id=", id),
+               FleetPacket::kAnyTag);
     const FleetOutcome outcome = RunUntilKnown(writer, packet);
     if (outcome.kind != FleetOutcome::Kind::kDone) return Finish(outcome);
     // Nothing reads the buyers any more. What is left of them after a failure does no harm.
@@ -147,14 +152,20 @@ absl::Status FleetCore::Restock(std::string_view sku, int64_t units, const std::
   if (absl::Status valid = checks_.CheckRestock(request_id, sku, units); !valid.ok()) return valid;
   const uint64_t id = ledger_.keys.SkuId(sku);
   const FleetHash request = request_id == nullptr ? FleetHash{} : ledger_.keys.RequestHash(*request_id);
-  return RunStep([&](FleetLane& writer) -> std::optional<absl::Status> {
-    SkuRows rows;
-    if (!ReadSkus(writer, Concat("s.sku_id=", id), rows)) return std::nullopt;
+  FleetLatch in_limbo;  // Where its units are, if that is there.
+  const absl::Status restocked = RunStep([&](FleetLane& writer) -> std::optional<absl::Status> {
     if (request_id != nullptr) {
       std::optional<absl::Status> repeated;
       if (!FindRestock(writer, *request_id, request, id, units, repeated)) return std::nullopt;
-      if (repeated.has_value()) return repeated;
+      if (repeated.has_value()) {
+        SkuRows rows;
+        if (!ReadSkus(writer, Concat("s.sku_id=", id), rows)) return std::nullopt;
+        if (repeated->ok() && !rows.empty()) in_limbo = rows.begin()->second.latch;
+        return repeated;
+      }
     }
+    SkuRows rows;
+    if (!ReadSkus(writer, Concat("s.sku_id=", id), rows)) return std::nullopt;
     if (rows.empty() || rows.begin()->second.removed) return checks_.NoSuchSku("Restock", sku);
     const SkuRow& row = rows.begin()->second;
     if (absl::Status whole = CheckWhole(row); !whole.ok()) return whole;
@@ -162,8 +173,10 @@ absl::Status FleetCore::Restock(std::string_view sku, int64_t units, const std::
 
     if (absl::Status ready = writer.Prepare(); !ready.ok()) return std::nullopt;
     FleetPacket packet;
-    packet.AddGuarded(Concat("UPDATE ", ledger_.tables.skus, " SET granted=granted+", units, " WHERE sku_id=", id,
-                             " AND removed=0 AND granted<=", kMaxUnits - units),
+    const bool to_limbo = DepositsToLimbo(row.latch);
+    packet.AddGuarded(Concat("UPDATE ", ledger_.tables.skus, " SET granted=granted+", units,
+                             to_limbo ? Concat(",", LimboSet(units)) : "", " WHERE sku_id=", id,
+                             " AND removed=0 AND granted<=", kMaxUnits - units, " AND ", IsStill(row.latch)),
                       1, FleetPacket::kAnyTag);
     if (request_id != nullptr) {
       const OrderId order = writer.NextOrders(1);
@@ -178,13 +191,29 @@ absl::Status FleetCore::Restock(std::string_view sku, int64_t units, const std::
                  FleetPacket::kAnyTag);
     }
     const auto segments = static_cast<int32_t>(row.segment_units.size());
-    packet.AddGuarded(Concat("UPDATE ", ledger_.tables.stock, kByKey, " SET units=units+",
-                             Share(Concat(units), segments, "segment"), " WHERE sku_id=", id),
-                      segments, FleetPacket::kAnyTag);
+    if (!to_limbo) {
+      packet.AddGuarded(Concat("UPDATE ", ledger_.tables.stock, kByKey, " SET units=units+",
+                               Share(Concat(units), Concat(segments), "segment"), " WHERE sku_id=", id),
+                        segments, FleetPacket::kAnyTag);
+    }
     std::optional<absl::Status> finished = Finish(RunUntilKnown(writer, packet));
-    if (finished.has_value() && finished->ok()) metrics_.Add(kRestocks);
+    if (finished.has_value() && finished->ok()) {
+      metrics_.Add(kRestocks);
+      if (to_limbo) {
+        in_limbo = row.latch;
+        in_limbo.mode = FleetMode::kDraining;
+        in_limbo.limbo += units;
+        NoteDeposit(id, in_limbo);
+      }
+    }
     return finished;
   });
+  // Until then other processes may still say that the SKU is sold out.
+  if (restocked.ok() && in_limbo.mode == FleetMode::kDraining) {
+    sold_out_.AwaitMoved({.sku = id, .epoch = in_limbo.epoch},
+                         clock_.Now() + 2 * FleetSoldOut::WaitOf(in_limbo) + options_.patience);
+  }
+  return restocked;
 }
 
 // `repeated`: the answer, if the id was used. False: the ledger cannot be used.
@@ -244,19 +273,23 @@ absl::Status FleetCore::Reshard(std::string_view sku, int32_t shards) {
     packet.Add(Concat("SELECT SUM(units),SUM(held),SUM(sold) INTO @units,@held,@sold FROM ", ledger_.tables.stock,
                       kByKey, " WHERE sku_id=", id, " FOR UPDATE"),
                FleetPacket::kAnyTag);
+    packet.Add(Concat("SELECT mode<>0 INTO @latched FROM ", ledger_.tables.skus, " WHERE sku_id=", id),
+               FleetPacket::kAnyTag);
     // A merge and a reshard lock segment 0 first, which is always there.
     packet.Add(Concat("DELETE FROM ", ledger_.tables.stock, " WHERE sku_id=", id, " AND segment>0"),
                FleetPacket::kAnyTag);
-    packet.AddGuarded(Concat("UPDATE ", ledger_.tables.stock, " SET units=", Share("@units", shards, "0"),
+    packet.AddGuarded(Concat("UPDATE ", ledger_.tables.stock, " SET units=", Share("@units", Concat(shards), "0"),
                              ",held=@held,sold=@sold WHERE sku_id=", id, " AND segment=0"),
                       1, FleetPacket::kAnyTag);
     std::string stock;
     for (int32_t i = 1; i < shards; ++i) {
-      stock += Concat(i == 1 ? "" : ",", "(", id, ",", i, ",", Share("@units", shards, Concat(i)), ",0,0)");
+      stock +=
+          Concat(i == 1 ? "" : ",", "(", id, ",", i, ",", Share("@units", Concat(shards), Concat(i)), ",0,0,@latched)");
     }
     if (shards > 1) {
-      packet.Add(Concat("INSERT INTO ", ledger_.tables.stock, " (sku_id,segment,units,held,sold) VALUES ", stock),
-                 FleetPacket::kAnyTag);
+      packet.Add(
+          Concat("INSERT INTO ", ledger_.tables.stock, " (sku_id,segment,units,held,sold,latched) VALUES ", stock),
+          FleetPacket::kAnyTag);
     }
     return Finish(RunUntilKnown(writer, packet));
   });
@@ -282,14 +315,15 @@ absl::StatusOr<int64_t> FleetCore::Available(std::string_view sku) {
 absl::StatusOr<StockFigures> FleetCore::Figures(std::string_view sku) {
   absl::StatusOr<SkuRow> row = ReadSku("Figures", sku, true);
   if (!row.ok()) return row.status();
-  return StockFigures{.granted = row->granted, .available = row->units, .held = row->held, .sold = row->sold};
+  return StockFigures{
+      .granted = row->granted, .available = row->units, .held = row->held + row->latch.limbo, .sold = row->sold};
 }
 
 SkuSnapshot FleetCore::SnapshotOf(const SkuRow& row) {
   return {.sku = row.name,
           .granted = row.granted,
           .available = row.units,
-          .held = row.held,
+          .held = row.held + row.latch.limbo,
           .sold = row.sold,
           .per_buyer_limit = row.per_buyer_limit,
           .sold_out = row.units == 0,

@@ -30,7 +30,13 @@ FleetCore::FleetCore(FleetInventoryOptions options, FleetLedger ledger)
       ledger_(std::move(ledger)),
       checks_(options_.name),
       clock_(*options_.clock),
-      metrics_(options_.metrics, InventoryMetricDefs(), {{"inventory", options_.name}}) {}
+      sold_out_(clock_, static_cast<size_t>(options_.max_known_ids)),
+      metrics_(options_.metrics, InventoryMetricDefs(), {{"inventory", options_.name}}),
+      fleet_metrics_(options_.metrics, kFleetMetricDefs, {{"inventory", options_.name}}) {
+  fleet_metrics_.AddGauge(kLeasedSkus, [this] { return static_cast<double>(sold_out_.Read().leased_skus); });
+  fleet_metrics_.AddGauge(kLeaseAge, [this] { return absl::ToDoubleSeconds(sold_out_.Read().oldest_lease); });
+  fleet_metrics_.AddGauge(kLimboUnits, [this] { return static_cast<double>(sold_out_.Read().limbo_units); });
+}
 
 void FleetCore::Stop() {
   {
@@ -66,12 +72,16 @@ void FleetCore::RunLane(int32_t index) {
   for (;;) {
     const bool idle = queues_.size() == 0;
     if (stopping_ && idle) return;
-    if (!stopping_ && clock_.Now() >= upkeep && (idle || !is_calls_turn)) {
+    // The first lane does what no call asks for.
+    const Instant sold_out = index == 0 ? sold_out_.NextWork() : Instant::InfiniteFuture();
+    const Instant now = clock_.Now();
+    if (!stopping_ && now >= std::min(upkeep, sold_out) && (idle || !is_calls_turn)) {
       is_calls_turn = true;
       const MutexUnlock unlocked(mutex_);
-      upkeep = clock_.Now() + Upkeep(lane);
+      if (now >= sold_out) ServeSoldOut(lane);
+      if (now >= upkeep) upkeep = clock_.Now() + Upkeep(lane);
     } else if (idle) {
-      changed_.WaitUntil(clock_, mutex_, upkeep);
+      changed_.WaitUntil(clock_, mutex_, std::min(upkeep, sold_out));
     } else if (is_calls_turn = false; ServeNext(lane)) {
       backoff.Reset();
     } else {

@@ -20,7 +20,9 @@
 #include "absl/container/flat_hash_set.h"
 #include "fleet_calls.h"
 #include "fleet_lane.h"
+#include "fleet_metrics.h"
 #include "fleet_schema.h"
+#include "fleet_sold_out.h"
 #include "inventory_core.h"
 #include "inventory_metrics.h"
 #include "request_checks.h"
@@ -98,10 +100,14 @@ class FleetCore final : public InventoryCore {
     int32_t segments = 1;
     bool removed = false;
     int64_t granted = 0;
+    FleetLatch latch = {};
     int64_t units = 0;
     int64_t held = 0;
     int64_t sold = 0;
     std::vector<int64_t> segment_units = {};
+
+    // Held by orders, in limbo, or for sale.
+    int64_t unsold() const { return granted - sold; }
   };
   using SkuRows = std::map<uint64_t, SkuRow>;
   // A row of orders, and its lines.
@@ -206,11 +212,13 @@ class FleetCore final : public InventoryCore {
   static int32_t SegmentOf(const Sku& sku, const Lane& lane) { return sku.merged ? 0 : lane.index % sku.segments; }
 
   // fleet_forms.cc
-  std::unique_ptr<FleetGrantCall> CallOf(OrderKind kind, const std::string& request_id, const std::string& buyer,
-                                         std::span<const RequestLine> lines, absl::Duration ttl) const;
-  absl::StatusOr<std::unique_ptr<FleetGrantCall>> CallOf(const ReserveRequest& request) const;
-  absl::StatusOr<std::unique_ptr<FleetGrantCall>> CallOf(const TakeRequest& request) const;
-  absl::StatusOr<std::unique_ptr<FleetGrantCall>> CallOf(const BasketRequest& request) const;
+  // A refusal: the request is not valid, or a lease refuses it.
+  absl::StatusOr<std::unique_ptr<FleetGrantCall>> CallOf(OrderKind kind, const std::string& request_id,
+                                                         const std::string& buyer, std::span<const RequestLine> lines,
+                                                         absl::Duration ttl);
+  absl::StatusOr<std::unique_ptr<FleetGrantCall>> CallOf(const ReserveRequest& request);
+  absl::StatusOr<std::unique_ptr<FleetGrantCall>> CallOf(const TakeRequest& request);
+  absl::StatusOr<std::unique_ptr<FleetGrantCall>> CallOf(const BasketRequest& request);
   template <typename Response, typename Request>
   void Ask(const Request& request, absl::AnyInvocable<void(absl::StatusOr<Response>)> done);
   template <typename Response, typename Request>
@@ -241,6 +249,29 @@ class FleetCore final : public InventoryCore {
   bool Forget(Lane& lane, int64_t from, int64_t before, bool& is_more);
   bool ReadOrders(FleetLane& writer, std::string_view where, OrderRows& orders, int64_t& now);
   void AnswerEnd(FleetEndCall& call, std::optional<OrderState> state);
+
+  // fleet_refusals.cc
+  // The refusal of a request that a lease allows; nullopt: the ledger has to be asked. Does not block.
+  std::optional<absl::Status> RefuseByLease(const std::string& request_id, const std::string& buyer,
+                                            std::span<const RequestLine> lines);
+  // Passes rows to `sold_out_` that a read has shown, which was sent at `sent`.
+  void NoteLatches(const SkuRows& rows, Instant sent);
+  // Latches SKUs that a look has found to be without units, unless units have come back.
+  void LatchEmpty(Lane& lane, const SkuRows& skus, const absl::flat_hash_set<uint64_t>& short_skus);
+  // Moves limbo, renews leases and loads ids, as far as they are due.
+  void ServeSoldOut(Lane& lane);
+  bool MoveLimbo(FleetLane& writer, const FleetSoldOut::Move& move);
+  // nullopt: the ledger cannot be used, or there are more than can be remembered (`too_many`).
+  std::optional<FleetSoldOut::Ids> LoadIds(FleetLane& writer, uint64_t sku, bool& too_many);
+  // Whether units that come back go to limbo, as the SKU was read. The SQL that puts them there, and the condition that
+  // the SKU still is as it was read.
+  static bool DepositsToLimbo(const FleetLatch& latch);
+  static std::string LimboSet(int64_t units);
+  static std::string IsStill(const FleetLatch& latch);
+  // There is work that is due earlier than lanes may know.
+  void WakeUp();
+  // This process has put units into limbo.
+  void NoteDeposit(uint64_t sku, const FleetLatch& latch);
 
   // fleet_catalogue.cc
   absl::Status Add(std::string_view call, std::string_view sku, const SkuOptions& options, bool may_exist);
@@ -276,7 +307,9 @@ class FleetCore final : public InventoryCore {
   std::vector<std::thread> threads_;
   // Passes the answers of ...Async() to their executors: one that runs a task at once must not stop a lane.
   base_internal::LazyThreadPool notifier_{1};
+  FleetSoldOut sold_out_;
   metrics_internal::ComponentMetrics metrics_;
+  metrics_internal::ComponentMetrics fleet_metrics_;
 };
 
 }  // namespace stockade::inventory_internal

@@ -132,12 +132,16 @@ bool FleetCore::ServeEnds(Lane& lane, FleetEnds calls) {
       packet.AddGuarded(Concat("UPDATE ", ledger_.tables.skus, " SET granted=granted-", effect.back,
                                " WHERE sku_id=", id, " AND removed=1"),
                         1, FleetPacket::kAnyTag);
+    } else if (DepositsToLimbo(skus[id].latch)) {
+      packet.AddGuarded(Concat("UPDATE ", ledger_.tables.skus, " SET ", LimboSet(effect.back), " WHERE sku_id=", id,
+                               " AND removed=0 AND ", IsStill(skus[id].latch)),
+                        1, FleetPacket::kAnyTag);
     } else {
-      packet.Add("SET @removed=1", FleetPacket::kAnyTag);
-      packet.Add(Concat("SELECT removed INTO @removed FROM ", ledger_.tables.skus, " WHERE sku_id=", id,
-                        " LOCK IN SHARE MODE"),
+      packet.Add("SET @is_still=0", FleetPacket::kAnyTag);
+      packet.Add(Concat("SELECT removed=0 AND ", IsStill(skus[id].latch), " INTO @is_still FROM ", ledger_.tables.skus,
+                        " WHERE sku_id=", id, " LOCK IN SHARE MODE"),
                  FleetPacket::kAnyTag);
-      packet.AddCondition("@removed=0", FleetPacket::kAnyTag);
+      packet.AddCondition("@is_still=1", FleetPacket::kAnyTag);
     }
   }
   // In one statement, so that its order is that of the keys.
@@ -168,8 +172,9 @@ bool FleetCore::ServeEnds(Lane& lane, FleetEnds calls) {
     const SkuRow& row = skus[id];
     const auto segment = row.removed ? 0 : static_cast<size_t>(lane.index) % row.segment_units.size();
     packet.AddGuarded(
-        Concat("UPDATE ", ledger_.tables.stock, " SET units=units+", row.removed ? 0 : effect.back, ",held=held-",
-               effect.back + effect.sold, ",sold=sold+", effect.sold, " WHERE sku_id=", id, " AND segment=", segment),
+        Concat("UPDATE ", ledger_.tables.stock, " SET units=units+",
+               row.removed || DepositsToLimbo(row.latch) ? 0 : effect.back, ",held=held-", effect.back + effect.sold,
+               ",sold=sold+", effect.sold, " WHERE sku_id=", id, " AND segment=", segment),
         1, FleetPacket::kAnyTag);
   }
 
@@ -185,6 +190,12 @@ bool FleetCore::ServeEnds(Lane& lane, FleetEnds calls) {
   if (outcome.kind != FleetOutcome::Kind::kDone) {
     PutBack(&Queues::ends, all());
     return outcome.kind != FleetOutcome::Kind::kAway;
+  }
+  for (const auto& [id, effect] : effects) {
+    FleetLatch& latch = skus[id].latch;
+    if (effect.back == 0 || skus[id].removed || !DepositsToLimbo(latch)) continue;
+    latch.limbo += effect.back;
+    NoteDeposit(id, latch);
   }
   for (auto& [id, call] : ending) {
     const OrderState state = ends[id];
@@ -265,6 +276,9 @@ absl::Duration FleetCore::Upkeep(Lane& lane) {
     call->done = [](const absl::Status&) {};
     expiring.push_back(std::move(call));
   }
+  // Units in limbo whose process has ended are moved by this one.
+  SkuRows draining;
+  if (!ReadSkus(lane.writer, "s.mode=2", draining)) return kUpkeepInterval;
   bool is_more = expiring.size() == kUpkeepOrders;
   if (!expiring.empty() && !ServeEnds(lane, std::move(expiring))) return kUpkeepInterval;
   if (options_.retention < absl::InfiniteDuration() &&

@@ -64,9 +64,13 @@ auto On(Executor& notifier, Executor& executor, absl::AnyInvocable<void(Result)>
 
 }  // namespace
 
-std::unique_ptr<FleetGrantCall> FleetCore::CallOf(OrderKind kind, const std::string& request_id,
-                                                  const std::string& buyer, std::span<const RequestLine> lines,
-                                                  absl::Duration ttl) const {
+absl::StatusOr<std::unique_ptr<FleetGrantCall>> FleetCore::CallOf(OrderKind kind, const std::string& request_id,
+                                                                  const std::string& buyer,
+                                                                  std::span<const RequestLine> lines,
+                                                                  absl::Duration ttl) {
+  if (std::optional<absl::Status> refused = RefuseByLease(request_id, buyer, lines); refused.has_value()) {
+    return *std::move(refused);
+  }
   auto call = std::make_unique<FleetGrantCall>();
   call->start = clock_.Now();
   call->kind = kind;
@@ -85,7 +89,7 @@ std::unique_ptr<FleetGrantCall> FleetCore::CallOf(OrderKind kind, const std::str
   return call;
 }
 
-absl::StatusOr<std::unique_ptr<FleetGrantCall>> FleetCore::CallOf(const ReserveRequest& request) const {
+absl::StatusOr<std::unique_ptr<FleetGrantCall>> FleetCore::CallOf(const ReserveRequest& request) {
   if (absl::Status valid = checks_.CheckNames(request.request_id, request.buyer); !valid.ok()) return valid;
   if (absl::Status valid = checks_.CheckLine(request.request_id, request.sku, request.quantity); !valid.ok())
     return valid;
@@ -95,7 +99,7 @@ absl::StatusOr<std::unique_ptr<FleetGrantCall>> FleetCore::CallOf(const ReserveR
   return CallOf(OrderKind::kReserve, request.request_id, request.buyer, {&line, 1}, ttl);
 }
 
-absl::StatusOr<std::unique_ptr<FleetGrantCall>> FleetCore::CallOf(const TakeRequest& request) const {
+absl::StatusOr<std::unique_ptr<FleetGrantCall>> FleetCore::CallOf(const TakeRequest& request) {
   if (absl::Status valid = checks_.CheckNames(request.request_id, request.buyer); !valid.ok()) return valid;
   if (absl::Status valid = checks_.CheckLine(request.request_id, request.sku, request.quantity); !valid.ok())
     return valid;
@@ -103,7 +107,7 @@ absl::StatusOr<std::unique_ptr<FleetGrantCall>> FleetCore::CallOf(const TakeRequ
   return CallOf(OrderKind::kTake, request.request_id, request.buyer, {&line, 1}, absl::InfiniteDuration());
 }
 
-absl::StatusOr<std::unique_ptr<FleetGrantCall>> FleetCore::CallOf(const BasketRequest& request) const {
+absl::StatusOr<std::unique_ptr<FleetGrantCall>> FleetCore::CallOf(const BasketRequest& request) {
   absl::StatusOr<std::vector<RequestLine>> lines = checks_.SumUp(request);
   if (!lines.ok()) return lines.status();
   absl::Duration ttl = request.ttl;

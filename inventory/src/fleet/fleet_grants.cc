@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "fleet_core.h"
+#include "fleet_defect.h"
 #include "stockade/base/strings.h"
 #include "stockade/mysql/internal/mysql_literal.h"
 
@@ -94,6 +95,7 @@ bool FleetCore::Look(Lane& lane, FleetGrants calls, FleetGrants& trying) {
   lane.look_batches = looked.found_repeat ? kLooksAfterRepeat : std::max(lane.look_batches - 1, 0);
   NoteLook(lane, looked);
   PutBack(&Queues::grants, std::move(later));
+  LatchEmpty(lane, looked.skus, looked.short_skus);
   return true;
 }
 
@@ -123,20 +125,28 @@ bool FleetCore::ReadLooked(FleetLane& writer, const FleetGrants& calls, Looked& 
     buyers_sql +=
         Concat(buyers_sql.empty() ? "" : " OR ", "(sku_id=", sku, " AND buyer IN (", absl::StrJoin(of_sku, ","), "))");
   }
-  const MySqlReply reply = writer.Read(
-      Concat(SkusQuery(Concat("s.sku_id IN (", absl::StrJoin(skus, ","), ")")), ";SELECT sku_id,buyer,units FROM ",
-             ledger_.tables.buyers, " WHERE ", buyers_sql.empty() ? "FALSE" : buyers_sql, ";SELECT r.id,",
-             kOrderColumns, " FROM ", ledger_.tables.requests, " r LEFT JOIN ", ledger_.tables.orders,
+  const std::string requests_sql =
+      Concat("SELECT r.id,", kOrderColumns, " FROM ", ledger_.tables.requests, " r LEFT JOIN ", ledger_.tables.orders,
              " o ON o.order_id=r.order_id LEFT JOIN ", ledger_.tables.order_lines,
-             " l ON l.order_id=o.order_id WHERE r.id IN (", absl::StrJoin(ids, ","), ");SELECT fingerprint FROM ",
-             ledger_.tables.forgotten, " WHERE ", InImported(calls), ";SELECT ", kFleetNow));
+             " l ON l.order_id=o.order_id WHERE r.id IN (", absl::StrJoin(ids, ","), ")");
+  MySqlReply early;
+  if (Has(FleetDefect::kLookFirst)) {
+    early = writer.Read(requests_sql);
+    Pause(FleetPause::kLookReplied);
+  }
+  const Instant sent = clock_.Now();
+  const MySqlReply reply = writer.Read(Concat(
+      SkusQuery(Concat("s.sku_id IN (", absl::StrJoin(skus, ","), ")")), ";SELECT sku_id,buyer,units FROM ",
+      ledger_.tables.buyers, " WHERE ", buyers_sql.empty() ? "FALSE" : buyers_sql, ";", requests_sql,
+      ";SELECT fingerprint FROM ", ledger_.tables.forgotten, " WHERE ", InImported(calls), ";SELECT ", kFleetNow));
   NoteHealth(reply.status);
   if (!reply.status.ok()) return false;
   TakeSkuRows(reply.results.at(0), looked.skus);
+  NoteLatches(looked.skus, sent);
   for (const MySqlRow& row : reply.results.at(1)) {
     looked.buyer_units[{static_cast<uint64_t>(MySqlNumber(row, 0)), FleetHashAt(row, 1)}] = MySqlNumber(row, 2);
   }
-  for (const MySqlRow& row : reply.results.at(2)) {
+  for (const MySqlRow& row : Has(FleetDefect::kLookFirst) ? early.rows() : reply.results.at(2)) {
     std::optional<OrderRow>& order = looked.orders[FleetHashAt(row, 0)];
     if (!row.at(1).has_value()) continue;
     if (!order.has_value()) order.emplace();
@@ -198,9 +208,9 @@ void FleetCore::Judge(std::unique_ptr<FleetGrantCall> call, Looked& looked, Flee
   for (size_t i = 0; i < call->lines.size(); ++i) {
     const OrderLine& line = call->lines[i];
     const SkuRow& row = *row_of(i);
-    if (line.quantity > row.units) {
+    if (line.quantity > (Has(FleetDefect::kEmptyIsSoldOut) ? row.segment_units[0] : row.units)) {
       looked.short_skus.insert(call->skus[i]);
-      return Answer(*call, checks_.Short({.sku = line.sku, .quantity = line.quantity}, row.granted - row.sold));
+      return Answer(*call, checks_.Short({.sku = line.sku, .quantity = line.quantity}, row.unsold()));
     }
     is_first &= line.quantity <= looked.units_left[call->skus[i]];
   }
@@ -424,7 +434,9 @@ void FleetCore::Answer(FleetGrantCall& call, absl::StatusOr<FleetGrant> grant) {
   if (grant.ok()) {
     metrics_.ObserveSpan(kReserveSeconds, call.start, clock_.Now());
   } else {
-    metrics_.Add(RefusalMetric(RefusalOf(grant.status())));
+    const Refusal refusal = RefusalOf(grant.status());
+    metrics_.Add(RefusalMetric(refusal));
+    if (refusal == Refusal::kSoldOut || refusal == Refusal::kAllHeld) fleet_metrics_.Add(kRefusedByLedger);
   }
   call.done(call, std::move(grant));
 }

@@ -149,8 +149,8 @@ absl::Status InsertAll(MySqlConnection& connection, const FleetLedger& ledger, c
     buyers.Add(Concat(keys.SkuId(key.first), ",", FleetHashLiteral(key.second), ",", units, ",",
                       sums.skus.at(key.first)->per_buyer_limit));
   }
-  Inserter skus = into(ledger.tables.skus);
-  Inserter stock = into(ledger.tables.stock);
+  Inserter skus = into(ledger.tables.skus + " (sku_id,sku,granted,per_buyer_limit,segments,removed,sold_forgotten)");
+  Inserter stock = into(ledger.tables.stock + " (sku_id,segment,units,held,sold)");
   for (const auto& [name, sku] : sums.skus) {
     const Totals& totals = sums.totals[name];
     const int64_t units = sku->granted - totals.held - totals.sold;

@@ -82,6 +82,10 @@ absl::Status FleetInventoryOptions::Validate() const {
   for (const absl::Status& status : {
            InRange("lanes", lanes, 1, 64),
            InRange("max_batch", max_batch, 1, 1024),
+           refusal_lease == absl::ZeroDuration() ? absl::OkStatus()
+                                                 : InRange("refusal_lease", refusal_lease, absl::Milliseconds(10),
+                                                           inventory_internal::FleetSoldOut::kLongestLease),
+           InRange("max_known_ids", max_known_ids, 0, 100'000'000),
            InRange("max_waiting_calls", max_waiting_calls, 1, 10'000'000),
            InRange("patience", patience, absl::Milliseconds(100), absl::Minutes(10)),
            InRange("retention", retention, absl::Seconds(1), absl::InfiniteDuration()),

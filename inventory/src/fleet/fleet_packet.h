@@ -15,6 +15,11 @@ namespace stockade::inventory_internal {
 // order.
 inline constexpr std::string_view kByKey = " FORCE INDEX (PRIMARY)";
 
+// Of `units`, those of segment `segment` of `segments`, as SQL.
+inline std::string Share(std::string_view units, std::string_view segments, std::string_view segment) {
+  return base_internal::Concat("(", units, " DIV ", segments, "+(", segment, "<", units, " MOD ", segments, "))");
+}
+
 // The statements of one transaction, each of which does what its caller expects, or the transaction is rolled back. The
 // caller gives each statement a tag that says what it is about, which FleetLane::Run() returns if it was this one.
 class FleetPacket {

@@ -8,6 +8,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_join.h"
 #include "request_fingerprint.h"
 #include "stockade/base/clock.h"
 #include "stockade/base/strings.h"
@@ -31,9 +32,24 @@ std::string Settings(absl::Duration reply_timeout) {
 
 // Tables and their constraints.
 constexpr std::pair<std::string_view, std::string_view> kConstraints[] = {
-    {"stock", "paid"}, {"buyers", "within"}, {"lanes", "fenced"}};
+    {"stock", "paid"}, {"stock", "latched"}, {"skus", "limbo"}, {"buyers", "within"}, {"lanes", "fenced"}};
+
+// What version 2 of the tables added, in CREATE TABLE and in ALTER TABLE.
+constexpr const char* kSkuColumns[] = {"mode TINYINT NOT NULL DEFAULT 0", "epoch BIGINT NOT NULL DEFAULT 0",
+                                       "lease_us BIGINT NOT NULL DEFAULT 0", "limbo BIGINT NOT NULL DEFAULT 0"};
+constexpr std::string_view kSkuKey = "KEY mode (mode)";
+constexpr std::string_view kLimboRule = "limbo >= 0 AND (limbo = 0 OR mode = 2)";
+constexpr std::string_view kLatchedColumn = "latched TINYINT NOT NULL DEFAULT 0";
+constexpr std::string_view kLatchedRule = "latched = 0 OR units = 0";
+constexpr std::string_view kOrdersKey = "KEY by_sku (sku_id, order_id, request)";
+constexpr std::string_view kLinesKey = "KEY by_sku (sku_id, order_id)";
 
 std::string Table(std::string_view prefix, std::string_view name) { return Concat("`", prefix, "_", name, "`"); }
+
+// MySQL's names of constraints are unique in a schema.
+std::string Constraint(std::string_view prefix, std::string_view name, std::string_view rule) {
+  return Concat("CONSTRAINT `", prefix, "_", name, "` CHECK (", rule, ")");
+}
 
 absl::Status Failed(std::string_view what) {
   return absl::FailedPreconditionError(Concat("the ledger's server ", what));
@@ -139,6 +155,16 @@ uint64_t FleetKeys::SkuId(std::string_view name) const { return RequestFingerpri
 
 FleetHash FleetKeys::RequestHash(std::string_view request_id) const { return HashOf(request, request_id); }
 
+uint64_t FleetKeys::RequestPrint(std::string_view request_id) const {
+  return RequestFingerprint(request[0])(request_id);
+}
+
+uint64_t FleetKeys::PrintOf(const FleetHash& request_hash) {
+  uint64_t print = 0;
+  for (size_t i = 0; i < sizeof print; ++i) print |= uint64_t{request_hash[i]} << 8 * i;
+  return print;
+}
+
 FleetHash FleetKeys::BuyerHash(std::string_view name) const { return name.empty() ? FleetHash{} : HashOf(buyer, name); }
 
 FleetHash RandomFleetHash() {
@@ -161,73 +187,106 @@ std::string FleetSchema(std::string_view prefix) {
     return Concat("CREATE TABLE IF NOT EXISTS ", table, " (\n", columns, "\n) ENGINE=InnoDB;\n");
   };
   const auto constraint = [&](std::string_view name, std::string_view rule) {
-    return Concat("  CONSTRAINT `", prefix, "_", name, "` CHECK (", rule, ")");
+    return Concat("  ", Constraint(prefix, name, rule));
   };
-  return Concat(create(tables.fleet,
-                       "  one TINYINT NOT NULL PRIMARY KEY,\n"
-                       "  version INT NOT NULL,\n"
-                       "  oldest_code INT NOT NULL,\n"
-                       "  hash_keys BINARY(80) NOT NULL,\n"
-                       "  imported_key BINARY(16) NULL,\n"
-                       "  janitor BIGINT UNSIGNED NOT NULL,\n"
-                       "  janitor_until BIGINT NOT NULL"),
-                create(tables.lanes, Concat("  lane_id INT UNSIGNED NOT NULL PRIMARY KEY,\n"
-                                            "  nonce BIGINT UNSIGNED NOT NULL,\n"
-                                            "  fence BIGINT NOT NULL,\n"
-                                            "  batch BIGINT NOT NULL,\n"
-                                            "  created_at BIGINT NOT NULL,\n",
-                                            constraint("fenced", "fence > 0"))),
-                create(tables.skus,
-                       "  sku_id BIGINT UNSIGNED NOT NULL PRIMARY KEY,\n"
-                       "  sku VARBINARY(255) NOT NULL,\n"
-                       "  granted BIGINT NOT NULL,\n"
-                       "  per_buyer_limit BIGINT NOT NULL,\n"
-                       "  segments INT NOT NULL,\n"
-                       "  removed TINYINT NOT NULL,\n"
-                       "  sold_forgotten BIGINT NOT NULL"),
-                create(tables.stock, Concat("  sku_id BIGINT UNSIGNED NOT NULL,\n"
-                                            "  segment INT NOT NULL,\n"
-                                            "  units BIGINT NOT NULL,\n"
-                                            "  held BIGINT NOT NULL,\n"
-                                            "  sold BIGINT NOT NULL,\n"
-                                            "  PRIMARY KEY (sku_id, segment),\n",
-                                            constraint("paid", "units >= 0"))),
-                create(tables.requests,
-                       "  id BINARY(16) NOT NULL PRIMARY KEY,\n"
-                       "  order_id BIGINT UNSIGNED NOT NULL"),
-                create(tables.orders,
-                       "  order_id BIGINT UNSIGNED NOT NULL PRIMARY KEY,\n"
-                       "  fence BIGINT NOT NULL,\n"
-                       "  request BINARY(16) NOT NULL,\n"
-                       "  sku_id BIGINT UNSIGNED NOT NULL,\n"
-                       "  quantity BIGINT NOT NULL,\n"
-                       "  buyer BINARY(16) NOT NULL,\n"
-                       "  kind TINYINT NOT NULL,\n"
-                       "  state TINYINT NOT NULL,\n"
-                       "  created_at BIGINT NOT NULL,\n"
-                       "  ttl_us BIGINT NOT NULL,\n"
-                       "  at BIGINT NOT NULL,\n"
-                       "  KEY upkeep (state, at)"),
-                create(tables.order_lines,
-                       "  order_id BIGINT UNSIGNED NOT NULL,\n"
-                       "  sku_id BIGINT UNSIGNED NOT NULL,\n"
-                       "  quantity BIGINT NOT NULL,\n"
-                       "  PRIMARY KEY (order_id, sku_id)"),
-                create(tables.buyers, Concat("  sku_id BIGINT UNSIGNED NOT NULL,\n"
-                                             "  buyer BINARY(16) NOT NULL,\n"
-                                             "  units BIGINT NOT NULL,\n"
-                                             "  most BIGINT NOT NULL,\n"
-                                             "  PRIMARY KEY (sku_id, buyer),\n",
-                                             constraint("within", "units <= most"))),
-                create(tables.forgotten, "  fingerprint BIGINT UNSIGNED NOT NULL PRIMARY KEY"));
+  return Concat(
+      create(tables.fleet,
+             "  one TINYINT NOT NULL PRIMARY KEY,\n"
+             "  version INT NOT NULL,\n"
+             "  oldest_code INT NOT NULL,\n"
+             "  hash_keys BINARY(80) NOT NULL,\n"
+             "  imported_key BINARY(16) NULL,\n"
+             "  janitor BIGINT UNSIGNED NOT NULL,\n"
+             "  janitor_until BIGINT NOT NULL"),
+      create(tables.lanes, Concat("  lane_id INT UNSIGNED NOT NULL PRIMARY KEY,\n"
+                                  "  nonce BIGINT UNSIGNED NOT NULL,\n"
+                                  "  fence BIGINT NOT NULL,\n"
+                                  "  batch BIGINT NOT NULL,\n"
+                                  "  created_at BIGINT NOT NULL,\n",
+                                  constraint("fenced", "fence > 0"))),
+      create(tables.skus,
+             Concat("  sku_id BIGINT UNSIGNED NOT NULL PRIMARY KEY,\n"
+                    "  sku VARBINARY(255) NOT NULL,\n"
+                    "  granted BIGINT NOT NULL,\n"
+                    "  per_buyer_limit BIGINT NOT NULL,\n"
+                    "  segments INT NOT NULL,\n"
+                    "  removed TINYINT NOT NULL,\n"
+                    "  sold_forgotten BIGINT NOT NULL,\n  ",
+                    absl::StrJoin(kSkuColumns, ",\n  "), ",\n  ", kSkuKey, ",\n", constraint("limbo", kLimboRule))),
+      create(tables.stock, Concat("  sku_id BIGINT UNSIGNED NOT NULL,\n"
+                                  "  segment INT NOT NULL,\n"
+                                  "  units BIGINT NOT NULL,\n"
+                                  "  held BIGINT NOT NULL,\n"
+                                  "  sold BIGINT NOT NULL,\n  ",
+                                  kLatchedColumn, ",\n  PRIMARY KEY (sku_id, segment),\n",
+                                  constraint("paid", "units >= 0"), ",\n", constraint("latched", kLatchedRule))),
+      create(tables.requests,
+             "  id BINARY(16) NOT NULL PRIMARY KEY,\n"
+             "  order_id BIGINT UNSIGNED NOT NULL"),
+      create(tables.orders, Concat("  order_id BIGINT UNSIGNED NOT NULL PRIMARY KEY,\n"
+                                   "  fence BIGINT NOT NULL,\n"
+                                   "  request BINARY(16) NOT NULL,\n"
+                                   "  sku_id BIGINT UNSIGNED NOT NULL,\n"
+                                   "  quantity BIGINT NOT NULL,\n"
+                                   "  buyer BINARY(16) NOT NULL,\n"
+                                   "  kind TINYINT NOT NULL,\n"
+                                   "  state TINYINT NOT NULL,\n"
+                                   "  created_at BIGINT NOT NULL,\n"
+                                   "  ttl_us BIGINT NOT NULL,\n"
+                                   "  at BIGINT NOT NULL,\n"
+                                   "  KEY upkeep (state, at),\n  ",
+                                   kOrdersKey)),
+      create(tables.order_lines, Concat("  order_id BIGINT UNSIGNED NOT NULL,\n"
+                                        "  sku_id BIGINT UNSIGNED NOT NULL,\n"
+                                        "  quantity BIGINT NOT NULL,\n"
+                                        "  PRIMARY KEY (order_id, sku_id),\n  ",
+                                        kLinesKey)),
+      create(tables.buyers, Concat("  sku_id BIGINT UNSIGNED NOT NULL,\n"
+                                   "  buyer BINARY(16) NOT NULL,\n"
+                                   "  units BIGINT NOT NULL,\n"
+                                   "  most BIGINT NOT NULL,\n"
+                                   "  PRIMARY KEY (sku_id, buyer),\n",
+                                   constraint("within", "units <= most"))),
+      create(tables.forgotten, "  fingerprint BIGINT UNSIGNED NOT NULL PRIMARY KEY"));
 }
 
 absl::Status MigrateFleet(MySqlConnection& connection, std::string_view prefix, Instant deadline) {
-  std::string statements = FleetSchema(prefix);
-  statements +=
-      Concat("INSERT IGNORE INTO ", FleetTables(prefix).fleet, " VALUES (1,", kFleetSchemaVersion, ",",
-             kFleetSchemaVersion, ",", mysql_internal::MySqlLiteral(RandomBytes(FleetKeys::kBytes)), ",NULL,0,0)");
-  return connection.Run(statements, deadline).status;
+  const FleetTables tables(prefix);
+  const auto added = [](std::string_view piece) { return Concat("ADD ", piece); };
+  // Of version 2, by the column or the key that shows whether a table has it. Each ALTER TABLE is done or not.
+  const struct {
+    std::string_view table;
+    std::string_view name;
+    std::string alter;
+  } additions[] = {
+      {"skus", "mode",
+       Concat("ADD COLUMN ", absl::StrJoin(kSkuColumns, ",ADD COLUMN "), ",", added(kSkuKey), ",",
+              added(Constraint(prefix, "limbo", kLimboRule)))},
+      {"stock", "latched",
+       Concat("ADD COLUMN ", kLatchedColumn, ",", added(Constraint(prefix, "latched", kLatchedRule)))},
+      {"orders", "by_sku", added(kOrdersKey)},
+      {"order_lines", "by_sku", added(kLinesKey)},
+  };
+  MySqlReply reply = connection.Run(FleetSchema(prefix), deadline);
+  for (const auto& [table, name, alter] : additions) {
+    if (!reply.status.ok()) return reply.status;
+    const auto found = [&](std::string_view where, std::string_view column) {
+      return Concat("SELECT 1 FROM information_schema.", where, " WHERE TABLE_SCHEMA=DATABASE() AND TABLE_NAME='",
+                    prefix, "_", table, "' AND ", column, "='", name, "'");
+    };
+    reply = connection.Run(Concat(found("COLUMNS", "COLUMN_NAME"), " UNION ALL ", found("STATISTICS", "INDEX_NAME")),
+                           deadline);
+    if (!reply.status.ok() || !reply.rows().empty()) continue;
+    reply = connection.Run(Concat("ALTER TABLE ", Table(prefix, table), " ", alter), deadline);
+  }
+  if (!reply.status.ok()) return reply.status;
+  // Code of version 1 works with these tables.
+  return connection
+      .Run(Concat("INSERT IGNORE INTO ", tables.fleet, " VALUES (1,", kFleetSchemaVersion, ",1,",
+                  mysql_internal::MySqlLiteral(RandomBytes(FleetKeys::kBytes)), ",NULL,0,0);UPDATE ", tables.fleet,
+                  " SET version=", kFleetSchemaVersion, " WHERE one=1 AND version<", kFleetSchemaVersion),
+           deadline)
+      .status;
 }
 
 absl::StatusOr<FleetRow> ReadFleetRow(MySqlConnection& connection, std::string_view table, Instant deadline) {

@@ -18,13 +18,21 @@ namespace stockade::inventory_internal {
 // The version of the tables that this code writes, and the oldest one that it can use. A row of `fleet` has the
 // version of the tables and the oldest version of the code that may use them, so that processes with the code of one
 // version and of the next work side by side.
-inline constexpr int64_t kFleetSchemaVersion = 1;
+// Version 2 added what local refusals need: mode, epoch, lease_us, limbo, latched, and the keys by_sku.
+inline constexpr int64_t kFleetSchemaVersion = 2;
 
 // Numbers in the tables, which never change.
 static_assert(static_cast<int>(OrderState::kHeld) == 0 && static_cast<int>(OrderState::kSold) == 1 &&
               static_cast<int>(OrderState::kCancelled) == 2 && static_cast<int>(OrderState::kExpired) == 3);
 static_assert(static_cast<int>(OrderKind::kTake) == 0 && static_cast<int>(OrderKind::kReserve) == 1 &&
               static_cast<int>(OrderKind::kBasket) == 2 && static_cast<int>(OrderKind::kRestock) == 3);
+
+// `mode` of a SKU. tests/models/fleet_sold_out.pml is the model.
+enum class FleetMode : uint8_t {
+  kOpen = 0,      // Its segments may have units.
+  kLatched = 1,   // Nothing is for sale: processes may refuse without the ledger for a lease.
+  kDraining = 2,  // Units have come back since and are in limbo, until all leases have ended.
+};
 
 // The database's time in microseconds since 1970, as SQL.
 inline constexpr std::string_view kFleetNow = "TIMESTAMPDIFF(MICROSECOND,'1970-01-01',UTC_TIMESTAMP(6))";
@@ -62,6 +70,9 @@ struct FleetKeys {
   // Fits a signed number.
   uint64_t SkuId(std::string_view name) const;
   FleetHash RequestHash(std::string_view request_id) const;
+  // The first 64 bits of RequestHash(), for the ids that a process remembers.
+  uint64_t RequestPrint(std::string_view request_id) const;
+  static uint64_t PrintOf(const FleetHash& request_hash);
   FleetHash BuyerHash(std::string_view name) const;
 
   friend bool operator==(const FleetKeys&, const FleetKeys&) = default;
@@ -89,7 +100,8 @@ std::string FleetKeyBytes(const FingerprintKey& key);
 // The statements that create the tables of a fleet, without its row.
 std::string FleetSchema(std::string_view prefix);
 
-// Creates the tables and the row of the fleet where they are missing. Must not run in a transaction. Idempotent.
+// Creates the tables and the row of the fleet if they are missing, and adds what tables of an older version lack. Must
+// not run in a transaction. Idempotent.
 absl::Status MigrateFleet(mysql_internal::MySqlConnection& connection, std::string_view prefix, Instant deadline);
 
 // Reads the keys of the fleet. FailedPrecondition: the tables are missing, are of a version that this code cannot use,

@@ -55,7 +55,12 @@ class FleetTest : public ::testing::Test {
   static MariaDbServer& server() { return *server_; }
   const std::string& fleet() const { return fleet_; }
   FleetInventoryOptions Options() const {
-    return {.ledger = server_->url(), .fleet = fleet_, .patience = absl::Minutes(5), .metrics = nullptr};
+    return {.ledger = server_->url(),
+            .fleet = fleet_,
+            .patience = absl::Minutes(5),
+            // Units that come back are for sale at once.
+            .refusal_lease = absl::ZeroDuration(),
+            .metrics = nullptr};
   }
   // Another process, in what it shares with others.
   std::unique_ptr<Inventory> Connect() const { return Connect(Options()); }

@@ -40,6 +40,13 @@ struct STOCKADE_EXPORT FleetInventoryOptions {
   // How long a call waits while the ledger cannot be used, before it is Unavailable. A call that is in a packet waits
   // for its reply as long again. 100 ms to 10 min.
   Duration patience = absl::Seconds(5);
+  // How long a process may refuse requests for a SKU that is sold out without asking the ledger, after one read of it.
+  // Units that come back to such a SKU are for sale after 1.1 times that. All processes should have the same; the one
+  // that finds the SKU sold out decides. Zero: each refusal asks the ledger. 10 ms to 1 min.
+  Duration refusal_lease = absl::Seconds(2);
+  // The largest number of request ids of SKUs that are sold out that a process remembers, some 10 to 20 bytes each, 0
+  // to 10^8. Requests for SKUs with more ids ask the ledger.
+  int32_t max_known_ids = 4'000'000;
   // The largest number of calls that wait for a writer, 1 to 10^7. A call beyond it is Unavailable at once, and has
   // changed nothing.
   int32_t max_waiting_calls = 100'000;

@@ -1,0 +1,180 @@
+// How requests for SKUs that are sold out are refused without the ledger, and how their units come back.
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_join.h"
+#include "fleet_core.h"
+#include "fleet_defect.h"
+#include "stockade/base/crash_point.h"
+#include "stockade/base/strings.h"
+
+namespace stockade::inventory_internal {
+
+using base_internal::Concat;
+using base_internal::MutexLock;
+using mysql_internal::MySqlNumber;
+using mysql_internal::MySqlReply;
+using mysql_internal::MySqlRow;
+
+#ifdef STOCKADE_CRASH_POINTS
+std::atomic<FleetDefect> fleet_defect{FleetDefect::kNone};
+std::atomic<void (*)(FleetPause)> fleet_pause{nullptr};
+#endif
+
+namespace {
+
+// Orders whose request ids one query reads.
+constexpr int kIdsAtOnce = 10'000;
+
+}  // namespace
+
+std::optional<absl::Status> FleetCore::RefuseByLease(const std::string& request_id, const std::string& buyer,
+                                                     std::span<const RequestLine> lines) {
+  if (!sold_out_.HasLeases()) return std::nullopt;
+  const uint64_t print = ledger_.keys.RequestPrint(request_id);
+  for (const RequestLine& line : lines) {
+    const std::optional<int64_t> unsold = sold_out_.Refuses(ledger_.keys.SkuId(line.sku), print, !buyer.empty());
+    if (!unsold.has_value()) continue;
+    fleet_metrics_.Add(kRefusedByLease);
+    return checks_.Short(line, *unsold);
+  }
+  return std::nullopt;
+}
+
+void FleetCore::NoteLatches(const SkuRows& rows, Instant sent) {
+  Pause(FleetPause::kLeaseReplied);
+  bool is_sooner = false;
+  for (const auto& [id, row] : rows) {
+    FleetLatch latch = row.removed ? FleetLatch{.epoch = row.latch.epoch} : row.latch;
+    const bool asks = options_.refusal_lease == absl::ZeroDuration();
+    if (asks && latch.mode == FleetMode::kLatched) latch.lease = absl::ZeroDuration();
+    is_sooner |= sold_out_.Note(id, latch, row.unsold(), row.per_buyer_limit != 0, sent);
+  }
+  if (is_sooner) WakeUp();
+}
+
+void FleetCore::NoteDeposit(uint64_t sku, const FleetLatch& latch) {
+  if (sold_out_.NoteLimbo(sku, latch)) WakeUp();
+}
+
+// Under the mutex, so that a lane that has read NextWork() is waiting already.
+void FleetCore::WakeUp() {
+  const MutexLock lock(mutex_);
+  changed_.NotifyAll();
+}
+
+bool FleetCore::DepositsToLimbo(const FleetLatch& latch) {
+  if (latch.mode == FleetMode::kDraining && Has(FleetDefect::kSecondToPool)) return false;
+  return latch.mode != FleetMode::kOpen;
+}
+
+std::string FleetCore::LimboSet(int64_t units) { return Concat("limbo=limbo+", units, ",mode=2"); }
+
+std::string FleetCore::IsStill(const FleetLatch& latch) {
+  return latch.mode == FleetMode::kOpen ? std::string("mode=0") : Concat("mode<>0 AND epoch=", latch.epoch);
+}
+
+void FleetCore::LatchEmpty(Lane& lane, const SkuRows& skus, const absl::flat_hash_set<uint64_t>& short_skus) {
+  if (options_.refusal_lease == absl::ZeroDuration()) return;
+  for (const uint64_t id : short_skus) {
+    const SkuRow& row = skus.at(id);
+    const bool is_open = row.latch.mode == FleetMode::kOpen ||
+                         (row.latch.mode == FleetMode::kDraining && Has(FleetDefect::kNoLimboCheck));
+    if (!is_open || row.units != 0) continue;
+    // The SKU's row first, so that nothing is deposited meanwhile. A segment with units violates a constraint then.
+    FleetPacket packet;
+    packet.AddGuarded(Concat("UPDATE ", ledger_.tables.skus, " SET mode=1,epoch=epoch+1,lease_us=",
+                             absl::ToInt64Microseconds(options_.refusal_lease), " WHERE sku_id=", id,
+                             " AND removed=0 AND ", Has(FleetDefect::kNoLimboCheck) ? "mode<>1" : "mode=0"),
+                      1, FleetPacket::kAnyTag);
+    packet.AddGuarded(Concat("UPDATE ", ledger_.tables.stock, kByKey, " SET latched=1 WHERE sku_id=", id),
+                      static_cast<int64_t>(row.segment_units.size()), FleetPacket::kAnyTag);
+    bool too_many = false;
+    std::optional<FleetSoldOut::Ids> early;
+    if (Has(FleetDefect::kIdsFirst)) early = LoadIds(lane.writer, id, too_many);
+    base_internal::CrashPoint("fleet: before the latch");
+    const FleetOutcome outcome = RunUntilKnown(lane.writer, packet);
+    if (outcome.kind == FleetOutcome::Kind::kAway || outcome.kind == FleetOutcome::Kind::kUnknown) return;
+    SkuRows rows;
+    if (outcome.kind != FleetOutcome::Kind::kDone) continue;
+    fleet_metrics_.Add(kSkusLatched);
+    (void)ReadSkus(lane.writer, Concat("s.sku_id=", id), rows);
+    if (early.has_value() && !rows.empty()) sold_out_.NoteIds({id, rows[id].latch.epoch}, std::move(early));
+  }
+}
+
+void FleetCore::ServeSoldOut(Lane& lane) {
+  const FleetSoldOut::Work work = sold_out_.TakeWork();
+  for (const FleetSoldOut::Move& move : work.moves) {
+    if (!MoveLimbo(lane.writer, move)) return;
+  }
+  if (!work.renewals.empty()) {
+    SkuRows rows;
+    if (!ReadSkus(lane.writer, Concat("s.sku_id IN (", absl::StrJoin(work.renewals, ","), ")"), rows)) return;
+  }
+  for (const FleetSoldOut::Move& of : work.unknown_ids) {
+    bool too_many = false;
+    std::optional<FleetSoldOut::Ids> ids = LoadIds(lane.writer, of.sku, too_many);
+    if (!ids.has_value() && !too_many) return;
+    sold_out_.NoteIds(of, std::move(ids));
+  }
+}
+
+bool FleetCore::MoveLimbo(FleetLane& writer, const FleetSoldOut::Move& move) {
+  Pause(FleetPause::kBeforeMove);
+  base_internal::CrashPoint("fleet: before limbo is moved");
+  // Only in the epoch in which it was waited for.
+  const std::string where = Concat(" WHERE sku_id=", move.sku, " AND mode=2 AND removed=0",
+                                   Has(FleetDefect::kLateMover) ? std::string() : Concat(" AND epoch=", move.epoch));
+  FleetPacket packet;
+  packet.Add("SET @limbo=NULL", FleetPacket::kAnyTag);
+  packet.Add(Concat("SELECT limbo,segments INTO @limbo,@segments FROM ", ledger_.tables.skus, where, " FOR UPDATE"),
+             FleetPacket::kAnyTag);
+  packet.AddCondition("@limbo IS NOT NULL", FleetPacket::kAnyTag);
+  packet.Add(Concat("UPDATE ", ledger_.tables.skus, " SET limbo=0,mode=0 WHERE sku_id=", move.sku),
+             FleetPacket::kAnyTag);
+  packet.Add(Concat("UPDATE ", ledger_.tables.stock, kByKey, " SET latched=0,units=units+",
+                    Share("@limbo", "@segments", "segment"), " WHERE sku_id=", move.sku),
+             FleetPacket::kAnyTag);
+  packet.AddCondition("ROW_COUNT()=@segments", FleetPacket::kAnyTag);
+  const FleetOutcome outcome = RunUntilKnown(writer, packet);
+  base_internal::CrashPoint("fleet: after limbo was moved");
+  switch (outcome.kind) {
+    case FleetOutcome::Kind::kDone: fleet_metrics_.Add(kLimboMoves); [[fallthrough]];
+    case FleetOutcome::Kind::kSurprise: sold_out_.NoteMoved(move); return true;
+    case FleetOutcome::Kind::kAgain: return true;  // Comes again.
+    case FleetOutcome::Kind::kAway:
+    case FleetOutcome::Kind::kUnknown: return false;
+  }
+  return false;
+}
+
+std::optional<FleetSoldOut::Ids> FleetCore::LoadIds(FleetLane& writer, uint64_t sku, bool& too_many) {
+  Pause(FleetPause::kIdsLoading);
+  const std::string single = Concat("SELECT order_id,request FROM ", ledger_.tables.orders,
+                                    " FORCE INDEX (by_sku) WHERE sku_id=", sku, " AND order_id>");
+  const std::string in_baskets =
+      Concat("SELECT l.order_id,o.request FROM ", ledger_.tables.order_lines, " l FORCE INDEX (by_sku) STRAIGHT_JOIN ",
+             ledger_.tables.orders, " o ON o.order_id=l.order_id WHERE l.sku_id=", sku, " AND l.order_id>");
+  const size_t most = sold_out_.ids_left();
+  FleetSoldOut::Ids ids;
+  for (const std::string& query : {single, in_baskets}) {
+    OrderId last = 0;
+    for (bool is_more = true; is_more;) {
+      const MySqlReply reply = writer.Read(Concat(query, last, " ORDER BY order_id LIMIT ", kIdsAtOnce));
+      NoteHealth(reply.status);
+      if (!reply.status.ok()) return std::nullopt;
+      for (const MySqlRow& row : reply.rows()) {
+        last = static_cast<OrderId>(MySqlNumber(row, 0));
+        ids.insert(FleetKeys::PrintOf(FleetHashAt(row, 1)));
+      }
+      is_more = reply.rows().size() == kIdsAtOnce;
+      too_many = ids.size() > most;
+      if (too_many) return std::nullopt;
+    }
+  }
+  return ids;
+}
+
+}  // namespace stockade::inventory_internal

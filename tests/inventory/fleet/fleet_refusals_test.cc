@@ -1,0 +1,317 @@
+// Refusals of SKUs that are sold out: without the ledger, and true. The clock is the tests' own.
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "inventory/fleet/fleet_faults_test.h"
+#include "stockade/base/manual_clock.h"
+#include "support/await.h"
+#include "support/exported.h"
+
+namespace stockade {
+namespace {
+
+using base_internal::Concat;
+using testing::Await;
+using testing::FleetFaultsTest;
+
+constexpr absl::Duration kLease = absl::Seconds(2);
+const absl::Duration kWait = kLease * 1.1;
+
+class FleetRefusalsTest : public FleetFaultsTest {
+ protected:
+  FleetInventoryOptions Leased(std::string name) {
+    FleetInventoryOptions options = Options();
+    options.name = std::move(name);
+    options.refusal_lease = kLease;
+    options.clock = &clock_;
+    options.metrics = &registry_;
+    return options;
+  }
+  std::unique_ptr<Inventory> Process(std::string name) { return Connect(Leased(std::move(name))); }
+
+  int64_t Count(std::string_view metric, const std::string& process, std::string_view label = "") const {
+    return static_cast<int64_t>(testing::Exported(
+        registry_, Concat("stockade_inventory_fleet_", metric, "{inventory=\"", process, "\"", label, "}")));
+  }
+  int64_t RefusedByLease(const std::string& process) const { return Count("refusals_total", process, ",by=\"lease\""); }
+  static Refusal Wanted(Inventory& shop, const std::string& id, int64_t quantity = 1) {
+    return RefusalOf(shop.Take({.sku = "sneaker", .quantity = quantity, .request_id = id}).status());
+  }
+  // Until the process refuses without the ledger.
+  void AwaitLease(Inventory& shop, const std::string& process, Refusal refusal = Refusal::kSoldOut) {
+    const int64_t before = RefusedByLease(process);
+    Await("a refusal by a lease", [&] {
+      EXPECT_EQ(Wanted(shop, "nobody"), refusal);
+      return RefusedByLease(process) > before;
+    });
+  }
+  std::string Sku(std::string_view column) const {
+    return server().Value(Concat("SELECT ", column, " FROM ", Table("skus"), " WHERE sku='sneaker'"));
+  }
+  // Its lanes wait, for nothing but time.
+  void Pass(absl::Duration time) { clock_.Advance(time); }
+
+  ManualClock clock_;
+  MetricsRegistry registry_;
+};
+
+TEST_F(FleetRefusalsTest, SkuIsSoldOut_RequestsAreRefusedWithoutTheLedger) {
+  FleetInventoryOptions options = Leased("one");
+  options.ledger = ByProxy().ledger;
+  const auto one = Connect(options);
+  ASSERT_TRUE(one->AddSku("sneaker", {.stock = 2}).ok());
+  const auto first = one->Take({.sku = "sneaker", .request_id = "a"});
+  ASSERT_TRUE(first.ok()) << first.status();
+  ASSERT_TRUE(one->Take({.sku = "sneaker", .request_id = "b"}).ok());
+  AwaitLease(*one, "one");
+  EXPECT_EQ(Count("latches_total", "one"), 1);
+  EXPECT_EQ(Count("leased_skus", "one"), 1);
+  // A request that took units gets its first answer.
+  EXPECT_EQ(one->Take({.sku = "sneaker", .request_id = "a"})->id(), first->id());
+  proxy().Hold();
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(Wanted(*one, Concat("late", i)), Refusal::kSoldOut);
+  EXPECT_EQ(RefusalOf(one->ReserveBasket({.lines = {{"lace", 1}, {"sneaker", 1}}, .request_id = "basket"}).status()),
+            Refusal::kSoldOut);
+  proxy().Release();
+  // A lease that nobody has renewed is over.
+  const int64_t by_ledger = Count("refusals_total", "one", ",by=\"ledger\"");
+  Pass(40 * kLease);
+  Await("the lease to be forgotten", [&] { return Count("leased_skus", "one") == 0; });
+  EXPECT_EQ(Wanted(*one, "later"), Refusal::kSoldOut);
+  EXPECT_EQ(Count("refusals_total", "one", ",by=\"ledger\""), by_ledger + 1);
+}
+
+TEST_F(FleetRefusalsTest, RequestsAskAllTheTime_TheLeaseIsRenewed) {
+  const auto one = Process("one");
+  ASSERT_TRUE(one->AddSku("sneaker", {.stock = 0}).ok());
+  AwaitLease(*one, "one");
+  for (int i = 0; i < 10; ++i) {
+    Pass(kLease / 2);
+    Await("the renewal", [&] {
+      EXPECT_EQ(Wanted(*one, "nobody"), Refusal::kSoldOut);
+      return testing::Exported(registry_, "stockade_inventory_fleet_lease_age_seconds{inventory=\"one\"}") <
+             absl::ToDoubleSeconds(kLease / 2);
+    });
+  }
+  EXPECT_EQ(Sku("epoch"), "1");
+}
+
+TEST_F(FleetRefusalsTest, OrderIsCancelled_UnitsAreForSaleWhenAllLeasesHaveEnded) {
+  const auto one = Process("one");
+  const auto two = Process("two");
+  ASSERT_TRUE(one->AddSku("sneaker", {.stock = 3, .shards = 2}).ok());
+  const auto held = one->Reserve({.sku = "sneaker", .quantity = 2, .request_id = "a"});
+  const auto more = two->Reserve({.sku = "sneaker", .request_id = "b"});
+  ASSERT_TRUE(held.ok() && more.ok()) << held.status() << more.status();
+  AwaitLease(*one, "one", Refusal::kAllHeld);
+  AwaitLease(*two, "two", Refusal::kAllHeld);
+  ASSERT_TRUE(one->Cancel(held->id()).ok());
+  EXPECT_EQ(Sku("limbo"), "2");
+  EXPECT_EQ(one->Figures("sneaker")->held, 3) << "not for sale yet, and not sold";
+  EXPECT_EQ(Count("limbo_units", "one"), 2);
+  Pass(kWait - absl::Milliseconds(1));
+  EXPECT_EQ(Wanted(*one, "c"), Refusal::kAllHeld);
+  EXPECT_EQ(Wanted(*two, "d"), Refusal::kAllHeld);
+  // What comes back meanwhile does not wait for as long again.
+  ASSERT_TRUE(two->Cancel(more->id()).ok());
+  EXPECT_EQ(Sku("limbo"), "3");
+  Pass(absl::Milliseconds(1));
+  Await("the units", [&] { return two->Available("sneaker").value() == 3; });
+  EXPECT_EQ(Wanted(*two, "d", 3), Refusal::kNone);
+  EXPECT_EQ(Sku("epoch"), "1");
+}
+
+TEST_F(FleetRefusalsTest, Restock_ReturnsWhenItsUnitsAreForSale) {
+  const auto one = Process("one");
+  const auto two = Process("two");
+  ASSERT_TRUE(one->AddSku("sneaker", {.stock = 0}).ok());
+  AwaitLease(*one, "one");
+  AwaitLease(*two, "two");
+  std::atomic<int> returned = 0;
+  std::vector<std::thread> threads;
+  // The second one is a repeat.
+  for (Inventory* const shop : {one.get(), two.get()}) {
+    threads.emplace_back([&, shop] {
+      EXPECT_TRUE(shop->Restock({.sku = "sneaker", .quantity = 4, .request_id = "restock"}).ok());
+      // Whoever knows that it has returned finds its units.
+      EXPECT_EQ(Wanted(*one, Concat("one", ++returned)), Refusal::kNone);
+      EXPECT_EQ(Wanted(*two, Concat("two", returned.load())), Refusal::kNone);
+    });
+  }
+  Await("the deposit", [&] { return Sku("limbo") == "4"; });
+  EXPECT_NE(Wanted(*two, "early"), Refusal::kNone);
+  EXPECT_EQ(returned, 0);
+  Await("the restock", [&] {
+    Pass(absl::Milliseconds(50));  // The second one may have seen the units in limbo later.
+    return returned == 2;
+  });
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST_F(FleetRefusalsTest, ProcessThatPutUnitsIntoLimboEnds_AnotherOneMovesThem) {
+  auto one = Process("one");
+  const auto two = Process("two");
+  ASSERT_TRUE(one->AddSku("sneaker", {.stock = 1}).ok());
+  const auto held = one->Reserve({.sku = "sneaker", .request_id = "a"});
+  AwaitLease(*two, "two", Refusal::kAllHeld);
+  ASSERT_TRUE(one->Cancel(held->id()).ok());
+  one.reset();
+  // The lanes of a janitor that has gone are replaced by the clock of the server.
+  Await("the units", [&] {
+    Pass(absl::Milliseconds(100));
+    return two->Available("sneaker").value() == 1;
+  });
+  EXPECT_EQ(Count("limbo_moves_total", "two"), 1);
+}
+
+TEST_F(FleetRefusalsTest, SkuIsResharded_LatchAndLimboStay) {
+  const auto one = Process("one");
+  ASSERT_TRUE(one->AddSku("sneaker", {.stock = 1}).ok());
+  const auto held = one->Reserve({.sku = "sneaker", .request_id = "a"});
+  AwaitLease(*one, "one", Refusal::kAllHeld);
+  ASSERT_TRUE(one->Reshard("sneaker", 3).ok());
+  EXPECT_EQ(Wanted(*one, "b"), Refusal::kAllHeld);
+  ASSERT_TRUE(one->Cancel(held->id()).ok());
+  ASSERT_TRUE(one->Reshard("sneaker", 2).ok());
+  for (const std::string& problem : Audit()) ADD_FAILURE() << problem;
+  EXPECT_EQ(Sku("limbo"), "1");
+  Pass(kWait);
+  Await("the unit", [&] { return Wanted(*one, "c") == Refusal::kNone; });
+}
+
+TEST_F(FleetRefusalsTest, SkuIsRemovedWhileItIsDraining_ItsUnitsAreWithdrawn) {
+  const auto one = Process("one");
+  ASSERT_TRUE(one->AddSku("sneaker", {.stock = 2}).ok());
+  const auto held = one->Reserve({.sku = "sneaker", .request_id = "a"});
+  const auto late = one->Reserve({.sku = "sneaker", .request_id = "b"});
+  AwaitLease(*one, "one", Refusal::kAllHeld);
+  ASSERT_TRUE(one->Cancel(held->id()).ok());
+  ASSERT_TRUE(one->RemoveSku("sneaker").ok());
+  EXPECT_EQ(one->Figures("sneaker")->granted, 1);
+  ASSERT_TRUE(one->Cancel(late->id()).ok());
+  EXPECT_EQ(one->Figures("sneaker")->granted, 0);
+  Pass(2 * kWait);
+  Await("the lease to end", [&] { return Wanted(*one, "c") == Refusal::kUnknownSku; });
+}
+
+TEST_F(FleetRefusalsTest, SkuHasALimit_RequestsWithoutABuyerAreInvalid) {
+  const auto one = Process("one");
+  ASSERT_TRUE(one->AddSku("sneaker", {.stock = 1, .per_buyer_limit = 1}).ok());
+  ASSERT_TRUE(one->Take({.sku = "sneaker", .request_id = "a", .buyer = "ann"}).ok());
+  Await("a refusal by a lease", [&] {
+    EXPECT_EQ(RefusalOf(one->Take({.sku = "sneaker", .request_id = "b", .buyer = "bob"}).status()), Refusal::kSoldOut);
+    return RefusedByLease("one") > 0;
+  });
+  EXPECT_EQ(Wanted(*one, "c"), Refusal::kInvalid);
+}
+
+TEST_F(FleetRefusalsTest, MoreIdsTookUnitsThanAreRemembered_TheLedgerIsAsked) {
+  FleetInventoryOptions options = Leased("few");
+  options.max_known_ids = 1;
+  const auto few = Connect(options);
+  const auto many = Process("many");
+  ASSERT_TRUE(few->AddSku("sneaker", {.stock = 3}).ok());
+  ASSERT_TRUE(few->AddSku("lace", {.stock = 0}).ok());
+  const auto took = few->ReserveBasket({.lines = {{"sneaker", 1}}, .request_id = "basket"});
+  ASSERT_TRUE(took.ok()) << took.status();
+  ASSERT_TRUE(few->Take({.sku = "sneaker", .quantity = 2, .request_id = "a"}).ok());
+  AwaitLease(*many, "many", Refusal::kAllHeld);
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(Wanted(*few, Concat("late", i)), Refusal::kAllHeld);
+  EXPECT_EQ(RefusedByLease("few"), 0);
+  // An id that took units in a basket is known, too.
+  EXPECT_EQ(many->ReserveBasket({.lines = {{"sneaker", 1}}, .request_id = "basket"})->id(), took->id());
+  // Other SKUs are not concerned.
+  Await("a refusal by a lease", [&] {
+    EXPECT_EQ(RefusalOf(few->Take({.sku = "lace", .request_id = "nobody"}).status()), Refusal::kSoldOut);
+    return RefusedByLease("few") > 0;
+  });
+}
+
+TEST_F(FleetRefusalsTest, LedgerIsAway_RefusalsEndWithTheLease) {
+  FleetInventoryOptions options = Leased("one");
+  options.ledger = ByProxy().ledger;
+  options.patience = absl::Seconds(1);
+  const auto one = Connect(options);
+  ASSERT_TRUE(one->AddSku("sneaker", {.stock = 0}).ok());
+  AwaitLease(*one, "one");
+  proxy().Refuse();
+  proxy().CloseAll();
+  Pass(kLease - absl::Milliseconds(1));
+  Await("the lease that was there", [&] { return Wanted(*one, "b") == Refusal::kSoldOut; });
+  Pass(absl::Milliseconds(1));
+  std::atomic<bool> answered = false;
+  std::thread asks([&] {
+    EXPECT_EQ(Wanted(*one, "c"), Refusal::kUnavailable);
+    answered = true;
+  });
+  Await("the end of patience", [&] {
+    Pass(absl::Milliseconds(100));
+    return answered.load();
+  });
+  asks.join();
+  proxy().Accept();
+}
+
+// Processes with different options have one lease: that of the one that latched.
+TEST_F(FleetRefusalsTest, ProcessesHaveDifferentLeases_TheLatchDecides) {
+  FleetInventoryOptions brief = Leased("brief");
+  brief.refusal_lease = absl::Milliseconds(10);
+  const auto one = Connect(brief);
+  const auto two = Process("two");
+  ASSERT_TRUE(two->AddSku("sneaker", {.stock = 1}).ok());
+  const auto held = two->Reserve({.sku = "sneaker", .request_id = "a"});
+  AwaitLease(*two, "two", Refusal::kAllHeld);
+  EXPECT_EQ(Sku("lease_us"), "2000000");
+  ASSERT_TRUE(one->Cancel(held->id()).ok());
+  Pass(kWait - absl::Milliseconds(1));
+  EXPECT_EQ(Sku("limbo"), "1");
+  Pass(absl::Milliseconds(1));
+  Await("the unit", [&] { return Wanted(*one, "b") == Refusal::kNone; });
+  AwaitLease(*one, "brief");
+  EXPECT_EQ(Sku("lease_us"), "10000");
+}
+
+TEST_F(FleetRefusalsTest, TablesOfVersionOne_AreMigrated) {
+  const std::string tables = Table("");
+  for (const std::string& sql :
+       {Concat("ALTER TABLE ", tables, "skus DROP CONSTRAINT ", fleet(),
+               "_limbo, DROP KEY mode, DROP COLUMN mode, DROP ",
+               "COLUMN epoch, DROP COLUMN lease_us, DROP COLUMN limbo"),
+        Concat("ALTER TABLE ", tables, "stock DROP CONSTRAINT ", fleet(), "_latched, DROP COLUMN latched"),
+        Concat("ALTER TABLE ", tables, "orders DROP KEY by_sku"),
+        Concat("ALTER TABLE ", tables, "order_lines DROP KEY by_sku"),
+        Concat("UPDATE ", tables, "fleet SET version=1")}) {
+    server().Query(sql);
+  }
+  const absl::Status refused = FleetInventory::Connect(Options()).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
+  // It may be run again at any time, also if it was ended between two tables.
+  server().Query(Concat("ALTER TABLE ", tables, "orders ADD KEY by_sku (sku_id, order_id, request)"));
+  for (int i = 0; i < 2; ++i) {
+    const absl::Status migrated = FleetInventory::Migrate(Options());
+    ASSERT_TRUE(migrated.ok()) << migrated;
+  }
+  const auto one = Process("one");
+  ASSERT_TRUE(one->AddSku("sneaker", {.stock = 0}).ok());
+  AwaitLease(*one, "one");
+}
+
+TEST_F(FleetRefusalsTest, RefusalLeaseOutOfRange_IsInvalid) {
+  FleetInventoryOptions options = Options();
+  for (const absl::Duration lease : {absl::Milliseconds(9), absl::Seconds(61), -absl::Seconds(1)}) {
+    options.refusal_lease = lease;
+    EXPECT_TRUE(absl::IsInvalidArgument(options.Validate())) << lease;
+  }
+  options.refusal_lease = absl::Seconds(60);
+  EXPECT_TRUE(options.Validate().ok());
+  options.max_known_ids = -1;
+  EXPECT_TRUE(absl::IsInvalidArgument(options.Validate()));
+}
+
+}  // namespace
+}  // namespace stockade
