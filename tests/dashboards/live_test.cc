@@ -70,6 +70,7 @@ class LiveTest : public ::testing::Test {
     STOCKADE_NEEDS_PROGRAM("promtool", "prometheus");
     STOCKADE_NEEDS_PROGRAM("curl", "curl");
     STOCKADE_NEEDS_REDIS();
+    STOCKADE_NEEDS_MARIADB();
   }
 };
 

@@ -7,8 +7,10 @@
 #include <stop_token>
 #include <utility>
 
+#include "inventory/fleet/fleet_test.h"
 #include "stockade/base/log.h"
 #include "stockade/base/strings.h"
+#include "stockade/inventory/fleet_inventory.h"
 #include "stockade/inventory/sqlite_ledger.h"
 #include "stockade/locks/fallback_lock_service.h"
 #include "stockade/locks/local_lock_service.h"
@@ -25,10 +27,16 @@ T Must(absl::StatusOr<T> made) {
 
 void PassAMillisecond() { poll(nullptr, 0, 1); }
 
+absl::StatusOr<std::unique_ptr<Inventory>> ConnectFleet(FleetInventoryOptions options) {
+  if (absl::Status migrated = FleetInventory::Migrate(options); !migrated.ok()) return migrated;
+  return FleetInventory::Connect(std::move(options));
+}
+
 }  // namespace
 
 ShopUnderLoad::ShopUnderLoad()
-    : redis_(Must(RedisClient::Connect(redis_server_.url(), {.name = "redis", .metrics = &registry_}))),
+    : database_({.flags = FleetServerFlags()}),
+      redis_(Must(RedisClient::Connect(redis_server_.url(), {.name = "redis", .metrics = &registry_}))),
       news_(Must(redis_->Subscribe("news", {}))),
       redis_locks_(Must(RedisLockService::Connect(
           redis_server_.url(),
@@ -58,11 +66,21 @@ ShopUnderLoad::ShopUnderLoad()
                   .ledger = Must(SqliteLedger::Open(dir_.File("orders.db"), {.name = "orders", .metrics = &registry_})),
                   .metrics = &registry_,
                   .sku_metrics = 2}),
+      fleet_(Must(ConnectFleet({.ledger = database_.url(),
+                                .fleet = "outlet",
+                                .patience = absl::Minutes(5),
+                                .refusal_lease = absl::Milliseconds(100),
+                                .metrics = &registry_}))),
       kept_(Must(redis_locks_->Acquire("the shop"))),
       server_(Must(MetricsServer::Start({.port = 0, .registry = &registry_}))) {
   for (const char* const sku : {"shoes", "socks"}) {
     if (!inventory_.AddSku(sku, {.stock = 50, .shards = 4}).ok()) base_internal::Fatal("no SKU");
   }
+  const std::pair<const char*, int64_t> outlet[] = {{"socks", 1'000'000}, {"boots", 2}, {"sandals", 0}};
+  for (const auto& [sku, units] : outlet) {
+    if (!fleet_->AddSku(sku, {.stock = units}).ok()) base_internal::Fatal("no SKU in the fleet");
+  }
+  Repeat([this](int i) { OrderOfFleet(i); });
   for (int thread = 0; thread < 3; ++thread) {
     Repeat([this, thread](int i) {
       View(i);
@@ -96,6 +114,19 @@ void ShopUnderLoad::Order(int i) {
   if (i % 8 != 0) return;
   (void)inventory_.Restock("socks", 6);
   (void)inventory_.Restock("shoes", 9);
+}
+
+// Sandals stay sold out, so that leases refuse them. Boots come back and sell out, again and again.
+void ShopUnderLoad::OrderOfFleet(int i) {
+  const std::string id = std::to_string(i);
+  (void)fleet_->Take({.sku = "socks", .request_id = "take " + std::to_string(i / 2)});
+  for (int again = 0; again < 20; ++again) (void)fleet_->Take({.sku = "sandals", .request_id = "late " + id});
+  const auto held = fleet_->Reserve({.sku = "boots", .request_id = id, .ttl = absl::Milliseconds(500)});
+  if (held.ok() && i % 3 == 0) {
+    (void)fleet_->Commit(held->id());
+    (void)fleet_->Restock({.sku = "boots", .quantity = 1, .request_id = "more " + id});
+  }
+  if (held.ok() && i % 3 == 1) (void)fleet_->Cancel(held->id());
 }
 
 void ShopUnderLoad::Share(int i) {

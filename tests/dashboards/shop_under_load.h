@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "mysql/support/mariadb_server.h"
 #include "redis/support/redis_server.h"
 #include "stockade/cache/loading_cache.h"
 #include "stockade/cache/redis_cache_tier.h"
@@ -24,7 +25,8 @@
 namespace stockade::testing {
 
 // One of every component, used by a few threads from the beginning to the end, so that every kind of series moves; at
-// a pace that leaves the machine to others. Its own registry, served on a free port. Needs redis-server.
+// a pace that leaves the machine to others. Its own registry, served on a free port. Needs redis-server
+// and MariaDB.
 class ShopUnderLoad {
  public:
   ShopUnderLoad();
@@ -36,11 +38,13 @@ class ShopUnderLoad {
   void Repeat(std::function<void(int)> step);
   void View(int i);
   void Order(int i);
+  void OrderOfFleet(int i);
   void Lock(int i);
   void Share(int i);
 
   const TempDir dir_;
   const RedisServer redis_server_;
+  const MariaDbServer database_;
   MetricsRegistry registry_;
   const std::unique_ptr<RedisClient> redis_;
   RedisSubscription news_;
@@ -59,6 +63,7 @@ class ShopUnderLoad {
   const std::shared_ptr<CacheTier> tier_;
   const std::unique_ptr<TierCache> shared_;
   Inventory inventory_;
+  const std::unique_ptr<Inventory> fleet_;
   LockLease kept_;  // Held throughout, and renewed; lost only if nothing runs for two thirds of its lease.
   const std::unique_ptr<MetricsServer> server_;
   std::vector<std::jthread> threads_;

@@ -9,10 +9,12 @@
 #include <string>
 #include <vector>
 
+#include "inventory/fleet/fleet_test.h"
 #include "mysql/support/mariadb_server.h"
 #include "redis/support/redis_server.h"
 #include "stockade/cache/loading_cache.h"
 #include "stockade/cache/redis_cache_tier.h"
+#include "stockade/inventory/fleet_inventory.h"
 #include "stockade/inventory/inventory.h"
 #include "stockade/inventory/sqlite_ledger.h"
 #include "stockade/locks/fallback_lock_service.h"
@@ -104,9 +106,14 @@ std::vector<std::string> ExportedRows() {
   const testing::ZooKeeperServer zookeeper;
   const auto queued = ZooKeeperLockService::Connect(zookeeper.url(), {.service = service});
   EXPECT_TRUE(queued.ok()) << queued.status();
-  const testing::MariaDbServer database;
+  const testing::MariaDbServer database({.flags = testing::FleetServerFlags()});
   const auto rows_held = MySqlLockService::Connect(database.url(), {.service = service, .create_schema = true});
   EXPECT_TRUE(rows_held.ok()) << rows_held.status();
+  const FleetInventoryOptions fleet = {.ledger = database.url(), .name = kName, .metrics = &registry};
+  const absl::Status migrated = FleetInventory::Migrate(fleet);
+  EXPECT_TRUE(migrated.ok()) << migrated;
+  const auto shop = FleetInventory::Connect(fleet);
+  EXPECT_TRUE(shop.ok()) << shop.status();
   std::vector<std::string> rows;
   for (const auto& family : registry.Collect()) {
     rows.push_back("| `" + family.name + "` | " + TypeName(family.type) + " | " + LabelsOf(family) + " | " +

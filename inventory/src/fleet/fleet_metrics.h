@@ -21,8 +21,8 @@ enum FleetMetric : size_t {
 
 inline constexpr std::string_view kFleetRefusalsName = "stockade_inventory_fleet_refusals_total";
 inline constexpr std::string_view kFleetRefusalsHelp =
-    "Requests of a fleet's process that were refused as sold out or all held, by who knew it: lease, the process "
-    "itself; ledger, a query.";
+    "Requests that were refused as sold out or all held, by the source of the answer: a lease, without a query; the "
+    "ledger, by a query.";
 
 inline constexpr MetricDef kFleetMetricDefs[] = {
     {MetricType::kCounter, kFleetRefusalsName, kFleetRefusalsHelp, "by", "lease"},
@@ -33,9 +33,9 @@ inline constexpr MetricDef kFleetMetricDefs[] = {
      "Times that this process put the units that had come back to a latched SKU on sale again."},
     {MetricType::kGauge, "stockade_inventory_fleet_leased_skus", "SKUs that this process may refuse by a lease."},
     {MetricType::kGauge, "stockade_inventory_fleet_lease_age_seconds",
-     "Time since the read that the oldest of these leases rests on; 0 without leases."},
+     "Age of the oldest lease in use, counted from when its read was sent; 0 without leases."},
     {MetricType::kGauge, "stockade_inventory_fleet_limbo_units",
-     "Units that have come back and wait until all leases have ended, as this process has last read them."},
+     "Units that have come back to latched SKUs and wait until all leases have ended, as this process last read them."},
 };
 static_assert(std::size(kFleetMetricDefs) == kLimboUnits + 1);
 
