@@ -93,7 +93,7 @@ TEST(AlertsTest, Runbook_NamesPanelsThatThereAre) {
     for (const auto& panel : dashboard.json.at("panels")) titles.insert(panel.at("title"));
     titles.insert(dashboard.json.at("title"));
   }
-  static const std::regex named(R"([^*]\*([A-Z][^*\n]+)\*[^*]|row "([^"]+)\"|"(Stockade / \w+)\")");
+  static const std::regex named(R"([^*]\*([A-Z][^*\n]+)\*[^*]|row "([^"]+)\"|"(Stockade / [\w ]+)\")");
   const std::string runbook = ReadSource("docs/RUNBOOK.md");
   int found = 0;
   for (std::sregex_iterator at(runbook.begin(), runbook.end(), named), end; at != end; ++at, ++found) {
