@@ -50,7 +50,7 @@ std::string Filled(std::string expr, const std::string& instance) {
 // of those that are not valid at all.
 std::string WithoutData(const Prometheus& prometheus, std::vector<Query> queries) {
   std::string wrong;
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(40);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(120);
   for (;;) {
     std::erase_if(queries, [&](const Query& query) {
       const Prometheus::Answer answer = prometheus.Ask(Filled(query.expr, ".+"));
