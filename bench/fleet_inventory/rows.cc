@@ -32,8 +32,6 @@ using mysql_internal::MySqlConnection;
 using mysql_internal::MySqlNumber;
 using mysql_internal::MySqlReply;
 
-using StartServer = std::function<const DiskServer&()>;
-
 constexpr size_t kProcesses[] = {1, 2, 4};
 constexpr int32_t kSegments[] = {1, 4, 16};
 // Of all processes together.
@@ -53,10 +51,6 @@ constexpr char kBatch[] = "batch";
 
 enum class Kind { kTake, kReserveAndCommit };
 
-std::string UrlOf(const DiskServer& server, std::string_view database) {
-  return Concat("mysql://root@localhost/", database, "?socket=", server.address(), "/socket");
-}
-
 // The processes of a fleet, which has a database of its own.
 class Fleet {
  public:
@@ -64,12 +58,13 @@ class Fleet {
   Fleet(const DiskServer& server, const std::string& fleet, size_t processes, int32_t segments, int64_t forgotten = 0)
       : fleet_(fleet) {
     const std::string database = Concat("fleet_", fleet);
-    sql_ = Require(MySqlConnection::Open(Require(mysql_internal::ParseMySqlUrl(UrlOf(server, "mysql")), "a URL"), -1),
-                   "MariaDB");
+    sql_ =
+        Require(MySqlConnection::Open(Require(mysql_internal::ParseMySqlUrl(FleetUrl(server, "mysql")), "a URL"), -1),
+                "MariaDB");
     // Rows that ran before have left their events in the binary log.
     Run(Concat("FLUSH BINARY LOGS;PURGE BINARY LOGS BEFORE NOW();DROP DATABASE IF EXISTS ", database,
                ";CREATE DATABASE ", database, ";USE ", database));
-    const FleetInventoryOptions options = {.ledger = UrlOf(server, database), .fleet = fleet, .metrics = nullptr};
+    const FleetInventoryOptions options = {.ledger = FleetUrl(server, database), .fleet = fleet, .metrics = nullptr};
     Require(FleetInventory::Migrate(options), "Migrate");
     Require(Require(FleetInventory::Connect(options), "Connect")
                 ->AddSku("sku", {.stock = int64_t{1} << 40, .shards = segments}),
@@ -234,6 +229,10 @@ void AddManyIdsRow(Suite& suite, const StartServer& server) {
 
 }  // namespace
 
+std::string FleetUrl(const DiskServer& server, std::string_view database) {
+  return Concat("mysql://root@localhost/", database, "?socket=", server.address(), "/socket");
+}
+
 void AddFleetInventoryRows(Suite& suite) {
   constexpr auto kMariaDb = DiskServer::Kind::kMariaDbBinlog;
   if (const absl::Status here = DiskServer::Check(kMariaDb, suite); !here.ok()) {
@@ -261,6 +260,7 @@ void AddFleetInventoryRows(Suite& suite) {
 #else
   suite.LeaveOut("PostgreSQL, one hot row", "its library was not found when this was built (Debian: libpq-dev)");
 #endif
+  AddRefusalRows(suite, server);
   if (suite.quick() || std::getenv("STOCKADE_BENCH_FULL") != nullptr) {
     AddManyIdsRow(suite, server);
   } else {

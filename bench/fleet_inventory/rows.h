@@ -1,11 +1,23 @@
 #ifndef STOCKADE_BENCH_FLEET_INVENTORY_ROWS_H_
 #define STOCKADE_BENCH_FLEET_INVENTORY_ROWS_H_
 
+#include <functional>
+#include <string>
+#include <string_view>
+
 #include "harness/suite.h"
+#include "servers/disk_server.h"
 
 namespace stockade::bench {
 
+// Starts it if it does not run yet.
+using StartServer = std::function<const DiskServer&()>;
+
+// Of a database on a MariaDB.
+std::string FleetUrl(const DiskServer& server, std::string_view database);
+
 void AddFleetInventoryRows(Suite& suite);
+void AddRefusalRows(Suite& suite, const StartServer& server);
 
 }  // namespace stockade::bench
 

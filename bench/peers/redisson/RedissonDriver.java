@@ -3,20 +3,36 @@ import java.io.InputStreamReader;
 import java.util.Locale;
 import java.util.concurrent.CyclicBarrier;
 import org.redisson.api.RLock;
+import org.redisson.api.RSemaphore;
 import org.redisson.api.RedissonClient;
 
 /** Redisson as a peer of bench_distributed-locks; ../README.md tells how the two talk. */
 final class RedissonDriver {
-  private final RLock[] locks; // A thread's each; of one name or of as many.
+  private final Runnable[] steps; // A thread's each; of one name or of as many.
 
   private RedissonDriver(RedissonClient redisson, String kind, int threads, boolean ownNames) {
-    locks = new RLock[threads];
-    for (int i = 0; i < threads; ++i) locks[i] = Locks.of(redisson, kind, ownNames ? "java" + i : "java");
+    steps = new Runnable[threads];
+    for (int i = 0; i < threads; ++i) steps[i] = step(redisson, kind, ownNames ? "java" + i : "java");
   }
 
-  /** Acquires and releases of all threads in a second, from the first one's start to the last one's end. */
+  /** An acquire and a release of a lock; of a semaphore without permits, an acquire in vain. */
+  private static Runnable step(RedissonClient redisson, String kind, String name) {
+    if (kind.equals("semaphore")) {
+      RSemaphore semaphore = redisson.getSemaphore(name);
+      return () -> {
+        if (semaphore.tryAcquire()) throw new IllegalStateException("a permit without one");
+      };
+    }
+    RLock lock = Locks.of(redisson, kind, name);
+    return () -> {
+      lock.lock();
+      lock.unlock();
+    };
+  }
+
+  /** Steps of all threads in a second, from the first one's start to the last one's end. */
   private double run(long millis) throws Exception {
-    int threads = locks.length;
+    int threads = steps.length;
     long[] begins = new long[threads];
     long[] ends = new long[threads];
     long[] pairs = new long[threads];
@@ -33,8 +49,7 @@ final class RedissonDriver {
         long begin = System.nanoTime();
         long done = 0;
         do {
-          locks[thread].lock();
-          locks[thread].unlock();
+          steps[thread].run();
           ++done;
         } while (System.nanoTime() - begin < millis * 1_000_000);
         begins[thread] = begin;

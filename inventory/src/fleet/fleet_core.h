@@ -212,15 +212,22 @@ class FleetCore final : public InventoryCore {
   static int32_t SegmentOf(const Sku& sku, const Lane& lane) { return sku.merged ? 0 : lane.index % sku.segments; }
 
   // fleet_forms.cc
-  // A refusal: the request is not valid, or a lease refuses it.
-  absl::StatusOr<std::unique_ptr<FleetGrantCall>> CallOf(OrderKind kind, const std::string& request_id,
-                                                         const std::string& buyer, std::span<const RequestLine> lines,
-                                                         absl::Duration ttl);
-  absl::StatusOr<std::unique_ptr<FleetGrantCall>> CallOf(const ReserveRequest& request);
-  absl::StatusOr<std::unique_ptr<FleetGrantCall>> CallOf(const TakeRequest& request);
-  absl::StatusOr<std::unique_ptr<FleetGrantCall>> CallOf(const BasketRequest& request);
+  // Each returns a refusal if the request is not valid, or if a lease refuses it.
+  absl::StatusOr<std::unique_ptr<FleetGrantCall>> NewCall(OrderKind kind, const std::string& request_id,
+                                                          const std::string& buyer, std::span<const RequestLine> lines,
+                                                          absl::Duration ttl);
+  absl::StatusOr<std::unique_ptr<FleetGrantCall>> Checked(const ReserveRequest& request);
+  absl::StatusOr<std::unique_ptr<FleetGrantCall>> Checked(const TakeRequest& request);
+  absl::StatusOr<std::unique_ptr<FleetGrantCall>> Checked(const BasketRequest& request);
+  // Checked(), and counts the refusal.
+  template <typename Request>
+  absl::StatusOr<std::unique_ptr<FleetGrantCall>> CallOf(const Request& request);
+  template <typename Response>
+  void Submit(std::unique_ptr<FleetGrantCall> call, absl::AnyInvocable<void(absl::StatusOr<Response>)> done);
   template <typename Response, typename Request>
   void Ask(const Request& request, absl::AnyInvocable<void(absl::StatusOr<Response>)> done);
+  template <typename Response, typename Request>
+  absl::StatusOr<Response> AskOne(const Request& request);
   template <typename Response, typename Request>
   std::vector<absl::StatusOr<Response>> AskAll(std::span<const Request> requests);
   void End(OrderId id, OrderState to, absl::AnyInvocable<void(absl::Status)> done);

@@ -64,10 +64,10 @@ auto On(Executor& notifier, Executor& executor, absl::AnyInvocable<void(Result)>
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<FleetGrantCall>> FleetCore::CallOf(OrderKind kind, const std::string& request_id,
-                                                                  const std::string& buyer,
-                                                                  std::span<const RequestLine> lines,
-                                                                  absl::Duration ttl) {
+absl::StatusOr<std::unique_ptr<FleetGrantCall>> FleetCore::NewCall(OrderKind kind, const std::string& request_id,
+                                                                   const std::string& buyer,
+                                                                   std::span<const RequestLine> lines,
+                                                                   absl::Duration ttl) {
   if (std::optional<absl::Status> refused = RefuseByLease(request_id, buyer, lines); refused.has_value()) {
     return *std::move(refused);
   }
@@ -89,47 +89,64 @@ absl::StatusOr<std::unique_ptr<FleetGrantCall>> FleetCore::CallOf(OrderKind kind
   return call;
 }
 
-absl::StatusOr<std::unique_ptr<FleetGrantCall>> FleetCore::CallOf(const ReserveRequest& request) {
+template <typename Request>
+absl::StatusOr<std::unique_ptr<FleetGrantCall>> FleetCore::CallOf(const Request& request) {
+  absl::StatusOr<std::unique_ptr<FleetGrantCall>> call = Checked(request);
+  if (!call.ok()) metrics_.Add(RefusalMetric(RefusalOf(call.status())));
+  return call;
+}
+
+absl::StatusOr<std::unique_ptr<FleetGrantCall>> FleetCore::Checked(const ReserveRequest& request) {
   if (absl::Status valid = checks_.CheckNames(request.request_id, request.buyer); !valid.ok()) return valid;
   if (absl::Status valid = checks_.CheckLine(request.request_id, request.sku, request.quantity); !valid.ok())
     return valid;
   absl::Duration ttl = request.ttl;
   if (absl::Status valid = checks_.CheckTtl(request.request_id, ttl); !valid.ok()) return valid;
   const RequestLine line{.sku = request.sku, .quantity = request.quantity};
-  return CallOf(OrderKind::kReserve, request.request_id, request.buyer, {&line, 1}, ttl);
+  return NewCall(OrderKind::kReserve, request.request_id, request.buyer, {&line, 1}, ttl);
 }
 
-absl::StatusOr<std::unique_ptr<FleetGrantCall>> FleetCore::CallOf(const TakeRequest& request) {
+absl::StatusOr<std::unique_ptr<FleetGrantCall>> FleetCore::Checked(const TakeRequest& request) {
   if (absl::Status valid = checks_.CheckNames(request.request_id, request.buyer); !valid.ok()) return valid;
   if (absl::Status valid = checks_.CheckLine(request.request_id, request.sku, request.quantity); !valid.ok())
     return valid;
   const RequestLine line{.sku = request.sku, .quantity = request.quantity};
-  return CallOf(OrderKind::kTake, request.request_id, request.buyer, {&line, 1}, absl::InfiniteDuration());
+  return NewCall(OrderKind::kTake, request.request_id, request.buyer, {&line, 1}, absl::InfiniteDuration());
 }
 
-absl::StatusOr<std::unique_ptr<FleetGrantCall>> FleetCore::CallOf(const BasketRequest& request) {
+absl::StatusOr<std::unique_ptr<FleetGrantCall>> FleetCore::Checked(const BasketRequest& request) {
   absl::StatusOr<std::vector<RequestLine>> lines = checks_.SumUp(request);
   if (!lines.ok()) return lines.status();
   absl::Duration ttl = request.ttl;
   if (absl::Status valid = checks_.CheckTtl(request.request_id, ttl); !valid.ok()) return valid;
-  return CallOf(OrderKind::kBasket, request.request_id, request.buyer, *lines, ttl);
+  return NewCall(OrderKind::kBasket, request.request_id, request.buyer, *lines, ttl);
 }
 
-template <typename Response, typename Request>
-void FleetCore::Ask(const Request& request, absl::AnyInvocable<void(absl::StatusOr<Response>)> done) {
-  absl::StatusOr<std::unique_ptr<FleetGrantCall>> call = CallOf(request);
-  if (!call.ok()) {
-    metrics_.Add(RefusalMetric(RefusalOf(call.status())));
-    done(std::move(call).status());
-    return;
-  }
-  (*call)->done = [done = std::move(done)](const FleetGrantCall& of, absl::StatusOr<FleetGrant> grant) mutable {
+template <typename Response>
+void FleetCore::Submit(std::unique_ptr<FleetGrantCall> call, absl::AnyInvocable<void(absl::StatusOr<Response>)> done) {
+  call->done = [done = std::move(done)](const FleetGrantCall& of, absl::StatusOr<FleetGrant> grant) mutable {
     if (!grant.ok()) return done(std::move(grant).status());
     absl::StatusOr<Response> answer;
     Make(of, *grant, answer);
     done(std::move(answer));
   };
-  Enqueue(&Queues::grants, *std::move(call));
+  Enqueue(&Queues::grants, std::move(call));
+}
+
+template <typename Response, typename Request>
+void FleetCore::Ask(const Request& request, absl::AnyInvocable<void(absl::StatusOr<Response>)> done) {
+  absl::StatusOr<std::unique_ptr<FleetGrantCall>> call = CallOf(request);
+  if (!call.ok()) return done(std::move(call).status());
+  Submit<Response>(*std::move(call), std::move(done));
+}
+
+template <typename Response, typename Request>
+absl::StatusOr<Response> FleetCore::AskOne(const Request& request) {
+  absl::StatusOr<std::unique_ptr<FleetGrantCall>> call = CallOf(request);
+  if (!call.ok()) return std::move(call).status();
+  Results<absl::StatusOr<Response>> results(1);
+  Submit<Response>(*std::move(call), results.Slot(0));
+  return std::move(results.Wait()[0]);
 }
 
 template <typename Response, typename Request>
@@ -175,7 +192,7 @@ std::vector<absl::Status> FleetCore::EndAll(std::span<const OrderId> ids, OrderS
   return results.Wait();
 }
 
-absl::StatusOr<Reservation> FleetCore::Reserve(const ReserveRequest& request) { return ReserveMany({&request, 1})[0]; }
+absl::StatusOr<Reservation> FleetCore::Reserve(const ReserveRequest& request) { return AskOne<Reservation>(request); }
 
 void FleetCore::ReserveAsync(const ReserveRequest& request, Executor& executor,
                              absl::AnyInvocable<void(absl::StatusOr<Reservation>)> done) {
@@ -187,7 +204,7 @@ std::vector<absl::StatusOr<Reservation>> FleetCore::ReserveMany(std::span<const 
 }
 
 absl::StatusOr<BasketReservation> FleetCore::ReserveBasket(const BasketRequest& request) {
-  return AskAll<BasketReservation>(std::span<const BasketRequest>(&request, 1))[0];
+  return AskOne<BasketReservation>(request);
 }
 
 void FleetCore::ReserveBasketAsync(const BasketRequest& request, Executor& executor,
@@ -195,7 +212,7 @@ void FleetCore::ReserveBasketAsync(const BasketRequest& request, Executor& execu
   Ask<BasketReservation>(request, On(notifier_, executor, std::move(done)));
 }
 
-absl::StatusOr<Order> FleetCore::Take(const TakeRequest& request) { return TakeMany({&request, 1})[0]; }
+absl::StatusOr<Order> FleetCore::Take(const TakeRequest& request) { return AskOne<Order>(request); }
 
 void FleetCore::TakeAsync(const TakeRequest& request, Executor& executor,
                           absl::AnyInvocable<void(absl::StatusOr<Order>)> done) {
