@@ -4,11 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "absl/strings/str_replace.h"
 #include "inventory/fleet/fleet_test.h"
 #include "stockade/base/clock.h"
 #include "stockade/mysql/internal/mysql_connection.h"
@@ -71,6 +73,17 @@ class FleetFaultsTest : public FleetTest {
                  "SELECT variable_value FROM information_schema.global_status "
                  "WHERE variable_name='Innodb_row_lock_current_waits'") > 0;
     });
+  }
+  // What docs/INVENTORY.md says is to be done after a restore.
+  void FinishRestore() const {
+    constexpr std::string_view kCommand = "mariadb shop -e '";
+    std::ifstream file(std::string(STOCKADE_SOURCE_DIR) + "/docs/INVENTORY.md");
+    std::string line;
+    while (std::getline(file, line) && !line.starts_with(base_internal::Concat(kCommand, "UPDATE shop_lanes"))) {
+    }
+    ASSERT_TRUE(line.ends_with("'")) << "there is no such command in docs/INVENTORY.md";
+    Client().Run(absl::StrReplaceAll(line.substr(kCommand.size(), line.size() - kCommand.size() - 1),
+                                     {{"shop_", base_internal::Concat(fleet(), "_")}}));
   }
   // The connection that waits for a row of a table of this fleet, in an UPDATE.
   std::string AwaitWaitingConnection(std::string_view table) const {

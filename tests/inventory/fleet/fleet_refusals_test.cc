@@ -138,7 +138,7 @@ TEST_F(FleetRefusalsTest, Restock_ReturnsWhenItsUnitsAreForSale) {
   for (Inventory* const shop : {one.get(), two.get()}) {
     threads.emplace_back([&, shop] {
       EXPECT_TRUE(shop->Restock({.sku = "sneaker", .quantity = 4, .request_id = "restock"}).ok());
-      // Whoever knows that it has returned finds its units.
+      // Then every process finds its units.
       EXPECT_EQ(Wanted(*one, Concat("one", ++returned)), Refusal::kNone);
       EXPECT_EQ(Wanted(*two, Concat("two", returned.load())), Refusal::kNone);
     });
@@ -274,6 +274,32 @@ TEST_F(FleetRefusalsTest, ProcessesHaveDifferentLeases_TheLatchDecides) {
   Await("the unit", [&] { return Wanted(*one, "b") == Refusal::kNone; });
   AwaitLease(*one, "brief");
   EXPECT_EQ(Sku("lease_us"), "10000");
+}
+
+// The ids that took units are others then, although the SKU is sold out as before.
+TEST_F(FleetRefusalsTest, LedgerIsPutBack_IdsAreLoadedAgain) {
+  const auto one = Process("one");
+  const auto two = Process("two");
+  ASSERT_TRUE(one->AddSku("sneaker", {.stock = 1}).ok());
+  const char* const kTables[] = {"skus", "stock", "requests", "orders"};
+  for (const char* const table : kTables) {
+    server().Query(Concat("CREATE TABLE ", Table(Concat("copy_", table)), " AS SELECT * FROM ", Table(table)));
+  }
+  ASSERT_TRUE(one->Take({.sku = "sneaker", .request_id = "lost"}).ok());
+  AwaitLease(*one, "one");
+  for (const char* const table : kTables) {
+    server().Query("DELETE FROM " + Table(table));
+    server().Query(Concat("INSERT INTO ", Table(table), " SELECT * FROM ", Table(Concat("copy_", table))));
+  }
+  FinishRestore();
+  const auto order = two->Take({.sku = "sneaker", .request_id = "a"});
+  ASSERT_TRUE(order.ok()) << order.status();
+  AwaitLease(*two, "two");
+  Pass(kLease);
+  AwaitLease(*one, "one");
+  const auto again = one->Take({.sku = "sneaker", .request_id = "a"});
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->id(), order->id());
 }
 
 TEST_F(FleetRefusalsTest, TablesOfVersionOne_AreMigrated) {

@@ -78,6 +78,8 @@ struct STOCKADE_EXPORT FleetInventoryOptions {
 //
 // Differences from an Inventory in one process (docs/INVENTORY.md has a table of every call):
 // - kSoldOut, kAllHeld, kBuyerLimit, kUnknownSku are as durable and as true as every other answer.
+// - A SKU that is sold out is refused without the ledger, by a lease (refusal_lease). Units that come back to it are for
+//   sale 1.1 leases later. Restock() blocks until then; Cancel() does not.
 // - kUnavailable: the ledger could not be used for `patience`, or too many calls wait. Nothing has to be opened again.
 //   Unless the message says that nothing has changed, the same request id shows the outcome once the ledger is back.
 // - SkuOptions::shards and Reshard() are about segments in the ledger, for all processes, and are durable.
@@ -102,7 +104,8 @@ class STOCKADE_EXPORT FleetInventory {
 
   // Creates the tables of the fleet, or brings them up to this version. Run it before the first process connects, and
   // before a new version of Stockade is rolled out: processes with the version before continue to work. Needs the
-  // privileges CREATE, ALTER and INSERT. Idempotent. Errors as for Connect().
+  // privileges CREATE, ALTER, INDEX, SELECT, INSERT and UPDATE. Idempotent. Blocks for at most `patience` per step;
+  // Unavailable: the server may still be adding an index, and it may be called again. Errors as for Connect().
   static absl::Status Migrate(const FleetInventoryOptions& options);
 
   // Takes over what a ledger of one process holds: SKUs, orders, buyers and the ids of forgotten requests, so that a
