@@ -132,10 +132,11 @@ bool FleetCore::MoveLimbo(FleetLane& writer, const FleetSoldOut::Move& move) {
   packet.Add(Concat("SELECT limbo,segments INTO @limbo,@segments FROM ", ledger_.tables.skus, where, " FOR UPDATE"),
              FleetPacket::kAnyTag);
   packet.AddCondition("@limbo IS NOT NULL", FleetPacket::kAnyTag);
-  packet.Add(Concat("UPDATE ", ledger_.tables.skus, " SET limbo=0,mode=0 WHERE sku_id=", move.sku),
-             FleetPacket::kAnyTag);
+  packet.Add(
+      Concat("UPDATE ", ledger_.tables.skus, " SET limbo=0,mode=0 WHERE sku_id=", move.sku, " AND @limbo IS NOT NULL"),
+      FleetPacket::kAnyTag);
   packet.Add(Concat("UPDATE ", ledger_.tables.stock, kByKey, " SET latched=0,units=units+",
-                    Share("@limbo", "@segments", "segment"), " WHERE sku_id=", move.sku),
+                    Share("@limbo", "@segments", "segment"), " WHERE sku_id=", move.sku, " AND @limbo IS NOT NULL"),
              FleetPacket::kAnyTag);
   packet.AddCondition("ROW_COUNT()=@segments", FleetPacket::kAnyTag);
   const FleetOutcome outcome = RunUntilKnown(writer, packet);

@@ -36,8 +36,10 @@ constexpr uint32_t kProcesses = 3;
 constexpr uint32_t kThreads = 4;  // Of each.
 
 // The steps at which a process may end itself.
-constexpr std::array<std::string_view, 4> kCrashPoints = {"fleet: after the packet", "fleet: before the packet",
-                                                          "fleet: lane registered", "fleet: outcome not known"};
+constexpr std::array<std::string_view, 7> kCrashPoints = {"fleet: after limbo was moved", "fleet: after the packet",
+                                                          "fleet: before limbo is moved", "fleet: before the latch",
+                                                          "fleet: before the packet",     "fleet: lane registered",
+                                                          "fleet: outcome not known"};
 
 // A process of the fleet. Its answers go to the witness in the order in which they were written.
 class Shop {

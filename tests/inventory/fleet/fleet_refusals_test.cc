@@ -169,6 +169,22 @@ TEST_F(FleetRefusalsTest, ProcessThatPutUnitsIntoLimboEnds_AnotherOneMovesThem) 
   EXPECT_EQ(Count("limbo_moves_total", "two"), 1);
 }
 
+// Each process that has seen units in limbo tries to move them.
+TEST_F(FleetRefusalsTest, AnotherProcessHasMovedTheUnits_RestockReturns) {
+  const auto one = Process("one");
+  ASSERT_TRUE(one->AddSku("sneaker", {.stock = 0}).ok());
+  AwaitLease(*one, "one");
+  std::thread restock([&] { EXPECT_TRUE(one->Restock("sneaker", 4).ok()); });
+  Await("the deposit", [&] { return Count("limbo_units", "one") == 4; });
+  server().Query(Concat("UPDATE ", Table("skus"), " SET limbo=0,mode=0"));
+  server().Query(Concat("UPDATE ", Table("stock"), " SET latched=0,units=4"));
+  Pass(kWait);
+  restock.join();
+  EXPECT_EQ(Count("limbo_units", "one"), 0);
+  EXPECT_EQ(Count("limbo_moves_total", "one"), 0);
+  EXPECT_EQ(server().Value(Concat("SELECT COUNT(*) FROM ", Table("lanes"))), "2") << "no lane was registered again";
+}
+
 TEST_F(FleetRefusalsTest, SkuIsResharded_LatchAndLimboStay) {
   const auto one = Process("one");
   ASSERT_TRUE(one->AddSku("sneaker", {.stock = 1}).ok());

@@ -44,6 +44,8 @@ int Run(int argc, char** argv) {
     shop = FleetInventory::Connect({.ledger = round.ledger,
                                     .fleet = argv[2],
                                     .patience = absl::Minutes(2),
+                                    // SKUs are sold out, and units come back, many times in a round.
+                                    .refusal_lease = absl::Milliseconds(20),
                                     .retention = absl::InfiniteDuration(),
                                     .metrics = nullptr,
                                     .connect_timeout = absl::Minutes(1)});
