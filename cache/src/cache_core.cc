@@ -240,8 +240,6 @@ absl::Status CacheCore::AwaitInvalidations(absl::Duration timeout) {
   return absl::DeadlineExceededError(Named(": the tier has not accepted all invalidations within the time-out"));
 }
 
-Instant CacheCore::TierTrust() const { return tier_->cache->trusted_until(); }
-
 // Whether the entry is not older than the tier promises.
 bool CacheCore::MayServe(const Slot& entry, Instant now) const {
   return tier_ == nullptr || entry.stamp().version == 0 || tier_->Trusts(now);

@@ -12,9 +12,15 @@
 
 namespace stockade::cache_internal {
 
-// The coarse clock may be one tick late, so near the end the exact clock decides.
-bool CacheCore::IsQuiet(Instant quiet_until) const {
+// The coarse clock may be one tick late, so near the end the exact clock decides. A tier trusts what is in the slot
+// after its trust was read, so the slot must not have changed until then.
+bool CacheCore::MayHit(const Slot& slot, uint32_t seq, Instant quiet_until) const {
   constexpr int64_t kLongestTick = 10'000'000;  // Nanoseconds: an upper bound for a clock's CoarseNow().
+  if (tier_ != nullptr) {
+    SyncPoint();
+    quiet_until = std::min(quiet_until, tier_->cache->trusted_until());
+    if (slot.seq.load(std::memory_order_relaxed) != seq) return false;
+  }
   if (quiet_until == Instant::InfiniteFuture()) return true;
   if (quiet_until == Instant::InfinitePast()) return false;
   const int64_t latest = options_.clock->CoarseNow().nanoseconds() + kLongestTick;

@@ -141,6 +141,35 @@ TEST_F(TierTest, NoHeartbeatForMaxStaleness_EveryHitIsAskedFor) {
   EXPECT_EQ(db.reads(), 2);
 }
 
+// Invokes `hook` once, in the comparison after `skipped` others.
+struct HookedEq {
+  static inline std::function<void()> hook;
+  static inline int skipped = 0;
+
+  bool operator()(int a, int b) const {
+    if (hook != nullptr && skipped-- == 0) std::exchange(hook, nullptr)();
+    return a == b;
+  }
+};
+
+TEST_F(TierTest, Hit_ReadBeforeAHeartbeatAppliesAnInvalidation_IsNotServedForTheTrustThatFollows) {
+  const auto load = [this](const int& key, LoadContext&) -> absl::StatusOr<std::string> { return db.Read(key); };
+  LoadingCache<int, std::string, std::hash<int>, HookedEq> reader(Options(), load);
+  const std::unique_ptr<Cache> writer = NewCache(Options());
+  ASSERT_TRUE(reader.Get(1).ok());
+  for (int step = 0; step < 3; ++step) {  // Later comparisons are made with the shard's mutex held.
+    ASSERT_TRUE(reader.Get(1).ok());
+    db.Write(1);
+    writer->Invalidate(1);
+    clock.Advance(FakeTier::kMaxStaleness);  // From here on no call may return the old value.
+    HookedEq::skipped = step;
+    HookedEq::hook = [this] { std::thread([this] { tier->process(0).Beat(); }).join(); };
+    EXPECT_EQ(**reader.Get(1), base_internal::Concat("1 v", step + 1)) << "comparison " << step;
+    HookedEq::hook = nullptr;
+    tier->process(1).Beat();
+  }
+}
+
 TEST_F(TierTest, InvalidateTagAndAll_ReachOtherProcesses) {
   LoadingCacheOptions options = Options();
   const auto load = [this](const int& key, LoadContext& load) -> absl::StatusOr<std::string> {

@@ -25,7 +25,7 @@ class HeldValue {
   HeldValue(HazardRow& row, const Box* box) : box_(box), pin_(row.TryPin(box)) {
     if (pin_ == nullptr) box->Share();
   }
-  ~HeldValue() {
+  [[gnu::always_inline]] ~HeldValue() {
     if (box_ == nullptr) return;
     if (pin_ == nullptr) {
       box_->Unshare();
@@ -87,6 +87,12 @@ class CopiedValue {
 template <typename Value>
 class CacheHandle {
  public:
+  CacheHandle(const CacheHandle&) = default;
+  CacheHandle& operator=(const CacheHandle&) = default;
+  CacheHandle(CacheHandle&&) noexcept = default;
+  CacheHandle& operator=(CacheHandle&&) noexcept = default;
+  [[gnu::always_inline]] ~CacheHandle() = default;  // Hits move handles that are empty afterwards.
+
   // The value. O(1). For an empty handle get() is null, and the others must not be called.
   const Value& operator*() const { return *held_.get(); }
   const Value* operator->() const { return held_.get(); }

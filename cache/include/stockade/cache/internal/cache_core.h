@@ -130,10 +130,8 @@ class STOCKADE_EXPORT CacheCore {
   size_t ShardOfHash(uint64_t hash) const { return (hash >> 40) & shard_mask_; }
   // Lookups of hits read the index of a shard without its mutex.
   const EntryIndex& IndexOf(uint64_t hash) const { return indexes_[ShardOfHash(hash)]; }
-  // Whether the entry is neither expired nor due.
-  bool IsQuiet(Instant quiet_until) const;
-  // Until when entries may be served without a look at the tier. To be called before an entry is read.
-  Instant TrustedUntil() const { return tier_ == nullptr ? Instant::InfiniteFuture() : TierTrust(); }
+  // Whether a hit may use what it has read in `slot`, whose `seq` and `quiet_until` were these.
+  bool MayHit(const Slot& slot, uint32_t seq, Instant quiet_until) const;
 
   const LoadingCacheOptions options_;
   const std::string loader_label_;  // For errors about its exceptions.
@@ -302,7 +300,6 @@ class STOCKADE_EXPORT CacheCore {
   void InvalidateWithin(const KeyAt& at, Aftermath& after) noexcept;
 
   // With a tier or without (cache_core.cc).
-  Instant TierTrust() const;
   bool MayServe(const Slot& entry, Instant now) const;
   bool MayJoin(const Flight& flight, Instant now) const;
 

@@ -133,6 +133,7 @@ class alignas(64) SlotOf final : public Slot {
   };
   // The result of a look.
   struct Seen {
+    uint32_t seq;
     Instant quiet_until;
     std::conditional_t<kValueCopied, CopyOf<Value>, const Box*> value;
   };
@@ -167,6 +168,7 @@ class alignas(64) SlotOf final : public Slot {
     if (first % 2 != 0 || seq.load(kBoxed ? std::memory_order_seq_cst : std::memory_order_relaxed) != first) {
       return Look::kChanging;
     }
+    seen.seq = first;
     if constexpr (!kValueCopied) seen.value = box;
     if constexpr (kKeyCopied) {
       return Eq()(copy.value, key) ? Look::kThis : Look::kOther;

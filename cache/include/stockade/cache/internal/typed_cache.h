@@ -181,7 +181,7 @@ class TypedCache final : public CacheCore {
       const KeyAt at = Hashed(key);
       if constexpr (SlotT::kValueCopied) {
         // Within a read instead of the gate: the destructor waits for both, and a read costs less.
-        const HazardRow::Read read = Open({});
+        const HazardRow::Read read = Open(nullptr);
         if (read.row() != nullptr && !entry.ttl.has_value() && entry.tags.empty() && TryPut(at, &value)) return;
       }
       CallGate::Call inside(*gate_, at.shard);
@@ -230,6 +230,7 @@ class TypedCache final : public CacheCore {
   // The state of a lookup without a lock.
   struct Look {
     HazardRow* open = nullptr;  // The thread's row, in a HazardRow::Read of this cache. Null: there is no read.
+    Slot* slot = nullptr;       // Where the key was found within that read. Null: it was not.
   };
 
   // std::hash of a number is the number itself. The two halves of a product spread it over all bits (Wang Yi's wyhash).
@@ -268,22 +269,23 @@ class TypedCache final : public CacheCore {
     const uint64_t hash = HashOf(key);
     Slot* const slot = IndexOf(hash).AtHome(hash);
     Seen seen;
-    if (slot != nullptr && Typed(*slot).template Read<true, Eq>(key, *row, seen) == SlotLook::kThis &&
-        seen.quiet_until == Instant::InfiniteFuture() && TryCountHit()) [[likely]] {
+    if (slot == nullptr || Typed(*slot).template Read<true, Eq>(key, *row, seen) != SlotLook::kThis) {
+      return otherwise({.open = read.Release()});
+    }
+    if (seen.quiet_until == Instant::InfiniteFuture() && TryCountHit()) [[likely]] {
       slot->Touch();
       return Handle(*row, seen.value);
     }
-    return otherwise({.open = read.Release()});
+    return otherwise({.open = read.Release(), .slot = slot});
   }
 
-  // Hits that need a clock or a longer search. Returns nothing if the call must look up the key under the mutex. This
-  // is also the case for an Eq or a clock that uses a cache from within a hit. `read` is open whenever the thread may
-  // read.
+  // Hits that are not in their home cell, among others. Returns nothing if the call must look up the key under the
+  // mutex. This is also the case for an Eq or a clock that uses a cache from within a hit. `read` is open whenever the
+  // thread may read.
   std::optional<Handle> FindUnlocked(const Key& key, const HazardRow::Read& read) {
     constexpr int kLooks = 16;  // At a slot that is being written.
     std::optional<Handle> hit;
     if (read.row() == nullptr) return hit;
-    const Instant trusted_until = TrustedUntil();
     const uint64_t hash = HashOf(key);
     IndexOf(hash).FindUnlocked(hash, [&](Slot& slot) {
       Seen seen;
@@ -292,7 +294,7 @@ class TypedCache final : public CacheCore {
         look = Typed(slot).template Read<false, Eq>(key, *read.row(), seen);
       }
       if (look == SlotLook::kOther) return false;
-      if (look == SlotLook::kThis && IsQuiet(std::min(seen.quiet_until, trusted_until))) {
+      if (look == SlotLook::kThis && MayHit(slot, seen.seq, seen.quiet_until)) {
         Count(kRequestHit);
         slot.Touch();
         hit = Handle(*read.row(), seen.value);
@@ -302,17 +304,41 @@ class TypedCache final : public CacheCore {
     return hit;
   }
 
-  HazardRow::Read Open(const Look& look) const {
-    if (look.open != nullptr) return HazardRow::Read(look.open);
+  HazardRow::Read Open(HazardRow* open) const {
+    if (open != nullptr) return HazardRow::Read(open);
     HazardRow* const row = ThisHazardRow();
     if (row == nullptr || row->caller.load(std::memory_order_relaxed) != nullptr) return {};
     return {*row, Reader()};
   }
 
+  // These handle the hits on entries that expire, and leave all else to a search.
   [[gnu::noinline]] absl::StatusOr<Handle> Find(const Key& key, const CacheGetOptions& options,
                                                 const MakeLoader* make_loader, const Look& look) {
+    HazardRow::Read read(look.open);
+    Seen seen;
+    if (TryHit(key, look, seen)) return Handle(*look.open, seen.value);
+    return Search(key, options, make_loader, read.Release());
+  }
+  [[gnu::noinline]] std::optional<Handle> FindPresent(const Key& key, const Look& look) {
+    HazardRow::Read read(look.open);
+    Seen seen;
+    if (TryHit(key, look, seen)) return Handle(*look.open, seen.value);
+    return SearchPresent(key, read.Release());
+  }
+  // Reads the slot again, because to pass on what was read there would cost the simplest hits instructions.
+  [[gnu::always_inline]] bool TryHit(const Key& key, const Look& look, Seen& seen) {
+    if (look.slot == nullptr || Typed(*look.slot).template Read<true, Eq>(key, *look.open, seen) != SlotLook::kThis ||
+        !MayHit(*look.slot, seen.seq, seen.quiet_until) || !TryCountHit()) {
+      return false;
+    }
+    look.slot->Touch();
+    return true;
+  }
+
+  [[gnu::noinline]] absl::StatusOr<Handle> Search(const Key& key, const CacheGetOptions& options,
+                                                  const MakeLoader* make_loader, HazardRow* open) {
     CheckFork();
-    HazardRow::Read read = Open(look);
+    HazardRow::Read read = Open(open);
     if (std::optional<Handle> hit = FindUnlocked(key, read)) return *std::move(hit);
     const KeyAt at = Hashed(key);
     CallGate::Call inside(*gate_, at.shard);
@@ -321,9 +347,9 @@ class TypedCache final : public CacheCore {
     return HandleOf(CacheCore::Find(at, options, make_loader));
   }
 
-  [[gnu::noinline]] std::optional<Handle> FindPresent(const Key& key, const Look& look) {
+  [[gnu::noinline]] std::optional<Handle> SearchPresent(const Key& key, HazardRow* open) {
     CheckFork();
-    HazardRow::Read read = Open(look);
+    HazardRow::Read read = Open(open);
     if (std::optional<Handle> hit = FindUnlocked(key, read)) return *std::move(hit);
     const KeyAt at = Hashed(key);
     CallGate::Call inside(*gate_, at.shard);
