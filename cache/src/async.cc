@@ -72,7 +72,7 @@ std::optional<Answer> CacheCore::FindOrWait(const AsyncPtr& async) {
       WaitIn(flight->waiters, async);
       if (flight->phase == Flight::Phase::kReady) {
         const Instant now = Now();
-        now < flight->not_before ? QueueUpLater(flight) : QueueUp(flight, now, after);
+        now < flight->not_before ? tier_->QueueUpLater(flight) : QueueUp(flight, now, after);
       }
       return std::nullopt;
     }

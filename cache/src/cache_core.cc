@@ -34,7 +34,7 @@ void FatalStatus(const absl::Status& status) {
   Fatal({text.data(), text.size()});
 }
 
-CacheCore::CacheCore(LoadingCacheOptions options, Has has, Slab::Type slots)
+CacheCore::CacheCore(LoadingCacheOptions&& options, Has has, Slab::Type slots)
     : options_(std::move(options)),
       loader_label_(Concat("the loader of ", Named(""))),
       has_(has),
@@ -44,7 +44,6 @@ CacheCore::CacheCore(LoadingCacheOptions options, Has has, Slab::Type slots)
       listener_label_(Concat("the removal listener of ", Named(""))),
       write_label_(Concat("the write of an update of ", Named(""))),
       keys_label_(Named(": a key, its Hash or its Eq")),
-      codec_label_(Concat("the codec of ", Named(""))),
       freshness_(options_),
       shard_count_(
           std::clamp<size_t>(std::bit_floor(static_cast<uint64_t>(options_.max_weight) / 64), 1, CallGate::kStripes)),
@@ -149,12 +148,6 @@ std::string CacheCore::Named(std::string_view rest) const { return Concat("Loadi
 
 absl::Status CacheCore::CancelledError() const { return absl::CancelledError(Named(" is being destroyed")); }
 
-absl::Status CacheCore::IncompleteCodecError(bool without_id) const {
-  return absl::InvalidArgumentError(
-      Named(without_id ? ": tier: codec.id = '': must be set, because a function of the codec is not a default"
-                       : ": tier: the codec lacks a function for a type other than std::string, bool and integers"));
-}
-
 absl::Status CacheCore::DeadlineError() const {
   return absl::DeadlineExceededError(Named(": the time-out passed before a load ended"));
 }
@@ -216,33 +209,23 @@ absl::Status CacheCore::ScheduleReclaim(Executor::Task reclaim) {
   return absl::OkStatus();
 }
 
-absl::Status CacheCore::OpenTier() {
-  if (options_.tier == nullptr) return absl::OkStatus();
-  const absl::StatusOr<std::string> codec = CodecId();
-  if (!codec.ok()) return codec.status();
-  if (absl::Status started = timers_->Start(); !started.ok()) return started;
-  options_.tier->link_(*this);  // The listener needs `tier_`, which calls find only when they begin, after this.
-  absl::StatusOr<std::unique_ptr<TierCache>> opened = options_.tier->Open(options_.name, *codec, *tier_);
-  if (!opened.ok()) {
-    tier_.reset();
-    return opened.status();
-  }
-  tier_->cache = *std::move(opened);
-  return absl::OkStatus();
-}
+absl::Status CacheCore::OpenTier() { return options_.tier == nullptr ? absl::OkStatus() : options_.tier->join_(*this); }
 
 absl::Status CacheCore::AwaitInvalidations(absl::Duration timeout) {
   CheckFork();
   CallGate::Call inside(*gate_, 0);
   if (!inside.inside()) return CancelledError();
-  if (tier_ == nullptr || tier_->cache->AwaitAll(Now() + timeout)) return absl::OkStatus();
-  if (gate_->closed()) return CancelledError();
-  return absl::DeadlineExceededError(Named(": the tier has not accepted all invalidations within the time-out"));
+  return tier_ == nullptr ? absl::OkStatus() : tier_->AwaitInvalidations(timeout);
 }
 
 // Whether the entry is not older than the tier promises.
 bool CacheCore::MayServe(const Slot& entry, Instant now) const {
   return tier_ == nullptr || entry.stamp().version == 0 || tier_->Trusts(now);
+}
+
+// Leaves it to `after` to give the flight's lease back, if it has one. With the mutex of the flight's shard held.
+void CacheCore::GiveBackLease(const FlightPtr& flight, Aftermath& after) {
+  if (!flight->lease.token.empty()) tier_->GiveBackLease(flight, after);
 }
 
 // Whether the result of a flight that runs is not older than the tier promises.

@@ -120,8 +120,7 @@ void CacheCore::ClearKey(const KeyAt& at, uint64_t before, Aftermath& after) {
 // A flight that has not begun stays, because it will load current data. But the tier would refuse that for an old
 // lease.
 void CacheCore::DropOldLease(const FlightPtr& flight, uint64_t before, Aftermath& after) {
-  if (flight->started() || flight->lease.token.empty() || flight->lease.position >= before) return;
-  after.released.emplace_back(flight, std::exchange(flight->lease, {}));
+  if (!flight->started() && flight->lease.position < before) GiveBackLease(flight, after);
 }
 
 void CacheCore::InvalidateUnknown() noexcept {

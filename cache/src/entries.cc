@@ -387,14 +387,13 @@ void CacheCore::Notify(std::vector<Removal> removed) {
   Notices::innermost = notices.outer;
 }
 
-// Runs `body`, and leaves the listener's part of it to another thread.
-void CacheCore::NotifyLater(absl::FunctionRef<void()> body) {
+// Runs `body`, and returns the removals that the listener is to be notified of.
+std::vector<Removal> CacheCore::RemovalsBy(absl::FunctionRef<void()> body) {
   Notices notices{this, {}, Notices::innermost};
   Notices::innermost = &notices;
   body();
   Notices::innermost = notices.outer;
-  if (notices.pending.empty()) return;
-  tier_->notifier.Schedule([this, removed = std::move(notices.pending)]() mutable { Notify(std::move(removed)); });
+  return std::move(notices.pending);
 }
 
 void CacheCore::CheckNotInListener() const {

@@ -54,7 +54,7 @@ void CacheCore::DropIfUnwanted(Shard& shard, Flight& flight, Aftermath& after) {
 
 void CacheCore::Drop(Shard& shard, Flight& flight, Aftermath& after) {
   after.dropped.push_back(shard.flights.Drop(flight));
-  if (!flight.lease.token.empty()) after.released.emplace_back(after.dropped.back(), std::exchange(flight.lease, {}));
+  GiveBackLease(after.dropped.back(), after);
   flights_.fetch_sub(1, std::memory_order_relaxed);
 }
 
@@ -101,7 +101,7 @@ bool CacheCore::TimeOutHung(const KeyAt& at, Instant now, Aftermath& after) {
 // other processes need not wait for it.
 void CacheCore::FailHung(const FlightPtr& flight, Instant now, Aftermath& after) {
   Fail(*flight, HardTimeoutError(), now, after);
-  if (!flight->lease.token.empty()) after.released.emplace_back(flight, std::exchange(flight->lease, {}));
+  GiveBackLease(flight, after);
 }
 
 // Answers a flight that has no answer yet: its loader has not begun, has not ended, or has ended too late. `entry` has
@@ -254,7 +254,7 @@ std::optional<Answer> CacheCore::RunLoader(std::span<const FlightPtr> flights, b
   absl::Status done = GuardCallback<absl::Status>(loader_label_, [&]() -> absl::Status {
     std::vector<LoadRequest> requests;
     requests.reserve(flights.size());
-    loaded.resize(flights.size());
+    loaded = std::vector<Loaded>(flights.size());
     for (const FlightPtr& flight : flights) requests.push_back({flight->key.holder->key(), flight->previous.box()});
     if (as_batch) return LoadAll(requests, deadline, runner.stop, results, threw);
     results.push_back(Load(requests.front(), first->loader, deadline, runner.stop, threw));
@@ -264,12 +264,15 @@ std::optional<Answer> CacheCore::RunLoader(std::span<const FlightPtr> flights, b
   EndLoad(done, ended - started, ended >= hard_deadline, threw && first->in_background);
   if (done.ok()) done = absl::NotFoundError(Named(": the batch loader found no value"));
   for (size_t i = 0; i < loaded.size(); ++i) {
-    loaded[i] = {.answer = done, .took = ended - started, .ended = ended};
+    Loaded& result = loaded[i];
+    result.answer = done;
+    result.took = ended - started;
+    result.ended = ended;
     if (!results.empty()) {
-      if (results[i].answer.has_value()) loaded[i].answer = *std::move(results[i].answer);
-      loaded[i].entry = std::move(results[i].entry);
+      if (results[i].answer.has_value()) result.answer = *std::move(results[i].answer);
+      result.entry = std::move(results[i].entry);
     }
-    Resolve(*flights[i], loaded[i]);
+    Resolve(*flights[i], result);
   }
   if (tier_ != nullptr) tier_->Fill(flights, loaded);
   std::optional<Answer> own;
@@ -367,7 +370,7 @@ std::optional<Answer> CacheCore::Publish(const FlightPtr& flight, Loaded loaded,
 // The caller counts it as ended when the mutex is released.
 bool CacheCore::Finish(const FlightPtr& flight, Instant now, Aftermath& after) {
   const auto [was_current, unblocked] = shards_[flight->key.shard].flights.Finish(*flight);
-  if (!flight->lease.token.empty()) after.released.emplace_back(flight, std::exchange(flight->lease, {}));
+  GiveBackLease(flight, after);
   if (unblocked != nullptr && !unblocked->answered) {
     if (options_.load_executor != nullptr || unblocked->NeedsExecutor()) QueueUp(unblocked, now, after);
     Rouse(*unblocked, false);
@@ -390,23 +393,6 @@ void CacheCore::QueueUp(const FlightPtr& flight, Instant now, Aftermath& after) 
   const LoadQueue queue = load ? LoadQueue::kLoad : LoadQueue::kRefresh;
   after.queued.emplace_back(queue, flight);
   EnterQueue(*flight, queue, now);
-}
-
-// Has an executor run a flight when it is time to ask again. With the shard's mutex held.
-void CacheCore::QueueUpLater(const FlightPtr& flight) {
-  if (flight->queued_up_at == flight->not_before) return;
-  timers_->Schedule(flight->not_before, [this, gate = gate_, weak = std::weak_ptr(flight)] {
-    const FlightPtr postponed = weak.lock();
-    if (postponed == nullptr) return;
-    CallGate::Call inside(*gate, postponed->key.shard);
-    if (!inside.inside()) return;
-    Aftermath after(*this);
-    const ShardLock lock = Lock(shards_[postponed->key.shard]);
-    const Instant now = Now();
-    const bool ready = postponed->phase == Flight::Phase::kReady && now >= postponed->not_before;
-    if (ready && !postponed->answered) QueueUp(postponed, now, after);
-  });
-  flight->queued_up_at = flight->not_before;
 }
 
 // The same if the caller passes the flight to the executor.

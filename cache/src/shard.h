@@ -328,7 +328,7 @@ struct CacheCore::Loaded {
 // before the entries are removed, and checked under the mutex of the shard.
 class CacheCore::TierSide : public TierListener {
  public:
-  explicit TierSide(CacheCore& c) : core(c), tier(c.options_.tier) {}
+  explicit TierSide(CacheCore& c) : core(c), tier(c.options_.tier), codec_label(Concat("the codec of ", c.Named(""))) {}
   virtual ~TierSide() = default;
 
   // As tier.cc documents them.
@@ -339,12 +339,17 @@ class CacheCore::TierSide : public TierListener {
   virtual void Put(const KeyAt& at, const Pinned& box, const EntryOptions& entry) = 0;
   virtual TierInvalidated Invalidate(const KeyAt& at, absl::FunctionRef<void()> locally) = 0;
   virtual TierInvalidated Invalidate(const TierTarget& target, absl::FunctionRef<void()> locally) = 0;
+  virtual absl::Status AwaitInvalidations(absl::Duration timeout) = 0;
+  // With the mutex of the flight's shard held.
+  virtual void GiveBackLease(const FlightPtr& flight, Aftermath& after) = 0;
+  virtual void QueueUpLater(const FlightPtr& flight) = 0;
 
   bool Trusts(Instant now) const { return now < cache->trusted_until(); }
   bool MayStore(TierStamp stamp) const { return applied.load(std::memory_order_relaxed) <= stamp.position; }
 
   CacheCore& core;
   const std::shared_ptr<CacheTier> tier;
+  const std::string codec_label;  // For errors about its exceptions.
   std::unique_ptr<TierCache> cache;
   std::atomic<uint64_t> applied{0};
   std::atomic<uint64_t> resets{0};

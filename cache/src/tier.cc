@@ -42,8 +42,16 @@ class CacheCore::LinkedTierSide final : public CacheCore::TierSide {
   TierInvalidated Invalidate(const TierTarget& target, absl::FunctionRef<void()> locally) override {
     return core.InvalidateInTier(target, locally, false);
   }
+  absl::Status AwaitInvalidations(absl::Duration timeout) override;
+  void GiveBackLease(const FlightPtr& flight, Aftermath& after) override {
+    after.released.emplace_back(flight, std::exchange(flight->lease, {}));
+  }
+  void QueueUpLater(const FlightPtr& flight) override;
   void OnInvalidated(uint64_t position, const TierTarget& target) override;
   void OnReset() override;
+
+ private:
+  void NotifyLater(absl::FunctionRef<void()> body);
 };
 
 // Asks the tier for flights that this thread has begun. Publishes what the tier has, puts back what other processes
@@ -105,7 +113,8 @@ std::vector<FlightPtr> CacheCore::AskTier(std::span<const FlightPtr> flights, bo
 
 // False: the codec has no bytes for the key, or throws.
 bool CacheCore::TryEncodeKey(const Flight& flight, std::string& bytes) const {
-  return GuardCallback<absl::Status>(codec_label_, [&] { return EncodeKey(flight.key.holder->key(), &bytes); }).ok();
+  return GuardCallback<absl::Status>(tier_->codec_label, [&] { return EncodeKey(flight.key.holder->key(), &bytes); })
+      .ok();
 }
 
 // Whether this thread must load the key.
@@ -156,7 +165,7 @@ bool CacheCore::StoreCopy(const FlightPtr& flight, const TierRecord& record, Ins
   if (record.absent) {
     copy.answer = absl::NotFoundError(record.bytes);
   } else {
-    const absl::Status decoded = GuardCallback<absl::Status>(codec_label_, [&] {
+    const absl::Status decoded = GuardCallback<absl::Status>(tier_->codec_label, [&] {
       absl::StatusOr<Pinned> value = DecodeValue(flight->key.holder->key(), record.bytes);
       if (!value.ok()) return value.status();
       copy.answer = *std::move(value);
@@ -243,7 +252,7 @@ void CacheCore::Postpone(const FlightPtr& flight, absl::Duration delay, Aftermat
   const bool wanted = !flight->answered && !flight->waiters.empty();
   if (!wanted || !shard.flights.IsCurrent(*flight)) return LookUpAgain(flight, now, after);
   flight->not_before = now + delay;
-  if (flight->NeedsExecutor()) QueueUpLater(flight);
+  if (flight->NeedsExecutor()) tier_->QueueUpLater(flight);
   flight->RunWithin(nullptr);
   flight->busy_since = std::min(flight->busy_since, now);
   flight->phase = Flight::Phase::kReady;
@@ -284,7 +293,7 @@ void CacheCore::FillTier(std::span<const FlightPtr> flights, std::span<Loaded> l
       if ((!result.answer.ok() && !absent) || !HoldsLease(*flights[i])) continue;
       std::string& key = bytes.emplace_back();
       std::string& value = bytes.emplace_back(absent ? std::string(result.answer.status().message()) : "");
-      const absl::Status encoded = GuardCallback<absl::Status>(codec_label_, [&] {
+      const absl::Status encoded = GuardCallback<absl::Status>(tier_->codec_label, [&] {
         const absl::Status done = EncodeKey(flights[i]->key.holder->key(), &key);
         return !done.ok() || absent ? done : EncodeValue(*result.answer, &value);
       });
@@ -393,7 +402,7 @@ void CacheCore::PutInTier(const KeyAt& at, const Pinned& box, const EntryOptions
   flight->lease = done.lease;
   Loaded put{.answer = box, .entry = entry};
   FillTier({&flight, 1}, {&put, 1});
-  if (!flight->lease.token.empty()) after.released.emplace_back(flight, std::exchange(flight->lease, {}));
+  GiveBackLease(flight, after);
   const Instant now = Now();
   const EntryPtr fresh = put.stamp.version != 0 ? MakeEntry(at, put, now) : nullptr;
   if (fresh == nullptr) return;
@@ -409,10 +418,10 @@ void CacheCore::LinkedTierSide::OnInvalidated(uint64_t position, const TierTarge
   CallGate::Call inside(*core.gate_, 0);
   if (!inside.inside()) return;
   applied.store(position, std::memory_order_relaxed);  // Before the first mutex: see the invariants.
-  core.NotifyLater([&] {
+  NotifyLater([&] {
     if (target.kind == TierTarget::Kind::kTag) return core.ClearTag(target.text, position);
     if (target.kind == TierTarget::Kind::kAll) return core.ClearAll(position);
-    const absl::Status cleared = GuardCallback<absl::Status>(core.codec_label_, [&] {
+    const absl::Status cleared = GuardCallback<absl::Status>(codec_label, [&] {
       return core.WithKey(target.text, [&](const KeyAt& at) {
         Aftermath after(core);
         core.ClearKey(at, position, after);
@@ -427,15 +436,65 @@ void CacheCore::LinkedTierSide::OnReset() {
   if (!inside.inside()) return;
   applied.store(0, std::memory_order_relaxed);
   resets.fetch_add(1, std::memory_order_relaxed);
-  core.NotifyLater([&] { core.ClearAll(kAnyPosition); });
+  NotifyLater([&] { core.ClearAll(kAnyPosition); });
 }
 
-void CacheCore::LinkTier(CacheCore& core) { core.tier_ = std::make_unique<LinkedTierSide>(core); }
+// Runs `body`, and leaves the listener's part of it to another thread.
+void CacheCore::LinkedTierSide::NotifyLater(absl::FunctionRef<void()> body) {
+  std::vector<Removal> removed = core.RemovalsBy(body);
+  if (removed.empty()) return;
+  notifier.Schedule([this, removed = std::move(removed)]() mutable { core.Notify(std::move(removed)); });
+}
+
+// Has an executor run a flight when it is time to ask again. With the shard's mutex held.
+void CacheCore::LinkedTierSide::QueueUpLater(const FlightPtr& flight) {
+  if (flight->queued_up_at == flight->not_before) return;
+  core.timers_->Schedule(flight->not_before, [this, gate = core.gate_, weak = std::weak_ptr(flight)] {
+    const FlightPtr postponed = weak.lock();
+    if (postponed == nullptr) return;
+    CallGate::Call inside(*gate, postponed->key.shard);
+    if (!inside.inside()) return;
+    Aftermath after(core);
+    const ShardLock lock = Lock(core.shards_[postponed->key.shard]);
+    const Instant now = core.Now();
+    const bool ready = postponed->phase == Flight::Phase::kReady && now >= postponed->not_before;
+    if (ready && !postponed->answered) core.QueueUp(postponed, now, after);
+  });
+  flight->queued_up_at = flight->not_before;
+}
+
+absl::Status CacheCore::LinkedTierSide::AwaitInvalidations(absl::Duration timeout) {
+  if (cache->AwaitAll(core.Now() + timeout)) return absl::OkStatus();
+  if (core.gate_->closed()) return core.CancelledError();
+  return absl::DeadlineExceededError(core.Named(": the tier has not accepted all invalidations within the time-out"));
+}
+
+absl::Status CacheCore::JoinTier(CacheCore& core) {
+  const std::optional<std::string_view> codec = core.CodecId();
+  if (!codec.has_value()) {
+    return absl::InvalidArgumentError(
+        core.Named(": tier: the codec lacks a function for a type other than std::string, bool and integers"));
+  }
+  if (codec->empty()) {
+    return absl::InvalidArgumentError(
+        core.Named(": tier: codec.id = '': must be set, because a function of the codec is not a default"));
+  }
+  if (absl::Status started = core.timers_->Start(); !started.ok()) return started;
+  // The listener needs `tier_`, which calls find only when they begin, after this.
+  core.tier_ = std::make_unique<LinkedTierSide>(core);
+  absl::StatusOr<std::unique_ptr<TierCache>> opened = core.options_.tier->Open(core.options_.name, *codec, *core.tier_);
+  if (!opened.ok()) {
+    core.tier_.reset();
+    return opened.status();
+  }
+  core.tier_->cache = *std::move(opened);
+  return absl::OkStatus();
+}
 
 }  // namespace stockade::cache_internal
 
 namespace stockade {
 
-CacheTier::CacheTier() : link_(&cache_internal::CacheCore::LinkTier) {}
+CacheTier::CacheTier() : join_(&cache_internal::CacheCore::JoinTier) {}
 
 }  // namespace stockade

@@ -5,6 +5,7 @@
 #include <concepts>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -64,18 +65,33 @@ absl::StatusOr<T> DecodePlainly(std::string_view bytes) {
   }
 }
 
-// Sets the default functions that the types have.
+// Calls `encode`, or the default function that the type has.
+template <typename T>
+absl::Status Encode(const std::function<absl::Status(const T&, std::string*)>& encode, const T& object,
+                    std::string* bytes) {
+  if constexpr (PlainlyCoded<T>) {
+    if (!encode) return EncodePlainly(object, bytes);
+  }
+  return encode(object, bytes);
+}
+template <typename T>
+absl::StatusOr<T> Decode(const std::function<absl::StatusOr<T>(std::string_view)>& decode, std::string_view bytes) {
+  if constexpr (PlainlyCoded<T>) {
+    if (!decode) return DecodePlainly<T>(bytes);
+  }
+  return decode(bytes);
+}
+
+// The name of the format. Nothing: a function is missing. Empty: it must be set.
 template <typename Key, typename Value>
-void CompleteCodec(CacheCodec<Key, Value>& codec) {
-  if constexpr (PlainlyCoded<Key>) {
-    if (!codec.encode_key) codec.encode_key = EncodePlainly<Key>;
-    if (!codec.decode_key) codec.decode_key = DecodePlainly<Key>;
+std::optional<std::string_view> IdOf(const CacheCodec<Key, Value>& codec) {
+  const bool codes_keys = PlainlyCoded<Key> || (codec.encode_key && codec.decode_key);
+  const bool codes_values = PlainlyCoded<Value> || (codec.encode_value && codec.decode_value);
+  if (!codes_keys || !codes_values) return std::nullopt;
+  if (PlainlyCoded<Key> && PlainlyCoded<Value> && codec.id.empty()) {
+    return std::same_as<Value, std::string> ? "bytes" : "decimal";
   }
-  if constexpr (PlainlyCoded<Value>) {
-    if (!codec.encode_value) codec.encode_value = EncodePlainly<Value>;
-    if (!codec.decode_value) codec.decode_value = DecodePlainly<Value>;
-    if (PlainlyCoded<Key> && codec.id.empty()) codec.id = std::same_as<Value, std::string> ? "bytes" : "decimal";
-  }
+  return codec.id;
 }
 
 }  // namespace cache_internal

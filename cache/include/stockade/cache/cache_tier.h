@@ -231,7 +231,8 @@ class STOCKADE_EXPORT CacheTier {
  private:
   friend class cache_internal::CacheCore;
 
-  void (*const link_)(cache_internal::CacheCore& core);  // So that only programs with a tier link a cache's side of it.
+  // Joins this tier. Here, so that only programs with a tier link a cache's side of it.
+  absl::Status (*const join_)(cache_internal::CacheCore& core);
 };
 
 }  // namespace stockade

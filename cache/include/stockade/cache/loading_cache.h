@@ -239,7 +239,7 @@ class LoadingCache {
     if (absl::Status valid = options.Validate(); !valid.ok()) return valid;
     return loader ? absl::OkStatus() : cache_internal::EmptyLoaderError(options.name);
   }
-  static std::unique_ptr<Core> MakeCore(LoadingCacheOptions options, Callbacks callbacks) {
+  static std::unique_ptr<Core> MakeCore(LoadingCacheOptions&& options, Callbacks&& callbacks) {
     return std::make_unique<Core>(std::move(options), std::move(callbacks));
   }
 

@@ -72,7 +72,7 @@ class STOCKADE_EXPORT CacheCore {
     bool key_boxes;  // An entry has a box for its key only: see SlotOf.
   };
 
-  CacheCore(LoadingCacheOptions options, Has has, Slab::Type slots);
+  CacheCore(LoadingCacheOptions&& options, Has has, Slab::Type slots);
   virtual ~CacheCore();
   CacheCore(const CacheCore&) = delete;
   CacheCore& operator=(const CacheCore&) = delete;
@@ -87,8 +87,8 @@ class STOCKADE_EXPORT CacheCore {
   void Shutdown();
   // Called once, before all calls: joins the tier of the options, if there is one.
   absl::Status OpenTier();
-  // Sets the core's side of its tier.
-  static void LinkTier(CacheCore& core);
+  // The same for a cache with a tier.
+  static absl::Status JoinTier(CacheCore& core);
 
  protected:
   void CheckFork() const { fork_guard_.Check("LoadingCache", options_.name); }
@@ -98,7 +98,6 @@ class STOCKADE_EXPORT CacheCore {
   bool TryCountHit() { return cells_ == nullptr || cells_->TryAdd(ThisThreadSlotIfAny(), hit_cell_, 1); }
 
   absl::Status CancelledError() const;
-  absl::Status IncompleteCodecError(bool without_id) const;
   [[noreturn]] void NoCallbackFatal() const;
   // Called in a catch clause: reports an exception of user code as a status (kInternal), or logs it with its
   // consequence.
@@ -176,8 +175,9 @@ class STOCKADE_EXPORT CacheCore {
   // Runs the loader, or the cache's own if it is null. Sets `threw` if it threw.
   virtual LoadResult Load(const LoadRequest& request, const LoaderPtr& loader, Instant deadline,
                           const std::stop_token& stop, bool& threw) = 0;
-  // The codec of a cache with a tier. Functions of the user, so they may throw.
-  virtual absl::StatusOr<std::string> CodecId() const = 0;
+  // The codec of a cache with a tier; its id is nothing or empty if the codec is incomplete: see IdOf(). Functions of
+  // the user, so they may throw.
+  virtual std::optional<std::string_view> CodecId() const = 0;
   virtual absl::Status EncodeKey(const void* key, std::string* bytes) const = 0;
   virtual absl::Status EncodeValue(const Pinned& value, std::string* bytes) const = 0;
   virtual absl::StatusOr<Pinned> DecodeValue(const void* key, std::string_view bytes) const = 0;
@@ -265,7 +265,6 @@ class STOCKADE_EXPORT CacheCore {
   bool BeginQueued(Flight& flight, LoadQueue queue);
   void HandOn(const FlightPtr& flight, Instant now, Aftermath& after);
   void QueueUp(const FlightPtr& flight, Instant now, Aftermath& after);
-  void QueueUpLater(const FlightPtr& flight);
   void EnterQueue(Flight& flight, LoadQueue queue, Instant now);
 
   // Batches (batch.cc).
@@ -302,6 +301,7 @@ class STOCKADE_EXPORT CacheCore {
   // With a tier or without (cache_core.cc).
   bool MayServe(const Slot& entry, Instant now) const;
   bool MayJoin(const Flight& flight, Instant now) const;
+  void GiveBackLease(const FlightPtr& flight, Aftermath& after);
 
   // The tier (tier.cc).
   std::vector<FlightPtr> AskTier(std::span<const FlightPtr> flights, bool as_batch, bool nested,
@@ -323,7 +323,7 @@ class STOCKADE_EXPORT CacheCore {
 
   static constexpr uint64_t kAnyPosition = UINT64_MAX;
   void ClearKey(const KeyAt& at, uint64_t before, Aftermath& after);
-  static void DropOldLease(const FlightPtr& flight, uint64_t before, Aftermath& after);
+  void DropOldLease(const FlightPtr& flight, uint64_t before, Aftermath& after);
   void ClearTag(std::string_view tag, uint64_t before);
   void ClearAll(uint64_t before);
 
@@ -345,7 +345,7 @@ class STOCKADE_EXPORT CacheCore {
   void Trim(const Slot* spared, Aftermath& after);
   bool EvictOne(size_t shard, const Slot* spared, Instant now, Aftermath& after);
   void Notify(std::vector<Removal> removed);
-  void NotifyLater(absl::FunctionRef<void()> body);
+  std::vector<Removal> RemovalsBy(absl::FunctionRef<void()> body);
 
   // Boxes that have left their slots (entries.cc).
   void Retire(Shard& shard, const Box* box, int64_t weight, Aftermath& after);
@@ -366,7 +366,6 @@ class STOCKADE_EXPORT CacheCore {
   const std::string listener_label_;
   const std::string write_label_;
   const std::string keys_label_;
-  const std::string codec_label_;
   Freshness freshness_;
   // Fewer for a small bound, so that evicted entries are close to the least recently used ones. A power of two.
   const size_t shard_count_;

@@ -71,7 +71,7 @@ class TypedCache final : public CacheCore {
   using Handle = CacheHandle<Value>;
   using Done = absl::AnyInvocable<void(absl::StatusOr<Handle>)>;
 
-  TypedCache(LoadingCacheOptions options, Callbacks callbacks)
+  TypedCache(LoadingCacheOptions&& options, Callbacks&& callbacks)
       : CacheCore(std::move(options),
                   {.load = static_cast<bool>(callbacks.load),
                    .load_all = static_cast<bool>(callbacks.load_all),
@@ -79,12 +79,7 @@ class TypedCache final : public CacheCore {
                    .on_removal = static_cast<bool>(callbacks.on_removal),
                    .key_boxes = !SlotT::kKeyCopied && SlotT::kValueCopied},
                   Slab::TypeOf<SlotT>()),
-        callbacks_(std::move(callbacks)) {
-    if (options_.tier != nullptr) {
-      codec_ = callbacks_.codec;
-      CompleteCodec(codec_);
-    }
-  }
+        callbacks_(std::move(callbacks)) {}
 
   [[gnu::always_inline]] absl::StatusOr<Handle> Get(const Key& key) {
     try {
@@ -230,7 +225,7 @@ class TypedCache final : public CacheCore {
   // The state of a lookup without a lock.
   struct Look {
     HazardRow* open = nullptr;  // The thread's row, in a HazardRow::Read of this cache. Null: there is no read.
-    Slot* slot = nullptr;       // Where the key was found within that read. Null: it was not.
+    Slot* slot = nullptr;       // The one that had the key within that read. Null: none.
   };
 
   // std::hash of a number is the number itself. The two halves of a product spread it over all bits (Wang Yi's wyhash).
@@ -376,24 +371,20 @@ class TypedCache final : public CacheCore {
     return distinct;
   }
 
-  absl::StatusOr<std::string> CodecId() const override {
-    const bool complete = codec_.encode_key && codec_.decode_key && codec_.encode_value && codec_.decode_value;
-    if (complete && !codec_.id.empty()) return codec_.id;
-    return IncompleteCodecError(complete);
-  }
+  std::optional<std::string_view> CodecId() const override { return IdOf(callbacks_.codec); }
   absl::Status EncodeKey(const void* key, std::string* bytes) const override {
-    return codec_.encode_key(KeyOf(key), bytes);
+    return Encode(callbacks_.codec.encode_key, KeyOf(key), bytes);
   }
   absl::Status EncodeValue(const Pinned& value, std::string* bytes) const override {
-    return codec_.encode_value(value.box()->template value<Value>(), bytes);
+    return Encode(callbacks_.codec.encode_value, value.box()->template value<Value>(), bytes);
   }
   absl::StatusOr<Pinned> DecodeValue(const void* key, std::string_view bytes) const override {
-    absl::StatusOr<Value> value = codec_.decode_value(bytes);
+    absl::StatusOr<Value> value = Decode(callbacks_.codec.decode_value, bytes);
     if (!value.ok()) return value.status();
     return Pinned(MakeBox<Key, Value>(KeyOf(key), *std::move(value)));
   }
   absl::Status WithKey(std::string_view bytes, absl::FunctionRef<void(const KeyAt&)> function) const override {
-    const absl::StatusOr<Key> key = codec_.decode_key(bytes);
+    const absl::StatusOr<Key> key = Decode(callbacks_.codec.decode_key, bytes);
     if (!key.ok()) return key.status();
     function(Hashed(*key));
     return absl::OkStatus();
@@ -492,7 +483,6 @@ class TypedCache final : public CacheCore {
   }
 
   const Callbacks callbacks_;
-  CacheCodec<Key, Value> codec_;  // Complete if there is a tier.
   const CacheGetOptions default_call_;
 };
 
