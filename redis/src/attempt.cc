@@ -93,6 +93,7 @@ absl::Status Attempt::Prepare(Request& request) {
   if (command_->is_transaction()) {
     request.replies += 1 + static_cast<int>(command_->transaction_commands().size());
     request.kind = Request::Kind::kTransaction;
+    request.parts.reserve(static_cast<size_t>(request.replies));
   }
   return absl::OkStatus();
 }
@@ -142,14 +143,14 @@ std::optional<absl::Duration> Attempt::SetProving(bool proving, absl::StatusOr<R
 }
 
 std::optional<absl::Duration> Attempt::JudgeTransaction(absl::StatusOr<RedisReply>& result) {
-  const std::vector<RedisReply> replies = std::move(*result).TakeElements();
+  std::vector<RedisReply> replies = std::move(*result).TakeElements();
   std::span<const RedisReply> parts = replies;  // MULTI, the commands, EXEC.
   if (hop_.asking && !proving_) parts = parts.subspan(1);
-  const RedisReply& exec = parts.back();
+  RedisReply& exec = replies.back();
   const std::span<const RedisReply> queued = parts.subspan(1, parts.size() - 2);
   if (exec.kind() == RedisReply::Kind::kArray && exec.elements().size() == queued.size()) {
     if (proving_) return SetProving(false, result);
-    result = exec;
+    result = std::move(exec);
     return std::nullopt;
   }
   proving_ = false;

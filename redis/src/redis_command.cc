@@ -47,8 +47,13 @@ RedisCommand RedisCommand::Transaction(std::span<const RedisCommand> commands) {
   RedisCommand transaction("MULTI");
   transaction.is_transaction_ = true;
   transaction.idempotent_ = true;
+  transaction.transaction_commands_.reserve(commands.size());
   for (const RedisCommand& command : commands) {
-    transaction.body_ += command.has_script() ? command.WholeScriptWire() : command.Wire();
+    if (command.has_script()) {
+      command.AppendWire({"EVAL", command.script_->source()}, transaction.body_);
+    } else {
+      command.AppendWire({command.name_}, transaction.body_);
+    }
     const size_t begin = transaction.body_.size() - command.body_.size();
     for (const Span& key : command.keys_) transaction.keys_.push_back({.begin = begin + key.begin, .size = key.size});
     if (!transaction.route_) transaction.route_ = command.route_;
@@ -76,15 +81,19 @@ RedisCommand& RedisCommand::Arg(std::string_view arg) & {
   return *this;
 }
 
-std::string RedisCommand::WireWith(std::initializer_list<std::string_view> first) const {
-  size_t bytes = body_.size() + 16;
-  for (const std::string_view part : first) bytes += part.size() + 16;
-  std::string wire;
-  wire.reserve(bytes);
+void RedisCommand::AppendWire(std::initializer_list<std::string_view> first, std::string& out) const {
+  size_t end = out.size() + body_.size() + 16;
+  for (const std::string_view part : first) end += part.size() + 16;
+  if (end > out.capacity()) out.reserve(out.empty() ? end : 2 * end);
   Header buffer;
-  wire += HeaderOf('*', first.size() + body_args_, buffer);
-  for (const std::string_view part : first) AppendBulk(wire, part);
-  wire += body_;
+  out += HeaderOf('*', first.size() + body_args_, buffer);
+  for (const std::string_view part : first) AppendBulk(out, part);
+  out += body_;
+}
+
+std::string RedisCommand::WireWith(std::initializer_list<std::string_view> first) const {
+  std::string wire;
+  AppendWire(first, wire);
   return wire;
 }
 

@@ -98,6 +98,8 @@ class STOCKADE_EXPORT RedisCommand {
     size_t size;
   };
 
+  // The encoded command: `first`, then the arguments.
+  void AppendWire(std::initializer_list<std::string_view> first, std::string& out) const;
   std::string WireWith(std::initializer_list<std::string_view> first) const;
   void AbortIfTransaction(std::string_view method) const;
 
