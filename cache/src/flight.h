@@ -305,6 +305,7 @@ struct Flight final : FlightNode {
     voided.clear();
     roused = nullptr;
     relayed = false;
+    lease_ended = false;
   }
 
   // Records that a tag was invalidated while the loader ran.
@@ -345,6 +346,7 @@ struct Flight final : FlightNode {
   // Of a cache with a tier. The lease of a flight that has not begun is kept for its next run.
   TierLease lease;
   Instant not_before = Instant::InfinitePast();    // kReady: another process loads the key. Ask again then.
+  bool lease_ended = false;                        // kRunning: the other load has ended since the run began.
   Instant queued_up_at = Instant::InfinitePast();  // The time for which QueueUpLater() has scheduled a timer.
   bool loads_alone = false;                        // The tier was away: the next run does not ask again.
   bool checks = false;         // In background: the tier shall confirm the entry, whose trust had ended. Not a refresh.

@@ -49,6 +49,7 @@ class CacheCore::LinkedTierSide final : public CacheCore::TierSide {
   void QueueUpLater(const FlightPtr& flight) override;
   void OnInvalidated(uint64_t position, const TierTarget& target) override;
   void OnReset() override;
+  void OnLeaseEnded(std::string_view key) override;
 
  private:
   void NotifyLater(absl::FunctionRef<void()> body);
@@ -251,7 +252,8 @@ void CacheCore::Postpone(const FlightPtr& flight, absl::Duration delay, Aftermat
   }
   const bool wanted = !flight->answered && !flight->waiters.empty();
   if (!wanted || !shard.flights.IsCurrent(*flight)) return LookUpAgain(flight, now, after);
-  flight->not_before = now + delay;
+  // If the other load ended after the question was answered, this process is not told again.
+  flight->not_before = std::exchange(flight->lease_ended, false) ? now : now + delay;
   if (flight->NeedsExecutor()) tier_->QueueUpLater(flight);
   flight->RunWithin(nullptr);
   flight->busy_since = std::min(flight->busy_since, now);
@@ -417,7 +419,8 @@ void CacheCore::PutInTier(const KeyAt& at, const Pinned& box, const EntryOptions
 void CacheCore::LinkedTierSide::OnInvalidated(uint64_t position, const TierTarget& target) {
   CallGate::Call inside(*core.gate_, 0);
   if (!inside.inside()) return;
-  applied.store(position, std::memory_order_relaxed);  // Before the first mutex: see the invariants.
+  // Before the first mutex: see the invariants.
+  applied.store(std::max(applied.load(std::memory_order_relaxed), position), std::memory_order_relaxed);
   NotifyLater([&] {
     if (target.kind == TierTarget::Kind::kTag) return core.ClearTag(target.text, position);
     if (target.kind == TierTarget::Kind::kAll) return core.ClearAll(position);
@@ -437,6 +440,32 @@ void CacheCore::LinkedTierSide::OnReset() {
   applied.store(0, std::memory_order_relaxed);
   resets.fetch_add(1, std::memory_order_relaxed);
   NotifyLater([&] { core.ClearAll(kAnyPosition); });
+}
+
+void CacheCore::LinkedTierSide::OnLeaseEnded(std::string_view key) {
+  CallGate::Call inside(*core.gate_, 0);
+  if (!inside.inside()) return;
+  // If that fails, the waiters ask again after a while.
+  GuardCallback<absl::Status>(codec_label, [&] {
+    return core.WithKey(key, [&](const KeyAt& at) { core.AskAgainNow(at); });
+  }).IgnoreError();
+}
+
+// Ends the pause of a flight whose key another process has loaded.
+void CacheCore::AskAgainNow(const KeyAt& at) {
+  Aftermath after(*this);
+  const ShardLock lock = Lock(shards_[at.shard]);
+  const FlightPtr flight = Current(at);
+  if (flight == nullptr || flight->answered) return;
+  if (flight->phase == Flight::Phase::kRunning) {
+    flight->lease_ended = true;
+    return;
+  }
+  const Instant now = Now();
+  if (flight->phase != Flight::Phase::kReady || flight->not_before <= now) return;
+  flight->not_before = now;
+  if (flight->NeedsExecutor()) QueueUp(flight, now, after);
+  Rouse(*flight, true);
 }
 
 // Runs `body`, and leaves the listener's part of it to another thread.

@@ -191,6 +191,7 @@ class ObservedCache final : public TierCache, public TierListener {
     listener_->OnReset();
     NoteDrop({.kind = TierTarget::Kind::kAll});
   }
+  void OnLeaseEnded(std::string_view key) override { listener_->OnLeaseEnded(key); }
 
  private:
   void NoteDrop(const TierTarget& target) {

@@ -62,6 +62,7 @@ const FleetWorkload::Operation FleetWorkload::kOperations[] = {
     {&FleetWorkload::LoseReply, 3, Operation::When::kFaults},
     {&FleetWorkload::BeginReign, 1, Operation::When::kFaults},
     {&FleetWorkload::TrimJournal, 1, Operation::When::kFaults},
+    {&FleetWorkload::TellLeaseEnded, 6, Operation::When::kNotInLoader},
 };
 
 FleetWorkload::FleetWorkload(const FleetPlan& plan, uint64_t seed, Scheduler* scheduler)
@@ -371,6 +372,12 @@ void FleetWorkload::DoBeat(int process) {
   tier_->process(static_cast<size_t>(process)).Beat();
   history_.heartbeats[*of.heartbeat].ended = scheduler_.Note("  heartbeat ends", process).step;
   of.heartbeat.reset();
+}
+
+void FleetWorkload::TellLeaseEnded(int process, bool) {
+  const int key = AnyKey();
+  scheduler_.Note("is told that a load has ended", process, key);
+  tier_->process(static_cast<size_t>(process)).TellLeaseEnded(std::to_string(key));
 }
 
 void FleetWorkload::LapseLeases(int, bool) {

@@ -119,6 +119,7 @@ class FleetWorkload {
   void LoseReply(int process, bool in_loader);
   void BeginReign(int process, bool in_loader);
   void TrimJournal(int process, bool in_loader);
+  void TellLeaseEnded(int process, bool in_loader);
 
   SteppedCache::Answer DoGet(int process, int key, int64_t timeout, bool in_loader);
   void DoInvalidate(int process, int key);

@@ -70,6 +70,7 @@ class FakeTier final : public CacheTier {
   absl::StatusOr<std::unique_ptr<TierCache>> Open(std::string_view cache, std::string_view codec,
                                                   TierListener& listener) override;
 
+  size_t opened() const { return processes_.size(); }
   // The process that was opened as the i-th.
   Process& process(size_t i) { return *processes_.at(i); }
 
@@ -207,6 +208,9 @@ class FakeTier::Process final : public TierCache {
     base_internal::SyncPoint();
     trusted_until_.store(sent + tier_.spans_.max_staleness, std::memory_order_release);
   }
+
+  // A message says that a load of the key has ended, which may be late or wrong.
+  void TellLeaseEnded(const std::string& key) { listener_.OnLeaseEnded(key); }
 
   std::vector<TierAnswer> Ask(std::span<const TierAsk> questions) override {
     ++tier_.asks_;

@@ -293,6 +293,78 @@ TEST_F(TierTest, GetAsync_OtherProcessLoads_IsAnsweredByIt) {
   EXPECT_EQ(db.reads(), 1);
 }
 
+// Without the message, the calls would wait for an hour.
+TEST_F(TierTest, LeaseEnded_CallsThatWaitForAnotherProcess_AskAtOnce) {
+  Clock* const system = Clock::System();
+  tier = std::make_shared<FakeTier>(system, FakeTier::Spans{.retry_after = absl::Hours(1)}, [](const auto&) {});
+  LoadingCacheOptions options = Options();
+  options.clock = system;
+  ThreadPool answers(1);
+  for (const bool executor : {false, true}) {
+    for (const bool async : {false, true}) {
+      SCOPED_TRACE(base_internal::Concat("executor ", executor, ", async ", async));
+      ThreadPool pool(1);
+      options.load_executor = executor ? &pool : nullptr;
+      Door door;
+      a = NewCache(Options(), [&](int key) {
+        door.Pass();
+        return db.Read(key);
+      });
+      b = NewCache(options);
+      const size_t opened = tier->opened();
+      std::jthread loading([&] { EXPECT_EQ(Get(*a, 1), "1 v0"); });
+      door.AwaitArrivals(1);
+      const int64_t asks = tier->asks();
+      std::promise<std::string> answer;
+      std::vector<std::jthread> callers;
+      if (async) {
+        b->GetAsync(1, answers, [&](absl::StatusOr<CacheHandle<std::string>> found) { answer.set_value(**found); });
+      } else {
+        answer.set_value("1 v0");
+        for (int i = 0; i < 4; ++i) callers.emplace_back([&] { EXPECT_EQ(Get(*b, 1), "1 v0"); });
+      }
+      SpinUntil([&] { return tier->asks() > asks; });
+      door.Open();
+      loading.join();
+      const int reads = db.reads();
+      tier->process(opened - 1).TellLeaseEnded("1");
+      EXPECT_EQ(answer.get_future().get(), "1 v0");
+      callers.clear();
+      EXPECT_EQ(db.reads(), reads);
+      EXPECT_EQ(tier->asks(), asks + 2);
+      b->Invalidate(1);
+      a.reset();
+      b.reset();
+    }
+  }
+}
+
+TEST_F(TierTest, LeaseEnded_WhileTheAnswerIsOnItsWay_TheCallAsksAgainAtOnce) {
+  tier =
+      std::make_shared<FakeTier>(Clock::System(), FakeTier::Spans{.retry_after = absl::Hours(1)}, [](const auto&) {});
+  Open(Options());
+  const TierAsk question{"1"};
+  const TierLease lease = tier->process(0).Ask({&question, 1}).front().lease;
+  int replies = 0;
+  tier->process(1).on_reply = [&] {
+    if (++replies > 1) return;
+    tier->process(0).Fail("1", lease);
+    tier->process(1).TellLeaseEnded("1");
+  };
+  EXPECT_EQ(Get(*b, 1), "1 v0");
+  EXPECT_EQ(replies, 2);
+}
+
+TEST_F(TierTest, LeaseEnded_NobodyWaits_DoesNothing) {
+  Open(Options());
+  Get(*a, 1);
+  const int64_t asks = tier->asks();
+  for (const char* key : {"1", "2", "not a number", ""}) tier->process(0).TellLeaseEnded(key);
+  EXPECT_EQ(Get(*a, 1), "1 v0");
+  EXPECT_EQ(tier->asks(), asks);
+  EXPECT_EQ(db.reads(), 1);
+}
+
 TEST_F(TierTest, GetAsync_WhileAnotherProcessLoads_DoesNotAskBeforeItsTime) {
   const std::string key = "1";
   Open(Options());

@@ -124,7 +124,8 @@ struct TierInvalidated {
   TierLease lease = {};   // If asked for and granted.
 };
 
-// The side of the cache. Called by one thread of the tier at a time, with no lock of the tier held. Must not throw.
+// The side of the cache. Called by one thread of the tier at a time, except for OnLeaseEnded(), with no lock of the tier
+// held. Must not throw.
 class STOCKADE_EXPORT TierListener {
  public:
   // Records of `target` with a position below `position` are outdated. In the order of the journal, and including the
@@ -132,6 +133,9 @@ class STOCKADE_EXPORT TierListener {
   virtual void OnInvalidated(uint64_t position, const TierTarget& target) = 0;
   // The journal has a gap, or a new reign has begun: everything may be outdated.
   virtual void OnReset() = 0;
+  // A load of `key` by another process may have ended: calls that have got kBusy should ask again now. A tier need not
+  // call it, and may call it for any key, at any time and by any thread.
+  virtual void OnLeaseEnded(std::string_view key) { (void)key; }
 
  protected:
   ~TierListener() = default;

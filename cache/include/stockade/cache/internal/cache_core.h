@@ -311,6 +311,7 @@ class STOCKADE_EXPORT CacheCore {
   bool StoreCopy(const FlightPtr& flight, const TierRecord& record, Instant sent, bool answers, Aftermath& after);
   bool AnswerStale(const FlightPtr& flight, Aftermath& after);
   void Postpone(const FlightPtr& flight, absl::Duration delay, Aftermath& after);
+  void AskAgainNow(const KeyAt& at);
   void EndBusy(Flight& flight);
   void LookUpAgain(const FlightPtr& flight, Instant now, Aftermath& after);
   bool HoldsLease(const Flight& flight);
