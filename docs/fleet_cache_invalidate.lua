@@ -19,11 +19,13 @@ if not state[1] or not sequence then return 0 end
 -- The values and the leases of all registered codecs go first: after that Redis does not refuse the rest for want of
 -- memory. The field h does not exist.
 call('hdel', KEYS[1], 'h')
+local base, waiting = string.sub(KEYS[1], 1, -2), {}
 if kind == 'k' then
-  local base = string.sub(KEYS[1], 1, -2)
   for codec in string.gmatch(state[3] or '', '%S+') do
     local entry = cache .. ':' .. codec .. ':' .. text
-    call('del', base .. 'v:' .. entry, base .. 'l:' .. entry)
+    local inboxes = redis.pcall('get', base .. 'w:' .. entry)
+    if type(inboxes) == 'string' then waiting[base .. 'l:' .. entry] = inboxes end
+    call('del', base .. 'v:' .. entry, base .. 'l:' .. entry, base .. 'w:' .. entry)
   end
 end
 
@@ -33,5 +35,16 @@ if kind == 't' then call('hset', KEYS[1], 't:' .. cache .. ':' .. text, sequence
 if kind == 'a' then call('hset', KEYS[1], 'a:' .. cache, sequence) end
 call('xadd', KEYS[2], 'maxlen', '~', 10000, string.format('%.0f-0', sequence),
      'o', 'external', 'c', cache, 'k', kind, 't', text)
+
+-- Without the messages, the processes find out by polling. SPUBLISH is for a cluster of Redis 7.
+local function publish(channel, message)
+  local heard = redis.pcall('spublish', channel, message)
+  if type(heard) ~= 'number' or heard == 0 then redis.pcall('publish', channel, message) end
+end
+publish(base .. 'c', table.concat({state[1], string.format('%.0f', sequence), kind, cache, text}, ' '))
+for lease, inboxes in pairs(waiting) do
+  for at = 1, #inboxes, 16 do publish(base .. 'i:' .. string.sub(inboxes, at, at + 15), lease) end
+end
+
 if call('pttl', KEYS[2]) < 0 then call('pexpire', KEYS[2], math.max(call('pttl', KEYS[1]), 604800000)) end
 return sequence

@@ -1,6 +1,7 @@
 #include "redis_tier.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <limits>
 #include <utility>
 
@@ -17,6 +18,8 @@ namespace {
 constexpr int64_t kEntriesPerSync = 1000;
 constexpr size_t kInvalidationsPerBatch = 1000;
 constexpr size_t kMaxLeft = 64;
+// Messages that wait for the thread, or that no heartbeat has confirmed. Beyond it, heartbeats have to do.
+constexpr size_t kMaxMessages = 10'000;
 // A key's invalidation that a moving slot refuses for so long becomes one of all, which needs the state and the journal
 // alone.
 constexpr absl::Duration kMovingSlotPatience = absl::Seconds(1);
@@ -53,16 +56,10 @@ std::string_view KindCode(TierTarget::Kind kind) {
   return "a";
 }
 
-struct JournalEntry {
-  uint64_t position = 0;
-  std::string_view cache = {};
-  TierTarget target = {};  // An unknown kind counts as all.
-};
-
 // nullopt if it is not an entry of this layout. Unknown fields are ignored.
-std::optional<JournalEntry> ReadEntry(const RedisReply& reply) {
+std::optional<TierJournalEntry> ReadEntry(const RedisReply& reply) {
   if (reply.elements().size() != 2) return std::nullopt;
-  JournalEntry entry;
+  TierJournalEntry entry;
   const std::string_view id = reply.elements()[0].text();
   size_t at = 0;
   for (; at < id.size() && id[at] >= '0' && id[at] <= '9' && at < 18; ++at) {
@@ -77,14 +74,13 @@ std::optional<JournalEntry> ReadEntry(const RedisReply& reply) {
     if (fields[n].text() == "k") kind = value;
     if (fields[n].text() == "t") entry.target.text = value;
   }
-  if (kind == "k") {
-    entry.target.kind = TierTarget::Kind::kKey;
-  } else if (kind == "t") {
-    entry.target.kind = TierTarget::Kind::kTag;
-  } else {
-    entry.target = {};
-  }
+  entry.target.kind = TierKindOf(kind);
+  if (entry.target.kind == TierTarget::Kind::kAll) entry.target.text = {};
   return entry;
+}
+
+bool SameTarget(const TierJournalEntry& a, const TierJournalEntry& b) {
+  return a.cache == b.cache && a.target.kind == b.target.kind && a.target.text == b.target.text;
 }
 
 }  // namespace
@@ -112,9 +108,11 @@ TierSpace::TierSpace(const TierKeys& tier_keys, std::string_view cache_name, std
 RedisTier::RedisTier(RedisCacheTierOptions options)
     : options_(std::move(options)),
       keys_(options_.prefix),
+      inbox_id_(TierTokens().Incarnation()),
       metrics_(options_.metrics, TierMetricDefs(), {{"tier", options_.prefix}}) {
   metrics_.AddGauge(kTierTrusted, [this] { return clock_->Now() < trusted_until() ? 1.0 : 0.0; });
   metrics_.AddGauge(kTierIsAway, [this] { return away_ ? 1.0 : 0.0; });
+  metrics_.AddGauge(kTierSubscribed, [this] { return subscribed_ ? 1.0 : 0.0; });
 }
 
 absl::StatusOr<std::shared_ptr<CacheTier>> RedisTier::Connect(std::string_view url, RedisCacheTierOptions options) {
@@ -129,6 +127,7 @@ absl::StatusOr<std::shared_ptr<CacheTier>> RedisTier::Connect(std::string_view u
     if (!connected.ok()) return connected.status();
     *client = *std::move(connected);
   }
+  if (absl::Status subscribed = tier->Subscribe(); !subscribed.ok()) return subscribed;
   const absl::Status first = tier->Beat();
   if (absl::IsPermissionDenied(first) || absl::IsUnauthenticated(first) || absl::IsFailedPrecondition(first) ||
       absl::IsInternal(first)) {
@@ -139,6 +138,47 @@ absl::StatusOr<std::shared_ptr<CacheTier>> RedisTier::Connect(std::string_view u
     return started;
   }
   return tier;
+}
+
+absl::Status RedisTier::Subscribe() {
+  if (!options_.pubsub) return absl::OkStatus();
+  publish_ = service_->publish_command();
+  absl::StatusOr<RedisSubscription> journal =
+      service_->Subscribe(keys_.channel, {.on_message = [this](std::string_view text) { OnJournalMessage(text); }});
+  if (!journal.ok()) return journal.status();
+  journal_channel_ = *std::move(journal);
+  absl::StatusOr<RedisSubscription> inbox = service_->Subscribe(
+      keys_.inboxes + inbox_id_, {.on_message = [this](std::string_view text) { OnInboxMessage(text); },
+                                  .on_subscribed = [this] { subscribed_ = true; }});
+  if (!inbox.ok()) return inbox.status();
+  inbox_ = *std::move(inbox);
+  return absl::OkStatus();
+}
+
+void RedisTier::OnJournalMessage(std::string_view message) {
+  const MutexLock lock(mutex_);
+  if (received_.size() >= kMaxMessages) return;
+  received_.emplace_back(message);
+  if (received_.size() == 1) wake_.NotifyOne();
+}
+
+// Not by the tier's thread, because callers wait for it.
+void RedisTier::OnInboxMessage(std::string_view message) {
+  const std::optional<TierLeaseName> lease = ReadTierLease(keys_, message);
+  if (!lease) return;
+  std::shared_ptr<TierSpace> space;
+  {
+    const MutexLock lock(mutex_);
+    const auto found = spaces_.find(lease->cache);
+    if (found == spaces_.end() || found->second->codec != lease->codec) return;
+    space = found->second;
+    space->hears = true;
+  }
+  space->listener.OnLeaseEnded(lease->key);
+  metrics_.Add(kTierLeaseMessages);
+  const MutexLock lock(mutex_);
+  space->hears = false;
+  changed_.NotifyAll();
 }
 
 RedisTier::~RedisTier() {
@@ -178,10 +218,13 @@ TierStats RedisTier::Stats() const {
   };
   TierStats stats = {.trusted = clock_->Now() < trusted_until(),
                      .away = away_,
+                     .subscribed = subscribed_,
                      .heartbeats = count(metrics_, kTierHeartbeatsOk),
                      .heartbeats_failed = count(metrics_, kTierHeartbeatsFailed),
                      .reigns = count(metrics_, kTierReigns),
                      .gaps = count(metrics_, kTierGaps),
+                     .invalidation_messages = count(metrics_, kTierInvalidationMessages),
+                     .lease_messages = count(metrics_, kTierLeaseMessages),
                      .tags_dropped = count(metrics_, kTierTagsDropped)};
   const MutexLock lock(mutex_);
   for (const auto& [name, space] : spaces_) {
@@ -315,10 +358,16 @@ void RedisTier::Unhold(TierSpace& space, const std::string& token) {
   space.lease_count.store(space.leases.size(), std::memory_order_relaxed);
 }
 
-RedisCommand RedisTier::EndCommand(const TierSpace& space, std::string_view key, std::string_view token, bool drop) {
+RedisCommand RedisTier::EndCommand(const TierSpace& space, std::string_view key, std::string_view token,
+                                   bool drop) const {
   const std::string record = space.keys.Record(key);
   const std::string lease = space.keys.Lease(key);
-  return RedisCommand(TierEndScript(), {record, lease}).Arg(token).Arg(drop ? "1" : "").Idempotent();
+  const std::string waiters = space.keys.Waiters(key);
+  return RedisCommand(TierEndScript(), {record, lease, waiters})
+      .Arg(token)
+      .Arg(drop ? "1" : "")
+      .Arg(publish_)
+      .Idempotent();
 }
 
 void RedisTier::GiveBack(const TierSpace& space, std::string_view key, std::string_view token) {
@@ -348,6 +397,7 @@ RedisCommand RedisTier::InvalidateCommand(const TierSpace& space, const TierReig
       keys.push_back(entry.Record(pending.text));
       keys.push_back(entry.Lease(pending.text));
       if (codec == space.codec) own = keys.size();  // Lua counts from 1.
+      keys.push_back(entry.Waiters(pending.text));
       rest.remove_prefix(std::min(end + 1, rest.size()));
     }
   }
@@ -363,6 +413,7 @@ RedisCommand RedisTier::InvalidateCommand(const TierSpace& space, const TierReig
     command.Arg("");
   }
   command.Arg(own > 0 ? token : std::string_view()).Arg(absl::ToInt64Milliseconds(options_.lease)).Arg(own);
+  command.Arg(publish_);
   return command;
 }
 
@@ -505,10 +556,9 @@ void RedisTier::Close(const std::shared_ptr<TierSpace>& space) {
   {
     const MutexLock lock(mutex_);
     spaces_.erase(space->cache);
-    while (calling_) changed_.Wait(mutex_);
+    while (calling_ || space->hears) changed_.Wait(mutex_);
     for (const auto& [token, lease] : space->leases) {
-      const std::string record = space->keys.records + lease.key.substr(space->keys.leases.size());
-      ends.push_back(RedisCommand(TierEndScript(), {record, lease.key}).Arg(token).Arg(""));
+      ends.push_back(EndCommand(*space, std::string_view(lease.key).substr(space->keys.leases.size()), token, false));
     }
     space->leases.clear();
     space->lease_count.store(0, std::memory_order_relaxed);
@@ -533,6 +583,7 @@ void RedisTier::Loop() {
   Instant next_renewal;
   const absl::Duration renewal_check = options_.lease / 12;
   for (;;) {
+    bool messages = false;
     bool beat = false;
     bool renew = false;
     bool send = false;
@@ -543,16 +594,18 @@ void RedisTier::Loop() {
         const Instant now = clock_->Now();
         const bool leases = AnyLease();
         const bool queued = AnyQueued();
+        messages = !received_.empty();
         beat = beat_requested_ || now >= next_beat;
         renew = leases && now >= next_renewal;
         send = queued && !away_ && now >= next_send_;
-        if (beat || renew || send) break;
+        if (messages || beat || renew || send) break;
         Instant until = next_beat;
         if (leases) until = std::min(until, next_renewal);
         if (queued && !away_) until = std::min(until, next_send_);
         wake_.WaitUntil(*clock_, mutex_, until);
       }
     }
+    if (messages) TakeMessages();
     if (beat) {
       next_beat = clock_->Now() + options_.heartbeat * (0.9 + 0.2 * Share());
       Beat().IgnoreError();  // Beat() has noted it.
@@ -574,8 +627,56 @@ bool RedisTier::AnyQueued() const {
                      [](const auto& space) { return space.second->queue.queued() > 0; });
 }
 
+// Entries that do not follow the last one are left to the next heartbeat, and so are those of another reign.
+void RedisTier::TakeMessages() {
+  std::vector<std::string> received;
+  std::shared_ptr<const TierReign> reign;
+  uint64_t applied = 0;
+  {
+    const MutexLock lock(mutex_);
+    received.swap(received_);
+    reign = reign_;
+    applied = applied_;
+  }
+  if (reign == nullptr) return;
+  CallListeners([&](const Spaces& spaces) {
+    for (std::string& message : received) {
+      if (early_.size() >= kMaxMessages) return;
+      const std::optional<TierJournalEntry> entry = ReadTierMessage(message, reign->incarnation);
+      if (!entry || entry->position != applied + early_.size() + 1) continue;
+      Report(spaces, *reign, *entry);
+      metrics_.Add(kTierInvalidationMessages);
+      early_.push_back(std::move(message));
+    }
+  });
+}
+
+void RedisTier::Report(const Spaces& spaces, const TierReign& reign, const TierJournalEntry& entry) {
+  const auto found = spaces.find(entry.cache);
+  if (found != spaces.end()) found->second->listener.OnInvalidated(reign.Expose(entry.position), entry.target);
+}
+
+// The subscriptions may have been lost since, or refused.
+void RedisTier::NoteSubscribed() {
+  if (!options_.pubsub) return;
+  const auto status = [&] {
+    const absl::Status first = journal_channel_.AwaitSubscribed(absl::ZeroDuration());
+    return first.ok() ? inbox_.AwaitSubscribed(absl::ZeroDuration()) : first;
+  };
+  subscribed_ = status().ok();
+  const absl::Status now = status();  // They may have been confirmed in between.
+  if (now.ok()) {
+    subscribed_ = true;
+  } else if (!absl::IsUnavailable(now) && !absl::IsDeadlineExceeded(now) &&
+             !std::exchange(warned_subscription_, true)) {
+    Log(LogSeverity::kWarning, Concat("RedisCacheTier '", options_.prefix,
+                                      "': without messages, this process finds changes by polling: ", now.ToString()));
+  }
+}
+
 absl::Status RedisTier::Beat() {
   const Instant begun = clock_->Now();
+  NoteSubscribed();
   const Instant deadline = begun + options_.timeout;  // Of nearly all calls: the destructor may wait for it.
   std::shared_ptr<const TierReign> reign;
   {
@@ -675,6 +776,7 @@ absl::Status RedisTier::Adopt(Instant deadline) {
     if (reign_ != nullptr && reign_->incarnation != reign->incarnation) Leave(reign_->incarnation);
     reign_ = reign;
     applied_ = NumberAt(parts, 1);
+    early_.clear();
     for (const auto& [name, space] : spaces_) {
       space->leases.clear();
       space->lease_count.store(0, std::memory_order_relaxed);
@@ -703,7 +805,7 @@ absl::Status RedisTier::Adopt(Instant deadline) {
 
 template <typename Call>
 void RedisTier::CallListeners(const Call& call) {
-  std::map<std::string, std::shared_ptr<TierSpace>, std::less<>> spaces;
+  Spaces spaces;
   {
     const MutexLock lock(mutex_);
     spaces = spaces_;
@@ -763,6 +865,7 @@ absl::Status RedisTier::Sync(const TierReign& reign, Instant deadline) {
     if (gap) {
       metrics_.Add(kTierGaps);
       Reset();
+      early_.clear();
       applied = sequence;
     }
     {
@@ -777,23 +880,27 @@ absl::Status RedisTier::Sync(const TierReign& reign, Instant deadline) {
 
 bool RedisTier::Apply(const TierReign& reign, std::span<const RedisReply> entries, uint64_t& applied) {
   if (entries.empty()) return true;
-  std::vector<JournalEntry> read;
+  std::vector<TierJournalEntry> read;
   read.reserve(entries.size());
   uint64_t last = applied;
   for (const RedisReply& reply : entries) {
-    const std::optional<JournalEntry> entry = ReadEntry(reply);
+    const std::optional<TierJournalEntry> entry = ReadEntry(reply);
     if (!entry || entry->position != last + 1) return false;
     last = entry->position;
     read.push_back(*entry);
   }
-  CallListeners([&](const auto& spaces) {
-    for (const JournalEntry& entry : read) {
-      const auto found = spaces.find(entry.cache);
-      if (found == spaces.end()) continue;
-      found->second->listener.OnInvalidated(reign.Expose(entry.position), entry.target);
-      found->second->metrics.Add(kTierInvalidationsReported);
+  CallListeners([&](const Spaces& spaces) {
+    for (size_t n = 0; n < read.size(); ++n) {
+      const TierJournalEntry& entry = read[n];
+      std::optional<TierJournalEntry> early;
+      if (n < early_.size()) early = ReadTierMessage(early_[n], reign.incarnation);
+      if (!early || !SameTarget(*early, entry)) Report(spaces, reign, entry);
+      if (const auto found = spaces.find(entry.cache); found != spaces.end()) {
+        found->second->metrics.Add(kTierInvalidationsReported);
+      }
     }
   });
+  early_.erase(early_.begin(), early_.begin() + static_cast<std::ptrdiff_t>(std::min(read.size(), early_.size())));
   applied = last;
   return true;
 }

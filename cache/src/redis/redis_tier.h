@@ -33,6 +33,10 @@ namespace stockade::cache_internal {
 // the listeners. A heartbeat that shows that the whole journal was applied extends the trust: it counts from the moment
 // at which it was sent, so that no delay on the way can make the trust too long.
 //
+// The scripts also publish each entry on a channel of the tier, and the end of a lease to the processes that wait for
+// it. The thread passes such entries on at once, in the journal's order. But only heartbeats advance the position up to
+// which the journal is applied, and extend the trust. So a lost, repeated or wrong message costs time and nothing else.
+//
 // A reign begins when the journal may have lost something: another server process, or a lost state. The scripts name
 // the incarnation of their reign, and the client sends them to that reign's server process only. So nothing of one
 // reign is combined with another.
@@ -71,6 +75,7 @@ struct TierSpace {
   absl::flat_hash_map<std::string, HeldLease> leases;  // By token.
   std::string codecs;                 // Those that the invalidation of a key covers, as Redis has last listed them.
   bool waits_cancelled = false;       // By the destruction of the cache.
+  bool hears = false;                 // The subscriptions' thread calls the listener.
   std::atomic<bool> has_tags{false};  // A record had one.
   std::atomic<size_t> lease_count{0};
   std::atomic<size_t> pending_count{0};
@@ -123,11 +128,15 @@ class RedisTier final : public CacheTier, public std::enable_shared_from_this<Re
   // Judges the status of a call. If the server is silent, the tier is away.
   void NoteReply(const absl::Status& status);
 
+  // Messages. Both are empty if there are none.
+  std::string_view publish_command() const { return publish_; }
+  std::string_view inbox() const { return subscribed_ ? std::string_view(inbox_id_) : std::string_view(); }
+
   // Leases.
   std::vector<std::string> NewTokens(size_t count);
   void Hold(TierSpace& space, const std::string& token, HeldLease lease);
   void Unhold(TierSpace& space, const std::string& token);
-  static RedisCommand EndCommand(const TierSpace& space, std::string_view key, std::string_view token, bool drop);
+  RedisCommand EndCommand(const TierSpace& space, std::string_view key, std::string_view token, bool drop) const;
   // Ends a lease after all that was sent before, without waiting.
   void GiveBack(const TierSpace& space, std::string_view key, std::string_view token);
 
@@ -143,7 +152,13 @@ class RedisTier final : public CacheTier, public std::enable_shared_from_this<Re
   void Close(const std::shared_ptr<TierSpace>& space);
 
  private:
+  using Spaces = std::map<std::string, std::shared_ptr<TierSpace>, std::less<>>;
   explicit RedisTier(RedisCacheTierOptions options);
+
+  absl::Status Subscribe();
+  // Called by the subscriptions' thread.
+  void OnJournalMessage(std::string_view message);
+  void OnInboxMessage(std::string_view message);
 
   // The thread.
   void Loop();
@@ -151,8 +166,12 @@ class RedisTier final : public CacheTier, public std::enable_shared_from_this<Re
   absl::Status Adopt(Instant deadline);
   // kAborted: adopt first.
   absl::Status Sync(const TierReign& reign, Instant deadline);
-  // Passes entries that follow `applied` without a gap to the listeners, and advances it; or returns false.
+  // Passes entries that follow `applied` without a gap to the listeners, unless messages have, and advances it; or
+  // returns false.
   bool Apply(const TierReign& reign, std::span<const RedisReply> entries, uint64_t& applied);
+  void TakeMessages();
+  static void Report(const Spaces& spaces, const TierReign& reign, const TierJournalEntry& entry);
+  void NoteSubscribed();
   void Leave(std::string_view incarnation);
   void Reset();
   template <typename Call>
@@ -187,7 +206,7 @@ class RedisTier final : public CacheTier, public std::enable_shared_from_this<Re
   CondVar wake_;     // The thread has something to do.
   std::shared_ptr<const TierReign> reign_ STOCKADE_GUARDED_BY(mutex_);
   uint64_t applied_ STOCKADE_GUARDED_BY(mutex_) = 0;  // Up to this position of the reign's journal.
-  std::map<std::string, std::shared_ptr<TierSpace>, std::less<>> spaces_ STOCKADE_GUARDED_BY(mutex_);
+  Spaces spaces_ STOCKADE_GUARDED_BY(mutex_);
   TierTokens tokens_ STOCKADE_GUARDED_BY(mutex_);
   uint64_t beats_begun_ STOCKADE_GUARDED_BY(mutex_) = 0;
   uint64_t beats_ended_ STOCKADE_GUARDED_BY(mutex_) = 0;
@@ -196,15 +215,23 @@ class RedisTier final : public CacheTier, public std::enable_shared_from_this<Re
   std::atomic<bool> away_{false};                     // Written with the mutex held.
   bool calling_ STOCKADE_GUARDED_BY(mutex_) = false;  // The thread calls listeners.
   bool stopping_ STOCKADE_GUARDED_BY(mutex_) = false;
+  std::vector<std::string> received_ STOCKADE_GUARDED_BY(mutex_);  // Messages of the journal.
 
   // Only the thread, and Connect() before it starts.
-  std::deque<std::string> left_;  // Incarnations that are over.
+  std::deque<std::string> left_;   // Incarnations that are over.
+  std::deque<std::string> early_;  // Messages that the listeners have got: of the positions after applied_, in order.
   bool warned_identity_ = false;
+  bool warned_subscription_ = false;
   absl::StatusCode logged_ = absl::StatusCode::kOk;  // Of the failure that was logged last.
   Instant next_send_;                                // Of queued invalidations, after a failure.
 
   std::unique_ptr<RedisClient> calls_;    // Questions, fills, and invalidations by their callers.
-  std::unique_ptr<RedisClient> service_;  // Heartbeats, leases, and queued invalidations.
+  std::unique_ptr<RedisClient> service_;  // Heartbeats, leases, queued invalidations, and messages.
+  const std::string inbox_id_;
+  std::string publish_;                  // Constant after Connect().
+  std::atomic<bool> subscribed_{false};  // To the inbox. May be late.
+  RedisSubscription journal_channel_;
+  RedisSubscription inbox_;
   std::thread thread_;
   ComponentMetrics metrics_;
 };

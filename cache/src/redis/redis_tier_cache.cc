@@ -17,6 +17,9 @@ namespace {
 // bounds. So they are late by at most a quarter of the load time, and a long load is polled rarely.
 constexpr absl::Duration kShortestPoll = absl::Milliseconds(5);
 constexpr absl::Duration kLongestPoll = absl::Milliseconds(200);
+// Callers that a message will wake poll only in case that it is lost: each time that the load's age has doubled.
+constexpr absl::Duration kShortestPollIfWoken = absl::Milliseconds(50);
+constexpr absl::Duration kLongestPollIfWoken = absl::Seconds(1);
 
 int64_t IntegerAt(std::span<const RedisReply> parts, size_t at) { return parts[at].integer(); }
 
@@ -137,13 +140,17 @@ std::vector<size_t> RedisTierCache::AskOnce(const TierReign& reign, std::span<co
     const TierAsk& ask = questions[open[n]];
     const std::string record = space_->keys.Record(ask.key);
     const std::string lease = space_->keys.Lease(ask.key);
-    commands.push_back(RedisCommand(TierAskScript(), {tier_->keys().state, record, lease})
+    const std::string waiters = space_->keys.Waiters(ask.key);
+    // A refresh waits for nobody.
+    const std::string_view inbox = ask.known_version == 0 ? tier_->inbox() : std::string_view();
+    commands.push_back(RedisCommand(TierAskScript(), {tier_->keys().state, record, lease, waiters})
                            .Arg(reign.incarnation)
                            .Arg(space_->cache)
                            .Arg(space_->codec)
                            .Arg(tokens[n])
                            .Arg(absl::ToInt64Milliseconds(options.lease))
                            .Arg(ask.known_version == 0 ? std::string() : TierVersionBytes(ask.known_version))
+                           .Arg(inbox)
                            .Idempotent());
   }
   const Instant sent = tier_->clock()->Now();
@@ -176,7 +183,7 @@ std::vector<size_t> RedisTierCache::AskOnce(const TierReign& reign, std::span<co
       continue;
     }
     TierAnswer& answer = answers[open[n]];
-    const bool busy = code == "B" && parts.size() == 6;
+    const bool busy = code == "B" && parts.size() == 7;
     const bool granted = code == "G" && parts.size() == 4;
     if (!busy && !granted && (code != "H" || parts.size() != 4)) continue;
     const uint64_t position = reign.Expose(static_cast<uint64_t>(IntegerAt(parts, 1)));
@@ -193,10 +200,12 @@ std::vector<size_t> RedisTierCache::AskOnce(const TierReign& reign, std::span<co
                    .give_up_at = sent + options.max_load});
     } else if (busy) {
       answer.kind = TierAnswer::Kind::kBusy;
-      const absl::Duration poll = std::clamp(absl::Milliseconds(IntegerAt(parts, 5)) / 4, kShortestPoll, kLongestPoll) *
-                                  (0.8 + 0.4 * tier_->Share());
+      const absl::Duration age = absl::Milliseconds(IntegerAt(parts, 5));
+      const absl::Duration poll = IntegerAt(parts, 6) == 1 ? std::clamp(age, kShortestPollIfWoken, kLongestPollIfWoken)
+                                                           : std::clamp(age / 4, kShortestPoll, kLongestPoll);
       const absl::Duration lapsed = absl::Milliseconds(IntegerAt(parts, 4)) + options.lease * (tier_->Share() / 10);
-      answer.retry_after = std::max(std::min<absl::Duration>(poll, lapsed), absl::Milliseconds(1));
+      answer.retry_after =
+          std::max(std::min<absl::Duration>(poll * (0.8 + 0.4 * tier_->Share()), lapsed), absl::Milliseconds(1));
     } else if (answer.record && tier_->clock()->Now() < tier_->trusted_until()) {
       // Without trust, a server that accepts no writes may be one that was replaced: a question writes nothing.
       answer.kind = TierAnswer::Kind::kHit;
@@ -237,7 +246,7 @@ std::vector<TierFilled> RedisTierCache::Fill(std::span<const TierFill> fills) {
     sent.push_back(n);
     if (!fill.tags.empty()) space_->has_tags.store(true, std::memory_order_relaxed);
     if (!Storable(fill)) {
-      commands.push_back(RedisTier::EndCommand(*space_, fill.key, fill.lease.token, true));
+      commands.push_back(tier_->EndCommand(*space_, fill.key, fill.lease.token, true));
       continue;
     }
     const absl::Duration ttl = WholeMilliseconds(std::min<absl::Duration>(fill.ttl, options.max_ttl));
@@ -245,8 +254,9 @@ std::vector<TierFilled> RedisTierCache::Fill(std::span<const TierFill> fills) {
     const uint64_t position = fill.lease.position & ((uint64_t{1} << TierReign::kPositionBits) - 1);
     const std::string record = space_->keys.Record(fill.key);
     const std::string lease = space_->keys.Lease(fill.key);
+    const std::string waiters = space_->keys.Waiters(fill.key);
     commands.push_back(
-        RedisCommand(TierFillScript(), {tier_->keys().state, record, lease})
+        RedisCommand(TierFillScript(), {tier_->keys().state, record, lease, waiters})
             .Arg(reign->incarnation)
             .Arg(space_->cache)
             .Arg(space_->codec)
@@ -254,6 +264,7 @@ std::vector<TierFilled> RedisTierCache::Fill(std::span<const TierFill> fills) {
             .Arg(absl::ToInt64Milliseconds(ttl + grace))
             .Arg(EncodeTierRecord({.incarnation = reign->incarnation, .position = position, .token = fill.lease.token},
                                   fill, ttl, grace))
+            .Arg(tier_->publish_command())
             .Idempotent());
   }
   if (!commands.empty()) {

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <limits>
+#include <system_error>
 
 #include "stockade/base/strings.h"
 
@@ -36,13 +38,48 @@ TierKeys::TierKeys(std::string_view prefix) {
   journal = base + "j";
   records = base + "v:";
   leases = base + "l:";
+  waiters = base + "w:";
+  channel = base + "c";
+  inboxes = base + "i:";
 }
 
 TierEntryKeys::TierEntryKeys(const TierKeys& keys, std::string_view cache, std::string_view codec)
-    : records(Concat(keys.records, cache, ":", codec, ":")), leases(Concat(keys.leases, cache, ":", codec, ":")) {}
+    : records(Concat(keys.records, cache, ":", codec, ":")),
+      leases(Concat(keys.leases, cache, ":", codec, ":")),
+      waiters(Concat(keys.waiters, cache, ":", codec, ":")) {}
 
 std::string TierEntryKeys::Record(std::string_view key) const { return Concat(records, key); }
 std::string TierEntryKeys::Lease(std::string_view key) const { return Concat(leases, key); }
+std::string TierEntryKeys::Waiters(std::string_view key) const { return Concat(waiters, key); }
+
+TierTarget::Kind TierKindOf(std::string_view code) {
+  if (code == "k") return TierTarget::Kind::kKey;
+  return code == "t" ? TierTarget::Kind::kTag : TierTarget::Kind::kAll;
+}
+
+std::optional<TierJournalEntry> ReadTierMessage(std::string_view message, std::string_view incarnation) {
+  std::array<std::string_view, 4> words;  // Incarnation, position, kind, cache.
+  for (std::string_view& word : words) {
+    const size_t end = message.find(' ');
+    if (end == std::string_view::npos) return std::nullopt;
+    word = message.substr(0, end);
+    message.remove_prefix(end + 1);
+  }
+  TierJournalEntry entry{.cache = words[3], .target = {.kind = TierKindOf(words[2])}};
+  if (entry.target.kind != TierTarget::Kind::kAll) entry.target.text = message;
+  const auto [end, error] = std::from_chars(words[1].data(), words[1].data() + words[1].size(), entry.position);
+  const bool is_number = error == std::errc() && end == words[1].data() + words[1].size();
+  return is_number && words[0] == incarnation ? std::optional(entry) : std::nullopt;
+}
+
+std::optional<TierLeaseName> ReadTierLease(const TierKeys& keys, std::string_view lease) {
+  if (!lease.starts_with(keys.leases)) return std::nullopt;
+  lease.remove_prefix(keys.leases.size());
+  const size_t cache = lease.find(':');
+  const size_t codec = cache == std::string_view::npos ? cache : lease.find(':', cache + 1);
+  if (codec == std::string_view::npos) return std::nullopt;
+  return TierLeaseName{lease.substr(0, cache), lease.substr(cache + 1, codec - cache - 1), lease.substr(codec + 1)};
+}
 
 std::string EncodeTierRecord(const TierRecordHead& head, const TierFill& fill, absl::Duration ttl,
                              absl::Duration grace) {

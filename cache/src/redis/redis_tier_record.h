@@ -14,7 +14,7 @@
 
 namespace stockade::cache_internal {
 
-// The bytes of a record and the names of keys. docs/FLEET_CACHE_WIRE.md describes both.
+// The bytes of a record and of a message, and the names of keys. docs/FLEET_CACHE_WIRE.md describes them.
 
 inline constexpr size_t kTierTokenBytes = 16;
 inline constexpr size_t kTierIncarnationBytes = 16;  // Hexadecimal digits.
@@ -30,6 +30,9 @@ struct TierKeys {
   std::string journal;
   std::string records;  // What the keys of records begin with.
   std::string leases;
+  std::string waiters;
+  std::string channel;
+  std::string inboxes;  // What their channels begin with.
 };
 
 // The keys of a cache's entries of one codec.
@@ -37,9 +40,30 @@ struct TierEntryKeys {
   TierEntryKeys(const TierKeys& keys, std::string_view cache, std::string_view codec);
   std::string Record(std::string_view key) const;
   std::string Lease(std::string_view key) const;
+  std::string Waiters(std::string_view key) const;
   std::string records;
   std::string leases;
+  std::string waiters;
 };
+
+// An entry of the journal. An unknown kind counts as all.
+struct TierJournalEntry {
+  uint64_t position = 0;
+  std::string_view cache = {};
+  TierTarget target = {};
+};
+TierTarget::Kind TierKindOf(std::string_view code);
+
+// The entry that a message of a tier's channel is about; nullopt if it is of another incarnation or not a message.
+std::optional<TierJournalEntry> ReadTierMessage(std::string_view message, std::string_view incarnation);
+
+// Whose lease a message of an inbox is about.
+struct TierLeaseName {
+  std::string_view cache = {};
+  std::string_view codec = {};
+  std::string_view key = {};
+};
+std::optional<TierLeaseName> ReadTierLease(const TierKeys& keys, std::string_view lease);
 
 // What a record says besides the time that is left.
 struct TierRecordHead {

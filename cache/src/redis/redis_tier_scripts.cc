@@ -38,6 +38,28 @@ local function set_lease(key, incarnation, token, position, ms)
 end
 )lua";
 
+// The processes that wait for a lease: the ids of their inboxes, at most 128. A message says which lease has ended, and
+// its process asks again. If anything fails here, the process polls.
+constexpr std::string_view kWaiters = R"lua(
+local function inboxes(key)
+  local ids = redis.pcall('get', key)
+  return type(ids) == 'string' and ids or ''
+end
+local function add_waiter(key, id, ms)
+  local ids = inboxes(key)
+  if not string.find(ids, id, 1, true) then ids = ids .. id end
+  if #ids > 128 * 16 or redis.pcall('set', key, ids, 'px', ms).err then return 0 end
+  return 1
+end
+local function wake(key, lease, publish)
+  local ids, inbox = inboxes(key), string.match(lease, '^sc1:{[^}]*}:') .. 'i:'
+  if ids == '' then return end
+  call('del', key)
+  if publish == '' then return end
+  for at = 1, #ids, 16 do redis.pcall(publish, inbox .. string.sub(ids, at, at + 15), lease) end
+end
+)lua";
+
 // Reads records. KEYS 1 is the state.
 //
 // A record is valid if it is of the present incarnation, and its position is not below those of the cache's last
@@ -153,12 +175,15 @@ end
 return {'K', sequence, entries}
 )lua";
 
-// KEYS  1 state, 2 record, 3 lease.
-// ARGV  1 incarnation, 2 cache, 3 codec, 4 token, 5 lease in milliseconds, 6 the known version or ''.
+// KEYS  1 state, 2 record, 3 lease, 4 waiters.
+// ARGV  1 incarnation, 2 cache, 3 codec, 4 token, 5 lease in milliseconds, 6 the known version or '',
+//       7 the id of the caller's inbox, or '': it is not to be woken.
 // Answers {'R'}: the codec is not registered;
 //   {'H', sequence, time left, record};
 //   {'G', position of the lease, time left, expired record or nil};
-//   {'B', sequence, time left, expired record or nil, time until the lease ends, age of the load}.
+//   {'B', sequence, time left, expired record or nil, time until the lease ends, age of the load, whether a message
+//   will
+//    say that it has ended}.
 constexpr std::string_view kAsk = R"lua(
 local state = call('hmget', KEYS[1], 'i', 'q', 'a:' .. ARGV[2], 'c:' .. ARGV[2] .. ':' .. ARGV[3])
 local sequence = tonumber(state[2] or '')
@@ -188,14 +213,17 @@ if lease and lease.incarnation == ARGV[1] then
     life, age = math.min(life, tonumber(ARGV[5])), 0
     set_lease(KEYS[3], ARGV[1], lease.token, lease.position, ARGV[5])
   end
-  if life >= 0 then return {'B', sequence, left or 0, expired, life, age} end
+  if life >= 0 then
+    local woken = ARGV[7] ~= '' and add_waiter(KEYS[4], ARGV[7], life + tonumber(ARGV[5])) or 0
+    return {'B', sequence, left or 0, expired, life, age, woken}
+  end
 end
 set_lease(KEYS[3], ARGV[1], ARGV[4], sequence, ARGV[5])
 return {'G', sequence, left or 0, expired}
 )lua";
 
-// KEYS  1 state, 2 record, 3 lease.
-// ARGV  1 incarnation, 2 cache, 3 codec, 4 token, 5 life in milliseconds, 6 record.
+// KEYS  1 state, 2 record, 3 lease, 4 waiters.
+// ARGV  1 incarnation, 2 cache, 3 codec, 4 token, 5 life in milliseconds, 6 record, 7 command that publishes, or ''.
 // Answers {'K', position}, {'U', position}: the server has no memory for it, or {'X'}: refused.
 //
 // A repeat finds the lease gone and its own record, and judges that record by what was invalidated up to now.
@@ -209,24 +237,29 @@ local held = mine and lease or read_record(KEYS[2])
 if not mine and (not held or held.incarnation ~= ARGV[1] or held.version ~= ARGV[4]) then return {'X'} end
 if not state[4] or not record or record.position ~= held.position
     or not current(record, ARGV[2], state[3], state[4], sequence) then
-  if mine then call('del', KEYS[3]) end
+  if mine then
+    call('del', KEYS[3])
+    wake(KEYS[4], KEYS[3], ARGV[7])
+  end
   return {'X'}
 end
 if not mine then return {'K', held.position} end
-if redis.pcall('set', KEYS[2], ARGV[6], 'px', ARGV[5]).err then
-  call('del', KEYS[2], KEYS[3])
-  return {'U', held.position}
-end
+local stored = not redis.pcall('set', KEYS[2], ARGV[6], 'px', ARGV[5]).err
+if not stored then call('del', KEYS[2]) end
 call('del', KEYS[3])
-return {'K', sequence}
+wake(KEYS[4], KEYS[3], ARGV[7])
+return stored and {'K', sequence} or {'U', held.position}
 )lua";
 
-// KEYS  1 record, 2 lease.  ARGV  1 token, 2 '1': the record goes as well.  Answers whether the lease was there.
+// KEYS  1 record, 2 lease, 3 waiters.
+// ARGV  1 token, 2 '1': the record goes as well, 3 command that publishes, or ''.
+// Answers whether the lease was there.
 constexpr std::string_view kEnd = R"lua(
 local lease = read_lease(KEYS[2])
 if not lease or lease.token ~= ARGV[1] then return 0 end
 call('del', KEYS[2])
 if ARGV[2] == '1' then call('del', KEYS[1]) end
+wake(KEYS[3], KEYS[2], ARGV[3])
 return 1
 )lua";
 
@@ -238,10 +271,12 @@ if not lease or lease.incarnation ~= ARGV[1] or lease.token ~= ARGV[2] then retu
 return call('pexpire', KEYS[2], ARGV[3])
 )lua";
 
-// KEYS  1 state, 2 journal; for a key: the record and the lease of each registered codec, in the order of the list.
+// KEYS  1 state, 2 journal; for a key: the record, the lease and the waiters of each registered codec, in the order of
+//       the list.
 // ARGV  1 incarnation, 2 operation, 3 length of the journal, 4 cache, 5 kind ('k', 't' or 'a'), 6 key or tag,
 //       7 the list of codecs that the keys are of, 8 '' or, for a repeat, a position from before the operation,
-//       9 token of the lease to grant, or '', 10 its milliseconds, 11 the number of its key in KEYS.
+//       9 token of the lease to grant, or '', 10 its milliseconds, 11 the number of its key in KEYS,
+//       12 command that publishes, or ''.
 // Answers {'R', list of codecs}: the keys are of other codecs; or {'K', position, 1 if the lease is granted, 1 if tags
 // were dropped}.
 //
@@ -261,6 +296,7 @@ if ARGV[8] ~= '' then
     end
   end
 end
+for n = 5, #KEYS, 3 do wake(KEYS[n], KEYS[n - 1], ARGV[12]) end
 if #KEYS > 2 then call('del', unpack(KEYS, 3)) else call('hdel', KEYS[1], 'h') end
 sequence = sequence + 1
 call('hset', KEYS[1], 'q', sequence)
@@ -299,6 +335,11 @@ if ARGV[5] == 't' and call('hlen', KEYS[1]) > 100000 then
   dropped = 1
 end
 touch(state[3])
+if ARGV[12] ~= '' then
+  -- The user may lack the right, or the server the command: then the other processes read the journal.
+  redis.pcall(ARGV[12], string.sub(KEYS[1], 1, -2) .. 'c',
+              table.concat({ARGV[1], string.format('%.0f', sequence), ARGV[5], ARGV[4], ARGV[6]}, ' '))
+end
 return {'K', sequence, granted, dropped}
 )lua";
 
@@ -320,17 +361,17 @@ const RedisScript& TierSyncScript() {
 }
 
 const RedisScript& TierAskScript() {
-  static const RedisScript script(Concat(kRecords, kAsk, kLeases, kAskForLease));
+  static const RedisScript script(Concat(kRecords, kAsk, kLeases, kWaiters, kAskForLease));
   return script;
 }
 
 const RedisScript& TierFillScript() {
-  static const RedisScript script(Concat(kLeases, kRecords, kFill));
+  static const RedisScript script(Concat(kLeases, kWaiters, kRecords, kFill));
   return script;
 }
 
 const RedisScript& TierEndScript() {
-  static const RedisScript script(Concat(kLeases, kEnd));
+  static const RedisScript script(Concat(kLeases, kWaiters, kEnd));
   return script;
 }
 
@@ -340,7 +381,7 @@ const RedisScript& TierExtendScript() {
 }
 
 const RedisScript& TierInvalidateScript() {
-  static const RedisScript script(Concat(kState, kLeases, kInvalidate));
+  static const RedisScript script(Concat(kState, kLeases, kWaiters, kInvalidate));
   return script;
 }
 

@@ -53,6 +53,10 @@ static_assert(std::size(kCacheDefs) == kTierInvalidationsDropped + 1);
 
 constexpr std::string_view kHeartbeats = "stockade_cache_tier_heartbeats_total";
 constexpr std::string_view kHeartbeatsHelp = "Heartbeats, by result.";
+constexpr std::string_view kMessages = "stockade_cache_tier_messages_total";
+constexpr std::string_view kMessagesHelp =
+    "Messages of Redis that took effect, by kind: invalidations before the heartbeat that confirms them, and ends of "
+    "loads of other processes that a call had waited for.";
 
 // In the order of TierMetric.
 constexpr MetricDef kTierDefs[] = {
@@ -69,8 +73,12 @@ constexpr MetricDef kTierDefs[] = {
      "Times that the journal no longer had all that the process had missed, so that it dropped its values."},
     {MetricType::kCounter, "stockade_cache_tier_tags_dropped_total",
      "Times that Redis had 100,000 invalidated tags, which this process replaced by an invalidation of all."},
+    {MetricType::kGauge, "stockade_cache_tier_subscribed",
+     "1 while messages of Redis arrive. Otherwise invalidations and ends of loads are found by polling."},
+    {MetricType::kCounter, kMessages, kMessagesHelp, "kind", "invalidation"},
+    {MetricType::kCounter, kMessages, kMessagesHelp, "kind", "lease"},
 };
-static_assert(std::size(kTierDefs) == kTierTagsDropped + 1);
+static_assert(std::size(kTierDefs) == kTierLeaseMessages + 1);
 
 }  // namespace
 

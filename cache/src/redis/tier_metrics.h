@@ -43,6 +43,9 @@ enum TierMetric : size_t {
   kTierReigns,
   kTierGaps,
   kTierTagsDropped,
+  kTierSubscribed,
+  kTierInvalidationMessages,
+  kTierLeaseMessages,
 };
 
 std::span<const MetricDef> TierMetricDefs();

@@ -6,7 +6,9 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <numeric>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "cache/redis/tier_node.h"
@@ -112,6 +114,78 @@ TEST_F(CacheOverRedisTest, JournalIsTrimmed_EverythingIsAskedForInBatchesAndNoth
   }
   EXPECT_EQ(*processes[0].loads, entries);
   for (size_t n = 1; n < kProcesses; ++n) EXPECT_EQ(*processes[n].loads, 0);
+}
+
+// Only what the journal says is dropped, however often connections are lost.
+TEST_F(CacheOverRedisTest, ConnectionsAreLost_OnlyWhatWasInvalidatedIsAskedForAgain) {
+  const int64_t entries = Scaled(2'000, 100'000);
+  constexpr int64_t kInvalidated = 10;
+  const Process a = Start(PatientTier());
+  const Process b = Start(PatientTier());
+  std::vector<int64_t> keys(static_cast<size_t>(entries));
+  std::iota(keys.begin(), keys.end(), 0);
+  const auto asked = [](const Process& process) {
+    const TierCacheStats stats = process.stats();
+    return stats.hits + stats.granted + stats.busy + stats.away;
+  };
+  const auto read_all = [&](const Process& process) {
+    const auto found = process.cache->GetAll(keys);
+    for (size_t i = 0; i < keys.size(); ++i) ASSERT_EQ(**found[i], keys[i]);
+  };
+  read_all(a);
+  read_all(b);
+  uint64_t invalidated = 0;
+  for (const char* lost : {"pubsub", "normal"}) {
+    SCOPED_TRACE(lost);
+    const uint64_t before = asked(b);
+    Await("the subscription", [&] { return b.tier->Stats().subscribed; });
+    for (int64_t key = 0; key < kInvalidated; ++key) {
+      if (key == kInvalidated / 2) server.Call({"CLIENT", "KILL", "TYPE", lost});
+      a.cache->Invalidate(key);
+    }
+    ASSERT_TRUE(a.cache->AwaitInvalidations(absl::Minutes(1)).ok());
+    invalidated += kInvalidated;
+    Await("the invalidations", [&] { return b.stats().invalidations_applied == invalidated; });
+    read_all(b);
+    EXPECT_EQ(asked(b) - before, static_cast<uint64_t>(kInvalidated));
+    read_all(b);
+    EXPECT_EQ(asked(b) - before, static_cast<uint64_t>(kInvalidated));
+    EXPECT_EQ(b.tier->Stats().gaps, 0u);
+    read_all(a);
+  }
+}
+
+// The loading process sends messages, or sends none, as one of an older version. Then the waiting process polls.
+TEST_F(CacheOverRedisTest, AnotherProcessLoads_WithAndWithoutMessages_ItsValueIsTaken) {
+  for (const bool messages : {true, false}) {
+    SCOPED_TRACE(messages);
+    server.Call({"FLUSHALL"});
+    RedisCacheTierOptions options = PatientTier();
+    options.pubsub = messages;
+    Door door;
+    const absl::StatusOr<std::shared_ptr<CacheTier>> tier = RedisCacheTier::Connect(server.url(), options);
+    ASSERT_TRUE(tier.ok()) << tier.status();
+    Cache loader({.name = "numbers", .ttl = absl::Hours(1), .tier = *tier, .metrics = nullptr},
+                 [&](const int64_t& key, LoadContext&) -> absl::StatusOr<int64_t> {
+                   door.Pass();
+                   return key;
+                 });
+    const Process waiting = Start(PatientTier(), 1000);
+    Await("the subscription", [&] { return waiting.tier->Stats().subscribed; });
+    std::jthread loading([&] { EXPECT_EQ(**loader.Get(1), 1); });
+    door.AwaitArrivals(1);
+    std::vector<std::jthread> callers;
+    for (int n = 0; n < 4; ++n) callers.emplace_back([&] { EXPECT_EQ(**waiting.cache->Get(1), 1); });
+    Await("a question", [&] { return waiting.stats().busy > 0; });
+    door.Open();
+    callers.clear();
+    EXPECT_EQ(*waiting.loads, 0);
+    if (messages) {
+      Await("the message", [&] { return waiting.tier->Stats().lease_messages == 1; });
+    } else {
+      EXPECT_EQ(waiting.tier->Stats().lease_messages, 0u);
+    }
+  }
 }
 
 }  // namespace

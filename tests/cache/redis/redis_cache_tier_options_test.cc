@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <functional>
 #include <regex>
 #include <string>
@@ -9,6 +10,7 @@
 #include "redis/support/redis_server.h"
 #include "stockade/base/log.h"
 #include "stockade/cache/redis_cache_tier.h"
+#include "support/await.h"
 
 namespace stockade::testing {
 namespace {
@@ -65,8 +67,9 @@ class RedisCacheTierUserTest : public ::testing::Test {
   void SetUp() override { STOCKADE_NEEDS_REDIS(); }
 
   struct Ear final : TierListener {
-    void OnInvalidated(uint64_t, const TierTarget&) override {}
+    void OnInvalidated(uint64_t, const TierTarget&) override { ++told; }
     void OnReset() override {}
+    std::atomic<int> told{0};
   };
 
   static RedisCacheTierOptions Options() {
@@ -82,8 +85,9 @@ class RedisCacheTierUserTest : public ::testing::Test {
 // The user of docs/CACHE.md, which has the rights that the tier needs, and no others.
 TEST_F(RedisCacheTierUserTest, User_WithTheDocumentedRights_CanDoEverything) {
   const std::string rights =
-      "~sc1:{shop}:* resetchannels -@all +info +eval +evalsha +time +hmget +hget +hset +hdel +hlen +get +getrange "
-      "+set +del +unlink +pttl +pexpire +xadd +xrange +xrevrange +multi +exec";
+      "~sc1:{shop}:* resetchannels &sc1:{shop}:* -@all +info +eval +evalsha +time +hmget +hget +hset +hdel +hlen +get "
+      "+getrange +set +del +unlink +pttl +pexpire +xadd +xrange +xrevrange +multi +exec +ping +publish +subscribe "
+      "+unsubscribe";
   RedisServer server({.users = {"alice on >secret " + rights}});
   const std::string url = "redis://alice:secret@127.0.0.1:" + std::to_string(server.port());
   absl::StatusOr<std::shared_ptr<CacheTier>> tier = RedisCacheTier::Connect(url, Options());
@@ -102,7 +106,45 @@ TEST_F(RedisCacheTierUserTest, User_WithTheDocumentedRights_CanDoEverything) {
                                      TierTarget{.kind = TierTarget::Kind::kTag, .text = "tag"}, TierTarget{}}) {
       EXPECT_TRUE(cache->Await(cache->Queue(target), target.kind == TierTarget::Kind::kKey).accepted);
     }
+    Await("a message", [&] { return (*tier)->Stats().subscribed && ear.told > 0; });
     server.Call({"FLUSHALL"});
+  }
+  EXPECT_EQ(server.Call({"ACL", "LOG"}).items.size(), 0u);
+}
+
+// A server or a proxy without pub/sub: the processes poll.
+TEST_F(RedisCacheTierUserTest, User_WithoutMessages_WorksAndIsWarned) {
+  for (const char* rights : {"allchannels -publish", "allchannels -subscribe", "resetchannels"}) {
+    SCOPED_TRACE(rights);
+    RedisServer server({.users = {std::string("alice on >secret ~* +@all ") + rights}});
+    const bool may_subscribe = std::string_view(rights) == "allchannels -publish";
+    std::atomic<bool> warned{false};
+    SetLogSink([&](LogSeverity, std::string_view message) {
+      if (message.find("finds changes by polling: PERMISSION_DENIED") != std::string_view::npos) warned = true;
+    });
+    const std::string url = "redis://alice:secret@127.0.0.1:" + std::to_string(server.port());
+    absl::StatusOr<std::shared_ptr<CacheTier>> tier = RedisCacheTier::Connect(url, Options());
+    ASSERT_TRUE(tier.ok()) << tier.status();
+    Ear ear;
+    std::unique_ptr<TierCache> cache = (*tier)->Open("products", "c", ear).value();
+    const TierAsk ask{.key = "k"};
+    const TierAnswer granted = cache->Ask({&ask, 1})[0];
+    ASSERT_EQ(granted.kind, TierAnswer::Kind::kGranted);
+    EXPECT_EQ(cache->Ask({&ask, 1})[0].kind, TierAnswer::Kind::kBusy);
+    const TierFill fill{.key = "k", .lease = granted.lease, .bytes = "v", .ttl = absl::Hours(1)};
+    EXPECT_EQ(cache->Fill({&fill, 1})[0].kind, TierFilled::Kind::kStored);
+    EXPECT_TRUE(cache->Await(cache->Queue({.kind = TierTarget::Kind::kKey, .text = "k"}), false).accepted);
+    Await("the heartbeat", [&] { return ear.told > 0; });
+    if (may_subscribe) {
+      Await("the subscription", [&] { return (*tier)->Stats().subscribed; });
+    } else {
+      Await("the warning", [&] { return warned.load(); });
+      EXPECT_FALSE((*tier)->Stats().subscribed);
+    }
+    cache.reset();
+    tier->reset();
+    SetLogSink({});
+    EXPECT_EQ(warned, !may_subscribe);
   }
 }
 
@@ -139,7 +181,7 @@ TEST_F(RedisCacheTierUserTest, User_WithoutTheKeys_IsPermissionDenied) {
 }
 
 TEST_F(RedisCacheTierUserTest, User_WithoutInfo_WorksAndIsWarned) {
-  RedisServer server({.users = {"alice on >secret ~* +@all -info"}});
+  RedisServer server({.users = {"alice on >secret ~* &* +@all -info"}});
   std::string logged;
   SetLogSink([&](LogSeverity, std::string_view message) { logged += message; });
   const std::string url = "redis://alice:secret@127.0.0.1:" + std::to_string(server.port());
@@ -150,6 +192,10 @@ TEST_F(RedisCacheTierUserTest, User_WithoutInfo_WorksAndIsWarned) {
   Ear ear;
   std::unique_ptr<TierCache> cache = (*tier)->Open("products", "c", ear).value();
   const TierAsk ask{.key = "k"};
+  EXPECT_EQ(cache->Ask({&ask, 1})[0].kind, TierAnswer::Kind::kGranted);
+  Await("the subscription", [&] { return (*tier)->Stats().subscribed; });
+  EXPECT_TRUE(cache->Await(cache->Queue({.kind = TierTarget::Kind::kKey, .text = "k"}), false).accepted);
+  Await("the invalidation", [&] { return ear.told > 0; });
   EXPECT_EQ(cache->Ask({&ask, 1})[0].kind, TierAnswer::Kind::kGranted);
 }
 

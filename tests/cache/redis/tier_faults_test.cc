@@ -29,12 +29,7 @@ class TierFaultTest : public ::testing::Test {
  protected:
   void SetUp() override { STOCKADE_NEEDS_REDIS(); }
 
-  // With heartbeats so rare that all that passes the proxy is the calls' own.
-  static RedisCacheTierOptions Quiet() {
-    RedisCacheTierOptions options = PatientTier();
-    options.heartbeat = absl::Minutes(2);
-    return options;
-  }
+  static RedisCacheTierOptions Quiet() { return QuietTier(); }
   // A short time-out, but one that a busy machine keeps. Leases do not lapse by themselves.
   static RedisCacheTierOptions Hasty() {
     RedisCacheTierOptions options = PatientTier();
@@ -56,9 +51,7 @@ void CutEverywhere(const RedisServer& server,
                    const std::function<void(TierNode& node, const std::string& key)>& prepare,
                    const std::function<void(TierNode& node, const std::string& key)>& call) {
   TcpProxy proxy(server.port());
-  RedisCacheTierOptions options = PatientTier();
-  options.heartbeat = absl::Minutes(2);
-  TierNode node(RedisUrl(proxy.port()), options);
+  TierNode node(RedisUrl(proxy.port()), QuietTier());
   prepare(node, "first");  // Afterwards the server knows the scripts.
   call(node, "first");
   prepare(node, "warm");
@@ -391,7 +384,9 @@ TEST_F(TierFaultTest, OutOfMemory_StateIsLost_ANewReignBegins) {
 }
 
 TEST_F(TierFaultTest, Journal_Trimmed_ResetsWhoHasMissedIt) {
-  TierNode a(server.url());
+  RedisCacheTierOptions polls = PatientTier();
+  polls.pubsub = false;
+  TierNode a(server.url(), polls);
   TierNode b(server.url());
   std::latch first(1);
   std::latch go_on(1);

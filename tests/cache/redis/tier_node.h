@@ -28,6 +28,8 @@ inline constexpr char kState[] = "sc1:{test}:s";
 inline constexpr char kJournal[] = "sc1:{test}:j";
 inline constexpr char kRecord[] = "sc1:{test}:v:products:product/1:k";
 inline constexpr char kLease[] = "sc1:{test}:l:products:product/1:k";
+inline constexpr char kWaiters[] = "sc1:{test}:w:products:product/1:k";
+inline constexpr char kChannel[] = "sc1:{test}:c";
 
 // Records the calls of a tier. Thread-safe.
 class TierEar final : public TierListener {
@@ -42,6 +44,11 @@ class TierEar final : public TierListener {
     Note({.position = position, .kind = target.kind, .text = std::string(target.text)});
   }
   void OnReset() override { Note({}); }
+  void OnLeaseEnded(std::string_view key) override {
+    const std::lock_guard lock(mutex_);
+    ended_.emplace_back(key);
+    changed_.notify_all();
+  }
 
   // Invoked within each call, before it is recorded.
   std::function<void()> during;
@@ -54,12 +61,20 @@ class TierEar final : public TierListener {
     const std::lock_guard lock(mutex_);
     return resets_;
   }
+  // The keys of OnLeaseEnded().
+  std::vector<std::string> ended() const {
+    const std::lock_guard lock(mutex_);
+    return ended_;
+  }
   // Block until it is so; false if that takes a minute.
   bool AwaitPosition(uint64_t position) {
     return Await([&] { return newest_ >= position; });
   }
   bool AwaitResets(int count) {
     return Await([&] { return resets_ >= count; });
+  }
+  bool AwaitEnded(size_t count) {
+    return Await([&] { return ended_.size() >= count; });
   }
 
  private:
@@ -80,6 +95,7 @@ class TierEar final : public TierListener {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Heard> heard_;
+  std::vector<std::string> ended_;
   uint64_t newest_ = 0;
   int resets_ = 0;
 };
@@ -95,6 +111,14 @@ inline RedisCacheTierOptions PatientTier() {
   options.max_load = absl::Minutes(10);
   options.metrics = nullptr;
   options.redis.metrics = nullptr;
+  return options;
+}
+
+// With heartbeats so rare, and no messages, that all that passes a proxy is the calls' own.
+inline RedisCacheTierOptions QuietTier() {
+  RedisCacheTierOptions options = PatientTier();
+  options.heartbeat = absl::Minutes(2);
+  options.pubsub = false;
   return options;
 }
 

@@ -1,15 +1,21 @@
 // Failovers by Sentinels, and slots that move.
 #include <gtest/gtest.h>
 
+#include <array>
+#include <atomic>
 #include <memory>
+#include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "cache/redis/tier_node.h"
 #include "redis/support/redis_cluster.h"
 #include "redis/support/sentinel_set.h"
 #include "support/await.h"
+#include "support/scale.h"
 #include "support/tcp_proxy.h"
+#include "support/test_seed.h"
 
 namespace stockade::testing {
 namespace {
@@ -174,6 +180,40 @@ TEST_F(TierTopologyTest, Cluster_OneSlotServesATier) {
   EXPECT_EQ(b.Ask("moves").kind, Answer::kHit);
 }
 
+// As managed servers may have it. A moved slot is not noticed: its journal goes on.
+TEST_F(TierTopologyTest, Cluster_UserWithoutInfo_WorksAcrossAMove) {
+  RedisCluster cluster({.server = {.users = {"alice on >secret ~* &* +@all -info"}}});
+  std::string url = cluster.url();
+  url.insert(url.find("://") + 3, "alice:secret@");
+  RedisCacheTierOptions options = Options();
+  MetricsRegistry registry;
+  options.metrics = &registry;
+  TierNode a(url, options);
+  TierNode b(url, options);
+  Await("the subscription", [&] { return a.tier->Stats().subscribed; });
+  const int slot = cluster.SlotOf("{test}");
+  for (int round = 0; round < 2; ++round) {
+    Await("a load", [&] {
+      const TierAnswer answer = a.Ask("k");
+      if (answer.kind != Answer::kGranted) return answer.kind == Answer::kHit;
+      return a.Fill("k", answer.lease, "v").kind == Filled::kStored;
+    });
+    Await("the value", [&] { return b.Ask("k").kind == Answer::kHit; });
+    const uint64_t messages = a.tier->Stats().invalidation_messages;
+    Await("a message", [&] {
+      b.InvalidateKey("k");
+      return a.tier->Stats().invalidation_messages > messages;
+    });
+    ASSERT_TRUE(b.cache->AwaitAll(b.tier->clock()->Now() + absl::Minutes(1)));
+    const TierAnswer answer = a.Ask("k");
+    EXPECT_EQ(answer.kind, Answer::kGranted);
+    a.cache->Fail("k", answer.lease);
+    if (round > 0) break;
+    const size_t owner = cluster.OwnerOf(slot);
+    cluster.MoveSlot(slot, owner, (owner + 1) % RedisCluster::kMasters);
+  }
+}
+
 // While a slot moves, Redis refuses scripts over keys of which only some have moved. After a second, the invalidation
 // becomes one of all, which needs only the state and the journal.
 TEST_F(TierTopologyTest, Cluster_SlotIsMoving_AnInvalidationBecomesOneOfAll) {
@@ -204,6 +244,82 @@ TEST_F(TierTopologyTest, Cluster_SlotIsMoving_AnInvalidationBecomesOneOfAll) {
     const Answer kind = b.Ask("k").kind;
     EXPECT_NE(kind, Answer::kHit);
     return kind == Answer::kGranted;
+  });
+}
+
+// Threads of three processes read and write while the slot goes round the cluster, key by key. No question is answered
+// by what was invalidated before it, and the messages follow the slot.
+TEST_F(TierTopologyTest, Cluster_SlotMovesUnderLoad_NothingOldIsServed) {
+  constexpr size_t kKeys = 8;
+  RedisCluster cluster;
+  MetricsRegistry registry;
+  RedisCacheTierOptions options = Options();
+  options.lease = absl::Milliseconds(300);
+  options.metrics = &registry;
+  std::vector<std::unique_ptr<TierNode>> nodes;
+  for (int n = 0; n < 3; ++n) nodes.push_back(std::make_unique<TierNode>(cluster.url(), options));
+  std::array<std::atomic<int>, kKeys> database{};
+  std::array<std::atomic<int>, kKeys> floor{};  // What an accepted invalidation has made certain.
+  std::atomic<int64_t> hits{0};
+  std::atomic<bool> stop{false};
+  std::vector<std::jthread> threads;
+  for (size_t thread = 0; thread < 4; ++thread) {
+    threads.emplace_back([&, thread] {
+      TierNode& node = *nodes[thread % nodes.size()];
+      std::mt19937_64 random(Seed() + thread);
+      while (!stop) {
+        const size_t at = random() % kKeys;
+        const std::string key = "k" + std::to_string(at);
+        if (random() % 8 != 0) {
+          const int least = floor[at];
+          const TierAnswer answer = node.Ask(key);
+          if (answer.kind == Answer::kHit) {
+            EXPECT_GE(std::stoi(answer.record->bytes), least) << key;
+            ++hits;
+          } else if (answer.kind == Answer::kGranted) {
+            node.Fill(key, answer.lease, std::to_string(database[at]));
+          }
+          continue;
+        }
+        const int version = ++database[at];
+        if (!node.InvalidateKey(key).accepted) continue;
+        int least = floor[at];
+        while (least < version && !floor[at].compare_exchange_weak(least, version)) {
+        }
+      }
+    });
+  }
+  const int slot = cluster.SlotOf("{test}");
+  const int64_t moves = Scaled(4, 40);
+  for (int64_t move = 0; move < moves; ++move) {
+    const int64_t before = hits;
+    Await("hits", [&] { return hits > before + 100; });
+    const size_t owner = cluster.OwnerOf(slot);
+    const size_t other = (owner + 1) % RedisCluster::kMasters;
+    cluster.BeginMove(slot, owner, other);
+    cluster.MigrateKey(move % 2 == 0 ? kState : kJournal, owner, other);
+    cluster.MigrateKey("sc1:{test}:v:products:product/1:k0", owner, other);
+    cluster.FinishMove(slot, owner, other);
+  }
+  stop = true;
+  threads.clear();
+  for (const auto& node : nodes) {
+    ASSERT_TRUE(node->cache->AwaitAll(node->tier->clock()->Now() + absl::Minutes(1)));
+  }
+  for (size_t at = 0; at < kKeys; ++at) {
+    for (const auto& node : nodes) {
+      TierAnswer answer;
+      Await("an answer", [&] { return (answer = node->Ask("k" + std::to_string(at))).kind != Answer::kAway; });
+      if (answer.kind == Answer::kHit) {
+        EXPECT_EQ(std::stoi(answer.record->bytes), database[at]);
+      }
+      if (answer.kind == Answer::kGranted) node->cache->Fail("k" + std::to_string(at), answer.lease);
+    }
+  }
+  const uint64_t messages = nodes[0]->tier->Stats().invalidation_messages;
+  Await("a message from where the slot is now", [&] {
+    nodes[1]->InvalidateKey("k0");
+    return nodes[0]->tier->Stats().invalidation_messages > messages;
   });
 }
 

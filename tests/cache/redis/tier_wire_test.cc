@@ -10,6 +10,7 @@
 #include "cache/redis/tier_node.h"
 #include "redis/support/redis_server.h"
 #include "redis_tier_record.h"
+#include "support/await.h"
 
 namespace stockade::testing {
 namespace {
@@ -30,9 +31,19 @@ TEST(TierRecordTest, Encode_IsWhatTheDocumentSays) {
       {.incarnation = "0123456789abcdef", .position = 0x1122334455, .token = "ABCDEFGHIJKLMNOP"}, fill,
       absl::Milliseconds(0x10203), absl::Milliseconds(0x405));
   using std::string_literals::operator""s;
-  EXPECT_EQ(record, "\x01\x01"s + "0123456789abcdef" + "\0\0\0\x11\x22\x33\x44\x55"s + "ABCDEFGHIJKLMNOP" +
-                        "\0\0\0\0\0\0\x04\x05"s + "\0\0\0\0\0\x01\x02\x03"s + "\x01\x02\x03\x04"s + "\0\x45"s +
-                        "\x02\x02"s + "ab" + "\0"s + "value");
+  EXPECT_EQ(record,
+            "\x01\x01"
+            "0123456789abcdef"
+            "\0\0\0\x11\x22\x33\x44\x55"
+            "ABCDEFGHIJKLMNOP"
+            "\0\0\0\0\0\0\x04\x05"
+            "\0\0\0\0\0\x01\x02\x03"
+            "\x01\x02\x03\x04"
+            "\0\x45"
+            "\x02\x02"
+            "ab"
+            "\0"
+            "value"s);
   const std::optional<TierRecord> read = cache_internal::DecodeTierRecord(record, absl::Milliseconds(5), 7);
   ASSERT_TRUE(read.has_value());
   EXPECT_TRUE(read->absent);
@@ -147,6 +158,50 @@ TEST_F(TierWireTest, Script_InvalidatesAsAProcessDoes) {
   EXPECT_EQ(heard[1].kind, TierTarget::Kind::kTag);
   EXPECT_EQ(heard[1].text, "tag");
   EXPECT_EQ(heard[2].kind, TierTarget::Kind::kAll);
+}
+
+TEST_F(TierWireTest, Messages_AreWhatTheDocumentSays) {
+  RedisCacheTierOptions options = PatientTier();
+  options.heartbeat = absl::Minutes(2);
+  TierNode a(server.url(), options);
+  TierNode b(server.url(), options);
+  Await("the subscription", [&] { return b.tier->Stats().subscribed; });
+  const std::string incarnation = server.Call({"HGET", kState, "i"}).text;
+  RawRedis raw(server.port());
+  ASSERT_EQ(raw.Call({"SUBSCRIBE", kChannel}).type, '*');
+  const TierAnswer granted = a.Ask("k");
+  ASSERT_EQ(b.Ask("k").kind, Answer::kBusy);
+  const std::string inbox = server.Call({"GET", kWaiters}).text;
+  ASSERT_EQ(inbox.size(), 16u);
+  ASSERT_EQ(raw.Call({"SUBSCRIBE", "sc1:{test}:i:" + inbox}).type, '*');
+  ASSERT_EQ(a.Fill("k", granted.lease, "v").kind, Filled::kStored);
+  ASSERT_TRUE(a.InvalidateKey("k").accepted);
+  ASSERT_TRUE(a.InvalidateTag("some tag").accepted);
+  EXPECT_EQ(Invalidate("products", "a", ""), "4");
+  const auto message = [&] {
+    const RawReply reply = raw.Read();
+    return reply.items.size() == 3 ? reply.items[1].text + " | " + reply.items[2].text : reply.text;
+  };
+  EXPECT_EQ(message(), "sc1:{test}:i:" + inbox + " | " + kLease);
+  EXPECT_EQ(message(), std::string(kChannel) + " | " + incarnation + " 2 k products k");
+  EXPECT_EQ(message(), std::string(kChannel) + " | " + incarnation + " 3 t products some tag");
+  EXPECT_EQ(message(), std::string(kChannel) + " | " + incarnation + " 4 a products ");
+}
+
+TEST_F(TierWireTest, Script_IsHeardByProcessesWithoutAHeartbeat) {
+  RedisCacheTierOptions options = PatientTier();
+  options.heartbeat = absl::Minutes(2);
+  TierNode a(server.url(), options);
+  TierNode b(server.url(), options);
+  Await("the subscriptions", [&] { return a.tier->Stats().subscribed && b.tier->Stats().subscribed; });
+  ASSERT_EQ(a.Ask("k").kind, Answer::kGranted);
+  ASSERT_EQ(b.Ask("k").kind, Answer::kBusy);
+  EXPECT_EQ(Invalidate("products", "t", "tag"), "2");
+  EXPECT_EQ(Invalidate("products", "k", "k"), "3");
+  ASSERT_TRUE(a.ear->AwaitPosition((uint64_t{1} << 40) + 3));
+  ASSERT_TRUE(b.ear->AwaitEnded(1));
+  EXPECT_EQ(a.ear->heard()[0].text, "tag");
+  EXPECT_EQ(a.ear->heard()[1].text, "k");
 }
 
 TEST_F(TierWireTest, Script_WithoutMemory_Invalidates) {

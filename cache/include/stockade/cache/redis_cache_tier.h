@@ -26,9 +26,14 @@ struct STOCKADE_EXPORT RedisCacheTierOptions {
   std::string prefix = {};
 
   // How often the tier reads the journal of invalidations. An invalidation by another process takes effect within this
-  // time, plus a round trip, as long as Redis can be reached. Jittered by a tenth. At least 1 ms and at most a quarter
-  // of max_staleness.
+  // time, plus a round trip, as long as Redis can be reached. Usually a message makes it take effect within
+  // milliseconds. Jittered by a tenth. At least 1 ms and at most a quarter of max_staleness.
   Duration heartbeat = absl::Milliseconds(250);
+
+  // Whether the process publishes its invalidations and the ends of its loads by pub/sub, and subscribes to those of
+  // others. If false, the processes find them by polling. For servers and proxies without pub/sub, and for fleets in
+  // which the number of processes times that of invalidations per second is more than Redis can send.
+  bool pubsub = true;
 
   // How outdated a value may be that a process serves from its memory, at most, also while Redis cannot be reached: the
   // time from an invalidation that Redis has accepted to the last moment at which another process serves the old value.
@@ -64,8 +69,8 @@ struct STOCKADE_EXPORT RedisCacheTierOptions {
   // caches of one name that use the same registry, like the metrics.
   MetricsRegistry* metrics = MetricsRegistry::Default();
 
-  // Options of the connections, of which there are two: one for the calls, and one for heartbeats, leases and retries.
-  // command_timeout and callback_executor are not used.
+  // Options of the connections, of which there are three: one for the calls, one for heartbeats, leases and retries,
+  // and one for messages. command_timeout and callback_executor are not used.
   RedisOptions redis = {};
 
   // InvalidArgument if a field is invalid; the message names the field and the value.

@@ -1,0 +1,322 @@
+// Messages of the processes of a fleet, and what happens without them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cache/redis/tier_node.h"
+#include "redis/support/redis_server.h"
+#include "support/await.h"
+
+namespace stockade::testing {
+namespace {
+
+using Answer = TierAnswer::Kind;
+using Filled = TierFilled::Kind;
+using Target = TierTarget::Kind;
+
+class TierMessagesTest : public ::testing::Test {
+ protected:
+  void SetUp() override { STOCKADE_NEEDS_REDIS(); }
+
+  // A process that no heartbeat tells anything while a test runs.
+  RedisCacheTierOptions Rare() {
+    RedisCacheTierOptions options = PatientTier();
+    options.heartbeat = absl::Minutes(2);
+    options.metrics = &registry;
+    return options;
+  }
+  // A process that sends no messages, such as one of an older version.
+  static RedisCacheTierOptions Silent() {
+    RedisCacheTierOptions options = PatientTier();
+    options.pubsub = false;
+    return options;
+  }
+  static void AwaitSubscribed(const TierNode& node) {
+    Await("the subscription", [&] { return node.tier->Stats().subscribed; });
+  }
+  // Whether the caller asks again soon, because no message will wake it.
+  static bool PollsOften(const TierAnswer& busy) { return busy.retry_after < absl::Milliseconds(30); }
+
+  MetricsRegistry registry;
+  RedisServer server;
+};
+
+TEST_F(TierMessagesTest, Invalidate_ReachesAllProcessesWithoutAHeartbeat) {
+  TierNode a(server.url(), Rare());
+  TierNode other(a, "orders");
+  TierNode b(server.url(), Rare());
+  AwaitSubscribed(a);
+  ASSERT_TRUE(b.InvalidateKey("a key").accepted);
+  ASSERT_TRUE(b.InvalidateTag("").accepted);
+  ASSERT_TRUE(a.Invalidate(Target::kKey, "put", true).accepted);
+  ASSERT_TRUE(other.InvalidateKey("not of products").accepted);
+  const uint64_t last = b.InvalidateAll().position;
+  ASSERT_TRUE(a.ear->AwaitPosition(last));
+  const std::vector<TierEar::Heard> heard = a.ear->heard();
+  ASSERT_EQ(heard.size(), 4u);
+  EXPECT_EQ(heard[0].text, "a key");
+  EXPECT_EQ(heard[1].kind, Target::kTag);
+  EXPECT_EQ(heard[1].text, "");
+  EXPECT_EQ(heard[2].text, "put");
+  EXPECT_EQ(heard[3].kind, Target::kAll);
+  EXPECT_EQ(heard[3].position, last);
+  EXPECT_EQ(other.ear->heard().size(), 1u);
+  EXPECT_EQ(a.tier->Stats().caches[1].invalidations_applied, 0u) << "a heartbeat confirms them";
+}
+
+TEST_F(TierMessagesTest, Invalidate_AnyBytesAsKey_ReachOtherProcesses) {
+  TierNode a(server.url(), Rare());
+  AwaitSubscribed(a);
+  std::string all(256, '\0');
+  for (size_t n = 0; n < all.size(); ++n) all[n] = static_cast<char>(n);
+  for (const std::string& key : {all, std::string(), std::string("  "), std::string(1000, ' ')}) {
+    ASSERT_TRUE(a.ear->AwaitPosition(a.InvalidateKey(key).position));
+    EXPECT_EQ(a.ear->heard().back().text, key);
+  }
+}
+
+// A heartbeat reports what no message has, and nothing twice.
+TEST_F(TierMessagesTest, Invalidate_WithAndWithoutMessages_IsReportedOnceAndInOrder) {
+  TierNode a(server.url());
+  TierNode loud(server.url());
+  TierNode silent(server.url(), Silent());
+  constexpr int kCount = 500;
+  uint64_t last = 0;
+  for (int n = 0; n < kCount; ++n) {
+    TierNode& node = n % 7 == 0 ? silent : loud;
+    last = node.InvalidateKey(std::to_string(n)).position;
+    if (n % 100 == 50) server.Call({"CLIENT", "KILL", "TYPE", "pubsub"});
+  }
+  for (TierNode* node : {&a, &loud, &silent}) {
+    ASSERT_TRUE(node->ear->AwaitPosition(last));
+    const std::vector<TierEar::Heard> heard = node->ear->heard();
+    ASSERT_EQ(heard.size(), static_cast<size_t>(kCount));
+    for (int n = 0; n < kCount; ++n) ASSERT_EQ(heard[static_cast<size_t>(n)].text, std::to_string(n));
+    EXPECT_EQ(node->ear->resets(), 0);
+  }
+  EXPECT_FALSE(silent.tier->Stats().subscribed);
+}
+
+TEST_F(TierMessagesTest, Message_LateRepeatedOrForeign_ChangesNothing) {
+  TierNode a(server.url(), Rare());
+  AwaitSubscribed(a);
+  const std::string incarnation = server.Call({"HGET", kState, "i"}).text;
+  ASSERT_TRUE(a.InvalidateKey("1").accepted);
+  ASSERT_TRUE(a.InvalidateKey("2").accepted);
+  const std::vector<std::string> messages = {
+      incarnation + " 2 k products 1",                // Late, and a repeat.
+      incarnation + " 3 k products 2",                // A repeat.
+      incarnation + " 9 k products early",            // What is before it is missing.
+      "0123456789abcdef 4 k products foreign",        // Of another reign.
+      incarnation + " 4 k products",                  // The rest are no messages.
+      incarnation + " four k products x",             //
+      incarnation + "4 k products x",                 //
+      incarnation + " 99999999999999999999 k pro x",  //
+      incarnation,
+      "",
+      std::string(300, '\0'),
+  };
+  for (const std::string& message : messages) {
+    EXPECT_EQ(server.Call({"PUBLISH", kChannel, message}).text, "1") << message;
+  }
+  ASSERT_TRUE(a.ear->AwaitPosition(a.InvalidateKey("3").position));
+  const std::vector<TierEar::Heard> heard = a.ear->heard();
+  ASSERT_EQ(heard.size(), 3u);
+  for (size_t n = 0; n < heard.size(); ++n) EXPECT_EQ(heard[n].text, std::to_string(n + 1));
+}
+
+// A later version may have kinds that this one does not know.
+TEST_F(TierMessagesTest, Message_OfAnUnknownKind_CountsAsAll) {
+  TierNode a(server.url(), Rare());
+  AwaitSubscribed(a);
+  server.Call({"PUBLISH", kChannel, server.Call({"HGET", kState, "i"}).text + " 2 new products some text"});
+  ASSERT_TRUE(a.ear->AwaitPosition(2));
+  EXPECT_EQ(a.ear->heard()[0].kind, Target::kAll);
+}
+
+// Two servers with one journal, for example, of which the process hears the wrong one.
+TEST_F(TierMessagesTest, Message_IsNotWhatTheJournalHas_TheHeartbeatReportsTheJournal) {
+  TierNode a(server.url());
+  TierNode silent(server.url(), Silent());
+  AwaitSubscribed(a);
+  const std::string incarnation = server.Call({"HGET", kState, "i"}).text;
+  for (const char* text : {"2 k products x", "3 t products k", "4 k orders k", "5 k products k"}) {
+    server.Call({"PUBLISH", kChannel, incarnation + " " + text});
+  }
+  ASSERT_TRUE(a.ear->AwaitPosition((uint64_t{1} << 40) + 5));
+  const size_t before = a.ear->heard().size();
+  ASSERT_EQ(before, 3u) << "one is of another cache";
+  for (int n = 0; n < 4; ++n) ASSERT_TRUE(silent.InvalidateKey("k").accepted);
+  ASSERT_TRUE(a.ear->AwaitPosition(silent.InvalidateKey("last").position));
+  const std::vector<TierEar::Heard> heard = a.ear->heard();
+  ASSERT_EQ(heard.size(), before + 4) << "the fourth was right";
+  for (size_t n = before; n < before + 3; ++n) {
+    EXPECT_EQ(heard[n].kind, Target::kKey);
+    EXPECT_EQ(heard[n].text, "k");
+  }
+}
+
+// Interleaving 9 of the design: the subscription is cut, and all else works.
+TEST_F(TierMessagesTest, SubscriptionIsCut_HeartbeatsReportWhatItMisses) {
+  RedisCacheTierOptions options = PatientTier();
+  options.metrics = &registry;
+  options.redis.max_backoff = absl::Milliseconds(20);
+  TierNode a(server.url(), options);
+  TierNode b(server.url());
+  AwaitSubscribed(a);
+  ASSERT_TRUE(a.ear->AwaitPosition(b.InvalidateKey("1").position));
+  ASSERT_EQ(server.Call({"ACL", "SETUSER", "default", "-subscribe"}).text, "OK");
+  server.Call({"CLIENT", "KILL", "TYPE", "pubsub"});
+  Await("the end of the subscription", [&] { return !a.tier->Stats().subscribed; });
+  const uint64_t messages = a.tier->Stats().invalidation_messages;
+  const TierAnswer loading = b.Ask("k");
+  EXPECT_TRUE(PollsOften(a.Ask("k")));
+  b.cache->Fail("k", loading.lease);
+  ASSERT_TRUE(a.ear->AwaitPosition(b.InvalidateKey("2").position));
+  EXPECT_EQ(a.tier->Stats().invalidation_messages, messages);
+  EXPECT_TRUE(a.trusted());
+  ASSERT_EQ(server.Call({"ACL", "SETUSER", "default", "+subscribe"}).text, "OK");
+  AwaitSubscribed(a);
+  Await("a message", [&] {
+    EXPECT_TRUE(a.ear->AwaitPosition(b.InvalidateKey("3").position));
+    return a.tier->Stats().invalidation_messages > messages;
+  });
+  EXPECT_EQ(a.ear->resets(), 0);
+}
+
+TEST_F(TierMessagesTest, NewReign_MessagesGoOn) {
+  RedisCacheTierOptions options = PatientTier();
+  options.metrics = &registry;
+  TierNode a(server.url(), options);
+  TierNode b(server.url());
+  AwaitSubscribed(a);
+  server.Call({"FLUSHALL"});
+  ASSERT_TRUE(a.ear->AwaitResets(1));
+  ASSERT_TRUE(b.ear->AwaitResets(1));
+  const uint64_t messages = a.tier->Stats().invalidation_messages;
+  Await("a message", [&] {
+    EXPECT_TRUE(a.ear->AwaitPosition(b.InvalidateKey("k").position));
+    return a.tier->Stats().invalidation_messages > messages;
+  });
+}
+
+TEST_F(TierMessagesTest, Lease_HoweverItEnds_TheProcessThatWaitsIsTold) {
+  TierNode a(server.url(), Rare());
+  TierNode b(server.url(), Rare());
+  AwaitSubscribed(b);
+  size_t told = 0;
+  TierLease lease;
+  const auto wait = [&] {
+    const TierAnswer granted = a.Ask("k");
+    ASSERT_EQ(granted.kind, Answer::kGranted);
+    lease = granted.lease;
+    for (int asked = 0; asked < 3; ++asked) {
+      const TierAnswer busy = b.Ask("k");
+      ASSERT_EQ(busy.kind, Answer::kBusy);
+      EXPECT_FALSE(PollsOften(busy));
+    }
+    EXPECT_EQ(server.Call({"STRLEN", kWaiters}).text, "16") << "each process once";
+  };
+  const auto is_told = [&] {
+    ASSERT_TRUE(b.ear->AwaitEnded(++told));
+    EXPECT_EQ(server.Call({"EXISTS", kWaiters}).text, "0");
+  };
+  wait();
+  EXPECT_EQ(a.Fill("k", lease, TierNode::Value{.bytes = "v", .ttl = absl::ZeroDuration()}).kind, Filled::kUnstored);
+  is_told();
+  wait();
+  a.cache->Fail("k", lease);
+  is_told();
+  wait();
+  ASSERT_TRUE(a.InvalidateTag("tag").accepted);
+  EXPECT_EQ(a.Fill("k", lease, TierNode::Value{.bytes = "v", .tags = {"tag"}}).kind, Filled::kRefused);
+  is_told();
+  wait();
+  ASSERT_TRUE(a.InvalidateKey("k").accepted);
+  is_told();
+  wait();
+  const TierInvalidated put = a.Invalidate(Target::kKey, "k", true);
+  is_told();
+  EXPECT_EQ(b.Ask("k").kind, Answer::kBusy);
+  EXPECT_EQ(a.Fill("k", put.lease, "v").kind, Filled::kStored);
+  is_told();
+  EXPECT_EQ(b.Ask("k").kind, Answer::kHit);
+  ASSERT_TRUE(a.InvalidateKey("k").accepted);
+  wait();
+  a.cache.reset();
+  is_told();
+  EXPECT_EQ(b.ear->ended(), std::vector<std::string>(told, "k"));
+  EXPECT_EQ(b.tier->Stats().lease_messages, told);
+}
+
+TEST_F(TierMessagesTest, Lease_ManyProcessesWait_EachIsTold) {
+  TierNode loader(server.url(), Rare());
+  std::vector<std::unique_ptr<TierNode>> nodes;
+  for (int n = 0; n < 6; ++n) nodes.push_back(std::make_unique<TierNode>(server.url(), Rare()));
+  TierNode silent(server.url(), Silent());
+  const TierAnswer granted = loader.Ask("k");
+  for (const auto& node : nodes) {
+    AwaitSubscribed(*node);
+    EXPECT_FALSE(PollsOften(node->Ask("k")));
+  }
+  EXPECT_TRUE(PollsOften(silent.Ask("k")));
+  ASSERT_EQ(loader.Fill("k", granted.lease, "v").kind, Filled::kStored);
+  for (const auto& node : nodes) EXPECT_TRUE(node->ear->AwaitEnded(1));
+  EXPECT_TRUE(loader.ear->ended().empty());
+}
+
+TEST_F(TierMessagesTest, Lease_MoreProcessesWaitThanItKeeps_TheOthersPoll) {
+  TierNode a(server.url(), Rare());
+  TierNode b(server.url(), Rare());
+  AwaitSubscribed(b);
+  const TierAnswer granted = a.Ask("k");
+  const std::string full(size_t{128} * 16, 'x');
+  server.Call({"SET", kWaiters, full});
+  EXPECT_TRUE(PollsOften(b.Ask("k")));
+  EXPECT_EQ(server.Call({"GET", kWaiters}).text, full);
+  server.Call({"SET", kWaiters, full.substr(16)});
+  EXPECT_FALSE(PollsOften(b.Ask("k")));
+  ASSERT_EQ(a.Fill("k", granted.lease, "v").kind, Filled::kStored);
+  EXPECT_TRUE(b.ear->AwaitEnded(1));
+}
+
+// If the message is not sent, a process asks again before long, and at the latest when the lease ends.
+TEST_F(TierMessagesTest, Lease_ItsLoaderSendsNoMessages_TheProcessThatWaitsPolls) {
+  TierNode silent(server.url(), Silent());
+  RedisCacheTierOptions short_lease = Rare();
+  short_lease.lease = absl::Milliseconds(200);
+  TierNode b(server.url(), short_lease);
+  AwaitSubscribed(b);
+  const TierAnswer granted = silent.Ask("k");
+  for (int asked = 0; asked < 3; ++asked) EXPECT_LE(b.Ask("k").retry_after, absl::Milliseconds(1200));
+  EXPECT_EQ(silent.Fill("k", granted.lease, "v").kind, Filled::kStored);
+  EXPECT_EQ(b.Ask("k").kind, Answer::kHit);
+  TierNode a(server.url(), short_lease);
+  ASSERT_EQ(a.Ask("lapses").kind, Answer::kGranted);
+  EXPECT_LE(b.Ask("lapses").retry_after, absl::Milliseconds(220));
+}
+
+TEST_F(TierMessagesTest, Lease_MessageIsForeign_IsIgnored) {
+  TierNode a(server.url(), Rare());
+  AwaitSubscribed(a);
+  const TierAnswer granted = a.Ask("k");
+  server.Call({"SET", kWaiters, "0123456789abcdef"});  // An inbox of nobody.
+  EXPECT_EQ(a.Fill("k", granted.lease, "v").kind, Filled::kStored);
+  TierNode b(server.url());
+  ASSERT_EQ(b.Ask("other").kind, Answer::kGranted);
+  ASSERT_EQ(a.Ask("other").kind, Answer::kBusy);
+  const std::string inbox = "sc1:{test}:i:" + server.Call({"GET", "sc1:{test}:w:products:product/1:other"}).text;
+  for (const char* text : {"", "sc1:{test}:l:", "sc1:{test}:l:products", "sc1:{test}:l:products:product/1",
+                           "sc1:{test}:l:orders:product/1:k", "sc1:{test}:l:products:product/2:k",
+                           "sc1:{other}:l:a:b:k", "sc1:{test}:l:products:product/1:any:key"}) {
+    EXPECT_EQ(server.Call({"PUBLISH", inbox, text}).text, "1") << text;
+  }
+  ASSERT_TRUE(a.ear->AwaitEnded(1));
+  EXPECT_EQ(a.ear->ended(), std::vector<std::string>{"any:key"});
+}
+
+}  // namespace
+}  // namespace stockade::testing
