@@ -1,8 +1,9 @@
 // A cache with a second level in Redis: what a hit in memory costs more than without, what a hit in Redis costs beside
-// a bare script, and how many processes load a cold key.
+// a bare script, how many processes load a cold key, and how soon an invalidation reaches all processes.
 #include "fleet/rows.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -73,7 +74,7 @@ void AddInstructionRow(Suite& suite) {
 absl::StatusOr<uint64_t> Load(uint64_t key) { return key; }
 
 Measurement MeasureHits(std::shared_ptr<RedisProcess> redis, const std::string& url, absl::Duration span) {
-  std::shared_ptr<NumberCache> cache = MakeNumberCache(url, kRoom, Load);
+  std::shared_ptr<NumberCache> cache = MakeNumberCache(url, kRoom, {.load = Load});
   for (uint64_t key = 0; key < kKeys; ++key) Require(cache->Get(key).status(), "Get");
   return [keep = std::move(redis), cache, span](Worker& worker) {
     return worker
@@ -100,7 +101,7 @@ void AddHitRow(Suite& suite) {
 // A cache that has room for one entry in memory, and all its values in Redis; and a script of a client beside it.
 struct SecondLevel {
   explicit SecondLevel(size_t threads)
-      : cache(MakeNumberCache(redis.url(), 1, Load)),
+      : cache(MakeNumberCache(redis.url(), 1, {.load = Load})),
         client(Require(RedisClient::Connect(redis.url()), "RedisClient")),
         turns(threads) {
     for (uint64_t key = 0; key < kKeys; ++key) Require(cache->Get(key).status(), "Get");
@@ -148,10 +149,10 @@ void AddSecondLevelRow(Suite& suite, size_t threads) {
 // Processes that all get the same cold key at once.
 class ColdFleet {
  public:
-  explicit ColdFleet(const std::string& url) {
+  ColdFleet(const std::string& how, const std::string& url) {
     for (size_t i = 0; i < kProcesses; ++i) {
-      processes_.push_back(Require(
-          PeerProcess::Start({STOCKADE_BENCH_FLEET_PROCESS, "cold", std::to_string(kThreads), url}), "a process"));
+      processes_.push_back(
+          Require(PeerProcess::Start({STOCKADE_BENCH_FLEET_PROCESS, how, std::to_string(kThreads), url}), "a process"));
     }
     Run(0);  // Each has its connections now.
   }
@@ -199,12 +200,78 @@ void AddColdRows(Suite& suite) {
       .name = "last answer after the load, " + of, .unit = "ms", .peer = "a cache in each process", .counter = "last"};
   suite.AddRows({loads, last}, {.prepare = [](const Scale& scale) -> Contestants {
                   const auto redis = std::make_shared<RedisProcess>();
-                  const auto ours = std::make_shared<ColdFleet>(redis->url());
-                  const auto without = std::make_shared<ColdFleet>("");
+                  const auto ours = std::make_shared<ColdFleet>("cold", redis->url());
+                  const auto without = std::make_shared<ColdFleet>("cold", "");
                   const int64_t load_ms = scale.Sized(50, 200);
                   return {[=, keep = redis](Worker&) { return ours->Run(load_ms); },
                           [=](Worker&) { return without->Run(load_ms); }};
                 }});
+  suite.AddRows({{.name = "last answer after the load, " + of,
+                  .unit = "ms",
+                  .peer = "SET NX, polling by 50 ms",
+                  .target = "<= 0.1",
+                  .counter = "last"}},
+                {.prepare = [](const Scale& scale) -> Contestants {
+                  const auto redis = std::make_shared<RedisProcess>();
+                  const auto ours = std::make_shared<ColdFleet>("cold", redis->url());
+                  const auto polling = std::make_shared<ColdFleet>("locked", redis->url());
+                  const int64_t load_ms = scale.Sized(60, 200);
+                  return {[=, keep = redis](Worker&) { return ours->Run(load_ms); },
+                          [=](Worker&) { return polling->Run(load_ms); }};
+                }});
+}
+
+// Processes that have a value in memory, which another process invalidates.
+class WatchingFleet {
+ public:
+  WatchingFleet(const std::string& url, bool messages) : cache_(MakeNumberCache(url, kRoom, {.load = Load}, messages)) {
+    for (size_t i = 0; i < kProcesses; ++i) {
+      processes_.push_back(
+          Require(PeerProcess::Start({STOCKADE_BENCH_FLEET_PROCESS, "watch", messages ? "1" : "0", url}), "a process"));
+    }
+    Run(3);
+  }
+
+  // From before an invalidation until the last process has removed the value, in milliseconds: the 99th percentile.
+  double Run(int64_t invalidations) {
+    std::vector<double> times;
+    for (int64_t i = 0; i < invalidations; ++i) {
+      const std::string request = std::to_string(++key_);
+      for (const auto& process : processes_) Require(process->Ask(request, absl::Minutes(1)), "a process");
+      const int64_t begun = std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
+      cache_->Invalidate(key_);
+      int64_t last = 0;
+      for (const auto& process : processes_) {
+        const std::string removed = Require(process->ReadLine(absl::Minutes(1)), "a process");
+        last = std::max<int64_t>(last, std::atoll(removed.c_str()));
+      }
+      times.push_back(static_cast<double>(last - begun) / 1e6);
+    }
+    std::sort(times.begin(), times.end());
+    return times[(times.size() * 99 + 99) / 100 - 1];
+  }
+
+ private:
+  const std::unique_ptr<NumberCache> cache_;
+  std::vector<std::unique_ptr<PeerProcess>> processes_;
+  uint64_t key_ = 0;
+};
+
+void AddInvalidationRow(Suite& suite) {
+  suite.Add({.name = base_internal::Concat("invalidation until the last of ", kProcesses, " processes, p99"),
+             .unit = "ms",
+             .peer = "heartbeats of 250 ms",
+             .target = "<= 5 ms"},
+            {.prepare = [](const Scale& scale) -> Contestants {
+              const auto redis = std::make_shared<RedisProcess>();
+              const auto other = std::make_shared<RedisProcess>();
+              const auto ours = std::make_shared<WatchingFleet>(redis->url(), true);
+              const auto polling = std::make_shared<WatchingFleet>(other->url(), false);
+              const int64_t count = scale.Sized(10, 200);
+              const int64_t polled = scale.Sized(2, 20);
+              return {[=, keep = redis](Worker&) { return ours->Run(count); },
+                      [=, keep = other](Worker&) { return polling->Run(polled); }};
+            }});
 }
 
 }  // namespace
@@ -219,6 +286,7 @@ void AddFleetRows(Suite& suite) {
   AddSecondLevelRow(suite, 1);
   AddSecondLevelRow(suite, 16);
   AddColdRows(suite);
+  AddInvalidationRow(suite);
 }
 
 }  // namespace stockade::bench

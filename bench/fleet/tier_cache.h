@@ -17,15 +17,16 @@ using NumberCache = LoadingCache<uint64_t, uint64_t>;
 
 // A cache whose values expire after an hour; with a second level in the Redis of `url` unless that is empty.
 inline std::unique_ptr<NumberCache> MakeNumberCache(const std::string& url, int64_t max_weight,
-                                                    NumberCache::Loader loader) {
+                                                    NumberCache::Callbacks callbacks, bool messages = true) {
   LoadingCacheOptions options = {.name = "bench", .max_weight = max_weight, .ttl = absl::Hours(1)};
   if (!url.empty()) {
     RedisCacheTierOptions tier = {.prefix = "bench"};
     tier.timeout = absl::Seconds(10);  // A busy machine is not a fault.
     tier.lease = absl::Seconds(10);
+    tier.pubsub = messages;
     options.tier = Require(RedisCacheTier::Connect(url, std::move(tier)), "RedisCacheTier");
   }
-  return Require(NumberCache::Create(std::move(options), std::move(loader)), "LoadingCache");
+  return Require(NumberCache::Create(std::move(options), std::move(callbacks)), "LoadingCache");
 }
 
 }  // namespace stockade::bench
