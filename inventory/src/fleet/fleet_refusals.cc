@@ -82,14 +82,15 @@ void FleetCore::LatchEmpty(Lane& lane, const SkuRows& skus, const absl::flat_has
     const bool is_open = row.latch.mode == FleetMode::kOpen ||
                          (row.latch.mode == FleetMode::kDraining && Has(FleetDefect::kNoLimboCheck));
     if (!is_open || row.units != 0) continue;
-    // The SKU's row first, so that nothing is deposited meanwhile. A segment with units violates a constraint then.
+    // The SKU's row first, so that nothing is deposited meanwhile.
     FleetPacket packet;
     packet.AddGuarded(Concat("UPDATE ", ledger_.tables.skus, " SET mode=1,epoch=epoch+1,lease_us=",
                              absl::ToInt64Microseconds(options_.refusal_lease), " WHERE sku_id=", id,
                              " AND removed=0 AND ", Has(FleetDefect::kNoLimboCheck) ? "mode<>1" : "mode=0"),
                       1, FleetPacket::kAnyTag);
-    packet.AddGuarded(Concat("UPDATE ", ledger_.tables.stock, kByKey, " SET latched=1 WHERE sku_id=", id),
-                      static_cast<int64_t>(row.segment_units.size()), FleetPacket::kAnyTag);
+    packet.AddGuarded(
+        Concat("UPDATE ", ledger_.tables.stock, kByKey, " SET latched=1 WHERE sku_id=", id, " AND units=0"),
+        static_cast<int64_t>(row.segment_units.size()), FleetPacket::kAnyTag);
     bool too_many = false;
     std::optional<FleetSoldOut::Ids> early;
     if (Has(FleetDefect::kIdsFirst)) early = LoadIds(lane.writer, id, too_many);
@@ -175,6 +176,7 @@ std::optional<FleetSoldOut::Ids> FleetCore::LoadIds(FleetLane& writer, uint64_t 
       if (too_many) return std::nullopt;
     }
   }
+  Pause(FleetPause::kIdsLoaded);
   return ids;
 }
 
