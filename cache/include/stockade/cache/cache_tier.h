@@ -124,8 +124,8 @@ struct TierInvalidated {
   TierLease lease = {};   // If asked for and granted.
 };
 
-// The side of the cache. Called by one thread of the tier at a time, except for OnLeaseEnded(), with no lock of the tier
-// held. Must not throw.
+// The side of the cache. Called by one thread of the tier at a time, except for OnLeaseEnded(), with no lock of the
+// tier held. Must not throw.
 class STOCKADE_EXPORT TierListener {
  public:
   // Records of `target` with a position below `position` are outdated. In the order of the journal, and including the
