@@ -22,14 +22,22 @@ SELECT t.sku_id, t.segment, t.units, s.removed
 FROM {fleet}_stock t LEFT JOIN {fleet}_skus s ON s.sku_id = t.sku_id
 WHERE t.units < 0 OR (s.removed = 1 AND t.units <> 0);
 
--- segments: a SKU does not have its segments 0, 1, 2, ..., or a segment has no SKU
+-- segments: a SKU does not have its segments 0, 1, 2, ... of the ledger, or a segment has no SKU
 SELECT s.sku, s.segments, COUNT(t.segment) AS rows_there, MIN(t.segment) AS first, MAX(t.segment) AS last
-FROM {fleet}_skus s LEFT JOIN {fleet}_stock t ON t.sku_id = s.sku_id
+FROM {fleet}_skus s LEFT JOIN {fleet}_stock t ON t.sku_id = s.sku_id AND t.segment < 1000000
 GROUP BY s.sku_id, s.sku, s.segments
 HAVING COUNT(t.segment) <> s.segments OR MIN(t.segment) <> 0 OR MAX(t.segment) <> s.segments - 1
 UNION ALL
 SELECT 'no SKU', t.sku_id, NULL, t.segment, NULL
 FROM {fleet}_stock t LEFT JOIN {fleet}_skus s ON s.sku_id = t.sku_id WHERE s.sku_id IS NULL;
+
+-- nodes: a segment of a Redis node (1000000 + node_id) has no such node, no generation or no fill, or its SKU has no
+-- Redis segments; or a segment of the ledger has a generation
+SELECT s.sku, t.segment, t.fence, t.fills
+FROM {fleet}_stock t LEFT JOIN {fleet}_skus s ON s.sku_id = t.sku_id
+LEFT JOIN {fleet}_nodes n ON n.node_id = t.segment - 1000000
+WHERE IF(t.segment < 1000000, t.fence <> 0 OR t.fills <> 0,
+  n.node_id IS NULL OR t.fence < 1 OR t.fills < 1 OR NOT s.redis_segments <=> 1);
 
 -- totals: the units that segments say are held or sold differ from those of the orders. Orders that are forgotten are
 -- in sold_forgotten.

@@ -64,13 +64,17 @@ absl::StatusOr<std::vector<RequestLine>> RequestChecks::SumUp(const BasketReques
   return lines;
 }
 
-absl::Status RequestChecks::CheckNewSku(std::string_view call, std::string_view sku, const SkuOptions& options) const {
+absl::Status RequestChecks::CheckNewSku(std::string_view call, std::string_view sku, const SkuOptions& options,
+                                        bool has_redis) const {
   if (absl::Status valid = CheckLength("sku", sku, kMaxSkuBytes); !valid.ok()) return valid;
   if (absl::Status valid = base_internal::CheckName(Concat(call, ": the sku"), sku); !valid.ok()) {
     return Invalid(Concat(valid.message()));
   }
   if (absl::Status valid = options.Validate(); !valid.ok()) {
     return Invalid(Concat(call, " '", sku, "': ", valid.message()));
+  }
+  if (options.redis_segments && !has_redis) {
+    return Invalid(Concat(call, " '", sku, "': redis_segments is true, but this inventory has no Redis nodes"));
   }
   return absl::OkStatus();
 }

@@ -55,8 +55,9 @@ class STOCKADE_EXPORT RequestChecks {
   absl::Status CheckTtl(std::string_view request_id, absl::Duration& ttl) const;
   // Checks everything except the ttl. Lines of the same SKU are added up, and the result is ascending by SKU.
   absl::StatusOr<std::vector<RequestLine>> SumUp(const BasketRequest& request) const;
-  // `call`: AddSku or EnsureSku.
-  absl::Status CheckNewSku(std::string_view call, std::string_view sku, const SkuOptions& options) const;
+  // `call`: AddSku or EnsureSku. `has_redis`: a SKU may have redis_segments.
+  absl::Status CheckNewSku(std::string_view call, std::string_view sku, const SkuOptions& options,
+                           bool has_redis = false) const;
   // `request_id`: null without one.
   absl::Status CheckRestock(const std::string* request_id, std::string_view sku, int64_t units) const;
 

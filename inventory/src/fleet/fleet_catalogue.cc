@@ -25,7 +25,7 @@ constexpr int kBuyersAtOnce = 10'000;
 std::string FleetCore::SkusQuery(std::string_view where) const {
   return Concat(
       "SELECT s.sku_id,s.sku,s.per_buyer_limit,s.removed,s.granted,s.segments,s.mode,s.epoch,s.lease_us,s.limbo,"
-      "t.units,t.held,t.sold FROM ",
+      "t.units,t.held,t.sold,s.redis_segments,t.segment,t.fence,t.fills FROM ",
       ledger_.tables.skus, " s LEFT JOIN ", ledger_.tables.stock, " t ON t.sku_id=s.sku_id WHERE ", where,
       " ORDER BY s.sku_id,t.segment");
 }
@@ -42,11 +42,17 @@ void FleetCore::TakeSkuRows(const mysql_internal::MySqlRows& rows, SkuRows& skus
                  .epoch = MySqlNumber(row, 7),
                  .lease = absl::Microseconds(MySqlNumber(row, 8)),
                  .limbo = MySqlNumber(row, 9)};
+    sku.has_nodes = MySqlNumber(row, 13) != 0;
     if (!row.at(10).has_value()) continue;
     sku.units += MySqlNumber(row, 10);
     sku.held += MySqlNumber(row, 11);
     sku.sold += MySqlNumber(row, 12);
-    sku.segment_units.push_back(MySqlNumber(row, 10));
+    const int64_t segment = MySqlNumber(row, 14);
+    if (segment < kFirstNodeSegment) {
+      sku.segment_units.push_back(MySqlNumber(row, 10));
+    } else {
+      sku.nodes[segment] = {.fence = MySqlNumber(row, 15), .fills = MySqlNumber(row, 16)};
+    }
   }
 }
 
@@ -87,7 +93,9 @@ absl::Status FleetCore::EnsureSku(std::string_view sku, const SkuOptions& option
 }
 
 absl::Status FleetCore::Add(std::string_view call, std::string_view sku, const SkuOptions& options, bool may_exist) {
-  if (absl::Status valid = checks_.CheckNewSku(call, sku, options); !valid.ok()) return valid;
+  if (absl::Status valid = checks_.CheckNewSku(call, sku, options, dispenser_ != nullptr); !valid.ok()) {
+    return valid;
+  }
   const uint64_t id = ledger_.keys.SkuId(sku);
   return RunStep([&](FleetLane& writer) -> std::optional<absl::Status> {
     SkuRows rows;
@@ -108,9 +116,9 @@ absl::Status FleetCore::Add(std::string_view call, std::string_view sku, const S
     }
     FleetPacket packet;
     packet.Add(Concat("INSERT INTO ", ledger_.tables.skus,
-                      " (sku_id,sku,granted,per_buyer_limit,segments,removed,sold_forgotten) VALUES (", id, ",",
-                      mysql_internal::MySqlLiteral(sku), ",", options.stock, ",", options.per_buyer_limit, ",",
-                      segments, ",0,0)"),
+                      " (sku_id,sku,granted,per_buyer_limit,segments,removed,sold_forgotten,redis_segments) VALUES (",
+                      id, ",", mysql_internal::MySqlLiteral(sku), ",", options.stock, ",", options.per_buyer_limit, ",",
+                      segments, ",0,0,", options.redis_segments ? 1 : 0, ")"),
                FleetPacket::kAnyTag);
     packet.Add(Concat("INSERT INTO ", ledger_.tables.stock, " (sku_id,segment,units,held,sold) VALUES ", stock),
                FleetPacket::kAnyTag);
@@ -193,7 +201,7 @@ absl::Status FleetCore::Restock(std::string_view sku, int64_t units, const std::
     const auto segments = static_cast<int32_t>(row.segment_units.size());
     if (!to_limbo) {
       packet.AddGuarded(Concat("UPDATE ", ledger_.tables.stock, kByKey, " SET units=units+",
-                               Share(Concat(units), Concat(segments), "segment"), " WHERE sku_id=", id),
+                               Share(Concat(units), Concat(segments), "segment"), " WHERE sku_id=", id, kOfLedger),
                         segments, FleetPacket::kAnyTag);
     }
     std::optional<absl::Status> finished = Finish(RunUntilKnown(writer, packet));
@@ -276,11 +284,14 @@ absl::Status FleetCore::Reshard(std::string_view sku, int32_t shards) {
     packet.Add(Concat("SELECT mode<>0 INTO @latched FROM ", ledger_.tables.skus, " WHERE sku_id=", id),
                FleetPacket::kAnyTag);
     // A merge and a reshard lock segment 0 first, which is always there.
-    packet.Add(Concat("DELETE FROM ", ledger_.tables.stock, " WHERE sku_id=", id, " AND segment>0"),
+    packet.Add(Concat("DELETE FROM ", ledger_.tables.stock, " WHERE sku_id=", id, " AND segment>0", kOfLedger),
                FleetPacket::kAnyTag);
     packet.AddGuarded(Concat("UPDATE ", ledger_.tables.stock, " SET units=", Share("@units", Concat(shards), "0"),
                              ",held=@held,sold=@sold WHERE sku_id=", id, " AND segment=0"),
                       1, FleetPacket::kAnyTag);
+    packet.Add(Concat("UPDATE ", ledger_.tables.stock, kByKey,
+                      " SET units=0,held=0,sold=0,fence=fence+1 WHERE sku_id=", id, kOfNodes),
+               FleetPacket::kAnyTag);
     std::string stock;
     for (int32_t i = 1; i < shards; ++i) {
       stock +=

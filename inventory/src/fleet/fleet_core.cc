@@ -25,9 +25,10 @@ size_t LinesOf(const FleetEndCall&) { return 1; }  // Its order may have more, b
 
 }  // namespace
 
-FleetCore::FleetCore(FleetInventoryOptions options, FleetLedger ledger)
+FleetCore::FleetCore(FleetInventoryOptions options, FleetLedger ledger, std::unique_ptr<FleetDispenser> dispenser)
     : options_(std::move(options)),
       ledger_(std::move(ledger)),
+      dispenser_(std::move(dispenser)),
       checks_(options_.name),
       clock_(*options_.clock),
       sold_out_(clock_, static_cast<size_t>(options_.max_known_ids)),

@@ -19,6 +19,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "fleet_calls.h"
+#include "fleet_dispenser.h"
 #include "fleet_lane.h"
 #include "fleet_metrics.h"
 #include "fleet_schema.h"
@@ -38,12 +39,16 @@ namespace stockade::inventory_internal {
 // makes one transaction of them, and answers. What memory says (which SKUs are scarce, which segment has units) only
 // decides what a transaction tries: the tables decide what is so.
 //
+// The segments of a SKU are rows of stock: those of the ledger, 0, 1, 2, ..., from which any lane pays; and one per
+// Redis node (fleet_nodes.cc), from which a lane pays what that node has given it.
+//
 // Lock order of the tables, in every transaction: lanes, skus, requests, existing orders, buyers, new orders,
 // order_lines, stock; within a table ascending by primary key. A transaction that puts units into stock has locked the
 // rows of their SKUs.
 class FleetCore final : public InventoryCore {
  public:
-  FleetCore(FleetInventoryOptions options, FleetLedger ledger);
+  // `dispenser`: null without Redis nodes.
+  FleetCore(FleetInventoryOptions options, FleetLedger ledger, std::unique_ptr<FleetDispenser> dispenser);
   // Answers the calls that still wait.
   ~FleetCore() override;
   // Once, before any call. ResourceExhausted: a thread cannot be started.
@@ -92,8 +97,16 @@ class FleetCore final : public InventoryCore {
     bool scarce = false;
     // A lane's own segment had too little: lanes pay from segment 0, into which the others are merged.
     bool merged = false;
+    // It may have segments of Redis nodes.
+    bool has_nodes = false;
   };
-  // A row of skus, and what its segments have, all of one moment.
+  // What a row of stock says that belongs to a Redis node. Each fence is a generation: the units that the node has
+  // given out under an older one cannot be paid any more.
+  struct NodeRow {
+    int64_t fence = 0;
+    int64_t fills = 0;  // Of the row, so far.
+  };
+  // A row of skus, and what its rows of stock have, all of one moment.
   struct SkuRow {
     std::string name = {};
     int64_t per_buyer_limit = 0;
@@ -104,7 +117,9 @@ class FleetCore final : public InventoryCore {
     int64_t units = 0;
     int64_t held = 0;
     int64_t sold = 0;
-    std::vector<int64_t> segment_units = {};
+    std::vector<int64_t> segment_units = {};  // Of the ledger's.
+    bool has_nodes = false;
+    std::map<int64_t, NodeRow> nodes = {};  // By segment. Their units are in `units`.
 
     // Held by orders, in limbo, or for sale.
     int64_t unsold() const { return granted - sold; }
@@ -129,15 +144,34 @@ class FleetCore final : public InventoryCore {
   static constexpr std::string_view kOrderColumns =
       "o.order_id,o.kind,o.state,o.buyer,o.created_at,o.ttl_us,o.at,COALESCE(l.sku_id,o.sku_id),"
       "COALESCE(l.quantity,o.quantity)";
+  // What a lane knows of a SKU at its node.
+  struct NodeShare {
+    // The oldest one that may not be over.
+    int64_t generation = 0;
+    // Units that the node has given this lane under `generation`, and that no order was paid with.
+    int64_t spare = 0;
+    // The node is empty, and the ledger has too few units to fill it: not asked before then.
+    Instant ask_after = Instant::InfinitePast();
+
+    // That generation is over.
+    void End(int64_t ended) {
+      if (ended < generation) return;
+      generation = ended + 1;
+      spare = 0;
+    }
+  };
   // A thread's own.
   struct Lane {
     FleetLane writer;
-    int32_t index;         // It pays from this segment, modulo their number.
+    int32_t index;         // It pays from this segment, and asks this node, modulo their number.
     int turn = 0;          // Of the queues.
     int look_batches = 0;  // Grants look before they try: repeats were seen lately.
     int64_t swept_at = 0;  // The database's time when Upkeep() last read the whole index.
     // SKUs whose segments the next payment merges, because its own has too little.
     absl::flat_hash_set<uint64_t> merging = {};
+    absl::flat_hash_map<uint64_t, NodeShare> shares = {};
+    // SKUs of which the lane's node has too little.
+    absl::flat_hash_set<uint64_t> filling = {};
   };
   struct Queues {
     std::deque<std::unique_ptr<FleetStepCall>> steps = {};
@@ -146,6 +180,12 @@ class FleetCore final : public InventoryCore {
     size_t size() const { return steps.size() + ends.size() + grants.size(); }
   };
   struct Looked;
+  // A payment from the row of a node.
+  struct NodePayment {
+    int64_t generation;
+    int64_t units;
+  };
+  using NodePayments = std::map<uint64_t, NodePayment>;
 
   static constexpr int kSurprisesInCompany = 8;
   static constexpr int kMaxSurprises = 256;
@@ -244,8 +284,20 @@ class FleetCore final : public InventoryCore {
   absl::Status CheckSame(const FleetGrantCall& call, const OrderRow& order) const;
   void NoteLook(Lane& lane, const Looked& looked);
   bool Try(Lane& lane, FleetGrants calls);
-  bool TryFailed(Lane& lane, FleetGrants calls, const FleetOutcome& outcome, std::span<const uint64_t> skus);
+  bool TryFailed(Lane& lane, FleetGrants calls, const FleetOutcome& outcome, std::span<const uint64_t> skus,
+                 const NodePayments& from_node);
   void Answer(FleetGrantCall& call, absl::StatusOr<FleetGrant> grant);
+
+  // fleet_nodes.cc
+  size_t NodeOf(const Lane& lane) const { return static_cast<size_t>(lane.index) % dispenser_->size(); }
+  // Takes what a packet wants of each SKU, `units`, from the lane's node. Returns the payments that the packet makes
+  // from the node's rows; all others are made from those of the ledger. Blocks for one round trip, or does not.
+  NodePayments AskNode(Lane& lane, const std::map<uint64_t, int64_t>& units);
+  // The packet was rolled back, by the payment of `sku` unless that is 0: what the node has given is spare.
+  void NoteUnpaid(Lane& lane, const NodePayments& payments, uint64_t sku);
+  // Moves units of the SKUs that are `filling` from the ledger's segments to the lane's node.
+  bool FillNode(Lane& lane);
+  bool FillNode(Lane& lane, uint64_t sku);
 
   // fleet_ends.cc
   bool ServeEnds(Lane& lane, FleetEnds calls);
@@ -298,6 +350,7 @@ class FleetCore final : public InventoryCore {
 
   const FleetInventoryOptions options_;
   const FleetLedger ledger_;
+  const std::unique_ptr<FleetDispenser> dispenser_;
   const RequestChecks checks_;
   Clock& clock_;
   base_internal::ForkGuard fork_guard_;

@@ -24,7 +24,7 @@ enum class FleetDefect : uint8_t {
 };
 
 // Places at which a test may make a thread wait, so that others act meanwhile.
-enum class FleetPause : uint8_t { kLookReplied, kLeaseReplied, kIdsLoading, kIdsLoaded, kBeforeMove };
+enum class FleetPause : uint8_t { kLookReplied, kLeaseReplied, kIdsLoading, kIdsLoaded, kBeforeMove, kBeforeFill };
 
 // Tests are built with STOCKADE_CRASH_POINTS. In other builds nothing is left out, and no thread waits.
 #ifdef STOCKADE_CRASH_POINTS

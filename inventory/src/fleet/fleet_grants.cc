@@ -81,7 +81,7 @@ bool FleetCore::ServeGrants(Lane& lane, FleetGrants calls) {
     PutBack(&Queues::grants, std::move(trying));
     return false;
   }
-  return trying.empty() || Try(lane, std::move(trying));
+  return (trying.empty() || Try(lane, std::move(trying))) && FillNode(lane);
 }
 
 bool FleetCore::Look(Lane& lane, FleetGrants calls, FleetGrants& trying) {
@@ -264,12 +264,18 @@ void FleetCore::NoteLook(Lane& lane, const Looked& looked) {
   for (const auto& [id, row] : looked.skus) {
     if (row.removed) {
       skus_.erase(id);
+      lane.shares.erase(id);
       continue;
     }
     Sku& sku = skus_[id];
     sku.per_buyer_limit = row.per_buyer_limit;
     sku.segments = std::max<int32_t>(static_cast<int32_t>(row.segment_units.size()), 1);
     sku.scarce = looked.short_skus.contains(id);
+    sku.has_nodes = row.has_nodes;
+    if (dispenser_ != nullptr && !row.nodes.empty()) {
+      const auto own_node = row.nodes.find(dispenser_->segment(NodeOf(lane)));
+      if (own_node != row.nodes.end()) lane.shares[id].End(own_node->second.fence - 1);
+    }
     if (!CheckWhole(row).ok()) continue;
     const int64_t own = row.segment_units[static_cast<size_t>(lane.index % sku.segments)];
     if (own >= options_.max_batch) sku.merged = false;
@@ -338,6 +344,13 @@ bool FleetCore::Try(Lane& lane, FleetGrants calls) {
     }
   }
 
+  std::map<uint64_t, int64_t> wanted;
+  for (const auto& [id, payment] : payments) {
+    const bool asks = dispenser_ != nullptr && payment.sku.has_nodes && !lane.merging.contains(id);
+    if (asks) wanted[id] = payment.held + payment.sold;
+  }
+  const NodePayments from_node = wanted.empty() ? NodePayments() : AskNode(lane, wanted);
+
   FleetPacket packet;
   if (ledger_.keys.imported.has_value()) {
     packet.Add(Concat("SELECT COUNT(*) INTO @forgotten FROM ", ledger_.tables.forgotten, " WHERE ", InImported(calls)),
@@ -368,24 +381,31 @@ bool FleetCore::Try(Lane& lane, FleetGrants calls) {
     skus.push_back(id);
     const int64_t units = payment.held + payment.sold;
     if (lane.merging.erase(id) > 0) {
+      if (const auto share = lane.shares.find(id); share != lane.shares.end()) {
+        share->second.End(share->second.generation);
+      }
       packet.Add(Concat("SELECT SUM(units) INTO @units FROM ", ledger_.tables.stock, kByKey, " WHERE sku_id=", id,
                         " FOR UPDATE"),
                  tag);
       packet.AddGuarded(Concat("UPDATE ", ledger_.tables.stock, " SET units=@units-", units, ",held=held+",
                                payment.held, ",sold=sold+", payment.sold, " WHERE sku_id=", id, " AND segment=0"),
                         1, tag);
-      packet.Add(Concat("UPDATE ", ledger_.tables.stock, kByKey, " SET units=0 WHERE sku_id=", id, " AND segment>0"),
+      packet.Add(Concat("UPDATE ", ledger_.tables.stock, kByKey, " SET units=0,fence=fence+(segment>=",
+                        kFirstNodeSegment, ") WHERE sku_id=", id, " AND segment>0"),
                  tag);
     } else {
-      packet.AddGuarded(
-          Concat("UPDATE ", ledger_.tables.stock, " SET units=units-", units, ",held=held+", payment.held,
-                 ",sold=sold+", payment.sold, " WHERE sku_id=", id, " AND segment=", SegmentOf(payment.sku, lane)),
-          1, tag);
+      const auto node = from_node.find(id);
+      const std::string segment =
+          node == from_node.end() ? Concat(SegmentOf(payment.sku, lane))
+                                  : Concat(dispenser_->segment(NodeOf(lane)), " AND fence=", node->second.generation);
+      packet.AddGuarded(Concat("UPDATE ", ledger_.tables.stock, " SET units=units-", units, ",held=held+", payment.held,
+                               ",sold=sold+", payment.sold, " WHERE sku_id=", id, " AND segment=", segment),
+                        1, tag);
     }
   }
 
   const FleetOutcome outcome = RunUntilKnown(lane.writer, packet);
-  if (outcome.kind != FleetOutcome::Kind::kDone) return TryFailed(lane, std::move(calls), outcome, skus);
+  if (outcome.kind != FleetOutcome::Kind::kDone) return TryFailed(lane, std::move(calls), outcome, skus, from_node);
   if (outcome.now == 0) {
     // Committed, but the reply was lost: when, only the rows say.
     for (auto& call : calls) call->look = call->in_doubt = true;
@@ -404,27 +424,30 @@ bool FleetCore::Try(Lane& lane, FleetGrants calls) {
 }
 
 // Nothing has changed, or nobody knows.
-bool FleetCore::TryFailed(Lane& lane, FleetGrants calls, const FleetOutcome& outcome, std::span<const uint64_t> skus) {
+bool FleetCore::TryFailed(Lane& lane, FleetGrants calls, const FleetOutcome& outcome, std::span<const uint64_t> skus,
+                          const NodePayments& from_node) {
   using Kind = FleetOutcome::Kind;
   if (outcome.kind == Kind::kUnknown) {
     for (auto& call : calls) Answer(*call, InDoubt(outcome.status));
     return false;
   }
+  const bool of_stock = outcome.kind == Kind::kSurprise && outcome.tag >= kStock;
+  const uint64_t sku = of_stock ? skus[outcome.tag - kStock] : 0;
+  NoteUnpaid(lane, from_node, sku);
   if (outcome.kind != Kind::kSurprise) {
     PutBack(&Queues::grants, std::move(calls));
     return outcome.kind != Kind::kAway;
   }
   if (outcome.tag == kRequests) lane.look_batches = kLooksAfterRepeat;
   if (outcome.tag == kOrders || outcome.tag == kOrderLines) lane.writer.Renew();  // Its ids are taken.
-  const uint64_t sku = outcome.tag >= kStock ? skus[outcome.tag - kStock] : 0;
-  if (outcome.tag >= kStock) {
+  if (of_stock && !from_node.contains(sku)) {
     const MutexLock lock(mutex_);
     Sku& known = skus_[sku];
-    known.merged = known.segments > 1;
+    known.merged = known.segments > 1 || known.has_nodes;
     if (known.merged) lane.merging.insert(sku);
   }
   for (auto& call : calls) {
-    call->look |= outcome.tag < kOrders || (outcome.tag >= kStock && std::ranges::count(call->skus, sku) > 0);
+    call->look |= outcome.tag < kOrders || (of_stock && std::ranges::count(call->skus, sku) > 0);
   }
   TryAgain(&Queues::grants, std::move(calls));
   return true;

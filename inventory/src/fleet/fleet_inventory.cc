@@ -4,6 +4,9 @@
 #include <utility>
 
 #include "fleet_core.h"
+#ifdef STOCKADE_FLEET_HAS_REDIS
+#include "fleet_redis.h"
+#endif
 #include "stockade/base/printable.h"
 #include "stockade/base/strings.h"
 #include "stockade/mysql/internal/mysql_url.h"
@@ -38,6 +41,41 @@ absl::Status InRange(std::string_view field, int64_t value, int64_t least, int64
 
 absl::StatusOr<MySqlTarget> TargetOf(const FleetInventoryOptions& options) {
   return mysql_internal::ParseMySqlUrl(options.ledger, {.connect_timeout = options.connect_timeout});
+}
+
+constexpr size_t kMaxNodes = 64;
+
+absl::StatusOr<std::vector<std::string>> NodeNamesOf(const FleetInventoryOptions& options) {
+  if (options.redis.empty()) return std::vector<std::string>();
+#ifdef STOCKADE_FLEET_HAS_REDIS
+  absl::StatusOr<std::vector<std::string>> names = inventory_internal::FleetNodeNames(options.redis);
+  if (names.ok()) return names;
+  return absl::InvalidArgumentError(Concat("FleetInventoryOptions: redis: ", names.status().message()));
+#else
+  return absl::InvalidArgumentError("FleetInventoryOptions: redis is set, but this build has no Redis client");
+#endif
+}
+
+absl::StatusOr<std::unique_ptr<inventory_internal::FleetDispenser>> ConnectNodes(
+    const FleetInventoryOptions& options, const inventory_internal::FleetLedger& ledger) {
+  std::unique_ptr<inventory_internal::FleetDispenser> none;
+  const absl::StatusOr<std::vector<std::string>> names = NodeNamesOf(options);
+  if (!names.ok()) return names.status();
+  if (names->empty()) return none;
+  absl::StatusOr<std::unique_ptr<MySqlConnection>> connection = ledger.Open();
+  if (!connection.ok()) return connection.status();
+  std::vector<int32_t> segments;
+  for (const std::string& name : *names) {
+    const absl::StatusOr<int32_t> node =
+        inventory_internal::FindFleetNode(**connection, ledger.tables, name, Clock::System()->Now() + options.patience);
+    if (!node.ok()) return node.status();
+    segments.push_back(inventory_internal::kFirstNodeSegment + *node);
+  }
+#ifdef STOCKADE_FLEET_HAS_REDIS
+  return inventory_internal::ConnectFleetNodes(options, std::move(segments));
+#else
+  return none;
+#endif
 }
 
 }  // namespace
@@ -87,6 +125,9 @@ absl::Status FleetInventoryOptions::Validate() const {
                                                            inventory_internal::FleetSoldOut::kLongestLease),
            InRange("max_known_ids", max_known_ids, 0, 100'000'000),
            InRange("max_waiting_calls", max_waiting_calls, 1, 10'000'000),
+           InRange("the number of nodes in redis", static_cast<int64_t>(redis.size()), 0, kMaxNodes),
+           InRange("redis_timeout", redis_timeout, absl::Milliseconds(1), absl::Minutes(1)),
+           NodeNamesOf(*this).status(),
            InRange("patience", patience, absl::Milliseconds(100), absl::Minutes(10)),
            InRange("retention", retention, absl::Seconds(1), absl::InfiniteDuration()),
            InRange("connect_timeout", connect_timeout, absl::Milliseconds(100), absl::Minutes(10)),
@@ -101,7 +142,9 @@ absl::StatusOr<std::unique_ptr<Inventory>> FleetInventory::Connect(FleetInventor
   if (options.name.empty()) options.name = options.fleet;
   absl::StatusOr<inventory_internal::FleetLedger> ledger = inventory_internal::FleetLedger::Check(options);
   if (!ledger.ok()) return ledger.status();
-  auto core = std::make_unique<FleetCore>(std::move(options), *std::move(ledger));
+  absl::StatusOr<std::unique_ptr<inventory_internal::FleetDispenser>> dispenser = ConnectNodes(options, *ledger);
+  if (!dispenser.ok()) return dispenser.status();
+  auto core = std::make_unique<FleetCore>(std::move(options), *std::move(ledger), *std::move(dispenser));
   if (absl::Status started = core->Start(); !started.ok()) return started;
   return std::unique_ptr<Inventory>(new Inventory(std::move(core)));
 }

@@ -15,6 +15,10 @@ namespace stockade::inventory_internal {
 // order.
 inline constexpr std::string_view kByKey = " FORCE INDEX (PRIMARY)";
 
+// Of the rows of stock of a SKU: the segments of the ledger, and those of Redis nodes.
+inline constexpr std::string_view kOfLedger = " AND segment<1000000";
+inline constexpr std::string_view kOfNodes = " AND segment>=1000000";
+
 // Of `units`, those of segment `segment` of `segments`, as SQL.
 inline std::string Share(std::string_view units, std::string_view segments, std::string_view segment) {
   return base_internal::Concat("(", units, " DIV ", segments, "+(", segment, "<", units, " MOD ", segments, "))");

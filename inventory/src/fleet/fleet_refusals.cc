@@ -90,7 +90,7 @@ void FleetCore::LatchEmpty(Lane& lane, const SkuRows& skus, const absl::flat_has
                       1, FleetPacket::kAnyTag);
     packet.AddGuarded(
         Concat("UPDATE ", ledger_.tables.stock, kByKey, " SET latched=1 WHERE sku_id=", id, " AND units=0"),
-        static_cast<int64_t>(row.segment_units.size()), FleetPacket::kAnyTag);
+        static_cast<int64_t>(row.segment_units.size() + row.nodes.size()), FleetPacket::kAnyTag);
     bool too_many = false;
     std::optional<FleetSoldOut::Ids> early;
     if (Has(FleetDefect::kIdsFirst)) early = LoadIds(lane.writer, id, too_many);
@@ -137,9 +137,12 @@ bool FleetCore::MoveLimbo(FleetLane& writer, const FleetSoldOut::Move& move) {
       Concat("UPDATE ", ledger_.tables.skus, " SET limbo=0,mode=0 WHERE sku_id=", move.sku, " AND @limbo IS NOT NULL"),
       FleetPacket::kAnyTag);
   packet.Add(Concat("UPDATE ", ledger_.tables.stock, kByKey, " SET latched=0,units=units+",
-                    Share("@limbo", "@segments", "segment"), " WHERE sku_id=", move.sku, " AND @limbo IS NOT NULL"),
+                    Share("@limbo", "@segments", "segment"), " WHERE sku_id=", move.sku, kOfLedger,
+                    " AND @limbo IS NOT NULL"),
              FleetPacket::kAnyTag);
   packet.AddCondition("ROW_COUNT()=@segments", FleetPacket::kAnyTag);
+  packet.Add(Concat("UPDATE ", ledger_.tables.stock, kByKey, " SET latched=0 WHERE sku_id=", move.sku, kOfNodes),
+             FleetPacket::kAnyTag);
   const FleetOutcome outcome = RunUntilKnown(writer, packet);
   base_internal::CrashPoint("fleet: after limbo was moved");
   switch (outcome.kind) {

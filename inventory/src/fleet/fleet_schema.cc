@@ -36,10 +36,12 @@ constexpr std::pair<std::string_view, std::string_view> kConstraints[] = {
 
 // What version 2 of the tables added, in CREATE TABLE and in ALTER TABLE.
 constexpr const char* kSkuColumns[] = {"mode TINYINT NOT NULL DEFAULT 0", "epoch BIGINT NOT NULL DEFAULT 0",
-                                       "lease_us BIGINT NOT NULL DEFAULT 0", "limbo BIGINT NOT NULL DEFAULT 0"};
+                                       "lease_us BIGINT NOT NULL DEFAULT 0", "limbo BIGINT NOT NULL DEFAULT 0",
+                                       "redis_segments TINYINT NOT NULL DEFAULT 0"};
 constexpr std::string_view kSkuKey = "KEY mode (mode)";
 constexpr std::string_view kLimboRule = "limbo >= 0 AND (limbo = 0 OR mode = 2)";
-constexpr std::string_view kLatchedColumn = "latched TINYINT NOT NULL DEFAULT 0";
+constexpr const char* kStockColumns[] = {"latched TINYINT NOT NULL DEFAULT 0", "fence BIGINT NOT NULL DEFAULT 0",
+                                         "fills BIGINT NOT NULL DEFAULT 0"};
 constexpr std::string_view kLatchedRule = "latched = 0 OR units = 0";
 constexpr std::string_view kOrdersKey = "KEY by_sku (sku_id, order_id, request)";
 constexpr std::string_view kLinesKey = "KEY by_sku (sku_id, order_id)";
@@ -149,7 +151,8 @@ FleetTables::FleetTables(std::string_view prefix)
       orders(Table(prefix, "orders")),
       order_lines(Table(prefix, "order_lines")),
       buyers(Table(prefix, "buyers")),
-      forgotten(Table(prefix, "forgotten")) {}
+      forgotten(Table(prefix, "forgotten")),
+      nodes(Table(prefix, "nodes")) {}
 
 uint64_t FleetKeys::SkuId(std::string_view name) const { return RequestFingerprint(sku)(name) >> 1; }
 
@@ -218,7 +221,7 @@ std::string FleetSchema(std::string_view prefix) {
                                   "  units BIGINT NOT NULL,\n"
                                   "  held BIGINT NOT NULL,\n"
                                   "  sold BIGINT NOT NULL,\n  ",
-                                  kLatchedColumn, ",\n  PRIMARY KEY (sku_id, segment),\n",
+                                  absl::StrJoin(kStockColumns, ",\n  "), ",\n  PRIMARY KEY (sku_id, segment),\n",
                                   constraint("paid", "units >= 0"), ",\n", constraint("latched", kLatchedRule))),
       create(tables.requests,
              "  id BINARY(16) NOT NULL PRIMARY KEY,\n"
@@ -247,7 +250,11 @@ std::string FleetSchema(std::string_view prefix) {
                                    "  most BIGINT NOT NULL,\n"
                                    "  PRIMARY KEY (sku_id, buyer),\n",
                                    constraint("within", "units <= most"))),
-      create(tables.forgotten, "  fingerprint BIGINT UNSIGNED NOT NULL PRIMARY KEY"));
+      create(tables.forgotten, "  fingerprint BIGINT UNSIGNED NOT NULL PRIMARY KEY"),
+      create(tables.nodes,
+             "  node_id INT NOT NULL PRIMARY KEY,\n"
+             "  name VARBINARY(1024) NOT NULL,\n"
+             "  UNIQUE KEY name (name)"));
 }
 
 absl::Status MigrateFleet(MySqlConnection& connection, std::string_view prefix, Instant deadline) {
@@ -263,7 +270,8 @@ absl::Status MigrateFleet(MySqlConnection& connection, std::string_view prefix, 
        Concat("ADD COLUMN ", absl::StrJoin(kSkuColumns, ",ADD COLUMN "), ",", added(kSkuKey), ",",
               added(Constraint(prefix, "limbo", kLimboRule)))},
       {"stock", "latched",
-       Concat("ADD COLUMN ", kLatchedColumn, ",", added(Constraint(prefix, "latched", kLatchedRule)))},
+       Concat("ADD COLUMN ", absl::StrJoin(kStockColumns, ",ADD COLUMN "), ",",
+              added(Constraint(prefix, "latched", kLatchedRule)))},
       {"orders", "by_sku", added(kOrdersKey)},
       {"order_lines", "by_sku", added(kLinesKey)},
   };
@@ -348,6 +356,30 @@ absl::StatusOr<FleetKeys> CheckFleetSchema(MySqlConnection& connection, std::str
     if (!is_there) return wrong(Concat("has no enforced constraint ", whole));
   }
   return row->keys;
+}
+
+absl::StatusOr<int32_t> FindFleetNode(MySqlConnection& connection, const FleetTables& tables, std::string_view name,
+                                      Instant deadline) {
+  const std::string literal = mysql_internal::MySqlLiteral(name);
+  for (;;) {
+    const MySqlReply found =
+        connection.Run(Concat("SELECT node_id FROM ", tables.nodes, " WHERE name=", literal), deadline);
+    if (!found.status.ok()) return found.status;
+    if (!found.rows().empty()) {
+      const int64_t id = MySqlNumber(found.rows()[0], 0);
+      if (id >= 0 && id <= kMaxNodeId) return static_cast<int32_t>(id);
+      return absl::FailedPreconditionError(Concat("the node_id ", id, " in ", tables.nodes, " is damaged"));
+    }
+    // Does nothing if another process has added this node or another one meanwhile.
+    const MySqlReply added =
+        connection.Run(Concat("INSERT IGNORE INTO ", tables.nodes, " (node_id,name) SELECT COALESCE(MAX(node_id)+1,0),",
+                              literal, " FROM ", tables.nodes),
+                       deadline);
+    if (!added.status.ok() && added.remedy != mysql_internal::MySqlRemedy::kRunAgain &&
+        added.remedy != mysql_internal::MySqlRemedy::kRollBack) {
+      return added.status;
+    }
+  }
 }
 
 absl::Status PrepareFleetConnection(MySqlConnection& connection, const FleetTables& tables, const FleetKeys* keys,

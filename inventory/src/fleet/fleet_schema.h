@@ -18,7 +18,8 @@ namespace stockade::inventory_internal {
 // The version of the tables that this code writes, and the oldest one that it can use. A row of `fleet` has the
 // version of the tables and the oldest version of the code that may use them, so that processes with the code of one
 // version and of the next work side by side.
-// Version 2 added what local refusals need: mode, epoch, lease_us, limbo, latched, and the keys by_sku.
+// Version 2 added what local refusals need (mode, epoch, lease_us, limbo, latched, and the keys by_sku) and what Redis
+// segments need (nodes, redis_segments, fence, fills).
 inline constexpr int64_t kFleetSchemaVersion = 2;
 
 // Numbers in the tables, which never change.
@@ -33,6 +34,10 @@ enum class FleetMode : uint8_t {
   kLatched = 1,   // Nothing is for sale: processes may refuse without the ledger for a lease.
   kDraining = 2,  // Units have come back since and are in limbo, until all leases have ended.
 };
+
+// `segment` of the stock that the Redis node 0 gives out. Rows below it are segments 0, 1, 2, ... of the ledger.
+inline constexpr int32_t kFirstNodeSegment = 1'000'000;
+inline constexpr int32_t kMaxNodeId = 1'000'000'000;
 
 // The database's time in microseconds since 1970, as SQL.
 inline constexpr std::string_view kFleetNow = "TIMESTAMPDIFF(MICROSECOND,'1970-01-01',UTC_TIMESTAMP(6))";
@@ -53,6 +58,7 @@ struct FleetTables {
   std::string order_lines;
   std::string buyers;
   std::string forgotten;
+  std::string nodes;
 };
 
 // A keyed hash that stands for a request id or a buyer in the tables. A buyer without a name has only zeros. Compares
@@ -108,6 +114,11 @@ absl::Status MigrateFleet(mysql_internal::MySqlConnection& connection, std::stri
 // or their constraints are missing or not enforced.
 absl::StatusOr<FleetKeys> CheckFleetSchema(mysql_internal::MySqlConnection& connection, std::string_view prefix,
                                            Instant deadline);
+
+// The number of a Redis node in `stock`, by its name. The first process that uses the node chooses it, and it never
+// changes. Unavailable and others: the ledger cannot be used.
+absl::StatusOr<int32_t> FindFleetNode(mysql_internal::MySqlConnection& connection, const FleetTables& tables,
+                                      std::string_view name, Instant deadline);
 
 // For each connection: sets what the statements rely on, reads it back, and checks that the server keeps the promises
 // that an inventory makes and that its fleet has these keys. FailedPrecondition: it does not, and the message names the

@@ -66,6 +66,16 @@ TEST_F(FleetAuditTest, MissingSegment_IsFound) {
   EXPECT_EQ(FoundAfter("UPDATE @stock SET segment=7 WHERE segment=1"), Names({"segments"}));
 }
 
+TEST_F(FleetAuditTest, SegmentOfANodeThatThereIsNot_IsFound) {
+  EXPECT_EQ(FoundAfter("INSERT INTO @stock (sku_id,segment,units,held,sold,fence,fills) "
+                       "SELECT sku_id,1000003,0,0,0,1,1 FROM @skus WHERE sku='lace'"),
+            Names({"nodes"}));
+}
+
+TEST_F(FleetAuditTest, SegmentOfTheLedgerWithAGeneration_IsFound) {
+  EXPECT_EQ(FoundAfter("UPDATE @stock SET fence=1 WHERE segment=1"), Names({"nodes"}));
+}
+
 TEST_F(FleetAuditTest, LostOrder_IsFound) {
   EXPECT_EQ(FoundAfter("DELETE FROM @orders WHERE kind=0"), Names({"buyers", "totals"}));
 }

@@ -323,9 +323,10 @@ TEST_F(FleetRefusalsTest, TablesOfVersionOne_AreMigrated) {
   for (const std::string& sql :
        {Concat("ALTER TABLE ", tables, "skus DROP CONSTRAINT ", fleet(),
                "_limbo, DROP KEY mode, DROP COLUMN mode, DROP ",
-               "COLUMN epoch, DROP COLUMN lease_us, DROP COLUMN limbo"),
-        Concat("ALTER TABLE ", tables, "stock DROP CONSTRAINT ", fleet(), "_latched, DROP COLUMN latched"),
-        Concat("ALTER TABLE ", tables, "orders DROP KEY by_sku"),
+               "COLUMN epoch, DROP COLUMN lease_us, DROP COLUMN limbo, DROP COLUMN redis_segments"),
+        Concat("ALTER TABLE ", tables, "stock DROP CONSTRAINT ", fleet(),
+               "_latched, DROP COLUMN latched, DROP COLUMN fence, DROP COLUMN fills"),
+        Concat("DROP TABLE ", tables, "nodes"), Concat("ALTER TABLE ", tables, "orders DROP KEY by_sku"),
         Concat("ALTER TABLE ", tables, "order_lines DROP KEY by_sku"),
         Concat("UPDATE ", tables, "fleet SET version=1")}) {
     server().Query(sql);

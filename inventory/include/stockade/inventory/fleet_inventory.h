@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -47,6 +48,14 @@ struct STOCKADE_EXPORT FleetInventoryOptions {
   // The largest number of request ids of SKUs that are sold out that a process remembers, some 10 to 20 bytes each, 0
   // to 10^8. Requests for SKUs with more ids ask the ledger.
   int32_t max_known_ids = 4'000'000;
+  // Redis nodes for SKUs with SkuOptions::redis_segments, at most 64: URLs of servers, of Sentinel sets, or of
+  // clusters, in the forms of redis_url.h. Each URL is one node, which has one segment of each such SKU. All processes
+  // should name the same nodes with the same URLs, except for passwords; a process without them sells the same units.
+  // Nodes need not be reachable. Needs a build with hiredis.
+  std::vector<std::string> redis = {};
+  // How long a packet waits for a node, before it is paid without it. Nodes are left alone for a while after an error.
+  // 1 ms to 1 min.
+  Duration redis_timeout = absl::Milliseconds(100);
   // The largest number of calls that wait for a writer, 1 to 10^7. A call beyond it is Unavailable at once, and has
   // changed nothing.
   int32_t max_waiting_calls = 100'000;
@@ -75,6 +84,9 @@ struct STOCKADE_EXPORT FleetInventoryOptions {
 // segments, rows of their own, so that the writers of several processes do not wait for each other's commits; one that
 // runs out is merged with the others. No process owns units: one that ends, however it ends, leaves nothing to be
 // reclaimed. Constraints of the tables keep units from being sold twice.
+//
+// A SKU with SkuOptions::redis_segments also has a segment per Redis node. A node decides which process may try to pay
+// from its segment; the ledger pays, so no answer depends on what a node loses or gives out twice.
 //
 // Differences from an Inventory in one process (docs/INVENTORY.md has a table of every call):
 // - kSoldOut, kAllHeld, kBuyerLimit, kUnknownSku are as durable and as true as every other answer.

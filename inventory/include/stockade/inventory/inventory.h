@@ -69,6 +69,9 @@ struct STOCKADE_EXPORT SkuOptions {
   // The largest number of units that one buyer may hold and have bought in total. Cancelled orders do not count, nor do
   // expired ones after their units are available again. 0 means no limit.
   int64_t per_buyer_limit = 0;
+  // The stock has a segment per Redis node, besides those in the ledger. Only for a FleetInventory that has
+  // FleetInventoryOptions::redis; InvalidArgument otherwise. Decided when the SKU is added.
+  bool redis_segments = false;
 
   // InvalidArgument if a field is invalid; the message names the field and the value.
   absl::Status Validate() const;

@@ -1,0 +1,217 @@
+#include "fleet_redis.h"
+
+#include <algorithm>
+#include <deque>
+#include <utility>
+
+#include "stockade/base/backoff.h"
+#include "stockade/base/clock.h"
+#include "stockade/base/mutex.h"
+#include "stockade/base/strings.h"
+#include "stockade/redis/redis_client.h"
+#include "stockade/redis/redis_url.h"
+
+namespace stockade::inventory_internal {
+namespace {
+
+using base_internal::Concat;
+using base_internal::MutexLock;
+
+// How long a node is left alone after an error; until then its lanes pay from the ledger's segments.
+constexpr absl::Duration kFirstPause = absl::Milliseconds(200);
+constexpr absl::Duration kLongestPause = absl::Seconds(5);
+
+// Names in the table `nodes`.
+constexpr size_t kMaxNameBytes = 1024;
+
+// Lua's numbers are exact up to this one.
+constexpr int64_t kMaxGeneration = int64_t{1} << 52;
+
+// A counter is a hash: g, its generation; n, its units; f, the number of its last fill. It expires an hour after the
+// last write, which costs nothing: its units are in the row of stock.
+//
+// KEYS: the counter. ARGV: the least generation, the units wanted. Returns the generation, the units given (all or
+// none) and the units left.
+const RedisScript& TakeScript() {
+  static const RedisScript script(R"lua(
+local counter = redis.call('HMGET', KEYS[1], 'g', 'n')
+local g, n = tonumber(counter[1] or 0) or 0, tonumber(counter[2] or 0) or 0
+local want = tonumber(ARGV[2])
+if g < tonumber(ARGV[1]) or n < want then return {g, 0, n} end
+redis.call('HINCRBY', KEYS[1], 'n', '-' .. ARGV[2])
+redis.call('PEXPIRE', KEYS[1], 3600000)
+return {g, want, n - want}
+)lua");
+  return script;
+}
+
+// KEYS: the counter. ARGV: the generation, the number of the fill, its units. A later generation replaces the counter,
+// and each fill counts once. Returns whether it did.
+const RedisScript& FillScript() {
+  static const RedisScript script(R"lua(
+local counter = redis.call('HMGET', KEYS[1], 'g', 'f')
+local g, f = tonumber(counter[1] or 0) or 0, tonumber(counter[2] or 0) or 0
+local generation, fill = tonumber(ARGV[1]), tonumber(ARGV[2])
+if g > generation or (g == generation and f >= fill) then return 0 end
+if g < generation then
+  redis.call('HSET', KEYS[1], 'g', ARGV[1], 'n', ARGV[3], 'f', ARGV[2])
+else
+  redis.call('HINCRBY', KEYS[1], 'n', ARGV[3])
+  redis.call('HSET', KEYS[1], 'f', ARGV[2])
+end
+redis.call('PEXPIRE', KEYS[1], 3600000)
+return 1
+)lua");
+  return script;
+}
+
+std::optional<FleetDispenser::Got> GotOf(const absl::StatusOr<RedisReply>& reply) {
+  if (!reply.ok()) return std::nullopt;
+  const std::span<const RedisReply> values = reply->elements();
+  if (values.size() != 3) return std::nullopt;
+  const FleetDispenser::Got got{
+      .generation = values[0].integer(), .units = values[1].integer(), .left = values[2].integer()};
+  if (got.generation < 0 || got.generation > kMaxGeneration || got.units < 0) return std::nullopt;
+  return got;
+}
+
+class RedisNodes final : public FleetDispenser {
+ public:
+  RedisNodes(const FleetInventoryOptions& options, std::vector<int32_t> segments)
+      : FleetDispenser(std::move(segments)), key_prefix_(Concat("stockade:inv:{", options.fleet, ":")) {
+    for (const std::string& url : options.redis) {
+      RedisOptions redis{.name = options.name, .command_timeout = options.redis_timeout, .metrics = options.metrics};
+      // Sentinels and clusters have to be reached before they can be used.
+      const auto parsed = ParseRedisUrl(url);
+      redis.wait_for_connection = !parsed.ok() || parsed->kind != RedisUrl::Kind::kStandalone;
+      nodes_.emplace_back(url, redis);
+    }
+  }
+
+  absl::Status Start() {
+    for (Node& node : nodes_) {
+      const absl::Status connected = Connect(node);
+      if (absl::IsInvalidArgument(connected) || absl::IsResourceExhausted(connected)) return connected;
+      if (!connected.ok()) NoteFailure(node);
+    }
+    return absl::OkStatus();
+  }
+
+  std::optional<std::vector<Got>> Take(size_t at, std::span<const Want> wants) override {
+    Node& node = nodes_[at];
+    RedisClient* const client = ClientOf(node);
+    if (client == nullptr) return std::nullopt;
+    std::vector<RedisCommand> commands;
+    commands.reserve(wants.size());
+    for (const Want& want : wants) {
+      const std::string key = KeyOf(at, want.sku);
+      commands.push_back(RedisCommand(TakeScript(), {key}).Arg(want.least_generation).Arg(want.units));
+    }
+    std::vector<Got> all;
+    all.reserve(wants.size());
+    for (const absl::StatusOr<RedisReply>& reply : client->RunMany(commands)) {
+      const std::optional<Got> got = GotOf(reply);
+      if (got.has_value()) all.push_back(*got);
+    }
+    NoteOutcome(node, all.size() == wants.size());
+    if (all.size() != wants.size()) return std::nullopt;
+    return all;
+  }
+
+  bool Fill(size_t at, uint64_t sku, int64_t generation, int64_t fill, int64_t units) override {
+    Node& node = nodes_[at];
+    RedisClient* const client = ClientOf(node);
+    if (client == nullptr) return true;
+    const std::string key = KeyOf(at, sku);
+    const auto filled =
+        client->Run(RedisCommand(FillScript(), {key}).Arg(generation).Arg(fill).Arg(units).Idempotent());
+    NoteOutcome(node, filled.ok());
+    return !filled.ok() || filled->integer() != 0;
+  }
+
+ private:
+  struct Node {
+    Node(std::string its_url, RedisOptions its_options) : url(std::move(its_url)), options(std::move(its_options)) {}
+
+    const std::string url;
+    const RedisOptions options;
+    base_internal::Mutex mutex;
+    std::unique_ptr<RedisClient> client STOCKADE_GUARDED_BY(mutex);  // Stays once it is there.
+    bool away STOCKADE_GUARDED_BY(mutex) = false;
+    Instant next_try STOCKADE_GUARDED_BY(mutex) = Instant::InfinitePast();
+    base_internal::Backoff backoff STOCKADE_GUARDED_BY(mutex){kFirstPause, kLongestPause, 0};
+  };
+
+  // One slot per SKU, and a counter per node: another URL of the same server is another node.
+  std::string KeyOf(size_t node, uint64_t sku) const { return Concat(key_prefix_, sku, "}:", segment(node)); }
+
+  static absl::Status Connect(Node& node) {
+    absl::StatusOr<std::unique_ptr<RedisClient>> client = RedisClient::Connect(node.url, node.options);
+    if (!client.ok()) return client.status();
+    const MutexLock lock(node.mutex);
+    if (node.client == nullptr) node.client = *std::move(client);
+    return absl::OkStatus();
+  }
+
+  // Null: the node is to be left alone. Of an away node one caller at a time finds out whether it is back.
+  static RedisClient* ClientOf(Node& node) {
+    {
+      const MutexLock lock(node.mutex);
+      if (node.away) {
+        const Instant now = Clock::System()->Now();
+        if (now < node.next_try) return nullptr;
+        node.next_try = now + node.backoff.Next();
+      }
+      if (node.client != nullptr) return node.client.get();
+    }
+    if (!Connect(node).ok()) return nullptr;
+    const MutexLock lock(node.mutex);
+    return node.client.get();
+  }
+
+  static void NoteFailure(Node& node) {
+    const MutexLock lock(node.mutex);
+    if (node.away) return;
+    node.away = true;
+    node.next_try = Clock::System()->Now() + node.backoff.Next();
+  }
+
+  static void NoteOutcome(Node& node, bool ok) {
+    if (!ok) return NoteFailure(node);
+    const MutexLock lock(node.mutex);
+    node.away = false;
+    node.backoff.Reset();
+  }
+
+  const std::string key_prefix_;
+  std::deque<Node> nodes_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::vector<std::string>> FleetNodeNames(std::span<const std::string> urls) {
+  std::vector<std::string> names;
+  for (const std::string& url : urls) {
+    const absl::StatusOr<RedisUrl> parsed = ParseRedisUrl(url);
+    if (!parsed.ok()) return parsed.status();
+    std::string name = Redacted(*parsed);
+    if (name.size() > kMaxNameBytes) {
+      return absl::InvalidArgumentError(
+          Concat("the URL of a Redis node has ", name.size(), " bytes; at most ", kMaxNameBytes, " are allowed"));
+    }
+    if (std::ranges::count(names, name) > 0) {
+      return absl::InvalidArgumentError(Concat("the Redis node ", name, " is there twice"));
+    }
+    names.push_back(std::move(name));
+  }
+  return names;
+}
+
+absl::StatusOr<std::unique_ptr<FleetDispenser>> ConnectFleetNodes(const FleetInventoryOptions& options,
+                                                                  std::vector<int32_t> segments) {
+  auto nodes = std::make_unique<RedisNodes>(options, std::move(segments));
+  if (absl::Status started = nodes->Start(); !started.ok()) return started;
+  return nodes;
+}
+
+}  // namespace stockade::inventory_internal

@@ -1,0 +1,390 @@
+// Segments at Redis nodes: whatever a node loses, repeats or makes up, each unit is sold once.
+
+#include <algorithm>
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "fleet_defect.h"
+#include "inventory/fleet/fleet_test.h"
+#include "redis/support/redis_cluster.h"
+#include "redis/support/redis_server.h"
+#include "redis/support/sentinel_set.h"
+#include "support/await.h"
+
+namespace stockade {
+namespace {
+
+using base_internal::Concat;
+using testing::Await;
+using testing::RedisServer;
+
+// Longer than any reply takes.
+constexpr absl::Duration kPatiently = absl::Seconds(20);
+// For nodes that do not answer.
+constexpr absl::Duration kBriefly = absl::Milliseconds(50);
+
+class FleetRedisTest : public testing::FleetTest {
+ protected:
+  void SetUp() override {
+    STOCKADE_NEEDS_REDIS();
+    FleetTest::SetUp();
+  }
+  // A process with one lane over these nodes.
+  FleetInventoryOptions With(std::vector<std::string> nodes, absl::Duration timeout = kPatiently) const {
+    FleetInventoryOptions options = Options();
+    options.redis = std::move(nodes);
+    options.redis_timeout = timeout;
+    options.lanes = 1;
+    return options;
+  }
+  std::unique_ptr<Inventory> Process(absl::Duration timeout = kPatiently) const {
+    return Connect(With({node_->url()}, timeout));
+  }
+  RedisServer& node() { return *node_; }
+  void StartNode() { node_ = std::make_unique<RedisServer>(); }
+
+  static int64_t Number(const std::string& sql) { return std::stoll(server().Value(sql)); }
+  // A sum over the rows of stock.
+  int64_t Stock(std::string_view what, std::string_view where) const {
+    return Number(Concat("SELECT COALESCE(SUM(", what, "),0) FROM ", Table("stock"), " WHERE ", where));
+  }
+  int64_t OfNodes(std::string_view what) const { return Stock(what, "segment>=1000000"); }
+  std::string Key(int segment = 1'000'000) const {
+    return Concat("stockade:inv:{", fleet(), ":",
+                  server().Value(Concat("SELECT sku_id FROM ", Table("skus"), " WHERE sku='sneaker'")), "}:", segment);
+  }
+  // A field of the counter; 0 if there is none.
+  int64_t Counter(const std::string& field) {
+    const std::string value = node().Call({"HGET", Key(), field}).text;
+    return value.empty() ? 0 : std::stoll(value);
+  }
+  void SetCounter(const std::string& field, int64_t value) {
+    EXPECT_FALSE(node().Call({"HSET", Key(), field, Concat(value)}).lost());
+  }
+  absl::Status Add(Inventory& shop, int64_t stock, int32_t shards = 0) const {
+    return shop.AddSku("sneaker", {.stock = stock, .shards = shards, .redis_segments = true});
+  }
+  absl::Status Take(Inventory& shop, int64_t quantity = 1) {
+    return shop.Take({.sku = "sneaker", .quantity = quantity, .request_id = Concat("request", ++requests_)}).status();
+  }
+  // Sells one unit after another until `holds()` is true.
+  template <typename Predicate>
+  void SellUntil(Inventory& shop, std::string_view what, Predicate holds) {
+    Await(what, [&] {
+      const absl::Status taken = Take(shop);
+      EXPECT_TRUE(taken.ok()) << what << ": " << taken;
+      return !taken.ok() || holds();
+    });
+  }
+  // A SKU whose node has units.
+  std::unique_ptr<Inventory> FilledProcess(int64_t stock, absl::Duration timeout = kPatiently) {
+    std::unique_ptr<Inventory> shop = Process(timeout);
+    EXPECT_TRUE(Add(*shop, stock).ok());
+    AwaitFill(*shop);
+    return shop;
+  }
+  // Sells one unit, and more until the node has some.
+  void AwaitFill(Inventory& shop) {
+    const int64_t fills = Counter("f");
+    SellUntil(shop, "units at the node", [&] { return Counter("f") > fills; });
+  }
+  // Sells until a payment comes from the node's row.
+  void AwaitPayment(Inventory& shop) {
+    const int64_t before = OfNodes("sold");
+    SellUntil(shop, "a payment from the node's row", [&] { return OfNodes("sold") > before; });
+  }
+  // Sells all that is left, one unit at a time, and expects that nothing is refused before.
+  void SellOut(Inventory& shop) {
+    for (int64_t left = shop.Available("sneaker").value(); left > 0; --left) {
+      const absl::Status taken = Take(shop);
+      ASSERT_TRUE(taken.ok()) << taken << " with " << left << " left";
+    }
+    EXPECT_EQ(RefusalOf(Take(shop)), Refusal::kSoldOut);
+    EXPECT_EQ(shop.Available("sneaker").value(), 0);
+  }
+
+ private:
+  std::unique_ptr<RedisServer> node_ = std::make_unique<RedisServer>();
+  int requests_ = 0;
+};
+
+TEST_F(FleetRedisTest, SkuIsSoldOverThreeNodes_EachUnitOnce) {
+  const RedisServer others[2];
+  FleetInventoryOptions options = With({node().url(), others[0].url(), others[1].url()});
+  options.lanes = 3;  // So that each node has one.
+  options.max_batch = 8;
+  constexpr int kUnits = 3000;
+  const std::unique_ptr<Inventory> shops[] = {Connect(options), Connect(options)};
+  ASSERT_TRUE(Add(*shops[0], kUnits, 2).ok());
+  std::atomic<int> sold = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 8; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 10; ++i) {
+        std::vector<TakeRequest> requests;
+        for (int k = 0; k < 50; ++k) requests.push_back({.sku = "sneaker", .request_id = Concat(t, ".", i, ".", k)});
+        for (const auto& order : shops[t % 2]->TakeMany(requests)) {
+          if (order.ok()) {
+            ++sold;
+          } else {
+            EXPECT_EQ(RefusalOf(order.status()), Refusal::kSoldOut) << order.status();
+          }
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(sold, kUnits);
+  EXPECT_EQ(Stock("units", "TRUE"), 0);
+  EXPECT_EQ(Stock("1", "segment>=1000000 AND sold>0"), 3) << "each node has sold some";
+  EXPECT_GT(OfNodes("sold"), kUnits / 2) << "most come from nodes";
+}
+
+TEST_F(FleetRedisTest, NodeIsEmptied_SaleGoesOnToTheLastUnit) {
+  const auto shop = FilledProcess(400);
+  AwaitPayment(*shop);
+  node().Call({"FLUSHALL"});
+  AwaitFill(*shop);  // In the same generation.
+  EXPECT_EQ(OfNodes("fence"), 1);
+  EXPECT_GT(OfNodes("units"), Counter("n")) << "what the node has lost stays in its row";
+  node().Call({"FLUSHALL"});
+  SellOut(*shop);
+}
+
+TEST_F(FleetRedisTest, NodeIsRolledBack_PaymentsFailAndANewGenerationBegins) {
+  const auto shop = FilledProcess(1000);
+  const int64_t before = Counter("n");
+  while (Counter("n") > 20) ASSERT_TRUE(Take(*shop).ok());
+  // An old snapshot: it gives out units that were sold.
+  SetCounter("n", before);
+  SellUntil(*shop, "a new generation", [&] { return Counter("g") > 1; });
+  EXPECT_EQ(OfNodes("fence"), Counter("g"));
+  SellOut(*shop);
+}
+
+// The older generation has ended, but the node has forgotten that.
+TEST_F(FleetRedisTest, NodeIsRolledBackToAnOlderGeneration_ItsUnitsAreNotPaid) {
+  const auto shop = FilledProcess(1000);
+  const auto plain = Connect();
+  const int64_t units = Counter("n");
+  ASSERT_TRUE(Take(*plain, 600).ok()) << "more than the ledger's segment has: it merges";
+  EXPECT_EQ(OfNodes("units"), 0);
+  EXPECT_EQ(OfNodes("fence"), 2);
+  SellUntil(*shop, "the second generation", [&] { return Counter("g") == 2; });
+  SetCounter("g", 1);
+  SetCounter("n", units);
+  AwaitPayment(*shop);
+  SellOut(*shop);
+}
+
+TEST_F(FleetRedisTest, TwoMastersOfOneSegment_EachUnitIsSoldOnce) {
+  const auto one = FilledProcess(1000);
+  AwaitPayment(*one);
+  // The other master, which has the same units.
+  const RedisServer other;
+  const std::string dump = node().Call({"DUMP", Key()}).text;
+  EXPECT_EQ(other.Call({"RESTORE", Key(), "0", dump}).text, "OK");
+  server().Query(Concat("UPDATE ", Table("nodes"), " SET name='", other.url(), "'"));
+  const auto two = Connect(With({other.url()}));
+  AwaitPayment(*two);
+  EXPECT_EQ(Number("SELECT COUNT(*) FROM " + Table("nodes")), 1);
+  int64_t sold = 0;
+  for (Inventory* shop : {one.get(), two.get()}) AwaitPayment(*shop);
+  for (int64_t left = one->Available("sneaker").value(); left > 0; --left, ++sold) {
+    ASSERT_TRUE(Take(sold % 2 == 0 ? *one : *two).ok()) << left;
+  }
+  EXPECT_EQ(RefusalOf(Take(*one)), Refusal::kSoldOut);
+  EXPECT_EQ(RefusalOf(Take(*two)), Refusal::kSoldOut);
+}
+
+TEST_F(FleetRedisTest, NodeStops_SaleGoesOnAndUsesItAgain) {
+  const auto shop = FilledProcess(2000, kBriefly);
+  node().Pause();
+  for (int i = 0; i < 50; ++i) ASSERT_TRUE(Take(*shop).ok());
+  node().Resume();
+  AwaitPayment(*shop);
+  node().Kill();
+  for (int i = 0; i < 50; ++i) ASSERT_TRUE(Take(*shop).ok());
+  node().Restart();
+  AwaitFill(*shop);
+  AwaitPayment(*shop);
+  node().Pause();
+  SellOut(*shop);
+  node().Resume();
+}
+
+TEST_F(FleetRedisTest, NodeIsAwayAtFirst_ItIsUsedLater) {
+  node().Kill();
+  const auto shop = Process(kBriefly);
+  ASSERT_TRUE(Add(*shop, 1000).ok());
+  ASSERT_TRUE(Take(*shop).ok());
+  EXPECT_EQ(OfNodes("1"), 0);
+  node().Restart();
+  AwaitPayment(*shop);
+}
+
+// As if the process had ended between the commit and the fill.
+TEST_F(FleetRedisTest, FillIsLost_ItsUnitsAreFound) {
+  static RedisServer* server = nullptr;
+  static std::atomic<bool> lost = false;
+  server = &node();
+  inventory_internal::fleet_pause = [](inventory_internal::FleetPause place) {
+    if (place != inventory_internal::FleetPause::kBeforeFill || lost) return;
+    server->Kill();
+    lost = true;
+  };
+  const auto shop = Process(kBriefly);
+  ASSERT_TRUE(Add(*shop, 100).ok());
+  ASSERT_TRUE(Take(*shop).ok());
+  Await("the loss", [&] { return lost.load(); });
+  inventory_internal::fleet_pause = nullptr;
+  EXPECT_EQ(OfNodes("units"), 49);
+  node().Restart();
+  SellOut(*shop);
+}
+
+// As after a restore of the ledger.
+TEST_F(FleetRedisTest, NodeIsAheadOfTheLedger_ItsGenerationsAreSkipped) {
+  const auto shop = FilledProcess(1000);
+  SetCounter("g", 3);
+  SellUntil(*shop, "a newer generation", [&] { return Counter("g") == 4; });
+  EXPECT_EQ(OfNodes("fence"), 4);
+  SetCounter("n", 0);
+  SetCounter("f", 100);
+  SellUntil(*shop, "a newer generation", [&] { return Counter("g") == 5; });
+  AwaitPayment(*shop);
+  SellOut(*shop);
+}
+
+TEST_F(FleetRedisTest, NodeIsTakenAway_OthersSellItsUnits) {
+  auto shop = FilledProcess(1000);
+  shop.reset();
+  EXPECT_GT(OfNodes("units"), 0);
+  const auto without = Connect();
+  SellOut(*without);
+  // A process that still has the node finds nothing more.
+  const auto with = Process();
+  EXPECT_EQ(RefusalOf(Take(*with)), Refusal::kSoldOut);
+}
+
+// Then a transaction that was rolled back costs the node nothing.
+TEST_F(FleetRedisTest, PacketIsRolledBack_ItsUnitsPayTheNextOne) {
+  const auto shop = FilledProcess(1000);
+  AwaitPayment(*shop);
+  const auto first = shop->Take({.sku = "sneaker", .request_id = "a"});
+  ASSERT_TRUE(first.ok()) << first.status();
+  const int64_t units = Counter("n");
+  const int64_t sold = OfNodes("sold");
+  EXPECT_EQ(shop->Take({.sku = "sneaker", .request_id = "a"})->id(), first->id());
+  EXPECT_EQ(Counter("n"), units - 1);
+  ASSERT_TRUE(Take(*shop).ok());
+  EXPECT_EQ(Counter("n"), units - 1);
+  EXPECT_EQ(OfNodes("sold"), sold + 1);
+}
+
+TEST_F(FleetRedisTest, BasketsAndEndsOfOrders_GoWithOtherUnits) {
+  const auto shop = FilledProcess(1000);
+  ASSERT_TRUE(shop->AddSku("lace", {.stock = 10}).ok());
+  AwaitPayment(*shop);
+  const int64_t available = shop->Available("sneaker").value();
+  const auto basket = shop->ReserveBasket({.lines = {{"lace", 2}, {"sneaker", 3}}, .request_id = "basket"});
+  ASSERT_TRUE(basket.ok()) << basket.status();
+  EXPECT_EQ(OfNodes("held"), 3);
+  ASSERT_TRUE(shop->Cancel(basket->id()).ok());
+  EXPECT_EQ(shop->Available("sneaker").value(), available);
+  const auto held = shop->Reserve({.sku = "sneaker", .quantity = 4, .request_id = "held"});
+  ASSERT_TRUE(held.ok()) << held.status();
+  ASSERT_TRUE(shop->Commit(held->id()).ok());
+  SellOut(*shop);
+}
+
+TEST_F(FleetRedisTest, SkuIsRestockedReshardedAndRemoved_WithUnitsAtANode) {
+  const auto shop = FilledProcess(1000);
+  const int64_t available = shop->Available("sneaker").value();
+  ASSERT_TRUE(shop->Restock({.sku = "sneaker", .quantity = 10, .request_id = "restock"}).ok());
+  EXPECT_EQ(shop->Available("sneaker").value(), available + 10);
+  for (const int32_t shards : {3, 1, 2}) {
+    ASSERT_TRUE(shop->Reshard("sneaker", shards).ok());
+    EXPECT_EQ(OfNodes("units"), 0);
+    EXPECT_EQ(shop->Snapshot("sneaker")->shards, shards);
+    EXPECT_EQ(shop->Available("sneaker").value(), available + 10);
+    for (const std::string& problem : Audit()) ADD_FAILURE() << problem;
+  }
+  AwaitFill(*shop);
+  AwaitPayment(*shop);
+  ASSERT_TRUE(shop->RemoveSku("sneaker").ok());
+  EXPECT_EQ(RefusalOf(Take(*shop)), Refusal::kUnknownSku);
+  EXPECT_EQ(shop->Figures("sneaker")->available, 0);
+}
+
+TEST_F(FleetRedisTest, SkuIsSoldOut_NodesAreLatchedAndFilledAgain) {
+  FleetInventoryOptions options = With({node().url()});
+  options.refusal_lease = absl::Milliseconds(50);
+  const auto shop = Connect(options);
+  ASSERT_TRUE(Add(*shop, 200).ok());
+  const auto held = shop->Reserve({.sku = "sneaker", .quantity = 100, .request_id = "held"});
+  ASSERT_TRUE(held.ok()) << held.status();
+  AwaitPayment(*shop);
+  while (shop->Available("sneaker").value() > 0) ASSERT_TRUE(Take(*shop).ok());
+  Await("the latch", [&] {
+    EXPECT_EQ(RefusalOf(Take(*shop)), Refusal::kAllHeld);
+    return Stock("latched", "TRUE") == 2;
+  });
+  for (const std::string& problem : Audit()) ADD_FAILURE() << problem;
+  ASSERT_TRUE(shop->Cancel(held->id()).ok());
+  Await("the units", [&] { return Take(*shop).ok(); });
+  EXPECT_EQ(Stock("latched", "TRUE"), 0);
+  AwaitPayment(*shop);
+  SellOut(*shop);
+}
+
+TEST_F(FleetRedisTest, NodeIsACluster_OrASentinelSet) {
+  testing::RedisCluster cluster;
+  testing::SentinelSet sentinels;
+  for (const std::string& url : {cluster.url(), sentinels.url()}) {
+    const auto shop = Connect(With({url}));
+    ASSERT_TRUE(shop->AddSku(url, {.stock = 100, .redis_segments = true}).ok());
+    const int64_t before = OfNodes("sold");
+    int taken = 0;
+    Await("a payment from the node's row", [&] {
+      EXPECT_TRUE(shop->Take({.sku = url, .request_id = Concat(url, ++taken)}).ok());
+      return OfNodes("sold") > before;
+    });
+  }
+}
+
+TEST_F(FleetRedisTest, OptionsThatDoNotFit_AreInvalid) {
+  const auto without = Connect();
+  EXPECT_TRUE(absl::IsInvalidArgument(Add(*without, 1)));
+  EXPECT_TRUE(absl::IsInvalidArgument(without->EnsureSku("sneaker", {.redis_segments = true})));
+  Inventory local;
+  EXPECT_TRUE(absl::IsInvalidArgument(Add(local, 1)));
+  const auto with = Process();
+  ASSERT_TRUE(Add(*with, 1).ok());
+  EXPECT_TRUE(without->EnsureSku("sneaker", {}).ok()) << "as it was added";
+
+  const auto check = [&](std::vector<std::string> nodes) { return With(std::move(nodes)).Validate(); };
+  EXPECT_TRUE(check({"redis://one", "redis://two"}).ok());
+  EXPECT_TRUE(absl::IsInvalidArgument(check({"http://one"})));
+  EXPECT_TRUE(absl::IsInvalidArgument(check({"redis://one", "redis://one"})));
+  EXPECT_TRUE(absl::IsInvalidArgument(check({"redis://:a@one", "redis://:b@one"}))) << "the same but for passwords";
+  EXPECT_TRUE(absl::IsInvalidArgument(check({"redis://" + std::string(1100, 'a')})));
+  EXPECT_TRUE(absl::IsInvalidArgument(check(std::vector<std::string>(65, "redis://one"))));
+  EXPECT_TRUE(absl::IsInvalidArgument(With({"redis://one"}, absl::ZeroDuration()).Validate()));
+}
+
+TEST_F(FleetRedisTest, NodesHaveNumbersThatStay) {
+  const RedisServer other;
+  (void)Connect(With({node().url(), other.url()}));
+  (void)Connect(With({other.url()}));
+  EXPECT_EQ(server().Value(Concat("SELECT GROUP_CONCAT(node_id,'=',name ORDER BY node_id) FROM ", Table("nodes"))),
+            Concat("0=", node().url(), ",1=", other.url()));
+}
+
+}  // namespace
+}  // namespace stockade
