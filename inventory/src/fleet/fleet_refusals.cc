@@ -136,10 +136,10 @@ bool FleetCore::MoveLimbo(FleetLane& writer, const FleetSoldOut::Move& move) {
   packet.Add(
       Concat("UPDATE ", ledger_.tables.skus, " SET limbo=0,mode=0 WHERE sku_id=", move.sku, " AND @limbo IS NOT NULL"),
       FleetPacket::kAnyTag);
-  packet.Add(Concat("UPDATE ", ledger_.tables.stock, kByKey, " SET latched=0,units=units+",
-                    Share("@limbo", "@segments", "segment"), " WHERE sku_id=", move.sku, kOfLedger,
-                    " AND @limbo IS NOT NULL"),
-             FleetPacket::kAnyTag);
+  packet.Add(
+      Concat("UPDATE ", ledger_.tables.stock, kByKey, " SET latched=0,units=units+",
+             Share("@limbo", "@segments", "segment"), " WHERE sku_id=", move.sku, kOfLedger, " AND @limbo IS NOT NULL"),
+      FleetPacket::kAnyTag);
   packet.AddCondition("ROW_COUNT()=@segments", FleetPacket::kAnyTag);
   packet.Add(Concat("UPDATE ", ledger_.tables.stock, kByKey, " SET latched=0 WHERE sku_id=", move.sku, kOfNodes),
              FleetPacket::kAnyTag);
