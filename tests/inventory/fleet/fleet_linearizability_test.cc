@@ -1,4 +1,4 @@
-// Small concurrent histories of three processes over one SKU's stock or two, each checked by brute force: is there an
+// Small concurrent histories of three processes over one SKU's stock or two, each checked: is there an
 // order of its calls that respects real time and in which every answer is right? The histories include refusals,
 // repeated ids, cancels and expiries.
 
@@ -11,8 +11,9 @@
 #include <thread>
 #include <vector>
 
+#include "inventory/fleet/fleet_caller.h"
+#include "inventory/fleet/fleet_history.h"
 #include "inventory/fleet/fleet_test.h"
-#include "inventory/history.h"
 #include "support/scale.h"
 
 namespace stockade::testing {
@@ -23,96 +24,13 @@ using base_internal::Concat;
 constexpr size_t kProcesses = 3;
 constexpr size_t kOperationsEach = 4;
 
-struct FleetOperation {
-  enum Kind { kTake, kReserve, kBasket, kCommit, kCancel, kRestock, kRead, kReshard, kExpiry };
-  // kAllHeld and kSoldOut are of the line `refused`. kDone: OK.
-  enum Answer { kDone, kAllHeld, kSoldOut };
-  Kind kind = kTake;
-  size_t item = 0;    // kBasket: of the first line; the other item is the second line's.
-  int64_t units = 1;  // Wanted or restocked; kRead: read; kReshard: shards.
-  int64_t second_units = 0;
-  size_t request = 0;  // The request id. kCommit, kCancel, kExpiry: of the order.
-  Answer answer = kDone;
-  size_t refused = 0;
-  uint64_t begin = 0;
-  uint64_t end = 0;
-  // kReserve and kBasket: runs out within the history.
-  bool is_short = false;
-};
 using enum FleetOperation::Kind;
 using enum FleetOperation::Answer;
-
-struct FleetState {
-  std::array<int64_t, 2> units = {};
-  std::array<int64_t, 2> unsold = {};  // With those that are held.
-  // By request id, of the order that it got.
-  enum Order : uint8_t { kNone, kHeld, kEnded };
-  std::array<Order, kProcesses* kOperationsEach> orders = {};
-  std::array<std::array<int64_t, 2>, kProcesses* kOperationsEach> lines = {};
-};
-
-bool Grant(const FleetOperation& op, FleetState& state) {
-  if (state.orders[op.request] != FleetState::kNone) return op.answer == kDone;
-  std::array<int64_t, 2> lines = {};
-  lines[op.item] = op.units;
-  lines[1 - op.item] = op.second_units;
-  if (op.answer != kDone) {
-    const int64_t wanted = lines[op.refused];
-    const bool sold_out = state.unsold[op.refused] < wanted;
-    return op.answer == kSoldOut ? sold_out : !sold_out && state.units[op.refused] < wanted;
-  }
-  for (size_t i = 0; i < 2; ++i) {
-    if (state.units[i] < lines[i]) return false;
-    state.units[i] -= lines[i];
-    if (op.kind == kTake) state.unsold[i] -= lines[i];
-  }
-  state.lines[op.request] = lines;
-  state.orders[op.request] = op.kind == kTake ? FleetState::kEnded : FleetState::kHeld;
-  return true;
-}
-
-bool Apply(const FleetOperation& op, FleetState& state) {
-  switch (op.kind) {
-    case kTake:
-    case kReserve:
-    case kBasket: return Grant(op, state);
-    case kCommit:
-    case kCancel:
-    case kExpiry:
-      if (state.orders[op.request] != FleetState::kHeld) return false;
-      state.orders[op.request] = FleetState::kEnded;
-      for (size_t i = 0; i < 2; ++i) {
-        (op.kind == kCommit ? state.unsold : state.units)[i] +=
-            (op.kind == kCommit ? -1 : 1) * state.lines[op.request][i];
-      }
-      return true;
-    case kRestock:
-      state.units[op.item] += op.units;
-      state.unsold[op.item] += op.units;
-      return true;
-    case kRead: return op.units == state.units[op.item];
-    case kReshard: return true;
-  }
-  return false;
-}
 
 FleetState StateOf(int64_t first, int64_t second) { return {.units = {first, second}, .unsold = {first, second}}; }
 
 bool Explains(const std::vector<FleetOperation>& history, const FleetState& state) {
   return HasExplanation(history, state);
-}
-
-std::string Describe(const std::vector<FleetOperation>& history) {
-  static constexpr const char* kNames[] = {"take",    "reserve", "basket",  "commit", "cancel",
-                                           "restock", "read",    "reshard", "expiry"};
-  static constexpr const char* kAnswers[] = {"done", "all held", "sold out"};
-  std::string text;
-  for (const FleetOperation& op : history) {
-    text +=
-        Concat("item ", op.item, ": ", kNames[op.kind], "(", op.units, ", ", op.second_units, " of the other) id ",
-               op.request, " = ", kAnswers[op.answer], " of item ", op.refused, " [", op.begin, ", ", op.end, "]\n");
-  }
-  return text;
 }
 
 TEST(FleetCheckerTest, WrongRefusals_AreNotExplained) {
@@ -193,48 +111,6 @@ class FleetLinearizabilityTest : public FleetTest {
     }
     return plan;
   }
-
-  // A call, with its answer. False: it was not made.
-  static bool Run(Inventory& shop, const std::string& name, FleetOperation& op, std::vector<OrderId>& orders) {
-    const std::string skus[] = {name + "a", name + "b"};
-    const std::string id = Concat(name, op.request);
-    const absl::Duration ttl = op.is_short ? absl::Milliseconds(2) : absl::Hours(1);
-    const auto granted = [&](const auto& answer) {
-      if (answer.ok()) {
-        orders[op.request] = answer->id();
-        return;
-      }
-      const Refusal refusal = RefusalOf(answer.status());
-      EXPECT_TRUE(refusal == Refusal::kSoldOut || refusal == Refusal::kAllHeld) << answer.status();
-      op.answer = refusal == Refusal::kSoldOut ? kSoldOut : kAllHeld;
-      op.refused = std::string(answer.status().message()).find("'" + skus[0] + "'") != std::string::npos ? 0 : 1;
-    };
-    switch (op.kind) {
-      case kTake: granted(shop.Take({.sku = skus[op.item], .quantity = op.units, .request_id = id})); break;
-      case kReserve:
-        granted(shop.Reserve({.sku = skus[op.item], .quantity = op.units, .request_id = id, .ttl = ttl}));
-        break;
-      case kBasket:
-        granted(shop.ReserveBasket({.lines = {{skus[op.item], op.units}, {skus[1 - op.item], op.second_units}},
-                                    .request_id = id,
-                                    .ttl = ttl}));
-        break;
-      case kCommit:
-      case kCancel: {
-        if (orders[op.request] == 0) return false;
-        const absl::Status ended =
-            op.kind == kCommit ? shop.Commit(orders[op.request]) : shop.Cancel(orders[op.request]);
-        EXPECT_TRUE(ended.ok()) << ended;
-        orders[op.request] = 0;  // Once.
-        break;
-      }
-      case kRestock: EXPECT_TRUE(shop.Restock(skus[op.item], op.units).ok()); break;
-      case kRead: op.units = shop.Available(skus[op.item]).value_or(-1); break;
-      case kReshard: EXPECT_TRUE(shop.Reshard(skus[op.item], static_cast<int32_t>(op.units)).ok()); break;
-      case kExpiry: return false;
-    }
-    return true;
-  }
 };
 
 TEST_F(FleetLinearizabilityTest, ThreeProcesses_EveryHistoryIsExplained) {
@@ -251,7 +127,7 @@ TEST_F(FleetLinearizabilityTest, ThreeProcesses_EveryHistoryIsExplained) {
     threads.emplace_back([&, process] {
       for (int64_t h = 0; h < histories; ++h) {
         meeting.arrive_and_wait();
-        std::vector<OrderId> orders(kProcesses * kOperationsEach);
+        FleetCaller caller({name + "a", name + "b"}, name);
         made[process].clear();
         for (size_t i = 0; i < kOperationsEach; ++i) {
           FleetOperation& op = plan.history[process * kOperationsEach + i];
@@ -259,7 +135,7 @@ TEST_F(FleetLinearizabilityTest, ThreeProcesses_EveryHistoryIsExplained) {
           const bool leaves = (op.kind == kCommit || op.kind == kCancel) &&
                               (plan.history[op.request].is_short || plan.history[op.request].kind == kTake);
           op.begin = tick.fetch_add(1);
-          made[process].push_back(!leaves && Run(*shops[process], name, op, orders) ? 1 : 0);
+          made[process].push_back(!leaves && caller.Call(*shops[process], op) ? 1 : 0);
           op.end = tick.fetch_add(1);
         }
         meeting.arrive_and_wait();
