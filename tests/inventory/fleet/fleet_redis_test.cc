@@ -1,9 +1,11 @@
 // Segments at Redis nodes: whatever a node loses, repeats or makes up, each unit is sold once.
 
 #include <algorithm>
+#include <array>
 #include <atomic>
-#include <deque>
+#include <map>
 #include <memory>
+#include <random>
 #include <string>
 #include <thread>
 #include <utility>
@@ -15,6 +17,8 @@
 #include "redis/support/redis_server.h"
 #include "redis/support/sentinel_set.h"
 #include "support/await.h"
+#include "support/scale.h"
+#include "support/test_seed.h"
 
 namespace stockade {
 namespace {
@@ -356,6 +360,97 @@ TEST_F(FleetRedisTest, NodeIsACluster_OrASentinelSet) {
       return OfNodes("sold") > before;
     });
   }
+}
+
+// Nodes are emptied, rolled back, stopped and killed under load, and so is the server.
+TEST_F(FleetRedisTest, NodesAndServerFailUnderLoad_EachUnitIsSoldOnce) {
+  constexpr size_t kNodes = 3;
+  constexpr int64_t kUnits = 2000;  // At first, and of each restock.
+  const int64_t faults = std::max<int64_t>(testing::Scaled(20, 200), 5);
+  std::minstd_rand random(static_cast<uint32_t>(testing::Seed()));
+  std::array<RedisServer, kNodes> nodes;
+  std::array<std::map<std::string, std::string>, kNodes> snapshots;
+  std::vector<std::unique_ptr<Inventory>> shops;
+  for (int process = 0; process < 3; ++process) {
+    FleetInventoryOptions options = With({nodes[0].url(), nodes[1].url(), nodes[2].url()}, kBriefly);
+    options.lanes = 2;
+    shops.push_back(Connect(options));
+  }
+  ASSERT_TRUE(Add(*shops[0], kUnits, 2).ok());
+
+  std::atomic<bool> over = false;
+  std::atomic<int64_t> sold = 0;
+  std::vector<std::thread> threads;
+  for (size_t t = 0; t < 2 * shops.size(); ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; !over; ++i) {
+        std::vector<TakeRequest> requests;
+        for (int k = 0; k < 10; ++k) {
+          requests.push_back({.sku = "sneaker", .quantity = 1 + k % 3, .request_id = Concat(t, ".", i, ".", k)});
+        }
+        for (const auto& order : shops[t % shops.size()]->TakeMany(requests)) {
+          if (order.ok()) {
+            sold += order->quantity();
+          } else {
+            EXPECT_EQ(RefusalOf(order.status()), Refusal::kSoldOut) << order.status();
+          }
+        }
+      }
+    });
+  }
+  int64_t granted = kUnits;
+  // Until so many units are sold.
+  const auto sell = [&](int64_t units) {
+    const int64_t end = sold + units;
+    while (granted < end + kUnits) {
+      EXPECT_TRUE(shops[0]->Restock("sneaker", kUnits).ok());
+      granted += kUnits;
+    }
+    Await("sales", [&] { return sold >= end; });
+  };
+  for (int64_t fault = 0; fault < faults; ++fault) {
+    const size_t at = random() % kNodes;
+    RedisServer& node = nodes[at];
+    switch (random() % 6) {
+      case 0: node.Call({"FLUSHALL"}); break;
+      case 1:
+        for (const testing::RawReply& key : node.Call({"KEYS", "*"}).items) {
+          snapshots[at][key.text] = node.Call({"DUMP", key.text}).text;
+        }
+        break;
+      case 2:
+        for (const auto& [key, dump] : snapshots[at]) {
+          if (!dump.empty()) node.Call({"RESTORE", key, "0", dump, "REPLACE"});
+        }
+        break;
+      case 3:
+        node.Pause();
+        sell(500);
+        node.Resume();
+        break;
+      case 4:
+        node.Kill();
+        sell(500);
+        node.Restart();
+        break;
+      case 5:
+        server().Kill();
+        server().Restart();
+        break;
+    }
+    sell(500);
+    for (const std::string& problem : Audit()) ADD_FAILURE() << problem;
+  }
+  over = true;
+  for (std::thread& thread : threads) thread.join();
+  const int64_t left = shops[0]->Available("sneaker").value();
+  EXPECT_EQ(sold + left, granted);
+  EXPECT_GT(OfNodes("sold"), 0);
+  EXPECT_GT(Stock("fence", "TRUE"), 1) << "no generation has ended";
+  if (left > 0) {
+    EXPECT_TRUE(Take(*shops[1], left).ok());
+  }
+  EXPECT_EQ(RefusalOf(Take(*shops[2])), Refusal::kSoldOut);
 }
 
 TEST_F(FleetRedisTest, OptionsThatDoNotFit_AreInvalid) {
