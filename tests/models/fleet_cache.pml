@@ -2,7 +2,7 @@
 //
 // Callers    calls of Get(): each hits, starts a flight, joins the running one, or replaces it.
 // Flight     the running flight: it asks the tier, loads with or without a lease, fills, and publishes.
-// Heartbeat  asks for the journal, applies it, and gives trust.
+// Heartbeat  asks for the journal, applies it, and gives trust. Messages bring entries before it, or are lost.
 // Own        the process writes the database and invalidates the key: TierCache::Queue(), the removal from the first
 //            level, and TierCache::Await().
 // Others     other processes write, invalidate, and fill the second level. Leases lapse, values are evicted, and the
@@ -37,7 +37,8 @@
 // does not make a flight ask again), FIRST_LEVEL_FIRST (an own invalidation is queued after the removal from the first
 // level), ASKS_WHILE_QUEUED (asks are sent while an own invalidation is queued), JOINS_OLD (a call joins any flight),
 // AWAY_OUTLIVES (a value that was loaded without a lease is kept longer), STALE_ON_ERROR (a value without trust
-// replaces a load that failed), PUT_UNREGISTERED (a Put's value is stored in the first level although it was
+// replaces a load that failed), MESSAGE_ADVANCES (after a message, all entries before it count as applied),
+// RESET_KEEPS_MESSAGES (after a gap, entries count as applied because of older messages), PUT_UNREGISTERED (a Put's value is stored in the first level although it was
 // invalidated between the grant and the fill's answer; with PUT).
 
 #ifndef M
@@ -66,6 +67,10 @@ bool lease;  // Of the running flight.
 
 // The process.
 byte applied = 1;
+#ifdef MESSAGE_ADVANCES
+bool foreign;
+#endif
+byte early;  // The number of entries after `applied` that messages have brought.
 byte trust_age = M;
 byte first, first_position, first_age = M;  // The first level. A position of 0: loaded without a lease.
 
@@ -333,8 +338,14 @@ inline Apply() {
   if
   :: gap ->
      OnReset();
+#ifndef RESET_KEEPS_MESSAGES
+     early = 0;
+#endif
      applied = beat_q
-  :: !gap && applied < beat_q ->
+  :: !gap && applied < beat_q && early > 0 ->
+     applied++;
+     early--
+  :: !gap && applied < beat_q && early == 0 ->
      applied++;
      OnInvalidated(applied)
   :: !gap && applied == beat_q
@@ -366,6 +377,10 @@ end:
      }
 #endif
   :: atomic { beat_q != 0 -> EndBeat() }  // Lost.
+#ifdef MESSAGE_ADVANCES
+  :: atomic { applied < q && !foreign -> foreign = true; q++; applied = q }  // Of another key.
+#endif
+  :: atomic { applied + early < q -> early++; OnInvalidated(applied + early) }
   od
 }
 
