@@ -82,15 +82,18 @@ void FleetCore::LatchEmpty(Lane& lane, const SkuRows& skus, const absl::flat_has
     const bool is_open = row.latch.mode == FleetMode::kOpen ||
                          (row.latch.mode == FleetMode::kDraining && Has(FleetDefect::kNoLimboCheck));
     if (!is_open || row.units != 0) continue;
-    // The SKU's row first, so that nothing is deposited meanwhile.
+    // The SKU's row first, so that nothing is deposited meanwhile, and no segment is added.
     FleetPacket packet;
     packet.AddGuarded(Concat("UPDATE ", ledger_.tables.skus, " SET mode=1,epoch=epoch+1,lease_us=",
                              absl::ToInt64Microseconds(options_.refusal_lease), " WHERE sku_id=", id,
                              " AND removed=0 AND ", Has(FleetDefect::kNoLimboCheck) ? "mode<>1" : "mode=0"),
                       1, FleetPacket::kAnyTag);
-    packet.AddGuarded(
-        Concat("UPDATE ", ledger_.tables.stock, kByKey, " SET latched=1 WHERE sku_id=", id, " AND units=0"),
-        static_cast<int64_t>(row.segment_units.size() + row.nodes.size()), FleetPacket::kAnyTag);
+    packet.Add(Concat("SELECT SUM(units) INTO @units FROM ", ledger_.tables.stock, kByKey, " WHERE sku_id=", id,
+                      " FOR UPDATE"),
+               FleetPacket::kAnyTag);
+    packet.AddCondition("COALESCE(@units,1)=0", FleetPacket::kAnyTag);
+    packet.Add(Concat("UPDATE ", ledger_.tables.stock, kByKey, " SET latched=1 WHERE sku_id=", id),
+               FleetPacket::kAnyTag);
     bool too_many = false;
     std::optional<FleetSoldOut::Ids> early;
     if (Has(FleetDefect::kIdsFirst)) early = LoadIds(lane.writer, id, too_many);
