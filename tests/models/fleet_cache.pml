@@ -50,6 +50,9 @@
 #ifndef OWN
 #define OWN 1
 #endif
+#ifndef MESSAGES
+#define MESSAGES 1
+#endif
 #define LIMIT 1  // Of the entries that a heartbeat brings.
 #define NEVER 15
 
@@ -342,9 +345,11 @@ inline Apply() {
      early = 0;
 #endif
      applied = beat_q
+#if MESSAGES
   :: !gap && applied < beat_q && early > 0 ->
      applied++;
      early--
+#endif
   :: !gap && applied < beat_q && early == 0 ->
      applied++;
      OnInvalidated(applied)
@@ -380,7 +385,9 @@ end:
 #ifdef MESSAGE_ADVANCES
   :: atomic { applied < q && !foreign -> foreign = true; q++; applied = q }  // Of another key.
 #endif
+#if MESSAGES
   :: atomic { applied + early < q -> early++; OnInvalidated(applied + early) }
+#endif
   od
 }
 

@@ -63,6 +63,7 @@ const FleetWorkload::Operation FleetWorkload::kOperations[] = {
     {&FleetWorkload::BeginReign, 1, Operation::When::kFaults},
     {&FleetWorkload::TrimJournal, 1, Operation::When::kFaults},
     {&FleetWorkload::TellLeaseEnded, 6, Operation::When::kNotInLoader},
+    {&FleetWorkload::HearEntry, 6, Operation::When::kNotInLoader},
 };
 
 FleetWorkload::FleetWorkload(const FleetPlan& plan, uint64_t seed, Scheduler* scheduler)
@@ -365,7 +366,7 @@ void FleetWorkload::Beat(int process, bool) { DoBeat(process); }
 // A tier calls its listener from one thread at a time.
 void FleetWorkload::DoBeat(int process) {
   Process& of = *processes_[static_cast<size_t>(process)];
-  if (of.heartbeat.has_value()) return;
+  if (of.heartbeat.has_value() || of.hears) return;
   scheduler_.Note("heartbeat", process);
   history_.heartbeats.push_back({.process = process});
   of.heartbeat = history_.heartbeats.size() - 1;
@@ -378,6 +379,15 @@ void FleetWorkload::TellLeaseEnded(int process, bool) {
   const int key = AnyKey();
   scheduler_.Note("is told that a load has ended", process, key);
   tier_->process(static_cast<size_t>(process)).TellLeaseEnded(std::to_string(key));
+}
+
+void FleetWorkload::HearEntry(int process, bool) {
+  Process& of = *processes_[static_cast<size_t>(process)];
+  if (of.heartbeat.has_value() || of.hears) return;
+  scheduler_.Note("message", process);
+  of.hears = true;
+  tier_->process(static_cast<size_t>(process)).HearEntry();
+  of.hears = false;
 }
 
 void FleetWorkload::LapseLeases(int, bool) {

@@ -66,6 +66,7 @@ class FleetWorkload {
     std::unique_ptr<SteppedCache> cache;
     std::map<int, int> reasons;       // For loads of a key: leases, and answers that the tier is away.
     std::optional<size_t> heartbeat;  // In progress.
+    bool hears = false;               // A message brings an entry.
   };
 
   void OnEvent(const FakeTier::Event& event);
@@ -120,6 +121,7 @@ class FleetWorkload {
   void BeginReign(int process, bool in_loader);
   void TrimJournal(int process, bool in_loader);
   void TellLeaseEnded(int process, bool in_loader);
+  void HearEntry(int process, bool in_loader);
 
   SteppedCache::Answer DoGet(int process, int key, int64_t timeout, bool in_loader);
   void DoInvalidate(int process, int key);

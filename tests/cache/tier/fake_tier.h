@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <iterator>
 #include <list>
 #include <map>
 #include <memory>
@@ -195,10 +196,11 @@ class FakeTier::Process final : public TierCache {
         applied_ = tier_.position_;
       } else {
         for (const Entry& entry : tier_.journal_) {
-          if (entry.position > applied_) entries.push_back(entry);
+          if (entry.position > std::max(applied_, heard_)) entries.push_back(entry);
         }
         applied_ = tier_.position_;
       }
+      heard_ = 0;
     }
     if (reset) {
       trusted_until_.store(Instant::InfinitePast(), std::memory_order_release);
@@ -209,6 +211,19 @@ class FakeTier::Process final : public TierCache {
     trusted_until_.store(sent + tier_.spans_.max_staleness, std::memory_order_release);
   }
 
+  // A message brings the next entry of the journal, if there is one. Not while a heartbeat runs.
+  void HearEntry() {
+    std::vector<Entry> next;
+    {
+      const auto lock = tier_.Lock();
+      if (away || reign_ != tier_.reign_) return;
+      heard_ = std::max(applied_, heard_) + 1;
+      std::ranges::copy_if(tier_.journal_, std::back_inserter(next),
+                           [&](const Entry& e) { return e.position == heard_; });
+      if (next.empty()) --heard_;
+    }
+    for (const Entry& entry : next) listener_.OnInvalidated(entry.position, {entry.kind, entry.text});
+  }
   // A message says that a load of the key has ended, which may be late or wrong.
   void TellLeaseEnded(const std::string& key) { listener_.OnLeaseEnded(key); }
 
@@ -337,6 +352,7 @@ class FakeTier::Process final : public TierCache {
   TierListener& listener_;
   uint64_t reign_;
   uint64_t applied_ = 1;
+  uint64_t heard_ = 0;  // By messages since the last heartbeat.
   uint64_t queued_ = 0;
   std::list<Queued> queue_;
   std::atomic<Instant> trusted_until_{Instant::InfinitePast()};

@@ -117,6 +117,35 @@ TEST_F(TierTest, Invalidate_IsSeenByTheOwnProcessAtOnceAndByOthersAfterAHeartbea
   EXPECT_EQ(db.reads(), 2);
 }
 
+TEST_F(TierTest, Message_BeforeTheHeartbeat_TakesEffectAtOnceAndOnce) {
+  Open(Options());
+  for (Cache* const cache : {a.get(), b.get()}) {
+    for (const int key : {1, 2}) Get(*cache, key);
+  }
+  db.Write(1);
+  a->Invalidate(1);
+  tier->process(1).HearEntry();
+  EXPECT_EQ(Get(*b, 1), "1 v1");
+  const int64_t asks = tier->asks();
+  tier->process(1).HearEntry();
+  BeatAll();
+  EXPECT_EQ(Get(*b, 1), "1 v1");
+  EXPECT_EQ(Get(*b, 2), "2 v0");
+  EXPECT_EQ(tier->asks(), asks);
+}
+
+// A message gives no trust.
+TEST_F(TierTest, Message_WithoutAHeartbeatForMaxStaleness_EveryHitIsAskedFor) {
+  Open(Options());
+  Get(*b, 1);
+  clock.Advance(FakeTier::kMaxStaleness);
+  a->Invalidate(2);
+  tier->process(1).HearEntry();
+  const int64_t asks = tier->asks();
+  Get(*b, 1);
+  EXPECT_EQ(tier->asks(), asks + 1);
+}
+
 TEST_F(TierTest, Heartbeat_AfterTheOwnInvalidation_LeavesTheNewValue) {
   Open(Options());
   a->Invalidate(1);
