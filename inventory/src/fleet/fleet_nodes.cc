@@ -4,7 +4,7 @@
 // has, or under a generation that is over, the payment fails and the requests are tried again. If it gives out less,
 // for whatever reason, the rest stays in the row until a packet finds the ledger's segments too small: that packet
 // merges all rows of the SKU into segment 0, and raises the fences of the nodes' rows. A refusal counts the units of
-// all rows.
+// all rows. tests/models/fleet_redis.pml is the model.
 
 #include <algorithm>
 #include <numeric>
