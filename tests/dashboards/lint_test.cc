@@ -50,7 +50,7 @@ TEST(DashboardLintTest, Dashboard_IsReadOnlyTaggedAndTakesItsDataSource) {
     EXPECT_EQ(datasource->at("query"), "prometheus");
     EXPECT_EQ(datasource->at("label"), "Data source");
   }
-  EXPECT_EQ(uids.size(), 6u);
+  EXPECT_EQ(uids.size(), 7u);
 }
 
 // template-job-rule, template-instance-rule, template-label-promql-rule, template-on-time-change-reload-rule.

@@ -18,8 +18,8 @@ using base_internal::Concat;
 using base_internal::MutexLock;
 
 // How long a node is left alone after an error; until then its lanes pay from the ledger's segments.
-constexpr absl::Duration kFirstPause = absl::Milliseconds(200);
-constexpr absl::Duration kLongestPause = absl::Seconds(5);
+constexpr absl::Duration kFirstRetry = absl::Milliseconds(200);
+constexpr absl::Duration kLongestRetry = absl::Seconds(5);
 
 // Names in the table `nodes`.
 constexpr size_t kMaxNameBytes = 1024;
@@ -139,7 +139,7 @@ class RedisNodes final : public FleetDispenser {
     std::unique_ptr<RedisClient> client STOCKADE_GUARDED_BY(mutex);  // Stays once it is there.
     bool away STOCKADE_GUARDED_BY(mutex) = false;
     Instant next_try STOCKADE_GUARDED_BY(mutex) = Instant::InfinitePast();
-    base_internal::Backoff backoff STOCKADE_GUARDED_BY(mutex){kFirstPause, kLongestPause, 0};
+    base_internal::Backoff backoff STOCKADE_GUARDED_BY(mutex){kFirstRetry, kLongestRetry, 0};
   };
 
   // One slot per SKU, and a counter per node: another URL of the same server is another node.
