@@ -1,5 +1,5 @@
 // Refusals of one SKU in a SQL ledger that many processes share. A process refuses without the ledger as long as it has
-// a lease, and each refusal is true. The fleet inventory does not have leases yet: all its refusals look.
+// a lease, and each refusal is true.
 // fleet_orders.pml shows that transactions neither oversell nor lose units, whatever happens to packets. Therefore a
 // transaction and its reply are one step here, except where the time between them matters.
 //

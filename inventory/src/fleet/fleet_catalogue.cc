@@ -146,6 +146,8 @@ absl::Status FleetCore::RemoveSku(std::string_view sku) {
                FleetPacket::kAnyTag);
     const FleetOutcome outcome = RunUntilKnown(writer, packet);
     if (outcome.kind != FleetOutcome::Kind::kDone) return Finish(outcome);
+    rows.clear();
+    (void)ReadSkus(writer, Concat("s.sku_id=", id), rows);  // Ends the lease of this process.
     // Nothing reads the buyers any more. What is left of them after a failure does no harm.
     MySqlReply deleted;
     do {
@@ -161,7 +163,7 @@ absl::Status FleetCore::Restock(std::string_view sku, int64_t units, const std::
   const uint64_t id = ledger_.keys.SkuId(sku);
   const FleetHash request = request_id == nullptr ? FleetHash{} : ledger_.keys.RequestHash(*request_id);
   FleetLatch in_limbo;  // Where its units are, if that is there.
-  const absl::Status restocked = RunStep([&](FleetLane& writer) -> std::optional<absl::Status> {
+  absl::Status restocked = RunStep([&](FleetLane& writer) -> std::optional<absl::Status> {
     if (request_id != nullptr) {
       std::optional<absl::Status> repeated;
       if (!FindRestock(writer, *request_id, request, id, units, repeated)) return std::nullopt;

@@ -160,6 +160,16 @@ class FleetCore final : public InventoryCore {
       spare = 0;
     }
   };
+  // The request ids that took units of a SKU, as far as they were read.
+  struct IdsLoad {
+    int64_t epoch = 0;
+    bool in_baskets = false;  // Those of other orders were read.
+    OrderId last = 0;         // The next page begins after it.
+    bool read_all = false;
+    std::optional<FleetSoldOut::Ids> ids = FleetSoldOut::Ids();  // nullopt: there are too many.
+
+    bool is_done() const { return read_all || !ids.has_value(); }
+  };
   // A thread's own.
   struct Lane {
     FleetLane writer;
@@ -169,6 +179,7 @@ class FleetCore final : public InventoryCore {
     int64_t swept_at = 0;  // The database's time when Upkeep() last read the whole index.
     // SKUs whose segments the next payment merges, because its own has too little.
     absl::flat_hash_set<uint64_t> merging = {};
+    std::map<uint64_t, IdsLoad> loads = {};  // By SKU.
     absl::flat_hash_map<uint64_t, NodeShare> shares = {};
     // SKUs of which the lane's node has too little.
     absl::flat_hash_set<uint64_t> filling = {};
@@ -320,8 +331,8 @@ class FleetCore final : public InventoryCore {
   // Moves limbo, renews leases and loads ids, as far as they are due.
   void ServeSoldOut(Lane& lane);
   bool MoveLimbo(FleetLane& writer, const FleetSoldOut::Move& move);
-  // nullopt: the ledger cannot be used, or there are more than can be remembered (`too_many`).
-  std::optional<FleetSoldOut::Ids> LoadIds(FleetLane& writer, uint64_t sku, bool& too_many);
+  // Reads the next page of request ids. False: the ledger cannot be used.
+  bool LoadIds(FleetLane& writer, uint64_t sku, IdsLoad& load);
   // Whether units that come back go to limbo, as the SKU was read. The SQL that puts them there, and the condition that
   // the SKU still is as it was read.
   static bool DepositsToLimbo(const FleetLatch& latch);

@@ -46,12 +46,13 @@ return {g, want, n - want}
 }
 
 // KEYS: the counter. ARGV: the generation, the number of the fill, its units. A later generation replaces the counter,
-// and each fill counts once. Returns whether it did.
+// and each fill counts once. Returns whether it did, also to a repeat.
 const RedisScript& FillScript() {
   static const RedisScript script(R"lua(
 local counter = redis.call('HMGET', KEYS[1], 'g', 'f')
 local g, f = tonumber(counter[1] or 0) or 0, tonumber(counter[2] or 0) or 0
 local generation, fill = tonumber(ARGV[1]), tonumber(ARGV[2])
+if g == generation and f == fill then return 1 end
 if g > generation or (g == generation and f >= fill) then return 0 end
 if g < generation then
   redis.call('HSET', KEYS[1], 'g', ARGV[1], 'n', ARGV[3], 'f', ARGV[2])
@@ -90,7 +91,7 @@ class RedisNodes final : public FleetDispenser {
 
   absl::Status Start() {
     for (Node& node : nodes_) {
-      const absl::Status connected = Connect(node);
+      absl::Status connected = Connect(node);
       if (absl::IsInvalidArgument(connected) || absl::IsResourceExhausted(connected)) return connected;
       if (!connected.ok()) NoteFailure(node);
     }
@@ -137,6 +138,7 @@ class RedisNodes final : public FleetDispenser {
     const RedisOptions options;
     base_internal::Mutex mutex;
     std::unique_ptr<RedisClient> client STOCKADE_GUARDED_BY(mutex);  // Stays once it is there.
+    bool connecting STOCKADE_GUARDED_BY(mutex) = false;              // A caller waits for the first connection.
     bool away STOCKADE_GUARDED_BY(mutex) = false;
     Instant next_try STOCKADE_GUARDED_BY(mutex) = Instant::InfinitePast();
     base_internal::Backoff backoff STOCKADE_GUARDED_BY(mutex){kFirstRetry, kLongestRetry, 0};
@@ -163,9 +165,14 @@ class RedisNodes final : public FleetDispenser {
         node.next_try = now + node.backoff.Next();
       }
       if (node.client != nullptr) return node.client.get();
+      if (node.connecting) return nullptr;
+      node.connecting = true;
     }
-    if (!Connect(node).ok()) return nullptr;
+    const absl::Status connected = Connect(node);
     const MutexLock lock(node.mutex);
+    node.connecting = false;
+    // It may have taken longer than the pause that began before it.
+    if (!connected.ok()) node.next_try = Clock::System()->Now() + node.backoff.Next();
     return node.client.get();
   }
 

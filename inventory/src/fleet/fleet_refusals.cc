@@ -25,7 +25,7 @@ std::atomic<void (*)(FleetPause)> fleet_pause{nullptr};
 namespace {
 
 // Orders whose request ids one query reads.
-constexpr int kIdsAtOnce = 10'000;
+constexpr size_t kIdsAtOnce = 10'000;
 
 }  // namespace
 
@@ -82,9 +82,10 @@ void FleetCore::LatchEmpty(Lane& lane, const SkuRows& skus, const absl::flat_has
     const bool is_open = row.latch.mode == FleetMode::kOpen ||
                          (row.latch.mode == FleetMode::kDraining && Has(FleetDefect::kNoLimboCheck));
     if (!is_open || row.units != 0) continue;
-    // The SKU's row first, so that nothing is deposited meanwhile, and no segment is added.
+    // The SKU's row first, so that nothing is deposited meanwhile, and no segment is added. The epoch is a time, so
+    // that none comes again after a restore or a failover that has lost a latch.
     FleetPacket packet;
-    packet.AddGuarded(Concat("UPDATE ", ledger_.tables.skus, " SET mode=1,epoch=epoch+1,lease_us=",
+    packet.AddGuarded(Concat("UPDATE ", ledger_.tables.skus, " SET mode=1,epoch=GREATEST(epoch+1,@now),lease_us=",
                              absl::ToInt64Microseconds(options_.refusal_lease), " WHERE sku_id=", id,
                              " AND removed=0 AND ", Has(FleetDefect::kNoLimboCheck) ? "mode<>1" : "mode=0"),
                       1, FleetPacket::kAnyTag);
@@ -94,9 +95,9 @@ void FleetCore::LatchEmpty(Lane& lane, const SkuRows& skus, const absl::flat_has
     packet.AddCondition("COALESCE(@units,1)=0", FleetPacket::kAnyTag);
     packet.Add(Concat("UPDATE ", ledger_.tables.stock, kByKey, " SET latched=1 WHERE sku_id=", id),
                FleetPacket::kAnyTag);
-    bool too_many = false;
-    std::optional<FleetSoldOut::Ids> early;
-    if (Has(FleetDefect::kIdsFirst)) early = LoadIds(lane.writer, id, too_many);
+    IdsLoad early;
+    while (Has(FleetDefect::kIdsFirst) && !early.is_done() && LoadIds(lane.writer, id, early)) {
+    }
     base_internal::CrashPoint("fleet: before the latch");
     const FleetOutcome outcome = RunUntilKnown(lane.writer, packet);
     if (outcome.kind == FleetOutcome::Kind::kAway || outcome.kind == FleetOutcome::Kind::kUnknown) return;
@@ -104,7 +105,7 @@ void FleetCore::LatchEmpty(Lane& lane, const SkuRows& skus, const absl::flat_has
     if (outcome.kind != FleetOutcome::Kind::kDone) continue;
     fleet_metrics_.Add(kSkusLatched);
     (void)ReadSkus(lane.writer, Concat("s.sku_id=", id), rows);
-    if (early.has_value() && !rows.empty()) sold_out_.NoteIds({id, rows[id].latch.epoch}, std::move(early));
+    if (early.is_done() && !rows.empty()) sold_out_.NoteIds({id, rows[id].latch.epoch}, std::move(early.ids));
   }
 }
 
@@ -118,11 +119,24 @@ void FleetCore::ServeSoldOut(Lane& lane) {
     if (!ReadSkus(lane.writer, Concat("s.sku_id IN (", absl::StrJoin(work.renewals, ","), ")"), rows)) return;
   }
   for (const FleetSoldOut::Move& of : work.unknown_ids) {
-    bool too_many = false;
-    std::optional<FleetSoldOut::Ids> ids = LoadIds(lane.writer, of.sku, too_many);
-    if (!ids.has_value() && !too_many) return;
-    sold_out_.NoteIds(of, std::move(ids));
+    IdsLoad& load = lane.loads[of.sku];
+    if (load.epoch != of.epoch) load = {.epoch = of.epoch};
   }
+  // A page of each, because moves and calls do not wait for SKUs with many orders.
+  for (auto entry = lane.loads.begin(); entry != lane.loads.end();) {
+    auto& [sku, load] = *entry;
+    const FleetSoldOut::Move of{.sku = sku, .epoch = load.epoch};
+    if (sold_out_.WantsIds(of)) {
+      if (!LoadIds(lane.writer, sku, load)) return;
+      if (!load.is_done()) {
+        ++entry;
+        continue;
+      }
+      sold_out_.NoteIds(of, std::move(load.ids));
+    }
+    lane.loads.erase(entry++);
+  }
+  if (!lane.loads.empty()) sold_out_.ComeAgain();
 }
 
 bool FleetCore::MoveLimbo(FleetLane& writer, const FleetSoldOut::Move& move) {
@@ -158,32 +172,30 @@ bool FleetCore::MoveLimbo(FleetLane& writer, const FleetSoldOut::Move& move) {
   return false;
 }
 
-std::optional<FleetSoldOut::Ids> FleetCore::LoadIds(FleetLane& writer, uint64_t sku, bool& too_many) {
-  Pause(FleetPause::kIdsLoading);
-  const std::string single = Concat("SELECT order_id,request FROM ", ledger_.tables.orders,
-                                    " FORCE INDEX (by_sku) WHERE sku_id=", sku, " AND order_id>");
-  const std::string in_baskets =
-      Concat("SELECT l.order_id,o.request FROM ", ledger_.tables.order_lines, " l FORCE INDEX (by_sku) STRAIGHT_JOIN ",
-             ledger_.tables.orders, " o ON o.order_id=l.order_id WHERE l.sku_id=", sku, " AND l.order_id>");
-  const size_t most = sold_out_.ids_left();
-  FleetSoldOut::Ids ids;
-  for (const std::string& query : {single, in_baskets}) {
-    OrderId last = 0;
-    for (bool is_more = true; is_more;) {
-      const MySqlReply reply = writer.Read(Concat(query, last, " ORDER BY order_id LIMIT ", kIdsAtOnce));
-      NoteHealth(reply.status);
-      if (!reply.status.ok()) return std::nullopt;
-      for (const MySqlRow& row : reply.rows()) {
-        last = static_cast<OrderId>(MySqlNumber(row, 0));
-        ids.insert(FleetKeys::PrintOf(FleetHashAt(row, 1)));
-      }
-      is_more = reply.rows().size() == kIdsAtOnce;
-      too_many = ids.size() > most;
-      if (too_many) return std::nullopt;
-    }
+bool FleetCore::LoadIds(FleetLane& writer, uint64_t sku, IdsLoad& load) {
+  if (!load.in_baskets && load.last == 0) Pause(FleetPause::kIdsLoading);
+  const std::string page =
+      load.in_baskets ? Concat("SELECT l.order_id,o.request FROM ", ledger_.tables.order_lines,
+                               " l FORCE INDEX (by_sku) STRAIGHT_JOIN ", ledger_.tables.orders,
+                               " o ON o.order_id=l.order_id WHERE l.sku_id=", sku, " AND l.order_id>", load.last)
+                      : Concat("SELECT order_id,request FROM ", ledger_.tables.orders,
+                               " FORCE INDEX (by_sku) WHERE sku_id=", sku, " AND order_id>", load.last);
+  const MySqlReply reply = writer.Read(Concat(page, " ORDER BY order_id LIMIT ", kIdsAtOnce));
+  NoteHealth(reply.status);
+  if (!reply.status.ok()) return false;
+  for (const MySqlRow& row : reply.rows()) {
+    load.last = static_cast<OrderId>(MySqlNumber(row, 0));
+    load.ids->insert(FleetKeys::PrintOf(FleetHashAt(row, 1)));
   }
-  Pause(FleetPause::kIdsLoaded);
-  return ids;
+  if (load.ids->size() > sold_out_.ids_left()) {
+    load.ids.reset();
+  } else if (reply.rows().size() < kIdsAtOnce) {
+    load.read_all = load.in_baskets;
+    load.in_baskets = true;
+    load.last = 0;
+  }
+  if (load.is_done()) Pause(FleetPause::kIdsLoaded);
+  return true;
 }
 
 }  // namespace stockade::inventory_internal

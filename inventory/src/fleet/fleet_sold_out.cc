@@ -99,6 +99,7 @@ bool FleetSoldOut::NoteLimbo(uint64_t sku, const FleetLatch& latch) {
       return false;
     }
     limbo = {.epoch = latch.epoch, .units = latch.limbo, .due = due};
+    moved_.NotifyAll();  // An earlier epoch is over.
   }
   return Schedule(due);
 }
@@ -181,6 +182,13 @@ void FleetSoldOut::SetIds(Sku& sku, std::unique_ptr<const Ids> ids) {
 size_t FleetSoldOut::ids_left() const {
   const ReadGuard lock(leases_mutex_);
   return max_ids_ - std::min(max_ids_, known_ids_);
+}
+
+bool FleetSoldOut::WantsIds(const Move& of) const {
+  const ReadGuard lock(leases_mutex_);
+  const auto found = skus_.find(of.sku);
+  return found != skus_.end() && found->second->epoch == of.epoch && found->second->ids == nullptr &&
+         !found->second->too_many_ids;
 }
 
 void FleetSoldOut::NoteIds(const Move& of, std::optional<Ids> ids) {

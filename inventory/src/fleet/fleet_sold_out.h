@@ -23,7 +23,7 @@ namespace stockade::inventory_internal {
 // How a SKU stands between being for sale and being sold out, by one read of its row.
 struct FleetLatch {
   FleetMode mode = FleetMode::kOpen;
-  int64_t epoch = 0;                            // Latches of the SKU so far.
+  int64_t epoch = 0;                            // Of the last latch; greater for each.
   absl::Duration lease = absl::ZeroDuration();  // Of this epoch, for all processes.
   int64_t limbo = 0;                            // Units that wait until all leases have ended.
 };
@@ -73,6 +73,10 @@ class FleetSoldOut {
   };
   // What is due. Work that is not done comes again after a pause.
   Work TakeWork();
+  // Whether its ids are still to be loaded.
+  bool WantsIds(const Move& of) const;
+  // There is work that is not done.
+  void ComeAgain() { Schedule(clock_.Now()); }
   // The ids that took units. nullopt: there are more than ids_left(), so the ledger is asked in this epoch.
   void NoteIds(const Move& of, std::optional<Ids> ids);
   size_t ids_left() const;
@@ -113,15 +117,14 @@ class FleetSoldOut {
   void NoteLatchEnded(uint64_t sku, int64_t epoch);
   void EndLimbo(uint64_t sku, int64_t epoch);
 
+  // Each request holds it shared for a moment. Locked after FleetCore's mutex. First, because it is aligned.
+  mutable ReentrantSharedMutex leases_mutex_;
   Clock& clock_;
   const size_t max_ids_;
-
-  // Each request holds it shared for a moment. Locked after FleetCore's mutex.
-  mutable ReentrantSharedMutex leases_mutex_;
-  // Pointers, because an atomic does not move.
-  absl::flat_hash_map<uint64_t, std::unique_ptr<Sku>> skus_ STOCKADE_GUARDED_BY(leases_mutex_);
   size_t known_ids_ STOCKADE_GUARDED_BY(leases_mutex_) = 0;
   std::atomic<size_t> leased_ = 0;  // The size of skus_.
+  // Pointers, because an atomic does not move.
+  absl::flat_hash_map<uint64_t, std::unique_ptr<Sku>> skus_ STOCKADE_GUARDED_BY(leases_mutex_);
 
   mutable base_internal::Mutex mutex_;  // Locked after leases_mutex_.
   base_internal::CondVar moved_;

@@ -54,7 +54,8 @@ struct STOCKADE_EXPORT FleetInventoryOptions {
   // Nodes need not be reachable. Needs a build with hiredis.
   std::vector<std::string> redis = {};
   // How long a packet waits for a node, before it is paid without it. Nodes are left alone for a while after an error.
-  // 1 ms to 1 min.
+  // Of a Sentinel set or a cluster that could not be reached by Connect(), now and then one packet waits for as long as
+  // it takes to find that out again, about a second per address. 1 ms to 1 min.
   Duration redis_timeout = absl::Milliseconds(100);
   // The largest number of calls that wait for a writer, 1 to 10^7. A call beyond it is Unavailable at once, and has
   // changed nothing.
