@@ -122,16 +122,14 @@ void FleetCore::ServeSoldOut(Lane& lane) {
     IdsLoad& load = lane.loads[of.sku];
     if (load.epoch != of.epoch) load = {.epoch = of.epoch};
   }
-  // A page of each, because moves and calls do not wait for SKUs with many orders.
+  // At most one SKU is read in part, so that what is remembered stays within its limit. Of that one a page, because
+  // moves and calls do not wait for SKUs with many orders.
   for (auto entry = lane.loads.begin(); entry != lane.loads.end();) {
     auto& [sku, load] = *entry;
     const FleetSoldOut::Move of{.sku = sku, .epoch = load.epoch};
     if (sold_out_.WantsIds(of)) {
       if (!LoadIds(lane.writer, sku, load)) return;
-      if (!load.is_done()) {
-        ++entry;
-        continue;
-      }
+      if (!load.is_done()) break;
       sold_out_.NoteIds(of, std::move(load.ids));
     }
     lane.loads.erase(entry++);

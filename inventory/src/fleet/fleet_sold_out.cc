@@ -193,15 +193,13 @@ bool FleetSoldOut::WantsIds(const Move& of) const {
 
 void FleetSoldOut::NoteIds(const Move& of, std::optional<Ids> ids) {
   auto loaded = ids.has_value() ? std::make_unique<const Ids>(*std::move(ids)) : nullptr;
-  {
-    const WriteGuard lock(leases_mutex_);
-    const auto found = skus_.find(of.sku);
-    if (found == skus_.end() || found->second->epoch != of.epoch || found->second->ids != nullptr) return;
-    Sku& sku = *found->second;
-    sku.too_many_ids = loaded == nullptr;
-    SetIds(sku, std::move(loaded));
-    sku.next_work = sku.sent + (sku.lease_end - sku.sent) / 2;
-  }
+  const WriteGuard lock(leases_mutex_);
+  const auto found = skus_.find(of.sku);
+  if (found == skus_.end() || found->second->epoch != of.epoch || found->second->ids != nullptr) return;
+  Sku& sku = *found->second;
+  sku.too_many_ids = loaded == nullptr;
+  SetIds(sku, std::move(loaded));
+  sku.next_work = sku.sent + (sku.lease_end - sku.sent) / 2;
 }
 
 FleetSoldOut::Figures FleetSoldOut::Read() const {
