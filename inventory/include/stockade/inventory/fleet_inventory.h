@@ -92,7 +92,8 @@ struct STOCKADE_EXPORT FleetInventoryOptions {
 // Differences from an Inventory in one process (docs/INVENTORY.md has a table of every call):
 // - kSoldOut, kAllHeld, kBuyerLimit, kUnknownSku are as durable and as true as every other answer.
 // - A SKU that is sold out is refused without the ledger, by a lease (refusal_lease). Units that come back to it are
-//   for sale 1.1 leases later. Restock() blocks until then; Cancel() does not.
+//   for sale 1.1 leases later. Restock() blocks until then, or while the ledger is away for up to `patience`
+//   longer; Cancel() does not.
 // - kUnavailable: the ledger could not be used for `patience`, or too many calls wait. Nothing has to be opened again.
 //   Unless the message says that nothing has changed, the same request id shows the outcome once the ledger is back.
 // - SkuOptions::shards and Reshard() are about segments in the ledger, for all processes, and are durable.
