@@ -377,7 +377,7 @@ void FleetWorkload::DoBeat(int process) {
 
 void FleetWorkload::TellLeaseEnded(int process, bool) {
   const int key = AnyKey();
-  scheduler_.Note("is told that a load has ended", process, key);
+  scheduler_.Note("is notified that a load has ended", process, key);
   tier_->process(static_cast<size_t>(process)).TellLeaseEnded(std::to_string(key));
 }
 

@@ -107,25 +107,7 @@ TEST_F(FleetInventoryTest, ManyThreadsOfTwoProcessesSellWhatThereIs) {
   constexpr int kUnits = 2000;
   const std::unique_ptr<Inventory> shops[] = {Connect(), Connect()};
   ASSERT_TRUE(shops[0]->AddSku("sneaker", {.stock = kUnits, .shards = 4}).ok());
-  std::atomic<int> sold = 0;
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 8; ++t) {
-    threads.emplace_back([&, t] {
-      for (int i = 0; i < 10; ++i) {
-        std::vector<TakeRequest> requests;
-        for (int k = 0; k < 50; ++k) requests.push_back({.sku = "sneaker", .request_id = Concat(t, ".", i, ".", k)});
-        for (const auto& order : shops[t % 2]->TakeMany(requests)) {
-          if (order.ok()) {
-            ++sold;
-          } else {
-            EXPECT_EQ(RefusalOf(order.status()), Refusal::kSoldOut) << order.status();
-          }
-        }
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(sold, kUnits);
+  EXPECT_EQ(SoldByThreads(*shops[0], *shops[1]), kUnits);
 }
 
 TEST_F(FleetInventoryTest, ProcessesPayFromDifferentSegments) {

@@ -125,25 +125,7 @@ TEST_F(FleetRedisTest, SkuIsSoldOverThreeNodes_EachUnitOnce) {
   constexpr int kUnits = 3000;
   const std::unique_ptr<Inventory> shops[] = {Connect(options), Connect(options)};
   ASSERT_TRUE(Add(*shops[0], kUnits, 2).ok());
-  std::atomic<int> sold = 0;
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 8; ++t) {
-    threads.emplace_back([&, t] {
-      for (int i = 0; i < 10; ++i) {
-        std::vector<TakeRequest> requests;
-        for (int k = 0; k < 50; ++k) requests.push_back({.sku = "sneaker", .request_id = Concat(t, ".", i, ".", k)});
-        for (const auto& order : shops[t % 2]->TakeMany(requests)) {
-          if (order.ok()) {
-            ++sold;
-          } else {
-            EXPECT_EQ(RefusalOf(order.status()), Refusal::kSoldOut) << order.status();
-          }
-        }
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(sold, kUnits);
+  EXPECT_EQ(SoldByThreads(*shops[0], *shops[1]), kUnits);
   EXPECT_EQ(Stock("units", "TRUE"), 0);
   EXPECT_EQ(Stock("1", "segment>=1000000 AND sold>0"), 3) << "each node has sold some";
   EXPECT_GT(OfNodes("sold"), kUnits / 2) << "most come from nodes";

@@ -428,8 +428,7 @@ class FleetRefusalHistoriesTest : public FleetTest {
       EXPECT_TRUE(figures.ok()) << figures.status();
       if (!figures.ok() || figures->held == held) return figures.value_or(StockFigures());
       const absl::Duration waited = Clock::System()->Now() - start;
-      if (waited > absl::Seconds(1))
-        if (waited > absl::Seconds(1) && IsStuck(sku, waited)) return *figures;
+      if (waited > absl::Seconds(1) && IsStuck(sku, waited)) return *figures;
       poll(nullptr, 0, 5);
     }
   }

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -15,6 +16,7 @@
 #include "mysql/support/mariadb_server.h"
 #include "stockade/base/strings.h"
 #include "stockade/inventory/fleet_inventory.h"
+#include "support/run_threads.h"
 
 namespace stockade::testing {
 
@@ -68,6 +70,28 @@ class FleetTest : public ::testing::Test {
     absl::StatusOr<std::unique_ptr<Inventory>> shop = FleetInventory::Connect(std::move(options));
     EXPECT_TRUE(shop.ok()) << shop.status();
     return *std::move(shop);
+  }
+  // Threads of two processes take 4,000 times a unit of "sneaker". Returns how many they got; all others were refused
+  // as sold out.
+  static int SoldByThreads(Inventory& one, Inventory& two) {
+    std::atomic<int> sold = 0;
+    RunThreads(8, [&](int thread) {
+      Inventory& shop = thread % 2 == 0 ? one : two;
+      for (int i = 0; i < 10; ++i) {
+        std::vector<TakeRequest> requests;
+        for (int k = 0; k < 50; ++k) {
+          requests.push_back({.sku = "sneaker", .request_id = base_internal::Concat(thread, ".", i, ".", k)});
+        }
+        for (const auto& order : shop.TakeMany(requests)) {
+          if (order.ok()) {
+            ++sold;
+          } else {
+            EXPECT_EQ(RefusalOf(order.status()), Refusal::kSoldOut) << order.status();
+          }
+        }
+      }
+    });
+    return sold;
   }
   // A table of this fleet.
   std::string Table(std::string_view name) const { return base_internal::Concat("test.", fleet_, "_", name); }
