@@ -38,7 +38,8 @@ class FleetDispenser {
   int32_t segment(size_t node) const { return segments_[node]; }
 
   // One for each of `wants`, in one round trip. nullopt: the node cannot be used; it may have given units. Blocks for
-  // at most a time-out, and does not block while the node is known to be away.
+  // at most a time-out, except while a Sentinel set or a cluster is connected to for the first time; and does not block
+  // while the node is known to be away.
   virtual std::optional<std::vector<Got>> Take(size_t node, std::span<const Want> wants) = 0;
   // Adds units that a transaction has moved to the node's row, whose fence was `generation`. It was the row's fill
   // number `fill`. False: the counter has a later generation or fill, so nothing was added. If the node cannot be used,
