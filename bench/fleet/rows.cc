@@ -287,6 +287,7 @@ void AddFleetRows(Suite& suite) {
   AddSecondLevelRow(suite, 16);
   AddColdRows(suite);
   AddInvalidationRow(suite);
+  AddFleetCrowdRows(suite);
 }
 
 }  // namespace stockade::bench

@@ -6,6 +6,7 @@
 namespace stockade::bench {
 
 void AddFleetRows(Suite& suite);
+void AddFleetCrowdRows(Suite& suite);
 
 }  // namespace stockade::bench
 
