@@ -12,7 +12,7 @@
 -- Send it again if the reply was lost: an invalidation that runs twice costs one more load, and nothing else.
 local call, cache, kind, text = redis.call, ARGV[1], ARGV[2], ARGV[3] or ''
 if kind ~= 'k' and kind ~= 't' and kind ~= 'a' then return redis.error_reply('ERR the kind is not k, t or a') end
-local state = call('hmget', KEYS[1], 'i', 'q', 'c:' .. cache)
+local state = call('hmget', KEYS[1], 'i', 'q', 'c:' .. cache, 'm')
 local sequence = tonumber(state[2] or '')
 if not state[1] or not sequence then return 0 end
 
@@ -30,7 +30,10 @@ if kind == 'k' then
 end
 
 sequence = sequence + 1
-call('hset', KEYS[1], 'q', sequence)
+local message = table.concat({state[1], string.format('%.0f', sequence), kind, cache, text}, ' ')
+local sums = state[4] or ' '
+local sum = string.sub(redis.sha1hex((string.match(sums, '^ %d+=(%x+) ') or '') .. ' ' .. message), 1, 20)
+call('hset', KEYS[1], 'q', sequence, 'm', string.format(' %.0f=%s', sequence, sum) .. string.sub(sums, 1, 1000))
 if kind == 't' then call('hset', KEYS[1], 't:' .. cache .. ':' .. text, sequence) end
 if kind == 'a' then call('hset', KEYS[1], 'a:' .. cache, sequence) end
 call('xadd', KEYS[2], 'maxlen', '~', 10000, string.format('%.0f-0', sequence),
@@ -41,7 +44,7 @@ local function publish(channel, message)
   local heard = redis.pcall('spublish', channel, message)
   if type(heard) ~= 'number' or heard == 0 then redis.pcall('publish', channel, message) end
 end
-publish(base .. 'c', table.concat({state[1], string.format('%.0f', sequence), kind, cache, text}, ' '))
+publish(base .. 'c', message)
 for lease, inboxes in pairs(waiting) do
   for at = 1, #inboxes, 16 do publish(base .. 'i:' .. string.sub(inboxes, at, at + 15), lease) end
 end

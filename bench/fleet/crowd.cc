@@ -90,10 +90,19 @@ void Crowd::Send(redisContext& context) {
 absl::Duration Crowd::Interval() { return kHeartbeat * std::uniform_real_distribution<double>(0.9, 1.1)(random_); }
 
 void Crowd::Beat(Process& process) {
-  Append(*process.service, {"EVALSHA", std::string(cache_internal::TierSyncScript().sha1()), "2", state_, journal_,
-                            incarnation_, std::to_string(process.applied), "1000"});
+  Append(*process.service,
+         {"EVALSHA", std::string(cache_internal::TierSyncScript().sha1()), "2", state_, journal_, incarnation_,
+          std::to_string(process.applied), "1000", std::to_string(process.heard), process.sum});
   Send(*process.service);
   process.is_waiting = true;
+}
+
+void Crowd::Hear(Process& process, std::string_view message) {
+  ++messages_;
+  const auto entry = cache_internal::ReadTierMessage(message, incarnation_);
+  if (!entry || static_cast<int64_t>(entry->position) != process.heard + 1) return;
+  ++process.heard;
+  process.sum = cache_internal::TierSum(process.sum, message);
 }
 
 void Crowd::Receive(Process& process, bool is_service) {
@@ -105,13 +114,19 @@ void Crowd::Receive(Process& process, bool is_service) {
     if (next == nullptr) return;
     const Reply reply(static_cast<redisReply*>(next));
     if (!is_service) {
-      messages_ += reply->elements == 3 && std::string_view(reply->element[0]->str) == "message";
+      if (reply->elements == 3 && std::string_view(reply->element[0]->str) == "message") {
+        Hear(process, {reply->element[2]->str, reply->element[2]->len});
+      }
       continue;
     }
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 3) {
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 4) {
       Fail("heartbeat", reply->type == REDIS_REPLY_ERROR ? reply->str : "refused");
     }
     process.applied = reply->element[1]->integer;
+    if (process.heard <= process.applied) {
+      process.heard = process.applied;
+      process.sum.assign(reply->element[3]->str, reply->element[3]->len);
+    }
     process.is_waiting = false;
     ++heartbeats_;
   }

@@ -9,6 +9,7 @@
 #include <random>
 #include <stop_token>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -44,6 +45,8 @@ class Crowd {
     absl::Time beat_at = {};
     bool is_waiting = false;
     int64_t applied = 0;
+    int64_t heard = 0;  // The position up to which messages have come, or heartbeats.
+    std::string sum = {};
   };
 
   Context Connect(uint16_t port) const;
@@ -51,6 +54,7 @@ class Crowd {
   // Writes what was appended to the context's buffer.
   static void Send(redisContext& context);
   void Beat(Process& process);
+  void Hear(Process& process, std::string_view message);
   // Reads what has arrived.
   void Receive(Process& process, bool is_service);
   absl::Duration Interval();

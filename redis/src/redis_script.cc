@@ -8,11 +8,11 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/string_view.h"
 #include "stockade/base/log.h"
+#include "stockade/redis/internal/sha1_hex.h"
 
 namespace stockade {
-namespace {
 
-std::string Sha1Hex(std::string_view text) {
+std::string redis_internal::Sha1Hex(std::string_view text) {
   OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, nullptr);  // For TLS, as tls.cc says: the first call decides.
   unsigned char digest[EVP_MAX_MD_SIZE];
   unsigned int size = 0;
@@ -22,9 +22,8 @@ std::string Sha1Hex(std::string_view text) {
   return absl::BytesToHexString(absl::string_view(reinterpret_cast<const char*>(digest), size));
 }
 
-}  // namespace
-
 RedisScript::RedisScript(std::string_view source)
-    : text_(std::make_shared<const Text>(Text{.source = std::string(source), .sha1 = Sha1Hex(source)})) {}
+    : text_(
+          std::make_shared<const Text>(Text{.source = std::string(source), .sha1 = redis_internal::Sha1Hex(source)})) {}
 
 }  // namespace stockade

@@ -38,7 +38,8 @@
 // level), ASKS_WHILE_QUEUED (asks are sent while an own invalidation is queued), JOINS_OLD (a call joins any flight),
 // AWAY_OUTLIVES (a value that was loaded without a lease is kept longer), STALE_ON_ERROR (a value without trust
 // replaces a load that failed), MESSAGE_ADVANCES (after a message, all entries before it count as applied),
-// RESET_KEEPS_MESSAGES (after a gap, entries count as applied because of older messages), PUT_UNREGISTERED (a Put's value is stored in the first level although it was
+// RESET_KEEPS_MESSAGES (after a gap, entries count as applied because of older messages), SUM_UNCHECKED (a heartbeat
+// counts all as applied if a message came), PUT_UNREGISTERED (a Put's value is stored in the first level although it was
 // invalidated between the grant and the fill's answer; with PUT).
 
 #ifndef M
@@ -345,15 +346,29 @@ inline Apply() {
      early = 0;
 #endif
      applied = beat_q
+  :: else ->
 #if MESSAGES
-  :: !gap && applied < beat_q && early > 0 ->
-     applied++;
-     early--
+     // Their sum is right.
+     if
+#ifdef SUM_UNCHECKED
+     :: early > 0 ->
+        early = 0;
+        applied = beat_q
 #endif
-  :: !gap && applied < beat_q && early == 0 ->
-     applied++;
-     OnInvalidated(applied)
-  :: !gap && applied == beat_q
+     :: applied + early <= beat_q ->
+        applied = applied + early;
+        early = 0
+     :: applied + early > beat_q ->
+        early = applied + early - beat_q;
+        applied = beat_q
+     fi;
+#endif
+     if
+     :: applied < beat_q ->
+        applied++;
+        OnInvalidated(applied)
+     :: else
+     fi
   fi
 }
 
@@ -364,7 +379,11 @@ end:
        beat_q == 0 ->
        beat_q = q;
 #ifndef NO_RESET
+#if MESSAGES
+       gap = (trimmed > applied + early);
+#else
        gap = (trimmed > applied);
+#endif
 #else
        applied = MAX(applied, trimmed);
 #endif

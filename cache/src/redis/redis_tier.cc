@@ -646,6 +646,7 @@ void RedisTier::TakeMessages() {
       if (!entry || entry->position != applied + early_.size() + 1) continue;
       Report(spaces, *reign, *entry);
       metrics_.Add(kTierInvalidationMessages);
+      sum_ = TierSum(sum_, message);
       early_.push_back(std::move(message));
     }
   });
@@ -777,6 +778,7 @@ absl::Status RedisTier::Adopt(Instant deadline) {
     reign_ = reign;
     applied_ = NumberAt(parts, 1);
     early_.clear();
+    sum_.clear();
     for (const auto& [name, space] : spaces_) {
       space->leases.clear();
       space->lease_count.store(0, std::memory_order_relaxed);
@@ -841,6 +843,8 @@ absl::Status RedisTier::Sync(const TierReign& reign, Instant deadline) {
                                   .Arg(reign.incarnation)
                                   .Arg(applied)
                                   .Arg(kEntriesPerSync)
+                                  .Arg(applied + early_.size())
+                                  .Arg(sum_)
                                   .Idempotent();
     const Instant sent = clock_->Now();
     const absl::StatusOr<RedisReply> reply = service_->Run(sync, reign.Call(deadline - sent));
@@ -849,7 +853,7 @@ absl::Status RedisTier::Sync(const TierReign& reign, Instant deadline) {
     const std::string_view code = CodeOf(reply);
     if (code == "A") return absl::AbortedError("another reign");
     const std::span<const RedisReply> parts = reply->elements();
-    if (code != "K" && code != "G") return Unexpected("sync", *reply);
+    if ((code != "K" && code != "M" && code != "G") || parts.size() != 4) return Unexpected("sync", *reply);
     const uint64_t sequence = NumberAt(parts, 1);
     if (sequence < applied) {
       // The state is older than what this process has seen of it: it was restored.
@@ -857,7 +861,8 @@ absl::Status RedisTier::Sync(const TierReign& reign, Instant deadline) {
       return absl::AbortedError("the journal has gone back");
     }
     bool gap = code == "G";
-    if (!gap && parts.size() == 3) {
+    if (code == "M") ApplyEarly(reign, applied);
+    if (!gap) {
       const std::span<const RedisReply> entries = parts[2].elements();
       gap = !Apply(reign, entries, applied);
       if (!gap && applied < sequence) gap = entries.size() < kEntriesPerSync;
@@ -868,6 +873,10 @@ absl::Status RedisTier::Sync(const TierReign& reign, Instant deadline) {
       early_.clear();
       applied = sequence;
     }
+    if (applied == sequence) {
+      sum_ = parts[3].text();
+      for (const std::string& message : early_) sum_ = TierSum(sum_, message);
+    }
     {
       const MutexLock lock(mutex_);
       applied_ = applied;
@@ -876,6 +885,20 @@ absl::Status RedisTier::Sync(const TierReign& reign, Instant deadline) {
     trusted_until_.store((sent + options_.max_staleness).nanoseconds(), std::memory_order_release);
     return absl::OkStatus();
   }
+}
+
+// The journal has what the messages have said.
+void RedisTier::ApplyEarly(const TierReign& reign, uint64_t& applied) {
+  CallListeners([&](const Spaces& spaces) {
+    for (const std::string& message : early_) NoteApplied(spaces, ReadTierMessage(message, reign.incarnation)->cache);
+  });
+  applied += early_.size();
+  early_.clear();
+}
+
+void RedisTier::NoteApplied(const Spaces& spaces, std::string_view cache) {
+  const auto found = spaces.find(cache);
+  if (found != spaces.end()) found->second->metrics.Add(kTierInvalidationsReported);
 }
 
 bool RedisTier::Apply(const TierReign& reign, std::span<const RedisReply> entries, uint64_t& applied) {
@@ -895,9 +918,7 @@ bool RedisTier::Apply(const TierReign& reign, std::span<const RedisReply> entrie
       std::optional<TierJournalEntry> early;
       if (n < early_.size()) early = ReadTierMessage(early_[n], reign.incarnation);
       if (!early || !SameTarget(*early, entry)) Report(spaces, reign, entry);
-      if (const auto found = spaces.find(entry.cache); found != spaces.end()) {
-        found->second->metrics.Add(kTierInvalidationsReported);
-      }
+      NoteApplied(spaces, entry.cache);
     }
   });
   early_.erase(early_.begin(), early_.begin() + static_cast<std::ptrdiff_t>(std::min(read.size(), early_.size())));

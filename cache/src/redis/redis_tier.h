@@ -35,7 +35,8 @@ namespace stockade::cache_internal {
 //
 // The scripts also publish each entry on a channel of the tier, and the end of a lease to the processes that wait for
 // it. The thread passes such entries on at once, in the journal's order. But only heartbeats advance the position up to
-// which the journal is applied, and extend the trust. So a lost, repeated or wrong message costs time and nothing else.
+// which the journal is applied, and extend the trust: Redis compares a sum of the messages with its own, and sends the
+// entries if they differ. So a lost, repeated or wrong message costs time and nothing else.
 //
 // A reign begins when the journal may have lost something: another server process, or a lost state. The scripts name
 // the incarnation of their reign, and the client sends them to that reign's server process only. So nothing of one
@@ -169,6 +170,8 @@ class RedisTier final : public CacheTier, public std::enable_shared_from_this<Re
   // Passes entries that follow `applied` without a gap to the listeners, unless messages have, and advances it; or
   // returns false.
   bool Apply(const TierReign& reign, std::span<const RedisReply> entries, uint64_t& applied);
+  void ApplyEarly(const TierReign& reign, uint64_t& applied);
+  static void NoteApplied(const Spaces& spaces, std::string_view cache);
   void TakeMessages();
   static void Report(const Spaces& spaces, const TierReign& reign, const TierJournalEntry& entry);
   void NoteSubscribed();
@@ -220,6 +223,7 @@ class RedisTier final : public CacheTier, public std::enable_shared_from_this<Re
   // Only the thread, and Connect() before it starts.
   std::deque<std::string> left_;   // Incarnations that are over.
   std::deque<std::string> early_;  // Messages that the listeners have got: of the positions after applied_, in order.
+  std::string sum_;  // Of the messages up to the last of early_, or another one: then the heartbeat reads all.
   bool warned_identity_ = false;
   bool warned_subscription_ = false;
   absl::StatusCode logged_ = absl::StatusCode::kOk;  // Of the failure that was logged last.

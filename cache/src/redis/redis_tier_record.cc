@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "stockade/base/strings.h"
+#include "stockade/redis/internal/sha1_hex.h"
 
 namespace stockade::cache_internal {
 namespace {
@@ -70,6 +71,10 @@ std::optional<TierJournalEntry> ReadTierMessage(std::string_view message, std::s
   const auto [end, error] = std::from_chars(words[1].data(), words[1].data() + words[1].size(), entry.position);
   const bool is_number = error == std::errc() && end == words[1].data() + words[1].size();
   return is_number && words[0] == incarnation ? std::optional(entry) : std::nullopt;
+}
+
+std::string TierSum(std::string_view sum_before, std::string_view message) {
+  return redis_internal::Sha1Hex(base_internal::Concat(sum_before, " ", message)).substr(0, kTierSumDigits);
 }
 
 std::optional<TierLeaseName> ReadTierLease(const TierKeys& keys, std::string_view lease) {

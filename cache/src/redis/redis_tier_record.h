@@ -20,6 +20,7 @@ inline constexpr size_t kTierTokenBytes = 16;
 inline constexpr size_t kTierIncarnationBytes = 16;  // Hexadecimal digits.
 inline constexpr size_t kMaxTierKeyBytes = 1024;
 inline constexpr size_t kTierHeadBytes = 65;  // Of a record without tags, before its value.
+inline constexpr size_t kTierSumDigits = 20;  // Hexadecimal, of a SHA-1.
 inline constexpr size_t kMaxTierTags = 64;
 inline constexpr size_t kMaxTierTagBytes = 255;
 
@@ -56,6 +57,9 @@ TierTarget::Kind TierKindOf(std::string_view code);
 
 // The entry that a message of a tier's channel is about; nullopt if it is of another incarnation or not a message.
 std::optional<TierJournalEntry> ReadTierMessage(std::string_view message, std::string_view incarnation);
+
+// The sum of all messages up to `message`, given the one up to the message before it.
+std::string TierSum(std::string_view sum_before, std::string_view message);
 
 // Whose lease a message of an inbox is about.
 struct TierLeaseName {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -73,10 +74,24 @@ class TierWireTest : public ::testing::Test {
 
   // Runs the documented script.
   std::string Invalidate(const std::string& cache, const std::string& kind, const std::string& text) {
+    return Run(Script(), {cache, kind, text});
+  }
+  // The same, and nothing of it is left in the journal.
+  std::string InvalidateBesidesTheJournal(const std::string& key) {
+    return Run("local function invalidate() " + Script() + " end\nlocal position = invalidate()\n" +
+                   "redis.call('del', KEYS[2])\nreturn position",
+               {"products", "k", key});
+  }
+  static std::string Script() {
     std::ifstream in(std::string(STOCKADE_SOURCE_DIR) + "/docs/fleet_cache_invalidate.lua");
     std::stringstream script;
     script << in.rdbuf();
-    const RawReply reply = server.Call({"EVAL", script.str(), "2", kState, kJournal, cache, kind, text});
+    return script.str();
+  }
+  std::string Run(const std::string& script, const std::vector<std::string>& args) {
+    std::vector<std::string> words = {"EVAL", script, "2", kState, kJournal};
+    words.insert(words.end(), args.begin(), args.end());
+    const RawReply reply = server.Call(words);
     return reply.type == '-' ? "error: " + reply.text : reply.text;
   }
 
@@ -202,6 +217,88 @@ TEST_F(TierWireTest, Script_IsHeardByProcessesWithoutAHeartbeat) {
   ASSERT_TRUE(b.ear->AwaitEnded(1));
   EXPECT_EQ(a.ear->heard()[0].text, "tag");
   EXPECT_EQ(a.ear->heard()[1].text, "k");
+}
+
+TEST_F(TierWireTest, Sums_AreWhatTheDocumentSays) {
+  TierNode a(server.url());
+  const std::string incarnation = server.Call({"HGET", kState, "i"}).text;
+  EXPECT_EQ(server.Call({"HGET", kState, "m"}).type, '_');
+  ASSERT_TRUE(a.InvalidateKey("k").accepted);
+  ASSERT_TRUE(a.InvalidateTag("some tag").accepted);
+  EXPECT_EQ(Invalidate("products", "a", ""), "4");
+  std::string sums = " ";
+  std::string sum;
+  for (const char* message : {" 2 k products k", " 3 t products some tag", " 4 a products "}) {
+    sum = server.Call({"EVAL", "return redis.sha1hex(ARGV[1])", "0", sum + " " + incarnation + message}).text;
+    sum = sum.substr(0, 20);
+    sums = std::string(" ") + message[1] + "=" + sum + sums;
+  }
+  EXPECT_EQ(server.Call({"HGET", kState, "m"}).text, sums);
+  // Some of the last ones are kept.
+  for (int n = 0; n < 100; ++n) ASSERT_TRUE(a.InvalidateKey("k").accepted);
+  const std::string many = server.Call({"HGET", kState, "m"}).text;
+  EXPECT_EQ(many.substr(0, 5), " 104=");
+  EXPECT_LE(many.size(), 1026u);
+}
+
+// A heartbeat reads no entry that a message has brought: here it could not.
+TEST_F(TierWireTest, Heartbeat_MessagesHaveBroughtAll_NeedsNoJournal) {
+  MetricsRegistry registry;
+  RedisCacheTierOptions options = PatientTier();
+  options.metrics = &registry;
+  TierNode a(server.url(), options);
+  Await("the subscription", [&] { return a.tier->Stats().subscribed; });
+  // A heartbeat may come before the message: then all is dropped.
+  Await("a heartbeat after its message", [&] {
+    const int resets = a.ear->resets();
+    const uint64_t position = std::stoull(InvalidateBesidesTheJournal("k"));
+    Await("the message or a heartbeat", [&] {
+      const std::vector<TierEar::Heard> heard = a.ear->heard();
+      return a.ear->resets() > resets || (!heard.empty() && heard.back().position == (uint64_t{1} << 40) + position);
+    });
+    const uint64_t beats = a.tier->Stats().heartbeats;
+    Await("two heartbeats", [&] { return a.tier->Stats().heartbeats >= beats + 2; });
+    return a.ear->resets() == resets;
+  });
+  EXPECT_TRUE(a.trusted());
+}
+
+// Versions before the sums invalidate without them, and others with messages but wrong ones.
+TEST_F(TierWireTest, Sums_AreMissingOrWrong_TheHeartbeatReadsTheJournal) {
+  TierNode a(server.url());
+  Await("the subscription", [&] { return a.tier->Stats().subscribed; });
+  constexpr char kOlder[] =
+      "local q = redis.call('hincrby', KEYS[1], 'q', 1)\n"
+      "redis.call('xadd', KEYS[2], q .. '-0', 'o', 'older', 'c', 'products', 'k', 'k', 't', ARGV[1])\n"
+      "local message = redis.call('hget', KEYS[1], 'i') .. ' ' .. q .. ' k products ' .. ARGV[2]\n"
+      "if ARGV[2] ~= '' then redis.call('publish', string.sub(KEYS[1], 1, -2) .. 'c', message) end\n"
+      "return q";
+  uint64_t last = 0;
+  constexpr int kCount = 300;
+  for (int n = 0; n < kCount; ++n) {
+    const std::string key = std::to_string(n);
+    if (n % 5 == 1) {
+      last = std::stoull(Run(kOlder, {key, key}));
+    } else if (n % 5 == 2) {
+      last = std::stoull(Run(kOlder, {key, ""}));
+    } else if (n % 25 == 13) {
+      last = std::stoull(Run(kOlder, {key, "wrong"}));
+    } else if (n % 50 == 3) {
+      server.Call({"HDEL", kState, "m"});
+      last = std::stoull(Invalidate("products", "k", key));
+    } else {
+      last = std::stoull(Invalidate("products", "k", key));
+    }
+    if (n % 60 == 59) {
+      ASSERT_TRUE(a.ear->AwaitPosition((uint64_t{1} << 40) + last));
+    }
+  }
+  ASSERT_TRUE(a.ear->AwaitPosition((uint64_t{1} << 40) + last));
+  EXPECT_EQ(a.ear->resets(), 0);
+  std::set<std::string> heard;
+  for (const TierEar::Heard& one : a.ear->heard()) heard.insert(one.text);
+  heard.erase("wrong");
+  EXPECT_EQ(heard.size(), static_cast<size_t>(kCount)) << "each is told, whatever the messages say";
 }
 
 TEST_F(TierWireTest, Script_WithoutMemory_Invalidates) {
