@@ -37,6 +37,8 @@ FleetCore::FleetCore(FleetInventoryOptions options, FleetLedger ledger, std::uni
   fleet_metrics_.AddGauge(kLeasedSkus, [this] { return static_cast<double>(sold_out_.Read().leased_skus); });
   fleet_metrics_.AddGauge(kLeaseAge, [this] { return absl::ToDoubleSeconds(sold_out_.Read().oldest_lease); });
   fleet_metrics_.AddGauge(kLimboUnits, [this] { return static_cast<double>(sold_out_.Read().limbo_units); });
+  fleet_metrics_.AddGauge(kNodesAway,
+                          [this] { return dispenser_ == nullptr ? 0.0 : static_cast<double>(dispenser_->away()); });
 }
 
 void FleetCore::Stop() {

@@ -46,6 +46,9 @@ class FleetDispenser {
   // perhaps nothing was added. Units that are not added stay in the row. Blocks as Take() does.
   virtual bool Fill(size_t node, uint64_t sku, int64_t generation, int64_t fill, int64_t units) = 0;
 
+  // The number of nodes that are known to be away.
+  virtual size_t away() const = 0;
+
  private:
   const std::vector<int32_t> segments_;
 };

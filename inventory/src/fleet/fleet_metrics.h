@@ -14,15 +14,26 @@ enum FleetMetric : size_t {
   kRefusedByLedger,
   kSkusLatched,
   kLimboMoves,
+  kNodeGave,
+  kNodeWasEmpty,
+  kNodeWasAway,
+  kNodeFills,
+  kNodeUnpaid,
   kLeasedSkus,
   kLeaseAge,
   kLimboUnits,
+  kNodesAway,
 };
 
 inline constexpr std::string_view kFleetRefusalsName = "stockade_inventory_fleet_refusals_total";
 inline constexpr std::string_view kFleetRefusalsHelp =
     "Requests that were refused as sold out or all held, by the source of the answer: a lease, without a query; the "
     "ledger, by a query.";
+
+inline constexpr std::string_view kNodeTakesName = "stockade_inventory_fleet_node_takes_total";
+inline constexpr std::string_view kNodeTakesHelp =
+    "Times that a Redis node was asked for units of a SKU, by its answer: given; empty, it has too few; away, it did "
+    "not answer, or was not asked because it does not answer.";
 
 inline constexpr MetricDef kFleetMetricDefs[] = {
     {MetricType::kCounter, kFleetRefusalsName, kFleetRefusalsHelp, "by", "lease"},
@@ -31,13 +42,23 @@ inline constexpr MetricDef kFleetMetricDefs[] = {
      "Times that this process found a SKU without units and latched it, after which all processes refuse by leases."},
     {MetricType::kCounter, "stockade_inventory_fleet_limbo_moves_total",
      "Times that this process put the units that had come back to a latched SKU on sale again."},
+    {MetricType::kCounter, kNodeTakesName, kNodeTakesHelp, "result", "given"},
+    {MetricType::kCounter, kNodeTakesName, kNodeTakesHelp, "result", "empty"},
+    {MetricType::kCounter, kNodeTakesName, kNodeTakesHelp, "result", "away"},
+    {MetricType::kCounter, "stockade_inventory_fleet_node_fills_total",
+     "Times that this process moved units from the ledger's segments to the row of a Redis node."},
+    {MetricType::kCounter, "stockade_inventory_fleet_node_unpaid_total",
+     "Times that a Redis node gave units that its row in the ledger did not pay, because they were merged, or because "
+     "the node is older than its row. The requests are tried again."},
     {MetricType::kGauge, "stockade_inventory_fleet_leased_skus", "SKUs that this process may refuse by a lease."},
     {MetricType::kGauge, "stockade_inventory_fleet_lease_age_seconds",
      "Age of the oldest lease in use, counted from when its read was sent; 0 without leases."},
     {MetricType::kGauge, "stockade_inventory_fleet_limbo_units",
      "Units that have come back to latched SKUs and wait until all leases have ended, as this process last read them."},
+    {MetricType::kGauge, "stockade_inventory_fleet_nodes_away",
+     "Redis nodes that do not answer this process. The ledger's segments sell in their place."},
 };
-static_assert(std::size(kFleetMetricDefs) == kLimboUnits + 1);
+static_assert(std::size(kFleetMetricDefs) == kNodesAway + 1);
 
 }  // namespace stockade::inventory_internal
 

@@ -44,13 +44,17 @@ FleetCore::NodePayments FleetCore::AskNode(Lane& lane, const std::map<uint64_t, 
   }
   if (wants.empty()) return payments;
   const auto answer = dispenser_->Take(NodeOf(lane), wants);
-  if (!answer.has_value()) return payments;
+  if (!answer.has_value()) {
+    fleet_metrics_.Add(kNodeWasAway, wants.size());
+    return payments;
+  }
   for (size_t i = 0; i < wants.size(); ++i) {
     const uint64_t sku = wants[i].sku;
     const FleetDispenser::Got& got = (*answer)[i];
     NodeShare& share = lane.shares[sku];
     share.End(got.generation - 1);
     share.spare += got.units;
+    fleet_metrics_.Add(got.units > 0 ? kNodeGave : kNodeWasEmpty);
     pay(sku, share);
     if (got.units == 0 || got.left < wants[i].units) lane.filling.insert(sku);
   }
@@ -64,6 +68,7 @@ void FleetCore::NoteUnpaid(Lane& lane, const NodePayments& payments, uint64_t sk
       // The row has another fence, or the node gave out more than the row has: then it does so again.
       share.End(payment.generation);
       lane.filling.insert(of);
+      fleet_metrics_.Add(kNodeUnpaid);
     } else if (payment.generation == share.generation) {
       share.spare += payment.units;
     }
@@ -125,6 +130,7 @@ bool FleetCore::FillNode(Lane& lane, uint64_t sku) {
   }
   const FleetOutcome outcome = RunUntilKnown(lane.writer, packet);
   if (outcome.kind == FleetOutcome::Kind::kDone) {
+    fleet_metrics_.Add(kNodeFills);
     Pause(FleetPause::kBeforeFill);
     // The node is ahead of a ledger that was restored, or another fill was faster.
     if (!dispenser_->Fill(node, sku, generation, fill, units)) share.End(generation);

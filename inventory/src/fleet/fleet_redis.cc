@@ -130,13 +130,20 @@ class RedisNodes final : public FleetDispenser {
     return !filled.ok() || filled->integer() != 0;
   }
 
+  size_t away() const override {
+    return static_cast<size_t>(std::ranges::count_if(nodes_, [](const Node& node) {
+      const MutexLock lock(node.mutex);
+      return node.away;
+    }));
+  }
+
  private:
   struct Node {
     Node(std::string its_url, RedisOptions its_options) : url(std::move(its_url)), options(std::move(its_options)) {}
 
     const std::string url;
     const RedisOptions options;
-    base_internal::Mutex mutex;
+    mutable base_internal::Mutex mutex;
     std::unique_ptr<RedisClient> client STOCKADE_GUARDED_BY(mutex);  // Stays once it is there.
     bool connecting STOCKADE_GUARDED_BY(mutex) = false;              // A caller waits for the first connection.
     bool away STOCKADE_GUARDED_BY(mutex) = false;
