@@ -131,6 +131,11 @@ void TcpProxy::SwitchTo(uint16_t server_port) {
   Wake();
 }
 
+void TcpProxy::SwitchNewTo(uint16_t server_port) {
+  const std::lock_guard lock(mutex_);
+  server_port_ = server_port;
+}
+
 void TcpProxy::Refuse() {
   const std::lock_guard lock(mutex_);
   refusing_ = true;

@@ -64,6 +64,8 @@ class TcpProxy {
 
   // Closes the connections that are open, and passes those that clients open from now on to another server.
   void SwitchTo(uint16_t server_port);
+  // The same without closing any: two servers have clients at once.
+  void SwitchNewTo(uint16_t server_port);
 
   // Keeps what the server sends, as a slow server would, until Release().
   void Hold();

@@ -290,6 +290,7 @@ class FleetCore final : public InventoryCore {
   bool Look(Lane& lane, FleetGrants calls, FleetGrants& trying);
   std::string InImported(const FleetGrants& calls) const;
   bool ReadLooked(FleetLane& writer, const FleetGrants& calls, Looked& looked);
+  static int64_t UnitsOf(const SkuRow& row);
   void Judge(std::unique_ptr<FleetGrantCall> call, Looked& looked, FleetGrants& trying, FleetGrants& later);
   void AnswerRepeat(std::unique_ptr<FleetGrantCall> call, const OrderRow& order, int64_t now);
   absl::Status CheckSame(const FleetGrantCall& call, const OrderRow& order) const;

@@ -8,10 +8,11 @@
 
 namespace stockade::inventory_internal {
 
-// The rules for local refusals that a test can leave out, to see that its checker notices: the broken variants of
-// tests/models/fleet_sold_out.pml, by their names there.
+// The rules that a test can leave out, to see that its checker notices: broken variants of tests/models, by their names
+// there.
 enum class FleetDefect : uint8_t {
   kNone,
+  // fleet_sold_out.pml
   kSecondToPool,
   kLateMover,
   kLookFirst,
@@ -21,6 +22,9 @@ enum class FleetDefect : uint8_t {
   kNoLimboCheck,
   kEmptyIsSoldOut,
   kNoIds,
+  // fleet_redis.pml
+  kNoCheck,  // Of the generation and of the units of a node's row.
+  kRefuseByPool,
 };
 
 // Places at which a test may make a thread wait, so that others act meanwhile.

@@ -1,6 +1,7 @@
 // How requests get their units: many in one transaction, each once.
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
@@ -173,6 +174,15 @@ void FleetCore::OrderRow::Add(const MySqlRow& row, size_t first) {
   lines[static_cast<uint64_t>(MySqlNumber(row, first + 7))] = MySqlNumber(row, first + 8);
 }
 
+// Those that a refusal counts.
+int64_t FleetCore::UnitsOf(const SkuRow& row) {
+  if (Has(FleetDefect::kEmptyIsSoldOut)) return row.segment_units[0];
+  if (Has(FleetDefect::kRefuseByPool)) {
+    return std::accumulate(row.segment_units.begin(), row.segment_units.end(), int64_t{0});
+  }
+  return row.units;
+}
+
 void FleetCore::Judge(std::unique_ptr<FleetGrantCall> call, Looked& looked, FleetGrants& trying, FleetGrants& later) {
   if (const auto found = looked.orders.find(call->request); found != looked.orders.end()) {
     looked.found_repeat = true;
@@ -208,7 +218,7 @@ void FleetCore::Judge(std::unique_ptr<FleetGrantCall> call, Looked& looked, Flee
   for (size_t i = 0; i < call->lines.size(); ++i) {
     const OrderLine& line = call->lines[i];
     const SkuRow& row = *row_of(i);
-    if (line.quantity > (Has(FleetDefect::kEmptyIsSoldOut) ? row.segment_units[0] : row.units)) {
+    if (line.quantity > UnitsOf(row)) {
       looked.short_skus.insert(call->skus[i]);
       return Answer(*call, checks_.Short({.sku = line.sku, .quantity = line.quantity}, row.unsold()));
     }
@@ -395,10 +405,16 @@ bool FleetCore::Try(Lane& lane, FleetGrants calls) {
                  tag);
     } else {
       const auto node = from_node.find(id);
-      const std::string segment =
-          node == from_node.end() ? Concat(SegmentOf(payment.sku, lane))
-                                  : Concat(dispenser_->segment(NodeOf(lane)), " AND fence=", node->second.generation);
-      packet.AddGuarded(Concat("UPDATE ", ledger_.tables.stock, " SET units=units-", units, ",held=held+", payment.held,
+      std::string left = Concat("units-", units);
+      std::string segment = Concat(SegmentOf(payment.sku, lane));
+      if (node != from_node.end()) {
+        segment = Concat(dispenser_->segment(NodeOf(lane)), " AND fence=", node->second.generation);
+        if (Has(FleetDefect::kNoCheck)) {
+          segment = Concat(dispenser_->segment(NodeOf(lane)));
+          left = Concat("GREATEST(", left, ",0)");
+        }
+      }
+      packet.AddGuarded(Concat("UPDATE ", ledger_.tables.stock, " SET units=", left, ",held=held+", payment.held,
                                ",sold=sold+", payment.sold, " WHERE sku_id=", id, " AND segment=", segment),
                         1, tag);
     }

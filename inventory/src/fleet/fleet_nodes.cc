@@ -11,6 +11,7 @@
 
 #include "fleet_core.h"
 #include "fleet_defect.h"
+#include "stockade/base/crash_point.h"
 #include "stockade/base/strings.h"
 
 namespace stockade::inventory_internal {
@@ -44,6 +45,7 @@ FleetCore::NodePayments FleetCore::AskNode(Lane& lane, const std::map<uint64_t, 
   }
   if (wants.empty()) return payments;
   const auto answer = dispenser_->Take(NodeOf(lane), wants);
+  base_internal::CrashPoint("fleet: node was asked");
   if (!answer.has_value()) {
     fleet_metrics_.Add(kNodeWasAway, wants.size());
     return payments;
@@ -132,6 +134,7 @@ bool FleetCore::FillNode(Lane& lane, uint64_t sku) {
   if (outcome.kind == FleetOutcome::Kind::kDone) {
     fleet_metrics_.Add(kNodeFills);
     Pause(FleetPause::kBeforeFill);
+    base_internal::CrashPoint("fleet: before the fill");
     // The node is ahead of a ledger that was restored, or another fill was faster.
     if (!dispenser_->Fill(node, sku, generation, fill, units)) share.End(generation);
   }

@@ -1,6 +1,8 @@
-// Three processes of a fleet and its server are killed and stopped under load, again and again. After each kill the
-// tables must be right by SQL alone, and every answer that a process was given must be in them.
+// Processes of a fleet, its server and its Redis nodes are killed, stopped and rolled back under load. After each event
+// the audit by SQL alone must find nothing, and the tables must have every answer that a process was given. At the end
+// all units must be for sale.
 
+#include <gmock/gmock.h>
 #include <signal.h>
 
 #include <algorithm>
@@ -9,6 +11,7 @@
 #include <fstream>
 #include <iostream>
 #include <iterator>
+#include <map>
 #include <memory>
 #include <random>
 #include <regex>
@@ -20,8 +23,12 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "fleet_defect.h"
+#include "gtest/gtest-spi.h"
 #include "inventory/crash/witness.h"
+#include "inventory/fleet/fleet_node.h"
 #include "inventory/fleet/fleet_test.h"
 #include "request_fingerprint.h"
 #include "support/await.h"
@@ -36,10 +43,13 @@ constexpr uint32_t kProcesses = 3;
 constexpr uint32_t kThreads = 4;  // Of each.
 
 // The steps at which a process may end itself.
-constexpr std::array<std::string_view, 7> kCrashPoints = {"fleet: after limbo was moved", "fleet: after the packet",
-                                                          "fleet: before limbo is moved", "fleet: before the latch",
-                                                          "fleet: before the packet",     "fleet: lane registered",
-                                                          "fleet: outcome not known"};
+constexpr std::array<std::string_view, 9> kCrashPoints = {
+    "fleet: after limbo was moved", "fleet: after the packet", "fleet: before limbo is moved",
+    "fleet: before the fill",       "fleet: before the latch", "fleet: before the packet",
+    "fleet: lane registered",       "fleet: node was asked",   "fleet: outcome not known"};
+
+// Of the refusals of the processes.
+constexpr absl::Duration kTwoLeases = absl::Milliseconds(40);
 
 // A process of the fleet. Its answers go to the witness in the order in which they were written.
 class Shop {
@@ -68,6 +78,36 @@ class Shop {
   size_t read_ = 0;
 };
 
+// Passes the answers of processes to the witness, and checks that the tables have the orders.
+class Ear {
+ public:
+  explicit Ear(Witness& witness) : witness_(witness) {}
+
+  void Hear(Shop& shop) {
+    for (const std::string& line : shop.NewLines()) {
+      if (line == "open") continue;
+      witness_.Hear(line);
+      if (!line.starts_with("g ")) continue;
+      const std::vector<std::string> words = absl::StrSplit(line, ' ');
+      if (words.size() > 2) orders_.insert(words[2]);
+    }
+  }
+  void HearRestock(char what, const std::string& sku, int64_t units) {
+    witness_.Hear(absl::StrCat(std::string(1, what), " ", sku, " ", units));
+  }
+  void ExpectOrdersIn(const SqlRows& ids) {
+    std::unordered_set<std::string> there;
+    for (const auto& row : ids) there.insert(row[0]);
+    for (const std::string& id : orders_) {
+      if (!there.contains(id)) ADD_FAILURE() << "order " << id << " was granted, and is not in the tables";
+    }
+  }
+
+ private:
+  Witness& witness_;
+  std::unordered_set<std::string> orders_;
+};
+
 class FleetKillTest : public FleetTest {
  protected:
   void SetUp() override {
@@ -80,6 +120,7 @@ class FleetKillTest : public FleetTest {
 
   std::unique_ptr<Shop> Start(const Round& round, uint32_t process, const std::string& crash_at) const {
     std::vector<std::string> argv = {STOCKADE_FLEET_SHOP_UNDER_LOAD, server().url(), fleet(),
+                                     absl::StrJoin(node_urls_, ","), absl::StrCat(static_cast<int>(defect_)),
                                      absl::StrCat(round.world.seed), absl::StrCat(round.world.skus),
                                      absl::StrCat(round.world.stock), absl::StrCat(round.number),
                                      // Threads move from process to process, and so do the ids that they repeat.
@@ -145,6 +186,10 @@ class FleetKillTest : public FleetTest {
     for (const std::string& problem : Audit()) ADD_FAILURE() << problem;
   }
 
+  // Of the processes.
+  std::vector<std::string> node_urls_;
+  inventory_internal::FleetDefect defect_ = inventory_internal::FleetDefect::kNone;
+
  private:
   std::string Hash(size_t first_key, std::string_view text) const {
     std::string hash;
@@ -159,111 +204,267 @@ class FleetKillTest : public FleetTest {
   std::array<uint64_t, 10> keys_ = {};
 };
 
-// Passes the answers of processes to the witness, and checks that the tables have the orders.
-class Ear {
- public:
-  explicit Ear(Witness& witness) : witness_(witness) {}
-
-  void Hear(Shop& shop) {
-    for (const std::string& line : shop.NewLines()) {
-      if (line == "open") continue;
-      witness_.Hear(line);
-      if (!line.starts_with("g ")) continue;
-      const std::vector<std::string> words = absl::StrSplit(line, ' ');
-      if (words.size() > 2) orders_.insert(words[2]);
+// A sale by three processes over three Redis nodes. Processes, nodes and the server fail.
+class FleetFaultySaleTest : public FleetKillTest {
+ protected:
+  void SetUp() override {
+    STOCKADE_NEEDS_REDIS();
+    FleetKillTest::SetUp();
+    if (IsSkipped()) return;
+    for (std::unique_ptr<FleetNode>& node : nodes_) {
+      node = std::make_unique<FleetNode>();
+      node_urls_.push_back(node->url());
     }
+    FleetInventoryOptions options = Options();
+    options.refusal_lease = kTwoLeases / 2;
+    owner_ = Connect(options);
   }
-  void ExpectOrdersIn(const SqlRows& ids) {
-    std::unordered_set<std::string> there;
-    for (const auto& row : ids) there.insert(row[0]);
-    for (const std::string& id : orders_) {
-      if (!there.contains(id)) ADD_FAILURE() << "order " << id << " was granted, and is not in the tables";
+  void TearDown() override {
+    shops_ = {};  // Kills the processes, so that the audit reads tables that do not change.
+    FleetKillTest::TearDown();
+  }
+
+  // Starts the processes, causes faults under load, and kills the processes. Each fault and kill counts as an event.
+  void RunRound(int64_t& events_left) {
+    Begin();
+    for (int fault = 0; fault < kFaultsOfRound && events_left > 0 && !HasFailed(); ++fault, --events_left) {
+      CauseFault();
+      Restock();
+      for (const auto& shop : shops_) AwaitAnswers(*shop, Below(4'000));
+      Check();
     }
+    // One process ends itself, or the test kills it.
+    AwaitAnswers(*shops_[suicidal_], 20'000);
+    for (uint32_t i = 0; i < kProcesses; ++i, --events_left) Kill(*shops_[(suicidal_ + i) % kProcesses]);
+    answered_.push_back(witness_.answered());
+    witness_.Inspect(Contents(world_, answered_));
+  }
+
+  // Cancels all orders that are held, and expects that all units can be bought then.
+  void SellAll() {
+    for (const auto& row : server().Query("SELECT order_id FROM " + Table("orders") + " WHERE state=0")) {
+      const absl::Status cancelled = owner_->Cancel(std::stoull(row[0]));
+      EXPECT_TRUE(cancelled.ok()) << cancelled;
+    }
+    Await("limbo", [&] { return server().Value("SELECT COALESCE(SUM(mode=2),0) FROM " + Table("skus")) == "0"; });
+    for (const auto& row : server().Query("SELECT sku,SUM(units) FROM " + Table("skus") + " JOIN " + Table("stock") +
+                                          " USING (sku_id) WHERE removed=0 GROUP BY sku_id,sku")) {
+      int64_t left = std::stoll(row[1]);
+      for (int64_t quantity = 0; left >= 0; left -= quantity) {
+        quantity = std::clamp<int64_t>(left, 1, 3);  // What one buyer may have.
+        const std::string id = absl::StrCat("all ", row[0], " ", left);
+        const absl::Status taken =
+            owner_->Take({.sku = row[0], .quantity = quantity, .request_id = id, .buyer = id}).status();
+        EXPECT_EQ(RefusalOf(taken), left > 0 ? Refusal::kNone : Refusal::kSoldOut) << left << " left: " << taken;
+        if (left == 0 || !taken.ok()) break;
+      }
+    }
+    for (const auto& row :
+         server().Query("SELECT s.sku,s.granted,s.limbo,SUM(t.units),SUM(t.held),SUM(t.sold) FROM " + Table("skus") +
+                        " s JOIN " + Table("stock") +
+                        " t USING (sku_id) GROUP BY s.sku_id,s.sku,s.granted,s.limbo HAVING SUM(t.sold)<>granted")) {
+      ADD_FAILURE() << "not sold: " << absl::StrJoin(row, " ");
+    }
+    ExpectAuditHolds();
+  }
+
+  // Sells for at most so many rounds with a broken variant, and expects a failure whose message contains `what`.
+  void ExpectNoticed(inventory_internal::FleetDefect defect, int rounds, const std::string& what) {
+#ifndef STOCKADE_CRASH_POINTS
+    GTEST_SKIP() << "built without crash points";
+#else
+    tables_are_damaged_ = true;
+    defect_ = defect;
+    inventory_internal::fleet_defect = defect;
+    {
+      const ::testing::ScopedFakeTestPartResultReporter reporter(
+          ::testing::ScopedFakeTestPartResultReporter::INTERCEPT_ALL_THREADS, &intercepted_);
+      for (int64_t events = INT64_MAX; rounds > 0 && !HasFailed(); --rounds) RunRound(events);
+      if (!HasFailed()) SellAll();
+    }
+    inventory_internal::fleet_defect = inventory_internal::FleetDefect::kNone;
+    ASSERT_GT(intercepted_.size(), 0) << "not noticed";
+    EXPECT_THAT(intercepted_.GetTestPartResult(0).message(), ::testing::HasSubstr(what));
+    std::cout << "noticed after " << Summary() << '\n';
+#endif
+  }
+  bool HasFailed() const { return HasFailure() || intercepted_.size() > 0; }
+
+  std::string Summary() const {
+    return absl::StrJoin(events_, ", ", [](std::string* out, const auto& event) {
+      absl::StrAppend(out, event.second, " ", event.first);
+    });
+  }
+  const Witness& witness() const { return witness_; }
+  int64_t Number(const std::string& sql) const { return std::stoll(server().Value(sql)); }
+  // A sum over the rows of stock of Redis nodes.
+  int64_t OfNodes(const std::string& what) const {
+    return Number("SELECT COALESCE(SUM(" + what + "),0) FROM " + Table("stock") + " WHERE segment>=1000000");
   }
 
  private:
-  Witness& witness_;
-  std::unordered_set<std::string> orders_;
-};
+  enum Fault { kEmptied, kRolledBack, kNodeStops, kNodeCrashes, kTwoMasters, kProcessStops, kServerIsKilled, kFaults };
+  static constexpr int kFaultsOfRound = 4;
 
-TEST_F(FleetKillTest, ProcessesAndServerAreKilledUnderLoad_NothingIsOversoldLostOrThereTwice) {
-  const int64_t kills = std::max<int64_t>(Scaled(20, 200), 6);
-  std::minstd_rand random(static_cast<uint32_t>(Seed()));
-  const auto below = [&](uint32_t bound) { return static_cast<uint32_t>(random()) % bound; };
-  const World world{.seed = static_cast<uint32_t>(random()), .skus = 6, .stock = 10};
-  Witness witness(world);
-  Ear ear(witness);
-  std::vector<std::vector<uint32_t>> answered;
-  int64_t killed = 0;
-  int crash_points = 0;
-  int server_kills = 0;
-  int stops = 0;
-  for (uint32_t number = 0; killed < kills; ++number) {
-    SCOPED_TRACE(absl::StrCat("round ", number));
-    Round round{.ledger = "", .world = world, .number = number, .threads = kProcesses * kThreads};
-    round.former = witness.answered();
-    witness.BeginRound(round);
+  uint32_t Below(uint32_t bound) { return static_cast<uint32_t>(random_()) % bound; }
+
+  void Begin() {
+    Round round{.ledger = "", .world = world_, .number = number_, .threads = kProcesses * kThreads};
+    round.former = witness_.answered();
+    witness_.BeginRound(round);
     // One process ends itself at a step of the protocol, if the library is built with crash points.
     std::string crash_at;
 #ifdef STOCKADE_CRASH_POINTS
-    crash_at = kCrashPoints[below(kCrashPoints.size())];
-    absl::StrAppend(&crash_at, "#", crash_at.ends_with("packet") ? 1 + below(200) : 1 + below(2));
+    crash_at = kCrashPoints[Below(kCrashPoints.size())];
+    absl::StrAppend(&crash_at, "#", crash_at.ends_with("packet") ? 1 + Below(200) : 1 + Below(4));
 #endif
-    const uint32_t suicide = below(kProcesses);
-    std::array<std::unique_ptr<Shop>, kProcesses> shops;
-    for (uint32_t i = 0; i < kProcesses; ++i) shops[i] = Start(round, i, i == suicide ? crash_at : "");
-    const auto await_answers = [&](Shop& shop, size_t bytes) {
-      const size_t end = shop.bytes() + bytes;
-      Await("answers of a process", [&] { return shop.bytes() >= end || shop.process().ended(); });
-    };
-    const auto check = [&] {
-      ++killed;
-      for (const auto& shop : shops) ear.Hear(*shop);
-      ExpectAuditHolds();
-      ear.ExpectOrdersIn(server().Query("SELECT order_id FROM " + Table("orders")));
-    };
-    const auto kill_shop = [&](Shop& shop) {
-      shop.process().Kill(SIGKILL);
-      EXPECT_EQ(shop.process().Wait(), 128 + SIGKILL) << shop.process().err();
-      check();
-    };
+    suicidal_ = Below(kProcesses);
+    for (uint32_t i = 0; i < kProcesses; ++i) shops_[i] = Start(round, i, i == suicidal_ ? crash_at : "");
+    ++number_;
+    for (const auto& shop : shops_) AwaitAnswers(*shop, 1);
+    const int64_t sold = OfNodes("sold+held");
+    Await("payments from rows of nodes", [&] {
+      const std::string low = "SELECT SUM(units)<1000 FROM " + Table("stock") + " WHERE segment<1000000";
+      if (server().Value(low) == "1") Restock();
+      return OfNodes("sold+held") != sold;
+    });
+    for (const auto& node : nodes_) node->KeepSnapshot();
+    for (const auto& shop : shops_) AwaitAnswers(*shop, Below(10'000));
+  }
 
-    // A process stops, and its lanes are fenced meanwhile: what it has sent must not be carried out any more.
-    Shop& stopped = *shops[(suicide + 1) % kProcesses];
-    await_answers(stopped, below(20'000));
-    if (below(2) == 0) {
-      ++stops;
-      stopped.process().Kill(SIGSTOP);
-      server().Query("UPDATE " + Table("lanes") + " SET fence=fence+1");
-      await_answers(*shops[(suicide + 2) % kProcesses], below(10'000));
-      stopped.process().Kill(SIGCONT);
-      await_answers(stopped, 1'000);
+  // Each kind comes once, in any order, before one comes again.
+  Fault NextFault() {
+    if (faults_.empty()) {
+      for (int fault = 0; fault < kFaults; ++fault) faults_.push_back(static_cast<Fault>(fault));
+      std::shuffle(faults_.begin(), faults_.end(), random_);
     }
-    if (killed < kills && below(3) == 0) {
-      ++server_kills;
-      server().Kill();
-      server().Restart();
-      check();
-      for (const auto& shop : shops) await_answers(*shop, 1'000);
+    const Fault next = faults_.back();
+    faults_.pop_back();
+    return next;
+  }
+
+  void CauseFault() {
+    FleetNode& node = *nodes_[Below(kNodes)];
+    switch (NextFault()) {
+      case kEmptied:
+        ++events_["nodes emptied"];
+        node.master().Call({"FLUSHALL"});
+        break;
+      case kRolledBack:
+        ++events_["nodes rolled back"];
+        node.RollBack();
+        break;
+      case kNodeStops:
+        ++events_["stops of nodes"];
+        node.master().Pause();
+        AwaitTwoLeases();
+        node.master().Resume();
+        break;
+      case kNodeCrashes:
+        ++events_["kills of nodes"];
+        node.Crash();
+        break;
+      case kTwoMasters:
+        ++events_["nodes with two masters"];
+        node.BeginTwoMasters();
+        for (const auto& shop : shops_) AwaitAnswers(*shop, 4'000);
+        node.EndTwoMasters();
+        break;
+      case kProcessStops: StopProcess(*shops_[Below(kProcesses)]); break;
+      case kServerIsKilled:
+        ++events_["kills of the server"];
+        server().Kill();
+        server().Restart();
+        break;
+      case kFaults: break;
     }
-    // This process ends itself, or the test kills it.
-    Shop& suicidal = *shops[suicide];
-    await_answers(suicidal, crash_at.empty() ? below(20'000) : 30'000);
-    crash_points += suicidal.process().ended() ? 1 : 0;
-    kill_shop(suicidal);
-    await_answers(stopped, below(10'000));
-    kill_shop(stopped);
-    await_answers(*shops[(suicide + 2) % kProcesses], below(10'000));
-    kill_shop(*shops[(suicide + 2) % kProcesses]);
-    answered.push_back(witness.answered());
-    witness.Inspect(Contents(world, answered));
+  }
+
+  // Its lanes are fenced meanwhile: what it has sent must not be carried out any more.
+  void StopProcess(Shop& shop) {
+    ++events_["stops of processes"];
+    shop.process().Kill(SIGSTOP);
+    server().Query("UPDATE " + Table("lanes") + " SET fence=fence+1");
+    AwaitTwoLeases();
+    shop.process().Kill(SIGCONT);
+    AwaitAnswers(shop, 1'000);
+  }
+
+  void Kill(Shop& shop) {
+    AwaitAnswers(shop, Below(4'000));
+    ++events_[shop.process().ended() ? "crashes of processes" : "kills of processes"];
+    shop.process().Kill(SIGKILL);
+    EXPECT_EQ(shop.process().Wait(), 128 + SIGKILL) << shop.process().err();
+    Check();
+  }
+
+  void Check() {
+    for (const auto& shop : shops_) ear_.Hear(*shop);
+    ExpectAuditHolds();
+    ear_.ExpectOrdersIn(server().Query("SELECT order_id FROM " + Table("orders")));
+  }
+
+  // Of one SKU with segments at nodes: enough for them to be filled.
+  void Restock() {
+    const std::string sku = SkuCalled(1 + 2 * Below(world_.skus / 2));
+    const int64_t units = 200 + Below(800);
+    ear_.HearRestock('r', sku, units);
+    const absl::Status restocked = owner_->Restock(sku, units);
+    EXPECT_TRUE(restocked.ok()) << restocked;
+    ear_.HearRestock('R', sku, units);
+  }
+
+  static void AwaitAnswers(Shop& shop, size_t bytes) {
+    const size_t end = shop.bytes() + bytes;
+    Await("answers of a process", [&] { return shop.bytes() >= end || shop.process().ended(); });
+  }
+  static void AwaitTwoLeases() {
+    const Instant end = Clock::System()->Now() + kTwoLeases;
+    Await("two leases", [&] { return Clock::System()->Now() >= end; });
+  }
+
+  static constexpr size_t kNodes = 3;
+
+  std::minstd_rand random_{static_cast<uint32_t>(Seed())};
+  const World world_{.seed = static_cast<uint32_t>(random_()), .skus = 6, .stock = 10};
+  Witness witness_{world_};
+  Ear ear_{witness_};
+  std::array<std::unique_ptr<FleetNode>, kNodes> nodes_;
+  std::unique_ptr<Inventory> owner_;  // Without Redis nodes.
+  std::array<std::unique_ptr<Shop>, kProcesses> shops_;
+  std::vector<std::vector<uint32_t>> answered_;  // By round and thread.
+  uint32_t number_ = 0;                          // Of the next round.
+  uint32_t suicidal_ = 0;
+  std::vector<Fault> faults_;
+  std::map<std::string, int> events_;
+  ::testing::TestPartResultArray intercepted_;
+};
+
+TEST_F(FleetFaultySaleTest, ProcessesServerAndNodesFailUnderLoad_NothingIsOversoldLostOrThereTwice) {
+  int64_t events = std::max<int64_t>(Scaled(20, 200), 14);
+  while (events > 0) {
+    SCOPED_TRACE(absl::StrCat(events, " events before the end"));
+    RunRound(events);
     if (HasFailure()) return;
   }
-  EXPECT_GT(witness.orders(), 0u);
-  EXPECT_GT(witness.repeats_of_former_rounds(), 0u) << "no id was answered both before and after a kill";
-  std::cout << killed << " kills, of them " << crash_points << " at crash points and " << server_kills
-            << " of the server; " << stops << " stops; " << witness.orders() << " orders, "
-            << witness.repeats_of_former_rounds() << " of them answered again\n";
+  const int64_t generations = OfNodes("fence-1");
+  const int64_t paid = OfNodes("sold");
+  SellAll();
+  EXPECT_GT(generations, 0) << "no generation has ended";
+  EXPECT_GT(witness().repeats_of_former_rounds(), 0u) << "no id was answered both before and after a kill";
+  std::cout << Summary() << "; " << generations << " generations have ended, " << paid
+            << " units were sold from rows of nodes; " << witness().orders() << " orders, "
+            << witness().repeats_of_former_rounds() << " of them answered again\n";
+}
+
+// This variant sells units that a node's row does not have.
+TEST_F(FleetFaultySaleTest, NodesRowIsNotChecked_IsNoticed) {
+  ExpectNoticed(inventory_internal::FleetDefect::kNoCheck, 10, "stock: sku-");
+}
+
+// In this variant nobody can buy the units that a node has lost.
+TEST_F(FleetFaultySaleTest, RefusalDoesNotCountNodesRows_IsNoticed) {
+  ExpectNoticed(inventory_internal::FleetDefect::kRefuseByPool, 1, " left: ");
 }
 
 TEST(FleetCrashPointsTest, EachPointOfTheSources_IsTried) {
