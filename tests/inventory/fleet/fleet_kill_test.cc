@@ -321,7 +321,8 @@ class FleetFaultySaleTest : public FleetKillTest {
     suicidal_ = Below(kProcesses);
     for (uint32_t i = 0; i < kProcesses; ++i) shops_[i] = Start(round, i, i == suicidal_ ? crash_at : "");
     ++number_;
-    for (const auto& shop : shops_) AwaitAnswers(*shop, 1);
+    // Then it has added the SKUs.
+    for (const auto& shop : shops_) AwaitAnswers(*shop, std::string_view("open\nn 0-0-0 ").size());
     const int64_t sold = OfNodes("sold+held");
     Await("payments from rows of nodes", [&] {
       const std::string low = "SELECT SUM(units)<1000 FROM " + Table("stock") + " WHERE segment<1000000";
