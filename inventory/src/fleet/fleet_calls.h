@@ -42,10 +42,14 @@ struct FleetGrant {
 };
 
 struct FleetCall {
+  static constexpr int kSurprisesInCompany = 8;
+  static constexpr int kMaxSurprises = 256;
+
   Instant start;
   // Transactions with it that a surprise has rolled back. After some it has one of its own, so that rows that do not
-  // fit together stop no other call; after many it is given up.
+  // fit together stop no other call; after `max_surprises` it is given up.
   int surprises = 0;
+  int max_surprises = kMaxSurprises;
   bool in_doubt = false;  // A transaction with it was perhaps committed.
 };
 

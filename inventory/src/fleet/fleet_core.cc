@@ -125,7 +125,7 @@ std::vector<std::unique_ptr<Call>> FleetCore::TakeCalls(std::deque<std::unique_p
   size_t lines = 0;
   while (!waiting.empty() && calls.size() < static_cast<size_t>(options_.max_batch)) {
     const Call& next = *waiting.front();
-    const bool alone = next.surprises >= kSurprisesInCompany;
+    const bool alone = next.surprises >= FleetCall::kSurprisesInCompany;
     lines += LinesOf(next);
     if (!calls.empty() && (alone || lines > kMaxLines)) break;
     calls.push_back(std::move(waiting.front()));
@@ -207,9 +207,10 @@ absl::Status FleetCore::TooMany() const {
 }
 
 absl::Status FleetCore::TooManySurprises() const {
-  return checks_.Refused(Refusal::kUnavailable,
-                         Concat("nothing has changed: the ledger's rows were not as they were read ", kMaxSurprises,
-                                " times; docs/fleet_audit.sql shows whether they are damaged"));
+  return checks_.Refused(
+      Refusal::kUnavailable,
+      Concat("nothing has changed: the ledger's rows were not as they were read ", FleetCall::kMaxSurprises,
+             " times; docs/fleet_audit.sql shows whether they are damaged"));
 }
 
 absl::Status FleetCore::InDoubt(const absl::Status& why) const {

@@ -177,6 +177,10 @@ class FleetCore final : public InventoryCore {
     int turn = 0;          // Of the queues.
     int look_batches = 0;  // Grants look before they try: repeats were seen lately.
     int64_t swept_at = 0;  // The database's time when Upkeep() last read the whole index.
+    // The last order that Upkeep() read as due in this round, by `at` and id. Orders that cannot be ended are left
+    // behind until the next round, so that they keep no other one from ending.
+    std::pair<int64_t, OrderId> due_read = {};
+    absl::flat_hash_set<uint64_t> damaged = {};  // SKUs that were logged as damaged.
     // SKUs whose segments the next payment merges, because its own has too little.
     absl::flat_hash_set<uint64_t> merging = {};
     std::map<uint64_t, IdsLoad> loads = {};  // By SKU.
@@ -198,9 +202,6 @@ class FleetCore final : public InventoryCore {
   };
   using NodePayments = std::map<uint64_t, NodePayment>;
 
-  static constexpr int kSurprisesInCompany = 8;
-  static constexpr int kMaxSurprises = 256;
-
   // fleet_core.cc
   void Stop();
   void RunLane(int32_t index);
@@ -215,7 +216,7 @@ class FleetCore final : public InventoryCore {
   template <typename Call>
   void TryAgain(std::deque<std::unique_ptr<Call>> Queues::*queue, std::vector<std::unique_ptr<Call>> calls) {
     std::erase_if(calls, [&](std::unique_ptr<Call>& call) {
-      if (++call->surprises < kMaxSurprises) return false;
+      if (++call->surprises < call->max_surprises) return false;
       AnswerUnavailable(*call, TooManySurprises());
       return true;
     });
@@ -313,6 +314,8 @@ class FleetCore final : public InventoryCore {
 
   // fleet_ends.cc
   bool ServeEnds(Lane& lane, FleetEnds calls);
+  // Not OK: the SKU is damaged, which is logged once.
+  absl::Status CheckWholeAndLog(Lane& lane, uint64_t sku, const SkuRow& row);
   // The lane's work besides calls: ends the orders that are due, and forgets old ones, unless another process does it.
   // Returns when to come again.
   absl::Duration Upkeep(Lane& lane);

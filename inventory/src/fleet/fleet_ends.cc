@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_join.h"
 #include "fleet_core.h"
+#include "stockade/base/log.h"
 #include "stockade/base/strings.h"
 
 namespace stockade::inventory_internal {
@@ -37,6 +38,16 @@ bool FleetCore::ReadOrders(FleetLane& writer, std::string_view where, OrderRows&
   for (const MySqlRow& row : reply.results.at(0)) orders[static_cast<OrderId>(MySqlNumber(row, 0))].Add(row, 0);
   now = MySqlNumber(reply.rows().at(0), 0);
   return true;
+}
+
+absl::Status FleetCore::CheckWholeAndLog(Lane& lane, uint64_t sku, const SkuRow& row) {
+  absl::Status whole = CheckWhole(row);
+  if (whole.ok()) {
+    lane.damaged.erase(sku);
+  } else if (lane.damaged.insert(sku).second) {
+    base_internal::Log(LogSeverity::kError, Concat(whole.message()));
+  }
+  return whole;
 }
 
 bool FleetCore::ServeEnds(Lane& lane, FleetEnds calls) {
@@ -92,7 +103,7 @@ bool FleetCore::ServeEnds(Lane& lane, FleetEnds calls) {
 
   std::erase_if(ending, [&](auto& entry) {
     for (const auto& [sku, quantity] : orders[entry.first].lines) {
-      absl::Status whole = CheckWhole(skus[sku]);
+      absl::Status whole = CheckWholeAndLog(lane, sku, skus[sku]);
       if (whole.ok()) continue;
       entry.second->done(std::move(whole));
       ends.erase(entry.first);
@@ -258,9 +269,10 @@ absl::Duration FleetCore::Upkeep(Lane& lane) {
   // Entries of ended orders stay in the index for a while. Only now and then it is read from its beginning.
   const bool whole = now < lane.swept_at || now - lane.swept_at > kSweepUs;
   const int64_t from = whole ? 0 : lane.swept_at - kSweepUs;
-  const MySqlReply due = lane.writer.Read(Concat("SELECT order_id,at FROM ", ledger_.tables.orders,
-                                                 " FORCE INDEX (upkeep) WHERE state=0 AND at>=", from,
-                                                 " ORDER BY at LIMIT ", kUpkeepOrders));
+  const MySqlReply due = lane.writer.Read(Concat(
+      "SELECT order_id,at FROM ", ledger_.tables.orders,
+      " FORCE INDEX (upkeep) WHERE state=0 AND at>=", std::max(from, lane.due_read.first), " AND (at>",
+      lane.due_read.first, " OR order_id>", lane.due_read.second, ") ORDER BY at,order_id LIMIT ", kUpkeepOrders));
   if (!due.status.ok()) return kUpkeepInterval;
   FleetEnds expiring;
   int64_t next = now + absl::ToInt64Microseconds(kUpkeepInterval);
@@ -273,7 +285,9 @@ absl::Duration FleetCore::Upkeep(Lane& lane) {
     call->start = clock_.Now();
     call->id = static_cast<OrderId>(MySqlNumber(row, 0));
     call->to = OrderState::kExpired;
+    call->max_surprises = FleetCall::kSurprisesInCompany + 1;  // It is due in the next round, too.
     call->done = [](const absl::Status&) {};
+    lane.due_read = {MySqlNumber(row, 1), call->id};
     expiring.push_back(std::move(call));
   }
   // Units in limbo whose process has ended are moved by this one.
@@ -286,15 +300,23 @@ absl::Duration FleetCore::Upkeep(Lane& lane) {
     return kUpkeepInterval;
   }
   if (is_more) return absl::ZeroDuration();
+  lane.due_read = {};
   if (whole) lane.swept_at = now;
   return absl::Microseconds(std::max<int64_t>(next - now, 1'000));
 }
 
 bool FleetCore::Forget(Lane& lane, int64_t from, int64_t before, bool& is_more) {
+  // Orders of a SKU whose row is missing stay as they are: their units cannot be counted as forgotten. COUNT(*),
+  // because a server may turn EXISTS into a join and begin with another table.
+  const std::string of_skus =
+      Concat(" AND (sku_id=0 OR (SELECT COUNT(*) FROM ", ledger_.tables.skus,
+             " s WHERE s.sku_id=o.sku_id)=1) AND (SELECT COUNT(*) FROM ", ledger_.tables.order_lines, " l LEFT JOIN ",
+             ledger_.tables.skus, " s ON s.sku_id=l.sku_id WHERE l.order_id=o.order_id AND s.sku_id IS NULL)=0");
   const auto of_state = [&](OrderState state) {
-    return Concat(
-        "(SELECT order_id FROM ", ledger_.tables.orders, " FORCE INDEX (upkeep) WHERE state=", static_cast<int>(state),
-        " AND at>=", std::min(from, before - kSweepUs), " AND at<", before, " ORDER BY at LIMIT ", kUpkeepOrders, ")");
+    return Concat("(SELECT order_id FROM ", ledger_.tables.orders,
+                  " o FORCE INDEX (upkeep) WHERE state=", static_cast<int>(state),
+                  " AND at>=", std::min(from, before - kSweepUs), " AND at<", before, of_skus, " ORDER BY at LIMIT ",
+                  kUpkeepOrders, ")");
   };
   OrderRows orders;
   int64_t now = 0;

@@ -1,8 +1,12 @@
 // Reservations of a fleet expire by the clock of the server, even if it steps.
 
+#include <atomic>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "inventory/fleet/fleet_faults_test.h"
+#include "stockade/base/log.h"
 #include "support/server_clock.h"
 
 namespace stockade {
@@ -24,6 +28,20 @@ class FleetClockTest : public FleetFaultsTest {
     delete clock_;
   }
   static testing::ServerClock& clock() { return *clock_; }
+
+  // More orders than two transactions of the upkeep end.
+  static constexpr int kMany = 600;
+  // Reserves all of a new SKU "sneaker" for half an hour, and then a "boot" for a little longer.
+  void HoldMany(Inventory& shop, const SkuOptions& sneaker) {
+    ASSERT_TRUE(shop.AddSku("sneaker", sneaker).ok());
+    ASSERT_TRUE(shop.AddSku("boot", {.stock = 1}).ok());
+    std::vector<ReserveRequest> requests;
+    for (int i = 0; i < kMany; ++i) {
+      requests.push_back({.sku = "sneaker", .request_id = Concat(i), .buyer = Concat(i), .ttl = absl::Minutes(30)});
+    }
+    for (const auto& held : shop.ReserveMany(requests)) ASSERT_TRUE(held.ok()) << held.status();
+    ASSERT_TRUE(shop.Reserve({.sku = "boot", .request_id = "boot", .ttl = absl::Minutes(31)}).ok());
+  }
 
  private:
   static inline testing::ServerClock* clock_ = nullptr;
@@ -87,6 +105,62 @@ TEST_F(FleetClockTest, ManyOrdersAreLongOverdue_AllExpireAtOnce) {
   const Instant began = Clock::System()->Now();
   Await("the expiry", [&] { return shop->Available("sneaker").value() == kOrders; });
   EXPECT_LT(Clock::System()->Now() - began, absl::Seconds(30));
+}
+
+// They cannot end, and come before the others whenever the orders that are due are read.
+TEST_F(FleetClockTest, OrdersOfADamagedSkuAreDue_OtherOrdersExpire) {
+  tables_are_damaged_ = true;
+  std::atomic<int> logged = 0;
+  SetLogSink([&](LogSeverity, std::string_view message) { logged += message.find("'sneaker' has 0") != message.npos; });
+  const auto shop = Connect();
+  HoldMany(*shop, {.stock = kMany});
+  server().Query(Concat("CREATE TABLE ", Table("copy"), " AS SELECT * FROM ", Table("stock"), " WHERE held=", kMany));
+  server().Query(Concat("DELETE FROM ", Table("stock"), " WHERE held=", kMany));
+  clock().Step(absl::Hours(1));
+  Await("the expiry", [&] { return shop->Available("boot").value() == 1; });
+  // Each is tried again once a minute.
+  server().Query(Concat("INSERT INTO ", Table("stock"), " SELECT * FROM ", Table("copy")));
+  clock().Step(absl::Minutes(2));
+  Await("the expiry", [&] { return shop->Available("sneaker").value() == kMany; });
+  SetLogSink({});
+  EXPECT_EQ(logged, 1) << "messages";
+}
+
+// The transactions of such orders are rolled back.
+TEST_F(FleetClockTest, RowsOfBuyersAreMissing_OtherOrdersExpireAndCallsAreServed) {
+  tables_are_damaged_ = true;
+  const auto shop = Connect();
+  ASSERT_TRUE(shop->AddSku("lace", {.stock = 20}).ok());
+  HoldMany(*shop, {.stock = kMany, .per_buyer_limit = 1});
+  server().Query("DELETE FROM " + Table("buyers"));
+  clock().Step(absl::Hours(1));
+  for (int i = 0; i < 20; ++i) {
+    const auto held = shop->Reserve({.sku = "lace", .request_id = Concat("lace", i)});
+    ASSERT_TRUE(held.ok()) << held.status();
+    EXPECT_TRUE(shop->Commit(held->id()).ok());
+  }
+  Await("the expiry", [&] { return shop->Available("boot").value() == 1; });
+}
+
+TEST_F(FleetClockTest, OrdersOfASkuThatThereIsNot_OthersAreForgotten) {
+  tables_are_damaged_ = true;
+  FleetInventoryOptions options = Options();
+  options.retention = absl::Minutes(1);
+  const auto shop = Connect(options);
+  for (const char* const sku : {"boot", "sneaker"}) ASSERT_TRUE(shop->AddSku(sku, {.stock = 9}).ok());
+  const auto sell = [&](std::vector<OrderLine> lines, const char* id) {
+    const auto basket = shop->ReserveBasket({.lines = std::move(lines), .request_id = id});
+    ASSERT_TRUE(basket.ok()) << basket.status();
+    EXPECT_TRUE(shop->Commit(basket->id()).ok());
+  };
+  ASSERT_TRUE(shop->Take({.sku = "sneaker", .request_id = "a"}).ok());
+  sell({{"boot", 1}, {"sneaker", 1}}, "b");
+  ASSERT_TRUE(shop->Take({.sku = "boot", .request_id = "c"}).ok());
+  sell({{"boot", 2}}, "d");
+  server().Query("DELETE FROM " + Table("skus") + " WHERE sku='sneaker'");
+  clock().Step(absl::Hours(1));
+  Await("orders that are forgotten", [&] { return Orders() == 2; });
+  EXPECT_EQ(Number("SELECT sold_forgotten FROM " + Table("skus")), 3);
 }
 
 TEST_F(FleetClockTest, JanitorThatIsGone_IsReplaced) {
