@@ -1,5 +1,7 @@
 // The calls on orders, each in its forms.
 
+#include <atomic>
+#include <memory>
 #include <utility>
 
 #include "fleet_core.h"
@@ -165,13 +167,21 @@ std::vector<absl::StatusOr<Response>> FleetCore::AskAll(std::span<const Request>
       next[std::exchange(place->second, i)] = i;
     }
   }
+  // Asks request i and those of its id after it. Not by recursion, because many may be answered at once, by a lease.
   const std::function<void(size_t)> ask = [&](size_t i) {
-    Ask<Response>(requests[i], [&, i, slot = results.Slot(i)](absl::StatusOr<Response> answer) mutable {
-      const size_t following = next[i];  // After the last answer these variables are gone.
-      const bool is_last = following == requests.size();
-      slot(std::move(answer));
-      if (!is_last) ask(following);
-    });
+    // After the last answer the variables outside are gone.
+    const size_t end = requests.size();
+    while (i != end) {
+      const size_t following = next[i];
+      // Of the answer and the return of Ask(), the later one goes on.
+      auto is_later = std::make_shared<std::atomic<bool>>(false);
+      Ask<Response>(requests[i], [&ask, following, end, is_later, slot = results.Slot(i)](auto answer) mutable {
+        slot(std::move(answer));
+        if (is_later->exchange(true) && following != end) ask(following);
+      });
+      if (!is_later->exchange(true)) return;
+      i = following;
+    }
   };
   for (const size_t i : first) ask(i);
   return results.Wait();

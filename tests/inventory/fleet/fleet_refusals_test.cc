@@ -86,6 +86,17 @@ TEST_F(FleetRefusalsTest, SkuIsSoldOut_RequestsAreRefusedWithoutTheLedger) {
   EXPECT_EQ(Count("refusals_total", "one", ",by=\"ledger\""), by_ledger + 1);
 }
 
+// Of one id, each request waits for the answer to the one before.
+TEST_F(FleetRefusalsTest, OneIdManyTimesInACall_AllAreRefusedByTheLease) {
+  const auto one = Process("one");
+  ASSERT_TRUE(one->AddSku("sneaker", {.stock = 0}).ok());
+  AwaitLease(*one, "one");
+  const std::vector<TakeRequest> requests(50'000, {.sku = "sneaker", .request_id = "same"});
+  size_t sold_out = 0;
+  for (const auto& order : one->TakeMany(requests)) sold_out += RefusalOf(order.status()) == Refusal::kSoldOut;
+  EXPECT_EQ(sold_out, requests.size());
+}
+
 TEST_F(FleetRefusalsTest, RequestsAskAllTheTime_TheLeaseIsRenewed) {
   const auto one = Process("one");
   ASSERT_TRUE(one->AddSku("sneaker", {.stock = 0}).ok());
