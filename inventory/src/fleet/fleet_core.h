@@ -150,7 +150,8 @@ class FleetCore final : public InventoryCore {
     int64_t generation = 0;
     // Units that the node has given this lane under `generation`, and that no order was paid with.
     int64_t spare = 0;
-    // The node is empty, and the ledger has too few units to fill it: not asked before then.
+    // Not asked before then: the node is empty, and the ledger has too few units to fill it; or its counter cannot be
+    // used.
     Instant ask_after = Instant::InfinitePast();
 
     // That generation is over.

@@ -28,6 +28,7 @@ class FleetDispenser {
     int64_t generation = 0;  // Of the counter; 0: there is none.
     int64_t units = 0;       // All that are wanted, or 0.
     int64_t left = 0;        // In the counter.
+    bool usable = true;      // False: this counter cannot be used, but others of the node can.
   };
 
   // `segments`: in the table `stock`, by node. At least one.
@@ -42,8 +43,8 @@ class FleetDispenser {
   // while the node is known to be away.
   virtual std::optional<std::vector<Got>> Take(size_t node, std::span<const Want> wants) = 0;
   // Adds units that a transaction has moved to the node's row, whose fence was `generation`. It was the row's fill
-  // number `fill`. False: the counter has a later generation or fill, so nothing was added. If the node cannot be used,
-  // perhaps nothing was added. Units that are not added stay in the row. Blocks as Take() does.
+  // number `fill`. False: the counter has a later generation or fill, or cannot be used, so nothing was added. If the
+  // node cannot be used, perhaps nothing was added. Units that are not added stay in the row. Blocks as Take() does.
   virtual bool Fill(size_t node, uint64_t sku, int64_t generation, int64_t fill, int64_t units) = 0;
 
   // The number of nodes that are known to be away.

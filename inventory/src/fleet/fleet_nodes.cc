@@ -24,6 +24,8 @@ constexpr int64_t kLeastFill = 16;
 constexpr int64_t kMostFillInBatches = 16;
 // After the ledger had too few units to fill a node.
 constexpr absl::Duration kEmptyPause = absl::Milliseconds(200);
+// After a counter could not be used.
+constexpr absl::Duration kUnusablePause = absl::Seconds(5);
 
 }  // namespace
 
@@ -54,6 +56,10 @@ FleetCore::NodePayments FleetCore::AskNode(Lane& lane, const std::map<uint64_t, 
     const uint64_t sku = wants[i].sku;
     const FleetDispenser::Got& got = (*answer)[i];
     NodeShare& share = lane.shares[sku];
+    if (!got.usable) {
+      share.ask_after = now + kUnusablePause;
+      continue;
+    }
     share.End(got.generation - 1);
     share.spare += got.units;
     fleet_metrics_.Add(got.units > 0 ? kNodeGave : kNodeWasEmpty);

@@ -4,8 +4,10 @@
 #include <deque>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "stockade/base/backoff.h"
 #include "stockade/base/clock.h"
+#include "stockade/base/log.h"
 #include "stockade/base/mutex.h"
 #include "stockade/base/strings.h"
 #include "stockade/redis/redis_client.h"
@@ -20,6 +22,9 @@ using base_internal::MutexLock;
 // How long a node is left alone after an error; until then its lanes pay from the ledger's segments.
 constexpr absl::Duration kFirstRetry = absl::Milliseconds(200);
 constexpr absl::Duration kLongestRetry = absl::Seconds(5);
+
+// Counters of a node of which it is logged that they cannot be used.
+constexpr size_t kMaxLogged = 1000;
 
 // Names in the table `nodes`.
 constexpr size_t kMaxNameBytes = 1024;
@@ -66,13 +71,19 @@ return 1
   return script;
 }
 
-std::optional<FleetDispenser::Got> GotOf(const absl::StatusOr<RedisReply>& reply) {
-  if (!reply.ok()) return std::nullopt;
+// Whether the server has refused the command because of the key that it names.
+bool IsOfKey(const absl::Status& status) { return absl::IsFailedPrecondition(status) || absl::IsUnknown(status); }
+
+// Not OK: of the counter if IsOfKey(), otherwise of the node.
+absl::StatusOr<FleetDispenser::Got> GotOf(const absl::StatusOr<RedisReply>& reply, int64_t wanted) {
+  if (!reply.ok()) return reply.status();
   const std::span<const RedisReply> values = reply->elements();
-  if (values.size() != 3) return std::nullopt;
+  if (values.size() != 3) return absl::UnknownError("the script's reply has another form");
   const FleetDispenser::Got got{
       .generation = values[0].integer(), .units = values[1].integer(), .left = values[2].integer()};
-  if (got.generation < 0 || got.generation > kMaxGeneration || got.units < 0) return std::nullopt;
+  if (got.generation < 0 || got.generation > kMaxGeneration || (got.units != 0 && got.units != wanted)) {
+    return absl::UnknownError("its generation or its units are out of range");
+  }
   return got;
 }
 
@@ -108,14 +119,17 @@ class RedisNodes final : public FleetDispenser {
       const std::string key = KeyOf(at, want.sku);
       commands.push_back(RedisCommand(TakeScript(), {key}).Arg(want.least_generation).Arg(want.units));
     }
+    const std::vector<absl::StatusOr<RedisReply>> replies = client->RunMany(commands);
     std::vector<Got> all;
-    all.reserve(wants.size());
-    for (const absl::StatusOr<RedisReply>& reply : client->RunMany(commands)) {
-      const std::optional<Got> got = GotOf(reply);
-      if (got.has_value()) all.push_back(*got);
+    bool answers = false;
+    for (size_t i = 0; i < wants.size(); ++i) {
+      const absl::StatusOr<Got> got = GotOf(replies[i], wants[i].units);
+      answers |= got.ok() || IsOfKey(got.status());
+      if (!got.ok() && IsOfKey(got.status())) LogUnusable(node, KeyOf(at, wants[i].sku), got.status());
+      all.push_back(got.ok() ? *got : Got{.usable = false});
     }
-    NoteOutcome(node, all.size() == wants.size());
-    if (all.size() != wants.size()) return std::nullopt;
+    NoteOutcome(node, answers);
+    if (!answers) return std::nullopt;
     return all;
   }
 
@@ -126,8 +140,8 @@ class RedisNodes final : public FleetDispenser {
     const std::string key = KeyOf(at, sku);
     const auto filled =
         client->Run(RedisCommand(FillScript(), {key}).Arg(generation).Arg(fill).Arg(units).Idempotent());
-    NoteOutcome(node, filled.ok());
-    return !filled.ok() || filled->integer() != 0;
+    NoteOutcome(node, filled.ok() || IsOfKey(filled.status()));
+    return filled.ok() ? filled->integer() != 0 : !IsOfKey(filled.status());
   }
 
   size_t away() const override {
@@ -149,6 +163,7 @@ class RedisNodes final : public FleetDispenser {
     bool away STOCKADE_GUARDED_BY(mutex) = false;
     Instant next_try STOCKADE_GUARDED_BY(mutex) = Instant::InfinitePast();
     base_internal::Backoff backoff STOCKADE_GUARDED_BY(mutex){kFirstRetry, kLongestRetry, 0};
+    absl::flat_hash_set<std::string> unusable STOCKADE_GUARDED_BY(mutex);  // Counters that were logged.
   };
 
   // One slot per SKU, and a counter per node: another URL of the same server is another node.
@@ -181,6 +196,18 @@ class RedisNodes final : public FleetDispenser {
     // It may have taken longer than the pause that began before it.
     if (!connected.ok()) node.next_try = Clock::System()->Now() + node.backoff.Next();
     return node.client.get();
+  }
+
+  // Once for each counter.
+  static void LogUnusable(Node& node, std::string counter, const absl::Status& status) {
+    {
+      const MutexLock lock(node.mutex);
+      if (node.unusable.size() >= kMaxLogged || !node.unusable.insert(counter).second) return;
+    }
+    base_internal::Log(
+        LogSeverity::kWarning,
+        Concat("Inventory '", node.options.name, "': the counter ", counter,
+               " at a Redis node cannot be used. Its units are sold without the node: ", status.message()));
   }
 
   static void NoteFailure(Node& node) {

@@ -269,7 +269,8 @@ class FleetFaultySaleTest : public FleetKillTest {
   }
 
   // Sells for at most so many rounds with a broken variant, and expects a failure whose message contains `what`.
-  void ExpectNoticed(inventory_internal::FleetDefect defect, int rounds, const std::string& what) {
+  void ExpectNoticed([[maybe_unused]] inventory_internal::FleetDefect defect, [[maybe_unused]] int rounds,
+                     [[maybe_unused]] const std::string& what) {
 #ifndef STOCKADE_CRASH_POINTS
     GTEST_SKIP() << "built without crash points";
 #else

@@ -16,6 +16,7 @@
 #include "redis/support/redis_cluster.h"
 #include "redis/support/redis_server.h"
 #include "redis/support/sentinel_set.h"
+#include "stockade/base/log.h"
 #include "support/await.h"
 #include "support/scale.h"
 #include "support/test_seed.h"
@@ -212,6 +213,59 @@ TEST_F(FleetRedisTest, NodeIsAwayAtFirst_ItIsUsedLater) {
   EXPECT_EQ(OfNodes("1"), 0);
   node().Restart();
   AwaitPayment(*shop);
+}
+
+// Other programs or people have changed it.
+TEST_F(FleetRedisTest, CounterCannotBeUsed_OtherSkusUseTheNode) {
+  std::atomic<int> logged = 0;
+  ASSERT_TRUE(FilledProcess(2000)->AddSku("boot", {.stock = 2000, .redis_segments = true}).ok());
+  const std::string key = Key();
+  SetLogSink([&](LogSeverity, std::string_view message) { logged += message.find(key) != message.npos; });
+  const auto boots = [&] {
+    return Stock("held",
+                 Concat("segment>=1000000 AND sku_id=(SELECT sku_id FROM ", Table("skus"), " WHERE sku='boot')"));
+  };
+  const std::vector<std::vector<std::string>> changes = {
+      {"SET", key, "text"},
+      {"HSET", key, "g", "1", "f", "1", "n", "many"},
+      {"HSET", key, "g", "1", "f", "1", "n", "1e6"},
+      {"HSET", key, "g", "99999999999999999999", "n", "100", "f", "1"},
+      {"HSET", key, "g", "inf", "n", "inf", "f", "inf"},
+  };
+  int baskets = 0;
+  for (const std::vector<std::string>& change : changes) {
+    SCOPED_TRACE(change[2] + change.back());
+    node().Call({"DEL", key});
+    EXPECT_NE(node().Call(change).type, '-');
+    const int64_t before = boots();
+    const auto shop = Process();
+    Await("boots that are paid from the node's row", [&] {
+      const auto held = shop->ReserveBasket({.lines = {{"boot", 1}, {"sneaker", 1}}, .request_id = Concat(++baskets)});
+      EXPECT_TRUE(held.ok()) << held.status();
+      return !held.ok() || boots() > before || !shop->Commit(held->id()).ok();
+    });
+    // Units that are no number are replaced by a new generation.
+    EXPECT_EQ(logged.exchange(0), change.back() == "many" ? 0 : 1) << "messages";
+  }
+  SetLogSink({});
+}
+
+TEST_F(FleetRedisTest, NodeRefusesCommands_SaleGoesOnAndUsesItAgain) {
+  const std::vector<std::pair<std::vector<std::string>, std::vector<std::string>>> states = {
+      {{"CONFIG", "SET", "maxmemory", "1"}, {"CONFIG", "SET", "maxmemory", "0"}},
+      {{"REPLICAOF", "127.0.0.1", "1"}, {"REPLICAOF", "NO", "ONE"}},
+      {{"ACL", "SETUSER", "default", "-@scripting"}, {"ACL", "SETUSER", "default", "+@scripting"}},
+      {{"CONFIG", "SET", "min-replicas-to-write", "1"}, {"CONFIG", "SET", "min-replicas-to-write", "0"}},
+  };
+  const auto shop = FilledProcess(20'000, kBriefly);
+  for (const auto& [refuse, accept] : states) {
+    SCOPED_TRACE(refuse[1] + refuse[2]);
+    EXPECT_EQ(node().Call(refuse).text, "OK");
+    for (int i = 0; i < 200; ++i) ASSERT_TRUE(Take(*shop).ok());
+    EXPECT_EQ(node().Call(accept).text, "OK");
+    AwaitPayment(*shop);
+  }
+  EXPECT_TRUE(shop->Health().ok());
 }
 
 // As if the process had ended between the commit and the fill.
