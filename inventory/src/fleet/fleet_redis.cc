@@ -32,20 +32,27 @@ constexpr size_t kMaxNameBytes = 1024;
 // Lua's numbers are exact up to this one.
 constexpr int64_t kMaxGeneration = int64_t{1} << 52;
 
-// A counter is a hash: g, its generation; n, its units; f, the number of its last fill. It expires an hour after the
-// last write, which costs nothing: its units are in the row of stock.
+// A counter is a hash: g, its generation; f, the number of its last fill; and a field that is named like the
+// generation, its units. It expires an hour after its last fill, which costs nothing: its units are in the row of
+// stock.
 //
-// KEYS: the counter. ARGV: the least generation, the units wanted. Returns the generation, the units given (all or
-// none) and the units left.
+// KEYS: the counter. ARGV: the least generation, the units wanted. Takes all of them or none. Returns the units left if
+// they are of the least generation; otherwise the generation, the units given and the units left. A lane nearly always
+// knows the generation, so that one command takes the units and checks it.
 const RedisScript& TakeScript() {
   static const RedisScript script(R"lua(
-local counter = redis.call('HMGET', KEYS[1], 'g', 'n')
-local g, n = tonumber(counter[1] or 0) or 0, tonumber(counter[2] or 0) or 0
+local left = redis.call('HINCRBY', KEYS[1], ARGV[1], '-' .. ARGV[2])
+if left >= 0 then return left end
 local want = tonumber(ARGV[2])
-if g < tonumber(ARGV[1]) or n < want then return {g, 0, n} end
-redis.call('HINCRBY', KEYS[1], 'n', '-' .. ARGV[2])
-redis.call('PEXPIRE', KEYS[1], 3600000)
-return {g, want, n - want}
+if left == -want then
+  redis.call('HDEL', KEYS[1], ARGV[1])
+else
+  redis.call('HINCRBY', KEYS[1], ARGV[1], ARGV[2])
+end
+local generation = redis.call('HGET', KEYS[1], 'g') or '0'
+local g, n = tonumber(generation), tonumber(redis.call('HGET', KEYS[1], generation) or 0)
+if g <= tonumber(ARGV[1]) or n < want then return {g, 0, n} end
+return {g, want, redis.call('HINCRBY', KEYS[1], generation, '-' .. ARGV[2])}
 )lua");
   return script;
 }
@@ -59,12 +66,9 @@ local g, f = tonumber(counter[1] or 0) or 0, tonumber(counter[2] or 0) or 0
 local generation, fill = tonumber(ARGV[1]), tonumber(ARGV[2])
 if g == generation and f == fill then return 1 end
 if g > generation or (g == generation and f >= fill) then return 0 end
-if g < generation then
-  redis.call('HSET', KEYS[1], 'g', ARGV[1], 'n', ARGV[3], 'f', ARGV[2])
-else
-  redis.call('HINCRBY', KEYS[1], 'n', ARGV[3])
-  redis.call('HSET', KEYS[1], 'f', ARGV[2])
-end
+if g < generation then redis.call('DEL', KEYS[1]) end
+redis.call('HINCRBY', KEYS[1], ARGV[1], ARGV[3])
+redis.call('HSET', KEYS[1], 'g', ARGV[1], 'f', ARGV[2])
 redis.call('PEXPIRE', KEYS[1], 3600000)
 return 1
 )lua");
@@ -75,13 +79,15 @@ return 1
 bool IsOfKey(const absl::Status& status) { return absl::IsFailedPrecondition(status) || absl::IsUnknown(status); }
 
 // Not OK: of the counter if IsOfKey(), otherwise of the node.
-absl::StatusOr<FleetDispenser::Got> GotOf(const absl::StatusOr<RedisReply>& reply, int64_t wanted) {
+absl::StatusOr<FleetDispenser::Got> GotOf(const absl::StatusOr<RedisReply>& reply, const FleetDispenser::Want& want) {
   if (!reply.ok()) return reply.status();
-  const std::span<const RedisReply> values = reply->elements();
-  if (values.size() != 3) return absl::UnknownError("the script's reply has another form");
-  const FleetDispenser::Got got{
-      .generation = values[0].integer(), .units = values[1].integer(), .left = values[2].integer()};
-  if (got.generation < 0 || got.generation > kMaxGeneration || (got.units != 0 && got.units != wanted)) {
+  FleetDispenser::Got got{.generation = want.least_generation, .units = want.units, .left = reply->integer()};
+  if (reply->kind() != RedisReply::Kind::kInteger) {
+    const std::span<const RedisReply> values = reply->elements();
+    if (values.size() != 3) return absl::UnknownError("the script's reply has another form");
+    got = {.generation = values[0].integer(), .units = values[1].integer(), .left = values[2].integer()};
+  }
+  if (got.generation < 0 || got.generation > kMaxGeneration || (got.units != 0 && got.units != want.units)) {
     return absl::UnknownError("its generation or its units are out of range");
   }
   return got;
@@ -121,9 +127,10 @@ class RedisNodes final : public FleetDispenser {
     }
     const std::vector<absl::StatusOr<RedisReply>> replies = client->RunMany(commands);
     std::vector<Got> all;
+    all.reserve(wants.size());
     bool answers = false;
     for (size_t i = 0; i < wants.size(); ++i) {
-      const absl::StatusOr<Got> got = GotOf(replies[i], wants[i].units);
+      const absl::StatusOr<Got> got = GotOf(replies[i], wants[i]);
       answers |= got.ok() || IsOfKey(got.status());
       if (!got.ok() && IsOfKey(got.status())) LogUnusable(node, KeyOf(at, wants[i].sku), got.status());
       all.push_back(got.ok() ? *got : Got{.usable = false});

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "fleet_defect.h"
+#include "fleet_redis.h"
 #include "inventory/fleet/fleet_test.h"
 #include "redis/support/redis_cluster.h"
 #include "redis/support/redis_server.h"
@@ -63,13 +64,23 @@ class FleetRedisTest : public testing::FleetTest {
     return Concat("stockade:inv:{", fleet(), ":",
                   server().Value(Concat("SELECT sku_id FROM ", Table("skus"), " WHERE sku='sneaker'")), "}:", segment);
   }
-  // A field of the counter; 0 if there is none.
+  // A field of the counter: "g", "f", or "n" for the one with the units, which is named like the generation. 0 if there
+  // is none.
   int64_t Counter(const std::string& field) {
-    const std::string value = node().Call({"HGET", Key(), field}).text;
+    const std::string name = field == "n" ? Concat(Counter("g")) : field;
+    const std::string value = node().Call({"HGET", Key(), name}).text;
     return value.empty() ? 0 : std::stoll(value);
   }
   void SetCounter(const std::string& field, int64_t value) {
-    EXPECT_FALSE(node().Call({"HSET", Key(), field, Concat(value)}).lost());
+    const std::string name = field == "n" ? Concat(Counter("g")) : field;
+    EXPECT_FALSE(node().Call({"HSET", Key(), name, Concat(value)}).lost());
+  }
+  // The same units and fills under another generation.
+  void SetGeneration(int64_t generation) {
+    const int64_t units = Counter("n");
+    EXPECT_FALSE(node().Call({"HDEL", Key(), Concat(Counter("g"))}).lost());
+    SetCounter("g", generation);
+    SetCounter("n", units);
   }
   absl::Status Add(Inventory& shop, int64_t stock, int32_t shards = 0) const {
     return shop.AddSku("sneaker", {.stock = stock, .shards = shards, .redis_segments = true});
@@ -163,7 +174,7 @@ TEST_F(FleetRedisTest, NodeIsRolledBackToAnOlderGeneration_ItsUnitsAreNotPaid) {
   EXPECT_EQ(OfNodes("units"), 0);
   EXPECT_EQ(OfNodes("fence"), 2);
   SellUntil(*shop, "the second generation", [&] { return Counter("g") == 2; });
-  SetCounter("g", 1);
+  SetGeneration(1);
   SetCounter("n", units);
   AwaitPayment(*shop);
   SellOut(*shop);
@@ -291,7 +302,7 @@ TEST_F(FleetRedisTest, FillIsLost_ItsUnitsAreFound) {
 // As after a restore of the ledger.
 TEST_F(FleetRedisTest, NodeIsAheadOfTheLedger_ItsGenerationsAreSkipped) {
   const auto shop = FilledProcess(1000);
-  SetCounter("g", 3);
+  SetGeneration(3);
   SellUntil(*shop, "a newer generation", [&] { return Counter("g") == 4; });
   EXPECT_EQ(OfNodes("fence"), 4);
   SetCounter("n", 0);
@@ -381,6 +392,44 @@ TEST_F(FleetRedisTest, SkuIsSoldOut_NodesAreLatchedAndFilledAgain) {
   EXPECT_EQ(Stock("latched", "TRUE"), 0);
   AwaitPayment(*shop);
   SellOut(*shop);
+}
+
+TEST_F(FleetRedisTest, CounterGivesAllOrNothing_OfItsGeneration) {
+  constexpr uint64_t kSku = 7;
+  FleetInventoryOptions options = With({node().url()});
+  options.name = options.fleet;
+  const auto nodes = inventory_internal::ConnectFleetNodes(options, {1'000'000}).value();
+  const std::string key = Concat("stockade:inv:{", fleet(), ":", kSku, "}:1000000");
+  const auto take = [&](int64_t least_generation, int64_t units) {
+    const inventory_internal::FleetDispenser::Want want{
+        .sku = kSku, .least_generation = least_generation, .units = units};
+    const auto got = nodes->Take(0, {&want, 1}).value().at(0);
+    return std::vector<int64_t>{got.generation, got.units, got.left};
+  };
+  using Got = std::vector<int64_t>;
+  EXPECT_EQ(take(0, 4), (Got{0, 0, 0}));
+  EXPECT_EQ(take(3, 4), (Got{0, 0, 0}));
+  EXPECT_EQ(node().Call({"EXISTS", key}).text, "0");
+
+  ASSERT_TRUE(nodes->Fill(0, kSku, 2, 1, 10));
+  EXPECT_EQ(take(0, 3), (Got{2, 3, 7}));
+  EXPECT_EQ(take(2, 3), (Got{2, 3, 4}));
+  EXPECT_EQ(take(2, 5), (Got{2, 0, 4}));
+  EXPECT_EQ(take(1, 5), (Got{2, 0, 4}));
+  EXPECT_EQ(take(3, 1), (Got{2, 0, 4}));
+  EXPECT_EQ(take(2, 4), (Got{2, 4, 0}));
+  EXPECT_EQ(take(2, 1), (Got{2, 0, 0}));
+
+  EXPECT_TRUE(nodes->Fill(0, kSku, 2, 1, 10)) << "a repeat";
+  EXPECT_EQ(take(2, 1), (Got{2, 0, 0}));
+  EXPECT_TRUE(nodes->Fill(0, kSku, 2, 2, 10));
+  EXPECT_EQ(take(2, 1), (Got{2, 1, 9}));
+  EXPECT_TRUE(nodes->Fill(0, kSku, 3, 3, 5));
+  EXPECT_EQ(take(2, 1), (Got{3, 1, 4})) << "the units of the older generation are gone";
+  EXPECT_FALSE(nodes->Fill(0, kSku, 2, 4, 10));
+  EXPECT_FALSE(nodes->Fill(0, kSku, 3, 2, 10));
+  EXPECT_EQ(take(3, 4), (Got{3, 4, 0}));
+  EXPECT_GT(std::stoll(node().Call({"PTTL", key}).text), 0);
 }
 
 TEST_F(FleetRedisTest, NodeIsACluster_OrASentinelSet) {
