@@ -1,6 +1,6 @@
 // One of the processes that sell the SKU "sku" of a fleet.
 //
-//   bench_fleet_inventory_process URL FLEET OUTSTANDING
+//   bench_fleet_inventory_process URL FLEET OUTSTANDING [REDIS_URL]...
 //
 // For each line "take MILLISECONDS" or "reserve MILLISECONDS": keeps OUTSTANDING orders outstanding for that time, by
 // TakeAsync(), or by ReserveAsync() and CommitAsync(). Answers "PER_SECOND P50_US P99_US".
@@ -37,10 +37,11 @@ namespace {
 // same UUIDs would get each other's orders, so each has a prefix of its own.
 class Seller {
  public:
-  Seller(std::string url, std::string fleet)
+  Seller(std::string url, std::string fleet, std::vector<std::string> redis)
       : shop_(Require(FleetInventory::Connect({.ledger = std::move(url),
                                                .fleet = std::move(fleet),
                                                .patience = absl::Minutes(1),
+                                               .redis = std::move(redis),
                                                .metrics = &registry_}),
                       "Connect")),
         prefix_(base_internal::Concat(getpid(), "-")) {}
@@ -142,8 +143,8 @@ void Sell(Seller& seller, size_t outstanding) {
 }  // namespace stockade::bench
 
 int main(int argc, char** argv) {
-  if (argc != 4) return 2;
-  stockade::bench::Seller seller(argv[1], argv[2]);
+  if (argc < 4) return 2;
+  stockade::bench::Seller seller(argv[1], argv[2], {argv + 4, argv + argc});
   stockade::bench::Sell(seller, static_cast<size_t>(std::atoll(argv[3])));
   return 0;
 }

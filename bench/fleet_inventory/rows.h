@@ -18,6 +18,7 @@ std::string FleetUrl(const DiskServer& server, std::string_view database);
 
 void AddFleetInventoryRows(Suite& suite);
 void AddRefusalRows(Suite& suite, const StartServer& server);
+void AddRedisRows(Suite& suite, const StartServer& server);
 
 }  // namespace stockade::bench
 

@@ -45,10 +45,11 @@ MariaDbShop::MariaDbShop(const std::string& sockets, size_t clients) {
     }
   }
   for (size_t i = 0; i < clients; ++i) {
-    Client client{.connection = Connect(sockets), .place = nullptr, .sell = nullptr};
+    Client client{.connection = Connect(sockets), .place = nullptr, .sell = nullptr, .insert = nullptr};
     client.place = Prepare(client.connection.get(), "CALL shop.place(?, ?)");
     client.sell = Prepare(client.connection.get(),
                           "UPDATE shop.orders SET state = 'sold' WHERE request_id = ? AND state = 'held'");
+    client.insert = Prepare(client.connection.get(), "INSERT INTO shop.orders VALUES (?, 'sku', 1, 'sold')");
     clients_.push_back(std::move(client));
   }
 }
@@ -68,6 +69,11 @@ void MariaDbShop::Commit(size_t client, const std::string& request_id) {
   MYSQL_STMT* const sell = clients_[client].sell.get();
   Execute(sell, parameters);
   if (mysql_stmt_affected_rows(sell) != 1) base_internal::Fatal("bench: MariaDB: a commit changed no row");
+}
+
+void MariaDbShop::Insert(size_t client, const std::string& request_id) {
+  const std::string_view parameters[] = {request_id};
+  Execute(clients_[client].insert.get(), parameters);
 }
 
 MariaDbShop::Connection MariaDbShop::Connect(const std::string& sockets) {

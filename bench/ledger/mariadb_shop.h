@@ -23,6 +23,8 @@ class MariaDbShop final : public PeerShop {
   void Take(size_t client, const std::string& request_id) override;
   void Reserve(size_t client, const std::string& request_id) override;
   void Commit(size_t client, const std::string& request_id) override;
+  // Writes an order and leaves the stock as it is.
+  void Insert(size_t client, const std::string& request_id);
 
  private:
   struct Close {
@@ -37,6 +39,7 @@ class MariaDbShop final : public PeerShop {
     Connection connection;
     Statement place;
     Statement sell;
+    Statement insert;
   };
 
   static Connection Connect(const std::string& sockets);
