@@ -170,6 +170,23 @@ class BenchReportTest(unittest.TestCase):
         self.run_script(fails_with="not measured: absent")
         self.assertFalse(os.path.exists(os.path.join(self.root, "docs/BENCHMARKS.md")))
 
+    def test_areas_that_were_not_measured_keep_their_figures(self):
+        self.run_script("--partial")
+        os.remove(os.path.join(self.root, "build/bench/locks.json"))
+        self.measure("absent", [row("stock", 2, "others", 1)])
+        self.run_script("--keep")
+        text = self.read("docs/BENCHMARKS.md")
+        self.assertIn(LOCKS_TABLE, text)
+        self.assertIn(SUMMARY.split("| absent")[0] + "| [absent](#absent) | 2026-01-02 03:04 UTC |", text)
+        self.assertIn("| stock | 2 ns/op | others | 1 ns/op |", text)
+        self.assertEqual(self.run_script("--keep"), "", "nothing is written again")
+
+    def test_figures_of_another_machine_are_not_kept(self):
+        self.run_script("--partial")
+        os.remove(os.path.join(self.root, "build/bench/locks.json"))
+        self.measure("empty-area", [], cores=64)
+        self.run_script("--keep", "--partial", fails_with="is of another machine or build: --keep cannot be used")
+
     def test_part_of_an_area_is_refused(self):
         self.measure("locks", LOCKS, options=["--quick"])
         self.run_script("--partial", fails_with="locks was measured with --quick")
