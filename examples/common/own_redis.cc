@@ -1,13 +1,9 @@
 #include "common/own_redis.h"
 
-#include <errno.h>
 #include <signal.h>
-#include <stdlib.h>
 
-#include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -28,25 +24,14 @@ std::string LastLine(const std::string& path) {
   return last;
 }
 
-void Remove(const std::string& directory) {
-  std::error_code ignored;
-  std::filesystem::remove_all(directory, ignored);
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<OwnRedis>> OwnRedis::Start() {
-  const char* const base = getenv("TMPDIR");
-  std::string directory = absl::StrCat(base != nullptr && *base != '\0' ? base : "/tmp", "/stockade_redis-XXXXXX");
-  if (mkdtemp(directory.data()) == nullptr) {
-    return absl::UnavailableError(absl::StrCat(directory, ": ", std::strerror(errno)));
-  }
-  absl::StatusOr<Process> server = StartServer(directory);
-  if (!server.ok()) {
-    Remove(directory);
-    return server.status();
-  }
-  std::unique_ptr<OwnRedis> redis(new OwnRedis(directory, *std::move(server)));
+  absl::StatusOr<TempDirectory> directory = TempDirectory::Create("stockade_redis");
+  if (!directory.ok()) return directory.status();
+  absl::StatusOr<Process> server = StartServer(directory->path());
+  if (!server.ok()) return server.status();
+  std::unique_ptr<OwnRedis> redis(new OwnRedis(*std::move(directory), *std::move(server)));
   if (absl::Status answered = redis->AwaitAnswer(); !answered.ok()) return answered;
   return redis;
 }
@@ -63,7 +48,7 @@ void OwnRedis::Kill() {
 }
 
 absl::Status OwnRedis::Restart() {
-  absl::StatusOr<Process> server = StartServer(directory_);
+  absl::StatusOr<Process> server = StartServer(directory_.path());
   if (!server.ok()) return server.status();
   server_ = *std::move(server);
   return AwaitAnswer();
@@ -72,15 +57,16 @@ absl::Status OwnRedis::Restart() {
 absl::Status OwnRedis::AwaitAnswer() {
   const absl::Time limit = absl::Now() + kStartLimit;
   for (;;) {
-    if (std::filesystem::exists(directory_ + "/socket") &&
+    if (std::filesystem::exists(directory_.path() + "/socket") &&
         stockade::RedisClient::Connect(url(), {.metrics = nullptr}).ok()) {
       return absl::OkStatus();
     }
     if (server_.HasEnded() || absl::Now() > limit) break;
     absl::SleepFor(kBetweenLooks);
   }
-  const std::string log = LastLine(directory_ + "/log");
-  return absl::UnavailableError(absl::StrCat("redis-server does not start: ", log.empty() ? "is it installed?" : log));
+  const std::string log = LastLine(directory_.path() + "/log");
+  return absl::UnavailableError(absl::StrCat("redis-server does not start: ",
+                                             log.empty() ? "is it installed? (Debian's package redis-server)" : log));
 }
 
 OwnRedis::~OwnRedis() {
@@ -88,7 +74,6 @@ OwnRedis::~OwnRedis() {
     server_.Signal(SIGTERM);
     while (!server_.ended()) server_.Await();
   }
-  Remove(directory_);
 }
 
 }  // namespace examples

@@ -8,30 +8,32 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/process.h"
+#include "common/temp_directory.h"
 
 namespace examples {
 
-// A redis-server that keeps nothing, in a temporary directory, with a Unix socket only: no port can be taken. Stopped,
-// and the directory removed, with the object.
+// A redis-server in a temporary directory, with a Unix socket only: no port can be taken. It writes its data to a file
+// only when a client sends SAVE. Stopped, and the directory removed, with the object.
 class OwnRedis {
  public:
   // Blocks until it answers. Unavailable: there is no redis-server, or it does not start.
   static absl::StatusOr<std::unique_ptr<OwnRedis>> Start();
   ~OwnRedis();
 
-  std::string url() const { return "unix://" + directory_ + "/socket"; }
+  std::string url() const { return "unix://" + directory_.path() + "/socket"; }
 
   // Kills the server.
   void Kill();
-  // Starts a killed server again, empty and with the same URL. Blocks until it answers. Errors as for Start().
+  // Starts a killed server again, with the same URL and with what the last SAVE has written, or empty if there was
+  // none. Blocks until it answers. Errors as for Start().
   absl::Status Restart();
 
  private:
-  OwnRedis(std::string directory, Process server) : directory_(std::move(directory)), server_(std::move(server)) {}
+  OwnRedis(TempDirectory directory, Process server) : directory_(std::move(directory)), server_(std::move(server)) {}
   static absl::StatusOr<Process> StartServer(const std::string& directory);
   absl::Status AwaitAnswer();
 
-  std::string directory_;
+  const TempDirectory directory_;
   Process server_;
 };
 

@@ -9,12 +9,14 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/pool.h"
 #include "common/sqlite.h"
 #include "hot_key_log.h"
-#include "pool.h"
 #include "trace.h"
 
 namespace flash_sale {
+
+using examples::Pool;
 
 using examples::Database;
 using examples::Statement;

@@ -7,15 +7,17 @@
 
 #include "absl/time/time.h"
 #include "catalogue.h"
+#include "common/progress.h"
 #include "hot_key_log.h"
 #include "latency.h"
-#include "progress.h"
 #include "referee.h"
 #include "sale_board.h"
 #include "shop.h"
 #include "trace.h"
 
 namespace flash_sale {
+
+using examples::Progress;
 
 // Each viewer opens a page this often, or as often as the shop answers if that is slower. One page in kHotPageEvery is
 // the sale's, because people reload it while they wait. The others come from the trace.

@@ -9,22 +9,25 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "audit.h"
+#include "common/progress.h"
+#include "common/stop_signal.h"
 #include "live_page.h"
 #include "load.h"
 #include "options.h"
-#include "progress.h"
 #include "report.h"
 #include "sale.h"
 #include "sale_board.h"
 #include "sale_requests.h"
 #include "shop_door.h"
 #include "stockade/metrics/metrics_server.h"
-#include "stop_signal.h"
 #include "workspace.h"
 #include "zipf.h"
 
 namespace flash_sale {
 namespace {
+
+using examples::Progress;
+using examples::StopSignal;
 
 constexpr int kHolds = 0;
 constexpr int kDoesNotHold = 1;

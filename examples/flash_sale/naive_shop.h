@@ -12,14 +12,15 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "catalogue.h"
+#include "common/pool.h"
 #include "common/sqlite.h"
-#include "pool.h"
 #include "shop.h"
 #include "stockade/base/instant.h"
 
 namespace flash_sale {
 
 using examples::Database;
+using examples::Pool;
 using examples::Statement;
 
 // The shop as most services are written, and nothing made worse than it usually is: a map with a time to live in front

@@ -1,28 +1,16 @@
 #include "options.h"
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
+#include "common/parse_number.h"
 
 namespace flash_sale {
 namespace {
 
-// A whole number and nothing else: no sign but a leading minus, no blanks, no unit.
-template <typename Int>
-absl::Status ParseNumber(const std::string& option, const std::string& text, Int least, Int most, Int& value) {
-  const char* const end = text.data() + text.size();
-  Int parsed = 0;
-  const auto [rest, error] = std::from_chars(text.data(), end, parsed);
-  if (error != std::errc{} || rest != end || parsed < least || parsed > most) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(option, " takes a whole number from ", least, " to ", most, ", not '", text, "'"));
-  }
-  value = parsed;
-  return absl::OkStatus();
-}
+using examples::ParseNumber;
 
 absl::Status ParseText(const std::string& option, const std::string& text, std::string& value) {
   if (text.empty()) return absl::InvalidArgumentError(absl::StrCat(option, " takes a path, not an empty string"));

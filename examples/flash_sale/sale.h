@@ -7,9 +7,9 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "catalogue.h"
+#include "common/progress.h"
 #include "hot_key_log.h"
 #include "load.h"
-#include "progress.h"
 #include "report.h"
 #include "sale_board.h"
 #include "shop_door.h"
@@ -17,6 +17,8 @@
 #include "workspace.h"
 
 namespace flash_sale {
+
+using examples::Progress;
 
 // The parameters of a sale. Everything that it points to must outlive the sale.
 struct SaleSetup {

@@ -2,16 +2,14 @@
 // that share a second level in Redis, whose loader and server are killed.
 
 #include <signal.h>
-#include <stdlib.h>
 
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 #include <functional>
 #include <memory>
+#include <stdexcept>
 #include <string>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -20,49 +18,23 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "common/or_throw.h"
 #include "common/own_redis.h"
 #include "common/process.h"
+#include "common/temp_directory.h"
 #include "database.h"
 #include "reader.h"
 
 namespace fleet {
 namespace {
 
+using examples::OrThrow;
 using examples::OwnRedis;
 using examples::Process;
+using examples::TempDirectory;
 
 constexpr int kProcesses = 4;
 constexpr absl::Duration kPatience = absl::Minutes(2);
-
-void OrThrow(const absl::Status& status) {
-  if (!status.ok()) throw std::system_error(std::error_code(), std::string(status.message()));
-}
-
-template <typename T>
-T OrThrow(absl::StatusOr<T> value) {
-  OrThrow(value.status());
-  return *std::move(value);
-}
-
-class Directory {
- public:
-  Directory() {
-    const char* const base = getenv("TMPDIR");
-    path_ = absl::StrCat(base != nullptr && *base != '\0' ? base : "/tmp", "/stockade_fleet-XXXXXX");
-    if (mkdtemp(path_.data()) == nullptr) OrThrow(absl::UnavailableError(absl::StrCat(path_, ": no directory")));
-  }
-  ~Directory() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  Directory(const Directory&) = delete;
-  Directory& operator=(const Directory&) = delete;
-
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 // The processes that read the hot key, and the database that they query.
 class Fleet {
@@ -218,7 +190,7 @@ void RunFleet(const std::string& directory, OwnRedis& redis) {
 }
 
 int Run() {
-  const Directory directory;
+  const TempDirectory directory = OrThrow(TempDirectory::Create("stockade_fleet"));
   const std::unique_ptr<OwnRedis> redis = OrThrow(OwnRedis::Start());
   std::printf("%d processes, %d threads each, one hot key with a TTL of %s; a query takes %s\n\n", kProcesses, kThreads,
               absl::FormatDuration(kTtl).c_str(), absl::FormatDuration(kQueryTime).c_str());
@@ -254,7 +226,7 @@ int main(int argc, char** argv) {
   }
   try {
     return fleet::Run();
-  } catch (const std::system_error& error) {
+  } catch (const std::runtime_error& error) {
     std::fprintf(stderr, "fleet: %s\n", error.what());
     return 2;
   }

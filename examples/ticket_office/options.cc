@@ -1,12 +1,12 @@
 #include "options.h"
 
-#include <charconv>
-#include <system_error>
-
 #include "absl/strings/str_cat.h"
+#include "common/parse_number.h"
 
 namespace ticket_office {
 namespace {
+
+using examples::ParseNumber;
 
 // A ticket that (d) sells twice is the second one.
 constexpr int64_t kFewestTickets = 2;
@@ -14,19 +14,6 @@ constexpr int64_t kMostTickets = 1000;
 // In (e) one crashes, one is paused, and somebody is to sell meanwhile.
 constexpr int64_t kFewestSellers = 3;
 constexpr int64_t kMostSellers = 32;
-
-absl::Status ParseNumber(const std::string& option, const std::string& text, int64_t least, int64_t most,
-                         int64_t& value) {
-  const char* const end = text.data() + text.size();
-  int64_t parsed = 0;
-  const auto [rest, error] = std::from_chars(text.data(), end, parsed);
-  if (error != std::errc{} || rest != end || parsed < least || parsed > most) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(option, " takes a whole number from ", least, " to ", most, ", not '", text, "'"));
-  }
-  value = parsed;
-  return absl::OkStatus();
-}
 
 absl::Status SetOption(const std::string& name, const std::string& text, Options& options) {
   if (name == "--tickets") return ParseNumber(name, text, kFewestTickets, kMostTickets, options.tickets);

@@ -1,9 +1,9 @@
-#ifndef STOCKADE_EXAMPLES_FLASH_SALE_PROGRESS_H_
-#define STOCKADE_EXAMPLES_FLASH_SALE_PROGRESS_H_
+#ifndef STOCKADE_EXAMPLES_COMMON_PROGRESS_H_
+#define STOCKADE_EXAMPLES_COMMON_PROGRESS_H_
 
 #include <string>
 
-namespace flash_sale {
+namespace examples {
 
 // Shows the progress on standard output: a bar that is redrawn on a terminal, otherwise one line per quarter. One
 // thread at a time.
@@ -26,6 +26,6 @@ class Progress {
   int quarters_told_ = 0;
 };
 
-}  // namespace flash_sale
+}  // namespace examples
 
-#endif  // STOCKADE_EXAMPLES_FLASH_SALE_PROGRESS_H_
+#endif  // STOCKADE_EXAMPLES_COMMON_PROGRESS_H_

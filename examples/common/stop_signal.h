@@ -1,7 +1,7 @@
-#ifndef STOCKADE_EXAMPLES_FLASH_SALE_STOP_SIGNAL_H_
-#define STOCKADE_EXAMPLES_FLASH_SALE_STOP_SIGNAL_H_
+#ifndef STOCKADE_EXAMPLES_COMMON_STOP_SIGNAL_H_
+#define STOCKADE_EXAMPLES_COMMON_STOP_SIGNAL_H_
 
-namespace flash_sale {
+namespace examples {
 
 // From its construction to its destruction, SIGINT and SIGTERM end Wait() and not the process. One object at a time.
 class StopSignal {
@@ -12,13 +12,15 @@ class StopSignal {
   StopSignal(const StopSignal&) = delete;
   StopSignal& operator=(const StopSignal&) = delete;
 
-  // True once a signal has come. False once `other`, a file descriptor, can be read.
-  bool Wait(int other);
+  // True once a signal has come. False once `other`, a file descriptor, can be read; -1: none.
+  bool Wait(int other = -1);
+  // Whether a signal has come, without waiting.
+  bool Came();
 
  private:
   bool reported_ = false;
 };
 
-}  // namespace flash_sale
+}  // namespace examples
 
-#endif  // STOCKADE_EXAMPLES_FLASH_SALE_STOP_SIGNAL_H_
+#endif  // STOCKADE_EXAMPLES_COMMON_STOP_SIGNAL_H_

@@ -1,5 +1,5 @@
-#ifndef STOCKADE_EXAMPLES_FLASH_SALE_POOL_H_
-#define STOCKADE_EXAMPLES_FLASH_SALE_POOL_H_
+#ifndef STOCKADE_EXAMPLES_COMMON_POOL_H_
+#define STOCKADE_EXAMPLES_COMMON_POOL_H_
 
 #include <functional>
 #include <memory>
@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 
-namespace flash_sale {
+namespace examples {
 
 // Connections that threads borrow, opened as they are needed: as many as threads that use one at a time. Thread-safe.
 template <typename Connection>
@@ -57,6 +57,6 @@ class Pool {
   std::vector<std::unique_ptr<Connection>> idle_;  // Guarded by mutex_.
 };
 
-}  // namespace flash_sale
+}  // namespace examples
 
-#endif  // STOCKADE_EXAMPLES_FLASH_SALE_POOL_H_
+#endif  // STOCKADE_EXAMPLES_COMMON_POOL_H_

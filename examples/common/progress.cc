@@ -1,11 +1,11 @@
-#include "progress.h"
+#include "common/progress.h"
 
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
 
-namespace flash_sale {
+namespace examples {
 namespace {
 
 constexpr int kBarWidth = 30;
@@ -45,4 +45,4 @@ void Progress::Clear() {
   drawn_ = false;
 }
 
-}  // namespace flash_sale
+}  // namespace examples

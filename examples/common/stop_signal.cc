@@ -1,4 +1,4 @@
-#include "stop_signal.h"
+#include "common/stop_signal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -6,7 +6,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-namespace flash_sale {
+namespace examples {
 namespace {
 
 // The handler writes a byte, which is one of the few things that it may safely do, and Wait() polls for it. The pipe is
@@ -49,4 +49,10 @@ bool StopSignal::Wait(int other) {
   return reported_;
 }
 
-}  // namespace flash_sale
+bool StopSignal::Came() {
+  struct pollfd came = {.fd = stop_pipe[0], .events = POLLIN, .revents = 0};
+  reported_ = reported_ || poll(&came, 1, 0) == 1;
+  return reported_;
+}
+
+}  // namespace examples
