@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what is missing of Debian's packages for the named jobs, and nothing else:
-#   scripts/install-deps.sh demo|quickstart|tutorial|test|bench|bench-peers|lint|tsan|docs ...
+#   scripts/install-deps.sh demo|demo-fleet|quickstart|tutorial|test|bench|bench-peers|lint|tsan|docs ...
 # bench-peers is what bench/peers/build takes, and the tests that fetch packages: tests/interop, the axe check of the
 # page, the schema of the dashboards. It is installed only when it is named, and programs that are there from elsewhere
 # than Debian are left alone.
@@ -12,6 +12,7 @@ build="g++ cmake ninja-build pkg-config libabsl-dev prometheus-cpp-dev libsqlite
        libmariadb-dev libssl-dev libzookeeper-mt-dev zlib1g-dev libcpp-httplib-dev nlohmann-json3-dev"
 declare -A packages=(
   [demo]="$build"
+  [demo-fleet]="$build mariadb-server redis-server"
   [quickstart]="$build curl redis-server"
   [tutorial]="$build curl prometheus redis-server sqlite3"
   [test]="$build libbenchmark-dev libgtest-dev libgmock-dev clang-16 lld-16 libclang-rt-16-dev llvm-16 chromium curl
