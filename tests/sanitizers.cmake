@@ -8,7 +8,7 @@ set(limits  # A limit of the address space leaves none for a sanitizer, which al
   limits_test)
 set(one_thread  # There is nothing to race with.
   connect_lock_service_test connect_without_engines_test flash_sale_api_test flash_sale_parts_test flash_sale_sales_test
-  fleet_test fuzz fuzz_mutator_test grab_order_test inventory_crash_point_test locks_allocation_test
+  fleet_sale_test fleet_test fuzz fuzz_mutator_test grab_order_test inventory_crash_point_test locks_allocation_test
   locks_annotations_test mysql_test mysql_tls_test
   redis_test redlock_votes_test ticket_office_test)
 set(seen_elsewhere  # inventory_crash_test kills and restarts the same program.
