@@ -2,7 +2,6 @@
 
 #include <prometheus/text_serializer.h>
 
-#include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -11,7 +10,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
-#include "http_server.h"
+#include "common/http_server.h"
 #include "order_body.h"
 #include "page.h"
 #include "sale_json.h"
@@ -21,9 +20,10 @@
 namespace flash_sale {
 namespace {
 
+using examples::SendError;
+using examples::SendJson;
 using httplib::Request;
 using httplib::Response;
-using nlohmann::json;
 
 constexpr char kJson[] = "application/json";
 constexpr std::string_view kProducts = "/products/";
@@ -35,31 +35,6 @@ bool IsKnownPath(std::string_view path) {
   return path == "/" || path == "/api" || path == "/metrics" || path == "/sale" || IsPosted(path) ||
          path.starts_with(kProducts) || path.starts_with(kStock);
 }
-
-// Names of this machine that no DNS server can point elsewhere: a page of evil.example, whose name was
-// resolved to 127.0.0.1, sends that name. The port may be another than ours, which may be forwarded.
-bool IsLoopback(std::string_view authority) {
-  for (const std::string_view name : {"127.0.0.1", "localhost", "[::1]"}) {
-    if (!absl::EqualsIgnoreCase(std::string(authority.substr(0, name.size())), std::string(name))) continue;
-    const std::string_view port = authority.substr(name.size());
-    return port.empty() || (port[0] == ':' && std::all_of(port.begin() + 1, port.end(), absl::ascii_isdigit));
-  }
-  return false;
-}
-
-// Of a request that a page of another origin may have made in a browser on this machine.
-std::optional<ApiError> RefusalOfOrigin(const Request& head) {
-  if (head.get_header_value_count("Host") != 1) return ApiError{400, "bad_host", "exactly one Host is required"};
-  const std::string host = head.get_header_value("Host");
-  if (!IsLoopback(host)) return ApiError{403, "foreign_host", "this is served only to 127.0.0.1 and localhost"};
-  if (head.get_header_value_count("Origin") > 1 ||
-      (head.has_header("Origin") && !absl::EqualsIgnoreCase(head.get_header_value("Origin"), "http://" + host))) {
-    return ApiError{403, "foreign_origin", "this is served only to its own page"};
-  }
-  return std::nullopt;
-}
-
-bool IsReading(const Request& request) { return request.method == "GET" || request.method == "HEAD"; }
 
 bool IsJson(const std::string& content_type) {
   const std::string type = content_type.substr(0, content_type.find(';'));
@@ -73,7 +48,8 @@ std::optional<ApiError> RefusalOfBody(const Request& head) {
   const std::string length = head.get_header_value("Content-Length");
   size_t bytes = 0;
   const auto [rest, error] = std::from_chars(length.data(), length.data() + length.size(), bytes);
-  if (error == std::errc::result_out_of_range || (error == std::errc() && bytes > HttpServer::kMostBodyBytes)) {
+  if (error == std::errc::result_out_of_range ||
+      (error == std::errc() && bytes > examples::HttpServer::kMostBodyBytes)) {
     return ApiError{413, "body_too_large", "the body has more than 4096 bytes"};
   }
   if (head.get_header_value_count("Content-Length") > 1 || error != std::errc() ||
@@ -97,12 +73,6 @@ std::optional<ProductId> ParseId(const std::string& text) {
   return id;
 }
 
-void Send(int status, const json& body, Response& response) {
-  response.status = status;
-  // Text that is not UTF-8, in a user's catalogue, is no reason to fail.
-  response.set_content(body.dump(-1, ' ', false, json::error_handler_t::replace) + "\n", kJson);
-}
-
 ApiError BadProduct() { return {400, "bad_product", "a product is a whole number"}; }
 ApiError Closed() { return {503, "closed", "the shop is closed while its ledger is audited"}; }
 
@@ -123,14 +93,6 @@ ApiError ErrorOf(const absl::Status& status) {
   return {500, "internal", "internal error"};
 }
 
-// Cut off from what the page may ask for: this server alone.
-void ShowPage(Response& response) {
-  response.set_header("Content-Security-Policy",
-                      "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; "
-                      "img-src data:");
-  response.set_content(kPage, "text/html; charset=utf-8");
-}
-
 void ShowMetrics(Response& response) {
   response.set_content(prometheus::TextSerializer().Serialize(stockade::MetricsRegistry::Default()->Collect()),
                        "text/plain; version=0.0.4; charset=utf-8");
@@ -139,13 +101,9 @@ void ShowMetrics(Response& response) {
 }  // namespace
 
 std::optional<ApiError> Api::Refusal(const Request& head) {
-  if (auto foreign = RefusalOfOrigin(head)) return foreign;
+  if (auto foreign = examples::RefusalOfOrigin(head)) return foreign;
   if (!IsKnownPath(head.path)) return ApiError{404, "not_found", "there is nothing at this path"};
-  if (!IsPosted(head.path)) {
-    if (!IsReading(head)) return ApiError{405, "method_not_allowed", "this is read-only", "GET, HEAD"};
-    if (MayHaveBody(head)) return ApiError{400, "unexpected_body", "this takes no body"};
-    return std::nullopt;
-  }
+  if (!IsPosted(head.path)) return examples::RefusalUnlessReading(head);
   if (head.method != "POST")
     return ApiError{405, "method_not_allowed", "orders and sales need the method POST", "POST"};
   if (auto refused = RefusalOfBody(head)) return refused;
@@ -156,24 +114,11 @@ std::optional<ApiError> Api::Refusal(const Request& head) {
   return std::nullopt;
 }
 
-bool Api::MayHaveBody(const Request& head) {
-  return !IsReading(head) || head.has_header("Transfer-Encoding") ||
-         head.get_header_value_count("Content-Length") > 1 ||
-         (head.has_header("Content-Length") && head.get_header_value("Content-Length") != "0");
-}
-
-void Api::Answer(const ApiError& error, Response& response) {
-  if (error.allow != nullptr) response.set_header("Allow", error.allow);
-  if (error.status == 503) response.set_header("Retry-After", "1");
-  Send(error.status, {{"error", {{"code", error.code}, {"message", error.message}}}}, response);
-}
-
 void Api::Respond(const Request& request, Response& response) {
-  response.set_header("Cache-Control", "no-store");
-  response.set_header("X-Content-Type-Options", "nosniff");
+  examples::SendNoStore(response);
   const std::string& path = request.path;
   if (path == "/") {
-    ShowPage(response);
+    examples::SendPage(kPage, response);
   } else if (path == "/api") {
     response.set_content(kApiText, "text/plain; charset=utf-8");
   } else if (path == "/metrics") {
@@ -203,62 +148,62 @@ void Api::ShowSale(Response& response) {
 
 void Api::ShowProduct(const std::string& text, Response& response) {
   const std::optional<ProductId> id = ParseId(text);
-  if (!id) return Answer(BadProduct(), response);
+  if (!id) return SendError(BadProduct(), response);
   door_->Enter([&](StockadeShop* shop, HotKeyLog* log) {
-    if (shop == nullptr) return Answer(Closed(), response);
+    if (shop == nullptr) return SendError(Closed(), response);
     std::optional<HotKeyLog::View> hot_view;
     if (*id == board_->facts.product) hot_view.emplace(*log);
     const absl::StatusOr<Product> product = shop->View(*id);
-    if (!product.ok()) return Answer(ErrorOf(product.status()), response);
-    Send(200, {{"product", product->id}, {"name", product->name}, {"price_cents", product->price_cents}}, response);
+    if (!product.ok()) return SendError(ErrorOf(product.status()), response);
+    SendJson(200, {{"product", product->id}, {"name", product->name}, {"price_cents", product->price_cents}}, response);
   });
 }
 
 void Api::ShowStock(const std::string& text, Response& response) {
   const std::optional<ProductId> id = ParseId(text);
-  if (!id) return Answer(BadProduct(), response);
+  if (!id) return SendError(BadProduct(), response);
   door_->Enter([&](StockadeShop* shop, HotKeyLog*) {
-    if (shop == nullptr) return Answer(Closed(), response);
+    if (shop == nullptr) return SendError(Closed(), response);
     const absl::StatusOr<stockade::SkuSnapshot> stock = shop->Stock(*id);
-    if (!stock.ok()) return Answer(ErrorOf(stock.status()), response);
-    Send(200,
-         {{"product", *id},
-          {"available", stock->available},
-          {"held", stock->held},
-          {"sold", stock->sold},
-          {"sold_out", stock->sold_out}},
-         response);
+    if (!stock.ok()) return SendError(ErrorOf(stock.status()), response);
+    SendJson(200,
+             {{"product", *id},
+              {"available", stock->available},
+              {"held", stock->held},
+              {"sold", stock->sold},
+              {"sold_out", stock->sold_out}},
+             response);
   });
 }
 
 void Api::TakeOrder(const Request& request, Response& response) {
   absl::StatusOr<Purchase> purchase = ParseOrderBody(request.body);
-  if (!purchase.ok()) return Answer({400, "bad_body", std::string(purchase.status().message())}, response);
+  if (!purchase.ok()) return SendError({400, "bad_body", std::string(purchase.status().message())}, response);
   purchase->key = request.get_header_value("Idempotency-Key");
   door_->Enter([&](StockadeShop* shop, HotKeyLog*) {
-    if (shop == nullptr) return Answer(Closed(), response);
+    if (shop == nullptr) return SendError(Closed(), response);
     // The other half's load has no such rivals, and the referee does not see them: it would call refusals wrong.
     if (purchase->product == board_->facts.product && board_->stockade.stage() != Stage::kDone) {
-      return Answer({409, "sale_is_on", "this product is reserved for the demo's own buyers until the run ends"},
-                    response);
+      return SendError({409, "sale_is_on", "this product is reserved for the demo's own buyers until the run ends"},
+                       response);
     }
     const absl::StatusOr<stockade::Order> order = shop->Buy(*purchase);
-    if (!order.ok()) return Answer(ErrorOf(order.status()), response);
-    Send(201,
-         {{"order", order->id()},
-          {"product", purchase->product},
-          {"quantity", order->quantity()},
-          {"buyer", order->buyer()}},
-         response);
+    if (!order.ok()) return SendError(ErrorOf(order.status()), response);
+    SendJson(201,
+             {{"order", order->id()},
+              {"product", purchase->product},
+              {"quantity", order->quantity()},
+              {"buyer", order->buyer()}},
+             response);
   });
 }
 
 void Api::StartSale(const Request& request, Response& response) {
   const absl::StatusOr<absl::Duration> arrival = ParseSaleBody(request.body);
-  if (!arrival.ok()) return Answer({400, "bad_body", std::string(arrival.status().message())}, response);
+  if (!arrival.ok()) return SendError({400, "bad_body", std::string(arrival.status().message())}, response);
   const std::optional<int64_t> number = requests_->Start(*arrival);
-  if (!number) return Answer({409, "sale_is_on", "a sale is running, and the next one starts after it"}, response);
-  Send(202, {{"sale", *number}, {"arrival_seconds", absl::ToInt64Seconds(*arrival)}}, response);
+  if (!number) return SendError({409, "sale_is_on", "a sale is running, and the next one starts after it"}, response);
+  SendJson(202, {{"sale", *number}, {"arrival_seconds", absl::ToInt64Seconds(*arrival)}}, response);
 }
 
 }  // namespace flash_sale

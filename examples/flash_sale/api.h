@@ -6,19 +6,14 @@
 #include <optional>
 #include <string>
 
+#include "common/http_api.h"
 #include "sale_board.h"
 #include "sale_requests.h"
 #include "shop_door.h"
 
 namespace flash_sale {
 
-// An error, as a client gets it: {"error": {"code": ..., "message": ...}}.
-struct ApiError {
-  int status = 500;
-  const char* code = "internal";
-  std::string message = {};
-  const char* allow = nullptr;  // The header, of 405.
-};
+using examples::ApiError;
 
 // The page and the API, by the request alone; docs are in README.md. Thread-safe.
 class Api {
@@ -29,8 +24,6 @@ class Api {
 
   // The error of a request as far as its head shows it, before its body is read.
   static std::optional<ApiError> Refusal(const httplib::Request& head);
-  static bool MayHaveBody(const httplib::Request& head);
-  static void Answer(const ApiError& error, httplib::Response& response);
 
   // Of a request that is not refused, with its body.
   void Respond(const httplib::Request& request, httplib::Response& response);

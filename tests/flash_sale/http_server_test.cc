@@ -1,4 +1,4 @@
-#include "http_server.h"
+#include "common/http_server.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 
 #include "support/http.h"
 
-namespace flash_sale {
+namespace examples {
 namespace {
 
 using stockade::testing::RawConnection;
@@ -49,4 +49,4 @@ TEST(HttpServerTest, Get_BesideManyWhoAskNothingMore_IsAnswered) {
 }
 
 }  // namespace
-}  // namespace flash_sale
+}  // namespace examples

@@ -1,5 +1,3 @@
-'use strict';
-
 // Prometheus' text format, as far as Stockade writes it: [{name, labels, value}].
 function parseMetrics(text) {
   const samples = [];

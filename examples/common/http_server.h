@@ -1,5 +1,5 @@
-#ifndef STOCKADE_EXAMPLES_FLASH_SALE_HTTP_SERVER_H_
-#define STOCKADE_EXAMPLES_FLASH_SALE_HTTP_SERVER_H_
+#ifndef STOCKADE_EXAMPLES_COMMON_HTTP_SERVER_H_
+#define STOCKADE_EXAMPLES_COMMON_HTTP_SERVER_H_
 
 #include <httplib.h>
 
@@ -9,9 +9,9 @@
 #include <thread>
 
 #include "absl/time/time.h"
-#include "connections.h"
+#include "common/connections.h"
 
-namespace flash_sale {
+namespace examples {
 
 // cpp-httplib's server with the bounds that it lacks: a client that sends slowly, without end, or on and on has one
 // thread for `request_time` at the most, and only until another client needs it (see Connections); and the destructor
@@ -54,6 +54,6 @@ class HttpServer final : public httplib::Server {
   std::thread acceptor_;
 };
 
-}  // namespace flash_sale
+}  // namespace examples
 
-#endif  // STOCKADE_EXAMPLES_FLASH_SALE_HTTP_SERVER_H_
+#endif  // STOCKADE_EXAMPLES_COMMON_HTTP_SERVER_H_

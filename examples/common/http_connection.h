@@ -1,5 +1,5 @@
-#ifndef STOCKADE_EXAMPLES_FLASH_SALE_HTTP_CONNECTION_H_
-#define STOCKADE_EXAMPLES_FLASH_SALE_HTTP_CONNECTION_H_
+#ifndef STOCKADE_EXAMPLES_COMMON_HTTP_CONNECTION_H_
+#define STOCKADE_EXAMPLES_COMMON_HTTP_CONNECTION_H_
 
 #include <httplib.h>
 
@@ -10,10 +10,10 @@
 #include <string_view>
 
 #include "absl/time/time.h"
-#include "connections.h"
+#include "common/connections.h"
 #include "stockade/base/instant.h"
 
-namespace flash_sale {
+namespace examples {
 
 // A socket whose reads and writes end at a deadline, and of which requests' heads are received whole before httplib
 // reads them. One thread.
@@ -67,6 +67,6 @@ class HttpConnection final : public httplib::Stream {
   size_t head_size_ = 0;
 };
 
-}  // namespace flash_sale
+}  // namespace examples
 
-#endif  // STOCKADE_EXAMPLES_FLASH_SALE_HTTP_CONNECTION_H_
+#endif  // STOCKADE_EXAMPLES_COMMON_HTTP_CONNECTION_H_

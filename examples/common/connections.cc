@@ -1,8 +1,8 @@
-#include "connections.h"
+#include "common/connections.h"
 
 #include <sys/socket.h>
 
-namespace flash_sale {
+namespace examples {
 
 void Connections::Accept() {
   std::unique_lock lock(mutex_);
@@ -58,4 +58,4 @@ Connections::Wait::~Wait() {
   connections_.waiting_.erase(turn_);
 }
 
-}  // namespace flash_sale
+}  // namespace examples

@@ -1,12 +1,12 @@
-#ifndef STOCKADE_EXAMPLES_FLASH_SALE_HTTP_HEAD_H_
-#define STOCKADE_EXAMPLES_FLASH_SALE_HTTP_HEAD_H_
+#ifndef STOCKADE_EXAMPLES_COMMON_HTTP_HEAD_H_
+#define STOCKADE_EXAMPLES_COMMON_HTTP_HEAD_H_
 
 #include <httplib.h>
 
 #include <optional>
 #include <string_view>
 
-namespace flash_sale {
+namespace examples {
 
 // The headers of a request's head, which begins with the request's line and ends with the empty line. They are as the
 // client sent them, without the blanks around the values: httplib would decode percent signs, and skip lines that it
@@ -14,6 +14,6 @@ namespace flash_sale {
 // line that does not end with CR LF, or a control character.
 std::optional<httplib::Headers> ParseHeaders(std::string_view head);
 
-}  // namespace flash_sale
+}  // namespace examples
 
-#endif  // STOCKADE_EXAMPLES_FLASH_SALE_HTTP_HEAD_H_
+#endif  // STOCKADE_EXAMPLES_COMMON_HTTP_HEAD_H_

@@ -1,5 +1,5 @@
-#ifndef STOCKADE_EXAMPLES_FLASH_SALE_CONNECTIONS_H_
-#define STOCKADE_EXAMPLES_FLASH_SALE_CONNECTIONS_H_
+#ifndef STOCKADE_EXAMPLES_COMMON_CONNECTIONS_H_
+#define STOCKADE_EXAMPLES_COMMON_CONNECTIONS_H_
 
 #include <condition_variable>
 #include <cstddef>
@@ -8,7 +8,7 @@
 #include <mutex>
 #include <unordered_set>
 
-namespace flash_sale {
+namespace examples {
 
 // The connections of a server that has a thread for some of them. When more than that are accepted, the connection that
 // has made the server wait the longest is shut down to make room: a client that sends nothing, or slowly, or does not
@@ -59,6 +59,6 @@ class Connections {
   std::map<uint64_t, int> waiting_;    // By turn, of open_ without shut_down_.
 };
 
-}  // namespace flash_sale
+}  // namespace examples
 
-#endif  // STOCKADE_EXAMPLES_FLASH_SALE_CONNECTIONS_H_
+#endif  // STOCKADE_EXAMPLES_COMMON_CONNECTIONS_H_

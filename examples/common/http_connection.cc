@@ -1,4 +1,4 @@
-#include "http_connection.h"
+#include "common/http_connection.h"
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -10,7 +10,7 @@
 
 #include "stockade/base/clock.h"
 
-namespace flash_sale {
+namespace examples {
 namespace {
 
 using stockade::Clock;
@@ -127,4 +127,4 @@ void HttpConnection::get_remote_ip_and_port(std::string& ip, int& port) const {
 
 void HttpConnection::get_local_ip_and_port(std::string& ip, int& port) const { get_remote_ip_and_port(ip, port); }
 
-}  // namespace flash_sale
+}  // namespace examples

@@ -1,4 +1,4 @@
-#include "http_server.h"
+#include "common/http_server.h"
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -11,10 +11,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "http_connection.h"
-#include "http_head.h"
+#include "common/http_connection.h"
+#include "common/http_head.h"
 
-namespace flash_sale {
+namespace examples {
 namespace {
 
 // httplib's threads, which count the connections before they queue them.
@@ -124,4 +124,4 @@ void HttpServer::ServeConnection(socket_t fd) {
   if (connection.answered()) connection.Linger();
 }
 
-}  // namespace flash_sale
+}  // namespace examples

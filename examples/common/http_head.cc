@@ -1,11 +1,11 @@
-#include "http_head.h"
+#include "common/http_head.h"
 
 #include <algorithm>
 #include <string>
 
 #include "absl/strings/ascii.h"
 
-namespace flash_sale {
+namespace examples {
 namespace {
 
 constexpr auto npos = std::string_view::npos;
@@ -44,4 +44,4 @@ std::optional<httplib::Headers> ParseHeaders(std::string_view head) {
   return std::nullopt;
 }
 
-}  // namespace flash_sale
+}  // namespace examples
