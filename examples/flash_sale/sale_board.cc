@@ -5,8 +5,7 @@ namespace flash_sale {
 void HalfBoard::Clear() {
   const std::lock_guard lock(mutex_);
   reading_ = {};
-  moments_each_ = 1;
-  moments_passed_ = 0;
+  course_ = {};
 }
 
 void HalfBoard::SetStage(Stage stage) {
@@ -16,16 +15,7 @@ void HalfBoard::SetStage(Stage stage) {
 
 void HalfBoard::Add(const LiveFigures& figures) {
   const std::lock_guard lock(mutex_);
-  std::vector<LiveFigures>& course = reading_.course;
-  // The newest is always there, in the place of one that is not to be kept.
-  if (moments_passed_ > 0) course.pop_back();
-  course.push_back(figures);
-  moments_passed_ = (moments_passed_ + 1) % moments_each_;
-  if (moments_passed_ > 0 || course.size() < kMostMoments) return;
-  std::vector<LiveFigures> thinner;
-  for (size_t i = 1; i < course.size(); i += 2) thinner.push_back(course[i]);
-  course.swap(thinner);
-  moments_each_ *= 2;
+  course_.Add(figures);
 }
 
 void HalfBoard::Judge(const StockAudit& audit, double loads_per_expiry) {
@@ -42,7 +32,9 @@ Stage HalfBoard::stage() const {
 
 HalfBoard::Reading HalfBoard::Read() const {
   const std::lock_guard lock(mutex_);
-  return reading_;
+  Reading reading = reading_;
+  reading.course = course_.moments();
+  return reading;
 }
 
 void SaleBoard::Begin(const SaleRequest& sale) {

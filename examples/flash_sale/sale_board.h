@@ -1,7 +1,6 @@
 #ifndef STOCKADE_EXAMPLES_FLASH_SALE_SALE_BOARD_H_
 #define STOCKADE_EXAMPLES_FLASH_SALE_SALE_BOARD_H_
 
-#include <cstddef>
 #include <cstdint>
 #include <mutex>
 #include <optional>
@@ -9,6 +8,7 @@
 
 #include "absl/time/time.h"
 #include "audit.h"
+#include "common/course.h"
 #include "sale_requests.h"
 #include "trace.h"
 
@@ -58,13 +58,9 @@ class HalfBoard {
   Reading Read() const;
 
  private:
-  // The number of moments that a page can draw. In a longer run every other moment is dropped, repeatedly.
-  static constexpr size_t kMostMoments = 400;
-
   mutable std::mutex mutex_;
-  Reading reading_;            // This and the next two are guarded by mutex_.
-  size_t moments_each_ = 1;    // One of so many is kept...
-  size_t moments_passed_ = 0;  // ... and so many have come since the last one that was.
+  Reading reading_;  // Without the course. Guarded by mutex_, like the next.
+  examples::Course<LiveFigures> course_;
 };
 
 // Both halves of the sale that runs, or of the last one. Thread-safe.

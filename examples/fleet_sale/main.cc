@@ -3,8 +3,10 @@
 
 #include <cstdio>
 #include <cstring>
+#include <memory>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -17,6 +19,8 @@
 #include "common/temp_directory.h"
 #include "options.h"
 #include "sale.h"
+#include "sale_board.h"
+#include "sale_page.h"
 #include "seller.h"
 #include "servers.h"
 
@@ -70,6 +74,12 @@ std::string ReportTable(const HalfReport& naive, const HalfReport& stockade) {
 
 int Run(const Options& options, StopSignal& stop) {
   Progress progress;
+  SaleBoard board = {.stock = options.stock, .buyers = options.buyers};
+  std::unique_ptr<SalePage> page;
+  if (options.serve) {
+    page = OrThrow(SalePage::Start(options.port, &board));
+    progress.Say(absl::StrCat("page: http://127.0.0.1:", page->port(), "/"));
+  }
   const TempDirectory directory = OrThrow(TempDirectory::Create("stockade_fleet_sale"));
   progress.Say(absl::StrCat("starting ", kNodes, " Redis nodes and MariaDB"));
   Servers servers;
@@ -79,6 +89,8 @@ int Run(const Options& options, StopSignal& stop) {
                            .arrival = absl::Seconds(options.seconds),
                            .directory = directory.path(),
                            .servers = &servers,
+                           .board = &board,
+                           .has_page = page != nullptr,
                            .progress = &progress,
                            .stop = &stop};
 
@@ -91,7 +103,9 @@ int Run(const Options& options, StopSignal& stop) {
   for (size_t i = 0; i < faults.size() && i < kMostFaultsReported; ++i) {
     std::fprintf(stderr, "fleet_sale: %s\n", faults[i].c_str());
   }
+  if (page != nullptr) progress.Say("serving until SIGINT or SIGTERM");
   progress.Say(AuditLine(stockade.audit));
+  if (page != nullptr) stop.Wait();
   return stockade.audit.Holds() ? kHolds : kDoesNotHold;
 }
 

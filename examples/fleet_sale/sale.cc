@@ -41,6 +41,7 @@ Sale::Sale(Half half, const SaleSetup& setup)
       setup_(setup),
       label_(half == Half::kNaive ? "naive" : "stockade"),
       path_(absl::StrCat(setup.directory, "/", label_)),
+      board_(half == Half::kNaive ? &setup.board->naive : &setup.board->stockade),
       shared_(OrThrow(SharedSale::Create(path_, setup.buyers))) {}
 
 void Sale::StartProcess(int number) {
@@ -68,6 +69,23 @@ std::string Sale::Detail() {
 
 void Sale::Say(const std::string& text) { setup_.progress->Say(absl::StrCat(label_, ": ", text)); }
 
+void Sale::Report(const std::string& text) {
+  Say(text);
+  board_->Add(Event{.elapsed = absl::Now() - opened_, .text = text});
+}
+
+void Sale::Show() {
+  const SaleFigures figures = Figures();
+  setup_.progress->Update(label_, static_cast<double>(figures.answered) / static_cast<double>(setup_.buyers), Detail());
+  const absl::Time now = absl::Now();
+  if (figures.answered != last_answered_) last_change_ = now;
+  last_answered_ = figures.answered;
+  if (now - last_change_ > kPatience) OrThrow(absl::DeadlineExceededError("the sale makes no progress"));
+  if (now > opened_) board_->Add(Moment{.elapsed = now - opened_, .figures = figures});
+  if (!segments_) return;
+  if (std::optional<std::vector<Segment>> segments = segments_->Read()) board_->SetSegments(*std::move(segments));
+}
+
 void Sale::Tick(int64_t limit) {
   Pause(*setup_.stop);
   const absl::Time now = absl::Now();
@@ -77,11 +95,7 @@ void Sale::Tick(int64_t limit) {
   shared_.arrived() = std::max<int64_t>(shared_.arrived(), std::min(groups * kGroup, limit));
   if (now - last_update_ < kBetweenUpdates) return;
   last_update_ = now;
-  const SaleFigures figures = Figures();
-  setup_.progress->Update(label_, static_cast<double>(figures.answered) / static_cast<double>(setup_.buyers), Detail());
-  if (figures.answered != last_answered_) last_change_ = now;
-  last_answered_ = figures.answered;
-  if (now - last_change_ > kPatience) OrThrow(absl::DeadlineExceededError("the sale makes no progress"));
+  Show();
 }
 
 void Sale::AwaitOpen() {
@@ -145,12 +159,12 @@ void Sale::InjectFaults() {
   for (size_t i = 0; i < faults.size(); ++i) {
     while (shared_.arrived() < limit(i)) Tick(limit(i));
     while (faults[i].between_requests && Figures().answered < limit(i)) Tick(limit(i));
-    Say(absl::StrCat(faults[i].text, ", after ", Figures().sold, " buyers have bought"));
+    Report(absl::StrCat(faults[i].text, ", after ", Figures().sold, " buyers have bought"));
     faults[i].begin();
     if (!faults[i].is_over) continue;
     const absl::Time begin = absl::Now();
     while (!faults[i].is_over()) Tick(limit(i + 1));
-    Say(absl::StrFormat("%s, after %.1f s", faults[i].text_after, absl::ToDoubleSeconds(absl::Now() - begin)));
+    Report(absl::StrFormat("%s, after %.1f s", faults[i].text_after, absl::ToDoubleSeconds(absl::Now() - begin)));
   }
   while (shared_.arrived() < setup_.stock) Tick(setup_.stock);
 }
@@ -164,18 +178,24 @@ Audit Sale::Run() {
 
   Say(absl::StrCat("the sale opens, ", setup_.stock, " units for ", setup_.buyers, " buyers"));
   opened_ = absl::Now();
+  board_->SetStage(Stage::kSale);
+  if (setup_.has_page) segments_.emplace(half_, urls);
   InjectFaults();
   shared_.arrived() = setup_.buyers;
   for (std::optional<Process>& process : processes_) {
     while (!process->HasEnded()) Tick(setup_.buyers);
   }
   duration_ = absl::Now() - opened_;
+  Show();
   setup_.progress->Finish(label_, Detail());
+  board_->SetStage(Stage::kAudit);
   if (Figures().answered < setup_.buyers) OrThrow(absl::InternalError("a selling process has ended early"));
 
   const auto database = OrThrow(setup_.servers->database().Connect());
   OrThrow(StoreAnswers(*database, label_, shared_));
-  return OrThrow(half_ == Half::kNaive ? AuditNaive(*database) : AuditStockade(*database));
+  Audit audit = OrThrow(half_ == Half::kNaive ? AuditNaive(*database) : AuditStockade(*database));
+  board_->Judge(audit);
+  return audit;
 }
 
 }  // namespace fleet_sale

@@ -14,6 +14,8 @@
 #include "common/process.h"
 #include "common/progress.h"
 #include "common/stop_signal.h"
+#include "sale_board.h"
+#include "segments.h"
 #include "seller.h"
 #include "servers.h"
 #include "shared_sale.h"
@@ -36,15 +38,10 @@ struct SaleSetup {
   absl::Duration arrival = {};  // Of the first buyers, as many as there are units.
   std::string directory = {};
   Servers* servers = nullptr;
+  SaleBoard* board = nullptr;
+  bool has_page = false;  // Somebody may look at the board.
   examples::Progress* progress = nullptr;
   examples::StopSignal* stop = nullptr;
-};
-
-// The answers so far.
-struct SaleFigures {
-  int64_t answered = 0;  // Buyers that have an answer to all their requests.
-  int64_t sold = 0;      // Buyers that have a unit.
-  int64_t retries = 0;   // Requests that failed and were sent again.
 };
 
 // One half of the demo: kProcesses processes sell to all buyers, while servers and processes fail. Both halves have the
@@ -77,14 +74,20 @@ class Sale {
   void InjectFaults();
   // Lets the buyers that are due arrive, up to `limit`, shows the progress, and sleeps for a moment.
   void Tick(int64_t limit);
+  // Shows the progress, and on the board the segments, too.
+  void Show();
   void Say(const std::string& text);
+  // A fault, or the end of one: also on the board.
+  void Report(const std::string& text);
   std::string Detail();
 
   const Half half_;
   const SaleSetup setup_;
   const std::string label_;
   const std::string path_;
+  HalfBoard* const board_;
   SharedSale shared_;
+  std::optional<Segments> segments_;  // If there is a page.
   std::array<std::optional<examples::Process>, kProcesses> processes_;
   absl::Time opened_ = absl::InfiniteFuture();
   absl::Time last_change_ = absl::InfinitePast();

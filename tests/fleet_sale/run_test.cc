@@ -19,6 +19,7 @@
 #include "mysql/support/mariadb_server.h"
 #include "redis/support/redis_server.h"
 #include "support/await.h"
+#include "support/http.h"
 #include "support/needs_program.h"
 #include "support/subprocess.h"
 #include "support/temp_dir.h"
@@ -112,6 +113,39 @@ TEST_F(FleetSaleTest, Run_SmallSaleWithEachFault_NaiveHalfFailsTheAuditThatStock
     }
   }
 }
+
+#ifdef FLEET_SALE_HAS_PAGE
+TEST_F(FleetSaleTest, Serve_PageShowsSegmentsAndFaults_UntilASignal) {
+  Subprocess sale(SaleIn(dir_, {"--serve", "--port=0", "--stock=100", "--buyers=200", "--seconds=1"}));
+  const std::string prefix = "page: http://127.0.0.1:";
+  ASSERT_TRUE(sale.AwaitOutput("starting")) << sale.err();
+  const uint16_t port = static_cast<uint16_t>(std::stoi(sale.out().substr(sale.out().find(prefix) + prefix.size())));
+  const auto get = [&](const std::string& path, const std::string& host) {
+    return RawAnswer(port, "GET " + path + " HTTP/1.1\r\nHost: " + host + "\r\nConnection: close\r\n\r\n");
+  };
+  EXPECT_THAT(get("/sale", "localhost"), HasSubstr(R"("phase":"naive: waits")"));
+
+  ASSERT_TRUE(sale.AwaitOutput("serving until SIGINT or SIGTERM\naudit: stock=100 sold=100")) << sale.err();
+  EXPECT_THAT(get("/", "localhost"), HasSubstr("<title>Fleet sale</title>"));
+  const std::string shown = get("/sale", "127.0.0.1:80");
+  for (const char* const text : {R"("phase":"done")", R"("name":"ledger 4")", R"("name":"Redis 3")", R"("at_node":)",
+                                 "fault 2 of 4: Redis node 2 is killed", R"("oversold":0)", R"("stock":100)"}) {
+    EXPECT_THAT(shown, HasSubstr(text));
+  }
+  EXPECT_THAT(get("/sale", "evil.example"), HasSubstr("403 Forbidden"));
+  EXPECT_THAT(get("/metrics", "localhost"), HasSubstr("404 Not Found"));
+
+  // The port is in use.
+  const RunResult second = RunToEnd(SaleIn(dir_, {"--serve", "--port", std::to_string(port)}));
+  EXPECT_EQ(second.status, 2);
+  EXPECT_EQ(second.err, "fleet_sale: cannot listen on 127.0.0.1:" + std::to_string(port) + "\n");
+
+  sale.Kill(SIGTERM);
+  EXPECT_EQ(sale.Wait(), 0) << sale.err();
+  EXPECT_THAT(sale.out(), HasSubstr("lost=0\n"));
+  ExpectNothingIsLeft();
+}
+#endif
 
 TEST_F(FleetSaleTest, InterruptedInTheSale_NothingIsLeft) {
   for (const int signal : {SIGINT, SIGTERM}) {

@@ -16,7 +16,7 @@ function roundUp(value) {
   return power * [1, 2, 4, 5, 10].find((step) => step * power >= value);
 }
 
-// `lines`: [{half, xs, ys}].
+// `lines`: [{half, xs, ys, marks}]; `marks`, which may be left out, are moments to be marked on the line.
 function drawLines(svg, lines) {
   const most = (of) => Math.max(...lines.flatMap(of), 1);
   const xEnd = most((line) => line.xs);
@@ -36,7 +36,11 @@ function drawLines(svg, lines) {
   for (const {half, xs, ys} of lines) {
     draw(svg, 'polyline', {class: half, points: xs.map((s, i) => `${x(s).toFixed(1)},${y(ys[i]).toFixed(1)}`).join(' ')});
   }
-  for (const {half, xs, ys} of lines) {
+  for (const {half, xs, ys, marks = []} of lines) {
+    for (const mark of marks) {
+      const i = xs.findIndex((seconds) => seconds >= mark);
+      if (i >= 0) draw(svg, 'circle', {class: half, cx: x(xs[i]), cy: y(ys[i]), r: 3});
+    }
     const top = Math.max(...ys, 0);
     if (top === 0) continue;
     const at = x(xs[ys.indexOf(top)]);
