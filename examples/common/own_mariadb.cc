@@ -54,6 +54,10 @@ absl::StatusOr<std::unique_ptr<OwnMariaDb>> OwnMariaDb::Start() {
   if (database->socket().size() >= sizeof(sockaddr_un::sun_path)) {
     return absl::UnavailableError(absl::StrCat(database->socket(), " is too long for a socket: set a shorter TMPDIR"));
   }
+  if (absl::StrContains(database->socket(), " ")) {
+    return absl::UnavailableError(
+        absl::StrCat("mariadb-install-db cannot handle the blank in ", database->socket(), ": set another TMPDIR"));
+  }
   if (absl::Status installed = database->Install(); !installed.ok()) return installed;
   if (absl::Status started = database->Restart(); !started.ok()) return started;
   return database;

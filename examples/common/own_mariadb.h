@@ -26,7 +26,7 @@ class OwnMariaDb {
   ~OwnMariaDb();
 
   // For FleetInventoryOptions::ledger.
-  std::string url() const { return "mysql://root@localhost/shop?socket=" + socket(); }
+  std::string url() const { return "mysql://root@localhost/shop?socket=" + directory_.url_path() + "/socket"; }
   std::string socket() const { return directory_.path() + "/socket"; }
 
   // Whether it answers, without waiting. Unavailable: it has ended, or does not start in time; the message is its own.

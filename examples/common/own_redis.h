@@ -20,7 +20,7 @@ class OwnRedis {
   static absl::StatusOr<std::unique_ptr<OwnRedis>> Start();
   ~OwnRedis();
 
-  std::string url() const { return "unix://" + directory_.path() + "/socket"; }
+  std::string url() const { return "unix://" + directory_.url_path() + "/socket"; }
 
   // Kills the server.
   void Kill();

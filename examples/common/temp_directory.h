@@ -18,7 +18,10 @@ class TempDirectory {
   TempDirectory(TempDirectory&& other) noexcept : path_(std::exchange(other.path_, {})) {}
   TempDirectory& operator=(TempDirectory&&) = delete;
 
+  // Absolute.
   const std::string& path() const { return path_; }
+  // The same as a part of a URL: percent-encoded, except for the slashes.
+  std::string url_path() const;
 
  private:
   explicit TempDirectory(std::string path) : path_(std::move(path)) {}

@@ -1,11 +1,14 @@
 // A flash sale of four processes, three Redis nodes and one MariaDB, while they fail: as many services are written, and
 // then with Stockade.
 
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -72,6 +75,16 @@ std::string ReportTable(const HalfReport& naive, const HalfReport& stockade) {
                                       absl::ToDoubleSeconds(naive.duration), absl::ToDoubleSeconds(stockade.duration)));
 }
 
+// With less, MariaDB would wait for room in the middle of the sale.
+absl::Status CheckRoom(const std::string& directory) {
+  constexpr uintmax_t kMegabytes = 128;
+  std::error_code error;
+  const std::filesystem::space_info room = std::filesystem::space(directory, error);
+  if (error || room.available >= kMegabytes << 20) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat("the servers need some ", kMegabytes, " MB, but ", directory, " has ",
+                                             room.available >> 20, " MB: set another TMPDIR"));
+}
+
 int Run(const Options& options, StopSignal& stop) {
   Progress progress;
   SaleBoard board = {.stock = options.stock, .buyers = options.buyers};
@@ -81,6 +94,7 @@ int Run(const Options& options, StopSignal& stop) {
     progress.Say(absl::StrCat("page: http://127.0.0.1:", page->port(), "/"));
   }
   const TempDirectory directory = OrThrow(TempDirectory::Create("stockade_fleet_sale"));
+  OrThrow(CheckRoom(directory.path()));
   progress.Say(absl::StrCat("starting ", kNodes, " Redis nodes and MariaDB"));
   Servers servers;
   while (!OrThrow(servers.database().Answers())) Pause(stop);

@@ -89,10 +89,11 @@ void Sale::Show() {
 void Sale::Tick(int64_t limit) {
   Pause(*setup_.stop);
   const absl::Time now = absl::Now();
-  const int64_t due =
-      static_cast<int64_t>(absl::FDivDuration(now - opened_, setup_.arrival) * static_cast<double>(setup_.stock));
-  const int64_t groups = std::max<int64_t>(due, 0) / kGroup + 1;
-  shared_.arrived() = std::max<int64_t>(shared_.arrived(), std::min(groups * kGroup, limit));
+  if (now > opened_) {
+    const double share = std::min(absl::FDivDuration(now - opened_, setup_.arrival), 1.0);
+    const int64_t groups = static_cast<int64_t>(share * static_cast<double>(setup_.stock)) / kGroup + 1;
+    shared_.arrived() = std::max<int64_t>(shared_.arrived(), std::min(groups * kGroup, limit));
+  }
   if (now - last_update_ < kBetweenUpdates) return;
   last_update_ = now;
   Show();
