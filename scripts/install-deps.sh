@@ -25,9 +25,11 @@ declare -A packages=(
   [docs]="doxygen python3"
 )
 
-# A JDK, a Rust or a Node.js of the user's own, by whatever installer, does as well. Debian's plain rustc is too old for moka.
+# A JDK, a Go, a Rust or a Node.js of the user's own, by whatever installer, does as well. Debian 12's plain rustc is too
+# old for moka, and its golang for the peers in Go, which are then left out.
 command -v javac >/dev/null 2>&1 || packages[bench-peers]+=" default-jdk-headless"
 command -v mvn >/dev/null 2>&1 || packages[bench-peers]+=" maven"
+command -v go >/dev/null 2>&1 || [ -x /usr/local/go/bin/go ] || packages[bench-peers]+=" golang"
 command -v cargo >/dev/null 2>&1 || packages[bench-peers]+=" cargo-web rustc-web gcc libc6-dev"
 command -v npm >/dev/null 2>&1 || packages[bench-peers]+=" nodejs npm"
 

@@ -6,7 +6,7 @@ import org.redisson.api.RLock;
 import org.redisson.api.RSemaphore;
 import org.redisson.api.RedissonClient;
 
-/** Redisson as a peer of bench_distributed-locks; ../README.md tells how the two talk. */
+/** Redisson as a peer of bench_distributed-locks and bench_fleet; ../README.md tells how the two talk. */
 final class RedissonDriver {
   private final Runnable[] steps; // A thread's each; of one name or of as many.
 
@@ -75,6 +75,10 @@ final class RedissonDriver {
     if (args[0].equals("--check")) { // Whether all that it takes is there.
       Locks.class.getDeclaredMethods();
       System.out.println("ready");
+      return;
+    }
+    if (args[0].equals("maps")) {
+      LocalCachedMaps.run(Integer.parseInt(args[1]), args[2]);
       return;
     }
     String url = "";
