@@ -4,9 +4,17 @@
 //   bench_fleet_process cold THREADS URL   for each line "KEY LOAD_MS": THREADS threads get the key at once. Answers
 //                                          "LOADS END ANSWERED": the number of loads, and when the last load ended and
 //                                          the last thread was answered, in nanoseconds of the clock of the machine
-//   bench_fleet_process locked THREADS URL the same with a lock by SET NX in place of a cache, for which all poll
+//   bench_fleet_process locked THREADS URL the same by hand in place of a cache: hiredis, a lock by SET NX, and polling
 //   bench_fleet_process watch 1 URL        for each line "KEY": gets the key and answers 0, and when the value is
 //                                          invalidated it answers with the time; 0 in place of 1: without messages
+//   bench_fleet_process keep COUNT URL     for each line "VALUE", which is what the source has from now on: answers 0
+//                                          when COUNT keys are in memory, and every (COUNT / 10)th has this value
+//   bench_fleet_process leased THREADS URL LEASE_MS
+//                                          for each line "KEY 0": THREADS threads get the key. Answers with the time at
+//                                          which this process began to load it, or 0. "KEY 1": answers when the load
+//                                          begins, and never ends it
+//   bench_fleet_process leased-lock THREADS URL LEASE_MS
+//                                          the same by hand, as `locked`
 // An empty URL: a cache without a second level.
 #include <algorithm>
 #include <atomic>
@@ -22,10 +30,10 @@
 #include <thread>
 #include <vector>
 
+#include "fleet/hiredis_pool.h"
 #include "fleet/tier_cache.h"
 #include "measure/threads.h"
 #include "stockade/base/strings.h"
-#include "stockade/redis/redis_client.h"
 
 namespace stockade::bench {
 namespace {
@@ -54,7 +62,7 @@ struct Source {
 
 // `get` is called by `threads` threads, which begin at random within 50 ms: else those that poll would all do so at
 // once.
-void AnswerCold(size_t threads, Source& source, const std::function<void(uint64_t key)>& get) {
+void AnswerCold(size_t threads, Source& source, const std::function<void(size_t thread, uint64_t key)>& get) {
   uint64_t key = 0;
   int64_t ms = 0;
   while (std::cin >> key >> ms) {
@@ -64,11 +72,11 @@ void AnswerCold(size_t threads, Source& source, const std::function<void(uint64_
     std::mt19937 random(std::random_device{}());
     std::vector<int64_t> answered(threads);
     std::vector<std::jthread> callers;
-    for (int64_t& moment : answered) {
-      callers.emplace_back([&, key, pause = std::chrono::microseconds(random() % 50'000)] {
+    for (size_t i = 0; i < threads; ++i) {
+      callers.emplace_back([&, i, key, pause = std::chrono::microseconds(random() % 50'000)] {
         std::this_thread::sleep_for(pause);
-        get(key);
-        moment = Now();
+        get(i, key);
+        answered[i] = Now();
       });
     }
     callers.clear();
@@ -80,26 +88,111 @@ void AnswerCold(size_t threads, Source& source, const std::function<void(uint64_
 void AnswerColdByCache(size_t threads, const std::string& url) {
   Source source;
   const auto cache = MakeNumberCache(url, kRoom, {.load = [&](uint64_t key) { return source.Load(key); }});
-  AnswerCold(threads, source, [&](uint64_t key) { Require(cache->Get(key).status(), "Get"); });
+  AnswerCold(threads, source, [&](size_t, uint64_t key) { Require(cache->Get(key).status(), "Get"); });
 }
 
 // What programs do by hand: one thread of the fleet gets a lock and loads, the others look for the value every 50 ms.
-void AnswerColdByLock(size_t threads, const std::string& url) {
-  Source source;
-  const auto client = Require(RedisClient::Connect(url), "RedisClient");
-  AnswerCold(threads, source, [&](uint64_t key) {
+class PolledLock {
+ public:
+  PolledLock(const std::string& url, int64_t lease_ms) : pool_(url, 64), lease_ms_(std::to_string(lease_ms)) {}
+
+  // `thread` is one of at most 64.
+  void Get(size_t thread, uint64_t key, const std::function<uint64_t(uint64_t key)>& load) {
     const std::string value = base_internal::Concat("{bench}:value:", key);
     const std::string lock = base_internal::Concat("{bench}:lock:", key);
     for (;;) {
-      if (!Require(client->Run(RedisCommand("GET").Key(value)), "GET").is_nil()) return;
-      if (!Require(client->Run(RedisCommand("SET").Key(lock).Arg(1).Arg("NX").Arg("PX").Arg(10'000)), "SET").is_nil()) {
-        Require(client->Run(RedisCommand("SET").Key(value).Arg(source.Load(key)).Arg("PX").Arg(3'600'000)), "SET");
-        Require(client->Run(RedisCommand("DEL").Key(lock)), "DEL");
+      if (!HiredisPool::TextOf(pool_.Run(thread, "GET", value)).empty()) return;
+      if (!HiredisPool::TextOf(pool_.Run(thread, "SET", lock, "1", "NX", "PX", lease_ms_)).empty()) {
+        pool_.Run(thread, "SET", value, std::to_string(load(key)), "PX", "3600000");
+        pool_.Run(thread, "DEL", lock);
         return;
       }
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
     }
+  }
+
+ private:
+  HiredisPool pool_;
+  const std::string lease_ms_;
+};
+
+void AnswerColdByLock(size_t threads, const std::string& url) {
+  Source source;
+  PolledLock lock(url, 10'000);
+  AnswerCold(threads, source, [&](size_t thread, uint64_t key) {
+    lock.Get(thread, key, [&](uint64_t one) { return source.Load(one); });
   });
+}
+
+// A load that begins says so, and if it is to stay it never ends.
+struct LeasedSource {
+  uint64_t Load(uint64_t key) {
+    begun = Now();
+    if (!stays) return key;
+    std::cout << begun << std::endl;
+    for (;;) std::this_thread::sleep_for(std::chrono::hours(1));
+  }
+  std::atomic<bool> stays{false};
+  std::atomic<int64_t> begun{0};
+};
+
+void AnswerLeased(size_t threads, LeasedSource& source, const std::function<void(size_t thread, uint64_t key)>& get) {
+  uint64_t key = 0;
+  bool stays = false;
+  while (std::cin >> key >> stays) {
+    source.stays = stays;
+    source.begun = 0;
+    std::vector<std::jthread> callers;
+    for (size_t i = 0; i < threads; ++i) callers.emplace_back([&, i, key] { get(i, key); });
+    callers.clear();
+    std::cout << source.begun << std::endl;
+  }
+}
+
+void AnswerLeasedByCache(size_t threads, const std::string& url, int64_t lease_ms) {
+  LeasedSource source;
+  const auto cache = MakeNumberCache(url, kRoom, {.load = [&](uint64_t key) { return source.Load(key); }}, true,
+                                     absl::Milliseconds(lease_ms));
+  AnswerLeased(threads, source, [&](size_t, uint64_t key) { Require(cache->Get(key).status(), "Get"); });
+}
+
+void AnswerLeasedByLock(size_t threads, const std::string& url, int64_t lease_ms) {
+  LeasedSource source;
+  PolledLock lock(url, lease_ms);
+  AnswerLeased(threads, source, [&](size_t thread, uint64_t key) {
+    lock.Get(thread, key, [&](uint64_t one) { return source.Load(one); });
+  });
+}
+
+void Keep(uint64_t count, const std::string& url) {
+  constexpr uint64_t kThreads = 16;  // One would wait for each of the first loads.
+  std::atomic<uint64_t> version{0};
+  std::atomic<int64_t> loads{0};
+  const auto cache = MakeNumberCache(url, static_cast<int64_t>(4 * count), {.load = [&](uint64_t) {
+                                       ++loads;
+                                       return version.load();
+                                     }});
+  for (uint64_t value = 0; std::cin >> value;) {
+    version = value;
+    for (std::atomic<bool> done{false}; !done;) {
+      done = true;
+      const int64_t loaded = loads;
+      {
+        std::vector<std::jthread> readers;
+        for (uint64_t first = 0; first < kThreads; ++first) {
+          readers.emplace_back([&, first] {
+            for (uint64_t key = first; key < count; key += kThreads) {
+              const uint64_t got = *Require(cache->Get(key), "Get");
+              if (key % (count / 10) == 0 && got != value) done = false;
+            }
+          });
+        }
+      }
+      if (loads != loaded) done = false;
+      if (!done) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    std::cout << 0 << std::endl;
+  }
 }
 
 void Watch(bool messages, const std::string& url) {
@@ -121,12 +214,18 @@ void Watch(bool messages, const std::string& url) {
 }  // namespace stockade::bench
 
 int main(int argc, char** argv) {
-  if (argc != 4) return 2;
+  using namespace stockade::bench;
+  if (argc != 4 && argc != 5) return 2;
   const int64_t number = std::atoll(argv[2]);
+  const auto threads = static_cast<size_t>(number);
+  const int64_t lease_ms = argc == 5 ? std::atoll(argv[4]) : 0;
   const std::string_view what = argv[1];
-  if (what == "hits") stockade::bench::Hit(number, argv[3]);
-  if (what == "cold") stockade::bench::AnswerColdByCache(static_cast<size_t>(number), argv[3]);
-  if (what == "locked") stockade::bench::AnswerColdByLock(static_cast<size_t>(number), argv[3]);
-  if (what == "watch") stockade::bench::Watch(number == 1, argv[3]);
+  if (what == "hits") Hit(number, argv[3]);
+  if (what == "cold") AnswerColdByCache(threads, argv[3]);
+  if (what == "locked") AnswerColdByLock(threads, argv[3]);
+  if (what == "watch") Watch(number == 1, argv[3]);
+  if (what == "keep") Keep(static_cast<uint64_t>(number), argv[3]);
+  if (what == "leased") AnswerLeasedByCache(threads, argv[3], lease_ms);
+  if (what == "leased-lock") AnswerLeasedByLock(threads, argv[3], lease_ms);
   return 0;
 }

@@ -14,6 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "fleet/fleets.h"
+#include "fleet/peer_rows.h"
 #include "fleet/tier_cache.h"
 #include "measure/threads.h"
 #include "peers/peer_process.h"
@@ -29,8 +31,6 @@ constexpr char kWithout[] = "the cache without a tier";
 constexpr int64_t kRoom = 1 << 16;
 constexpr int64_t kBatch = 256;
 constexpr uint64_t kKeys = 1024;
-constexpr size_t kProcesses = 8;
-constexpr size_t kThreads = 16;
 
 // The instructions of all threads of a process that gets one key `hits` times.
 double Instructions(const std::string& url, int64_t hits) {
@@ -146,51 +146,8 @@ void AddSecondLevelRow(Suite& suite, size_t threads) {
        }});
 }
 
-// Processes that all get the same cold key at once.
-class ColdFleet {
- public:
-  ColdFleet(const std::string& how, const std::string& url) {
-    for (size_t i = 0; i < kProcesses; ++i) {
-      processes_.push_back(
-          Require(PeerProcess::Start({STOCKADE_BENCH_FLEET_PROCESS, how, std::to_string(kThreads), url}), "a process"));
-    }
-    Run(0);  // Each has its connections now.
-  }
-
-  Figures Run(int64_t load_ms) {
-    const std::string request = base_internal::Concat(++key_, " ", load_ms);
-    std::vector<std::string> answers(processes_.size());
-    {
-      std::vector<std::jthread> askers;
-      for (size_t i = 0; i < processes_.size(); ++i) {
-        askers.emplace_back(
-            [&, i] { answers[i] = Require(processes_[i]->Ask(request, absl::Minutes(1)), "a process"); });
-      }
-    }
-    int64_t loads = 0;
-    int64_t load_end = 0;
-    int64_t answered = 0;
-    for (const std::string& answer : answers) {
-      long long its_loads = 0;
-      long long its_end = 0;
-      long long its_answered = 0;
-      if (std::sscanf(answer.c_str(), "%lld %lld %lld", &its_loads, &its_end, &its_answered) != 3) {
-        base_internal::Fatal("bench: a process answered " + answer);
-      }
-      loads += its_loads;
-      load_end = std::max<int64_t>(load_end, its_end);
-      answered = std::max<int64_t>(answered, its_answered);
-    }
-    return {{"loads", static_cast<double>(loads)}, {"last", static_cast<double>(answered - load_end) / 1e6}};
-  }
-
- private:
-  std::vector<std::unique_ptr<PeerProcess>> processes_;
-  uint64_t key_ = 0;
-};
-
 void AddColdRows(Suite& suite) {
-  const std::string of = base_internal::Concat(kProcesses, " processes x ", kThreads, " threads");
+  const std::string of = base_internal::Concat(kFleetProcesses, " processes x ", kFleetThreads, " threads");
   const Comparison loads = {.name = "loads of a cold key, " + of,
                             .unit = "loads",
                             .peer = "a cache in each process",
@@ -200,73 +157,35 @@ void AddColdRows(Suite& suite) {
       .name = "last answer after the load, " + of, .unit = "ms", .peer = "a cache in each process", .counter = "last"};
   suite.AddRows({loads, last}, {.prepare = [](const Scale& scale) -> Contestants {
                   const auto redis = std::make_shared<RedisProcess>();
-                  const auto ours = std::make_shared<ColdFleet>("cold", redis->url());
-                  const auto without = std::make_shared<ColdFleet>("cold", "");
+                  const auto start = [](const std::string& url) {
+                    return std::make_shared<ColdFleet>(
+                        FleetCommand{STOCKADE_BENCH_FLEET_PROCESS, "cold", std::to_string(kFleetThreads), url}, url);
+                  };
+                  const auto ours = start(redis->url());
+                  const auto without = start("");
                   const int64_t load_ms = scale.Sized(50, 200);
                   return {[=, keep = redis](Worker&) { return ours->Run(load_ms); },
                           [=](Worker&) { return without->Run(load_ms); }};
                 }});
-  suite.AddRows({{.name = "last answer after the load, " + of,
-                  .unit = "ms",
-                  .peer = "SET NX, polling by 50 ms",
-                  .target = "<= 0.1",
-                  .counter = "last"}},
-                {.prepare = [](const Scale& scale) -> Contestants {
-                  const auto redis = std::make_shared<RedisProcess>();
-                  const auto ours = std::make_shared<ColdFleet>("cold", redis->url());
-                  const auto polling = std::make_shared<ColdFleet>("locked", redis->url());
-                  const int64_t load_ms = scale.Sized(60, 200);
-                  return {[=, keep = redis](Worker&) { return ours->Run(load_ms); },
-                          [=](Worker&) { return polling->Run(load_ms); }};
-                }});
 }
 
-// Processes that have a value in memory, which another process invalidates.
-class WatchingFleet {
- public:
-  WatchingFleet(const std::string& url, bool messages) : cache_(MakeNumberCache(url, kRoom, {.load = Load}, messages)) {
-    for (size_t i = 0; i < kProcesses; ++i) {
-      processes_.push_back(
-          Require(PeerProcess::Start({STOCKADE_BENCH_FLEET_PROCESS, "watch", messages ? "1" : "0", url}), "a process"));
-    }
-    Run(3);
-  }
-
-  // From before an invalidation until the last process has removed the value, in milliseconds: the 99th percentile.
-  double Run(int64_t invalidations) {
-    std::vector<double> times;
-    for (int64_t i = 0; i < invalidations; ++i) {
-      const std::string request = std::to_string(++key_);
-      for (const auto& process : processes_) Require(process->Ask(request, absl::Minutes(1)), "a process");
-      const int64_t begun = std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
-      cache_->Invalidate(key_);
-      int64_t last = 0;
-      for (const auto& process : processes_) {
-        const std::string removed = Require(process->ReadLine(absl::Minutes(1)), "a process");
-        last = std::max<int64_t>(last, std::atoll(removed.c_str()));
-      }
-      times.push_back(static_cast<double>(last - begun) / 1e6);
-    }
-    std::sort(times.begin(), times.end());
-    return times[(times.size() * 99 + 99) / 100 - 1];
-  }
-
- private:
-  const std::unique_ptr<NumberCache> cache_;
-  std::vector<std::unique_ptr<PeerProcess>> processes_;
-  uint64_t key_ = 0;
-};
-
 void AddInvalidationRow(Suite& suite) {
-  suite.Add({.name = base_internal::Concat("invalidation until the last of ", kProcesses, " processes, p99"),
+  suite.Add({.name = base_internal::Concat("invalidation until the last of ", kFleetProcesses, " processes, p99"),
              .unit = "ms",
              .peer = "heartbeats of 250 ms",
-             .target = "<= 5 ms"},
+             .target = "<= 5 ms",
+             .counter = "last"},
             {.prepare = [](const Scale& scale) -> Contestants {
               const auto redis = std::make_shared<RedisProcess>();
               const auto other = std::make_shared<RedisProcess>();
-              const auto ours = std::make_shared<WatchingFleet>(redis->url(), true);
-              const auto polling = std::make_shared<WatchingFleet>(other->url(), false);
+              const auto start = [](const std::string& url, bool messages) {
+                const std::shared_ptr<NumberCache> cache = MakeNumberCache(url, kRoom, {.load = Load}, messages);
+                return std::make_shared<WatchingFleet>(
+                    FleetCommand{STOCKADE_BENCH_FLEET_PROCESS, "watch", messages ? "1" : "0", url}, url,
+                    [cache](uint64_t key) { cache->Invalidate(key); });
+              };
+              const auto ours = start(redis->url(), true);
+              const auto polling = start(other->url(), false);
               const int64_t count = scale.Sized(10, 200);
               const int64_t polled = scale.Sized(2, 20);
               return {[=, keep = redis](Worker&) { return ours->Run(count); },
@@ -287,6 +206,7 @@ void AddFleetRows(Suite& suite) {
   AddSecondLevelRow(suite, 16);
   AddColdRows(suite);
   AddInvalidationRow(suite);
+  AddFleetPeerRows(suite);
   AddFleetCrowdRows(suite);
 }
 
