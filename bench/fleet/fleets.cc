@@ -111,6 +111,8 @@ std::unique_ptr<PeerProcess> TakeOverFleet::StartOne() const {
 
 Figures TakeOverFleet::Run() {
   const std::unique_ptr<PeerProcess> loader = StartOne();
+  Require(loader->Ask(base_internal::Concat(++key_, " 0"), kPatience), "a process");
+  absl::SleepFor(absl::Milliseconds(lease_ms_ / 20));  // It has all its connections now.
   Require(loader->Ask(base_internal::Concat(++key_, " 1"), kPatience), "a process");
   std::vector<std::string> answers;
   std::jthread waiters([&] { answers = AskAll(processes_, base_internal::Concat(key_, " 0")); });
