@@ -331,7 +331,7 @@ void RedisTier::NoteReply(const absl::Status& status) {
 std::vector<std::string> RedisTier::NewTokens(size_t count) {
   std::vector<std::string> tokens(count);
   const MutexLock lock(mutex_);
-  for (std::string& token : tokens) token = tokens_.Token();
+  for (std::string& token : tokens) token = tokens_.LeaseToken(inbox());
   return tokens;
 }
 
@@ -514,7 +514,7 @@ TierInvalidated RedisTier::Send(TierSpace& space, uint64_t id, bool with_lease, 
         HoldLocked(space, token,
                    {.key = space.keys.Lease(key),
                     .reign = reign->ordinal,
-                    .renew_at = sent + options_.lease / 3,
+                    .renew_at = sent + options_.lease / 4,
                     .give_up_at = sent + options_.max_load});
         result.lease = {.token = token, .position = result.position};
       }
@@ -963,7 +963,7 @@ void RedisTier::RenewLeases() {
     if (held == space.leases.end()) continue;
     if (!replies[n].ok()) continue;  // It stays due.
     if (replies[n]->integer() == 1) {
-      held->second.renew_at = sent + options_.lease / 3;
+      held->second.renew_at = sent + options_.lease / 4;
     } else {
       space.leases.erase(held);
       space.lease_count.store(space.leases.size(), std::memory_order_relaxed);

@@ -151,6 +151,7 @@ std::vector<size_t> RedisTierCache::AskOnce(const TierReign& reign, std::span<co
                            .Arg(absl::ToInt64Milliseconds(options.lease))
                            .Arg(ask.known_version == 0 ? std::string() : TierVersionBytes(ask.known_version))
                            .Arg(inbox)
+                           .Arg(tier_->publish_command())
                            .Idempotent());
   }
   const Instant sent = tier_->clock()->Now();
@@ -196,7 +197,7 @@ std::vector<size_t> RedisTierCache::AskOnce(const TierReign& reign, std::span<co
       tier_->Hold(*space_, tokens[n],
                   {.key = space_->keys.Lease(key),
                    .reign = reign.ordinal,
-                   .renew_at = sent + options.lease / 3,
+                   .renew_at = sent + options.lease / 4,
                    .give_up_at = sent + options.max_load});
     } else if (busy) {
       answer.kind = TierAnswer::Kind::kBusy;

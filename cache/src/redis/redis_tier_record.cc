@@ -171,6 +171,15 @@ std::string TierTokens::Token() {
   return token;
 }
 
+std::string TierTokens::LeaseToken(std::string_view inbox) {
+  uint64_t owner = 0;
+  std::from_chars(inbox.data(), inbox.data() + inbox.size(), owner, 16);
+  std::string token;
+  AppendNumber(token, std::max<uint64_t>(random_(), 1), 8);
+  AppendNumber(token, owner, 8);
+  return token;
+}
+
 std::string TierTokens::Incarnation() {
   constexpr std::string_view kDigits = "0123456789abcdef";
   std::string digits;

@@ -102,7 +102,9 @@ std::string TierVersionBytes(uint64_t version);
 class TierTokens {
  public:
   TierTokens();
-  std::string Token();        // Its version is not 0.
+  std::string Token();  // Its version is not 0.
+  // A token of a lease. It ends with the id of its process's inbox, or with zeros if that is empty.
+  std::string LeaseToken(std::string_view inbox);
   std::string Incarnation();  // In hexadecimal digits.
   double Share() { return std::uniform_real_distribution<double>(0, 1)(random_); }
 

@@ -55,6 +55,14 @@ local function add_waiter(key, id, ms)
   if #ids > 128 * 16 or redis.pcall('set', key, ids, 'px', ms).err then return 0 end
   return 1
 end
+local function waits(key, id) return id ~= '' and string.find(inboxes(key), id, 1, true) end
+-- Whether no process subscribes to the inbox at the end of the lease's token.
+local function is_orphaned(lease, token, publish)
+  local owner = string.sub(token, 9, 16)
+  if publish == '' or owner == string.rep('\0', 8) then return false end
+  local id = string.gsub(owner, '.', function(byte) return string.format('%02x', string.byte(byte)) end)
+  return redis.pcall(publish, string.match(lease, '^sc1:{[^}]*}:') .. 'i:' .. id, '') == 0
+end
 local function wake(key, lease, publish)
   local ids, inbox = inboxes(key), string.match(lease, '^sc1:{[^}]*}:') .. 'i:'
   if ids == '' then return end
@@ -193,7 +201,7 @@ return {code, sequence, entries, sum}
 
 // KEYS  1 state, 2 record, 3 lease, 4 waiters.
 // ARGV  1 incarnation, 2 cache, 3 codec, 4 token, 5 lease in milliseconds, 6 the known version or '',
-//       7 the id of the caller's inbox, or '': it is not to be woken.
+//       7 the id of the caller's inbox, or '': it is not to be woken, 8 command that publishes, or ''.
 // Answers {'R'}: the codec is not registered;
 //   {'H', sequence, time left, record};
 //   {'G', position of the lease, time left, expired record or nil};
@@ -218,6 +226,10 @@ end
 )lua";
 
 // Goes on after kLeases, which a hit does not need.
+//
+// If a caller asks again and the process that loads has no subscription, that process was probably killed, and its
+// lease is shortened. It lasts for longer than the time between two renewals. So a process that lives and has only lost
+// its subscription keeps it.
 constexpr std::string_view kAskForLease = R"lua(
 local expired = left and left <= 0 and (record.whole or call('get', KEYS[2])) or false
 local lease = read_lease(KEYS[3])
@@ -230,6 +242,11 @@ if lease and lease.incarnation == ARGV[1] then
     set_lease(KEYS[3], ARGV[1], lease.token, lease.position, ARGV[5])
   end
   if life >= 0 then
+    local short = math.floor(0.4 * tonumber(ARGV[5]))
+    if life > short and waits(KEYS[4], ARGV[7]) and is_orphaned(KEYS[3], lease.token, ARGV[8]) then
+      call('pexpire', KEYS[3], short)
+      life = short
+    end
     local woken = ARGV[7] ~= '' and add_waiter(KEYS[4], ARGV[7], life + tonumber(ARGV[5])) or 0
     return {'B', sequence, left or 0, expired, life, age, woken}
   end

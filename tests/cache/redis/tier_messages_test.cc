@@ -299,6 +299,34 @@ TEST_F(TierMessagesTest, Lease_ItsLoaderSendsNoMessages_TheProcessThatWaitsPolls
   EXPECT_LE(b.Ask("lapses").retry_after, absl::Milliseconds(220));
 }
 
+// The lease of a process that has no subscription ends earlier, once a process that waits asks again.
+TEST_F(TierMessagesTest, Lease_ProcessIsGone_IsShortened) {
+  TierNode a(server.url(), Rare());
+  TierNode b(server.url(), Rare());
+  AwaitSubscribed(a);
+  AwaitSubscribed(b);
+  ASSERT_EQ(a.Ask("k").kind, Answer::kGranted);
+  const auto life_ms = [&] { return std::stoll(server.Call({"PTTL", kLease}).text); };
+  const int64_t short_ms = absl::ToInt64Milliseconds(Rare().lease) * 4 / 10;
+  for (int asked = 0; asked < 3; ++asked) ASSERT_EQ(b.Ask("k").kind, Answer::kBusy);
+  EXPECT_GT(life_ms(), short_ms) << "its process has a subscription";
+  std::string lease = server.Call({"GET", kLease}).text;
+  ASSERT_EQ(lease.size(), 49u);
+  const std::string whole_ms = std::to_string(absl::ToInt64Milliseconds(Rare().lease));
+  lease.replace(25, 8, std::string(8, '\0'));
+  server.Call({"SET", kLease, lease, "PX", whole_ms});
+  ASSERT_EQ(b.Ask("k").kind, Answer::kBusy);
+  EXPECT_GT(life_ms(), short_ms) << "its process never had one";
+  lease.replace(25, 8, "\xff\x01killed");
+  server.Call({"SET", kLease, lease, "PX", whole_ms});
+  TierNode c(server.url(), Rare());
+  AwaitSubscribed(c);
+  ASSERT_EQ(c.Ask("k").kind, Answer::kBusy);
+  EXPECT_GT(life_ms(), short_ms) << "a first question does not look";
+  ASSERT_EQ(c.Ask("k").kind, Answer::kBusy);
+  EXPECT_LE(life_ms(), short_ms);
+}
+
 TEST_F(TierMessagesTest, Lease_MessageIsForeign_IsIgnored) {
   TierNode a(server.url(), Rare());
   AwaitSubscribed(a);

@@ -44,8 +44,9 @@ struct STOCKADE_EXPORT RedisCacheTierOptions {
   // heartbeat succeeds. Replaces redis.command_timeout. 1 ms to 1 min.
   Duration timeout = absl::Milliseconds(500);
 
-  // How long the right to load a key outlives its loader. It is renewed every third of this time. If a loader is
-  // killed, another process loads the key after at most this time. 10 ms to 1 min, and at least 3 * heartbeat is
+  // How long the right to load a key outlives its loader. It is renewed every quarter of this time. If a loader is
+  // killed, another process loads the key after at most this time, and usually after 0.4 of it: Redis knows that a
+  // killed process has no subscription. 10 ms to 1 min, and at least 3 * heartbeat is
   // advised.
   Duration lease = absl::Seconds(2);
 
