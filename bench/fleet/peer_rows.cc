@@ -47,7 +47,7 @@ std::string DriverOf(Suite& suite, const std::string& peer, const std::string& r
   return {};
 }
 
-// A server and what uses it, which goes first.
+// A server and its user, which is destroyed first.
 template <typename User>
 struct WithServer {
   RedisProcess server;
