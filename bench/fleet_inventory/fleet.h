@@ -15,7 +15,7 @@
 namespace stockade::bench {
 
 struct FleetShape {
-  std::string name;
+  std::string name = {};
   size_t processes = 1;
   int32_t segments = 1;
   // The URLs of the Redis nodes that have segments of the SKU.
