@@ -208,20 +208,11 @@ absl::Status FleetInventory::ForgetBuyer(const FleetInventoryOptions& options, s
   if (!connection.ok()) return connection.status();
   const std::string hash = FleetHashLiteral(fleet->keys.BuyerHash(buyer));
   const std::string nobody = FleetHashLiteral(inventory_internal::RandomFleetHash());
-  // The rows of the buyer are locked first, so that no order that a limit counts is added meanwhile. They keep what
-  // their orders have, under the new name; what forgotten orders have bought is dropped.
-  const std::string lines = Concat(
-      "(SELECT o.order_id,o.state,COALESCE(l.sku_id,o.sku_id) AS sku_id,COALESCE(l.quantity,o.quantity) AS "
-      "quantity FROM ",
-      fleet->tables.orders, " o LEFT JOIN ", fleet->tables.order_lines,
-      " l ON l.order_id=o.order_id WHERE o.buyer=", hash, ")");
+  // The rows of the buyer are locked first, so that no order that a limit counts is added meanwhile. Their units stay,
+  // under the new name, as those of orders and of sold_forgotten do.
   return (*connection)
-      ->Run(Concat("START TRANSACTION;SELECT COUNT(*) FROM ", fleet->tables.buyers, " WHERE buyer=", hash,
-                   " FOR UPDATE;UPDATE ", fleet->tables.buyers,
-                   " b LEFT JOIN (SELECT sku_id,SUM(quantity) AS units FROM ", lines,
-                   " each_line WHERE state<2 GROUP BY sku_id) d ON d.sku_id=b.sku_id SET b.buyer=", nobody,
-                   ",b.units=COALESCE(d.units,0) WHERE b.buyer=", hash, ";UPDATE ", fleet->tables.orders,
-                   " SET buyer=", nobody, " WHERE buyer=", hash, ";COMMIT"),
+      ->Run(Concat("START TRANSACTION;UPDATE ", fleet->tables.buyers, " SET buyer=", nobody, " WHERE buyer=", hash,
+                   ";UPDATE ", fleet->tables.orders, " SET buyer=", nobody, " WHERE buyer=", hash, ";COMMIT"),
             Clock::System()->Now() + fleet->packet_timeout)
       .status;
 }

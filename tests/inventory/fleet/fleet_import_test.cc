@@ -1,6 +1,7 @@
 #include "inventory/fleet/fleet_test.h"
 #include "request_fingerprint.h"
 #include "stockade/inventory/sqlite_ledger.h"
+#include "support/await.h"
 #include "support/temp_dir.h"
 
 namespace stockade {
@@ -134,6 +135,20 @@ TEST_F(FleetImportTest, AForgottenBuyerIsNobody) {
   EXPECT_TRUE(shop->Take({.sku = "laces", .request_id = "d", .buyer = "bob"}).ok());
   EXPECT_EQ(shop->Cancel(held->id()), absl::OkStatus());
   EXPECT_TRUE(absl::IsInvalidArgument(FleetInventory::ForgetBuyer(Options(), "")));
+}
+
+TEST_F(FleetImportTest, ABuyerIsForgottenAfterTheOrders_TheAuditHolds) {
+  FleetInventoryOptions options = Options();
+  options.retention = absl::Seconds(1);
+  const auto shop = Connect(options);
+  ASSERT_EQ(shop->AddSku("sneaker", {.stock = 9, .per_buyer_limit = 2}), absl::OkStatus());
+  ASSERT_TRUE(shop->Take({.sku = "sneaker", .request_id = "a", .buyer = "ann"}).ok());
+  testing::Await("an order that is forgotten",
+                 [&] { return server().Value("SELECT COUNT(*) FROM " + Table("orders")) == "0"; });
+  EXPECT_EQ(Audit(), std::vector<std::string>());
+  ASSERT_EQ(FleetInventory::ForgetBuyer(Options(), "ann"), absl::OkStatus());
+  EXPECT_EQ(Audit(), std::vector<std::string>());
+  EXPECT_TRUE(shop->Take({.sku = "sneaker", .quantity = 2, .request_id = "b", .buyer = "ann"}).ok());
 }
 
 }  // namespace
