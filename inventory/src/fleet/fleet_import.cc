@@ -23,6 +23,9 @@ using mysql_internal::MySqlConnection;
 using mysql_internal::MySqlNumber;
 using mysql_internal::MySqlReply;
 
+// Transactions that ForgetBuyer() tries.
+constexpr int kForgetAttempts = 8;
+
 // Rows of one INSERT.
 constexpr size_t kRows = 1'000;
 
@@ -208,13 +211,23 @@ absl::Status FleetInventory::ForgetBuyer(const FleetInventoryOptions& options, s
   if (!connection.ok()) return connection.status();
   const std::string hash = FleetHashLiteral(fleet->keys.BuyerHash(buyer));
   const std::string nobody = FleetHashLiteral(inventory_internal::RandomFleetHash());
-  // The rows of the buyer are locked first, so that no order that a limit counts is added meanwhile. Their units stay,
-  // under the new name, as those of orders and of sold_forgotten do.
-  return (*connection)
-      ->Run(Concat("START TRANSACTION;UPDATE ", fleet->tables.buyers, " SET buyer=", nobody, " WHERE buyer=", hash,
-                   ";UPDATE ", fleet->tables.orders, " SET buyer=", nobody, " WHERE buyer=", hash, ";COMMIT"),
-            Clock::System()->Now() + fleet->packet_timeout)
-      .status;
+  const auto run = [&](const std::string& statements) {
+    return (*connection)->Run(statements, Clock::System()->Now() + fleet->packet_timeout);
+  };
+  const std::string where = Concat(" WHERE buyer=", hash);
+  const std::string renamed = Concat(" SET buyer=", nobody, where);
+  // The rows of the buyer are locked first, so that orders that they count wait. Their units stay, under the new name,
+  // as those of orders and of sold_forgotten do.
+  for (int attempt = 0; attempt < kForgetAttempts; ++attempt) {
+    const MySqlReply reply =
+        run(Concat("START TRANSACTION;UPDATE ", fleet->tables.buyers, renamed, ";UPDATE ", fleet->tables.orders,
+                   renamed, ";SELECT COUNT(*) FROM ", fleet->tables.buyers, where));
+    if (!reply.status.ok()) return reply.status;
+    // The first order of another SKU may have come in between: renamed without its row, it could not be ended.
+    if (MySqlNumber(reply.rows().at(0), 0) == 0) return run("COMMIT").status;
+    if (absl::Status ended = run("ROLLBACK").status; !ended.ok()) return ended;
+  }
+  return absl::UnavailableError(Concat("ForgetBuyer: the buyer has ordered meanwhile, ", kForgetAttempts, " times"));
 }
 
 }  // namespace stockade

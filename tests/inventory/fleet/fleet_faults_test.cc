@@ -76,6 +76,30 @@ TEST_F(FleetFaultsTest, SameBuyerInTwoProcessesAtOnce_GetsNoMoreThanTheLimit) {
   }
 }
 
+// The first order of another SKU comes between the buyer's rows and the orders.
+TEST_F(FleetFaultsTest, BuyerOrdersWhileItIsForgotten_TheRowsFitTogether) {
+  FleetInventoryOptions options = Options();
+  options.lanes = 1;
+  const auto shop = Connect(options);
+  for (const char* const sku : {"sneaker", "boot"}) {
+    ASSERT_TRUE(shop->AddSku(sku, {.stock = 9, .per_buyer_limit = 2}).ok());
+  }
+  ASSERT_TRUE(shop->Take({.sku = "sneaker", .request_id = "a", .buyer = "ann"}).ok());
+  Client other;
+  other.Run("START TRANSACTION");
+  other.Run("SELECT * FROM " + Table("orders") + " FOR UPDATE");
+  auto forgetting = InThread([&] { return FleetInventory::ForgetBuyer(options, "ann"); });
+  AwaitLockWait();
+  const auto held = shop->Reserve({.sku = "boot", .request_id = "b", .buyer = "ann"});
+  ASSERT_TRUE(held.ok()) << held.status();
+  other.Run("COMMIT");
+  const absl::Status forgotten = forgetting.get();
+  EXPECT_TRUE(forgotten.ok()) << forgotten;
+  EXPECT_EQ(Audit(), std::vector<std::string>());
+  const absl::Status cancelled = shop->Cancel(held->id());
+  EXPECT_TRUE(cancelled.ok()) << cancelled;
+}
+
 TEST_F(FleetFaultsTest, ServerIsDown_CallsAreUnavailableAfterTheirPatienceAndHaveChangedNothing) {
   const auto shop = Connect(OptionsWith(absl::Seconds(2)));
   ASSERT_TRUE(shop->AddSku("sneaker", {.stock = 5}).ok());
