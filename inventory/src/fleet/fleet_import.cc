@@ -222,12 +222,14 @@ absl::Status FleetInventory::ForgetBuyer(const FleetInventoryOptions& options, s
     const MySqlReply reply =
         run(Concat("START TRANSACTION;UPDATE ", fleet->tables.buyers, renamed, ";UPDATE ", fleet->tables.orders,
                    renamed, ";SELECT COUNT(*) FROM ", fleet->tables.buyers, where));
+    if (reply.remedy == mysql_internal::MySqlRemedy::kRunAgain) continue;
     if (!reply.status.ok()) return reply.status;
     // The first order of another SKU may have come in between: renamed without its row, it could not be ended.
     if (MySqlNumber(reply.rows().at(0), 0) == 0) return run("COMMIT").status;
     if (absl::Status ended = run("ROLLBACK").status; !ended.ok()) return ended;
   }
-  return absl::UnavailableError(Concat("ForgetBuyer: the buyer has ordered meanwhile, ", kForgetAttempts, " times"));
+  return absl::UnavailableError(
+      Concat("ForgetBuyer: the buyer's orders changed meanwhile, ", kForgetAttempts, " times"));
 }
 
 }  // namespace stockade

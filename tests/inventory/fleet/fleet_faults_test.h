@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <fstream>
+#include <future>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -84,6 +85,24 @@ class FleetFaultsTest : public FleetTest {
     ASSERT_TRUE(line.ends_with("'")) << "there is no such command in docs/INVENTORY.md";
     Client().Run(absl::StrReplaceAll(line.substr(kCommand.size(), line.size() - kCommand.size() - 1),
                                      {{"shop_", base_internal::Concat(fleet(), "_")}}));
+  }
+  // The answer of `call`, which needs rows of both tables, in the other order, and whose transaction is the victim.
+  template <typename Call>
+  absl::Status InADeadlock(std::string_view first, std::string_view second, Call call) const {
+    const std::string deadlocks =
+        "SELECT variable_value FROM information_schema.global_status WHERE variable_name='Innodb_deadlocks'";
+    const int64_t before = Number(deadlocks);
+    Client other;
+    other.Run("CREATE OR REPLACE TABLE ballast (a INT PRIMARY KEY)");
+    other.Run("START TRANSACTION");
+    other.Run("INSERT INTO ballast SELECT seq FROM seq_1_to_500");  // The heavier transaction is not the victim.
+    other.Run("SELECT * FROM " + Table(first) + " FOR UPDATE");
+    auto answer = std::async(std::launch::async, call);
+    AwaitLockWait();
+    other.Run("SELECT * FROM " + Table(second) + " FOR UPDATE");
+    other.Run("COMMIT");
+    EXPECT_GT(Number(deadlocks), before);
+    return answer.get();
   }
   // The connection that waits for a row of a table of this fleet, in an UPDATE.
   std::string AwaitWaitingConnection(std::string_view table) const {
