@@ -145,6 +145,32 @@ TEST_F(FleetRedisTest, SkuIsSoldOverThreeNodes_EachUnitOnce) {
   EXPECT_GT(OfNodes("sold"), kUnits / 2) << "most come from nodes";
 }
 
+// Two fleets share a server, which has two URLs.
+TEST_F(FleetRedisTest, NodesFleetsAndSkusOnOneServer_HaveCountersOfTheirOwn) {
+  FleetInventoryOptions options = With({node().url(), Concat("redis://localhost:", node().port())});
+  options.lanes = 2;
+  options.max_batch = 8;
+  FleetInventoryOptions of_another = options;
+  of_another.fleet += "b";
+  ASSERT_TRUE(FleetInventory::Migrate(of_another).ok());
+  const std::unique_ptr<Inventory> shops[] = {Connect(options), Connect(of_another)};
+  for (const char* const sku : {"{sneaker}", "100%s '\"\\"}) {
+    constexpr int kUnits = 500;
+    for (const auto& shop : shops) {
+      ASSERT_TRUE(shop->AddSku(sku, {.stock = kUnits, .redis_segments = true}).ok());
+      std::vector<TakeRequest> requests;
+      for (int i = 0; i <= kUnits; ++i) requests.push_back({.sku = sku, .request_id = Concat(sku, i)});
+      int sold = 0;
+      for (const auto& order : shop->TakeMany(requests)) sold += order.ok() ? 1 : 0;
+      EXPECT_EQ(sold, kUnits);
+    }
+  }
+  EXPECT_GT(OfNodes("sold"), 0);
+  for (const testing::FleetFinding& found : testing::AuditFleet(server(), "test." + of_another.fleet)) {
+    ADD_FAILURE() << found.statement << ": " << found.row;
+  }
+}
+
 TEST_F(FleetRedisTest, NodeIsEmptied_SaleGoesOnToTheLastUnit) {
   const auto shop = FilledProcess(400);
   AwaitPayment(*shop);

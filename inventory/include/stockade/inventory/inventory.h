@@ -176,7 +176,7 @@ class STOCKADE_EXPORT Inventory {
   //   InvalidArgument: an option is invalid, or the name is empty, longer than kMaxSkuBytes or not printable UTF-8.
   absl::Status AddSku(std::string_view sku, const SkuOptions& options);
 
-  // Adds a SKU, or returns OK if a SKU of this name is for sale with the same per_buyer_limit, whose stock and shards
+  // Adds a SKU, or returns OK if a SKU of this name is for sale with the same per_buyer_limit, whose other options
   // it leaves as they are. So each process may call it when it starts.
   //   AlreadyExists: a SKU of this name was removed.
   //   FailedPrecondition: the SKU has another per_buyer_limit. The message names both.
