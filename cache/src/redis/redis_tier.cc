@@ -11,6 +11,7 @@
 #include "stockade/base/printable.h"
 #include "stockade/base/start_thread.h"
 #include "stockade/base/strings.h"
+#include "stockade/redis/redis_url.h"
 
 namespace stockade::cache_internal {
 namespace {
@@ -127,7 +128,7 @@ absl::StatusOr<std::shared_ptr<CacheTier>> RedisTier::Connect(std::string_view u
     if (!connected.ok()) return connected.status();
     *client = *std::move(connected);
   }
-  if (absl::Status subscribed = tier->Subscribe(); !subscribed.ok()) return subscribed;
+  if (absl::Status subscribed = tier->Subscribe(url); !subscribed.ok()) return subscribed;
   const absl::Status first = tier->Beat();
   if (absl::IsPermissionDenied(first) || absl::IsUnauthenticated(first) || absl::IsFailedPrecondition(first) ||
       absl::IsInternal(first)) {
@@ -140,9 +141,13 @@ absl::StatusOr<std::shared_ptr<CacheTier>> RedisTier::Connect(std::string_view u
   return tier;
 }
 
-absl::Status RedisTier::Subscribe() {
+absl::Status RedisTier::Subscribe(std::string_view url) {
   if (!options_.pubsub) return absl::OkStatus();
   publish_ = service_->publish_command();
+  // In a cluster, PUBLISH counts the subscribers of one node, and the subscriptions may be at any.
+  const absl::StatusOr<RedisUrl> parsed = ParseRedisUrl(url);
+  const bool counts_all = service_->sharded_channels() || (parsed.ok() && parsed->kind != RedisUrl::Kind::kCluster);
+  if (counts_all) probe_ = publish_;
   absl::StatusOr<RedisSubscription> journal =
       service_->Subscribe(keys_.channel, {.on_message = [this](std::string_view text) { OnJournalMessage(text); }});
   if (!journal.ok()) return journal.status();
@@ -331,7 +336,8 @@ void RedisTier::NoteReply(const absl::Status& status) {
 std::vector<std::string> RedisTier::NewTokens(size_t count) {
   std::vector<std::string> tokens(count);
   const MutexLock lock(mutex_);
-  for (std::string& token : tokens) token = tokens_.LeaseToken(inbox());
+  const std::string_view owner = probe_.empty() ? std::string_view() : inbox();
+  for (std::string& token : tokens) token = tokens_.LeaseToken(owner);
   return tokens;
 }
 

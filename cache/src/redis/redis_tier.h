@@ -132,6 +132,8 @@ class RedisTier final : public CacheTier, public std::enable_shared_from_this<Re
   // Messages. Both are empty if there are none.
   std::string_view publish_command() const { return publish_; }
   std::string_view inbox() const { return subscribed_ ? std::string_view(inbox_id_) : std::string_view(); }
+  // The command whose reply tells whether a process subscribes to its inbox; empty if there is none.
+  std::string_view probe_command() const { return probe_; }
 
   // Leases.
   std::vector<std::string> NewTokens(size_t count);
@@ -156,7 +158,7 @@ class RedisTier final : public CacheTier, public std::enable_shared_from_this<Re
   using Spaces = std::map<std::string, std::shared_ptr<TierSpace>, std::less<>>;
   explicit RedisTier(RedisCacheTierOptions options);
 
-  absl::Status Subscribe();
+  absl::Status Subscribe(std::string_view url);
   // Called by the subscriptions' thread.
   void OnJournalMessage(std::string_view message);
   void OnInboxMessage(std::string_view message);
@@ -232,7 +234,8 @@ class RedisTier final : public CacheTier, public std::enable_shared_from_this<Re
   std::unique_ptr<RedisClient> calls_;    // Questions, fills, and invalidations by their callers.
   std::unique_ptr<RedisClient> service_;  // Heartbeats, leases, queued invalidations, and messages.
   const std::string inbox_id_;
-  std::string publish_;                  // Constant after Connect().
+  std::string publish_;  // Constant after Connect(), and so is the next one.
+  std::string probe_;
   std::atomic<bool> subscribed_{false};  // To the inbox. May be late.
   RedisSubscription journal_channel_;
   RedisSubscription inbox_;

@@ -151,7 +151,7 @@ std::vector<size_t> RedisTierCache::AskOnce(const TierReign& reign, std::span<co
                            .Arg(absl::ToInt64Milliseconds(options.lease))
                            .Arg(ask.known_version == 0 ? std::string() : TierVersionBytes(ask.known_version))
                            .Arg(inbox)
-                           .Arg(tier_->publish_command())
+                           .Arg(tier_->probe_command())
                            .Idempotent());
   }
   const Instant sent = tier_->clock()->Now();

@@ -57,11 +57,11 @@ local function add_waiter(key, id, ms)
 end
 local function waits(key, id) return id ~= '' and string.find(inboxes(key), id, 1, true) end
 -- Whether no process subscribes to the inbox at the end of the lease's token.
-local function is_orphaned(lease, token, publish)
+local function is_orphaned(lease, token, probe)
   local owner = string.sub(token, 9, 16)
-  if publish == '' or owner == string.rep('\0', 8) then return false end
+  if probe == '' or owner == string.rep('\0', 8) then return false end
   local id = string.gsub(owner, '.', function(byte) return string.format('%02x', string.byte(byte)) end)
-  return redis.pcall(publish, string.match(lease, '^sc1:{[^}]*}:') .. 'i:' .. id, '') == 0
+  return redis.pcall(probe, string.match(lease, '^sc1:{[^}]*}:') .. 'i:' .. id, '') == 0
 end
 local function wake(key, lease, publish)
   local ids, inbox = inboxes(key), string.match(lease, '^sc1:{[^}]*}:') .. 'i:'
@@ -201,7 +201,8 @@ return {code, sequence, entries, sum}
 
 // KEYS  1 state, 2 record, 3 lease, 4 waiters.
 // ARGV  1 incarnation, 2 cache, 3 codec, 4 token, 5 lease in milliseconds, 6 the known version or '',
-//       7 the id of the caller's inbox, or '': it is not to be woken, 8 command that publishes, or ''.
+//       7 the id of the caller's inbox, or '': it is not to be woken, 8 command that publishes and whose reply counts all
+//       subscribers, or ''.
 // Answers {'R'}: the codec is not registered;
 //   {'H', sequence, time left, record};
 //   {'G', position of the lease, time left, expired record or nil};

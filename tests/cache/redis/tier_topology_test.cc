@@ -214,6 +214,33 @@ TEST_F(TierTopologyTest, Cluster_UserWithoutInfo_WorksAcrossAMove) {
   }
 }
 
+// Where channels belong to no slot, as in Redis 6.2 and without the right to PUBSUB, PUBLISH counts the subscribers of
+// its own node. So it cannot tell whether the process that loads is alive.
+TEST_F(TierTopologyTest, Cluster_SubscriptionsAreAtAnotherNode_LeasesAreNotShortened) {
+  RedisCluster cluster({.server = {.users = {"alice on >secret ~* &* +@all -pubsub"}}});
+  RedisServer& owner = cluster.NodeOf("{test}");
+  const size_t other = (cluster.OwnerOf(cluster.SlotOf("{test}")) + 1) % RedisCluster::kMasters;
+  const std::string url = "redis+cluster://alice:secret@127.0.0.1:" + std::to_string(cluster.node(other).port());
+  TierNode a(url, Options());
+  TierNode b(url, Options());
+  TierNode sharded(cluster.url(), Options());
+  for (TierNode* node : {&a, &b, &sharded}) {
+    Await("the subscription", [&] { return node->tier->Stats().subscribed; });
+  }
+  ASSERT_EQ(owner.Call({"PUBSUB", "CHANNELS"}).items.size(), 0u);
+  const auto is_kept = [&](TierNode& loader, TierNode& waiter) {
+    const TierAnswer loading = loader.Ask("k");
+    ASSERT_EQ(loading.kind, Answer::kGranted);
+    for (int asked = 0; asked < 3; ++asked) ASSERT_EQ(waiter.Ask("k").kind, Answer::kBusy);
+    EXPECT_GT(std::stoll(owner.Call({"PTTL", kLease}).text), absl::ToInt64Milliseconds(Options().lease) / 2);
+    loader.cache->Fail("k", loading.lease);
+    Await("the end of the lease", [&] { return owner.Call({"EXISTS", kLease}).text == "0"; });
+  };
+  is_kept(a, b);
+  is_kept(a, sharded);
+  is_kept(sharded, a);
+}
+
 // While a slot moves, Redis refuses scripts over keys of which only some have moved. After a second, the invalidation
 // becomes one of all, which needs only the state and the journal.
 TEST_F(TierTopologyTest, Cluster_SlotIsMoving_AnInvalidationBecomesOneOfAll) {
