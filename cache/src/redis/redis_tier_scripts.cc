@@ -230,7 +230,8 @@ end
 //
 // If a caller asks again and the process that loads has no subscription, that process was probably killed, and its
 // lease is shortened. It lasts for longer than the time between two renewals. So a process that lives and has only lost
-// its subscription keeps it.
+// its subscription keeps it. A lease that is longer than the caller's own is renewed too rarely for that, because its
+// process has other options.
 constexpr std::string_view kAskForLease = R"lua(
 local expired = left and left <= 0 and (record.whole or call('get', KEYS[2])) or false
 local lease = read_lease(KEYS[3])
@@ -244,7 +245,7 @@ if lease and lease.incarnation == ARGV[1] then
   end
   if life >= 0 then
     local short = math.floor(0.4 * tonumber(ARGV[5]))
-    if life > short and waits(KEYS[4], ARGV[7]) and is_orphaned(KEYS[3], lease.token, ARGV[8]) then
+    if life > short and life <= tonumber(ARGV[5]) and waits(KEYS[4], ARGV[7]) and is_orphaned(KEYS[3], lease.token, ARGV[8]) then
       call('pexpire', KEYS[3], short)
       life = short
     end

@@ -327,6 +327,26 @@ TEST_F(TierMessagesTest, Lease_ProcessIsGone_IsShortened) {
   EXPECT_LE(life_ms(), short_ms);
 }
 
+// While a fleet gets another `lease`, its processes have different ones. A process with the longer one renews it too
+// rarely for the shorter one.
+TEST_F(TierMessagesTest, Lease_IsLongerThanThatOfTheProcessThatWaits_IsNotShortened) {
+  RedisCacheTierOptions short_lease = Rare();
+  short_lease.lease = Rare().lease / 10;
+  TierNode a(server.url(), Rare());
+  TierNode b(server.url(), short_lease);
+  AwaitSubscribed(a);
+  AwaitSubscribed(b);
+  ASSERT_EQ(a.Ask("k").kind, Answer::kGranted);
+  ASSERT_EQ(server.Call({"ACL", "SETUSER", "default", "-subscribe"}).text, "OK");
+  server.Call({"CLIENT", "KILL", "TYPE", "pubsub"});
+  const auto life_ms = [&] { return std::stoll(server.Call({"PTTL", kLease}).text); };
+  for (int asked = 0; asked < 3; ++asked) ASSERT_EQ(b.Ask("k").kind, Answer::kBusy);
+  EXPECT_GT(life_ms(), absl::ToInt64Milliseconds(short_lease.lease));
+  server.Call({"PEXPIRE", kLease, std::to_string(absl::ToInt64Milliseconds(short_lease.lease))});
+  ASSERT_EQ(b.Ask("k").kind, Answer::kBusy);
+  EXPECT_LE(life_ms(), absl::ToInt64Milliseconds(short_lease.lease) * 4 / 10) << "nobody renews it any more";
+}
+
 TEST_F(TierMessagesTest, Lease_MessageIsForeign_IsIgnored) {
   TierNode a(server.url(), Rare());
   AwaitSubscribed(a);
