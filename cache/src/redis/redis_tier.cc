@@ -109,7 +109,7 @@ TierSpace::TierSpace(const TierKeys& tier_keys, std::string_view cache_name, std
 RedisTier::RedisTier(RedisCacheTierOptions options)
     : options_(std::move(options)),
       keys_(options_.prefix),
-      inbox_id_(TierTokens().Incarnation()),
+      inbox_id_(TierTokens().InboxId()),
       metrics_(options_.metrics, TierMetricDefs(), {{"tier", options_.prefix}}) {
   metrics_.AddGauge(kTierTrusted, [this] { return clock_->Now() < trusted_until() ? 1.0 : 0.0; });
   metrics_.AddGauge(kTierIsAway, [this] { return away_ ? 1.0 : 0.0; });

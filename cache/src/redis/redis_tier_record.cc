@@ -180,6 +180,8 @@ std::string TierTokens::LeaseToken(std::string_view inbox) {
   return token;
 }
 
+std::string TierTokens::InboxId() { return Incarnation().replace(12, 4, "5c1b"); }
+
 std::string TierTokens::Incarnation() {
   constexpr std::string_view kDigits = "0123456789abcdef";
   std::string digits;

@@ -105,6 +105,9 @@ class TierTokens {
   std::string Token();  // Its version is not 0.
   // A token of a lease. It ends with the id of its process's inbox, or with zeros if that is empty.
   std::string LeaseToken(std::string_view inbox);
+  // The id of an inbox: 12 random hexadecimal digits and 5c1b, by which is_orphaned() (redis_tier_scripts.cc) tells it
+  // from the random end of the tokens of older versions.
+  std::string InboxId();
   std::string Incarnation();  // In hexadecimal digits.
   double Share() { return std::uniform_real_distribution<double>(0, 1)(random_); }
 

@@ -56,10 +56,11 @@ local function add_waiter(key, id, ms)
   return 1
 end
 local function waits(key, id) return id ~= '' and string.find(inboxes(key), id, 1, true) end
--- Whether no process subscribes to the inbox at the end of the lease's token.
+-- Whether the lease's token ends with the id of an inbox, which has the digits 5c1b at its end, and no process
+-- subscribes to that inbox. Tokens of older versions have random ends, and others end with zeros.
 local function is_orphaned(lease, token, probe)
   local owner = string.sub(token, 9, 16)
-  if probe == '' or owner == string.rep('\0', 8) then return false end
+  if probe == '' or string.sub(owner, 7) ~= '\92\27' then return false end
   local id = string.gsub(owner, '.', function(byte) return string.format('%02x', string.byte(byte)) end)
   return redis.pcall(probe, string.match(lease, '^sc1:{[^}]*}:') .. 'i:' .. id, '') == 0
 end
@@ -201,8 +202,8 @@ return {code, sequence, entries, sum}
 
 // KEYS  1 state, 2 record, 3 lease, 4 waiters.
 // ARGV  1 incarnation, 2 cache, 3 codec, 4 token, 5 lease in milliseconds, 6 the known version or '',
-//       7 the id of the caller's inbox, or '': it is not to be woken, 8 command that publishes and whose reply counts all
-//       subscribers, or ''.
+//       7 the id of the caller's inbox, or '': it is not to be woken, 8 command that publishes and whose reply counts
+//       all subscribers, or ''.
 // Answers {'R'}: the codec is not registered;
 //   {'H', sequence, time left, record};
 //   {'G', position of the lease, time left, expired record or nil};

@@ -317,7 +317,7 @@ TEST_F(TierMessagesTest, Lease_ProcessIsGone_IsShortened) {
   server.Call({"SET", kLease, lease, "PX", whole_ms});
   ASSERT_EQ(b.Ask("k").kind, Answer::kBusy);
   EXPECT_GT(life_ms(), short_ms) << "its process never had one";
-  lease.replace(25, 8, "\xff\x01killed");
+  lease.replace(25, 8, "\xff\x01kill\x5c\x1b");
   server.Call({"SET", kLease, lease, "PX", whole_ms});
   TierNode c(server.url(), Rare());
   AwaitSubscribed(c);
@@ -325,6 +325,20 @@ TEST_F(TierMessagesTest, Lease_ProcessIsGone_IsShortened) {
   EXPECT_GT(life_ms(), short_ms) << "a first question does not look";
   ASSERT_EQ(c.Ask("k").kind, Answer::kBusy);
   EXPECT_LE(life_ms(), short_ms);
+}
+
+// The lease of a process of an older version, whose tokens name no inbox. It renews its lease less often.
+TEST_F(TierMessagesTest, Lease_ItsTokenNamesNoInbox_IsNotShortened) {
+  TierNode a(server.url(), Rare());
+  TierNode b(server.url(), Rare());
+  AwaitSubscribed(a);
+  AwaitSubscribed(b);
+  ASSERT_EQ(a.Ask("k").kind, Answer::kGranted);
+  std::string lease = server.Call({"GET", kLease}).text;
+  lease.replace(25, 8, "\x12\x34random");
+  server.Call({"SET", kLease, lease, "PX", std::to_string(absl::ToInt64Milliseconds(Rare().lease))});
+  for (int asked = 0; asked < 3; ++asked) ASSERT_EQ(b.Ask("k").kind, Answer::kBusy);
+  EXPECT_GT(std::stoll(server.Call({"PTTL", kLease}).text), absl::ToInt64Milliseconds(Rare().lease) * 4 / 10);
 }
 
 // While a fleet gets another `lease`, its processes have different ones. A process with the longer one renews it too
