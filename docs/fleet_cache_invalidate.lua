@@ -39,6 +39,21 @@ if kind == 'a' then call('hset', KEYS[1], 'a:' .. cache, sequence) end
 call('xadd', KEYS[2], 'maxlen', '~', 10000, string.format('%.0f-0', sequence),
      'o', 'external', 'c', cache, 'k', kind, 't', text)
 
+-- Too many tags become one invalidation of all in each cache. Otherwise the state would grow for ever.
+if kind == 't' and call('hlen', KEYS[1]) > 100000 then
+  local kept, life = {}, call('pttl', KEYS[1])
+  local function keep(field) kept[field] = call('hget', KEYS[1], field) or nil end
+  for _, field in ipairs({'i', 'q', 'm', 'w', 'o', 'T', 'B', 'k'}) do keep(field) end
+  for name in string.gmatch(kept.k or '', '%S+') do
+    kept['a:' .. name] = sequence
+    keep('c:' .. name)
+    for codec in string.gmatch(kept['c:' .. name] or '', '%S+') do keep('c:' .. name .. ':' .. codec) end
+  end
+  call('unlink', KEYS[1])
+  for field, value in pairs(kept) do call('hset', KEYS[1], field, value) end
+  if life > 0 then call('pexpire', KEYS[1], life) end
+end
+
 -- Without the messages, the processes find out by polling. SPUBLISH is for a cluster of Redis 7.
 local function publish(channel, message)
   local heard = redis.pcall('spublish', channel, message)

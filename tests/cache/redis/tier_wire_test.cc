@@ -301,6 +301,43 @@ TEST_F(TierWireTest, Sums_AreMissingOrWrong_TheHeartbeatReadsTheJournal) {
   EXPECT_EQ(heard.size(), static_cast<size_t>(kCount)) << "each is told, whatever the messages say";
 }
 
+TEST_F(TierWireTest, Script_TooManyTags_BecomeOneInvalidationOfAll) {
+  TierNode a(server.url());
+  TierNode other(a, "orders");
+  TierNode of_another_version(server.url(), PatientTier(), "products", "product/2");
+  ASSERT_EQ(a.Load("k", TierNode::Value{.bytes = "v", .tags = {"kept"}}).kind, Filled::kStored);
+  ASSERT_EQ(other.Load("k", "v").kind, Filled::kStored);
+  const std::string fill = "for n = 1, 100000 do redis.call('hset', KEYS[1], 't:products:' .. n, 1) end return 1";
+  ASSERT_EQ(Run(fill, {}), "1");
+  EXPECT_EQ(Invalidate("products", "k", "other"), "2");
+  EXPECT_EQ(a.Ask("k").kind, Answer::kHit);
+  const std::vector<std::string> kept = {"i",
+                                         "w",
+                                         "o",
+                                         "T",
+                                         "B",
+                                         "k",
+                                         "c:products",
+                                         "c:products:product/1",
+                                         "c:products:product/2",
+                                         "c:orders",
+                                         "c:orders:product/1"};
+  std::vector<std::string> read = {"HMGET", kState};
+  read.insert(read.end(), kept.begin(), kept.end());
+  const RawReply before = server.Call(read);
+  EXPECT_EQ(Invalidate("products", "t", "one more"), "3");
+  EXPECT_EQ(server.Call({"HLEN", kState}).text, std::to_string(kept.size() + 4)) << "q, m and two of a:<cache>";
+  const RawReply after = server.Call(read);
+  for (size_t n = 0; n < kept.size(); ++n) EXPECT_EQ(after.items[n].text, before.items[n].text) << kept[n];
+  EXPECT_GT(std::stoll(server.Call({"PTTL", kState}).text), 600'000'000);
+  EXPECT_EQ(other.Ask("k").kind, Answer::kGranted);
+  ASSERT_EQ(a.Load("k", "new").kind, Filled::kStored);
+  EXPECT_EQ(a.Ask("k").record->bytes, "new");
+  ASSERT_TRUE(a.ear->AwaitPosition(a.InvalidateTag("one more").position));
+  EXPECT_EQ(a.ear->heard().size(), 3u);
+  EXPECT_EQ(a.ear->resets(), 0) << "the reign goes on";
+}
+
 TEST_F(TierWireTest, Script_WithoutMemory_Invalidates) {
   TierNode a(server.url());
   ASSERT_EQ(a.Load("k", "old").kind, Filled::kStored);
