@@ -246,8 +246,8 @@ if lease and lease.incarnation == ARGV[1] then
   end
   if life >= 0 then
     local short = math.floor(0.4 * tonumber(ARGV[5]))
-    if life > short and life <= tonumber(ARGV[5]) and waits(KEYS[4], ARGV[7]) and is_orphaned(KEYS[3], lease.token, ARGV[8]) then
-      call('pexpire', KEYS[3], short)
+    if life > short and life <= tonumber(ARGV[5]) and waits(KEYS[4], ARGV[7])
+        and is_orphaned(KEYS[3], lease.token, ARGV[8]) and redis.pcall('pexpire', KEYS[3], short) == 1 then
       life = short
     end
     local woken = ARGV[7] ~= '' and add_waiter(KEYS[4], ARGV[7], life + tonumber(ARGV[5])) or 0

@@ -341,6 +341,22 @@ TEST_F(TierMessagesTest, Lease_ItsTokenNamesNoInbox_IsNotShortened) {
   EXPECT_GT(std::stoll(server.Call({"PTTL", kLease}).text), absl::ToInt64Milliseconds(Rare().lease) * 4 / 10);
 }
 
+// Its loader was killed, and the server accepts no writes: a process that waits goes on waiting.
+TEST_F(TierMessagesTest, Lease_CannotBeShortened_IsAwaited) {
+  TierNode a(server.url(), Rare());
+  TierNode b(server.url(), Rare());
+  AwaitSubscribed(a);
+  AwaitSubscribed(b);
+  ASSERT_EQ(a.Ask("k").kind, Answer::kGranted);
+  ASSERT_EQ(b.Ask("k").kind, Answer::kBusy);
+  ASSERT_EQ(server.Call({"ACL", "SETUSER", "default", "-subscribe"}).text, "OK");
+  server.Call({"CLIENT", "KILL", "TYPE", "pubsub"});
+  ASSERT_EQ(server.Call({"CONFIG", "SET", "min-replicas-to-write", "1"}).text, "OK");
+  EXPECT_EQ(b.Ask("k").kind, Answer::kBusy);
+  ASSERT_EQ(server.Call({"CONFIG", "SET", "min-replicas-to-write", "0"}).text, "OK");
+  EXPECT_EQ(b.Ask("k").kind, Answer::kBusy);
+}
+
 // While a fleet gets another `lease`, its processes have different ones. A process with the longer one renews it too
 // rarely for the shorter one.
 TEST_F(TierMessagesTest, Lease_IsLongerThanThatOfTheProcessThatWaits_IsNotShortened) {
