@@ -341,6 +341,27 @@ TEST_F(TierMessagesTest, Lease_ItsTokenNamesNoInbox_IsNotShortened) {
   EXPECT_GT(std::stoll(server.Call({"PTTL", kLease}).text), absl::ToInt64Milliseconds(Rare().lease) * 4 / 10);
 }
 
+TEST_F(TierMessagesTest, Lease_ProcessIsGone_AnyBytesAsKey_IsShortened) {
+  TierNode a(server.url(), Rare());
+  TierNode b(server.url(), Rare());
+  AwaitSubscribed(a);
+  AwaitSubscribed(b);
+  ASSERT_EQ(server.Call({"ACL", "SETUSER", "default", "-subscribe"}).text, "OK");
+  server.Call({"CLIENT", "KILL", "TYPE", "pubsub"});
+  const int64_t short_ms = absl::ToInt64Milliseconds(Rare().lease) * 4 / 10;
+  for (const std::string& key : {std::string(), std::string("}:{i:"), std::string("\0\n%d\xff ", 6)}) {
+    const std::string lease = "sc1:{test}:l:products:product/1:" + key;
+    const auto life_ms = [&] { return std::stoll(server.Call({"PTTL", lease}).text); };
+    ASSERT_EQ(a.Ask(key).kind, Answer::kGranted);
+    ASSERT_EQ(server.Call({"ACL", "SETUSER", "default", "-publish"}).text, "OK");
+    for (int asked = 0; asked < 3; ++asked) ASSERT_EQ(b.Ask(key).kind, Answer::kBusy);
+    EXPECT_GT(life_ms(), short_ms) << "without the right to look, nobody is gone";
+    ASSERT_EQ(server.Call({"ACL", "SETUSER", "default", "+publish"}).text, "OK");
+    ASSERT_EQ(b.Ask(key).kind, Answer::kBusy);
+    EXPECT_LE(life_ms(), short_ms);
+  }
+}
+
 // Its loader was killed, and the server accepts no writes: a process that waits goes on waiting.
 TEST_F(TierMessagesTest, Lease_CannotBeShortened_IsAwaited) {
   TierNode a(server.url(), Rare());
