@@ -880,8 +880,15 @@ absl::Status RedisTier::Sync(const TierReign& reign, Instant deadline) {
       applied = sequence;
     }
     if (applied == sequence) {
+      if (!early_.empty()) {
+        // Messages announced entries that the journal does not have. Until it reaches their positions, caches would
+        // store nothing.
+        Log(LogSeverity::kWarning,
+            Concat("RedisCacheTier '", options_.prefix, "': messages were ahead of the journal"));
+        Reset();
+        early_.clear();
+      }
       sum_ = parts[3].text();
-      for (const std::string& message : early_) sum_ = TierSum(sum_, message);
     }
     {
       const MutexLock lock(mutex_);

@@ -188,5 +188,21 @@ TEST_F(CacheOverRedisTest, AnotherProcessLoads_WithAndWithoutMessages_ItsValueIs
   }
 }
 
+// A message announces an invalidation that never comes. Values that are older than it are not stored, so hits would ask
+// Redis until the next invalidation.
+TEST_F(CacheOverRedisTest, MessageIsAheadOfTheJournal_HitsComeFromMemoryAfterAHeartbeat) {
+  Process a = Start(PatientTier());
+  Await("the subscription", [&] { return a.tier->Stats().subscribed; });
+  server.Call({"PUBLISH", kChannel, server.Call({"HGET", kState, "i"}).text + " 2 k numbers 7"});
+  Await("the message", [&] { return a.tier->Stats().invalidation_messages == 1; });
+  const uint64_t beats = a.tier->Stats().heartbeats;
+  Await("heartbeats", [&] { return a.tier->Stats().heartbeats >= beats + 2; });
+  ASSERT_EQ(*a.cache->Get(2).value(), 2);
+  const uint64_t asked = a.stats().hits;
+  for (int n = 0; n < 10; ++n) EXPECT_EQ(*a.cache->Get(2).value(), 2);
+  EXPECT_EQ(a.stats().hits, asked);
+  EXPECT_EQ(*a.loads, 1);
+}
+
 }  // namespace
 }  // namespace stockade::testing
