@@ -21,6 +21,8 @@ constexpr size_t kInvalidationsPerBatch = 1000;
 constexpr size_t kMaxLeft = 64;
 // Messages that wait for the thread, or that no heartbeat has confirmed. Beyond it, heartbeats have to do.
 constexpr size_t kMaxMessages = 10'000;
+// Longer ones are of nobody who invalidates what a cache can have: the names and the position are below 256 bytes.
+constexpr size_t kMaxMessageBytes = kMaxTierKeyBytes + 256;
 // A key's invalidation that a moving slot refuses for so long becomes one of all, which needs the state and the journal
 // alone.
 constexpr absl::Duration kMovingSlotPatience = absl::Seconds(1);
@@ -161,6 +163,7 @@ absl::Status RedisTier::Subscribe(std::string_view url) {
 }
 
 void RedisTier::OnJournalMessage(std::string_view message) {
+  if (message.size() > kMaxMessageBytes) return;
   const MutexLock lock(mutex_);
   if (received_.size() >= kMaxMessages) return;
   received_.emplace_back(message);

@@ -206,7 +206,7 @@ class RedisNodes final : public FleetDispenser {
   }
 
   // Once for each counter.
-  static void LogUnusable(Node& node, std::string counter, const absl::Status& status) {
+  static void LogUnusable(Node& node, const std::string& counter, const absl::Status& status) {
     {
       const MutexLock lock(node.mutex);
       if (node.unusable.size() >= kMaxLogged || !node.unusable.insert(counter).second) return;

@@ -121,6 +121,7 @@ TEST_F(TierMessagesTest, Message_LateRepeatedOrForeign_ChangesNothing) {
       incarnation,
       "",
       std::string(300, '\0'),
+      incarnation + " 4 k products " + std::string(2000, 'x'),  // Longer than any key of a cache.
   };
   for (const std::string& message : messages) {
     EXPECT_EQ(server.Call({"PUBLISH", kChannel, message}).text, "1") << message;
