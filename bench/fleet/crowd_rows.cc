@@ -126,7 +126,7 @@ class InvalidatedCrowd {
 
 void AddCrowdRows(Suite& suite, size_t processes) {
   const std::string of = base_internal::Concat(processes, " processes of ", kCaches, " caches, 100 invalidations/s");
-  const std::string peer = "without messages";
+  const std::string peer = "ours, without messages";
   const Comparison core = {.name = "Redis' processor, " + of,
                            .unit = "% of a core",
                            .peer = peer,
