@@ -98,7 +98,7 @@ void Crowd::Beat(Process& process) {
 }
 
 void Crowd::Hear(Process& process, std::string_view message) {
-  ++messages_;
+  messages_.fetch_add(1, std::memory_order_relaxed);
   const auto entry = cache_internal::ReadTierMessage(message, incarnation_);
   if (!entry || static_cast<int64_t>(entry->position) != process.heard + 1) return;
   ++process.heard;
@@ -128,7 +128,6 @@ void Crowd::Receive(Process& process, bool is_service) {
       process.sum.assign(reply->element[3]->str, reply->element[3]->len);
     }
     process.is_waiting = false;
-    ++heartbeats_;
   }
 }
 

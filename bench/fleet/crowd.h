@@ -3,6 +3,7 @@
 
 #include <hiredis/hiredis.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -29,9 +30,8 @@ class Crowd {
   // Beats and reads messages until a stop is requested. Aborts if Redis refuses a heartbeat.
   void Run(const std::stop_token& stop);
 
-  // Since the beginning. To be read while Run() does not run.
-  int64_t heartbeats() const { return heartbeats_; }
-  int64_t messages() const { return messages_; }
+  // Those received since the beginning. Any thread may call it.
+  int64_t messages() const { return messages_.load(std::memory_order_relaxed); }
 
  private:
   struct FreeContext {
@@ -65,8 +65,7 @@ class Crowd {
   const int epoll_;
   std::vector<Process> processes_;
   std::mt19937_64 random_{1};
-  int64_t heartbeats_ = 0;
-  int64_t messages_ = 0;
+  std::atomic<int64_t> messages_{0};
 };
 
 }  // namespace stockade::bench

@@ -81,10 +81,13 @@ class InvalidatedCrowd {
     const Invalidated run = Invalidate(span);
     const RedisWork after = WorkOf(*client_);
     count += run.count;
-    std::this_thread::sleep_for(span / 4);  // For the last messages.
+    const int64_t expected = messages_ ? count * static_cast<int64_t>(processes_) : 0;
+    const SteadyClock::time_point deadline = SteadyClock::now() + std::chrono::minutes(1);
+    while (crowd_->messages() - received < expected && SteadyClock::now() < deadline) {
+      std::this_thread::sleep_for(kPause);
+    }
     beats.request_stop();
     beats.join();
-    const int64_t expected = messages_ ? count * static_cast<int64_t>(processes_) : 0;
     if (crowd_->messages() - received != expected) {
       base_internal::Fatal(base_internal::Concat("bench: the crowd has received ", crowd_->messages() - received,
                                                  " messages, not ", expected));
