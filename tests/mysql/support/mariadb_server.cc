@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <memory>
 #include <utility>
 
@@ -40,6 +41,30 @@ void MustRun(const std::vector<std::string>& argv) {
   if (result.status != 0) Fatal(Concat(argv[0], ": ", result.out, result.err));
 }
 
+// Not in /tmp, where every server that starts removes the files of all others: some servers fail because of that.
+std::string TemporaryFiles(const TempDir& dir) { return "--tmpdir=" + dir.path(); }
+
+// The data of a new server, which are the same each time: MariaDB makes them once per build folder and version of the
+// server, in most of a second of processor time. Test programs that get here at the same time each make them; the first
+// one's are kept.
+std::filesystem::path NewData() {
+  namespace fs = std::filesystem;
+  const RunResult version = RunToEnd({ServerProgram(), "--no-defaults", "--version"});
+  const fs::path data = Concat(STOCKADE_MARIADB_NEW_DATA, "-", std::hash<std::string>()(version.out));
+  if (fs::exists(data)) return data;
+  const TempDir dir;
+  MustRun(WithUser({"mariadb-install-db", "--no-defaults", "--datadir=" + dir.File("data"), TemporaryFiles(dir),
+                    "--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve",
+                    "--innodb-log-file-size=8M", kNoSync}));
+  const fs::path part = Concat(data.string(), ".", getpid());
+  fs::remove_all(part);  // Of a program that was killed.
+  fs::copy(dir.File("data"), part, fs::copy_options::recursive);
+  std::error_code kept;
+  fs::rename(part, data, kept);
+  if (kept) fs::remove_all(part);
+  return data;
+}
+
 }  // namespace
 
 MariaDbServer::MariaDbServer(MariaDbServerOptions options) : options_(std::move(options)) {
@@ -55,13 +80,8 @@ MariaDbServer::MariaDbServer(MariaDbServerOptions options) : options_(std::move(
   Fatal(Concat("no port for mariadbd: ", log()));
 }
 
-// Not in /tmp, where every server that starts removes those of all others: some die of it.
-std::string MariaDbServer::TemporaryFiles() const { return "--tmpdir=" + dir_.path(); }
-
 void MariaDbServer::Install() const {
-  MustRun(WithUser({"mariadb-install-db", "--no-defaults", "--datadir=" + dir_.File("data"), TemporaryFiles(),
-                    "--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve",
-                    "--innodb-log-file-size=8M", kNoSync}));
+  std::filesystem::copy(NewData(), dir_.File("data"), std::filesystem::copy_options::recursive);
   std::ofstream(dir_.File("init.sql")) << "CREATE DATABASE IF NOT EXISTS test;\n"
                                           "CREATE USER IF NOT EXISTS stockade@'127.0.0.1' IDENTIFIED BY 'secret';\n"
                                           "GRANT ALL ON test.* TO stockade@'127.0.0.1';\n"
@@ -72,7 +92,7 @@ void MariaDbServer::Install() const {
 // False: another program has the port.
 bool MariaDbServer::Start() {
   std::vector<std::string> argv = WithUser(
-      {ServerProgram(), "--no-defaults", "--datadir=" + dir_.File("data"), TemporaryFiles(),
+      {ServerProgram(), "--no-defaults", "--datadir=" + dir_.File("data"), TemporaryFiles(dir_),
        "--socket=" + unix_socket(), "--pid-file=" + dir_.File("pid"), Concat("--port=", port_),
        "--bind-address=127.0.0.1", "--init-file=" + dir_.File("init.sql"), "--skip-log-bin", "--skip-name-resolve",
        "--innodb-flush-log-at-trx-commit=2", "--innodb-buffer-pool-size=16M", "--innodb-log-file-size=8M"});

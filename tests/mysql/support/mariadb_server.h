@@ -79,7 +79,6 @@ class MariaDbServer {
     SqlRows rows = {};
     std::string error = {};
   };
-  std::string TemporaryFiles() const;
   void Install() const;
   bool Start();
   Answer Ask(const std::string& sql) const;
