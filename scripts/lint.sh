@@ -49,20 +49,8 @@ fi
 # That the thread-safety analysis notices a lock that is missing.
 tests/thread_safety/mutate.py || status=1
 
-# The libraries and examples, all sources of a target at once, so that each header is read once per target. The tests are
-# compiled by clang with the same warnings and -Wthread-safety in the dev preset. The slowest targets first.
-mapfile -t built < <(sed -n 's|^ *"file": "\(.*\)"$|\1|p' build/clang/compile_commands.json | sort -u | xargs ls -S)
-: >build/clang-tidy.err
-: >build/lint-times.log  # scripts/ci-times reads it.
-look() {  # <source>
-  local start=$EPOCHREALTIME status=0
-  clang-tidy-16 -p build/clang --quiet "$1" 2>>build/clang-tidy.err || status=1
-  awk -v start="$start" -v end="$EPOCHREALTIME" -v source="${1#"$PWD"/build/clang/}" \
-    'BEGIN { printf "%.1f %s\n", end - start, source }' >>build/lint-times.log
-  return "$status"
-}
-export -f look
-printf '%s\0' "${built[@]}" | xargs -0 -P "$(nproc)" -n 1 bash -c 'look "$1"' _ || status=1
+# The libraries and examples. The tests are compiled by clang with the same warnings and -Wthread-safety in the dev preset.
+scripts/tidy || status=1
 
 [ "$status" -eq 0 ] && echo "lint: clean"
 exit "$status"

@@ -27,13 +27,13 @@ using httplib::Response;
 
 constexpr char kJson[] = "application/json";
 constexpr std::string_view kProducts = "/products/";
-constexpr std::string_view kStock = "/stock/";
+constexpr std::string_view kStockPath = "/stock/";
 
 bool IsPosted(std::string_view path) { return path == "/orders" || path == "/sales"; }
 
 bool IsKnownPath(std::string_view path) {
   return path == "/" || path == "/api" || path == "/metrics" || path == "/sale" || IsPosted(path) ||
-         path.starts_with(kProducts) || path.starts_with(kStock);
+         path.starts_with(kProducts) || path.starts_with(kStockPath);
 }
 
 bool IsJson(const std::string& content_type) {
@@ -132,7 +132,7 @@ void Api::Respond(const Request& request, Response& response) {
   } else if (path.starts_with(kProducts)) {
     ShowProduct(path.substr(kProducts.size()), response);
   } else {
-    ShowStock(path.substr(kStock.size()), response);
+    ShowStock(path.substr(kStockPath.size()), response);
   }
 }
 
