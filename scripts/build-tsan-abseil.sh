@@ -8,7 +8,7 @@ jobs=${STOCKADE_JOBS:-$(nproc)}
 version=$(dpkg-query -W -f '${source:Version}' libabsl-dev)
 compiler=${CXX:-g++}
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/stockade
-name=abseil-tsan-$version-$("$compiler" -dumpfullversion)-$(uname -m)
+name=abseil-tsan-$version-$(basename "$compiler")-$("$compiler" -dumpversion)-$(uname -m)
 prefix=$cache/$name
 if [ -e "$prefix/.complete" ]; then
   echo "$prefix"
@@ -40,8 +40,8 @@ apt-get "${apt[@]}" update >>"$log" 2>&1 || fail "apt-get update of the source i
 (cd "$work/source" && apt-get "${apt[@]}" source "abseil=$version") >>"$log" 2>&1 || fail "no source of abseil $version"
 
 tree=$(find "$work/source" -mindepth 1 -maxdepth 1 -type d)
-cmake -S "$tree" -B "$work/build" -G Ninja -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_BUILD_TYPE=RelWithDebInfo \
-    -DCMAKE_CXX_FLAGS="-fsanitize=thread -fno-omit-frame-pointer -Wno-tsan -g1" -DCMAKE_CXX_STANDARD=20 \
+cmake -S "$tree" -B "$work/build" -G Ninja -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_BUILD_TYPE= \
+    -DCMAKE_CXX_FLAGS="-fsanitize=thread -fno-omit-frame-pointer -O1 -g1 -DNDEBUG -w" -DCMAKE_CXX_STANDARD=20 \
     -DABSL_PROPAGATE_CXX_STD=ON -DBUILD_TESTING=OFF -DCMAKE_INSTALL_PREFIX="$prefix" >>"$log" 2>&1 || fail "cmake failed"
 cmake --build "$work/build" -j "$jobs" >>"$log" 2>&1 || fail "the build failed"
 cmake --install "$work/build" >>"$log" 2>&1 || fail "the installation failed"

@@ -1,6 +1,7 @@
 # Run when a test program has been linked: asks it for its tests, and writes a file with one ctest test per suite, all cases
-# of a typed suite in one. Each runs the suite's cases in one process.
-#   cmake -D PROGRAM=... -D OUTPUT=... -D PREFIX=... -D PROPERTIES=... -P discover_tests.cmake
+# of a typed suite in one. Each runs the suite's cases in one process, without those that the patterns in
+# EXCLUDED match. A suite that is a pattern, as `Suite.*`, gets no test.
+#   cmake -D PROGRAM=... -D OUTPUT=... -D PREFIX=... -D PROPERTIES=... -D EXCLUDED=... -P discover_tests.cmake
 execute_process(COMMAND "${PROGRAM}" --gtest_list_tests OUTPUT_VARIABLE listed RESULT_VARIABLE result TIMEOUT 60)
 if(NOT result EQUAL 0)
   message(FATAL_ERROR "${PROGRAM} --gtest_list_tests ends with ${result}")
@@ -22,7 +23,15 @@ if(suites STREQUAL "")
 endif()
 set(script "")
 foreach(suite IN LISTS suites)
+  if(":${EXCLUDED}:" MATCHES ":${suite}\\.\\*:")
+    continue()
+  endif()
   list(JOIN filter_${suite} ":" filter)
+  string(REGEX MATCHALL ":${suite}\\.[^:]*" excluded ":${EXCLUDED}")
+  if(excluded)
+    list(JOIN excluded "" excluded)  # ":pattern:pattern": a pattern that is empty matches nothing.
+    string(APPEND filter "-${excluded}")
+  endif()
   string(APPEND script "add_test([=[${PREFIX}${suite}]=] [=[${PROGRAM}]=] [=[--gtest_filter=${filter}]=])\n"
     "set_tests_properties([=[${PREFIX}${suite}]=] PROPERTIES ${PROPERTIES})\n")
 endforeach()
