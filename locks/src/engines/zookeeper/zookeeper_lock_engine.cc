@@ -122,7 +122,6 @@ ZooKeeperLockEngine::~ZooKeeperLockEngine() {
 absl::Status ZooKeeperLockEngine::CheckRoot(Instant until) {
   Mutex mutex;
   CondVar never;
-  const MutexLock lock(mutex);
   for (;;) {
     absl::Status why;
     const std::shared_ptr<ZooKeeperSession> session = connection_.Await(until, why);
@@ -131,6 +130,7 @@ absl::Status ZooKeeperLockEngine::CheckRoot(Instant until) {
     const Instant now = clock_->Now();
     if (!absl::IsUnavailable(made) || now >= until) return made;
     // The session ended meanwhile, and each step can be repeated. The pause lets the connection replace the session.
+    const MutexLock lock(mutex);
     never.WaitUntil(*clock_, mutex, now + absl::Milliseconds(10));
   }
 }
