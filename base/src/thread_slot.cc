@@ -71,7 +71,14 @@ uint32_t Assign() {
   if (taken != kNoSlot) {
     const bool forked = fork_detail::generation.load(std::memory_order_relaxed) != 0;
     if (InlineLightStoreWorks() && !forked) hazard_row_detail::light_row = &hazard_row_detail::rows[taken];
+#ifdef __clang__
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wexit-time-destructors"  // It is run when its thread ends.
+#endif
     thread_local SlotReturner returner{taken};
+#ifdef __clang__
+#pragma clang diagnostic pop
+#endif
     (void)returner;
   }
   return taken;

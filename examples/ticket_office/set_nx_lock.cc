@@ -17,7 +17,7 @@ using stockade::RedisScript;
 constexpr absl::Duration kBetweenTries = absl::Milliseconds(10);
 
 const RedisScript& DeleteIfMine() {
-  static const RedisScript script(R"(
+  static const RedisScript& script = *new RedisScript(R"(
     if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
     return redis.call('DEL', KEYS[1]))");
   return script;

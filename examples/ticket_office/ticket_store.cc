@@ -14,7 +14,7 @@ using stockade::RedisScript;
 
 // KEYS: token, left. ARGV: a token. Nil: refused.
 const RedisScript& ReadScript() {
-  static const RedisScript script(R"(
+  static const RedisScript& script = *new RedisScript(R"(
     if tonumber(ARGV[1]) < tonumber(redis.call('GET', KEYS[1]) or 0) then return false end
     redis.call('SET', KEYS[1], ARGV[1])
     return redis.call('GET', KEYS[2]))");
@@ -23,7 +23,7 @@ const RedisScript& ReadScript() {
 
 // KEYS: token, left, sold. ARGV: a token, the number that was read. Nil: refused.
 const RedisScript& SellScript() {
-  static const RedisScript script(R"(
+  static const RedisScript& script = *new RedisScript(R"(
     if tonumber(ARGV[1]) < tonumber(redis.call('GET', KEYS[1]) or 0) then return false end
     redis.call('SET', KEYS[1], ARGV[1])
     redis.call('SET', KEYS[2], ARGV[2] - 1)

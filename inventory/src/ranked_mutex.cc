@@ -15,8 +15,28 @@ namespace {
 
 using Place = std::pair<LockRank, uint32_t>;
 
-// What the thread holds, in the order of locking.
-thread_local std::vector<Place> held;
+// Whether the thread's thread_locals have been destroyed. An Inventory with static storage duration is destroyed later;
+// the order of its locks is not checked then. Trivial, so it outlives them.
+constinit thread_local bool ended = false;
+
+struct Held {
+  ~Held() { ended = true; }
+  std::vector<Place> places;  // In the order of locking.
+};
+
+// What the calling thread holds, or null at its end.
+std::vector<Place>* HeldByThisThread() {
+  if (ended) return nullptr;
+#ifdef __clang__
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wexit-time-destructors"  // `ended` says that it is gone.
+#endif
+  thread_local Held held;
+#ifdef __clang__
+#pragma clang diagnostic pop
+#endif
+  return &held.places;
+}
 
 std::string_view Name(LockRank rank) {
   switch (rank) {
@@ -32,17 +52,23 @@ std::string_view Name(LockRank rank) {
 }  // namespace
 
 void CheckLockOrder(LockRank rank, uint32_t index) {
-  for (const auto& [other, other_index] : held) {
+  const std::vector<Place>* const held = HeldByThisThread();
+  if (held == nullptr) return;
+  for (const auto& [other, other_index] : *held) {
     if (Place(other, other_index) < Place(rank, index)) continue;
     Fatal(Concat("Inventory: lock ", Name(rank), " ", index, " is taken after lock ", Name(other), " ", other_index));
   }
 }
 
-void NoteLocked(LockRank rank, uint32_t index) { held.emplace_back(rank, index); }
+void NoteLocked(LockRank rank, uint32_t index) {
+  if (std::vector<Place>* const held = HeldByThisThread()) held->emplace_back(rank, index);
+}
 
 void NoteUnlocked(LockRank rank, uint32_t index) {
-  const auto found = std::find(held.rbegin(), held.rend(), Place(rank, index));
-  if (found != held.rend()) held.erase(std::next(found).base());
+  std::vector<Place>* const held = HeldByThisThread();
+  if (held == nullptr) return;
+  const auto found = std::find(held->rbegin(), held->rend(), Place(rank, index));
+  if (found != held->rend()) held->erase(std::next(found).base());
 }
 
 }  // namespace stockade::inventory_internal

@@ -76,8 +76,9 @@ absl::Status Attempt::Prepare(Request& request) {
     if (!hop.ok()) return Final(hop.status());
     hop_ = *std::move(hop);
   }
-  static const std::string kAsking = RedisCommand("ASKING").Wire();
-  static const std::string kProof = RedisCommand::Transaction({}).Wire();
+  // Never destroyed: a client with static storage duration may send commands at exit.
+  static const std::string& kAsking = *new std::string(RedisCommand("ASKING").Wire());
+  static const std::string& kProof = *new std::string(RedisCommand::Transaction({}).Wire());
   request.on_server = terms_.on_server;
   request.parts.clear();
   if (proving_) {

@@ -93,7 +93,7 @@ absl::Status SubscriptionLine::TakePong() {
 absl::Status SubscriptionLine::JudgeSilence(Instant polled_at, Instant now) {
   if (polled_at < wakes_at()) return absl::OkStatus();
   if (pings_ == 0) {
-    static const std::string kPing = RedisCommand("PING").Wire();
+    static const std::string& kPing = *new std::string(RedisCommand("PING").Wire());
     Write(kPing);
     ++pings_;
     pinged_at_ = now;

@@ -29,8 +29,9 @@ absl::Status TakeFromAStock(const std::string& url) {
       redis.Run(stockade::RedisCommand("SET").Key("stock").Arg(2000).Idempotent());
   if (!set.ok()) return set.status();
 
-  // Runs atomically. The script's text is sent only if the server does not know it.
-  static const stockade::RedisScript take(R"(
+  // Runs atomically. The script's text is sent only if the server does not know it. A script that is never destroyed
+  // can be run by destructors of static objects.
+  static const auto& take = *new stockade::RedisScript(R"(
     if tonumber(redis.call('GET', KEYS[1]) or 0) < tonumber(ARGV[1]) then return -1 end
     return redis.call('DECRBY', KEYS[1], ARGV[1]))");
   absl::StatusOr<stockade::RedisReply> left =

@@ -386,42 +386,42 @@ return {'K', sequence, granted, dropped}
 }  // namespace
 
 const RedisScript& TierAdoptScript() {
-  static const RedisScript script(Concat(kState, kAdopt));
+  static const RedisScript& script = *new RedisScript(Concat(kState, kAdopt));
   return script;
 }
 
 const RedisScript& TierOpenScript() {
-  static const RedisScript script(Concat(kState, kOpen));
+  static const RedisScript& script = *new RedisScript(Concat(kState, kOpen));
   return script;
 }
 
 const RedisScript& TierSyncScript() {
-  static const RedisScript script(Concat(kState, kSync));
+  static const RedisScript& script = *new RedisScript(Concat(kState, kSync));
   return script;
 }
 
 const RedisScript& TierAskScript() {
-  static const RedisScript script(Concat(kRecords, kAsk, kLeases, kWaiters, kAskForLease));
+  static const RedisScript& script = *new RedisScript(Concat(kRecords, kAsk, kLeases, kWaiters, kAskForLease));
   return script;
 }
 
 const RedisScript& TierFillScript() {
-  static const RedisScript script(Concat(kLeases, kWaiters, kRecords, kFill));
+  static const RedisScript& script = *new RedisScript(Concat(kLeases, kWaiters, kRecords, kFill));
   return script;
 }
 
 const RedisScript& TierEndScript() {
-  static const RedisScript script(Concat(kLeases, kWaiters, kEnd));
+  static const RedisScript& script = *new RedisScript(Concat(kLeases, kWaiters, kEnd));
   return script;
 }
 
 const RedisScript& TierExtendScript() {
-  static const RedisScript script(Concat(kLeases, kExtend));
+  static const RedisScript& script = *new RedisScript(Concat(kLeases, kExtend));
   return script;
 }
 
 const RedisScript& TierInvalidateScript() {
-  static const RedisScript script(Concat(kState, kLeases, kWaiters, kInvalidate));
+  static const RedisScript& script = *new RedisScript(Concat(kState, kLeases, kWaiters, kInvalidate));
   return script;
 }
 

@@ -40,7 +40,7 @@ constexpr int64_t kMaxGeneration = int64_t{1} << 52;
 // they are of the least generation; otherwise the generation, the units given and the units left. A lane nearly always
 // knows the generation, so that one command takes the units and checks it.
 const RedisScript& TakeScript() {
-  static const RedisScript script(R"lua(
+  static const RedisScript& script = *new RedisScript(R"lua(
 local left = redis.call('HINCRBY', KEYS[1], ARGV[1], '-' .. ARGV[2])
 if left >= 0 then return left end
 local want = tonumber(ARGV[2])
@@ -60,7 +60,7 @@ return {g, want, redis.call('HINCRBY', KEYS[1], generation, '-' .. ARGV[2])}
 // KEYS: the counter. ARGV: the generation, the number of the fill, its units. A later generation replaces the counter,
 // and each fill counts once. Returns whether it did, also to a repeat.
 const RedisScript& FillScript() {
-  static const RedisScript script(R"lua(
+  static const RedisScript& script = *new RedisScript(R"lua(
 local counter = redis.call('HMGET', KEYS[1], 'g', 'f')
 local g, f = tonumber(counter[1] or 0) or 0, tonumber(counter[2] or 0) or 0
 local generation, fill = tonumber(ARGV[1]), tonumber(ARGV[2])

@@ -55,7 +55,7 @@ std::string_view Excluding(LockKind kind) {
 }
 
 const MySqlRow& OnlyRow(const MySqlReply& reply) {
-  static const MySqlRow none;
+  static const MySqlRow& none = *new MySqlRow;
   return reply.rows().empty() ? none : reply.rows().front();
 }
 

@@ -57,7 +57,7 @@ std::string WithoutNumbersWidth(std::string type) {
 }
 
 const std::string& At(const MySqlRow& row, size_t place) {
-  static const std::string empty;
+  static const std::string& empty = *new std::string;
   return place < row.size() && row[place] ? *row[place] : empty;
 }
 

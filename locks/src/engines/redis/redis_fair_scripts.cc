@@ -114,12 +114,12 @@ end
 }  // namespace
 
 const RedisScript& FairTryScript() {
-  static const RedisScript script = TryScript(true, Concat(kNow, kTryFair), kFairMark);
+  static const RedisScript& script = *new RedisScript(TryScript(true, Concat(kNow, kTryFair), kFairMark));
   return script;
 }
 
 const RedisScript& FairReleaseScript() {
-  static const RedisScript script = ReleaseScript(Concat(kNow, kWakeHead, kReleaseFair), kFairMark);
+  static const RedisScript& script = *new RedisScript(ReleaseScript(Concat(kNow, kWakeHead, kReleaseFair), kFairMark));
   return script;
 }
 

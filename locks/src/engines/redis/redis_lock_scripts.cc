@@ -124,7 +124,7 @@ return kind
 }  // namespace
 
 const RedisScript& LockTryScript(LockKind kind) {
-  static const RedisScript reentrant = TryScript(true, kTryReentrant);
+  static const RedisScript& reentrant = *new RedisScript(TryScript(true, kTryReentrant));
   switch (kind) {
     case LockKind::kFair: return FairTryScript();
     case LockKind::kRead: return ReadTryScript();
@@ -135,12 +135,12 @@ const RedisScript& LockTryScript(LockKind kind) {
 }
 
 const RedisScript& LockTryWithoutTokenScript() {
-  static const RedisScript script = TryScript(false, kTryReentrant);
+  static const RedisScript& script = *new RedisScript(TryScript(false, kTryReentrant));
   return script;
 }
 
 const RedisScript& LockReleaseScript(LockKind kind) {
-  static const RedisScript reentrant = ReleaseScript(kReleaseReentrant);
+  static const RedisScript& reentrant = *new RedisScript(ReleaseScript(kReleaseReentrant));
   switch (kind) {
     case LockKind::kFair: return FairReleaseScript();
     case LockKind::kRead: return ReadReleaseScript();
@@ -151,17 +151,17 @@ const RedisScript& LockReleaseScript(LockKind kind) {
 }
 
 const RedisScript& LockRenewScript() {
-  static const RedisScript script = LockScript(kShape, kReaders, kRenew);
+  static const RedisScript& script = *new RedisScript(LockScript(kShape, kReaders, kRenew));
   return script;
 }
 
 const RedisScript& LockInspectScript() {
-  static const RedisScript script = LockScript(kShape, kReaders, kKind, kInspect);
+  static const RedisScript& script = *new RedisScript(LockScript(kShape, kReaders, kKind, kInspect));
   return script;
 }
 
 const RedisScript& LockForceScript() {
-  static const RedisScript script = LockScript(kShape, kKind, kNow, kWakeHead, kForce);
+  static const RedisScript& script = *new RedisScript(LockScript(kShape, kKind, kNow, kWakeHead, kForce));
   return script;
 }
 

@@ -109,22 +109,22 @@ end
 }  // namespace
 
 const RedisScript& ReadTryScript() {
-  static const RedisScript script = TryScript(true, kTryRead);
+  static const RedisScript& script = *new RedisScript(TryScript(true, kTryRead));
   return script;
 }
 
 const RedisScript& WriteTryScript() {
-  static const RedisScript script = TryScript(true, Concat(kReaders, kTryWrite));
+  static const RedisScript& script = *new RedisScript(TryScript(true, Concat(kReaders, kTryWrite)));
   return script;
 }
 
 const RedisScript& ReadReleaseScript() {
-  static const RedisScript script = ReleaseScript(Concat(kReaders, kReleaseRead));
+  static const RedisScript& script = *new RedisScript(ReleaseScript(Concat(kReaders, kReleaseRead)));
   return script;
 }
 
 const RedisScript& WriteReleaseScript() {
-  static const RedisScript script = ReleaseScript(Concat(kReaders, kReleaseWrite));
+  static const RedisScript& script = *new RedisScript(ReleaseScript(Concat(kReaders, kReleaseWrite)));
   return script;
 }
 

@@ -33,7 +33,7 @@ struct MySqlReply {
 
   // The last result; empty if there is none.
   const MySqlRows& rows() const {
-    static const MySqlRows kNone;
+    static const MySqlRows& kNone = *new MySqlRows;
     return results.empty() ? kNone : results.back();
   }
 };

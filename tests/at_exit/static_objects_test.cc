@@ -1,0 +1,81 @@
+// What a program destroys at exit, after main() has returned, works until its destructor has ended.
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <string_view>
+#include <tuple>
+
+#include "inventory/fleet/fleet_test.h"
+#include "mysql/support/mariadb_server.h"
+#include "redis/support/redis_server.h"
+#include "stockade/base/strings.h"
+#include "stockade/locks/connect_lock_service.h"
+#include "support/subprocess.h"
+#include "zookeeper/support/zookeeper_server.h"
+
+namespace stockade::testing {
+namespace {
+
+using ::stockade::base_internal::Concat;
+
+// The order of destructors, and whether a thread is at work: see static_objects.cc.
+class StaticObjectsTest : public ::testing::TestWithParam<std::tuple<const char*, const char*>> {
+ protected:
+  static void ExpectEnds(const std::string& kind, const std::string& url) {
+    const auto [order, work] = GetParam();
+    const RunResult result = RunToEnd({STATIC_OBJECTS, kind, url, order, work});
+    EXPECT_EQ(result.status, 0) << kind << ": " << result.out << result.err;
+    EXPECT_EQ(result.err, "") << kind;
+  }
+
+  // The lease that the program still had when main() returned has been released, if it was destroyed.
+  static void ExpectLocksEnd(const std::string& url) {
+    ExpectEnds("locks", url);
+    if (std::string_view(std::get<1>(GetParam())) == "detached") return;
+    const auto locks = ConnectLockService(url, {.metrics = nullptr});
+    ASSERT_TRUE(locks.ok()) << locks.status();
+    EXPECT_TRUE((*locks)->Acquire("kept").ok());
+  }
+};
+
+TEST_P(StaticObjectsTest, LocalLocksAndInventory_DestroyedAtExit_EndInOrder) {
+  ExpectEnds("locks", "local:");
+  ExpectEnds("inventory", "");
+}
+
+TEST_P(StaticObjectsTest, RedisLocksAndCache_DestroyedAtExit_EndInOrder) {
+  STOCKADE_NEEDS_REDIS();
+  const RedisServer server;
+  ExpectLocksEnd(server.url());
+  ExpectEnds("cache", server.url());
+}
+
+TEST_P(StaticObjectsTest, RedlockLocks_DestroyedAtExit_EndInOrder) {
+  STOCKADE_NEEDS_REDIS();
+  const RedisServer one, two, three;
+  ExpectLocksEnd(Concat("redlock:", one.url(), ",", two.url(), ",", three.url()));
+}
+
+TEST_P(StaticObjectsTest, ZooKeeperLocks_DestroyedAtExit_EndInOrder) {
+  STOCKADE_NEEDS_ZOOKEEPER();
+  const ZooKeeperServer server;
+  ExpectLocksEnd(server.url());
+}
+
+TEST_P(StaticObjectsTest, MySqlLocksAndFleet_DestroyedAtExit_EndInOrder) {
+  STOCKADE_NEEDS_MARIADB();
+  const MariaDbServer server({.flags = FleetServerFlags()});
+  ExpectLocksEnd(server.url() + "?create_schema=1");
+  ExpectEnds("fleet", server.url());
+}
+
+INSTANTIATE_TEST_SUITE_P(Orders, StaticObjectsTest,
+                         ::testing::Combine(::testing::Values("before", "after"),
+                                            ::testing::Values("idle", "busy", "detached")),
+                         [](const auto& info) {
+                           return Concat(std::get<0>(info.param), "_", std::get<1>(info.param));
+                         });
+
+}  // namespace
+}  // namespace stockade::testing
