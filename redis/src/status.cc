@@ -52,6 +52,10 @@ std::optional<absl::StatusCode> CodeOf(std::string_view error_code) {
 
 // Of an error that begins with ERR, which says nothing by itself: as Redis 2.6 to 8 and Valkey word it.
 absl::StatusCode CodeOfErr(std::string_view text) {
+  // Of a command, a key or a channel within a script. Older servers put the name of the script before it.
+  if (absl::StrContains(base_internal::AbslView(text), "The user executing the script can't")) {
+    return absl::StatusCode::kPermissionDenied;
+  }
   static constexpr std::pair<std::string_view, absl::StatusCode> kCodes[] = {
       {"ERR AUTH <password> called without any password", absl::StatusCode::kUnauthenticated},
       {"ERR Client sent AUTH, but no password is set", absl::StatusCode::kUnauthenticated},
@@ -91,6 +95,8 @@ std::string RedisErrorCode(const absl::Status& status) {
   const auto code = status.GetPayload(kErrorCodeUrl);
   return code.has_value() ? std::string(*code) : std::string();
 }
+
+absl::Status RedisErrorStatus(std::string_view error) { return redis_internal::StatusOfErrorReply(error); }
 
 namespace redis_internal {
 

@@ -100,6 +100,7 @@ bool Acquisition::BeginTry() {
   call_.status = absl::OkStatus();
   call_.outcome_unknown = false;
   call_.refused = false;
+  call_.hold_gone = false;
   call_.acquired = false;
   call_.session = nullptr;
   call_.retry_after = absl::InfiniteDuration();
@@ -147,6 +148,9 @@ void Acquisition::EndTry() {
 }
 
 void Acquisition::OnFailure(Instant now, Instant due_since) {
+  if (call_.hold_gone) {
+    if (const std::shared_ptr<ServiceHold> hold = record_->CurrentHold()) (void)core_.Lose(hold, LossReason::kGone);
+  }
   if (call_.outcome_unknown) unanswered_ = owes_ = true;
   if (absl::IsAborted(call_.status)) unanswered_ = false;  // The step has not run and will not: give it a new number.
   if (waits_ && !failing_since_) core_.room().DoubtHints(waiter_);

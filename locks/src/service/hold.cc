@@ -37,7 +37,11 @@ absl::Status LostError(const HoldKey& key, LossReason reason) {
   std::string_view why;
   switch (reason) {
     case LossReason::kExpired: why = "its time was over before it was renewed or released"; break;
-    case LossReason::kGone: why = "the engine no longer has it: it was force-released, or the engine lost it"; break;
+    case LossReason::kGone:
+      why =
+          "the engine no longer has it: it was force-released, the engine lost it, or an application has written into "
+          "its key";
+      break;
     case LossReason::kServiceEnded: why = "its service was destroyed"; break;
     case LossReason::kReleasedAll: why = "its service released all leases"; break;
   }

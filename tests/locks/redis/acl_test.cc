@@ -68,8 +68,9 @@ std::string Joined(const std::vector<std::string>& rules, const std::string& wit
 
 std::string AsLocker(const std::string& url) { return absl::StrReplaceAll(url, {{"://", "://locker:secret@"}}); }
 
-// Takes, waits for, renews, releases and frees locks of all kinds. The first error that is met.
-absl::Status UseLocks(RedisLockEngine& engine, const std::string& name) {
+// Takes, waits for, renews, releases and frees locks of all kinds, and leaves one to an application, for which `client`
+// writes. The first error that is met.
+absl::Status UseLocks(RedisLockEngine& engine, RedisClient& client, const std::string& name) {
   constexpr absl::Duration kTimeout = absl::Seconds(20);
   absl::Status status;
   const auto check = [&status](std::string_view what, const absl::Status& result, bool expected = true) {
@@ -118,6 +119,11 @@ absl::Status UseLocks(RedisLockEngine& engine, const std::string& name) {
   check("write", writer.Try().status);
   check("read within", Holder(engine, lock, LockKind::kRead, LockOwner::New()).Try().status);
   check("release a write hold", writer.Release().status);
+  Holder displaced(engine, name);
+  check("acquire", displaced.Try().status);
+  check("write", client.Run(RedisCommand("HSET").Key(name).Arg("title").Arg("shoe")).status());
+  check("release what an application has written into", displaced.Release().status);
+  check("delete", client.Run(RedisCommand("DEL").Key(name)).status());
   return status;
 }
 
@@ -133,8 +139,10 @@ TEST_P(RedisLockAclTest, UserWithTheDocumentedRules_EveryStepOfEveryKindWorks_No
   const std::string url = AsLocker(servers.url());
   const auto engine = testing::EngineOn(url);
   ASSERT_NE(engine, nullptr);
+  const auto client = RedisClient::Connect(url);
+  ASSERT_TRUE(client.ok()) << client.status();
   for (const std::string name : {"lock:foo", "lock:bar", "lock:c"}) {
-    ASSERT_EQ(UseLocks(*engine, name), absl::OkStatus()) << name;
+    ASSERT_EQ(UseLocks(*engine, **client, name), absl::OkStatus()) << name;
     Holder holder(*engine, name);
     testing::Ear ear;
     ASSERT_TRUE(holder.Queue().acquired);
@@ -146,8 +154,6 @@ TEST_P(RedisLockAclTest, UserWithTheDocumentedRules_EveryStepOfEveryKindWorks_No
   // The service, with a waiter that a message wakes, and a watchdog.
   const auto locks = RedisLockService::Connect(url);
   ASSERT_TRUE(locks.ok()) << locks.status();
-  const auto client = RedisClient::Connect(url);
-  ASSERT_TRUE(client.ok()) << client.status();
   EXPECT_TRUE((*client)->ServerOf("lock:foo").value().run_id.ok());
   EXPECT_TRUE((*locks)->Acquire("lock:foo").ok());
   const absl::Status elsewhere = (*locks)->Acquire("stock").status();
@@ -174,7 +180,11 @@ TEST(RedisLockAclExactTest, UserWithoutOneOfTheDocumentedCommands_LocksFail) {
     EXPECT_EQ(server.Call({"FLUSHALL"}), "OK");
     return testing::EngineOn(AsLocker(server.url()));
   };
-  EXPECT_EQ(UseLocks(*set_user(""), "lock:all"), absl::OkStatus());
+  const auto use_locks = [&](RedisLockEngine& engine, const std::string& name) {
+    const auto client = RedisClient::Connect(AsLocker(server.url()));
+    return client.ok() ? UseLocks(engine, **client, name) : client.status();
+  };
+  EXPECT_EQ(use_locks(*set_user(""), "lock:all"), absl::OkStatus());
   for (const std::string& rule : DocumentedRules("locks", "always")) {
     const auto engine = set_user(rule);
     ASSERT_NE(engine, nullptr);
@@ -183,9 +193,34 @@ TEST(RedisLockAclExactTest, UserWithoutOneOfTheDocumentedCommands_LocksFail) {
       const auto heard = (*client)->Subscribe("redisson_lock__channel:{lock:a}", {});
       EXPECT_TRUE(absl::IsPermissionDenied(heard->AwaitSubscribed(absl::Minutes(1))));
     } else if (rule != "+unsubscribe") {  // Its refusal ends the connection, and the next one is as good.
-      EXPECT_NE(UseLocks(*engine, "lock:some"), absl::OkStatus()) << "works without " << rule;
+      EXPECT_TRUE(absl::IsPermissionDenied(use_locks(*engine, "lock:some"))) << "without " << rule;
     }
   }
+}
+
+// As a user that was set up before the locks needed PERSIST.
+TEST(RedisLockAclExactTest, UserWithoutPersist_OnlyAWrittenKeyFails_AndKeepsItsHold) {
+  STOCKADE_NEEDS_REDIS();
+  std::vector<std::string> command = {"ACL", "SETUSER"};
+  for (const std::string& rule : RulesOfLocks(RedisSetup::kStandalone)) {
+    if (rule != "+persist") command.push_back(rule);
+  }
+  RedisServer server;
+  ASSERT_EQ(server.Call(command), "OK");
+  const auto engine = testing::EngineOn(AsLocker(server.url()));
+  ASSERT_NE(engine, nullptr);
+  Holder written(*engine, "lock:written"), other(*engine, "lock:other");
+  for (Holder* const holder : {&written, &other}) ASSERT_TRUE(holder->Try().acquired);
+  ASSERT_EQ(server.Call({"HSET", "lock:written", "title", "shoe"}).type, ':');
+  LockRenewal renewals[] = {{.hold = written.hold(), .lease = absl::Seconds(60), .sequence = written.sequence()},
+                            {.hold = other.hold(), .lease = absl::Seconds(60), .sequence = other.sequence()}};
+  engine->RenewMany(renewals, absl::Seconds(20));
+  EXPECT_TRUE(absl::IsPermissionDenied(renewals[0].status)) << renewals[0].status;
+  EXPECT_TRUE(renewals[1].status.ok() && renewals[1].held) << renewals[1].status;
+  EXPECT_TRUE(absl::IsPermissionDenied(written.Try().status));
+  EXPECT_TRUE(absl::IsPermissionDenied(written.Release().status));
+  EXPECT_EQ(server.Call({"HLEN", "lock:written"}).text, "2");
+  EXPECT_TRUE(other.Release().held);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "locks/redis/redis_engine_fixture.h"
+#include "stockade/locks/redis_lock_service.h"
 
 namespace stockade {
 namespace {
@@ -86,6 +87,121 @@ TEST_F(RedisForeignKeysTest, EveryCall_OnDataOfTheApplication_IsFailedPreconditi
       EXPECT_EQ(Number({"PEXPIRETIME", "stock"}), expiry);
       Call({"FLUSHALL"});
     }
+  }
+}
+
+// What a holder does with a lock into whose key an application has written.
+struct Step {
+  const char* name;
+  // Whether the answer is that the hold is gone.
+  bool (*finds_it_gone)(Holder& holder);
+};
+
+constexpr Step kSteps[] = {
+    {"re-entry",
+     [](Holder& holder) {
+       const LockTry step = holder.Try();
+       return step.status.code() == absl::StatusCode::kFailedPrecondition && step.hold_gone;
+     }},
+    {"renewal",
+     [](Holder& holder) {
+       const LockRenewal renewal = holder.Renew(absl::Seconds(30));
+       return renewal.status.ok() && !renewal.held;
+     }},
+    {"release of an inner hold", [](Holder& holder) { return !holder.Release(1).held; }},
+    {"release", [](Holder& holder) { return !holder.Release(0).held; }},
+    {"take-back", [](Holder& holder) { return !holder.GiveUp().held; }},
+};
+
+TEST_F(RedisForeignKeysTest, EveryStep_OfAHolderIntoWhoseKeyAnApplicationHasWritten_LeavesTheKeyToIt) {
+  for (const LockKind kind : kKinds) {
+    for (const Step& step : kSteps) {
+      SCOPED_TRACE(std::string(LockKindName(kind)) + ", " + step.name);
+      Holder holder(*engine_, "stock", kind);
+      ASSERT_TRUE(holder.Try().acquired);
+      ASSERT_TRUE(holder.Try().acquired);
+      Call({"HSET", "stock", "title", "shoe"});
+      EXPECT_TRUE(step.finds_it_gone(holder));
+      EXPECT_EQ(Call({"HGET", "stock", "title"}).text, "shoe");
+      EXPECT_EQ(Number({"HEXISTS", "stock", FieldOf(holder)}), 0);
+      EXPECT_EQ(Number({"PTTL", "stock"}), -1);
+      const std::string before = Value();
+      EXPECT_FALSE(holder.Renew(absl::Seconds(30)).held);
+      EXPECT_FALSE(holder.Release().held);
+      EXPECT_EQ(holder.Try().status.code(), absl::StatusCode::kFailedPrecondition);
+      EXPECT_EQ(engine_->ForceRelease("stock", kTimeout).status().code(), absl::StatusCode::kFailedPrecondition);
+      EXPECT_EQ(Value(), before);
+      EXPECT_EQ(Number({"PTTL", "stock"}), -1);
+      Call({"FLUSHALL"});
+    }
+  }
+}
+
+TEST_F(RedisForeignKeysTest, Renewal_AnApplicationHasWrittenAndAnotherReaderIsThere_TheTimeToLiveStays) {
+  Holder reader(*engine_, "stock", LockKind::kRead);
+  Holder other(*engine_, "stock", LockKind::kRead);
+  ASSERT_TRUE(reader.Try(absl::Seconds(60)).acquired);
+  ASSERT_TRUE(other.Try(absl::Seconds(60)).acquired);
+  Call({"HSET", "stock", "title", "shoe"});
+  EXPECT_FALSE(reader.Renew(absl::Seconds(90)).held);
+  EXPECT_EQ(Number({"HEXISTS", "stock", FieldOf(reader)}), 0);
+  EXPECT_EQ(Number({"HEXISTS", "stock", FieldOf(other)}), 1);
+  EXPECT_GT(Number({"PTTL", "stock"}), 0);
+  EXPECT_FALSE(other.Release().held);
+  EXPECT_EQ(Number({"PTTL", "stock"}), -1);
+  EXPECT_EQ(Call({"HGET", "stock", "title"}).text, "shoe");
+}
+
+TEST_F(RedisForeignKeysTest, Renewal_AnApplicationHasWrittenIntoOneOfTwo_TheOtherIsRenewed) {
+  Holder holder(*engine_, "stock");
+  Holder other(*engine_, "other");
+  ASSERT_TRUE(holder.Try().acquired);
+  ASSERT_TRUE(other.Try().acquired);
+  Call({"HSET", "stock", "title", "shoe"});
+  LockRenewal renewals[] = {{.hold = holder.hold(), .lease = absl::Seconds(60), .sequence = holder.sequence()},
+                            {.hold = other.hold(), .lease = absl::Seconds(60), .sequence = other.sequence()}};
+  engine_->RenewMany(renewals, kTimeout);
+  EXPECT_FALSE(renewals[0].held);
+  EXPECT_TRUE(renewals[1].held);
+  EXPECT_GT(Number({"PTTL", "other"}), 55'000);
+}
+
+TEST_F(RedisForeignKeysTest, Release_AHugeHashOfAnApplication_IsLookedAtInPart) {
+  Holder holder(*engine_, "stock");
+  ASSERT_TRUE(holder.Try().acquired);
+  for (int i = 0; i < 200; ++i) {
+    std::vector<std::string> command = {"HSET", "stock"};
+    for (int j = 0; j < 200; ++j) command.insert(command.end(), {std::to_string(200 * i + j), "x"});
+    Call(command);
+  }
+  Call({"CONFIG", "RESETSTAT"});
+  EXPECT_FALSE(holder.Release().held);
+  EXPECT_EQ(Number({"HLEN", "stock"}), 40'000);
+  const std::string stats = Call({"INFO", "commandstats"}).text;
+  const std::string name = "cmdstat_hscan:calls=";
+  const size_t at = stats.find(name);
+  ASSERT_NE(at, std::string::npos) << stats;
+  EXPECT_LT(std::stoll(stats.substr(at + name.size())), 200);
+}
+
+// Through the service: the reason of the loss, and what the leases say from then on.
+TEST_F(RedisForeignKeysTest, Service_AnApplicationHasWritten_TheHoldIsLostAndItsDataStay) {
+  for (const LockKind kind : kKinds) {
+    SCOPED_TRACE(LockKindName(kind));
+    const auto locks = RedisLockService::Connect(server_->url());
+    ASSERT_TRUE(locks.ok()) << locks.status();
+    absl::StatusOr<LockLease> outer = (*locks)->Acquire("stock", {.kind = kind});
+    ASSERT_TRUE(outer.ok()) << outer.status();
+    Call({"HSET", "stock", "title", "shoe"});
+    EXPECT_EQ((*locks)->Acquire("stock", {.kind = kind}).status().code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_FALSE(outer->valid());
+    EXPECT_TRUE(outer->lost().stop_requested());
+    const absl::Status released = outer->Release();
+    EXPECT_EQ(released.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_NE(released.message().find("an application has written into its key"), std::string::npos) << released;
+    EXPECT_EQ(Call({"HGET", "stock", "title"}).text, "shoe");
+    EXPECT_EQ(Number({"PTTL", "stock"}), -1);
+    Call({"FLUSHALL"});
   }
 }
 

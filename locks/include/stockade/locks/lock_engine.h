@@ -60,6 +60,7 @@ struct LockTry {
   absl::Status status = absl::OkStatus();
   bool outcome_unknown = false;  // The engine may have run it or may still run it.
   bool refused = false;          // Not OK: this is the engine's answer; the step must not be resent.
+  bool hold_gone = false;        // Not OK: the engine has removed the hold that the try re-enters.
   bool acquired = false;
   int64_t hold_count = 0;                               // If acquired: the count of this hold, including this step.
   std::optional<int64_t> fencing_token = std::nullopt;  // If acquired and the engine has tokens.

@@ -49,6 +49,7 @@ if left ~= -2 then
     holds = true
     count = count_of(was[1])
     if count == 0 then return {4} end
+    if leave_to_application(KEYS[1], me) then return {6} end
     if count ~= recorded then count = count + 1 end
   end
 end
@@ -95,6 +96,8 @@ call('hset', KEYS[1], me, count)
 constexpr std::string_view kReleaseFair = R"lua(
 local was = call('hmget', KEYS[1], ARGV[1], 'mode')
 local count = was[2] and 0 or count_of(was[1])
+local left_to_application = count > 0 and leave_to_application(KEYS[1], ARGV[1])
+if left_to_application then count = 0 end
 local keep = math.min(count, tonumber(ARGV[2]))
 local held = count > 0
 if ARGV[7] == '1' then
@@ -106,7 +109,7 @@ if keep > 0 then
 elseif held then
   call('del', KEYS[1])
 end
-if keep == 0 and (held or call('exists', KEYS[1]) == 0) then
+if keep == 0 and (held or left_to_application or call('exists', KEYS[1]) == 0) then
   wake_head(KEYS[3], KEYS[4], ARGV[5], ARGV[6])
 end
 )lua";

@@ -152,6 +152,7 @@ void RedisLockCommands::TakeAnswer(const absl::StatusOr<RedisReply>& reply, Lock
   step.status = absl::OkStatus();
   step.outcome_unknown = false;
   step.acquired = false;
+  step.hold_gone = false;
   if (!reply.ok()) {
     step.outcome_unknown = RedisOutcomeUnknown(reply.status());
     step.status = LockError(step.hold.name, reply.status());
@@ -170,6 +171,10 @@ void RedisLockCommands::TakeAnswer(const absl::StatusOr<RedisReply>& reply, Lock
     case TryAnswer::kOtherKind: step.status = OtherKind(step.hold.name); return;
     case TryAnswer::kNotALock: step.status = NotALock(step.hold.name); return;
     case TryAnswer::kNoToken: step.status = NoLargerToken(step.hold.name); return;
+    case TryAnswer::kLeft:
+      step.status = NotALock(step.hold.name);
+      step.hold_gone = true;
+      return;
   }
   step.status = Unexpected(step.hold.name, *reply);
 }
@@ -202,8 +207,11 @@ void RedisLockCommands::TakeAnswer(const absl::StatusOr<RedisReply>& reply, std:
     } else if (reply->elements().size() != renewals.size()) {
       renewal.status = Unexpected(renewal.hold.name, *reply);
     } else {
-      renewal.status = absl::OkStatus();
-      renewal.held = At(*reply, i) == 1;
+      const RedisReply& answer = reply->elements()[i];
+      renewal.status = answer.kind() == RedisReply::Kind::kInteger
+                           ? absl::OkStatus()
+                           : LockError(renewal.hold.name, RedisErrorStatus(answer.text()));
+      renewal.held = answer.integer() == 1;
     }
   }
 }

@@ -18,6 +18,11 @@ namespace stockade::locks_internal {
 // count, of `mode` "read" or "write". `is_lock()`: whether all fields of KEYS[1] have that shape and one is a holder;
 // an application's own hash does not. It stops at the first field that has not. O(fields).
 //
+// `leave_to_application(lock, mine)`: an application may write a field of its own into the hash of a lock that is held.
+// If it has, this removes `mine`, the caller's field, which is there, and nothing else. Then the time to live goes,
+// too, which a lock has set, unless another holder is among the first 10,000 fields. Returns whether it has. PERSIST
+// comes first: if the user may not run it, nothing has changed. O(fields).
+//
 // `may_be_held()`: whether a field ends as a holder does and has a count, whatever it begins with. Tries that only wait
 // ask this, because clients in other languages may name themselves in other ways. It looks at the first fields only.
 //
@@ -33,24 +38,36 @@ local function count_of(value)
   local count = value and string.match(value, '^%d+$') and tonumber(value)
   return count and count >= 1 and count < 2^31 and count or 0
 end
-local function is_lock()
-  if call('type', KEYS[1])['ok'] ~= 'hash' then return false end
-  local cursor, holders = '0', 0
+local function survey(lock, mine)
+  local cursor, seen, foreign, others = '0', 0, false, false
   repeat
-    local step = call('hscan', KEYS[1], cursor, 'count', 100)
+    local step = call('hscan', lock, cursor, 'count', 100)
     cursor = step[1]
     for i = 1, #step[2], 2 do
       local field, value = step[2][i], step[2][i + 1]
       if field == 'mode' then
-        if value ~= 'read' and value ~= 'write' then return false end
+        foreign = foreign or value ~= 'read' and value ~= 'write'
       elseif is_holder(field) and count_of(value) > 0 then
-        holders = holders + 1
+        others = others or field ~= mine
       else
-        return false
+        foreign = true
       end
     end
-  until cursor == '0'
-  return holders > 0
+    seen = seen + #step[2] / 2
+  until cursor == '0' or foreign and (mine == nil or others or seen >= 10000)
+  return foreign, others
+end
+local function is_lock()
+  if call('type', KEYS[1])['ok'] ~= 'hash' then return false end
+  local foreign, holders = survey(KEYS[1], nil)
+  return not foreign and holders
+end
+local function leave_to_application(lock, mine)
+  local foreign, others = survey(lock, mine)
+  if not foreign then return false end
+  if not others then call('persist', lock) end
+  call('hdel', lock, mine)
+  return true
 end
 local function may_be_held()
   local first = call('hscan', KEYS[1], '0', 'count', 100)[2]
@@ -101,7 +118,8 @@ end
 // Sets `left`, the remaining life of the lock, and `recorded`, the count that this try led to if it has run before. A
 // holder that has this count already is not counted again. If the lock is free, the hold that the try acquired has
 // ended, so a copy of the try that arrives now is refused.
-// {5}: the newest token is so large that adding 1 is not exact in a double, which is Lua's number.
+// {5}: the newest token is so large that adding 1 is not exact in a double, which is Lua's number. {6}: an application
+// has written into the lock's key, and the hold that the try re-enters has been removed.
 inline constexpr std::string_view kReadRecordAndToken = R"lua(
 local known = call('mget', KEYS[2], KEYS[3])
 local record, newest_token = known[1], known[2]

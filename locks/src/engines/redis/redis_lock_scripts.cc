@@ -16,23 +16,26 @@ if left ~= -2 then
   if not was[1] then return may_be_held() and {0, left} or {4} end
   count = count_of(was[1])
   if count == 0 then return {4} end
+  if leave_to_application(KEYS[1], ARGV[1]) then return {6} end
   if count ~= recorded then count = count + 1 end
 end
 call('hset', KEYS[1], ARGV[1], count)
 )lua";
 
-// KEYS  3 the channel.
+// KEYS  3 the channel. What an application has written into is left to it, and waiters find that out.
 constexpr std::string_view kReleaseReentrant = R"lua(
 local was = call('hmget', KEYS[1], ARGV[1], 'mode')
 local count = was[2] and 0 or count_of(was[1])
+local left_to_application = count > 0 and leave_to_application(KEYS[1], ARGV[1])
+if left_to_application then count = 0 end
 local keep = math.min(count, tonumber(ARGV[2]))
 local held = count > 0
 if keep > 0 then
   call('hset', KEYS[1], ARGV[1], keep)
 elseif held then
   call('del', KEYS[1])
-  call(ARGV[5], KEYS[3], '0')
 end
+if held and keep == 0 or left_to_application then call(ARGV[5], KEYS[3], '0') end
 )lua";
 
 // KEYS  for each hold the lock and the record;  ARGV  for each the holder, the lease, for a read or write hold what the
@@ -41,7 +44,8 @@ end
 // A hold lives as long as the lease from now on, not longer: that corrects a time to live that became too long when the
 // server's clock stepped back. Nothing is shortened if the holder's record is gone, or has a later step, which may have
 // set a longer lease. A read-write lock lives as long as its longest reader, and while its writer has it, only the
-// writer's renewal shortens it. A key that is not a lock any more must not fail the others.
+// writer's renewal shortens it. A key that is not a lock any more must not fail the others; nor must one for which the
+// user lacks a right, whose answer is the error.
 constexpr std::string_view kRenew = R"lua(
 local function prolong(key, lease, exact)
   if exact or call('pttl', key) < lease then return call('pexpire', key, lease) == 1 end
@@ -53,7 +57,13 @@ for i = 1, #KEYS / 2 do
   local holder, lease, base = ARGV[4 * i - 3], tonumber(ARGV[4 * i - 2]), ARGV[4 * i - 1]
   local count = redis.pcall('hget', lock, holder)
   local held = type(count) == 'string'
+  local failed = type(count) == 'table' and not string.find(count.err, 'WRONGTYPE', 1, true) and count.err
   local exact = false
+  if held then
+    local ran, left_to_application = pcall(leave_to_application, lock, holder)
+    if not ran then failed = type(left_to_application) == 'table' and left_to_application.err or left_to_application end
+    held = ran and not left_to_application
+  end
   if held then
     local newest = string.match(call('get', record) or '', '^(%d+)')
     exact = newest ~= nil and tonumber(newest) <= tonumber(ARGV[4 * i])
@@ -76,7 +86,7 @@ for i = 1, #KEYS / 2 do
     prolong(lock, life, exact)
     call('pexpire', record, math.max(life, call('pttl', lock)) + 20000)
   end
-  answer[i] = held and 1 or 0
+  answer[i] = failed or (held and 1 or 0)
 end
 return answer
 )lua";

@@ -24,6 +24,7 @@ enum class TryAnswer {
   kOtherKind = 3,  // Nothing.
   kNotALock = 4,   // Nothing.
   kNoToken = 5,    // Nothing: the newest token is the largest one.
+  kLeft = 6,       // Nothing: an application has written into the key, and the owner's hold was removed.
 };
 
 // What a release answers.
@@ -38,7 +39,7 @@ const RedisScript& LockTryScript(LockKind kind);
 // For kReentrant.
 const RedisScript& LockTryWithoutTokenScript();
 const RedisScript& LockReleaseScript(LockKind kind);
-// Any number of holds, of all kinds. Answers 1 or 0 for each: whether there was such a hold.
+// Any number of holds, of all kinds. Answers 1 or 0 for each, whether there was such a hold, or an error as text.
 const RedisScript& LockRenewScript();
 // Of all kinds. Answers {milliseconds that it is held for, -2 if it is free, -3 if the key is not a lock; the holder's
 // count; the LockKind}.

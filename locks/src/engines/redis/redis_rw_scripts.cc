@@ -14,6 +14,7 @@ if left ~= -2 then
   if not was[1] then return {3} end
   if was[1] ~= 'read' and not was[3] then return was[1] == 'write' and may_be_held() and {0, left} or {4} end
   if not was[2] and not is_lock() then return {4} end
+  if was[2] and leave_to_application(KEYS[1], ARGV[1]) then return {6} end
   local alive = oldest_of(count_of(was[2])) > 1
   for n = oldest_of(count_of(was[2])), count_of(was[2]) do
     alive = alive or call('exists', timeouts .. n) == 1
@@ -46,6 +47,7 @@ if left ~= -2 then
   else
     count = count_of(was[2])
     if count == 0 then return {4} end
+    if leave_to_application(KEYS[1], ARGV[1]) then return {6} end
     if count ~= recorded then count = count + 1 end
   end
 end
@@ -58,15 +60,18 @@ constexpr std::string_view kReleaseRead = R"lua(
 local timeouts = ARGV[6] .. ARGV[1] .. ':rwlock_timeout:'
 local was = call('hmget', KEYS[1], 'mode', ARGV[1])
 local count = was[1] and count_of(was[2]) or 0
-local keep = math.min(count, tonumber(ARGV[2]))
+local left_to_application = count > 0 and leave_to_application(KEYS[1], ARGV[1])
+local keep = left_to_application and 0 or math.min(count, tonumber(ARGV[2]))
 local longest = oldest_of(count) > 1 and call('pttl', KEYS[1]) or -2
 for n = oldest_of(count), count do
   longest = math.max(longest, call('pttl', timeouts .. n))
   if n > keep then call('del', timeouts .. n) end
 end
-local held = longest ~= -2
+local held = longest ~= -2 and not left_to_application
 if not held then keep = 0 end
-if keep > 0 then
+if left_to_application then
+  call(ARGV[5], KEYS[3], '0')
+elseif keep > 0 then
   call('hset', KEYS[1], ARGV[1], keep)
   call('set', timeouts .. keep, '1', 'px', math.max(longest, 1))
 elseif count > 0 then
@@ -88,9 +93,13 @@ end
 constexpr std::string_view kReleaseWrite = R"lua(
 local was = call('hmget', KEYS[1], 'mode', ARGV[1])
 local count = was[1] == 'write' and count_of(was[2]) or 0
+local left_to_application = count > 0 and leave_to_application(KEYS[1], ARGV[1])
+if left_to_application then count = 0 end
 local keep = math.min(count, tonumber(ARGV[2]))
 local held = count > 0
-if keep > 0 then
+if left_to_application then
+  call(ARGV[5], KEYS[3], '1')
+elseif keep > 0 then
   call('hset', KEYS[1], ARGV[1], keep)
 elseif held then
   call('hdel', KEYS[1], ARGV[1])
