@@ -31,7 +31,10 @@ void RunGuarded(Executor::Task& task) {
 
 }  // namespace
 
-void InlineExecutor::Schedule(Task task) { RunGuarded(task); }
+void InlineExecutor::Schedule(Task task) {
+  if (!task) base_internal::Fatal("InlineExecutor: Schedule() was called without a task");
+  RunGuarded(task);
+}
 
 struct ThreadPool::State {
   base_internal::ForkGuard fork_guard;
@@ -106,6 +109,7 @@ bool ThreadPool::RunningInThisThread() const { return pool_of_this_thread == sta
 
 void ThreadPool::Schedule(Task task) {
   state_->fork_guard.Check("ThreadPool", "");
+  if (!task) base_internal::Fatal("ThreadPool: Schedule() was called without a task");
   const base_internal::MutexLock lock(state_->mutex);
   state_->queue.push_back(std::move(task));
   // With the mutex held: whom the task tells that it has run may destroy the pool.

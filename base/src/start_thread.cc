@@ -11,6 +11,7 @@
 namespace stockade::base_internal {
 
 absl::Status StartThread(std::thread& thread, absl::AnyInvocable<void()> body) {
+  if (!body) return absl::InvalidArgumentError("cannot start a thread without a function");
   try {
     thread = std::thread(std::move(body));
     return absl::OkStatus();

@@ -18,7 +18,7 @@ namespace {
 constexpr size_t kThreads = 64;
 
 struct BesideHiredis {
-  RedisProcess server = {};
+  RedisProcess server;
   OurLocks ours{RedisLockService::Connect(server.url())};
   PlainLock plain{server.port(), "plain"};
 };

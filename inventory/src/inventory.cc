@@ -13,6 +13,16 @@ inventory_internal::InventoryCore::~InventoryCore() = default;
 
 using base_internal::Concat;
 
+namespace {
+
+// Before anything has changed: nobody could use the order.
+template <typename Callback>
+void CheckCallback(const Callback& done, std::string_view call) {
+  if (!done) base_internal::Fatal(Concat("Inventory: ", call, "() was called without a callback"));
+}
+
+}  // namespace
+
 absl::Status InventoryOptions::Validate() const {
   if (absl::Status valid = base_internal::CheckName("Inventory: name", name); !valid.ok()) return valid;
   const auto bad = [&](std::string_view what) {
@@ -82,6 +92,7 @@ absl::StatusOr<Reservation> Inventory::Reserve(const ReserveRequest& request) { 
 
 void Inventory::ReserveAsync(const ReserveRequest& request, Executor& executor,
                              absl::AnyInvocable<void(absl::StatusOr<Reservation>)> done) {
+  CheckCallback(done, "ReserveAsync");
   core().ReserveAsync(request, executor, std::move(done));
 }
 
@@ -95,6 +106,7 @@ absl::StatusOr<BasketReservation> Inventory::ReserveBasket(const BasketRequest& 
 
 void Inventory::ReserveBasketAsync(const BasketRequest& request, Executor& executor,
                                    absl::AnyInvocable<void(absl::StatusOr<BasketReservation>)> done) {
+  CheckCallback(done, "ReserveBasketAsync");
   core().ReserveBasketAsync(request, executor, std::move(done));
 }
 
@@ -102,6 +114,7 @@ absl::StatusOr<Order> Inventory::Take(const TakeRequest& request) { return core(
 
 void Inventory::TakeAsync(const TakeRequest& request, Executor& executor,
                           absl::AnyInvocable<void(absl::StatusOr<Order>)> done) {
+  CheckCallback(done, "TakeAsync");
   core().TakeAsync(request, executor, std::move(done));
 }
 
@@ -112,6 +125,7 @@ std::vector<absl::StatusOr<Order>> Inventory::TakeMany(std::span<const TakeReque
 absl::Status Inventory::Commit(OrderId id) { return core().Commit(id); }
 
 void Inventory::CommitAsync(OrderId id, Executor& executor, absl::AnyInvocable<void(absl::Status)> done) {
+  CheckCallback(done, "CommitAsync");
   core().CommitAsync(id, executor, std::move(done));
 }
 
@@ -120,6 +134,7 @@ std::vector<absl::Status> Inventory::CommitMany(std::span<const OrderId> ids) { 
 absl::Status Inventory::Cancel(OrderId id) { return core().Cancel(id); }
 
 void Inventory::CancelAsync(OrderId id, Executor& executor, absl::AnyInvocable<void(absl::Status)> done) {
+  CheckCallback(done, "CancelAsync");
   core().CancelAsync(id, executor, std::move(done));
 }
 

@@ -4,6 +4,8 @@
 #include <bit>
 #include <cmath>
 
+#include "stockade/base/log.h"
+#include "stockade/base/strings.h"
 #include "stockade/metrics/metrics_registry.h"
 
 namespace stockade::metrics_internal {
@@ -87,6 +89,7 @@ double MetricSet::GaugeValue(size_t metric) const {
 }
 
 MetricSet::GaugeId MetricSet::AddGauge(size_t metric, GaugeReader read) {
+  if (!read) base_internal::Fatal(base_internal::Concat("metric ", defs_[metric].name, ": a gauge without a callback"));
   const MutexLock lock(gauges_mutex_);
   return gauges_.insert(gauges_.end(), Gauge{metric, std::move(read)});
 }

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "stockade/base/log.h"
+#include "stockade/base/start_thread.h"
 
 namespace stockade {
 namespace {
@@ -77,6 +78,17 @@ TEST(ThreadPoolTest, RunningInThisThread_SaysItOnThePoolsOwnThreadsOnly) {
 }
 
 TEST(ThreadPoolDeathTest, NoThreads_Aborts) { EXPECT_DEATH(ThreadPool(0), "threads = 0"); }
+
+TEST(ExecutorDeathTest, Schedule_WithoutATask_Aborts) {
+  EXPECT_DEATH(ThreadPool(1).Schedule(nullptr), "ThreadPool: Schedule\\(\\) was called without a task");
+  EXPECT_DEATH(InlineExecutor().Schedule(nullptr), "InlineExecutor: Schedule\\(\\) was called without a task");
+}
+
+TEST(StartThreadTest, WithoutAFunction_IsInvalid) {
+  std::thread thread;
+  EXPECT_EQ(base_internal::StartThread(thread, nullptr).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_FALSE(thread.joinable());
+}
 
 }  // namespace
 }  // namespace stockade

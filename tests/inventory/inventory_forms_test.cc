@@ -68,6 +68,16 @@ class InventoryFormsTest : public ::testing::TestWithParam<bool> {
 INSTANTIATE_TEST_SUITE_P(Ledger, InventoryFormsTest, ::testing::Bool(),
                          [](const auto& info) { return info.param ? "Recording" : "None"; });
 
+TEST(InventoryFormsDeathTest, Async_WithoutACallback_AbortsWithTheCallsName) {
+  InlineExecutor executor;
+  Inventory shop({.metrics = nullptr});
+  EXPECT_DEATH(shop.ReserveAsync({}, executor, nullptr), "Inventory: ReserveAsync\\(\\) was called without a callback");
+  EXPECT_DEATH(shop.ReserveBasketAsync({}, executor, nullptr), "ReserveBasketAsync\\(\\) was called without");
+  EXPECT_DEATH(shop.TakeAsync({}, executor, nullptr), "TakeAsync\\(\\) was called without");
+  EXPECT_DEATH(shop.CommitAsync(1, executor, nullptr), "CommitAsync\\(\\) was called without");
+  EXPECT_DEATH(shop.CancelAsync(1, executor, nullptr), "CancelAsync\\(\\) was called without");
+}
+
 TEST_P(InventoryFormsTest, Async_AnswersAreThoseOfTheCallsThatBlock_OnTheExecutorOnly) {
   std::vector<absl::StatusOr<Reservation>> reserved;
   std::vector<absl::StatusOr<BasketReservation>> baskets;

@@ -57,6 +57,13 @@ class Listener {
   std::vector<ToldDurable> told_;
 };
 
+TEST(SqliteLedgerNotifyDeathTest, NotifyDurable_WithoutACallback_Aborts) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // A ledger cannot be used in a forked child.
+  const TempDir dir;
+  const auto ledger = OpenLedger(dir.File("orders.db"));
+  EXPECT_DEATH(ledger->NotifyDurable(0, nullptr), "orders.db': NotifyDurable\\(\\) was called without a callback");
+}
+
 TEST(SqliteLedgerNotifyTest, NotifyDurable_OfWhatIsDurable_CallsWithinTheCall) {
   const TempDir dir;
   Listener listener;

@@ -66,6 +66,11 @@ TEST(ComponentMetricsTest, Off_EveryCallDoesNothing) {
   EXPECT_EQ(metrics.set(), nullptr);
 }
 
+TEST(MetricSetDeathTest, AddGauge_WithoutACallback_Aborts) {
+  MetricSet set(kDefs, {});
+  EXPECT_DEATH(set.AddGauge(2, nullptr), ": a gauge without a callback");
+}
+
 TEST(ComponentMetricsTest, ObserveSpan_TooLongForNanoseconds_IsTheLongest) {
   MetricsRegistry registry;
   ComponentMetrics metrics(&registry, kDefs, {});

@@ -122,6 +122,10 @@ absl::Status SqliteLedger::AwaitDurable(uint64_t position) {
 
 void SqliteLedger::NotifyDurable(uint64_t position, absl::AnyInvocable<void(absl::Status)> done) {
   state_->fork_guard.Check("SqliteLedger", state_->path);
+  if (!done) {
+    base_internal::Fatal(
+        base_internal::Concat("SqliteLedger '", state_->path, "': NotifyDurable() was called without a callback"));
+  }
   state_->queue.NotifyDurable(position, std::move(done));
 }
 

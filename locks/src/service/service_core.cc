@@ -163,6 +163,7 @@ absl::StatusOr<LockLease> ServiceCore::AcquireBlocking(std::string_view name, co
 
 void ServiceCore::AcquireAsync(std::string_view name, AcquireOptions options, LockService::Callback done) {
   fork_guard_.Check("LockService", options_.name);
+  if (!done) Fatal(Concat("lock service '", options_.name, "': AcquireAsync() was called without a callback"));
   LockService::Callback counted = [self = shared_from_this(),
                                    done = std::move(done)](absl::StatusOr<LockLease> lease) mutable {
     self->CountAcquisition(lease.status());

@@ -53,6 +53,13 @@ TEST_F(FallbackLockServiceTest, PrimaryThere_LeaseIsItsOwn) {
   EXPECT_EQ(locks->id(), "the primary");
 }
 
+using FallbackLockServiceDeathTest = FallbackLockServiceTest;
+
+TEST_F(FallbackLockServiceDeathTest, AcquireAsync_WithoutACallback_Aborts) {
+  const auto locks = Fallback(absl::Hours(1));
+  EXPECT_DEATH(locks->AcquireAsync("a", {}, nullptr), "FallbackLockService: AcquireAsync\\(\\) was called without");
+}
+
 TEST_F(FallbackLockServiceTest, PrimaryAway_LeaseIsLocal_DegradedAndCounted) {
   const auto locks = Fallback(absl::Hours(1));
   primary_.away = true;

@@ -34,6 +34,13 @@ TEST_F(AsyncAcquireTest, Free_IsGiven) {
   EXPECT_TRUE(lease.Release().ok());
 }
 
+using AsyncAcquireDeathTest = AsyncAcquireTest;
+
+TEST_F(AsyncAcquireDeathTest, WithoutACallback_Aborts) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // A service cannot be used in a forked child.
+  EXPECT_DEATH(service_->AcquireAsync("a", {}, nullptr), "AcquireAsync\\(\\) was called without a callback");
+}
+
 TEST_F(AsyncAcquireTest, Held_IsGivenAfterTheRelease) {
   LockLease lease = Must(service_->Acquire("a"));
   auto other = Async("a");

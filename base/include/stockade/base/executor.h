@@ -10,7 +10,8 @@
 
 namespace stockade {
 
-// Runs callbacks and background work. Thread-safe.
+// Runs callbacks and background work. Thread-safe. A task must not end its thread: pthread_exit() or pthread_cancel()
+// within a task aborts the process.
 class STOCKADE_EXPORT Executor {
  public:
   // Invoked once.
@@ -18,8 +19,8 @@ class STOCKADE_EXPORT Executor {
 
   virtual ~Executor() = default;
 
-  // Runs `task` once, during the call or later. Must not throw. Exceptions that the task throws are caught and logged.
-  // Never blocks for long, except that InlineExecutor runs the task itself.
+  // Runs `task`, which must not be empty, once, during the call or later. Must not throw. Exceptions that the task
+  // throws are caught and logged. Never blocks for long, except that InlineExecutor runs the task itself.
   virtual void Schedule(Task task) = 0;
 
   // Whether the calling thread is one of those that this executor needs in order to run its tasks. Such a thread may
@@ -28,7 +29,7 @@ class STOCKADE_EXPORT Executor {
   virtual bool RunningInThisThread() const { return false; }
 };
 
-// Runs each task on the calling thread, within Schedule(). For tests and for short callbacks.
+// Runs each task on the calling thread, within Schedule(). An empty task aborts. For tests and for short callbacks.
 class STOCKADE_EXPORT InlineExecutor final : public Executor {
  public:
   void Schedule(Task task) override;
@@ -49,7 +50,7 @@ class STOCKADE_EXPORT ThreadPool final : public Executor {
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
-  // O(1); takes the pool's mutex.
+  // O(1); takes the pool's mutex. An empty task aborts.
   void Schedule(Task task) override;
   // Whether the calling thread belongs to the pool.
   bool RunningInThisThread() const override;

@@ -142,9 +142,10 @@ struct SkuSnapshot {
 // recovered are kept: their orders are ended by their ids, and SKU names are accepted up to the longest recovered one.
 //
 // Calls on orders have three forms. The first one blocks. ...Async() does not wait until the answer is durable and
-// invokes `done`, which must not be empty, once on `executor`, which must outlive the inventory. ...Many() waits once
-// for all its requests: each request is independent, and each answer is at its request's index. In one process they are
-// processed in the given order. If `done` runs during the destructor, the inventory is Unavailable for it.
+// invokes `done`, which must not be empty (aborts), once on `executor`, which must outlive the inventory. ...Many()
+// waits once for all its requests: each request is independent, and each answer is at its request's index. In one
+// process they are processed in the given order. If `done` runs during the destructor, the inventory is Unavailable for
+// it.
 //
 // Thread-safe. Not usable in a forked child. In one process calls block, apart from the ledger, only on short locks:
 // those of the request's and the buyer's stripe, and the item's slow lock. In one process every call that changes

@@ -157,12 +157,13 @@ class STOCKADE_EXPORT Ledger {
   //   ResourceExhausted: the record was refused, because there was no room or a limit was exceeded; see TakeRefused().
   virtual absl::Status AwaitDurable(uint64_t position) = 0;
 
-  // Invokes `done` once with the result that AwaitDurable(position) would return, as soon as that is known. If it is
-  // known already, `done` is invoked during the call, on the calling thread. Otherwise it is invoked later on a thread
-  // of the ledger, in ascending order of position, and for one position in the order of the calls. The ledger holds no
-  // lock meanwhile. `done` must be short, because it delays other callbacks. It must not throw, and it must not wait
-  // for the ledger, as AwaitDurable() does and as Append() does if its queue is bounded. If the ledger fails, pending
-  // callbacks get Unavailable. The destructor waits until all pending callbacks have been invoked.
+  // Invokes `done`, which must not be empty (aborts), once with the result that AwaitDurable(position) would return, as
+  // soon as that is known. If it is known already, `done` is invoked during the call, on the calling thread. Otherwise
+  // it is invoked later on a thread of the ledger, in ascending order of position, and for one position in the order of
+  // the calls. The ledger holds no lock meanwhile. `done` must be short, because it delays other callbacks. It must not
+  // throw, and it must not wait for the ledger, as AwaitDurable() does and as Append() does if its queue is bounded. If
+  // the ledger fails, pending callbacks get Unavailable. The destructor waits until all pending callbacks have been
+  // invoked.
   virtual void NotifyDurable(uint64_t position, absl::AnyInvocable<void(absl::Status)> done) = 0;
 
   // A record is refused if there is no room for it or if it exceeds one of the limits above. All records after it are

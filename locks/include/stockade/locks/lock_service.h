@@ -38,7 +38,7 @@ struct LockState {
 // Thread-safe. A service must not be destroyed during one of its calls, or by a callback on its own thread. The
 // destructor cancels waiting calls (Cancelled) and ends the remaining leases. These are lost then, and the engine keeps
 // them until they expire: call ReleaseAll() first if other owners should not wait for that. Not usable in a forked
-// child, where the destructor does nothing.
+// child, where the destructor does nothing. pthread_exit() or pthread_cancel() within a callback aborts the process.
 class STOCKADE_EXPORT LockService {
  public:
   virtual ~LockService() = default;
@@ -61,10 +61,10 @@ class STOCKADE_EXPORT LockService {
   // undone; if that fails, too, it expires within a lease.
   virtual absl::StatusOr<LockLease> Acquire(std::string_view name, AcquireOptions options = {}) = 0;
 
-  // Like Acquire(), but never blocks on the engine. `done` is invoked once with the result, on
-  // LockServiceOptions::executor; exceptions that it throws are logged. If the service's own callback thread cannot be
-  // started, callbacks run on the thread that has the result, which may be the caller's. If options.owner is not set,
-  // the lease gets a new owner.
+  // Like Acquire(), but never blocks on the engine. `done`, which must not be empty (aborts), is invoked once with the
+  // result, on LockServiceOptions::executor; exceptions that it throws are logged. If the service's own callback thread
+  // cannot be started, callbacks run on the thread that has the result, which may be the caller's. If options.owner is
+  // not set, the lease gets a new owner.
   using Callback = absl::AnyInvocable<void(absl::StatusOr<LockLease>)>;
   virtual void AcquireAsync(std::string_view name, AcquireOptions options, Callback done) = 0;
 

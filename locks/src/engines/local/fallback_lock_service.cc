@@ -79,6 +79,7 @@ class Fallback final : public LockService {
   }
 
   void AcquireAsync(std::string_view name, AcquireOptions options, Callback done) override {
+    if (!done) base_internal::Fatal("FallbackLockService: AcquireAsync() was called without a callback");
     if (!choice_->AskPrimary()) return AcquireLocally(local_, choice_, name, std::move(options), std::move(done));
     primary_->AcquireAsync(
         name, options,
