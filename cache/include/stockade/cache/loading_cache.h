@@ -68,7 +68,8 @@ concept EqualityOfKey = std::is_default_constructible_v<Eq> && std::is_invocable
 // calls that needed it return kInternal. A value that was loaded and cannot be stored because of an exception is
 // returned nevertheless, and the exception is logged. Calls without a status log the exception: Put() then invalidates
 // the key, and an invalidation during which Hash or Eq throws removes all entries. Loads that an executor drops (it
-// throws, or destroys the task without running it) fail with ResourceExhausted. Destructors must not throw.
+// throws, or destroys the task without running it) fail with ResourceExhausted. Destructors must not throw. User code
+// must not end its thread: pthread_exit() or pthread_cancel() within a loader or another callback aborts the process.
 template <typename Key, typename Value, typename Hash = std::hash<Key>, typename Eq = std::equal_to<Key>>
   requires HashOfKey<Hash, Key> && EqualityOfKey<Eq, Key>
 class LoadingCache {

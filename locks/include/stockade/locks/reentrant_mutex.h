@@ -41,8 +41,10 @@ class STOCKADE_CAPABILITY("mutex") ReentrantMutex {
   // option it returns false if there are waiters, even if the mutex is free.
   bool try_lock() STOCKADE_TRY_ACQUIRE(true) STOCKADE_NO_THREAD_SAFETY_ANALYSIS { return core_.TryLock(); }
 
-  // Wait on the steady clock, and return false no earlier than after the given time. A deadline on another clock is
-  // converted to a time span.
+  // Wait on the steady clock, and return false no earlier than after the given time. A deadline on another clock, such
+  // as the system clock, is converted to a time span when the call begins, and again when that span has passed. If that
+  // clock is set back by an hour meanwhile, the call waits an hour longer; if it is set forward, the call does not
+  // return earlier.
   template <typename Rep, typename Period>
   bool try_lock_for(const std::chrono::duration<Rep, Period>& span)
       STOCKADE_TRY_ACQUIRE(true) STOCKADE_NO_THREAD_SAFETY_ANALYSIS {
