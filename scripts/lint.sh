@@ -49,7 +49,8 @@ fi
 # That the thread-safety analysis notices a lock that is missing.
 tests/thread_safety/mutate.py || status=1
 
-# The libraries and examples. The tests are compiled by clang with the same warnings and -Wthread-safety in the dev preset.
+# The libraries and examples by clang-tidy, examples and benchmarks by g++, which `run` builds them with. The tests are
+# compiled by clang with the same warnings and -Wthread-safety in the dev preset.
 scripts/tidy || status=1
 
 [ "$status" -eq 0 ] && echo "lint: clean"

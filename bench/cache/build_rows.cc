@@ -15,7 +15,7 @@
 namespace stockade::bench {
 namespace {
 
-constexpr char kPeer[] = "unordered_map and mutex";
+constexpr char kMapPeer[] = "unordered_map and mutex";
 constexpr int kCompilations = 3;  // The fastest counts.
 
 struct Program {
@@ -50,7 +50,7 @@ double Kib(const Program& program) {
 }
 
 void AddRow(Suite& suite, const std::string& name, const std::string& unit, double (*figure)(const Program&)) {
-  suite.Add({.name = name, .unit = unit, .peer = kPeer}, {.prepare = [=](const Scale&) -> Contestants {
+  suite.Add({.name = name, .unit = unit, .peer = kMapPeer}, {.prepare = [=](const Scale&) -> Contestants {
               return {[ours = figure(kOurs)](Worker&) { return ours; }, [map = figure(kMap)](Worker&) { return map; }};
             }});
 }

@@ -15,7 +15,7 @@
 namespace stockade::bench {
 namespace {
 
-constexpr int64_t kBatch = 256;
+constexpr int64_t kHitBatch = 256;
 constexpr int64_t kRoom = 1 << 16;  // On top of twice the keys: in each of 16 shards, more than the small key counts.
 
 struct KeyCount {
@@ -48,7 +48,7 @@ struct World {
 template <typename Get>
 Throughput Hits(Worker& worker, uint64_t keys, absl::Duration span, Get get) {
   alignas(128) uint64_t next = 0x9E3779B97F4A7C15u * (worker.thread() + 1);
-  return worker.RunFor(span, kBatch, [&](size_t, int64_t ops) {
+  return worker.RunFor(span, kHitBatch, [&](size_t, int64_t ops) {
     uint64_t state = next;
     for (int64_t i = 0; i < ops; ++i) {
       state = state * 6364136223846793005u + 1442695040888963407u;

@@ -19,7 +19,7 @@ namespace stockade::bench {
 namespace {
 
 constexpr size_t kThreads = 2;
-constexpr int64_t kBatch = 256;
+constexpr int64_t kLatencyBatch = 256;
 
 struct Percentile {
   const char* text;
@@ -27,8 +27,8 @@ struct Percentile {
 };
 constexpr Percentile kPercentiles[] = {{"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"p99.9", 0.999}, {"p99.99", 0.9999}};
 
-struct World {
-  explicit World(uint64_t keys)
+struct LatencyWorld {
+  explicit LatencyWorld(uint64_t keys)
       : workload{.keys = keys, .threads = kThreads, .distribution = Distribution::kZipf},
         zipf(CacheDraws::DrawZipf(keys)),
         ours({.name = "bench", .max_weight = static_cast<int64_t>(keys / 10), .metrics = &registry},
@@ -50,12 +50,12 @@ struct World {
 };
 
 template <typename Get>
-Figures Run(Worker& worker, const World& world, absl::Duration span, const Get& get) {
+Figures Run(Worker& worker, const LatencyWorld& world, absl::Duration span, const Get& get) {
   struct alignas(128) Thread {
     CacheDraws draws;
     Durations durations = {};
   } thread{world.draws[worker.thread()]};
-  worker.RunFor(span, kBatch, [&](size_t, int64_t ops) {
+  worker.RunFor(span, kLatencyBatch, [&](size_t, int64_t ops) {
     for (int64_t i = 0; i < ops; ++i) {
       const uint64_t key = thread.draws.NextKey();
       thread.durations.Add(NanosecondsOf([&] { KeepAlive(get(key)); }));
@@ -97,7 +97,7 @@ Figures RunPuts(Worker& worker, uint64_t& next, absl::Duration span, const Put& 
     CacheDraws draws;
     Durations durations = {};
   } thread{CacheDraws(PutWorld::kLookups, nullptr, worker.thread())};
-  worker.RunFor(span, kBatch, [&](size_t number, int64_t ops) {
+  worker.RunFor(span, kLatencyBatch, [&](size_t number, int64_t ops) {
     for (int64_t i = 0; i < ops; ++i) {
       const uint64_t key = number == 0 ? CacheWorkload::RandomKey(next++) : thread.draws.NextKey();
       bool is_found = true;
@@ -147,7 +147,7 @@ void AddLatencyRows(Suite& suite) {
                     .counter = percentile.text});
   }
   suite.AddRows(std::move(rows), {.threads = kThreads, .prepare = [](const Scale& scale) -> Contestants {
-                                    const auto world = std::make_shared<World>(scale.quick ? 1 << 12 : 1 << 20);
+                                    const auto world = std::make_shared<LatencyWorld>(scale.quick ? 1 << 12 : 1 << 20);
                                     const auto span = 4 * scale.span;  // So that p99.99 is not of a handful.
                                     return {[=](Worker& worker) {
                                               return Run(worker, *world, span,

@@ -21,7 +21,7 @@
 namespace stockade::bench {
 namespace {
 
-constexpr int64_t kBatch = 256;
+constexpr int64_t kPeerBatch = 256;
 
 // One run of the workload: get(key) looks a key up, put(key) writes it.
 template <typename Get, typename Put>
@@ -29,7 +29,7 @@ double OpsPerSecond(Worker& worker, const CacheWorkload& workload, const CacheDr
                     Get get, Put put) {
   alignas(128) CacheDraws next(workload, zipf, worker.thread());
   return worker
-      .RunFor(span, kBatch,
+      .RunFor(span, kPeerBatch,
               [&](size_t, int64_t ops) {
                 CacheDraws draws = next;
                 for (int64_t i = 0; i < ops; ++i) {

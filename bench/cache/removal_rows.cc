@@ -28,9 +28,9 @@ constexpr char kTag[] = "tag";
 
 enum class By { kAll, kTag };
 
-class Ours {
+class OurRemovals {
  public:
-  Ours(uint64_t entries, By by)
+  OurRemovals(uint64_t entries, By by)
       : entries_(entries),
         by_(by),
         cache_({.name = "bench", .max_weight = static_cast<int64_t>(2 * entries + (1 << 16)), .metrics = &registry_}) {}
@@ -184,7 +184,7 @@ void AddRemovalRows(Suite& suite) {
     suite.AddRows({row("hit", "-"), row("Put", "<= 100 us")},
                   {.threads = 2, .prepare = [by](const Scale& scale) -> Contestants {
                      const auto entries = static_cast<uint64_t>(scale.Sized(1'000, 100'000));
-                     return {Medians<Ours>(entries, by), Medians<Lru>(entries, by)};
+                     return {Medians<OurRemovals>(entries, by), Medians<Lru>(entries, by)};
                    }});
   }
 }

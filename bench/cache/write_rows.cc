@@ -17,13 +17,13 @@ namespace {
 
 using SteadyTime = std::chrono::steady_clock::time_point;
 
-constexpr int64_t kBatch = 256;
+constexpr int64_t kWriteBatch = 256;
 constexpr char kPeer[] = "sharded LRU, mutexes";
 constexpr CacheWorkload kOver = {.keys = 1024, .writes_percent = 100};
 constexpr std::chrono::hours kTtl(1);
 
-struct Ours {
-  Ours(uint64_t capacity, Duration ttl)
+struct OurWrites {
+  OurWrites(uint64_t capacity, Duration ttl)
       : cache({.name = "bench", .max_weight = static_cast<int64_t>(capacity), .ttl = ttl, .metrics = &registry}) {}
 
   void Put(uint64_t key) { cache.Put(key, key); }
@@ -32,8 +32,8 @@ struct Ours {
   LoadingCache<uint64_t, uint64_t> cache;
 };
 
-struct Lru {
-  explicit Lru(uint64_t capacity) : cache(capacity) {}
+struct LruWrites {
+  explicit LruWrites(uint64_t capacity) : cache(capacity) {}
 
   void Put(uint64_t key) { cache.Put(key, key); }
 
@@ -60,7 +60,7 @@ Measurement Overwrites(std::shared_ptr<Cache> cache, absl::Duration span) {
   return [=](Worker& worker) {
     alignas(128) CacheDraws draws(kOver, nullptr, worker.thread());
     return worker
-        .RunFor(span, kBatch,
+        .RunFor(span, kWriteBatch,
                 [&](size_t, int64_t ops) {
                   for (int64_t i = 0; i < ops; ++i) cache->Put(draws.NextKey());
                 })
@@ -79,7 +79,7 @@ Measurement Inserts(std::shared_ptr<Cache> cache, uint64_t capacity, size_t thre
   return [=](Worker& worker) {
     uint64_t& next_number = (*all)[worker.thread()].next_number;
     return worker
-        .RunFor(span, kBatch,
+        .RunFor(span, kWriteBatch,
                 [&](size_t, int64_t ops) {
                   for (int64_t i = 0; i < ops; ++i) cache->Put(CacheWorkload::RandomKey(next_number++));
                 })
@@ -95,9 +95,9 @@ void AddInsertRow(Suite& suite, size_t threads) {
              .target = "<= 1"},
             {.threads = threads, .prepare = [=](const Scale& scale) -> Contestants {
                const auto capacity = static_cast<uint64_t>(scale.Sized(1 << 10, 1 << 16));
-               return {
-                   Inserts(std::make_shared<Ours>(capacity, absl::InfiniteDuration()), capacity, threads, scale.span),
-                   Inserts(std::make_shared<Lru>(capacity), capacity, threads, scale.span)};
+               return {Inserts(std::make_shared<OurWrites>(capacity, absl::InfiniteDuration()), capacity, threads,
+                               scale.span),
+                       Inserts(std::make_shared<LruWrites>(capacity), capacity, threads, scale.span)};
              }});
 }
 
@@ -106,12 +106,12 @@ void AddInsertRow(Suite& suite, size_t threads) {
 void AddWriteRows(Suite& suite) {
   suite.Add({.name = "Put over a key, 1,024 keys, alone", .unit = "ns", .peer = kPeer, .target = "<= 2"},
             {.prepare = [](const Scale& scale) -> Contestants {
-              return {Overwrites(std::make_shared<Ours>(kOver.Capacity(), absl::InfiniteDuration()), scale.span),
-                      Overwrites(std::make_shared<Lru>(kOver.Capacity()), scale.span)};
+              return {Overwrites(std::make_shared<OurWrites>(kOver.Capacity(), absl::InfiniteDuration()), scale.span),
+                      Overwrites(std::make_shared<LruWrites>(kOver.Capacity()), scale.span)};
             }});
   suite.Add({.name = "Put over a key, with a TTL, 1,024 keys, alone", .unit = "ns", .peer = kPeer},
             {.prepare = [](const Scale& scale) -> Contestants {
-              return {Overwrites(std::make_shared<Ours>(kOver.Capacity(), kTtl), scale.span),
+              return {Overwrites(std::make_shared<OurWrites>(kOver.Capacity(), kTtl), scale.span),
                       Overwrites(std::make_shared<LruWithTtl>(kOver.Capacity()), scale.span)};
             }});
   for (const size_t threads : {1, 2}) AddInsertRow(suite, threads);

@@ -14,7 +14,7 @@ namespace {
 
 constexpr absl::Duration kPatience = absl::Minutes(2);
 
-struct Load {
+struct RedissonLoad {
   std::string name;  // The row's.
   LockKind kind = LockKind::kReentrant;
   std::string java = {};  // The kind as the driver has it.
@@ -23,7 +23,7 @@ struct Load {
 };
 
 struct World {
-  World(const std::string& driver, const Load& load, const Scale& scale)
+  World(const std::string& driver, const RedissonLoad& load, const Scale& scale)
       : java(Require(PeerProcess::Start({driver, "--url", server.url(), "--kind", load.java, "--threads",
                                          std::to_string(load.threads), "--names", load.own_names ? "own" : "one",
                                          "--warm-up-ms", std::to_string(scale.Sized(10, 3000))}),
@@ -37,7 +37,7 @@ struct World {
   std::unique_ptr<PeerProcess> java;
 };
 
-void AddRow(Suite& suite, const std::string& driver, const Load& load) {
+void AddRow(Suite& suite, const std::string& driver, const RedissonLoad& load) {
   // Of one thread the time, of many what they get done.
   const bool alone = load.threads == 1;
   suite.Add({.name = load.name,
@@ -65,7 +65,7 @@ void AddRedissonRows(Suite& suite) {
     return;
   }
   // No writers of one name: now and then one of Redisson's misses its message and waits for 30 s, with the lock free.
-  const Load loads[] = {
+  const RedissonLoad loads[] = {
       {.name = "lock + unlock, alone", .java = "lock"},
       {.name = "lock + unlock, 64 threads, own names", .java = "lock", .threads = 64},
       {.name = "lock + unlock, 16 threads, one name", .java = "lock", .threads = 16, .own_names = false},
@@ -83,7 +83,7 @@ void AddRedissonRows(Suite& suite) {
        .own_names = false},
       {.name = "write lock + unlock, alone", .kind = LockKind::kWrite, .java = "write"},
   };
-  for (const Load& load : loads) AddRow(suite, *driver, load);
+  for (const RedissonLoad& load : loads) AddRow(suite, *driver, load);
 }
 
 }  // namespace stockade::bench

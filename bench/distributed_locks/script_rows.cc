@@ -15,7 +15,7 @@
 namespace stockade::bench {
 namespace {
 
-constexpr size_t kThreads = 64;
+constexpr size_t kScriptThreads = 64;
 
 struct BesideHiredis {
   RedisProcess server;
@@ -99,7 +99,7 @@ void AddScriptRows(Suite& suite) {
              .peer = "redis-benchmark -c 4 -P 16",
              .better = Better::kHigher,
              .target = ">= 0.8"},
-            {.threads = kThreads, .peer_threads = 1, .prepare = [](const Scale& scale) -> Contestants {
+            {.threads = kScriptThreads, .peer_threads = 1, .prepare = [](const Scale& scale) -> Contestants {
                const auto world = std::make_shared<BesideRedisBenchmark>(scale);
                return {[=](Worker& worker) { return world->Ours(worker, 4 * scale.span); },
                        [=](Worker&) { return world->RedisBenchmark(); }};

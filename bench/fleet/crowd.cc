@@ -18,7 +18,7 @@ namespace stockade::bench {
 namespace {
 
 constexpr absl::Duration kHeartbeat = absl::Milliseconds(250);
-constexpr absl::Duration kPatience = absl::Milliseconds(1);
+constexpr absl::Duration kCrowdPause = absl::Milliseconds(1);
 
 struct FreeReply {
   void operator()(void* reply) const { freeReplyObject(reply); }
@@ -136,14 +136,14 @@ void Crowd::Run(const std::stop_token& stop) {
   absl::Time look_at = absl::Now();
   while (!stop.stop_requested()) {
     const int count = epoll_wait(epoll_, events.data(), static_cast<int>(events.size()),
-                                 static_cast<int>(absl::ToInt64Milliseconds(kPatience)));
+                                 static_cast<int>(absl::ToInt64Milliseconds(kCrowdPause)));
     for (int i = 0; i < count; ++i) {
       const uint64_t tag = events[static_cast<size_t>(i)].data.u64;
       Receive(processes_[tag / 2], tag % 2 == 1);
     }
     const absl::Time now = absl::Now();
     if (now < look_at) continue;
-    look_at = now + kPatience;
+    look_at = now + kCrowdPause;
     for (Process& process : processes_) {
       if (process.is_waiting || now < process.beat_at) continue;
       Beat(process);

@@ -27,7 +27,7 @@
 namespace stockade::bench {
 namespace {
 
-constexpr absl::Duration kPatience = absl::Minutes(2);
+constexpr absl::Duration kPeerPatience = absl::Minutes(2);
 constexpr char kProcess[] = STOCKADE_BENCH_FLEET_PROCESS;
 constexpr char kByHand[] = "hiredis, SET NX, polling by 50 ms";
 constexpr int64_t kRoom = 1 << 16;
@@ -194,7 +194,7 @@ class JavaMaps {
   JavaMaps(const std::string& driver, const std::string& url)
       : meter_(url),
         process_(Require(PeerProcess::Start({driver, "maps", std::to_string(kFleetProcesses), url}), "Redisson")) {
-    const std::string line = Require(process_->ReadLine(kPatience), "Redisson");
+    const std::string line = Require(process_->ReadLine(kPeerPatience), "Redisson");
     Require(line == "ready" ? absl::OkStatus() : absl::InternalError(line), "Redisson");
   }
 
@@ -202,7 +202,7 @@ class JavaMaps {
     std::vector<double> times;
     meter_.Restart();
     for (int64_t i = 0; i < invalidations; ++i) {
-      times.push_back(Require(process_->AskForRate(std::to_string(++key_), kPatience), "Redisson") / 1e6);
+      times.push_back(Require(process_->AskForRate(std::to_string(++key_), kPeerPatience), "Redisson") / 1e6);
     }
     const double server_us = meter_.Since().processor_us / static_cast<double>(invalidations);
     std::sort(times.begin(), times.end());

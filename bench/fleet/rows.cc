@@ -28,9 +28,9 @@ namespace stockade::bench {
 namespace {
 
 constexpr char kWithout[] = "the cache without a tier";
-constexpr int64_t kRoom = 1 << 16;
+constexpr int64_t kTierRoom = 1 << 16;
 constexpr int64_t kBatch = 256;
-constexpr uint64_t kKeys = 1024;
+constexpr uint64_t kTierKeys = 1024;
 
 // The instructions of all threads of a process that gets one key `hits` times.
 double Instructions(const std::string& url, int64_t hits) {
@@ -71,11 +71,11 @@ void AddInstructionRow(Suite& suite) {
             }});
 }
 
-absl::StatusOr<uint64_t> Load(uint64_t key) { return key; }
+absl::StatusOr<uint64_t> LoadKey(uint64_t key) { return key; }
 
 Measurement MeasureHits(std::shared_ptr<RedisProcess> redis, const std::string& url, absl::Duration span) {
-  std::shared_ptr<NumberCache> cache = MakeNumberCache(url, kRoom, {.load = Load});
-  for (uint64_t key = 0; key < kKeys; ++key) Require(cache->Get(key).status(), "Get");
+  std::shared_ptr<NumberCache> cache = MakeNumberCache(url, kTierRoom, {.load = LoadKey});
+  for (uint64_t key = 0; key < kTierKeys; ++key) Require(cache->Get(key).status(), "Get");
   return [keep = std::move(redis), cache, span](Worker& worker) {
     return worker
         .RunFor(span, kBatch,
@@ -83,7 +83,7 @@ Measurement MeasureHits(std::shared_ptr<RedisProcess> redis, const std::string& 
                   uint64_t state = 0x9E3779B97F4A7C15u * (thread + 1);
                   for (int64_t i = 0; i < ops; ++i) {
                     state = state * 6364136223846793005u + 1442695040888963407u;
-                    KeepAlive(*cache->Get((state >> 33) % kKeys).value());
+                    KeepAlive(*cache->Get((state >> 33) % kTierKeys).value());
                   }
                 })
         .NsPerOp();
@@ -101,17 +101,17 @@ void AddHitRow(Suite& suite) {
 // A cache that has room for one entry in memory, and all its values in Redis; and a script of a client beside it.
 struct SecondLevel {
   explicit SecondLevel(size_t threads)
-      : cache(MakeNumberCache(redis.url(), 1, {.load = Load})),
+      : cache(MakeNumberCache(redis.url(), 1, {.load = LoadKey})),
         client(Require(RedisClient::Connect(redis.url()), "RedisClient")),
         turns(threads) {
-    for (uint64_t key = 0; key < kKeys; ++key) Require(cache->Get(key).status(), "Get");
+    for (uint64_t key = 0; key < kTierKeys; ++key) Require(cache->Get(key).status(), "Get");
     RunScript();
   }
 
   // Each thread has keys of its own, so that no lookup waits for another one's.
   void Get(size_t thread) {
     uint64_t& turn = turns[thread].value;
-    turn = (turn + 1) % (kKeys / turns.size());
+    turn = (turn + 1) % (kTierKeys / turns.size());
     KeepAlive(*Require(cache->Get(turn * turns.size() + thread), "Get"));
   }
   void RunScript() { Require(client->Run(command).status(), "EVALSHA"); }
@@ -179,7 +179,7 @@ void AddInvalidationRow(Suite& suite) {
               const auto redis = std::make_shared<RedisProcess>();
               const auto other = std::make_shared<RedisProcess>();
               const auto start = [](const std::string& url, bool messages) {
-                const std::shared_ptr<NumberCache> cache = MakeNumberCache(url, kRoom, {.load = Load}, messages);
+                const std::shared_ptr<NumberCache> cache = MakeNumberCache(url, kTierRoom, {.load = LoadKey}, messages);
                 return std::make_shared<WatchingFleet>(
                     FleetCommand{STOCKADE_BENCH_FLEET_PROCESS, "watch", messages ? "1" : "0", url}, url,
                     [cache](uint64_t key) { cache->Invalidate(key); });

@@ -26,11 +26,11 @@ namespace {
 using base_internal::Concat;
 using mysql_internal::MySqlConnection;
 
-constexpr size_t kThreads = 2;
-constexpr int64_t kUnits = 100;
+constexpr size_t kRefusalThreads = 2;
+constexpr int64_t kUnitsToRefuse = 100;
 constexpr size_t kDrainingProcesses = 4;
 constexpr absl::Duration kLease = absl::Seconds(2);  // The default.
-constexpr absl::Duration kAnswerLimit = absl::Minutes(5);
+constexpr absl::Duration kRefusalLimit = absl::Minutes(5);
 
 // A request with an id that has not been used, as each buyer who comes too late has one.
 Refusal TakeOne(Inventory& shop, std::string id) {
@@ -64,7 +64,7 @@ class Asking {
 
  private:
   const std::unique_ptr<Inventory> shop_;
-  std::array<RequestIds, kThreads> ids_;
+  std::array<RequestIds, kRefusalThreads> ids_;
 };
 
 // An empty database, and options of a fleet in it.
@@ -101,25 +101,26 @@ struct RefusalPeer {
 };
 
 void AddRateRow(Suite& suite, const StartServer& server, const RefusalPeer& peer) {
-  suite.Add({.name = Concat("refusals of a sold-out SKU, ", kThreads, " threads"),
-             .unit = "calls/s",
-             .peer = peer.name,
-             .better = Better::kHigher,
-             .target = peer.target},
-            {.threads = kThreads, .peer_threads = peer.threads, .prepare = [=](const Scale& scale) -> Contestants {
-               const auto asking = std::make_shared<Asking>(
-                   Require(FleetInventory::Connect(NewFleet(server(), "sold")), "Connect"), kUnits);
-               return {[=](Worker& worker) { return asking->PerSecond(worker, 4 * scale.span); }, peer.prepare(scale)};
-             }});
+  suite.Add(
+      {.name = Concat("refusals of a sold-out SKU, ", kRefusalThreads, " threads"),
+       .unit = "calls/s",
+       .peer = peer.name,
+       .better = Better::kHigher,
+       .target = peer.target},
+      {.threads = kRefusalThreads, .peer_threads = peer.threads, .prepare = [=](const Scale& scale) -> Contestants {
+         const auto asking = std::make_shared<Asking>(
+             Require(FleetInventory::Connect(NewFleet(server(), "sold")), "Connect"), kUnitsToRefuse);
+         return {[=](Worker& worker) { return asking->PerSecond(worker, 4 * scale.span); }, peer.prepare(scale)};
+       }});
 }
 
 void AddRateRows(Suite& suite, const StartServer& server) {
   AddRateRow(suite, server,
              {.name = "Inventory in one process",
               .target = ">= 0.3",
-              .threads = kThreads,
+              .threads = kRefusalThreads,
               .prepare = [](const Scale& scale) -> Measurement {
-                const auto asking = std::make_shared<Asking>(std::make_unique<Inventory>(), kUnits);
+                const auto asking = std::make_shared<Asking>(std::make_unique<Inventory>(), kUnitsToRefuse);
                 return [=](Worker& worker) { return asking->PerSecond(worker, 4 * scale.span); };
               }});
   if (const absl::Status here = RedisProcess::Check(); !here.ok()) {
@@ -148,7 +149,7 @@ void AddRateRows(Suite& suite, const StartServer& server) {
                     PeerProcess::Start({driver, "--url", redis->url(), "--kind", "semaphore", "--threads", "16",
                                         "--names", "one", "--warm-up-ms", std::to_string(scale.Sized(10, 3000))}),
                     "Redisson");
-                const std::string line = Require(java->ReadLine(kAnswerLimit), "Redisson");
+                const std::string line = Require(java->ReadLine(kRefusalLimit), "Redisson");
                 Require(line == "ready" ? absl::OkStatus() : absl::InternalError(line), "Redisson");
                 return [=](Worker&) {
                   (void)redis;  // Lives as long as the driver.
@@ -171,7 +172,7 @@ double DrainMs(const DiskServer& server, int64_t stock) {
   {
     std::vector<std::jthread> askers;
     for (size_t i = 0; i < processes.size(); ++i) {
-      askers.emplace_back([&, i] { answers[i] = Require(processes[i]->Ask("drain 0", kAnswerLimit), "a process"); });
+      askers.emplace_back([&, i] { answers[i] = Require(processes[i]->Ask("drain 0", kRefusalLimit), "a process"); });
     }
   }
   int64_t last_unit = 0;

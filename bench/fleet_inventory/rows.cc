@@ -32,7 +32,7 @@ constexpr int32_t kSegments[] = {1, 4, 16};
 constexpr size_t kPeerClients[] = {1, 16, 64};
 constexpr size_t kMostClients = 64;
 // How long a repetition takes, in Scale::span: ours, and the peer with each number of clients.
-constexpr int kSpans = 12;
+constexpr int kOrderSpans = 12;
 constexpr int kPeerSpans = 6;
 
 // A shop whose clients write a transaction for each order. Most have a row of stock that all of them count down.
@@ -104,7 +104,7 @@ void AddRows(Suite& suite, const StartServer& server, const OrderPeer& peer, Fle
                       server(), FleetShape{.name = "ours", .processes = processes, .segments = segments});
                   const auto ids = std::make_shared<RequestIds>();
                   const std::shared_ptr<PeerShop> shop = peer.open();
-                  return {[=](Worker&) { return ours->Measure(kind, kSpans * scale.span); },
+                  return {[=](Worker&) { return ours->Measure(kind, kOrderSpans * scale.span); },
                           [=](Worker&) { return MeasurePeer(*shop, *ids, kind, kPeerSpans * scale.span); }};
                 }});
 }
@@ -127,8 +127,8 @@ void AddManyIdsRow(Suite& suite, const StartServer& server) {
               };
               const auto few = fleet("few", scale.Sized(10, 10'000));
               const auto many = fleet("many", scale.Sized(1'000, 10'000'000));
-              return {[=](Worker&) { return many->Measure(Fleet::Kind::kTake, kSpans * scale.span); },
-                      [=](Worker&) { return few->Measure(Fleet::Kind::kTake, kSpans * scale.span); }};
+              return {[=](Worker&) { return many->Measure(Fleet::Kind::kTake, kOrderSpans * scale.span); },
+                      [=](Worker&) { return few->Measure(Fleet::Kind::kTake, kOrderSpans * scale.span); }};
             }});
 }
 

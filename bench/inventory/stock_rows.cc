@@ -19,7 +19,7 @@ namespace stockade::bench {
 namespace {
 
 constexpr int64_t kBatch = 256;
-constexpr int64_t kPlenty = int64_t{1} << 60;
+constexpr int64_t kPlentyOfStock = int64_t{1} << 60;
 
 // At least what an item has by default.
 int32_t MostShards() {
@@ -99,7 +99,7 @@ template <ShardGuard kGuard>
 class ShardedPair {
  public:
   explicit ShardedPair(int64_t second)
-      : first_({.name = "first", .stock = kPlenty, .guard = kGuard, .metrics = &registry_}),
+      : first_({.name = "first", .stock = kPlentyOfStock, .guard = kGuard, .metrics = &registry_}),
         second_({.name = "second", .stock = second, .guard = kGuard, .metrics = &registry_}) {}
   bool Take(int64_t units) {
     const StockLine lines[] = {{&first_, units}, {&second_, units}};
@@ -128,7 +128,7 @@ class MutexPair {
 
  private:
   std::mutex mutex_;
-  int64_t first_ = kPlenty;
+  int64_t first_ = kPlentyOfStock;
   int64_t second_;
 };
 
@@ -214,20 +214,20 @@ void AddAgainst(Suite& suite, const Case& what, std::string peer, const std::str
 
 void AddStockRows(Suite& suite) {
   for (const size_t threads : {1, 2, 4, 8}) {
-    const Case take{"take", kPlenty, threads};
+    const Case take{"take", kPlentyOfStock, threads};
     AddAgainst<MutexStock, TakeOne>(suite, take, "one mutex", threads == 2 ? ">= 12" : "-");
     AddAgainst<AtomicStock, TakeOne>(suite, take, "one atomic, CAS");
     AddAgainst<SemaphoreStock, TakeOne>(suite, take, "std::counting_semaphore");
     AddAgainst<OurMutexes, TakeOne>(suite, take, "ours, a mutex per shard");
   }
-  AddAgainst<OurStock, TakeOne>(suite, {"take", kPlenty, 2}, "ours, 1 thread", ">= 1.8", 1);
+  AddAgainst<OurStock, TakeOne>(suite, {"take", kPlentyOfStock, 2}, "ours, 1 thread", ">= 1.8", 1);
   // What the peers do not do either.
-  AddAgainst<MutexStock, TakeOne, TakeOne, OurUncounted>(suite, {"take, metrics off", kPlenty, 2}, "one mutex");
+  AddAgainst<MutexStock, TakeOne, TakeOne, OurUncounted>(suite, {"take, metrics off", kPlentyOfStock, 2}, "one mutex");
   AddAgainst<MutexStock, TakeOne, TakeOne, OurUncounted>(suite, {"refusal once sold out, metrics off", 0, 2},
                                                          "one mutex");
   for (const size_t threads : {1, 2}) {
     // A semaphore takes single units only.
-    const Case three{"take 3 at once", kPlenty, threads};
+    const Case three{"take 3 at once", kPlentyOfStock, threads};
     AddAgainst<MutexStock, TakeThree>(suite, three, "one mutex");
     AddAgainst<AtomicStock, TakeThree>(suite, three, "one atomic, CAS");
     AddAgainst<OurMutexes, TakeThree>(suite, three, "ours, a mutex per shard");
@@ -250,14 +250,14 @@ void AddStockRows(Suite& suite) {
     AddAgainst<SemaphoreStock, CancelAndSellOut>(suite, sold_out, "std::counting_semaphore");
     AddAgainst<OurMutexes, CancelAndSellOut>(suite, sold_out, "ours, a mutex per shard");
 
-    const Case together{"take 1 of each of 2 items", kPlenty, threads};
+    const Case together{"take 1 of each of 2 items", kPlentyOfStock, threads};
     AddAgainst<MutexPair, TakeOne, TakeOne, OurPair>(suite, together, "one mutex over both");
     AddAgainst<OurMutexPair, TakeOne, TakeOne, OurPair>(suite, together, "ours, a mutex per shard");
     const Case one_sold_out{"take 1 of each of 2 items, one sold out", 0, threads};
     AddAgainst<MutexPair, TakeOne, TakeOne, OurPair>(suite, one_sold_out, "one mutex over both");
   }
 
-  const Case resharded{"take, resharded every 4,096", kPlenty, 2};
+  const Case resharded{"take, resharded every 4,096", kPlentyOfStock, 2};
   AddAgainst<OurStock, TakeAndReshard, TakeOne>(suite, resharded, "ours, not resharded");
   AddAgainst<MutexStock, TakeAndReshard, TakeOne>(suite, resharded, "one mutex");
   AddAgainst<AtomicStock, TakeAndReshard, TakeOne>(suite, resharded, "one atomic, CAS");

@@ -11,7 +11,7 @@ namespace {
 constexpr size_t kMostParameters = 2;
 
 // An order that finds no unit is an error, so that nobody measures refusals.
-constexpr const char* kTables[] = {
+constexpr const char* kMariaDbTables[] = {
     "DROP DATABASE IF EXISTS shop",
     "CREATE DATABASE shop",
     "USE shop",
@@ -39,7 +39,7 @@ END
 
 MariaDbShop::MariaDbShop(const std::string& sockets, size_t clients) {
   const Connection maker = Connect(sockets);
-  for (const char* const sql : kTables) {
+  for (const char* const sql : kMariaDbTables) {
     if (mysql_query(maker.get(), sql) != 0) {
       base_internal::Fatal(base_internal::Concat("bench: MariaDB: ", mysql_error(maker.get()), ": ", sql));
     }

@@ -14,7 +14,7 @@ struct ResultFree {
 using Result = std::unique_ptr<PGresult, ResultFree>;
 
 // Room on the hot row's page, so that its versions stay there and no index entry is ever written for them.
-constexpr char kTables[] = R"sql(
+constexpr char kPostgresTables[] = R"sql(
 DROP TABLE IF EXISTS stock, orders;
 CREATE TABLE stock (sku text PRIMARY KEY, units bigint NOT NULL CHECK (units >= 0)) WITH (fillfactor = 10);
 CREATE TABLE orders (request_id text PRIMARY KEY, sku text NOT NULL, units bigint NOT NULL, state text NOT NULL);
@@ -35,7 +35,7 @@ PREPARE sell(text) AS UPDATE orders SET state = 'sold' WHERE request_id = $1 AND
 }  // namespace
 
 PostgresShop::PostgresShop(const std::string& sockets, size_t clients) {
-  Run(Connect(sockets).get(), kTables);
+  Run(Connect(sockets).get(), kPostgresTables);
   for (size_t client = 0; client < clients; ++client) {
     connections_.push_back(Connect(sockets));
     Run(connections_.back().get(), kStatements);

@@ -47,14 +47,14 @@ double NsOnTop(Worker& worker, absl::Duration span, Count count) {
   return measure(count) - bare;
 }
 
-struct World {
+struct CountingWorld {
   metrics_internal::StripedCells cells{1};
   MetricsRegistry registry;
   metrics_internal::ComponentMetrics component{&registry, kDefs, {{"name", "bench"}}};
   prometheus::Counter counter;
 };
 
-Measurement Peer(const std::shared_ptr<World>& world, absl::Duration span) {
+Measurement Peer(const std::shared_ptr<CountingWorld>& world, absl::Duration span) {
   return [=](Worker& worker) { return NsOnTop(worker, span, [&] { world->counter.Increment(); }); };
 }
 
@@ -68,7 +68,7 @@ void AddCountingRows(Suite& suite) {
                .peer = "prometheus::Counter",
                .target = "<= 1 ns"},
               {.threads = threads, .prepare = [](const Scale& scale) -> Contestants {
-                 const auto world = std::make_shared<World>();
+                 const auto world = std::make_shared<CountingWorld>();
                  const auto span = scale.span;
                  return {[=](Worker& worker) { return NsOnTop(worker, span, [&] { world->cells.Add(0, 1); }); },
                          Peer(world, span)};
@@ -78,7 +78,7 @@ void AddCountingRows(Suite& suite) {
                .peer = "prometheus::Counter",
                .target = "<= 1 ns"},
               {.threads = threads, .prepare = [](const Scale& scale) -> Contestants {
-                 const auto world = std::make_shared<World>();
+                 const auto world = std::make_shared<CountingWorld>();
                  const auto span = scale.span;
                  return {[=](Worker& worker) { return NsOnTop(worker, span, [&] { world->component.Add(0); }); },
                          Peer(world, span)};

@@ -28,23 +28,23 @@ using metrics_internal::MetricType;
 
 constexpr int kComponents = 100;
 constexpr MetricDef Def(std::string_view name) { return {MetricType::kCounter, name, "Counted."}; }
-constexpr MetricDef kDefs[] = {Def("bench_a_total"), Def("bench_b_total"), Def("bench_c_total"), Def("bench_d_total"),
-                               Def("bench_e_total"), Def("bench_f_total"), Def("bench_g_total"), Def("bench_h_total"),
-                               Def("bench_i_total"), Def("bench_j_total")};
+constexpr MetricDef kScrapedDefs[] = {
+    Def("bench_a_total"), Def("bench_b_total"), Def("bench_c_total"), Def("bench_d_total"), Def("bench_e_total"),
+    Def("bench_f_total"), Def("bench_g_total"), Def("bench_h_total"), Def("bench_i_total"), Def("bench_j_total")};
 
-struct World {
-  World() {
+struct ScrapedWorld {
+  ScrapedWorld() {
     std::vector<prometheus::Counter*> counters;
-    for (const MetricDef& def : kDefs) {
+    for (const MetricDef& def : kScrapedDefs) {
       auto& family = prometheus::BuildCounter().Name(std::string(def.name)).Help("Counted.").Register(peer);
       for (int i = 0; i < kComponents; ++i) counters.push_back(&family.Add({{"name", std::to_string(i)}}));
     }
     for (int i = 0; i < kComponents; ++i) {
-      components.emplace_back(&ours, kDefs, metrics_internal::MetricLabels{{"name", std::to_string(i)}});
+      components.emplace_back(&ours, kScrapedDefs, metrics_internal::MetricLabels{{"name", std::to_string(i)}});
     }
     RunCrew(2, [&](Worker&) {
       for (metrics_internal::ComponentMetrics& component : components) {
-        for (size_t metric = 0; metric < std::size(kDefs); ++metric) component.Add(metric);
+        for (size_t metric = 0; metric < std::size(kScrapedDefs); ++metric) component.Add(metric);
       }
       for (prometheus::Counter* const counter : counters) counter->Increment();
     });
@@ -107,7 +107,7 @@ double ScrapeMilliseconds(Worker& worker, const prometheus::Collectable& collect
 void AddScrapeRows(Suite& suite) {
   suite.Add({.name = "scrape of 1,000 series", .unit = "ms", .peer = "prometheus::Registry", .target = "<= 5 ms"},
             {.prepare = [](const Scale& scale) -> Contestants {
-              const auto world = std::make_shared<World>();
+              const auto world = std::make_shared<ScrapedWorld>();
               const int64_t scrapes = scale.Sized(1, 50);
               return {[=](Worker& worker) { return ScrapeMilliseconds(worker, world->ours, scrapes); },
                       [=](Worker& worker) { return ScrapeMilliseconds(worker, world->peer, scrapes); }};
