@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <mysql.h>
+#include <openssl/crypto.h>
+#include <openssl/ssl.h>
 #include <poll.h>
 
 #include <algorithm>
@@ -11,7 +13,10 @@
 #include <string>
 #include <utility>
 
+#include "mysql_tls_check.h"
 #include "stockade/base/clock.h"
+#include "stockade/base/event_fd.h"
+#include "stockade/base/exit_gate.h"
 #include "stockade/base/strings.h"
 
 namespace stockade::mysql_internal {
@@ -101,27 +106,54 @@ void SetOptions(MYSQL* session, const MySqlTarget& target) {
   SetFile(session, MYSQL_OPT_SSL_KEY, target.tls_key_file);
 }
 
-// The connector's errors of TLS do not name the file that they are about.
-std::string FilesOf(const MySqlTarget& target, unsigned error) {
+// The connector's errors of TLS name neither the files nor the host that they are about.
+std::string TlsSettings(const MySqlTarget& target, unsigned error) {
   if (error != CR_SSL_CONNECTION_ERROR) return "";
-  std::string files;
+  std::string settings = Concat(" (the certificate must be for '", target.host, "'");
   for (const auto& [name, file] :
        {std::pair("tls_ca", &target.tls_ca_file), std::pair("tls_cert", &target.tls_cert_file),
         std::pair("tls_key", &target.tls_key_file)}) {
-    if (!file->empty()) files += Concat(files.empty() ? " (" : ", ", name, "=", *file);
+    if (!file->empty()) settings += Concat(", ", name, "=", *file);
   }
-  return files.empty() ? "" : files + ")";
+  return settings + ")";
 }
+
+absl::StatusCode CodeOf(unsigned error, std::string_view text) {
+  if (error == CR_SSL_CONNECTION_ERROR) return MeaningOfTlsError(text);
+  if (IsMySqlClientError(error) && OutOfDescriptors()) return absl::StatusCode::kResourceExhausted;
+  return MeaningOfMySqlError(error).code;
+}
+
+// If the program has used OpenSSL before the first connection with TLS did, OpenSSL cleans up at exit, and objects with
+// static storage duration may live longer. OpenSSL begins that by closing the gate. What is left of connections leaks.
+ExitGate& OpenSslGate() {
+  static ExitGate& gate = *[] {
+    (void)OPENSSL_atexit([] { OpenSslGate().Close(); });
+    return new ExitGate;
+  }();
+  return gate;
+}
+
+absl::Status Exiting() { return absl::UnavailableError("MySQL with TLS: the process ends"); }
 
 const char* TextOrNull(const std::string& text) { return text.empty() ? nullptr : text.c_str(); }
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<MySqlConnection>> MySqlConnection::Open(const MySqlTarget& target, int stop_fd) {
+  std::optional<ExitGate::Inside> inside;
+  if (target.tls != MySqlTls::kOff) {
+    // A connection may be used, and destroyed, after OpenSSL would have cleaned up at the end of the process.
+    OPENSSL_init_ssl(OPENSSL_INIT_NO_ATEXIT, nullptr);
+    if (!inside.emplace(OpenSslGate())) return Exiting();
+    if (absl::Status usable = CheckTlsFiles(target); !usable.ok()) {
+      return absl::Status(usable.code(), Concat("MySQL at ", target.Endpoint(), ": ", usable.message()));
+    }
+  }
   static const int library = mysql_library_init(0, nullptr, nullptr);  // Not thread-safe.
   MYSQL* const session = library == 0 ? mysql_init(nullptr) : nullptr;
   if (session == nullptr) return absl::ResourceExhaustedError("MySQL's connector is out of memory");
-  std::unique_ptr<MySqlConnection> connection(new MySqlConnection(session));
+  std::unique_ptr<MySqlConnection> connection(new MySqlConnection(session, target.tls != MySqlTls::kOff));
   SetOptions(session, target);
 
   const Instant deadline = Clock::System()->Now() + target.connect_timeout;
@@ -130,9 +162,10 @@ absl::StatusOr<std::unique_ptr<MySqlConnection>> MySqlConnection::Open(const MyS
                          target.database.c_str(), target.port, TextOrNull(target.socket),
                          CLIENT_MULTI_STATEMENTS | CLIENT_FOUND_ROWS) == nullptr) {
     connection->broken_ = true;
-    absl::Status failed = MySqlErrorStatus(mysql_errno(session), mysql_error(session));
-    return absl::Status(failed.code(), Concat("MySQL at ", target.Endpoint(), ": ", failed.message(),
-                                              FilesOf(target, mysql_errno(session))));
+    const unsigned error = mysql_errno(session);
+    const absl::Status failed = MySqlErrorStatus(error, mysql_error(session));
+    return absl::Status(CodeOf(error, mysql_error(session)),
+                        Concat("MySQL at ", target.Endpoint(), ": ", failed.message(), TlsSettings(target, error)));
   }
   const int socket = mysql_get_socket(session);
   fcntl(socket, F_SETFD, FD_CLOEXEC);
@@ -150,6 +183,8 @@ absl::StatusOr<std::unique_ptr<MySqlConnection>> MySqlConnection::Open(const MyS
 }
 
 MySqlConnection::~MySqlConnection() {
+  std::optional<ExitGate::Inside> inside;
+  if (tls_ && !inside.emplace(OpenSslGate())) return;
   // Sends COM_QUIT, unless that would block.
   const ScopedWaitLimit limit(Instant::InfinitePast(), -1);
   mysql_close(session_);
@@ -164,6 +199,11 @@ bool MySqlConnection::Stale() const {
 
 MySqlReply MySqlConnection::Run(std::string_view statements, Instant deadline, int stop_fd,
                                 const std::function<void()>& on_sent) {
+  std::optional<ExitGate::Inside> inside;
+  if (tls_ && !inside.emplace(OpenSslGate())) {
+    broken_ = true;
+    return {.status = Exiting()};
+  }
   const ScopedWaitLimit limit(deadline, stop_fd);
   MySqlReply reply = Exchange(statements, on_sent);
   if (!reply.status.ok() && !broken_) {

@@ -223,7 +223,7 @@ void Pipeline::Retire(const absl::Status& why) {
     if (!end_.ok()) return;
     end_ = why;
     attempted_.NotifyAll();
-    EndUnsent(after_unlock);
+    EndUnsent(end_, after_unlock);
     // Without one that was sent nobody needs the connection; and where it has a driver, that one's own command is gone.
     if (live_ == 0 && session_ != nullptr) LoseLocked(why, after_unlock);
     after_unlock.wake_background = true;
@@ -240,7 +240,7 @@ void Pipeline::Stop() {
     if (end_.ok()) end_ = absl::CancelledError(Concat(options_.name, ": the client was destroyed"));
     attempted_.NotifyAll();
     if (session_ != nullptr) LoseLocked(end_, after_unlock);
-    EndUnsent(after_unlock);
+    EndUnsent(end_, after_unlock);
     after_unlock.wake_background = true;
   }
   RunAfterUnlock(after_unlock);
@@ -305,7 +305,7 @@ void Pipeline::RefuseWhatMustNotBeSent(const Link& link, AfterUnlock& after_unlo
   DropGivenUp();
 }
 
-void Pipeline::EndUnsent(AfterUnlock& after_unlock) {
+void Pipeline::EndUnsent(const absl::Status& why, AfterUnlock& after_unlock) {
   for (uint64_t place = first_place_; place < first_place_ + pending_.size(); ++place) {
     Entry& entry = pending_[place - first_place_];
     if (Sent(place) || entry.request == nullptr) continue;
@@ -314,7 +314,7 @@ void Pipeline::EndUnsent(AfterUnlock& after_unlock) {
     if (entry.waiter != nullptr && session_ != nullptr && session_->driver == entry.waiter) {
       entry.waiter->may_drive = true;
     }
-    Deliver(entry, end_, after_unlock);
+    Deliver(entry, why, after_unlock);
   }
   DropGivenUp();
 }

@@ -222,7 +222,7 @@ class Pipeline : public std::enable_shared_from_this<Pipeline> {
   absl::Status CheckSession(const Request& request) const STOCKADE_REQUIRES(mutex_);
   // For a session that begins on `link`.
   void RefuseWhatMustNotBeSent(const Link& link, AfterUnlock& after_unlock) STOCKADE_REQUIRES(mutex_);
-  void EndUnsent(AfterUnlock& after_unlock) STOCKADE_REQUIRES(mutex_);
+  void EndUnsent(const absl::Status& why, AfterUnlock& after_unlock) STOCKADE_REQUIRES(mutex_);
   void Append(Request& request, Waiter* waiter, Instant now) STOCKADE_REQUIRES(mutex_);
   // True: the caller is the sender, and calls Send(). In a crowd, Send() gathers the commands.
   bool GatherIfMaySend(AfterUnlock& after_unlock) STOCKADE_REQUIRES(mutex_);

@@ -8,6 +8,7 @@
 #include "pipeline.h"
 #include "redis_metrics.h"
 #include "status.h"
+#include "stockade/base/event_fd.h"
 #include "stockade/base/strings.h"
 
 namespace stockade::redis_internal {
@@ -261,18 +262,23 @@ void Pipeline::Reconnect() {
     attempted_once_ = true;
     attempted_.NotifyAll();
     if (!end_.ok()) return;
-    if (!link.ok()) {
+    if (link.ok()) {
+      RefuseWhatMustNotBeSent(**link, after_unlock);
+      session_ = std::make_shared<Session>();
+      session_->link = *std::move(link);
+      session_->sent = first_place_;
+      session_->answered_at = Now();
+      connect_now_ = false;
+      AppointDriver(after_unlock);
+      if (GatherIfMaySend(after_unlock)) send_on = session_;
+    } else if (OutOfDescriptors()) {
+      last_error_ = NoDescriptorError(Concat("no file descriptor is left: ", std::string(link.status().message())));
+      // At once: no server can end this, only the process itself.
+      EndUnsent(NoDescriptorError(Concat(options_.name, ": not connected: ", last_error_.message(), "; not sent")),
+                after_unlock);
+    } else {
       last_error_ = link.status();
-      return;
     }
-    RefuseWhatMustNotBeSent(**link, after_unlock);
-    session_ = std::make_shared<Session>();
-    session_->link = *std::move(link);
-    session_->sent = first_place_;
-    session_->answered_at = Now();
-    connect_now_ = false;
-    AppointDriver(after_unlock);
-    if (GatherIfMaySend(after_unlock)) send_on = session_;
   }
   RunAfterUnlock(after_unlock);
   if (send_on != nullptr) Send(send_on);

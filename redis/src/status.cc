@@ -20,6 +20,7 @@ namespace {
 constexpr char kOutcomeUrl[] = "stockade/redis/outcome";
 constexpr char kErrorCodeUrl[] = "stockade/redis/error_code";
 constexpr char kUnprovenUrl[] = "stockade/redis/unproven";
+constexpr char kNoDescriptorUrl[] = "stockade/redis/no_descriptor";
 
 // Nothing for a word that is not known.
 std::optional<absl::StatusCode> CodeOf(std::string_view error_code) {
@@ -96,6 +97,8 @@ std::string RedisErrorCode(const absl::Status& status) {
   return code.has_value() ? std::string(*code) : std::string();
 }
 
+bool RedisOutOfDescriptors(const absl::Status& status) { return status.GetPayload(kNoDescriptorUrl).has_value(); }
+
 absl::Status RedisErrorStatus(std::string_view error) { return redis_internal::StatusOfErrorReply(error); }
 
 namespace redis_internal {
@@ -107,6 +110,12 @@ absl::Status WithUnknownOutcome(const absl::Status& status) {
   status.ForEachPayload([&](absl::string_view url, const absl::Cord& payload) { marked.SetPayload(url, payload); });
   marked.SetPayload(kOutcomeUrl, absl::Cord("unknown"));
   return marked;
+}
+
+absl::Status NoDescriptorError(std::string_view text) {
+  absl::Status status = absl::ResourceExhaustedError(AbslView(text));
+  status.SetPayload(kNoDescriptorUrl, absl::Cord("true"));
+  return status;
 }
 
 std::string_view ErrorCodeOf(std::string_view text) { return text.substr(0, text.find(' ')); }

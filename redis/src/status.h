@@ -30,6 +30,9 @@ bool MayCarryPassword(std::string_view command_name);
 // StatusOfErrorReply() for the answer to a command of this name, with kHidden if it may have a password.
 absl::Status StatusOfErrorTo(std::string_view command_name, std::string_view text, std::string_view explanation = {});
 
+// ResourceExhausted, for which RedisOutOfDescriptors() is true.
+absl::Status NoDescriptorError(std::string_view text);
+
 // A transaction was not sent, because the connection has not yet shown that it takes transactions.
 absl::Status UnprovenError();
 bool IsUnproven(const absl::Status& status);

@@ -1,6 +1,7 @@
 #include "tls.h"
 
 #include <arpa/inet.h>
+#include <openssl/crypto.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
@@ -15,6 +16,7 @@
 #include "absl/strings/escaping.h"
 #include "now.h"
 #include "socket.h"
+#include "stockade/base/exit_gate.h"
 #include "stockade/base/strings.h"
 
 namespace stockade::redis_internal {
@@ -27,6 +29,18 @@ constexpr size_t kMaxRecordData = size_t{16} << 10;
 // What one call takes from the socket. Together with a record of which the last byte is in it, its data fit into the
 // buffer of Receive().
 constexpr size_t kReceivedBytes = TlsChannel::kMinBuffer - kMaxRecordData;
+
+// If the program has used OpenSSL before the first client did, OpenSSL cleans up at exit, and objects with static
+// storage duration may live longer. OpenSSL begins that by closing the gate. What is left of connections leaks.
+ExitGate& OpenSslGate() {
+  static ExitGate& gate = *[] {
+    (void)OPENSSL_atexit([] { OpenSslGate().Close(); });
+    return new ExitGate;
+  }();
+  return gate;
+}
+
+absl::Status Exiting() { return absl::UnavailableError("TLS: the process ends"); }
 
 std::string ReasonOf(unsigned long error) {
   // An error of the system has no text of OpenSSL.
@@ -106,6 +120,33 @@ bool IsAddress(const std::string& name) {
   return inet_pton(AF_INET, name.c_str(), &parsed) == 1 || inet_pton(AF_INET6, name.c_str(), &parsed) == 1;
 }
 
+// The names that a certificate is for, as errors show them: at most ten.
+std::string NamesIn(const X509* certificate) {
+  constexpr int kMostNames = 10;
+  constexpr int kMostBytes = 255;
+  std::string shown;
+  auto* const names =
+      static_cast<GENERAL_NAMES*>(X509_get_ext_d2i(certificate, NID_subject_alt_name, nullptr, nullptr));
+  const int count = names == nullptr ? 0 : sk_GENERAL_NAME_num(names);
+  for (int i = 0; i < std::min(count, kMostNames); ++i) {
+    int type = 0;
+    const auto* const value =
+        static_cast<const ASN1_STRING*>(GENERAL_NAME_get0_value(sk_GENERAL_NAME_value(names, i), &type));
+    if (type != GEN_DNS && type != GEN_IPADD) continue;
+    const auto* const bytes = reinterpret_cast<const char*>(ASN1_STRING_get0_data(value));
+    const int size = ASN1_STRING_length(value);
+    std::string name(bytes, static_cast<size_t>(std::min(size, kMostBytes)));
+    if (type == GEN_IPADD) {
+      char text[INET6_ADDRSTRLEN] = "?";
+      if (size == 4 || size == 16) inet_ntop(size == 4 ? AF_INET : AF_INET6, bytes, text, sizeof text);
+      name = text;
+    }
+    shown += Concat(shown.empty() ? "'" : ", '", absl::CHexEscape(name), "'");
+  }
+  GENERAL_NAMES_free(names);
+  return shown.empty() ? "no host" : Concat(shown, count > kMostNames ? ", ..." : "");
+}
+
 // Whether the peer has ended the handshake with an alert (RFC 8446, 6.2) about the client's certificate, or for want of
 // one.
 bool IsAboutCertificate(int alert) {
@@ -132,13 +173,21 @@ bool AwaitReady(int fd, short events, Instant deadline) {
 
 }  // namespace
 
-void FreeTls::operator()(ssl_ctx_st* context) const { SSL_CTX_free(context); }
-void FreeTls::operator()(ssl_session_st* session) const { SSL_SESSION_free(session); }
-void FreeTls::operator()(ssl_st* ssl) const { SSL_free(ssl); }
+void FreeTls::operator()(ssl_ctx_st* context) const {
+  if (const ExitGate::Inside inside(OpenSslGate()); inside) SSL_CTX_free(context);
+}
+void FreeTls::operator()(ssl_session_st* session) const {
+  if (const ExitGate::Inside inside(OpenSslGate()); inside) SSL_SESSION_free(session);
+}
+void FreeTls::operator()(ssl_st* ssl) const {
+  if (const ExitGate::Inside inside(OpenSslGate()); inside) SSL_free(ssl);
+}
 
 absl::StatusOr<std::shared_ptr<TlsContext>> TlsContext::Create(const RedisTlsOptions& options) {
   // A client may be destroyed, and connects until then, after OpenSSL would have cleaned up at the end of the process.
   OPENSSL_init_ssl(OPENSSL_INIT_NO_ATEXIT, nullptr);
+  const ExitGate::Inside inside(OpenSslGate());
+  if (!inside) return Exiting();
   ERR_clear_error();
   std::unique_ptr<SSL_CTX, FreeTls> context(SSL_CTX_new(TLS_client_method()));
   if (context == nullptr) return absl::ResourceExhaustedError(Concat("redis: cannot use TLS: ", TakeReason()));
@@ -215,7 +264,8 @@ absl::StatusOr<std::unique_ptr<TlsChannel>> TlsChannel::Open(std::shared_ptr<Tls
 
 TlsChannel::~TlsChannel() {
   const MutexLock lock(mutex_);
-  if (ssl_ == nullptr) return;
+  const ExitGate::Inside inside(OpenSslGate());
+  if (ssl_ == nullptr || !inside) return;
   ERR_clear_error();
   if (established_ && broken_.ok() && unsent_begin_ == unsent_.size() && SSL_shutdown(ssl()) >= 0) {
     TakeEncrypted();
@@ -227,6 +277,8 @@ TlsChannel::~TlsChannel() {
 }
 
 absl::Status TlsChannel::Prepare() {
+  const ExitGate::Inside inside(OpenSslGate());
+  if (!inside) return Exiting();
   ERR_clear_error();
   ssl_.reset(SSL_new(context_->get()));
   in_ = BIO_new(BIO_s_mem());
@@ -241,6 +293,7 @@ absl::Status TlsChannel::Prepare() {
   SSL_set_connect_state(ssl());
   SSL_set_app_data(ssl(), this);
   SSL_set_cert_cb(ssl(), &OnCertificateRequest, this);
+  if (VerifyOf(context_->options()) != RedisTlsVerify::kNone) SSL_set_verify(ssl(), SSL_VERIFY_PEER, &OnVerified);
   const bool is_address = IsAddress(name_);
   bool named = is_address || SSL_set_tlsext_host_name(ssl(), name_.c_str()) == 1;
   if (VerifyOf(context_->options()) == RedisTlsVerify::kFull) {
@@ -261,6 +314,8 @@ absl::Status TlsChannel::Handshake(Instant deadline) {
     bool done = false;
     {
       const MutexLock lock(mutex_);
+      const ExitGate::Inside inside(OpenSslGate());
+      if (!inside) return Exiting();
       ERR_clear_error();
       const int result = SSL_do_handshake(ssl());
       done = established_ = result == 1;
@@ -293,6 +348,8 @@ absl::Status TlsChannel::FillUntil(Instant deadline) {
     bool heard = false;
     {
       const MutexLock lock(mutex_);
+      const ExitGate::Inside inside(OpenSslGate());
+      if (!inside) return Exiting();
       filled = Fill();
       heard = !first_bytes_.empty();
     }
@@ -329,6 +386,8 @@ absl::StatusOr<size_t> TlsChannel::Send(std::string_view bytes) {
     const MutexLock lock(mutex_);
     if (!broken_.ok()) return broken_;
     if (bytes.empty()) return 0;
+    const ExitGate::Inside inside(OpenSslGate());
+    if (!inside) return Exiting();
     ERR_clear_error();
     if (SSL_write_ex(ssl(), bytes.data(), std::min(bytes.size(), kMaxChunk), &encrypted_) != 1) {
       Break(FailureOf(SSL_get_error(ssl(), 0)));
@@ -342,6 +401,8 @@ absl::StatusOr<size_t> TlsChannel::Send(std::string_view bytes) {
 
 absl::StatusOr<size_t> TlsChannel::Receive(std::span<char> buffer) {
   const MutexLock lock(mutex_);
+  const ExitGate::Inside inside(OpenSslGate());
+  if (!inside) return Exiting();
   const absl::StatusOr<size_t> filled = Fill();
   absl::StatusOr<size_t> got = Decrypt(buffer);
   if (filled.ok() || !got.ok() || *got > 0) return got;
@@ -351,6 +412,8 @@ absl::StatusOr<size_t> TlsChannel::Receive(std::span<char> buffer) {
 
 absl::StatusOr<bool> TlsChannel::DataCame() {
   const MutexLock lock(mutex_);
+  const ExitGate::Inside inside(OpenSslGate());
+  if (!inside) return Exiting();
   const absl::StatusOr<size_t> filled = Fill();
   // Without more bytes there is no data that Receive() has left.
   const bool more = filled.ok() && *filled > 0;
@@ -412,7 +475,7 @@ absl::Status TlsChannel::FailureOf(int error) {
     const bool misnamed = result == X509_V_ERR_HOSTNAME_MISMATCH || result == X509_V_ERR_IP_ADDRESS_MISMATCH;
     return absl::UnauthenticatedError(
         Concat("the certificate of the server is refused: ", X509_verify_cert_error_string(result),
-               misnamed ? Concat(": it is not for '", name_, "'") : ""));
+               misnamed ? Concat(": it is not for '", name_, "', but for ", certified_) : ""));
   }
   // OpenSSL adds this to the number of an alert.
   const int alert = ERR_GET_LIB(failure) == ERR_LIB_SSL ? ERR_GET_REASON(failure) - SSL_AD_REASON_OFFSET : -1;
@@ -454,7 +517,8 @@ void TlsChannel::TrackRecords(std::string_view bytes) {
 
 bool TlsChannel::resumed() const {
   const MutexLock lock(mutex_);
-  return SSL_session_reused(ssl()) == 1;
+  const ExitGate::Inside inside(OpenSslGate());
+  return inside && SSL_session_reused(ssl()) == 1;
 }
 
 // OpenSSL calls both within the handshake, or while it reads: with mutex_ held.
@@ -467,6 +531,16 @@ int TlsChannel::OnNewSession(ssl_st* ssl, ssl_session_st* session) {
 int TlsChannel::OnCertificateRequest(ssl_st* /*ssl*/, void* channel) {
   static_cast<TlsChannel*>(channel)->asked_for_certificate_ = true;
   return 1;
+}
+
+// OpenSSL keeps no certificate that it has refused.
+int TlsChannel::OnVerified(int accepted, X509_STORE_CTX* chain) {
+  const int error = X509_STORE_CTX_get_error(chain);
+  if (accepted == 0 && (error == X509_V_ERR_HOSTNAME_MISMATCH || error == X509_V_ERR_IP_ADDRESS_MISMATCH)) {
+    SSL* const ssl = static_cast<SSL*>(X509_STORE_CTX_get_ex_data(chain, SSL_get_ex_data_X509_STORE_CTX_idx()));
+    static_cast<TlsChannel*>(SSL_get_app_data(ssl))->certified_ = NamesIn(X509_STORE_CTX_get0_cert(chain));
+  }
+  return accepted;
 }
 
 }  // namespace stockade::redis_internal

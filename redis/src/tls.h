@@ -22,6 +22,7 @@ struct bio_st;
 struct ssl_ctx_st;
 struct ssl_session_st;
 struct ssl_st;
+struct x509_store_ctx_st;
 
 namespace stockade::redis_internal {
 
@@ -145,6 +146,7 @@ class TlsChannel {
 
   static int OnNewSession(ssl_st* ssl, ssl_session_st* session);
   static int OnCertificateRequest(ssl_st* ssl, void* channel) STOCKADE_NO_THREAD_SAFETY_ANALYSIS;
+  static int OnVerified(int accepted, x509_store_ctx_st* chain) STOCKADE_NO_THREAD_SAFETY_ANALYSIS;
   friend class TlsContext;  // Registers OnNewSession().
 
   const std::shared_ptr<TlsContext> context_;
@@ -162,6 +164,7 @@ class TlsChannel {
   absl::Status broken_ STOCKADE_GUARDED_BY(mutex_);                 // Not OK: for good.
   bool established_ STOCKADE_GUARDED_BY(mutex_) = false;            // The handshake is over.
   bool asked_for_certificate_ STOCKADE_GUARDED_BY(mutex_) = false;  // By the server.
+  std::string certified_ STOCKADE_GUARDED_BY(mutex_) = {};          // The names in a certificate that is for others.
   // Where in a record the last byte that came was: of its header, and how many of its body are missing.
   size_t header_bytes_ STOCKADE_GUARDED_BY(mutex_) = 0;
   size_t body_left_ STOCKADE_GUARDED_BY(mutex_) = 0;

@@ -1,16 +1,18 @@
 // Objects of the library with static storage duration, which are destroyed at exit:
 //
-//   static_objects <locks|cache|inventory|fleet> <url> <before|after> <idle|busy|detached>
+//   static_objects <locks|cache|inventory|fleet> <url> <before|after|openssl> <idle|busy|detached>
 //
 // before: their destructors are registered before the library's first use of a script, a command or a thread slot, as
 // those
 //         of a global that is empty until main() fills it; so what the library registers later is destroyed earlier.
 // after:  another object of the same kind is used and destroyed first.
-// busy:   a thread uses the objects until their destructor joins it.
-// detached: the objects are never destroyed, and a detached thread uses them while a static destructor runs.
+// openssl: as `before`, and the program itself uses OpenSSL first, which then cleans up at exit before they are
+// destroyed. busy:   a thread uses the objects until their destructor joins it. detached: the objects are never
+// destroyed, and a detached thread uses them while a static destructor runs.
 //
 // Ends with 0 once main() has returned and everything was destroyed.
 
+#include <openssl/ssl.h>
 #include <sys/prctl.h>
 
 #include <atomic>
@@ -46,6 +48,7 @@ struct StaticObjects {
   std::unique_ptr<Cache> cache;
   std::unique_ptr<Inventory> inventory;
   std::jthread worker;
+  bool may_fail = false;  // What the worker does.
 };
 
 StaticObjects& Objects() {
@@ -78,6 +81,16 @@ template <typename T>
 T Must(absl::StatusOr<T> made, std::string_view what) {
   Check(made.status(), what);
   return *std::move(made);
+}
+
+// As a worker may, whose connections end before it does.
+void TryToUse(const StaticObjects& objects) {
+  if (objects.locks) (void)objects.locks->Acquire("tried", {.wait = absl::ZeroDuration()});
+  if (objects.cache) {
+    (void)objects.cache->Get("one");
+    objects.cache->Invalidate("one");
+  }
+  if (objects.inventory) (void)objects.inventory->Reserve({.sku = "shoe", .request_id = "tried"});
 }
 
 void UseLocks(LockService& locks) {
@@ -156,16 +169,29 @@ void Fill(StaticObjects& objects, std::string_view kind, const std::string& url,
 // Until the stop, which is that of the thread's destructor.
 void Work(const StaticObjects& objects, const std::stop_token& stop) {
   for (int i = 0; !stop.stop_requested(); ++i) {
-    if (objects.locks) UseLocks(*objects.locks);
-    if (objects.cache) UseCache(*objects.cache);
-    if (objects.inventory) UseInventory(*objects.inventory, Concat("busy-", i));
+    if (objects.may_fail) {
+      TryToUse(objects);
+    } else if (objects.locks) {
+      UseLocks(*objects.locks);
+    } else if (objects.cache) {
+      UseCache(*objects.cache);
+    } else {
+      UseInventory(*objects.inventory, Concat("busy-", i));
+    }
     ++Slow().rounds;
     Slow().rounds.notify_all();
   }
 }
 
+void UseOpenSsl() {
+  SSL_CTX* const context = SSL_CTX_new(TLS_client_method());
+  Check(context != nullptr ? absl::OkStatus() : absl::InternalError("none"), "SSL_CTX_new");
+  SSL_CTX_free(context);
+}
+
 int Run(std::string_view kind, const std::string& url, std::string_view order, std::string_view work) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (order == "openssl") UseOpenSsl();
   if (order == "after") {
     StaticObjects others;
     Fill(others, kind, url, "other");
@@ -173,6 +199,7 @@ int Run(std::string_view kind, const std::string& url, std::string_view order, s
   const bool detached = work == "detached";
   StaticObjects& objects = detached ? *new StaticObjects : Objects();
   Fill(objects, kind, url, "first");
+  objects.may_fail = order == "openssl";
   if (work == "busy") {
     objects.worker = std::jthread([&objects](const std::stop_token& stop) { Work(objects, stop); });
   }
@@ -188,12 +215,13 @@ int Run(std::string_view kind, const std::string& url, std::string_view order, s
 
 int main(int argc, char** argv) {
   if (argc != 5) {
-    std::fputs("usage: static_objects <locks|cache|inventory|fleet> <url> <before|after> <idle|busy|detached>\n",
-               stderr);
+    std::fputs(
+        "usage: static_objects <locks|cache|inventory|fleet> <url> <before|after|openssl> <idle|busy|detached>\n",
+        stderr);
     return 2;
   }
   const std::string_view order = argv[3];
-  if (order == "before") {
+  if (order != "after") {
     (void)stockade::Objects();
     (void)stockade::Slow();
   }

@@ -50,6 +50,9 @@ class EventFd {
   int fd_;  // -1: moved from.
 };
 
+// Whether the process, or the system, has no file descriptor left. Tries it. For libraries that do not say so.
+inline bool OutOfDescriptors() { return !EventFd::Create().ok(); }
+
 }  // namespace stockade::base_internal
 
 #endif  // STOCKADE_BASE_EVENT_FD_H_

@@ -4,6 +4,7 @@
 #include <random>
 #include <utility>
 
+#include "stockade/base/event_fd.h"
 #include "stockade/base/log.h"
 #include "stockade/base/start_thread.h"
 #include "stockade/base/strings.h"
@@ -18,6 +19,12 @@ constexpr absl::Duration kLongestPause = absl::Seconds(2);
 constexpr absl::Duration kLongestOpening = absl::Seconds(5);
 // A proof lags behind by the one before it, so at any time two thirds of a time-out are left.
 constexpr int kProofsInTimeout = 6;
+// While a session opens: between probes for a file descriptor.
+constexpr absl::Duration kProbePause = absl::Milliseconds(100);
+
+absl::Status NoDescriptor() {
+  return absl::ResourceExhaustedError("ZooKeeper: no file descriptor is left for a connection");
+}
 
 }  // namespace
 
@@ -33,7 +40,7 @@ absl::Status ZooKeeperConnection::Connect(absl::Duration timeout) {
   if (absl::Status started = StartThread(thread_, [this] { Run(); }); !started.ok()) return started;
   const Instant until = options_.clock->Now() + timeout;
   const MutexLock lock(mutex_);
-  while (session_ == nullptr && !absl::IsFailedPrecondition(why_)) {
+  while (session_ == nullptr && absl::IsUnavailable(why_)) {
     if (!changed_.WaitUntil(*options_.clock, mutex_, until)) break;
   }
   if (session_ != nullptr) return absl::OkStatus();
@@ -53,7 +60,7 @@ void ZooKeeperConnection::Stop() {
 
 std::shared_ptr<ZooKeeperSession> ZooKeeperConnection::Await(Instant until, absl::Status& why) {
   const MutexLock lock(mutex_);
-  while (session_ == nullptr && !stopping_) {
+  while (session_ == nullptr && !stopping_ && !absl::IsResourceExhausted(why_)) {
     if (!changed_.WaitUntil(*options_.clock, mutex_, until)) break;
   }
   if (session_ == nullptr) why = why_;
@@ -101,7 +108,10 @@ void ZooKeeperConnection::OpenSession() {
   }
   const Instant until = now + std::min(options_.timeout / 3, kLongestOpening);
   while (opened.ok() && !connected_ && !over_ && !stopping_) {
-    if (!changed_.WaitUntil(*options_.clock, mutex_, until)) break;
+    const Instant looks_at = std::min(until, options_.clock->Now() + kProbePause);
+    if (changed_.WaitUntil(*options_.clock, mutex_, looks_at)) continue;
+    if (OutOfDescriptors()) opened = NoDescriptor();  // The client does not say so, and tries again for ever.
+    if (options_.clock->Now() >= until) break;
   }
   if (opened.ok() && (!connected_ || over_)) {
     opened = absl::UnavailableError(Concat("no server of ", options_.servers, " has answered"));
@@ -120,6 +130,7 @@ void ZooKeeperConnection::OpenSession() {
     listener_.heard();
     return;
   }
+  if (absl::IsUnavailable(opened) && OutOfDescriptors()) opened = NoDescriptor();
   why_ = std::move(opened);
   changed_.NotifyAll();
   {

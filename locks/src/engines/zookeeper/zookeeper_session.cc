@@ -4,6 +4,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "stockade/base/event_fd.h"
 #include "stockade/base/log.h"
 #include "stockade/base/start_thread.h"
 #include "stockade/base/strings.h"
@@ -57,8 +58,12 @@ absl::Status ZooKeeperError(std::string_view doing, int code) {
     case ZSESSIONEXPIRED:
     case ZINVALIDSTATE:
     case ZTHROTTLEDOP: return absl::UnavailableError(text);
-    default: return IsUnanswered(code) ? absl::UnavailableError(text) : absl::InternalError(text);
+    default: break;
   }
+  if (!IsUnanswered(code)) return absl::InternalError(text);
+  // The client does not say why it has no connection.
+  if (OutOfDescriptors()) return absl::ResourceExhaustedError(Concat(text, ": no file descriptor is left"));
+  return absl::UnavailableError(text);
 }
 
 struct ZooKeeperSession::Call {

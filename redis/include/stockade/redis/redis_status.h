@@ -14,7 +14,7 @@ namespace stockade {
 //   Unavailable         the server could not be reached, or refuses for now (LOADING, READONLY, CLUSTERDOWN, ...)
 //   DeadlineExceeded    no reply within the command's time-out
 //   ResourceExhausted   a limit of the client (queue, reply size), of the server (OOM) or of the process (no thread or
-//                       file descriptor for a connection to a new node)
+//                       file descriptor for a connection)
 //   PermissionDenied    NOPERM, a right that is missing within a script, or RedisOptions::allowed_hosts does not
 //                       contain the server
 //   Unauthenticated     NOAUTH, WRONGPASS, or a password although the server has none
@@ -28,6 +28,10 @@ namespace stockade {
 // True if the command was sent and it is unknown whether Redis has run it. False if it has not run or the server has
 // answered.
 STOCKADE_EXPORT bool RedisOutcomeUnknown(const absl::Status& status);
+
+// True if the process has no file descriptor left for the connection that the command needs (ResourceExhausted). It was
+// not sent.
+STOCKADE_EXPORT bool RedisOutOfDescriptors(const absl::Status& status);
 
 // The status of an error of a server, such as one that a script has caught and returned as text.
 STOCKADE_EXPORT absl::Status RedisErrorStatus(std::string_view error);

@@ -42,13 +42,14 @@ class STOCKADE_EXPORT MySqlConnection {
   bool Stale() const;
 
  private:
-  explicit MySqlConnection(st_mysql* session) : session_(session) {}
+  MySqlConnection(st_mysql* session, bool tls) : session_(session), tls_(tls) {}
 
   MySqlReply Exchange(std::string_view statements, const std::function<void()>& on_sent = nullptr);
   void TakeRows(MySqlReply& reply);
   void Fail(MySqlReply& reply);
 
   st_mysql* const session_;
+  const bool tls_;
   bool broken_ = false;
 };
 
