@@ -45,6 +45,9 @@ foreach(dir IN LISTS header_dirs)
           FILES_MATCHING PATTERN "*.h")
 endforeach()
 
+install(FILES "${PROJECT_SOURCE_DIR}/base/tsan.supp" DESTINATION "${CMAKE_INSTALL_DATADIR}/stockade"
+        COMPONENT stockade_development)
+
 configure_package_config_file(
   "${CMAKE_CURRENT_LIST_DIR}/stockade-config.cmake.in" "${CMAKE_CURRENT_BINARY_DIR}/stockade-config.cmake"
   INSTALL_DESTINATION "${package_dir}" NO_SET_AND_CHECK_MACRO NO_CHECK_REQUIRED_COMPONENTS_MACRO)

@@ -27,7 +27,7 @@ void LockCore::LockSlow() {
   }
 }
 
-bool LockCore::TryLockUntil(SteadyDeadline deadline) {
+bool LockCore::TryLockSlow(SteadyDeadline deadline) {
   const Reentry reentry = TryReenter(LockMode::kExclusive);
   return reentry == Reentry::kDone || (reentry == Reentry::kNo && AcquireUntil(LockMode::kExclusive, deadline));
 }
@@ -79,7 +79,7 @@ void LockCore::UnlockSharedSlow() {
   gate_.LeaveShared();
 }
 
-void LockCore::Downgrade() {
+void LockCore::DowngradeHold() {
   identity_.CheckNotForked();
   Hold* const hold = ThreadRecord::Mine().Find(this);
   if (hold == nullptr || !hold->is_write()) identity_.Die("downgrade() by a thread that does not hold it for writing");
@@ -99,7 +99,7 @@ void LockCore::BecomeReader(Hold& hold) {
   gate_.Downgrade();
 }
 
-bool LockCore::TryUpgrade() {
+bool LockCore::TryUpgradeHold() {
   identity_.CheckNotForked();
   Hold* const hold = ThreadRecord::Mine().Find(this);
   if (hold == nullptr || hold->read_holds() == 0) {

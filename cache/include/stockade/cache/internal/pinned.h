@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "stockade/base/export.h"
+#include "stockade/base/tsan.h"
 
 namespace stockade::cache_internal {
 
@@ -34,12 +35,16 @@ class Box {
 
   void Share() const { shares_.fetch_add(1, std::memory_order_relaxed); }
   void Unshare() const {
-    if (shares_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+    base_internal::TsanRelease(this);
+    if (shares_.fetch_sub(1, std::memory_order_acq_rel) > 1) return;
+    base_internal::TsanAcquire(this);
+    delete this;
   }
 
   // The box must have been made for a Value.
   template <typename Value>
   const Value& value() const {
+    base_internal::TsanAcquire(this);
     return *static_cast<const Value*>(value_);
   }
   // Null: it has only a key.
@@ -129,11 +134,14 @@ class PinnedOf : public Pinned {
 // A box for a value, with the key if a slot holds no copy of either (SlotOf).
 template <typename Key, typename Value>
 PinnedOf<Value> MakeBox(const Key& key, std::type_identity_t<Value>&& value) {
+  const Box* box = nullptr;
   if constexpr (kCopiedOut<Key> || kCopiedOut<Value>) {
-    return PinnedOf<Value>(new ValueBox<Value>(std::move(value)));
+    box = new ValueBox<Value>(std::move(value));
   } else {
-    return PinnedOf<Value>(new ValueBox<Value, KeyBox<Key>>(std::move(value), key));
+    box = new ValueBox<Value, KeyBox<Key>>(std::move(value), key);
   }
+  base_internal::TsanRelease(box);
+  return PinnedOf<Value>(box);
 }
 
 }  // namespace stockade::cache_internal

@@ -8,6 +8,7 @@
 
 #include "stockade/base/export.h"
 #include "stockade/base/fork_guard.h"
+#include "stockade/base/tsan.h"
 #include "stockade/locks/internal/access_gate.h"
 #include "stockade/locks/internal/steady_deadline.h"
 #include "stockade/locks/internal/thread_record.h"
@@ -76,11 +77,13 @@ class STOCKADE_EXPORT alignas(64) LockCore {
 
   void Lock() {
     if (!TryLockFast()) LockSlow();
+    base_internal::TsanAcquire(this);
   }
-  bool TryLock() { return TryLockFast() || TryLockUntil(kNoWait); }
+  bool TryLock() { return base_internal::TsanAcquireIf(TryLockFast() || TryLockSlow(kNoWait), this); }
   // Returns false at once if the thread only holds a read, because it would wait for itself.
-  bool TryLockUntil(SteadyDeadline deadline);
+  bool TryLockUntil(SteadyDeadline deadline) { return base_internal::TsanAcquireIf(TryLockSlow(deadline), this); }
   void Unlock() {
+    base_internal::TsanRelease(this);
     ThreadRecord* const mine = ThreadRecord::Fast();
     if (mine != nullptr) [[likely]] {
       Hold& hold = gate_.EntryIn(*mine);
@@ -103,10 +106,14 @@ class STOCKADE_EXPORT alignas(64) LockCore {
 
   void LockShared() {
     if (!TryLockSharedFast()) TryLockSharedSlow(kNever);
+    base_internal::TsanAcquire(this);
   }
-  bool TryLockShared() { return TryLockSharedFast() || TryLockSharedSlow(kNoWait); }
-  bool TryLockSharedUntil(SteadyDeadline deadline) { return TryLockSharedFast() || TryLockSharedSlow(deadline); }
+  bool TryLockShared() { return base_internal::TsanAcquireIf(TryLockSharedFast() || TryLockSharedSlow(kNoWait), this); }
+  bool TryLockSharedUntil(SteadyDeadline deadline) {
+    return base_internal::TsanAcquireIf(TryLockSharedFast() || TryLockSharedSlow(deadline), this);
+  }
   void UnlockShared() {
+    base_internal::TsanRelease(this);
     ThreadRecord* const mine = ThreadRecord::Fast();
     if (mine != nullptr) [[likely]] {
       Hold& hold = gate_.EntryIn(*mine);
@@ -128,9 +135,12 @@ class STOCKADE_EXPORT alignas(64) LockCore {
   }
 
   // Turns one write hold into a read hold.
-  void Downgrade();
+  void Downgrade() {
+    base_internal::TsanRelease(this);
+    DowngradeHold();
+  }
   // Turns one read hold into a write hold, if no other thread reads.
-  bool TryUpgrade();
+  bool TryUpgrade() { return base_internal::TsanAcquireIf(TryUpgradeHold(), this); }
 
   // Holds of the calling thread.
   uint32_t write_holds() const;
@@ -208,7 +218,10 @@ class STOCKADE_EXPORT alignas(64) LockCore {
   bool TryLockSharedCounted(Hold& hold);
   void AskFavour(ThreadRecord& mine, Hold& hold);
   void LockSlow();
+  bool TryLockSlow(SteadyDeadline deadline);
   void UnlockSlow();
+  void DowngradeHold();
+  bool TryUpgradeHold();
   bool TryLockSharedSlow(SteadyDeadline deadline);
   void UnlockSharedSlow();
 
