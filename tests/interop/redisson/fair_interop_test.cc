@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <future>
+#include <iterator>
+#include <map>
 #include <stop_token>
 #include <string>
 #include <utility>
@@ -9,12 +11,17 @@
 
 #include "absl/status/status.h"
 #include "interop_test.h"
+#include "locks/distributed/support/kinds_table.h"
+#include "locks/holder.h"
+#include "redis_lock_engine.h"
+#include "redis_lock_keys.h"
 #include "stockade/locks/lock_service.h"
 #include "support/scale.h"
 
 namespace stockade {
 namespace {
 
+using testing::Holder;
 using testing::InteropSetups;
 using testing::Scaled;
 
@@ -90,6 +97,59 @@ TEST_P(FairInteropTest, OneOfEachGivesUp_ThoseBehindEnterInTheirOrder) {
   EXPECT_TRUE(held.Release().ok());
   EXPECT_EQ(AwaitEnd("fourth"), "ok");
   EXPECT_EQ(Java("fourth", "unlock", name), "ok");
+}
+
+TEST_P(FairInteropTest, BehindOursThatWereKilled_JavaEntersInTime_AlsoOnceTheQueueHasExpired) {
+  for (const bool expires : {false, true}) {
+    const std::string name = NewName();
+    EXPECT_EQ(java_->Do("first", "lock " + name + " fair 4000"), "ok");
+    {
+      const auto killed = locks_internal::RedisLockEngine::Connect(servers_->url(), {}).value();
+      for (int i = 0; i < 2; ++i) EXPECT_FALSE(Holder(*killed, name, LockKind::kFair).Queue().acquired);
+    }  // No place was given up.
+    AwaitQueue(name, 2);
+    const std::vector<std::string> keys = {locks_internal::FairQueueKey(name), locks_internal::FairTimesKey(name)};
+    for (const std::string& key : keys) EXPECT_GT(std::stoll(servers_->Call(name, {"PTTL", key}).text), 240'000) << key;
+    BeginJava("java", name);
+    AwaitQueue(name, 3);
+    // As if the five minutes were over.
+    if (expires) servers_->Call(name, {"DEL", keys[0], keys[1]});
+    EXPECT_EQ(AwaitEnd("java"), "ok") << expires;
+    EXPECT_EQ(Java("java", "unlock", name), "ok");
+  }
+}
+
+TEST_P(FairInteropTest, HeldByJava_EachKindOfOurs_GetsWhatTheTableSays) {
+  const std::map<LockKind, std::string> javas = {{LockKind::kReentrant, "lock"},
+                                                 {LockKind::kFair, "fair"},
+                                                 {LockKind::kRead, "read"},
+                                                 {LockKind::kWrite, "write"}};
+  int rows = 0;
+  for (const testing::KindsRow& row : testing::KindsTable()) {
+    if (!row.by.starts_with("Java")) continue;
+    ++rows;
+    const std::string name = NewName();
+    const std::string lock = name + " " + javas.at(row.held);
+    EXPECT_EQ(java_->Do("java", "lock " + lock + " -1"), "ok");
+    const bool waited_for = row.by == "Java, and somebody waits";
+    if (waited_for) {
+      BeginJava("waiter", name);
+      AwaitQueue(name, 1);
+    }
+    for (size_t i = 0; i < std::size(testing::kKindsInOrder); ++i) {
+      const LockKind asked = testing::kKindsInOrder[i];
+      const absl::Status answer =
+          ours_->Acquire(name, {.kind = asked, .wait = absl::ZeroDuration(), .owner = LockOwner::New()}).status();
+      EXPECT_EQ(answer.code(), row.answers[i]) << "held as " << LockKindName(row.held) << " by " << row.by
+                                               << ", asked as " << LockKindName(asked) << ": " << answer;
+    }
+    EXPECT_EQ(java_->Do("java", "unlock " + lock), "ok");
+    if (waited_for) {
+      EXPECT_EQ(AwaitEnd("waiter"), "ok");
+      EXPECT_EQ(Java("waiter", "unlock", name), "ok");
+    }
+  }
+  EXPECT_EQ(rows, 5);
 }
 
 INSTANTIATE_TEST_SUITE_P(Redisson, FairInteropTest, ::testing::ValuesIn(InteropSetups()), testing::RedisSetupName);

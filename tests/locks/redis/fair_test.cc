@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "locks/redis/redis_engine_fixture.h"
@@ -370,6 +372,83 @@ TEST_F(RedisFairTest, ForceRelease_WakesTheHead) {
   EXPECT_FALSE(engine_->ForceRelease("stock", absl::Seconds(20)).value());
   EXPECT_FALSE(holder.Release().held);
   EXPECT_TRUE(waiter.Queue().acquired);
+}
+
+// Those who wait may all die, and nobody may ask for the name again.
+TEST_F(RedisFairTest, EveryStep_LeavesWaiters_TheQueueLivesAsLongAsTheLastAndFiveMinutes) {
+  Holder holder = Waiter();
+  Holder first = Waiter();
+  Holder second = Waiter();
+  Holder passer = Waiter();
+  const std::pair<const char*, std::function<void()>> steps[] = {
+      {"a wait", [&] { EXPECT_FALSE(second.Queue().acquired); }},
+      {"a try", [&] { EXPECT_FALSE(passer.Try().acquired); }},
+      {"a re-entry", [&] { EXPECT_TRUE(holder.Queue().acquired); }},
+      {"a release of an inner hold", [&] { EXPECT_TRUE(holder.Release(1).held); }},
+      {"a release", [&] { EXPECT_TRUE(holder.Release().held); }},
+      {"an entry", [&] { EXPECT_TRUE(first.Queue().acquired); }},
+      {"a release by force", [&] { EXPECT_TRUE(engine_->ForceRelease("stock", absl::Seconds(20)).ok()); }},
+      {"a place that is given up", [&] { EXPECT_TRUE(passer.GiveUp().status.ok()); }},
+  };
+  ASSERT_TRUE(holder.Queue().acquired);
+  EXPECT_FALSE(first.Queue().acquired);
+  EXPECT_FALSE(second.Queue().acquired);
+  for (const auto& [name, step] : steps) {
+    Call({"PERSIST", kQueue});
+    Call({"PERSIST", kTimes});
+    step();
+    for (const char* const key : {kQueue, kTimes}) {
+      EXPECT_GT(Number({"PTTL", key}), 240'000) << name;
+      EXPECT_LE(Number({"PTTL", key}), 303'000) << name;
+    }
+  }
+  // One of Redisson's has 5 minutes more itself; one that comes after it has as much.
+  Plant(kJava, 300'000);
+  EXPECT_FALSE(passer.Queue().acquired);
+  EXPECT_GT(Number({"PTTL", kTimes}), 540'000);
+  EXPECT_LE(Number({"PTTL", kTimes}), 603'000);
+  SetLeft(FieldOf(passer), -3'600'000);
+  EXPECT_FALSE(second.Try().acquired && holder.Try().acquired);
+  EXPECT_LE(Number({"PTTL", kTimes}), 300'000);
+}
+
+TEST_F(RedisFairTest, Try_ScoreOfTheLastIsNoTime_TheQueueLivesForLong) {
+  Holder holder = Waiter();
+  ASSERT_TRUE(holder.Queue().acquired);
+  for (const char* const score : {"+inf", "1e300", "-inf", "1.5", "99999999999999.25"}) {
+    Call({"DEL", kQueue, kTimes});
+    Call({"RPUSH", kQueue, kJava});
+    Call({"ZADD", kTimes, score, kJava});
+    const LockRelease inner = holder.Release(1);
+    EXPECT_TRUE(inner.status.ok()) << score << ": " << inner.status;
+    EXPECT_GE(Number({"PTTL", kQueue}), 290'000) << score;
+  }
+}
+
+TEST_F(RedisFairTest, Reentrant_HeldByJava_IsRefusedOnlyWhileSomebodyWhoIsAliveWaits) {
+  Holder reentrant(*engine_, "stock", LockKind::kReentrant);
+  Call({"HSET", "stock", kJava, "1"});
+  Call({"PEXPIRE", "stock", "60000"});
+  const auto refused = [&] {
+    const LockTry step = reentrant.Try();
+    EXPECT_FALSE(step.acquired);
+    EXPECT_TRUE(step.status.ok() || absl::IsFailedPrecondition(step.status)) << step.status;
+    return !step.status.ok();
+  };
+  EXPECT_FALSE(refused());
+  EXPECT_EQ(reentrant.Inspect().kind, LockKind::kReentrant);
+  Plant(kOtherJava, 60'000);
+  EXPECT_TRUE(refused());
+  EXPECT_EQ(reentrant.Inspect().kind, LockKind::kFair);
+  SetLeft(kOtherJava, -1);
+  EXPECT_FALSE(refused());
+  EXPECT_EQ(reentrant.Inspect().kind, LockKind::kReentrant);
+  Call({"DEL", kQueue, kTimes});
+  Holder fair = Waiter();
+  EXPECT_FALSE(fair.Queue().acquired);
+  EXPECT_TRUE(refused());
+  Call({"DEL", "stock"});
+  EXPECT_TRUE(fair.Queue().acquired);
 }
 
 }  // namespace

@@ -90,6 +90,24 @@ TEST_F(RedisForeignKeysTest, EveryCall_OnDataOfTheApplication_IsFailedPreconditi
   }
 }
 
+TEST_F(RedisForeignKeysTest, Step_TheHoldersRecordIsSomethingElse_IsRefusedAndNamesTheKey) {
+  for (const LockKind kind : kKinds) {
+    SCOPED_TRACE(LockKindName(kind));
+    Holder holder(*engine_, "stock", kind);
+    ASSERT_TRUE(holder.Try().acquired);
+    for (const char* const text : {"", "text", "-1 1", "x 1", "1"}) {
+      Call({"SET", RecordOf(holder), text});
+      for (const absl::Status& status : {holder.Try().status, holder.Release().status, holder.GiveUp().status}) {
+        EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+        EXPECT_NE(status.message().find(RecordOf(holder)), std::string::npos) << status;
+      }
+      EXPECT_EQ(Call({"GET", RecordOf(holder)}), text);
+      EXPECT_EQ(holder.Inspect().owner_holds, 1);
+    }
+    Call({"FLUSHALL"});
+  }
+}
+
 // What a holder does with a lock into whose key an application has written.
 struct Step {
   const char* name;

@@ -44,7 +44,11 @@ local count, holds = 1, false
 if left ~= -2 then
   local was = call('hmget', KEYS[1], me, 'mode')
   if was[2] then return {3} end
-  if not was[1] and not may_be_held() then return {4} end
+  if not was[1] then
+    local holder = may_be_held()
+    if not holder then return {4} end
+    if recorded_kind({holder}, base) == 0 then return {3} end
+  end
   if was[1] then
     holds = true
     count = count_of(was[1])
@@ -73,6 +77,7 @@ if not holds and (left ~= -2 or #waiters > 0) then
       call('rpush', KEYS[4], me)
       call('zadd', KEYS[5], alive_until, me)
     end
+    keep_queue(KEYS[4], KEYS[5])
     if left ~= -2 then wait = left == -1 and 750 or left end
     return {0, math.min(math.max(wait, my_turn and 1 or 100), 750)}
   end
@@ -89,6 +94,7 @@ if not holds and (left ~= -2 or #waiters > 0) then
     end
   end
 end
+if holds or #waiters > 0 then keep_queue(KEYS[4], KEYS[5]) end
 call('hset', KEYS[1], me, count)
 )lua";
 
@@ -112,17 +118,20 @@ end
 if keep == 0 and (held or left_to_application or call('exists', KEYS[1]) == 0) then
   wake_head(KEYS[3], KEYS[4], ARGV[5], ARGV[6])
 end
+keep_queue(KEYS[3], KEYS[4])
 )lua";
 
 }  // namespace
 
 const RedisScript& FairTryScript() {
-  static const RedisScript& script = *new RedisScript(TryScript(true, Concat(kNow, kTryFair), kFairMark));
+  static const RedisScript& script =
+      *new RedisScript(TryScript(true, Concat(kNow, kExclusiveKind, kBaseOfTry, kKeepQueue, kTryFair), kFairMark));
   return script;
 }
 
 const RedisScript& FairReleaseScript() {
-  static const RedisScript& script = *new RedisScript(ReleaseScript(Concat(kNow, kWakeHead, kReleaseFair), kFairMark));
+  static const RedisScript& script =
+      *new RedisScript(ReleaseScript(Concat(kNow, kWakeHead, kKeepQueue, kReleaseFair), kFairMark));
   return script;
 }
 

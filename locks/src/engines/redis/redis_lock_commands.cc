@@ -59,7 +59,8 @@ int64_t LeaseMs(absl::Duration lease) {
 absl::Status LockError(std::string_view name, const absl::Status& error) {
   absl::StatusCode code = error.code();
   // To callers these would say that others hold it, or nothing.
-  if (code == absl::StatusCode::kDeadlineExceeded || code == absl::StatusCode::kResourceExhausted) {
+  if (code == absl::StatusCode::kDeadlineExceeded ||
+      (code == absl::StatusCode::kResourceExhausted && !RedisOutOfDescriptors(error))) {
     code = absl::StatusCode::kUnavailable;
   }
   return absl::Status(code, Concat(ShownLock(name), ": ", error.message()));
@@ -134,7 +135,7 @@ RedisCommand RedisLockCommands::Renew(std::span<const LockRenewal* const> renewa
 }
 
 RedisCommand RedisLockCommands::Inspect(std::string_view name, OwnerId owner) const {
-  const std::string keys[] = {std::string(name), FairQueueKey(name)};
+  const std::string keys[] = {std::string(name)};
   RedisCommand command = ScriptCommand(LockInspectScript(), keys);
   command.Arg(LockHolder(dialect_.client_id, {.owner = owner})).Arg(ReadTimeoutsBase(name));
   return std::move(command).Idempotent();

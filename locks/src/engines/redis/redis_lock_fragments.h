@@ -23,8 +23,11 @@ namespace stockade::locks_internal {
 // too, which a lock has set, unless another holder is among the first 10,000 fields. Returns whether it has. PERSIST
 // comes first: if the user may not run it, nothing has changed. O(fields).
 //
-// `may_be_held()`: whether a field ends as a holder does and has a count, whatever it begins with. Tries that only wait
-// ask this, because clients in other languages may name themselves in other ways. It looks at the first fields only.
+// `may_be_held()`: the first field that ends as a holder does and has a count, whatever it begins with. Tries that only
+// wait ask this, because clients in other languages may name themselves in other ways. It looks at the first fields
+// only; nil if none of them is one.
+//
+// `no_record()`: the error of a step whose holder's record is something else.
 //
 // `count_of(value)` is 0 for anything but a count. A script looks at the time-out keys of the newest 10,000 holds of a
 // count only, from `oldest_of(count)` on, so that no value in a hash keeps the server busy for more than some
@@ -73,10 +76,13 @@ local function may_be_held()
   local first = call('hscan', KEYS[1], '0', 'count', 100)[2]
   for i = 1, #first, 2 do
     if string.match(first[i], ':%-?%d+$') or string.match(first[i], ':%-?%d+:') then
-      if count_of(first[i + 1]) > 0 then return true end
+      if count_of(first[i + 1]) > 0 then return first[i] end
     end
   end
-  return false
+  return nil
+end
+local function no_record()
+  return redis.error_reply('WRONGTYPE ' .. KEYS[2] .. ' holds data that is not the record of a lock\'s holder')
 end
 local function oldest_of(count)
   return math.max(1, count - 9999)
@@ -133,6 +139,7 @@ local lease = tonumber(ARGV[2])
 local recorded
 if record then
   local sequence, count, release = string.match(record, '^(%d+) (%d+) ?(%a?)')
+  if not sequence then return no_record() end
   local behind = tonumber(sequence) - tonumber(ARGV[3])
   if behind > 0 or behind == 0 and release ~= '' then return {2} end
   if behind == 0 then recorded = tonumber(count) end
@@ -175,11 +182,13 @@ return {1, count, 0}
 // For releases: ARGV  2 the count to keep, 3 the sequence, 4 '1' if the record must outlive the hold, to refuse steps
 // that are on their way, 5 the command to publish with. The record is deleted first and written again at the end. So a
 // release passes even when Redis is out of memory, which refuses only the first write of a script, and no deletion. The
-// mark stays as it is: a step that gives up a try of the owner's other exclusive kind does not change what is held.
+// mark stays as it is while the owner holds: a step that gives up a try of another kind, or that releases what was lost
+// before, does not change what is held.
 inline constexpr std::string_view kBeginRelease = R"lua(
 local record = call('get', KEYS[2])
 if record then
   local sequence, release = string.match(record, '^(%d+) %d+ ?(%a?)')
+  if not sequence then return no_record() end
   local behind = tonumber(sequence) - tonumber(ARGV[3])
   if behind > 0 then return 2 end
   if behind == 0 and release ~= '' then return release == 'h' and 1 or release == 'n' and 0 or 3 end
@@ -195,7 +204,9 @@ if keep > 0 then
 elseif held and ARGV[4] == '0' then
   call('del', KEYS[2])
 else
-  call('set', KEYS[2], ARGV[3] .. (held and ' 0 h' or record and ' 0 n' or ' 0 f'), 'px', 20000)
+  local kept = not held and record and mark or ''
+  local life = kept ~= '' and math.max(call('pttl', KEYS[1]), 0) or 0
+  call('set', KEYS[2], ARGV[3] .. (held and ' 0 h' or record and ' 0 n' or ' 0 f') .. kept, 'px', life + 20000)
 end
 if held then return 1 end
 return record and 0 or 3
@@ -204,24 +215,55 @@ return record and 0 or 3
 // Behind the record of a holder of a fair lock, whose hash looks like a reentrant one's.
 inline constexpr std::string_view kFairMark = "*";
 
-// What the lock is held as, as a LockKind. `base` is what all time-out keys and records of the lock begin with. A lock
-// that Redisson holds as fair is recognised by its queue only. O(fields).
-inline constexpr std::string_view kKind = R"lua(
-local function kind_of(lock, queue, base)
-  local mode = call('hget', lock, 'mode')
-  if mode then return mode == 'read' and 2 or 3 end
-  for _, holder in ipairs(call('hkeys', lock)) do
-    local record = call('get', base .. 'stockade:' .. holder)
-    if record then return string.sub(record, -1) == '*' and 1 or 0 end
-  end
-  return call('exists', queue)
-end
-)lua";
-
 inline constexpr std::string_view kNow = R"lua(
 local function now_ms()
   local time = call('time')
   return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+)lua";
+
+// With kNow before it. What a lock without `mode` is held as, a LockKind. `base` is what all time-out keys and records
+// of the lock begin with. `recorded_kind(holders, base)`: by the holders' records; nil for a holder of Redisson's,
+// which has none. `kind_by_waiters(base)`: such a lock is fair if somebody in its queue is alive.
+inline constexpr std::string_view kExclusiveKind = R"lua(
+local function recorded_kind(holders, base)
+  for _, holder in ipairs(holders) do
+    local record = call('get', base .. 'stockade:' .. holder)
+    if record then return string.sub(record, -1) == '*' and 1 or 0 end
+  end
+  return nil
+end
+local function kind_by_waiters(base)
+  local times = 'redisson_lock_timeout:' .. string.sub(base, 1, -2)
+  return #call('zrangebyscore', times, '(' .. string.format('%.0f', now_ms()), '+inf', 'limit', 0, 1)
+end
+)lua";
+
+// With kExclusiveKind before it. What the lock is held as. O(fields).
+inline constexpr std::string_view kKind = R"lua(
+local function kind_of(lock, base)
+  local mode = call('hget', lock, 'mode')
+  if mode then return mode == 'read' and 2 or 3 end
+  return recorded_kind(call('hkeys', lock), base) or kind_by_waiters(base)
+end
+)lua";
+
+// With kExclusiveKind before it, for tries: what their `base` is.
+inline constexpr std::string_view kBaseOfTry = R"lua(
+local base = string.sub(KEYS[2], 1, -#ARGV[1] - #'stockade:' - 1)
+)lua";
+
+// With kNow before it. Redisson's queues have no time to live, and stay for ever if all who wait die. So each script
+// that leaves a queue behind lets it live for as long as its last waiter has left, and 5 minutes, Redisson's
+// fairLockWaitTimeout, for one of Redisson's that joins later.
+inline constexpr std::string_view kKeepQueue = R"lua(
+local function keep_queue(queue, times)
+  local last = call('lindex', queue, -1)
+  if not last then return end
+  local left = math.floor(tonumber(call('zscore', times, last) or 0) - now_ms())
+  local life = math.min(math.max(left, 0), 1e12) + 300000
+  call('pexpire', queue, life)
+  call('pexpire', times, life)
 end
 )lua";
 

@@ -13,7 +13,11 @@ local count = 1
 if left ~= -2 then
   local was = call('hmget', KEYS[1], ARGV[1], 'mode')
   if was[2] then return {3} end
-  if not was[1] then return may_be_held() and {0, left} or {4} end
+  if not was[1] then
+    local holder = may_be_held()
+    if not holder then return {4} end
+    return (recorded_kind({holder}, base) or kind_by_waiters(base)) == 0 and {0, left} or {3}
+  end
   count = count_of(was[1])
   if count == 0 then return {4} end
   if leave_to_application(KEYS[1], ARGV[1]) then return {6} end
@@ -91,7 +95,7 @@ end
 return answer
 )lua";
 
-// KEYS  1 the lock, 2 its queue;  ARGV  1 the holder, 2 what the time-out keys and records begin with. Writes nothing.
+// KEYS  1 the lock;  ARGV  1 the holder, 2 what the time-out keys and records begin with. Writes nothing.
 constexpr std::string_view kInspect = R"lua(
 if call('exists', KEYS[1]) == 0 then return {-2} end
 if not is_lock() then return {-3} end
@@ -104,7 +108,7 @@ if was[1] then
   end
   if was[1] == 'read' then left = longest end
 end
-return {left, count + count_of(was[3]), kind_of(KEYS[1], KEYS[2], ARGV[2])}
+return {left, count + count_of(was[3]), kind_of(KEYS[1], ARGV[2])}
 )lua";
 
 // KEYS  1 the lock, 2 its queue, 3 the times of the queue, 4 the channel of a read-write lock;  ARGV  1 the command to
@@ -113,11 +117,12 @@ return {left, count + count_of(was[3]), kind_of(KEYS[1], KEYS[2], ARGV[2])}
 constexpr std::string_view kForce = R"lua(
 if call('exists', KEYS[1]) == 0 then return -1 end
 if not is_lock() then return -2 end
-local kind = kind_of(KEYS[1], KEYS[2], ARGV[3])
+local kind = kind_of(KEYS[1], ARGV[3])
 local all = call('hgetall', KEYS[1])
 call('del', KEYS[1])
 if kind < 2 then
   wake_head(KEYS[2], KEYS[3], ARGV[1], ARGV[2])
+  keep_queue(KEYS[2], KEYS[3])
   if call('exists', KEYS[2]) == 1 then call(ARGV[1], string.sub(ARGV[2], 1, -2), '0') end
   return kind
 end
@@ -134,7 +139,8 @@ return kind
 }  // namespace
 
 const RedisScript& LockTryScript(LockKind kind) {
-  static const RedisScript& reentrant = *new RedisScript(TryScript(true, kTryReentrant));
+  static const RedisScript& reentrant =
+      *new RedisScript(TryScript(true, Concat(kNow, kExclusiveKind, kBaseOfTry, kTryReentrant)));
   switch (kind) {
     case LockKind::kFair: return FairTryScript();
     case LockKind::kRead: return ReadTryScript();
@@ -145,7 +151,8 @@ const RedisScript& LockTryScript(LockKind kind) {
 }
 
 const RedisScript& LockTryWithoutTokenScript() {
-  static const RedisScript& script = *new RedisScript(TryScript(false, kTryReentrant));
+  static const RedisScript& script =
+      *new RedisScript(TryScript(false, Concat(kNow, kExclusiveKind, kBaseOfTry, kTryReentrant)));
   return script;
 }
 
@@ -166,12 +173,14 @@ const RedisScript& LockRenewScript() {
 }
 
 const RedisScript& LockInspectScript() {
-  static const RedisScript& script = *new RedisScript(LockScript(kShape, kReaders, kKind, kInspect));
+  static const RedisScript& script =
+      *new RedisScript(LockScript(kShape, kReaders, kNow, kExclusiveKind, kKind, kInspect));
   return script;
 }
 
 const RedisScript& LockForceScript() {
-  static const RedisScript& script = *new RedisScript(LockScript(kShape, kKind, kNow, kWakeHead, kForce));
+  static const RedisScript& script =
+      *new RedisScript(LockScript(kShape, kNow, kExclusiveKind, kKind, kWakeHead, kKeepQueue, kForce));
   return script;
 }
 
