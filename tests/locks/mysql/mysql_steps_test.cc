@@ -352,5 +352,44 @@ TEST_F(MySqlStepsTest, Names_OfAnyBytesAndLengths_AreToldApart) {
   }
 }
 
+TEST_F(MySqlStepsTest, Try_TokenIsTheLargestThereIs_IsRefused) {
+  Holder holder(*engine_, "stock");
+  ASSERT_TRUE(holder.Try().acquired);
+  ASSERT_TRUE(holder.Release().held);
+  const auto set_token = [](const std::string& token) {
+    server().Query("UPDATE test.stockade_locks SET token = " + token);
+  };
+  set_token("9223372036854775806");
+  EXPECT_EQ(holder.Try().fencing_token, 9223372036854775807);
+  ASSERT_TRUE(holder.Release().held);
+  const absl::Status refused = holder.Try().status;
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition) << refused;
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("lock 'stock': its row has the largest fencing token"));
+  EXPECT_EQ(Value("SELECT token FROM test.stockade_locks"), "9223372036854775807");
+  set_token("-9223372036854775808");
+  EXPECT_TRUE(holder.Try().acquired);
+}
+
+TEST_F(MySqlStepsTest, EveryCall_RowOfAKindThatNoLockHas_IsRefusedAndChangesNothing) {
+  for (const char* const kind : {"-1", "1", "4", "-128", "127"}) {
+    SCOPED_TRACE(kind);
+    server().Query("DELETE FROM test.stockade_lock_holds");
+    Holder holder(*engine_, "stock");
+    ASSERT_TRUE(holder.Try().acquired);
+    ASSERT_TRUE(holder.Release().held);
+    server().Query(std::string("INSERT INTO test.stockade_lock_holds (name, kind, owner, hold_count, expires_at, "
+                               "sequence, newest_step) VALUES ('stock', ") +
+                   kind + ", 'somebody', 1, 9000000000000000, 1, 0)");
+    const std::string before = Holds("GROUP_CONCAT(kind, hold_count, expires_at)");
+    const absl::Status freed = engine_->ForceRelease("stock", absl::Seconds(20)).status();
+    EXPECT_EQ(freed.code(), absl::StatusCode::kFailedPrecondition) << freed;
+    EXPECT_THAT(std::string(freed.message()),
+                HasSubstr(std::string("lock 'stock': the table of holds has a row of kind ") + kind));
+    EXPECT_EQ(engine_->Inspect("stock", 1, absl::Seconds(20)).status().code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_EQ(holder.Try().status.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_EQ(Holds("GROUP_CONCAT(kind, hold_count, expires_at)"), before);
+  }
+}
+
 }  // namespace
 }  // namespace stockade

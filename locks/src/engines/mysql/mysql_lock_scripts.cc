@@ -1,6 +1,7 @@
 #include "mysql_lock_scripts.h"
 
 #include <algorithm>
+#include <limits>
 #include <tuple>
 
 #include "../../service/shown_lock.h"
@@ -24,9 +25,11 @@ constexpr size_t kMostWholeBytes = 255;
 constexpr size_t kBeginningBytes = 192;
 
 // Answers of the statements of Try().
-enum TryAnswer : int { kBusy = 0, kAcquired = 1, kStaleTry = 2, kOtherKind = 3 };
+enum TryAnswer : int { kBusy = 0, kAcquired = 1, kStaleTry = 2, kOtherKind = 3, kNoToken = 4 };
 // Of those of Release(), beside those of MySqlNewestStep.
 constexpr int kStaleRelease = 4;
+
+constexpr int64_t kLargestToken = std::numeric_limits<int64_t>::max();
 
 std::string NameExpression(std::string_view name) {
   if (name.size() <= kMostWholeBytes) return MySqlLiteral(name);
@@ -36,6 +39,16 @@ std::string NameExpression(std::string_view name) {
 int64_t Microseconds(absl::Duration span) {
   constexpr absl::Duration kMost = absl::Hours(24 * 365 * 100);
   return absl::ToInt64Microseconds(absl::Ceil(std::min(span, kMost), absl::Microseconds(1)));
+}
+
+// Of the holds of a name: a kind that none of ours has, or NULL.
+constexpr std::string_view kStrangeKind = "MAX(IF(kind IN (0,2,3),NULL,kind))";
+
+// FailedPrecondition if that is not NULL.
+absl::Status CheckKinds(const MySqlRow& row, size_t place, std::string_view name) {
+  if (row.size() <= place || !row[place]) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      Concat(ShownLock(name), ": the table of holds has a row of kind ", *row[place], " for it, which no lock has"));
 }
 
 int Number(LockKind kind) { return static_cast<int>(kind); }
@@ -83,6 +96,9 @@ std::string MySqlLockScripts::BeginStep(std::string_view name) const {
                 ") ON DUPLICATE KEY UPDATE token=token;");
 }
 
+// The rows are read by locking reads, which see what is committed and not what it was when some view of it was taken:
+// a try once found no row of a name whose row its INSERT had just locked.
+//
 // What has lapsed ends for good before anybody is let in: a renewal that waits for its row finds it so. The rows of a
 // name change under its lock, except by renewals, which end nothing: so what is read then still lives at the end. A
 // write of an owner that reads has to wait for the last of those that keep it out.
@@ -103,20 +119,21 @@ MySqlPacket MySqlLockScripts::Try(const LockTry& step) const {
               " AND hold_count>0 AND expires_at<=", kNow,
               ";"
               "SELECT now_us,GREATEST(COALESCE(free_at,read_until),COALESCE(read_until,free_at)),",
-              "GREATEST(token+1,now_us,", step.least_token, "),own_count+(NOT sequence<=>", step.sequence, "),",
-              "CASE WHEN sequence>", step.sequence, " OR (sequence=", step.sequence, " AND (newest_step<>",
-              Number(MySqlNewestStep::kTry), " OR own_count=0)) THEN ", int{kStaleTry},                           //
+              "GREATEST(token+(token<", kLargestToken, "),now_us,", step.least_token, "),own_count+(NOT sequence<=>",
+              step.sequence, "),", "CASE WHEN sequence>", step.sequence, " OR (sequence=", step.sequence,
+              " AND (newest_step<>", Number(MySqlNewestStep::kTry), " OR own_count=0)) THEN ", int{kStaleTry},    //
               " WHEN strange THEN ", int{kOtherKind},                                                             //
               " WHEN free_at IS NOT NULL OR read_until IS NOT NULL THEN ", int{kBusy},                            //
+              " WHEN token>=", kLargestToken, " THEN ", int{kNoToken},                                            //
               " ELSE ", int{kAcquired}, " END ",                                                                  //
               "INTO @now,@free_at,@token,@count,@answer FROM (SELECT ", kNow, " AS now_us,",                      //
-              "(SELECT token FROM ", locks_, " WHERE name=", name, ") AS token,",                                 //
+              "(SELECT token FROM ", locks_, " WHERE name=", name, " FOR UPDATE) AS token,",                      //
               "MAX(IF(", own, ",sequence,NULL)) AS sequence,",                                                    //
               "MAX(IF(", own, ",newest_step,NULL)) AS newest_step,",                                              //
               "COALESCE(MAX(IF(", own, ",hold_count,0)),0) AS own_count,",                                        //
               "MAX(hold_count>0 AND kind NOT IN ", Family(kind), ") AS strange,", read_until, " AS read_until,",  //
               "MAX(IF(hold_count>0 AND kind IN ", Excluding(kind), " AND owner<>", owner,
-              ",expires_at,NULL)) AS free_at ", "FROM ", holds_, " WHERE name=", name, ") AS found;",  //
+              ",expires_at,NULL)) AS free_at ", "FROM ", holds_, " WHERE name=", name, " FOR UPDATE) AS found;",  //
               "UPDATE ", locks_, " SET token=@token,used_at=@now WHERE name=", name, " AND @answer=", int{kAcquired},
               ";INSERT INTO ", holds_, " (name,kind,owner,hold_count,expires_at,sequence,newest_step) SELECT ", name,
               ",", Number(kind), ",", owner, ",@count,@now+", lease, ",", step.sequence, ",",
@@ -138,6 +155,10 @@ void MySqlLockScripts::TakeAnswer(const MySqlReply& reply, LockTry& step) {
       return;
     case kBusy: step.retry_after = absl::Microseconds(std::max<int64_t>(MySqlNumber(row, 3), 0)); return;
     case kStaleTry: step.status = Overtaken(step.hold.name); return;
+    case kNoToken:
+      step.status = absl::FailedPreconditionError(
+          Concat(ShownLock(step.hold.name), ": its row has the largest fencing token, ", kLargestToken));
+      return;
     case kOtherKind:
       step.status = absl::FailedPreconditionError(Concat(ShownLock(step.hold.name), ": held as another kind"));
       return;
@@ -167,7 +188,7 @@ MySqlPacket MySqlLockScripts::Release(const LockRelease& step) const {
           "MAX(IF(", own, ",newest_step,NULL)) AS newest_step,",                                         //
           "COALESCE(MAX(IF(", own, " AND ", live, ",hold_count,0)),0) AS own_count,",                    //
           "COALESCE(SUM(", live, " AND NOT (", own, ")),0) AS others FROM ", holds_, " WHERE name=", name,
-          ") AS found;"
+          " FOR UPDATE) AS found;"
           "SET @drops=@runs AND @held AND @keep=0 AND ",
           outlives ? 0 : 1, ";",  //
           "INSERT INTO ", holds_, " (name,kind,owner,hold_count,expires_at,sequence,newest_step) SELECT ", name, ",",
@@ -223,32 +244,38 @@ MySqlPacket MySqlLockScripts::Renew(std::span<LockRenewal* const> renewals) cons
 
 MySqlPacket MySqlLockScripts::ForceRelease(std::string_view name) const {
   const std::string expression = NameExpression(name);
-  const std::string live = Concat(" WHERE name=", expression, " AND hold_count>0 AND expires_at>", kNow, ";");
-  return {.statements = Concat(BeginStep(expression), "SELECT MAX(kind) INTO @kind FROM ", holds_, live, "UPDATE ",
-                               holds_, " SET hold_count=0,expires_at=", kNow, live, "COMMIT;SELECT @kind"),
+  const std::string live = Concat(" WHERE name=", expression, " AND hold_count>0 AND expires_at>", kNow);
+  return {.statements = Concat(BeginStep(expression), "SELECT MAX(kind),", kStrangeKind, " INTO @kind,@strange FROM ",
+                               holds_, live, " FOR UPDATE;UPDATE ", holds_, " SET hold_count=0,expires_at=", kNow, live,
+                               " AND @strange IS NULL;COMMIT;SELECT @kind,@strange"),
           .commit = 4};
 }
 
-std::optional<LockKind> MySqlLockScripts::ForceReleaseAnswer(const MySqlReply& reply) {
-  const int64_t kind = MySqlNumber(OnlyRow(reply), 0, -1);
+absl::StatusOr<std::optional<LockKind>> MySqlLockScripts::ForceReleaseAnswer(const MySqlReply& reply,
+                                                                             std::string_view name) {
+  const MySqlRow& row = OnlyRow(reply);
+  if (absl::Status known = CheckKinds(row, 1, name); !known.ok()) return known;
+  const int64_t kind = MySqlNumber(row, 0, -1);
   return kind < 0 ? std::nullopt : std::optional(static_cast<LockKind>(kind));
 }
 
 // The greatest kind of those that go together is what the lock is held as.
 std::string MySqlLockScripts::Inspect(std::string_view name, OwnerId owner) const {
   static_assert(LockKind::kWrite > LockKind::kRead);
-  return Concat("SELECT MAX(expires_at)-", kNow, ",MAX(kind),SUM(IF(owner=", Owner(owner), ",hold_count,0)) FROM ",
-                holds_, " WHERE name=", NameExpression(name), " AND hold_count>0 AND expires_at>", kNow);
+  return Concat("SELECT MAX(expires_at)-", kNow, ",MAX(kind),SUM(IF(owner=", Owner(owner), ",hold_count,0)),",
+                kStrangeKind, " FROM ", holds_, " WHERE name=", NameExpression(name),
+                " AND hold_count>0 AND expires_at>", kNow);
 }
 
-LockState MySqlLockScripts::InspectAnswer(const MySqlReply& reply) {
+absl::StatusOr<LockState> MySqlLockScripts::InspectAnswer(const MySqlReply& reply, std::string_view name) {
   const MySqlRow& row = OnlyRow(reply);
+  if (absl::Status known = CheckKinds(row, 3, name); !known.ok()) return known;
   const int64_t left = MySqlNumber(row, 0, -1);
-  if (left < 0) return {};
-  return {.locked = true,
-          .kind = static_cast<LockKind>(MySqlNumber(row, 1)),
-          .owner_holds = MySqlNumber(row, 2),
-          .remaining = absl::Microseconds(left)};
+  if (left < 0) return LockState();
+  return LockState{.locked = true,
+                   .kind = static_cast<LockKind>(MySqlNumber(row, 1)),
+                   .owner_holds = MySqlNumber(row, 2),
+                   .remaining = absl::Microseconds(left)};
 }
 
 std::string MySqlLockScripts::Ask(std::span<const std::string> names) const {

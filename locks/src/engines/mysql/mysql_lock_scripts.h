@@ -52,8 +52,9 @@ class MySqlLockScripts {
   // gives whether others may enter now who could not before.
   static void TakeAnswer(const MySqlReply& reply, LockTry& step);
   static bool TakeAnswer(const MySqlReply& reply, LockRelease& step);
-  static std::optional<LockKind> ForceReleaseAnswer(const MySqlReply& reply);
-  static LockState InspectAnswer(const MySqlReply& reply);
+  // FailedPrecondition: the name has a row that is no lock's.
+  static absl::StatusOr<std::optional<LockKind>> ForceReleaseAnswer(const MySqlReply& reply, std::string_view name);
+  static absl::StatusOr<LockState> InspectAnswer(const MySqlReply& reply, std::string_view name);
   static std::vector<NameState> AskAnswer(const MySqlReply& reply, size_t names);
 
  private:
