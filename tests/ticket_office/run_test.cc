@@ -63,7 +63,11 @@ std::map<std::string, Row> Table(const std::string& text) {
 void ExpectEachAsItShouldBe(const RunResult& run, int64_t tickets, int64_t sellers) {
   SCOPED_TRACE(run.out + run.err);
   EXPECT_EQ(run.status, 0);
-  EXPECT_EQ(run.err, "");
+  // The seller that is paused loses its lock; on a slow machine others may, too. No other line is there.
+  EXPECT_THAT(run.err, HasSubstr("was lost: its time was over"));
+  static const std::regex lost(
+      R"(stockade WARNING: lock service 'ticket_office': lock '[^']*' \(\w+\) was lost: [^\n]*\n)");
+  EXPECT_EQ(std::regex_replace(run.err, lost, ""), "");
   const std::map<std::string, Row> rows = Table(run.out);
   ASSERT_EQ(rows.size(), 5u);
   EXPECT_EQ(rows.at("a"), (Row{tickets * sellers, tickets * (sellers - 1), 0, 0, tickets * (sellers - 1)}));

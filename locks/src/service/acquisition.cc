@@ -154,7 +154,7 @@ void Acquisition::OnFailure(Instant now, Instant due_since) {
   if (call_.outcome_unknown) unanswered_ = owes_ = true;
   if (absl::IsAborted(call_.status)) unanswered_ = false;  // The step has not run and will not: give it a new number.
   if (waits_ && !failing_since_) core_.room().DoubtHints(waiter_);
-  if (call_.refused || !MayPass(call_.status)) return Fail(call_.status);
+  if (call_.refused || !MayPass(call_.status)) return Fail(Listed(call_.status));
   if (!failing_since_) failing_since_ = due_since;
   const Instant last = *failing_since_ + core_.options().engine_timeout;
   if (now >= last) {

@@ -14,6 +14,19 @@ inline bool MayPass(const absl::Status& status) {
   return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) || absl::IsAborted(status);
 }
 
+// An engine's error with a code that lock_service.h and lock_lease.h list.
+inline absl::Status Listed(const absl::Status& error) {
+  switch (error.code()) {
+    case absl::StatusCode::kDeadlineExceeded:
+    case absl::StatusCode::kAborted: return absl::UnavailableError(error.message());
+    case absl::StatusCode::kAlreadyExists:
+    case absl::StatusCode::kDataLoss:
+    case absl::StatusCode::kNotFound:
+    case absl::StatusCode::kOutOfRange: return absl::InternalError(error.message());
+    default: return error;
+  }
+}
+
 // Of a call that a service which is being destroyed does not take.
 inline absl::Status Ending() { return absl::CancelledError("the lock service is being destroyed"); }
 

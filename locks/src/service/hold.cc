@@ -12,6 +12,11 @@ bool LeaseState::IsLost() const {
   return hold->loss.has_value() && !released.load(std::memory_order_relaxed);
 }
 
+bool LeaseState::LossIsLogged() const {
+  const MutexLock lock(hold->mutex);
+  return hold->loss == LossReason::kExpired || hold->loss == LossReason::kGone;
+}
+
 void LeaseState::TellLost() {
   {
     const MutexLock lock(mutex);

@@ -160,6 +160,8 @@ struct LeaseState {
 
   // Lost, and not released before or since.
   bool IsLost() const;
+  // Whether LossLog has had the loss.
+  bool LossIsLogged() const;
   // On the executor: runs the callbacks of lost(), unless it has been released.
   void TellLost();
   // No callback will begin any more; waits for those that run, unless this is called by one. False: had been called.

@@ -109,17 +109,17 @@ bool ServiceCore::Valid(const LeaseState& lease) {
   return !lease.released.load(std::memory_order_relaxed) && StillHeld(lease.hold);
 }
 
-bool ServiceCore::StillHeld(const std::shared_ptr<ServiceHold>& hold) {
-  return hold != nullptr && StillHeldAt(options_.clock->Now(), hold);
+bool ServiceCore::StillHeld(const std::shared_ptr<ServiceHold>& hold, LossLog* told) {
+  return hold != nullptr && StillHeldAt(options_.clock->Now(), hold, told);
 }
 
-bool ServiceCore::StillHeldAt(Instant now, const std::shared_ptr<ServiceHold>& hold) {
+bool ServiceCore::StillHeldAt(Instant now, const std::shared_ptr<ServiceHold>& hold, LossLog* told) {
   if (now < hold->ValidUntil()) return true;
-  Lose(hold, LossReason::kExpired);
+  Lose(hold, LossReason::kExpired, told);
   return hold->InTime();  // True if it was renewed between the two checks.
 }
 
-bool ServiceCore::Lose(const std::shared_ptr<ServiceHold>& hold, LossReason reason) {
+bool ServiceCore::Lose(const std::shared_ptr<ServiceHold>& hold, LossReason reason, LossLog* told) {
   std::vector<std::shared_ptr<LeaseState>> leases;
   {
     const MutexLock lock(hold->mutex);
@@ -134,25 +134,62 @@ bool ServiceCore::Lose(const std::shared_ptr<ServiceHold>& hold, LossReason reas
     const MutexLock lock(record.mutex);
     if (record.hold == hold) record.hold = nullptr;
   }
-  if (reason == LossReason::kExpired) metrics_.Add(kServiceLostExpired);
-  if (reason == LossReason::kGone) metrics_.Add(kServiceLostGone);
+  if (reason == LossReason::kExpired || reason == LossReason::kGone) {
+    metrics_.Add(reason == LossReason::kExpired ? kServiceLostExpired : kServiceLostGone);
+    LossLog alone(options_.name);
+    (told != nullptr ? *told : alone).Add(hold->key, reason, leases.back()->token);
+  }
   Schedule([leases = std::move(leases)] {
     for (const std::shared_ptr<LeaseState>& lease : leases) lease->TellLost();
   });
   return true;
 }
 
-absl::Status ServiceCore::Release(LeaseState& lease) { return Release(lease, /*wait_for_silent_engine=*/true); }
+// A lease on its way from MarkReleased() to the engine's answer.
+struct ServiceCore::Leaving {
+  LeaseState* lease = nullptr;
+  bool marked = false;     // By this call. False: it had been released.
+  bool has_steps = false;  // Of its record.
+  bool send = false;       // False: the engine gets the release in the background.
+  Instant lapses = {};
+  LockRelease step = {};
+  absl::Status status = absl::OkStatus();
+};
 
-absl::Status ServiceCore::Release(LeaseState& lease, bool wait_for_silent_engine) {
-  fork_guard_.Check("LockLease", lease.hold->key.name);
-  CheckThread(lease);
-  if (!lease.MarkReleased()) {
-    return absl::FailedPreconditionError(Concat(ShownLock(lease.hold->key.name), ": the lease was released before"));
+absl::Status ServiceCore::Release(LeaseState& lease) {
+  LeaseState* const one[] = {&lease};
+  return ReleaseWithin(one, options_.engine_timeout, /*wait_for_silent_engine=*/true);
+}
+
+absl::Status ServiceCore::ReleaseOnce(LeaseState& lease) {
+  if (lease.released.load(std::memory_order_relaxed)) return absl::OkStatus();
+  LeaseState* const one[] = {&lease};
+  return ReleaseWithin(one, options_.engine_timeout, /*wait_for_silent_engine=*/false);
+}
+
+absl::Status ServiceCore::ReleaseMany(std::span<LockLease* const> leases) {
+  const Instant began = Clock::System()->Now();
+  absl::Duration longest = absl::ZeroDuration();
+  for (const LockLease* lease : leases) {
+    if (lease->state_ == nullptr) continue;
+    longest = std::max<absl::Duration>(longest, lease->state_->core->options_.engine_timeout);
   }
-  absl::Status ended = EndLease(lease, wait_for_silent_engine);
-  holds_.Unpin(*lease.record);
-  return ended;
+  absl::Status first;
+  for (size_t i = 0; i < leases.size();) {
+    if (leases[i]->state_ == nullptr) {
+      first.Update(leases[i++]->Release());
+      continue;
+    }
+    ServiceCore& core = *leases[i]->state_->core;
+    std::vector<LeaseState*> together;
+    while (i < leases.size() && leases[i]->state_ != nullptr && leases[i]->state_->core.get() == &core) {
+      together.push_back(leases[i++]->state_.get());
+    }
+    const absl::Duration left = longest - (Clock::System()->Now() - began);
+    const absl::Duration timeout = std::clamp<absl::Duration>(left, absl::ZeroDuration(), core.options_.engine_timeout);
+    first.Update(core.ReleaseWithin(together, timeout, /*wait_for_silent_engine=*/true));
+  }
+  return first;
 }
 
 // A lease that was acquired without an owner is its thread's, which enters again at once. So where that thread has
@@ -176,112 +213,185 @@ void ServiceCore::CheckThread(const LeaseState& lease) {
 #endif
 }
 
-absl::Status ServiceCore::ReleaseOnce(LeaseState& lease) {
-  return lease.released.load(std::memory_order_relaxed) ? absl::OkStatus()
-                                                        : Release(lease, /*wait_for_silent_engine=*/false);
+absl::Status ServiceCore::ReleaseWithin(std::span<LeaseState* const> leases, absl::Duration timeout,
+                                        bool wait_for_silent_engine) {
+  fork_guard_.Check("LockLease", leases.front()->hold->key.name);
+  const Instant give_up_at = options_.clock->Now() + timeout;
+  std::vector<Leaving> all(leases.size());
+  // Before this call is inside: it waits for callbacks, one of which may destroy the service.
+  for (size_t i = 0; i < leases.size(); ++i) {
+    all[i].lease = leases[i];
+    all[i].marked = leases[i]->MarkReleased();
+    if (all[i].marked) continue;
+    all[i].status =
+        absl::FailedPreconditionError(Concat(ShownLock(leases[i]->hold->key.name), ": the lease was released before"));
+  }
+  {
+    const Inside inside(*this);
+    std::vector<Leaving*> together;
+    for (Leaving& one : all) {
+      if (!one.marked) continue;
+      const std::shared_ptr<ServiceHold>& hold = one.lease->hold;
+      CheckThread(*one.lease);
+      if (!inside.entered()) {
+        Lose(hold, LossReason::kServiceEnded);  // Its record may leave the table before Shutdown() looks there.
+        one.status = LostError(hold->key, LossReason::kServiceEnded);
+        continue;
+      }
+      one.send = wait_for_silent_engine || !engine_silent_.load(std::memory_order_relaxed);
+      // Without the steps: an acquire that finds a loss has them while it tells it, and this may be called by what it
+      // tells.
+      const bool held = StillHeld(hold);
+      one.has_steps = held && one.lease->record->TryLockSteps();
+      if (held && !one.has_steps) {
+        SendLeaving(together, give_up_at);  // Nobody waits for steps and has others.
+        // Without them the lease ends here, and the engine gets the release behind the step that has them.
+        one.has_steps = one.lease->record->LockSteps(*options_.clock, one.send ? give_up_at : options_.clock->Now());
+      }
+      if (BeginLeaving(one)) {
+        together.push_back(&one);
+      } else if (one.has_steps) {
+        one.lease->record->UnlockSteps();
+      }
+    }
+    SendLeaving(together, give_up_at);
+  }
+  absl::Status first;
+  for (const Leaving& one : all) {
+    if (one.marked) holds_.Unpin(*one.lease->record);
+    first.Update(one.status);
+  }
+  return first;
 }
 
-absl::Status ServiceCore::EndLease(LeaseState& lease, bool wait_for_silent_engine) {
-  const Inside inside(*this);
-  if (!inside.entered()) {
-    Lose(lease.hold, LossReason::kServiceEnded);  // Its record may leave the table before Shutdown() looks there.
-    return LostError(lease.hold->key, LossReason::kServiceEnded);
-  }
+bool ServiceCore::BeginLeaving(Leaving& leaving) {
+  LeaseState& lease = *leaving.lease;
   const std::shared_ptr<ServiceHold>& hold = lease.hold;
-  HoldRecord& record = *lease.record;
-  const auto lost = [&hold] {
-    const MutexLock lock(hold->mutex);
-    return LostError(hold->key, hold->loss.value_or(LossReason::kExpired));
-  };
-  // Without the steps: an acquire that finds a loss has them while it tells it, and this may be called by what it
-  // tells.
-  if (!StillHeld(hold)) return lost();
-  const bool send = wait_for_silent_engine || !engine_silent_.load(std::memory_order_relaxed);
-  const Instant give_up_at = send ? EngineTimeout() : options_.clock->Now();
-  // Without them the lease ends here, and the engine gets the release behind the step that has them.
-  const bool has_steps = record.LockSteps(*options_.clock, give_up_at);
-  int64_t keep = 0;
   const Instant now = options_.clock->Now();
-  const Instant lapses = hold->LeasedUntil();
-  bool held = StillHeldAt(now, hold);
-  if (held) {
+  leaving.lapses = hold->LeasedUntil();
+  const bool held = StillHeldAt(now, hold);
+  {
     const MutexLock lock(hold->mutex);
-    held = !hold->loss;
-    if (held) {
-      std::erase_if(hold->leases, [&lease](const auto& other) { return other.get() == &lease; });
-      keep = static_cast<int64_t>(hold->leases.size());
-      if (keep == 0) {
-        // Before the release is sent: nothing renews it from here on.
-        End(*hold, now);
-      } else if (lease.watched && --hold->watched == 0) {
+    if (!held || hold->loss) {
+      leaving.status = LostError(hold->key, hold->loss.value_or(LossReason::kExpired));
+      return false;
+    }
+    std::erase_if(hold->leases, [&lease](const auto& other) { return other.get() == &lease; });
+    leaving.step = {.hold = hold->key, .keep = static_cast<int64_t>(hold->leases.size()), .sequence = NextSequence()};
+    if (leaving.step.keep > 0) {
+      if (lease.watched && --hold->watched == 0) {
         watchdog_.Forget(*hold);
         KeepTime(hold);
       }
+      return true;
     }
+    // Before the release is sent: nothing renews it from here on.
+    End(*hold, now);
   }
-  if (!held) {
-    if (has_steps) record.UnlockSteps();
-    return lost();
+  HoldRecord& record = *lease.record;
+  const MutexLock lock(record.mutex);
+  if (record.hold == hold) record.hold = nullptr;
+  return true;
+}
+
+void ServiceCore::SendLeaving(std::vector<Leaving*>& together, Instant give_up_at) {
+  std::vector<LockRelease> steps;
+  std::vector<Leaving*> sent;
+  for (Leaving* one : together) {
+    if (!one->send || !one->has_steps) continue;
+    PrepareRelease(one->step, *one->lease->record, give_up_at);
+    steps.push_back(one->step);
+    sent.push_back(one);
   }
-  if (keep == 0) {
-    const MutexLock lock(record.mutex);
-    if (record.hold == hold) record.hold = nullptr;
+  if (!steps.empty()) {
+    engine_->ReleaseMany(steps);
+    metrics_.Add(kServiceRoundTrips);
   }
-  bool there = true;
-  absl::Status sent = send && has_steps
-                          ? SendRelease(hold->key, lease.record, keep, give_up_at, there)
-                          : absl::UnavailableError(Concat(ShownLock(hold->key.name), ": ", engine_->id(),
-                                                          " does not answer; the release is tried in the background"));
-  if (has_steps) record.UnlockSteps();
-  if (!sent.ok()) {
+  Parker pause(*options_.clock);
+  for (size_t i = 0; i < sent.size(); ++i) {
+    const std::shared_ptr<HoldRecord>& record = sent[i]->lease->record;
+    while (!TakeRelease(steps[i], record, give_up_at)) {
+      pause.Park(std::min(options_.clock->Now() + kReleasePause, give_up_at));
+      PrepareRelease(steps[i], *record, give_up_at);
+      engine_->Release(steps[i]);
+      metrics_.Add(kServiceRoundTrips);
+    }
+    sent[i]->step = std::move(steps[i]);
+  }
+  for (Leaving* one : together) EndLeaving(*one);
+  together.clear();
+}
+
+void ServiceCore::EndLeaving(Leaving& leaving) {
+  HoldRecord& record = *leaving.lease->record;
+  ServiceHold& hold = *leaving.lease->hold;
+  leaving.status = leaving.send && leaving.has_steps
+                       ? Listed(leaving.step.status)
+                       : absl::UnavailableError(Concat(ShownLock(hold.key.name), ": ", engine_->id(),
+                                                       " does not answer; the release is tried in the background"));
+  if (leaving.has_steps) record.UnlockSteps();
+  if (!leaving.status.ok()) {
     holds_.PinAgain(record);
-    take_back_.Add(hold->key, lease.record, lapses);
-    return sent;
+    take_back_.Add(hold.key, leaving.lease->record, leaving.lapses);
+    return;
   }
-  if (there) return absl::OkStatus();
-  if (keep == 0) {
-    metrics_.Add(kServiceLostGone);
-  } else {
-    Lose(hold, LossReason::kGone);
+  if (leaving.step.held) return;
+  leaving.status = LostError(hold.key, LossReason::kGone);
+  if (leaving.step.keep > 0) {
+    Lose(leaving.lease->hold, LossReason::kGone);
+    return;
   }
-  return LostError(hold->key, LossReason::kGone);
+  {
+    const MutexLock lock(hold.mutex);
+    hold.loss = LossReason::kGone;
+  }
+  metrics_.Add(kServiceLostGone);
+  LossLog(options_.name).Add(hold.key, LossReason::kGone, leaving.lease->token);
 }
 
 absl::Status ServiceCore::SendRelease(const HoldKey& key, const std::shared_ptr<HoldRecord>& record, int64_t keep,
                                       Instant give_up_at, bool& held) {
   Parker pause(*options_.clock);
   LockRelease release = {.hold = key, .keep = keep, .sequence = NextSequence()};
-  const std::shared_ptr<ServiceHold> rest = keep > 0 ? record->CurrentHold() : nullptr;
   for (;;) {
-    release.repeated = record->unanswered;
-    release.timeout = std::max(give_up_at - options_.clock->Now(), absl::Milliseconds(1));
-    release.status = absl::OkStatus();
-    release.outcome_unknown = false;
+    PrepareRelease(release, *record, give_up_at);
     engine_->Release(release);
     metrics_.Add(kServiceRoundTrips);
-    NoteAnswer(release.status);
     held = release.held;
-    if (release.status.ok()) {
-      if (rest != nullptr) {
-        const MutexLock lock(rest->mutex);
-        rest->newest_step = std::max(rest->newest_step, release.sequence);
-      }
-      return absl::OkStatus();
-    }
-    metrics_.Add(kServiceEngineErrors);
-    if (release.outcome_unknown) {
-      release.resent |= !release.repeated;
-      NoteUnanswered(record);
-    }
-    if (!MayPass(release.status)) return release.status;
-    if (absl::IsAborted(release.status)) release.sequence = NextSequence();
-    const Instant now = options_.clock->Now();
-    if (now >= give_up_at) {
-      return absl::UnavailableError(Concat(ShownLock(key.name), ": ", engine_->id(),
-                                           " did not confirm the release in time: ", release.status.message()));
-    }
-    pause.Park(std::min(now + kReleasePause, give_up_at));
+    if (TakeRelease(release, record, give_up_at)) return release.status;
+    pause.Park(std::min(options_.clock->Now() + kReleasePause, give_up_at));
   }
+}
+
+void ServiceCore::PrepareRelease(LockRelease& release, HoldRecord& record, Instant give_up_at) {
+  release.repeated = record.unanswered;
+  release.timeout = std::max(give_up_at - options_.clock->Now(), absl::Milliseconds(1));
+  release.status = absl::OkStatus();
+  release.outcome_unknown = false;
+}
+
+bool ServiceCore::TakeRelease(LockRelease& release, const std::shared_ptr<HoldRecord>& record, Instant give_up_at) {
+  NoteAnswer(release.status);
+  if (release.status.ok()) {
+    const std::shared_ptr<ServiceHold> rest = release.keep > 0 ? record->CurrentHold() : nullptr;
+    if (rest == nullptr) return true;
+    const MutexLock lock(rest->mutex);
+    rest->newest_step = std::max(rest->newest_step, release.sequence);
+    return true;
+  }
+  metrics_.Add(kServiceEngineErrors);
+  if (release.outcome_unknown) {
+    release.resent |= !release.repeated;
+    NoteUnanswered(record);
+  }
+  if (!MayPass(release.status)) return true;
+  if (options_.clock->Now() >= give_up_at) {
+    release.status = absl::UnavailableError(Concat(ShownLock(release.hold.name), ": ", engine_->id(),
+                                                   " did not confirm the release in time: ", release.status.message()));
+    return true;
+  }
+  if (absl::IsAborted(release.status)) release.sequence = NextSequence();
+  return false;
 }
 
 absl::Status ServiceCore::ReleaseAll(absl::Duration timeout) {

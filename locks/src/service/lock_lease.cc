@@ -25,7 +25,7 @@ LockLease::~LockLease() {
     new (std::nothrow) std::shared_ptr<locks_internal::LeaseState>(std::move(state_));
     return;
   }
-  if (const absl::Status released = state_->core->ReleaseOnce(*state_); !released.ok()) {
+  if (const absl::Status released = state_->core->ReleaseOnce(*state_); !released.ok() && !state_->LossIsLogged()) {
     base_internal::Log(LogSeverity::kWarning, base_internal::Concat("a lease ended: ", released.message()));
   }
 }

@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <list>
+#include <ranges>
 #include <utility>
 
+#include "service_core.h"
 #include "stockade/locks/acquire_all.h"
 
 namespace stockade {
@@ -55,9 +57,9 @@ std::span<const LockLease> LockLeases::leases() const {
 absl::Status LockLeases::Release() {
   if (state_ == nullptr || state_->leases.empty())
     return absl::FailedPreconditionError("there are no leases to release");
-  absl::Status first = absl::OkStatus();
-  for (auto lease = state_->leases.rbegin(); lease != state_->leases.rend(); ++lease) first.Update(lease->Release());
-  return first;
+  std::vector<LockLease*> last_first;
+  for (LockLease& lease : state_->leases | std::views::reverse) last_first.push_back(&lease);
+  return locks_internal::ServiceCore::ReleaseMany(last_first);
 }
 
 }  // namespace stockade

@@ -190,7 +190,9 @@ absl::StatusOr<LockState> ServiceCore::Inspect(std::string_view name, LockOwner 
   if (!inside.entered()) return Ending();
   if (absl::Status valid = CheckName(name); !valid.ok()) return valid;
   metrics_.Add(kServiceRoundTrips);
-  return engine_->Inspect(name, owner.id(), options_.engine_timeout);
+  absl::StatusOr<LockState> state = engine_->Inspect(name, owner.id(), options_.engine_timeout);
+  if (!state.ok()) return Listed(state.status());
+  return state;
 }
 
 absl::StatusOr<std::optional<LockKind>> ServiceCore::ForceRelease(std::string_view name) {
@@ -199,7 +201,9 @@ absl::StatusOr<std::optional<LockKind>> ServiceCore::ForceRelease(std::string_vi
   if (!inside.entered()) return Ending();
   if (absl::Status valid = CheckName(name); !valid.ok()) return valid;
   metrics_.Add(kServiceRoundTrips);
-  return engine_->ForceRelease(name, options_.engine_timeout);
+  const absl::StatusOr<std::optional<LockKind>> freed = engine_->ForceRelease(name, options_.engine_timeout);
+  if (!freed.ok()) return Listed(freed.status());
+  return freed;
 }
 
 void ServiceCore::NoteAnswer(const absl::Status& status) {

@@ -5,14 +5,17 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <thread>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "async_acquirer.h"
 #include "hold.h"
 #include "hold_table.h"
+#include "loss_log.h"
 #include "service_metrics.h"
 #include "stockade/base/executor.h"
 #include "stockade/base/fork_guard.h"
@@ -45,6 +48,8 @@ class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
   absl::StatusOr<std::optional<LockKind>> ForceRelease(std::string_view name);
   // As LockLease's.
   absl::Status Release(LeaseState& lease);
+  // As LockLeases': each lease in this order, all within the longest engine_timeout of their services.
+  static absl::Status ReleaseMany(std::span<LockLease* const> leases);
   // For its destructor: OK where it was released before. Does not wait for an engine that is silent.
   absl::Status ReleaseOnce(LeaseState& lease);
   bool Valid(const LeaseState& lease);
@@ -68,9 +73,9 @@ class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
   uint64_t NextSequence() { return next_sequence_.fetch_add(1, std::memory_order_relaxed); }
 
   // False where there is none, or it is released or lost, which this may be the first to notice.
-  bool StillHeld(const std::shared_ptr<ServiceHold>& hold);
-  // False: it had been lost or released.
-  bool Lose(const std::shared_ptr<ServiceHold>& hold, LossReason reason);
+  bool StillHeld(const std::shared_ptr<ServiceHold>& hold, LossLog* told = nullptr);
+  // False: it had been lost or released. `told`: takes what is logged, for several at once.
+  bool Lose(const std::shared_ptr<ServiceHold>& hold, LossReason reason, LossLog* told = nullptr);
   // Until when a lease is valid here that the engine was asked for at `sent`.
   Instant ValidUntil(Instant sent, absl::Duration lease) const;
   // The lease with which a request sent at `sent` is valid until `until`: the inverse of ValidUntil().
@@ -125,14 +130,24 @@ class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
   // ResourceExhausted: a thread that the lease will need cannot be started.
   absl::Status StartThreads(std::string_view name, const AcquireOptions& options);
   void CountAcquisition(const absl::Status& status);
-  bool StillHeldAt(Instant now, const std::shared_ptr<ServiceHold>& hold);
+  bool StillHeldAt(Instant now, const std::shared_ptr<ServiceHold>& hold, LossLog* told = nullptr);
 
   void CheckThread(const LeaseState& lease);
-  absl::Status Release(LeaseState& lease, bool wait_for_silent_engine);
-  absl::Status EndLease(LeaseState& lease, bool wait_for_silent_engine);
+  // A lease that is being released.
+  struct Leaving;
+  // The first error. Blocks at most for `timeout`.
+  absl::Status ReleaseWithin(std::span<LeaseState* const> leases, absl::Duration timeout, bool wait_for_silent_engine);
+  // Takes the lease off its hold. False, and a status: the hold was lost.
+  bool BeginLeaving(Leaving& leaving);
+  // Sends to the engine what has begun, and takes its answers.
+  void SendLeaving(std::vector<Leaving*>& together, Instant give_up_at);
+  void EndLeaving(Leaving& leaving);
   // Asks the engine to leave `keep` holds, again while it does not answer, until `give_up_at`.
   absl::Status SendRelease(const HoldKey& key, const std::shared_ptr<HoldRecord>& record, int64_t keep,
                            Instant give_up_at, bool& held);
+  // The parts of that: what the step is sent with, and whether its answer is final; `status` is then the caller's.
+  void PrepareRelease(LockRelease& release, HoldRecord& record, Instant give_up_at);
+  bool TakeRelease(LockRelease& release, const std::shared_ptr<HoldRecord>& record, Instant give_up_at);
   Instant EngineTimeout() const { return options_.clock->Now() + options_.engine_timeout; }
   // Unpins it then, or later where it has been noted again.
   void KeepUntil(const std::shared_ptr<HoldRecord>& record, Instant until);

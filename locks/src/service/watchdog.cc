@@ -82,9 +82,10 @@ std::vector<Watchdog::Due> Watchdog::AwaitDue() {
 }
 
 void Watchdog::LookAt(const std::vector<Due>& due) {
+  LossLog losses(core_.options().name);
   std::vector<Due> renew;
   for (const Due& one : due) {
-    if (!core_.StillHeld(one.hold)) continue;
+    if (!core_.StillHeld(one.hold, &losses)) continue;
     const MutexLock lock(one.hold->mutex);
     if (one.hold->watched > 0) renew.push_back(one);
   }
@@ -92,10 +93,10 @@ void Watchdog::LookAt(const std::vector<Due>& due) {
   // Reads first: where an engine keeps a lock for the longest of its reads, a write that is renewed after them corrects
   // a time to live that was too long for all.
   std::ranges::stable_partition(renew, [](const Due& one) { return one.hold->key.kind == LockKind::kRead; });
-  Renew(renew);
+  Renew(renew, losses);
 }
 
-void Watchdog::Renew(const std::vector<Due>& holds) {
+void Watchdog::Renew(const std::vector<Due>& holds, LossLog& losses) {
   Clock& clock = *core_.options().clock;
   const absl::Duration lease = core_.options().watchdog_lease;
   const Instant sent = clock.Now();
@@ -118,11 +119,11 @@ void Watchdog::Renew(const std::vector<Due>& holds) {
     const LockRenewal& renewal = renewals[i];
     core_.NoteAnswer(renewal.status);
     if (renewal.status.ok() && !renewal.held) {
-      if (core_.Lose(hold, LossReason::kGone)) core_.metrics().Add(kServiceRenewalsLost);
+      if (core_.Lose(hold, LossReason::kGone, &losses)) core_.metrics().Add(kServiceRenewalsLost);
       continue;
     }
     // Where its time is over by now, an answer does not bring it back: valid() may have been seen to be false.
-    if (!core_.StillHeld(hold)) continue;
+    if (!core_.StillHeld(hold, &losses)) continue;
     const MutexLock lock(hold->mutex);
     if (hold->watched == 0) continue;  // Released meanwhile, or its last watched lease was.
     if (renewal.status.ok()) {

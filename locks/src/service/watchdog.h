@@ -15,6 +15,8 @@
 
 namespace stockade::locks_internal {
 
+class LossLog;
+
 // Looks at holds when it is time: those that are to be renewed go to the engine together, those whose time is over are
 // lost. One thread, which Start() starts. A hold is taken off before its release is sent, so none is
 // renewed for ever; what a renewal that was on its way finds then is not looked at.
@@ -43,7 +45,7 @@ class Watchdog {
 
   std::vector<Due> AwaitDue();
   void LookAt(const std::vector<Due>& due);
-  void Renew(const std::vector<Due>& holds);
+  void Renew(const std::vector<Due>& holds, LossLog& losses);
 
   ServiceCore& core_;
   Mutex mutex_;

@@ -39,9 +39,9 @@ class SwitchedEngine final : public LockEngine {
     if (!control_.away) return locks_.RenewMany(renewals, timeout);
     for (LockRenewal& renewal : renewals) renewal.status = Away();
   }
-  void Release(LockRelease& release) override {
-    if (!control_.away) return locks_.Release(release);
-    release.status = Away();
+  void ReleaseMany(std::span<LockRelease> releases) override {
+    if (!control_.away) return locks_.ReleaseMany(releases);
+    for (LockRelease& release : releases) release.status = Away();
   }
   absl::StatusOr<LockState> Inspect(std::string_view name, OwnerId owner, absl::Duration timeout) override {
     if (control_.away) return Away();

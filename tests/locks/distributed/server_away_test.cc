@@ -1,5 +1,8 @@
 // Case 17, while the server is away.
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <future>
 #include <memory>
@@ -56,6 +59,31 @@ class ServerAwayTest : public ::testing::TestWithParam<LockSetup> {
   std::unique_ptr<LockService> locks_;
 };
 
+// Until it is destroyed, the process has no file descriptor left.
+class NoDescriptor {
+ public:
+  NoDescriptor() {
+    getrlimit(RLIMIT_NOFILE, &before_);
+    rlimit lower = before_;
+    taken_.push_back(open("/dev/null", O_RDONLY | O_CLOEXEC));
+    lower.rlim_cur = static_cast<rlim_t>(taken_.back()) + 1;
+    setrlimit(RLIMIT_NOFILE, &lower);
+    for (int fd = 0; fd >= 0; fd = open("/dev/null", O_RDONLY | O_CLOEXEC)) {
+      if (fd > 0) taken_.push_back(fd);
+    }
+  }
+  ~NoDescriptor() {
+    setrlimit(RLIMIT_NOFILE, &before_);
+    for (const int fd : taken_) close(fd);
+  }
+  NoDescriptor(const NoDescriptor&) = delete;
+  NoDescriptor& operator=(const NoDescriptor&) = delete;
+
+ private:
+  rlimit before_ = {};
+  std::vector<int> taken_;
+};
+
 // One that forgets all when it ends: Redis's.
 class ForgetfulServerTest : public ::testing::Test {
  protected:
@@ -83,6 +111,47 @@ TEST_P(ServerAwayTest, Acquire_ServerStandsStill_IsUnavailableWithinTheTimeoutUn
   ExpectUnavailableInTime();
   server_->Resume();
   testing::Await("a lock of the server that goes on", [&] { return locks_->Acquire("another").ok(); });
+}
+
+TEST_P(ServerAwayTest, Acquire_NoDescriptorIsLeft_IsResourceExhaustedBeforeTheTimeout) {
+  const auto locks = ConnectLockService(
+      server_->url(), {.watchdog_lease = 20 * testing::kPatience, .engine_timeout = 10 * testing::kPatience});
+  EXPECT_TRUE(MustAcquire(*locks, "ticket").valid());
+  server_->Kill();
+  {
+    const NoDescriptor none;
+    const Stopwatch watch;
+    for (const LockKind kind : server_->kinds()) {
+      const absl::Status status = locks->Acquire("another", {.kind = kind}).status();
+      EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << LockKindName(kind) << ": " << status;
+    }
+    EXPECT_LT(watch.elapsed(), 5 * testing::kPatience);
+  }
+  server_->Restart();
+  testing::Await("a lock once there are descriptors", [&] { return locks->Acquire("another").ok(); });
+}
+
+TEST_P(ServerAwayTest, ReleaseOfMany_ServerStandsStill_EndsWithinOneTimeout) {
+  constexpr absl::Duration kOne = absl::Seconds(3);
+  constexpr int kLocks = 40;
+  const auto locks = ConnectLockService(server_->url(), {.watchdog_lease = 10 * kLongLease, .engine_timeout = kOne});
+  std::vector<LockLease> leases;
+  for (int i = 0; i < kLocks; ++i) leases.push_back(MustAcquirePatiently(*locks, "many" + std::to_string(i)));
+  LockLeases all(std::move(leases));
+  server_->Pause();
+  const Stopwatch watch;
+  const absl::Status released = all.Release();
+  EXPECT_EQ(released.code(), absl::StatusCode::kUnavailable) << released;
+  EXPECT_LT(watch.elapsed(), kOne + kSlack);
+  server_->Resume();
+  // In the background.
+  testing::Await("the releases", [&] {
+    for (int i = 0; i < kLocks; ++i) {
+      const absl::StatusOr<LockState> state = locks->Inspect("many" + std::to_string(i));
+      if (!state.ok() || state->locked) return false;
+    }
+    return true;
+  });
 }
 
 TEST_P(ServerAwayTest, Stop_ServerStandsStill_IsCancelledAtOnce) {

@@ -1,8 +1,10 @@
 // Case 13: holds are counted, seen, taken away, and lapse.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <future>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -26,6 +28,12 @@ using testing::Stopwatch;
 class StateSuiteTest : public testing::LockSuiteTest {};
 
 INSTANTIATE_TEST_SUITE_P(Locks, StateSuiteTest, ::testing::ValuesIn(testing::LockSetups()), testing::LockSetupName);
+
+// With fair locks beside read-write locks.
+class FairStateSuiteTest : public StateSuiteTest {};
+
+INSTANTIATE_TEST_SUITE_P(Locks, FairStateSuiteTest, ::testing::ValuesIn(testing::WithFair(testing::LockSetups())),
+                         testing::LockSetupName);
 
 TEST_P(StateSuiteTest, Reenter_ThreeTimes_OthersEnterAfterTheLastRelease) {
   const auto mine = NewClient();
@@ -122,6 +130,22 @@ TEST_P(StateSuiteTest, Release_AnotherHoldsByNow_IsRefusedAndChangesNothing) {
     EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition) << LockKindName(kind) << ": " << refused;
     EXPECT_EQ(MustInspect(*others, name).owner_holds, 1) << LockKindName(kind);
     EXPECT_FALSE(IsFree(*mine, name, kind)) << LockKindName(kind);
+  }
+}
+
+TEST_P(StateSuiteTest, Release_InnerAfterAForceRelease_IsRefused) {
+  const auto mine = NewClient();
+  const auto others = NewClient();
+  for (const LockKind kind : Kinds()) {
+    const std::string name = NewName();
+    LockLease outer = MustAcquire(*mine, name, {.kind = kind});
+    LockLease inner = MustAcquire(*mine, name, {.kind = kind});
+    ASSERT_TRUE(others->ForceRelease(name).ok());
+    const absl::Status refused = inner.Release();
+    EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition) << LockKindName(kind) << ": " << refused;
+    EXPECT_FALSE(outer.valid()) << LockKindName(kind);
+    EXPECT_EQ(outer.Release().code(), absl::StatusCode::kFailedPrecondition) << LockKindName(kind);
+    EXPECT_TRUE(IsFree(*others, name, kind)) << LockKindName(kind);
   }
 }
 
@@ -263,6 +287,23 @@ TEST_P(StateSuiteTest, AcquireAsync_Several_EachBelongsToSomebodyNewAndComesInTu
     }
     EXPECT_TRUE(lease->Release().ok());
   }
+}
+
+// On Redis the owner's steps of all kinds have one record, which also says that a hold is fair.
+TEST_P(FairStateSuiteTest, Release_OfAReadThatWasTaken_LeavesTheFairHoldAsItIs) {
+  const auto mine = NewClient();
+  const auto others = NewClient();
+  const std::string name = NewName();
+  LockLease read = MustAcquire(*mine, name, {.kind = LockKind::kRead});
+  ASSERT_TRUE(others->ForceRelease(name).ok());
+  const LockLease fair = MustAcquire(*mine, name, {.kind = LockKind::kFair});
+  EXPECT_EQ(read.Release().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(MustInspect(*others, name).kind, LockKind::kFair);
+  EXPECT_EQ(others->Acquire(name, {.wait = absl::ZeroDuration()}).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+  const absl::StatusOr<std::optional<LockKind>> freed = others->ForceRelease(name);
+  ASSERT_TRUE(freed.ok()) << freed.status();
+  EXPECT_EQ(*freed, LockKind::kFair);
 }
 
 }  // namespace

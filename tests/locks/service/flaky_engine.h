@@ -75,9 +75,10 @@ class FlakyEngine final : public LockEngine {
     }
   }
 
-  void Release(LockRelease& release) override {
-    Pass(world_->FaultOf(world_->releases, world_->on_release, release), release,
-         [&] { world_->engine.Release(release); });
+  void ReleaseMany(std::span<LockRelease> releases) override {
+    for (LockRelease& one : releases) {
+      Pass(world_->FaultOf(world_->releases, world_->on_release, one), one, [&] { world_->engine.Release(one); });
+    }
   }
 
   absl::StatusOr<LockState> Inspect(std::string_view name, OwnerId owner, absl::Duration timeout) override {

@@ -1,17 +1,28 @@
 // Loss is never silent, and one lease's end is no other's.
+#include <gmock/gmock.h>
+
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <future>
 #include <mutex>
+#include <string>
+#include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "locks/service/service_fixture.h"
+#include "stockade/base/log.h"
+#include "support/await.h"
 
 namespace stockade {
 namespace {
 
+using ::testing::ElementsAre;
 using testing::Fault;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using testing::ServiceTest;
 
 class LossTest : public ServiceTest {};
@@ -225,6 +236,96 @@ TEST_F(LossTest, CallbackWithinAnAcquireOfTheSameOwner_MayRelease) {
   EXPECT_TRUE(absl::IsFailedPrecondition(released)) << released;
   EXPECT_TRUE(now.valid());
   EXPECT_EQ(HoldsOf("a", LockOwner::ThisThread()), 1);
+}
+
+// What the library logs, from the beginning of a second on, so that the limit of messages leaves none out.
+class Logged {
+ public:
+  Logged() {
+    SetLogSink([this](LogSeverity, std::string_view message) {
+      const std::lock_guard lock(mutex_);
+      lines_.emplace_back(message);
+    });
+    const auto passes = [this] {
+      Take();
+      base_internal::Log(LogSeverity::kInfo, "marker");
+      return !Take().empty();
+    };
+    while (passes()) {
+    }
+    testing::Await("the next second of the log", passes);
+  }
+  ~Logged() { SetLogSink(nullptr); }
+  Logged(const Logged&) = delete;
+  Logged& operator=(const Logged&) = delete;
+
+  std::vector<std::string> Take() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(lines_, {});
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::string> lines_;
+};
+
+TEST_F(LossTest, Expired_IsLoggedOnceByItsNameKindReasonAndToken) {
+  Logged log;
+  {
+    LockLease lease = Must(service_->Acquire("a", {.kind = LockKind::kWrite, .lease = kLease}));
+    const std::string token = std::to_string(lease.fencing_token().value());
+    clock_.Advance(kLease);
+    EXPECT_FALSE(lease.valid());
+    EXPECT_THAT(log.Take(),
+                ElementsAre("lock service 'default': lock 'a' (write) was lost: its time was over before it "
+                            "was renewed or released (token " +
+                            token + ")"));
+    EXPECT_TRUE(absl::IsFailedPrecondition(lease.Release()));
+    const LockLease other = Must(service_->Acquire("b", {.lease = kLease}));
+    clock_.Advance(kLease);
+    EXPECT_FALSE(other.valid());
+    EXPECT_THAT(log.Take(), ElementsAre(HasSubstr("lock 'b' (reentrant) was lost")));
+  }
+  EXPECT_THAT(log.Take(), IsEmpty());
+}
+
+TEST_F(LossTest, Gone_AReleaseThatFindsItLogsItOnce) {
+  Logged log;
+  {
+    const LockLease outer = Must(service_->Acquire("a"));
+    LockLease inner = Must(service_->Acquire("a"));
+    ASSERT_TRUE(service_->ForceRelease("a").ok());
+    EXPECT_TRUE(absl::IsFailedPrecondition(inner.Release()));
+    EXPECT_THAT(log.Take(), ElementsAre(HasSubstr("lock 'a' (reentrant) was lost: the engine no longer has it")));
+  }
+  {
+    const LockLease released = Must(service_->Acquire("b"));
+    ASSERT_TRUE(service_->ForceRelease("b").ok());
+  }
+  EXPECT_THAT(log.Take(), ElementsAre(HasSubstr("lock 'b' (reentrant) was lost: the engine no longer has it")));
+}
+
+TEST_F(LossTest, ManyAreGoneAtOneRenewal_TenHaveALineAndOneIsForTheRest) {
+  for (const size_t lost : {size_t{10}, size_t{11}, size_t{14}}) {
+    Logged log;
+    std::vector<LockLease> leases;
+    for (size_t i = 0; i < lost; ++i) leases.push_back(Must(service_->Acquire("n" + std::to_string(i))));
+    for (const LockLease& lease : leases) ASSERT_TRUE(service_->ForceRelease(lease.name()).ok());
+    clock_.Advance(kWatchdogLease / 3);
+    testing::Await("the losses",
+                   [&] { return std::ranges::none_of(leases, [](const LockLease& lease) { return lease.valid(); }); });
+    std::vector<std::string> lines;
+    testing::Await("the lines", [&] {
+      for (std::string& line : log.Take()) lines.push_back(std::move(line));
+      return lines.size() == std::min<size_t>(lost, 11);
+    });
+    if (lost == 11) EXPECT_THAT(lines.back(), HasSubstr(": 1 more were lost: lock 'n"));
+    if (lost == 14) {
+      EXPECT_THAT(lines.back(), HasSubstr(": 4 more were lost: lock 'n"));
+      EXPECT_THAT(lines.back(), ::testing::EndsWith(", ..."));
+      EXPECT_EQ(std::ranges::count(lines.back(), '('), 3);
+    }
+  }
 }
 
 }  // namespace

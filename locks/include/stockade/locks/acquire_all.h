@@ -37,7 +37,9 @@ class [[nodiscard]] STOCKADE_EXPORT LockLeases {
   // One lease per distinct target, in the order in which they were acquired.
   std::span<const LockLease> leases() const;
 
-  // Releases all leases, the last one first, even if some fail. Returns the first error.
+  // Releases all leases, the last one first, even if some fail. Returns the first error; the errors are those of
+  // LockLease::Release(). Blocks at most for the longest LockServiceOptions::engine_timeout of the services, for all
+  // leases together: what an engine has not confirmed by then is released in the background.
   absl::Status Release();
 
  private:

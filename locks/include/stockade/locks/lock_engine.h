@@ -128,10 +128,11 @@ class STOCKADE_EXPORT LockEngine {
   virtual bool TokensSurviveFailover() const { return false; }
 
   // Each blocks until all steps are answered, at most for the longest time-out or `timeout`. If the engine can, it
-  // sends all of them together. A failure of one does not affect the others.
+  // sends all of them together, in their order. A failure of one does not affect the others.
   virtual void TryMany(std::span<LockTry> tries) = 0;
   virtual void RenewMany(std::span<LockRenewal> renewals, absl::Duration timeout) = 0;
-  virtual void Release(LockRelease& release) = 0;
+  virtual void ReleaseMany(std::span<LockRelease> releases) = 0;
+  void Release(LockRelease& release) { ReleaseMany({&release, 1}); }
 
   // They implement the functions of these names in LockService. Both block until the answer, at most for `timeout`.
   virtual absl::StatusOr<LockState> Inspect(std::string_view name, OwnerId owner, absl::Duration timeout) = 0;

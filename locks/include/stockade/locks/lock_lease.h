@@ -29,8 +29,9 @@ class [[nodiscard]] STOCKADE_EXPORT LockLease {
  public:
   LockLease() = default;                                                  // Empty: not valid.
   explicit LockLease(std::shared_ptr<locks_internal::LeaseState> state);  // For services.
-  // Calls Release(), and logs the error if that fails. If the engine has not answered the last request, the release is
-  // sent in the background until the lease ends, and the destructor does not wait.
+  // Calls Release(), and logs the error if that fails; a loss was logged when it was noticed. If the engine has not
+  // answered the last request, the release is sent in the background until the lease ends, and the destructor does not
+  // wait.
   ~LockLease();
   LockLease(LockLease&& other) noexcept = default;
   LockLease& operator=(LockLease&& other) noexcept;
@@ -83,6 +84,8 @@ class [[nodiscard]] STOCKADE_EXPORT LockLease {
   //     contacted, so a new holder is not affected.
   //   Unavailable: the engine has not confirmed the release. The lease is not renewed any more, and the release is
   //     retried in the background, so other owners can enter at the latest after the previous `remaining()`.
+  //   ResourceExhausted, PermissionDenied, Unauthenticated, Unknown, Internal: as for LockService::Acquire(). The
+  //     release is retried in the background.
   absl::Status Release();
 
  private:

@@ -55,7 +55,10 @@ class STOCKADE_EXPORT LockService {
   //   FailedPrecondition  a write while the owner only reads, which would wait for itself; or the name is used with
   //                       another kind
   //   Unimplemented       the engine does not support this kind
-  //   ResourceExhausted   a thread or a file descriptor could not be created
+  //   ResourceExhausted   the process has no thread left, or no file descriptor for a connection
+  //   PermissionDenied    the user lacks a right that locks need
+  //   Unauthenticated     a new connection was refused: the password, or a certificate
+  //   Unknown, Internal   the server's error or answer is none that is known; the message quotes it
   //
   // A failed acquire leaves nothing behind that is renewed. If it is unknown whether the engine has run it, it is
   // undone; if that fails, too, it expires within a lease.
@@ -69,12 +72,14 @@ class STOCKADE_EXPORT LockService {
   virtual void AcquireAsync(std::string_view name, AcquireOptions options, Callback done) = 0;
 
   // Reads the state from the engine without changing it. The state may be outdated when it arrives, so use it for
-  // reports and not for decisions. FailedPrecondition: on Redis, the key of this name holds data that is not a lock.
+  // reports and not for decisions. FailedPrecondition: the key or the rows of this name hold data that is not a lock's.
+  // Otherwise the errors are those of Acquire().
   virtual absl::StatusOr<LockState> Inspect(std::string_view name, LockOwner owner = LockOwner::ThisThread()) = 0;
 
   // Force-releases the lock for all its holders in all processes. Returns the kind that it was held as
   // (LockState::kind), or nullopt if it was not held. Holders are notified at their next renewal, or when they release.
-  // FailedPrecondition: on Redis, the key of this name holds data that is not a lock; nothing was changed.
+  // FailedPrecondition: the key or the rows of this name hold data that is not a lock's; nothing was changed. Otherwise
+  // the errors are those of Acquire().
   virtual absl::StatusOr<std::optional<LockKind>> ForceRelease(std::string_view name) = 0;
 
   // Releases all leases of this service, for an orderly shutdown in which other owners need not wait until the leases

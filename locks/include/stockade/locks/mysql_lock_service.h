@@ -77,10 +77,12 @@ class STOCKADE_EXPORT MySqlLockService {
   // tls_cert, tls_key (files).
   //
   // Blocks until the first connection is established and the tables are checked, at most for connect_timeout.
-  //   InvalidArgument     the URL or an option is invalid; the message never contains a password
+  //   InvalidArgument     the URL, an option or a file of TLS is invalid; the message never contains a password
+  //   Unauthenticated     one side refuses the other's certificate
   //   PermissionDenied    the server refuses the user, or the user lacks a privilege that locks need
   //   FailedPrecondition  a table is missing or differs from the schema, as the message says; or there is no such
   //                       database
+  //   ResourceExhausted   the process has no thread or file descriptor left
   //   Unavailable         the server cannot be reached
   static absl::StatusOr<std::unique_ptr<LockService>> Connect(std::string_view url, MySqlLockOptions options = {});
 

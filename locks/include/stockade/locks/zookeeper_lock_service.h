@@ -77,6 +77,7 @@ class STOCKADE_EXPORT ZooKeeperLockService {
   //
   //   InvalidArgument     the URL or an option is invalid; the message never contains the password
   //   Unavailable         no server answered in time
+  //   ResourceExhausted   the process has no thread or file descriptor left
   //   FailedPrecondition  the session time-out that the servers granted is not above three ticks; the message has both
   //   PermissionDenied    this user may not read or create the root
   static absl::StatusOr<std::unique_ptr<LockService>> Connect(std::string_view url, ZooKeeperLockOptions options = {});

@@ -70,11 +70,13 @@ void LocalLockClient::RenewMany(std::span<LockRenewal> renewals, absl::Duration 
   }
 }
 
-void LocalLockClient::Release(LockRelease& release) {
-  const OwnerId owner = release.hold.owner;
-  release.hold.owner = Global(owner);
-  engine_->Release(release);
-  release.hold.owner = owner;
+void LocalLockClient::ReleaseMany(std::span<LockRelease> releases) {
+  for (LockRelease& one : releases) {
+    const OwnerId owner = one.hold.owner;
+    one.hold.owner = Global(owner);
+    engine_->Release(one);
+    one.hold.owner = owner;
+  }
 }
 
 absl::StatusOr<LockState> LocalLockClient::Inspect(std::string_view name, OwnerId owner, absl::Duration timeout) {

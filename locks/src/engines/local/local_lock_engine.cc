@@ -78,13 +78,15 @@ void LocalLockEngine::RenewMany(std::span<LockRenewal> renewals, absl::Duration)
   }
 }
 
-void LocalLockEngine::Release(LockRelease& release) {
+void LocalLockEngine::ReleaseMany(std::span<LockRelease> releases) {
   Listeners to_notify;
   {
     const Instant now = clock_->Now();
     const MutexLock lock(mutex_);
-    Release(release, now, to_notify);
-    Tidy(release.hold.name);
+    for (LockRelease& release : releases) {
+      Lower(release, now, to_notify);
+      Tidy(release.hold.name);
+    }
   }
   for (const std::shared_ptr<HintListener>& listener : to_notify) listener->Notify();
 }
@@ -283,7 +285,7 @@ void LocalLockEngine::Answer(LockTry& step, const Step& entered) {
   step.fencing_token = entered.fencing_token;
 }
 
-void LocalLockEngine::Release(LockRelease& step, Instant now, Listeners& to_notify) {
+void LocalLockEngine::Lower(LockRelease& step, Instant now, Listeners& to_notify) {
   const HoldKey& key = step.hold;
   Lock& lock = LockOf(key.name);
   DropLapsed(lock, now);
@@ -311,7 +313,9 @@ void LocalLockEngine::Release(LockRelease& step, Instant now, Listeners& to_noti
   if (held != nullptr) lock.holds.erase(lock.holds.begin() + (held - lock.holds.data()));
   if (held != nullptr || step.repeated) Remember(key, run);
   const bool opens = lock.holds.empty() || key.kind == LockKind::kWrite;
-  if (was_first || (held != nullptr && opens)) to_notify = ListenersOf(lock);
+  if (!was_first && (held == nullptr || !opens)) return;
+  const Listeners next = ListenersOf(lock);
+  to_notify.insert(to_notify.end(), next.begin(), next.end());
 }
 
 }  // namespace stockade::locks_internal

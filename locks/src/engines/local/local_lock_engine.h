@@ -40,7 +40,7 @@ class LocalLockEngine final : public LockEngine {
 
   void TryMany(std::span<LockTry> tries) override;
   void RenewMany(std::span<LockRenewal> renewals, absl::Duration timeout) override;
-  void Release(LockRelease& release) override;
+  void ReleaseMany(std::span<LockRelease> releases) override;
   absl::StatusOr<LockState> Inspect(std::string_view name, OwnerId owner, absl::Duration timeout) override;
   absl::StatusOr<std::optional<LockKind>> ForceRelease(std::string_view name, absl::Duration timeout) override;
 
@@ -104,7 +104,7 @@ class LocalLockEngine final : public LockEngine {
   void EnterOrWait(LockTry& step, Lock& lock, Hold* held, Instant now) STOCKADE_REQUIRES(mutex_);
   void Enter(LockTry& step, Lock& lock, Hold* held, Instant now) STOCKADE_REQUIRES(mutex_);
   static void Answer(LockTry& step, const Step& entered);
-  void Release(LockRelease& step, Instant now, Listeners& to_notify) STOCKADE_REQUIRES(mutex_);
+  void Lower(LockRelease& step, Instant now, Listeners& to_notify) STOCKADE_REQUIRES(mutex_);
 
   Clock* const clock_;
   const std::string id_;

@@ -176,14 +176,19 @@ void MySqlLockEngine::TryMany(std::span<LockTry> tries) {
   }
 }
 
-void MySqlLockEngine::Release(LockRelease& release) {
+void MySqlLockEngine::ReleaseMany(std::span<LockRelease> releases) {
+  const Instant now = Now();
+  for (LockRelease& release : releases) ReleaseOne(release, now + release.timeout);
+}
+
+void MySqlLockEngine::ReleaseOne(LockRelease& release, Instant deadline) {
   // InnoDB unlocks a transaction's rows before it is on the disk. So a try that comes right behind the release waits
   // for the rows only, and shares the write to the disk with it. The waiters are notified again below, in case a try
   // came before the release.
   const auto on_sent = [&] {
     if (release.keep <= 0) poller_.TellReleased(release.hold.name);
   };
-  const Outcome outcome = RunStep(scripts_.Release(release), Now() + release.timeout, on_sent);
+  const Outcome outcome = RunStep(scripts_.Release(release), deadline, on_sent);
   release.held = false;
   release.outcome_unknown = outcome.unknown;
   if (!outcome.reply.status.ok()) {
@@ -240,14 +245,14 @@ absl::StatusOr<LockState> MySqlLockEngine::Inspect(std::string_view name, OwnerI
   if (!connection.ok()) return NameLock(name, connection.status());
   const MySqlReply reply = (*connection)->Run(scripts_.Inspect(name, owner), deadline);
   if (!reply.status.ok()) return NameLock(name, reply.status);
-  return MySqlLockScripts::InspectAnswer(reply);
+  return MySqlLockScripts::InspectAnswer(reply, name);
 }
 
 absl::StatusOr<std::optional<LockKind>> MySqlLockEngine::ForceRelease(std::string_view name, absl::Duration timeout) {
   const Outcome outcome = RunStep(scripts_.ForceRelease(name), Now() + timeout);
   if (!outcome.reply.status.ok()) return NameLock(name, outcome.reply.status);
-  const std::optional<LockKind> freed = MySqlLockScripts::ForceReleaseAnswer(outcome.reply);
-  if (freed) poller_.TellReleased(name);
+  absl::StatusOr<std::optional<LockKind>> freed = MySqlLockScripts::ForceReleaseAnswer(outcome.reply, name);
+  if (freed.ok() && *freed) poller_.TellReleased(name);
   return freed;
 }
 

@@ -154,8 +154,21 @@ std::vector<RedisLockEngine::Batch> RedisLockEngine::BatchesOf(std::span<LockRen
   return batches;
 }
 
-void RedisLockEngine::Release(LockRelease& release) {
-  RedisLockCommands::TakeAnswer(client_->Run(commands_.Release(release), {.timeout = release.timeout}), release);
+void RedisLockEngine::ReleaseMany(std::span<LockRelease> releases) {
+  if (releases.size() == 1) {
+    LockRelease& release = releases[0];
+    RedisLockCommands::TakeAnswer(client_->Run(commands_.Release(release), {.timeout = release.timeout}), release);
+    return;
+  }
+  absl::Duration timeout;
+  std::vector<RedisCommand> commands;
+  commands.reserve(releases.size());
+  for (const LockRelease& release : releases) {
+    timeout = std::max(timeout, release.timeout);
+    commands.push_back(commands_.Release(release));
+  }
+  const std::vector<absl::StatusOr<RedisReply>> replies = client_->RunMany(commands, {.timeout = timeout});
+  for (size_t i = 0; i < releases.size(); ++i) RedisLockCommands::TakeAnswer(replies[i], releases[i]);
 }
 
 absl::StatusOr<LockState> RedisLockEngine::Inspect(std::string_view name, OwnerId owner, absl::Duration timeout) {

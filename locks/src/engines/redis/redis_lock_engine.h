@@ -29,7 +29,7 @@ class RedisLockEngine final : public LockEngine {
 
   void TryMany(std::span<LockTry> tries) override;
   void RenewMany(std::span<LockRenewal> renewals, absl::Duration timeout) override;
-  void Release(LockRelease& release) override;
+  void ReleaseMany(std::span<LockRelease> releases) override;
   absl::StatusOr<LockState> Inspect(std::string_view name, OwnerId owner, absl::Duration timeout) override;
   absl::StatusOr<std::optional<LockKind>> ForceRelease(std::string_view name, absl::Duration timeout) override;
   std::unique_ptr<LockWatch> Watch(const HoldKey& hold, std::function<void()> on_hint) override;

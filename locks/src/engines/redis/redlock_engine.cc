@@ -208,19 +208,22 @@ void RedlockEngine::RenewMany(std::span<LockRenewal> renewals, absl::Duration ti
   });
 }
 
-void RedlockEngine::Release(LockRelease& release) {
+void RedlockEngine::ReleaseMany(std::span<LockRelease> releases) {
   const auto round = std::make_shared<Round<HoldPoll>>(nodes_.size());
-  round->Add(HoldPoll(nodes_.size()));
-  LockRelease numbered = release;
-  numbered.sequence = StepNumber(release.sequence);
-  SendToAll(commands_.Release(numbered), std::min(node_timeout_, release.timeout),
-            [round, numbered](size_t node, const Reply& reply) {
-              LockRelease answer = numbered;
-              RedisLockCommands::TakeAnswer(reply, answer);
-              round->Take(0, node,
-                          [&](HoldPoll& poll) { poll.Count(answer.status, answer.outcome_unknown, answer.held); });
-            });
-  round->Await([&](size_t, const HoldPoll& poll) {
+  for (size_t i = 0; i < releases.size(); ++i) round->Add(HoldPoll(nodes_.size()));
+  for (size_t i = 0; i < releases.size(); ++i) {
+    LockRelease numbered = releases[i];
+    numbered.sequence = StepNumber(numbered.sequence);
+    SendToAll(commands_.Release(numbered), std::min(node_timeout_, numbered.timeout),
+              [round, numbered, i](size_t node, const Reply& reply) {
+                LockRelease answer = numbered;
+                RedisLockCommands::TakeAnswer(reply, answer);
+                round->Take(i, node,
+                            [&](HoldPoll& poll) { poll.Count(answer.status, answer.outcome_unknown, answer.held); });
+              });
+  }
+  round->Await([&](size_t i, const HoldPoll& poll) {
+    LockRelease& release = releases[i];
     const HoldVotes& votes = poll.votes;
     // If a majority has answered, others can get the lock, though the hold may remain at servers that did not answer.
     release.held = votes.Decided() != HoldVotes::Outcome::kLost;

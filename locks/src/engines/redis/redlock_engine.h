@@ -44,7 +44,7 @@ class RedlockEngine final : public LockEngine {
 
   void TryMany(std::span<LockTry> tries) override;
   void RenewMany(std::span<LockRenewal> renewals, absl::Duration timeout) override;
-  void Release(LockRelease& release) override;
+  void ReleaseMany(std::span<LockRelease> releases) override;
   // These wait for all servers, or node_timeout.
   absl::StatusOr<LockState> Inspect(std::string_view name, OwnerId owner, absl::Duration timeout) override;
   absl::StatusOr<std::optional<LockKind>> ForceRelease(std::string_view name, absl::Duration timeout) override;

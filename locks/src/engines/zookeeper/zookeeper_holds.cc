@@ -232,7 +232,7 @@ ZooKeeperHolds::Lowered ZooKeeperHolds::Lower(const LockRelease& release) {
   const bool held = hold->state == State::kHeld;
   if (held && release.keep > 0) {
     hold->count = release.keep;
-    return {.held = true};
+    return {.kept = hold, .held = true};
   }
   if (!held && !release.gives_up && !release.repeated) return {};
   Erase(hold);

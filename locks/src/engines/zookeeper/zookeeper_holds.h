@@ -93,6 +93,7 @@ class ZooKeeperHolds {
   struct Lowered {
     absl::Status status = absl::OkStatus();
     HoldPtr free = nullptr;  // What is to be deleted, and is off the table: a hold, or a place.
+    HoldPtr kept = nullptr;  // A hold whose count was lowered, if its node is still there.
     bool held = false;
   };
   Lowered Lower(const LockRelease& release);

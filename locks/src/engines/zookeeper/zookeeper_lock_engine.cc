@@ -226,38 +226,69 @@ void ZooKeeperLockEngine::RenewMany(std::span<LockRenewal> renewals, absl::Durat
   }
 }
 
-void ZooKeeperLockEngine::Release(LockRelease& release) {
+void ZooKeeperLockEngine::ReleaseMany(std::span<LockRelease> releases) {
+  absl::Duration longest = absl::ZeroDuration();
+  for (const LockRelease& release : releases) longest = std::max(longest, release.timeout);
+  const Instant until = clock_->Now() + longest;
+  const auto round = std::make_shared<ZooKeeperRound>();
+  std::shared_ptr<ZooKeeperSession> asked;
+  std::vector<Leaving> leaving;
+  for (LockRelease& release : releases) {
+    if (std::optional<Leaving> one = BeginRelease(release, *round, asked)) leaving.push_back(*std::move(one));
+  }
+  if (leaving.empty()) return;
+  const std::vector<ZooKeeperAnswer> answers = round->Await(*clock_, until, asked.get());
+  for (const Leaving& one : leaving) EndRelease(one, answers[one.answer].code);
+}
+
+std::optional<ZooKeeperLockEngine::Leaving> ZooKeeperLockEngine::BeginRelease(
+    LockRelease& release, ZooKeeperRound& round, std::shared_ptr<ZooKeeperSession>& asked) {
   ZooKeeperHolds::Lowered lowered = holds_.Lower(release);
   release.status = std::move(lowered.status);
   release.held = lowered.held;
+  release.outcome_unknown = false;
   const bool unanswered_before = release.repeated || release.resent || release.gives_up;
-  if (!release.status.ok() || (lowered.free == nullptr && (lowered.held || !unanswered_before))) return;
-  const Instant until = clock_->Now() + release.timeout;
-  const auto round = std::make_shared<ZooKeeperRound>();
-  const auto done = [answered = round->Next()](bool existed) {
+  if (!release.status.ok() || (!lowered.held && lowered.free == nullptr && !unanswered_before)) return std::nullopt;
+  if (lowered.kept != nullptr) {  // As a re-entry looks whether the hold is still there.
+    asked = lowered.kept->session;
+    asked->Sync(round.Next());
+    asked->Exists(Concat(lowered.kept->directory, "/", lowered.kept->name), round.Next());
+    return Leaving{.release = &release, .lowered = std::move(lowered), .answer = round.size() - 1};
+  }
+  const auto done = [answered = round.Next()](bool existed) {
     answered({.code = existed ? static_cast<int>(ZOK) : static_cast<int>(ZNONODE)});
   };
+  const size_t answer = round.size() - 1;
   if (lowered.free != nullptr) {
+    asked = lowered.free->session;
     janitor_->Remove(lowered.free->node(), release.hold, done);
   } else {
     janitor_->WhenClear(release.hold, done);
   }
-  ZooKeeperSession* const asked = lowered.free == nullptr ? nullptr : lowered.free->session.get();
-  const int code = round->Await(*clock_, until, asked)[0].code;
-  if (code == ZOPERATIONTIMEOUT) {
+  return Leaving{.release = &release, .lowered = std::move(lowered), .answer = answer};
+}
+
+void ZooKeeperLockEngine::EndRelease(const Leaving& leaving, int code) {
+  LockRelease& release = *leaving.release;
+  const ZooKeeperHolds::Lowered& lowered = leaving.lowered;
+  if (code != ZOK && code != ZNONODE) {
     release.status = AtZooKeeper(release.hold.name, code);
-    release.outcome_unknown = true;
+    release.outcome_unknown = lowered.kept == nullptr;  // Of a hold that is kept, the count is here.
+  }
+  if (lowered.kept != nullptr) {
+    release.held = code == ZOK;
+    if (code == ZNONODE) holds_.TakeOff(lowered.kept);
+    return;
   }
   release.held = (lowered.held && code == ZOK) || (release.resent && code == ZNONODE);
-  if (lowered.free != nullptr) {
-    // Another acquire of its owner may wait with what is gone, and watches nothing.
-    std::shared_ptr<Listener> listener;
-    {
-      const MutexLock lock(mutex_);
-      if (const auto found = listeners_.find(release.hold); found != listeners_.end()) listener = found->second;
-    }
-    if (listener != nullptr) listener->Notify();
+  if (lowered.free == nullptr) return;
+  // Another acquire of its owner may wait with what is gone, and watches nothing.
+  std::shared_ptr<Listener> listener;
+  {
+    const MutexLock lock(mutex_);
+    if (const auto found = listeners_.find(release.hold); found != listeners_.end()) listener = found->second;
   }
+  if (listener != nullptr) listener->Notify();
 }
 
 absl::StatusOr<std::vector<std::string>> ZooKeeperLockEngine::ListChildren(std::shared_ptr<ZooKeeperSession>& session,

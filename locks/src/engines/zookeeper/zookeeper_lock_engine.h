@@ -1,8 +1,10 @@
 #ifndef STOCKADE_LOCKS_SRC_ENGINES_ZOOKEEPER_ZOOKEEPER_LOCK_ENGINE_H_
 #define STOCKADE_LOCKS_SRC_ENGINES_ZOOKEEPER_ZOOKEEPER_LOCK_ENGINE_H_
 
+#include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,6 +18,7 @@
 #include "zookeeper_connection.h"
 #include "zookeeper_holds.h"
 #include "zookeeper_janitor.h"
+#include "zookeeper_round.h"
 #include "zookeeper_url.h"
 
 namespace stockade::locks_internal {
@@ -39,7 +42,7 @@ class ZooKeeperLockEngine final : public LockEngine {
 
   void TryMany(std::span<LockTry> tries) override;
   void RenewMany(std::span<LockRenewal> renewals, absl::Duration timeout) override;
-  void Release(LockRelease& release) override;
+  void ReleaseMany(std::span<LockRelease> releases) override;
   absl::StatusOr<LockState> Inspect(std::string_view name, OwnerId owner, absl::Duration timeout) override;
   absl::StatusOr<std::optional<LockKind>> ForceRelease(std::string_view name, absl::Duration timeout) override;
   // The engine must outlive what it returns.
@@ -59,6 +62,16 @@ class ZooKeeperLockEngine final : public LockEngine {
   // The children of a lock, behind a sync, and the session that has answered; none where there is no such lock.
   absl::StatusOr<std::vector<std::string>> ListChildren(std::shared_ptr<ZooKeeperSession>& session,
                                                         std::string_view name, Instant until);
+  // A release that waits for an answer.
+  struct Leaving {
+    LockRelease* release;
+    ZooKeeperHolds::Lowered lowered;
+    size_t answer;  // Its place in the round.
+  };
+  // None: it is answered without the servers. Sets `asked` to the session that it asked, if any.
+  std::optional<Leaving> BeginRelease(LockRelease& release, ZooKeeperRound& round,
+                                      std::shared_ptr<ZooKeeperSession>& asked);
+  void EndRelease(const Leaving& leaving, int code);
   // Notifies the listener of this hold when the node before it is deleted, or at once if none is known.
   void Listen(const HoldKey& hold);
   void TellAll();

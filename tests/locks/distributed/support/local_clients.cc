@@ -47,9 +47,9 @@ class LocalClients::Client final : public locks_internal::LocalLockClient {
     LocalLockClient::TryMany(tries);
     for (const LockTry& one : tries) shared_->Note(one);
   }
-  void Release(LockRelease& step) override {
-    LocalLockClient::Release(step);
-    shared_->Note(step);
+  void ReleaseMany(std::span<LockRelease> releases) override {
+    LocalLockClient::ReleaseMany(releases);
+    for (const LockRelease& one : releases) shared_->Note(one);
   }
 
  private:
