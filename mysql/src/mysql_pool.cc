@@ -107,6 +107,8 @@ void MySqlPool::Open() {
       continue;
     }
     last_failure_ = opened.status();
+    // The first connection has used the files of TLS, so they are being replaced.
+    if (absl::IsInvalidArgument(last_failure_)) last_failure_ = absl::UnavailableError(last_failure_.message());
     ++failures_;
     changed_.NotifyAll();
     const Instant again = Clock::System()->Now() + backoff.Next();

@@ -4,6 +4,7 @@
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
 
+#include <cerrno>
 #include <memory>
 #include <string>
 #include <system_error>
@@ -31,10 +32,12 @@ struct Free {
 absl::Status CannotUse(std::string_view parameter, const std::string& file) {
   const unsigned long error = ERR_get_error();
   ERR_clear_error();
-  const char* const reason = ERR_SYSTEM_ERROR(error) ? nullptr : ERR_reason_error_string(error);
-  return absl::InvalidArgumentError(
-      Concat(parameter, ": cannot use '", absl::CHexEscape(file),
-             "': ", reason != nullptr ? reason : std::generic_category().message(ERR_GET_REASON(error))));
+  const bool system = ERR_SYSTEM_ERROR(error);
+  const char* const reason = system ? nullptr : ERR_reason_error_string(error);
+  const bool no_descriptor = system && (ERR_GET_REASON(error) == EMFILE || ERR_GET_REASON(error) == ENFILE);
+  return absl::Status(no_descriptor ? absl::StatusCode::kResourceExhausted : absl::StatusCode::kInvalidArgument,
+                      Concat(parameter, ": cannot use '", absl::CHexEscape(file), "': ",
+                             reason != nullptr ? reason : std::generic_category().message(ERR_GET_REASON(error))));
 }
 
 // OpenSSL would ask for a passphrase on the terminal.

@@ -12,7 +12,7 @@ namespace stockade::mysql_internal {
 // its texts, which are those of OpenSSL, say what else it was.
 
 // InvalidArgument: the file of tls_ca, tls_cert or tls_key cannot be used; the text names the parameter, the file and
-// the reason. Reads the files.
+// the reason. ResourceExhausted: the process has no file descriptor left. Reads the files.
 absl::Status CheckTlsFiles(const MySqlTarget& target);
 
 // Of the connector's text of an error 2026: Unauthenticated if the server's or the client's certificate was refused,

@@ -33,7 +33,9 @@ absl::Status CannotStart(const PipelineOptions& options, const absl::Status& why
 absl::StatusOr<std::shared_ptr<Pipeline>> Pipeline::Start(LinkMaker make_link, const PipelineOptions& options,
                                                           TimerQueue* timers, ComponentMetrics* metrics) {
   absl::StatusOr<EventFd> wake = EventFd::Create();
-  if (!wake.ok()) return CannotStart(options, wake.status());
+  if (!wake.ok()) {
+    return NoDescriptorError(Concat(options.name, ": ", std::string(wake.status().message())));
+  }
   std::shared_ptr<Pipeline> pipeline(new Pipeline(std::move(make_link), options, timers, metrics, *std::move(wake)));
   const absl::Status started = StartThread(pipeline->thread_, [raw = pipeline.get()] { raw->Background(); });
   if (!started.ok()) return CannotStart(options, started);

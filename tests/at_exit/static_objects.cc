@@ -2,13 +2,14 @@
 //
 //   static_objects <locks|cache|inventory|fleet> <url> <before|after|openssl> <idle|busy|detached>
 //
-// before: their destructors are registered before the library's first use of a script, a command or a thread slot, as
-// those
-//         of a global that is empty until main() fills it; so what the library registers later is destroyed earlier.
-// after:  another object of the same kind is used and destroyed first.
-// openssl: as `before`, and the program itself uses OpenSSL first, which then cleans up at exit before they are
-// destroyed. busy:   a thread uses the objects until their destructor joins it. detached: the objects are never
-// destroyed, and a detached thread uses them while a static destructor runs.
+// before:   their destructors are registered before the library's first use of a script, a command or a thread slot, as
+//           those of a global that is empty until main() fills it; so what the library registers later is destroyed
+//           earlier.
+// after:    another object of the same kind is used and destroyed first.
+// openssl:  as `before`, and the program itself uses OpenSSL first, which then cleans up at exit before they are
+//           destroyed.
+// busy:     a thread uses the objects until their destructor joins it.
+// detached: the objects are never destroyed, and a detached thread uses them while a static destructor runs.
 //
 // Ends with 0 once main() has returned and everything was destroyed.
 

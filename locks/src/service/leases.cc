@@ -216,7 +216,6 @@ void ServiceCore::CheckThread(const LeaseState& lease) {
 absl::Status ServiceCore::ReleaseWithin(std::span<LeaseState* const> leases, absl::Duration timeout,
                                         bool wait_for_silent_engine) {
   fork_guard_.Check("LockLease", leases.front()->hold->key.name);
-  const Instant give_up_at = options_.clock->Now() + timeout;
   std::vector<Leaving> all(leases.size());
   // Before this call is inside: it waits for callbacks, one of which may destroy the service.
   for (size_t i = 0; i < leases.size(); ++i) {
@@ -226,8 +225,13 @@ absl::Status ServiceCore::ReleaseWithin(std::span<LeaseState* const> leases, abs
     all[i].status =
         absl::FailedPreconditionError(Concat(ShownLock(leases[i]->hold->key.name), ": the lease was released before"));
   }
+  const Instant give_up_at = options_.clock->Now() + timeout;
   {
     const Inside inside(*this);
+    // Losses are reported before this call has any steps, because callbacks may acquire.
+    if (inside.entered()) {
+      for (const Leaving& one : all) (void)StillHeld(one.lease->hold);
+    }
     std::vector<Leaving*> together;
     for (Leaving& one : all) {
       if (!one.marked) continue;
@@ -295,29 +299,38 @@ bool ServiceCore::BeginLeaving(Leaving& leaving) {
 }
 
 void ServiceCore::SendLeaving(std::vector<Leaving*>& together, Instant give_up_at) {
-  std::vector<LockRelease> steps;
-  std::vector<Leaving*> sent;
+  std::vector<Leaving*> open;
   for (Leaving* one : together) {
-    if (!one->send || !one->has_steps) continue;
-    PrepareRelease(one->step, *one->lease->record, give_up_at);
-    steps.push_back(one->step);
-    sent.push_back(one);
-  }
-  if (!steps.empty()) {
-    engine_->ReleaseMany(steps);
-    metrics_.Add(kServiceRoundTrips);
+    one->send = one->send && one->has_steps;
+    if (one->send) {
+      open.push_back(one);
+    } else if (one->has_steps) {
+      one->lease->record->UnlockSteps();
+    }
   }
   Parker pause(*options_.clock);
-  for (size_t i = 0; i < sent.size(); ++i) {
-    const std::shared_ptr<HoldRecord>& record = sent[i]->lease->record;
-    while (!TakeRelease(steps[i], record, give_up_at)) {
-      pause.Park(std::min(options_.clock->Now() + kReleasePause, give_up_at));
-      PrepareRelease(steps[i], *record, give_up_at);
-      engine_->Release(steps[i]);
-      metrics_.Add(kServiceRoundTrips);
+  while (!open.empty()) {
+    std::vector<LockRelease> steps;
+    for (Leaving* one : open) {
+      PrepareRelease(one->step, *one->lease->record, give_up_at);
+      steps.push_back(one->step);
     }
-    sent[i]->step = std::move(steps[i]);
+    engine_->ReleaseMany(steps);
+    metrics_.Add(kServiceRoundTrips);
+    std::vector<Leaving*> again;
+    for (size_t i = 0; i < open.size(); ++i) {
+      Leaving& one = *open[i];
+      one.step = std::move(steps[i]);
+      if (TakeRelease(one.step, one.lease->record, give_up_at)) {
+        one.lease->record->UnlockSteps();
+      } else {
+        again.push_back(&one);
+      }
+    }
+    open = std::move(again);
+    if (!open.empty()) pause.Park(std::min(options_.clock->Now() + kReleasePause, give_up_at));
   }
+  // Without any steps, because callbacks of losses may acquire.
   for (Leaving* one : together) EndLeaving(*one);
   together.clear();
 }
@@ -325,11 +338,10 @@ void ServiceCore::SendLeaving(std::vector<Leaving*>& together, Instant give_up_a
 void ServiceCore::EndLeaving(Leaving& leaving) {
   HoldRecord& record = *leaving.lease->record;
   ServiceHold& hold = *leaving.lease->hold;
-  leaving.status = leaving.send && leaving.has_steps
+  leaving.status = leaving.send
                        ? Listed(leaving.step.status)
                        : absl::UnavailableError(Concat(ShownLock(hold.key.name), ": ", engine_->id(),
                                                        " does not answer; the release is tried in the background"));
-  if (leaving.has_steps) record.UnlockSteps();
   if (!leaving.status.ok()) {
     holds_.PinAgain(record);
     take_back_.Add(hold.key, leaving.lease->record, leaving.lapses);

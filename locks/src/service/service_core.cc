@@ -201,7 +201,7 @@ absl::StatusOr<std::optional<LockKind>> ServiceCore::ForceRelease(std::string_vi
   if (!inside.entered()) return Ending();
   if (absl::Status valid = CheckName(name); !valid.ok()) return valid;
   metrics_.Add(kServiceRoundTrips);
-  const absl::StatusOr<std::optional<LockKind>> freed = engine_->ForceRelease(name, options_.engine_timeout);
+  absl::StatusOr<std::optional<LockKind>> freed = engine_->ForceRelease(name, options_.engine_timeout);
   if (!freed.ok()) return Listed(freed.status());
   return freed;
 }

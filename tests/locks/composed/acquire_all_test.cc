@@ -44,6 +44,31 @@ LockLease HeldByAnother(LockService& service, const std::string& name, absl::Dur
   return service.Acquire(name, {.lease = lease, .owner = LockOwner::New()}).value();
 }
 
+TEST(AcquireAllTest, Release_SeveralServices_IsOneCallForEach_TheLastLockFirst) {
+  EngineSwitch one;
+  EngineSwitch two;
+  const auto first = SwitchedService(one, "engine 1");
+  const auto second = SwitchedService(two, "engine 2");
+  const LockTarget targets[] = {{first.get(), "a"}, {second.get(), "d"}, {first.get(), "b"}, {second.get(), "c"}};
+  LockLeases held = AcquireAll(targets).value();
+  EXPECT_TRUE(held.Release().ok());
+  EXPECT_EQ(one.releases, (std::vector<Names>{{"b", "a"}}));
+  EXPECT_EQ(two.releases, (std::vector<Names>{{"d", "c"}}));
+}
+
+TEST(AcquireAllTest, Release_OneLockTwice_IsOneCallForEach) {
+  EngineSwitch engine;
+  const auto service = SwitchedService(engine, "engine");
+  std::vector<LockLease> leases;
+  for (const char* name : {"a", "b", "a"}) leases.push_back(service->Acquire(name).value());
+  leases.push_back(LockLease());
+  LockLeases held(std::move(leases));
+  EXPECT_EQ(held.Release().code(), absl::StatusCode::kFailedPrecondition) << "one is empty";
+  // A step of a lock is sent when the one before it is answered.
+  EXPECT_EQ(engine.releases, (std::vector<Names>{{"a", "b"}, {"a"}}));
+  EXPECT_FALSE(Locked(*service, "a"));
+}
+
 TEST(AcquireAllTest, SeveralNames_AreHeldInTheirOrder_UntilReleased) {
   const auto locks = Local();
   LockLeases held = AcquireAll(*locks, Names{"c", "a", "b"}).value();

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "engines/local/local_lock_engine.h"
 #include "stockade/base/clock.h"
@@ -18,7 +19,8 @@ namespace stockade::testing {
 
 struct EngineSwitch {
   std::atomic<bool> away = false;
-  std::atomic<int> tries = 0;  // That it was asked for, away or not.
+  std::atomic<int> tries = 0;                           // That it was asked for, away or not.
+  std::vector<std::vector<std::string>> releases = {};  // The names of each call, for tests with one thread.
 };
 
 // Locks in memory that can be away, as a server can. Does not outlive `control`.
@@ -40,6 +42,8 @@ class SwitchedEngine final : public LockEngine {
     for (LockRenewal& renewal : renewals) renewal.status = Away();
   }
   void ReleaseMany(std::span<LockRelease> releases) override {
+    std::vector<std::string>& names = control_.releases.emplace_back();
+    for (const LockRelease& release : releases) names.push_back(release.hold.name);
     if (!control_.away) return locks_.ReleaseMany(releases);
     for (LockRelease& release : releases) release.status = Away();
   }

@@ -5,10 +5,12 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <regex>
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "locks/service/service_fixture.h"
 
@@ -58,8 +60,19 @@ std::set<StatusCode> ListedIn(const std::string& header, const std::string& decl
 // Answers everything with `answer` while that is not OK.
 struct Answering {
   locks_internal::LocalLockEngine locks{Clock::System()};
-  absl::Status answer = absl::OkStatus();
   bool supports = true;
+
+  absl::Status Answer() {
+    const std::lock_guard lock(mutex);
+    return answer;
+  }
+  void SetAnswer(absl::Status next) {
+    const std::lock_guard lock(mutex);
+    answer = std::move(next);
+  }
+
+  std::mutex mutex;  // Releases are tried again on a thread of the service.
+  absl::Status answer = absl::OkStatus();
 };
 
 class AnsweringEngine final : public LockEngine {
@@ -70,23 +83,27 @@ class AnsweringEngine final : public LockEngine {
   std::string_view id() const override { return "answering"; }
   bool Supports(LockKind) const override { return state_->supports; }
   void TryMany(std::span<LockTry> tries) override {
-    if (state_->answer.ok()) return state_->locks.TryMany(tries);
-    for (LockTry& step : tries) step.status = state_->answer;
+    const absl::Status answer = state_->Answer();
+    if (answer.ok()) return state_->locks.TryMany(tries);
+    for (LockTry& step : tries) step.status = answer;
   }
   void RenewMany(std::span<LockRenewal> renewals, absl::Duration timeout) override {
     state_->locks.RenewMany(renewals, timeout);
   }
   void ReleaseMany(std::span<LockRelease> releases) override {
-    if (state_->answer.ok()) return state_->locks.ReleaseMany(releases);
-    for (LockRelease& step : releases) step.status = state_->answer;
+    const absl::Status answer = state_->Answer();
+    if (answer.ok()) return state_->locks.ReleaseMany(releases);
+    for (LockRelease& step : releases) step.status = answer;
   }
   absl::StatusOr<LockState> Inspect(std::string_view name, OwnerId owner, absl::Duration timeout) override {
-    if (state_->answer.ok()) return state_->locks.Inspect(name, owner, timeout);
-    return state_->answer;
+    const absl::Status answer = state_->Answer();
+    if (answer.ok()) return state_->locks.Inspect(name, owner, timeout);
+    return answer;
   }
   absl::StatusOr<std::optional<LockKind>> ForceRelease(std::string_view name, absl::Duration timeout) override {
-    if (state_->answer.ok()) return state_->locks.ForceRelease(name, timeout);
-    return state_->answer;
+    const absl::Status answer = state_->Answer();
+    if (answer.ok()) return state_->locks.ForceRelease(name, timeout);
+    return answer;
   }
   std::unique_ptr<LockWatch> Watch(const HoldKey& hold, std::function<void()> on_hint) override {
     return state_->locks.Watch(hold, std::move(on_hint));
@@ -104,9 +121,9 @@ class StatusesTest : public ::testing::Test {
   }
   // As an engine gives it.
   absl::Status Answered(StatusCode code, const std::function<absl::Status()>& call) {
-    engine_->answer = absl::Status(code, "the engine's text");
+    engine_->SetAnswer(absl::Status(code, "the engine's text"));
     const absl::Status result = call();
-    engine_->answer = absl::OkStatus();
+    engine_->SetAnswer(absl::OkStatus());
     EXPECT_NE(result.message().find("the engine's text"), std::string::npos) << result;
     return result;
   }

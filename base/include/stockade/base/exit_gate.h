@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "stockade/base/floors.h"
+#include "stockade/base/fork_guard.h"
 
 namespace stockade::base_internal {
 
@@ -38,15 +39,17 @@ class ExitGate {
     bool entered_;
   };
 
-  // For good. Blocks until nobody is inside.
+  // For good. Blocks until nobody is inside, except in a forked child, where those that were inside are not.
   void Close() {
     closed_.store(true);
+    if (fork_guard_.InForkedChild()) return;
     for (int64_t count = inside_.load(); count != 0; count = inside_.load()) inside_.wait(count);
   }
 
  private:
   std::atomic<int64_t> inside_{0};
   std::atomic<bool> closed_{false};
+  const ForkGuard fork_guard_ = {};
 };
 
 }  // namespace stockade::base_internal

@@ -22,7 +22,7 @@ void __tsan_release(void* address);
 
 namespace stockade::base_internal {
 
-// All that a thread did before TsanRelease() comes before all that another does after TsanAcquire() of the same address.
+// All that a thread did before TsanRelease() comes before all that another does after TsanAcquire() of this address.
 inline void TsanRelease([[maybe_unused]] const void* address) {
 #ifdef STOCKADE_ANNOTATES_TSAN
   __tsan_release(const_cast<void*>(address));

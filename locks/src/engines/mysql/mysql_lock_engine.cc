@@ -177,18 +177,37 @@ void MySqlLockEngine::TryMany(std::span<LockTry> tries) {
 }
 
 void MySqlLockEngine::ReleaseMany(std::span<LockRelease> releases) {
+  struct Pending {
+    LockRelease* step;
+    Instant deadline;
+  };
+  std::deque<Pending> pending;
   const Instant now = Now();
-  for (LockRelease& release : releases) ReleaseOne(release, now + release.timeout);
+  for (LockRelease& release : releases) pending.push_back({&release, now + release.timeout});
+  while (!pending.empty()) {
+    const Pending next = pending.front();
+    pending.pop_front();
+    if (!ReleaseOnce(*next.step, next.deadline)) pending.push_back(next);
+  }
 }
 
-void MySqlLockEngine::ReleaseOne(LockRelease& release, Instant deadline) {
+bool MySqlLockEngine::ReleaseOnce(LockRelease& release, Instant deadline) {
   // InnoDB unlocks a transaction's rows before it is on the disk. So a try that comes right behind the release waits
   // for the rows only, and shares the write to the disk with it. The waiters are notified again below, in case a try
   // came before the release.
   const auto on_sent = [&] {
     if (release.keep <= 0) poller_.TellReleased(release.hold.name);
   };
-  const Outcome outcome = RunStep(scripts_.Release(release), deadline, on_sent);
+  Outcome outcome;
+  {
+    const absl::StatusOr<MySqlPool::Lent> connection = pool_.Borrow(MySqlPool::Use::kStep, deadline);
+    if (connection.ok()) {
+      outcome = RunOnce(**connection, scripts_.Release(release), deadline, on_sent);
+    } else {
+      outcome.reply.status = connection.status();
+    }
+  }
+  if (MayWaitAgain(outcome, deadline)) return false;
   release.held = false;
   release.outcome_unknown = outcome.unknown;
   if (!outcome.reply.status.ok()) {
@@ -196,6 +215,7 @@ void MySqlLockEngine::ReleaseOne(LockRelease& release, Instant deadline) {
   } else if (MySqlLockScripts::TakeAnswer(outcome.reply, release)) {
     poller_.TellReleased(release.hold.name);
   }
+  return true;
 }
 
 void MySqlLockEngine::RenewMany(std::span<LockRenewal> renewals, absl::Duration timeout) {

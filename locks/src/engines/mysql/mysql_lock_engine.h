@@ -38,7 +38,7 @@ class MySqlLockEngine final : public LockEngine {
   void TryMany(std::span<LockTry> tries) override;
   // In one transaction; one that fails is left out, and the rest sent again.
   void RenewMany(std::span<LockRenewal> renewals, absl::Duration timeout) override;
-  // One after another.
+  // As TryMany(), on any connections.
   void ReleaseMany(std::span<LockRelease> releases) override;
   absl::StatusOr<LockState> Inspect(std::string_view name, OwnerId owner, absl::Duration timeout) override;
   absl::StatusOr<std::optional<LockKind>> ForceRelease(std::string_view name, absl::Duration timeout) override;
@@ -62,7 +62,8 @@ class MySqlLockEngine final : public LockEngine {
   // Runs the packet once, and again only after deadlocks.
   static Outcome RunOnce(MySqlConnection& connection, const MySqlPacket& packet, Instant deadline,
                          const std::function<void()>& on_sent = nullptr);
-  void ReleaseOne(LockRelease& release, Instant deadline);
+  // False: it only waited for a row in vain, and has the time to do so once more.
+  bool ReleaseOnce(LockRelease& release, Instant deadline);
   std::vector<LockRenewal*> RenewTogether(std::vector<LockRenewal*> renewals, Instant deadline);
 
   std::optional<std::vector<NameState>> Ask(std::span<const std::string> names);

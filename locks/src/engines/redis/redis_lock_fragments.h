@@ -205,7 +205,7 @@ elseif held and ARGV[4] == '0' then
   call('del', KEYS[2])
 else
   local kept = not held and record and mark or ''
-  local life = kept ~= '' and math.max(call('pttl', KEYS[1]), 0) or 0
+  local life = not held and record and math.max(call('pttl', KEYS[1]), 0) or 0
   call('set', KEYS[2], ARGV[3] .. (held and ' 0 h' or record and ' 0 n' or ' 0 f') .. kept, 'px', life + 20000)
 end
 if held then return 1 end

@@ -98,6 +98,7 @@ void ZooKeeperConnection::Run() {
 void ZooKeeperConnection::OpenSession() {
   const uint64_t number = ++opened_;
   connected_ = over_ = asking_ = false;
+  if (absl::IsResourceExhausted(why_)) why_ = absl::UnavailableError(why_.message());  // It may be over by now.
   const Instant now = options_.clock->Now();
   auto session = std::make_shared<ZooKeeperSession>(
       options_, [this, number](ZooKeeperSession::Event event) { OnEvent(number, event); });
@@ -110,7 +111,8 @@ void ZooKeeperConnection::OpenSession() {
   while (opened.ok() && !connected_ && !over_ && !stopping_) {
     const Instant looks_at = std::min(until, options_.clock->Now() + kProbePause);
     if (changed_.WaitUntil(*options_.clock, mutex_, looks_at)) continue;
-    if (OutOfDescriptors()) opened = NoDescriptor();  // The client does not say so, and tries again for ever.
+    // The client does not say so, and tries again for ever.
+    if (!session->HasSocket() && OutOfDescriptors()) opened = NoDescriptor();
     if (options_.clock->Now() >= until) break;
   }
   if (opened.ok() && (!connected_ || over_)) {

@@ -105,6 +105,13 @@ absl::Status ZooKeeperSession::Open() {
   return ZooKeeperError("authenticating", code);
 }
 
+bool ZooKeeperSession::HasSocket() const {
+  const MutexLock lock(mutex_);
+  if (handle_ == nullptr) return false;
+  const int state = zoo_state(handle_);
+  return state == ZOO_ASSOCIATING_STATE || state == ZOO_CONNECTED_STATE;
+}
+
 void ZooKeeperSession::Close() {
   zhandle_t* handle = nullptr;
   {

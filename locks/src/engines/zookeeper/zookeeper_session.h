@@ -70,6 +70,8 @@ class ZooKeeperSession {
   // for some seconds at most. By one thread, not by one of the client's.
   void Close();
 
+  // Whether it is connected to a server, even if the server has not answered yet.
+  bool HasSocket() const;
   // After the first kConnected: until when what was made in it is there; and its time-out as the servers bound it.
   std::shared_ptr<const LockSession> lease() const;
   absl::Duration timeout() const;
