@@ -184,7 +184,10 @@ absl::StatusOr<std::unique_ptr<MySqlConnection>> MySqlConnection::Open(const MyS
 
 MySqlConnection::~MySqlConnection() {
   std::optional<ExitGate::Inside> inside;
-  if (tls_ && !inside.emplace(OpenSslGate())) return;
+  if (tls_ && !inside.emplace(OpenSslGate())) {
+    OpenSslGate().Keep(session_);
+    return;
+  }
   // Sends COM_QUIT, unless that would block.
   const ScopedWaitLimit limit(Instant::InfinitePast(), -1);
   mysql_close(session_);

@@ -40,6 +40,15 @@ ExitGate& OpenSslGate() {
   return gate;
 }
 
+template <typename T>
+void FreeOrKeep(T* object, void (*free)(T*)) {
+  if (const ExitGate::Inside inside(OpenSslGate()); inside) {
+    free(object);
+  } else {
+    OpenSslGate().Keep(object);
+  }
+}
+
 absl::Status Exiting() { return absl::UnavailableError("TLS: the process ends"); }
 
 std::string ReasonOf(unsigned long error) {
@@ -173,15 +182,9 @@ bool AwaitReady(int fd, short events, Instant deadline) {
 
 }  // namespace
 
-void FreeTls::operator()(ssl_ctx_st* context) const {
-  if (const ExitGate::Inside inside(OpenSslGate()); inside) SSL_CTX_free(context);
-}
-void FreeTls::operator()(ssl_session_st* session) const {
-  if (const ExitGate::Inside inside(OpenSslGate()); inside) SSL_SESSION_free(session);
-}
-void FreeTls::operator()(ssl_st* ssl) const {
-  if (const ExitGate::Inside inside(OpenSslGate()); inside) SSL_free(ssl);
-}
+void FreeTls::operator()(ssl_ctx_st* context) const { FreeOrKeep(context, SSL_CTX_free); }
+void FreeTls::operator()(ssl_session_st* session) const { FreeOrKeep(session, SSL_SESSION_free); }
+void FreeTls::operator()(ssl_st* ssl) const { FreeOrKeep(ssl, SSL_free); }
 
 absl::StatusOr<std::shared_ptr<TlsContext>> TlsContext::Create(const RedisTlsOptions& options) {
   // A client may be destroyed, and connects until then, after OpenSSL would have cleaned up at the end of the process.

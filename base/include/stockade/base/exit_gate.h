@@ -3,9 +3,11 @@
 
 #include <atomic>
 #include <cstdint>
+#include <vector>
 
 #include "stockade/base/floors.h"
 #include "stockade/base/fork_guard.h"
+#include "stockade/base/mutex.h"
 
 namespace stockade::base_internal {
 
@@ -46,7 +48,15 @@ class ExitGate {
     for (int64_t count = inside_.load(); count != 0; count = inside_.load()) inside_.wait(count);
   }
 
+  // Takes an object that the library may not free any more. So leak checkers find a pointer to it.
+  void Keep(void* object) {
+    const MutexLock lock(mutex_);
+    kept_.push_back(object);
+  }
+
  private:
+  Mutex mutex_;
+  std::vector<void*> kept_ STOCKADE_GUARDED_BY(mutex_);
   std::atomic<int64_t> inside_{0};
   std::atomic<bool> closed_{false};
   const ForkGuard fork_guard_ = {};
