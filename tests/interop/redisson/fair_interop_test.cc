@@ -102,7 +102,7 @@ TEST_P(FairInteropTest, OneOfEachGivesUp_ThoseBehindEnterInTheirOrder) {
 TEST_P(FairInteropTest, BehindOursThatWereKilled_JavaEntersInTime_AlsoOnceTheQueueHasExpired) {
   for (const bool expires : {false, true}) {
     const std::string name = NewName();
-    EXPECT_EQ(java_->Do("first", "lock " + name + " fair 4000"), "ok");
+    EXPECT_EQ(java_->Do("first", "lock " + name + " fair 8000"), "ok");
     {
       const auto killed = locks_internal::RedisLockEngine::Connect(servers_->url(), {}).value();
       for (int i = 0; i < 2; ++i) EXPECT_FALSE(Holder(*killed, name, LockKind::kFair).Queue().acquired);

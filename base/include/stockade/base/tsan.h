@@ -1,6 +1,8 @@
 #ifndef STOCKADE_BASE_TSAN_H_
 #define STOCKADE_BASE_TSAN_H_
 
+#include "stockade/base/floors.h"
+
 // For programs that are built with -fsanitize=thread and link a library that is not. ThreadSanitizer does not see what
 // the library's atomic operations order, so headers say it. If the library is built with -fsanitize=thread too
 // (STOCKADE_TSAN), they say nothing, so that its tests show what its own operations order.
