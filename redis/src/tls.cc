@@ -478,7 +478,7 @@ absl::Status TlsChannel::FailureOf(int error) {
     const bool misnamed = result == X509_V_ERR_HOSTNAME_MISMATCH || result == X509_V_ERR_IP_ADDRESS_MISMATCH;
     return absl::UnauthenticatedError(
         Concat("the certificate of the server is refused: ", X509_verify_cert_error_string(result),
-               misnamed ? Concat(": it is not for '", name_, "', but for ", certified_) : ""));
+               misnamed ? Concat(": it is not for '", name_, "'; it is for ", certified_) : ""));
   }
   // OpenSSL adds this to the number of an alert.
   const int alert = ERR_GET_LIB(failure) == ERR_LIB_SSL ? ERR_GET_REASON(failure) - SSL_AD_REASON_OFFSET : -1;

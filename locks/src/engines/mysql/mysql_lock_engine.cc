@@ -130,8 +130,7 @@ bool MySqlLockEngine::MayWaitAgain(const Outcome& outcome, Instant deadline) {
   return outcome.reply.remedy == MySqlRemedy::kRollBack && !outcome.unknown && Now() + kRowWait < deadline;
 }
 
-MySqlLockEngine::Outcome MySqlLockEngine::RunStep(const MySqlPacket& packet, Instant deadline,
-                                                  const std::function<void()>& on_sent) {
+MySqlLockEngine::Outcome MySqlLockEngine::RunStep(const MySqlPacket& packet, Instant deadline) {
   Outcome outcome;
   do {
     const absl::StatusOr<MySqlPool::Lent> connection = pool_.Borrow(MySqlPool::Use::kStep, deadline);
@@ -139,7 +138,7 @@ MySqlLockEngine::Outcome MySqlLockEngine::RunStep(const MySqlPacket& packet, Ins
       outcome.reply.status = connection.status();
       return outcome;
     }
-    outcome = RunOnce(**connection, packet, deadline, on_sent);
+    outcome = RunOnce(**connection, packet, deadline);
   } while (MayWaitAgain(outcome, deadline));
   return outcome;
 }

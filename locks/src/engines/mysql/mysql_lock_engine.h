@@ -55,8 +55,8 @@ class MySqlLockEngine final : public LockEngine {
     MySqlReply reply = {};
     bool unknown = false;  // Not OK: it may have been run, or may be yet.
   };
-  // One packet on a connection, again where the database rolled it back for another's sake, until `deadline`.
-  Outcome RunStep(const MySqlPacket& packet, Instant deadline, const std::function<void()>& on_sent = nullptr);
+  // One packet on a connection, again if the database rolled it back for another's sake, until `deadline`.
+  Outcome RunStep(const MySqlPacket& packet, Instant deadline);
   // Whether it only waited for a row in vain, and has the time to do so once more.
   static bool MayWaitAgain(const Outcome& outcome, Instant deadline);
   // Runs the packet once, and again only after deadlocks.
