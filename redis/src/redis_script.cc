@@ -1,25 +1,23 @@
 #include "stockade/redis/redis_script.h"
 
-#include <openssl/crypto.h>
-#include <openssl/evp.h>
-
-#include <cstddef>
+#define OPENSSL_SUPPRESS_DEPRECATED  // See Sha1Hex().
+#include <openssl/sha.h>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/string_view.h"
-#include "stockade/base/log.h"
 #include "stockade/redis/internal/sha1_hex.h"
 
 namespace stockade {
 
+// Not by EVP_Digest(): a thread may need this after OpenSSL has cleaned up at the end of the process. These functions
+// use nothing that is cleaned up.
 std::string redis_internal::Sha1Hex(std::string_view text) {
-  OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, nullptr);  // For TLS, as tls.cc says: the first call decides.
-  unsigned char digest[EVP_MAX_MD_SIZE];
-  unsigned int size = 0;
-  if (EVP_Digest(text.data(), text.size(), digest, &size, EVP_sha1(), nullptr) != 1) {
-    base_internal::Fatal("redis: libcrypto has no SHA-1, which identifies scripts");
-  }
-  return absl::BytesToHexString(absl::string_view(reinterpret_cast<const char*>(digest), size));
+  SHA_CTX sha1;
+  SHA1_Init(&sha1);
+  SHA1_Update(&sha1, text.data(), text.size());
+  unsigned char digest[SHA_DIGEST_LENGTH];
+  SHA1_Final(digest, &sha1);
+  return absl::BytesToHexString(absl::string_view(reinterpret_cast<const char*>(digest), sizeof digest));
 }
 
 RedisScript::RedisScript(std::string_view source)

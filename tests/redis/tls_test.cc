@@ -1,7 +1,9 @@
 // A client of real servers with TLS: what is refused, and that everything that connects uses it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <openssl/crypto.h>
 #include <poll.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -24,6 +26,7 @@
 #include "redis/support/sentinel_set.h"
 #include "stockade/base/strings.h"
 #include "stockade/redis/redis_client.h"
+#include "stockade/redis/redis_script.h"
 #include "support/await.h"
 #include "support/certificates.h"
 #include "support/subprocess.h"
@@ -302,6 +305,18 @@ TEST_F(RedisTlsTest, FilesThatChange_AreReadForTheNextConnection) {
   EXPECT_EQ(get(absl::Minutes(1)), absl::OkStatus());
 }
 
+// A program that has used OpenSSL before this library cleans it up at exit, while threads are still at work.
+TEST_F(RedisTlsTest, ScriptThatIsMadeAfterOpenSslHasCleanedUp_HasItsHash) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        OPENSSL_cleanup();
+        const RedisScript script("return 1");
+        _exit(script.sha1() == "e0e1f9fabfc9d4800c877a703b823ac0578ff8db" ? 0 : 1);
+      },
+      ::testing::ExitedWithCode(0), "");
+}
+
 // Destroyed after OpenSSL would have cleaned up, which its first use registers.
 std::unique_ptr<RedisClient> late_client;  // NOLINT
 
@@ -310,7 +325,6 @@ TEST_F(RedisTlsTest, ClientThatIsDestroyedAtTheEndOfTheProcess_EndsIt) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(
       {
-        const RedisScript script("return 1");  // Uses OpenSSL, too.
         // Without a CA that it trusts, its thread is in one handshake after another.
         late_client = RedisClient::Connect(Url(*server), {.wait_for_connection = false,
                                                           .min_backoff = absl::Nanoseconds(1),
