@@ -1,11 +1,13 @@
 #include "cluster_router.h"
 
 #include <algorithm>
+#include <random>
 #include <utility>
 
 #include "absl/strings/escaping.h"
 #include "now.h"
 #include "status.h"
+#include "stockade/base/backoff.h"
 #include "stockade/base/clock.h"
 #include "stockade/base/start_thread.h"
 #include "stockade/base/strings.h"
@@ -47,10 +49,16 @@ ClusterRouter::ClusterRouter(const RedisUrl& url, const RedisOptions& options, s
       metrics_(metrics),
       order_(url.endpoints) {}
 
-absl::Status ClusterRouter::Start(bool /*wait*/) {
-  absl::Status started = Refresh(Now() + options_.connect_timeout);
-  if (started.ok()) started = StartThread(thread_, [this] { KeepRefreshing(); });
-  return started;
+absl::Status ClusterRouter::Start(bool wait) {
+  if (wait) {
+    if (absl::Status answered = Refresh(Now() + options_.connect_timeout); !answered.ok()) return answered;
+  } else {
+    const MutexLock lock(mutex_);
+    for (const RedisEndpoint& node : order_.Get()) map_.Add(node);
+    pipelines_.resize(map_.nodes().size());
+    WantRefresh();
+  }
+  return StartThread(thread_, [this] { KeepRefreshing(); });
 }
 
 void ClusterRouter::Stop() {
@@ -231,7 +239,8 @@ absl::StatusOr<std::string> ClusterRouter::ChannelHome(std::string_view channel)
 absl::StatusOr<std::optional<RedisEndpoint>> ClusterRouter::NodeOfChannel(std::string_view channel) const {
   const uint16_t slot = KeySlot(channel);
   const MutexLock lock(mutex_);
-  if (!sharded_.value_or(false)) return std::nullopt;
+  if (!sharded_) return absl::UnavailableError(Concat("redis '", options_.name, "': no node has told its slots yet"));
+  if (!*sharded_) return std::nullopt;
   const uint16_t owner = map_.OwnerOf(slot);
   if (owner != SlotMap::kNobody) return map_.nodes()[owner];
   return absl::UnavailableError(
@@ -360,6 +369,7 @@ void ClusterRouter::Adopt(Answer answer, const RedisEndpoint& answered) {
 
 void ClusterRouter::KeepRefreshing() {
   Instant earliest = Instant::InfinitePast();
+  Backoff first_map(options_.min_backoff, options_.max_backoff, std::random_device{}());
   const MutexLock lock(mutex_);
   for (;;) {
     const Instant latest = Now() + kRefreshAtLeastEvery;
@@ -369,10 +379,16 @@ void ClusterRouter::KeepRefreshing() {
     }
     if (stopping_) return;
     refresh_wanted_ = false;
-    const MutexUnlock unlocked(mutex_);
-    // Without an answer the old map stays.
-    (void)Refresh(Now() + options_.connect_timeout);
+    {
+      const MutexUnlock unlocked(mutex_);
+      // Without an answer the old map stays.
+      (void)Refresh(Now() + options_.connect_timeout);
+    }
     earliest = Now() + kRefreshEvery;
+    if (!sharded_) {  // There has been none.
+      refresh_wanted_ = true;
+      earliest = Now() + first_map.Next();
+    }
   }
 }
 

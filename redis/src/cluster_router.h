@@ -45,7 +45,8 @@ class ClusterRouter final : public Router {
   ClusterRouter(const RedisUrl& url, const RedisOptions& options, std::shared_ptr<TlsConfig> tls, TimerQueue* timers,
                 ComponentMetrics* metrics);
 
-  // Blocks until a node has given the map, also without `wait`; else what each node has said.
+  // With `wait`, blocks until a node has given the map; else what each node has said. Without `wait`, the map names the
+  // URL's nodes until then and no owners: a command goes to the first one, which redirects it.
   absl::Status Start(bool wait) override;
   void Stop() override;
 
@@ -61,7 +62,7 @@ class ClusterRouter final : public Router {
   absl::StatusOr<std::unique_ptr<Link>> ConnectForChannel(std::string_view channel, Instant deadline) override;
   absl::StatusOr<std::unique_ptr<Link>> ConnectForPattern(Instant deadline) override;
   // The node of the channel's slot. Where channels are not sharded, every node hears all of them: empty. Unavailable
-  // where nobody serves the slot.
+  // where nobody serves the slot, and before the first map.
   absl::StatusOr<std::string> ChannelHome(std::string_view channel) override;
   void OnChannelMoved(std::string_view channel, std::string_view error) override;
   bool sharded_channels() const override;

@@ -194,9 +194,11 @@ absl::StatusOr<RedisServerIdentity> Pipeline::AwaitServer(Instant deadline) {
   }
   if (!end_.ok()) return end_;
   if (session_ != nullptr && !session_->hung_up) return session_->link->server();
-  return absl::UnavailableError(
-      Concat(options_.name, ": not connected: ",
-             session_ == nullptr ? std::string(last_error_.message()) : "the server has closed the connection"));
+  const absl::Status why =
+      session_ == nullptr ? last_error_ : absl::UnavailableError("the server has closed the connection");
+  const bool refused = absl::IsUnauthenticated(why) || absl::IsPermissionDenied(why) || absl::IsInvalidArgument(why);
+  return absl::Status(refused ? why.code() : absl::StatusCode::kUnavailable,
+                      Concat(options_.name, ": not connected: ", std::string(why.message())));
 }
 
 void Pipeline::Drop(const absl::Status& why, const RedisEndpoint* unless_to) {

@@ -110,8 +110,9 @@ class Pipeline : public std::enable_shared_from_this<Pipeline> {
 
   // Blocks until the first attempt to connect has ended. OK where it is connected, else why it is not.
   absl::Status AwaitFirstAttempt();
-  // The server that commands are sent to. Blocks until there is a connection, or until `deadline`: then Unavailable,
-  // with the reason. Retire()'s or Stop()'s status once they were called.
+  // The server that commands are sent to. Blocks until there is a connection, or until `deadline`: then Unavailable, or
+  // Unauthenticated, PermissionDenied or InvalidArgument if it was refused, with the reason. Retire()'s or Stop()'s
+  // status once they were called.
   absl::StatusOr<RedisServerIdentity> AwaitServer(Instant deadline);
   // Ends the connection, unless it is to `unless_to`, as if the server had done so, and makes the next one.
   void Drop(const absl::Status& why, const RedisEndpoint* unless_to = nullptr);

@@ -135,12 +135,6 @@ absl::StatusOr<std::unique_ptr<RedisClient>> RedisClient::Connect(std::string_vi
   if (!parsed.ok()) return parsed.status();
   const absl::Status valid = options.Validate();
   if (!valid.ok()) return valid;
-  if (!options.wait_for_connection && parsed->kind != RedisUrl::Kind::kStandalone) {
-    return absl::InvalidArgumentError(base_internal::Concat("redis '", options.name,
-                                                            "': wait_for_connection = false needs the URL of a single "
-                                                            "server, not ",
-                                                            Redacted(*parsed)));
-  }
   auto impl = std::make_unique<Impl>(std::move(options));
   absl::StatusOr<std::unique_ptr<redis_internal::Router>> router =
       redis_internal::MakeRouter(*parsed, impl->options, &impl->timers, &impl->metrics);

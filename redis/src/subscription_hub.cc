@@ -21,7 +21,6 @@ SubscriptionHub::SubscriptionHub(const RedisOptions& options, Router* router, Co
       max_channels_(options.max_channels),
       router_(router),
       metrics_(metrics),
-      sharded_(router->sharded_channels()),
       wake_(std::move(wake)),
       random_(std::random_device()()) {
   router->SetOnTopologyChange([this] {

@@ -87,7 +87,7 @@ class SubscriptionHub {
   // Ends all subscriptions. When it returns no callback runs or will run. Waits for an attempt to connect.
   void Stop();
 
-  bool sharded() const { return sharded_; }
+  bool sharded() const { return router_->sharded_channels(); }
   // Channels and patterns that have users.
   size_t wanted() const;
 
@@ -150,7 +150,6 @@ class SubscriptionHub {
   const size_t max_channels_;
   Router* const router_;
   ComponentMetrics* const metrics_;
-  const bool sharded_;
   const ForkGuard fork_;
   const EventFd wake_;
   std::atomic<bool> topology_changed_ = false;

@@ -122,7 +122,7 @@ void SubscriptionHub::SendQueue(Home& home) {
   while (home.line.HasRoom() && !home.queue.empty()) {
     SubscriptionCommand next = NextCommand(home);
     if (next.channels.empty()) continue;
-    const std::string_view kind = next.pattern ? "P" : sharded_ ? "S" : "";
+    const std::string_view kind = next.pattern ? "P" : sharded() ? "S" : "";
     RedisCommand command(Concat(kind, next.subscribe ? "SUBSCRIBE" : "UNSUBSCRIBE"));
     for (const Channel* channel : next.channels) command.Arg(channel->name);
     home.line.Write(command.Wire());
@@ -156,7 +156,7 @@ SubscriptionCommand SubscriptionHub::NextCommand(Home& home) {
     bytes += channel.name.size();
     command.subscribe = subscribe;
     command.pattern = channel.pattern;
-    if (sharded_ && !channel.pattern) most = 1;
+    if (sharded() && !channel.pattern) most = 1;
     command.channels.push_back(&channel);
     if (channel.alone) break;
   }
@@ -217,7 +217,7 @@ void SubscriptionHub::Lose(Home& home, const absl::Status& why) {
 }
 
 absl::Status SubscriptionHub::TakeReply(Home& home, const RedisReply& reply) {
-  const PushReply push = ReadPushReply(reply, sharded_);
+  const PushReply push = ReadPushReply(reply, sharded());
   absl::Status taken = absl::DataLossError("its type was not expected");
   switch (push.kind) {
     case PushReply::Kind::kMessage: Deliver(home, push); return absl::OkStatus();
@@ -320,7 +320,7 @@ absl::Status SubscriptionHub::TakeUnsubscribed(Home& home, NameView name) {
       return absl::OkStatus();
     }
   }
-  Channel* const channel = sharded_ && !name.first ? Find(name) : nullptr;
+  Channel* const channel = sharded() && !name.first ? Find(name) : nullptr;
   if (channel == nullptr || channel->home != &home) return absl::DataLossError("no command asked for it");
   // The slot has gone from the server, which then answers our own command with MOVED.
   if (channel->state == State::kUnsubscribing) return absl::OkStatus();
@@ -443,7 +443,7 @@ bool SubscriptionHub::Wanted(const Channel& channel) const {
 }
 
 absl::StatusOr<std::string> SubscriptionHub::HomeOf(const Channel& channel) const {
-  if (channel.pattern && sharded_) return std::string();
+  if (channel.pattern && sharded()) return std::string();
   return router_->ChannelHome(channel.name);
 }
 

@@ -14,6 +14,7 @@
 #include "connect.h"
 #include "key_slot.h"
 #include "redis/support/connect_to.h"
+#include "redis/support/ear.h"
 #include "redis/support/raw_peer.h"
 #include "redis/support/redis_cluster.h"
 #include "router.h"
@@ -553,6 +554,31 @@ TEST_F(ClusterTest, Failover_Planned_NoOutcomeIsUnknown) {
     sum += std::stoi(cluster.NodeOf(key).Call({"GET", key}).text);
   }
   EXPECT_EQ(sum, counters.counted());
+}
+
+TEST_F(ClusterTest, Connect_WithoutWaiting_CommandsAndChannelsWaitForTheFirstNode) {
+  RedisCluster cluster;
+  for (size_t n = 0; n < cluster.size(); ++n) cluster.node(n).Kill();
+  const auto client = ConnectTo(cluster.url(), {.wait_for_connection = false, .max_backoff = absl::Milliseconds(100)});
+  ASSERT_NE(client, nullptr);
+  EXPECT_EQ(client->Run(Get("foo"), {.timeout = absl::Milliseconds(100)}).status().code(),
+            absl::StatusCode::kUnavailable);
+  EXPECT_FALSE(client->ServerOf("foo", absl::Milliseconds(1)).ok());
+  EXPECT_FALSE(client->sharded_channels());
+  testing::Ear ear;
+  const absl::StatusOr<RedisSubscription> channel = client->Subscribe("foo", ear.subscriber());
+  ASSERT_TRUE(channel.ok()) << channel.status();
+  auto set = client->RunFuture(Set("foo", "1"), {.timeout = absl::Minutes(1)});
+  // The node that commands are sent to at first stays away.
+  cluster.node(1).Restart();
+  cluster.node(2).Restart();
+  EXPECT_TRUE(ear.AwaitConfirmations(1));
+  EXPECT_TRUE(client->sharded_channels());
+  cluster.node(0).Restart();
+  cluster.AwaitSettled();
+  EXPECT_EQ(Show(set.get()), "OK");
+  EXPECT_EQ(Answer(*client, RedisCommand("SPUBLISH").Key("foo").Arg("hello")), "1");
+  EXPECT_TRUE(ear.AwaitMessage("hello"));
 }
 
 TEST_F(ClusterTest, Channels_OfSlots_AreAtHomeAtTheirOwner) {

@@ -422,11 +422,17 @@ TEST_F(RedisClientTest, Connect_WithoutWaiting_ServerAway_CommandsWaitForIt) {
   EXPECT_EQ(pong.get().value().text(), "PONG");
 }
 
-TEST_F(RedisClientTest, Connect_WithoutWaiting_ToACluster_IsRefused) {
-  const absl::Status status =
-      RedisClient::Connect("redis+cluster://:secret@127.0.0.1:1", {.wait_for_connection = false}).status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_NE(status.message().find("redis+cluster://:***@127.0.0.1:1"), std::string::npos) << status;
+TEST_F(RedisClientTest, Connect_WithoutWaiting_TheServerRefuses_ServerOfSaysIt) {
+  RedisServer server({.password = "right"});
+  const std::string url = "redis://:wrong@127.0.0.1:" + std::to_string(server.port());
+  const auto redis = ConnectTo(url, {.wait_for_connection = false});
+  ASSERT_NE(redis, nullptr);
+  absl::Status refused;
+  testing::Await("the refusal", [&] {
+    refused = redis->ServerOf("k", absl::ZeroDuration()).status();
+    return refused.message().find("connecting") == std::string::npos;
+  });
+  EXPECT_EQ(refused.code(), absl::StatusCode::kUnauthenticated) << refused;
 }
 
 TEST_F(RedisClientTest, Run_OfALoneCaller_WakesNoOtherThread) {

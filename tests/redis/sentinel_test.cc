@@ -83,6 +83,18 @@ class Writer {
   std::thread thread_;
 };
 
+TEST_F(SentinelTest, Connect_WithoutWaiting_CommandsWaitForTheMaster) {
+  SentinelSet set;
+  for (size_t n = 0; n < 3; ++n) set.sentinel(n).Kill();
+  const auto client = testing::ConnectTo(set.url(), {.wait_for_connection = false});
+  ASSERT_NE(client, nullptr);
+  EXPECT_EQ(client->Run(RedisCommand("PING"), {.timeout = absl::Milliseconds(100)}).status().code(),
+            absl::StatusCode::kUnavailable);
+  auto pong = client->RunFuture(RedisCommand("PING"), {.timeout = absl::Minutes(1)});
+  for (size_t n = 0; n < 3; ++n) set.sentinel(n).Restart();
+  EXPECT_EQ(pong.get().value().text(), "PONG");
+}
+
 TEST_F(SentinelTest, Connect_UrlOfSentinels_TalksToTheMaster) {
   SentinelSet set;
   const auto client = ConnectPatiently(set.url() + "?client_name=follower");

@@ -93,6 +93,8 @@ class STOCKADE_EXPORT RedisClient {
   // The server process that a command with `key` would be sent to now. Blocks until there is a connection to it, for at
   // most `timeout`; if not set, RedisOptions::command_timeout. If zero or negative, it does not wait. Sends nothing.
   //   Unavailable: there is no connection; the message says why.
+  //   Unauthenticated, PermissionDenied, InvalidArgument: the same, because the server or the options refuse it, as for
+  //     Connect(). The client keeps trying.
   // RedisServerIdentity::run_id is a status of its own if the server does not tell its run id.
   absl::StatusOr<RedisServerIdentity> ServerOf(std::string_view key, std::optional<Duration> timeout = std::nullopt);
 
@@ -110,7 +112,7 @@ class STOCKADE_EXPORT RedisClient {
   absl::StatusOr<RedisSubscription> SubscribePattern(std::string pattern, RedisPatternSubscriber subscriber);
 
   // Whether channels belong to hash slots. True for a cluster of Redis 7 or newer, where a message reaches only the
-  // node of the channel's slot.
+  // node of the channel's slot. False as long as no node of a cluster was reached (wait_for_connection).
   bool sharded_channels() const;
   // The command that publishes a message to Subscribe()'s channels, for use in scripts: "PUBLISH", or "SPUBLISH" with
   // sharded channels. SPUBLISH takes the channel as a key: Key(channel).

@@ -29,8 +29,7 @@ struct STOCKADE_EXPORT RedisOptions {
   Duration connect_timeout = absl::Seconds(1);
 
   // If false, Connect() does not wait for the first connection and does not fail if there is none. The client keeps
-  // trying, and commands wait for the connection until their time-outs. Only for a single server; InvalidArgument
-  // otherwise.
+  // trying, and commands wait for the connection until their time-outs. Subscriptions begin with it.
   bool wait_for_connection = true;
 
   // The default time limit of a call, from the call to the reply. It includes the wait for a connection.
