@@ -98,19 +98,18 @@ class RedisNodes final : public FleetDispenser {
   RedisNodes(const FleetInventoryOptions& options, std::vector<int32_t> segments)
       : FleetDispenser(std::move(segments)), key_prefix_(Concat("stockade:inv:{", options.fleet, ":")) {
     for (const std::string& url : options.redis) {
-      RedisOptions redis{.name = options.name, .command_timeout = options.redis_timeout, .metrics = options.metrics};
-      // Sentinels and clusters have to be reached before they can be used.
-      const auto parsed = ParseRedisUrl(url);
-      redis.wait_for_connection = !parsed.ok() || parsed->kind != RedisUrl::Kind::kStandalone;
-      nodes_.emplace_back(url, redis);
+      nodes_.emplace_back(url, RedisOptions{.name = options.name,
+                                            .wait_for_connection = false,
+                                            .command_timeout = options.redis_timeout,
+                                            .metrics = options.metrics});
     }
   }
 
   absl::Status Start() {
     for (Node& node : nodes_) {
-      absl::Status connected = Connect(node);
-      if (absl::IsInvalidArgument(connected) || absl::IsResourceExhausted(connected)) return connected;
-      if (!connected.ok()) NoteFailure(node);
+      absl::StatusOr<std::unique_ptr<RedisClient>> client = RedisClient::Connect(node.url, node.options);
+      if (!client.ok()) return client.status();
+      node.client = *std::move(client);
     }
     return absl::OkStatus();
   }
@@ -164,9 +163,8 @@ class RedisNodes final : public FleetDispenser {
 
     const std::string url;
     const RedisOptions options;
+    std::unique_ptr<RedisClient> client;  // Constant after Start().
     mutable base_internal::Mutex mutex;
-    std::unique_ptr<RedisClient> client STOCKADE_GUARDED_BY(mutex);  // Stays once it is there.
-    bool connecting STOCKADE_GUARDED_BY(mutex) = false;              // A caller waits for the first connection.
     bool away STOCKADE_GUARDED_BY(mutex) = false;
     Instant next_try STOCKADE_GUARDED_BY(mutex) = Instant::InfinitePast();
     base_internal::Backoff backoff STOCKADE_GUARDED_BY(mutex){kFirstRetry, kLongestRetry, 0};
@@ -176,32 +174,14 @@ class RedisNodes final : public FleetDispenser {
   // One slot per SKU, and a counter per node: another URL of the same server is another node.
   std::string KeyOf(size_t node, uint64_t sku) const { return Concat(key_prefix_, sku, "}:", segment(node)); }
 
-  static absl::Status Connect(Node& node) {
-    absl::StatusOr<std::unique_ptr<RedisClient>> client = RedisClient::Connect(node.url, node.options);
-    if (!client.ok()) return client.status();
-    const MutexLock lock(node.mutex);
-    if (node.client == nullptr) node.client = *std::move(client);
-    return absl::OkStatus();
-  }
-
   // Null: the node is to be left alone. Of an away node one caller at a time finds out whether it is back.
   static RedisClient* ClientOf(Node& node) {
-    {
-      const MutexLock lock(node.mutex);
-      if (node.away) {
-        const Instant now = Clock::System()->Now();
-        if (now < node.next_try) return nullptr;
-        node.next_try = now + node.backoff.Next();
-      }
-      if (node.client != nullptr) return node.client.get();
-      if (node.connecting) return nullptr;
-      node.connecting = true;
-    }
-    const absl::Status connected = Connect(node);
     const MutexLock lock(node.mutex);
-    node.connecting = false;
-    // It may have taken longer than the pause that began before it.
-    if (!connected.ok()) node.next_try = Clock::System()->Now() + node.backoff.Next();
+    if (node.away) {
+      const Instant now = Clock::System()->Now();
+      if (now < node.next_try) return nullptr;
+      node.next_try = now + node.backoff.Next();
+    }
     return node.client.get();
   }
 
