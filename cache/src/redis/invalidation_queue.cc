@@ -5,10 +5,8 @@
 
 namespace stockade::cache_internal {
 
-std::string InvalidationQueue::TargetOf(TierTarget::Kind kind, std::string_view text) {
-  std::string target(1, kind == TierTarget::Kind::kKey ? 'k' : kind == TierTarget::Kind::kTag ? 't' : 'a');
-  if (kind != TierTarget::Kind::kAll) target += text;
-  return target;
+std::string InvalidationQueue::TargetOf(TierScope scope, std::string_view text) {
+  return std::string(1, static_cast<char>(scope)).append(text);
 }
 
 uint64_t InvalidationQueue::QueuedFor(const std::string& target) const {
@@ -20,10 +18,10 @@ uint64_t InvalidationQueue::QueuedFor(const std::string& target) const {
   return 0;
 }
 
-uint64_t InvalidationQueue::Add(const TierTarget& target, Instant now) {
-  uint64_t id = QueuedFor(TargetOf(TierTarget::Kind::kAll, {}));
+uint64_t InvalidationQueue::Add(const TierInvalidation& target, Instant now) {
+  uint64_t id = QueuedFor(TargetOf(TierScope::kAll, {}));
   // One of all that has perhaps run would run twice, and the whole fleet would load everything again.
-  if (id == 0 || pending_.at(id).sent_in != 0) id = QueuedFor(TargetOf(target.kind, target.text));
+  if (id == 0 || pending_.at(id).sent_in != 0) id = QueuedFor(TargetOf(target.scope, target.text));
   if (id != 0) {
     // An earlier attempt may have run before this call. So the operation is a new one.
     PendingInvalidation& pending = pending_.at(id);
@@ -32,8 +30,8 @@ uint64_t InvalidationQueue::Add(const TierTarget& target, Instant now) {
     return id;
   }
   id = next_++;
-  Insert(id, {.kind = target.kind,
-              .text = target.kind == TierTarget::Kind::kAll ? std::string() : std::string(target.text),
+  Insert(id, {.scope = target.scope,
+              .text = std::string(target.text),
               .since = now,
               .last_id = id,
               .operation = tokens_->Token()});
@@ -41,8 +39,8 @@ uint64_t InvalidationQueue::Add(const TierTarget& target, Instant now) {
 }
 
 void InvalidationQueue::Insert(uint64_t id, PendingInvalidation pending) {
-  by_target_[TargetOf(pending.kind, pending.text)].push_back(id);
-  if (pending.kind != TierTarget::Kind::kKey) {
+  by_target_[TargetOf(pending.scope, pending.text)].push_back(id);
+  if (IsWide(pending.scope)) {
     ++wide_;
     if (InFlight(pending.state)) ++wide_in_flight_;
   }
@@ -53,10 +51,10 @@ void InvalidationQueue::Insert(uint64_t id, PendingInvalidation pending) {
 
 void InvalidationQueue::Erase(Pending::iterator at) {
   const auto& [id, pending] = *at;
-  const auto found = by_target_.find(TargetOf(pending.kind, pending.text));
+  const auto found = by_target_.find(TargetOf(pending.scope, pending.text));
   std::erase(found->second, id);
   if (found->second.empty()) by_target_.erase(found);
-  if (pending.kind != TierTarget::Kind::kKey) {
+  if (IsWide(pending.scope)) {
     --wide_;
     if (InFlight(pending.state)) --wide_in_flight_;
   }
@@ -82,7 +80,7 @@ void InvalidationQueue::Enqueue(uint64_t id) {
   const auto found = pending_.find(id);
   if (found == pending_.end() || found->second.state == State::kQueued) return;
   PendingInvalidation& pending = found->second;
-  if (pending.kind != TierTarget::Kind::kKey && InFlight(pending.state)) --wide_in_flight_;
+  if (IsWide(pending.scope) && InFlight(pending.state)) --wide_in_flight_;
   pending.state = State::kQueued;
   if (++queued_ > kMaxPending) Merge();
 }
@@ -100,7 +98,7 @@ void InvalidationQueue::Widen(uint64_t id) {
   if (found == pending_.end()) return;
   PendingInvalidation pending = found->second;
   Erase(found);
-  pending.kind = TierTarget::Kind::kAll;
+  pending.scope = TierScope::kAll;
   pending.text.clear();
   pending.operation = tokens_->Token();
   pending.sent_in = 0;
@@ -123,7 +121,7 @@ InvalidationQueue::Concern InvalidationQueue::ConcernOf(std::string_view key) co
   if (wide_ > wide_in_flight_) return Concern::kQueued;
   Concern concern = wide_ > 0 ? Concern::kInFlight : Concern::kNone;
   if (pending_.size() == wide_) return concern;
-  const auto found = by_target_.find(TargetOf(TierTarget::Kind::kKey, key));
+  const auto found = by_target_.find(TargetOf(TierScope::kKey, key));
   if (found == by_target_.end()) return concern;
   for (const uint64_t id : found->second) {
     concern = std::max(concern, InFlight(pending_.at(id).state) ? Concern::kInFlight : Concern::kQueued);

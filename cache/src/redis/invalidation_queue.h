@@ -23,7 +23,7 @@ struct PendingInvalidation {
     kQueued,    // The caller could not send it. The tier's thread will.
     kRetrying,  // The tier's thread sends it.
   };
-  TierTarget::Kind kind = TierTarget::Kind::kAll;
+  TierScope scope = TierScope::kAll;
   std::string text = {};
   State state = State::kHeld;
   Instant since = {};
@@ -49,7 +49,7 @@ class InvalidationQueue {
 
   // Returns the id of the pending invalidation that covers `target` from now on: a new one, or a queued one, which gets
   // a new operation. That is one of the same target, or one of all that has not been sent.
-  uint64_t Add(const TierTarget& target, Instant now);
+  uint64_t Add(const TierInvalidation& target, Instant now);
   // Null if it has been accepted.
   PendingInvalidation* Find(uint64_t id);
   // Removes an accepted one.
@@ -80,7 +80,9 @@ class InvalidationQueue {
  private:
   using Pending = std::map<uint64_t, PendingInvalidation>;
 
-  static std::string TargetOf(TierTarget::Kind kind, std::string_view text);
+  static std::string TargetOf(TierScope scope, std::string_view text);
+  // Whether it may concern every key.
+  static bool IsWide(TierScope scope) { return scope == TierScope::kTag || scope == TierScope::kAll; }
   static bool InFlight(State state) { return state == State::kHeld || state == State::kSending; }
   uint64_t QueuedFor(const std::string& target) const;
   void Insert(uint64_t id, PendingInvalidation pending);

@@ -16,13 +16,18 @@
 namespace stockade::cache_internal {
 namespace {
 
-constexpr int64_t kEntriesPerSync = 1000;
+// What a heartbeat asks for at once, each entry counting 1 KB more than its bytes, and after failures at least.
+constexpr int64_t kMostBytesPerSync = 1 << 20;
+constexpr int64_t kLeastBytesPerSync = 2 << 10;
 constexpr size_t kInvalidationsPerBatch = 1000;
+// Leases that one command renews, and commands between which the thread looks for other work.
+constexpr size_t kLeasesPerCommand = 256;
+constexpr size_t kRenewalsAtOnce = 16;
 constexpr size_t kMaxLeft = 64;
 // Messages that wait for the thread, or that no heartbeat has confirmed. Beyond it, heartbeats have to do.
 constexpr size_t kMaxMessages = 10'000;
 // Longer ones are of nobody who invalidates what a cache can have: the names and the position are below 256 bytes.
-constexpr size_t kMaxMessageBytes = kMaxTierKeyBytes + 256;
+constexpr size_t kMaxMessageBytes = kMaxTierTextBytes + 256;
 // A key's invalidation that a moving slot refuses for so long becomes one of all, which needs the state and the journal
 // alone.
 constexpr absl::Duration kMovingSlotPatience = absl::Seconds(1);
@@ -49,14 +54,15 @@ absl::Status Unexpected(std::string_view step, const RedisReply& reply) {
   return absl::InternalError(Concat("unexpected answer to ", step, ": ", reply.ToString()));
 }
 
-// In the journal.
-std::string_view KindCode(TierTarget::Kind kind) {
-  switch (kind) {
-    case TierTarget::Kind::kKey: return "k";
-    case TierTarget::Kind::kTag: return "t";
-    case TierTarget::Kind::kAll: break;
-  }
-  return "a";
+// Whether waiting does not help: somebody has to change the options, or what the user may do.
+bool IsRefusal(const absl::Status& status) {
+  return absl::IsUnauthenticated(status) || absl::IsPermissionDenied(status) || absl::IsInvalidArgument(status) ||
+         absl::IsFailedPrecondition(status) || absl::IsInternal(status);
+}
+
+// Whether a first connection that failed may succeed later. FailedPrecondition: no Sentinel knows the master yet.
+bool MayConnectLater(const absl::Status& status) {
+  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) || absl::IsFailedPrecondition(status);
 }
 
 // nullopt if it is not an entry of this layout. Unknown fields are ignored.
@@ -108,9 +114,11 @@ TierSpace::TierSpace(const TierKeys& tier_keys, std::string_view cache_name, std
                    [this] { return static_cast<double>(pending_count.load(std::memory_order_relaxed)); });
 }
 
-RedisTier::RedisTier(RedisCacheTierOptions options)
+RedisTier::RedisTier(RedisCacheTierOptions options, bool in_cluster)
     : options_(std::move(options)),
+      in_cluster_(in_cluster),
       keys_(options_.prefix),
+      bytes_per_sync_(MostBytesPerSync()),
       inbox_id_(TierTokens().InboxId()),
       metrics_(options_.metrics, TierMetricDefs(), {{"tier", options_.prefix}}) {
   metrics_.AddGauge(kTierTrusted, [this] { return clock_->Now() < trusted_until() ? 1.0 : 0.0; });
@@ -121,35 +129,55 @@ RedisTier::RedisTier(RedisCacheTierOptions options)
 absl::StatusOr<std::shared_ptr<CacheTier>> RedisTier::Connect(std::string_view url, RedisCacheTierOptions options) {
   options.redis.command_timeout = options.timeout;
   options.redis.callback_executor = nullptr;
+  const absl::StatusOr<RedisUrl> parsed = ParseRedisUrl(url);
+  if (!parsed.ok()) return parsed.status();
   // A forked child leaks it, because other threads may have held its locks.
-  std::shared_ptr<RedisTier> tier(new RedisTier(std::move(options)), [](RedisTier* one) {
+  const bool in_cluster = parsed->kind == RedisUrl::Kind::kCluster;
+  std::shared_ptr<RedisTier> tier(new RedisTier(std::move(options), in_cluster), [](RedisTier* one) {
     if (!one->InForkedChild()) delete one;
   });
-  for (std::unique_ptr<RedisClient>* client : {&tier->calls_, &tier->service_}) {
-    absl::StatusOr<std::unique_ptr<RedisClient>> connected = RedisClient::Connect(url, tier->options_.redis);
-    if (!connected.ok()) return connected.status();
-    *client = *std::move(connected);
-  }
-  if (absl::Status subscribed = tier->Subscribe(url); !subscribed.ok()) return subscribed;
-  const absl::Status first = tier->Beat();
-  if (absl::IsPermissionDenied(first) || absl::IsUnauthenticated(first) || absl::IsFailedPrecondition(first) ||
-      absl::IsInternal(first)) {
-    return absl::Status(first.code(), Concat("RedisCacheTier '", tier->options_.prefix, "': key '", tier->keys_.state,
-                                             "': ", std::string(first.message())));
-  }
+  if (absl::Status begun = tier->Begin(url); !begun.ok()) return begun;
   if (absl::Status started = StartThread(tier->thread_, [tier = tier.get()] { tier->Loop(); }); !started.ok()) {
     return started;
   }
   return tier;
 }
 
-absl::Status RedisTier::Subscribe(std::string_view url) {
+absl::Status RedisTier::Begin(std::string_view url) {
+  const Instant deadline = clock_->Now() + options_.redis.connect_timeout;
+  absl::Status first;
+  RedisOptions redis = options_.redis;
+  redis.wait_for_connection = true;
+  for (std::unique_ptr<RedisClient>* client : {&calls_, &service_}) {
+    absl::StatusOr<std::unique_ptr<RedisClient>> connected = RedisClient::Connect(url, redis);
+    if (redis.wait_for_connection && !options_.require_redis && MayConnectLater(connected.status())) {
+      first = connected.status();
+      redis.wait_for_connection = false;
+      connected = RedisClient::Connect(url, redis);
+    }
+    if (!connected.ok()) return connected.status();
+    *client = *std::move(connected);
+    redis.wait_for_connection = false;  // The heartbeat waits for the second one.
+  }
+  if (absl::Status subscribed = Subscribe(); !subscribed.ok()) return subscribed;
+  if (first.ok()) {
+    first = Beat(deadline);
+    if (first.ok()) return first;
+    if (options_.require_redis || IsRefusal(first)) {
+      return absl::Status(first.code(), Concat("RedisCacheTier '", options_.prefix, "': key '", keys_.state,
+                                               "': ", std::string(first.message())));
+    }
+  }
+  Log(LogSeverity::kWarning,
+      Concat("RedisCacheTier '", options_.prefix, "': begins without Redis: ", first.ToString()));
+  logged_ = Logged::kFailure;
+  const MutexLock lock(mutex_);
+  away_ = true;
+  return absl::OkStatus();
+}
+
+absl::Status RedisTier::Subscribe() {
   if (!options_.pubsub) return absl::OkStatus();
-  publish_ = service_->publish_command();
-  // In a cluster, PUBLISH counts the subscribers of one node, and the subscriptions may be at any.
-  const absl::StatusOr<RedisUrl> parsed = ParseRedisUrl(url);
-  const bool counts_all = service_->sharded_channels() || (parsed.ok() && parsed->kind != RedisUrl::Kind::kCluster);
-  if (counts_all) probe_ = publish_;
   absl::StatusOr<RedisSubscription> journal =
       service_->Subscribe(keys_.channel, {.on_message = [this](std::string_view text) { OnJournalMessage(text); }});
   if (!journal.ok()) return journal.status();
@@ -182,8 +210,8 @@ void RedisTier::OnInboxMessage(std::string_view message) {
     space = found->second;
     space->hears = true;
   }
-  space->listener.OnLeaseEnded(lease->key);
   metrics_.Add(kTierLeaseMessages);
+  space->listener.OnLeaseEnded(lease->key);
   const MutexLock lock(mutex_);
   space->hears = false;
   changed_.NotifyAll();
@@ -224,16 +252,17 @@ TierStats RedisTier::Stats() const {
   const auto count = [](const ComponentMetrics& metrics, size_t metric) {
     return metrics.enabled() ? metrics.set()->CounterValue(metric) : 0;
   };
-  TierStats stats = {.trusted = clock_->Now() < trusted_until(),
-                     .away = away_,
-                     .subscribed = subscribed_,
-                     .heartbeats = count(metrics_, kTierHeartbeatsOk),
-                     .heartbeats_failed = count(metrics_, kTierHeartbeatsFailed),
-                     .reigns = count(metrics_, kTierReigns),
-                     .gaps = count(metrics_, kTierGaps),
-                     .invalidation_messages = count(metrics_, kTierInvalidationMessages),
-                     .lease_messages = count(metrics_, kTierLeaseMessages),
-                     .tags_dropped = count(metrics_, kTierTagsDropped)};
+  TierStats stats = {
+      .trusted = clock_->Now() < trusted_until(),
+      .away = away_,
+      .subscribed = subscribed_,
+      .heartbeats = count(metrics_, kTierHeartbeatsOk),
+      .heartbeats_failed = count(metrics_, kTierHeartbeatsFailed) + count(metrics_, kTierHeartbeatsRefused),
+      .reigns = count(metrics_, kTierReigns),
+      .gaps = count(metrics_, kTierGaps),
+      .invalidation_messages = count(metrics_, kTierInvalidationMessages),
+      .lease_messages = count(metrics_, kTierLeaseMessages),
+      .tags_dropped = count(metrics_, kTierTagsDropped)};
   const MutexLock lock(mutex_);
   for (const auto& [name, space] : spaces_) {
     const auto of = [&](TierCacheMetric metric) { return count(space->metrics, metric); };
@@ -339,7 +368,7 @@ void RedisTier::NoteReply(const absl::Status& status) {
 std::vector<std::string> RedisTier::NewTokens(size_t count) {
   std::vector<std::string> tokens(count);
   const MutexLock lock(mutex_);
-  const std::string_view owner = probe_.empty() ? std::string_view() : inbox();
+  const std::string_view owner = probe_command().empty() ? std::string_view() : inbox();
   for (std::string& token : tokens) token = tokens_.LeaseToken(owner);
   return tokens;
 }
@@ -375,7 +404,7 @@ RedisCommand RedisTier::EndCommand(const TierSpace& space, std::string_view key,
   return RedisCommand(TierEndScript(), {record, lease, waiters})
       .Arg(token)
       .Arg(drop ? "1" : "")
-      .Arg(publish_)
+      .Arg(publish_command())
       .Idempotent();
 }
 
@@ -389,7 +418,7 @@ void RedisTier::GiveBack(const TierSpace& space, std::string_view key, std::stri
 
 uint64_t RedisTier::Queue(TierSpace& space, const TierTarget& target) {
   const MutexLock lock(mutex_);
-  const uint64_t id = space.queue.Add(target, clock_->Now());
+  const uint64_t id = space.queue.Add(TierInvalidation(target), clock_->Now());
   space.pending_count.store(space.queue.size(), std::memory_order_relaxed);
   return id;
 }
@@ -398,7 +427,7 @@ RedisCommand RedisTier::InvalidateCommand(const TierSpace& space, const TierReig
                                           const PendingInvalidation& pending, std::string_view token) const {
   std::vector<std::string> keys = {keys_.state, keys_.journal};
   size_t own = 0;
-  if (pending.kind == TierTarget::Kind::kKey) {
+  if (pending.scope == TierScope::kKey) {
     for (std::string_view rest = space.codecs; !rest.empty();) {
       const size_t end = std::min(rest.find(' '), rest.size());
       const std::string_view codec = rest.substr(0, end);
@@ -414,15 +443,15 @@ RedisCommand RedisTier::InvalidateCommand(const TierSpace& space, const TierReig
   const bool repeat = pending.sent_in == reign.ordinal;
   RedisCommand command(TierInvalidateScript(), views);
   command.Arg(reign.incarnation).Arg(pending.operation).Arg(options_.journal_length).Arg(space.cache);
-  command.Arg(KindCode(pending.kind));
-  command.Arg(pending.text).Arg(space.codecs);
+  const char scope = static_cast<char>(pending.scope);
+  command.Arg(std::string_view(&scope, 1)).Arg(pending.text).Arg(space.codecs);
   if (repeat) {
     command.Arg(pending.sent_after);
   } else {
     command.Arg("");
   }
   command.Arg(own > 0 ? token : std::string_view()).Arg(absl::ToInt64Milliseconds(options_.lease)).Arg(own);
-  command.Arg(publish_);
+  command.Arg(publish_command());
   return command;
 }
 
@@ -617,11 +646,10 @@ void RedisTier::Loop() {
     if (messages) TakeMessages();
     if (beat) {
       next_beat = clock_->Now() + options_.heartbeat * (0.9 + 0.2 * Share());
-      Beat().IgnoreError();  // Beat() has noted it.
+      NoteBeat(Beat(clock_->Now() + options_.timeout));  // The destructor may wait for it.
     }
     if (renew) {
-      next_renewal = clock_->Now() + renewal_check;
-      RenewLeases();
+      next_renewal = clock_->Now() + (RenewLeases() ? absl::ZeroDuration() : renewal_check);
     }
     if (send) SendQueued();
   }
@@ -653,8 +681,8 @@ void RedisTier::TakeMessages() {
       if (early_.size() >= kMaxMessages) return;
       const std::optional<TierJournalEntry> entry = ReadTierMessage(message, reign->incarnation);
       if (!entry || entry->position != applied + early_.size() + 1) continue;
-      Report(spaces, *reign, *entry);
       metrics_.Add(kTierInvalidationMessages);
+      Report(spaces, *reign, *entry);
       sum_ = TierSum(sum_, message);
       early_.push_back(std::move(message));
     }
@@ -684,41 +712,23 @@ void RedisTier::NoteSubscribed() {
   }
 }
 
-absl::Status RedisTier::Beat() {
+absl::Status RedisTier::Beat(Instant deadline) {
   const Instant begun = clock_->Now();
   NoteSubscribed();
-  const Instant deadline = begun + options_.timeout;  // Of nearly all calls: the destructor may wait for it.
-  std::shared_ptr<const TierReign> reign;
   {
     const MutexLock lock(mutex_);
     beat_requested_ = false;
     ++beats_begun_;
-    reign = reign_;
     for (const auto& [name, space] : spaces_) space->queue.EnqueueHeldBefore(begun - options_.timeout);
   }
-  absl::Status status = reign != nullptr ? Sync(*reign, deadline) : absl::AbortedError("no reign yet");
-  // Another process may begin a new reign in between.
-  for (int attempt = 0; absl::IsAborted(status) && attempt < 3; ++attempt) {
-    status = Adopt(deadline);
-    if (!status.ok()) continue;
-    {
-      const MutexLock lock(mutex_);
-      reign = reign_;
-    }
-    // The way to a new reign may have taken all the time, and questions wait for this heartbeat.
-    status = Sync(*reign, std::max(deadline, clock_->Now() + options_.timeout / 2));
+  absl::Status status = Follow(deadline);
+  if (!status.ok() && !IsRefusal(status)) {
+    // A command that has no connection does not say whether the server refuses it.
+    const absl::Status server = service_->ServerOf(keys_.state, absl::ZeroDuration()).status();
+    if (IsRefusal(server)) status = server;
   }
-  metrics_.Add(status.ok() ? kTierHeartbeatsOk : kTierHeartbeatsFailed);
+  metrics_.Add(status.ok() ? kTierHeartbeatsOk : IsRefusal(status) ? kTierHeartbeatsRefused : kTierHeartbeatsFailed);
   if (status.ok()) metrics_.ObserveSpan(kTierHeartbeatSeconds, begun, clock_->Now());
-  if (status.code() != logged_) {
-    logged_ = status.code();
-    if (!status.ok()) {
-      Log(LogSeverity::kWarning,
-          Concat("RedisCacheTier '", options_.prefix, "': a heartbeat failed: ", status.ToString()));
-    } else {
-      Log(LogSeverity::kInfo, Concat("RedisCacheTier '", options_.prefix, "': heartbeats succeed again"));
-    }
-  }
   const MutexLock lock(mutex_);
   beats_ended_ = beats_begun_;
   if (status.ok()) {
@@ -728,6 +738,38 @@ absl::Status RedisTier::Beat() {
   }
   changed_.NotifyAll();
   return status;
+}
+
+// Reads the journal, of a new reign if the last one is over.
+absl::Status RedisTier::Follow(Instant deadline) {
+  const auto reign = [this] {
+    const MutexLock lock(mutex_);
+    return reign_;
+  };
+  const std::shared_ptr<const TierReign> last = reign();
+  absl::Status status = last != nullptr ? Sync(*last, deadline) : absl::AbortedError("no reign yet");
+  // Another process may begin a new reign in between.
+  for (int attempt = 0; absl::IsAborted(status) && attempt < 3; ++attempt) {
+    status = Adopt(deadline);
+    if (!status.ok()) continue;
+    // The way to a new reign may have taken all the time, and questions wait for this heartbeat.
+    status = Sync(*reign(), std::max(deadline, clock_->Now() + options_.timeout / 2));
+  }
+  return status;
+}
+
+// Logs each change.
+void RedisTier::NoteBeat(const absl::Status& status) {
+  const Logged kind = status.ok() ? Logged::kSuccess : IsRefusal(status) ? Logged::kRefusal : Logged::kFailure;
+  if (std::exchange(logged_, kind) == kind) return;
+  const std::string tier = Concat("RedisCacheTier '", options_.prefix, "': ");
+  switch (kind) {
+    case Logged::kSuccess: Log(LogSeverity::kInfo, Concat(tier, "heartbeats succeed again")); break;
+    case Logged::kFailure: Log(LogSeverity::kWarning, Concat(tier, "a heartbeat failed: ", status.ToString())); break;
+    case Logged::kRefusal:
+      Log(LogSeverity::kError, Concat(tier, "Redis refuses the heartbeats: ", status.ToString()));
+      break;
+  }
 }
 
 void RedisTier::Leave(std::string_view incarnation) {
@@ -768,7 +810,11 @@ absl::Status RedisTier::Adopt(Instant deadline) {
   NoteReply(reply.status());
   if (!reply.ok()) return reply.status();
   const std::span<const RedisReply> parts = reply->elements();
-  if (parts.size() != 3 || parts[0].text().size() != kTierIncarnationBytes) return Unexpected("adopt", *reply);
+  if (parts.size() != 4 || parts[0].text().size() != kTierIncarnationBytes) return Unexpected("adopt", *reply);
+  if (parts[3].integer() == 1) {
+    Log(LogSeverity::kError, Concat("RedisCacheTier '", options_.prefix, "': the key '", keys_.state,
+                                    "' had another type; it was deleted, and a new reign begins"));
+  }
 
   auto reign = std::make_shared<TierReign>();
   reign->incarnation = parts[0].text();
@@ -841,6 +887,10 @@ void RedisTier::Reset() {
   });
 }
 
+int64_t RedisTier::MostBytesPerSync() const {
+  return std::min(kMostBytesPerSync, static_cast<int64_t>(options_.redis.max_reply_bytes / 2));
+}
+
 absl::Status RedisTier::Sync(const TierReign& reign, Instant deadline) {
   for (;;) {
     uint64_t applied = 0;
@@ -851,14 +901,22 @@ absl::Status RedisTier::Sync(const TierReign& reign, Instant deadline) {
     const RedisCommand sync = RedisCommand(TierSyncScript(), {keys_.state, keys_.journal})
                                   .Arg(reign.incarnation)
                                   .Arg(applied)
-                                  .Arg(kEntriesPerSync)
+                                  .Arg(bytes_per_sync_)
                                   .Arg(applied + early_.size())
                                   .Arg(sum_)
                                   .Idempotent();
     const Instant sent = clock_->Now();
     const absl::StatusOr<RedisReply> reply = service_->Run(sync, reign.Call(deadline - sent));
     NoteReply(reply.status());
-    if (!reply.ok()) return reply.status();
+    if (!reply.ok()) {
+      // A reply that is too large however little was asked for counts as a gap.
+      const bool too_large = absl::IsResourceExhausted(reply.status()) && RedisErrorCode(reply.status()).empty();
+      const bool least = bytes_per_sync_ <= kLeastBytesPerSync;
+      bytes_per_sync_ =
+          least && too_large ? 0 : std::min(bytes_per_sync_, std::max(bytes_per_sync_ / 4, kLeastBytesPerSync));
+      return reply.status();
+    }
+    bytes_per_sync_ = MostBytesPerSync();
     const std::string_view code = CodeOf(reply);
     if (code == "A") return absl::AbortedError("another reign");
     const std::span<const RedisReply> parts = reply->elements();
@@ -874,7 +932,7 @@ absl::Status RedisTier::Sync(const TierReign& reign, Instant deadline) {
     if (!gap) {
       const std::span<const RedisReply> entries = parts[2].elements();
       gap = !Apply(reign, entries, applied);
-      if (!gap && applied < sequence) gap = entries.size() < kEntriesPerSync;
+      if (!gap && applied < sequence) gap = entries.empty();
     }
     if (gap) {
       metrics_.Add(kTierGaps);
@@ -942,34 +1000,43 @@ bool RedisTier::Apply(const TierReign& reign, std::span<const RedisReply> entrie
   return true;
 }
 
-void RedisTier::RenewLeases() {
+// Renews those that are due. Returns whether some are left, so that heartbeats do not wait for many.
+bool RedisTier::RenewLeases() {
   struct Due {
     std::shared_ptr<TierSpace> space;
     std::string token;
+    std::string key;
   };
   std::vector<Due> due;
-  std::vector<RedisCommand> commands;
   std::shared_ptr<const TierReign> reign;
   const Instant sent = clock_->Now();
+  bool more = false;
   {
     const MutexLock lock(mutex_);
     reign = reign_;
-    if (reign == nullptr) return;
+    if (reign == nullptr) return false;
     for (const auto& [name, space] : spaces_) {
       absl::erase_if(space->leases, [&](const auto& held) { return held.second.give_up_at <= sent; });
       space->lease_count.store(space->leases.size(), std::memory_order_relaxed);
       for (const auto& [token, lease] : space->leases) {
         if (lease.renew_at > sent) continue;
-        due.push_back({space, token});
-        commands.push_back(RedisCommand(TierExtendScript(), {keys_.state, lease.key})
-                               .Arg(reign->incarnation)
-                               .Arg(token)
-                               .Arg(absl::ToInt64Milliseconds(options_.lease))
-                               .Idempotent());
+        more = due.size() == kRenewalsAtOnce * kLeasesPerCommand;
+        if (more) break;
+        due.push_back({space, token, lease.key});
       }
     }
   }
-  if (due.empty()) return;
+  if (due.empty()) return false;
+  std::vector<RedisCommand> commands;
+  for (size_t first = 0; first < due.size(); first += kLeasesPerCommand) {
+    const std::span<const Due> part = std::span(due).subspan(first, std::min(kLeasesPerCommand, due.size() - first));
+    std::vector<std::string_view> keys = {keys_.state};
+    for (const Due& lease : part) keys.push_back(lease.key);
+    RedisCommand& extend = commands.emplace_back(TierExtendScript(), keys);
+    extend.Arg(reign->incarnation).Arg(absl::ToInt64Milliseconds(options_.lease));
+    for (const Due& lease : part) extend.Arg(lease.token);
+    extend.Idempotent();
+  }
   const std::vector<absl::StatusOr<RedisReply>> replies = service_->RunMany(commands, reign->Call(options_.timeout));
   for (const absl::StatusOr<RedisReply>& reply : replies) NoteReply(reply.status());
   const MutexLock lock(mutex_);
@@ -977,8 +1044,10 @@ void RedisTier::RenewLeases() {
     TierSpace& space = *due[n].space;
     const auto held = space.leases.find(due[n].token);
     if (held == space.leases.end()) continue;
-    if (!replies[n].ok()) continue;  // It stays due.
-    if (replies[n]->integer() == 1) {
+    const absl::StatusOr<RedisReply>& reply = replies[n / kLeasesPerCommand];
+    const size_t at = n % kLeasesPerCommand;
+    if (!reply.ok() || at >= reply->elements().size()) continue;  // It stays due.
+    if (reply->elements()[at].integer() == 1) {
       held->second.renew_at = sent + options_.lease / 4;
     } else {
       space.leases.erase(held);
@@ -986,6 +1055,7 @@ void RedisTier::RenewLeases() {
       space.metrics.Add(kTierLeasesLost);
     }
   }
+  return more;
 }
 
 void RedisTier::SendQueued() {
@@ -1027,7 +1097,7 @@ void RedisTier::SendQueued() {
     } else {
       failed = true;
       if (reply.kind == InvalidationReply::Kind::kAdopt) RequestBeatLocked();
-      if (RedisErrorCode(reply.status) == "TRYAGAIN" && pending.kind == TierTarget::Kind::kKey &&
+      if (RedisErrorCode(reply.status) == "TRYAGAIN" && pending.scope == TierScope::kKey &&
           clock_->Now() - pending.since >= kMovingSlotPatience) {
         space.queue.Widen(sent[n].id);
       }

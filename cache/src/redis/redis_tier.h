@@ -130,10 +130,13 @@ class RedisTier final : public CacheTier, public std::enable_shared_from_this<Re
   void NoteReply(const absl::Status& status);
 
   // Messages. Both are empty if there are none.
-  std::string_view publish_command() const { return publish_; }
+  std::string_view publish_command() const { return options_.pubsub ? calls_->publish_command() : std::string_view(); }
   std::string_view inbox() const { return subscribed_ ? std::string_view(inbox_id_) : std::string_view(); }
-  // The command whose reply tells whether a process subscribes to its inbox; empty if there is none.
-  std::string_view probe_command() const { return probe_; }
+  // The command whose reply tells whether a process subscribes to its inbox; empty if there is none. In a cluster,
+  // PUBLISH counts the subscribers of one node, and the subscriptions may be at any.
+  std::string_view probe_command() const {
+    return in_cluster_ && !calls_->sharded_channels() ? std::string_view() : publish_command();
+  }
 
   // Leases.
   std::vector<std::string> NewTokens(size_t count);
@@ -156,16 +159,21 @@ class RedisTier final : public CacheTier, public std::enable_shared_from_this<Re
 
  private:
   using Spaces = std::map<std::string, std::shared_ptr<TierSpace>, std::less<>>;
-  explicit RedisTier(RedisCacheTierOptions options);
+  RedisTier(RedisCacheTierOptions options, bool in_cluster);
 
-  absl::Status Subscribe(std::string_view url);
+  // Waits for a first answer. Unless the options require it, a server that does not answer now is no error.
+  absl::Status Begin(std::string_view url);
+  absl::Status Subscribe();
   // Called by the subscriptions' thread.
   void OnJournalMessage(std::string_view message);
   void OnInboxMessage(std::string_view message);
 
   // The thread.
   void Loop();
-  absl::Status Beat();
+  // A heartbeat. Its calls end at `deadline`, or later if it finds a new reign.
+  absl::Status Beat(Instant deadline);
+  absl::Status Follow(Instant deadline);
+  void NoteBeat(const absl::Status& status);
   absl::Status Adopt(Instant deadline);
   // kAborted: adopt first.
   absl::Status Sync(const TierReign& reign, Instant deadline);
@@ -181,11 +189,12 @@ class RedisTier final : public CacheTier, public std::enable_shared_from_this<Re
   void Reset();
   template <typename Call>
   void CallListeners(const Call& call);
-  void RenewLeases();
+  bool RenewLeases();
   void SendQueued();
   bool AnyLease() const STOCKADE_REQUIRES(mutex_);
   bool AnyQueued() const STOCKADE_REQUIRES(mutex_);
 
+  int64_t MostBytesPerSync() const;
   TierInvalidated Send(TierSpace& space, uint64_t id, bool with_lease, Instant deadline);
   RedisCommand InvalidateCommand(const TierSpace& space, const TierReign& reign, const PendingInvalidation& pending,
                                  std::string_view token) const STOCKADE_REQUIRES(mutex_);
@@ -199,6 +208,7 @@ class RedisTier final : public CacheTier, public std::enable_shared_from_this<Re
   bool Silent() const;
 
   const RedisCacheTierOptions options_;
+  const bool in_cluster_;
   const TierKeys keys_;
   const base_internal::ForkGuard fork_;
   Clock* const clock_ = Clock::System();
@@ -228,14 +238,14 @@ class RedisTier final : public CacheTier, public std::enable_shared_from_this<Re
   std::string sum_;  // Of the messages up to the last of early_, or another one: then the heartbeat reads all.
   bool warned_identity_ = false;
   bool warned_subscription_ = false;
-  absl::StatusCode logged_ = absl::StatusCode::kOk;  // Of the failure that was logged last.
-  Instant next_send_;                                // Of queued invalidations, after a failure.
+  // What was logged last about heartbeats.
+  enum class Logged { kSuccess, kFailure, kRefusal } logged_ = Logged::kSuccess;
+  int64_t bytes_per_sync_;  // Less after a failure.
+  Instant next_send_;       // Of queued invalidations, after a failure.
 
   std::unique_ptr<RedisClient> calls_;    // Questions, fills, and invalidations by their callers.
   std::unique_ptr<RedisClient> service_;  // Heartbeats, leases, queued invalidations, and messages.
   const std::string inbox_id_;
-  std::string publish_;  // Constant after Connect(), and so is the next one.
-  std::string probe_;
   std::atomic<bool> subscribed_{false};  // To the inbox. May be late.
   RedisSubscription journal_channel_;
   RedisSubscription inbox_;

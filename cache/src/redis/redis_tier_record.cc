@@ -53,6 +53,14 @@ std::string TierEntryKeys::Record(std::string_view key) const { return Concat(re
 std::string TierEntryKeys::Lease(std::string_view key) const { return Concat(leases, key); }
 std::string TierEntryKeys::Waiters(std::string_view key) const { return Concat(waiters, key); }
 
+TierInvalidation::TierInvalidation(const TierTarget& target) {
+  if (target.kind == TierTarget::Kind::kAll) return;
+  scope = TierScope::kMemory;
+  if (target.text.size() > kMaxTierTextBytes) return;
+  scope = target.kind == TierTarget::Kind::kKey ? TierScope::kKey : TierScope::kTag;
+  text = target.text;
+}
+
 TierTarget::Kind TierKindOf(std::string_view code) {
   if (code == "k") return TierTarget::Kind::kKey;
   return code == "t" ? TierTarget::Kind::kTag : TierTarget::Kind::kAll;

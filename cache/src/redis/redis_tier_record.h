@@ -23,6 +23,8 @@ inline constexpr size_t kTierHeadBytes = 65;  // Of a record without tags, befor
 inline constexpr size_t kTierSumDigits = 20;  // Hexadecimal, of a SHA-1.
 inline constexpr size_t kMaxTierTags = 64;
 inline constexpr size_t kMaxTierTagBytes = 255;
+// Of a key or a tag in the journal. Longer ones are in no record, and become an invalidation of memory.
+inline constexpr size_t kMaxTierTextBytes = kMaxTierKeyBytes;
 
 // The keys of a tier.
 struct TierKeys {
@@ -47,7 +49,21 @@ struct TierEntryKeys {
   std::string waiters;
 };
 
-// An entry of the journal. An unknown kind counts as all.
+// What an invalidation concerns, as its code in the journal.
+enum class TierScope : char {
+  kKey = 'k',
+  kTag = 't',
+  kAll = 'a',
+  kMemory = 'm',  // All that processes have in memory of the cache. The records in Redis stay.
+};
+// `target` with its text; without it if that is too long for the journal.
+struct TierInvalidation {
+  explicit TierInvalidation(const TierTarget& target);
+  TierScope scope = TierScope::kAll;
+  std::string_view text = {};
+};
+
+// An entry of the journal. An unknown kind counts as all, and kMemory does.
 struct TierJournalEntry {
   uint64_t position = 0;
   std::string_view cache = {};

@@ -7,13 +7,35 @@
 namespace stockade::cache_internal {
 namespace {
 
-// For scripts that write the state. `life` is how long the state and the journal outlive their last use, in
-// milliseconds. An expired state is harmless: the next script begins a new reign. Lua's numbers are exact below 2^53.
-constexpr std::string_view kState = R"lua(
+// Reads the state, KEYS[1]. If it has another type, it counts as lost. A process has 40 bits for positions, and Lua's
+// numbers are exact below 2^53.
+constexpr std::string_view kReadState = R"lua(
 local call = redis.call
+local wrong_type = false
+local function read_state(...)
+  local fields = redis.pcall('hmget', KEYS[1], ...)
+  if not fields.err then return fields end
+  if not string.find(fields.err, 'WRONGTYPE', 1, true) then return call('hmget', KEYS[1], ...) end
+  wrong_type = true
+  return {}
+end
+local function position(text)
+  local number = tonumber(text or '')
+  return number and number >= 1 and number < 2^40 and number % 1 == 0 and number or nil
+end
+)lua";
+
+// For scripts that write the state. `life` is how long the state and the journal outlive their last use, in
+// milliseconds. An expired state is harmless: the next script begins a new reign.
+constexpr std::string_view kState = R"lua(
+-- What a foreign value says is limited, because Redis refuses times to live that are too long.
+local function span(text)
+  local ms = tonumber(text or '') or 0
+  return ms > 0 and math.floor(math.min(ms, 366 * 86400000)) or 0
+end
 local function has(list, word) return string.find(' ' .. list .. ' ', ' ' .. word .. ' ', 1, true) ~= nil end
 local function touch(max_ttl)
-  local life = math.max(604800000, 3 * (tonumber(max_ttl) or 0))
+  local life = math.max(604800000, 3 * span(max_ttl))
   for n = 1, 2 do
     if call('pttl', KEYS[n]) < life / 2 then call('pexpire', KEYS[n], life) end
   end
@@ -26,7 +48,6 @@ end
 
 // Reads leases. A value that is not a lease counts as absent.
 constexpr std::string_view kLeases = R"lua(
-local call = redis.call
 local function read_lease(key)
   local text = redis.pcall('get', key)
   if type(text) ~= 'string' or #text ~= 49 or string.byte(text) ~= 76 then return nil end
@@ -80,7 +101,6 @@ end
 // not a record counts as absent, and so does a record that lives longer than it was stored for, because the server's
 // clock was set back.
 constexpr std::string_view kRecords = R"lua(
-local call = redis.call
 local function parse(text, rest)
   if #text < 65 or string.byte(text) ~= 1 then return nil end
   local _, _, incarnation, position, version, grace, ttl, _, length, count = struct.unpack('>BBc16I8c16I8I8I4I2B', text)
@@ -121,15 +141,15 @@ end
 // KEYS  1 state, 2 journal.
 // ARGV  1 run id of this server or '', 2 incarnation of the new reign, 3 incarnations that the caller knows to be over,
 //       4 max_ttl and 5 max_staleness in milliseconds.
-// Answers {incarnation, sequence, incarnations before it}.
+// Answers {incarnation, sequence, incarnations before it, 1 if a key of another type was deleted}.
 //
 // The state is deleted first: after a write that frees memory, Redis refuses no further write of the script for want of
 // memory. The field `h` never exists; deleting it is the first write where nothing else is to be deleted.
 constexpr std::string_view kAdopt = R"lua(
-local state = call('hmget', KEYS[1], 'i', 'q', 'w', 'o', 'T', 'B')
-local incarnation, sequence, older = state[1], tonumber(state[2] or ''), state[4] or ''
-local max_ttl = math.max(tonumber(state[5] or '') or 0, tonumber(ARGV[4]))
-local trust = math.max(tonumber(state[6] or '') or 0, tonumber(ARGV[5]))
+local state = read_state('i', 'q', 'w', 'o', 'T', 'B')
+local incarnation, sequence, older = state[1], position(state[2]), state[4] or ''
+local max_ttl = math.max(span(state[5]), tonumber(ARGV[4]))
+local trust = math.max(span(state[6]), tonumber(ARGV[5]))
 if not incarnation or #incarnation ~= 16 or not sequence or has(ARGV[3], incarnation)
     or ARGV[1] ~= '' and state[3] ~= ARGV[1] then
   if incarnation and #incarnation == 16 then older = string.sub(incarnation .. ' ' .. older, 1, 17 * 8 - 1) end
@@ -141,7 +161,7 @@ elseif tonumber(state[5] or '') ~= max_ttl or tonumber(state[6] or '') ~= trust 
   call('hset', KEYS[1], 'T', max_ttl, 'B', trust)
 end
 touch(max_ttl)
-return {incarnation, sequence, older}
+return {incarnation, sequence, older, wrong_type and 1 or 0}
 )lua";
 
 // KEYS  1 state.  ARGV  1 incarnation, 2 cache, 3 codec.  Answers {'K'}.
@@ -150,8 +170,8 @@ return {incarnation, sequence, older}
 // to the oldest of 8, and can be registered again: what was not invalidated for it in between is void.
 constexpr std::string_view kOpen = R"lua(
 local list, field = 'c:' .. ARGV[2], 'c:' .. ARGV[2] .. ':' .. ARGV[3]
-local state = call('hmget', KEYS[1], 'i', 'q', field, list, 'k')
-if state[1] ~= ARGV[1] or not tonumber(state[2]) then return {'A'} end
+local state = read_state('i', 'q', field, list, 'k')
+if state[1] ~= ARGV[1] or not position(state[2]) then return {'A'} end
 if state[3] and has(state[4] or '', ARGV[3]) then return {'K'} end
 call('hdel', KEYS[1], 'h')
 local codecs = {}
@@ -168,18 +188,28 @@ return {'K'}
 )lua";
 
 // KEYS  1 state, 2 journal.
-// ARGV  1 incarnation, 2 the last position that was applied, 3 entries at most, 4 the position up to which messages
-// have
+// ARGV  1 incarnation, 2 the last position that was applied, 3 bytes at most, 4 the position up to which messages have
 //       brought what follows it, 5 the sum at that position, or ''.
 // Answers {'K', sequence, entries after the applied position, sum at the sequence, or ''}, or with 'M': the messages
-// were right, and the entries are those after them; or with 'G': the journal no longer has what follows the position.
+// were right, and the entries are those after them; or with 'G': the journal no longer has what follows the position,
+// or no bytes are wanted. There is at least one entry, and the last one may exceed the limit. An entry of an older
+// version may be large. Then it says instead that all that processes have in memory of its cache is void.
 //
 // To read entries takes most of the time of a large fleet's heartbeats, so the sums spare that.
 //
 // hdel is refused by a server that accepts no writes, and changes nothing, so that it is not replicated.
 constexpr std::string_view kSync = R"lua(
-local state = call('hmget', KEYS[1], 'i', 'q', 'T', 'm')
-local sequence, sums = tonumber(state[2] or ''), state[4] or ''
+local function small(fields)
+  local size, cache = 0, ''
+  for n, text in ipairs(fields) do
+    size = size + #text
+    if n % 2 == 1 and text == 'c' then cache = fields[n + 1] end
+  end
+  if size <= 2000 then return fields, size end
+  return {'c', #cache <= 64 and cache or '', 'k', 'm'}, 0
+end
+local state = read_state('i', 'q', 'T', 'm')
+local sequence, sums = position(state[2]), state[4] or ''
 if state[1] ~= ARGV[1] or not sequence then return {'A'} end
 call('hdel', KEYS[1], 'h')
 touch(state[3])
@@ -192,11 +222,22 @@ if string.find(sums, ' ' .. ARGV[4] .. '=' .. ARGV[5] .. ' ', 1, true) then
   code, applied = 'M', tonumber(ARGV[4])
   if sequence == applied then return {'M', sequence, {}, sum} end
 end
-local entries = redis.pcall('xrange', KEYS[2], string.format('%.0f-0', applied + 1), '+', 'count', ARGV[3])
-if entries.err then
-  call('del', KEYS[2])
-  return {'G', sequence, {}, sum}
-end
+local entries, bytes, limit, from = {}, 0, tonumber(ARGV[3]), string.format('%.0f-0', applied + 1)
+if limit <= 0 then return {'G', sequence, {}, sum} end
+repeat
+  local read = redis.pcall('xrange', KEYS[2], from, '+', 'count', 64)
+  if read.err then
+    call('del', KEYS[2])
+    return {'G', sequence, {}, sum}
+  end
+  for _, entry in ipairs(read) do
+    if bytes >= limit then break end
+    local fields, size = small(entry[2])
+    entries[#entries + 1] = {entry[1], fields}
+    bytes = bytes + size + 1000  -- That a client needs for an entry.
+  end
+  if #read > 0 then from = '(' .. read[#read][1] end
+until #read < 64 or bytes >= limit
 return {code, sequence, entries, sum}
 )lua";
 
@@ -211,8 +252,8 @@ return {code, sequence, entries, sum}
 //   will
 //    say that it has ended}.
 constexpr std::string_view kAsk = R"lua(
-local state = call('hmget', KEYS[1], 'i', 'q', 'a:' .. ARGV[2], 'c:' .. ARGV[2] .. ':' .. ARGV[3])
-local sequence = tonumber(state[2] or '')
+local state = read_state('i', 'q', 'a:' .. ARGV[2], 'c:' .. ARGV[2] .. ':' .. ARGV[3])
+local sequence = position(state[2])
 if state[1] ~= ARGV[1] or not sequence then return {'A'} end
 if not state[4] then return {'R'} end
 local record, there = read_record(KEYS[2])
@@ -264,8 +305,8 @@ return {'G', sequence, left or 0, expired}
 //
 // A repeat finds the lease gone and its own record, and judges that record by what was invalidated up to now.
 constexpr std::string_view kFill = R"lua(
-local state = call('hmget', KEYS[1], 'i', 'q', 'a:' .. ARGV[2], 'c:' .. ARGV[2] .. ':' .. ARGV[3])
-local sequence = tonumber(state[2] or '')
+local state = read_state('i', 'q', 'a:' .. ARGV[2], 'c:' .. ARGV[2] .. ':' .. ARGV[3])
+local sequence = position(state[2])
 if state[1] ~= ARGV[1] or not sequence then return {'A'} end
 local record, lease = parse(ARGV[6]), read_lease(KEYS[3])
 local mine = lease and lease.incarnation == ARGV[1] and lease.token == ARGV[4]
@@ -299,28 +340,33 @@ wake(KEYS[3], KEYS[2], ARGV[3])
 return 1
 )lua";
 
-// KEYS  1 state, 2 lease.  ARGV  1 incarnation, 2 token, 3 lease in milliseconds.  Answers whether the lease was there.
+// KEYS  1 state, and leases.  ARGV  1 incarnation, 2 milliseconds, and the token of each lease.
+// Answers for each lease whether it was there.
 constexpr std::string_view kExtend = R"lua(
-if call('hget', KEYS[1], 'i') ~= ARGV[1] then return 0 end
-local lease = read_lease(KEYS[2])
-if not lease or lease.incarnation ~= ARGV[1] or lease.token ~= ARGV[2] then return 0 end
-return call('pexpire', KEYS[2], ARGV[3])
+local present, extended = read_state('i')[1] == ARGV[1], {}
+for n = 2, #KEYS do
+  local lease = present and read_lease(KEYS[n])
+  local mine = lease and lease.incarnation == ARGV[1] and lease.token == ARGV[n + 1]
+  extended[n - 1] = mine and call('pexpire', KEYS[n], ARGV[2]) or 0
+end
+return extended
 )lua";
 
 // KEYS  1 state, 2 journal; for a key: the record, the lease and the waiters of each registered codec, in the order of
 //       the list.
-// ARGV  1 incarnation, 2 operation, 3 length of the journal, 4 cache, 5 kind ('k', 't' or 'a'), 6 key or tag,
-//       7 the list of codecs that the keys are of, 8 '' or, for a repeat, a position from before the operation,
-//       9 token of the lease to grant, or '', 10 its milliseconds, 11 the number of its key in KEYS,
-//       12 command that publishes, or ''.
+// ARGV  1 incarnation, 2 operation, 3 length of the journal, 4 cache, 5 kind ('k', 't', 'a', or 'm': all that
+//       processes have in memory), 6 key or tag, 7 the list of codecs that the keys are of, 8 '' or, for a repeat, a
+//       position from before the operation, 9 token of the lease to grant, or '', 10 its milliseconds, 11 the number
+//       of its key in KEYS, 12 command that publishes, or ''.
 // Answers {'R', list of codecs}: the keys are of other codecs; or {'K', position, 1 if the lease is granted, 1 if tags
 // were dropped}.
 //
 // What is deleted comes first, so that the values are gone even if the server refuses all else for want of memory; and
-// after that write it does not refuse the rest.
+// after that write it does not refuse the rest. No record has a tag of more than 255 bytes, so the state has none. If
+// no codec is registered, which only foreign changes of the state can bring about, all records of the cache are void.
 constexpr std::string_view kInvalidate = R"lua(
-local state = call('hmget', KEYS[1], 'i', 'q', 'T', 'k', 'c:' .. ARGV[4], 'm')
-local sequence = tonumber(state[2] or '')
+local state = read_state('i', 'q', 'T', 'k', 'c:' .. ARGV[4], 'm', 'b')
+local sequence = position(state[2])
 if state[1] ~= ARGV[1] or not sequence then return {'A'} end
 if ARGV[5] == 'k' and (state[5] or '') ~= ARGV[7] then return {'R', state[5] or ''} end
 if ARGV[8] ~= '' then
@@ -341,8 +387,12 @@ local _, sum = last_sum(sums)
 sum = string.sub(redis.sha1hex(sum .. ' ' .. message), 1, 20)
 -- The oldest may be cut, and is then no sum.
 call('hset', KEYS[1], 'q', sequence, 'm', string.format(' %.0f=%s', sequence, sum) .. string.sub(sums, 1, 1000))
-if ARGV[5] == 't' then call('hset', KEYS[1], 't:' .. ARGV[4] .. ':' .. ARGV[6], sequence) end
-if ARGV[5] == 'a' then call('hset', KEYS[1], 'a:' .. ARGV[4], sequence) end
+local tag_bytes = tonumber(state[7] or '') or 0
+if ARGV[5] == 't' and #ARGV[6] <= 255 and call('hset', KEYS[1], 't:' .. ARGV[4] .. ':' .. ARGV[6], sequence) == 1 then
+  tag_bytes = tag_bytes + #ARGV[6]
+  call('hset', KEYS[1], 'b', tag_bytes)
+end
+if ARGV[5] == 'a' or ARGV[5] == 'k' and #KEYS == 2 then call('hset', KEYS[1], 'a:' .. ARGV[4], sequence) end
 local function append()
   return redis.pcall('xadd', KEYS[2], 'maxlen', '~', ARGV[3], string.format('%.0f-0', sequence),
                      'o', ARGV[2], 'c', ARGV[4], 'k', ARGV[5], 't', ARGV[6])
@@ -357,7 +407,7 @@ if ARGV[9] ~= '' then
   set_lease(KEYS[tonumber(ARGV[11])], ARGV[1], ARGV[9], sequence, ARGV[10])
   granted = 1
 end
-if ARGV[5] == 't' and call('hlen', KEYS[1]) > 100000 then
+if ARGV[5] == 't' and (tag_bytes > 10000000 or call('hlen', KEYS[1]) > 100000) then
   local fields, caches = {'i', 'q', 'm', 'w', 'o', 'T', 'B', 'k'}, {}
   for cache in string.gmatch(state[4] or '', '%S+') do
     caches[#caches + 1] = cache
@@ -386,42 +436,43 @@ return {'K', sequence, granted, dropped}
 }  // namespace
 
 const RedisScript& TierAdoptScript() {
-  static const RedisScript& script = *new RedisScript(Concat(kState, kAdopt));
+  static const RedisScript& script = *new RedisScript(Concat(kReadState, kState, kAdopt));
   return script;
 }
 
 const RedisScript& TierOpenScript() {
-  static const RedisScript& script = *new RedisScript(Concat(kState, kOpen));
+  static const RedisScript& script = *new RedisScript(Concat(kReadState, kState, kOpen));
   return script;
 }
 
 const RedisScript& TierSyncScript() {
-  static const RedisScript& script = *new RedisScript(Concat(kState, kSync));
+  static const RedisScript& script = *new RedisScript(Concat(kReadState, kState, kSync));
   return script;
 }
 
 const RedisScript& TierAskScript() {
-  static const RedisScript& script = *new RedisScript(Concat(kRecords, kAsk, kLeases, kWaiters, kAskForLease));
+  static const RedisScript& script =
+      *new RedisScript(Concat(kReadState, kRecords, kAsk, kLeases, kWaiters, kAskForLease));
   return script;
 }
 
 const RedisScript& TierFillScript() {
-  static const RedisScript& script = *new RedisScript(Concat(kLeases, kWaiters, kRecords, kFill));
+  static const RedisScript& script = *new RedisScript(Concat(kReadState, kLeases, kWaiters, kRecords, kFill));
   return script;
 }
 
 const RedisScript& TierEndScript() {
-  static const RedisScript& script = *new RedisScript(Concat(kLeases, kWaiters, kEnd));
+  static const RedisScript& script = *new RedisScript(Concat("local call = redis.call", kLeases, kWaiters, kEnd));
   return script;
 }
 
 const RedisScript& TierExtendScript() {
-  static const RedisScript& script = *new RedisScript(Concat(kLeases, kExtend));
+  static const RedisScript& script = *new RedisScript(Concat(kReadState, kLeases, kExtend));
   return script;
 }
 
 const RedisScript& TierInvalidateScript() {
-  static const RedisScript& script = *new RedisScript(Concat(kState, kLeases, kWaiters, kInvalidate));
+  static const RedisScript& script = *new RedisScript(Concat(kReadState, kState, kLeases, kWaiters, kInvalidate));
   return script;
 }
 

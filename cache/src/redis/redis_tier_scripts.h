@@ -21,9 +21,9 @@ const RedisScript& TierAskScript();
 const RedisScript& TierFillScript();
 // Ends a lease without a value.
 const RedisScript& TierEndScript();
-// Prolongs a lease.
+// Prolongs leases.
 const RedisScript& TierExtendScript();
-// Invalidates a key, a tag or all.
+// Invalidates a key, a tag, all, or all that processes have in memory.
 const RedisScript& TierInvalidateScript();
 
 }  // namespace stockade::cache_internal

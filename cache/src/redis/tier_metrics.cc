@@ -52,7 +52,8 @@ constexpr MetricDef kCacheDefs[] = {
 static_assert(std::size(kCacheDefs) == kTierInvalidationsDropped + 1);
 
 constexpr std::string_view kHeartbeats = "stockade_cache_tier_heartbeats_total";
-constexpr std::string_view kHeartbeatsHelp = "Heartbeats, by result.";
+constexpr std::string_view kHeartbeatsHelp =
+    "Heartbeats, by result: refused are those that fail until the options or the rights of the user are changed.";
 constexpr std::string_view kMessages = "stockade_cache_tier_messages_total";
 constexpr std::string_view kMessagesHelp =
     "Messages of Redis that took effect, by kind: invalidations before the heartbeat that confirms them, and ends of "
@@ -62,6 +63,7 @@ constexpr std::string_view kMessagesHelp =
 constexpr MetricDef kTierDefs[] = {
     {MetricType::kCounter, kHeartbeats, kHeartbeatsHelp, "result", "ok"},
     {MetricType::kCounter, kHeartbeats, kHeartbeatsHelp, "result", "error"},
+    {MetricType::kCounter, kHeartbeats, kHeartbeatsHelp, "result", "refused"},
     {MetricType::kSecondsHistogram, "stockade_cache_tier_heartbeat_seconds",
      "Duration of a heartbeat that succeeded, with the work of its invalidations."},
     {MetricType::kGauge, "stockade_cache_tier_trusted",
@@ -72,7 +74,8 @@ constexpr MetricDef kTierDefs[] = {
     {MetricType::kCounter, "stockade_cache_tier_gaps_total",
      "Times that the journal no longer had all that the process had missed, so that it dropped its values."},
     {MetricType::kCounter, "stockade_cache_tier_tags_dropped_total",
-     "Times that Redis had 100,000 invalidated tags, which this process replaced by an invalidation of all."},
+     "Times that Redis had 100,000 invalidated tags or 10 MB of them, which this process replaced by an invalidation "
+     "of all."},
     {MetricType::kGauge, "stockade_cache_tier_subscribed",
      "1 while messages of Redis arrive. Otherwise invalidations and ends of loads are found by polling."},
     {MetricType::kCounter, kMessages, kMessagesHelp, "kind", "invalidation"},

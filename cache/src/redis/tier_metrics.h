@@ -37,6 +37,7 @@ std::span<const MetricDef> TierCacheMetricDefs();
 enum TierMetric : size_t {
   kTierHeartbeatsOk,
   kTierHeartbeatsFailed,
+  kTierHeartbeatsRefused,
   kTierHeartbeatSeconds,
   kTierTrusted,
   kTierIsAway,

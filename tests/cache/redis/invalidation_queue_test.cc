@@ -14,7 +14,9 @@ using Kind = TierTarget::Kind;
 
 class InvalidationQueueTest : public ::testing::Test {
  protected:
-  uint64_t Add(Kind kind, std::string_view text = {}) { return queue.Add({.kind = kind, .text = text}, now); }
+  uint64_t Add(Kind kind, std::string_view text = {}) {
+    return queue.Add(TierInvalidation({.kind = kind, .text = text}), now);
+  }
   uint64_t AddQueued(Kind kind, std::string_view text = {}) {
     const uint64_t id = Add(kind, text);
     queue.Enqueue(id);
@@ -109,7 +111,7 @@ TEST_F(InvalidationQueueTest, Enqueue_TooMany_BecomeOneOfAll) {
   EXPECT_EQ(queue.size(), 3u);
   for (const uint64_t id : {tag, tag + 1, last}) {
     ASSERT_NE(queue.Find(id), nullptr) << id;
-    EXPECT_EQ(queue.Find(id)->kind, Kind::kAll);
+    EXPECT_EQ(queue.Find(id)->scope, TierScope::kAll);
   }
   EXPECT_EQ(queue.Find(held)->text, "held");
   EXPECT_EQ(queue.Find(first)->text, "first");
@@ -138,7 +140,7 @@ TEST_F(InvalidationQueueTest, Enqueue_TooManyTwice_EachIsFound) {
   queue.Accept(first);
   EXPECT_EQ(queue.Find(first), nullptr);
   ASSERT_NE(queue.Find(last), nullptr);
-  EXPECT_EQ(queue.Find(last)->kind, Kind::kAll);
+  EXPECT_EQ(queue.Find(last)->scope, TierScope::kAll);
 }
 
 TEST_F(InvalidationQueueTest, EnqueueHeldBefore_TakesOldOnesOnly) {
@@ -158,7 +160,7 @@ TEST_F(InvalidationQueueTest, Widen_AKey_ConcernsAllKeys) {
   queue.TakeQueued(1);
   const std::string operation = queue.Find(id)->operation;
   queue.Widen(id);
-  EXPECT_EQ(queue.Find(id)->kind, Kind::kAll);
+  EXPECT_EQ(queue.Find(id)->scope, TierScope::kAll);
   EXPECT_NE(queue.Find(id)->operation, operation);
   EXPECT_EQ(queue.ConcernOf("any"), Concern::kQueued);
   queue.Enqueue(id);
@@ -166,6 +168,23 @@ TEST_F(InvalidationQueueTest, Widen_AKey_ConcernsAllKeys) {
   queue.Accept(id);
   EXPECT_EQ(queue.ConcernOf("any"), Concern::kNone);
   EXPECT_EQ(queue.queued(), 0u);
+}
+
+// What is too long for the journal is an invalidation of memory, which concerns no key of the tier.
+TEST_F(InvalidationQueueTest, LongTexts_AreOneInvalidationOfMemory) {
+  const std::string longest(1024, 'x');
+  const uint64_t precise = AddQueued(Kind::kKey, longest);
+  EXPECT_EQ(queue.Find(precise)->scope, TierScope::kKey);
+  const uint64_t memory = AddQueued(Kind::kKey, longest + "x");
+  EXPECT_EQ(queue.Find(memory)->scope, TierScope::kMemory);
+  EXPECT_EQ(queue.Find(memory)->text, "");
+  EXPECT_EQ(Add(Kind::kTag, std::string(1 << 20, 'y')), memory);
+  EXPECT_EQ(queue.ConcernOf("other"), Concern::kNone);
+  EXPECT_EQ(queue.ConcernOf(longest), Concern::kQueued);
+  queue.Accept(precise);
+  queue.Accept(memory);
+  EXPECT_EQ(Add(Kind::kTag, longest), queue.newest());
+  EXPECT_EQ(queue.Find(queue.newest())->scope, TierScope::kTag);
 }
 
 }  // namespace

@@ -2,12 +2,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <fstream>
+#include <iterator>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "cache/redis/tier_node.h"
 #include "redis/support/redis_server.h"
+#include "stockade/base/log.h"
 #include "support/await.h"
 #include "support/scale.h"
 #include "support/test_seed.h"
@@ -17,6 +21,12 @@ namespace {
 
 using Answer = TierAnswer::Kind;
 using Filled = TierFilled::Kind;
+
+// docs/fleet_cache_invalidate.lua.
+std::string InvalidationScript() {
+  std::ifstream file(STOCKADE_SOURCE_DIR "/docs/fleet_cache_invalidate.lua");
+  return {std::istreambuf_iterator<char>(file), {}};
+}
 
 class TierForeignTest : public ::testing::Test {
  protected:
@@ -31,27 +41,90 @@ class TierForeignTest : public ::testing::Test {
   RedisServer server;
 };
 
-TEST_F(TierForeignTest, Connect_StateIsOfAnotherType_IsAnError) {
+TEST_F(TierForeignTest, Connect_StateIsOfAnotherType_IsReplaced) {
   ASSERT_EQ(server.Call({"SET", kState, "mine"}).text, "OK");
-  RedisCacheTierOptions options = PatientTier();
-  const absl::Status refused = RedisCacheTier::Connect(server.url(), options).status();
-  EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
-  EXPECT_THAT(std::string(refused.message()),
-              ::testing::AllOf(::testing::HasSubstr("sc1:{test}:s"), ::testing::HasSubstr("WRONGTYPE")));
+  std::string logged;
+  SetLogSink([&](LogSeverity severity, std::string_view message) {
+    if (severity == LogSeverity::kError) logged += message;
+  });
+  TierNode a(server.url());
+  SetLogSink({});
+  EXPECT_EQ(logged,
+            "RedisCacheTier 'test': the key 'sc1:{test}:s' had another type; it was deleted, and a new reign begins");
+  EXPECT_EQ(a.Load("k", "v").kind, Filled::kStored);
 }
 
-TEST_F(TierForeignTest, StateBecomesAnotherType_TheTierIsAwayUntilItIsGone) {
-  RedisCacheTierOptions options = PatientTier();
-  options.max_staleness = absl::Milliseconds(100);
-  options.timeout = absl::Milliseconds(100);
-  TierNode a(server.url(), options);
-  MakeList(kState);
-  Await("the end of answers", [&] { return a.Ask("k").kind == Answer::kAway; });
-  Await("the end of trust", [&] { return !a.trusted(); });
-  EXPECT_FALSE(a.InvalidateKey("k").accepted);
-  server.Call({"DEL", kState});
-  Await("answers", [&] { return a.Ask("k").kind == Answer::kGranted; });
-  EXPECT_TRUE(a.cache->AwaitAll(a.tier->clock()->Now() + absl::Minutes(1)));
+TEST_F(TierForeignTest, StateBecomesAnotherType_ANewReignBegins) {
+  TierNode a(server.url());
+  TierNode b(server.url());
+  for (int round = 1; round <= 3; ++round) {
+    ASSERT_EQ(a.Load("k", "old").kind, Filled::kStored);
+    MakeList(kState);
+    if (round == 1) ASSERT_EQ(a.Ask("k").kind, Answer::kGranted);
+    if (round == 2) ASSERT_TRUE(a.InvalidateKey("k").accepted);
+    ASSERT_TRUE(a.ear->AwaitResets(round));
+    ASSERT_TRUE(b.ear->AwaitResets(round));
+    server.Call({"DEL", kLease});
+    EXPECT_EQ(server.Call({"TYPE", kState}).text, "hash");
+    ASSERT_TRUE(b.InvalidateKey("k").accepted);
+  }
+}
+
+// Redis refuses times to live that are too long.
+TEST_F(TierForeignTest, StateHasSpansWithoutABound_TheyAreLimited) {
+  for (const char* field : {"T", "B"}) {
+    for (const char* value : {"inf", "-inf", "nan", "1e300", "100000000000000000000", "-1", "0.5", "", "x"}) {
+      SCOPED_TRACE(std::string(field) + "=" + value);
+      TierNode a(server.url());
+      ASSERT_EQ(a.Load("k", "v").kind, Filled::kStored);
+      ASSERT_EQ(server.Call({"HSET", kState, field, value}).text, "0");
+      server.Call({"PEXPIRE", kState, "1000000"});  // So that it is renewed.
+      server.Call({"PEXPIRE", kJournal, "1000000"});
+      ASSERT_TRUE(a.InvalidateKey("k").accepted);
+      TierNode b(server.url());
+      EXPECT_EQ(b.Load("k", "v").kind, Filled::kStored);
+      EXPECT_EQ(b.ear->resets() + a.ear->resets(), 0);
+      EXPECT_LE(std::stod(server.Call({"HGET", kState, field}).text), 366.0 * 86400'000);
+      EXPECT_LE(std::stoll(server.Call({"PTTL", kState}).text), int64_t{3} * 366 * 86400'000);
+      server.Call({"FLUSHALL"});
+    }
+  }
+}
+
+TEST_F(TierForeignTest, SequenceIsNoPosition_ANewReignBegins) {
+  for (const char* value : {"inf", "nan", "-5", "1.5", "1e300", "1099511627776"}) {
+    SCOPED_TRACE(value);
+    TierNode a(server.url());
+    ASSERT_EQ(a.Load("k", "old").kind, Filled::kStored);
+    ASSERT_EQ(server.Call({"HSET", kState, "q", value}).text, "0");
+    ASSERT_TRUE(a.ear->AwaitResets(1));
+    EXPECT_EQ(a.Load("k", "new").kind, Filled::kStored);
+    ASSERT_TRUE(a.InvalidateKey("k").accepted);
+    server.Call({"FLUSHALL"});
+  }
+}
+
+TEST_F(TierForeignTest, ListOfCodecsIsLost_AnInvalidationVoidsAllRecords) {
+  for (const bool external : {false, true}) {
+    for (const bool emptied : {false, true}) {
+      TierNode a(server.url());
+      ASSERT_EQ(a.Load("k", "old").kind, Filled::kStored);
+      ASSERT_EQ(a.Load("other", "v").kind, Filled::kStored);
+      if (emptied) {
+        ASSERT_EQ(server.Call({"HSET", kState, "c:products", ""}).text, "0");
+      } else {
+        ASSERT_EQ(server.Call({"HDEL", kState, "c:products"}).text, "1");
+      }
+      if (external) {
+        EXPECT_NE(server.Call({"EVAL", InvalidationScript(), "2", kState, kJournal, "products", "k", "k"}).text, "0");
+      } else {
+        ASSERT_TRUE(a.InvalidateKey("k").accepted);
+      }
+      EXPECT_EQ(a.Load("k", "new").kind, Filled::kStored);
+      EXPECT_EQ(a.Ask("other").kind, Answer::kGranted);
+      server.Call({"FLUSHALL"});
+    }
+  }
 }
 
 TEST_F(TierForeignTest, StateHasOtherValues_ANewReignBegins) {

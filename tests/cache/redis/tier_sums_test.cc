@@ -82,6 +82,7 @@ TEST_F(TierSumsTest, SumsHaveForeignValues_EachInvalidationIsReportedOnce) {
 TEST_F(TierSumsTest, MoreInvalidationsThanSums_AreReportedOnceAndInOrder) {
   RedisCacheTierOptions options = PatientTier();
   options.metrics = &registry;
+  options.heartbeat = absl::Seconds(2);  // Between two of them there is time for many messages.
   TierNode a(server.url(), options);
   TierNode b(server.url());
   AwaitSubscribed(a);

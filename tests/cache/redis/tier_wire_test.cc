@@ -17,6 +17,7 @@ namespace stockade::testing {
 namespace {
 
 using Answer = TierAnswer::Kind;
+using ::testing::StartsWith;
 using Filled = TierFilled::Kind;
 
 TEST(TierRecordTest, Encode_IsWhatTheDocumentSays) {
@@ -345,6 +346,148 @@ TEST_F(TierWireTest, Script_WithoutMemory_Invalidates) {
   EXPECT_EQ(Invalidate("products", "k", "k"), "2");
   ASSERT_EQ(server.Call({"CONFIG", "SET", "maxmemory", "0"}).text, "OK");
   EXPECT_EQ(a.Ask("k").kind, Answer::kGranted);
+}
+
+TEST_F(TierWireTest, Script_SomethingIsMistyped_IsAnErrorThatSaysWhat) {
+  const auto run = [&](const std::string& state, const std::string& journal, std::vector<std::string> args) {
+    std::vector<std::string> words = {"EVAL", Script(), "2", state, journal};
+    words.insert(words.end(), args.begin(), args.end());
+    return server.Call(words).text;
+  };
+  EXPECT_EQ(run(kState, kJournal, {"products", "k", "k"}), "0") << "there is no state";
+  TierNode a(server.url());
+  TierNode other(a, "orders");
+  const std::string keys = "ERR the keys are not sc1:{<prefix>}:s and sc1:{<prefix>}:j";
+  EXPECT_THAT(run("sc1:{shop}", kJournal, {"products", "k", "k"}), StartsWith(keys));
+  EXPECT_THAT(run("sc1:test:s", "sc1:test:j", {"products", "k", "k"}), StartsWith(keys));
+  EXPECT_THAT(run(kState, "sc1:{tset}:j", {"products", "k", "k"}), StartsWith(keys));
+  EXPECT_EQ(run("sc1:{tset}:s", "sc1:{tset}:j", {"products", "k", "k"}), "0");
+  for (const char* cache : {"product", "roducts", "", "products orders"}) {
+    EXPECT_THAT(
+        run(kState, kJournal, {cache, "k", "k"}),
+        StartsWith("ERR no cache '" + std::string(cache) +
+                   "' was opened in this reign, so nothing of it is in Redis; the known ones: products orders"));
+  }
+  EXPECT_THAT(run(kState, kJournal, {"products", "key", "k"}), StartsWith("ERR the kind is not k, t or a"));
+  for (const char* kind : {"k", "t"}) {
+    EXPECT_THAT(run(kState, kJournal, {"products", kind}), StartsWith("ERR the key or the tag is empty"));
+    EXPECT_THAT(run(kState, kJournal, {"products", kind, ""}), StartsWith("ERR the key or the tag is empty"));
+  }
+  EXPECT_EQ(server.Call({"HGET", kState, "q"}).text, "1") << "nothing was invalidated";
+  EXPECT_EQ(run(kState, kJournal, {"products", "k", "", "empty"}), "2");
+  EXPECT_EQ(run(kState, kJournal, {"orders", "a"}), "3");
+}
+
+// What is longer than a record has is reported to all processes, and what is longer than the journal takes counts as all
+// that they have in memory. Nothing of both is kept in the state.
+TEST_F(TierWireTest, LongKeysAndTags_ReachTheOthers_AndTheStateStaysSmall) {
+  TierNode a(server.url());
+  TierNode b(server.url());
+  ASSERT_EQ(a.Load("k", "v").kind, Filled::kStored);
+  ASSERT_TRUE(a.InvalidateTag(std::string(255, 't')).accepted);
+  const std::string fields = server.Call({"HLEN", kState}).text;
+  struct Case {
+    size_t bytes;
+    bool precise;
+  };
+  uint64_t last = 0;
+  size_t count = 1;
+  for (const auto& [bytes, precise] :
+       {Case{256, true}, Case{1024, true}, Case{1025, false}, Case{200'000, false}, Case{1 << 20, false}}) {
+    for (const bool external : {false, true}) {
+      for (const auto kind : {TierTarget::Kind::kKey, TierTarget::Kind::kTag}) {
+        const std::string text(bytes, 'x');
+        if (external) {
+          last = (uint64_t{1} << 40) +
+                 std::stoull(Invalidate("products", kind == TierTarget::Kind::kKey ? "k" : "t", text));
+        } else {
+          const TierInvalidated done = a.Invalidate(kind, text);
+          ASSERT_TRUE(done.accepted);
+          last = done.position;
+        }
+        ASSERT_TRUE(b.ear->AwaitPosition(last));
+        const std::vector<TierEar::Heard> heard = b.ear->heard();
+        ASSERT_EQ(heard.size(), ++count);
+        EXPECT_EQ(heard.back().kind, precise ? kind : TierTarget::Kind::kAll) << bytes;
+        EXPECT_EQ(heard.back().text, precise ? text : "");
+      }
+    }
+  }
+  EXPECT_EQ(server.Call({"HLEN", kState}).text, fields);
+  EXPECT_LT(std::stoll(server.Call({"MEMORY", "USAGE", kState}).text), 10'000);
+  EXPECT_EQ(b.Ask("k").kind, Answer::kHit) << "no record has such a key or tag";
+  EXPECT_EQ(b.ear->resets(), 0);
+}
+
+TEST_F(TierWireTest, TagsOfTooManyBytes_BecomeOneInvalidationOfAll) {
+  for (const bool external : {false, true}) {
+    TierNode a(server.url());
+    ASSERT_EQ(a.Load("k", TierNode::Value{.bytes = "v", .tags = {"kept"}}).kind, Filled::kStored);
+    const auto invalidate = [&](const std::string& tag) {
+      return external ? Invalidate("products", "t", tag) != "0" : a.InvalidateTag(tag).accepted;
+    };
+    ASSERT_TRUE(invalidate(std::string(200, 't')));
+    EXPECT_EQ(server.Call({"HGET", kState, "b"}).text, "200");
+    ASSERT_TRUE(invalidate(std::string(200, 't')));
+    EXPECT_EQ(server.Call({"HGET", kState, "b"}).text, "200") << "a tag counts once";
+    server.Call({"HSET", kState, "b", "9999999"});
+    ASSERT_TRUE(invalidate("t"));
+    EXPECT_EQ(a.Ask("k").kind, Answer::kHit);
+    ASSERT_TRUE(invalidate("u"));
+    EXPECT_EQ(a.Ask("k").kind, Answer::kGranted);
+    EXPECT_EQ(server.Call({"HEXISTS", kState, "t:products:t"}).text, "0");
+    EXPECT_EQ(server.Call({"HEXISTS", kState, "b"}).text, "0");
+    server.Call({"FLUSHALL"});
+  }
+}
+
+// An older version writes keys and tags of any length. They are not sent, whatever a reply may have.
+TEST_F(TierWireTest, JournalHasLargeEntries_TheProcessesDropTheirMemoryAndGoOn) {
+  RedisCacheTierOptions options = PatientTier();
+  options.max_value_bytes = 1 << 10;
+  options.redis.max_reply_bytes = 65 << 10;
+  options.redis.max_unsent_bytes = 65 << 10;
+  options.pubsub = false;
+  TierNode a(server.url(), options);
+  constexpr char kOlder[] =
+      "for n = 1, 200 do\n"
+      "  local q = redis.call('hincrby', KEYS[1], 'q', 1)\n"
+      "  redis.call('xadd', KEYS[2], q .. '-0', 'o', 'older', 'c', n % 2 == 0 and 'products' or string.rep('c', 9999),"
+      "             'k', n % 3 == 0 and 'k' or 't', 't', string.rep('x', n * 1000))\n"
+      "end\n"
+      "return redis.call('hget', KEYS[1], 'q')";
+  const uint64_t last = std::stoull(Run(kOlder, {}));
+  ASSERT_TRUE(a.ear->AwaitPosition((uint64_t{1} << 40) + last));
+  EXPECT_EQ(a.ear->heard().size(), 100u);
+  EXPECT_EQ(a.ear->heard().front().text.size(), 0u) << "2,000 bytes are too many";
+  EXPECT_EQ(a.ear->resets(), 0);
+  Await("trust", [&] { return a.trusted(); });
+  TierNode b(server.url(), options);
+  EXPECT_TRUE(b.trusted());
+  ASSERT_TRUE(a.ear->AwaitPosition(b.InvalidateKey("k").position));
+  EXPECT_EQ(a.ear->heard().back().text, "k");
+}
+
+// More bytes than one reply may have are read in several.
+TEST_F(TierWireTest, JournalHasManyEntries_TheyAreReadInParts) {
+  RedisCacheTierOptions options = PatientTier();
+  options.max_value_bytes = 1 << 10;
+  options.redis.max_reply_bytes = 65 << 10;
+  options.pubsub = false;
+  TierNode a(server.url(), options);
+  constexpr char kMany[] =
+      "for n = 1, 500 do\n"
+      "  local q = redis.call('hincrby', KEYS[1], 'q', 1)\n"
+      "  redis.call('xadd', KEYS[2], q .. '-0', 'o', 'older', 'c', 'products', 'k', 'k', 't', n .. string.rep('x', "
+      "1000))\n"
+      "end\n"
+      "return redis.call('hget', KEYS[1], 'q')";
+  const uint64_t last = std::stoull(Run(kMany, {}));
+  ASSERT_TRUE(a.ear->AwaitPosition((uint64_t{1} << 40) + last));
+  const std::vector<TierEar::Heard> heard = a.ear->heard();
+  ASSERT_EQ(heard.size(), 500u);
+  for (size_t n = 0; n < heard.size(); ++n) EXPECT_EQ(heard[n].text, std::to_string(n + 1) + std::string(1000, 'x'));
+  EXPECT_EQ(a.ear->resets(), 0);
 }
 
 }  // namespace

@@ -70,8 +70,12 @@ struct STOCKADE_EXPORT RedisCacheTierOptions {
   // caches of one name that use the same registry, like the metrics.
   MetricsRegistry* metrics = MetricsRegistry::Default();
 
+  // Whether Connect() fails if Redis does not answer, or not now. If false, the tier then begins without Redis, so that
+  // a service starts although its cache is away.
+  bool require_redis = false;
+
   // Options of the connections, of which there are three: one for the calls, one for heartbeats, leases and retries,
-  // and one for messages. command_timeout and callback_executor are not used.
+  // and one for messages. command_timeout, wait_for_connection and callback_executor are not used.
   RedisOptions redis = {};
 
   // InvalidArgument if a field is invalid; the message names the field and the value.
@@ -82,13 +86,22 @@ struct STOCKADE_EXPORT RedisCacheTierOptions {
 // the URL (redis_url.h). docs/FLEET_CACHE_WIRE.md says how Redis is to be configured, and describes the keys.
 class STOCKADE_EXPORT RedisCacheTier {
  public:
-  // Blocks until the connections are established and the first heartbeat has been answered.
-  //   Errors as for RedisClient::Connect().
-  //   PermissionDenied: the user may not run the heartbeat's commands or use the state and the journal. Missing rights
-  //     to other commands and keys show later: calls behave as if Redis were away.
-  //   FailedPrecondition: the state has another type.
-  // A server that refuses for now (LOADING, READONLY, out of memory) is no error: the tier begins without it. If the
-  // user may not run INFO, failovers cannot be detected; this is logged as a warning.
+  // Blocks until the first heartbeat has been answered, for at most redis.connect_timeout.
+  //   InvalidArgument: the URL or an option is invalid, or the server does not have the URL's database.
+  //   Unauthenticated: the server refuses the URL's user and password.
+  //   PermissionDenied: a host is not in redis.allowed_hosts; or the user may not run the heartbeat's commands or use
+  //     the state and the journal. Missing rights to other commands and keys show later: calls behave as if Redis were
+  //     away.
+  //   FailedPrecondition: Redis refuses the heartbeat for another reason that a retry does not change.
+  //   Internal: what answers is not Redis.
+  //   ResourceExhausted: a thread or a file descriptor could not be created.
+  //   Unavailable, DeadlineExceeded, and other errors of RedisClient::Connect(): only if require_redis is true.
+  // Otherwise, no answer, or one that means "not now" (LOADING, MASTERDOWN, READONLY, CLUSTERDOWN, BUSY, MISCONF, OOM,
+  // too many clients, Sentinels that do not know a master yet), is no error. It is logged as a warning once, and the
+  // caches load for themselves until a heartbeat succeeds. An error of the list that comes only then is logged as an
+  // error, and the metric stockade_cache_tier_heartbeats_total counts it as refused.
+  // A state of another type is replaced, which is logged as an error. If the user may not run INFO, failovers cannot be
+  // detected; this is logged as a warning.
   static absl::StatusOr<std::shared_ptr<CacheTier>> Connect(std::string_view url, RedisCacheTierOptions options);
 };
 
