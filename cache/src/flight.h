@@ -345,6 +345,7 @@ struct Flight final : FlightNode {
 
   // Of a cache with a tier. The lease of a flight that has not begun is kept for its next run.
   TierLease lease;
+  std::optional<std::string> tier_key;             // Encoded. Set before the first lease, and constant from then on.
   Instant not_before = Instant::InfinitePast();    // kReady: another process loads the key. Ask again then.
   bool lease_ended = false;                        // kRunning: the other load has ended since the run began.
   Instant queued_up_at = Instant::InfinitePast();  // The time for which QueueUpLater() has scheduled a timer.

@@ -236,7 +236,7 @@ std::optional<Answer> CacheCore::Run(std::span<const FlightPtr> flights, bool as
   LoaderFrame frame(together.has_value() ? static_cast<FlightNode*>(&*together)
                                          : first.get());  // Other callbacks, too.
   if (tier_ == nullptr) return RunLoader(flights, as_batch, runner, after);
-  const std::vector<FlightPtr> missing = tier_->Ask(flights, as_batch, nested, after);
+  const std::vector<FlightPtr> missing = tier_->Ask(flights, as_batch, nested, runner, after);
   return missing.empty() ? std::nullopt : RunLoader(missing, as_batch, runner, after);
 }
 
@@ -274,11 +274,14 @@ std::optional<Answer> CacheCore::RunLoader(std::span<const FlightPtr> flights, b
     }
     Resolve(*flights[i], result);
   }
-  if (tier_ != nullptr) tier_->Fill(flights, loaded);
   std::optional<Answer> own;
-  for (size_t i = 0; i < flights.size(); ++i) {
-    own = Publish(flights[i], loaded.empty() ? Loaded{.answer = done, .ended = ended} : std::move(loaded[i]), runner,
-                  after);
+  for (size_t i = 0; i < flights.size();) {
+    size_t end = flights.size();
+    if (tier_ != nullptr && !loaded.empty()) end = i + tier_->Fill(flights.subspan(i), std::span(loaded).subspan(i));
+    for (; i < end; ++i) {
+      own = Publish(flights[i], loaded.empty() ? Loaded{.answer = done, .ended = ended} : std::move(loaded[i]), runner,
+                    after);
+    }
   }
   return own;
 }
@@ -341,7 +344,9 @@ std::optional<Answer> CacheCore::Publish(const FlightPtr& flight, Loaded loaded,
     const bool found = TryFindEntry(flight->key.at(), old);
     const bool was_current = Finish(flight, now, after);
     const uint64_t first_void = knows ? flight->FirstVoid(loaded.entry.tags) : Flight::kNeverVoided;
-    if (!was_current || !found || loaded.refused || (loaded.stamp.version != 0 && !tier_->MayStore(loaded.stamp))) {
+    const bool outdated =
+        loaded.refused || (loaded.stamp.version != 0 && !loaded.unstored && !tier_->MayStore(loaded.stamp));
+    if (!was_current || !found || outdated) {
       // Stores nothing.
     } else if (!knows) {
       // A caller that gave up does not tell anything about the key, and an answered flight keeps its answer.

@@ -302,6 +302,8 @@ struct CacheCore::Part {
 struct CacheCore::Runner {
   Instant deadline = Instant::InfiniteFuture();
   std::stop_token stop = {};
+
+  bool GaveUp(Instant now) const { return now >= deadline || stop.stop_requested(); }
 };
 
 // The result of a loader for one key.
@@ -317,7 +319,8 @@ struct CacheCore::Loaded {
   std::optional<EntryTimes> times = std::nullopt;  // Null: to be computed from `entry`.
   TierStamp stamp = {};
   Instant kept_until = Instant::InfiniteFuture();
-  bool refused = false;  // The tier has refused the value, which may be outdated.
+  bool refused = false;   // The tier has refused the value, which may be outdated.
+  bool unstored = false;  // The tier does not take it. Which later invalidations concern it, the flight knows.
 };
 
 // The tier of a cache: what the tier calls, and what is asked of it. The calls are virtual because only programs with
@@ -325,7 +328,9 @@ struct CacheCore::Loaded {
 //
 // Invariants. An entry with a stamp is served only while the tier trusts that all invalidations are applied. Everything
 // that comes from the tier is stored only if no invalidation of a later position has been applied: `applied` is set
-// before the entries are removed, and checked under the mutex of the shard.
+// before the entries are removed, and checked under the mutex of the shard. A value that the tier does not take is the
+// exception. Its stamp is the position of its lease, its flight was running since, and so the flight is detached or
+// voided by each later invalidation that concerns it and was applied, and its entry removed by one that is applied now.
 class CacheCore::TierSide : public TierListener {
  public:
   explicit TierSide(CacheCore& c) : core(c), tier(c.options_.tier), codec_label(Concat("the codec of ", c.Named(""))) {}
@@ -333,8 +338,8 @@ class CacheCore::TierSide : public TierListener {
 
   // As tier.cc documents them.
   virtual std::vector<FlightPtr> Ask(std::span<const FlightPtr> flights, bool as_batch, bool nested,
-                                     Aftermath& after) noexcept = 0;
-  virtual void Fill(std::span<const FlightPtr> flights, std::span<Loaded> loaded) noexcept = 0;
+                                     const Runner& runner, Aftermath& after) noexcept = 0;
+  virtual size_t Fill(std::span<const FlightPtr> flights, std::span<Loaded> loaded) noexcept = 0;
   virtual void Release(const std::vector<std::pair<FlightPtr, TierLease>>& leases) noexcept = 0;
   virtual void Put(const KeyAt& at, const Pinned& box, const EntryOptions& entry) = 0;
   virtual TierInvalidated Invalidate(const KeyAt& at, absl::FunctionRef<void()> locally) = 0;
@@ -353,6 +358,7 @@ class CacheCore::TierSide : public TierListener {
   std::unique_ptr<TierCache> cache;
   std::atomic<uint64_t> applied{0};
   std::atomic<uint64_t> resets{0};
+  std::atomic<size_t> mean_answer{size_t{256} << 10};  // Bytes of the tier's values: a moving mean, a guess at first.
   // For the removal listener, which must not delay a heartbeat. One thread, so that it keeps the order.
   LazyThreadPool notifier{1};
 };

@@ -21,23 +21,32 @@ namespace {
 // How long a call within a loader waits for another process. A circle of loads over two processes ends after it.
 constexpr absl::Duration kNestedWait = absl::Milliseconds(250);
 
+// Many keys are asked for, and stored, in pieces: each has a time-out of its own, and other calls pass in between. A
+// piece has at most so many keys, and bytes in its questions, its values, and its answers as far as they can be
+// foreseen.
+constexpr size_t kKeysAtOnce = 256;
+constexpr size_t kQuestionBytesAtOnce = size_t{256} << 10;
+constexpr size_t kValueBytesAtOnce = size_t{1} << 20;
+constexpr size_t kAnswerBytesAtOnce = size_t{4} << 20;
+
 }  // namespace
 
 class CacheCore::LinkedTierSide final : public CacheCore::TierSide {
  public:
   using TierSide::TierSide;
 
-  std::vector<FlightPtr> Ask(std::span<const FlightPtr> flights, bool as_batch, bool nested,
+  std::vector<FlightPtr> Ask(std::span<const FlightPtr> flights, bool as_batch, bool nested, const Runner& runner,
                              Aftermath& after) noexcept override {
-    return core.AskTier(flights, as_batch, nested, after);
+    return core.AskTier(flights, as_batch, nested, runner, after);
   }
-  void Fill(std::span<const FlightPtr> flights, std::span<Loaded> loaded) noexcept override {
-    core.FillTier(flights, loaded);
+  size_t Fill(std::span<const FlightPtr> flights, std::span<Loaded> loaded) noexcept override {
+    return core.FillTier(flights, loaded);
   }
   void Release(const std::vector<std::pair<FlightPtr, TierLease>>& leases) noexcept override { core.Release(leases); }
   void Put(const KeyAt& at, const Pinned& box, const EntryOptions& entry) override { core.PutInTier(at, box, entry); }
   TierInvalidated Invalidate(const KeyAt& at, absl::FunctionRef<void()> locally) override {
-    return core.InvalidateInTier(at, locally, false);
+    std::string key;
+    return core.InvalidateInTier(at, key, locally, false);
   }
   TierInvalidated Invalidate(const TierTarget& target, absl::FunctionRef<void()> locally) override {
     return core.InvalidateInTier(target, locally, false);
@@ -55,66 +64,100 @@ class CacheCore::LinkedTierSide final : public CacheCore::TierSide {
   void NotifyLater(absl::FunctionRef<void()> body);
 };
 
-// Asks the tier for flights that this thread has begun. Publishes what the tier has, puts back what other processes
-// load, and returns what this thread must load.
+// Asks the tier for flights that this thread has begun, piece by piece. Publishes what the tier has, puts back what
+// other processes load, and returns what this thread must load.
 std::vector<FlightPtr> CacheCore::AskTier(std::span<const FlightPtr> flights, bool as_batch, bool nested,
-                                          Aftermath& after) noexcept {
+                                          const Runner& runner, Aftermath& after) noexcept {
   // Several flights without a batch loader are loaded one by one by the thread that looks them up, which may be another
   // one meanwhile.
   const bool here = as_batch || flights.size() == 1;
-  const auto hand_on = [&](std::span<const FlightPtr> loads) {
-    for (const FlightPtr& flight : loads) {
-      const ShardLock lock = Lock(shards_[flight->key.shard]);
-      if (!flight->answered && shards_[flight->key.shard].flights.IsCurrent(*flight)) {
-        flight->RunWithin(nullptr);
-        flight->loads_alone = flight->lease.token.empty();
-        flight->busy_since = Instant::InfiniteFuture();
-        HandOn(flight, Now(), after);
-      } else {
-        LookUpAgain(flight, Now(), after);
-      }
-    }
-    return std::vector<FlightPtr>();
-  };
+  std::vector<FlightPtr> missing;
+  missing.reserve(flights.size());
+  while (!flights.empty()) {
+    flights = flights.subspan(AskPiece(flights, nested, missing, after));
+    const bool gave_up = !flights.empty() && runner.GaveUp(Now());
+    if (here && !gave_up) continue;
+    // Other calls may wait for them.
+    for (const FlightPtr& flight : missing) HandOnAsked(flight, true, after);
+    missing.clear();
+    if (!gave_up) continue;
+    for (const FlightPtr& flight : flights) HandOnAsked(flight, false, after);
+    return missing;
+  }
+  for (const FlightPtr& flight : missing) {
+    if (!flight->IsBusy()) continue;
+    const ShardLock lock = Lock(shards_[flight->key.shard]);
+    EndBusy(*flight);
+  }
+  return missing;
+}
+
+// Asks the tier for some of `flights`, from the first one on, and returns their number. Adds those that are to be
+// loaded to `missing`, which has room for them.
+size_t CacheCore::AskPiece(std::span<const FlightPtr> flights, bool nested, std::vector<FlightPtr>& missing,
+                           Aftermath& after) noexcept {
+  const size_t mean = tier_->mean_answer.load(std::memory_order_relaxed);
+  const size_t most = std::min(flights.size(), std::clamp<size_t>(kAnswerBytesAtOnce / (mean + 1), 1, kKeysAtOnce));
+  std::vector<FlightPtr> asking;
+  size_t taken = 0;
   try {
-    std::vector<FlightPtr> missing;
-    std::vector<FlightPtr> asking;
-    std::vector<std::string> keys;
     std::vector<TierAsk> questions;
-    keys.reserve(flights.size());  // Its strings do not move.
+    asking.reserve(most);
+    questions.reserve(most);
     const Instant sent = Now();
-    for (const FlightPtr& flight : flights) {
-      std::string& key = keys.emplace_back();
+    for (size_t bytes = 0; taken < most && bytes < kQuestionBytesAtOnce; ++taken) {
+      const FlightPtr& flight = flights[taken];
       if (HoldsLease(*flight) || std::exchange(flight->loads_alone, false) ||
-          (nested && sent >= flight->busy_since + kNestedWait) || !TryEncodeKey(*flight, key)) {
+          (nested && sent >= flight->busy_since + kNestedWait) || !TryEncodeKey(*flight)) {
         missing.push_back(flight);
         continue;
       }
       asking.push_back(flight);
-      questions.push_back({.key = key, .known_version = flight->in_background ? flight->known_version : 0});
+      questions.push_back(
+          {.key = *flight->tier_key, .known_version = flight->in_background ? flight->known_version : 0});
+      bytes += flight->tier_key->size();
     }
-    missing.reserve(flights.size());  // What follows does not throw: a flight may have its answer already.
-    std::vector<TierAnswer> answers;
-    if (!questions.empty()) answers = tier_->cache->Ask(questions);
+    if (questions.empty()) return taken;
+    std::vector<TierAnswer> answers = tier_->cache->Ask(questions);  // What follows does not throw.
+    size_t bytes = 0;
+    for (const TierAnswer& answer : answers) bytes += answer.record.has_value() ? answer.record->bytes.size() : 0;
+    if (flights.size() > 1)
+      tier_->mean_answer.store((mean + 3 * (bytes / answers.size())) / 4, std::memory_order_relaxed);
     for (size_t i = 0; i < asking.size(); ++i) {
       if (TakeAnswer(asking[i], std::move(answers[i]), sent, after)) missing.push_back(asking[i]);
     }
-    if (!here) return hand_on(missing);
-    for (const FlightPtr& flight : missing) {
-      if (!flight->IsBusy()) continue;
-      const ShardLock lock = Lock(shards_[flight->key.shard]);
-      EndBusy(*flight);
-    }
-    return missing;
   } catch (...) {  // Out of memory, before the first answer.
     LogThrown("a load does not ask the tier");
-    return here ? std::vector<FlightPtr>(flights.begin(), flights.end()) : hand_on(flights);
+    missing.insert(missing.end(), asking.begin(), asking.end());
+    if (taken == 0) missing.push_back(flights[taken++]);
   }
+  return taken;
+}
+
+// Leaves a flight that this thread has begun to those who wait for it. `asked`: the tier has given a lease, or is away.
+void CacheCore::HandOnAsked(const FlightPtr& flight, bool asked, Aftermath& after) noexcept {
+  const ShardLock lock = Lock(shards_[flight->key.shard]);
+  if (flight->answered || !shards_[flight->key.shard].flights.IsCurrent(*flight)) {
+    return LookUpAgain(flight, Now(), after);
+  }
+  flight->RunWithin(nullptr);
+  if (asked) {
+    flight->loads_alone = flight->lease.token.empty();
+    flight->busy_since = Instant::InfiniteFuture();
+  }
+  HandOn(flight, Now(), after);
 }
 
 // False: the codec has no bytes for the key, or throws.
-bool CacheCore::TryEncodeKey(const Flight& flight, std::string& bytes) const {
-  return GuardCallback<absl::Status>(tier_->codec_label, [&] { return EncodeKey(flight.key.holder->key(), &bytes); })
+bool CacheCore::TryEncodeKey(Flight& flight) const {
+  if (flight.tier_key.has_value()) return true;
+  return GuardCallback<absl::Status>(tier_->codec_label,
+                                     [&] {
+                                       std::string key;
+                                       absl::Status encoded = EncodeKey(flight.key.holder->key(), &key);
+                                       if (encoded.ok()) flight.tier_key = std::move(key);
+                                       return encoded;
+                                     })
       .ok();
 }
 
@@ -125,9 +168,7 @@ bool CacheCore::TakeAnswer(const FlightPtr& flight, TierAnswer answer, Instant s
     case TierAnswer::Kind::kHit: {
       if (StoreCopy(flight, *answer.record, sent, true, after)) return false;
       // It cannot be decoded: this is a refresh of just that value.
-      std::string key;
-      if (!TryEncodeKey(*flight, key)) return true;
-      const TierAsk again{.key = key, .known_version = answer.record->version, .undecodable = true};
+      const TierAsk again{.key = *flight->tier_key, .known_version = answer.record->version, .undecodable = true};
       TierAnswer second = std::move(tier_->cache->Ask({&again, 1}).front());
       if (second.kind == TierAnswer::Kind::kHit)
         second = {.kind = TierAnswer::Kind::kAway};  // Another one of its kind.
@@ -195,7 +236,14 @@ bool CacheCore::StoreCopy(const FlightPtr& flight, const TierRecord& record, Ins
   if (!shard.flights.IsCurrent(*flight) || !TryFindEntry(at, old) || !tier_->MayStore(copy.stamp)) return true;
   // This process has invalidated a tag since, and MayStore() compares with what heartbeats have reported.
   if (flight->FirstVoid(copy.entry.tags) != Flight::kNeverVoided) return true;
-  if (old != nullptr && MayServe(*old, now)) return true;  // This process's own is not older.
+  if (old != nullptr && MayServe(*old, now)) {
+    // Is this process's own not older? Of two values of the tier, the record is the later one. A value that the tier
+    // does not have is compared by the time.
+    const uint64_t version = old->stamp().version;
+    const bool was_in_tier = version > kUnstoredVersion;
+    if (now < old->expires_at() || version == record.version) return true;
+    if (!was_in_tier && old->expires_at() >= stored_at + record.ttl) return true;
+  }
   Replace(at, old, fresh.get(), RemovalCause::kReplaced, false, after, now);
   after.may_exceed = true;
   if (flight->previous == nullptr) {
@@ -228,6 +276,7 @@ bool CacheCore::AnswerStale(const FlightPtr& flight, Aftermath& after) {
     if (loads) try {
         const FlightPtr refresh = StartFlight(flight->key.at(), flight->loader, now);
         refresh->in_background = true;
+        refresh->tier_key = flight->tier_key;
         refresh->lease = std::move(lease);
         QueueUp(refresh, now, after);
         Count(static_cast<CacheMetric>(kRefreshAhead + static_cast<size_t>(RefreshTrigger::kStale)));
@@ -279,36 +328,37 @@ void CacheCore::LookUpAgain(const FlightPtr& flight, Instant now, Aftermath& aft
   flights_.fetch_sub(1, std::memory_order_relaxed);
 }
 
-// Gives the results of loaders to the tier, which says whether they are current. No mutex is held.
-void CacheCore::FillTier(std::span<const FlightPtr> flights, std::span<Loaded> loaded) noexcept {
+// Gives results of loaders to the tier, which says whether they are current: some, from the first one on. Returns their
+// number. No mutex is held.
+size_t CacheCore::FillTier(std::span<const FlightPtr> flights, std::span<Loaded> loaded) noexcept {
   const Instant now = Now();
   const absl::Duration grace = std::max<absl::Duration>(options_.stale_while_revalidate, options_.stale_if_error);
-  std::vector<size_t> filled;
-  std::vector<std::string> bytes;  // Two for each fill: the key and the value.
-  std::vector<TierFill> fills;
+  const size_t most = std::min(flights.size(), kKeysAtOnce);
+  size_t taken = 0;
   try {
-    bytes.reserve(2 * flights.size());
-    for (size_t i = 0; i < flights.size(); ++i) {
-      Loaded& result = loaded[i];
+    std::vector<size_t> filled;
+    std::vector<std::string> values;
+    std::vector<TierFill> fills;
+    values.reserve(most);  // Its strings do not move.
+    for (size_t bytes = 0; taken < most && bytes < kValueBytesAtOnce; ++taken) {
+      const FlightPtr& flight = flights[taken];
+      Loaded& result = loaded[taken];
       const bool absent = absl::IsNotFound(result.answer.status());
-      result.kept_until = flights[i]->begun + tier_->cache->max_staleness();
-      if ((!result.answer.ok() && !absent) || !HoldsLease(*flights[i])) continue;
-      std::string& key = bytes.emplace_back();
-      std::string& value = bytes.emplace_back(absent ? std::string(result.answer.status().message()) : "");
-      const absl::Status encoded = GuardCallback<absl::Status>(tier_->codec_label, [&] {
-        const absl::Status done = EncodeKey(flights[i]->key.holder->key(), &key);
-        return !done.ok() || absent ? done : EncodeValue(*result.answer, &value);
-      });
+      result.kept_until = flight->begun + tier_->cache->max_staleness();
+      if ((!result.answer.ok() && !absent) || !HoldsLease(*flight)) continue;
+      std::string& value = values.emplace_back(absent ? std::string(result.answer.status().message()) : "");
+      const absl::Status encoded = GuardCallback<absl::Status>(
+          tier_->codec_label, [&] { return absent ? absl::OkStatus() : EncodeValue(*result.answer, &value); });
       if (!encoded.ok()) {
         Log(LogSeverity::kError, Named(Concat(": a value is not shared: ", encoded.message())));
         continue;
       }
-      TierLease lease = TakeLease(*flights[i]);
+      TierLease lease = TakeLease(*flight);
       if (lease.token.empty()) continue;  // The load's hard time-out has given it back.
       result.times =
           absent ? freshness_.OfAbsence(now, result.entry.ttl) : freshness_.OfValue(now, result.entry.ttl, result.took);
       const absl::Duration ttl = result.times.has_value() ? result.times->expires_at - now : absl::ZeroDuration();
-      fills.push_back({.key = key,
+      fills.push_back({.key = *flight->tier_key,
                        .lease = std::move(lease),
                        .absent = absent,
                        .bytes = value,
@@ -316,23 +366,26 @@ void CacheCore::FillTier(std::span<const FlightPtr> flights, std::span<Loaded> l
                        .ttl = std::min(ttl, tier_->cache->max_ttl()),
                        .grace = absent ? absl::ZeroDuration() : grace,
                        .load_time = result.took});
-      filled.push_back(i);
+      filled.push_back(taken);
+      bytes += value.size();
     }
-    if (fills.empty()) return;
+    if (fills.empty()) return taken;
     const std::vector<TierFilled> results = tier_->cache->Fill(fills);
     for (size_t n = 0; n < filled.size(); ++n) {
       Loaded& result = loaded[filled[n]];
       result.refused = results[n].kind == TierFilled::Kind::kRefused;
+      result.unstored = results[n].kind == TierFilled::Kind::kUnstored;
       if (results[n].kind == TierFilled::Kind::kStored) {
         result.stamp = {results[n].position, results[n].version};
-      } else if (results[n].kind == TierFilled::Kind::kUnstored) {
-        result.stamp = {fills[n].lease.position, 1};
+      } else if (result.unstored) {
+        result.stamp = {fills[n].lease.position, kUnstoredVersion};
       }
       if (result.stamp.version != 0) result.kept_until = now + tier_->cache->max_ttl();
     }
   } catch (...) {
     LogThrown("values are not shared");
   }
+  return std::max<size_t>(taken, 1);
 }
 
 bool CacheCore::HoldsLease(const Flight& flight) {
@@ -350,8 +403,7 @@ TierLease CacheCore::TakeLease(Flight& flight) {
 void CacheCore::Release(const std::vector<std::pair<FlightPtr, TierLease>>& leases) noexcept {
   for (const auto& [flight, lease] : leases) {
     try {
-      std::string key;
-      if (EncodeKey(flight->key.holder->key(), &key).ok()) tier_->cache->Fail(key, lease);
+      tier_->cache->Fail(*flight->tier_key, lease);
     } catch (...) {
       LogThrown("a lease lapses");
     }
@@ -367,8 +419,8 @@ TierInvalidated CacheCore::InvalidateInTier(const TierTarget& target, absl::Func
   return tier_->cache->Await(queued, with_lease);
 }
 
-TierInvalidated CacheCore::InvalidateInTier(const KeyAt& at, absl::FunctionRef<void()> locally, bool with_lease) {
-  std::string key;
+TierInvalidated CacheCore::InvalidateInTier(const KeyAt& at, std::string& key, absl::FunctionRef<void()> locally,
+                                            bool with_lease) {
   if (EncodeKey(at.key, &key).ok()) return InvalidateInTier({TierTarget::Kind::kKey, key}, locally, with_lease);
   locally();  // It is not shared.
   return {};
@@ -386,8 +438,9 @@ void CacheCore::PutInTier(const KeyAt& at, const Pinned& box, const EntryOptions
     Displace(shard, *flight, after);
   };
   const bool stores = entry.ttl.value_or(options_.ttl) > absl::ZeroDuration();
+  std::string key;
   const TierInvalidated done = InvalidateInTier(
-      at,
+      at, key,
       [&] {
         Shard& shard = shards_[at.shard];
         const ShardLock lock = Lock(shard);
@@ -401,6 +454,7 @@ void CacheCore::PutInTier(const KeyAt& at, const Pinned& box, const EntryOptions
   if (done.accepted) ClearKey(at, done.position, after);
   if (done.lease.token.empty()) return;
   const FlightPtr flight = std::make_shared<Flight>(this, options_.name, Keep(at), nullptr);  // In no table.
+  flight->tier_key = std::move(key);
   flight->lease = done.lease;
   Loaded put{.answer = box, .entry = entry};
   FillTier({&flight, 1}, {&put, 1});

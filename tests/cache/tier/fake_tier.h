@@ -71,6 +71,8 @@ class FakeTier final : public CacheTier {
   absl::StatusOr<std::unique_ptr<TierCache>> Open(std::string_view cache, std::string_view codec,
                                                   TierListener& listener) override;
 
+  std::atomic<size_t> max_value_bytes{SIZE_MAX};  // Larger values are not taken.
+
   size_t opened() const { return processes_.size(); }
   // The process that was opened as the i-th.
   Process& process(size_t i) { return *processes_.at(i); }
@@ -111,6 +113,9 @@ class FakeTier final : public CacheTier {
     return leases_.size();
   }
   int64_t asks() const { return asks_; }
+  // The most keys of a question, and of a fill.
+  size_t most_asked() const { return most_asked_; }
+  size_t most_filled() const { return most_filled_; }
   int64_t undecodable() const { return undecodable_; }
 
  private:
@@ -164,6 +169,8 @@ class FakeTier final : public CacheTier {
   std::vector<Process*> processes_;
   std::atomic<int64_t> asks_{0};
   std::atomic<int64_t> undecodable_{0};
+  std::atomic<size_t> most_asked_{0};
+  std::atomic<size_t> most_filled_{0};
 };
 
 // One process. The test sets what is wrong with its connection.
@@ -229,6 +236,7 @@ class FakeTier::Process final : public TierCache {
 
   std::vector<TierAnswer> Ask(std::span<const TierAsk> questions) override {
     ++tier_.asks_;
+    tier_.most_asked_ = std::max<size_t>(tier_.most_asked_, questions.size());
     for (const TierAsk& question : questions) tier_.undecodable_ += question.undecodable;
     std::vector<TierAnswer> answers(questions.size());
     {
@@ -254,6 +262,7 @@ class FakeTier::Process final : public TierCache {
 
   std::vector<TierFilled> Fill(std::span<const TierFill> fills) override {
     std::vector<TierFilled> results(fills.size());
+    tier_.most_filled_ = std::max<size_t>(tier_.most_filled_, fills.size());
     {
       const auto lock = tier_.Lock();
       for (const TierFill& fill : fills) Tell({Event::Kind::kEnded, index_, fill.key, fill.lease.token});
@@ -407,7 +416,10 @@ inline TierFilled FakeTier::Store(size_t process, const TierFill& fill, Instant 
   const uint64_t granted = lease->second.position;
   leases_.erase(lease);
   if (Outdated(granted, fill.tags)) return {.kind = TierFilled::Kind::kRefused};
-  if (fill.ttl <= absl::ZeroDuration()) return {.kind = TierFilled::Kind::kUnstored};
+  if (fill.ttl <= absl::ZeroDuration() || fill.bytes.size() > max_value_bytes) {
+    records_.erase(key);
+    return {.kind = TierFilled::Kind::kUnstored, .position = granted};
+  }
   TierRecord record{.absent = fill.absent,
                     .bytes = std::string(fill.bytes),
                     .tags = {fill.tags.begin(), fill.tags.end()},

@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <numeric>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -1367,6 +1368,288 @@ TEST_F(TierTest, AwaitInvalidations_CacheIsDestroyed_IsCancelled) {
   entered.get_future().wait();
   a.reset();
   EXPECT_TRUE(absl::IsCancelled(awaited.get()));
+}
+
+// A value that the tier does not take stays in the memory of its process, whatever else is invalidated meanwhile.
+TEST_F(TierTest, ValueThatTheTierDoesNotTake_OnlyWhatConcernsItRemovesIt) {
+  struct Case {
+    const char* what;
+    std::function<void(Cache&)> invalidate;
+    bool concerns;
+  };
+  const Case cases[] = {
+      {"nothing", [](Cache&) {}, false},
+      {"another key", [](Cache& c) { c.Invalidate(2); }, false},
+      {"another tag", [](Cache& c) { c.InvalidateTag("odd"); }, false},
+      {"the key", [](Cache& c) { c.Invalidate(1); }, true},
+      {"its tag", [](Cache& c) { c.InvalidateTag("mine"); }, true},
+      {"all", [](Cache& c) { c.InvalidateAll(); }, true},
+      {"a new reign", [this](Cache&) { tier->BeginReign(); }, true},
+  };
+  tier->max_value_bytes = 1;
+  for (const auto& [what, invalidate, concerns] : cases) {
+    for (const bool during : {true, false}) {
+      SCOPED_TRACE(base_internal::Concat(what, during ? " during the load" : " after it"));
+      int loads = 0;
+      const size_t first = tier->opened();
+      a = Cache::Create(Options(), [&, interfere = invalidate](const int& key, LoadContext& context) {
+            if (key == 1) context.AddTag("mine");
+            absl::StatusOr<std::string> read = db.Read(key);
+            if (key == 1 && ++loads == 1 && during) {
+              interfere(*b);
+              tier->process(first).Beat();
+            }
+            return read;
+          }).value();
+      b = NewCache(Options());
+      Get(*a, 1);
+      tier->process(first).Beat();
+      if (!during) {
+        invalidate(*b);
+        tier->process(first).Beat();
+      }
+      Get(*a, 1);
+      EXPECT_EQ(loads, concerns ? 2 : 1);
+      for (int n = 0; n < 3; ++n) {
+        b->Invalidate(2);
+        tier->process(first).Beat();
+        Get(*a, 1);
+      }
+      EXPECT_EQ(loads, concerns ? 2 : 1);
+      EXPECT_EQ(tier->leases(), 0u);
+      a.reset();
+      b.reset();
+      tier->DropRecords();
+    }
+  }
+}
+
+// Each function of the codec throws at each of its calls in turn: no lease stays, and no value is outdated.
+TEST_F(TierTest, CodecThatThrowsAtOneCall_LeavesNoLease) {
+  for (const std::string function : {"encode_key", "decode_key", "encode_value", "decode_value"}) {
+    for (int at = 1; at <= 20; ++at) {
+      SCOPED_TRACE(base_internal::Concat(function, " ", at));
+      int calls = 0;
+      const auto perhaps_throw = [&](std::string_view name) {
+        if (name == function && ++calls == at) throw std::runtime_error("codec");
+      };
+      Cache::Callbacks callbacks;
+      bool fails = false;
+      callbacks.load = [&](const int& key, ValueLoadContext<std::string>&) -> absl::StatusOr<std::string> {
+        if (fails) return absl::InternalError("failed");
+        return db.Read(key);
+      };
+      callbacks.codec.id = "text/1";
+      callbacks.codec.encode_key = [&](const int& key, std::string* bytes) {
+        perhaps_throw("encode_key");
+        *bytes = std::to_string(key);
+        return absl::OkStatus();
+      };
+      callbacks.codec.decode_key = [&](std::string_view bytes) -> absl::StatusOr<int> {
+        perhaps_throw("decode_key");
+        return std::stoi(std::string(bytes));
+      };
+      callbacks.codec.encode_value = [&](const std::string& value, std::string* bytes) {
+        perhaps_throw("encode_value");
+        *bytes = value;
+        return absl::OkStatus();
+      };
+      callbacks.codec.decode_value = [&](std::string_view bytes) -> absl::StatusOr<std::string> {
+        perhaps_throw("decode_value");
+        return std::string(bytes);
+      };
+      tier = std::make_shared<FakeTier>(&clock);
+      a = Cache::Create(Options(), callbacks).value();
+      b = Cache::Create(Options(), callbacks).value();
+      const auto check = [&](const char* step) {
+        ASSERT_EQ(tier->leases(), 0u) << step;
+        BeatAll();
+        const std::string now = db.Read(1);
+        EXPECT_EQ(Get(*b, 1), now) << step;
+        EXPECT_EQ(Get(*a, 1), now) << step;
+        ASSERT_EQ(tier->leases(), 0u) << step;
+      };
+      Get(*a, 1);
+      check("a load");
+      db.Write(1);
+      a->Invalidate(1);
+      check("an invalidation");
+      EXPECT_TRUE(b->UpdateThrough(1, [&] {
+                     db.Write(1);
+                     return absl::OkStatus();
+                   }).ok());
+      check("an update");
+      db.Write(1);
+      a->Put(1, db.Read(1));
+      check("a put");
+      fails = true;
+      a->Get(2).status().IgnoreError();
+      fails = false;
+      check("a failed load");
+      const auto found = b->GetAll({1, 2, 3});
+      EXPECT_EQ(**found[1], db.Read(2));
+      check("a batch");
+      a.reset();
+      b.reset();
+    }
+  }
+}
+
+TEST_F(TierTest, Get_EncodesItsKeyOnce) {
+  int encoded = 0;
+  Cache::Callbacks callbacks;
+  callbacks.load = [&](const int& key, ValueLoadContext<std::string>&) -> absl::StatusOr<std::string> {
+    return db.Read(key);
+  };
+  callbacks.codec.encode_key = [&](const int& key, std::string* bytes) {
+    ++encoded;
+    *bytes = std::to_string(key);
+    return absl::OkStatus();
+  };
+  a = Cache::Create(Options(), callbacks).value();
+  Get(*a, 1);
+  EXPECT_EQ(encoded, 1);
+  a->Put(1, "put");
+  EXPECT_EQ(encoded, 2);
+  EXPECT_TRUE(a->GetAll({1, 2, 3})[2].ok());
+  EXPECT_EQ(encoded, 4);
+}
+
+// Many keys go in pieces, and the batch loader is called once.
+TEST_F(TierTest, GetAll_ManyKeys_AsksAndFillsInPieces) {
+  for (const size_t value_bytes : {size_t{10}, size_t{1} << 20}) {
+    SCOPED_TRACE(value_bytes);
+    const size_t count = value_bytes == 10 ? 3000 : 30;
+    tier = std::make_shared<FakeTier>(&clock);
+    std::atomic<int> batches{0};
+    Cache::Callbacks callbacks;
+    callbacks.load_all = [&](const std::vector<int>& keys, Cache::Callbacks::Batch& load) {
+      ++batches;
+      for (const int key : keys) load.Add(key, std::string(value_bytes, 'v'));
+      return absl::OkStatus();
+    };
+    a = Cache::Create(Options(), callbacks).value();
+    b = Cache::Create(Options(), callbacks).value();
+    std::vector<int> keys(count);
+    std::iota(keys.begin(), keys.end(), 0);
+    for (Cache* const cache : {a.get(), b.get()}) {
+      for (const auto& found : cache->GetAll(keys)) ASSERT_EQ((**found).size(), value_bytes);
+    }
+    EXPECT_EQ(batches, 1);
+    EXPECT_LE(tier->most_asked(), 256u);
+    EXPECT_LE(tier->most_filled(), value_bytes == 10 ? 256u : 1u);
+    EXPECT_EQ(tier->leases(), 0u);
+    // A third process asks for large values by few at a time, once it has seen some.
+    const size_t most = tier->most_asked();
+    int64_t asks = tier->asks();
+    const auto c = Cache::Create(Options(), callbacks).value();
+    for (const auto& found : c->GetAll(keys)) ASSERT_TRUE(found.ok());
+    asks = tier->asks() - asks;
+    EXPECT_EQ(tier->most_asked(), most);
+    EXPECT_GE(asks, value_bytes == 10 ? 12 : 5);
+    EXPECT_LE(asks, value_bytes == 10 ? 20 : 12);
+    a.reset();
+    b.reset();
+  }
+}
+
+// What a piece has brought is there for other calls, while the next pieces are on their way.
+TEST_F(TierTest, GetAll_ManyKeys_PublishesPieceByPiece) {
+  UseSystemClock();
+  Open(Options());
+  std::vector<int> keys(100);
+  std::iota(keys.begin(), keys.end(), 0);
+  for (const auto& found : b->GetAll(keys)) ASSERT_TRUE(found.ok());
+  Door door;
+  std::atomic<int> replies{0};
+  tier->process(0).on_reply = [&] {
+    if (++replies == 2) door.Pass();
+  };
+  std::jthread many([&] {
+    for (const auto& found : a->GetAll(keys)) EXPECT_TRUE(found.ok());
+  });
+  door.AwaitArrivals(1);
+  EXPECT_EQ(Get(*a, 0), "0 v0");
+  door.Open();
+}
+
+// Nobody waits for pieces that a caller does not wait for any more.
+TEST_F(TierTest, GetAll_ItsTimePassesBetweenTwoPieces_OtherCallsGoOn) {
+  for (const bool batch : {false, true}) {
+    SCOPED_TRACE(batch);
+    tier = std::make_shared<FakeTier>(&clock);
+    MetricsRegistry registry;
+    LoadingCacheOptions options = Options();
+    options.metrics = &registry;
+    Cache::Callbacks callbacks;
+    if (batch) {
+      callbacks.load_all = [this](const std::vector<int>& keys, Cache::Callbacks::Batch& load) {
+        for (const int key : keys) load.Add(key, db.Read(key));
+        return absl::OkStatus();
+      };
+    } else {
+      callbacks.load = [this](const int& key, ValueLoadContext<std::string>&) -> absl::StatusOr<std::string> {
+        return db.Read(key);
+      };
+    }
+    a = Cache::Create(options, callbacks).value();
+    Door door;
+    std::atomic<bool> slow{true};
+    tier->process(0).on_reply = [&] {
+      if (slow.exchange(false)) door.Pass();
+    };
+    std::vector<int> keys(100);
+    std::iota(keys.begin(), keys.end(), 0);
+    std::jthread many([&] {
+      const auto found = a->GetAll(keys, {.timeout = absl::Seconds(1)});
+      // The first and the last one may have been loaded for others by then.
+      for (size_t n = 1; n < 99; ++n) EXPECT_EQ(CodeOf(found[n].status()), "DEADLINE_EXCEEDED");
+    });
+    door.AwaitArrivals(1);
+    std::vector<std::jthread> others;
+    for (const int key : {0, 99}) {
+      others.emplace_back([&, key] { EXPECT_EQ(Get(*a, key), base_internal::Concat(key, " v0")); });
+    }
+    AwaitWaiters(registry, 2);
+    clock.Advance(absl::Milliseconds(1500));
+    door.Open();
+    many.join();
+    others.clear();
+    EXPECT_EQ(tier->leases(), 0u);
+    a.reset();
+  }
+}
+
+// The loader is slow, so that an expired value is served: of two the later one.
+TEST_F(TierTest, SoftTimeout_TheTierHasANewerExpiredValue_ServesThat) {
+  LoadingCacheOptions options = Options();
+  options.stale_if_error = absl::Hours(1);
+  options.load_soft_timeout = absl::Seconds(1);
+  Door door;
+  std::atomic<bool> slow{false};
+  const auto load = [&](const int& key, LoadContext&) -> absl::StatusOr<std::string> {
+    if (slow) door.Pass();
+    return db.Read(key);
+  };
+  a = Cache::Create(options, load).value();
+  b = Cache::Create(options, load).value();
+  EXPECT_EQ(Get(*a, 1), "1 v0");
+  EXPECT_EQ(Get(*b, 1), "1 v0");
+  db.Write(1);
+  clock.Advance(absl::Seconds(30));
+  BeatAll();
+  b->Refresh(1);
+  SpinUntil([&] { return Get(*b, 1) == "1 v1"; });
+  EXPECT_EQ(Get(*a, 1), "1 v0");
+  clock.Advance(absl::Seconds(65));
+  BeatAll();
+  slow = true;
+  std::future<std::string> served = std::async(std::launch::async, [&] { return Get(*a, 1); });
+  door.AwaitArrivals(1);
+  clock.Advance(absl::Seconds(1));
+  EXPECT_EQ(served.get(), "1 v1");
+  door.Open();
+  a.reset();
 }
 
 }  // namespace

@@ -304,9 +304,12 @@ class STOCKADE_EXPORT CacheCore {
   void GiveBackLease(const FlightPtr& flight, Aftermath& after);
 
   // The tier (tier.cc).
-  std::vector<FlightPtr> AskTier(std::span<const FlightPtr> flights, bool as_batch, bool nested,
+  std::vector<FlightPtr> AskTier(std::span<const FlightPtr> flights, bool as_batch, bool nested, const Runner& runner,
                                  Aftermath& after) noexcept;
-  bool TryEncodeKey(const Flight& flight, std::string& bytes) const;
+  size_t AskPiece(std::span<const FlightPtr> flights, bool nested, std::vector<FlightPtr>& missing,
+                  Aftermath& after) noexcept;
+  void HandOnAsked(const FlightPtr& flight, bool asked, Aftermath& after) noexcept;
+  bool TryEncodeKey(Flight& flight) const;
   bool TakeAnswer(const FlightPtr& flight, TierAnswer answer, Instant sent, Aftermath& after) noexcept;
   bool StoreCopy(const FlightPtr& flight, const TierRecord& record, Instant sent, bool answers, Aftermath& after);
   bool AnswerStale(const FlightPtr& flight, Aftermath& after);
@@ -316,10 +319,11 @@ class STOCKADE_EXPORT CacheCore {
   void LookUpAgain(const FlightPtr& flight, Instant now, Aftermath& after);
   bool HoldsLease(const Flight& flight);
   TierLease TakeLease(Flight& flight);
-  void FillTier(std::span<const FlightPtr> flights, std::span<Loaded> loaded) noexcept;
+  size_t FillTier(std::span<const FlightPtr> flights, std::span<Loaded> loaded) noexcept;
   void Release(const std::vector<std::pair<FlightPtr, TierLease>>& leases) noexcept;
   void PutInTier(const KeyAt& at, const Pinned& box, const EntryOptions& entry);
-  TierInvalidated InvalidateInTier(const KeyAt& at, absl::FunctionRef<void()> locally, bool with_lease);
+  TierInvalidated InvalidateInTier(const KeyAt& at, std::string& key, absl::FunctionRef<void()> locally,
+                                   bool with_lease);
   TierInvalidated InvalidateInTier(const TierTarget& target, absl::FunctionRef<void()> locally, bool with_lease);
 
   static constexpr uint64_t kAnyPosition = UINT64_MAX;

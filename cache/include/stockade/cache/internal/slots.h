@@ -45,6 +45,7 @@ struct TierStamp {
   uint64_t position = 0;
   uint64_t version = 0;  // 0: it is not in the tier.
 };
+inline constexpr uint64_t kUnstoredVersion = 1;  // The tier has not taken it. Its own versions are random.
 
 // Parts that only few entries have.
 struct STOCKADE_EXPORT EntryExtra {
