@@ -21,12 +21,6 @@ constexpr absl::Duration kPatience = absl::Minutes(2);
 
 using Processes = std::vector<std::unique_ptr<PeerProcess>>;
 
-Processes StartProcesses(const FleetCommand& command, size_t count) {
-  Processes processes;
-  for (size_t i = 0; i < count; ++i) processes.push_back(Require(PeerProcess::Start(command), "a process"));
-  return processes;
-}
-
 // Asks all at once.
 std::vector<std::string> AskAll(const Processes& processes, const std::string& request) {
   std::vector<std::string> answers(processes.size());
@@ -42,10 +36,16 @@ double Milliseconds(int64_t nanoseconds) { return static_cast<double>(nanosecond
 
 }  // namespace
 
+std::vector<std::unique_ptr<PeerProcess>> StartFleet(const FleetCommand& command, size_t processes) {
+  Processes started;
+  for (size_t i = 0; i < processes; ++i) started.push_back(Require(PeerProcess::Start(command), "a process"));
+  return started;
+}
+
 int64_t SteadyNow() { return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 ColdFleet::ColdFleet(const FleetCommand& command, const std::string& url)
-    : processes_(StartProcesses(command, kFleetProcesses)) {
+    : processes_(StartFleet(command, kFleetProcesses)) {
   if (!url.empty()) meter_ = std::make_unique<ServerMeter>(url);
   Run(0);  // Each has its connections now.
 }
@@ -73,7 +73,7 @@ Figures ColdFleet::Run(int64_t load_ms) {
 
 WatchingFleet::WatchingFleet(const FleetCommand& command, const std::string& url,
                              std::function<void(uint64_t key)> invalidate)
-    : meter_(url), invalidate_(std::move(invalidate)), processes_(StartProcesses(command, kFleetProcesses)) {
+    : meter_(url), invalidate_(std::move(invalidate)), processes_(StartFleet(command, kFleetProcesses)) {
   Run(3);
 }
 
@@ -97,11 +97,35 @@ Figures WatchingFleet::Run(int64_t invalidations) {
   return {{"last", times[(times.size() * 99 + 99) / 100 - 1]}, {"server", server_us}};
 }
 
+Figures ManyKeysFleet::Run() {
+  std::vector<std::jthread> spinning;
+  for (size_t i = 0; i < kSpinning; ++i) {
+    spinning.emplace_back([](const std::stop_token& stop) {
+      while (!stop.stop_requested()) {
+      }
+    });
+  }
+  const int64_t begun = SteadyNow();
+  int64_t loads = 0;
+  int64_t ended = begun;
+  for (const std::string& answer : AskAll(processes_, std::to_string(first_))) {
+    long long its_loads = 0;
+    long long its_end = 0;
+    if (std::sscanf(answer.c_str(), "%lld %lld", &its_loads, &its_end) != 2) {
+      base_internal::Fatal("bench: a process answered " + answer);
+    }
+    loads += its_loads;
+    ended = std::max<int64_t>(ended, its_end);
+  }
+  first_ += count_;
+  return {{"loads", static_cast<double>(loads)}, {"time", Milliseconds(ended - begun)}};
+}
+
 TakeOverFleet::TakeOverFleet(FleetCommand command, const std::string& url, int64_t lease_ms)
     : command_(std::move(command)),
       lease_ms_(static_cast<double>(lease_ms)),
       meter_(url),
-      processes_(StartProcesses(command_, kFleetProcesses - 1)) {
+      processes_(StartFleet(command_, kFleetProcesses - 1)) {
   AskAll(processes_, base_internal::Concat(++key_, " 0"));  // Each has its connections now.
 }
 

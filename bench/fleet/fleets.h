@@ -19,6 +19,7 @@ inline constexpr size_t kFleetThreads = 16;
 
 // A program of process.cc, or a driver that speaks the same lines, and its arguments.
 using FleetCommand = std::vector<std::string>;
+std::vector<std::unique_ptr<PeerProcess>> StartFleet(const FleetCommand& command, size_t processes);
 
 // Processes that all get the same cold key at once.
 class ColdFleet {
@@ -50,6 +51,24 @@ class WatchingFleet {
   const std::function<void(uint64_t key)> invalidate_;
   std::vector<std::unique_ptr<PeerProcess>> processes_;
   uint64_t key_ = 0;
+};
+
+// Processes that all get the same many cold keys at once, each by one call, beside threads that spin.
+class ManyKeysFleet {
+ public:
+  static constexpr size_t kProcesses = 4;
+  static constexpr size_t kSpinning = 2;
+
+  ManyKeysFleet(const FleetCommand& command, uint64_t count)
+      : count_(count), processes_(StartFleet(command, kProcesses)) {}
+
+  // "loads" of all, and "time" (until the last call has returned, in ms).
+  Figures Run();
+
+ private:
+  const uint64_t count_;
+  std::vector<std::unique_ptr<PeerProcess>> processes_;
+  uint64_t first_ = 0;
 };
 
 // Processes that wait for the load of a process that is killed.

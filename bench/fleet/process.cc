@@ -9,6 +9,8 @@
 //                                          invalidated it answers with the time; 0 in place of 1: without messages
 //   bench_fleet_process keep COUNT URL     for each line "VALUE", which is what the source has from now on: answers 0
 //                                          when COUNT keys are in memory, and every (COUNT / 10)th has this value
+//   bench_fleet_process many COUNT URL     for each line "FIRST": gets COUNT keys from FIRST on by one call, with the
+//                                          default time-out of a tier. Answers "LOADS ENDED"
 //   bench_fleet_process leased THREADS URL LEASE_MS
 //                                          for each line "KEY 0": THREADS threads get the key. Answers with the time at
 //                                          which this process began to load it, or 0. "KEY 1": answers when the load
@@ -24,6 +26,7 @@
 #include <functional>
 #include <iostream>
 #include <memory>
+#include <numeric>
 #include <random>
 #include <string>
 #include <string_view>
@@ -195,6 +198,25 @@ void Keep(uint64_t count, const std::string& url) {
   }
 }
 
+void AnswerMany(uint64_t count, const std::string& url) {
+  int64_t loads = 0;
+  NumberCache::Callbacks callbacks;
+  callbacks.load_all = [&](const std::vector<uint64_t>& keys, NumberCache::Callbacks::Batch& load) {
+    loads += static_cast<int64_t>(keys.size());
+    for (const uint64_t key : keys) load.Add(key, key);
+    return absl::OkStatus();
+  };
+  const auto cache = MakeNumberCache(url, static_cast<int64_t>(2 * count), std::move(callbacks), true,
+                                     RedisCacheTierOptions().lease, RedisCacheTierOptions().timeout);
+  for (uint64_t first = 0; std::cin >> first;) {
+    loads = 0;
+    std::vector<uint64_t> keys(count);
+    std::iota(keys.begin(), keys.end(), first);
+    for (const auto& found : cache->GetAll(keys)) Require(found.status(), "GetAll");
+    std::cout << loads << ' ' << Now() << std::endl;
+  }
+}
+
 void Watch(bool messages, const std::string& url) {
   const auto cache = MakeNumberCache(url, kRoom,
                                      {.load = [](uint64_t key) { return key; },
@@ -225,6 +247,7 @@ int main(int argc, char** argv) {
   if (what == "locked") AnswerColdByLock(threads, argv[3]);
   if (what == "watch") Watch(number == 1, argv[3]);
   if (what == "keep") Keep(static_cast<uint64_t>(number), argv[3]);
+  if (what == "many") AnswerMany(static_cast<uint64_t>(number), argv[3]);
   if (what == "leased") AnswerLeasedByCache(threads, argv[3], lease_ms);
   if (what == "leased-lock") AnswerLeasedByLock(threads, argv[3], lease_ms);
   return 0;

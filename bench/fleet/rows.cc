@@ -169,6 +169,30 @@ void AddColdRows(Suite& suite) {
                 }});
 }
 
+void AddManyKeysRows(Suite& suite) {
+  const auto count = static_cast<uint64_t>(suite.quick() ? 2'000 : 20'000);
+  const std::string name =
+      base_internal::Concat(suite.quick() ? "2,000" : "20,000", " cold keys by GetAll, ", ManyKeysFleet::kProcesses,
+                            " processes beside ", ManyKeysFleet::kSpinning, " busy threads");
+  constexpr char kPeer[] = "a cache in each process";
+  suite.AddRows({{.name = name + ": loads",
+                  .unit = "loads",
+                  .peer = kPeer,
+                  .target = base_internal::Concat("= ", count, " loads"),
+                  .counter = "loads"},
+                 {.name = name, .unit = "ms", .peer = kPeer, .counter = "time"}},
+                {.prepare = [count](const Scale&) -> Contestants {
+                  const auto redis = std::make_shared<RedisProcess>();
+                  const auto start = [count](const std::string& url) {
+                    return std::make_shared<ManyKeysFleet>(
+                        FleetCommand{STOCKADE_BENCH_FLEET_PROCESS, "many", std::to_string(count), url}, count);
+                  };
+                  const auto ours = start(redis->url());
+                  const auto without = start("");
+                  return {[=, keep = redis](Worker&) { return ours->Run(); }, [=](Worker&) { return without->Run(); }};
+                }});
+}
+
 void AddInvalidationRow(Suite& suite) {
   suite.Add({.name = base_internal::Concat("invalidation until the last of ", kFleetProcesses, " processes, p99"),
              .unit = "ms",
@@ -205,6 +229,7 @@ void AddFleetRows(Suite& suite) {
   AddSecondLevelRow(suite, 1);
   AddSecondLevelRow(suite, 16);
   AddColdRows(suite);
+  AddManyKeysRows(suite);
   AddInvalidationRow(suite);
   AddFleetPeerRows(suite);
   AddFleetCrowdRows(suite);

@@ -18,11 +18,12 @@ using NumberCache = LoadingCache<uint64_t, uint64_t>;
 // A cache whose values expire after an hour; with a second level in the Redis of `url` unless that is empty.
 inline std::unique_ptr<NumberCache> MakeNumberCache(const std::string& url, int64_t max_weight,
                                                     NumberCache::Callbacks callbacks, bool messages = true,
-                                                    absl::Duration lease = absl::Seconds(10)) {
+                                                    absl::Duration lease = absl::Seconds(10),
+                                                    absl::Duration timeout = absl::Seconds(10)) {
   LoadingCacheOptions options = {.name = "bench", .max_weight = max_weight, .ttl = absl::Hours(1)};
   if (!url.empty()) {
     RedisCacheTierOptions tier = {.prefix = "bench"};
-    tier.timeout = absl::Seconds(10);  // A busy machine is not a fault.
+    tier.timeout = timeout;  // Long by default: a busy machine is not a fault.
     tier.lease = lease;
     tier.pubsub = messages;
     options.tier = Require(RedisCacheTier::Connect(url, std::move(tier)), "RedisCacheTier");

@@ -116,6 +116,31 @@ TEST_F(CacheOverRedisTest, JournalIsTrimmed_EverythingIsAskedForInBatchesAndNoth
   for (size_t n = 1; n < kProcesses; ++n) EXPECT_EQ(*processes[n].loads, 0);
 }
 
+// More bytes than the connection may have unsent, in one call.
+TEST_F(CacheOverRedisTest, ManyLargeValues_AreStoredInPieces) {
+  using Pages = LoadingCache<int64_t, std::string>;
+  constexpr int64_t kValues = 120;
+  MetricsRegistry registry;
+  RedisCacheTierOptions tier_options = PatientTier();
+  tier_options.metrics = &registry;
+  const auto tier = RedisCacheTier::Connect(server.url(), tier_options).value();
+  LoadingCacheOptions options = {.name = "pages"};
+  options.tier = tier;
+  options.metrics = nullptr;
+  Pages::Callbacks callbacks;
+  callbacks.load_all = [](const std::vector<int64_t>& keys, Pages::Callbacks::Batch& load) {
+    for (const int64_t key : keys) load.Add(key, std::string(1 << 20, static_cast<char>('a' + key % 26)));
+    return absl::OkStatus();
+  };
+  Pages pages(options, callbacks);
+  std::vector<int64_t> keys(kValues);
+  std::iota(keys.begin(), keys.end(), 0);
+  const auto report = pages.WarmUp(keys, {.batch_size = kValues});
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->present, static_cast<size_t>(kValues));
+  EXPECT_EQ(tier->Stats().caches[0].stored, static_cast<uint64_t>(kValues));
+}
+
 // Only what the journal says is dropped, however often connections are lost.
 TEST_F(CacheOverRedisTest, ConnectionsAreLost_OnlyWhatWasInvalidatedIsAskedForAgain) {
   const int64_t entries = Scaled(2'000, 100'000);
