@@ -17,7 +17,8 @@ namespace {
 // bounds. So they are late by at most a quarter of the load time, and a long load is polled rarely.
 constexpr absl::Duration kShortestPoll = absl::Milliseconds(5);
 constexpr absl::Duration kLongestPoll = absl::Milliseconds(200);
-// Callers that a message will wake poll only in case that it is lost: each time that the load's age has doubled.
+// Callers that a message will wake poll only in case that it is lost, or that the loader was killed: each time that the
+// load's age has doubled, and after a fifth of a lease.
 constexpr absl::Duration kShortestPollIfWoken = absl::Milliseconds(50);
 constexpr absl::Duration kLongestPollIfWoken = absl::Seconds(1);
 
@@ -202,7 +203,9 @@ std::vector<size_t> RedisTierCache::AskOnce(const TierReign& reign, std::span<co
     } else if (busy) {
       answer.kind = TierAnswer::Kind::kBusy;
       const absl::Duration age = absl::Milliseconds(IntegerAt(parts, 5));
-      const absl::Duration poll = IntegerAt(parts, 6) == 1 ? std::clamp(age, kShortestPollIfWoken, kLongestPollIfWoken)
+      const absl::Duration longest =
+          std::clamp<absl::Duration>(options.lease / 5, kShortestPollIfWoken, kLongestPollIfWoken);
+      const absl::Duration poll = IntegerAt(parts, 6) == 1 ? std::clamp(age, kShortestPollIfWoken, longest)
                                                            : std::clamp(age / 4, kShortestPoll, kLongestPoll);
       const absl::Duration lapsed = absl::Milliseconds(IntegerAt(parts, 4)) + options.lease * (tier_->Share() / 10);
       answer.retry_after =

@@ -28,7 +28,8 @@ struct CacheCodec {
   // values, but invalidate them. 1 to 32 printable characters without braces and spaces. May be empty if both types
   // have default functions.
   std::string id = {};
-  // Equal keys must have equal bytes, in all processes. At most 1,024 bytes; larger keys are not shared.
+  // Equal keys must have equal bytes, in all processes. Larger keys than 1,024 bytes are not shared: each process loads
+  // them on its own, and invalidates them in all others.
   std::function<absl::Status(const Key&, std::string*)> encode_key = {};
   std::function<absl::StatusOr<Key>(std::string_view)> decode_key = {};
   std::function<absl::Status(const Value&, std::string*)> encode_value = {};

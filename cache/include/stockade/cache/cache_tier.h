@@ -148,7 +148,8 @@ class STOCKADE_EXPORT TierCache {
   // afterwards. Invalidations that are still queued are lost, which is logged and counted.
   virtual ~TierCache() = default;
 
-  // The answers are in the order of the questions, and come in one round trip. A question waits, within the time-out,
+  // The answers are in the order of the questions. The cache asks for many keys by several calls, each of at most 256
+  // keys; such a call is one round trip. Fill() likewise. A question waits, within the time-out,
   // for an invalidation of its key that another thread is about to make.
   virtual std::vector<TierAnswer> Ask(std::span<const TierAsk> questions) = 0;
   // Ends the leases.

@@ -45,9 +45,9 @@ struct STOCKADE_EXPORT RedisCacheTierOptions {
   Duration timeout = absl::Milliseconds(500);
 
   // How long the right to load a key outlives its loader. It is renewed every quarter of this time. If a loader is
-  // killed, another process loads the key after at most this time, and usually after 0.4 of it: Redis knows that a
-  // killed process has no subscription, except in a cluster of Redis 6.2. 10 ms to 1 min, and at least 3 * heartbeat is
-  // advised.
+  // killed, another process loads the key after at most this time and a tenth, and usually after 0.4 to 0.75 of it:
+  // Redis knows that a killed process has no subscription, except in a cluster of Redis 6.2. 10 ms to 1 min, and at
+  // least 3 * heartbeat is advised.
   Duration lease = absl::Seconds(2);
 
   // How long the lease of one load is renewed. A load that takes longer loses its lease, and its value is not stored in
