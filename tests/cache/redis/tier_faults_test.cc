@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <future>
@@ -431,6 +432,41 @@ TEST_F(TierFaultTest, Journal_MoreThanOneCallReads_IsAppliedCompletely) {
   ASSERT_EQ(heard.size(), static_cast<size_t>(kEntries));
   for (int n = 0; n < kEntries; ++n) ASSERT_EQ(heard[static_cast<size_t>(n)].text, std::to_string(n));
   EXPECT_EQ(a.ear->resets(), 0);
+}
+
+// A network may be too slow for what a heartbeat asks for.
+TEST_F(TierFaultTest, Heartbeat_IsNotAnswered_TheNextOnesAskForLess) {
+  server.Call({"CONFIG", "SET", "slowlog-log-slower-than", "0"});
+  server.Call({"CONFIG", "SET", "slowlog-max-len", "100000"});
+  // What the heartbeats have asked for, oldest first.
+  const auto asked = [&] {
+    std::vector<std::string> bytes;
+    for (const RawReply& entry : server.Call({"SLOWLOG", "GET", "-1"}).items) {
+      const std::vector<RawReply>& words = entry.items[3].items;
+      const bool is_sync = words.size() == 10 && words[4].text == kJournal && words[5].text.size() == 16;
+      if (is_sync) {
+        bytes.insert(bytes.begin(), words[7].text);
+      }
+    }
+    return bytes;
+  };
+  TcpProxy proxy(server.port());
+  MetricsRegistry registry;
+  RedisCacheTierOptions options = PatientTier();
+  options.timeout = absl::Milliseconds(100);
+  options.pubsub = false;
+  options.metrics = &registry;
+  TierNode a(RedisUrl(proxy.port()), options);
+  proxy.Hold();
+  Await("failures", [&] { return a.tier->Stats().heartbeats_failed >= 8; });
+  proxy.Release();
+  Await("success", [&] { return !asked().empty() && asked().back() == "1048576" && a.tier->Stats().heartbeats >= 2; });
+  std::vector<std::string> sizes = asked();
+  sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
+  ASSERT_GE(sizes.size(), 3u);
+  EXPECT_EQ(sizes[0], "1048576");
+  EXPECT_EQ(sizes[1], "262144");
+  for (const std::string& one : sizes) EXPECT_GE(std::stoll(one), 2048);
 }
 
 TEST_F(TierFaultTest, Tags_TooMany_BecomeOneInvalidationOfAll) {
