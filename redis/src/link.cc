@@ -47,12 +47,15 @@ std::string Explain(std::string_view command, std::string_view error, const Link
   return "";
 }
 
+// A user name without a password may be meant as one.
+bool HasCredentials(const LinkIdentity& identity) { return !identity.password.empty() || !identity.username.empty(); }
+
 // The server's own words are shown only where it was sent no password that they could repeat.
 absl::Status Refusal(std::string_view command, std::string_view error, const LinkIdentity& identity) {
   const std::string meaning = Explain(command, error, identity);
   const std::string explanation =
       Concat("it refuses ", command, " at the beginning of a connection", meaning.empty() ? "" : ": ", meaning);
-  const ServerText show = identity.password.empty() ? ServerText::kShown : ServerText::kHidden;
+  const ServerText show = HasCredentials(identity) ? ServerText::kHidden : ServerText::kShown;
   absl::Status refusal = StatusOfErrorReply(error, show, explanation);
   if (refusal.code() != absl::StatusCode::kUnknown) return refusal;
   // The error's words are unknown, but not its subject: the user and the password were refused, or the database.
@@ -65,7 +68,7 @@ absl::Status Refusal(std::string_view command, std::string_view error, const Lin
 // The value of run_id in the reply to INFO. FailedPrecondition if the server does not tell it.
 absl::StatusOr<std::string> RunIdOf(const RedisReply& info, const LinkIdentity& identity) {
   if (info.is_error()) {
-    const ServerText show = identity.password.empty() ? ServerText::kShown : ServerText::kHidden;
+    const ServerText show = HasCredentials(identity) ? ServerText::kHidden : ServerText::kShown;
     const absl::Status refusal = StatusOfErrorReply(info.text(), show);
     return Restated(refusal, absl::StatusCode::kFailedPrecondition,
                     Concat("it refuses INFO: ", std::string(refusal.message())));
@@ -122,7 +125,8 @@ absl::StatusOr<std::unique_ptr<Link>> Link::Connect(const RedisEndpoint& endpoin
 
 absl::StatusOr<bool> Link::Introduce(const LinkIdentity& identity, Instant deadline) {
   std::vector<RedisCommand> commands;
-  if (!identity.password.empty()) {
+  // A user without a password, too: otherwise the commands would run as the user "default".
+  if (HasCredentials(identity)) {
     RedisCommand& auth = commands.emplace_back("AUTH");
     if (!identity.username.empty()) auth.Arg(identity.username);
     auth.Arg(identity.password);

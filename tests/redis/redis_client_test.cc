@@ -229,6 +229,20 @@ TEST_F(RedisClientTest, Connect_UserDatabaseAndName_AreTheServers) {
   EXPECT_EQ(server.Call({"GET", "k"}).type, '_');
 }
 
+// Never as another user than the URL's.
+TEST_F(RedisClientTest, Connect_UserWithoutAPassword_IsThatUser) {
+  RedisServer server({.users = {"app nopass on ~* &* +@all", "alice on >secret ~* &* +@all"}});
+  const std::string at = "127.0.0.1:" + std::to_string(server.port());
+  const auto redis = ConnectTo("redis://app@" + at);
+  ASSERT_NE(redis, nullptr);
+  EXPECT_EQ(redis->Run(RedisCommand("ACL").Arg("WHOAMI")).value().text(), "app");
+  for (const std::string user : {"alice", "nobody"}) {
+    const absl::Status refused = RedisClient::Connect("redis://" + user + "@" + at).status();
+    EXPECT_EQ(refused.code(), absl::StatusCode::kUnauthenticated) << refused;
+    EXPECT_EQ(refused.message().find(user), std::string::npos) << "it may be a password: " << refused;
+  }
+}
+
 TEST_F(RedisClientTest, ReadFromReplica_OfOneServer_IsThatServer_WritesAreRefused) {
   RedisServer server;
   const auto redis = ConnectTo(server.url());

@@ -83,6 +83,17 @@ class Writer {
   std::thread thread_;
 };
 
+TEST_F(SentinelTest, SentinelUserWithoutAPassword_IsThatUser) {
+  SentinelSet set({.sentinel_config = {"user watcher on nopass ~* &* +@all"}});
+  const auto client = ConnectPatiently(set.url() + "?sentinel_username=watcher");
+  ASSERT_NE(client, nullptr);
+  const auto clients = [&](size_t n) { return set.sentinel(n).Call({"CLIENT", "LIST"}).text; };
+  Await("a connection of the user",
+        [&] { return (clients(0) + clients(1) + clients(2)).find("user=watcher") != std::string::npos; });
+  const absl::Status refused = RedisClient::Connect(set.url() + "?sentinel_username=nobody").status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kUnauthenticated) << refused;
+}
+
 TEST_F(SentinelTest, Connect_WithoutWaiting_CommandsWaitForTheMaster) {
   SentinelSet set;
   for (size_t n = 0; n < 3; ++n) set.sentinel(n).Kill();

@@ -30,8 +30,8 @@ struct RedisUrl {
   std::vector<RedisEndpoint> endpoints = {};
 
   // Credentials for AUTH at the data servers. Sentinels and cluster nodes may name further data servers;
-  // RedisOptions::allowed_hosts restricts them. If both are empty, there is no AUTH. A password without a user name is
-  // that of the user "default".
+  // RedisOptions::allowed_hosts restricts them. If both are empty, there is no AUTH, and the commands run as the user
+  // "default". A password without a user name is that user's. A user name without a password is sent with an empty one.
   std::string username = {};
   std::string password = {};
 
@@ -46,7 +46,7 @@ struct RedisUrl {
   std::string client_name = {};
 
   // For kSentinel: the name of the master, and the credentials for AUTH at the Sentinels themselves, which do not get
-  // username and password.
+  // username and password. They are used in the same way.
   std::string master_name = {};
   std::string sentinel_username = {};
   std::string sentinel_password = {};
@@ -72,7 +72,8 @@ inline constexpr size_t kMaxRedisUrlEndpoints = 64;
 // also '/' and '?'. A '+' stands for itself.
 //
 // redis://:secret@host has only a password. In redis://name@host the name is a user name, as in redis-py and ioredis;
-// redis-cli and Lettuce treat it as a password.
+// redis-cli and Lettuce treat it as a password. The server gets it as the name of a user with an empty password, and
+// refuses that (Unauthenticated) unless the user has none.
 //
 // InvalidArgument: the message says what is wrong. It quotes the value only if that cannot be part of a password.
 // Thread-safe; does not connect to anything. O(length).
