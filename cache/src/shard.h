@@ -21,6 +21,7 @@
 #include "flight.h"
 #include "stockade/base/cpu_relax.h"
 #include "stockade/base/instant.h"
+#include "stockade/base/log.h"
 #include "stockade/base/mutex.h"
 #include "stockade/base/sync_point.h"
 #include "stockade/cache/internal/cache_core.h"
@@ -385,6 +386,7 @@ class CacheCore::QueuedLoad {
 
   void operator()() {
     const std::vector<FlightPtr> flights = std::exchange(flights_, {});
+    if (flights.empty()) base_internal::Fatal("an executor has run a load of a LoadingCache twice");
     CallGate::Call inside(*gate_, flights.front()->key.shard);
     if (!inside.inside()) return;
     if (batch_) {

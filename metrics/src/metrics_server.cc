@@ -10,6 +10,7 @@
 
 #include "absl/time/time.h"
 #include "stockade/base/fork_guard.h"
+#include "stockade/base/printable.h"
 #include "stockade/base/start_thread.h"
 #include "stockade/base/strings.h"
 
@@ -44,8 +45,8 @@ struct MetricsServer::State {
 absl::Status MetricsServerOptions::Validate() const {
   in_addr parsed;
   if (inet_pton(AF_INET, address.c_str(), &parsed) != 1) {
-    return absl::InvalidArgumentError(
-        base_internal::Concat("MetricsServer: address '", address, "' is not an IPv4 address"));
+    return absl::InvalidArgumentError(base_internal::Concat(
+        "MetricsServer: address '", base_internal::Printable(address, 100), "' is not an IPv4 address"));
   }
   if (registry == nullptr) return absl::InvalidArgumentError("MetricsServer: registry is null");
   return absl::OkStatus();

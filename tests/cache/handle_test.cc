@@ -266,5 +266,29 @@ TEST(HandleTypesTest, SmallValuesThatCannotBeAssignedOrCopied_ArePinned) {
   EXPECT_EQ((*move_only.GetIfPresent(1))->number, 8);
 }
 
+// Its address can be taken only by std::addressof().
+struct Shy {
+  std::string text;
+  void operator&() const = delete;
+  bool operator==(const Shy& other) const { return text == other.text; }
+  friend std::ostream& operator<<(std::ostream& out, const Shy& shy) { return out << shy.text; }
+};
+struct ShyHash {
+  size_t operator()(const Shy& shy) const { return std::hash<std::string>()(shy.text); }
+};
+
+TEST(HandleTest, TypesWithoutAnAddress_CanBeKeysAndValues) {
+  LoadingCache<Shy, Shy, ShyHash> cache(LoadingCacheOptions{.name = "c"},
+                                        [](const Shy& key, LoadContext&) -> absl::StatusOr<Shy> { return key; });
+  const absl::StatusOr<CacheHandle<Shy>> loaded = cache.Get(Shy{"a"});
+  ASSERT_TRUE(loaded.ok());
+  EXPECT_EQ((*loaded)->text, "a");
+  cache.Put(Shy{"a"}, Shy{"b"});
+  EXPECT_EQ((**cache.Get(Shy{"a"})).text, "b");
+  EXPECT_EQ((**cache.GetAll({Shy{"a"}, Shy{"a"}})[1]).text, "b");
+  cache.Invalidate(Shy{"a"});
+  EXPECT_EQ(cache.size(), 0);
+}
+
 }  // namespace
 }  // namespace stockade

@@ -304,6 +304,25 @@ TEST(ThrowingTest, UserCodeThrowsAtEachPlace_NoCallThrowsAndEachKeyIsAnsweredLat
   }
 }
 
+// Against the contract of Executor.
+class TwiceExecutor final : public Executor {
+ public:
+  void Schedule(Task task) override {
+    task();
+    task();
+  }
+};
+
+TEST(TwiceExecutorTest, LoadRunsTwice_Aborts) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto get = [] {
+    TwiceExecutor executor;
+    LoadingCache<int, int> cache({.name = "c", .load_executor = &executor}, [](const int& key) { return key; });
+    (void)cache.Get(1);
+  };
+  EXPECT_DEATH(get(), "an executor has run a load of a LoadingCache twice");
+}
+
 class RefusingExecutorTest : public ::testing::TestWithParam<Fault> {};
 
 TEST_P(RefusingExecutorTest, ExecutorRefusesEachTask_NoCallThrowsAndEachKeyIsAnsweredLater) {

@@ -50,6 +50,7 @@ TEST(MetricsServerTest, Start_PortTaken_IsUnavailableAndNamesIt) {
 
 TEST(MetricsServerTest, Start_BadOptions_AreNamed) {
   EXPECT_THAT(MetricsServer::Start({.address = "localhost"}).status().ToString(), HasSubstr("'localhost'"));
+  EXPECT_THAT(MetricsServer::Start({.address = "1.2.3.4\nERROR"}).status().ToString(), HasSubstr("'1.2.3.4\\nERROR'"));
   EXPECT_EQ(MetricsServer::Start({.port = 0, .registry = nullptr}).status().code(), absl::StatusCode::kInvalidArgument);
 }
 

@@ -1,6 +1,7 @@
 #ifndef STOCKADE_CACHE_CACHE_HANDLE_H_
 #define STOCKADE_CACHE_CACHE_HANDLE_H_
 
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -45,7 +46,7 @@ class HeldValue {
     return *this;
   }
 
-  const Value* get() const { return box_ == nullptr ? nullptr : &box_->value<Value>(); }
+  const Value* get() const { return box_ == nullptr ? nullptr : std::addressof(box_->value<Value>()); }
 
  private:
   const Box* box_;
@@ -68,7 +69,7 @@ class CopiedValue {
   }
   ~CopiedValue() = default;
 
-  const Value* get() const { return value_.has_value() ? &*value_ : nullptr; }
+  const Value* get() const { return value_.has_value() ? std::addressof(*value_) : nullptr; }
 
  private:
   std::optional<Value> value_;

@@ -2,7 +2,11 @@
 
 #include <cerrno>
 #include <cstring>
+#include <optional>
+#include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "stockade/base/event_fd.h"
 #include "stockade/base/log.h"
@@ -45,7 +49,7 @@ void LogClientLine(const char* line) {
 
 bool IsUnanswered(int code) {
   return code == ZCONNECTIONLOSS || code == ZOPERATIONTIMEOUT || code == ZCLOSING || code == ZSESSIONMOVED ||
-         code == ZSYSTEMERROR;
+         code == ZSYSTEMERROR || code == ZMARSHALLINGERROR;
 }
 
 absl::Status ZooKeeperError(std::string_view doing, int code) {
@@ -65,6 +69,22 @@ absl::Status ZooKeeperError(std::string_view doing, int code) {
   if (OutOfDescriptors()) return absl::ResourceExhaustedError(Concat(text, ": no file descriptor is left"));
   return absl::UnavailableError(text);
 }
+
+namespace {
+
+// The names of a reply; nothing if it lacks some. The client passes on what a server has sent, null strings included.
+std::optional<std::vector<std::string>> NamesOf(const String_vector* names) {
+  if (names == nullptr || names->count < 0 || (names->count > 0 && names->data == nullptr)) return std::nullopt;
+  std::vector<std::string> taken;
+  taken.reserve(static_cast<size_t>(names->count));
+  for (int32_t n = 0; n < names->count; ++n) {
+    if (names->data[n] == nullptr) return std::nullopt;
+    taken.emplace_back(names->data[n]);
+  }
+  return taken;
+}
+
+}  // namespace
 
 struct ZooKeeperSession::Call {
   ZooKeeperSession* session;
@@ -318,6 +338,7 @@ void ZooKeeperSession::OnEvent(zhandle_t* handle, int type, int state, const cha
 
 void ZooKeeperSession::OnNodeEvent(zhandle_t* handle, int type, int, const char* path, void*) {
   if (type == ZOO_SESSION_EVENT) return;  // All watches hear of those too.
+  if (path == nullptr) return;
   // The same for all nodes, so the client has one watch for all who wait for one.
   static_cast<ZooKeeperSession*>(const_cast<void*>(zoo_get_context(handle)))->Fire(path);
 }
@@ -336,7 +357,9 @@ void ZooKeeperSession::OnString(int code, const char*, const void* data) { OnVoi
 void ZooKeeperSession::OnCreated(int code, const char* path, const Stat* stat, const void* data) {
   Call& call = *static_cast<Call*>(const_cast<void*>(data));
   ZooKeeperAnswer answer = {.code = code};
-  if (code == ZOK) {
+  if (code == ZOK && (path == nullptr || stat == nullptr)) {
+    answer.code = ZMARSHALLINGERROR;
+  } else if (code == ZOK) {
     answer.path = path;
     answer.czxid = stat->czxid;
   }
@@ -345,6 +368,7 @@ void ZooKeeperSession::OnCreated(int code, const char* path, const Stat* stat, c
 
 void ZooKeeperSession::OnStat(int code, const Stat* stat, const void* data) {
   Call& call = *static_cast<Call*>(const_cast<void*>(data));
+  if (code == ZOK && stat == nullptr) code = ZMARSHALLINGERROR;
   call.session->Complete(call, {.code = code, .czxid = code == ZOK ? stat->czxid : 0});
 }
 
@@ -353,7 +377,13 @@ void ZooKeeperSession::OnData(int code, const char*, int, const Stat*, const voi
 void ZooKeeperSession::OnChildren(int code, const String_vector* children, const void* data) {
   Call& call = *static_cast<Call*>(const_cast<void*>(data));
   ZooKeeperAnswer answer = {.code = code};
-  if (code == ZOK) answer.children.assign(children->data, children->data + children->count);
+  if (code == ZOK) {
+    if (std::optional<std::vector<std::string>> names = NamesOf(children)) {
+      answer.children = *std::move(names);
+    } else {
+      answer.code = ZMARSHALLINGERROR;
+    }
+  }
   call.session->Complete(call, std::move(answer));
 }
 

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <type_traits>
 #include <utility>
 
@@ -78,7 +79,8 @@ template <typename Value, typename Base = Box>
 class ValueBox final : public Base {
  public:
   template <typename... Key>
-  explicit ValueBox(Value&& value, const Key&... key) : Base(key..., &stored_), stored_(std::move(value)) {}
+  explicit ValueBox(Value&& value, const Key&... key)
+      : Base(key..., std::addressof(stored_)), stored_(std::move(value)) {}
   size_t bytes() const override { return sizeof(*this) - sizeof(Value) + FootprintOf(stored_); }
 
  private:
@@ -127,8 +129,8 @@ class PinnedOf : public Pinned {
   explicit PinnedOf(const Box* box) : Pinned(box) {}
 
   const Value& operator*() const { return box()->template value<Value>(); }
-  const Value* operator->() const { return &**this; }
-  const Value* get() const { return box() == nullptr ? nullptr : &**this; }
+  const Value* operator->() const { return std::addressof(**this); }
+  const Value* get() const { return box() == nullptr ? nullptr : std::addressof(**this); }
 };
 
 // A box for a value, with the key if a slot holds no copy of either (SlotOf).

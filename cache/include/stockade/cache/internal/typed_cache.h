@@ -55,7 +55,7 @@ class KeyHolderOf final : public KeyHolder {
  public:
   explicit KeyHolderOf(const Key& key) : key_(key) {}
 
-  const void* key() const override { return &key_; }
+  const void* key() const override { return std::addressof(key_); }
   bool Is(const void* key) const override { return Eq()(key_, *static_cast<const Key*>(key)); }
   std::string Text() const override { return KeyText(key_); }
 
@@ -177,12 +177,13 @@ class TypedCache final : public CacheCore {
       if constexpr (SlotT::kValueCopied) {
         // Within a read instead of the gate: the destructor waits for both, and a read costs less.
         const HazardRow::Read read = Open(nullptr);
-        if (read.row() != nullptr && !entry.ttl.has_value() && entry.tags.empty() && TryPut(at, &value)) return;
+        if (read.row() != nullptr && !entry.ttl.has_value() && entry.tags.empty() && TryPut(at, std::addressof(value)))
+          return;
       }
       CallGate::Call inside(*gate_, at.shard);
       if (!inside.inside()) return;
       if constexpr (SlotT::kValueCopied) {
-        Store(at, &value, nullptr, entry);
+        Store(at, std::addressof(value), nullptr, entry);
       } else {
         const Pinned box = MakeBox<Key, Value>(key, std::move(value));
         Store(at, box.raw(), box, entry);
@@ -237,7 +238,7 @@ class TypedCache final : public CacheCore {
   }
   KeyAt Hashed(const Key& key) const {
     const uint64_t hash = HashOf(key);
-    return {&key, hash, ShardOfHash(hash)};
+    return {std::addressof(key), hash, ShardOfHash(hash)};
   }
   static const Key& KeyOf(const void* key) { return *static_cast<const Key*>(key); }
   static SlotT& Typed(Slot& slot) { return static_cast<SlotT&>(slot); }
@@ -364,7 +365,7 @@ class TypedCache final : public CacheCore {
     distinct.reserve(keys.size());
     index_of.reserve(keys.size());
     for (const Key& key : keys) {
-      const auto [found, added] = seen.try_emplace(&key, distinct.size());
+      const auto [found, added] = seen.try_emplace(std::addressof(key), distinct.size());
       if (added) distinct.push_back(Hashed(key));
       index_of.push_back(found->second);
     }
@@ -431,7 +432,7 @@ class TypedCache final : public CacheCore {
   }
 
   static const Value* PreviousOf(const LoadRequest& request) {
-    return request.previous == nullptr ? nullptr : &request.previous->value<Value>();
+    return request.previous == nullptr ? nullptr : std::addressof(request.previous->value<Value>());
   }
 
   LoadResult Load(const LoadRequest& request, const LoaderPtr& loader, Instant deadline, const std::stop_token& stop,
