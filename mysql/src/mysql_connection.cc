@@ -85,6 +85,15 @@ void SetFile(MYSQL* session, mysql_option option, const std::string& file) {
   if (!file.empty()) mysql_optionsv(session, option, file.c_str());
 }
 
+// The plug-ins by which the server may ask for the password. The first two reveal nothing of it that is of use
+// elsewhere. The third sends it to a server that was verified, or is local.
+std::string AllowedPlugins(const MySqlTarget& target) {
+  std::string plugins = "mysql_native_password,client_ed25519";
+  if (target.tls == MySqlTls::kVerify || !target.socket.empty()) plugins += ",caching_sha2_password";
+  if (!target.auth_plugin.empty()) plugins += Concat(",", target.auth_plugin);
+  return plugins;
+}
+
 void SetOptions(MYSQL* session, const MySqlTarget& target) {
   mysql_optionsv(session, MARIADB_OPT_IO_WAIT, reinterpret_cast<void*>(&AwaitSocket));
   for (const mysql_option option : {MYSQL_OPT_CONNECT_TIMEOUT, MYSQL_OPT_READ_TIMEOUT, MYSQL_OPT_WRITE_TIMEOUT}) {
@@ -98,6 +107,7 @@ void SetOptions(MYSQL* session, const MySqlTarget& target) {
   const my_bool no = 0;
   SetOption(session, MYSQL_OPT_RECONNECT, no);
   SetOption(session, MYSQL_OPT_LOCAL_INFILE, 0U);  // No server gets a file of this machine.
+  mysql_optionsv(session, MARIADB_OPT_RESTRICTED_AUTH, AllowedPlugins(target).c_str());
   SetOption(session, MYSQL_OPT_SSL_ENFORCE, target.tls == MySqlTls::kOff ? no : yes);
   SetOption(session, MYSQL_OPT_SSL_VERIFY_SERVER_CERT, target.tls == MySqlTls::kVerify ? yes : no);
   if (target.tls == MySqlTls::kOff) return;
@@ -163,6 +173,13 @@ absl::StatusOr<std::unique_ptr<MySqlConnection>> MySqlConnection::Open(const MyS
                          CLIENT_MULTI_STATEMENTS | CLIENT_FOUND_ROWS) == nullptr) {
     connection->broken_ = true;
     const unsigned error = mysql_errno(session);
+    // The connector's text has another name than that of the plug-in.
+    if (error == CR_PLUGIN_NOT_ALLOWED) {
+      return absl::FailedPreconditionError(
+          Concat("MySQL at ", target.Endpoint(),
+                 ": the server asks for the password by a plug-in that may reveal it; auth_plugin in the URL allows "
+                 "one, with tls=verify or a socket"));
+    }
     const absl::Status failed = MySqlErrorStatus(error, mysql_error(session));
     return absl::Status(CodeOf(error, mysql_error(session)),
                         Concat("MySQL at ", target.Endpoint(), ": ", failed.message(), TlsSettings(target, error)));

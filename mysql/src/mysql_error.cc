@@ -67,6 +67,7 @@ constexpr Entry kMeanings[] = {
     {3169, {StatusCode::kUnavailable, MySqlRemedy::kReconnect}},         // KILL, MySQL.
     {4031, {StatusCode::kUnavailable, MySqlRemedy::kReconnect}},         // Idle for too long, MySQL.
     {4151, {StatusCode::kPermissionDenied, MySqlRemedy::kReconnect}},    // Account locked, MariaDB.
+    {5010, {StatusCode::kFailedPrecondition, MySqlRemedy::kReconnect}},  // An authentication that is not allowed.
 };
 
 }  // namespace

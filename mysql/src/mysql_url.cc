@@ -14,6 +14,7 @@ namespace {
 constexpr std::string_view kWhat = "MySQL URL";
 constexpr size_t kMaxUrlBytes = 4096;
 constexpr size_t kMaxDatabaseBytes = 64;
+constexpr size_t kMaxPluginBytes = 64;
 
 template <typename... Pieces>
 absl::Status Invalid(const Pieces&... pieces) {
@@ -33,17 +34,28 @@ absl::Status SetTls(const std::string& value, MySqlTls& tls) {
   return absl::OkStatus();
 }
 
+absl::Status CheckPlugin(const MySqlTarget& target) {
+  const std::string& plugin = target.auth_plugin;
+  const bool is_name = std::ranges::all_of(plugin, [](char c) { return absl::ascii_isalnum(c) || c == '_'; });
+  if (plugin.size() > kMaxPluginBytes || !is_name) {
+    return Invalid("auth_plugin=", QuotedUrlValue(plugin), " is not the name of a plug-in");
+  }
+  if (!plugin.empty() && target.tls != MySqlTls::kVerify && target.socket.empty()) {
+    return Invalid("auth_plugin=", plugin, " needs tls=verify or a socket: others may get the password by it");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ParseParameters(std::string_view query, std::span<const UrlParameter> more, MySqlTarget& target) {
   std::string tls;
-  std::vector<UrlParameter> known = {{"socket", &target.socket},
-                                     {"tls", &tls},
-                                     {"tls_ca", &target.tls_ca_file},
-                                     {"tls_cert", &target.tls_cert_file},
-                                     {"tls_key", &target.tls_key_file}};
+  std::vector<UrlParameter> known = {
+      {"auth_plugin", &target.auth_plugin}, {"socket", &target.socket},          {"tls", &tls},
+      {"tls_ca", &target.tls_ca_file},      {"tls_cert", &target.tls_cert_file}, {"tls_key", &target.tls_key_file}};
   known.insert(known.end(), more.begin(), more.end());
   std::ranges::sort(known, {}, &UrlParameter::key);  // The order in which an error lists them.
   if (absl::Status parsed = ParseUrlQuery(kWhat, query, known); !parsed.ok()) return parsed;
-  return SetTls(tls, target.tls);
+  if (absl::Status set = SetTls(tls, target.tls); !set.ok()) return set;
+  return CheckPlugin(target);
 }
 
 absl::Status ParseDatabase(std::string_view path, MySqlTarget& target) {

@@ -78,7 +78,7 @@ TEST(MySqlUrlTest, ParametersOfTheCaller_AreSetAndListed) {
   EXPECT_TRUE(ParseMySqlUrl("mysql://h/d?size=%33", {}, more).ok());
   EXPECT_EQ(size, "3");
   EXPECT_THAT(Refused("mysql://h/d?pool=3", more),
-              HasSubstr("'pool' is not one of size, socket, tls, tls_ca, tls_cert, tls_key"));
+              HasSubstr("'pool' is not one of auth_plugin, size, socket, tls, tls_ca, tls_cert, tls_key"));
 }
 
 TEST(MySqlUrlTest, Wrong_IsNamed) {
@@ -92,6 +92,13 @@ TEST(MySqlUrlTest, Wrong_IsNamed) {
   EXPECT_THAT(Refused("mysql://h/d?tls=maybe"), HasSubstr("tls='maybe' is not one of off, required, verify"));
   EXPECT_THAT(Refused("mysql://h/" + std::string(65, 'd')), HasSubstr("more than 64 bytes"));
   EXPECT_THAT(Refused("mysql://h/%00"), HasSubstr("control bytes"));
+  EXPECT_THAT(Refused("mysql://h/d?auth_plugin=a,b"), HasSubstr("auth_plugin='a,b' is not the name of a plug-in"));
+  for (const char* const tls : {"", "&tls=off", "&tls=required"}) {
+    EXPECT_THAT(Refused(std::string("mysql://h/d?auth_plugin=dialog") + tls),
+                HasSubstr("auth_plugin=dialog needs tls=verify or a socket"));
+  }
+  EXPECT_EQ(Parsed("mysql://h/d?auth_plugin=dialog&tls=verify").auth_plugin, "dialog");
+  EXPECT_EQ(Parsed("mysql:///d?auth_plugin=dialog&socket=/s").auth_plugin, "dialog");
 }
 
 TEST(MySqlUrlTest, Password_IsNeverShown) {

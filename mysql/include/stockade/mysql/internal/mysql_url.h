@@ -26,6 +26,8 @@ struct STOCKADE_EXPORT MySqlTarget {
   std::string tls_ca_file = {};
   std::string tls_cert_file = {};
   std::string tls_key_file = {};
+  // By which a server may ask for the password, besides those that never reveal it. Only with kVerify or a socket.
+  std::string auth_plugin = {};
   absl::Duration connect_timeout = absl::Seconds(5);
 
   // "127.0.0.1:3306", "[::1]:3306", "/run/mysqld.sock".
@@ -35,7 +37,7 @@ struct STOCKADE_EXPORT MySqlTarget {
 // Returns `target`, which has no address yet, with the address and the TLS settings of a URL of one of these forms:
 //   mysql://[user[:password]@]host[:port]/database[?parameter=value&...]
 //   mysql://[user[:password]@][localhost]/database?socket=/path/to.sock[&parameter=value...]
-// mariadb:// is equivalent. The parameters are socket, tls, tls_ca, tls_cert, tls_key, and those in `more`,
+// mariadb:// is equivalent. The parameters are auth_plugin, socket, tls, tls_ca, tls_cert, tls_key, and those in `more`,
 // which are the caller's. Every error is InvalidArgument; its message never contains a password. O(length).
 STOCKADE_EXPORT absl::StatusOr<MySqlTarget> ParseMySqlUrl(std::string_view url, MySqlTarget target = {},
                                                           std::span<const UrlParameter> more = {});
