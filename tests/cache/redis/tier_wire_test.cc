@@ -378,8 +378,8 @@ TEST_F(TierWireTest, Script_SomethingIsMistyped_IsAnErrorThatSaysWhat) {
   EXPECT_EQ(run(kState, kJournal, {"orders", "a"}), "3");
 }
 
-// What is longer than a record has is reported to all processes, and what is longer than the journal takes counts as all
-// that they have in memory. Nothing of both is kept in the state.
+// What is longer than a record has is reported to all processes, and what is longer than the journal takes counts as
+// all that they have in memory. Nothing of both is kept in the state.
 TEST_F(TierWireTest, LongKeysAndTags_ReachTheOthers_AndTheStateStaysSmall) {
   TierNode a(server.url());
   TierNode b(server.url());

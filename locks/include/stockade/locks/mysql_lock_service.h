@@ -74,8 +74,8 @@ class STOCKADE_EXPORT MySqlLockService {
   //   mysql://[user[:password]@][localhost]/database?socket=/path/to.sock[&parameter=value...]
   // mariadb:// is equivalent. The default port is 3306. IPv6 addresses are in brackets; any byte may be encoded as %XX.
   // Parameters override the options: create_schema (0 or 1), table_prefix, tls (off, required, verify), tls_ca,
-  // tls_cert, tls_key (files), auth_plugin (a plug-in by which the server may ask for the password although that reveals
-  // it; with tls=verify or a socket).
+  // tls_cert, tls_key (files), auth_plugin (a plug-in by which the server may ask for the password although that
+  // reveals it; with tls=verify or a socket).
   //
   // Blocks until the first connection is established and the tables are checked, at most for connect_timeout.
   //   InvalidArgument     the URL, an option or a file of TLS is invalid; the message never contains a password

@@ -37,8 +37,8 @@ struct STOCKADE_EXPORT MySqlTarget {
 // Returns `target`, which has no address yet, with the address and the TLS settings of a URL of one of these forms:
 //   mysql://[user[:password]@]host[:port]/database[?parameter=value&...]
 //   mysql://[user[:password]@][localhost]/database?socket=/path/to.sock[&parameter=value...]
-// mariadb:// is equivalent. The parameters are auth_plugin, socket, tls, tls_ca, tls_cert, tls_key, and those in `more`,
-// which are the caller's. Every error is InvalidArgument; its message never contains a password. O(length).
+// mariadb:// is equivalent. The parameters are auth_plugin, socket, tls, tls_ca, tls_cert, tls_key, and those in
+// `more`, which are the caller's. Every error is InvalidArgument; its message never contains a password. O(length).
 STOCKADE_EXPORT absl::StatusOr<MySqlTarget> ParseMySqlUrl(std::string_view url, MySqlTarget target = {},
                                                           std::span<const UrlParameter> more = {});
 
