@@ -70,9 +70,9 @@ struct STOCKADE_EXPORT SqliteLedgerOptions {
 // Across all processes, a file has one owner at a time. If the disk is full (or a quota or the maximum file size is
 // reached; with a limit RLIMIT_FSIZE the program must ignore SIGXFSZ, which would end it), or a record has a name or a
 // basket above the limits in ledger.h, the batch is rolled back and refused, and the ledger continues: see
-// TakeRefused(). After any other error of a commit (I/O; a record that violates a constraint;
-// units taken that were never stocked or whose SKU was removed) the ledger has failed permanently and does not write to
-// the file again. Durable records remain durable, and Open() decides about the others.
+// TakeRefused(). After any other error of a commit (I/O; a record that violates a constraint; units taken that were
+// never stocked or whose SKU was removed) the ledger has failed permanently and does not write to the file again.
+// Durable records remain durable, and Open() decides about the others.
 //
 // Thread-safe. In a forked child, calls abort and the destructor does nothing. A child that neither calls exec nor
 // exits keeps the file locked after its parent has ended.
