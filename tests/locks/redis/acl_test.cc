@@ -194,6 +194,12 @@ TEST(RedisLockAclExactTest, UserWithoutOneOfTheDocumentedCommands_LocksFail) {
       EXPECT_TRUE(absl::IsPermissionDenied(heard->AwaitSubscribed(absl::Minutes(1))));
     } else if (rule != "+unsubscribe") {  // Its refusal ends the connection, and the next one is as good.
       EXPECT_TRUE(absl::IsPermissionDenied(use_locks(*engine, "lock:some"))) << "without " << rule;
+      for (const LockKind kind : {LockKind::kReentrant, LockKind::kFair, LockKind::kRead, LockKind::kWrite}) {
+        const std::string name = Concat("lock:try-", std::string(LockKindName(kind)));
+        if (!Holder(*engine, name, kind).Try().acquired) {
+          EXPECT_NE(server.Call({"PTTL", name}).text, "-1") << name << " would stay for ever without " << rule;
+        }
+      }
     }
   }
 }

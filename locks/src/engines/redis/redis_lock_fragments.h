@@ -134,6 +134,18 @@ if newest_token and (tonumber(newest_token) or 0) >= 2^53 - 1 then return {5} en
 inline constexpr std::string_view kReadRecord = R"lua(
 local record = call('get', KEYS[2])
 )lua";
+// Before and after the part of a try that writes. The user may lack the right to one of its commands, and what ran
+// before it is not undone. Without a time to live, a lock that was free would stay for ever.
+inline constexpr std::string_view kBeginWriting = R"lua(
+local function write()
+)lua";
+inline constexpr std::string_view kEndWriting = R"lua(
+end
+local ran, answer = pcall(write)
+if ran then return answer end
+if left == -2 then redis.pcall('del', KEYS[1]) end
+return type(answer) == 'table' and answer or redis.error_reply(answer)
+)lua";
 inline constexpr std::string_view kBeginTry = R"lua(
 local lease = tonumber(ARGV[2])
 local recorded
@@ -294,8 +306,8 @@ RedisScript LockScript(const Pieces&... pieces) {
 
 // A try whose own part is `body`, with kShape before it.
 inline RedisScript TryScript(bool token, std::string_view body, std::string_view mark = "") {
-  return LockScript(kShape, "local mark = '", mark, "'\n", token ? kReadRecordAndToken : kReadRecord, kBeginTry, body,
-                    kGrant, token ? kAnswerWithToken : kAnswerWithoutToken);
+  return LockScript(kShape, "local mark = '", mark, "'\n", token ? kReadRecordAndToken : kReadRecord, kBeginTry,
+                    kBeginWriting, body, kGrant, token ? kAnswerWithToken : kAnswerWithoutToken, kEndWriting);
 }
 
 // A release whose own part is `body`, with kShape before it.
