@@ -43,8 +43,8 @@ local waiting = {}
 if kind == 'k' then
   for codec in string.gmatch(state[3] or '', '%S+') do
     local entry = cache .. ':' .. codec .. ':' .. text
-    local inboxes = redis.pcall('get', base .. 'w:' .. entry)
-    if type(inboxes) == 'string' then waiting[base .. 'l:' .. entry] = inboxes end
+    local inboxes = redis.pcall('getrange', base .. 'w:' .. entry, 0, 128 * 16 - 1)
+    if type(inboxes) == 'string' and inboxes ~= '' then waiting[base .. 'l:' .. entry] = inboxes end
     call('del', base .. 'v:' .. entry, base .. 'l:' .. entry, base .. 'w:' .. entry)
   end
 end

@@ -354,7 +354,10 @@ size_t CacheCore::FillTier(std::span<const FlightPtr> flights, std::span<Loaded>
         continue;
       }
       TierLease lease = TakeLease(*flight);
-      if (lease.token.empty()) continue;  // The load's hard time-out has given it back.
+      if (lease.token.empty()) continue;                   // The load's hard time-out has given it back.
+      std::vector<std::string>& tags = result.entry.tags;  // The tier counts them.
+      std::sort(tags.begin(), tags.end());
+      tags.erase(std::unique(tags.begin(), tags.end()), tags.end());
       result.times =
           absent ? freshness_.OfAbsence(now, result.entry.ttl) : freshness_.OfValue(now, result.entry.ttl, result.took);
       const absl::Duration ttl = result.times.has_value() ? result.times->expires_at - now : absl::ZeroDuration();

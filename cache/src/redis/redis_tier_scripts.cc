@@ -67,7 +67,7 @@ end
 // its process asks again. If anything fails here, the process polls.
 constexpr std::string_view kWaiters = R"lua(
 local function inboxes(key)
-  local ids = redis.pcall('get', key)
+  local ids = redis.pcall('getrange', key, 0, 128 * 16 - 1)
   return type(ids) == 'string' and ids or ''
 end
 local function add_waiter(key, id, ms)

@@ -308,6 +308,28 @@ TEST_F(TierForeignTest, RecordIsLargerThanAReplyMayBe_IsAway) {
   EXPECT_EQ(writer.Ask("k").record->bytes.size(), size_t{3} << 20);
 }
 
+// One message for each 16 bytes would keep the server busy for seconds.
+TEST_F(TierForeignTest, WaitersAreHuge_FewAreNotified) {
+  TierNode a(server.url());
+  for (const bool external : {false, true}) {
+    server.Call({"SETRANGE", kWaiters, std::to_string(30 << 20), "x"});
+    server.Call({"CONFIG", "RESETSTAT"});
+    if (external) {
+      EXPECT_NE(server.Call({"EVAL", InvalidationScript(), "2", kState, kJournal, "products", "k", "k"}).text, "0");
+    } else {
+      ASSERT_TRUE(a.InvalidateKey("k").accepted);
+    }
+    const std::string stats = server.Call({"INFO", "commandstats"}).text;
+    size_t published = 0;
+    for (const char* name : {"cmdstat_publish:calls=", "cmdstat_spublish:calls="}) {
+      const size_t at = stats.find(name);
+      if (at != std::string::npos) published += std::stoul(stats.substr(at + std::string(name).size()));
+    }
+    EXPECT_LE(published, 2 * 129u);
+    EXPECT_EQ(server.Call({"EXISTS", kWaiters}).text, "0");
+  }
+}
+
 TEST_F(TierForeignTest, KeysWithoutATimeToLive_CountAsAbsent) {
   TierNode a(server.url());
   ASSERT_EQ(a.Load("k", "v").kind, Filled::kStored);

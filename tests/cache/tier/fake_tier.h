@@ -104,6 +104,10 @@ class FakeTier final : public CacheTier {
     const auto lock = Lock();
     return records_.contains(key);
   }
+  std::vector<std::string> TagsOf(const std::string& key) {
+    const auto lock = Lock();
+    return records_.at(key).record.tags;
+  }
   void Corrupt(const std::string& key, std::string bytes) {
     const auto lock = Lock();
     records_.at(key).record.bytes = std::move(bytes);

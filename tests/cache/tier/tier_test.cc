@@ -1495,6 +1495,15 @@ TEST_F(TierTest, CodecThatThrowsAtOneCall_LeavesNoLease) {
   }
 }
 
+TEST_F(TierTest, RepeatedTags_CountOnce) {
+  a = Cache::Create(Options(), [this](const int& key, LoadContext& load) -> absl::StatusOr<std::string> {
+        for (int n = 0; n < 100; ++n) load.AddTag(n % 2 == 0 ? "even" : "odd");
+        return db.Read(key);
+      }).value();
+  Get(*a, 1);
+  EXPECT_EQ(tier->TagsOf("1"), (std::vector<std::string>{"even", "odd"}));
+}
+
 TEST_F(TierTest, Get_EncodesItsKeyOnce) {
   int encoded = 0;
   Cache::Callbacks callbacks;

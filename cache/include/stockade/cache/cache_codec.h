@@ -21,7 +21,10 @@ namespace stockade {
 // integers have default functions; for other types all functions of that type must be set.
 //
 // A value that a decoder refuses, or for which it throws, is loaded again and overwritten. A key or a value that an
-// encoder refuses is loaded by each process on its own. All functions may be invoked by several threads at once.
+// encoder refuses is loaded by each process on its own. encode_key must refuse a key always or never: an invalidation
+// of a key that it refuses reaches this process only, and the others keep what they have loaded for at most
+// max_staleness. An error that may pass must be thrown; then an invalidation is one of all. All functions may be
+// invoked by several threads at once.
 template <typename Key, typename Value>
 struct CacheCodec {
   // Names the format of the values, and must be changed with it: processes with different ids do not read each other's

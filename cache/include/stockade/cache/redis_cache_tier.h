@@ -93,14 +93,14 @@ class STOCKADE_EXPORT RedisCacheTier {
   //     the state and the journal. Missing rights to other commands and keys show later: calls behave as if Redis were
   //     away.
   //   FailedPrecondition: Redis refuses the heartbeat for another reason that a retry does not change.
-  //   Internal: what answers is not Redis.
+  //   Internal, DataLoss, Unknown: what answers is not Redis, or not what the URL says (a Sentinel, a cluster).
   //   ResourceExhausted: a thread or a file descriptor could not be created.
   //   Unavailable, DeadlineExceeded, and other errors of RedisClient::Connect(): only if require_redis is true.
   // Otherwise, no answer, or one that means "not now" (LOADING, MASTERDOWN, READONLY, CLUSTERDOWN, BUSY, MISCONF, OOM,
-  // too many clients, Sentinels that do not know a master yet), is no error. It is logged as a warning once, and the
-  // caches load for themselves until a heartbeat succeeds. An error of the list that comes only then is logged as an
-  // error, and the metric stockade_cache_tier_heartbeats_total counts it as refused.
-  // A state of another type is replaced, which is logged as an error. If the user may not run INFO, failovers cannot be
+  // too many clients, Sentinels that do not know a master yet, an error that Redis does not have), is no error. It is
+  // logged as a warning once, and the caches load for themselves until a heartbeat succeeds. An error of the list that
+  // comes only then is logged as an error, and the metric stockade_cache_tier_heartbeats_total counts it as refused. A
+  // state of another type is replaced, which is logged as an error. If the user may not run INFO, failovers cannot be
   // detected; this is logged as a warning.
   static absl::StatusOr<std::shared_ptr<CacheTier>> Connect(std::string_view url, RedisCacheTierOptions options);
 };
