@@ -738,7 +738,9 @@ TEST_F(FleetFullDiskTest, NoRoomForOrders_IsUnavailableAndNothingHasChanged) {
     for (TakeRequest& request : requests) request.request_id += "'";
     for (const auto& order : shop->TakeMany(requests)) {
       granted += order.ok() ? 1 : 0;
-      if (!order.ok()) refused = order.status();
+      // On a busy machine some of a batch are refused because their turn comes too late.
+      const bool late = TextOf(order.status()).find("did not get to it in time") != std::string::npos;
+      if (!order.ok() && !late) refused = order.status();
     }
   }
   EXPECT_TRUE(Says(refused, kNothingHasChanged)) << refused;
