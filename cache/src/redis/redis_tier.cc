@@ -910,7 +910,8 @@ absl::Status RedisTier::Sync(const TierReign& reign, Instant deadline) {
     NoteReply(reply.status());
     if (!reply.ok()) {
       // A reply that is too large however little was asked for counts as a gap.
-      const bool too_large = absl::IsResourceExhausted(reply.status()) && RedisErrorCode(reply.status()).empty();
+      const bool too_large = absl::IsResourceExhausted(reply.status()) && RedisErrorCode(reply.status()).empty() &&
+                             !RedisOutOfDescriptors(reply.status());
       const bool least = bytes_per_sync_ <= kLeastBytesPerSync;
       bytes_per_sync_ =
           least && too_large ? 0 : std::min(bytes_per_sync_, std::max(bytes_per_sync_ / 4, kLeastBytesPerSync));

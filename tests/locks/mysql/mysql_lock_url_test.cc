@@ -41,7 +41,8 @@ TEST(MySqlLockUrlTest, Parameters_OverrideTheOptions) {
 TEST(MySqlLockUrlTest, WrongParameters_AreNamed) {
   EXPECT_EQ(WhyRefused("mysql://h/d?create_schema=yes"), "MySQL URL: create_schema='yes' is not 0 or 1");
   EXPECT_THAT(WhyRefused("mysql://h/d?pool=3"),
-              HasSubstr("'pool' is not one of create_schema, socket, table_prefix, tls, tls_ca, tls_cert, tls_key"));
+              HasSubstr("'pool' is not one of auth_plugin, create_schema, socket, table_prefix, tls, tls_ca, tls_cert, "
+                        "tls_key"));
 }
 
 }  // namespace
