@@ -32,10 +32,10 @@ class TierForeignTest : public ::testing::Test {
  protected:
   void SetUp() override { STOCKADE_NEEDS_REDIS(); }
 
-  // Makes the key one of another type.
+  // Makes the key one of another type, in one step, because a process makes it again.
   void MakeList(const char* key) {
-    server.Call({"DEL", key});
-    ASSERT_EQ(server.Call({"RPUSH", key, "x"}).text, "1");
+    const char* const script = "redis.call('del', KEYS[1]) return redis.call('rpush', KEYS[1], 'x')";
+    ASSERT_EQ(server.Call({"EVAL", script, "1", key}).text, "1");
   }
 
   RedisServer server;
