@@ -104,6 +104,11 @@ void TcpProxy::CutRequestAfter(uint64_t bytes) {
   cut_request_after_ = bytes;
 }
 
+void TcpProxy::FilterReplies(std::function<Filter()> make) {
+  const std::lock_guard lock(mutex_);
+  make_filter_ = std::move(make);
+}
+
 void TcpProxy::CancelCut() {
   const std::lock_guard lock(mutex_);
   cut_after_.reset();
@@ -229,6 +234,7 @@ bool TcpProxy::PutThrough(const Caller& caller) {
     PassAtOnce(caller.client);
     PassAtOnce(server);
     links_.push_back(std::make_unique<Link>(Link{.client = caller.client, .server = server}));
+    if (make_filter_) links_.back()->filter = make_filter_();
     ++counts_.open;
     return true;
   }
@@ -255,7 +261,9 @@ void TcpProxy::Pump(Link& link) {
     return Close(link);
   }
   const size_t before = link.to_client.size();
-  if (!Read(link.server, link.to_client) || !passed) link.server_ended = true;
+  std::string arrived;
+  if (!Read(link.server, arrived) || !passed) link.server_ended = true;
+  link.to_client += link.filter && !arrived.empty() ? link.filter(std::move(arrived)) : arrived;
   counts_.held += link.to_client.size() - before;
   if (!client_there) return Close(link);
   if (!holding_) PassToClient(link);

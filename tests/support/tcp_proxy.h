@@ -76,6 +76,12 @@ class TcpProxy {
   void Freeze();
   void Thaw();
 
+  // What a connection's server sends goes through a filter of its own from its first byte on: the client gets what the
+  // filter returns of it. For connections that clients open from now on. `make` and the filters run on the proxy's
+  // thread, and must not call it.
+  using Filter = std::function<std::string(std::string from_server)>;
+  void FilterReplies(std::function<Filter()> make);
+
   Counts counts() const;
   // Blocks until it is true of the counts; false where that takes 30 seconds.
   bool Await(const std::function<bool(const Counts&)>& holds);
@@ -86,6 +92,7 @@ class TcpProxy {
     int server;
     std::string to_server = {};
     std::string to_client = {};
+    Filter filter = {};
     std::optional<uint64_t> cut_after = {};          // Bytes to the client.
     std::optional<uint64_t> cut_request_after = {};  // Bytes to the server.
     bool server_ended = false;                       // Closed once the client has what is left for it.
@@ -121,6 +128,7 @@ class TcpProxy {
   std::vector<Caller> callers_;  // Not put through yet.
   std::optional<uint64_t> cut_after_;
   std::optional<uint64_t> cut_request_after_;
+  std::function<Filter()> make_filter_;
   bool refusing_ = false;
   bool holding_ = false;
   bool frozen_ = false;

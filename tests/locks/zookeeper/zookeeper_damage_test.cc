@@ -1,16 +1,11 @@
 // Servers whose replies lack what they should have. A reply with a null path of a created node is not among them: the
 // client of ZooKeeper frees memory there that it has not set.
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <poll.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
-#include <array>
+#include <atomic>
 #include <cstdint>
-#include <thread>
+#include <string>
 
 #include "locks/zookeeper/zookeeper_engine_fixture.h"
+#include "support/tcp_proxy.h"
 
 namespace stockade {
 namespace {
@@ -52,91 +47,40 @@ std::string Damaged(const std::string& payload) {
   return damaged;
 }
 
-// Passes frames between clients and a server, one connection after the other.
-class DamagingProxy {
+// The frames of a connection's server, of which some are damaged.
+class DamagingFilter {
  public:
-  explicit DamagingProxy(uint16_t server_port) : server_port_(server_port) {
-    listener_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_in address = {.sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
-    socklen_t size = sizeof address;
-    EXPECT_EQ(bind(listener_, reinterpret_cast<sockaddr*>(&address), size), 0);
-    EXPECT_EQ(listen(listener_, 8), 0);
-    getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &size);
-    port_ = ntohs(address.sin_port);
-    thread_ = std::jthread([this](const std::stop_token& stop) { Run(stop); });
-  }
-  ~DamagingProxy() {
-    thread_.request_stop();
-    thread_.join();
-    close(listener_);
-  }
+  DamagingFilter(const std::atomic<bool>& damages, std::atomic<int>& damaged) : damages_(damages), damaged_(damaged) {}
 
-  uint16_t port() const { return port_; }
-  void Damage(bool damages) { damages_ = damages; }
-  int damaged() const { return damaged_; }
+  std::string operator()(const std::string& from_server) {
+    arrived_.append(from_server);
+    std::string passed;
+    while (arrived_.size() >= 4 && arrived_.size() >= 4 + NumberAt(arrived_, 0)) {
+      const size_t size = NumberAt(arrived_, 0);
+      const std::string sound = arrived_.substr(4, size);
+      arrived_.erase(0, 4 + size);
+      const std::string payload = introduced_ && damages_ ? Damaged(sound) : sound;
+      introduced_ = true;  // The first frame answers the request for a session.
+      if (payload != sound) ++damaged_;
+      passed += Bytes(static_cast<uint32_t>(payload.size())) + payload;
+    }
+    return passed;
+  }
 
  private:
-  static bool Readable(int fd) {
-    pollfd ready = {.fd = fd, .events = POLLIN, .revents = 0};
-    return poll(&ready, 1, 10) > 0;
-  }
-
-  void Run(const std::stop_token& stop) {
-    while (!stop.stop_requested()) {
-      if (!Readable(listener_)) continue;
-      const int client = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
-      const int server = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-      const sockaddr_in address = {
-          .sin_family = AF_INET, .sin_port = htons(server_port_), .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
-      if (connect(server, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) {
-        Pass(client, server, stop);
-      }
-      close(client);
-      close(server);
-    }
-  }
-
-  void Pass(int client, int server, const std::stop_token& stop) {
-    std::string from_server;
-    bool introduced = false;  // The first frame answers the request for a session.
-    while (!stop.stop_requested()) {
-      std::array<pollfd, 2> ready = {pollfd{.fd = client, .events = POLLIN, .revents = 0},
-                                     pollfd{.fd = server, .events = POLLIN, .revents = 0}};
-      if (poll(ready.data(), ready.size(), 10) <= 0) continue;
-      std::array<char, 65536> buffer;
-      if (ready[0].revents != 0) {
-        const ssize_t got = read(client, buffer.data(), buffer.size());
-        if (got <= 0 || write(server, buffer.data(), static_cast<size_t>(got)) != got) return;
-      }
-      if (ready[1].revents == 0) continue;
-      const ssize_t got = read(server, buffer.data(), buffer.size());
-      if (got <= 0) return;
-      from_server.append(buffer.data(), static_cast<size_t>(got));
-      while (from_server.size() >= 4 && from_server.size() >= 4 + NumberAt(from_server, 0)) {
-        const size_t size = NumberAt(from_server, 0);
-        const std::string sound = from_server.substr(4, size);
-        const std::string payload = introduced && damages_ ? Damaged(sound) : sound;
-        introduced = true;
-        from_server.erase(0, 4 + size);
-        if (payload != sound) ++damaged_;
-        const std::string frame = Bytes(static_cast<uint32_t>(payload.size())) + payload;
-        if (write(client, frame.data(), frame.size()) != static_cast<ssize_t>(frame.size())) return;
-      }
-    }
-  }
-
-  const uint16_t server_port_;
-  int listener_ = -1;
-  uint16_t port_ = 0;
-  std::atomic<bool> damages_{false};
-  std::atomic<int> damaged_{0};
-  std::jthread thread_;
+  const std::atomic<bool>& damages_;
+  std::atomic<int>& damaged_;
+  std::string arrived_;
+  bool introduced_ = false;
 };
 
 class ZooKeeperDamageTest : public ZooKeeperEngineTest {};
 
 TEST_F(ZooKeeperDamageTest, NullStrings_CountAsLostReplies) {
-  DamagingProxy proxy(server_->port());
+  std::atomic<bool> damages = false;
+  std::atomic<int> damaged = 0;
+  testing::TcpProxy proxy(server_->port());
+  proxy.FilterReplies([&] { return DamagingFilter(damages, damaged); });
   const uint16_t port = proxy.port();
   const auto engine =
       ZooKeeperEngineOn(ZooKeeperUrl({&port, 1}, server_->tick()), {.session_timeout = absl::Seconds(20)});
@@ -144,11 +88,11 @@ TEST_F(ZooKeeperDamageTest, NullStrings_CountAsLostReplies) {
   Holder other(*engine_, "a");
   ASSERT_TRUE(other.Try().acquired);  // A child to name.
   Holder holder(*engine, "a");
-  proxy.Damage(true);
+  damages = true;
   LockTry step = holder.Queue();
   EXPECT_TRUE(absl::IsUnavailable(step.status)) << step.status;
-  EXPECT_GT(proxy.damaged(), 0);
-  proxy.Damage(false);
+  EXPECT_GT(damaged, 0);
+  damages = false;
   ASSERT_TRUE(other.Release().held);
   while (!step.acquired) step = holder.TryAgain(absl::Seconds(30), true);
   EXPECT_THAT(Nodes("a"), SizeIs(1));
