@@ -14,8 +14,6 @@ namespace {
 
 using base_internal::Concat;
 using mysql_internal::MySqlConnection;
-using mysql_internal::MySqlNumber;
-using mysql_internal::MySqlReply;
 
 // Of all processes together.
 constexpr size_t kOutstanding = 4096;
@@ -81,13 +79,15 @@ Figures Fleet::Measure(Kind kind, absl::Duration span) {
   return {{kRate, rate}, {kMedian, p50 / 1000}, {kP99, p99 / 1000}, {kBatch, changes / static_cast<double>(commits)}};
 }
 
-MySqlReply Fleet::Run(const std::string& statements) {
-  MySqlReply reply = sql_->Run(statements, Clock::System()->Now() + absl::Hours(1));
-  Require(reply.status, statements);
-  return reply;
+void Fleet::Run(const std::string& statements, std::span<const mysql_internal::MySqlSink> results) {
+  Require(sql_->Run(statements, results, Clock::System()->Now() + absl::Hours(1)).status, statements);
 }
 
-int64_t Fleet::NumberOf(const std::string& query) { return MySqlNumber(Run(query).rows().at(0), 0); }
+int64_t Fleet::NumberOf(const std::string& query) {
+  std::optional<int64_t> number;  // NULL is a sum of no rows.
+  Run(query, mysql_internal::MySqlInto(number));
+  return number.value_or(0);
+}
 
 // In one transaction each, and not in the binary log. Request ids are sorted, so that the table is written in order.
 void Fleet::Fill(int64_t count) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,7 +39,7 @@ class Fleet {
   Figures Measure(Kind kind, absl::Duration span);
 
  private:
-  mysql_internal::MySqlReply Run(const std::string& statements);
+  void Run(const std::string& statements, std::span<const mysql_internal::MySqlSink> results = {});
   int64_t NumberOf(const std::string& query);
   void Fill(int64_t count);
 

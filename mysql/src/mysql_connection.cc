@@ -7,11 +7,13 @@
 #include <openssl/crypto.h>
 #include <openssl/ssl.h>
 #include <poll.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "mysql_tls_check.h"
 #include "stockade/base/clock.h"
@@ -31,6 +33,11 @@ constexpr std::string_view kSessionSettings =
     "innodb_lock_wait_timeout=1, lock_wait_timeout=1, completion_type='NO_CHAIN', sql_safe_updates=0"
     "/*M!100300 , idle_transaction_timeout=5 */; "
     "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE";
+
+constexpr const char kLate[] = "MySQL did not answer in time";
+
+// Rows between two looks at the clock.
+constexpr int64_t kRowsPerLook = 256;
 
 // The limit of the current call. It belongs to the thread, because the connector passes no argument to AwaitSocket().
 struct WaitLimit {
@@ -108,6 +115,8 @@ void SetOptions(MYSQL* session, const MySqlTarget& target) {
   SetOption(session, MYSQL_OPT_RECONNECT, no);
   SetOption(session, MYSQL_OPT_LOCAL_INFILE, 0U);  // No server gets a file of this machine.
   mysql_optionsv(session, MARIADB_OPT_RESTRICTED_AUTH, AllowedPlugins(target).c_str());
+  const size_t packet = MySqlReading::kMaxBytes;
+  SetOption(session, MYSQL_OPT_MAX_ALLOWED_PACKET, packet);
   SetOption(session, MYSQL_OPT_SSL_ENFORCE, target.tls == MySqlTls::kOff ? no : yes);
   SetOption(session, MYSQL_OPT_SSL_VERIFY_SERVER_CERT, target.tls == MySqlTls::kVerify ? yes : no);
   if (target.tls == MySqlTls::kOff) return;
@@ -217,25 +226,27 @@ bool MySqlConnection::Stale() const {
   return poll(&fd, 1, 0) != 0;
 }
 
-MySqlReply MySqlConnection::Run(std::string_view statements, Instant deadline, int stop_fd,
-                                const std::function<void()>& on_sent) {
+MySqlReply MySqlConnection::Run(std::string_view statements, std::span<const MySqlSink> results, Instant deadline,
+                                int stop_fd, const std::function<void()>& on_sent) {
   std::optional<ExitGate::Inside> inside;
   if (tls_ && !inside.emplace(OpenSslGate())) {
     broken_ = true;
     return {.status = Exiting()};
   }
   const ScopedWaitLimit limit(deadline, stop_fd);
-  MySqlReply reply = Exchange(statements, on_sent);
+  MySqlReply reply = Exchange(statements, results, on_sent);
   if (!reply.status.ok() && !broken_) {
     // Before any other statement, because START TRANSACTION would commit the open transaction.
-    const MySqlReply rolled_back = Exchange("ROLLBACK");
+    const MySqlReply rolled_back = Exchange("ROLLBACK", {});
     if (!rolled_back.status.ok()) broken_ = true;
   }
   return reply;
 }
 
-MySqlReply MySqlConnection::Exchange(std::string_view statements, const std::function<void()>& on_sent) {
+MySqlReply MySqlConnection::Exchange(std::string_view statements, std::span<const MySqlSink> results,
+                                     const std::function<void()>& on_sent) {
   MySqlReply reply;
+  MySqlReading reading(statements, results);
   // The server runs nothing before it has the whole of a packet.
   if (mysql_send_query(session_, statements.data(), statements.size()) != 0) {
     Fail(reply);
@@ -245,43 +256,63 @@ MySqlReply MySqlConnection::Exchange(std::string_view statements, const std::fun
   if (on_sent) on_sent();
   int more = mysql_read_query_result(session_) == 0 ? 0 : 1;
   while (more == 0) {
-    TakeRows(reply);
-    if (broken_) return reply;
+    if (!TakeResult(reading, reply)) return reply;
     more = mysql_next_result(session_);
   }
   // There are no more results, or the connection was lost within the description of one.
-  if (more < 0 && mysql_errno(session_) == 0) {
+  if (more > 0 || mysql_errno(session_) != 0) {
+    Fail(reply);
+  } else if (!reading.End()) {
+    Refuse(reading.what(), reply);
+  } else {
     reply.unanswered = false;
-    return reply;
   }
-  Fail(reply);
   return reply;
 }
 
-void MySqlConnection::TakeRows(MySqlReply& reply) {
-  MYSQL_RES* const result = mysql_store_result(session_);
+bool MySqlConnection::TakeResult(MySqlReading& reading, MySqlReply& reply) {
+  MYSQL_RES* const result = mysql_use_result(session_);
   // If the connection is lost within the rows, the connector forgets the fields.
-  if (result == nullptr && (mysql_field_count(session_) != 0 || mysql_errno(session_) != 0)) {
-    Fail(reply);
-    return;
+  if (result == nullptr && (mysql_field_count(session_) != 0 || mysql_errno(session_) != 0)) return Fail(reply);
+  auto matched = static_cast<int64_t>(mysql_affected_rows(session_));
+  bool taken = reading.TakeStatement() || Refuse(reading.what(), reply);
+  if (result != nullptr) {
+    taken = taken && TakeRows(reading, result, matched, reply);
+    // Otherwise the connector would read the rest of the rows now.
+    if (broken_) shutdown(mysql_get_socket(session_), SHUT_RDWR);
+    mysql_free_result(result);
   }
-  reply.rows_matched.push_back(static_cast<int64_t>(mysql_affected_rows(session_)));
-  if (result == nullptr) return;
-  MySqlRows& rows = reply.results.emplace_back();
-  rows.reserve(mysql_num_rows(result));
-  const unsigned fields = mysql_num_fields(result);
-  while (MYSQL_ROW row = mysql_fetch_row(result)) {
-    const unsigned long* const lengths = mysql_fetch_lengths(result);
-    MySqlRow& taken = rows.emplace_back();
-    taken.reserve(fields);
-    for (unsigned i = 0; i < fields; ++i) {
-      taken.push_back(row[i] == nullptr ? std::nullopt : std::optional<std::string>({row[i], lengths[i]}));
-    }
-  }
-  mysql_free_result(result);
+  if (taken) reply.rows_matched.push_back(matched);
+  return taken;
 }
 
-void MySqlConnection::Fail(MySqlReply& reply) {
+bool MySqlConnection::TakeRows(MySqlReading& reading, MYSQL_RES* result, int64_t& rows, MySqlReply& reply) {
+  if (!reading.BeginRows(mysql_num_fields(result))) return Refuse(reading.what(), reply);
+  std::vector<MySqlCell> cells(mysql_num_fields(result));
+  for (rows = 0; MYSQL_ROW row = mysql_fetch_row(result); ++rows) {
+    const unsigned long* const lengths = mysql_fetch_lengths(result);
+    for (size_t i = 0; i < cells.size(); ++i) {
+      cells[i] = row[i] == nullptr ? std::nullopt : MySqlCell({row[i], lengths[i]});
+    }
+    if (!reading.TakeRow(cells)) return Refuse(reading.what(), reply);
+    // A server that never stops sending keeps the connector from waiting, and so from seeing the deadline.
+    if (rows % kRowsPerLook == 0 && Clock::System()->Now() >= wait_limit.deadline) {
+      return Refuse(std::string(kLate), reply);
+    }
+  }
+  if (mysql_errno(session_) != 0) return Fail(reply);
+  return reading.EndRows() || Refuse(reading.what(), reply);
+}
+
+bool MySqlConnection::Refuse(const std::string& what, MySqlReply& reply) {
+  reply.status = absl::UnavailableError(what);
+  reply.remedy = MySqlRemedy::kReconnect;
+  reply.unanswered = true;
+  broken_ = true;
+  return false;
+}
+
+bool MySqlConnection::Fail(MySqlReply& reply) {
   const unsigned error = mysql_errno(session_);
   reply.error = error;
   reply.status = MySqlErrorStatus(error, mysql_error(session_));
@@ -289,9 +320,10 @@ void MySqlConnection::Fail(MySqlReply& reply) {
   if (!IsMySqlClientError(error)) {
     reply.unanswered = false;
   } else if (Clock::System()->Now() >= wait_limit.deadline) {
-    reply.status = absl::UnavailableError("MySQL did not answer in time");
+    reply.status = absl::UnavailableError(kLate);
   }
   broken_ = broken_ || IsMySqlClientError(error) || reply.remedy == MySqlRemedy::kReconnect;
+  return false;
 }
 
 }  // namespace stockade::mysql_internal

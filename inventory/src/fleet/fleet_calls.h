@@ -18,21 +18,18 @@
 #include "order_record.h"
 #include "stockade/base/instant.h"
 #include "stockade/inventory/order.h"
+#include "stockade/inventory/sharded_stock.h"
 #include "stockade/mysql/internal/mysql_literal.h"
-#include "stockade/mysql/internal/mysql_reply.h"
 
 namespace stockade::inventory_internal {
 
 inline std::string FleetHashLiteral(const FleetHash& hash) {
   return mysql_internal::MySqlLiteral(std::string_view(reinterpret_cast<const char*>(hash.data()), hash.size()));
 }
-inline FleetHash FleetHashAt(const mysql_internal::MySqlRow& row, size_t place) {
-  FleetHash hash = {};
-  if (place < row.size() && row[place].has_value()) {
-    std::copy_n(row[place]->data(), std::min(row[place]->size(), hash.size()), hash.data());
-  }
-  return hash;
-}
+
+// Of numbers that a server sends: it may send any, and sums of them must not overflow. No whole ledger has more units.
+inline int64_t FleetClamp(int64_t units) { return std::clamp(units, -kMaxUnits, kMaxUnits); }
+inline int64_t FleetSum(int64_t a, int64_t b) { return FleetClamp(FleetClamp(a) + FleetClamp(b)); }
 
 // What a request got.
 struct FleetGrant {

@@ -13,62 +13,76 @@ namespace {
 
 using base_internal::Concat;
 using base_internal::MutexLock;
-using mysql_internal::MySqlNumber;
+using mysql_internal::MySqlInto;
 using mysql_internal::MySqlReply;
-using mysql_internal::MySqlRow;
 
 // Rows of buyers of a removed SKU that one statement deletes.
 constexpr int kBuyersAtOnce = 10'000;
+// Such statements, so that a server that never has enough of them holds nobody up for ever.
+constexpr int kMaxDeletions = 100'000;
 
 }  // namespace
 
 std::string FleetCore::SkusQuery(std::string_view where) const {
   return Concat(
       "SELECT s.sku_id,s.sku,s.per_buyer_limit,s.removed,s.granted,s.segments,s.mode,s.epoch,s.lease_us,s.limbo,"
-      "t.units,t.held,t.sold,s.redis_segments,t.segment,t.fence,t.fills FROM ",
+      "s.redis_segments,t.units,t.held,t.sold,t.segment,t.fence,t.fills FROM ",
       ledger_.tables.skus, " s LEFT JOIN ", ledger_.tables.stock, " t ON t.sku_id=s.sku_id WHERE ", where,
       " ORDER BY s.sku_id,t.segment");
 }
 
-void FleetCore::TakeSkuRows(const mysql_internal::MySqlRows& rows, SkuRows& skus) {
-  for (const MySqlRow& row : rows) {
-    SkuRow& sku = skus[static_cast<uint64_t>(MySqlNumber(row, 0))];
-    sku.name = row.at(1).value_or("");
-    sku.per_buyer_limit = MySqlNumber(row, 2);
-    sku.removed = MySqlNumber(row, 3) != 0;
-    sku.granted = MySqlNumber(row, 4);
-    sku.segments = static_cast<int32_t>(MySqlNumber(row, 5));
-    sku.latch = {.mode = static_cast<FleetMode>(MySqlNumber(row, 6)),
-                 .epoch = MySqlNumber(row, 7),
-                 .lease = absl::Microseconds(MySqlNumber(row, 8)),
-                 .limbo = MySqlNumber(row, 9)};
-    sku.has_nodes = MySqlNumber(row, 13) != 0;
-    if (!row.at(10).has_value()) continue;
-    sku.units += MySqlNumber(row, 10);
-    sku.held += MySqlNumber(row, 11);
-    sku.sold += MySqlNumber(row, 12);
-    const int64_t segment = MySqlNumber(row, 14);
+void FleetCore::TakeSkuRows(const SkuTable& rows, SkuRows& skus) {
+  for (const auto& [id, name, limit, removed, granted, segments, mode, epoch, lease_us, limbo, has_nodes, stock] :
+       rows) {
+    SkuRow& sku = skus[id];
+    sku.name = name;
+    if (mode < 0 || mode > static_cast<int>(FleetMode::kDraining)) sku.damage = Concat("the mode ", mode);
+    if (segments < 1 || segments > kMaxShards) sku.damage = Concat(segments, " segments");
+    if (limit < 0) sku.damage = Concat("the per_buyer_limit ", limit);
+    sku.per_buyer_limit = limit;
+    sku.removed = removed;
+    sku.granted = FleetClamp(granted);
+    sku.segments = segments;
+    sku.latch = {.mode = sku.damage.empty() ? static_cast<FleetMode>(mode) : FleetMode::kOpen,
+                 .epoch = epoch,
+                 .lease = absl::Microseconds(lease_us),
+                 .limbo = FleetClamp(limbo)};
+    sku.has_nodes = has_nodes;
+    if (!stock.has_value()) continue;
+    const auto& [units, held, sold, segment, fence, fills] = *stock;
+    sku.units = FleetSum(sku.units, units);
+    sku.held = FleetSum(sku.held, held);
+    sku.sold = FleetSum(sku.sold, sold);
     if (segment < kFirstNodeSegment) {
-      sku.segment_units.push_back(MySqlNumber(row, 10));
+      sku.segment_units.push_back(FleetClamp(units));
     } else {
-      sku.nodes[segment] = {.fence = MySqlNumber(row, 15), .fills = MySqlNumber(row, 16)};
+      sku.nodes[segment] = {.fence = FleetClamp(fence), .fills = FleetClamp(fills)};
     }
   }
 }
 
 absl::Status FleetCore::CheckWhole(const SkuRow& row) const {
-  if (row.segment_units.size() == static_cast<size_t>(row.segments)) return absl::OkStatus();
+  if (row.damage.empty() && row.segment_units.size() == static_cast<size_t>(row.segments)) return absl::OkStatus();
+  return checks_.Refused(
+      Refusal::kUnavailable,
+      Concat("nothing has changed: the ledger is damaged: '", row.name, "' has ",
+             row.damage.empty() ? Concat(row.segment_units.size(), " rows of stock instead of ", row.segments)
+                                : row.damage));
+}
+
+absl::Status FleetCore::CheckWhole(const OrderRow& row) const {
+  if (row.damage.empty()) return absl::OkStatus();
   return checks_.Refused(Refusal::kUnavailable,
-                         Concat("nothing has changed: the ledger is damaged: '", row.name, "' has ",
-                                row.segment_units.size(), " rows of stock instead of ", row.segments));
+                         Concat("nothing has changed: the ledger is damaged: order ", row.id, " has ", row.damage));
 }
 
 bool FleetCore::ReadSkus(FleetLane& writer, std::string_view where, SkuRows& rows) {
   const Instant sent = clock_.Now();
-  const MySqlReply reply = writer.Read(SkusQuery(where));
+  SkuTable table;
+  const MySqlReply reply = writer.Read(SkusQuery(where), MySqlInto(table));
   NoteHealth(reply.status);
   if (!reply.status.ok()) return false;
-  TakeSkuRows(reply.rows(), rows);
+  TakeSkuRows(table, rows);
   NoteLatches(rows, sent);
   return true;
 }
@@ -149,11 +163,11 @@ absl::Status FleetCore::RemoveSku(std::string_view sku) {
     rows.clear();
     (void)ReadSkus(writer, Concat("s.sku_id=", id), rows);  // Ends the lease of this process.
     // Nothing reads the buyers any more. What is left of them after a failure does no harm.
-    MySqlReply deleted;
-    do {
-      deleted = writer.Read(
+    for (int i = 0; i < kMaxDeletions; ++i) {
+      const MySqlReply deleted = writer.Read(
           Concat("DELETE FROM ", ledger_.tables.buyers, " WHERE sku_id=", id, " ORDER BY buyer LIMIT ", kBuyersAtOnce));
-    } while (deleted.status.ok() && deleted.rows_matched.at(0) == kBuyersAtOnce);
+      if (!deleted.status.ok() || deleted.rows_matched.front() != kBuyersAtOnce) break;
+    }
     return absl::OkStatus();
   });
 }
@@ -232,25 +246,30 @@ bool FleetCore::FindRestock(FleetLane& writer, const std::string& request_id, co
   const std::string fingerprint = ledger_.keys.imported.has_value()
                                       ? Concat("fingerprint=", RequestFingerprint(*ledger_.keys.imported)(request_id))
                                       : std::string("FALSE");
+  std::vector<int64_t> forgotten;
+  std::vector<OrderId> ids;
   const MySqlReply reply =
       writer.Read(Concat("SELECT 1 FROM ", ledger_.tables.forgotten, " WHERE ", fingerprint, ";SELECT order_id FROM ",
-                         ledger_.tables.requests, " WHERE id=", FleetHashLiteral(request)));
+                         ledger_.tables.requests, " WHERE id=", FleetHashLiteral(request)),
+                  MySqlInto(forgotten, ids));
   NoteHealth(reply.status);
   if (!reply.status.ok()) return false;
-  if (!reply.results.at(0).empty()) {
+  if (!forgotten.empty()) {
     repeated = checks_.Forgotten(request_id);
     return true;
   }
-  if (reply.rows().empty()) return true;
+  if (ids.empty()) return true;
   OrderRows orders;
   int64_t now = 0;
-  if (!ReadOrders(writer, Concat("o.order_id=", MySqlNumber(reply.rows()[0], 0)), orders, now)) return false;
+  if (!ReadOrders(writer, Concat("o.order_id=", ids.front()), orders, now)) return false;
   if (orders.empty()) {
     repeated = checks_.Forgotten(request_id);
     return true;
   }
   const OrderRow& order = orders.begin()->second;
-  if (order.kind != OrderKind::kRestock) {
+  if (absl::Status whole = CheckWhole(order); !whole.ok()) {
+    repeated = std::move(whole);
+  } else if (order.kind != OrderKind::kRestock) {
     repeated = checks_.Mismatch(request_id, RequestChecks::kCallKind);
   } else if (!order.lines.contains(sku)) {
     repeated = checks_.Mismatch(request_id, "sku");

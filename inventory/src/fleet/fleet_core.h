@@ -13,6 +13,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -109,8 +110,10 @@ class FleetCore final : public InventoryCore {
   // A row of skus, and what its rows of stock have, all of one moment.
   struct SkuRow {
     std::string name = {};
+    // What no row can have that this code has written: "the mode 7". Empty if there is nothing.
+    std::string damage = {};
     int64_t per_buyer_limit = 0;
-    int32_t segments = 1;
+    int64_t segments = 1;
     bool removed = false;
     int64_t granted = 0;
     FleetLatch latch = {};
@@ -124,10 +127,20 @@ class FleetCore final : public InventoryCore {
     // Held by orders, in limbo, or for sale.
     int64_t unsold() const { return granted - sold; }
   };
+  // Units, units held, units sold, segment, fence and fills of a row of stock.
+  using StockColumns = std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t, int64_t>;
+  // Of SkusQuery(): the id, the name, the limit per buyer, removed, granted, segments, mode, epoch, lease_us, limbo,
+  // redis_segments, and a row of stock. A row for each row of stock.
+  using SkuColumns = std::tuple<uint64_t, std::string, int64_t, bool, int64_t, int64_t, int64_t, int64_t, int64_t,
+                                int64_t, bool, std::optional<StockColumns>>;
+  using SkuTable = std::vector<SkuColumns>;
   using SkuRows = std::map<uint64_t, SkuRow>;
+  // Of kOrderColumns.
+  using OrderColumns = std::tuple<OrderId, int64_t, int64_t, FleetHash, int64_t, int64_t, int64_t, uint64_t, int64_t>;
   // A row of orders, and its lines.
   struct OrderRow {
     OrderId id = 0;
+    std::string damage = {};  // As that of a SkuRow.
     OrderKind kind = OrderKind::kTake;
     OrderState state = OrderState::kHeld;
     std::map<uint64_t, int64_t> lines = {};  // Quantities by SKU.
@@ -136,8 +149,8 @@ class FleetCore final : public InventoryCore {
     int64_t ttl_us = 0;
     int64_t at = 0;
 
-    // Adds a row of kOrderColumns, which begins at `first`.
-    void Add(const mysql_internal::MySqlRow& row, size_t first);
+    // A row for one of its lines.
+    void Add(const OrderColumns& row);
   };
   using OrderRows = std::map<OrderId, OrderRow>;
   // Of `orders` o, left-joined with `order_lines` l. A row for each line.
@@ -359,7 +372,9 @@ class FleetCore final : public InventoryCore {
   std::string SkusQuery(std::string_view where) const;
   // Unavailable: rows of its stock are missing, so that nothing may be paid from it or into it.
   absl::Status CheckWhole(const SkuRow& row) const;
-  static void TakeSkuRows(const mysql_internal::MySqlRows& rows, SkuRows& skus);
+  // That it has nothing that cannot be. Unavailable: nothing has changed.
+  absl::Status CheckWhole(const OrderRow& row) const;
+  static void TakeSkuRows(const SkuTable& rows, SkuRows& skus);
   // NotFound: no such SKU, or it was removed and `of_removed` is false.
   absl::StatusOr<SkuRow> ReadSku(std::string_view call, std::string_view sku, bool of_removed);
   static SkuSnapshot SnapshotOf(const SkuRow& row);

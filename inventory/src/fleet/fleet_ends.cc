@@ -1,7 +1,9 @@
 // How orders end, once: they are committed, cancelled or expire; and how they are forgotten.
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_join.h"
 #include "fleet_core.h"
@@ -13,9 +15,8 @@ namespace {
 
 using base_internal::Concat;
 using base_internal::MutexLock;
-using mysql_internal::MySqlNumber;
+using mysql_internal::MySqlInto;
 using mysql_internal::MySqlReply;
-using mysql_internal::MySqlRow;
 
 // Orders that Upkeep() ends or forgets in one transaction.
 constexpr int kUpkeepOrders = 256;
@@ -30,13 +31,15 @@ constexpr int64_t kSweepUs = 60'000'000;
 }  // namespace
 
 bool FleetCore::ReadOrders(FleetLane& writer, std::string_view where, OrderRows& orders, int64_t& now) {
-  const MySqlReply reply = writer.Read(Concat("SELECT ", kOrderColumns, " FROM ", ledger_.tables.orders,
-                                              " o LEFT JOIN ", ledger_.tables.order_lines,
-                                              " l ON l.order_id=o.order_id WHERE ", where, ";SELECT ", kFleetNow));
+  std::vector<OrderColumns> rows;
+  const MySqlReply reply = writer.Read(
+      Concat("SELECT ", kOrderColumns, " FROM ", ledger_.tables.orders, " o LEFT JOIN ", ledger_.tables.order_lines,
+             " l ON l.order_id=o.order_id WHERE ", where, ";SELECT ", kFleetNow),
+      MySqlInto(rows, now));
   NoteHealth(reply.status);
   if (!reply.status.ok()) return false;
-  for (const MySqlRow& row : reply.results.at(0)) orders[static_cast<OrderId>(MySqlNumber(row, 0))].Add(row, 0);
-  now = MySqlNumber(reply.rows().at(0), 0);
+  for (const OrderColumns& row : rows) orders[std::get<0>(row)].Add(row);
+  now = FleetClamp(now);
   return true;
 }
 
@@ -85,6 +88,11 @@ bool FleetCore::ServeEnds(Lane& lane, FleetEnds calls) {
       continue;
     }
     const OrderRow& order = found->second;
+    if (absl::Status whole = CheckWhole(order); !whole.ok()) {
+      call->done(std::move(whole));
+      call.reset();
+      continue;
+    }
     const bool due = order.at <= now;
     if (order.state != OrderState::kHeld || (call->to == OrderState::kExpired && !due)) {
       AnswerEnd(*call, order.state);
@@ -128,11 +136,14 @@ bool FleetCore::ServeEnds(Lane& lane, FleetEnds calls) {
     for (const auto& [sku, quantity] : order.lines) {
       Effect& effect = effects[sku];
       if (state == OrderState::kSold) {
-        effect.sold += quantity;
+        effect.sold = FleetSum(effect.sold, quantity);
         continue;
       }
-      effect.back += quantity;
-      if (skus[sku].per_buyer_limit != 0 && !skus[sku].removed) effect.buyers[order.buyer] += quantity;
+      effect.back = FleetSum(effect.back, quantity);
+      if (skus[sku].per_buyer_limit != 0 && !skus[sku].removed) {
+        int64_t& units = effect.buyers[order.buyer];
+        units = FleetSum(units, quantity);
+      }
     }
   }
 
@@ -205,7 +216,7 @@ bool FleetCore::ServeEnds(Lane& lane, FleetEnds calls) {
   for (const auto& [id, effect] : effects) {
     FleetLatch& latch = skus[id].latch;
     if (effect.back == 0 || skus[id].removed || !DepositsToLimbo(latch)) continue;
-    latch.limbo += effect.back;
+    latch.limbo = FleetSum(latch.limbo, effect.back);
     NoteDeposit(id, latch);
   }
   for (auto& [id, call] : ending) {
@@ -229,7 +240,7 @@ void FleetCore::AnswerEnd(FleetEndCall& call, std::optional<OrderState> state) {
 }
 
 absl::StatusOr<OrderState> FleetCore::StateOf(OrderId id) {
-  for (;;) {
+  for (int attempt = 0; attempt < FleetCall::kMaxSurprises; ++attempt) {
     absl::StatusOr<OrderState> state = checks_.NoSuchOrder(id);
     bool due = false;
     const absl::Status asked = RunStep([&](FleetLane& writer) -> std::optional<absl::Status> {
@@ -238,6 +249,7 @@ absl::StatusOr<OrderState> FleetCore::StateOf(OrderId id) {
       if (!ReadOrders(writer, Concat("o.order_id=", id), orders, now)) return std::nullopt;
       if (!orders.empty() && orders.begin()->second.kind != OrderKind::kRestock) {
         const OrderRow& order = orders.begin()->second;
+        if (absl::Status whole = CheckWhole(order); !whole.ok()) return whole;
         state = order.state;
         due = order.state == OrderState::kHeld && order.at <= now;
       }
@@ -249,6 +261,7 @@ absl::StatusOr<OrderState> FleetCore::StateOf(OrderId id) {
     const absl::Status expired = EndAll({&id, 1}, OrderState::kExpired)[0];
     if (!expired.ok()) return expired;
   }
+  return TooManySurprises();
 }
 
 absl::Duration FleetCore::Upkeep(Lane& lane) {
@@ -258,36 +271,41 @@ absl::Duration FleetCore::Upkeep(Lane& lane) {
   }
   // One process does it for all, as long as it lives. A clock that was set back ends that, too.
   const std::string me = Concat(lane.writer.nonce());
+  int64_t now = 0;
   const MySqlReply reply =
       lane.writer.Read(Concat("UPDATE ", ledger_.tables.fleet, " SET janitor=", me, ",janitor_until=", kFleetNow, "+",
                               kJanitorUs, " WHERE one=1 AND (janitor=", me, " OR janitor_until<", kFleetNow,
-                              " OR janitor_until>", kFleetNow, "+", 2 * kJanitorUs, ");SELECT ", kFleetNow));
+                              " OR janitor_until>", kFleetNow, "+", 2 * kJanitorUs, ");SELECT ", kFleetNow),
+                       MySqlInto(now));
   NoteHealth(reply.status);  // Processes without calls have no other sign of it.
-  if (!reply.status.ok() || reply.rows_matched.at(0) != 1) return kUpkeepInterval;
-  const int64_t now = MySqlNumber(reply.rows().at(0), 0);
+  if (!reply.status.ok() || reply.rows_matched.front() != 1) return kUpkeepInterval;
+  now = FleetClamp(now);
 
   // Entries of ended orders stay in the index for a while. Only now and then it is read from its beginning.
   const bool whole = now < lane.swept_at || now - lane.swept_at > kSweepUs;
   const int64_t from = whole ? 0 : lane.swept_at - kSweepUs;
-  const MySqlReply due = lane.writer.Read(Concat(
-      "SELECT order_id,at FROM ", ledger_.tables.orders,
-      " FORCE INDEX (upkeep) WHERE state=0 AND at>=", std::max(from, lane.due_read.first), " AND (at>",
-      lane.due_read.first, " OR order_id>", lane.due_read.second, ") ORDER BY at,order_id LIMIT ", kUpkeepOrders));
-  if (!due.status.ok()) return kUpkeepInterval;
+  std::vector<std::tuple<OrderId, int64_t>> due;
+  const MySqlReply read =
+      lane.writer.Read(Concat("SELECT order_id,at FROM ", ledger_.tables.orders,
+                              " FORCE INDEX (upkeep) WHERE state=0 AND at>=", std::max(from, lane.due_read.first),
+                              " AND (at>", lane.due_read.first, " OR order_id>", lane.due_read.second,
+                              ") ORDER BY at,order_id LIMIT ", kUpkeepOrders),
+                       MySqlInto(due));
+  if (!read.status.ok()) return kUpkeepInterval;
   FleetEnds expiring;
   int64_t next = now + absl::ToInt64Microseconds(kUpkeepInterval);
-  for (const MySqlRow& row : due.rows()) {
-    if (MySqlNumber(row, 1) > now) {
-      next = std::min(next, MySqlNumber(row, 1));
+  for (const auto& [id, at] : due) {
+    if (at > now) {
+      next = std::min(next, at);
       break;
     }
     auto call = std::make_unique<FleetEndCall>();
     call->start = clock_.Now();
-    call->id = static_cast<OrderId>(MySqlNumber(row, 0));
+    call->id = id;
     call->to = OrderState::kExpired;
     call->max_surprises = FleetCall::kSurprisesInCompany + 1;  // It is due in the next round, too.
     call->done = [](const absl::Status&) {};
-    lane.due_read = {MySqlNumber(row, 1), call->id};
+    lane.due_read = {at, id};
     expiring.push_back(std::move(call));
   }
   // Units in limbo whose process has ended are moved by this one.
@@ -332,7 +350,7 @@ bool FleetCore::Forget(Lane& lane, int64_t from, int64_t before, bool& is_more) 
   for (const auto& [id, order] : orders) {
     ids.push_back(id);
     if (order.state != OrderState::kSold || order.kind == OrderKind::kRestock) continue;
-    for (const auto& [sku, quantity] : order.lines) sold[sku] += quantity;
+    for (const auto& [sku, quantity] : order.lines) sold[sku] = FleetSum(sold[sku], quantity);
   }
   FleetPacket packet;
   for (const auto& [sku, quantity] : sold) {

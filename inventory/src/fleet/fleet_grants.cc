@@ -17,9 +17,7 @@ namespace {
 
 using base_internal::Concat;
 using base_internal::MutexLock;
-using mysql_internal::MySqlNumber;
 using mysql_internal::MySqlReply;
-using mysql_internal::MySqlRow;
 
 // The tags of the statements of a grant. The payment of SKU i has kStock + i.
 enum Tag : size_t { kRequests, kBuyers, kOrders, kOrderLines, kStock };
@@ -32,7 +30,7 @@ constexpr int kLooksAfterRepeat = 8;
 constexpr int64_t kLargeQuantity = int64_t{1} << 40;
 
 absl::Time ExpiresAt(int64_t created_at, int64_t ttl_us) {
-  return ttl_us == kNever ? absl::InfiniteFuture() : absl::FromUnixMicros(created_at + ttl_us);
+  return ttl_us == kNever ? absl::InfiniteFuture() : absl::FromUnixMicros(FleetSum(created_at, ttl_us));
 }
 
 int64_t TtlUs(absl::Duration ttl) { return ttl == absl::InfiniteDuration() ? kNever : absl::ToInt64Microseconds(ttl); }
@@ -130,48 +128,62 @@ bool FleetCore::ReadLooked(FleetLane& writer, const FleetGrants& calls, Looked& 
       Concat("SELECT r.id,", kOrderColumns, " FROM ", ledger_.tables.requests, " r LEFT JOIN ", ledger_.tables.orders,
              " o ON o.order_id=r.order_id LEFT JOIN ", ledger_.tables.order_lines,
              " l ON l.order_id=o.order_id WHERE r.id IN (", absl::StrJoin(ids, ","), ")");
-  MySqlReply early;
+  using Requests = std::vector<std::tuple<FleetHash, std::optional<OrderColumns>>>;
+  Requests early;
   if (Has(FleetDefect::kLookFirst)) {
-    early = writer.Read(requests_sql);
+    (void)writer.Read(requests_sql, mysql_internal::MySqlInto(early));
     Pause(FleetPause::kLookReplied);
   }
+  SkuTable sku_table;
+  std::vector<std::tuple<uint64_t, FleetHash, int64_t>> buyer_table;
+  Requests requests;
+  std::vector<uint64_t> forgotten;
   const Instant sent = clock_.Now();
-  const MySqlReply reply = writer.Read(Concat(
-      SkusQuery(Concat("s.sku_id IN (", absl::StrJoin(skus, ","), ")")), ";SELECT sku_id,buyer,units FROM ",
-      ledger_.tables.buyers, " WHERE ", buyers_sql.empty() ? "FALSE" : buyers_sql, ";", requests_sql,
-      ";SELECT fingerprint FROM ", ledger_.tables.forgotten, " WHERE ", InImported(calls), ";SELECT ", kFleetNow));
+  const MySqlReply reply =
+      writer.Read(Concat(SkusQuery(Concat("s.sku_id IN (", absl::StrJoin(skus, ","), ")")),
+                         ";SELECT sku_id,buyer,units FROM ", ledger_.tables.buyers, " WHERE ",
+                         buyers_sql.empty() ? "FALSE" : buyers_sql, ";", requests_sql, ";SELECT fingerprint FROM ",
+                         ledger_.tables.forgotten, " WHERE ", InImported(calls), ";SELECT ", kFleetNow),
+                  mysql_internal::MySqlInto(sku_table, buyer_table, requests, forgotten, looked.now));
   NoteHealth(reply.status);
   if (!reply.status.ok()) return false;
-  TakeSkuRows(reply.results.at(0), looked.skus);
+  TakeSkuRows(sku_table, looked.skus);
   NoteLatches(looked.skus, sent);
-  for (const MySqlRow& row : reply.results.at(1)) {
-    looked.buyer_units[{static_cast<uint64_t>(MySqlNumber(row, 0)), FleetHashAt(row, 1)}] = MySqlNumber(row, 2);
+  for (const auto& [sku, buyer, units] : buyer_table) {
+    looked.buyer_units[{sku, buyer}] = std::clamp<int64_t>(units, 0, kMaxUnits);
   }
-  for (const MySqlRow& row : Has(FleetDefect::kLookFirst) ? early.rows() : reply.results.at(2)) {
-    std::optional<OrderRow>& order = looked.orders[FleetHashAt(row, 0)];
-    if (!row.at(1).has_value()) continue;
+  for (const auto& [request, row] : Has(FleetDefect::kLookFirst) ? early : requests) {
+    std::optional<OrderRow>& order = looked.orders[request];
+    if (!row.has_value()) continue;
     if (!order.has_value()) order.emplace();
-    order->Add(row, 1);
+    order->Add(*row);
   }
-  for (const MySqlRow& row : reply.results.at(3)) {
+  for (const uint64_t fingerprint : forgotten) {
     for (const auto& call : calls) {
-      if (call->imported_fingerprint == mysql_internal::MySqlUnsigned(row, 0)) looked.orders.try_emplace(call->request);
+      if (call->imported_fingerprint == fingerprint) looked.orders.try_emplace(call->request);
     }
   }
-  looked.now = MySqlNumber(reply.rows().at(0), 0);
   for (const auto& [id, row] : looked.skus) looked.units_left[id] = row.units;
   return true;
 }
 
-void FleetCore::OrderRow::Add(const MySqlRow& row, size_t first) {
-  id = static_cast<OrderId>(MySqlNumber(row, first));
-  kind = static_cast<OrderKind>(MySqlNumber(row, first + 1));
-  state = static_cast<OrderState>(MySqlNumber(row, first + 2));
-  buyer = FleetHashAt(row, first + 3);
-  created_at = MySqlNumber(row, first + 4);
-  ttl_us = MySqlNumber(row, first + 5);
-  at = MySqlNumber(row, first + 6);
-  lines[static_cast<uint64_t>(MySqlNumber(row, first + 7))] = MySqlNumber(row, first + 8);
+void FleetCore::OrderRow::Add(const OrderColumns& row) {
+  int64_t kind_number = 0;
+  int64_t state_number = 0;
+  uint64_t sku = 0;
+  int64_t quantity = 0;
+  std::tie(id, kind_number, state_number, buyer, created_at, ttl_us, at, sku, quantity) = row;
+  if (kind_number < 0 || kind_number > static_cast<int>(OrderKind::kRestock)) {
+    damage = Concat("the kind ", kind_number);
+  } else if (state_number < 0 || state_number > static_cast<int>(OrderState::kExpired)) {
+    damage = Concat("the state ", state_number);
+  } else if (quantity < 1 || quantity > kMaxUnits) {
+    damage = Concat(quantity, " units");
+  } else {
+    kind = static_cast<OrderKind>(kind_number);
+    state = static_cast<OrderState>(state_number);
+    lines[sku] = quantity;
+  }
 }
 
 // Those that a refusal counts.
@@ -238,8 +250,10 @@ void FleetCore::Judge(std::unique_ptr<FleetGrantCall> call, Looked& looked, Flee
 }
 
 void FleetCore::AnswerRepeat(std::unique_ptr<FleetGrantCall> call, const OrderRow& order, int64_t now) {
+  if (absl::Status whole = CheckWhole(order); !whole.ok()) return Answer(*call, std::move(whole));
   if (absl::Status same = CheckSame(*call, order); !same.ok()) return Answer(*call, std::move(same));
   if (order.state == OrderState::kHeld && order.at <= now) {
+    if (++call->surprises > call->max_surprises) return Answer(*call, TooManySurprises());
     // The answer will say that it has expired, so the ledger has to say it first.
     auto expiry = std::make_unique<FleetEndCall>();
     expiry->start = call->start;

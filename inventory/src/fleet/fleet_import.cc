@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
+#include <tuple>
 #include <utility>
 
 #include "fleet_calls.h"
@@ -20,7 +22,7 @@ using inventory_internal::FleetKeys;
 using inventory_internal::FleetLedger;
 using inventory_internal::OrderKind;
 using mysql_internal::MySqlConnection;
-using mysql_internal::MySqlNumber;
+using mysql_internal::MySqlInto;
 using mysql_internal::MySqlReply;
 
 // Transactions that ForgetBuyer() tries.
@@ -179,25 +181,28 @@ absl::Status FleetInventory::Import(const FleetInventoryOptions& options, Ledger
   if (!connection.ok()) return connection.status();
   if (absl::Status healthy = ledger.Health(); !healthy.ok()) return healthy;
   const LedgerState state = ledger.TakeRecovered();
-  const auto run = [&](const std::string& statements) {
-    return (*connection)->Run(statements, Clock::System()->Now() + fleet->packet_timeout);
+  const auto run = [&](const std::string& statements, std::span<const mysql_internal::MySqlSink> results = {}) {
+    return (*connection)->Run(statements, results, Clock::System()->Now() + fleet->packet_timeout);
   };
   // The fleet's row, which a lane reads to get a row of its own, stays locked.
   const std::string imported =
       state.fingerprint_key.has_value()
           ? mysql_internal::MySqlLiteral(inventory_internal::FleetKeyBytes(*state.fingerprint_key))
           : "NULL";
+  std::tuple<int64_t, int64_t> used_and_now;
   const MySqlReply begun =
       run(Concat("START TRANSACTION;UPDATE ", fleet->tables.fleet, " SET imported_key=", imported,
                  " WHERE one=1;SELECT (SELECT COUNT(*) FROM ", fleet->tables.lanes, ")+(SELECT COUNT(*) FROM ",
-                 fleet->tables.skus, "),", inventory_internal::kFleetNow));
+                 fleet->tables.skus, "),", inventory_internal::kFleetNow),
+          MySqlInto(used_and_now));
   if (!begun.status.ok()) return begun.status;
   absl::Status done;
-  if (MySqlNumber(begun.rows()[0], 0) != 0) {
+  const auto& [used, now] = used_and_now;
+  if (used != 0) {
     done = absl::FailedPreconditionError(
         Concat("the fleet '", options.fleet, "' is in use: only a new one can take over a ledger"));
   } else {
-    done = InsertAll(**connection, *fleet, state, MySqlNumber(begun.rows()[0], 1));
+    done = InsertAll(**connection, *fleet, state, inventory_internal::FleetClamp(now));
   }
   const absl::Status ended = run(done.ok() ? "COMMIT" : "ROLLBACK").status;
   return done.ok() ? ended : done;
@@ -211,21 +216,23 @@ absl::Status FleetInventory::ForgetBuyer(const FleetInventoryOptions& options, s
   if (!connection.ok()) return connection.status();
   const std::string hash = FleetHashLiteral(fleet->keys.BuyerHash(buyer));
   const std::string nobody = FleetHashLiteral(inventory_internal::RandomFleetHash());
-  const auto run = [&](const std::string& statements) {
-    return (*connection)->Run(statements, Clock::System()->Now() + fleet->packet_timeout);
+  const auto run = [&](const std::string& statements, std::span<const mysql_internal::MySqlSink> results = {}) {
+    return (*connection)->Run(statements, results, Clock::System()->Now() + fleet->packet_timeout);
   };
   const std::string where = Concat(" WHERE buyer=", hash);
   const std::string renamed = Concat(" SET buyer=", nobody, where);
   // The rows of the buyer are locked first, so that orders that they count wait. Their units stay, under the new name,
   // as those of orders and of sold_forgotten do.
   for (int attempt = 0; attempt < kForgetAttempts; ++attempt) {
+    int64_t left = 0;
     const MySqlReply reply =
         run(Concat("START TRANSACTION;UPDATE ", fleet->tables.buyers, renamed, ";UPDATE ", fleet->tables.orders,
-                   renamed, ";SELECT COUNT(*) FROM ", fleet->tables.buyers, where));
+                   renamed, ";SELECT COUNT(*) FROM ", fleet->tables.buyers, where),
+            MySqlInto(left));
     if (reply.remedy == mysql_internal::MySqlRemedy::kRunAgain) continue;
     if (!reply.status.ok()) return reply.status;
     // The first order of another SKU may have come in between: renamed without its row, it could not be ended.
-    if (MySqlNumber(reply.rows().at(0), 0) == 0) return run("COMMIT").status;
+    if (left == 0) return run("COMMIT").status;
     if (absl::Status ended = run("ROLLBACK").status; !ended.ok()) return ended;
   }
   return absl::UnavailableError(

@@ -1,6 +1,7 @@
 #include "fleet_lane.h"
 
 #include <utility>
+#include <vector>
 
 #include "stockade/base/clock.h"
 #include "stockade/base/crash_point.h"
@@ -12,7 +13,7 @@ namespace {
 
 using base_internal::Concat;
 using mysql_internal::MySqlConnection;
-using mysql_internal::MySqlNumber;
+using mysql_internal::MySqlInto;
 using mysql_internal::MySqlRemedy;
 using mysql_internal::MySqlReply;
 
@@ -28,6 +29,9 @@ constexpr uint32_t kLeastLane = 1U << 20;
 
 // A lane has ids for that many orders. More than a packet has are left over.
 constexpr uint32_t kLastSequence = UINT32_MAX - (1U << 20);
+
+// Random ids for a lane, of which even the first is hardly ever taken.
+constexpr int kRegisterAttempts = 16;
 
 // Statements of a transaction before those of the packet: SET, START TRANSACTION, UPDATE, SET.
 constexpr size_t kBefore = 4;
@@ -58,7 +62,7 @@ absl::Status FleetLane::Prepare() {
 }
 
 absl::Status FleetLane::Register() {
-  for (;;) {
+  for (int attempt = 0; attempt < kRegisterAttempts; ++attempt) {
     // Both, and the ids of orders, fit a signed number.
     const uint32_t lane_id = random_() >> 1 | kLeastLane;
     const uint64_t nonce = uint64_t{random_() >> 1} << 32 | random_();
@@ -73,7 +77,7 @@ absl::Status FleetLane::Register() {
                          Deadline());
     if (reply.error == kDuplicate) continue;
     if (!reply.status.ok()) return reply.status;
-    if (reply.rows_matched.at(0) != 1) {
+    if (reply.rows_matched.front() != 1) {
       return absl::FailedPreconditionError("the fleet was imported after this inventory had connected to it");
     }
     lane_id_ = lane_id;
@@ -84,25 +88,26 @@ absl::Status FleetLane::Register() {
     base_internal::CrashPoint("fleet: lane registered");
     return absl::OkStatus();
   }
+  return absl::UnavailableError(Concat(kRegisterAttempts, " random ids of lanes were all taken"));
 }
 
 absl::Status FleetLane::Settle() {
   // The UPDATE waits for a transaction of this lane that is running. If it matches nothing, an earlier try of this has
   // raised the fence already, or somebody has closed the lane.
   base_internal::CrashPoint("fleet: outcome not known");
+  std::vector<std::tuple<int64_t, int64_t>> rows;
   const MySqlReply reply =
       connection_->Run(Concat("UPDATE ", ledger_.tables.lanes, " SET fence=fence+1", Row(), ";SELECT fence,batch FROM ",
                               ledger_.tables.lanes, " WHERE lane_id=", lane_id_, " AND nonce=", nonce_),
-                       Deadline());
+                       MySqlInto(rows), Deadline());
   if (!reply.status.ok()) return reply.status;
   unsettled_ = false;
-  lost_ = reply.rows().empty();
+  lost_ = rows.empty();
   if (lost_) {
     lane_id_ = 0;
     return absl::OkStatus();
   }
-  fence_ = MySqlNumber(reply.rows()[0], 0);
-  committed_ = MySqlNumber(reply.rows()[0], 1);
+  std::tie(fence_, committed_) = rows.front();
   return absl::OkStatus();
 }
 
@@ -123,34 +128,34 @@ FleetOutcome FleetLane::Run(const FleetPacket& packet) {
              "stockade_end FROM @end;EXECUTE stockade_end;SELECT @fence,@miss,@now");
   unsettled_ = true;
   base_internal::CrashPoint("fleet: before the packet");
-  const MySqlReply reply = connection_->Run(sql, Deadline());
+  End end;
+  const MySqlReply reply = connection_->Run(sql, MySqlInto(end), Deadline());
   base_internal::CrashPoint("fleet: after the packet");
-  FleetOutcome outcome = Interpret(packet, reply);
+  FleetOutcome outcome = Interpret(packet, reply, end);
   usable_ = outcome.kind != FleetOutcome::Kind::kAway && outcome.kind != FleetOutcome::Kind::kUnknown;
   return outcome;
 }
 
-FleetOutcome FleetLane::Interpret(const FleetPacket& packet, const MySqlReply& reply) {
+FleetOutcome FleetLane::Interpret(const FleetPacket& packet, const MySqlReply& reply, const End& end) {
   using Kind = FleetOutcome::Kind;
   if (reply.status.ok()) {
+    const auto& [fence, missed, now] = end;
+    if (missed.has_value() && !packet.HasTag(*missed)) {
+      return ResumeLost(absl::UnavailableError(Concat("MySQL's reply has @miss=", *missed, ", which is no statement")));
+    }
     unsettled_ = false;
-    const mysql_internal::MySqlRow& end = reply.rows().at(0);
-    if (!end.at(0).has_value()) {
+    if (!fence.has_value()) {
       Renew();
       return {.kind = Kind::kAgain};
     }
-    if (end.at(1).has_value()) return {.kind = Kind::kSurprise, .tag = static_cast<size_t>(MySqlNumber(end, 1))};
-    return {.kind = Kind::kDone, .now = MySqlNumber(end, 2)};
+    if (missed.has_value()) return {.kind = Kind::kSurprise, .tag = static_cast<size_t>(*missed)};
+    return {.kind = Kind::kDone, .now = now};
   }
   const size_t failed = reply.rows_matched.size();
   // After the packet's come SET, PREPARE, EXECUTE and SELECT. Only some errors of a COMMIT say that it was rolled back.
   const bool at_commit = failed >= kBefore + packet.size() + 2;
   if (reply.unanswered || (at_commit && reply.error != kDeadlock && reply.error != kConflict)) {
-    // The server may still be running the transaction for the old connection.
-    connection_.reset();
-    FleetOutcome resumed = Resume();
-    if (resumed.kind == Kind::kUnknown) resumed.status = reply.status;
-    return resumed;
+    return ResumeLost(reply.status);
   }
   unsettled_ = false;
   if (reply.error == kNullGuard) {
@@ -166,6 +171,14 @@ FleetOutcome FleetLane::Interpret(const FleetPacket& packet, const MySqlReply& r
   return {.kind = Kind::kSurprise, .tag = packet.tag(failed - kBefore), .error = reply.error, .status = reply.status};
 }
 
+FleetOutcome FleetLane::ResumeLost(const absl::Status& why) {
+  // The server may still be running the transaction for the old connection.
+  connection_.reset();
+  FleetOutcome resumed = Resume();
+  if (resumed.kind == FleetOutcome::Kind::kUnknown) resumed.status = why;
+  return resumed;
+}
+
 FleetOutcome FleetLane::Resume() {
   using Kind = FleetOutcome::Kind;
   const absl::Status ready = Prepare();
@@ -174,12 +187,12 @@ FleetOutcome FleetLane::Resume() {
   return {.kind = committed_ == batch_in_doubt_ ? Kind::kDone : Kind::kAgain};
 }
 
-MySqlReply FleetLane::Read(std::string_view statements) {
+MySqlReply FleetLane::Read(std::string_view statements, std::span<const mysql_internal::MySqlSink> results) {
   if (absl::Status ready = Prepare(); !ready.ok()) {
     usable_ = false;
     return {.status = ready, .remedy = MySqlRemedy::kReconnect};
   }
-  MySqlReply reply = connection_->Run(statements, Deadline());
+  MySqlReply reply = connection_->Run(statements, results, Deadline());
   usable_ = reply.status.ok();
   return reply;
 }

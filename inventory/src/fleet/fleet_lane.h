@@ -4,9 +4,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <random>
+#include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -72,8 +75,8 @@ class FleetLane {
   // False while Resume() may still learn the outcome.
   bool settled() const { return !unsettled_; }
   // Runs statements outside of a transaction, one snapshot each: those that read, and those whose outcome need not be
-  // known, because they may be repeated.
-  mysql_internal::MySqlReply Read(std::string_view statements);
+  // known, because they may be repeated. `results`: see MySqlConnection::Run().
+  mysql_internal::MySqlReply Read(std::string_view statements, std::span<const mysql_internal::MySqlSink> results = {});
   // The row is not used any more: Prepare() makes another.
   void Renew() { lane_id_ = 0; }
   // False: the ledger could not be used the last time.
@@ -85,7 +88,12 @@ class FleetLane {
   absl::Status Register();
   // Raises the fence, after which the transaction before either was committed or never will be.
   absl::Status Settle();
-  FleetOutcome Interpret(const FleetPacket& packet, const mysql_internal::MySqlReply& reply);
+  // What a packet ends with: the lane's fence if its row was found, the tag of the first statement that missed, and the
+  // time.
+  using End = std::tuple<std::optional<int64_t>, std::optional<uint64_t>, int64_t>;
+  FleetOutcome Interpret(const FleetPacket& packet, const mysql_internal::MySqlReply& reply, const End& end);
+  // After a packet that the server may have run.
+  FleetOutcome ResumeLost(const absl::Status& why);
   std::string Row() const;
   Instant Deadline() const;
 

@@ -1,6 +1,7 @@
 #ifndef STOCKADE_INVENTORY_FLEET_FLEET_PACKET_H_
 #define STOCKADE_INVENTORY_FLEET_FLEET_PACKET_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -51,6 +52,7 @@ class FleetPacket {
   // Of the statement at this index.
   size_t tag(size_t index) const { return tags_[index]; }
   size_t size() const { return tags_.size(); }
+  bool HasTag(size_t tag) const { return std::ranges::find(tags_, tag) != tags_.end(); }
 
  private:
   template <typename... Pieces>

@@ -13,9 +13,7 @@ namespace stockade::inventory_internal {
 
 using base_internal::Concat;
 using base_internal::MutexLock;
-using mysql_internal::MySqlNumber;
 using mysql_internal::MySqlReply;
-using mysql_internal::MySqlRow;
 
 #ifdef STOCKADE_CRASH_POINTS
 std::atomic<FleetDefect> fleet_defect{FleetDefect::kNone};
@@ -178,16 +176,18 @@ bool FleetCore::LoadIds(FleetLane& writer, uint64_t sku, IdsLoad& load) {
                                " o ON o.order_id=l.order_id WHERE l.sku_id=", sku, " AND l.order_id>", load.last)
                       : Concat("SELECT order_id,request FROM ", ledger_.tables.orders,
                                " FORCE INDEX (by_sku) WHERE sku_id=", sku, " AND order_id>", load.last);
-  const MySqlReply reply = writer.Read(Concat(page, " ORDER BY order_id LIMIT ", kIdsAtOnce));
+  std::vector<std::tuple<OrderId, FleetHash>> rows;
+  const MySqlReply reply =
+      writer.Read(Concat(page, " ORDER BY order_id LIMIT ", kIdsAtOnce), mysql_internal::MySqlInto(rows));
   NoteHealth(reply.status);
   if (!reply.status.ok()) return false;
-  for (const MySqlRow& row : reply.rows()) {
-    load.last = static_cast<OrderId>(MySqlNumber(row, 0));
-    load.ids->insert(FleetKeys::PrintOf(FleetHashAt(row, 1)));
+  for (const auto& [order, request] : rows) {
+    load.last = order;
+    load.ids->insert(FleetKeys::PrintOf(request));
   }
   if (load.ids->size() > sold_out_.ids_left()) {
     load.ids.reset();
-  } else if (reply.rows().size() < kIdsAtOnce) {
+  } else if (rows.size() < kIdsAtOnce) {
     load.read_all = load.in_baskets;
     load.in_baskets = true;
     load.last = 0;

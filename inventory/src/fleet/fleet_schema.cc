@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <random>
 #include <span>
+#include <tuple>
 #include <vector>
 
 #include "absl/strings/ascii.h"
@@ -19,7 +21,7 @@ namespace {
 
 using base_internal::Concat;
 using mysql_internal::MySqlConnection;
-using mysql_internal::MySqlNumber;
+using mysql_internal::MySqlInto;
 using mysql_internal::MySqlReply;
 
 // Longer than the connection's default, because a lane waits for the group commits of others, but shorter than it waits
@@ -55,10 +57,6 @@ std::string Constraint(std::string_view prefix, std::string_view name, std::stri
 
 absl::Status Failed(std::string_view what) {
   return absl::FailedPreconditionError(Concat("the ledger's server ", what));
-}
-
-std::string Text(const mysql_internal::MySqlRow& row, size_t place) {
-  return place < row.size() ? row[place].value_or("") : "";
 }
 
 // Little-endian, whatever the machine.
@@ -282,9 +280,10 @@ absl::Status MigrateFleet(MySqlConnection& connection, std::string_view prefix, 
       return Concat("SELECT 1 FROM information_schema.", where, " WHERE TABLE_SCHEMA=DATABASE() AND TABLE_NAME='",
                     prefix, "_", table, "' AND ", column, "='", name, "'");
     };
+    std::vector<int64_t> is_there;
     reply = connection.Run(Concat(found("COLUMNS", "COLUMN_NAME"), " UNION ALL ", found("STATISTICS", "INDEX_NAME")),
-                           deadline);
-    if (!reply.status.ok() || !reply.rows().empty()) continue;
+                           MySqlInto(is_there), deadline);
+    if (!reply.status.ok() || !is_there.empty()) continue;
     reply = connection.Run(Concat("ALTER TABLE ", Table(prefix, table), " ", alter), deadline);
   }
   if (!reply.status.ok()) return reply.status;
@@ -298,26 +297,26 @@ absl::Status MigrateFleet(MySqlConnection& connection, std::string_view prefix, 
 }
 
 absl::StatusOr<FleetRow> ReadFleetRow(MySqlConnection& connection, std::string_view table, Instant deadline) {
-  const MySqlReply reply = connection.Run(
-      Concat("SELECT version,oldest_code,hash_keys,imported_key FROM ", table, " WHERE one=1"), deadline);
+  std::vector<std::tuple<int64_t, int64_t, std::string, std::optional<std::string>>> rows;
+  const MySqlReply reply =
+      connection.Run(Concat("SELECT version,oldest_code,hash_keys,imported_key FROM ", table, " WHERE one=1"),
+                     MySqlInto(rows), deadline);
   constexpr unsigned kNoSuchTable = 1146;
-  if (reply.error == kNoSuchTable || (reply.status.ok() && reply.rows().empty())) {
+  if (reply.error == kNoSuchTable || (reply.status.ok() && rows.empty())) {
     return absl::FailedPreconditionError(Concat("there is no fleet in this database: ", table,
                                                 " is missing or empty; FleetInventory::Migrate() makes it"));
   }
   if (!reply.status.ok()) return reply.status;
-  const mysql_internal::MySqlRow& row = reply.rows()[0];
-  const std::string keys = Text(row, 2);
-  const std::string imported = Text(row, 3);
-  if (keys.size() != FleetKeys::kBytes || (!imported.empty() && imported.size() != sizeof(FingerprintKey))) {
+  const auto& [version, oldest_code, keys, imported] = rows.front();
+  if (keys.size() != FleetKeys::kBytes || (imported.has_value() && imported->size() != sizeof(FingerprintKey))) {
     return absl::FailedPreconditionError(Concat("the keys in ", table, " are damaged"));
   }
-  return FleetRow{.version = MySqlNumber(row, 0),
-                  .oldest_code = MySqlNumber(row, 1),
+  return FleetRow{.version = version,
+                  .oldest_code = oldest_code,
                   .keys = {.sku = KeyAt(keys, 0),
                            .request = {KeyAt(keys, 1), KeyAt(keys, 2)},
                            .buyer = {KeyAt(keys, 3), KeyAt(keys, 4)},
-                           .imported = imported.empty() ? std::nullopt : std::optional(KeyAt(imported, 0))}};
+                           .imported = imported.has_value() ? std::optional(KeyAt(*imported, 0)) : std::nullopt}};
 }
 
 absl::StatusOr<FleetKeys> CheckFleetSchema(MySqlConnection& connection, std::string_view prefix, Instant deadline) {
@@ -334,26 +333,24 @@ absl::StatusOr<FleetKeys> CheckFleetSchema(MySqlConnection& connection, std::str
   }
 
   // MySQL says whether a constraint is enforced, MariaDB always enforces those that it knows.
-  const bool mysql = !connection
-                          .Run(
-                              "SELECT 1 FROM information_schema.COLUMNS WHERE TABLE_SCHEMA='information_schema' AND "
-                              "TABLE_NAME='TABLE_CONSTRAINTS' AND COLUMN_NAME='ENFORCED'",
-                              deadline)
-                          .rows()
-                          .empty();
-  const MySqlReply constraints =
-      connection.Run(Concat("SELECT TABLE_NAME,CONSTRAINT_NAME FROM information_schema.TABLE_CONSTRAINTS WHERE "
-                            "CONSTRAINT_SCHEMA=DATABASE() AND "
-                            "CONSTRAINT_TYPE='CHECK'",
-                            mysql ? " AND ENFORCED='YES'" : ""),
-                     deadline);
-  if (!constraints.status.ok()) return constraints.status;
+  std::vector<int64_t> says;
+  MySqlReply reply = connection.Run(
+      "SELECT 1 FROM information_schema.COLUMNS WHERE TABLE_SCHEMA='information_schema' AND "
+      "TABLE_NAME='TABLE_CONSTRAINTS' AND COLUMN_NAME='ENFORCED'",
+      MySqlInto(says), deadline);
+  if (!reply.status.ok()) return reply.status;
+  std::vector<std::tuple<std::string, std::string>> constraints;
+  reply = connection.Run(Concat("SELECT TABLE_NAME,CONSTRAINT_NAME FROM information_schema.TABLE_CONSTRAINTS WHERE "
+                                "CONSTRAINT_SCHEMA=DATABASE() AND "
+                                "CONSTRAINT_TYPE='CHECK'",
+                                says.empty() ? "" : " AND ENFORCED='YES'"),
+                         MySqlInto(constraints), deadline);
+  if (!reply.status.ok()) return reply.status;
   for (const auto& [table, name] : kConstraints) {
     const std::string of = Concat(prefix, "_", table);
     const std::string whole = Concat(prefix, "_", name);
-    const bool is_there = std::ranges::any_of(
-        constraints.rows(), [&](const auto& found) { return Text(found, 0) == of && Text(found, 1) == whole; });
-    if (!is_there) return wrong(Concat("has no enforced constraint ", whole));
+    if (std::ranges::find(constraints, std::tuple(of, whole)) == constraints.end())
+      return wrong(Concat("has no enforced constraint ", whole));
   }
   return row->keys;
 }
@@ -362,11 +359,12 @@ absl::StatusOr<int32_t> FindFleetNode(MySqlConnection& connection, const FleetTa
                                       Instant deadline) {
   const std::string literal = mysql_internal::MySqlLiteral(name);
   for (;;) {
+    std::vector<int64_t> ids;
     const MySqlReply found =
-        connection.Run(Concat("SELECT node_id FROM ", tables.nodes, " WHERE name=", literal), deadline);
+        connection.Run(Concat("SELECT node_id FROM ", tables.nodes, " WHERE name=", literal), MySqlInto(ids), deadline);
     if (!found.status.ok()) return found.status;
-    if (!found.rows().empty()) {
-      const int64_t id = MySqlNumber(found.rows()[0], 0);
+    if (!ids.empty()) {
+      const int64_t id = ids.front();
       if (id >= 0 && id <= kMaxNodeId) return static_cast<int32_t>(id);
       return absl::FailedPreconditionError(Concat("the node_id ", id, " in ", tables.nodes, " is damaged"));
     }
@@ -385,17 +383,19 @@ absl::StatusOr<int32_t> FindFleetNode(MySqlConnection& connection, const FleetTa
 absl::Status PrepareFleetConnection(MySqlConnection& connection, const FleetTables& tables, const FleetKeys* keys,
                                     absl::Duration reply_timeout) {
   const Instant deadline = Clock::System()->Now() + reply_timeout;
+  std::vector<std::tuple<std::string, std::optional<std::string>>> variables;
+  uint64_t id = 0;
   const MySqlReply reply = connection.Run(
       Concat(Settings(reply_timeout),
              ";SHOW VARIABLES WHERE Variable_name IN ('version','wsrep_on','log_bin','sync_binlog','binlog_format',"
              "'innodb_flush_log_at_trx_commit','sql_mode','check_constraint_checks','max_allowed_packet','read_only')"
              ";SELECT CONNECTION_ID()"),
-      deadline);
+      MySqlInto(variables, id), deadline);
   if (!reply.status.ok()) return reply.status;
   std::map<std::string, std::string> settings;
-  for (const auto& row : reply.results[0]) settings[Text(row, 0)] = Text(row, 1);
+  for (const auto& [name, value] : variables) settings[name] = value.value_or("");
   if (absl::Status server = CheckServer(settings); !server.ok()) return server;
-  if (static_cast<uint64_t>(MySqlNumber(reply.rows()[0], 0)) != connection.id()) {
+  if (id != connection.id()) {
     return Failed("is behind a proxy that reads SQL, which may send reads to a replica; connect to the primary");
   }
   if (keys == nullptr) return absl::OkStatus();

@@ -80,7 +80,7 @@ TEST_F(FleetClockTest, OrderThatIsSaidToHaveExpired_IsNeverSold) {
   // Nobody does the upkeep meanwhile.
   Client other;
   other.Run("START TRANSACTION");
-  other.Run("SELECT * FROM " + Table("fleet") + " FOR UPDATE");
+  other.LockRows(Table("fleet"));
   clock().Step(absl::Hours(1));
   const OrderState said = shop->StateOf(held->id()).value();
   clock().Step(-absl::Hours(1));

@@ -87,7 +87,7 @@ TEST_F(FleetFaultsTest, BuyerOrdersWhileItIsForgotten_TheRowsFitTogether) {
   ASSERT_TRUE(shop->Take({.sku = "sneaker", .request_id = "a", .buyer = "ann"}).ok());
   Client other;
   other.Run("START TRANSACTION");
-  other.Run("SELECT * FROM " + Table("orders") + " FOR UPDATE");
+  other.LockRows(Table("orders"));
   auto forgetting = InThread([&] { return FleetInventory::ForgetBuyer(options, "ann"); });
   AwaitLockWait();
   const auto held = shop->Reserve({.sku = "boot", .request_id = "b", .buyer = "ann"});
@@ -236,7 +236,7 @@ TEST_F(FleetFaultsTest, ConnectionKilledWithinAPacket_TheCallIsServedOnce) {
   for (const char* const kill : {"KILL CONNECTION ", "KILL QUERY "}) {
     Client other;
     other.Run("START TRANSACTION");
-    other.Run("SELECT * FROM " + Table("stock") + " FOR UPDATE");
+    other.LockRows(Table("stock"));
     auto taking = InThread([&] { return shop->Take({.sku = "sneaker", .request_id = kill}); });
     const std::string waiting = AwaitWaitingConnection("stock");
     (void)server().TryQuery(kill + waiting);
@@ -290,8 +290,8 @@ TEST_F(FleetFaultsTest, PacketFails_NoTransactionIsLeftOpen) {
                    "(SELECT id FROM information_schema.processlist WHERE command='Sleep')"),
             0);
   Client other;
-  other.Run("SELECT * FROM " + Table("stock") + " FOR UPDATE");
-  other.Run("SELECT * FROM " + Table("requests") + " FOR UPDATE");
+  other.LockRows(Table("stock"));
+  other.LockRows(Table("requests"));
 }
 
 // The server fails COMMIT by a time-out: no error that says whether it was rolled back.
@@ -352,7 +352,7 @@ TEST_F(FleetFaultsTest, StockRowLockedForAWhile_TheCallWaits) {
   const int64_t before = Number(timeouts);
   Client other;
   other.Run("START TRANSACTION");
-  other.Run("SELECT * FROM " + Table("stock") + " FOR UPDATE");
+  other.LockRows(Table("stock"));
   auto taking = InThread([&] { return shop->Take({.sku = "sneaker", .request_id = "b"}); });
   Await("a wait that is given up (error 1205)", [&] { return Number(timeouts) > before; });
   other.Run("COMMIT");
@@ -367,7 +367,7 @@ TEST_F(FleetFaultsTest, StockRowLockedForLongerThanPatience_IsUnavailableAndTheS
   ASSERT_TRUE(shop->Take({.sku = "sneaker", .request_id = "a"}).ok());
   Client other;
   other.Run("START TRANSACTION");
-  other.Run("SELECT * FROM " + Table("stock") + " FOR UPDATE");
+  other.LockRows(Table("stock"));
   const auto order = shop->Take({.sku = "sneaker", .request_id = "b"});
   EXPECT_EQ(RefusalOf(order.status()), Refusal::kUnavailable) << order.status();
   other.Run("COMMIT");
@@ -429,16 +429,17 @@ TEST_F(FleetFaultsTest, PacketArrivesAfterItsLaneWasFenced_ItChangesNothing) {
       Concat("SELECT argument FROM mysql.general_log WHERE command_type='Query' AND argument LIKE 'SET @miss%", fleet(),
              "_stock%' ORDER BY event_time DESC LIMIT 1"));
   Client late;
-  late.Run(packet);
+  std::tuple<std::optional<int64_t>, std::optional<int64_t>, int64_t> end;
+  late.Run(packet, mysql_internal::MySqlInto(end));
   EXPECT_EQ(shop->Available("sneaker").value(), 21) << "the lane has not been fenced yet";
   // A lane that had lost a reply since the backup has raised its fence itself.
   FinishRestore();
-  late.Run(packet);
+  late.Run(packet, mysql_internal::MySqlInto(end));
   EXPECT_EQ(shop->Available("sneaker").value(), 21);
   const std::string raised =
       absl::StrReplaceAll(packet, {{"fence=1;", "fence=2;"}, {"ROW_COUNT()=1,1,", "ROW_COUNT()=1,2,"}});
   ASSERT_NE(raised, packet);
-  late.Run(raised);
+  late.Run(raised, mysql_internal::MySqlInto(end));
   EXPECT_EQ(shop->Available("sneaker").value(), 21);
 }
 
@@ -463,7 +464,7 @@ TEST_F(FleetFaultsTest, LaneRowDeletedWhileAnOutcomeIsNotKnown_TheUnitsAreNotSto
   ASSERT_TRUE(shop->AddSku("sneaker", {.stock = 1}).ok());
   Client other;
   other.Run("START TRANSACTION");
-  other.Run("SELECT * FROM " + Table("stock") + " FOR UPDATE");
+  other.LockRows(Table("stock"));
   auto restocking = InThread([&] { return shop->Restock("sneaker", 10); });
   AwaitLockWait();
   proxy().Hold();
@@ -675,7 +676,7 @@ TEST_F(FleetFaultsTest, TooManyCalls_AreUnavailableAtOnce) {
   ASSERT_TRUE(shop->AddSku("sneaker", {.stock = 100}).ok());
   Client other;
   other.Run("START TRANSACTION");
-  other.Run("SELECT * FROM " + Table("stock") + " FOR UPDATE");
+  other.LockRows(Table("stock"));
   std::vector<TakeRequest> requests;
   for (int i = 0; i < 10; ++i) requests.push_back({.sku = "sneaker", .request_id = Concat(i)});
   auto taking = InThread([&] { return shop->TakeMany(requests); });

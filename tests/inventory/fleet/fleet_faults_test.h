@@ -39,9 +39,13 @@ class FleetFaultsTest : public FleetTest {
           mysql_internal::MySqlConnection::Open(mysql_internal::ParseMySqlUrl(server().url()).value(), -1).value();
       Run("SET SESSION innodb_lock_wait_timeout=50, idle_transaction_timeout=0");
     }
-    void Run(const std::string& sql) {
-      const mysql_internal::MySqlReply reply = session_->Run(sql, Clock::System()->Now() + absl::Seconds(60));
+    void Run(const std::string& sql, std::span<const mysql_internal::MySqlSink> results = {}) {
+      const mysql_internal::MySqlReply reply = session_->Run(sql, results, Clock::System()->Now() + absl::Seconds(60));
       EXPECT_TRUE(reply.status.ok()) << sql << ": " << reply.status;
+    }
+    void LockRows(const std::string& table) {
+      std::vector<int64_t> rows;
+      Run("SELECT 1 FROM " + table + " FOR UPDATE", mysql_internal::MySqlInto(rows));
     }
 
    private:
@@ -96,10 +100,10 @@ class FleetFaultsTest : public FleetTest {
     other.Run("CREATE OR REPLACE TABLE ballast (a INT PRIMARY KEY)");
     other.Run("START TRANSACTION");
     other.Run("INSERT INTO ballast SELECT seq FROM seq_1_to_500");  // The heavier transaction is not the victim.
-    other.Run("SELECT * FROM " + Table(first) + " FOR UPDATE");
+    other.LockRows(Table(first));
     auto answer = std::async(std::launch::async, call);
     AwaitLockWait();
-    other.Run("SELECT * FROM " + Table(second) + " FOR UPDATE");
+    other.LockRows(Table(second));
     other.Run("COMMIT");
     EXPECT_GT(Number(deadlocks), before);
     return answer.get();

@@ -40,10 +40,13 @@ class MySqlConnectTest : public testing::MySqlEngineTest {
   static absl::StatusOr<std::string> Cipher(const std::string& url) {
     const auto connection = mysql_internal::MySqlConnection::Open(mysql_internal::ParseMySqlUrl(url).value(), -1);
     if (!connection.ok()) return connection.status();
+    std::tuple<std::string, std::string> row;
     const mysql_internal::MySqlReply reply =
-        (*connection)->Run("SHOW SESSION STATUS LIKE 'Ssl_cipher'", Clock::System()->Now() + absl::Seconds(20));
+        (*connection)
+            ->Run("SHOW SESSION STATUS LIKE 'Ssl_cipher'", mysql_internal::MySqlInto(row),
+                  Clock::System()->Now() + absl::Seconds(20));
     if (!reply.status.ok()) return reply.status;
-    return reply.rows().at(0).at(1).value_or("");
+    return std::get<1>(row);
   }
 };
 

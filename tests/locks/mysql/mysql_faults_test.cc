@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <memory>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -34,13 +35,17 @@ class MySqlFaultsTest : public testing::MySqlEngineTest {
           mysql_internal::MySqlConnection::Open(mysql_internal::ParseMySqlUrl(server().url()).value(), -1).value();
       Run("SET SESSION innodb_lock_wait_timeout=50");
     }
-    void Run(const std::string& sql) {
-      const mysql_internal::MySqlReply reply = session_->Run(sql, Clock::System()->Now() + absl::Seconds(40));
+    void Run(const std::string& sql, std::span<const mysql_internal::MySqlSink> results = {}) {
+      const mysql_internal::MySqlReply reply = session_->Run(sql, results, Clock::System()->Now() + absl::Seconds(40));
       EXPECT_TRUE(reply.status.ok()) << sql << ": " << reply.status;
+    }
+    void LockRows(const std::string& table, const std::string& name) {
+      std::vector<int64_t> rows;
+      Run("SELECT 1 FROM " + table + " WHERE name = '" + name + "' FOR UPDATE", mysql_internal::MySqlInto(rows));
     }
     void LockGate(const std::string& name) {
       Run("START TRANSACTION");
-      Run("SELECT * FROM stockade_locks WHERE name = '" + name + "' FOR UPDATE");
+      LockRows("stockade_locks", name);
     }
 
    private:
@@ -146,11 +151,11 @@ TEST_F(MySqlFaultsTest, Deadlock_TheStepRunsAgain) {
   other.Run("START TRANSACTION");
   // Heavier than the step, so that the step is the victim.
   other.Run("INSERT INTO stockade_locks VALUES ('a', 1, 1), ('b', 1, 1), ('c', 1, 1), ('d', 1, 1), ('e', 1, 1)");
-  other.Run("SELECT * FROM stockade_lock_holds WHERE name = 'stock' FOR UPDATE");
+  other.LockRows("stockade_lock_holds", "stock");
   LockTry step;
   std::thread trying([&] { step = holder.Try(); });
   AwaitLockWait();
-  other.Run("SELECT * FROM stockade_locks WHERE name = 'stock' FOR UPDATE");
+  other.LockRows("stockade_locks", "stock");
   other.Run("COMMIT");
   trying.join();
   EXPECT_TRUE(step.acquired) << step.status;
@@ -166,7 +171,7 @@ TEST_F(MySqlFaultsTest, RenewalWhoseRowIsLocked_FailsAloneAndIsNotHeldBack) {
   two.Try();
   Client other;
   other.Run("START TRANSACTION");
-  other.Run("SELECT * FROM stockade_lock_holds WHERE name = 'stock' FOR UPDATE");
+  other.LockRows("stockade_lock_holds", "stock");
   std::vector<LockRenewal> renewals = {{.hold = one.hold(), .lease = absl::Seconds(100)},
                                        {.hold = two.hold(), .lease = absl::Seconds(100)}};
   engine_->RenewMany(renewals, absl::Seconds(20));

@@ -43,8 +43,9 @@ absl::Status PrepareSchema(MySqlConnection& connection, const MySqlLockOptions& 
     const MySqlReply made = connection.Run(MySqlSchema(prefix), deadline);
     if (!made.status.ok()) return made.status;
   }
-  const MySqlReply answer = connection.Run(MySqlSchemaQuery(prefix), deadline);
-  return answer.status.ok() ? CheckMySqlSchema(prefix, answer.rows()) : answer.status;
+  std::vector<MySqlSchemaRow> rows;
+  const MySqlReply answer = connection.Run(MySqlSchemaQuery(prefix), MySqlInto(rows), deadline);
+  return answer.status.ok() ? CheckMySqlSchema(prefix, rows) : answer.status;
 }
 
 }  // namespace
@@ -112,10 +113,11 @@ MySqlLockEngine::~MySqlLockEngine() {
 }
 
 MySqlLockEngine::Outcome MySqlLockEngine::RunOnce(MySqlConnection& connection, const MySqlPacket& packet,
-                                                  Instant deadline, const std::function<void()>& on_sent) {
+                                                  std::span<const MySqlSink> results, Instant deadline,
+                                                  const std::function<void()>& on_sent) {
   Outcome outcome;
   for (int i = 0; i < kMostDeadlocks; ++i) {
-    outcome.reply = connection.Run(packet.statements, deadline, /*stop_fd=*/-1, on_sent);
+    outcome.reply = connection.Run(packet.statements, results, deadline, /*stop_fd=*/-1, on_sent);
     if (outcome.reply.status.ok()) return outcome;
     if (outcome.reply.remedy == MySqlRemedy::kRunAgain && !connection.broken() && Now() < deadline) continue;
     break;
@@ -130,7 +132,8 @@ bool MySqlLockEngine::MayWaitAgain(const Outcome& outcome, Instant deadline) {
   return outcome.reply.remedy == MySqlRemedy::kRollBack && !outcome.unknown && Now() + kRowWait < deadline;
 }
 
-MySqlLockEngine::Outcome MySqlLockEngine::RunStep(const MySqlPacket& packet, Instant deadline) {
+MySqlLockEngine::Outcome MySqlLockEngine::RunStep(const MySqlPacket& packet, std::span<const MySqlSink> results,
+                                                  Instant deadline) {
   Outcome outcome;
   do {
     const absl::StatusOr<MySqlPool::Lent> connection = pool_.Borrow(MySqlPool::Use::kStep, deadline);
@@ -138,7 +141,7 @@ MySqlLockEngine::Outcome MySqlLockEngine::RunStep(const MySqlPacket& packet, Ins
       outcome.reply.status = connection.status();
       return outcome;
     }
-    outcome = RunOnce(**connection, packet, deadline);
+    outcome = RunOnce(**connection, packet, results, deadline);
   } while (MayWaitAgain(outcome, deadline));
   return outcome;
 }
@@ -163,9 +166,10 @@ void MySqlLockEngine::TryMany(std::span<LockTry> tries) {
       step.status = NameLock(step.hold.name, connection.status());
       continue;
     }
-    const Outcome outcome = RunOnce(**connection, packet, next.deadline);
+    MySqlLockScripts::TryRow row;
+    const Outcome outcome = RunOnce(**connection, packet, MySqlInto(row), next.deadline);
     if (outcome.reply.status.ok()) {
-      MySqlLockScripts::TakeAnswer(outcome.reply, step);
+      MySqlLockScripts::TakeAnswer(row, step);
     } else if (MayWaitAgain(outcome, next.deadline)) {
       pending.push_back(next);
     } else {
@@ -198,10 +202,11 @@ bool MySqlLockEngine::ReleaseOnce(LockRelease& release, Instant deadline) {
     if (release.keep <= 0) poller_.TellReleased(release.hold.name);
   };
   Outcome outcome;
+  MySqlLockScripts::ReleaseRow row;
   {
     const absl::StatusOr<MySqlPool::Lent> connection = pool_.Borrow(MySqlPool::Use::kStep, deadline);
     if (connection.ok()) {
-      outcome = RunOnce(**connection, scripts_.Release(release), deadline, on_sent);
+      outcome = RunOnce(**connection, scripts_.Release(release), MySqlInto(row), deadline, on_sent);
     } else {
       outcome.reply.status = connection.status();
     }
@@ -211,7 +216,7 @@ bool MySqlLockEngine::ReleaseOnce(LockRelease& release, Instant deadline) {
   release.outcome_unknown = outcome.unknown;
   if (!outcome.reply.status.ok()) {
     release.status = NameLock(release.hold.name, outcome.reply.status);
-  } else if (MySqlLockScripts::TakeAnswer(outcome.reply, release)) {
+  } else if (MySqlLockScripts::TakeAnswer(row, release)) {
     poller_.TellReleased(release.hold.name);
   }
   return true;
@@ -238,7 +243,7 @@ std::vector<LockRenewal*> MySqlLockEngine::RenewTogether(std::vector<LockRenewal
   {
     const absl::StatusOr<MySqlPool::Lent> connection = pool_.Borrow(MySqlPool::Use::kUpkeep, deadline);
     if (connection.ok()) {
-      outcome = RunOnce(**connection, packet, deadline);
+      outcome = RunOnce(**connection, packet, {}, deadline);
     } else {
       outcome.reply.status = connection.status();
     }
@@ -262,15 +267,17 @@ absl::StatusOr<LockState> MySqlLockEngine::Inspect(std::string_view name, OwnerI
   const Instant deadline = Now() + timeout;
   const absl::StatusOr<MySqlPool::Lent> connection = pool_.Borrow(MySqlPool::Use::kUpkeep, deadline);
   if (!connection.ok()) return NameLock(name, connection.status());
-  const MySqlReply reply = (*connection)->Run(scripts_.Inspect(name, owner), deadline);
+  MySqlLockScripts::InspectRow row;
+  const MySqlReply reply = (*connection)->Run(scripts_.Inspect(name, owner), MySqlInto(row), deadline);
   if (!reply.status.ok()) return NameLock(name, reply.status);
-  return MySqlLockScripts::InspectAnswer(reply, name);
+  return MySqlLockScripts::InspectAnswer(row, name);
 }
 
 absl::StatusOr<std::optional<LockKind>> MySqlLockEngine::ForceRelease(std::string_view name, absl::Duration timeout) {
-  const Outcome outcome = RunStep(scripts_.ForceRelease(name), Now() + timeout);
+  MySqlLockScripts::ForceReleaseRow row;
+  const Outcome outcome = RunStep(scripts_.ForceRelease(name), MySqlInto(row), Now() + timeout);
   if (!outcome.reply.status.ok()) return NameLock(name, outcome.reply.status);
-  absl::StatusOr<std::optional<LockKind>> freed = MySqlLockScripts::ForceReleaseAnswer(outcome.reply, name);
+  absl::StatusOr<std::optional<LockKind>> freed = MySqlLockScripts::ForceReleaseAnswer(row, name);
   if (freed.ok() && *freed) poller_.TellReleased(name);
   return freed;
 }
@@ -283,9 +290,10 @@ std::optional<std::vector<NameState>> MySqlLockEngine::Ask(std::span<const std::
   const Instant deadline = Now() + engine_timeout_;
   const absl::StatusOr<MySqlPool::Lent> connection = pool_.Borrow(MySqlPool::Use::kUpkeep, deadline);
   if (!connection.ok()) return std::nullopt;
-  const MySqlReply reply = (*connection)->Run(scripts_.Ask(names), deadline, pool_.stop_fd());
+  std::vector<MySqlLockScripts::AskRow> rows;
+  const MySqlReply reply = (*connection)->Run(scripts_.Ask(names), MySqlInto(rows), deadline, pool_.stop_fd());
   if (!reply.status.ok()) return std::nullopt;
-  return MySqlLockScripts::AskAnswer(reply, names.size());
+  return MySqlLockScripts::AskAnswer(rows, names.size());
 }
 
 bool MySqlLockEngine::Purge() {

@@ -56,12 +56,12 @@ class MySqlLockEngine final : public LockEngine {
     bool unknown = false;  // Not OK: it may have been run, or may be yet.
   };
   // One packet on a connection, again if the database rolled it back for another's sake, until `deadline`.
-  Outcome RunStep(const MySqlPacket& packet, Instant deadline);
+  Outcome RunStep(const MySqlPacket& packet, std::span<const MySqlSink> results, Instant deadline);
   // Whether it only waited for a row in vain, and has the time to do so once more.
   static bool MayWaitAgain(const Outcome& outcome, Instant deadline);
   // Runs the packet once, and again only after deadlocks.
-  static Outcome RunOnce(MySqlConnection& connection, const MySqlPacket& packet, Instant deadline,
-                         const std::function<void()>& on_sent = nullptr);
+  static Outcome RunOnce(MySqlConnection& connection, const MySqlPacket& packet, std::span<const MySqlSink> results,
+                         Instant deadline, const std::function<void()>& on_sent = nullptr);
   // False: it only waited for a row in vain, and has the time to do so once more.
   bool ReleaseOnce(LockRelease& release, Instant deadline);
   std::vector<LockRenewal*> RenewTogether(std::vector<LockRenewal*> renewals, Instant deadline);

@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <limits>
-#include <tuple>
 
 #include "../../service/shown_lock.h"
 #include "absl/strings/escaping.h"
-#include "absl/strings/numbers.h"
 #include "mysql_schema.h"
 #include "stockade/base/strings.h"
 #include "stockade/mysql/internal/mysql_literal.h"
@@ -45,14 +43,19 @@ int64_t Microseconds(absl::Duration span) {
 constexpr std::string_view kStrangeKind = "MAX(IF(kind IN (0,2,3),NULL,kind))";
 
 // FailedPrecondition if that is not NULL.
-absl::Status CheckKinds(const MySqlRow& row, size_t place, std::string_view name) {
-  if (row.size() <= place || !row[place]) return absl::OkStatus();
+absl::Status CheckKinds(std::optional<int64_t> strange, std::string_view name) {
+  if (!strange.has_value()) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      Concat(ShownLock(name), ": the table of holds has a row of kind ", *row[place], " for it, which no lock has"));
+      Concat(ShownLock(name), ": the table of holds has a row of kind ", *strange, " for it, which no lock has"));
 }
 
-int Number(LockKind kind) { return static_cast<int>(kind); }
+constexpr int Number(LockKind kind) { return static_cast<int>(kind); }
 int Number(MySqlNewestStep step) { return static_cast<int>(step); }
+
+// Of the locks of this engine.
+bool IsKind(int64_t kind) {
+  return kind == Number(LockKind::kReentrant) || kind == Number(LockKind::kRead) || kind == Number(LockKind::kWrite);
+}
 
 // The kinds that one name is used with together.
 std::string_view Family(LockKind kind) {
@@ -65,11 +68,6 @@ std::string_view Family(LockKind kind) {
 std::string_view Excluding(LockKind kind) {
   if (kind == LockKind::kReentrant) return "(0)";
   return kind == LockKind::kRead ? "(3)" : "(2,3)";
-}
-
-const MySqlRow& OnlyRow(const MySqlReply& reply) {
-  static const MySqlRow& none = *new MySqlRow;
-  return reply.rows().empty() ? none : reply.rows().front();
 }
 
 absl::Status Overtaken(std::string_view name) {
@@ -144,16 +142,17 @@ MySqlPacket MySqlLockScripts::Try(const LockTry& step) const {
           .commit = 6};
 }
 
-void MySqlLockScripts::TakeAnswer(const MySqlReply& reply, LockTry& step) {
-  const MySqlRow& row = OnlyRow(reply);
+void MySqlLockScripts::TakeAnswer(const TryRow& row, LockTry& step) {
+  const auto& [answer, count, token, free_in] = row;
   step.status = absl::OkStatus();
-  switch (MySqlNumber(row, 0, -1)) {
+  switch (answer.value_or(-1)) {
     case kAcquired:
+      if (!count.has_value() || !token.has_value()) break;
       step.acquired = true;
-      step.hold_count = MySqlNumber(row, 1);
-      step.fencing_token = MySqlNumber(row, 2);
+      step.hold_count = *count;
+      step.fencing_token = *token;
       return;
-    case kBusy: step.retry_after = absl::Microseconds(std::max<int64_t>(MySqlNumber(row, 3), 0)); return;
+    case kBusy: step.retry_after = absl::Microseconds(std::max<int64_t>(free_in.value_or(0), 0)); return;
     case kStaleTry: step.status = Overtaken(step.hold.name); return;
     case kNoToken:
       step.status = absl::FailedPreconditionError(
@@ -162,8 +161,10 @@ void MySqlLockScripts::TakeAnswer(const MySqlReply& reply, LockTry& step) {
     case kOtherKind:
       step.status = absl::FailedPreconditionError(Concat(ShownLock(step.hold.name), ": held as another kind"));
       return;
-    default: step.status = Unexpected(step.hold.name); step.outcome_unknown = true;
+    default: break;
   }
+  step.status = Unexpected(step.hold.name);
+  step.outcome_unknown = true;
 }
 
 // @drops: the row goes; @runs without it: it stays, with what is kept or, of a hold that has ended, to be remembered.
@@ -203,10 +204,10 @@ MySqlPacket MySqlLockScripts::Release(const LockRelease& step) const {
       .commit = 6};
 }
 
-bool MySqlLockScripts::TakeAnswer(const MySqlReply& reply, LockRelease& step) {
-  const MySqlRow& row = OnlyRow(reply);
+bool MySqlLockScripts::TakeAnswer(const ReleaseRow& row, LockRelease& step) {
+  const auto& [answer, ended, others] = row;
   step.status = absl::OkStatus();
-  switch (MySqlNumber(row, 0, -1)) {
+  switch (answer.value_or(-1)) {
     case kStaleRelease: step.status = Overtaken(step.hold.name); return false;
     case static_cast<int>(MySqlNewestStep::kReleased): step.held = true; break;
     case static_cast<int>(MySqlNewestStep::kNotHeld): break;
@@ -217,8 +218,7 @@ bool MySqlLockScripts::TakeAnswer(const MySqlReply& reply, LockRelease& step) {
       step.outcome_unknown = true;
       return false;
   }
-  const bool ended = MySqlNumber(row, 1) != 0;
-  return ended && (step.hold.kind == LockKind::kWrite || MySqlNumber(row, 2) == 0);
+  return ended.value_or(false) && (step.hold.kind == LockKind::kWrite || others.value_or(0) == 0);
 }
 
 void MySqlLockScripts::SortForRenewal(std::vector<LockRenewal*>& renewals) {
@@ -251,12 +251,13 @@ MySqlPacket MySqlLockScripts::ForceRelease(std::string_view name) const {
           .commit = 4};
 }
 
-absl::StatusOr<std::optional<LockKind>> MySqlLockScripts::ForceReleaseAnswer(const MySqlReply& reply,
+absl::StatusOr<std::optional<LockKind>> MySqlLockScripts::ForceReleaseAnswer(const ForceReleaseRow& row,
                                                                              std::string_view name) {
-  const MySqlRow& row = OnlyRow(reply);
-  if (absl::Status known = CheckKinds(row, 1, name); !known.ok()) return known;
-  const int64_t kind = MySqlNumber(row, 0, -1);
-  return kind < 0 ? std::nullopt : std::optional(static_cast<LockKind>(kind));
+  const auto& [kind, strange] = row;
+  if (absl::Status known = CheckKinds(strange, name); !known.ok()) return known;
+  if (!kind.has_value()) return std::nullopt;
+  if (!IsKind(*kind)) return Unexpected(name);
+  return static_cast<LockKind>(*kind);
 }
 
 // The greatest kind of those that go together is what the lock is held as.
@@ -267,15 +268,15 @@ std::string MySqlLockScripts::Inspect(std::string_view name, OwnerId owner) cons
                 " AND hold_count>0 AND expires_at>", kNow);
 }
 
-absl::StatusOr<LockState> MySqlLockScripts::InspectAnswer(const MySqlReply& reply, std::string_view name) {
-  const MySqlRow& row = OnlyRow(reply);
-  if (absl::Status known = CheckKinds(row, 3, name); !known.ok()) return known;
-  const int64_t left = MySqlNumber(row, 0, -1);
-  if (left < 0) return LockState();
+absl::StatusOr<LockState> MySqlLockScripts::InspectAnswer(const InspectRow& row, std::string_view name) {
+  const auto& [left, kind, owner_holds, strange] = row;
+  if (absl::Status known = CheckKinds(strange, name); !known.ok()) return known;
+  if (left.value_or(-1) < 0) return LockState();
+  if (!IsKind(kind.value_or(-1))) return Unexpected(name);
   return LockState{.locked = true,
-                   .kind = static_cast<LockKind>(MySqlNumber(row, 1)),
-                   .owner_holds = MySqlNumber(row, 2),
-                   .remaining = absl::Microseconds(left)};
+                   .kind = static_cast<LockKind>(*kind),
+                   .owner_holds = owner_holds.value_or(0),
+                   .remaining = absl::Microseconds(*left)};
 }
 
 std::string MySqlLockScripts::Ask(std::span<const std::string> names) const {
@@ -288,19 +289,17 @@ std::string MySqlLockScripts::Ask(std::span<const std::string> names) const {
                 "WHERE held.hold_count>0 AND held.expires_at>", kNow, " GROUP BY wanted.place,held.kind");
 }
 
-std::vector<NameState> MySqlLockScripts::AskAnswer(const MySqlReply& reply, size_t names) {
+std::vector<NameState> MySqlLockScripts::AskAnswer(std::span<const AskRow> rows, size_t names) {
   std::vector<NameState> states(names);
-  for (const MySqlRow& row : reply.rows()) {
-    const auto place = static_cast<size_t>(MySqlNumber(row, 0));
+  for (const auto& [place, kind, newest] : rows) {
     if (place >= names) continue;
     NameState& state = states[place];
-    switch (static_cast<LockKind>(MySqlNumber(row, 1))) {
-      case LockKind::kRead: state.read = true; break;
-      case LockKind::kWrite: state.written = true; break;
+    switch (kind) {
+      case Number(LockKind::kRead): state.read = true; break;
+      case Number(LockKind::kWrite): state.written = true; break;
       default: state.held = true;
     }
-    uint64_t newest = 0;
-    if (row.size() > 2 && row[2] && absl::SimpleAtoi(*row[2], &newest)) state.newest ^= newest;
+    state.newest ^= newest;
   }
   return states;
 }

@@ -2,16 +2,19 @@
 #define STOCKADE_LOCKS_SRC_ENGINES_MYSQL_MYSQL_LOCK_SCRIPTS_H_
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "mysql_poller.h"
 #include "stockade/locks/lock_engine.h"
-#include "stockade/mysql/internal/mysql_reply.h"
+#include "stockade/mysql/internal/mysql_reading.h"
 
 namespace stockade::locks_internal {
 
@@ -48,14 +51,26 @@ class MySqlLockScripts {
   // Deletes at most `most` rows of each table; the second only where tokens are forgotten.
   std::string Purge(absl::Duration token_retention, int most) const;
 
-  // Each fills in what the engine has to set, from the last rows of an answer that is OK. TakeAnswer() of a release
-  // gives whether others may enter now who could not before.
-  static void TakeAnswer(const MySqlReply& reply, LockTry& step);
-  static bool TakeAnswer(const MySqlReply& reply, LockRelease& step);
-  // FailedPrecondition: the name has a row that is no lock's.
-  static absl::StatusOr<std::optional<LockKind>> ForceReleaseAnswer(const MySqlReply& reply, std::string_view name);
-  static absl::StatusOr<LockState> InspectAnswer(const MySqlReply& reply, std::string_view name);
-  static std::vector<NameState> AskAnswer(const MySqlReply& reply, size_t names);
+  // The rows that the statements return, which are the same for all packets of a kind. Each function below fills in
+  // what the engine has to set, from the rows of an answer that is OK. The answer, the count, the token, and the time
+  // until the lock is free, in microseconds.
+  using TryRow =
+      std::tuple<std::optional<int64_t>, std::optional<int64_t>, std::optional<int64_t>, std::optional<int64_t>>;
+  static void TakeAnswer(const TryRow& row, LockTry& step);
+  // The answer, whether the hold has ended, and the other holds of the name. Gives whether others may enter now who
+  // could not before.
+  using ReleaseRow = std::tuple<std::optional<int64_t>, std::optional<bool>, std::optional<int64_t>>;
+  static bool TakeAnswer(const ReleaseRow& row, LockRelease& step);
+  // The kind that was released, and one that no lock has. FailedPrecondition: the name has a row that is no lock's.
+  using ForceReleaseRow = std::tuple<std::optional<int64_t>, std::optional<int64_t>>;
+  static absl::StatusOr<std::optional<LockKind>> ForceReleaseAnswer(const ForceReleaseRow& row, std::string_view name);
+  // What is left of the lock in microseconds, its kind, the owner's holds, and a kind that no lock has.
+  using InspectRow =
+      std::tuple<std::optional<int64_t>, std::optional<int64_t>, std::optional<int64_t>, std::optional<int64_t>>;
+  static absl::StatusOr<LockState> InspectAnswer(const InspectRow& row, std::string_view name);
+  // The place of a name, a kind, and what changes with each hold of that kind.
+  using AskRow = std::tuple<uint64_t, int64_t, uint64_t>;
+  static std::vector<NameState> AskAnswer(std::span<const AskRow> rows, size_t names);
 
  private:
   // What the three that change a name begin with.

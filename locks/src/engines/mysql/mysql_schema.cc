@@ -56,42 +56,39 @@ std::string WithoutNumbersWidth(std::string type) {
   return type;
 }
 
-const std::string& At(const MySqlRow& row, size_t place) {
-  static const std::string& empty = *new std::string;
-  return place < row.size() && row[place] ? *row[place] : empty;
-}
-
 absl::Status Wrong(std::string_view prefix, const Table& table, std::string_view what) {
   return absl::FailedPreconditionError(
       Concat("the table `", prefix, table.name, "` ", what,
              "; create the tables with create_schema, or with the statements of MySqlLockService::Schema()"));
 }
 
-// `rows`: see MySqlSchemaQuery(); of any table.
-absl::Status CheckTable(std::string_view prefix, const Table& table, const MySqlRows& rows) {
+// `rows`: of any table.
+absl::Status CheckTable(std::string_view prefix, const Table& table, std::span<const MySqlSchemaRow> rows) {
   const std::string name = Concat(prefix, table.name);
-  std::vector<const MySqlRow*> found;
-  for (const MySqlRow& row : rows) {
-    if (At(row, 0) == name) found.push_back(&row);
+  std::vector<const MySqlSchemaRow*> found;
+  for (const MySqlSchemaRow& row : rows) {
+    if (std::get<0>(row) == name) found.push_back(&row);
   }
   if (found.empty()) return Wrong(prefix, table, "is not there, or the user may not see it");
-  const MySqlRow& first = *found.front();
-  if (absl::AsciiStrToLower(At(first, 1)) != "innodb") {
-    return Wrong(prefix, table, Concat("has the engine ", At(first, 1), ", not InnoDB"));
+  const std::string engine = std::get<1>(*found.front()).value_or("");
+  const std::string comment = std::get<2>(*found.front()).value_or("");
+  if (absl::AsciiStrToLower(engine) != "innodb") {
+    return Wrong(prefix, table, Concat("has the engine ", engine, ", not InnoDB"));
   }
-  if (At(first, 2) != kVersion) {
-    return Wrong(prefix, table, Concat("has the comment '", At(first, 2), "', not '", kVersion, "'"));
+  if (comment != kVersion) {
+    return Wrong(prefix, table, Concat("has the comment '", comment, "', not '", kVersion, "'"));
   }
   for (size_t i = 0; i < table.columns.size(); ++i) {
     const Column& column = table.columns[i];
-    const auto row = std::ranges::find_if(found, [&](const MySqlRow* each) { return At(*each, 3) == column.name; });
+    const auto row =
+        std::ranges::find_if(found, [&](const MySqlSchemaRow* each) { return std::get<3>(*each) == column.name; });
     if (row == found.end()) return Wrong(prefix, table, Concat("has no column ", column.name));
-    const std::string type = WithoutNumbersWidth(At(**row, 4));
+    const std::string type = WithoutNumbersWidth(std::get<4>(**row));
     if (type != column.definition) {
       return Wrong(prefix, table,
                    Concat("has the column ", column.name, " of type ", type, ", not ", column.definition));
     }
-    const int64_t key_place = MySqlNumber(**row, 5);
+    const int64_t key_place = std::get<5>(**row).value_or(0);
     if (key_place != (i < table.key_columns ? static_cast<int64_t>(i) + 1 : 0)) {
       return Wrong(prefix, table,
                    Concat("has the column ", column.name, " at position ", key_place,
@@ -127,7 +124,7 @@ std::string MySqlSchemaQuery(std::string_view prefix) {
       names, ")");
 }
 
-absl::Status CheckMySqlSchema(std::string_view prefix, const MySqlRows& answer) {
+absl::Status CheckMySqlSchema(std::string_view prefix, std::span<const MySqlSchemaRow> answer) {
   for (const Table& table : kTables) {
     if (absl::Status checked = CheckTable(prefix, table, answer); !checked.ok()) return checked;
   }

@@ -1,11 +1,14 @@
 #ifndef STOCKADE_LOCKS_SRC_ENGINES_MYSQL_MYSQL_SCHEMA_H_
 #define STOCKADE_LOCKS_SRC_ENGINES_MYSQL_MYSQL_SCHEMA_H_
 
+#include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 
 #include "absl/status/status.h"
-#include "stockade/mysql/internal/mysql_reply.h"
 
 namespace stockade::locks_internal {
 
@@ -28,7 +31,10 @@ std::string MySqlSchema(std::string_view prefix);
 // Asks for the columns of both tables. CheckMySqlSchema() reads the answer: FailedPrecondition says what is missing or
 // different.
 std::string MySqlSchemaQuery(std::string_view prefix);
-absl::Status CheckMySqlSchema(std::string_view prefix, const MySqlRows& answer);
+// Of a column: its table, the engine and the comment of that, its name, its type, and its place in the primary key.
+using MySqlSchemaRow = std::tuple<std::string, std::optional<std::string>, std::optional<std::string>, std::string,
+                                  std::string, std::optional<int64_t>>;
+absl::Status CheckMySqlSchema(std::string_view prefix, std::span<const MySqlSchemaRow> answer);
 
 }  // namespace stockade::locks_internal
 

@@ -4,15 +4,19 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
+#include <string>
 #include <string_view>
 
 #include "absl/status/statusor.h"
 #include "stockade/base/export.h"
 #include "stockade/base/instant.h"
+#include "stockade/mysql/internal/mysql_reading.h"
 #include "stockade/mysql/internal/mysql_reply.h"
 #include "stockade/mysql/internal/mysql_url.h"
 
-struct st_mysql;  // MYSQL of the connector.
+struct st_mysql;      // MYSQL of the connector.
+struct st_mysql_res;  // Its MYSQL_RES.
 
 namespace stockade::mysql_internal {
 
@@ -28,12 +32,18 @@ class STOCKADE_EXPORT MySqlConnection {
   MySqlConnection(const MySqlConnection&) = delete;
   MySqlConnection& operator=(const MySqlConnection&) = delete;
 
-  // Sends statements, separated by ';', in one packet, and collects the result of each. Blocks until then, until
-  // `deadline` or until `stop_fd` is readable; in the last two cases the connection is broken. If a statement failed
-  // and the connection is not broken, no transaction is left open. `on_sent`, if any, is called once the packet is
-  // sent.
-  MySqlReply Run(std::string_view statements, Instant deadline, int stop_fd = -1,
+  // Sends statements, separated by ';', in one packet, and collects the result of each; `results` says what those with
+  // rows have to be, and where they go. Blocks until then, until `deadline` or until `stop_fd` is readable; in the last
+  // two cases the connection is broken. If the reply is not that of the statements, the connection is broken, and the
+  // reply is Unavailable and `unanswered`, as one that was lost. If a statement failed and the connection is not
+  // broken, no transaction is left open. What `results` point at is valid only if the reply is OK. `on_sent`, if any,
+  // is called once the packet is sent.
+  MySqlReply Run(std::string_view statements, std::span<const MySqlSink> results, Instant deadline, int stop_fd = -1,
                  const std::function<void()>& on_sent = nullptr);
+  // Of statements that return no rows.
+  MySqlReply Run(std::string_view statements, Instant deadline, int stop_fd = -1) {
+    return Run(statements, {}, deadline, stop_fd);
+  }
 
   bool broken() const { return broken_; }
   // As the server, or a proxy before it, has told it when the connection was opened.
@@ -44,9 +54,14 @@ class STOCKADE_EXPORT MySqlConnection {
  private:
   MySqlConnection(st_mysql* session, bool tls) : session_(session), tls_(tls) {}
 
-  MySqlReply Exchange(std::string_view statements, const std::function<void()>& on_sent = nullptr);
-  void TakeRows(MySqlReply& reply);
-  void Fail(MySqlReply& reply);
+  MySqlReply Exchange(std::string_view statements, std::span<const MySqlSink> results,
+                      const std::function<void()>& on_sent = nullptr);
+  // Takes one result. False: it failed, as `reply` says.
+  bool TakeResult(MySqlReading& reading, MySqlReply& reply);
+  bool TakeRows(MySqlReading& reading, st_mysql_res* result, int64_t& rows, MySqlReply& reply);
+  // Each returns false.
+  bool Fail(MySqlReply& reply);
+  bool Refuse(const std::string& what, MySqlReply& reply);
 
   st_mysql* const session_;
   const bool tls_;
