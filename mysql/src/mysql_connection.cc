@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "mysql_login.h"
 #include "mysql_tls_check.h"
 #include "stockade/base/clock.h"
 #include "stockade/base/event_fd.h"
@@ -92,15 +93,6 @@ void SetFile(MYSQL* session, mysql_option option, const std::string& file) {
   if (!file.empty()) mysql_optionsv(session, option, file.c_str());
 }
 
-// The plug-ins by which the server may ask for the password. The first two reveal nothing of it that is of use
-// elsewhere. The third sends it to a server that was verified, or is local.
-std::string AllowedPlugins(const MySqlTarget& target) {
-  std::string plugins = "mysql_native_password,client_ed25519";
-  if (target.tls == MySqlTls::kVerify || !target.socket.empty()) plugins += ",caching_sha2_password";
-  if (!target.auth_plugin.empty()) plugins += Concat(",", target.auth_plugin);
-  return plugins;
-}
-
 void SetOptions(MYSQL* session, const MySqlTarget& target) {
   mysql_optionsv(session, MARIADB_OPT_IO_WAIT, reinterpret_cast<void*>(&AwaitSocket));
   for (const mysql_option option : {MYSQL_OPT_CONNECT_TIMEOUT, MYSQL_OPT_READ_TIMEOUT, MYSQL_OPT_WRITE_TIMEOUT}) {
@@ -114,7 +106,6 @@ void SetOptions(MYSQL* session, const MySqlTarget& target) {
   const my_bool no = 0;
   SetOption(session, MYSQL_OPT_RECONNECT, no);
   SetOption(session, MYSQL_OPT_LOCAL_INFILE, 0U);  // No server gets a file of this machine.
-  mysql_optionsv(session, MARIADB_OPT_RESTRICTED_AUTH, AllowedPlugins(target).c_str());
   const size_t packet = MySqlReading::kMaxBytes;
   SetOption(session, MYSQL_OPT_MAX_ALLOWED_PACKET, packet);
   SetOption(session, MYSQL_OPT_SSL_ENFORCE, target.tls == MySqlTls::kOff ? no : yes);
@@ -157,16 +148,36 @@ absl::Status Exiting() { return absl::UnavailableError("MySQL with TLS: the proc
 
 const char* TextOrNull(const std::string& text) { return text.empty() ? nullptr : text.c_str(); }
 
+template <typename... Pieces>
+absl::Status Failed(const MySqlTarget& target, absl::StatusCode code, const Pieces&... pieces) {
+  return absl::Status(code, Concat("MySQL at ", target.Endpoint(), ": ", pieces...));
+}
+
+absl::Status ConnectError(MYSQL* session, const MySqlTarget& target) {
+  if (LacksTls(session, target)) {
+    return Failed(target, absl::StatusCode::kFailedPrecondition, "the server does not support TLS");
+  }
+  const unsigned error = mysql_errno(session);
+  // The connector's text has another name than that of the plug-in.
+  if (error == CR_PLUGIN_NOT_ALLOWED) {
+    return Failed(target, absl::StatusCode::kFailedPrecondition,
+                  "the server asks for the password by a plug-in that may reveal it; auth_plugin in the URL allows "
+                  "one, with tls=verify or a socket");
+  }
+  return Failed(target, CodeOf(error, mysql_error(session)), MySqlErrorStatus(error, mysql_error(session)).message(),
+                TlsSettings(target, error));
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<MySqlConnection>> MySqlConnection::Open(const MySqlTarget& target, int stop_fd) {
   std::optional<ExitGate::Inside> inside;
-  if (target.tls != MySqlTls::kOff) {
+  if (target.tls != MySqlTls::kOff || !target.server_public_key_file.empty()) {
     // A connection may be used, and destroyed, after OpenSSL would have cleaned up at the end of the process.
     OPENSSL_init_ssl(OPENSSL_INIT_NO_ATEXIT, nullptr);
     if (!inside.emplace(OpenSslGate())) return Exiting();
     if (absl::Status usable = CheckTlsFiles(target); !usable.ok()) {
-      return absl::Status(usable.code(), Concat("MySQL at ", target.Endpoint(), ": ", usable.message()));
+      return Failed(target, usable.code(), usable.message());
     }
   }
   static const int library = mysql_library_init(0, nullptr, nullptr);  // Not thread-safe.
@@ -174,6 +185,9 @@ absl::StatusOr<std::unique_ptr<MySqlConnection>> MySqlConnection::Open(const MyS
   if (session == nullptr) return absl::ResourceExhaustedError("MySQL's connector is out of memory");
   std::unique_ptr<MySqlConnection> connection(new MySqlConnection(session, target.tls != MySqlTls::kOff));
   SetOptions(session, target);
+  if (absl::Status restricted = RestrictLogin(session, target); !restricted.ok()) {
+    return Failed(target, restricted.code(), restricted.message());
+  }
 
   const Instant deadline = Clock::System()->Now() + target.connect_timeout;
   const ScopedWaitLimit limit(deadline, stop_fd, /*connecting=*/true);
@@ -181,30 +195,18 @@ absl::StatusOr<std::unique_ptr<MySqlConnection>> MySqlConnection::Open(const MyS
                          target.database.c_str(), target.port, TextOrNull(target.socket),
                          CLIENT_MULTI_STATEMENTS | CLIENT_FOUND_ROWS) == nullptr) {
     connection->broken_ = true;
-    const unsigned error = mysql_errno(session);
-    // The connector's text has another name than that of the plug-in.
-    if (error == CR_PLUGIN_NOT_ALLOWED) {
-      return absl::FailedPreconditionError(
-          Concat("MySQL at ", target.Endpoint(),
-                 ": the server asks for the password by a plug-in that may reveal it; auth_plugin in the URL allows "
-                 "one, with tls=verify or a socket"));
-    }
-    const absl::Status failed = MySqlErrorStatus(error, mysql_error(session));
-    return absl::Status(CodeOf(error, mysql_error(session)),
-                        Concat("MySQL at ", target.Endpoint(), ": ", failed.message(), TlsSettings(target, error)));
+    return ConnectError(session, target);
   }
   const int socket = mysql_get_socket(session);
   fcntl(socket, F_SETFD, FD_CLOEXEC);
   // So that TLS waits by AwaitSocket() too.
   fcntl(socket, F_SETFL, fcntl(socket, F_GETFL) | O_NONBLOCK);
-  // If the server has no TLS, the connector continues without encryption.
+  // On a socket the connector continues without encryption if the server has no TLS.
   if (target.tls != MySqlTls::kOff && mysql_get_ssl_cipher(session) == nullptr) {
-    return absl::FailedPreconditionError(Concat("MySQL at ", target.Endpoint(), ": the server does not support TLS"));
+    return Failed(target, absl::StatusCode::kFailedPrecondition, "the server does not support TLS");
   }
   const MySqlReply set = connection->Run(kSessionSettings, deadline, stop_fd);
-  if (!set.status.ok()) {
-    return absl::Status(set.status.code(), Concat("MySQL at ", target.Endpoint(), ": ", set.status.message()));
-  }
+  if (!set.status.ok()) return Failed(target, set.status.code(), set.status.message());
   return connection;
 }
 

@@ -1,10 +1,13 @@
 #include "stockade/mysql/internal/mysql_url.h"
 
+#include <arpa/inet.h>
+
 #include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "stockade/base/percent_coding.h"
 #include "stockade/base/strings.h"
 
@@ -43,19 +46,31 @@ absl::Status CheckPlugin(const MySqlTarget& target) {
   if (!plugin.empty() && target.tls != MySqlTls::kVerify && target.socket.empty()) {
     return Invalid("auth_plugin=", plugin, " needs tls=verify or a socket: others may get the password by it");
   }
+  // By TLS that is not verified, the connector would send the password as it is.
+  if (!target.server_public_key_file.empty() && target.tls != MySqlTls::kOff) {
+    return Invalid("server_public_key=", QuotedUrlValue(target.server_public_key_file), " needs tls=off");
+  }
   return absl::OkStatus();
+}
+
+// Localhost, 127.0.0.0/8 and ::1, as text: a name of another kind is not resolved here.
+bool IsLoopback(std::string_view host) {
+  if (absl::EqualsIgnoreCase(AbslView(host), "localhost") || host == "::1") return true;
+  in_addr address;
+  return inet_pton(AF_INET, std::string(host).c_str(), &address) == 1 && ntohl(address.s_addr) >> 24 == 127;
 }
 
 absl::Status ParseParameters(std::string_view query, std::span<const UrlParameter> more, MySqlTarget& target) {
   std::string tls;
   std::vector<UrlParameter> known = {
-      {"auth_plugin", &target.auth_plugin}, {"socket", &target.socket},          {"tls", &tls},
-      {"tls_ca", &target.tls_ca_file},      {"tls_cert", &target.tls_cert_file}, {"tls_key", &target.tls_key_file}};
+      {"auth_plugin", &target.auth_plugin}, {"server_public_key", &target.server_public_key_file},
+      {"socket", &target.socket},           {"tls", &tls},
+      {"tls_ca", &target.tls_ca_file},      {"tls_cert", &target.tls_cert_file},
+      {"tls_key", &target.tls_key_file}};
   known.insert(known.end(), more.begin(), more.end());
   std::ranges::sort(known, {}, &UrlParameter::key);  // The order in which an error lists them.
   if (absl::Status parsed = ParseUrlQuery(kWhat, query, known); !parsed.ok()) return parsed;
-  if (absl::Status set = SetTls(tls, target.tls); !set.ok()) return set;
-  return CheckPlugin(target);
+  return SetTls(tls, target.tls);
 }
 
 absl::Status ParseDatabase(std::string_view path, MySqlTarget& target) {
@@ -105,6 +120,10 @@ absl::StatusOr<MySqlTarget> ParseMySqlUrl(std::string_view url, MySqlTarget targ
   } else if (!parts->hosts.empty() && parts->hosts != "localhost") {
     return Invalid("with a socket, the host must be localhost or empty");
   }
+  if (target.tls == MySqlTls::kDefault) {
+    target.tls = target.socket.empty() && !IsLoopback(target.host) ? MySqlTls::kVerify : MySqlTls::kOff;
+  }
+  if (absl::Status checked = CheckPlugin(target); !checked.ok()) return checked;
   if (absl::Status parsed = ParseDatabase(parts->path, target); !parsed.ok()) return parsed;
   return target;
 }

@@ -3,17 +3,27 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <openssl/evp.h>
+#include <openssl/pem.h>
+#include <openssl/rsa.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <array>
+#include <cstdint>
+#include <cstdio>
+#include <fstream>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "stockade/base/strings.h"
 #include "stockade/mysql/internal/mysql_connection.h"
+#include "support/temp_dir.h"
 
 namespace stockade::mysql_internal {
 namespace {
@@ -31,16 +41,22 @@ std::string Packet(int number, std::string_view payload) {
   return packet.append(payload);
 }
 
+// What a server says that it can: bits of the upper half, and of the lower one.
+constexpr uint16_t kPlugins = 0x0008;  // CLIENT_PLUGIN_AUTH.
+constexpr uint16_t kTls = 0x0800;      // CLIENT_SSL.
+constexpr uint16_t kBasics = 0x820b;   // The protocol of 4.1, a database and passwords.
+
+std::string Half(uint16_t half) { return {static_cast<char>(half & 0xff), static_cast<char>(half >> 8)}; }
+
 // As MariaDB begins.
-std::string Greeting(std::string_view plugin) {
+std::string Greeting(std::string_view plugin, uint16_t lower = kBasics, uint16_t upper = 0x31 | kPlugins) {
   using std::string_literals::operator""s;
   std::string greeting =
       "\x0a"
       "5.5.5-10.11.0-MariaDB\0"s +
       "\1\0\0\0"s;
   greeting.append(kScramble.substr(0, 8)).append("\0"s);
-  greeting +=
-      "\x0b\x82\x2d\x02\0\x39\0"s;  // What it can, the lower half; the character set; the state; the upper half.
+  greeting += Half(lower) + "\x2d\x02\0"s + Half(upper);  // With the character set and the state between them.
   greeting += "\x15"s + std::string(10, '\0');
   greeting.append(kScramble.substr(8)).append("\0"s);
   return Packet(0, greeting.append(plugin).append("\0"s));
@@ -49,9 +65,10 @@ std::string Greeting(std::string_view plugin) {
 // Accepts one client, asks for the password by a plug-in, and then by another unless that is empty.
 class AskingServer {
  public:
-  AskingServer(std::string_view plugin, std::string_view then) : greeting_(Greeting(plugin)) {
-    using std::string_literals::operator""s;
-    if (!then.empty()) switch_ = Packet(2, "\xfe"s.append(then).append("\0"s).append(kScramble).append("\0"s));
+  AskingServer(std::string_view plugin, std::string_view then) : AskingServer(Greeting(plugin), Asks(then)) {}
+  // `answers` follow what the client sends, one after another.
+  AskingServer(std::string greeting, std::vector<std::string> answers)
+      : greeting_(std::move(greeting)), answers_(std::move(answers)) {
     listener_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     sockaddr_in address = {.sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
     socklen_t size = sizeof address;
@@ -70,28 +87,51 @@ class AskingServer {
     return received_;
   }
 
+  // The last thing that the client has sent.
+  std::string last() const { return last_; }
+
  private:
+  static std::vector<std::string> Asks(std::string_view plugin) {
+    using std::string_literals::operator""s;
+    if (plugin.empty()) return {};
+    return {Packet(2, "\xfe"s.append(plugin).append("\0"s).append(kScramble).append("\0"s))};
+  }
+
   void Serve() {
     const int client = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
     EXPECT_EQ(write(client, greeting_.data(), greeting_.size()), static_cast<ssize_t>(greeting_.size()));
     std::array<char, 4096> buffer;
-    bool switched = switch_.empty();
+    auto answer = answers_.begin();
     for (ssize_t got; (got = read(client, buffer.data(), buffer.size())) > 0;) {
-      received_.append(buffer.data(), static_cast<size_t>(got));
-      if (!switched) EXPECT_EQ(write(client, switch_.data(), switch_.size()), static_cast<ssize_t>(switch_.size()));
-      switched = true;
-      shutdown(client, SHUT_WR);
+      last_.assign(buffer.data(), static_cast<size_t>(got));
+      received_ += last_;
+      if (answer != answers_.end()) {
+        EXPECT_EQ(write(client, answer->data(), answer->size()), static_cast<ssize_t>(answer->size()));
+        ++answer;
+      }
+      if (answer == answers_.end()) shutdown(client, SHUT_WR);
     }
     close(client);
   }
 
   const std::string greeting_;
-  std::string switch_;
+  const std::vector<std::string> answers_;
   int listener_ = -1;
   uint16_t port_ = 0;
   std::string received_;
+  std::string last_;
   std::jthread thread_;
 };
+
+MySqlTarget TargetOf(const AskingServer& server, MySqlTls tls) {
+  return {.host = "127.0.0.1",
+          .port = server.port(),
+          .username = "somebody",
+          .password = "s3cretpassword",
+          .database = "d",
+          .tls = tls,
+          .connect_timeout = absl::Seconds(30)};
+}
 
 TEST(MySqlLoginTest, ServerAsksForThePassword_GetsNothingOfIt) {
   struct Case {
@@ -105,13 +145,7 @@ TEST(MySqlLoginTest, ServerAsksForThePassword_GetsNothingOfIt) {
         Case{"mysql_old_password", ""}}) {
     SCOPED_TRACE(std::string(plugin) + " " + then);
     AskingServer server(plugin, then);
-    const auto opened = MySqlConnection::Open({.host = "127.0.0.1",
-                                               .port = server.port(),
-                                               .username = "app",
-                                               .password = "s3cretpassword",
-                                               .database = "d",
-                                               .connect_timeout = absl::Seconds(30)},
-                                              -1);
+    const auto opened = MySqlConnection::Open(TargetOf(server, MySqlTls::kOff), -1);
     EXPECT_FALSE(opened.ok());
     EXPECT_THAT(server.Received(), Not(HasSubstr("s3cretpassword")));
     if (*then == '\0' || std::string_view(then) == "sha256_password") continue;
@@ -120,6 +154,94 @@ TEST(MySqlLoginTest, ServerAsksForThePassword_GetsNothingOfIt) {
               Concat("MySQL at 127.0.0.1:", server.port(),
                      ": the server asks for the password by a plug-in that may reveal it; auth_plugin in the URL "
                      "allows one, with tls=verify or a socket"));
+  }
+}
+
+TEST(MySqlLoginTest, TlsIsRequiredAndTheServerHasNone_NothingIsSent) {
+  for (const char* plugin : {"mysql_native_password", "mysql_clear_password", "stockade_tls_first", ""}) {
+    // Without plug-ins, the connector logs in as to MySQL 4.1, and without the protocol of that, as to older ones.
+    for (const uint16_t upper : {uint16_t{0x31 | kPlugins}, uint16_t{0x31}}) {
+      for (const uint16_t lower : {kBasics, uint16_t{0x800a}, uint16_t{0}}) {
+        for (const MySqlTls tls : {MySqlTls::kRequired, MySqlTls::kVerify}) {
+          SCOPED_TRACE(Concat(plugin, " ", upper, " ", lower, " ", static_cast<int>(tls)));
+          AskingServer server(Greeting(plugin, lower, upper), {});
+          const auto opened = MySqlConnection::Open(TargetOf(server, tls), -1);
+          EXPECT_FALSE(opened.ok());
+          EXPECT_EQ(server.Received(), "");
+          if (tls == MySqlTls::kRequired && upper == (0x31 | kPlugins) && lower == kBasics) {
+            EXPECT_TRUE(absl::IsFailedPrecondition(opened.status())) << opened.status();
+            EXPECT_THAT(std::string(opened.status().message()), HasSubstr("the server does not support TLS"));
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(MySqlLoginTest, TlsIsRequiredAndTheServerHasIt_OnlyTheBeginningOfTlsIsInClear) {
+  AskingServer server(Greeting("mysql_native_password", kBasics | kTls), {"what no server sends in a handshake"});
+  const auto opened = MySqlConnection::Open(TargetOf(server, MySqlTls::kRequired), -1);
+  EXPECT_TRUE(absl::IsUnavailable(opened.status())) << opened.status();
+  const std::string received = server.Received();
+  EXPECT_THAT(received, Not(HasSubstr("somebody")));
+  EXPECT_THAT(received, Not(HasSubstr("stockade")));
+  // A request for TLS has 32 bytes and a head of 4. A record of TLS follows.
+  ASSERT_GT(received.size(), 36U);
+  EXPECT_EQ(received[36], '\x16');
+}
+
+// With the server's key, the password comes encrypted for that key; the test reads it with the private one.
+class PinnedKeyTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    key_ = EVP_RSA_gen(2048);
+    const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(File().c_str(), "w"), &std::fclose);
+    ASSERT_EQ(PEM_write_PUBKEY(file.get(), key_), 1);
+  }
+  void TearDown() override { EVP_PKEY_free(key_); }
+  std::string File() const { return dir_.File("public.pem"); }
+
+  std::string Decrypted(std::string_view bytes) const {
+    EVP_PKEY_CTX* const context = EVP_PKEY_CTX_new(key_, nullptr);
+    EVP_PKEY_decrypt_init(context);
+    EVP_PKEY_CTX_set_rsa_padding(context, RSA_PKCS1_OAEP_PADDING);
+    std::string text(512, '\0');
+    size_t size = text.size();
+    const auto* const from = reinterpret_cast<const unsigned char*>(bytes.data());
+    if (EVP_PKEY_decrypt(context, reinterpret_cast<unsigned char*>(text.data()), &size, from, bytes.size()) != 1) {
+      size = 0;
+    }
+    EVP_PKEY_CTX_free(context);
+    text.resize(size);
+    for (size_t i = 0; i < text.size(); ++i) text[i] = static_cast<char>(text[i] ^ kScramble[i % kScramble.size()]);
+    return text;
+  }
+
+ private:
+  testing::TempDir dir_;
+  EVP_PKEY* key_ = nullptr;
+};
+
+TEST_F(PinnedKeyTest, ServerAsksForThePassword_ItGetsItForItsKeyOnly) {
+  using std::string_literals::operator""s;
+  AskingServer server(Greeting("caching_sha2_password"), {Packet(2, "\x01\x04"s)});
+  MySqlTarget target = TargetOf(server, MySqlTls::kOff);
+  target.server_public_key_file = File();
+  EXPECT_FALSE(MySqlConnection::Open(target, -1).ok());
+  EXPECT_THAT(server.Received(), Not(HasSubstr("s3cretpassword")));
+  ASSERT_EQ(server.last().size(), 4U + 256U);
+  EXPECT_EQ(Decrypted(server.last().substr(4)), "s3cretpassword\0"s);
+}
+
+TEST_F(PinnedKeyTest, FileIsNoPublicKey_IsInvalidBeforeTheServerIsAsked) {
+  const testing::TempDir dir;
+  std::ofstream(dir.File("text.pem")) << "text";
+  for (const std::string& file : {dir.File("none.pem"), dir.File("text.pem")}) {
+    MySqlTarget target = {.host = "127.0.0.1", .port = 1, .database = "d"};
+    target.server_public_key_file = file;
+    const absl::Status status = MySqlConnection::Open(target, -1).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(Concat("server_public_key: cannot use '", file, "'")));
   }
 }
 

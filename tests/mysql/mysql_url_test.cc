@@ -15,14 +15,14 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-MySqlTarget Parsed(std::string_view text, MySqlTarget target = {}) {
+MySqlTarget Parsed(std::string_view text, MySqlTarget target = {.tls = MySqlTls::kDefault}) {
   const absl::StatusOr<MySqlTarget> parsed = ParseMySqlUrl(text, std::move(target));
   EXPECT_TRUE(parsed.ok()) << parsed.status();
   return parsed.ok() ? *parsed : MySqlTarget();
 }
 
 std::string Refused(std::string_view text, std::span<const UrlParameter> more = {}) {
-  const absl::StatusOr<MySqlTarget> parsed = ParseMySqlUrl(text, {}, more);
+  const absl::StatusOr<MySqlTarget> parsed = ParseMySqlUrl(text, {.tls = MySqlTls::kDefault}, more);
   EXPECT_EQ(parsed.status().code(), absl::StatusCode::kInvalidArgument) << text;
   return std::string(parsed.status().message());
 }
@@ -72,13 +72,38 @@ TEST(MySqlUrlTest, Parameters_OverrideTheTarget) {
   EXPECT_EQ(Parsed("mysql://h/d?tls=required").tls, MySqlTls::kRequired);
 }
 
+TEST(MySqlUrlTest, TlsIsNotGiven_HostsOfOtherMachinesAreVerified) {
+  for (const char* const text :
+       {"mysql://localhost/d", "mysql://LOCALHOST/d", "mysql://127.0.0.1/d", "mysql://127.255.255.254:3307/d",
+        "mysql://[::1]/d", "mysql:///d?socket=/s", "mysql://localhost/d?socket=/s", "mysql://h/d?tls=off"}) {
+    EXPECT_EQ(Parsed(text).tls, MySqlTls::kOff) << text;
+  }
+  for (const char* const text : {"mysql://h/d", "mysql://126.255.255.255/d", "mysql://128.0.0.1/d", "mysql://[::2]/d",
+                                 "mysql://127.0.0.1.example/d", "mysql://localhost.example/d",
+                                 "mysql://[::ffff:10.0.0.1]/d", "mysql://h/d?tls_ca=/ca"}) {
+    EXPECT_EQ(Parsed(text).tls, MySqlTls::kVerify) << text;
+  }
+  EXPECT_EQ(Parsed("mysql://h/d", {.tls = MySqlTls::kRequired}).tls, MySqlTls::kRequired);
+  EXPECT_EQ(Parsed("mysql://localhost/d", {.tls = MySqlTls::kVerify}).tls, MySqlTls::kVerify);
+}
+
+TEST(MySqlUrlTest, ServerPublicKey_NeedsAConnectionWithoutTls) {
+  EXPECT_EQ(Parsed("mysql://h/d?tls=off&server_public_key=/k").server_public_key_file, "/k");
+  EXPECT_EQ(Parsed("mysql://localhost/d?server_public_key=/k").server_public_key_file, "/k");
+  for (const char* const tls : {"", "&tls=required", "&tls=verify"}) {
+    EXPECT_THAT(Refused(std::string("mysql://h/d?server_public_key=/k") + tls),
+                HasSubstr("server_public_key='/k' needs tls=off"));
+  }
+}
+
 TEST(MySqlUrlTest, ParametersOfTheCaller_AreSetAndListed) {
   std::string size;
   const UrlParameter more[] = {{"size", &size}};
   EXPECT_TRUE(ParseMySqlUrl("mysql://h/d?size=%33", {}, more).ok());
   EXPECT_EQ(size, "3");
-  EXPECT_THAT(Refused("mysql://h/d?pool=3", more),
-              HasSubstr("'pool' is not one of auth_plugin, size, socket, tls, tls_ca, tls_cert, tls_key"));
+  EXPECT_THAT(
+      Refused("mysql://h/d?pool=3", more),
+      HasSubstr("'pool' is not one of auth_plugin, server_public_key, size, socket, tls, tls_ca, tls_cert, tls_key"));
 }
 
 TEST(MySqlUrlTest, Wrong_IsNamed) {
@@ -93,11 +118,11 @@ TEST(MySqlUrlTest, Wrong_IsNamed) {
   EXPECT_THAT(Refused("mysql://h/" + std::string(65, 'd')), HasSubstr("more than 64 bytes"));
   EXPECT_THAT(Refused("mysql://h/%00"), HasSubstr("control bytes"));
   EXPECT_THAT(Refused("mysql://h/d?auth_plugin=a,b"), HasSubstr("auth_plugin='a,b' is not the name of a plug-in"));
-  for (const char* const tls : {"", "&tls=off", "&tls=required"}) {
-    EXPECT_THAT(Refused(std::string("mysql://h/d?auth_plugin=dialog") + tls),
-                HasSubstr("auth_plugin=dialog needs tls=verify or a socket"));
+  for (const char* const text : {"mysql://localhost/d?auth_plugin=dialog", "mysql://h/d?auth_plugin=dialog&tls=off",
+                                 "mysql://h/d?auth_plugin=dialog&tls=required"}) {
+    EXPECT_THAT(Refused(text), HasSubstr("auth_plugin=dialog needs tls=verify or a socket"));
   }
-  EXPECT_EQ(Parsed("mysql://h/d?auth_plugin=dialog&tls=verify").auth_plugin, "dialog");
+  EXPECT_EQ(Parsed("mysql://h/d?auth_plugin=dialog").auth_plugin, "dialog");
   EXPECT_EQ(Parsed("mysql:///d?auth_plugin=dialog&socket=/s").auth_plugin, "dialog");
 }
 

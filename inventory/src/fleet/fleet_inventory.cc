@@ -40,7 +40,8 @@ absl::Status InRange(std::string_view field, int64_t value, int64_t least, int64
 }
 
 absl::StatusOr<MySqlTarget> TargetOf(const FleetInventoryOptions& options) {
-  return mysql_internal::ParseMySqlUrl(options.ledger, {.connect_timeout = options.connect_timeout});
+  return mysql_internal::ParseMySqlUrl(options.ledger,
+                                       {.tls = MySqlTls::kDefault, .connect_timeout = options.connect_timeout});
 }
 
 constexpr size_t kMaxNodes = 64;

@@ -38,10 +38,21 @@ TEST(MySqlLockUrlTest, Parameters_OverrideTheOptions) {
   EXPECT_EQ(options.table_prefix, "yours_");
 }
 
+TEST(MySqlLockUrlTest, TlsIsNotGiven_HostsOfOtherMachinesAreVerified) {
+  MySqlLockOptions options;
+  EXPECT_EQ(ParseMySqlLockUrl("mysql://h/d", options).value().tls, MySqlTls::kVerify);
+  EXPECT_EQ(options.tls, MySqlTls::kVerify);
+  MySqlLockOptions local;
+  EXPECT_EQ(ParseMySqlLockUrl("mysql://127.0.0.1/d", local).value().tls, MySqlTls::kOff);
+  MySqlLockOptions off = {.tls = MySqlTls::kOff};
+  EXPECT_EQ(ParseMySqlLockUrl("mysql://h/d", off).value().tls, MySqlTls::kOff);
+}
+
 TEST(MySqlLockUrlTest, WrongParameters_AreNamed) {
   EXPECT_EQ(WhyRefused("mysql://h/d?create_schema=yes"), "MySQL URL: create_schema='yes' is not 0 or 1");
   EXPECT_THAT(WhyRefused("mysql://h/d?pool=3"),
-              HasSubstr("'pool' is not one of auth_plugin, create_schema, socket, table_prefix, tls, tls_ca, tls_cert, "
+              HasSubstr("'pool' is not one of auth_plugin, create_schema, server_public_key, socket, table_prefix, "
+                        "tls, tls_ca, tls_cert, "
                         "tls_key"));
 }
 

@@ -24,8 +24,10 @@ TEST(MySqlLockOptionsTest, EachWrongField_IsNamedWithItsValue) {
   EXPECT_THAT(Wrong({.table_prefix = std::string(33, 'a')}), HasSubstr("more than 32 bytes"));
   EXPECT_THAT(Wrong({.tls_cert_file = "/c"}), HasSubstr("tls_cert_file = /c is set without the other"));
   EXPECT_THAT(Wrong({.tls_key_file = "/k"}), HasSubstr("tls_key_file = /k is set without the other"));
-  EXPECT_THAT(Wrong({.tls_ca_file = "/ca"}), HasSubstr("tls_ca_file = /ca is set, but tls is off"));
-  EXPECT_THAT(Wrong({.tls_cert_file = "/c", .tls_key_file = "/k"}), HasSubstr("tls_cert_file = /c is set, but"));
+  EXPECT_THAT(Wrong({.tls = MySqlTls::kOff, .tls_ca_file = "/ca"}),
+              HasSubstr("tls_ca_file = /ca is set, but tls is off"));
+  EXPECT_THAT(Wrong({.tls = MySqlTls::kOff, .tls_cert_file = "/c", .tls_key_file = "/k"}),
+              HasSubstr("tls_cert_file = /c is set, but"));
   EXPECT_TRUE(MySqlLockOptions({.tls = MySqlTls::kVerify, .tls_ca_file = "/ca"}).Validate().ok());
   EXPECT_THAT(Wrong({.connect_timeout = absl::ZeroDuration()}), HasSubstr("connect_timeout = 0 is not in 100ms..10m"));
   EXPECT_THAT(Wrong({.max_connections = 1}), HasSubstr("max_connections = 1 is not in 2..100"));

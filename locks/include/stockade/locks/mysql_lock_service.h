@@ -27,7 +27,8 @@ struct STOCKADE_EXPORT MySqlLockOptions {
   // database share their locks.
   std::string table_prefix = "stockade_";
 
-  MySqlTls tls = MySqlTls::kOff;   // With kOff, no file may be set.
+  // With kOff, no file may be set.
+  MySqlTls tls = MySqlTls::kDefault;
   std::string tls_ca_file = {};    // PEM. Empty: the system's CAs.
   std::string tls_cert_file = {};  // PEM, like tls_key_file: the client's certificate. Empty: none.
   std::string tls_key_file = {};   // PEM.
@@ -75,7 +76,8 @@ class STOCKADE_EXPORT MySqlLockService {
   // mariadb:// is equivalent. The default port is 3306. IPv6 addresses are in brackets; any byte may be encoded as %XX.
   // Parameters override the options: create_schema (0 or 1), table_prefix, tls (off, required, verify), tls_ca,
   // tls_cert, tls_key (files), auth_plugin (a plug-in by which the server may ask for the password although that
-  // reveals it; with tls=verify or a socket).
+  // reveals it; with tls=verify or a socket), server_public_key (a file: caching_sha2_password encrypts the password
+  // for the owner of this key; with tls=off). Without `tls`, a host that is not loopback gets tls=verify.
   //
   // Blocks until the first connection is established and the tables are checked, at most for connect_timeout.
   //   InvalidArgument     the URL, an option or a file of TLS is invalid; the message never contains a password

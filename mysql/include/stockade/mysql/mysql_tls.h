@@ -12,6 +12,7 @@ enum class MySqlTls : uint8_t {
   kOff,
   kRequired,  // Encrypted, but the server is not verified.
   kVerify,    // The certificate must also be signed by the CA of tls_ca_file or the system, for the URL's host.
+  kDefault,   // kOff for a socket, localhost, 127.0.0.0/8 and ::1; kVerify for any other host.
 };
 
 }  // namespace stockade
