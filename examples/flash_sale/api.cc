@@ -190,7 +190,7 @@ void Api::TakeOrder(const Request& request, Response& response) {
     const absl::StatusOr<stockade::Order> order = shop->Buy(*purchase);
     if (!order.ok()) return SendError(ErrorOf(order.status()), response);
     SendJson(201,
-             {{"order", order->id()},
+             {{"order", stockade::OrderIdText(order->id())},
               {"product", purchase->product},
               {"quantity", order->quantity()},
               {"buyer", order->buyer()}},

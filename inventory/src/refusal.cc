@@ -9,13 +9,13 @@
 namespace stockade {
 namespace {
 
-// A payload, because a code alone does not tell: FailedPrecondition is also what committing an expired reservation
-// gives.
+// A payload, because a code alone does not tell: FailedPrecondition is that of several refusals, and of other errors.
 constexpr char kPayload[] = "stockade.inventory/refusal";
 
 constexpr Refusal kAll[] = {Refusal::kSoldOut,          Refusal::kAllHeld,    Refusal::kUnknownSku,
                             Refusal::kUnavailable,      Refusal::kBuyerLimit, Refusal::kRequestMismatch,
-                            Refusal::kRequestForgotten, Refusal::kInvalid};
+                            Refusal::kRequestForgotten, Refusal::kInvalid,    Refusal::kExpired,
+                            Refusal::kCancelled,        Refusal::kCommitted};
 
 absl::StatusCode CodeOf(Refusal refusal) {
   switch (refusal) {
@@ -24,7 +24,10 @@ absl::StatusCode CodeOf(Refusal refusal) {
     case Refusal::kAllHeld: return absl::StatusCode::kAborted;
     case Refusal::kUnknownSku: return absl::StatusCode::kNotFound;
     case Refusal::kUnavailable: return absl::StatusCode::kUnavailable;
-    case Refusal::kBuyerLimit: return absl::StatusCode::kFailedPrecondition;
+    case Refusal::kBuyerLimit:
+    case Refusal::kExpired:
+    case Refusal::kCancelled:
+    case Refusal::kCommitted: return absl::StatusCode::kFailedPrecondition;
     case Refusal::kRequestMismatch:
     case Refusal::kRequestForgotten: return absl::StatusCode::kAlreadyExists;
     case Refusal::kInvalid: return absl::StatusCode::kInvalidArgument;
@@ -45,6 +48,9 @@ std::string_view RefusalName(Refusal refusal) {
     case Refusal::kRequestMismatch: return "request_mismatch";
     case Refusal::kRequestForgotten: return "request_forgotten";
     case Refusal::kInvalid: return "invalid";
+    case Refusal::kExpired: return "expired";
+    case Refusal::kCancelled: return "cancelled";
+    case Refusal::kCommitted: return "committed";
   }
   return "unknown";
 }

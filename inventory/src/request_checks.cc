@@ -135,12 +135,13 @@ absl::Status RequestChecks::NoSuchOrder(OrderId id) const {
 }
 
 absl::Status RequestChecks::CannotCommit(OrderId id, OrderState state) const {
-  return absl::FailedPreconditionError(Text(Concat("order ", id, " cannot be committed: it ",
-                                                   state == OrderState::kCancelled ? "was cancelled" : "has expired")));
+  const bool cancelled = state == OrderState::kCancelled;
+  return Refused(cancelled ? Refusal::kCancelled : Refusal::kExpired,
+                 Concat("order ", id, " cannot be committed: it ", cancelled ? "was cancelled" : "has expired"));
 }
 
 absl::Status RequestChecks::CannotCancel(OrderId id) const {
-  return absl::FailedPreconditionError(Text(Concat("order ", id, " cannot be cancelled: it is sold")));
+  return Refused(Refusal::kCommitted, Concat("order ", id, " cannot be cancelled: it is sold"));
 }
 
 absl::Status RequestChecks::SkuExists(std::string_view sku, bool removed) const {

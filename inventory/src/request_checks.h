@@ -78,14 +78,15 @@ class STOCKADE_EXPORT RequestChecks {
   // kRequestMismatch. `what`: kCallKind, "buyer", "sku", "quantity" or "ttl".
   absl::Status Mismatch(std::string_view request_id, std::string_view what) const;
   static constexpr std::string_view kCallKind = "call (one of Reserve, ReserveBasket, Take and Restock)";
+  // kExpired or kCancelled. `state` is neither kHeld nor kSold.
+  absl::Status CannotCommit(OrderId id, OrderState state) const;
+  // kCommitted.
+  absl::Status CannotCancel(OrderId id) const;
 
   // Errors that are no refusals.
   //
   // NotFound.
   absl::Status NoSuchOrder(OrderId id) const;
-  // FailedPrecondition. `state` is not kHeld, and not that which the call would lead to.
-  absl::Status CannotCommit(OrderId id, OrderState state) const;
-  absl::Status CannotCancel(OrderId id) const;
   // AlreadyExists.
   absl::Status SkuExists(std::string_view sku, bool removed) const;
   // FailedPrecondition, by EnsureSku().

@@ -119,7 +119,7 @@ TEST_F(FlashSaleApiTest, Order_New_SellsOnce) {
   EXPECT_EQ(order["product"], 20);
   EXPECT_EQ(order["quantity"], 3);
   EXPECT_EQ(order["buyer"], "ann");
-  EXPECT_GT(order["order"], 0);
+  EXPECT_TRUE(ParseOrderId(order["order"].get<std::string>()).ok()) << order;
   EXPECT_EQ(Sold(20), 3);
 
   const auto again = Order("once", Body(20, 3));

@@ -59,7 +59,7 @@ TEST_F(InventoryExpiryTest, Expiry_EndsTheRightAtOnceAndUnitsComeBack) {
   const absl::Status late = shop_->Commit(held.id());
   EXPECT_EQ(late.code(), kFailedPrecondition);
   EXPECT_THAT(std::string(late.message()), HasSubstr("has expired"));
-  EXPECT_EQ(RefusalOf(late), Refusal::kNone);
+  EXPECT_EQ(RefusalOf(late), Refusal::kExpired);
   AwaitAvailable(5);
   EXPECT_EQ(shop_->Commit(held.id()).code(), kFailedPrecondition);
   EXPECT_TRUE(shop_->Cancel(held.id()).ok());
@@ -89,12 +89,14 @@ TEST_F(InventoryExpiryTest, CommitAndCancel_AreIdempotentAndExcludeEachOther) {
   const absl::Status cancel = shop_->Cancel(sold.id());
   EXPECT_EQ(cancel.code(), kFailedPrecondition);
   EXPECT_THAT(std::string(cancel.message()), HasSubstr("it is sold"));
+  EXPECT_EQ(RefusalOf(cancel), Refusal::kCommitted);
   const Reservation cancelled = Reserve("cancelled");
   EXPECT_TRUE(shop_->Cancel(cancelled.id()).ok());
   EXPECT_TRUE(shop_->Cancel(cancelled.id()).ok());
   const absl::Status commit = shop_->Commit(cancelled.id());
   EXPECT_EQ(commit.code(), kFailedPrecondition);
   EXPECT_THAT(std::string(commit.message()), HasSubstr("was cancelled"));
+  EXPECT_EQ(RefusalOf(commit), Refusal::kCancelled);
   const StockFigures at = shop_->Figures("sneaker").value();
   EXPECT_EQ(at.sold, 2);
   EXPECT_EQ(at.available, 3);

@@ -48,6 +48,7 @@ struct FleetCall {
   int surprises = 0;
   int max_surprises = kMaxSurprises;
   bool in_doubt = false;  // A transaction with it was perhaps committed.
+  bool reads = false;     // It changes nothing.
 };
 
 // A Take, Reserve or ReserveBasket.

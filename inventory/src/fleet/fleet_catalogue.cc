@@ -329,10 +329,12 @@ absl::Status FleetCore::Reshard(std::string_view sku, int32_t shards) {
 
 absl::StatusOr<FleetCore::SkuRow> FleetCore::ReadSku(std::string_view call, std::string_view sku, bool of_removed) {
   SkuRows rows;
-  const absl::Status read = RunStep([&](FleetLane& writer) -> std::optional<absl::Status> {
-    if (!ReadSkus(writer, Concat("s.sku_id=", ledger_.keys.SkuId(sku)), rows)) return std::nullopt;
-    return absl::OkStatus();
-  });
+  const absl::Status read = RunStep(
+      [&](FleetLane& writer) -> std::optional<absl::Status> {
+        if (!ReadSkus(writer, Concat("s.sku_id=", ledger_.keys.SkuId(sku)), rows)) return std::nullopt;
+        return absl::OkStatus();
+      },
+      /*reads=*/true);
   if (!read.ok()) return read;
   if (rows.empty() || (rows.begin()->second.removed && !of_removed)) return checks_.NoSuchSku(call, sku);
   return std::move(rows.begin()->second);
@@ -371,10 +373,12 @@ absl::StatusOr<SkuSnapshot> FleetCore::Snapshot(std::string_view sku) {
 
 std::vector<SkuSnapshot> FleetCore::Snapshot() {
   SkuRows rows;
-  const absl::Status read = RunStep([&](FleetLane& writer) -> std::optional<absl::Status> {
-    if (!ReadSkus(writer, "s.removed=0", rows)) return std::nullopt;
-    return absl::OkStatus();
-  });
+  const absl::Status read = RunStep(
+      [&](FleetLane& writer) -> std::optional<absl::Status> {
+        if (!ReadSkus(writer, "s.removed=0", rows)) return std::nullopt;
+        return absl::OkStatus();
+      },
+      /*reads=*/true);
   std::vector<SkuSnapshot> all;
   if (!read.ok()) return all;
   for (const auto& [id, row] : rows) all.push_back(SnapshotOf(row));

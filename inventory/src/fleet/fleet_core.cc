@@ -185,7 +185,7 @@ void FleetCore::GiveUpLate(std::deque<std::unique_ptr<Call>> Queues::*queue) {
     const std::unique_ptr<Call> call = std::move(calls.front());
     calls.pop_front();
     const absl::Status why = health_.ok() ? absl::UnavailableError("the ledger did not get to it in time") : health_;
-    absl::Status status = call->in_doubt ? InDoubt(why) : TooLate(why);
+    absl::Status status = call->in_doubt ? InDoubt(why) : NotDone(*call, std::string(why.message()));
     const MutexUnlock unlocked(mutex_);
     AnswerUnavailable(*call, std::move(status));
   }
@@ -197,13 +197,8 @@ void FleetCore::GiveUpLate() {
   GiveUpLate(&Queues::grants);
 }
 
-absl::Status FleetCore::TooLate(const absl::Status& why) const {
-  return checks_.Refused(Refusal::kUnavailable, Concat("nothing has changed: ", why.message()));
-}
-
-absl::Status FleetCore::TooMany() const {
-  return checks_.Refused(Refusal::kUnavailable,
-                         Concat("nothing has changed: ", options_.max_waiting_calls, " calls wait for the ledger"));
+absl::Status FleetCore::NotDone(const FleetCall& call, std::string_view why) const {
+  return checks_.Refused(Refusal::kUnavailable, Concat(call.reads ? "" : "nothing has changed: ", why));
 }
 
 absl::Status FleetCore::TooManySurprises() const {
@@ -229,12 +224,13 @@ absl::Status FleetCore::Health() const {
   return health_.ok() ? health_ : checks_.Refused(Refusal::kUnavailable, Concat(health_.message()));
 }
 
-absl::Status FleetCore::RunStep(std::function<std::optional<absl::Status>(FleetLane&)> step) {
+absl::Status FleetCore::RunStep(std::function<std::optional<absl::Status>(FleetLane&)> step, bool reads) {
   base_internal::Mutex mutex;
   base_internal::CondVar answered;
   std::optional<absl::Status> answer;
   auto call = std::make_unique<FleetStepCall>();
   call->start = clock_.Now();
+  call->reads = reads;
   call->run = std::move(step);
   call->done = [&](absl::Status status) {
     const MutexLock lock(mutex);

@@ -247,8 +247,7 @@ class FleetCore final : public InventoryCore {
     return queue.empty() ? Instant::InfiniteFuture() : queue.front()->start + options_.patience;
   }
   bool IsLate(const FleetCall& call) const { return clock_.Now() >= call.start + options_.patience; }
-  absl::Status TooLate(const absl::Status& why) const;
-  absl::Status TooMany() const;
+  absl::Status NotDone(const FleetCall& call, std::string_view why) const;
   absl::Status TooManySurprises() const;
   // Of a call that was in a transaction.
   absl::Status InDoubt(const absl::Status& why) const;
@@ -265,7 +264,8 @@ class FleetCore final : public InventoryCore {
         return;
       }
     }
-    AnswerUnavailable(*call, TooMany());
+    AnswerUnavailable(*call,
+                      NotDone(*call, base_internal::Concat(options_.max_waiting_calls, " calls wait for the ledger")));
   }
   // To the front, in their order.
   template <typename Call>
@@ -273,7 +273,7 @@ class FleetCore final : public InventoryCore {
     const base_internal::MutexLock lock(mutex_);
     std::move(calls.rbegin(), calls.rend(), std::front_inserter(queues_.*queue));
   }
-  absl::Status RunStep(std::function<std::optional<absl::Status>(FleetLane&)> step);
+  absl::Status RunStep(std::function<std::optional<absl::Status>(FleetLane&)> step, bool reads = false);
   void NoteHealth(const absl::Status& status);
   static int32_t SegmentOf(const Sku& sku, const Lane& lane) { return sku.merged ? 0 : lane.index % sku.segments; }
 

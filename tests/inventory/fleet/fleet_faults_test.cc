@@ -112,11 +112,20 @@ TEST_F(FleetFaultsTest, ServerIsDown_CallsAreUnavailableAfterTheirPatienceAndHav
       InThread([&] { return shop->Commit(1); }),
       InThread([&] { return shop->Restock("sneaker", 1); }),
       InThread([&] { return shop->RemoveSku("sneaker"); }),
+  };
+  std::future<absl::Status> reads[] = {
       InThread([&] { return shop->Available("sneaker").status(); }),
+      InThread([&] { return shop->Figures("sneaker").status(); }),
+      InThread([&] { return shop->StateOf(1).status(); }),
   };
   for (std::future<absl::Status>& call : calls) {
     const absl::Status status = call.get();
     EXPECT_TRUE(Says(status, kNothingHasChanged)) << status;
+  }
+  for (std::future<absl::Status>& read : reads) {
+    const absl::Status status = read.get();
+    EXPECT_EQ(RefusalOf(status), Refusal::kUnavailable) << status;
+    EXPECT_THAT(std::string(status.message()), ::testing::Not(::testing::HasSubstr("changed"))) << status;
   }
   EXPECT_TRUE(shop->Snapshot().empty());
   EXPECT_EQ(RefusalOf(shop->Health()), Refusal::kUnavailable);

@@ -232,7 +232,8 @@ class STOCKADE_EXPORT Inventory {
 
   // Sells the units of a reservation if its TTL has not passed when this is called; of a commit and an expiry at the
   // same moment, exactly one takes effect. OK if the reservation is already sold.
-  //   FailedPrecondition: the reservation was cancelled or has expired, which is durable. The message says which.
+  //   FailedPrecondition: the reservation was cancelled or has expired, which is durable. RefusalOf() and the message
+  //                       say which.
   //   NotFound: the order does not exist or is no longer kept.
   absl::Status Commit(OrderId id);
   void CommitAsync(OrderId id, Executor& executor, absl::AnyInvocable<void(absl::Status)> done);
@@ -240,7 +241,7 @@ class STOCKADE_EXPORT Inventory {
 
   // Returns the units of a reservation. OK if it was cancelled before or its TTL has passed. OK means that its units
   // are available again and that it can never be committed; both are durable.
-  //   FailedPrecondition: the reservation is sold.
+  //   FailedPrecondition: the reservation is sold: Refusal::kCommitted.
   //   NotFound: the order does not exist or is no longer kept.
   absl::Status Cancel(OrderId id);
   void CancelAsync(OrderId id, Executor& executor, absl::AnyInvocable<void(absl::Status)> done);

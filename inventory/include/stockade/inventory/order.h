@@ -3,18 +3,31 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "stockade/base/duration.h"
+#include "stockade/base/export.h"
 #include "stockade/inventory/ledger.h"
 
 namespace stockade {
 
 // Identifies an order of one inventory, also after restarts: 1 or more, never reused. Ids are not chronological: a
 // later order may have a lower id.
+//
+// The ids of a fleet exceed 2^53, above which a double, and so a number of JavaScript, does not tell neighbours apart:
+// write ids into JSON as strings, by OrderIdText().
 using OrderId = uint64_t;
+
+// The id in decimal, 1 to 20 digits.
+STOCKADE_EXPORT std::string OrderIdText(OrderId id);
+
+// The id of such a text. InvalidArgument: it is not what OrderIdText() returns for an id: other bytes than digits, a
+// leading zero, 0, or more than 2^64 - 1. O(length), at most 20 bytes are read.
+STOCKADE_EXPORT absl::StatusOr<OrderId> ParseOrderId(std::string_view text);
 
 // The arguments of Inventory::Reserve().
 struct ReserveRequest {

@@ -8,7 +8,9 @@
 
 namespace stockade {
 
-// The reason why an Inventory refused a request. kNone for OK and for a Status that no Inventory returned.
+// The reason why an Inventory refused a request. kNone for OK, for other errors, and for a Status that no Inventory
+// returned. The metric stockade_inventory_refusals_total counts refused requests for units, that is those up to
+// kInvalid.
 enum class Refusal {
   kNone,
   kSoldOut,           // ResourceExhausted: fewer units than wanted, even including those that are held.
@@ -20,12 +22,17 @@ enum class Refusal {
   kRequestMismatch,   // AlreadyExists: the request id was used before with other parameters.
   kRequestForgotten,  // AlreadyExists: the request id was used before, and its answer is no longer kept.
   kInvalid,           // InvalidArgument: the request is invalid.
+  // FailedPrecondition, to Commit() and Cancel(). No metric counts these three.
+  kExpired,    // A commit: the reservation has expired.
+  kCancelled,  // A commit: the reservation was cancelled.
+  kCommitted,  // A cancel: the order is sold.
 };
 
 // Uses only the status. Thread-safe.
 STOCKADE_EXPORT Refusal RefusalOf(const absl::Status& status);
 
-// "sold_out", "all_held", ...: as in the metric stockade_inventory_refusals_total; "none" for kNone.
+// "sold_out", "all_held", ...: as in the metric stockade_inventory_refusals_total, which has no label for the last
+// three; "none" for kNone.
 STOCKADE_EXPORT std::string_view RefusalName(Refusal refusal);
 
 }  // namespace stockade
