@@ -273,7 +273,16 @@ absl::Status MigrateFleet(MySqlConnection& connection, std::string_view prefix, 
       {"orders", "by_sku", added(kOrdersKey)},
       {"order_lines", "by_sku", added(kLinesKey)},
   };
-  MySqlReply reply = connection.Run(FleetSchema(prefix), deadline);
+  // Without it, two could add the same column at once, and one would fail. It ends with the connection, too.
+  const std::string lock = Concat("CONCAT('stockade.',SHA1(CONCAT(DATABASE(),'.", prefix, "')))");
+  std::optional<int64_t> locked;
+  const int64_t seconds = std::max<int64_t>(absl::ToInt64Seconds(deadline - Clock::System()->Now()), 0);
+  MySqlReply reply = connection.Run(Concat("SELECT GET_LOCK(", lock, ",", seconds, ")"), MySqlInto(locked), deadline);
+  if (!reply.status.ok()) return reply.status;
+  if (locked != 1) {
+    return absl::UnavailableError(Concat("the fleet '", prefix, "' is being migrated by another process"));
+  }
+  reply = connection.Run(FleetSchema(prefix), deadline);
   for (const auto& [table, name, alter] : additions) {
     if (!reply.status.ok()) return reply.status;
     const auto found = [&](std::string_view where, std::string_view column) {
@@ -291,7 +300,8 @@ absl::Status MigrateFleet(MySqlConnection& connection, std::string_view prefix, 
   return connection
       .Run(Concat("INSERT IGNORE INTO ", tables.fleet, " VALUES (1,", kFleetSchemaVersion, ",1,",
                   mysql_internal::MySqlLiteral(RandomBytes(FleetKeys::kBytes)), ",NULL,0,0);UPDATE ", tables.fleet,
-                  " SET version=", kFleetSchemaVersion, " WHERE one=1 AND version<", kFleetSchemaVersion),
+                  " SET version=", kFleetSchemaVersion, " WHERE one=1 AND version<", kFleetSchemaVersion,
+                  ";DO RELEASE_LOCK(", lock, ")"),
            deadline)
       .status;
 }
@@ -319,6 +329,31 @@ absl::StatusOr<FleetRow> ReadFleetRow(MySqlConnection& connection, std::string_v
                            .imported = imported.has_value() ? std::optional(KeyAt(*imported, 0)) : std::nullopt}};
 }
 
+namespace {
+
+// Tries each statement that the work needs, on no rows. The server's error names the right and the table.
+absl::Status CheckFleetRights(MySqlConnection& connection, const FleetTables& tables, Instant deadline) {
+  const auto inserts = [](std::string_view table) {
+    return Concat("INSERT INTO ", table, " SELECT * FROM ", table, " WHERE FALSE;");
+  };
+  const auto updates = [](std::string_view table, std::string_view column) {
+    return Concat("UPDATE ", table, " SET ", column, "=", column, " WHERE FALSE;");
+  };
+  const auto deletes = [](std::string_view table) { return Concat("DELETE FROM ", table, " WHERE FALSE;"); };
+  return connection
+      .Run(Concat(updates(tables.fleet, "janitor"), inserts(tables.lanes), updates(tables.lanes, "batch"),
+                  inserts(tables.skus), updates(tables.skus, "granted"), inserts(tables.stock),
+                  updates(tables.stock, "units"), deletes(tables.stock), inserts(tables.requests),
+                  inserts(tables.orders), updates(tables.orders, "state"), deletes(tables.orders),
+                  inserts(tables.order_lines), deletes(tables.order_lines), inserts(tables.buyers),
+                  updates(tables.buyers, "units"), deletes(tables.buyers), "DO (SELECT COUNT(*) FROM ",
+                  tables.forgotten, " WHERE FALSE)"),
+           deadline)
+      .status;
+}
+
+}  // namespace
+
 absl::StatusOr<FleetKeys> CheckFleetSchema(MySqlConnection& connection, std::string_view prefix, Instant deadline) {
   const auto wrong = [&](std::string_view what) {
     return absl::FailedPreconditionError(Concat("the fleet '", prefix, "' ", what));
@@ -332,25 +367,21 @@ absl::StatusOr<FleetKeys> CheckFleetSchema(MySqlConnection& connection, std::str
                row->version < kFleetSchemaVersion ? "; FleetInventory::Migrate() brings them up to date" : ""));
   }
 
-  // MySQL says whether a constraint is enforced, MariaDB always enforces those that it knows.
-  std::vector<int64_t> says;
-  MySqlReply reply = connection.Run(
-      "SELECT 1 FROM information_schema.COLUMNS WHERE TABLE_SCHEMA='information_schema' AND "
-      "TABLE_NAME='TABLE_CONSTRAINTS' AND COLUMN_NAME='ENFORCED'",
-      MySqlInto(says), deadline);
-  if (!reply.status.ok()) return reply.status;
-  std::vector<std::tuple<std::string, std::string>> constraints;
-  reply = connection.Run(Concat("SELECT TABLE_NAME,CONSTRAINT_NAME FROM information_schema.TABLE_CONSTRAINTS WHERE "
-                                "CONSTRAINT_SCHEMA=DATABASE() AND "
-                                "CONSTRAINT_TYPE='CHECK'",
-                                says.empty() ? "" : " AND ENFORCED='YES'"),
-                         MySqlInto(constraints), deadline);
-  if (!reply.status.ok()) return reply.status;
+  if (absl::Status rights = CheckFleetRights(connection, FleetTables(prefix), deadline); !rights.ok()) return rights;
+  // The tables of information_schema do not show them to a user with rights on single tables only. MySQL says in the
+  // same line whether one is not enforced; MariaDB always enforces those that it knows.
   for (const auto& [table, name] : kConstraints) {
-    const std::string of = Concat(prefix, "_", table);
+    std::tuple<std::string, std::string> definition;
+    const MySqlReply reply =
+        connection.Run(Concat("SHOW CREATE TABLE ", Table(prefix, table)), MySqlInto(definition), deadline);
+    if (!reply.status.ok()) return reply.status;
     const std::string whole = Concat(prefix, "_", name);
-    if (std::ranges::find(constraints, std::tuple(of, whole)) == constraints.end())
+    const std::string& text = std::get<1>(definition);
+    const size_t begin = text.find(Concat("CONSTRAINT `", whole, "` CHECK"));
+    if (begin == std::string::npos ||
+        text.substr(begin, text.find('\n', begin) - begin).find("NOT ENFORCED") != std::string::npos) {
       return wrong(Concat("has no enforced constraint ", whole));
+    }
   }
   return row->keys;
 }
@@ -385,18 +416,27 @@ absl::Status PrepareFleetConnection(MySqlConnection& connection, const FleetTabl
   const Instant deadline = Clock::System()->Now() + reply_timeout;
   std::vector<std::tuple<std::string, std::optional<std::string>>> variables;
   uint64_t id = 0;
+  std::string before;
+  std::string after;
   const MySqlReply reply = connection.Run(
       Concat(Settings(reply_timeout),
              ";SHOW VARIABLES WHERE Variable_name IN ('version','wsrep_on','log_bin','sync_binlog','binlog_format',"
-             "'innodb_flush_log_at_trx_commit','sql_mode','check_constraint_checks','max_allowed_packet','read_only')"
-             ";SELECT CONNECTION_ID()"),
-      MySqlInto(variables, id), deadline);
+             "'innodb_flush_log_at_trx_commit','sql_mode','check_constraint_checks','max_allowed_packet','read_only',"
+             "'init_connect')"
+             ";SELECT CONNECTION_ID();SELECT UTC_TIMESTAMP(6);DO SLEEP(0.001);SELECT UTC_TIMESTAMP(6)"),
+      MySqlInto(variables, id, before, after), deadline);
   if (!reply.status.ok()) return reply.status;
   std::map<std::string, std::string> settings;
   for (const auto& [name, value] : variables) settings[name] = value.value_or("");
   if (absl::Status server = CheckServer(settings); !server.ok()) return server;
   if (id != connection.id()) {
     return Failed("is behind a proxy that reads SQL, which may send reads to a replica; connect to the primary");
+  }
+  if (before == after) {
+    return Failed(
+        Concat("has a clock that stands still for this session, as after SET timestamp=..., so nothing would "
+               "expire; init_connect is '",
+               settings["init_connect"], "'"));
   }
   if (keys == nullptr) return absl::OkStatus();
   const absl::StatusOr<FleetRow> row = ReadFleetRow(connection, tables.fleet, deadline);

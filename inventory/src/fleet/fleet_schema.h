@@ -107,11 +107,12 @@ std::string FleetKeyBytes(const FingerprintKey& key);
 std::string FleetSchema(std::string_view prefix);
 
 // Creates the tables and the row of the fleet if they are missing, and adds what tables of an older version lack. Must
-// not run in a transaction. Idempotent.
+// not run in a transaction. Idempotent. Processes that call it at once wait for each other. Unavailable: until
+// `deadline`.
 absl::Status MigrateFleet(mysql_internal::MySqlConnection& connection, std::string_view prefix, Instant deadline);
 
 // Reads the keys of the fleet. FailedPrecondition: the tables are missing, are of a version that this code cannot use,
-// or their constraints are missing or not enforced.
+// or their constraints are missing or not enforced. PermissionDenied: the user lacks a right, which the text names.
 absl::StatusOr<FleetKeys> CheckFleetSchema(mysql_internal::MySqlConnection& connection, std::string_view prefix,
                                            Instant deadline);
 

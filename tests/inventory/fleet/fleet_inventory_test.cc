@@ -146,6 +146,54 @@ TEST_F(FleetInventoryTest, ProcessNeedsOnlyPrivilegesOnRows) {
   EXPECT_TRUE(absl::IsPermissionDenied(FleetInventory::Migrate(options))) << FleetInventory::Migrate(options);
 }
 
+TEST_F(FleetInventoryTest, UserLacksARight_ConnectNamesIt) {
+  struct Right {
+    const char* table;
+    const char* right;
+  };
+  constexpr Right kNeeded[] = {
+      {"fleet", "SELECT"},       {"fleet", "UPDATE"},    {"lanes", "SELECT"},       {"lanes", "INSERT"},
+      {"lanes", "UPDATE"},       {"skus", "SELECT"},     {"skus", "INSERT"},        {"skus", "UPDATE"},
+      {"stock", "SELECT"},       {"stock", "INSERT"},    {"stock", "UPDATE"},       {"stock", "DELETE"},
+      {"requests", "SELECT"},    {"requests", "INSERT"}, {"orders", "SELECT"},      {"orders", "INSERT"},
+      {"orders", "UPDATE"},      {"orders", "DELETE"},   {"order_lines", "SELECT"}, {"order_lines", "INSERT"},
+      {"order_lines", "DELETE"}, {"buyers", "SELECT"},   {"buyers", "INSERT"},      {"buyers", "UPDATE"},
+      {"buyers", "DELETE"},      {"forgotten", "SELECT"}};
+  server().Query("CREATE USER novice@'127.0.0.1' IDENTIFIED BY 'secret'");
+  FleetInventoryOptions options = Options();
+  options.ledger = Concat("mysql://novice:secret@127.0.0.1:", server().port(), "/test");
+  const auto change = [&](const char* verb, const Right& right, const char* preposition) {
+    server().Query(Concat(verb, " ", right.right, " ON ", Table(right.table), preposition, "novice@'127.0.0.1'"));
+  };
+  for (const Right& right : kNeeded) change("GRANT", right, " TO ");
+  EXPECT_NE(Connect(options), nullptr) << "it needs no other right";
+  for (const Right& right : kNeeded) {
+    change("REVOKE", right, " FROM ");
+    const absl::Status status = FleetInventory::Connect(options).status();
+    EXPECT_TRUE(absl::IsPermissionDenied(status)) << right.table << " " << right.right << ": " << status;
+    EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr(Concat(right.right, " command denied")));
+    EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr(Concat(fleet(), "_", right.table)));
+    change("GRANT", right, " TO ");
+  }
+}
+
+TEST_F(FleetInventoryTest, SessionClockStandsStill_IsRefused) {
+  server().Query("SET GLOBAL init_connect='SET timestamp=1700000000'");
+  const absl::Status status = FleetInventory::Connect(Options()).status();
+  server().Query("SET GLOBAL init_connect=''");
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("init_connect is 'SET timestamp=1700000000'"));
+  EXPECT_TRUE(FleetInventory::Connect(Options()).ok());
+}
+
+TEST_F(FleetInventoryTest, RetentionBelowASecond_IsInvalid) {
+  FleetInventoryOptions options = Options();
+  options.retention = absl::Seconds(1) - absl::Nanoseconds(1);
+  EXPECT_TRUE(absl::IsInvalidArgument(options.Validate()));
+  options.retention = absl::Seconds(1);
+  EXPECT_TRUE(options.Validate().ok());
+}
+
 TEST_F(FleetInventoryTest, UnitsAreInOtherSegments_TheFirstPacketMergesThem) {
   ASSERT_EQ(Connect()->AddSku("sneaker", {.stock = 4, .shards = 2}), absl::OkStatus());
   const auto shop = Connect();

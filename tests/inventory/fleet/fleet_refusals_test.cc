@@ -352,23 +352,31 @@ TEST_F(FleetRefusalsTest, LedgerIsPutBack_IdsAreLoadedAgain) {
   EXPECT_EQ(again->id(), order->id());
 }
 
-TEST_F(FleetRefusalsTest, TablesOfVersionOne_AreMigrated) {
-  const std::string tables = Table("");
-  for (const std::string& sql :
-       {Concat("ALTER TABLE ", tables, "skus DROP CONSTRAINT ", fleet(),
-               "_limbo, DROP KEY mode, DROP COLUMN mode, DROP ",
-               "COLUMN epoch, DROP COLUMN lease_us, DROP COLUMN limbo, DROP COLUMN redis_segments"),
-        Concat("ALTER TABLE ", tables, "stock DROP CONSTRAINT ", fleet(),
-               "_latched, DROP COLUMN latched, DROP COLUMN fence, DROP COLUMN fills"),
-        Concat("DROP TABLE ", tables, "nodes"), Concat("ALTER TABLE ", tables, "orders DROP KEY by_sku"),
-        Concat("ALTER TABLE ", tables, "order_lines DROP KEY by_sku"),
-        Concat("UPDATE ", tables, "fleet SET version=1")}) {
-    server().Query(sql);
+class FleetMigrationTest : public FleetRefusalsTest {
+ protected:
+  // As version 1 of this code made the tables.
+  void BringBackVersionOne() const {
+    const std::string tables = Table("");
+    for (const std::string& sql :
+         {Concat("ALTER TABLE ", tables, "skus DROP CONSTRAINT ", fleet(),
+                 "_limbo, DROP KEY mode, DROP COLUMN mode, DROP ",
+                 "COLUMN epoch, DROP COLUMN lease_us, DROP COLUMN limbo, DROP COLUMN redis_segments"),
+          Concat("ALTER TABLE ", tables, "stock DROP CONSTRAINT ", fleet(),
+                 "_latched, DROP COLUMN latched, DROP COLUMN fence, DROP COLUMN fills"),
+          Concat("DROP TABLE ", tables, "nodes"), Concat("ALTER TABLE ", tables, "orders DROP KEY by_sku"),
+          Concat("ALTER TABLE ", tables, "order_lines DROP KEY by_sku"),
+          Concat("UPDATE ", tables, "fleet SET version=1")}) {
+      server().Query(sql);
+    }
   }
+};
+
+TEST_F(FleetMigrationTest, TablesOfVersionOne_AreMigrated) {
+  BringBackVersionOne();
   const absl::Status refused = FleetInventory::Connect(Options()).status();
   EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
   // It may be run again at any time, also if it was ended between two tables.
-  server().Query(Concat("ALTER TABLE ", tables, "orders ADD KEY by_sku (sku_id, order_id, request)"));
+  server().Query(Concat("ALTER TABLE ", Table(""), "orders ADD KEY by_sku (sku_id, order_id, request)"));
   for (int i = 0; i < 2; ++i) {
     const absl::Status migrated = FleetInventory::Migrate(Options());
     ASSERT_TRUE(migrated.ok()) << migrated;
@@ -376,6 +384,33 @@ TEST_F(FleetRefusalsTest, TablesOfVersionOne_AreMigrated) {
   const auto one = Process("one");
   ASSERT_TRUE(one->AddSku("sneaker", {.stock = 0}).ok());
   AwaitLease(*one, "one");
+}
+
+TEST_F(FleetMigrationTest, FiveProcessesMigrateAtOnce_AllSucceed) {
+  for (int round = 0; round < 4; ++round) {
+    if (round % 2 == 0) {
+      BringBackVersionOne();
+    } else {
+      server().Wipe();
+    }
+    RunThreads(5, [&](int) {
+      const absl::Status migrated = FleetInventory::Migrate(Options());
+      EXPECT_TRUE(migrated.ok()) << migrated;
+    });
+    EXPECT_TRUE(FleetInventory::Connect(Options()).ok());
+  }
+}
+
+TEST_F(FleetMigrationTest, AnotherProcessMigratesForLong_IsUnavailable) {
+  Client other;
+  std::optional<int64_t> locked;
+  other.Run(Concat("SELECT GET_LOCK(CONCAT('stockade.',SHA1(CONCAT(DATABASE(),'.", fleet(), "'))),60)"),
+            mysql_internal::MySqlInto(locked));
+  ASSERT_EQ(locked, 1);
+  FleetInventoryOptions options = Options();
+  options.patience = absl::Seconds(1);
+  const absl::Status status = FleetInventory::Migrate(options);
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
 }
 
 TEST_F(FleetRefusalsTest, RefusalLeaseOutOfRange_IsInvalid) {

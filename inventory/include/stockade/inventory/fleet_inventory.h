@@ -61,7 +61,8 @@ struct STOCKADE_EXPORT FleetInventoryOptions {
   // The largest number of calls that wait for a writer, 1 to 10^7. A call beyond it is Unavailable at once, and has
   // changed nothing.
   int32_t max_waiting_calls = 100'000;
-  // As InventoryOptions::retention. It applies to all orders of the fleet: the shortest one of its processes counts.
+  // As InventoryOptions::retention, at least 1 s. It applies to all orders of the fleet: the shortest one of its
+  // processes counts.
   Duration retention = absl::Hours(24);
   // Of `patience`. Must outlive the inventory. Not null. Reservations expire by the database's clock.
   Clock* clock = Clock::System();
