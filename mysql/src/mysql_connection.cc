@@ -22,6 +22,11 @@
 #include "stockade/base/exit_gate.h"
 #include "stockade/base/strings.h"
 
+// Exported by the connector since its version 3.0, but declared in no header that is installed.
+extern "C" int ma_pvio_register_callback(my_bool register_callback,
+                                         void (*callback)(int mode, MYSQL* session, const unsigned char* bytes,
+                                                          size_t size));
+
 namespace stockade::mysql_internal {
 namespace {
 
@@ -36,9 +41,6 @@ constexpr std::string_view kSessionSettings =
     "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE";
 
 constexpr const char kLate[] = "MySQL did not answer in time";
-
-// Rows between two looks at the clock.
-constexpr int64_t kRowsPerLook = 256;
 
 // The limit of the current call. It belongs to the thread, because the connector passes no argument to AwaitSocket().
 struct WaitLimit {
@@ -77,6 +79,13 @@ int AwaitSocket(my_socket socket, my_bool is_read, int /*timeout_ms*/) {
     errno = ETIMEDOUT;
     return 0;
   }
+}
+
+// The connector calls this after each read and write of any connection. A server that sends without end keeps it from
+// waiting, and so from AwaitSocket().
+void EndAfterDeadline(int /*mode*/, MYSQL* session, const unsigned char* /*bytes*/, size_t /*size*/) {
+  if (wait_limit.deadline == Instant::InfinitePast()) return;  // Not our connection, or it is being closed.
+  if (Clock::System()->Now() >= wait_limit.deadline) shutdown(mysql_get_socket(session), SHUT_RDWR);
 }
 
 // For the connector's own time-outs, which apply only in the middle of a TLS handshake.
@@ -172,7 +181,7 @@ absl::Status ConnectError(MYSQL* session, const MySqlTarget& target) {
 
 absl::StatusOr<std::unique_ptr<MySqlConnection>> MySqlConnection::Open(const MySqlTarget& target, int stop_fd) {
   std::optional<ExitGate::Inside> inside;
-  if (target.tls != MySqlTls::kOff || !target.server_public_key_file.empty()) {
+  if (target.tls != MySqlTls::kOff) {
     // A connection may be used, and destroyed, after OpenSSL would have cleaned up at the end of the process.
     OPENSSL_init_ssl(OPENSSL_INIT_NO_ATEXIT, nullptr);
     if (!inside.emplace(OpenSslGate())) return Exiting();
@@ -180,13 +189,21 @@ absl::StatusOr<std::unique_ptr<MySqlConnection>> MySqlConnection::Open(const MyS
       return Failed(target, usable.code(), usable.message());
     }
   }
-  static const int library = mysql_library_init(0, nullptr, nullptr);  // Not thread-safe.
-  MYSQL* const session = library == 0 ? mysql_init(nullptr) : nullptr;
+  // Neither is thread-safe.
+  static const bool ready = mysql_library_init(0, nullptr, nullptr) == 0 &&
+                            ma_pvio_register_callback(/*register_callback=*/1, &EndAfterDeadline) == 0;
+  MYSQL* const session = ready ? mysql_init(nullptr) : nullptr;
   if (session == nullptr) return absl::ResourceExhaustedError("MySQL's connector is out of memory");
   std::unique_ptr<MySqlConnection> connection(new MySqlConnection(session, target.tls != MySqlTls::kOff));
   SetOptions(session, target);
   if (absl::Status restricted = RestrictLogin(session, target); !restricted.ok()) {
     return Failed(target, restricted.code(), restricted.message());
+  }
+
+  size_t version = 0;
+  mariadb_get_infov(nullptr, MARIADB_CLIENT_VERSION_ID, &version);
+  if (absl::Status fits = CheckConnector(target.tls, version); !fits.ok()) {
+    return Failed(target, fits.code(), fits.message());
   }
 
   const Instant deadline = Clock::System()->Now() + target.connect_timeout;
@@ -201,13 +218,28 @@ absl::StatusOr<std::unique_ptr<MySqlConnection>> MySqlConnection::Open(const MyS
   fcntl(socket, F_SETFD, FD_CLOEXEC);
   // So that TLS waits by AwaitSocket() too.
   fcntl(socket, F_SETFL, fcntl(socket, F_GETFL) | O_NONBLOCK);
-  // On a socket the connector continues without encryption if the server has no TLS.
   if (target.tls != MySqlTls::kOff && mysql_get_ssl_cipher(session) == nullptr) {
     return Failed(target, absl::StatusCode::kFailedPrecondition, "the server does not support TLS");
   }
-  const MySqlReply set = connection->Run(kSessionSettings, deadline, stop_fd);
-  if (!set.status.ok()) return Failed(target, set.status.code(), set.status.message());
+  if (absl::Status prepared = connection->Prepare(deadline, stop_fd); !prepared.ok()) {
+    return Failed(target, prepared.code(), prepared.message());
+  }
   return connection;
+}
+
+absl::Status MySqlConnection::Prepare(Instant deadline, int stop_fd) {
+  std::string before;
+  std::string after;
+  std::string init_connect;
+  const MySqlReply reply = Run(Concat(kSessionSettings,
+                                      ";SELECT UTC_TIMESTAMP(6);DO SLEEP(0.001);SELECT UTC_TIMESTAMP(6)"
+                                      ";SELECT @@GLOBAL.init_connect"),
+                               MySqlInto(before, after, init_connect), deadline, stop_fd);
+  if (!reply.status.ok()) return reply.status;
+  if (before != after) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      Concat("the session's clock stands still, as after SET timestamp=..., so nothing would expire; init_connect is '",
+             init_connect, "'"));
 }
 
 MySqlConnection::~MySqlConnection() {
@@ -297,10 +329,6 @@ bool MySqlConnection::TakeRows(MySqlReading& reading, MYSQL_RES* result, int64_t
       cells[i] = row[i] == nullptr ? std::nullopt : MySqlCell({row[i], lengths[i]});
     }
     if (!reading.TakeRow(cells)) return Refuse(reading.what(), reply);
-    // A server that never stops sending keeps the connector from waiting, and so from seeing the deadline.
-    if (rows % kRowsPerLook == 0 && Clock::System()->Now() >= wait_limit.deadline) {
-      return Refuse(std::string(kLate), reply);
-    }
   }
   if (mysql_errno(session_) != 0) return Fail(reply);
   return reading.EndRows() || Refuse(reading.what(), reply);

@@ -3,35 +3,24 @@
 #include <errmsg.h>
 #include <mysql.h>
 #include <mysql/plugin_auth.h>
-#include <openssl/evp.h>
-#include <openssl/pem.h>
 
-#include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <memory>
 #include <string>
-#include <string_view>
-#include <system_error>
 
-#include "absl/strings/escaping.h"
 #include "stockade/base/strings.h"
 
 namespace stockade::mysql_internal {
 namespace {
 
-// The plug-ins by which every server may ask for the password: they reveal nothing of it that is of use elsewhere.
-constexpr char kSafePlugins[] = "mysql_native_password,client_ed25519";
-
-// It is sent to a server that was verified, or is local, or in a form that only the owner of a pinned key can read.
-constexpr std::string_view kSha2Plugin = "caching_sha2_password";
-
 constexpr char kTlsFirst[] = "stockade_tls_first";
 
+// The target of the login that begins on this thread: the connector passes no argument to a plug-in.
+thread_local const MySqlTarget* login_target = nullptr;
+
+// The plug-ins by which the server may ask for the password. The first two reveal nothing of it that is of use
+// elsewhere. The third sends it to a server that was verified, or is local.
 std::string AllowedPlugins(const MySqlTarget& target) {
-  std::string plugins = kSafePlugins;
-  const bool is_trusted = target.tls == MySqlTls::kVerify || !target.socket.empty();
-  if (is_trusted || !target.server_public_key_file.empty()) plugins += Concat(",", kSha2Plugin);
+  std::string plugins = "mysql_native_password,client_ed25519";
+  if (target.tls == MySqlTls::kVerify || !target.socket.empty()) plugins += ",caching_sha2_password";
   if (!target.auth_plugin.empty()) plugins += Concat(",", target.auth_plugin);
   return plugins;
 }
@@ -44,7 +33,7 @@ int AskForTlsFirst(MYSQL_PLUGIN_VIO* vio, MYSQL* session) {
     session->net.last_errno = CR_SSL_CONNECTION_ERROR;
     return CR_ERROR;
   }
-  mysql_optionsv(session, MARIADB_OPT_RESTRICTED_AUTH, kSafePlugins);
+  mysql_optionsv(session, MARIADB_OPT_RESTRICTED_AUTH, AllowedPlugins(*login_target).c_str());
   return vio->write_packet(vio, nullptr, 0) == 0 ? CR_OK : CR_ERROR;
 }
 
@@ -56,7 +45,7 @@ struct AuthenticationPlugin {
 constexpr int kAuthentication = 2;
 constexpr unsigned kInterfaceVersion = 0x0100;
 
-void RequireTlsFirst(MYSQL* session) {
+absl::Status RequireTlsFirst(MYSQL* session, const MySqlTarget& target) {
   static AuthenticationPlugin plugin = {.header = {.type = kAuthentication,
                                                    .interface_version = kInterfaceVersion,
                                                    .name = kTlsFirst,
@@ -69,41 +58,30 @@ void RequireTlsFirst(MYSQL* session) {
                                                    .deinit = nullptr,
                                                    .options = nullptr},
                                         .authenticate_user = &AskForTlsFirst};
-  // Returns the plug-in if it is registered already. If it cannot be registered, no plug-in is allowed.
-  mysql_client_register_plugin(session, &plugin.header);
+  // Returns the plug-in if it is registered already.
+  if (mysql_client_register_plugin(session, &plugin.header) == nullptr) {
+    return absl::ResourceExhaustedError("MySQL's connector is out of memory");
+  }
+  login_target = &target;
   mysql_optionsv(session, MYSQL_DEFAULT_AUTH, kTlsFirst);
   mysql_optionsv(session, MARIADB_OPT_RESTRICTED_AUTH, kTlsFirst);
-}
-
-// If the connector cannot read the file, it asks the server for its key.
-absl::Status CheckPublicKey(const std::string& file) {
-  const auto cannot_use = [&](absl::StatusCode code, std::string_view why) {
-    return absl::Status(code, Concat("server_public_key: cannot use '", absl::CHexEscape(file), "': ", why));
-  };
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> opened(std::fopen(file.c_str(), "re"), &std::fclose);
-  if (opened == nullptr) {
-    const bool no_descriptor = errno == EMFILE || errno == ENFILE;
-    return cannot_use(no_descriptor ? absl::StatusCode::kResourceExhausted : absl::StatusCode::kInvalidArgument,
-                      std::generic_category().message(errno));
-  }
-  EVP_PKEY* const key = PEM_read_PUBKEY(opened.get(), nullptr, nullptr, nullptr);
-  const bool is_rsa = key != nullptr && EVP_PKEY_is_a(key, "RSA") == 1;
-  EVP_PKEY_free(key);
-  return is_rsa ? absl::OkStatus() : cannot_use(absl::StatusCode::kInvalidArgument, "it has no RSA public key in PEM");
+  return absl::OkStatus();
 }
 
 }  // namespace
 
+absl::Status CheckConnector(MySqlTls tls, size_t version) {
+  // A connector that was built with a server has the server's version: 3.4 came with 11.4.
+  const bool is_built_alone = version < 100'000;
+  if (tls != MySqlTls::kVerify || version < (is_built_alone ? 30'400 : 110'400)) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      Concat("tls=verify needs version 3.3 of MariaDB Connector/C; version ", version,
+             " accepts certificates that no CA has signed, as long as the server knows the password"));
+}
+
 absl::Status RestrictLogin(MYSQL* session, const MySqlTarget& target) {
-  if (const std::string& file = target.server_public_key_file; !file.empty()) {
-    if (absl::Status usable = CheckPublicKey(file); !usable.ok()) return usable;
-    mysql_optionsv(session, MYSQL_SERVER_PUBLIC_KEY, file.c_str());
-  }
-  if (target.tls == MySqlTls::kRequired && target.socket.empty()) {
-    RequireTlsFirst(session);
-  } else {
-    mysql_optionsv(session, MARIADB_OPT_RESTRICTED_AUTH, AllowedPlugins(target).c_str());
-  }
+  if (target.tls == MySqlTls::kRequired) return RequireTlsFirst(session, target);
+  mysql_optionsv(session, MARIADB_OPT_RESTRICTED_AUTH, AllowedPlugins(target).c_str());
   return absl::OkStatus();
 }
 

@@ -8,9 +8,12 @@ struct st_mysql;  // MYSQL of the connector.
 
 namespace stockade::mysql_internal {
 
-// Restricts what a server, or an attacker in its place, gets of the login. mysql/README.md has the table.
-// InvalidArgument: the file of server_public_key cannot be used. ResourceExhausted: the process has no file descriptor
-// left.
+// FailedPrecondition: tls=verify, and this version of the connector accepts certificates that it could not verify.
+// `version` is what it says of itself: 30320 is 3.3.20, and 101119 is the one that was built with MariaDB 10.11.19.
+absl::Status CheckConnector(MySqlTls tls, size_t version);
+
+// Restricts what a server, or an attacker in its place, gets of the login that follows on this thread; mysql/README.md
+// has the table. `target` must live until then. ResourceExhausted: the connector has no memory left.
 absl::Status RestrictLogin(st_mysql* session, const MySqlTarget& target);
 
 // Whether the connection failed because the server has no TLS, which tls=required needs.

@@ -46,10 +46,6 @@ absl::Status CheckPlugin(const MySqlTarget& target) {
   if (!plugin.empty() && target.tls != MySqlTls::kVerify && target.socket.empty()) {
     return Invalid("auth_plugin=", plugin, " needs tls=verify or a socket: others may get the password by it");
   }
-  // By TLS that is not verified, the connector would send the password as it is.
-  if (!target.server_public_key_file.empty() && target.tls != MySqlTls::kOff) {
-    return Invalid("server_public_key=", QuotedUrlValue(target.server_public_key_file), " needs tls=off");
-  }
   return absl::OkStatus();
 }
 
@@ -63,10 +59,8 @@ bool IsLoopback(std::string_view host) {
 absl::Status ParseParameters(std::string_view query, std::span<const UrlParameter> more, MySqlTarget& target) {
   std::string tls;
   std::vector<UrlParameter> known = {
-      {"auth_plugin", &target.auth_plugin}, {"server_public_key", &target.server_public_key_file},
-      {"socket", &target.socket},           {"tls", &tls},
-      {"tls_ca", &target.tls_ca_file},      {"tls_cert", &target.tls_cert_file},
-      {"tls_key", &target.tls_key_file}};
+      {"auth_plugin", &target.auth_plugin}, {"socket", &target.socket},          {"tls", &tls},
+      {"tls_ca", &target.tls_ca_file},      {"tls_cert", &target.tls_cert_file}, {"tls_key", &target.tls_key_file}};
   known.insert(known.end(), more.begin(), more.end());
   std::ranges::sort(known, {}, &UrlParameter::key);  // The order in which an error lists them.
   if (absl::Status parsed = ParseUrlQuery(kWhat, query, known); !parsed.ok()) return parsed;

@@ -38,9 +38,9 @@ inline std::string OutcomeWord(const absl::Status& status) {
     case Refusal::kRequestMismatch: return "kRequestMismatch";
     case Refusal::kRequestForgotten: return "kRequestForgotten";
     case Refusal::kInvalid: return "kInvalid";
-    case Refusal::kExpired: return "kExpired";
-    case Refusal::kCancelled: return "kCancelled";
-    case Refusal::kCommitted: return "kCommitted";
+    case Refusal::kExpired: return "`Refusal::kExpired`";
+    case Refusal::kCancelled: return "`Refusal::kCancelled`";
+    case Refusal::kCommitted: return "`Refusal::kCommitted`";
   }
   switch (status.code()) {
     case absl::StatusCode::kOk: return "OK";

@@ -1,29 +1,26 @@
 // What a server gets of the password that asks for it.
+#include "mysql_login.h"
+
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
-#include <openssl/evp.h>
-#include <openssl/pem.h>
-#include <openssl/rsa.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <cstdint>
-#include <cstdio>
-#include <fstream>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "stockade/base/clock.h"
 #include "stockade/base/strings.h"
 #include "stockade/mysql/internal/mysql_connection.h"
-#include "support/temp_dir.h"
 
 namespace stockade::mysql_internal {
 namespace {
@@ -190,58 +187,96 @@ TEST(MySqlLoginTest, TlsIsRequiredAndTheServerHasIt_OnlyTheBeginningOfTlsIsInCle
   EXPECT_EQ(received[36], '\x16');
 }
 
-// With the server's key, the password comes encrypted for that key; the test reads it with the private one.
-class PinnedKeyTest : public ::testing::Test {
- protected:
-  void SetUp() override {
-    key_ = EVP_RSA_gen(2048);
-    const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(File().c_str(), "w"), &std::fclose);
-    ASSERT_EQ(PEM_write_PUBKEY(file.get(), key_), 1);
+// Sends the same packet for ever, as fast as it can, after a greeting, or after the login.
+class FloodingServer {
+ public:
+  FloodingServer(bool after_login, std::string packet) : after_login_(after_login), packet_(std::move(packet)) {
+    listener_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in address = {.sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
+    socklen_t size = sizeof address;
+    EXPECT_EQ(bind(listener_, reinterpret_cast<sockaddr*>(&address), size), 0);
+    EXPECT_EQ(listen(listener_, 1), 0);
+    getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &size);
+    port_ = ntohs(address.sin_port);
+    thread_ = std::jthread([this] { Serve(); });
   }
-  void TearDown() override { EVP_PKEY_free(key_); }
-  std::string File() const { return dir_.File("public.pem"); }
-
-  std::string Decrypted(std::string_view bytes) const {
-    EVP_PKEY_CTX* const context = EVP_PKEY_CTX_new(key_, nullptr);
-    EVP_PKEY_decrypt_init(context);
-    EVP_PKEY_CTX_set_rsa_padding(context, RSA_PKCS1_OAEP_PADDING);
-    std::string text(512, '\0');
-    size_t size = text.size();
-    const auto* const from = reinterpret_cast<const unsigned char*>(bytes.data());
-    if (EVP_PKEY_decrypt(context, reinterpret_cast<unsigned char*>(text.data()), &size, from, bytes.size()) != 1) {
-      size = 0;
-    }
-    EVP_PKEY_CTX_free(context);
-    text.resize(size);
-    for (size_t i = 0; i < text.size(); ++i) text[i] = static_cast<char>(text[i] ^ kScramble[i % kScramble.size()]);
-    return text;
+  ~FloodingServer() {
+    shutdown(listener_, SHUT_RDWR);
+    shutdown(client_, SHUT_RDWR);  // It may be waiting for a client that reads no more.
+    thread_.join();
+    close(client_);
+    close(listener_);
   }
+  uint16_t port() const { return port_; }
 
  private:
-  testing::TempDir dir_;
-  EVP_PKEY* key_ = nullptr;
+  void Serve() {
+    using std::string_literals::operator""s;
+    client_ = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
+    std::array<char, 4096> buffer;
+    const auto send_all = [&](const std::string& bytes) {
+      return send(client_, bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size());
+    };
+    send_all(Greeting("mysql_native_password"));
+    (void)read(client_, buffer.data(), buffer.size());
+    if (after_login_) {
+      send_all(Packet(2, "\0\0\0\2\0\0\0"s));
+      (void)read(client_, buffer.data(), buffer.size());
+    }
+    // Numbered as an answer is.
+    std::string flood;
+    for (int number = after_login_ ? 1 : 2; flood.size() < (size_t{1} << 20); ++number)
+      flood += Packet(number & 0xff, packet_);
+    while (flood.size() % (256 * (packet_.size() + 4)) != 0) flood.resize(flood.size() - packet_.size() - 4);
+    while (send_all(flood)) {
+    }
+  }
+
+  const bool after_login_;
+  const std::string packet_;
+  int listener_ = -1;
+  std::atomic<int> client_ = -1;
+  uint16_t port_ = 0;
+  std::jthread thread_;
 };
 
-TEST_F(PinnedKeyTest, ServerAsksForThePassword_ItGetsItForItsKeyOnly) {
+TEST(MySqlLoginTest, ServerFloods_TheDeadlineHolds) {
   using std::string_literals::operator""s;
-  AskingServer server(Greeting("caching_sha2_password"), {Packet(2, "\x01\x04"s)});
-  MySqlTarget target = TargetOf(server, MySqlTls::kOff);
-  target.server_public_key_file = File();
-  EXPECT_FALSE(MySqlConnection::Open(target, -1).ok());
-  EXPECT_THAT(server.Received(), Not(HasSubstr("s3cretpassword")));
-  ASSERT_EQ(server.last().size(), 4U + 256U);
-  EXPECT_EQ(Decrypted(server.last().substr(4)), "s3cretpassword\0"s);
+  const struct {
+    const char* what;
+    bool after_login;
+    std::string packet;
+  } floods[] = {
+      {"asks for the password again and again", false,
+       "\xfe"s + "mysql_native_password\0"s + std::string(kScramble) + "\0"s},
+      {"reports progress", true, "\xff\xff\xff\1\1\2\0\0\0\1x"s},
+      {"describes columns", true, "\3def\1d\1t\1t\1c\1c\x0c\x3f\0\1\0\0\0\3\0\0\0\0\0"s},
+      {"sends rows", true, "\1x"s},
+  };
+  for (const auto& flood : floods) {
+    SCOPED_TRACE(flood.what);
+    FloodingServer server(flood.after_login, flood.packet);
+    const Instant start = Clock::System()->Now();
+    const auto opened = MySqlConnection::Open({.host = "127.0.0.1",
+                                               .port = server.port(),
+                                               .username = "somebody",
+                                               .password = "s3cretpassword",
+                                               .database = "d",
+                                               .connect_timeout = absl::Seconds(2)},
+                                              -1);
+    EXPECT_TRUE(absl::IsUnavailable(opened.status())) << opened.status();
+    EXPECT_LT(Clock::System()->Now() - start, absl::Minutes(1));
+  }
 }
 
-TEST_F(PinnedKeyTest, FileIsNoPublicKey_IsInvalidBeforeTheServerIsAsked) {
-  const testing::TempDir dir;
-  std::ofstream(dir.File("text.pem")) << "text";
-  for (const std::string& file : {dir.File("none.pem"), dir.File("text.pem")}) {
-    MySqlTarget target = {.host = "127.0.0.1", .port = 1, .database = "d"};
-    target.server_public_key_file = file;
-    const absl::Status status = MySqlConnection::Open(target, -1).status();
-    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
-    EXPECT_THAT(std::string(status.message()), HasSubstr(Concat("server_public_key: cannot use '", file, "'")));
+TEST(MySqlLoginTest, ConnectorThatDoesNotVerify_IsRefusedForTlsVerify) {
+  for (const size_t version : {30'301, 30'399, 101'119, 110'399}) {
+    EXPECT_TRUE(CheckConnector(MySqlTls::kVerify, version).ok()) << version;
+  }
+  for (const size_t version : {30'400, 40'000, 110'400, 120'000}) {
+    EXPECT_TRUE(absl::IsFailedPrecondition(CheckConnector(MySqlTls::kVerify, version))) << version;
+    EXPECT_TRUE(CheckConnector(MySqlTls::kRequired, version).ok()) << version;
+    EXPECT_TRUE(CheckConnector(MySqlTls::kOff, version).ok()) << version;
   }
 }
 

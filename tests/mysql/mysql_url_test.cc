@@ -87,23 +87,13 @@ TEST(MySqlUrlTest, TlsIsNotGiven_HostsOfOtherMachinesAreVerified) {
   EXPECT_EQ(Parsed("mysql://localhost/d", {.tls = MySqlTls::kVerify}).tls, MySqlTls::kVerify);
 }
 
-TEST(MySqlUrlTest, ServerPublicKey_NeedsAConnectionWithoutTls) {
-  EXPECT_EQ(Parsed("mysql://h/d?tls=off&server_public_key=/k").server_public_key_file, "/k");
-  EXPECT_EQ(Parsed("mysql://localhost/d?server_public_key=/k").server_public_key_file, "/k");
-  for (const char* const tls : {"", "&tls=required", "&tls=verify"}) {
-    EXPECT_THAT(Refused(std::string("mysql://h/d?server_public_key=/k") + tls),
-                HasSubstr("server_public_key='/k' needs tls=off"));
-  }
-}
-
 TEST(MySqlUrlTest, ParametersOfTheCaller_AreSetAndListed) {
   std::string size;
   const UrlParameter more[] = {{"size", &size}};
   EXPECT_TRUE(ParseMySqlUrl("mysql://h/d?size=%33", {}, more).ok());
   EXPECT_EQ(size, "3");
-  EXPECT_THAT(
-      Refused("mysql://h/d?pool=3", more),
-      HasSubstr("'pool' is not one of auth_plugin, server_public_key, size, socket, tls, tls_ca, tls_cert, tls_key"));
+  EXPECT_THAT(Refused("mysql://h/d?pool=3", more),
+              HasSubstr("'pool' is not one of auth_plugin, size, socket, tls, tls_ca, tls_cert, tls_key"));
 }
 
 TEST(MySqlUrlTest, Wrong_IsNamed) {

@@ -27,8 +27,9 @@ inline std::string FleetHashLiteral(const FleetHash& hash) {
   return mysql_internal::MySqlLiteral(std::string_view(reinterpret_cast<const char*>(hash.data()), hash.size()));
 }
 
-// Of numbers that a server sends: it may send any, and sums of them must not overflow. No whole ledger has more units.
-inline int64_t FleetClamp(int64_t units) { return std::clamp(units, -kMaxUnits, kMaxUnits); }
+// A server may send any number, and sums of them must not overflow. No ledger has more units, and no time, fence or
+// fill is above this bound.
+inline int64_t FleetClamp(int64_t number) { return std::clamp(number, -kMaxUnits, kMaxUnits); }
 inline int64_t FleetSum(int64_t a, int64_t b) { return FleetClamp(FleetClamp(a) + FleetClamp(b)); }
 
 // What a request got.

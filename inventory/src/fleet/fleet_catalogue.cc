@@ -18,8 +18,6 @@ using mysql_internal::MySqlReply;
 
 // Rows of buyers of a removed SKU that one statement deletes.
 constexpr int kBuyersAtOnce = 10'000;
-// Such statements, so that a server that never has enough of them holds nobody up for ever.
-constexpr int kMaxDeletions = 100'000;
 
 }  // namespace
 
@@ -162,8 +160,9 @@ absl::Status FleetCore::RemoveSku(std::string_view sku) {
     if (outcome.kind != FleetOutcome::Kind::kDone) return Finish(outcome);
     rows.clear();
     (void)ReadSkus(writer, Concat("s.sku_id=", id), rows);  // Ends the lease of this process.
-    // Nothing reads the buyers any more. What is left of them after a failure does no harm.
-    for (int i = 0; i < kMaxDeletions; ++i) {
+    // Nothing reads the buyers any more. What is left of them after a failure, or after `patience`, does no harm.
+    const Instant end = clock_.Now() + options_.patience;
+    while (clock_.Now() < end) {
       const MySqlReply deleted = writer.Read(
           Concat("DELETE FROM ", ledger_.tables.buyers, " WHERE sku_id=", id, " ORDER BY buyer LIMIT ", kBuyersAtOnce));
       if (!deleted.status.ok() || deleted.rows_matched.front() != kBuyersAtOnce) break;

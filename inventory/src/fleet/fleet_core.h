@@ -110,7 +110,7 @@ class FleetCore final : public InventoryCore {
   // A row of skus, and what its rows of stock have, all of one moment.
   struct SkuRow {
     std::string name = {};
-    // What no row can have that this code has written: "the mode 7". Empty if there is nothing.
+    // A value that this code never writes, as text: "the mode 7". Empty if all values are sound.
     std::string damage = {};
     int64_t per_buyer_limit = 0;
     int64_t segments = 1;
@@ -372,7 +372,7 @@ class FleetCore final : public InventoryCore {
   std::string SkusQuery(std::string_view where) const;
   // Unavailable: rows of its stock are missing, so that nothing may be paid from it or into it.
   absl::Status CheckWhole(const SkuRow& row) const;
-  // That it has nothing that cannot be. Unavailable: nothing has changed.
+  // Unavailable if the order has a value that this code never writes: nothing has changed.
   absl::Status CheckWhole(const OrderRow& row) const;
   static void TakeSkuRows(const SkuTable& rows, SkuRows& skus);
   // NotFound: no such SKU, or it was removed and `of_removed` is false.

@@ -250,7 +250,10 @@ absl::StatusOr<OrderState> FleetCore::StateOf(OrderId id) {
           if (!ReadOrders(writer, Concat("o.order_id=", id), orders, now)) return std::nullopt;
           if (!orders.empty() && orders.begin()->second.kind != OrderKind::kRestock) {
             const OrderRow& order = orders.begin()->second;
-            if (absl::Status whole = CheckWhole(order); !whole.ok()) return whole;
+            if (!order.damage.empty()) {
+              return checks_.Refused(Refusal::kUnavailable,
+                                     Concat("the ledger is damaged: order ", id, " has ", order.damage));
+            }
             state = order.state;
             due = order.state == OrderState::kHeld && order.at <= now;
           }
@@ -263,7 +266,7 @@ absl::StatusOr<OrderState> FleetCore::StateOf(OrderId id) {
     const absl::Status expired = EndAll({&id, 1}, OrderState::kExpired)[0];
     if (!expired.ok()) return expired;
   }
-  return TooManySurprises();
+  return checks_.Refused(Refusal::kUnavailable, Concat("order ", id, " does not end in the ledger"));
 }
 
 absl::Duration FleetCore::Upkeep(Lane& lane) {
@@ -326,12 +329,15 @@ absl::Duration FleetCore::Upkeep(Lane& lane) {
 }
 
 bool FleetCore::Forget(Lane& lane, int64_t from, int64_t before, bool& is_more) {
-  // Orders of a SKU whose row is missing stay as they are: their units cannot be counted as forgotten. COUNT(*),
-  // because a server may turn EXISTS into a join and begin with another table.
+  // Damaged orders, and those of a SKU whose row is missing, stay as they are: their units cannot be counted as
+  // forgotten. COUNT(*), because a server may turn EXISTS into a join and begin with another table.
+  const std::string units = Concat("quantity BETWEEN 1 AND ", kMaxUnits);
   const std::string of_skus =
-      Concat(" AND (sku_id=0 OR (SELECT COUNT(*) FROM ", ledger_.tables.skus,
+      Concat(" AND kind BETWEEN 0 AND 3 AND IF(sku_id=0,(SELECT COUNT(*) FROM ", ledger_.tables.order_lines,
+             " l WHERE l.order_id=o.order_id)>0,", units, " AND (SELECT COUNT(*) FROM ", ledger_.tables.skus,
              " s WHERE s.sku_id=o.sku_id)=1) AND (SELECT COUNT(*) FROM ", ledger_.tables.order_lines, " l LEFT JOIN ",
-             ledger_.tables.skus, " s ON s.sku_id=l.sku_id WHERE l.order_id=o.order_id AND s.sku_id IS NULL)=0");
+             ledger_.tables.skus, " s ON s.sku_id=l.sku_id WHERE l.order_id=o.order_id AND (s.sku_id IS NULL OR NOT l.",
+             units, "))=0");
   const auto of_state = [&](OrderState state) {
     return Concat("(SELECT order_id FROM ", ledger_.tables.orders,
                   " o FORCE INDEX (upkeep) WHERE state=", static_cast<int>(state),
@@ -350,10 +356,12 @@ bool FleetCore::Forget(Lane& lane, int64_t from, int64_t before, bool& is_more) 
   std::vector<OrderId> ids;
   std::map<uint64_t, int64_t> sold;
   for (const auto& [id, order] : orders) {
+    if (!order.damage.empty()) continue;
     ids.push_back(id);
     if (order.state != OrderState::kSold || order.kind == OrderKind::kRestock) continue;
     for (const auto& [sku, quantity] : order.lines) sold[sku] = FleetSum(sold[sku], quantity);
   }
+  if (ids.empty()) return true;
   FleetPacket packet;
   for (const auto& [sku, quantity] : sold) {
     packet.AddGuarded(

@@ -24,6 +24,9 @@ using mysql_internal::MySqlConnection;
 using mysql_internal::MySqlInto;
 using mysql_internal::MySqlReply;
 
+// Each fails only if another process has added a node meanwhile.
+constexpr int kNodeAttempts = 64;
+
 // Longer than the connection's default, because a lane waits for the group commits of others, but shorter than it waits
 // for a reply.
 std::string Settings(absl::Duration reply_timeout) {
@@ -331,7 +334,8 @@ absl::StatusOr<FleetRow> ReadFleetRow(MySqlConnection& connection, std::string_v
 
 namespace {
 
-// Tries each statement that the work needs, on no rows. The server's error names the right and the table.
+// Tries each statement that the work needs, on no rows. The server's error names the right and the table. The table of
+// nodes is used when one connects, which reports it in the same way.
 absl::Status CheckFleetRights(MySqlConnection& connection, const FleetTables& tables, Instant deadline) {
   const auto inserts = [](std::string_view table) {
     return Concat("INSERT INTO ", table, " SELECT * FROM ", table, " WHERE FALSE;");
@@ -389,7 +393,7 @@ absl::StatusOr<FleetKeys> CheckFleetSchema(MySqlConnection& connection, std::str
 absl::StatusOr<int32_t> FindFleetNode(MySqlConnection& connection, const FleetTables& tables, std::string_view name,
                                       Instant deadline) {
   const std::string literal = mysql_internal::MySqlLiteral(name);
-  for (;;) {
+  for (int attempt = 0; attempt < kNodeAttempts; ++attempt) {
     std::vector<int64_t> ids;
     const MySqlReply found =
         connection.Run(Concat("SELECT node_id FROM ", tables.nodes, " WHERE name=", literal), MySqlInto(ids), deadline);
@@ -409,6 +413,7 @@ absl::StatusOr<int32_t> FindFleetNode(MySqlConnection& connection, const FleetTa
       return added.status;
     }
   }
+  return absl::UnavailableError(Concat("the node '", name, "' could not be added to ", tables.nodes));
 }
 
 absl::Status PrepareFleetConnection(MySqlConnection& connection, const FleetTables& tables, const FleetKeys* keys,
@@ -416,27 +421,18 @@ absl::Status PrepareFleetConnection(MySqlConnection& connection, const FleetTabl
   const Instant deadline = Clock::System()->Now() + reply_timeout;
   std::vector<std::tuple<std::string, std::optional<std::string>>> variables;
   uint64_t id = 0;
-  std::string before;
-  std::string after;
   const MySqlReply reply = connection.Run(
       Concat(Settings(reply_timeout),
              ";SHOW VARIABLES WHERE Variable_name IN ('version','wsrep_on','log_bin','sync_binlog','binlog_format',"
-             "'innodb_flush_log_at_trx_commit','sql_mode','check_constraint_checks','max_allowed_packet','read_only',"
-             "'init_connect')"
-             ";SELECT CONNECTION_ID();SELECT UTC_TIMESTAMP(6);DO SLEEP(0.001);SELECT UTC_TIMESTAMP(6)"),
-      MySqlInto(variables, id, before, after), deadline);
+             "'innodb_flush_log_at_trx_commit','sql_mode','check_constraint_checks','max_allowed_packet','read_only')"
+             ";SELECT CONNECTION_ID()"),
+      MySqlInto(variables, id), deadline);
   if (!reply.status.ok()) return reply.status;
   std::map<std::string, std::string> settings;
   for (const auto& [name, value] : variables) settings[name] = value.value_or("");
   if (absl::Status server = CheckServer(settings); !server.ok()) return server;
   if (id != connection.id()) {
     return Failed("is behind a proxy that reads SQL, which may send reads to a replica; connect to the primary");
-  }
-  if (before == after) {
-    return Failed(
-        Concat("has a clock that stands still for this session, as after SET timestamp=..., so nothing would "
-               "expire; init_connect is '",
-               settings["init_connect"], "'"));
   }
   if (keys == nullptr) return absl::OkStatus();
   const absl::StatusOr<FleetRow> row = ReadFleetRow(connection, tables.fleet, deadline);

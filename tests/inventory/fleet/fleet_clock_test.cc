@@ -164,6 +164,33 @@ TEST_F(FleetClockTest, OrdersOfASkuThatThereIsNot_OthersAreForgotten) {
   EXPECT_EQ(Number("SELECT sold_forgotten FROM " + Table("skus")), 3);
 }
 
+// Their units could not be counted as forgotten.
+TEST_F(FleetClockTest, DamagedOrders_AreNotForgotten) {
+  tables_are_damaged_ = true;
+  FleetInventoryOptions options = Options();
+  options.retention = absl::Minutes(1);
+  const auto shop = Connect(options);
+  ASSERT_TRUE(shop->AddSku("sneaker", {.stock = 9}).ok());
+  for (const char* const id : {"a", "b", "c", "d"}) ASSERT_TRUE(shop->Take({.sku = "sneaker", .request_id = id}).ok());
+  const auto basket = shop->ReserveBasket({.lines = {{"sneaker", 1}}, .request_id = "basket"});
+  ASSERT_TRUE(basket.ok()) << basket.status();
+  ASSERT_TRUE(shop->Commit(basket->id()).ok());
+  const auto damage = [&](const char* what, const char* which) {
+    server().Query(Concat("UPDATE ", Table("orders"), " SET ", what, " WHERE kind=0 ORDER BY order_id ", which));
+  };
+  damage("kind=7", "LIMIT 1");
+  damage("quantity=-1", "LIMIT 1");
+  damage("quantity=0", "DESC LIMIT 1");
+  server().Query("DELETE FROM " + Table("order_lines"));
+  const auto damaged = server().Query(Concat("SELECT order_id FROM ", Table("orders"), " WHERE kind=7"));
+  const absl::Status state = shop->StateOf(std::stoull(damaged.at(0).at(0))).status();
+  EXPECT_EQ(RefusalOf(state), Refusal::kUnavailable) << state;
+  EXPECT_EQ(shop->Commit(std::stoull(damaged.at(0).at(0))).code(), absl::StatusCode::kUnavailable);
+  clock().Step(absl::Hours(1));
+  Await("the sound one to be forgotten", [&] { return Orders() == 4; });
+  EXPECT_EQ(Number("SELECT sold_forgotten FROM " + Table("skus")), 1);
+}
+
 TEST_F(FleetClockTest, JanitorThatIsGone_IsReplaced) {
   const auto shop = Connect();
   ASSERT_TRUE(shop->AddSku("sneaker", {.stock = 1}).ok());

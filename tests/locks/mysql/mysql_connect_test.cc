@@ -50,6 +50,15 @@ class MySqlConnectTest : public testing::MySqlEngineTest {
   }
 };
 
+// No lease would end.
+TEST_F(MySqlConnectTest, SessionClockStandsStill_IsRefused) {
+  server().Query("SET GLOBAL init_connect='SET timestamp=1700000000'");
+  const absl::Status status = Connect("?create_schema=1");
+  server().Query("SET GLOBAL init_connect=''");
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("init_connect is 'SET timestamp=1700000000'"));
+}
+
 TEST_F(MySqlConnectTest, NoTables_NamesWhatIsMissingAndWhatToDo) {
   server().Wipe();
   ExpectMissing("the table `stockade_locks` is not there");

@@ -51,7 +51,7 @@ TEST(MySqlLockUrlTest, TlsIsNotGiven_HostsOfOtherMachinesAreVerified) {
 TEST(MySqlLockUrlTest, WrongParameters_AreNamed) {
   EXPECT_EQ(WhyRefused("mysql://h/d?create_schema=yes"), "MySQL URL: create_schema='yes' is not 0 or 1");
   EXPECT_THAT(WhyRefused("mysql://h/d?pool=3"),
-              HasSubstr("'pool' is not one of auth_plugin, create_schema, server_public_key, socket, table_prefix, "
+              HasSubstr("'pool' is not one of auth_plugin, create_schema, socket, table_prefix, "
                         "tls, tls_ca, tls_cert, "
                         "tls_key"));
 }

@@ -23,11 +23,10 @@ struct STOCKADE_EXPORT FleetInventoryOptions {
   // The primary of the database that has the ledger:
   //   mysql://[user[:password]@]host[:port]/database[?parameter=value&...]
   //   mysql://[user[:password]@][localhost]/database?socket=/path/to.sock[&parameter=value...]
-  // mariadb:// is equivalent. The parameters are auth_plugin, server_public_key, socket, tls (off, required,
-  // verify), tls_ca, tls_cert, tls_key; without `tls`, a host that is not loopback gets tls=verify. MariaDB 10.6 or
-  // MySQL 8.0.16 and newer, with a synchronized binary log (log_bin=ON, sync_binlog=1,
-  // innodb_flush_log_at_trx_commit=1), so that no crash undoes what was acknowledged. A Galera cluster, and a proxy
-  // that sends reads to replicas, are refused.
+  // mariadb:// is equivalent. The parameters are auth_plugin, socket, tls (off, required, verify), tls_ca, tls_cert,
+  // tls_key; without `tls`, a host that is not loopback gets tls=verify. MariaDB 10.6 or MySQL 8.0.16 and newer, with a
+  // synchronized binary log (log_bin=ON, sync_binlog=1, innodb_flush_log_at_trx_commit=1), so that no crash undoes what
+  // was acknowledged. A Galera cluster, and a proxy that sends reads to replicas, are refused.
   std::string ledger = {};
   // The prefix of the fleet's tables: lower-case letters, digits and '_', 1 to 24. Processes with the same prefix in
   // the same database sell the same stock.

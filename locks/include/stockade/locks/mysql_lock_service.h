@@ -76,15 +76,15 @@ class STOCKADE_EXPORT MySqlLockService {
   // mariadb:// is equivalent. The default port is 3306. IPv6 addresses are in brackets; any byte may be encoded as %XX.
   // Parameters override the options: create_schema (0 or 1), table_prefix, tls (off, required, verify), tls_ca,
   // tls_cert, tls_key (files), auth_plugin (a plug-in by which the server may ask for the password although that
-  // reveals it; with tls=verify or a socket), server_public_key (a file: caching_sha2_password encrypts the password
-  // for the owner of this key; with tls=off). Without `tls`, a host that is not loopback gets tls=verify.
+  // reveals it; with tls=verify or a socket). Without `tls`, a host that is not loopback gets tls=verify.
   //
   // Blocks until the first connection is established and the tables are checked, at most for connect_timeout.
   //   InvalidArgument     the URL, an option or a file of TLS is invalid; the message never contains a password
   //   Unauthenticated     one side refuses the other's certificate
   //   PermissionDenied    the server refuses the user, or the user lacks a privilege that locks need
-  //   FailedPrecondition  a table is missing or differs from the schema, as the message says; or there is no such
-  //                       database
+  //   FailedPrecondition  a table is missing or differs from the schema, as the message says; there is no such
+  //                       database; the session's clock stands still; the server has no TLS (tls=required), or
+  //                       asks for the password by a plug-in that may reveal it; the connector does not verify
   //   ResourceExhausted   the process has no thread or file descriptor left
   //   Unavailable         the server cannot be reached
   static absl::StatusOr<std::unique_ptr<LockService>> Connect(std::string_view url, MySqlLockOptions options = {});

@@ -26,7 +26,7 @@ namespace stockade::mysql_internal {
 class STOCKADE_EXPORT MySqlConnection {
  public:
   // Blocks for at most target.connect_timeout, or until `stop_fd` is readable: Unavailable. Resolving the host's name
-  // is not bounded.
+  // is not bounded. FailedPrecondition: also if the session's clock stands still.
   static absl::StatusOr<std::unique_ptr<MySqlConnection>> Open(const MySqlTarget& target, int stop_fd);
   ~MySqlConnection();
   MySqlConnection(const MySqlConnection&) = delete;
@@ -36,11 +36,11 @@ class STOCKADE_EXPORT MySqlConnection {
   // rows have to be, and where they go. Blocks until then, until `deadline` or until `stop_fd` is readable; in the last
   // two cases the connection is broken. If the reply is not that of the statements, the connection is broken, and the
   // reply is Unavailable and `unanswered`, as one that was lost. If a statement failed and the connection is not
-  // broken, no transaction is left open. What `results` point at is valid only if the reply is OK. `on_sent`, if any,
-  // is called once the packet is sent.
+  // broken, no transaction is left open. The values that `results` have taken are valid only if the reply is OK.
+  // `on_sent`, if any, is called once the packet is sent.
   MySqlReply Run(std::string_view statements, std::span<const MySqlSink> results, Instant deadline, int stop_fd = -1,
                  const std::function<void()>& on_sent = nullptr);
-  // Of statements that return no rows.
+  // For statements that return no rows.
   MySqlReply Run(std::string_view statements, Instant deadline, int stop_fd = -1) {
     return Run(statements, {}, deadline, stop_fd);
   }
@@ -54,6 +54,8 @@ class STOCKADE_EXPORT MySqlConnection {
  private:
   MySqlConnection(st_mysql* session, bool tls) : session_(session), tls_(tls) {}
 
+  // Sets what the statements rely on. FailedPrecondition: the session's clock stands still.
+  absl::Status Prepare(Instant deadline, int stop_fd);
   MySqlReply Exchange(std::string_view statements, std::span<const MySqlSink> results,
                       const std::function<void()>& on_sent = nullptr);
   // Takes one result. False: it failed, as `reply` says.

@@ -61,7 +61,7 @@ struct MySqlColumns<std::string> {
   }
 };
 
-// So many bytes.
+// Exactly this number of bytes.
 template <size_t Bytes>
 struct MySqlColumns<std::array<uint8_t, Bytes>> {
   static constexpr size_t kCount = 1;
@@ -147,7 +147,7 @@ std::array<MySqlSink, sizeof...(Ts)> MySqlInto(Ts&... into) {
 // arrive. Each returns false if that is not the reply of the statements; what() then says what is wrong.
 class STOCKADE_EXPORT MySqlReading {
  public:
-  // The values of a reply, 16 bytes added to each. A reply that is larger is refused.
+  // The bound of the sum of the values of a reply, with 16 bytes added to each. A larger reply is refused.
   static constexpr size_t kMaxBytes = size_t{512} << 20;
 
   // `statements` are separated by ';', which occurs nowhere else in them.
@@ -166,7 +166,7 @@ class STOCKADE_EXPORT MySqlReading {
 
  private:
   template <typename... Pieces>
-  bool Wrong(const Pieces&... pieces) {
+  bool SetError(const Pieces&... pieces) {
     what_ = Concat("MySQL's reply is not that of the statements: ", pieces...);
     return false;
   }
@@ -174,8 +174,8 @@ class STOCKADE_EXPORT MySqlReading {
   const size_t statements_;
   const std::span<const MySqlSink> sinks_;
   size_t ran_ = 0;
-  size_t results_ = 0;  // That have begun.
-  size_t rows_ = 0;     // Of the last one.
+  size_t results_ = 0;  // The number of results with rows that have begun.
+  size_t rows_ = 0;     // The rows of the last one.
   size_t bytes_ = 0;
   std::string what_;
 };

@@ -26,8 +26,6 @@ struct STOCKADE_EXPORT MySqlTarget {
   std::string tls_ca_file = {};
   std::string tls_cert_file = {};
   std::string tls_key_file = {};
-  // PEM: the RSA key with which caching_sha2_password encrypts the password. Only with kOff.
-  std::string server_public_key_file = {};
   // By which a server may ask for the password, besides those that never reveal it. Only with kVerify or a socket.
   std::string auth_plugin = {};
   absl::Duration connect_timeout = absl::Seconds(5);
@@ -39,8 +37,8 @@ struct STOCKADE_EXPORT MySqlTarget {
 // Returns `target`, which has no address yet, with the address and the TLS settings of a URL of one of these forms:
 //   mysql://[user[:password]@]host[:port]/database[?parameter=value&...]
 //   mysql://[user[:password]@][localhost]/database?socket=/path/to.sock[&parameter=value...]
-// mariadb:// is equivalent. The parameters are auth_plugin, server_public_key, socket, tls, tls_ca, tls_cert, tls_key,
-// and those in `more`, which are the caller's. Without `tls`, the value in `target` stays, and becomes what kDefault
+// mariadb:// is equivalent. The parameters are auth_plugin, socket, tls, tls_ca, tls_cert, tls_key, and those in
+// `more`, which are the caller's. Without `tls`, the value in `target` stays, and becomes what kDefault
 // says. Every error is InvalidArgument; its message never contains a password. O(length).
 STOCKADE_EXPORT absl::StatusOr<MySqlTarget> ParseMySqlUrl(std::string_view url,
                                                           MySqlTarget target = {.tls = MySqlTls::kDefault},
