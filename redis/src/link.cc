@@ -100,7 +100,7 @@ uint64_t NextGeneration() {
 
 absl::StatusOr<std::unique_ptr<Link>> Link::Connect(const RedisEndpoint& endpoint, const LinkIdentity& identity,
                                                     size_t max_reply_bytes, Instant deadline) {
-  absl::StatusOr<FileDescriptor> fd = ConnectSocket(endpoint, deadline);
+  absl::StatusOr<FileDescriptor> fd = ConnectSocket(endpoint, *identity.resolver, deadline);
   if (!fd.ok()) return fd.status();
   std::unique_ptr<TlsChannel> tls;
   if (identity.tls != nullptr) {

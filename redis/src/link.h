@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "reply_reader.h"
+#include "resolve.h"
 #include "socket.h"
 #include "stockade/base/instant.h"
 #include "stockade/redis/redis_command.h"
@@ -30,6 +31,8 @@ struct LinkIdentity {
   bool identify_server = false;              // Whether the server's run id is read.
   bool read_only = false;                    // At a replica of a cluster: it then serves reads.
   std::shared_ptr<TlsConfig> tls = nullptr;  // Null: without TLS.
+  // Copies share it: it bounds the names that the client resolves at a time.
+  std::shared_ptr<Resolver> resolver = std::make_shared<Resolver>();
 };
 
 // One connection to one server, for its whole life: it is made, authenticated, used, and never mended. One thread may

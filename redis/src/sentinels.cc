@@ -48,8 +48,11 @@ std::vector<RedisEndpoint> OthersOf(const RedisReply& reply) {
 
 Sentinels::Sentinels(const RedisUrl& url, const RedisOptions& options, std::shared_ptr<TlsConfig> tls)
     : master_name_(url.master_name),
-      at_sentinels_{.username = url.sentinel_username, .password = url.sentinel_password, .tls = tls},
       at_master_(IdentityOf(url, std::move(tls))),
+      at_sentinels_{.username = url.sentinel_username,
+                    .password = url.sentinel_password,
+                    .tls = at_master_.tls,
+                    .resolver = at_master_.resolver},
       max_reply_bytes_(options.max_reply_bytes),
       allowed_hosts_(url, options),
       order_(url.endpoints) {}

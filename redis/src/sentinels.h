@@ -48,8 +48,8 @@ class Sentinels {
   absl::StatusOr<std::unique_ptr<Link>> ConnectAsReplica(const RedisEndpoint& server, Instant deadline) const;
 
   const std::string master_name_;
-  const LinkIdentity at_sentinels_;
   const LinkIdentity at_master_;
+  const LinkIdentity at_sentinels_;
   const size_t max_reply_bytes_;
   const AllowedHosts allowed_hosts_;
   AskingOrder order_;

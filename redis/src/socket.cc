@@ -15,7 +15,6 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/time/time.h"
-#include "resolve.h"
 #include "stockade/base/clock.h"
 #include "stockade/base/strings.h"
 
@@ -78,12 +77,12 @@ void SetPort(sockaddr_storage& address, uint16_t port) {
   if (address.ss_family == AF_INET6) reinterpret_cast<sockaddr_in6&>(address).sin6_port = htons(port);
 }
 
-absl::StatusOr<FileDescriptor> ConnectTcp(const RedisEndpoint& endpoint, Instant deadline) {
+absl::StatusOr<FileDescriptor> ConnectTcp(const RedisEndpoint& endpoint, Resolver& resolver, Instant deadline) {
   if (endpoint.host.find('\0') != std::string::npos) {
     // getaddrinfo() would read another name than the one that was checked.
     return absl::InvalidArgumentError(Concat("the host '", absl::CHexEscape(endpoint.host), "' has a NUL byte"));
   }
-  const absl::StatusOr<std::shared_ptr<const addrinfo>> addresses = Resolve(endpoint.host, deadline);
+  const absl::StatusOr<std::shared_ptr<const addrinfo>> addresses = resolver.Resolve(endpoint.host, deadline);
   if (absl::IsUnavailable(addresses.status())) {
     return CannotConnect(endpoint, std::string(addresses.status().message()));
   }
@@ -118,8 +117,8 @@ FileDescriptor& FileDescriptor::operator=(FileDescriptor&& other) noexcept {
 
 int FileDescriptor::Release() { return std::exchange(fd_, -1); }
 
-absl::StatusOr<FileDescriptor> ConnectSocket(const RedisEndpoint& endpoint, Instant deadline) {
-  return endpoint.unix_socket.empty() ? ConnectTcp(endpoint, deadline) : ConnectUnix(endpoint, deadline);
+absl::StatusOr<FileDescriptor> ConnectSocket(const RedisEndpoint& endpoint, Resolver& resolver, Instant deadline) {
+  return endpoint.unix_socket.empty() ? ConnectTcp(endpoint, resolver, deadline) : ConnectUnix(endpoint, deadline);
 }
 
 absl::StatusOr<size_t> SendSome(int fd, std::string_view bytes) {

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
+#include "resolve.h"
 #include "stockade/base/instant.h"
 #include "stockade/redis/redis_endpoint.h"
 
@@ -31,7 +32,7 @@ class FileDescriptor {
 // A connected socket: not blocking, closed on exec, without Nagle's delay, and with probes that find a dead peer
 // within some ten seconds. Unavailable, which names the endpoint, where it cannot be had by `deadline`. InvalidArgument
 // if the host has a NUL byte. Blocks until then at most.
-absl::StatusOr<FileDescriptor> ConnectSocket(const RedisEndpoint& endpoint, Instant deadline);
+absl::StatusOr<FileDescriptor> ConnectSocket(const RedisEndpoint& endpoint, Resolver& resolver, Instant deadline);
 
 // What the socket takes at once, 0 where it is full; what there is at once, 0 where there is nothing. Unavailable where
 // the connection is broken, or ended by the peer.

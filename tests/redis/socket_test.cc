@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
+#include <memory>
 #include <string>
 
 #include "stockade/base/clock.h"
@@ -17,9 +18,10 @@ TEST(SocketTest, ConnectSocket_HostWithANul_IsInvalidArgument) {
   const FileDescriptor listener(testing::BoundSocket(port));
   ASSERT_EQ(listen(listener.get(), 1), 0);
   const Instant deadline = Clock::System()->Now() + absl::Minutes(1);
-  EXPECT_TRUE(ConnectSocket({.host = "127.0.0.1", .port = port}, deadline).ok());
+  const auto resolver = std::make_shared<Resolver>();
+  EXPECT_TRUE(ConnectSocket({.host = "127.0.0.1", .port = port}, *resolver, deadline).ok());
   const absl::Status refused =
-      ConnectSocket({.host = std::string("127.0.0.1\0.example.com", 22), .port = port}, deadline).status();
+      ConnectSocket({.host = std::string("127.0.0.1\0.example.com", 22), .port = port}, *resolver, deadline).status();
   EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument) << refused;
   EXPECT_EQ(std::string(refused.message()).find('\0'), std::string::npos) << refused;
 }

@@ -412,7 +412,7 @@ TEST_P(TlsChannelTest, Reconnects_ResumeTheSession) {
   const RedisEndpoint endpoint = {.host = "127.0.0.1", .port = server.port()};
   const auto context = TlsContext::Create({.ca_file = authority_->ca_file(), .verify = RedisTlsVerify::kFull}).value();
   for (int i = 0; i < 6; ++i) {
-    const FileDescriptor fd = ConnectSocket(endpoint, Deadline()).value();
+    const FileDescriptor fd = ConnectSocket(endpoint, *std::make_shared<Resolver>(), Deadline()).value();
     auto channel = TlsChannel::Open(context, endpoint, fd.get(), Deadline());
     ASSERT_TRUE(channel.ok()) << channel.status();
     EXPECT_EQ((*channel)->resumed(), i > 0) << i;
@@ -436,7 +436,7 @@ TEST_P(TlsChannelTest, Reconnects_ResumeTheSession) {
   }
   // One that the server has forgotten is a full handshake.
   server.Restart();
-  const FileDescriptor fd = ConnectSocket(endpoint, Deadline()).value();
+  const FileDescriptor fd = ConnectSocket(endpoint, *std::make_shared<Resolver>(), Deadline()).value();
   const auto channel = TlsChannel::Open(context, endpoint, fd.get(), Deadline());
   ASSERT_TRUE(channel.ok()) << channel.status();
   EXPECT_FALSE((*channel)->resumed());
@@ -450,7 +450,7 @@ TEST_P(TlsChannelTest, NameOfTheServer_IsCheckedWithoutDotAndZone) {
        {std::pair("cache.example.com", true), std::pair("cache.example.com.", true), std::pair("fe80::1%eth0", true),
         std::pair("FE80:0::1", true), std::pair("cache.example.com..", false), std::pair("ache.example.com", false),
         std::pair("fe80::2", false), std::pair("127.0.0.1", false)}) {
-    const FileDescriptor fd = ConnectSocket(peer.endpoint(), Deadline()).value();
+    const FileDescriptor fd = ConnectSocket(peer.endpoint(), *std::make_shared<Resolver>(), Deadline()).value();
     const absl::Status status = TlsChannel::Open(config_->Get(), {.host = host}, fd.get(), Deadline()).status();
     EXPECT_EQ(status.code(), fits ? absl::StatusCode::kOk : absl::StatusCode::kUnauthenticated) << host << status;
   }
