@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "status.h"
 #include "stockade/base/clock.h"
 
 namespace stockade::redis_internal {
@@ -30,6 +31,7 @@ void AsyncCall::Start(RedisCommand command, Router* router, TimerQueue* timers, 
 void AsyncCall::Send(std::unique_ptr<AsyncCall> call) {
   auto request = std::make_unique<AsyncRequest>();
   const absl::Status prepared = call->attempt_.Prepare(*request);
+  if (IsNoRoom(prepared)) return Take(std::move(call), prepared);
   if (!prepared.ok()) return call->Finish(prepared);
   request->deadline = call->attempt_.deadline();
   const std::shared_ptr<Pipeline> pipeline = call->attempt_.pipeline();

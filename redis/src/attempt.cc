@@ -101,6 +101,7 @@ absl::Status Attempt::Prepare(Request& request) {
 
 std::optional<absl::Duration> Attempt::Judge(absl::StatusOr<RedisReply>& result) {
   if (IsUnproven(result.status())) return SetProving(true, result);
+  if (IsNoRoom(result.status())) return Again(Verdict::kRetryLater);
   if (hop_.at_replica) return JudgeReplica(result);
   if (result.ok()) {
     if (command_->is_transaction()) return JudgeTransaction(result);

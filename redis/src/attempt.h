@@ -27,8 +27,8 @@ struct CallTerms {
 // One command's way to its final answer: where it goes, what is sent, and whether what came back is the end. What waits
 // and what calls back walk it alike:
 //
-//   while (attempt.Prepare(request)) { run the request on attempt.pipeline(); if (attempt.Judge(request.result)) break;
-//   pause }
+//   while (attempt.Prepare(request)) { run the request on attempt.pipeline(); if (!attempt.Judge(request.result))
+//   break; pause }
 class Attempt {
  public:
   // All must outlive it.
@@ -38,7 +38,8 @@ class Attempt {
   Instant deadline() const { return terms_.deadline; }
   const std::shared_ptr<Pipeline>& pipeline() const { return hop_.pipeline; }
 
-  // Fills in what is to be sent through pipeline(). An error is final.
+  // Fills in what is to be sent through pipeline(). An error is final, unless IsNoRoom(): then it is the result to
+  // Judge().
   absl::Status Prepare(Request& request);
 
   // Takes the result of what was sent. Nothing: it is final, and an error reply has become a status. A span: to be

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <random>
+#include <set>
 #include <utility>
 
 #include "absl/strings/escaping.h"
@@ -55,7 +56,8 @@ absl::Status ClusterRouter::Start(bool wait) {
   } else {
     const MutexLock lock(mutex_);
     for (const RedisEndpoint& node : order_.Get()) map_.Add(node);
-    pipelines_.resize(map_.nodes().size());
+    named_ = map_.nodes().size();
+    nodes_.resize(named_);
     WantRefresh();
   }
   return StartThread(thread_, [this] { KeepRefreshing(); });
@@ -66,8 +68,9 @@ void ClusterRouter::Stop() {
   {
     const MutexLock lock(mutex_);
     stopping_ = true;
-    pipelines.swap(pipelines_);
-    for (auto& [name, pipeline] : replicas_) pipelines.push_back(std::move(pipeline));
+    for (Node& node : nodes_) pipelines.push_back(std::move(node.pipeline));
+    for (auto& [name, node] : replicas_) pipelines.push_back(std::move(node.pipeline));
+    nodes_.clear();
     replicas_.clear();
   }
   refresh_.NotifyAll();
@@ -113,6 +116,7 @@ absl::StatusOr<Hop> ClusterRouter::RouteToReplica(const RedisCommand& command) {
       const RedisEndpoint& replica = replicas[(first + i) % replicas.size()];
       if (!allowed_hosts_.Contains(replica)) continue;
       absl::StatusOr<std::shared_ptr<Pipeline>> pipeline = PipelineToReplica(replica);
+      if (IsNoRoom(pipeline.status())) continue;
       if (!pipeline.ok()) return pipeline.status();
       if ((*pipeline)->connected()) return Hop{.pipeline = *std::move(pipeline), .at_replica = true};
     }
@@ -161,7 +165,7 @@ Verdict ClusterRouter::Redirect(std::string_view error, bool asking, Hop& hop) {
       hop.pipeline = *std::move(pipeline);
       hop.asking = asking;
     } else {
-      hop = {};  // Route() tries again to start it. After ASK that is at the old owner, which asks for it once more.
+      hop = {};  // Route() tries again to get it. After ASK that is at the old owner, which asks for it once more.
       verdict = Verdict::kRetryLater;
     }
   }
@@ -194,7 +198,7 @@ void ClusterRouter::Corrected(const RedisEndpoint& owner) {
 uint16_t ClusterRouter::Add(const std::optional<Redirection>& redirection) {
   const uint16_t node = redirection ? map_.Add(redirection->to) : SlotMap::kNobody;
   if (node == SlotMap::kNobody) WantRefresh();
-  pipelines_.resize(map_.nodes().size());
+  nodes_.resize(map_.nodes().size());
   return node;
 }
 
@@ -255,8 +259,8 @@ bool ClusterRouter::sharded_channels() const {
 size_t ClusterRouter::pending() const {
   size_t sum = retired_.pending();
   const MutexLock lock(mutex_);
-  for (const std::shared_ptr<Pipeline>& pipeline : pipelines_) sum += pipeline != nullptr ? pipeline->pending() : 0;
-  for (const auto& [name, pipeline] : replicas_) sum += pipeline->pending();
+  for (const Node& node : nodes_) sum += node.pipeline != nullptr ? node.pipeline->pending() : 0;
+  for (const auto& [name, node] : replicas_) sum += node.pipeline->pending();
   return sum;
 }
 
@@ -315,56 +319,73 @@ void ClusterRouter::Adopt(Answer answer, const RedisEndpoint& answered) {
   std::vector<RedisEndpoint> known(answer.map.nodes().begin(), answer.map.nodes().end());
   known.insert(known.end(), answer.map.replicas().begin(), answer.map.replicas().end());
   allowed_hosts_.Filter(known);
-  std::vector<std::pair<std::shared_ptr<Pipeline>, std::string>> left;
+  std::vector<Left> left;
   bool moved = false;
   {
     const MutexLock lock(mutex_);
     if (stopping_) return;
     if (!sharded_) sharded_ = answer.sharded;
     moved = !map_.SameOwners(answer.map);
-    const std::span<const RedisEndpoint> nodes = answer.map.nodes();
-    const auto index_of = [nodes](const RedisEndpoint& node) {
-      return static_cast<size_t>(std::find(nodes.begin(), nodes.end(), node) - nodes.begin());
-    };
-    size_t keyless = nodes.size();
-    if (!keyless_failed_ && !map_.nodes().empty()) keyless = index_of(map_.nodes()[keyless_]);
-    if (keyless == nodes.size()) keyless = index_of(answered);  // It can be reached.
-    if (keyless == nodes.size()) keyless = (keyless_ + 1) % nodes.size();
-    for (size_t i = 0; i < nodes.size() && !allowed_hosts_.Contains(nodes[keyless]); ++i) {
-      keyless = (keyless + 1) % nodes.size();
-    }
-    std::vector<std::shared_ptr<Pipeline>> pipelines(nodes.size());
-    for (size_t i = 0; i < pipelines_.size(); ++i) {
-      if (pipelines_[i] == nullptr) continue;
-      const size_t at = index_of(map_.nodes()[i]);
-      if (at < nodes.size()) {
-        pipelines[at] = std::move(pipelines_[i]);
-      } else {
-        left.emplace_back(std::move(pipelines_[i]), map_.nodes()[i].ToString());
-      }
-    }
-    for (auto at = replicas_.begin(); at != replicas_.end();) {
-      const std::span<const RedisEndpoint> named = answer.map.replicas();
-      const auto is_it = [&](const RedisEndpoint& replica) { return replica.ToString() == at->first; };
-      if (std::any_of(named.begin(), named.end(), is_it)) {
-        ++at;
-      } else {
-        left.emplace_back(std::move(at->second), at->first);
-        at = replicas_.erase(at);
-      }
-    }
+    const uint16_t keyless = ChooseKeyless(answer.map, answered);
+    left = CarryOver(answer.map);
     map_ = std::move(answer.map);
-    pipelines_ = std::move(pipelines);
-    keyless_ = static_cast<uint16_t>(keyless);
+    named_ = map_.nodes().size();
+    keyless_ = keyless;
     keyless_failed_ = false;
   }
   if (answer.healthy) order_.Answered(answered, known);
-  for (auto& [pipeline, node] : left) {
-    retired_.Add(std::move(pipeline),
-                 absl::UnavailableError(Concat("redis '", options_.name, "': ", node,
-                                               " serves no slots of the cluster any more; not sent")));
+  for (const Left& node : left) {
+    // At once: the thread of retired_ may be waiting for another one to end.
+    node.pipeline->Retire(RetiredPipelines::Refusal(node.why));
+    if (!node.retired) node.pipeline->Stop();
   }
   if (moved) TopologyChanged();
+}
+
+uint16_t ClusterRouter::ChooseKeyless(const SlotMap& map, const RedisEndpoint& answered) const {
+  const std::span<const RedisEndpoint> nodes = map.nodes();
+  const auto index_of = [nodes](const RedisEndpoint& node) {
+    return static_cast<size_t>(std::find(nodes.begin(), nodes.end(), node) - nodes.begin());
+  };
+  size_t keyless = nodes.size();
+  if (!keyless_failed_ && !map_.nodes().empty()) keyless = index_of(map_.nodes()[keyless_]);
+  if (keyless == nodes.size()) keyless = index_of(answered);  // It can be reached.
+  if (keyless == nodes.size()) keyless = (keyless_ + 1) % nodes.size();
+  for (size_t i = 0; i < nodes.size() && !allowed_hosts_.Contains(nodes[keyless]); ++i) {
+    keyless = (keyless + 1) % nodes.size();
+  }
+  return static_cast<uint16_t>(keyless);
+}
+
+std::vector<ClusterRouter::Left> ClusterRouter::CarryOver(const SlotMap& map) {
+  std::vector<Left> left;
+  std::vector<Node> nodes(map.nodes().size());
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    if (nodes_[i].pipeline == nullptr) continue;
+    const auto at = std::find(map.nodes().begin(), map.nodes().end(), map_.nodes()[i]);
+    if (at == map.nodes().end()) {
+      left.push_back(Retire(nodes_[i], map_.nodes()[i].ToString()));
+    } else {
+      nodes[static_cast<size_t>(at - map.nodes().begin())] = std::move(nodes_[i]);
+    }
+  }
+  nodes_ = std::move(nodes);
+  std::set<std::string> named;
+  if (!replicas_.empty()) {
+    for (const RedisEndpoint& replica : map.replicas()) named.insert(replica.ToString());
+  }
+  for (auto& [name, node] : replicas_) {
+    if (!named.contains(name)) left.push_back(Retire(node, name));
+  }
+  std::erase_if(replicas_, [&](const auto& replica) { return !named.contains(replica.first); });
+  return left;
+}
+
+ClusterRouter::Left ClusterRouter::Retire(Node& node, const std::string& name) {
+  std::string why = Concat("redis '", options_.name, "': ", name, " serves no slots of the cluster any more");
+  // Before another thread can find room: it counts until it has ended.
+  const bool retired = retired_.Add(node.pipeline, why, RetiredPipelines::Ending::kWithGrace);
+  return {.pipeline = std::move(node.pipeline), .why = std::move(why), .retired = retired};
 }
 
 void ClusterRouter::KeepRefreshing() {
@@ -411,32 +432,88 @@ absl::StatusOr<std::unique_ptr<Link>> ClusterRouter::ConnectToNode(const RedisEn
   return link;
 }
 
-absl::StatusOr<std::shared_ptr<Pipeline>> ClusterRouter::PipelineOf(uint16_t node) {
-  if (pipelines_[node] != nullptr) return pipelines_[node];
-  absl::StatusOr<std::shared_ptr<Pipeline>> started = Pipeline::Start(
-      [this, endpoint = map_.nodes()[node]](Instant deadline) { return ConnectToNode(endpoint, deadline); },
-      PipelineOptionsOf(options_), timers_, metrics_);
-  if (started.ok()) pipelines_[node] = *started;
+absl::StatusOr<std::shared_ptr<Pipeline>> ClusterRouter::PipelineOf(uint16_t index) {
+  Node& node = nodes_[index];
+  node.used = ++ticks_;
+  if (node.pipeline != nullptr) return node.pipeline;
+  if (absl::Status room = MakeRoom(index); !room.ok()) return room;
+  const RedisEndpoint& endpoint = map_.nodes()[index];
+  absl::StatusOr<std::shared_ptr<Pipeline>> started =
+      Pipeline::Start([this, endpoint](Instant deadline) { return ConnectToNode(endpoint, deadline); },
+                      PipelineOptionsOf(options_), timers_, metrics_);
+  if (started.ok()) node.pipeline = *started;
+  node.started = ticks_;
   return started;
 }
 
 absl::StatusOr<std::shared_ptr<Pipeline>> ClusterRouter::PipelineToReplica(const RedisEndpoint& replica) {
-  std::shared_ptr<Pipeline>& pipeline = replicas_[replica.ToString()];
-  if (pipeline != nullptr) return pipeline;
+  const std::string name = replica.ToString();
+  if (const auto found = replicas_.find(name); found != replicas_.end()) {
+    found->second.used = ++ticks_;
+    return found->second.pipeline;
+  }
+  if (absl::Status room = CheckRoom(replica); !room.ok()) return room;
   absl::StatusOr<std::shared_ptr<Pipeline>> started =
       Pipeline::Start([this, replica](Instant deadline) { return Connect(replica, deadline, /*read_only=*/true); },
                       PipelineOptionsOf(options_), timers_, metrics_);
-  if (started.ok()) {
-    pipeline = *started;
-  } else {
-    replicas_.erase(replica.ToString());
-  }
+  ++ticks_;
+  if (started.ok()) replicas_[name] = {.pipeline = *started, .started = ticks_, .used = ticks_};
   return started;
 }
 
+absl::Status ClusterRouter::CheckRoom(const RedisEndpoint& node) const {
+  const auto in_use =
+      std::count_if(nodes_.begin(), nodes_.end(), [](const Node& at) { return at.pipeline != nullptr; });
+  if (static_cast<size_t>(in_use) + replicas_.size() + retired_.size() < options_.max_nodes) return absl::OkStatus();
+  return NoRoomError(Concat("redis '", options_.name, "': not connected to ", node.ToString(), ": connections to ",
+                            options_.max_nodes, " nodes are in use (RedisOptions.max_nodes); not sent"));
+}
+
+absl::Status ClusterRouter::MakeRoom(uint16_t node) {
+  absl::Status room = CheckRoom(map_.nodes()[node]);
+  if (room.ok()) return room;
+  const Instant now = Now();
+  nodes_[node].refused_at = now;
+  const auto waiting = std::count_if(nodes_.begin(), nodes_.end(), [now](const Node& at) {
+    return at.pipeline == nullptr && now - at.refused_at < kWaitsForRoom;
+  });
+  if (retired_.size() >= std::min(static_cast<size_t>(waiting), kMaxEnding)) return room;
+  const Choice choice = ChooseToEnd();
+  if (choice.node == nullptr) return room;
+  const std::string why = Concat("redis '", options_.name, "': the connection to ", choice.name,
+                                 " was ended for one to another node (RedisOptions.max_nodes)");
+  // Between the choice and the end a command may be sent over an idle one.
+  const auto ending = choice.named ? RetiredPipelines::Ending::kWithGrace : RetiredPipelines::Ending::kAtOnce;
+  if (!retired_.Add(choice.node->pipeline, why, ending)) return room;
+  choice.node->pipeline = nullptr;
+  std::erase_if(replicas_, [](const auto& replica) { return replica.second.pipeline == nullptr; });
+  return room;
+}
+
+ClusterRouter::Choice ClusterRouter::ChooseToEnd() {
+  Choice choice;
+  for (size_t i = named_; i < nodes_.size(); ++i) {
+    if (nodes_[i].pipeline == nullptr) continue;
+    if (choice.node != nullptr && choice.node->started < nodes_[i].started) continue;
+    choice = {.node = &nodes_[i], .name = map_.nodes()[i].ToString(), .named = false};
+  }
+  if (choice.node != nullptr) return choice;
+  const auto is_better = [&choice](const Node& node) {
+    return node.pipeline != nullptr && (choice.node == nullptr || node.used < choice.node->used) &&
+           node.pipeline->pending() == 0;
+  };
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    if (is_better(nodes_[i])) choice = {.node = &nodes_[i], .name = map_.nodes()[i].ToString(), .named = true};
+  }
+  for (auto& [name, node] : replicas_) {
+    if (is_better(node)) choice = {.node = &node, .name = name, .named = true};
+  }
+  return choice;
+}
+
 std::optional<uint16_t> ClusterRouter::Find(const Pipeline* pipeline) const {
-  for (size_t i = 0; i < pipelines_.size(); ++i) {
-    if (pipelines_[i].get() == pipeline) return static_cast<uint16_t>(i);
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    if (nodes_[i].pipeline.get() == pipeline) return static_cast<uint16_t>(i);
   }
   return std::nullopt;
 }

@@ -94,13 +94,23 @@ struct RedisClient::Impl {
     return redis_internal::Attempt(&command, router.get(), &metrics, std::move(terms));
   }
 
+  // Sends a command, and waits for what comes of it. False: `request` has its end.
+  bool Send(redis_internal::Attempt& attempt, redis_internal::Request& request) {
+    absl::Status prepared = attempt.Prepare(request);
+    if (prepared.ok()) {
+      attempt.pipeline()->Run({&request, 1}, attempt.deadline());
+      return true;
+    }
+    const bool may_wait = redis_internal::IsNoRoom(prepared);
+    request.result = std::move(prepared);
+    return may_wait;
+  }
+
   // Goes on with a command, from what came of sending it, to its end.
   absl::StatusOr<RedisReply> Finish(redis_internal::Attempt& attempt, redis_internal::Request& request) {
     while (const std::optional<absl::Duration> pause = attempt.Judge(request.result)) {
       if (*pause > absl::ZeroDuration()) absl::SleepFor(*pause);
-      const absl::Status prepared = attempt.Prepare(request);
-      if (!prepared.ok()) return Conclude(prepared);
-      attempt.pipeline()->Run({&request, 1}, attempt.deadline());
+      if (!Send(attempt, request)) break;
     }
     return Conclude(std::move(request.result));
   }
@@ -156,9 +166,7 @@ absl::StatusOr<std::unique_ptr<RedisClient>> RedisClient::Connect(std::string_vi
 absl::StatusOr<RedisReply> RedisClient::Run(const RedisCommand& command, RedisCallOptions options) {
   redis_internal::Attempt attempt = impl_->Begin(command, impl_->TermsOf(std::move(options)));
   redis_internal::Request request;
-  const absl::Status prepared = attempt.Prepare(request);
-  if (!prepared.ok()) return impl_->Conclude(prepared);
-  attempt.pipeline()->Run({&request, 1}, attempt.deadline());
+  if (!impl_->Send(attempt, request)) return impl_->Conclude(std::move(request.result));
   return impl_->Finish(attempt, request);
 }
 
@@ -169,11 +177,16 @@ std::vector<absl::StatusOr<RedisReply>> RedisClient::RunMany(std::span<const Red
   std::vector<redis_internal::Attempt> attempts;
   std::vector<redis_internal::Request> requests;
   std::vector<size_t> places;  // Of those that are sent, in `commands`.
-  bool one_server = true;
+  bool one_server = true;      // And no command has to wait for its connection.
   for (size_t i = 0; i < commands.size(); ++i) {
     redis_internal::Attempt attempt = impl_->Begin(commands[i], terms);
     redis_internal::Request request;
     const absl::Status prepared = attempt.Prepare(request);
+    if (redis_internal::IsNoRoom(prepared)) {
+      one_server = false;
+      places.push_back(i);
+      continue;
+    }
     if (!prepared.ok()) {
       results[i] = impl_->Conclude(prepared);
       continue;
@@ -244,9 +257,14 @@ std::future<absl::StatusOr<RedisReply>> RedisClient::RunFuture(RedisCommand comm
 
 absl::StatusOr<RedisServerIdentity> RedisClient::ServerOf(std::string_view key, std::optional<Duration> timeout) {
   const Instant deadline = impl_->DeadlineAfter(timeout);
+  constexpr absl::Duration kPauseForRoom = absl::Milliseconds(5);
   const RedisCommand command = RedisCommand("").RouteBy(key);
   for (;;) {
     const absl::StatusOr<redis_internal::Hop> hop = impl_->router->Route(command);
+    if (redis_internal::IsNoRoom(hop.status()) && redis_internal::Now() + kPauseForRoom < deadline) {
+      absl::SleepFor(kPauseForRoom);
+      continue;
+    }
     if (!hop.ok()) return hop.status();
     absl::StatusOr<RedisServerIdentity> server = hop->pipeline->AwaitServer(deadline);
     // A node that the cluster no longer uses ends the wait early; then another one serves the key.

@@ -24,6 +24,12 @@ absl::Status Positive(std::string_view field, size_t value) {
   return absl::InvalidArgumentError(base_internal::Concat("RedisOptions.", field, " must be more than 0"));
 }
 
+absl::Status Within(std::string_view field, size_t value, size_t most) {
+  if (value > 0 && value <= most) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      base_internal::Concat("RedisOptions.", field, " must be from 1 to ", most, ", is ", value));
+}
+
 // Without what would make a file's name end early, or the wrong line of a message.
 absl::Status Printable(std::string_view field, const std::string& value) {
   if (std::ranges::none_of(value, absl::ascii_iscntrl)) return absl::OkStatus();
@@ -64,6 +70,7 @@ absl::Status RedisOptions::Validate() const {
            Positive("max_unsent_bytes", max_unsent_bytes),
            Positive("max_reply_bytes", max_reply_bytes),
            Positive("max_channels", max_channels),
+           Within("max_nodes", max_nodes, kMaxRedisNodes),
            tls.Validate(),
        }) {
     if (!status.ok()) return status;

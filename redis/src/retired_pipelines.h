@@ -2,8 +2,10 @@
 #define STOCKADE_REDIS_RETIRED_PIPELINES_H_
 
 #include <cstddef>
-#include <deque>
+#include <list>
 #include <memory>
+#include <string>
+#include <string_view>
 #include <thread>
 
 #include "absl/status/status.h"
@@ -14,32 +16,48 @@
 
 namespace stockade::redis_internal {
 
-// Pipelines to servers that are not used any more. What they have sent gets its replies for kGrace, so that a server
-// which is well and only gave its slots away leaves no outcome unknown; then they are stopped, on a thread of its own,
-// since that may have to wait for an attempt to connect. If that thread cannot be started they are stopped at once.
-// Thread-safe.
+// Pipelines to servers that are not used any more. A thread of its own retires and stops them, because that delivers
+// results and may have to wait for an attempt to connect. Thread-safe.
 class RetiredPipelines {
  public:
-  // After the first call of Stop(), or without a thread, stops the pipeline in this call. Otherwise it does not block.
-  void Add(std::shared_ptr<Pipeline> pipeline, const absl::Status& why);
+  enum class Ending {
+    // What was sent gets its replies for kGrace, so that a server which is well and only gave its slots away leaves no
+    // outcome unknown.
+    kWithGrace,
+    // What was sent gets the outcome of a lost connection.
+    kAtOnce,
+  };
+
+  // What was not sent gets Refusal(why). Neither blocks nor delivers a result, so the caller may hold a lock. False:
+  // after Stop(), or if the thread cannot be started. Then the caller has to retire and stop it.
+  bool Add(std::shared_ptr<Pipeline> pipeline, std::string why, Ending ending) STOCKADE_EXCLUDES(mutex_);
   // Stops them all, and its thread. Blocks.
-  void Stop();
-  size_t pending() const;
+  void Stop() STOCKADE_EXCLUDES(mutex_);
+
+  // Those that have a thread, and perhaps a connection, still.
+  size_t size() const STOCKADE_EXCLUDES(mutex_);
+  size_t pending() const STOCKADE_EXCLUDES(mutex_);
+
+  // Unavailable.
+  static absl::Status Refusal(std::string_view why);
 
  private:
   static constexpr absl::Duration kGrace = absl::Milliseconds(500);
 
   struct Retired {
     std::shared_ptr<Pipeline> pipeline;
-    Instant until;
+    std::string why;
+    Ending ending;
+    Instant until = Instant::InfiniteFuture();  // Of a new one, which has yet to be retired.
   };
 
-  void Run();
+  void Run() STOCKADE_EXCLUDES(mutex_);
+  void RetireNew() STOCKADE_REQUIRES(mutex_);  // Releases the mutex meanwhile.
 
   mutable Mutex mutex_;
   CondVar changed_;
-  // In the order of `until`. The first one is kept until it is stopped.
-  std::deque<Retired> retired_ STOCKADE_GUARDED_BY(mutex_);
+  // Only the thread removes elements. Each is kept until it is stopped.
+  std::list<Retired> retired_ STOCKADE_GUARDED_BY(mutex_);
   bool stopping_ STOCKADE_GUARDED_BY(mutex_) = false;
   std::thread thread_;  // Started with mutex_ held, with the first one.
 };

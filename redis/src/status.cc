@@ -20,6 +20,7 @@ namespace {
 constexpr char kOutcomeUrl[] = "stockade/redis/outcome";
 constexpr char kErrorCodeUrl[] = "stockade/redis/error_code";
 constexpr char kUnprovenUrl[] = "stockade/redis/unproven";
+constexpr char kNoRoomUrl[] = "stockade/redis/no_room";
 constexpr char kNoDescriptorUrl[] = "stockade/redis/no_descriptor";
 
 // Nothing for a word that is not known.
@@ -145,6 +146,14 @@ absl::Status UnprovenError() {
 }
 
 bool IsUnproven(const absl::Status& status) { return status.GetPayload(kUnprovenUrl).has_value(); }
+
+absl::Status NoRoomError(std::string_view text) {
+  absl::Status status = absl::UnavailableError(AbslView(text));
+  status.SetPayload(kNoRoomUrl, absl::Cord("true"));
+  return status;
+}
+
+bool IsNoRoom(const absl::Status& status) { return status.GetPayload(kNoRoomUrl).has_value(); }
 
 bool MayCarryPassword(std::string_view command_name) {
   static constexpr std::string_view kNames[] = {"AUTH", "HELLO", "ACL", "CONFIG", "MIGRATE", "SENTINEL"};

@@ -37,6 +37,11 @@ absl::Status NoDescriptorError(std::string_view text);
 absl::Status UnprovenError();
 bool IsUnproven(const absl::Status& status);
 
+// Unavailable: there is no connection for the command, because the client has as many as RedisOptions::max_nodes
+// allows. There may be one after a pause.
+absl::Status NoRoomError(std::string_view text);
+bool IsNoRoom(const absl::Status& status);
+
 // The first word of a server's error.
 std::string_view ErrorCodeOf(std::string_view text);
 

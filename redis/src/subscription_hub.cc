@@ -19,6 +19,7 @@ SubscriptionHub::SubscriptionHub(const RedisOptions& options, Router* router, Co
                     // A short command time-out must not cost a new connection after each pause.
                     .silence = std::max(options.command_timeout, options.connect_timeout)},
       max_channels_(options.max_channels),
+      max_homes_(options.max_nodes),
       router_(router),
       metrics_(metrics),
       wake_(std::move(wake)),

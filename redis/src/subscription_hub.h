@@ -63,6 +63,8 @@ struct Subscription {
 //  - in_flight holds the commands without a full answer, in the order of sending, which is that of the answers. A
 //  channel is in one
 //    of them at most, and is so exactly while it is kSubscribing or kUnsubscribing.
+//  - homes_ has at most max_homes_ elements, because servers may name homes without end. A channel whose home would be
+//    one more waits in later_. Homes without channels then go at the end of the thread's round.
 //  - A subscription is confirmed only while its channel is kSubscribed; on_message follows on_subscribed.
 //
 // mutex_ is the only lock. No callback, and nothing of the router, runs with it held; a scrape takes it below the
@@ -115,6 +117,7 @@ class SubscriptionHub {
   bool TakeChanges() STOCKADE_EXCLUDES(mutex_);
   void RetryLater() STOCKADE_EXCLUDES(mutex_);
   void LeaveOldHomes() STOCKADE_EXCLUDES(mutex_);
+  void DropUnusedHomes() STOCKADE_EXCLUDES(mutex_);
   void Tend(Home& home) STOCKADE_EXCLUDES(mutex_);
   void ConnectAgain(Home& home) STOCKADE_EXCLUDES(mutex_);
   void SendQueue(Home& home) STOCKADE_EXCLUDES(mutex_);
@@ -148,6 +151,7 @@ class SubscriptionHub {
   const std::string who_;  // For messages.
   const SubscriptionLineOptions line_options_;
   const size_t max_channels_;
+  const size_t max_homes_;
   Router* const router_;
   ComponentMetrics* const metrics_;
   const ForkGuard fork_;

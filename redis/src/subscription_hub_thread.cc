@@ -32,11 +32,7 @@ void SubscriptionHub::Work() {
     RetryLater();
     if (topology_changed_.exchange(false)) LeaveOldHomes();
     for (const auto& [name, home] : homes_) Tend(*home);
-    std::erase_if(homes_, [&](const auto& entry) {
-      const Home& home = *entry.second;
-      if (home.channels > 0 || home.line.connecting()) return false;
-      return !home.line.up() || Now() >= home.unused_since + line_options_.silence;
-    });
+    DropUnusedHomes();
     AwaitEvents();
   }
 }
@@ -82,6 +78,15 @@ void SubscriptionHub::LeaveOldHomes() {
       if (channel->place == Place::kNowhere) Seek(*channel);
     }
   }
+}
+
+void SubscriptionHub::DropUnusedHomes() {
+  const bool full = homes_.size() >= max_homes_;
+  std::erase_if(homes_, [&](const auto& entry) {
+    const Home& home = *entry.second;
+    if (home.channels > 0 || home.line.connecting()) return false;
+    return full || !home.line.up() || Now() >= home.unused_since + line_options_.silence;
+  });
 }
 
 void SubscriptionHub::Tend(Home& home) {
@@ -393,6 +398,11 @@ void SubscriptionHub::Seek(Channel& channel) {
   if (!name.ok()) {
     SetHome(channel, nullptr);
     return Refuse(channel, name.status());
+  }
+  if (!homes_.contains(*name) && homes_.size() >= max_homes_) {
+    SetHome(channel, nullptr);
+    return Refuse(channel, absl::UnavailableError(Concat("not connected to ", *name, ": connections to ", max_homes_,
+                                                         " nodes are in use (RedisOptions.max_nodes)")));
   }
   std::unique_ptr<Home>& home = homes_[*name];
   if (home == nullptr) home.reset(new Home{.name = *name, .line = SubscriptionLine(line_options_, random_())});

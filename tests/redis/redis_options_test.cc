@@ -36,6 +36,13 @@ TEST(RedisOptionsTest, Validate_BadField_IsNamedWithItsValue) {
             "RedisOptions.max_pending_commands must be more than 0");
   EXPECT_EQ(Fault([](RedisOptions& o) { o.max_unsent_bytes = 0; }),
             "RedisOptions.max_unsent_bytes must be more than 0");
+  for (const size_t nodes : {size_t{0}, kMaxRedisNodes + 1}) {
+    EXPECT_EQ(Fault([&](RedisOptions& o) { o.max_nodes = nodes; }),
+              Concat("RedisOptions.max_nodes must be from 1 to 2048, is ", nodes));
+  }
+  for (const size_t nodes : {size_t{1}, kMaxRedisNodes}) {
+    EXPECT_EQ(Fault([&](RedisOptions& o) { o.max_nodes = nodes; }), "");
+  }
   for (const std::string host : {"", ".", "*.example.com", "[::1]", "a b", "me@host", "x:80", "10.0.0.1:6379", "..",
                                  ".x.", "x..y", "..x", "x%y", "::1%", ".::1", "a,b", "x/"}) {
     EXPECT_EQ(Fault([&](RedisOptions& o) {

@@ -6,11 +6,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <optional>
 #include <string_view>
 #include <utility>
 
+#include "redis/support/resp_commands.h"
 #include "stockade/base/log.h"
 #include "support/loopback.h"
 
@@ -25,29 +25,6 @@ bool SendWhole(int fd, std::string_view bytes) {
     bytes.remove_prefix(static_cast<size_t>(sent));
   }
   return true;
-}
-
-// Takes the first whole command off `bytes`. Nothing: it is not all there yet.
-std::optional<std::string> TakeCommand(std::string& bytes) {
-  size_t at = 0;
-  const auto number = [&]() -> std::optional<size_t> {
-    const size_t end = bytes.find("\r\n", at);
-    if (end == std::string::npos) return std::nullopt;
-    const auto value = static_cast<size_t>(std::atoll(bytes.c_str() + at + 1));
-    at = end + 2;
-    return value;
-  };
-  const std::optional<size_t> words = number();
-  if (!words) return std::nullopt;
-  std::string command;
-  for (size_t i = 0; i < *words; ++i) {
-    const std::optional<size_t> size = number();
-    if (!size || at + *size + 2 > bytes.size()) return std::nullopt;
-    command += (i == 0 ? "" : " ") + bytes.substr(at, *size);
-    at += *size + 2;
-  }
-  bytes.erase(0, at);
-  return command;
 }
 
 }  // namespace

@@ -18,6 +18,9 @@
 
 namespace stockade {
 
+// The largest RedisOptions::max_nodes. A cluster's map that names more masters is refused.
+inline constexpr size_t kMaxRedisNodes = 2048;
+
 // Options of a RedisClient.
 struct STOCKADE_EXPORT RedisOptions {
   // The client's name in messages and the value of the metrics label `client`. Clients of the same name share their
@@ -59,6 +62,18 @@ struct STOCKADE_EXPORT RedisOptions {
   // The largest number of channels that are subscribed, being subscribed or being unsubscribed. Further subscriptions
   // are refused (ResourceExhausted).
   size_t max_channels = 100'000;
+
+  // The largest number of cluster nodes that the client has a connection to, or tries to, at a time: one connection per
+  // node for commands. The bound holds for all nodes together, masters and replicas, whether the URL, the cluster's
+  // map, MOVED or ASK has named them. From 1 to kMaxRedisNodes. Connections for subscriptions have the same bound,
+  // separately.
+  //
+  // If a command needs a connection beyond the bound, the client ends one. It ends the oldest connection to a node that
+  // the last map of the cluster does not name. The outcome of commands that were sent over it is then unknown, as with
+  // a lost connection. If the map names all of these nodes, it ends the connection that was used least recently among
+  // those without commands. The command is sent as soon as there is room. If there is none within the command's
+  // time-out, it is Unavailable. Connections to replicas are made only while there is room.
+  size_t max_nodes = 256;
 
   // The hosts, besides those of the URL, that the client may connect to and thus send its user name and password to.
   // Sentinels name a master and other Sentinels, and cluster nodes name each other. If empty, all hosts that they name

@@ -11,7 +11,8 @@ namespace stockade {
 
 // Details of a failed command's status. The codes of a failed command are:
 //
-//   Unavailable         the server could not be reached, or refuses for now (LOADING, READONLY, CLUSTERDOWN, ...)
+//   Unavailable         the server could not be reached, or refuses for now (LOADING, READONLY, CLUSTERDOWN, ...), or
+//                       there was no room for a connection to it (RedisOptions::max_nodes)
 //   DeadlineExceeded    no reply within the command's time-out
 //   ResourceExhausted   a limit of the client (queue, reply size), of the server (OOM) or of the process (no thread or
 //                       file descriptor for a connection)
