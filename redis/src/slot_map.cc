@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <map>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -45,7 +47,11 @@ absl::StatusOr<std::optional<RedisEndpoint>> NodeOf(const RedisReply& reply, con
 
 absl::StatusOr<SlotMap> SlotMap::Parse(const RedisReply& reply, const RedisEndpoint& asked) {
   if (reply.kind() != RedisReply::Kind::kArray) return NotASlotMap("not an array", reply);
+  if (reply.elements().size() > kKeySlots) return NotASlotMap(Concat("more than ", kKeySlots, " ranges"), reply);
   SlotMap map;
+  // The lists are long if a server wants to keep the client busy.
+  std::map<std::pair<std::string, uint16_t>, uint16_t> masters;
+  std::set<std::pair<std::string, uint16_t>> replicas;
   for (const RedisReply& range : reply.elements()) {
     const std::span<const RedisReply> parts = range.elements();
     if (parts.size() < 3) return NotASlotMap("not a range with a node", range);
@@ -54,25 +60,25 @@ absl::StatusOr<SlotMap> SlotMap::Parse(const RedisReply& reply, const RedisEndpo
     if (first < 0 || first > last || last >= kKeySlots) return NotASlotMap("no range of slots", range);
     const absl::StatusOr<std::optional<RedisEndpoint>> master = NodeOf(parts[2], asked);
     if (!master.ok()) return master.status();
-    std::vector<RedisEndpoint>* of_master = nullptr;
+    uint16_t owner = kNobody;
     if (*master) {
-      const uint16_t owner = map.Add(**master);
-      if (owner == kNobody) return NotASlotMap(Concat("more than ", kMaxNodes, " nodes"), reply);
+      const auto [at, is_new] =
+          masters.try_emplace({(*master)->host, (*master)->port}, static_cast<uint16_t>(map.nodes_.size()));
+      if (is_new && map.nodes_.size() == kMaxNodes) {
+        return NotASlotMap(Concat("more than ", kMaxNodes, " nodes"), reply);
+      }
+      if (is_new) map.nodes_.push_back(**master);
+      owner = at->second;
       std::fill(map.owners_.begin() + first, map.owners_.begin() + last + 1, owner);
       map.replicas_of_.resize(map.nodes_.size());
-      of_master = &map.replicas_of_[owner];
     }
     for (const RedisReply& part : parts.subspan(3)) {
       absl::StatusOr<std::optional<RedisEndpoint>> replica = NodeOf(part, asked);
       if (!replica.ok()) return replica.status();
-      if (*replica && of_master != nullptr && of_master->size() < kMaxNodes &&
-          std::find(of_master->begin(), of_master->end(), **replica) == of_master->end()) {
-        of_master->push_back(**replica);
-      }
-      if (*replica && map.replicas_.size() < kMaxNodes &&
-          std::find(map.replicas_.begin(), map.replicas_.end(), **replica) == map.replicas_.end()) {
-        map.replicas_.push_back(**std::move(replica));
-      }
+      if (!*replica || replicas.size() == kMaxNodes) continue;
+      if (!replicas.emplace((*replica)->host, (*replica)->port).second) continue;
+      if (owner != kNobody) map.replicas_of_[owner].push_back(**replica);
+      map.replicas_.push_back(**std::move(replica));
     }
   }
   if (map.nodes_.empty()) return NotASlotMap("no slot is served", reply);

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "key_slot.h"
 #include "stockade/redis/redis_endpoint.h"
+#include "stockade/redis/redis_options.h"
 #include "stockade/redis/redis_reply.h"
 
 namespace stockade::redis_internal {
@@ -22,12 +23,13 @@ namespace stockade::redis_internal {
 class SlotMap {
  public:
   static constexpr uint16_t kNobody = 0xFFFF;
-  static constexpr size_t kMaxNodes = 2048;
+  static constexpr size_t kMaxNodes = kMaxRedisNodes;
 
   SlotMap() : owners_(kKeySlots, kNobody) {}
   // Reads the answer of the node `asked` to CLUSTER SLOTS. A node without a host is at that of `asked`; one of which no
-  // address is known is left out, with its slots. FailedPrecondition, with what is wrong, where it is no such answer, a
-  // host is not an IsHostName() or no slot is served. O(slots + ranges * nodes).
+  // address is known is left out, with its slots. A replica is that of the first master that is named with it.
+  // FailedPrecondition, with what is wrong, where it is no such answer, a host is not an IsHostName(), no slot is
+  // served, or there are more than kMaxNodes masters or kKeySlots ranges. O(slots * ranges + names * log(nodes)).
   static absl::StatusOr<SlotMap> Parse(const RedisReply& reply, const RedisEndpoint& asked);
 
   // kNobody, or an index in nodes().

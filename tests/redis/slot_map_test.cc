@@ -117,6 +117,45 @@ TEST(SlotMapTest, Add_BeyondTheBound_IsNobody) {
   EXPECT_EQ(map.Add({.host = "a", .port = 1}), 0);
 }
 
+TEST(SlotMapTest, Parse_MastersAtTheBoundAndBeyond_AreTakenAndRefused) {
+  const auto masters = [](size_t count) {
+    std::vector<RedisReply> ranges;
+    for (size_t i = 0; i < count; ++i) {
+      const auto slot = static_cast<int64_t>(i);
+      ranges.push_back(Range(slot, slot, {Node(Text("a"), slot + 1)}));
+    }
+    return ranges;
+  };
+  const auto most = Parse(masters(SlotMap::kMaxNodes));
+  ASSERT_TRUE(most.ok()) << most.status();
+  EXPECT_EQ(OwnerOf(*most, SlotMap::kMaxNodes - 1), "a:2048");
+  const auto more = Parse(masters(SlotMap::kMaxNodes + 1));
+  EXPECT_EQ(more.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(more.status().message().find("CLUSTER SLOTS: more than 2048 nodes: "), 0u) << more.status();
+}
+
+TEST(SlotMapTest, Parse_RangesAtTheBoundAndBeyond_AreTakenAndRefused) {
+  std::vector<RedisReply> ranges(kKeySlots, Range(0, kKeySlots - 1, {Node(Text("a"), 1)}));
+  EXPECT_TRUE(Parse(ranges).ok());
+  ranges.push_back(ranges.back());
+  const auto more = Parse(ranges);
+  EXPECT_EQ(more.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(more.status().message().find("CLUSTER SLOTS: more than 16384 ranges: "), 0u) << more.status();
+}
+
+TEST(SlotMapTest, Parse_ReplicasBeyondTheBoundAndTwice_AreLeftOut) {
+  std::vector<RedisReply> nodes = {Node(Text("a"), 1)};
+  for (int64_t i = 0; i < 3000; ++i) {
+    nodes.push_back(Node(Text("b"), i + 1));
+    nodes.push_back(Node(Text("b"), i + 1));
+  }
+  const auto map = Parse({Range(0, 9, nodes), Range(10, 19, {Node(Text("c"), 1), Node(Text("b"), 1)})});
+  ASSERT_TRUE(map.ok()) << map.status();
+  EXPECT_EQ(map->replicas().size(), SlotMap::kMaxNodes);
+  EXPECT_EQ(map->ReplicasOf(0).size(), SlotMap::kMaxNodes);
+  EXPECT_EQ(map->ReplicasOf(1).size(), 0u) << "a replica has one master";
+}
+
 TEST(SlotMapTest, SameOwners_OtherOrderOrOwner_ComparesEndpoints) {
   SlotMap one;
   one.Assign(1, one.Add({.host = "a"}));
