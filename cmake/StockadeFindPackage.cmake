@@ -17,6 +17,11 @@ macro(stockade_find_package package missing)
     set(${missing} "prometheus-cpp (Debian: prometheus-cpp-dev)")
     find_package(prometheus-cpp QUIET)  # Has no version file: name no version.
     set(_stockade_found ${prometheus-cpp_FOUND})
+  elseif("${package}" STREQUAL "civetweb")
+    # The HTTP server of prometheus-cpp, unless that was built with a copy of its own.
+    set(${missing} "civetweb, and a prometheus-cpp that uses it (Debian: libcivetweb-dev)")
+    find_package(civetweb QUIET)
+    set(_stockade_found ${civetweb_FOUND})
   elseif("${package}" STREQUAL "SQLite3")
     set(${missing} "SQLite 3.37 or newer (Debian: libsqlite3-dev)")  # STRICT tables.
     find_package(SQLite3 3.37 QUIET)

@@ -1,10 +1,12 @@
 #include "stockade/metrics/metrics_server.h"
 
+#include <CivetServer.h>
 #include <arpa/inet.h>
 #include <prometheus/exposer.h>
 
 #include <exception>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -31,6 +33,22 @@ class Forwarder final : public prometheus::Collectable {
  private:
   const MetricsRegistry* const registry_;
 };
+
+// Answers what the exposer does not answer as it should: its HTTP server passes requests for all paths that begin with
+// /metrics to the exposer, which knows no method but GET. Returns 0 if the exposer is to answer.
+int AnswerBeforeExposer(mg_connection* connection) {
+  constexpr int kOk = 200;
+  constexpr int kNotFound = 404;
+  const mg_request_info* const request = mg_get_request_info(connection);
+  if (request->local_uri == nullptr || std::string_view(request->local_uri) != "/metrics") {
+    mg_printf(connection, "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+    return kNotFound;
+  }
+  if (std::string_view(request->request_method) != "HEAD") return 0;
+  // The length would take a scrape. HTTP does not require it here.
+  mg_printf(connection, "HTTP/1.1 200 OK\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n");
+  return kOk;
+}
 
 }  // namespace
 
@@ -62,9 +80,12 @@ absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Start(const Metric
   auto state = std::make_unique<State>();
   state->forwarder = std::make_shared<Forwarder>(options.registry);
   try {
+    CivetCallbacks callbacks;  // The server copies them.
+    callbacks.begin_request = AnswerBeforeExposer;
     state->exposer = std::make_unique<prometheus::Exposer>(
         std::vector<std::string>{"listening_ports", endpoint, "num_threads", std::to_string(kThreads),
-                                 "request_timeout_ms", std::to_string(absl::ToInt64Milliseconds(kRequestTimeout))});
+                                 "request_timeout_ms", std::to_string(absl::ToInt64Milliseconds(kRequestTimeout))},
+        &callbacks);
     state->exposer->RegisterCollectable(state->forwarder);
     state->port = static_cast<uint16_t>(state->exposer->GetListeningPorts().at(0));
   } catch (const std::exception& error) {

@@ -12,7 +12,9 @@
 namespace stockade {
 namespace {
 
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 constexpr metrics_internal::MetricDef kDefs[] = {
     {.type = metrics_internal::MetricType::kCounter, .name = "test_things_total", .help = "Things."}};
@@ -38,6 +40,33 @@ TEST(MetricsServerTest, Scrape_BesideConnectionsThatSendNoRequest_IsAnswered) {
   }
   // Which waits for half a minute.
   EXPECT_THAT(testing::Scrape((*server)->port()), HasSubstr("exposer_scrapes_total"));
+}
+
+std::string Answer(uint16_t port, const std::string& method_and_target) {
+  return testing::RawAnswer(port, method_and_target + " HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n");
+}
+
+TEST(MetricsServerTest, Head_OfTheMetrics_HasTheHeadersAndNoBody) {
+  const auto server = MetricsServer::Start({.port = 0});
+  ASSERT_TRUE(server.ok()) << server.status();
+  const std::string answer = Answer((*server)->port(), "HEAD /metrics");
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 200 "));
+  EXPECT_THAT(answer, HasSubstr("\r\nContent-Type: text/plain; charset=utf-8\r\n"));
+  EXPECT_THAT(answer, EndsWith("\r\n\r\n"));
+  EXPECT_EQ(testing::BodyOf(answer), "");
+}
+
+TEST(MetricsServerTest, Request_OfAnotherPath_IsNotFound) {
+  const auto server = MetricsServer::Start({.port = 0});
+  ASSERT_TRUE(server.ok()) << server.status();
+  for (const char* const path : {"/", "/metric", "/metricsx", "/metrics/", "/metrics/x", "/x/metrics", "/metrics$"}) {
+    SCOPED_TRACE(path);
+    EXPECT_THAT(Answer((*server)->port(), std::string("GET ") + path), StartsWith("HTTP/1.1 404 "));
+    const std::string head = Answer((*server)->port(), std::string("HEAD ") + path);
+    EXPECT_THAT(head, StartsWith("HTTP/1.1 404 "));
+    EXPECT_EQ(testing::BodyOf(head), "");
+  }
+  EXPECT_THAT(Answer((*server)->port(), "GET /metrics?name=x"), StartsWith("HTTP/1.1 200 "));
 }
 
 TEST(MetricsServerTest, Start_PortTaken_IsUnavailableAndNamesIt) {

@@ -28,6 +28,9 @@ struct STOCKADE_EXPORT MetricsServerOptions {
 // Serves a registry at http://address:port/metrics in the Prometheus text format, on eight threads of its own and one
 // that accepts connections (prometheus-cpp's Exposer). Thread-safe. Not usable in a forked child.
 //
+// GET of /metrics, with or without a query, scrapes the registry. HEAD of it has the same status and the type of the
+// contents, but no length. Every other path is 404.
+//
 // A connection that does not send its request within 2 s is closed. It occupies one of the threads for these 2 s and
 // one second more. Up to eight such connections therefore delay no scrape, and further ones delay a scrape by 3 s for
 // each eight. There is no authentication and no check of the Host header: every client that can connect can read the
