@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <climits>
 #include <utility>
 
@@ -26,6 +27,9 @@ bool InForkedChild() { return fork_detail::generation.load(std::memory_order_rel
 
 // Of an overflow that is empty: many locks at once leave many.
 constexpr size_t kBucketsKept = 1024;
+// Of nodes in reserve: those of Reserve(), and some for threads that hold many locks again and again.
+constexpr size_t kSparesKept = 64;
+static_assert(kSparesKept >= ThreadRecord::kUsualHolds);
 
 uintptr_t KeyOf(const LockCore* lock) { return reinterpret_cast<uintptr_t>(lock); }
 
@@ -123,19 +127,45 @@ Hold* ThreadRecord::Find(const LockCore* lock) {
   return found == overflow_.end() ? nullptr : &found->second;
 }
 
+void ThreadRecord::Reserve(size_t holds) {
+  ThreadRecord& record = mine != nullptr ? *mine : Make();
+  if (record.spare_.size() < holds || record.overflow_.bucket_count() < record.overflow_.size() + holds) [[unlikely]] {
+    record.MakeRoom(holds);
+  }
+}
+
+void ThreadRecord::MakeRoom(size_t holds) {
+  overflow_.reserve(overflow_.size() + holds);  // Of the table of nodes.
+  spare_.reserve(holds);
+  while (spare_.size() < holds) AddSpare();
+}
+
+// spare_ must have a free place.
+void ThreadRecord::AddSpare() {
+  Overflow made;
+  made.try_emplace(nullptr);
+  spare_.push_back(made.extract(made.begin()));
+}
+
 Hold& ThreadRecord::Add(const LockCore* lock) noexcept {
   Hold& place = entry(EntryOf(KeyOf(lock)));
   if (place.lock.load(std::memory_order_relaxed) == 0) return place;
   fast = nullptr;
-  if (spare_.empty()) return overflow_[lock];
-  spare_.key() = lock;
-  return overflow_.insert(std::move(spare_)).position->second;
+  if (spare_.empty()) {
+    if (spare_.capacity() == 0) spare_.reserve(1);
+    AddSpare();
+  }
+  Overflow::node_type node = std::move(spare_.back());
+  spare_.pop_back();
+  node.key() = lock;
+  return overflow_.insert(std::move(node)).position->second;
 }
 
 void ThreadRecord::Remove(const LockCore* lock, Hold& hold) {
   if (&hold == &entry(EntryOf(KeyOf(lock)))) return hold.Set(0);
   hold.Set(0);
-  spare_ = overflow_.extract(lock);
+  Overflow::node_type removed = overflow_.extract(lock);
+  if (spare_.size() < std::min(spare_.capacity(), kSparesKept)) spare_.push_back(std::move(removed));
   if (!overflow_.empty()) return;
   if (overflow_.bucket_count() > kBucketsKept) Overflow().swap(overflow_);
   BecomeFast();

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <unordered_map>
+#include <vector>
 
 #include "stockade/base/asymmetric_fence.h"
 #include "stockade/base/export.h"
@@ -127,6 +128,11 @@ class alignas(128) ThreadRecord {
   // process ends, because a lock that is acquired but not recorded could never be released.
   static ThreadRecord& Mine() noexcept;
 
+  // For callers that must survive a lack of memory: lets the calling thread acquire `holds` more locks without an
+  // allocation. Throws std::bad_alloc. Of this room, that for kUsualHolds locks is kept.
+  STOCKADE_EXPORT static void Reserve(size_t holds);
+  static constexpr size_t kUsualHolds = 8;
+
   // Returns null if the thread does not hold `lock`.
   Hold* Find(const LockCore* lock);
   // A place for `lock`, which the thread must not hold yet. Valid until Remove().
@@ -148,6 +154,8 @@ class alignas(128) ThreadRecord {
 
  private:
   static ThreadRecord& Make();
+  void MakeRoom(size_t holds);
+  void AddSpare();
   void BecomeFast();
   static ThreadRecord* TakeFree();
   static void AtThreadEnd(void* record);
@@ -162,7 +170,9 @@ class alignas(128) ThreadRecord {
   bool end_seen_ = false;                        // AtThreadEnd() has found holds once.
   using Overflow = std::unordered_map<const LockCore*, Hold>;
   Overflow overflow_;
-  Overflow::node_type spare_;  // The last removed node: an overflow that comes and goes allocates once.
+  // Nodes for the overflow, so that an overflow that comes and goes allocates once: removed ones, and those of
+  // Reserve(). At most its capacity.
+  std::vector<Overflow::node_type> spare_;
 };
 static_assert(sizeof(ThreadRecord) <= 1280);
 static_assert(alignof(ThreadRecord) > 64);  // lock_word::kFavoured is kept in the low bits of an address.
