@@ -110,7 +110,14 @@ ComponentMetrics::~ComponentMetrics() {
 }
 
 void ComponentMetrics::AddGauge(size_t metric, MetricSet::GaugeReader read) {
-  if (set_ != nullptr) gauges_.push_back(set_->AddGauge(metric, std::move(read)));
+  if (set_ == nullptr) return;
+  gauges_.emplace_back();  // First: without memory no gauge may stay behind in the set.
+  try {
+    gauges_.back() = set_->AddGauge(metric, std::move(read));
+  } catch (...) {
+    gauges_.pop_back();
+    throw;
+  }
 }
 
 }  // namespace stockade::metrics_internal
