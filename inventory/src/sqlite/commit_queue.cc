@@ -40,13 +40,13 @@ uint64_t CommitQueue::Append(LedgerRecord record) {
   {
     const MutexLock own(mutex_);
     while (queue_.size() >= max_queued_ && failure_.ok() && refused_.empty()) space_.Wait(mutex_);
-    position = ++appended_;
-    if (!failure_.ok()) return position;
+    if (!failure_.ok()) return ++appended_;
     if (!refused_.empty()) {
       refused_.push_back(std::move(record));
-      return position;
+      return ++appended_;
     }
-    queue_.push_back(std::move(record));
+    queue_.push_back(std::move(record));  // Before it has a position: this may throw.
+    position = ++appended_;
     // The writer looks at the queue before it sleeps, so it sleeps only on an empty one.
     if (queue_.size() > 1) return position;
   }
@@ -128,12 +128,10 @@ std::vector<LedgerRecord> CommitQueue::TakeRefused() {
   const MutexLock own(mutex_);
   if (refused_.empty()) return {};
   // One range with that before it, where nothing was written in between.
-  uint64_t first = decided_ + 1;
-  if (const auto before = refused_ranges_.find(decided_); before != refused_ranges_.end()) {
-    first = before->second;
-    refused_ranges_.erase(before);
-  }
-  refused_ranges_.emplace(appended_, first);
+  const auto before = refused_ranges_.find(decided_);
+  const bool extends = before != refused_ranges_.end();
+  refused_ranges_.emplace(appended_, extends ? before->second : decided_ + 1);  // First: this may throw.
+  if (extends) refused_ranges_.erase(before);
   refused_rows_ += refused_.size();
   decided_ = flight_end_ = appended_;
   return std::exchange(refused_, {});
