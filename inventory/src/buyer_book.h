@@ -3,16 +3,19 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
+#include "absl/hash/hash.h"
 #include "item.h"
+#include "open_table.h"
 #include "ranked_mutex.h"
 #include "stockade/base/mutex.h"
+#include "stockade/locks/internal/thread_record.h"
 #include "stockade/locks/reentrant_mutex.h"
 
 namespace stockade::inventory_internal {
@@ -34,6 +37,7 @@ class BuyerBook {
 
   // Of all buyers.
   [[nodiscard]] std::vector<Lock> LockAll() {
+    locks_internal::ThreadRecord::Reserve(stripes_.size() + locks_internal::ThreadRecord::kUsualHolds);
     std::vector<Lock> locks;
     locks.reserve(stripes_.size());
     for (const auto& stripe : stripes_) locks.emplace_back(stripe->mutex);
@@ -43,35 +47,62 @@ class BuyerBook {
   int64_t Units(const Item& item, const std::string& buyer) {
     Stripe& stripe = StripeOf(buyer);
     stripe.mutex.AssertHeld();  // By a Lock of the caller.
-    const auto found = stripe.units.find({&item, buyer});
-    return found == stripe.units.end() ? 0 : found->second;
+    const Entry* const found = Find(stripe, item, buyer);
+    return found == nullptr ? 0 : found->units;
   }
 
-  // `change` may be below zero, but not what comes of it.
-  void Add(const Item& item, const std::string& buyer, int64_t change) {
+  // Lets Add() have an entry to add to, which may have no units. Throws std::bad_alloc, and has changed nothing then.
+  void MakeRoom(const Item& item, const std::string& buyer) {
     Stripe& stripe = StripeOf(buyer);
     stripe.mutex.AssertHeld();  // By a Lock of the caller.
-    const auto found = stripe.units.try_emplace({&item, buyer}, 0).first;
-    found->second += change;
-    if (found->second == 0) stripe.units.erase(found);
+    if (Find(stripe, item, buyer) != nullptr) return;
+    Entry added{.hash = HashOf(item, buyer), .item = &item, .buyer = buyer, .units = 0};
+    stripe.entries.MakeRoom();
+    stripe.entries.Insert(std::move(added));
+  }
+
+  // Allocates nothing. `change` may be below zero, but not what comes of it. Needs MakeRoom() if it is above zero. If
+  // it is zero, an entry without units is removed.
+  void Add(const Item& item, const std::string& buyer, int64_t change) noexcept {
+    Stripe& stripe = StripeOf(buyer);
+    stripe.mutex.AssertHeld();  // By a Lock of the caller.
+    Entry* const found = Find(stripe, item, buyer);
+    if (found == nullptr) return;
+    found->units += change;
+    if (found->units == 0) stripe.entries.Erase(found);
   }
 
   // Takes the stripes, one after the other. O(all buyers).
   void Forget(const Item& item) {
     for (const auto& stripe : stripes_) {
       const MutexLock lock(stripe->mutex);
-      absl::erase_if(stripe->units, [&](const auto& entry) { return entry.first.first == &item; });
+      stripe->entries.EraseIf([&](const Entry& entry) { return entry.item == &item; });
     }
   }
 
  private:
+  struct Entry {
+    uint64_t hash;
+    const Item* item;
+    std::string buyer;
+    int64_t units;
+  };
+  struct EntryHash {
+    uint64_t operator()(const Entry& entry) const { return entry.hash; }
+  };
+  using Entries = OpenTable<Entry, EntryHash>;
   struct alignas(64) Stripe {
     explicit Stripe(uint32_t index) : mutex(LockRank::kBuyers, index, "inventory buyers") {}
 
     Ranked<ReentrantMutex> mutex;
-    absl::flat_hash_map<std::pair<const Item*, std::string>, int64_t> units
-        STOCKADE_GUARDED_BY(mutex);  // None is zero.
+    Entries entries STOCKADE_GUARDED_BY(mutex);  // None is zero, except between MakeRoom() and Add().
   };
+
+  static uint64_t HashOf(const Item& item, const std::string& buyer) { return absl::HashOf(&item, buyer); }
+  static Entry* Find(Stripe& stripe, const Item& item, const std::string& buyer) STOCKADE_REQUIRES(stripe.mutex) {
+    return stripe.entries.Find(HashOf(item, buyer),
+                               [&](const Entry& entry) { return entry.item == &item && entry.buyer == buyer; });
+  }
 
   Stripe& StripeOf(const std::string& buyer) { return *stripes_[std::hash<std::string>()(buyer) % stripes_.size()]; }
 

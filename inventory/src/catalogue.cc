@@ -2,11 +2,18 @@
 
 #include <algorithm>
 
+#include "absl/cleanup/cleanup.h"
 #include "local_core.h"
 #include "stockade/base/crash_point.h"
 #include "stockade/base/printable.h"
 
 namespace stockade::inventory_internal {
+namespace {
+
+// A restock returns no order.
+void NoAnswer(const OrderRecord&, OrderState) {}
+
+}  // namespace
 
 Item* LocalCore::InsertItem(std::string_view sku, const SkuOptions& options, int64_t granted, int64_t available) {
   const int32_t shards = options.shards == 0 ? ShardedStock::DefaultShards() : options.shards;
@@ -50,6 +57,10 @@ absl::Status LocalCore::AddItem(std::string_view call, std::string_view sku, con
       return existing;
     }
     item = InsertItem(sku, options, options.stock, options.stock);
+    absl::Cleanup undo = [&] {
+      catalogue_mutex_.AssertHeld();
+      items_.erase(items_.find(sku));
+    };
     // Appended before anybody can find the SKU and append what needs it.
     base_internal::CrashPoint("add sku: before the append");
     item->position = Append([&] {
@@ -59,6 +70,7 @@ absl::Status LocalCore::AddItem(std::string_view call, std::string_view sku, con
                           .shards = item->stock->shards(),
                           .per_buyer_limit = options.per_buyer_limit};
     });
+    std::move(undo).Cancel();
     base_internal::CrashPoint("add sku: appended");
     return {.position = item->position};
   }();
@@ -79,9 +91,13 @@ absl::Status LocalCore::RemoveSku(std::string_view sku) {
     const base_internal::MutexLock catalogue_lock(catalogue_mutex_);
     if (item->removed()) return {.status = checks_.NoSuchSku("RemoveSku", sku), .position = item->position};
     const int64_t withdrawn = item->stock->TakeAll();
+    absl::Cleanup undo = [&] {
+      if (withdrawn > 0) (void)item->stock->Deposit(withdrawn);  // Nobody has missed them.
+    };
     base_internal::CrashPoint("remove sku: units withdrawn, before the append");
     item->position = Append(
         [&] { return LedgerRecord{.kind = LedgerRecord::Kind::kRemoveSku, .sku = item->sku, .quantity = withdrawn}; });
+    std::move(undo).Cancel();
     base_internal::CrashPoint("remove sku: appended");
     item->Withdraw(withdrawn);
     item->withdrawn = std::move(item->stock);
@@ -106,7 +122,8 @@ absl::Status LocalCore::Restock(std::string_view sku, int64_t units, const std::
                         .lines = {&line, 1},
                         .request_id = request_id == nullptr ? none : *request_id,
                         .buyer = none,
-                        .ttl = absl::InfiniteDuration()};
+                        .ttl = absl::InfiniteDuration(),
+                        .answer = NoAnswer};
   const PendingStatus deposit = [&] {
     const base_internal::MutexLock changes(sku_changes_mutex_);
     if (request_id == nullptr) return Deposit(request, nullptr, 0);
@@ -132,27 +149,31 @@ LocalCore::PendingStatus LocalCore::Deposit(const Request& request, OrderBook::S
   if (item->removed()) return {.status = checks_.NoSuchSku("Restock", sku), .position = item->position};
   const int64_t granted = item->granted();
   if (units > kMaxUnits - granted) return {.status = checks_.TooManyUnits(sku, units, granted)};
-  OrderId id = 0;
+  OrderBook::Ref record;
+  absl::Cleanup undo = [&] {
+    if (record == nullptr) return;
+    stripe->mutex.AssertHeld();
+    orders_.Withdraw(*stripe, record);
+  };
   if (stripe != nullptr) {
     stripe->mutex.AssertHeld();  // By Restock(). The analysis forgets it after the block.
-    id = orders_.NextId(*stripe);
+    const Instant now = clock_->Now();
+    auto added = std::make_shared<OrderRecord>(RestockRecord(
+        orders_.NextId(*stripe), fingerprint, {.item = item, .quantity = units}, request.request_id, now));
+    (void)orders_.Add(*stripe, added, now);
+    record = std::move(added);
   }
   base_internal::CrashPoint("restock: before the append");
   const uint64_t position = Append([&] {
     return LedgerRecord{.kind = LedgerRecord::Kind::kRestock,
-                        .order_id = id,
+                        .order_id = record == nullptr ? 0 : record->id,
                         .request_id = request.request_id,
                         .sku = item->sku,
                         .quantity = units};
   });
+  std::move(undo).Cancel();
   base_internal::CrashPoint("restock: appended, before the deposit");
-  if (stripe != nullptr) {
-    stripe->mutex.AssertHeld();
-    const Instant now = clock_->Now();
-    OrderRecord record = RestockRecord(id, fingerprint, {.item = item, .quantity = units}, request.request_id, now);
-    record.position = position;
-    (void)orders_.Add(*stripe, std::make_shared<OrderRecord>(std::move(record)), now);
-  }
+  if (record != nullptr) record->position = position;
   item->PutUp(units);
   // Cannot fail: what is in the shards is at most what was granted.
   (void)item->stock->Deposit(units);

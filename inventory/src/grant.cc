@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/cleanup/cleanup.h"
 #include "local_core.h"
 #include "stockade/base/crash_point.h"
 
@@ -32,71 +33,68 @@ LedgerRecord Written(const OrderRecord& record) {
 
 }  // namespace
 
-LocalCore::GrantResult LocalCore::Grant(const ReserveRequest& request) {
+absl::Status LocalCore::Grant(const ReserveRequest& request, MakeAnswer answer, GrantNotes& notes) {
   const RequestLine line{.sku = request.sku, .quantity = request.quantity};
   return GrantLines({.kind = OrderKind::kReserve,
                      .lines = {&line, 1},
                      .request_id = request.request_id,
                      .buyer = request.buyer,
-                     .ttl = request.ttl});
+                     .ttl = request.ttl,
+                     .answer = answer},
+                    notes);
 }
 
-LocalCore::GrantResult LocalCore::Grant(const TakeRequest& request) {
+absl::Status LocalCore::Grant(const TakeRequest& request, MakeAnswer answer, GrantNotes& notes) {
   const RequestLine line{.sku = request.sku, .quantity = request.quantity};
   return GrantLines({.kind = OrderKind::kTake,
                      .lines = {&line, 1},
                      .request_id = request.request_id,
                      .buyer = request.buyer,
-                     .ttl = absl::InfiniteDuration()});
+                     .ttl = absl::InfiniteDuration(),
+                     .answer = answer},
+                    notes);
 }
 
-LocalCore::GrantResult LocalCore::Grant(const BasketRequest& request) {
+absl::Status LocalCore::Grant(const BasketRequest& request, MakeAnswer answer, GrantNotes& notes) {
   absl::StatusOr<std::vector<RequestLine>> lines = checks_.SumUp(request);
-  if (!lines.ok()) return {.order = std::move(lines).status(), .start = clock_->Now()};
+  if (!lines.ok()) return std::move(lines).status();
   return GrantLines({.kind = OrderKind::kBasket,
                      .lines = *lines,
                      .request_id = request.request_id,
                      .buyer = request.buyer,
-                     .ttl = request.ttl});
+                     .ttl = request.ttl,
+                     .answer = answer},
+                    notes);
 }
 
-LocalCore::GrantResult LocalCore::GrantLines(Request request) {
-  GrantResult granted{.order = OrderRef(), .start = clock_->Now()};
-  granted.order = [&]() -> absl::StatusOr<OrderRef> {
-    if (absl::Status healthy = Ready(); !healthy.ok()) return healthy;
-    if (absl::Status valid = CheckRequest(request); !valid.ok()) return valid;
-    ItemLines lines;
-    bool has_limit = false;
-    {
-      const RankedReadLock lock(catalogue_mutex_);
-      for (const RequestLine& line : request.lines) {
-        const auto found = items_.find(line.sku);
-        lines.push_back({.item = found == items_.end() ? nullptr : found->second.get(), .quantity = line.quantity});
-        // One that is unknown may be added, and sold to this very request, before the stripe is locked.
-        has_limit |= lines.back().item == nullptr || lines.back().item->per_buyer_limit != 0;
-      }
+absl::Status LocalCore::GrantLines(Request request, GrantNotes& notes) {
+  notes.start = clock_->Now();
+  if (absl::Status healthy = Ready(); !healthy.ok()) return healthy;
+  if (absl::Status valid = CheckRequest(request); !valid.ok()) return valid;
+  ItemLines lines;
+  bool has_limit = false;
+  {
+    const RankedReadLock lock(catalogue_mutex_);
+    for (const RequestLine& line : request.lines) {
+      const auto found = items_.find(line.sku);
+      lines.push_back({.item = found == items_.end() ? nullptr : found->second.get(), .quantity = line.quantity});
+      // One that is unknown may be added, and sold to this very request, before the stripe is locked.
+      has_limit |= lines.back().item == nullptr || lines.back().item->per_buyer_limit != 0;
     }
-    const uint64_t fingerprint = orders_.FingerprintOf(request.request_id);
-    OrderBook::Stripe& stripe = orders_.StripeOf(fingerprint);
-    const BuyerBook::Lock buyer_lock = LockBuyer(has_limit, request.buyer);
-    const base_internal::MutexLock lock(stripe.mutex);
-    absl::StatusOr<OrderBook::Ref> order = FindOrTake(request, fingerprint, std::move(lines), stripe, granted);
-    if (!order.ok()) return order.status();
-    granted.state = (*order)->state;
-    return OrderRef(*std::move(order));
-  }();
-  return granted;
+  }
+  const uint64_t fingerprint = orders_.FingerprintOf(request.request_id);
+  OrderBook::Stripe& stripe = orders_.StripeOf(fingerprint);
+  const BuyerBook::Lock buyer_lock = LockBuyer(has_limit, request.buyer);
+  const base_internal::MutexLock lock(stripe.mutex);
+  return FindOrTake(request, fingerprint, std::move(lines), stripe, notes);
 }
 
-absl::StatusOr<LocalCore::OrderRef> LocalCore::Finish(GrantResult granted, const absl::Status& durable) {
-  if (absl::Status known = Finish(PendingStatus{.position = granted.position}, durable); !known.ok())
-    granted.order = known;
-  if (!granted.order.ok()) {
-    metrics_.Add(RefusalMetric(RefusalOf(granted.order.status())));
-  } else if (granted.timed) {
-    metrics_.ObserveSpan(kReserveSeconds, granted.start, clock_->Now());
+void LocalCore::CountAnswer(const absl::Status& answered, const GrantNotes& notes) {
+  if (!answered.ok()) {
+    metrics_.Add(RefusalMetric(RefusalOf(answered)));
+  } else if (notes.timed) {
+    metrics_.ObserveSpan(kReserveSeconds, notes.start, clock_->Now());
   }
-  return std::move(granted.order);
 }
 
 absl::Status LocalCore::CheckRequest(Request& request) const {
@@ -108,30 +106,75 @@ absl::Status LocalCore::CheckRequest(Request& request) const {
   return checks_.CheckTtl(request.request_id, request.ttl);
 }
 
-absl::StatusOr<OrderBook::Ref> LocalCore::FindOrTake(const Request& request, uint64_t fingerprint, ItemLines lines,
-                                                     OrderBook::Stripe& stripe, GrantResult& granted) {
-  const Instant now = granted.start;
-  OrderBook::Found found = orders_.Find(stripe, fingerprint, request.request_id, now);
+absl::Status LocalCore::FindOrTake(const Request& request, uint64_t fingerprint, ItemLines lines,
+                                   OrderBook::Stripe& stripe, GrantNotes& notes) {
+  const OrderBook::Found found = orders_.Find(stripe, fingerprint, request.request_id, notes.start);
   // A repeat waits, too, also if it is refused: nothing is said of the first request before that is durable.
-  if (found.record != nullptr) granted.position = found.record->position;
+  if (found.record != nullptr) notes.position = found.record->position;
   if (found.forgotten) return checks_.Forgotten(request.request_id);
-  if (found.record != nullptr) {
-    if (absl::Status same = CheckSame(request, *found.record); !same.ok()) return same;
-    if (const Instant at = clock_->Now(); found.record->IsDue(at)) {
-      Expire(stripe, *found.record, at);
-      granted.position = found.record->position;
-    }
-    granted.timed = IsTimed(metrics_.Add(kRepeats));
-    return std::move(found.record);
-  }
+  if (found.record != nullptr) return AnswerAgain(request, stripe, *found.record, notes);
   if (absl::Status allowed = CheckBuyer(request, lines); !allowed.ok()) return allowed;
+  return TakeNew(request, fingerprint, std::move(lines), stripe, notes);
+}
+
+absl::Status LocalCore::AnswerAgain(const Request& request, OrderBook::Stripe& stripe, OrderRecord& record,
+                                    GrantNotes& notes) {
+  if (absl::Status same = CheckSame(request, record); !same.ok()) return same;
+  const Instant at = clock_->Now();
+  const bool is_due = record.IsDue(at);
+  request.answer(record, is_due ? OrderState::kExpired : record.state);
+  if (is_due) {
+    Expire(stripe, record, at);
+    notes.position = record.position;
+  }
+  notes.timed = IsTimed(metrics_.Add(kRepeats));
+  return absl::OkStatus();
+}
+
+absl::Status LocalCore::TakeNew(const Request& request, uint64_t fingerprint, ItemLines lines,
+                                OrderBook::Stripe& stripe, GrantNotes& notes) {
   if (absl::Status taken = TakeUnits(request, lines); !taken.ok()) return taken;
+  // Without memory the units go back. Until then they count as neither held nor sold, so requests that miss them are
+  // told that they may come back (kAllHeld), not that they are sold.
+  OrderBook::Ref record;
+  const ItemLines* taken = &lines;
+  bool is_in_book = false;
+  absl::Cleanup undo = [&] {
+    stripe.mutex.AssertHeld();
+    if (is_in_book) orders_.Withdraw(stripe, record);
+    for (const ItemLine& line : *taken) {
+      (void)line.item->stock->Deposit(line.quantity);
+      if (line.item->per_buyer_limit != 0) buyers_.Add(*line.item, request.buyer, 0);
+    }
+  };
+  record = NewRecord(request, fingerprint, orders_.NextId(stripe), notes.start);
+  record->lines = std::move(lines);
+  taken = &record->lines;
+  request.answer(*record, record->state);
+  MakeRoomForBuyer(*record);
+  const bool is_first_due = orders_.Add(stripe, record, notes.start);
+  is_in_book = true;
+  base_internal::CrashPoint("grant: units taken, before the append");
+  record->position = Append([&] { return Written(*record); });
+  std::move(undo).Cancel();
+  // From here on nothing fails.
+  base_internal::CrashPoint("grant: appended");
+  notes.position = record->position;
+  CountTaken(*record);
+  if (is_first_due) reaper_->WakeBy(record->deadline);
+  notes.timed = IsTimed(metrics_.Add(request.kind == OrderKind::kTake ? kTakes : kReservations));
+  return absl::OkStatus();
+}
+
+// Without its lines.
+std::shared_ptr<OrderRecord> LocalCore::NewRecord(const Request& request, uint64_t fingerprint, OrderId id,
+                                                  Instant now) const {
   const bool reserve = request.kind != OrderKind::kTake;
-  const auto record = std::make_shared<OrderRecord>(
-      OrderRecord{.id = orders_.NextId(stripe),
+  return std::make_shared<OrderRecord>(
+      OrderRecord{.id = id,
                   .fingerprint = fingerprint,
                   .kind = request.kind,
-                  .lines = std::move(lines),
+                  .lines = {},
                   .request_id = request.request_id,
                   .buyer = request.buyer,
                   .ttl = request.ttl,
@@ -139,14 +182,6 @@ absl::StatusOr<OrderBook::Ref> LocalCore::FindOrTake(const Request& request, uin
                   .deadline = reserve ? now + request.ttl : Instant::InfiniteFuture(),
                   .state = reserve ? OrderState::kHeld : OrderState::kSold,
                   .ended_at = reserve ? Instant::InfiniteFuture() : now});
-  CountTaken(*record);
-  base_internal::CrashPoint("grant: units taken, before the append");
-  record->position = Append([&] { return Written(*record); });
-  base_internal::CrashPoint("grant: appended");
-  granted.position = record->position;
-  if (orders_.Add(stripe, record, now)) reaper_->WakeBy(record->deadline);
-  granted.timed = IsTimed(metrics_.Add(reserve ? kReservations : kTakes));
-  return record;
 }
 
 // By what the thread has counted of the kind; 0 without metrics.
@@ -176,8 +211,14 @@ absl::Status LocalCore::Short(const ItemLine& wanted) const {
   return checks_.Short({.sku = item.sku, .quantity = wanted.quantity}, item.granted() - item.units.sold());
 }
 
+void LocalCore::MakeRoomForBuyer(const OrderRecord& record) {
+  for (const ItemLine& line : record.lines) {
+    if (line.item->per_buyer_limit != 0 && !line.item->removed()) buyers_.MakeRoom(*line.item, record.buyer);
+  }
+}
+
 // Adds the record's units to what is held, sold and the buyer's.
-void LocalCore::CountTaken(const OrderRecord& record) {
+void LocalCore::CountTaken(const OrderRecord& record) noexcept {
   for (const ItemLine& line : record.lines) {
     line.item->units.Take(line.quantity);
     if (record.state == OrderState::kSold) line.item->units.Sell(line.quantity);

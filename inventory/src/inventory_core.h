@@ -18,9 +18,11 @@ namespace stockade::inventory_internal {
 
 // What stands behind an Inventory: one function for each of its calls, with the contract that inventory.h states.
 // Inventory calls CheckNotForked() before each of the others, and destroys the core unless it is InForkedChild().
+//
+// A call may throw std::bad_alloc if it has changed nothing and has no callback. Inventory returns NoMemory() then.
 class STOCKADE_EXPORT InventoryCore {
  public:
-  InventoryCore() = default;
+  InventoryCore();
   virtual ~InventoryCore();
 
   InventoryCore(const InventoryCore&) = delete;
@@ -61,6 +63,9 @@ class STOCKADE_EXPORT InventoryCore {
   virtual absl::StatusOr<SkuSnapshot> Snapshot(std::string_view sku) = 0;
   virtual std::vector<SkuSnapshot> Snapshot() = 0;
   virtual absl::Status Health() const = 0;
+
+  // kUnavailable: nothing has changed, because there is no memory. A copy of it allocates nothing.
+  virtual const absl::Status& NoMemory() const;
 
   // Aborts in a forked child, naming the inventory.
   virtual void CheckNotForked() const = 0;

@@ -1,6 +1,10 @@
 #include "local_core.h"
 
+#include <new>
+
 #include "stockade/base/strings.h"
+#include "stockade/base/thread_slot.h"
+#include "stockade/locks/internal/thread_record.h"
 
 namespace stockade::inventory_internal {
 
@@ -19,6 +23,7 @@ LocalCore::LocalCore(InventoryOptions options)
       metrics_(options.metrics, InventoryMetricDefs(), {{"inventory", name_}}),
       stock_metrics_(options.metrics, StockMetricDefs(), {{"inventory", name_}}) {
   AddGauges();
+  (void)ThisThreadSlot();  // The first one in the process allocates.
 }
 
 // The reaper uses everything else, and what the ledger still has to tell all but the reaper.
@@ -32,7 +37,11 @@ LocalCore::~LocalCore() {
 }
 
 absl::Status LocalCore::AwaitDurable(uint64_t position) const {
-  return position == 0 ? absl::OkStatus() : ledger_->AwaitDurable(position);
+  try {
+    return position == 0 ? absl::OkStatus() : ledger_->AwaitDurable(position);
+  } catch (const std::bad_alloc&) {
+    return checks_.NoMemoryInDoubt();
+  }
 }
 
 void LocalCore::WhenDurable(uint64_t position, absl::AnyInvocable<void(absl::Status)> done) {
@@ -43,16 +52,25 @@ void LocalCore::WhenDurable(uint64_t position, absl::AnyInvocable<void(absl::Sta
   }
 }
 
-absl::Status LocalCore::Finish(PendingStatus settled, const absl::Status& durable) {
+absl::Status LocalCore::Outcome(uint64_t position, const absl::Status& durable) {
   if (durable.ok()) {
-    if (settled.position != 0) orders_.NoteDurable(settled.position);
-    return std::move(settled.status);
+    if (position != 0) orders_.NoteDurable(position);
+    return absl::OkStatus();
   }
-  if (absl::IsResourceExhausted(durable)) {
-    UndoRefusedRecords();
-    return checks_.Refused(Refusal::kUnavailable, Concat("nothing has changed: ", durable.message()));
+  const bool refused = absl::IsResourceExhausted(durable);
+  try {
+    if (refused) UndoRefusedRecords();
+    return checks_.Refused(Refusal::kUnavailable,
+                           Concat(refused ? "nothing has changed: " : "not known to be durable: ", durable.message()));
+  } catch (const std::bad_alloc&) {
+    // If refused records could not be undone, every later call that changes something undoes them first.
+    return refused ? checks_.NoMemory() : checks_.NoMemoryInDoubt();
   }
-  return checks_.Refused(Refusal::kUnavailable, Concat("not known to be durable: ", durable.message()));
+}
+
+absl::Status LocalCore::Finish(PendingStatus settled, const absl::Status& durable) {
+  absl::Status outcome = Outcome(settled.position, durable);
+  return outcome.ok() ? std::move(settled.status) : outcome;
 }
 
 absl::Status LocalCore::Ready() {
@@ -109,6 +127,7 @@ BuyerBook::Lock LocalCore::LockBuyer(bool has_limit, const std::string& buyer) {
 }
 
 std::vector<std::unique_lock<Ranked<ReentrantMutex>>> LocalCore::LockAllOrders() {
+  locks_internal::ThreadRecord::Reserve(orders_.stripe_count() + locks_internal::ThreadRecord::kUsualHolds);
   std::vector<std::unique_lock<Ranked<ReentrantMutex>>> locks;
   locks.reserve(orders_.stripe_count());
   for (size_t i = 0; i < orders_.stripe_count(); ++i) locks.emplace_back(orders_.stripe(i).mutex);

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
+#include "absl/functional/function_ref.h"
 #include "buyer_book.h"
 #include "inventory_core.h"
 #include "inventory_metrics.h"
@@ -39,20 +40,20 @@ namespace stockade::inventory_internal {
 // under none.
 class LocalCore final : public InventoryCore {
  public:
-  using OrderRef = std::shared_ptr<const OrderRecord>;
-
-  // The answer to a request, which may be a refusal. It is valid once the record at `position` is durable.
-  struct GrantResult {
-    absl::StatusOr<OrderRef> order;
+  // What a grant leaves for the end of its call.
+  struct GrantNotes {
+    // The answer, which may be a refusal, is valid once the record at this position is durable.
     uint64_t position = 0;
-    OrderState state = OrderState::kHeld;  // Of the order, at `position`.
-    Instant start;
+    Instant start = {};
     bool timed = false;  // For stockade_inventory_reserve_seconds.
   };
   struct PendingStatus {
     absl::Status status = {};
     uint64_t position = 0;
   };
+  // Makes the answer to a request from its order, of which only the state changes later. It is called before the order
+  // exists, and may throw std::bad_alloc.
+  using MakeAnswer = absl::FunctionRef<void(const OrderRecord&, OrderState)>;
 
   explicit LocalCore(InventoryOptions options);
   ~LocalCore() override;
@@ -95,19 +96,28 @@ class LocalCore final : public InventoryCore {
   void CheckNotForked() const override { fork_guard_.Check("Inventory", name_); }
   bool InForkedChild() const override { return fork_guard_.InForkedChild(); }
 
-  // What the forms of the calls above consist of. These do not wait for the ledger, and what they return is passed to
-  // Finish(), whatever it is.
-  GrantResult Grant(const ReserveRequest& request);
-  GrantResult Grant(const TakeRequest& request);
-  GrantResult Grant(const BasketRequest& request);
+  const absl::Status& NoMemory() const override { return checks_.NoMemory(); }
+  const absl::Status& NoMemoryInDoubt() const { return checks_.NoMemoryInDoubt(); }
+
+  // What the forms of the calls above consist of.
+  //
+  // These do not wait for the ledger. They allocate all that they need before the append to the ledger, which is the
+  // last step that can fail. If they throw std::bad_alloc, nothing has changed.
+  absl::Status Grant(const ReserveRequest& request, MakeAnswer answer, GrantNotes& notes);
+  absl::Status Grant(const TakeRequest& request, MakeAnswer answer, GrantNotes& notes);
+  absl::Status Grant(const BasketRequest& request, MakeAnswer answer, GrantNotes& notes);
   // Cancels the order if it `gives_back` its units; otherwise commits it.
   PendingStatus EndOrder(OrderId id, bool gives_back);
 
-  // The answer, given whether it is durable.
-  absl::StatusOr<OrderRef> Finish(GrantResult granted, const absl::Status& durable);
+  // These, and AwaitDurable(), never throw std::bad_alloc. Outcome(): of a call whose record at `position` has become
+  // durable, or not; OK if the answer of the call is valid.
+  absl::Status Outcome(uint64_t position, const absl::Status& durable);
   absl::Status Finish(PendingStatus settled, const absl::Status& durable);
+  // Counts the answer to a request.
+  void CountAnswer(const absl::Status& answered, const GrantNotes& notes);
   absl::Status AwaitDurable(uint64_t position) const;
-  // Calls `done` as soon as AwaitDurable() would return, with what it would return; perhaps at once.
+  // Calls `done` as soon as AwaitDurable() would return, with what it would return; perhaps at once. May throw
+  // std::bad_alloc, and never calls `done` later then.
   void WhenDurable(uint64_t position, absl::AnyInvocable<void(absl::Status)> done);
 
  private:
@@ -118,15 +128,21 @@ class LocalCore final : public InventoryCore {
     const std::string& request_id;
     const std::string& buyer;
     absl::Duration ttl;
+    MakeAnswer answer;
   };
 
-  // grant.cc. FindOrTake() also needs the buyer's lock if an item has a limit. It sets granted.timed, and
-  // granted.position to the position of the record that the answer depends on.
-  GrantResult GrantLines(Request request);
+  // grant.cc. FindOrTake() and TakeNew() also need the buyer's lock if an item has a limit. They set notes.timed, and
+  // notes.position to the position of the record that the answer depends on.
+  absl::Status GrantLines(Request request, GrantNotes& notes);
   absl::Status CheckRequest(Request& request) const;
-  absl::StatusOr<OrderBook::Ref> FindOrTake(const Request& request, uint64_t fingerprint, ItemLines lines,
-                                            OrderBook::Stripe& stripe, GrantResult& granted)
+  absl::Status FindOrTake(const Request& request, uint64_t fingerprint, ItemLines lines, OrderBook::Stripe& stripe,
+                          GrantNotes& notes) STOCKADE_REQUIRES(stripe.mutex);
+  absl::Status AnswerAgain(const Request& request, OrderBook::Stripe& stripe, OrderRecord& record, GrantNotes& notes)
       STOCKADE_REQUIRES(stripe.mutex);
+  absl::Status TakeNew(const Request& request, uint64_t fingerprint, ItemLines lines, OrderBook::Stripe& stripe,
+                       GrantNotes& notes) STOCKADE_REQUIRES(stripe.mutex);
+  std::shared_ptr<OrderRecord> NewRecord(const Request& request, uint64_t fingerprint, OrderId id, Instant now) const;
+  void MakeRoomForBuyer(const OrderRecord& record);
   bool IsTimed(uint64_t counted) const;
   absl::Status CheckBuyer(const Request& request, const ItemLines& lines);
   absl::Status CheckSame(const Request& request, const OrderRecord& record) const;
@@ -140,11 +156,10 @@ class LocalCore final : public InventoryCore {
   PendingStatus Deposit(const Request& request, OrderBook::Stripe* stripe, uint64_t fingerprint)
       STOCKADE_REQUIRES(sku_changes_mutex_);
 
-  // settle.cc
-  absl::Status CommitLocked(OrderBook::Stripe& stripe, OrderRecord& record, Instant now)
-      STOCKADE_REQUIRES(stripe.mutex);
-  absl::Status CancelLocked(OrderBook::Stripe& stripe, OrderRecord& record, Instant now)
-      STOCKADE_REQUIRES(stripe.mutex);
+  // settle.cc. RefusalOfEnd(): OK if an order in `state` may be, or has been, ended like this. The others end a held
+  // record; they throw only if the ledger does, and have changed nothing then.
+  absl::Status RefusalOfEnd(OrderId id, OrderState state, bool gives_back) const;
+  void CommitHeld(OrderBook::Stripe& stripe, OrderRecord& record, Instant now) STOCKADE_REQUIRES(stripe.mutex);
   void GiveBack(OrderBook::Stripe& stripe, OrderRecord& record, LedgerRecord::Kind kind, OrderState state, Instant now)
       STOCKADE_REQUIRES(stripe.mutex);
   // The pause before an expiry that the ledger refused is tried again: it must not be repeated without end while there
@@ -158,8 +173,11 @@ class LocalCore final : public InventoryCore {
   // ones; nothing: no more will end.
   std::optional<absl::Duration> ExpireDue();
 
-  // take_back.cc. Undoes the records that the ledger has refused, after which the ledger accepts records again.
+  // take_back.cc. Undoes the records that the ledger has refused, after which the ledger accepts records again. If it
+  // throws std::bad_alloc, it has undone nothing, and the ledger goes on refusing records.
   void UndoRefusedRecords();
+  void MakeRoomToUndo();
+  void DropBuyersWithoutUnits() noexcept;
   void UndoRecord(const LedgerRecord& refused) STOCKADE_REQUIRES(sku_changes_mutex_);
   void UndoSkuChange(const LedgerRecord& refused) STOCKADE_REQUIRES(sku_changes_mutex_);
   void UndoGrant(OrderBook::Stripe& stripe, const OrderBook::Ref& record) STOCKADE_REQUIRES(stripe.mutex);
@@ -174,12 +192,13 @@ class LocalCore final : public InventoryCore {
   absl::Status RecoverOrder(const LedgerState::Order& order);
   absl::Status RecoverRestock(const LedgerState::Restock& restock);
 
-  void CountTaken(const OrderRecord& record);
+  // If an item has a limit, MakeRoomForBuyer() comes first.
+  void CountTaken(const OrderRecord& record) noexcept;
   // OK: changes can be written down, as far as is known.
   absl::Status Ready();
   // ResourceExhausted: it refuses.
   absl::Status LedgerHealth() const;
-  // Appends what `make` returns, if there is a ledger; its position.
+  // Appends what `make` returns, if there is a ledger; its position. If it throws, nothing is appended.
   template <typename Make>
   uint64_t Append(Make make) {
     return ledger_ == nullptr ? 0 : ledger_->Append(make());
@@ -194,8 +213,8 @@ class LocalCore final : public InventoryCore {
   std::vector<std::unique_lock<Ranked<ReentrantMutex>>> LockAllOrders();
   SkuSnapshot SnapshotOf(const Item& item) const;
   void AddGauges();
-  // Calls the registry, so no lock may be held.
-  void AddSkuGauges(const Item& item) STOCKADE_EXCLUDES(sku_changes_mutex_, catalogue_mutex_);
+  // Calls the registry, so no lock may be held. Without memory the SKU has none, or some of them.
+  void AddSkuGauges(const Item& item) noexcept STOCKADE_EXCLUDES(sku_changes_mutex_, catalogue_mutex_);
 
   // Held while a SKU is added, removed or restocked, and while refused records are taken back. With all stripes locked
   // too, every change is both in memory and in the journal, or in neither.
@@ -204,8 +223,9 @@ class LocalCore final : public InventoryCore {
   // Its items stay where they are; only an item whose addition is refused leaves.
   std::map<std::string, std::unique_ptr<Item>, std::less<>> items_ STOCKADE_GUARDED_BY(catalogue_mutex_);
   uint32_t next_item_number_ STOCKADE_GUARDED_BY(catalogue_mutex_) = 0;
-  // Refused by the ledger. Callers that looked them up may still use them.
-  std::vector<std::unique_ptr<Item>> never_added_ STOCKADE_GUARDED_BY(catalogue_mutex_);
+  // Refused by the ledger. Callers that looked them up may still use them. Takes over the nodes of items_, so that an
+  // addition can be undone without memory.
+  std::multimap<std::string, std::unique_ptr<Item>, std::less<>> never_added_ STOCKADE_GUARDED_BY(catalogue_mutex_);
   BuyerBook buyers_;
   OrderBook orders_;
   const std::string name_;

@@ -1,7 +1,7 @@
 #include "order_book.h"
 
 #include <algorithm>
-#include <iterator>
+#include <utility>
 
 namespace stockade::inventory_internal {
 namespace {
@@ -27,7 +27,7 @@ STOCKADE_NO_THREAD_SAFETY_ANALYSIS absl::Status OrderBook::TakeOver(FingerprintK
                                                                     OrderId last_id) {
   if (last_id > kMaxRecoveredId) return absl::InvalidArgumentError("its id is out of range");
   fingerprint_ = RequestFingerprint(key);
-  for (const uint64_t fingerprint : forgotten) StripeOf(fingerprint).forgotten.insert(fingerprint);
+  for (const uint64_t fingerprint : forgotten) AddForgotten(StripeOf(fingerprint), fingerprint);
   first_id_ = std::max(first_id_, last_id + 1);
   return absl::OkStatus();
 }
@@ -45,10 +45,27 @@ OrderBook::Stripe* OrderBook::StripeOfOrder(OrderId id) {
   return found == recovered_.end() ? nullptr : &StripeOf(found->second->fingerprint);
 }
 
+const OrderBook::Stripe::Entry* OrderBook::FindEntry(const Stripe& stripe, uint64_t fingerprint,
+                                                     const std::string& request_id) {
+  return stripe.records.Find(fingerprint, [&](const Stripe::Entry& entry) {
+    return entry.fingerprint == fingerprint && entry.record->request_id == request_id;
+  });
+}
+
+bool OrderBook::IsForgotten(const Stripe& stripe, uint64_t fingerprint) {
+  return stripe.forgotten.Find(fingerprint, [&](uint64_t other) { return other == fingerprint; }) != nullptr;
+}
+
+void OrderBook::AddForgotten(Stripe& stripe, uint64_t fingerprint) {
+  if (IsForgotten(stripe, fingerprint)) return;
+  stripe.forgotten.MakeRoom();
+  stripe.forgotten.Insert(fingerprint);
+}
+
 OrderBook::Found OrderBook::Find(const Stripe& stripe, uint64_t fingerprint, const std::string& request_id,
                                  Instant now) const {
-  const auto found = stripe.records.find(Stripe::ById{fingerprint, request_id});
-  if (found == stripe.records.end()) return {.forgotten = stripe.forgotten.contains(fingerprint)};
+  const Stripe::Entry* const found = FindEntry(stripe, fingerprint, request_id);
+  if (found == nullptr) return {.forgotten = IsForgotten(stripe, fingerprint)};
   return {.record = found->record, .forgotten = Forgotten(*found->record, now)};
 }
 
@@ -71,11 +88,14 @@ OrderBook::Ref OrderBook::FindById(const Stripe& stripe, OrderId id, Instant now
 
 bool OrderBook::Add(Stripe& stripe, Ref record, Instant now) {
   OrderRecord& added = *record;
+  stripe.records.MakeRoom();
+  MakeRoomForDue(stripe, 1);
   stripe.made.push_back(record);
-  stripe.records.insert({.fingerprint = added.fingerprint, .record = std::move(record)});
+  // Nothing below allocates.
+  stripe.records.Insert({.fingerprint = added.fingerprint, .record = std::move(record)});
   ForgetSome(stripe, now);
   if (added.state == OrderState::kHeld) return AddDue(stripe, added, added.deadline);
-  stripe.ended.push_back(&added);
+  AddEnded(stripe, added);
   return false;
 }
 
@@ -84,22 +104,36 @@ absl::Status OrderBook::AddRecovered(Stripe& stripe, Ref record, Instant now) {
   if (added.id < 1 || added.id > kMaxRecoveredId) return absl::InvalidArgumentError("its id is out of range");
   first_id_ = std::max(first_id_, added.id + 1);
   if (Forgotten(added, now)) {
-    stripe.forgotten.insert(added.fingerprint);
+    AddForgotten(stripe, added.fingerprint);
     return absl::OkStatus();
   }
+  stripe.records.MakeRoom();
+  MakeRoomForDue(stripe, 1);
   {
     const MutexLock lock(recovered_mutex_);
     if (!recovered_.try_emplace(added.id, record).second) return absl::InvalidArgumentError("its id appears twice");
   }
-  if (!stripe.records.insert({.fingerprint = added.fingerprint, .record = std::move(record)}).second) {
+  if (FindEntry(stripe, added.fingerprint, added.request_id) != nullptr) {
     return absl::InvalidArgumentError("its request id is not unique");
   }
+  stripe.records.Insert({.fingerprint = added.fingerprint, .record = std::move(record)});
   if (added.state == OrderState::kHeld) {
     (void)AddDue(stripe, added, added.deadline);
   } else {
-    stripe.ended.push_back(&added);
+    AddEnded(stripe, added);
   }
   return absl::OkStatus();
+}
+
+void OrderBook::MakeRoomForDue(Stripe& stripe, size_t more) {
+  const size_t wanted = stripe.due.size() + more;
+  if (wanted > stripe.due.capacity()) stripe.due.reserve(std::max(wanted, 2 * stripe.due.capacity()));
+}
+
+void OrderBook::MakeRoomToReopen(Stripe& stripe) {
+  size_t ends = 0;
+  VisitUndecidedEnds(stripe, [&](const OrderRecord&) { ++ends; });
+  MakeRoomForDue(stripe, ends);
 }
 
 bool OrderBook::AddDue(Stripe& stripe, const OrderRecord& record, Instant at) {
@@ -115,7 +149,7 @@ bool OrderBook::AddDue(Stripe& stripe, const OrderRecord& record, Instant at) {
 void OrderBook::End(Stripe& stripe, OrderRecord& record, OrderState state, Instant now) {
   record.state = state;
   record.ended_at = now;
-  stripe.ended.push_back(&record);
+  AddEnded(stripe, record);
   if (record.deadline == Instant::InfiniteFuture()) return;
   --stripe.held_due;
   DropEnded(stripe);
@@ -149,9 +183,11 @@ OrderBook::Ref OrderBook::FirstDue(Stripe& stripe, Instant now) {
 
 void OrderBook::ForgetSome(Stripe& stripe, Instant now) {
   // Two for each that comes, so that the book shrinks to what is remembered however long nobody came.
-  for (int i = 0; i < 2 && !stripe.ended.empty() && MayForget(*stripe.ended.front(), now); ++i) {
-    const OrderRecord& record = *stripe.ended.front();
-    stripe.ended.pop_front();
+  for (int i = 0; i < 2 && stripe.first_ended != nullptr && MayForget(*stripe.first_ended, now); ++i) {
+    // Without memory the record stays, and is forgotten later.
+    if (!stripe.forgotten.TryMakeRoom()) return;
+    OrderRecord& record = *stripe.first_ended;
+    DropFromEnded(stripe, record);
     Forget(stripe, record);
   }
 }
@@ -159,14 +195,18 @@ void OrderBook::ForgetSome(Stripe& stripe, Instant now) {
 void OrderBook::Forget(Stripe& stripe, const OrderRecord& record) {
   const OrderId id = record.id;
   const uint64_t fingerprint = record.fingerprint;
-  stripe.forgotten.insert(fingerprint);
-  stripe.records.erase(stripe.records.find(Stripe::ById{fingerprint, record.request_id}));
+  if (!IsForgotten(stripe, fingerprint)) stripe.forgotten.Insert(fingerprint);
+  EraseEntry(stripe, record);
   if (id < first_id_) {
     const MutexLock lock(recovered_mutex_);
     recovered_.erase(id);
     return;
   }
   DropPlace(stripe, id);
+}
+
+void OrderBook::EraseEntry(Stripe& stripe, const OrderRecord& record) {
+  stripe.records.Erase(FindEntry(stripe, record.fingerprint, record.request_id));
 }
 
 void OrderBook::DropPlace(Stripe& stripe, OrderId id) {
@@ -177,10 +217,17 @@ void OrderBook::DropPlace(Stripe& stripe, OrderId id) {
   }
 }
 
-void OrderBook::DropFromEnded(Stripe& stripe, const OrderRecord& record) {
-  // It ended of late.
-  const auto found = std::find(stripe.ended.rbegin(), stripe.ended.rend(), &record);
-  stripe.ended.erase(std::next(found).base());
+void OrderBook::AddEnded(Stripe& stripe, OrderRecord& record) {
+  record.ended_before = stripe.last_ended;
+  record.ended_after = nullptr;
+  (stripe.last_ended == nullptr ? stripe.first_ended : stripe.last_ended->ended_after) = &record;
+  stripe.last_ended = &record;
+}
+
+void OrderBook::DropFromEnded(Stripe& stripe, OrderRecord& record) {
+  (record.ended_before == nullptr ? stripe.first_ended : record.ended_before->ended_after) = record.ended_after;
+  (record.ended_after == nullptr ? stripe.last_ended : record.ended_after->ended_before) = record.ended_before;
+  record.ended_before = record.ended_after = nullptr;
 }
 
 OrderBook::Ref OrderBook::FindUndecided(const Stripe& stripe, OrderId id) {
@@ -196,7 +243,7 @@ void OrderBook::Withdraw(Stripe& stripe, const Ref& record) {
   }
   // A caller that found the record before sees that it holds nothing.
   record->state = OrderState::kCancelled;
-  stripe.records.erase(stripe.records.find(Stripe::ById{record->fingerprint, record->request_id}));
+  EraseEntry(stripe, *record);
   DropPlace(stripe, record->id);
   DropEnded(stripe);
 }

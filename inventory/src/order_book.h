@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
+#include "open_table.h"
 #include "order_record.h"
 #include "ranked_mutex.h"
 #include "request_fingerprint.h"
@@ -28,6 +28,9 @@ namespace stockade::inventory_internal {
 // Which stripe a request belongs to depends on its id alone, and a new order gets an id that tells the stripe: so each
 // call touches the lines of one stripe, and no counter that all share. Orders of a former run have ids that tell
 // nothing; they are found through an index of their own.
+//
+// Only Add(), MakeRoomToReopen(), and the calls of recovery allocate. They throw std::bad_alloc if there is no memory,
+// and have changed nothing then.
 class OrderBook {
  public:
   using Ref = std::shared_ptr<OrderRecord>;
@@ -40,28 +43,14 @@ class OrderBook {
    private:
     friend class OrderBook;
 
-    struct ById {
-      uint64_t fingerprint;
-      const std::string& request_id;
-    };
     // With the fingerprint beside it, so that a table that grows reads no record.
     struct Entry {
       uint64_t fingerprint;
       Ref record;
     };
     struct Hash {
-      using is_transparent = void;
-      size_t operator()(const Entry& entry) const { return entry.fingerprint; }
-      size_t operator()(const ById& id) const { return id.fingerprint; }
-    };
-    struct Equal {
-      using is_transparent = void;
-      bool operator()(const Entry& a, const Entry& b) const {
-        return (*this)(a, ById{b.fingerprint, b.record->request_id});
-      }
-      bool operator()(const Entry& a, const ById& b) const {
-        return a.fingerprint == b.fingerprint && a.record->request_id == b.request_id;
-      }
+      uint64_t operator()(const Entry& entry) const { return entry.fingerprint; }
+      uint64_t operator()(uint64_t fingerprint) const { return fingerprint; }
     };
     // Earliest first, of equal ones any.
     struct Deadline {
@@ -72,7 +61,7 @@ class OrderBook {
     };
 
     const uint32_t number;
-    absl::flat_hash_set<Entry, Hash, Equal> records STOCKADE_GUARDED_BY(mutex);
+    OpenTable<Entry, Hash> records STOCKADE_GUARDED_BY(mutex);
     // By id, without a gap. The id of the first one is first_id_ + (forgotten_front * stripes) + number, and each
     // following id is higher by the number of stripes. Null: forgotten; the first one is never null. Orders of a former
     // run are not in it.
@@ -81,9 +70,11 @@ class OrderBook {
     // A heap of the held records with a deadline, and of some that were: as many at most, and a few. The first is held.
     std::vector<Deadline> due STOCKADE_GUARDED_BY(mutex);
     size_t held_due STOCKADE_GUARDED_BY(mutex) = 0;
-    // The records that have ended, nearly by the time of that.
-    std::deque<OrderRecord*> ended STOCKADE_GUARDED_BY(mutex);
-    absl::flat_hash_set<uint64_t> forgotten STOCKADE_GUARDED_BY(mutex);
+    // The ends of a list of the records that have ended, nearly by the time of that. Those of this run ascend by their
+    // positions in the ledger.
+    OrderRecord* first_ended STOCKADE_GUARDED_BY(mutex) = nullptr;
+    OrderRecord* last_ended STOCKADE_GUARDED_BY(mutex) = nullptr;
+    OpenTable<uint64_t, Hash> forgotten STOCKADE_GUARDED_BY(mutex);
     std::atomic<Instant> earliest_due{Instant::InfiniteFuture()};  // Written with mutex held.
   };
 
@@ -122,7 +113,7 @@ class OrderBook {
     return first_id_ + (stripe.forgotten_front + stripe.made.size()) * stripes_.size() + stripe.number;
   }
   // Adds a record with that id, whose request id is new to the book. True: EarliestDue() of the stripe has changed.
-  // O(log n), mostly O(1); forgets up to two others.
+  // O(log n), mostly O(1); forgets up to two others, unless there is no memory for their fingerprints.
   bool Add(Stripe& stripe, Ref record, Instant now) STOCKADE_REQUIRES(stripe.mutex);
   // Adds a record of a former run, while nobody else uses the book, in the order in which they ended. InvalidArgument:
   // its id, or its request's, is there; or its id is 0, or leaves no room for others.
@@ -137,6 +128,17 @@ class OrderBook {
   // The opposite of Add(), of the last record added to the stripe that has not been withdrawn. Its id is not used
   // again.
   void Withdraw(Stripe& stripe, const Ref& record) STOCKADE_REQUIRES(stripe.mutex);
+  // Calls `visit` with each record that has ended, and whose end may not be durable.
+  template <typename Visit>
+  void VisitUndecidedEnds(const Stripe& stripe, const Visit& visit) const STOCKADE_REQUIRES(stripe.mutex) {
+    const uint64_t durable = durable_.load(std::memory_order_relaxed);
+    for (const OrderRecord* record = stripe.last_ended; record != nullptr && record->position > durable;
+         record = record->ended_before) {
+      visit(*record);
+    }
+  }
+  // Lets Reopen() be called for each of those.
+  void MakeRoomToReopen(Stripe& stripe) STOCKADE_REQUIRES(stripe.mutex);
   // The opposite of End(). The record becomes due at `due_at`, not at its deadline; infinite: never.
   void Reopen(Stripe& stripe, OrderRecord& record, Instant due_at) STOCKADE_REQUIRES(stripe.mutex);
 
@@ -145,10 +147,18 @@ class OrderBook {
   bool MayForget(const OrderRecord& record, Instant now) const {
     return Forgotten(record, now) && record.position <= durable_.load(std::memory_order_relaxed);
   }
+  // Needs a free place in stripe.due.
   bool AddDue(Stripe& stripe, const OrderRecord& record, Instant at) STOCKADE_REQUIRES(stripe.mutex);
+  static void MakeRoomForDue(Stripe& stripe, size_t more) STOCKADE_REQUIRES(stripe.mutex);
+  static const Stripe::Entry* FindEntry(const Stripe& stripe, uint64_t fingerprint, const std::string& request_id)
+      STOCKADE_REQUIRES(stripe.mutex);
+  static bool IsForgotten(const Stripe& stripe, uint64_t fingerprint) STOCKADE_REQUIRES(stripe.mutex);
+  static void AddForgotten(Stripe& stripe, uint64_t fingerprint) STOCKADE_REQUIRES(stripe.mutex);
+  static void EraseEntry(Stripe& stripe, const OrderRecord& record) STOCKADE_REQUIRES(stripe.mutex);
+  static void AddEnded(Stripe& stripe, OrderRecord& record) STOCKADE_REQUIRES(stripe.mutex);
   void DropPlace(Stripe& stripe, OrderId id) STOCKADE_REQUIRES(stripe.mutex);
   void DropEnded(Stripe& stripe) STOCKADE_REQUIRES(stripe.mutex);
-  void DropFromEnded(Stripe& stripe, const OrderRecord& record) STOCKADE_REQUIRES(stripe.mutex);
+  static void DropFromEnded(Stripe& stripe, OrderRecord& record) STOCKADE_REQUIRES(stripe.mutex);
   void ForgetSome(Stripe& stripe, Instant now) STOCKADE_REQUIRES(stripe.mutex);
   void Forget(Stripe& stripe, const OrderRecord& record) STOCKADE_REQUIRES(stripe.mutex);
   // Null, or a null one: none. Stays while the stripe is locked.

@@ -45,6 +45,9 @@ struct OrderRecord {
   // The position of its last record in the ledger; 0: durable since recovery, or no ledger. A call that reports the
   // order waits until this position is durable.
   uint64_t position = 0;
+  // Its place in the stripe's list of records that have ended. Of the book alone.
+  OrderRecord* ended_before = nullptr;
+  OrderRecord* ended_after = nullptr;
 
   // Its TTL has passed, and the reaper has not come by yet. Needs the stripe.
   bool IsDue(Instant now) const { return state == OrderState::kHeld && now >= deadline; }

@@ -3,6 +3,7 @@
 #ifndef NDEBUG
 
 #include <algorithm>
+#include <new>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -61,7 +62,12 @@ void CheckLockOrder(LockRank rank, uint32_t index) {
 }
 
 void NoteLocked(LockRank rank, uint32_t index) {
-  if (std::vector<Place>* const held = HeldByThisThread()) held->emplace_back(rank, index);
+  std::vector<Place>* const held = HeldByThisThread();
+  if (held == nullptr) return;
+  try {
+    held->emplace_back(rank, index);
+  } catch (const std::bad_alloc&) {  // The lock is held already. Its order is not checked.
+  }
 }
 
 void NoteUnlocked(LockRank rank, uint32_t index) {

@@ -131,6 +131,7 @@ absl::Status LocalCore::RecoverBought(const LedgerState::Bought& bought, int64_t
   without_buyer -= bought.units;
   if (item->per_buyer_limit == 0 || item->removed()) return absl::OkStatus();
   const BuyerBook::Lock lock = LockBuyer(true, bought.buyer);
+  buyers_.MakeRoom(*item, bought.buyer);
   buyers_.Add(*item, bought.buyer, bought.units);
   return absl::OkStatus();
 }
@@ -172,7 +173,10 @@ absl::Status LocalCore::RecoverOrder(const LedgerState::Order& order) {
   const BuyerBook::Lock buyer_lock = LockBuyer(record->has_buyer_limit(), order.buyer);
   OrderBook::Stripe& stripe = orders_.StripeOf(fingerprint);
   const base_internal::MutexLock lock(stripe.mutex);
-  if (TakesUnits(order.state)) CountTaken(*record);
+  if (TakesUnits(order.state)) {
+    MakeRoomForBuyer(*record);
+    CountTaken(*record);
+  }
   if (absl::Status added = orders_.AddRecovered(stripe, record, now); !added.ok()) return damaged(added.message());
   return absl::OkStatus();
 }

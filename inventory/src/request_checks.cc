@@ -8,6 +8,11 @@ namespace stockade::inventory_internal {
 
 using base_internal::Concat;
 
+RequestChecks::RequestChecks(std::string inventory)
+    : inventory_(std::move(inventory)),
+      no_memory_(Refused(Refusal::kUnavailable, "nothing has changed: there is no memory")),
+      no_memory_in_doubt_(Refused(Refusal::kUnavailable, "not known to be durable: there is no memory")) {}
+
 std::string RequestChecks::Text(std::string_view what) const { return Concat("Inventory '", inventory_, "': ", what); }
 
 absl::Status RequestChecks::CheckLength(std::string_view what, std::string_view name, size_t most) const {

@@ -38,7 +38,7 @@ struct RequestLine {
 // for RaiseMaxSkuBytes().
 class STOCKADE_EXPORT RequestChecks {
  public:
-  explicit RequestChecks(std::string inventory) : inventory_(std::move(inventory)) {}
+  explicit RequestChecks(std::string inventory);
 
   // Accepts names of SKUs up to `bytes` from now on, except for new SKUs. Before the first request: a ledger may have
   // longer names than kMaxSkuBytes.
@@ -83,6 +83,11 @@ class STOCKADE_EXPORT RequestChecks {
   // kCommitted.
   absl::Status CannotCancel(OrderId id) const;
 
+  // kUnavailable: an allocation failed, and nothing has changed; or the change is written down, but perhaps not
+  // durable. Made in advance, because they cannot be made then: a copy allocates nothing.
+  const absl::Status& NoMemory() const { return no_memory_; }
+  const absl::Status& NoMemoryInDoubt() const { return no_memory_in_doubt_; }
+
   // Errors that are no refusals.
   //
   // NotFound.
@@ -99,6 +104,8 @@ class STOCKADE_EXPORT RequestChecks {
   absl::Status Invalid(std::string_view what) const { return Refused(Refusal::kInvalid, what); }
 
   const std::string inventory_;
+  const absl::Status no_memory_;
+  const absl::Status no_memory_in_doubt_;
   size_t max_sku_bytes_ = kMaxSkuBytes;
 };
 

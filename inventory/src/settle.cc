@@ -33,32 +33,34 @@ LocalCore::PendingStatus LocalCore::EndOrder(OrderId id, bool gives_back) {
     record = orders_.FindById(*stripe, id, now);
   }
   if (record == nullptr) return {.status = checks_.NoSuchOrder(id)};
-  // The answer will say that the order is over, so a record has to say so first.
-  if (record->IsDue(now)) Expire(*stripe, *record, now);
-  absl::Status status = gives_back ? CancelLocked(*stripe, *record, now) : CommitLocked(*stripe, *record, now);
+  const bool is_due = record->IsDue(now);
+  // The text of a refusal comes before the end of the order: it may find no memory.
+  absl::Status status = RefusalOfEnd(id, is_due ? OrderState::kExpired : record->state, gives_back);
+  if (is_due) {
+    // The answer will say that the order is over, so a record has to say so first.
+    Expire(*stripe, *record, now);
+  } else if (record->state == OrderState::kHeld && gives_back) {
+    GiveBack(*stripe, *record, LedgerRecord::Kind::kCancel, OrderState::kCancelled, now);
+    metrics_.Add(kCancels);
+  } else if (record->state == OrderState::kHeld) {
+    CommitHeld(*stripe, *record, now);
+  }
   return {.status = std::move(status), .position = record->position};
 }
 
-absl::Status LocalCore::CommitLocked(OrderBook::Stripe& stripe, OrderRecord& record, Instant now) {
-  if (record.state == OrderState::kSold) return absl::OkStatus();
-  if (record.state != OrderState::kHeld) return checks_.CannotCommit(record.id, record.state);
+absl::Status LocalCore::RefusalOfEnd(OrderId id, OrderState state, bool gives_back) const {
+  if (gives_back) return state == OrderState::kSold ? checks_.CannotCancel(id) : absl::OkStatus();
+  const bool may_be_sold = state == OrderState::kHeld || state == OrderState::kSold;
+  return may_be_sold ? absl::OkStatus() : checks_.CannotCommit(id, state);
+}
+
+void LocalCore::CommitHeld(OrderBook::Stripe& stripe, OrderRecord& record, Instant now) {
   base_internal::CrashPoint("commit: before the append");
   record.position = Append([&] { return LedgerRecord{.kind = LedgerRecord::Kind::kCommit, .order_id = record.id}; });
   base_internal::CrashPoint("commit: appended");
   orders_.End(stripe, record, OrderState::kSold, now);
   for (const ItemLine& line : record.lines) line.item->units.Sell(line.quantity);
   metrics_.Add(kCommits);
-  return absl::OkStatus();
-}
-
-absl::Status LocalCore::CancelLocked(OrderBook::Stripe& stripe, OrderRecord& record, Instant now) {
-  if (record.state == OrderState::kSold) return checks_.CannotCancel(record.id);
-  // Otherwise its units are for sale again.
-  if (record.state == OrderState::kHeld) {
-    GiveBack(stripe, record, LedgerRecord::Kind::kCancel, OrderState::kCancelled, now);
-    metrics_.Add(kCancels);
-  }
-  return absl::OkStatus();
 }
 
 void LocalCore::GiveBack(OrderBook::Stripe& stripe, OrderRecord& record, LedgerRecord::Kind kind, OrderState state,

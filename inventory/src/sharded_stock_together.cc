@@ -20,6 +20,7 @@
 #include "stockade/base/log.h"
 #include "stockade/base/strings.h"
 #include "stockade/inventory/sharded_stock.h"
+#include "stockade/locks/internal/thread_record.h"
 #include "stockade/locks/reentrant_mutex.h"
 
 namespace stockade {
@@ -62,14 +63,16 @@ STOCKADE_NO_THREAD_SAFETY_ANALYSIS const StockLine* ShardedStock::TakeTogether(s
     if (line.stock->SeenLatched()) return refuse(line);
   }
 
+  // All that may fail, if there is no memory, comes before the first lock.
+  locks_internal::ThreadRecord::Reserve(items.size() + locks_internal::ThreadRecord::kUsualHolds);
+  std::vector<uint64_t> totals;
+  totals.reserve(lines.size());
   std::vector<std::unique_lock<ReentrantMutex>> locks;
   locks.reserve(items.size());
   for (ShardedStock* const item : items) locks.emplace_back(*item->slow_lock_);
   for (const StockLine& line : lines) {
     if (line.stock->Latched()) return refuse(line);
   }
-  std::vector<uint64_t> totals;
-  totals.reserve(lines.size());
   const StockLine* short_line = nullptr;
   for (const StockLine& line : lines) {
     totals.push_back(line.stock->Freeze());

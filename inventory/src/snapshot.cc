@@ -1,6 +1,7 @@
 // What people and pages see of the SKUs.
 
 #include <algorithm>
+#include <new>
 
 #include "local_core.h"
 
@@ -58,7 +59,7 @@ void LocalCore::AddGauges() {
       [](double a, double b) { return std::max(a, b); });
 }
 
-void LocalCore::AddSkuGauges(const Item& item) {
+void LocalCore::AddSkuGauges(const Item& item) noexcept try {
   metrics_internal::ComponentMetrics* const metrics = sku_metrics_.Add(item.sku);
   if (metrics == nullptr) return;
   const auto add = [&](SkuMetric metric, auto read) {
@@ -70,6 +71,7 @@ void LocalCore::AddSkuGauges(const Item& item) {
   add(kSkuAvailableUnits, &AvailableUnits);
   add(kSkuHeldUnits, [](const Item& of) { return of.units.held(); });
   add(kSkuSoldUnits, [](const Item& of) { return of.units.sold(); });
+} catch (const std::bad_alloc&) {  // The SKU is added, and can be sold.
 }
 
 }  // namespace stockade::inventory_internal

@@ -9,6 +9,7 @@
 
 #include <ranges>
 
+#include "absl/cleanup/cleanup.h"
 #include "local_core.h"
 #include "stockade/base/log.h"
 #include "stockade/base/strings.h"
@@ -27,8 +28,31 @@ void LocalCore::UndoRefusedRecords() {
   if (closing_.load(std::memory_order_relaxed)) return;
   const auto buyers = buyers_.LockAll();
   const auto orders = LockAllOrders();
+  const absl::Cleanup drop = [this] { DropBuyersWithoutUnits(); };
+  MakeRoomToUndo();
   const std::vector<LedgerRecord> refused = ledger_->TakeRefused();
+  // From here on nothing allocates: a part of the records cannot be undone alone.
   for (const LedgerRecord& record : std::views::reverse(refused)) UndoRecord(record);
+}
+
+// Room for the orders whose end may be refused: they become due again, and their units are the buyers' again.
+void LocalCore::MakeRoomToUndo() {
+  for (size_t i = 0; i < orders_.stripe_count(); ++i) {
+    OrderBook::Stripe& stripe = orders_.stripe(i);
+    stripe.mutex.AssertHeld();  // By UndoRefusedRecords(), which locks all stripes.
+    orders_.MakeRoomToReopen(stripe);
+    orders_.VisitUndecidedEnds(stripe, [this](const OrderRecord& record) { MakeRoomForBuyer(record); });
+  }
+}
+
+void LocalCore::DropBuyersWithoutUnits() noexcept {
+  for (size_t i = 0; i < orders_.stripe_count(); ++i) {
+    OrderBook::Stripe& stripe = orders_.stripe(i);
+    stripe.mutex.AssertHeld();  // As above.
+    orders_.VisitUndecidedEnds(stripe, [this](const OrderRecord& record) {
+      for (const ItemLine& line : record.lines) buyers_.Add(*line.item, record.buyer, 0);
+    });
+  }
 }
 
 void LocalCore::UndoRecord(const LedgerRecord& refused) {
@@ -75,7 +99,7 @@ void LocalCore::UndoSkuChange(const LedgerRecord& refused) {
   }
   item->stock = nullptr;
   item->Withdraw(item->granted());
-  never_added_.push_back(std::move(items_.extract(refused.sku).mapped()));
+  never_added_.insert(items_.extract(items_.find(refused.sku)));
 }
 
 void LocalCore::UndoGrant(OrderBook::Stripe& stripe, const OrderBook::Ref& record) {

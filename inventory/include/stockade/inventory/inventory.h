@@ -135,6 +135,14 @@ struct SkuSnapshot {
 // are Unavailable, and the units that they took stay taken. To resolve this, open the ledger again in a new inventory
 // and repeat the request ids, which shows the outcome of each.
 //
+// If an allocation fails on the thread of a call (std::bad_alloc), nothing is thrown, and the call is kUnavailable.
+// Nothing has changed then, unless the message says "not known to be durable": the change was appended to the ledger,
+// and there was no memory to wait for it or to say what came of it. ...Many() and Snapshot() of all SKUs return an
+// empty vector if there is no memory for their answers, and ...Many() has asked for nothing then. ...Async() invokes
+// `done` on the calling thread, during the call, if there is no memory to pass the answer to `executor`. An `executor`
+// without memory must throw std::bad_alloc, as ThreadPool does, and not run the task. On the library's own threads,
+// which expire orders and write the ledger, a failed allocation ends the process.
+//
 // RefusalOf() classifies the errors. InvalidArgument means that the request is invalid and nothing has happened: the
 // request_id is empty, a quantity is below 1, a basket has no lines, a ttl is below a microsecond, the buyer is missing
 // although the SKU has a per_buyer_limit, or a name or a basket exceeds kMaxSkuBytes, kMaxBuyerBytes,
@@ -158,7 +166,7 @@ class STOCKADE_EXPORT Inventory {
   // O(orders).
   //   InvalidArgument: an option is invalid; the message is that of Validate().
   //   DataLoss: the recovered data is inconsistent.
-  //   Unavailable: the ledger has already failed.
+  //   Unavailable: the ledger has already failed; or, without a message, there is no memory.
   static absl::StatusOr<std::unique_ptr<Inventory>> Create(InventoryOptions options = {});
 
   // Like Create(), but aborts on an error.
@@ -175,19 +183,22 @@ class STOCKADE_EXPORT Inventory {
   //   AlreadyExists: a SKU of this name exists, perhaps recovered from the ledger, and its stock has not changed; or a
   //     SKU of this name was removed. Names are never reused, because orders refer to them.
   //   InvalidArgument: an option is invalid, or the name is empty, longer than kMaxSkuBytes or not printable UTF-8.
+  //   Unavailable: as for Restock(). If only the memory for the SKU's own series (InventoryOptions::sku_metrics) is
+  //     missing, it is OK, and the SKU has none.
   absl::Status AddSku(std::string_view sku, const SkuOptions& options);
 
   // Adds a SKU, or returns OK if a SKU of this name is for sale with the same per_buyer_limit, whose other options
   // it leaves as they are. So each process may call it when it starts.
   //   AlreadyExists: a SKU of this name was removed.
   //   FailedPrecondition: the SKU has another per_buyer_limit. The message names both.
-  //   InvalidArgument: as for AddSku().
+  //   InvalidArgument, Unavailable: as for AddSku().
   absl::Status EnsureSku(std::string_view sku, const SkuOptions& options);
 
   // Permanently removes a SKU from sale: its available units are withdrawn, and further requests for it are
   // kUnknownSku. Its reservations continue; units that they return are withdrawn, too. In one process it acquires
   // all request stripes, for O(stripes).
   //   NotFound: no such SKU.
+  //   Unavailable: as for Restock().
   absl::Status RemoveSku(std::string_view sku);
 
   // Adds units to a SKU, once per request id: a repeat returns OK and adds nothing. Restocks and orders share their
@@ -196,7 +207,7 @@ class STOCKADE_EXPORT Inventory {
   //   InvalidArgument: the quantity is below 1, or the request id is empty or too long.
   //   OutOfRange: the SKU's granted units would exceed kMaxUnits.
   //   AlreadyExists: kRequestMismatch, kRequestForgotten.
-  //   Unavailable: there was no room and nothing has changed, or the ledger has failed.
+  //   Unavailable: there was no room or no memory and nothing has changed, or the ledger has failed.
   absl::Status Restock(const RestockRequest& request);
   // The same without a request id, so that a repeat adds the units again. If the result is Unavailable and the outcome
   // is unknown, only Figures().granted shows whether the units were added. In one process that is the figure of the
@@ -207,6 +218,7 @@ class STOCKADE_EXPORT Inventory {
   // not written to the ledger, so after recovery the SKU has the number that AddSku() gave it.
   //   NotFound: no such SKU.
   //   InvalidArgument: the number is not within 1 and the SKU's maximum.
+  //   Unavailable: there is no memory; for a fleet also as for Restock().
   absl::Status Reshard(std::string_view sku, int32_t shards);
 
   // Sets units aside for `ttl`.
@@ -235,6 +247,7 @@ class STOCKADE_EXPORT Inventory {
   //   FailedPrecondition: the reservation was cancelled or has expired, which is durable. RefusalOf() and the message
   //                       say which.
   //   NotFound: the order does not exist or is no longer kept.
+  //   Unavailable: as for Restock().
   absl::Status Commit(OrderId id);
   void CommitAsync(OrderId id, Executor& executor, absl::AnyInvocable<void(absl::Status)> done);
   std::vector<absl::Status> CommitMany(std::span<const OrderId> ids);
@@ -243,6 +256,7 @@ class STOCKADE_EXPORT Inventory {
   // are available again and that it can never be committed; both are durable.
   //   FailedPrecondition: the reservation is sold: Refusal::kCommitted.
   //   NotFound: the order does not exist or is no longer kept.
+  //   Unavailable: as for Restock().
   absl::Status Cancel(OrderId id);
   void CancelAsync(OrderId id, Executor& executor, absl::AnyInvocable<void(absl::Status)> done);
   std::vector<absl::Status> CancelMany(std::span<const OrderId> ids);
@@ -251,6 +265,7 @@ class STOCKADE_EXPORT Inventory {
   // of Commit() and Cancel() are durable. In one process this one does not wait for the ledger, so a crash or a ledger
   // without room may undo the state.
   //   NotFound: the order does not exist or is no longer kept.
+  //   Unavailable, as for all calls below: there is no memory, or in a fleet the ledger does not answer.
   absl::StatusOr<OrderState> StateOf(OrderId id) const;
 
   // The exact number of units that can be taken, at one moment of the call. In one process see
@@ -264,17 +279,15 @@ class STOCKADE_EXPORT Inventory {
 
   // A view for display. Does not block other threads. In one process O(shards). NotFound: no such SKU.
   absl::StatusOr<SkuSnapshot> Snapshot(std::string_view sku) const;
-  // All SKUs for sale, ascending by name.
+  // All SKUs for sale, ascending by name. Empty if they cannot be read.
   std::vector<SkuSnapshot> Snapshot() const;
 
-  // OK, or Unavailable with the reason after the ledger has failed.
+  // OK, or Unavailable with the reason after the ledger has failed, or if there is no memory.
   absl::Status Health() const;
 
  private:
   friend class FleetInventory;
   explicit Inventory(std::unique_ptr<inventory_internal::InventoryCore> core);
-
-  inventory_internal::InventoryCore& core() const;
 
   std::unique_ptr<inventory_internal::InventoryCore> core_;
 };

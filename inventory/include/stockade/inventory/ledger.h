@@ -138,6 +138,10 @@ struct LedgerState {
 // that they return are withdrawn, too: `granted` decreases instead of `available` increasing. At every position,
 // granted = available + held + sold holds for every SKU.
 //
+// An allocation that fails in a call may throw std::bad_alloc, if the call has done nothing: no record was appended, no
+// callback was taken, no refused record was returned. An inventory then undoes the change in memory, or tells its
+// caller that the outcome is unknown.
+//
 // Thread-safe.
 class STOCKADE_EXPORT Ledger {
  public:

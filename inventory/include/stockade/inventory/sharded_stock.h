@@ -138,7 +138,7 @@ class STOCKADE_EXPORT ShardedStock {
   // line, in the order of `lines`, whose item has too few. Aborts if a line has no stock or less than 1 unit, or if two
   // lines have the same stock. Callers may list the same items in different orders without a deadlock. Stops the shards
   // of all items for O(number of all shards). A single line costs as much as Take(), and a sold-out item is refused
-  // without a lock.
+  // without a lock. Throws std::bad_alloc, and takes nothing, if there is no memory for a list of the lines.
   static const StockLine* TakeTogether(std::span<const StockLine> lines);
 
   // Takes all units that exist at one moment during the call and returns their number, which may be 0. Stops the shards
