@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <memory>
+#include <new>
 #include <utility>
 
 #include "fleet_core.h"
@@ -26,11 +27,12 @@ void Make(const FleetGrantCall& call, const FleetGrant& grant, absl::StatusOr<Ba
   to.emplace(grant.id, call.lines, call.request_id, call.buyer, grant.expires_at, grant.state);
 }
 
-// Results of calls that are answered by other threads.
+// Results of calls that are answered by other threads. Only the constructor allocates: a call that has been asked must
+// not fail for want of memory.
 template <typename Result>
 class Results {
  public:
-  explicit Results(size_t count) : results_(count), missing_(count) {}
+  explicit Results(size_t count) : results_(count), missing_(count) { all_.reserve(count); }
 
   auto Slot(size_t index) {
     return [this, index](Result result) {
@@ -42,10 +44,8 @@ class Results {
   std::vector<Result> Wait() {
     const MutexLock lock(mutex_);
     while (missing_ > 0) complete_.Wait(mutex_);
-    std::vector<Result> all;
-    all.reserve(results_.size());
-    for (std::optional<Result>& result : results_) all.push_back(*std::move(result));
-    return all;
+    for (std::optional<Result>& result : results_) all_.push_back(*std::move(result));
+    return std::move(all_);
   }
 
  private:
@@ -53,15 +53,44 @@ class Results {
   base_internal::CondVar complete_;
   std::vector<std::optional<Result>> results_ STOCKADE_GUARDED_BY(mutex_);
   size_t missing_ STOCKADE_GUARDED_BY(mutex_);
+  std::vector<Result> all_ STOCKADE_GUARDED_BY(mutex_);
 };
 
+// A callback, and its answer once there is one. It is allocated before the call is asked, and what refers to it fits
+// into an AnyInvocable.
 template <typename Result>
-auto On(Executor& notifier, Executor& executor, absl::AnyInvocable<void(Result)> done) {
-  return [&notifier, &executor, done = std::move(done)](Result result) mutable {
-    notifier.Schedule([&executor, result = std::move(result), done = std::move(done)]() mutable {
-      executor.Schedule([result = std::move(result), done = std::move(done)]() mutable { done(std::move(result)); });
+struct Callback {
+  Callback(Executor& by, Executor& on) : notifier(by), executor(on) {}
+
+  Executor& notifier;
+  Executor& executor;
+  absl::AnyInvocable<void(Result)> done;
+  std::optional<Result> answer;
+
+  void Invoke() { std::move(done)(*std::move(answer)); }
+};
+
+// `ask(answer)` lets `answer` be called once, or throws std::bad_alloc before that. In the latter case, or if there is
+// no memory to pass an answer on from the calling thread, `done` is invoked during the call.
+template <typename Result, typename Ask>
+void Notify(Executor& notifier, Executor& executor, absl::AnyInvocable<void(Result)> done,
+            const absl::Status& no_memory, const Ask& ask) {
+  std::shared_ptr<Callback<Result>> callback;
+  try {
+    callback = std::make_shared<Callback<Result>>(notifier, executor);
+  } catch (const std::bad_alloc&) {
+    return std::move(done)(no_memory);
+  }
+  callback->done = std::move(done);
+  try {
+    ask([callback](Result result) {
+      callback->answer = std::move(result);
+      callback->notifier.Schedule([callback] { callback->executor.Schedule([callback] { callback->Invoke(); }); });
     });
-  };
+  } catch (const std::bad_alloc&) {
+    if (!callback->answer.has_value()) callback->answer = no_memory;
+    callback->Invoke();
+  }
 }
 
 }  // namespace
@@ -173,13 +202,17 @@ std::vector<absl::StatusOr<Response>> FleetCore::AskAll(std::span<const Request>
     const size_t end = requests.size();
     while (i != end) {
       const size_t following = next[i];
-      // Of the answer and the return of Ask(), the later one goes on.
-      auto is_later = std::make_shared<std::atomic<bool>>(false);
-      Ask<Response>(requests[i], [&ask, following, end, is_later, slot = results.Slot(i)](auto answer) mutable {
-        slot(std::move(answer));
-        if (is_later->exchange(true) && following != end) ask(following);
-      });
-      if (!is_later->exchange(true)) return;
+      try {
+        // Of the answer and the return of Ask(), the later one goes on.
+        auto is_later = std::make_shared<std::atomic<bool>>(false);
+        Ask<Response>(requests[i], [&ask, following, end, is_later, slot = results.Slot(i)](auto answer) mutable {
+          slot(std::move(answer));
+          if (is_later->exchange(true) && following != end) ask(following);
+        });
+        if (!is_later->exchange(true)) return;
+      } catch (const std::bad_alloc&) {
+        results.Slot(i)(checks_.NoMemory());  // It was not asked.
+      }
       i = following;
     }
   };
@@ -198,7 +231,13 @@ void FleetCore::End(OrderId id, OrderState to, absl::AnyInvocable<void(absl::Sta
 
 std::vector<absl::Status> FleetCore::EndAll(std::span<const OrderId> ids, OrderState to) {
   Results<absl::Status> results(ids.size());
-  for (size_t i = 0; i < ids.size(); ++i) End(ids[i], to, results.Slot(i));
+  for (size_t i = 0; i < ids.size(); ++i) {
+    try {
+      End(ids[i], to, results.Slot(i));
+    } catch (const std::bad_alloc&) {
+      results.Slot(i)(checks_.NoMemory());  // It was not asked.
+    }
+  }
   return results.Wait();
 }
 
@@ -206,7 +245,8 @@ absl::StatusOr<Reservation> FleetCore::Reserve(const ReserveRequest& request) { 
 
 void FleetCore::ReserveAsync(const ReserveRequest& request, Executor& executor,
                              absl::AnyInvocable<void(absl::StatusOr<Reservation>)> done) {
-  Ask<Reservation>(request, On(notifier_, executor, std::move(done)));
+  Notify<absl::StatusOr<Reservation>>(notifier_, executor, std::move(done), checks_.NoMemory(),
+                                      [&](auto answer) { Ask<Reservation>(request, std::move(answer)); });
 }
 
 std::vector<absl::StatusOr<Reservation>> FleetCore::ReserveMany(std::span<const ReserveRequest> requests) {
@@ -219,14 +259,16 @@ absl::StatusOr<BasketReservation> FleetCore::ReserveBasket(const BasketRequest& 
 
 void FleetCore::ReserveBasketAsync(const BasketRequest& request, Executor& executor,
                                    absl::AnyInvocable<void(absl::StatusOr<BasketReservation>)> done) {
-  Ask<BasketReservation>(request, On(notifier_, executor, std::move(done)));
+  Notify<absl::StatusOr<BasketReservation>>(notifier_, executor, std::move(done), checks_.NoMemory(),
+                                            [&](auto answer) { Ask<BasketReservation>(request, std::move(answer)); });
 }
 
 absl::StatusOr<Order> FleetCore::Take(const TakeRequest& request) { return AskOne<Order>(request); }
 
 void FleetCore::TakeAsync(const TakeRequest& request, Executor& executor,
                           absl::AnyInvocable<void(absl::StatusOr<Order>)> done) {
-  Ask<Order>(request, On(notifier_, executor, std::move(done)));
+  Notify<absl::StatusOr<Order>>(notifier_, executor, std::move(done), checks_.NoMemory(),
+                                [&](auto answer) { Ask<Order>(request, std::move(answer)); });
 }
 
 std::vector<absl::StatusOr<Order>> FleetCore::TakeMany(std::span<const TakeRequest> requests) {
@@ -236,7 +278,8 @@ std::vector<absl::StatusOr<Order>> FleetCore::TakeMany(std::span<const TakeReque
 absl::Status FleetCore::Commit(OrderId id) { return CommitMany({&id, 1})[0]; }
 
 void FleetCore::CommitAsync(OrderId id, Executor& executor, absl::AnyInvocable<void(absl::Status)> done) {
-  End(id, OrderState::kSold, On(notifier_, executor, std::move(done)));
+  Notify<absl::Status>(notifier_, executor, std::move(done), checks_.NoMemory(),
+                       [&](auto answer) { End(id, OrderState::kSold, std::move(answer)); });
 }
 
 std::vector<absl::Status> FleetCore::CommitMany(std::span<const OrderId> ids) { return EndAll(ids, OrderState::kSold); }
@@ -244,7 +287,8 @@ std::vector<absl::Status> FleetCore::CommitMany(std::span<const OrderId> ids) { 
 absl::Status FleetCore::Cancel(OrderId id) { return CancelMany({&id, 1})[0]; }
 
 void FleetCore::CancelAsync(OrderId id, Executor& executor, absl::AnyInvocable<void(absl::Status)> done) {
-  End(id, OrderState::kCancelled, On(notifier_, executor, std::move(done)));
+  Notify<absl::Status>(notifier_, executor, std::move(done), checks_.NoMemory(),
+                       [&](auto answer) { End(id, OrderState::kCancelled, std::move(answer)); });
 }
 
 std::vector<absl::Status> FleetCore::CancelMany(std::span<const OrderId> ids) {
