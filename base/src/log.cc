@@ -2,7 +2,10 @@
 
 #include <unistd.h>
 
+#include <array>
+#include <cstddef>
 #include <cstdlib>
+#include <new>
 #include <string>
 #include <utility>
 
@@ -45,8 +48,10 @@ struct Logger {
   }
 };
 
+// Never destroyed, because late destructors log. Needs no memory, because failed allocations are logged.
 Logger& GetLogger() {
-  static Logger* const logger = new Logger;  // Never destroyed: late destructors log.
+  alignas(Logger) static std::array<std::byte, sizeof(Logger)> storage;
+  static Logger* const logger = new (storage.data()) Logger;
   return *logger;
 }
 
@@ -72,10 +77,9 @@ void SetLogSink(LogSink sink) {
 }
 
 namespace base_internal {
+namespace {
 
-void Log(LogSeverity severity, std::string_view message) {
-  Logger& logger = GetLogger();
-  const MutexLock lock(logger.mutex);
+void LogLocked(Logger& logger, LogSeverity severity, std::string_view message) STOCKADE_REQUIRES(logger.mutex) {
   if (severity != LogSeverity::kFatal) {
     const Instant now = Clock::System()->Now();
     if (now - logger.window >= absl::Seconds(1)) {
@@ -93,6 +97,19 @@ void Log(LogSeverity severity, std::string_view message) {
     ++logger.in_window;
   }
   logger.Emit(severity, Printable(message, kMaxMessageBytes));
+}
+
+}  // namespace
+
+void Log(LogSeverity severity, std::string_view message) {
+  Logger& logger = GetLogger();
+  const MutexLock lock(logger.mutex);
+  try {
+    LogLocked(logger, severity, message);
+  } catch (const std::bad_alloc&) {
+    ++logger.left_out;
+    if (severity == LogSeverity::kFatal) (void)!write(STDERR_FILENO, message.data(), message.size());
+  }
 }
 
 void Fatal(std::string_view message) {

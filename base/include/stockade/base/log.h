@@ -27,7 +27,8 @@ STOCKADE_EXPORT void SetLogSink(LogSink sink);
 namespace base_internal {
 
 // Passes `message`, escaped and truncated, to the sink. At most 20 messages per second are passed on in total; the
-// first message after that limit was reached says how many were dropped. kFatal messages are never dropped.
+// first message after that limit was reached says how many were dropped. A message for which there is no memory is
+// dropped in the same way. kFatal messages are never dropped.
 STOCKADE_EXPORT void Log(LogSeverity severity, std::string_view message);
 
 // Reports a programming error: logs `message` as kFatal and aborts. `message` must name the object and the value.
