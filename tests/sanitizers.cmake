@@ -13,7 +13,7 @@ set(one_thread  # There is nothing to race with.
 set(one_writer  # Faults of a disk below one writing thread. sqlite_ledger_test runs the same threads.
   sqlite_ledger_disk_test)
 set(own_new  # They replace operator new, which ThreadSanitizer's library defines as well.
-  cache_allocation_test inventory_allocation_test locks_allocation_test)
+  cache_allocation_test cache_no_memory_test inventory_allocation_test locks_allocation_test)
 set(seen_elsewhere  # Other tests run the same code: see CONTRIBUTING.md.
   flash_sale_sales_test fleet_sale_test fleet_test inventory_crash_point_test inventory_soak_test)
 

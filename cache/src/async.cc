@@ -19,7 +19,7 @@
 
 namespace stockade::cache_internal {
 
-void CacheCore::GetAsync(KeptKey key, Executor& executor, AnswerCallback done, const CacheGetOptions& options) {
+void CacheCore::GetAsync(KeptKey&& key, Executor& executor, AnswerCallback&& done, const CacheGetOptions& options) {
   const auto async = std::make_shared<AsyncCall>(std::move(key), executor, std::move(done), NewCall(options));
   CallGate::Call inside(*gate_, async->key.shard);
   if (!inside.inside()) {
@@ -31,8 +31,23 @@ void CacheCore::GetAsync(KeptKey key, Executor& executor, AnswerCallback done, c
   }
 }
 
-void CacheCore::Deliver(Executor& executor, AnswerCallback done, Answer answer) {
-  Deliver(std::make_shared<AsyncReply>(executor, std::move(done)), std::move(answer));
+// Without memory for the task, the callback runs here.
+void CacheCore::Deliver(Executor& executor, AnswerCallback done, Answer answer) noexcept {
+  std::shared_ptr<AsyncReply> reply;
+  try {
+    reply = std::make_shared<AsyncReply>(executor, std::move(done));
+  } catch (const std::bad_alloc&) {
+    return RunCallback([&] { done(std::move(answer)); });
+  }
+  Deliver(std::move(reply), std::move(answer));
+}
+
+void CacheCore::RunCallback(absl::FunctionRef<void()> callback) noexcept {
+  const absl::Status ran = GuardCallback<absl::Status>("a callback of GetAsync()", [&] {
+    callback();
+    return absl::OkStatus();
+  });
+  if (!ran.ok()) LogParts(LogSeverity::kError, ran.message());
 }
 
 // Starts what a call needs to wait without a thread. ResourceExhausted: the threads cannot be started.
@@ -114,7 +129,13 @@ void CacheCore::WatchAsync(const AsyncPtr& async) {
   if (async->timer.has_value()) timers_->Cancel(*std::exchange(async->timer, std::nullopt));
   if (at != Instant::InfiniteFuture()) async->timer = timers_->Schedule(at, check);
   if (call.stop.stop_possible() && !async->on_stop.has_value()) {
-    async->on_stop.emplace(call.stop, [this, check] { timers_->Schedule(Instant::InfinitePast(), check); });
+    async->on_stop.emplace(call.stop, [this, check] {
+      try {
+        timers_->Schedule(Instant::InfinitePast(), check);
+      } catch (const std::bad_alloc&) {
+        LogThrown("a call of GetAsync() does not end when it is stopped");
+      }
+    });
   }
 }
 
@@ -157,11 +178,7 @@ void CacheCore::Deliver(std::shared_ptr<AsyncReply> reply, Answer answer) noexce
     reply->executor.Schedule([reply] { reply->Call(); });
   } catch (...) {
     LogThrownBy("an executor, which was to run a callback of GetAsync(),");
-    const absl::Status ran = GuardCallback<absl::Status>("a callback of GetAsync()", [&] {
-      reply->Call();
-      return absl::OkStatus();
-    });
-    if (!ran.ok()) Log(LogSeverity::kError, Concat(ran.message()));
+    RunCallback([&] { reply->Call(); });
   }
 }
 

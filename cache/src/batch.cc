@@ -27,10 +27,10 @@ std::vector<Answer> CacheCore::FindAll(const std::vector<KeyAt>& keys, const Cac
   std::optional<StrictReadFrame> frame;
   if (options_.strict) TakeReadLocks(parts, call.deadline, reading);
   if (!reading.empty()) frame.emplace();
-  FindAll(parts, {call.deadline, call.stop}, false);
-  for (const Part& part : parts) CountRequest(part.call);
   std::vector<Answer> answers;
   answers.reserve(parts.size());
+  FindAll(parts, {call.deadline, call.stop}, false);
+  for (const Part& part : parts) CountRequest(part.call);
   for (Part& part : parts) answers.push_back(*std::move(part.answer));
   return answers;
 }
@@ -44,7 +44,7 @@ std::vector<CacheCore::Part> CacheCore::PartsOf(const std::vector<KeyAt>& keys, 
 
 // Answers each part that has no answer yet. It first looks up all of them and claims the missing ones without waiting
 // in between, then runs the batch, and only then waits for loads of other threads. Two calls that need each other's
-// keys therefore do not deadlock.
+// keys therefore do not deadlock. Throws only before the first one.
 void CacheCore::FindAll(std::span<Part> parts, const Runner& runner, bool warm_up) {
   Claimed claimed;
   claimed.here.reserve(parts.size());
@@ -53,7 +53,8 @@ void CacheCore::FindAll(std::span<Part> parts, const Runner& runner, bool warm_u
     if (!part.answer.has_value()) Claim(part, warm_up, claimed);
   }
   if (!claimed.elsewhere.empty()) QueueBatch(claimed.queue, std::move(claimed.elsewhere));
-  if (const auto begun = BeginAll(claimed.here, LoadQueue::kNone); !begun.empty()) Run(begun, has_.load_all, runner);
+  BeginAll(claimed.here, LoadQueue::kNone);
+  if (!claimed.here.empty()) Run(claimed.here, has_.load_all, runner);
   for (Part& part : parts) {
     if (!part.answer.has_value()) part.answer = Find(part.at, part.call, nullptr);
   }
@@ -86,24 +87,19 @@ void CacheCore::Claim(Part& part, bool warm_up, Claimed& claimed) noexcept {
   }
 }
 
-void CacheCore::QueueBatch(LoadQueue queue, std::vector<FlightPtr> flights) {
+void CacheCore::QueueBatch(LoadQueue queue, std::vector<FlightPtr> flights) noexcept {
   std::erase_if(flights, [&](const FlightPtr& flight) {
     const ShardLock lock = Lock(shards_[flight->key.shard]);
     if (flight->phase != Flight::Phase::kReady || flight->In(queue)) return true;
     EnterQueue(*flight, queue, Now());
     return false;
   });
-  if (!flights.empty()) Offer(queue, QueuedLoad(*this, queue, std::move(flights), true));
+  if (!flights.empty()) Offer(queue, QueuedLoad(*this, queue, std::move(flights)));
 }
 
-// Begins the flights that this thread is to run, and returns them. See BeginQueued().
-std::vector<FlightPtr> CacheCore::BeginAll(const std::vector<FlightPtr>& flights, LoadQueue queue) {
-  std::vector<FlightPtr> begun;
-  begun.reserve(flights.size());
-  for (const FlightPtr& flight : flights) {
-    if (BeginQueued(*flight, queue)) begun.push_back(flight);
-  }
-  return begun;
+// Begins the flights that this thread is to run, and takes the others out. See BeginQueued().
+void CacheCore::BeginAll(std::vector<FlightPtr>& flights, LoadQueue queue) noexcept {
+  std::erase_if(flights, [&](const FlightPtr& flight) { return !BeginQueued(*flight, queue); });
 }
 
 absl::StatusOr<WarmUpReport> CacheCore::WarmUp(const std::vector<KeyAt>& keys, const WarmUpOptions& options) {

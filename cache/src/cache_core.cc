@@ -112,7 +112,7 @@ void CacheCore::Shutdown() {
       if (shard.entries[id].free()) continue;
       Slot& slot = shard.entries[id];
       shard.entries.Free(shard.entries.Unlink(slot), [&] {
-        if (const Box* const box = Write(slot, nullptr, nullptr); box != nullptr) shard.retired.boxes.push_back(box);
+        if (const Box* const box = Write(slot, nullptr, nullptr); box != nullptr) shard.retired.boxes.Add(box);
       });
     }
   }
@@ -135,7 +135,7 @@ void CacheCore::AddEntries(int64_t count, int64_t weight) {
   if (weight != 0) weight_.fetch_add(weight, std::memory_order_relaxed);
 }
 
-void CacheCore::CountRemoval(RemovalCause cause) {
+void CacheCore::CountRemoval(RemovalCause cause) noexcept {
   switch (cause) {
     case RemovalCause::kInvalidated: return Count(kEvictionInvalidated);
     case RemovalCause::kReplaced: return;
@@ -146,32 +146,42 @@ void CacheCore::CountRemoval(RemovalCause cause) {
 
 std::string CacheCore::Named(std::string_view rest) const { return Concat("LoadingCache '", options_.name, "'", rest); }
 
-absl::Status CacheCore::CancelledError() const { return absl::CancelledError(Named(" is being destroyed")); }
-
-absl::Status CacheCore::DeadlineError() const {
-  return absl::DeadlineExceededError(Named(": the time-out passed before a load ended"));
+absl::Status CacheCore::CancelledError() const noexcept {
+  return StatusWithText(absl::StatusCode::kCancelled, [&] { return Named(" is being destroyed"); });
 }
 
-absl::Status CacheCore::StoppedError() const { return absl::CancelledError(Named(": the caller requested a stop")); }
+absl::Status CacheCore::NoMemoryError() const noexcept {
+  return StatusWithText(absl::StatusCode::kResourceExhausted, [&] { return Named(": there is no memory"); });
+}
 
-absl::Status CacheCore::HardTimeoutError() const {
-  return absl::DeadlineExceededError(
-      Named(Concat(": a load took longer than ", absl::FormatDuration(options_.load_hard_timeout))));
+absl::Status CacheCore::DeadlineError() const noexcept {
+  return StatusWithText(absl::StatusCode::kDeadlineExceeded,
+                        [&] { return Named(": the time-out passed before a load ended"); });
+}
+
+absl::Status CacheCore::StoppedError() const noexcept {
+  return StatusWithText(absl::StatusCode::kCancelled, [&] { return Named(": the caller requested a stop"); });
+}
+
+absl::Status CacheCore::HardTimeoutError() const noexcept {
+  return StatusWithText(absl::StatusCode::kDeadlineExceeded, [&] {
+    return Named(Concat(": a load took longer than ", absl::FormatDuration(options_.load_hard_timeout)));
+  });
 }
 
 void CacheCore::NoCallbackFatal() const { Fatal(Named(": GetAsync() was called without a callback")); }
 
-absl::Status CacheCore::ThrownError() const {
-  return GuardCallback<absl::Status>(keys_label_, []() -> absl::Status { throw; });
+absl::Status CacheCore::ThrownError() const noexcept {
+  return Guarded<absl::Status>(keys_label_, []() -> absl::Status { throw; });
 }
 
-void CacheCore::LogThrown(std::string_view consequence) const {
-  Log(LogSeverity::kError, Concat(ThrownError().message(), "; ", consequence));
+void CacheCore::LogThrown(std::string_view consequence) const noexcept {
+  LogParts(LogSeverity::kError, ThrownError().message(), "; ", consequence);
 }
 
-void CacheCore::LogThrownBy(std::string_view what) {
+void CacheCore::LogThrownBy(std::string_view what) noexcept {
   const auto thrown = GuardCallback<absl::Status>(what, []() -> absl::Status { throw; });
-  Log(LogSeverity::kError, Concat(thrown.message()));
+  LogParts(LogSeverity::kError, thrown.message());
 }
 
 Executor* CacheCore::RefreshExecutor() {
@@ -209,13 +219,19 @@ absl::Status CacheCore::ScheduleReclaim(Executor::Task reclaim) {
   return absl::OkStatus();
 }
 
-absl::Status CacheCore::OpenTier() { return options_.tier == nullptr ? absl::OkStatus() : options_.tier->join_(*this); }
+absl::Status CacheCore::OpenTier() {
+  if (options_.tier == nullptr) return absl::OkStatus();
+  absl::Status opened = Guarded<absl::Status>("the tier", [&] { return options_.tier->join_(*this); });
+  if (!opened.ok()) tier_.reset();
+  return opened;
+}
 
 absl::Status CacheCore::AwaitInvalidations(absl::Duration timeout) {
   CheckFork();
   CallGate::Call inside(*gate_, 0);
   if (!inside.inside()) return CancelledError();
-  return tier_ == nullptr ? absl::OkStatus() : tier_->AwaitInvalidations(timeout);
+  if (tier_ == nullptr) return absl::OkStatus();
+  return Guarded<absl::Status>("the tier", [&] { return tier_->AwaitInvalidations(timeout); });
 }
 
 // Whether the entry is not older than the tier promises.

@@ -73,7 +73,7 @@ void CacheCore::Store(const KeyAt& at, const void* value, const Pinned& box, con
     Slot* old = FindEntry(at);
     if (old == nullptr && fits && has_.key_boxes) {
       lock.unlock();
-      fresh.box = BoxFor(at.key, nullptr);
+      fresh.box = BoxFor(at.key, nullptr, false);
       lock.lock();
       old = FindEntry(at);
     }
@@ -123,6 +123,8 @@ void CacheCore::DropOldLease(const FlightPtr& flight, uint64_t before, Aftermath
   if (!flight->started() && flight->lease.position < before) GiveBackLease(flight, after);
 }
 
+// Needs no memory, because what has thrown may be std::bad_alloc. If there is a tier that cannot be told either, its
+// other processes are not.
 void CacheCore::InvalidateUnknown() noexcept {
   LogThrown("an invalidation removes all entries");
   InvalidateAll();
@@ -136,11 +138,17 @@ void CacheCore::InvalidateTag(std::string_view tag) {
   CheckFork();
   CallGate::Call inside(*gate_, 0);
   if (!inside.inside()) return;
-  if (tier_ == nullptr) return ClearTag(tag, kAnyPosition);
-  const TierInvalidated done = tier_->Invalidate({TierTarget::Kind::kTag, tag}, [&] { ClearTag(tag, kAnyPosition); });
-  if (done.accepted) ClearTag(tag, done.position);
+  try {
+    if (tier_ == nullptr) return ClearTag(tag, kAnyPosition);
+    const TierInvalidated done = tier_->Invalidate({TierTarget::Kind::kTag, tag}, [&] { ClearTag(tag, kAnyPosition); });
+    if (done.accepted) ClearTag(tag, done.position);
+  } catch (...) {
+    InvalidateUnknown();
+  }
 }
 
+// Throws std::bad_alloc only before it removes entries of a shard: from when entries are set apart on, nothing needs
+// memory.
 void CacheCore::ClearTag(std::string_view tag, uint64_t before) {
   for (size_t index = 0; index < shard_count_; ++index) {
     Shard& shard = shards_[index];
@@ -160,10 +168,8 @@ void CacheCore::ClearTag(std::string_view tag, uint64_t before) {
       }
       Slot* entry = shard.entries.AnyDoomed(tag);
       for (uint32_t step = 0; step < kStep && entry != nullptr; ++step) {
-        if (entry->stamp().position < before) {
+        if (entry->stamp().position < before || !shard.entries.TrySpare(*entry, tag)) {
           Remove(shard, *entry, RemovalCause::kInvalidated, after);
-        } else {
-          shard.entries.Spare(*entry, tag);
         }
         entry = shard.entries.AnyDoomed(tag);
       }
@@ -181,11 +187,16 @@ void CacheCore::InvalidateAll() {
   CallGate::Call inside(*gate_, 0);
   if (!inside.inside()) return;
   if (tier_ == nullptr) return ClearAll(kAnyPosition);
-  const TierInvalidated done = tier_->Invalidate({TierTarget::Kind::kAll}, [&] { ClearAll(kAnyPosition); });
-  if (done.accepted) ClearAll(done.position);
+  try {
+    const TierInvalidated done = tier_->Invalidate({TierTarget::Kind::kAll}, [&] { ClearAll(kAnyPosition); });
+    if (done.accepted) ClearAll(done.position);
+  } catch (...) {
+    LogThrown("an invalidation of all entries may not reach other processes");
+    ClearAll(kAnyPosition);
+  }
 }
 
-void CacheCore::ClearAll(uint64_t before) {
+void CacheCore::ClearAll(uint64_t before) noexcept {
   for (size_t index = 0; index < shard_count_; ++index) {
     Shard& shard = shards_[index];
     const auto clearing = Clear(shard);

@@ -1,10 +1,13 @@
 // How entries come, expire and go, and how the boxes that they leave are freed.
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <bitset>
 #include <cstdint>
-#include <iterator>
+#include <list>
 #include <memory>
+#include <new>
 #include <optional>
 #include <span>
 #include <thread>
@@ -21,36 +24,52 @@
 namespace stockade::cache_internal {
 namespace {
 
-bool Contains(const std::vector<const Box*>& boxes, const Box* box) {
-  return std::binary_search(boxes.begin(), boxes.end(), box);
+// Boxes are freed without memory, so they are, and their pins, in arrays: so many at once.
+constexpr size_t kFreedAtOnce = 256;
+constexpr size_t kOfferedAtOnce = 64;
+
+// Sorted.
+using Boxes = std::span<const Box* const>;
+
+// The place of `box`, which need not exist any more; boxes.size(): it is not among them.
+size_t PlaceOf(const void* box, Boxes boxes) {
+  const auto found = std::lower_bound(boxes.begin(), boxes.end(), static_cast<const Box*>(box));
+  return static_cast<size_t>((found != boxes.end() && *found == box ? found : boxes.end()) - boxes.begin());
 }
 
-// Replaces the pins of `boxes`, which are sorted and have a share each, by shares for the owners of the pins. Repeats
-// this while another thread does the same for one of the pins.
-void HandOver(const std::vector<const Box*>& boxes) {
-  for (bool contended = true; contended;) {
-    contended = false;
-    std::vector<std::pair<HazardRow::Pin*, const Box*>> offers;
+// Replaces the pins of `boxes`, which have a share each, by shares for the owners of the pins. Repeats this while
+// another thread does the same for one of the pins, or if there are more pins than offers.
+void HandOver(Boxes boxes) {
+  for (bool more = true; more;) {
+    bool contended = false;
+    std::array<std::pair<HazardRow::Pin*, const Box*>, kOfferedAtOnce> offers;
+    size_t offered = 0;
+    more = false;
     for (HazardRow& row : HazardRows()) {
       for (HazardRow::Pin& pin : row.pins) {
         const auto* const box = static_cast<const Box*>(pin.object.load(std::memory_order_seq_cst));
-        if (box == nullptr || !Contains(boxes, box) || HazardRow::IsHandedOver(pin, box)) continue;
+        if (box == nullptr || PlaceOf(box, boxes) == boxes.size() || HazardRow::IsHandedOver(pin, box)) continue;
+        if (offered == offers.size()) {
+          more = true;
+          continue;
+        }
         box->Share();
         if (HazardRow::Offer(pin, box)) {
-          offers.emplace_back(&pin, box);
+          offers[offered++] = {&pin, box};
         } else {
           box->Unshare();
           contended = true;
         }
       }
     }
-    if (!offers.empty()) HeavyFence();
-    for (const auto& [pin, box] : offers) {
-      const HazardRow::Offered offered = HazardRow::Confirm(*pin, box);
-      if (offered == HazardRow::Offered::kTakenBack) box->Unshare();
-      contended = contended || offered == HazardRow::Offered::kUnknown;
+    if (offered > 0) HeavyFence();
+    for (const auto& [pin, box] : std::span(offers).first(offered)) {
+      const HazardRow::Offered offer = HazardRow::Confirm(*pin, box);
+      if (offer == HazardRow::Offered::kTakenBack) box->Unshare();
+      contended = contended || offer == HazardRow::Offered::kUnknown;
     }
     if (contended) std::this_thread::yield();
+    more = more || contended;
   }
 }
 
@@ -85,8 +104,8 @@ Slot* CacheCore::FindValue(const KeyAt& at) noexcept {
   return TryFindEntry(at, entry) && entry != nullptr && entry->has_value() ? entry : nullptr;
 }
 
-// Returns null if the value is not to be stored or the copy of the key throws. Runs the weigher, so no mutex may be
-// held.
+// Returns null if the value is not to be stored, or if there is no memory or the copy of the key throws. Runs the
+// weigher, so no mutex may be held.
 EntryPtr CacheCore::MakeEntry(const KeyAt& at, const Loaded& loaded, Instant now) noexcept {
   try {
     std::optional<EntryTimes> times = loaded.times;
@@ -97,7 +116,7 @@ EntryPtr CacheCore::MakeEntry(const KeyAt& at, const Loaded& loaded, Instant now
     const std::optional<int64_t> weight = WeightOf(at, value.raw());
     if (!weight.has_value() || *weight > options_.max_weight) return nullptr;
     return std::make_unique<NewEntry>(
-        NewEntry{value.raw(), BoxFor(at.key, value), *weight, times->QuietUntil(),
+        NewEntry{value.raw(), BoxFor(at.key, value, loaded.renews), *weight, times->QuietUntil(),
                  EntryExtra::For(*times, loaded.entry.tags, absl::OkStatus(), loaded.stamp)});
   } catch (...) {
     LogThrown("a value is not stored");
@@ -116,7 +135,7 @@ EntryPtr CacheCore::MakeAbsence(const KeyAt& at, const Loaded& loaded, Instant n
     }
     if (!times.has_value() || options_.negative_weight > options_.max_weight) return nullptr;
     times->KeepUntil(loaded.kept_until);
-    return std::make_unique<NewEntry>(NewEntry{nullptr, BoxFor(at.key, nullptr), options_.negative_weight,
+    return std::make_unique<NewEntry>(NewEntry{nullptr, BoxFor(at.key, nullptr, false), options_.negative_weight,
                                                Instant::InfinitePast(),
                                                EntryExtra::For(*times, loaded.entry.tags, absence, loaded.stamp)});
   } catch (...) {
@@ -148,7 +167,7 @@ EntryTimes& CacheCore::KeptTimesOf(Slot& slot) {
 // the cause for an entry that has not expired. `renews`: the value of `old` is stored again, so it does not leave the
 // cache. Without memory, nothing is stored.
 const Slot* CacheCore::Replace(const KeyAt& at, Slot* old, NewEntry* fresh, RemovalCause cause, bool renews,
-                               Aftermath& after, Instant now) {
+                               Aftermath& after, Instant now) noexcept {
   Shard& shard = shards_[at.shard];
   if (old != nullptr && now >= old->expires_at()) cause = RemovalCause::kExpired;
   if (fresh == nullptr) {
@@ -199,7 +218,7 @@ bool CacheCore::TryReplaceVictim(EntryTable& entries, const KeyAt& at, NewEntry&
 }
 
 // The key has no entry.
-const Slot* CacheCore::Insert(const KeyAt& at, NewEntry& fresh, Aftermath& after, Instant now) {
+const Slot* CacheCore::Insert(const KeyAt& at, NewEntry& fresh, Aftermath& after, Instant now) noexcept {
   Shard& shard = shards_[at.shard];
   EntryTable& entries = shard.entries;
   int64_t count = 1;
@@ -226,7 +245,7 @@ const Slot* CacheCore::Insert(const KeyAt& at, NewEntry& fresh, Aftermath& after
   return stored->free() ? nullptr : stored;
 }
 
-void CacheCore::Remove(Shard& shard, Slot& slot, RemovalCause cause, Aftermath& after) {
+void CacheCore::Remove(Shard& shard, Slot& slot, RemovalCause cause, Aftermath& after) noexcept {
   AddEntries(-1, -slot.weight);
   Leave(shard, shard.entries.Unlink(slot), cause, after);
 }
@@ -235,13 +254,19 @@ inline RemovalCause CacheCore::VictimsCause(const Slot& victim, Instant now) con
   return now < victim.expires_at() ? RemovalCause::kSize : RemovalCause::kExpired;
 }
 
-inline void CacheCore::ReportLeaving(const Slot& slot, RemovalCause cause, Aftermath& after) {
+// The entry leaves also if there is no memory for the call of the listener, which is then left out and logged.
+inline void CacheCore::ReportLeaving(const Slot& slot, RemovalCause cause, Aftermath& after) noexcept {
   CountRemoval(cause);
-  if (has_.on_removal && slot.has_value()) after.removed.push_back(RemovalOf(slot, cause));
+  if (!has_.on_removal || !slot.has_value()) return;
+  try {
+    after.removed.push_back(RemovalOf(slot, cause));
+  } catch (const std::bad_alloc&) {
+    ++after.unreported;
+  }
 }
 
 // The slot is out of its queue.
-void CacheCore::Leave(Shard& shard, uint32_t id, RemovalCause cause, Aftermath& after) {
+void CacheCore::Leave(Shard& shard, uint32_t id, RemovalCause cause, Aftermath& after) noexcept {
   Slot& slot = shard.entries[id];
   const int64_t weight = slot.weight;
   ReportLeaving(slot, cause, after);
@@ -253,7 +278,7 @@ void CacheCore::Leave(Shard& shard, uint32_t id, RemovalCause cause, Aftermath& 
 // Evicts until the weight is within its bound; no mutex is held. `spared` was just stored and is evicted last. It may
 // not exist any more, so only its address is used. The shards take turns, so evicted entries are close to the least
 // recently used ones.
-void CacheCore::Trim(const Slot* spared, Aftermath& after) {
+void CacheCore::Trim(const Slot* spared, Aftermath& after) noexcept {
   const auto exceeds = [this] { return weight_.load(std::memory_order_relaxed) > options_.max_weight; };
   if (!exceeds()) return;
   const Instant now = Now();
@@ -266,7 +291,7 @@ void CacheCore::Trim(const Slot* spared, Aftermath& after) {
   }
 }
 
-bool CacheCore::EvictOne(size_t index, const Slot* spared, Instant now, Aftermath& after) {
+bool CacheCore::EvictOne(size_t index, const Slot* spared, Instant now, Aftermath& after) noexcept {
   Shard& shard = shards_[index];
   const ShardLock lock = Lock(shard);
   const uint32_t victim = shard.entries.Evict(spared);
@@ -283,10 +308,10 @@ bool CacheCore::EvictOne(size_t index, const Slot* spared, Instant now, Aftermat
 
 // With the shard's mutex held. With a clock other than the system clock, boxes are freed at once, so that a test with a
 // ManualClock sees when values are destroyed.
-void CacheCore::Retire(Shard& shard, const Box* box, int64_t weight, Aftermath& after) {
+void CacheCore::Retire(Shard& shard, const Box* box, int64_t weight, Aftermath& after) noexcept {
   if (box == nullptr) return;
   Shard::Retired& retired = shard.retired;
-  retired.boxes.push_back(box);
+  retired.boxes.Add(box);
   retired.bytes += box->bytes();
   retired.weight += weight;
   if (options_.clock == Clock::System()) {
@@ -300,41 +325,41 @@ void CacheCore::Retire(Shard& shard, const Box* box, int64_t weight, Aftermath& 
     }
     retired.freed_at = tick;
   }
-  after.boxes.insert(after.boxes.end(), retired.boxes.begin(), retired.boxes.end());
-  retired.Clear();
+  retired.MoveTo(after.boxes);
 }
 
 // Gives back a share of each box. Runs destructors of keys and values, so no mutex may be held.
-void CacheCore::FreeBoxes(std::vector<const Box*> boxes) noexcept {
-  if (boxes.empty()) return;
-  std::sort(boxes.begin(), boxes.end());
-  HeavyFence();
-  // Before the pins: a value that is no longer being read has its pin by then.
-  std::vector<const Box*> read;
-  for (const HazardRow& row : HazardRows()) {
-    const auto* const reads = static_cast<const Box*>(row.reads.load(std::memory_order_seq_cst));
-    if (reads != nullptr && Contains(boxes, reads)) read.push_back(reads);
+void CacheCore::FreeBoxes(BoxList boxes) noexcept {
+  BoxList kept;
+  while (!boxes.empty()) {
+    std::array<const Box*, kFreedAtOnce> taken;
+    const auto batch = std::span(taken).first(boxes.Take(taken));
+    std::sort(batch.begin(), batch.end());
+    HeavyFence();
+    // Before the pins: a value that is no longer being read has its pin by then.
+    std::bitset<kFreedAtOnce + 1> read;  // The last one is of those that are not in the batch.
+    for (const HazardRow& row : HazardRows()) {
+      read.set(PlaceOf(row.reads.load(std::memory_order_seq_cst), batch));
+    }
+    HandOver(batch);
+    for (size_t i = 0; i < batch.size(); ++i) {
+      read[i] ? kept.Add(batch[i]) : batch[i]->Unshare();
+    }
   }
-  HandOver(boxes);
-  std::sort(read.begin(), read.end());
-  // A box that was stored again may be in the batch more than once.
-  const auto kept = std::partition(boxes.begin(), boxes.end(), [&](const Box* box) { return !Contains(read, box); });
-  if (kept != boxes.end()) {
+  if (kept.empty()) return;
+  {
     const ShardLock lock = Lock(shards_[0]);
-    shards_[0].retired.boxes.insert(shards_[0].retired.boxes.end(), kept, boxes.end());
+    shards_[0].retired.boxes.AddAll(std::move(kept));
   }
-  for (const Box* const box : std::span(boxes.begin(), kept)) box->Unshare();
-  if (!read.empty() && options_.clock == Clock::System()) PlanReclaim();
+  if (options_.clock == Clock::System()) PlanReclaim();
 }
 
 // Frees what waits in all shards.
 void CacheCore::FlushRetired() noexcept {
-  std::vector<const Box*> boxes;
+  BoxList boxes;
   for (size_t index = 0; index < shard_count_; ++index) {
     const ShardLock lock = Lock(shards_[index]);
-    Shard::Retired& retired = shards_[index].retired;
-    boxes.insert(boxes.end(), retired.boxes.begin(), retired.boxes.end());
-    retired.Clear();
+    shards_[index].retired.MoveTo(boxes);
   }
   FreeBoxes(std::move(boxes));
 }
@@ -355,8 +380,8 @@ void CacheCore::PlanReclaim() noexcept {
 // entries adds to this list instead of nesting, so that a chain of removals cannot exhaust the stack.
 struct CacheCore::Notices {
   const CacheCore* core;
-  std::vector<Removal> pending;
-  Notices* outer;  // Of another cache.
+  std::list<Removal> pending;  // Lists pass on their elements without memory.
+  Notices* outer;              // Of another cache.
 
   static inline constinit thread_local Notices* innermost = nullptr;
 
@@ -368,9 +393,9 @@ struct CacheCore::Notices {
 };
 
 // Invokes the listener. No mutex is held.
-void CacheCore::Notify(std::vector<Removal> removed) {
+void CacheCore::Notify(std::list<Removal> removed) noexcept {
   if (Notices* const notices = Notices::Of(this); notices != nullptr) {
-    std::move(removed.begin(), removed.end(), std::back_inserter(notices->pending));
+    notices->pending.splice(notices->pending.end(), removed);
     return;
   }
   Notices notices{this, std::move(removed), Notices::innermost};
@@ -381,14 +406,14 @@ void CacheCore::Notify(std::vector<Removal> removed) {
         TellRemoval(removal);
         return absl::OkStatus();
       });
-      if (!status.ok()) Log(LogSeverity::kError, Concat(status.message()));
+      if (!status.ok()) LogParts(LogSeverity::kError, status.message());
     }
   }
   Notices::innermost = notices.outer;
 }
 
 // Runs `body`, and returns the removals that the listener is to be notified of.
-std::vector<Removal> CacheCore::RemovalsBy(absl::FunctionRef<void()> body) {
+std::list<Removal> CacheCore::RemovalsBy(absl::FunctionRef<void()> body) {
   Notices notices{this, {}, Notices::innermost};
   Notices::innermost = &notices;
   body();
@@ -419,7 +444,7 @@ inline void CacheCore::ExpectExpiry(Shard& shard, const Slot& stored, Aftermath&
   after.stored_mortal = true;
 }
 
-void CacheCore::SweepSome(Shard& shard, uint32_t slots, Instant now, Aftermath& after) {
+void CacheCore::SweepSome(Shard& shard, uint32_t slots, Instant now, Aftermath& after) noexcept {
   Shard::Walk& walk = shard.walk;
   if (now < walk.over_at) return;
   for (; slots > 0 && walk.next < shard.entries.end(); --slots, ++walk.next) {
@@ -436,7 +461,7 @@ void CacheCore::SweepSome(Shard& shard, uint32_t slots, Instant now, Aftermath& 
 }
 
 // No mutex is held.
-void CacheCore::PlanSweep() {
+void CacheCore::PlanSweep() noexcept {
   if (sweep_interval_ == absl::InfiniteDuration()) return;
   PlanOnce(sweep_planned_, [&] {
     if (!timers_->Start().ok()) return false;

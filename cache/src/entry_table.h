@@ -7,6 +7,7 @@
 #include <functional>
 #include <list>
 #include <memory>
+#include <new>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -203,14 +204,19 @@ class TagGroups {
   TagGroups(const TagGroups&) = delete;
   TagGroups& operator=(const TagGroups&) = delete;
 
-  void Add(Tag& tag) {
-    auto found = groups_.find(tag.name);
-    if (found == groups_.end()) found = groups_.try_emplace(tag.name, tag.name).first;
-    Group& group = found->second;
-    tag.next = &group;
-    tag.previous = group.previous;
-    group.previous->next = &tag;
-    group.previous = &tag;
+  // If it throws std::bad_alloc, nothing has changed.
+  void Add(Tag& tag) { Link(tag, GroupOf(tag)); }
+
+  // From a doomed group back to that of its name. False: there is no memory for that one.
+  bool TryReturn(Tag& tag) noexcept {
+    try {
+      Group& group = GroupOf(tag);
+      Remove(tag);
+      Link(tag, group);
+      return true;
+    } catch (const std::bad_alloc&) {
+      return false;
+    }
   }
 
   void Remove(Tag& tag) {
@@ -245,6 +251,18 @@ class TagGroups {
   void Forget(Doomed doomed) { doomed_.erase(doomed); }
 
  private:
+  Group& GroupOf(const Tag& tag) {
+    auto found = groups_.find(tag.name);
+    if (found == groups_.end()) found = groups_.try_emplace(tag.name, tag.name).first;
+    return found->second;
+  }
+  static void Link(Tag& tag, Group& group) {
+    tag.next = &group;
+    tag.previous = group.previous;
+    group.previous->next = &tag;
+    group.previous = &tag;
+  }
+
   struct Hash {
     using is_transparent = void;
     size_t operator()(std::string_view name) const { return std::hash<std::string_view>()(name); }
@@ -354,13 +372,13 @@ class EntryTable {
   using Doomed = TagGroups::Doomed;
   Doomed DoomTagged(std::string_view tag) { return tagged_.Doom(tag); }
   Slot* AnyDoomed(std::string_view tag) { return tagged_.AnyDoomed(tag); }
-  // The entry has the tag, is set apart because of it, and is to stay.
-  void Spare(Slot& slot, std::string_view tag) {
+  // The entry has the tag, is set apart because of it, and is to stay. False: there is no memory for that, and nothing
+  // has changed.
+  bool TrySpare(Slot& slot, std::string_view tag) noexcept {
     for (EntryTag& own : slot.extra->tags) {
-      if (own.name != tag) continue;
-      tagged_.Remove(own);
-      tagged_.Add(own);
+      if (own.name == tag && !tagged_.TryReturn(own)) return false;
     }
+    return true;
   }
   void ForgetDoomed(Doomed doomed) { tagged_.Forget(doomed); }
 

@@ -322,6 +322,11 @@ struct Flight final : FlightNode {
 
   static constexpr uint64_t kNeverVoided = std::numeric_limits<uint64_t>::max();
 
+  // In a FlightList of an Aftermath. A flight is dropped once, and it is queued once at a time.
+  FlightPtr next_dropped;
+  FlightPtr next_queued;
+  LoadQueue queued_for = LoadQueue::kNone;
+
   const std::string& cache_name;
   const KeptKey key;
   const LoaderPtr loader;  // The loader of the call that started it; null for the cache's.
@@ -359,6 +364,39 @@ struct Flight final : FlightNode {
   bool stale = false;                 // The answer is an expired value that replaces an error.
   uint64_t fit_below = kNeverVoided;  // The answer is valid for calls that joined at a smaller `voids`.
   Answer answer = absl::UnknownError("");
+};
+
+// Flights in the order in which they were added, linked through themselves: a flight must be able to end without
+// memory.
+template <FlightPtr Flight::*Next>
+class FlightList {
+ public:
+  FlightList() = default;
+  ~FlightList() { Clear(); }
+  FlightList(const FlightList&) = delete;
+  FlightList& operator=(const FlightList&) = delete;
+
+  bool empty() const { return first_ == nullptr; }
+  void Add(FlightPtr flight) {
+    Flight* const added = flight.get();
+    (last_ != nullptr ? last_->*Next : first_) = std::move(flight);
+    last_ = added;
+  }
+  // It must not be empty.
+  FlightPtr Pop() {
+    FlightPtr flight = std::move(first_);
+    first_ = std::move((*flight).*Next);
+    if (first_ == nullptr) last_ = nullptr;
+    return flight;
+  }
+  // One by one, so that the destructors do not nest.
+  void Clear() {
+    while (!empty()) Pop();
+  }
+
+ private:
+  FlightPtr first_;
+  Flight* last_ = nullptr;
 };
 
 }  // namespace stockade::cache_internal

@@ -47,26 +47,27 @@ void CacheCore::Rouse(Flight& flight, bool relay) {
 }
 
 // Ends a flight that has not started and has no thread left to run it. A ready background flight is in a queue.
-void CacheCore::DropIfUnwanted(Shard& shard, Flight& flight, Aftermath& after) {
+void CacheCore::DropIfUnwanted(Shard& shard, Flight& flight, Aftermath& after) noexcept {
   if (flight.started() || !flight.waiters.empty() || flight.queued() || flight.in_background) return;
   Drop(shard, flight, after);
 }
 
-void CacheCore::Drop(Shard& shard, Flight& flight, Aftermath& after) {
-  after.dropped.push_back(shard.flights.Drop(flight));
-  GiveBackLease(after.dropped.back(), after);
+void CacheCore::Drop(Shard& shard, Flight& flight, Aftermath& after) noexcept {
+  FlightPtr dropped = shard.flights.Drop(flight);
+  GiveBackLease(dropped, after);
+  after.dropped.Add(std::move(dropped));
   flights_.fetch_sub(1, std::memory_order_relaxed);
 }
 
 // Called once per flight.
-void CacheCore::AnswerFlight(Flight& flight, Answer answer, Aftermath& after) {
+void CacheCore::AnswerFlight(Flight& flight, Answer answer, Aftermath& after) noexcept {
   flight.answer = std::move(answer);
   flight.answered = true;
   Waiter::MoveAll(flight.waiters, after.answered, false);
 }
 
 // The flight, which has its answer, stops being the current one.
-void CacheCore::Displace(Shard& shard, Flight& flight, Aftermath& after) {
+void CacheCore::Displace(Shard& shard, Flight& flight, Aftermath& after) noexcept {
   if (flight.started()) {
     shard.flights.DetachRunning(flight);
   } else {
@@ -125,9 +126,9 @@ void CacheCore::Fail(Flight& flight, Answer error, Instant now, Aftermath& after
 
 // Replaces the error by the value of the key's entry, `old` or null, if that may still be returned, and sets the time
 // of the next try. Removes an entry that is past all its deadlines. If the key then has no entry, stores `remembered`,
-// unless that is null.
+// unless that is null. Without memory, the error is not replaced, and the next call tries again.
 void CacheCore::ReplaceError(Flight& flight, Slot* old, Instant now, Answer& error, NewEntry* remembered,
-                             Aftermath& after) {
+                             Aftermath& after) noexcept {
   if (old != nullptr && TimesOf(*old).Over(now)) {
     Remove(shards_[flight.key.shard], *old, RemovalCause::kExpired, after);
     old = nullptr;
@@ -138,12 +139,16 @@ void CacheCore::ReplaceError(Flight& flight, Slot* old, Instant now, Answer& err
     after.may_exceed = true;
     return;
   }
-  EntryTimes& times = KeptTimesOf(*old);
-  times.retry_at = now + options_.retry_backoff;
-  if (!old->has_value() || now >= times.stale_until) return;
-  if (!MayServe(*old, now) && options_.stale_if_error == absl::ZeroDuration()) return;
-  flight.stale = now >= times.expires_at;
-  error = ValueOf(*old);
+  try {
+    EntryTimes& times = KeptTimesOf(*old);
+    times.retry_at = now + options_.retry_backoff;
+    if (!old->has_value() || now >= times.stale_until) return;
+    if (!MayServe(*old, now) && options_.stale_if_error == absl::ZeroDuration()) return;
+    error = ValueOf(*old);
+    flight.stale = now >= times.expires_at;
+  } catch (const std::bad_alloc&) {
+    LogThrown("a failed load is not replaced by an old value");
+  }
 }
 
 // No mutex is held.
@@ -157,36 +162,54 @@ void CacheCore::Offer(LoadQueue queue, QueuedLoad load) noexcept {
 
 // The executor may hold a mutex of its own, and waiters of the flights may be called back on that executor. The timers'
 // thread therefore answers the flights.
-void CacheCore::Dropped(LoadQueue queue, std::vector<FlightPtr> flights) noexcept {
-  const auto dropped = std::make_shared<std::vector<FlightPtr>>(std::move(flights));
+void CacheCore::Dropped(LoadQueue queue, FlightPtr flight) noexcept {
   try {
-    if (!timers_->Start().ok()) return Refused(queue, *dropped);
-    timers_->Schedule(Instant::InfinitePast(), [this, gate = gate_, queue, dropped] {
-      CallGate::Call inside(*gate, 0);
-      if (inside.inside()) Refused(queue, *dropped);
-    });
+    if (timers_->Start().ok()) {
+      timers_->Schedule(Instant::InfinitePast(), [this, gate = gate_, queue, flight] {
+        CallGate::Call inside(*gate, 0);
+        if (inside.inside()) Refused(queue, {&flight, 1});
+      });
+      return;
+    }
   } catch (...) {  // Out of memory.
-    Refused(queue, *dropped);
   }
+  Refused(queue, {&flight, 1});
+}
+
+void CacheCore::Dropped(LoadQueue queue, std::vector<FlightPtr> batch) noexcept {
+  std::shared_ptr<std::vector<FlightPtr>> dropped;
+  try {
+    dropped = std::make_shared<std::vector<FlightPtr>>(std::move(batch));
+    if (timers_->Start().ok()) {
+      timers_->Schedule(Instant::InfinitePast(), [this, gate = gate_, queue, dropped] {
+        CallGate::Call inside(*gate, 0);
+        if (inside.inside()) Refused(queue, *dropped);
+      });
+      return;
+    }
+  } catch (...) {  // Out of memory.
+  }
+  Refused(queue, dropped != nullptr ? *dropped : batch);
 }
 
 // Answers the flights that no thread has begun. No mutex is held.
-void CacheCore::Refused(LoadQueue queue, const std::vector<FlightPtr>& flights) noexcept {
-  const absl::Status refusal = absl::ResourceExhaustedError(
-      Named(Concat(": the ", queue == LoadQueue::kLoad ? "load_executor" : "refresh_executor", " dropped a load")));
+void CacheCore::Refused(LoadQueue queue, std::span<const FlightPtr> flights) noexcept {
+  const absl::Status refusal = StatusWithText(absl::StatusCode::kResourceExhausted, [&] {
+    return Named(Concat(": the ", queue == LoadQueue::kLoad ? "load_executor" : "refresh_executor", " dropped a load"));
+  });
   for (const FlightPtr& flight : flights) {
     Aftermath after(*this);
     const ShardLock lock = Lock(shards_[flight->key.shard]);
     flight->Leave(queue);
     if (flight->started() || flight->queued() || flight->answered) continue;
-    if (flight->in_background) Log(LogSeverity::kError, Concat(refusal.message()));
+    if (flight->in_background) LogParts(LogSeverity::kError, refusal.message());
     Fail(*flight, refusal, Now(), after);
   }
 }
 
 // Whether the calling thread is to run the flight: no other thread does, and it is still wanted. The flight
-// leaves `queue`.
-bool CacheCore::BeginQueued(Flight& flight, LoadQueue queue) {
+// leaves `queue`. Without memory, it is answered.
+bool CacheCore::BeginQueued(Flight& flight, LoadQueue queue) noexcept {
   Aftermath after(*this);
   Shard& shard = shards_[flight.key.shard];
   const ShardLock lock = Lock(shard);
@@ -196,8 +219,14 @@ bool CacheCore::BeginQueued(Flight& flight, LoadQueue queue) {
     if (!flight.queued()) Drop(shard, flight, after);
     return false;
   }
-  Begin(flight, Now());
-  return true;
+  const Instant now = Now();
+  try {
+    Begin(flight, now);
+    return true;
+  } catch (const std::bad_alloc&) {
+    Fail(flight, ThrownError(), now, after);
+    return false;
+  }
 }
 
 // A running batch. Its flights wait for everything that its loader waits for, until each is published.
@@ -251,9 +280,10 @@ std::optional<Answer> CacheCore::RunLoader(std::span<const FlightPtr> flights, b
   bool threw = true;
   std::vector<LoadResult> results;
   std::vector<Loaded> loaded;
-  absl::Status done = GuardCallback<absl::Status>(loader_label_, [&]() -> absl::Status {
+  absl::Status done = Guarded<absl::Status>(loader_label_, [&]() -> absl::Status {
     std::vector<LoadRequest> requests;
     requests.reserve(flights.size());
+    results.reserve(1);
     loaded = std::vector<Loaded>(flights.size());
     for (const FlightPtr& flight : flights) requests.push_back({flight->key.holder->key(), flight->previous.box()});
     if (as_batch) return LoadAll(requests, deadline, runner.stop, results, threw);
@@ -262,15 +292,18 @@ std::optional<Answer> CacheCore::RunLoader(std::span<const FlightPtr> flights, b
   });
   const Instant ended = Now();
   EndLoad(done, ended - started, ended >= hard_deadline, threw && first->in_background);
-  if (done.ok()) done = absl::NotFoundError(Named(": the batch loader found no value"));
+  if (done.ok() && as_batch) {
+    done = StatusWithText(absl::StatusCode::kNotFound, [&] { return Named(": the batch loader found no value"); });
+  }
   for (size_t i = 0; i < loaded.size(); ++i) {
     Loaded& result = loaded[i];
-    result.answer = done;
     result.took = ended - started;
     result.ended = ended;
-    if (!results.empty()) {
-      if (results[i].answer.has_value()) result.answer = *std::move(results[i].answer);
-      result.entry = std::move(results[i].entry);
+    if (!results.empty()) result.entry = std::move(results[i].entry);
+    if (!results.empty() && results[i].answer.has_value()) {
+      result.answer = *std::move(results[i].answer);
+    } else {
+      result.answer = done;
     }
     Resolve(*flights[i], result);
   }
@@ -287,22 +320,28 @@ std::optional<Answer> CacheCore::RunLoader(std::span<const FlightPtr> flights, b
 }
 
 // The answer of a loader that has renewed the previous value is that value, with its tags.
-void CacheCore::Resolve(Flight& flight, Loaded& loaded) const {
+void CacheCore::Resolve(Flight& flight, Loaded& loaded) const noexcept {
   loaded.previous = std::move(flight.previous);  // Only the runner uses it, and releases it without the mutex.
   if (!IsNotModified(loaded.answer.status())) return;
   loaded.renews = loaded.previous != nullptr;
   if (!loaded.renews) {
-    loaded.answer =
-        absl::InternalError(Concat(loader_label_, " returned NotModified() although there was no previous value"));
+    loaded.answer = StatusWithText(absl::StatusCode::kInternal, [&] {
+      return Concat(loader_label_, " returned NotModified() although there was no previous value");
+    });
     return;
   }
-  loaded.answer = loaded.previous;
-  loaded.entry.tags.insert(loaded.entry.tags.end(), flight.previous_tags.begin(), flight.previous_tags.end());
+  try {
+    loaded.entry.tags.insert(loaded.entry.tags.end(), flight.previous_tags.begin(), flight.previous_tags.end());
+    loaded.answer = loaded.previous;
+  } catch (const std::bad_alloc&) {
+    loaded.renews = false;
+    loaded.answer = ThrownError();
+  }
 }
 
 // Counts the run of a loader, and logs its exception if no call may receive that.
-void CacheCore::EndLoad(const absl::Status& result, absl::Duration took, bool late, bool failed_refresh) {
-  if (failed_refresh) Log(LogSeverity::kError, Concat(result.message(), "; a refresh fails"));
+void CacheCore::EndLoad(const absl::Status& result, absl::Duration took, bool late, bool failed_refresh) noexcept {
+  if (failed_refresh) LogParts(LogSeverity::kError, result.message(), "; a refresh fails");
   Count(late                       ? kLoadTimeout
         : result.ok()              ? kLoadSuccess
         : absl::IsNotFound(result) ? kLoadNotFound
@@ -373,7 +412,7 @@ std::optional<Answer> CacheCore::Publish(const FlightPtr& flight, Loaded loaded,
 // Ends a flight that runs, with its shard's mutex held; it is answered now or before the mutex is released. Its lease
 // goes back to the tier, and a flight that it has blocked becomes ready. Returns whether it was its key's current one.
 // The caller counts it as ended when the mutex is released.
-bool CacheCore::Finish(const FlightPtr& flight, Instant now, Aftermath& after) {
+bool CacheCore::Finish(const FlightPtr& flight, Instant now, Aftermath& after) noexcept {
   const auto [was_current, unblocked] = shards_[flight->key.shard].flights.Finish(*flight);
   GiveBackLease(flight, after);
   if (unblocked != nullptr && !unblocked->answered) {
@@ -384,7 +423,7 @@ bool CacheCore::Finish(const FlightPtr& flight, Instant now, Aftermath& after) {
 }
 
 // The runner's caller gave up, and others still wait for the flight.
-void CacheCore::HandOn(const FlightPtr& flight, Instant now, Aftermath& after) {
+void CacheCore::HandOn(const FlightPtr& flight, Instant now, Aftermath& after) noexcept {
   flight->phase = Flight::Phase::kReady;
   flight->hard_deadline = now + options_.load_hard_timeout;
   if (flight->NeedsExecutor()) QueueUp(flight, now, after);
@@ -392,11 +431,12 @@ void CacheCore::HandOn(const FlightPtr& flight, Instant now, Aftermath& after) {
 }
 
 // Queues a ready flight on an executor.
-void CacheCore::QueueUp(const FlightPtr& flight, Instant now, Aftermath& after) {
+void CacheCore::QueueUp(const FlightPtr& flight, Instant now, Aftermath& after) noexcept {
   if (flight->queued()) return;
   const bool load = options_.load_executor != nullptr && !flight->in_background;
   const LoadQueue queue = load ? LoadQueue::kLoad : LoadQueue::kRefresh;
-  after.queued.emplace_back(queue, flight);
+  flight->queued_for = queue;
+  after.queued.Add(flight);
   EnterQueue(*flight, queue, now);
 }
 
@@ -417,8 +457,10 @@ void CacheCore::Wake(Aftermath& after) {
 // Does all the work in `after`. No mutex may be held, and this thread may not run a flight.
 void CacheCore::Settle(Aftermath& after) noexcept {
   Wake(after);
-  for (auto& [queue, flight] : std::exchange(after.queued, {})) {
-    Offer(queue, QueuedLoad(*this, queue, {std::move(flight)}, false));
+  while (!after.queued.empty()) {
+    FlightPtr flight = after.queued.Pop();
+    const LoadQueue queue = flight->queued_for;
+    Offer(queue, QueuedLoad(*this, queue, std::move(flight)));
   }
   for (const std::shared_ptr<Waiter>& waiter : std::exchange(after.answered, {})) {
     const AsyncPtr async = std::static_pointer_cast<AsyncCall>(waiter);
@@ -436,9 +478,13 @@ void CacheCore::Settle(Aftermath& after) noexcept {
   if (after.stored_mortal) PlanSweep();
   if (after.may_exceed) Trim(nullptr, after);
   if (!after.released.empty()) tier_->Release(std::exchange(after.released, {}));
-  after.dropped.clear();
+  after.dropped.Clear();
+  if (after.unreported > 0) {
+    LogParts(LogSeverity::kError, "LoadingCache '", options_.name, "': there is no memory to report ", after.unreported,
+             " removals to the listener");
+  }
   if (!after.removed.empty()) Notify(std::exchange(after.removed, {}));
-  if (!after.boxes.empty()) FreeBoxes(std::exchange(after.boxes, {}));
+  if (!after.boxes.empty()) FreeBoxes(std::move(after.boxes));
   if (after.retired) PlanReclaim();
 }
 

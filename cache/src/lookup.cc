@@ -169,7 +169,7 @@ std::optional<Answer> CacheCore::Await(CacheCall& call, ShardLock held) {
       answer = Run({&flight, 1}, false, {call.deadline, call.stop});
       lock = Lock(shard);
     } else if (ready && queue != LoadQueue::kNone && !flight->In(queue)) {
-      QueuedLoad load(*this, queue, {flight}, false);
+      QueuedLoad load(*this, queue, flight);
       EnterQueue(*flight, queue, now);
       lock.unlock();
       Offer(queue, std::move(load));
@@ -271,7 +271,7 @@ LoadQueue CacheCore::QueueFor(const CacheCall& call) {
   return MustRunHere(call) ? LoadQueue::kNone : PreferredQueue(call);
 }
 
-void CacheCore::Leave(Shard& shard, const CacheCall& call, Aftermath& after) {
+void CacheCore::Leave(Shard& shard, const CacheCall& call, Aftermath& after) noexcept {
   Flight& flight = *call.flight;
   if (!call.waiter->waits()) return;
   call.waiter->Leave();
@@ -350,11 +350,11 @@ std::optional<Answer> CacheCore::Serve(const KeyAt& at, Instant now, bool stale_
 // is no longer due.
 void CacheCore::StartRefresh(const KeyAt& at, RefreshTrigger trigger, LoaderPtr loader) noexcept {
   if (loader == nullptr && !HasLoader()) return;
-  if (const absl::Status started = StartRefreshThreads(); !started.ok()) {
-    Log(LogSeverity::kWarning, Named(Concat(": a refresh is skipped: ", started.message())));
-    return;
-  }
   try {
+    if (const absl::Status started = StartRefreshThreads(); !started.ok()) {
+      Log(LogSeverity::kWarning, Named(Concat(": a refresh is skipped: ", started.message())));
+      return;
+    }
     Aftermath after(*this);
     const Instant now = Now();
     Shard& shard = shards_[at.shard];

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -25,6 +26,7 @@
 #include "stockade/base/mutex.h"
 #include "stockade/base/sync_point.h"
 #include "stockade/cache/internal/cache_core.h"
+#include "stockade/locks/internal/thread_record.h"
 #include "stockade/locks/keyed_shared_mutex.h"
 
 namespace stockade::cache_internal {
@@ -201,13 +203,13 @@ struct alignas(64) CacheCore::Shard {
     static constexpr size_t kMostBytes = size_t{64} << 10;
     static constexpr int64_t kWeightPart = 100;
 
-    void Clear() {
-      boxes.clear();
+    void MoveTo(BoxList& to) {
+      to.AddAll(std::move(boxes));
       bytes = 0;
       weight = 0;
     }
 
-    std::vector<const Box*> boxes;
+    BoxList boxes;
     size_t bytes = 0;
     int64_t weight = 0;
     Instant freed_at = Instant::InfinitePast();
@@ -237,7 +239,9 @@ struct alignas(64) CacheCore::Shard {
 };
 
 // Work that changes under a mutex leave for the time after it. It includes user code, so it must not run before this
-// thread has published everything that other threads or that code may wait for. The destructor does the work.
+// thread has published everything that other threads or that code may wait for. The destructor does the work. Leaving
+// work here needs no memory, except for the calls of the listener and the leases: see ReportLeaving() and
+// GiveBackLease().
 struct CacheCore::Aftermath {
   explicit Aftermath(CacheCore& c) : core(c) {}
   ~Aftermath() {
@@ -248,14 +252,15 @@ struct CacheCore::Aftermath {
 
   bool idle() const {
     return removed.empty() && boxes.empty() && dropped.empty() && queued.empty() && answered.empty() &&
-           !stored_mortal && !may_exceed && !retired && released.empty();
+           !stored_mortal && !may_exceed && !retired && released.empty() && unreported == 0;
   }
 
   CacheCore& core;
-  std::vector<Removal> removed;                           // For the listener.
-  std::vector<const Box*> boxes;                          // To be freed.
-  std::vector<FlightPtr> dropped;                         // Their last owner may have to run a destructor.
-  std::vector<std::pair<LoadQueue, FlightPtr>> queued;    // To be passed to the queue's executor.
+  std::list<Removal> removed;                             // For the listener.
+  size_t unreported = 0;                                  // Removals for which there was no memory.
+  BoxList boxes;                                          // To be freed.
+  FlightList<&Flight::next_dropped> dropped;              // Their last owner may have to run a destructor.
+  FlightList<&Flight::next_queued> queued;                // To be passed to the executor of `queued_for`.
   Waiter::List answered;                                  // Their flights are answered.
   std::vector<std::pair<FlightPtr, TierLease>> released;  // To be given back to the tier.
   bool stored_mortal = false;                             // A stored entry expires.
@@ -347,7 +352,7 @@ class CacheCore::TierSide : public TierListener {
   virtual TierInvalidated Invalidate(const TierTarget& target, absl::FunctionRef<void()> locally) = 0;
   virtual absl::Status AwaitInvalidations(absl::Duration timeout) = 0;
   // With the mutex of the flight's shard held.
-  virtual void GiveBackLease(const FlightPtr& flight, Aftermath& after) = 0;
+  virtual void GiveBackLease(const FlightPtr& flight, Aftermath& after) noexcept = 0;
   virtual void QueueUpLater(const FlightPtr& flight) = 0;
 
   bool Trusts(Instant now) const { return now < cache->trusted_until(); }
@@ -369,46 +374,88 @@ class CacheCore::TierSide : public TierListener {
 // and its flights are answered with an error.
 class CacheCore::QueuedLoad {
  public:
-  QueuedLoad(CacheCore& core, LoadQueue queue, std::vector<FlightPtr> flights, bool batch)
-      : core_(core), gate_(core.gate_), queue_(queue), flights_(std::move(flights)), batch_(batch) {}
+  // One flight needs no memory.
+  QueuedLoad(CacheCore& core, LoadQueue queue, FlightPtr flight)
+      : core_(core), gate_(core.gate_), queue_(queue), flight_(std::move(flight)) {}
+  QueuedLoad(CacheCore& core, LoadQueue queue, std::vector<FlightPtr> batch)
+      : core_(core), gate_(core.gate_), queue_(queue), batch_(std::move(batch)) {}
   ~QueuedLoad() {
-    if (flights_.empty()) return;
-    CallGate::Call inside(*gate_, flights_.front()->key.shard);
-    if (inside.inside()) core_.Dropped(queue_, std::move(flights_));
+    if (empty()) return;
+    CallGate::Call inside(*gate_, shard());
+    if (!inside.inside()) return;
+    flight_ != nullptr ? core_.Dropped(queue_, std::move(flight_)) : core_.Dropped(queue_, std::move(batch_));
   }
   QueuedLoad(QueuedLoad&& other) noexcept
       : core_(other.core_),
         gate_(other.gate_),
         queue_(other.queue_),
-        flights_(std::exchange(other.flights_, {})),
-        batch_(other.batch_) {}
+        flight_(std::exchange(other.flight_, nullptr)),
+        batch_(std::exchange(other.batch_, {})) {}
   QueuedLoad& operator=(QueuedLoad&&) = delete;
 
   void operator()() {
-    const std::vector<FlightPtr> flights = std::exchange(flights_, {});
-    if (flights.empty()) base_internal::Fatal("an executor has run a load of a LoadingCache twice");
-    CallGate::Call inside(*gate_, flights.front()->key.shard);
+    if (empty()) base_internal::Fatal("an executor has run a load of a LoadingCache twice");
+    const size_t stripe = shard();
+    const FlightPtr flight = std::exchange(flight_, nullptr);
+    std::vector<FlightPtr> batch = std::exchange(batch_, {});
+    CallGate::Call inside(*gate_, stripe);
     if (!inside.inside()) return;
-    if (batch_) {
-      if (const auto begun = core_.BeginAll(flights, queue_); !begun.empty()) core_.Run(begun, true, Runner());
-    } else {
-      for (const FlightPtr& flight : flights) {
-        if (core_.BeginQueued(*flight, queue_)) core_.Run({&flight, 1}, false, Runner());
-      }
+    if (flight != nullptr) {
+      if (core_.BeginQueued(*flight, queue_)) core_.Run({&flight, 1}, false, Runner());
+      return;
     }
+    core_.BeginAll(batch, queue_);
+    if (!batch.empty()) core_.Run(batch, true, Runner());
   }
 
  private:
+  bool empty() const { return flight_ == nullptr && batch_.empty(); }
+  size_t shard() const { return (flight_ != nullptr ? flight_ : batch_.front())->key.shard; }
+
   CacheCore& core_;
   const std::shared_ptr<CallGate> gate_;
   LoadQueue queue_;
-  std::vector<FlightPtr> flights_;
-  bool batch_;
+  FlightPtr flight_;              // Or null.
+  std::vector<FlightPtr> batch_;  // Without `flight_`.
 };
 
+// Logs the concatenation of `parts`. Without memory for that, the log counts it as a message that was left out.
+template <typename... Parts>
+void LogParts(LogSeverity severity, const Parts&... parts) noexcept {
+  try {
+    base_internal::Log(severity, Concat(parts...));
+  } catch (const std::bad_alloc&) {
+    base_internal::Log(severity, "LoadingCache: there is no memory for a message");
+  }
+}
+
 // By hash, because the release of a lock must not run a Hash or Eq, which may throw. Keys with the same hash share a
-// lock.
-class KeyLocks : public KeyedSharedMutex<uint64_t> {};
+// lock. A call for which there is no memory throws std::bad_alloc and has no lock; without Reserve() it could end the
+// process.
+class KeyLocks {
+ public:
+  using Guard = KeyedSharedMutex<uint64_t>::Guard;
+
+  std::optional<Guard> TryLockFor(uint64_t hash, absl::Duration wait) {
+    locks_internal::ThreadRecord::Reserve(1);
+    return locks_.TryLockFor(hash, wait);
+  }
+  Guard LockShared(uint64_t hash) {
+    locks_internal::ThreadRecord::Reserve(1);
+    return locks_.LockShared(hash);
+  }
+  std::optional<Guard> TryLockShared(uint64_t hash) {
+    locks_internal::ThreadRecord::Reserve(1);
+    return locks_.TryLockShared(hash);
+  }
+  std::optional<Guard> TryLockSharedFor(uint64_t hash, absl::Duration wait) {
+    locks_internal::ThreadRecord::Reserve(1);
+    return locks_.TryLockSharedFor(hash, wait);
+  }
+
+ private:
+  KeyedSharedMutex<uint64_t> locks_;
+};
 
 // A read lock of strict mode, or none.
 struct CacheCore::ReadHold {

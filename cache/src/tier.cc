@@ -52,8 +52,13 @@ class CacheCore::LinkedTierSide final : public CacheCore::TierSide {
     return core.InvalidateInTier(target, locally, false);
   }
   absl::Status AwaitInvalidations(absl::Duration timeout) override;
-  void GiveBackLease(const FlightPtr& flight, Aftermath& after) override {
-    after.released.emplace_back(flight, std::exchange(flight->lease, {}));
+  void GiveBackLease(const FlightPtr& flight, Aftermath& after) noexcept override {
+    TierLease lease = std::exchange(flight->lease, {});
+    try {
+      after.released.emplace_back(flight, std::move(lease));
+    } catch (const std::bad_alloc&) {
+      core.LogThrown("a lease lapses");
+    }
   }
   void QueueUpLater(const FlightPtr& flight) override;
   void OnInvalidated(uint64_t position, const TierTarget& target) override;
@@ -72,7 +77,13 @@ std::vector<FlightPtr> CacheCore::AskTier(std::span<const FlightPtr> flights, bo
   // one meanwhile.
   const bool here = as_batch || flights.size() == 1;
   std::vector<FlightPtr> missing;
-  missing.reserve(flights.size());
+  try {
+    missing.reserve(flights.size());
+  } catch (const std::bad_alloc&) {
+    const absl::Status thrown = ThrownError();
+    for (const FlightPtr& flight : flights) Publish(flight, {.answer = thrown, .ended = Now()}, runner, after);
+    return missing;
+  }
   while (!flights.empty()) {
     flights = flights.subspan(AskPiece(flights, nested, missing, after));
     const bool gave_up = !flights.empty() && runner.GaveUp(Now());
@@ -266,8 +277,7 @@ bool CacheCore::AnswerStale(const FlightPtr& flight, Aftermath& after) {
     const bool loads = !flight->lease.token.empty();
     if (loads && (!shard.flights.IsCurrent(*flight) || !StartRefreshThreads().ok())) return false;
     Answer value = ValueOf(*entry);
-    after.released.reserve(after.released.size() + 1);
-    after.queued.reserve(after.queued.size() + 1);  // From here on only the refresh throws.
+    after.released.reserve(after.released.size() + 1);  // From here on only the refresh throws.
     flight->RunWithin(nullptr);
     flight->stale = now >= entry->expires_at();
     TierLease lease = std::exchange(flight->lease, {});
@@ -527,7 +537,7 @@ void CacheCore::AskAgainNow(const KeyAt& at) {
 
 // Runs `body`, and leaves the listener's part of it to another thread.
 void CacheCore::LinkedTierSide::NotifyLater(absl::FunctionRef<void()> body) {
-  std::vector<Removal> removed = core.RemovalsBy(body);
+  std::list<Removal> removed = core.RemovalsBy(body);
   if (removed.empty()) return;
   notifier.Schedule([this, removed = std::move(removed)]() mutable { core.Notify(std::move(removed)); });
 }
@@ -569,10 +579,7 @@ absl::Status CacheCore::JoinTier(CacheCore& core) {
   // The listener needs `tier_`, which calls find only when they begin, after this.
   core.tier_ = std::make_unique<LinkedTierSide>(core);
   absl::StatusOr<std::unique_ptr<TierCache>> opened = core.options_.tier->Open(core.options_.name, *codec, *core.tier_);
-  if (!opened.ok()) {
-    core.tier_.reset();
-    return opened.status();
-  }
+  if (!opened.ok()) return opened.status();
   core.tier_->cache = *std::move(opened);
   return absl::OkStatus();
 }

@@ -106,7 +106,7 @@ TEST_F(CacheAllocationTest, Load_NoMemoryForATag_IsReturnedAndNotStored) {
       EXPECT_EQ(**found, 1);
       returned_without_memory += left < 0;
     } else {
-      EXPECT_EQ(found.status().code(), absl::StatusCode::kInternal);
+      EXPECT_EQ(found.status().code(), absl::StatusCode::kResourceExhausted);
     }
     EXPECT_EQ(cache.size(), left >= 0 ? 1 : 0);
     cache.InvalidateTag(names[0]);

@@ -36,7 +36,7 @@ struct CacheCallbacks {
   // invalidations, so that a slow listener does not delay the tier's heartbeats. Until they are reported, they use
   // memory that weight() does not count. May call the cache; values that this removes are reported after it has
   // returned. Exceptions are logged. Not invoked for absences, nor for the values that the cache contains when it is
-  // destroyed.
+  // destroyed. If there is no memory for the call, it is left out, which is logged.
   using RemovalListener = std::function<void(const Key&, const CacheHandle<Value>&, RemovalCause)>;
 
   // Without `load`, a single key is loaded as a batch of one. Without `load` and `load_all`, values come from

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <new>
 #include <optional>
 #include <string_view>
 #include <type_traits>
@@ -64,12 +65,20 @@ concept EqualityOfKey = std::is_default_constructible_v<Eq> && std::is_invocable
 // entries or a hundredth of max_weight. With a clock other than the system clock there are no batches. Hash and Eq must
 // not call the cache.
 //
-// No call throws exceptions of user code. If a copy or move of a key or value, Hash, Eq, or an executor throws, the
-// calls that needed it return kInternal. A value that was loaded and cannot be stored because of an exception is
-// returned nevertheless, and the exception is logged. Calls without a status log the exception: Put() then invalidates
-// the key, and an invalidation during which Hash or Eq throws removes all entries. Loads that an executor drops (it
-// throws, or destroys the task without running it) fail with ResourceExhausted. Destructors must not throw. User code
-// must not end its thread: pthread_exit() or pthread_cancel() within a loader or another callback aborts the process.
+// No call throws. If a copy or move of a key or value, Hash, Eq, or an executor throws, the calls that needed it return
+// kInternal. A value that was loaded and cannot be stored because of an exception is returned nevertheless, and the
+// exception is logged. Calls without a status log the exception: Put() then invalidates the key, and an invalidation
+// during which Hash or Eq throws removes all entries. Loads that an executor drops (it throws, or destroys the task
+// without running it) fail with ResourceExhausted. Destructors must not throw. User code must not end its thread:
+// pthread_exit() or pthread_cancel() within a loader or another callback aborts the process.
+//
+// The same holds without memory, for std::bad_alloc from operator new, but the status is ResourceExhausted, also for
+// the calls that wait for a load whose thread has no memory. If there is no memory for the text of an error either, the
+// error has none. Put() then invalidates the key, and an invalidation removes all entries, for which no memory is
+// needed. With a tier, such an invalidation may not reach other processes, which is logged: they serve what they have
+// until it expires. A std::bad_alloc that a loader throws is kInternal, as all that it throws. On the threads of the
+// cache, a failed allocation may end the process. Hits need no memory after a thread's first one, unless the
+// cache is strict.
 template <typename Key, typename Value, typename Hash = std::hash<Key>, typename Eq = std::equal_to<Key>>
   requires HashOfKey<Hash, Key> && EqualityOfKey<Eq, Key>
 class LoadingCache {
@@ -85,30 +94,22 @@ class LoadingCache {
   using Handle = CacheHandle<Value>;
   using AsyncCallback = absl::AnyInvocable<void(absl::StatusOr<Handle>)>;
 
-  // Aborts with the message of Validate() if an option is invalid, or if the loader is empty.
-  LoadingCache(LoadingCacheOptions options, Loader loader, Weigher weigher = {}) {
-    if (absl::Status valid = Check(options, loader); !valid.ok()) cache_internal::FatalStatus(valid);
-    core_ = MakeCore(std::move(options), {.load = std::move(loader), .weigh = std::move(weigher)});
-    if (absl::Status opened = core_->OpenTier(); !opened.ok()) cache_internal::FatalStatus(opened);
-  }
-  LoadingCache(LoadingCacheOptions options, Callbacks callbacks) {
-    if (absl::Status valid = options.Validate(); !valid.ok()) cache_internal::FatalStatus(valid);
-    core_ = MakeCore(std::move(options), std::move(callbacks));
-    if (absl::Status opened = core_->OpenTier(); !opened.ok()) cache_internal::FatalStatus(opened);
-  }
+  // Aborts with the message of Validate() if an option is invalid, or if the loader is empty. Aborts without memory.
+  LoadingCache(LoadingCacheOptions options, Loader loader, Weigher weigher = {})
+      : core_(CoreOrFatal(MakeCore(std::move(options), Both(std::move(loader), std::move(weigher)), true))) {}
+  LoadingCache(LoadingCacheOptions options, Callbacks callbacks)
+      : core_(CoreOrFatal(MakeCore(std::move(options), std::move(callbacks), false))) {}
   // A cache that is filled by GetOrLoad() and Put().
   explicit LoadingCache(LoadingCacheOptions options) : LoadingCache(std::move(options), Callbacks{}) {}
 
   // Like the constructors, but returns InvalidArgument instead of aborting. With a tier also FailedPrecondition: it has
-  // an open cache of this name.
+  // an open cache of this name. ResourceExhausted: there is no memory.
   static absl::StatusOr<std::unique_ptr<LoadingCache>> Create(LoadingCacheOptions options, Loader loader,
                                                               Weigher weigher = {}) {
-    if (absl::Status valid = Check(options, loader); !valid.ok()) return valid;
-    return Open(MakeCore(std::move(options), {.load = std::move(loader), .weigh = std::move(weigher)}));
+    return Open(MakeCore(std::move(options), Both(std::move(loader), std::move(weigher)), true));
   }
   static absl::StatusOr<std::unique_ptr<LoadingCache>> Create(LoadingCacheOptions options, Callbacks callbacks) {
-    if (absl::Status valid = options.Validate(); !valid.ok()) return valid;
-    return Open(MakeCore(std::move(options), std::move(callbacks)));
+    return Open(MakeCore(std::move(options), std::move(callbacks), false));
   }
 
   // Completes calls that wait for a load with Cancelled at once. Then waits for all calls, loaders and refreshes in
@@ -132,6 +133,8 @@ class LoadingCache {
   //     hard time-out passed.
   //   FailedPrecondition: a loader requested a key whose load waits for the loader's own.
   //   Cancelled: options.stop was requested, or the cache is being destroyed.
+  //   ResourceExhausted: there is no memory, or an executor dropped the load.
+  //   Internal: user code threw.
   //   Any other error is the loader's.
   //
   // If the call runs the loader itself, the loader gets the call's deadline, and nothing else ends it early. An error
@@ -156,35 +159,38 @@ class LoadingCache {
   // Like Get() for each of `keys`. The results are in the order of the keys, and an error of one key does not affect
   // the others. One call of the batch loader loads all missing keys that are not being loaded already. Without a batch
   // loader each key is loaded separately: one after another on this thread, or at the same time on a load_executor.
-  // Repeated keys are looked up once. options.timeout applies to the whole call.
+  // Repeated keys are looked up once. options.timeout applies to the whole call. Without memory for the results, the
+  // vector is empty.
   std::vector<absl::StatusOr<Handle>> GetAll(const std::vector<Key>& keys, const CacheGetOptions& options = {}) {
     return core_->GetAll(keys, options);
   }
 
   // Like Get(), without blocking. `done`, which must not be empty, is run once on `executor`, which must exist until
   // then. Any thread of the cache may call executor.Schedule(); `done` must not destroy the cache within that call.
-  // If `executor` throws, `done` runs on the current thread; if it drops the task, `done` is destroyed without running.
+  // If `executor` throws, or if there is no memory for its task, `done` runs on the current thread; if it drops the
+  // task, `done` is destroyed without running.
   // The load runs on load_executor, or on refresh_executor if that is not set. With options.strict, a load runs, or is
   // waited for, on one of two threads of the cache. A call that waits for such a thread, or for an update of its key,
-  // ends with its time-out (on the cache's clock) or its stop token. ResourceExhausted: a thread of the cache that the
-  // call needs could not be started.
+  // ends with its time-out (on the cache's clock) or its stop token. ResourceExhausted: there is no memory, or
+  // a thread of the cache that the call needs could not be started.
   void GetAsync(const Key& key, Executor& executor, AsyncCallback done, const CacheGetOptions& options = {}) {
     core_->GetAsync(key, executor, std::move(done), options);
   }
 
-  // Returns the value if it is present and fresh. Never loads and never waits for a load; may start a refresh.
+  // Returns the value if it is present and fresh. Never loads and never waits for a load; may start a refresh. Nothing
+  // without memory.
   std::optional<Handle> GetIfPresent(const Key& key) { return core_->GetIfPresent(key); }
 
   // Loads `key` in the background unless it is being loaded, whatever the cache contains. The current value is served
   // until the load has ended, and afterwards if it failed; use Invalidate() if the value must not be served any more.
-  // If the cache's own threads cannot be started, this is logged and nothing is loaded.
+  // If there is no memory, or the cache's own threads cannot be started, this is logged and nothing is loaded.
   void Refresh(const Key& key) { core_->Refresh(key); }
 
   // Loads the missing ones of `keys` with `parallelism` loads at a time, on threads of its own, and returns when all
   // are done. Its lookups do not count as requests.
   //   InvalidArgument: an option is invalid.
   //   FailedPrecondition: called in a loader, an update or a strict read.
-  //   ResourceExhausted: the threads could not be started, and nothing was loaded.
+  //   ResourceExhausted: the threads could not be started, and nothing was loaded; or there is no memory.
   absl::StatusOr<WarmUpReport> WarmUp(const std::vector<Key>& keys, const WarmUpOptions& options = {}) {
     return core_->WarmUp(keys, options);
   }
@@ -204,7 +210,8 @@ class LoadingCache {
   void InvalidateAll() { core_->InvalidateAll(); }
 
   // Waits until the tier has accepted all that this cache has invalidated or put before. DeadlineExceeded: it has not
-  // within `timeout`; the tier goes on trying. Cancelled: the cache is being destroyed. OK at once without a tier.
+  // within `timeout`; the tier goes on trying. Cancelled: the cache is being destroyed. ResourceExhausted: there is no
+  // memory. OK at once without a tier.
   absl::Status AwaitInvalidations(Duration timeout) { return core_->AwaitInvalidations(timeout); }
 
   // Runs `write`, which writes the key's new value to the source that the loader reads. Invalidates the key before and
@@ -216,8 +223,8 @@ class LoadingCache {
   //
   // Returns the result of `write`, or kInternal if it threw. On these errors `write` did not run, unless it returned
   // them itself: DeadlineExceeded; FailedPrecondition (called in a loader, in a listener that a strict read runs, or
-  // within another update of any cache); Cancelled (the cache is being destroyed). `write` must not wait for other
-  // threads that read the key.
+  // within another update of any cache); Cancelled (the cache is being destroyed); ResourceExhausted (there is no
+  // memory). `write` must not wait for other threads that read the key.
   absl::Status UpdateThrough(const Key& key, absl::FunctionRef<absl::Status()> write,
                              Duration timeout = absl::InfiniteDuration()) {
     return core_->UpdateThrough(key, write, timeout);
@@ -231,17 +238,31 @@ class LoadingCache {
  private:
   struct Made {};  // Makes the constructor's call unambiguous.
   LoadingCache(std::unique_ptr<Core> core, Made) : core_(std::move(core)) {}
-  static absl::StatusOr<std::unique_ptr<LoadingCache>> Open(std::unique_ptr<Core> core) {
-    std::unique_ptr<LoadingCache> cache(new LoadingCache(std::move(core), Made{}));
+
+  // `needs_loader`: an empty loader is an error.
+  static absl::StatusOr<std::unique_ptr<Core>> MakeCore(LoadingCacheOptions&& options, Callbacks&& callbacks,
+                                                        bool needs_loader) try {
+    if (absl::Status valid = options.Validate(); !valid.ok()) return valid;
+    if (needs_loader && !callbacks.load) return cache_internal::EmptyLoaderError(options.name);
+    return std::make_unique<Core>(std::move(options), std::move(callbacks));
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError({});
+  }
+  static Callbacks Both(Loader&& loader, Weigher&& weigher) {
+    return {.load = std::move(loader), .weigh = std::move(weigher)};
+  }
+  static std::unique_ptr<Core> CoreOrFatal(absl::StatusOr<std::unique_ptr<Core>> made) {
+    if (!made.ok()) cache_internal::FatalStatus(made.status());
+    if (absl::Status opened = (*made)->OpenTier(); !opened.ok()) cache_internal::FatalStatus(opened);
+    return *std::move(made);
+  }
+  static absl::StatusOr<std::unique_ptr<LoadingCache>> Open(absl::StatusOr<std::unique_ptr<Core>> made) try {
+    if (!made.ok()) return made.status();
+    std::unique_ptr<LoadingCache> cache(new LoadingCache(*std::move(made), Made{}));
     if (absl::Status opened = cache->core_->OpenTier(); !opened.ok()) return opened;
     return cache;
-  }
-  static absl::Status Check(const LoadingCacheOptions& options, const Loader& loader) {
-    if (absl::Status valid = options.Validate(); !valid.ok()) return valid;
-    return loader ? absl::OkStatus() : cache_internal::EmptyLoaderError(options.name);
-  }
-  static std::unique_ptr<Core> MakeCore(LoadingCacheOptions&& options, Callbacks&& callbacks) {
-    return std::make_unique<Core>(std::move(options), std::move(callbacks));
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError({});
   }
 
   std::unique_ptr<Core> core_;

@@ -7,6 +7,7 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <span>
 #include <stop_token>
@@ -20,6 +21,7 @@
 #include "stockade/base/executor.h"
 #include "stockade/base/export.h"
 #include "stockade/base/fork_guard.h"
+#include "stockade/base/guard_callback.h"
 #include "stockade/base/lazy_thread_pool.h"
 #include "stockade/base/mutex.h"
 #include "stockade/base/timer_queue.h"
@@ -55,9 +57,11 @@ STOCKADE_EXPORT absl::Status EmptyLoaderError(std::string_view name);
 // executor or destructor of a value runs under the mutex: such work is put into an Aftermath, which is created before
 // the mutex is locked. The mutexes of two shards are never held together.
 //
-// Functions that are not noexcept pass on the exceptions of keys, Hash and Eq, and the calls of the public class turn
-// them into a status or log them. Functions that must answer a caller are noexcept: those that run or end a flight, and
-// those that give up a waiter's place.
+// Functions that are not noexcept pass on the exceptions of keys, Hash and Eq, and std::bad_alloc, and the calls of the
+// public class turn them into a status or log them: ThrownError() and LogThrown() say what of. Functions that must
+// answer a caller are noexcept: those that run or end a flight, and those that give up a waiter's place. They need no
+// memory for that: what an entry, a box or a flight needs in order to leave is a part of it since it was made, and an
+// error for whose text there is no memory has no text.
 class STOCKADE_EXPORT CacheCore {
  public:
   // Copies the loader of a call; an exception becomes the status.
@@ -97,12 +101,24 @@ class STOCKADE_EXPORT CacheCore {
   // Counts kRequestHit if one load and one store are enough. Otherwise returns false and counts nothing.
   bool TryCountHit() { return cells_ == nullptr || cells_->TryAdd(ThisThreadSlotIfAny(), hit_cell_, 1); }
 
-  absl::Status CancelledError() const;
+  absl::Status CancelledError() const noexcept;
+  absl::Status NoMemoryError() const noexcept;
   [[noreturn]] void NoCallbackFatal() const;
-  // Called in a catch clause: reports an exception of user code as a status (kInternal), or logs it with its
-  // consequence.
-  absl::Status ThrownError() const;
-  void LogThrown(std::string_view consequence) const;
+  // Called in a catch clause: reports an exception as a status, or logs it with its consequence. It is kInternal if
+  // user code threw it, and ResourceExhausted if it is std::bad_alloc.
+  absl::Status ThrownError() const noexcept;
+  void LogThrown(std::string_view consequence) const noexcept;
+  // Runs a piece of work of the library, in which user code that `what` names may throw.
+  template <typename Result, typename Work>
+  Result Guarded(std::string_view what, const Work& work) const noexcept {
+    try {
+      return work();
+    } catch (const std::bad_alloc&) {
+      return NoMemoryError();
+    } catch (...) {
+      return base_internal::GuardCallback<Result>(what, []() -> Result { throw; });
+    }
+  }
 
   // The calls; the caller is inside the gate, except for GetAsync().
   Answer Find(const KeyAt& at, const CacheGetOptions& options, const MakeLoader* make_loader) noexcept;
@@ -110,9 +126,12 @@ class STOCKADE_EXPORT CacheCore {
   // Each key once.
   std::vector<Answer> FindAll(const std::vector<KeyAt>& keys, const CacheGetOptions& options);
   absl::StatusOr<WarmUpReport> WarmUp(const std::vector<KeyAt>& keys, const WarmUpOptions& options);
-  void GetAsync(KeptKey key, Executor& executor, AnswerCallback done, const CacheGetOptions& options);
+  // If it throws, it has not touched `done`.
+  void GetAsync(KeptKey&& key, Executor& executor, AnswerCallback&& done, const CacheGetOptions& options);
+  // Runs a callback of GetAsync() on this thread.
+  static void RunCallback(absl::FunctionRef<void()> callback) noexcept;
   // Has `executor` run `done` with the answer.
-  static void Deliver(Executor& executor, AnswerCallback done, Answer answer);
+  static void Deliver(Executor& executor, AnswerCallback done, Answer answer) noexcept;
   void StartRefresh(const KeyAt& at, RefreshTrigger trigger, LoaderPtr loader) noexcept;
   // Stores a copied value without options of its own, over a key or in a full cache, if nothing else is to be done and
   // nobody is to be waited for.
@@ -163,7 +182,8 @@ class STOCKADE_EXPORT CacheCore {
   virtual int64_t Weigh(const void* key, const void* value) const = 0;
   virtual void TellRemoval(const Removal& removal) const = 0;
   // The box of an entry with this key and this value, which may be null. Null if its slot needs none.
-  virtual Pinned BoxFor(const void* key, const Pinned& value) const = 0;
+  // `renews`: the value may have been stored before.
+  virtual Pinned BoxFor(const void* key, const Pinned& value, bool renews) const = 0;
   // A box for a value that is kept in slots.
   virtual Pinned Boxed(const void* value) const = 0;
   // These are called with the shard's mutex held, for slots that are not free.
@@ -188,12 +208,12 @@ class STOCKADE_EXPORT CacheCore {
 
   // Parts of all others (cache_core.cc). `Named`: a message that begins with the cache's name.
   std::string Named(std::string_view rest) const;
-  absl::Status StoppedError() const;
-  absl::Status DeadlineError() const;
-  absl::Status HardTimeoutError() const;
-  static void LogThrownBy(std::string_view what);
+  absl::Status StoppedError() const noexcept;
+  absl::Status DeadlineError() const noexcept;
+  absl::Status HardTimeoutError() const noexcept;
+  static void LogThrownBy(std::string_view what) noexcept;
   void Observe(CacheMetric metric, absl::Duration span) { metrics_.Observe(metric, span); }
-  void CountRemoval(RemovalCause cause);
+  void CountRemoval(RemovalCause cause) noexcept;
   void AddEntries(int64_t count, int64_t weight);
   Executor* RefreshExecutor();
   absl::Status StartRefreshThreads();
@@ -229,8 +249,8 @@ class STOCKADE_EXPORT CacheCore {
   std::optional<Answer> Await(CacheCall& call, ShardLock held);
   std::optional<Answer> Expired(const CacheCall& call, Instant now) const;
   std::optional<Answer> GiveUp(CacheCall& call, Instant now, Aftermath& after);
-  void DropIfUnwanted(Shard& shard, Flight& flight, Aftermath& after);
-  void Drop(Shard& shard, Flight& flight, Aftermath& after);
+  void DropIfUnwanted(Shard& shard, Flight& flight, Aftermath& after) noexcept;
+  void Drop(Shard& shard, Flight& flight, Aftermath& after) noexcept;
   Instant HardDeadline(const Flight& flight, Instant now) const;
   bool IsHung(Flight& flight, Instant now) const;
   void Sit(CacheCall& call);
@@ -240,39 +260,41 @@ class STOCKADE_EXPORT CacheCore {
   bool MustRunHere(const CacheCall& call);
   bool MayRunHere(const CacheCall& call);
   LoadQueue QueueFor(const CacheCall& call);
-  void Leave(Shard& shard, const CacheCall& call, Aftermath& after);
+  void Leave(Shard& shard, const CacheCall& call, Aftermath& after) noexcept;
   void Abandon(CacheCall& call) noexcept;
   absl::Status CircleError(std::string_view circle) const;
   absl::Status CheckNotItsOwn(const void* key) const;
-  void AnswerFlight(Flight& flight, Answer answer, Aftermath& after);
-  void Displace(Shard& shard, Flight& flight, Aftermath& after);
+  void AnswerFlight(Flight& flight, Answer answer, Aftermath& after) noexcept;
+  void Displace(Shard& shard, Flight& flight, Aftermath& after) noexcept;
   bool TimeOutHung(const KeyAt& at, Instant now, Aftermath& after);
   void FailHung(const FlightPtr& flight, Instant now, Aftermath& after);
   void Fail(Flight& flight, Answer error, Instant now, Aftermath& after, const EntryOptions& entry = {}) noexcept;
-  void ReplaceError(Flight& flight, Slot* old, Instant now, Answer& error, NewEntry* remembered, Aftermath& after);
+  void ReplaceError(Flight& flight, Slot* old, Instant now, Answer& error, NewEntry* remembered,
+                    Aftermath& after) noexcept;
 
   void Offer(LoadQueue queue, QueuedLoad load) noexcept;
-  void Dropped(LoadQueue queue, std::vector<FlightPtr> flights) noexcept;
-  void Refused(LoadQueue queue, const std::vector<FlightPtr>& flights) noexcept;
+  void Dropped(LoadQueue queue, FlightPtr flight) noexcept;
+  void Dropped(LoadQueue queue, std::vector<FlightPtr> batch) noexcept;
+  void Refused(LoadQueue queue, std::span<const FlightPtr> flights) noexcept;
   std::optional<Answer> Run(std::span<const FlightPtr> flights, bool as_batch, const Runner& runner) noexcept;
   std::optional<Answer> RunLoader(std::span<const FlightPtr> flights, bool as_batch, const Runner& runner,
                                   Aftermath& after) noexcept;
-  void Resolve(Flight& flight, Loaded& loaded) const;
+  void Resolve(Flight& flight, Loaded& loaded) const noexcept;
   std::optional<Answer> Publish(const FlightPtr& flight, Loaded loaded, const Runner& runner,
                                 Aftermath& after) noexcept;
-  bool Finish(const FlightPtr& flight, Instant now, Aftermath& after);
-  void EndLoad(const absl::Status& result, absl::Duration took, bool late, bool failed_refresh);
-  bool BeginQueued(Flight& flight, LoadQueue queue);
-  void HandOn(const FlightPtr& flight, Instant now, Aftermath& after);
-  void QueueUp(const FlightPtr& flight, Instant now, Aftermath& after);
+  bool Finish(const FlightPtr& flight, Instant now, Aftermath& after) noexcept;
+  void EndLoad(const absl::Status& result, absl::Duration took, bool late, bool failed_refresh) noexcept;
+  bool BeginQueued(Flight& flight, LoadQueue queue) noexcept;
+  void HandOn(const FlightPtr& flight, Instant now, Aftermath& after) noexcept;
+  void QueueUp(const FlightPtr& flight, Instant now, Aftermath& after) noexcept;
   void EnterQueue(Flight& flight, LoadQueue queue, Instant now);
 
   // Batches (batch.cc).
   std::vector<Part> PartsOf(const std::vector<KeyAt>& keys, const CacheCall& call) const;
   void FindAll(std::span<Part> parts, const Runner& runner, bool warm_up);
   void Claim(Part& part, bool warm_up, Claimed& claimed) noexcept;
-  void QueueBatch(LoadQueue queue, std::vector<FlightPtr> flights);
-  std::vector<FlightPtr> BeginAll(const std::vector<FlightPtr>& flights, LoadQueue queue);
+  void QueueBatch(LoadQueue queue, std::vector<FlightPtr> flights) noexcept;
+  void BeginAll(std::vector<FlightPtr>& flights, LoadQueue queue) noexcept;
 
   // Calls without a thread (async.cc).
   absl::Status StartAsyncThreads(const CacheCall& call);
@@ -330,7 +352,7 @@ class STOCKADE_EXPORT CacheCore {
   void ClearKey(const KeyAt& at, uint64_t before, Aftermath& after);
   void DropOldLease(const FlightPtr& flight, uint64_t before, Aftermath& after);
   void ClearTag(std::string_view tag, uint64_t before);
-  void ClearAll(uint64_t before);
+  void ClearAll(uint64_t before) noexcept;
 
   // Entries (entries.cc).
   EntryPtr MakeEntry(const KeyAt& at, const Loaded& loaded, Instant now) noexcept;
@@ -339,29 +361,29 @@ class STOCKADE_EXPORT CacheCore {
   EntryTimes TimesOf(const Slot& slot) const;
   EntryTimes& KeptTimesOf(Slot& slot);
   const Slot* Replace(const KeyAt& at, Slot* old, NewEntry* fresh, RemovalCause cause, bool renews, Aftermath& after,
-                      Instant now);
-  const Slot* Insert(const KeyAt& at, NewEntry& fresh, Aftermath& after, Instant now);
+                      Instant now) noexcept;
+  const Slot* Insert(const KeyAt& at, NewEntry& fresh, Aftermath& after, Instant now) noexcept;
   bool EvictsItsOwn(const EntryTable& entries, int64_t weight) const;
   bool TryReplaceVictim(EntryTable& entries, const KeyAt& at, NewEntry& fresh);
-  void Remove(Shard& shard, Slot& slot, RemovalCause cause, Aftermath& after);
-  void Leave(Shard& shard, uint32_t id, RemovalCause cause, Aftermath& after);
-  void ReportLeaving(const Slot& slot, RemovalCause cause, Aftermath& after);
+  void Remove(Shard& shard, Slot& slot, RemovalCause cause, Aftermath& after) noexcept;
+  void Leave(Shard& shard, uint32_t id, RemovalCause cause, Aftermath& after) noexcept;
+  void ReportLeaving(const Slot& slot, RemovalCause cause, Aftermath& after) noexcept;
   RemovalCause VictimsCause(const Slot& victim, Instant now) const;
-  void Trim(const Slot* spared, Aftermath& after);
-  bool EvictOne(size_t shard, const Slot* spared, Instant now, Aftermath& after);
-  void Notify(std::vector<Removal> removed);
-  std::vector<Removal> RemovalsBy(absl::FunctionRef<void()> body);
+  void Trim(const Slot* spared, Aftermath& after) noexcept;
+  bool EvictOne(size_t shard, const Slot* spared, Instant now, Aftermath& after) noexcept;
+  void Notify(std::list<Removal> removed) noexcept;
+  std::list<Removal> RemovalsBy(absl::FunctionRef<void()> body);
 
   // Boxes that have left their slots (entries.cc).
-  void Retire(Shard& shard, const Box* box, int64_t weight, Aftermath& after);
-  void FreeBoxes(std::vector<const Box*> boxes) noexcept;
+  void Retire(Shard& shard, const Box* box, int64_t weight, Aftermath& after) noexcept;
+  void FreeBoxes(BoxList boxes) noexcept;
   void FlushRetired() noexcept;
   void PlanReclaim() noexcept;
 
   Instant LeavesAt(const Slot& slot) const;
   void ExpectExpiry(Shard& shard, const Slot& stored, Aftermath& after);
-  void SweepSome(Shard& shard, uint32_t slots, Instant now, Aftermath& after);
-  void PlanSweep();
+  void SweepSome(Shard& shard, uint32_t slots, Instant now, Aftermath& after) noexcept;
+  void PlanSweep() noexcept;
   void Sweep();
   void CheckNotInListener() const;
 

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <type_traits>
 #include <utility>
 
@@ -29,6 +30,8 @@ size_t FootprintOf(const T& value) {
 }
 
 // A value of any type, a key of any type, or both, and the number of its shares.
+//
+// Invariant: a box is stored in one slot at most, and once at most, so that it is in one BoxList at most.
 class Box {
  public:
   Box(const Box&) = delete;
@@ -52,14 +55,62 @@ class Box {
   const void* raw() const { return value_; }
   // Its memory; see FootprintOf().
   virtual size_t bytes() const = 0;
+  // The box that has the value: see RenewedBox.
+  virtual const Box* origin() const { return this; }
 
  protected:
   explicit Box(const void* value) : value_(value) {}
   virtual ~Box() = default;
 
  private:
+  friend class BoxList;
+
   mutable std::atomic<int64_t> shares_{1};
   const void* const value_;
+  mutable const Box* next_ = nullptr;  // For the owner of the BoxList.
+};
+
+// Boxes that have left their slots, linked through themselves: entries must be able to leave without memory. Has a
+// share of each.
+class BoxList {
+ public:
+  BoxList() = default;
+  BoxList(BoxList&& other) noexcept
+      : first_(std::exchange(other.first_, nullptr)),
+        last_(std::exchange(other.last_, nullptr)),
+        size_(std::exchange(other.size_, 0)) {}
+  BoxList& operator=(BoxList&&) = delete;
+
+  bool empty() const { return first_ == nullptr; }
+  size_t size() const { return size_; }
+  void Add(const Box* box) {
+    box->next_ = nullptr;
+    (last_ != nullptr ? last_->next_ : first_) = box;
+    last_ = box;
+    ++size_;
+  }
+  void AddAll(BoxList&& others) {
+    if (others.empty()) return;
+    (last_ != nullptr ? last_->next_ : first_) = std::exchange(others.first_, nullptr);
+    last_ = std::exchange(others.last_, nullptr);
+    size_ += std::exchange(others.size_, 0);
+  }
+  // Moves the first ones into `boxes`, as far as there is room, and returns their number.
+  size_t Take(std::span<const Box*> boxes) {
+    size_t taken = 0;
+    for (; taken < boxes.size() && first_ != nullptr; ++taken) {
+      boxes[taken] = first_;
+      first_ = first_->next_;
+    }
+    if (first_ == nullptr) last_ = nullptr;
+    size_ -= taken;
+    return taken;
+  }
+
+ private:
+  const Box* first_ = nullptr;
+  const Box* last_ = nullptr;
+  size_t size_ = 0;
 };
 
 template <typename Key>
@@ -132,6 +183,41 @@ class PinnedOf : public Pinned {
   const Value* operator->() const { return std::addressof(**this); }
   const Value* get() const { return box() == nullptr ? nullptr : std::addressof(**this); }
 };
+
+// The value of another box, which is stored again: the other box may still wait in a BoxList. With a key, Base is a
+// KeyBox.
+template <typename Base>
+class RenewedBox final : public Base {
+ public:
+  template <typename... Key>
+  explicit RenewedBox(const Pinned& value, const Key&... key)
+      : Base(key..., value.raw()), origin_(ShareOf(*value.box()->origin())) {}
+  size_t bytes() const override { return origin()->bytes(); }
+  const Box* origin() const override { return origin_.box(); }
+
+ private:
+  ~RenewedBox() override = default;
+
+  static Pinned ShareOf(const Box& box) {
+    box.Share();
+    return Pinned(&box);
+  }
+
+  const Pinned origin_;
+};
+
+// A box for a value that another box has.
+template <typename Key, typename Value>
+Pinned RenewBox(const Key& key, const Pinned& value) {
+  const Box* box = nullptr;
+  if constexpr (kCopiedOut<Key> || kCopiedOut<Value>) {
+    box = new RenewedBox<Box>(value);
+  } else {
+    box = new RenewedBox<KeyBox<Key>>(value, key);
+  }
+  base_internal::TsanRelease(box);
+  return Pinned(box);
+}
 
 // A box for a value, with the key if a slot holds no copy of either (SlotOf).
 template <typename Key, typename Value>

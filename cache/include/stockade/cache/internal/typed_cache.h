@@ -110,28 +110,38 @@ class TypedCache final : public CacheCore {
   // For a MakeLoader. InvalidArgument: the loader is empty.
   template <typename CallLoader>
   absl::StatusOr<LoaderPtr> CopyLoader(const CallLoader& loader) const {
-    return base_internal::GuardCallback<absl::StatusOr<LoaderPtr>>(
-        "copying a loader", [&]() -> absl::StatusOr<LoaderPtr> {
-          auto copy = std::make_shared<const typename Callbacks::Loader>(loader);
-          if (!*copy) return EmptyLoaderError(options_.name);
-          return copy;
-        });
+    return Guarded<absl::StatusOr<LoaderPtr>>("copying a loader", [&]() -> absl::StatusOr<LoaderPtr> {
+      auto copy = std::make_shared<const typename Callbacks::Loader>(loader);
+      if (!*copy) return EmptyLoaderError(options_.name);
+      return copy;
+    });
   }
 
   std::vector<absl::StatusOr<Handle>> GetAll(const std::vector<Key>& keys, const CacheGetOptions& options) {
     CheckFork();
+    std::vector<absl::StatusOr<Handle>> answers;
+    try {
+      answers.reserve(keys.size());
+    } catch (const std::bad_alloc&) {
+      return answers;
+    }
+    const auto all = [&](const absl::Status& error) {
+      answers.clear();
+      while (answers.size() < keys.size()) answers.emplace_back(error);
+    };
     try {
       CallGate::Call inside(*gate_, 0);
-      if (!inside.inside()) return std::vector<absl::StatusOr<Handle>>(keys.size(), CancelledError());
+      if (!inside.inside()) {
+        all(CancelledError());
+        return answers;
+      }
       std::vector<size_t> index_of;
       const std::vector<Answer> found = FindAll(EachOnce(keys, index_of), options);
-      std::vector<absl::StatusOr<Handle>> answers;
-      answers.reserve(keys.size());
       for (const size_t index : index_of) answers.push_back(HandleOf(found[index]));
-      return answers;
     } catch (...) {
-      return std::vector<absl::StatusOr<Handle>>(keys.size(), ThrownError());
+      all(ThrownError());
     }
+    return answers;
   }
 
   absl::StatusOr<WarmUpReport> WarmUp(const std::vector<Key>& keys, const WarmUpOptions& options) {
@@ -149,14 +159,20 @@ class TypedCache final : public CacheCore {
   void GetAsync(const Key& key, Executor& executor, Done done, const CacheGetOptions& options) {
     CheckFork();
     if (!done) NoCallbackFatal();
-    AnswerCallback deliver = [done = std::move(done)](Answer answer) mutable { done(HandleOf(std::move(answer))); };
-    KeptKey kept;
+    AnswerCallback deliver;
     try {
-      kept = Keep(Hashed(key));
-    } catch (...) {
-      return Deliver(executor, std::move(deliver), ThrownError());
+      auto boxed = std::make_unique<Done>();
+      *boxed = std::move(done);
+      // Small enough to be in the AnyInvocable itself.
+      deliver = [boxed = std::move(boxed)](Answer answer) { (*boxed)(HandleOf(std::move(answer))); };
+    } catch (const std::bad_alloc&) {
+      return RunCallback([&] { done(ThrownError()); });
     }
-    CacheCore::GetAsync(std::move(kept), executor, std::move(deliver), options);
+    try {
+      CacheCore::GetAsync(Keep(Hashed(key)), executor, std::move(deliver), options);
+    } catch (...) {
+      Deliver(executor, std::move(deliver), ThrownError());
+    }
   }
 
   void Refresh(const Key& key) {
@@ -401,9 +417,9 @@ class TypedCache final : public CacheCore {
     const auto& key = static_cast<const KeyBox<Key>&>(*removal.key.box());
     callbacks_.on_removal(key.key, Handle(removal.value), removal.cause);
   }
-  Pinned BoxFor(const void* key, const Pinned& value) const override {
+  Pinned BoxFor(const void* key, const Pinned& value, bool renews) const override {
     if constexpr (!SlotT::kBoxed) return nullptr;
-    if (!SlotT::kValueCopied && value != nullptr) return value;
+    if (!SlotT::kValueCopied && value != nullptr) return renews ? RenewBox<Key, Value>(KeyOf(key), value) : value;
     return SlotT::kKeyCopied ? nullptr : Pinned(new KeyBox<Key>(KeyOf(key)));
   }
   Pinned Boxed(const void* value) const override {
@@ -441,14 +457,19 @@ class TypedCache final : public CacheCore {
         loader != nullptr ? *static_cast<const typename Callbacks::Loader*>(loader.get()) : callbacks_.load;
     ValueLoadContext<Value> context(options_.clock, deadline, stop, PreviousOf(request), &previous_asked_);
     LoadResult result;
-    result.answer = base_internal::GuardCallback<Answer>(loader_label_, [&]() -> Answer {
-      absl::StatusOr<Value> value = load(KeyOf(request.key), context);
-      Answer loaded =
-          value.ok() ? Answer(MakeBox<Key, Value>(KeyOf(request.key), *std::move(value))) : Answer(value.status());
-      threw = false;
-      return loaded;
-    });
-    const absl::Status copied = base_internal::GuardCallback<absl::Status>(loader_label_, [&] {
+    // Two steps, because what the loader throws is kInternal, also if that is std::bad_alloc.
+    absl::StatusOr<Value> value =
+        base_internal::GuardCallback<absl::StatusOr<Value>>(loader_label_, [&]() -> absl::StatusOr<Value> {
+          absl::StatusOr<Value> loaded = load(KeyOf(request.key), context);
+          threw = false;
+          return loaded;
+        });
+    result.answer =
+        value.ok()
+            ? Guarded<Answer>(loader_label_,
+                              [&]() -> Answer { return MakeBox<Key, Value>(KeyOf(request.key), *std::move(value)); })
+            : Answer(value.status());
+    const absl::Status copied = Guarded<absl::Status>(loader_label_, [&] {
       result.entry = context.entry();  // Counts whatever came of the load, also if the loader threw.
       return absl::OkStatus();
     });
