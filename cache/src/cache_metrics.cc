@@ -45,8 +45,10 @@ constexpr MetricDef kDefs[] = {
     {MetricType::kCounter, kRefreshes, kRefreshesHelp, "trigger", "stale"},
     {MetricType::kCounter, kRefreshes, kRefreshesHelp, "trigger", "manual"},
     {MetricType::kCounter, kRefreshes, kRefreshesHelp, "trigger", "warm_up"},
+    {MetricType::kCounter, "stockade_cache_hash_collisions_total",
+     "Entries that were stored while at least 64 others had the same hash."},
 };
-static_assert(std::size(kDefs) == kRefreshWarmUp + 1);
+static_assert(std::size(kDefs) == kHashCollisions + 1);
 
 }  // namespace
 

@@ -40,11 +40,17 @@ bool CacheCore::TryPut(const KeyAt& at, const void* value) {
   SyncPoint();
   Shard& shard = shards_[at.shard];
   IndexOf(at.hash).Prefetch(at.hash);
-  const ShardLock lock(shard.mutex, std::try_to_lock);
+  bool crowd = false;
+  ShardLock lock(shard.mutex, std::try_to_lock);
   if (!lock.owns_lock() || !shard.flights.empty() || shard.walk.over_at != Instant::InfiniteFuture()) return false;
   NewEntry fresh{value, nullptr, 1, Instant::InfiniteFuture(), nullptr};
   Slot* const entry = FindEntry(at);
-  if (entry == nullptr) return !has_.key_boxes && TryReplaceVictim(shard.entries, at, fresh);
+  if (entry == nullptr) {
+    if (has_.key_boxes || !TryReplaceVictim(shard, at, fresh, crowd)) return false;
+    lock.unlock();
+    if (crowd) LogCrowd();
+    return true;
+  }
   if (entry->extra != nullptr || entry->expires_at() != Instant::InfiniteFuture()) return false;
   Write(*entry, nullptr, &fresh);
   return true;

@@ -206,14 +206,31 @@ inline bool CacheCore::EvictsItsOwn(const EntryTable& entries, int64_t weight) c
          entries.weight() >= full_shard_;
 }
 
+// Counts an entry that was just added if too many entries have its hash. Returns whether that must be logged, when the
+// mutex is released: once per shard.
+inline bool CacheCore::CountCrowd(Shard& shard) {
+  if (!shard.entries.TakeCrowded()) [[likely]] {
+    return false;
+  }
+  Count(kHashCollisions);
+  return !std::exchange(shard.crowded, true);
+}
+
+void CacheCore::LogCrowd() const noexcept {
+  LogParts(LogSeverity::kWarning, "LoadingCache '", options_.name, "': more than ", EntryIndex::kMostEqual,
+           " entries have the same hash, so that operations on their keys are slow: see Hash of LoadingCache");
+}
+
 // Gives the slot of a victim to a new entry that has neither a box nor other parts. No cache with a box, a listener or
-// an expiry calls this, so nothing is left to be done after the mutex is released.
-bool CacheCore::TryReplaceVictim(EntryTable& entries, const KeyAt& at, NewEntry& fresh) {
+// an expiry calls this, so nothing is left to be done after the mutex is released, except for LogCrowd(): `crowd`.
+bool CacheCore::TryReplaceVictim(Shard& shard, const KeyAt& at, NewEntry& fresh, bool& crowd) {
+  EntryTable& entries = shard.entries;
   if (!EvictsItsOwn(entries, fresh.weight)) return false;
   const int64_t weight = entries.weight();
   Write(entries.ReplaceVictim(at.hash, fresh.weight), at.key, &fresh);
   AddEntries(0, entries.weight() - weight);
   Count(kEvictionSize);
+  crowd = CountCrowd(shard);
   return true;
 }
 
@@ -240,6 +257,7 @@ const Slot* CacheCore::Insert(const KeyAt& at, NewEntry& fresh, Aftermath& after
   }
   AddEntries(count, weight);
   if (stored == nullptr) return nullptr;
+  if (CountCrowd(shard)) after.crowded = true;
   ExpectExpiry(shard, *stored, after);
   SweepSome(shard, Shard::kSweptByStore, now, after);
   return stored->free() ? nullptr : stored;

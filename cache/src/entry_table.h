@@ -315,6 +315,9 @@ class EntryTable {
   // victim, and it owns no box. Needs no memory.
   Slot& ReplaceVictim(uint64_t hash, int64_t weight);
 
+  // Whether more than EntryIndex::kMostEqual entries had the hash of one that was added since the last call.
+  bool TakeCrowded() { return std::exchange(crowded_, false); }
+
   void Reweigh(Slot& slot, int64_t weight) { queue_.Reweigh(slot, weight); }
 
   // Enters the tags of `extra`, which is then to be the slot's: see SetExtra(). All of them, or throws std::bad_alloc.
@@ -387,13 +390,14 @@ class EntryTable {
     slot.hash = SlotHash(hash);
     slot.weight = weight;
     queue_.Insert(id);
-    index_->Insert(slot);
+    if (index_->Insert(slot)) crowded_ = true;
   }
 
   Slab slab_;
   EntryIndex* index_ = nullptr;
   S3Fifo queue_{slab_};
   TagGroups tagged_;
+  bool crowded_ = false;
 };
 
 }  // namespace stockade::cache_internal

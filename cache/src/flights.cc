@@ -479,6 +479,7 @@ void CacheCore::Settle(Aftermath& after) noexcept {
   if (after.may_exceed) Trim(nullptr, after);
   if (!after.released.empty()) tier_->Release(std::exchange(after.released, {}));
   after.dropped.Clear();
+  if (after.crowded) LogCrowd();
   if (after.unreported > 0) {
     LogParts(LogSeverity::kError, "LoadingCache '", options_.name, "': there is no memory to report ", after.unreported,
              " removals to the listener");

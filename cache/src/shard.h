@@ -236,6 +236,7 @@ struct alignas(64) CacheCore::Shard {
   std::unordered_map<uint64_t, Updates> updates;  // If options.strict, by the key's hash.
   int clearings = 0;                              // Invalidations of a tag or of all keys in progress.
   bool closed = false;                            // No flight begins any more.
+  bool crowded = false;                           // It was logged that too many entries have one hash.
 };
 
 // Work that changes under a mutex leave for the time after it. It includes user code, so it must not run before this
@@ -252,7 +253,7 @@ struct CacheCore::Aftermath {
 
   bool idle() const {
     return removed.empty() && boxes.empty() && dropped.empty() && queued.empty() && answered.empty() &&
-           !stored_mortal && !may_exceed && !retired && released.empty() && unreported == 0;
+           !stored_mortal && !may_exceed && !retired && released.empty() && unreported == 0 && !crowded;
   }
 
   CacheCore& core;
@@ -266,6 +267,7 @@ struct CacheCore::Aftermath {
   bool stored_mortal = false;                             // A stored entry expires.
   bool may_exceed = false;                                // A stored entry may exceed max_weight.
   bool retired = false;                                   // Boxes wait to be freed.
+  bool crowded = false;                                   // It is to be logged that too many entries have one hash.
 };
 
 // Spins before it sleeps, because the mutex is mostly held for some 100 ns.

@@ -62,6 +62,17 @@ EntryIndex::~EntryIndex() {
   for (const EntryCells& cells : old_) cells.Free();
 }
 
+bool EntryIndex::HasMoreThanMostEqual(const Slot& slot) const {
+  const uint64_t own = CellFor(slot);
+  size_t equal = 0;
+  for (size_t at = HomeOf(current_, own); equal <= kMostEqual; at = current_.Next(at)) {
+    const uint64_t cell = current_[at].load(std::memory_order_relaxed);
+    if (cell == 0) return false;
+    if ((cell & kTagMask) == (own & kTagMask) && SlotOfCell(cell)->hash == slot.hash) ++equal;
+  }
+  return true;
+}
+
 void EntryIndex::Reserve(const void* reader) {
   if ((size_ + 1) * 8 > current_.count() * 3) Grow(reader);
 }

@@ -119,7 +119,7 @@ TEST(CacheMetricsTest, Series_CarryTheCachesName) {
       EXPECT_EQ(named, 1) << family.name;
     }
   }
-  EXPECT_EQ(series, 25);
+  EXPECT_EQ(series, 26);
 }
 
 }  // namespace

@@ -364,7 +364,9 @@ class STOCKADE_EXPORT CacheCore {
                       Instant now) noexcept;
   const Slot* Insert(const KeyAt& at, NewEntry& fresh, Aftermath& after, Instant now) noexcept;
   bool EvictsItsOwn(const EntryTable& entries, int64_t weight) const;
-  bool TryReplaceVictim(EntryTable& entries, const KeyAt& at, NewEntry& fresh);
+  bool TryReplaceVictim(Shard& shard, const KeyAt& at, NewEntry& fresh, bool& crowd);
+  bool CountCrowd(Shard& shard);
+  void LogCrowd() const noexcept;
   void Remove(Shard& shard, Slot& slot, RemovalCause cause, Aftermath& after) noexcept;
   void Leave(Shard& shard, uint32_t id, RemovalCause cause, Aftermath& after) noexcept;
   void ReportLeaving(const Slot& slot, RemovalCause cause, Aftermath& after) noexcept;

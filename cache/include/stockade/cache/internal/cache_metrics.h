@@ -35,6 +35,7 @@ enum CacheMetric : size_t {
   kRefreshStale,
   kRefreshManual,
   kRefreshWarmUp,
+  kHashCollisions,
 };
 
 std::span<const MetricDef> CacheMetricDefs();

@@ -365,6 +365,8 @@ class STOCKADE_EXPORT EntryIndex {
   EntryIndex(const EntryIndex&) = delete;
   EntryIndex& operator=(const EntryIndex&) = delete;
 
+  static constexpr size_t kMostEqual = 64;
+
   // From now on lookups without a lock find nothing. Called before the first insertion.
   void Hide() { current_ = EntryCells(kFewest); }
 
@@ -410,8 +412,9 @@ class STOCKADE_EXPORT EntryIndex {
   // Makes room for one more slot. `reader` is what lookups announce as their caller. O(1) amortized: growing is
   // O(slots), and lookups continue meanwhile. Throws std::bad_alloc.
   void Reserve(const void* reader);
-  // There is room, and the slot's hash is set. Its key must not be in the table.
-  void Insert(Slot& slot);
+  // There is room, and the slot's hash is set. Its key must not be in the table. Returns whether more than kMostEqual
+  // slots have its hash now: each search among them compares the keys of all, one after another.
+  bool Insert(Slot& slot);
   // The slot must be in the table.
   void Remove(const Slot& slot);
 
@@ -429,7 +432,8 @@ class STOCKADE_EXPORT EntryIndex {
   static size_t HomeOf(EntryCells cells, uint64_t cell) {
     return cells.Home(cells.log2_count() <= kTagBits ? cell << 18 : uint64_t{SlotOfCell(cell)->hash} << 8);
   }
-  static void Place(EntryCells cells, uint64_t cell);
+  static size_t Place(EntryCells cells, uint64_t cell);
+  bool HasMoreThanMostEqual(const Slot& slot) const;
   void Grow(const void* reader);
 
   // For lookups without a lock: `current_`, or empty. On a line that is written only when the array grows.
@@ -439,15 +443,20 @@ class STOCKADE_EXPORT EntryIndex {
   std::vector<EntryCells> old_;
 };
 
-inline void EntryIndex::Place(EntryCells cells, uint64_t cell) {
-  size_t at = HomeOf(cells, cell);
+// Returns the distance from the home.
+inline size_t EntryIndex::Place(EntryCells cells, uint64_t cell) {
+  const size_t home = HomeOf(cells, cell);
+  size_t at = home;
   while (cells[at].load(std::memory_order_relaxed) != 0) at = cells.Next(at);
   cells[at].store(cell, std::memory_order_release);
+  return cells.Distance(home, at);
 }
 
-inline void EntryIndex::Insert(Slot& slot) {
-  Place(current_, CellFor(slot));
+// Slots with one hash have one home, so if they are few, they are near it.
+inline bool EntryIndex::Insert(Slot& slot) {
+  const size_t distance = Place(current_, CellFor(slot));
   ++size_;
+  return distance >= kMostEqual && HasMoreThanMostEqual(slot);
 }
 
 // Moves back cells that had to skip the hole (Knuth, vol. 3, 6.4, algorithm R), so that probing still ends at empty
