@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/hash/hash.h"
 #include "stockade/cache/loading_cache.h"
 
 namespace {
@@ -18,7 +19,12 @@ struct Product {
   bool on_sale = false;
 };
 
+struct Session {
+  std::string user;
+};
+
 struct Database {
+  absl::StatusOr<Session> FetchSession(const std::string& id) { return Session{"user of " + id}; }
   int VersionOf(const std::string& id) { return rows.at(id).version; }
   absl::StatusOr<Product> Fetch(const std::string& id, stockade::Instant /*deadline*/) {
     const auto found = rows.find(id);
@@ -81,6 +87,17 @@ TEST(CacheDocumentTest, Snippet_Run_LoadsABatchAndSeesTheChange) {
   products.InvalidateTag("brand:nike");
 
   EXPECT_EQ(products.size(), 0);
+}
+
+TEST(CacheDocumentTest, Snippet_KeysFromOutside_AreFoundByAbslHash) {
+  Database db;
+
+  using Sessions = stockade::LoadingCache<std::string, Session, absl::Hash<std::string>>;
+  Sessions sessions({.name = "sessions", .ttl = absl::Minutes(5)},
+                    [&](const std::string& id) { return db.FetchSession(id); });
+
+  EXPECT_EQ((*sessions.Get("7"))->user, "user of 7");
+  EXPECT_TRUE(sessions.GetIfPresent("7").has_value());
 }
 
 }  // namespace

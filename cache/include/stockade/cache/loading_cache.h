@@ -28,7 +28,19 @@
 namespace stockade {
 
 // Requirements on keys: std::hash<Key>, or a Hash as the third template parameter; and operator==, or an Eq as the
-// fourth one.
+// fourth one. Equal keys have equal hashes, and a key has the same hash as long as the cache exists. Different keys
+// have different hashes, with rare exceptions: an operation on one of n keys with the same hash compares up to n keys,
+// under a mutex, so n loads take time O(n^2). All 64 bits count, but they need not be spread evenly: the cache mixes
+// them, so that std::hash of integers is suitable.
+//
+// If others choose the keys, as the senders of requests do, they can choose keys that all have one std::hash, because
+// that function is known. Use absl::Hash<Key> for such keys. Its seed is an address in the program, which differs from
+// process to process if the program is position-independent, as compilers build it by default:
+//
+//   stockade::LoadingCache<std::string, Session, absl::Hash<std::string>> sessions(...);
+//
+// A shard that stores an entry while at least 64 others have its hash logs a warning, once, and each such entry counts
+// in stockade_cache_hash_collisions_total.
 template <typename Hash, typename Key>
 concept HashOfKey = std::is_default_constructible_v<Hash> && std::is_invocable_r_v<size_t, Hash, const Key&>;
 template <typename Eq, typename Key>
