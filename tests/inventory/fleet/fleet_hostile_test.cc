@@ -61,7 +61,7 @@ TEST_F(FleetHostileTest, ServerLiesAtTheBeginning_CallsReturnAStatus) {
   mangling_.per_mille = 120;
   mangling_.login_per_mille = 30;
   int connected = 0;
-  for (int64_t i = Scaled(60, 600); i > 0; --i) {
+  for (int64_t i = Scaled(40, 120); i > 0; --i) {
     ExpectItEnds("Connect", [&] { connected += FleetInventory::Connect(Lying()).ok() ? 1 : 0; });
     ExpectItEnds("Migrate", [&] { (void)FleetInventory::Migrate(Lying()); });
     ExpectItEnds("ForgetBuyer", [&] { (void)FleetInventory::ForgetBuyer(Lying(), "somebody"); });
@@ -80,7 +80,7 @@ TEST_F(FleetHostileTest, ServerLiesToAnInventory_ItGoesOnAfterwards) {
   const size_t descriptors = CountDescriptors();
   mangling_.per_mille = 40;
   mangling_.login_per_mille = 10;
-  const int64_t calls = Scaled(150, 3'000);
+  const int64_t calls = Scaled(100, 400);
   RunThreads(4, [&](int thread) {
     std::mt19937_64 random(mangling_.seed + static_cast<uint64_t>(thread));
     for (int64_t i = 0; i < calls; ++i) {

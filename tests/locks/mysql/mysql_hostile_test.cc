@@ -53,7 +53,7 @@ TEST_F(MySqlHostileTest, ServerLies_CallsEndAndTheServiceGoesOnAfterwards) {
   const size_t descriptors = CountDescriptors();
   mangling_.per_mille = 60;
   mangling_.login_per_mille = 20;
-  const int64_t calls = Scaled(200, 4'000);
+  const int64_t calls = Scaled(100, 400);
   testing::RunThreads(3, [&](int thread) {
     for (int64_t i = 0; i < calls; ++i) {
       const Instant start = Clock::System()->Now();

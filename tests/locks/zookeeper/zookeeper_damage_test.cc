@@ -218,7 +218,7 @@ TEST_F(ZooKeeperHostileTest, ServerLies_CallsEndAndTheServiceGoesOnAfterwards) {
   const size_t threads = CountThreads();
   const size_t descriptors = CountDescriptors();
   lies.per_mille = 60;
-  const int64_t calls = testing::Scaled(100, 2'000);
+  const int64_t calls = testing::Scaled(100, 300);
   testing::RunThreads(3, [&](int thread) {
     for (int64_t i = 0; i < calls; ++i) {
       const Instant start = Clock::System()->Now();

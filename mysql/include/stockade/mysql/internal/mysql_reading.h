@@ -101,7 +101,7 @@ struct MySqlColumns<std::optional<T>> {
   }
 };
 
-// Where the result of a statement that returns rows goes, and what it has to be.
+// Takes the result of a statement that returns rows, and says what it has to be.
 struct MySqlSink {
   void* into;
   size_t columns;
