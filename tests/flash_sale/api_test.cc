@@ -15,6 +15,7 @@
 
 #include "flash_sale/demo.h"
 #include "flash_sale/http.h"
+#include "stockade/inventory/order.h"
 #include "support/needs_program.h"
 #include "support/run_threads.h"
 
