@@ -37,7 +37,8 @@ namespace {
 // completion_type make statements and COMMIT behave alike on all servers.
 constexpr std::string_view kSessionSettings =
     "SET SESSION autocommit=1, sql_mode='STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', time_zone='+00:00', "
-    "innodb_lock_wait_timeout=1, lock_wait_timeout=1, completion_type='NO_CHAIN', sql_safe_updates=0"
+    "innodb_lock_wait_timeout=1, lock_wait_timeout=1, completion_type='NO_CHAIN', sql_safe_updates=0, "
+    "sql_quote_show_create=1"
     "/*M!100300 , idle_transaction_timeout=5 */; "
     "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE";
 
@@ -53,6 +54,32 @@ struct WaitLimit {
   bool connecting = false;
 };
 thread_local WaitLimit wait_limit;
+
+// What the server sends before the client does: one packet. Of the connection that is being opened by this thread.
+struct Greeting {
+  bool expected = false;
+  bool tls = false;       // The connection will have TLS, so nothing may follow in clear.
+  size_t read = 0;        // Bytes.
+  size_t length = 0;      // Of the packet, from its first three bytes.
+  bool is_error = false;  // From its fifth byte.
+};
+thread_local Greeting greeting;
+
+// Neither a greeting nor what follows it may fool the connector:
+// - It takes bytes that it has read together with the greeting for bytes that came by TLS. So the connection is ended.
+// - It ends the process on a report of progress in place of the greeting, an error of the number 65535, because it does
+//   not know the server's version yet. So that error gets another number.
+void CheckGreeting(MYSQL* session, unsigned char* bytes, size_t size) {
+  constexpr size_t kHead = 4;
+  for (size_t i = 0; i < size && greeting.read + i < kHead + 2; ++i) {
+    const size_t at = greeting.read + i;
+    if (at < kHead - 1) greeting.length |= size_t{bytes[i]} << 8 * at;
+    if (at == kHead) greeting.is_error = bytes[i] == 0xff;
+    if (at == kHead + 1 && greeting.is_error && bytes[i] == 0xff) bytes[i] = 0;
+  }
+  greeting.read += size;
+  if (greeting.tls && greeting.read > kHead + greeting.length) shutdown(mysql_get_socket(session), SHUT_RDWR);
+}
 
 class ScopedWaitLimit {
  public:
@@ -85,11 +112,17 @@ int AwaitSocket(my_socket socket, my_bool is_read, int /*timeout_ms*/) {
   }
 }
 
-// The connector calls this after each read and write of any connection. A server that sends without end keeps it from
-// waiting, and so from AwaitSocket().
-void EndAfterDeadline(int /*mode*/, MYSQL* session, const unsigned char* /*bytes*/, size_t /*size*/) {
+// The connector calls this after each read (mode 0, into memory of its own) and write (mode 1) of any connection.
+void AfterTransfer(int mode, MYSQL* session, const unsigned char* bytes, size_t size) {
   if (wait_limit.deadline == Instant::InfinitePast()) return;  // Not our connection, or it is being closed.
+  // A server that sends without end keeps the connector from waiting, and so from AwaitSocket().
   if (Clock::System()->Now() >= wait_limit.deadline) shutdown(mysql_get_socket(session), SHUT_RDWR);
+  if (!greeting.expected) return;
+  if (mode != 0) {
+    greeting.expected = false;
+  } else if (static_cast<ssize_t>(size) > 0) {
+    CheckGreeting(session, const_cast<unsigned char*>(bytes), size);
+  }
 }
 
 // For the connector's own time-outs, which apply only in the middle of a TLS handshake.
@@ -195,7 +228,7 @@ absl::StatusOr<std::unique_ptr<MySqlConnection>> MySqlConnection::Open(const MyS
   }
   // Neither is thread-safe.
   static const bool ready = mysql_library_init(0, nullptr, nullptr) == 0 &&
-                            ma_pvio_register_callback(/*register_callback=*/1, &EndAfterDeadline) == 0;
+                            ma_pvio_register_callback(/*register_callback=*/1, &AfterTransfer) == 0;
   MYSQL* const session = ready ? mysql_init(nullptr) : nullptr;
   if (session == nullptr) return absl::ResourceExhaustedError("MySQL's connector is out of memory");
   std::unique_ptr<MySqlConnection> connection(new MySqlConnection(session, target.tls != MySqlTls::kOff));
@@ -212,6 +245,7 @@ absl::StatusOr<std::unique_ptr<MySqlConnection>> MySqlConnection::Open(const MyS
 
   const Instant deadline = Clock::System()->Now() + target.connect_timeout;
   const ScopedWaitLimit limit(deadline, stop_fd, /*connecting=*/true);
+  greeting = {.expected = true, .tls = target.tls != MySqlTls::kOff};
   if (mysql_real_connect(session, TextOrNull(target.host), TextOrNull(target.username), TextOrNull(target.password),
                          target.database.c_str(), target.port, TextOrNull(target.socket),
                          CLIENT_MULTI_STATEMENTS | CLIENT_FOUND_ROWS) == nullptr) {
@@ -220,8 +254,6 @@ absl::StatusOr<std::unique_ptr<MySqlConnection>> MySqlConnection::Open(const MyS
   }
   const int socket = mysql_get_socket(session);
   fcntl(socket, F_SETFD, FD_CLOEXEC);
-  // So that TLS waits by AwaitSocket() too.
-  fcntl(socket, F_SETFL, fcntl(socket, F_GETFL) | O_NONBLOCK);
   if (target.tls != MySqlTls::kOff && mysql_get_ssl_cipher(session) == nullptr) {
     return Failed(target, absl::StatusCode::kFailedPrecondition, "the server does not support TLS");
   }

@@ -1,6 +1,7 @@
 #include "mysql_login.h"
 
 #include <errmsg.h>
+#include <fcntl.h>
 #include <mysql.h>
 #include <mysql/plugin_auth.h>
 
@@ -25,15 +26,21 @@ std::string AllowedPlugins(const MySqlTarget& target) {
   return plugins;
 }
 
-// If the server says that it has no TLS, the connector would send the login in clear. It lets a plug-in begin the
-// login, after it has read the server's greeting and before it sends anything. This one allows the others only if the
-// server has TLS. Its own login is empty; the server answers with the plug-in of the user.
+// The connector lets a plug-in begin the login, after it has read the server's greeting and before it sends anything or
+// begins with TLS. If the server says that it has no TLS, the connector would send the login in clear; this plug-in
+// allows the others only if the server has TLS. Its own login is empty; the server answers with the plug-in of the
+// user.
+//
+// On a blocking socket, OpenSSL itself would wait for the rest of a record, for as long as a byte comes now and then.
+// Otherwise it lets the connector wait, and so the connection's deadline holds.
 int AskForTlsFirst(MYSQL_PLUGIN_VIO* vio, MYSQL* session) {
   if ((session->server_capabilities & CLIENT_SSL) == 0) {
     session->net.last_errno = CR_SSL_CONNECTION_ERROR;
     return CR_ERROR;
   }
   mysql_optionsv(session, MARIADB_OPT_RESTRICTED_AUTH, AllowedPlugins(*login_target).c_str());
+  const int socket = mysql_get_socket(session);
+  fcntl(socket, F_SETFL, fcntl(socket, F_GETFL) | O_NONBLOCK);
   return vio->write_packet(vio, nullptr, 0) == 0 ? CR_OK : CR_ERROR;
 }
 
@@ -80,13 +87,13 @@ absl::Status CheckConnector(MySqlTls tls, size_t version) {
 }
 
 absl::Status RestrictLogin(MYSQL* session, const MySqlTarget& target) {
-  if (target.tls == MySqlTls::kRequired) return RequireTlsFirst(session, target);
+  if (target.tls != MySqlTls::kOff) return RequireTlsFirst(session, target);
   mysql_optionsv(session, MARIADB_OPT_RESTRICTED_AUTH, AllowedPlugins(target).c_str());
   return absl::OkStatus();
 }
 
 bool LacksTls(MYSQL* session, const MySqlTarget& target) {
-  return target.tls == MySqlTls::kRequired && mysql_errno(session) == CR_SSL_CONNECTION_ERROR &&
+  return target.tls != MySqlTls::kOff && mysql_errno(session) == CR_SSL_CONNECTION_ERROR &&
          (session->server_capabilities & CLIENT_SSL) == 0;
 }
 

@@ -16,7 +16,7 @@ absl::Status CheckConnector(MySqlTls tls, size_t version);
 // has the table. `target` must live until then. ResourceExhausted: the connector has no memory left.
 absl::Status RestrictLogin(st_mysql* session, const MySqlTarget& target);
 
-// Whether the connection failed because the server has no TLS, which tls=required needs.
+// Whether the connection failed because the server has no TLS, which `target` needs.
 bool LacksTls(st_mysql* session, const MySqlTarget& target);
 
 }  // namespace stockade::mysql_internal

@@ -269,6 +269,68 @@ TEST(MySqlLoginTest, ServerFloods_TheDeadlineHolds) {
   }
 }
 
+// The connector would take what has arrived with the greeting for something that came by TLS.
+TEST(MySqlLoginTest, MoreThanAGreetingComesBeforeTls_NothingIsSent) {
+  using std::string_literals::operator""s;
+  const std::string ok = Packet(2, "\0\0\0\2\0\0\0"s);
+  for (const MySqlTls tls : {MySqlTls::kRequired, MySqlTls::kVerify}) {
+    for (const size_t more : {size_t{1}, ok.size(), 3 * ok.size()}) {
+      AskingServer server(Greeting("mysql_native_password", kBasics | kTls) + (ok + ok + ok).substr(0, more), {});
+      const auto opened = MySqlConnection::Open(TargetOf(server, tls), -1);
+      EXPECT_TRUE(absl::IsUnavailable(opened.status())) << opened.status();
+      EXPECT_EQ(server.Received(), "");
+    }
+  }
+}
+
+// The connector does not know yet whose protocol it is, and ended the process.
+TEST(MySqlLoginTest, ReportOfProgressInPlaceOfAGreeting_IsAnError) {
+  using std::string_literals::operator""s;
+  for (const MySqlTls tls : {MySqlTls::kOff, MySqlTls::kRequired, MySqlTls::kVerify}) {
+    AskingServer server(Packet(0, "\xff\xff\xff\1\1\1\0\0\0\1x"s), {});
+    EXPECT_FALSE(MySqlConnection::Open(TargetOf(server, tls), -1).ok());
+    EXPECT_EQ(server.Received(), "");
+  }
+}
+
+// Begins with a record of TLS, of which a byte comes now and then.
+TEST(MySqlLoginTest, ServerDripsInTheHandshake_TheDeadlineHolds) {
+  using std::string_literals::operator""s;
+  const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address = {.sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
+  socklen_t size = sizeof address;
+  ASSERT_EQ(bind(listener, reinterpret_cast<sockaddr*>(&address), size), 0);
+  ASSERT_EQ(listen(listener, 1), 0);
+  getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size);
+  std::jthread dripping([&] {
+    const int client = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
+    const std::string greets = Greeting("mysql_native_password", kBasics | kTls);
+    EXPECT_EQ(write(client, greets.data(), greets.size()), static_cast<ssize_t>(greets.size()));
+    std::string record = "\x16\3\3\x40\0"s + std::string(600, 'x');
+    std::array<char, 4096> buffer;
+    // A minute, unless the client goes.
+    for (const char byte : record) {
+      pollfd fd = {.fd = client, .events = POLLIN | POLLRDHUP, .revents = 0};
+      if (poll(&fd, 1, 100) > 0 && read(client, buffer.data(), buffer.size()) <= 0) break;
+      if (send(client, &byte, 1, MSG_NOSIGNAL) != 1) break;
+    }
+    close(client);
+  });
+  const Instant start = Clock::System()->Now();
+  const auto opened = MySqlConnection::Open({.host = "127.0.0.1",
+                                             .port = ntohs(address.sin_port),
+                                             .username = "somebody",
+                                             .password = "s3cretpassword",
+                                             .database = "d",
+                                             .tls = MySqlTls::kVerify,
+                                             .connect_timeout = absl::Seconds(1)},
+                                            -1);
+  EXPECT_TRUE(absl::IsUnavailable(opened.status())) << opened.status();
+  EXPECT_LT(Clock::System()->Now() - start, absl::Seconds(30));
+  dripping.join();
+  close(listener);
+}
+
 TEST(MySqlLoginTest, ConnectorThatDoesNotVerify_IsRefusedForTlsVerify) {
   for (const size_t version : {30'301, 30'399, 101'119, 110'399}) {
     EXPECT_TRUE(CheckConnector(MySqlTls::kVerify, version).ok()) << version;

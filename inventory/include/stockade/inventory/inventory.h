@@ -166,7 +166,8 @@ class STOCKADE_EXPORT Inventory {
   // O(orders).
   //   InvalidArgument: an option is invalid; the message is that of Validate().
   //   DataLoss: the recovered data is inconsistent.
-  //   Unavailable: the ledger has already failed; or, without a message, there is no memory.
+  //   Unavailable: the ledger has already failed. Without memory the process may end, here and in
+  //     SqliteLedger::Open(); the calls below return a status.
   static absl::StatusOr<std::unique_ptr<Inventory>> Create(InventoryOptions options = {});
 
   // Like Create(), but aborts on an error.

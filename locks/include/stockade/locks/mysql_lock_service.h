@@ -34,7 +34,7 @@ struct STOCKADE_EXPORT MySqlLockOptions {
   std::string tls_key_file = {};   // PEM.
 
   // The time limit of Connect(), and of each later attempt to reconnect; a call waits for that only until its own
-  // time-out. With TLS it is rounded up to whole seconds, because the connector uses seconds.
+  // time-out.
   Duration connect_timeout = absl::Seconds(5);
 
   // The largest number of connections, 2 to 100. One of them is reserved for renewals and for polling. All others

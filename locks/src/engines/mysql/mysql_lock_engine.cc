@@ -45,7 +45,10 @@ absl::Status PrepareSchema(MySqlConnection& connection, const MySqlLockOptions& 
   }
   std::vector<MySqlSchemaRow> rows;
   const MySqlReply answer = connection.Run(MySqlSchemaQuery(prefix), MySqlInto(rows), deadline);
-  return answer.status.ok() ? CheckMySqlSchema(prefix, rows) : answer.status;
+  if (!answer.status.ok()) return answer.status;
+  if (absl::Status checked = CheckMySqlSchema(prefix, rows); !checked.ok()) return checked;
+  // Tries what locks need, on no rows. The server's error names the right and the table.
+  return connection.Run(MySqlRightsQuery(prefix), deadline).status;
 }
 
 }  // namespace

@@ -109,6 +109,17 @@ std::string MySqlSchema(std::string_view prefix) {
   return sql;
 }
 
+std::string MySqlRightsQuery(std::string_view prefix) {
+  std::string sql;
+  for (const Table& table : kTables) {
+    const std::string name = Concat("`", prefix, table.name, "`");
+    const std::string_view column = table.columns.back().name;
+    sql += Concat("INSERT INTO ", name, " SELECT * FROM ", name, " WHERE FALSE;UPDATE ", name, " SET ", column, "=",
+                  column, " WHERE FALSE;DELETE FROM ", name, " WHERE FALSE;");
+  }
+  return sql;
+}
+
 std::string MySqlSchemaQuery(std::string_view prefix) {
   std::string names;
   for (const Table& table : kTables) {

@@ -28,6 +28,9 @@ std::string MySqlHoldsTable(std::string_view prefix);
 // The statements that make both, one after another.
 std::string MySqlSchema(std::string_view prefix);
 
+// Statements that need the rights that locks need, and change no rows.
+std::string MySqlRightsQuery(std::string_view prefix);
+
 // Asks for the columns of both tables. CheckMySqlSchema() reads the answer: FailedPrecondition says what is missing or
 // different.
 std::string MySqlSchemaQuery(std::string_view prefix);

@@ -32,7 +32,7 @@ struct STOCKADE_EXPORT MetricsServerOptions {
 // contents, but no length. Every other path is 404.
 //
 // A connection that does not send its request within 2 s is closed. It occupies one of the threads for these 2 s and
-// one second more. Up to eight such connections therefore delay no scrape, and further ones delay a scrape by 3 s for
+// one second more. Up to seven such connections therefore delay no scrape, and further ones delay a scrape by 3 s for
 // each eight. There is no authentication and no check of the Host header: every client that can connect can read the
 // metrics.
 //
