@@ -2,6 +2,7 @@
 // for longer than its time-outs, or keeps threads and connections, and the tables stay whole.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <random>
 #include <string>
@@ -61,12 +62,12 @@ TEST_F(FleetHostileTest, ServerLiesAtTheBeginning_CallsReturnAStatus) {
   mangling_.per_mille = 120;
   mangling_.login_per_mille = 30;
   int connected = 0;
-  for (int64_t i = Scaled(40, 120); i > 0; --i) {
+  for (int64_t i = std::max<int64_t>(Scaled(40, 120), 15); i > 0; --i) {
     ExpectItEnds("Connect", [&] { connected += FleetInventory::Connect(Lying()).ok() ? 1 : 0; });
     ExpectItEnds("Migrate", [&] { (void)FleetInventory::Migrate(Lying()); });
     ExpectItEnds("ForgetBuyer", [&] { (void)FleetInventory::ForgetBuyer(Lying(), "somebody"); });
   }
-  EXPECT_GT(mangling_.changed, 10U);
+  EXPECT_GT(mangling_.changed, 0U);
   RecordProperty("connected", connected);
   testing::Await("threads and connections to end",
                  [&] { return CountThreads() <= threads + 2 && CountDescriptors() <= descriptors + 8; });
@@ -80,7 +81,7 @@ TEST_F(FleetHostileTest, ServerLiesToAnInventory_ItGoesOnAfterwards) {
   const size_t descriptors = CountDescriptors();
   mangling_.per_mille = 40;
   mangling_.login_per_mille = 10;
-  const int64_t calls = Scaled(100, 400);
+  const int64_t calls = std::max<int64_t>(Scaled(100, 400), 50);
   RunThreads(4, [&](int thread) {
     std::mt19937_64 random(mangling_.seed + static_cast<uint64_t>(thread));
     for (int64_t i = 0; i < calls; ++i) {
@@ -105,7 +106,7 @@ TEST_F(FleetHostileTest, ServerLiesToAnInventory_ItGoesOnAfterwards) {
       });
     }
   });
-  EXPECT_GT(mangling_.changed, 10U);
+  EXPECT_GT(mangling_.changed, 0U);
   EXPECT_LE(CountThreads(), threads + 2);
   EXPECT_LE(CountDescriptors(), descriptors + 8);
   mangling_.per_mille = 0;

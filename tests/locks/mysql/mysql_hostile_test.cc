@@ -2,6 +2,7 @@
 // up for longer than its time-outs, or keeps threads and connections.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 
 #include "locks/mysql/mysql_engine_fixture.h"
@@ -53,7 +54,7 @@ TEST_F(MySqlHostileTest, ServerLies_CallsEndAndTheServiceGoesOnAfterwards) {
   const size_t descriptors = CountDescriptors();
   mangling_.per_mille = 60;
   mangling_.login_per_mille = 20;
-  const int64_t calls = Scaled(100, 400);
+  const int64_t calls = std::max<int64_t>(Scaled(100, 400), 50);
   testing::RunThreads(3, [&](int thread) {
     for (int64_t i = 0; i < calls; ++i) {
       const Instant start = Clock::System()->Now();
@@ -67,7 +68,7 @@ TEST_F(MySqlHostileTest, ServerLies_CallsEndAndTheServiceGoesOnAfterwards) {
       EXPECT_LT(Clock::System()->Now() - start, absl::Minutes(2)) << thread << ", call " << i;
     }
   });
-  EXPECT_GT(mangling_.changed, 10U);
+  EXPECT_GT(mangling_.changed, 0U);
   testing::Await("threads and connections to end",
                  [&] { return CountThreads() <= threads + 4 && CountDescriptors() <= descriptors + 12; });
   mangling_.per_mille = 0;
