@@ -129,8 +129,8 @@ void CacheCore::DropOldLease(const FlightPtr& flight, uint64_t before, Aftermath
   if (!flight->started() && flight->lease.position < before) GiveBackLease(flight, after);
 }
 
-// Needs no memory, because what has thrown may be std::bad_alloc. Without memory a tier may not get the invalidation; then
-// other processes keep their entries.
+// Needs no memory, because what has thrown may be std::bad_alloc. Without memory a tier may not get the invalidation;
+// then other processes keep their entries.
 void CacheCore::InvalidateUnknown() noexcept {
   LogThrown("an invalidation removes all entries");
   InvalidateAll();

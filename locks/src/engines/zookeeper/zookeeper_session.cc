@@ -72,8 +72,8 @@ absl::Status ZooKeeperError(std::string_view doing, int code) {
 
 namespace {
 
-// The names of a reply; nothing if it lacks some. The client passes on what a server has sent, null strings included, and
-// a count of names that the reply may not have.
+// The names of a reply; nothing if it lacks some. The client passes on what a server has sent, null strings included,
+// and a count of names that the reply may not have.
 std::optional<std::vector<std::string>> NamesOf(const String_vector* names) {
   if (names == nullptr || names->count < 0 || (names->count > 0 && names->data == nullptr)) return std::nullopt;
   std::vector<std::string> taken;
