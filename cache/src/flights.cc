@@ -179,7 +179,8 @@ void CacheCore::Dropped(LoadQueue queue, FlightPtr flight) noexcept {
 void CacheCore::Dropped(LoadQueue queue, std::vector<FlightPtr> batch) noexcept {
   std::shared_ptr<std::vector<FlightPtr>> dropped;
   try {
-    dropped = std::make_shared<std::vector<FlightPtr>>(std::move(batch));
+    dropped = std::make_shared<std::vector<FlightPtr>>();
+    dropped->swap(batch);
     if (timers_->Start().ok()) {
       timers_->Schedule(Instant::InfinitePast(), [this, gate = gate_, queue, dropped] {
         CallGate::Call inside(*gate, 0);
