@@ -15,6 +15,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -59,6 +60,17 @@ std::string Greeting(std::string_view plugin, uint16_t lower = kBasics, uint16_t
   return Packet(0, greeting.append(plugin).append("\0"s));
 }
 
+// A socket that listens on loopback, and its port.
+std::pair<int, uint16_t> Listen() {
+  const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address = {.sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
+  socklen_t size = sizeof address;
+  EXPECT_EQ(bind(listener, reinterpret_cast<sockaddr*>(&address), size), 0);
+  EXPECT_EQ(listen(listener, 1), 0);
+  getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size);
+  return {listener, ntohs(address.sin_port)};
+}
+
 // Accepts one client, asks for the password by a plug-in, and then by another unless that is empty.
 class AskingServer {
  public:
@@ -66,13 +78,7 @@ class AskingServer {
   // `answers` follow what the client sends, one after another.
   AskingServer(std::string greeting, std::vector<std::string> answers)
       : greeting_(std::move(greeting)), answers_(std::move(answers)) {
-    listener_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_in address = {.sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
-    socklen_t size = sizeof address;
-    EXPECT_EQ(bind(listener_, reinterpret_cast<sockaddr*>(&address), size), 0);
-    EXPECT_EQ(listen(listener_, 1), 0);
-    getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &size);
-    port_ = ntohs(address.sin_port);
+    std::tie(listener_, port_) = Listen();
     thread_ = std::jthread([this] { Serve(); });
   }
 
@@ -191,13 +197,7 @@ TEST(MySqlLoginTest, TlsIsRequiredAndTheServerHasIt_OnlyTheBeginningOfTlsIsInCle
 class FloodingServer {
  public:
   FloodingServer(bool after_login, std::string packet) : after_login_(after_login), packet_(std::move(packet)) {
-    listener_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_in address = {.sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
-    socklen_t size = sizeof address;
-    EXPECT_EQ(bind(listener_, reinterpret_cast<sockaddr*>(&address), size), 0);
-    EXPECT_EQ(listen(listener_, 1), 0);
-    getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &size);
-    port_ = ntohs(address.sin_port);
+    std::tie(listener_, port_) = Listen();
     thread_ = std::jthread([this] { Serve(); });
   }
   ~FloodingServer() {
@@ -296,13 +296,8 @@ TEST(MySqlLoginTest, ReportOfProgressInPlaceOfAGreeting_IsAnError) {
 // Begins with a record of TLS, of which a byte comes now and then.
 TEST(MySqlLoginTest, ServerDripsInTheHandshake_TheDeadlineHolds) {
   using std::string_literals::operator""s;
-  const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address = {.sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
-  socklen_t size = sizeof address;
-  ASSERT_EQ(bind(listener, reinterpret_cast<sockaddr*>(&address), size), 0);
-  ASSERT_EQ(listen(listener, 1), 0);
-  getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size);
-  std::jthread dripping([&] {
+  const auto [listener, port] = Listen();
+  std::jthread dripping([listener = listener] {
     const int client = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
     const std::string greets = Greeting("mysql_native_password", kBasics | kTls);
     EXPECT_EQ(write(client, greets.data(), greets.size()), static_cast<ssize_t>(greets.size()));
@@ -318,7 +313,7 @@ TEST(MySqlLoginTest, ServerDripsInTheHandshake_TheDeadlineHolds) {
   });
   const Instant start = Clock::System()->Now();
   const auto opened = MySqlConnection::Open({.host = "127.0.0.1",
-                                             .port = ntohs(address.sin_port),
+                                             .port = port,
                                              .username = "somebody",
                                              .password = "s3cretpassword",
                                              .database = "d",
