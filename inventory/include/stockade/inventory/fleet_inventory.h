@@ -110,11 +110,14 @@ class STOCKADE_EXPORT FleetInventory {
   // Blocks until a connection is established and the server and the tables are checked, at most for connect_timeout
   // plus twice patience.
   //   InvalidArgument     an option is invalid
+  //   Unauthenticated     one side refuses the other's certificate
   //   PermissionDenied    the server refuses the user, or the user lacks a privilege
-  //   FailedPrecondition  the server may lose what it acknowledges, or the tables are missing or of another version:
-  //                       the message names the setting or says what to do
+  //   FailedPrecondition  the server may lose what it acknowledges, the session's clock stands still, the tables are
+  //                       missing or of another version, or the server has no TLS although the URL needs it: the
+  //                       message names the setting or says what to do
   //   Unavailable         the server cannot be reached, or is read-only
   //   ResourceExhausted   a thread cannot be started
+  // Without memory, this and the functions below throw std::bad_alloc.
   static absl::StatusOr<std::unique_ptr<Inventory>> Connect(FleetInventoryOptions options);
 
   // Creates the tables of the fleet, or brings them up to this version. Run it before the first process connects, and

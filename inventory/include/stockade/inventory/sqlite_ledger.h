@@ -89,6 +89,7 @@ class STOCKADE_EXPORT SqliteLedger final : public Ledger {
   //     empty, not a regular file, not a ledger, or of another version; its log or lock has a second hard link.
   //   DataLoss: the file or its log is damaged, missing, older than what was acknowledged, or inconsistent; or there is
   //     a rollback journal (`path`-journal), with which SQLite would change the file. Only `path`.lock has changed.
+  // Without memory it throws std::bad_alloc, or the process ends.
   static absl::StatusOr<std::unique_ptr<SqliteLedger>> Open(std::string path, SqliteLedgerOptions options = {});
 
   // Checks the ledger at `path` as Open() does, and compares each index with its table. Changes only `path`.lock.

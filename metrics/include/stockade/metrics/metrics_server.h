@@ -29,7 +29,7 @@ struct STOCKADE_EXPORT MetricsServerOptions {
 // that accepts connections (prometheus-cpp's Exposer). Thread-safe. Not usable in a forked child.
 //
 // GET of /metrics, with or without a query, scrapes the registry. HEAD of it has the same status and the type of the
-// contents, but no length. Every other path is 404.
+// contents, but no length. Every other path is 404; paths are normalised first, so //metrics is /metrics.
 //
 // A connection that does not send its request within 2 s is closed. It occupies one of the threads for these 2 s and
 // one second more. Up to seven such connections therefore delay no scrape, and further ones delay a scrape by 3 s for
