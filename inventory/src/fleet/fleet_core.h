@@ -330,13 +330,15 @@ class FleetCore final : public InventoryCore {
   bool ServeEnds(Lane& lane, FleetEnds calls);
   // Not OK: the SKU is damaged, which is logged once.
   absl::Status CheckWholeAndLog(Lane& lane, uint64_t sku, const SkuRow& row);
+  bool ReadOrders(FleetLane& writer, std::string_view where, OrderRows& orders, int64_t& now);
+  void AnswerEnd(FleetEndCall& call, std::optional<OrderState> state);
+
+  // fleet_upkeep.cc
   // The lane's work besides calls: ends the orders that are due, and forgets old ones, unless another process does it.
   // Returns when to come again.
   absl::Duration Upkeep(Lane& lane);
   // Forgets orders that ended before that time, in microseconds of the database. Sets `is_more` if some may be left.
   bool Forget(Lane& lane, int64_t from, int64_t before, bool& is_more);
-  bool ReadOrders(FleetLane& writer, std::string_view where, OrderRows& orders, int64_t& now);
-  void AnswerEnd(FleetEndCall& call, std::optional<OrderState> state);
 
   // fleet_refusals.cc
   // The refusal of a request that a lease allows; nullopt: the ledger has to be asked. Does not block.
