@@ -109,6 +109,11 @@ void TcpProxy::FilterReplies(std::function<Filter()> make) {
   make_filter_ = std::move(make);
 }
 
+void TcpProxy::FilterRequests(std::function<Filter()> make) {
+  const std::lock_guard lock(mutex_);
+  make_request_filter_ = std::move(make);
+}
+
 void TcpProxy::CancelCut() {
   const std::lock_guard lock(mutex_);
   cut_after_.reset();
@@ -235,6 +240,7 @@ bool TcpProxy::PutThrough(const Caller& caller) {
     PassAtOnce(server);
     links_.push_back(std::make_unique<Link>(Link{.client = caller.client, .server = server}));
     if (make_filter_) links_.back()->filter = make_filter_();
+    if (make_request_filter_) links_.back()->request_filter = make_request_filter_();
     ++counts_.open;
     return true;
   }
@@ -246,7 +252,9 @@ bool TcpProxy::PutThrough(const Caller& caller) {
 
 void TcpProxy::Pump(Link& link) {
   if (link.closed) return;
-  const bool client_there = Read(link.client, link.to_server);
+  std::string asked;
+  const bool client_there = Read(link.client, asked);
+  link.to_server += link.request_filter && !asked.empty() ? link.request_filter(std::move(asked)) : asked;
   const size_t at = address_.client_says.empty() ? std::string::npos : link.to_server.find(address_.client_says);
   if (at != std::string::npos) link.to_server.replace(at, address_.client_says.size(), address_.server_reads);
   if (cut_request_after_ && !link.to_server.empty()) {

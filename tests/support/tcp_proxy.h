@@ -79,8 +79,10 @@ class TcpProxy {
   // What a connection's server sends goes through a filter of its own from its first byte on: the client gets what the
   // filter returns of it. For connections that clients open from now on. `make` and the filters run on the proxy's
   // thread, and must not call it.
-  using Filter = std::function<std::string(std::string from_server)>;
+  using Filter = std::function<std::string(std::string arrived)>;
   void FilterReplies(std::function<Filter()> make);
+  // The same of what the clients send.
+  void FilterRequests(std::function<Filter()> make);
 
   Counts counts() const;
   // Blocks until it is true of the counts; false where that takes 30 seconds.
@@ -93,6 +95,7 @@ class TcpProxy {
     std::string to_server = {};
     std::string to_client = {};
     Filter filter = {};
+    Filter request_filter = {};
     std::optional<uint64_t> cut_after = {};          // Bytes to the client.
     std::optional<uint64_t> cut_request_after = {};  // Bytes to the server.
     bool server_ended = false;                       // Closed once the client has what is left for it.
@@ -129,6 +132,7 @@ class TcpProxy {
   std::optional<uint64_t> cut_after_;
   std::optional<uint64_t> cut_request_after_;
   std::function<Filter()> make_filter_;
+  std::function<Filter()> make_request_filter_;
   bool refusing_ = false;
   bool holding_ = false;
   bool frozen_ = false;
