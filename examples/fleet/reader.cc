@@ -47,6 +47,7 @@ std::shared_ptr<stockade::CacheTier> ConnectTier(const std::string& url) {
   // Longer than the default, so that a busy machine is not mistaken for a fault.
   options.timeout = absl::Seconds(2);
   options.lease = absl::Seconds(3);
+  options.redis.connect_timeout = absl::Seconds(10);
   options.redis.max_backoff = absl::Milliseconds(100);
   return OrExit(stockade::RedisCacheTier::Connect(url, std::move(options)));
 }
