@@ -32,6 +32,12 @@ inline std::string FleetHashLiteral(const FleetHash& hash) {
 inline int64_t FleetClamp(int64_t number) { return std::clamp(number, -kMaxUnits, kMaxUnits); }
 inline int64_t FleetSum(int64_t a, int64_t b) { return FleetClamp(FleetClamp(a) + FleetClamp(b)); }
 
+// Lines of all orders in a packet, unless one order has more. A line takes less than 1,000 bytes of any packet, so that
+// all are below kLeastPacketBytes.
+inline constexpr size_t kMaxLines = 2048;
+// An order with more lines is large. Large orders end in packets of their own, so that others need not wait for many.
+inline constexpr size_t kSmallLines = 16;
+
 // What a request got.
 struct FleetGrant {
   OrderId id = 0;
@@ -72,9 +78,13 @@ struct FleetGrantCall : FleetCall {
 // A Commit, a Cancel, or the expiry of an order.
 struct FleetEndCall : FleetCall {
   OrderId id;
-  OrderState to;  // kSold, kCancelled or kExpired.
+  OrderState to;     // kSold, kCancelled or kExpired.
+  size_t lines = 1;  // Of the order, as far as it is known.
   absl::AnyInvocable<void(absl::Status)> done;
 };
+
+inline size_t LinesOf(const FleetGrantCall& call) { return call.lines.size(); }
+inline size_t LinesOf(const FleetEndCall& call) { return call.lines; }
 
 class FleetLane;
 

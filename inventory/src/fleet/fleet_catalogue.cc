@@ -16,6 +16,8 @@ using base_internal::MutexLock;
 using mysql_internal::MySqlInto;
 using mysql_internal::MySqlReply;
 
+// SKUs that one query of Snapshot() reads, each of one moment. Other calls get their turn before the next.
+constexpr size_t kSkusAtOnce = 1'000;
 // Rows of buyers of a removed SKU that one statement deletes.
 constexpr int kBuyersAtOnce = 10'000;
 
@@ -371,16 +373,26 @@ absl::StatusOr<SkuSnapshot> FleetCore::Snapshot(std::string_view sku) {
 }
 
 std::vector<SkuSnapshot> FleetCore::Snapshot() {
-  SkuRows rows;
-  const absl::Status read = RunStep(
-      [&](FleetLane& writer) -> std::optional<absl::Status> {
-        if (!ReadSkus(writer, "s.removed=0", rows)) return std::nullopt;
-        return absl::OkStatus();
-      },
-      /*reads=*/true);
   std::vector<SkuSnapshot> all;
-  if (!read.ok()) return all;
-  for (const auto& [id, row] : rows) all.push_back(SnapshotOf(row));
+  uint64_t last = 0;
+  for (bool is_more = true; is_more;) {
+    SkuRows rows;
+    const absl::Status read = RunStep(
+        [&](FleetLane& writer) -> std::optional<absl::Status> {
+          if (!ReadSkus(writer,
+                        Concat("s.sku_id IN (SELECT sku_id FROM (SELECT sku_id FROM ", ledger_.tables.skus,
+                               " WHERE removed=0 AND sku_id>", last, " ORDER BY sku_id LIMIT ", kSkusAtOnce, ") page)"),
+                        rows)) {
+            return std::nullopt;
+          }
+          return absl::OkStatus();
+        },
+        /*reads=*/true);
+    if (!read.ok()) return {};
+    for (const auto& [id, row] : rows) all.push_back(SnapshotOf(row));
+    is_more = rows.size() == kSkusAtOnce;
+    if (is_more) last = rows.rbegin()->first;
+  }
   std::ranges::sort(all, {}, &SkuSnapshot::sku);
   return all;
 }

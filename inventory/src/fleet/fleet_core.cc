@@ -17,12 +17,6 @@ using base_internal::MutexUnlock;
 constexpr absl::Duration kFirstPause = absl::Milliseconds(20);
 constexpr absl::Duration kLongestPause = absl::Seconds(1);
 
-// In a packet: the lines of all its orders. With 60 bytes each they are well below max_allowed_packet.
-constexpr size_t kMaxLines = 8192;
-
-size_t LinesOf(const FleetGrantCall& call) { return call.lines.size(); }
-size_t LinesOf(const FleetEndCall&) { return 1; }  // Its order may have more, but they take few bytes.
-
 }  // namespace
 
 FleetCore::FleetCore(FleetInventoryOptions options, FleetLedger ledger, std::unique_ptr<FleetDispenser> dispenser)
@@ -37,6 +31,7 @@ FleetCore::FleetCore(FleetInventoryOptions options, FleetLedger ledger, std::uni
   fleet_metrics_.AddGauge(kLeasedSkus, [this] { return static_cast<double>(sold_out_.Read().leased_skus); });
   fleet_metrics_.AddGauge(kLeaseAge, [this] { return absl::ToDoubleSeconds(sold_out_.Read().oldest_lease); });
   fleet_metrics_.AddGauge(kLimboUnits, [this] { return static_cast<double>(sold_out_.Read().limbo_units); });
+  fleet_metrics_.AddGauge(kOverdue, [this] { return OverdueSeconds(); });
   fleet_metrics_.AddGauge(kNodesAway,
                           [this] { return dispenser_ == nullptr ? 0.0 : static_cast<double>(dispenser_->away()); });
 }
@@ -78,6 +73,8 @@ void FleetCore::RunLane(int32_t index) {
     // The first lane does what no call asks for.
     const Instant sold_out = index == 0 ? sold_out_.NextWork() : Instant::InfiniteFuture();
     const Instant now = clock_.Now();
+    // Large orders wait until somebody has looked whether small ones are due.
+    if (index == 0 && watching_ && small_ends_first_ && !queues_.large_ends.empty()) upkeep = now;
     if (!stopping_ && now >= std::min(upkeep, sold_out) && (idle || !is_calls_turn)) {
       is_calls_turn = true;
       const MutexUnlock unlocked(mutex_);
@@ -85,7 +82,7 @@ void FleetCore::RunLane(int32_t index) {
       if (now >= upkeep) upkeep = clock_.Now() + Upkeep(lane);
     } else if (idle) {
       changed_.WaitUntil(clock_, mutex_, std::min(upkeep, sold_out));
-    } else if (is_calls_turn = false; ServeNext(lane)) {
+    } else if (is_calls_turn = false; ServeNext(lane, std::min(upkeep, sold_out))) {
       backoff.Reset();
     } else {
       WaitAway(backoff.Next());
@@ -93,9 +90,9 @@ void FleetCore::RunLane(int32_t index) {
   }
 }
 
-bool FleetCore::ServeNext(Lane& lane) {
+bool FleetCore::ServeNext(Lane& lane, Instant until) {
   GiveUpLate();
-  constexpr int kQueues = 3;
+  constexpr int kQueues = 4;
   for (int i = 0; i < kQueues; ++i) {
     lane.turn = (lane.turn + 1) % kQueues;
     if (lane.turn == 0 && !queues_.steps.empty()) {
@@ -105,21 +102,49 @@ bool FleetCore::ServeNext(Lane& lane) {
       return ServeStep(lane, std::move(step));
     }
     if (lane.turn == 1 && !queues_.ends.empty()) {
-      FleetEnds ends = TakeCalls(&Queues::ends);
+      FleetEnds ends = TakeCalls(lane, &Queues::ends);
+      small_ends_first_ = false;
       const MutexUnlock unlocked(mutex_);
       return ServeEnds(lane, std::move(ends));
     }
     if (lane.turn == 2 && !queues_.grants.empty()) {
-      FleetGrants grants = TakeCalls(&Queues::grants);
+      FleetGrants grants = TakeCalls(lane, &Queues::grants);
       const MutexUnlock unlocked(mutex_);
       return ServeGrants(lane, std::move(grants));
     }
+    if (lane.turn == 3 && !queues_.large_ends.empty() && BeginLargeEnds(/*by_upkeep=*/false)) {
+      FleetEnds ends = TakeCalls(lane, &Queues::large_ends);
+      bool is_usable = false;
+      {
+        const MutexUnlock unlocked(mutex_);
+        is_usable = ServeLargeEnds(lane, std::move(ends));
+      }
+      EndLargeEnds();
+      return is_usable;
+    }
   }
+  // Large orders wait for those of another lane.
+  if (queues_.size() > 0) changed_.WaitUntil(clock_, mutex_, std::min(until, EndOfPatience(queues_.large_ends)));
   return true;
 }
 
+bool FleetCore::BeginLargeEnds(bool by_upkeep) {
+  if (large_ends_run_ || (small_ends_first_ && (watching_ || !queues_.ends.empty()))) return false;
+  if (by_upkeep && large_ends_by_upkeep_ && !queues_.large_ends.empty()) return false;  // In turns.
+  large_ends_run_ = true;
+  large_ends_by_upkeep_ = by_upkeep;
+  return true;
+}
+
+void FleetCore::EndLargeEnds() {
+  large_ends_run_ = false;
+  small_ends_first_ = true;
+  changed_.NotifyAll();
+}
+
 template <typename Call>
-std::vector<std::unique_ptr<Call>> FleetCore::TakeCalls(std::deque<std::unique_ptr<Call>> Queues::*queue) {
+std::vector<std::unique_ptr<Call>> FleetCore::TakeCalls(const Lane& lane,
+                                                             std::deque<std::unique_ptr<Call>> Queues::*queue) {
   std::deque<std::unique_ptr<Call>>& waiting = queues_.*queue;
   std::vector<std::unique_ptr<Call>> calls;
   size_t lines = 0;
@@ -127,12 +152,20 @@ std::vector<std::unique_ptr<Call>> FleetCore::TakeCalls(std::deque<std::unique_p
     const Call& next = *waiting.front();
     const bool alone = next.surprises >= FleetCall::kSurprisesInCompany;
     lines += LinesOf(next);
-    if (!calls.empty() && (alone || lines > kMaxLines)) break;
+    if (!calls.empty() && (alone || lines > lane.most_lines)) break;
     calls.push_back(std::move(waiting.front()));
     waiting.pop_front();
     if (alone) break;
   }
   return calls;
+}
+
+void FleetCore::NoteSize(Lane& lane, size_t lines, const FleetOutcome& outcome) {
+  if (outcome.is_lost()) {
+    NoteLost(lane, lines);
+  } else {
+    lane.most_lines = std::min(2 * lane.most_lines, kMaxLines);
+  }
 }
 
 bool FleetCore::ServeStep(Lane& lane, std::unique_ptr<FleetStepCall> call) {
@@ -172,7 +205,8 @@ void FleetCore::WaitAway(absl::Duration pause) {
   do {
     GiveUpLate();
     const Instant next =
-        std::min({until, EndOfPatience(queues_.steps), EndOfPatience(queues_.ends), EndOfPatience(queues_.grants)});
+        std::min({until, EndOfPatience(queues_.steps), EndOfPatience(queues_.ends), EndOfPatience(queues_.large_ends),
+                  EndOfPatience(queues_.grants)});
     if (clock_.Now() < next) changed_.WaitUntil(clock_, mutex_, next);
   } while (clock_.Now() < until && !stopping_);
 }
@@ -194,6 +228,7 @@ void FleetCore::GiveUpLate(std::deque<std::unique_ptr<Call>> Queues::*queue) {
 void FleetCore::GiveUpLate() {
   GiveUpLate(&Queues::steps);
   GiveUpLate(&Queues::ends);
+  GiveUpLate(&Queues::large_ends);
   GiveUpLate(&Queues::grants);
 }
 

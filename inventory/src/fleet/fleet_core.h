@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <random>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -184,16 +185,39 @@ class FleetCore final : public InventoryCore {
 
     bool is_done() const { return read_all || !ids.has_value(); }
   };
+  // Reservations that are due, as the process that lets them expire has found them. Times are the database's, in
+  // microseconds.
+  struct Due {
+    Instant watch_until = Instant::InfinitePast();  // The tables say until then that this process does the upkeep.
+    // By time and id. Orders that cannot be ended are found again in the next search.
+    std::deque<std::pair<int64_t, OrderId>> small = {};
+    std::set<std::pair<int64_t, OrderId>> large = {};
+    // The last large one that was tried, until all were: those before it are not tried again meanwhile.
+    std::pair<int64_t, OrderId> large_tried = {};
+    // Of the search: where it began, and the last order that it has found. Zeros between searches.
+    int64_t from = 0;
+    std::pair<int64_t, OrderId> found = {};
+    bool is_whole = false;   // It begins with the oldest order of all.
+    int64_t swept_at = 0;    // When the last one began that did.
+    int64_t forgot_at = 0;   // The same of the search for orders to be forgotten.
+    size_t forgets = 16;     // How many of each state that looks at.
+    int64_t now = 0;         // When the last page was read.
+    int64_t next = 0;        // The first one that was not due.
+    // The oldest one of the last whole search, which others need not find.
+    std::optional<std::pair<int64_t, OrderId>> oldest = {};
+    Instant logged = Instant::InfinitePast();
+
+    bool is_searching() const { return found.first != 0; }
+  };
   // A thread's own.
   struct Lane {
     FleetLane writer;
     int32_t index;         // It pays from this segment, and asks this node, modulo their number.
     int turn = 0;          // Of the queues.
     int look_batches = 0;  // Grants look before they try: repeats were seen lately.
-    int64_t swept_at = 0;  // The database's time when Upkeep() last read the whole index.
-    // The last order that Upkeep() read as due in this round, by `at` and id. Orders that cannot be ended are left
-    // behind until the next round, so that they keep no other one from ending.
-    std::pair<int64_t, OrderId> due_read = {};
+    // Lines that a packet may have: fewer after a packet or its reply was lost, for which its size may be the reason.
+    size_t most_lines = kMaxLines;
+    Due due = {};
     absl::flat_hash_set<uint64_t> damaged = {};  // SKUs that were logged as damaged.
     // SKUs whose segments the next payment merges, because its own has too little.
     absl::flat_hash_set<uint64_t> merging = {};
@@ -205,10 +229,13 @@ class FleetCore final : public InventoryCore {
   struct Queues {
     std::deque<std::unique_ptr<FleetStepCall>> steps = {};
     std::deque<std::unique_ptr<FleetEndCall>> ends = {};
+    std::deque<std::unique_ptr<FleetEndCall>> large_ends = {};  // Those of `ends` whose orders are large.
     std::deque<std::unique_ptr<FleetGrantCall>> grants = {};
-    size_t size() const { return steps.size() + ends.size() + grants.size(); }
+    size_t size() const { return steps.size() + ends.size() + large_ends.size() + grants.size(); }
   };
+  using EndQueue = std::deque<std::unique_ptr<FleetEndCall>> Queues::*;
   struct Looked;
+  struct Ending;
   // A payment from the row of a node.
   struct NodePayment {
     int64_t generation;
@@ -219,13 +246,21 @@ class FleetCore final : public InventoryCore {
   // fleet_core.cc
   void Stop();
   void RunLane(int32_t index);
-  // Handles calls that are ready, if there are any. False: the ledger cannot be used.
-  bool ServeNext(Lane& lane) STOCKADE_REQUIRES(mutex_);
+  // Handles calls that are ready; if there are none, waits for some until then. False: the ledger cannot be used.
+  bool ServeNext(Lane& lane, Instant until) STOCKADE_REQUIRES(mutex_);
+  // A packet of large orders may end them now: one at a time, and after each one a packet of small orders, if any wait.
+  bool BeginLargeEnds(bool by_upkeep) STOCKADE_REQUIRES(mutex_);
+  void EndLargeEnds() STOCKADE_REQUIRES(mutex_);
   bool ServeStep(Lane& lane, std::unique_ptr<FleetStepCall> call);
   // Those at the front that go into one packet.
   template <typename Call>
-  std::vector<std::unique_ptr<Call>> TakeCalls(std::deque<std::unique_ptr<Call>> Queues::*queue)
+  std::vector<std::unique_ptr<Call>> TakeCalls(const Lane& lane, std::deque<std::unique_ptr<Call>> Queues::*queue)
       STOCKADE_REQUIRES(mutex_);
+  // A packet with so many lines, or its reply, was lost.
+  static void NoteLost(Lane& lane, size_t lines) {
+    lane.most_lines = std::max<size_t>(std::min(lines, lane.most_lines) / 2, 1);
+  }
+  static void NoteSize(Lane& lane, size_t lines, const FleetOutcome& outcome);
   // After a surprise: to be tried again, except for those that are given up.
   template <typename Call>
   void TryAgain(std::deque<std::unique_ptr<Call>> Queues::*queue, std::vector<std::unique_ptr<Call>> calls) {
@@ -235,6 +270,29 @@ class FleetCore final : public InventoryCore {
       return true;
     });
     PutBack(queue, std::move(calls));
+  }
+  // After a transaction that has changed nothing. False: the ledger cannot be used.
+  template <typename Call>
+  bool PutBackUndone(std::deque<std::unique_ptr<Call>> Queues::*queue, std::vector<std::unique_ptr<Call>> calls,
+                     const FleetOutcome& outcome) {
+    const bool is_away = outcome.kind == FleetOutcome::Kind::kAway;
+    const bool is_large = calls.size() == 1 && LinesOf(*calls[0]) > kSmallLines;
+    if (is_large && outcome.error == FleetOutcome::kPacketTooLarge) {
+      AnswerUnavailable(*calls[0], NotDone(*calls[0], base_internal::Concat(outcome.status.message())));
+      return true;
+    }
+    if (!is_large || !outcome.is_lost()) {
+      PutBack(queue, std::move(calls));
+      return !is_away;
+    }
+    // Perhaps something between here and the server does not pass a packet of that size.
+    if (!is_away && ++calls[0]->surprises >= FleetCall::kSurprisesInCompany) {
+      AnswerUnavailable(*calls[0], NotDone(*calls[0], "the connection is lost whenever its packet is sent"));
+      return true;
+    }
+    const base_internal::MutexLock lock(mutex_);
+    (queues_.*queue).push_back(std::move(calls[0]));  // Others go first.
+    return !is_away;
   }
   FleetOutcome RunUntilKnown(FleetLane& writer, const FleetPacket& packet);
   // Waits after the ledger could not be used, and gives up the calls whose patience ends.
@@ -296,6 +354,8 @@ class FleetCore final : public InventoryCore {
   absl::StatusOr<Response> AskOne(const Request& request);
   template <typename Response, typename Request>
   std::vector<absl::StatusOr<Response>> AskAll(std::span<const Request> requests);
+  template <typename Response>
+  void CopyAnswer(const absl::StatusOr<Response>& answer, absl::StatusOr<Response>& to);
   void End(OrderId id, OrderState to, absl::AnyInvocable<void(absl::Status)> done);
   std::vector<absl::Status> EndAll(std::span<const OrderId> ids, OrderState to);
 
@@ -327,16 +387,44 @@ class FleetCore final : public InventoryCore {
   bool FillNode(Lane& lane, uint64_t sku);
 
   // fleet_ends.cc
+  // Each returns false if the ledger cannot be used.
   bool ServeEnds(Lane& lane, FleetEnds calls);
+  bool ServeLargeEnds(Lane& lane, FleetEnds calls);
+  static FleetEnds SplitOff(const Lane& lane, FleetEnds& calls);
+  // Sets `lines` of each, and answers those whose orders have more than any order may have.
+  bool CountLines(Lane& lane, FleetEnds& calls);
+  void JudgeEnds(Ending& ending, int64_t now);
+  bool EndOrders(Lane& lane, EndQueue queue, Ending& ending);
+  static void SumUpEnds(Ending& ending);
+  FleetPacket EndsPacket(const Lane& lane, const Ending& ending) const;
+  void AddDeposits(FleetPacket& packet, const Ending& ending) const;
+  // Puts the calls back, to be tried again. Returns false.
+  bool GoneAway(Lane& lane, EndQueue queue, Ending& ending);
   // Not OK: the SKU is damaged, which is logged once.
   absl::Status CheckWholeAndLog(Lane& lane, uint64_t sku, const SkuRow& row);
-  bool ReadOrders(FleetLane& writer, std::string_view where, OrderRows& orders, int64_t& now);
+  // The condition that the order `o` is small. It reads at most one line more than such an order has.
+  std::string IsSmallOrder() const;
+  // `large`, if not null, gets the ids of the large ones, which are then not read.
+  bool ReadOrders(FleetLane& writer, std::string_view where, OrderRows& orders, int64_t& now,
+                  std::vector<OrderId>* large = nullptr);
   void AnswerEnd(FleetEndCall& call, std::optional<OrderState> state);
 
   // fleet_upkeep.cc
   // The lane's work besides calls: ends the orders that are due, and forgets old ones, unless another process does it.
   // Returns when to come again.
   absl::Duration Upkeep(Lane& lane);
+  // Whether this process does it for all.
+  bool KeepWatch(Lane& lane);
+  // Reads the next orders that are due.
+  bool FindDue(Lane& lane);
+  void NoteOverdue(Lane& lane, std::optional<std::pair<int64_t, OrderId>> oldest);
+  // Ends those that were found.
+  bool EndDue(Lane& lane);
+  bool EndLargeDue(Lane& lane);
+  FleetEnds Expiries(std::span<const OrderId> ids);
+  double OverdueSeconds() const;
+  // What is to be done now and then. Sets `is_more` if some of it is left.
+  bool Tidy(Lane& lane, bool& is_more);
   // Forgets orders that ended before that time, in microseconds of the database. Sets `is_more` if some may be left.
   bool Forget(Lane& lane, int64_t from, int64_t before, bool& is_more);
 
@@ -393,6 +481,13 @@ class FleetCore final : public InventoryCore {
   Queues queues_ STOCKADE_GUARDED_BY(mutex_);
   bool stopping_ STOCKADE_GUARDED_BY(mutex_) = false;
   absl::Status health_ STOCKADE_GUARDED_BY(mutex_) = absl::OkStatus();
+  bool large_ends_run_ STOCKADE_GUARDED_BY(mutex_) = false;  // A lane ends large orders.
+  bool large_ends_by_upkeep_ STOCKADE_GUARDED_BY(mutex_) = false;
+  // The last orders that were ended were large, and nobody has looked since whether small ones wait.
+  bool small_ends_first_ STOCKADE_GUARDED_BY(mutex_) = false;
+  bool watching_ STOCKADE_GUARDED_BY(mutex_) = false;  // This process lets the reservations of all expire.
+  // When the oldest reservation was due that Upkeep() has found; InfiniteFuture(): none.
+  Instant overdue_since_ STOCKADE_GUARDED_BY(mutex_) = Instant::InfiniteFuture();
   absl::flat_hash_map<uint64_t, Sku> skus_ STOCKADE_GUARDED_BY(mutex_);
 
   // Random, so that the lanes of several processes are spread over all segments.

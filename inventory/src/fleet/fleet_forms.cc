@@ -27,6 +27,15 @@ void Make(const FleetGrantCall& call, const FleetGrant& grant, absl::StatusOr<Ba
   to.emplace(grant.id, call.lines, call.request_id, call.buyer, grant.expires_at, grant.state);
 }
 
+// Of two requests of one id.
+bool IsRepeat(const TakeRequest& one, const TakeRequest& other) {
+  return one.sku == other.sku && one.quantity == other.quantity && one.buyer == other.buyer;
+}
+
+bool IsRepeat(const ReserveRequest& one, const ReserveRequest& other) {
+  return one.sku == other.sku && one.quantity == other.quantity && one.buyer == other.buyer && one.ttl == other.ttl;
+}
+
 // Results of calls that are answered by other threads. Only the constructor allocates: a call that has been asked must
 // not fail for want of memory.
 template <typename Result>
@@ -180,6 +189,16 @@ absl::StatusOr<Response> FleetCore::AskOne(const Request& request) {
   return std::move(results.Wait()[0]);
 }
 
+template <typename Response>
+void FleetCore::CopyAnswer(const absl::StatusOr<Response>& answer, absl::StatusOr<Response>& to) {
+  metrics_.Add(answer.ok() ? kRepeats : RefusalMetric(RefusalOf(answer.status())));
+  try {
+    to = answer;
+  } catch (const std::bad_alloc&) {
+    to = checks_.NoMemory();
+  }
+}
+
 template <typename Response, typename Request>
 std::vector<absl::StatusOr<Response>> FleetCore::AskAll(std::span<const Request> requests) {
   Results<absl::StatusOr<Response>> results(requests.size());
@@ -188,14 +207,18 @@ std::vector<absl::StatusOr<Response>> FleetCore::AskAll(std::span<const Request>
   absl::flat_hash_map<std::string_view, size_t> last;
   std::vector<size_t> next(requests.size(), requests.size());
   std::vector<size_t> first;
+  std::vector<std::pair<size_t, size_t>> repeats;  // They get the answers of earlier ones, which they repeat.
   for (size_t i = 0; i < requests.size(); ++i) {
     const auto [place, is_first] = last.try_emplace(requests[i].request_id, i);
     if (is_first) {
       first.push_back(i);
+    } else if (IsRepeat(requests[i], requests[place->second])) {
+      repeats.emplace_back(i, place->second);
     } else {
       next[std::exchange(place->second, i)] = i;
     }
   }
+  for (const auto& [repeat, of] : repeats) results.Slot(repeat)(absl::UnavailableError(""));
   // Asks request i and those of its id after it. Not by recursion, because many may be answered at once, by a lease.
   const std::function<void(size_t)> ask = [&](size_t i) {
     // After the last answer the variables outside are gone.
@@ -217,7 +240,9 @@ std::vector<absl::StatusOr<Response>> FleetCore::AskAll(std::span<const Request>
     }
   };
   for (const size_t i : first) ask(i);
-  return results.Wait();
+  std::vector<absl::StatusOr<Response>> answers = results.Wait();
+  for (const auto& [repeat, of] : repeats) CopyAnswer(answers[of], answers[repeat]);
+  return answers;
 }
 
 void FleetCore::End(OrderId id, OrderState to, absl::AnyInvocable<void(absl::Status)> done) {

@@ -26,11 +26,20 @@ enum Tag : size_t { kRequests, kBuyers, kOrders, kOrderLines, kStock };
 // rolls all of it back.
 constexpr int kLooksAfterRepeat = 8;
 
+// Of orders that one look reads: more than those of requests that are repeated as they were.
+constexpr size_t kMostLinesLooked = 2 * kMaxLines;
+
 // Requests for more look first, so that no sum of those that do not overflows.
 constexpr int64_t kLargeQuantity = int64_t{1} << 40;
 
 absl::Time ExpiresAt(int64_t created_at, int64_t ttl_us) {
   return ttl_us == kNever ? absl::InfiniteFuture() : absl::FromUnixMicros(FleetSum(created_at, ttl_us));
+}
+
+size_t LinesOf(const FleetGrants& calls) {
+  size_t lines = 0;
+  for (const auto& call : calls) lines += call->lines.size();
+  return lines;
 }
 
 int64_t TtlUs(absl::Duration ttl) { return ttl == absl::InfiniteDuration() ? kNever : absl::ToInt64Microseconds(ttl); }
@@ -50,6 +59,8 @@ struct FleetCore::Looked {
   std::map<std::pair<uint64_t, FleetHash>, int64_t> taken_by_buyer = {};
   absl::flat_hash_set<uint64_t> short_skus = {};
   bool found_repeat = false;
+  // The orders of the ids have more lines than the requests, and were not read to the end.
+  bool is_cut = false;
 };
 
 bool FleetCore::ServeGrants(Lane& lane, FleetGrants calls) {
@@ -86,8 +97,15 @@ bool FleetCore::ServeGrants(Lane& lane, FleetGrants calls) {
 bool FleetCore::Look(Lane& lane, FleetGrants calls, FleetGrants& trying) {
   Looked looked;
   if (!ReadLooked(lane.writer, calls, looked)) {
+    NoteLost(lane, LinesOf(calls));
     PutBack(&Queues::grants, std::move(calls));
     return false;
+  }
+  if (looked.is_cut && calls.size() > 1) {
+    NoteLost(lane, calls.size());
+    for (auto& call : calls) call->look = true;
+    PutBack(&Queues::grants, std::move(calls));
+    return true;
   }
   FleetGrants later;
   for (std::unique_ptr<FleetGrantCall>& call : calls) Judge(std::move(call), looked, trying, later);
@@ -127,7 +145,7 @@ bool FleetCore::ReadLooked(FleetLane& writer, const FleetGrants& calls, Looked& 
   const std::string requests_sql =
       Concat("SELECT r.id,", kOrderColumns, " FROM ", ledger_.tables.requests, " r LEFT JOIN ", ledger_.tables.orders,
              " o ON o.order_id=r.order_id LEFT JOIN ", ledger_.tables.order_lines,
-             " l ON l.order_id=o.order_id WHERE r.id IN (", absl::StrJoin(ids, ","), ")");
+             " l ON l.order_id=o.order_id WHERE r.id IN (", absl::StrJoin(ids, ","), ") LIMIT ", kMostLinesLooked);
   using Requests = std::vector<std::tuple<FleetHash, std::optional<OrderColumns>>>;
   Requests early;
   if (Has(FleetDefect::kLookFirst)) {
@@ -164,6 +182,7 @@ bool FleetCore::ReadLooked(FleetLane& writer, const FleetGrants& calls, Looked& 
     }
   }
   for (const auto& [id, row] : looked.skus) looked.units_left[id] = row.units;
+  looked.is_cut = requests.size() >= kMostLinesLooked;
   return true;
 }
 
@@ -435,6 +454,7 @@ bool FleetCore::Try(Lane& lane, FleetGrants calls) {
   }
 
   const FleetOutcome outcome = RunUntilKnown(lane.writer, packet);
+  NoteSize(lane, LinesOf(calls), outcome);
   if (outcome.kind != FleetOutcome::Kind::kDone) return TryFailed(lane, std::move(calls), outcome, skus, from_node);
   if (outcome.now == 0) {
     // Committed, but the reply was lost: when, only the rows say.
@@ -464,10 +484,7 @@ bool FleetCore::TryFailed(Lane& lane, FleetGrants calls, const FleetOutcome& out
   const bool of_stock = outcome.kind == Kind::kSurprise && outcome.tag >= kStock;
   const uint64_t sku = of_stock ? skus[outcome.tag - kStock] : 0;
   NoteUnpaid(lane, from_node, sku);
-  if (outcome.kind != Kind::kSurprise) {
-    PutBack(&Queues::grants, std::move(calls));
-    return outcome.kind != Kind::kAway;
-  }
+  if (outcome.kind != Kind::kSurprise) return PutBackUndone(&Queues::grants, std::move(calls), outcome);
   if (outcome.tag == kRequests) lane.look_batches = kLooksAfterRepeat;
   if (outcome.tag == kOrders || outcome.tag == kOrderLines) lane.writer.Renew();  // Its ids are taken.
   if (of_stock && !from_node.contains(sku)) {

@@ -43,11 +43,18 @@ struct FleetOutcome {
     kAway,      // The ledger cannot be used, as `status` says. It was not committed, and never will be.
     kUnknown,   // The ledger cannot be used, as `status` says. It may have been committed: see Resume().
   };
+  static constexpr unsigned kPacketTooLarge = 1153;  // An `error`: max_allowed_packet, perhaps a proxy's.
+
   Kind kind;
   size_t tag = 0;
   unsigned error = 0;
   int64_t now = 0;  // kDone: the database's time in the transaction, in microseconds since 1970; 0 if it is not known.
   absl::Status status = absl::OkStatus();
+
+  // The packet or its reply was. With kAgain, the server was there again at once.
+  bool is_lost() const {
+    return kind == Kind::kAway || kind == Kind::kUnknown || (kind == Kind::kAgain && error == 0);
+  }
 };
 
 // A writer of the ledger: a connection, and a row of `lanes`. Every transaction names the lane, its nonce and its

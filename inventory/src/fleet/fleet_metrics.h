@@ -22,6 +22,7 @@ enum FleetMetric : size_t {
   kLeasedSkus,
   kLeaseAge,
   kLimboUnits,
+  kOverdue,
   kNodesAway,
 };
 
@@ -55,6 +56,9 @@ inline constexpr MetricDef kFleetMetricDefs[] = {
      "Age of the oldest lease in use, counted from when its read was sent; 0 without leases."},
     {MetricType::kGauge, "stockade_inventory_fleet_limbo_units",
      "Units that have come back to latched SKUs and wait until all leases have ended, as this process last read them."},
+    {MetricType::kGauge, "stockade_inventory_fleet_overdue_seconds",
+     "How long ago the oldest reservation was due that has not expired yet. Of the process that lets reservations "
+     "expire; 0 in the others."},
     {MetricType::kGauge, "stockade_inventory_fleet_nodes_away",
      "Redis nodes that do not answer this process. The ledger's segments sell in their place."},
 };

@@ -22,6 +22,8 @@ using base_internal::Concat;
 // Fewer units are not moved to a node: the ledger alone sells the last ones. More are moved in several steps.
 constexpr int64_t kLeastFill = 16;
 constexpr int64_t kMostFillInBatches = 16;
+// After a packet, so that calls do not wait for more. The other SKUs follow after the next packets.
+constexpr int kMostFills = 8;
 // After the ledger had too few units to fill a node.
 constexpr absl::Duration kEmptyPause = absl::Milliseconds(200);
 // After a counter could not be used.
@@ -84,7 +86,8 @@ void FleetCore::NoteUnpaid(Lane& lane, const NodePayments& payments, uint64_t sk
 }
 
 bool FleetCore::FillNode(Lane& lane) {
-  for (const uint64_t sku : std::exchange(lane.filling, {})) {
+  for (int fills = 0; fills < kMostFills && !lane.filling.empty(); ++fills) {
+    const uint64_t sku = lane.filling.extract(lane.filling.begin()).value();
     if (!FillNode(lane, sku)) return false;
   }
   return true;

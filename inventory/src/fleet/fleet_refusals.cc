@@ -24,6 +24,8 @@ namespace {
 
 // Orders whose request ids one query reads.
 constexpr size_t kIdsAtOnce = 10'000;
+// SKUs that one look latches: a transaction each, for which calls wait. Later looks latch the others.
+constexpr int kMostLatches = 16;
 
 }  // namespace
 
@@ -75,11 +77,13 @@ std::string FleetCore::IsStill(const FleetLatch& latch) {
 
 void FleetCore::LatchEmpty(Lane& lane, const SkuRows& skus, const absl::flat_hash_set<uint64_t>& short_skus) {
   if (options_.refusal_lease == absl::ZeroDuration()) return;
+  int latches = 0;
   for (const uint64_t id : short_skus) {
     const SkuRow& row = skus.at(id);
     const bool is_open = row.latch.mode == FleetMode::kOpen ||
                          (row.latch.mode == FleetMode::kDraining && Has(FleetDefect::kNoLimboCheck));
     if (!is_open || row.units != 0) continue;
+    if (++latches > kMostLatches) return;
     // The SKU's row first, so that nothing is deposited meanwhile, and no segment is added. The epoch is a time, so
     // that none comes again after a restore or a failover that has lost a latch.
     FleetPacket packet;

@@ -14,6 +14,9 @@ using base_internal::MutexLock;
 constexpr double kWaitInLeases = 1.1;
 // After work that was not done.
 constexpr absl::Duration kPause = absl::Milliseconds(100);
+// SKUs that are moved, and whose leases are renewed, before calls get their turn again.
+constexpr size_t kMostMoves = 16;
+constexpr size_t kMostRenewals = 1000;
 // A SKU that no request asks for is forgotten after this many leases.
 constexpr int kIdleLeases = 16;
 
@@ -142,7 +145,7 @@ FleetSoldOut::Work FleetSoldOut::TakeWork() {
   const MutexLock limbo_lock(mutex_);
   next_work_ = Instant::InfiniteFuture();
   for (auto& [sku, limbo] : limbo_) {
-    if (limbo.due <= now) {
+    if (limbo.due <= now && work.moves.size() < kMostMoves) {
       work.moves.push_back({.sku = sku, .epoch = limbo.epoch});
       limbo.due = now + kPause;
     }
@@ -152,7 +155,7 @@ FleetSoldOut::Work FleetSoldOut::TakeWork() {
     Sku& sku = *entry->second;
     const absl::Duration lease = sku.lease_end - sku.sent;
     // Those that are nearly due, too, so that one query renews many.
-    if (now + lease / 8 >= sku.next_work) {
+    if (now + lease / 8 >= sku.next_work && work.renewals.size() < kMostRenewals) {
       if (now >= sku.lease_end + lease * kIdleLeases) {
         SetIds(sku, nullptr);
         skus_.erase(entry++);
