@@ -218,6 +218,7 @@ class FleetCore final : public InventoryCore {
     // Lines that a packet may have: fewer after a packet or its reply was lost, for which its size may be the reason.
     size_t most_lines = kMaxLines;
     Due due = {};
+    Instant next_sign = Instant::InfinitePast();  // Of life, for the retention of the orders.
     absl::flat_hash_set<uint64_t> damaged = {};  // SKUs that were logged as damaged.
     // SKUs whose segments the next payment merges, because its own has too little.
     absl::flat_hash_set<uint64_t> merging = {};

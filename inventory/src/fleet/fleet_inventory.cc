@@ -87,7 +87,8 @@ absl::StatusOr<inventory_internal::FleetLedger> inventory_internal::FleetLedger:
   FleetLedger ledger{.target = TargetOf(options).value(),
                      .tables = FleetTables(options.fleet),
                      .keys = {},
-                     .packet_timeout = options.patience};
+                     .packet_timeout = options.patience,
+                     .retention = options.retention};
   absl::StatusOr<std::unique_ptr<MySqlConnection>> connection = MySqlConnection::Open(ledger.target, -1);
   if (!connection.ok()) return connection.status();
   if (absl::Status prepared = PrepareFleetConnection(**connection, ledger.tables, nullptr, options.patience);

@@ -36,6 +36,10 @@ constexpr int kRegisterAttempts = 16;
 // Statements of a transaction before those of the packet: SET, START TRANSACTION, UPDATE, SET.
 constexpr size_t kBefore = 4;
 
+int64_t RetentionUs(absl::Duration retention) {
+  return retention == absl::InfiniteDuration() ? kNever : absl::ToInt64Microseconds(retention);
+}
+
 }  // namespace
 
 FleetLane::FleetLane(const FleetLedger& ledger) : ledger_(ledger) {}
@@ -71,8 +75,9 @@ absl::Status FleetLane::Register() {
                                      ? mysql_internal::MySqlLiteral(FleetKeyBytes(*ledger_.keys.imported))
                                      : "NULL";
     const MySqlReply reply =
-        connection_->Run(Concat("INSERT INTO ", ledger_.tables.lanes, " (lane_id,nonce,fence,batch,created_at) SELECT ",
-                                lane_id, ",", nonce, ",1,0,", kFleetNow, " FROM ", ledger_.tables.fleet,
+        connection_->Run(Concat("INSERT INTO ", ledger_.tables.lanes, " (lane_id,nonce,fence,batch,created_at,retention_us,seen_at) SELECT ", lane_id, ",", nonce, ",1,0,",
+                                kFleetNow, ",", RetentionUs(ledger_.retention), ",", kFleetNow, " FROM ",
+                                ledger_.tables.fleet,
                                 " WHERE one=1 AND imported_key<=>", imported, " LOCK IN SHARE MODE"),
                          Deadline());
     if (reply.error == kDuplicate) continue;
@@ -123,7 +128,7 @@ FleetOutcome FleetLane::Run(const FleetPacket& packet) {
   batch_in_doubt_ = ++batch_;
   const std::string sql =
       Concat("SET @miss=NULL,@now=", kFleetNow, ";START TRANSACTION;UPDATE ", ledger_.tables.lanes,
-             " SET batch=", batch_, Row(), ";SET @fence=IF(ROW_COUNT()=1,", fence_, ",NULL)", packet.sql(),
+             " SET batch=", batch_, ",seen_at=@now", Row(), ";SET @fence=IF(ROW_COUNT()=1,", fence_, ",NULL)", packet.sql(),
              ";SET @end=IF(@fence IS NOT NULL AND @miss IS NULL,'COMMIT','ROLLBACK');PREPARE "
              "stockade_end FROM @end;EXECUTE stockade_end;SELECT @fence,@miss,@now");
   unsettled_ = true;
@@ -185,6 +190,10 @@ FleetOutcome FleetLane::Resume() {
   if (unsettled_) return {.kind = Kind::kUnknown, .status = ready};
   if (lost_) return {.kind = Kind::kUnknown, .status = absl::DataLossError("the lane's row in the ledger is gone")};
   return {.kind = committed_ == batch_in_doubt_ ? Kind::kDone : Kind::kAgain};
+}
+
+MySqlReply FleetLane::SignOfLife() {
+  return Read(Concat("UPDATE ", ledger_.tables.lanes, " SET seen_at=", kFleetNow, Row()));
 }
 
 MySqlReply FleetLane::Read(std::string_view statements, std::span<const mysql_internal::MySqlSink> results) {

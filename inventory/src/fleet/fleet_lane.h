@@ -32,6 +32,7 @@ struct FleetLedger {
   FleetTables tables;
   FleetKeys keys;
   absl::Duration packet_timeout;  // For a packet and its reply.
+  absl::Duration retention;       // Of this process.
 };
 
 // How a transaction ended.
@@ -84,6 +85,8 @@ class FleetLane {
   // Runs statements outside of a transaction, one snapshot each: those that read, and those whose outcome need not be
   // known, because they may be repeated. `results`: see MySqlConnection::Run().
   mysql_internal::MySqlReply Read(std::string_view statements, std::span<const mysql_internal::MySqlSink> results = {});
+  // Says in the tables that this process is alive, and how long it wants orders to be kept; transactions do so, too.
+  mysql_internal::MySqlReply SignOfLife();
   // The row is not used any more: Prepare() makes another.
   void Renew() { lane_id_ = 0; }
   // False: the ledger could not be used the last time.

@@ -51,6 +51,10 @@ constexpr std::string_view kLatchedRule = "latched = 0 OR units = 0";
 constexpr std::string_view kOrdersKey = "KEY by_sku (sku_id, order_id, request)";
 constexpr std::string_view kLinesKey = "KEY by_sku (sku_id, order_id)";
 
+// What version 3 added. A process of version 2 keeps orders for a day, and its start is its only sign of life.
+constexpr const char* kLaneColumns[] = {"retention_us BIGINT NOT NULL DEFAULT 86400000000",
+                                        "seen_at BIGINT NOT NULL DEFAULT 0"};
+
 std::string Table(std::string_view prefix, std::string_view name) { return Concat("`", prefix, "_", name, "`"); }
 
 // MySQL's names of constraints are unique in a schema.
@@ -206,8 +210,8 @@ std::string FleetSchema(std::string_view prefix) {
                                   "  nonce BIGINT UNSIGNED NOT NULL,\n"
                                   "  fence BIGINT NOT NULL,\n"
                                   "  batch BIGINT NOT NULL,\n"
-                                  "  created_at BIGINT NOT NULL,\n",
-                                  constraint("fenced", "fence > 0"))),
+                                  "  created_at BIGINT NOT NULL,\n  ",
+                                  absl::StrJoin(kLaneColumns, ",\n  "), ",\n", constraint("fenced", "fence > 0"))),
       create(tables.skus,
              Concat("  sku_id BIGINT UNSIGNED NOT NULL PRIMARY KEY,\n"
                     "  sku VARBINARY(255) NOT NULL,\n"
@@ -261,7 +265,7 @@ std::string FleetSchema(std::string_view prefix) {
 absl::Status MigrateFleet(MySqlConnection& connection, std::string_view prefix, Instant deadline) {
   const FleetTables tables(prefix);
   const auto added = [](std::string_view piece) { return Concat("ADD ", piece); };
-  // Of version 2, by the column or the key that shows whether a table has it. Each ALTER TABLE is done or not.
+  // By the column or the key that shows whether a table has it. Each ALTER TABLE is done or not.
   const struct {
     std::string_view table;
     std::string_view name;
@@ -275,6 +279,10 @@ absl::Status MigrateFleet(MySqlConnection& connection, std::string_view prefix, 
               added(Constraint(prefix, "latched", kLatchedRule)))},
       {"orders", "by_sku", added(kOrdersKey)},
       {"order_lines", "by_sku", added(kLinesKey)},
+      // Processes that run now have started earlier than it seems.
+      {"lanes", "seen_at",
+       Concat("ADD COLUMN ", absl::StrJoin(kLaneColumns, ",ADD COLUMN "), ";UPDATE ", tables.lanes,
+              " SET seen_at=", kFleetNow)},
   };
   // Without it, two could add the same column at once, and one would fail. It ends with the connection, too.
   const std::string lock = Concat("CONCAT('stockade.',SHA1(CONCAT(DATABASE(),'.", prefix, "')))");

@@ -19,8 +19,9 @@ namespace stockade::inventory_internal {
 // version of the tables and the oldest version of the code that may use them, so that processes with the code of one
 // version and of the next work side by side.
 // Version 2 added what local refusals need (mode, epoch, lease_us, limbo, latched, and the keys by_sku) and what Redis
-// segments need (nodes, redis_segments, fence, fills).
-inline constexpr int64_t kFleetSchemaVersion = 2;
+// segments need (nodes, redis_segments, fence, fills). Version 3 added how long a process wants orders to be kept, and
+// its last sign of life (retention_us, seen_at of lanes); version 2 leaves the defaults there.
+inline constexpr int64_t kFleetSchemaVersion = 3;
 
 // Numbers in the tables, which never change.
 static_assert(static_cast<int>(OrderState::kHeld) == 0 && static_cast<int>(OrderState::kSold) == 1 &&

@@ -35,6 +35,9 @@ constexpr absl::Duration kLargePause = absl::Milliseconds(20);
 // more often than that.
 constexpr int64_t kJanitorUs = 3'000'000;
 constexpr absl::Duration kSignOfLife = absl::Milliseconds(500);
+// A process without orders says so often that it is alive, or four times in its retention.
+constexpr absl::Duration kSignOfRetention = absl::Hours(1);
+
 // Orders whose time came longer ago than this are looked for once in this time.
 constexpr int64_t kSweepUs = 60'000'000;
 
@@ -46,6 +49,9 @@ constexpr absl::Duration kLogInterval = absl::Minutes(1);
 
 absl::Duration FleetCore::Upkeep(Lane& lane) {
   Due& due = lane.due;
+  if (clock_.Now() >= lane.next_sign && lane.writer.SignOfLife().status.ok()) {
+    lane.next_sign = clock_.Now() + std::min(options_.retention / 4, kSignOfRetention);
+  }
   const bool is_new_watch = clock_.Now() >= due.watch_until;
   bool is_more = false;
   const bool goes_on = (!is_new_watch || KeepWatch(lane)) && (!due.small.empty() || FindDue(lane)) && EndDue(lane) &&
@@ -216,10 +222,20 @@ bool FleetCore::Tidy(Lane& lane, bool& is_more) {
                 draining)) {
     return false;
   }
-  if (options_.retention == absl::InfiniteDuration()) return true;
+  // As long as any process that is alive has promised it. One counts as alive for its retention after its last sign.
+  std::optional<int64_t> retention;
+  const MySqlReply reply = lane.writer.Read(
+      Concat("SELECT MAX(retention_us) FROM ", ledger_.tables.lanes, " WHERE GREATEST(seen_at,created_at)>=", kFleetNow,
+             "-retention_us"),
+      MySqlInto(retention));
+  NoteHealth(reply.status);
+  if (!reply.status.ok()) return false;
+  const int64_t own = options_.retention == absl::InfiniteDuration() ? kNever : absl::ToInt64Microseconds(options_.retention);
+  const int64_t longest = std::max(FleetClamp(retention.value_or(0)), own);
+  if (longest >= kMaxUnits) return true;
   // As FindDue() has it, of the entries of ended orders.
   const bool is_whole = lane.due.now < lane.due.forgot_at || lane.due.now - lane.due.forgot_at > kSweepUs;
-  const int64_t before = lane.due.now - absl::ToInt64Microseconds(options_.retention);
+  const int64_t before = lane.due.now - longest;
   if (!Forget(lane, is_whole ? 0 : before - kSweepUs, before, is_more)) return false;
   if (is_whole && !is_more) lane.due.forgot_at = lane.due.now;
   return true;

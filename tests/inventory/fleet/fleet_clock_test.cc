@@ -91,6 +91,30 @@ TEST_F(FleetClockTest, OrderThatIsSaidToHaveExpired_IsNeverSold) {
   other.Run("COMMIT");
 }
 
+TEST_F(FleetClockTest, ProcessesHaveDifferentRetentions_TheLongestOfLiveOnesCounts) {
+  FleetInventoryOptions options = Options();
+  options.retention = absl::Seconds(1);
+  const auto one = Connect(options);
+  options.retention = absl::Hours(3);
+  auto two = Connect(options);
+  ASSERT_TRUE(one->AddSku("sneaker", {.stock = 4}).ok());
+  const auto is_known = [&](const absl::StatusOr<Order>& order) { return one->StateOf(order->id()).ok(); };
+  const auto take = [&](const std::string& id) { return one->Take({.sku = "sneaker", .request_id = id}); };
+  const auto first = take("first");
+  ASSERT_TRUE(first.ok()) << first.status();
+  clock().Step(absl::Hours(2));
+  ASSERT_TRUE(two->Available("sneaker").ok());  // It is alive, and says so by its next order.
+  ASSERT_TRUE(two->Take({.sku = "sneaker", .request_id = "sign"}).ok());
+  const auto second = take("second");
+  ASSERT_TRUE(second.ok()) << second.status();
+  clock().Step(absl::Hours(2));
+  Await("the first order is forgotten", [&] { return !is_known(first); });
+  EXPECT_TRUE(is_known(second)) << "it ended two hours ago";
+  two.reset();
+  clock().Step(absl::Hours(4));
+  Await("the second order is forgotten", [&] { return !is_known(second); });
+}
+
 // More orders are due than one transaction ends, as after a time without any process.
 TEST_F(FleetClockTest, ManyOrdersAreLongOverdue_AllExpireAtOnce) {
   constexpr int kOrders = 700;

@@ -354,9 +354,12 @@ TEST_F(FleetRefusalsTest, LedgerIsPutBack_IdsAreLoadedAgain) {
 
 class FleetMigrationTest : public FleetRefusalsTest {
  protected:
-  // As version 1 of this code made the tables.
-  void BringBackVersionOne() const {
+  // As an older version of this code made the tables.
+  void BringBack(int version) const {
     const std::string tables = Table("");
+    server().Query(Concat("ALTER TABLE ", tables, "lanes DROP COLUMN retention_us, DROP COLUMN seen_at"));
+    server().Query(Concat("UPDATE ", tables, "fleet SET version=", version));
+    if (version == 2) return;
     for (const std::string& sql :
          {Concat("ALTER TABLE ", tables, "skus DROP CONSTRAINT ", fleet(),
                  "_limbo, DROP KEY mode, DROP COLUMN mode, DROP ",
@@ -364,15 +367,14 @@ class FleetMigrationTest : public FleetRefusalsTest {
           Concat("ALTER TABLE ", tables, "stock DROP CONSTRAINT ", fleet(),
                  "_latched, DROP COLUMN latched, DROP COLUMN fence, DROP COLUMN fills"),
           Concat("DROP TABLE ", tables, "nodes"), Concat("ALTER TABLE ", tables, "orders DROP KEY by_sku"),
-          Concat("ALTER TABLE ", tables, "order_lines DROP KEY by_sku"),
-          Concat("UPDATE ", tables, "fleet SET version=1")}) {
+          Concat("ALTER TABLE ", tables, "order_lines DROP KEY by_sku")}) {
       server().Query(sql);
     }
   }
 };
 
 TEST_F(FleetMigrationTest, TablesOfVersionOne_AreMigrated) {
-  BringBackVersionOne();
+  BringBack(1);
   const absl::Status refused = FleetInventory::Connect(Options()).status();
   EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
   // It may be run again at any time, also if it was ended between two tables.
@@ -386,12 +388,28 @@ TEST_F(FleetMigrationTest, TablesOfVersionOne_AreMigrated) {
   AwaitLease(*one, "one");
 }
 
+TEST_F(FleetMigrationTest, TablesOfVersionTwo_AreMigrated_AndItsProcessesCountAsADay) {
+  BringBack(2);
+  const std::string lane = "INSERT INTO " + Table("lanes") + " (lane_id,nonce,fence,batch,created_at) VALUES (";
+  server().Query(lane + "1,1,1,0,1)");
+  const absl::Status refused = FleetInventory::Connect(Options()).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
+  const absl::Status migrated = FleetInventory::Migrate(Options());
+  ASSERT_TRUE(migrated.ok()) << migrated;
+  server().Query(lane + "2,2,1,0,1)");  // By a process of version 2, which started long ago.
+  const auto shop = Process("three");
+  EXPECT_TRUE(shop->AddSku("sneaker", {.stock = 1}).ok());
+  const std::string seen = "SELECT seen_at>1 FROM " + Table("lanes") + " WHERE retention_us=86400000000 AND lane_id=";
+  EXPECT_EQ(server().Value(seen + "1"), "1");
+  EXPECT_EQ(server().Value(seen + "2"), "0");
+}
+
 TEST_F(FleetMigrationTest, FiveProcessesMigrateAtOnce_AllSucceed) {
-  for (int round = 0; round < 4; ++round) {
-    if (round % 2 == 0) {
-      BringBackVersionOne();
-    } else {
+  for (int round = 0; round < 6; ++round) {
+    if (round % 3 == 0) {
       server().Wipe();
+    } else {
+      BringBack(round % 3);
     }
     RunThreads(5, [&](int) {
       const absl::Status migrated = FleetInventory::Migrate(Options());

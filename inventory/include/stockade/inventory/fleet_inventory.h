@@ -60,8 +60,10 @@ struct STOCKADE_EXPORT FleetInventoryOptions {
   // The largest number of calls that wait for a writer, 1 to 10^7. A call beyond it is Unavailable at once, and has
   // changed nothing.
   int32_t max_waiting_calls = 100'000;
-  // As InventoryOptions::retention, at least 1 s. It applies to all orders of the fleet: the shortest one of its
-  // processes counts.
+  // As InventoryOptions::retention, at least 1 s. All orders of the fleet are kept for the longest one that any of its
+  // live processes has. A process counts as live for its retention after its last sign; infinite: for ever. True once
+  // all processes have version 3 of the tables' code: those of version 2 forget after their own, and count as 24 hours
+  // for 24 hours after their start or the migration.
   Duration retention = absl::Hours(24);
   // Of `patience`. Must outlive the inventory. Not null. Reservations expire by the database's clock.
   Clock* clock = Clock::System();
