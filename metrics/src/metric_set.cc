@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 
 #include "stockade/base/log.h"
 #include "stockade/base/strings.h"
@@ -82,10 +83,15 @@ MetricSet::HistogramValue MetricSet::ReadHistogram(size_t metric) const {
 double MetricSet::GaugeValue(size_t metric) const {
   const MutexLock lock(gauges_mutex_);
   double sum = 0;
+  bool has_value = false;
+  bool lacks_value = false;
   for (const Gauge& gauge : gauges_) {
-    if (gauge.metric == metric) sum += gauge.read();
+    if (gauge.metric != metric) continue;
+    const double value = gauge.read();
+    (std::isnan(value) ? lacks_value : has_value) = true;
+    if (!std::isnan(value)) sum += value;
   }
-  return sum;
+  return has_value || !lacks_value ? sum : std::numeric_limits<double>::quiet_NaN();
 }
 
 MetricSet::GaugeId MetricSet::AddGauge(size_t metric, GaugeReader read) {

@@ -3,6 +3,7 @@
 #include <prometheus/client_metric.h>
 #include <prometheus/metric_type.h>
 
+#include <cmath>
 #include <limits>
 #include <string>
 
@@ -107,13 +108,15 @@ std::vector<prometheus::MetricFamily> MetricsRegistry::Collect() const {
   for (const auto& set : sets) {
     for (size_t metric = 0; metric < set->defs().size(); ++metric) {
       const MetricDef& def = set->defs()[metric];
+      prometheus::ClientMetric read = Read(*set, metric);
+      if (def.type == MetricType::kGauge && std::isnan(read.gauge.value)) continue;
       auto [family, added] = families.try_emplace(def.name);
       if (added) {
         family->second.name = std::string(def.name);
         family->second.help = std::string(def.help);
         family->second.type = ExportedType(def.type);
       }
-      family->second.metric.push_back(Read(*set, metric));
+      family->second.metric.push_back(std::move(read));
     }
   }
   std::vector<prometheus::MetricFamily> sorted;

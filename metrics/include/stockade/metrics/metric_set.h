@@ -73,7 +73,8 @@ class STOCKADE_EXPORT MetricSet {
   };
   HistogramValue ReadHistogram(size_t metric) const;
 
-  // The sum of the registered callbacks' results. The callbacks run with this set's mutex held.
+  // The sum of the registered callbacks' results that are no NaN; NaN if all are. The callbacks run with this set's
+  // mutex held.
   double GaugeValue(size_t metric) const;
 
   using GaugeReader = std::function<double()>;
@@ -132,7 +133,8 @@ class STOCKADE_EXPORT ComponentMetrics {
   void ObserveCount(size_t metric, int64_t count) {
     if (set_ != nullptr) set_->Observe(metric, count);
   }
-  // `read` must be callable from any thread until this object is destroyed, and must not throw.
+  // `read` must be callable from any thread until this object is destroyed, and must not throw. It returns NaN while
+  // there is no value: then the series is not exported.
   void AddGauge(size_t metric, MetricSet::GaugeReader read);
 
   // Null if disabled.
