@@ -81,12 +81,12 @@ class Nodes {
   explicit Nodes(size_t count) : servers_(count) {
     FleetInventoryOptions options = {
         .fleet = "bench", .name = "bench", .redis_timeout = absl::Minutes(1), .metrics = nullptr};
-    std::vector<int32_t> segments;
+    std::vector<FleetDispenser::Node> nodes;
     for (const Server& server : servers_) {
       options.redis.push_back(server.url());
-      segments.push_back(static_cast<int32_t>(segments.size()));
+      nodes.push_back({.segment = static_cast<int32_t>(nodes.size()), .name = server.url()});
     }
-    dispenser_ = Require(inventory_internal::ConnectFleetNodes(options, segments), "ConnectFleetNodes");
+    dispenser_ = Require(inventory_internal::ConnectFleetNodes(options, nodes), "ConnectFleetNodes");
     for (size_t node = 0; node < count; ++node) {
       if (!dispenser_->Fill(node, kSku, 1, 1, kUnits)) base_internal::Fatal("bench: a node was not filled");
     }

@@ -67,20 +67,6 @@ class Asking {
   std::array<RequestIds, kRefusalThreads> ids_;
 };
 
-// An empty database, and options of a fleet in it.
-FleetInventoryOptions NewFleet(const DiskServer& server, const std::string& fleet) {
-  const auto sql = Require(
-      MySqlConnection::Open(Require(mysql_internal::ParseMySqlUrl(FleetUrl(server, "mysql")), "a URL"), -1), "MariaDB");
-  const std::string database = Concat("fleet_", fleet);
-  Require(sql->Run(Concat("DROP DATABASE IF EXISTS ", database, ";CREATE DATABASE ", database),
-                   Clock::System()->Now() + absl::Minutes(10))
-              .status,
-          "CREATE DATABASE");
-  FleetInventoryOptions options = {.ledger = FleetUrl(server, database), .fleet = fleet};
-  Require(FleetInventory::Migrate(options), "Migrate");
-  return options;
-}
-
 // As a shop does it by hand: the stock is a number, and a script looks a request id up before it takes a unit.
 constexpr std::string_view kTakeScript =
     "local took=redis.call('HGET',KEYS[2],ARGV[1]) if took then return took end "
@@ -237,6 +223,19 @@ void AddTimeRows(Suite& suite, const StartServer& server) {
 }
 
 }  // namespace
+
+FleetInventoryOptions NewFleet(const DiskServer& server, const std::string& fleet) {
+  const auto sql = Require(
+      MySqlConnection::Open(Require(mysql_internal::ParseMySqlUrl(FleetUrl(server, "mysql")), "a URL"), -1), "MariaDB");
+  const std::string database = Concat("fleet_", fleet);
+  Require(sql->Run(Concat("DROP DATABASE IF EXISTS ", database, ";CREATE DATABASE ", database),
+                   Clock::System()->Now() + absl::Minutes(10))
+              .status,
+          "CREATE DATABASE");
+  FleetInventoryOptions options = {.ledger = FleetUrl(server, database), .fleet = fleet};
+  Require(FleetInventory::Migrate(options), "Migrate");
+  return options;
+}
 
 void AddRefusalRows(Suite& suite, const StartServer& server) {
   AddRateRows(suite, server);

@@ -169,6 +169,8 @@ void AddFleetInventoryRows(Suite& suite) {
 #else
   suite.LeaveOut("PostgreSQL, one hot row", "its library was not found when this was built (Debian: libpq-dev)");
 #endif
+  AddOneCallerRows(suite, server);
+  AddEndRows(suite, server);
   AddRefusalRows(suite, server);
   AddRedisRows(suite, server);
   if (suite.quick() || std::getenv("STOCKADE_BENCH_FULL") != nullptr) {
