@@ -642,11 +642,11 @@ TEST_F(FleetFaultsTest, OtherVersionOfTheTables_IsRefusedUnlessThisCodeMayUseIt)
   const absl::Status newer = connect_with(7, 6);
   EXPECT_TRUE(absl::IsFailedPrecondition(newer)) << newer;
   EXPECT_THAT(TextOf(newer), HasSubstr("version 7"));
-  const absl::Status older = connect_with(1, 1);
+  const absl::Status older = connect_with(2, 1);
   EXPECT_TRUE(absl::IsFailedPrecondition(older)) << older;
   EXPECT_THAT(TextOf(older), HasSubstr("Migrate()"));
-  EXPECT_TRUE(connect_with(3, 2).ok()) << "the next version, which code of this one may use";
-  EXPECT_TRUE(connect_with(2, 1).ok());
+  EXPECT_TRUE(connect_with(4, 3).ok()) << "the next version, which code of this one may use";
+  EXPECT_TRUE(connect_with(3, 1).ok());
 }
 
 TEST_F(FleetFaultsTest, NoTables_IsRefused) {
