@@ -1,6 +1,7 @@
 #ifndef STOCKADE_INVENTORY_BUYER_BOOK_H_
 #define STOCKADE_INVENTORY_BUYER_BOOK_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -68,7 +69,9 @@ class BuyerBook {
     stripe.mutex.AssertHeld();  // By a Lock of the caller.
     Entry* const found = Find(stripe, item, buyer);
     if (found == nullptr) return;
+    NoteOver(*found, -1);
     found->units += change;
+    NoteOver(*found, 1);
     if (found->units == 0) stripe.entries.Erase(found);
   }
 
@@ -76,9 +79,16 @@ class BuyerBook {
   void Forget(const Item& item) {
     for (const auto& stripe : stripes_) {
       const MutexLock lock(stripe->mutex);
-      stripe->entries.EraseIf([&](const Entry& entry) { return entry.item == &item; });
+      stripe->entries.EraseIf([&](const Entry& entry) {
+        if (entry.item != &item) return false;
+        NoteOver(entry, -1);
+        return true;
+      });
     }
   }
+
+  // Buyers that have more units of a SKU than its limit allows.
+  int64_t over_limit() const { return over_limit_.load(std::memory_order_relaxed); }
 
  private:
   struct Entry {
@@ -104,9 +114,14 @@ class BuyerBook {
                                [&](const Entry& entry) { return entry.item == &item && entry.buyer == buyer; });
   }
 
+  void NoteOver(const Entry& entry, int64_t change) {
+    if (entry.units > entry.item->per_buyer_limit) over_limit_.fetch_add(change, std::memory_order_relaxed);
+  }
+
   Stripe& StripeOf(const std::string& buyer) { return *stripes_[std::hash<std::string>()(buyer) % stripes_.size()]; }
 
   std::vector<std::unique_ptr<Stripe>> stripes_;
+  std::atomic<int64_t> over_limit_ = 0;
 };
 
 }  // namespace stockade::inventory_internal

@@ -30,7 +30,7 @@ enum InventoryMetric : size_t {
   kReserveSeconds,
 };
 
-// The order of StockMetricDefs(): of stock in this process.
+// The order of StockMetricDefs(): of stock in this process. From kAvailableUnits to kBuyersOverLimit also of a fleet.
 enum StockMetric : size_t {
   kFreezes,
   kSteals,
@@ -39,12 +39,13 @@ enum StockMetric : size_t {
   kHeldUnits,
   kSoldUnits,
   kOversoldUnits,
+  kBuyersOverLimit,
   kShardImbalance,
   kFreezeSeconds,
 };
 
 STOCKADE_EXPORT std::span<const MetricDef> InventoryMetricDefs();
-std::span<const MetricDef> StockMetricDefs();
+STOCKADE_EXPORT std::span<const MetricDef> StockMetricDefs();
 
 // Where refusals of this kind are counted. Not for kNone.
 STOCKADE_EXPORT InventoryMetric RefusalMetric(Refusal refusal);

@@ -5,11 +5,11 @@ namespace {
 
 constexpr MetricDef kSkuDefs[] = {
     {MetricType::kGauge, "stockade_inventory_sku_available_units",
-     "Units of a SKU that can be taken, for the first InventoryOptions::sku_metrics SKUs."},
+     "Units of a SKU that can be taken, for the first `sku_metrics` SKUs of the options."},
     {MetricType::kGauge, "stockade_inventory_sku_held_units",
-     "Units of a SKU held by reservations, for the first InventoryOptions::sku_metrics SKUs."},
+     "Units of a SKU held by reservations, for the first `sku_metrics` SKUs of the options."},
     {MetricType::kGauge, "stockade_inventory_sku_sold_units",
-     "Units of a SKU sold, for the first InventoryOptions::sku_metrics SKUs."},
+     "Units of a SKU sold, for the first `sku_metrics` SKUs of the options."},
 };
 static_assert(std::size(kSkuDefs) == kSkuSoldUnits + 1);
 

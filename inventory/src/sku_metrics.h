@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "stockade/base/export.h"
 #include "stockade/base/mutex.h"
 #include "stockade/metrics/metric_set.h"
 #include "stockade/metrics/metrics_registry.h"
@@ -20,7 +21,7 @@ std::span<const MetricDef> SkuMetricDefs();
 
 // Series with the name of a SKU in them, for the first few SKUs of an inventory: what a label costs is paid for each of
 // its values, for ever. Thread-safe; calls the registry, so not to be used under a lock that a gauge takes.
-class SkuMetrics {
+class STOCKADE_EXPORT SkuMetrics {
  public:
   // `limit`: for how many.
   SkuMetrics(MetricsRegistry* registry, std::string inventory, int32_t limit)

@@ -54,6 +54,7 @@ void LocalCore::AddGauges() {
       kSoldUnits, [](const Item& item) { return item.units.sold(); }, sum);
   over_all(
       kOversoldUnits, [](const Item& item) { return item.Oversold(); }, sum);
+  stock_metrics_.AddGauge(kBuyersOverLimit, [this] { return static_cast<double>(buyers_.over_limit()); });
   over_all(
       kShardImbalance, [](const Item& item) { return item.removed() ? 0 : item.stock->Imbalance(); },
       [](double a, double b) { return std::max(a, b); });

@@ -70,6 +70,7 @@ ShopUnderLoad::ShopUnderLoad()
                                 .fleet = "outlet",
                                 .patience = absl::Minutes(5),
                                 .refusal_lease = absl::Milliseconds(100),
+                                .redis = {redis_server_.url()},
                                 .metrics = &registry_}))),
       kept_(Must(redis_locks_->Acquire("the shop"))),
       server_(Must(MetricsServer::Start({.port = 0, .registry = &registry_}))) {

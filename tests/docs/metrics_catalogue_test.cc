@@ -50,7 +50,7 @@ std::string LabelsOf(const prometheus::MetricFamily& family) {
   for (const auto& metric : family.metric) {
     for (const auto& label : metric.label) {
       labels[label.name];
-      if (label.value != kName) labels[label.name].insert(label.value);
+      if (label.value != kName && label.name != "node") labels[label.name].insert(label.value);
     }
   }
   std::string text;
@@ -109,7 +109,8 @@ std::vector<std::string> ExportedRows() {
   const testing::MariaDbServer database({.flags = testing::FleetServerFlags()});
   const auto rows_held = MySqlLockService::Connect(database.url(), {.service = service, .create_schema = true});
   EXPECT_TRUE(rows_held.ok()) << rows_held.status();
-  const FleetInventoryOptions fleet = {.ledger = database.url(), .name = kName, .metrics = &registry};
+  const FleetInventoryOptions fleet = {
+      .ledger = database.url(), .name = kName, .redis = {server.url()}, .metrics = &registry};
   const absl::Status migrated = FleetInventory::Migrate(fleet);
   EXPECT_TRUE(migrated.ok()) << migrated;
   const auto shop = FleetInventory::Connect(fleet);

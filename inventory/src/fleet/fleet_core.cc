@@ -26,14 +26,19 @@ FleetCore::FleetCore(FleetInventoryOptions options, FleetLedger ledger, std::uni
       checks_(options_.name),
       clock_(*options_.clock),
       sold_out_(clock_, static_cast<size_t>(options_.max_known_ids)),
+      stock_(options_),
       metrics_(options_.metrics, InventoryMetricDefs(), {{"inventory", options_.name}}),
       fleet_metrics_(options_.metrics, kFleetMetricDefs, {{"inventory", options_.name}}) {
   fleet_metrics_.AddGauge(kLeasedSkus, [this] { return static_cast<double>(sold_out_.Read().leased_skus); });
   fleet_metrics_.AddGauge(kLeaseAge, [this] { return absl::ToDoubleSeconds(sold_out_.Read().oldest_lease); });
   fleet_metrics_.AddGauge(kLimboUnits, [this] { return static_cast<double>(sold_out_.Read().limbo_units); });
   fleet_metrics_.AddGauge(kOverdue, [this] { return OverdueSeconds(); });
-  fleet_metrics_.AddGauge(kNodesAway,
-                          [this] { return dispenser_ == nullptr ? 0.0 : static_cast<double>(dispenser_->away()); });
+  for (size_t node = 0; dispenser_ != nullptr && node < dispenser_->size(); ++node) {
+    node_metrics_.push_back(std::make_unique<metrics_internal::ComponentMetrics>(
+        options_.metrics, kFleetNodeMetricDefs,
+        metrics_internal::MetricLabels{{"inventory", options_.name}, {"node", dispenser_->name(node)}}));
+    node_metrics_.back()->AddGauge(0, [this, node] { return dispenser_->away(node) ? 1.0 : 0.0; });
+  }
 }
 
 void FleetCore::Stop() {
@@ -41,7 +46,7 @@ void FleetCore::Stop() {
     const MutexLock lock(mutex_);
     stopping_ = true;
   }
-  changed_.NotifyAll();
+  WakeUp();
 }
 
 FleetCore::~FleetCore() {
@@ -81,7 +86,7 @@ void FleetCore::RunLane(int32_t index) {
       if (now >= sold_out) ServeSoldOut(lane);
       if (now >= upkeep) upkeep = clock_.Now() + Upkeep(lane);
     } else if (idle) {
-      changed_.WaitUntil(clock_, mutex_, std::min(upkeep, sold_out));
+      called_.WaitUntil(clock_, mutex_, std::min(upkeep, sold_out));
     } else if (is_calls_turn = false; ServeNext(lane, std::min(upkeep, sold_out))) {
       backoff.Reset();
     } else {
@@ -139,12 +144,12 @@ bool FleetCore::BeginLargeEnds(bool by_upkeep) {
 void FleetCore::EndLargeEnds() {
   large_ends_run_ = false;
   small_ends_first_ = true;
-  changed_.NotifyAll();
+  WakeUp();
 }
 
 template <typename Call>
 std::vector<std::unique_ptr<Call>> FleetCore::TakeCalls(const Lane& lane,
-                                                             std::deque<std::unique_ptr<Call>> Queues::*queue) {
+                                                        std::deque<std::unique_ptr<Call>> Queues::*queue) {
   std::deque<std::unique_ptr<Call>>& waiting = queues_.*queue;
   std::vector<std::unique_ptr<Call>> calls;
   size_t lines = 0;
@@ -204,9 +209,8 @@ void FleetCore::WaitAway(absl::Duration pause) {
   const Instant until = clock_.Now() + pause;
   do {
     GiveUpLate();
-    const Instant next =
-        std::min({until, EndOfPatience(queues_.steps), EndOfPatience(queues_.ends), EndOfPatience(queues_.large_ends),
-                  EndOfPatience(queues_.grants)});
+    const Instant next = std::min({until, EndOfPatience(queues_.steps), EndOfPatience(queues_.ends),
+                                   EndOfPatience(queues_.large_ends), EndOfPatience(queues_.grants)});
     if (clock_.Now() < next) changed_.WaitUntil(clock_, mutex_, next);
   } while (clock_.Now() < until && !stopping_);
 }

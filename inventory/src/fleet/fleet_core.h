@@ -26,6 +26,7 @@
 #include "fleet_metrics.h"
 #include "fleet_schema.h"
 #include "fleet_sold_out.h"
+#include "fleet_stock.h"
 #include "inventory_core.h"
 #include "inventory_metrics.h"
 #include "request_checks.h"
@@ -197,17 +198,24 @@ class FleetCore final : public InventoryCore {
     // Of the search: where it began, and the last order that it has found. Zeros between searches.
     int64_t from = 0;
     std::pair<int64_t, OrderId> found = {};
-    bool is_whole = false;   // It begins with the oldest order of all.
-    int64_t swept_at = 0;    // When the last one began that did.
-    int64_t forgot_at = 0;   // The same of the search for orders to be forgotten.
-    size_t forgets = 16;     // How many of each state that looks at.
-    int64_t now = 0;         // When the last page was read.
-    int64_t next = 0;        // The first one that was not due.
+    bool is_whole = false;  // It begins with the oldest order of all.
+    int64_t swept_at = 0;   // When the last one began that did.
+    int64_t forgot_at = 0;  // The same of the search for orders to be forgotten.
+    size_t forgets = 16;    // How many of each state that looks at.
+    int64_t now = 0;        // When the last page was read.
+    int64_t next = 0;       // The first one that was not due.
     // The oldest one of the last whole search, which others need not find.
     std::optional<std::pair<int64_t, OrderId>> oldest = {};
     Instant logged = Instant::InfinitePast();
 
     bool is_searching() const { return found.first != 0; }
+  };
+  // Of the metrics of the stock.
+  struct StockReading {
+    Instant next = Instant::InfinitePast();
+    std::pair<uint64_t, FleetHash> buyer = {};  // The last row of buyers that was checked.
+    int64_t over_limit = 0;                     // Among the rows up to it, and when all were last checked.
+    int64_t over_limit_of_all = 0;
   };
   // A thread's own.
   struct Lane {
@@ -218,8 +226,9 @@ class FleetCore final : public InventoryCore {
     // Lines that a packet may have: fewer after a packet or its reply was lost, for which its size may be the reason.
     size_t most_lines = kMaxLines;
     Due due = {};
+    StockReading stock = {};
     Instant next_sign = Instant::InfinitePast();  // Of life, for the retention of the orders.
-    absl::flat_hash_set<uint64_t> damaged = {};  // SKUs that were logged as damaged.
+    absl::flat_hash_set<uint64_t> damaged = {};   // SKUs that were logged as damaged.
     // SKUs whose segments the next payment merges, because its own has too little.
     absl::flat_hash_set<uint64_t> merging = {};
     std::map<uint64_t, IdsLoad> loads = {};  // By SKU.
@@ -247,6 +256,11 @@ class FleetCore final : public InventoryCore {
   // fleet_core.cc
   void Stop();
   void RunLane(int32_t index);
+  // There is work that lanes may not know of.
+  void WakeUp() {
+    called_.NotifyAll();
+    changed_.NotifyAll();
+  }
   // Handles calls that are ready; if there are none, waits for some until then. False: the ledger cannot be used.
   bool ServeNext(Lane& lane, Instant until) STOCKADE_REQUIRES(mutex_);
   // A packet of large orders may end them now: one at a time, and after each one a packet of small orders, if any wait.
@@ -317,12 +331,10 @@ class FleetCore final : public InventoryCore {
   void Enqueue(std::deque<std::unique_ptr<Call>> Queues::*queue, std::unique_ptr<Call> call) {
     {
       const base_internal::MutexLock lock(mutex_);
-      if (queues_.size() < static_cast<size_t>(options_.max_waiting_calls)) {
-        (queues_.*queue).push_back(std::move(call));
-        changed_.NotifyAll();
-        return;
-      }
+      if (queues_.size() < static_cast<size_t>(options_.max_waiting_calls)) (queues_.*queue).push_back(std::move(call));
     }
+    // One lane, and without the lock, so that nobody wakes up to wait again.
+    if (call == nullptr) return called_.NotifyOne();
     AnswerUnavailable(*call,
                       NotDone(*call, base_internal::Concat(options_.max_waiting_calls, " calls wait for the ledger")));
   }
@@ -429,6 +441,10 @@ class FleetCore final : public InventoryCore {
   // Forgets orders that ended before that time, in microseconds of the database. Sets `is_more` if some may be left.
   bool Forget(Lane& lane, int64_t from, int64_t before, bool& is_more);
 
+  // fleet_stock.cc
+  // Reads what the metrics show, if it is time to. False: the ledger cannot be used.
+  bool ReadStock(Lane& lane);
+
   // fleet_refusals.cc
   // The refusal of a request that a lease allows; nullopt: the ledger has to be asked. Does not block.
   std::optional<absl::Status> RefuseByLease(const std::string& request_id, const std::string& buyer,
@@ -447,8 +463,6 @@ class FleetCore final : public InventoryCore {
   static bool DepositsToLimbo(const FleetLatch& latch);
   static std::string LimboSet(int64_t units);
   static std::string IsStill(const FleetLatch& latch);
-  // There is work that is due earlier than lanes may know.
-  void WakeUp();
   // This process has put units into limbo.
   void NoteDeposit(uint64_t sku, const FleetLatch& latch);
 
@@ -478,7 +492,8 @@ class FleetCore final : public InventoryCore {
   base_internal::ForkGuard fork_guard_;
 
   mutable base_internal::Mutex mutex_;
-  base_internal::CondVar changed_;
+  base_internal::CondVar called_;   // Lanes wait for it that have nothing to do,
+  base_internal::CondVar changed_;  // and for this one that wait for something else.
   Queues queues_ STOCKADE_GUARDED_BY(mutex_);
   bool stopping_ STOCKADE_GUARDED_BY(mutex_) = false;
   absl::Status health_ STOCKADE_GUARDED_BY(mutex_) = absl::OkStatus();
@@ -497,6 +512,8 @@ class FleetCore final : public InventoryCore {
   // Passes the answers of ...Async() to their executors: one that runs a task at once must not stop a lane.
   base_internal::LazyThreadPool notifier_{1};
   FleetSoldOut sold_out_;
+  FleetStock stock_;
+  std::vector<std::unique_ptr<metrics_internal::ComponentMetrics>> node_metrics_;
   metrics_internal::ComponentMetrics metrics_;
   metrics_internal::ComponentMetrics fleet_metrics_;
 };

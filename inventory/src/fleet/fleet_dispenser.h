@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -31,12 +32,18 @@ class FleetDispenser {
     bool usable = true;      // False: this counter cannot be used, but others of the node can.
   };
 
-  // `segments`: in the table `stock`, by node. At least one.
-  explicit FleetDispenser(std::vector<int32_t> segments) : segments_(std::move(segments)) {}
+  struct Node {
+    int32_t segment;   // In the table `stock`.
+    std::string name;  // Its URL without user and password.
+  };
+
+  // At least one.
+  explicit FleetDispenser(std::vector<Node> nodes) : nodes_(std::move(nodes)) {}
   virtual ~FleetDispenser() = default;
 
-  size_t size() const { return segments_.size(); }
-  int32_t segment(size_t node) const { return segments_[node]; }
+  size_t size() const { return nodes_.size(); }
+  int32_t segment(size_t node) const { return nodes_[node].segment; }
+  const std::string& name(size_t node) const { return nodes_[node].name; }
 
   // One for each of `wants`, in one round trip. nullopt: the node cannot be used; it may have given units. Blocks for
   // at most a time-out, except while a Sentinel set or a cluster is connected to for the first time; and does not block
@@ -47,11 +54,11 @@ class FleetDispenser {
   // node cannot be used, perhaps nothing was added. Units that are not added stay in the row. Blocks as Take() does.
   virtual bool Fill(size_t node, uint64_t sku, int64_t generation, int64_t fill, int64_t units) = 0;
 
-  // The number of nodes that are known to be away.
-  virtual size_t away() const = 0;
+  // Whether the node is known to be away.
+  virtual bool away(size_t node) const = 0;
 
  private:
-  const std::vector<int32_t> segments_;
+  const std::vector<Node> nodes_;
 };
 
 }  // namespace stockade::inventory_internal

@@ -103,13 +103,12 @@ bool FleetCore::ReadOrders(FleetLane& writer, std::string_view where, OrderRows&
   const std::string small = IsSmallOrder();
   std::vector<OrderColumns> rows;
   std::vector<OrderId> large_ids;
-  const MySqlReply reply =
-      writer.Read(Concat("SELECT ", kOrderColumns, " FROM ", ledger_.tables.orders, " o LEFT JOIN ",
-                         ledger_.tables.order_lines, " l ON l.order_id=o.order_id WHERE ", where,
-                         large == nullptr ? "" : Concat(" AND ", small), ";SELECT o.order_id FROM ",
-                         ledger_.tables.orders, " o WHERE ",
-                         large == nullptr ? std::string("FALSE") : Concat(where, " AND NOT ", small), ";SELECT ", kFleetNow),
-                  MySqlInto(rows, large_ids, now));
+  const MySqlReply reply = writer.Read(
+      Concat("SELECT ", kOrderColumns, " FROM ", ledger_.tables.orders, " o LEFT JOIN ", ledger_.tables.order_lines,
+             " l ON l.order_id=o.order_id WHERE ", where, large == nullptr ? "" : Concat(" AND ", small),
+             ";SELECT o.order_id FROM ", ledger_.tables.orders, " o WHERE ",
+             large == nullptr ? std::string("FALSE") : Concat(where, " AND NOT ", small), ";SELECT ", kFleetNow),
+      MySqlInto(rows, large_ids, now));
   NoteHealth(reply.status);
   if (!reply.status.ok()) return false;
   for (const OrderColumns& row : rows) orders[std::get<0>(row)].Add(row);
@@ -150,10 +149,9 @@ bool FleetCore::GoneAway(Lane& lane, EndQueue queue, Ending& ending) {
 
 bool FleetCore::CountLines(Lane& lane, FleetEnds& calls) {
   std::vector<std::tuple<OrderId, uint64_t>> counts;
-  const MySqlReply reply =
-      lane.writer.Read(Concat("SELECT order_id,COUNT(*) FROM ", ledger_.tables.order_lines, " WHERE order_id IN (",
-                              JoinIds(calls), ") GROUP BY order_id"),
-                       MySqlInto(counts));
+  const MySqlReply reply = lane.writer.Read(Concat("SELECT order_id,COUNT(*) FROM ", ledger_.tables.order_lines,
+                                                   " WHERE order_id IN (", JoinIds(calls), ") GROUP BY order_id"),
+                                            MySqlInto(counts));
   NoteHealth(reply.status);
   if (!reply.status.ok()) return false;
   std::map<OrderId, uint64_t> lines;
@@ -173,7 +171,8 @@ bool FleetCore::ServeEnds(Lane& lane, FleetEnds calls) {
   PutBack(&Queues::ends, TakeRepeats(ending.calls));
   std::vector<OrderId> large;
   int64_t now = 0;
-  if (!ReadOrders(lane.writer, InIds(ending.calls), ending.orders, now, &large)) return GoneAway(lane, &Queues::ends, ending);
+  if (!ReadOrders(lane.writer, InIds(ending.calls), ending.orders, now, &large))
+    return GoneAway(lane, &Queues::ends, ending);
   std::ranges::sort(large);
   FleetEnds large_calls;
   std::erase_if(ending.calls, [&](std::unique_ptr<FleetEndCall>& call) {
@@ -185,7 +184,7 @@ bool FleetCore::ServeEnds(Lane& lane, FleetEnds calls) {
   if (!large_calls.empty()) {
     const MutexLock lock(mutex_);
     std::ranges::move(large_calls, std::back_inserter(queues_.large_ends));
-    changed_.NotifyAll();
+    WakeUp();
   }
   JudgeEnds(ending, now);
   PutBack(&Queues::ends, SplitOff(lane, ending.calls));
@@ -199,7 +198,8 @@ bool FleetCore::ServeLargeEnds(Lane& lane, FleetEnds calls) {
   if (!CountLines(lane, ending.calls)) return GoneAway(lane, &Queues::large_ends, ending);
   PutBack(&Queues::large_ends, SplitOff(lane, ending.calls));
   if (ending.calls.empty()) return true;
-  if (!ReadOrders(lane.writer, InIds(ending.calls), ending.orders, now)) return GoneAway(lane, &Queues::large_ends, ending);
+  if (!ReadOrders(lane.writer, InIds(ending.calls), ending.orders, now))
+    return GoneAway(lane, &Queues::large_ends, ending);
   JudgeEnds(ending, now);
   return EndOrders(lane, &Queues::large_ends, ending);
 }
@@ -329,7 +329,8 @@ FleetPacket FleetCore::EndsPacket(const Lane& lane, const Ending& ending) const 
   return packet;
 }
 
-// The rows of the SKUs whose units come back: they are locked, are as they were read, and get what does not go to stock.
+// The rows of the SKUs whose units come back: they are locked, are as they were read, and get what does not go to
+// stock.
 void FleetCore::AddDeposits(FleetPacket& packet, const Ending& ending) const {
   std::vector<uint64_t> all;
   std::vector<uint64_t> open;

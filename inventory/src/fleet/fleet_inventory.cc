@@ -65,15 +65,15 @@ absl::StatusOr<std::unique_ptr<inventory_internal::FleetDispenser>> ConnectNodes
   if (names->empty()) return none;
   absl::StatusOr<std::unique_ptr<MySqlConnection>> connection = ledger.Open();
   if (!connection.ok()) return connection.status();
-  std::vector<int32_t> segments;
+  std::vector<inventory_internal::FleetDispenser::Node> nodes;
   for (const std::string& name : *names) {
     const absl::StatusOr<int32_t> node =
         inventory_internal::FindFleetNode(**connection, ledger.tables, name, Clock::System()->Now() + options.patience);
     if (!node.ok()) return node.status();
-    segments.push_back(inventory_internal::kFirstNodeSegment + *node);
+    nodes.push_back({.segment = inventory_internal::kFirstNodeSegment + *node, .name = name});
   }
 #ifdef STOCKADE_FLEET_HAS_REDIS
-  return inventory_internal::ConnectFleetNodes(options, std::move(segments));
+  return inventory_internal::ConnectFleetNodes(options, std::move(nodes));
 #else
   return none;
 #endif
@@ -126,6 +126,7 @@ absl::Status FleetInventoryOptions::Validate() const {
                                                  : InRange("refusal_lease", refusal_lease, absl::Milliseconds(10),
                                                            inventory_internal::FleetSoldOut::kLongestLease),
            InRange("max_known_ids", max_known_ids, 0, 100'000'000),
+           InRange("sku_metrics", sku_metrics, 0, INT32_MAX),
            InRange("max_waiting_calls", max_waiting_calls, 1, 10'000'000),
            InRange("the number of nodes in redis", static_cast<int64_t>(redis.size()), 0, kMaxNodes),
            InRange("redis_timeout", redis_timeout, absl::Milliseconds(1), absl::Minutes(1)),

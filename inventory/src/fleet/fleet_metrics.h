@@ -23,7 +23,6 @@ enum FleetMetric : size_t {
   kLeaseAge,
   kLimboUnits,
   kOverdue,
-  kNodesAway,
 };
 
 inline constexpr std::string_view kFleetRefusalsName = "stockade_inventory_fleet_refusals_total";
@@ -59,10 +58,13 @@ inline constexpr MetricDef kFleetMetricDefs[] = {
     {MetricType::kGauge, "stockade_inventory_fleet_overdue_seconds",
      "How long ago the oldest reservation was due that has not expired yet. Of the process that lets reservations "
      "expire; 0 in the others."},
-    {MetricType::kGauge, "stockade_inventory_fleet_nodes_away",
-     "Redis nodes that do not answer this process. The ledger's segments sell in their place."},
 };
-static_assert(std::size(kFleetMetricDefs) == kNodesAway + 1);
+// Of each Redis node.
+inline constexpr MetricDef kFleetNodeMetricDefs[] = {
+    {MetricType::kGauge, "stockade_inventory_fleet_nodes_away",
+     "1 for a Redis node that does not answer this process. The ledger's segments sell in its place."},
+};
+static_assert(std::size(kFleetMetricDefs) == kOverdue + 1);
 
 }  // namespace stockade::inventory_internal
 

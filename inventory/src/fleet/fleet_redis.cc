@@ -95,8 +95,8 @@ absl::StatusOr<FleetDispenser::Got> GotOf(const absl::StatusOr<RedisReply>& repl
 
 class RedisNodes final : public FleetDispenser {
  public:
-  RedisNodes(const FleetInventoryOptions& options, std::vector<int32_t> segments)
-      : FleetDispenser(std::move(segments)), key_prefix_(Concat("stockade:inv:{", options.fleet, ":")) {
+  RedisNodes(const FleetInventoryOptions& options, std::vector<FleetDispenser::Node> names)
+      : FleetDispenser(std::move(names)), key_prefix_(Concat("stockade:inv:{", options.fleet, ":")) {
     for (const std::string& url : options.redis) {
       nodes_.emplace_back(url, RedisOptions{.name = options.name,
                                             .wait_for_connection = false,
@@ -127,15 +127,16 @@ class RedisNodes final : public FleetDispenser {
     const std::vector<absl::StatusOr<RedisReply>> replies = client->RunMany(commands);
     std::vector<Got> all;
     all.reserve(wants.size());
-    bool answers = false;
+    absl::Status outcome = absl::UnknownError("it was asked for nothing");
     for (size_t i = 0; i < wants.size(); ++i) {
       const absl::StatusOr<Got> got = GotOf(replies[i], wants[i]);
-      answers |= got.ok() || IsOfKey(got.status());
+      const bool answers = got.ok() || IsOfKey(got.status());
+      if (answers || (i == 0 && !outcome.ok())) outcome = answers ? absl::OkStatus() : got.status();
       if (!got.ok() && IsOfKey(got.status())) LogUnusable(node, KeyOf(at, wants[i].sku), got.status());
       all.push_back(got.ok() ? *got : Got{.usable = false});
     }
-    NoteOutcome(node, answers);
-    if (!answers) return std::nullopt;
+    NoteOutcome(at, outcome);
+    if (!outcome.ok()) return std::nullopt;
     return all;
   }
 
@@ -146,15 +147,13 @@ class RedisNodes final : public FleetDispenser {
     const std::string key = KeyOf(at, sku);
     const auto filled =
         client->Run(RedisCommand(FillScript(), {key}).Arg(generation).Arg(fill).Arg(units).Idempotent());
-    NoteOutcome(node, filled.ok() || IsOfKey(filled.status()));
+    NoteOutcome(at, IsOfKey(filled.status()) ? absl::OkStatus() : filled.status());
     return filled.ok() ? filled->integer() != 0 : !IsOfKey(filled.status());
   }
 
-  size_t away() const override {
-    return static_cast<size_t>(std::ranges::count_if(nodes_, [](const Node& node) {
-      const MutexLock lock(node.mutex);
-      return node.away;
-    }));
+  bool away(size_t at) const override {
+    const MutexLock lock(nodes_[at].mutex);
+    return nodes_[at].away;
   }
 
  private:
@@ -197,18 +196,21 @@ class RedisNodes final : public FleetDispenser {
                " at a Redis node cannot be used. Its units are sold without the node: ", status.message()));
   }
 
-  static void NoteFailure(Node& node) {
-    const MutexLock lock(node.mutex);
-    if (node.away) return;
-    node.away = true;
-    node.next_try = Clock::System()->Now() + node.backoff.Next();
-  }
-
-  static void NoteOutcome(Node& node, bool ok) {
-    if (!ok) return NoteFailure(node);
-    const MutexLock lock(node.mutex);
-    node.away = false;
-    node.backoff.Reset();
+  // Not OK: why the node cannot be used.
+  void NoteOutcome(size_t at, const absl::Status& outcome) {
+    Node& node = nodes_[at];
+    {
+      const MutexLock lock(node.mutex);
+      if (outcome.ok()) node.backoff.Reset();
+      if (node.away != outcome.ok()) return;
+      node.away = !outcome.ok();
+      if (node.away) node.next_try = Clock::System()->Now() + node.backoff.Next();
+    }
+    const std::string what = Concat("Inventory '", node.options.name, "': the Redis node ", name(at));
+    base_internal::Log(outcome.ok() ? LogSeverity::kInfo : LogSeverity::kWarning,
+                       outcome.ok()
+                           ? Concat(what, " can be used again")
+                           : Concat(what, " cannot be used; the ledger sells in its place: ", outcome.ToString()));
   }
 
   const std::string key_prefix_;
@@ -236,10 +238,10 @@ absl::StatusOr<std::vector<std::string>> FleetNodeNames(std::span<const std::str
 }
 
 absl::StatusOr<std::unique_ptr<FleetDispenser>> ConnectFleetNodes(const FleetInventoryOptions& options,
-                                                                  std::vector<int32_t> segments) {
-  auto nodes = std::make_unique<RedisNodes>(options, std::move(segments));
-  if (absl::Status started = nodes->Start(); !started.ok()) return started;
-  return nodes;
+                                                                  std::vector<FleetDispenser::Node> nodes) {
+  auto dispenser = std::make_unique<RedisNodes>(options, std::move(nodes));
+  if (absl::Status started = dispenser->Start(); !started.ok()) return started;
+  return dispenser;
 }
 
 }  // namespace stockade::inventory_internal

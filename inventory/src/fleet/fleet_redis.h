@@ -17,10 +17,10 @@ namespace stockade::inventory_internal {
 // there twice.
 absl::StatusOr<std::vector<std::string>> FleetNodeNames(std::span<const std::string> urls);
 
-// The nodes FleetInventoryOptions::redis, which need not be reachable. `segments`: theirs in the table `stock`.
+// The nodes FleetInventoryOptions::redis, which need not be reachable. `nodes`: by their order there.
 // InvalidArgument: a node cannot be used as its URL says. ResourceExhausted: a thread cannot be started.
 absl::StatusOr<std::unique_ptr<FleetDispenser>> ConnectFleetNodes(const FleetInventoryOptions& options,
-                                                                  std::vector<int32_t> segments);
+                                                                  std::vector<FleetDispenser::Node> nodes);
 
 }  // namespace stockade::inventory_internal
 

@@ -51,17 +51,16 @@ void FleetCore::NoteLatches(const SkuRows& rows, Instant sent) {
     if (asks && latch.mode == FleetMode::kLatched) latch.lease = absl::ZeroDuration();
     is_sooner |= sold_out_.Note(id, latch, row.unsold(), row.per_buyer_limit != 0, sent);
   }
-  if (is_sooner) WakeUp();
+  if (!is_sooner) return;
+  // A lane that has read NextWork() is waiting already.
+  const MutexLock lock(mutex_);
+  WakeUp();
 }
 
 void FleetCore::NoteDeposit(uint64_t sku, const FleetLatch& latch) {
-  if (sold_out_.NoteLimbo(sku, latch)) WakeUp();
-}
-
-// Under the mutex, so that a lane that has read NextWork() is waiting already.
-void FleetCore::WakeUp() {
+  if (!sold_out_.NoteLimbo(sku, latch)) return;
   const MutexLock lock(mutex_);
-  changed_.NotifyAll();
+  WakeUp();
 }
 
 bool FleetCore::DepositsToLimbo(const FleetLatch& latch) {

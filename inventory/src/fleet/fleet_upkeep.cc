@@ -59,7 +59,7 @@ absl::Duration FleetCore::Upkeep(Lane& lane) {
   const MutexLock lock(mutex_);
   if (!goes_on) {
     watching_ = false;
-    changed_.NotifyAll();
+    WakeUp();
     return kUpkeepInterval;
   }
   if (is_more) due.watch_until = Instant::InfinitePast();
@@ -84,11 +84,14 @@ bool FleetCore::KeepWatch(Lane& lane) {
   if (!reply.status.ok()) return false;
   if (reply.rows_matched.front() == 1) {
     lane.due.watch_until = sent + kSignOfLife;
+    stock_.ExportUntil(sent + absl::Microseconds(kJanitorUs));
     const MutexLock lock(mutex_);
     watching_ = true;
     return true;
   }
   lane.due = {};
+  lane.stock = {};
+  stock_.ExportUntil(Instant::InfinitePast());
   NoteOverdue(lane, std::nullopt);
   return false;
 }
@@ -104,12 +107,12 @@ bool FleetCore::FindDue(Lane& lane) {
   std::vector<std::tuple<OrderId, int64_t, bool>> rows;
   std::optional<int64_t> next;
   const std::string orders = Concat(ledger_.tables.orders, " o FORCE INDEX (upkeep) WHERE o.state=0 AND o.at");
-  const MySqlReply reply = lane.writer.Read(
-      Concat("SET @due=", kFleetNow, ";SELECT o.order_id,o.at,", IsSmallOrder(), " FROM ", orders,
-             ">=", std::max(due.from, due.found.first), " AND o.at<=@due AND (o.at>", due.found.first,
-             " OR o.order_id>", due.found.second, ") ORDER BY o.at,o.order_id LIMIT ", kPage, ";SELECT MIN(o.at) FROM ",
-             orders, ">@due;SELECT @due"),
-      MySqlInto(rows, next, due.now));
+  const MySqlReply reply =
+      lane.writer.Read(Concat("SET @due=", kFleetNow, ";SELECT o.order_id,o.at,", IsSmallOrder(), " FROM ", orders,
+                              ">=", std::max(due.from, due.found.first), " AND o.at<=@due AND (o.at>", due.found.first,
+                              " OR o.order_id>", due.found.second, ") ORDER BY o.at,o.order_id LIMIT ", kPage,
+                              ";SELECT MIN(o.at) FROM ", orders, ">@due;SELECT @due"),
+                       MySqlInto(rows, next, due.now));
   NoteHealth(reply.status);
   if (!reply.status.ok()) return false;
   due.now = FleetClamp(due.now);
@@ -185,7 +188,7 @@ bool FleetCore::EndDue(Lane& lane) {
     const MutexLock lock(mutex_);
     if (!ids.empty() || queues_.ends.empty()) small_ends_first_ = false;
     if (due.large.empty() || !BeginLargeEnds(/*by_upkeep=*/true)) {
-      changed_.NotifyAll();
+      WakeUp();
       return true;
     }
   }
@@ -222,15 +225,16 @@ bool FleetCore::Tidy(Lane& lane, bool& is_more) {
                 draining)) {
     return false;
   }
+  if (!ReadStock(lane)) return false;
   // As long as any process that is alive has promised it. One counts as alive for its retention after its last sign.
   std::optional<int64_t> retention;
-  const MySqlReply reply = lane.writer.Read(
-      Concat("SELECT MAX(retention_us) FROM ", ledger_.tables.lanes, " WHERE GREATEST(seen_at,created_at)>=", kFleetNow,
-             "-retention_us"),
-      MySqlInto(retention));
+  const MySqlReply reply = lane.writer.Read(Concat("SELECT MAX(retention_us) FROM ", ledger_.tables.lanes,
+                                                   " WHERE GREATEST(seen_at,created_at)>=", kFleetNow, "-retention_us"),
+                                            MySqlInto(retention));
   NoteHealth(reply.status);
   if (!reply.status.ok()) return false;
-  const int64_t own = options_.retention == absl::InfiniteDuration() ? kNever : absl::ToInt64Microseconds(options_.retention);
+  const int64_t own =
+      options_.retention == absl::InfiniteDuration() ? kNever : absl::ToInt64Microseconds(options_.retention);
   const int64_t longest = std::max(FleetClamp(retention.value_or(0)), own);
   if (longest >= kMaxUnits) return true;
   // As FindDue() has it, of the entries of ended orders.
@@ -247,16 +251,15 @@ bool FleetCore::Forget(Lane& lane, int64_t from, int64_t before, bool& is_more) 
   const std::string units = Concat("quantity BETWEEN 1 AND ", kMaxUnits);
   const std::string line_count =
       Concat("(SELECT COUNT(*) FROM ", ledger_.tables.order_lines, " l WHERE l.order_id=o.order_id)");
-  const std::string of_skus =
-      Concat(" AND kind BETWEEN 0 AND 3 AND IF(sku_id=0,", line_count, " BETWEEN 1 AND ", kMaxBasketLines, ",", units,
-             " AND (SELECT COUNT(*) FROM ", ledger_.tables.skus,
-             " s WHERE s.sku_id=o.sku_id)=1) AND (SELECT COUNT(*) FROM ", ledger_.tables.order_lines, " l LEFT JOIN ",
-             ledger_.tables.skus, " s ON s.sku_id=l.sku_id WHERE l.order_id=o.order_id AND (s.sku_id IS NULL OR NOT l.",
-             units, "))=0");
+  const std::string of_skus = Concat(
+      " AND kind BETWEEN 0 AND 3 AND IF(sku_id=0,", line_count, " BETWEEN 1 AND ", kMaxBasketLines, ",", units,
+      " AND (SELECT COUNT(*) FROM ", ledger_.tables.skus, " s WHERE s.sku_id=o.sku_id)=1) AND (SELECT COUNT(*) FROM ",
+      ledger_.tables.order_lines, " l LEFT JOIN ", ledger_.tables.skus,
+      " s ON s.sku_id=l.sku_id WHERE l.order_id=o.order_id AND (s.sku_id IS NULL OR NOT l.", units, "))=0");
   const auto of_state = [&](OrderState state) {
     return Concat("(SELECT order_id,", line_count, " FROM ", ledger_.tables.orders,
-                  " o FORCE INDEX (upkeep) WHERE state=", static_cast<int>(state), " AND at>=", from, " AND at<", before,
-                  of_skus, " ORDER BY at LIMIT ", lane.due.forgets, ")");
+                  " o FORCE INDEX (upkeep) WHERE state=", static_cast<int>(state), " AND at>=", from, " AND at<",
+                  before, of_skus, " ORDER BY at LIMIT ", lane.due.forgets, ")");
   };
   std::vector<std::tuple<OrderId, uint64_t>> old;
   const MySqlReply reply =
@@ -276,8 +279,8 @@ bool FleetCore::Forget(Lane& lane, int64_t from, int64_t before, bool& is_more) 
   const bool all_fit = old.size() == found;
   is_more = !all_fit || found >= lane.due.forgets;
   lane.due.forgets = std::min(all_fit ? 2 * lane.due.forgets : old.size(), kUpkeepOrders);
-  const std::string old_ids = absl::StrJoin(
-      old, ",", [](std::string* out, const auto& order) { absl::StrAppend(out, std::get<0>(order)); });
+  const std::string old_ids =
+      absl::StrJoin(old, ",", [](std::string* out, const auto& order) { absl::StrAppend(out, std::get<0>(order)); });
   OrderRows orders;
   int64_t now = 0;
   if (!ReadOrders(lane.writer, Concat("o.order_id IN (", old_ids, ")"), orders, now)) return false;

@@ -5,7 +5,9 @@
 
 #include "inventory/fleet/fleet_test.h"
 #include "stockade/base/executor.h"
+#include "stockade/metrics/metrics_registry.h"
 #include "support/await.h"
+#include "support/exported.h"
 
 namespace stockade {
 namespace {
@@ -225,6 +227,91 @@ TEST_F(FleetInventoryTest, DamagedRowsStopNoOtherCall) {
   EXPECT_EQ(RefusalOf(shop->Cancel(held)), Refusal::kUnavailable);
   EXPECT_NE(shop->Cancel(held).message().find("fleet_audit.sql"), std::string_view::npos);
   EXPECT_TRUE(shop->Health().ok());
+}
+
+// A process that exports what is in stock.
+struct Exporter {
+  double Value(const std::string& metric, const std::string& labels = "") const {
+    return testing::Exported(*registry, Concat("stockade_inventory_", metric, "{inventory=\"shop\"", labels, "}"));
+  }
+  std::unique_ptr<MetricsRegistry> registry = std::make_unique<MetricsRegistry>();
+  std::unique_ptr<Inventory> shop = nullptr;
+};
+
+class FleetStockMetricsTest : public FleetInventoryTest {
+ protected:
+  Exporter NewExporter(int32_t sku_metrics) const {
+    Exporter exporter;
+    FleetInventoryOptions options = Options();
+    options.name = "shop";
+    options.metrics = exporter.registry.get();
+    options.sku_metrics = sku_metrics;
+    exporter.shop = Connect(std::move(options));
+    return exporter;
+  }
+};
+
+TEST_F(FleetStockMetricsTest, OneProcessAtATimeExportsWhatAllHaveInStock) {
+  auto shop = Connect();
+  ASSERT_EQ(shop->AddSku("sneaker", {.stock = 7, .shards = 2}), absl::OkStatus());
+  ASSERT_EQ(shop->AddSku("boot", {.stock = 5, .per_buyer_limit = 2}), absl::OkStatus());
+  ASSERT_EQ(shop->AddSku("sandal", {.stock = 3}), absl::OkStatus());
+  ASSERT_TRUE(shop->Take({.sku = "sneaker", .quantity = 2, .request_id = "a"}).ok());
+  ASSERT_TRUE(shop->Take({.sku = "sandal", .quantity = 1, .request_id = "b"}).ok());
+  ASSERT_TRUE(shop->Reserve({.sku = "boot", .request_id = "c", .buyer = "ann"}).ok());
+  ASSERT_EQ(shop->RemoveSku("sandal"), absl::OkStatus());
+  shop.reset();
+  server().Query("UPDATE " + Table("fleet") + " SET janitor_until=0");
+  const Exporter one = NewExporter(2);
+  const auto exports = [](const Exporter& of) { return of.Value("available_units") >= 0; };
+  testing::Await("the metrics", [&] { return exports(one); });
+  const Exporter two = NewExporter(1);
+  const auto has_all = [&](const Exporter& of) {
+    return of.Value("available_units") == 9 && of.Value("held_units") == 1 && of.Value("sold_units") == 3 &&
+           of.Value("oversold_units") == 0 && of.Value("buyers_over_limit") == 0;
+  };
+  EXPECT_TRUE(has_all(one));
+  EXPECT_FALSE(exports(two));
+  EXPECT_EQ(two.Value("oversold_units"), -1);
+  for (const auto& [sku, available, held, sold] : {std::tuple("sneaker", 5, 0, 2), std::tuple("boot", 4, 1, 0)}) {
+    const std::string label = Concat(",sku=\"", sku, "\"");
+    EXPECT_EQ(one.Value("sku_available_units", label), available);
+    EXPECT_EQ(one.Value("sku_held_units", label), held);
+    EXPECT_EQ(one.Value("sku_sold_units", label), sold);
+    EXPECT_EQ(two.Value("sku_sold_units", label), -1);
+  }
+  // A third one does the upkeep for a while, and then one of the two.
+  server().Query("UPDATE " + Table("fleet") +
+                 " SET janitor=1,janitor_until=TIMESTAMPDIFF(MICROSECOND,'1970-01-01',UTC_TIMESTAMP(6))+5000000");
+  testing::Await("the end of the series", [&] { return !exports(one) && !exports(two); });
+  EXPECT_EQ(one.Value("sku_sold_units", ",sku=\"sneaker\""), -1);
+  testing::Await("new ones", [&] { return exports(one) || exports(two); });
+  const Exporter& next = exports(one) ? one : two;
+  EXPECT_TRUE(has_all(next));
+  EXPECT_FALSE(exports(one) && exports(two));
+  int series = 0;
+  for (const char* const sku : {"sneaker", "boot"}) {
+    series += next.Value("sku_sold_units", Concat(",sku=\"", sku, "\"")) >= 0;
+  }
+  EXPECT_EQ(series, &next == &one ? 2 : 1) << "sku_metrics";
+}
+
+TEST_F(FleetStockMetricsTest, OversoldUnitsAndBuyersOverTheirLimit_AreCounted) {
+  tables_are_damaged_ = true;
+  {
+    const auto shop = Connect();
+    ASSERT_EQ(shop->AddSku("sneaker", {.stock = 7, .per_buyer_limit = 2}), absl::OkStatus());
+    for (const char* const buyer : {"ann", "bob", "eve"}) {
+      ASSERT_TRUE(shop->Take({.sku = "sneaker", .request_id = buyer, .buyer = buyer}).ok());
+    }
+  }
+  server().Query("UPDATE " + Table("stock") + " SET sold=10");
+  server().Query("SET STATEMENT check_constraint_checks=0 FOR UPDATE " + Table("buyers") + " SET units=3 LIMIT 2");
+  server().Query("UPDATE " + Table("fleet") + " SET janitor_until=0");
+  const Exporter exporter = NewExporter(0);
+  testing::Await("the metrics", [&] { return exporter.Value("oversold_units") >= 0; });
+  EXPECT_EQ(exporter.Value("oversold_units"), 3);
+  EXPECT_EQ(exporter.Value("buyers_over_limit"), 2);
 }
 
 TEST_F(FleetInventoryTest, AnswersAsyncCallsOnTheirExecutor) {

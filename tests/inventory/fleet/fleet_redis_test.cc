@@ -7,6 +7,7 @@
 #include <atomic>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <random>
 #include <string>
 #include <thread>
@@ -323,12 +324,23 @@ TEST_F(FleetRedisTest, Metrics_TellWhatTheNodesAnswer) {
   EXPECT_GE(count("node_takes_total", ",result=\"empty\""), 1);
 
   const double away = count("node_takes_total", ",result=\"away\"");
+  std::mutex mutex;
+  std::vector<std::string> logged;
+  SetLogSink([&](LogSeverity, std::string_view message) {
+    const std::lock_guard lock(mutex);
+    if (message.find("the Redis node") != message.npos) logged.emplace_back(message);
+  });
+  const std::string of_node = Concat(",node=\"", node().url(), "\"");
   node().Kill();
-  SellUntil(*shop, "a node that is away", [&] { return count("nodes_away") == 1; });
+  SellUntil(*shop, "a node that is away", [&] { return count("nodes_away", of_node) == 1; });
   EXPECT_GT(count("node_takes_total", ",result=\"away\""), away);
   node().Restart();
   AwaitPayment(*shop);
-  EXPECT_EQ(count("nodes_away"), 0);
+  EXPECT_EQ(count("nodes_away", of_node), 0);
+  SetLogSink(nullptr);
+  ASSERT_EQ(logged.size(), 2U) << "once each";
+  EXPECT_NE(logged[0].find(node().url() + " cannot be used"), std::string::npos) << logged[0];
+  EXPECT_NE(logged[1].find(node().url() + " can be used again"), std::string::npos) << logged[1];
 
   const double unpaid = count("node_unpaid_total");
   SetCounter("n", 1'000'000);  // An old snapshot: it gives out more than its row has.
@@ -454,7 +466,7 @@ TEST_F(FleetRedisTest, CounterGivesAllOrNothing_OfItsGeneration) {
   constexpr uint64_t kSku = 7;
   FleetInventoryOptions options = With({node().url()});
   options.name = options.fleet;
-  const auto nodes = inventory_internal::ConnectFleetNodes(options, {1'000'000}).value();
+  const auto nodes = inventory_internal::ConnectFleetNodes(options, {{1'000'000, "node"}}).value();
   const std::string key = Concat("stockade:inv:{", fleet(), ":", kSku, "}:1000000");
   const auto take = [&](int64_t least_generation, int64_t units) {
     const inventory_internal::FleetDispenser::Want want{

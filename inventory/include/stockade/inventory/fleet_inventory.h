@@ -67,6 +67,10 @@ struct STOCKADE_EXPORT FleetInventoryOptions {
   Duration retention = absl::Hours(24);
   // Of `patience`. Must outlive the inventory. Not null. Reservations expire by the database's clock.
   Clock* clock = Clock::System();
+  // How many SKUs have their own series (stockade_inventory_sku_..., label `sku`): the first ones by their ids in the
+  // tables. One process at a time exports the metrics of the stock, the one that lets reservations expire. Each SKU
+  // uses three series there for the lifetime of the registry. 0 or more.
+  int32_t sku_metrics = 0;
   // Null disables metrics.
   MetricsRegistry* metrics = MetricsRegistry::Default();
   // Of a connection.
@@ -102,8 +106,9 @@ struct STOCKADE_EXPORT FleetInventoryOptions {
 // - SkuOptions::shards and Reshard() are about segments in the ledger, for all processes, and are durable.
 // - StateOf(), Available(), Figures() and Snapshot() ask the ledger and block for a round trip; what they return is
 //   durable. Snapshot() of all SKUs is empty if the ledger cannot be used.
-// - Reservations expire by the database's clock. The units of an expired one are for sale again within a second, or
-//   within 4 s after the process that watched over them has ended.
+// - Reservations expire by the database's clock. The units of an expired one are for sale again within a second, if at
+//   most 10,000 are due at once (docs/INVENTORY.md, "Capacity", has the rate), or within 4 s after the process that
+//   watched over them has ended. Orders of more than 16 lines end in packets of their own: others wait for one at most.
 // - A request id that was refused as kRequestForgotten in one process is so in all.
 //
 // Request ids, buyers and order ids are unique in the fleet. Request ids and buyers are stored as keyed hashes.

@@ -283,7 +283,8 @@ class STOCKADE_EXPORT Inventory {
   // All SKUs for sale, ascending by name. Empty if they cannot be read.
   std::vector<SkuSnapshot> Snapshot() const;
 
-  // OK, or Unavailable with the reason after the ledger has failed, or if there is no memory.
+  // OK, or Unavailable with the reason after the ledger has failed, or if there is no memory. It is about taking
+  // orders: in a fleet it stays OK if Redis nodes are away, or if reservations expire late, which the metrics show.
   absl::Status Health() const;
 
  private:
