@@ -35,6 +35,7 @@ inline int64_t FleetSum(int64_t a, int64_t b) { return FleetClamp(FleetClamp(a) 
 // Lines of all orders in a packet, unless one order has more. A line takes less than 1,000 bytes of any packet, so that
 // all are below kLeastPacketBytes.
 inline constexpr size_t kMaxLines = 2048;
+static_assert(kMaxLines * 1'000 < kLeastPacketBytes);
 // An order with more lines is large. Large orders end in packets of their own, so that others need not wait for many.
 inline constexpr size_t kSmallLines = 16;
 

@@ -129,7 +129,7 @@ bool FleetCore::ServeNext(Lane& lane, Instant until) {
     }
   }
   // Large orders wait for those of another lane.
-  if (queues_.size() > 0) changed_.WaitUntil(clock_, mutex_, std::min(until, EndOfPatience(queues_.large_ends)));
+  if (queues_.size() > 0) called_.WaitUntil(clock_, mutex_, std::min(until, EndOfPatience(queues_.large_ends)));
   return true;
 }
 

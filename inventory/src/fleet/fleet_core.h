@@ -492,8 +492,8 @@ class FleetCore final : public InventoryCore {
   base_internal::ForkGuard fork_guard_;
 
   mutable base_internal::Mutex mutex_;
-  base_internal::CondVar called_;   // Lanes wait for it that have nothing to do,
-  base_internal::CondVar changed_;  // and for this one that wait for something else.
+  base_internal::CondVar called_;   // Lanes wait for it that can serve any call,
+  base_internal::CondVar changed_;  // and for this one while the ledger cannot be used.
   Queues queues_ STOCKADE_GUARDED_BY(mutex_);
   bool stopping_ STOCKADE_GUARDED_BY(mutex_) = false;
   absl::Status health_ STOCKADE_GUARDED_BY(mutex_) = absl::OkStatus();

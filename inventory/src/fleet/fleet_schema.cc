@@ -137,8 +137,8 @@ absl::Status CheckServer(const std::map<std::string, std::string>& settings) {
   if (mariadb && !IsOn(value("check_constraint_checks"))) {
     return Failed("does not check constraints: check_constraint_checks is OFF");
   }
-  int64_t packet = 0;
-  if (!absl::SimpleAtoi(value("max_allowed_packet"), &packet) || packet < int64_t{4} << 20) {
+  uint64_t packet = 0;
+  if (!absl::SimpleAtoi(value("max_allowed_packet"), &packet) || packet < kLeastPacketBytes) {
     return Failed(Concat("has max_allowed_packet ", value("max_allowed_packet"), "; at least 4 MiB are needed"));
   }
   if (IsOn(value("read_only"))) return absl::UnavailableError("the ledger's server is read-only");

@@ -23,6 +23,9 @@ namespace stockade::inventory_internal {
 // its last sign of life (retention_us, seen_at of lanes); version 2 leaves the defaults there.
 inline constexpr int64_t kFleetSchemaVersion = 3;
 
+// The least max_allowed_packet of a server. No packet has more bytes.
+inline constexpr size_t kLeastPacketBytes = size_t{4} << 20;
+
 // Numbers in the tables, which never change.
 static_assert(static_cast<int>(OrderState::kHeld) == 0 && static_cast<int>(OrderState::kSold) == 1 &&
               static_cast<int>(OrderState::kCancelled) == 2 && static_cast<int>(OrderState::kExpired) == 3);

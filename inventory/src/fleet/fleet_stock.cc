@@ -81,7 +81,7 @@ void FleetStock::ExportUntil(Instant end) {
 bool FleetCore::ReadStock(Lane& lane) {
   StockReading& reading = lane.stock;
   const Instant sent = clock_.Now();
-  if (!stock_.enabled() || sent < reading.next) return true;
+  if (!stock_.enabled() || (sent < reading.next && stock_.has_figures())) return true;
   const std::string& buyers = ledger_.tables.buyers;
   const std::string page =
       Concat(" FROM ", buyers, kByKey, " WHERE sku_id>", reading.buyer.first, " OR (sku_id=", reading.buyer.first,

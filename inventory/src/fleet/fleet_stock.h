@@ -36,6 +36,10 @@ class FleetStock {
   // Whether anybody reads them.
   bool enabled() const { return metrics_.enabled(); }
   void Set(Figures figures);
+  bool has_figures() const {
+    const base_internal::MutexLock lock(mutex_);
+    return has_figures_;
+  }
   // This process may export what it has read until then.
   void ExportUntil(Instant end);
 
@@ -43,7 +47,7 @@ class FleetStock {
   void Add(metrics_internal::ComponentMetrics& to, size_t metric, std::function<double(const Figures&)> read);
 
   Clock& clock_;
-  base_internal::Mutex mutex_;
+  mutable base_internal::Mutex mutex_;
   Figures figures_ STOCKADE_GUARDED_BY(mutex_);
   bool has_figures_ STOCKADE_GUARDED_BY(mutex_) = false;
   Instant export_end_ STOCKADE_GUARDED_BY(mutex_) = Instant::InfinitePast();
