@@ -245,6 +245,7 @@ class FleetCore final : public InventoryCore {
   };
   using EndQueue = std::deque<std::unique_ptr<FleetEndCall>> Queues::*;
   struct Looked;
+  struct Trial;
   struct Ending;
   // A payment from the row of a node.
   struct NodePayment {
@@ -384,6 +385,9 @@ class FleetCore final : public InventoryCore {
   absl::Status CheckSame(const FleetGrantCall& call, const OrderRow& order) const;
   void NoteLook(Lane& lane, const Looked& looked);
   bool Try(Lane& lane, FleetGrants calls);
+  // `skus`: gets the SKUs of the payments, in the order of their tags.
+  FleetPacket GrantsPacket(Lane& lane, const FleetGrants& calls, const Trial& trial, const NodePayments& from_node,
+                           std::vector<uint64_t>& skus) const;
   bool TryFailed(Lane& lane, FleetGrants calls, const FleetOutcome& outcome, std::span<const uint64_t> skus,
                  const NodePayments& from_node);
   void Answer(FleetGrantCall& call, absl::StatusOr<FleetGrant> grant);

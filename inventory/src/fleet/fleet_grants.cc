@@ -330,6 +330,48 @@ void FleetCore::NoteLook(Lane& lane, const Looked& looked) {
   }
 }
 
+// What requests that are tried together write.
+struct FleetCore::Trial {
+  struct Payment {
+    int64_t held = 0;
+    int64_t sold = 0;
+    Sku sku = {};
+  };
+  std::map<uint64_t, Payment> payments = {};  // By SKU.
+  // Units and limit, by SKU and buyer, of SKUs with one.
+  std::map<std::pair<uint64_t, FleetHash>, std::pair<int64_t, int64_t>> buyers = {};
+  // Rows of the tables, as SQL.
+  std::string requests = {};
+  std::string orders = {};
+  std::string lines = {};
+
+  static std::string& Next(std::string& rows) { return rows += rows.empty() ? "" : ","; }
+  void Add(const FleetGrantCall& call, OrderId id);
+};
+
+void FleetCore::Trial::Add(const FleetGrantCall& call, OrderId id) {
+  const bool holds = call.kind != OrderKind::kTake;
+  const bool basket = call.kind == OrderKind::kBasket;
+  const std::string request = FleetHashLiteral(call.request);
+  Next(requests) += Concat("(", request, ",", id, ")");
+  const int64_t ttl_us = TtlUs(call.ttl);
+  Next(orders) += Concat("(", id, ",@fence,", request, ",", basket ? 0 : call.skus[0], ",",
+                         basket ? 0 : call.lines[0].quantity, ",", FleetHashLiteral(call.buyer_hash), ",",
+                         static_cast<int>(call.kind), ",", holds ? 0 : 1, ",@now,", ttl_us, ",");
+  orders += !holds ? "@now)" : ttl_us == kNever ? Concat(kNever, ")") : Concat("@now+", ttl_us, ")");
+  for (size_t k = 0; k < call.lines.size(); ++k) {
+    const int64_t quantity = call.lines[k].quantity;
+    Payment& payment = payments.at(call.skus[k]);
+    (holds ? payment.held : payment.sold) += quantity;
+    if (payment.sku.per_buyer_limit != 0) {
+      auto& [units, limit] = buyers[{call.skus[k], call.buyer_hash}];
+      units += quantity;
+      limit = payment.sku.per_buyer_limit;
+    }
+    if (basket) Next(lines) += Concat("(", id, ",", call.skus[k], ",", quantity, ")");
+  }
+}
+
 bool FleetCore::Try(Lane& lane, FleetGrants calls) {
   if (absl::Status ready = lane.writer.Prepare(); !ready.ok()) {
     NoteHealth(ready);
@@ -338,122 +380,23 @@ bool FleetCore::Try(Lane& lane, FleetGrants calls) {
   }
   std::ranges::sort(calls, {}, [](const auto& call) { return call->request; });
   const OrderId first = lane.writer.NextOrders(calls.size());
-
-  struct Payment {
-    int64_t held = 0;
-    int64_t sold = 0;
-    Sku sku = {};
-  };
-  std::map<uint64_t, Payment> payments;
-  std::map<std::pair<uint64_t, FleetHash>, std::pair<int64_t, int64_t>> buyers;  // Units and limit.
-  std::string requests;
-  std::string orders;
-  std::string lines;
+  Trial trial;
   {
     const MutexLock lock(mutex_);
     for (const auto& call : calls) {
-      for (const uint64_t sku : call->skus) {
-        payments[sku].sku = skus_[sku];
-      }
+      for (const uint64_t sku : call->skus) trial.payments[sku].sku = skus_[sku];
     }
   }
-  const auto separate = [](std::string& list) { list += list.empty() ? "" : ","; };
-  for (size_t i = 0; i < calls.size(); ++i) {
-    const FleetGrantCall& call = *calls[i];
-    const OrderId id = first + i;
-    const bool holds = call.kind != OrderKind::kTake;
-    const bool basket = call.kind == OrderKind::kBasket;
-    const std::string request = FleetHashLiteral(call.request);
-    separate(requests);
-    requests += Concat("(", request, ",", id, ")");
-    const int64_t ttl_us = TtlUs(call.ttl);
-    separate(orders);
-    orders += Concat("(", id, ",@fence,", request, ",", basket ? 0 : call.skus[0], ",",
-                     basket ? 0 : call.lines[0].quantity, ",", FleetHashLiteral(call.buyer_hash), ",",
-                     static_cast<int>(call.kind), ",", holds ? 0 : 1, ",@now,", ttl_us, ",");
-    orders += !holds ? "@now)" : ttl_us == kNever ? Concat(kNever, ")") : Concat("@now+", ttl_us, ")");
-    for (size_t k = 0; k < call.lines.size(); ++k) {
-      const int64_t quantity = call.lines[k].quantity;
-      Payment& payment = payments[call.skus[k]];
-      (holds ? payment.held : payment.sold) += quantity;
-      if (payment.sku.per_buyer_limit != 0) {
-        auto& [units, limit] = buyers[{call.skus[k], call.buyer_hash}];
-        units += quantity;
-        limit = payment.sku.per_buyer_limit;
-      }
-      if (!basket) continue;
-      separate(lines);
-      lines += Concat("(", id, ",", call.skus[k], ",", quantity, ")");
-    }
-  }
+  for (size_t i = 0; i < calls.size(); ++i) trial.Add(*calls[i], first + i);
 
   std::map<uint64_t, int64_t> wanted;
-  for (const auto& [id, payment] : payments) {
+  for (const auto& [id, payment] : trial.payments) {
     const bool asks = dispenser_ != nullptr && payment.sku.has_nodes && !lane.merging.contains(id);
     if (asks) wanted[id] = payment.held + payment.sold;
   }
   const NodePayments from_node = wanted.empty() ? NodePayments() : AskNode(lane, wanted);
-
-  FleetPacket packet;
-  if (ledger_.keys.imported.has_value()) {
-    packet.Add(Concat("SELECT COUNT(*) INTO @forgotten FROM ", ledger_.tables.forgotten, " WHERE ", InImported(calls)),
-               kRequests);
-    packet.AddCondition("@forgotten=0", kRequests);
-  }
-  packet.Add(Concat("INSERT INTO ", ledger_.tables.requests, " (id,order_id) VALUES ", requests), kRequests);
-  if (!buyers.empty()) {
-    std::string rows;
-    for (const auto& [key, value] : buyers) {
-      separate(rows);
-      rows += Concat("(", key.first, ",", FleetHashLiteral(key.second), ",", value.first, ",", value.second, ")");
-    }
-    packet.Add(Concat("INSERT INTO ", ledger_.tables.buyers, " (sku_id,buyer,units,most) VALUES ", rows,
-                      " ON DUPLICATE KEY UPDATE units=units+VALUES(units)"),
-               kBuyers);
-  }
-  packet.Add(Concat("INSERT INTO ", ledger_.tables.orders,
-                    " (order_id,fence,request,sku_id,quantity,buyer,kind,state,created_at,ttl_us,at) VALUES ", orders),
-             kOrders);
-  if (!lines.empty()) {
-    packet.Add(Concat("INSERT INTO ", ledger_.tables.order_lines, " (order_id,sku_id,quantity) VALUES ", lines),
-               kOrderLines);
-  }
   std::vector<uint64_t> skus;
-  for (const auto& [id, payment] : payments) {
-    const size_t tag = kStock + skus.size();
-    skus.push_back(id);
-    const int64_t units = payment.held + payment.sold;
-    if (lane.merging.erase(id) > 0) {
-      if (const auto share = lane.shares.find(id); share != lane.shares.end()) {
-        share->second.End(share->second.generation);
-      }
-      packet.Add(Concat("SELECT SUM(units) INTO @units FROM ", ledger_.tables.stock, kByKey, " WHERE sku_id=", id,
-                        " FOR UPDATE"),
-                 tag);
-      packet.AddGuarded(Concat("UPDATE ", ledger_.tables.stock, " SET units=@units-", units, ",held=held+",
-                               payment.held, ",sold=sold+", payment.sold, " WHERE sku_id=", id, " AND segment=0"),
-                        1, tag);
-      packet.Add(Concat("UPDATE ", ledger_.tables.stock, kByKey, " SET units=0,fence=fence+(segment>=",
-                        kFirstNodeSegment, ") WHERE sku_id=", id, " AND segment>0"),
-                 tag);
-    } else {
-      const auto node = from_node.find(id);
-      std::string left = Concat("units-", units);
-      std::string segment = Concat(SegmentOf(payment.sku, lane));
-      if (node != from_node.end()) {
-        segment = Concat(dispenser_->segment(NodeOf(lane)), " AND fence=", node->second.generation);
-        if (Has(FleetDefect::kNoCheck)) {
-          segment = Concat(dispenser_->segment(NodeOf(lane)));
-          left = Concat("GREATEST(", left, ",0)");
-        }
-      }
-      packet.AddGuarded(Concat("UPDATE ", ledger_.tables.stock, " SET units=", left, ",held=held+", payment.held,
-                               ",sold=sold+", payment.sold, " WHERE sku_id=", id, " AND segment=", segment),
-                        1, tag);
-    }
-  }
-
-  const FleetOutcome outcome = RunUntilKnown(lane.writer, packet);
+  const FleetOutcome outcome = RunUntilKnown(lane.writer, GrantsPacket(lane, calls, trial, from_node, skus));
   NoteSize(lane, LinesOf(calls), outcome);
   if (outcome.kind != FleetOutcome::Kind::kDone) return TryFailed(lane, std::move(calls), outcome, skus, from_node);
   if (outcome.now == 0) {
@@ -471,6 +414,68 @@ bool FleetCore::Try(Lane& lane, FleetGrants calls) {
                             .expires_at = holds ? ExpiresAt(outcome.now, TtlUs(call.ttl)) : absl::InfiniteFuture()});
   }
   return true;
+}
+
+FleetPacket FleetCore::GrantsPacket(Lane& lane, const FleetGrants& calls, const Trial& trial,
+                                    const NodePayments& from_node, std::vector<uint64_t>& skus) const {
+  FleetPacket packet;
+  if (ledger_.keys.imported.has_value()) {
+    packet.Add(Concat("SELECT COUNT(*) INTO @forgotten FROM ", ledger_.tables.forgotten, " WHERE ", InImported(calls)),
+               kRequests);
+    packet.AddCondition("@forgotten=0", kRequests);
+  }
+  packet.Add(Concat("INSERT INTO ", ledger_.tables.requests, " (id,order_id) VALUES ", trial.requests), kRequests);
+  if (!trial.buyers.empty()) {
+    std::string rows;
+    for (const auto& [key, value] : trial.buyers) {
+      Trial::Next(rows) +=
+          Concat("(", key.first, ",", FleetHashLiteral(key.second), ",", value.first, ",", value.second, ")");
+    }
+    packet.Add(Concat("INSERT INTO ", ledger_.tables.buyers, " (sku_id,buyer,units,most) VALUES ", rows,
+                      " ON DUPLICATE KEY UPDATE units=units+VALUES(units)"),
+               kBuyers);
+  }
+  packet.Add(
+      Concat("INSERT INTO ", ledger_.tables.orders,
+             " (order_id,fence,request,sku_id,quantity,buyer,kind,state,created_at,ttl_us,at) VALUES ", trial.orders),
+      kOrders);
+  if (!trial.lines.empty()) {
+    packet.Add(Concat("INSERT INTO ", ledger_.tables.order_lines, " (order_id,sku_id,quantity) VALUES ", trial.lines),
+               kOrderLines);
+  }
+  for (const auto& [id, payment] : trial.payments) {
+    const size_t tag = kStock + skus.size();
+    skus.push_back(id);
+    const int64_t units = payment.held + payment.sold;
+    const std::string ordered = Concat(",held=held+", payment.held, ",sold=sold+", payment.sold, " WHERE sku_id=", id);
+    if (lane.merging.erase(id) > 0) {
+      if (const auto share = lane.shares.find(id); share != lane.shares.end()) {
+        share->second.End(share->second.generation);
+      }
+      packet.Add(Concat("SELECT SUM(units) INTO @units FROM ", ledger_.tables.stock, kByKey, " WHERE sku_id=", id,
+                        " FOR UPDATE"),
+                 tag);
+      packet.AddGuarded(Concat("UPDATE ", ledger_.tables.stock, " SET units=@units-", units, ordered, " AND segment=0"),
+                        1, tag);
+      packet.Add(Concat("UPDATE ", ledger_.tables.stock, kByKey, " SET units=0,fence=fence+(segment>=",
+                        kFirstNodeSegment, ") WHERE sku_id=", id, " AND segment>0"),
+                 tag);
+      continue;
+    }
+    const auto node = from_node.find(id);
+    std::string left = Concat("units-", units);
+    std::string segment = Concat(SegmentOf(payment.sku, lane));
+    if (node != from_node.end()) {
+      segment = Concat(dispenser_->segment(NodeOf(lane)), " AND fence=", node->second.generation);
+      if (Has(FleetDefect::kNoCheck)) {
+        segment = Concat(dispenser_->segment(NodeOf(lane)));
+        left = Concat("GREATEST(", left, ",0)");
+      }
+    }
+    packet.AddGuarded(Concat("UPDATE ", ledger_.tables.stock, " SET units=", left, ordered, " AND segment=", segment),
+                      1, tag);
+  }
+  return packet;
 }
 
 // Nothing has changed, or nobody knows.
