@@ -42,7 +42,7 @@ constexpr MetricDef kStockDefs[] = {
     {MetricType::kGauge, "stockade_inventory_sold_units", "Units sold, over all SKUs."},
     {MetricType::kGauge, "stockade_inventory_oversold_units",
      "Units held or sold in excess of those ever stocked, over all SKUs: must be 0; a nonzero value is a bug."},
-    {MetricType::kGauge, "stockade_inventory_buyers_over_limit",
+    {MetricType::kGauge, "stockade_inventory_over_limit_buyers",
      "Buyers with more units of a SKU than its limit allows, over all SKUs: must be 0; a nonzero value is a bug."},
     {MetricType::kGauge, "stockade_inventory_shard_imbalance",
      "Units of the fullest shard in use divided by the mean of the shards in use (1 is even); the maximum over all "

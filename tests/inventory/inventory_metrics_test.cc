@@ -251,8 +251,9 @@ TEST(InventoryMetricsTest, Names_PassTheLint) {
     EXPECT_FALSE(family.help.empty()) << family.name;
     EXPECT_EQ(family.type == prometheus::MetricType::Counter, family.name.ends_with("_total")) << family.name;
     EXPECT_EQ(family.type == prometheus::MetricType::Histogram, family.name.ends_with("_seconds")) << family.name;
-    EXPECT_EQ(family.type == prometheus::MetricType::Gauge,
-              family.name.ends_with("_units") || family.name.ends_with("_imbalance"))
+    EXPECT_EQ(family.type == prometheus::MetricType::Gauge, family.name.ends_with("_units") ||
+                                                                family.name.ends_with("_buyers") ||
+                                                                family.name.ends_with("_imbalance"))
         << family.name;
   }
 }

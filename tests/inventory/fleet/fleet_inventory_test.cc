@@ -268,7 +268,7 @@ TEST_F(FleetStockMetricsTest, OneProcessAtATimeExportsWhatAllHaveInStock) {
   const Exporter two = NewExporter(1);
   const auto has_all = [&](const Exporter& of) {
     return of.Value("available_units") == 9 && of.Value("held_units") == 1 && of.Value("sold_units") == 3 &&
-           of.Value("oversold_units") == 0 && of.Value("buyers_over_limit") == 0;
+           of.Value("oversold_units") == 0 && of.Value("over_limit_buyers") == 0;
   };
   EXPECT_TRUE(has_all(one));
   EXPECT_FALSE(exports(two));
@@ -311,7 +311,7 @@ TEST_F(FleetStockMetricsTest, OversoldUnitsAndBuyersOverTheirLimit_AreCounted) {
   const Exporter exporter = NewExporter(0);
   testing::Await("the metrics", [&] { return exporter.Value("oversold_units") >= 0; });
   EXPECT_EQ(exporter.Value("oversold_units"), 3);
-  EXPECT_EQ(exporter.Value("buyers_over_limit"), 2);
+  EXPECT_EQ(exporter.Value("over_limit_buyers"), 2);
 }
 
 TEST_F(FleetInventoryTest, AnswersAsyncCallsOnTheirExecutor) {
