@@ -74,12 +74,12 @@ absl::Status FleetLane::Register() {
     const std::string imported = ledger_.keys.imported.has_value()
                                      ? mysql_internal::MySqlLiteral(FleetKeyBytes(*ledger_.keys.imported))
                                      : "NULL";
-    const MySqlReply reply =
-        connection_->Run(Concat("INSERT INTO ", ledger_.tables.lanes, " (lane_id,nonce,fence,batch,created_at,retention_us,seen_at) SELECT ", lane_id, ",", nonce, ",1,0,",
-                                kFleetNow, ",", RetentionUs(ledger_.retention), ",", kFleetNow, " FROM ",
-                                ledger_.tables.fleet,
-                                " WHERE one=1 AND imported_key<=>", imported, " LOCK IN SHARE MODE"),
-                         Deadline());
+    const MySqlReply reply = connection_->Run(
+        Concat("INSERT INTO ", ledger_.tables.lanes,
+               " (lane_id,nonce,fence,batch,created_at,retention_us,seen_at) SELECT ", lane_id, ",", nonce, ",1,0,",
+               kFleetNow, ",", RetentionUs(ledger_.retention), ",", kFleetNow, " FROM ", ledger_.tables.fleet,
+               " WHERE one=1 AND imported_key<=>", imported, " LOCK IN SHARE MODE"),
+        Deadline());
     if (reply.error == kDuplicate) continue;
     if (!reply.status.ok()) return reply.status;
     if (reply.rows_matched.front() != 1) {
@@ -126,11 +126,11 @@ FleetOutcome FleetLane::Run(const FleetPacket& packet) {
   usable_ = false;
   if (absl::Status ready = Prepare(); !ready.ok()) return {.kind = FleetOutcome::Kind::kAway, .status = ready};
   batch_in_doubt_ = ++batch_;
-  const std::string sql =
-      Concat("SET @miss=NULL,@now=", kFleetNow, ";START TRANSACTION;UPDATE ", ledger_.tables.lanes,
-             " SET batch=", batch_, ",seen_at=@now", Row(), ";SET @fence=IF(ROW_COUNT()=1,", fence_, ",NULL)", packet.sql(),
-             ";SET @end=IF(@fence IS NOT NULL AND @miss IS NULL,'COMMIT','ROLLBACK');PREPARE "
-             "stockade_end FROM @end;EXECUTE stockade_end;SELECT @fence,@miss,@now");
+  const std::string sql = Concat("SET @miss=NULL,@now=", kFleetNow, ";START TRANSACTION;UPDATE ", ledger_.tables.lanes,
+                                 " SET batch=", batch_, ",seen_at=@now", Row(), ";SET @fence=IF(ROW_COUNT()=1,", fence_,
+                                 ",NULL)", packet.sql(),
+                                 ";SET @end=IF(@fence IS NOT NULL AND @miss IS NULL,'COMMIT','ROLLBACK');PREPARE "
+                                 "stockade_end FROM @end;EXECUTE stockade_end;SELECT @fence,@miss,@now");
   unsettled_ = true;
   base_internal::CrashPoint("fleet: before the packet");
   End end;

@@ -53,9 +53,7 @@ struct FleetOutcome {
   absl::Status status = absl::OkStatus();
 
   // The packet or its reply was. With kAgain, the server was there again at once.
-  bool is_lost() const {
-    return kind == Kind::kAway || kind == Kind::kUnknown || (kind == Kind::kAgain && error == 0);
-  }
+  bool is_lost() const { return kind == Kind::kAway || kind == Kind::kUnknown || (kind == Kind::kAgain && error == 0); }
 };
 
 // A writer of the ledger: a connection, and a row of `lanes`. Every transaction names the lane, its nonce and its

@@ -46,9 +46,8 @@ class Requests {
   enum class Refusal { kNone, kError, kEnd };
 
   explicit Requests(TcpProxy& proxy) {
-    proxy.FilterRequests([this] {
-      return [this, arrived = std::string()](std::string more) mutable { return Pass(arrived += more); };
-    });
+    proxy.FilterRequests(
+        [this] { return [this, arrived = std::string()](std::string more) mutable { return Pass(arrived += more); }; });
   }
   void Refuse(Refusal how, size_t above) {
     const std::lock_guard lock(mutex_);
@@ -92,7 +91,8 @@ class Requests {
     ++refused_;
     std::string other(1, kQuit);
     if (how_ == Refusal::kError) {
-      other = Concat(std::string(1, kQuery), "SIGNAL SQLSTATE '08S01' SET MYSQL_ERRNO=1153,MESSAGE_TEXT='packet too large'");
+      other = Concat(std::string(1, kQuery),
+                     "SIGNAL SQLSTATE '08S01' SET MYSQL_ERRNO=1153,MESSAGE_TEXT='packet too large'");
     }
     return std::string({static_cast<char>(other.size()), '\0', '\0', '\0'}) + other;
   }
@@ -130,8 +130,7 @@ class FleetSizesTest : public FleetFaultsTest {
   static std::string Sku(size_t i) { return Concat("item ", i); }
   static void AddSkus(Inventory& shop, size_t count, int64_t per_buyer_limit = 0) {
     for (size_t i = 0; i < count; ++i) {
-      const absl::Status added =
-          shop.EnsureSku(Sku(i), {.stock = 1'000'000, .per_buyer_limit = per_buyer_limit});
+      const absl::Status added = shop.EnsureSku(Sku(i), {.stock = 1'000'000, .per_buyer_limit = per_buyer_limit});
       ASSERT_TRUE(added.ok()) << added;
     }
   }
@@ -158,8 +157,8 @@ class FleetSizesTest : public FleetFaultsTest {
       cases.push_back(Concat("WHEN ", id, " THEN ", at));
     }
     const std::string at = Concat("CASE order_id ", absl::StrJoin(cases, " "), " END");
-    Client().Run(Concat("UPDATE ", Table("orders"), " SET ttl_us=(", at, ")-created_at,at=", at,
-                        " WHERE order_id IN (", absl::StrJoin(ids, ","), ")"));
+    Client().Run(Concat("UPDATE ", Table("orders"), " SET ttl_us=(", at, ")-created_at,at=", at, " WHERE order_id IN (",
+                        absl::StrJoin(ids, ","), ")"));
   }
   int64_t Held() const { return Number("SELECT COUNT(*) FROM " + Table("orders") + " WHERE state=0"); }
 
