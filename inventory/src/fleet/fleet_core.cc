@@ -17,6 +17,9 @@ using base_internal::MutexUnlock;
 constexpr absl::Duration kFirstPause = absl::Milliseconds(20);
 constexpr absl::Duration kLongestPause = absl::Seconds(1);
 
+// How long large orders wait for their turn after others: a lane whose turn it is may hang.
+constexpr absl::Duration kLargeTurn = absl::Seconds(1);
+
 }  // namespace
 
 FleetCore::FleetCore(FleetInventoryOptions options, FleetLedger ledger, std::unique_ptr<FleetDispenser> dispenser)
@@ -79,9 +82,10 @@ void FleetCore::RunLane(int32_t index) {
     const Instant sold_out = index == 0 ? sold_out_.NextWork() : Instant::InfiniteFuture();
     const Instant now = clock_.Now();
     // Large orders wait until somebody has looked whether small ones are due.
-    if (index == 0 && watching_ && small_ends_first_ && !queues_.large_ends.empty()) upkeep = now;
+    if (index == 0 && watching_ && !stopping_ && small_ends_first_ && !queues_.large_ends.empty()) upkeep = now;
     if (!stopping_ && now >= std::min(upkeep, sold_out) && (idle || !is_calls_turn)) {
       is_calls_turn = true;
+      if (!idle) called_.NotifyOne();  // This lane may be the only one that was woken for a call.
       const MutexUnlock unlocked(mutex_);
       if (now >= sold_out) ServeSoldOut(lane);
       if (now >= upkeep) upkeep = clock_.Now() + Upkeep(lane);
@@ -90,6 +94,7 @@ void FleetCore::RunLane(int32_t index) {
     } else if (is_calls_turn = false; ServeNext(lane, std::min(upkeep, sold_out))) {
       backoff.Reset();
     } else {
+      called_.NotifyAll();  // Another lane's connection may be all right.
       WaitAway(backoff.Next());
     }
   }
@@ -128,14 +133,24 @@ bool FleetCore::ServeNext(Lane& lane, Instant until) {
       return is_usable;
     }
   }
-  // Large orders wait for those of another lane.
-  if (queues_.size() > 0) called_.WaitUntil(clock_, mutex_, std::min(until, EndOfPatience(queues_.large_ends)));
+  // Large orders wait for their turn.
+  if (queues_.size() > 0) {
+    Instant end = std::min(stopping_ ? Instant::InfiniteFuture() : until, EndOfPatience(queues_.large_ends));
+    if (const Instant turn = last_large_end_ + kLargeTurn; turn > clock_.Now()) end = std::min(end, turn);
+    called_.WaitUntil(clock_, mutex_, end);
+  }
   return true;
 }
 
 bool FleetCore::BeginLargeEnds(bool by_upkeep) {
-  if (large_ends_run_ || (small_ends_first_ && (watching_ || !queues_.ends.empty()))) return false;
-  if (by_upkeep && large_ends_by_upkeep_ && !queues_.large_ends.empty()) return false;  // In turns.
+  if (large_ends_run_) return false;
+  if (clock_.Now() < last_large_end_ + kLargeTurn) {
+    const bool looks = watching_ && !stopping_;
+    if (small_ends_first_ && (looks || !queues_.ends.empty())) return false;
+    // Calls and upkeep take turns.
+    if (by_upkeep && large_ends_by_upkeep_ && !queues_.large_ends.empty()) return false;
+    if (!by_upkeep && !large_ends_by_upkeep_ && large_are_due_ && looks) return false;
+  }
   large_ends_run_ = true;
   large_ends_by_upkeep_ = by_upkeep;
   return true;
@@ -144,6 +159,7 @@ bool FleetCore::BeginLargeEnds(bool by_upkeep) {
 void FleetCore::EndLargeEnds() {
   large_ends_run_ = false;
   small_ends_first_ = true;
+  last_large_end_ = clock_.Now();
   WakeUp();
 }
 
@@ -169,7 +185,7 @@ void FleetCore::NoteSize(Lane& lane, size_t lines, const FleetOutcome& outcome) 
   if (outcome.is_lost()) {
     NoteLost(lane, lines);
   } else {
-    lane.most_lines = std::min(2 * lane.most_lines, kMaxLines);
+    NotePassed(lane);
   }
 }
 
@@ -194,6 +210,7 @@ FleetOutcome FleetCore::RunUntilKnown(FleetLane& writer, const FleetPacket& pack
     NoteHealth(outcome.status);
     {
       const MutexLock lock(mutex_);
+      called_.NotifyAll();
       WaitAway(backoff.Next());
       if (stopping_) break;
     }

@@ -276,6 +276,7 @@ class FleetCore final : public InventoryCore {
   static void NoteLost(Lane& lane, size_t lines) {
     lane.most_lines = std::max<size_t>(std::min(lines, lane.most_lines) / 2, 1);
   }
+  static void NotePassed(Lane& lane) { lane.most_lines = std::min(2 * lane.most_lines, kMaxLines); }
   static void NoteSize(Lane& lane, size_t lines, const FleetOutcome& outcome);
   // After a surprise: to be tried again, except for those that are given up.
   template <typename Call>
@@ -441,13 +442,14 @@ class FleetCore final : public InventoryCore {
   FleetEnds Expiries(std::span<const OrderId> ids);
   double OverdueSeconds() const;
   // What is to be done now and then. Sets `is_more` if some of it is left.
-  bool Tidy(Lane& lane, bool& is_more);
+  void Tidy(Lane& lane, bool& is_more);
   // Forgets orders that ended before that time, in microseconds of the database. Sets `is_more` if some may be left.
   bool Forget(Lane& lane, int64_t from, int64_t before, bool& is_more);
 
   // fleet_stock.cc
   // Reads what the metrics show, if it is time to. False: the ledger cannot be used.
   bool ReadStock(Lane& lane);
+  bool ReadStockNow(Lane& lane);
 
   // fleet_refusals.cc
   // The refusal of a request that a lease allows; nullopt: the ledger has to be asked. Does not block.
@@ -506,6 +508,9 @@ class FleetCore final : public InventoryCore {
   // The last orders that were ended were large, and nobody has looked since whether small ones wait.
   bool small_ends_first_ STOCKADE_GUARDED_BY(mutex_) = false;
   bool watching_ STOCKADE_GUARDED_BY(mutex_) = false;  // This process lets the reservations of all expire.
+  Instant watch_end_ STOCKADE_GUARDED_BY(mutex_) = Instant::InfinitePast();  // Unless it says so again.
+  bool large_are_due_ STOCKADE_GUARDED_BY(mutex_) = false;
+  Instant last_large_end_ STOCKADE_GUARDED_BY(mutex_) = Instant::InfinitePast();
   // When the oldest reservation was due that Upkeep() has found; InfiniteFuture(): none.
   Instant overdue_since_ STOCKADE_GUARDED_BY(mutex_) = Instant::InfiniteFuture();
   absl::flat_hash_map<uint64_t, Sku> skus_ STOCKADE_GUARDED_BY(mutex_);

@@ -47,26 +47,36 @@ class JoinedRows {
 
   template <typename... Values>
   void Add(const Values&... values) {
-    sql_ += rows_++ == 0 ? "SELECT " : " UNION ALL SELECT ";
+    if (parts_.empty() || parts_.back().rows == kMostRows) parts_.emplace_back();
+    Part& part = parts_.back();
+    part.sql += part.rows++ == 0 ? "SELECT " : " UNION ALL SELECT ";
     size_t column = 0;
     const auto add = [&](const auto& value) {
-      sql_ += Concat(column == 0 ? "" : ",", value);
-      if (rows_ == 1) sql_ += Concat(" AS ", columns_[column]);  // The first row names the columns.
+      part.sql += Concat(column == 0 ? "" : ",", value);
+      if (part.rows == 1) part.sql += Concat(" AS ", columns_[column]);  // The first row names the columns.
       ++column;
     };
     (add(values), ...);
   }
   // `d` are these rows, `t` those of the table.
   void Update(FleetPacket& packet, std::string_view table, std::string_view on, std::string_view set) const {
-    if (rows_ == 0) return;
-    packet.AddGuarded(Concat("UPDATE (", sql_, ") d STRAIGHT_JOIN ", table, " t ON ", on, " SET ", set), rows_,
-                      FleetPacket::kAnyTag);
+    for (const Part& part : parts_) {
+      packet.AddGuarded(
+          Concat("UPDATE (", part.sql, ") d STRAIGHT_JOIN ", table, " t", kByKey, " ON ", on, " SET ", set), part.rows,
+          FleetPacket::kAnyTag);
+    }
   }
 
  private:
+  // Of one statement: a server may need stack for each.
+  static constexpr int64_t kMostRows = 256;
+  struct Part {
+    std::string sql = {};
+    int64_t rows = 0;
+  };
+
   const std::vector<std::string_view> columns_;
-  std::string sql_;
-  int64_t rows_ = 0;
+  std::vector<Part> parts_;
 };
 
 }  // namespace
@@ -229,7 +239,10 @@ void FleetCore::JudgeEnds(Ending& ending, int64_t now) {
 }
 
 bool FleetCore::EndOrders(Lane& lane, EndQueue queue, Ending& ending) {
-  if (ending.calls.empty()) return true;
+  if (ending.calls.empty()) {
+    NotePassed(lane);
+    return true;
+  }
   absl::flat_hash_set<uint64_t> skus;
   for (const auto& call : ending.calls) {
     for (const auto& [sku, quantity] : ending.orders[call->id].lines) skus.insert(sku);

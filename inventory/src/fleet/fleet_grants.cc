@@ -107,6 +107,7 @@ bool FleetCore::Look(Lane& lane, FleetGrants calls, FleetGrants& trying) {
     PutBack(&Queues::grants, std::move(calls));
     return true;
   }
+  NotePassed(lane);
   FleetGrants later;
   for (std::unique_ptr<FleetGrantCall>& call : calls) Judge(std::move(call), looked, trying, later);
   lane.look_batches = looked.found_repeat ? kLooksAfterRepeat : std::max(lane.look_batches - 1, 0);

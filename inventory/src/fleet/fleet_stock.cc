@@ -73,15 +73,26 @@ void FleetStock::Set(Figures figures) {
 
 void FleetStock::ExportUntil(Instant end) {
   const MutexLock lock(mutex_);
-  // What was read before another process did the upkeep is old.
-  if (clock_.Now() >= export_end_) has_figures_ = false;
   export_end_ = end;
+}
+
+void FleetStock::Clear() {
+  const MutexLock lock(mutex_);
+  has_figures_ = false;
 }
 
 bool FleetCore::ReadStock(Lane& lane) {
   StockReading& reading = lane.stock;
   const Instant sent = clock_.Now();
-  if (!stock_.enabled() || (sent < reading.next && stock_.has_figures())) return true;
+  if (!stock_.enabled() || sent < reading.next) return true;
+  const bool was_read = ReadStockNow(lane);
+  const Instant now = clock_.Now();
+  reading.next = now + std::max(kStockInterval, kShareOfTime * (now - sent));
+  return was_read;
+}
+
+bool FleetCore::ReadStockNow(Lane& lane) {
+  StockReading& reading = lane.stock;
   const std::string& buyers = ledger_.tables.buyers;
   const std::string page =
       Concat(" FROM ", buyers, kByKey, " WHERE sku_id>", reading.buyer.first, " OR (sku_id=", reading.buyer.first,
@@ -122,8 +133,6 @@ bool FleetCore::ReadStock(Lane& lane) {
     }
   }
   stock_.Set(std::move(figures));
-  const Instant now = clock_.Now();
-  reading.next = now + std::max(kStockInterval, kShareOfTime * (now - sent));
   return true;
 }
 

@@ -36,18 +36,16 @@ class FleetStock {
   // Whether anybody reads them.
   bool enabled() const { return metrics_.enabled(); }
   void Set(Figures figures);
-  bool has_figures() const {
-    const base_internal::MutexLock lock(mutex_);
-    return has_figures_;
-  }
   // This process may export what it has read until then.
   void ExportUntil(Instant end);
+  // Another process exports them.
+  void Clear();
 
  private:
   void Add(metrics_internal::ComponentMetrics& to, size_t metric, std::function<double(const Figures&)> read);
 
   Clock& clock_;
-  mutable base_internal::Mutex mutex_;
+  base_internal::Mutex mutex_;
   Figures figures_ STOCKADE_GUARDED_BY(mutex_);
   bool has_figures_ STOCKADE_GUARDED_BY(mutex_) = false;
   Instant export_end_ STOCKADE_GUARDED_BY(mutex_) = Instant::InfinitePast();

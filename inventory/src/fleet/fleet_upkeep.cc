@@ -54,8 +54,8 @@ absl::Duration FleetCore::Upkeep(Lane& lane) {
   }
   const bool is_new_watch = clock_.Now() >= due.watch_until;
   bool is_more = false;
-  const bool goes_on = (!is_new_watch || KeepWatch(lane)) && (!due.small.empty() || FindDue(lane)) && EndDue(lane) &&
-                       (!is_new_watch || Tidy(lane, is_more));
+  const bool goes_on = (!is_new_watch || KeepWatch(lane)) && (!due.small.empty() || FindDue(lane)) && EndDue(lane);
+  if (goes_on && is_new_watch) Tidy(lane, is_more);  // What fails of it is done the next time.
   const MutexLock lock(mutex_);
   if (!goes_on) {
     watching_ = false;
@@ -87,11 +87,11 @@ bool FleetCore::KeepWatch(Lane& lane) {
     stock_.ExportUntil(sent + absl::Microseconds(kJanitorUs));
     const MutexLock lock(mutex_);
     watching_ = true;
+    watch_end_ = sent + absl::Microseconds(kJanitorUs);
     return true;
   }
   lane.due = {};
-  lane.stock = {};
-  stock_.ExportUntil(Instant::InfinitePast());
+  stock_.Clear();
   NoteOverdue(lane, std::nullopt);
   return false;
 }
@@ -159,7 +159,8 @@ void FleetCore::NoteOverdue(Lane& lane, std::optional<std::pair<int64_t, OrderId
 
 double FleetCore::OverdueSeconds() const {
   const MutexLock lock(mutex_);
-  return std::max(absl::ToDoubleSeconds(clock_.Now() - overdue_since_), 0.0);
+  const Instant now = clock_.Now();
+  return now >= watch_end_ ? 0.0 : std::max(absl::ToDoubleSeconds(now - overdue_since_), 0.0);
 }
 
 FleetEnds FleetCore::Expiries(std::span<const OrderId> ids) {
@@ -187,6 +188,7 @@ bool FleetCore::EndDue(Lane& lane) {
   {
     const MutexLock lock(mutex_);
     if (!ids.empty() || queues_.ends.empty()) small_ends_first_ = false;
+    large_are_due_ = !due.large.empty();
     if (due.large.empty() || !BeginLargeEnds(/*by_upkeep=*/true)) {
       WakeUp();
       return true;
@@ -216,33 +218,32 @@ bool FleetCore::EndLargeDue(Lane& lane) {
   return calls.empty() || ServeLargeEnds(lane, std::move(calls));
 }
 
-bool FleetCore::Tidy(Lane& lane, bool& is_more) {
+void FleetCore::Tidy(Lane& lane, bool& is_more) {
   // Units in limbo whose process has ended are moved by this one.
   SkuRows draining;
   if (!ReadSkus(lane.writer,
                 Concat("s.sku_id IN (SELECT sku_id FROM (SELECT sku_id FROM ", ledger_.tables.skus,
                        " WHERE mode=2 LIMIT ", kDraining, ") some)"),
                 draining)) {
-    return false;
+    return;
   }
-  if (!ReadStock(lane)) return false;
+  if (!ReadStock(lane)) return;
   // As long as any process that is alive has promised it. One counts as alive for its retention after its last sign.
   std::optional<int64_t> retention;
   const MySqlReply reply = lane.writer.Read(Concat("SELECT MAX(retention_us) FROM ", ledger_.tables.lanes,
                                                    " WHERE GREATEST(seen_at,created_at)>=", kFleetNow, "-retention_us"),
                                             MySqlInto(retention));
   NoteHealth(reply.status);
-  if (!reply.status.ok()) return false;
+  if (!reply.status.ok()) return;
   const int64_t own =
       options_.retention == absl::InfiniteDuration() ? kNever : absl::ToInt64Microseconds(options_.retention);
   const int64_t longest = std::max(FleetClamp(retention.value_or(0)), own);
-  if (longest >= kMaxUnits) return true;
+  if (longest >= kMaxUnits) return;
   // As FindDue() has it, of the entries of ended orders.
   const bool is_whole = lane.due.now < lane.due.forgot_at || lane.due.now - lane.due.forgot_at > kSweepUs;
   const int64_t before = lane.due.now - longest;
-  if (!Forget(lane, is_whole ? 0 : before - kSweepUs, before, is_more)) return false;
+  if (!Forget(lane, is_whole ? 0 : before - kSweepUs, before, is_more)) return;
   if (is_whole && !is_more) lane.due.forgot_at = lane.due.now;
-  return true;
 }
 
 bool FleetCore::Forget(Lane& lane, int64_t from, int64_t before, bool& is_more) {
