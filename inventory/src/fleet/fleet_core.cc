@@ -18,7 +18,7 @@ constexpr absl::Duration kFirstPause = absl::Milliseconds(20);
 constexpr absl::Duration kLongestPause = absl::Seconds(1);
 
 // How long large orders wait for their turn after others: a lane whose turn it is may hang.
-constexpr absl::Duration kLargeTurn = absl::Seconds(1);
+constexpr absl::Duration kLargeTurn = absl::Seconds(2);
 
 }  // namespace
 
@@ -113,9 +113,14 @@ bool FleetCore::ServeNext(Lane& lane, Instant until) {
     }
     if (lane.turn == 1 && !queues_.ends.empty()) {
       FleetEnds ends = TakeCalls(lane, &Queues::ends);
+      bool is_usable = false;
+      {
+        const MutexUnlock unlocked(mutex_);
+        is_usable = ServeEnds(lane, std::move(ends));
+      }
       small_ends_first_ = false;
-      const MutexUnlock unlocked(mutex_);
-      return ServeEnds(lane, std::move(ends));
+      if (!queues_.large_ends.empty()) called_.NotifyOne();
+      return is_usable;
     }
     if (lane.turn == 2 && !queues_.grants.empty()) {
       FleetGrants grants = TakeCalls(lane, &Queues::grants);

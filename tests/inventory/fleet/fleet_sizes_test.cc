@@ -257,8 +257,8 @@ TEST_P(FleetPacketSizesTest, LargeBasketsAreDueTogether_SmallOrdersEndBetweenThe
         return std::ranges::count_if(
             ends, [&](const auto& end) { return end.first > waits_from.at(id) && end.second == large_ones; });
       };
-      // A call is made a little later than is noted here.
-      EXPECT_LE(since(true), since(false) + (turn.contains(id) ? 1 : 2)) << "a small order waited for large ones";
+      // A call is made a little later than is noted here, and on a busy machine a lane may lose its turn.
+      EXPECT_LE(since(true), since(false) + (turn.contains(id) ? 2 : 3)) << "a small order waited for large ones";
     }
     ends.emplace_back(packet.at, of_large);
   }
