@@ -331,12 +331,14 @@ class FleetCore final : public InventoryCore {
   void AnswerUnavailable(FleetGrantCall& call, absl::Status status) { Answer(call, std::move(status)); }
   template <typename Call>
   void Enqueue(std::deque<std::unique_ptr<Call>> Queues::*queue, std::unique_ptr<Call> call) {
+    bool has_room = false;
     {
       const base_internal::MutexLock lock(mutex_);
-      if (queues_.size() < static_cast<size_t>(options_.max_waiting_calls)) (queues_.*queue).push_back(std::move(call));
+      has_room = queues_.size() < static_cast<size_t>(options_.max_waiting_calls);
+      if (has_room) (queues_.*queue).emplace_back().swap(call);
     }
     // One lane, and without the lock, so that nobody wakes up to wait again.
-    if (call == nullptr) return called_.NotifyOne();
+    if (has_room) return called_.NotifyOne();
     AnswerUnavailable(*call,
                       NotDone(*call, base_internal::Concat(options_.max_waiting_calls, " calls wait for the ledger")));
   }
