@@ -118,7 +118,6 @@ bool FleetCore::ServeNext(Lane& lane, Instant until) {
         const MutexUnlock unlocked(mutex_);
         is_usable = ServeEnds(lane, std::move(ends));
       }
-      small_ends_first_ = false;
       if (!queues_.large_ends.empty()) called_.NotifyOne();
       return is_usable;
     }

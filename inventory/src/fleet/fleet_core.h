@@ -507,7 +507,8 @@ class FleetCore final : public InventoryCore {
   absl::Status health_ STOCKADE_GUARDED_BY(mutex_) = absl::OkStatus();
   bool large_ends_run_ STOCKADE_GUARDED_BY(mutex_) = false;  // A lane ends large orders.
   bool large_ends_by_upkeep_ STOCKADE_GUARDED_BY(mutex_) = false;
-  // The last orders that were ended were large, and nobody has looked since whether small ones wait.
+  // The last orders that were ended were large, and nobody has looked since whether small ones wait. A call may be
+  // about an order of either size, until its order is read.
   bool small_ends_first_ STOCKADE_GUARDED_BY(mutex_) = false;
   bool watching_ STOCKADE_GUARDED_BY(mutex_) = false;  // This process lets the reservations of all expire.
   Instant watch_end_ STOCKADE_GUARDED_BY(mutex_) = Instant::InfinitePast();  // Unless it says so again.

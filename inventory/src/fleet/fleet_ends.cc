@@ -264,6 +264,10 @@ bool FleetCore::EndOrders(Lane& lane, EndQueue queue, Ending& ending) {
 
   const FleetOutcome outcome = RunUntilKnown(lane.writer, EndsPacket(lane, ending));
   NoteSize(lane, ending.lines(), outcome);
+  if (queue == &Queues::ends) {
+    const MutexLock lock(mutex_);
+    small_ends_first_ = false;
+  }
   if (outcome.kind == FleetOutcome::Kind::kUnknown) {
     for (auto& call : ending.calls) call->done(InDoubt(outcome.status));
     return false;

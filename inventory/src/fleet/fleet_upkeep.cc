@@ -187,7 +187,7 @@ bool FleetCore::EndDue(Lane& lane) {
   if (!ids.empty() && !ServeEnds(lane, Expiries(ids))) return false;
   {
     const MutexLock lock(mutex_);
-    if (!ids.empty() || queues_.ends.empty()) small_ends_first_ = false;
+    if (queues_.ends.empty()) small_ends_first_ = false;
     large_are_due_ = !due.large.empty();
     if (due.large.empty() || !BeginLargeEnds(/*by_upkeep=*/true)) {
       WakeUp();
