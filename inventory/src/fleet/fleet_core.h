@@ -189,7 +189,7 @@ class FleetCore final : public InventoryCore {
   // Reservations that are due, as the process that lets them expire has found them. Times are the database's, in
   // microseconds.
   struct Due {
-    Instant watch_until = Instant::InfinitePast();  // The tables say until then that this process does the upkeep.
+    Instant watch_until = Instant::InfinitePast();  // Then it says again in the tables that it does the upkeep.
     // By time and id. Orders that cannot be ended are found again in the next search.
     std::deque<std::pair<int64_t, OrderId>> small = {};
     std::set<std::pair<int64_t, OrderId>> large = {};
@@ -198,8 +198,9 @@ class FleetCore final : public InventoryCore {
     // Of the search: where it began, and the last order that it has found. Zeros between searches.
     int64_t from = 0;
     std::pair<int64_t, OrderId> found = {};
+    int64_t began = 0;      // When the search began.
     bool is_whole = false;  // It begins with the oldest order of all.
-    int64_t swept_at = 0;   // When the last one began that did.
+    int64_t swept_at = 0;   // When the last one began that did, and has ended.
     int64_t forgot_at = 0;  // The same of the search for orders to be forgotten.
     size_t forgets = 16;    // How many of each state that looks at.
     int64_t now = 0;        // When the last page was read.
@@ -410,6 +411,8 @@ class FleetCore final : public InventoryCore {
   // Each returns false if the ledger cannot be used.
   bool ServeEnds(Lane& lane, FleetEnds calls);
   bool ServeLargeEnds(Lane& lane, FleetEnds calls);
+  // Of large orders, each once, which fit into one packet.
+  bool EndLarge(Lane& lane, FleetEnds calls);
   static FleetEnds SplitOff(const Lane& lane, FleetEnds& calls);
   // Sets `lines` of each, and answers those whose orders have more than any order may have.
   bool CountLines(Lane& lane, FleetEnds& calls);

@@ -202,14 +202,22 @@ bool FleetCore::ServeEnds(Lane& lane, FleetEnds calls) {
 }
 
 bool FleetCore::ServeLargeEnds(Lane& lane, FleetEnds calls) {
+  PutBack(&Queues::large_ends, TakeRepeats(calls));
+  if (!CountLines(lane, calls)) {
+    NoteLost(lane, calls.size());
+    PutBack(&Queues::large_ends, std::move(calls));
+    return false;
+  }
+  PutBack(&Queues::large_ends, SplitOff(lane, calls));
+  return calls.empty() || EndLarge(lane, std::move(calls));
+}
+
+bool FleetCore::EndLarge(Lane& lane, FleetEnds calls) {
   Ending ending{.calls = std::move(calls)};
-  PutBack(&Queues::large_ends, TakeRepeats(ending.calls));
   int64_t now = 0;
-  if (!CountLines(lane, ending.calls)) return GoneAway(lane, &Queues::large_ends, ending);
-  PutBack(&Queues::large_ends, SplitOff(lane, ending.calls));
-  if (ending.calls.empty()) return true;
-  if (!ReadOrders(lane.writer, InIds(ending.calls), ending.orders, now))
+  if (!ReadOrders(lane.writer, InIds(ending.calls), ending.orders, now)) {
     return GoneAway(lane, &Queues::large_ends, ending);
+  }
   JudgeEnds(ending, now);
   return EndOrders(lane, &Queues::large_ends, ending);
 }

@@ -106,15 +106,18 @@ bool FleetCore::FindDue(Lane& lane) {
   }
   std::vector<std::tuple<OrderId, int64_t, bool>> rows;
   std::optional<int64_t> next;
+  bool oldest_is_held = false;
   const std::string orders = Concat(ledger_.tables.orders, " o FORCE INDEX (upkeep) WHERE o.state=0 AND o.at");
-  const MySqlReply reply =
-      lane.writer.Read(Concat("SET @due=", kFleetNow, ";SELECT o.order_id,o.at,", IsSmallOrder(), " FROM ", orders,
-                              ">=", std::max(due.from, due.found.first), " AND o.at<=@due AND (o.at>", due.found.first,
-                              " OR o.order_id>", due.found.second, ") ORDER BY o.at,o.order_id LIMIT ", kPage,
-                              ";SELECT MIN(o.at) FROM ", orders, ">@due;SELECT @due"),
-                       MySqlInto(rows, next, due.now));
+  const MySqlReply reply = lane.writer.Read(
+      Concat("SET @due=", kFleetNow, ";SELECT o.order_id,o.at,", IsSmallOrder(), " FROM ", orders,
+             ">=", std::max(due.from, due.found.first), " AND o.at<=@due AND (o.at>", due.found.first,
+             " OR o.order_id>", due.found.second, ") ORDER BY o.at,o.order_id LIMIT ", kPage, ";SELECT MIN(o.at) FROM ",
+             orders, ">@due;SELECT COUNT(*) FROM ", ledger_.tables.orders,
+             " WHERE state=0 AND order_id=", due.oldest.has_value() ? due.oldest->second : 0, ";SELECT @due"),
+      MySqlInto(rows, next, oldest_is_held, due.now));
   NoteHealth(reply.status);
   if (!reply.status.ok()) return false;
+  if (!oldest_is_held) due.oldest.reset();
   due.now = FleetClamp(due.now);
   due.next = FleetClamp(next.value_or(kMaxUnits));
   for (const auto& [id, at, is_small] : rows) {
@@ -125,6 +128,7 @@ bool FleetCore::FindDue(Lane& lane) {
     }
   }
   if (is_first) {
+    due.began = due.now;
     std::optional<std::pair<int64_t, OrderId>> oldest;
     if (!rows.empty()) oldest.emplace(std::get<1>(rows.front()), std::get<0>(rows.front()));
     if (due.is_whole) {
@@ -135,7 +139,7 @@ bool FleetCore::FindDue(Lane& lane) {
     NoteOverdue(lane, oldest);
   }
   if (rows.size() < kPage) {
-    if (due.is_whole) due.swept_at = due.now;
+    if (due.is_whole) due.swept_at = due.began;
     due.found = {};
   } else {
     due.found = {std::get<1>(rows.back()), std::get<0>(rows.back())};
@@ -215,7 +219,7 @@ bool FleetCore::EndLargeDue(Lane& lane) {
     large.erase(large.begin());
   }
   if (large.empty()) lane.due.large_tried = {};
-  return calls.empty() || ServeLargeEnds(lane, std::move(calls));
+  return calls.empty() || EndLarge(lane, std::move(calls));
 }
 
 void FleetCore::Tidy(Lane& lane, bool& is_more) {
