@@ -19,6 +19,9 @@ namespace {
 using testing::RecordingDisk;
 using testing::RecordingLedger;
 
+// The stripe of a request decides its order's id: ids of a few requests are spread over the first hundred or so.
+constexpr OrderId kNoOrder = 1'000'000;
+
 // Runs the scheduled tasks in RunAll() only.
 class ManualExecutor final : public Executor {
  public:
@@ -98,7 +101,7 @@ TEST_P(InventoryFormsTest, Async_AnswersAreThoseOfTheCallsThatBlock_OnTheExecuto
   shop_->CommitAsync(reserved[0]->id(), executor_, Into(settled));
   shop_->CancelAsync(baskets[0]->id(), executor_, Into(settled));
   shop_->CancelAsync(reserved[0]->id(), executor_, Into(settled));
-  shop_->CommitAsync(77, executor_, Into(settled));
+  shop_->CommitAsync(kNoOrder, executor_, Into(settled));
   EXPECT_TRUE(settled.empty());
   EXPECT_EQ(executor_.RunAll(), 4u);
   ASSERT_EQ(settled.size(), 4u);
@@ -123,7 +126,7 @@ TEST_P(InventoryFormsTest, Many_EachIsARequestOfItsOwn_InOrder) {
   EXPECT_EQ(RefusalOf(reserved[2].status()), Refusal::kUnknownSku);
   EXPECT_EQ(reserved[3].value(), reserved[0].value());
   EXPECT_TRUE(reserved[4].ok());
-  const std::vector<OrderId> ids = {reserved[0]->id(), 77, reserved[4]->id()};
+  const std::vector<OrderId> ids = {reserved[0]->id(), kNoOrder, reserved[4]->id()};
   const auto committed = shop_->CommitMany({ids.data(), 2});
   EXPECT_TRUE(committed.at(0).ok());
   EXPECT_EQ(committed.at(1).code(), absl::StatusCode::kNotFound);
