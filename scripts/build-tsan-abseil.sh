@@ -25,21 +25,7 @@ trap 'rm -rf "$work"' EXIT
 log=$work/log
 fail() { echo "build-tsan-abseil: $1:" >&2; tail -n 30 "$log" >&2; exit 2; }
 
-# The source index of the archives that this machine takes binary packages from, in lists of our own: the machine's
-# configuration stays as it is.
-mkdir -p "$work/lists/partial" "$work/source"
-keyring=/usr/share/keyrings/debian-archive-keyring.gpg
-signed=""
-[ ! -e "$keyring" ] || signed="[signed-by=$keyring] "
-apt-get indextargets --format "deb-src $signed\$(REPO_URI) \$(CODENAME) \$(COMPONENT)|\$(ORIGIN)" \
-    'Created-By: Packages' 2>>"$log" | sed -n 's/|Debian$//p' | sort -u >"$work/sources.list"
-[ -s "$work/sources.list" ] || fail "no Debian archive is configured"
-apt=(-o "Dir::Etc::SourceList=$work/sources.list" -o Dir::Etc::SourceParts=/dev/null -o "Dir::State::Lists=$work/lists"
-     -o "Dir::Cache::srcpkgcache=" -o "Dir::Cache::pkgcache=" -o APT::Sandbox::User=)
-apt-get "${apt[@]}" update >>"$log" 2>&1 || fail "apt-get update of the source index failed"
-(cd "$work/source" && apt-get "${apt[@]}" source "abseil=$version") >>"$log" 2>&1 || fail "no source of abseil $version"
-
-tree=$(find "$work/source" -mindepth 1 -maxdepth 1 -type d)
+tree=$("$(dirname "$0")/abseil-source.sh")
 cmake -S "$tree" -B "$work/build" -G Ninja -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_BUILD_TYPE= \
     -DCMAKE_CXX_FLAGS="-fsanitize=thread -fno-omit-frame-pointer -O1 -g1 -DNDEBUG -w" -DCMAKE_CXX_STANDARD=20 \
     -DABSL_PROPAGATE_CXX_STD=ON -DBUILD_TESTING=OFF -DCMAKE_INSTALL_PREFIX="$prefix" >>"$log" 2>&1 || fail "cmake failed"

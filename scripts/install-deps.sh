@@ -15,7 +15,7 @@ declare -A packages=(
   [demo-fleet]="$build mariadb-server redis-server"
   [quickstart]="$build curl redis-server"
   [tutorial]="$build curl prometheus redis-server sqlite3"
-  [test]="$build libbenchmark-dev libgtest-dev libgmock-dev clang-16 lld-16 libclang-rt-16-dev llvm-16 chromium curl
+  [test]="$build dpkg-dev libbenchmark-dev libgtest-dev libgmock-dev clang-16 lld-16 libclang-rt-16-dev llvm-16 chromium curl
           doxygen git procps prometheus python3 redis-server redis-sentinel sqlite3 zookeeper mariadb-server openssl spin tcc"
   [bench]="$build libbenchmark-dev libtbb-dev libnsync-dev libboost-thread-dev postgresql mariadb-server libpq-dev
          openssl python3 valgrind zookeeper libzookeeper-mt-dev"

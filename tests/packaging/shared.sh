@@ -6,7 +6,7 @@ set -euo pipefail
 
 cmake -S "$work/consumer" -B "$work/build" -G Ninja -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_CXX_FLAGS="$flags" \
   -DBUILD_SHARED_LIBS=ON -DSTOCKADE_SOURCE_DIR="$source" -DCMAKE_SHARED_LINKER_FLAGS=-Wl,-z,defs \
-  -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=0 -DCMAKE_INSTALL_RPATH="\$ORIGIN" >"$work/configure.log"
+  -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=0 -DCMAKE_INSTALL_RPATH="\$ORIGIN" -DSTOCKADE_INSTALL=ON >"$work/configure.log"
 cmake --build "$work/build"
 [ "$("$work/build/consumer")" = "loaded pegasus, 99 left" ] || fail "consumer"
 [ "$("$work/build/lock_consumer")" = "held" ] || fail "lock_consumer"
@@ -45,7 +45,7 @@ for component in redis mysql; do
   [ -z "$(find "$work/prefix" -name stockade-$component.pc)" ] ||
     PKG_CONFIG_LIBDIR=/nowhere finds "$work/prefix" "COMPONENTS;$component"
 done
-build_with_pkg_config "$work/prefix" "$work/consumer/locks.cc" "$work/by_pkg_config" stockade-locks_connect
+build_with_pkg_config "$work/prefix" "$work/consumer/locks.cc" "$work/by_pkg_config" stockade-locks-connect
 [[ ! $(pkg-config --libs stockade) =~ hiredis|mariadb ]] || fail "stockade.pc asks for a client of a database"
 [ "$("$work/by_pkg_config")" = "held" ] || fail "by_pkg_config"
 
