@@ -1,4 +1,4 @@
-// $ g++ -std=c++20 -O2 locks.cc -o locks $(pkg-config --cflags --libs stockade-locks_connect)
+// $ g++ -std=c++20 -O2 locks.cc -o locks $(pkg-config --cflags --libs stockade-locks-connect)
 // $ redis-server --port 6379 --save '' > redis.log & sleep 2; ./locks
 // guarded: 1, leased: 1, has a token: 1
 #include <cstdio>

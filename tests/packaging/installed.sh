@@ -27,13 +27,25 @@ if has redis; then
   grep -q 'CacheCore::AskTier' "$work/symbols" || fail "a program with a tier does not link it"
 fi
 
+# pkgconf needs seconds where modules require many others.
+pkgconfig=$(dirname "$(find "$prefix" -name stockade.pc)")
+if grep -rl "^Requires.*absl" "$pkgconfig"; then fail "these modules require Abseil's"; fi
+read=$(PKG_CONFIG_PATH=$pkgconfig pkg-config --debug --cflags --libs stockade 2>&1 | grep -oE '[^/ ]+\.pc' | sort -u)
+[[ $read == *stockade-base.pc* ]] || fail "pkg-config --debug does not tell what it reads: $read"
+[ "$(wc -l <<<"$read")" -le 30 ] || fail "stockade.pc makes pkg-config read too many modules: $read"
+for module in "$pkgconfig"/stockade-*_*.pc; do  # Names before 0.2.
+  old=$(basename "$module" .pc)
+  [ "$(PKG_CONFIG_PATH=$pkgconfig pkg-config --libs "$old")" = \
+    "$(PKG_CONFIG_PATH=$pkgconfig pkg-config --libs "${old//_/-}")" ] || fail "$old is not ${old//_/-}"
+done
+
 # README.md's programs, by pkg-config and the commands that stand there. "Install" is what this script has done. They
 # need Redis.
 if has locks_redis; then
   PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name stockade.pc)") CMAKE_PREFIX_PATH=$prefix \
     "$source/scripts/try-readme" --installed || fail "README.md"
 else
-  build_with_pkg_config "$prefix" "$work/consumer/locks.cc" "$work/by_pkg_config" stockade-locks_connect
+  build_with_pkg_config "$prefix" "$work/consumer/locks.cc" "$work/by_pkg_config" stockade-locks-connect
   [ "$("$work/by_pkg_config")" = "held" ] || fail "by_pkg_config"
 fi
 
