@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# headers.sh <our build> <our source> <compiler> <flags>: no public header has a warning, and each says in its
-# first error if the compiler's options do not fit.
+# headers.sh <our build> <our source> <compiler> <flags>: no public header has a warning, each can be included alone,
+# and each says in its first error if the compiler's options do not fit.
 set -euo pipefail
 . "$(dirname "$0")/common.sh"
 
@@ -19,10 +19,34 @@ template class stockade::LoadingCache<std::string, std::string>;
 template class stockade::KeyedMutex<std::string>;
 template class stockade::KeyedSharedMutex<std::string>;
 TXT
-for each in "$compiler" clang++-16; do
-  type -P "$each" >/dev/null || continue
-  "$each" -std=c++20 -fsyntax-only -Wall -Wextra -Wpedantic -Wconversion -Werror "${include[@]}" "$work/all.cc" ||
-    fail "a public header does not compile without a warning by $each"
+warnings=(-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wold-style-cast -Werror)
+check() {  # <compiler> <source>
+  local more=()
+  [[ $1 != *g++* || $1 = *clang* ]] || more=(-Wuseless-cast)
+  "$1" -std=c++20 -fsyntax-only "${warnings[@]}" "${more[@]}" "${include[@]}" -x c++ "$2" ||
+    fail "$2 does not compile without a warning by $1"
+}
+compilers=("$compiler")
+! type -P clang++-16 >/dev/null || compilers+=(clang++-16)
+for each in "${compilers[@]}"; do
+  for file in "$work/all.cc" "$source"/examples/quickstart/*.cc; do check "$each" "$file"; done
+done
+
+# Alone, those that users include. Which header is missing in another one does not depend on the compiler, and the build
+# of the libraries reads those alone that are the first of a source: by default one compiler reads the others.
+mapfile -t alone < <(printf '%s\n' "${headers[@]}" | grep -v /internal/ | sort)
+if [ -z "${STOCKADE_TEST_FULL:-}" ]; then
+  compilers=("${compilers[-1]}")
+  first=$(find "$source"/*/src -name '*.cc' -exec grep -hm1 '^#include' '{}' ';' | sed -n 's/^#include "\(stockade.*\)"$/\1/p' | sort -u)
+  mapfile -t alone < <(comm -23 <(printf '%s\n' "${alone[@]}") - <<<"$first")
+fi
+[ "${#alone[@]}" -gt 20 ] || fail "only ${#alone[@]} headers were read alone"
+mkdir "$work/alone"
+for header in "${alone[@]}"; do echo "#include \"$header\"" >"$work/alone/${header//\//_}.cc"; done
+export -f check fail
+export work
+for each in "${compilers[@]}"; do
+  printf '%s\0' "$work"/alone/*.cc | xargs -0 -P "$(nproc)" -I '{}' bash -c "$(declare -p include warnings); check $each {}"
 done
 
 # say <message> <flag> <header>...: each says so first, and the compilation ends. By the preprocessor alone, for time.

@@ -131,16 +131,16 @@ class CacheLoader final : public std::function<absl::StatusOr<Value>(const Key&,
   CacheLoader() = default;
   // An empty loader.
   CacheLoader(std::nullptr_t) {}  // NOLINT(google-explicit-constructor): as std::function.
-  // From a copyable function of (const Key&) or (const Key&, LoadContext&). Empty if `function` is an empty
+  // From a copyable function of (const Key&) or (const Key&, LoadContext&). Empty if `loader` is an empty
   // std::function or a null pointer.
   template <typename F>
     requires(!std::is_same_v<std::remove_cvref_t<F>, CacheLoader>)
-  CacheLoader(F&& function)  // NOLINT(google-explicit-constructor,bugprone-forwarding-reference-overload)
-      : Function(Adapt(std::forward<F>(function))) {}
+  CacheLoader(F&& loader)  // NOLINT(google-explicit-constructor,bugprone-forwarding-reference-overload)
+      : Function(Adapt(std::forward<F>(loader))) {}
 
  private:
   template <typename F>
-  static Function Adapt(F&& function) {
+  static Function Adapt(F&& loader) {
     using Stored = std::decay_t<F>;
     constexpr bool kTakesContext = std::is_invocable_r_v<Result, Stored&, const Key&, ValueLoadContext<Value>&>;
     constexpr bool kTakesKey = std::is_invocable_r_v<Result, Stored&, const Key&>;
@@ -150,10 +150,10 @@ class CacheLoader final : public std::function<absl::StatusOr<Value>(const Key&,
     constexpr bool kCopyable = std::is_copy_constructible_v<Stored>;
     static_assert(kCopyable, "a loader must be copyable: capture other objects by std::shared_ptr");
     if constexpr (kTakesContext && kCopyable) {
-      return Function(std::forward<F>(function));
+      return Function(std::forward<F>(loader));
     } else if constexpr (kTakesKey && kCopyable) {
-      if (!std::function<Result(const Key&)>(function)) return {};
-      return [load = Stored(std::forward<F>(function))](const Key& key, ValueLoadContext<Value>&) mutable -> Result {
+      if (!std::function<Result(const Key&)>(loader)) return {};
+      return [load = Stored(std::forward<F>(loader))](const Key& key, ValueLoadContext<Value>&) mutable -> Result {
         return load(key);
       };
     } else {

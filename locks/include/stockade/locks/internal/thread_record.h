@@ -115,7 +115,7 @@ class alignas(128) ThreadRecord {
 
   // The offset of the entry of the lock with this address, in bytes from the start of the record. Fibonacci hashing.
   static uint32_t EntryOf(uintptr_t key) {
-    return static_cast<uint32_t>((static_cast<uint64_t>(key) * 0x9E3779B97F4A7C15u) >> 59) * sizeof(Hold);
+    return static_cast<uint32_t>((uint64_t{key} * 0x9E3779B97F4A7C15u) >> 59) * sizeof(Hold);
   }
 
   // The calling thread's record if its overflow is empty (so that the thread holds only what the table has), if
