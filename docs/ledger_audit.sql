@@ -1,7 +1,7 @@
 -- Checks the invariants of a ledger's file, which hold even after its process crashed. Each statement returns one row
 -- for each error that it finds, and no row if there is none. Run it while no process has the ledger open:
 --   sqlite3 orders.db < ledger_audit.sql
--- It does not check the checksums of pages; examples/ledger_audit does.
+-- It does not check the checksums of pages; tools/ledger_audit does.
 
 -- The lines of orders and of journal records. A basket has several lines, any other order has one. The views are
 -- temporary and end with the connection.
