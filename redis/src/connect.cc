@@ -43,6 +43,7 @@ LinkIdentity IdentityOf(const RedisUrl& url, std::shared_ptr<TlsConfig> tls) {
           .password = url.password,
           .database = url.database,
           .client_name = url.client_name,
+          .name_process = true,
           .identify_server = true,
           .tls = std::move(tls)};
 }

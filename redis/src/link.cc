@@ -11,6 +11,7 @@
 #include "absl/strings/cord.h"
 #include "status.h"
 #include "stockade/base/clock.h"
+#include "stockade/base/process_name.h"
 #include "stockade/base/strings.h"
 
 namespace stockade::redis_internal {
@@ -110,20 +111,21 @@ absl::StatusOr<std::unique_ptr<Link>> Link::Connect(const RedisEndpoint& endpoin
     tls = *std::move(opened);
   }
   std::unique_ptr<Link> link(new Link(endpoint, *std::move(fd), std::move(tls), max_reply_bytes));
-  const absl::StatusOr<bool> introduced = link->Introduce(identity, deadline);
-  if (!introduced.ok()) return Named(endpoint, introduced.status());
+  const absl::StatusOr<Optional> broke_at = link->Introduce(identity, deadline);
+  if (!broke_at.ok()) return Named(endpoint, broke_at.status());
   if (!link->server_.run_id.ok()) link->server_.run_id = Named(endpoint, link->server_.run_id.status());
   link->server_.generation = NextGeneration();
-  if (*introduced) return link;
+  if (*broke_at == Optional::kNone) return link;
   // Some proxies close the connection, or the reply is larger than the bound. Commands work without it.
-  LinkIdentity without_info = identity;
-  without_info.identify_server = false;
-  absl::StatusOr<std::unique_ptr<Link>> other = Connect(endpoint, without_info, max_reply_bytes, deadline);
-  if (other.ok()) (*other)->server_.run_id = link->server_.run_id;
+  LinkIdentity without = identity;
+  without.name_process = false;
+  without.identify_server = identity.identify_server && *broke_at != Optional::kInfo;
+  absl::StatusOr<std::unique_ptr<Link>> other = Connect(endpoint, without, max_reply_bytes, deadline);
+  if (other.ok() && *broke_at == Optional::kInfo) (*other)->server_.run_id = link->server_.run_id;
   return other;
 }
 
-absl::StatusOr<bool> Link::Introduce(const LinkIdentity& identity, Instant deadline) {
+absl::StatusOr<Link::Optional> Link::Introduce(const LinkIdentity& identity, Instant deadline) {
   std::vector<RedisCommand> commands;
   // A user without a password, too: otherwise the commands would run as the user "default".
   if (HasCredentials(identity)) {
@@ -137,38 +139,45 @@ absl::StatusOr<bool> Link::Introduce(const LinkIdentity& identity, Instant deadl
   if (identity.read_only) commands.emplace_back("READONLY");
   // Whether a server that asks for a password, or still loads its data, would take commands shows here and not later.
   commands.emplace_back("PING");
+  const size_t needed = commands.size();
+  const bool name_process = identity.name_process && identity.client_name.empty();
+  if (name_process) commands.push_back(RedisCommand("CLIENT").Arg("SETNAME").Arg(base_internal::ProcessName()));
   if (identity.identify_server) commands.push_back(RedisCommand("INFO").Arg("server"));
   // Without a look at what came before: a server that has too many clients says so unasked.
   std::vector<RedisReply> replies;
   const absl::Status exchanged = Exchange(commands, deadline, replies);
-  const bool broke_at_info = (absl::IsUnavailable(exchanged) || absl::IsResourceExhausted(exchanged)) &&
-                             identity.identify_server && replies.size() + 1 == commands.size() &&
-                             Clock::System()->Now() < deadline;
-  if (!exchanged.ok() && !broke_at_info) return exchanged;
+  const bool broke = (absl::IsUnavailable(exchanged) || absl::IsResourceExhausted(exchanged)) &&
+                     replies.size() >= needed && replies.size() < commands.size() && Clock::System()->Now() < deadline;
+  if (!exchanged.ok() && !broke) return exchanged;
   for (size_t i = 0; i < replies.size(); ++i) {
-    const std::string_view name = commands[i].name();
-    const RedisReply& reply = replies[i];
-    if (name == "INFO" && (reply.is_error() || reply.is_nil() || reply.kind() == RedisReply::Kind::kString)) {
-      server_.run_id = RunIdOf(reply, identity);
-      continue;
-    }
-    if (reply.is_error()) {
-      // A user who may not PING is known all the same.
-      if (name == "PING" && ErrorCodeOf(reply.text()) == "NOPERM") continue;
-      return Refusal(name, reply.text(), identity);
-    }
-    const bool is_status = reply.kind() == RedisReply::Kind::kStatus && name != "INFO";
-    if (is_status && reply.text() == (name == "PING" ? "PONG" : "OK")) continue;
-    return absl::DataLossError(
-        Concat("a reply to ", name, " that belongs to another command (", RedisReplyKindName(reply.kind()), ")"));
+    const absl::Status taken = TakeReply(commands[i].name(), replies[i], /*needed=*/i < needed, identity);
+    if (!taken.ok()) return taken;
   }
-  if (broke_at_info) {
+  if (broke && name_process && replies.size() == needed) return Optional::kProcessName;
+  if (broke) {
     server_.run_id =
         absl::FailedPreconditionError(Concat("it does not answer INFO: ", std::string(exchanged.message())));
-    return false;
+    return Optional::kInfo;
   }
   if (HasUnread()) return absl::DataLossError("more was received than the replies to the first commands");
-  return true;
+  return Optional::kNone;
+}
+
+absl::Status Link::TakeReply(std::string_view command, const RedisReply& reply, bool needed,
+                             const LinkIdentity& identity) {
+  if (command == "INFO" && (reply.is_error() || reply.is_nil() || reply.kind() == RedisReply::Kind::kString)) {
+    server_.run_id = RunIdOf(reply, identity);
+    return absl::OkStatus();
+  }
+  if (reply.is_error()) {
+    // A user who may not PING is known all the same, and a name is only for people.
+    if (!needed || (command == "PING" && ErrorCodeOf(reply.text()) == "NOPERM")) return absl::OkStatus();
+    return Refusal(command, reply.text(), identity);
+  }
+  const bool is_status = reply.kind() == RedisReply::Kind::kStatus && command != "INFO";
+  if (is_status && reply.text() == (command == "PING" ? "PONG" : "OK")) return absl::OkStatus();
+  return absl::DataLossError(
+      Concat("a reply to ", command, " that belongs to another command (", RedisReplyKindName(reply.kind()), ")"));
 }
 
 absl::StatusOr<bool> Link::Receive() {

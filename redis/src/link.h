@@ -28,6 +28,7 @@ struct LinkIdentity {
   std::string password = {};  // Empty: no authentication.
   int database = 0;
   std::string client_name = {};              // Empty: none.
+  bool name_process = false;                 // Whether it is ProcessName() where `client_name` is empty.
   bool identify_server = false;              // Whether the server's run id is read.
   bool read_only = false;                    // At a replica of a cluster: it then serves reads.
   std::shared_ptr<TlsConfig> tls = nullptr;  // Null: without TLS.
@@ -85,8 +86,12 @@ class Link {
         reader_(max_reply_bytes),
         buffer_(TlsChannel::kMinBuffer) {}
 
-  // False: INFO broke the connection, and everything before it succeeded. server() then says why.
-  absl::StatusOr<bool> Introduce(const LinkIdentity& identity, Instant deadline);
+  // What a server need not answer.
+  enum class Optional { kNone, kProcessName, kInfo };
+  // Which one broke the connection, after all that is needed had succeeded. server() then says why it was INFO.
+  absl::StatusOr<Optional> Introduce(const LinkIdentity& identity, Instant deadline);
+  // One of Introduce(). Whether the connection can be used.
+  absl::Status TakeReply(std::string_view command, const RedisReply& reply, bool needed, const LinkIdentity& identity);
   // Appends the replies that have arrived to `replies`, also if it fails.
   absl::Status Exchange(std::span<const RedisCommand> commands, Instant deadline, std::vector<RedisReply>& replies);
 

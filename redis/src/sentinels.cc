@@ -51,6 +51,7 @@ Sentinels::Sentinels(const RedisUrl& url, const RedisOptions& options, std::shar
       at_master_(IdentityOf(url, std::move(tls))),
       at_sentinels_{.username = url.sentinel_username,
                     .password = url.sentinel_password,
+                    .name_process = true,
                     .tls = at_master_.tls,
                     .resolver = at_master_.resolver},
       max_reply_bytes_(options.max_reply_bytes),

@@ -21,6 +21,7 @@ inline std::string BulkString(std::string_view text) {
 // CLUSTER SLOTS.
 inline std::optional<std::string> AnswerOfNode(std::string_view words) {
   if (words == "PING") return "+PONG\r\n";
+  if (words.starts_with("CLIENT SETNAME ")) return "+OK\r\n";
   if (words == "INFO server") return BulkString("run_id:abc\r\n");
   if (words == "CLUSTER INFO") return "+cluster_state:ok\r\n";
   if (words == "PUBSUB SHARDNUMSUB") return "*0\r\n";

@@ -20,11 +20,14 @@
 #include "redis/support/raw_redis.h"
 #include "redis/support/redis_server.h"
 #include "stockade/base/executor.h"
+#include "stockade/base/process_name.h"
+#include "stockade/base/strings.h"
 #include "support/await.h"
 
 namespace stockade {
 namespace {
 
+using base_internal::Concat;
 using testing::ConnectTo;
 using testing::RedisServer;
 
@@ -227,6 +230,25 @@ TEST_F(RedisClientTest, Connect_UserDatabaseAndName_AreTheServers) {
   EXPECT_EQ(redis->Run(RedisCommand("CLIENT").Arg("GETNAME")).value().text(), "till");
   ASSERT_TRUE(redis->Run(RedisCommand("SET").Key("k").Arg("v")).ok());
   EXPECT_EQ(server.Call({"GET", "k"}).type, '_');
+}
+
+TEST_F(RedisClientTest, Connect_UrlWithoutName_ServerListsTheProcess) {
+  const RedisServer server;
+  const auto redis = ConnectTo(server.url());
+  ASSERT_NE(redis, nullptr);
+  const std::string name(redis->Run(RedisCommand("CLIENT").Arg("GETNAME")).value().text());
+  EXPECT_EQ(name, base_internal::ProcessName());
+  EXPECT_EQ(name, Concat("redis_client_test-", getpid()));
+}
+
+TEST_F(RedisClientTest, Connect_NameOfTheProcessIsRefused_IsUsedWithout) {
+  RedisServer server({.users = {"mute on nopass ~* &* +@all -client"}, .config = {"rename-command CLIENT HIDDEN"}});
+  for (const std::string user : {"", "mute:none@"}) {
+    const auto redis = ConnectTo(Concat("redis://", user, "127.0.0.1:", server.port()));
+    ASSERT_NE(redis, nullptr);
+    EXPECT_TRUE(redis->Run(RedisCommand("SET").Key("k").Arg("v")).ok());
+    EXPECT_TRUE(redis->ServerOf("k", absl::Minutes(1)).value().run_id.ok());
+  }
 }
 
 // Never as another user than the URL's.

@@ -282,10 +282,21 @@ TEST_F(RedisServerIdentityTest, Info_DoesNotExistOrIsLargerThanTheBound_RunIdIsU
 TEST_F(RedisServerIdentityTest, Info_EndsTheConnection_RunIdIsUnknown_CommandsWork) {
   RedisServer server;
   TcpProxy proxy(server.port());
-  proxy.CutReplyAfter(std::string("+PONG\r\n").size());
+  proxy.CutReplyAfter(std::string("+PONG\r\n+OK\r\n").size());
   const auto redis = ConnectTo(RedisUrl(proxy.port()));
   EXPECT_EQ(redis->Run(Incr()).value().integer(), 1);
   ExpectUnknown(*redis, "it does not answer INFO: ");
+  EXPECT_EQ(proxy.counts().accepted, 2);
+}
+
+// As some proxies do at commands that they do not know.
+TEST_F(RedisServerIdentityTest, NameOfTheProcess_EndsTheConnection_RunIdIsKnown_CommandsWork) {
+  RedisServer server;
+  TcpProxy proxy(server.port());
+  proxy.CutReplyAfter(std::string("+PONG\r\n").size());
+  const auto redis = ConnectTo(RedisUrl(proxy.port()));
+  EXPECT_TRUE(redis->Run(RedisCommand("CLIENT").Arg("GETNAME")).value().is_nil());
+  EXPECT_EQ(RunIdOf(*redis), server.Info("run_id"));
   EXPECT_EQ(proxy.counts().accepted, 2);
 }
 

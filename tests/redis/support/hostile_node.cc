@@ -50,6 +50,7 @@ std::string HostileNode::GoodAnswer(std::string_view words) {
   if (words == "CLUSTER SLOTS") return Map();
   if (words.starts_with("PUBSUB")) return OneIn(5) ? "-ERR unknown subcommand\r\n" : "*0\r\n";
   if (words.find("SUBSCRIBE") != std::string_view::npos) return Subscribed(words);
+  if (words.starts_with("CLIENT SETNAME ")) return OneIn(5) ? "-ERR unknown subcommand\r\n" : "+OK\r\n";
   if (words == "MULTI" || words == "ASKING" || words == "READONLY" || words.starts_with("SET ")) return "+OK\r\n";
   // Without a state of transactions: half of their replies are those of commands.
   if (words == "EXEC") return OneIn(2) ? "*0\r\n" : "*1\r\n+OK\r\n";

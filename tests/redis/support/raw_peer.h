@@ -15,7 +15,7 @@ namespace stockade::testing {
 class RawPeer {
  public:
   // `connection` counts from 0; `command` is its words with a blank between them. Returns the bytes to answer with,
-  // which may be none. Runs on a thread for each connection.
+  // which may be none. Runs on a thread for each connection. The name that a client gives itself is not asked for.
   using Answer = std::function<std::string(size_t connection, const std::string& command)>;
 
   explicit RawPeer(Answer answer);
