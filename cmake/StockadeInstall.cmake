@@ -1,5 +1,5 @@
-# The install target: libraries, public headers, and the package that find_package(stockade) finds. A distribution's two
-# packages are its components stockade_runtime, empty where libraries are static, and stockade_development.
+# The install target: libraries, public headers, and the package that find_package(stockade) finds. A distribution's
+# packages are its components stockade_runtime, empty where libraries are static, stockade_development and stockade_tools.
 include(CMakePackageConfigHelpers)
 
 get_property(components GLOBAL PROPERTY STOCKADE_COMPONENTS)
@@ -47,6 +47,32 @@ endforeach()
 
 install(FILES "${PROJECT_SOURCE_DIR}/base/tsan.supp" DESTINATION "${CMAKE_INSTALL_DATADIR}/stockade"
         COMPONENT stockade_development)
+
+# For operators: tools, dashboards, rules and alerts, statements that audit, and the documents that the runbook leads to.
+# An alert's runbook_url leads to those, or to STOCKADE_DOCS_URL.
+set(STOCKADE_DOCS_URL "" CACHE STRING "Where alerts say that docs/RUNBOOK.md is; empty: where it is installed")
+if(TARGET ledger_audit)
+  install(TARGETS ledger_audit RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT stockade_tools)
+endif()
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/metrics/grafana" "${PROJECT_SOURCE_DIR}/metrics/prometheus"
+        DESTINATION "${CMAKE_INSTALL_DATADIR}/stockade" COMPONENT stockade_tools
+        PATTERN tests EXCLUDE PATTERN README.md EXCLUDE)
+install(FILES "${PROJECT_SOURCE_DIR}/docs/ledger_audit.sql" "${PROJECT_SOURCE_DIR}/docs/fleet_audit.sql"
+        DESTINATION "${CMAKE_INSTALL_DATADIR}/stockade" COMPONENT stockade_tools)
+file(GLOB documents "${PROJECT_SOURCE_DIR}/docs/*.md")
+install(FILES ${documents} DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT stockade_tools)
+install(CODE "
+  set(url \"${STOCKADE_DOCS_URL}\")
+  if(url STREQUAL \"\")
+    cmake_path(ABSOLUTE_PATH CMAKE_INSTALL_PREFIX NORMALIZE OUTPUT_VARIABLE prefix)
+    cmake_path(APPEND prefix \"${CMAKE_INSTALL_DOCDIR}\" OUTPUT_VARIABLE docs)
+    set(url \"file://\${docs}\")
+  endif()
+  set(alerts \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_DATADIR}/stockade/prometheus/rules/alerts.yml\")
+  file(READ \"\${alerts}\" text)
+  string(REPLACE \"runbook_url: docs/\" \"runbook_url: \${url}/\" text \"\${text}\")
+  file(WRITE \"\${alerts}\" \"\${text}\")
+" COMPONENT stockade_tools)
 
 configure_package_config_file(
   "${CMAKE_CURRENT_LIST_DIR}/stockade-config.cmake.in" "${CMAKE_CURRENT_BINARY_DIR}/stockade-config.cmake"

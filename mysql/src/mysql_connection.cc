@@ -21,6 +21,7 @@
 #include "stockade/base/clock.h"
 #include "stockade/base/event_fd.h"
 #include "stockade/base/exit_gate.h"
+#include "stockade/base/process_name.h"
 #include "stockade/base/strings.h"
 
 // Exported by the connector since its version 3.0, but declared in no header that is installed.
@@ -147,7 +148,7 @@ void SetOptions(MYSQL* session, const MySqlTarget& target) {
   SetOption(session, MYSQL_OPT_PROTOCOL,
             static_cast<unsigned>(target.socket.empty() ? MYSQL_PROTOCOL_TCP : MYSQL_PROTOCOL_SOCKET));
   mysql_optionsv(session, MYSQL_SET_CHARSET_NAME, "utf8mb4");
-  mysql_optionsv(session, MYSQL_OPT_CONNECT_ATTR_ADD, "program_name", "stockade");
+  mysql_optionsv(session, MYSQL_OPT_CONNECT_ATTR_ADD, "program_name", base_internal::ProgramName().c_str());
   const my_bool yes = 1;
   const my_bool no = 0;
   SetOption(session, MYSQL_OPT_RECONNECT, no);

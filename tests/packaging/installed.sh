@@ -9,6 +9,21 @@ mv "$work/staged" "$work/prefix"
 prefix=$work/prefix
 if find "$prefix/include" -path '*/src/*' | grep .; then fail "a private header was installed"; fi
 
+# What operators need. An alert's link leads to the installed runbook, or to where the build was told.
+links() { sed -n 's/^ *runbook_url: //p' "$1/share/stockade/prometheus/rules/alerts.yml"; }
+[ "$(links "$prefix" | wc -l)" -ge 18 ] || fail "alerts.yml was not installed"
+[ "$(links "$prefix" | grep -cv "^file://$work/staged/share/doc/stockade/RUNBOOK.md#stockade[a-z]*$")" = 0 ] ||
+  fail "alerts.yml: $(links "$prefix" | head -n 1)"
+[ -e "$prefix/share/doc/stockade/RUNBOOK.md" ] || fail "the runbook was not installed"
+! type -P promtool >/dev/null || promtool check config "$prefix/share/stockade/prometheus/prometheus.yml" >"$work/promtool" ||
+  fail "prometheus.yml: $(cat "$work/promtool")"
+[ -e "$prefix/share/stockade/grafana/dashboards/overview.json" ] || fail "no dashboards"
+[ -e "$prefix/share/stockade/fleet_audit.sql" ] || fail "no fleet_audit.sql"
+if has ledger_sqlite; then
+  ! "$prefix/bin/ledger_audit" "$work/none.db" 2>"$work/audit" || fail "ledger_audit finds nothing wrong in no file"
+  grep -q "none.db" "$work/audit" || fail "ledger_audit: $(cat "$work/audit")"
+fi
+
 components="cache;inventory;locks_connect"
 if has redis; then components+=";redis;cache_redis"; fi
 cmake -S "$work/consumer" -B "$work/build" -G Ninja -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_CXX_FLAGS="$flags" \
@@ -81,6 +96,9 @@ fi
 # A build that lacks something says so, and so does its package.
 PKG_CONFIG_LIBDIR=/nowhere cmake -S "$source" -B "$work/poor" -G Ninja -DCMAKE_CXX_COMPILER="$compiler" \
   -DSTOCKADE_BUILD_TESTS=OFF -DSTOCKADE_BUILD_EXAMPLES=OFF -DCMAKE_DISABLE_FIND_PACKAGE_SQLite3=ON >"$work/poor.log"
+cmake "$work/poor" -DSTOCKADE_DOCS_URL=https://shop.example/docs >"$work/poor-url.log"
+cmake --install "$work/poor" --component stockade_tools --prefix "$work/tools" >"$work/poor-install.log"
+[ "$(links "$work/tools" | grep -cv "^https://shop.example/docs/RUNBOOK.md#")" = 0 ] || fail "$(links "$work/tools")"
 grep -q -- "-- stockade::locks_mysql is left out: it needs libmariadb 3.3 or newer" "$work/poor.log" || fail "poor.log"
 cp "$work/poor/stockade-config.cmake" "$(find "$prefix" -name stockade-config.cmake)"
 finds "$prefix" "COMPONENTS;cache"

@@ -1,6 +1,7 @@
 // Tables, users and TLS.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <memory>
 #include <string>
@@ -8,6 +9,7 @@
 #include "locks/mysql/mysql_engine_fixture.h"
 #include "mysql_schema.h"
 #include "stockade/base/clock.h"
+#include "stockade/base/process_name.h"
 #include "stockade/mysql/internal/mysql_connection.h"
 
 namespace stockade {
@@ -15,7 +17,9 @@ namespace {
 
 using testing::EngineOn;
 using ::testing::HasSubstr;
+using testing::MariaDbServer;
 using ::testing::Not;
+using testing::SqlRows;
 
 constexpr absl::StatusCode kMissing = absl::StatusCode::kFailedPrecondition;
 
@@ -49,6 +53,17 @@ class MySqlConnectTest : public testing::MySqlEngineTest {
     return std::get<1>(row);
   }
 };
+
+TEST_F(MySqlConnectTest, Attributes_NameTheProcess) {
+  const MariaDbServer watched({.flags = {"--performance-schema=ON"}});
+  const auto connection =
+      mysql_internal::MySqlConnection::Open(mysql_internal::ParseMySqlUrl(watched.url()).value(), -1);
+  ASSERT_TRUE(connection.ok()) << connection.status();
+  const SqlRows rows = watched.Query(
+      "SELECT attr_value FROM performance_schema.session_connect_attrs a JOIN information_schema.processlist p"
+      " ON p.id=processlist_id AND user='stockade' WHERE attr_name IN ('program_name','_pid') ORDER BY attr_name");
+  EXPECT_EQ(rows, (SqlRows{{std::to_string(getpid())}, {base_internal::ProgramName()}}));
+}
 
 // No lease would end.
 TEST_F(MySqlConnectTest, SessionClockStandsStill_IsRefused) {

@@ -1,5 +1,9 @@
 // What becomes of locks when ZooKeeper is not heard: replies that are lost, connections, sessions.
+#include <mutex>
+
 #include "locks/zookeeper/zookeeper_engine_fixture.h"
+#include "stockade/base/log.h"
+#include "stockade/base/process_name.h"
 
 namespace stockade {
 namespace {
@@ -43,6 +47,21 @@ TEST_F(ZooKeeperSessionTest, Connect_ConnectionIsLostWhileTheRootIsChecked_GoesO
   proxy_->CutReplyAfter(60);  // Behind the 41 bytes that answer the session's first request.
   EXPECT_NE(Connect(absl::Seconds(20)), nullptr);
   EXPECT_EQ(proxy_->counts().cut, 1);
+}
+
+TEST_F(ZooKeeperSessionTest, Connect_LogsTheSessionThatTheServerLists) {
+  std::mutex mutex;
+  std::string logged;
+  SetLogSink([&](LogSeverity, std::string_view message) {
+    const std::lock_guard lock(mutex);
+    if (message.starts_with("ZooKeeper: " + base_internal::ProcessName())) logged = message;
+  });
+  const auto engine = Connect(absl::Seconds(20));
+  SetLogSink({});
+  const size_t at = logged.find(" is session 0x");
+  ASSERT_NE(at, std::string::npos) << logged;
+  const std::string session = logged.substr(at + 12, logged.find(" at ") - at - 12);
+  EXPECT_THAT(testing::FourLetterWord(server_->port(), "cons"), HasSubstr("sid=" + session + ","));
 }
 
 TEST_F(ZooKeeperSessionTest, ServerDoesNotAnswer_IsNudged) {

@@ -8,8 +8,10 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_format.h"
 #include "stockade/base/event_fd.h"
 #include "stockade/base/log.h"
+#include "stockade/base/process_name.h"
 #include "stockade/base/start_thread.h"
 #include "stockade/base/strings.h"
 
@@ -202,9 +204,11 @@ void ZooKeeperSession::Extend(Instant since) {
 void ZooKeeperSession::Connected(zhandle_t* handle) {
   const absl::Duration timeout = absl::Milliseconds(zoo_recv_timeout(handle));
   absl::Duration first = timeout;
+  bool is_new = false;
   {
     const MutexLock lock(mutex_);
-    if (lease_ == nullptr) {
+    is_new = lease_ == nullptr;
+    if (is_new) {
       timeout_ = timeout;
       // It was made by a transaction, after that.
       lease_ = std::make_shared<LockSession>(opened_at_ + timeout_ * (1 - options_.clock_drift) - kClockGrain);
@@ -217,6 +221,10 @@ void ZooKeeperSession::Connected(zhandle_t* handle) {
         Concat("ZooKeeper: a server of ", options_.servers, " keeps the session for ", absl::FormatDuration(timeout),
                ", the previous one for ", absl::FormatDuration(first), ": it is given up"));
     return Ended();
+  }
+  if (is_new) {  // Clients have no names there: this is what `cons` and the servers' logs have.
+    Log(LogSeverity::kInfo, absl::StrFormat("ZooKeeper: %s is session 0x%x at %s", base_internal::ProcessName(),
+                                            zoo_client_id(handle)->client_id, options_.servers));
   }
   on_event_(Event::kConnected);
 }
