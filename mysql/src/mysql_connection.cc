@@ -53,6 +53,7 @@ struct WaitLimit {
   Instant deadline = Instant::InfinitePast();
   int stop_fd = -1;
   bool connecting = false;
+  const MySqlConnection::Meanwhile* meanwhile = nullptr;
 };
 thread_local WaitLimit wait_limit;
 
@@ -84,9 +85,7 @@ void CheckGreeting(MYSQL* session, unsigned char* bytes, size_t size) {
 
 class ScopedWaitLimit {
  public:
-  ScopedWaitLimit(Instant deadline, int stop_fd, bool connecting = false) : before_(wait_limit) {
-    wait_limit = {deadline, stop_fd, connecting};
-  }
+  explicit ScopedWaitLimit(const WaitLimit& limit) : before_(wait_limit) { wait_limit = limit; }
   ~ScopedWaitLimit() { wait_limit = before_; }
   ScopedWaitLimit(const ScopedWaitLimit&) = delete;
   ScopedWaitLimit& operator=(const ScopedWaitLimit&) = delete;
@@ -95,19 +94,31 @@ class ScopedWaitLimit {
   const WaitLimit before_;
 };
 
+// When to call `meanwhile` again.
+Instant CallMeanwhile() {
+  if (wait_limit.meanwhile == nullptr || *wait_limit.meanwhile == nullptr) return Instant::InfiniteFuture();
+  const Greeting ours = greeting;
+  const MySqlConnection::Meanwhile* const meanwhile = std::exchange(wait_limit.meanwhile, nullptr);
+  const Instant next = (*meanwhile)();
+  wait_limit.meanwhile = meanwhile;
+  greeting = ours;
+  return next;
+}
+
 // The connector calls this if the socket is not ready. Returns 1 when it is, and 0 to give up. Ignores the connector's
 // own time-out.
 int AwaitSocket(my_socket socket, my_bool is_read, int /*timeout_ms*/) {
   if (wait_limit.connecting) fcntl(socket, F_SETFD, FD_CLOEXEC);  // The connector does not.
   for (;;) {
-    const absl::Duration left =
-        std::clamp(wait_limit.deadline - Clock::System()->Now(), absl::ZeroDuration(), absl::Hours(1));
+    const Instant until = std::min(wait_limit.deadline, CallMeanwhile());
+    const absl::Duration left = std::clamp(until - Clock::System()->Now(), absl::ZeroDuration(), absl::Hours(1));
     const timespec timeout = absl::ToTimespec(left);
     pollfd fds[] = {{.fd = socket, .events = static_cast<short>(is_read ? POLLIN : POLLOUT), .revents = 0},
                     {.fd = wait_limit.stop_fd, .events = POLLIN, .revents = 0}};
     const int ready = ppoll(fds, 2, &timeout, nullptr);
     if (ready < 0 && errno == EINTR) continue;
     if (fds[0].revents != 0) return 1;
+    if (ready == 0 && Clock::System()->Now() < wait_limit.deadline) continue;
     errno = ETIMEDOUT;
     return 0;
   }
@@ -217,7 +228,8 @@ absl::Status ConnectError(MYSQL* session, const MySqlTarget& target) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<MySqlConnection>> MySqlConnection::Open(const MySqlTarget& target, int stop_fd) {
+absl::StatusOr<std::unique_ptr<MySqlConnection>> MySqlConnection::Open(const MySqlTarget& target, int stop_fd,
+                                                                       const Meanwhile& meanwhile) {
   std::optional<ExitGate::Inside> inside;
   if (target.tls != MySqlTls::kOff) {
     // A connection may be used, and destroyed, after OpenSSL would have cleaned up at the end of the process.
@@ -245,7 +257,7 @@ absl::StatusOr<std::unique_ptr<MySqlConnection>> MySqlConnection::Open(const MyS
   }
 
   const Instant deadline = Clock::System()->Now() + target.connect_timeout;
-  const ScopedWaitLimit limit(deadline, stop_fd, /*connecting=*/true);
+  const ScopedWaitLimit limit({deadline, stop_fd, /*connecting=*/true, &meanwhile});
   greeting = {.expected = true, .tls = target.tls != MySqlTls::kOff};
   if (mysql_real_connect(session, TextOrNull(target.host), TextOrNull(target.username), TextOrNull(target.password),
                          target.database.c_str(), target.port, TextOrNull(target.socket),
@@ -291,7 +303,7 @@ MySqlConnection::~MySqlConnection() {
     return;
   }
   // Sends COM_QUIT, unless that would block.
-  const ScopedWaitLimit limit(Instant::InfinitePast(), -1);
+  const ScopedWaitLimit limit({});
   mysql_close(session_);
 }
 
@@ -309,7 +321,7 @@ MySqlReply MySqlConnection::Run(std::string_view statements, std::span<const MyS
     broken_ = true;
     return {.status = Exiting()};
   }
-  const ScopedWaitLimit limit(deadline, stop_fd);
+  const ScopedWaitLimit limit({deadline, stop_fd, /*connecting=*/false, wait_limit.meanwhile});  // Open() calls this.
   MySqlReply reply = Exchange(statements, results, on_sent);
   if (!reply.status.ok() && !broken_) {
     // Before any other statement, because START TRANSACTION would commit the open transaction.

@@ -25,7 +25,7 @@ constexpr Entry kMeanings[] = {
     {1041, {StatusCode::kUnavailable, MySqlRemedy::kNone}},              // Out of resources.
     {1042, {StatusCode::kUnavailable, MySqlRemedy::kReconnect}},         // Bad host, this and the next.
     {1043, {StatusCode::kUnavailable, MySqlRemedy::kReconnect}},         //
-    {1044, {StatusCode::kPermissionDenied, MySqlRemedy::kNone}},         // To the database.
+    {1044, {StatusCode::kPermissionDenied, MySqlRemedy::kReconnect}},    // To the database; see 1142.
     {1045, {StatusCode::kPermissionDenied, MySqlRemedy::kReconnect}},    // Wrong password.
     {1047, {StatusCode::kUnavailable, MySqlRemedy::kReconnect}},         // Galera: this node is not of the majority.
     {1049, {StatusCode::kFailedPrecondition, MySqlRemedy::kReconnect}},  // No such database.
@@ -36,29 +36,29 @@ constexpr Entry kMeanings[] = {
     {1114, {StatusCode::kUnavailable, MySqlRemedy::kNone}},              // Table full.
     {1129, {StatusCode::kUnavailable, MySqlRemedy::kReconnect}},         // Blocked after many errors.
     {1130, {StatusCode::kPermissionDenied, MySqlRemedy::kReconnect}},    // From this host.
-    {1142, {StatusCode::kPermissionDenied, MySqlRemedy::kNone}},         // To the table, this and the next: column.
-    {1143, {StatusCode::kPermissionDenied, MySqlRemedy::kNone}},         //
-    {1146, {StatusCode::kFailedPrecondition, MySqlRemedy::kNone}},       // No such table.
-    {1152, {StatusCode::kUnavailable, MySqlRemedy::kReconnect}},         // Connection aborted.
-    {1158, {StatusCode::kUnavailable, MySqlRemedy::kReconnect}},         // Network, these four.
-    {1159, {StatusCode::kUnavailable, MySqlRemedy::kReconnect}},         //
-    {1160, {StatusCode::kUnavailable, MySqlRemedy::kReconnect}},         //
-    {1161, {StatusCode::kUnavailable, MySqlRemedy::kReconnect}},         //
-    {1203, {StatusCode::kUnavailable, MySqlRemedy::kReconnect}},         // Too many connections of the user.
-    {1205, {StatusCode::kUnavailable, MySqlRemedy::kRollBack}},          // Lock wait.
-    {1206, {StatusCode::kUnavailable, MySqlRemedy::kRunAgain}},          // Too many locks.
-    {1213, {StatusCode::kUnavailable, MySqlRemedy::kRunAgain}},          // Deadlock.
-    {1226, {StatusCode::kUnavailable, MySqlRemedy::kReconnect}},         // The user's resources.
-    {1227, {StatusCode::kPermissionDenied, MySqlRemedy::kNone}},         // Needs a privilege.
-    {1290, {StatusCode::kUnavailable, MySqlRemedy::kReconnect}},         // Read-only server.
-    {1317, {StatusCode::kUnavailable, MySqlRemedy::kRollBack}},          // KILL QUERY.
-    {1370, {StatusCode::kPermissionDenied, MySqlRemedy::kNone}},         // To a routine.
-    {1665, {StatusCode::kFailedPrecondition, MySqlRemedy::kNone}},       // binlog_format is STATEMENT.
-    {1698, {StatusCode::kPermissionDenied, MySqlRemedy::kReconnect}},    // No password.
-    {1792, {StatusCode::kUnavailable, MySqlRemedy::kReconnect}},         // Read-only transaction.
-    {1836, {StatusCode::kUnavailable, MySqlRemedy::kReconnect}},         // Read-only mode.
-    {1927, {StatusCode::kUnavailable, MySqlRemedy::kReconnect}},         // KILL, MariaDB.
-    {1969, {StatusCode::kUnavailable, MySqlRemedy::kRollBack}},          // max_statement_time, MariaDB.
+    {1142, {StatusCode::kPermissionDenied, MySqlRemedy::kReconnect}},  // To the table: sessions keep their first rights
+    {1143, {StatusCode::kPermissionDenied, MySqlRemedy::kReconnect}},  // to the database. To the column.
+    {1146, {StatusCode::kFailedPrecondition, MySqlRemedy::kNone}},     // No such table.
+    {1152, {StatusCode::kUnavailable, MySqlRemedy::kReconnect}},       // Connection aborted.
+    {1158, {StatusCode::kUnavailable, MySqlRemedy::kReconnect}},       // Network, these four.
+    {1159, {StatusCode::kUnavailable, MySqlRemedy::kReconnect}},       //
+    {1160, {StatusCode::kUnavailable, MySqlRemedy::kReconnect}},       //
+    {1161, {StatusCode::kUnavailable, MySqlRemedy::kReconnect}},       //
+    {1203, {StatusCode::kUnavailable, MySqlRemedy::kReconnect}},       // Too many connections of the user.
+    {1205, {StatusCode::kUnavailable, MySqlRemedy::kRollBack}},        // Lock wait.
+    {1206, {StatusCode::kUnavailable, MySqlRemedy::kRunAgain}},        // Too many locks.
+    {1213, {StatusCode::kUnavailable, MySqlRemedy::kRunAgain}},        // Deadlock.
+    {1226, {StatusCode::kUnavailable, MySqlRemedy::kReconnect}},       // The user's resources.
+    {1227, {StatusCode::kPermissionDenied, MySqlRemedy::kNone}},       // Needs a privilege.
+    {1290, {StatusCode::kUnavailable, MySqlRemedy::kReconnect}},       // Read-only server.
+    {1317, {StatusCode::kUnavailable, MySqlRemedy::kRollBack}},        // KILL QUERY.
+    {1370, {StatusCode::kPermissionDenied, MySqlRemedy::kReconnect}},  // To a routine.
+    {1665, {StatusCode::kFailedPrecondition, MySqlRemedy::kNone}},     // binlog_format is STATEMENT.
+    {1698, {StatusCode::kPermissionDenied, MySqlRemedy::kReconnect}},  // No password.
+    {1792, {StatusCode::kUnavailable, MySqlRemedy::kReconnect}},       // Read-only transaction.
+    {1836, {StatusCode::kUnavailable, MySqlRemedy::kReconnect}},       // Read-only mode.
+    {1927, {StatusCode::kUnavailable, MySqlRemedy::kReconnect}},       // KILL, MariaDB.
+    {1969, {StatusCode::kUnavailable, MySqlRemedy::kRollBack}},        // max_statement_time, MariaDB.
     {2059, {StatusCode::kFailedPrecondition, MySqlRemedy::kReconnect}},  // An authentication that is not installed.
     {3024, {StatusCode::kUnavailable, MySqlRemedy::kRollBack}},          // max_execution_time, MySQL.
     {3100, {StatusCode::kUnavailable, MySqlRemedy::kReconnect}},         // Group replication.

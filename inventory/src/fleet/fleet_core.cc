@@ -22,6 +22,18 @@ constexpr absl::Duration kLargeTurn = absl::Seconds(2);
 
 }  // namespace
 
+namespace {
+
+// The URL of a node, as Redacted() writes it, without its user.
+std::string NodeLabel(std::string_view name) {
+  std::string label(name);
+  const size_t user = label.find("://") + 3;
+  if (const size_t end = label.find('@'); end != label.npos) label.erase(user, end + 1 - user);
+  return label;
+}
+
+}  // namespace
+
 FleetCore::FleetCore(FleetInventoryOptions options, FleetLedger ledger, std::unique_ptr<FleetDispenser> dispenser)
     : options_(std::move(options)),
       ledger_(std::move(ledger)),
@@ -39,7 +51,7 @@ FleetCore::FleetCore(FleetInventoryOptions options, FleetLedger ledger, std::uni
   for (size_t node = 0; dispenser_ != nullptr && node < dispenser_->size(); ++node) {
     node_metrics_.push_back(std::make_unique<metrics_internal::ComponentMetrics>(
         options_.metrics, kFleetNodeMetricDefs,
-        metrics_internal::MetricLabels{{"inventory", options_.name}, {"node", dispenser_->name(node)}}));
+        metrics_internal::MetricLabels{{"inventory", options_.name}, {"node", NodeLabel(dispenser_->name(node))}}));
     node_metrics_.back()->AddGauge(0, [this, node] { return dispenser_->away(node) ? 1.0 : 0.0; });
   }
 }
@@ -70,7 +82,7 @@ absl::Status FleetCore::Start() {
 }
 
 void FleetCore::RunLane(int32_t index) {
-  Lane lane{.writer = FleetLane(ledger_), .index = first_index_ + index};
+  Lane lane{.writer = FleetLane(ledger_, [this] { return GiveUpWhileConnecting(); }), .index = first_index_ + index};
   base_internal::Backoff backoff(kFirstPause, kLongestPause, static_cast<uint64_t>(index));
   Instant upkeep = index == 0 ? clock_.Now() : Instant::InfiniteFuture();
   bool is_calls_turn = false;
@@ -91,13 +103,33 @@ void FleetCore::RunLane(int32_t index) {
       if (now >= upkeep) upkeep = clock_.Now() + Upkeep(lane);
     } else if (idle) {
       called_.WaitUntil(clock_, mutex_, std::min(upkeep, sold_out));
-    } else if (is_calls_turn = false; ServeNext(lane, std::min(upkeep, sold_out))) {
+    } else if (is_calls_turn = false; Connect(lane) && ServeNext(lane, std::min(upkeep, sold_out))) {
       backoff.Reset();
     } else {
       called_.NotifyAll();  // Another lane's connection may be all right.
       WaitAway(backoff.Next());
     }
   }
+}
+
+bool FleetCore::Connect(Lane& lane) {
+  if (lane.writer.connected()) return true;
+  const MutexUnlock unlocked(mutex_);
+  const absl::Status prepared = lane.writer.Prepare();
+  if (!prepared.ok()) NoteHealth(prepared);
+  return prepared.ok();
+}
+
+Instant FleetCore::GiveUpWhileConnecting() {
+  const MutexLock lock(mutex_);
+  GiveUpLate();
+  // Calls that come later wake nobody here.
+  return std::min(EndOfPatience(), clock_.Now() + options_.patience / 8);
+}
+
+Instant FleetCore::EndOfPatience() const {
+  return std::min({EndOfPatience(queues_.steps), EndOfPatience(queues_.ends), EndOfPatience(queues_.large_ends),
+                   EndOfPatience(queues_.grants)});
 }
 
 bool FleetCore::ServeNext(Lane& lane, Instant until) {
@@ -230,8 +262,7 @@ void FleetCore::WaitAway(absl::Duration pause) {
   const Instant until = clock_.Now() + pause;
   do {
     GiveUpLate();
-    const Instant next = std::min({until, EndOfPatience(queues_.steps), EndOfPatience(queues_.ends),
-                                   EndOfPatience(queues_.large_ends), EndOfPatience(queues_.grants)});
+    const Instant next = std::min(until, EndOfPatience());
     if (clock_.Now() < next) changed_.WaitUntil(clock_, mutex_, next);
   } while (clock_.Now() < until && !stopping_);
 }

@@ -263,6 +263,10 @@ class FleetCore final : public InventoryCore {
     called_.NotifyAll();
     changed_.NotifyAll();
   }
+  // Before a lane takes calls, so that they are in the queues while it connects, and given up there. False: it cannot.
+  bool Connect(Lane& lane) STOCKADE_REQUIRES(mutex_);
+  // When to call it again.
+  Instant GiveUpWhileConnecting();
   // Handles calls that are ready; if there are none, waits for some until then. False: the ledger cannot be used.
   bool ServeNext(Lane& lane, Instant until) STOCKADE_REQUIRES(mutex_);
   // A packet of large orders may end them now: one at a time, and after each one a packet of small orders, if any wait.
@@ -318,6 +322,7 @@ class FleetCore final : public InventoryCore {
   void GiveUpLate() STOCKADE_REQUIRES(mutex_);
   template <typename Call>
   void GiveUpLate(std::deque<std::unique_ptr<Call>> Queues::*queue) STOCKADE_REQUIRES(mutex_);
+  Instant EndOfPatience() const STOCKADE_REQUIRES(mutex_);
   template <typename Calls>
   Instant EndOfPatience(const Calls& queue) const {
     return queue.empty() ? Instant::InfiniteFuture() : queue.front()->start + options_.patience;

@@ -102,8 +102,9 @@ absl::StatusOr<inventory_internal::FleetLedger> inventory_internal::FleetLedger:
   return ledger;
 }
 
-absl::StatusOr<std::unique_ptr<MySqlConnection>> inventory_internal::FleetLedger::Open() const {
-  absl::StatusOr<std::unique_ptr<MySqlConnection>> connection = MySqlConnection::Open(target, -1);
+absl::StatusOr<std::unique_ptr<MySqlConnection>> inventory_internal::FleetLedger::Open(
+    const MySqlConnection::Meanwhile& meanwhile) const {
+  absl::StatusOr<std::unique_ptr<MySqlConnection>> connection = MySqlConnection::Open(target, -1, meanwhile);
   if (!connection.ok()) return connection;
   absl::Status prepared = PrepareFleetConnection(**connection, tables, &keys, packet_timeout);
   if (!prepared.ok()) return prepared;

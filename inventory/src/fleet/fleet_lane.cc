@@ -42,7 +42,13 @@ int64_t RetentionUs(absl::Duration retention) {
 
 }  // namespace
 
-FleetLane::FleetLane(const FleetLedger& ledger) : ledger_(ledger) {}
+FleetLane::FleetLane(const FleetLedger& ledger, MySqlConnection::Meanwhile meanwhile)
+    : ledger_(ledger), meanwhile_(std::move(meanwhile)) {}
+
+bool FleetLane::connected() const {
+  // A packet that is sent to a server that has gone would have an unknown outcome.
+  return connection_ != nullptr && !connection_->broken() && !connection_->Stale();
+}
 
 Instant FleetLane::Deadline() const { return Clock::System()->Now() + ledger_.packet_timeout; }
 
@@ -51,10 +57,9 @@ std::string FleetLane::Row() const {
 }
 
 absl::Status FleetLane::Prepare() {
-  // A packet that is sent to a server that has gone would have an unknown outcome.
-  if (connection_ == nullptr || connection_->broken() || connection_->Stale()) {
+  if (!connected()) {
     connection_.reset();
-    absl::StatusOr<std::unique_ptr<MySqlConnection>> opened = ledger_.Open();
+    absl::StatusOr<std::unique_ptr<MySqlConnection>> opened = ledger_.Open(meanwhile_);
     if (!opened.ok()) return opened.status();
     connection_ = *std::move(opened);
   }

@@ -25,8 +25,9 @@ namespace stockade::inventory_internal {
 struct FleetLedger {
   // Connects once and checks the options, the server and the tables. The errors of FleetInventory::Connect().
   static absl::StatusOr<FleetLedger> Check(const FleetInventoryOptions& options);
-  // A connection to the same fleet. Blocks for at most the two time-outs.
-  absl::StatusOr<std::unique_ptr<mysql_internal::MySqlConnection>> Open() const;
+  // A connection to the same fleet. Blocks for at most the two time-outs. `meanwhile`: see MySqlConnection::Open().
+  absl::StatusOr<std::unique_ptr<mysql_internal::MySqlConnection>> Open(
+      const mysql_internal::MySqlConnection::Meanwhile& meanwhile = nullptr) const;
 
   mysql_internal::MySqlTarget target;
   FleetTables tables;
@@ -64,8 +65,11 @@ struct FleetOutcome {
 // the model.
 class FleetLane {
  public:
-  explicit FleetLane(const FleetLedger& ledger);
+  // `meanwhile` is called while the lane connects: see MySqlConnection::Open().
+  FleetLane(const FleetLedger& ledger, mysql_internal::MySqlConnection::Meanwhile meanwhile);
 
+  // False: Prepare() has to connect. A system call.
+  bool connected() const;
   // Connects, learns the outcome of the transaction before, and has a row: what must be done before anything else.
   // Blocks for at most the time-outs of the ledger. OK at once if there is nothing to do.
   absl::Status Prepare();
@@ -106,6 +110,7 @@ class FleetLane {
   Instant Deadline() const;
 
   const FleetLedger& ledger_;
+  const mysql_internal::MySqlConnection::Meanwhile meanwhile_;
   std::random_device random_;
   std::unique_ptr<mysql_internal::MySqlConnection> connection_;
   uint32_t lane_id_ = 0;  // 0: it has no row.

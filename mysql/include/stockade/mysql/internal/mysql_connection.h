@@ -27,7 +27,10 @@ class STOCKADE_EXPORT MySqlConnection {
  public:
   // Blocks for at most target.connect_timeout, or until `stop_fd` is readable: Unavailable. Resolving the host's name
   // is not bounded. FailedPrecondition: also if the session's clock stands still.
-  static absl::StatusOr<std::unique_ptr<MySqlConnection>> Open(const MySqlTarget& target, int stop_fd);
+  // While the server is silent, `meanwhile`, if any, is called at the times that it returns. It may open connections.
+  using Meanwhile = std::function<Instant()>;
+  static absl::StatusOr<std::unique_ptr<MySqlConnection>> Open(const MySqlTarget& target, int stop_fd,
+                                                               const Meanwhile& meanwhile = nullptr);
   ~MySqlConnection();
   MySqlConnection(const MySqlConnection&) = delete;
   MySqlConnection& operator=(const MySqlConnection&) = delete;
