@@ -7,6 +7,7 @@
 namespace stockade::inventory_internal {
 
 using base_internal::Concat;
+using base_internal::Printable;
 
 RequestChecks::RequestChecks(std::string inventory)
     : inventory_(std::move(inventory)),
@@ -14,6 +15,8 @@ RequestChecks::RequestChecks(std::string inventory)
       no_memory_in_doubt_(Refused(Refusal::kUnavailable, "not known to be durable: there is no memory")) {}
 
 std::string RequestChecks::Text(std::string_view what) const { return Concat("Inventory '", inventory_, "': ", what); }
+
+absl::Status RequestChecks::Invalid(std::string_view what) const { return Refused(Refusal::kInvalid, Printable(what)); }
 
 absl::Status RequestChecks::CheckLength(std::string_view what, std::string_view name, size_t most) const {
   if (name.size() <= most) return absl::OkStatus();
@@ -112,7 +115,7 @@ absl::Status RequestChecks::MissingBuyer(std::string_view request_id, std::strin
 
 absl::Status RequestChecks::OverBuyerLimit(std::string_view buyer, int64_t has, const RequestLine& wanted,
                                            int64_t limit) const {
-  return Refused(Refusal::kBuyerLimit, Concat("buyer '", buyer, "' has ", has, " units of '", wanted.sku,
+  return Refused(Refusal::kBuyerLimit, Concat("buyer '", Printable(buyer), "' has ", has, " units of '", wanted.sku,
                                               "' and wants ", wanted.quantity, " more, but a buyer may have ", limit));
 }
 
@@ -127,12 +130,12 @@ absl::Status RequestChecks::Short(const RequestLine& wanted, int64_t unsold) con
 
 absl::Status RequestChecks::Forgotten(std::string_view request_id) const {
   return Refused(Refusal::kRequestForgotten,
-                 Concat("request id '", request_id, "' was used before, and its answer is no longer kept"));
+                 Concat("request id '", Printable(request_id), "' was used before, and its answer is no longer kept"));
 }
 
 absl::Status RequestChecks::Mismatch(std::string_view request_id, std::string_view what) const {
   return Refused(Refusal::kRequestMismatch,
-                 Concat("request id '", request_id, "' was used before, with another ", what));
+                 Concat("request id '", Printable(request_id), "' was used before, with another ", what));
 }
 
 absl::Status RequestChecks::NoSuchOrder(OrderId id) const {

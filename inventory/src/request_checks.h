@@ -101,7 +101,8 @@ class STOCKADE_EXPORT RequestChecks {
 
  private:
   std::string Text(std::string_view what) const;
-  absl::Status Invalid(std::string_view what) const { return Refused(Refusal::kInvalid, what); }
+  // `what` may have a caller's bytes, and goes into logs.
+  absl::Status Invalid(std::string_view what) const;
 
   const std::string inventory_;
   const absl::Status no_memory_;

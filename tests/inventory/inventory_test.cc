@@ -70,6 +70,8 @@ TEST_F(InventoryTest, Refusals_AreTypedAndChangeNothing) {
   EXPECT_EQ(std::string(shop_.AddSku("boot", {.stock = -1}).message()),
             absl::StrCat("Inventory 'shop': AddSku 'boot': stock is -1, which is not within 0 to ", kMaxUnits));
   EXPECT_EQ(SkuOptions{.shards = 257}.Validate().message(), "shards is 257, which is not within 0 to 256");
+  EXPECT_EQ(shop_.Reserve({.sku = "sneaker", .quantity = 0, .request_id = std::string("a\n\0", 3)}).status().message(),
+            "Inventory 'shop': request 'a\\n\\x00' wants 0 units of 'sneaker'; the quantity must be at least 1");
   EXPECT_EQ(shop_.Commit(77).code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(shop_.Cancel(0).code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(Figures(), (StockFigures{.granted = 10, .available = 10}));

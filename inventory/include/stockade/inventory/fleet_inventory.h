@@ -68,8 +68,8 @@ struct STOCKADE_EXPORT FleetInventoryOptions {
   // Of `patience`. Must outlive the inventory. Not null. Reservations expire by the database's clock.
   Clock* clock = Clock::System();
   // How many SKUs have their own series (stockade_inventory_sku_..., label `sku`): the first ones by their ids in the
-  // tables. One process at a time exports the metrics of the stock, the one that lets reservations expire. Each SKU
-  // uses three series there for the lifetime of the registry. 0 or more.
+  // tables, which are hashes of the names. One process at a time exports the metrics of the stock, the one that lets
+  // reservations expire. Each SKU uses three series there for the lifetime of the registry. 0 or more.
   int32_t sku_metrics = 0;
   // Null disables metrics.
   MetricsRegistry* metrics = MetricsRegistry::Default();
@@ -109,6 +109,8 @@ struct STOCKADE_EXPORT FleetInventoryOptions {
 // - Reservations expire by the database's clock. The units of an expired one are for sale again within a second, if at
 //   most 10,000 are due at once (docs/INVENTORY.md, "Capacity", has the rate), or within 4 s after the process that
 //   watched over them has ended. Orders of more than 16 lines end in packets of their own: others wait for one at most.
+// - Commit() and Cancel() are decided when their transaction runs, not when they are called: a reservation may expire
+//   while its commit waits. Commit before the last seconds of a TTL.
 // - A request id that was refused as kRequestForgotten in one process is so in all.
 //
 // Request ids, buyers and order ids are unique in the fleet. Request ids and buyers are stored as keyed hashes.
