@@ -79,7 +79,8 @@ class RedisCacheTierUserTest : public ::testing::Test {
 // The user of docs/CACHE.md, which has the rights that the tier needs, and no others.
 TEST_F(RedisCacheTierUserTest, User_WithTheDocumentedRights_CanDoEverything) {
   const std::string rights =
-      "~sc1:{shop}:* resetchannels &sc1:{shop}:* -@all +info +eval +evalsha +time +hmget +hget +hset +hdel +hlen +get "
+      "~sc1:{shop}:* resetchannels &sc1:{shop}:* -@all +info +client|setname +eval +evalsha +time +hmget +hget +hset "
+      "+hdel +hlen +get "
       "+getrange +set +del +unlink +pttl +pexpire +xadd +xrange +xrevrange +multi +exec +ping +publish +subscribe "
       "+unsubscribe";
   RedisServer server({.users = {"alice on >secret " + rights}});

@@ -26,7 +26,9 @@ TEST(SoakTest, MixedTrade_KilledEveryFewSeconds_AuditHoldsAfterEachRestart) {
   std::minstd_rand random(20261122);
   Chain chain({.seed = 1, .skus = 100, .stock = 50}, 16);
   absl::Duration longest = absl::ZeroDuration();
-  while (absl::Now() < end) {
+  const auto was_pruned = [&] { return chain.Count("SELECT journal_start FROM ledger") > 0; };
+  // A busy machine needs longer until an order is older than its retention in a round that lives.
+  while (absl::Now() < end || (!was_pruned() && absl::Now() < end + absl::Minutes(5))) {
     SCOPED_TRACE(chain.rounds());
     const Ended ended =
         chain.RunToDeath({.lines = most_lines, .after_opening = absl::Milliseconds(300 + random() % 3'000)},
@@ -37,7 +39,7 @@ TEST(SoakTest, MixedTrade_KilledEveryFewSeconds_AuditHoldsAfterEachRestart) {
     longest = std::max(longest, ended.opening);
   }
   ASSERT_EQ(chain.RunToEnd(20).status, 0);
-  EXPECT_GT(chain.Count("SELECT journal_start FROM ledger"), 0) << "nothing was ever pruned";
+  EXPECT_TRUE(was_pruned());
   std::cout << chain.rounds() - 1 << " times killed, " << chain.witness().orders() << " orders, "
             << chain.witness().repeats_of_former_rounds() << " of them answered again after a restart, which took "
             << longest << " at most; " << std::filesystem::file_size(chain.path()) / 1024 << " KiB\n";
