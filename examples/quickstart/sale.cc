@@ -11,7 +11,8 @@
 int main() {
   auto metrics = stockade::MetricsServer::Start({.port = 9464});  // Optional: http://127.0.0.1:9464/metrics
   stockade::Inventory shop({.name = "shop"});
-  if (!metrics.ok() || !shop.AddSku("shoe-1", {.stock = 100, .shards = 4}).ok()) return 1;
+  auto added = shop.AddSku("shoe-1", {.stock = 100, .shards = 4});
+  if (!metrics.ok() || !added.ok()) return std::cerr << metrics.status() << "; " << added << std::endl, 1;
   std::atomic<int> sold = 0, refused = 0;
   std::vector<std::jthread> buyers(1000);
   for (size_t i = 0; i < buyers.size(); ++i) {

@@ -79,7 +79,8 @@ finds "$prefix" ""
 refuses "there is no component cash; built were base, metrics, " "$prefix" "COMPONENTS;cache;cash"
 finds "$prefix" "COMPONENTS;cache;OPTIONAL_COMPONENTS;cash"
 [[ $said == *"there is no component cash"* && $said == *" stockade::cache "* ]] || fail "$said"
-refuses "version" "$prefix" "0.2"
+refuses "version" "$prefix" "0.1"
+refuses "version" "$prefix" "0.3"
 
 # The cache does not need hiredis on the machine.
 if has redis; then

@@ -17,6 +17,8 @@ int main() {
   const absl::Status added = stock.AddSku("shoe-1", {.stock = 10});
   const absl::StatusOr<stockade::CacheHandle<std::string>> name = names.Get("shoe-1");
   const absl::StatusOr<stockade::Order> order = stock.Take({.sku = "shoe-1", .request_id = "click-1"});
-  if (!added.ok() || !name.ok() || !order.ok()) return 1;
+  for (const absl::Status& status : {added, name.status(), order.status()}) {
+    if (!status.ok()) return std::fprintf(stderr, "%s\n", status.ToString().c_str()), 1;
+  }
   std::printf("%s: sold one, %d left\n", (*name)->c_str(), static_cast<int>(stock.Available("shoe-1").value_or(-1)));
 }
