@@ -9,7 +9,7 @@ mv "$work/staged" "$work/prefix"
 prefix=$work/prefix
 if find "$prefix/include" -path '*/src/*' | grep .; then fail "a private header was installed"; fi
 
-# What operators need. An alert's link leads to the installed runbook, or to where the build was told.
+# The files that operators need. An alert's link leads to the installed runbook, or to STOCKADE_DOCS_URL.
 links() { sed -n 's/^ *runbook_url: //p' "$1/share/stockade/prometheus/rules/alerts.yml"; }
 [ "$(links "$prefix" | wc -l)" -ge 18 ] || fail "alerts.yml was not installed"
 [ "$(links "$prefix" | grep -cv "^file://$work/staged/share/doc/stockade/RUNBOOK.md#stockade[a-z]*$")" = 0 ] ||

@@ -7,7 +7,7 @@
 
 namespace stockade::base_internal {
 
-// What a server's list of clients shows this process as. The program's file name in printable ASCII without blanks, at
+// The name of this process in a server's list of clients. The program's file name in printable ASCII without blanks, at
 // most 64 characters; others are '_'. Empty if the system does not know it.
 STOCKADE_EXPORT std::string ProgramName();
 // ProgramName(), '-' and the id of the process, which another one than the parent has after fork().
