@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what is missing of Debian's packages for the named jobs, and nothing else:
-#   scripts/install-deps.sh demo|demo-fleet|quickstart|tutorial|test|bench|bench-peers|lint|tsan|docs ...
+#   scripts/install-deps.sh demo|demo-fleet|quickstart|tutorial|test|test/FOLDER|bench|bench-peers|lint|tsan|docs ...
 # bench-peers is what bench/peers/build takes, and the tests that fetch packages: tests/interop, the axe check of the
 # page, the schema of the dashboards. It is installed only when it is named, and programs that are there from elsewhere
 # than Debian are left alone.
@@ -10,13 +10,25 @@ set -euo pipefail
 
 build="g++ cmake ninja-build pkg-config libabsl-dev prometheus-cpp-dev libsqlite3-dev libhiredis-dev
        libmariadb-dev libssl-dev libzookeeper-mt-dev zlib1g-dev libcpp-httplib-dev nlohmann-json3-dev"
+tests="$build libgtest-dev libgmock-dev clang-16 lld-16 libclang-rt-16-dev llvm-16 git procps python3"
+redis="redis-server redis-sentinel openssl prometheus"
+servers="$redis mariadb-server zookeeper"
 declare -A packages=(
   [demo]="$build"
   [demo-fleet]="$build mariadb-server redis-server"
   [quickstart]="$build curl redis-server"
   [tutorial]="$build curl prometheus redis-server sqlite3"
-  [test]="$build dpkg-dev libbenchmark-dev libgtest-dev libgmock-dev clang-16 lld-16 libclang-rt-16-dev llvm-16 chromium curl
-          doxygen git procps prometheus python3 redis-server redis-sentinel sqlite3 zookeeper mariadb-server openssl spin tcc"
+  [test]="$tests $servers chromium curl doxygen dpkg-dev libbenchmark-dev spin sqlite3 tcc"
+  # Of one folder of tests/; of a folder that is not here: test.
+  [test/base]="$tests"
+  [test/cache]="$tests $redis"
+  [test/fuzz]="$tests"
+  [test/inventory]="$tests $redis mariadb-server sqlite3"
+  [test/locks]="$tests $servers"
+  [test/metrics]="$tests curl prometheus"
+  [test/mysql]="$tests mariadb-server openssl"
+  [test/redis]="$tests $redis"
+  [test/zookeeper]="$tests zookeeper"
   [bench]="$build libbenchmark-dev libtbb-dev libnsync-dev libboost-thread-dev postgresql mariadb-server libpq-dev
          openssl python3 valgrind zookeeper libzookeeper-mt-dev"
   [bench-peers]=""
@@ -35,6 +47,7 @@ command -v npm >/dev/null 2>&1 || packages[bench-peers]+=" nodejs npm"
 
 wanted=""
 for job in "$@"; do
+  [[ $job != test/* || -n "${packages[$job]+known}" ]] || job=test
   [ -n "${packages[$job]+known}" ] || { echo "install-deps: no job '$job' (jobs: ${!packages[*]})" >&2; exit 2; }
   wanted="$wanted ${packages[$job]}"
 done
