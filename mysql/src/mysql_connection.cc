@@ -94,12 +94,12 @@ class ScopedWaitLimit {
   const WaitLimit before_;
 };
 
-// When to call `meanwhile` again.
-Instant CallMeanwhile() {
-  if (wait_limit.meanwhile == nullptr || *wait_limit.meanwhile == nullptr) return Instant::InfiniteFuture();
+// How long to wait until the next call of it.
+absl::Duration CallMeanwhile() {
+  if (wait_limit.meanwhile == nullptr || *wait_limit.meanwhile == nullptr) return absl::InfiniteDuration();
   const Greeting ours = greeting;
   const MySqlConnection::Meanwhile* const meanwhile = std::exchange(wait_limit.meanwhile, nullptr);
-  const Instant next = (*meanwhile)();
+  const absl::Duration next = (*meanwhile)();
   wait_limit.meanwhile = meanwhile;
   greeting = ours;
   return next;
@@ -110,7 +110,7 @@ Instant CallMeanwhile() {
 int AwaitSocket(my_socket socket, my_bool is_read, int /*timeout_ms*/) {
   if (wait_limit.connecting) fcntl(socket, F_SETFD, FD_CLOEXEC);  // The connector does not.
   for (;;) {
-    const Instant until = std::min(wait_limit.deadline, CallMeanwhile());
+    const Instant until = std::min(wait_limit.deadline, Clock::System()->Now() + CallMeanwhile());
     const absl::Duration left = std::clamp(until - Clock::System()->Now(), absl::ZeroDuration(), absl::Hours(1));
     const timespec timeout = absl::ToTimespec(left);
     pollfd fds[] = {{.fd = socket, .events = static_cast<short>(is_read ? POLLIN : POLLOUT), .revents = 0},

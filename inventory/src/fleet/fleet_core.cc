@@ -20,10 +20,6 @@ constexpr absl::Duration kLongestPause = absl::Seconds(1);
 // How long large orders wait for their turn after others: a lane whose turn it is may hang.
 constexpr absl::Duration kLargeTurn = absl::Seconds(2);
 
-}  // namespace
-
-namespace {
-
 // The URL of a node, as Redacted() writes it, without its user.
 std::string NodeLabel(std::string_view name) {
   std::string label(name);
@@ -120,11 +116,11 @@ bool FleetCore::Connect(Lane& lane) {
   return prepared.ok();
 }
 
-Instant FleetCore::GiveUpWhileConnecting() {
+absl::Duration FleetCore::GiveUpWhileConnecting() {
   const MutexLock lock(mutex_);
   GiveUpLate();
-  // Calls that come later wake nobody here.
-  return std::min(EndOfPatience(), clock_.Now() + options_.patience / 8);
+  // Calls that come later wake nobody here, and the clock may be one that stands still.
+  return std::clamp(EndOfPatience() - clock_.Now(), absl::Milliseconds(1), options_.patience / 8);
 }
 
 Instant FleetCore::EndOfPatience() const {

@@ -265,8 +265,8 @@ class FleetCore final : public InventoryCore {
   }
   // Before a lane takes calls, so that they are in the queues while it connects, and given up there. False: it cannot.
   bool Connect(Lane& lane) STOCKADE_REQUIRES(mutex_);
-  // When to call it again.
-  Instant GiveUpWhileConnecting();
+  // How long until it is to be called again.
+  absl::Duration GiveUpWhileConnecting();
   // Handles calls that are ready; if there are none, waits for some until then. False: the ledger cannot be used.
   bool ServeNext(Lane& lane, Instant until) STOCKADE_REQUIRES(mutex_);
   // A packet of large orders may end them now: one at a time, and after each one a packet of small orders, if any wait.

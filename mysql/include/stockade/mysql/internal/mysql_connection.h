@@ -25,10 +25,10 @@ namespace stockade::mysql_internal {
 // connector calls us to wait for the socket (MARIADB_OPT_IO_WAIT).
 class STOCKADE_EXPORT MySqlConnection {
  public:
+  // Called while the server is silent; returns how long to wait until the next call. It may open connections.
+  using Meanwhile = std::function<absl::Duration()>;
   // Blocks for at most target.connect_timeout, or until `stop_fd` is readable: Unavailable. Resolving the host's name
-  // is not bounded. FailedPrecondition: also if the session's clock stands still.
-  // While the server is silent, `meanwhile`, if any, is called at the times that it returns. It may open connections.
-  using Meanwhile = std::function<Instant()>;
+  // is not bounded, and `meanwhile` is not called then. FailedPrecondition: also if the session's clock stands still.
   static absl::StatusOr<std::unique_ptr<MySqlConnection>> Open(const MySqlTarget& target, int stop_fd,
                                                                const Meanwhile& meanwhile = nullptr);
   ~MySqlConnection();
