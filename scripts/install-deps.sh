@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what is missing of Debian's packages for the named jobs, and nothing else:
-#   scripts/install-deps.sh demo|demo-fleet|quickstart|tutorial|test|test/FOLDER|bench|bench-peers|lint|tsan|docs ...
+#   scripts/install-deps.sh demo|demo-fleet|quickstart|tutorial|test|test/FOLDER|bench|bench-peers|lint|tsan|docs|trixie ...
 # bench-peers is what bench/peers/build takes, and the tests that fetch packages: tests/interop, the axe check of the
 # page, the schema of the dashboards. It is installed only when it is named, and programs that are there from elsewhere
 # than Debian are left alone.
@@ -35,6 +35,7 @@ declare -A packages=(
   [lint]="$build libgtest-dev libgmock-dev clang-16 clang-tidy-16 clang-format-16 python3"
   [tsan]="$build libgtest-dev libgmock-dev dpkg-dev lld"
   [docs]="doxygen python3"
+  [trixie]="apt debootstrap git tar util-linux"
 )
 
 # A JDK, a Go, a Rust or a Node.js of the user's own, by whatever installer, does as well. Debian 12's plain rustc is too
