@@ -42,8 +42,8 @@ struct RedisUrl {
   // RedisOptions::tls.
   std::optional<RedisTlsOptions> tls = std::nullopt;
 
-  // The name for CLIENT SETNAME: printable ASCII without blanks. If empty, it is the program's name and process id, such
-  // as shop-4711, and a server that refuses that one is used without.
+  // The name for CLIENT SETNAME: printable ASCII without blanks. If empty, it is the program's name and process id,
+  // such as shop-4711, and a server that refuses that one is used without.
   std::string client_name = {};
 
   // For kSentinel: the name of the master, and the credentials for AUTH at the Sentinels themselves, which do not get
