@@ -24,6 +24,7 @@ if [ ! -e "$root/.complete" ]; then
   touch "$root/.complete"
 fi
 cp /etc/resolv.conf "$root/etc/resolv.conf"
+rm -rf "$root/stockade"  # A file that is copied keeps its time, so that an old build would miss a change.
 mkdir -p "$root/stockade"
 git ls-files -co --exclude-standard -z | xargs -0 sh -c 'for file; do [ ! -e "$file" ] || printf "%s\0" "$file"; done' sh |
   tar -c --null -T - | tar -x -C "$root/stockade"
