@@ -126,7 +126,7 @@ void ExpectStockadeAsItShouldBeOn(const std::string& locks) {
   SCOPED_TRACE(run.out + run.err);
   EXPECT_EQ(run.status, 0);
   // Each seller tells its session, and the paused one may warn that its session is over.
-  EXPECT_THAT(run.err, ::testing::MatchesRegex("(stockade (INFO|WARNING): [^\n]*\n)*"));
+  EXPECT_THAT(run.err, ::testing::MatchesRegex("(stockade (INFO: ZooKeeper|WARNING): [^\n]*\n)*"));
   const std::map<std::string, Row> rows = Table(run.out);
   ASSERT_EQ(rows.size(), 1u);
   EXPECT_EQ(rows.at("e"), (Row{20, 0, 0, 0, 0}));
