@@ -35,7 +35,7 @@ mount -t proc proc /proc
 cd /stockade
 export DEBIAN_FRONTEND=noninteractive
 scripts/install-deps.sh quickstart
-apt-get install -q -y --no-install-recommends clang-19 lld-19 libgtest-dev libgmock-dev python3 procps >/dev/null
+apt-get install -q -y --no-install-recommends clang-19 lld-19 git libgtest-dev libgmock-dev procps python3 >/dev/null
 ulimit -n 4096
 echo "=== $(. /etc/os-release; echo "$PRETTY_NAME"), $(g++ --version | head -n 1), $(clang++-19 --version | head -n 1)"
 echo "=== README.md's Install, with g++, warnings are errors"
