@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what is missing of Debian's packages for the named jobs, and nothing else:
-#   scripts/install-deps.sh demo|demo-fleet|quickstart|tutorial|test|test/FOLDER|bench|bench-peers|lint|tsan|docs|trixie ...
+#   scripts/install-deps.sh JOB ...   such as demo, tutorial, test or test/FOLDER: `packages` below has all of them
 # bench-peers is what bench/peers/build takes, and the tests that fetch packages: tests/interop, the axe check of the
 # page, the schema of the dashboards. It is installed only when it is named, and programs that are there from elsewhere
 # than Debian are left alone.
@@ -17,7 +17,8 @@ declare -A packages=(
   [demo]="$build"
   [demo-fleet]="$build mariadb-server redis-server"
   [quickstart]="$build curl redis-server"
-  [tutorial]="$build curl prometheus redis-server sqlite3"
+  [tutorial]="$build curl prometheus sqlite3"
+  [tutorial-fleet]="$build mariadb-server redis-server"
   [test]="$tests $servers chromium curl doxygen dpkg-dev libbenchmark-dev spin sqlite3 tcc"
   # Of one folder of tests/; of a folder that is not here: test.
   [test/base]="$tests"

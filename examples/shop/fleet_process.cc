@@ -8,15 +8,17 @@
 #include <fstream>
 #include <memory>
 #include <mutex>
-#include <utility>
+#include <optional>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "stockade/inventory/inventory.h"
-#include "stockade/inventory/sqlite_ledger.h"
+#include "stockade/cache/loading_cache.h"
+#include "stockade/cache/redis_cache_tier.h"
+#include "stockade/inventory/fleet_inventory.h"
 #include "stockade/locks/connect_lock_service.h"
 #include "visitors.h"
 #include "warehouse.h"
@@ -24,13 +26,18 @@
 namespace shop {
 namespace {
 
+using Prices = stockade::LoadingCache<std::string, int64_t>;
+
 constexpr int kBuyers = 1000;
-constexpr int64_t kAllotment = 50;
 constexpr int64_t kPausedAfter = 3;  // Boxes.
 
 void Say(const FleetPlan& plan, const std::string& what) {
   std::printf("process %d %s\n", plan.number, what.c_str());
   std::fflush(stdout);
+}
+
+void AwaitPhase(Warehouse& warehouse, Phase phase) {
+  while (!OrExit(warehouse.HasBegun(phase))) absl::SleepFor(absl::Milliseconds(5));
 }
 
 // Books the boxes that are not booked yet. Not OK: the lock was lost meanwhile; somebody else goes on, or we try again.
@@ -67,86 +74,71 @@ void BookDeliveryWithTheOthers(const FleetPlan& plan, Warehouse& warehouse) {
   }
 }
 
-// The part of the stock that one process sells.
-class Counter {
- public:
-  Counter(const FleetPlan& plan, Warehouse* warehouse)
-      : plan_(plan), warehouse_(warehouse), stock_({.name = "shop", .ledger = OpenLedger(plan)}) {
-    const absl::Status added = stock_.AddSku("shoe-1", {});
-    if (!absl::IsAlreadyExists(added)) OrExit(added);
-    const int64_t found = TakeIn(OrExit(warehouse_->Allotted(plan_.number)));
-    if (found > 0) Say(plan_, absl::StrCat("finds ", found, " pairs allotted that are not in its ledger"));
-    Refill();
+std::unique_ptr<Prices> ConnectPrices(const FleetPlan& plan, Warehouse& warehouse) {
+  stockade::LoadingCacheOptions options = {.name = "prices", .ttl = absl::Minutes(5)};
+  options.tier = OrExit(stockade::RedisCacheTier::Connect(plan.redis, {.prefix = "shop"}));
+  return OrExit(Prices::Create(options, {.load = [&](const std::string&) { return warehouse.Price(); }}));
+}
+
+// All of the fleet's visitors look at once. Later one process changes the price, and the others are not told.
+void ShowPrices(const FleetPlan& plan, Prices& prices, Warehouse& warehouse) {
+  const auto shown = [&] { return *OrExit(prices.Get("shoe-1")); };
+  AwaitPhase(warehouse, Phase::kVisits);
+  AtOnce(kVisitors, [&](int) { shown(); });
+  OrExit(warehouse.Show(plan.number, shown()));
+
+  AwaitPhase(warehouse, Phase::kNewPrice);
+  if (plan.number == 2) OrExit(prices.UpdateThrough("shoe-1", [&] { return warehouse.SetPrice(kNewPrice); }));
+  while (shown() != kNewPrice) absl::SleepFor(absl::Milliseconds(1));
+  OrExit(warehouse.Show(plan.number, kNewPrice));
+}
+
+// The id of the order. None: sold out. Without an answer we ask again, by the same request_id: whatever came of the
+// first request, the buyer gets one pair.
+std::optional<stockade::OrderId> Sell(stockade::Inventory& stock, const std::string& buyer) {
+  for (;;) {
+    const absl::StatusOr<stockade::Order> sold = stock.Take({.sku = "shoe-1", .request_id = buyer, .buyer = buyer});
+    if (sold.ok()) return sold->id();
+    if (stockade::RefusalOf(sold.status()) == stockade::Refusal::kSoldOut) return std::nullopt;
+    if (!absl::IsUnavailable(sold.status())) OrExit(sold.status());
   }
+}
 
-  // False: sold out.
-  bool Sell(const std::string& buyer) {
-    for (;;) {
-      const absl::StatusOr<stockade::Order> sold = stock_.Take({.sku = "shoe-1", .request_id = buyer, .buyer = buyer});
-      if (sold.ok()) return true;
-      const auto refusal = stockade::RefusalOf(sold.status());
-      if (refusal == stockade::Refusal::kAllHeld) {  // For orders that are being written: they may fail.
-        absl::SleepFor(absl::Milliseconds(1));
-        continue;
-      }
-      if (refusal != stockade::Refusal::kSoldOut) OrExit(sold.status());
-      if (!Refill()) return false;
-    }
-  }
-
- private:
-  static std::unique_ptr<stockade::Ledger> OpenLedger(const FleetPlan& plan) {
-    return OrExit(stockade::SqliteLedger::Open(plan.ledger()));
-  }
-
-  // Gets pairs from the warehouse. False: it is empty.
-  bool Refill() {
-    const std::lock_guard lock(refilling_);
-    if (OrExit(stock_.Available("shoe-1")) > 0) return true;  // Another thread was here before.
-    const int64_t allotted = OrExit(warehouse_->Allot(plan_.number, kAllotment));
-    if (plan_.fate == Fate::kKilledWithAnAllotment) {
-      Say(plan_, absl::StrCat("is killed with ", allotted, " pairs in hand"));
-      raise(SIGKILL);
-    }
-    return TakeIn(allotted) > 0;
-  }
-
-  // The warehouse says what was allotted in all, the ledger what of it has come: the rest comes now. So nothing is lost
-  // where we are killed between the two, nor comes twice.
-  int64_t TakeIn(int64_t allotted) {
-    const int64_t missing = allotted - OrExit(stock_.Figures("shoe-1")).granted;
-    if (missing > 0) OrExit(stock_.Restock("shoe-1", missing));
-    return missing;
-  }
-
-  const FleetPlan plan_;
-  Warehouse* const warehouse_;
-  std::mutex refilling_;
-  stockade::Inventory stock_;
-};
-
-void SellToAll(const FleetPlan& plan, Counter& counter) {
+void SellToAll(const FleetPlan& plan, stockade::Inventory& stock) {
   std::mutex mutex;
-  std::ofstream told(plan.told(), std::ios::app);  // Guarded by mutex.
+  std::ofstream told(plan.told(), std::ios::app);  // Both guarded by mutex.
+  int count = 0;
   std::atomic<int> next = 0;
-  AtOnce(4, [&](int) {
+  AtOnce(8, [&](int) {
     for (int number = next++; number < kBuyers; number = next++) {
-      const std::string buyer = absl::StrCat("buyer-", plan.number, "-", number);
-      if (!counter.Sell(buyer)) continue;
+      const std::optional<stockade::OrderId> order = Sell(stock, absl::StrCat("buyer-", plan.number, "-", number));
+      if (!order) continue;
       const std::lock_guard lock(mutex);
-      told << buyer << '\n';
+      told << stockade::OrderIdText(*order) << std::endl;
+      if (++count == kToldBeforeTheKill && plan.fate == Fate::kKilledInTheSale) raise(SIGKILL);
     }
   });
 }
 
 }  // namespace
 
+std::unique_ptr<stockade::Inventory> ConnectStock(const FleetPlan& plan) {
+  const stockade::FleetInventoryOptions options = {.ledger = plan.ledger, .fleet = "shop"};
+  OrExit(stockade::FleetInventory::Migrate(options));
+  return OrExit(stockade::FleetInventory::Connect(options));
+}
+
 void RunFleetProcess(const FleetPlan& plan) {
-  const std::unique_ptr<Warehouse> warehouse = OrExit(Warehouse::Open(plan.warehouse()));
+  const std::unique_ptr<Warehouse> warehouse = OrExit(Warehouse::Open(plan.socket));
   BookDeliveryWithTheOthers(plan, *warehouse);
-  Counter counter(plan, warehouse.get());
-  while (!OrExit(warehouse->SaleIsOpen())) absl::SleepFor(absl::Milliseconds(5));
-  SellToAll(plan, counter);
+  const std::unique_ptr<Prices> prices = ConnectPrices(plan, *warehouse);
+  ShowPrices(plan, *prices, *warehouse);
+
+  const std::unique_ptr<stockade::Inventory> stock = ConnectStock(plan);
+  const int64_t pairs = OrExit(warehouse->BoxesBooked()) * kPairsInABox;
+  OrExit(stock->EnsureSku("shoe-1", {.stock = pairs, .per_buyer_limit = 1}));
+  AwaitPhase(*warehouse, Phase::kSale);
+  SellToAll(plan, *stock);
 }
 
 }  // namespace shop

@@ -1,15 +1,18 @@
 #ifndef STOCKADE_EXAMPLES_SHOP_FLEET_PROCESS_H_
 #define STOCKADE_EXAMPLES_SHOP_FLEET_PROCESS_H_
 
+#include <memory>
 #include <string>
+
+#include "stockade/inventory/inventory.h"
 
 namespace shop {
 
 // Accidents that happen to a process, forced so that a rare event happens in every run.
 enum class Fate {
   kNone,
-  kPausedInTheJob,         // SIGSTOP between its look at the lock and its write.
-  kKilledWithAnAllotment,  // SIGKILL with pairs in hand that are not in its ledger yet.
+  kPausedInTheJob,   // SIGSTOP between its look at the lock and its write.
+  kKilledInTheSale,  // SIGKILL while its threads sell.
 };
 
 struct FleetPlan {
@@ -17,15 +20,24 @@ struct FleetPlan {
   Fate fate = Fate::kNone;
   std::string locks;      // The URL.
   std::string lock_name;  // Of the job's lock.
-  std::string directory;  // Of the warehouse's file, which all share, and of the process's own ledger.
+  std::string redis;      // The URL of the cache's second level.
+  std::string ledger;     // The URL of the stock.
+  std::string socket;     // Of the same MariaDB, for the shop's own tables.
+  std::string directory;
 
-  std::string warehouse() const { return directory + "/warehouse.db"; }
-  std::string ledger() const { return directory + "/orders-" + std::to_string(number) + ".db"; }
-  // The answers that its buyers got: the request ids of orders that were acknowledged.
+  // The answers that its buyers got: the ids of orders that were acknowledged.
   std::string told() const { return directory + "/told-" + std::to_string(number) + ".txt"; }
 };
 
-// One process of the fleet: takes part in the job, then sells until the warehouse is empty.
+inline constexpr int kFleet = 3;
+inline constexpr int kVisitors = 100;  // Of each process.
+inline constexpr int kToldBeforeTheKill = 100;
+inline constexpr int64_t kNewPrice = 79;
+
+// The stock that the processes share.
+std::unique_ptr<stockade::Inventory> ConnectStock(const FleetPlan& plan);
+
+// One process of the fleet: takes part in the job, shows prices to its visitors, then sells until all is sold.
 void RunFleetProcess(const FleetPlan& plan);
 
 }  // namespace shop

@@ -2,27 +2,29 @@
 #define STOCKADE_EXAMPLES_SHOP_WAREHOUSE_H_
 
 #include <cstdint>
-#include <functional>
-#include <initializer_list>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "common/sqlite.h"
+#include "common/mariadb_client.h"
 
 namespace shop {
 
 inline constexpr int64_t kBoxes = 10;  // Of a delivery.
 inline constexpr int64_t kPairsInABox = 100;
 
-// The database that all processes of the fleet share: what is in the warehouse, what of it each process was allotted,
-// and how much of today's delivery is booked. A SQLite file, in the place of a server. Thread-safe.
+// What the processes of the fleet do together, one after another.
+enum class Phase { kDelivery, kVisits, kNewPrice, kSale };
+
+// The tables of the shop itself in the database that all processes of the fleet share. Thread-safe.
 class Warehouse {
  public:
-  static absl::StatusOr<std::unique_ptr<Warehouse>> Open(const std::string& path);
+  // Makes the tables if there are none. `socket` is MariaDB's.
+  static absl::StatusOr<std::unique_ptr<Warehouse>> Open(const std::string& socket);
 
   // The two statements of the job that books a delivery box by box. They do not check whether another process does the
   // same: the lock prevents that. Aborted, and nothing has changed: `token` is older than one that was seen here, so
@@ -30,26 +32,27 @@ class Warehouse {
   absl::StatusOr<int64_t> BoxesBooked(int64_t token);
   absl::Status BookBox(int64_t token);
 
-  // Moves `pairs`, or as many as there are, from the warehouse to the process. Returns the process's total so far.
-  absl::StatusOr<int64_t> Allot(int64_t process, int64_t pairs);
-  absl::StatusOr<int64_t> Allotted(int64_t process);
+  // The price of the shoe. Each call is counted as a query.
+  absl::StatusOr<int64_t> Price();
+  absl::Status SetPrice(int64_t price);
+  absl::StatusOr<int64_t> Queries();
 
-  // For observers.
+  // The process shows this price to its visitors.
+  absl::Status Show(int64_t process, int64_t price);
+  absl::StatusOr<int64_t> ProcessesThatShow(int64_t price);
+
   absl::StatusOr<int64_t> BoxesBooked();
-  absl::Status OpenSale();
-  absl::StatusOr<bool> SaleIsOpen();
+  absl::Status Begin(Phase phase);
+  absl::StatusOr<bool> HasBegun(Phase phase);
+  // The only number that the statement returns.
+  absl::StatusOr<int64_t> Number(std::string_view sql);
 
  private:
-  explicit Warehouse(examples::Database sqlite) : sqlite_(std::move(sqlite)) {}
-
-  absl::Status InTransaction(const std::function<absl::Status()>& statements);
-  // These under mutex_.
-  absl::Status Fence(int64_t token);
-  absl::Status Run(const char* sql, std::initializer_list<int64_t> values = {});
-  absl::StatusOr<int64_t> Number(const char* sql, std::initializer_list<int64_t> values = {});
+  explicit Warehouse(std::unique_ptr<examples::MariaDbClient> client) : client_(std::move(client)) {}
+  absl::Status Run(std::string_view sql);
 
   std::mutex mutex_;
-  examples::Database sqlite_;  // Guarded by mutex_.
+  const std::unique_ptr<examples::MariaDbClient> client_;  // Guarded by mutex_.
 };
 
 }  // namespace shop
