@@ -17,7 +17,7 @@ namespace shop {
 inline constexpr int64_t kBoxes = 10;  // Of a delivery.
 inline constexpr int64_t kPairsInABox = 100;
 
-// What the processes of the fleet do together, one after another.
+// The steps that the processes of the fleet take together.
 enum class Phase { kDelivery, kVisits, kNewPrice, kSale };
 
 // The tables of the shop itself in the database that all processes of the fleet share. Thread-safe.
