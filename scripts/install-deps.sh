@@ -96,6 +96,7 @@ trap 'cleanup' EXIT
 
 log=$(mktemp)
 echo "install-deps: installing$missing"
+start=$SECONDS
 if ! { "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get update -q &&
        "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $missing
      } >"$log" 2>&1; then
@@ -105,3 +106,4 @@ if ! { "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get update -q &&
   exit 2
 fi
 rm -f "$log"
+echo "install-deps: installed in $((SECONDS - start)) s"
