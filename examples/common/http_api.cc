@@ -1,11 +1,14 @@
 #include "common/http_api.h"
 
 #include <algorithm>
+#include <charconv>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <string_view>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "common/http_server.h"
 
 namespace examples {
 namespace {
@@ -24,6 +27,11 @@ bool IsLoopback(std::string_view authority) {
     return port.empty() || (port[0] == ':' && std::all_of(port.begin() + 1, port.end(), absl::ascii_isdigit));
   }
   return false;
+}
+
+bool IsJson(const std::string& content_type) {
+  const std::string type = content_type.substr(0, content_type.find(';'));
+  return absl::EqualsIgnoreCase(absl::StripAsciiWhitespace(type), kJson);
 }
 
 }  // namespace
@@ -50,6 +58,29 @@ bool MayHaveBody(const Request& head) {
 std::optional<ApiError> RefusalUnlessReading(const Request& head) {
   if (!IsReading(head)) return ApiError{405, "method_not_allowed", "this is read-only", "GET, HEAD"};
   if (MayHaveBody(head)) return ApiError{400, "unexpected_body", "this takes no body"};
+  return std::nullopt;
+}
+
+std::optional<ApiError> RefusalOfBody(const Request& head) {
+  if (head.has_header("Transfer-Encoding") || !head.has_header("Content-Length")) {
+    return ApiError{411, "length_required", "a Content-Length is required"};
+  }
+  const std::string length = head.get_header_value("Content-Length");
+  size_t bytes = 0;
+  const auto [rest, error] = std::from_chars(length.data(), length.data() + length.size(), bytes);
+  if (error == std::errc::result_out_of_range || (error == std::errc() && bytes > HttpServer::kMostBodyBytes)) {
+    return ApiError{413, "body_too_large", "the body has more than 4096 bytes"};
+  }
+  if (head.get_header_value_count("Content-Length") > 1 || error != std::errc() ||
+      rest != length.data() + length.size()) {
+    return ApiError{400, "bad_length", "Content-Length is not a number"};
+  }
+  if (head.get_header_value_count("Content-Type") > 1) {
+    return ApiError{400, "bad_type", "there is more than one Content-Type"};
+  }
+  if (head.has_header("Content-Encoding") || !IsJson(head.get_header_value("Content-Type"))) {
+    return ApiError{415, "not_json", "the body must be application/json"};
+  }
   return std::nullopt;
 }
 

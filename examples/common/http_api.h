@@ -26,6 +26,8 @@ bool IsReading(const httplib::Request& head);
 bool MayHaveBody(const httplib::Request& head);
 // The error of a request that is not IsReading(), or that has a body.
 std::optional<ApiError> RefusalUnlessReading(const httplib::Request& head);
+// The error of a request whose body has no length, is too large or is not JSON, by its head.
+std::optional<ApiError> RefusalOfBody(const httplib::Request& head);
 
 // The error of a request that httplib itself refuses with this status.
 ApiError ErrorOfStatus(int status);

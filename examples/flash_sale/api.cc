@@ -8,9 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
-#include "common/http_server.h"
+#include "common/sale_api.h"
 #include "order_body.h"
 #include "page.h"
 #include "sale_json.h"
@@ -34,35 +32,6 @@ bool IsPosted(std::string_view path) { return path == "/orders" || path == "/sal
 bool IsKnownPath(std::string_view path) {
   return path == "/" || path == "/api" || path == "/metrics" || path == "/sale" || IsPosted(path) ||
          path.starts_with(kProducts) || path.starts_with(kStockPath);
-}
-
-bool IsJson(const std::string& content_type) {
-  const std::string type = content_type.substr(0, content_type.find(';'));
-  return absl::EqualsIgnoreCase(absl::StripAsciiWhitespace(type), kJson);
-}
-
-std::optional<ApiError> RefusalOfBody(const Request& head) {
-  if (head.has_header("Transfer-Encoding") || !head.has_header("Content-Length")) {
-    return ApiError{411, "length_required", "a Content-Length is required"};
-  }
-  const std::string length = head.get_header_value("Content-Length");
-  size_t bytes = 0;
-  const auto [rest, error] = std::from_chars(length.data(), length.data() + length.size(), bytes);
-  if (error == std::errc::result_out_of_range ||
-      (error == std::errc() && bytes > examples::HttpServer::kMostBodyBytes)) {
-    return ApiError{413, "body_too_large", "the body has more than 4096 bytes"};
-  }
-  if (head.get_header_value_count("Content-Length") > 1 || error != std::errc() ||
-      rest != length.data() + length.size()) {
-    return ApiError{400, "bad_length", "Content-Length is not a number"};
-  }
-  if (head.get_header_value_count("Content-Type") > 1) {
-    return ApiError{400, "bad_type", "there is more than one Content-Type"};
-  }
-  if (head.has_header("Content-Encoding") || !IsJson(head.get_header_value("Content-Type"))) {
-    return ApiError{415, "not_json", "the body must be application/json"};
-  }
-  return std::nullopt;
 }
 
 std::optional<ProductId> ParseId(const std::string& text) {
@@ -106,7 +75,7 @@ std::optional<ApiError> Api::Refusal(const Request& head) {
   if (!IsPosted(head.path)) return examples::RefusalUnlessReading(head);
   if (head.method != "POST")
     return ApiError{405, "method_not_allowed", "orders and sales need the method POST", "POST"};
-  if (auto refused = RefusalOfBody(head)) return refused;
+  if (auto refused = examples::RefusalOfBody(head)) return refused;
   if (head.path == "/sales") return std::nullopt;
   if (head.get_header_value_count("Idempotency-Key") != 1 || !IsToken(head.get_header_value("Idempotency-Key"))) {
     return ApiError{400, "bad_key", "an Idempotency-Key of 1 to 64 printable characters without blanks is required"};
@@ -128,7 +97,7 @@ void Api::Respond(const Request& request, Response& response) {
   } else if (path == "/orders") {
     TakeOrder(request, response);
   } else if (path == "/sales") {
-    StartSale(request, response);
+    examples::StartSale(request, *requests_, response);
   } else if (path.starts_with(kProducts)) {
     ShowProduct(path.substr(kProducts.size()), response);
   } else {
@@ -196,14 +165,6 @@ void Api::TakeOrder(const Request& request, Response& response) {
               {"buyer", order->buyer()}},
              response);
   });
-}
-
-void Api::StartSale(const Request& request, Response& response) {
-  const absl::StatusOr<absl::Duration> arrival = ParseSaleBody(request.body);
-  if (!arrival.ok()) return SendError({400, "bad_body", std::string(arrival.status().message())}, response);
-  const std::optional<int64_t> number = requests_->Start(*arrival);
-  if (!number) return SendError({409, "sale_is_on", "a sale is running, and the next one starts after it"}, response);
-  SendJson(202, {{"sale", *number}, {"arrival_seconds", absl::ToInt64Seconds(*arrival)}}, response);
 }
 
 }  // namespace flash_sale

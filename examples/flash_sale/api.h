@@ -7,8 +7,8 @@
 #include <string>
 
 #include "common/http_api.h"
+#include "common/sale_requests.h"
 #include "sale_board.h"
-#include "sale_requests.h"
 #include "shop_door.h"
 
 namespace flash_sale {
@@ -19,7 +19,7 @@ using examples::ApiError;
 class Api {
  public:
   // All must outlive the API.
-  Api(const SaleBoard* board, ShopDoor* door, SaleRequests* requests)
+  Api(const SaleBoard* board, ShopDoor* door, examples::SaleRequests* requests)
       : board_(board), door_(door), requests_(requests) {}
 
   // The error of a request as far as its head shows it, before its body is read.
@@ -33,11 +33,10 @@ class Api {
   void ShowProduct(const std::string& id, httplib::Response& response);
   void ShowStock(const std::string& id, httplib::Response& response);
   void TakeOrder(const httplib::Request& request, httplib::Response& response);
-  void StartSale(const httplib::Request& request, httplib::Response& response);
 
   const SaleBoard* const board_;
   ShopDoor* const door_;
-  SaleRequests* const requests_;
+  examples::SaleRequests* const requests_;
 };
 
 }  // namespace flash_sale

@@ -14,7 +14,7 @@ class Page final : public LivePage {
   bool Bind(uint16_t port) { return server_.Bind(port); }
   uint16_t port() const override { return server_.port(); }
 
-  void Start(const SaleBoard* board, ShopDoor* door, SaleRequests* requests) override {
+  void Start(const SaleBoard* board, ShopDoor* door, examples::SaleRequests* requests) override {
     api_.emplace(board, door, requests);
     server_.Start([this](const auto& request, auto& response) { api_->Respond(request, response); },
                   {"/orders", "/sales"});

@@ -5,8 +5,8 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
+#include "common/sale_requests.h"
 #include "sale_board.h"
-#include "sale_requests.h"
 #include "shop_door.h"
 
 namespace flash_sale {
@@ -20,7 +20,7 @@ class LivePage {
 
   virtual uint16_t port() const = 0;
   // Requests are answered from now on, also those that came before. All must outlive the page.
-  virtual void Start(const SaleBoard* board, ShopDoor* door, SaleRequests* requests) = 0;
+  virtual void Start(const SaleBoard* board, ShopDoor* door, examples::SaleRequests* requests) = 0;
 };
 
 }  // namespace flash_sale

@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "audit.h"
 #include "common/progress.h"
+#include "common/sale_requests.h"
 #include "common/stop_signal.h"
 #include "live_page.h"
 #include "load.h"
@@ -17,7 +18,6 @@
 #include "report.h"
 #include "sale.h"
 #include "sale_board.h"
-#include "sale_requests.h"
 #include "shop_door.h"
 #include "stockade/metrics/metrics_server.h"
 #include "workspace.h"
@@ -27,6 +27,8 @@ namespace flash_sale {
 namespace {
 
 using examples::Progress;
+using examples::SaleRequest;
+using examples::SaleRequests;
 using examples::StopSignal;
 
 constexpr int kHolds = 0;

@@ -5,7 +5,6 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
-#include "absl/time/time.h"
 #include "stockade_shop.h"
 
 namespace flash_sale {
@@ -13,9 +12,6 @@ namespace flash_sale {
 // The body of POST /orders, {"product": 17, "quantity": 1, "buyer": "ann"}, without its key. InvalidArgument says what
 // is wrong with it.
 absl::StatusOr<Purchase> ParseOrderBody(const std::string& body);
-
-// The body of POST /sales, {"arrival_seconds": 10}: LoadPlan::arrival, 0 if it is left out. InvalidArgument as above.
-absl::StatusOr<absl::Duration> ParseSaleBody(const std::string& body);
 
 // A key or a buyer: 1 to 64 printable characters of ASCII, no blank.
 bool IsToken(std::string_view text);

@@ -37,7 +37,7 @@ HalfBoard::Reading HalfBoard::Read() const {
   return reading;
 }
 
-void SaleBoard::Begin(const SaleRequest& sale) {
+void SaleBoard::Begin(const examples::SaleRequest& sale) {
   const std::lock_guard lock(mutex_);
   sale_ = sale;
   naive.Clear();

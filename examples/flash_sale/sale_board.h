@@ -9,7 +9,7 @@
 #include "absl/time/time.h"
 #include "audit.h"
 #include "common/course.h"
-#include "sale_requests.h"
+#include "common/sale_requests.h"
 #include "trace.h"
 
 namespace flash_sale {
@@ -67,7 +67,7 @@ class HalfBoard {
 class SaleBoard {
  public:
   struct Reading {
-    SaleRequest sale;
+    examples::SaleRequest sale;
     HalfBoard::Reading naive;
     HalfBoard::Reading stockade;
   };
@@ -75,7 +75,7 @@ class SaleBoard {
   explicit SaleBoard(const SaleFacts& sale_facts) : facts(sale_facts) {}
 
   // Clears both halves for the next sale; Read() never returns one of each sale.
-  void Begin(const SaleRequest& sale);
+  void Begin(const examples::SaleRequest& sale);
   Reading Read() const;
 
   const SaleFacts facts;  // The same for all sales.
@@ -84,7 +84,7 @@ class SaleBoard {
 
  private:
   mutable std::mutex mutex_;
-  SaleRequest sale_;  // Guarded by mutex_.
+  examples::SaleRequest sale_;  // Guarded by mutex_.
 };
 
 }  // namespace flash_sale

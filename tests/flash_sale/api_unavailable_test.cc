@@ -67,7 +67,7 @@ class FlashSaleApiUnavailableTest : public ::testing::Test {
   std::optional<Catalogue> catalogue_;
   std::unique_ptr<StockadeShop> shop_;
   ShopDoor door_;
-  SaleRequests requests_;
+  examples::SaleRequests requests_;
   Api api_{&board_, &door_, &requests_};
 };
 

@@ -1,9 +1,9 @@
-#include "sale_requests.h"
+#include "common/sale_requests.h"
 
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-namespace flash_sale {
+namespace examples {
 
 SaleRequests::SaleRequests() : fd_(eventfd(0, EFD_CLOEXEC)) {}
 
@@ -37,4 +37,4 @@ SaleRequest SaleRequests::Take() {
   return request_;
 }
 
-}  // namespace flash_sale
+}  // namespace examples

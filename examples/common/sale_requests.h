@@ -1,5 +1,5 @@
-#ifndef STOCKADE_EXAMPLES_FLASH_SALE_SALE_REQUESTS_H_
-#define STOCKADE_EXAMPLES_FLASH_SALE_SALE_REQUESTS_H_
+#ifndef STOCKADE_EXAMPLES_COMMON_SALE_REQUESTS_H_
+#define STOCKADE_EXAMPLES_COMMON_SALE_REQUESTS_H_
 
 #include <cstdint>
 #include <mutex>
@@ -7,9 +7,9 @@
 
 #include "absl/time/time.h"
 
-namespace flash_sale {
+namespace examples {
 
-// A sale to run: its number, from 1, and how its buyers arrive (LoadPlan::arrival).
+// A sale to run: its number, from 1, and the time over which its first buyers arrive.
 struct SaleRequest {
   int64_t number = 1;
   absl::Duration arrival = {};
@@ -42,6 +42,6 @@ class SaleRequests {
   SaleRequest request_;  // Of the sale that runs, or is about to.
 };
 
-}  // namespace flash_sale
+}  // namespace examples
 
-#endif  // STOCKADE_EXAMPLES_FLASH_SALE_SALE_REQUESTS_H_
+#endif  // STOCKADE_EXAMPLES_COMMON_SALE_REQUESTS_H_
