@@ -18,6 +18,7 @@
 #include "audit.h"
 #include "common/or_throw.h"
 #include "common/progress.h"
+#include "common/sale_requests.h"
 #include "common/stop_signal.h"
 #include "common/temp_directory.h"
 #include "options.h"
@@ -32,6 +33,8 @@ namespace {
 
 using examples::OrThrow;
 using examples::Progress;
+using examples::SaleRequest;
+using examples::SaleRequests;
 using examples::StopSignal;
 using examples::TempDirectory;
 
@@ -85,14 +88,8 @@ absl::Status CheckRoom(const std::string& directory) {
                                              room.available >> 20, " MB: set another TMPDIR"));
 }
 
-int Run(const Options& options, StopSignal& stop) {
-  Progress progress;
-  SaleBoard board = {.stock = options.stock, .buyers = options.buyers};
-  std::unique_ptr<SalePage> page;
-  if (options.serve) {
-    page = OrThrow(SalePage::Start(options.port, &board));
-    progress.Say(absl::StrCat("page: http://127.0.0.1:", page->port(), "/"));
-  }
+// A sale of both halves, with servers of its own. Returns whether the audit of Stockade's half holds.
+bool RunSale(const Options& options, SaleBoard& board, bool has_page, Progress& progress, StopSignal& stop) {
   const TempDirectory directory = OrThrow(TempDirectory::Create("stockade_fleet_sale"));
   OrThrow(CheckRoom(directory.path()));
   progress.Say(absl::StrCat("starting ", kNodes, " Redis nodes and MariaDB"));
@@ -100,11 +97,11 @@ int Run(const Options& options, StopSignal& stop) {
   while (!OrThrow(servers.database().Answers())) Pause(stop);
   const SaleSetup setup = {.stock = options.stock,
                            .buyers = options.buyers,
-                           .arrival = absl::Seconds(options.seconds),
+                           .arrival = absl::Seconds(board.arrival_seconds.load()),
                            .directory = directory.path(),
                            .servers = &servers,
                            .board = &board,
-                           .has_page = page != nullptr,
+                           .has_page = has_page,
                            .progress = &progress,
                            .stop = &stop};
 
@@ -117,10 +114,35 @@ int Run(const Options& options, StopSignal& stop) {
   for (size_t i = 0; i < faults.size() && i < kMostFaultsReported; ++i) {
     std::fprintf(stderr, "fleet_sale: %s\n", faults[i].c_str());
   }
-  if (page != nullptr) progress.Say("serving until SIGINT or SIGTERM");
+  if (has_page) progress.Say("serving until SIGINT or SIGTERM");
   progress.Say(AuditLine(stockade.audit));
-  if (page != nullptr) stop.Wait();
-  return stockade.audit.Holds() ? kHolds : kDoesNotHold;
+  return stockade.audit.Holds();
+}
+
+// Sales, one after the other: one, and with --serve as many as are started.
+int Run(const Options& options, StopSignal& stop) {
+  Progress progress;
+  SaleBoard board = {.stock = options.stock, .buyers = options.buyers};
+  SaleRequests requests;
+  std::unique_ptr<SalePage> page;
+  if (options.serve) {
+    page = OrThrow(SalePage::Start(options.port, &board, &requests));
+    progress.Say(absl::StrCat("page: http://127.0.0.1:", page->port(), "/"));
+  }
+  board.arrival_seconds = options.seconds;
+  bool all_hold = RunSale(options, board, page != nullptr, progress, stop);
+  while (page != nullptr) {
+    requests.Open();
+    if (stop.Wait(requests.fd())) break;
+    const SaleRequest next = requests.Take();
+    progress.Say(absl::StrCat("\nsale ", next.number));
+    board.naive.Begin();
+    board.stockade.Begin();
+    board.number = next.number;
+    board.arrival_seconds = next.arrival > absl::ZeroDuration() ? absl::ToInt64Seconds(next.arrival) : options.seconds;
+    all_hold = RunSale(options, board, true, progress, stop) && all_hold;
+  }
+  return all_hold ? kHolds : kDoesNotHold;
 }
 
 int Main(int argc, char** argv) {

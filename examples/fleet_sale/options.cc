@@ -73,7 +73,7 @@ program starts and stops all servers itself, in temporary directories (of $TMPDI
   --stock N      units for sale (2000)
   --seconds N    time over which the first buyers arrive, as many as there are units (8)
   --port N       port of --serve on 127.0.0.1 (9465; 0: a free port)
-  --serve        serve a web page that shows the run, until SIGINT or SIGTERM
+  --serve        serve a web page that shows and repeats the sale, until SIGINT or SIGTERM
   --help         print this text
 
 Exit status: 0 the audit of Stockade's sale passed and all units are sold, 1 not, 2 invalid input or a server that

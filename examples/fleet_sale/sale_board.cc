@@ -4,6 +4,12 @@
 
 namespace fleet_sale {
 
+void HalfBoard::Begin() {
+  const std::lock_guard lock(mutex_);
+  reading_ = {};
+  course_ = {};
+}
+
 void HalfBoard::SetStage(Stage stage) {
   const std::lock_guard lock(mutex_);
   reading_.stage = stage;

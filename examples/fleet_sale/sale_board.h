@@ -1,6 +1,7 @@
 #ifndef STOCKADE_EXAMPLES_FLEET_SALE_SALE_BOARD_H_
 #define STOCKADE_EXAMPLES_FLEET_SALE_SALE_BOARD_H_
 
+#include <atomic>
 #include <cstdint>
 #include <mutex>
 #include <optional>
@@ -52,6 +53,8 @@ class HalfBoard {
     std::optional<Audit> audit = {};
   };
 
+  // Of a new sale: forgets the one before it.
+  void Begin();
   void SetStage(Stage stage);
   void Add(const Moment& moment);
   void Add(const Event& event);
@@ -66,12 +69,14 @@ class HalfBoard {
   examples::Course<Moment> course_;
 };
 
-// Both halves, for the page.
+// Both halves of the sale that runs or has run last, for the page.
 struct SaleBoard {
   const int64_t stock = 0;
   const int64_t buyers = 0;
   HalfBoard naive = {};
   HalfBoard stockade = {};
+  std::atomic<int64_t> number = 1;           // Of the sale.
+  std::atomic<int64_t> arrival_seconds = 0;  // Of its first buyers.
 };
 
 }  // namespace fleet_sale

@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "common/api_server.h"
+#include "common/sale_api.h"
 #include "page.h"
 
 namespace fleet_sale {
@@ -18,6 +19,10 @@ using nlohmann::json;
 
 std::optional<ApiError> Refusal(const Request& head) {
   if (auto foreign = examples::RefusalOfOrigin(head)) return foreign;
+  if (head.path == "/sales") {
+    if (head.method != "POST") return ApiError{405, "method_not_allowed", "sales need the method POST", "POST"};
+    return examples::RefusalOfBody(head);
+  }
   if (head.path != "/" && head.path != "/sale") return ApiError{404, "not_found", "there is nothing at this path"};
   return examples::RefusalUnlessReading(head);
 }
@@ -73,11 +78,12 @@ std::string Phase(const HalfBoard::Reading& naive, const HalfBoard::Reading& sto
 
 class Page final : public SalePage {
  public:
-  explicit Page(const SaleBoard* board) : board_(board), server_(Refusal) {}
+  Page(const SaleBoard* board, examples::SaleRequests* requests)
+      : board_(board), requests_(requests), server_(Refusal) {}
 
   bool Start(uint16_t port) {
     if (!server_.Bind(port)) return false;
-    server_.Start([this](const Request& request, Response& response) { Respond(request, response); });
+    server_.Start([this](const Request& request, Response& response) { Respond(request, response); }, {"/sales"});
     return true;
   }
   uint16_t port() const override { return server_.port(); }
@@ -86,10 +92,14 @@ class Page final : public SalePage {
   void Respond(const Request& request, Response& response) const {
     examples::SendNoStore(response);
     if (request.path == "/") return examples::SendPage(kPage, response);
+    if (request.path == "/sales") return examples::StartSale(request, *requests_, response);
     const HalfBoard::Reading naive = board_->naive.Read();
     const HalfBoard::Reading stockade = board_->stockade.Read();
     examples::SendJson(200,
-                       {{"phase", Phase(naive, stockade)},
+                       {{"number", board_->number.load()},
+                        {"arrival_seconds", board_->arrival_seconds.load()},
+                        {"can_start", requests_->open()},
+                        {"phase", Phase(naive, stockade)},
                         {"stock", board_->stock},
                         {"buyers", board_->buyers},
                         {"naive", HalfJson(naive)},
@@ -98,13 +108,15 @@ class Page final : public SalePage {
   }
 
   const SaleBoard* const board_;
+  examples::SaleRequests* const requests_;
   examples::ApiServer server_;
 };
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<SalePage>> SalePage::Start(uint16_t port, const SaleBoard* board) {
-  auto page = std::make_unique<Page>(board);
+absl::StatusOr<std::unique_ptr<SalePage>> SalePage::Start(uint16_t port, const SaleBoard* board,
+                                                          examples::SaleRequests* requests) {
+  auto page = std::make_unique<Page>(board, requests);
   if (!page->Start(port)) return absl::UnavailableError(absl::StrCat("cannot listen on 127.0.0.1:", port));
   return page;
 }

@@ -136,12 +136,34 @@ TEST_F(FleetSaleTest, Serve_PageShowsSegmentsAndFaults_UntilASignal) {
     EXPECT_THAT(shown, HasSubstr(text));
   }
   EXPECT_THAT(get("/sale", "evil.example"), HasSubstr("403 Forbidden"));
+  EXPECT_THAT(get("/sales", "localhost"), HasSubstr("405 Method Not Allowed"));
   EXPECT_THAT(get("/metrics", "localhost"), HasSubstr("404 Not Found"));
 
   // The port is in use.
   const RunResult second = RunToEnd(SaleIn(dir_, {"--serve", "--port", std::to_string(port)}));
   EXPECT_EQ(second.status, 2);
   EXPECT_EQ(second.err, "fleet_sale: cannot listen on 127.0.0.1:" + std::to_string(port) + "\n");
+
+  // The same once more, with other servers.
+  Await("the end of the first sale",
+        [&] { return get("/sale", "localhost").find(R"("can_start":true)") != std::string::npos; });
+  const auto post = [&](const std::string& origin) {
+    return RawAnswer(port,
+                     "POST /sales HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json"
+                     "\r\nContent-Length: 22\r\n" +
+                         origin + "\r\n{\"arrival_seconds\": 1}");
+  };
+  EXPECT_THAT(post("Origin: http://evil.example\r\n"), HasSubstr("403 Forbidden"));
+  EXPECT_THAT(post(""), HasSubstr("202 Accepted"));
+  EXPECT_THAT(post(""), HasSubstr("409 Conflict"));
+  ASSERT_TRUE(sale.AwaitOutput("\nsale 2\n")) << sale.err();
+  Await("the end of the second sale", [&] {
+    const std::string now = get("/sale", "localhost");
+    return now.find(R"("number":2)") != std::string::npos && now.find(R"("can_start":true)") != std::string::npos;
+  });
+  EXPECT_THAT(get("/sale", "localhost"), HasSubstr(R"("phase":"done")"));
+  EXPECT_THAT(sale.out().substr(sale.out().find("\nsale 2\n")),
+              HasSubstr("\nserving until SIGINT or SIGTERM\naudit: stock=100 sold=100"));
 
   sale.Kill(SIGTERM);
   EXPECT_EQ(sale.Wait(), 0) << sale.err();

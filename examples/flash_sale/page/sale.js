@@ -80,46 +80,12 @@ function show(sale, metrics) {
     const value = sale[element.dataset.sale];
     element.textContent = element.dataset.sale === 'product' ? value : count(value);
   }
-  setText(byId('number'), count(sale.number));
   showPhase(sale.phase);
-  allowStart(sale.can_start);
-  if (sale.can_start && sale.number >= noticeIsFor) setText(byId('notice'), '');
+  showNumber(sale);
   for (const half of halves) showFigures(half, sale[half]);
   showShelf(sale);
   showCharts(sale);
   showMetrics(parseMetrics(metrics));
-}
-
-// The sale that the notice is about. The notice disappears when that sale has ended, and an error at the next click.
-// Figures that were requested before the click may come after its answer; they are of an older sale.
-let noticeIsFor = 0;
-
-// Not `disabled`: a button that has the focus would lose it.
-function allowStart(can) {
-  const button = byId('start-button');
-  button.setAttribute('aria-disabled', `${!can}`);
-  setText(button, can ? 'Start a sale' : 'A sale is running');
-}
-
-async function start(event) {
-  event.preventDefault();
-  if (byId('start-button').getAttribute('aria-disabled') === 'true') return;
-  allowStart(false);
-  let notice = '';
-  noticeIsFor = Infinity;
-  try {
-    const answer = await fetch('sales', {
-      method: 'POST',
-      headers: {'Content-Type': 'application/json'},
-      body: JSON.stringify({arrival_seconds: Number(byId('speed').value)}),
-    });
-    const body = await answer.json();
-    if (answer.ok) noticeIsFor = body.sale;
-    notice = answer.ok ? `sale ${body.sale} starts` : body.error.message;
-  } catch (error) {
-    notice = 'the program has ended';
-  }
-  setText(byId('notice'), notice);
 }
 
 async function run() {
@@ -137,5 +103,4 @@ async function run() {
   if (answers !== null) show(...answers);
 }
 
-byId('start').addEventListener('submit', start);
 run();

@@ -1,4 +1,4 @@
-// The page itself. All of it is read from /sale.
+// The page itself. All of it is read from /sale. POST /sales starts a sale.
 
 const halves = ['naive', 'stockade'];
 const names = {naive: 'naive', stockade: 'Stockade'};
@@ -77,6 +77,7 @@ function showCharts(sale) {
 function show(sale) {
   for (const element of document.querySelectorAll('[data-sale]')) setText(element, count(sale[element.dataset.sale]));
   showPhase(sale.phase);
+  showNumber(sale);
   for (const half of halves) {
     showFigures(half, sale[half]);
     showEvents(half, sale[half].events);
@@ -90,6 +91,7 @@ async function run() {
     show(await fetch('sale').then((answer) => answer.json()));
   } catch (error) {
     setText(byId('phase'), 'the program has ended');
+    allowStart(false);
   }
   setTimeout(run, 500);
 }

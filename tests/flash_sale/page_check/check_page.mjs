@@ -1,5 +1,6 @@
-// The page of examples/flash_sale --serve in Chromium, at several widths, in light or dark: axe finds nothing, nothing
-// overflows, texts and lines of charts have enough contrast, charts are described, and the keyboard starts a sale.
+// The page of examples/flash_sale --serve or examples/fleet_sale --serve in Chromium, at several widths, in light or dark:
+// axe finds nothing, nothing overflows or collides, also with the largest figures, texts and lines of charts have enough
+// contrast, charts are described, and the keyboard starts a sale.
 //
 //   check_page.mjs --check              says "ready"
 //   check_page.mjs PROGRAM [PICTURES]   exit status 1 if something is wrong; PICTURES: a folder for screenshots
@@ -8,12 +9,22 @@ import {spawn} from 'node:child_process';
 import {mkdtempSync, readFileSync, rmSync} from 'node:fs';
 import {createRequire} from 'node:module';
 import {tmpdir} from 'node:os';
-import {join} from 'node:path';
+import {basename, join} from 'node:path';
 import {chromium} from 'playwright-core';
 
 // Whether something overflows depends on the width, whether a colour is faint on the scheme.
 const viewed = [[320, 'light'], [375, 'dark'], [768, 'light'], [1280, 'dark']];
 const axeSource = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+// By the program's name: its arguments, the charts and links of its page, and the seconds of its slow sale.
+const pages = {
+  flash_sale: {
+    argv: (dir) => ['--dir', dir, '--seconds', '3', '--stock', '2000', '--buyers', '4000', '--viewers', '8'],
+    charts: 4,
+    links: 5,
+    slow: 10,
+  },
+  fleet_sale: {argv: () => ['--seconds', '3', '--stock', '1000', '--buyers', '4000'], charts: 3, links: 1, slow: 20},
+};
 const faults = [];
 const checked = [];
 
@@ -39,6 +50,13 @@ function findOverflow() {
   for (const text of document.querySelectorAll('svg text')) {
     const box = text.getBoundingClientRect(), around = text.ownerSVGElement.getBoundingClientRect();
     if (box.left < around.left - 1 || box.right > around.right + 1) wide.push(`"${text.textContent}" leaves its chart`);
+    for (const other of text.ownerSVGElement.querySelectorAll('text')) {
+      const its = other.getBoundingClientRect();
+      if (other === text || (other.compareDocumentPosition(text) & Node.DOCUMENT_POSITION_PRECEDING) !== 0) continue;
+      if (box.left < its.right - 1 && its.left < box.right - 1 && box.top < its.bottom - 4 && its.top < box.bottom - 4) {
+        wide.push(`"${text.textContent}" collides with "${other.textContent}"`);
+      }
+    }
   }
   return wide;
 }
@@ -100,17 +118,17 @@ async function check({width, scheme, page}, state) {
 }
 
 // Charts say their figures in words.
-async function checkDescriptions(page) {
+async function checkDescriptions(page, charts) {
   const labels = await page.$$eval('svg, #bars', (all) => all.map((chart) => [chart.role, chart.ariaLabel]));
-  demand(labels.length === 4, `${labels.length} charts`);
+  demand(labels.length === charts, `${labels.length} charts`);
   for (const [role, label] of labels) {
     demand(role === 'img' && /naive .*\d.*; Stockade .*\d/.test(label), `a chart is ${role}: ${label}`);
   }
 }
 
-async function checkLinks(page) {
+async function checkLinks(page, least) {
   const links = await page.$$eval('nav a', (all) => all.map((link) => link.href));
-  demand(links.length >= 5, `${links.length} links`);
+  demand(links.length >= least, `${links.length} links`);
   for (const link of links) {
     const status = await page.evaluate((url) => fetch(url).then((answer) => answer.status), link);
     demand(status === 200, `${link} answers ${status}`);
@@ -163,12 +181,35 @@ async function checkAll(views, state, pictures) {
   }
 }
 
-async function checkSales(views, pictures) {
+// The page with figures as large as they get, and peaks of both halves in one place.
+async function checkLargest(views, pictures) {
+  for (const {page} of views) {
+    const sale = await page.evaluate(() => fetch('sale').then((answer) => answer.json()));
+    for (const figure of ['stock', 'buyers']) sale[figure] = 1_000_000;
+    for (const half of ['naive', 'stockade']) {
+      const {course, figures} = sale[half];
+      course.seconds = [...Array(30).keys()];
+      for (const name of Object.keys(course)) {
+        if (name !== 'seconds') course[name] = course.seconds.map((i) => 25_000 * i + (i > 14 ? 150_000 : 0));
+      }
+      for (const segment of sale[half].segments ?? []) Object.assign(segment, {units: 33_334, at_node: 33_334});
+      for (const name of Object.keys(figures)) {
+        if (!name.endsWith('_seconds') && name !== 'queries_per_expiry') figures[name] = 1_000_000;
+      }
+    }
+    await page.route('**/sale', (route) => route.fulfill({json: sale}));
+    await page.waitForFunction(() => document.body.textContent.includes('1,000,000'));
+  }
+  await checkAll(views, 'largest', pictures);
+  for (const {page} of views) await page.unroute('**/sale');
+}
+
+async function checkSales(kind, views, pictures) {
   const {page} = views[0];
   for (const view of views) await awaitEnd(view.page, 1);
   await checkAll(views, 'done', pictures);
-  await checkDescriptions(page);
-  await checkLinks(page);
+  await checkDescriptions(page, kind.charts);
+  await checkLinks(page, kind.links);
 
   await startWithKeyboard(page, 's');  // "slow".
   await awaitNumber(page, 2);
@@ -179,19 +220,19 @@ async function checkSales(views, pictures) {
   await page.keyboard.press('Enter');  // Does nothing while the sale runs.
   await page.waitForFunction(() => document.getElementById('phase').textContent === 'naive: the sale is on');
   const slow = await page.evaluate(() => fetch('sale').then((answer) => answer.json()));
-  demand(slow.arrival_seconds === 10, `the slow sale's buyers arrive over ${slow.arrival_seconds} s`);
+  demand(slow.arrival_seconds === kind.slow, `the slow sale's buyers arrive over ${slow.arrival_seconds} s`);
   await checkAll(views, 'running', pictures);
   await awaitEnd(page, 2);
   demand(await page.locator('#stockade-oversold').textContent() === '0', 'the second sale is not audited');
+  await checkLargest(views, pictures);
 
   await page.locator('#speed').selectOption('0');
   await button(page).click();
   await awaitNumber(page, 3);
 }
 
-function startProgram(program, dir) {
-  const demo = spawn(program, ['--serve', '--port', '0', '--dir', dir, '--seconds', '3', '--stock', '2000', '--buyers', '4000',
-                               '--viewers', '8'], {stdio: ['ignore', 'pipe', 'inherit']});
+function startProgram(program, argv) {
+  const demo = spawn(program, ['--serve', '--port', '0', ...argv], {stdio: ['ignore', 'pipe', 'inherit']});
   const ended = new Promise((resolve) => demo.once('exit', resolve));
   const url = new Promise((resolve, reject) => {
     let said = '';
@@ -209,7 +250,8 @@ function startProgram(program, dir) {
 
 async function run(program, pictures) {
   const work = mkdtempSync(join(tmpdir(), 'page-check-'));
-  const {demo, ended, url} = startProgram(program, join(work, 'run'));
+  const kind = pages[basename(program)];
+  const {demo, ended, url} = startProgram(program, kind.argv(join(work, 'run')));
   let browser = null;
   try {
     const address = await url;
@@ -218,7 +260,7 @@ async function run(program, pictures) {
       args: ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking',
              '--disable-component-update', '--disable-sync', '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1'],
     });
-    await checkSales(await openViews(browser, address), pictures);
+    await checkSales(kind, await openViews(browser, address), pictures);
   } finally {
     if (browser !== null) await browser.close();
     demo.kill();
