@@ -30,7 +30,7 @@ declare -A packages=(
   [test/mysql]="$tests mariadb-server openssl"
   [test/redis]="$tests $redis"
   [test/zookeeper]="$tests zookeeper"
-  [bench]="$build libbenchmark-dev libtbb-dev libnsync-dev libboost-thread-dev postgresql mariadb-server libpq-dev
+  [bench]="$build redis-server libbenchmark-dev libtbb-dev libnsync-dev libboost-thread-dev postgresql mariadb-server libpq-dev
          openssl python3 valgrind zookeeper libzookeeper-mt-dev"
   [bench-peers]=""
   [lint]="$build libgtest-dev libgmock-dev clang-16 clang-tidy-16 clang-format-16 python3"
