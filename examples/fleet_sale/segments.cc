@@ -56,7 +56,7 @@ absl::StatusOr<std::vector<Segment>> Segments::ReadStockade() {
     if (!connected.ok()) return connected.status();
     database_ = *std::move(connected);
   }
-  // By the order of INVENTORY.md: the ledger's own segments, then those of the Redis nodes.
+  // By the order of FLEET_INVENTORY.md: the ledger's own segments, then those of the Redis nodes.
   const absl::StatusOr<MariaDbRows> rows = database_->Run(
       "SELECT t.sku_id, t.segment, t.units, COALESCE(n.name, '') FROM sale_stock t"
       " LEFT JOIN sale_nodes n ON n.node_id + 1000000 = t.segment ORDER BY t.segment");

@@ -49,7 +49,7 @@ inline constexpr std::string_view kFleetNow = "TIMESTAMPDIFF(MICROSECOND,'1970-0
 // `at` of an order that never expires.
 inline constexpr int64_t kNever = INT64_MAX;
 
-// The names of the tables of one fleet, quoted. docs/INVENTORY.md describes the columns.
+// The names of the tables of one fleet, quoted. docs/FLEET_INVENTORY.md describes the columns.
 struct FleetTables {
   explicit FleetTables(std::string_view prefix);
 

@@ -79,14 +79,14 @@ class FleetFaultsTest : public FleetTest {
                  "WHERE variable_name='Innodb_row_lock_current_waits'") > 0;
     });
   }
-  // What docs/INVENTORY.md says is to be done after a restore.
+  // What docs/FLEET_INVENTORY.md says is to be done after a restore.
   void FinishRestore() const {
     constexpr std::string_view kCommand = "mariadb shop -e '";
-    std::ifstream file(std::string(STOCKADE_SOURCE_DIR) + "/docs/INVENTORY.md");
+    std::ifstream file(std::string(STOCKADE_SOURCE_DIR) + "/docs/FLEET_INVENTORY.md");
     std::string line;
     while (std::getline(file, line) && !line.starts_with(base_internal::Concat(kCommand, "UPDATE shop_lanes"))) {
     }
-    ASSERT_TRUE(line.ends_with("'")) << "there is no such command in docs/INVENTORY.md";
+    ASSERT_TRUE(line.ends_with("'")) << "there is no such command in docs/FLEET_INVENTORY.md";
     Client().Run(absl::StrReplaceAll(line.substr(kCommand.size(), line.size() - kCommand.size() - 1),
                                      {{"shop_", base_internal::Concat(fleet(), "_")}}));
   }

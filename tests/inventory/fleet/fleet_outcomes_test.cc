@@ -1,5 +1,5 @@
-// The tables of docs/INVENTORY.md that say what calls return, found out from a fleet: what each call does with an
-// order, as in one process; and each call in one process beside a fleet.
+// The tables of docs/INVENTORY.md and docs/FLEET_INVENTORY.md that say what calls return, found out from a fleet: what
+// each call does with an order, as in one process; and each call in one process beside a fleet.
 
 #include <functional>
 #include <memory>
@@ -407,7 +407,7 @@ TEST_F(FleetOutcomesTest, CallTable_EachCall_IsWhatBothKindsDo) {
                 }};
     lines.push_back(Concat("| ", rows[i].call, " | ", local[i], " | ", rows[i].outcome(scene), " |"));
   }
-  EXPECT_EQ(absl::StrJoin(lines, "\n"), absl::StrJoin(DocumentedTable("docs/INVENTORY.md", "| call |"), "\n"));
+  EXPECT_EQ(absl::StrJoin(lines, "\n"), absl::StrJoin(DocumentedTable("docs/FLEET_INVENTORY.md", "| call |"), "\n"));
 }
 
 }  // namespace

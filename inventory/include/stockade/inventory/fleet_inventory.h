@@ -96,7 +96,7 @@ struct STOCKADE_EXPORT FleetInventoryOptions {
 // A SKU with SkuOptions::redis_segments also has a segment per Redis node. A node decides which process may try to pay
 // from its segment; the ledger pays, so no answer depends on what a node loses or gives out twice.
 //
-// Differences from an Inventory in one process (docs/INVENTORY.md has a table of every call):
+// Differences from an Inventory in one process (docs/FLEET_INVENTORY.md has a table of every call):
 // - kSoldOut, kAllHeld, kBuyerLimit, kUnknownSku are as durable and as true as every other answer.
 // - A SKU that is sold out is refused without the ledger, by a lease (refusal_lease). Units that come back to it are
 //   for sale 1.1 leases later. Restock() blocks until then, or while the ledger is away for up to `patience`
@@ -107,8 +107,9 @@ struct STOCKADE_EXPORT FleetInventoryOptions {
 // - StateOf(), Available(), Figures() and Snapshot() ask the ledger and block for a round trip; what they return is
 //   durable. Snapshot() of all SKUs is empty if the ledger cannot be used.
 // - Reservations expire by the database's clock. The units of an expired one are for sale again within a second, if at
-//   most 10,000 are due at once (docs/INVENTORY.md, "Capacity", has the rate), or within 4 s after the process that
-//   watched over them has ended. Orders of more than 16 lines end in packets of their own: others wait for one at most.
+//   most 10,000 are due at once (docs/FLEET_INVENTORY.md, "Capacity", has the rate), or within 4 s after the process
+//   that watched over them has ended. Orders of more than 16 lines end in packets of their own: others wait for one at
+//   most.
 // - Commit() and Cancel() are decided when their transaction runs, not when they are called: a reservation may expire
 //   while its commit waits. Commit before the last seconds of a TTL.
 // - A request id that was refused as kRequestForgotten in one process is so in all.
