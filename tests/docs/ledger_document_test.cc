@@ -1,5 +1,5 @@
-// What docs/INVENTORY.md says of the ledger's file and of failures: its SQL runs and tells what the inventory tells,
-// and the tests that it names are there.
+// What docs/INVENTORY.md and docs/FLEET_INVENTORY.md say of the ledger's file and of failures: its SQL runs and tells
+// what the inventory tells, and the tests that it names are there.
 
 #include <filesystem>
 #include <fstream>
@@ -7,6 +7,7 @@
 #include <regex>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "docs/document_table.h"
@@ -54,8 +55,10 @@ TEST(LedgerDocumentTest, Sql_OnALedger_TellsWhatTheInventoryTells) {
 TEST(LedgerDocumentTest, FailureTables_NameTestsThatThereAre) {
   const std::set<std::string> tests = TestNames("tests/inventory");
   const std::regex name(R"(`(\w+Test(\.\w+)?)`)");
-  for (const char* const head : {"| what fails |", "| what happens |"}) {
-    const std::vector<std::string> table = DocumentedTable("docs/INVENTORY.md", head);
+  const std::pair<const char*, const char*> kTables[] = {{"docs/INVENTORY.md", "| what fails |"},
+                                                         {"docs/FLEET_INVENTORY.md", "| what happens |"}};
+  for (const auto& [document, head] : kTables) {
+    const std::vector<std::string> table = DocumentedTable(document, head);
     ASSERT_GT(table.size(), 10u);
     for (size_t row = 2; row < table.size(); ++row) {
       const std::string& line = table[row];
