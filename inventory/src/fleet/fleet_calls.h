@@ -32,8 +32,8 @@ inline std::string FleetHashLiteral(const FleetHash& hash) {
 inline int64_t FleetClamp(int64_t number) { return std::clamp(number, -kMaxUnits, kMaxUnits); }
 inline int64_t FleetSum(int64_t a, int64_t b) { return FleetClamp(FleetClamp(a) + FleetClamp(b)); }
 
-// Lines of all orders in a packet, unless one order has more. A line takes less than 1,000 bytes of any packet, so that
-// all are below kLeastPacketBytes.
+// Lines of all orders in a packet; one order has at most 1,000. A line takes less than 1,000 bytes of any packet, so
+// that all are below kLeastPacketBytes.
 inline constexpr size_t kMaxLines = 2048;
 static_assert(kMaxLines * 1'000 < kLeastPacketBytes);
 // An order with more lines is large. Large orders end in packets of their own, so that others need not wait for many.

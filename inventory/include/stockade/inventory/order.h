@@ -18,7 +18,7 @@ namespace stockade {
 // Identifies an order of one inventory, also after restarts: 1 or more, never reused. Ids are not chronological: a
 // later order may have a lower id.
 //
-// The ids of a fleet exceed 2^53, above which a double, and so a number of JavaScript, does not tell neighbours apart:
+// Most ids of a fleet exceed 2^53, above which a double, and so a number of JavaScript, does not tell neighbours apart:
 // write ids into JSON as strings, by OrderIdText().
 using OrderId = uint64_t;
 
